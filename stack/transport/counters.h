@@ -1,0 +1,73 @@
+// What happened on the wire, under the names that rxe gives (/sys/class/infiniband/rxe0/.../
+// hw_counters), and drops by reason.
+#ifndef POLLUX_STACK_TRANSPORT_COUNTERS_H_
+#define POLLUX_STACK_TRANSPORT_COUNTERS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace pollux::transport {
+
+// Why a packet was dropped.
+enum class Drop : uint8_t {
+  kTruncated,
+  kBadIpHeader,
+  kBadUdpLength,
+  kBadUdpChecksum,
+  kBadBthVersion,
+  kUnknownOpcode,
+  kBadPad,
+  kScattered,         // frame in several segments
+  kNotForUs,          // another MAC or IP address
+  kUnknownQpn,
+  kStaleQpn,          // the slot lives, the generation does not
+  kWrongTransport,    // opcode of another queue pair type
+  kQpState,           // not in a state that receives
+  kBadPkey,
+  kBadQkey,
+  kBadAddress,        // not from the queue pair's peer
+  kBadIcrc,
+  kUnexpectedResponse,
+  kOutOfSequence,     // silently, after one NAK
+  kAfterRnr,          // silently, after an RNR NAK
+  kDuplicateDropped,  // a duplicate that cannot be answered again
+  kNoReceive,         // UD without a posted receive
+  kReceiveTooSmall,   // UD message longer than the posted receive
+  kEgressFull,        // an answer that the device would not take
+  kNoBuffer,          // packet pool exhausted
+  kUnsupportedL3,     // neither IPv4 nor ARP nor what the interface handles
+  kCount
+};
+// snake_case, for tables and telemetry.
+const char* DropName(Drop drop);
+
+struct Counters {
+  uint64_t sent_pkts = 0;
+  uint64_t rcvd_pkts = 0;
+  uint64_t sent_bytes = 0;  // whole frames
+  uint64_t rcvd_bytes = 0;
+  uint64_t retransmitted_pkts = 0;
+  uint64_t duplicate_request = 0;
+  uint64_t out_of_seq_request = 0;
+  uint64_t rcvd_rnr_err = 0;
+  uint64_t send_rnr_err = 0;
+  uint64_t rcvd_seq_err = 0;
+  uint64_t sent_seq_nak = 0;
+  uint64_t ack_deferred = 0;
+  uint64_t local_ack_timeout_err = 0;
+  uint64_t implied_nak_seq_err = 0;
+  uint64_t retry_exceeded_err = 0;
+  uint64_t retry_rnr_exceeded_err = 0;
+  uint64_t completer_retry_err = 0;
+  uint64_t rdma_sends = 0;
+  uint64_t rdma_recvs = 0;
+  std::array<uint64_t, static_cast<size_t>(Drop::kCount)> drops{};
+
+  void Count(Drop drop) { ++drops[static_cast<size_t>(drop)]; }
+  uint64_t drop(Drop reason) const { return drops[static_cast<size_t>(reason)]; }
+};
+
+}  // namespace pollux::transport
+
+#endif  // POLLUX_STACK_TRANSPORT_COUNTERS_H_

@@ -1,0 +1,57 @@
+// What a queue pair does with packets, whatever its type: the engine's view of the transport.
+#ifndef POLLUX_STACK_TRANSPORT_ENDPOINT_H_
+#define POLLUX_STACK_TRANSPORT_ENDPOINT_H_
+
+#include <cstdint>
+#include <limits>
+
+#include "absl/status/status.h"
+#include "stack/base/random.h"
+#include "stack/transport/counters.h"
+#include "stack/transport/egress.h"
+#include "stack/transport/rc_requester.h"
+#include "stack/transport/rc_responder.h"
+#include "stack/transport/ud.h"
+#include "stack/verbs/queue_pair.h"
+#include "stack/wire/roce_packet.h"
+
+namespace pollux::transport {
+
+// A queue pair and its transport. Owned by one worker, which gives `now_ns`, the egress and the
+// counters with every call (PollContext, poll_context.h).
+class Endpoint {
+ public:
+  Endpoint(Qpn qpn, verbs::QueuePairInitAttr init, verbs::ActiveList* active)
+      : qp(qpn, std::move(init), active), rc_requester_(&qp), rc_responder_(&qp), ud_(&qp) {}
+
+  // Which endpoint a queue pair from the active list belongs to.
+  static Endpoint* Of(verbs::QueuePair* queue_pair);
+
+  // As ibv_modify_qp; qp.path is set already when the mask has IBV_QP_AV.
+  absl::Status Modify(const ibv_qp_attr& change, int mask, PollContext& context);
+
+  // One packet whose destination QPN is this queue pair's; the ICRC is not verified yet. Checks
+  // state, P_Key, addresses and ICRC, then executes or drops and counts.
+  void OnPacket(const wire::RocePacket& packet, PollContext& context);
+
+  // Sends at most `budget` packets: acknowledgements, then READ responses, then requests. True when
+  // more could be sent at once: the caller puts the queue pair at the end of the active list again.
+  bool Transmit(PollContext& context, int budget);
+
+  // When OnDeadline() wants to be called; kNever when not. Moves with every other call: the engine
+  // looks at it after each and keeps a timer that may fire too early, never too late.
+  static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
+  uint64_t deadline_ns() const;
+  void OnDeadline(PollContext& context);
+
+  verbs::QueuePair qp;
+
+ private:
+  RcRequester rc_requester_;
+  RcResponder rc_responder_;
+  Ud ud_;
+};
+
+}  // namespace pollux::transport
+
+#endif  // POLLUX_STACK_TRANSPORT_ENDPOINT_H_

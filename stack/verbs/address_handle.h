@@ -1,0 +1,61 @@
+// An address handle: everything a packet needs to reach one destination address.
+#ifndef POLLUX_STACK_VERBS_ADDRESS_HANDLE_H_
+#define POLLUX_STACK_VERBS_ADDRESS_HANDLE_H_
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "stack/base/types.h"
+
+namespace pollux::verbs {
+
+// The link-layer address of a next hop, as one word: written by the worker that owns the neighbour
+// table, read by every worker with a plain load.
+class LinkAddress {
+ public:
+  struct Value {
+    MacAddress mac{};
+    bool resolved = false;
+    uint8_t version = 0;  // changes with every store
+  };
+  Value Load() const {
+    const uint64_t word = word_.load(std::memory_order_acquire);
+    Value value;
+    for (int i = 0; i < 6; ++i) value.mac[i] = static_cast<uint8_t>(word >> (8 * i));
+    value.resolved = (word >> 48) & 1;
+    value.version = static_cast<uint8_t>(word >> 56);
+    return value;
+  }
+  // The version alone, in the top byte, and whether resolved: to see cheaply whether a header
+  // template is stale.
+  uint64_t word() const { return word_.load(std::memory_order_acquire); }
+  // Owner only.
+  void Store(const MacAddress& mac, bool resolved) {
+    uint64_t word = 0;
+    for (int i = 0; i < 6; ++i) word |= static_cast<uint64_t>(mac[i]) << (8 * i);
+    word |= static_cast<uint64_t>(resolved) << 48;
+    word |= ((word_.load(std::memory_order_relaxed) >> 56) + 1) << 56;
+    word_.store(word, std::memory_order_release);
+  }
+
+ private:
+  std::atomic<uint64_t> word_{0};
+};
+
+// Derives from ibv_ah so that ibv_send_wr::wr.ud.ah can name it. Made by net::Interface, which
+// owns `link`; `link` outlives the handle.
+struct AddressHandle : ibv_ah {
+  Gid source;
+  Gid destination;
+  MacAddress source_mac{};
+  const LinkAddress* link = nullptr;  // of the next hop
+  uint8_t hop_limit = 64;
+  uint8_t traffic_class = 0;
+  uint32_t flow_label = 0;
+};
+
+}  // namespace pollux::verbs
+
+#endif  // POLLUX_STACK_VERBS_ADDRESS_HANDLE_H_

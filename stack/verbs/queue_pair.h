@@ -1,0 +1,169 @@
+// A queue pair as its user holds it: its attributes, its state, its send and receive queue.
+#ifndef POLLUX_STACK_VERBS_QUEUE_PAIR_H_
+#define POLLUX_STACK_VERBS_QUEUE_PAIR_H_
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "stack/base/types.h"
+#include "stack/memory/protection_domain.h"
+#include "stack/verbs/address_handle.h"
+#include "stack/verbs/completion_queue.h"
+
+namespace pollux::verbs {
+
+inline constexpr uint32_t kMaxWorkRequests = 16384;  // in one send or receive queue
+inline constexpr uint32_t kMaxSge = 32;              // of one work request
+inline constexpr uint32_t kMaxInline = 512;          // bytes of inline data
+inline constexpr uint32_t kMaxRdAtomic = 128;        // READs and atomics in flight, each direction
+inline constexpr uint64_t kMaxMessage = 1ull << 31;  // bytes; see also Psn::kWindow
+
+class QueuePair;
+
+// Queue pairs that have something to send, first come first served. One a worker.
+class ActiveList {
+ public:
+  bool empty() const { return head_ == nullptr; }
+  // Appends unless it is in the list already.
+  void Push(QueuePair* qp);
+  // Null when empty.
+  QueuePair* Pop();
+  void Remove(QueuePair* qp);
+
+ private:
+  QueuePair* head_ = nullptr;
+  QueuePair* tail_ = nullptr;
+};
+
+struct QueuePairInitAttr {
+  ibv_qp_type type = IBV_QPT_RC;
+  memory::ProtectionDomain* pd = nullptr;
+  CompletionQueue* send_cq = nullptr;
+  CompletionQueue* recv_cq = nullptr;
+  ibv_qp_cap cap{};      // counts are taken as given; max_inline_data at most kMaxInline
+  bool sq_sig_all = false;
+  // Asynchronous events of this queue pair (IBV_EVENT_COMM_EST, IBV_EVENT_QP_FATAL,
+  // IBV_EVENT_QP_REQ_ERR, IBV_EVENT_QP_ACCESS_ERR), called on the owning core between polls of the
+  // packet path, never from inside a post.
+  absl::AnyInvocable<void(ibv_event_type)> on_event;
+};
+
+// A work request in the send queue.
+struct SendWqe {
+  uint64_t wr_id = 0;
+  uint64_t remote_address = 0;
+  uint64_t compare_add = 0;
+  uint64_t swap = 0;
+  AddressHandle* ah = nullptr;
+  uint32_t rkey = 0;        // remote key, or the one to invalidate
+  uint32_t immediate_be = 0;
+  uint32_t length = 0;      // bytes of the message
+  uint32_t remote_qpn = 0;
+  uint32_t remote_qkey = 0;
+  uint32_t packets = 0;     // PSNs it consumes
+  Psn first_psn;            // valid once numbered (first transmitted)
+  ibv_wr_opcode opcode = IBV_WR_SEND;
+  uint16_t num_sge = 0;
+  uint16_t send_flags = 0;  // ibv_send_flags
+  bool numbered = false;
+};
+
+struct RecvWqe {
+  uint64_t wr_id = 0;
+  uint32_t length = 0;  // bytes, summed
+  uint16_t num_sge = 0;
+};
+
+// Owned by one worker: only its core posts, polls or changes it.
+class QueuePair {
+ public:
+  // `active` belongs to the worker and outlives this.
+  QueuePair(Qpn qpn, QueuePairInitAttr init, ActiveList* active);
+  ~QueuePair();
+  QueuePair(const QueuePair&) = delete;
+  QueuePair& operator=(const QueuePair&) = delete;
+
+  // Post chains of work requests, as ibv_post_send and ibv_post_recv: 0, or an errno (EINVAL: wrong
+  // state, too many elements, an opcode that this type does not have; ENOMEM: queue full) with
+  // `*bad_wr` at the first request not taken. In IBV_QPS_ERR they are taken and flushed.
+  int PostSend(const ibv_send_wr* wr, const ibv_send_wr** bad_wr);
+  int PostRecv(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr);
+
+  Qpn qpn() const { return qpn_; }
+  ibv_qp_type type() const { return init_.type; }
+  ibv_qp_state state() const { return attr.qp_state; }
+  const QueuePairInitAttr& init() const { return init_; }
+
+  // Checks a transition and its attributes against the verbs state machine and takes them over.
+  // The transport acts on the new state. Errors: InvalidArgument names the attribute or transition.
+  absl::Status Modify(const ibv_qp_attr& change, int mask);
+
+  uint32_t PathMtuBytes() const { return 128u << attr.path_mtu; }
+
+  // Send queue, for the transport. Indices run freely; slots are taken modulo the ring.
+  uint32_t sq_head() const { return sq_head_; }
+  uint32_t sq_tail() const { return sq_tail_; }
+  SendWqe& sq(uint32_t index) { return sq_[index & sq_mask_]; }
+  const ibv_sge* sq_sge(uint32_t index) const {
+    return &sq_sge_[(index & sq_mask_) * static_cast<size_t>(init_.cap.max_send_sge)];
+  }
+  const uint8_t* sq_inline(uint32_t index) const {
+    return &sq_inline_[(index & sq_mask_) * static_cast<size_t>(init_.cap.max_inline_data)];
+  }
+  // Retires the oldest; writes a completion when it is signalled or `status` is an error.
+  void CompleteSend(ibv_wc_status status, uint32_t byte_len = 0);
+
+  // Receive queue, for the transport.
+  bool rq_empty() const { return rq_head_ == rq_tail_; }
+  uint32_t rq_depth() const { return rq_tail_ - rq_head_; }
+  const RecvWqe& rq_front() const { return rq_[rq_head_ & rq_mask_]; }
+  const ibv_sge* rq_front_sge() const {
+    return &rq_sge_[(rq_head_ & rq_mask_) * static_cast<size_t>(init_.cap.max_recv_sge)];
+  }
+  // Retires the oldest with this completion; wr_id and qp_num are filled in here.
+  void CompleteRecv(ibv_wc wc);
+
+  // Enters IBV_QPS_ERR: what is posted completes with IBV_WC_WR_FLUSH_ERR.
+  void EnterError();
+  // Queues an event for init().on_event; the engine delivers it.
+  void RaiseEvent(ibv_event_type event) { pending_events_ |= 1ull << event; }
+  // Delivers what was raised. Engine only.
+  void DeliverEvents();
+  bool has_events() const { return pending_events_ != 0; }
+
+  void Activate() { active_->Push(this); }
+
+  // Attributes as last modified (ibv_query_qp). Written by Modify() and, for qp_state, EnterError().
+  ibv_qp_attr attr{};
+  // The path of a connected queue pair, from attr.ah_attr; set by the engine before Modify().
+  AddressHandle path;
+
+ private:
+  friend class ActiveList;
+  void Flush();
+
+  Qpn qpn_;
+  QueuePairInitAttr init_;
+  ActiveList* active_;
+  QueuePair* next_active_ = nullptr;
+  bool in_active_list_ = false;
+  uint64_t pending_events_ = 0;
+
+  uint32_t sq_mask_, rq_mask_;
+  uint32_t sq_head_ = 0, sq_tail_ = 0;
+  uint32_t rq_head_ = 0, rq_tail_ = 0;
+  std::unique_ptr<SendWqe[]> sq_;
+  std::unique_ptr<ibv_sge[]> sq_sge_;
+  std::unique_ptr<uint8_t[]> sq_inline_;
+  std::unique_ptr<RecvWqe[]> rq_;
+  std::unique_ptr<ibv_sge[]> rq_sge_;
+};
+
+}  // namespace pollux::verbs
+
+#endif  // POLLUX_STACK_VERBS_QUEUE_PAIR_H_
