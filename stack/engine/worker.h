@@ -1,0 +1,126 @@
+// The run-to-completion core: it polls its ports, runs the transport of the queue pairs it owns,
+// its timers, its mailbox, and what the application hangs into its loop.
+#ifndef POLLUX_STACK_ENGINE_WORKER_H_
+#define POLLUX_STACK_ENGINE_WORKER_H_
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "stack/base/random.h"
+#include "stack/engine/party.h"
+#include "stack/engine/qpn_layout.h"
+#include "stack/engine/timing_wheel.h"
+#include "stack/memory/protection_domain.h"
+#include "stack/net/interface.h"
+#include "stack/transport/counters.h"
+#include "stack/transport/endpoint.h"
+#include "stack/verbs/completion_queue.h"
+#include "stack/verbs/queue_pair.h"
+
+namespace pollux::engine {
+
+// Hung into a worker's loop by what runs on it (CM, RPC-over-RDMA, an application).
+class Poller {
+ public:
+  virtual ~Poller() = default;
+  // Called once every loop, after packets and timers, before what it posted is sent. Returns true
+  // when it did something. May create and destroy objects, add and remove pollers (itself too).
+  virtual bool Poll(uint64_t now_ns) = 0;
+};
+
+struct WorkerConfig {
+  uint32_t index = 0;  // its worker bits
+  QpnLayout qpn_layout;
+  uint32_t max_queue_pairs = 16384;
+  uint32_t max_regions = 65536;
+  uint32_t packet_buffers = 2047;  // small pools stay in cache; see README
+  uint16_t max_frame_bytes = 4352; // path MTU 4096 and the longest headers
+  Random::Seed seed{};
+  uint64_t start_ns = 0;           // the `now_ns` before the first poll
+};
+
+// One core. Every function below except Party::Post is for its own core only; others go through
+// Party::Call. EAL must be initialised (eal.h).
+class Worker : public Party {
+ public:
+  // ResourceExhausted when the packet pool or the mailbox cannot be had.
+  static absl::StatusOr<std::unique_ptr<Worker>> Create(const WorkerConfig& config);
+  ~Worker() override;
+
+  // Gives it a port before the first poll; the first is port 1 of verbs. `interface` (net/) holds
+  // MAC, addresses, neighbours of the port and frames everything that is not RoCE; `link` is this
+  // worker's queue of it. Neither is owned; both outlive the worker.
+  void AddPort(net::Interface* interface, transport::Link* link);
+
+  // One turn of the loop: receive a burst, dispatch, timers, mailbox, pollers, transmit, flush.
+  // Returns whether anything was done, so that the caller can yield when idle.
+  bool Poll(uint64_t now_ns);
+  // The earliest time at which a timer of this worker is due; UINT64_MAX when none.
+  uint64_t NextDeadline() const { return wheel_.NextDeadline(); }
+
+  void AddPoller(Poller* poller);
+  void RemovePoller(Poller* poller);
+  TimingWheel& wheel() { return wheel_; }
+  Random& random() { return random_; }
+  uint64_t now_ns() const { return now_ns_; }  // as given to the current or last Poll()
+  uint32_t index() const { return config_.index; }
+  net::Interface& interface(uint8_t port_num = 1) { return *ports_[port_num - 1]->interface; }
+  const transport::Counters& counters() const { return counters_; }
+  rte_mempool* packet_pool() { return packet_pool_; }
+
+  // Objects, as rdma-core has them. Pointers stay valid until destroyed. Destroying what is in use
+  // fails with FailedPrecondition (EBUSY); counts at their limit with ResourceExhausted (ENOMEM);
+  // bad attributes with InvalidArgument (EINVAL).
+  absl::StatusOr<memory::ProtectionDomain*> AllocPd();
+  absl::Status DeallocPd(memory::ProtectionDomain* pd);
+  // A local table write; no heap.
+  absl::StatusOr<memory::MemoryRegion> RegMr(memory::ProtectionDomain* pd, void* address,
+                                             uint64_t length, int access);
+  // The key is refused from this call on. In-flight work requests that name it fail or have copied.
+  absl::Status DeregMr(const memory::MemoryRegion& region);
+  absl::StatusOr<verbs::CompletionQueue*> CreateCq(uint32_t entries);
+  absl::Status DestroyCq(verbs::CompletionQueue* cq);
+  // An address handle for `attr` (grh.dgid, grh.sgid_index, hop_limit, traffic_class, flow_label);
+  // the next hop is resolved in the background, packets wait for it in a bounded queue.
+  absl::StatusOr<verbs::AddressHandle*> CreateAh(memory::ProtectionDomain* pd,
+                                                 const ibv_ah_attr& attr);
+  absl::Status DestroyAh(verbs::AddressHandle* ah);
+  absl::StatusOr<verbs::QueuePair*> CreateQp(verbs::QueuePairInitAttr init);
+  // Queue pair 1 (IBV_QPT_UD with the well-known Q_Key) of this worker's port; one a device.
+  absl::StatusOr<verbs::QueuePair*> CreateGsiQp(verbs::QueuePairInitAttr init);
+  // With IBV_QP_AV, attr.ah_attr is resolved as in CreateAh().
+  absl::Status ModifyQp(verbs::QueuePair* qp, const ibv_qp_attr& attr, int mask);
+  // Nothing of it completes or is answered any more; its number is not given out again for
+  // `time_wait_ns` (0: at once, under another generation).
+  absl::Status DestroyQp(verbs::QueuePair* qp, uint64_t time_wait_ns = 0);
+
+ private:
+  struct Port {
+    net::Interface* interface;
+    transport::Link* link;
+    transport::Egress egress;
+  };
+  struct Slot;  // a queue pair, its endpoint and its timer
+
+  explicit Worker(const WorkerConfig& config);
+
+  WorkerConfig config_;
+  Random random_;
+  TimingWheel wheel_;
+  uint64_t now_ns_;
+  transport::Counters counters_;
+  rte_mempool* packet_pool_ = nullptr;
+  std::vector<std::unique_ptr<Port>> ports_;
+  memory::RegionTable regions_;
+  verbs::ActiveList active_;
+  std::vector<Poller*> pollers_;
+  std::vector<std::unique_ptr<Slot>> slots_;
+};
+
+}  // namespace pollux::engine
+
+#endif  // POLLUX_STACK_ENGINE_WORKER_H_
