@@ -30,7 +30,8 @@ std::string ToString(const Endpoint& endpoint);  // "192.0.2.1:20049"
 // As rdma_conn_param; depths and resources are the sender's view on the way out, and what the peer
 // offers to the receiver (already swapped, as librdmacm does) on the way in.
 struct ConnectionParam {
-  absl::Span<const uint8_t> private_data;  // at most 56 bytes in Connect (CMA header), 196 in Accept
+  absl::Span<const uint8_t>
+      private_data;  // at most 56 bytes in Connect (CMA header), 196 in Accept
   uint8_t responder_resources = 16;
   uint8_t initiator_depth = 16;
   bool flow_control = false;
@@ -41,9 +42,9 @@ struct ConnectionParam {
 // As rdma_cm_event. Spans are valid only during the handler.
 struct Event {
   rdma_cm_event_type type;
-  int status = 0;         // errno for errors of ours; the REJ reason for RDMA_CM_EVENT_REJECTED
-  Id* id = nullptr;       // for CONNECT_REQUEST: the new identifier, the handler's to accept,
-                          // reject or destroy
+  int status = 0;           // errno for errors of ours; the REJ reason for RDMA_CM_EVENT_REJECTED
+  Id* id = nullptr;         // for CONNECT_REQUEST: the new identifier, the handler's to accept,
+                            // reject or destroy
   Id* listen_id = nullptr;  // for CONNECT_REQUEST
   ConnectionParam param;    // for CONNECT_REQUEST, CONNECT_RESPONSE/ESTABLISHED, REJECTED
 };
@@ -98,8 +99,8 @@ class Manager {
   virtual absl::Status Listen(Id* id, uint16_t port) = 0;
 
   // Gives the identifier its queue pair, which `owner` owns and which is in IBV_QPS_RESET; CM moves
-  // it to INIT (with `access`, ibv_access_flags), RTR, RTS. `done` runs when it is in INIT: receives
-  // can be posted from then on, and must be before Connect or Accept.
+  // it to INIT (with `access`, ibv_access_flags), RTR, RTS. `done` runs when it is in INIT:
+  // receives can be posted from then on, and must be before Connect or Accept.
   virtual void BindQp(Id* id, engine::Worker* owner, verbs::QueuePair* qp, int access,
                       absl::AnyInvocable<void(absl::Status)> done) = 0;
 
@@ -107,7 +108,8 @@ class Manager {
   virtual absl::Status Connect(Id* id, const ConnectionParam& param) = 0;
   // REP, after CONNECT_REQUEST. ESTABLISHED comes with RTU or the first packet.
   virtual absl::Status Accept(Id* id, const ConnectionParam& param) = 0;
-  // REJ with reason 28 (consumer defined) and up to 148 bytes. The identifier stays to be destroyed.
+  // REJ with reason 28 (consumer defined) and up to 148 bytes. The identifier stays to be
+  // destroyed.
   virtual absl::Status Reject(Id* id, absl::Span<const uint8_t> private_data) = 0;
   // DREQ; the queue pair goes to IBV_QPS_ERR. DISCONNECTED when the peer answers or time is up,
   // TIMEWAIT_EXIT when the queue pair may be used again.

@@ -39,8 +39,6 @@ uint64_t Random::Below(uint64_t bound) {
   return static_cast<uint64_t>((static_cast<unsigned __int128>(Next64()) * bound) >> 64);
 }
 
-bool Random::Chance(double p) {
-  return static_cast<double>(Next64() >> 11) * 0x1p-53 < p;
-}
+bool Random::Chance(double p) { return static_cast<double>(Next64() >> 11) * 0x1p-53 < p; }
 
 }  // namespace pollux

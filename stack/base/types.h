@@ -14,7 +14,7 @@ struct Qpn {
   friend constexpr auto operator<=>(Qpn, Qpn) = default;
 };
 
-inline constexpr Qpn kGsiQpn{1};             // general services (CM MADs)
+inline constexpr Qpn kGsiQpn{1};               // general services (CM MADs)
 inline constexpr Qpn kMulticastQpn{0xFFFFFF};  // destination of every multicast packet
 
 // A packet sequence number: 24 bits, arithmetic modulo 2^24. It has no total order; use

@@ -38,9 +38,8 @@ class Party {
         work();
         Post(*this, [done = std::move(done)]() mutable { done(); });
       } else {
-        Post(*this, [result = work(), done = std::move(done)]() mutable {
-          done(std::move(result));
-        });
+        Post(*this,
+             [result = work(), done = std::move(done)]() mutable { done(std::move(result)); });
       }
     });
   }

@@ -35,9 +35,9 @@ class Timer {
 // after it (given that Advance is called).
 class TimingWheel {
  public:
-  static constexpr int kTickShift = 10;   // 1,024 ns
-  static constexpr int kSlotBits = 8;     // 256 slots a level
-  static constexpr int kLevels = 5;       // 2^40 ticks: over 13 days; later ones are re-armed
+  static constexpr int kTickShift = 10;  // 1,024 ns
+  static constexpr int kSlotBits = 8;    // 256 slots a level
+  static constexpr int kLevels = 5;      // 2^40 ticks: over 13 days; later ones are re-armed
 
   explicit TimingWheel(uint64_t now_ns);
 

@@ -37,10 +37,10 @@ struct WorkerConfig {
   QpnLayout qpn_layout;
   uint32_t max_queue_pairs = 16384;
   uint32_t max_regions = 65536;
-  uint32_t packet_buffers = 2047;  // small pools stay in cache; see README
-  uint16_t max_frame_bytes = 4352; // path MTU 4096 and the longest headers
+  uint32_t packet_buffers = 2047;   // small pools stay in cache; see README
+  uint16_t max_frame_bytes = 4352;  // path MTU 4096 and the longest headers
   Random::Seed seed{};
-  uint64_t start_ns = 0;           // the `now_ns` before the first poll
+  uint64_t start_ns = 0;  // the `now_ns` before the first poll
 };
 
 // One core. Every function below except Party::Post is for its own core only; others go through

@@ -20,7 +20,7 @@ class RegionTable;
 // worker: its regions stand in that worker's table and are that worker's alone.
 struct ProtectionDomain {
   RegionTable* regions = nullptr;
-  uint32_t handle = 0;    // never 0, never reused while the worker lives
+  uint32_t handle = 0;     // never 0, never reused while the worker lives
   uint32_t use_count = 0;  // regions, queue pairs and address handles that hold it
 };
 
@@ -32,7 +32,7 @@ struct MemoryRegion {
   uint8_t* address = nullptr;
   uint64_t length = 0;  // bytes; 0 is allowed, only zero-byte accesses then fit
   uint64_t iova = 0;    // the address by which work requests and peers name the first byte
-  const ProtectionDomain* pd = nullptr;
+  ProtectionDomain* pd = nullptr;
 };
 
 // Why memory may not be touched.

@@ -22,10 +22,10 @@ namespace pollux::net {
 
 struct InterfaceConfig {
   MacAddress mac{};
-  uint32_t address = 0;          // IPv4, host order
-  uint8_t prefix_length = 24;    // 0..32
+  uint32_t address = 0;             // IPv4, host order
+  uint8_t prefix_length = 24;       // 0..32
   std::optional<uint32_t> gateway;  // for what is not on the link
-  uint16_t mtu = 1500;           // what the port really carries, IP header and up
+  uint16_t mtu = 1500;              // what the port really carries, IP header and up
 };
 
 // Owned by the worker that polls the port (worker 0 where several do): its table of neighbours is

@@ -18,15 +18,15 @@ enum class Drop : uint8_t {
   kBadBthVersion,
   kUnknownOpcode,
   kBadPad,
-  kScattered,         // frame in several segments
-  kNotForUs,          // another MAC or IP address
+  kScattered,  // frame in several segments
+  kNotForUs,   // another MAC or IP address
   kUnknownQpn,
-  kStaleQpn,          // the slot lives, the generation does not
-  kWrongTransport,    // opcode of another queue pair type
-  kQpState,           // not in a state that receives
+  kStaleQpn,        // the slot lives, the generation does not
+  kWrongTransport,  // opcode of another queue pair type
+  kQpState,         // not in a state that receives
   kBadPkey,
   kBadQkey,
-  kBadAddress,        // not from the queue pair's peer
+  kBadAddress,  // not from the queue pair's peer
   kBadIcrc,
   kUnexpectedResponse,
   kOutOfSequence,     // silently, after one NAK

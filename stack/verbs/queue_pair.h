@@ -45,7 +45,7 @@ struct QueuePairInitAttr {
   memory::ProtectionDomain* pd = nullptr;
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* recv_cq = nullptr;
-  ibv_qp_cap cap{};      // counts are taken as given; max_inline_data at most kMaxInline
+  ibv_qp_cap cap{};  // counts are taken as given; max_inline_data at most kMaxInline
   bool sq_sig_all = false;
   // Asynchronous events of this queue pair (IBV_EVENT_COMM_EST, IBV_EVENT_QP_FATAL,
   // IBV_EVENT_QP_REQ_ERR, IBV_EVENT_QP_ACCESS_ERR), called on the owning core between polls of the
@@ -60,13 +60,13 @@ struct SendWqe {
   uint64_t compare_add = 0;
   uint64_t swap = 0;
   AddressHandle* ah = nullptr;
-  uint32_t rkey = 0;        // remote key, or the one to invalidate
+  uint32_t rkey = 0;  // remote key, or the one to invalidate
   uint32_t immediate_be = 0;
-  uint32_t length = 0;      // bytes of the message
+  uint32_t length = 0;  // bytes of the message
   uint32_t remote_qpn = 0;
   uint32_t remote_qkey = 0;
-  uint32_t packets = 0;     // PSNs it consumes
-  Psn first_psn;            // valid once numbered (first transmitted)
+  uint32_t packets = 0;  // PSNs it consumes
+  Psn first_psn;         // valid once numbered (first transmitted)
   ibv_wr_opcode opcode = IBV_WR_SEND;
   uint16_t num_sge = 0;
   uint16_t send_flags = 0;  // ibv_send_flags
@@ -138,7 +138,8 @@ class QueuePair {
 
   void Activate() { active_->Push(this); }
 
-  // Attributes as last modified (ibv_query_qp). Written by Modify() and, for qp_state, EnterError().
+  // Attributes as last modified (ibv_query_qp). Written by Modify() and, for qp_state,
+  // EnterError().
   ibv_qp_attr attr{};
   // The path of a connected queue pair, from attr.ah_attr; set by the engine before Modify().
   AddressHandle path;

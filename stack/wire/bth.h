@@ -65,8 +65,16 @@ enum HeaderBits : uint16_t {
   kHasIeth = 1 << 6,
 };
 
-enum class Operation : uint8_t { kSend, kWrite, kReadRequest, kReadResponse, kAck, kAtomic,
-                                 kAtomicAck, kCnp };
+enum class Operation : uint8_t {
+  kSend,
+  kWrite,
+  kReadRequest,
+  kReadResponse,
+  kAck,
+  kAtomic,
+  kAtomicAck,
+  kCnp
+};
 enum class Transport : uint8_t { kRc, kUc, kUd, kCnp };
 enum PositionBits : uint8_t { kFirst = 1, kMiddle = 2, kLast = 4, kOnly = 8 };
 
@@ -74,11 +82,11 @@ struct OpcodeInfo {
   const char* name;  // as tshark names it; never null for a known opcode
   Transport transport;
   Operation operation;
-  uint8_t position;        // exactly one PositionBits value
-  uint16_t headers;        // HeaderBits
-  bool has_payload;        // whether payload may follow
-  bool is_response;        // for the requester side
-  uint8_t header_bytes;    // extended headers, summed
+  uint8_t position;      // exactly one PositionBits value
+  uint16_t headers;      // HeaderBits
+  bool has_payload;      // whether payload may follow
+  bool is_response;      // for the requester side
+  uint8_t header_bytes;  // extended headers, summed
 };
 
 // Null for an opcode that is not in the table.

@@ -35,9 +35,9 @@ struct RocePacket {
   uint16_t payload_offset = 0;  // first byte after the extended headers
   uint16_t payload_length = 0;  // without pad and ICRC
   uint16_t icrc_offset = 0;
-  uint8_t ip_version = 4;       // 4 or 6
-  uint8_t ecn = 0;              // the two ECN bits of the IP header
-  Bth bth;                      // decoded
+  uint8_t ip_version = 4;            // 4 or 6
+  uint8_t ecn = 0;                   // the two ECN bits of the IP header
+  Bth bth;                           // decoded
   const OpcodeInfo* info = nullptr;  // never null after kOk
 
   const uint8_t* payload() const { return frame + payload_offset; }

@@ -1,0 +1,98 @@
+#include "stack/transport/egress.h"
+
+#include <gtest/gtest.h>
+#include <rte_eal.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+namespace pollux::transport {
+namespace {
+
+// Takes as many frames as it is told to.
+class FakeLink : public Link {
+ public:
+  uint16_t Receive(rte_mbuf**, uint16_t, uint64_t) override { return 0; }
+  uint16_t Send(rte_mbuf** frames, uint16_t count, uint64_t) override {
+    const uint16_t taken = std::min<uint16_t>(count, willing);
+    willing -= taken;
+    for (uint16_t i = 0; i < taken; ++i) {
+      order.push_back(frames[i]->pkt_len);
+      rte_pktmbuf_free(frames[i]);
+    }
+    return taken;
+  }
+  uint16_t willing = 0;
+  std::vector<uint32_t> order;
+};
+
+class EgressTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    std::vector<std::string> args = {"test",           "--no-huge", "--no-pci", "--no-shconf",
+                                     "--no-telemetry", "-m",        "64",       "--log-level=1"};
+    std::vector<char*> argv;
+    for (std::string& arg : args) argv.push_back(arg.data());
+    ASSERT_GE(rte_eal_init(static_cast<int>(argv.size()), argv.data()), 0);
+    pool_ = rte_pktmbuf_pool_create("egress_test", 127, 0, 0, 2048, SOCKET_ID_ANY);
+    ASSERT_NE(pool_, nullptr);
+  }
+  void TearDown() override { EXPECT_EQ(rte_mempool_avail_count(pool_), 127u); }
+
+  void PushFrame(Egress& egress, uint16_t length) {
+    rte_mbuf* frame = egress.Allocate();
+    ASSERT_NE(frame, nullptr);
+    rte_pktmbuf_append(frame, length);
+    egress.Push(frame, 0);
+  }
+
+  static rte_mempool* pool_;
+  FakeLink link_;
+  Counters counters_;
+};
+rte_mempool* EgressTest::pool_ = nullptr;
+
+TEST_F(EgressTest, WhatTheLinkRefusesGoesFirstNextTime) {
+  Egress egress(&link_, pool_, &counters_);
+  for (uint16_t i = 1; i <= 5; ++i) PushFrame(egress, i);
+  link_.willing = 2;
+  egress.Flush(0);
+  EXPECT_EQ(egress.room(), Egress::kCapacity - 3);
+  PushFrame(egress, 6);
+  link_.willing = 100;
+  egress.Flush(0);
+  EXPECT_EQ(link_.order, (std::vector<uint32_t>{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(counters_.sent_pkts, 6u);
+  EXPECT_EQ(counters_.sent_bytes, 21u);
+}
+
+TEST_F(EgressTest, AtCapacityAndOnePast) {
+  Egress egress(&link_, pool_, &counters_);
+  for (uint16_t i = 0; i < Egress::kCapacity; ++i) PushFrame(egress, 1);
+  EXPECT_EQ(egress.room(), 0);
+  EXPECT_EQ(counters_.drop(Drop::kEgressFull), 0u);
+  PushFrame(egress, 1);
+  EXPECT_EQ(counters_.drop(Drop::kEgressFull), 1u);
+  EXPECT_EQ(egress.room(), 0);
+}
+
+TEST_F(EgressTest, DryPoolIsCounted) {
+  Egress egress(&link_, pool_, &counters_);
+  std::vector<rte_mbuf*> held;
+  while (rte_mbuf* frame = egress.Allocate()) held.push_back(frame);
+  EXPECT_EQ(held.size(), 127u);
+  EXPECT_EQ(counters_.drop(Drop::kNoBuffer), 1u);
+  rte_pktmbuf_free_bulk(held.data(), held.size());
+}
+
+TEST(DropTest, EveryReasonHasItsOwnName) {
+  std::set<std::string> names;
+  for (size_t i = 0; i < static_cast<size_t>(Drop::kCount); ++i) {
+    EXPECT_TRUE(names.insert(DropName(static_cast<Drop>(i))).second);
+  }
+  EXPECT_FALSE(names.contains("invalid"));
+}
+
+}  // namespace
+}  // namespace pollux::transport
