@@ -5,7 +5,6 @@
 #include <infiniband/verbs.h>
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 
 #include "absl/functional/any_invocable.h"
@@ -146,7 +145,9 @@ class QueuePair {
 
  private:
   friend class ActiveList;
-  void Flush();
+  int TakeSend(const ibv_send_wr& wr);
+  void FlushRecv();
+  void Overrun();
 
   Qpn qpn_;
   QueuePairInitAttr init_;

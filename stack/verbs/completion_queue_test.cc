@@ -1,0 +1,46 @@
+#include "stack/verbs/completion_queue.h"
+
+#include <gtest/gtest.h>
+
+namespace pollux::verbs {
+namespace {
+
+ibv_wc Completion(uint64_t wr_id) {
+  ibv_wc wc{};
+  wc.wr_id = wr_id;
+  return wc;
+}
+
+TEST(CompletionQueueTest, OldestFirstAcrossTheWrap) {
+  CompletionQueue cq(3);
+  uint64_t in = 0, out = 0;
+  for (int round = 0; round < 10; ++round) {
+    for (int i = 0; i < 2; ++i) ASSERT_TRUE(cq.Push(Completion(in++)));
+    ibv_wc wc[4];
+    ASSERT_EQ(cq.Poll(4, wc), 2);
+    EXPECT_EQ(wc[0].wr_id, out++);
+    EXPECT_EQ(wc[1].wr_id, out++);
+  }
+  EXPECT_FALSE(cq.overrun());
+}
+
+TEST(CompletionQueueTest, AtCapacityAndOnePast) {
+  CompletionQueue cq(3);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(cq.Push(Completion(i)));
+  EXPECT_FALSE(cq.overrun());
+  EXPECT_FALSE(cq.Push(Completion(3)));
+  EXPECT_TRUE(cq.overrun());
+  ibv_wc wc[4];
+  EXPECT_EQ(cq.Poll(4, wc), 3);
+  EXPECT_EQ(wc[2].wr_id, 2u);
+}
+
+TEST(CompletionQueueTest, PollOfNothing) {
+  CompletionQueue cq(1);
+  ibv_wc wc;
+  EXPECT_EQ(cq.Poll(1, &wc), 0);
+  EXPECT_EQ(cq.Poll(-1, &wc), 0);
+}
+
+}  // namespace
+}  // namespace pollux::verbs

@@ -1,0 +1,278 @@
+#include "stack/verbs/queue_pair.h"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include "stack/verbs/qp_state.h"
+
+namespace pollux::verbs {
+namespace {
+
+ibv_wc_opcode CompletionOpcode(ibv_wr_opcode opcode) {
+  switch (opcode) {
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+      return IBV_WC_RDMA_WRITE;
+    case IBV_WR_RDMA_READ:
+      return IBV_WC_RDMA_READ;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+      return IBV_WC_COMP_SWAP;
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+      return IBV_WC_FETCH_ADD;
+    default:
+      return IBV_WC_SEND;
+  }
+}
+
+bool HasOpcode(ibv_qp_type type, ibv_wr_opcode opcode) {
+  switch (opcode) {
+    case IBV_WR_SEND:
+    case IBV_WR_SEND_WITH_IMM:
+      return true;
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+    case IBV_WR_RDMA_READ:
+      return type == IBV_QPT_RC;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+void ActiveList::Push(QueuePair* qp) {
+  if (qp->in_active_list_) return;
+  qp->in_active_list_ = true;
+  qp->next_active_ = nullptr;
+  (tail_ != nullptr ? tail_->next_active_ : head_) = qp;
+  tail_ = qp;
+}
+
+QueuePair* ActiveList::Pop() {
+  QueuePair* qp = head_;
+  if (qp == nullptr) return nullptr;
+  head_ = qp->next_active_;
+  if (head_ == nullptr) tail_ = nullptr;
+  qp->in_active_list_ = false;
+  return qp;
+}
+
+void ActiveList::Remove(QueuePair* qp) {
+  if (!qp->in_active_list_) return;
+  QueuePair* previous = nullptr;
+  for (QueuePair* it = head_; it != qp; it = it->next_active_) previous = it;
+  (previous != nullptr ? previous->next_active_ : head_) = qp->next_active_;
+  if (tail_ == qp) tail_ = previous;
+  qp->in_active_list_ = false;
+}
+
+QueuePair::QueuePair(Qpn qpn, QueuePairInitAttr init, ActiveList* active)
+    : qpn_(qpn), init_(std::move(init)), active_(active) {
+  ibv_qp_cap& cap = init_.cap;
+  cap.max_send_wr = std::clamp<uint32_t>(cap.max_send_wr, 1, kMaxWorkRequests);
+  cap.max_recv_wr = std::clamp<uint32_t>(cap.max_recv_wr, 1, kMaxWorkRequests);
+  cap.max_send_sge = std::clamp<uint32_t>(cap.max_send_sge, 1, kMaxSge);
+  cap.max_recv_sge = std::clamp<uint32_t>(cap.max_recv_sge, 1, kMaxSge);
+  cap.max_inline_data = std::min(cap.max_inline_data, kMaxInline);
+  attr.qp_state = IBV_QPS_RESET;
+  attr.path_mtu = IBV_MTU_256;
+  attr.cap = cap;
+  const size_t sq_slots = std::bit_ceil(cap.max_send_wr);
+  const size_t rq_slots = std::bit_ceil(cap.max_recv_wr);
+  sq_mask_ = static_cast<uint32_t>(sq_slots - 1);
+  rq_mask_ = static_cast<uint32_t>(rq_slots - 1);
+  sq_ = std::make_unique<SendWqe[]>(sq_slots);
+  sq_sge_ = std::make_unique<ibv_sge[]>(sq_slots * cap.max_send_sge);
+  sq_inline_ = std::make_unique<uint8_t[]>(sq_slots * cap.max_inline_data);
+  rq_ = std::make_unique<RecvWqe[]>(rq_slots);
+  rq_sge_ = std::make_unique<ibv_sge[]>(rq_slots * cap.max_recv_sge);
+}
+
+QueuePair::~QueuePair() { active_->Remove(this); }
+
+// 0 when `wr` was taken, else an errno.
+int QueuePair::TakeSend(const ibv_send_wr& wr) {
+  const ibv_qp_cap& cap = init_.cap;
+  const bool is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0;
+  if (!HasOpcode(type(), wr.opcode) || wr.num_sge < 0 ||
+      static_cast<uint32_t>(wr.num_sge) > cap.max_send_sge ||
+      (is_inline && wr.opcode == IBV_WR_RDMA_READ)) {
+    return EINVAL;
+  }
+  uint64_t length = 0;
+  for (int i = 0; i < wr.num_sge; ++i) length += wr.sg_list[i].length;
+  const uint64_t packets = std::max<uint64_t>(1, (length + PathMtuBytes() - 1) / PathMtuBytes());
+  if (length > kMaxMessage || packets >= Psn::kWindow) return EINVAL;
+  if (is_inline && length > cap.max_inline_data) return EINVAL;
+  if (type() == IBV_QPT_UD && (wr.wr.ud.ah == nullptr || length > PathMtuBytes())) return EINVAL;
+  if (sq_tail_ - sq_head_ == cap.max_send_wr) return ENOMEM;
+
+  SendWqe& wqe = sq_[sq_tail_ & sq_mask_];
+  wqe = SendWqe{};
+  wqe.wr_id = wr.wr_id;
+  wqe.length = static_cast<uint32_t>(length);
+  wqe.packets = static_cast<uint32_t>(packets);
+  wqe.opcode = wr.opcode;
+  wqe.send_flags = static_cast<uint16_t>(wr.send_flags);
+  wqe.immediate_be = wr.imm_data;
+  if (type() == IBV_QPT_UD) {
+    wqe.ah = static_cast<AddressHandle*>(wr.wr.ud.ah);
+    wqe.remote_qpn = wr.wr.ud.remote_qpn;
+    wqe.remote_qkey = wr.wr.ud.remote_qkey;
+  } else {
+    wqe.remote_address = wr.wr.rdma.remote_addr;
+    wqe.rkey = wr.wr.rdma.rkey;
+  }
+  if (is_inline) {
+    uint8_t* to = &sq_inline_[(sq_tail_ & sq_mask_) * static_cast<size_t>(cap.max_inline_data)];
+    for (int i = 0; i < wr.num_sge; ++i) {
+      if (wr.sg_list[i].length == 0) continue;
+      std::memcpy(to, reinterpret_cast<const void*>(wr.sg_list[i].addr), wr.sg_list[i].length);
+      to += wr.sg_list[i].length;
+    }
+  } else {
+    wqe.num_sge = static_cast<uint16_t>(wr.num_sge);
+    std::copy_n(wr.sg_list, wr.num_sge,
+                &sq_sge_[(sq_tail_ & sq_mask_) * static_cast<size_t>(cap.max_send_sge)]);
+  }
+  ++sq_tail_;
+  return 0;
+}
+
+int QueuePair::PostSend(const ibv_send_wr* wr, const ibv_send_wr** bad_wr) {
+  const bool takes = state() == IBV_QPS_RTS || state() == IBV_QPS_ERR;
+  int result = 0;
+  for (; wr != nullptr; wr = wr->next) {
+    result = takes ? TakeSend(*wr) : EINVAL;
+    if (result != 0) {
+      if (bad_wr != nullptr) *bad_wr = wr;
+      break;
+    }
+    if (state() == IBV_QPS_ERR) CompleteSend(IBV_WC_WR_FLUSH_ERR);
+  }
+  if (sq_head_ != sq_tail_) Activate();
+  return result;
+}
+
+int QueuePair::PostRecv(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr) {
+  for (; wr != nullptr; wr = wr->next) {
+    int result = 0;
+    uint64_t length = 0;
+    if (state() == IBV_QPS_RESET || wr->num_sge < 0 ||
+        static_cast<uint32_t>(wr->num_sge) > init_.cap.max_recv_sge) {
+      result = EINVAL;
+    } else if (rq_tail_ - rq_head_ == init_.cap.max_recv_wr) {
+      result = ENOMEM;
+    } else {
+      for (int i = 0; i < wr->num_sge; ++i) length += wr->sg_list[i].length;
+      if (length > kMaxMessage) result = EINVAL;
+    }
+    if (result != 0) {
+      if (bad_wr != nullptr) *bad_wr = wr;
+      return result;
+    }
+    rq_[rq_tail_ & rq_mask_] = RecvWqe{.wr_id = wr->wr_id,
+                                       .length = static_cast<uint32_t>(length),
+                                       .num_sge = static_cast<uint16_t>(wr->num_sge)};
+    std::copy_n(wr->sg_list, wr->num_sge,
+                &rq_sge_[(rq_tail_ & rq_mask_) * static_cast<size_t>(init_.cap.max_recv_sge)]);
+    ++rq_tail_;
+    if (state() == IBV_QPS_ERR) FlushRecv();
+  }
+  return 0;
+}
+
+absl::Status QueuePair::Modify(const ibv_qp_attr& change, int mask) {
+  if (absl::Status status = CheckModify(type(), state(), change, mask); !status.ok()) {
+    return status;
+  }
+  const auto take = [&](int bit, auto ibv_qp_attr::*field) {
+    if ((mask & bit) != 0) attr.*field = change.*field;
+  };
+  take(IBV_QP_ACCESS_FLAGS, &ibv_qp_attr::qp_access_flags);
+  take(IBV_QP_PKEY_INDEX, &ibv_qp_attr::pkey_index);
+  take(IBV_QP_PORT, &ibv_qp_attr::port_num);
+  take(IBV_QP_QKEY, &ibv_qp_attr::qkey);
+  take(IBV_QP_AV, &ibv_qp_attr::ah_attr);
+  take(IBV_QP_PATH_MTU, &ibv_qp_attr::path_mtu);
+  take(IBV_QP_TIMEOUT, &ibv_qp_attr::timeout);
+  take(IBV_QP_RETRY_CNT, &ibv_qp_attr::retry_cnt);
+  take(IBV_QP_RNR_RETRY, &ibv_qp_attr::rnr_retry);
+  take(IBV_QP_RQ_PSN, &ibv_qp_attr::rq_psn);
+  take(IBV_QP_SQ_PSN, &ibv_qp_attr::sq_psn);
+  take(IBV_QP_MAX_QP_RD_ATOMIC, &ibv_qp_attr::max_rd_atomic);
+  take(IBV_QP_MAX_DEST_RD_ATOMIC, &ibv_qp_attr::max_dest_rd_atomic);
+  take(IBV_QP_MIN_RNR_TIMER, &ibv_qp_attr::min_rnr_timer);
+  take(IBV_QP_DEST_QPN, &ibv_qp_attr::dest_qp_num);
+  if ((mask & IBV_QP_STATE) == 0) return absl::OkStatus();
+  if (change.qp_state == IBV_QPS_ERR) {
+    EnterError();
+  } else if (change.qp_state == IBV_QPS_RESET) {
+    attr = ibv_qp_attr{};
+    attr.path_mtu = IBV_MTU_256;
+    attr.cap = init_.cap;
+    sq_head_ = sq_tail_;
+    rq_head_ = rq_tail_;
+    pending_events_ = 0;
+  }
+  attr.qp_state = change.qp_state;
+  attr.cur_qp_state = change.qp_state;
+  return absl::OkStatus();
+}
+
+void QueuePair::CompleteSend(ibv_wc_status status, uint32_t byte_len) {
+  const SendWqe& wqe = sq_[sq_head_++ & sq_mask_];
+  if (status == IBV_WC_SUCCESS && !init_.sq_sig_all && (wqe.send_flags & IBV_SEND_SIGNALED) == 0) {
+    return;
+  }
+  ibv_wc wc{};
+  wc.wr_id = wqe.wr_id;
+  wc.status = status;
+  wc.opcode = CompletionOpcode(wqe.opcode);
+  wc.byte_len = byte_len;
+  wc.qp_num = qpn_.value;
+  if (!init_.send_cq->Push(wc)) Overrun();
+}
+
+void QueuePair::CompleteRecv(ibv_wc wc) {
+  const RecvWqe& wqe = rq_[rq_head_++ & rq_mask_];
+  wc.wr_id = wqe.wr_id;
+  wc.qp_num = qpn_.value;
+  if (!init_.recv_cq->Push(wc)) Overrun();
+}
+
+// A lost completion cannot be made good: the queue pair must not go on as if nothing were.
+void QueuePair::Overrun() {
+  if (attr.qp_state == IBV_QPS_ERR) return;
+  RaiseEvent(IBV_EVENT_QP_FATAL);
+  attr.qp_state = IBV_QPS_ERR;
+  attr.cur_qp_state = IBV_QPS_ERR;
+}
+
+void QueuePair::FlushRecv() {
+  while (rq_head_ != rq_tail_) {
+    ibv_wc wc{};
+    wc.status = IBV_WC_WR_FLUSH_ERR;
+    wc.opcode = IBV_WC_RECV;
+    CompleteRecv(wc);
+  }
+}
+
+void QueuePair::EnterError() {
+  attr.qp_state = IBV_QPS_ERR;
+  attr.cur_qp_state = IBV_QPS_ERR;
+  while (sq_head_ != sq_tail_) CompleteSend(IBV_WC_WR_FLUSH_ERR);
+  FlushRecv();
+}
+
+void QueuePair::DeliverEvents() {
+  while (pending_events_ != 0) {
+    const int event = std::countr_zero(pending_events_);
+    pending_events_ &= pending_events_ - 1;
+    if (init_.on_event != nullptr) init_.on_event(static_cast<ibv_event_type>(event));
+  }
+}
+
+}  // namespace pollux::verbs

@@ -1,0 +1,180 @@
+#include "stack/verbs/queue_pair.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <vector>
+
+namespace pollux::verbs {
+namespace {
+
+class QueuePairTest : public ::testing::Test {
+ protected:
+  QueuePairTest() {
+    QueuePairInitAttr init;
+    init.pd = &pd_;
+    init.send_cq = &cq_;
+    init.recv_cq = &cq_;
+    init.cap = {.max_send_wr = 3,
+                .max_recv_wr = 2,
+                .max_send_sge = 2,
+                .max_recv_sge = 1,
+                .max_inline_data = 16};
+    init.on_event = [this](ibv_event_type event) { events_.push_back(event); };
+    qp_ = std::make_unique<QueuePair>(Qpn{42}, std::move(init), &active_);
+  }
+  int Send(uint64_t wr_id, int num_sge = 1, int flags = 0, ibv_wr_opcode opcode = IBV_WR_SEND) {
+    ibv_send_wr wr{};
+    wr.wr_id = wr_id;
+    wr.sg_list = sge_;
+    wr.num_sge = num_sge;
+    wr.opcode = opcode;
+    wr.send_flags = flags;
+    return qp_->PostSend(&wr, nullptr);
+  }
+  int Recv(uint64_t wr_id) {
+    ibv_recv_wr wr{};
+    wr.wr_id = wr_id;
+    return qp_->PostRecv(&wr, nullptr);
+  }
+  std::vector<ibv_wc> Completions() {
+    std::vector<ibv_wc> all(16);
+    all.resize(cq_.Poll(16, all.data()));
+    return all;
+  }
+  memory::ProtectionDomain pd_;
+  CompletionQueue cq_{16};
+  ActiveList active_;
+  uint8_t data_[32] = {};
+  ibv_sge sge_[3] = {{reinterpret_cast<uint64_t>(data_), 8, 1},
+                     {reinterpret_cast<uint64_t>(data_ + 8), 8, 1},
+                     {reinterpret_cast<uint64_t>(data_ + 16), 8, 1}};
+  std::vector<ibv_event_type> events_;
+  std::unique_ptr<QueuePair> qp_;
+};
+
+TEST_F(QueuePairTest, PostsAreRefusedInTheWrongState) {
+  EXPECT_EQ(Send(1), EINVAL);
+  EXPECT_EQ(Recv(1), EINVAL);
+  qp_->attr.qp_state = IBV_QPS_RTR;
+  EXPECT_EQ(Send(1), EINVAL);
+  EXPECT_EQ(Recv(1), 0);
+}
+
+TEST_F(QueuePairTest, QueuesAtTheirLimitAndOnePast) {
+  qp_->attr.qp_state = IBV_QPS_RTS;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Send(i), 0);
+  EXPECT_EQ(Send(3), ENOMEM);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(Recv(i), 0);
+  EXPECT_EQ(Recv(2), ENOMEM);
+}
+
+TEST_F(QueuePairTest, BadWorkRequests) {
+  qp_->attr.qp_state = IBV_QPS_RTS;
+  EXPECT_EQ(Send(1, 3), EINVAL) << "more elements than max_send_sge";
+  EXPECT_EQ(Send(1, 2, IBV_SEND_INLINE), 0) << "16 inline bytes";
+  sge_[0].length = 9;
+  EXPECT_EQ(Send(1, 2, IBV_SEND_INLINE), EINVAL) << "17 inline bytes";
+  EXPECT_EQ(Send(1, 1, IBV_SEND_INLINE, IBV_WR_RDMA_READ), EINVAL);
+  EXPECT_EQ(Send(1, 1, 0, IBV_WR_TSO), EINVAL);
+  sge_[0].length = sge_[1].length = 1u << 30;
+  EXPECT_EQ(Send(1, 2), EINVAL) << "2^23 packets of 256 bytes";
+  --sge_[1].length;
+  sge_[1].length -= 255;
+  EXPECT_EQ(Send(1, 2), 0) << "one packet less";
+}
+
+TEST_F(QueuePairTest, BadWrPointsAtTheFirstNotTaken) {
+  qp_->attr.qp_state = IBV_QPS_RTS;
+  ibv_send_wr wr[5] = {};
+  for (int i = 0; i < 4; ++i) wr[i].next = &wr[i + 1];
+  const ibv_send_wr* bad = nullptr;
+  EXPECT_EQ(qp_->PostSend(wr, &bad), ENOMEM);
+  EXPECT_EQ(bad, &wr[3]);
+}
+
+TEST_F(QueuePairTest, InlineDataIsTakenAtPost) {
+  qp_->attr.qp_state = IBV_QPS_RTS;
+  data_[0] = 7;
+  ASSERT_EQ(Send(1, 1, IBV_SEND_INLINE), 0);
+  data_[0] = 9;
+  EXPECT_EQ(qp_->sq_inline(0)[0], 7);
+}
+
+TEST_F(QueuePairTest, OnlySignalledSuccessCompletes) {
+  qp_->attr.qp_state = IBV_QPS_RTS;
+  Send(1);
+  Send(2, 1, IBV_SEND_SIGNALED);
+  qp_->CompleteSend(IBV_WC_SUCCESS);
+  qp_->CompleteSend(IBV_WC_SUCCESS);
+  const std::vector<ibv_wc> all = Completions();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].wr_id, 2u);
+  EXPECT_EQ(all[0].qp_num, 42u);
+}
+
+TEST_F(QueuePairTest, ErrorFlushesWhatIsPostedAndWhatComesAfter) {
+  qp_->attr.qp_state = IBV_QPS_RTS;
+  Send(1);
+  Recv(2);
+  qp_->EnterError();
+  EXPECT_EQ(qp_->state(), IBV_QPS_ERR);
+  EXPECT_EQ(Send(3), 0);
+  EXPECT_EQ(Recv(4), 0);
+  const std::vector<ibv_wc> all = Completions();
+  ASSERT_EQ(all.size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(all[i].wr_id, i + 1);
+    EXPECT_EQ(all[i].status, IBV_WC_WR_FLUSH_ERR);
+  }
+}
+
+TEST_F(QueuePairTest, CompletionQueueOverrunIsFatal) {
+  qp_->attr.qp_state = IBV_QPS_RTS;
+  for (int i = 0; i < 16; ++i) cq_.Push(ibv_wc{});
+  Send(1, 1, IBV_SEND_SIGNALED);
+  qp_->CompleteSend(IBV_WC_SUCCESS);
+  EXPECT_EQ(qp_->state(), IBV_QPS_ERR);
+  ASSERT_TRUE(qp_->has_events());
+  qp_->DeliverEvents();
+  EXPECT_EQ(events_, std::vector<ibv_event_type>{IBV_EVENT_QP_FATAL});
+}
+
+TEST_F(QueuePairTest, ResetForgetsEverything) {
+  qp_->attr.qp_state = IBV_QPS_RTS;
+  Send(1);
+  Recv(2);
+  ibv_qp_attr reset{};
+  reset.qp_state = IBV_QPS_RESET;
+  ASSERT_TRUE(qp_->Modify(reset, IBV_QP_STATE).ok());
+  EXPECT_EQ(qp_->sq_head(), qp_->sq_tail());
+  EXPECT_TRUE(qp_->rq_empty());
+  EXPECT_TRUE(Completions().empty());
+}
+
+TEST(ActiveListTest, FirstComeFirstServedOnceEach) {
+  ActiveList active;
+  memory::ProtectionDomain pd;
+  CompletionQueue cq(1);
+  const auto make = [&](uint32_t qpn) {
+    QueuePairInitAttr init;
+    init.pd = &pd;
+    init.send_cq = init.recv_cq = &cq;
+    return std::make_unique<QueuePair>(Qpn{qpn}, std::move(init), &active);
+  };
+  auto a = make(1), b = make(2), c = make(3);
+  a->Activate();
+  b->Activate();
+  a->Activate();
+  c->Activate();
+  active.Remove(b.get());
+  EXPECT_EQ(active.Pop(), a.get());
+  a->Activate();
+  c.reset();
+  EXPECT_EQ(active.Pop(), a.get());
+  EXPECT_EQ(active.Pop(), nullptr);
+  EXPECT_TRUE(active.empty());
+}
+
+}  // namespace
+}  // namespace pollux::verbs
