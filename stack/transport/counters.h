@@ -34,6 +34,7 @@ enum class Drop : uint8_t {
   kDuplicateDropped,  // a duplicate that cannot be answered again
   kNoReceive,         // UD without a posted receive
   kReceiveTooSmall,   // UD message longer than the posted receive
+  kUnresolved,        // the next hop's MAC is not known
   kEgressFull,        // an answer that the device would not take
   kNoBuffer,          // packet pool exhausted
   kUnsupportedL3,     // neither IPv4 nor ARP nor what the interface handles

@@ -7,14 +7,28 @@
 #include "stack/base/random.h"
 #include "stack/transport/counters.h"
 #include "stack/transport/egress.h"
+#include "stack/verbs/address_handle.h"
 
 namespace pollux::transport {
+
+struct PollContext;
+
+// Takes frames whose next hop is not known yet. Called off the fast path.
+class Resolver {
+ public:
+  virtual ~Resolver() = default;
+  // Queues a frame that is finished but for its destination MAC until `link` is resolved, within
+  // bounds; takes over `frame`.
+  virtual void SendWhenResolved(const verbs::LinkAddress* link, rte_mbuf* frame,
+                                PollContext& context) = 0;
+};
 
 struct PollContext {
   uint64_t now_ns;
   Egress& egress;
   Counters& counters;
   Random& random;
+  Resolver* resolver = nullptr;  // of the same port; without one, such frames are dropped
 };
 
 }  // namespace pollux::transport
