@@ -3,6 +3,7 @@
 #ifndef POLLUX_CM_MANAGER_H_
 #define POLLUX_CM_MANAGER_H_
 
+#include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
 #include <cstdint>
@@ -10,10 +11,18 @@
 #include <string>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "cm/counters.h"
 #include "stack/base/types.h"
-#include "stack/engine/worker.h"
+
+namespace pollux::engine {
+class Worker;
+}
+namespace pollux::verbs {
+class QueuePair;
+}
 
 namespace pollux::cm {
 
@@ -30,28 +39,30 @@ std::string ToString(const Endpoint& endpoint);  // "192.0.2.1:20049"
 // As rdma_conn_param; depths and resources are the sender's view on the way out, and what the peer
 // offers to the receiver (already swapped, as librdmacm does) on the way in.
 struct ConnectionParam {
-  absl::Span<const uint8_t>
-      private_data;  // at most 56 bytes in Connect (CMA header), 196 in Accept
+  // At most 56 bytes in Connect (a CMA header stands before it), 196 in Accept.
+  absl::Span<const uint8_t> private_data;
   uint8_t responder_resources = 16;
   uint8_t initiator_depth = 16;
   bool flow_control = false;
   uint8_t retry_count = 7;      // 0..7; larger values are cut to 7
   uint8_t rnr_retry_count = 7;  // 0..7; 7 means for ever
+  // Of this side's queue pair, codes as in ibv_qp_attr.
+  uint8_t ack_timeout = 0;     // 4.096 us * 2^n; 0: from the path's lifetime and the ACK delay
+  uint8_t min_rnr_timer = 12;  // 0.64 ms
 };
 
 // As rdma_cm_event. Spans are valid only during the handler.
 struct Event {
   rdma_cm_event_type type;
-  int status = 0;           // errno for errors of ours; the REJ reason for RDMA_CM_EVENT_REJECTED
+  int status = 0;           // as rdma_cm's: -errno, or the REJ reason for RDMA_CM_EVENT_REJECTED
   Id* id = nullptr;         // for CONNECT_REQUEST: the new identifier, the handler's to accept,
                             // reject or destroy
   Id* listen_id = nullptr;  // for CONNECT_REQUEST
-  ConnectionParam param;    // for CONNECT_REQUEST, CONNECT_RESPONSE/ESTABLISHED, REJECTED
+  // For CONNECT_REQUEST, ESTABLISHED and REJECTED. Private data comes with all the bytes that the
+  // message has room for (56, 196 in REP, 224 in RTU, 148): CM does not carry its length.
+  ConnectionParam param;
 };
 using EventHandler = absl::AnyInvocable<void(const Event&)>;
-
-// What CM messages came and went, by attribute.
-struct Counters;
 
 // An rdma_cm_id. Belongs to the manager that made it, and to its core.
 class Id {
@@ -70,29 +81,41 @@ class Id {
   engine::Worker* qp_owner_ = nullptr;
 };
 
+// Time-out codes stand for 4.096 us * 2^n.
 struct ManagerConfig {
-  uint32_t max_ids = 16384;              // connections and listeners together
+  uint32_t max_ids = 16384;              // connections (in time-wait too) and listeners together
   uint32_t max_pending_requests = 1024;  // REQs not yet accepted or rejected; more are dropped
+  // As Linux. A message is sent again after 2 * packet lifetime + the peer's response time.
+  uint8_t cm_response_timeout = 20;  // code, 0..31: what both sides may take to answer (4.3 s)
+  uint8_t packet_lifetime = 16;      // code, 0..30: how long a packet may be on its way (0.27 s)
+  uint8_t max_cm_retries = 15;       // 0..15
+  uint8_t target_ack_delay = 15;     // code, 0..31: this side's time to acknowledge (134 ms)
 };
 
 // Lives on one worker of the device (the one that owns QP 1) as a poller; all calls are made, all
 // handlers run on that core. Queue pairs may live on any worker: CM moves them through
-// Party::Call. A handler may call anything here, DestroyId of its own identifier included.
+// Party::Call. A handler may call anything here, DestroyId of its own identifier included, but not
+// destroy the manager. No handler runs inside a call made here.
 class Manager {
  public:
   // Creates QP 1 on `worker`. `worker` outlives the manager.
   static absl::StatusOr<std::unique_ptr<Manager>> Create(engine::Worker* worker,
                                                          const ManagerConfig& config = {});
+  // Identifiers end with it, silently: nothing is sent.
   virtual ~Manager() = default;
 
-  // Only RDMA_PS_TCP for now; others: Unimplemented.
+  // Only RDMA_PS_TCP; others: Unimplemented. ResourceExhausted at max_ids. Identifiers that come
+  // with CONNECT_REQUEST share the handler of their listener until SetHandler.
   virtual absl::StatusOr<Id*> CreateId(rdma_port_space port_space, EventHandler handler) = 0;
-  // Ends whatever it is in the midst of (REJ or DREQ as the state asks); no event comes after.
-  // The queue pair is not destroyed.
+  virtual void SetHandler(Id* id, EventHandler handler) = 0;
+  // Ends whatever it is in the midst of (REJ or DREQ as the state asks); neither an event nor the
+  // `done` of BindQp comes after. The queue pair is not destroyed and not touched any more: destroy
+  // the identifier before its queue pair, and the queue pair with time_wait_ns().
   virtual void DestroyId(Id* id) = 0;
 
   // RDMA_CM_EVENT_ADDR_RESOLVED and then RDMA_CM_EVENT_ROUTE_RESOLVED come in one step each:
-  // ResolveAddr finds the next hop (ARP), ResolveRoute has nothing to ask on RoCE.
+  // ResolveAddr finds the next hop (ARP), ResolveRoute has nothing to ask on RoCE. No answer within
+  // `timeout_ms`: ADDR_ERROR with -ETIMEDOUT.
   virtual absl::Status ResolveAddr(Id* id, const Endpoint& destination, uint32_t timeout_ms) = 0;
   virtual absl::Status ResolveRoute(Id* id, uint32_t timeout_ms) = 0;
   // AlreadyExists when the port has a listener.
@@ -104,7 +127,8 @@ class Manager {
   virtual void BindQp(Id* id, engine::Worker* owner, verbs::QueuePair* qp, int access,
                       absl::AnyInvocable<void(absl::Status)> done) = 0;
 
-  // REQ. Ends in ESTABLISHED (RTU sent), REJECTED, UNREACHABLE (time-out) or CONNECT_ERROR.
+  // REQ. Ends in ESTABLISHED (RTU sent), REJECTED, UNREACHABLE (time-out) or CONNECT_ERROR. Once an
+  // identifier; FailedPrecondition when its address, route or queue pair are not ready.
   virtual absl::Status Connect(Id* id, const ConnectionParam& param) = 0;
   // REP, after CONNECT_REQUEST. ESTABLISHED comes with RTU or the first packet.
   virtual absl::Status Accept(Id* id, const ConnectionParam& param) = 0;
@@ -112,9 +136,15 @@ class Manager {
   // destroyed.
   virtual absl::Status Reject(Id* id, absl::Span<const uint8_t> private_data) = 0;
   // DREQ; the queue pair goes to IBV_QPS_ERR. DISCONNECTED when the peer answers or time is up,
-  // TIMEWAIT_EXIT when the queue pair may be used again.
+  // TIMEWAIT_EXIT when the queue pair may be used again. A DREQ of the peer's is answered without
+  // being asked, and ends the same way.
   virtual absl::Status Disconnect(Id* id) = 0;
+  // What the queue pair's on_event was told, as rdma_notify: IBV_EVENT_COMM_EST establishes a
+  // connection whose RTU was lost, sooner than the next REP would.
+  virtual void Notify(Id* id, ibv_event_type event) = 0;
 
+  // How long the number of a queue pair that was connected must not be reused (Worker::DestroyQp).
+  virtual uint64_t time_wait_ns() const = 0;
   virtual const Counters& counters() const = 0;
 };
 
