@@ -22,7 +22,11 @@ namespace pollux::transport {
 class Endpoint {
  public:
   Endpoint(Qpn qpn, verbs::QueuePairInitAttr init, verbs::ActiveList* active)
-      : qp(qpn, std::move(init), active), rc_requester_(&qp), rc_responder_(&qp), ud_(&qp) {}
+      : qp(qpn, std::move(init), active), rc_requester_(&qp), rc_responder_(&qp), ud_(&qp) {
+    qp.transport = this;
+  }
+  Endpoint(const Endpoint&) = delete;
+  Endpoint& operator=(const Endpoint&) = delete;
 
   // Which endpoint a queue pair from the active list belongs to.
   static Endpoint* Of(verbs::QueuePair* queue_pair);

@@ -142,6 +142,8 @@ class QueuePair {
   ibv_qp_attr attr{};
   // The path of a connected queue pair, from attr.ah_attr; set by the engine before Modify().
   AddressHandle path;
+  // What carries its packets; the transport's own.
+  void* transport = nullptr;
 
  private:
   friend class ActiveList;

@@ -1,0 +1,102 @@
+#include "stack/transport/endpoint.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "stack/wire/icrc.h"
+
+namespace pollux::transport {
+
+Endpoint* Endpoint::Of(verbs::QueuePair* queue_pair) {
+  return static_cast<Endpoint*>(queue_pair->transport);
+}
+
+absl::Status Endpoint::Modify(const ibv_qp_attr& change, int mask, PollContext&) {
+  const ibv_qp_state before = qp.state();
+  if (absl::Status status = qp.Modify(change, mask); !status.ok()) return status;
+  const ibv_qp_state after = qp.state();
+  if (after == before) return absl::OkStatus();
+  const bool rc = qp.type() == IBV_QPT_RC;
+  switch (after) {
+    case IBV_QPS_RTR:
+      if (rc) rc_responder_.Start();
+      break;
+    case IBV_QPS_RTS:
+      if (rc) {
+        rc_requester_.Start();
+      } else {
+        ud_.Start();
+      }
+      break;
+    case IBV_QPS_RESET:
+    case IBV_QPS_ERR:
+      rc_requester_.Stop();
+      rc_responder_.Stop();
+      break;
+    default:
+      break;
+  }
+  return absl::OkStatus();
+}
+
+void Endpoint::OnPacket(const wire::RocePacket& packet, PollContext& context) {
+  Counters& counters = context.counters;
+  const ibv_qp_state state = qp.state();
+  const bool receives = state == IBV_QPS_RTR || state == IBV_QPS_RTS;
+  if (!receives || (packet.info->is_response && state != IBV_QPS_RTS)) {
+    counters.Count(Drop::kQpState);
+    return;
+  }
+  const bool rc = qp.type() == IBV_QPT_RC;
+  if (packet.info->transport != (rc ? wire::Transport::kRc : wire::Transport::kUd)) {
+    counters.Count(Drop::kWrongTransport);
+    return;
+  }
+  if (!wire::PkeysMatch(packet.bth.pkey, wire::kDefaultPkey)) {
+    counters.Count(Drop::kBadPkey);
+    return;
+  }
+  if (rc && (packet.source() != qp.path.destination || packet.destination() != qp.path.source)) {
+    counters.Count(Drop::kBadAddress);
+    return;
+  }
+  // Before a byte is placed or a number believed.
+  if (!wire::IcrcIsValid(packet)) {
+    counters.Count(Drop::kBadIcrc);
+    return;
+  }
+  if (!rc) {
+    ud_.OnPacket(packet, context);
+  } else if (packet.info->is_response) {
+    rc_requester_.OnResponse(packet, context);
+  } else {
+    rc_responder_.OnRequest(packet, context);
+  }
+}
+
+bool Endpoint::Transmit(PollContext& context, int budget) {
+  // A fatal NAK is still to be sent by a responder whose queue pair works otherwise; a queue pair
+  // in ERR has nothing to send.
+  if (qp.state() != IBV_QPS_RTR && qp.state() != IBV_QPS_RTS) return false;
+  if (qp.type() != IBV_QPT_RC) return ud_.Transmit(context, &budget);
+  const bool more_answers = rc_responder_.Transmit(context, &budget);
+  if (qp.state() != IBV_QPS_RTS) {
+    if (qp.state() == IBV_QPS_ERR) rc_requester_.Stop();
+    return more_answers;
+  }
+  const bool more_requests = rc_requester_.Transmit(context, &budget);
+  if (qp.state() == IBV_QPS_ERR) rc_responder_.Stop();
+  return (more_answers || more_requests) && qp.state() == IBV_QPS_RTS;
+}
+
+uint64_t Endpoint::deadline_ns() const {
+  return qp.type() == IBV_QPT_RC && qp.state() == IBV_QPS_RTS ? rc_requester_.deadline_ns()
+                                                              : kNever;
+}
+
+void Endpoint::OnDeadline(PollContext& context) {
+  if (deadline_ns() > context.now_ns) return;
+  rc_requester_.OnDeadline(context);
+}
+
+}  // namespace pollux::transport

@@ -1,0 +1,73 @@
+// Outgoing packets of one path: a header template in which only opcode, flags, PSN, length and
+// identification change, and the steps from there to a finished frame.
+#ifndef POLLUX_STACK_TRANSPORT_PACKET_BUILDER_H_
+#define POLLUX_STACK_TRANSPORT_PACKET_BUILDER_H_
+
+#include <cstdint>
+
+#include "stack/transport/poll_context.h"
+#include "stack/verbs/address_handle.h"
+#include "stack/wire/bth.h"
+
+struct rte_mbuf;
+
+namespace pollux::transport {
+
+// The UDP source port of a flow, constant so that ECMP keeps its order (a RoCEv2 habit; receivers
+// do not look at it). In 0xC000..0xFFFF.
+uint16_t FlowSourcePort(Qpn local, Qpn remote);
+
+class PacketBuilder {
+ public:
+  // Everything that one packet differs in.
+  struct Spec {
+    wire::Opcode opcode;
+    Psn psn;
+    bool solicited = false;
+    bool ack_request = false;
+    uint8_t ext_bytes = 0;       // extended headers; the caller fills them at ext()
+    uint32_t payload_bytes = 0;  // at most the path MTU
+  };
+
+  PacketBuilder() = default;
+
+  // `path` outlives its use here (until the next Reset).
+  void Reset(const verbs::AddressHandle* path, Qpn local, Qpn remote);
+
+  // Takes an mbuf and writes the headers. False when there is no mbuf.
+  bool Begin(const Spec& spec, PollContext& context);
+  // Where the extended headers go: spec.ext_bytes bytes.
+  uint8_t* ext() { return ext_; }
+  // The extended headers are written: the ICRC runs over them, and the payload may be copied.
+  void EndHeaders();
+  // Appends payload, folding the ICRC into the copy. In all spec.payload_bytes.
+  void Copy(const uint8_t* source, uint32_t bytes);
+  // Pads, closes with the ICRC, and hands the frame to the egress (or to the resolver while the
+  // next hop is unknown).
+  void Finish(PollContext& context);
+  // Gives the mbuf back instead.
+  void Abandon();
+
+  static constexpr uint16_t kHeaderBytes = 14 + 20 + 8 + wire::kBthBytes;
+
+ private:
+  void LoadLink();
+
+  const verbs::AddressHandle* path_ = nullptr;
+  uint64_t link_word_ = 0;
+  alignas(16) uint8_t template_[kHeaderBytes] = {};
+  uint32_t ip_checksum_base_ = 0;  // one's complement sum without length and identification
+  uint16_t identification_ = 0;
+
+  // The packet under construction.
+  rte_mbuf* frame_ = nullptr;
+  uint8_t* ext_ = nullptr;
+  uint8_t* cursor_ = nullptr;
+  uint32_t crc_ = 0;
+  uint8_t ext_bytes_ = 0;
+  uint8_t pad_ = 0;
+};
+
+}  // namespace pollux::transport
+
+#endif  // POLLUX_STACK_TRANSPORT_PACKET_BUILDER_H_

@@ -1,0 +1,93 @@
+// The responder side of a reliable connection: executes requests, acknowledges, answers READs.
+#ifndef POLLUX_STACK_TRANSPORT_RC_RESPONDER_H_
+#define POLLUX_STACK_TRANSPORT_RC_RESPONDER_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "stack/base/types.h"
+#include "stack/transport/packet_builder.h"
+#include "stack/transport/poll_context.h"
+#include "stack/verbs/queue_pair.h"
+#include "stack/wire/roce_packet.h"
+
+namespace pollux::transport {
+
+// Acknowledgements are coalesced: one a Transmit(), however many packets asked. READ responses are
+// copied when they are sent, and go before any acknowledgement of what came after their READ. Owned
+// by one worker. Source: IB specification 9.7.5, 9.9.
+class RcResponder {
+ public:
+  explicit RcResponder(verbs::QueuePair* qp) : qp_(qp) {}
+
+  // Takes the attributes of the transition to RTR. Allocates room for the READs to remember.
+  void Start();
+  void Stop();
+
+  // A request whose state, address and ICRC have been checked.
+  void OnRequest(const wire::RocePacket& packet, PollContext& context);
+
+  // Sends up to `*budget` packets and takes them off it. True when more could be sent at once.
+  bool Transmit(PollContext& context, int* budget);
+
+ private:
+  enum class Message : uint8_t { kNone, kSend, kWrite };
+
+  // A READ as it was first asked: remembered, so that a duplicate can be answered again.
+  struct Read {
+    Psn first_psn;
+    uint32_t packets = 0;
+    wire::Reth reth;
+    // Packets still to be sent, of the request that is being answered: [next, end) since `begin`.
+    uint32_t begin = 0;
+    uint32_t next = 0;
+    uint32_t end = 0;
+    bool active() const { return next != end; }
+  };
+
+  void OnOutOfSequence(PollContext& context);
+  void OnDuplicate(const wire::RocePacket& packet, PollContext& context);
+  void OnSend(const wire::RocePacket& packet, PollContext& context);
+  void OnWrite(const wire::RocePacket& packet, PollContext& context);
+  void OnRead(const wire::RocePacket& packet, PollContext& context);
+  bool SequenceIsLegal(const wire::RocePacket& packet) const;
+  bool LengthIsLegal(const wire::RocePacket& packet) const;
+  void Executed(const wire::RocePacket& packet, bool last);
+  void NotReady(PollContext& context);
+  void Fatal(uint8_t syndrome, Psn psn, ibv_event_type event);
+  bool CheckRemote(const wire::Reth& reth, uint64_t offset, uint32_t bytes, int needed,
+                   uint8_t** at) const;
+
+  bool SendReadResponse(Read& read, PollContext& context);
+  bool SendAeth(uint8_t syndrome, Psn psn, PollContext& context);
+  Read* NextActiveRead();
+  Read& read(uint32_t index) { return reads_[index % read_capacity_]; }
+
+  verbs::QueuePair* qp_;
+  PacketBuilder builder_;
+  Psn expected_psn_;
+  uint32_t msn_ = 0;  // 24 bits
+
+  // The message under way.
+  Message message_ = Message::kNone;
+  wire::Reth write_;            // of the WRITE
+  uint32_t message_bytes_ = 0;  // received so far
+
+  bool sequence_nak_sent_ = false;  // for the gap at expected_psn_
+  bool waiting_after_rnr_ = false;  // for expected_psn_ to come again
+  bool communication_established_ = false;
+
+  // Answers to be sent, in this order: READ responses, then the NAK or else the ACK.
+  uint32_t read_capacity_ = 0;
+  uint32_t read_head_ = 0, read_tail_ = 0;  // remembered
+  std::unique_ptr<Read[]> reads_;
+  bool ack_pending_ = false;
+  uint8_t nak_ = 0;  // syndrome, 0 for none
+  Psn nak_psn_;
+  bool fatal_ = false;  // the queue pair enters ERR once nak_ is sent
+  ibv_event_type fatal_event_ = IBV_EVENT_QP_FATAL;
+};
+
+}  // namespace pollux::transport
+
+#endif  // POLLUX_STACK_TRANSPORT_RC_RESPONDER_H_

@@ -1,0 +1,230 @@
+#include "stack/transport/rc_responder.h"
+
+#include <gtest/gtest.h>
+
+#include "stack/transport/test_pair.h"
+#include "stack/wire/icrc.h"
+
+namespace pollux::transport {
+namespace {
+
+using wire::Operation;
+
+class RcResponderTest : public ::testing::Test {
+ protected:
+  uint64_t Remote(uint32_t offset = 0) {
+    return reinterpret_cast<uint64_t>(pair_.b.memory.data()) + offset;
+  }
+  // Posts one request that must fail at both ends.
+  void ExpectFailure(ibv_wr_opcode opcode, uint32_t length, uint64_t remote, uint32_t rkey,
+                     ibv_wc_status status, ibv_event_type event) {
+    pair_.a.PostSend(opcode, 1, pair_.a.memory.data(), length, remote, rkey);
+    pair_.RunToEnd();
+    const std::vector<ibv_wc> all = pair_.a.Poll();
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_EQ(all[0].status, status) << ibv_wc_status_str(all[0].status);
+    EXPECT_EQ(pair_.a.endpoint->qp.state(), IBV_QPS_ERR);
+    EXPECT_EQ(pair_.b.endpoint->qp.state(), IBV_QPS_ERR);
+    EXPECT_EQ(pair_.b.events, std::vector<ibv_event_type>{event});
+  }
+  TestPair pair_;
+};
+
+TEST_F(RcResponderTest, OnePastTheRegion) {
+  ExpectFailure(IBV_WR_RDMA_WRITE, 5000, Remote((1 << 20) - 4999), pair_.b.key,
+                IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
+  // Not even the packets that would have fitted were placed.
+  for (uint8_t byte : pair_.b.memory) ASSERT_EQ(byte, 0);
+}
+
+TEST_F(RcResponderTest, UnknownKey) {
+  ExpectFailure(IBV_WR_RDMA_READ, 10, Remote(), pair_.b.key ^ 1, IBV_WC_REM_ACCESS_ERR,
+                IBV_EVENT_QP_ACCESS_ERR);
+}
+
+TEST_F(RcResponderTest, DeregisteredKeyIsRefusedAtOnce) {
+  pair_.a.PostSend(IBV_WR_RDMA_WRITE, 0, pair_.a.memory.data(), 10, Remote(), pair_.b.key);
+  pair_.RunToEnd();
+  ASSERT_EQ(pair_.a.Poll().size(), 1u);
+  ASSERT_TRUE(pair_.b.regions.Deregister(pair_.b.key).ok());
+  ExpectFailure(IBV_WR_RDMA_WRITE, 10, Remote(), pair_.b.key, IBV_WC_REM_ACCESS_ERR,
+                IBV_EVENT_QP_ACCESS_ERR);
+}
+
+TEST_F(RcResponderTest, KeyWithdrawnInTheMiddleOfARead) {
+  int responses = 0;
+  pair_.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
+    if (!from_a && packet.info->operation == Operation::kReadResponse && ++responses == 1) {
+      EXPECT_TRUE(pair_.b.regions.Deregister(pair_.b.key).ok());
+    }
+    return Fate::kDeliver;
+  };
+  ExpectFailure(IBV_WR_RDMA_READ, 100'000, Remote(), pair_.b.key, IBV_WC_REM_ACCESS_ERR,
+                IBV_EVENT_QP_ACCESS_ERR);
+  EXPECT_LE(responses, 33) << "what the burst under way had copied already";
+}
+
+TEST_F(RcResponderTest, KeyOfAnotherDomain) {
+  memory::ProtectionDomain other{.regions = &pair_.b.regions, .handle = 2};
+  const uint32_t foreign =
+      pair_.b.regions.Register(&other, pair_.b.memory.data(), 100, IBV_ACCESS_REMOTE_READ)->key;
+  ExpectFailure(IBV_WR_RDMA_READ, 10, Remote(), foreign, IBV_WC_REM_ACCESS_ERR,
+                IBV_EVENT_QP_ACCESS_ERR);
+}
+
+TEST_F(RcResponderTest, ReceiveTooSmall) {
+  pair_.b.PostRecv(7, pair_.b.memory.data(), 9);
+  ExpectFailure(IBV_WR_SEND, 10, 0, 0, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_FATAL);
+  const std::vector<ibv_wc> all = pair_.b.Poll();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].status, IBV_WC_LOC_LEN_ERR);
+  EXPECT_EQ(all[0].wr_id, 7u);
+}
+
+TEST_F(RcResponderTest, ReceiveInReadOnlyMemory) {
+  uint8_t target[16] = {};
+  ibv_sge sge{reinterpret_cast<uint64_t>(target), sizeof target,
+              pair_.b.regions.Register(&pair_.b.pd, target, sizeof target, 0)->key};
+  ibv_recv_wr wr{};
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  pair_.b.endpoint->qp.PostRecv(&wr, nullptr);
+  pair_.a.memory[0] = 1;
+  ExpectFailure(IBV_WR_SEND, 10, 0, 0, IBV_WC_REM_OP_ERR, IBV_EVENT_QP_FATAL);
+  EXPECT_EQ(target[0], 0);
+}
+
+// Writes over one field of each request that leaves a, with an ICRC that is right again.
+class RcResponderForgeryTest : public RcResponderTest {
+ protected:
+  void Forge(std::function<void(const wire::RocePacket&, uint8_t* frame)> change) {
+    pair_.hook = [change](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
+      if (!from_a) return Fate::kDeliver;
+      uint8_t* bytes = rte_pktmbuf_mtod(frame, uint8_t*);
+      change(packet, bytes);
+      wire::RocePacket changed;
+      if (wire::ParseRocePacket(bytes, frame->data_len, &changed) == wire::ParseResult::kOk) {
+        wire::EmitIcrc(wire::ComputeIcrc(changed), bytes + changed.icrc_offset);
+      }
+      return Fate::kDeliver;
+    };
+  }
+};
+
+TEST_F(RcResponderForgeryTest, MiddleWithoutFirst) {
+  Forge([](const wire::RocePacket& packet, uint8_t* frame) {
+    frame[packet.bth_offset] = static_cast<uint8_t>(wire::Opcode::kRcSendMiddle);
+  });
+  pair_.b.PostRecv(1, pair_.b.memory.data(), 4096);
+  ExpectFailure(IBV_WR_SEND, 1024, 0, 0, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
+}
+
+TEST_F(RcResponderForgeryTest, FirstThatIsShort) {
+  Forge([](const wire::RocePacket& packet, uint8_t* frame) {
+    frame[packet.bth_offset] = static_cast<uint8_t>(wire::Opcode::kRcSendFirst);
+  });
+  pair_.b.PostRecv(1, pair_.b.memory.data(), 4096);
+  ExpectFailure(IBV_WR_SEND, 1000, 0, 0, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
+}
+
+TEST_F(RcResponderForgeryTest, WriteLongerThanItsDmaLength) {
+  Forge([](const wire::RocePacket& packet, uint8_t* frame) {
+    frame[packet.ext_offset + 15] -= 1;  // DMA length
+  });
+  ExpectFailure(IBV_WR_RDMA_WRITE, 100, Remote(), pair_.b.key, IBV_WC_REM_INV_REQ_ERR,
+                IBV_EVENT_QP_REQ_ERR);
+}
+
+TEST_F(RcResponderForgeryTest, DmaLengthBeyondTheLargestMessage) {
+  Forge(
+      [](const wire::RocePacket& packet, uint8_t* frame) { frame[packet.ext_offset + 12] = 0x90; });
+  ExpectFailure(IBV_WR_RDMA_READ, 100, Remote(), pair_.b.key, IBV_WC_REM_INV_REQ_ERR,
+                IBV_EVENT_QP_REQ_ERR);
+}
+
+TEST(RcResponderResourcesTest, MoreReadsThanResponderResources) {
+  ibv_qp_attr attr = TestPair::DefaultAttr();
+  attr.max_dest_rd_atomic = 1;
+  TestPair pair(IBV_QPT_RC, &attr);
+  for (int i = 0; i < 2; ++i) {
+    pair.a.PostSend(IBV_WR_RDMA_READ, i, pair.a.memory.data(), 50'000,
+                    reinterpret_cast<uint64_t>(pair.b.memory.data()), pair.b.key);
+  }
+  pair.RunToEnd();
+  const std::vector<ibv_wc> all = pair.a.Poll();
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].status, IBV_WC_SUCCESS);
+  EXPECT_EQ(all[1].status, IBV_WC_REM_INV_REQ_ERR);
+}
+
+TEST_F(RcResponderTest, CorruptFramesNeverReachMemory) {
+  bool corrupt = true;
+  pair_.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
+    if (from_a && corrupt) {
+      rte_pktmbuf_mtod(frame, uint8_t*)[packet.payload_offset] ^= 0x40;
+    }
+    return Fate::kDeliver;
+  };
+  std::fill_n(pair_.a.memory.begin(), 3000, 0xAA);
+  pair_.a.PostSend(IBV_WR_RDMA_WRITE, 1, pair_.a.memory.data(), 3000, Remote(), pair_.b.key);
+  pair_.Run();
+  for (uint8_t byte : pair_.b.memory) ASSERT_EQ(byte, 0);
+  EXPECT_EQ(pair_.b.counters.drop(Drop::kBadIcrc), 3u);
+  corrupt = false;
+  pair_.RunToEnd();
+  EXPECT_EQ(pair_.a.Poll().size(), 1u);
+  EXPECT_EQ(pair_.b.memory[2999], 0xAA);
+}
+
+TEST_F(RcResponderTest, AcknowledgementsAreCoalesced) {
+  int acks = 0;
+  pair_.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
+    acks += !from_a && packet.info->operation == Operation::kAck;
+    return Fate::kDeliver;
+  };
+  for (int i = 0; i < 64; ++i) {
+    pair_.b.PostRecv(i, pair_.b.memory.data(), 64);
+    pair_.a.PostSend(IBV_WR_SEND, i, pair_.a.memory.data(), 64);
+  }
+  pair_.Run();
+  EXPECT_EQ(pair_.a.Poll().size(), 64u);
+  EXPECT_LE(acks, 4);
+  EXPECT_GE(acks, 1);
+}
+
+TEST_F(RcResponderTest, OneSequenceNakForAGap) {
+  int frame_number = 0, naks = 0;
+  pair_.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
+    if (from_a) return frame_number++ == 2 ? Fate::kDrop : Fate::kDeliver;
+    naks += packet.info->operation == Operation::kAck &&
+            packet.aeth().syndrome == wire::kNakPsnSequence;
+    return Fate::kDeliver;
+  };
+  pair_.b.PostRecv(1, pair_.b.memory.data(), 100'000);
+  pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), 100'000);
+  pair_.RunToEnd();
+  EXPECT_EQ(naks, 1);
+  EXPECT_EQ(pair_.a.Poll().size(), 1u);
+  EXPECT_EQ(pair_.b.counters.sent_seq_nak, 1u);
+}
+
+TEST_F(RcResponderTest, WhatFollowsAnRnrIsDroppedSilently) {
+  pair_.b.PostRecv(1, pair_.b.memory.data(), 64);
+  for (int i = 0; i < 5; ++i) pair_.a.PostSend(IBV_WR_SEND, i, pair_.a.memory.data(), 64);
+  pair_.Run();
+  EXPECT_EQ(pair_.b.counters.send_rnr_err, 1u);
+  EXPECT_EQ(pair_.b.counters.drop(Drop::kAfterRnr), 3u);
+  EXPECT_EQ(pair_.b.counters.sent_seq_nak, 0u);
+}
+
+TEST_F(RcResponderTest, PacketsFromElsewhereAreDropped) {
+  pair_.b.PostRecv(1, pair_.b.memory.data(), 64);
+  pair_.b.endpoint->qp.path.destination = Gid::FromIpv4(0xC0000299);
+  pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), 64);
+  pair_.Run();
+  EXPECT_EQ(pair_.b.counters.drop(Drop::kBadAddress), 1u);
+  EXPECT_TRUE(pair_.b.Poll().empty());
+}
+
+}  // namespace
+}  // namespace pollux::transport

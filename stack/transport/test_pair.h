@@ -1,0 +1,88 @@
+// For tests: two connected endpoints back to back, with hooks on every frame between them.
+#ifndef POLLUX_STACK_TRANSPORT_TEST_PAIR_H_
+#define POLLUX_STACK_TRANSPORT_TEST_PAIR_H_
+
+#include <rte_mbuf.h>
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "stack/transport/endpoint.h"
+
+namespace pollux::transport {
+
+// DPDK is initialised once a process.
+void InitEalForTest();
+
+// What a hook makes of a frame.
+enum class Fate { kDeliver, kDrop, kDuplicate };
+
+// One side: an endpoint and everything that a worker would give it.
+class TestNode : public Link {
+ public:
+  TestNode(const std::string& name, Qpn qpn, uint32_t address, ibv_qp_type type,
+           const ibv_qp_cap& cap);
+  ~TestNode() override;
+
+  uint16_t Receive(rte_mbuf**, uint16_t, uint64_t) override { return 0; }
+  uint16_t Send(rte_mbuf** frames, uint16_t count, uint64_t) override;
+
+  // To RTS against `peer`, by the verbs state machine.
+  void Connect(const TestNode& peer, ibv_qp_attr attr);
+
+  int PostSend(ibv_wr_opcode opcode, uint64_t wr_id, const void* data, uint32_t length,
+               uint64_t remote = 0, uint32_t rkey = 0, int flags = IBV_SEND_SIGNALED);
+  int PostRecv(uint64_t wr_id, void* data, uint32_t length);
+  std::vector<ibv_wc> Poll();
+  PollContext context(uint64_t now_ns) {
+    return {.now_ns = now_ns, .egress = egress, .counters = counters, .random = random};
+  }
+
+  Random random{1};
+  memory::RegionTable regions{64, &random};
+  memory::ProtectionDomain pd{.regions = &regions, .handle = 1};
+  // Everything the tests touch, registered for everything; `key` names it.
+  std::vector<uint8_t> memory = std::vector<uint8_t>(1 << 20);
+  uint32_t key = 0;
+  verbs::CompletionQueue cq{4096};
+  Counters counters;
+  rte_mempool* pool;
+  Egress egress;
+  verbs::ActiveList active;
+  verbs::LinkAddress link_address;
+  std::vector<ibv_event_type> events;
+  std::unique_ptr<Endpoint> endpoint;
+  uint32_t address;
+  std::deque<rte_mbuf*> outgoing;
+};
+
+class TestPair {
+ public:
+  explicit TestPair(ibv_qp_type type = IBV_QPT_RC, const ibv_qp_attr* attr = nullptr);
+  ~TestPair();
+  // RTS with path MTU 1024, 16 READs, retry 7, RNR retry 7, timeout code 14 (67 ms).
+  static ibv_qp_attr DefaultAttr();
+
+  // Moves frames and runs both endpoints until nothing is left to do at the present time.
+  void Run();
+  // Lets time pass until the next deadline, then runs. False when there is none.
+  bool Wait();
+  // Runs and waits until nothing is left at all.
+  void RunToEnd();
+
+  uint64_t now_ns = 1'000'000;
+  TestNode a, b;
+  // Called for each frame; `from_a` tells the direction.
+  std::function<Fate(bool from_a, const wire::RocePacket&, rte_mbuf*)> hook;
+
+ private:
+  bool Deliver(TestNode& from, TestNode& to);
+  bool Service(TestNode& node);
+};
+
+}  // namespace pollux::transport
+
+#endif  // POLLUX_STACK_TRANSPORT_TEST_PAIR_H_

@@ -1,0 +1,105 @@
+#include "stack/transport/ud.h"
+
+#include <cstring>
+
+#include "stack/transport/gather.h"
+#include "stack/transport/scatter.h"
+#include "stack/wire/ext_headers.h"
+
+namespace pollux::transport {
+namespace {
+
+constexpr uint32_t kQkeyIsOwn = 0x80000000;  // IB specification C10-15
+constexpr size_t kIpv4HeaderBytes = 20;
+
+}  // namespace
+
+void Ud::OnPacket(const wire::RocePacket& packet, PollContext& context) {
+  const wire::Deth deth = packet.deth();
+  if (deth.qkey != qp_->attr.qkey) {
+    context.counters.Count(Drop::kBadQkey);
+    return;
+  }
+  if (qp_->rq_empty()) {
+    context.counters.Count(Drop::kNoReceive);
+    return;
+  }
+  if (qp_->rq_front().length < kGrhBytes + packet.payload_length) {
+    context.counters.Count(Drop::kReceiveTooSmall);
+    return;
+  }
+  uint8_t grh[kGrhBytes] = {};
+  if (packet.ip_version == 4) {
+    std::memcpy(grh + kGrhBytes - kIpv4HeaderBytes, packet.frame + packet.l3_offset,
+                kIpv4HeaderBytes);
+  } else {
+    std::memcpy(grh, packet.frame + packet.l3_offset, kGrhBytes);
+  }
+  const memory::ProtectionDomain& pd = *qp_->init().pd;
+  const ibv_sge* sge = qp_->rq_front_sge();
+  const int num_sge = qp_->rq_front().num_sge;
+  ibv_wc wc{};
+  wc.opcode = IBV_WC_RECV;
+  wc.src_qp = deth.source_qpn.value;
+  if (!Scatter(pd, sge, num_sge, 0, grh, kGrhBytes) ||
+      !Scatter(pd, sge, num_sge, kGrhBytes, packet.payload(), packet.payload_length)) {
+    wc.status = IBV_WC_LOC_PROT_ERR;
+    qp_->CompleteRecv(wc);
+    qp_->RaiseEvent(IBV_EVENT_QP_FATAL);
+    qp_->EnterError();
+    return;
+  }
+  wc.byte_len = kGrhBytes + packet.payload_length;
+  wc.wc_flags = IBV_WC_GRH;
+  if ((packet.info->headers & wire::kHasImmediate) != 0) {
+    wc.wc_flags |= IBV_WC_WITH_IMM;
+    wc.imm_data = packet.immediate_be();
+  }
+  ++context.counters.rdma_recvs;
+  qp_->CompleteRecv(wc);
+}
+
+bool Ud::Transmit(PollContext& context, int* budget) {
+  while (qp_->sq_head() != qp_->sq_tail()) {
+    if (*budget == 0 || context.egress.room() == 0) return true;
+    if (!SendHead(context)) return true;
+    --*budget;
+  }
+  return false;
+}
+
+// False when there was no mbuf.
+bool Ud::SendHead(PollContext& context) {
+  const uint32_t index = qp_->sq_head();
+  const verbs::SendWqe& wqe = qp_->sq(index);
+  const bool immediate = wqe.opcode == IBV_WR_SEND_WITH_IMM;
+  builder_.Reset(wqe.ah, qp_->qpn(), Qpn{wqe.remote_qpn});
+  if (!builder_.Begin(
+          {.opcode = immediate ? wire::Opcode::kUdSendOnlyImm : wire::Opcode::kUdSendOnly,
+           .psn = psn_,
+           .solicited = (wqe.send_flags & IBV_SEND_SOLICITED) != 0,
+           .ext_bytes =
+               static_cast<uint8_t>(wire::kDethBytes + (immediate ? wire::kImmediateBytes : 0)),
+           .payload_bytes = wqe.length},
+          context)) {
+    return false;
+  }
+  const uint32_t qkey = (wqe.remote_qkey & kQkeyIsOwn) != 0 ? qp_->attr.qkey : wqe.remote_qkey;
+  wire::EmitDeth({.qkey = qkey, .source_qpn = qp_->qpn()}, builder_.ext());
+  if (immediate) wire::EmitImmediate(wqe.immediate_be, builder_.ext() + wire::kDethBytes);
+  builder_.EndHeaders();
+  if (!Gather(*qp_, index, 0, wqe.length, builder_)) {
+    builder_.Abandon();
+    // UD stops in SQE in the specification; without that state yet it stops for good.
+    qp_->CompleteSend(IBV_WC_LOC_PROT_ERR);
+    qp_->EnterError();
+    return true;
+  }
+  builder_.Finish(context);
+  psn_ += 1;
+  ++context.counters.rdma_sends;
+  qp_->CompleteSend(IBV_WC_SUCCESS);
+  return true;
+}
+
+}  // namespace pollux::transport

@@ -1,0 +1,41 @@
+// Unreliable datagrams: one packet a message, an address handle with each.
+#ifndef POLLUX_STACK_TRANSPORT_UD_H_
+#define POLLUX_STACK_TRANSPORT_UD_H_
+
+#include <cstdint>
+
+#include "stack/base/types.h"
+#include "stack/transport/packet_builder.h"
+#include "stack/transport/poll_context.h"
+#include "stack/verbs/queue_pair.h"
+#include "stack/wire/roce_packet.h"
+
+namespace pollux::transport {
+
+// The bytes in front of every received datagram: an IPv6 header, or 20 zero bytes and an IPv4
+// header. Source: IB specification, annex A17.
+inline constexpr uint32_t kGrhBytes = 40;
+
+// Owned by one worker.
+class Ud {
+ public:
+  explicit Ud(verbs::QueuePair* qp) : qp_(qp) {}
+
+  void Start() { psn_ = Psn(qp_->attr.sq_psn); }
+
+  // A datagram whose state and ICRC have been checked.
+  void OnPacket(const wire::RocePacket& packet, PollContext& context);
+  // As Endpoint::Transmit(). A datagram is complete when it is handed on.
+  bool Transmit(PollContext& context, int* budget);
+
+ private:
+  bool SendHead(PollContext& context);
+
+  verbs::QueuePair* qp_;
+  PacketBuilder builder_;
+  Psn psn_;
+};
+
+}  // namespace pollux::transport
+
+#endif  // POLLUX_STACK_TRANSPORT_UD_H_
