@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "stack/base/planted_fault.h"
 #include "stack/transport/scatter.h"
 #include "stack/wire/ext_headers.h"
 
@@ -38,6 +39,7 @@ void RcResponder::OnRequest(const wire::RocePacket& packet, PollContext& context
     context.counters.Count(Drop::kQpState);
     return;
   }
+  if (Planted(Fault::kPsnOffByOne) && packet.bth.psn == expected_psn_ + 1) expected_psn_ += 1;
   const int32_t ahead = Distance(expected_psn_, packet.bth.psn);
   if (ahead != 0) {
     if (ahead > 0) {
@@ -145,7 +147,11 @@ void RcResponder::OnSend(const wire::RocePacket& packet, PollContext& context) {
   const bool first = (packet.info->position & (wire::kFirst | wire::kOnly)) != 0;
   const bool last = (packet.info->position & (wire::kLast | wire::kOnly)) != 0;
   if (qp_->rq_empty()) {
-    NotReady(context);
+    if (Planted(Fault::kRnrLost)) {
+      Executed(packet, last);
+    } else {
+      NotReady(context);
+    }
     return;
   }
   if (first) message_bytes_ = 0;

@@ -1,0 +1,26 @@
+// Defects planted on purpose, to prove that the tests would find them. They exist only in builds
+// with POLLUX_PLANTED_FAULTS (tools/build/faults.bzl); everywhere else Planted() is false at
+// compile time.
+#ifndef POLLUX_STACK_BASE_PLANTED_FAULT_H_
+#define POLLUX_STACK_BASE_PLANTED_FAULT_H_
+
+namespace pollux {
+
+enum class Fault {
+  kNone,
+  kIcrcUnchecked,     // packets with a wrong ICRC are executed
+  kPsnOffByOne,       // the packet after a lost one is taken for it
+  kRnrLost,           // a SEND that finds no receive is acknowledged instead of refused
+  kStaleKeyAccepted,  // a deregistered key goes on working
+};
+
+#ifdef POLLUX_PLANTED_FAULTS
+inline Fault planted_fault = Fault::kNone;
+inline bool Planted(Fault fault) { return planted_fault == fault; }
+#else
+constexpr bool Planted(Fault) { return false; }
+#endif
+
+}  // namespace pollux
+
+#endif  // POLLUX_STACK_BASE_PLANTED_FAULT_H_
