@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "stack/base/random.h"
 #include "stack/engine/party.h"
@@ -100,13 +101,34 @@ class Worker : public Party {
 
  private:
   struct Port {
+    Port(net::Interface* interface, transport::Link* link, rte_mempool* pool,
+         transport::Counters* counters);
     net::Interface* interface;
     transport::Link* link;
     transport::Egress egress;
+    Timer timer;  // of the interface
+    Worker* worker = nullptr;
   };
-  struct Slot;  // a queue pair, its endpoint and its timer
+  struct Slot;  // a queue pair number's place: its endpoint and its timer, or its quarantine
+
+  static constexpr uint16_t kBurst = 32;      // frames received at once
+  static constexpr int kTransmitBudget = 32;  // packets a queue pair may send in its turn
+  static constexpr uint32_t kGsiIndex = 0;    // slot of QP 1; no other number has index 0
 
   explicit Worker(const WorkerConfig& config);
+
+  transport::PollContext Context(Port& port);
+  bool Receive(Port& port);
+  void OnFrame(Port& port, rte_mbuf* frame);
+  void CountParse(wire::ParseResult result);
+  Slot* FindSlot(Qpn qpn);
+  bool Transmit();
+  void DeliverEvents();
+  void Touch(Slot& slot);
+  void ArmInterface(Port& port);
+  absl::StatusOr<verbs::QueuePair*> Place(uint32_t index, Qpn qpn, verbs::QueuePairInitAttr init);
+  static void OnSlotTimer(void* slot, uint64_t now_ns);
+  static void OnInterfaceTimer(void* port, uint64_t now_ns);
 
   WorkerConfig config_;
   Random random_;
@@ -119,6 +141,14 @@ class Worker : public Party {
   verbs::ActiveList active_;
   std::vector<Poller*> pollers_;
   std::vector<std::unique_ptr<Slot>> slots_;
+  std::vector<uint32_t> free_slots_;
+  uint32_t next_pd_handle_ = 1;
+  // Objects, owned here.
+  absl::flat_hash_map<memory::ProtectionDomain*, std::unique_ptr<memory::ProtectionDomain>> pds_;
+  absl::flat_hash_map<verbs::CompletionQueue*, std::unique_ptr<verbs::CompletionQueue>> cqs_;
+  absl::flat_hash_map<verbs::AddressHandle*, std::unique_ptr<verbs::AddressHandle>> ahs_;
+  // Queue pairs with events to deliver, by number: they may be destroyed before their turn.
+  std::vector<Qpn> eventful_;
 };
 
 }  // namespace pollux::engine
