@@ -22,7 +22,10 @@ class Timer {
 
  private:
   friend class TimingWheel;
-  Timer() : callback_(nullptr), context_(nullptr) {}  // a list head
+  // A list head.
+  Timer() : callback_(nullptr), context_(nullptr), next_(this), prev_(this) {}
+  bool alone() const { return next_ == this; }
+  void PushBack(Timer& timer);
   Callback callback_;
   void* context_;
   uint64_t deadline_ns_ = 0;
@@ -31,8 +34,9 @@ class Timer {
 };
 
 // Owned by one worker. Arming, cancelling and firing are constant-time; no heap, no clock. A timer
-// fires at the first Advance() at or after its deadline, never before it, and at most one tick
-// after it (given that Advance is called).
+// fires at the first Advance() whose time has reached its deadline rounded up to a tick: never
+// early, and late by less than a tick. One that is armed with a deadline in the past fires at the
+// next tick.
 class TimingWheel {
  public:
   static constexpr int kTickShift = 10;  // 1,024 ns
@@ -43,18 +47,35 @@ class TimingWheel {
 
   // Arms, or moves an armed timer.
   void Arm(Timer& timer, uint64_t deadline_ns);
-  // Fires what is due; callbacks may arm and cancel any timer. Returns how many fired.
+  // Fires what is due, in order of deadline's ticks; callbacks may arm, cancel and destroy any
+  // timer, their own too. Returns how many fired.
   unsigned Advance(uint64_t now_ns);
-  // A lower bound of the earliest deadline, UINT64_MAX when nothing is armed: how far virtual time
-  // may jump.
+  // A time before which Advance() has nothing to do, later than the last Advance(); UINT64_MAX when
+  // nothing is armed: how far virtual time may jump.
   uint64_t NextDeadline() const;
 
  private:
   static constexpr int kSlots = 1 << kSlotBits;
+  static constexpr int kWords = kSlots / 64;
+  static constexpr uint64_t kNoTick = UINT64_MAX;
+  struct Slot {
+    Slot() {}
+    Timer head;
+  };
+
   void Insert(Timer& timer);
-  void Cascade(int level);
-  uint64_t tick_;  // the next to be processed
-  std::array<std::array<Timer, kSlots>, kLevels> slots_;
+  void MoveDown(int level);
+  unsigned FireCurrent();
+  uint64_t NextTick() const;
+  uint64_t NextTickOf(int level) const;
+
+  uint64_t tick_;              // the next to be processed
+  uint64_t fire_time_ns_ = 0;  // of the Advance() under way
+  // Nothing is to be done before this tick: saves the search at most polls.
+  uint64_t idle_until_tick_ = kNoTick;
+  std::array<std::array<Slot, kSlots>, kLevels> slots_;
+  // A bit for each slot that may hold timers; stays set when they are cancelled.
+  mutable std::array<std::array<uint64_t, kWords>, kLevels> occupied_{};
 };
 
 }  // namespace pollux::engine

@@ -1,0 +1,96 @@
+#include "stack/engine/eal.h"
+
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace pollux::engine {
+namespace {
+
+// Free huge pages of the page size with most free memory: EAL takes its memory from any of them.
+uint64_t FreeHugePageMib() {
+  uint64_t most = 0;
+  std::error_code error;
+  const std::filesystem::directory_iterator sizes("/sys/kernel/mm/hugepages", error);
+  if (error) return 0;
+  for (const auto& size : sizes) {
+    // "hugepages-2048kB"
+    const std::string name = size.path().filename();
+    const size_t dash = name.find('-');
+    if (dash == std::string::npos) continue;
+    const uint64_t page_kib = std::strtoull(name.c_str() + dash + 1, nullptr, 10);
+    uint64_t free_pages = 0;
+    std::ifstream(size.path() / "free_hugepages") >> free_pages;
+    most = std::max(most, free_pages * page_kib / 1024);
+  }
+  return most;
+}
+
+absl::StatusOr<bool> ChooseHugePages(const EalOptions& options) {
+  if (options.huge_pages == EalOptions::HugePages::kNever) return false;
+  const uint64_t free_mib = FreeHugePageMib();
+  if (free_mib >= options.memory_mib) return true;
+  if (options.huge_pages == EalOptions::HugePages::kAuto) return false;
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "huge pages asked for: %u MiB needed, %u MiB free; reserve more (sysctl vm.nr_hugepages=%u) "
+      "or run without",
+      options.memory_mib, free_mib, (options.memory_mib + 1) / 2));
+}
+
+// One EAL core that may run wherever this thread may: EAL would otherwise pin the thread to one CPU
+// and start an idle thread on each of the others.
+std::string MainCore() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return "0";
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  }
+  return absl::StrCat("0@(", absl::StrJoin(cpus, ","), ")");
+}
+
+absl::Status Start(const EalOptions& options) {
+  const absl::StatusOr<bool> huge_pages = ChooseHugePages(options);
+  if (!huge_pages.ok()) return huge_pages.status();
+  std::vector<std::string> args = {"pollux",
+                                   "--no-telemetry",
+                                   "--log-level=error",
+                                   "--lcores",
+                                   MainCore(),
+                                   "-m",
+                                   absl::StrCat(options.memory_mib)};
+  if (*huge_pages) {
+    args.push_back("--in-memory");
+  } else {
+    args.insert(args.end(), {"--no-huge", "--no-shconf"});
+  }
+  if (options.pci_devices.empty()) args.push_back("--no-pci");
+  for (const std::string& device : options.pci_devices) args.insert(args.end(), {"-a", device});
+
+  std::vector<char*> argv;
+  for (std::string& arg : args) argv.push_back(arg.data());
+  if (rte_eal_init(static_cast<int>(argv.size()), argv.data()) >= 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "DPDK did not start (%s): %s", absl::StrJoin(args, " "), rte_strerror(rte_errno)));
+}
+
+}  // namespace
+
+absl::Status InitEal(const EalOptions& options) {
+  static const absl::Status status = Start(options);
+  return status;
+}
+
+}  // namespace pollux::engine
