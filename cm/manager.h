@@ -40,7 +40,7 @@ std::string ToString(const Endpoint& endpoint);  // "192.0.2.1:20049"
 // offers to the receiver (already swapped, as librdmacm does) on the way in.
 struct ConnectionParam {
   // At most 56 bytes in Connect (a CMA header stands before it), 196 in Accept.
-  absl::Span<const uint8_t> private_data;
+  absl::Span<const uint8_t> private_data{};
   uint8_t responder_resources = 16;
   uint8_t initiator_depth = 16;
   bool flow_control = false;
@@ -60,7 +60,7 @@ struct Event {
   Id* listen_id = nullptr;  // for CONNECT_REQUEST
   // For CONNECT_REQUEST, ESTABLISHED and REJECTED. Private data comes with all the bytes that the
   // message has room for (56, 196 in REP, 224 in RTU, 148): CM does not carry its length.
-  ConnectionParam param;
+  ConnectionParam param{};
 };
 using EventHandler = absl::AnyInvocable<void(const Event&)>;
 

@@ -1,0 +1,157 @@
+// The side that connects: REQ out, REP in, RTU out.
+#include <algorithm>
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+#include "cm/cma_header.h"
+#include "cm/manager_impl.h"
+#include "cm/service_id.h"
+#include "cm/timeouts.h"
+
+namespace pollux::cm {
+namespace {
+
+constexpr size_t kUserPrivateBytes = Req::kPrivateBytes - kCmaHeaderBytes;
+
+}  // namespace
+
+absl::Status ManagerImpl::Connect(Id* id, const ConnectionParam& param) {
+  Connection& connection = Of(id);
+  if (connection.state != State::kRouteResolved) {
+    return absl::FailedPreconditionError(
+        "connect: resolve address and route first; an identifier connects once");
+  }
+  if (connection.binding != QpBinding::kReady) {
+    return absl::FailedPreconditionError("connect: bind a queue pair and wait until it is done");
+  }
+  if (param.private_data.size() > kUserPrivateBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("connect: ", param.private_data.size(),
+                                                   " bytes of private data; a REQ has room for ",
+                                                   kUserPrivateBytes));
+  }
+  Random& random = environment_->random();
+  connection.transaction_id = random.Next64();
+  connection.receive_psn = random.Next32() & Psn::kMask;
+  connection.path_mtu = environment_->active_mtu();
+  connection.responder_resources = CapReadsAndAtomics(param.responder_resources);
+  connection.initiator_depth = CapReadsAndAtomics(param.initiator_depth);
+  connection.retry_count = std::min<uint8_t>(param.retry_count, 7);
+  connection.min_rnr_timer = param.min_rnr_timer;
+  connection.ack_timeout = std::min(param.ack_timeout, kMaxTimeoutCode);
+  connection.max_retries = config_.max_cm_retries;
+  connection.resend_after_ns = ResendAfterNs(config_.packet_lifetime, config_.cm_response_timeout);
+  connection.state = State::kReqSent;
+  SetOutstanding(connection, BuildReq(connection, param));
+  SendOutstanding(connection);
+  return absl::OkStatus();
+}
+
+uint8_t ManagerImpl::OwnAckTimeout() const {
+  return AckTimeoutCode(config_.packet_lifetime, config_.target_ack_delay);
+}
+
+Req ManagerImpl::BuildReq(const Connection& connection, const ConnectionParam& param) const {
+  Req req;
+  req.local_comm_id = connection.local_comm_id;
+  req.service_id = ServiceId{RDMA_PS_TCP, connection.peer().port}.ToWire();
+  req.local_ca_guid = environment_->ca_guid();
+  req.local_qpn = connection.local_qpn;
+  req.responder_resources = connection.responder_resources;
+  req.initiator_depth = connection.initiator_depth;
+  req.remote_cm_response_timeout = config_.cm_response_timeout;
+  req.local_cm_response_timeout = config_.cm_response_timeout;
+  req.flow_control = param.flow_control;
+  req.starting_psn = connection.receive_psn;
+  req.retry_count = connection.retry_count;
+  req.rnr_retry_count = std::min<uint8_t>(param.rnr_retry_count, 7);
+  req.path_mtu = static_cast<uint8_t>(connection.path_mtu);
+  req.max_cm_retries = config_.max_cm_retries;
+  // The permissive LID: on RoCE the GIDs decide.
+  req.primary.local_lid = req.primary.remote_lid = 0xFFFF;
+  req.primary.local_gid = connection.local().address;
+  req.primary.remote_gid = connection.peer().address;
+  req.primary.traffic_class = connection.traffic_class;
+  req.primary.hop_limit = connection.hop_limit;
+  req.primary.ack_timeout = connection.ack_timeout != 0 ? connection.ack_timeout : OwnAckTimeout();
+  const CmaHeader cma{.version = 0,
+                      .source_port = connection.local().port,
+                      .source = connection.local().address,
+                      .destination = connection.peer().address};
+  cma.Emit(std::span(req.private_data).first<kCmaHeaderBytes>());
+  std::ranges::copy(param.private_data, req.private_data.begin() + kCmaHeaderBytes);
+  return req;
+}
+
+void ManagerImpl::Handle(const Origin& origin, const Rep& rep) {
+  if (IsForgotten(rep.remote_comm_id)) {
+    CountDrop(MadDrop::kUnknownCommId);
+    // It would wait for an RTU that nobody sends.
+    return Reject(origin, rep.remote_comm_id, rep.local_comm_id, AboutMessage::kRep,
+                  RejectReason::kInvalidCommId);
+  }
+  Connection* connection = FindFor(origin, rep.local_comm_id, rep.remote_comm_id);
+  if (connection == nullptr) return;
+  if (connection->state == State::kEstablished) {
+    CountDuplicate(Attribute::kRep);  // the RTU was lost
+    return SendRtu(*connection);
+  }
+  if (connection->state == State::kRepRcvd) return CountDuplicate(Attribute::kRep);
+  if (connection->state != State::kReqSent) return CountDrop(MadDrop::kWrongState);
+
+  Connection* old = table_.FindByPeerQpn(rep.local_ca_guid, rep.local_qpn);
+  if (old == nullptr) old = table_.FindByPeerCommId(rep.local_ca_guid, rep.local_comm_id);
+  if (old != nullptr) {
+    Reject(origin, rep.remote_comm_id, rep.local_comm_id, AboutMessage::kRep,
+           RejectReason::kStaleConnection);
+    EnterClosed(*connection);
+    OnStale(*old);
+    return Deliver(*connection, RDMA_CM_EVENT_CONNECT_ERROR, -ESTALE);
+  }
+
+  connection->timer.Cancel();
+  connection->remote_comm_id = rep.local_comm_id;
+  connection->remote_ca_guid = rep.local_ca_guid;
+  connection->remote_qpn = rep.local_qpn;
+  table_.IndexPeer(*connection);
+  connection->send_psn = rep.starting_psn;
+  connection->initiator_depth = std::min(connection->initiator_depth, rep.responder_resources);
+  connection->flow_control = rep.flow_control != 0;
+  connection->rnr_retry_count = rep.rnr_retry_count;
+  if (connection->ack_timeout == 0) {
+    connection->ack_timeout = AckTimeoutCode(config_.packet_lifetime, rep.target_ack_delay);
+  }
+  connection->peer_private_data = rep.private_data;
+  // What the peer offers, for the event; this side's own part stands in the members above.
+  connection->offered_responder_resources = rep.initiator_depth;
+  connection->offered_initiator_depth = rep.responder_resources;
+  connection->state = State::kRepRcvd;
+  MoveQpToRts(*connection, State::kRepRcvd, &ManagerImpl::OnActiveQpReady);
+}
+
+void ManagerImpl::OnActiveQpReady(Connection& connection, absl::Status status) {
+  if (!status.ok()) {
+    Reject({connection.peer().address, connection.transaction_id}, connection.local_comm_id,
+           connection.remote_comm_id, AboutMessage::kRep, RejectReason::kNoResources);
+    MoveQpToError(connection);
+    EnterClosed(connection);
+    return Deliver(connection, RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL);
+  }
+  connection.state = State::kEstablished;
+  SendRtu(connection);
+  Deliver(connection, {.type = RDMA_CM_EVENT_ESTABLISHED,
+                       .param = {.private_data = connection.peer_private_data,
+                                 .responder_resources = connection.offered_responder_resources,
+                                 .initiator_depth = connection.offered_initiator_depth,
+                                 .flow_control = connection.flow_control,
+                                 .retry_count = connection.retry_count,
+                                 .rnr_retry_count = connection.rnr_retry_count}});
+}
+
+void ManagerImpl::SendRtu(const Connection& connection) {
+  Rtu rtu;
+  rtu.local_comm_id = connection.local_comm_id;
+  rtu.remote_comm_id = connection.remote_comm_id;
+  Send(connection.peer().address, connection.transaction_id, rtu);
+}
+
+}  // namespace pollux::cm

@@ -1,0 +1,109 @@
+// One end of a connection, or a listener: what an identifier is inside the manager.
+#ifndef POLLUX_CM_CONNECTION_H_
+#define POLLUX_CM_CONNECTION_H_
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "cm/environment.h"
+#include "cm/mad.h"
+#include "cm/manager.h"
+#include "stack/engine/timing_wheel.h"
+#include "stack/verbs/queue_pair.h"
+
+namespace pollux::cm {
+
+class ManagerImpl;
+
+// Names as the IB specification's, section 12.9, where it has one. The MRA states are missing: an
+// MRA only moves the timer.
+enum class State : uint8_t {
+  kIdle,
+  kResolving,  // the address
+  kAddressResolved,
+  kRouteResolved,
+  kListen,
+  kReqSent,
+  kReqRcvd,     // the user has been asked
+  kRepPending,  // accepted; the queue pair is on its way to RTS
+  kRepSent,
+  kRepRcvd,  // the queue pair is on its way to RTS
+  kEstablished,
+  kDreqSent,
+  kTimeWait,
+  kClosed,  // nothing more will happen to it
+};
+
+// No more than a queue pair can have under way.
+inline uint8_t CapReadsAndAtomics(uint8_t count) {
+  return static_cast<uint8_t>(std::min<uint32_t>(count, verbs::kMaxRdAtomic));
+}
+
+enum class QpBinding : uint8_t { kNone, kMoving, kReady };  // kReady: in INIT or beyond
+
+// Owned by the manager, on its core.
+struct Connection final : Id {
+  Connection(ManagerImpl* the_manager, engine::Timer::Callback on_timer)
+      : manager(the_manager), timer(on_timer, this) {}
+
+  ManagerImpl* const manager;
+  State state = State::kIdle;
+  bool destroyed = false;  // the user's part is over; what is left is between the peers
+  bool indexed = false;    // found by its peer's numbers (ConnectionTable)
+  QpBinding binding = QpBinding::kNone;
+
+  uint32_t local_comm_id = 0;
+  uint32_t local_qpn = 0;  // kept, since the queue pair may go before the connection's last message
+  uint32_t remote_comm_id = 0;
+  uint64_t remote_ca_guid = 0;
+  uint32_t remote_qpn = 0;
+  uint64_t transaction_id = 0;  // of the exchange under way
+
+  // Shared with identifiers that come of a listener.
+  std::shared_ptr<EventHandler> handler;
+  std::shared_ptr<QpLease> lease = std::make_shared<QpLease>();
+
+  // The message that waits for an answer, to be sent again.
+  engine::Timer timer;
+  MadBuffer outstanding;
+  Attribute outstanding_attribute = Attribute::kReq;
+  uint8_t retries_left = 0;
+  uint8_t max_retries = 0;
+  uint64_t resend_after_ns = 0;
+
+  // What the two sides agree on, and what the queue pair is given.
+  uint32_t send_psn = 0;
+  uint32_t receive_psn = 0;
+  ibv_mtu path_mtu = IBV_MTU_1024;
+  uint8_t hop_limit = 64;
+  uint8_t traffic_class = 0;
+  uint8_t responder_resources =
+      0;                        // this side's: READs and atomics that the peer may have under way
+  uint8_t initiator_depth = 0;  // this side's: those it may have under way
+  uint8_t retry_count = 0;
+  uint8_t rnr_retry_count = 0;
+  uint8_t ack_timeout = 0;
+  uint8_t min_rnr_timer = 0;
+  bool flow_control = false;
+  // As the peer offers them, swapped to this side's view.
+  uint8_t offered_responder_resources = 0;
+  uint8_t offered_initiator_depth = 0;
+
+  // Of the REP, from its receipt to ESTABLISHED.
+  std::array<uint8_t, Rep::kPrivateBytes> peer_private_data{};
+
+  // Id's members, for the manager.
+  Endpoint& mutable_local() { return local_; }
+  Endpoint& mutable_peer() { return peer_; }
+  void SetQp(engine::Worker* owner, verbs::QueuePair* qp) {
+    qp_owner_ = owner;
+    qp_ = qp;
+  }
+  engine::Worker* qp_owner() const { return qp_owner_; }
+};
+
+}  // namespace pollux::cm
+
+#endif  // POLLUX_CM_CONNECTION_H_

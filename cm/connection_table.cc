@@ -1,0 +1,76 @@
+#include "cm/connection_table.h"
+
+#include "cm/service_id.h"
+
+namespace pollux::cm {
+namespace {
+
+template <class Map, class Key>
+Connection* Lookup(const Map& map, const Key& key) {
+  const auto it = map.find(key);
+  return it == map.end() ? nullptr : &*it->second;
+}
+
+}  // namespace
+
+Connection* ConnectionTable::Add(std::unique_ptr<Connection> connection, Random& random) {
+  if (by_id_.size() >= capacity_) return nullptr;
+  uint32_t id;
+  do {
+    id = random.Next32();
+  } while (id == 0 || by_id_.contains(id));
+  connection->local_comm_id = id;
+  return by_id_.emplace(id, std::move(connection)).first->second.get();
+}
+
+void ConnectionTable::Remove(Connection& connection) {
+  connection.timer.Cancel();
+  UnindexPeer(connection);
+  if (connection.state == State::kListen) {
+    listeners_.erase(ServiceId{RDMA_PS_TCP, connection.local().port}.ToWire());
+  }
+  const auto it = by_id_.find(connection.local_comm_id);
+  removed_.push_back(std::move(it->second));
+  by_id_.erase(it);
+}
+
+bool ConnectionTable::FreeRemoved() {
+  const bool any = !removed_.empty();
+  removed_.clear();
+  return any;
+}
+
+Connection* ConnectionTable::Find(uint32_t local_comm_id) const {
+  return Lookup(by_id_, local_comm_id);
+}
+
+void ConnectionTable::IndexPeer(Connection& connection) {
+  by_peer_comm_id_[{connection.remote_ca_guid, connection.remote_comm_id}] = &connection;
+  by_peer_qpn_[{connection.remote_ca_guid, connection.remote_qpn}] = &connection;
+  connection.indexed = true;
+}
+
+void ConnectionTable::UnindexPeer(Connection& connection) {
+  if (!connection.indexed) return;
+  by_peer_comm_id_.erase({connection.remote_ca_guid, connection.remote_comm_id});
+  by_peer_qpn_.erase({connection.remote_ca_guid, connection.remote_qpn});
+  connection.indexed = false;
+}
+
+Connection* ConnectionTable::FindByPeerCommId(uint64_t ca_guid, uint32_t comm_id) const {
+  return Lookup(by_peer_comm_id_, PeerKey{ca_guid, comm_id});
+}
+
+Connection* ConnectionTable::FindByPeerQpn(uint64_t ca_guid, uint32_t qpn) const {
+  return Lookup(by_peer_qpn_, PeerKey{ca_guid, qpn});
+}
+
+bool ConnectionTable::AddListener(uint64_t service_id, Connection& listener) {
+  return listeners_.emplace(service_id, &listener).second;
+}
+
+Connection* ConnectionTable::FindListener(uint64_t service_id) const {
+  return Lookup(listeners_, service_id);
+}
+
+}  // namespace pollux::cm

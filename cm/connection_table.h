@@ -1,0 +1,57 @@
+// The manager's connections, by every number that a message may name them by.
+#ifndef POLLUX_CM_CONNECTION_TABLE_H_
+#define POLLUX_CM_CONNECTION_TABLE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "cm/connection.h"
+#include "stack/base/random.h"
+
+namespace pollux::cm {
+
+// Owned by the manager, on its core. Bounded by `capacity` connections alive.
+class ConnectionTable {
+ public:
+  explicit ConnectionTable(size_t capacity) : capacity_(capacity) {}
+
+  // Takes over a connection under a fresh, unpredictable local communication ID. Null at capacity.
+  Connection* Add(std::unique_ptr<Connection> connection, Random& random);
+  // Takes the connection out of every index; its memory stays until FreeRemoved(), since it may be
+  // in the midst of a call of its own handler.
+  void Remove(Connection& connection);
+  // True when there was something to free.
+  bool FreeRemoved();
+
+  // Null when there is none.
+  Connection* Find(uint32_t local_comm_id) const;
+
+  // By the peer's numbers. A connection with the same QPN must not be there already.
+  void IndexPeer(Connection& connection);
+  void UnindexPeer(Connection& connection);
+  Connection* FindByPeerCommId(uint64_t ca_guid, uint32_t comm_id) const;
+  Connection* FindByPeerQpn(uint64_t ca_guid, uint32_t qpn) const;
+
+  // False when the service has a listener.
+  bool AddListener(uint64_t service_id, Connection& listener);
+  Connection* FindListener(uint64_t service_id) const;
+
+  size_t size() const { return by_id_.size(); }
+
+ private:
+  using PeerKey = std::pair<uint64_t, uint32_t>;  // CA GUID, communication ID or QPN
+  size_t capacity_;
+  absl::flat_hash_map<uint32_t, std::unique_ptr<Connection>> by_id_;
+  absl::flat_hash_map<PeerKey, Connection*> by_peer_comm_id_;
+  absl::flat_hash_map<PeerKey, Connection*> by_peer_qpn_;
+  absl::flat_hash_map<uint64_t, Connection*> listeners_;
+  std::vector<std::unique_ptr<Connection>> removed_;
+};
+
+}  // namespace pollux::cm
+
+#endif  // POLLUX_CM_CONNECTION_TABLE_H_

@@ -1,0 +1,131 @@
+// What comes in, and what goes out.
+#include <algorithm>
+#include <optional>
+
+#include "cm/manager_impl.h"
+#include "cm/timeouts.h"
+#include "stack/base/byte_order.h"
+
+namespace pollux::cm {
+
+void ManagerImpl::OnMad(const Gid& from, std::span<const uint8_t> mad) {
+  const std::optional<MadHeader> header = ParseMadHeader(mad);
+  if (!header) return CountDrop(MadDrop::kBadLength);
+  if (header->base_version != kMadBaseVersion || header->management_class != kMadClassCm ||
+      header->class_version != kMadClassVersionCm || header->method != kMadMethodSend) {
+    return CountDrop(MadDrop::kBadHeader);
+  }
+  const std::optional<Mad> parsed = ParseMad(mad);
+  if (!parsed) return CountDrop(MadDrop::kUnknownAttribute);
+  ++environment_->counters().of(header->attribute).received;
+  const Origin origin{from, header->transaction_id};
+  std::visit([&](const auto& message) { Handle(origin, message); }, parsed->message);
+}
+
+Connection* ManagerImpl::FindFor(const Origin& origin, uint32_t senders_id, uint32_t receivers_id) {
+  Connection* connection = table_.Find(receivers_id);
+  if (connection == nullptr) {
+    CountDrop(MadDrop::kUnknownCommId);
+    return nullptr;
+  }
+  // Before its REP or REJ the peer's communication ID is not known.
+  const bool knows_peer = connection->remote_comm_id != 0;
+  if (connection->peer().address != origin.from ||
+      (knows_peer && senders_id != connection->remote_comm_id)) {
+    CountDrop(MadDrop::kWrongPeer);
+    return nullptr;
+  }
+  return connection;
+}
+
+bool ManagerImpl::IsForgotten(uint32_t local_comm_id) const {
+  const Connection* connection = table_.Find(local_comm_id);
+  return connection == nullptr || connection->state == State::kClosed;
+}
+
+void ManagerImpl::Handle(const Origin& origin, const Mra& mra) {
+  Connection* connection = FindFor(origin, mra.local_comm_id, mra.remote_comm_id);
+  if (connection == nullptr) return;
+  const auto about = static_cast<AboutMessage>(mra.message_mraed);
+  const bool expected = (connection->state == State::kReqSent && about == AboutMessage::kReq) ||
+                        (connection->state == State::kRepSent && about == AboutMessage::kRep);
+  if (!expected) return CountDrop(MadDrop::kWrongState);
+  // The peer asks for this much time; what it then sends needs a packet's lifetime to arrive.
+  environment_->wheel().Arm(
+      connection->timer,
+      environment_->now_ns() + ResendAfterNs(config_.packet_lifetime, mra.service_timeout));
+}
+
+void ManagerImpl::Handle(const Origin& origin, const Lap& lap) {
+  if (FindFor(origin, lap.local_comm_id, lap.remote_comm_id) == nullptr) return;
+  Apr apr;
+  apr.local_comm_id = lap.remote_comm_id;
+  apr.remote_comm_id = lap.local_comm_id;
+  apr.ap_status = kAprStatusUnsupported;
+  Send(origin.from, origin.transaction_id, apr);
+}
+
+void ManagerImpl::Handle(const Origin& /*origin*/, const Apr& /*apr*/) {
+  CountDrop(MadDrop::kWrongState);
+}
+
+void ManagerImpl::Handle(const Origin& origin, const SidrReq& sidr_req) {
+  SidrRep rep;
+  rep.request_id = sidr_req.request_id;
+  rep.status = static_cast<uint8_t>(SidrStatus::kUnsupported);
+  rep.service_id = sidr_req.service_id;
+  Send(origin.from, origin.transaction_id, rep);
+}
+
+void ManagerImpl::Handle(const Origin& /*origin*/, const SidrRep& /*sidr_rep*/) {
+  CountDrop(MadDrop::kWrongState);
+}
+
+void ManagerImpl::Send(const Gid& to, uint64_t transaction_id, const Message& message) {
+  MadHeader header;
+  header.transaction_id = transaction_id;
+  header.attribute = std::visit([](const auto& m) { return m.kAttribute; }, message);
+  MadBuffer mad;
+  EmitMad(header, message, mad);
+  if (environment_->SendMad(to, mad)) ++environment_->counters().of(header.attribute).sent;
+}
+
+void ManagerImpl::SetOutstanding(Connection& connection, const Message& message) {
+  MadHeader header;
+  header.transaction_id = connection.transaction_id;
+  EmitMad(header, message, connection.outstanding);
+  connection.outstanding_attribute =
+      std::visit([](const auto& m) { return m.kAttribute; }, message);
+  connection.retries_left = connection.max_retries;
+}
+
+void ManagerImpl::SendOutstanding(Connection& connection) {
+  if (environment_->SendMad(connection.peer().address, connection.outstanding)) {
+    ++environment_->counters().of(connection.outstanding_attribute).sent;
+  }
+  environment_->wheel().Arm(connection.timer, environment_->now_ns() + connection.resend_after_ns);
+}
+
+void ManagerImpl::Reject(const Origin& origin, uint32_t local_comm_id, uint32_t remote_comm_id,
+                         AboutMessage about, RejectReason reason) {
+  Rej rej;
+  rej.local_comm_id = local_comm_id;
+  rej.remote_comm_id = remote_comm_id;
+  rej.message_rejected = static_cast<uint8_t>(about);
+  rej.reason = static_cast<uint16_t>(reason);
+  Send(origin.from, origin.transaction_id, rej);
+}
+
+void ManagerImpl::RejectTimedOut(const Connection& connection, AboutMessage about) {
+  Rej rej;
+  rej.local_comm_id = connection.local_comm_id;
+  rej.remote_comm_id = connection.remote_comm_id;
+  rej.message_rejected = static_cast<uint8_t>(about);
+  rej.reason = static_cast<uint16_t>(RejectReason::kTimeout);
+  // The peer, whose communication ID may not be known, finds the connection by the CA GUID.
+  rej.reject_info_length = sizeof(uint64_t);
+  StoreBe64(rej.ari.data(), environment_->ca_guid());
+  Send(connection.peer().address, connection.transaction_id, rej);
+}
+
+}  // namespace pollux::cm

@@ -1,0 +1,88 @@
+// What the connection state machines need of the world: datagrams, addresses, time, randomness, and
+// someone who moves queue pairs. One implementation stands on a worker, one in the tests.
+#ifndef POLLUX_CM_ENVIRONMENT_H_
+#define POLLUX_CM_ENVIRONMENT_H_
+
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "cm/counters.h"
+#include "cm/mad.h"
+#include "stack/base/random.h"
+#include "stack/base/types.h"
+#include "stack/engine/timing_wheel.h"
+
+namespace pollux::engine {
+class Worker;
+}
+namespace pollux::verbs {
+class QueuePair;
+}
+
+namespace pollux::cm {
+
+// Holds as long as a queue pair may be moved on behalf of its identifier. Written on CM's core,
+// read on the queue pair's.
+struct QpLease {
+  std::atomic<bool> valid{true};
+};
+
+// One ibv_modify_qp each, in order.
+struct QpMove {
+  struct Step {
+    ibv_qp_attr attr{};
+    int mask = 0;
+  };
+  std::array<Step, 2> steps;
+  size_t count = 0;
+
+  void Add(const ibv_qp_attr& attr, int mask) { steps[count++] = {attr, mask}; }
+};
+
+class Environment {
+ public:
+  // The state machines, as the environment sees them. Called once a poll, on CM's core.
+  class Client {
+   public:
+    virtual ~Client() = default;
+    // One received datagram of any length; `mad` is valid during the call.
+    virtual void OnMad(const Gid& from, std::span<const uint8_t> mad) = 0;
+    // After the datagrams of this poll. True when it did something.
+    virtual bool OnPoll() = 0;
+  };
+
+  virtual ~Environment() = default;
+  virtual void SetClient(Client* client) = 0;
+
+  virtual Gid address() const = 0;
+  virtual uint64_t ca_guid() const = 0;
+  virtual ibv_mtu active_mtu() const = 0;
+  virtual uint64_t now_ns() const = 0;
+  virtual engine::TimingWheel& wheel() = 0;
+  virtual Random& random() = 0;
+  // Where the environment counts what it drops.
+  virtual Counters& counters() = 0;
+
+  // A datagram to queue pair 1 at `to`. False (and counted) when it could not be queued.
+  virtual bool SendMad(const Gid& to, const MadBuffer& mad) = 0;
+  // Starts to find the way to `to`. An error when there is none.
+  virtual absl::Status StartResolve(const Gid& to) = 0;
+  virtual bool IsResolved(const Gid& to) = 0;
+  // Runs `move` on the owner's core unless the lease has ended, stops at the first error, then
+  // `done` on this core. Never from inside this call.
+  virtual void MoveQp(engine::Worker* owner, verbs::QueuePair* qp, const QpMove& move,
+                      std::shared_ptr<QpLease> lease,
+                      absl::AnyInvocable<void(absl::Status)> done) = 0;
+};
+
+}  // namespace pollux::cm
+
+#endif  // POLLUX_CM_ENVIRONMENT_H_

@@ -1,0 +1,99 @@
+#include "cm/fake_world.h"
+
+#include <algorithm>
+
+namespace pollux::cm {
+
+void FakeWorld::Send(const Datagram& datagram) {
+  log.push_back(datagram);
+  for (int copies = network(datagram); copies > 0; --copies) {
+    in_flight_.emplace(now_ns + kFlightNs, datagram);
+  }
+}
+
+bool FakeWorld::PollAll() {
+  bool busy = false;
+  while (!in_flight_.empty() && in_flight_.begin()->first <= now_ns) {
+    const Datagram datagram = in_flight_.begin()->second;
+    in_flight_.erase(in_flight_.begin());
+    busy = true;
+    for (FakeEnvironment* environment : environments_) {
+      if (environment->address() == datagram.to) environment->Receive(datagram.from, datagram.mad);
+    }
+  }
+  for (FakeEnvironment* environment : environments_) busy |= environment->Poll();
+  return busy;
+}
+
+uint64_t FakeWorld::NextEvent() const {
+  uint64_t next = in_flight_.empty() ? UINT64_MAX : in_flight_.begin()->first;
+  for (const FakeEnvironment* environment : environments_) {
+    next = std::min(next, environment->wheel_.NextDeadline());
+  }
+  return next;
+}
+
+bool FakeWorld::RunUntil(const std::function<bool()>& done, uint64_t for_ns) {
+  const uint64_t end_ns = now_ns + for_ns;
+  while (!done()) {
+    if (PollAll()) continue;
+    const uint64_t next = NextEvent();
+    if (next == UINT64_MAX) return false;
+    if (next > end_ns) {
+      now_ns = end_ns;
+      return false;
+    }
+    // A wheel may fire up to a tick late.
+    now_ns = std::max(next, now_ns + (1 << engine::TimingWheel::kTickShift));
+  }
+  return true;
+}
+
+int FakeWorld::CountSent(Attribute attribute) const {
+  return static_cast<int>(std::ranges::count_if(log, [&](const Datagram& datagram) {
+    return ParseMadHeader(datagram.mad)->attribute == attribute;
+  }));
+}
+
+bool FakeEnvironment::SendMad(const Gid& to, const MadBuffer& mad) {
+  if (queue_full) {
+    counters_.Count(MadDrop::kSendQueueFull);
+    return false;
+  }
+  world_->Send({address_, to, mad});
+  return true;
+}
+
+absl::Status FakeEnvironment::StartResolve(const Gid& to) {
+  if (to == Gid{}) return absl::NotFoundError("no route");
+  return absl::OkStatus();
+}
+
+void FakeEnvironment::MoveQp(engine::Worker*, verbs::QueuePair* qp, const QpMove& move,
+                             std::shared_ptr<QpLease> lease,
+                             absl::AnyInvocable<void(absl::Status)> done) {
+  moves_.push_back({qp, move, std::move(lease), std::move(done)});
+}
+
+absl::Status FakeEnvironment::Execute(const PendingMove& pending) const {
+  if (!pending.lease->valid) return absl::CancelledError();
+  if (moves_fail) return absl::InternalError("moves fail");
+  for (size_t i = 0; i < pending.move.count; ++i) {
+    const QpMove::Step& step = pending.move.steps[i];
+    if (absl::Status status = pending.qp->Modify(step.attr, step.mask); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+bool FakeEnvironment::Poll() {
+  bool busy = wheel_.Advance(world_->now_ns) > 0;
+  if (!moves_held) {
+    std::vector<PendingMove> moves = std::exchange(moves_, {});
+    busy |= !moves.empty();
+    for (PendingMove& pending : moves) pending.done(Execute(pending));
+  }
+  if (client_ != nullptr) busy |= client_->OnPoll();
+  return busy;
+}
+
+}  // namespace pollux::cm

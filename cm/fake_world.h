@@ -1,0 +1,132 @@
+// A world of CM peers without wire, queue pair 1 or workers: datagrams in flight, virtual time, and
+// the real state machines and the real verbs state machine of the queue pairs.
+#ifndef POLLUX_CM_FAKE_WORLD_H_
+#define POLLUX_CM_FAKE_WORLD_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "cm/environment.h"
+#include "cm/mad.h"
+#include "cm/manager_impl.h"
+#include "stack/base/random.h"
+#include "stack/base/types.h"
+#include "stack/engine/timing_wheel.h"
+#include "stack/verbs/completion_queue.h"
+#include "stack/verbs/queue_pair.h"
+
+namespace pollux::cm {
+
+struct Datagram {
+  Gid from;
+  Gid to;
+  MadBuffer mad;
+};
+
+class FakeEnvironment;
+
+class FakeWorld {
+ public:
+  static constexpr uint64_t kSecond = 1'000'000'000;
+  static constexpr uint64_t kFlightNs = 10'000;
+
+  explicit FakeWorld(uint64_t seed = 1) : random(seed) {}
+
+  // How many copies of a datagram arrive; default one.
+  std::function<int(const Datagram&)> network = [](const Datagram&) { return 1; };
+  std::vector<Datagram> log;  // all that was sent, in order
+  Random random;
+  uint64_t now_ns = 1'000;
+
+  void Send(const Datagram& datagram);
+  // Polls everyone and lets time pass until `done`, nothing is left to happen, or `for_ns` are
+  // over. True when `done` came true.
+  bool RunUntil(const std::function<bool()>& done, uint64_t for_ns = 1000 * kSecond);
+  void Run(uint64_t for_ns) {
+    RunUntil([] { return false; }, for_ns);
+  }
+  int CountSent(Attribute attribute) const;
+
+ private:
+  friend class FakeEnvironment;
+  bool PollAll();
+  uint64_t NextEvent() const;
+
+  std::vector<FakeEnvironment*> environments_;
+  std::multimap<uint64_t, Datagram> in_flight_;
+};
+
+class FakeEnvironment final : public Environment {
+ public:
+  FakeEnvironment(FakeWorld* world, Gid address)
+      : world_(world), address_(address), wheel_(world->now_ns), random_(world->random.Next64()) {
+    world->environments_.push_back(this);
+  }
+  ~FakeEnvironment() override { std::erase(world_->environments_, this); }
+
+  ibv_mtu mtu = IBV_MTU_4096;
+  bool resolvable = true;
+  bool queue_full = false;
+  bool moves_fail = false;
+  bool moves_held = false;  // the queue pair's owner does not poll
+
+  void SetClient(Client* client) override { client_ = client; }
+  Gid address() const override { return address_; }
+  uint64_t ca_guid() const override { return 0x020000FFFE000000 | address_.raw[15]; }
+  ibv_mtu active_mtu() const override { return mtu; }
+  uint64_t now_ns() const override { return world_->now_ns; }
+  engine::TimingWheel& wheel() override { return wheel_; }
+  Random& random() override { return random_; }
+  Counters& counters() override { return counters_; }
+  bool SendMad(const Gid& to, const MadBuffer& mad) override;
+  absl::Status StartResolve(const Gid& to) override;
+  bool IsResolved(const Gid&) override { return resolvable; }
+  void MoveQp(engine::Worker* owner, verbs::QueuePair* qp, const QpMove& move,
+              std::shared_ptr<QpLease> lease, absl::AnyInvocable<void(absl::Status)> done) override;
+
+  void Receive(const Gid& from, std::span<const uint8_t> mad) {
+    if (client_ != nullptr) client_->OnMad(from, mad);
+  }
+
+ private:
+  friend class FakeWorld;
+  struct PendingMove {
+    verbs::QueuePair* qp;
+    QpMove move;
+    std::shared_ptr<QpLease> lease;
+    absl::AnyInvocable<void(absl::Status)> done;
+  };
+  bool Poll();
+  absl::Status Execute(const PendingMove& pending) const;
+
+  FakeWorld* world_;
+  Gid address_;
+  Client* client_ = nullptr;
+  engine::TimingWheel wheel_;
+  Random random_;
+  Counters counters_;
+  std::vector<PendingMove> moves_;
+};
+
+// A queue pair that is nobody's, with its completion queue.
+struct FakeQp {
+  explicit FakeQp(uint32_t qpn) : cq(16), qp(Qpn{qpn}, Init(&cq), &active) {}
+  static verbs::QueuePairInitAttr Init(verbs::CompletionQueue* cq) {
+    verbs::QueuePairInitAttr init;
+    init.send_cq = init.recv_cq = cq;
+    init.cap.max_send_wr = init.cap.max_recv_wr = 4;
+    init.cap.max_send_sge = init.cap.max_recv_sge = 1;
+    return init;
+  }
+  verbs::ActiveList active;
+  verbs::CompletionQueue cq;
+  verbs::QueuePair qp;
+};
+
+}  // namespace pollux::cm
+
+#endif  // POLLUX_CM_FAKE_WORLD_H_

@@ -1,0 +1,304 @@
+#include "cm/manager_impl.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cm/service_id.h"
+#include "cm/timeouts.h"
+
+namespace pollux::cm {
+namespace {
+
+constexpr uint16_t kFirstEphemeralPort = 49152;  // RFC 6335 section 6
+constexpr uint32_t kEphemeralPorts = 65536 - kFirstEphemeralPort;
+
+ManagerConfig Sane(ManagerConfig config) {
+  config.cm_response_timeout = std::min(config.cm_response_timeout, kMaxTimeoutCode);
+  config.packet_lifetime = std::min<uint8_t>(config.packet_lifetime, kMaxTimeoutCode - 1);
+  config.max_cm_retries = std::min<uint8_t>(config.max_cm_retries, 15);
+  config.target_ack_delay = std::min(config.target_ack_delay, kMaxTimeoutCode);
+  return config;
+}
+
+}  // namespace
+
+ManagerImpl::ManagerImpl(std::unique_ptr<Environment> environment, const ManagerConfig& config)
+    : environment_(std::move(environment)), config_(Sane(config)), table_(config.max_ids) {
+  environment_->SetClient(this);
+}
+
+ManagerImpl::~ManagerImpl() {
+  *alive_ = false;
+  environment_->SetClient(nullptr);
+}
+
+uint64_t ManagerImpl::time_wait_ns() const {
+  return TimeoutNs(static_cast<uint8_t>(config_.packet_lifetime + 1));
+}
+
+absl::StatusOr<Id*> ManagerImpl::CreateId(rdma_port_space port_space, EventHandler handler) {
+  if (port_space != RDMA_PS_TCP) {
+    return absl::UnimplementedError(absl::StrCat("create identifier: port space 0x",
+                                                 absl::Hex(static_cast<int>(port_space)),
+                                                 " is not supported; use RDMA_PS_TCP"));
+  }
+  Connection* connection = table_.Add(std::make_unique<Connection>(this, &ManagerImpl::TimerFired),
+                                      environment_->random());
+  if (connection == nullptr) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("create identifier: all ", config_.max_ids,
+                     " are taken, those in time-wait included; raise ManagerConfig::max_ids"));
+  }
+  connection->handler = std::make_shared<EventHandler>(std::move(handler));
+  connection->mutable_local().address = environment_->address();
+  return connection;
+}
+
+void ManagerImpl::SetHandler(Id* id, EventHandler handler) {
+  Of(id).handler = std::make_shared<EventHandler>(std::move(handler));
+}
+
+void ManagerImpl::DestroyId(Id* id) {
+  Connection& connection = Of(id);
+  connection.destroyed = true;
+  connection.lease->valid = false;
+  const Origin origin{connection.peer().address, connection.transaction_id};
+  switch (connection.state) {
+    case State::kReqSent:
+      RejectTimedOut(connection, AboutMessage::kReq);
+      break;
+    case State::kReqRcvd:
+    case State::kRepPending:
+      LeavePending(connection);
+      Reject(origin, connection.local_comm_id, connection.remote_comm_id, AboutMessage::kReq,
+             RejectReason::kConsumerDefined);
+      break;
+    case State::kRepSent:
+      Reject(origin, connection.local_comm_id, connection.remote_comm_id, AboutMessage::kOther,
+             RejectReason::kConsumerDefined);
+      break;
+    case State::kRepRcvd:
+      Reject(origin, connection.local_comm_id, connection.remote_comm_id, AboutMessage::kRep,
+             RejectReason::kConsumerDefined);
+      break;
+    case State::kEstablished:
+      StartDisconnect(connection);
+      return;
+    case State::kDreqSent:
+    case State::kTimeWait:
+      return;
+    default:
+      break;
+  }
+  // A listener's state tells the table to give up its service.
+  if (connection.state == State::kListen) {
+    table_.Remove(connection);
+  } else {
+    EnterClosed(connection);
+  }
+}
+
+absl::Status ManagerImpl::ResolveAddr(Id* id, const Endpoint& destination, uint32_t timeout_ms) {
+  Connection& connection = Of(id);
+  if (connection.state != State::kIdle) {
+    return absl::FailedPreconditionError(
+        "resolve address: the identifier is resolved, listening or connected already");
+  }
+  if (absl::Status status = environment_->StartResolve(destination.address); !status.ok()) {
+    return status;
+  }
+  connection.mutable_peer() = destination;
+  connection.mutable_local().port =
+      static_cast<uint16_t>(kFirstEphemeralPort + environment_->random().Below(kEphemeralPorts));
+  connection.state = State::kResolving;
+  environment_->wheel().Arm(connection.timer,
+                            environment_->now_ns() + uint64_t{timeout_ms} * 1'000'000);
+  resolving_.push_back(connection.local_comm_id);
+  return absl::OkStatus();
+}
+
+absl::Status ManagerImpl::ResolveRoute(Id* id, uint32_t /*timeout_ms*/) {
+  Connection& connection = Of(id);
+  if (connection.state != State::kAddressResolved) {
+    return absl::FailedPreconditionError("resolve route: resolve the address first");
+  }
+  connection.state = State::kRouteResolved;
+  Defer(connection, RDMA_CM_EVENT_ROUTE_RESOLVED);
+  return absl::OkStatus();
+}
+
+absl::Status ManagerImpl::Listen(Id* id, uint16_t port) {
+  Connection& connection = Of(id);
+  if (connection.state != State::kIdle) {
+    return absl::FailedPreconditionError("listen: the identifier is in use already");
+  }
+  if (!table_.AddListener(ServiceId{RDMA_PS_TCP, port}.ToWire(), connection)) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("listen: port ", port, " has a listener; choose another"));
+  }
+  connection.mutable_local().port = port;
+  connection.state = State::kListen;
+  return absl::OkStatus();
+}
+
+void ManagerImpl::BindQp(Id* id, engine::Worker* owner, verbs::QueuePair* qp, int access,
+                         absl::AnyInvocable<void(absl::Status)> done) {
+  Connection& connection = Of(id);
+  connection.SetQp(owner, qp);
+  connection.local_qpn = qp->qpn().value;
+  connection.binding = QpBinding::kMoving;
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = 1;
+  attr.qp_access_flags = static_cast<unsigned>(access);
+  QpMove move;
+  move.Add(attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+  environment_->MoveQp(owner, qp, move, connection.lease,
+                       [this, alive = alive_, lease = connection.lease, &connection,
+                        done = std::move(done)](absl::Status status) mutable {
+                         if (!*alive || !lease->valid) return;
+                         connection.binding = status.ok() ? QpBinding::kReady : QpBinding::kNone;
+                         done(std::move(status));
+                       });
+}
+
+void ManagerImpl::MoveQpToError(Connection& connection) {
+  if (connection.destroyed || connection.binding != QpBinding::kReady) return;
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_ERR;
+  QpMove move;
+  move.Add(attr, IBV_QP_STATE);
+  environment_->MoveQp(connection.qp_owner(), connection.qp(), move, connection.lease,
+                       [](absl::Status) {});
+}
+
+void ManagerImpl::MoveQpToRts(Connection& connection, State expected,
+                              void (ManagerImpl::*done)(Connection&, absl::Status)) {
+  ibv_qp_attr rtr{};
+  rtr.qp_state = IBV_QPS_RTR;
+  rtr.ah_attr.is_global = 1;
+  rtr.ah_attr.port_num = 1;
+  rtr.ah_attr.grh.hop_limit = connection.hop_limit;
+  rtr.ah_attr.grh.traffic_class = connection.traffic_class;
+  std::ranges::copy(connection.peer().address.raw, rtr.ah_attr.grh.dgid.raw);
+  rtr.path_mtu = connection.path_mtu;
+  rtr.dest_qp_num = connection.remote_qpn;
+  rtr.rq_psn = connection.receive_psn;
+  rtr.max_dest_rd_atomic = connection.responder_resources;
+  rtr.min_rnr_timer = connection.min_rnr_timer;
+  ibv_qp_attr rts{};
+  rts.qp_state = IBV_QPS_RTS;
+  rts.sq_psn = connection.send_psn;
+  rts.timeout = connection.ack_timeout;
+  rts.retry_cnt = connection.retry_count;
+  rts.rnr_retry = connection.rnr_retry_count;
+  rts.max_rd_atomic = connection.initiator_depth;
+  QpMove move;
+  move.Add(rtr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+  move.Add(rts, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+  environment_->MoveQp(connection.qp_owner(), connection.qp(), move, connection.lease,
+                       [this, alive = alive_, lease = connection.lease, &connection, expected,
+                        done](absl::Status status) {
+                         if (!*alive || !lease->valid || connection.state != expected) return;
+                         (this->*done)(connection, std::move(status));
+                       });
+}
+
+bool ManagerImpl::OnPoll() {
+  bool busy = table_.FreeRemoved();
+  // What handlers add is for the next turn, so that a poll ends.
+  for (size_t n = deferred_.size(); n > 0; --n) {
+    const Deferred event = deferred_.front();
+    deferred_.pop_front();
+    busy = true;
+    if (Connection* connection = table_.Find(event.comm_id)) {
+      Deliver(*connection, event.type, event.status);
+    }
+  }
+  for (size_t i = 0; i < resolving_.size();) {
+    Connection* connection = table_.Find(resolving_[i]);
+    const bool waits = connection != nullptr && connection->state == State::kResolving;
+    if (waits && !environment_->IsResolved(connection->peer().address)) {
+      ++i;
+      continue;
+    }
+    resolving_.erase(resolving_.begin() + static_cast<ptrdiff_t>(i));
+    busy = true;
+    if (!waits) continue;
+    connection->timer.Cancel();
+    connection->state = State::kAddressResolved;
+    Deliver(*connection, RDMA_CM_EVENT_ADDR_RESOLVED);
+  }
+  return busy;
+}
+
+void ManagerImpl::Deliver(Connection& connection, Event event) {
+  if (connection.destroyed) return;
+  if (event.id == nullptr) event.id = &connection;
+  // Held, since the handler may replace itself.
+  const std::shared_ptr<EventHandler> handler = connection.handler;
+  (*handler)(event);
+}
+
+void ManagerImpl::Deliver(Connection& connection, rdma_cm_event_type type, int status) {
+  Deliver(connection, {.type = type, .status = status});
+}
+
+void ManagerImpl::Defer(const Connection& connection, rdma_cm_event_type type, int status) {
+  deferred_.push_back({connection.local_comm_id, type, status});
+}
+
+void ManagerImpl::EnterClosed(Connection& connection) {
+  connection.timer.Cancel();
+  connection.state = State::kClosed;
+  table_.UnindexPeer(connection);
+  if (connection.destroyed) table_.Remove(connection);
+}
+
+void ManagerImpl::TimerFired(void* connection, uint64_t /*now_ns*/) {
+  auto& expired = *static_cast<Connection*>(connection);
+  expired.manager->OnTimer(expired);
+}
+
+void ManagerImpl::OnTimer(Connection& connection) {
+  switch (connection.state) {
+    case State::kResolving:
+      connection.state = State::kIdle;
+      return Deliver(connection, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
+    case State::kTimeWait:
+      EnterClosed(connection);
+      return Deliver(connection, RDMA_CM_EVENT_TIMEWAIT_EXIT);
+    case State::kReqSent:
+    case State::kRepSent:
+    case State::kDreqSent:
+      if (connection.retries_left == 0) return OnRetriesUsedUp(connection);
+      --connection.retries_left;
+      ++environment_->counters().of(connection.outstanding_attribute).retries;
+      return SendOutstanding(connection);
+    default:
+      return;
+  }
+}
+
+void ManagerImpl::OnRetriesUsedUp(Connection& connection) {
+  switch (connection.state) {
+    case State::kReqSent:
+      RejectTimedOut(connection, AboutMessage::kReq);
+      EnterClosed(connection);
+      return Deliver(connection, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+    case State::kRepSent:
+      RejectTimedOut(connection, AboutMessage::kRep);
+      MoveQpToError(connection);
+      EnterTimeWait(connection);
+      return Deliver(connection, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+    default:
+      EnterTimeWait(connection);
+      return Deliver(connection, RDMA_CM_EVENT_DISCONNECTED, -ETIMEDOUT);
+  }
+}
+
+}  // namespace pollux::cm

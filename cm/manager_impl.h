@@ -1,0 +1,146 @@
+// The connection state machines. One file for each part of a connection's life: manager_impl.cc
+// (identifiers, addresses, events), dispatch.cc (what comes in), active.cc, passive.cc,
+// teardown.cc.
+#ifndef POLLUX_CM_MANAGER_IMPL_H_
+#define POLLUX_CM_MANAGER_IMPL_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "cm/cma_header.h"
+#include "cm/connection.h"
+#include "cm/connection_table.h"
+#include "cm/environment.h"
+#include "cm/mad.h"
+#include "cm/manager.h"
+
+namespace pollux::cm {
+
+class ManagerImpl final : public Manager, private Environment::Client {
+ public:
+  ManagerImpl(std::unique_ptr<Environment> environment, const ManagerConfig& config);
+  ~ManagerImpl() override;
+
+  absl::StatusOr<Id*> CreateId(rdma_port_space port_space, EventHandler handler) override;
+  void SetHandler(Id* id, EventHandler handler) override;
+  void DestroyId(Id* id) override;
+  absl::Status ResolveAddr(Id* id, const Endpoint& destination, uint32_t timeout_ms) override;
+  absl::Status ResolveRoute(Id* id, uint32_t timeout_ms) override;
+  absl::Status Listen(Id* id, uint16_t port) override;
+  void BindQp(Id* id, engine::Worker* owner, verbs::QueuePair* qp, int access,
+              absl::AnyInvocable<void(absl::Status)> done) override;
+  absl::Status Connect(Id* id, const ConnectionParam& param) override;
+  absl::Status Accept(Id* id, const ConnectionParam& param) override;
+  absl::Status Reject(Id* id, absl::Span<const uint8_t> private_data) override;
+  absl::Status Disconnect(Id* id) override;
+  void Notify(Id* id, ibv_event_type event) override;
+  uint64_t time_wait_ns() const override;
+  const Counters& counters() const override { return environment_->counters(); }
+
+  // Connections of any kind that still take room: identifiers, and what outlives them.
+  size_t size() const { return table_.size(); }
+
+ private:
+  struct Deferred {
+    uint32_t comm_id;
+    rdma_cm_event_type type;
+    int status;
+  };
+  // Where a received message comes from, and the exchange that its answer belongs to.
+  struct Origin {
+    const Gid& from;
+    uint64_t transaction_id;
+  };
+
+  // Environment::Client
+  void OnMad(const Gid& from, std::span<const uint8_t> mad) override;
+  bool OnPoll() override;
+
+  // dispatch.cc
+  void Handle(const Origin& origin, const Req& req);  // passive.cc
+  void Handle(const Origin& origin, const Rep& rep);  // active.cc
+  void Handle(const Origin& origin, const Rtu& rtu);  // passive.cc
+  void Handle(const Origin& origin, const Rej& rej);  // teardown.cc
+  void Handle(const Origin& origin, const Mra& mra);
+  void Handle(const Origin& origin, const Dreq& dreq);  // teardown.cc
+  void Handle(const Origin& origin, const Drep& drep);  // teardown.cc
+  void Handle(const Origin& origin, const Lap& lap);
+  void Handle(const Origin& origin, const Apr& apr);
+  void Handle(const Origin& origin, const SidrReq& sidr_req);
+  void Handle(const Origin& origin, const SidrRep& sidr_rep);
+  // The connection that a message with these two IDs (as its sender names them) is for. Null, and
+  // counted, when there is none or it is with someone else.
+  Connection* FindFor(const Origin& origin, uint32_t senders_id, uint32_t receivers_id);
+  // No connection of ours, or one that is over though its identifier is not destroyed yet.
+  bool IsForgotten(uint32_t local_comm_id) const;
+  void CountDuplicate(Attribute attribute) { ++environment_->counters().of(attribute).duplicates; }
+  void CountDrop(MadDrop drop) { environment_->counters().Count(drop); }
+
+  // Sending.
+  void Send(const Gid& to, uint64_t transaction_id, const Message& message);
+  // What SendOutstanding() sends, and sends again until something cancels the timer or the retries
+  // are used up.
+  void SetOutstanding(Connection& connection, const Message& message);
+  void SendOutstanding(Connection& connection);
+  void Reject(const Origin& origin, uint32_t local_comm_id, uint32_t remote_comm_id,
+              AboutMessage about, RejectReason reason);
+  void RejectTimedOut(const Connection& connection, AboutMessage about);
+
+  // Time.
+  static void TimerFired(void* connection, uint64_t now_ns);
+  void OnTimer(Connection& connection);
+  void OnRetriesUsedUp(Connection& connection);
+
+  // Events. The last thing that is done to a connection in a turn: the handler may do anything.
+  void Deliver(Connection& connection, Event event);
+  void Deliver(Connection& connection, rdma_cm_event_type type, int status = 0);
+  void Defer(const Connection& connection, rdma_cm_event_type type, int status = 0);
+
+  // States.
+  void EnterClosed(Connection& connection);      // forgets the peer; frees it when destroyed
+  void EnterTimeWait(Connection& connection);    // teardown.cc
+  void StartDisconnect(Connection& connection);  // teardown.cc
+  // QP to the error state if CM may still touch it.
+  void MoveQpToError(Connection& connection);
+  // INIT to RTR to RTS with what has been agreed; then `done` if `connection` still is and is
+  // still in `expected`.
+  void MoveQpToRts(Connection& connection, State expected,
+                   void (ManagerImpl::*done)(Connection&, absl::Status));
+  void OnStale(Connection& old);  // the peer has forgotten this connection
+  Connection* FindRejected(const Origin& origin, const Rej& rej);  // as FindFor()
+
+  // active.cc
+  uint8_t OwnAckTimeout() const;  // asked of the peer when the user states none
+  Req BuildReq(const Connection& connection, const ConnectionParam& param) const;
+  void OnActiveQpReady(Connection& connection, absl::Status status);
+  void SendRtu(const Connection& connection);
+  // passive.cc
+  bool IsDuplicate(const Origin& origin, const Req& req);
+  // Nothing when it is, the reason to give when not.
+  std::optional<RejectReason> ReasonToReject(const Origin& origin, const Req& req) const;
+  // Null, and answered, when there is no room.
+  Connection* NewPassive(const Origin& origin, const Req& req, const Connection& listener,
+                         const CmaHeader& cma);
+  void OnPassiveQpReady(Connection& connection, absl::Status status);
+  Rep BuildRep(const Connection& connection, const ConnectionParam& param) const;
+  void LeavePending(Connection& connection);
+
+  static Connection& Of(Id* id) { return *static_cast<Connection*>(id); }
+
+  std::unique_ptr<Environment> environment_;
+  const ManagerConfig config_;
+  ConnectionTable table_;
+  uint32_t pending_ = 0;  // connections in kReqRcvd and kRepPending
+  std::deque<Deferred> deferred_;
+  std::vector<uint32_t> resolving_;  // communication IDs
+  // Ends before `this` does; callbacks from other cores ask it first.
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace pollux::cm
+
+#endif  // POLLUX_CM_MANAGER_IMPL_H_

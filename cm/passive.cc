@@ -1,0 +1,218 @@
+// The side that is connected to: REQ in, REP out, RTU in.
+#include <algorithm>
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+#include "cm/manager_impl.h"
+#include "cm/service_id.h"
+#include "cm/timeouts.h"
+
+namespace pollux::cm {
+namespace {
+
+constexpr uint8_t kTransportRc = 0;
+
+}  // namespace
+
+void ManagerImpl::Handle(const Origin& origin, const Req& req) {
+  if (IsDuplicate(origin, req)) return;
+  const auto reject = [&](RejectReason reason) {
+    Reject(origin, 0, req.local_comm_id, AboutMessage::kReq, reason);
+  };
+  if (Connection* old = table_.FindByPeerQpn(req.local_ca_guid, req.local_qpn)) {
+    reject(RejectReason::kStaleConnection);
+    return OnStale(*old);
+  }
+  if (const auto reason = ReasonToReject(origin, req)) return reject(*reason);
+  Connection* listener = table_.FindListener(req.service_id);
+  if (listener == nullptr) return reject(RejectReason::kInvalidServiceId);
+  const std::optional<CmaHeader> cma = CmaHeader::Parse(req.private_data);
+  if (!cma) return reject(RejectReason::kUnsupportedRequest);
+  // Its sender asks again, perhaps when there is room.
+  if (pending_ >= config_.max_pending_requests) return CountDrop(MadDrop::kBacklogFull);
+
+  Connection* connection = NewPassive(origin, req, *listener, *cma);
+  if (connection == nullptr) return reject(RejectReason::kNoResources);
+  Deliver(*connection,
+          {.type = RDMA_CM_EVENT_CONNECT_REQUEST,
+           .id = connection,
+           .listen_id = listener,
+           .param = {.private_data = absl::MakeConstSpan(req.private_data).subspan(kCmaHeaderBytes),
+                     .responder_resources = req.initiator_depth,
+                     .initiator_depth = req.responder_resources,
+                     .flow_control = req.flow_control != 0,
+                     .retry_count = req.retry_count,
+                     .rnr_retry_count = req.rnr_retry_count}});
+}
+
+bool ManagerImpl::IsDuplicate(const Origin& origin, const Req& req) {
+  Connection* known = table_.FindByPeerCommId(req.local_ca_guid, req.local_comm_id);
+  if (known == nullptr) return false;
+  if (known->peer().address != origin.from) {
+    CountDrop(MadDrop::kWrongPeer);
+    return true;
+  }
+  CountDuplicate(Attribute::kReq);
+  switch (known->state) {
+    case State::kRepSent:
+      if (environment_->SendMad(origin.from, known->outstanding)) {
+        ++environment_->counters().of(Attribute::kRep).sent;
+      }
+      break;
+    case State::kTimeWait:
+      Reject(origin, 0, req.local_comm_id, AboutMessage::kReq, RejectReason::kStaleConnection);
+      break;
+    default:
+      break;  // the user still thinks, or an old copy came late
+  }
+  return true;
+}
+
+std::optional<RejectReason> ManagerImpl::ReasonToReject(const Origin& origin,
+                                                        const Req& req) const {
+  if (req.transport_type != kTransportRc) return RejectReason::kInvalidTransportType;
+  if (req.local_comm_id == 0) return RejectReason::kInvalidCommId;
+  // A queue pair sends only where the REQ came from, whatever address the REQ gives.
+  if (req.primary.local_gid != origin.from || req.primary.remote_gid != environment_->address()) {
+    return RejectReason::kInvalidGid;
+  }
+  if (req.path_mtu < IBV_MTU_256 || req.path_mtu > IBV_MTU_4096) return RejectReason::kInvalidMtu;
+  return std::nullopt;
+}
+
+Connection* ManagerImpl::NewPassive(const Origin& origin, const Req& req,
+                                    const Connection& listener, const CmaHeader& cma) {
+  Connection* connection = table_.Add(std::make_unique<Connection>(this, &ManagerImpl::TimerFired),
+                                      environment_->random());
+  if (connection == nullptr) return nullptr;
+  connection->handler = listener.handler;
+  connection->mutable_local() = {environment_->address(), listener.local().port};
+  connection->mutable_peer() = {origin.from, cma.source_port};
+  connection->transaction_id = origin.transaction_id;
+  connection->remote_comm_id = req.local_comm_id;
+  connection->remote_ca_guid = req.local_ca_guid;
+  connection->remote_qpn = req.local_qpn;
+  table_.IndexPeer(*connection);
+  connection->max_retries = req.max_cm_retries;
+  connection->resend_after_ns =
+      ResendAfterNs(config_.packet_lifetime, req.local_cm_response_timeout);
+  connection->send_psn = req.starting_psn;
+  connection->path_mtu = std::min(environment_->active_mtu(), static_cast<ibv_mtu>(req.path_mtu));
+  connection->traffic_class = req.primary.traffic_class;
+  connection->retry_count = req.retry_count;
+  connection->rnr_retry_count = req.rnr_retry_count;
+  connection->ack_timeout = req.primary.ack_timeout;
+  connection->offered_responder_resources = req.initiator_depth;
+  connection->offered_initiator_depth = req.responder_resources;
+  connection->flow_control = req.flow_control != 0;
+  connection->state = State::kReqRcvd;
+  ++pending_;
+  return connection;
+}
+
+void ManagerImpl::LeavePending(Connection& connection) {
+  if (connection.state == State::kReqRcvd || connection.state == State::kRepPending) --pending_;
+}
+
+absl::Status ManagerImpl::Accept(Id* id, const ConnectionParam& param) {
+  Connection& connection = Of(id);
+  if (connection.state != State::kReqRcvd) {
+    return absl::FailedPreconditionError(
+        "accept: no connect request waits here; the peer may have given up");
+  }
+  if (connection.binding != QpBinding::kReady) {
+    return absl::FailedPreconditionError("accept: bind a queue pair and wait until it is done");
+  }
+  if (param.private_data.size() > Rep::kPrivateBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("accept: ", param.private_data.size(),
+                                                   " bytes of private data; a REP has room for ",
+                                                   Rep::kPrivateBytes));
+  }
+  connection.receive_psn = environment_->random().Next32() & Psn::kMask;
+  connection.responder_resources = CapReadsAndAtomics(param.responder_resources);
+  connection.initiator_depth =
+      std::min(CapReadsAndAtomics(param.initiator_depth), connection.offered_initiator_depth);
+  connection.min_rnr_timer = param.min_rnr_timer;
+  if (param.ack_timeout != 0) {
+    connection.ack_timeout = std::min(param.ack_timeout, kMaxTimeoutCode);
+  }
+  // A queue pair takes 0 for: wait for ever.
+  if (connection.ack_timeout == 0) connection.ack_timeout = OwnAckTimeout();
+  SetOutstanding(connection, BuildRep(connection, param));
+  connection.state = State::kRepPending;
+  // The peer may send as soon as it has the REP, so the queue pair receives before.
+  MoveQpToRts(connection, State::kRepPending, &ManagerImpl::OnPassiveQpReady);
+  return absl::OkStatus();
+}
+
+Rep ManagerImpl::BuildRep(const Connection& connection, const ConnectionParam& param) const {
+  Rep rep;
+  rep.local_comm_id = connection.local_comm_id;
+  rep.remote_comm_id = connection.remote_comm_id;
+  rep.local_qpn = connection.local_qpn;
+  rep.starting_psn = connection.receive_psn;
+  rep.responder_resources = connection.responder_resources;
+  rep.initiator_depth = connection.initiator_depth;
+  rep.target_ack_delay = config_.target_ack_delay;
+  rep.flow_control = param.flow_control;
+  rep.rnr_retry_count = std::min<uint8_t>(param.rnr_retry_count, 7);
+  rep.local_ca_guid = environment_->ca_guid();
+  std::ranges::copy(param.private_data, rep.private_data.begin());
+  return rep;
+}
+
+void ManagerImpl::OnPassiveQpReady(Connection& connection, absl::Status status) {
+  LeavePending(connection);
+  if (!status.ok()) {
+    Reject({connection.peer().address, connection.transaction_id}, connection.local_comm_id,
+           connection.remote_comm_id, AboutMessage::kReq, RejectReason::kNoResources);
+    MoveQpToError(connection);
+    EnterClosed(connection);
+    return Deliver(connection, RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL);
+  }
+  connection.state = State::kRepSent;
+  SendOutstanding(connection);
+}
+
+absl::Status ManagerImpl::Reject(Id* id, absl::Span<const uint8_t> private_data) {
+  Connection& connection = Of(id);
+  if (connection.state != State::kReqRcvd) {
+    return absl::FailedPreconditionError("reject: no connect request waits here");
+  }
+  if (private_data.size() > Rej::kPrivateBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("reject: ", private_data.size(),
+                                                   " bytes of private data; a REJ has room for ",
+                                                   Rej::kPrivateBytes));
+  }
+  Rej rej;
+  rej.local_comm_id = connection.local_comm_id;
+  rej.remote_comm_id = connection.remote_comm_id;
+  rej.message_rejected = static_cast<uint8_t>(AboutMessage::kReq);
+  rej.reason = static_cast<uint16_t>(RejectReason::kConsumerDefined);
+  std::ranges::copy(private_data, rej.private_data.begin());
+  Send(connection.peer().address, connection.transaction_id, rej);
+  LeavePending(connection);
+  EnterClosed(connection);
+  return absl::OkStatus();
+}
+
+void ManagerImpl::Handle(const Origin& origin, const Rtu& rtu) {
+  Connection* connection = FindFor(origin, rtu.local_comm_id, rtu.remote_comm_id);
+  if (connection == nullptr) return;
+  if (connection->state == State::kEstablished) return CountDuplicate(Attribute::kRtu);
+  if (connection->state != State::kRepSent) return CountDrop(MadDrop::kWrongState);
+  connection->timer.Cancel();
+  connection->state = State::kEstablished;
+  Deliver(*connection,
+          {.type = RDMA_CM_EVENT_ESTABLISHED, .param = {.private_data = rtu.private_data}});
+}
+
+void ManagerImpl::Notify(Id* id, ibv_event_type event) {
+  Connection& connection = Of(id);
+  if (event != IBV_EVENT_COMM_EST || connection.state != State::kRepSent) return;
+  connection.timer.Cancel();
+  connection.state = State::kEstablished;
+  Defer(connection, RDMA_CM_EVENT_ESTABLISHED);
+}
+
+}  // namespace pollux::cm

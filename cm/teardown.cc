@@ -1,0 +1,127 @@
+// How connections end: REJ in, DREQ and DREP, time-wait.
+#include "cm/manager_impl.h"
+#include "cm/timeouts.h"
+#include "stack/base/byte_order.h"
+
+namespace pollux::cm {
+
+absl::Status ManagerImpl::Disconnect(Id* id) {
+  Connection& connection = Of(id);
+  switch (connection.state) {
+    case State::kEstablished:
+      StartDisconnect(connection);
+      return absl::OkStatus();
+    case State::kDreqSent:
+    case State::kTimeWait:
+      return absl::OkStatus();
+    default:
+      return absl::FailedPreconditionError("disconnect: the identifier is not connected");
+  }
+}
+
+void ManagerImpl::StartDisconnect(Connection& connection) {
+  MoveQpToError(connection);
+  Dreq dreq;
+  dreq.local_comm_id = connection.local_comm_id;
+  dreq.remote_comm_id = connection.remote_comm_id;
+  dreq.remote_qpn = connection.remote_qpn;
+  connection.transaction_id = environment_->random().Next64();
+  connection.state = State::kDreqSent;
+  SetOutstanding(connection, dreq);
+  SendOutstanding(connection);
+}
+
+void ManagerImpl::OnStale(Connection& old) {
+  if (old.state == State::kEstablished) StartDisconnect(old);
+}
+
+void ManagerImpl::EnterTimeWait(Connection& connection) {
+  connection.state = State::kTimeWait;
+  environment_->wheel().Arm(connection.timer, environment_->now_ns() + time_wait_ns());
+}
+
+void ManagerImpl::Handle(const Origin& origin, const Dreq& dreq) {
+  const auto answer = [&] {
+    Drep drep;
+    drep.local_comm_id = dreq.remote_comm_id;
+    drep.remote_comm_id = dreq.local_comm_id;
+    Send(origin.from, origin.transaction_id, drep);
+  };
+  if (IsForgotten(dreq.remote_comm_id)) {
+    CountDrop(MadDrop::kUnknownCommId);
+    return answer();  // or its sender would wait in vain
+  }
+  Connection* connection = FindFor(origin, dreq.local_comm_id, dreq.remote_comm_id);
+  if (connection == nullptr) return;
+  switch (connection->state) {
+    case State::kRepSent:  // established, had the RTU not been lost
+    case State::kEstablished:
+    case State::kDreqSent:
+    case State::kTimeWait:
+      break;
+    default:
+      return CountDrop(MadDrop::kWrongState);
+  }
+  if (dreq.remote_qpn != connection->local_qpn) return CountDrop(MadDrop::kWrongQpn);
+  answer();
+  if (connection->state == State::kTimeWait) return CountDuplicate(Attribute::kDreq);
+  // In kDreqSent the two DREQs have crossed, and the queue pair is in the error state already.
+  if (connection->state != State::kDreqSent) MoveQpToError(*connection);
+  EnterTimeWait(*connection);
+  Deliver(*connection, RDMA_CM_EVENT_DISCONNECTED);
+}
+
+void ManagerImpl::Handle(const Origin& origin, const Drep& drep) {
+  Connection* connection = FindFor(origin, drep.local_comm_id, drep.remote_comm_id);
+  if (connection == nullptr) return;
+  if (connection->state == State::kTimeWait) return CountDuplicate(Attribute::kDrep);
+  if (connection->state != State::kDreqSent) return CountDrop(MadDrop::kWrongState);
+  EnterTimeWait(*connection);
+  Deliver(*connection, RDMA_CM_EVENT_DISCONNECTED);
+}
+
+Connection* ManagerImpl::FindRejected(const Origin& origin, const Rej& rej) {
+  const bool by_guid = rej.remote_comm_id == 0 &&
+                       rej.reason == static_cast<uint16_t>(RejectReason::kTimeout) &&
+                       rej.reject_info_length >= sizeof(uint64_t);
+  if (!by_guid) return FindFor(origin, rej.local_comm_id, rej.remote_comm_id);
+  Connection* connection = table_.FindByPeerCommId(LoadBe64(rej.ari.data()), rej.local_comm_id);
+  if (connection == nullptr) {
+    CountDrop(MadDrop::kUnknownCommId);
+    return nullptr;
+  }
+  return FindFor(origin, rej.local_comm_id, connection->local_comm_id);
+}
+
+void ManagerImpl::Handle(const Origin& origin, const Rej& rej) {
+  Connection* connection = FindRejected(origin, rej);
+  if (connection == nullptr) return;
+  switch (connection->state) {
+    case State::kReqRcvd:
+    case State::kRepPending:
+      LeavePending(*connection);
+      [[fallthrough]];
+    case State::kReqSent:
+    case State::kRepRcvd:
+      MoveQpToError(*connection);
+      EnterClosed(*connection);
+      break;
+    case State::kRepSent:
+      MoveQpToError(*connection);
+      EnterTimeWait(*connection);
+      break;
+    case State::kEstablished:
+      MoveQpToError(*connection);
+      [[fallthrough]];
+    case State::kDreqSent:
+      EnterTimeWait(*connection);
+      return Deliver(*connection, RDMA_CM_EVENT_DISCONNECTED);
+    default:
+      return CountDrop(MadDrop::kWrongState);
+  }
+  Deliver(*connection, {.type = RDMA_CM_EVENT_REJECTED,
+                        .status = rej.reason,
+                        .param = {.private_data = rej.private_data}});
+}
+
+}  // namespace pollux::cm
