@@ -1,144 +1,183 @@
 #include "stack/wire/roce_packet.h"
 
-#include <cstring>
+#include <algorithm>
+#include <limits>
 
 #include "stack/base/byte_order.h"
+#include "stack/wire/checksum.h"
+#include "stack/wire/ethernet.h"
+#include "stack/wire/ipv4.h"
+#include "stack/wire/ipv6.h"
+#include "stack/wire/udp.h"
 
 namespace pollux::wire {
 namespace {
 
-constexpr size_t kEthernetBytes = 14;
-constexpr size_t kVlanBytes = 4;
-constexpr size_t kIpv4Bytes = 20;
-constexpr size_t kIpv6Bytes = 40;
-constexpr size_t kUdpBytes = 8;
-constexpr uint16_t kEtherTypeVlan = 0x8100;
-constexpr uint16_t kEtherTypeIpv4 = 0x0800;
-constexpr uint16_t kEtherTypeIpv6 = 0x86DD;
-constexpr uint8_t kProtocolUdp = 17;
-
-uint32_t SumWords(const uint8_t* p, size_t n) {
-  uint32_t sum = 0;
-  for (size_t i = 0; i + 1 < n; i += 2) sum += LoadBe16(p + i);
-  if (n % 2 != 0) sum += static_cast<uint32_t>(p[n - 1]) << 8;
-  return sum;
-}
-
-uint16_t Fold(uint32_t sum) {
-  sum = (sum & 0xFFFF) + (sum >> 16);
-  sum = (sum & 0xFFFF) + (sum >> 16);
-  return static_cast<uint16_t>(sum);
-}
-
-struct L4 {
-  uint16_t udp_offset;
-  uint16_t bytes;  // of the UDP datagram as the IP header says
+// Where the UDP datagram lies, as the IP header has it.
+struct Datagram {
+  size_t offset = 0;
+  size_t length = 0;
 };
 
-ParseResult ParseIpv4(const uint8_t* frame, size_t length, RocePacket* p, L4* l4) {
-  if (length < p->l3_offset + kIpv4Bytes) return ParseResult::kTruncated;
-  const uint8_t* ip = frame + p->l3_offset;
-  if (ip[9] != kProtocolUdp || ip[0] >> 4 != 4) return ParseResult::kNotRoce;
-  const size_t header = static_cast<size_t>(ip[0] & 0x0F) * 4;
-  const uint16_t total = LoadBe16(ip + 2);
-  const uint16_t fragment = LoadBe16(ip + 6);
-  if (header < kIpv4Bytes || total < header || length < p->l3_offset + size_t{total}) {
-    return ParseResult::kTruncated;
+bool IsRocePort(const uint8_t* udp) { return LoadBe16(udp + udp::kDestinationPort) == kRocePort; }
+
+// Foreign datagrams, damaged ones too, are kNotRoce: they are the rest of net/'s to judge.
+ParseResult FindDatagramIpv4(const uint8_t* ip, size_t length, RocePacket* packet,
+                             Datagram* datagram) {
+  if (length < kIpv4Bytes) return ParseResult::kTruncated;
+  const size_t header_bytes = size_t{4} * (ip[ipv4::kVersionIhl] & 0x0F);
+  const uint16_t fragment = LoadBe16(ip + ipv4::kFragment);
+  if (ip[ipv4::kProtocol] != kIpProtocolUdp || ip[ipv4::kVersionIhl] >> 4 != 4 ||
+      header_bytes < kIpv4Bytes) {
+    return ParseResult::kNotRoce;
   }
-  // A later fragment has no UDP header to tell whose it is; the first one of ours is refused below.
-  if ((fragment & 0x1FFF) != 0) return ParseResult::kNotRoce;
-  if (total < header + kUdpBytes) return ParseResult::kNotRoce;
-  if (LoadBe16(ip + header + 2) != kRocePort) return ParseResult::kNotRoce;
-  // The ICRC is defined without options and on whole packets.
-  if (header != kIpv4Bytes || (fragment & 0x2000) != 0 || Fold(SumWords(ip, header)) != 0xFFFF) {
+  // Only the first fragment has a port to tell whose it is.
+  if ((fragment & kIpv4FragmentOffsetMask) != 0) return ParseResult::kNotRoce;
+  if (length < header_bytes + kUdpBytes) return ParseResult::kTruncated;
+  if (!IsRocePort(ip + header_bytes)) return ParseResult::kNotRoce;
+
+  if (header_bytes != kIpv4Bytes || (fragment & kIpv4MoreFragments) != 0 ||
+      InternetChecksum(ip, kIpv4Bytes) != 0) {
     return ParseResult::kBadIpHeader;
   }
-  p->ip_version = 4;
-  p->ecn = ip[1] & 3;
-  l4->udp_offset = static_cast<uint16_t>(p->l3_offset + header);
-  l4->bytes = static_cast<uint16_t>(total - header);
+  const size_t total_length = LoadBe16(ip + ipv4::kTotalLength);
+  if (total_length > length || total_length < kIpv4Bytes + kUdpBytes) {
+    return ParseResult::kTruncated;
+  }
+  packet->ecn = ip[ipv4::kTos] & ipv4::kEcnMask;
+  datagram->offset = kIpv4Bytes;
+  datagram->length = total_length - kIpv4Bytes;
   return ParseResult::kOk;
 }
 
-ParseResult ParseIpv6(const uint8_t* frame, size_t length, RocePacket* p, L4* l4) {
-  if (length < p->l3_offset + kIpv6Bytes) return ParseResult::kTruncated;
-  const uint8_t* ip = frame + p->l3_offset;
-  if (ip[6] != kProtocolUdp || ip[0] >> 4 != 6) return ParseResult::kNotRoce;
-  const uint16_t payload = LoadBe16(ip + 4);
-  if (length < p->l3_offset + kIpv6Bytes + payload) return ParseResult::kTruncated;
-  if (payload < kUdpBytes) return ParseResult::kNotRoce;
-  if (LoadBe16(ip + kIpv6Bytes + 2) != kRocePort) return ParseResult::kNotRoce;
-  p->ip_version = 6;
-  p->ecn = (ip[1] >> 4) & 3;
-  l4->udp_offset = static_cast<uint16_t>(p->l3_offset + kIpv6Bytes);
-  l4->bytes = payload;
+ParseResult FindDatagramIpv6(const uint8_t* ip, size_t length, RocePacket* packet,
+                             Datagram* datagram) {
+  if (length < kIpv6Bytes) return ParseResult::kTruncated;
+  if (ip[ipv6::kNextHeader] != kIpProtocolUdp || ip[ipv6::kVersionClassFlow] >> 4 != 6) {
+    return ParseResult::kNotRoce;
+  }
+  if (length < kIpv6Bytes + kUdpBytes) return ParseResult::kTruncated;
+  if (!IsRocePort(ip + kIpv6Bytes)) return ParseResult::kNotRoce;
+  const size_t payload_length = LoadBe16(ip + ipv6::kPayloadLength);
+  if (payload_length > length - kIpv6Bytes || payload_length < kUdpBytes) {
+    return ParseResult::kTruncated;
+  }
+  packet->ecn = ip[ipv6::kVersionClassFlow + 1] >> 4 & ipv4::kEcnMask;
+  datagram->offset = kIpv6Bytes;
+  datagram->length = payload_length;
   return ParseResult::kOk;
 }
 
-bool UdpChecksumIsValid(const uint8_t* frame, const RocePacket& p, const L4& l4) {
-  const uint8_t* ip = frame + p.l3_offset;
-  uint32_t sum = p.ip_version == 4 ? SumWords(ip + 12, 8) : SumWords(ip + 8, 32);
-  sum += kProtocolUdp + l4.bytes + SumWords(frame + l4.udp_offset, l4.bytes);
-  return Fold(sum) == 0xFFFF;
+ParseResult FindDatagram(const uint8_t* frame, size_t length, RocePacket* packet,
+                         Datagram* datagram) {
+  size_t l3_offset = kEthernetBytes;
+  if (length < l3_offset) return ParseResult::kTruncated;
+  uint16_t ether_type = LoadBe16(frame + ethernet::kType);
+  if (ether_type == kEtherTypeVlan) {
+    l3_offset += kVlanTagBytes;
+    if (length < l3_offset) return ParseResult::kTruncated;
+    ether_type = LoadBe16(frame + ethernet::kVlanInnerType);
+  }
+  const uint8_t* l3 = frame + l3_offset;
+  ParseResult result = ParseResult::kNotRoce;
+  if (ether_type == kEtherTypeIpv4) {
+    packet->ip_version = 4;
+    result = FindDatagramIpv4(l3, length - l3_offset, packet, datagram);
+  } else if (ether_type == kEtherTypeIpv6) {
+    packet->ip_version = 6;
+    result = FindDatagramIpv6(l3, length - l3_offset, packet, datagram);
+  }
+  packet->l3_offset = static_cast<uint16_t>(l3_offset);
+  datagram->offset += l3_offset;
+  return result;
+}
+
+ParseResult CheckUdp(const uint8_t* frame, const RocePacket& packet, const Datagram& datagram) {
+  const uint8_t* udp = frame + datagram.offset;
+  if (LoadBe16(udp + udp::kLength) != datagram.length) return ParseResult::kBadUdpLength;
+  // Linux rxe sends no checksum, over IPv6 neither: the ICRC covers more.
+  if (LoadBe16(udp + udp::kChecksum) != 0 &&
+      !UdpChecksumIsValid(frame + packet.l3_offset, packet.ip_version, udp, datagram.length)) {
+    return ParseResult::kBadUdpChecksum;
+  }
+  return ParseResult::kOk;
+}
+
+// From the BTH to the ICRC.
+ParseResult ParseTransport(const uint8_t* frame, const Datagram& datagram, RocePacket* packet) {
+  if (datagram.length < kUdpBytes + kBthBytes + kIcrcBytes) return ParseResult::kTruncated;
+  const size_t bth_offset = datagram.offset + kUdpBytes;
+  const size_t icrc_offset = datagram.offset + datagram.length - kIcrcBytes;
+  packet->bth = ParseBth(frame + bth_offset);
+  if (packet->bth.version != 0) return ParseResult::kBadVersion;
+  packet->info = FindOpcode(static_cast<uint8_t>(packet->bth.opcode));
+  if (packet->info == nullptr) return ParseResult::kUnknownOpcode;
+
+  const size_t payload_offset = bth_offset + kBthBytes + packet->info->header_bytes;
+  if (payload_offset > icrc_offset) return ParseResult::kTruncated;
+  const size_t payload_and_pad = icrc_offset - payload_offset;
+  if (packet->bth.pad > payload_and_pad) return ParseResult::kBadPad;
+  if (!packet->info->has_payload && payload_and_pad != 0) return ParseResult::kBadLength;
+  packet->bth_offset = static_cast<uint16_t>(bth_offset);
+  packet->ext_offset = static_cast<uint16_t>(bth_offset + kBthBytes);
+  packet->payload_offset = static_cast<uint16_t>(payload_offset);
+  packet->payload_length = static_cast<uint16_t>(payload_and_pad - packet->bth.pad);
+  packet->icrc_offset = static_cast<uint16_t>(icrc_offset);
+  return ParseResult::kOk;
+}
+
+Gid GidAt(const RocePacket& packet, size_t ipv4_offset, size_t ipv6_offset) {
+  const uint8_t* l3 = packet.frame + packet.l3_offset;
+  if (packet.ip_version == 4) return Gid::FromIpv4(LoadBe32(l3 + ipv4_offset));
+  Gid gid;
+  std::copy_n(l3 + ipv6_offset, gid.raw.size(), gid.raw.begin());
+  return gid;
 }
 
 }  // namespace
 
-Gid RocePacket::source() const {
-  Gid gid;
-  const uint8_t* ip = frame + l3_offset;
-  if (ip_version == 4) return Gid::FromIpv4(LoadBe32(ip + 12));
-  std::memcpy(gid.raw.data(), ip + 8, 16);
-  return gid;
-}
+Gid RocePacket::source() const { return GidAt(*this, ipv4::kSource, ipv6::kSource); }
+Gid RocePacket::destination() const { return GidAt(*this, ipv4::kDestination, ipv6::kDestination); }
 
-Gid RocePacket::destination() const {
-  Gid gid;
-  const uint8_t* ip = frame + l3_offset;
-  if (ip_version == 4) return Gid::FromIpv4(LoadBe32(ip + 16));
-  std::memcpy(gid.raw.data(), ip + 24, 16);
-  return gid;
+const char* ParseResultName(ParseResult result) {
+  switch (result) {
+    case ParseResult::kOk:
+      return "ok";
+    case ParseResult::kNotRoce:
+      return "not RoCE";
+    case ParseResult::kTruncated:
+      return "truncated";
+    case ParseResult::kBadIpHeader:
+      return "bad IP header";
+    case ParseResult::kBadUdpLength:
+      return "bad UDP length";
+    case ParseResult::kBadUdpChecksum:
+      return "bad UDP checksum";
+    case ParseResult::kBadVersion:
+      return "bad transport version";
+    case ParseResult::kUnknownOpcode:
+      return "unknown opcode";
+    case ParseResult::kBadPad:
+      return "bad pad count";
+    case ParseResult::kBadLength:
+      return "bytes after the headers of an opcode without payload";
+  }
+  return "?";
 }
 
 ParseResult ParseRocePacket(const uint8_t* frame, size_t length, RocePacket* packet) {
-  if (length < kEthernetBytes) return ParseResult::kTruncated;
-  // Offsets are 16 bits wide; no Ethernet frame reaches beyond them.
-  if (length > 0xFFFF) return ParseResult::kNotRoce;
-  RocePacket p;
-  p.frame = frame;
-  p.l3_offset = kEthernetBytes;
-  uint16_t ether_type = LoadBe16(frame + 12);
-  if (ether_type == kEtherTypeVlan) {
-    if (length < kEthernetBytes + kVlanBytes) return ParseResult::kTruncated;
-    ether_type = LoadBe16(frame + 16);
-    p.l3_offset += kVlanBytes;
-  }
-  L4 l4;
-  ParseResult result = ParseResult::kNotRoce;
-  if (ether_type == kEtherTypeIpv4) result = ParseIpv4(frame, length, &p, &l4);
-  if (ether_type == kEtherTypeIpv6) result = ParseIpv6(frame, length, &p, &l4);
+  // A longer buffer is no Ethernet frame, and its offsets would not fit the view.
+  if (length > std::numeric_limits<uint16_t>::max()) return ParseResult::kNotRoce;
+  RocePacket parsed;
+  parsed.frame = frame;
+  Datagram datagram;
+  ParseResult result = FindDatagram(frame, length, &parsed, &datagram);
   if (result != ParseResult::kOk) return result;
-
-  const uint8_t* udp = frame + l4.udp_offset;
-  if (LoadBe16(udp + 4) != l4.bytes) return ParseResult::kBadUdpLength;
-  if (LoadBe16(udp + 6) != 0 && !UdpChecksumIsValid(frame, p, l4)) {
-    return ParseResult::kBadUdpChecksum;
-  }
-  if (l4.bytes < kUdpBytes + kBthBytes + kIcrcBytes) return ParseResult::kTruncated;
-  p.bth_offset = static_cast<uint16_t>(l4.udp_offset + kUdpBytes);
-  p.ext_offset = static_cast<uint16_t>(p.bth_offset + kBthBytes);
-  p.icrc_offset = static_cast<uint16_t>(l4.udp_offset + l4.bytes - kIcrcBytes);
-  p.bth = ParseBth(frame + p.bth_offset);
-  if (p.bth.version != 0) return ParseResult::kBadVersion;
-  p.info = FindOpcode(frame[p.bth_offset]);
-  if (p.info == nullptr) return ParseResult::kUnknownOpcode;
-  p.payload_offset = static_cast<uint16_t>(p.ext_offset + p.info->header_bytes);
-  if (p.payload_offset > p.icrc_offset) return ParseResult::kTruncated;
-  const auto rest = static_cast<uint16_t>(p.icrc_offset - p.payload_offset);
-  if (p.bth.pad > rest || (!p.info->has_payload && rest != 0)) return ParseResult::kBadPad;
-  p.payload_length = rest - p.bth.pad;
-  *packet = p;
-  return ParseResult::kOk;
+  result = CheckUdp(frame, parsed, datagram);
+  if (result != ParseResult::kOk) return result;
+  result = ParseTransport(frame, datagram, &parsed);
+  if (result == ParseResult::kOk) *packet = parsed;
+  return result;
 }
 
 }  // namespace pollux::wire

@@ -24,7 +24,11 @@ enum class ParseResult : uint8_t {
   kBadVersion,      // BTH TVer other than 0
   kUnknownOpcode,   // an opcode that wire-level tables do not know
   kBadPad,          // PadCnt reaches into the headers
+  kBadLength,       // bytes after the headers of an opcode that has no payload
 };
+
+// In a few words, for counters and messages.
+const char* ParseResultName(ParseResult result);
 
 // Valid as long as the frame it was parsed from. All offsets count from `frame`.
 struct RocePacket {

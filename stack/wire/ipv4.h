@@ -1,0 +1,68 @@
+// The IPv4 header. Source: RFC 791; DSCP and ECN: RFC 2474, RFC 3168.
+#ifndef POLLUX_STACK_WIRE_IPV4_H_
+#define POLLUX_STACK_WIRE_IPV4_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace pollux::wire {
+
+inline constexpr size_t kIpv4Bytes = 20;  // without options
+
+enum IpProtocol : uint8_t {
+  kIpProtocolIcmp = 1,
+  kIpProtocolTcp = 6,
+  kIpProtocolUdp = 17,
+  kIpProtocolIcmpV6 = 58,
+};
+
+// Offsets from the first byte of the header.
+namespace ipv4 {
+inline constexpr size_t kVersionIhl = 0;
+inline constexpr size_t kTos = 1;
+inline constexpr size_t kTotalLength = 2;
+inline constexpr size_t kIdentification = 4;
+inline constexpr size_t kFragment = 6;
+inline constexpr size_t kTtl = 8;
+inline constexpr size_t kProtocol = 9;
+inline constexpr size_t kChecksum = 10;
+inline constexpr size_t kSource = 12;
+inline constexpr size_t kDestination = 16;
+inline constexpr uint8_t kEcnMask = 0x03;  // of the TOS byte
+}  // namespace ipv4
+static_assert(ipv4::kDestination + 4 == kIpv4Bytes);
+
+// The flags and the fragment offset as they stand in one 16-bit field.
+inline constexpr uint16_t kIpv4DontFragment = 0x4000;
+inline constexpr uint16_t kIpv4MoreFragments = 0x2000;
+inline constexpr uint16_t kIpv4FragmentOffsetMask = 0x1FFF;  // unit: 8 bytes
+
+struct Ipv4Header {
+  uint8_t header_bytes = kIpv4Bytes;  // 20 to 60; what exceeds 20 are options, not decoded
+  uint8_t tos = 0;                    // DSCP in the upper six bits, ECN in the lower two
+  uint16_t total_length = 0;          // header and payload, bytes
+  uint16_t identification = 0;
+  uint16_t fragment = kIpv4DontFragment;  // flags and offset
+  uint8_t ttl = 64;
+  uint8_t protocol = 0;
+  uint32_t source = 0;       // host order
+  uint32_t destination = 0;  // host order
+
+  bool IsFragment() const {
+    return (fragment & (kIpv4MoreFragments | kIpv4FragmentOffsetMask)) != 0;
+  }
+  friend bool operator==(const Ipv4Header&, const Ipv4Header&) = default;
+};
+
+// Nothing when `length` bytes do not hold the header and what its total length promises (more,
+// Ethernet padding, is allowed), when the version is not 4, or when the header checksum is wrong.
+std::optional<Ipv4Header> ParseIpv4(const uint8_t* p, size_t length);
+// Writes kIpv4Bytes, checksum included; `header.header_bytes` must be kIpv4Bytes.
+void EmitIpv4(const Ipv4Header& header, uint8_t* p);
+// Writes the checksum of the kIpv4Bytes at `p` into them, after a patch in place.
+void UpdateIpv4Checksum(uint8_t* p);
+
+}  // namespace pollux::wire
+
+#endif  // POLLUX_STACK_WIRE_IPV4_H_
