@@ -1,0 +1,87 @@
+#include "stack/engine/device.h"
+
+#include <atomic>
+
+#include "absl/strings/str_format.h"
+#include "stack/engine/clock.h"
+
+namespace pollux::engine {
+
+absl::Status Device::MakeWorker() {
+  if (options_.prefix_length > 32) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("prefix length %u asked for; IPv4 has 0 to 32", options_.prefix_length));
+  }
+  WorkerConfig config;
+  config.seed = Random::SystemSeed();
+  config.start_ns = Clock().NowNs();
+  absl::StatusOr<std::unique_ptr<Worker>> worker = Worker::Create(config);
+  if (!worker.ok()) return worker.status();
+  worker_ = *std::move(worker);
+  return absl::OkStatus();
+}
+
+absl::Status Device::Attach(std::unique_ptr<net::Port> port) {
+  port_ = std::move(port);
+  net::InterfaceConfig config;
+  config.mac = options_.mac.value_or(port_->mac());
+  config.address = options_.address;
+  config.prefix_length = options_.prefix_length;
+  config.gateway = options_.gateway;
+  config.mtu = port_->mtu();
+  interface_ = std::make_unique<net::Interface>(config);
+  if (interface_->active_mtu() < IBV_MTU_256) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "port %s carries %u bytes a packet; RoCE needs at least 352", port_->name(), config.mtu));
+  }
+  transport::Link* link = port_.get();
+  if (options_.impairment.Any()) {
+    impairment_ =
+        std::make_unique<net::Impairment>(link, options_.impairment, worker_->packet_pool());
+    link = impairment_.get();
+  }
+  worker_->AddPort(interface_.get(), link);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Device>> Device::Open(const DeviceOptions& options) {
+  std::unique_ptr<Device> device(new Device(options));
+  if (absl::Status status = device->MakeWorker(); !status.ok()) return status;
+  net::PortOptions port;
+  port.devargs = options.port;
+  port.pool = device->worker_->packet_pool();
+  port.mac = options.mac;
+  port.start_timeout_ms = options.start_timeout_ms;
+  absl::StatusOr<std::unique_ptr<net::Port>> opened = net::Port::Open(port);
+  if (!opened.ok()) return opened.status();
+  if (absl::Status status = device->Attach(*std::move(opened)); !status.ok()) return status;
+  return device;
+}
+
+absl::StatusOr<Device::Pair> Device::OpenPair(const DeviceOptions& a, const DeviceOptions& b) {
+  static std::atomic<unsigned> count{0};
+  Pair pair(new Device(a), new Device(b));
+  for (Device* device : {pair.first.get(), pair.second.get()}) {
+    if (absl::Status status = device->MakeWorker(); !status.ok()) return status;
+  }
+  const auto data_room = WorkerConfig().max_frame_bytes;
+  absl::StatusOr<net::Port::Pair> ports =
+      net::Port::CreateRingPair(absl::StrFormat("pair%u", count++), data_room);
+  if (!ports.ok()) return ports.status();
+  if (absl::Status status = pair.first->Attach(std::move(ports->first)); !status.ok()) {
+    return status;
+  }
+  if (absl::Status status = pair.second->Attach(std::move(ports->second)); !status.ok()) {
+    return status;
+  }
+  return pair;
+}
+
+Device::~Device() { Close(); }
+
+void Device::Close() {
+  if (impairment_ != nullptr) impairment_->Clear();
+  if (port_ != nullptr) port_->Close();
+}
+
+}  // namespace pollux::engine

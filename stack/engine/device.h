@@ -1,0 +1,71 @@
+// A port opened for use: the worker that polls it and the interface that it is on its network. What
+// a program opens first.
+#ifndef POLLUX_STACK_ENGINE_DEVICE_H_
+#define POLLUX_STACK_ENGINE_DEVICE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "stack/base/types.h"
+#include "stack/engine/worker.h"
+#include "stack/net/impairment.h"
+#include "stack/net/interface.h"
+#include "stack/net/port.h"
+
+namespace pollux::engine {
+
+struct DeviceOptions {
+  // DPDK devargs; see net::PortOptions. Ignored by OpenPair.
+  std::string port;
+  std::optional<MacAddress> mac;  // instead of the port's own
+  uint32_t address = 0;           // IPv4, host order
+  uint8_t prefix_length = 24;
+  std::optional<uint32_t> gateway;  // IPv4, host order
+  net::ImpairmentOptions impairment;
+  uint32_t start_timeout_ms = 5000;  // for a memif client to find its server
+};
+
+// Made and destroyed on a control thread; polled by one thread in between. EAL must be initialised.
+class Device {
+ public:
+  // Errors are net::Port::Open's, or say which option does not fit.
+  static absl::StatusOr<std::unique_ptr<Device>> Open(const DeviceOptions& options);
+  // Two devices of this process, joined by the embedded wire (a net_ring pair).
+  using Pair = std::pair<std::unique_ptr<Device>, std::unique_ptr<Device>>;
+  static absl::StatusOr<Pair> OpenPair(const DeviceOptions& a, const DeviceOptions& b);
+
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  // Hands back every frame. After the last poll, and for a pair on both before either is destroyed:
+  // each may hold frames of the other's pool. Done by the destructor otherwise.
+  void Close();
+
+  Worker& worker() { return *worker_; }
+  net::Port& port() { return *port_; }
+  const net::Interface& interface() const { return *interface_; }
+  // Null when the port is not impaired.
+  const net::Impairment* impairment() const { return impairment_.get(); }
+  Gid gid() const { return Gid::FromIpv4(options_.address); }
+
+ private:
+  explicit Device(const DeviceOptions& options) : options_(options) {}
+  absl::Status MakeWorker();
+  absl::Status Attach(std::unique_ptr<net::Port> port);
+
+  DeviceOptions options_;
+  // Frames of the worker's pool may lie in the port: the port goes first.
+  std::unique_ptr<net::Interface> interface_;
+  std::unique_ptr<net::Port> port_;
+  std::unique_ptr<net::Impairment> impairment_;
+  std::unique_ptr<Worker> worker_;
+};
+
+}  // namespace pollux::engine
+
+#endif  // POLLUX_STACK_ENGINE_DEVICE_H_
