@@ -1,0 +1,149 @@
+#include "tools/file_service/file_store.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+
+namespace pollux::tools {
+namespace {
+
+absl::Status Failure(const std::string& what) {
+  const int error = errno;
+  if (error == EXDEV || error == ELOOP) {
+    return absl::PermissionDeniedError(
+        absl::StrCat(what, ": leads out of the served directory, or through a symbolic link"));
+  }
+  return absl::ErrnoToStatus(error, what);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<FileStore>> FileStore::Open(const std::string& root) {
+  const int fd = open(root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return Failure(absl::StrCat("directory ", root));
+  return std::unique_ptr<FileStore>(new FileStore(fd));
+}
+
+FileStore::~FileStore() {
+  if (cached_ >= 0) close(cached_);
+  close(root_);
+}
+
+absl::StatusOr<int> FileStore::OpenBeneath(const std::string& name, int flags,
+                                           unsigned mode) const {
+  open_how how{};
+  how.flags = static_cast<uint64_t>(flags) | O_CLOEXEC;
+  if ((flags & O_PATH) == 0)
+    how.flags |= O_NOCTTY | O_NONBLOCK;  // no waiting for a FIFO's other end
+  how.mode = mode;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+  const long fd = syscall(SYS_openat2, root_, name.c_str(), &how, sizeof how);
+  if (fd < 0) return Failure(name);
+  return static_cast<int>(fd);
+}
+
+absl::StatusOr<FileStore::Attributes> FileStore::Stat(const std::string& name) const {
+  absl::StatusOr<int> fd = OpenBeneath(name, O_PATH, 0);
+  if (!fd.ok()) return fd.status();
+  const absl::Cleanup close_fd = [fd = *fd] { close(fd); };
+  struct stat st;
+  if (fstat(*fd, &st) != 0) return Failure(name);
+  return Attributes{.size = static_cast<uint64_t>(st.st_size),
+                    .modified_ns = static_cast<uint64_t>(st.st_mtim.tv_sec) * 1'000'000'000 +
+                                   static_cast<uint64_t>(st.st_mtim.tv_nsec),
+                    .directory = S_ISDIR(st.st_mode)};
+}
+
+// Opens a regular file, or takes the one that is open already.
+absl::StatusOr<int> FileStore::Cached(const std::string& name, bool write) {
+  if (cached_ >= 0 && cached_name_ == name && (cached_write_ || !write)) return cached_;
+  absl::StatusOr<int> fd = OpenBeneath(name, write ? O_RDWR : O_RDONLY, 0);
+  if (!fd.ok()) return fd;
+  struct stat st;
+  if (fstat(*fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+    close(*fd);
+    return absl::FailedPreconditionError(absl::StrCat(name, ": not a regular file"));
+  }
+  if (cached_ >= 0) close(cached_);
+  cached_ = *fd;
+  cached_name_ = name;
+  cached_write_ = write;
+  return cached_;
+}
+
+absl::StatusOr<size_t> FileStore::Read(const std::string& name, uint64_t offset,
+                                       absl::Span<uint8_t> buffer) {
+  absl::StatusOr<int> fd = Cached(name, false);
+  if (!fd.ok()) return fd.status();
+  size_t done = 0;
+  while (done < buffer.size()) {
+    const ssize_t n =
+        pread(*fd, buffer.data() + done, buffer.size() - done, static_cast<off_t>(offset + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return Failure(name);
+    if (n == 0) break;
+    done += static_cast<size_t>(n);
+  }
+  return done;
+}
+
+absl::Status FileStore::Create(const std::string& name) {
+  absl::StatusOr<int> fd = OpenBeneath(name, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  if (!fd.ok()) return fd.status();
+  close(*fd);
+  if (cached_name_ == name && cached_ >= 0) {
+    close(cached_);
+    cached_ = -1;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FileStore::Write(const std::string& name, uint64_t offset,
+                              absl::Span<const uint8_t> data) {
+  absl::StatusOr<int> fd = Cached(name, true);
+  if (!fd.ok()) return fd.status();
+  size_t done = 0;
+  while (done < data.size()) {
+    const ssize_t n =
+        pwrite(*fd, data.data() + done, data.size() - done, static_cast<off_t>(offset + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return Failure(name);
+    done += static_cast<size_t>(n);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<FileStore::Entry>> FileStore::List(const std::string& after,
+                                                              size_t limit) const {
+  const int fd = openat(root_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR* directory = fd < 0 ? nullptr : fdopendir(fd);
+  if (directory == nullptr) return Failure(".");
+  const absl::Cleanup close_directory = [directory] { closedir(directory); };
+  std::vector<std::string> names;
+  while (const dirent* entry = readdir(directory)) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != ".." && name > after) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  if (names.size() > limit) names.resize(limit);
+  std::vector<Entry> entries;
+  for (const std::string& name : names) {
+    struct stat st;
+    if (fstatat(root_, name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0) continue;  // gone meanwhile
+    entries.push_back({.name = name,
+                       .size = static_cast<uint64_t>(st.st_size),
+                       .directory = S_ISDIR(st.st_mode)});
+  }
+  return entries;
+}
+
+}  // namespace pollux::tools

@@ -1,0 +1,61 @@
+// The files that a server gives out: one directory, and no way out of it.
+#ifndef POLLUX_TOOLS_FILE_SERVICE_FILE_STORE_H_
+#define POLLUX_TOOLS_FILE_SERVICE_FILE_STORE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+namespace pollux::tools {
+
+// Names are single components or relative paths below the root; the kernel resolves them with
+// RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, so that neither "..", an absolute path nor a symbolic
+// link leads out. Calls block on the file system. Errors bear the errno's code and text.
+class FileStore {
+ public:
+  // NotFound or PermissionDenied when `root` is no directory that can be read.
+  static absl::StatusOr<std::unique_ptr<FileStore>> Open(const std::string& root);
+  ~FileStore();
+  FileStore(const FileStore&) = delete;
+  FileStore& operator=(const FileStore&) = delete;
+
+  struct Attributes {
+    uint64_t size = 0;
+    uint64_t modified_ns = 0;
+    bool directory = false;
+  };
+  struct Entry {
+    std::string name;
+    uint64_t size = 0;
+    bool directory = false;
+  };
+
+  absl::StatusOr<Attributes> Stat(const std::string& name) const;
+  // Reads up to buffer.size() bytes; fewer only at the end of the file.
+  absl::StatusOr<size_t> Read(const std::string& name, uint64_t offset, absl::Span<uint8_t> buffer);
+  // Creates an empty file, or empties the one there is.
+  absl::Status Create(const std::string& name);
+  // Writes all of it, into a file that exists.
+  absl::Status Write(const std::string& name, uint64_t offset, absl::Span<const uint8_t> data);
+  // Entries of the root, by name, those after `after` ("" for the first), at most `limit`.
+  absl::StatusOr<std::vector<Entry>> List(const std::string& after, size_t limit) const;
+
+ private:
+  explicit FileStore(int root) : root_(root) {}
+  absl::StatusOr<int> OpenBeneath(const std::string& name, int flags, unsigned mode) const;
+  absl::StatusOr<int> Cached(const std::string& name, bool write);
+
+  int root_;
+  // The file used last stays open: bulk transfers name the same one again and again.
+  std::string cached_name_;
+  bool cached_write_ = false;
+  int cached_ = -1;
+};
+
+}  // namespace pollux::tools
+
+#endif  // POLLUX_TOOLS_FILE_SERVICE_FILE_STORE_H_

@@ -1,0 +1,86 @@
+#include "tools/file_service/file_store.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+namespace pollux::tools {
+namespace {
+
+class FileStoreTest : public ::testing::Test {
+ protected:
+  FileStoreTest() {
+    std::string pattern = std::string(getenv("TEST_TMPDIR")) + "/storeXXXXXX";
+    outer_ = mkdtemp(pattern.data());
+    mkdir((outer_ + "/root").c_str(), 0755);
+    store_ = *FileStore::Open(outer_ + "/root");
+  }
+  absl::Status Put(const std::string& name, const std::string& data, uint64_t offset = 0) {
+    return store_->Write(
+        name, offset,
+        absl::Span<const uint8_t>(reinterpret_cast<const uint8_t*>(data.data()), data.size()));
+  }
+  std::string Get(const std::string& name, uint64_t offset, size_t most) {
+    std::string buffer(most, '\0');
+    const auto n = store_->Read(
+        name, offset, absl::Span<uint8_t>(reinterpret_cast<uint8_t*>(buffer.data()), most));
+    EXPECT_TRUE(n.ok()) << n.status();
+    buffer.resize(n.ok() ? *n : 0);
+    return buffer;
+  }
+  std::string outer_;
+  std::unique_ptr<FileStore> store_;
+};
+
+TEST_F(FileStoreTest, CreateWriteReadStat) {
+  EXPECT_FALSE(Put("f", "x").ok()) << "not there yet";
+  ASSERT_TRUE(store_->Create("f").ok());
+  ASSERT_TRUE(Put("f", "hello").ok());
+  ASSERT_TRUE(Put("f", "world", 5).ok());
+  EXPECT_EQ(Get("f", 3, 4), "lowo");
+  EXPECT_EQ(Get("f", 8, 100), "ld");
+  EXPECT_EQ(Get("f", 10, 100), "");
+  EXPECT_EQ(store_->Stat("f")->size, 10u);
+  ASSERT_TRUE(store_->Create("f").ok());
+  EXPECT_EQ(store_->Stat("f")->size, 0u);
+  EXPECT_EQ(Get("f", 0, 100), "") << "the old file is not read on";
+}
+
+TEST_F(FileStoreTest, NoWayOut) {
+  ASSERT_EQ(close(open((outer_ + "/secret").c_str(), O_CREAT | O_WRONLY, 0644)), 0);
+  ASSERT_EQ(symlink("../secret", (outer_ + "/root/link").c_str()), 0);
+  ASSERT_EQ(symlink("..", (outer_ + "/root/up").c_str()), 0);
+  for (const char* name :
+       {"../secret", "/etc/passwd", "link", "up/secret", "up", "./../secret", ".."}) {
+    EXPECT_FALSE(store_->Stat(name).ok()) << name;
+    EXPECT_FALSE(Put(name, "x").ok()) << name;
+    EXPECT_FALSE(store_->Create(name).ok()) << name;
+  }
+}
+
+TEST_F(FileStoreTest, OnlyRegularFilesAreRead) {
+  ASSERT_EQ(mkfifo((outer_ + "/root/pipe").c_str(), 0644), 0);
+  ASSERT_EQ(mkdir((outer_ + "/root/dir").c_str(), 0755), 0);
+  uint8_t byte;
+  EXPECT_FALSE(store_->Read("pipe", 0, absl::Span<uint8_t>(&byte, 1)).ok());
+  EXPECT_FALSE(store_->Read("dir", 0, absl::Span<uint8_t>(&byte, 1)).ok());
+}
+
+TEST_F(FileStoreTest, ListsByNameInPages) {
+  for (const char* name : {"b", "a", "c"}) ASSERT_TRUE(store_->Create(name).ok());
+  const auto first = store_->List("", 2);
+  ASSERT_TRUE(first.ok());
+  ASSERT_EQ(first->size(), 2u);
+  EXPECT_EQ((*first)[0].name, "a");
+  const auto rest = store_->List("b", 2);
+  ASSERT_EQ(rest->size(), 1u);
+  EXPECT_EQ((*rest)[0].name, "c");
+}
+
+TEST_F(FileStoreTest, RootThatIsNone) { EXPECT_FALSE(FileStore::Open(outer_ + "/missing").ok()); }
+
+}  // namespace
+}  // namespace pollux::tools
