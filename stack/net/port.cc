@@ -1,0 +1,295 @@
+#include "stack/net/port.h"
+
+#include <rte_dev.h>
+#include <rte_errno.h>
+#include <rte_eth_ring.h>
+#include <rte_ethdev.h>
+#include <rte_lcore.h>
+#include <rte_mbuf.h>
+#include <rte_ring.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "absl/strings/str_cat.h"
+#include "stack/net/port_driver.h"
+
+namespace pollux::net {
+namespace {
+
+// A pool that stays in cache: one receive ring of 512, bursts in flight, a per-core cache.
+constexpr unsigned kOwnPoolFrames = 1023;
+constexpr unsigned kOwnPoolCache = 64;
+constexpr uint16_t kOwnPoolRoom = kMaxMtu + kFramingBytes;
+constexpr useconds_t kStartRetryUs = 20'000;
+
+absl::Status Refused(const std::string& name, const char* step, int error) {
+  return absl::InternalError(absl::StrCat("port ", name, ": ", step,
+                                          " failed: ", rte_strerror(error < 0 ? -error : error)));
+}
+
+// Locally administered, and another for each name (FNV-1a).
+MacAddress MacFromName(const std::string& name) {
+  uint32_t hash = 2166136261u;
+  for (unsigned char c : name) hash = (hash ^ c) * 16777619u;
+  return {0x02,
+          0x50,
+          static_cast<uint8_t>(hash >> 24),
+          static_cast<uint8_t>(hash >> 16),
+          static_cast<uint8_t>(hash >> 8),
+          static_cast<uint8_t>(hash)};
+}
+
+void FreeAll(rte_ring* ring) {
+  void* frame;
+  while (rte_ring_dequeue(ring, &frame) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(frame));
+}
+
+}  // namespace
+
+struct Port::Rings {
+  rte_ring* there = nullptr;
+  rte_ring* back = nullptr;
+  ~Rings() {
+    for (rte_ring* ring : {there, back}) {
+      if (ring == nullptr) continue;
+      FreeAll(ring);
+      rte_ring_free(ring);
+    }
+  }
+};
+
+absl::StatusOr<std::unique_ptr<Port>> Port::Open(const PortOptions& options) {
+  absl::StatusOr<Devargs> devargs = Devargs::Parse(options.devargs);
+  if (!devargs.ok()) return devargs.status();
+  const uint16_t room = options.pool == nullptr
+                            ? kOwnPoolRoom
+                            : rte_pktmbuf_data_room_size(options.pool) - RTE_PKTMBUF_HEADROOM;
+  AddDriverDefaults(&*devargs, room);
+  if (absl::Status status = CheckMachine(*devargs); !status.ok()) return status;
+
+  std::unique_ptr<Port> port(new Port(devargs->name()));
+  if (absl::Status status = port->Probe(*devargs); !status.ok()) return status;
+  if (absl::Status status = port->Configure(*devargs, options); !status.ok()) return status;
+  if (absl::Status status = port->Start(*devargs, options.start_timeout_ms); !status.ok()) {
+    return status;
+  }
+  return port;
+}
+
+absl::Status Port::Probe(const Devargs& devargs) {
+  uint16_t id;
+  if (rte_eth_dev_get_port_by_name(name_.c_str(), &id) == 0) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("port ", name_, " is open already in this process; give another name"));
+  }
+  const int error = rte_dev_probe(devargs.ToString().c_str());
+  if (error == 0 && rte_eth_dev_get_port_by_name(name_.c_str(), &id) == 0) {
+    port_id_ = id;
+    rte_eth_dev_info info;
+    if (rte_eth_dev_info_get(id, &info) == 0) device_ = info.device;
+    return absl::OkStatus();
+  }
+  if (devargs.driver() == Driver::kPci) {
+    return absl::NotFoundError(absl::StrCat(
+        "port ", name_,
+        ": DPDK finds no usable network device at this PCI address; it must exist "
+        "(`lspci`), be bound to vfio-pci or to a bifurcated driver, and EAL must scan PCI"));
+  }
+  if (devargs.driver() == Driver::kOther && error == 0) {
+    return absl::NotFoundError(absl::StrCat("port ", name_, " is no network device"));
+  }
+  const char* hint =
+      geteuid() == 0 ? "" : "; this user may lack the right (CAP_NET_ADMIN): try root";
+  return absl::InternalError(absl::StrCat("port ", devargs.ToString(),
+                                          ": DPDK does not open this device (",
+                                          rte_strerror(error < 0 ? -error : ENODEV), ")", hint));
+}
+
+absl::Status Port::TakePool(const Devargs& devargs, rte_mempool* pool, int socket) {
+  const uint16_t required = RequiredDataRoom(devargs);
+  if (pool != nullptr && rte_pktmbuf_data_room_size(pool) >= required + RTE_PKTMBUF_HEADROOM) {
+    pool_ = pool;
+  } else {
+    const uint32_t room = std::max(required, kOwnPoolRoom) + RTE_PKTMBUF_HEADROOM;
+    own_pool_ = rte_pktmbuf_pool_create(absl::StrCat("plx_port_", port_id_).c_str(), kOwnPoolFrames,
+                                        kOwnPoolCache, 0,
+                                        static_cast<uint16_t>(std::min(room, 65535u)), socket);
+    if (own_pool_ == nullptr) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("port ", name_, ": no memory for ", kOwnPoolFrames, " buffers of ", room,
+                       " bytes (", rte_strerror(rte_errno), "); give EAL more (-m)"));
+    }
+    pool_ = own_pool_;
+  }
+  data_room_ = rte_pktmbuf_data_room_size(pool_) - RTE_PKTMBUF_HEADROOM;
+  return absl::OkStatus();
+}
+
+absl::Status Port::Configure(const Devargs& devargs, const PortOptions& options) {
+  rte_eth_dev_info info;
+  if (int error = rte_eth_dev_info_get(port_id_, &info); error != 0) {
+    return Refused(name_, "reading its properties", error);
+  }
+  const int socket = rte_eth_dev_socket_id(port_id_);
+  if (absl::Status status = TakePool(devargs, options.pool, socket); !status.ok()) return status;
+
+  rte_eth_conf config = {};
+  config.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+  if (int error = rte_eth_dev_configure(port_id_, 1, 1, &config); error != 0) {
+    return Refused(name_, "configuring one queue", error);
+  }
+  // Virtual drivers refuse an MTU that they carry; a real NIC drops what is longer than it is told.
+  if (devargs.driver() == Driver::kPci) {
+    const uint16_t largest =
+        std::min({kMaxMtu, static_cast<uint16_t>(data_room_ - kFramingBytes), info.max_mtu});
+    (void)rte_eth_dev_set_mtu(port_id_, largest);
+  }
+  Descriptors descriptors = DriverDescriptors(devargs.driver());
+  (void)rte_eth_dev_adjust_nb_rx_tx_desc(port_id_, &descriptors.rx, &descriptors.tx);
+  int error = rte_eth_rx_queue_setup(port_id_, 0, descriptors.rx, static_cast<unsigned>(socket),
+                                     nullptr, pool_);
+  if (error != 0) return Refused(name_, "setting up its receive queue", error);
+  error =
+      rte_eth_tx_queue_setup(port_id_, 0, descriptors.tx, static_cast<unsigned>(socket), nullptr);
+  if (error != 0) return Refused(name_, "setting up its transmit queue", error);
+
+  uint16_t reported = 0;
+  (void)rte_eth_dev_get_mtu(port_id_, &reported);
+  mtu_ = DriverMtu(devargs, data_room_, reported);
+  LearnMac(devargs, options);
+  return absl::OkStatus();
+}
+
+void Port::LearnMac(const Devargs& devargs, const PortOptions& options) {
+  rte_ether_addr address = {};
+  (void)rte_eth_macaddr_get(port_id_, &address);
+  std::copy(std::begin(address.addr_bytes), std::end(address.addr_bytes), mac_.begin());
+  if (options.mac) {
+    mac_ = *options.mac;
+    std::copy(mac_.begin(), mac_.end(), std::begin(address.addr_bytes));
+    // Only a NIC filters by it; a packet socket would rename the kernel's own interface.
+    if (devargs.driver() == Driver::kPci) {
+      (void)rte_eth_dev_default_mac_addr_set(port_id_, &address);
+    }
+  } else if (mac_ == MacAddress{}) {
+    mac_ = MacFromName(name_);
+  } else if (devargs.driver() == Driver::kTap) {
+    // The driver's address is that of the kernel's side of the tap.
+    mac_[0] |= 0x02;
+    mac_[5] ^= 0x01;
+  }
+}
+
+absl::Status Port::Start(const Devargs& devargs, uint32_t timeout_ms) {
+  const bool waits_for_server =
+      devargs.driver() == Driver::kMemif && devargs.Get("role").value_or("client") == "client";
+  int error = rte_eth_dev_start(port_id_);
+  for (uint64_t waited_us = 0;
+       error != 0 && waits_for_server && waited_us < timeout_ms * uint64_t{1000};
+       waited_us += kStartRetryUs) {
+    usleep(kStartRetryUs);
+    error = rte_eth_dev_start(port_id_);
+  }
+  if (error != 0 && waits_for_server) {
+    return absl::UnavailableError(
+        absl::StrCat("port ", name_, ": no memif server listens on ",
+                     devargs.Get("socket").value_or("DPDK's default socket"), " after ", timeout_ms,
+                     " ms; start the side with role=server first"));
+  }
+  if (error != 0) return Refused(name_, "starting", error);
+  running_ = true;
+  // Failure is harmless: such drivers do not filter.
+  (void)rte_eth_promiscuous_enable(port_id_);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Port::Pair> Port::CreateRingPair(const std::string& name, rte_mempool* pool_a,
+                                                rte_mempool* pool_b) {
+  auto rings = std::make_shared<Rings>();
+  const int socket = static_cast<int>(rte_socket_id());
+  const unsigned flags = RING_F_SP_ENQ | RING_F_SC_DEQ;
+  rings->there = rte_ring_create(absl::StrCat(name, "_a").c_str(), kRingFrames, socket, flags);
+  rings->back = rte_ring_create(absl::StrCat(name, "_b").c_str(), kRingFrames, socket, flags);
+  if (rings->there == nullptr || rings->back == nullptr) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("ring pair ", name, ": two rings of ", kRingFrames,
+                     " frames cannot be had: ", rte_strerror(rte_errno)));
+  }
+  absl::StatusOr<std::unique_ptr<Port>> a =
+      OfRings(absl::StrCat(name, "0"), rings, rings->there, rings->back, pool_a);
+  if (!a.ok()) return a.status();
+  absl::StatusOr<std::unique_ptr<Port>> b =
+      OfRings(absl::StrCat(name, "1"), rings, rings->back, rings->there, pool_b);
+  if (!b.ok()) return b.status();
+  (*a)->mtu_ = (*b)->mtu_ = std::min((*a)->mtu_, (*b)->mtu_);
+  return Pair(*std::move(a), *std::move(b));
+}
+
+absl::StatusOr<std::unique_ptr<Port>> Port::OfRings(const std::string& name,
+                                                    std::shared_ptr<Rings> rings, rte_ring* rx,
+                                                    rte_ring* tx, rte_mempool* pool) {
+  std::unique_ptr<Port> port(new Port(name));
+  const int id = rte_eth_from_rings(name.c_str(), &rx, 1, &tx, 1, rte_socket_id());
+  if (id < 0) return Refused(name, "making a device of two rings", rte_errno);
+  port->port_id_ = static_cast<uint16_t>(id);
+  port->rings_ = std::move(rings);
+  rte_eth_dev_info info;
+  if (rte_eth_dev_info_get(port->port_id_, &info) == 0) port->device_ = info.device;
+  PortOptions options;
+  options.pool = pool;
+  const absl::StatusOr<Devargs> devargs = Devargs::Parse("net_ring");
+  if (absl::Status status = port->Configure(*devargs, options); !status.ok()) return status;
+  if (absl::Status status = port->Start(*devargs, 0); !status.ok()) return status;
+  return port;
+}
+
+Port::~Port() { Close(); }
+
+void Port::Close() {
+  if (port_id_ == kNoPort) return;
+  if (running_) (void)rte_eth_dev_stop(port_id_);
+  running_ = false;
+  (void)rte_eth_dev_close(port_id_);
+  if (device_ != nullptr) (void)rte_dev_remove(device_);
+  device_ = nullptr;
+  port_id_ = kNoPort;
+  if (rings_ != nullptr) {
+    // Both rings: neither side's pool may be missing a frame once both ports are closed.
+    FreeAll(rings_->there);
+    FreeAll(rings_->back);
+    rings_.reset();
+  }
+  rte_mempool_free(own_pool_);
+  own_pool_ = nullptr;
+}
+
+uint16_t Port::Receive(rte_mbuf** frames, uint16_t capacity, uint64_t /*now_ns*/) {
+  return running_ ? rte_eth_rx_burst(port_id_, 0, frames, capacity) : 0;
+}
+
+uint16_t Port::Send(rte_mbuf** frames, uint16_t count, uint64_t /*now_ns*/) {
+  return running_ ? rte_eth_tx_burst(port_id_, 0, frames, count) : 0;
+}
+
+bool Port::LinkUp() const {
+  rte_eth_link link;
+  return running_ && rte_eth_link_get_nowait(port_id_, &link) == 0 &&
+         link.link_status == RTE_ETH_LINK_UP;
+}
+
+PortStatistics Port::Statistics() const {
+  rte_eth_stats stats = {};
+  if (port_id_ != kNoPort) (void)rte_eth_stats_get(port_id_, &stats);
+  return {.rx_frames = stats.ipackets,
+          .tx_frames = stats.opackets,
+          .rx_bytes = stats.ibytes,
+          .tx_bytes = stats.obytes,
+          .rx_missed = stats.imissed,
+          .rx_no_buffer = stats.rx_nombuf,
+          .rx_errors = stats.ierrors,
+          .tx_errors = stats.oerrors};
+}
+
+}  // namespace pollux::net

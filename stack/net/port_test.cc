@@ -1,0 +1,219 @@
+#include "stack/net/port.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "stack/net/eal_for_test.h"
+#include "stack/net/port_driver.h"
+
+namespace pollux::net {
+namespace {
+
+// Short enough for a socket, which TEST_TMPDIR may not be.
+class TempDirectory {
+ public:
+  TempDirectory() { EXPECT_NE(mkdtemp(path_), nullptr); }
+  ~TempDirectory() { std::filesystem::remove_all(path_); }
+  std::string operator/(const char* name) const { return std::string(path_) + "/" + name; }
+
+ private:
+  char path_[32] = "/tmp/pollux_port_XXXXXX";
+};
+
+Devargs Parsed(const std::string& text) { return *Devargs::Parse(text); }
+
+TEST(PortDriver, LargeFramesAreAskedForUnlessTheUserSaysOtherwise) {
+  Devargs af_packet = Parsed("net_af_packet0,iface=v");
+  AddDriverDefaults(&af_packet, 4352);
+  EXPECT_EQ(af_packet.ToString(), "net_af_packet0,iface=v,framesz=4352,blocksz=69632,framecnt=512");
+  EXPECT_LE(RequiredDataRoom(af_packet), 4352);
+
+  Devargs own = Parsed("net_af_packet0,iface=v,framesz=8192,blocksz=65536,framecnt=512");
+  const std::string before = own.ToString();
+  AddDriverDefaults(&own, 4352);
+  EXPECT_EQ(own.ToString(), before);
+  EXPECT_GT(RequiredDataRoom(own), 4352);
+
+  Devargs memif = Parsed("net_memif0,role=client,socket=/tmp/s,bsize=4096");
+  AddDriverDefaults(&memif, 4352);
+  EXPECT_EQ(memif.ToString(),
+            "net_memif0,role=client,socket=/tmp/s,bsize=4096,socket-abstract=no,rsize=11");
+}
+
+TEST(PortDriver, MtuIsWhatTheDriverCarriesNotWhatItReports) {
+  EXPECT_EQ(DriverMtu(Parsed("net_ring0"), 4352, 1500), kMaxMtu);
+  EXPECT_EQ(DriverMtu(Parsed("net_ring0"), 2048, 1500), 2030);
+  EXPECT_EQ(DriverMtu(Parsed("net_memif0,bsize=8192"), 4352, 1500), kMaxMtu);
+  EXPECT_EQ(DriverMtu(Parsed("net_memif0,bsize=2048"), 4352, 1500), 2030);
+  EXPECT_EQ(DriverMtu(Parsed("net_memif0,bsize=1"), 4352, 1500), 0);
+  EXPECT_EQ(DriverMtu(Parsed("net_tap0"), 4352, 1500), 1500);
+  EXPECT_EQ(DriverMtu(Parsed("net_null0"), 4352, 1500), 1500);
+  // "lo" has an MTU of 65,536 or so.
+  EXPECT_EQ(DriverMtu(Parsed("net_af_packet0,iface=lo,framesz=4352"), 4352, 1500), 4268);
+  EXPECT_EQ(DriverMtu(Parsed("net_af_xdp0,iface=lo"), 4352, 1500), 3542);
+}
+
+TEST(Port, RingPairCarriesLargeFramesBothWays) {
+  absl::StatusOr<Port::Pair> pair = Port::CreateRingPair("carry", PoolForTest(), PoolForTest());
+  ASSERT_TRUE(pair.ok()) << pair.status();
+  auto& [a, b] = *pair;
+  EXPECT_EQ(a->mtu(), kMaxMtu);
+  EXPECT_NE(a->mac(), b->mac());
+  EXPECT_EQ(a->mac()[0] & 0x03, 0x02);  // locally administered, unicast
+  EXPECT_TRUE(a->LinkUp());
+  for (auto [from, to] : {std::pair(a.get(), b.get()), std::pair(b.get(), a.get())}) {
+    std::vector<uint8_t> bytes(kMaxMtu + 14, 0x42);
+    bytes[0] = from == a.get() ? 1 : 2;
+    rte_mbuf* frame = FrameForTest(bytes);
+    ASSERT_EQ(from->Send(&frame, 1, 0), 1);
+    rte_mbuf* got[2];
+    ASSERT_EQ(to->Receive(got, 2, 0), 1);
+    EXPECT_EQ(BytesOf(got[0]), bytes);
+    rte_pktmbuf_free(got[0]);
+  }
+  EXPECT_EQ(a->Statistics().tx_frames, 1u);
+}
+
+TEST(Port, RingPairRefusesFramesWhenFullAndFreesThemAtTheEnd) {
+  absl::StatusOr<Port::Pair> pair = Port::CreateRingPair("full", PoolForTest(), PoolForTest());
+  ASSERT_TRUE(pair.ok()) << pair.status();
+  unsigned sent = 0;
+  for (;; ++sent) {
+    rte_mbuf* frame = rte_pktmbuf_alloc(PoolForTest());
+    if (frame == nullptr) break;
+    if (pair->first->Send(&frame, 1, 0) == 1) continue;
+    rte_pktmbuf_free(frame);
+    break;
+  }
+  EXPECT_EQ(sent, Port::kRingFrames - 1);  // the pool of 1,023 or the ring, whichever is first
+  EXPECT_EQ(FramesInUse(), sent);
+  pair->first->Close();
+  EXPECT_EQ(FramesInUse(), 0u);
+  rte_mbuf* frame;
+  EXPECT_EQ(pair->first->Receive(&frame, 1, 0), 0);
+  EXPECT_FALSE(pair->first->LinkUp());
+}
+
+TEST(Port, NamesCanBeUsedAgainAfterClosing) {
+  for (int i = 0; i < 3; ++i) {
+    absl::StatusOr<Port::Pair> pair = Port::CreateRingPair("again", PoolForTest(), PoolForTest());
+    ASSERT_TRUE(pair.ok()) << i << ": " << pair.status();
+  }
+  for (int i = 0; i < 3; ++i) {
+    absl::StatusOr<std::unique_ptr<Port>> port =
+        Port::Open({.devargs = "net_null0", .pool = PoolForTest()});
+    ASSERT_TRUE(port.ok()) << i << ": " << port.status();
+  }
+  EXPECT_EQ(FramesInUse(), 0u);
+}
+
+TEST(Port, SmallerPoolBoundsTheMtuOfBoth) {
+  InitEalForTest();
+  rte_mempool* small =
+      rte_pktmbuf_pool_create("small", 63, 0, 0, 2048 + RTE_PKTMBUF_HEADROOM, SOCKET_ID_ANY);
+  ASSERT_NE(small, nullptr);
+  absl::StatusOr<Port::Pair> pair = Port::CreateRingPair("small", PoolForTest(), small);
+  ASSERT_TRUE(pair.ok()) << pair.status();
+  EXPECT_EQ(pair->first->mtu(), 2030);
+  EXPECT_EQ(pair->second->mtu(), 2030);
+}
+
+TEST(Port, LoopsOnItself) {
+  absl::StatusOr<std::unique_ptr<Port>> port = Port::Open(
+      {.devargs = "net_ring7", .pool = PoolForTest(), .mac = MacAddress{2, 0, 0, 0, 0, 9}});
+  ASSERT_TRUE(port.ok()) << port.status();
+  EXPECT_EQ((*port)->mac(), (MacAddress{2, 0, 0, 0, 0, 9}));
+  rte_mbuf* frame = FrameForTest({1, 2, 3});
+  ASSERT_EQ((*port)->Send(&frame, 1, 0), 1);
+  rte_mbuf* got;
+  ASSERT_EQ((*port)->Receive(&got, 1, 0), 1);
+  EXPECT_EQ(BytesOf(got), (std::vector<uint8_t>{1, 2, 3}));
+  rte_pktmbuf_free(got);
+
+  EXPECT_EQ(Port::Open({.devargs = "net_ring7", .pool = PoolForTest()}).status().code(),
+            absl::StatusCode::kAlreadyExists);
+}
+
+TEST(Port, MemifClientWaitsForItsServerAndSaysSo) {
+  const TempDirectory directory;
+  const std::string path = directory / "absent.sock";
+  const absl::Status status = Port::Open({.devargs = "net_memif0,role=client,socket=" + path,
+                                          .pool = PoolForTest(),
+                                          .start_timeout_ms = 40})
+                                  .status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_NE(status.message().find(path), std::string::npos) << status;
+  EXPECT_EQ(FramesInUse(), 0u);
+}
+
+TEST(Port, MemifCarriesLargeFramesBetweenProcesses) {
+  const TempDirectory directory;
+  const std::string path = directory / "memif.sock";
+  // Serves until its standard input ends. The client is started first or second, as it happens.
+  FILE* server = popen((std::string(std::getenv("MEMIF_ECHO")) + " " + path).c_str(), "w");
+  ASSERT_NE(server, nullptr);
+  absl::StatusOr<std::unique_ptr<Port>> client =
+      Port::Open({.devargs = "net_memif3,role=client,socket=" + path,
+                  .pool = PoolForTest(),
+                  .start_timeout_ms = 30'000});
+  ASSERT_TRUE(client.ok()) << client.status();
+  EXPECT_EQ((*client)->mtu(), kMaxMtu);
+  // A second server on the same path is refused in words.
+  EXPECT_EQ(Port::Open({.devargs = "net_memif2,role=server,socket=" + path, .pool = PoolForTest()})
+                .status()
+                .code(),
+            absl::StatusCode::kAlreadyExists);
+  // DPDK's control threads join the two; the time-out of the test bounds the wait.
+  while (!(*client)->LinkUp()) usleep(1000);
+  const std::vector<uint8_t> bytes(kMaxMtu + 14, 0x17);
+  rte_mbuf* frame = FrameForTest(bytes);
+  while ((*client)->Send(&frame, 1, 0) == 0) usleep(1000);
+  rte_mbuf* got;
+  while ((*client)->Receive(&got, 1, 0) == 0) usleep(1000);
+  EXPECT_EQ(got->nb_segs, 1);
+  EXPECT_EQ(BytesOf(got), bytes);
+  rte_pktmbuf_free(got);
+  (*client)->Close();
+  EXPECT_EQ(pclose(server), 0);
+  EXPECT_EQ(FramesInUse(), 0u);
+}
+
+TEST(Port, MemifServerReplacesTheSocketOfADeadOne) {
+  const TempDirectory directory;
+  const std::string path = directory / "dead.sock";
+  const int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  close(fd);
+  ASSERT_EQ(access(path.c_str(), F_OK), 0);
+  absl::StatusOr<std::unique_ptr<Port>> server =
+      Port::Open({.devargs = "net_memif4,role=server,socket=" + path, .pool = PoolForTest()});
+  EXPECT_TRUE(server.ok()) << server.status();
+}
+
+TEST(Port, ErrorsNameWhatWasAskedAndWhatToDo) {
+  InitEalForTest();
+  absl::Status status = Port::Open({.devargs = "net_af_packet0,iface=nosuch0"}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << status;
+  EXPECT_NE(status.message().find("nosuch0"), std::string::npos) << status;
+
+  status = Port::Open({.devargs = "net_af_packet0"}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  status = Port::Open({.devargs = "net_memif0,role=king"}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  status = Port::Open({.devargs = "0000:ff:1f.7"}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << status;
+  status = Port::Open({.devargs = "net_nonsense0"}).status();
+  EXPECT_FALSE(status.ok());
+  EXPECT_NE(status.message().find("net_nonsense0"), std::string::npos) << status;
+}
+
+}  // namespace
+}  // namespace pollux::net
