@@ -1,0 +1,238 @@
+// How connections end: DREQ, DREP, time-wait, identifiers destroyed at any point.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "cm/manager_fixture.h"
+#include "cm/timeouts.h"
+
+namespace pollux::cm {
+namespace {
+
+TEST_F(ManagerTest, DisconnectsAndWaits) {
+  Establish();
+  const uint64_t start_ns = world.now_ns;
+  ASSERT_TRUE(client.manager->Disconnect(client.id).ok());
+  ASSERT_TRUE(world.RunUntil([&] {
+    return client.Saw(RDMA_CM_EVENT_DISCONNECTED) && server.Saw(RDMA_CM_EVENT_DISCONNECTED);
+  }));
+  EXPECT_EQ(client.qp().attr.qp_state, IBV_QPS_ERR);
+  world.RunUntil([&] { return server.qp().attr.qp_state == IBV_QPS_ERR; }, kSecond / 100);
+  EXPECT_EQ(server.qp().attr.qp_state, IBV_QPS_ERR);
+  ASSERT_TRUE(world.RunUntil([&] {
+    return client.Saw(RDMA_CM_EVENT_TIMEWAIT_EXIT) && server.Saw(RDMA_CM_EVENT_TIMEWAIT_EXIT);
+  }));
+  EXPECT_GE(world.now_ns - start_ns, client.manager->time_wait_ns());
+  EXPECT_EQ(client.manager->time_wait_ns(), TimeoutNs(17));
+  client.manager->DestroyId(client.id);
+  server.manager->DestroyId(server.id);
+  ExpectNothingLeft();
+}
+
+TEST_F(ManagerTest, LostDisconnectMessages) {
+  for (const Attribute attribute : {Attribute::kDreq, Attribute::kDrep}) {
+    Host a{&world, 3};
+    Host b{&world, 4};
+    b.Listen();
+    b.AcceptAll();
+    a.Prepare(b.address);
+    ASSERT_TRUE(a.Connect().ok());
+    ASSERT_TRUE(world.RunUntil(
+        [&] { return a.Saw(RDMA_CM_EVENT_ESTABLISHED) && b.Saw(RDMA_CM_EVENT_ESTABLISHED); }));
+    Lose(attribute, 2);
+    ASSERT_TRUE(a.manager->Disconnect(a.id).ok());
+    ASSERT_TRUE(world.RunUntil(
+        [&] { return a.Saw(RDMA_CM_EVENT_DISCONNECTED) && b.Saw(RDMA_CM_EVENT_DISCONNECTED); }));
+    EXPECT_EQ(a.Last().status, 0);
+    EXPECT_EQ(a.manager->counters().of(Attribute::kDreq).retries, 2u);
+    // The DREQ that comes after time-wait is answered all the same.
+  }
+}
+
+TEST_F(ManagerTest, SilentPeerAtDisconnect) {
+  Establish();
+  world.network = [](const Datagram&) { return 0; };
+  ASSERT_TRUE(client.manager->Disconnect(client.id).ok());
+  ASSERT_TRUE(world.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_DISCONNECTED); }));
+  EXPECT_EQ(client.Last().status, -ETIMEDOUT);
+  EXPECT_EQ(world.CountSent(Attribute::kDreq), 16);
+}
+
+TEST_F(ManagerTest, EveryMessageTwice) {
+  world.network = [](const Datagram&) { return 2; };
+  Establish();
+  ASSERT_TRUE(client.manager->Disconnect(client.id).ok());
+  ASSERT_TRUE(world.RunUntil([&] {
+    return client.Saw(RDMA_CM_EVENT_TIMEWAIT_EXIT) && server.Saw(RDMA_CM_EVENT_TIMEWAIT_EXIT);
+  }));
+  EXPECT_EQ(server.events.size(), 4u);
+  EXPECT_GE(server.manager->counters().of(Attribute::kReq).duplicates, 1u);
+  EXPECT_GE(client.manager->counters().of(Attribute::kRep).duplicates, 1u);
+  EXPECT_GE(server.manager->counters().of(Attribute::kRtu).duplicates, 1u);
+  EXPECT_GE(server.manager->counters().of(Attribute::kDreq).duplicates, 1u);
+  EXPECT_GE(client.manager->counters().of(Attribute::kDrep).duplicates, 1u);
+}
+
+TEST_F(ManagerTest, CrossingDisconnects) {
+  Establish();
+  ASSERT_TRUE(client.manager->Disconnect(client.id).ok());
+  ASSERT_TRUE(server.manager->Disconnect(server.id).ok());
+  ASSERT_TRUE(world.RunUntil([&] {
+    return client.Saw(RDMA_CM_EVENT_TIMEWAIT_EXIT) && server.Saw(RDMA_CM_EVENT_TIMEWAIT_EXIT);
+  }));
+  for (const Host* host : {&client, &server}) {
+    EXPECT_EQ(
+        std::ranges::count_if(
+            host->events, [](const Seen& seen) { return seen.type == RDMA_CM_EVENT_DISCONNECTED; }),
+        1);
+  }
+}
+
+TEST_F(ManagerTest, HandlersMayDestroyTheirIdentifier) {
+  for (const rdma_cm_event_type type :
+       {RDMA_CM_EVENT_CONNECT_REQUEST, RDMA_CM_EVENT_ESTABLISHED, RDMA_CM_EVENT_DISCONNECTED,
+        RDMA_CM_EVENT_TIMEWAIT_EXIT, RDMA_CM_EVENT_REJECTED, RDMA_CM_EVENT_ADDR_RESOLVED,
+        RDMA_CM_EVENT_ROUTE_RESOLVED}) {
+    FakeWorld own;
+    Host a{&own, 2};
+    Host b{&own, 1};
+    b.Listen();
+    const auto destroy = [&](Host& host) {
+      return [&host, &b, type](const Event& event) {
+        if (event.type == type) {
+          host.manager->DestroyId(event.id);
+        } else if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST) {
+          b.id = event.id;
+          b.Bind(event.id);
+          b.on_bound = [&b] { EXPECT_TRUE(b.Accept().ok()); };
+        } else if (event.type == RDMA_CM_EVENT_ESTABLISHED) {
+          EXPECT_TRUE(host.manager->Disconnect(event.id).ok());
+        } else if (event.type == RDMA_CM_EVENT_ADDR_RESOLVED) {
+          EXPECT_TRUE(host.manager->ResolveRoute(event.id, 1).ok());
+        } else if (event.type == RDMA_CM_EVENT_ROUTE_RESOLVED) {
+          host.Bind(event.id);
+          host.on_bound = [&host] { EXPECT_TRUE(host.Connect().ok()); };
+        }
+      };
+    };
+    a.on_event = destroy(a);
+    b.on_event = destroy(b);
+    a.id = *a.manager->CreateId(RDMA_PS_TCP, a.Handler());
+    ASSERT_TRUE(a.manager->ResolveAddr(a.id, {b.address, kPort}, 100).ok());
+    own.Run(1000 * kSecond);
+    EXPECT_TRUE(a.Saw(type) || b.Saw(type) || type == RDMA_CM_EVENT_REJECTED) << type;
+  }
+}
+
+// Either side gives up at every point of a connection's life; the other is told, and nothing stays.
+TEST_F(ManagerTest, DestroyAtEveryPoint) {
+  for (const bool client_side : {true, false}) {
+    for (int steps = 0; steps < 40; ++steps) {
+      FakeWorld own(static_cast<uint64_t>(steps) + 1);
+      Host a{&own, 2};
+      Host b{&own, 1};
+      b.Listen();
+      b.AcceptAll();
+      a.Prepare(b.address);
+      ASSERT_TRUE(a.Connect().ok());
+      a.on_event = [&](const Event& event) {
+        if (event.type == RDMA_CM_EVENT_ESTABLISHED && steps >= 20) {
+          EXPECT_TRUE(a.manager->Disconnect(a.id).ok());
+        }
+      };
+      int polls = 0;
+      const int stop_after = steps % 20;
+      own.RunUntil([&] { return polls++ >= stop_after; }, kSecond / 100);
+      Host& quitter = client_side ? a : b;
+      Host& other = client_side ? b : a;
+      if (quitter.id != nullptr) {
+        const bool established = quitter.Saw(RDMA_CM_EVENT_ESTABLISHED);
+        quitter.on_event = nullptr;
+        quitter.on_bound = nullptr;
+        quitter.manager->DestroyId(quitter.id);
+        quitter.qps.clear();  // not touched any more
+        const size_t events = quitter.events.size();
+        own.Run(2000 * kSecond);
+        // A server asked again for a request whose first copy was destroyed may be told so.
+        if (client_side) {
+          EXPECT_EQ(quitter.events.size(), events);
+        }
+        if (established) {
+          EXPECT_TRUE(other.Saw(RDMA_CM_EVENT_DISCONNECTED)) << steps;
+        }
+        if (!client_side) continue;
+        if (other.id != nullptr) {
+          const rdma_cm_event_type last = other.Last().type;
+          EXPECT_TRUE(last == RDMA_CM_EVENT_REJECTED || last == RDMA_CM_EVENT_TIMEWAIT_EXIT ||
+                      last == RDMA_CM_EVENT_UNREACHABLE)
+              << steps << " " << last;
+          other.manager->DestroyId(other.id);
+        }
+        own.Run(2000 * kSecond);
+        EXPECT_EQ(a.manager->size(), 0u) << steps;
+        EXPECT_EQ(b.manager->size(), 1u) << steps;
+      }
+    }
+  }
+}
+
+TEST_F(ManagerTest, ManyConnectionsLeaveNothing) {
+  server.Listen();
+  server.AcceptAll();
+  for (int i = 0; i < 200; ++i) {
+    client.events.clear();
+    server.events.clear();
+    client.Prepare(server.address);
+    ASSERT_TRUE(client.Connect().ok());
+    ASSERT_TRUE(world.RunUntil([&] { return BothEstablished(); })) << i;
+    Host& first = i % 2 == 0 ? client : server;
+    ASSERT_TRUE(first.manager->Disconnect(first.id).ok());
+    ASSERT_TRUE(world.RunUntil([&] {
+      return client.Saw(RDMA_CM_EVENT_DISCONNECTED) && server.Saw(RDMA_CM_EVENT_DISCONNECTED);
+    }));
+    client.manager->DestroyId(client.id);
+    server.manager->DestroyId(server.id);
+  }
+  ExpectNothingLeft();
+}
+
+// Loss, duplication and reordering (through retries) of any message: both sides always come to an
+// end that they agree on.
+TEST_F(ManagerTest, EndsUnderHeavyLoss) {
+  int established = 0;
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    FakeWorld own(seed);
+    Host a{&own, 2};
+    Host b{&own, 1};
+    b.Listen();
+    b.AcceptAll();
+    own.network = [&](const Datagram&) {
+      return own.random.Chance(0.4) ? 0 : own.random.Chance(0.2) ? 2 : 1;
+    };
+    a.Prepare(b.address);
+    ASSERT_TRUE(a.Connect().ok());
+    own.RunUntil([&] {
+      return a.Saw(RDMA_CM_EVENT_UNREACHABLE) || a.Saw(RDMA_CM_EVENT_REJECTED) ||
+             (a.Saw(RDMA_CM_EVENT_ESTABLISHED) && b.Saw(RDMA_CM_EVENT_ESTABLISHED));
+    });
+    if (a.Saw(RDMA_CM_EVENT_ESTABLISHED)) {
+      ++established;
+      ASSERT_TRUE(b.Saw(RDMA_CM_EVENT_ESTABLISHED)) << seed;
+      Host& first = seed % 2 == 0 ? a : b;
+      ASSERT_TRUE(first.manager->Disconnect(first.id).ok()) << seed;
+      ASSERT_TRUE(own.RunUntil([&] {
+        return a.Saw(RDMA_CM_EVENT_TIMEWAIT_EXIT) && b.Saw(RDMA_CM_EVENT_TIMEWAIT_EXIT);
+      })) << seed;
+    }
+    a.manager->DestroyId(a.id);
+    if (b.id != nullptr) b.manager->DestroyId(b.id);
+    own.Run(2000 * kSecond);
+    EXPECT_EQ(a.manager->size(), 0u) << seed;
+    EXPECT_EQ(b.manager->size(), 1u) << seed;
+  }
+  EXPECT_GT(established, 290);
+}
+
+}  // namespace
+}  // namespace pollux::cm
