@@ -1,0 +1,165 @@
+#include "tests/sim/fabric.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace pollux::sim {
+
+FabricPort::~FabricPort() {
+  for (const auto& [arrival_ns, frame] : queue_) rte_pktmbuf_free(frame);
+}
+
+uint16_t FabricPort::Receive(rte_mbuf** frames, uint16_t capacity, uint64_t now_ns) {
+  uint16_t count = 0;
+  while (count < capacity && !queue_.empty() && queue_.begin()->first <= now_ns) {
+    rte_mbuf* frame = queue_.begin()->second;
+    queue_.erase(queue_.begin());
+    if (!up_) {
+      ++fabric_->counters_.link_down;
+      rte_pktmbuf_free(frame);
+      continue;
+    }
+    ++fabric_->counters_.delivered;
+    frames[count++] = frame;
+  }
+  return count;
+}
+
+uint16_t FabricPort::Send(rte_mbuf** frames, uint16_t count, uint64_t now_ns) {
+  for (uint16_t i = 0; i < count; ++i) fabric_->Switch(*this, frames[i], now_ns);
+  return count;
+}
+
+Fabric::Fabric(uint64_t seed, const Conditions& conditions)
+    : conditions_(conditions), random_(seed) {
+  static unsigned made = 0;
+  copies_ = rte_pktmbuf_pool_create(("fabric" + std::to_string(made++)).c_str(), kCopyBuffers, 0, 0,
+                                    RTE_PKTMBUF_HEADROOM + 4608, SOCKET_ID_ANY);
+  if (copies_ == nullptr) std::abort();  // a test machine without memory
+}
+
+Fabric::~Fabric() {
+  ports_.clear();
+  rte_mempool_free(copies_);
+}
+
+FabricPort* Fabric::AddPort(const MacAddress& mac) {
+  ports_.emplace_back(new FabricPort(this, static_cast<uint32_t>(ports_.size()), mac));
+  for (auto& port : ports_) port->in_order_ns_.resize(ports_.size(), 0);
+  return ports_.back().get();
+}
+
+uint64_t Fabric::NextArrival() const {
+  uint64_t next = UINT64_MAX;
+  for (const auto& port : ports_) {
+    if (!port->queue_.empty()) next = std::min(next, port->queue_.begin()->first);
+  }
+  return next;
+}
+
+void Fabric::Drain() {
+  for (auto& port : ports_) {
+    for (const auto& [arrival_ns, frame] : port->queue_) rte_pktmbuf_free(frame);
+    port->queue_.clear();
+  }
+}
+
+unsigned Fabric::copies_in_use() const { return rte_mempool_in_use_count(copies_); }
+
+rte_mbuf* Fabric::Copy(rte_mbuf* frame) {
+  rte_mbuf* copy = rte_pktmbuf_copy(frame, copies_, 0, UINT32_MAX);
+  if (copy == nullptr || copy->nb_segs > 1) {
+    ++counters_.no_buffer;
+    rte_pktmbuf_free(copy);
+    return nullptr;
+  }
+  return copy;
+}
+
+void Fabric::Switch(FabricPort& from, rte_mbuf* frame, uint64_t now_ns) {
+  ++counters_.sent;
+  // A wire knows no segments: what was gathered leaves as one piece.
+  if (frame->nb_segs > 1) {
+    rte_mbuf* whole = Copy(frame);
+    rte_pktmbuf_free(frame);
+    if (whole == nullptr) return;
+    frame = whole;
+  }
+  if (!from.up_) {
+    ++counters_.link_down;
+    rte_pktmbuf_free(frame);
+    return;
+  }
+  uint64_t left_ns = now_ns;
+  if (conditions_.bits_per_second != 0) {
+    const uint64_t wire_ns = frame->pkt_len * uint64_t{8'000'000'000} / conditions_.bits_per_second;
+    from.busy_until_ns_ = std::max(from.busy_until_ns_, now_ns) + wire_ns;
+    left_ns = from.busy_until_ns_;
+  }
+  const uint8_t* destination = rte_pktmbuf_mtod(frame, const uint8_t*);
+  const auto is_destination = [&](const auto& port) {
+    return std::memcmp(port->mac_.data(), destination, port->mac_.size()) == 0;
+  };
+  const auto known = std::find_if(ports_.begin(), ports_.end(), is_destination);
+  if (frame->pkt_len >= 14 && known != ports_.end()) {
+    Deliver(from, **known, frame, left_ns);
+    return;
+  }
+  for (auto& port : ports_) {
+    if (port.get() == &from) continue;
+    if (rte_mbuf* copy = Copy(frame)) Deliver(from, *port, copy, left_ns);
+  }
+  rte_pktmbuf_free(frame);
+}
+
+void Fabric::Deliver(FabricPort& from, FabricPort& to, rte_mbuf* frame, uint64_t now_ns) {
+  if (random_.Chance(conditions_.loss)) {
+    ++counters_.lost;
+    rte_pktmbuf_free(frame);
+    return;
+  }
+  const auto delay = [&] {
+    return conditions_.min_delay_ns +
+           random_.Below(conditions_.max_delay_ns - conditions_.min_delay_ns + 1);
+  };
+  if (random_.Chance(conditions_.duplication)) {
+    if (rte_mbuf* copy = Copy(frame)) {
+      ++counters_.duplicated;
+      Enqueue(to, copy, now_ns + delay() + random_.Below(conditions_.reorder_delay_ns + 1));
+    }
+  }
+  if (random_.Chance(conditions_.corruption)) {
+    // Of a copy: the sender's memory stays what it was.
+    rte_mbuf* copy = Copy(frame);
+    rte_pktmbuf_free(frame);
+    if (copy == nullptr) return;
+    ++counters_.corrupted;
+    for (uint64_t flips = 1 + random_.Below(3); flips > 0; --flips) {
+      const uint64_t bit = random_.Below(uint64_t{copy->pkt_len} * 8);
+      rte_pktmbuf_mtod(copy, uint8_t*)[bit / 8] ^= static_cast<uint8_t>(1u << (bit % 8));
+    }
+    frame = copy;
+  }
+  uint64_t& in_order_ns = to.in_order_ns_[from.index_];
+  uint64_t arrival_ns = std::max(now_ns + delay(), in_order_ns);
+  if (random_.Chance(conditions_.reordering)) {
+    ++counters_.reordered;
+    arrival_ns += random_.Below(conditions_.reorder_delay_ns + 1);
+  } else {
+    in_order_ns = arrival_ns;
+  }
+  Enqueue(to, frame, arrival_ns);
+}
+
+void Fabric::Enqueue(FabricPort& to, rte_mbuf* frame, uint64_t arrival_ns) {
+  if (to.queue_.size() == kMaxQueued) {
+    ++counters_.queue_overflow;
+    rte_pktmbuf_free(frame);
+    return;
+  }
+  to.queue_.emplace(arrival_ns, frame);
+}
+
+}  // namespace pollux::sim
