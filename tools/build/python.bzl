@@ -1,0 +1,11 @@
+"""python_test: a unittest file as a test target."""
+
+def python_test(name, src, data = [], **kwargs):
+    """Runs the unittest file `src`; `data` are the files it imports or reads."""
+    native.sh_test(
+        name = name,
+        srcs = ["//tools/build:unittest_main.sh"],
+        args = ["$(rootpath %s)" % src],
+        data = [src, "//tools/build:unittest_main.py"] + data,
+        **kwargs
+    )

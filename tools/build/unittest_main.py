@@ -1,0 +1,53 @@
+"""Runs one unittest file and writes its cases as JUnit XML to $XML_OUTPUT_FILE."""
+
+import os
+import runpy
+import sys
+import unittest
+from xml.sax.saxutils import quoteattr
+
+
+class Recorder(unittest.TextTestResult):
+
+    def __init__(self, *arguments, **keywords):
+        super().__init__(*arguments, **keywords)
+        self.ran = []
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.ran.append(test)
+
+
+def write_xml(result, path):
+    bad = {test.id(): ("failure", text) for test, text in result.failures + result.errors}
+    bad.update({test.id(): ("skipped", reason) for test, reason in result.skipped})
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("<testsuites><testsuite>\n")
+        for test in result.ran:
+            file.write(f"<testcase name={quoteattr(test.id())}>")
+            kind, text = bad.pop(test.id(), (None, None))
+            if kind:
+                file.write(f"<{kind} message={quoteattr(text)}/>")
+            file.write("</testcase>\n")
+        # What failed outside a case: setUpClass and the like.
+        for name, (kind, text) in bad.items():
+            file.write(f"<testcase name={quoteattr(name)}><{kind} message={quoteattr(text)}/>"
+                       "</testcase>\n")
+        file.write("</testsuite></testsuites>\n")
+
+
+def main():
+    sys.path.insert(0, os.getcwd())
+    names = runpy.run_path(sys.argv[1], run_name="tested")
+    suite = unittest.TestSuite()
+    for value in names.values():
+        if isinstance(value, type) and issubclass(value, unittest.TestCase):
+            suite.addTests(unittest.defaultTestLoader.loadTestsFromTestCase(value))
+    result = unittest.TextTestRunner(resultclass=Recorder, verbosity=2).run(suite)
+    if "XML_OUTPUT_FILE" in os.environ:
+        write_xml(result, os.environ["XML_OUTPUT_FILE"])
+    sys.exit(0 if result.wasSuccessful() and result.testsRun else 1)
+
+
+if __name__ == "__main__":
+    main()
