@@ -117,7 +117,7 @@ ParseResult ParseTransport(const uint8_t* frame, const Datagram& datagram, RoceP
   if (payload_offset > icrc_offset) return ParseResult::kTruncated;
   const size_t payload_and_pad = icrc_offset - payload_offset;
   if (packet->bth.pad > payload_and_pad) return ParseResult::kBadPad;
-  if (!packet->info->has_payload && payload_and_pad != 0) return ParseResult::kBadLength;
+  if (!packet->info->has_payload && payload_and_pad != 0) return ParseResult::kBadPad;
   packet->bth_offset = static_cast<uint16_t>(bth_offset);
   packet->ext_offset = static_cast<uint16_t>(bth_offset + kBthBytes);
   packet->payload_offset = static_cast<uint16_t>(payload_offset);
@@ -158,9 +158,7 @@ const char* ParseResultName(ParseResult result) {
     case ParseResult::kUnknownOpcode:
       return "unknown opcode";
     case ParseResult::kBadPad:
-      return "bad pad count";
-    case ParseResult::kBadLength:
-      return "bytes after the headers of an opcode without payload";
+      return "bad pad count or length";
   }
   return "?";
 }

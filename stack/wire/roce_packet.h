@@ -23,8 +23,7 @@ enum class ParseResult : uint8_t {
   kBadUdpChecksum,  // present (not zero) and wrong
   kBadVersion,      // BTH TVer other than 0
   kUnknownOpcode,   // an opcode that wire-level tables do not know
-  kBadPad,          // PadCnt reaches into the headers
-  kBadLength,       // bytes after the headers of an opcode that has no payload
+  kBadPad,          // PadCnt reaches into the headers, or bytes follow where none may
 };
 
 // In a few words, for counters and messages.

@@ -193,7 +193,7 @@ TEST(RocePacketTest, TransportChecks) {
 
   frame = FromHex(kUcSendOnlyIpv4);
   frame[kBthAt] = static_cast<uint8_t>(Opcode::kRcReadRequest);  // 20 bytes follow, 16 are RETH's
-  EXPECT_EQ(Parse(frame), ParseResult::kBadLength);
+  EXPECT_EQ(Parse(frame), ParseResult::kBadPad);
 
   frame = FromHex(kUcSendOnlyIpv4);
   frame[kBthAt] = static_cast<uint8_t>(Opcode::kRcCompareSwap);  // needs 28
@@ -211,7 +211,7 @@ TEST(RocePacketTest, NothingIsWrittenOnFailure) {
 }
 
 TEST(RocePacketTest, EveryResultHasAName) {
-  for (int i = 0; i <= static_cast<int>(ParseResult::kBadLength); ++i) {
+  for (int i = 0; i <= static_cast<int>(ParseResult::kBadPad); ++i) {
     EXPECT_STRNE(ParseResultName(static_cast<ParseResult>(i)), "?");
   }
 }
