@@ -14,22 +14,30 @@ import re
 import subprocess
 import sys
 
-# The compiler is part of Bazel's repositories: a base of its own keeps the ordinary build's cache.
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "pollux"
 SUFFIX = "_libfuzzer"
 
 
-def bazel(command, *arguments):
-    return subprocess.run(
-        ["bazel", f"--output_base={CACHE / 'bazel-fuzz'}", "--max_idle_secs=60", command,
-         "--noshow_progress", "--ui_event_filters=-info,-debug", *arguments],
-        check=True, stdout=subprocess.PIPE, text=True).stdout
+def bazel(*arguments):
+    return subprocess.run(["bazel", *arguments], check=True, stdout=subprocess.PIPE,
+                          text=True).stdout
+
+
+def query(expression):
+    return bazel("query", "--noshow_progress", expression).split()
+
+
+def build(labels):
+    """The compiler is part of Bazel's repositories: a base and a server of its own keep the ordinary
+    build's cache."""
+    bazel(f"--output_base={CACHE / 'bazel-fuzz'}", "--max_idle_secs=60", "build", "--config=fuzz",
+          f"--symlink_prefix={CACHE}/fuzz-", "--show_result=0", *labels)
 
 
 def find_targets(names):
-    """(label of the libFuzzer binary, its corpus files) for each name, or for all."""
+    """The labels of the libFuzzer binaries of the named fuzz_tests, or of all."""
     wanted = {name if name.endswith(SUFFIX) else name + SUFFIX for name in names}
-    found = set(bazel("query", 'attr("tags", "fuzz", kind("cc_binary", //...))').split())
+    found = set(query('attr("tags", "fuzz", kind("cc_binary", //...))'))
     unknown = wanted - found
     if unknown:
         sys.exit(f"tools/dev fuzz: no fuzz target {', '.join(sorted(unknown))}; there are "
@@ -42,8 +50,7 @@ def path_of(label):
 
 
 def corpus_of(label):
-    sources = bazel("query", f'kind("source file", labels("data", {label}))').split()
-    return [path_of(source) for source in sources]
+    return [path_of(source) for source in query(f'kind("source file", labels("data", {label}))')]
 
 
 def run(label, seconds):
@@ -53,7 +60,7 @@ def run(label, seconds):
     for folder in (found, artifacts):
         folder.mkdir(parents=True, exist_ok=True)
     seeds = corpus_of(label)
-    command = [f"bazel-fuzz-bin/{path_of(label)}", str(found)]
+    command = [f"{CACHE}/fuzz-bin/{path_of(label)}", str(found)]
     command += sorted({os.path.dirname(seed) for seed in seeds})
     command += [f"-max_total_time={seconds}", "-timeout=10", "-rss_limit_mb=4096", "-max_len=65536",
                 "-print_final_stats=1", f"-artifact_prefix={artifacts}/"]
@@ -80,7 +87,7 @@ def main():
     labels = find_targets(options.targets)
     if not labels:
         sys.exit("tools/dev fuzz: no target is tagged fuzz")
-    bazel("build", "--config=fuzz", "--symlink_prefix=bazel-fuzz-", *labels)
+    build(labels)
     rows = [["target", "seeds", "runs", "per second", "coverage", "result"]]
     rows += [run(label, options.seconds) for label in labels]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
