@@ -4,44 +4,39 @@
 #include <rte_prefetch.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <iterator>
+#include <string>
 
 #include "absl/strings/str_format.h"
+#include "stack/engine/worker_parts.h"
 #include "stack/wire/roce_packet.h"
 
 namespace pollux::engine {
 namespace {
 
-constexpr unsigned kPoolCache = 128;
-// IB specification 16.4: the Q_Key of every GSI queue pair.
-constexpr uint32_t kGsiQkey = 0x80010000;
+using transport::Drop;
+using transport::Endpoint;
+
+constexpr uint32_t kPoolCache = 128;
 
 std::string UniqueName(const char* what, uint32_t index) {
   static std::atomic<uint32_t> count{0};
   return absl::StrFormat("%s%u_%u", what, index, count++);
 }
 
+Drop DropOf(wire::ParseResult result) {
+  static constexpr Drop kDrops[] = {
+      Drop::kTruncated,  // kOk and kNotRoce, never asked for
+      Drop::kTruncated,      Drop::kTruncated,     Drop::kBadIpHeader,   Drop::kBadUdpLength,
+      Drop::kBadUdpChecksum, Drop::kBadBthVersion, Drop::kUnknownOpcode, Drop::kBadPad,
+  };
+  static_assert(std::size(kDrops) == static_cast<size_t>(wire::ParseResult::kBadPad) + 1);
+  return kDrops[static_cast<size_t>(result)];
+}
+
 }  // namespace
-
-// A place for one queue pair. While its number is in time-wait, `endpoint` is null.
-struct Worker::Slot {
-  Slot(Worker* owner, uint32_t slot_index)
-      : worker(owner), index(slot_index), timer(&Worker::OnSlotTimer, this) {}
-  Worker* worker;
-  uint32_t index;
-  Qpn qpn;
-  Timer timer;
-  bool quarantined = false;
-  bool eventful = false;
-  std::unique_ptr<transport::Endpoint> endpoint;
-};
-
-Worker::Port::Port(net::Interface* interface, transport::Link* link, rte_mempool* pool,
-                   transport::Counters* counters)
-    : interface(interface),
-      link(link),
-      egress(link, pool, counters),
-      timer(&Worker::OnInterfaceTimer, this) {}
 
 Worker::Worker(const WorkerConfig& config)
     : Party(UniqueName("worker", config.index)),
@@ -52,41 +47,56 @@ Worker::Worker(const WorkerConfig& config)
       regions_(config.max_regions, &random_) {}
 
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Create(const WorkerConfig& config) {
-  const uint32_t index_limit = 1u << config.qpn_layout.index_bits;
-  if (config.index >= 1u << config.qpn_layout.worker_bits || config.max_queue_pairs < 2 ||
-      config.max_queue_pairs > index_limit) {
+  const QpnLayout& layout = config.qpn_layout;
+  // With one bit of generation a number at least differs from the one before.
+  if (layout.index_bits < 2 || layout.worker_bits + layout.index_bits > 23) {
     return absl::InvalidArgumentError(absl::StrFormat(
-        "worker %u with %u queue pairs does not fit the queue pair number layout "
-        "(%u workers, 2 to %u queue pairs)",
-        config.index, config.max_queue_pairs, 1u << config.qpn_layout.worker_bits, index_limit));
+        "queue pair numbers of %u worker bits and %u index bits: at least 2 for the index and 23 "
+        "in all are possible",
+        layout.worker_bits, layout.index_bits));
+  }
+  // QPN 0, 1 and 0xFFFFFF have a meaning: none comes about when these indices are left out.
+  const uint32_t first_index = 2;
+  const uint32_t end_index = (1u << layout.index_bits) - 1;
+  if (config.index >= 1u << layout.worker_bits || config.max_queue_pairs == 0 ||
+      config.max_queue_pairs > end_index - first_index) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "worker %u with %u queue pairs: the number layout holds workers 0 to %u with 1 to %u each",
+        config.index, config.max_queue_pairs, (1u << layout.worker_bits) - 1,
+        end_index - first_index));
   }
   std::unique_ptr<Worker> worker(new Worker(config));
-  worker->packet_pool_ = rte_pktmbuf_pool_create(
-      UniqueName("packets", config.index).c_str(), config.packet_buffers, kPoolCache, 0,
-      RTE_PKTMBUF_HEADROOM + config.max_frame_bytes, SOCKET_ID_ANY);
+  worker->packet_pool_ =
+      rte_pktmbuf_pool_create(UniqueName("packets", config.index).c_str(), config.packet_buffers,
+                              std::min(kPoolCache, config.packet_buffers / 4), 0,
+                              RTE_PKTMBUF_HEADROOM + config.max_frame_bytes, SOCKET_ID_ANY);
   if (worker->packet_pool_ == nullptr) {
     return absl::ResourceExhaustedError(absl::StrFormat(
         "worker %u: no memory for %u packet buffers of %u bytes; give DPDK more (-m)", config.index,
         config.packet_buffers, config.max_frame_bytes));
   }
-  worker->slots_.resize(config.max_queue_pairs);
-  // The last is taken first; the order of first use does not matter, reuse is last in, first out
-  // but for the quarantine.
-  for (uint32_t i = config.max_queue_pairs - 1; i > kGsiIndex; --i) {
-    worker->free_slots_.push_back(i);
-  }
+  worker->slots_.resize(first_index + config.max_queue_pairs);
+  for (uint32_t i = first_index; i < worker->slots_.size(); ++i) worker->free_slots_.push_back(i);
+  worker->eventful_.reserve(config.max_queue_pairs + 1);
   return worker;
 }
 
 Worker::~Worker() {
+  destroyed_.clear();
+  gsi_slot_.reset();
   slots_.clear();
   ports_.clear();
   rte_mempool_free(packet_pool_);
 }
 
 void Worker::AddPort(net::Interface* interface, transport::Link* link) {
-  ports_.push_back(std::make_unique<Port>(interface, link, packet_pool_, &counters_));
-  ports_.back()->worker = this;
+  ports_.push_back(std::make_unique<Port>(this, interface, link));
+}
+
+net::Interface& Worker::interface(uint8_t port_num) { return *ports_[port_num - 1]->interface; }
+
+transport::PollContext Worker::poll_context(uint8_t port_num) {
+  return Context(*ports_[port_num - 1]);
 }
 
 transport::PollContext Worker::Context(Port& port) {
@@ -97,17 +107,22 @@ transport::PollContext Worker::Context(Port& port) {
           .resolver = port.interface};
 }
 
+// A queue pair has no port before it is in INIT; nothing is sent for it then.
+Worker::Port& Worker::PortOf(const verbs::QueuePair& qp) {
+  const size_t port_num = qp.attr.port_num;
+  return *ports_[port_num >= 1 && port_num <= ports_.size() ? port_num - 1 : 0];
+}
+
 bool Worker::Poll(uint64_t now_ns) {
   now_ns_ = std::max(now_ns_, now_ns);
   bool worked = false;
   for (auto& port : ports_) worked |= Receive(*port);
   worked |= wheel_.Advance(now_ns_) > 0;
   worked |= RunMailbox() > 0;
-  // By index: a poller may add and remove pollers.
-  for (size_t i = 0; i < pollers_.size(); ++i) worked |= pollers_[i]->Poll(now_ns_);
-  DeliverEvents();
+  worked |= RunPollers();
   worked |= Transmit();
   DeliverEvents();
+  destroyed_.clear();
   for (auto& port : ports_) {
     ArmInterface(*port);
     port->egress.Flush(now_ns_);
@@ -116,324 +131,168 @@ bool Worker::Poll(uint64_t now_ns) {
 }
 
 bool Worker::Receive(Port& port) {
-  rte_mbuf* frames[kBurst];
-  const uint16_t count = port.link->Receive(frames, kBurst, now_ns_);
+  std::array<rte_mbuf*, kBurst> frames;
+  const uint16_t count = port.link->Receive(frames.data(), kBurst, now_ns_);
+  if (count == 0) return false;
+  // The headers of the whole burst come in while its first frames are worked on.
+  for (uint16_t i = 0; i < count; ++i) rte_prefetch0(rte_pktmbuf_mtod(frames[i], void*));
   counters_.rcvd_pkts += count;
+  transport::PollContext context = Context(port);
+  unsigned done = 0;
   for (uint16_t i = 0; i < count; ++i) {
-    if (i + 1 < count) rte_prefetch0(rte_pktmbuf_mtod(frames[i + 1], void*));
-    OnFrame(port, frames[i]);
+    counters_.rcvd_bytes += frames[i]->pkt_len;
+    if (Dispatch(port, frames[i], context)) frames[done++] = frames[i];
   }
-  return count > 0;
+  if (done > 0) rte_pktmbuf_free_bulk(frames.data(), done);
+  return true;
 }
 
-void Worker::OnFrame(Port& port, rte_mbuf* frame) {
-  counters_.rcvd_bytes += frame->pkt_len;
+// True when the frame is done with, false when the interface has taken it over.
+bool Worker::Dispatch(Port& port, rte_mbuf* frame, transport::PollContext& context) {
   if (frame->nb_segs != 1) [[unlikely]] {
-    counters_.Count(transport::Drop::kScattered);
-    rte_pktmbuf_free(frame);
-    return;
+    counters_.Count(Drop::kScattered);
+    return true;
   }
   const uint8_t* bytes = rte_pktmbuf_mtod(frame, const uint8_t*);
-  transport::PollContext context = Context(port);
   wire::RocePacket packet;
   const wire::ParseResult result = wire::ParseRocePacket(bytes, frame->data_len, &packet);
   if (result == wire::ParseResult::kNotRoce) {
     port.interface->OnFrame(frame, context);
-    return;
+    return false;
   }
   if (result != wire::ParseResult::kOk) {
-    CountParse(result);
+    counters_.Count(DropOf(result));
   } else if (!port.interface->IsOurs(bytes, packet.destination())) {
-    counters_.Count(transport::Drop::kNotForUs);
+    counters_.Count(Drop::kNotForUs);
   } else if (Slot* slot = FindSlot(packet.bth.dest_qpn)) {
     slot->endpoint->OnPacket(packet, context);
-    Touch(*slot);
+    AfterCall(*slot);
   }
-  rte_pktmbuf_free(frame);
-}
-
-void Worker::CountParse(wire::ParseResult result) {
-  using transport::Drop;
-  static constexpr Drop kDrops[] = {
-      Drop::kTruncated,  // kOk, never asked for
-      Drop::kTruncated,  // kNotRoce, likewise
-      Drop::kTruncated,     Drop::kBadIpHeader,   Drop::kBadUdpLength, Drop::kBadUdpChecksum,
-      Drop::kBadBthVersion, Drop::kUnknownOpcode, Drop::kBadPad,
-  };
-  static_assert(std::size(kDrops) == static_cast<size_t>(wire::ParseResult::kBadPad) + 1);
-  counters_.Count(kDrops[static_cast<size_t>(result)]);
+  return true;
 }
 
 // The slot that answers to `qpn`; null, and counted, when there is none.
 Worker::Slot* Worker::FindSlot(Qpn qpn) {
   const QpnLayout& layout = config_.qpn_layout;
-  const bool gsi = qpn == kGsiQpn;
-  if (!gsi && layout.worker(qpn) != config_.index) {
-    counters_.Count(transport::Drop::kUnknownQpn);
-    return nullptr;
+  Slot* slot = nullptr;
+  if (qpn == kGsiQpn) {
+    slot = gsi_slot_.get();
+  } else if (layout.worker(qpn) == config_.index) {
+    const uint32_t index = layout.index(qpn);
+    if (index < slots_.size()) slot = slots_[index].get();
   }
-  const uint32_t index = gsi ? kGsiIndex : layout.index(qpn);
-  Slot* slot = index < slots_.size() ? slots_[index].get() : nullptr;
+  // Of another worker, or nobody's.
   if (slot == nullptr || slot->endpoint == nullptr) {
-    counters_.Count(transport::Drop::kUnknownQpn);
+    counters_.Count(Drop::kUnknownQpn);
     return nullptr;
   }
   if (slot->qpn != qpn) {
-    counters_.Count(transport::Drop::kStaleQpn);
+    counters_.Count(Drop::kStaleQpn);
     return nullptr;
   }
   return slot;
 }
 
-// After each call into an endpoint: its deadline may have moved, it may have raised events. A timer
-// that would fire too early is left alone and re-armed when it fires.
-void Worker::Touch(Slot& slot) {
+Worker::Slot& Worker::SlotOf(const verbs::QueuePair& qp) {
+  return qp.qpn() == kGsiQpn ? *gsi_slot_ : *slots_[config_.qpn_layout.index(qp.qpn())];
+}
+
+// To follow each call into an endpoint: its deadline may have moved, it may have raised events.
+void Worker::AfterCall(Slot& slot) {
   const uint64_t deadline = slot.endpoint->deadline_ns();
-  if (deadline != transport::Endpoint::kNever &&
+  if (deadline != Endpoint::kNever &&
       (!slot.timer.armed() || slot.timer.deadline_ns() > deadline)) {
     wheel_.Arm(slot.timer, deadline);
   }
   if (slot.endpoint->qp.has_events() && !slot.eventful) {
     slot.eventful = true;
-    eventful_.push_back(slot.qpn);
+    eventful_.push_back(&slot);
   }
 }
 
-void Worker::OnSlotTimer(void* context, uint64_t now_ns) {
+void Worker::OnSlotTimer(void* context, uint64_t) {
   Slot& slot = *static_cast<Slot*>(context);
   Worker& worker = *slot.worker;
-  if (slot.quarantined) {
-    slot.quarantined = false;
+  if (slot.endpoint == nullptr) {  // the quarantine is over
     worker.free_slots_.push_back(slot.index);
     return;
   }
-  worker.now_ns_ = std::max(worker.now_ns_, now_ns);
-  transport::PollContext poll = worker.Context(*worker.ports_[0]);
-  slot.endpoint->OnDeadline(poll);
-  worker.Touch(slot);
+  if (slot.endpoint->deadline_ns() <= worker.now_ns_) {
+    transport::PollContext poll = worker.Context(worker.PortOf(slot.endpoint->qp));
+    slot.endpoint->OnDeadline(poll);
+  }
+  worker.AfterCall(slot);
 }
 
 void Worker::OnInterfaceTimer(void* context, uint64_t) {
   Port& port = *static_cast<Port*>(context);
+  if (port.interface->deadline_ns() > port.worker->now_ns_) return;
   transport::PollContext poll = port.worker->Context(port);
   port.interface->OnDeadline(poll);
 }
 
 void Worker::ArmInterface(Port& port) {
   const uint64_t deadline = port.interface->deadline_ns();
-  if (deadline != transport::Endpoint::kNever &&
+  if (deadline != Endpoint::kNever &&
       (!port.timer.armed() || port.timer.deadline_ns() > deadline)) {
     wheel_.Arm(port.timer, deadline);
   }
 }
 
-bool Worker::Transmit() {
-  if (active_.empty()) return false;
-  Port& port = *ports_[0];
-  transport::PollContext context = Context(port);
-  verbs::QueuePair* first_again = nullptr;
-  while (port.egress.room() > 0) {
-    verbs::QueuePair* qp = active_.Pop();
-    if (qp == nullptr) break;
-    if (qp == first_again) {  // everyone has had a turn in this poll
-      active_.Push(qp);
-      break;
-    }
-    transport::Endpoint* endpoint = transport::Endpoint::Of(qp);
-    const bool more = endpoint->Transmit(context, kTransmitBudget);
-    if (more) {
-      active_.Push(qp);
-      if (first_again == nullptr) first_again = qp;
-    }
-    Touch(*slots_[qp->qpn() == kGsiQpn ? kGsiIndex : config_.qpn_layout.index(qp->qpn())]);
-  }
-  return true;
+void Worker::AddPoller(Poller* poller) { pollers_.push_back(poller); }
+
+void Worker::RemovePoller(Poller* poller) {
+  std::replace(pollers_.begin(), pollers_.end(), poller, static_cast<Poller*>(nullptr));
 }
 
+// By index: pollers add and remove pollers.
+bool Worker::RunPollers() {
+  bool worked = false;
+  bool removed = false;
+  for (size_t i = 0; i < pollers_.size(); ++i) {
+    if (pollers_[i] != nullptr) worked |= pollers_[i]->Poll(now_ns_);
+    removed |= pollers_[i] == nullptr;
+  }
+  if (removed) [[unlikely]]
+    std::erase(pollers_, nullptr);
+  return worked;
+}
+
+bool Worker::Transmit() {
+  bool worked = false;
+  for (int turn = 0; turn < kTransmitTurns && !active_.empty(); ++turn) {
+    Port& port = PortOf(*active_.front());
+    if (port.egress.room() == 0) port.egress.Flush(now_ns_);
+    if (port.egress.room() == 0) {
+      if (ports_.size() == 1) break;
+      active_.Push(active_.Pop());
+      continue;
+    }
+    const uint64_t sent = counters_.sent_pkts;
+    const uint16_t room = port.egress.room();
+    verbs::QueuePair* qp = active_.Pop();
+    transport::PollContext context = Context(port);
+    const bool more = Endpoint::Of(qp)->Transmit(context, kTransmitBudget);
+    if (more) active_.Push(qp);
+    AfterCall(SlotOf(*qp));
+    // One that could not send although it has more waits for buffers: that is idling.
+    worked |= !more || sent != counters_.sent_pkts || room != port.egress.room();
+  }
+  return worked;
+}
+
+// Handlers may do anything, raise events and destroy their own queue pair too. What they raise
+// waits for the next poll.
 void Worker::DeliverEvents() {
   if (eventful_.empty()) [[likely]]
     return;
-  std::vector<Qpn> due;
-  due.swap(eventful_);
-  for (Qpn qpn : due) {
-    const uint32_t index = qpn == kGsiQpn ? kGsiIndex : config_.qpn_layout.index(qpn);
-    Slot* slot = slots_[index].get();
-    if (slot == nullptr || slot->endpoint == nullptr || slot->qpn != qpn) continue;
-    slot->eventful = false;
-    slot->endpoint->qp.DeliverEvents();
+  const size_t count = eventful_.size();
+  for (size_t i = 0; i < count; ++i) {
+    Slot& slot = *eventful_[i];
+    slot.eventful = false;
+    if (slot.endpoint != nullptr) slot.endpoint->qp.DeliverEvents();
   }
-}
-
-void Worker::AddPoller(Poller* poller) { pollers_.push_back(poller); }
-
-void Worker::RemovePoller(Poller* poller) { std::erase(pollers_, poller); }
-
-absl::StatusOr<memory::ProtectionDomain*> Worker::AllocPd() {
-  auto pd = std::make_unique<memory::ProtectionDomain>();
-  pd->regions = &regions_;
-  pd->handle = next_pd_handle_++;
-  memory::ProtectionDomain* raw = pd.get();
-  pds_.emplace(raw, std::move(pd));
-  return raw;
-}
-
-absl::Status Worker::DeallocPd(memory::ProtectionDomain* pd) {
-  if (pd->use_count != 0) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "protection domain %u still has %u users (regions, queue pairs, address handles)",
-        pd->handle, pd->use_count));
-  }
-  pds_.erase(pd);
-  return absl::OkStatus();
-}
-
-absl::StatusOr<memory::MemoryRegion> Worker::RegMr(memory::ProtectionDomain* pd, void* address,
-                                                   uint64_t length, int access) {
-  return regions_.Register(pd, address, length, access);
-}
-
-absl::Status Worker::DeregMr(const memory::MemoryRegion& region) {
-  return regions_.Deregister(region.key);
-}
-
-absl::StatusOr<verbs::CompletionQueue*> Worker::CreateCq(uint32_t entries) {
-  if (entries == 0 || entries > verbs::CompletionQueue::kMaxEntries) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("completion queue of %u entries asked for; 1 to %u are allowed", entries,
-                        verbs::CompletionQueue::kMaxEntries));
-  }
-  auto cq = std::make_unique<verbs::CompletionQueue>(entries);
-  verbs::CompletionQueue* raw = cq.get();
-  cqs_.emplace(raw, std::move(cq));
-  return raw;
-}
-
-absl::Status Worker::DestroyCq(verbs::CompletionQueue* cq) {
-  if (cq->use_count != 0) {
-    return absl::FailedPreconditionError(
-        absl::StrFormat("completion queue still serves %u queue pairs", cq->use_count));
-  }
-  cqs_.erase(cq);
-  return absl::OkStatus();
-}
-
-absl::StatusOr<verbs::AddressHandle*> Worker::CreateAh(memory::ProtectionDomain* pd,
-                                                       const ibv_ah_attr& attr) {
-  transport::PollContext context = Context(*ports_[0]);
-  absl::StatusOr<verbs::AddressHandle> made = interface().MakeAddressHandle(attr, context);
-  if (!made.ok()) return made.status();
-  auto ah = std::make_unique<verbs::AddressHandle>(*made);
-  ah->pd = reinterpret_cast<ibv_pd*>(pd);
-  ++pd->use_count;
-  verbs::AddressHandle* raw = ah.get();
-  ahs_.emplace(raw, std::move(ah));
-  return raw;
-}
-
-absl::Status Worker::DestroyAh(verbs::AddressHandle* ah) {
-  --reinterpret_cast<memory::ProtectionDomain*>(ah->pd)->use_count;
-  ahs_.erase(ah);
-  return absl::OkStatus();
-}
-
-absl::StatusOr<verbs::QueuePair*> Worker::Place(uint32_t index, Qpn qpn,
-                                                verbs::QueuePairInitAttr init) {
-  if (init.pd == nullptr || init.send_cq == nullptr || init.recv_cq == nullptr) {
-    return absl::InvalidArgumentError(
-        "queue pair: a protection domain and both completion queues are needed");
-  }
-  if (init.cap.max_send_wr > verbs::kMaxWorkRequests ||
-      init.cap.max_recv_wr > verbs::kMaxWorkRequests || init.cap.max_send_sge > verbs::kMaxSge ||
-      init.cap.max_recv_sge > verbs::kMaxSge || init.cap.max_inline_data > verbs::kMaxInline) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("queue pair: at most %u work requests, %u elements, %u inline bytes",  //
-                        verbs::kMaxWorkRequests, verbs::kMaxSge, verbs::kMaxInline));
-  }
-  ++init.pd->use_count;
-  ++init.send_cq->use_count;
-  ++init.recv_cq->use_count;
-  if (slots_[index] == nullptr) slots_[index] = std::make_unique<Slot>(this, index);
-  Slot& slot = *slots_[index];
-  slot.qpn = qpn;
-  slot.eventful = false;
-  slot.endpoint = std::make_unique<transport::Endpoint>(qpn, std::move(init), &active_);
-  return &slot.endpoint->qp;
-}
-
-absl::StatusOr<verbs::QueuePair*> Worker::CreateQp(verbs::QueuePairInitAttr init) {
-  if (init.type != IBV_QPT_RC && init.type != IBV_QPT_UD) {
-    return absl::InvalidArgumentError("queue pair: only RC and UD are supported");
-  }
-  if (free_slots_.empty()) {
-    return absl::ResourceExhaustedError(
-        absl::StrFormat("queue pair: all %u of worker %u are in use or in time-wait",
-                        config_.max_queue_pairs - 1, config_.index));
-  }
-  const uint32_t index = free_slots_.back();
-  Qpn qpn;
-  do {
-    qpn = config_.qpn_layout.Make(config_.index, random_.Next32(), index);
-  } while (qpn == kMulticastQpn || (slots_[index] != nullptr && slots_[index]->qpn == qpn));
-  absl::StatusOr<verbs::QueuePair*> qp = Place(index, qpn, std::move(init));
-  if (qp.ok()) free_slots_.pop_back();
-  return qp;
-}
-
-absl::StatusOr<verbs::QueuePair*> Worker::CreateGsiQp(verbs::QueuePairInitAttr init) {
-  if (slots_[kGsiIndex] != nullptr && slots_[kGsiIndex]->endpoint != nullptr) {
-    return absl::AlreadyExistsError("queue pair 1 exists already on this worker");
-  }
-  init.type = IBV_QPT_UD;
-  absl::StatusOr<verbs::QueuePair*> qp = Place(kGsiIndex, kGsiQpn, std::move(init));
-  if (!qp.ok()) return qp;
-  ibv_qp_attr attr{};
-  attr.port_num = 1;
-  attr.qkey = kGsiQkey;
-  attr.sq_psn = random_.Next32() & Psn::kMask;
-  const struct {
-    ibv_qp_state state;
-    int mask;
-  } kSteps[] = {{IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY},
-                {IBV_QPS_RTR, 0},
-                {IBV_QPS_RTS, IBV_QP_SQ_PSN}};
-  for (const auto& step : kSteps) {
-    attr.qp_state = step.state;
-    if (absl::Status status = ModifyQp(*qp, attr, step.mask | IBV_QP_STATE); !status.ok()) {
-      return status;
-    }
-  }
-  return qp;
-}
-
-absl::Status Worker::ModifyQp(verbs::QueuePair* qp, const ibv_qp_attr& attr, int mask) {
-  transport::PollContext context = Context(*ports_[0]);
-  if ((mask & IBV_QP_AV) != 0) {
-    absl::StatusOr<verbs::AddressHandle> path =
-        interface().MakeAddressHandle(attr.ah_attr, context);
-    if (!path.ok()) return path.status();
-    qp->path = *path;
-  }
-  const absl::Status status = transport::Endpoint::Of(qp)->Modify(attr, mask, context);
-  Touch(*slots_[qp->qpn() == kGsiQpn ? kGsiIndex : config_.qpn_layout.index(qp->qpn())]);
-  return status;
-}
-
-absl::Status Worker::DestroyQp(verbs::QueuePair* qp, uint64_t time_wait_ns) {
-  const bool gsi = qp->qpn() == kGsiQpn;
-  Slot& slot = *slots_[gsi ? kGsiIndex : config_.qpn_layout.index(qp->qpn())];
-  --qp->init().pd->use_count;
-  --qp->init().send_cq->use_count;
-  --qp->init().recv_cq->use_count;
-  slot.timer.Cancel();
-  slot.endpoint.reset();
-  if (gsi) return absl::OkStatus();
-  if (time_wait_ns == 0) {
-    free_slots_.push_back(slot.index);
-  } else {
-    slot.quarantined = true;
-    wheel_.Arm(slot.timer, now_ns_ + time_wait_ns);
-  }
-  return absl::OkStatus();
+  eventful_.erase(eventful_.begin(), eventful_.begin() + static_cast<ptrdiff_t>(count));
 }
 
 }  // namespace pollux::engine

@@ -6,6 +6,7 @@
 #include <infiniband/verbs.h>
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -36,8 +37,11 @@ class Poller {
 struct WorkerConfig {
   uint32_t index = 0;  // its worker bits
   QpnLayout qpn_layout;
-  uint32_t max_queue_pairs = 16384;
+  // Numbers whose index is 0, 1 or all ones are not given out: a layout holds three fewer.
+  uint32_t max_queue_pairs = 16381;
   uint32_t max_regions = 65536;
+  // Of each: protection domains, completion queues, address handles.
+  uint32_t max_objects = 65536;
   uint32_t packet_buffers = 2047;   // small pools stay in cache; see README
   uint16_t max_frame_bytes = 4352;  // path MTU 4096 and the longest headers
   Random::Seed seed{};
@@ -48,13 +52,15 @@ struct WorkerConfig {
 // Party::Call. EAL must be initialised (eal.h).
 class Worker : public Party {
  public:
-  // ResourceExhausted when the packet pool or the mailbox cannot be had.
+  // ResourceExhausted when the packet pool cannot be had; InvalidArgument when the queue pair
+  // number layout does not hold what is asked for.
   static absl::StatusOr<std::unique_ptr<Worker>> Create(const WorkerConfig& config);
   ~Worker() override;
 
   // Gives it a port before the first poll; the first is port 1 of verbs. `interface` (net/) holds
   // MAC, addresses, neighbours of the port and frames everything that is not RoCE; `link` is this
-  // worker's queue of it. Neither is owned; both outlive the worker.
+  // worker's queue of it. Neither is owned; both outlive the last Poll(), and give back what they
+  // hold of packet_pool() before the worker is destroyed.
   void AddPort(net::Interface* interface, transport::Link* link);
 
   // One turn of the loop: receive a burst, dispatch, timers, mailbox, pollers, transmit, flush.
@@ -69,13 +75,16 @@ class Worker : public Party {
   Random& random() { return random_; }
   uint64_t now_ns() const { return now_ns_; }  // as given to the current or last Poll()
   uint32_t index() const { return config_.index; }
-  net::Interface& interface(uint8_t port_num = 1) { return *ports_[port_num - 1]->interface; }
+  net::Interface& interface(uint8_t port_num = 1);
   const transport::Counters& counters() const { return counters_; }
   rte_mempool* packet_pool() { return packet_pool_; }
+  // Of the port, for calls into its interface.
+  transport::PollContext poll_context(uint8_t port_num = 1);
 
   // Objects, as rdma-core has them. Pointers stay valid until destroyed. Destroying what is in use
   // fails with FailedPrecondition (EBUSY); counts at their limit with ResourceExhausted (ENOMEM);
-  // bad attributes with InvalidArgument (EINVAL).
+  // bad attributes, and objects of another worker, with InvalidArgument (EINVAL). Any of it may be
+  // called from pollers, events and mailbox messages.
   absl::StatusOr<memory::ProtectionDomain*> AllocPd();
   absl::Status DeallocPd(memory::ProtectionDomain* pd);
   // A local table write; no heap.
@@ -86,47 +95,47 @@ class Worker : public Party {
   absl::StatusOr<verbs::CompletionQueue*> CreateCq(uint32_t entries);
   absl::Status DestroyCq(verbs::CompletionQueue* cq);
   // An address handle for `attr` (grh.dgid, grh.sgid_index, hop_limit, traffic_class, flow_label);
-  // the next hop is resolved in the background, packets wait for it in a bounded queue.
+  // the next hop is resolved in the background, packets wait for it in a bounded queue. Port 0 in
+  // the attributes stands for port 1. Not to be destroyed while a send that names it is posted.
   absl::StatusOr<verbs::AddressHandle*> CreateAh(memory::ProtectionDomain* pd,
                                                  const ibv_ah_attr& attr);
   absl::Status DestroyAh(verbs::AddressHandle* ah);
   absl::StatusOr<verbs::QueuePair*> CreateQp(verbs::QueuePairInitAttr init);
   // Queue pair 1 (IBV_QPT_UD with the well-known Q_Key) of this worker's port; one a device.
   absl::StatusOr<verbs::QueuePair*> CreateGsiQp(verbs::QueuePairInitAttr init);
-  // With IBV_QP_AV, attr.ah_attr is resolved as in CreateAh().
+  // With IBV_QP_AV, attr.ah_attr is resolved as in CreateAh(). On an error nothing has changed.
   absl::Status ModifyQp(verbs::QueuePair* qp, const ibv_qp_attr& attr, int mask);
   // Nothing of it completes or is answered any more; its number is not given out again for
   // `time_wait_ns` (0: at once, under another generation).
   absl::Status DestroyQp(verbs::QueuePair* qp, uint64_t time_wait_ns = 0);
 
  private:
-  struct Port {
-    Port(net::Interface* interface, transport::Link* link, rte_mempool* pool,
-         transport::Counters* counters);
-    net::Interface* interface;
-    transport::Link* link;
-    transport::Egress egress;
-    Timer timer;  // of the interface
-    Worker* worker = nullptr;
-  };
-  struct Slot;  // a queue pair number's place: its endpoint and its timer, or its quarantine
+  struct Port;
+  struct Handle;  // an address handle and its port
+  struct Slot;    // a queue pair number's place: its endpoint and its timer, or its quarantine
 
-  static constexpr uint16_t kBurst = 32;      // frames received at once
+  static constexpr uint16_t kBurst = 32;      // frames received from a port at once
   static constexpr int kTransmitBudget = 32;  // packets a queue pair may send in its turn
-  static constexpr uint32_t kGsiIndex = 0;    // slot of QP 1; no other number has index 0
+  static constexpr int kTransmitTurns = 8;    // turns in a poll, so that reception is not starved
 
   explicit Worker(const WorkerConfig& config);
 
   transport::PollContext Context(Port& port);
+  Port& PortOf(const verbs::QueuePair& qp);
+  absl::StatusOr<Port*> FindPort(uint8_t port_num);
   bool Receive(Port& port);
-  void OnFrame(Port& port, rte_mbuf* frame);
-  void CountParse(wire::ParseResult result);
+  bool Dispatch(Port& port, rte_mbuf* frame, transport::PollContext& context);
   Slot* FindSlot(Qpn qpn);
+  Slot& SlotOf(const verbs::QueuePair& qp);
+  bool RunPollers();
   bool Transmit();
   void DeliverEvents();
-  void Touch(Slot& slot);
+  void AfterCall(Slot& slot);
   void ArmInterface(Port& port);
-  absl::StatusOr<verbs::QueuePair*> Place(uint32_t index, Qpn qpn, verbs::QueuePairInitAttr init);
+  void ReleasePath(Slot& slot);
+  bool IsOurs(const memory::ProtectionDomain* pd) const;
+  absl::Status CheckInit(const verbs::QueuePairInitAttr& init) const;
+  verbs::QueuePair* Place(Slot& slot, Qpn qpn, verbs::QueuePairInitAttr init);
   static void OnSlotTimer(void* slot, uint64_t now_ns);
   static void OnInterfaceTimer(void* port, uint64_t now_ns);
 
@@ -139,16 +148,19 @@ class Worker : public Party {
   std::vector<std::unique_ptr<Port>> ports_;
   memory::RegionTable regions_;
   verbs::ActiveList active_;
-  std::vector<Poller*> pollers_;
+  std::vector<Poller*> pollers_;  // null: removed, to be erased after the round
   std::vector<std::unique_ptr<Slot>> slots_;
-  std::vector<uint32_t> free_slots_;
+  std::unique_ptr<Slot> gsi_slot_;
+  std::deque<uint32_t> free_slots_;  // longest unused first
+  // Slots with events to deliver, each once: room for all is taken at the start.
+  std::vector<Slot*> eventful_;
+  // Endpoints of destroyed queue pairs, kept until the poll ends: their own event handler may be
+  // what destroyed them.
+  std::vector<std::unique_ptr<transport::Endpoint>> destroyed_;
   uint32_t next_pd_handle_ = 1;
-  // Objects, owned here.
   absl::flat_hash_map<memory::ProtectionDomain*, std::unique_ptr<memory::ProtectionDomain>> pds_;
   absl::flat_hash_map<verbs::CompletionQueue*, std::unique_ptr<verbs::CompletionQueue>> cqs_;
-  absl::flat_hash_map<verbs::AddressHandle*, std::unique_ptr<verbs::AddressHandle>> ahs_;
-  // Queue pairs with events to deliver, by number: they may be destroyed before their turn.
-  std::vector<Qpn> eventful_;
+  absl::flat_hash_map<verbs::AddressHandle*, Handle> ahs_;
 };
 
 }  // namespace pollux::engine

@@ -28,6 +28,7 @@ class QueuePair;
 class ActiveList {
  public:
   bool empty() const { return head_ == nullptr; }
+  const QueuePair* front() const { return head_; }  // null when empty
   // Appends unless it is in the list already.
   void Push(QueuePair* qp);
   // Null when empty.

@@ -1,0 +1,48 @@
+// What a worker is made of. For worker.cc and worker_objects.cc alone.
+#ifndef POLLUX_STACK_ENGINE_WORKER_PARTS_H_
+#define POLLUX_STACK_ENGINE_WORKER_PARTS_H_
+
+#include <memory>
+
+#include "stack/engine/worker.h"
+
+namespace pollux::engine {
+
+struct Worker::Port {
+  Port(Worker* owner, net::Interface* its_interface, transport::Link* its_link)
+      : worker(owner),
+        interface(its_interface),
+        link(its_link),
+        egress(its_link, owner->packet_pool_, &owner->counters_),
+        timer(&Worker::OnInterfaceTimer, this) {}
+
+  Worker* worker;
+  net::Interface* interface;
+  transport::Link* link;
+  transport::Egress egress;
+  Timer timer;  // of the interface
+};
+
+struct Worker::Handle {
+  std::unique_ptr<verbs::AddressHandle> handle;
+  Port* port;
+};
+
+// Without an endpoint it is free, or in quarantine while its timer is armed.
+struct Worker::Slot {
+  Slot(Worker* owner, uint32_t slot_index)
+      : worker(owner), index(slot_index), timer(&Worker::OnSlotTimer, this) {}
+
+  Worker* worker;
+  uint32_t index;
+  Qpn qpn;  // the present one, or the last
+  // Fires at the endpoint's deadline or before it: it is not moved when the deadline becomes later.
+  Timer timer;
+  bool eventful = false;      // stands in eventful_
+  Port* path_port = nullptr;  // whose neighbour the queue pair's path refers to; null: no path
+  std::unique_ptr<transport::Endpoint> endpoint;
+};
+
+}  // namespace pollux::engine
+
+#endif  // POLLUX_STACK_ENGINE_WORKER_PARTS_H_

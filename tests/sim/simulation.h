@@ -1,0 +1,89 @@
+// Nodes on a simulated network in virtual time: the object code of production, run by one thread;
+// only link, clock and random numbers differ, and those come from one seed.
+#ifndef POLLUX_TESTS_SIM_SIMULATION_H_
+#define POLLUX_TESTS_SIM_SIMULATION_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "stack/base/random.h"
+#include "stack/base/types.h"
+#include "stack/engine/worker.h"
+#include "stack/net/interface.h"
+#include "tests/sim/fabric.h"
+
+namespace pollux::sim {
+
+struct NodeOptions {
+  uint16_t mtu = 4300;  // path MTU 4096
+  uint32_t packet_buffers = 2047;
+  uint32_t max_queue_pairs = 1024;
+  uint32_t max_regions = 4096;
+};
+
+// A host: one worker, one interface, one port. Addresses are 198.51.100.1 and on, in the order of
+// making.
+class Node {
+ public:
+  ~Node();
+  engine::Worker& worker() { return *worker_; }
+  net::Interface& interface() { return *interface_; }
+  FabricPort& port() { return *port_; }
+  uint32_t address() const { return interface_->config().address; }  // IPv4, host order
+  Gid gid() const { return Gid::FromIpv4(address()); }
+
+ private:
+  friend class Simulation;
+  Node() = default;
+  FabricPort* port_ = nullptr;
+  std::unique_ptr<engine::Worker> worker_;
+  // Before the worker: it may hold frames of its pool.
+  std::unique_ptr<net::Interface> interface_;
+};
+
+class Simulation {
+ public:
+  static constexpr uint64_t kStartNs = 1'000'000'000;
+  static constexpr uint64_t kSecond = 1'000'000'000;
+
+  // EAL must be initialised. Everything that happens depends on `seed`, the conditions and what the
+  // test does.
+  Simulation(uint64_t seed, const Conditions& conditions);
+  ~Simulation();
+
+  // Lives as long as the simulation.
+  Node& AddNode(const NodeOptions& options = {});
+
+  uint64_t now_ns() const { return now_ns_; }
+  Fabric& fabric() { return fabric_; }
+  // For what the test itself draws.
+  Random& random() { return random_; }
+
+  // Polls all workers, and lets time jump from event to event, until `done()` holds (asked after
+  // each round of polls) or `deadline_ns` has come or nothing is left to happen. Returns whether
+  // `done()` held.
+  bool RunUntil(absl::FunctionRef<bool()> done, uint64_t deadline_ns);
+  // For `duration_ns` of virtual time.
+  void RunFor(uint64_t duration_ns);
+
+  // What has not come home, in words: buffers of pools that nobody gave back though nothing is on
+  // its way (which is freed first). Empty when all is well. Nothing can be run afterwards.
+  std::string Leaks();
+
+ private:
+  static constexpr int kMaxRounds = 10'000;  // of polls at one moment; then time passes anyway
+
+  bool PollOnce();
+
+  Random random_;
+  Fabric fabric_;
+  uint64_t now_ns_ = kStartNs;
+  std::vector<std::unique_ptr<Node>> nodes_;
+};
+
+}  // namespace pollux::sim
+
+#endif  // POLLUX_TESTS_SIM_SIMULATION_H_
