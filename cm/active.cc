@@ -104,7 +104,7 @@ void ManagerImpl::Handle(const Origin& origin, const Rep& rep) {
     Reject(origin, rep.remote_comm_id, rep.local_comm_id, AboutMessage::kRep,
            RejectReason::kStaleConnection);
     EnterClosed(*connection);
-    OnStale(*old);
+    OnStale(origin, *old);
     return Deliver(*connection, RDMA_CM_EVENT_CONNECT_ERROR, -ESTALE);
   }
 

@@ -15,6 +15,9 @@ TEST_F(ManagerTest, ForgetfulPeerIsStale) {
   Req again = LastSent<Req>();
   again.local_comm_id ^= 1;  // same CA, same queue pair, another connection
   server.on_event = nullptr;
+  Inject(server, Gid::FromIpv4(0xC0000209), again);  // not the peer: the connection stays
+  EXPECT_EQ(server.drop(MadDrop::kWrongPeer), 1u);
+  EXPECT_EQ(world.CountSent(Attribute::kDreq), 0);
   Inject(server, client.address, again);
   EXPECT_EQ(LastSent<Rej>().reason, 10);
   EXPECT_EQ(LastSent<Dreq>().remote_qpn, client.qp().qpn().value);

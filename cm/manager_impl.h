@@ -110,7 +110,8 @@ class ManagerImpl final : public Manager, private Environment::Client {
   // still in `expected`.
   void MoveQpToRts(Connection& connection, State expected,
                    void (ManagerImpl::*done)(Connection&, absl::Status));
-  void OnStale(Connection& old);  // the peer has forgotten this connection
+  // The peer has forgotten this connection, or so someone says who claims to be it.
+  void OnStale(const Origin& origin, Connection& old);
   Connection* FindRejected(const Origin& origin, const Rej& rej);  // as FindFor()
 
   // active.cc

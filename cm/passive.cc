@@ -21,7 +21,7 @@ void ManagerImpl::Handle(const Origin& origin, const Req& req) {
   };
   if (Connection* old = table_.FindByPeerQpn(req.local_ca_guid, req.local_qpn)) {
     reject(RejectReason::kStaleConnection);
-    return OnStale(*old);
+    return OnStale(origin, *old);
   }
   if (const auto reason = ReasonToReject(origin, req)) return reject(*reason);
   Connection* listener = table_.FindListener(req.service_id);

@@ -31,7 +31,8 @@ void ManagerImpl::StartDisconnect(Connection& connection) {
   SendOutstanding(connection);
 }
 
-void ManagerImpl::OnStale(Connection& old) {
+void ManagerImpl::OnStale(const Origin& origin, Connection& old) {
+  if (old.peer().address != origin.from) return CountDrop(MadDrop::kWrongPeer);
   if (old.state == State::kEstablished) StartDisconnect(old);
 }
 
