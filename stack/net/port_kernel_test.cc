@@ -1,0 +1,210 @@
+// Ports joined to the kernel of this machine: a packet socket on a veth, and a tap. Runs in a
+// network namespace of its own (tag block-network).
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "stack/net/eal_for_test.h"
+#include "stack/net/impairment.h"
+#include "stack/net/interface.h"
+#include "stack/net/port.h"
+
+namespace pollux::net {
+namespace {
+
+constexpr uint32_t kOurs = 10u << 24 | 9 << 16 | 2;    // 10.9.0.2
+constexpr uint32_t kKernel = 10u << 24 | 9 << 16 | 1;  // 10.9.0.1
+
+bool Shell(const std::string& command) { return std::system((command + " >&2").c_str()) == 0; }
+
+uint64_t NowNs() {
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                   std::chrono::steady_clock::now().time_since_epoch())
+                                   .count());
+}
+
+// The part of a worker that an interface needs.
+class Host {
+ public:
+  Host(transport::Link* link, const Port& port)
+      : link_(link),
+        egress_(link, PoolForTest(), &counters),
+        interface({.mac = port.mac(),
+                   .address = kOurs,
+                   .prefix_length = 24,
+                   .gateway = std::nullopt,
+                   .mtu = port.mtu()}) {}
+
+  transport::PollContext Context() {
+    return {.now_ns = NowNs(),
+            .egress = egress_,
+            .counters = counters,
+            .random = random_,
+            .resolver = &interface};
+  }
+  void Poll() {
+    transport::PollContext context = Context();
+    std::array<rte_mbuf*, 32> frames;
+    const uint16_t count = link_->Receive(frames.data(), frames.size(), context.now_ns);
+    for (uint16_t i = 0; i < count; ++i) interface.OnFrame(frames[i], context);
+    if (interface.deadline_ns() <= context.now_ns) interface.OnDeadline(context);
+    egress_.Flush(context.now_ns);
+    if (count == 0) usleep(50);
+  }
+  // Polls while the shell runs `command`; whether it ended with 0.
+  bool PollWhile(const std::string& command) {
+    std::atomic<bool> done = false;
+    bool ok = false;
+    std::thread shell([&] {
+      ok = Shell(command);
+      done = true;
+    });
+    while (!done) Poll();
+    shell.join();
+    return ok;
+  }
+  absl::Status Resolve(uint32_t address) {
+    std::optional<absl::Status> result;
+    transport::PollContext context = Context();
+    interface.Resolve(Gid::FromIpv4(address), context,
+                      [&result](absl::Status status) { result = status; });
+    while (!result) Poll();
+    return *result;
+  }
+
+ private:
+  transport::Link* link_;
+
+ public:
+  transport::Counters counters;
+
+ private:
+  transport::Egress egress_;
+  Random random_{uint64_t{1}};
+
+ public:
+  Interface interface;
+};
+
+class PortKernelTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (geteuid() != 0) GTEST_SKIP() << "needs root, to make network interfaces";
+    if (!Shell("command -v ip && command -v ping")) GTEST_SKIP() << "needs the commands ip and ping";
+  }
+};
+
+class VethTest : public PortKernelTest {
+ protected:
+  void SetUp() override {
+    PortKernelTest::SetUp();
+    if (IsSkipped()) return;
+    if (!Shell("ip link add vkern type veth peer name vport")) {
+      GTEST_SKIP() << "needs the right to make a veth pair (a network namespace of its own)";
+    }
+    ASSERT_TRUE(
+        Shell("ip link set vkern mtu 4400 up && ip link set vport mtu 4400 up && "
+              "ip addr add 10.9.0.1/24 dev vkern"));
+  }
+  void TearDown() override { (void)Shell("ip link del vkern 2>/dev/null"); }
+  static PortOptions Options() {
+    return {.devargs = "net_af_packet0,iface=vport", .pool = PoolForTest()};
+  }
+};
+
+TEST_F(VethTest, KernelPingsThePort) {
+  absl::StatusOr<std::unique_ptr<Port>> port = Port::Open(Options());
+  ASSERT_TRUE(port.ok()) << port.status();
+  EXPECT_EQ((*port)->mtu(), 4268);
+  EXPECT_TRUE((*port)->LinkUp());
+  Host host(port->get(), **port);
+  EXPECT_EQ(host.interface.active_mtu(), IBV_MTU_4096);
+  EXPECT_TRUE(host.PollWhile("ping -n -c 3 -i 0.2 -W 5 10.9.0.2"));
+  EXPECT_TRUE(host.PollWhile("ping -n -c 2 -i 0.2 -W 5 -M do -s 4200 10.9.0.2"));
+  EXPECT_GE(host.interface.counters().arp_replies_sent, 1u);
+  EXPECT_GE(host.interface.counters().echo_replies_sent, 5u);
+  EXPECT_FALSE(host.interface.conflict().has_value());
+}
+
+TEST_F(VethTest, PortResolvesTheKernelAndLearnsWhenNobodyIsThere) {
+  absl::StatusOr<std::unique_ptr<Port>> port = Port::Open(Options());
+  ASSERT_TRUE(port.ok()) << port.status();
+  Host host(port->get(), **port);
+  EXPECT_TRUE(host.Resolve(kKernel).ok());
+  EXPECT_EQ(host.Resolve(kKernel + 70).code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(VethTest, TakenAddressIsNoticed) {
+  ASSERT_TRUE(Shell("ip addr add 10.9.0.2/24 dev vkern"));
+  absl::StatusOr<std::unique_ptr<Port>> port = Port::Open(Options());
+  ASSERT_TRUE(port.ok()) << port.status();
+  Host host(port->get(), **port);
+  while (!host.interface.conflict()) host.Poll();
+  EXPECT_NE(*host.interface.conflict(), (*port)->mac());
+}
+
+TEST_F(VethTest, PingCrossesABadWire) {
+  absl::StatusOr<std::unique_ptr<Port>> port = Port::Open(Options());
+  ASSERT_TRUE(port.ok()) << port.status();
+  Impairment impairment(
+      port->get(), {.loss = 0.1, .duplicate = 0.1, .reorder = 0.1, .corrupt = 0.1}, PoolForTest());
+  Host host(&impairment, **port);
+  // Until one in fifty comes through; nearly all do.
+  EXPECT_TRUE(host.PollWhile("ping -n -c 50 -i 0.02 -W 2 10.9.0.2"));
+  EXPECT_GT(impairment.receive_counters().lost + impairment.send_counters().lost, 0u);
+}
+
+TEST_F(VethTest, SaysThatTheInterfaceIsDown) {
+  ASSERT_TRUE(Shell("ip link set vport down"));
+  const absl::Status status = Port::Open(Options()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_NE(status.message().find("ip link set vport up"), std::string::npos) << status;
+}
+
+TEST_F(VethTest, UsersOwnSlotSizeGetsBuffersThatFitIt) {
+  PortOptions options = Options();
+  options.devargs += ",framesz=8192,blocksz=65536,framecnt=512";
+  absl::StatusOr<std::unique_ptr<Port>> port = Port::Open(options);
+  ASSERT_TRUE(port.ok()) << port.status();
+  Host host(port->get(), **port);
+  EXPECT_TRUE(host.PollWhile("ping -n -c 2 -i 0.2 -W 5 -M do -s 4200 10.9.0.2"));
+}
+
+class TapTest : public PortKernelTest {
+ protected:
+  void SetUp() override {
+    PortKernelTest::SetUp();
+    if (IsSkipped()) return;
+    if (access("/dev/net/tun", R_OK | W_OK) != 0) GTEST_SKIP() << "needs /dev/net/tun";
+    if (!Shell("ip tuntap add dev plxprobe mode tap")) {
+      GTEST_SKIP() << "needs the right to make a tap (a network namespace of its own)";
+    }
+    (void)Shell("ip link del plxprobe");
+  }
+};
+
+TEST_F(TapTest, KernelPingsThePortAndThePortResolvesTheKernel) {
+  const PortOptions options{.devargs = "net_tap0,iface=plxtest0", .pool = PoolForTest()};
+  absl::StatusOr<std::unique_ptr<Port>> port = Port::Open(options);
+  ASSERT_TRUE(port.ok()) << port.status();
+  EXPECT_EQ((*port)->mtu(), 1500);
+  ASSERT_TRUE(Shell("ip addr add 10.9.0.1/24 dev plxtest0 && ip link set plxtest0 up"));
+  Host host(port->get(), **port);
+  EXPECT_TRUE(host.PollWhile("ping -n -c 3 -i 0.2 -W 5 10.9.0.2"));
+  EXPECT_TRUE(host.PollWhile("ping -n -c 2 -i 0.2 -W 5 -M do -s 1472 10.9.0.2"));
+  EXPECT_TRUE(host.Resolve(kKernel).ok());
+  // Somebody else's interface is not taken over.
+  const absl::Status status = Port::Open({.devargs = "net_tap1,iface=plxtest0"}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists) << status;
+}
+
+}  // namespace
+}  // namespace pollux::net
