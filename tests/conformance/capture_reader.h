@@ -1,0 +1,49 @@
+// Reads capture files frame by frame: classic pcap of either byte order and resolution, and pcapng,
+// by libpcap; compressed by gzip or not.
+#ifndef POLLUX_TESTS_CONFORMANCE_CAPTURE_READER_H_
+#define POLLUX_TESTS_CONFORMANCE_CAPTURE_READER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+struct pcap;
+
+namespace pollux::conformance {
+
+struct CapturedFrame {
+  uint64_t number = 0;             // from 1, as tshark counts
+  uint64_t timestamp_ns = 0;       // since 1970
+  std::span<const uint8_t> bytes;  // valid until the next call of Next()
+  size_t original_bytes = 0;       // more than bytes.size() when the capture cut the frame
+};
+
+class CaptureReader {
+ public:
+  // NotFound, or InvalidArgument when it is not a capture of Ethernet frames; the message names
+  // the file.
+  static absl::StatusOr<CaptureReader> Open(const std::string& path);
+
+  // Nothing at the end of the file; DataLoss when the file ends in the middle of a frame or is
+  // damaged.
+  absl::StatusOr<std::optional<CapturedFrame>> Next();
+
+ private:
+  struct Closer {
+    void operator()(pcap* handle) const;
+  };
+
+  CaptureReader(std::string path, pcap* handle) : path_(std::move(path)), handle_(handle) {}
+
+  std::string path_;
+  std::unique_ptr<pcap, Closer> handle_;
+  uint64_t frames_ = 0;
+};
+
+}  // namespace pollux::conformance
+
+#endif  // POLLUX_TESTS_CONFORMANCE_CAPTURE_READER_H_

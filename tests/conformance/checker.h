@@ -1,0 +1,70 @@
+// Checks frames one after the other, as one capture has them: decode, ICRC, re-encoding of the
+// packet and of the CM MAD or RPC-over-RDMA header in it; and counts what it saw.
+#ifndef POLLUX_TESTS_CONFORMANCE_CHECKER_H_
+#define POLLUX_TESTS_CONFORMANCE_CHECKER_H_
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+
+#include "cm/mad.h"
+#include "stack/wire/roce_packet.h"
+
+namespace pollux::conformance {
+
+struct Counts {
+  uint64_t frames = 0;
+  uint64_t roce = 0;    // UDP port 4791, well-formed or not
+  uint64_t rocev1 = 0;  // EtherType 0x8915: ICRC verified only
+  uint64_t failed = 0;
+  std::map<uint8_t, uint64_t> opcodes;
+  std::map<uint8_t, uint64_t> syndromes;  // of AETHs
+  std::map<uint16_t, uint64_t> mads;      // by attribute
+  std::map<uint32_t, uint64_t> rpcs;      // by RPC-over-RDMA procedure
+
+  void Add(const Counts& other);
+};
+
+class Checker {
+ public:
+  // Empty when the frame passes or is not RoCE, else why it fails.
+  std::string Check(std::span<const uint8_t> frame);
+  // The RPC-over-RDMA header at the start of a Send's payload: decodes, and re-encodes to the same
+  // bytes. Called by Check() on connections whose CM exchange it saw.
+  std::string CheckRpcHeader(std::span<const uint8_t> message);
+
+  const Counts& counts() const { return counts_; }
+
+ private:
+  // One end of a connection.
+  struct End {
+    Gid gid;
+    uint32_t qpn = 0;
+    friend auto operator<=>(const End&, const End&) = default;
+  };
+  // A REQ, as its REP names it.
+  struct Request {
+    Gid requester;
+    uint32_t comm_id = 0;
+    friend auto operator<=>(const Request&, const Request&) = default;
+  };
+
+  std::string CheckRoceV1(std::span<const uint8_t> frame);
+  std::string CheckRoce(std::span<const uint8_t> frame, const wire::RocePacket& packet);
+  std::string CheckMad(const wire::RocePacket& packet);
+  void Follow(const wire::RocePacket& packet, const cm::Message& message);
+  void FollowReq(const wire::RocePacket& packet, const cm::Req& req);
+  void FollowRep(const wire::RocePacket& packet, const cm::Rep& rep);
+  bool CarriesRpcHeader(const wire::RocePacket& packet) const;
+
+  Counts counts_;
+  std::set<End> rpc_ends_;  // where Sends carry RPC-over-RDMA
+  std::set<Request> rpc_requests_;
+};
+
+}  // namespace pollux::conformance
+
+#endif  // POLLUX_TESTS_CONFORMANCE_CHECKER_H_

@@ -1,0 +1,174 @@
+#include "tests/conformance/report.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "stack/wire/bth.h"
+#include "stack/wire/ext_headers.h"
+#include "tests/conformance/capture_reader.h"
+
+namespace pollux::conformance {
+namespace {
+
+std::string OpcodeName(uint8_t opcode) {
+  const wire::OpcodeInfo* const info = wire::FindOpcode(opcode);
+  return info == nullptr ? "?" : info->name;
+}
+
+std::string SyndromeName(uint8_t syndrome) {
+  if (wire::IsAck(syndrome)) return "ACK";
+  if (wire::IsRnrNak(syndrome)) return "RNR NAK";
+  switch (syndrome) {
+    case wire::kNakPsnSequence:
+      return "NAK PSN sequence error";
+    case wire::kNakInvalidRequest:
+      return "NAK invalid request";
+    case wire::kNakRemoteAccess:
+      return "NAK remote access error";
+    case wire::kNakRemoteOperational:
+      return "NAK remote operational error";
+    default:
+      return "reserved";
+  }
+}
+
+std::string MadName(uint16_t attribute) {
+  return std::string(cm::AttributeName(static_cast<cm::Attribute>(attribute)));
+}
+
+std::string RpcName(uint32_t procedure) {
+  // RFC 8166 section 4.2.4
+  constexpr const char* kNames[] = {"RDMA_MSG", "RDMA_NOMSG", "RDMA_MSGP", "RDMA_DONE",
+                                    "RDMA_ERROR"};
+  return procedure < std::size(kNames) ? kNames[procedure] : "?";
+}
+
+template <typename Key, typename NameOf>
+void AppendTable(std::string_view title, const char* key_format, const std::map<Key, uint64_t>& map,
+                 NameOf name_of, std::string* out) {
+  if (map.empty()) return;
+  absl::StrAppendFormat(out, "\n%-42s %10s\n", title, "packets");
+  const auto format = absl::ParsedFormat<'x'>::New(key_format);
+  for (const auto& [key, count] : map) {
+    absl::StrAppendFormat(out, "  %-32s %7s %10d\n", name_of(key), absl::StrFormat(*format, key),
+                          count);
+  }
+}
+
+std::string Quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += {'\\', c};
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      absl::StrAppendFormat(&out, "\\u%04x", static_cast<unsigned char>(c));
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+std::string ToJson(const FileReport& report) {
+  std::vector<std::string> counts;
+  for (const auto& [key, count] : KeyedCounts(report.counts)) {
+    counts.push_back(absl::StrCat(Quoted(key), ": ", count));
+  }
+  std::vector<std::string> failures;
+  for (const Failure& failure : report.failures) {
+    failures.push_back(
+        absl::StrCat("{\"frame\": ", failure.frame, ", \"reason\": ", Quoted(failure.reason), "}"));
+  }
+  return absl::StrCat("{\"path\": ", Quoted(report.path),
+                      ", \"ok\": ", report.ok() ? "true" : "false", ", \"counts\": {",
+                      absl::StrJoin(counts, ", "), "}, \"failures\": [",
+                      absl::StrJoin(failures, ", "), "]}");
+}
+
+}  // namespace
+
+FileReport CheckFile(const std::string& path) {
+  FileReport report;
+  report.path = path;
+  auto reader = CaptureReader::Open(path);
+  if (!reader.ok()) {
+    report.failures.push_back({0, std::string(reader.status().message())});
+    return report;
+  }
+  Checker checker;
+  while (true) {
+    const auto next = reader->Next();
+    if (!next.ok()) {
+      report.failures.push_back({0, std::string(next.status().message())});
+      break;
+    }
+    if (!next->has_value()) break;
+    const CapturedFrame& frame = **next;
+    std::string failure = checker.Check(frame.bytes);
+    if (!failure.empty() && frame.original_bytes > frame.bytes.size()) {
+      failure = absl::StrCat("the capture kept ", frame.bytes.size(), " of ", frame.original_bytes,
+                             " bytes (snap length): ", failure);
+    }
+    if (!failure.empty()) report.failures.push_back({frame.number, std::move(failure)});
+  }
+  report.counts = checker.counts();
+  return report;
+}
+
+std::map<std::string, uint64_t> KeyedCounts(const Counts& counts) {
+  std::map<std::string, uint64_t> keyed;
+  keyed["frames"] = counts.frames;
+  if (counts.roce != 0) keyed["roce"] = counts.roce;
+  if (counts.rocev1 != 0) keyed["rocev1"] = counts.rocev1;
+  for (const auto& [key, n] : counts.opcodes) keyed[absl::StrFormat("opcode.0x%02x", key)] = n;
+  for (const auto& [key, n] : counts.syndromes) keyed[absl::StrFormat("aeth.0x%02x", key)] = n;
+  for (const auto& [key, n] : counts.mads) keyed[absl::StrFormat("mad.0x%04x", key)] = n;
+  for (const auto& [key, n] : counts.rpcs) keyed[absl::StrFormat("rpc.%d", key)] = n;
+  return keyed;
+}
+
+std::string ToTable(const std::vector<FileReport>& reports) {
+  std::string out;
+  Counts total;
+  absl::StrAppendFormat(&out, "%8s %8s %8s  %s\n", "frames", "RoCE", "failed", "file");
+  for (const FileReport& report : reports) {
+    absl::StrAppendFormat(&out, "%8d %8d %8d  %s\n", report.counts.frames, report.counts.roce,
+                          report.failures.size(), report.path);
+    total.Add(report.counts);
+  }
+  AppendTable("opcode", "0x%02x", total.opcodes, OpcodeName, &out);
+  AppendTable("AETH syndrome", "0x%02x", total.syndromes, SyndromeName, &out);
+  AppendTable("CM MAD", "0x%04x", total.mads, MadName, &out);
+  AppendTable("RPC-over-RDMA", "%x", total.rpcs, RpcName, &out);
+  if (total.rocev1 != 0) {
+    absl::StrAppendFormat(&out, "\n%-42s %10d\n", "RoCEv1 (ICRC verified only)", total.rocev1);
+  }
+  for (const FileReport& report : reports) {
+    for (const Failure& failure : report.failures) {
+      // A failure of the whole file names it already.
+      out += failure.frame == 0 ? absl::StrFormat("\nFAILED %s", failure.reason)
+                                : absl::StrFormat("\nFAILED %s: frame %d: %s", report.path,
+                                                  failure.frame, failure.reason);
+    }
+  }
+  const bool ok =
+      std::all_of(reports.begin(), reports.end(), [](const FileReport& r) { return r.ok(); });
+  absl::StrAppend(&out, ok ? "\nevery RoCE frame passes" : "\n", "\n");
+  return out;
+}
+
+std::string ToJson(const std::vector<FileReport>& reports) {
+  const bool ok =
+      std::all_of(reports.begin(), reports.end(), [](const FileReport& r) { return r.ok(); });
+  return absl::StrCat(
+      "{\"ok\": ", ok ? "true" : "false", ", \"files\": [",
+      absl::StrJoin(reports, ", ",
+                    [](std::string* out, const FileReport& r) { *out += ToJson(r); }),
+      "]}\n");
+}
+
+}  // namespace pollux::conformance

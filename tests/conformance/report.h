@@ -1,0 +1,39 @@
+// What the conformance command prints.
+#ifndef POLLUX_TESTS_CONFORMANCE_REPORT_H_
+#define POLLUX_TESTS_CONFORMANCE_REPORT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/conformance/checker.h"
+
+namespace pollux::conformance {
+
+struct Failure {
+  uint64_t frame = 0;  // 0: the file as a whole
+  std::string reason;
+};
+
+struct FileReport {
+  std::string path;
+  Counts counts;
+  std::vector<Failure> failures;
+
+  bool ok() const { return failures.empty(); }
+};
+
+// Checks every frame of one file. A file that cannot be read is a failure of it.
+FileReport CheckFile(const std::string& path);
+
+// "aeth", "mad", "opcode" and "rpc" keys as tests/conformance/captures/expected.txt writes them.
+std::map<std::string, uint64_t> KeyedCounts(const Counts& counts);
+
+// Tables of files, opcodes, AETH syndromes, MADs and RPC-over-RDMA messages, then the failures.
+std::string ToTable(const std::vector<FileReport>& reports);
+// One JSON object: "ok", "files".
+std::string ToJson(const std::vector<FileReport>& reports);
+
+}  // namespace pollux::conformance
+
+#endif  // POLLUX_TESTS_CONFORMANCE_REPORT_H_
