@@ -1,0 +1,82 @@
+// Queue pair 1, the general services interface: unreliable datagrams of 256 bytes that carry CM's
+// MADs. Source: IB specification volume 1, chapter 13.
+#ifndef POLLUX_CM_GSI_H_
+#define POLLUX_CM_GSI_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cm/counters.h"
+#include "cm/mad.h"
+#include "stack/base/types.h"
+#include "stack/engine/worker.h"
+
+namespace pollux::cm {
+
+// Lives on the worker that owns queue pair 1, with a protection domain, completion queue, buffers
+// and address handles of its own, all taken at creation but for the address handles.
+class Gsi {
+ public:
+  static constexpr uint32_t kReceives = 256;  // MADs that may arrive between two polls
+  static constexpr uint32_t kSends = 256;     // MADs that may wait to leave
+  static constexpr size_t kMaxPeers = 256;    // addresses remembered; the oldest idle one gives way
+
+  // Neither is owned; both outlive this. Errors are the worker's.
+  static absl::StatusOr<std::unique_ptr<Gsi>> Create(engine::Worker* worker, Counters* counters);
+  ~Gsi();
+  Gsi(const Gsi&) = delete;
+  Gsi& operator=(const Gsi&) = delete;
+
+  // Queues a MAD to queue pair 1 at `to`. False, and counted, when it cannot be.
+  bool Send(const Gid& to, const MadBuffer& mad);
+
+  // Starts to find the next hop towards `to`. An error when there is no route.
+  absl::Status StartResolve(const Gid& to);
+  bool IsResolved(const Gid& to) const;
+
+  // Hands on what has arrived; `mad`, of any length, is valid during the call. True when there was
+  // something.
+  using Receiver = absl::FunctionRef<void(const Gid& from, std::span<const uint8_t> mad)>;
+  bool Poll(Receiver receiver);
+
+ private:
+  struct Peer {
+    Gid gid;
+    verbs::AddressHandle* ah = nullptr;
+    uint32_t in_flight = 0;
+  };
+  struct Buffers;
+
+  Gsi(engine::Worker* worker, Counters* counters);
+  absl::Status Init();
+  absl::Status PostReceive(uint32_t slot);
+  void OnReceived(const ibv_wc& wc, Receiver receiver);
+  // A peer's place, made if need be; the error of CreateAh, or ResourceExhausted when all are busy.
+  absl::StatusOr<size_t> PeerIndex(const Gid& gid);
+  absl::StatusOr<size_t> FreePeer();
+
+  engine::Worker* worker_;
+  Counters* counters_;
+  memory::ProtectionDomain* pd_ = nullptr;
+  verbs::CompletionQueue* cq_ = nullptr;
+  verbs::QueuePair* qp_ = nullptr;
+  memory::MemoryRegion region_;
+  std::unique_ptr<Buffers> buffers_;
+  std::vector<uint32_t> free_sends_;
+  std::vector<size_t> peer_of_send_;
+  std::vector<Peer> peers_;
+  absl::flat_hash_map<std::array<uint8_t, 16>, size_t> peer_index_;  // by Gid::raw
+  size_t next_victim_ = 0;
+};
+
+}  // namespace pollux::cm
+
+#endif  // POLLUX_CM_GSI_H_

@@ -1,0 +1,49 @@
+// CM's environment on a worker: queue pair 1, the worker's time, randomness and mailboxes.
+#ifndef POLLUX_CM_WORKER_ENVIRONMENT_H_
+#define POLLUX_CM_WORKER_ENVIRONMENT_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "cm/environment.h"
+#include "cm/gsi.h"
+#include "stack/engine/worker.h"
+
+namespace pollux::cm {
+
+// Hung into the worker's loop from creation to destruction, both on the worker's core.
+class WorkerEnvironment final : public Environment, private engine::Poller {
+ public:
+  static absl::StatusOr<std::unique_ptr<WorkerEnvironment>> Create(engine::Worker* worker);
+  ~WorkerEnvironment() override;
+
+  void SetClient(Client* client) override { client_ = client; }
+  Gid address() const override { return address_; }
+  uint64_t ca_guid() const override { return ca_guid_; }
+  ibv_mtu active_mtu() const override { return worker_->interface().active_mtu(); }
+  uint64_t now_ns() const override { return worker_->now_ns(); }
+  engine::TimingWheel& wheel() override { return worker_->wheel(); }
+  Random& random() override { return worker_->random(); }
+  Counters& counters() override { return counters_; }
+  bool SendMad(const Gid& to, const MadBuffer& mad) override { return gsi_->Send(to, mad); }
+  absl::Status StartResolve(const Gid& to) override { return gsi_->StartResolve(to); }
+  bool IsResolved(const Gid& to) override { return gsi_->IsResolved(to); }
+  void MoveQp(engine::Worker* owner, verbs::QueuePair* qp, const QpMove& move,
+              std::shared_ptr<QpLease> lease, absl::AnyInvocable<void(absl::Status)> done) override;
+
+ private:
+  explicit WorkerEnvironment(engine::Worker* worker) : worker_(worker) {}
+  bool Poll(uint64_t now_ns) override;
+
+  engine::Worker* worker_;
+  Client* client_ = nullptr;
+  Gid address_;
+  uint64_t ca_guid_ = 0;
+  Counters counters_;
+  std::unique_ptr<Gsi> gsi_;
+};
+
+}  // namespace pollux::cm
+
+#endif  // POLLUX_CM_WORKER_ENVIRONMENT_H_
