@@ -98,7 +98,8 @@ class PortKernelTest : public ::testing::Test {
  protected:
   void SetUp() override {
     if (geteuid() != 0) GTEST_SKIP() << "needs root, to make network interfaces";
-    if (!Shell("command -v ip && command -v ping")) GTEST_SKIP() << "needs the commands ip and ping";
+    if (!Shell("command -v ip && command -v ping"))
+      GTEST_SKIP() << "needs the commands ip and ping";
   }
 };
 
