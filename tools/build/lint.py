@@ -13,7 +13,8 @@ import sys
 ROOMS = ["stack/base", "stack/wire", "stack/memory", "stack/verbs", "stack/transport", "stack/net",
          "stack/engine", "cm", "rpcrdma", "tools"]
 # Code that only tests link may look everywhere.
-TEST_ONLY = re.compile(r"(_test|_for_test|_fixture|_fuzz|_samples|_bench)\.(cc|h)$|/(test|fake)_[^/]*$")
+TEST_ONLY = re.compile(
+    r"(_test|_for_test|_fixture|_fuzz|_samples|_bench)\.(cc|h)$|/(test|fake)_[^/]*$")
 TOP_LEVEL = {"WORKSPACE", "BUILD.bazel", "README.md", "LICENSE", "stack", "cm", "rpcrdma", "tools",
              "tests"}
 LINE_COLUMNS_MAX = 100
