@@ -133,7 +133,8 @@ absl::Status Demo::Connect() {
     FileClient::Connect(
         &client_node_->device().worker(), &client_node_->manager(),
         cm::Endpoint{.address = Gid::FromIpv4(kServerAddress), .port = kServicePort},
-        kConnectTimeoutMs, [&](absl::StatusOr<std::unique_ptr<FileClient>> client) {
+        FileClient::Options{.timeout_ms = kConnectTimeoutMs},
+        [&](absl::StatusOr<std::unique_ptr<FileClient>> client) {
           if (client.ok()) client_ = *std::move(client);
           connected.set_value(client.status());
         });

@@ -50,6 +50,19 @@ struct CallsResult {
 CallsResult TimeNullCalls(Node& node, FileClient& client, uint64_t count, int window,
                           const Progress& progress);
 
+struct BlocksResult {
+  absl::Status status;
+  uint64_t bytes = 0;
+  double seconds = 0;
+
+  double BytesPerSecond() const { return seconds > 0 ? static_cast<double>(bytes) / seconds : 0; }
+};
+
+// Writes (or reads) `mib` blocks of 1 MiB of the first MiB of `remote`, kBlocksInFlight at once,
+// from memory: the local disk plays no part.
+BlocksResult TimeBlocks(Node& node, FileClient& client, bool write, const std::string& remote,
+                        uint64_t mib, const Progress& progress);
+
 }  // namespace pollux::tools
 
 #endif  // POLLUX_TOOLS_TRANSFER_H_

@@ -34,9 +34,16 @@ class FileClient {
     uint32_t credits = 0;  // granted so far
   };
 
+  struct Options {
+    uint32_t timeout_ms = 20'000;
+    // Another program than the file service's, of which only NULL can then be called; 0: its own.
+    uint32_t program = 0;
+    uint32_t version = 0;
+  };
+
   // Connects to `server`. `done` gets the client, ready for calls; errors say who refused and why.
   static void Connect(engine::Worker* worker, cm::Manager* manager, const cm::Endpoint& server,
-                      uint32_t timeout_ms, Done<std::unique_ptr<FileClient>> done);
+                      const Options& options, Done<std::unique_ptr<FileClient>> done);
   virtual ~FileClient() = default;
 
   virtual Negotiated negotiated() const = 0;
