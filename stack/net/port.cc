@@ -108,11 +108,14 @@ absl::Status Port::Probe(const Devargs& devargs) {
 }
 
 absl::Status Port::TakePool(const Devargs& devargs, rte_mempool* pool, int socket) {
-  const uint16_t required = RequiredDataRoom(devargs);
-  if (pool != nullptr && rte_pktmbuf_data_room_size(pool) >= required + RTE_PKTMBUF_HEADROOM) {
+  const DataRoom allowed = DriverDataRoom(devargs);
+  const uint16_t offered =
+      pool == nullptr ? 0 : rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM;
+  if (offered >= allowed.least && offered <= allowed.most) {
     pool_ = pool;
   } else {
-    const uint32_t room = std::max(required, kOwnPoolRoom) + RTE_PKTMBUF_HEADROOM;
+    const uint32_t room =
+        std::clamp(kOwnPoolRoom, allowed.least, allowed.most) + RTE_PKTMBUF_HEADROOM;
     own_pool_ = rte_pktmbuf_pool_create(absl::StrCat("plx_port_", port_id_).c_str(), kOwnPoolFrames,
                                         kOwnPoolCache, 0,
                                         static_cast<uint16_t>(std::min(room, 65535u)), socket);
