@@ -1,0 +1,46 @@
+// Upper-layer bindings: what a program tells the transport about its procedures. A program without
+// one is neither served nor called. Source: RFC 8166 section 6.
+#ifndef POLLUX_RPCRDMA_BINDING_H_
+#define POLLUX_RPCRDMA_BINDING_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace pollux::rpcrdma {
+
+inline constexpr uint32_t kMaxProcedures = 64;       // of one program
+inline constexpr uint32_t kMaxItemBytes = 1u << 30;  // of one DDP-eligible item
+
+// One procedure. Sizes are bytes of XDR, without RPC headers, in the worst case. An item is
+// variable-length opaque data; its length word stays in the stream.
+struct ProcedureBinding {
+  uint32_t number = 0;
+  uint32_t max_argument_bytes = 0;           // arguments, without the eligible item's bytes
+  uint32_t max_eligible_argument_bytes = 0;  // 0: no argument is DDP-eligible
+  uint32_t max_result_bytes = 0;             // results, without the eligible item's bytes
+  uint32_t max_eligible_result_bytes = 0;    // 0: no result is DDP-eligible
+};
+
+struct ProgramBinding {
+  uint32_t program = 0;
+  uint32_t version = 0;
+  std::vector<ProcedureBinding> procedures;
+
+  // Null when the program has no such procedure.
+  const ProcedureBinding* Find(uint32_t procedure) const {
+    for (const ProcedureBinding& binding : procedures) {
+      if (binding.number == procedure) return &binding;
+    }
+    return nullptr;
+  }
+  // InvalidArgument: no procedures or too many, one twice, sizes that are no multiple of four or
+  // past the bounds.
+  absl::Status Validate() const;
+};
+
+}  // namespace pollux::rpcrdma
+
+#endif  // POLLUX_RPCRDMA_BINDING_H_

@@ -1,0 +1,108 @@
+// An RPC client: one connection to one server, for one program.
+#ifndef POLLUX_RPCRDMA_CLIENT_H_
+#define POLLUX_RPCRDMA_CLIENT_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cm/manager.h"
+#include "rpcrdma/binding.h"
+#include "rpcrdma/connection.h"
+#include "rpcrdma/counters.h"
+#include "rpcrdma/negotiated.h"
+#include "rpcrdma/requester.h"
+#include "stack/engine/worker.h"
+
+namespace pollux::rpcrdma {
+
+struct ClientConfig {
+  uint32_t credits = 32;       // 1..256: calls outstanding at most
+  uint32_t max_calls = 1024;   // outstanding and waiting together
+  uint32_t send_bytes = 4096;  // inline sizes, RFC 8797: 1,024..262,144, multiples of 1,024
+  uint32_t receive_bytes = 4096;
+  OpaqueAuth credential;  // its body outlives the client
+  uint32_t resolve_timeout_ms = 5000;
+  cm::ConnectionParam connection;  // private data is filled in
+};
+
+// Lives on one worker, on which the CM manager lives too; every call is made and every callback
+// runs on its core. Callbacks may call anything here but the destructor.
+class Client : public engine::Poller {
+ public:
+  // InvalidArgument for a binding that does not hold, or sizes past their bounds. `worker` and
+  // `manager` outlive the client.
+  static absl::StatusOr<std::unique_ptr<Client>> Create(engine::Worker* worker,
+                                                        cm::Manager* manager,
+                                                        ProgramBinding binding,
+                                                        const ClientConfig& config = {});
+  // Disconnects; calls that are not done end with Cancelled.
+  ~Client() override;
+
+  // Connects, or connects again after the last connection ended. `on_connected` is called once,
+  // not from inside: OK, or Unavailable with what was tried and what was found. After OK,
+  // `on_ended` is called once when the connection ends, whoever ended it; all calls are done by
+  // then. FailedPrecondition while there is a connection.
+  absl::Status Connect(const cm::Endpoint& server,
+                       absl::AnyInvocable<void(absl::Status)> on_connected,
+                       absl::AnyInvocable<void(absl::Status)> on_ended);
+  // Ends the connection (DREQ); `on_ended` tells when. Calls not done end with Unavailable.
+  void Disconnect();
+  bool connected() const { return state_ == State::kConnected; }
+
+  // See Requester::Call. Unavailable when not connected.
+  absl::Status Call(const CallRequest& request, CallDone done);
+
+  // Of the connection there is, or the last one.
+  const Negotiated& negotiated() const { return negotiated_; }
+  // Calls the server allows outstanding, by its last reply; 0 without a connection.
+  uint32_t granted_credits() const { return requester_ ? requester_->window().granted() : 0; }
+  // Keys advertised to the server right now.
+  uint32_t advertised_regions() const { return requester_ ? requester_->advertised_regions() : 0; }
+  const Counters& counters() const { return counters_; }
+
+  bool Poll(uint64_t now_ns) override;
+
+ private:
+  // Of the connection, in this order.
+  enum class State : uint8_t {
+    kIdle,
+    kResolving,   // address, route
+    kBinding,     // the queue pair goes to INIT
+    kConnecting,  // REQ sent
+    kConnected,
+    kDisconnecting,  // DREQ sent
+  };
+
+  Client(engine::Worker* worker, cm::Manager* manager, ProgramBinding binding,
+         const ClientConfig& config);
+  void OnEvent(const cm::Event& event);
+  void OnRouteResolved();
+  void OnBound(const absl::Status& status);
+  void OnEstablished(const cm::Event& event);
+  // Takes everything of the connection down at the next poll.
+  void End(absl::Status status);
+  void TakeDown();
+
+  engine::Worker* worker_;
+  cm::Manager* manager_;
+  ProgramBinding binding_;
+  ClientConfig config_;
+  Counters counters_;
+  State state_ = State::kIdle;
+  cm::Endpoint server_;
+  cm::Id* id_ = nullptr;
+  std::unique_ptr<Connection> connection_;
+  std::unique_ptr<Requester> requester_;
+  Negotiated negotiated_;
+  bool ending_ = false;
+  absl::Status end_status_;
+  absl::AnyInvocable<void(absl::Status)> on_connected_;
+  absl::AnyInvocable<void(absl::Status)> on_ended_;
+};
+
+}  // namespace pollux::rpcrdma
+
+#endif  // POLLUX_RPCRDMA_CLIENT_H_

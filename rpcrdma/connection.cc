@@ -1,0 +1,175 @@
+#include "rpcrdma/connection.h"
+
+#include <array>
+#include <utility>
+
+namespace pollux::rpcrdma {
+namespace {
+
+// wr_id: receives carry their index and this bit; signalled sends carry the number of entries that
+// they give back, and the cookie; unsignalled ones nothing.
+constexpr uint64_t kReceiveBit = 1ull << 63;
+constexpr int kEntriesShift = 32;
+constexpr int kPollBatch = 32;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Connection>> Connection::Create(
+    engine::Worker* worker, const ConnectionConfig& config,
+    absl::AnyInvocable<void(ibv_event_type)> on_event) {
+  std::unique_ptr<Connection> connection(new Connection(worker, config));
+  if (absl::Status status = connection->Init(std::move(on_event)); !status.ok()) return status;
+  return connection;
+}
+
+absl::Status Connection::Init(absl::AnyInvocable<void(ibv_event_type)> on_event) {
+  auto pd = worker_->AllocPd();
+  if (!pd.ok()) return pd.status();
+  pd_ = *pd;
+  auto cq = worker_->CreateCq(config_.receives + config_.send_queue);
+  if (!cq.ok()) return cq.status();
+  cq_ = *cq;
+
+  verbs::QueuePairInitAttr init;
+  init.type = IBV_QPT_RC;
+  init.pd = pd_;
+  init.send_cq = cq_;
+  init.recv_cq = cq_;
+  init.cap.max_send_wr = config_.send_queue;
+  init.cap.max_recv_wr = config_.receives;
+  init.cap.max_send_sge = 1;
+  init.cap.max_recv_sge = 1;
+  init.on_event = std::move(on_event);
+  auto qp = worker_->CreateQp(std::move(init));
+  if (!qp.ok()) return qp.status();
+  qp_ = *qp;
+
+  const uint64_t receive_bytes = uint64_t{config_.receives} * config_.receive_bytes;
+  const uint64_t send_bytes = uint64_t{config_.send_buffers} * config_.send_bytes;
+  receive_memory_.reset(new uint8_t[receive_bytes]());
+  send_memory_.reset(new uint8_t[send_bytes]());
+  auto receive = Register(receive_memory_.get(), receive_bytes, IBV_ACCESS_LOCAL_WRITE);
+  if (!receive.ok()) return receive.status();
+  receive_region_ = *receive;
+  auto send = Register(send_memory_.get(), send_bytes, 0);
+  if (!send.ok()) return send.status();
+  send_region_ = *send;
+  send_room_ = config_.send_queue;
+  return absl::OkStatus();
+}
+
+Connection::~Connection() {
+  Close();
+  if (receive_region_.key != 0) worker_->DeregMr(receive_region_).IgnoreError();
+  if (send_region_.key != 0) worker_->DeregMr(send_region_).IgnoreError();
+  if (cq_ != nullptr) worker_->DestroyCq(cq_).IgnoreError();
+  if (pd_ != nullptr) worker_->DeallocPd(pd_).IgnoreError();
+}
+
+void Connection::Close(uint64_t time_wait_ns) {
+  broken_ = true;
+  if (qp_ != nullptr) worker_->DestroyQp(qp_, time_wait_ns).IgnoreError();
+  qp_ = nullptr;
+}
+
+absl::Status Connection::PostReceives() {
+  for (uint32_t i = 0; i < config_.receives; ++i) Repost(i);
+  return broken_ ? absl::InternalError("the queue pair takes no receives") : absl::OkStatus();
+}
+
+void Connection::Repost(uint32_t receive) {
+  if (qp_ == nullptr) return;
+  ibv_sge sge{};
+  sge.addr =
+      reinterpret_cast<uint64_t>(receive_memory_.get()) + uint64_t{receive} * config_.receive_bytes;
+  sge.length = config_.receive_bytes;
+  sge.lkey = receive_region_.key;
+  ibv_recv_wr wr{};
+  wr.wr_id = kReceiveBit | receive;
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  const ibv_recv_wr* bad = nullptr;
+  if (qp_->PostRecv(&wr, &bad) != 0) broken_ = true;
+}
+
+bool Connection::Poll(Role& role) {
+  std::array<ibv_wc, kPollBatch> completions;
+  const int n = cq_->Poll(kPollBatch, completions.data());
+  for (int i = 0; i < n && !broken_; ++i) {
+    const ibv_wc& wc = completions[i];
+    if (wc.status != IBV_WC_SUCCESS) {
+      broken_ = true;
+    } else if ((wc.wr_id & kReceiveBit) != 0) {
+      const uint32_t receive = static_cast<uint32_t>(wc.wr_id);
+      const size_t offset = size_t{receive} * config_.receive_bytes;
+      role.OnMessage(receive, {receive_memory_.get() + offset, wc.byte_len});
+    } else {
+      send_room_ += static_cast<uint32_t>(wc.wr_id >> kEntriesShift);
+      role.OnSent(static_cast<uint32_t>(wc.wr_id));
+    }
+  }
+  if (cq_->overrun()) broken_ = true;
+  return n > 0;
+}
+
+void Connection::Post(ibv_send_wr& wr, const uint32_t* cookie) {
+  if (qp_ == nullptr || broken_ || send_room_ == 0) {
+    broken_ = true;
+    return;
+  }
+  --send_room_;
+  ++unsignalled_;
+  if (cookie != nullptr) {
+    wr.wr_id = uint64_t{unsignalled_} << kEntriesShift | *cookie;
+    wr.send_flags |= IBV_SEND_SIGNALED;
+    unsignalled_ = 0;
+  }
+  const ibv_send_wr* bad = nullptr;
+  if (qp_->PostSend(&wr, &bad) != 0) broken_ = true;
+}
+
+void Connection::PostSend(uint32_t buffer, uint32_t bytes, uint32_t cookie) {
+  ibv_sge sge{};
+  sge.addr = reinterpret_cast<uint64_t>(send_buffer(buffer).data());
+  sge.length = bytes;
+  sge.lkey = send_region_.key;
+  ibv_send_wr wr{};
+  wr.opcode = IBV_WR_SEND;
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  Post(wr, &cookie);
+}
+
+void Connection::PostRead(const Local& to, uint64_t remote, uint32_t rkey, const uint32_t* cookie) {
+  ibv_sge sge{reinterpret_cast<uint64_t>(to.address), to.length, to.lkey};
+  ibv_send_wr wr{};
+  wr.opcode = IBV_WR_RDMA_READ;
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.wr.rdma.remote_addr = remote;
+  wr.wr.rdma.rkey = rkey;
+  Post(wr, cookie);
+}
+
+void Connection::PostWrite(const Local& from, uint64_t remote, uint32_t rkey) {
+  ibv_sge sge{reinterpret_cast<uint64_t>(from.address), from.length, from.lkey};
+  ibv_send_wr wr{};
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.wr.rdma.remote_addr = remote;
+  wr.wr.rdma.rkey = rkey;
+  Post(wr, nullptr);
+}
+
+absl::StatusOr<memory::MemoryRegion> Connection::Register(const void* address, uint64_t length,
+                                                          int access) {
+  return worker_->RegMr(pd_, const_cast<void*>(address), length, access);
+}
+
+void Connection::Deregister(const memory::MemoryRegion& region) {
+  // RFC 8166 section 4.5.4
+  if (!worker_->DeregMr(region).ok()) broken_ = true;
+}
+
+}  // namespace pollux::rpcrdma

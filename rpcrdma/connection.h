@@ -1,0 +1,115 @@
+// One RPC-over-RDMA connection: its protection domain, queue pair, completion queue, receive and
+// send buffers. What the messages mean is for the roles attached to it.
+#ifndef POLLUX_RPCRDMA_CONNECTION_H_
+#define POLLUX_RPCRDMA_CONNECTION_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "rpcrdma/private_data.h"
+#include "stack/engine/worker.h"
+
+namespace pollux::rpcrdma {
+
+struct ConnectionConfig {
+  uint32_t receives = 34;  // receive buffers, all posted before the connection is made
+  uint32_t send_buffers = 64;
+  uint32_t send_queue = 512;   // work requests
+  uint32_t send_bytes = 4096;  // of a send buffer: the send size of RFC 8797
+  uint32_t receive_bytes = 4096;
+};
+
+// Belongs to one worker; all calls on its core. Its queue pair is destroyed with it, at the latest.
+class Connection {
+ public:
+  // A Requester or a Responder. Called from Poll().
+  class Role {
+   public:
+    virtual ~Role() = default;
+    // A message arrived. It stays where it is until Repost(receive).
+    virtual void OnMessage(uint32_t receive, absl::Span<const uint8_t> message) = 0;
+    // The signalled work request posted with `cookie`, and all posted before it, are done.
+    virtual void OnSent(uint32_t cookie) = 0;
+  };
+
+  // ResourceExhausted when the worker cannot give the objects.
+  // `on_event`: asynchronous events of the queue pair, for CM.
+  static absl::StatusOr<std::unique_ptr<Connection>> Create(
+      engine::Worker* worker, const ConnectionConfig& config,
+      absl::AnyInvocable<void(ibv_event_type)> on_event);
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  engine::Worker* worker() const { return worker_; }
+  memory::ProtectionDomain* pd() const { return pd_; }
+  verbs::QueuePair* qp() const { return qp_; }  // null after Close()
+  const ConnectionConfig& config() const { return config_; }
+
+  PrivateData LocalPrivateData() const {
+    return {.send_bytes = config_.send_bytes, .receive_bytes = config_.receive_bytes};
+  }
+
+  // Posts every receive. The queue pair must be in IBV_QPS_INIT.
+  absl::Status PostReceives();
+  // Gives a receive buffer back to the queue.
+  void Repost(uint32_t receive);
+
+  // Takes what completed, a bounded number of completions. True when there was something.
+  bool Poll(Role& role);
+  // A work request failed, or could not be posted: the connection carries nothing more.
+  bool broken() const { return broken_; }
+  void MarkBroken() { broken_ = true; }
+
+  absl::Span<uint8_t> send_buffer(uint32_t index) {
+    return {send_memory_.get() + size_t{index} * config_.send_bytes, config_.send_bytes};
+  }
+  // Send queue entries free now.
+  uint32_t send_room() const { return send_room_; }
+
+  // Each takes one send queue entry; the caller has looked at send_room(). Without a cookie the
+  // entry is given back with the next signalled one. `lkey` 0 only for zero bytes.
+  struct Local {
+    const uint8_t* address = nullptr;
+    uint32_t length = 0;
+    uint32_t lkey = 0;
+  };
+  void PostSend(uint32_t buffer, uint32_t bytes, uint32_t cookie);
+  void PostRead(const Local& to, uint64_t remote, uint32_t rkey, const uint32_t* cookie);
+  void PostWrite(const Local& from, uint64_t remote, uint32_t rkey);
+
+  absl::StatusOr<memory::MemoryRegion> Register(const void* address, uint64_t length, int access);
+  // Fences the region. A region that cannot be fenced costs the connection.
+  void Deregister(const memory::MemoryRegion& region);
+
+  // Destroys the queue pair: nothing touches memory of this connection from then on. The CM
+  // identifier must be gone. `time_wait_ns` as Worker::DestroyQp.
+  void Close(uint64_t time_wait_ns = 0);
+
+ private:
+  Connection(engine::Worker* worker, const ConnectionConfig& config)
+      : worker_(worker), config_(config) {}
+  absl::Status Init(absl::AnyInvocable<void(ibv_event_type)> on_event);
+  void Post(ibv_send_wr& wr, const uint32_t* cookie);
+
+  engine::Worker* worker_;
+  ConnectionConfig config_;
+  memory::ProtectionDomain* pd_ = nullptr;
+  verbs::CompletionQueue* cq_ = nullptr;
+  verbs::QueuePair* qp_ = nullptr;
+  std::unique_ptr<uint8_t[]> receive_memory_;
+  std::unique_ptr<uint8_t[]> send_memory_;
+  memory::MemoryRegion receive_region_;
+  memory::MemoryRegion send_region_;
+  uint32_t send_room_ = 0;
+  uint32_t unsignalled_ = 0;  // posted since the last signalled one
+  bool broken_ = false;
+};
+
+}  // namespace pollux::rpcrdma
+
+#endif  // POLLUX_RPCRDMA_CONNECTION_H_

@@ -1,0 +1,41 @@
+// What RPC-over-RDMA did, and what it discarded and why. One per client or server.
+#ifndef POLLUX_RPCRDMA_COUNTERS_H_
+#define POLLUX_RPCRDMA_COUNTERS_H_
+
+#include <cstdint>
+
+namespace pollux::rpcrdma {
+
+struct Counters {
+  // Both sides
+  uint64_t connections_established = 0;
+  uint64_t connections_lost = 0;   // after they were established
+  uint64_t short_messages = 0;     // discarded. RFC 8166 section 4.5
+  uint64_t obsolete_messages = 0;  // RDMA_DONE, RDMA_MSGP
+  // Requester
+  uint64_t calls_sent = 0;
+  uint64_t replies_received = 0;
+  uint64_t calls_failed = 0;       // with the connection, or by time-out
+  uint64_t bad_reply_headers = 0;  // discarded. RFC 8166 section 4.5
+  uint64_t unknown_xids = 0;       // discarded
+  uint64_t bad_reply_chunks = 0;   // discarded: chunks other than offered, or longer
+  uint64_t bad_rpc_replies = 0;    // discarded: no RPC reply of that XID inside
+  uint64_t errors_received = 0;    // RDMA_ERROR
+  // Responder
+  uint64_t calls_received = 0;
+  uint64_t replies_sent = 0;
+  uint64_t unwanted_errors = 0;         // RDMA_ERROR discarded. RFC 8166 section 4.2.4
+  uint64_t version_errors_sent = 0;     // RFC 8166 section 4.5.1
+  uint64_t chunk_errors_sent = 0;       // RFC 8166 section 4.5.2
+  uint64_t eligibility_violations = 0;  // RFC 8166 section 6.1, among chunk_errors_sent
+  uint64_t calls_refused = 0;           // no such program, version, procedure; RPC version
+  uint64_t replies_too_large = 0;       // for what the Requester offered, among chunk_errors_sent
+  uint64_t replies_dropped = 0;         // the connection was gone
+  // Bytes of chunks moved by RDMA
+  uint64_t bytes_read = 0;
+  uint64_t bytes_written = 0;
+};
+
+}  // namespace pollux::rpcrdma
+
+#endif  // POLLUX_RPCRDMA_COUNTERS_H_

@@ -1,0 +1,73 @@
+// What a server's user writes: programs, their procedures' handlers, and the replies they give.
+#ifndef POLLUX_RPCRDMA_PROGRAM_H_
+#define POLLUX_RPCRDMA_PROGRAM_H_
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/types/span.h"
+#include "rpcrdma/binding.h"
+#include "rpcrdma/rpc_message.h"
+#include "rpcrdma/xdr.h"
+
+namespace pollux::rpcrdma {
+
+class Responder;
+
+// A call as it arrived. Everything stays where it was placed until the reply is given.
+struct CallView {
+  CallHeader header;
+  absl::Span<const uint8_t> arguments;  // in the receive buffer, or pulled (long calls)
+  std::optional<ReducedItem> item;      // pulled from a Read chunk
+  XdrReader reader() const { return XdrReader(arguments, item); }
+};
+
+// An eligible result: goes out by RDMA WRITE from where it lies when the client offers a Write
+// chunk, else in the stream.
+struct ResultItem {
+  absl::Span<const uint8_t> bytes;
+  size_t position = 0;  // in the results, right after its length word
+  // Called once, when `bytes` is not needed any more. Until then `bytes` must stay untouched; it
+  // may lie in the call's pulled item, but not in its receive buffer.
+  absl::AnyInvocable<void()> release;
+};
+
+// The one reply to one call; may be kept and answered later, on the same core, but not longer than
+// the server lives. Dropped unanswered it answers with a system error.
+class ReplyHandle {
+ public:
+  ReplyHandle(Responder* responder, uint32_t slot) : responder_(responder), slot_(slot) {}
+  ReplyHandle(ReplyHandle&& other) noexcept
+      : responder_(std::exchange(other.responder_, nullptr)), slot_(other.slot_) {}
+  ReplyHandle& operator=(ReplyHandle&&) = delete;
+  ~ReplyHandle();
+
+  // Success. `results` is XDR, without the item's bytes, and is copied before this returns.
+  void Send(absl::Span<const uint8_t> results, std::optional<ResultItem> item = std::nullopt);
+  // kGarbageArguments or kSystemError.
+  void Fail(AcceptStatus status);
+
+ private:
+  Responder* responder_;
+  uint32_t slot_;
+};
+
+using Handler = absl::AnyInvocable<void(const CallView&, ReplyHandle)>;
+
+struct Procedure {
+  uint32_t number = 0;
+  Handler handler;
+};
+
+// `binding` states every procedure that has a handler.
+struct Program {
+  ProgramBinding binding;
+  std::vector<Procedure> procedures;
+};
+
+}  // namespace pollux::rpcrdma
+
+#endif  // POLLUX_RPCRDMA_PROGRAM_H_

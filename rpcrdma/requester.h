@@ -1,0 +1,158 @@
+// The calling side of one connection: credits, XIDs, chunks offered and fenced, replies matched.
+#ifndef POLLUX_RPCRDMA_REQUESTER_H_
+#define POLLUX_RPCRDMA_REQUESTER_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "rpcrdma/binding.h"
+#include "rpcrdma/connection.h"
+#include "rpcrdma/counters.h"
+#include "rpcrdma/credits.h"
+#include "rpcrdma/header.h"
+#include "rpcrdma/rpc_message.h"
+#include "rpcrdma/xdr.h"
+#include "stack/engine/timing_wheel.h"
+
+namespace pollux::rpcrdma {
+
+// An argument or a result that the binding calls DDP-eligible.
+struct EligibleItem {
+  absl::Span<const uint8_t> bytes;
+  // Where its first byte belongs in the stream that holds everything else: right after its length
+  // word, as XdrWriter::EligibleOpaque says.
+  size_t position = 0;
+};
+
+// One call. All memory named here stays the caller's, and must stay untouched, until the callback.
+struct CallRequest {
+  uint32_t procedure = 0;
+  absl::Span<const uint8_t> arguments;  // XDR, without the bytes of `item`
+  std::optional<EligibleItem> item;     // moved by RDMA READ when it does not fit the message
+  // Where the eligible result may be placed by RDMA WRITE. Empty: it comes in the stream.
+  absl::Span<uint8_t> item_buffer;
+  // Where a reply may be placed that does not fit a message: kReplyHeaderBytes and the results.
+  absl::Span<uint8_t> reply_buffer;
+  // The most that the results can take, where the arguments say less than the binding does.
+  std::optional<uint32_t> max_result_bytes;
+  uint64_t timeout_ns = 0;  // 0: until the connection ends
+};
+
+// Valid during the callback.
+struct Reply {
+  ReplyHeader header;
+  absl::Span<const uint8_t> results;
+  std::optional<ReducedItem> item;
+  XdrReader reader() const { return XdrReader(results, item); }
+};
+
+// OK: an RPC reply that says success. Other RPC replies: Unimplemented (no such program, version or
+// procedure), InvalidArgument (garbage arguments), Internal (system error), PermissionDenied
+// (authentication). No RPC reply: Unavailable (the connection ended), DeadlineExceeded,
+// FailedPrecondition (RDMA_ERROR). `reply` is null unless there was an RPC reply.
+using CallDone = absl::AnyInvocable<void(absl::Status, const Reply* reply)>;
+
+struct RequesterConfig {
+  uint32_t credits = 32;      // calls outstanding at most: requested, and receives posted for
+  uint32_t max_calls = 1024;  // outstanding and waiting together
+  OpaqueAuth credential;      // sent with every call; its body outlives the requester
+};
+
+class Requester : public Connection::Role {
+ public:
+  // `connection`, `binding` and `counters` outlive this. `thresholds`: bytes.
+  Requester(Connection* connection, const ProgramBinding* binding, const RequesterConfig& config,
+            const InlineThresholds& thresholds, Counters* counters);
+  ~Requester() override;
+
+  // `done` is called once, never from inside Call. ResourceExhausted beyond max_calls;
+  // InvalidArgument for what the binding does not allow or no buffer is large enough for;
+  // Unavailable after FailAll.
+  absl::Status Call(const CallRequest& request, CallDone done);
+  // Every call that is not done ends with `status`. The queue pair must be closed already.
+  void FailAll(const absl::Status& status);
+
+  uint32_t outstanding() const { return window_.outstanding(); }
+  uint32_t waiting() const { return waiting_count_; }
+  const CreditWindow& window() const { return window_; }
+  // The keys that the connection advertises for calls right now.
+  uint32_t advertised_regions() const { return advertised_; }
+
+  void OnMessage(uint32_t receive, absl::Span<const uint8_t> message) override;
+  void OnSent(uint32_t cookie) override;
+
+ private:
+  // Of a call, in this order.
+  enum class State : uint8_t {
+    kFree,
+    kWaiting,    // for credit, a send buffer, or room in the send queue
+    kSent,       // the reply has not come
+    kAbandoned,  // timed out: done was called, the credit and the XID are still taken
+  };
+  static constexpr size_t kMaxRegions = 5;
+  struct Slot {
+    explicit Slot(Requester* owner) : requester(owner), timer(&Requester::OnTimeout, this) {}
+    Requester* requester;
+    State state = State::kFree;
+    uint32_t index = 0;
+    uint32_t xid = 0;
+    CallRequest request;
+    CallDone done;
+    engine::Timer timer;
+    uint8_t region_count = 0;
+    std::array<memory::MemoryRegion, kMaxRegions> regions;
+    Segment write_chunk;  // as offered
+    Segment reply_chunk;
+    bool offered_write = false;
+    bool offered_reply = false;
+  };
+  // How a call travels.
+  struct Plan {
+    bool write_chunk = false;
+    bool reply_chunk = false;
+    bool read_chunk = false;  // the item
+    bool long_call = false;   // the whole Payload stream in a position-zero Read chunk
+  };
+
+  static void OnTimeout(void* slot, uint64_t now_ns);
+  absl::StatusOr<Plan> MakePlan(const CallRequest& request) const;
+  void SendWaiting();
+  void SendCall(Slot& slot);
+  absl::Status BuildCall(Slot& slot, uint32_t buffer, size_t* bytes);
+  absl::Status Offer(Slot& slot, absl::Span<const uint8_t> memory, int access, Segment* segment);
+  void Fence(Slot& slot);
+  void Finish(Slot& slot, absl::Status status, const Reply* reply);
+  void Release(Slot& slot);
+  void TakeXid(Slot& slot);
+  Slot* FindXid(uint32_t xid);
+  bool CheckChunks(const Slot& slot, const ChunkLists& chunks);
+  bool TakeReply(Slot& slot, absl::Span<const uint8_t> message, size_t header_bytes, Reply* reply);
+
+  Connection* connection_;
+  const ProgramBinding* binding_;
+  RequesterConfig config_;
+  InlineThresholds thresholds_;
+  Counters* counters_;
+  CreditWindow window_;
+  absl::Status down_;  // why no call is taken any more
+  uint32_t next_xid_;
+  uint32_t advertised_ = 0;
+  Header header_;  // scratch: of the message in hand
+  std::vector<std::unique_ptr<Slot>> slots_;
+  std::vector<uint32_t> free_slots_;
+  std::vector<uint32_t> free_buffers_;
+  std::vector<Slot*> by_xid_;      // power of two; an XID whose place is taken is not used
+  std::vector<uint32_t> waiting_;  // ring of max_calls
+  uint32_t waiting_head_ = 0;
+  uint32_t waiting_count_ = 0;
+};
+
+}  // namespace pollux::rpcrdma
+
+#endif  // POLLUX_RPCRDMA_REQUESTER_H_

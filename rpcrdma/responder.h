@@ -1,0 +1,145 @@
+// The answering side of one connection: calls checked, Read chunks pulled, handlers called, results
+// pushed, replies sent.
+#ifndef POLLUX_RPCRDMA_RESPONDER_H_
+#define POLLUX_RPCRDMA_RESPONDER_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "rpcrdma/buffer_pool.h"
+#include "rpcrdma/connection.h"
+#include "rpcrdma/counters.h"
+#include "rpcrdma/fifo.h"
+#include "rpcrdma/header.h"
+#include "rpcrdma/program.h"
+
+namespace pollux::rpcrdma {
+
+// Programs by number and version; a server has few.
+class ProgramTable {
+ public:
+  // AlreadyExists; InvalidArgument for a binding that does not hold or does not cover a handler.
+  absl::Status Add(Program program);
+
+  struct Found {
+    AcceptStatus status = AcceptStatus::kSuccess;
+    uint32_t low = 0;  // versions that there are, for kProgramMismatch
+    uint32_t high = 0;
+    const ProcedureBinding* binding = nullptr;
+    Handler* handler = nullptr;
+  };
+  Found Find(uint32_t program, uint32_t version, uint32_t procedure);
+
+ private:
+  std::deque<Program> programs_;
+};
+
+class Responder : public Connection::Role {
+ public:
+  // All outlive this. `credits`: calls that a client may have outstanding, at most what the
+  // connection has receives for.
+  Responder(Connection* connection, ProgramTable* programs, BufferPool* pool, uint32_t credits,
+            Counters* counters);
+  ~Responder() override;
+
+  // Registers the pool in the connection's protection domain.
+  absl::Status Init();
+  // Before the first message. Bytes of a reply that fit one Send.
+  void SetReplyThreshold(uint32_t bytes) { reply_threshold_ = bytes; }
+
+  // Goes on with calls that waited for buffers or room. True when one went on.
+  bool Poll();
+  // The queue pair is closed: gives back whatever no handler holds. Replies are dropped from now
+  // on.
+  void Abort();
+  // No handler holds a call any more (after Abort: this may be destroyed).
+  bool idle() const { return dispatched_ == 0; }
+
+  void OnMessage(uint32_t receive, absl::Span<const uint8_t> message) override;
+  void OnSent(uint32_t cookie) override;
+
+ private:
+  friend class ReplyHandle;
+  // Of a call, in this order.
+  enum class State : uint8_t {
+    kFree,
+    kWaitBuffers,  // for pool buffers, and room in the send queue for the READs
+    kPulling,      // READs in flight
+    kDispatched,   // the handler has it
+    kWaitRoom,     // the reply is built, the send queue has no room
+    kReplying,     // WRITEs and SEND in flight
+  };
+  struct Slot {
+    State state = State::kFree;
+    bool has_receive = false;
+    uint32_t receive = 0;
+    absl::Span<const uint8_t> message;  // in the receive buffer
+    uint32_t xid = 0;
+    uint32_t grant = 1;
+    size_t payload_offset = 0;   // in the message
+    uint8_t* pulled = nullptr;   // pool buffer: the long call, then the item
+    uint32_t payload_bytes = 0;  // of the long call, 0: inline
+    uint32_t item_bytes = 0;
+    uint32_t item_position = 0;  // in the Payload stream
+    bool has_item = false;
+    uint8_t* long_reply = nullptr;  // pool buffer, taken when a Reply chunk is offered
+    uint32_t argument_offset = 0;   // bytes of RPC call header
+    // The reply
+    uint32_t reply_bytes = 0;  // of the message in the send buffer
+    std::optional<ResultItem> item;
+    memory::MemoryRegion item_region;
+  };
+  struct Waiting {
+    uint32_t receive = 0;
+    absl::Span<const uint8_t> message;
+  };
+
+  void Accept(const Waiting& waiting);
+  void Discard(const Waiting& waiting, uint64_t& counter);
+  static bool CheckChunks(Slot& slot, const Header& header, uint32_t room);
+  bool TryPull(uint32_t index);
+  void Dispatch(uint32_t index);
+  static bool CheckEligible(const Slot& slot, const ProcedureBinding& binding);
+  absl::Span<const uint8_t> Payload(const Slot& slot);
+  void GiveReceiveBack(Slot& slot);
+
+  void SendError(uint32_t index, ErrorCode code, uint32_t version = kVersion);
+  // From a handler, by its handle.
+  void Answer(uint32_t index, AcceptStatus status, absl::Span<const uint8_t> results,
+              std::optional<ResultItem> item);
+  void SendReply(uint32_t index, const ReplyHeader& reply, absl::Span<const uint8_t> results);
+  bool BuildReply(uint32_t index, const ReplyHeader& reply, absl::Span<const uint8_t> results);
+  bool PlaceItem(Slot& slot, ChunkLists& chunks, bool* item_inline);
+  static size_t EmitPayload(const Slot& slot, const ReplyHeader& reply, bool item_inline,
+                            absl::Span<const uint8_t> results, absl::Span<uint8_t> out);
+  void Finish(uint32_t index);
+  bool TryPost(uint32_t index);
+  void WriteOut(const uint8_t* from, uint32_t lkey, absl::Span<const Segment> to);
+  void Free(uint32_t index);
+
+  Connection* connection_;
+  ProgramTable* programs_;
+  BufferPool* pool_;
+  uint32_t credits_;
+  Counters* counters_;
+  uint32_t reply_threshold_ = kMinInlineBytes;
+  memory::MemoryRegion pool_region_;
+  bool aborted_ = false;
+  uint32_t dispatched_ = 0;
+  std::unique_ptr<Header> header_;  // scratch: of the message in hand
+  std::vector<Slot> slots_;         // one a send buffer
+  std::vector<uint32_t> free_slots_;
+  // First come, first served; bounded by the number of receives and of slots.
+  Fifo<Waiting> backlog_;  // no slot
+  Fifo<uint32_t> wait_buffers_;
+  Fifo<uint32_t> wait_room_;
+};
+
+}  // namespace pollux::rpcrdma
+
+#endif  // POLLUX_RPCRDMA_RESPONDER_H_

@@ -1,0 +1,187 @@
+#include "rpcrdma/server.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "rpcrdma/settings.h"
+
+namespace pollux::rpcrdma {
+namespace {
+
+// Room for the largest reply (every Write segment and the message) beside running READs.
+constexpr uint32_t kSendQueue = 512;
+static_assert(kSendQueue > kMaxWriteSegments + kMaxReadSegments);
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Create(engine::Worker* worker, cm::Manager* manager,
+                                                       const ServerConfig& config) {
+  absl::Status status = CheckSettings(config.credits, config.send_bytes, config.receive_bytes);
+  if (!status.ok()) return status;
+  // One call can need two: its arguments and its long reply.
+  if (config.bulk_buffers < 2 || config.bulk_buffer_bytes < kMinInlineBytes ||
+      config.bulk_buffer_bytes > kMaxItemBytes) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%d bulk buffers of %d bytes asked for; at least 2 of %d to %d are needed",
+        config.bulk_buffers, config.bulk_buffer_bytes, kMinInlineBytes, kMaxItemBytes));
+  }
+  std::unique_ptr<Server> server(new Server(worker, manager, config));
+  worker->AddPoller(server.get());
+  return server;
+}
+
+Server::Server(engine::Worker* worker, cm::Manager* manager, const ServerConfig& config)
+    : worker_(worker),
+      manager_(manager),
+      config_(config),
+      pool_(config.bulk_buffers, config.bulk_buffer_bytes) {}
+
+Server::~Server() {
+  worker_->RemovePoller(this);
+  if (listener_ != nullptr) manager_->DestroyId(listener_);
+  for (auto& peer : peers_) TakeDown(*peer);
+}
+
+absl::Status Server::RegisterProgram(Program program) { return programs_.Add(std::move(program)); }
+
+absl::Status Server::Listen(uint16_t port) {
+  auto id = manager_->CreateId(RDMA_PS_TCP, [this](const cm::Event& event) { OnEvent(event); });
+  if (!id.ok()) return id.status();
+  if (absl::Status status = manager_->Listen(*id, port); !status.ok()) {
+    manager_->DestroyId(*id);
+    return status;
+  }
+  listener_ = *id;
+  return absl::OkStatus();
+}
+
+Server::Peer* Server::Find(const cm::Id* id) {
+  for (auto& peer : peers_) {
+    if (peer->id == id && id != nullptr) return peer.get();
+  }
+  return nullptr;
+}
+
+void Server::OnEvent(const cm::Event& event) {
+  if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST) return OnConnectRequest(event);
+  Peer* peer = Find(event.id);
+  if (peer == nullptr) return;
+  switch (event.type) {
+    case RDMA_CM_EVENT_ESTABLISHED:
+      peer->state = Peer::State::kConnected;
+      peer->established = true;
+      ++counters_.connections_established;
+      if (observer_) observer_(peer->info, true);
+      break;
+    case RDMA_CM_EVENT_DISCONNECTED:
+    case RDMA_CM_EVENT_CONNECT_ERROR:
+    case RDMA_CM_EVENT_UNREACHABLE:
+    case RDMA_CM_EVENT_REJECTED:
+      peer->state = Peer::State::kEnding;
+      break;
+    default:
+      break;
+  }
+}
+
+void Server::OnConnectRequest(const cm::Event& event) {
+  if (Admit(event).ok()) return;
+  manager_->Reject(event.id, {}).IgnoreError();
+  manager_->DestroyId(event.id);
+}
+
+absl::Status Server::Admit(const cm::Event& event) {
+  if (peers_.size() >= config_.max_connections) {
+    return absl::ResourceExhaustedError("too many connections");
+  }
+  auto peer = std::make_unique<Peer>();
+  Peer* const raw = peer.get();
+  ConnectionConfig config;
+  config.receives = config_.credits + kSpareReceives;
+  config.send_buffers = 2 * config_.credits;
+  config.send_queue = kSendQueue;
+  config.send_bytes = config_.send_bytes;
+  config.receive_bytes = config_.receive_bytes;
+  auto connection = Connection::Create(worker_, config, [this, raw](ibv_event_type type) {
+    if (raw->id != nullptr) manager_->Notify(raw->id, type);
+  });
+  if (!connection.ok()) return connection.status();
+  peer->connection = *std::move(connection);
+  peer->responder = std::make_unique<Responder>(peer->connection.get(), &programs_, &pool_,
+                                                config_.credits, &counters_);
+  if (absl::Status status = peer->responder->Init(); !status.ok()) return status;
+  peer->id = event.id;
+  peer->info.peer = event.id->peer();
+  // RFC 8797 section 4: settings are those of this connection alone.
+  peer->info.negotiated = Negotiate(peer->connection->LocalPrivateData(),
+                                    /*local_is_client=*/false, event.param.private_data);
+  peer->responder->SetReplyThreshold(peer->info.negotiated.thresholds.server_to_client);
+  cm::ConnectionParam param = config_.connection;
+  param.initiator_depth = std::min(param.initiator_depth, event.param.initiator_depth);
+  param.responder_resources = std::min(param.responder_resources, event.param.responder_resources);
+  peers_.push_back(std::move(peer));
+  manager_->BindQp(event.id, worker_, raw->connection->qp(), IBV_ACCESS_LOCAL_WRITE,
+                   [this, raw, param](absl::Status status) mutable {
+                     if (status.ok()) status = raw->connection->PostReceives();
+                     const auto data = EncodePrivateData(raw->connection->LocalPrivateData());
+                     param.private_data = data;
+                     if (status.ok()) status = manager_->Accept(raw->id, param);
+                     raw->state = status.ok() ? Peer::State::kAccepting : Peer::State::kEnding;
+                   });
+  return absl::OkStatus();
+}
+
+void Server::Shutdown() {
+  if (listener_ != nullptr) manager_->DestroyId(std::exchange(listener_, nullptr));
+  for (auto& peer : peers_) {
+    if (peer->state == Peer::State::kEnded) continue;
+    const bool asked =
+        peer->state == Peer::State::kConnected && manager_->Disconnect(peer->id).ok();
+    peer->state = asked ? Peer::State::kDisconnecting : Peer::State::kEnding;
+  }
+}
+
+bool Server::Poll(uint64_t /*now_ns*/) {
+  bool busy = false;
+  bool ended = false;
+  for (size_t i = 0; i < peers_.size(); ++i) {
+    busy |= PollPeer(*peers_[i]);
+    ended |= peers_[i]->state == Peer::State::kEnded && peers_[i]->responder->idle();
+  }
+  if (!ended) return busy;
+  std::erase_if(peers_, [](const std::unique_ptr<Peer>& peer) {
+    return peer->state == Peer::State::kEnded && peer->responder->idle();
+  });
+  return true;
+}
+
+bool Server::PollPeer(Peer& peer) {
+  using enum Peer::State;
+  bool busy = false;
+  if (peer.state == kAccepting || peer.state == kConnected) {
+    busy = peer.connection->Poll(*peer.responder);
+    busy |= peer.responder->Poll();
+  }
+  if (peer.connection->broken() && peer.state != kEnded) peer.state = kEnding;
+  if (peer.state == kEnding) {
+    TakeDown(peer);
+    busy = true;
+  }
+  return busy;
+}
+
+void Server::TakeDown(Peer& peer) {
+  if (peer.state == Peer::State::kEnded) return;
+  const bool asked = peer.state == Peer::State::kDisconnecting;
+  peer.state = Peer::State::kEnded;
+  // Says DREQ or REJ as the state asks.
+  manager_->DestroyId(std::exchange(peer.id, nullptr));
+  peer.connection->Close(manager_->time_wait_ns());
+  peer.responder->Abort();
+  if (!peer.established) return;
+  if (!asked) ++counters_.connections_lost;
+  if (observer_) observer_(peer.info, false);
+}
+
+}  // namespace pollux::rpcrdma

@@ -1,0 +1,105 @@
+// An RPC server: listens for connections and serves its programs on them.
+#ifndef POLLUX_RPCRDMA_SERVER_H_
+#define POLLUX_RPCRDMA_SERVER_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cm/manager.h"
+#include "rpcrdma/buffer_pool.h"
+#include "rpcrdma/connection.h"
+#include "rpcrdma/counters.h"
+#include "rpcrdma/negotiated.h"
+#include "rpcrdma/program.h"
+#include "rpcrdma/responder.h"
+#include "stack/engine/worker.h"
+
+namespace pollux::rpcrdma {
+
+struct ServerConfig {
+  uint32_t max_connections = 1024;
+  uint32_t credits = 32;       // 1..256: granted to each client at most
+  uint32_t send_bytes = 4096;  // inline sizes, RFC 8797: 1,024..262,144, multiples of 1,024
+  uint32_t receive_bytes = 4096;
+  // Read chunks are pulled into these, long replies go out from them; a call with more Read chunk
+  // bytes than one holds is answered ERR_CHUNK, one that finds none free waits.
+  uint32_t bulk_buffers = 64;
+  uint32_t bulk_buffer_bytes = (1u << 20) + 4096;
+  cm::ConnectionParam connection;  // private data is filled in
+};
+
+// Lives on one worker, on which the CM manager lives too; every call is made, every handler and
+// callback runs on its core. Handlers may call anything but the destructor.
+class Server : public engine::Poller {
+ public:
+  static absl::StatusOr<std::unique_ptr<Server>> Create(engine::Worker* worker,
+                                                        cm::Manager* manager,
+                                                        const ServerConfig& config = {});
+  // Ends every connection. No handler may hold a reply any more.
+  ~Server() override;
+
+  // RFC 8166 section 6: a procedure without a binding is refused (InvalidArgument).
+  absl::Status RegisterProgram(Program program);
+  // AlreadyExists when the port has a listener.
+  absl::Status Listen(uint16_t port);
+
+  // Told of every connection: when established, and when it ended. Optional.
+  struct ConnectionInfo {
+    cm::Endpoint peer;
+    Negotiated negotiated;
+  };
+  void SetObserver(absl::AnyInvocable<void(const ConnectionInfo&, bool established)> observer) {
+    observer_ = std::move(observer);
+  }
+
+  // Stops listening and disconnects (DREQ) every client; connections() falls to 0 as they answer.
+  void Shutdown();
+  size_t connections() const { return peers_.size(); }
+  const Counters& counters() const { return counters_; }
+
+  bool Poll(uint64_t now_ns) override;
+
+ private:
+  struct Peer {
+    enum class State : uint8_t {
+      kBinding,    // the queue pair goes to INIT
+      kAccepting,  // REP sent
+      kConnected,
+      kDisconnecting,  // DREQ sent
+      kEnding,         // to be taken down at the next poll
+      kEnded,          // taken down; a handler still holds a reply
+    };
+    State state = State::kBinding;
+    cm::Id* id = nullptr;
+    ConnectionInfo info;
+    std::unique_ptr<Connection> connection;
+    std::unique_ptr<Responder> responder;
+    bool established = false;
+  };
+
+  Server(engine::Worker* worker, cm::Manager* manager, const ServerConfig& config);
+  void OnEvent(const cm::Event& event);
+  void OnConnectRequest(const cm::Event& event);
+  absl::Status Admit(const cm::Event& event);
+  Peer* Find(const cm::Id* id);
+  bool PollPeer(Peer& peer);
+  void TakeDown(Peer& peer);
+
+  engine::Worker* worker_;
+  cm::Manager* manager_;
+  ServerConfig config_;
+  Counters counters_;
+  ProgramTable programs_;
+  BufferPool pool_;
+  cm::Id* listener_ = nullptr;
+  std::vector<std::unique_ptr<Peer>> peers_;
+  absl::AnyInvocable<void(const ConnectionInfo&, bool)> observer_;
+};
+
+}  // namespace pollux::rpcrdma
+
+#endif  // POLLUX_RPCRDMA_SERVER_H_
