@@ -74,7 +74,8 @@ absl::StatusOr<std::vector<std::string>> Options::Parse(int argc, char** argv, s
       return std::vector<std::string>();
     }
     if (found == ':') {
-      return absl::InvalidArgumentError(absl::StrCat("option ", argv[optind - 1], " needs a value"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("option ", argv[optind - 1], " needs a value"));
     }
     if (found == '?') {
       return absl::InvalidArgumentError(

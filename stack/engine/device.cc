@@ -64,9 +64,9 @@ absl::StatusOr<Device::Pair> Device::OpenPair(const DeviceOptions& a, const Devi
   for (Device* device : {pair.first.get(), pair.second.get()}) {
     if (absl::Status status = device->MakeWorker(); !status.ok()) return status;
   }
-  const auto data_room = WorkerConfig().max_frame_bytes;
-  absl::StatusOr<net::Port::Pair> ports =
-      net::Port::CreateRingPair(absl::StrFormat("pair%u", count++), data_room);
+  absl::StatusOr<net::Port::Pair> ports = net::Port::CreateRingPair(
+      absl::StrFormat("pair%u", count++), pair.first->worker_->packet_pool(),
+      pair.second->worker_->packet_pool());
   if (!ports.ok()) return ports.status();
   if (absl::Status status = pair.first->Attach(std::move(ports->first)); !status.ok()) {
     return status;

@@ -3,9 +3,9 @@
 #include <rte_eal.h>
 #include <rte_mempool.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 
 namespace pollux::net {
 
@@ -34,8 +34,8 @@ rte_mempool* PoolForTest() {
 rte_mbuf* FrameForTest(const std::vector<uint8_t>& bytes) {
   rte_mbuf* frame = rte_pktmbuf_alloc(PoolForTest());
   if (frame == nullptr) std::abort();
-  std::memcpy(rte_pktmbuf_append(frame, static_cast<uint16_t>(bytes.size())), bytes.data(),
-              bytes.size());
+  char* data = rte_pktmbuf_append(frame, static_cast<uint16_t>(bytes.size()));
+  std::copy(bytes.begin(), bytes.end(), data);
   return frame;
 }
 

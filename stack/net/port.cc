@@ -20,6 +20,9 @@ namespace {
 
 // A pool that stays in cache: one receive ring of 512, bursts in flight, a per-core cache.
 constexpr unsigned kOwnPoolFrames = 1023;
+// XDP sockets: the driver fills a ring of 2,048 whatever is asked, refills it while as many are
+// under way, and copies what is sent into buffers of the same pool.
+constexpr unsigned kXdpPoolFrames = 6143;
 constexpr unsigned kOwnPoolCache = 64;
 constexpr uint16_t kOwnPoolRoom = kMaxMtu + kFramingBytes;
 constexpr useconds_t kStartRetryUs = 20'000;
@@ -108,18 +111,22 @@ absl::Status Port::Probe(const Devargs& devargs) {
 }
 
 absl::Status Port::TakePool(const Devargs& devargs, rte_mempool* pool, int socket) {
-  const uint16_t required = RequiredDataRoom(devargs);
-  if (pool != nullptr && rte_pktmbuf_data_room_size(pool) >= required + RTE_PKTMBUF_HEADROOM) {
+  const DataRoom allowed = DriverDataRoom(devargs);
+  const uint16_t offered =
+      pool == nullptr ? 0 : rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM;
+  if (offered >= allowed.least && offered <= allowed.most) {
     pool_ = pool;
   } else {
-    const uint32_t room = std::max(required, kOwnPoolRoom) + RTE_PKTMBUF_HEADROOM;
-    own_pool_ = rte_pktmbuf_pool_create(absl::StrCat("plx_port_", port_id_).c_str(), kOwnPoolFrames,
-                                        kOwnPoolCache, 0,
-                                        static_cast<uint16_t>(std::min(room, 65535u)), socket);
+    const uint32_t room =
+        std::clamp(kOwnPoolRoom, allowed.least, allowed.most) + RTE_PKTMBUF_HEADROOM;
+    const unsigned frames = devargs.driver() == Driver::kAfXdp ? kXdpPoolFrames : kOwnPoolFrames;
+    own_pool_ =
+        rte_pktmbuf_pool_create(absl::StrCat("plx_port_", port_id_).c_str(), frames, kOwnPoolCache,
+                                0, static_cast<uint16_t>(std::min(room, 65535u)), socket);
     if (own_pool_ == nullptr) {
       return absl::ResourceExhaustedError(
-          absl::StrCat("port ", name_, ": no memory for ", kOwnPoolFrames, " buffers of ", room,
-                       " bytes (", rte_strerror(rte_errno), "); give EAL more (-m)"));
+          absl::StrCat("port ", name_, ": no memory for ", frames, " buffers of ", room, " bytes (",
+                       rte_strerror(rte_errno), "); give EAL more (-m)"));
     }
     pool_ = own_pool_;
   }

@@ -29,6 +29,8 @@ constexpr uint32_t kAfPacketSlotHeader = 66;
 // What the driver takes for that header when it compares a slot with a receive buffer.
 constexpr uint32_t kAfPacketDriverHeader = TPACKET2_HDRLEN - sizeof(sockaddr_ll);
 constexpr uint16_t kAfXdpMtu = 3542;
+// The kernel wants a whole buffer, with what DPDK keeps before it, in one page.
+constexpr uint16_t kAfXdpDataRoom = 3584;
 constexpr uint16_t kEthernetMtu = 1500;
 
 uint32_t Less(uint32_t value, uint32_t part) { return value > part ? value - part : 0; }
@@ -119,16 +121,20 @@ absl::Status CheckMemif(const Devargs& devargs) {
     return absl::AlreadyExistsError(absl::StrCat("port ", devargs.name(), ": ", path,
                                                  " exists and is no socket; give another socket="));
   }
-  const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  // A socket of another type than memif's: the kernel tells whether somebody listens without
+  // connecting, which, followed by a disconnect, can bring that server's driver down.
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return absl::InternalError(std::strerror(errno));
   absl::Cleanup close_fd = [fd] { close(fd); };
   std::memcpy(address.sun_path, path.c_str(), path.size());
-  if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) {
+  const int error =
+      connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 ? 0 : errno;
+  if (error == 0 || error == EPROTOTYPE) {
     return absl::AlreadyExistsError(absl::StrCat("port ", devargs.name(),
                                                  ": another server listens on ", path,
                                                  "; end it or give another socket="));
   }
-  if (errno == ECONNREFUSED) unlink(path.c_str());
+  if (error == ECONNREFUSED) unlink(path.c_str());
   return absl::OkStatus();
 }
 
@@ -168,10 +174,16 @@ absl::Status CheckMachine(const Devargs& devargs) {
   }
 }
 
-uint16_t RequiredDataRoom(const Devargs& devargs) {
-  if (devargs.driver() != Driver::kAfPacket) return kFramingBytes + kEthernetMtu;
-  const uint32_t slot = devargs.GetNumber("framesz").value_or(2048);
-  return static_cast<uint16_t>(std::min<uint32_t>(Less(slot, kAfPacketDriverHeader), UINT16_MAX));
+DataRoom DriverDataRoom(const Devargs& devargs) {
+  DataRoom room = {.least = kFramingBytes + kEthernetMtu, .most = UINT16_MAX};
+  if (devargs.driver() == Driver::kAfPacket) {
+    const uint32_t slot = devargs.GetNumber("framesz").value_or(2048);
+    room.least =
+        static_cast<uint16_t>(std::min<uint32_t>(Less(slot, kAfPacketDriverHeader), UINT16_MAX));
+  } else if (devargs.driver() == Driver::kAfXdp) {
+    room.most = kAfXdpDataRoom;
+  }
+  return room;
 }
 
 uint16_t DriverMtu(const Devargs& devargs, uint16_t data_room, uint16_t reported) {

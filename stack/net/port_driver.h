@@ -23,8 +23,12 @@ void AddDriverDefaults(Devargs* devargs, uint16_t data_room);
 // that a dead memif server left.
 absl::Status CheckMachine(const Devargs& devargs);
 
-// Bytes after the headroom that the driver demands of receive buffers, at least.
-uint16_t RequiredDataRoom(const Devargs& devargs);
+// Bytes after the headroom that receive buffers may have for the driver to take them.
+struct DataRoom {
+  uint16_t least;
+  uint16_t most;
+};
+DataRoom DriverDataRoom(const Devargs& devargs);
 
 // The MTU that frames of `data_room` bytes and this driver carry; `reported` is the device's own.
 uint16_t DriverMtu(const Devargs& devargs, uint16_t data_room, uint16_t reported);

@@ -98,7 +98,8 @@ class PortKernelTest : public ::testing::Test {
  protected:
   void SetUp() override {
     if (geteuid() != 0) GTEST_SKIP() << "needs root, to make network interfaces";
-    if (!Shell("command -v ip && command -v ping")) GTEST_SKIP() << "needs the commands ip and ping";
+    if (!Shell("command -v ip && command -v ping"))
+      GTEST_SKIP() << "needs the commands ip and ping";
   }
 };
 
@@ -176,6 +177,21 @@ TEST_F(VethTest, UsersOwnSlotSizeGetsBuffersThatFitIt) {
   ASSERT_TRUE(port.ok()) << port.status();
   Host host(port->get(), **port);
   EXPECT_TRUE(host.PollWhile("ping -n -c 2 -i 0.2 -W 5 -M do -s 4200 10.9.0.2"));
+}
+
+TEST_F(VethTest, XdpSocketIsPingedToo) {
+  // An XDP program takes frames of one page only, so the interface must not carry more.
+  ASSERT_TRUE(Shell("ip link set vkern mtu 3000 && ip link set vport mtu 3000"));
+  absl::StatusOr<std::unique_ptr<Port>> port =
+      Port::Open({.devargs = "net_af_xdp0,iface=vport", .pool = PoolForTest()});
+  if (absl::IsInternal(port.status())) {
+    GTEST_SKIP() << "needs a kernel and a right to load XDP programs: " << port.status();
+  }
+  ASSERT_TRUE(port.ok()) << port.status();
+  EXPECT_EQ((*port)->mtu(), 3000);
+  Host host(port->get(), **port);
+  EXPECT_TRUE(host.PollWhile("ping -n -c 3 -i 0.2 -W 5 -M do -s 2900 10.9.0.2"));
+  EXPECT_TRUE(host.Resolve(kKernel).ok());
 }
 
 class TapTest : public PortKernelTest {

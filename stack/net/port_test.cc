@@ -32,13 +32,13 @@ TEST(PortDriver, LargeFramesAreAskedForUnlessTheUserSaysOtherwise) {
   Devargs af_packet = Parsed("net_af_packet0,iface=v");
   AddDriverDefaults(&af_packet, 4352);
   EXPECT_EQ(af_packet.ToString(), "net_af_packet0,iface=v,framesz=4352,blocksz=69632,framecnt=512");
-  EXPECT_LE(RequiredDataRoom(af_packet), 4352);
+  EXPECT_LE(DriverDataRoom(af_packet).least, 4352);
 
   Devargs own = Parsed("net_af_packet0,iface=v,framesz=8192,blocksz=65536,framecnt=512");
   const std::string before = own.ToString();
   AddDriverDefaults(&own, 4352);
   EXPECT_EQ(own.ToString(), before);
-  EXPECT_GT(RequiredDataRoom(own), 4352);
+  EXPECT_GT(DriverDataRoom(own).least, 4352);
 
   Devargs memif = Parsed("net_memif0,role=client,socket=/tmp/s,bsize=4096");
   AddDriverDefaults(&memif, 4352);

@@ -46,24 +46,25 @@ bool Routes::IsNeighbour(uint32_t address) const {
 }
 
 absl::StatusOr<Gid> Routes::NextHop(const Gid& destination) const {
-  const std::string name = FormatAddress(destination);
   if (!destination.IsIpv4()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, " is no IPv4 address; this interface carries IPv4 only"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        FormatAddress(destination), " is no IPv4 address; this interface carries IPv4 only"));
   }
   const uint32_t address = destination.Ipv4();
   if (IsUnspecified(address) || IsMulticastOrReserved(address) || IsBroadcast(address)) {
-    return absl::InvalidArgumentError(absl::StrCat(name, " is not the address of one host"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(FormatAddress(destination), " is not the address of one host"));
   }
   if (address == address_) {
     return absl::InvalidArgumentError(
-        absl::StrCat(name, " is this interface's own address; packets to it do not reach a wire"));
+        absl::StrCat(FormatAddress(destination),
+                     " is this interface's own address; packets to it do not reach a wire"));
   }
   if (OnLink(address)) return destination;
   if (gateway_) return Gid::FromIpv4(*gateway_);
-  return absl::NotFoundError(absl::StrCat("no route to ", name, ": it is not on the link of ",
-                                          FormatIpv4(address_), "/", __builtin_popcount(mask_),
-                                          " and no gateway is set"));
+  return absl::NotFoundError(absl::StrCat("no route to ", FormatAddress(destination),
+                                          ": it is not on the link of ", FormatIpv4(address_), "/",
+                                          __builtin_popcount(mask_), " and no gateway is set"));
 }
 
 }  // namespace pollux::net

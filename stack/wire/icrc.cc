@@ -1,5 +1,6 @@
 #include "stack/wire/icrc.h"
 
+#include <emmintrin.h>
 #include <isa-l/crc.h>
 
 #include <algorithm>
@@ -53,12 +54,55 @@ uint32_t CrcShort(uint32_t crc, const uint8_t* data, size_t n) {
   return ~crc;
 }
 
+// What is or-ed over the headers, from the IP header to the end of the BTH.
 template <size_t kIpBytes>
-uint32_t CrcOverMasked(std::array<uint8_t, kIpBytes + kUdpBytes + kBthBytes>& headers) {
+using HeaderMask = std::array<uint8_t, kIpBytes + kUdpBytes + kBthBytes>;
+
+template <size_t kIpBytes>
+constexpr HeaderMask<kIpBytes> MaskUdpAndBth() {
   constexpr size_t kBthCongestion = 4;  // FECN, BECN and six reserved bits
-  headers[kIpBytes + udp::kChecksum] = headers[kIpBytes + udp::kChecksum + 1] = 0xFF;
-  headers[kIpBytes + kUdpBytes + kBthCongestion] = 0xFF;
-  return crc32_gzip_refl(kIcrcStart, headers.data(), headers.size());
+  HeaderMask<kIpBytes> mask{};
+  mask[kIpBytes + udp::kChecksum] = mask[kIpBytes + udp::kChecksum + 1] = 0xFF;
+  mask[kIpBytes + kUdpBytes + kBthCongestion] = 0xFF;
+  return mask;
+}
+
+constexpr HeaderMask<kIpv4Bytes> MaskIpv4() {
+  auto mask = MaskUdpAndBth<kIpv4Bytes>();
+  for (size_t at : {ipv4::kTos, ipv4::kTtl, ipv4::kChecksum, ipv4::kChecksum + 1}) mask[at] = 0xFF;
+  return mask;
+}
+
+constexpr HeaderMask<kIpv6Bytes> MaskIpv6() {
+  auto mask = MaskUdpAndBth<kIpv6Bytes>();
+  mask[ipv6::kVersionClassFlow] = 0x0F;
+  for (size_t i = 1; i < 4; ++i) mask[ipv6::kVersionClassFlow + i] = 0xFF;
+  mask[ipv6::kHopLimit] = 0xFF;
+  return mask;
+}
+
+constexpr auto kMaskIpv4 = MaskIpv4();
+constexpr auto kMaskIpv6 = MaskIpv6();
+
+void OrBlock(const uint8_t* in, const uint8_t* mask, uint8_t* out) {
+  const __m128i block = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in));
+  const __m128i ones = _mm_loadu_si128(reinterpret_cast<const __m128i*>(mask));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm_or_si128(block, ones));
+}
+
+template <size_t kBytes>
+uint32_t CrcOverMasked(const uint8_t* headers, const std::array<uint8_t, kBytes>& mask) {
+  constexpr size_t kBlock = 16;
+  static_assert(kBytes >= kBlock);
+  alignas(kBlock) std::array<uint8_t, kBytes> masked;
+  // In whole blocks, the overlapping tail first: each block that the CRC then loads lies in one
+  // store, so that the processor forwards it.
+  OrBlock(headers + kBytes - kBlock, mask.data() + kBytes - kBlock,
+          masked.data() + kBytes - kBlock);
+  for (size_t at = 0; at + kBlock <= kBytes; at += kBlock) {
+    OrBlock(headers + at, mask.data() + at, masked.data() + at);
+  }
+  return crc32_gzip_refl(kIcrcStart, masked.data(), masked.size());
 }
 
 }  // namespace
@@ -82,22 +126,7 @@ uint32_t Crc32Copy(uint32_t crc, uint8_t* destination, const uint8_t* source, si
 }
 
 uint32_t IcrcOverHeaders(const uint8_t* l3, uint8_t ip_version) {
-  if (ip_version == 4) {
-    std::array<uint8_t, kIpv4Bytes + kUdpBytes + kBthBytes> headers;
-    std::memcpy(headers.data(), l3, headers.size());
-    headers[ipv4::kTos] = 0xFF;
-    headers[ipv4::kTtl] = 0xFF;
-    headers[ipv4::kChecksum] = headers[ipv4::kChecksum + 1] = 0xFF;
-    return CrcOverMasked<kIpv4Bytes>(headers);
-  }
-  std::array<uint8_t, kIpv6Bytes + kUdpBytes + kBthBytes> headers;
-  std::memcpy(headers.data(), l3, headers.size());
-  headers[ipv6::kVersionClassFlow] |= 0x0F;
-  headers[ipv6::kVersionClassFlow + 1] = 0xFF;
-  headers[ipv6::kVersionClassFlow + 2] = 0xFF;
-  headers[ipv6::kVersionClassFlow + 3] = 0xFF;
-  headers[ipv6::kHopLimit] = 0xFF;
-  return CrcOverMasked<kIpv6Bytes>(headers);
+  return ip_version == 4 ? CrcOverMasked(l3, kMaskIpv4) : CrcOverMasked(l3, kMaskIpv6);
 }
 
 uint32_t ComputeIcrc(const RocePacket& packet) {

@@ -42,8 +42,7 @@ void CheckView(const RocePacket& packet, const uint8_t* data, size_t size) {
   Require(packet.l3_offset < packet.bth_offset);
   Require(packet.ext_offset == packet.bth_offset + pollux::wire::kBthBytes);
   Require(packet.ext_offset <= packet.payload_offset);
-  Require(packet.payload_offset + packet.payload_length + packet.bth.pad ==
-          packet.icrc_offset);
+  Require(packet.payload_offset + packet.payload_length + packet.bth.pad == packet.icrc_offset);
   Require(packet.icrc_offset + pollux::wire::kIcrcBytes <= size);
   static_cast<void>(packet.source());
   static_cast<void>(packet.destination());

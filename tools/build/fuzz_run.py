@@ -19,8 +19,10 @@ SUFFIX = "_libfuzzer"
 
 
 def bazel(*arguments):
-    return subprocess.run(["bazel", *arguments], check=True, stdout=subprocess.PIPE,
-                          text=True).stdout
+    done = subprocess.run(["bazel", *arguments], stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"tools/dev fuzz: bazel ended with status {done.returncode}")
+    return done.stdout
 
 
 def query(expression):
@@ -28,8 +30,8 @@ def query(expression):
 
 
 def build(labels):
-    """The compiler is part of Bazel's repositories: a base and a server of its own keep the ordinary
-    build's cache."""
+    """Builds with clang. The compiler is part of Bazel's repositories: a base and a server of its
+    own keep the ordinary build's cache."""
     bazel(f"--output_base={CACHE / 'bazel-fuzz'}", "--max_idle_secs=60", "build", "--config=fuzz",
           f"--symlink_prefix={CACHE}/fuzz-", "--show_result=0", *labels)
 

@@ -1,4 +1,4 @@
 #!/bin/sh
-# Runs a Python test file as a Bazel sh_test: py_test of Bazel 4.2 asks for a command `python`, which
-# Debian does not have.
+# Runs a Python test file as a Bazel sh_test: py_test of Bazel 4.2 asks for a command `python`,
+# which Debian does not have.
 exec python3 -B tools/build/unittest_main.py "$1"

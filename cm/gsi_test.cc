@@ -1,0 +1,158 @@
+#include "cm/gsi.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "stack/engine/eal.h"
+#include "tests/sim/simulation.h"
+
+namespace pollux::cm {
+namespace {
+
+constexpr uint64_t kMillisecond = 1'000'000;
+
+MadBuffer Mad(uint8_t mark) {
+  MadBuffer mad;
+  mad.fill(mark);
+  return mad;
+}
+
+// Queue pair 1 of one node, and what it has received.
+struct Side : engine::Poller {
+  explicit Side(sim::Node* the_node) : node(the_node) {
+    auto made = Gsi::Create(&node->worker(), &counters);
+    EXPECT_TRUE(made.ok()) << made.status();
+    gsi = *std::move(made);
+    node->worker().AddPoller(this);
+  }
+  ~Side() override { node->worker().RemovePoller(this); }
+  bool Poll(uint64_t) override {
+    return gsi->Poll([this](const Gid& from, std::span<const uint8_t> mad) {
+      sources.push_back(from);
+      mads.emplace_back(mad.begin(), mad.end());
+    });
+  }
+
+  sim::Node* node;
+  Counters counters;
+  std::unique_ptr<Gsi> gsi;
+  std::vector<Gid> sources;
+  std::vector<std::vector<uint8_t>> mads;
+};
+
+class GsiTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { ASSERT_TRUE(engine::InitEal().ok()); }
+  void TearDown() override {
+    a.reset();
+    b.reset();
+    EXPECT_EQ(world.Leaks(), "");
+  }
+
+  sim::Simulation world{1, {}};
+  std::unique_ptr<Side> a = std::make_unique<Side>(&world.AddNode());
+  std::unique_ptr<Side> b = std::make_unique<Side>(&world.AddNode());
+};
+
+TEST_F(GsiTest, CarriesMadsWithTheirSource) {
+  EXPECT_TRUE(a->gsi->Send(b->node->gid(), Mad(7)));
+  world.RunFor(kMillisecond);
+  ASSERT_EQ(b->mads.size(), 1u);
+  EXPECT_EQ(b->sources[0], a->node->gid());
+  EXPECT_EQ(b->mads[0], std::vector<uint8_t>(kMadBytes, 7));
+  EXPECT_TRUE(a->gsi->IsResolved(b->node->gid()));
+}
+
+TEST_F(GsiTest, SendsAreBoundedAndComeFree) {
+  ASSERT_TRUE(a->gsi->StartResolve(b->node->gid()).ok());
+  world.RunFor(kMillisecond);
+  for (int round = 0; round < 3; ++round) {
+    b->mads.clear();
+    for (uint32_t i = 0; i < Gsi::kSends; ++i) {
+      EXPECT_TRUE(a->gsi->Send(b->node->gid(), Mad(static_cast<uint8_t>(i))));
+    }
+    EXPECT_FALSE(a->gsi->Send(b->node->gid(), Mad(1)));
+    EXPECT_EQ(a->counters.drop(MadDrop::kSendQueueFull), static_cast<uint64_t>(round) + 1);
+    world.RunFor(kMillisecond);
+    ASSERT_EQ(b->mads.size(), Gsi::kSends);
+    EXPECT_EQ(b->mads[200][0], 200);
+  }
+}
+
+TEST_F(GsiTest, MorePeersThanItRemembers) {
+  for (uint32_t i = 0; i < 2 * Gsi::kMaxPeers; ++i) {
+    // Nobody is there: these wait for an answer to ARP that does not come.
+    a->gsi->Send(Gid::FromIpv4(a->node->address() + 3 + i % 200 + (i / 200 << 8)), Mad(0));
+    world.RunFor(kMillisecond / 10);
+  }
+  world.RunFor(10 * sim::Simulation::kSecond);
+  EXPECT_TRUE(a->gsi->Send(b->node->gid(), Mad(9)));
+  world.RunFor(kMillisecond);
+  EXPECT_EQ(b->mads.size(), 1u);
+}
+
+TEST_F(GsiTest, NoRoute) {
+  EXPECT_FALSE(a->gsi->StartResolve(Gid::FromIpv4(0x01020304)).ok());
+  EXPECT_FALSE(a->gsi->Send(Gid::FromIpv4(0x01020304), Mad(1)));
+  EXPECT_FALSE(a->gsi->IsResolved(Gid::FromIpv4(0x01020304)));
+}
+
+// A UD queue pair of no standing sends to queue pair 1, and datagrams of other lengths.
+TEST_F(GsiTest, OtherQueuePairsAndLengths) {
+  engine::Worker& worker = a->node->worker();
+  memory::ProtectionDomain* pd = *worker.AllocPd();
+  verbs::CompletionQueue* cq = *worker.CreateCq(512);
+  verbs::QueuePairInitAttr init;
+  init.type = IBV_QPT_UD;
+  init.pd = pd;
+  init.send_cq = init.recv_cq = cq;
+  init.cap.max_send_wr = 512;
+  init.cap.max_send_sge = 1;
+  verbs::QueuePair* qp = *worker.CreateQp(std::move(init));
+  ibv_qp_attr attr{};
+  attr.port_num = 1;
+  attr.qkey = 1;
+  attr.qp_state = IBV_QPS_INIT;
+  ASSERT_TRUE(
+      worker.ModifyQp(qp, attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY).ok());
+  attr.qp_state = IBV_QPS_RTR;
+  ASSERT_TRUE(worker.ModifyQp(qp, attr, IBV_QP_STATE).ok());
+  attr.qp_state = IBV_QPS_RTS;
+  ASSERT_TRUE(worker.ModifyQp(qp, attr, IBV_QP_STATE | IBV_QP_SQ_PSN).ok());
+  ibv_ah_attr to{};
+  to.is_global = 1;
+  to.grh.hop_limit = 64;
+  std::copy_n(b->node->gid().raw.begin(), 16, to.grh.dgid.raw);
+  verbs::AddressHandle* ah = *worker.CreateAh(pd, to);
+  std::array<uint8_t, 1024> memory{};
+  const memory::MemoryRegion region = *worker.RegMr(pd, memory.data(), memory.size(), 0);
+  uint32_t sent = 0;
+  for (uint32_t length = 0; length <= kMadBytes; ++length, ++sent) {
+    ibv_sge sge{reinterpret_cast<uint64_t>(memory.data()), length, region.key};
+    ibv_send_wr wr{};
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_SEND;
+    wr.wr.ud.ah = ah;
+    wr.wr.ud.remote_qpn = 1;
+    wr.wr.ud.remote_qkey = 0x00010000;  // of the low half; with bit 31 the sender's own is taken
+    const ibv_send_wr* bad = nullptr;
+    ASSERT_EQ(qp->PostSend(&wr, &bad), 0);
+    world.RunFor(kMillisecond / 10);
+  }
+  world.RunFor(kMillisecond);
+  // The Q_Key is the privileged one: queue pairs of users cannot name it.
+  EXPECT_TRUE(b->mads.empty());
+  EXPECT_EQ(b->node->worker().counters().drop(transport::Drop::kBadQkey), sent);
+  ASSERT_TRUE(worker.DestroyQp(qp).ok());
+  ASSERT_TRUE(worker.DestroyAh(ah).ok());
+  ASSERT_TRUE(worker.DeregMr(region).ok());
+  ASSERT_TRUE(worker.DestroyCq(cq).ok());
+  ASSERT_TRUE(worker.DeallocPd(pd).ok());
+}
+
+}  // namespace
+}  // namespace pollux::cm

@@ -1,0 +1,21 @@
+// Two threads, each on its own CPU, that run one measurement together.
+#ifndef POLLUX_TESTS_BENCH_CORE_PAIR_H_
+#define POLLUX_TESTS_BENCH_CORE_PAIR_H_
+
+#include <cstdint>
+#include <functional>
+
+namespace pollux::bench {
+
+// Runs `a` on CPU 0 and `b` on CPU 1 (where there are two), both registered with DPDK, and returns
+// when both have ended.
+void RunOnTwoCores(const std::function<void()>& a, const std::function<void()>& b);
+
+// The cost of one core reading a line that the other wrote, in ns: the median of
+// several rounds. Machines differ in it by a factor of five and some flip within minutes, so that a
+// figure without it says little.
+double CoreToCoreNs();
+
+}  // namespace pollux::bench
+
+#endif  // POLLUX_TESTS_BENCH_CORE_PAIR_H_

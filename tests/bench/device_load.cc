@@ -1,0 +1,150 @@
+#include "tests/bench/device_load.h"
+
+#include <rte_mbuf.h>
+#include <rte_pause.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "stack/base/byte_order.h"
+#include "stack/engine/clock.h"
+#include "stack/wire/icrc.h"
+#include "tests/bench/core_pair.h"
+
+namespace pollux::bench {
+namespace {
+
+constexpr uint16_t kBurst = 32;
+constexpr uint32_t kHeaderBytes = 14 + 20 + 8 + 12;
+constexpr uint32_t kIcrcBytes = 4;
+constexpr uint32_t kMaxPayload = 4096;
+
+// One side's application buffers and header template.
+class Side {
+ public:
+  Side(WireEnd end, Work work, uint32_t payload)
+      : end_(end), work_(work), payload_(payload), out_(kMaxPayload, 1), in_(kMaxPayload) {
+    const uint16_t ip_bytes = static_cast<uint16_t>(20 + 8 + 12 + payload + kIcrcBytes);
+    template_[12] = 0x08;
+    template_[14] = 0x45;
+    StoreBe16(template_ + 16, ip_bytes);
+    template_[22] = 64;
+    template_[23] = 17;
+    StoreBe16(template_ + 36, wire::kRocePort);
+    StoreBe16(template_ + 38, ip_bytes - 20);
+    template_[42] = 0x04;
+  }
+
+  // Builds up to `count` frames and sends what fits; returns how many went.
+  uint16_t Send(uint16_t count) {
+    rte_mbuf* frames[kBurst];
+    if (rte_pktmbuf_alloc_bulk(end_.pool, frames, count) != 0) return 0;
+    for (uint16_t i = 0; i < count; ++i) Build(frames[i]);
+    const uint16_t sent = end_.link->Send(frames, count, 0);
+    if (sent < count) {
+      psn_ -= count - sent;
+      rte_pktmbuf_free_bulk(frames + sent, count - sent);
+    }
+    return sent;
+  }
+  uint16_t Receive() {
+    rte_mbuf* frames[kBurst];
+    const uint16_t count = end_.link->Receive(frames, kBurst, 0);
+    if (work_ == Work::kPacket) {
+      for (uint16_t i = 0; i < count; ++i) Take(frames[i]);
+    }
+    if (count > 0) rte_pktmbuf_free_bulk(frames, count);
+    return count;
+  }
+
+ private:
+  void Build(rte_mbuf* frame) {
+    auto* p = reinterpret_cast<uint8_t*>(
+        rte_pktmbuf_append(frame, static_cast<uint16_t>(kHeaderBytes + payload_ + kIcrcBytes)));
+    std::memcpy(p, template_, kHeaderBytes);
+    if (work_ == Work::kRaw) return;
+    StoreBe32(p + 50, psn_++ & 0xFFFFFF);
+    const uint32_t crc =
+        wire::Crc32Copy(wire::IcrcOverHeaders(p + 14, 4), p + kHeaderBytes, out_.data(), payload_);
+    wire::EmitIcrc(crc, p + kHeaderBytes + payload_);
+  }
+  void Take(rte_mbuf* frame) {
+    const uint8_t* p = rte_pktmbuf_mtod(frame, const uint8_t*);
+    const uint32_t crc = wire::Crc32(wire::IcrcOverHeaders(p + 14, 4), p + kHeaderBytes, payload_);
+    uint8_t expected[kIcrcBytes];
+    wire::EmitIcrc(crc, expected);
+    if (std::memcmp(expected, p + kHeaderBytes + payload_, kIcrcBytes) != 0) {
+      std::fprintf(stderr, "bench: a frame arrived damaged\n");
+      std::abort();
+    }
+    std::memcpy(in_.data(), p + kHeaderBytes, payload_);
+  }
+
+  WireEnd end_;
+  Work work_;
+  uint32_t payload_;
+  uint32_t psn_ = 0;
+  std::vector<uint8_t> out_, in_;
+  uint8_t template_[kHeaderBytes] = {};
+};
+
+}  // namespace
+
+double EchoPerSecond(WireEnd a, WireEnd b, Work work, uint32_t payload, uint64_t rounds,
+                     uint32_t window) {
+  Side near(a, work, payload), far(b, work, payload);
+  const engine::Clock clock;
+  uint64_t elapsed_ns = 0;
+  RunOnTwoCores(
+      [&] {
+        const uint64_t start_ns = clock.NowNs();
+        uint64_t sent = 0, received = 0;
+        while (received < rounds) {
+          const uint64_t may = std::min<uint64_t>(window - (sent - received), rounds - sent);
+          if (may > 0) sent += near.Send(static_cast<uint16_t>(std::min<uint64_t>(may, kBurst)));
+          received += near.Receive();
+        }
+        elapsed_ns = clock.NowNs() - start_ns;
+      },
+      [&] {
+        uint64_t owed = 0, answered = 0;
+        while (answered < rounds) {
+          owed += far.Receive();
+          if (owed > 0) {
+            const uint16_t sent = far.Send(static_cast<uint16_t>(std::min<uint64_t>(owed, kBurst)));
+            owed -= sent;
+            answered += sent;
+          }
+        }
+      });
+  return static_cast<double>(rounds) * 1e9 / static_cast<double>(elapsed_ns);
+}
+
+double RoundTripNs(WireEnd a, WireEnd b, Work work, uint32_t payload, uint64_t rounds) {
+  return 1e9 / EchoPerSecond(a, b, work, payload, rounds, 1);
+}
+
+double StreamPerSecond(WireEnd a, WireEnd b, Work work, uint32_t payload, uint64_t frames) {
+  Side near(a, work, payload), far(b, work, payload);
+  const engine::Clock clock;
+  std::atomic<uint64_t> start_ns{0};
+  uint64_t end_ns = 0;
+  RunOnTwoCores(
+      [&] {
+        start_ns = clock.NowNs();
+        for (uint64_t sent = 0; sent < frames;) {
+          sent += near.Send(static_cast<uint16_t>(std::min<uint64_t>(frames - sent, kBurst)));
+        }
+      },
+      [&] {
+        for (uint64_t received = 0; received < frames;) received += far.Receive();
+        end_ns = clock.NowNs();
+      });
+  return static_cast<double>(frames) * 1e9 / static_cast<double>(end_ns - start_ns.load());
+}
+
+}  // namespace pollux::bench

@@ -1,0 +1,43 @@
+#include <gtest/gtest.h>
+
+#include "stack/engine/eal.h"
+#include "tests/bench/core_pair.h"
+#include "tests/bench/device_load.h"
+#include "tests/bench/verbs_load.h"
+#include "tests/bench/wires.h"
+
+namespace pollux::bench {
+namespace {
+
+class LoadsTest : public ::testing::TestWithParam<Wire> {
+ protected:
+  static void SetUpTestSuite() { ASSERT_TRUE(engine::InitEal({.memory_mib = 512}).ok()); }
+};
+
+TEST_P(LoadsTest, EveryLoadComesToItsEnd) {
+  auto wire = OpenWire(GetParam());
+  ASSERT_TRUE(wire.ok()) << wire.status();
+  engine::Device& a = *wire->first;
+  engine::Device& b = *wire->second;
+  for (const Work work : {Work::kRaw, Work::kPacket}) {
+    const WireEnd x = BareEnd(a), y = BareEnd(b);
+    EXPECT_GT(RoundTripNs(x, y, work, 64, 1000), 0);
+    EXPECT_GT(StreamPerSecond(x, y, work, 64, 1000), 0);
+    EXPECT_GT(EchoPerSecond(x, y, work, 4096, 1000, 128), 0);
+  }
+  {
+    auto pair = VerbsPair::Connect(&a, &b);
+    ASSERT_TRUE(pair.ok()) << pair.status();
+    EXPECT_GT((*pair)->SendRoundTripNs(64, 1000), 0);
+    EXPECT_GT((*pair)->PerSecond(IBV_WR_SEND, 64, 1024, 128), 0);
+    EXPECT_GT((*pair)->PerSecond(IBV_WR_RDMA_WRITE, 1 << 20, 10, 4), 0);
+    EXPECT_GT((*pair)->PerSecond(IBV_WR_RDMA_READ, 1 << 20, 10, 4), 0);
+  }
+  CloseWire(*wire);
+}
+
+INSTANTIATE_TEST_SUITE_P(Wires, LoadsTest, ::testing::Values(Wire::kRing, Wire::kMemif),
+                         [](const auto& info) { return WireName(info.param); });
+
+}  // namespace
+}  // namespace pollux::bench

@@ -1,0 +1,253 @@
+#include "tests/bench/verbs_load.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "stack/engine/clock.h"
+#include "tests/bench/core_pair.h"
+
+namespace pollux::bench {
+namespace {
+
+constexpr uint32_t kDepth = 256;
+constexpr uint32_t kBufferBytes = 4u << 20;
+constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+
+void Check(const ibv_wc& wc) {
+  if (wc.status == IBV_WC_SUCCESS) return;
+  std::fprintf(stderr, "bench: a work request failed: %s\n", ibv_wc_status_str(wc.status));
+  std::abort();
+}
+
+}  // namespace
+
+struct VerbsPair::End {
+  engine::Device* device;
+  engine::Worker& worker;
+  memory::ProtectionDomain* pd = nullptr;
+  verbs::CompletionQueue* cq = nullptr;
+  verbs::QueuePair* qp = nullptr;
+  std::vector<uint8_t> buffer = std::vector<uint8_t>(kBufferBytes, 1);
+  memory::MemoryRegion region;
+
+  explicit End(engine::Device* opened) : device(opened), worker(opened->worker()) {}
+
+  absl::Status Create() {
+    pd = *worker.AllocPd();
+    cq = *worker.CreateCq(4 * kDepth);
+    absl::StatusOr<memory::MemoryRegion> registered =
+        worker.RegMr(pd, buffer.data(), buffer.size(), kAccess);
+    if (!registered.ok()) return registered.status();
+    region = *registered;
+    verbs::QueuePairInitAttr init;
+    init.pd = pd;
+    init.send_cq = init.recv_cq = cq;
+    init.cap = {.max_send_wr = kDepth,
+                .max_recv_wr = 2 * kDepth,
+                .max_send_sge = 1,
+                .max_recv_sge = 1,
+                .max_inline_data = 0};
+    absl::StatusOr<verbs::QueuePair*> made = worker.CreateQp(std::move(init));
+    if (made.ok()) qp = *made;
+    return made.status();
+  }
+
+  absl::Status Connect(const End& peer) {
+    ibv_qp_attr attr{};
+    attr.port_num = 1;
+    attr.qp_access_flags = kAccess;
+    attr.path_mtu = std::min(worker.interface().active_mtu(), peer.worker.interface().active_mtu());
+    attr.dest_qp_num = peer.qp->qpn().value;
+    attr.max_rd_atomic = attr.max_dest_rd_atomic = 16;
+    attr.min_rnr_timer = 1;
+    attr.timeout = 17;
+    attr.retry_cnt = attr.rnr_retry = 7;
+    attr.ah_attr.is_global = 1;
+    attr.ah_attr.port_num = 1;
+    attr.ah_attr.grh.hop_limit = 64;
+    std::memcpy(attr.ah_attr.grh.dgid.raw, peer.device->gid().raw.data(), 16);
+    const struct {
+      ibv_qp_state state;
+      int mask;
+    } kSteps[] = {{IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
+                  {IBV_QPS_RTR, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                                    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER},
+                  {IBV_QPS_RTS, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC}};
+    for (const auto& step : kSteps) {
+      attr.qp_state = step.state;
+      absl::Status status = worker.ModifyQp(qp, attr, step.mask | IBV_QP_STATE);
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  void Receive(uint32_t bytes) {
+    ibv_sge sge{reinterpret_cast<uint64_t>(buffer.data()), bytes, region.key};
+    ibv_recv_wr wr{};
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    if (qp->PostRecv(&wr, nullptr) != 0) std::abort();
+  }
+  void Post(ibv_wr_opcode opcode, uint32_t bytes, const End& peer, bool signalled) {
+    ibv_sge sge{reinterpret_cast<uint64_t>(buffer.data() + kBufferBytes / 2), bytes, region.key};
+    ibv_send_wr wr{};
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = opcode;
+    wr.send_flags = signalled ? IBV_SEND_SIGNALED : 0;
+    wr.wr.rdma.remote_addr = reinterpret_cast<uint64_t>(peer.buffer.data());
+    wr.wr.rdma.rkey = peer.region.key;
+    if (qp->PostSend(&wr, nullptr) != 0) std::abort();
+  }
+};
+
+VerbsPair::VerbsPair() = default;
+VerbsPair::~VerbsPair() {
+  for (End* end : {a_.get(), b_.get()}) {
+    if (end == nullptr || end->qp == nullptr) continue;
+    end->worker.DestroyQp(end->qp).IgnoreError();
+    end->worker.DestroyCq(end->cq).IgnoreError();
+    end->worker.DeregMr(end->region).IgnoreError();
+    end->worker.DeallocPd(end->pd).IgnoreError();
+  }
+}
+
+absl::StatusOr<std::unique_ptr<VerbsPair>> VerbsPair::Connect(engine::Device* a,
+                                                              engine::Device* b) {
+  std::unique_ptr<VerbsPair> pair(new VerbsPair());
+  pair->a_ = std::make_unique<End>(a);
+  pair->b_ = std::make_unique<End>(b);
+  absl::Status status = pair->a_->Create();
+  status.Update(pair->b_->Create());
+  if (!status.ok()) return status;
+  status.Update(pair->a_->Connect(*pair->b_));
+  status.Update(pair->b_->Connect(*pair->a_));
+  if (!status.ok()) return status;
+  return pair;
+}
+
+// Polls both workers until the first's poller says that it is done, and the other's a while more,
+// so that nothing is left to be sent again.
+void VerbsPair::RunBoth(engine::Poller& a, engine::Poller& b, const bool& finished) {
+  a_->worker.AddPoller(&a);
+  b_->worker.AddPoller(&b);
+  const engine::Clock clock;
+  std::atomic<bool> stop{false};
+  RunOnTwoCores(
+      [&] {
+        while (!finished) a_->worker.Poll(clock.NowNs());
+        stop.store(true, std::memory_order_release);
+      },
+      [&] {
+        while (!stop.load(std::memory_order_acquire)) b_->worker.Poll(clock.NowNs());
+      });
+  a_->worker.RemovePoller(&a);
+  b_->worker.RemovePoller(&b);
+}
+
+double VerbsPair::SendRoundTripNs(uint32_t bytes, uint64_t rounds) {
+  // Answers each message by one; at the near end that means to send the next.
+  struct Echo : engine::Poller {
+    Echo(End& own, End& other, uint32_t length, uint64_t total)
+        : end(own), peer(other), bytes(length), left(total) {}
+    bool Poll(uint64_t) override {
+      ibv_wc wc[16];
+      const int n = end.cq->Poll(16, wc);
+      for (int i = 0; i < n; ++i) {
+        Check(wc[i]);
+        if (wc[i].opcode != IBV_WC_RECV) continue;
+        if (left == 0) {
+          finished = true;
+          return true;
+        }
+        --left;
+        end.Receive(bytes);
+        end.Post(IBV_WR_SEND, bytes, peer, false);
+      }
+      return n > 0;
+    }
+    End& end;
+    End& peer;
+    uint32_t bytes;
+    uint64_t left;
+    bool finished = false;
+  };
+  Echo near(*a_, *b_, bytes, rounds - 1), far(*b_, *a_, bytes, rounds);
+  a_->Receive(bytes);
+  b_->Receive(bytes);
+  a_->Post(IBV_WR_SEND, bytes, *b_, false);
+  const engine::Clock clock;
+  const uint64_t start_ns = clock.NowNs();
+  RunBoth(near, far, near.finished);
+  const uint64_t elapsed_ns = clock.NowNs() - start_ns;
+  return static_cast<double>(elapsed_ns) / static_cast<double>(rounds);
+}
+
+double VerbsPair::PerSecond(ibv_wr_opcode opcode, uint32_t bytes, uint64_t count, uint32_t window) {
+  struct Sender : engine::Poller {
+    Sender(End& own, End& other) : end(own), peer(other) {}
+    bool Poll(uint64_t) override {
+      ibv_wc wc[32];
+      const int n = end.cq->Poll(32, wc);
+      for (int i = 0; i < n; ++i) {
+        Check(wc[i]);
+        done += every;
+      }
+      if (done >= count) finished = true;
+      bool posted = false;
+      while (sent < count && sent - done < window) {
+        // One completion for a batch; the last of all is signalled in any case.
+        end.Post(opcode, bytes, peer, ++sent % every == 0);
+        posted = true;
+      }
+      return posted || n > 0;
+    }
+    End& end;
+    End& peer;
+    ibv_wr_opcode opcode{};
+    uint32_t bytes = 0, window = 0, every = 1;
+    uint64_t count = 0, sent = 0, done = 0;
+    bool finished = false;
+  };
+  struct Receiver : engine::Poller {
+    Receiver(End& own, uint32_t length) : end(own), bytes(length) {}
+    bool Poll(uint64_t) override {
+      ibv_wc wc[32];
+      const int n = end.cq->Poll(32, wc);
+      for (int i = 0; i < n; ++i) {
+        Check(wc[i]);
+        end.Receive(bytes);
+      }
+      return n > 0;
+    }
+    End& end;
+    uint32_t bytes;
+  };
+  Sender near(*a_, *b_);
+  near.opcode = opcode;
+  near.bytes = bytes;
+  near.window = window;
+  near.every = window >= 64 ? 16 : 1;
+  near.count = count / near.every * near.every;
+  Receiver far(*b_, bytes);
+  if (opcode == IBV_WR_SEND) {
+    // Receives stay posted for the next measurement of the same kind: top up only.
+    while (b_->qp->rq_depth() < 2 * kDepth) b_->Receive(bytes);
+  }
+  const engine::Clock clock;
+  const uint64_t start_ns = clock.NowNs();
+  RunBoth(near, far, near.finished);
+  const uint64_t elapsed_ns = clock.NowNs() - start_ns;
+  return static_cast<double>(near.count) * 1e9 / static_cast<double>(elapsed_ns);
+}
+
+uint64_t VerbsPair::retransmitted() const {
+  return a_->worker.counters().retransmitted_pkts + b_->worker.counters().retransmitted_pkts;
+}
+
+}  // namespace pollux::bench

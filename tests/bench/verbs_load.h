@@ -1,0 +1,39 @@
+// Pollux's own verbs between two devices, each polled by its own thread.
+#ifndef POLLUX_TESTS_BENCH_VERBS_LOAD_H_
+#define POLLUX_TESTS_BENCH_VERBS_LOAD_H_
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "stack/engine/device.h"
+
+namespace pollux::bench {
+
+// A reliable connection between two devices, connected by hand (no CM). Measurements run one after
+// another, on two threads of their own.
+class VerbsPair {
+ public:
+  // The devices are not owned and not polled by anyone else.
+  static absl::StatusOr<std::unique_ptr<VerbsPair>> Connect(engine::Device* a, engine::Device* b);
+  ~VerbsPair();
+
+  // Mean round trip in ns of SENDs of `bytes`, answered by SENDs.
+  double SendRoundTripNs(uint32_t bytes, uint64_t rounds);
+  // Work requests a second from a to b, `window` posted at once. SEND, RDMA_WRITE or RDMA_READ.
+  double PerSecond(ibv_wr_opcode opcode, uint32_t bytes, uint64_t count, uint32_t window);
+
+  uint64_t retransmitted() const;
+
+ private:
+  struct End;
+  VerbsPair();
+  void RunBoth(engine::Poller& a, engine::Poller& b, const bool& finished);
+  std::unique_ptr<End> a_, b_;
+};
+
+}  // namespace pollux::bench
+
+#endif  // POLLUX_TESTS_BENCH_VERBS_LOAD_H_

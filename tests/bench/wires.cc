@@ -1,0 +1,56 @@
+#include "tests/bench/wires.h"
+
+#include <rte_mbuf.h>
+#include <unistd.h>
+
+#include <future>
+
+#include "absl/strings/str_format.h"
+
+namespace pollux::bench {
+namespace {
+
+constexpr uint32_t kAddressA = 0xC0000201;
+constexpr uint32_t kAddressB = 0xC0000202;
+
+}  // namespace
+
+const char* WireName(Wire wire) { return wire == Wire::kRing ? "net_ring" : "net_memif"; }
+
+absl::StatusOr<engine::Device::Pair> OpenWire(Wire wire) {
+  engine::DeviceOptions a, b;
+  a.address = kAddressA;
+  b.address = kAddressB;
+  if (wire == Wire::kRing) return engine::Device::OpenPair(a, b);
+  static int count = 0;
+  const std::string socket = absl::StrFormat("/tmp/pollux-bench-%d-%d.sock", getpid(), count);
+  a.port = absl::StrFormat("net_memif%d,role=server,id=0,socket=%s,socket-abstract=no", 2 * count,
+                           socket);
+  b.port = absl::StrFormat("net_memif%d,role=client,id=0,socket=%s,socket-abstract=no",
+                           2 * count + 1, socket);
+  ++count;
+  auto first = engine::Device::Open(a);
+  if (!first.ok()) return first.status();
+  auto second = engine::Device::Open(b);
+  unlink(socket.c_str());
+  if (!second.ok()) return second.status();
+  return engine::Device::Pair(*std::move(first), *std::move(second));
+}
+
+void CloseWire(engine::Device::Pair& pair) {
+  pair.second->Close();
+  pair.first->Close();
+}
+
+WireEnd BareEnd(engine::Device& device) {
+  rte_mbuf* frames[32];
+  for (int quiet = 0; quiet < 1000; ++quiet) {
+    const uint16_t n = device.port().Receive(frames, 32, 0);
+    if (n == 0) continue;
+    rte_pktmbuf_free_bulk(frames, n);
+    quiet = 0;
+  }
+  return {&device.port(), device.worker().packet_pool()};
+}
+
+}  // namespace pollux::bench

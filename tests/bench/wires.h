@@ -1,0 +1,26 @@
+// The wires that the bench runs over: two devices of this process, each on its own core.
+#ifndef POLLUX_TESTS_BENCH_WIRES_H_
+#define POLLUX_TESTS_BENCH_WIRES_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "stack/engine/device.h"
+#include "tests/bench/device_load.h"
+
+namespace pollux::bench {
+
+enum class Wire { kRing, kMemif };
+const char* WireName(Wire wire);
+
+// 192.0.2.1 and 192.0.2.2, joined.
+absl::StatusOr<engine::Device::Pair> OpenWire(Wire wire);
+// Hands back every frame of both.
+void CloseWire(engine::Device::Pair& pair);
+
+// The bare link of a device that nobody polls, emptied of what is left in it.
+WireEnd BareEnd(engine::Device& device);
+
+}  // namespace pollux::bench
+
+#endif  // POLLUX_TESTS_BENCH_WIRES_H_

@@ -1,0 +1,64 @@
+"""Proves the layering of the rooms from Bazel's own graph; exit status 1 where it does not hold.
+
+usage: layering.py
+
+For each room: no rule of a room below it is visible to it (Bazel refuses a dependency before
+anything is compiled), none is in the closure of what it ships, and it sees the rooms above it
+(without which the first two would prove nothing).
+"""
+
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from tools.build.lint import ROOMS  # pylint: disable=wrong-import-position
+
+# What the build is made of, fuzz_driver and the like, is for every room.
+BUILD_HELPERS = "//tools/build/..."
+
+
+def query(expression):
+    done = subprocess.run(
+        ["bazel", "query", "--noshow_progress", "--ui_event_filters=-info", expression], cwd=ROOT,
+        stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"layering: the query failed: {expression}")
+    return sorted(done.stdout.split())
+
+
+def libraries(rooms):
+    """An expression for the libraries that `rooms` ship."""
+    pattern = " + ".join(f"//{room}/..." for room in rooms)
+    return f'(kind("cc_library rule", {pattern}) except attr("testonly", 1, {pattern}) ' \
+           f"except {BUILD_HELPERS})"
+
+
+def check_room(room, above, below):
+    found = []
+    if below:
+        seen = query(f"visible(some({libraries([room])}), {libraries(below)})")
+        found += [f"{target} is visible to //{room}" for target in seen]
+        used = query(f"deps({libraries([room])}) intersect {libraries(below)}")
+        found += [f"//{room} depends on {target}" for target in used]
+    for other in above:
+        if not query(f"visible(some({libraries([room])}), {libraries([other])})"):
+            found.append(f"//{room} sees nothing of //{other}")
+    return found
+
+
+def main():
+    rooms = [room for room in ROOMS if query(libraries([room]))]
+    found = []
+    for i, room in enumerate(rooms):
+        found += check_room(room, rooms[:i], rooms[i + 1:])
+    for message in found:
+        print(f"layering: {message}")
+    print(f"{len(rooms)} rooms, {len(found)} breaches")
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()

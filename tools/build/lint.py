@@ -1,0 +1,129 @@
+"""What clang-format and clang-tidy do not check. Prints PATH:LINE: MESSAGE; exit status 1 if any.
+
+usage: lint.py [FILE...]   (default: every tracked file)
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+# A room includes only rooms that stand above it here. tests/ sees all.
+ROOMS = ["stack/base", "stack/wire", "stack/memory", "stack/verbs", "stack/transport", "stack/net",
+         "stack/engine", "cm", "rpcrdma", "tools"]
+# Code that only tests link may look everywhere.
+TEST_ONLY = re.compile(
+    r"(_test|_for_test|_fixture|_fuzz|_samples|_bench)\.(cc|h)$|/(test|fake)_[^/]*$")
+TOP_LEVEL = {"WORKSPACE", "BUILD.bazel", "README.md", "LICENSE", "stack", "cm", "rpcrdma", "tools",
+             "tests"}
+LINE_COLUMNS_MAX = 100
+FILE_LINES_MAX = 700
+MARK = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX|HA" r"CK)\b")
+# Paths that exist on one developer's machine only.
+OWN_PATH = re.compile(r"/(home|Users|work|workspace)/\w")
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
+SOURCES = (".cc", ".h")
+TEXTS = SOURCES + (".py", ".sh", ".bzl", ".bazel", ".BUILD", ".md")
+# Sources without a test of their own, each with the test that covers it. A line whose source has a
+# test beside it, or one of whose files is gone, is an error too.
+TESTED_ELSEWHERE = "tools/build/tested_elsewhere.txt"
+
+
+def room_of(path):
+    return next((room for room in ROOMS if path.startswith(room + "/")), None)
+
+
+def guard_of(path):
+    return "POLLUX_" + re.sub(r"[^A-Z0-9]", "_", path.upper()) + "_"
+
+
+def check_include(path, number, included):
+    mine, theirs = room_of(path), room_of(included)
+    if mine is None or theirs is None or TEST_ONLY.search(path):
+        return []
+    if ROOMS.index(theirs) > ROOMS.index(mine):
+        return [(path, number, f"{mine} may not include {included}: {theirs} stands below it")]
+    if TEST_ONLY.search(included):
+        return [(path, number, f"{included} is for tests only")]
+    return []
+
+
+def check_guard(path, lines):
+    if not path.endswith(".h"):
+        return []
+    guard = guard_of(path)
+    directives = [line.strip() for line in lines if line.startswith("#")]
+    if directives[:2] == [f"#ifndef {guard}", f"#define {guard}"]:
+        return []
+    return [(path, 1, f"the header guard is not {guard}")]
+
+
+def check_file(path, text):
+    """Findings of one file as (path, line, message)."""
+    lines = text.split("\n")
+    found = []
+    for number, line in enumerate(lines, 1):
+        if len(line) > LINE_COLUMNS_MAX and path.endswith(SOURCES + (".py", ".sh")):
+            found.append((path, number, f"{len(line)} columns, at most {LINE_COLUMNS_MAX}"))
+        if MARK.search(line):
+            found.append((path, number, "a mark of unfinished work"))
+        if OWN_PATH.search(line):
+            found.append((path, number, "a path of one machine"))
+        if line != line.rstrip() and not path.endswith(".md"):
+            found.append((path, number, "blanks at the end of the line"))
+        include = INCLUDE.match(line) if path.endswith(SOURCES) else None
+        if include:
+            found += check_include(path, number, include.group(1))
+    if path.endswith(SOURCES) and len(lines) > FILE_LINES_MAX:
+        found.append((path, 1, f"{len(lines)} lines, at most {FILE_LINES_MAX}: one concept a file"))
+    return found + check_guard(path, lines)
+
+
+def check_tests(paths, elsewhere):
+    """Every NAME.cc of a room has NAME_test.cc beside it, or its test stands in `elsewhere`."""
+    paths = set(paths)
+    found = []
+    for path in sorted(paths):
+        if not path.endswith(".cc") or room_of(path) is None or TEST_ONLY.search(path):
+            continue
+        has_test = path[:-3] + "_test.cc" in paths
+        if not has_test and path not in elsewhere:
+            found.append((path, 1, f"has no test beside it and no line in {TESTED_ELSEWHERE}"))
+        if has_test and path in elsewhere:
+            found.append((TESTED_ELSEWHERE, 1, f"{path} has a test; take its line out"))
+    for pair in elsewhere.items():
+        found += [(TESTED_ELSEWHERE, 1, f"{path} does not exist")
+                  for path in pair if path not in paths]
+    return found
+
+
+def check_top_level(paths):
+    names = {path.split("/")[0] for path in paths}
+    return [(name, 1, "does not belong at the top level") for name in sorted(names - TOP_LEVEL)
+            if not name.startswith(".")]
+
+
+def read_elsewhere(text):
+    """Lines `SOURCE TEST`, to a map."""
+    return dict(line.split() for line in text.splitlines() if line and line[0] != "#")
+
+
+def main():
+    os.chdir(pathlib.Path(__file__).resolve().parents[2])
+    tracked = subprocess.check_output(["git", "ls-files"], text=True).splitlines()
+    tracked = [path for path in tracked if os.path.exists(path)]
+    found = check_top_level(tracked)
+    for path in sys.argv[1:] or tracked:
+        if path.endswith(TEXTS) or path in ("tools/dev", ".ci/run"):
+            with open(path, encoding="utf-8") as file:
+                found += check_file(path, file.read())
+    with open(TESTED_ELSEWHERE, encoding="utf-8") as file:
+        found += check_tests(tracked, read_elsewhere(file.read()))
+    for path, number, message in found:
+        print(f"{path}:{number}: {message}")
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""Test of lint.py: each rule on a line that breaks it and on one that does not."""
+
+import unittest
+
+from tools.build import lint
+
+
+def messages(path, text):
+    return [message for _, _, message in lint.check_file(path, text)]
+
+
+class LintTest(unittest.TestCase):
+
+    def test_a_room_includes_only_rooms_above_it(self):
+        up = '#include "stack/base/types.h"\n'
+        down = '#include "cm/mad.h"\n'
+        self.assertEqual(messages("stack/net/port.cc", up), [])
+        self.assertEqual(messages("stack/net/port.cc", down),
+                         ["stack/net may not include cm/mad.h: cm stands below it"])
+        self.assertEqual(messages("cm/mad.cc", '#include "rpcrdma/header.h"\n'),
+                         ["cm may not include rpcrdma/header.h: rpcrdma stands below it"])
+        self.assertEqual(messages("tests/sim/fabric.cc", down), [])
+        self.assertEqual(messages("stack/net/port_test.cc", down), [])
+
+    def test_what_ships_does_not_include_what_is_for_tests(self):
+        self.assertEqual(messages("stack/net/a.cc", '#include "stack/net/eal_for_test.h"\n'),
+                         ["stack/net/eal_for_test.h is for tests only"])
+
+    def test_header_guard(self):
+        good = "// Words.\n#ifndef POLLUX_CM_MAD_H_\n#define POLLUX_CM_MAD_H_\n#endif\n"
+        self.assertEqual(messages("cm/mad.h", good), [])
+        self.assertEqual(messages("cm/other.h", good),
+                         ["the header guard is not POLLUX_CM_OTHER_H_"])
+        self.assertEqual(messages("cm/mad.cc", "int i;\n"), [])
+
+    def test_columns(self):
+        self.assertEqual(messages("cm/a.cc", "x" * 100), [])
+        self.assertEqual(messages("cm/a.cc", "x" * 101), ["101 columns, at most 100"])
+
+    def test_marks_paths_and_blanks(self):
+        self.assertEqual(messages("cm/a.cc", "// TO" "DO: more"), ["a mark of unfinished work"])
+        self.assertEqual(messages("cm/a.cc", '"/ho' 'me/me/x"'), ["a path of one machine"])
+        self.assertEqual(messages("cm/a.cc", "int i; "), ["blanks at the end of the line"])
+
+    def test_every_source_has_a_test(self):
+        paths = ["cm/a.cc", "cm/a_test.cc", "cm/b.cc", "tests/sim/c.cc"]
+        self.assertEqual([path for path, _, _ in lint.check_tests(paths, {})], ["cm/b.cc"])
+        self.assertEqual(lint.check_tests(paths, {"cm/b.cc": "cm/a_test.cc"}), [])
+        gone = lint.check_tests(paths, {"cm/b.cc": "cm/x_test.cc"})
+        self.assertEqual([message for _, _, message in gone], ["cm/x_test.cc does not exist"])
+        self.assertEqual(len(lint.check_tests(paths, {"cm/a.cc": "cm/a_test.cc",
+                                                      "cm/b.cc": "cm/a_test.cc"})), 1)
+
+    def test_top_level(self):
+        self.assertEqual(lint.check_top_level(["README.md", ".ci/run", "cm/a.cc"]), [])
+        self.assertEqual(len(lint.check_top_level(["docs/a.md"])), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,115 @@
+"""Runs clang-tidy-14 over the C++ sources: those that changed, or all.
+
+usage: tidy.py [--all] [FILE...]
+
+A source that passed once is not looked at again until it, a header it includes, its flags or
+.clang-tidy change (the key is a hash of the preprocessed text); --all ignores that. The compile
+commands come from `bazel aquery`.
+"""
+
+import argparse
+import concurrent.futures
+import hashlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "pollux"
+PASSED = CACHE / "tidy"
+# What gcc understands and clang does not, or what only names outputs.
+DROPPED = {"-fno-canonical-system-headers", "-Wno-free-nonheap-object", "-c", "-MD", "-Werror",
+           "-Wunused-but-set-parameter"}
+DROPPED_WITH_VALUE = {"-MF", "-o"}
+
+
+def bazel(*arguments):
+    done = subprocess.run(["bazel", *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True,
+                          check=False)
+    if done.returncode != 0:
+        sys.exit(f"clang-tidy: bazel {arguments[0]} ended with status {done.returncode}")
+    return done.stdout
+
+
+def clang_flags(arguments, source):
+    """The flags of a gcc command line that decide what the source means."""
+    flags, skip = [], False
+    for argument in arguments[1:]:
+        if skip:
+            skip = False
+        elif argument in DROPPED_WITH_VALUE:
+            skip = True
+        elif argument not in DROPPED and argument != source:
+            flags.append(argument)
+    return flags + ["-Wno-unknown-warning-option"]
+
+
+def compile_commands():
+    """Source to flags, for the sources of the tree."""
+    answer = json.loads(bazel("aquery", "--noshow_progress", "--ui_event_filters=-info",
+                              "--output=jsonproto", 'mnemonic("CppCompile", //...)'))
+    commands = {}
+    for action in answer["actions"]:
+        arguments = action["arguments"]
+        source = arguments[arguments.index("-c") + 1]
+        if not source.startswith("external/") and (ROOT / source).exists():
+            commands.setdefault(source, clang_flags(arguments, source))
+    return commands
+
+
+def key_of(source, flags, execution_root):
+    """A hash of all that clang-tidy would see; None where the preprocessor fails."""
+    text = subprocess.run(["clang-14", *flags, "-E", "-C", source], cwd=execution_root,
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    if text.returncode != 0:
+        return None
+    digest = hashlib.sha256(text.stdout)
+    digest.update((ROOT / ".clang-tidy").read_bytes())
+    digest.update("\0".join(flags).encode())
+    return digest.hexdigest()
+
+
+def tidy(source, flags, execution_root, everything):
+    """Returns (source, what clang-tidy found, or nothing)."""
+    key = key_of(source, flags, execution_root)
+    stamp = PASSED / key if key else None
+    if stamp and stamp.exists() and not everything:
+        return source, ""
+    done = subprocess.run(
+        ["clang-tidy-14", "--quiet", f"--config-file={ROOT}/.clang-tidy", source, "--", *flags],
+        cwd=execution_root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        return source, done.stdout or done.stderr or "clang-tidy failed\n"
+    if stamp:
+        stamp.touch()
+    return source, ""
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="tools/dev check", description=__doc__.splitlines()[0])
+    parser.add_argument("--all", action="store_true", help="unchanged files too")
+    parser.add_argument("files", nargs="*", metavar="FILE")
+    options = parser.parse_args()
+    PASSED.mkdir(parents=True, exist_ok=True)
+    # Puts the headers of installed libraries, and generated ones, where the commands look.
+    bazel("build", "--noshow_progress", "--ui_event_filters=-info", "--show_result=0", "//...")
+    execution_root = bazel("info", "execution_root").strip()
+    commands = compile_commands()
+    sources = [file for file in options.files if file in commands] if options.files else commands
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        jobs = [pool.submit(tidy, source, commands[source], execution_root, options.all)
+                for source in sorted(sources)]
+        for job in concurrent.futures.as_completed(jobs):
+            source, found = job.result()
+            if found:
+                failed += 1
+                print(found.replace(execution_root + "/", ""), end="")
+    print(f"{len(jobs)} sources, {failed} with findings")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

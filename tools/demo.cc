@@ -1,0 +1,290 @@
+// pollux demo: a file to a server and back over RDMA, server and client in this process, each on
+// its own polled core and port.
+#include <sodium.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <future>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "stack/engine/eal.h"
+#include "tools/cm_trace.h"
+#include "tools/commands.h"
+#include "tools/file_service/file_client.h"
+#include "tools/file_service/file_server.h"
+#include "tools/interrupt.h"
+#include "tools/node.h"
+#include "tools/options.h"
+#include "tools/port_options.h"
+#include "tools/report.h"
+#include "tools/transfer.h"
+
+namespace pollux::tools {
+namespace {
+
+constexpr uint32_t kServerAddress = 0xC0000201;  // 192.0.2.1, for documentation (RFC 5737)
+constexpr uint32_t kClientAddress = 0xC0000202;
+constexpr uint16_t kServicePort = 20049;
+constexpr uint32_t kConnectTimeoutMs = 20'000;
+constexpr char kName[] = "demo";
+
+struct DemoOptions {
+  std::string file;
+  uint64_t calls = 20'000;
+  bool json = false;
+  PortOptions port;
+};
+
+struct Outcome {
+  FileClient::Negotiated negotiated;
+  TransferResult put, get;
+  CallsResult calls;
+  transport::Counters client, server;
+};
+
+// A file that every machine has, of some MiB: this program itself.
+std::string DefaultFile() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
+
+class Demo {
+ public:
+  explicit Demo(const DemoOptions& options) : options_(options) {}
+
+  absl::Status Run(Outcome* outcome);
+
+ private:
+  absl::Status StartNodes();
+  absl::Status StartServer();
+  absl::Status Connect();
+  absl::Status Transfer(Outcome* outcome);
+  void Stop();
+  void Say(const std::string& line) const {
+    if (!options_.json) std::fprintf(stderr, "%s\n", line.c_str());
+  }
+
+  const DemoOptions& options_;
+  std::string directory_;
+  std::unique_ptr<FileStore> store_;
+  std::unique_ptr<Node> server_node_, client_node_;
+  std::unique_ptr<FileServer> server_;
+  std::unique_ptr<FileClient> client_;
+};
+
+absl::Status Demo::StartNodes() {
+  if (absl::Status status = engine::InitEal(options_.port.eal); !status.ok()) return status;
+  engine::DeviceOptions server = options_.port.device;
+  engine::DeviceOptions client = options_.port.device;
+  server.address = kServerAddress;
+  client.address = kClientAddress;
+  // Two wires' worth of luck, not the same one twice.
+  client.impairment.seed += 1;
+  absl::StatusOr<engine::Device::Pair> devices = engine::Device::OpenPair(server, client);
+  if (!devices.ok()) return devices.status();
+  const bool two_cpus = std::thread::hardware_concurrency() >= 2;
+  Node::Options at;
+  if (two_cpus) at.cpu = 0;
+  absl::StatusOr<std::unique_ptr<Node>> node = Node::Start(std::move(devices->first), at);
+  if (!node.ok()) return node.status();
+  server_node_ = *std::move(node);
+  if (two_cpus) at.cpu = 1;
+  node = Node::Start(std::move(devices->second), at);
+  if (!node.ok()) return node.status();
+  client_node_ = *std::move(node);
+  return absl::OkStatus();
+}
+
+absl::Status Demo::StartServer() {
+  std::string pattern = (std::filesystem::temp_directory_path() / "pollux-demo-XXXXXX").string();
+  if (mkdtemp(pattern.data()) == nullptr) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("directory ", pattern));
+  }
+  directory_ = pattern;
+  absl::StatusOr<std::unique_ptr<FileStore>> store = FileStore::Open(directory_);
+  if (!store.ok()) return store.status();
+  store_ = *std::move(store);
+  return server_node_->Run([this]() -> absl::Status {
+    FileServer::Options options;
+    options.port = kServicePort;
+    absl::StatusOr<std::unique_ptr<FileServer>> server =
+        FileServer::Listen(&server_node_->device().worker(), &server_node_->manager(), store_.get(),
+                           std::move(options));
+    if (server.ok()) server_ = *std::move(server);
+    return server.status();
+  });
+}
+
+absl::Status Demo::Connect() {
+  if (!options_.json) {
+    client_node_->Run([this] {
+      client_node_->manager().SetTrace([](bool outgoing, absl::Span<const uint8_t> mad) {
+        std::fprintf(stderr, "%s", DescribeMad(outgoing, mad).c_str());
+      });
+    });
+  }
+  std::promise<absl::Status> connected;
+  std::future<absl::Status> future = connected.get_future();
+  client_node_->Run([&] {
+    FileClient::Connect(
+        &client_node_->device().worker(), &client_node_->manager(),
+        cm::Endpoint{.address = Gid::FromIpv4(kServerAddress), .port = kServicePort},
+        FileClient::Options{.timeout_ms = kConnectTimeoutMs},
+        [&](absl::StatusOr<std::unique_ptr<FileClient>> client) {
+          if (client.ok()) client_ = *std::move(client);
+          connected.set_value(client.status());
+        });
+  });
+  return future.get();
+}
+
+absl::Status Demo::Transfer(Outcome* outcome) {
+  outcome->negotiated = client_node_->Run([this] { return client_->negotiated(); });
+  Say(absl::StrFormat("\ninline thresholds: client to server %u bytes, server to client %u bytes\n",
+                      outcome->negotiated.client_to_server_inline,
+                      outcome->negotiated.server_to_client_inline));
+  const auto progress = [this](const char* what, bool as_bytes) {
+    return options_.json ? Progress() : ProgressBar(what, as_bytes);
+  };
+  outcome->put = PutFile(*client_node_, *client_, options_.file, kName, progress("put", true));
+  if (!outcome->put.status.ok()) return outcome->put.status;
+  const std::string back = directory_ + ".back";
+  outcome->get = GetFile(*client_node_, *client_, kName, back, progress("get", true));
+  unlink(back.c_str());
+  if (!outcome->get.status.ok()) return outcome->get.status;
+  outcome->calls =
+      TimeNullCalls(*client_node_, *client_, options_.calls, 1, progress("calls", false));
+  if (!outcome->calls.status.ok()) return outcome->calls.status;
+  if (outcome->put.sha256 != outcome->get.sha256) {
+    return absl::DataLossError(absl::StrCat("what came back differs: sent SHA-256 ",
+                                            outcome->put.sha256, ", received ",
+                                            outcome->get.sha256));
+  }
+  return absl::OkStatus();
+}
+
+void Demo::Stop() {
+  if (client_ != nullptr) {
+    std::promise<void> gone;
+    client_node_->Run([&] { client_->Disconnect([&gone] { gone.set_value(); }); });
+    gone.get_future().wait();
+    client_node_->Run([this] { client_.reset(); });
+  }
+  if (server_ != nullptr) {
+    std::promise<void> gone;
+    server_node_->Run([&] { server_->Shutdown([&gone] { gone.set_value(); }); });
+    gone.get_future().wait();
+    server_node_->Run([this] { server_.reset(); });
+  }
+  for (Node* node : {client_node_.get(), server_node_.get()}) {
+    if (node != nullptr) node->StopPolling();
+  }
+  // Each device may hold frames of the other's pool.
+  for (Node* node : {client_node_.get(), server_node_.get()}) {
+    if (node != nullptr) node->device().Close();
+  }
+  if (!directory_.empty()) {
+    std::error_code ignored;
+    std::filesystem::remove_all(directory_, ignored);
+  }
+}
+
+absl::Status Demo::Run(Outcome* outcome) {
+  const absl::Cleanup stop = [this] { Stop(); };
+  if (absl::Status status = StartNodes(); !status.ok()) return status;
+  if (absl::Status status = StartServer(); !status.ok()) return status;
+  Say(absl::StrFormat("server %s:%u and client %s, each polled by its own thread, joined by rings",
+                      FormatIpv4(kServerAddress), kServicePort, FormatIpv4(kClientAddress)));
+  if (absl::Status status = Connect(); !status.ok()) return status;
+  const absl::Status status = Transfer(outcome);
+  outcome->client =
+      client_node_->Run([this] { return client_node_->device().worker().counters(); });
+  outcome->server =
+      server_node_->Run([this] { return server_node_->device().worker().counters(); });
+  return status;
+}
+
+void Print(const DemoOptions& options, const absl::Status& status, const Outcome& outcome) {
+  const uint64_t packets = outcome.client.sent_pkts + outcome.server.sent_pkts;
+  const uint64_t repeated = outcome.client.retransmitted_pkts + outcome.server.retransmitted_pkts;
+  const Histogram empty;
+  const Histogram& latency =
+      outcome.calls.latency_ns != nullptr ? *outcome.calls.latency_ns : empty;
+  if (options.json) {
+    nlohmann::ordered_json json;
+    json["ok"] = status.ok();
+    if (!status.ok()) json["error"] = std::string(status.message());
+    json["file"] = options.file;
+    json["file_bytes"] = outcome.put.bytes;
+    json["sha256_sent"] = outcome.put.sha256;
+    json["sha256_received"] = outcome.get.sha256;
+    json["client_to_server_inline"] = outcome.negotiated.client_to_server_inline;
+    json["server_to_client_inline"] = outcome.negotiated.server_to_client_inline;
+    json["calls"] = outcome.calls.calls;
+    json["calls_per_second"] = outcome.calls.CallsPerSecond();
+    const auto us = [&](double fraction) {
+      return static_cast<double>(latency.Percentile(fraction)) * 1e-3;
+    };
+    json["latency_us"] = {{"p50", us(0.5)}, {"p99", us(0.99)}, {"p999", us(0.999)}};
+    json["put_bytes_per_second"] = outcome.put.BytesPerSecond();
+    json["get_bytes_per_second"] = outcome.get.BytesPerSecond();
+    json["packets_sent"] = packets;
+    json["retransmitted_packets"] = repeated;
+    std::printf("%s\n", json.dump().c_str());
+    return;
+  }
+  if (!status.ok()) return;
+  std::printf(
+      "\n%s",
+      Table({{"file", absl::StrCat(options.file, ", ", Bytes(outcome.put.bytes))},
+             {"put", Rate(outcome.put.BytesPerSecond())},
+             {"get", Rate(outcome.get.BytesPerSecond())},
+             {"NULL calls", Grouped(outcome.calls.calls)},
+             {"calls per second", Grouped(static_cast<uint64_t>(outcome.calls.CallsPerSecond()))},
+             {"latency median", Microseconds(latency.Percentile(0.5))},
+             {"latency 99 %", Microseconds(latency.Percentile(0.99))},
+             {"latency 99.9 %", Microseconds(latency.Percentile(0.999))},
+             {"packets sent", Grouped(packets)},
+             {"retransmitted", Grouped(repeated)},
+             {"SHA-256 sent", outcome.put.sha256},
+             {"SHA-256 received", outcome.get.sha256}})
+          .c_str());
+}
+
+}  // namespace
+
+int DemoCommand(int argc, char** argv) {
+  DemoOptions demo;
+  Options options("demo [options]",
+                  "Starts a server and a client inside this process, each on its own polled core\n"
+                  "and port, joined by rings; connects them by RDMA CM, sends a file through\n"
+                  "RPC-over-RDMA chunks, fetches it back, compares, and times small calls.");
+  options.Text("file", "FILE", "the file to send (this program)", &demo.file);
+  options.Number("calls", "NULL calls to time (20000)", 1, 1'000'000'000, &demo.calls);
+  DeclareWireOptions(options, &demo.port);
+  options.Switch("json", "one JSON object on standard output instead of text", &demo.json);
+  if (auto operands = options.Parse(argc, argv, 0, 0); !operands.ok()) {
+    return Fail("demo", operands.status());
+  }
+  if (options.help_asked()) {
+    std::printf("%s", options.Help().c_str());
+    return kExitOk;
+  }
+  if (demo.file.empty()) demo.file = DefaultFile();
+  CatchInterrupts();
+  Outcome outcome;
+  absl::Status status = Demo(demo).Run(&outcome);
+  const uint64_t repeated = outcome.client.retransmitted_pkts + outcome.server.retransmitted_pkts;
+  if (status.ok() && demo.port.device.impairment.loss > 0 && repeated == 0) {
+    status = absl::InternalError(
+        "loss was asked for and nothing was retransmitted; send a larger file or lose more");
+  }
+  Print(demo, status, outcome);
+  return status.ok() ? kExitOk : Fail("demo", status);
+}
+
+}  // namespace pollux::tools

@@ -1,0 +1,73 @@
+// The file service as a client sees it: one connection, typed calls.
+#ifndef POLLUX_TOOLS_FILE_SERVICE_FILE_CLIENT_H_
+#define POLLUX_TOOLS_FILE_SERVICE_FILE_CLIENT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "cm/manager.h"
+#include "tools/file_service/file_store.h"
+
+namespace pollux::tools {
+
+inline constexpr uint32_t kMaxBlock = 1 << 20;  // bytes of one READ or WRITE (FS_DATA_MAX)
+
+// Belongs to one worker's core: made, called, called back and destroyed there. Any number of calls
+// may be under way; those that the credits do not allow yet wait their turn.
+class FileClient {
+ public:
+  template <class T>
+  using Done = absl::AnyInvocable<void(absl::StatusOr<T>)>;
+  using DoneStatus = absl::AnyInvocable<void(absl::Status)>;
+
+  // What the connection agreed on.
+  struct Negotiated {
+    uint32_t client_to_server_inline = 0;  // bytes
+    uint32_t server_to_client_inline = 0;
+    bool peer_sent_private_data = false;
+    uint32_t credits = 0;  // granted so far
+  };
+
+  struct Options {
+    uint32_t timeout_ms = 20'000;
+    // Another program than the file service's, of which only NULL can then be called; 0: its own.
+    uint32_t program = 0;
+    uint32_t version = 0;
+  };
+
+  // Connects to `server`. `done` gets the client, ready for calls; errors say who refused and why.
+  static void Connect(engine::Worker* worker, cm::Manager* manager, const cm::Endpoint& server,
+                      const Options& options, Done<std::unique_ptr<FileClient>> done);
+  virtual ~FileClient() = default;
+
+  virtual Negotiated negotiated() const = 0;
+
+  virtual void Null(DoneStatus done) = 0;
+  virtual void Stat(const std::string& name, Done<FileStore::Attributes> done) = 0;
+  // The bytes that were read stand at the start of `buffer`, which must stay until `done`. At most
+  // kMaxBlock.
+  virtual void Read(const std::string& name, uint64_t offset, absl::Span<uint8_t> buffer,
+                    Done<size_t> done) = 0;
+  virtual void Create(const std::string& name, DoneStatus done) = 0;
+  // `data` must stay until `done`. At most kMaxBlock.
+  virtual void Write(const std::string& name, uint64_t offset, absl::Span<const uint8_t> data,
+                     DoneStatus done) = 0;
+  struct Page {
+    std::vector<FileStore::Entry> entries;
+    bool more = false;
+  };
+  virtual void List(const std::string& after, Done<Page> done) = 0;
+
+  // DREQ; calls under way fail first. `done` when the connection is gone.
+  virtual void Disconnect(absl::AnyInvocable<void()> done) = 0;
+};
+
+}  // namespace pollux::tools
+
+#endif  // POLLUX_TOOLS_FILE_SERVICE_FILE_CLIENT_H_

@@ -1,0 +1,30 @@
+#include "tools/node.h"
+
+namespace pollux::tools {
+
+absl::StatusOr<std::unique_ptr<Node>> Node::Start(std::unique_ptr<engine::Device> device,
+                                                  const Options& options) {
+  std::unique_ptr<Node> node(new Node());
+  node->device_ = std::move(device);
+  engine::Worker* worker = &node->device_->worker();
+  absl::StatusOr<std::unique_ptr<cm::Manager>> manager = cm::Manager::Create(worker);
+  if (!manager.ok()) return manager.status();
+  node->manager_ = *std::move(manager);
+  engine::PollThread::Options thread;
+  thread.cpu = options.cpu;
+  thread.poll.yield_after_idle = options.yield_after_idle;
+  absl::StatusOr<std::unique_ptr<engine::PollThread>> started =
+      engine::PollThread::Start(thread, [worker](uint64_t now_ns) { return worker->Poll(now_ns); });
+  if (!started.ok()) return started.status();
+  node->thread_ = *std::move(started);
+  return node;
+}
+
+void Node::StopPolling() {
+  if (thread_ != nullptr) thread_->Stop();
+  manager_.reset();
+}
+
+Node::~Node() { StopPolling(); }
+
+}  // namespace pollux::tools

@@ -1,0 +1,48 @@
+// The pollux command: finds the command that is asked for.
+#include <cstdio>
+#include <cstring>
+
+#include "tools/commands.h"
+#include "tools/options.h"
+
+namespace {
+
+constexpr struct {
+  const char* name;
+  int (*run)(int argc, char** argv);
+  const char* about;
+} kCommands[] = {
+    {"demo", pollux::tools::DemoCommand, "a file through RDMA and back, inside this process"},
+    {"serve", pollux::tools::ServeCommand, "serve a directory over RPC-over-RDMA"},
+    {"put", pollux::tools::PutCommand, "send a file to a server"},
+    {"get", pollux::tools::GetCommand, "fetch a file from a server"},
+    {"ls", pollux::tools::ListCommand, "list a server's files"},
+    {"ping", pollux::tools::PingCommand, "connect to an RPC-over-RDMA service and call NULL"},
+    {"bench", pollux::tools::BenchCommand, "measure calls and transfers against a server"},
+};
+
+void Usage(FILE* out) {
+  std::fprintf(out, "usage: pollux COMMAND [options] [operands]\n\ncommands:\n");
+  for (const auto& command : kCommands) {
+    std::fprintf(out, "  %-8s%s\n", command.name, command.about);
+  }
+  std::fprintf(out, "\n`pollux COMMAND --help` lists a command's options.\n");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) {
+    Usage(stderr);
+    return pollux::tools::kExitUsage;
+  }
+  if (std::strcmp(argv[1], "--help") == 0 || std::strcmp(argv[1], "help") == 0) {
+    Usage(stdout);
+    return pollux::tools::kExitOk;
+  }
+  for (const auto& command : kCommands) {
+    if (std::strcmp(argv[1], command.name) == 0) return command.run(argc - 1, argv + 1);
+  }
+  std::fprintf(stderr, "pollux: no command '%s'; `pollux --help` lists those there are\n", argv[1]);
+  return pollux::tools::kExitUsage;
+}

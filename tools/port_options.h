@@ -1,0 +1,38 @@
+// The options by which every command names its port and its place on the network.
+#ifndef POLLUX_TOOLS_PORT_OPTIONS_H_
+#define POLLUX_TOOLS_PORT_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "stack/engine/device.h"
+#include "stack/engine/eal.h"
+#include "tools/options.h"
+
+namespace pollux::tools {
+
+struct PortOptions {
+  engine::DeviceOptions device;
+  engine::EalOptions eal;
+  uint64_t core = kAnyCore;    // CPU of the worker
+  uint64_t yield_after = 256;  // idle turns before the CPU is given away; 0: never
+  bool has_address = false;
+  static constexpr uint64_t kAnyCore = ~0ull;
+};
+
+// Declares --port, --address, --gateway, --mac, --impair, --core, --yield-after, --memory.
+void DeclarePortOptions(Options& options, PortOptions* port);
+// Only --impair, --memory: for a command that brings its own ports.
+void DeclareWireOptions(Options& options, PortOptions* port);
+
+// InvalidArgument when what every port needs was not given.
+absl::Status CheckPortOptions(const PortOptions& port);
+
+// "192.0.2.1" in host order; InvalidArgument else.
+absl::StatusOr<uint32_t> ParseIpv4(const std::string& text);
+std::string FormatIpv4(uint32_t address);
+
+}  // namespace pollux::tools
+
+#endif  // POLLUX_TOOLS_PORT_OPTIONS_H_

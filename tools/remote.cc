@@ -1,0 +1,77 @@
+#include "tools/remote.h"
+
+#include <cstdio>
+#include <future>
+
+#include "stack/engine/eal.h"
+#include "tools/cm_trace.h"
+#include "tools/interrupt.h"
+
+namespace pollux::tools {
+
+void DeclareRemoteOptions(Options& options, RemoteOptions* remote) {
+  DeclarePortOptions(options, &remote->port);
+  options.Number("service-port", "port of the service (20049)", 1, 65535, &remote->service_port);
+  options.Number("timeout-ms", "how long to wait for the server (20000)", 1, 3'600'000,
+                 &remote->timeout_ms);
+  options.Switch("verbose", "print the CM exchange", &remote->verbose);
+  options.Switch("json", "one JSON object on standard output instead of text", &remote->json);
+}
+
+absl::StatusOr<std::unique_ptr<Node>> StartNode(const PortOptions& port) {
+  if (absl::Status status = CheckPortOptions(port); !status.ok()) return status;
+  if (absl::Status status = engine::InitEal(port.eal); !status.ok()) return status;
+  absl::StatusOr<std::unique_ptr<engine::Device>> device = engine::Device::Open(port.device);
+  if (!device.ok()) return device.status();
+  Node::Options options;
+  if (port.core != PortOptions::kAnyCore) options.cpu = static_cast<int>(port.core);
+  options.yield_after_idle = static_cast<uint32_t>(port.yield_after);
+  return Node::Start(*std::move(device), options);
+}
+
+absl::StatusOr<std::unique_ptr<Remote>> Remote::Connect(const RemoteOptions& options,
+                                                        const std::string& address) {
+  absl::StatusOr<uint32_t> ipv4 = ParseIpv4(address);
+  if (!ipv4.ok()) return ipv4.status();
+  CatchInterrupts();
+  std::unique_ptr<Remote> remote(new Remote());
+  absl::StatusOr<std::unique_ptr<Node>> node = StartNode(options.port);
+  if (!node.ok()) return node.status();
+  remote->node_ = *std::move(node);
+  Node& started = *remote->node_;
+  if (options.verbose) {
+    started.Run([&started] {
+      started.manager().SetTrace([](bool outgoing, absl::Span<const uint8_t> mad) {
+        std::fprintf(stderr, "%s", DescribeMad(outgoing, mad).c_str());
+      });
+    });
+  }
+  std::promise<absl::Status> connected;
+  std::future<absl::Status> future = connected.get_future();
+  started.Run([&] {
+    FileClient::Connect(&started.device().worker(), &started.manager(),
+                        cm::Endpoint{.address = Gid::FromIpv4(*ipv4),
+                                     .port = static_cast<uint16_t>(options.service_port)},
+                        FileClient::Options{.timeout_ms = static_cast<uint32_t>(options.timeout_ms),
+                                            .program = options.program,
+                                            .version = options.version},
+                        [&](absl::StatusOr<std::unique_ptr<FileClient>> client) {
+                          if (client.ok()) remote->client_ = *std::move(client);
+                          connected.set_value(client.status());
+                        });
+  });
+  if (absl::Status status = future.get(); !status.ok()) return status;
+  return remote;
+}
+
+Remote::~Remote() {
+  if (client_ != nullptr) {
+    std::promise<void> gone;
+    node_->Run([&] { client_->Disconnect([&gone] { gone.set_value(); }); });
+    gone.get_future().wait();
+    node_->Run([this] { client_.reset(); });
+  }
+  if (node_ != nullptr) node_->StopPolling();
+}
+
+}  // namespace pollux::tools

@@ -1,0 +1,52 @@
+// What the commands that talk to a server share: a node, a connection, and the way out.
+#ifndef POLLUX_TOOLS_REMOTE_H_
+#define POLLUX_TOOLS_REMOTE_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tools/file_service/file_client.h"
+#include "tools/node.h"
+#include "tools/options.h"
+#include "tools/port_options.h"
+
+namespace pollux::tools {
+
+struct RemoteOptions {
+  PortOptions port;
+  uint64_t service_port = 20049;
+  uint64_t timeout_ms = 20'000;
+  uint32_t program = 0;  // the file service's when 0; only NULL can be called of others
+  uint32_t version = 0;
+  bool json = false;
+  bool verbose = false;
+};
+// Declares the port options, --service-port, --timeout-ms, --verbose and --json.
+void DeclareRemoteOptions(Options& options, RemoteOptions* remote);
+
+// Opens the port and starts to poll it.
+absl::StatusOr<std::unique_ptr<Node>> StartNode(const PortOptions& port);
+
+// A connection to the file service at one address. Disconnects (DREQ) and stops in the end.
+class Remote {
+ public:
+  static absl::StatusOr<std::unique_ptr<Remote>> Connect(const RemoteOptions& options,
+                                                         const std::string& address);
+  ~Remote();
+  Remote(const Remote&) = delete;
+  Remote& operator=(const Remote&) = delete;
+
+  Node& node() { return *node_; }
+  FileClient& client() { return *client_; }
+
+ private:
+  Remote() = default;
+  std::unique_ptr<Node> node_;
+  std::unique_ptr<FileClient> client_;
+};
+
+}  // namespace pollux::tools
+
+#endif  // POLLUX_TOOLS_REMOTE_H_

@@ -1,0 +1,210 @@
+// pollux put, get, ls, ping and bench: against a server elsewhere.
+#include <cstdio>
+#include <filesystem>
+#include <future>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "tools/commands.h"
+#include "tools/interrupt.h"
+#include "tools/remote.h"
+#include "tools/report.h"
+#include "tools/transfer.h"
+
+namespace pollux::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Parses the command line; an exit status when there is nothing more to do.
+std::optional<int> ParseRemote(const std::string& command, Options& options, int argc, char** argv,
+                               size_t least, size_t most, std::vector<std::string>* operands) {
+  auto parsed = options.Parse(argc, argv, least, most);
+  if (!parsed.ok()) return Fail(command, parsed.status());
+  if (options.help_asked()) {
+    std::printf("%s", options.Help().c_str());
+    return kExitOk;
+  }
+  *operands = *std::move(parsed);
+  return std::nullopt;
+}
+
+int Finish(const std::string& command, const RemoteOptions& remote, const absl::Status& status,
+           Json json, const std::string& text) {
+  if (remote.json) {
+    Json out;
+    out["ok"] = status.ok();
+    if (!status.ok()) out["error"] = std::string(status.message());
+    out.update(json);
+    std::printf("%s\n", out.dump().c_str());
+  } else if (status.ok()) {
+    std::printf("%s", text.c_str());
+  }
+  return status.ok() ? kExitOk : Fail(command, status);
+}
+
+Json LatencyJson(const Histogram& latency) {
+  const auto us = [&](double fraction) {
+    return static_cast<double>(latency.Percentile(fraction)) * 1e-3;
+  };
+  return {{"p50", us(0.5)}, {"p99", us(0.99)}, {"p999", us(0.999)}};
+}
+
+int Transfer(const std::string& command, bool put, int argc, char** argv) {
+  RemoteOptions remote;
+  Options options(put ? "put [options] ADDR LOCAL [REMOTE]" : "get [options] ADDR REMOTE [LOCAL]",
+                  put ? "Sends a file to a server (pollux serve) by RDMA READ of its memory."
+                      : "Fetches a file from a server (pollux serve) by RDMA WRITE into memory.");
+  DeclareRemoteOptions(options, &remote);
+  std::vector<std::string> operands;
+  if (auto done = ParseRemote(command, options, argc, argv, 2, 3, &operands)) return *done;
+  const std::string from = operands[1];
+  const std::string to =
+      operands.size() == 3 ? operands[2] : std::filesystem::path(from).filename().string();
+  if (to.empty()) return Fail(command, absl::InvalidArgumentError("the file has no name"));
+  auto connected = Remote::Connect(remote, operands[0]);
+  if (!connected.ok()) return Finish(command, remote, connected.status(), {}, "");
+  Remote& server = **connected;
+  const Progress progress = remote.json ? nullptr : ProgressBar(command, true);
+  const TransferResult result = put ? PutFile(server.node(), server.client(), from, to, progress)
+                                    : GetFile(server.node(), server.client(), from, to, progress);
+  return Finish(command, remote, result.status,
+                {{"bytes", result.bytes},
+                 {"seconds", result.seconds},
+                 {"bytes_per_second", result.BytesPerSecond()},
+                 {"sha256", result.sha256}},
+                absl::StrFormat("%s -> %s: %s, %s, SHA-256 %s\n", from, to, Bytes(result.bytes),
+                                Rate(result.BytesPerSecond()), result.sha256));
+}
+
+absl::StatusOr<std::vector<FileStore::Entry>> ListAll(Remote& server) {
+  std::vector<FileStore::Entry> all;
+  for (bool more = true; more;) {
+    const std::string after = all.empty() ? "" : all.back().name;
+    std::promise<absl::StatusOr<FileClient::Page>> promise;
+    auto future = promise.get_future();
+    server.node().Run([&] {
+      server.client().List(after, [&promise](absl::StatusOr<FileClient::Page> page) {
+        promise.set_value(std::move(page));
+      });
+    });
+    absl::StatusOr<FileClient::Page> page = future.get();
+    server.node().Run([] {});
+    if (!page.ok()) return page.status();
+    more = page->more && !page->entries.empty();
+    all.insert(all.end(), page->entries.begin(), page->entries.end());
+  }
+  return all;
+}
+
+}  // namespace
+
+int PutCommand(int argc, char** argv) { return Transfer("put", true, argc, argv); }
+int GetCommand(int argc, char** argv) { return Transfer("get", false, argc, argv); }
+
+int ListCommand(int argc, char** argv) {
+  RemoteOptions remote;
+  Options options("ls [options] ADDR", "Lists the files that a server (pollux serve) has.");
+  DeclareRemoteOptions(options, &remote);
+  std::vector<std::string> operands;
+  if (auto done = ParseRemote("ls", options, argc, argv, 1, 1, &operands)) return *done;
+  auto connected = Remote::Connect(remote, operands[0]);
+  if (!connected.ok()) return Finish("ls", remote, connected.status(), {}, "");
+  const auto entries = ListAll(**connected);
+  Json list = Json::array();
+  std::string text;
+  if (entries.ok()) {
+    for (const FileStore::Entry& entry : *entries) {
+      list.push_back({{"name", entry.name}, {"size", entry.size}, {"directory", entry.directory}});
+      absl::StrAppendFormat(&text, "%14s  %s%s\n", Grouped(entry.size), entry.name,
+                            entry.directory ? "/" : "");
+    }
+  }
+  return Finish("ls", remote, entries.status(), {{"entries", list}}, text);
+}
+
+int PingCommand(int argc, char** argv) {
+  RemoteOptions remote;
+  uint64_t count = 1;
+  uint64_t program = 0, version = 0;
+  Options options("ping [options] ADDR",
+                  "Connects by RDMA CM, negotiates (RFC 8797), calls procedure NULL, disconnects.\n"
+                  "Any RPC-over-RDMA service answers: --program 100003 --version 3 for NFS.");
+  DeclareRemoteOptions(options, &remote);
+  options.Number("count", "calls (1)", 1, 1'000'000'000, &count);
+  options.Number("program", "RPC program (the file service's)", 0, 0xFFFFFFFF, &program);
+  options.Number("version", "and its version", 0, 0xFFFFFFFF, &version);
+  std::vector<std::string> operands;
+  if (auto done = ParseRemote("ping", options, argc, argv, 1, 1, &operands)) return *done;
+  remote.program = static_cast<uint32_t>(program);
+  remote.version = static_cast<uint32_t>(version);
+  auto connected = Remote::Connect(remote, operands[0]);
+  if (!connected.ok()) return Finish("ping", remote, connected.status(), {}, "");
+  Remote& server = **connected;
+  const CallsResult result = TimeNullCalls(server.node(), server.client(), count, 1, nullptr);
+  const FileClient::Negotiated negotiated =
+      server.node().Run([&] { return server.client().negotiated(); });
+  const Histogram& latency = *result.latency_ns;
+  return Finish(
+      "ping", remote, result.status,
+      {{"calls", result.calls},
+       {"latency_us", LatencyJson(latency)},
+       {"client_to_server_inline", negotiated.client_to_server_inline},
+       {"server_to_client_inline", negotiated.server_to_client_inline},
+       {"peer_private_data", negotiated.peer_sent_private_data},
+       {"credits", negotiated.credits}},
+      absl::StrFormat("%s: %u NULL calls, median %s, 99 %% %s; inline %u/%u bytes, peer %s RFC "
+                      "8797 private data, grants %u credits\n",
+                      operands[0], result.calls, Microseconds(latency.Percentile(0.5)),
+                      Microseconds(latency.Percentile(0.99)), negotiated.client_to_server_inline,
+                      negotiated.server_to_client_inline,
+                      negotiated.peer_sent_private_data ? "sent" : "sent no", negotiated.credits));
+}
+
+int BenchCommand(int argc, char** argv) {
+  RemoteOptions remote;
+  uint64_t count = 100'000, window = 32, mib = 256;
+  Options options("bench [options] ADDR",
+                  "Times NULL calls one at a time and many at once, and 1 MiB writes and reads,\n"
+                  "against a server (pollux serve). Leaves a file pollux-bench there.");
+  DeclareRemoteOptions(options, &remote);
+  options.Number("count", "NULL calls a measurement (100000)", 1, 1'000'000'000, &count);
+  options.Number("window", "NULL calls at once in the second (32)", 1, 4096, &window);
+  options.Number("mib", "MiB to write and read (256)", 1, 1 << 20, &mib);
+  std::vector<std::string> operands;
+  if (auto done = ParseRemote("bench", options, argc, argv, 1, 1, &operands)) return *done;
+  auto connected = Remote::Connect(remote, operands[0]);
+  if (!connected.ok()) return Finish("bench", remote, connected.status(), {}, "");
+  Remote& server = **connected;
+  const auto progress = [&](const char* what, bool bytes) {
+    return remote.json ? nullptr : ProgressBar(what, bytes);
+  };
+  const CallsResult one =
+      TimeNullCalls(server.node(), server.client(), count, 1, progress("latency", false));
+  const CallsResult many = TimeNullCalls(server.node(), server.client(), count,
+                                         static_cast<int>(window), progress("rate", false));
+  const BlocksResult write = TimeBlocks(server.node(), server.client(), true, "pollux-bench", mib,
+                                        progress("write", true));
+  const BlocksResult read = TimeBlocks(server.node(), server.client(), false, "pollux-bench", mib,
+                                       progress("read", true));
+  absl::Status status = one.status;
+  status.Update(many.status);
+  status.Update(write.status);
+  status.Update(read.status);
+  return Finish("bench", remote, status,
+                {{"latency_us", LatencyJson(*one.latency_ns)},
+                 {"calls_per_second", many.CallsPerSecond()},
+                 {"window", window},
+                 {"write_bytes_per_second", write.BytesPerSecond()},
+                 {"read_bytes_per_second", read.BytesPerSecond()}},
+                Table({{"latency median", Microseconds(one.latency_ns->Percentile(0.5))},
+                       {"latency 99 %", Microseconds(one.latency_ns->Percentile(0.99))},
+                       {"latency 99.9 %", Microseconds(one.latency_ns->Percentile(0.999))},
+                       {absl::StrCat("calls per second, ", window, " at once"),
+                        Grouped(static_cast<uint64_t>(many.CallsPerSecond()))},
+                       {"write", Rate(write.BytesPerSecond())},
+                       {"read", Rate(read.BytesPerSecond())}}));
+}
+
+}  // namespace pollux::tools

@@ -1,0 +1,67 @@
+#include "tools/report.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "tools/options.h"
+
+namespace pollux::tools {
+
+std::string Rate(double bytes_per_second) {
+  return absl::StrFormat("%.3f GB/s", bytes_per_second * 1e-9);
+}
+
+std::string Bytes(uint64_t bytes) {
+  if (bytes < 10'240) return absl::StrFormat("%u B", bytes);
+  if (bytes < (10u << 20)) return absl::StrFormat("%.1f KiB", static_cast<double>(bytes) / 1024);
+  return absl::StrFormat("%.1f MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
+std::string Microseconds(uint64_t ns) {
+  return absl::StrFormat("%.2f us", static_cast<double>(ns) * 1e-3);
+}
+
+std::string Grouped(uint64_t number) {
+  std::string digits = absl::StrCat(number);
+  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) {
+    digits.insert(static_cast<size_t>(at), ",");
+  }
+  return digits;
+}
+
+std::string Table(const std::vector<std::pair<std::string, std::string>>& rows) {
+  size_t width = 0;
+  for (const auto& row : rows) width = std::max(width, row.first.size());
+  std::string table;
+  for (const auto& [name, value] : rows) {
+    absl::StrAppend(&table, "  ", name, std::string(width - name.size() + 2, ' '), value, "\n");
+  }
+  return table;
+}
+
+int Fail(const std::string& command, const absl::Status& status) {
+  const std::string message(status.message());
+  std::fprintf(stderr, "pollux %s: %s\n", command.c_str(), message.c_str());
+  return status.code() == absl::StatusCode::kInvalidArgument ? kExitUsage : kExitFailure;
+}
+
+Progress ProgressBar(const std::string& what, bool as_bytes) {
+  if (isatty(STDERR_FILENO) == 0) return nullptr;
+  return [what, as_bytes](uint64_t done, uint64_t total) {
+    constexpr int kWidth = 40;
+    const double part = total == 0 ? 1 : static_cast<double>(done) / static_cast<double>(total);
+    const int filled = static_cast<int>(part * kWidth);
+    std::fprintf(stderr, "\r  %-8s [%s%s] %3d %%  %s\033[K%s", what.c_str(),
+                 std::string(static_cast<size_t>(filled), '#').c_str(),
+                 std::string(static_cast<size_t>(kWidth - filled), '.').c_str(),
+                 static_cast<int>(part * 100), (as_bytes ? Bytes(done) : Grouped(done)).c_str(),
+                 done == total ? "\n" : "");
+    std::fflush(stderr);
+  };
+}
+
+}  // namespace pollux::tools

@@ -1,0 +1,34 @@
+// What commands print: tables and progress on standard error or output, one JSON object with
+// --json.
+#ifndef POLLUX_TOOLS_REPORT_H_
+#define POLLUX_TOOLS_REPORT_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "tools/transfer.h"
+
+namespace pollux::tools {
+
+// "1.25 GB/s", "3.4 MiB", "12.5 us", "98,304".
+std::string Rate(double bytes_per_second);
+std::string Bytes(uint64_t bytes);
+std::string Microseconds(uint64_t ns);
+std::string Grouped(uint64_t number);
+
+// Two columns, the first as wide as it must be.
+std::string Table(const std::vector<std::pair<std::string, std::string>>& rows);
+
+// One line on standard error: what went wrong. Returns the exit status (tools/options.h): usage for
+// InvalidArgument, else failure.
+int Fail(const std::string& command, const absl::Status& status);
+
+// A bar that overwrites itself on standard error when that is a terminal; nothing else.
+Progress ProgressBar(const std::string& what, bool as_bytes);
+
+}  // namespace pollux::tools
+
+#endif  // POLLUX_TOOLS_REPORT_H_

@@ -1,0 +1,31 @@
+#include "tools/report.h"
+
+#include <gtest/gtest.h>
+
+#include "tools/options.h"
+
+namespace pollux::tools {
+namespace {
+
+TEST(ReportTest, Units) {
+  EXPECT_EQ(Grouped(0), "0");
+  EXPECT_EQ(Grouped(999), "999");
+  EXPECT_EQ(Grouped(1000), "1,000");
+  EXPECT_EQ(Grouped(12345678), "12,345,678");
+  EXPECT_EQ(Bytes(10'239), "10239 B");
+  EXPECT_EQ(Bytes(10'240), "10.0 KiB");
+  EXPECT_EQ(Rate(1.5e9), "1.500 GB/s");
+  EXPECT_EQ(Microseconds(1'234), "1.23 us");
+}
+
+TEST(ReportTest, TableAligns) {
+  EXPECT_EQ(Table({{"a", "1"}, {"long", "2"}}), "  a     1\n  long  2\n");
+}
+
+TEST(ReportTest, UsageAndFailureHaveTheirOwnStatus) {
+  EXPECT_EQ(Fail("x", absl::InvalidArgumentError("m")), kExitUsage);
+  EXPECT_EQ(Fail("x", absl::UnavailableError("m")), kExitFailure);
+}
+
+}  // namespace
+}  // namespace pollux::tools

@@ -1,0 +1,92 @@
+// pollux serve: a directory over RPC-over-RDMA, until interrupted.
+#include <cstdio>
+#include <future>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "tools/commands.h"
+#include "tools/file_service/file_server.h"
+#include "tools/interrupt.h"
+#include "tools/options.h"
+#include "tools/port_options.h"
+#include "tools/remote.h"
+#include "tools/report.h"
+
+namespace pollux::tools {
+namespace {
+
+struct ServeOptions {
+  PortOptions port;
+  std::string root;
+  uint64_t service_port = 20049;
+  bool read_only = false;
+  bool json = false;
+};
+
+absl::Status Serve(const ServeOptions& options, uint64_t* calls) {
+  if (options.root.empty()) {
+    return absl::InvalidArgumentError("which directory? give --root DIR");
+  }
+  absl::StatusOr<std::unique_ptr<FileStore>> store = FileStore::Open(options.root);
+  if (!store.ok()) return store.status();
+  absl::StatusOr<std::unique_ptr<Node>> started = StartNode(options.port);
+  if (!started.ok()) return started.status();
+  Node& node = **started;
+  std::unique_ptr<FileServer> server;
+  absl::Status status = node.Run([&]() -> absl::Status {
+    FileServer::Options serve;
+    serve.port = static_cast<uint16_t>(options.service_port);
+    serve.read_only = options.read_only;
+    serve.log = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
+    auto listening = FileServer::Listen(&node.device().worker(), &node.manager(), store->get(),
+                                        std::move(serve));
+    if (listening.ok()) server = *std::move(listening);
+    return listening.status();
+  });
+  if (!status.ok()) return status;
+  std::fprintf(stderr, "serving %s at %s:%u on %s\n", options.root.c_str(),
+               FormatIpv4(options.port.device.address).c_str(),
+               static_cast<unsigned>(options.service_port), options.port.device.port.c_str());
+  while (!Interrupted()) SleepUntilInterrupted(1000);
+  std::promise<void> gone;
+  node.Run([&] { server->Shutdown([&gone] { gone.set_value(); }); });
+  gone.get_future().wait();
+  *calls = node.Run([&] { return server->calls(); });
+  node.Run([&] { server.reset(); });
+  node.StopPolling();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int ServeCommand(int argc, char** argv) {
+  ServeOptions serve;
+  Options options("serve [options]",
+                  "Serves the files of a directory over RPC-over-RDMA, until SIGINT or SIGTERM.");
+  DeclarePortOptions(options, &serve.port);
+  options.Text("root", "DIR", "the directory to serve", &serve.root);
+  options.Number("service-port", "port to listen on (20049)", 1, 65535, &serve.service_port);
+  options.Switch("read-only", "refuse CREATE and WRITE", &serve.read_only);
+  options.Switch("json", "at the end, one JSON object on standard output", &serve.json);
+  if (auto operands = options.Parse(argc, argv, 0, 0); !operands.ok()) {
+    return Fail("serve", operands.status());
+  }
+  if (options.help_asked()) {
+    std::printf("%s", options.Help().c_str());
+    return kExitOk;
+  }
+  CatchInterrupts();
+  uint64_t calls = 0;
+  const absl::Status status = Serve(serve, &calls);
+  if (serve.json) {
+    nlohmann::ordered_json json;
+    json["ok"] = status.ok();
+    if (!status.ok()) json["error"] = std::string(status.message());
+    json["calls"] = calls;
+    std::printf("%s\n", json.dump().c_str());
+  }
+  return status.ok() ? kExitOk : Fail("serve", status);
+}
+
+}  // namespace pollux::tools

@@ -1,0 +1,337 @@
+#include "tools/transfer.h"
+
+#include <fcntl.h>
+#include <sodium.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <future>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "stack/engine/clock.h"
+#include "tools/interrupt.h"
+
+namespace pollux::tools {
+namespace {
+
+constexpr int kProgressIntervalMs = 100;
+
+// Waits for `future`, showing progress.
+template <class T>
+T Await(std::future<T>& future, const std::atomic<uint64_t>& done, uint64_t total,
+        const Progress& progress) {
+  while (future.wait_for(std::chrono::milliseconds(kProgressIntervalMs)) !=
+         std::future_status::ready) {
+    if (progress) progress(done.load(std::memory_order_relaxed), total);
+  }
+  if (progress) progress(done.load(std::memory_order_relaxed), total);
+  return future.get();
+}
+
+// Blocks of one file, several on the way at once; lives on the node's core until it has told the
+// waiting thread.
+class Blocks {
+ public:
+  Blocks(FileClient& client, int fd, const std::string& remote, uint64_t total)
+      : client_(client), fd_(fd), remote_(remote), total_(total) {}
+  virtual ~Blocks() = default;
+
+  void Start() {
+    for (size_t i = 0; i < buffers_.size(); ++i) {
+      buffers_[i].resize(kMaxBlock);
+      Next(i);
+    }
+  }
+  std::future<absl::Status> future() { return finished_.get_future(); }
+  const std::atomic<uint64_t>& done() const { return done_; }
+
+ protected:
+  // Moves one block; calls Moved() in the end.
+  virtual void Move(size_t buffer, uint64_t offset, uint32_t bytes) = 0;
+
+  void Moved(size_t buffer, const absl::Status& status, uint64_t bytes) {
+    --under_way_;
+    if (!status.ok() && status_.ok()) status_ = status;
+    done_.fetch_add(bytes, std::memory_order_relaxed);
+    Next(buffer);
+  }
+  absl::Status LocalError(const char* what) {
+    return absl::ErrnoToStatus(errno, absl::StrCat(what, " the local file"));
+  }
+
+  FileClient& client_;
+  const int fd_;
+  const std::string remote_;
+  std::array<std::vector<uint8_t>, kBlocksInFlight> buffers_;
+
+ private:
+  void Next(size_t buffer) {
+    if (Interrupted() && status_.ok()) status_ = absl::CancelledError("interrupted");
+    if (!status_.ok() || next_ >= total_) {
+      if (under_way_ == 0 && !told_) {
+        told_ = true;
+        finished_.set_value(status_);
+      }
+      return;
+    }
+    const uint64_t offset = next_;
+    const auto bytes = static_cast<uint32_t>(std::min<uint64_t>(kMaxBlock, total_ - next_));
+    next_ += bytes;
+    ++under_way_;
+    Move(buffer, offset, bytes);
+  }
+
+  const uint64_t total_;
+  uint64_t next_ = 0;
+  int under_way_ = 0;
+  bool told_ = false;
+  absl::Status status_;
+  std::atomic<uint64_t> done_{0};
+  std::promise<absl::Status> finished_;
+};
+
+class PutBlocks : public Blocks {
+ public:
+  using Blocks::Blocks;
+
+ private:
+  void Move(size_t buffer, uint64_t offset, uint32_t bytes) override {
+    const ssize_t n = pread(fd_, buffers_[buffer].data(), bytes, static_cast<off_t>(offset));
+    if (n != static_cast<ssize_t>(bytes)) {
+      Moved(buffer, n < 0 ? LocalError("reading") : absl::AbortedError("the local file shrank"), 0);
+      return;
+    }
+    client_.Write(remote_, offset, absl::MakeConstSpan(buffers_[buffer].data(), bytes),
+                  [this, buffer, bytes](absl::Status status) {
+                    Moved(buffer, status, status.ok() ? bytes : 0);
+                  });
+  }
+};
+
+class GetBlocks : public Blocks {
+ public:
+  using Blocks::Blocks;
+
+ private:
+  void Move(size_t buffer, uint64_t offset, uint32_t bytes) override {
+    client_.Read(remote_, offset, absl::MakeSpan(buffers_[buffer].data(), bytes),
+                 [this, buffer, offset, bytes](absl::StatusOr<size_t> read) {
+                   absl::Status status = read.status();
+                   if (read.ok() && *read != bytes) {
+                     status = absl::AbortedError("the remote file shrank");
+                   }
+                   if (status.ok() &&
+                       pwrite(fd_, buffers_[buffer].data(), bytes, static_cast<off_t>(offset)) !=
+                           static_cast<ssize_t>(bytes)) {
+                     status = LocalError("writing");
+                   }
+                   Moved(buffer, status, status.ok() ? bytes : 0);
+                 });
+  }
+};
+
+absl::StatusOr<std::string> Sha256(int fd) {
+  crypto_hash_sha256_state state;
+  crypto_hash_sha256_init(&state);
+  std::vector<uint8_t> buffer(kMaxBlock);
+  off_t offset = 0;
+  for (;;) {
+    const ssize_t n = pread(fd, buffer.data(), buffer.size(), offset);
+    if (n < 0) return absl::ErrnoToStatus(errno, "reading back the local file");
+    if (n == 0) break;
+    crypto_hash_sha256_update(&state, buffer.data(), static_cast<unsigned long long>(n));
+    offset += n;
+  }
+  uint8_t digest[crypto_hash_sha256_BYTES];
+  crypto_hash_sha256_final(&state, digest);
+  return absl::BytesToHexString(
+      absl::string_view(reinterpret_cast<const char*>(digest), sizeof digest));
+}
+
+// The same first MiB again and again, from memory.
+class MemoryBlocks : public Blocks {
+ public:
+  MemoryBlocks(FileClient& client, bool write, const std::string& remote, uint64_t total)
+      : Blocks(client, -1, remote, total), write_(write) {}
+
+ private:
+  void Move(size_t buffer, uint64_t, uint32_t bytes) override {
+    if (write_) {
+      client_.Write(remote_, 0, absl::MakeConstSpan(buffers_[buffer].data(), bytes),
+                    [this, buffer, bytes](absl::Status status) {
+                      Moved(buffer, status, status.ok() ? bytes : 0);
+                    });
+    } else {
+      client_.Read(remote_, 0, absl::MakeSpan(buffers_[buffer].data(), bytes),
+                   [this, buffer](absl::StatusOr<size_t> read) {
+                     Moved(buffer, read.status(), read.ok() ? *read : 0);
+                   });
+    }
+  }
+  const bool write_;
+};
+
+template <class Kind>
+void RunBlocks(Node& node, FileClient& client, int fd, const std::string& remote, uint64_t total,
+               const Progress& progress, TransferResult* result) {
+  const engine::Clock clock;
+  const uint64_t start_ns = clock.NowNs();
+  Kind blocks(client, fd, remote, total);
+  std::future<absl::Status> finished = blocks.future();
+  node.Run([&] { blocks.Start(); });
+  result->status = Await(finished, blocks.done(), total, progress);
+  result->seconds = static_cast<double>(clock.NowNs() - start_ns) * 1e-9;
+  result->bytes = blocks.done();
+  // The last callback may still be unwinding on the core.
+  node.Run([] {});
+  if (!result->status.ok()) return;
+  absl::StatusOr<std::string> sha256 = Sha256(fd);
+  result->status = sha256.status();
+  if (sha256.ok()) result->sha256 = *sha256;
+}
+
+// Runs one call on the node's core and waits for what it calls back with.
+template <class T, class Call>
+T Blocking(Node& node, Call call) {
+  std::promise<T> promise;
+  std::future<T> future = promise.get_future();
+  node.Run([&] { call([&promise](T result) { promise.set_value(std::move(result)); }); });
+  T result = future.get();
+  node.Run([] {});
+  return result;
+}
+
+}  // namespace
+
+TransferResult PutFile(Node& node, FileClient& client, const std::string& local,
+                       const std::string& remote, const Progress& progress) {
+  TransferResult result;
+  const int fd = open(local.c_str(), O_RDONLY | O_CLOEXEC);
+  struct stat st;
+  if (fd < 0 || fstat(fd, &st) != 0) {
+    result.status = absl::ErrnoToStatus(errno, absl::StrCat("file ", local));
+    if (fd >= 0) close(fd);
+    return result;
+  }
+  const absl::Cleanup close_fd = [fd] { close(fd); };
+  if (!S_ISREG(st.st_mode)) {
+    result.status = absl::InvalidArgumentError(absl::StrCat(local, " is not a regular file"));
+    return result;
+  }
+  result.status =
+      Blocking<absl::Status>(node, [&](auto done) { client.Create(remote, std::move(done)); });
+  if (!result.status.ok()) return result;
+  RunBlocks<PutBlocks>(node, client, fd, remote, static_cast<uint64_t>(st.st_size), progress,
+                       &result);
+  return result;
+}
+
+TransferResult GetFile(Node& node, FileClient& client, const std::string& remote,
+                       const std::string& local, const Progress& progress) {
+  TransferResult result;
+  const auto attributes = Blocking<absl::StatusOr<FileStore::Attributes>>(
+      node, [&](auto done) { client.Stat(remote, std::move(done)); });
+  result.status = attributes.status();
+  if (!result.status.ok()) return result;
+  const int fd = open(local.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) {
+    result.status = absl::ErrnoToStatus(errno, absl::StrCat("file ", local));
+    return result;
+  }
+  const absl::Cleanup close_fd = [fd] { close(fd); };
+  RunBlocks<GetBlocks>(node, client, fd, remote, attributes->size, progress, &result);
+  return result;
+}
+
+namespace {
+
+// NULL calls in a closed loop, on the node's core.
+class NullCalls {
+ public:
+  NullCalls(FileClient& client, uint64_t count, Histogram& latency_ns)
+      : client_(client), left_(count), latency_ns_(latency_ns) {}
+
+  void Start(int window) {
+    for (int i = 0; i < window; ++i) Next();
+  }
+  std::future<absl::Status> future() { return finished_.get_future(); }
+  const std::atomic<uint64_t>& done() const { return done_; }
+
+ private:
+  void Next() {
+    if (Interrupted() && status_.ok()) status_ = absl::CancelledError("interrupted");
+    if (!status_.ok() || left_ == 0) {
+      if (under_way_ == 0 && !told_) {
+        told_ = true;
+        finished_.set_value(status_);
+      }
+      return;
+    }
+    --left_;
+    ++under_way_;
+    const uint64_t start_ns = clock_.NowNs();
+    client_.Null([this, start_ns](absl::Status status) {
+      latency_ns_.Record(clock_.NowNs() - start_ns);
+      done_.fetch_add(1, std::memory_order_relaxed);
+      --under_way_;
+      if (!status.ok() && status_.ok()) status_ = status;
+      Next();
+    });
+  }
+
+  FileClient& client_;
+  uint64_t left_;
+  Histogram& latency_ns_;
+  const engine::Clock clock_;
+  int under_way_ = 0;
+  bool told_ = false;
+  absl::Status status_;
+  std::atomic<uint64_t> done_{0};
+  std::promise<absl::Status> finished_;
+};
+
+}  // namespace
+
+CallsResult TimeNullCalls(Node& node, FileClient& client, uint64_t count, int window,
+                          const Progress& progress) {
+  CallsResult result;
+  result.latency_ns = std::make_unique<Histogram>();
+  const engine::Clock clock;
+  const uint64_t start_ns = clock.NowNs();
+  NullCalls calls(client, count, *result.latency_ns);
+  std::future<absl::Status> finished = calls.future();
+  node.Run([&] { calls.Start(window); });
+  result.status = Await(finished, calls.done(), count, progress);
+  result.seconds = static_cast<double>(clock.NowNs() - start_ns) * 1e-9;
+  result.calls = calls.done();
+  node.Run([] {});
+  return result;
+}
+
+BlocksResult TimeBlocks(Node& node, FileClient& client, bool write, const std::string& remote,
+                        uint64_t mib, const Progress& progress) {
+  BlocksResult result;
+  if (write) {
+    result.status =
+        Blocking<absl::Status>(node, [&](auto done) { client.Create(remote, std::move(done)); });
+    if (!result.status.ok()) return result;
+  }
+  const uint64_t total = mib * kMaxBlock;
+  MemoryBlocks blocks(client, write, remote, total);
+  std::future<absl::Status> finished = blocks.future();
+  const engine::Clock clock;
+  const uint64_t start_ns = clock.NowNs();
+  node.Run([&] { blocks.Start(); });
+  result.status = Await(finished, blocks.done(), total, progress);
+  result.seconds = static_cast<double>(clock.NowNs() - start_ns) * 1e-9;
+  result.bytes = blocks.done();
+  node.Run([] {});
+  return result;
+}
+
+}  // namespace pollux::tools

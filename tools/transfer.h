@@ -1,0 +1,68 @@
+// Whole files through the file service, and calls to be timed.
+#ifndef POLLUX_TOOLS_TRANSFER_H_
+#define POLLUX_TOOLS_TRANSFER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "tools/file_service/file_client.h"
+#include "tools/histogram.h"
+#include "tools/node.h"
+
+namespace pollux::tools {
+
+// Called from the waiting thread some times a second with the bytes (or calls) done and in all.
+using Progress = std::function<void(uint64_t done, uint64_t total)>;
+
+struct TransferResult {
+  absl::Status status;
+  uint64_t bytes = 0;
+  double seconds = 0;
+  std::string sha256;  // of the bytes moved, hexadecimal
+
+  double BytesPerSecond() const { return seconds > 0 ? static_cast<double>(bytes) / seconds : 0; }
+};
+
+// Blocks on the way at once: enough to keep the wire busy while one is on the disk.
+inline constexpr int kBlocksInFlight = 4;
+
+// Moves a local file to `remote`, or back. From the main thread; the calls run on the node's core.
+// A SIGINT or SIGTERM ends them with Cancelled.
+TransferResult PutFile(Node& node, FileClient& client, const std::string& local,
+                       const std::string& remote, const Progress& progress);
+TransferResult GetFile(Node& node, FileClient& client, const std::string& remote,
+                       const std::string& local, const Progress& progress);
+
+struct CallsResult {
+  absl::Status status;
+  uint64_t calls = 0;
+  double seconds = 0;
+  std::unique_ptr<Histogram> latency_ns;
+
+  double CallsPerSecond() const { return seconds > 0 ? static_cast<double>(calls) / seconds : 0; }
+};
+
+// NULL calls, `window` at once, `count` in all.
+CallsResult TimeNullCalls(Node& node, FileClient& client, uint64_t count, int window,
+                          const Progress& progress);
+
+struct BlocksResult {
+  absl::Status status;
+  uint64_t bytes = 0;
+  double seconds = 0;
+
+  double BytesPerSecond() const { return seconds > 0 ? static_cast<double>(bytes) / seconds : 0; }
+};
+
+// Writes (or reads) `mib` blocks of 1 MiB of the first MiB of `remote`, kBlocksInFlight at once,
+// from memory: the local disk plays no part.
+BlocksResult TimeBlocks(Node& node, FileClient& client, bool write, const std::string& remote,
+                        uint64_t mib, const Progress& progress);
+
+}  // namespace pollux::tools
+
+#endif  // POLLUX_TOOLS_TRANSFER_H_
