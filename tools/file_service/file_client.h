@@ -12,11 +12,10 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "cm/manager.h"
+#include "tools/file_service/file_protocol.h"
 #include "tools/file_service/file_store.h"
 
 namespace pollux::tools {
-
-inline constexpr uint32_t kMaxBlock = 1 << 20;  // bytes of one READ or WRITE (FS_DATA_MAX)
 
 // Belongs to one worker's core: made, called, called back and destroyed there. Any number of calls
 // may be under way; those that the credits do not allow yet wait their turn.

@@ -1,0 +1,258 @@
+#include "tools/file_service/file_client.h"
+
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "rpcrdma/client.h"
+#include "rpcrdma/xdr.h"
+#include "stack/engine/worker.h"
+
+namespace pollux::tools {
+namespace {
+
+constexpr uint64_t kNsPerMs = 1'000'000;
+
+// The memory of one call, kept until its reply.
+struct CallMemory {
+  std::array<uint8_t, 4 + kMaxName + 1 + 8 + 4> arguments;
+  std::vector<uint8_t> reply;
+};
+
+class Client final : public FileClient {
+ public:
+  Client(engine::Worker* worker, std::unique_ptr<rpcrdma::Client> rpc)
+      : worker_(worker), rpc_(std::move(rpc)) {}
+
+  Negotiated negotiated() const override {
+    const rpcrdma::Negotiated& n = rpc_->negotiated();
+    return {.client_to_server_inline = n.thresholds.client_to_server,
+            .server_to_client_inline = n.thresholds.server_to_client,
+            .peer_sent_private_data = n.peer_sent,
+            .credits = rpc_->granted_credits()};
+  }
+
+  void Null(DoneStatus done) override {
+    auto shared = std::make_shared<DoneStatus>(std::move(done));
+    const absl::Status status = rpc_->Call(
+        rpcrdma::CallRequest{}, [shared](absl::Status result, const rpcrdma::Reply*) mutable {
+          (*shared)(std::move(result));
+        });
+    if (!status.ok()) Later([shared, status] { (*shared)(status); });
+  }
+
+  void Stat(const std::string& name, Done<FileStore::Attributes> done) override {
+    auto memory = std::make_shared<CallMemory>();
+    rpcrdma::XdrWriter writer(absl::MakeSpan(memory->arguments));
+    writer.String(name);
+    Call<FileStore::Attributes>(FileProcedure::kStat, name, memory, writer, {}, std::move(done),
+                                [](rpcrdma::XdrReader& reader) {
+                                  FileStore::Attributes attributes;
+                                  attributes.size = reader.Uint64();
+                                  attributes.modified_ns = reader.Uint64();
+                                  attributes.directory = reader.Bool();
+                                  return attributes;
+                                });
+  }
+
+  void Read(const std::string& name, uint64_t offset, absl::Span<uint8_t> buffer,
+            Done<size_t> done) override {
+    auto memory = std::make_shared<CallMemory>();
+    rpcrdma::XdrWriter writer(absl::MakeSpan(memory->arguments));
+    writer.String(name);
+    writer.Uint64(offset);
+    writer.Uint32(static_cast<uint32_t>(buffer.size()));
+    rpcrdma::CallRequest request;
+    request.item_buffer = buffer;
+    Call<size_t>(FileProcedure::kRead, name, memory, writer, request, std::move(done),
+                 [buffer](rpcrdma::XdrReader& reader) {
+                   const absl::Span<const uint8_t> data =
+                       reader.EligibleOpaque(static_cast<uint32_t>(buffer.size()));
+                   // Short data may come in the message instead of the chunk.
+                   if (data.data() != buffer.data()) {
+                     std::copy(data.begin(), data.end(), buffer.begin());
+                   }
+                   return data.size();
+                 });
+  }
+
+  void Create(const std::string& name, DoneStatus done) override {
+    auto memory = std::make_shared<CallMemory>();
+    rpcrdma::XdrWriter writer(absl::MakeSpan(memory->arguments));
+    writer.String(name);
+    CallForStatus(FileProcedure::kCreate, name, memory, writer, {}, std::move(done));
+  }
+
+  void Write(const std::string& name, uint64_t offset, absl::Span<const uint8_t> data,
+             DoneStatus done) override {
+    auto memory = std::make_shared<CallMemory>();
+    rpcrdma::XdrWriter writer(absl::MakeSpan(memory->arguments));
+    writer.String(name);
+    writer.Uint64(offset);
+    rpcrdma::CallRequest request;
+    request.item =
+        rpcrdma::EligibleItem{.bytes = data, .position = writer.EligibleOpaque(data.size())};
+    CallForStatus(FileProcedure::kWrite, name, memory, writer, request, std::move(done));
+  }
+
+  void List(const std::string& after, Done<Page> done) override {
+    auto memory = std::make_shared<CallMemory>();
+    memory->reply.resize(rpcrdma::kReplyHeaderBytes + kMaxListBytes);
+    rpcrdma::XdrWriter writer(absl::MakeSpan(memory->arguments));
+    writer.String(after);
+    rpcrdma::CallRequest request;
+    request.reply_buffer = absl::MakeSpan(memory->reply);
+    Call<Page>(FileProcedure::kList, "list", memory, writer, request, std::move(done),
+               [](rpcrdma::XdrReader& reader) {
+                 Page page;
+                 const uint32_t count = reader.Uint32();
+                 for (uint32_t i = 0; i < count && reader.ok(); ++i) {
+                   FileStore::Entry entry;
+                   entry.name = std::string(reader.String(kMaxName));
+                   entry.size = reader.Uint64();
+                   entry.directory = reader.Bool();
+                   page.entries.push_back(std::move(entry));
+                 }
+                 page.more = reader.Bool();
+                 return page;
+               });
+  }
+
+  void Disconnect(absl::AnyInvocable<void()> done) override {
+    if (ended_) {
+      done();
+      return;
+    }
+    disconnected_ = std::move(done);
+    rpc_->Disconnect();
+  }
+
+  void OnEnded() {
+    ended_ = true;
+    if (disconnected_ != nullptr) std::exchange(disconnected_, nullptr)();
+  }
+
+ private:
+  void Later(absl::AnyInvocable<void()> work) { engine::Party::Post(*worker_, std::move(work)); }
+
+  // Makes one call whose result begins with a status; `parse` takes what follows OK.
+  template <class T, class Parse>
+  void Call(FileProcedure procedure, const std::string& what, std::shared_ptr<CallMemory> memory,
+            const rpcrdma::XdrWriter& writer, rpcrdma::CallRequest request, Done<T> done,
+            Parse parse) {
+    auto shared = std::make_shared<Done<T>>(std::move(done));
+    absl::Status status = absl::OkStatus();
+    if (!writer.ok()) {
+      status = absl::FailedPreconditionError(
+          absl::StrCat(what, ": the name is longer than ", kMaxName, " bytes"));
+    } else {
+      request.procedure = static_cast<uint32_t>(procedure);
+      request.arguments = writer.bytes();
+      status = rpc_->Call(request, [memory, shared, what, parse](
+                                       absl::Status result, const rpcrdma::Reply* reply) mutable {
+        if (!result.ok()) {
+          (*shared)(std::move(result));
+          return;
+        }
+        rpcrdma::XdrReader reader = reply->reader();
+        const auto file_status = static_cast<FileStatus>(reader.Uint32());
+        if (!reader.ok() || file_status != FileStatus::kOk) {
+          (*shared)(reader.ok() ? StatusOf(file_status, what)
+                                : absl::DataLossError(absl::StrCat(what, ": the reply is cut")));
+          return;
+        }
+        T value = parse(reader);
+        if (reader.AtEnd()) {
+          (*shared)(std::move(value));
+        } else {
+          (*shared)(absl::DataLossError(absl::StrCat(what, ": the reply does not decode")));
+        }
+      });
+    }
+    if (!status.ok()) Later([shared, status] { (*shared)(status); });
+  }
+
+  void CallForStatus(FileProcedure procedure, const std::string& what,
+                     std::shared_ptr<CallMemory> memory, const rpcrdma::XdrWriter& writer,
+                     const rpcrdma::CallRequest& request, DoneStatus done) {
+    Call<bool>(
+        procedure, what, std::move(memory), writer, request,
+        [done = std::move(done)](absl::StatusOr<bool> result) mutable { done(result.status()); },
+        [](rpcrdma::XdrReader&) { return true; });
+  }
+
+  engine::Worker* worker_;
+  std::unique_ptr<rpcrdma::Client> rpc_;
+  bool ended_ = false;
+  absl::AnyInvocable<void()> disconnected_;
+};
+
+// A connection in the making: gives the client away, or gives up when time runs out. Deletes
+// itself.
+class Connecting {
+ public:
+  Connecting(engine::Worker* worker, FileClient::Done<std::unique_ptr<FileClient>> done)
+      : worker_(worker), done_(std::move(done)), timer_(&Connecting::OnTimeout, this) {}
+
+  void Start(cm::Manager* manager, const cm::Endpoint& server, const FileClient::Options& options) {
+    rpcrdma::ProgramBinding binding =
+        options.program == 0
+            ? FileBinding()
+            : rpcrdma::ProgramBinding{.program = options.program,
+                                      .version = options.version,
+                                      .procedures = {rpcrdma::ProcedureBinding{.number = 0}}};
+    auto rpc = rpcrdma::Client::Create(worker_, manager, std::move(binding));
+    if (!rpc.ok()) {
+      Finish(rpc.status());
+      return;
+    }
+    rpcrdma::Client* raw = rpc->get();
+    client_ = std::make_unique<Client>(worker_, *std::move(rpc));
+    server_ = cm::ToString(server);
+    worker_->wheel().Arm(timer_, worker_->now_ns() + options.timeout_ms * kNsPerMs);
+    const absl::Status status = raw->Connect(
+        server, [this](absl::Status result) { Finish(std::move(result)); },
+        [client = client_.get()](absl::Status) { client->OnEnded(); });
+    if (!status.ok()) Finish(status);
+  }
+
+ private:
+  static void OnTimeout(void* self, uint64_t) {
+    auto* connecting = static_cast<Connecting*>(self);
+    connecting->Finish(absl::DeadlineExceededError(
+        absl::StrCat("no connection to ", connecting->server_,
+                     " in time; is a server running there, and can it be reached?")));
+  }
+
+  // Later, since neither the client nor this may go while one of their callbacks runs.
+  void Finish(absl::Status status) {
+    if (finished_) return;
+    finished_ = true;
+    timer_.Cancel();
+    engine::Party::Post(*worker_, [this, status = std::move(status)]() mutable {
+      if (status.ok()) {
+        done_(std::move(client_));
+      } else {
+        client_.reset();
+        done_(std::move(status));
+      }
+      delete this;
+    });
+  }
+
+  engine::Worker* worker_;
+  FileClient::Done<std::unique_ptr<FileClient>> done_;
+  engine::Timer timer_;
+  std::unique_ptr<Client> client_;
+  std::string server_;
+  bool finished_ = false;
+};
+
+}  // namespace
+
+void FileClient::Connect(engine::Worker* worker, cm::Manager* manager, const cm::Endpoint& server,
+                         const Options& options, Done<std::unique_ptr<FileClient>> done) {
+  (new Connecting(worker, std::move(done)))->Start(manager, server, options);
+}
+
+}  // namespace pollux::tools

@@ -1,0 +1,241 @@
+#include "tools/file_service/file_server.h"
+
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "rpcrdma/server.h"
+#include "rpcrdma/xdr.h"
+#include "stack/engine/worker.h"
+#include "tools/file_service/file_protocol.h"
+
+namespace pollux::tools {
+namespace {
+
+using rpcrdma::AcceptStatus;
+using rpcrdma::CallView;
+using rpcrdma::ReplyHandle;
+using rpcrdma::XdrReader;
+using rpcrdma::XdrWriter;
+
+constexpr size_t kSmallResult = 64;    // every result but LIST's
+constexpr size_t kEntriesAtOnce = 64;  // asked of the store
+constexpr size_t kListTail = 4;        // `more`
+
+class Server final : public FileServer, public engine::Poller {
+ public:
+  Server(engine::Worker* worker, FileStore* store, Options options)
+      : worker_(worker), store_(store), options_(std::move(options)) {}
+  ~Server() override { worker_->RemovePoller(this); }
+
+  absl::Status Start(cm::Manager* manager) {
+    rpcrdma::ServerConfig config;
+    auto rpc = rpcrdma::Server::Create(worker_, manager, config);
+    if (!rpc.ok()) return rpc.status();
+    rpc_ = *std::move(rpc);
+    rpcrdma::Program program;
+    program.binding = FileBinding();
+    const auto add = [&](FileProcedure procedure,
+                         void (Server::*handle)(const CallView&, ReplyHandle)) {
+      program.procedures.push_back(
+          {.number = static_cast<uint32_t>(procedure),
+           .handler = [this, handle](const CallView& call, ReplyHandle reply) {
+             (this->*handle)(call, std::move(reply));
+           }});
+    };
+    add(FileProcedure::kNull, &Server::Null);
+    add(FileProcedure::kStat, &Server::Stat);
+    add(FileProcedure::kRead, &Server::Read);
+    add(FileProcedure::kCreate, &Server::Create);
+    add(FileProcedure::kWrite, &Server::Write);
+    add(FileProcedure::kList, &Server::List);
+    if (absl::Status status = rpc_->RegisterProgram(std::move(program)); !status.ok()) {
+      return status;
+    }
+    if (options_.log != nullptr) {
+      rpc_->SetObserver([this](const rpcrdma::Server::ConnectionInfo& info, bool established) {
+        options_.log(established
+                         ? absl::StrFormat(
+                               "%s connected, inline %u in, %u out, %s RFC 8797 private data",
+                               cm::ToString(info.peer), info.negotiated.thresholds.client_to_server,
+                               info.negotiated.thresholds.server_to_client,
+                               info.negotiated.peer_sent ? "sent" : "sent no")
+                         : absl::StrCat(cm::ToString(info.peer), " gone"));
+      });
+    }
+    worker_->AddPoller(this);
+    return rpc_->Listen(options_.port);
+  }
+
+  size_t connections() const override { return rpc_->connections(); }
+  uint64_t calls() const override { return rpc_->counters().calls_received; }
+
+  void Shutdown(absl::AnyInvocable<void()> done) override {
+    shut_down_ = std::move(done);
+    rpc_->Shutdown();
+  }
+
+  bool Poll(uint64_t) override {
+    if (shut_down_ == nullptr || rpc_->connections() != 0) return false;
+    std::exchange(shut_down_, nullptr)();
+    return true;
+  }
+
+ private:
+  // Answers with a status and, when it is OK, what `write` appends.
+  template <class Append>
+  static void Answer(ReplyHandle& reply, const absl::Status& status, Append append) {
+    std::array<uint8_t, kSmallResult> buffer;
+    XdrWriter writer(absl::MakeSpan(buffer));
+    writer.Uint32(static_cast<uint32_t>(FileStatusOf(status)));
+    if (status.ok()) append(writer);
+    reply.Send(writer.bytes());
+  }
+  static void Answer(ReplyHandle& reply, const absl::Status& status) {
+    Answer(reply, status, [](XdrWriter&) {});
+  }
+  absl::Status MayWrite() const {
+    return options_.read_only ? absl::PermissionDeniedError("read only") : absl::OkStatus();
+  }
+
+  void Null(const CallView& call, ReplyHandle reply) {
+    if (!call.reader().AtEnd()) {
+      reply.Fail(AcceptStatus::kGarbageArguments);
+    } else {
+      reply.Send({});
+    }
+  }
+
+  void Stat(const CallView& call, ReplyHandle reply) {
+    XdrReader reader = call.reader();
+    const std::string name(reader.String(kMaxName));
+    if (!reader.AtEnd()) {
+      reply.Fail(AcceptStatus::kGarbageArguments);
+      return;
+    }
+    const absl::StatusOr<FileStore::Attributes> attributes = store_->Stat(name);
+    Answer(reply, attributes.status(), [&](XdrWriter& writer) {
+      writer.Uint64(attributes->size);
+      writer.Uint64(attributes->modified_ns);
+      writer.Bool(attributes->directory);
+    });
+  }
+
+  void Read(const CallView& call, ReplyHandle reply) {
+    XdrReader reader = call.reader();
+    const std::string name(reader.String(kMaxName));
+    const uint64_t offset = reader.Uint64();
+    const uint32_t count = reader.Uint32();
+    if (!reader.AtEnd() || count > kMaxBlock) {
+      reply.Fail(AcceptStatus::kGarbageArguments);
+      return;
+    }
+    std::vector<uint8_t> block = TakeBlock();
+    const absl::StatusOr<size_t> read =
+        store_->Read(name, offset, absl::MakeSpan(block).first(count));
+    if (!read.ok()) {
+      GiveBlock(std::move(block));
+      Answer(reply, read.status());
+      return;
+    }
+    std::array<uint8_t, kSmallResult> buffer;
+    XdrWriter writer(absl::MakeSpan(buffer));
+    writer.Uint32(static_cast<uint32_t>(FileStatus::kOk));
+    rpcrdma::ResultItem item;
+    item.position = writer.EligibleOpaque(*read);
+    item.bytes = absl::MakeConstSpan(block).first(*read);
+    // The vector's storage does not move with it.
+    item.release = [this, block = std::move(block)]() mutable { GiveBlock(std::move(block)); };
+    reply.Send(writer.bytes(), std::move(item));
+  }
+
+  void Create(const CallView& call, ReplyHandle reply) {
+    XdrReader reader = call.reader();
+    const std::string name(reader.String(kMaxName));
+    if (!reader.AtEnd()) {
+      reply.Fail(AcceptStatus::kGarbageArguments);
+      return;
+    }
+    absl::Status status = MayWrite();
+    if (status.ok()) status = store_->Create(name);
+    Answer(reply, status);
+  }
+
+  void Write(const CallView& call, ReplyHandle reply) {
+    XdrReader reader = call.reader();
+    const std::string name(reader.String(kMaxName));
+    const uint64_t offset = reader.Uint64();
+    const absl::Span<const uint8_t> data = reader.EligibleOpaque(kMaxBlock);
+    if (!reader.AtEnd()) {
+      reply.Fail(AcceptStatus::kGarbageArguments);
+      return;
+    }
+    absl::Status status = MayWrite();
+    if (status.ok()) status = store_->Write(name, offset, data);
+    Answer(reply, status);
+  }
+
+  void List(const CallView& call, ReplyHandle reply) {
+    XdrReader reader = call.reader();
+    const std::string after(reader.String(kMaxName));
+    if (!reader.AtEnd()) {
+      reply.Fail(AcceptStatus::kGarbageArguments);
+      return;
+    }
+    const auto entries = store_->List(after, kEntriesAtOnce + 1);
+    if (!entries.ok()) {
+      Answer(reply, entries.status());
+      return;
+    }
+    const size_t count = std::min(entries->size(), kEntriesAtOnce);
+    std::vector<uint8_t> buffer(kMaxListBytes);
+    // As many as fit; the count is written when it is known.
+    size_t fits = 0, bytes = 2 * 4 + kListTail;
+    while (fits < count) {
+      const size_t entry = 4 + rpcrdma::XdrRoundUp((*entries)[fits].name.size()) + 8 + 4;
+      if (bytes + entry > kMaxListBytes) break;
+      bytes += entry;
+      ++fits;
+    }
+    XdrWriter writer(absl::MakeSpan(buffer));
+    writer.Uint32(static_cast<uint32_t>(FileStatus::kOk));
+    writer.Uint32(static_cast<uint32_t>(fits));
+    for (size_t i = 0; i < fits; ++i) {
+      const FileStore::Entry& entry = (*entries)[i];
+      writer.String(entry.name);
+      writer.Uint64(entry.size);
+      writer.Bool(entry.directory);
+    }
+    writer.Bool(fits < entries->size());
+    reply.Send(writer.bytes());
+  }
+
+  std::vector<uint8_t> TakeBlock() {
+    if (blocks_.empty()) return std::vector<uint8_t>(kMaxBlock);
+    std::vector<uint8_t> block = std::move(blocks_.back());
+    blocks_.pop_back();
+    return block;
+  }
+  void GiveBlock(std::vector<uint8_t> block) { blocks_.push_back(std::move(block)); }
+
+  engine::Worker* worker_;
+  FileStore* store_;
+  Options options_;
+  std::vector<std::vector<uint8_t>> blocks_;
+  std::unique_ptr<rpcrdma::Server> rpc_;  // its calls may hold blocks: it goes first
+  absl::AnyInvocable<void()> shut_down_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<FileServer>> FileServer::Listen(engine::Worker* worker,
+                                                               cm::Manager* manager,
+                                                               FileStore* store, Options options) {
+  auto server = std::make_unique<Server>(worker, store, std::move(options));
+  if (absl::Status status = server->Start(manager); !status.ok()) return status;
+  return server;
+}
+
+}  // namespace pollux::tools
