@@ -163,6 +163,29 @@ TEST_F(ManagerTest, PassiveSideGivesUpWithoutRtu) {
   EXPECT_EQ(server.qp().attr.qp_state, IBV_QPS_ERR);
 }
 
+TEST_F(ManagerTest, PassiveSideGivesUpWhenNothingComesBack) {
+  Start();
+  world.network = [&](const Datagram& datagram) {
+    return ParseMadHeader(datagram.mad)->attribute == Attribute::kReq ? 1 : 0;
+  };
+  ASSERT_TRUE(world.RunUntil([&] { return server.Saw(RDMA_CM_EVENT_UNREACHABLE); }));
+  EXPECT_EQ(server.manager->counters().of(Attribute::kRep).retries, 15u);
+  EXPECT_FALSE(server.Saw(RDMA_CM_EVENT_TIMEWAIT_EXIT));  // the queue pair may have been sent to
+  ASSERT_TRUE(world.RunUntil([&] { return server.Saw(RDMA_CM_EVENT_TIMEWAIT_EXIT); }));
+  EXPECT_EQ(server.qp().attr.qp_state, IBV_QPS_ERR);
+}
+
+TEST_F(ManagerTest, RepeatedRequestBringsTheReplyAgain) {
+  Lose(Attribute::kRep, 1);
+  Start();
+  ASSERT_TRUE(world.RunUntil([&] { return world.CountSent(Attribute::kRep) == 1; }));
+  const uint64_t start_ns = world.now_ns;
+  Inject(server, client.address, LastSent<Req>());
+  EXPECT_EQ(world.CountSent(Attribute::kRep), 2);
+  ASSERT_TRUE(world.RunUntil([&] { return BothEstablished(); }));
+  EXPECT_LT(world.now_ns - start_ns, kSecond);  // no time-out was waited for
+}
+
 TEST_F(ManagerTest, LostReply) {
   Lose(Attribute::kRep, 2);
   Establish();

@@ -177,6 +177,28 @@ TEST_F(ManagerTest, DestroyAtEveryPoint) {
   }
 }
 
+TEST_F(ManagerTest, QueuePairOfADestroyedIdentifierIsLeftAlone) {
+  client.Prepare(server.address);
+  client.env->moves_held = true;
+  client.Bind(client.id);
+  client.manager->DestroyId(client.id);
+  client.env->moves_held = false;
+  world.Run(kSecond);
+  EXPECT_FALSE(client.bound);
+  EXPECT_EQ(client.qp().attr.qp_state, IBV_QPS_RESET);
+
+  // The same on the way to RTS.
+  Start();
+  client.env->moves_held = true;
+  ASSERT_TRUE(world.RunUntil([&] { return world.CountSent(Attribute::kRep) == 1; }));
+  world.Run(kSecond / 100);
+  client.manager->DestroyId(client.id);
+  client.env->moves_held = false;
+  world.Run(kSecond / 100);
+  EXPECT_EQ(client.qp().attr.qp_state, IBV_QPS_INIT);
+  EXPECT_TRUE(server.Saw(RDMA_CM_EVENT_REJECTED));
+}
+
 TEST_F(ManagerTest, ManyConnectionsLeaveNothing) {
   server.Listen();
   server.AcceptAll();
