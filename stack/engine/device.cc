@@ -30,7 +30,7 @@ absl::Status Device::Attach(std::unique_ptr<net::Port> port) {
   config.gateway = options_.gateway;
   config.mtu = port_->mtu();
   interface_ = std::make_unique<net::Interface>(config);
-  if (interface_->active_mtu() < IBV_MTU_256) {
+  if (!net::PathMtu(config.mtu).ok()) {
     return absl::FailedPreconditionError(absl::StrFormat(
         "port %s carries %u bytes a packet; RoCE needs at least 352", port_->name(), config.mtu));
   }
@@ -80,6 +80,7 @@ absl::StatusOr<Device::Pair> Device::OpenPair(const DeviceOptions& a, const Devi
 Device::~Device() { Close(); }
 
 void Device::Close() {
+  if (interface_ != nullptr) interface_->Clear();
   if (impairment_ != nullptr) impairment_->Clear();
   if (port_ != nullptr) port_->Close();
 }

@@ -89,6 +89,9 @@ class Interface : public transport::Resolver, private Solicitor {
   void SendWhenResolved(const verbs::LinkAddress* link, rte_mbuf* frame,
                         transport::PollContext& context) override;
 
+  // Frees the frames that wait for a neighbour. For the end, before the pools go.
+  void Clear() { neighbours_.Clear(); }
+
   // Retries, ageing. `deadline_ns` as Endpoint's.
   uint64_t deadline_ns() const;
   void OnDeadline(transport::PollContext& context);

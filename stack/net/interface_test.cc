@@ -354,6 +354,16 @@ TEST_F(InterfaceTest, AtMostSoManyFramesWaitInAll) {
   EXPECT_EQ(counters_.drop(Drop::kUnresolved), 1u + NeighbourTable::kMaxWaitingTotal);
 }
 
+TEST_F(InterfaceTest, ClearFreesWhatWaits) {
+  Settle();
+  const auto handle = Handle(kPeer);
+  SendWaiting(handle->link, 1);
+  SendWaiting(handle->link, 2);
+  EXPECT_EQ(FramesInUse(), 2u);
+  interface_.Clear();
+  EXPECT_EQ(FramesInUse(), 0u);
+}
+
 TEST_F(InterfaceTest, FramesToAFailedNeighbourAskAgain) {
   Settle();
   const auto handle = Handle(kPeer);

@@ -46,11 +46,11 @@ NeighbourTable::NeighbourTable(Solicitor* solicitor)
   }
 }
 
-NeighbourTable::~NeighbourTable() {
+NeighbourTable::~NeighbourTable() { Clear(); }
+
+void NeighbourTable::Clear() {
   for (uint16_t i = newest_; i != kNone; i = entries_[i].older) {
-    for (uint16_t w = entries_[i].waiting_head; w != kNone; w = waiting_[w].next) {
-      rte_pktmbuf_free(waiting_[w].frame);
-    }
+    while (entries_[i].waiting_count > 0) rte_pktmbuf_free(TakeOldest(entries_[i]));
   }
 }
 
@@ -194,27 +194,23 @@ void NeighbourTable::Wait(const verbs::LinkAddress* link, rte_mbuf* frame, PollC
   ++entry.waiting_count;
 }
 
-void NeighbourTable::DropOldest(Entry& entry, PollContext& context) {
+rte_mbuf* NeighbourTable::TakeOldest(Entry& entry) {
   const uint16_t place = entry.waiting_head;
-  context.counters.Count(Drop::kUnresolved);
-  rte_pktmbuf_free(waiting_[place].frame);
   entry.waiting_head = waiting_[place].next;
   if (entry.waiting_head == kNone) entry.waiting_tail = kNone;
   --entry.waiting_count;
   waiting_[place].next = free_waiting_;
   free_waiting_ = place;
+  return waiting_[place].frame;
+}
+
+void NeighbourTable::DropOldest(Entry& entry, PollContext& context) {
+  context.counters.Count(Drop::kUnresolved);
+  rte_pktmbuf_free(TakeOldest(entry));
 }
 
 void NeighbourTable::SendWaiting(Entry& entry, PollContext& context) {
-  while (entry.waiting_head != kNone) {
-    const uint16_t place = entry.waiting_head;
-    SendTo(entry.mac, waiting_[place].frame, context);
-    entry.waiting_head = waiting_[place].next;
-    waiting_[place].next = free_waiting_;
-    free_waiting_ = place;
-  }
-  entry.waiting_tail = kNone;
-  entry.waiting_count = 0;
+  while (entry.waiting_count > 0) SendTo(entry.mac, TakeOldest(entry), context);
 }
 
 // ---- Asking and being answered.

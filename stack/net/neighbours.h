@@ -78,6 +78,9 @@ class NeighbourTable {
   bool Learn(const Gid& address, const MacAddress& mac, bool create, bool solicited,
              transport::PollContext& context);
 
+  // Frees the frames that wait, uncounted. For the end, before the pools go.
+  void Clear();
+
   uint64_t deadline_ns() const { return next_deadline_ns_; }
   void OnDeadline(transport::PollContext& context);
 
@@ -130,6 +133,7 @@ class NeighbourTable {
   void Expire(uint16_t index, transport::PollContext& context, Callbacks* failed);
   void Arm(Entry& entry, uint64_t deadline_ns);
   void SendWaiting(Entry& entry, transport::PollContext& context);
+  rte_mbuf* TakeOldest(Entry& entry);
   void DropOldest(Entry& entry, transport::PollContext& context);
   void TakeCallbacks(uint16_t index, Callbacks* out);
   uint16_t IndexOf(const verbs::LinkAddress* link) const;
