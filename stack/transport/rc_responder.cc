@@ -109,6 +109,7 @@ void RcResponder::OnDuplicate(const wire::RocePacket& packet, PollContext& conte
         reth.length > known.reth.length - offset) {
       break;
     }
+    known.answered |= !known.active();
     known.begin = known.next = static_cast<uint32_t>(index);
     known.end = known.begin + PacketsOf(reth.length, mtu);
     qp_->Activate();
@@ -245,13 +246,15 @@ void RcResponder::OnRead(const wire::RocePacket& packet, PollContext&) {
     Fatal(wire::kNakRemoteAccess, expected_psn_, IBV_EVENT_QP_ACCESS_ERR);
     return;
   }
-  if (read_capacity_ == 0 ||
-      (read_tail_ - read_head_ == read_capacity_ && read(read_head_).active())) {
+  // A peer that sends a new READ has all of the oldest: a repetition under way answers a duplicate
+  // that came late.
+  const bool full = read_tail_ - read_head_ == read_capacity_;
+  if (read_capacity_ == 0 || (full && read(read_head_).active() && !read(read_head_).answered)) {
     // More at once than the responder resources that were agreed.
     Fatal(wire::kNakInvalidRequest, expected_psn_, IBV_EVENT_QP_REQ_ERR);
     return;
   }
-  if (read_tail_ - read_head_ == read_capacity_) ++read_head_;
+  if (full) ++read_head_;
   Read& entry = read(read_tail_++);
   entry = Read{.first_psn = expected_psn_,
                .packets = PacketsOf(reth.length, qp_->PathMtuBytes()),

@@ -42,6 +42,7 @@ class RcResponder {
     uint32_t begin = 0;
     uint32_t next = 0;
     uint32_t end = 0;
+    bool answered = false;  // once in full; what is being sent is a repetition
     bool active() const { return next != end; }
   };
 

@@ -76,8 +76,8 @@ class FabricPort : public transport::Link {
 // Single-threaded, as all of a simulation. EAL must be initialised.
 class Fabric {
  public:
-  static constexpr size_t kMaxQueued = 4096;       // frames on the way to one port; more are lost
-  static constexpr unsigned kCopyBuffers = 16383;  // duplicates and corrupted frames under way
+  static constexpr size_t kMaxQueued = 4096;      // frames on the way to one port; more are lost
+  static constexpr unsigned kCopyBuffers = 2047;  // duplicates and corrupted frames under way
 
   // All that happens depends on `seed`, the conditions and what is sent alone.
   Fabric(uint64_t seed, const Conditions& conditions);

@@ -1,0 +1,31 @@
+// A random program of SENDs, WRITEs and READs between two queue pairs over a bad network, and what
+// must hold of it.
+#ifndef POLLUX_TESTS_SIM_RC_PROGRAM_H_
+#define POLLUX_TESTS_SIM_RC_PROGRAM_H_
+
+#include <cstdint>
+#include <string>
+
+namespace pollux::sim {
+
+struct RcOutcome {
+  // Which property did not hold, in words; empty when all did:
+  // - each message is delivered once, in order, unchanged, with the right completion;
+  // - each work request completes, with success (each program's faults can be made good);
+  // - of all memory only the bytes change that a work request named;
+  // - a key that was deregistered is refused, and what is posted then is flushed;
+  // - all packet buffers are back at the end, and all objects can be destroyed.
+  std::string violation;
+  // Of all completions and their times, and of the counters: equal when the same things happened.
+  uint64_t digest = 0;
+  uint64_t retransmitted_pkts = 0;
+  uint64_t rnr_naks = 0;
+  uint64_t bad_icrc = 0;
+};
+
+// Depends on `seed` alone. EAL must be initialised.
+RcOutcome RunRcProgram(uint64_t seed);
+
+}  // namespace pollux::sim
+
+#endif  // POLLUX_TESTS_SIM_RC_PROGRAM_H_

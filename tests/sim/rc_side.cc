@@ -1,0 +1,328 @@
+#include "tests/sim/rc_side.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace pollux::sim {
+namespace {
+
+constexpr size_t kGuardBytes = 4096;  // between parts of the arena, registered for nobody
+constexpr uint64_t kStaleWrId = 1'000'000;
+
+}  // namespace
+
+RcSide::RcSide(const std::string& name, Node& node, unsigned slot, uint64_t seed, RcLog* log)
+    : name_(name), node_(node), slot_(slot), random_(seed), log_(log) {}
+
+RcSide::~RcSide() { node_.worker().RemovePoller(this); }
+
+void RcSide::Violate(const std::string& what) { log_->Violate(absl::StrCat(name_, ": ", what)); }
+
+void RcSide::DrawOperations(int count, uint32_t max_length) {
+  constexpr ibv_wr_opcode kOpcodes[] = {IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE,
+                                        IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ};
+  for (int i = 0; i < count; ++i) {
+    RcOperation operation;
+    operation.opcode = kOpcodes[random_.Below(std::size(kOpcodes))];
+    // Around the sizes where the number of packets changes, or of any size, small ones more often.
+    const uint64_t mtus = 256ull << random_.Below(5);
+    const uint64_t length = random_.Chance(0.3)
+                                ? mtus * random_.Below(4) + random_.Below(3)
+                                : random_.Below((max_length >> random_.Below(8)) + 1);
+    operation.length = static_cast<uint32_t>(std::min<uint64_t>(length, max_length));
+    operation.immediate = random_.Next32();
+    operation.signaled = random_.Chance(0.7) || i == count - 1;
+    operation.receive_size = operation.opcode == IBV_WR_RDMA_WRITE_WITH_IMM
+                                 ? static_cast<uint32_t>(random_.Below(8))
+                                 : operation.length + static_cast<uint32_t>(random_.Below(16));
+    operations_.push_back(operation);
+  }
+}
+
+// Slices never touch: a byte that one work request too many writes is seen.
+void RcSide::Reserve(size_t* end, size_t length, size_t* offset) {
+  *end += 1 + random_.Below(64);
+  *offset = *end;
+  *end += length;
+}
+
+void RcSide::LayOut(RcSide& peer) {
+  peer_ = &peer;
+  size_t end = kGuardBytes;
+  for (RcOperation& operation : operations_) Reserve(&end, operation.length, &operation.local);
+  for (RcOperation& operation : peer.operations_) {
+    if (!operation.takes_receive()) continue;
+    Reserve(&end, operation.receive_size, &operation.receive);
+    receives_.push_back(&operation);
+  }
+  target_start_ = end += kGuardBytes;
+  for (RcOperation& operation : peer.operations_) {
+    if (operation.is_write()) Reserve(&end, operation.length, &operation.remote);
+  }
+  target_end_ = end + 1;
+  source_start_ = end += kGuardBytes;
+  for (RcOperation& operation : peer.operations_) {
+    if (operation.opcode == IBV_WR_RDMA_READ) Reserve(&end, operation.length, &operation.remote);
+  }
+  source_end_ = end + 1;
+  arena_bytes_ = source_end_ + kGuardBytes;
+  arena_ = std::make_unique<Arena>(arena_bytes_, slot_, random_);
+}
+
+void RcSide::Create(uint32_t depth) {
+  depth_ = depth;
+  engine::Worker& worker = node_.worker();
+  pd_ = worker.AllocPd().value();
+  cq_ = worker.CreateCq(1024).value();
+  verbs::QueuePairInitAttr init;
+  init.pd = pd_;
+  init.send_cq = init.recv_cq = cq_;
+  init.cap.max_send_wr = init.cap.max_recv_wr = depth;
+  init.cap.max_send_sge = init.cap.max_recv_sge = kMaxElements;
+  qp_ = worker.CreateQp(std::move(init)).value();
+  const size_t local_start = kGuardBytes;
+  local_ = worker
+               .RegMr(pd_, arena_->at(local_start), target_start_ - kGuardBytes - local_start,
+                      IBV_ACCESS_LOCAL_WRITE)
+               .value();
+  target_ = worker
+                .RegMr(pd_, arena_->at(target_start_), target_end_ - target_start_,
+                       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
+                .value();
+  source_ = worker
+                .RegMr(pd_, arena_->at(source_start_), source_end_ - source_start_,
+                       IBV_ACCESS_REMOTE_READ)
+                .value();
+}
+
+void RcSide::Connect(const ibv_qp_attr& common) {
+  ibv_qp_attr attr = common;
+  attr.port_num = 1;
+  attr.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+  attr.dest_qp_num = peer_->qp_->qpn().value;
+  // Each sends from where the other expects; often shortly before the wrap.
+  attr.sq_psn = (0xFFFF00 + 7 * qp_->qpn().value) & 0xFFFFFF;
+  attr.rq_psn = (0xFFFF00 + 7 * peer_->qp_->qpn().value) & 0xFFFFFF;
+  attr.ah_attr.is_global = 1;
+  attr.ah_attr.port_num = 1;
+  attr.ah_attr.grh.hop_limit = 64;
+  const Gid destination = peer_->node_.gid();
+  std::copy(destination.raw.begin(), destination.raw.end(), attr.ah_attr.grh.dgid.raw);
+  const std::pair<ibv_qp_state, int> steps[] = {
+      {IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
+      {IBV_QPS_RTR, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                        IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER},
+      {IBV_QPS_RTS, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+                        IBV_QP_MAX_QP_RD_ATOMIC}};
+  for (const auto& [state, mask] : steps) {
+    attr.qp_state = state;
+    const absl::Status status = node_.worker().ModifyQp(qp_, attr, mask | IBV_QP_STATE);
+    if (!status.ok()) Violate(status.ToString());
+  }
+  node_.worker().AddPoller(this);
+}
+
+std::vector<ibv_sge> RcSide::Split(size_t offset, uint32_t length, uint32_t key) {
+  std::vector<ibv_sge> elements;
+  const uint64_t count = 1 + random_.Below(kMaxElements);
+  for (uint64_t i = 0; i < count; ++i) {
+    const uint32_t piece =
+        i + 1 == count ? length : static_cast<uint32_t>(random_.Below(length + 1));
+    elements.push_back({Address(offset), piece, key});
+    offset += piece;
+    length -= piece;
+  }
+  return elements;
+}
+
+bool RcSide::PostSends() {
+  bool posted = false;
+  while (posted_ < operations_.size() && qp_->sq_tail() - qp_->sq_head() < depth_) {
+    // With nothing under way nobody would wake this side again.
+    if (qp_->sq_head() != qp_->sq_tail() && random_.Chance(0.3)) break;
+    const RcOperation& operation = operations_[posted_];
+    std::vector<ibv_sge> elements = Split(operation.local, operation.length, local_.key);
+    ibv_send_wr wr{};
+    wr.wr_id = posted_;
+    wr.sg_list = elements.data();
+    wr.num_sge = static_cast<int>(elements.size());
+    wr.opcode = operation.opcode;
+    wr.send_flags = operation.signaled ? IBV_SEND_SIGNALED : 0;
+    wr.imm_data = operation.immediate;
+    if (operation.is_write() || operation.opcode == IBV_WR_RDMA_READ) {
+      wr.wr.rdma.remote_addr = peer_->Address(operation.remote);
+      wr.wr.rdma.rkey = operation.is_write() ? peer_->target_.key : peer_->source_.key;
+    }
+    const int error = qp_->PostSend(&wr, nullptr);
+    if (error != 0) {
+      Violate(absl::StrFormat("posting request %d: errno %d", posted_, error));
+      break;
+    }
+    ++posted_;
+    posted = true;
+  }
+  return posted;
+}
+
+bool RcSide::PostReceives() {
+  bool posted = false;
+  while (receives_posted_ < receives_.size() && receives_posted_ - received_ < depth_) {
+    // Sometimes late: the peer then meets RNR, and by trying again wakes this side.
+    if (random_.Chance(0.4)) break;
+    const RcOperation& operation = *receives_[receives_posted_];
+    std::vector<ibv_sge> elements = Split(operation.receive, operation.receive_size, local_.key);
+    ibv_recv_wr wr{};
+    wr.wr_id = receives_posted_;
+    wr.sg_list = elements.data();
+    wr.num_sge = static_cast<int>(elements.size());
+    if (const int error = qp_->PostRecv(&wr, nullptr); error != 0) {
+      Violate(absl::StrFormat("posting receive %d: errno %d", receives_posted_, error));
+      break;
+    }
+    ++receives_posted_;
+    posted = true;
+  }
+  return posted;
+}
+
+bool RcSide::Poll(uint64_t now_ns) {
+  bool worked = false;
+  ibv_wc completions[16];
+  while (const int count = cq_->Poll(16, completions)) {
+    for (int i = 0; i < count; ++i) OnCompletion(completions[i], now_ns);
+    worked = true;
+  }
+  if (stale_phase_) return worked;
+  worked |= PostReceives();
+  worked |= PostSends();
+  return worked;
+}
+
+void RcSide::OnCompletion(const ibv_wc& wc, uint64_t now_ns) {
+  for (const uint64_t value : {now_ns, wc.wr_id, uint64_t{wc.status}, uint64_t{wc.opcode}}) {
+    log_->Digest(value);
+  }
+  if (wc.wr_id >= kStaleWrId) {
+    // The refusal may be lost; the peer, by then in error, does not repeat it.
+    const bool right = stale_completions_++ == 0
+                           ? wc.status == IBV_WC_REM_ACCESS_ERR || wc.status == IBV_WC_RETRY_EXC_ERR
+                           : wc.status == IBV_WC_WR_FLUSH_ERR;
+    if (!right) Violate(absl::StrFormat("WRITE by a stale key: status %d", wc.status));
+    return;
+  }
+  if (wc.status != IBV_WC_SUCCESS) {
+    Violate(absl::StrFormat("request %d: status %d", wc.wr_id, wc.status));
+  } else if (wc.qp_num != qp_->qpn().value) {
+    Violate("completion of a foreign queue pair");
+  } else if ((wc.opcode & IBV_WC_RECV) != 0) {
+    OnReceived(wc);
+  } else if (wc.wr_id < completed_ || wc.wr_id >= posted_) {
+    Violate(absl::StrFormat("request %d completes when %d to %d are due", wc.wr_id, completed_,
+                            posted_));
+  } else {
+    while (completed_ <= wc.wr_id) {
+      // What is signaled reports itself.
+      if (operations_[completed_].signaled && completed_ != wc.wr_id) {
+        Violate(absl::StrFormat("request %d passed over", completed_));
+      }
+      OnSent(operations_[completed_++]);
+    }
+  }
+}
+
+void RcSide::OnSent(const RcOperation& operation) {
+  if (operation.opcode == IBV_WR_RDMA_READ) {
+    arena_->Expect(operation.local, peer_->arena_->at(operation.remote), operation.length);
+    if (!arena_->HoldsWhatIsExpected(operation.local, operation.length)) {
+      Violate("READ brought wrong bytes");
+    }
+  } else if (operation.is_write()) {
+    peer_->arena_->Expect(operation.remote, arena_->at(operation.local), operation.length);
+    if (!peer_->arena_->HoldsWhatIsExpected(operation.remote, operation.length)) {
+      Violate("WRITE completed with wrong bytes at the target");
+    }
+  }
+}
+
+void RcSide::OnReceived(const ibv_wc& wc) {
+  if (wc.wr_id != received_ || received_ >= receives_posted_) {
+    Violate(absl::StrFormat("receive %d completes when %d is due", wc.wr_id, received_));
+    return;
+  }
+  const RcOperation& operation = *receives_[received_++];
+  const bool is_write = operation.is_write();
+  if (wc.opcode != (is_write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV) ||
+      wc.byte_len != operation.length ||
+      ((wc.wc_flags & IBV_WC_WITH_IMM) != 0) != operation.has_immediate() ||
+      (operation.has_immediate() && wc.imm_data != operation.immediate)) {
+    Violate(absl::StrFormat("receive %d: opcode %d, %d bytes instead of %d", wc.wr_id, wc.opcode,
+                            wc.byte_len, operation.length));
+  }
+  const size_t place = is_write ? operation.remote : operation.receive;
+  arena_->Expect(place, peer_->arena_->at(operation.local), operation.length);
+  if (!arena_->HoldsWhatIsExpected(place, operation.length)) {
+    Violate(absl::StrFormat("receive %d: wrong bytes", wc.wr_id));
+  }
+}
+
+bool RcSide::finished() const {
+  return completed_ == operations_.size() && received_ == receives_.size();
+}
+
+std::string RcSide::Progress() const {
+  return absl::StrFormat(
+      "%s: %d of %d requests posted, %d completed; %d of %d receives posted, %d "
+      "completed; send queue %d to %d",
+      name_, posted_, operations_.size(), completed_, receives_posted_, receives_.size(), received_,
+      qp_->sq_head(), qp_->sq_tail());
+}
+
+uint32_t RcSide::MakeStaleKey() {
+  const memory::MemoryRegion region =
+      node_.worker()
+          .RegMr(pd_, arena_->at(target_start_), target_end_ - target_start_,
+                 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
+          .value();
+  if (!node_.worker().DeregMr(region).ok()) Violate("deregistering fails");
+  return region.key;
+}
+
+void RcSide::PostStale(uint32_t key, uint64_t address) {
+  stale_phase_ = true;
+  ibv_sge element{Address(kGuardBytes), 1, local_.key};
+  ibv_send_wr wr[2] = {};
+  for (int i = 0; i < 2; ++i) {
+    wr[i].wr_id = kStaleWrId + i;
+    wr[i].sg_list = &element;
+    wr[i].num_sge = 1;
+    wr[i].opcode = IBV_WR_RDMA_WRITE;
+    wr[i].send_flags = IBV_SEND_SIGNALED;
+    wr[i].wr.rdma.remote_addr = address;
+    wr[i].wr.rdma.rkey = key;
+  }
+  wr[0].next = &wr[1];
+  if (qp_->PostSend(wr, nullptr) != 0) Violate("posting the WRITE by a stale key");
+}
+
+void RcSide::Finish() {
+  if (const std::string difference = arena_->Difference(); !difference.empty()) {
+    Violate(absl::StrCat("memory outside of all messages changed: ", difference));
+  }
+  engine::Worker& worker = node_.worker();
+  worker.RemovePoller(this);
+  for (const auto* region : {&local_, &target_, &source_}) {
+    if (!worker.DeregMr(*region).ok()) Violate("a region cannot be deregistered");
+  }
+  for (const absl::Status& status :
+       {worker.DestroyQp(qp_), worker.DestroyCq(cq_), worker.DeallocPd(pd_)}) {
+    if (!status.ok()) Violate(status.ToString());
+  }
+  const transport::Counters& counters = worker.counters();
+  log_->Digest(counters.sent_pkts);
+  log_->Digest(counters.rcvd_bytes);
+  log_->Digest(counters.retransmitted_pkts);
+}
+
+}  // namespace pollux::sim
