@@ -166,25 +166,24 @@ bool RcSide::PostSends() {
   return posted;
 }
 
+// One at a time and often late: the peer then meets RNR, and by trying again wakes this side.
 bool RcSide::PostReceives() {
-  bool posted = false;
-  while (receives_posted_ < receives_.size() && receives_posted_ - received_ < depth_) {
-    // Sometimes late: the peer then meets RNR, and by trying again wakes this side.
-    if (random_.Chance(0.4)) break;
-    const RcOperation& operation = *receives_[receives_posted_];
-    std::vector<ibv_sge> elements = Split(operation.receive, operation.receive_size, local_.key);
-    ibv_recv_wr wr{};
-    wr.wr_id = receives_posted_;
-    wr.sg_list = elements.data();
-    wr.num_sge = static_cast<int>(elements.size());
-    if (const int error = qp_->PostRecv(&wr, nullptr); error != 0) {
-      Violate(absl::StrFormat("posting receive %d: errno %d", receives_posted_, error));
-      break;
-    }
-    ++receives_posted_;
-    posted = true;
+  if (receives_posted_ == receives_.size() || receives_posted_ - received_ == depth_ ||
+      random_.Chance(0.7)) {
+    return false;
   }
-  return posted;
+  const RcOperation& operation = *receives_[receives_posted_];
+  std::vector<ibv_sge> elements = Split(operation.receive, operation.receive_size, local_.key);
+  ibv_recv_wr wr{};
+  wr.wr_id = receives_posted_;
+  wr.sg_list = elements.data();
+  wr.num_sge = static_cast<int>(elements.size());
+  if (const int error = qp_->PostRecv(&wr, nullptr); error != 0) {
+    Violate(absl::StrFormat("posting receive %d: errno %d", receives_posted_, error));
+    return false;
+  }
+  ++receives_posted_;
+  return true;
 }
 
 bool RcSide::Poll(uint64_t now_ns) {
