@@ -176,8 +176,10 @@ bool Client::Poll(uint64_t /*now_ns*/) {
   if (state_ == State::kConnected || state_ == State::kDisconnecting) {
     busy = connection_->Poll(*requester_);
     if (connection_->broken() && !ending_) {
-      End(absl::UnavailableError(state_ == State::kDisconnecting ? "disconnected"
-                                                                 : "the connection broke"));
+      End(absl::UnavailableError(
+          state_ == State::kDisconnecting
+              ? "disconnected"
+              : absl::StrCat("the connection broke: ", ibv_wc_status_str(connection_->failure()))));
     }
   }
   if (ending_ && state_ != State::kIdle) {

@@ -99,6 +99,7 @@ bool Connection::Poll(Role& role) {
     const ibv_wc& wc = completions[i];
     if (wc.status != IBV_WC_SUCCESS) {
       broken_ = true;
+      failure_ = wc.status;
     } else if ((wc.wr_id & kReceiveBit) != 0) {
       const uint32_t receive = static_cast<uint32_t>(wc.wr_id);
       const size_t offset = size_t{receive} * config_.receive_bytes;

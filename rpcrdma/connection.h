@@ -64,6 +64,8 @@ class Connection {
   // A work request failed, or could not be posted: the connection carries nothing more.
   bool broken() const { return broken_; }
   void MarkBroken() { broken_ = true; }
+  // Of the work request that broke it; IBV_WC_SUCCESS when none did.
+  ibv_wc_status failure() const { return failure_; }
 
   absl::Span<uint8_t> send_buffer(uint32_t index) {
     return {send_memory_.get() + size_t{index} * config_.send_bytes, config_.send_bytes};
@@ -108,6 +110,7 @@ class Connection {
   uint32_t send_room_ = 0;
   uint32_t unsignalled_ = 0;  // posted since the last signalled one
   bool broken_ = false;
+  ibv_wc_status failure_ = IBV_WC_SUCCESS;
 };
 
 }  // namespace pollux::rpcrdma

@@ -136,9 +136,10 @@ void Server::Shutdown() {
   if (listener_ != nullptr) manager_->DestroyId(std::exchange(listener_, nullptr));
   for (auto& peer : peers_) {
     if (peer->state == Peer::State::kEnded) continue;
-    const bool asked =
-        peer->state == Peer::State::kConnected && manager_->Disconnect(peer->id).ok();
-    peer->state = asked ? Peer::State::kDisconnecting : Peer::State::kEnding;
+    peer->asked = true;
+    const bool sent = peer->state == Peer::State::kConnected && manager_->Disconnect(peer->id).ok();
+    peer->state = sent ? Peer::State::kDisconnecting : Peer::State::kEnding;
+    peer->connection->MarkBroken();
   }
 }
 
@@ -163,7 +164,9 @@ bool Server::PollPeer(Peer& peer) {
     busy = peer.connection->Poll(*peer.responder);
     busy |= peer.responder->Poll();
   }
-  if (peer.connection->broken() && peer.state != kEnded) peer.state = kEnding;
+  if (peer.connection->broken() && peer.state != kEnded && peer.state != kDisconnecting) {
+    peer.state = kEnding;
+  }
   if (peer.state == kEnding) {
     TakeDown(peer);
     busy = true;
@@ -173,14 +176,13 @@ bool Server::PollPeer(Peer& peer) {
 
 void Server::TakeDown(Peer& peer) {
   if (peer.state == Peer::State::kEnded) return;
-  const bool asked = peer.state == Peer::State::kDisconnecting;
   peer.state = Peer::State::kEnded;
   // Says DREQ or REJ as the state asks.
   manager_->DestroyId(std::exchange(peer.id, nullptr));
   peer.connection->Close(manager_->time_wait_ns());
   peer.responder->Abort();
   if (!peer.established) return;
-  if (!asked) ++counters_.connections_lost;
+  if (!peer.asked) ++counters_.connections_lost;
   if (observer_) observer_(peer.info, false);
 }
 

@@ -79,6 +79,7 @@ class Server : public engine::Poller {
     std::unique_ptr<Connection> connection;
     std::unique_ptr<Responder> responder;
     bool established = false;
+    bool asked = false;  // we ended it
   };
 
   Server(engine::Worker* worker, cm::Manager* manager, const ServerConfig& config);

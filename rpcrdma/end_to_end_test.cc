@@ -1,0 +1,224 @@
+// Client and server over CM and RC on the simulated network.
+#include "rpcrdma/mirror_for_test.h"
+
+namespace pollux::rpcrdma {
+namespace {
+
+TEST_F(MirrorTest, NegotiatesAndCalls) {
+  StartWorld();
+  StartServer({.send_bytes = 2048, .receive_bytes = 8192});
+  StartClient({.send_bytes = 16384, .receive_bytes = 4096});
+  ConnectClient();
+  // RFC 8797 section 4.2
+  EXPECT_TRUE(client->negotiated().peer_sent);
+  EXPECT_EQ(client->negotiated().thresholds.client_to_server, 8192u);
+  EXPECT_EQ(client->negotiated().thresholds.server_to_client, 2048u);
+  EXPECT_EQ(client->granted_credits(), 1u);
+  EXPECT_TRUE(Run({.procedure = kNull}).ok());
+  EXPECT_EQ(client->granted_credits(), 32u);
+  EXPECT_EQ(server->server->connections(), 1u);
+}
+
+TEST_F(MirrorTest, EchoOfEverySize) {
+  StartAll();
+  for (size_t bytes : {0u, 4u, 900u, 948u, 3900u, 3996u, 4000u, 4004u, 4024u, 4028u, 4032u, 4096u,
+                       20'000u, kMaxEcho}) {
+    Echo(bytes);
+  }
+  EXPECT_EQ(server->server->counters().chunk_errors_sent, 0u);
+  EXPECT_GT(server->server->counters().bytes_read, 0u);
+  EXPECT_GT(server->server->counters().bytes_written, 0u);
+}
+
+TEST_F(MirrorTest, PutAndGetOfEverySize) {
+  StartAll();
+  for (size_t bytes : {0u, 1u, 3u, 4u, 5u, 1023u, 3970u, 4000u, 4096u, 4097u, 100'001u, kMaxItem}) {
+    EXPECT_TRUE(Put(bytes).ok()) << bytes;
+    EXPECT_TRUE(Get(bytes, std::max(bytes, size_t{1})).ok()) << bytes;
+  }
+  // RFC 8166 section 4.3.2.2: a Write chunk larger than the result, or not used at all.
+  for (size_t bytes : {0u, 1u, 5000u}) EXPECT_TRUE(Get(bytes, kMaxItem).ok()) << bytes;
+  EXPECT_TRUE(RunUntil([&] { return server->releases == 15; }));
+}
+
+TEST_F(MirrorTest, EligibleResultWithoutAWriteChunkComesInTheReplyChunk) {
+  StartAll();
+  std::vector<uint8_t> reply_buffer(kReplyHeaderBytes + 12 + kMaxItem);
+  uint8_t argument[4];
+  StoreBe32(argument, 10'001);
+  EXPECT_TRUE(
+      Run({.procedure = kGet, .arguments = argument, .reply_buffer = absl::MakeSpan(reply_buffer)},
+          [](const Reply& reply) {
+            XdrReader in = reply.reader();
+            in.Uint32();
+            EXPECT_EQ(in.EligibleOpaque(kMaxItem), absl::MakeConstSpan(Pattern(10'001)));
+            in.Uint32();
+            EXPECT_TRUE(in.AtEnd());
+          })
+          .ok());
+}
+
+// RFC 8166 section 4.5.3: seen before anything is written past the chunk.
+TEST_F(MirrorTest, ResultLargerThanTheWriteChunk) {
+  StartAll();
+  EXPECT_EQ(Get(9000, 8999).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(server->server->counters().replies_too_large, 1u);
+  EXPECT_TRUE(RunUntil([&] { return server->releases == 1; }));
+  EXPECT_TRUE(Get(9000, 9000).ok());
+}
+
+TEST_F(MirrorTest, ManyCallsStayWithinTheGrant) {
+  StartWorld();
+  StartServer({.credits = 4});
+  StartClient({.credits = 8});
+  ConnectClient();
+  int done = 0;
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_TRUE(client
+                    ->Call({.procedure = kHold},
+                           [&](absl::Status status, const Reply*) {
+                             EXPECT_TRUE(status.ok()) << status;
+                             ++done;
+                           })
+                    .ok());
+  }
+  size_t most = 0;
+  ASSERT_TRUE(RunUntil([&] {
+    most = std::max(most, server->held.size());
+    if (!server->held.empty() && world->random().Chance(0.5)) server->AnswerHeld();
+    return done == 200;
+  }));
+  EXPECT_LE(most, 4u);
+  EXPECT_GT(most, 1u);
+}
+
+TEST_F(MirrorTest, WhatTheBindingDoesNotAllowIsRefused) {
+  StartAll();
+  const std::vector<uint8_t> bytes(kMaxItem + 8);
+  std::vector<uint8_t> room(64);
+  const auto invalid = absl::StatusCode::kInvalidArgument;
+  EXPECT_EQ(Run({.procedure = 77}).code(), invalid);
+  EXPECT_EQ(Run({.procedure = kNull, .arguments = absl::MakeSpan(bytes).first(4)}).code(), invalid);
+  EXPECT_EQ(Run({.procedure = kNull, .item = EligibleItem{bytes, 0}}).code(), invalid);
+  EXPECT_EQ(Run({.procedure = kNull, .item_buffer = absl::MakeSpan(room)}).code(), invalid);
+  EXPECT_EQ(Run({.procedure = kEcho}).code(), invalid);  // RFC 8166 section 4.3.3: no reply buffer
+  EXPECT_EQ(client->counters().calls_sent, 0u);
+}
+
+TEST_F(MirrorTest, ProgramsVersionsAndProceduresThatAreNotThere) {
+  StartWorld();
+  StartServer();
+  for (auto [program, version] : {std::pair{kMirrorProgram + 1, 1u}, {kMirrorProgram, 2u}}) {
+    ProgramBinding binding = MirrorBinding();
+    binding.program = program;
+    binding.version = version;
+    StartClient({}, binding);
+    ConnectClient();
+    EXPECT_EQ(Run({.procedure = kNull}).code(), absl::StatusCode::kUnimplemented);
+  }
+  ProgramBinding binding = MirrorBinding();
+  binding.procedures.push_back({.number = 60});
+  StartClient({}, binding);
+  ConnectClient();
+  EXPECT_EQ(Run({.procedure = 60}).code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(Run({.procedure = kDrop}).code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(Run({.procedure = kGet, .arguments = std::vector<uint8_t>(4, 0xFF)}).code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(server->server->counters().calls_refused, 3u);
+}
+
+TEST_F(MirrorTest, NoListener) {
+  StartWorld();
+  StartClient();
+  std::optional<absl::Status> status;
+  ASSERT_TRUE(client
+                  ->Connect(
+                      {nodes[1]->gid(), kTestPort}, [&](absl::Status s) { status = s; }, nullptr)
+                  .ok());
+  ASSERT_TRUE(RunUntil([&] { return status.has_value(); }));
+  EXPECT_EQ(status->code(), absl::StatusCode::kUnavailable);
+  EXPECT_FALSE(client->connected());
+}
+
+TEST_F(MirrorTest, LostConnectionFailsEveryCallAndTheClientConnectsAgain) {
+  StartAll();
+  EXPECT_TRUE(Put(50'000).ok());
+  int failed = 0;
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_TRUE(client
+                    ->Call({.procedure = kHold},
+                           [&](absl::Status status, const Reply*) {
+                             EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+                             ++failed;
+                           })
+                    .ok());
+  }
+  ASSERT_TRUE(RunUntil([&] { return server->held.size() == 32; }));
+  server->server->Shutdown();
+  ASSERT_TRUE(RunUntil([&] { return ended.has_value() && server->server->connections() == 1; }));
+  EXPECT_EQ(failed, 50);
+  EXPECT_EQ(client->Call({.procedure = kNull}, nullptr).code(), absl::StatusCode::kUnavailable);
+  // Replies to a connection that is gone are dropped; only then is the connection forgotten.
+  server->AnswerHeld();
+  ASSERT_TRUE(RunUntil([&] { return server->server->connections() == 0; }));
+  EXPECT_EQ(server->server->counters().replies_dropped, 32u);
+  ASSERT_TRUE(server->server->Listen(kTestPort).ok());
+  ConnectClient();
+  EXPECT_TRUE(Put(50'000).ok());
+}
+
+TEST_F(MirrorTest, LinkDown) {
+  StartAll();
+  nodes[1]->port().SetUp(false);
+  EXPECT_EQ(Put(50'000).code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(ended.has_value());
+  nodes[1]->port().SetUp(true);
+  ConnectClient();
+  EXPECT_TRUE(Put(50'000).ok());
+}
+
+TEST_F(MirrorTest, TimeOutFencesTheCall) {
+  StartAll();
+  std::vector<uint8_t> reply_buffer(kReplyHeaderBytes + kMaxEcho);
+  EXPECT_EQ(Run({.procedure = kHold,
+                 .reply_buffer = absl::MakeSpan(reply_buffer),
+                 .timeout_ns = 1'000'000})
+                .code(),
+            absl::StatusCode::kDeadlineExceeded);
+  server->AnswerHeld();
+  EXPECT_TRUE(Run({.procedure = kNull}).ok());
+}
+
+TEST_F(MirrorTest, TheCallersMemoryIsHisWhenTheClientGoes) {
+  StartAll();
+  std::optional<absl::Status> status;
+  ASSERT_TRUE(
+      client->Call({.procedure = kHold}, [&](absl::Status s, const Reply*) { status = s; }).ok());
+  client.reset();
+  ASSERT_TRUE(status.has_value());
+  EXPECT_EQ(status->code(), absl::StatusCode::kCancelled);
+  ASSERT_TRUE(RunUntil([&] { return server->held.empty() || server->server->connections() == 1; }));
+  world->RunFor(sim::Simulation::kSecond);
+  server->AnswerHeld();
+  EXPECT_TRUE(RunUntil([&] { return server->server->connections() == 0; }));
+}
+
+TEST_F(MirrorTest, LossDuplicationAndReordering) {
+  for (uint64_t seed = 1; seed <= 10 && !HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    StartWorld(seed, {.loss = 0.02, .duplication = 0.02, .reordering = 0.02, .corruption = 0.01});
+    StartServer();
+    StartClient();
+    ConnectClient();
+    for (int i = 0; i < 10 && !HasFailure(); ++i) {
+      Echo(world->random().Below(5000) * 4);
+      const size_t bytes = world->random().Below(60'000);
+      EXPECT_EQ(Put(bytes), absl::OkStatus());
+      EXPECT_EQ(Get(bytes, bytes + 1 + world->random().Below(100)), absl::OkStatus());
+    }
+    TearDown();
+  }
+}
+
+}  // namespace
+}  // namespace pollux::rpcrdma

@@ -1,0 +1,252 @@
+// A program for tests, and two nodes on a simulated network that speak it.
+#ifndef POLLUX_RPCRDMA_MIRROR_FOR_TEST_H_
+#define POLLUX_RPCRDMA_MIRROR_FOR_TEST_H_
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "cm/manager.h"
+#include "rpcrdma/client.h"
+#include "rpcrdma/server.h"
+#include "stack/engine/eal.h"
+#include "tests/sim/simulation.h"
+
+namespace pollux::rpcrdma {
+
+inline constexpr uint16_t kTestPort = 20049;
+inline constexpr uint32_t kMirrorProgram = 0x20000099;
+inline constexpr uint32_t kMaxItem = 1u << 20;
+inline constexpr uint32_t kMaxEcho = 200'000;
+
+enum MirrorProcedure : uint32_t {
+  kNull = 0,
+  kEcho = 1,  // arguments come back as results
+  kPut = 2,   // word, opaque<> (eligible), word -> length, sum of bytes, first and last word
+  kGet = 3,   // length -> word, opaque<> (eligible) of that length, word
+  kHold = 4,  // answered when the test says so
+  kDrop = 5,  // the handler forgets to answer
+};
+
+inline ProgramBinding MirrorBinding() {
+  return {.program = kMirrorProgram,
+          .version = 1,
+          .procedures = {
+              {.number = kNull},
+              {.number = kEcho, .max_argument_bytes = kMaxEcho, .max_result_bytes = kMaxEcho},
+              {.number = kPut,
+               .max_argument_bytes = 12,
+               .max_eligible_argument_bytes = kMaxItem,
+               .max_result_bytes = 16},
+              {.number = kGet,
+               .max_argument_bytes = 4,
+               .max_result_bytes = 12,
+               .max_eligible_result_bytes = kMaxItem},
+              {.number = kHold},
+              {.number = kDrop}}};
+}
+
+inline uint32_t SumOf(absl::Span<const uint8_t> bytes) {
+  return std::accumulate(bytes.begin(), bytes.end(), uint32_t{0});
+}
+inline uint8_t PatternAt(size_t i) { return static_cast<uint8_t>(i * 131 + (i >> 8)); }
+inline std::vector<uint8_t> Pattern(size_t bytes) {
+  std::vector<uint8_t> out(bytes);
+  for (size_t i = 0; i < bytes; ++i) out[i] = PatternAt(i);
+  return out;
+}
+
+class MirrorServer {
+ public:
+  MirrorServer(engine::Worker* worker, cm::Manager* manager, const ServerConfig& config = {})
+      : pattern_(Pattern(kMaxItem)) {
+    server = *Server::Create(worker, manager, config);
+    EXPECT_TRUE(server->RegisterProgram(MakeProgram()).ok());
+    EXPECT_TRUE(server->Listen(kTestPort).ok());
+  }
+  void AnswerHeld() {
+    for (ReplyHandle& handle : held) handle.Send({});
+    held.clear();
+  }
+
+  std::unique_ptr<Server> server;
+  std::vector<ReplyHandle> held;
+  int releases = 0;  // of result items
+
+ private:
+  Program MakeProgram() {
+    Program program{.binding = MirrorBinding(), .procedures = {}};
+    const auto add = [&program](uint32_t number, Handler handler) {
+      program.procedures.push_back({number, std::move(handler)});
+    };
+    add(kNull, [](const CallView&, ReplyHandle reply) { reply.Send({}); });
+    add(kEcho, [](const CallView& call, ReplyHandle reply) { reply.Send(call.arguments); });
+    add(kPut, [](const CallView& call, ReplyHandle reply) {
+      XdrReader in = call.reader();
+      const uint32_t first = in.Uint32();
+      const absl::Span<const uint8_t> item = in.EligibleOpaque(kMaxItem);
+      const uint32_t last = in.Uint32();
+      if (!in.AtEnd()) return reply.Fail(AcceptStatus::kGarbageArguments);
+      uint8_t space[16];
+      XdrWriter out(absl::MakeSpan(space));
+      out.Uint32(static_cast<uint32_t>(item.size()));
+      out.Uint32(SumOf(item));
+      out.Uint32(first);
+      out.Uint32(last);
+      reply.Send(out.bytes());
+    });
+    add(kGet, [this](const CallView& call, ReplyHandle reply) {
+      XdrReader in = call.reader();
+      const uint32_t length = in.Uint32();
+      if (!in.AtEnd() || length > kMaxItem) return reply.Fail(AcceptStatus::kGarbageArguments);
+      uint8_t space[12];
+      XdrWriter out(absl::MakeSpan(space));
+      out.Uint32(0x11111111);
+      const size_t position = out.EligibleOpaque(length);
+      out.Uint32(0x22222222);
+      ResultItem item{.bytes = absl::MakeConstSpan(pattern_).first(length),
+                      .position = position,
+                      .release = [this] { ++releases; }};
+      reply.Send(out.bytes(), std::move(item));
+    });
+    add(kHold, [this](const CallView&, ReplyHandle reply) { held.push_back(std::move(reply)); });
+    add(kDrop, [](const CallView&, ReplyHandle) {});
+    return program;
+  }
+
+  std::vector<uint8_t> pattern_;
+};
+
+// Two nodes, CM on both. Node 0 is for clients, node 1 for the server.
+class MirrorTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    ASSERT_TRUE(engine::InitEal({.huge_pages = engine::EalOptions::HugePages::kNever}).ok());
+  }
+
+  void StartWorld(uint64_t seed = 1, const sim::Conditions& conditions = {}) {
+    world = std::make_unique<sim::Simulation>(seed, conditions);
+    for (int i = 0; i < 2; ++i) nodes[i] = &world->AddNode();
+    for (int i = 0; i < 2; ++i) managers[i] = *cm::Manager::Create(&nodes[i]->worker());
+  }
+  void StartServer(const ServerConfig& config = {}) {
+    server = std::make_unique<MirrorServer>(&nodes[1]->worker(), managers[1].get(), config);
+  }
+  void StartClient(const ClientConfig& config = {}, ProgramBinding binding = MirrorBinding()) {
+    auto made = Client::Create(&nodes[0]->worker(), managers[0].get(), binding, config);
+    ASSERT_TRUE(made.ok()) << made.status();
+    client = *std::move(made);
+  }
+  void ConnectClient() {
+    std::optional<absl::Status> status;
+    ended.reset();
+    ASSERT_TRUE(client
+                    ->Connect(
+                        {nodes[1]->gid(), kTestPort}, [&status](absl::Status s) { status = s; },
+                        [this](absl::Status s) { ended = s; })
+                    .ok());
+    EXPECT_FALSE(status.has_value());
+    ASSERT_TRUE(RunUntil([&] { return status.has_value(); }));
+    ASSERT_TRUE(status->ok()) << *status;
+  }
+  void StartAll() {
+    StartWorld();
+    StartServer();
+    StartClient();
+    ConnectClient();
+  }
+  void TearDown() override {
+    if (client != nullptr && client->connected()) {
+      client->Disconnect();
+      EXPECT_TRUE(RunUntil([this] { return ended.has_value(); }));
+    }
+    client.reset();
+    server.reset();
+    for (auto& manager : managers) manager.reset();
+    if (world != nullptr) {
+      EXPECT_EQ(world->Leaks(), "");
+    }
+    world.reset();
+  }
+  bool RunUntil(const std::function<bool()>& done) {
+    return world->RunUntil(done, world->now_ns() + 300 * sim::Simulation::kSecond);
+  }
+
+  // Each runs one call to its end.
+  absl::Status Run(const CallRequest& request, std::function<void(const Reply&)> on_reply = {}) {
+    std::optional<absl::Status> status;
+    absl::Status s = client->Call(request, [&](absl::Status result, const Reply* reply) {
+      EXPECT_FALSE(status.has_value());
+      // RFC 8166 section 4.4.1
+      EXPECT_EQ(client->advertised_regions(), 0u);
+      if (result.ok() && on_reply) on_reply(*reply);
+      status = result;
+    });
+    if (!s.ok()) return s;
+    EXPECT_FALSE(status.has_value());
+    if (!RunUntil([&] { return status.has_value(); })) return absl::UnknownError("never called");
+    return *status;
+  }
+  void Echo(size_t bytes) {
+    const std::vector<uint8_t> arguments = Pattern(bytes);
+    std::vector<uint8_t> reply_buffer(kReplyHeaderBytes + bytes);
+    const absl::Status status =
+        Run({.procedure = kEcho,
+             .arguments = arguments,
+             .reply_buffer = absl::MakeSpan(reply_buffer),
+             .max_result_bytes = static_cast<uint32_t>(bytes)},
+            [&](const Reply& reply) { EXPECT_EQ(reply.results, absl::MakeConstSpan(arguments)); });
+    EXPECT_TRUE(status.ok()) << bytes << ": " << status;
+  }
+  absl::Status Put(size_t bytes) {
+    const std::vector<uint8_t> item = Pattern(bytes);
+    uint8_t space[12];
+    XdrWriter out(absl::MakeSpan(space));
+    out.Uint32(0xAAAAAAAA);
+    const size_t position = out.EligibleOpaque(bytes);
+    out.Uint32(0xBBBBBBBB);
+    return Run({.procedure = kPut, .arguments = out.bytes(), .item = EligibleItem{item, position}},
+               [&](const Reply& reply) {
+                 XdrReader in = reply.reader();
+                 EXPECT_EQ(in.Uint32(), bytes);
+                 EXPECT_EQ(in.Uint32(), SumOf(item));
+                 EXPECT_EQ(in.Uint32(), 0xAAAAAAAAu);
+                 EXPECT_EQ(in.Uint32(), 0xBBBBBBBBu);
+                 EXPECT_TRUE(in.AtEnd());
+               });
+  }
+  // Into a Write chunk with `room` bytes, watched by guard bytes.
+  absl::Status Get(size_t bytes, size_t room) {
+    std::vector<uint8_t> buffer(room + 64, 0xEE);
+    uint8_t argument[4];
+    StoreBe32(argument, static_cast<uint32_t>(bytes));
+    absl::Status status =
+        Run({.procedure = kGet,
+             .arguments = argument,
+             .item_buffer = absl::MakeSpan(buffer).first(room)},
+            [&](const Reply& reply) {
+              XdrReader in = reply.reader();
+              EXPECT_EQ(in.Uint32(), 0x11111111u);
+              EXPECT_EQ(in.EligibleOpaque(kMaxItem), absl::MakeConstSpan(Pattern(bytes)));
+              EXPECT_EQ(in.Uint32(), 0x22222222u);
+              EXPECT_TRUE(in.AtEnd());
+            });
+    for (size_t i = room; i < buffer.size(); ++i) EXPECT_EQ(buffer[i], 0xEE);
+    return status;
+  }
+
+  std::unique_ptr<sim::Simulation> world;
+  sim::Node* nodes[2] = {};
+  std::unique_ptr<cm::Manager> managers[2];
+  std::unique_ptr<MirrorServer> server;
+  std::unique_ptr<Client> client;
+  std::optional<absl::Status> ended;
+};
+
+}  // namespace pollux::rpcrdma
+
+#endif  // POLLUX_RPCRDMA_MIRROR_FOR_TEST_H_
