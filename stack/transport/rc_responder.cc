@@ -110,6 +110,7 @@ void RcResponder::OnDuplicate(const wire::RocePacket& packet, PollContext& conte
       break;
     }
     known.answered |= !known.active();
+    known.repeated = true;
     known.begin = known.next = static_cast<uint32_t>(index);
     known.end = known.begin + PacketsOf(reth.length, mtu);
     qp_->Activate();
@@ -331,6 +332,12 @@ bool RcResponder::SendReadResponse(Read& read, PollContext& context) {
   const Psn psn = read.first_psn + read.next;
   uint8_t* at = nullptr;
   if (!CheckRemote(read.reth, offset, bytes, IBV_ACCESS_REMOTE_READ, &at)) {
+    if (read.repeated) {
+      // A late copy of a request that was answered long ago: its region may rightly be gone.
+      read.next = read.end;
+      context.counters.Count(Drop::kDuplicateDropped);
+      return true;
+    }
     for (uint32_t i = read_head_; i != read_tail_; ++i) {
       RcResponder::read(i).next = RcResponder::read(i).end;
     }

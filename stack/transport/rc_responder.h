@@ -43,6 +43,7 @@ class RcResponder {
     uint32_t next = 0;
     uint32_t end = 0;
     bool answered = false;  // once in full; what is being sent is a repetition
+    bool repeated = false;  // a duplicate of the request came
     bool active() const { return next != end; }
   };
 
