@@ -9,6 +9,7 @@
 namespace pollux::cm {
 
 void ManagerImpl::OnMad(const Gid& from, std::span<const uint8_t> mad) {
+  if (trace_ != nullptr) trace_(false, {mad.data(), mad.size()});
   const std::optional<MadHeader> header = ParseMadHeader(mad);
   if (!header) return CountDrop(MadDrop::kBadLength);
   if (header->base_version != kMadBaseVersion || header->management_class != kMadClassCm ||
@@ -81,13 +82,18 @@ void ManagerImpl::Handle(const Origin& /*origin*/, const SidrRep& /*sidr_rep*/) 
   CountDrop(MadDrop::kWrongState);
 }
 
+bool ManagerImpl::SendMad(const Gid& to, const MadBuffer& mad) {
+  if (trace_ != nullptr) trace_(true, mad);
+  return environment_->SendMad(to, mad);
+}
+
 void ManagerImpl::Send(const Gid& to, uint64_t transaction_id, const Message& message) {
   MadHeader header;
   header.transaction_id = transaction_id;
   header.attribute = std::visit([](const auto& m) { return m.kAttribute; }, message);
   MadBuffer mad;
   EmitMad(header, message, mad);
-  if (environment_->SendMad(to, mad)) ++environment_->counters().of(header.attribute).sent;
+  if (SendMad(to, mad)) ++environment_->counters().of(header.attribute).sent;
 }
 
 void ManagerImpl::SetOutstanding(Connection& connection, const Message& message) {
@@ -100,7 +106,7 @@ void ManagerImpl::SetOutstanding(Connection& connection, const Message& message)
 }
 
 void ManagerImpl::SendOutstanding(Connection& connection) {
-  if (environment_->SendMad(connection.peer().address, connection.outstanding)) {
+  if (SendMad(connection.peer().address, connection.outstanding)) {
     ++environment_->counters().of(connection.outstanding_attribute).sent;
   }
   environment_->wheel().Arm(connection.timer, environment_->now_ns() + connection.resend_after_ns);

@@ -146,6 +146,11 @@ class Manager {
   // How long the number of a queue pair that was connected must not be reused (Worker::DestroyQp).
   virtual uint64_t time_wait_ns() const = 0;
   virtual const Counters& counters() const = 0;
+
+  // Told of every MAD to queue pair 1 that is sent (again) or has arrived, well-formed or not; null
+  // for none.
+  using Trace = absl::AnyInvocable<void(bool outgoing, absl::Span<const uint8_t> mad)>;
+  virtual void SetTrace(Trace trace) = 0;
 };
 
 }  // namespace pollux::cm

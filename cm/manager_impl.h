@@ -40,6 +40,7 @@ class ManagerImpl final : public Manager, private Environment::Client {
   void Notify(Id* id, ibv_event_type event) override;
   uint64_t time_wait_ns() const override;
   const Counters& counters() const override { return environment_->counters(); }
+  void SetTrace(Trace trace) override { trace_ = std::move(trace); }
 
   // Connections of any kind that still take room: identifiers, and what outlives them.
   size_t size() const { return table_.size(); }
@@ -81,6 +82,7 @@ class ManagerImpl final : public Manager, private Environment::Client {
   void CountDrop(MadDrop drop) { environment_->counters().Count(drop); }
 
   // Sending.
+  bool SendMad(const Gid& to, const MadBuffer& mad);  // false when it could not be queued
   void Send(const Gid& to, uint64_t transaction_id, const Message& message);
   // What SendOutstanding() sends, and sends again until something cancels the timer or the retries
   // are used up.
@@ -135,6 +137,7 @@ class ManagerImpl final : public Manager, private Environment::Client {
   std::unique_ptr<Environment> environment_;
   const ManagerConfig config_;
   ConnectionTable table_;
+  Trace trace_;
   uint32_t pending_ = 0;  // connections in kReqRcvd and kRepPending
   std::deque<Deferred> deferred_;
   std::vector<uint32_t> resolving_;  // communication IDs

@@ -55,7 +55,7 @@ bool ManagerImpl::IsDuplicate(const Origin& origin, const Req& req) {
   CountDuplicate(Attribute::kReq);
   switch (known->state) {
     case State::kRepSent:
-      if (environment_->SendMad(origin.from, known->outstanding)) {
+      if (SendMad(origin.from, known->outstanding)) {
         ++environment_->counters().of(Attribute::kRep).sent;
       }
       break;

@@ -26,11 +26,15 @@ std::string Microseconds(uint64_t ns) {
 }
 
 std::string Grouped(uint64_t number) {
-  std::string digits = absl::StrCat(number);
-  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) {
-    digits.insert(static_cast<size_t>(at), ",");
-  }
-  return digits;
+  std::string reversed;
+  int digits = 0;
+  do {
+    if (digits > 0 && digits % 3 == 0) reversed += ',';
+    reversed += static_cast<char>('0' + number % 10);
+    number /= 10;
+    ++digits;
+  } while (number != 0);
+  return {reversed.rbegin(), reversed.rend()};
 }
 
 std::string Table(const std::vector<std::pair<std::string, std::string>>& rows) {
