@@ -49,6 +49,7 @@ struct Counters {
   uint64_t sent_bytes = 0;  // whole frames
   uint64_t rcvd_bytes = 0;
   uint64_t retransmitted_pkts = 0;
+  uint64_t tail_probes = 0;  // by a requester that heard nothing for a round trip
   uint64_t duplicate_request = 0;
   uint64_t out_of_seq_request = 0;
   uint64_t rcvd_rnr_err = 0;

@@ -1,6 +1,7 @@
 #include "stack/transport/rc_requester.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "stack/transport/gather.h"
 #include "stack/transport/scatter.h"
@@ -52,9 +53,21 @@ void RcRequester::Stop() {
   went_back_ = false;
   local_error_ = IBV_WC_SUCCESS;
   ack_deadline_ns_ = rnr_until_ns_ = kNever;
+  timed_at_ns_ = kNever;
+  round_trip_ns_ = deviation_ns_ = 0;
+  probes_ = 0;
+  answer_resends_ = false;
+  DisarmProbe();
 }
 
 bool RcRequester::Transmit(PollContext& context, int* budget) {
+  if (probe_due_) {
+    if (*budget == 0 || context.egress.room() == 0) return true;
+    const Step step = SendProbe(context);
+    if (step == Step::kNoBuffer) return true;
+    if (step == Step::kSent) --*budget;
+    probe_due_ = false;
+  }
   while (current_ != qp_->sq_tail() && local_error_ == IBV_WC_SUCCESS && rnr_until_ns_ == kNever) {
     if (*budget == 0 || context.egress.room() == 0) return true;
     switch (SendNext(context)) {
@@ -85,6 +98,30 @@ RcRequester::Step RcRequester::SendNext(PollContext& context) {
   return IsRead(wqe) ? SendReadRequest(wqe, context) : SendData(wqe, context);
 }
 
+// Sends the oldest unacknowledged packet again (of a READ: asks for what is missing), leaving what
+// is being sent where it is.
+RcRequester::Step RcRequester::SendProbe(PollContext& context) {
+  if (!HasHead() || !Head().numbered) return Step::kWait;
+  const auto oldest = static_cast<uint32_t>(Distance(Head().first_psn, una_));
+  if (current_ == qp_->sq_head() && current_packet_ <= oldest) return Step::kWait;
+  const uint32_t current = current_, current_packet = current_packet_;
+  const uint32_t reads = reads_outstanding_, read_psns = read_psns_outstanding_;
+  current_ = qp_->sq_head();
+  current_packet_ = oldest;
+  reads_outstanding_ = read_psns_outstanding_ = 0;
+  probing_ = true;
+  const bool is_read = IsRead(Head());
+  const Step step = is_read ? SendReadRequest(Head(), context) : SendData(Head(), context);
+  probing_ = false;
+  if (local_error_ != IBV_WC_SUCCESS) return step;  // its memory is gone: this is where it stops
+  current_ = current;
+  current_packet_ = current_packet;
+  reads_outstanding_ = reads;
+  read_psns_outstanding_ = read_psns;
+  if (step == Step::kSent) answer_resends_ = !is_read;
+  return step;
+}
+
 RcRequester::Step RcRequester::SendReadRequest(SendWqe& wqe, PollContext& context) {
   if (qp_->attr.max_rd_atomic == 0) {  // the peer grants no READs at all: it would wait for ever
     FailWhenReached(IBV_WC_LOC_QP_OP_ERR);
@@ -107,7 +144,7 @@ RcRequester::Step RcRequester::SendReadRequest(SendWqe& wqe, PollContext& contex
   builder_.Finish(context);
   ++reads_outstanding_;
   read_psns_outstanding_ += wqe.packets - current_packet_;
-  Sent(wqe.first_psn + wqe.packets, Before(psn, max_sent_), context);
+  Sent(psn, wqe.first_psn + wqe.packets, context);
   ++current_;
   current_packet_ = 0;
   return Step::kSent;
@@ -150,7 +187,7 @@ RcRequester::Step RcRequester::SendData(SendWqe& wqe, PollContext& context) {
     return Step::kWait;
   }
   builder_.Finish(context);
-  Sent(psn + 1, Before(psn, max_sent_), context);
+  Sent(psn, psn + 1, context);
   if (last) {
     ++current_;
     current_packet_ = 0;
@@ -160,12 +197,46 @@ RcRequester::Step RcRequester::SendData(SendWqe& wqe, PollContext& context) {
   return Step::kSent;
 }
 
-void RcRequester::Sent(Psn end, bool repeated, PollContext& context) {
-  if (repeated) ++context.counters.retransmitted_pkts;
+void RcRequester::Sent(Psn psn, Psn end, PollContext& context) {
+  if (Before(psn, max_sent_)) {
+    ++context.counters.retransmitted_pkts;
+    timed_at_ns_ = kNever;  // an answer could be to either
+  } else if (timed_at_ns_ == kNever) {
+    timed_psn_ = psn;
+    timed_at_ns_ = context.now_ns;
+  }
   if (Before(max_sent_, end)) max_sent_ = end;
   if (ack_deadline_ns_ == kNever && qp_->attr.timeout != 0) {
     ack_deadline_ns_ = context.now_ns + wire::TimeoutCodeNs(qp_->attr.timeout);
   }
+  if (probe_deadline_ns_ == kNever) ArmProbe(context.now_ns);
+}
+
+void RcRequester::MeasureRoundTrip(uint64_t now_ns) {
+  if (timed_at_ns_ == kNever || !Before(timed_psn_, una_)) return;
+  const uint64_t sample = now_ns - timed_at_ns_;
+  timed_at_ns_ = kNever;
+  if (round_trip_ns_ == 0) {
+    round_trip_ns_ = std::max<uint64_t>(sample, 1);
+    deviation_ns_ = sample / 2;
+    return;
+  }
+  const uint64_t off = sample > round_trip_ns_ ? sample - round_trip_ns_ : round_trip_ns_ - sample;
+  deviation_ns_ += (off >> 2) - (deviation_ns_ >> 2);
+  round_trip_ns_ += (sample >> 3) - (round_trip_ns_ >> 3);
+}
+
+void RcRequester::ArmProbe(uint64_t now_ns) {
+  if (probes_ >= kMaxProbes) return;
+  const uint64_t wait = round_trip_ns_ == 0
+                            ? kFirstProbeNs
+                            : std::max(kMinProbeNs, round_trip_ns_ + 4 * deviation_ns_);
+  probe_deadline_ns_ = now_ns + (wait << probes_);
+}
+
+void RcRequester::DisarmProbe() {
+  probe_deadline_ns_ = kNever;
+  probe_due_ = false;
 }
 
 void RcRequester::OnResponse(const wire::RocePacket& packet, PollContext& context) {
@@ -213,7 +284,6 @@ void RcRequester::OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context) 
       --rnr_left_;
     }
     GoBack();
-    ack_deadline_ns_ = kNever;
     rnr_until_ns_ = context.now_ns + 1000ull * wire::RnrDelayUs(aeth.syndrome & 0x1F);
     return;
   }
@@ -303,12 +373,24 @@ bool RcRequester::AdvanceTo(Psn end, PollContext& context) {
 
 void RcRequester::Progress(PollContext& context) {
   CatchUp();
+  MeasureRoundTrip(context.now_ns);
+  probes_ = 0;
+  DisarmProbe();
   retry_left_ = qp_->attr.retry_cnt;
   rnr_left_ = qp_->attr.rnr_retry;
   went_back_ = false;
   ack_deadline_ns_ = Before(una_, max_sent_) && qp_->attr.timeout != 0
                          ? context.now_ns + wire::TimeoutCodeNs(qp_->attr.timeout)
                          : kNever;
+  if (!Before(una_, max_sent_)) {
+    answer_resends_ = false;
+    return;
+  }
+  if (std::exchange(answer_resends_, false)) {
+    GoBack();
+  } else {
+    ArmProbe(context.now_ns);
+  }
 }
 
 // After a GoBack() a late acknowledgement can overtake what is being sent again.
@@ -340,6 +422,9 @@ void RcRequester::GoBack() {
   current_packet_ = 0;
   reads_outstanding_ = read_psns_outstanding_ = 0;
   ack_deadline_ns_ = kNever;
+  timed_at_ns_ = kNever;
+  answer_resends_ = false;
+  DisarmProbe();
   // What could not be sent is tried again: its memory may be there this time, and if not, it fails
   // again in its turn.
   local_error_ = IBV_WC_SUCCESS;
@@ -362,6 +447,16 @@ void RcRequester::OnDeadline(PollContext& context) {
   if (rnr_until_ns_ <= context.now_ns) {
     rnr_until_ns_ = kNever;
     qp_->Activate();
+  }
+  if (probe_deadline_ns_ <= context.now_ns) {
+    probe_deadline_ns_ = kNever;
+    if (rnr_until_ns_ == kNever && ack_deadline_ns_ > context.now_ns) {
+      ++probes_;
+      probe_due_ = true;
+      ++context.counters.tail_probes;
+      ArmProbe(context.now_ns);
+      qp_->Activate();
+    }
   }
   if (ack_deadline_ns_ <= context.now_ns) {
     ack_deadline_ns_ = kNever;

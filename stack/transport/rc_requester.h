@@ -22,6 +22,12 @@ class RcRequester {
   // At the latest after this many packets one asks for an acknowledgement.
   static constexpr uint32_t kAckEvery = 32;
   static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
+  // Without an answer for a measured round trip (and its variation), the oldest unacknowledged
+  // packet is sent again: it makes any go-back-N peer say how far it is, long before the local ACK
+  // timeout. Probes back off, and are no retries: when they stay unanswered the time-out decides.
+  static constexpr uint64_t kFirstProbeNs = 10'000'000;  // before a round trip was measured
+  static constexpr uint64_t kMinProbeNs = 500'000;       // above a scheduler's usual stalls
+  static constexpr int kMaxProbes = 6;                   // since the last progress
 
   explicit RcRequester(verbs::QueuePair* qp) : qp_(qp) {}
 
@@ -38,7 +44,9 @@ class RcRequester {
   bool Transmit(PollContext& context, int* budget);
 
   uint64_t deadline_ns() const {
-    return ack_deadline_ns_ < rnr_until_ns_ ? ack_deadline_ns_ : rnr_until_ns_;
+    const uint64_t timer =
+        ack_deadline_ns_ < probe_deadline_ns_ ? ack_deadline_ns_ : probe_deadline_ns_;
+    return timer < rnr_until_ns_ ? timer : rnr_until_ns_;
   }
   void OnDeadline(PollContext& context);
 
@@ -46,9 +54,13 @@ class RcRequester {
   enum class Step : uint8_t { kSent, kWait, kNoBuffer };
 
   Step SendNext(PollContext& context);
+  Step SendProbe(PollContext& context);
   Step SendReadRequest(verbs::SendWqe& wqe, PollContext& context);
   Step SendData(verbs::SendWqe& wqe, PollContext& context);
-  void Sent(Psn end, bool repeated, PollContext& context);
+  void Sent(Psn psn, Psn end, PollContext& context);
+  void MeasureRoundTrip(uint64_t now_ns);
+  void ArmProbe(uint64_t now_ns);
+  void DisarmProbe();
 
   void OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context);
   void OnReadResponse(const wire::RocePacket& packet, PollContext& context);
@@ -82,6 +94,17 @@ class RcRequester {
   ibv_wc_status local_error_ = IBV_WC_SUCCESS;  // of the current one, reported in its turn
   uint64_t ack_deadline_ns_ = kNever;
   uint64_t rnr_until_ns_ = kNever;
+
+  // The round trip, smoothed, and its mean deviation; 0 until measured. One PSN is timed at once.
+  uint64_t round_trip_ns_ = 0;
+  uint64_t deviation_ns_ = 0;
+  Psn timed_psn_;
+  uint64_t timed_at_ns_ = kNever;
+  uint64_t probe_deadline_ns_ = kNever;
+  int probes_ = 0;               // since the last progress
+  bool probe_due_ = false;       // to be sent in the next Transmit()
+  bool probing_ = false;         // the packet under construction is one
+  bool answer_resends_ = false;  // what a probed SEND or WRITE's answer leaves open is sent again
 };
 
 }  // namespace pollux::transport
