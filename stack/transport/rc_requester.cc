@@ -56,6 +56,7 @@ void RcRequester::Stop() {
   timed_at_ns_ = kNever;
   round_trip_ns_ = deviation_ns_ = 0;
   probes_ = 0;
+  nak_at_ns_ = 0;
   answer_resends_ = false;
   DisarmProbe();
 }
@@ -226,12 +227,13 @@ void RcRequester::MeasureRoundTrip(uint64_t now_ns) {
   round_trip_ns_ += (sample >> 3) - (round_trip_ns_ >> 3);
 }
 
+uint64_t RcRequester::ProbeNs() const {
+  return round_trip_ns_ == 0 ? kFirstProbeNs
+                             : std::max(kMinProbeNs, round_trip_ns_ + 4 * deviation_ns_);
+}
+
 void RcRequester::ArmProbe(uint64_t now_ns) {
-  if (probes_ >= kMaxProbes) return;
-  const uint64_t wait = round_trip_ns_ == 0
-                            ? kFirstProbeNs
-                            : std::max(kMinProbeNs, round_trip_ns_ + 4 * deviation_ns_);
-  probe_deadline_ns_ = now_ns + (wait << probes_);
+  if (probes_ < kMaxProbes) probe_deadline_ns_ = now_ns + (ProbeNs() << probes_);
 }
 
 void RcRequester::DisarmProbe() {
@@ -275,6 +277,7 @@ void RcRequester::OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context) 
   if (ack) return;
   if (wire::IsRnrNak(aeth.syndrome)) {
     ++context.counters.rcvd_rnr_err;
+    retry_left_ = qp_->attr.retry_cnt;  // the peer is there
     if (qp_->attr.rnr_retry != 7) {
       if (rnr_left_ == 0) {
         ++context.counters.retry_rnr_exceeded_err;
@@ -290,6 +293,11 @@ void RcRequester::OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context) 
   switch (aeth.syndrome) {
     case wire::kNakPsnSequence:
       ++context.counters.rcvd_seq_err;
+      // A second NAK for what is being sent again already is a copy of the first, or its answer is
+      // on the way; if that too is lost, the probe will tell.
+      if (psn == nak_psn_ && context.now_ns < nak_at_ns_ + ProbeNs()) break;
+      nak_psn_ = psn;
+      nak_at_ns_ = context.now_ns;
       if (ChargeRetry(context)) GoBack();
       break;
     case wire::kNakInvalidRequest:
@@ -375,6 +383,7 @@ void RcRequester::Progress(PollContext& context) {
   CatchUp();
   MeasureRoundTrip(context.now_ns);
   probes_ = 0;
+  nak_at_ns_ = 0;
   DisarmProbe();
   retry_left_ = qp_->attr.retry_cnt;
   rnr_left_ = qp_->attr.rnr_retry;

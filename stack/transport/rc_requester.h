@@ -59,6 +59,7 @@ class RcRequester {
   Step SendData(verbs::SendWqe& wqe, PollContext& context);
   void Sent(Psn psn, Psn end, PollContext& context);
   void MeasureRoundTrip(uint64_t now_ns);
+  uint64_t ProbeNs() const;  // how long to wait for an answer
   void ArmProbe(uint64_t now_ns);
   void DisarmProbe();
 
@@ -101,6 +102,8 @@ class RcRequester {
   Psn timed_psn_;
   uint64_t timed_at_ns_ = kNever;
   uint64_t probe_deadline_ns_ = kNever;
+  Psn nak_psn_;                  // of the last sequence NAK that was followed,
+  uint64_t nak_at_ns_ = 0;       // and when; 0 since the last progress
   int probes_ = 0;               // since the last progress
   bool probe_due_ = false;       // to be sent in the next Transmit()
   bool probing_ = false;         // the packet under construction is one
