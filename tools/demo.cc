@@ -88,6 +88,9 @@ absl::Status Demo::StartNodes() {
   if (!devices.ok()) return devices.status();
   const bool two_cpus = std::thread::hardware_concurrency() >= 2;
   Node::Options at;
+  // A wire inside one process: a lost CM message is missed after milliseconds, not Linux's seconds.
+  at.cm.packet_lifetime = 10;      // 4 ms
+  at.cm.cm_response_timeout = 13;  // 34 ms
   if (two_cpus) at.cpu = 0;
   absl::StatusOr<std::unique_ptr<Node>> node = Node::Start(std::move(devices->first), at);
   if (!node.ok()) return node.status();

@@ -7,7 +7,7 @@ absl::StatusOr<std::unique_ptr<Node>> Node::Start(std::unique_ptr<engine::Device
   std::unique_ptr<Node> node(new Node());
   node->device_ = std::move(device);
   engine::Worker* worker = &node->device_->worker();
-  absl::StatusOr<std::unique_ptr<cm::Manager>> manager = cm::Manager::Create(worker);
+  absl::StatusOr<std::unique_ptr<cm::Manager>> manager = cm::Manager::Create(worker, options.cm);
   if (!manager.ok()) return manager.status();
   node->manager_ = *std::move(manager);
   engine::PollThread::Options thread;

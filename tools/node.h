@@ -22,6 +22,7 @@ class Node {
   struct Options {
     std::optional<int> cpu;
     uint32_t yield_after_idle = 256;
+    cm::ManagerConfig cm;
   };
 
   // Takes over an open device and begins to poll it.
