@@ -32,7 +32,6 @@ absl::StatusOr<engine::Device::Pair> OpenWire(Wire wire) {
   auto first = engine::Device::Open(a);
   if (!first.ok()) return first.status();
   auto second = engine::Device::Open(b);
-  unlink(socket.c_str());
   if (!second.ok()) return second.status();
   return engine::Device::Pair(*std::move(first), *std::move(second));
 }
