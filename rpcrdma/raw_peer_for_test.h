@@ -1,0 +1,94 @@
+// A peer that obeys nobody: a queue pair connected by CM, whose messages are whatever the test
+// says.
+#ifndef POLLUX_RPCRDMA_RAW_PEER_FOR_TEST_H_
+#define POLLUX_RPCRDMA_RAW_PEER_FOR_TEST_H_
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "cm/manager.h"
+#include "rpcrdma/header.h"
+#include "rpcrdma/rpc_message.h"
+#include "stack/engine/worker.h"
+
+namespace pollux::rpcrdma {
+
+// Anything that goes wrong in here ends the process: the test is at fault.
+class RawPeer : public engine::Poller {
+ public:
+  static constexpr uint32_t kReceives = 64;
+  static constexpr uint32_t kMessageBytes = 8192;
+  static constexpr uint32_t kSendQueue = 512;
+  static constexpr size_t kMemoryBytes = 256 * 1024;  // for chunks
+
+  using Message = std::vector<uint8_t>;
+
+  // Both outlive this.
+  RawPeer(engine::Worker* worker, cm::Manager* manager);
+  ~RawPeer() override;
+  RawPeer(const RawPeer&) = delete;
+  RawPeer& operator=(const RawPeer&) = delete;
+
+  // As client; RFC 8797 private data says kMessageBytes both ways.
+  void Connect(const cm::Endpoint& server);
+  // As server: accepts one connection.
+  void Listen(uint16_t port);
+  void Disconnect();
+  bool connected() const { return connected_; }
+  // The connection ended, or a work request failed.
+  bool ended() const { return ended_; }
+
+  // A receive is posted again when its message was taken over here, unless `repost` says no.
+  bool repost = true;
+  std::vector<Message> received;
+  // Of SENDs, READs, WRITEs, in order.
+  std::vector<ibv_wc_status> sent;
+  void Send(absl::Span<const uint8_t> message);
+  // With the local memory at `offset`.
+  void Read(size_t offset, const Segment& from);
+  void Write(size_t offset, const Segment& to);
+
+  // Registered for everything.
+  uint8_t* memory() { return memory_.data(); }
+  Segment SegmentAt(size_t offset, uint32_t length) const {
+    return {region_.key, length, region_.iova + offset};
+  }
+  verbs::QueuePair* qp() { return qp_; }
+
+  bool Poll(uint64_t now_ns) override;
+
+ private:
+  void OnEvent(const cm::Event& event);
+  void Bind(cm::Id* id, bool accept);
+  void PostReceive(uint32_t index);
+  void PostRdma(ibv_wr_opcode opcode, size_t offset, const Segment& remote);
+
+  engine::Worker* worker_;
+  cm::Manager* manager_;
+  cm::Id* listener_ = nullptr;
+  cm::Id* id_ = nullptr;
+  bool connected_ = false;
+  bool ended_ = false;
+  std::vector<uint8_t> memory_ = std::vector<uint8_t>(kMemoryBytes);
+  std::vector<uint8_t> receive_memory_ = std::vector<uint8_t>(kReceives * kMessageBytes);
+  std::vector<uint8_t> send_memory_ = std::vector<uint8_t>(kSendQueue * kMessageBytes);
+  memory::ProtectionDomain* pd_ = nullptr;
+  verbs::CompletionQueue* cq_ = nullptr;
+  verbs::QueuePair* qp_ = nullptr;
+  memory::MemoryRegion region_, receive_region_, send_region_;
+  uint32_t next_send_ = 0;
+};
+
+// A message: this header, then these bytes.
+RawPeer::Message MessageOf(const Header& header, absl::Span<const uint8_t> payload = {});
+// An RPC call with these arguments.
+RawPeer::Message CallOf(const CallHeader& call, absl::Span<const uint8_t> arguments = {});
+// A successful RPC reply.
+RawPeer::Message ReplyOf(uint32_t xid, absl::Span<const uint8_t> results = {});
+
+}  // namespace pollux::rpcrdma
+
+#endif  // POLLUX_RPCRDMA_RAW_PEER_FOR_TEST_H_
