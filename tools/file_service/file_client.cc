@@ -142,7 +142,7 @@ class Client final : public FileClient {
             Parse parse) {
     auto shared = std::make_shared<Done<T>>(std::move(done));
     absl::Status status = absl::OkStatus();
-    if (!writer.ok()) {
+    if (!writer.ok() || what.size() > kMaxName) {
       status = absl::FailedPreconditionError(
           absl::StrCat(what, ": the name is longer than ", kMaxName, " bytes"));
     } else {
