@@ -18,6 +18,7 @@ struct Counters {
   uint64_t calls_failed = 0;       // with the connection, or by time-out
   uint64_t bad_reply_headers = 0;  // discarded. RFC 8166 section 4.5
   uint64_t unknown_xids = 0;       // discarded
+  uint64_t late_replies = 0;       // discarded: the call had timed out
   uint64_t bad_reply_chunks = 0;   // discarded: chunks other than offered, or longer
   uint64_t bad_rpc_replies = 0;    // discarded: no RPC reply of that XID inside
   uint64_t errors_received = 0;    // RDMA_ERROR

@@ -269,6 +269,11 @@ void Requester::OnMessage(uint32_t receive, absl::Span<const uint8_t> message) {
     ++counters_->obsolete_messages;
   } else if (slot == nullptr) {
     ++counters_->unknown_xids;
+  } else if (slot->state == State::kAbandoned) {
+    // The caller has its memory back: nothing in it is looked at.
+    ++counters_->late_replies;
+    window_.OnReply(header_.credits);
+    Finish(*slot, absl::OkStatus(), nullptr);
   } else if (header_.proc == Proc::kError) {
     ++counters_->errors_received;
     window_.OnReply(header_.credits);

@@ -1,0 +1,319 @@
+// Clients that obey nobody, at a server that others use too.
+#include "rpcrdma/mirror_for_test.h"
+#include "rpcrdma/raw_peer_for_test.h"
+
+namespace pollux::rpcrdma {
+namespace {
+
+constexpr uint32_t kXid = 0x600DF00D;
+constexpr size_t kCallBytes = 40;  // an RPC call header without credentials
+constexpr Segment kForeign = {.handle = 0x1234567, .length = 4096, .offset = 0x10000};
+
+Header HeaderOf(Proc proc = Proc::kMsg) {
+  Header header;
+  header.xid = kXid;
+  header.credits = 8;
+  header.proc = proc;
+  return header;
+}
+RawPeer::Message MirrorCall(uint32_t procedure, absl::Span<const uint8_t> arguments = {}) {
+  return CallOf({.xid = kXid, .program = kMirrorProgram, .version = 1, .procedure = procedure},
+                arguments);
+}
+uint32_t WordAt(absl::Span<const uint8_t> message, size_t index) {
+  return LoadBe32(&message[4 * index]);
+}
+std::vector<uint8_t> Words(std::initializer_list<uint32_t> words) {
+  std::vector<uint8_t> bytes(4 * words.size());
+  size_t at = 0;
+  for (uint32_t word : words) StoreBe32(&bytes[4 * at++], word);
+  return bytes;
+}
+
+class HostileClientTest : public MirrorTest {
+ protected:
+  // One client that behaves, `hostile` that does not.
+  void StartHostile(const ServerConfig& config = {}) {
+    StartWorld();
+    StartServer(config);
+    StartClient();
+    ConnectClient();
+    hostile = NewPeer();
+  }
+  std::unique_ptr<RawPeer> NewPeer() {
+    auto peer = std::make_unique<RawPeer>(&nodes[0]->worker(), managers[0].get());
+    peer->Connect({nodes[1]->gid(), kTestPort});
+    EXPECT_TRUE(RunUntil([&] { return peer->connected(); }));
+    return peer;
+  }
+  void TearDown() override {
+    hostile.reset();
+    MirrorTest::TearDown();
+  }
+  // The answer to `message`; empty when none came.
+  RawPeer::Message Ask(absl::Span<const uint8_t> message) {
+    hostile->received.clear();
+    hostile->Send(message);
+    if (!RunUntil([this] { return !hostile->received.empty() || hostile->ended(); })) return {};
+    return hostile->received.empty() ? RawPeer::Message() : hostile->received.front();
+  }
+  void ExpectServed() {
+    const RawPeer::Message reply = Ask(MessageOf(HeaderOf(), MirrorCall(kNull)));
+    ASSERT_EQ(reply.size(), kMinHeaderBytes + kReplyHeaderBytes);
+    EXPECT_EQ(WordAt(reply, 0), kXid);
+    EXPECT_EQ(WordAt(reply, 3), static_cast<uint32_t>(Proc::kMsg));
+  }
+  void ExpectTheOtherClientIsServed() {
+    EXPECT_FALSE(ended.has_value());
+    Echo(8000);
+    EXPECT_TRUE(Put(50'000).ok());
+    EXPECT_TRUE(Get(50'000, 50'000).ok());
+  }
+  const Counters& counters() { return server->server->counters(); }
+
+  std::unique_ptr<RawPeer> hostile;
+};
+
+// RFC 8166 section 4.5.1
+TEST_F(HostileClientTest, AnotherVersion) {
+  StartHostile();
+  Header header = HeaderOf();
+  header.version = 2;
+  const RawPeer::Message reply = Ask(MessageOf(header, MirrorCall(kNull)));
+  ASSERT_EQ(reply.size(), 28u);
+  EXPECT_EQ(WordAt(reply, 0), kXid);
+  EXPECT_EQ(WordAt(reply, 2), 8u);
+  EXPECT_EQ(WordAt(reply, 3), static_cast<uint32_t>(Proc::kError));
+  EXPECT_EQ(WordAt(reply, 4), static_cast<uint32_t>(ErrorCode::kVersion));
+  EXPECT_EQ(WordAt(reply, 5), 1u);
+  EXPECT_EQ(WordAt(reply, 6), 1u);
+  EXPECT_EQ(counters().version_errors_sent, 1u);
+  ExpectServed();
+  ExpectTheOtherClientIsServed();
+}
+
+struct Malformed {
+  const char* what;
+  RawPeer::Message message;
+};
+
+RawPeer::Message Raw(std::initializer_list<uint32_t> lists, Proc proc = Proc::kMsg) {
+  RawPeer::Message message = Words({kXid, 1, 8, static_cast<uint32_t>(proc)});
+  const std::vector<uint8_t> rest = Words(lists);
+  message.insert(message.end(), rest.begin(), rest.end());
+  message.resize(std::max(message.size(), kMinHeaderBytes));
+  return message;
+}
+
+RawPeer::Message WithReads(Proc proc, std::initializer_list<ReadSegment> reads,
+                           const RawPeer::Message& payload = MirrorCall(kPut)) {
+  Header header = HeaderOf(proc);
+  for (const ReadSegment& read : reads) header.chunks.AddRead(read.position, read.target);
+  return MessageOf(header, payload);
+}
+
+std::vector<Malformed> MalformedLists() {
+  const uint32_t all_ones = 0xFFFFFFFF;
+  RawPeer::Message endless = Raw({});
+  endless.resize(kFixedBytes);
+  for (int i = 0; i < 100; ++i) {
+    const auto read = Words({1, 4, 1, 1, 0, 0});
+    endless.insert(endless.end(), read.begin(), read.end());
+  }
+  RawPeer::Message chunks = Raw({});
+  chunks.resize(kFixedBytes);
+  for (int i = 0; i < 100; ++i) {
+    const auto chunk = Words({i == 0 ? 0u : 1u, i == 0 ? 1u : 0u, 0});
+    chunks.insert(chunks.end(), chunk.begin(), chunk.end());
+  }
+  return {
+      {"marker neither 0 nor 1", Raw({2, 0, 0})},
+      {"Read list cut short", Raw({1, 4, 1})},
+      {"Read list without end", endless},
+      {"Read position inside a word", Raw({1, 5, 1, 8, 0, 0, 0, 0, 0})},
+      {"Read segment past the end of memory", Raw({1, 4, 1, 8, all_ones, all_ones, 0, 0, 0})},
+      {"millions of Write segments", Raw({0, 1, 5'000'000, 1, 8, 0, 0})},
+      {"as many Write segments as can be said", Raw({0, 1, all_ones, 1, 8, 0, 0})},
+      {"many Write chunks", chunks},
+      {"Write segment past the end of memory", Raw({0, 1, 1, 1, 8, all_ones, all_ones, 0, 0})},
+      {"Write chunk cut short", Raw({0, 1, 2, 1, 8, 0, 0})},
+      {"millions of Reply segments", Raw({0, 0, 1, 5'000'000, 1, 8, 0, 0})},
+      {"Reply segment past the end of memory", Raw({0, 0, 1, 1, 1, all_ones, all_ones, all_ones})},
+      {"no procedure of ours", Raw({0, 0, 0}, static_cast<Proc>(5))},
+      // RFC 8166 section 4.6.1
+      {"RDMA_MSGP", Raw({64, 1024, 0, 0, 0}, Proc::kMsgp)},
+  };
+}
+
+std::vector<Malformed> ListsThatMakeNoCall() {
+  const auto words = Words({1, 2, 3});
+  const Segment segment = {.handle = 1, .length = 64, .offset = 0};
+  const Segment huge = {.handle = 1, .length = 0xFFFFFFFF, .offset = 0};
+  Header only_write = HeaderOf(Proc::kNomsg);
+  only_write.chunks.AddWriteChunk({&segment, 1});
+  RawPeer::Message other_xid = MirrorCall(kNull);
+  other_xid[3] ^= 1;
+  RawPeer::Message reply = ReplyOf(kXid);
+  std::vector<Malformed> all = {
+      {"RDMA_NOMSG without a chunk", Raw({0, 0, 0}, Proc::kNomsg)},
+      {"RDMA_NOMSG without a position-zero chunk", MessageOf(only_write)},
+      {"RDMA_MSG with a position-zero chunk", WithReads(Proc::kMsg, {{0, segment}})},
+      {"two items", WithReads(Proc::kMsg, {{44, segment}, {48, segment}}, MirrorCall(kPut, words))},
+      {"more bytes than a buffer holds", WithReads(Proc::kMsg, {{44, huge}})},
+      {"more bytes than 32 bits count",
+       WithReads(Proc::kMsg, {{44, huge}, {44, segment}, {44, segment}})},
+      {"a long call of 4 GiB", WithReads(Proc::kNomsg, {{0, huge}}, {})},
+      {"an item inside the RPC header",
+       WithReads(Proc::kMsg, {{kCallBytes - 4, {.handle = 1}}}, MirrorCall(kPut, words))},
+      {"two XIDs", MessageOf(HeaderOf(), other_xid)},
+      {"an RPC reply", MessageOf(HeaderOf(), reply)},
+      {"no RPC message", MessageOf(HeaderOf())},
+      {"an RPC header cut short",
+       MessageOf(HeaderOf(), absl::MakeSpan(reply).first(kReplyHeaderBytes - 4))},
+  };
+  // RFC 8166 section 6.1
+  all.push_back({"an item where the binding has none",
+                 WithReads(Proc::kMsg, {{kCallBytes, {.handle = 1}}}, MirrorCall(kNull))});
+  return all;
+}
+
+// RFC 8166 section 4.5.2
+TEST_F(HostileClientTest, MalformedListsAreAnsweredAndNothingElseHappens) {
+  StartHostile();
+  uint64_t answered = 0;
+  for (const std::vector<Malformed>& group : {MalformedLists(), ListsThatMakeNoCall()}) {
+    for (const auto& [what, message] : group) {
+      SCOPED_TRACE(what);
+      const RawPeer::Message reply = Ask(message);
+      ASSERT_EQ(reply.size(), 20u);
+      EXPECT_EQ(WordAt(reply, 0), kXid);
+      EXPECT_EQ(WordAt(reply, 1), 1u);
+      EXPECT_EQ(WordAt(reply, 3), static_cast<uint32_t>(Proc::kError));
+      EXPECT_EQ(WordAt(reply, 4), static_cast<uint32_t>(ErrorCode::kChunk));
+      EXPECT_EQ(counters().chunk_errors_sent, ++answered);
+    }
+  }
+  EXPECT_EQ(counters().replies_sent, 0u);
+  EXPECT_EQ(counters().bytes_read, 0u);
+  ExpectServed();
+  ExpectTheOtherClientIsServed();
+}
+
+// More of them than there are receives: each is given back.
+TEST_F(HostileClientTest, WhatIsDiscardedIsCounted) {
+  StartHostile();
+  const int kTimes = 100;
+  for (int i = 0; i < kTimes; ++i) {
+    hostile->Send(std::vector<uint8_t>(i % kMinHeaderBytes, 0xFF));
+    hostile->Send(Raw({}, Proc::kDone));
+    RawPeer::Message error = Raw({1, 1, 1}, Proc::kError);
+    hostile->Send(error);
+    world->RunFor(100'000);
+  }
+  ASSERT_TRUE(RunUntil([this] { return hostile->sent.size() == 3u * kTimes; }));
+  world->RunFor(sim::Simulation::kSecond);
+  EXPECT_EQ(counters().short_messages, 100u);     // RFC 8166 section 4.5
+  EXPECT_EQ(counters().obsolete_messages, 100u);  // RFC 8166 section 4.6.2
+  EXPECT_EQ(counters().unwanted_errors, 100u);    // RFC 8166 section 4.2.4
+  EXPECT_TRUE(hostile->received.empty());
+  ExpectServed();
+  ExpectTheOtherClientIsServed();
+}
+
+// Whose memory it names is found out by the client's host. That connection ends; no other.
+TEST_F(HostileClientTest, KeysThatAreNotItsOwn) {
+  StartHostile();
+  const std::vector<uint8_t> length = Words({4096});
+  const std::unique_ptr<RawPeer> victim = NewPeer();
+  std::fill_n(victim->memory(), RawPeer::kMemoryBytes, 0xEE);
+  for (const Segment& target : {kForeign, victim->SegmentAt(0, 4096)}) {
+    Header read = HeaderOf(), write = HeaderOf(), reply = HeaderOf();
+    Header pulled = HeaderOf(Proc::kNomsg);
+    read.chunks.AddRead(kCallBytes + 4, target);
+    pulled.chunks.AddRead(0, target);
+    write.chunks.AddWriteChunk({&target, 1});
+    reply.chunks.SetReply({&target, 1});
+    const RawPeer::Message messages[] = {
+        MessageOf(read, MirrorCall(kPut, length)), MessageOf(pulled),
+        MessageOf(write, MirrorCall(kGet, length)),
+        // The result with its headers is larger than the message that the server may send.
+        MessageOf(reply, MirrorCall(kGet, Words({4060})))};
+    for (const RawPeer::Message& message : messages) {
+      hostile = NewPeer();
+      ASSERT_TRUE(RunUntil([this] { return server->server->connections() == 3; }));
+      const uint64_t lost = counters().connections_lost;
+      hostile->Send(message);
+      ASSERT_TRUE(RunUntil([this] { return hostile->ended(); }));
+      ASSERT_TRUE(RunUntil([this] { return server->server->connections() == 2; }));
+      EXPECT_EQ(counters().connections_lost, lost + 1);
+      ExpectTheOtherClientIsServed();
+    }
+  }
+  EXPECT_TRUE(std::all_of(victim->memory(), victim->memory() + RawPeer::kMemoryBytes,
+                          [](uint8_t byte) { return byte == 0xEE; }));
+  EXPECT_FALSE(victim->ended());
+  EXPECT_TRUE(RunUntil([this] { return server->releases > 0; }));
+}
+
+TEST_F(HostileClientTest, MoreCallsThanCredits) {
+  StartHostile();
+  const RawPeer::Message hold = MessageOf(HeaderOf(), MirrorCall(kHold));
+  const size_t kCalls = 300;
+  for (size_t i = 0; i < kCalls; ++i) hostile->Send(hold);
+  world->RunFor(sim::Simulation::kSecond);
+  // No more than there are receives for: the others wait in the client's own queue.
+  EXPECT_LE(server->held.size(), 34u);
+  EXPECT_GE(server->held.size(), 32u);
+  EXPECT_FALSE(hostile->ended());
+  ExpectTheOtherClientIsServed();
+  size_t rounds = 0;
+  ASSERT_TRUE(RunUntil([&] {
+    if (world->random().Chance(0.1)) {
+      server->AnswerHeld();
+      ++rounds;
+    }
+    return hostile->received.size() == kCalls;
+  }));
+  EXPECT_GE(rounds, kCalls / 34);
+  ExpectServed();
+  EXPECT_EQ(counters().replies_sent, kCalls + 4);
+}
+
+// RFC 8166 section 3.3.1: a credit is never 0, and never more than there are receives for.
+TEST_F(HostileClientTest, OddCreditRequests) {
+  StartHostile();
+  for (auto [asked, granted] : {std::pair{0u, 1u}, {1u, 1u}, {0xFFFFFFFFu, 32u}}) {
+    Header header = HeaderOf();
+    header.credits = asked;
+    const RawPeer::Message reply = Ask(MessageOf(header, MirrorCall(kNull)));
+    ASSERT_GE(reply.size(), kMinHeaderBytes);
+    EXPECT_EQ(WordAt(reply, 2), granted);
+  }
+}
+
+// RFC 8166 section 4.3.2: segments are filled in order, what is not needed comes back as 0.
+TEST_F(HostileClientTest, ScatteredWriteChunks) {
+  StartHostile();
+  std::fill_n(hostile->memory(), RawPeer::kMemoryBytes, 0xEE);
+  const Segment segments[] = {hostile->SegmentAt(100, 1), hostile->SegmentAt(200, 0),
+                              hostile->SegmentAt(300, 4999), hostile->SegmentAt(6000, 77)};
+  Header header = HeaderOf();
+  header.chunks.AddWriteChunk({});
+  header.chunks.AddWriteChunk(segments);
+  header.chunks.AddWriteChunk(segments);
+  const RawPeer::Message reply = Ask(MessageOf(header, MirrorCall(kGet, Words({5000}))));
+  Header answer;
+  size_t bytes = 0;
+  ASSERT_EQ(ParseHeader(reply, &answer, &bytes), HeaderStatus::kOk);
+  ASSERT_EQ(answer.chunks.write_chunk_count, 3);
+  EXPECT_EQ(answer.chunks.write_chunks[0].count, 0);
+  EXPECT_EQ(answer.chunks.BytesOf(answer.chunks.write_chunks[1]), 5000u);
+  EXPECT_EQ(answer.chunks.BytesOf(answer.chunks.write_chunks[2]), 0u);
+  const std::vector<uint8_t> item = Pattern(5000);
+  EXPECT_EQ(hostile->memory()[100], item[0]);
+  EXPECT_TRUE(std::equal(item.begin() + 1, item.end(), hostile->memory() + 300));
+  for (size_t at : {99u, 101u, 200u, 299u, 5299u, 6000u}) EXPECT_EQ(hostile->memory()[at], 0xEE);
+}
+
+}  // namespace
+}  // namespace pollux::rpcrdma
