@@ -5,6 +5,8 @@
 #include <cstring>
 #include <string>
 
+#include "stack/base/byte_order.h"
+
 namespace pollux::sim {
 
 FabricPort::~FabricPort() {
@@ -114,6 +116,14 @@ void Fabric::Switch(FabricPort& from, rte_mbuf* frame, uint64_t now_ns) {
   rte_pktmbuf_free(frame);
 }
 
+// ARP has no check sum: what the Ethernet FCS lets pass there nobody can detect, and one wrong MAC
+// address makes a black hole until it ages. So only IP is corrupted, as in net::Impairment.
+bool Fabric::IsIp(const rte_mbuf& frame) {
+  if (frame.data_len < 14) return false;
+  const uint16_t ether_type = LoadBe16(rte_pktmbuf_mtod_offset(&frame, const uint8_t*, 12));
+  return ether_type == 0x0800 || ether_type == 0x86DD;
+}
+
 void Fabric::Deliver(FabricPort& from, FabricPort& to, rte_mbuf* frame, uint64_t now_ns) {
   if (random_.Chance(conditions_.loss)) {
     ++counters_.lost;
@@ -130,7 +140,7 @@ void Fabric::Deliver(FabricPort& from, FabricPort& to, rte_mbuf* frame, uint64_t
       Enqueue(to, copy, now_ns + delay() + random_.Below(conditions_.reorder_delay_ns + 1));
     }
   }
-  if (random_.Chance(conditions_.corruption)) {
+  if (random_.Chance(conditions_.corruption) && IsIp(*frame)) {
     // Of a copy: the sender's memory stays what it was.
     rte_mbuf* copy = Copy(frame);
     rte_pktmbuf_free(frame);

@@ -21,7 +21,7 @@ struct Conditions {
   double loss = 0;
   double duplication = 0;
   double reordering = 0;  // the frame is held back by up to reorder_delay_ns
-  double corruption = 0;  // one to three bits of a copy are flipped
+  double corruption = 0;  // one to three bits of a copy are flipped; IP packets only
   uint64_t min_delay_ns = 1'000;
   uint64_t max_delay_ns = 5'000;  // each frame its own, but frames between two ports stay in order
   uint64_t reorder_delay_ns = 50'000;
@@ -103,6 +103,7 @@ class Fabric {
   friend class FabricPort;
   void Switch(FabricPort& from, rte_mbuf* frame, uint64_t now_ns);
   // Takes over one reference of `frame`.
+  static bool IsIp(const rte_mbuf& frame);
   void Deliver(FabricPort& from, FabricPort& to, rte_mbuf* frame, uint64_t now_ns);
   void Enqueue(FabricPort& to, rte_mbuf* frame, uint64_t arrival_ns);
   rte_mbuf* Copy(rte_mbuf* frame);

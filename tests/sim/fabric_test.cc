@@ -40,6 +40,7 @@ class FabricTest : public ::testing::Test {
     std::memset(bytes, 0, 64);
     std::memcpy(bytes, to.data(), 6);
     std::memcpy(bytes + 6, from->mac().data(), 6);
+    bytes[12] = 0x08;  // IPv4: what may be corrupted
     std::memcpy(bytes + 20, &number, sizeof number);
     ASSERT_EQ(from->Send(&frame, 1, now_ns), 1);
   }
@@ -134,11 +135,27 @@ TEST_F(FabricTest, OneSeedOneHistory) {
   EXPECT_NE(history[0], history[2]);
 }
 
+TEST_F(FabricTest, ArpIsNotCorrupted) {
+  Fabric& fabric = Make(9, {.corruption = 1});
+  rte_mbuf* frame = rte_pktmbuf_alloc(pool_);
+  std::memset(rte_pktmbuf_append(frame, 60), 0, 60);
+  std::memcpy(rte_pktmbuf_mtod(frame, uint8_t*), kMacs[1].data(), 6);
+  rte_pktmbuf_mtod(frame, uint8_t*)[12] = 0x08;
+  rte_pktmbuf_mtod(frame, uint8_t*)[13] = 0x06;
+  rte_mbuf* sent = frame;
+  ASSERT_EQ(ports_[0]->Send(&sent, 1, 0), 1);
+  ASSERT_EQ(ports_[1]->Receive(&sent, 1, UINT64_MAX), 1);
+  EXPECT_EQ(sent, frame);
+  EXPECT_EQ(fabric.counters().corrupted, 0u);
+  rte_pktmbuf_free(sent);
+}
+
 TEST_F(FabricTest, CorruptionIsOfACopy) {
   Make(9, {.corruption = 1});
   rte_mbuf* frame = rte_pktmbuf_alloc(pool_);
   std::memset(rte_pktmbuf_append(frame, 200), 0, 200);
   std::memcpy(rte_pktmbuf_mtod(frame, uint8_t*), kMacs[1].data(), 6);
+  rte_pktmbuf_mtod(frame, uint8_t*)[12] = 0x08;  // IPv4
   rte_mbuf_refcnt_update(frame, 1);  // what the sender keeps to look at
   rte_mbuf* sent = frame;
   ASSERT_EQ(ports_[0]->Send(&sent, 1, 0), 1);
