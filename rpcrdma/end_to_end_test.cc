@@ -92,6 +92,36 @@ TEST_F(MirrorTest, ManyCallsStayWithinTheGrant) {
   EXPECT_GT(most, 1u);
 }
 
+// Those that find no buffer at the server are pulled long after their SEND was acknowledged.
+TEST_F(MirrorTest, ManyLongCallsAtOnce) {
+  StartWorld();
+  StartServer({.bulk_buffers = 2});
+  StartClient();
+  ConnectClient();
+  EXPECT_TRUE(Run({.procedure = kNull}).ok());
+  constexpr size_t kCalls = 60;
+  std::vector<std::vector<uint8_t>> arguments, rooms;
+  size_t done = 0;
+  for (size_t i = 0; i < kCalls; ++i) {
+    arguments.push_back(Pattern(8000 + 4 * i));
+    rooms.emplace_back(kReplyHeaderBytes + arguments[i].size());
+  }
+  for (size_t i = 0; i < kCalls; ++i) {
+    ASSERT_TRUE(client
+                    ->Call({.procedure = kEcho,
+                            .arguments = arguments[i],
+                            .reply_buffer = absl::MakeSpan(rooms[i]),
+                            .max_result_bytes = static_cast<uint32_t>(arguments[i].size())},
+                           [&, i](absl::Status status, const Reply* reply) {
+                             ++done;
+                             ASSERT_TRUE(status.ok()) << status;
+                             EXPECT_EQ(reply->results, absl::MakeConstSpan(arguments[i]));
+                           })
+                    .ok());
+  }
+  EXPECT_TRUE(RunUntil([&] { return done == kCalls; }));
+}
+
 TEST_F(MirrorTest, WhatTheBindingDoesNotAllowIsRefused) {
   StartAll();
   const std::vector<uint8_t> bytes(kMaxItem + 8);

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 
@@ -48,6 +49,7 @@ Requester::Requester(Connection* connection, const ProgramBinding* binding,
       counters_(counters),
       window_(config.credits),
       next_xid_(connection->worker()->random().Next32()),
+      buffer_uses_(connection->config().send_buffers),
       by_xid_(std::bit_ceil(size_t{config.max_calls} * 4)),
       waiting_(config.max_calls) {
   for (uint32_t i = 0; i < config.max_calls; ++i) {
@@ -152,6 +154,7 @@ void Requester::SendCall(Slot& slot) {
   TakeXid(slot);
   slot.state = State::kSent;
   window_.OnSend();
+  buffer_uses_[buffer] = 1;
   // RFC 8166 section 4.5.4: what cannot be built or sent fails. A region table that is full is no
   // state to go on in: the connection is given up, and with it, cleanly, its calls.
   if (!BuildCall(slot, buffer, &bytes).ok()) {
@@ -207,6 +210,9 @@ absl::Status Requester::BuildCall(Slot& slot, uint32_t buffer, size_t* bytes) {
     const absl::Span<uint8_t> rpc = out.last(call_bytes);
     EmitCall(call, rpc);
     if (absl::Status s = Offer(slot, rpc, IBV_ACCESS_REMOTE_READ, &segment); !s.ok()) return s;
+    // It stays until the server is locked out, which is later than the SEND is done.
+    slot.header_buffer = buffer;
+    ++buffer_uses_[buffer];
     header_.chunks.AddRead(0, segment);
     if (!request.arguments.empty()) {
       absl::Status s = Offer(slot, request.arguments, IBV_ACCESS_REMOTE_READ, &segment);
@@ -250,8 +256,12 @@ absl::Status Requester::BuildCall(Slot& slot, uint32_t buffer, size_t* bytes) {
 }
 
 void Requester::OnSent(uint32_t cookie) {
-  free_buffers_.push_back(cookie);
+  ReleaseBuffer(cookie);
   SendWaiting();
+}
+
+void Requester::ReleaseBuffer(uint32_t buffer) {
+  if (--buffer_uses_[buffer] == 0) free_buffers_.push_back(buffer);
 }
 
 // RFC 8166 section 4.5: what is wrong with a reply is discarded in silence (and counted).
@@ -343,6 +353,7 @@ void Requester::Fence(Slot& slot) {
   for (uint8_t i = 0; i < slot.region_count; ++i) connection_->Deregister(slot.regions[i]);
   advertised_ -= slot.region_count;
   slot.region_count = 0;
+  if (slot.header_buffer != kNoBuffer) ReleaseBuffer(std::exchange(slot.header_buffer, kNoBuffer));
 }
 
 void Requester::Finish(Slot& slot, absl::Status status, const Reply* reply) {

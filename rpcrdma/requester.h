@@ -96,6 +96,7 @@ class Requester : public Connection::Role {
     kAbandoned,  // timed out: done was called, the credit and the XID are still taken
   };
   static constexpr size_t kMaxRegions = 5;
+  static constexpr uint32_t kNoBuffer = UINT32_MAX;
   struct Slot {
     explicit Slot(Requester* owner) : requester(owner), timer(&Requester::OnTimeout, this) {}
     Requester* requester;
@@ -111,6 +112,7 @@ class Requester : public Connection::Role {
     Segment reply_chunk;
     bool offered_write = false;
     bool offered_reply = false;
+    uint32_t header_buffer = kNoBuffer;  // of a long call: where the server reads its RPC header
   };
   // How a call travels.
   struct Plan {
@@ -129,6 +131,7 @@ class Requester : public Connection::Role {
   void Fence(Slot& slot);
   void Finish(Slot& slot, absl::Status status, const Reply* reply);
   void Release(Slot& slot);
+  void ReleaseBuffer(uint32_t buffer);
   void TakeXid(Slot& slot);
   Slot* FindXid(uint32_t xid);
   bool CheckChunks(const Slot& slot, const ChunkLists& chunks);
@@ -147,8 +150,9 @@ class Requester : public Connection::Role {
   std::vector<std::unique_ptr<Slot>> slots_;
   std::vector<uint32_t> free_slots_;
   std::vector<uint32_t> free_buffers_;
-  std::vector<Slot*> by_xid_;      // power of two; an XID whose place is taken is not used
-  std::vector<uint32_t> waiting_;  // ring of max_calls
+  std::vector<uint8_t> buffer_uses_;  // by its SEND, and by the server that reads a long call
+  std::vector<Slot*> by_xid_;         // power of two; an XID whose place is taken is not used
+  std::vector<uint32_t> waiting_;     // ring of max_calls
   uint32_t waiting_head_ = 0;
   uint32_t waiting_count_ = 0;
 };
