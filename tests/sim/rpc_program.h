@@ -1,0 +1,35 @@
+// A random program of RPCs from a client to a server over a bad network, and what must hold of it.
+#ifndef POLLUX_TESTS_SIM_RPC_PROGRAM_H_
+#define POLLUX_TESTS_SIM_RPC_PROGRAM_H_
+
+#include <cstdint>
+#include <string>
+
+namespace pollux::sim {
+
+struct RpcOutcome {
+  // Which property did not hold, in words; empty when all did:
+  // - each call is called back exactly once, never from inside the call;
+  // - with the right results, or Unavailable (the connection ended) or DeadlineExceeded (where it
+  //   had a time limit); always with the right results where no link went down and no call had one;
+  // - from the callback on nothing writes into the call's memory, and never beside it;
+  // - no key stays advertised; what the server lends for a result is given back once;
+  // - the client connects again after whatever happened, all connections end, all buffers are back.
+  std::string violation;
+  // Of all calls' ends and their times: equal when the same things happened.
+  uint64_t digest = 0;
+  uint64_t succeeded = 0;
+  uint64_t unavailable = 0;
+  uint64_t timed_out = 0;
+  uint64_t connections = 0;
+  uint64_t bytes_read = 0;  // in chunks, by the server
+  uint64_t bytes_written = 0;
+  uint64_t retransmitted_pkts = 0;
+};
+
+// Depends on `seed` alone. EAL must be initialised.
+RpcOutcome RunRpcProgram(uint64_t seed);
+
+}  // namespace pollux::sim
+
+#endif  // POLLUX_TESTS_SIM_RPC_PROGRAM_H_

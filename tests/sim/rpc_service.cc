@@ -1,0 +1,123 @@
+#include "tests/sim/rpc_service.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <vector>
+
+namespace pollux::sim {
+namespace {
+
+constexpr uint32_t kProgram = 0x20000099;
+
+}  // namespace
+
+rpcrdma::ProgramBinding RpcBinding() {
+  return {
+      .program = kProgram,
+      .version = 1,
+      .procedures = {
+          {.number = kRpcNull},
+          {.number = kRpcEcho, .max_argument_bytes = kRpcMaxEcho, .max_result_bytes = kRpcMaxEcho},
+          {.number = kRpcPut,
+           .max_argument_bytes = 8,
+           .max_eligible_argument_bytes = kRpcMaxItem,
+           .max_result_bytes = 8},
+          {.number = kRpcGet,
+           .max_argument_bytes = 8,
+           .max_result_bytes = 8,
+           .max_eligible_result_bytes = kRpcMaxItem}}};
+}
+
+uint32_t Checksum(absl::Span<const uint8_t> bytes) {
+  uint32_t sum = 1;
+  for (uint8_t byte : bytes) sum = sum * 16777619 + byte;
+  return sum;
+}
+
+uint8_t RpcByteAt(uint32_t salt, size_t i) { return static_cast<uint8_t>(salt + i * 7 + (i >> 8)); }
+
+RpcService::RpcService(Node& node, cm::Manager* manager, uint64_t seed)
+    : node_(node), random_(seed), timer_(&RpcService::OnTimer, this) {
+  rpcrdma::ServerConfig config;
+  config.credits = 1 + static_cast<uint32_t>(random_.Below(24));
+  config.send_bytes = 1024 * (1 + static_cast<uint32_t>(random_.Below(8)));
+  config.receive_bytes = 1024 * (1 + static_cast<uint32_t>(random_.Below(8)));
+  config.bulk_buffers = 2 + static_cast<uint32_t>(random_.Below(8));
+  config.bulk_buffer_bytes = kRpcMaxItem + 4096;
+  server_ = rpcrdma::Server::Create(&node.worker(), manager, config).value();
+  rpcrdma::Program program{.binding = RpcBinding(), .procedures = {}};
+  for (uint32_t procedure : {kRpcNull, kRpcEcho, kRpcPut, kRpcGet}) {
+    program.procedures.push_back(
+        {procedure, [this, procedure](const rpcrdma::CallView& call, rpcrdma::ReplyHandle reply) {
+           Serve(procedure, call, std::move(reply));
+         }});
+  }
+  if (!server_->RegisterProgram(std::move(program)).ok() || !server_->Listen(kRpcPort).ok()) {
+    std::abort();
+  }
+}
+
+RpcService::~RpcService() { timer_.Cancel(); }
+
+void RpcService::Serve(uint32_t procedure, const rpcrdma::CallView& call,
+                       rpcrdma::ReplyHandle reply) {
+  if (random_.Chance(0.6)) return Reply(procedure, call, reply);
+  const uint64_t due_ns = node_.worker().now_ns() + 1 + random_.Below(2'000'000);
+  // The call stays where it is until it is answered, whatever becomes of the connection.
+  delayed_.emplace(due_ns, [this, procedure, call, reply = std::move(reply)]() mutable {
+    Reply(procedure, call, reply);
+  });
+  node_.worker().wheel().Arm(timer_, delayed_.begin()->first);
+}
+
+void RpcService::OnTimer(void* service, uint64_t now_ns) {
+  auto& self = *static_cast<RpcService*>(service);
+  while (!self.delayed_.empty() && self.delayed_.begin()->first <= now_ns) {
+    Answer answer = std::move(self.delayed_.begin()->second);
+    self.delayed_.erase(self.delayed_.begin());
+    answer();
+  }
+  if (!self.delayed_.empty()) {
+    self.node_.worker().wheel().Arm(self.timer_, self.delayed_.begin()->first);
+  }
+}
+
+void RpcService::Reply(uint32_t procedure, const rpcrdma::CallView& call,
+                       rpcrdma::ReplyHandle& reply) {
+  using rpcrdma::AcceptStatus;
+  rpcrdma::XdrReader in = call.reader();
+  if (procedure == kRpcNull) return reply.Send({});
+  if (procedure == kRpcEcho) return reply.Send(call.arguments);
+  if (procedure == kRpcPut) {
+    const uint32_t sum = Checksum(in.EligibleOpaque(kRpcMaxItem));
+    const uint32_t word = in.Uint32();
+    if (!in.AtEnd()) return reply.Fail(AcceptStatus::kGarbageArguments);
+    uint8_t space[8];
+    rpcrdma::XdrWriter out(absl::MakeSpan(space));
+    out.Uint32(sum);
+    out.Uint32(word);
+    return reply.Send(out.bytes());
+  }
+  const uint32_t length = in.Uint32();
+  const uint32_t salt = in.Uint32();
+  if (!in.AtEnd() || length > kRpcMaxItem) return reply.Fail(AcceptStatus::kGarbageArguments);
+  Get(length, salt, reply);
+}
+
+void RpcService::Get(uint32_t length, uint32_t salt, rpcrdma::ReplyHandle& reply) {
+  auto bytes = std::make_shared<std::vector<uint8_t>>(length);
+  for (size_t i = 0; i < length; ++i) (*bytes)[i] = RpcByteAt(salt, i);
+  uint8_t space[8];
+  rpcrdma::XdrWriter out(absl::MakeSpan(space));
+  const size_t position = out.EligibleOpaque(length);
+  out.Uint32(salt);
+  ++lent_;
+  reply.Send(out.bytes(),
+             rpcrdma::ResultItem{.bytes = *bytes, .position = position, .release = [this, bytes] {
+                                   --lent_;
+                                   // Whoever sends it later is seen.
+                                   std::fill(bytes->begin(), bytes->end(), 0xDD);
+                                 }});
+}
+
+}  // namespace pollux::sim

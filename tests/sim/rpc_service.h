@@ -1,0 +1,62 @@
+// The server of a random RPC program: answers at once or late, and takes back what it lends.
+#ifndef POLLUX_TESTS_SIM_RPC_SERVICE_H_
+#define POLLUX_TESTS_SIM_RPC_SERVICE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "cm/manager.h"
+#include "rpcrdma/server.h"
+#include "stack/base/random.h"
+#include "tests/sim/simulation.h"
+
+namespace pollux::sim {
+
+inline constexpr uint16_t kRpcPort = 20049;
+inline constexpr uint32_t kRpcMaxItem = 60'000;
+inline constexpr uint32_t kRpcMaxEcho = 20'000;
+
+enum RpcProcedure : uint32_t {
+  kRpcNull = 0,
+  kRpcEcho = 1,  // arguments come back as results
+  kRpcPut = 2,   // opaque<> (eligible), word -> Checksum() of the bytes, the word
+  kRpcGet = 3,   // length, salt -> opaque<> (eligible), salt
+};
+
+rpcrdma::ProgramBinding RpcBinding();
+// Depends on the place of every byte.
+uint32_t Checksum(absl::Span<const uint8_t> bytes);
+uint8_t RpcByteAt(uint32_t salt, size_t i);
+
+class RpcService {
+ public:
+  // Settings and delays are drawn from `seed`.
+  RpcService(Node& node, cm::Manager* manager, uint64_t seed);
+  ~RpcService();
+
+  rpcrdma::Server& server() { return *server_; }
+  // Replies that are still to be given.
+  size_t delayed() const { return delayed_.size(); }
+  // Items given to replies and not given back.
+  int lent() const { return lent_; }
+
+ private:
+  using Answer = absl::AnyInvocable<void()>;
+  void Serve(uint32_t procedure, const rpcrdma::CallView& call, rpcrdma::ReplyHandle reply);
+  void Reply(uint32_t procedure, const rpcrdma::CallView& call, rpcrdma::ReplyHandle& reply);
+  void Get(uint32_t length, uint32_t salt, rpcrdma::ReplyHandle& reply);
+  static void OnTimer(void* service, uint64_t now_ns);
+
+  Node& node_;
+  Random random_;
+  std::multimap<uint64_t, Answer> delayed_;  // by when they are due
+  engine::Timer timer_;
+  int lent_ = 0;
+  std::unique_ptr<rpcrdma::Server> server_;
+};
+
+}  // namespace pollux::sim
+
+#endif  // POLLUX_TESTS_SIM_RPC_SERVICE_H_
