@@ -146,7 +146,11 @@ verbs::QueuePair* Worker::Place(Slot& slot, Qpn qpn, verbs::QueuePairInitAttr in
   ++init.recv_cq->use_count;
   slot.qpn = qpn;
   slot.endpoint = std::make_unique<Endpoint>(qpn, std::move(init), &active_);
-  return &slot.endpoint->qp;
+  verbs::QueuePair& qp = slot.endpoint->qp;
+  if (qp.type() == IBV_QPT_UD && !ports_.empty()) {
+    qp.SetPortMtu(ports_[0]->interface->active_mtu());
+  }
+  return &qp;
 }
 
 absl::StatusOr<verbs::QueuePair*> Worker::CreateQp(verbs::QueuePairInitAttr init) {
@@ -215,6 +219,9 @@ absl::Status Worker::ModifyQp(verbs::QueuePair* qp, const ibv_qp_attr& attr, int
     if (!status.ok() || slot.path_port != nullptr) port.interface->Release(unused);
     if (status.ok()) slot.path_port = &port;
     if (!status.ok()) qp->path = path_before;
+  }
+  if (status.ok() && (mask & IBV_QP_PORT) != 0 && qp->type() == IBV_QPT_UD) {
+    qp->SetPortMtu(PortOf(*qp).interface->active_mtu());
   }
   if (qp->state() == IBV_QPS_RESET) ReleasePath(slot);
   AfterCall(slot);

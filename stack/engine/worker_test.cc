@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -102,6 +103,54 @@ class WorkerTest : public ::testing::Test {
   memory::ProtectionDomain* pd_ = nullptr;
   verbs::CompletionQueue* cq_ = nullptr;
 };
+
+// ibv_post_send(3): a datagram is as large as the port's MTU allows, whatever the queue pair went
+// through.
+TEST_F(WorkerTest, DatagramsAreAsLargeAsThePortsMtu) {
+  verbs::QueuePairInitAttr init = Init();
+  init.type = IBV_QPT_UD;
+  verbs::QueuePair* qp = worker_->CreateQp(std::move(init)).value();
+  ibv_ah_attr address{};
+  address.is_global = 1;
+  address.grh.hop_limit = 64;
+  const Gid peer = Gid::FromIpv4(0xC0000202);
+  std::memcpy(address.grh.dgid.raw, peer.raw.data(), 16);
+  verbs::AddressHandle* ah = worker_->CreateAh(pd_, address).value();
+  std::vector<uint8_t> bytes(2048);
+  const memory::MemoryRegion region = worker_->RegMr(pd_, bytes.data(), bytes.size(), 0).value();
+  ibv_qp_attr attr{};
+  attr.port_num = 1;
+  for (int life = 0; life < 2; ++life) {
+    EXPECT_EQ(qp->attr.path_mtu, IBV_MTU_1024);
+    for (const auto& [state, mask] :
+         {std::pair{IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY},
+          {IBV_QPS_RTR, 0},
+          {IBV_QPS_RTS, static_cast<int>(IBV_QP_SQ_PSN)}}) {
+      attr.qp_state = state;
+      ASSERT_TRUE(worker_->ModifyQp(qp, attr, mask | IBV_QP_STATE).ok());
+    }
+    const auto post = [&](uint32_t length) {
+      ibv_sge sge{reinterpret_cast<uint64_t>(bytes.data()), length, region.key};
+      ibv_send_wr wr{};
+      wr.sg_list = &sge;
+      wr.num_sge = 1;
+      wr.opcode = IBV_WR_SEND;
+      wr.send_flags = IBV_SEND_SIGNALED;
+      wr.wr.ud = {.ah = ah, .remote_qpn = 2, .remote_qkey = 1};
+      return qp->PostSend(&wr, nullptr);
+    };
+    EXPECT_EQ(post(1025), EINVAL);
+    EXPECT_EQ(post(1024), 0);
+    Poll();
+    ibv_wc wc{};
+    ASSERT_EQ(cq_->Poll(1, &wc), 1);
+    EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+    attr.qp_state = IBV_QPS_RESET;
+    ASSERT_TRUE(worker_->ModifyQp(qp, attr, IBV_QP_STATE).ok());
+  }
+  ASSERT_TRUE(worker_->DestroyQp(qp).ok());
+  ASSERT_TRUE(worker_->DestroyAh(ah).ok());
+}
 
 TEST_F(WorkerTest, PacketsFindTheirQueuePairOrTheirCounter) {
   verbs::QueuePair* qp = worker_->CreateQp(Init()).value();

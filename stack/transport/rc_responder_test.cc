@@ -64,6 +64,85 @@ TEST_F(RcResponderTest, KeyWithdrawnInTheMiddleOfARead) {
   EXPECT_LE(responses, 33) << "what the burst under way had copied already";
 }
 
+// Hands frames to b as if they came late, after whatever went before.
+class RcResponderLateTest : public RcResponderTest {
+ protected:
+  // A READ runs to its end; its request is kept.
+  void ReadOnce(uint32_t length) {
+    pair_.hook = [this](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
+      if (from_a && packet.info->operation == Operation::kReadRequest) {
+        const uint8_t* bytes = rte_pktmbuf_mtod(frame, const uint8_t*);
+        request_.assign(bytes, bytes + frame->data_len);
+      }
+      return Fate::kDeliver;
+    };
+    pair_.a.PostSend(IBV_WR_RDMA_READ, 1, pair_.a.memory.data(), length, Remote(), pair_.b.key);
+    pair_.RunToEnd();
+    ExpectOneSuccess();
+    pair_.hook = [this](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
+      responses_ += !from_a && packet.info->operation == Operation::kReadResponse;
+      return Fate::kDeliver;
+    };
+  }
+  void ComesAgain() {
+    wire::RocePacket packet;
+    ASSERT_EQ(wire::ParseRocePacket(request_.data(), request_.size(), &packet),
+              wire::ParseResult::kOk);
+    PollContext context = pair_.b.context(pair_.now_ns);
+    pair_.b.endpoint->OnPacket(packet, context);
+  }
+  void ExpectOneSuccess() {
+    const std::vector<ibv_wc> all = pair_.a.Poll();
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_EQ(all[0].status, IBV_WC_SUCCESS) << ibv_wc_status_str(all[0].status);
+  }
+  std::vector<uint8_t> request_;
+  int responses_ = 0;
+};
+
+TEST_F(RcResponderLateTest, ReadIsAnsweredAgain) {
+  ReadOnce(5000);
+  ComesAgain();
+  pair_.Run();
+  EXPECT_EQ(responses_, 5);
+  EXPECT_EQ(pair_.b.counters.duplicate_request, 1u);
+}
+
+// Late copies, of which the network can make any number, take no room from READs to come: what
+// they ask for the peer has long had.
+TEST_F(RcResponderLateTest, ReadsUnderWayAgainMakeRoomForNewOnes) {
+  ReadOnce(900'000);
+  ComesAgain();
+  const uint32_t allowed = TestPair::DefaultAttr().max_dest_rd_atomic;
+  for (uint32_t i = 0; i < allowed; ++i) {
+    pair_.a.PostSend(IBV_WR_RDMA_READ, 2 + i, pair_.a.memory.data(), 10, Remote(), pair_.b.key);
+  }
+  pair_.RunToEnd();
+  const std::vector<ibv_wc> all = pair_.a.Poll();
+  ASSERT_EQ(all.size(), allowed);
+  for (const ibv_wc& wc : all) EXPECT_EQ(wc.status, IBV_WC_SUCCESS) << ibv_wc_status_str(wc.status);
+  EXPECT_EQ(pair_.b.endpoint->qp.state(), IBV_QPS_RTS);
+}
+
+TEST_F(RcResponderLateTest, ReadOfARegionThatHasGoneIsDropped) {
+  ReadOnce(5000);
+  const uint32_t other = pair_.b.regions
+                             .Register(&pair_.b.pd, pair_.b.memory.data(), 100,
+                                       IBV_ACCESS_REMOTE_READ | IBV_ACCESS_LOCAL_WRITE)
+                             ->key;
+  ASSERT_TRUE(pair_.b.regions.Deregister(pair_.b.key).ok());
+  ComesAgain();
+  pair_.Run();
+  EXPECT_EQ(responses_, 0);
+  EXPECT_EQ(pair_.b.counters.drop(Drop::kDuplicateDropped), 1u);
+  EXPECT_EQ(pair_.b.endpoint->qp.state(), IBV_QPS_RTS);
+  EXPECT_TRUE(pair_.b.events.empty());
+  // The connection goes on.
+  pair_.a.PostSend(IBV_WR_RDMA_READ, 2, pair_.a.memory.data(), 100, Remote(), other);
+  pair_.RunToEnd();
+  ExpectOneSuccess();
+}
+
 TEST_F(RcResponderTest, KeyOfAnotherDomain) {
   memory::ProtectionDomain other{.regions = &pair_.b.regions, .handle = 2};
   const uint32_t foreign =

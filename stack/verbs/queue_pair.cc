@@ -77,7 +77,7 @@ QueuePair::QueuePair(Qpn qpn, QueuePairInitAttr init, ActiveList* active)
   cap.max_recv_sge = std::clamp<uint32_t>(cap.max_recv_sge, 1, kMaxSge);
   cap.max_inline_data = std::min(cap.max_inline_data, kMaxInline);
   attr.qp_state = IBV_QPS_RESET;
-  attr.path_mtu = IBV_MTU_256;
+  attr.path_mtu = port_mtu_;
   attr.cap = cap;
   const size_t sq_slots = std::bit_ceil(cap.max_send_wr);
   const size_t rq_slots = std::bit_ceil(cap.max_recv_wr);
@@ -211,7 +211,7 @@ absl::Status QueuePair::Modify(const ibv_qp_attr& change, int mask) {
     EnterError();
   } else if (change.qp_state == IBV_QPS_RESET) {
     attr = ibv_qp_attr{};
-    attr.path_mtu = IBV_MTU_256;
+    attr.path_mtu = port_mtu_;
     attr.cap = init_.cap;
     sq_head_ = sq_tail_;
     rq_head_ = rq_tail_;

@@ -104,6 +104,12 @@ class QueuePair {
   absl::Status Modify(const ibv_qp_attr& change, int mask);
 
   uint32_t PathMtuBytes() const { return 128u << attr.path_mtu; }
+  // The largest datagram of a queue pair that is not connected, by its port; kept over RESET. A
+  // connected one gets its own with RTR.
+  void SetPortMtu(ibv_mtu mtu) {
+    port_mtu_ = mtu;
+    attr.path_mtu = mtu;
+  }
 
   // Send queue, for the transport. Indices run freely; slots are taken modulo the ring.
   uint32_t sq_head() const { return sq_head_; }
@@ -154,6 +160,7 @@ class QueuePair {
 
   Qpn qpn_;
   QueuePairInitAttr init_;
+  ibv_mtu port_mtu_ = IBV_MTU_256;
   ActiveList* active_;
   QueuePair* next_active_ = nullptr;
   bool in_active_list_ = false;
