@@ -1,6 +1,8 @@
 // The side that connects: REQ out, REP in, RTU out.
 #include <algorithm>
 #include <cerrno>
+#include <optional>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "cm/cma_header.h"
@@ -80,6 +82,29 @@ Req ManagerImpl::BuildReq(const Connection& connection, const ConnectionParam& p
   cma.Emit(std::span(req.private_data).first<kCmaHeaderBytes>());
   std::ranges::copy(param.private_data, req.private_data.begin() + kCmaHeaderBytes);
   return req;
+}
+
+bool ManagerImpl::AskWithLowerMtu(const Origin& origin, Connection& connection, const Rej& rej) {
+  if (rej.reason != static_cast<uint16_t>(RejectReason::kInvalidMtu)) return false;
+  // A REQ that was sent twice is rejected twice; the new one has a transaction of its own.
+  if (connection.mtu_lowered && origin.transaction_id != connection.transaction_id) {
+    CountDuplicate(Attribute::kRej);
+    return true;
+  }
+  const uint8_t largest = rej.reject_info_length >= 1 ? rej.ari[0] : 0;
+  if (connection.mtu_lowered || largest < IBV_MTU_256 || largest >= connection.path_mtu) {
+    return false;
+  }
+  const std::optional<Mad> asked = ParseMad(connection.outstanding);
+  if (!asked || !std::holds_alternative<Req>(asked->message)) return false;
+  Req req = std::get<Req>(asked->message);
+  req.path_mtu = largest;
+  connection.path_mtu = static_cast<ibv_mtu>(largest);
+  connection.mtu_lowered = true;
+  connection.transaction_id = environment_->random().Next64();
+  SetOutstanding(connection, req);
+  SendOutstanding(connection);
+  return true;
 }
 
 void ManagerImpl::Handle(const Origin& origin, const Rep& rep) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <optional>
+#include <variant>
 #include <vector>
 
 #include "cm/cma_header.h"
@@ -51,7 +52,8 @@ TEST_F(ManagerTest, ConnectsAndNegotiates) {
   EXPECT_EQ(LastSent<Rep>().starting_psn, a.sq_psn);
   EXPECT_EQ(a.dest_qp_num, server.qp().qpn().value);
   EXPECT_EQ(b.dest_qp_num, client.qp().qpn().value);
-  EXPECT_EQ(b.path_mtu, IBV_MTU_1024);  // the passive side lowers
+  EXPECT_EQ(a.path_mtu, IBV_MTU_1024);  // what both can carry
+  EXPECT_EQ(b.path_mtu, IBV_MTU_1024);
   EXPECT_EQ(a.max_rd_atomic, 7);
   EXPECT_EQ(b.max_dest_rd_atomic, 7);
   EXPECT_EQ(b.max_rd_atomic, 40);
@@ -65,6 +67,71 @@ TEST_F(ManagerTest, ConnectsAndNegotiates) {
   EXPECT_EQ(a.min_rnr_timer, 12);
   EXPECT_EQ(a.qp_access_flags, unsigned{IBV_ACCESS_REMOTE_READ});
   EXPECT_TRUE(std::ranges::equal(a.ah_attr.grh.dgid.raw, server.address.raw));
+}
+
+TEST_F(ManagerTest, ThePassiveSideTakesTheSmallerMtuOfTheRequest) {
+  client.env->mtu = IBV_MTU_512;
+  Establish();
+  EXPECT_EQ(world.CountSent(Attribute::kReq), 1);
+  EXPECT_EQ(client.qp().attr.path_mtu, IBV_MTU_512);
+  EXPECT_EQ(server.qp().attr.path_mtu, IBV_MTU_512);
+}
+
+TEST_F(ManagerTest, ALargerMtuThanThePeersIsAskedForAgainLower) {
+  server.env->mtu = IBV_MTU_1024;
+  // Also when the first REQ comes twice, and so is rejected twice.
+  world.network = [](const Datagram& datagram) {
+    const std::optional<Mad> mad = ParseMad(datagram.mad);
+    const Req* req = std::get_if<Req>(&mad->message);
+    return req != nullptr && req->path_mtu == IBV_MTU_4096 ? 2 : 1;
+  };
+  Establish();
+  EXPECT_EQ(world.CountSent(Attribute::kReq), 2);
+  EXPECT_EQ(world.CountSent(Attribute::kRej), 2);
+  const Rej rej = LastSent<Rej>();
+  EXPECT_EQ(rej.reason, 26);
+  EXPECT_EQ(rej.message_rejected, 0);
+  EXPECT_EQ(rej.reject_info_length, 1);
+  EXPECT_EQ(rej.ari[0], IBV_MTU_1024);
+  EXPECT_EQ(LastSent<Req>().path_mtu, IBV_MTU_1024);
+  EXPECT_EQ(server.events[0].private_data[2], 3);
+  EXPECT_EQ(client.qp().attr.path_mtu, IBV_MTU_1024);
+  EXPECT_EQ(server.qp().attr.path_mtu, IBV_MTU_1024);
+  EXPECT_EQ(client.manager->counters().of(Attribute::kRej).duplicates, 1u);
+}
+
+TEST_F(ManagerTest, RejectionsByMtuThatEndTheAttempt) {
+  struct Case {
+    uint8_t info_length;
+    uint8_t largest;
+  };
+  // Nothing named, nonsense, not lower, and lower but for the second time.
+  for (const Case& c : {Case{0, 1}, {1, 0}, {1, 5}, {1, 15}, {1, 2}}) {
+    SCOPED_TRACE(testing::Message() << +c.info_length << ' ' << +c.largest);
+    client.Prepare(server.address);
+    world.network = [](const Datagram&) { return 0; };
+    ASSERT_TRUE(client.Connect().ok());
+    const auto reject = [&] {
+      Rej rej;
+      rej.remote_comm_id = LastSent<Req>().local_comm_id;
+      rej.reason = 26;
+      rej.reject_info_length = c.info_length;
+      rej.ari[0] = c.largest;
+      MadBuffer mad;
+      EmitMad({.transaction_id = ParseMadHeader(world.log.back().mad)->transaction_id}, rej, mad);
+      client.env->Receive(server.address, mad);
+    };
+    reject();
+    if (c.info_length == 1 && c.largest == 2) {
+      EXPECT_EQ(LastSent<Req>().path_mtu, 2);
+      EXPECT_FALSE(client.Saw(RDMA_CM_EVENT_REJECTED));
+      reject();
+    }
+    ASSERT_TRUE(world.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_REJECTED); }));
+    EXPECT_EQ(client.Last().status, 26);
+    client.manager->DestroyId(client.id);
+  }
+  ExpectNothingLeft();
 }
 
 TEST_F(ManagerTest, RequestLooksLikeLinuxs) {

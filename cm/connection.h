@@ -77,6 +77,7 @@ struct Connection final : Id {
   uint32_t send_psn = 0;
   uint32_t receive_psn = 0;
   ibv_mtu path_mtu = IBV_MTU_1024;
+  bool mtu_lowered = false;  // the peer has rejected a larger one
   uint8_t hop_limit = 64;
   uint8_t traffic_class = 0;
   uint8_t responder_resources =

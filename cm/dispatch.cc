@@ -134,4 +134,15 @@ void ManagerImpl::RejectTimedOut(const Connection& connection, AboutMessage abou
   Send(connection.peer().address, connection.transaction_id, rej);
 }
 
+void ManagerImpl::RejectMtu(const Origin& origin, uint32_t remote_comm_id) {
+  Rej rej;
+  rej.remote_comm_id = remote_comm_id;
+  rej.message_rejected = static_cast<uint8_t>(AboutMessage::kReq);
+  rej.reason = static_cast<uint16_t>(RejectReason::kInvalidMtu);
+  // The largest that is possible.
+  rej.reject_info_length = 1;
+  rej.ari[0] = static_cast<uint8_t>(environment_->active_mtu());
+  Send(origin.from, origin.transaction_id, rej);
+}
+
 }  // namespace pollux::cm

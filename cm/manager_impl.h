@@ -91,6 +91,7 @@ class ManagerImpl final : public Manager, private Environment::Client {
   void Reject(const Origin& origin, uint32_t local_comm_id, uint32_t remote_comm_id,
               AboutMessage about, RejectReason reason);
   void RejectTimedOut(const Connection& connection, AboutMessage about);
+  void RejectMtu(const Origin& origin, uint32_t remote_comm_id);
 
   // Time.
   static void TimerFired(void* connection, uint64_t now_ns);
@@ -119,6 +120,9 @@ class ManagerImpl final : public Manager, private Environment::Client {
   // active.cc
   uint8_t OwnAckTimeout() const;  // asked of the peer when the user states none
   Req BuildReq(const Connection& connection, const ConnectionParam& param) const;
+  // Whether `rej`, of a REQ, is answered by another REQ with the path MTU that it names, or is
+  // about the REQ before that: in both cases it ends nothing.
+  bool AskWithLowerMtu(const Origin& origin, Connection& connection, const Rej& rej);
   void OnActiveQpReady(Connection& connection, absl::Status status);
   void SendRtu(const Connection& connection);
   // passive.cc

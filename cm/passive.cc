@@ -24,6 +24,10 @@ void ManagerImpl::Handle(const Origin& origin, const Req& req) {
     return OnStale(origin, *old);
   }
   if (const auto reason = ReasonToReject(origin, req)) return reject(*reason);
+  // A peer that sent packets as large as it asks for would wait for their acknowledgement in vain.
+  if (req.path_mtu < IBV_MTU_256 || req.path_mtu > environment_->active_mtu()) {
+    return RejectMtu(origin, req.local_comm_id);
+  }
   Connection* listener = table_.FindListener(req.service_id);
   if (listener == nullptr) return reject(RejectReason::kInvalidServiceId);
   const std::optional<CmaHeader> cma = CmaHeader::Parse(req.private_data);
@@ -76,7 +80,6 @@ std::optional<RejectReason> ManagerImpl::ReasonToReject(const Origin& origin,
   if (req.primary.local_gid != origin.from || req.primary.remote_gid != environment_->address()) {
     return RejectReason::kInvalidGid;
   }
-  if (req.path_mtu < IBV_MTU_256 || req.path_mtu > IBV_MTU_4096) return RejectReason::kInvalidMtu;
   return std::nullopt;
 }
 
@@ -97,7 +100,7 @@ Connection* ManagerImpl::NewPassive(const Origin& origin, const Req& req,
   connection->resend_after_ns =
       ResendAfterNs(config_.packet_lifetime, req.local_cm_response_timeout);
   connection->send_psn = req.starting_psn;
-  connection->path_mtu = std::min(environment_->active_mtu(), static_cast<ibv_mtu>(req.path_mtu));
+  connection->path_mtu = static_cast<ibv_mtu>(req.path_mtu);
   connection->traffic_class = req.primary.traffic_class;
   connection->retry_count = req.retry_count;
   connection->rnr_retry_count = req.rnr_retry_count;

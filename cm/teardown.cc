@@ -97,6 +97,7 @@ Connection* ManagerImpl::FindRejected(const Origin& origin, const Rej& rej) {
 void ManagerImpl::Handle(const Origin& origin, const Rej& rej) {
   Connection* connection = FindRejected(origin, rej);
   if (connection == nullptr) return;
+  if (connection->state == State::kReqSent && AskWithLowerMtu(origin, *connection, rej)) return;
   switch (connection->state) {
     case State::kReqRcvd:
     case State::kRepPending:
