@@ -190,7 +190,7 @@ bool Gsi::IsResolved(const Gid& to) const {
 absl::StatusOr<size_t> Gsi::PeerIndex(const Gid& gid) {
   const auto known = peer_index_.find(gid.raw);
   if (known != peer_index_.end()) return known->second;
-  const absl::StatusOr<size_t> place = FreePeer();
+  absl::StatusOr<size_t> place = FreePeer();
   if (!place.ok()) return place;
   ibv_ah_attr attr{};
   attr.is_global = 1;
