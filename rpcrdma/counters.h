@@ -32,6 +32,7 @@ struct Counters {
   uint64_t calls_refused = 0;           // no such program, version, procedure; RPC version
   uint64_t replies_too_large = 0;       // for what the Requester offered, among chunk_errors_sent
   uint64_t replies_dropped = 0;         // the connection was gone
+  uint64_t connections_stalled = 0;     // given up: the client takes no replies
   // Bytes of chunks moved by RDMA
   uint64_t bytes_read = 0;
   uint64_t bytes_written = 0;

@@ -315,5 +315,34 @@ TEST_F(HostileClientTest, ScatteredWriteChunks) {
   for (size_t at : {99u, 101u, 200u, 299u, 5299u, 6000u}) EXPECT_EQ(hostile->memory()[at], 0xEE);
 }
 
+// A client that takes no replies keeps what its calls hold, the server's buffers too, but not for
+// ever.
+TEST_F(HostileClientTest, RepliesThatAreNotTaken) {
+  StartWorld();
+  StartServer({.bulk_buffers = 8});
+  StartClient();
+  ConnectClient();
+  hostile = std::make_unique<RawPeer>(&nodes[0]->worker(), managers[0].get());
+  hostile->repost = false;
+  hostile->min_rnr_timer = 31;  // 0.49 s
+  hostile->Connect({nodes[1]->gid(), kTestPort});
+  ASSERT_TRUE(RunUntil([this] { return hostile->connected(); }));
+  const Segment room = hostile->SegmentAt(0, 8192);
+  Header header = HeaderOf();
+  header.chunks.SetReply({&room, 1});
+  const RawPeer::Message call = MessageOf(header, MirrorCall(kNull));
+  for (uint32_t i = 0; i < RawPeer::kReceives + 8; ++i) {
+    hostile->Send(call);
+    world->RunFor(1'000'000);
+  }
+  ASSERT_EQ(hostile->received.size(), RawPeer::kReceives);
+  const uint64_t start_ns = world->now_ns();
+  EXPECT_TRUE(Put(50'000).ok());
+  EXPECT_GT(world->now_ns(), start_ns + Responder::kStallNs / 2) << "nothing was held";
+  EXPECT_EQ(counters().connections_stalled, 1u);
+  EXPECT_TRUE(RunUntil([this] { return server->server->connections() == 1; }));
+  ExpectTheOtherClientIsServed();
+}
+
 }  // namespace
 }  // namespace pollux::rpcrdma

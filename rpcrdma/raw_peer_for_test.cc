@@ -96,6 +96,7 @@ void RawPeer::Bind(cm::Id* id, bool accept) {
         EncodePrivateData({.send_bytes = kMessageBytes, .receive_bytes = kMessageBytes});
     cm::ConnectionParam param;
     param.private_data = data;
+    param.min_rnr_timer = min_rnr_timer;
     status = accept ? manager_->Accept(id, param) : manager_->Connect(id, param);
     Require(status.ok());
   });

@@ -41,6 +41,8 @@ class RawPeer : public engine::Poller {
   // The connection ended, or a work request failed.
   bool ended() const { return ended_; }
 
+  // Before Connect or Listen: how long a sender is told to wait, a code as in ibv_qp_attr.
+  uint8_t min_rnr_timer = 12;
   // A receive is posted again when its message was taken over here, unless `repost` says no.
   bool repost = true;
   std::vector<Message> received;

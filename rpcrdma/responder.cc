@@ -99,8 +99,20 @@ absl::Status Responder::Init() {
   return absl::OkStatus();
 }
 
+void Responder::OnPosted() {
+  if (in_flight_++ == 0) progress_ns_ = connection_->worker()->now_ns();
+}
+
+bool Responder::Stalls() const {
+  return in_flight_ > 0 && connection_->worker()->now_ns() - progress_ns_ > kStallNs;
+}
+
 bool Responder::Poll() {
   bool moved = false;
+  if (Stalls() && !connection_->broken()) {
+    ++counters_->connections_stalled;
+    connection_->MarkBroken();
+  }
   while (!wait_room_.empty() && !connection_->broken() && TryPost(wait_room_.front())) {
     wait_room_.Pop();
     moved = true;
@@ -237,11 +249,14 @@ bool Responder::TryPull(uint32_t index) {
                           i == last ? &index : nullptr);
     to += target.length;
   }
+  OnPosted();
   counters_->bytes_read += slot.payload_bytes + slot.item_bytes;
   return true;
 }
 
 void Responder::OnSent(uint32_t cookie) {
+  --in_flight_;
+  progress_ns_ = connection_->worker()->now_ns();
   if (slots_[cookie].state == State::kPulling) {
     Dispatch(cookie);
   } else {
@@ -443,6 +458,7 @@ bool Responder::TryPost(uint32_t index) {
     WriteOut(slot.long_reply, pool_region_.key, chunks.SegmentsOf(chunks.reply));
   }
   connection_->PostSend(index, slot.reply_bytes, index);
+  OnPosted();
   return true;
 }
 

@@ -41,6 +41,13 @@ class ProgramTable {
 
 class Responder : public Connection::Role {
  public:
+  // A connection on which nothing that was posted has been done for so long is given up: its client
+  // takes no replies, and what its calls hold is the other clients' too. Retries alone do not end
+  // it: the client may have asked for RNR retries without end. An honest client has a receive for
+  // each reply (RFC 8166 section 3.3.1), so only the network delays it, and with CM's usual
+  // time-outs RC gives up on that sooner.
+  static constexpr uint64_t kStallNs = 30'000'000'000;
+
   // All outlive this. `credits`: calls that a client may have outstanding, at most what the
   // connection has receives for.
   Responder(Connection* connection, ProgramTable* programs, BufferPool* pool, uint32_t credits,
@@ -121,6 +128,8 @@ class Responder : public Connection::Role {
   bool TryPost(uint32_t index);
   void WriteOut(const uint8_t* from, uint32_t lkey, absl::Span<const Segment> to);
   void Free(uint32_t index);
+  void OnPosted();
+  bool Stalls() const;
 
   Connection* connection_;
   ProgramTable* programs_;
@@ -131,6 +140,8 @@ class Responder : public Connection::Role {
   memory::MemoryRegion pool_region_;
   bool aborted_ = false;
   uint32_t dispatched_ = 0;
+  uint32_t in_flight_ = 0;          // slots with something posted
+  uint64_t progress_ns_ = 0;        // when the oldest of it became the oldest
   std::unique_ptr<Header> header_;  // scratch: of the message in hand
   std::vector<Slot> slots_;         // one a send buffer
   std::vector<uint32_t> free_slots_;
