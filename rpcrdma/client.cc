@@ -175,11 +175,11 @@ bool Client::Poll(uint64_t /*now_ns*/) {
   bool busy = false;
   if (state_ == State::kConnected || state_ == State::kDisconnecting) {
     busy = connection_->Poll(*requester_);
-    if (connection_->broken() && !ending_) {
+    // One that is being disconnected breaks at once; the answer to the DREQ ends it, since a
+    // program that leaves before may take the DREQ with it.
+    if (connection_->broken() && state_ == State::kConnected && !ending_) {
       End(absl::UnavailableError(
-          state_ == State::kDisconnecting
-              ? "disconnected"
-              : absl::StrCat("the connection broke: ", ibv_wc_status_str(connection_->failure()))));
+          absl::StrCat("the connection broke: ", ibv_wc_status_str(connection_->failure()))));
     }
   }
   if (ending_ && state_ != State::kIdle) {

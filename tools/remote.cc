@@ -8,6 +8,11 @@
 #include "tools/interrupt.h"
 
 namespace pollux::tools {
+namespace {
+
+constexpr int kGoodbyeSeconds = 5;
+
+}  // namespace
 
 void DeclareRemoteOptions(Options& options, RemoteOptions* remote) {
   DeclarePortOptions(options, &remote->port);
@@ -68,7 +73,8 @@ Remote::~Remote() {
   if (client_ != nullptr) {
     std::promise<void> gone;
     node_->Run([&] { client_->Disconnect([&gone] { gone.set_value(); }); });
-    gone.get_future().wait();
+    // A server that is gone never answers the DREQ.
+    gone.get_future().wait_for(std::chrono::seconds(kGoodbyeSeconds));
     node_->Run([this] { client_.reset(); });
   }
   if (node_ != nullptr) node_->StopPolling();

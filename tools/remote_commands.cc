@@ -36,12 +36,20 @@ int Finish(const std::string& command, const RemoteOptions& remote, const absl::
     Json out;
     out["ok"] = status.ok();
     if (!status.ok()) out["error"] = std::string(status.message());
-    out.update(json);
+    if (json.is_object()) out.update(json);
     std::printf("%s\n", out.dump().c_str());
   } else if (status.ok()) {
     std::printf("%s", text.c_str());
   }
   return status.ok() ? kExitOk : Fail(command, status);
+}
+
+// What it cost this side on the wire.
+void AddCounters(Node& node, Json* json) {
+  const transport::Counters counters =
+      node.Run([&node] { return node.device().worker().counters(); });
+  (*json)["packets_sent"] = counters.sent_pkts;
+  (*json)["retransmitted_packets"] = counters.retransmitted_pkts;
 }
 
 Json LatencyJson(const Histogram& latency) {
@@ -69,11 +77,12 @@ int Transfer(const std::string& command, bool put, int argc, char** argv) {
   const Progress progress = remote.json ? nullptr : ProgressBar(command, true);
   const TransferResult result = put ? PutFile(server.node(), server.client(), from, to, progress)
                                     : GetFile(server.node(), server.client(), from, to, progress);
-  return Finish(command, remote, result.status,
-                {{"bytes", result.bytes},
-                 {"seconds", result.seconds},
-                 {"bytes_per_second", result.BytesPerSecond()},
-                 {"sha256", result.sha256}},
+  Json json = {{"bytes", result.bytes},
+               {"seconds", result.seconds},
+               {"bytes_per_second", result.BytesPerSecond()},
+               {"sha256", result.sha256}};
+  AddCounters(server.node(), &json);
+  return Finish(command, remote, result.status, json,
                 absl::StrFormat("%s -> %s: %s, %s, SHA-256 %s\n", from, to, Bytes(result.bytes),
                                 Rate(result.BytesPerSecond()), result.sha256));
 }
@@ -192,12 +201,13 @@ int BenchCommand(int argc, char** argv) {
   status.Update(many.status);
   status.Update(write.status);
   status.Update(read.status);
-  return Finish("bench", remote, status,
-                {{"latency_us", LatencyJson(*one.latency_ns)},
-                 {"calls_per_second", many.CallsPerSecond()},
-                 {"window", window},
-                 {"write_bytes_per_second", write.BytesPerSecond()},
-                 {"read_bytes_per_second", read.BytesPerSecond()}},
+  Json json = {{"latency_us", LatencyJson(*one.latency_ns)},
+               {"calls_per_second", many.CallsPerSecond()},
+               {"window", window},
+               {"write_bytes_per_second", write.BytesPerSecond()},
+               {"read_bytes_per_second", read.BytesPerSecond()}};
+  AddCounters(server.node(), &json);
+  return Finish("bench", remote, status, json,
                 Table({{"latency median", Microseconds(one.latency_ns->Percentile(0.5))},
                        {"latency 99 %", Microseconds(one.latency_ns->Percentile(0.99))},
                        {"latency 99.9 %", Microseconds(one.latency_ns->Percentile(0.999))},

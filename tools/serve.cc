@@ -16,6 +16,8 @@
 namespace pollux::tools {
 namespace {
 
+constexpr int kGoodbyeSeconds = 5;
+
 struct ServeOptions {
   PortOptions port;
   std::string root;
@@ -51,7 +53,8 @@ absl::Status Serve(const ServeOptions& options, uint64_t* calls) {
   while (!Interrupted()) SleepUntilInterrupted(1000);
   std::promise<void> gone;
   node.Run([&] { server->Shutdown([&gone] { gone.set_value(); }); });
-  gone.get_future().wait();
+  // A client that is gone never answers the DREQ.
+  gone.get_future().wait_for(std::chrono::seconds(kGoodbyeSeconds));
   *calls = node.Run([&] { return server->calls(); });
   node.Run([&] { server.reset(); });
   node.StopPolling();

@@ -66,7 +66,7 @@ absl::Status Start(const EalOptions& options) {
   if (!huge_pages.ok()) return huge_pages.status();
   std::vector<std::string> args = {"pollux",
                                    "--no-telemetry",
-                                   "--log-level=error",
+                                   "--log-level=critical",
                                    "--lcores",
                                    MainCore(),
                                    "-m",

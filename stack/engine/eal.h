@@ -22,7 +22,8 @@ struct EalOptions {
 
 // Starts EAL. The calling thread keeps its CPU affinity; no other thread polls anything. A second
 // call returns what the first did, whatever its options: EAL cannot be started twice. Errors name
-// what was asked and what EAL said; EAL's own log goes to standard error from level error up.
+// what was asked and what EAL said; DPDK's own log goes to standard error from level critical up:
+// what it calls errors is what Status says, and more that is none.
 absl::Status InitEal(const EalOptions& options = {});
 
 }  // namespace pollux::engine

@@ -76,7 +76,13 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Create(const WorkerConfig& confi
         config.packet_buffers, config.max_frame_bytes));
   }
   worker->slots_.resize(first_index + config.max_queue_pairs);
-  for (uint32_t i = first_index; i < worker->slots_.size(); ++i) worker->free_slots_.push_back(i);
+  // From a random place on: a process started anew has other numbers than the one before, whose
+  // connections a peer may not have forgotten yet (it would call ours stale).
+  const auto count = static_cast<uint32_t>(worker->slots_.size()) - first_index;
+  const auto start = static_cast<uint32_t>(worker->random_.Below(count));
+  for (uint32_t i = 0; i < count; ++i) {
+    worker->free_slots_.push_back(first_index + (start + i) % count);
+  }
   worker->eventful_.reserve(config.max_queue_pairs + 1);
   return worker;
 }

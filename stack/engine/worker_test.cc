@@ -7,6 +7,7 @@
 #include <deque>
 #include <functional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "stack/engine/eal.h"
@@ -168,6 +169,23 @@ TEST_F(WorkerTest, PacketsFindTheirQueuePairOrTheirCounter) {
   EXPECT_EQ(drops(Drop::kUnknownQpn), 5u);
   ASSERT_TRUE(worker_->DestroyQp(qp).ok());
   EXPECT_EQ(worker_->counters().rcvd_pkts, 7u);
+}
+
+TEST_F(WorkerTest, AnotherProcessBeginsWithAnotherNumber) {
+  const QpnLayout layout;
+  std::set<uint32_t> indices;
+  for (uint8_t seed = 1; seed <= 4; ++seed) {
+    WorkerConfig config;
+    config.index = seed;
+    config.packet_buffers = 127;
+    config.seed = {seed};
+    auto worker = Worker::Create(config).value();
+    verbs::QueuePairInitAttr init = Init();
+    init.pd = worker->AllocPd().value();
+    init.send_cq = init.recv_cq = worker->CreateCq(64).value();
+    indices.insert(layout.index(worker->CreateQp(std::move(init)).value()->qpn()));
+  }
+  EXPECT_EQ(indices.size(), 4u);
 }
 
 TEST_F(WorkerTest, NumbersAreNeverReservedOnesAndChangeWithEveryUse) {

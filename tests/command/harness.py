@@ -1,0 +1,227 @@
+"""Runs the pollux command as users do: processes, network namespaces, and what CM sends."""
+
+import contextlib
+import ctypes
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+
+POLLUX = os.path.abspath("tools/pollux")
+# A guard against hanging, not an expectation: sanitizers on a busy machine are slow.
+PATIENCE_S = int(os.environ.get("POLLUX_TEST_PATIENCE_S", "100"))
+SERVER, CLIENT = "10.0.0.1", "10.0.0.2"
+SERVICE_PORT = 20049
+CLONE_NEWNET = 0x40000000
+ETH_P_ALL = 3
+SO_ATTACH_FILTER = 26
+SO_TIMESTAMPNS = 35
+SOL_PACKET = 263
+PACKET_IGNORE_OUTGOING = 23
+ROCE_PORT = 4791
+UD_SEND_ONLY = 0x64
+# Frames of queue pair 1 here: Ethernet, IPv4, UDP, BTH, DETH, then the MAD.
+BTH_AT = 14 + 20 + 8
+MAD_AT = BTH_AT + 12 + 8
+CM_NAMES = {0x10: "REQ", 0x11: "MRA", 0x12: "REJ", 0x13: "REP", 0x14: "RTU", 0x15: "DREQ",
+            0x16: "DREP"}
+
+
+def wait_for(what, condition):
+    """Waits until `condition()` holds and returns what it returned."""
+    give_up = time.monotonic() + PATIENCE_S
+    while time.monotonic() < give_up:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"waited {PATIENCE_S} s for {what}")
+
+
+class Host:
+    """A network namespace; one without `holder` is the test's own."""
+
+    def __init__(self, holder=None):
+        self.holder = holder
+
+    @classmethod
+    def make(cls):
+        holder = subprocess.Popen(["unshare", "-n", "sleep", "infinity"],
+                                  stderr=subprocess.PIPE, text=True)
+        own = os.readlink("/proc/self/ns/net")
+
+        def ready():
+            if holder.poll() is not None:
+                raise unittest.SkipTest(
+                    f"needs the right to make network namespaces: {holder.stderr.read().strip()}")
+            return os.readlink(f"/proc/{holder.pid}/ns/net") != own
+
+        wait_for("a network namespace", ready)
+        return cls(holder)
+
+    def close(self):
+        self.holder.kill()
+        self.holder.wait()
+        self.holder.stderr.close()
+
+    def argv(self, arguments):
+        enter = ["nsenter", "-t", str(self.holder.pid), "-n"] if self.holder else []
+        return enter + [str(argument) for argument in arguments]
+
+    def shell(self, command):
+        """Whether the shell command ended well."""
+        return subprocess.run(self.argv(["sh", "-ec", command]), stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, check=False).returncode == 0
+
+    def packet_socket(self, interface):
+        """A packet socket on one of its interfaces."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        own = os.open("/proc/self/ns/net", os.O_RDONLY)
+        there = os.open(f"/proc/{self.holder.pid}/ns/net", os.O_RDONLY)
+        try:
+            if libc.setns(there, CLONE_NEWNET) != 0:
+                raise OSError(ctypes.get_errno(), "setns")
+            made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+            try:
+                return filtered(made, interface)
+            except OSError:
+                made.close()
+                raise
+        finally:
+            libc.setns(own, CLONE_NEWNET)
+            os.close(own)
+            os.close(there)
+
+
+def filtered(made, interface):
+    """Binds a packet socket to an interface; it takes UD SENDs of RoCE only."""
+    load_half, load_byte, unless, accept = 0x28, 0x30, 0x15, 0x06
+    tests = [(load_half, 12, 0x0800), (load_byte, 23, 17), (load_half, 36, ROCE_PORT),
+             (load_byte, BTH_AT, UD_SEND_ONLY)]
+    program = []
+    for at, (load, offset, wanted) in enumerate(tests):
+        # On a mismatch to the last instruction, which accepts no byte.
+        program += [(load, 0, 0, offset), (unless, 0, 2 * (len(tests) - at) - 1, wanted)]
+    program += [(accept, 0, 0, 0xFFFF), (accept, 0, 0, 0)]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in program))
+    made.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER,
+                    struct.pack("HP", len(program), ctypes.addressof(code)))
+    made.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+    made.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+    made.bind((interface, ETH_P_ALL))
+    made.setblocking(False)
+    return made
+
+
+class CmWatch:
+    """CM messages as they arrive at either end of a wire, in order: (source address, name).
+
+    What a port sends passes by the packet sockets of its own end: both ends are watched.
+    """
+
+    def __init__(self, hosts, interface):
+        self.sockets = [host.packet_socket(interface) for host in hosts]
+        self.arrived = []
+
+    def seen(self):
+        for end in self.sockets:
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    frame, ((_, _, stamp),), _, _ = end.recvmsg(4096, 256)
+                    (attribute,) = struct.unpack_from("!H", frame, MAD_AT + 16)
+                    self.arrived.append((struct.unpack("QQ", stamp), socket.inet_ntoa(frame[26:30]),
+                                         CM_NAMES.get(attribute)))
+        return [(source, name) for _, source, name in sorted(self.arrived)]
+
+    def names(self):
+        return [name for _, name in self.seen()]
+
+    def close(self):
+        for end in self.sockets:
+            end.close()
+
+
+class Run:
+    """A pollux process under way."""
+
+    def __init__(self, host, arguments, directory):
+        # Named files rather than pipes: nobody has to read along.
+        self.out, self.err = (tempfile.TemporaryFile("w+", dir=directory) for _ in range(2))
+        self.process = subprocess.Popen(host.argv([POLLUX, *arguments]), stdin=subprocess.DEVNULL,
+                                        stdout=self.out, stderr=self.err, cwd=directory)
+
+    @staticmethod
+    def _text(file):
+        size = os.fstat(file.fileno()).st_size
+        return os.pread(file.fileno(), size, 0).decode()
+
+    stdout = property(lambda self: self._text(self.out))
+    stderr = property(lambda self: self._text(self.err))
+
+    def wait_for_line(self, pattern):
+        def found():
+            if re.search(pattern, self.stderr, re.MULTILINE):
+                return True
+            if self.process.poll() is not None:
+                raise AssertionError(f"ended with {self.process.returncode} before saying "
+                                     f"'{pattern}':\n{self.stderr}")
+            return False
+
+        wait_for(f"'{pattern}'", found)
+
+    def wait(self):
+        return self.process.wait(PATIENCE_S)
+
+    def interrupt(self, number=signal.SIGINT):
+        """Returns the exit status."""
+        # The one who asked nsenter for it is replaced by it: the process is pollux itself.
+        self.process.send_signal(number)
+        return self.wait()
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.out.close()
+        self.err.close()
+
+
+class CommandTest(unittest.TestCase):
+    """A directory, and processes that do not outlive the test."""
+
+    def setUp(self):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="plx"))
+        self.addCleanup(shutil.rmtree, self.directory)
+
+    def start(self, host, *arguments):
+        run = Run(host, arguments, self.directory)
+        self.addCleanup(run.close)
+        return run
+
+    def finish(self, host, *arguments):
+        """Runs to the end."""
+        run = self.start(host, *arguments)
+        run.wait()
+        return run
+
+    def file(self, name, size):
+        """A file of bytes that repeat nowhere."""
+        path = self.directory / name
+        path.write_bytes(random.Random(size).randbytes(size))
+        return path
+
+    def assert_one_line(self, run, status, *words):
+        """That it failed with one line of its own on standard error, which has all the words."""
+        self.assertEqual(run.process.returncode, status, run.stderr)
+        lines = run.stderr.splitlines()
+        self.assertEqual(len(lines), 1, run.stderr)
+        for word in words:
+            self.assertIn(word, lines[0])

@@ -1,0 +1,214 @@
+"""serve and its clients in two network namespaces, or two processes, over each kind of port."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import threading
+import unittest
+
+from tests.command.harness import CLIENT, SERVER, CmWatch, CommandTest, Host, wait_for
+
+
+class NetworkTest(CommandTest):
+    """What holds over every kind of port; the classes below say how to make it."""
+
+    server_port = client_port = None
+
+    def setUp(self):
+        super().setUp()
+        self.server_host, self.client_host = self.make_network()
+        self.root = self.directory / "root"
+        self.root.mkdir()
+
+    def make_network(self):
+        return Host(), Host()
+
+    def serve(self, *arguments):
+        run = self.start(self.server_host, "serve", "--port", self.server_port, "--address",
+                         f"{SERVER}/24", "--root", self.root, "--json", *arguments)
+        run.wait_for_line("^serving ")
+        return run
+
+    def client_argv(self, command, *arguments, options=(), server=SERVER):
+        return (command, "--port", self.client_port, "--address", f"{CLIENT}/24", *options, server,
+                *arguments)
+
+    def client(self, command, *arguments, **keywords):
+        return self.finish(self.client_host, *self.client_argv(command, *arguments, **keywords))
+
+    def asked(self, command, *arguments, options=()):
+        """The JSON object of a command that must succeed."""
+        run = self.client(command, *arguments, options=("--json", *options))
+        self.assertEqual(run.process.returncode, 0, run.stderr)
+        self.assertEqual(len(run.stdout.splitlines()), 1, run.stdout)
+        answer = json.loads(run.stdout)
+        self.assertIs(answer["ok"], True)
+        return answer
+
+    def stop(self, server):
+        self.assertEqual(server.interrupt(), 0, server.stderr)
+        answer = json.loads(server.stdout)
+        self.assertIs(answer["ok"], True)
+        return answer
+
+    def put_and_get(self, size, options=()):
+        sent = self.file(f"sent{size}", size)
+        name = f"file{size}"
+        put = self.asked("put", sent, name, options=options)
+        self.assertEqual((self.root / name).read_bytes(), sent.read_bytes())
+        got = self.asked("get", name, self.directory / "got", options=options)
+        self.assertEqual((self.directory / "got").read_bytes(), sent.read_bytes())
+        self.assertEqual(put["bytes"], size)
+        self.assertEqual(put["sha256"], got["sha256"])
+        return put, got
+
+
+class Everything:
+    """The cases that each kind of port goes through."""
+
+    def test_every_command(self):
+        server = self.serve()
+        for size in (0, 1, 4097, (2 << 20) + 333):
+            self.put_and_get(size)
+        entries = self.asked("ls")["entries"]
+        self.assertEqual([(entry["name"], entry["size"]) for entry in entries],
+                         sorted((path.name, path.stat().st_size) for path in self.root.iterdir()))
+        ping = self.asked("ping", options=("--count", "20"))
+        self.assertEqual(ping["calls"], 20)
+        self.assertEqual(ping["client_to_server_inline"], 4096)
+        self.assertIs(ping["peer_private_data"], True)
+        bench = self.asked("bench", options=("--count", "200", "--mib", "2"))
+        for key in ("calls_per_second", "write_bytes_per_second", "read_bytes_per_second"):
+            self.assertGreater(bench[key], 0)
+        self.assertGreater(self.stop(server)["calls"], 20)
+
+    def test_lossy_wire(self):
+        server = self.serve("--impair", "loss=0.01,seed=3")
+        put, got = self.put_and_get((4 << 20) + 77, options=("--impair", "loss=0.01,seed=5"))
+        self.assertGreater(put["retransmitted_packets"] + got["retransmitted_packets"], 0)
+        self.stop(server)
+
+    def test_server_that_refuses(self):
+        server = self.serve("--read-only")
+        (self.root / "there").write_bytes(b"x")
+        self.assert_one_line(self.client("put", self.file("mine", 9), "new"), 1, "new",
+                             "does not allow")
+        self.assertFalse((self.root / "new").exists())
+        self.assert_one_line(self.client("get", "absent"), 1, "absent", "no such file")
+        self.assert_one_line(self.client("get", "../root/there"), 1, "does not allow")
+        self.assertFalse((self.directory / "absent").exists())
+        self.assert_one_line(self.client("ls", options=("--service-port", "7")), 1,
+                             f"{SERVER}:7", "nothing listens")
+        self.assert_one_line(self.client("put", self.directory / "nosuch"), 1, "nosuch",
+                             "No such file")
+        self.stop(server)
+
+
+class MemifTest(Everything, NetworkTest):
+    """Two processes and shared memory; any user may."""
+
+    def setUp(self):
+        super().setUp()
+        self.server_port = f"net_memif0,role=server,socket={self.directory}/m"
+        self.client_port = f"net_memif0,role=client,socket={self.directory}/m"
+
+
+class TwoHosts(NetworkTest):
+    """Two network namespaces with a veth pair between them: `server` there, `client` here."""
+
+    def make_network(self):
+        if os.geteuid() != 0:
+            raise unittest.SkipTest("needs root, to make network interfaces")
+        for tool in ("ip", "unshare", "nsenter"):
+            if shutil.which(tool) is None:
+                raise unittest.SkipTest(f"needs the command {tool}")
+        hosts = []
+        for _ in range(2):
+            hosts.append(Host.make())
+            self.addCleanup(hosts[-1].close)
+        server, client = hosts
+        if not server.shell(f"ip link add wire type veth peer name wire netns {client.holder.pid}"):
+            raise unittest.SkipTest("needs a kernel and a right to make a veth pair")
+        for host in hosts:
+            self.assertTrue(host.shell("ip link set lo up; ip link set wire mtu 4400 up"))
+        return server, client
+
+
+class VethTest(Everything, TwoHosts):
+    server_port = client_port = "net_af_packet0,iface=wire"
+
+    def watch(self):
+        watch = CmWatch((self.server_host, self.client_host), "wire")
+        self.addCleanup(watch.close)
+        return watch
+
+    def test_exchange_on_the_wire(self):
+        server = self.serve()
+        watch = self.watch()
+        self.asked("ping")
+        self.assertEqual(watch.seen(),
+                         [(CLIENT, "REQ"), (SERVER, "REP"), (CLIENT, "RTU"), (CLIENT, "DREQ"),
+                          (SERVER, "DREP")])
+        self.stop(server)
+
+    def busy_client(self, watch):
+        run = self.start(self.client_host,
+                         *self.client_argv("bench", options=("--count", "1000000000")))
+        wait_for("RTU", lambda: "RTU" in watch.names())
+        return run
+
+    def test_interrupted_client_disconnects(self):
+        server = self.serve()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            watch = self.watch()
+            client = self.busy_client(watch)
+            client.interrupt(number)
+            self.assert_one_line(client, 1, "interrupted")
+            self.assertEqual(watch.seen()[3:], [(CLIENT, "DREQ"), (SERVER, "DREP")])
+        self.asked("ping")
+        self.stop(server)
+
+    def test_interrupted_server_disconnects(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            server = self.serve()
+            watch = self.watch()
+            client = self.busy_client(watch)
+            self.assertEqual(server.interrupt(number), 0, server.stderr)
+            self.assertEqual(client.wait(), 1)
+            self.assert_one_line(client, 1, "the server ended the connection")
+            self.assertEqual(watch.seen()[3:], [(SERVER, "DREQ"), (CLIENT, "DREP")])
+
+    def test_nobody_there(self):
+        self.assert_one_line(self.client("ping"), 1, SERVER, "no answer to ARP")
+
+
+class TapTest(Everything, TwoHosts):
+    """Each port is a tap that the kernel bridges to the wire as soon as it appears."""
+
+    server_port = client_port = "net_tap0,iface=plx0"
+
+    def make_network(self):
+        if not pathlib.Path("/dev/net/tun").exists():
+            raise unittest.SkipTest("needs /dev/net/tun")
+        hosts = super().make_network()
+        for host in hosts:
+            if not host.shell("ip link add bridge type bridge"):
+                raise unittest.SkipTest("needs a kernel and a right to make a bridge")
+            self.assertTrue(host.shell("ip link set wire master bridge; ip link set bridge up"))
+            self.plug_in(host)
+        return hosts
+
+    def plug_in(self, host):
+        done = threading.Event()
+
+        def plug():
+            while not done.wait(0.05):
+                host.shell("ip -o link show plx0 | grep -q master || "
+                           "ip link set plx0 master bridge up")
+
+        thread = threading.Thread(target=plug)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(done.set)

@@ -1,0 +1,76 @@
+"""What is wrong with a command line, a device or a file is said in one line."""
+
+import json
+
+from tests.command.harness import CommandTest, Host
+
+COMMANDS = ("demo", "serve", "put", "get", "ls", "ping", "bench")
+PLACE = ("--port", "net_memif0,role=client,socket=/tmp/none.sock", "--address", "10.0.0.2/24")
+
+
+class UsageTest(CommandTest):
+
+    def fails(self, status, arguments, *words):
+        with self.subTest(" ".join(arguments)):
+            run = self.finish(Host(), *arguments)
+            self.assert_one_line(run, status, *words)
+            self.assertEqual(run.stdout, "")
+
+    def test_help_of_each_command(self):
+        run = self.finish(Host(), "--help")
+        self.assertEqual((run.process.returncode, run.stderr), (0, ""))
+        for command in COMMANDS:
+            self.assertIn(f"\n  {command} ", run.stdout)
+            of_it = self.finish(Host(), command, "--help")
+            self.assertEqual((of_it.process.returncode, of_it.stderr), (0, ""))
+            self.assertTrue(of_it.stdout.startswith(f"usage: pollux {command} "), of_it.stdout)
+            for option in ("--json", "--impair", "--help"):
+                self.assertIn(option, of_it.stdout)
+
+    def test_no_command(self):
+        run = self.finish(Host())
+        self.assertEqual(run.process.returncode, 2)
+        self.assertEqual(run.stdout, "")
+        self.assertIn("usage: pollux COMMAND", run.stderr)
+        self.fails(2, ["frob"], "frob", "pollux --help")
+
+    def test_wrong_options(self):
+        for command in COMMANDS:
+            self.fails(2, [command, "--frob"], command, "--frob", "--help")
+        self.fails(2, ["serve", "--port"], "--port", "needs a value")
+        self.fails(2, ["serve", "--service-port", "65536"], "65536", "1 to 65535")
+        self.fails(2, ["ls", "--address", "10.0.0.2/33"], "10.0.0.2/33", "192.0.2.1/24")
+        self.fails(2, ["ls", "--address", "10.0.0.2"], "10.0.0.2", "192.0.2.1/24")
+        self.fails(2, ["ls", "--gateway", "10.0.0.256"], "10.0.0.256")
+        self.fails(2, ["ls", "--mac", "01:00:00:00:00:01"], "01:00:00:00:00:01", "unicast")
+        self.fails(2, ["demo", "--impair", "loss=2"], "loss=2", "0 to 1")
+        self.fails(2, ["demo", "--impair", "frob=1"], "frob", "loss=P")
+        self.fails(2, ["demo", "--memory", "1"], "--memory", "64")
+        self.fails(2, ["demo", "extra"], "extra", "usage: pollux demo")
+
+    def test_something_missing(self):
+        self.fails(2, ["serve", *PLACE], "--root DIR")
+        self.fails(2, ["serve", "--root", "."], "--port DEVARGS")
+        self.fails(2, ["ls", "--port", "net_tap0", "10.0.0.1"], "--address ADDR/LEN")
+        for command in ("put", "get", "ls", "ping", "bench"):
+            self.fails(2, [command, *PLACE], f"usage: pollux {command}")
+        self.fails(2, ["ls", *PLACE, "10.0.0.1", "10.0.0.3"], "10.0.0.3", "usage: pollux ls")
+        self.fails(2, ["ls", *PLACE, "host.example"], "host.example", "IPv4 address")
+
+    def test_unusable_devices(self):
+        there = ["--address", "10.0.0.2/24", "10.0.0.1"]
+        self.fails(1, ["ls", "--port", "net_af_packet0,iface=nosuch", *there], "nosuch", "ip link")
+        self.fails(1, ["ls", "--port", "net_frob0", *there], "net_frob0")
+        self.fails(1, ["ls", "--port", "net_memif0,role=client,socket=/tmp/none.sock", *there],
+                   "none.sock", "role=server")
+
+    def test_unusable_files(self):
+        self.fails(1, ["serve", *PLACE, "--root", "nosuch"], "nosuch", "No such file")
+
+    def test_failure_with_json_is_one_object(self):
+        run = self.finish(Host(), "ls", "--json", "--port", "net_af_packet0,iface=nosuch",
+                          "--address", "10.0.0.2/24", "10.0.0.1")
+        self.assertEqual(run.process.returncode, 1)
+        answer = json.loads(run.stdout)
+        self.assertFalse(answer["ok"])
+        self.assertIn("nosuch", answer["error"])
