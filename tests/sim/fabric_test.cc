@@ -156,7 +156,7 @@ TEST_F(FabricTest, CorruptionIsOfACopy) {
   std::memset(rte_pktmbuf_append(frame, 200), 0, 200);
   std::memcpy(rte_pktmbuf_mtod(frame, uint8_t*), kMacs[1].data(), 6);
   rte_pktmbuf_mtod(frame, uint8_t*)[12] = 0x08;  // IPv4
-  rte_mbuf_refcnt_update(frame, 1);  // what the sender keeps to look at
+  rte_mbuf_refcnt_update(frame, 1);              // what the sender keeps to look at
   rte_mbuf* sent = frame;
   ASSERT_EQ(ports_[0]->Send(&sent, 1, 0), 1);
   ASSERT_EQ(ports_[1]->Receive(&sent, 1, UINT64_MAX), 1);
