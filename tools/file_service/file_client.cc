@@ -182,9 +182,9 @@ class Client final : public FileClient {
   }
 
   engine::Worker* worker_;
-  std::unique_ptr<rpcrdma::Client> rpc_;
   bool ended_ = false;
   absl::AnyInvocable<void()> disconnected_;
+  std::unique_ptr<rpcrdma::Client> rpc_;  // its end calls OnEnded(): it goes first
 };
 
 // A connection in the making: gives the client away, or gives up when time runs out. Deletes
