@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <future>
 
+#include "absl/strings/str_format.h"
 #include "stack/engine/eal.h"
 #include "tools/cm_trace.h"
 #include "tools/interrupt.h"
@@ -11,6 +12,18 @@ namespace pollux::tools {
 namespace {
 
 constexpr int kGoodbyeSeconds = 5;
+
+// "0000:01:00.0" or "01:00.0", alone or before a comma.
+bool IsPciAddress(const std::string& port) {
+  unsigned domain, bus, device, function;
+  int length = 0;
+  const std::string name = port.substr(0, port.find(','));
+  const bool whole =
+      std::sscanf(name.c_str(), "%4x:%2x:%2x.%1x%n", &domain, &bus, &device, &function, &length) ==
+          4 ||
+      std::sscanf(name.c_str(), "%2x:%2x.%1x%n", &bus, &device, &function, &length) == 3;
+  return whole && static_cast<size_t>(length) == name.size();
+}
 
 }  // namespace
 
@@ -25,13 +38,30 @@ void DeclareRemoteOptions(Options& options, RemoteOptions* remote) {
 
 absl::StatusOr<std::unique_ptr<Node>> StartNode(const PortOptions& port) {
   if (absl::Status status = CheckPortOptions(port); !status.ok()) return status;
-  if (absl::Status status = engine::InitEal(port.eal); !status.ok()) return status;
+  engine::EalOptions eal = port.eal;
+  if (IsPciAddress(port.device.port)) {
+    std::fprintf(stderr, "pollux: port %s: PCI ports are untested\n", port.device.port.c_str());
+    eal.pci_devices.push_back(port.device.port);
+  }
+  if (absl::Status status = engine::InitEal(eal); !status.ok()) return status;
   absl::StatusOr<std::unique_ptr<engine::Device>> device = engine::Device::Open(port.device);
   if (!device.ok()) return device.status();
   Node::Options options;
   if (port.core != PortOptions::kAnyCore) options.cpu = static_cast<int>(port.core);
   options.yield_after_idle = static_cast<uint32_t>(port.yield_after);
   return Node::Start(*std::move(device), options);
+}
+
+std::optional<std::string> AddressConflict(Node& node) {
+  return node.Run([&node]() -> std::optional<std::string> {
+    const net::Interface& interface = node.device().worker().interface();
+    if (!interface.conflict()) return std::nullopt;
+    const MacAddress& mac = *interface.conflict();
+    return absl::StrFormat(
+        "address %s is taken: the host with MAC %02x:%02x:%02x:%02x:%02x:%02x has it too; give "
+        "another --address",
+        FormatIpv4(interface.config().address), mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
+  });
 }
 
 absl::StatusOr<std::unique_ptr<Remote>> Remote::Connect(const RemoteOptions& options,
@@ -59,7 +89,8 @@ absl::StatusOr<std::unique_ptr<Remote>> Remote::Connect(const RemoteOptions& opt
                                      .port = static_cast<uint16_t>(options.service_port)},
                         FileClient::Options{.timeout_ms = static_cast<uint32_t>(options.timeout_ms),
                                             .program = options.program,
-                                            .version = options.version},
+                                            .version = options.version,
+                                            .cancelled = &Interrupted},
                         [&](absl::StatusOr<std::unique_ptr<FileClient>> client) {
                           if (client.ok()) remote->client_ = *std::move(client);
                           connected.set_value(client.status());
@@ -77,7 +108,11 @@ Remote::~Remote() {
     gone.get_future().wait_for(std::chrono::seconds(kGoodbyeSeconds));
     node_->Run([this] { client_.reset(); });
   }
-  if (node_ != nullptr) node_->StopPolling();
+  if (node_ == nullptr) return;
+  if (const auto conflict = AddressConflict(*node_)) {
+    std::fprintf(stderr, "pollux: %s\n", conflict->c_str());
+  }
+  node_->StopPolling();
 }
 
 }  // namespace pollux::tools

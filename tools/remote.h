@@ -3,6 +3,7 @@
 #define POLLUX_TOOLS_REMOTE_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -28,6 +29,11 @@ void DeclareRemoteOptions(Options& options, RemoteOptions* remote);
 
 // Opens the port and starts to poll it.
 absl::StatusOr<std::unique_ptr<Node>> StartNode(const PortOptions& port);
+
+// Who else claimed the port's address (RFC 5227), in words for people; nothing when nobody did so
+// far. The probe of a fresh port is answered, if at all, within kProbeMs.
+inline constexpr int kProbeMs = 600;
+std::optional<std::string> AddressConflict(Node& node);
 
 // A connection to the file service at one address. Disconnects (DREQ) and stops in the end.
 class Remote {

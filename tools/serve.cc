@@ -47,6 +47,12 @@ absl::Status Serve(const ServeOptions& options, uint64_t* calls) {
     return listening.status();
   });
   if (!status.ok()) return status;
+  SleepUntilInterrupted(kProbeMs);
+  if (const auto conflict = AddressConflict(node)) {
+    node.Run([&] { server.reset(); });
+    node.StopPolling();
+    return absl::AlreadyExistsError(*conflict);
+  }
   std::fprintf(stderr, "serving %s at %s:%u on %s\n", options.root.c_str(),
                FormatIpv4(options.port.device.address).c_str(),
                static_cast<unsigned>(options.service_port), options.port.device.port.c_str());

@@ -183,6 +183,21 @@ class VethTest(Everything, TwoHosts):
     def test_nobody_there(self):
         self.assert_one_line(self.client("ping"), 1, SERVER, "no answer to ARP")
 
+    def test_interrupted_while_connecting(self):
+        client = self.start(self.client_host, *self.client_argv(
+            "ping", options=("--timeout-ms", "3600000", "--verbose")))
+        self.assertTrue(self.server_host.shell("ip addr add 10.0.0.1/24 dev wire"))
+        client.wait_for_line("-> REQ")
+        self.assertEqual(client.interrupt(), 1)
+        self.assertIn("interrupted", client.stderr)
+
+    def test_taken_address(self):
+        self.assertTrue(self.client_host.shell(f"ip addr add {SERVER}/24 dev wire"))
+        server = self.start(self.server_host, "serve", "--port", self.server_port, "--address",
+                            f"{SERVER}/24", "--root", self.root)
+        self.assertEqual(server.wait(), 1)
+        self.assert_one_line(server, 1, f"address {SERVER} is taken", "MAC", "--address")
+
 
 class TapTest(Everything, TwoHosts):
     """Each port is a tap that the kernel bridges to the wire as soon as it appears."""

@@ -1,5 +1,6 @@
 #include "tools/file_service/file_client.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -209,7 +210,9 @@ class Connecting {
     rpcrdma::Client* raw = rpc->get();
     client_ = std::make_unique<Client>(worker_, *std::move(rpc));
     server_ = cm::ToString(server);
-    worker_->wheel().Arm(timer_, worker_->now_ns() + options.timeout_ms * kNsPerMs);
+    cancelled_ = options.cancelled;
+    deadline_ns_ = worker_->now_ns() + options.timeout_ms * kNsPerMs;
+    ArmTimer();
     const absl::Status status = raw->Connect(
         server, [this](absl::Status result) { Finish(std::move(result)); },
         [client = client_.get()](absl::Status) { client->OnEnded(); });
@@ -217,8 +220,18 @@ class Connecting {
   }
 
  private:
-  static void OnTimeout(void* self, uint64_t) {
+  static constexpr uint64_t kAskIntervalNs = 100 * kNsPerMs;
+
+  void ArmTimer() {
+    const uint64_t ask_ns = worker_->now_ns() + kAskIntervalNs;
+    worker_->wheel().Arm(timer_, cancelled_ ? std::min(ask_ns, deadline_ns_) : deadline_ns_);
+  }
+  static void OnTimeout(void* self, uint64_t now_ns) {
     auto* connecting = static_cast<Connecting*>(self);
+    if (connecting->cancelled_ && connecting->cancelled_()) {
+      return connecting->Finish(absl::CancelledError("interrupted"));
+    }
+    if (now_ns < connecting->deadline_ns_) return connecting->ArmTimer();
     connecting->Finish(absl::DeadlineExceededError(
         absl::StrCat("no connection to ", connecting->server_,
                      " in time; is a server running there, and can it be reached?")));
@@ -245,6 +258,8 @@ class Connecting {
   engine::Timer timer_;
   std::unique_ptr<Client> client_;
   std::string server_;
+  bool (*cancelled_)() = nullptr;
+  uint64_t deadline_ns_ = 0;
   bool finished_ = false;
 };
 

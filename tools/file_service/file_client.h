@@ -38,6 +38,8 @@ class FileClient {
     // Another program than the file service's, of which only NULL can then be called; 0: its own.
     uint32_t program = 0;
     uint32_t version = 0;
+    // Asked now and then while connecting; true gives up. None: never.
+    bool (*cancelled)() = nullptr;
   };
 
   // Connects to `server`. `done` gets the client, ready for calls; errors say who refused and why.
