@@ -117,8 +117,9 @@ absl::Status Demo::StartServer() {
     absl::StatusOr<std::unique_ptr<FileServer>> server =
         FileServer::Listen(&server_node_->device().worker(), &server_node_->manager(), store_.get(),
                            std::move(options));
-    if (server.ok()) server_ = *std::move(server);
-    return server.status();
+    if (!server.ok()) return server.status();
+    server_ = *std::move(server);
+    return absl::OkStatus();
   });
 }
 
@@ -138,8 +139,9 @@ absl::Status Demo::Connect() {
         cm::Endpoint{.address = Gid::FromIpv4(kServerAddress), .port = kServicePort},
         FileClient::Options{.timeout_ms = kConnectTimeoutMs},
         [&](absl::StatusOr<std::unique_ptr<FileClient>> client) {
+          const absl::Status result = client.status();
           if (client.ok()) client_ = *std::move(client);
-          connected.set_value(client.status());
+          connected.set_value(result);
         });
   });
   return future.get();

@@ -92,8 +92,9 @@ absl::StatusOr<std::unique_ptr<Remote>> Remote::Connect(const RemoteOptions& opt
                                             .version = options.version,
                                             .cancelled = &Interrupted},
                         [&](absl::StatusOr<std::unique_ptr<FileClient>> client) {
+                          const absl::Status result = client.status();
                           if (client.ok()) remote->client_ = *std::move(client);
-                          connected.set_value(client.status());
+                          connected.set_value(result);
                         });
   });
   if (absl::Status status = future.get(); !status.ok()) return status;

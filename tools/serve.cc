@@ -43,8 +43,9 @@ absl::Status Serve(const ServeOptions& options, uint64_t* calls) {
     serve.log = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
     auto listening = FileServer::Listen(&node.device().worker(), &node.manager(), store->get(),
                                         std::move(serve));
-    if (listening.ok()) server = *std::move(listening);
-    return listening.status();
+    if (!listening.ok()) return listening.status();
+    server = *std::move(listening);
+    return absl::OkStatus();
   });
   if (!status.ok()) return status;
   SleepUntilInterrupted(kProbeMs);

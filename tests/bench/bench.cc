@@ -143,8 +143,9 @@ class RpcPass {
       auto listening =
           tools::FileServer::Listen(&server_node_->device().worker(), &server_node_->manager(),
                                     store_.get(), tools::FileServer::Options());
-      if (listening.ok()) server_ = *std::move(listening);
-      return listening.status();
+      if (!listening.ok()) return listening.status();
+      server_ = *std::move(listening);
+      return absl::OkStatus();
     });
     if (!status.ok()) return status;
     std::promise<absl::Status> connected;
@@ -154,8 +155,9 @@ class RpcPass {
           cm::Endpoint{.address = server_node_->device().gid(), .port = 20049},
           tools::FileClient::Options(),
           [&](absl::StatusOr<std::unique_ptr<tools::FileClient>> client) {
+            const absl::Status result = client.status();
             if (client.ok()) client_ = *std::move(client);
-            connected.set_value(client.status());
+            connected.set_value(result);
           });
     });
     return connected.get_future().get();
