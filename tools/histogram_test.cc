@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <random>
 #include <vector>
@@ -28,7 +29,8 @@ TEST(HistogramTest, WithinTheStatedError) {
   }
   std::sort(values.begin(), values.end());
   for (double fraction : {0.01, 0.5, 0.9, 0.99, 0.999, 1.0}) {
-    const uint64_t exact = values[static_cast<size_t>(fraction * values.size() + 0.5) - 1];
+    const uint64_t exact =
+        values[static_cast<size_t>(std::ceil(fraction * static_cast<double>(values.size()))) - 1];
     const uint64_t found = histogram->Percentile(fraction);
     EXPECT_GE(found, exact) << fraction;
     EXPECT_LE(found - exact, exact / 64 + 1) << fraction;
