@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "stack/transport/counters.h"
 #include "tools/commands.h"
 #include "tools/file_service/file_server.h"
 #include "tools/interrupt.h"
@@ -26,7 +27,13 @@ struct ServeOptions {
   bool json = false;
 };
 
-absl::Status Serve(const ServeOptions& options, uint64_t* calls) {
+// What came of it.
+struct Served {
+  uint64_t calls = 0;
+  transport::Counters counters;
+};
+
+absl::Status Serve(const ServeOptions& options, Served* served) {
   if (options.root.empty()) {
     return absl::InvalidArgumentError("which directory? give --root DIR");
   }
@@ -62,8 +69,10 @@ absl::Status Serve(const ServeOptions& options, uint64_t* calls) {
   node.Run([&] { server->Shutdown([&gone] { gone.set_value(); }); });
   // A client that is gone never answers the DREQ.
   gone.get_future().wait_for(std::chrono::seconds(kGoodbyeSeconds));
-  *calls = node.Run([&] { return server->calls(); });
-  node.Run([&] { server.reset(); });
+  node.Run([&] {
+    *served = {.calls = server->calls(), .counters = node.device().worker().counters()};
+    server.reset();
+  });
   node.StopPolling();
   return absl::OkStatus();
 }
@@ -87,13 +96,15 @@ int ServeCommand(int argc, char** argv) {
     return kExitOk;
   }
   CatchInterrupts();
-  uint64_t calls = 0;
-  const absl::Status status = Serve(serve, &calls);
+  Served served;
+  const absl::Status status = Serve(serve, &served);
   if (serve.json) {
     nlohmann::ordered_json json;
     json["ok"] = status.ok();
     if (!status.ok()) json["error"] = std::string(status.message());
-    json["calls"] = calls;
+    json["calls"] = served.calls;
+    json["packets_sent"] = served.counters.sent_pkts;
+    json["retransmitted_packets"] = served.counters.retransmitted_pkts;
     std::printf("%s\n", json.dump().c_str());
   }
   return status.ok() ? kExitOk : Fail("serve", status);

@@ -86,9 +86,10 @@ class Everything:
 
     def test_lossy_wire(self):
         server = self.serve("--impair", "loss=0.01,seed=3")
-        put, got = self.put_and_get((4 << 20) + 77, options=("--impair", "loss=0.01,seed=5"))
-        self.assertGreater(put["retransmitted_packets"] + got["retransmitted_packets"], 0)
-        self.stop(server)
+        self.put_and_get((4 << 20) + 77, options=("--impair", "loss=0.01,seed=5"))
+        # The server asks for the bulk of the one and sends that of the other, so it is the side
+        # that repeats: of some 2,000 packets across two impairments it is certain to.
+        self.assertGreater(self.stop(server)["retransmitted_packets"], 0)
 
     def test_server_that_refuses(self):
         server = self.serve("--read-only")
