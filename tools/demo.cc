@@ -7,7 +7,6 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <future>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -15,15 +14,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "stack/engine/eal.h"
-#include "tools/cm_trace.h"
 #include "tools/commands.h"
 #include "tools/file_service/file_client.h"
 #include "tools/file_service/file_server.h"
 #include "tools/interrupt.h"
+#include "tools/local_file.h"
 #include "tools/node.h"
 #include "tools/options.h"
 #include "tools/port_options.h"
 #include "tools/report.h"
+#include "tools/session.h"
 #include "tools/transfer.h"
 
 namespace pollux::tools {
@@ -124,27 +124,13 @@ absl::Status Demo::StartServer() {
 }
 
 absl::Status Demo::Connect() {
-  if (!options_.json) {
-    client_node_->Run([this] {
-      client_node_->manager().SetTrace([](bool outgoing, absl::Span<const uint8_t> mad) {
-        std::fprintf(stderr, "%s", DescribeMad(outgoing, mad).c_str());
-      });
-    });
-  }
-  std::promise<absl::Status> connected;
-  std::future<absl::Status> future = connected.get_future();
-  client_node_->Run([&] {
-    FileClient::Connect(
-        &client_node_->device().worker(), &client_node_->manager(),
-        cm::Endpoint{.address = Gid::FromIpv4(kServerAddress), .port = kServicePort},
-        FileClient::Options{.timeout_ms = kConnectTimeoutMs},
-        [&](absl::StatusOr<std::unique_ptr<FileClient>> client) {
-          const absl::Status result = client.status();
-          if (client.ok()) client_ = *std::move(client);
-          connected.set_value(result);
-        });
-  });
-  return future.get();
+  if (!options_.json) PrintCmExchange(*client_node_);
+  auto client = ConnectClient(
+      *client_node_, {.address = Gid::FromIpv4(kServerAddress), .port = kServicePort},
+      FileClient::Options{.timeout_ms = kConnectTimeoutMs, .cancelled = &Interrupted});
+  if (!client.ok()) return client.status();
+  client_ = *std::move(client);
+  return absl::OkStatus();
 }
 
 absl::Status Demo::Transfer(Outcome* outcome) {
@@ -173,18 +159,8 @@ absl::Status Demo::Transfer(Outcome* outcome) {
 }
 
 void Demo::Stop() {
-  if (client_ != nullptr) {
-    std::promise<void> gone;
-    client_node_->Run([&] { client_->Disconnect([&gone] { gone.set_value(); }); });
-    gone.get_future().wait();
-    client_node_->Run([this] { client_.reset(); });
-  }
-  if (server_ != nullptr) {
-    std::promise<void> gone;
-    server_node_->Run([&] { server_->Shutdown([&gone] { gone.set_value(); }); });
-    gone.get_future().wait();
-    server_node_->Run([this] { server_.reset(); });
-  }
+  if (client_node_ != nullptr) End(*client_node_, std::move(client_));
+  if (server_node_ != nullptr) End(*server_node_, std::move(server_));
   for (Node* node : {client_node_.get(), server_node_.get()}) {
     if (node != nullptr) node->StopPolling();
   }
@@ -199,6 +175,7 @@ void Demo::Stop() {
 }
 
 absl::Status Demo::Run(Outcome* outcome) {
+  if (absl::Status status = SourceFile(options_.file).status(); !status.ok()) return status;
   const absl::Cleanup stop = [this] { Stop(); };
   if (absl::Status status = StartNodes(); !status.ok()) return status;
   if (absl::Status status = StartServer(); !status.ok()) return status;

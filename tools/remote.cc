@@ -1,17 +1,14 @@
 #include "tools/remote.h"
 
 #include <cstdio>
-#include <future>
 
 #include "absl/strings/str_format.h"
 #include "stack/engine/eal.h"
-#include "tools/cm_trace.h"
 #include "tools/interrupt.h"
+#include "tools/session.h"
 
 namespace pollux::tools {
 namespace {
-
-constexpr int kGoodbyeSeconds = 5;
 
 // "0000:01:00.0" or "01:00.0", alone or before a comma.
 bool IsPciAddress(const std::string& port) {
@@ -74,42 +71,22 @@ absl::StatusOr<std::unique_ptr<Remote>> Remote::Connect(const RemoteOptions& opt
   if (!node.ok()) return node.status();
   remote->node_ = *std::move(node);
   Node& started = *remote->node_;
-  if (options.verbose) {
-    started.Run([&started] {
-      started.manager().SetTrace([](bool outgoing, absl::Span<const uint8_t> mad) {
-        std::fprintf(stderr, "%s", DescribeMad(outgoing, mad).c_str());
-      });
-    });
-  }
-  std::promise<absl::Status> connected;
-  std::future<absl::Status> future = connected.get_future();
-  started.Run([&] {
-    FileClient::Connect(&started.device().worker(), &started.manager(),
-                        cm::Endpoint{.address = Gid::FromIpv4(*ipv4),
-                                     .port = static_cast<uint16_t>(options.service_port)},
-                        FileClient::Options{.timeout_ms = static_cast<uint32_t>(options.timeout_ms),
-                                            .program = options.program,
-                                            .version = options.version,
-                                            .cancelled = &Interrupted},
-                        [&](absl::StatusOr<std::unique_ptr<FileClient>> client) {
-                          const absl::Status result = client.status();
-                          if (client.ok()) remote->client_ = *std::move(client);
-                          connected.set_value(result);
-                        });
-  });
-  if (absl::Status status = future.get(); !status.ok()) return status;
+  if (options.verbose) PrintCmExchange(started);
+  auto client = ConnectClient(
+      started,
+      {.address = Gid::FromIpv4(*ipv4), .port = static_cast<uint16_t>(options.service_port)},
+      {.timeout_ms = static_cast<uint32_t>(options.timeout_ms),
+       .program = options.program,
+       .version = options.version,
+       .cancelled = &Interrupted});
+  if (!client.ok()) return client.status();
+  remote->client_ = *std::move(client);
   return remote;
 }
 
 Remote::~Remote() {
-  if (client_ != nullptr) {
-    std::promise<void> gone;
-    node_->Run([&] { client_->Disconnect([&gone] { gone.set_value(); }); });
-    // A server that is gone never answers the DREQ.
-    gone.get_future().wait_for(std::chrono::seconds(kGoodbyeSeconds));
-    node_->Run([this] { client_.reset(); });
-  }
   if (node_ == nullptr) return;
+  End(*node_, std::move(client_));
   if (const auto conflict = AddressConflict(*node_)) {
     std::fprintf(stderr, "pollux: %s\n", conflict->c_str());
   }

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "tools/commands.h"
 #include "tools/interrupt.h"
+#include "tools/local_file.h"
 #include "tools/remote.h"
 #include "tools/report.h"
 #include "tools/transfer.h"
@@ -71,6 +72,11 @@ int Transfer(const std::string& command, bool put, int argc, char** argv) {
   const std::string to =
       operands.size() == 3 ? operands[2] : std::filesystem::path(from).filename().string();
   if (to.empty()) return Fail(command, absl::InvalidArgumentError("the file has no name"));
+  if (put) {
+    if (absl::Status status = SourceFile(from).status(); !status.ok()) {
+      return Finish(command, remote, status, {}, "");
+    }
+  }
   auto connected = Remote::Connect(remote, operands[0]);
   if (!connected.ok()) return Finish(command, remote, connected.status(), {}, "");
   Remote& server = **connected;

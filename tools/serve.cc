@@ -1,6 +1,5 @@
 // pollux serve: a directory over RPC-over-RDMA, until interrupted.
 #include <cstdio>
-#include <future>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -13,11 +12,10 @@
 #include "tools/port_options.h"
 #include "tools/remote.h"
 #include "tools/report.h"
+#include "tools/session.h"
 
 namespace pollux::tools {
 namespace {
-
-constexpr int kGoodbyeSeconds = 5;
 
 struct ServeOptions {
   PortOptions port;
@@ -65,14 +63,9 @@ absl::Status Serve(const ServeOptions& options, Served* served) {
                FormatIpv4(options.port.device.address).c_str(),
                static_cast<unsigned>(options.service_port), options.port.device.port.c_str());
   while (!Interrupted()) SleepUntilInterrupted(1000);
-  std::promise<void> gone;
-  node.Run([&] { server->Shutdown([&gone] { gone.set_value(); }); });
-  // A client that is gone never answers the DREQ.
-  gone.get_future().wait_for(std::chrono::seconds(kGoodbyeSeconds));
-  node.Run([&] {
-    *served = {.calls = server->calls(), .counters = node.device().worker().counters()};
-    server.reset();
-  });
+  served->calls = node.Run([&] { return server->calls(); });
+  End(node, std::move(server));
+  served->counters = node.Run([&] { return node.device().worker().counters(); });
   node.StopPolling();
   return absl::OkStatus();
 }

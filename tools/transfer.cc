@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "stack/engine/clock.h"
 #include "tools/interrupt.h"
+#include "tools/local_file.h"
 
 namespace pollux::tools {
 namespace {
@@ -211,23 +212,13 @@ T Blocking(Node& node, Call call) {
 TransferResult PutFile(Node& node, FileClient& client, const std::string& local,
                        const std::string& remote, const Progress& progress) {
   TransferResult result;
-  const int fd = open(local.c_str(), O_RDONLY | O_CLOEXEC);
-  struct stat st;
-  if (fd < 0 || fstat(fd, &st) != 0) {
-    result.status = absl::ErrnoToStatus(errno, absl::StrCat("file ", local));
-    if (fd >= 0) close(fd);
-    return result;
-  }
-  const absl::Cleanup close_fd = [fd] { close(fd); };
-  if (!S_ISREG(st.st_mode)) {
-    result.status = absl::InvalidArgumentError(absl::StrCat(local, " is not a regular file"));
-    return result;
-  }
+  const SourceFile source(local);
+  result.status = source.status();
+  if (!result.status.ok()) return result;
   result.status =
       Blocking<absl::Status>(node, [&](auto done) { client.Create(remote, std::move(done)); });
   if (!result.status.ok()) return result;
-  RunBlocks<PutBlocks>(node, client, fd, remote, static_cast<uint64_t>(st.st_size), progress,
-                       &result);
+  RunBlocks<PutBlocks>(node, client, source.fd(), remote, source.bytes(), progress, &result);
   return result;
 }
 
@@ -238,13 +229,11 @@ TransferResult GetFile(Node& node, FileClient& client, const std::string& remote
       node, [&](auto done) { client.Stat(remote, std::move(done)); });
   result.status = attributes.status();
   if (!result.status.ok()) return result;
-  const int fd = open(local.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) {
-    result.status = absl::ErrnoToStatus(errno, absl::StrCat("file ", local));
-    return result;
-  }
-  const absl::Cleanup close_fd = [fd] { close(fd); };
-  RunBlocks<GetBlocks>(node, client, fd, remote, attributes->size, progress, &result);
+  DestinationFile destination(local);
+  result.status = destination.status();
+  if (!result.status.ok()) return result;
+  RunBlocks<GetBlocks>(node, client, destination.fd(), remote, attributes->size, progress, &result);
+  if (result.status.ok()) result.status = destination.Complete();
   return result;
 }
 

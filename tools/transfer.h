@@ -30,8 +30,9 @@ struct TransferResult {
 // Blocks on the way at once: enough to keep the wire busy while one is on the disk.
 inline constexpr int kBlocksInFlight = 4;
 
-// Moves a local file to `remote`, or back. From the main thread; the calls run on the node's core.
-// A SIGINT or SIGTERM ends them with Cancelled.
+// Moves a local file to `remote`, or back. What was at `local` stays until all of the new has come.
+// From the main thread; the calls run on the node's core. A SIGINT or SIGTERM ends them with
+// Cancelled.
 TransferResult PutFile(Node& node, FileClient& client, const std::string& local,
                        const std::string& remote, const Progress& progress);
 TransferResult GetFile(Node& node, FileClient& client, const std::string& remote,

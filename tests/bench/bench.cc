@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
-#include <future>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -23,6 +22,7 @@
 #include "tools/file_service/file_server.h"
 #include "tools/node.h"
 #include "tools/options.h"
+#include "tools/session.h"
 #include "tools/transfer.h"
 
 namespace pollux::bench {
@@ -148,19 +148,11 @@ class RpcPass {
       return absl::OkStatus();
     });
     if (!status.ok()) return status;
-    std::promise<absl::Status> connected;
-    client_node_->Run([&] {
-      tools::FileClient::Connect(
-          &client_node_->device().worker(), &client_node_->manager(),
-          cm::Endpoint{.address = server_node_->device().gid(), .port = 20049},
-          tools::FileClient::Options(),
-          [&](absl::StatusOr<std::unique_ptr<tools::FileClient>> client) {
-            const absl::Status result = client.status();
-            if (client.ok()) client_ = *std::move(client);
-            connected.set_value(result);
-          });
-    });
-    return connected.get_future().get();
+    auto connected = tools::ConnectClient(
+        *client_node_, {.address = server_node_->device().gid(), .port = 20049}, {});
+    if (!connected.ok()) return connected.status();
+    client_ = *std::move(connected);
+    return absl::OkStatus();
   }
 
   absl::Status Measure(double scale, Figures& figures) {
@@ -182,18 +174,8 @@ class RpcPass {
   }
 
   void Stop() {
-    if (client_ != nullptr) {
-      std::promise<void> gone;
-      client_node_->Run([&] { client_->Disconnect([&gone] { gone.set_value(); }); });
-      gone.get_future().wait();
-      client_node_->Run([this] { client_.reset(); });
-    }
-    if (server_ != nullptr) {
-      std::promise<void> gone;
-      server_node_->Run([&] { server_->Shutdown([&gone] { gone.set_value(); }); });
-      gone.get_future().wait();
-      server_node_->Run([this] { server_.reset(); });
-    }
+    if (client_node_ != nullptr) tools::End(*client_node_, std::move(client_));
+    if (server_node_ != nullptr) tools::End(*server_node_, std::move(server_));
     for (tools::Node* node : {client_node_.get(), server_node_.get()}) {
       if (node != nullptr) node->StopPolling();
     }

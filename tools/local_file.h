@@ -1,0 +1,56 @@
+// The local end of a transfer: the file that is sent, the file that comes.
+#ifndef POLLUX_TOOLS_LOCAL_FILE_H_
+#define POLLUX_TOOLS_LOCAL_FILE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace pollux::tools {
+
+// An open regular file.
+class SourceFile {
+ public:
+  // Errors, in status(): what open() says; InvalidArgument for what is no regular file.
+  explicit SourceFile(const std::string& path);
+  ~SourceFile();
+  SourceFile(const SourceFile&) = delete;
+  SourceFile& operator=(const SourceFile&) = delete;
+
+  const absl::Status& status() const { return status_; }
+  int fd() const { return fd_; }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  int fd_;
+  uint64_t bytes_ = 0;
+  absl::Status status_;
+};
+
+// A file under a temporary name that takes its place when it is complete, and goes without a trace
+// when it is not: what was there stays until all of the new has come.
+class DestinationFile {
+ public:
+  // Errors, in status(): what open() says; InvalidArgument when `path` is no regular file.
+  explicit DestinationFile(const std::string& path);
+  ~DestinationFile();
+  DestinationFile(const DestinationFile&) = delete;
+  DestinationFile& operator=(const DestinationFile&) = delete;
+
+  const absl::Status& status() const { return status_; }
+  int fd() const { return fd_; }
+
+  // Once.
+  absl::Status Complete();
+
+ private:
+  std::string path_;
+  std::string temporary_;  // empty when there is none
+  int fd_ = -1;
+  absl::Status status_;
+};
+
+}  // namespace pollux::tools
+
+#endif  // POLLUX_TOOLS_LOCAL_FILE_H_
