@@ -163,15 +163,17 @@ RcRequester::Step RcRequester::SendData(SendWqe& wqe, PollContext& context) {
 
   const bool reth = first && IsWrite(wqe);
   const bool immediate = last && HasImmediate(wqe);
-  if (!builder_.Begin({.opcode = DataOpcode(wqe, first, last),
-                       .psn = psn,
-                       .solicited = last && (wqe.send_flags & IBV_SEND_SOLICITED) != 0,
-                       .ack_request = last || psn.value() % kAckEvery == kAckEvery - 1 ||
-                                      in_flight + 1 == kMaxInFlight,
-                       .ext_bytes = static_cast<uint8_t>((reth ? wire::kRethBytes : 0) +
-                                                         (immediate ? wire::kImmediateBytes : 0)),
-                       .payload_bytes = bytes},
-                      context)) {
+  if (!builder_.Begin(
+          {.opcode = DataOpcode(wqe, first, last),
+           .psn = psn,
+           .solicited = last && (wqe.send_flags & IBV_SEND_SOLICITED) != 0,
+           // A probe is nothing but a question.
+           .ack_request = probing_ || last || psn.value() % kAckEvery == kAckEvery - 1 ||
+                          in_flight + 1 == kMaxInFlight,
+           .ext_bytes = static_cast<uint8_t>((reth ? wire::kRethBytes : 0) +
+                                             (immediate ? wire::kImmediateBytes : 0)),
+           .payload_bytes = bytes},
+          context)) {
     return Step::kNoBuffer;
   }
   if (reth) {
@@ -293,9 +295,12 @@ void RcRequester::OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context) 
   switch (aeth.syndrome) {
     case wire::kNakPsnSequence:
       ++context.counters.rcvd_seq_err;
-      // A second NAK for what is being sent again already is a copy of the first, or its answer is
-      // on the way; if that too is lost, the probe will tell.
-      if (psn == nak_psn_ && context.now_ns < nak_at_ns_ + ProbeNs()) break;
+      // A second NAK sooner than the first one's resends can have been answered is its copy. A
+      // later one says that they are lost as well.
+      if (psn == nak_psn_ &&
+          context.now_ns < nak_at_ns_ + std::max<uint64_t>(1, round_trip_ns_ / 2)) {
+        break;
+      }
       nak_psn_ = psn;
       nak_at_ns_ = context.now_ns;
       if (ChargeRetry(context)) GoBack();

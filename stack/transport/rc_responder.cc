@@ -43,7 +43,7 @@ void RcResponder::OnRequest(const wire::RocePacket& packet, PollContext& context
   const int32_t ahead = Distance(expected_psn_, packet.bth.psn);
   if (ahead != 0) {
     if (ahead > 0) {
-      OnOutOfSequence(context);
+      OnOutOfSequence(packet.bth.psn, context);
     } else {
       OnDuplicate(packet, context);
     }
@@ -74,14 +74,19 @@ void RcResponder::OnRequest(const wire::RocePacket& packet, PollContext& context
   }
 }
 
-void RcResponder::OnOutOfSequence(PollContext& context) {
+void RcResponder::OnOutOfSequence(Psn psn, PollContext& context) {
   if (waiting_after_rnr_) {
     context.counters.Count(Drop::kAfterRnr);
     return;
   }
   ++context.counters.out_of_seq_request;
   context.counters.Count(Drop::kOutOfSequence);
-  if (sequence_nak_sent_) return;
+  // A PSN at or before one that came since the NAK: the peer went back, and the first packet of
+  // what it sent again is lost too. A peer that only goes back when it is told would wait for its
+  // time-out.
+  const bool again = sequence_nak_sent_ && nak_ == 0 && !Before(newest_psn_, psn);
+  if (!sequence_nak_sent_ || again || Before(newest_psn_, psn)) newest_psn_ = psn;
+  if (sequence_nak_sent_ && !again) return;
   sequence_nak_sent_ = true;
   ++context.counters.sent_seq_nak;
   nak_ = wire::kNakPsnSequence;

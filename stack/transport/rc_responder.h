@@ -47,7 +47,7 @@ class RcResponder {
     bool active() const { return next != end; }
   };
 
-  void OnOutOfSequence(PollContext& context);
+  void OnOutOfSequence(Psn psn, PollContext& context);
   void OnDuplicate(const wire::RocePacket& packet, PollContext& context);
   void OnSend(const wire::RocePacket& packet, PollContext& context);
   void OnWrite(const wire::RocePacket& packet, PollContext& context);
@@ -76,6 +76,7 @@ class RcResponder {
   uint32_t message_bytes_ = 0;  // received so far
 
   bool sequence_nak_sent_ = false;  // for the gap at expected_psn_
+  Psn newest_psn_;                  // beyond the gap, since its last NAK
   bool waiting_after_rnr_ = false;  // for expected_psn_ to come again
   bool communication_established_ = false;
 

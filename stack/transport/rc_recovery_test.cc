@@ -1,0 +1,131 @@
+// What a loss costs a reliable connection, in virtual time.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "stack/transport/test_pair.h"
+
+namespace pollux::transport {
+namespace {
+
+using wire::Operation;
+
+constexpr uint32_t kPackets = 40;
+constexpr uint32_t kBytes = kPackets * 1024;
+constexpr uint64_t kFrameNs = 5'000;
+// A message and its acknowledgement, and what was sent again; a time-out takes 67 ms.
+constexpr uint64_t kFewRoundTripsNs = 10 * RcRequester::kMinProbeNs;
+
+bool IsSequenceNak(const wire::RocePacket& packet) {
+  return packet.info->operation == Operation::kAck &&
+         packet.aeth().syndrome == wire::kNakPsnSequence;
+}
+
+class RcRecoveryTest : public ::testing::Test {
+ protected:
+  RcRecoveryTest() {
+    // One short message, by which the round trip is known.
+    pair_.hook = [this](bool, const wire::RocePacket&, rte_mbuf*) {
+      pair_.now_ns += kFrameNs;
+      return Fate::kDeliver;
+    };
+    pair_.b.PostRecv(0, pair_.b.memory.data(), 1);
+    pair_.a.PostSend(IBV_WR_SEND, 0, pair_.a.memory.data(), 1);
+    pair_.Run();
+    EXPECT_EQ(pair_.a.Poll().size(), 1u);
+    pair_.hook = [this](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
+      pair_.now_ns += kFrameNs;
+      if (from_a) {
+        const int times = ++sent_[packet.bth.psn.value()];
+        const uint32_t index = static_cast<uint32_t>(Distance(first_, packet.bth.psn));
+        return index == lost_index_ && times <= lost_times_ ? Fate::kDrop : Fate::kDeliver;
+      }
+      if (!IsSequenceNak(packet)) return Fate::kDeliver;
+      ++naks_;
+      if (naks_ <= lost_naks_) return Fate::kDrop;
+      // A peer that says once what it misses, whatever comes after.
+      if (only_one_nak_ && naks_ > 1) return Fate::kDrop;
+      return Fate::kDeliver;
+    };
+  }
+  // One message; returns how long it took.
+  uint64_t Send() {
+    for (uint32_t i = 0; i < kBytes; ++i)
+      pair_.a.memory[i] = static_cast<uint8_t>(i * 13 + i / 700);
+    pair_.b.PostRecv(1, pair_.b.memory.data(), kBytes);
+    const uint64_t start = pair_.now_ns;
+    pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), kBytes);
+    pair_.Run();
+    while (pair_.a.cq.size() == 0 && pair_.Wait()) {
+    }
+    const uint64_t took = pair_.now_ns - start;
+    const std::vector<ibv_wc> all = pair_.a.Poll();
+    EXPECT_EQ(all.size(), 1u);
+    for (const ibv_wc& wc : all) EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+    EXPECT_EQ(pair_.a.counters.local_ack_timeout_err, 0u);
+    EXPECT_TRUE(std::equal(pair_.a.memory.begin(), pair_.a.memory.begin() + kBytes,
+                           pair_.b.memory.begin()));
+    return took;
+  }
+  TestPair pair_;
+  Psn first_ = Psn(TestPair::DefaultAttr().sq_psn) + 1;
+  std::map<uint32_t, int> sent_;  // times, by PSN
+  uint32_t lost_index_ = 3;       // of the packet that is lost,
+  int lost_times_ = 1;            // and how often
+  int lost_naks_ = 0;
+  bool only_one_nak_ = false;
+  int naks_ = 0;
+};
+
+// The peer learns of each new loss by a NAK: a requester without probes would not stall either.
+TEST_F(RcRecoveryTest, ResendLostAgainIsAskedForAgain) {
+  lost_times_ = 5;
+  EXPECT_LT(Send(), kFewRoundTripsNs);
+  EXPECT_EQ(naks_, 5);
+  EXPECT_EQ(pair_.a.counters.tail_probes, 0u);
+}
+
+TEST_F(RcRecoveryTest, ResendLostAgainWithAPeerThatNaksOnce) {
+  lost_times_ = 3;
+  only_one_nak_ = true;
+  EXPECT_LT(Send(), kFewRoundTripsNs);
+  EXPECT_GT(pair_.a.counters.tail_probes, 0u);
+}
+
+TEST_F(RcRecoveryTest, LostNak) {
+  lost_naks_ = 1;
+  EXPECT_LT(Send(), kFewRoundTripsNs);
+}
+
+TEST_F(RcRecoveryTest, LostNaksOfAPeerThatNaksOnce) {
+  lost_naks_ = 1;
+  only_one_nak_ = true;
+  EXPECT_LT(Send(), kFewRoundTripsNs);
+}
+
+// The probe fills the gap, and by asking for an acknowledgement it learns so: the packets behind it
+// are sent again at once, not when the time-out ends.
+TEST_F(RcRecoveryTest, ProbeInTheMiddleOfAMessageIsAnswered) {
+  lost_naks_ = 1000;
+  lost_index_ = 5;
+  EXPECT_LT(Send(), kFewRoundTripsNs);
+  EXPECT_GT(pair_.a.counters.tail_probes, 0u);
+}
+
+TEST_F(RcRecoveryTest, LastPacketLost) {
+  lost_index_ = kPackets - 1;
+  lost_times_ = 3;
+  EXPECT_LT(Send(), kFewRoundTripsNs);
+  EXPECT_EQ(naks_, 0);
+}
+
+// Each step of the way back that the peer takes without the missing packet earns one NAK.
+TEST_F(RcRecoveryTest, OneNakForEachStepBack) {
+  lost_times_ = 2;
+  Send();
+  EXPECT_EQ(pair_.b.counters.sent_seq_nak, 2u);
+  EXPECT_EQ(pair_.a.counters.completer_retry_err, 2u);
+}
+
+}  // namespace
+}  // namespace pollux::transport
