@@ -120,7 +120,10 @@ void ManagerImpl::Handle(const Origin& origin, const Rep& rep) {
     CountDuplicate(Attribute::kRep);  // the RTU was lost
     return SendRtu(*connection);
   }
-  if (connection->state == State::kRepRcvd) return CountDuplicate(Attribute::kRep);
+  if (connection->state == State::kRepRcvd) {
+    CountDuplicate(Attribute::kRep);
+    return AskForTime(*connection, kMraServiceTimeout);
+  }
   if (connection->state != State::kReqSent) return CountDrop(MadDrop::kWrongState);
 
   Connection* old = table_.FindByPeerQpn(rep.local_ca_guid, rep.local_qpn);

@@ -72,6 +72,7 @@ struct Connection final : Id {
   uint8_t retries_left = 0;
   uint8_t max_retries = 0;
   uint64_t resend_after_ns = 0;
+  bool mra_heard = false;  // since the message was last sent: a second one buys no more time
 
   // What the two sides agree on, and what the queue pair is given.
   uint32_t send_psn = 0;

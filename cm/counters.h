@@ -5,7 +5,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
+#include "absl/functional/function_ref.h"
 #include "cm/mad.h"
 
 namespace pollux::cm {
@@ -34,6 +36,7 @@ struct MessageCounters {
   uint64_t duplicates = 0;  // received again
 };
 
+// By message, then what Pollux did not act on.
 struct Counters {
   static constexpr uint16_t kFirst = static_cast<uint16_t>(Attribute::kReq);
   static constexpr uint16_t kLast = static_cast<uint16_t>(Attribute::kApr);
@@ -49,6 +52,11 @@ struct Counters {
   }
   void Count(MadDrop drop) { ++drops[static_cast<size_t>(drop)]; }
   uint64_t drop(MadDrop reason) const { return drops[static_cast<size_t>(reason)]; }
+
+  // Calls `visit` for each with its name: those by message as Linux has them in
+  // /sys/class/infiniband/DEV/ports/1/cm_*_*/ ("cm_tx_msgs/req", "cm_tx_retries/req",
+  // "cm_rx_msgs/req", "cm_rx_duplicates/req"), and "cm_rx_drops/" with MadDropName().
+  void Visit(absl::FunctionRef<void(std::string_view name, uint64_t value)> visit) const;
 };
 
 }  // namespace pollux::cm

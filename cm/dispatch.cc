@@ -44,25 +44,13 @@ bool ManagerImpl::IsForgotten(uint32_t local_comm_id) const {
   return connection == nullptr || connection->state == State::kClosed;
 }
 
-void ManagerImpl::Handle(const Origin& origin, const Mra& mra) {
-  Connection* connection = FindFor(origin, mra.local_comm_id, mra.remote_comm_id);
-  if (connection == nullptr) return;
-  const auto about = static_cast<AboutMessage>(mra.message_mraed);
-  const bool expected = (connection->state == State::kReqSent && about == AboutMessage::kReq) ||
-                        (connection->state == State::kRepSent && about == AboutMessage::kRep);
-  if (!expected) return CountDrop(MadDrop::kWrongState);
-  // The peer asks for this much time; what it then sends needs a packet's lifetime to arrive.
-  environment_->wheel().Arm(
-      connection->timer,
-      environment_->now_ns() + ResendAfterNs(config_.packet_lifetime, mra.service_timeout));
-}
-
 void ManagerImpl::Handle(const Origin& origin, const Lap& lap) {
-  if (FindFor(origin, lap.local_comm_id, lap.remote_comm_id) == nullptr) return;
   Apr apr;
   apr.local_comm_id = lap.remote_comm_id;
   apr.remote_comm_id = lap.local_comm_id;
-  apr.ap_status = kAprStatusUnsupported;
+  apr.ap_status = FindFor(origin, lap.local_comm_id, lap.remote_comm_id) != nullptr
+                      ? kAprStatusUnsupported
+                      : kAprStatusInvalidCommId;
   Send(origin.from, origin.transaction_id, apr);
 }
 
@@ -109,6 +97,7 @@ void ManagerImpl::SendOutstanding(Connection& connection) {
   if (SendMad(connection.peer().address, connection.outstanding)) {
     ++environment_->counters().of(connection.outstanding_attribute).sent;
   }
+  connection.mra_heard = false;
   environment_->wheel().Arm(connection.timer, environment_->now_ns() + connection.resend_after_ns);
 }
 

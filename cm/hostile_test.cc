@@ -110,6 +110,7 @@ TEST_F(ManagerTest, UnsupportedMessagesAreAnsweredOrCounted) {
   Lap lap;
   Inject(server, client.address, lap);
   EXPECT_EQ(server.drop(MadDrop::kUnknownCommId), 1u);
+  EXPECT_EQ(LastSent<Apr>().ap_status, 1);
   Inject(server, client.address, Apr{});
   Inject(server, client.address, SidrRep{});
   EXPECT_EQ(server.drop(MadDrop::kWrongState), 2u);

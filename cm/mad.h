@@ -268,6 +268,7 @@ struct Lap {
   Bytes<kPrivateBytes> private_data{};
 };
 
+inline constexpr uint8_t kAprStatusInvalidCommId = 1;
 inline constexpr uint8_t kAprStatusUnsupported = 2;
 
 struct Apr {

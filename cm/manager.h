@@ -135,6 +135,11 @@ class Manager {
   // REJ with reason 28 (consumer defined) and up to 148 bytes. The identifier stays to be
   // destroyed.
   virtual absl::Status Reject(Id* id, absl::Span<const uint8_t> private_data) = 0;
+  // MRA: the peer waits for this long before it sends its REQ or REP again. `service_timeout` is a
+  // code, 4.096 us * 2^n; peers may cut it (Pollux at 24, 69 s). For a user that knows it will be
+  // slow to Accept or Reject: without it a repeated REQ is answered by an MRA of code 24.
+  // FailedPrecondition when no message waits for this side.
+  virtual absl::Status SendMra(Id* id, uint8_t service_timeout) = 0;
   // DREQ; the queue pair goes to IBV_QPS_ERR. DISCONNECTED when the peer answers or time is up,
   // TIMEWAIT_EXIT when the queue pair may be used again. A DREQ of the peer's is answered without
   // being asked, and ends the same way.

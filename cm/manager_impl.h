@@ -1,5 +1,5 @@
 // The connection state machines. One file for each part of a connection's life: manager_impl.cc
-// (identifiers, addresses, events), dispatch.cc (what comes in), active.cc, passive.cc,
+// (identifiers, addresses, events), dispatch.cc (what comes in), active.cc, passive.cc, mra.cc,
 // teardown.cc.
 #ifndef POLLUX_CM_MANAGER_IMPL_H_
 #define POLLUX_CM_MANAGER_IMPL_H_
@@ -37,6 +37,7 @@ class ManagerImpl final : public Manager, private Environment::Client {
   absl::Status Accept(Id* id, const ConnectionParam& param) override;
   absl::Status Reject(Id* id, absl::Span<const uint8_t> private_data) override;
   absl::Status Disconnect(Id* id) override;
+  absl::Status SendMra(Id* id, uint8_t service_timeout) override;
   void Notify(Id* id, ibv_event_type event) override;
   uint64_t time_wait_ns() const override;
   const Counters& counters() const override { return environment_->counters(); }
@@ -62,11 +63,11 @@ class ManagerImpl final : public Manager, private Environment::Client {
   bool OnPoll() override;
 
   // dispatch.cc
-  void Handle(const Origin& origin, const Req& req);  // passive.cc
-  void Handle(const Origin& origin, const Rep& rep);  // active.cc
-  void Handle(const Origin& origin, const Rtu& rtu);  // passive.cc
-  void Handle(const Origin& origin, const Rej& rej);  // teardown.cc
-  void Handle(const Origin& origin, const Mra& mra);
+  void Handle(const Origin& origin, const Req& req);    // passive.cc
+  void Handle(const Origin& origin, const Rep& rep);    // active.cc
+  void Handle(const Origin& origin, const Rtu& rtu);    // passive.cc
+  void Handle(const Origin& origin, const Rej& rej);    // teardown.cc
+  void Handle(const Origin& origin, const Mra& mra);    // mra.cc
   void Handle(const Origin& origin, const Dreq& dreq);  // teardown.cc
   void Handle(const Origin& origin, const Drep& drep);  // teardown.cc
   void Handle(const Origin& origin, const Lap& lap);
@@ -117,6 +118,9 @@ class ManagerImpl final : public Manager, private Environment::Client {
   void OnStale(const Origin& origin, Connection& old);
   Connection* FindRejected(const Origin& origin, const Rej& rej);  // as FindFor()
 
+  // mra.cc: asks the peer of a REQ or REP that this side still works on not to send it again for
+  // so long. Only for connections in kReqRcvd, kRepPending and kRepRcvd.
+  void AskForTime(const Connection& connection, uint8_t service_timeout);
   // active.cc
   uint8_t OwnAckTimeout() const;  // asked of the peer when the user states none
   Req BuildReq(const Connection& connection, const ConnectionParam& param) const;

@@ -66,8 +66,12 @@ bool ManagerImpl::IsDuplicate(const Origin& origin, const Req& req) {
     case State::kTimeWait:
       Reject(origin, 0, req.local_comm_id, AboutMessage::kReq, RejectReason::kStaleConnection);
       break;
+    case State::kReqRcvd:
+    case State::kRepPending:
+      AskForTime(*known, kMraServiceTimeout);
+      break;
     default:
-      break;  // the user still thinks, or an old copy came late
+      break;  // an old copy came late
   }
   return true;
 }

@@ -9,6 +9,9 @@ namespace pollux::cm {
 
 inline constexpr uint8_t kMaxTimeoutCode = 31;
 
+// What an MRA asks for while an application decides: 69 s, as Linux.
+inline constexpr uint8_t kMraServiceTimeout = 24;
+
 // 4.096 us * 2^code, in nanoseconds.
 constexpr uint64_t TimeoutNs(uint8_t code) {
   return uint64_t{4096} << std::min(code, kMaxTimeoutCode);
@@ -17,7 +20,7 @@ constexpr uint64_t TimeoutNs(uint8_t code) {
 // How long to wait for the answer to a message before it is sent again. A peer's code is cut to
 // 24 (69 s), so that it cannot tie up a connection for hours.
 constexpr uint64_t ResendAfterNs(uint8_t packet_lifetime, uint8_t response_timeout) {
-  constexpr uint8_t kMaxResponseTimeout = 24;
+  constexpr uint8_t kMaxResponseTimeout = kMraServiceTimeout;
   return 2 * TimeoutNs(packet_lifetime) +
          TimeoutNs(std::min(response_timeout, kMaxResponseTimeout));
 }
