@@ -308,11 +308,17 @@ class Attack {
     Require(RunUntil([&] { return answered; }, 60 * kSecond));
   }
 
+  bool PollBoth() {
+    const bool client = client_.worker->Poll(now_ns_);
+    const bool server = server_.worker->Poll(now_ns_);
+    return client || server;
+  }
+
   template <class Done>
   bool RunUntil(Done done, uint64_t duration_ns) {
     const uint64_t deadline_ns = now_ns_ + duration_ns;
     for (int polls = 0; polls < kMaxPolls; ++polls) {
-      const bool busy = client_.worker->Poll(now_ns_) | server_.worker->Poll(now_ns_);
+      const bool busy = PollBoth();
       if (done()) return true;
       if (busy) continue;
       const uint64_t next =

@@ -28,6 +28,9 @@ struct Conditions {
   uint64_t bits_per_second = 0;  // of each port, outwards; 0: unlimited
 };
 
+// A third of all networks is good, a third a little bad, a third bad.
+Conditions DrawConditions(Random& random);
+
 struct FabricCounters {
   uint64_t sent = 0;  // by ports
   uint64_t delivered = 0;

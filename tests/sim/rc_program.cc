@@ -9,25 +9,6 @@
 namespace pollux::sim {
 namespace {
 
-// A third of all networks is good, a third a little bad, a third bad.
-Conditions DrawConditions(Random& random) {
-  constexpr double kScales[] = {0, 0.1, 1};
-  const double scale = kScales[random.Below(3)];
-  const auto chance = [&](double most) {
-    return scale * most * static_cast<double>(random.Below(1000)) / 1000;
-  };
-  Conditions conditions;
-  conditions.loss = chance(0.03);
-  conditions.duplication = chance(0.03);
-  conditions.reordering = chance(0.05);
-  conditions.corruption = chance(0.03);
-  conditions.min_delay_ns = random.Below(10'000);
-  conditions.max_delay_ns = conditions.min_delay_ns + random.Below(100'000);
-  conditions.reorder_delay_ns = 1 + random.Below(500'000);
-  if (random.Chance(0.3)) conditions.bits_per_second = 1'000'000'000 << random.Below(6);
-  return conditions;
-}
-
 ibv_qp_attr DrawAttributes(Random& random) {
   ibv_qp_attr attr{};
   attr.path_mtu = static_cast<ibv_mtu>(IBV_MTU_256 + random.Below(5));

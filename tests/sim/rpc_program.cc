@@ -17,23 +17,6 @@ constexpr uint8_t kGuard = 0xA7;
 constexpr uint64_t kDeadlineNs = 4000 * Simulation::kSecond;
 constexpr int kMaxSteps = 20'000;  // of the program: far more than any needs
 
-Conditions DrawConditions(Random& random) {
-  constexpr double kScales[] = {0, 0.1, 1};
-  const double scale = kScales[random.Below(3)];
-  const auto chance = [&](double most) {
-    return scale * most * static_cast<double>(random.Below(1000)) / 1000;
-  };
-  Conditions conditions;
-  conditions.loss = chance(0.03);
-  conditions.duplication = chance(0.03);
-  conditions.reordering = chance(0.05);
-  conditions.corruption = chance(0.03);
-  conditions.min_delay_ns = random.Below(10'000);
-  conditions.max_delay_ns = conditions.min_delay_ns + random.Below(100'000);
-  conditions.reorder_delay_ns = 1 + random.Below(500'000);
-  return conditions;
-}
-
 // One call, with all its memory.
 class Call {
  public:

@@ -1,24 +1,16 @@
 #include <gtest/gtest.h>
 
-#include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
-#include "stack/engine/eal.h"
 #include "tests/sim/rpc_program.h"
-
-ABSL_FLAG(uint64_t, seeds, 400, "how many random programs to run");
-ABSL_FLAG(uint64_t, first_seed, 1, "the first of them");
+#include "tests/sim/seeds.h"
 
 namespace pollux::sim {
 namespace {
 
 TEST(RpcSimTest, EveryProgramKeepsItsPromises) {
-  const uint64_t first = absl::GetFlag(FLAGS_first_seed);
-  const uint64_t count = absl::GetFlag(FLAGS_seeds);
   RpcOutcome sum;
-  for (uint64_t seed = first; seed < first + count; ++seed) {
+  for (const uint64_t seed : AskedSeeds()) {
     const RpcOutcome outcome = RunRpcProgram(seed);
-    ASSERT_EQ(outcome.violation, "")
-        << "seed " << seed << "; to repeat: --seeds=1 --first_seed=" << seed;
+    ASSERT_EQ(outcome.violation, "") << HowToRepeat(seed);
     sum.succeeded += outcome.succeeded;
     sum.unavailable += outcome.unavailable;
     sum.timed_out += outcome.timed_out;
@@ -31,6 +23,7 @@ TEST(RpcSimTest, EveryProgramKeepsItsPromises) {
       "%lu calls succeeded, %lu failed with the connection, %lu timed out; "
       "%lu connections, %lu packets sent again\n",
       sum.succeeded, sum.unavailable, sum.timed_out, sum.connections, sum.retransmitted_pkts);
+  const uint64_t count = AskedSeeds().size();
   // Programs in which nothing ever went wrong would prove little.
   if (count >= 100) {
     EXPECT_GT(sum.succeeded, count);
@@ -55,13 +48,3 @@ TEST(RpcSimTest, ASeedAloneRepeatsExactly) {
 
 }  // namespace
 }  // namespace pollux::sim
-
-int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
-  absl::ParseCommandLine(argc, argv);
-  if (const absl::Status status = pollux::engine::InitEal(); !status.ok()) {
-    std::fprintf(stderr, "%s\n", status.ToString().c_str());
-    return 1;
-  }
-  return RUN_ALL_TESTS();
-}

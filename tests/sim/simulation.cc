@@ -66,7 +66,9 @@ bool Simulation::RunUntil(absl::FunctionRef<bool()> done, uint64_t deadline_ns) 
     for (auto& node : nodes_) next = std::min(next, node->worker().NextDeadline());
     if (next > deadline_ns) {
       now_ns_ = std::max(now_ns_, deadline_ns);
-      return false;
+      // Nodes have no other clock: what looks at the time sees that it has passed.
+      PollOnce();
+      return done();
     }
     now_ns_ = std::max(next, now_ns_ + 1);
   }
