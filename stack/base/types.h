@@ -63,6 +63,12 @@ struct Gid {
     }
     return raw[10] == 0xFF && raw[11] == 0xFF;
   }
+  // 224.0.0.0/4 or ff00::/8.
+  constexpr bool IsMulticast() const { return IsIpv4() ? raw[12] >> 4 == 0xE : raw[0] == 0xFF; }
+  // fe80::/10: says nothing without the link that it is on.
+  constexpr bool IsLinkLocal() const { return raw[0] == 0xFE && (raw[1] & 0xC0) == 0x80; }
+  // ::, of no IP version's hosts; an empty place of a GID table.
+  constexpr bool IsZero() const { return *this == Gid{}; }
   // The IPv4 address, host order. Only when IsIpv4().
   constexpr uint32_t Ipv4() const {
     return static_cast<uint32_t>(raw[12]) << 24 | static_cast<uint32_t>(raw[13]) << 16 |

@@ -6,20 +6,15 @@
 
 #include "stack/base/byte_order.h"
 #include "stack/wire/icrc.h"
+#include "stack/wire/ipv4.h"
 #include "stack/wire/roce_packet.h"
 
 namespace pollux::transport {
 namespace {
 
-constexpr uint16_t kIpOffset = 14;
-constexpr uint16_t kUdpOffset = kIpOffset + 20;
-constexpr uint16_t kBthOffset = kUdpOffset + 8;
-constexpr uint8_t kProtocolUdp = 17;
-
-constexpr uint16_t kIpLength = kIpOffset + 2;
-constexpr uint16_t kIpIdentification = kIpOffset + 4;
-constexpr uint16_t kIpChecksum = kIpOffset + 10;
-constexpr uint16_t kUdpLength = kUdpOffset + 4;
+// The headers of nearly every packet there is: their size is known to the compiler.
+constexpr size_t kPlainIpv4Bytes =
+    wire::kEthernetBytes + wire::kIpv4Bytes + wire::kUdpBytes + wire::kBthBytes;
 
 uint16_t FoldChecksum(uint32_t sum) {
   sum = (sum & 0xFFFF) + (sum >> 16);
@@ -39,25 +34,56 @@ uint16_t FlowSourcePort(Qpn local, Qpn remote) {
 
 void PacketBuilder::Reset(const verbs::AddressHandle* path, Qpn local, Qpn remote) {
   path_ = path;
-  uint8_t* t = template_;
-  std::memcpy(t + 6, path->source_mac.data(), 6);
-  StoreBe16(t + 12, 0x0800);
-  uint8_t* ip = t + kIpOffset;
-  std::memset(ip, 0, 20);
-  ip[0] = 0x45;
-  ip[1] = path->traffic_class;
-  StoreBe16(ip + 6, 0x4000);  // don't fragment: the ICRC covers the whole packet
-  ip[8] = path->hop_limit;
-  ip[9] = kProtocolUdp;
-  StoreBe32(ip + 12, path->source.Ipv4());
-  StoreBe32(ip + 16, path->destination.Ipv4());
-  ip_checksum_base_ = 0;
-  for (int i = 0; i < 20; i += 2) ip_checksum_base_ += LoadBe16(ip + i);
-  StoreBe16(t + kUdpOffset, FlowSourcePort(local, remote));
-  StoreBe16(t + kUdpOffset + 2, wire::kRocePort);
-  StoreBe16(t + kUdpOffset + 6, 0);  // no checksum: the ICRC is stronger
-  wire::EmitBth(wire::Bth{.dest_qpn = remote}, t + kBthOffset);
+  ip_version_ = path->destination.IsIpv4() ? 4 : 6;
+  const wire::EthernetHeader ethernet{
+      .source = path->source_mac,
+      .vlan_tci = path->vlan_tci,
+      .ether_type = ip_version_ == 4 ? wire::kEtherTypeIpv4 : wire::kEtherTypeIpv6};
+  ip_offset_ = static_cast<uint8_t>(wire::EmitEthernet(ethernet, template_));
+  EmitIp();
+  uint8_t* udp = template_ + udp_offset_;
+  StoreBe16(udp + wire::udp::kSourcePort, FlowSourcePort(local, remote));
+  StoreBe16(udp + wire::udp::kDestinationPort, wire::kRocePort);
+  // No checksum, over IPv6 neither: the ICRC is stronger.
+  StoreBe16(udp + wire::udp::kChecksum, 0);
+  wire::EmitBth(wire::Bth{.dest_qpn = remote}, udp + wire::kUdpBytes);
+  header_bytes_ = static_cast<uint8_t>(udp_offset_ + wire::kUdpBytes + wire::kBthBytes);
   LoadLink();
+}
+
+void PacketBuilder::EmitIp() {
+  uint8_t* ip = template_ + ip_offset_;
+  if (ip_version_ == 6) {
+    wire::EmitIpv6({.traffic_class = path_->traffic_class,
+                    .flow_label = path_->flow_label,
+                    .next_header = wire::kIpProtocolUdp,
+                    .hop_limit = path_->hop_limit,
+                    .source = path_->source,
+                    .destination = path_->destination},
+                   ip);
+    udp_offset_ = static_cast<uint8_t>(ip_offset_ + wire::kIpv6Bytes);
+    return;
+  }
+  // Not to be fragmented: the ICRC covers the whole packet.
+  wire::EmitIpv4({.tos = path_->traffic_class,
+                  .fragment = wire::kIpv4DontFragment,
+                  .ttl = path_->hop_limit,
+                  .protocol = wire::kIpProtocolUdp,
+                  .source = path_->source.Ipv4(),
+                  .destination = path_->destination.Ipv4()},
+                 ip);
+  udp_offset_ = static_cast<uint8_t>(ip_offset_ + wire::kIpv4Bytes);
+  StoreBe16(ip + wire::ipv4::kChecksum, 0);
+  ip_checksum_base_ = 0;
+  for (size_t i = 0; i < wire::kIpv4Bytes; i += 2) ip_checksum_base_ += LoadBe16(ip + i);
+}
+
+void PacketBuilder::CopyTemplate(uint8_t* to) const {
+  if (header_bytes_ == kPlainIpv4Bytes) [[likely]] {
+    std::memcpy(to, template_, kPlainIpv4Bytes);
+  } else {
+    std::memcpy(to, template_, header_bytes_);
+  }
 }
 
 void PacketBuilder::LoadLink() {
@@ -76,30 +102,38 @@ bool PacketBuilder::Begin(const Spec& spec, PollContext& context) {
   ext_bytes_ = spec.ext_bytes;
   const auto transport_bytes = static_cast<uint16_t>(wire::kBthBytes + spec.ext_bytes +
                                                      spec.payload_bytes + pad_ + wire::kIcrcBytes);
-  auto* p = reinterpret_cast<uint8_t*>(rte_pktmbuf_append(frame_, kBthOffset + transport_bytes));
+  auto* p = reinterpret_cast<uint8_t*>(rte_pktmbuf_append(
+      frame_, static_cast<uint16_t>(udp_offset_ + wire::kUdpBytes + transport_bytes)));
   if (p == nullptr) [[unlikely]] {  // a pool whose buffers are smaller than the path MTU needs
     context.counters.Count(Drop::kNoBuffer);
     Abandon();
     return false;
   }
-  std::memcpy(p, template_, kHeaderBytes);
-  const uint16_t ip_length = 20 + 8 + transport_bytes;
-  const uint16_t identification = identification_++;
-  StoreBe16(p + kIpLength, ip_length);
-  StoreBe16(p + kIpIdentification, identification);
-  StoreBe16(p + kIpChecksum, FoldChecksum(ip_checksum_base_ + ip_length + identification));
-  StoreBe16(p + kUdpLength, 8 + transport_bytes);
-  uint8_t* bth = p + kBthOffset;
+  CopyTemplate(p);
+  const auto udp_length = static_cast<uint16_t>(wire::kUdpBytes + transport_bytes);
+  uint8_t* ip = p + ip_offset_;
+  if (ip_version_ == 4) {
+    const auto ip_length = static_cast<uint16_t>(wire::kIpv4Bytes + udp_length);
+    const uint16_t identification = identification_++;
+    StoreBe16(ip + wire::ipv4::kTotalLength, ip_length);
+    StoreBe16(ip + wire::ipv4::kIdentification, identification);
+    StoreBe16(ip + wire::ipv4::kChecksum,
+              FoldChecksum(ip_checksum_base_ + ip_length + identification));
+  } else {
+    StoreBe16(ip + wire::ipv6::kPayloadLength, udp_length);
+  }
+  StoreBe16(p + udp_offset_ + wire::udp::kLength, udp_length);
+  uint8_t* bth = p + udp_offset_ + wire::kUdpBytes;
   bth[0] = static_cast<uint8_t>(spec.opcode);
   bth[1] = static_cast<uint8_t>((spec.solicited ? 0x80 : 0) | pad_ << 4);
   StoreBe32(bth + 8, (spec.ack_request ? 0x80000000u : 0u) | spec.psn.value());
-  ext_ = p + kHeaderBytes;
+  ext_ = p + header_bytes_;
   cursor_ = ext_ + spec.ext_bytes;
   return true;
 }
 
 void PacketBuilder::EndHeaders() {
-  crc_ = wire::IcrcOverHeaders(ext_ - kHeaderBytes + kIpOffset, 4);
+  crc_ = wire::IcrcOverHeaders(ext_ - header_bytes_ + ip_offset_, ip_version_);
   if (ext_bytes_ != 0) crc_ = wire::Crc32(crc_, ext_, ext_bytes_);
 }
 

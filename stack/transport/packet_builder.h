@@ -8,6 +8,9 @@
 #include "stack/transport/poll_context.h"
 #include "stack/verbs/address_handle.h"
 #include "stack/wire/bth.h"
+#include "stack/wire/ethernet.h"
+#include "stack/wire/ipv6.h"
+#include "stack/wire/udp.h"
 
 struct rte_mbuf;
 
@@ -48,14 +51,22 @@ class PacketBuilder {
   // Gives the mbuf back instead.
   void Abandon();
 
-  static constexpr uint16_t kHeaderBytes = 14 + 20 + 8 + wire::kBthBytes;
+  // From Ethernet to BTH, at most: with an 802.1Q tag, over IPv6.
+  static constexpr uint16_t kMaxHeaderBytes = wire::kEthernetBytes + wire::kVlanTagBytes +
+                                              wire::kIpv6Bytes + wire::kUdpBytes + wire::kBthBytes;
 
  private:
   void LoadLink();
+  void EmitIp();
+  void CopyTemplate(uint8_t* to) const;
 
   const verbs::AddressHandle* path_ = nullptr;
   uint64_t link_word_ = 0;
-  alignas(16) uint8_t template_[kHeaderBytes] = {};
+  alignas(16) uint8_t template_[kMaxHeaderBytes] = {};
+  uint8_t ip_version_ = 4;
+  uint8_t ip_offset_ = 0;
+  uint8_t udp_offset_ = 0;
+  uint8_t header_bytes_ = 0;       // Ethernet to BTH
   uint32_t ip_checksum_base_ = 0;  // one's complement sum without length and identification
   uint16_t identification_ = 0;
 

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 #include "stack/base/types.h"
 
@@ -48,8 +49,9 @@ class LinkAddress {
 // owns `link`; `link` outlives the handle.
 struct AddressHandle : ibv_ah {
   Gid source;
-  Gid destination;
+  Gid destination;  // of the same IP version
   MacAddress source_mac{};
+  std::optional<uint16_t> vlan_tci;   // of the 802.1Q tag, priority included; none: no tag
   const LinkAddress* link = nullptr;  // of the next hop
   uint8_t hop_limit = 64;
   uint8_t traffic_class = 0;

@@ -23,7 +23,7 @@ static_assert(icmp::kSequence + 2 == kIcmpEchoBytes);
 enum IcmpType : uint8_t { kIcmpEchoReply = 0, kIcmpEchoRequest = 8 };
 
 struct IcmpEcho {
-  uint8_t type = kIcmpEchoRequest;  // or kIcmpEchoReply
+  uint8_t type = kIcmpEchoRequest;  // or kIcmpEchoReply; ICMPv6: its own (icmpv6.h)
   uint16_t identifier = 0;
   uint16_t sequence = 0;
   friend bool operator==(const IcmpEcho&, const IcmpEcho&) = default;

@@ -7,6 +7,7 @@ namespace pollux::wire {
 namespace {
 
 constexpr uint8_t kVersionNoOptions = 0x45;
+constexpr uint32_t kRouterAlert = 0x94040000;
 
 }  // namespace
 
@@ -41,6 +42,14 @@ void EmitIpv4(const Ipv4Header& header, uint8_t* p) {
   StoreBe32(p + ipv4::kSource, header.source);
   StoreBe32(p + ipv4::kDestination, header.destination);
   UpdateIpv4Checksum(p);
+}
+
+void EmitIpv4RouterAlert(const Ipv4Header& header, uint8_t* p) {
+  EmitIpv4(header, p);
+  p[ipv4::kVersionIhl] = kVersionNoOptions + 1;  // one word of options
+  StoreBe32(p + kIpv4Bytes, kRouterAlert);
+  StoreBe16(p + ipv4::kChecksum, 0);
+  StoreBe16(p + ipv4::kChecksum, InternetChecksum(p, kIpv4RouterAlertBytes));
 }
 
 void UpdateIpv4Checksum(uint8_t* p) {

@@ -11,7 +11,9 @@ namespace pollux::wire {
 inline constexpr size_t kIpv4Bytes = 20;  // without options
 
 enum IpProtocol : uint8_t {
+  kIpProtocolHopByHop = 0,  // IPv6's options header
   kIpProtocolIcmp = 1,
+  kIpProtocolIgmp = 2,
   kIpProtocolTcp = 6,
   kIpProtocolUdp = 17,
   kIpProtocolIcmpV6 = 58,
@@ -60,6 +62,10 @@ struct Ipv4Header {
 std::optional<Ipv4Header> ParseIpv4(const uint8_t* p, size_t length);
 // Writes kIpv4Bytes, checksum included; `header.header_bytes` must be kIpv4Bytes.
 void EmitIpv4(const Ipv4Header& header, uint8_t* p);
+// The same with the router alert option (RFC 2113), for routers on the way to look into the packet:
+// writes kIpv4RouterAlertBytes, which `header.header_bytes` must be.
+inline constexpr size_t kIpv4RouterAlertBytes = kIpv4Bytes + 4;
+void EmitIpv4RouterAlert(const Ipv4Header& header, uint8_t* p);
 // Writes the checksum of the kIpv4Bytes at `p` into them, after a patch in place.
 void UpdateIpv4Checksum(uint8_t* p);
 

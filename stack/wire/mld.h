@@ -1,0 +1,29 @@
+// Multicast listener discovery version 2, IPv6's IGMP. Source: RFC 3810.
+#ifndef POLLUX_STACK_WIRE_MLD_H_
+#define POLLUX_STACK_WIRE_MLD_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "stack/base/types.h"
+#include "stack/wire/igmp.h"
+
+namespace pollux::wire {
+
+// ff02::16, where reports go.
+inline constexpr Gid kMldv2Routers{{0xFF, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x16}};
+inline constexpr size_t kMldv2ReportBytes = 28;  // of one group
+// The hop-by-hop options header that every MLD message stands behind: router alert (RFC 2711).
+inline constexpr std::array<uint8_t, 8> kMldHopByHop = {58, 0, 5, 2, 0, 0, 1, 0};
+
+// Parses an ICMPv6 message of exactly `length` bytes whose checksum is right. Nothing when it is no
+// query (of either version) or short.
+std::optional<MembershipQuery> ParseMldQuery(const uint8_t* p, size_t length);
+// Writes kMldv2ReportBytes under the IPv6 header at `l3`: a report about one IPv6 group.
+void EmitMldReport(GroupRecord record, const Gid& group, const uint8_t* l3, uint8_t* p);
+
+}  // namespace pollux::wire
+
+#endif  // POLLUX_STACK_WIRE_MLD_H_
