@@ -1,5 +1,4 @@
 // The simulator finds planted faults through RPC-over-RDMA too.
-// hides.
 #include <gtest/gtest.h>
 
 #include "stack/base/planted_fault.h"
