@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -37,6 +38,11 @@ uint64_t FreeHugePageMib() {
   return most;
 }
 
+constexpr char kSysCpus[] = "/sys/devices/system/cpu";
+
+// What EAL takes for the sign of a CPU.
+std::string CpuPath(int cpu) { return absl::StrFormat("%s/cpu%d/topology/core_id", kSysCpus, cpu); }
+
 absl::StatusOr<bool> ChooseHugePages(const EalOptions& options) {
   if (options.huge_pages == EalOptions::HugePages::kNever) return false;
   const uint64_t free_mib = FreeHugePageMib();
@@ -48,27 +54,44 @@ absl::StatusOr<bool> ChooseHugePages(const EalOptions& options) {
       options.memory_mib, free_mib, (options.memory_mib + 1) / 2));
 }
 
-// One EAL core that may run wherever this thread may: EAL would otherwise pin the thread to one CPU
-// and start an idle thread on each of the others.
-std::string MainCore() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return "0";
+// The CPUs this thread may run on that EAL can know: it reads sysfs, and counts to RTE_MAX_LCORE.
+absl::StatusOr<std::vector<int>> CpusOfEal(const cpu_set_t& affinity) {
   std::vector<int> cpus;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  for (int cpu = 0; cpu < RTE_MAX_LCORE; ++cpu) {
+    std::error_code error;
+    if (CPU_ISSET(cpu, &affinity) && std::filesystem::exists(CpuPath(cpu), error)) {
+      cpus.push_back(cpu);
+    }
   }
-  return absl::StrCat("0@(", absl::StrJoin(cpus, ","), ")");
+  if (!cpus.empty()) return cpus;
+  if (!std::filesystem::exists(kSysCpus)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("DPDK looks for CPUs in ", kSysCpus,
+                     ", and there is none; mount sysfs (mount -t sysfs sysfs /sys)"));
+  }
+  return absl::FailedPreconditionError(
+      absl::StrFormat("DPDK knows CPUs 0 to %d only, and this process may run on none of them; "
+                      "change its CPU affinity (taskset)",
+                      RTE_MAX_LCORE - 1));
 }
 
 absl::Status Start(const EalOptions& options) {
   const absl::StatusOr<bool> huge_pages = ChooseHugePages(options);
   if (!huge_pages.ok()) return huge_pages.status();
+  cpu_set_t affinity;
+  CPU_ZERO(&affinity);
+  if (sched_getaffinity(0, sizeof affinity, &affinity) != 0) {
+    return absl::ErrnoToStatus(errno, "reading the CPU affinity of this thread");
+  }
+  const absl::StatusOr<std::vector<int>> cpus = CpusOfEal(affinity);
+  if (!cpus.ok()) return cpus.status();
+  // One EAL core that may run wherever this thread may: EAL would otherwise pin the thread to one
+  // CPU and start an idle thread on each of the others.
   std::vector<std::string> args = {"pollux",
                                    "--no-telemetry",
                                    "--log-level=critical",
                                    "--lcores",
-                                   MainCore(),
+                                   absl::StrCat("0@(", absl::StrJoin(*cpus, ","), ")"),
                                    "-m",
                                    absl::StrCat(options.memory_mib)};
   if (*huge_pages) {
@@ -81,9 +104,13 @@ absl::Status Start(const EalOptions& options) {
 
   std::vector<char*> argv;
   for (std::string& arg : args) argv.push_back(arg.data());
-  if (rte_eal_init(static_cast<int>(argv.size()), argv.data()) >= 0) return absl::OkStatus();
+  const bool started = rte_eal_init(static_cast<int>(argv.size()), argv.data()) >= 0;
+  const int error = rte_errno;
+  // What EAL cannot name is allowed all the same.
+  sched_setaffinity(0, sizeof affinity, &affinity);
+  if (started) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrFormat(
-      "DPDK did not start (%s): %s", absl::StrJoin(args, " "), rte_strerror(rte_errno)));
+      "DPDK did not start (%s): %s", absl::StrJoin(args, " "), rte_strerror(error)));
 }
 
 }  // namespace
