@@ -19,6 +19,7 @@ constexpr size_t kUserPrivateBytes = Req::kPrivateBytes - kCmaHeaderBytes;
 
 absl::Status ManagerImpl::Connect(Id* id, const ConnectionParam& param) {
   Connection& connection = Of(id);
+  if (connection.port_space() == RDMA_PS_UDP) return ConnectUd(connection, param);
   if (connection.state != State::kRouteResolved) {
     return absl::FailedPreconditionError(
         "connect: resolve address and route first; an identifier connects once");
@@ -55,7 +56,7 @@ uint8_t ManagerImpl::OwnAckTimeout() const {
 Req ManagerImpl::BuildReq(const Connection& connection, const ConnectionParam& param) const {
   Req req;
   req.local_comm_id = connection.local_comm_id;
-  req.service_id = ServiceId{RDMA_PS_TCP, connection.peer().port}.ToWire();
+  req.service_id = ServiceId{connection.port_space(), connection.peer().port}.ToWire();
   req.local_ca_guid = environment_->ca_guid();
   req.local_qpn = connection.local_qpn;
   req.responder_resources = connection.responder_resources;
@@ -158,8 +159,8 @@ void ManagerImpl::Handle(const Origin& origin, const Rep& rep) {
 
 void ManagerImpl::OnActiveQpReady(Connection& connection, absl::Status status) {
   if (!status.ok()) {
-    Reject({connection.peer().address, connection.transaction_id}, connection.local_comm_id,
-           connection.remote_comm_id, AboutMessage::kRep, RejectReason::kNoResources);
+    Reject(PeerOf(connection), connection.local_comm_id, connection.remote_comm_id,
+           AboutMessage::kRep, RejectReason::kNoResources);
     MoveQpToError(connection);
     EnterClosed(connection);
     return Deliver(connection, RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL);
@@ -179,7 +180,7 @@ void ManagerImpl::SendRtu(const Connection& connection) {
   Rtu rtu;
   rtu.local_comm_id = connection.local_comm_id;
   rtu.remote_comm_id = connection.remote_comm_id;
-  Send(connection.peer().address, connection.transaction_id, rtu);
+  Send(PeerOf(connection), rtu);
 }
 
 }  // namespace pollux::cm

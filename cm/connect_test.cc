@@ -340,7 +340,7 @@ TEST_F(ManagerTest, AddressErrors) {
   EXPECT_FALSE(client.manager->ResolveAddr(client.id, {server.address, kPort}, 100).ok());
   ASSERT_TRUE(world.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_ADDR_ERROR); }));
   EXPECT_EQ(client.Last().status, -ETIMEDOUT);
-  EXPECT_EQ(client.manager->CreateId(RDMA_PS_UDP, client.Handler()).status().code(),
+  EXPECT_EQ(client.manager->CreateId(RDMA_PS_IPOIB, client.Handler()).status().code(),
             absl::StatusCode::kUnimplemented);
 }
 

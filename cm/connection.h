@@ -33,7 +33,11 @@ enum class State : uint8_t {
   kEstablished,
   kDreqSent,
   kTimeWait,
-  kClosed,  // nothing more will happen to it
+  kSidrReqSent,
+  kSidrResolved,  // answered, for good or ill
+  kSidrReqRcvd,   // the user has been asked
+  kSidrAnswered,  // kept to answer again
+  kClosed,        // nothing more will happen to it
 };
 
 // No more than a queue pair can have under way.
@@ -52,6 +56,8 @@ struct Connection final : Id {
   State state = State::kIdle;
   bool destroyed = false;  // the user's part is over; what is left is between the peers
   bool indexed = false;    // found by its peer's numbers (ConnectionTable)
+  bool sidr_indexed = false;
+  bool has_port = false;  // in the PortTable
   QpBinding binding = QpBinding::kNone;
 
   uint32_t local_comm_id = 0;
@@ -60,6 +66,11 @@ struct Connection final : Id {
   uint64_t remote_ca_guid = 0;
   uint32_t remote_qpn = 0;
   uint64_t transaction_id = 0;  // of the exchange under way
+
+  // Of a listener: how many of its requests wait for their user, and may.
+  uint32_t pending = 0;
+  uint32_t backlog = 0;
+  uint32_t listener_comm_id = 0;  // of what came of a listener
 
   // Shared with identifiers that come of a listener.
   std::shared_ptr<EventHandler> handler;
@@ -99,6 +110,7 @@ struct Connection final : Id {
   // Id's members, for the manager.
   Endpoint& mutable_local() { return local_; }
   Endpoint& mutable_peer() { return peer_; }
+  void set_port_space(rdma_port_space port_space) { port_space_ = port_space; }
   void SetQp(engine::Worker* owner, verbs::QueuePair* qp) {
     qp_owner_ = owner;
     qp_ = qp;

@@ -1,7 +1,5 @@
 #include "cm/connection_table.h"
 
-#include "cm/service_id.h"
-
 namespace pollux::cm {
 namespace {
 
@@ -26,9 +24,7 @@ Connection* ConnectionTable::Add(std::unique_ptr<Connection> connection, Random&
 void ConnectionTable::Remove(Connection& connection) {
   connection.timer.Cancel();
   UnindexPeer(connection);
-  if (connection.state == State::kListen) {
-    listeners_.erase(ServiceId{RDMA_PS_TCP, connection.local().port}.ToWire());
-  }
+  ports_.Release(connection);
   const auto it = by_id_.find(connection.local_comm_id);
   removed_.push_back(std::move(it->second));
   by_id_.erase(it);
@@ -51,6 +47,10 @@ void ConnectionTable::IndexPeer(Connection& connection) {
 }
 
 void ConnectionTable::UnindexPeer(Connection& connection) {
+  if (connection.sidr_indexed) {
+    by_sidr_.erase({connection.peer().address.raw, connection.remote_comm_id});
+    connection.sidr_indexed = false;
+  }
   if (!connection.indexed) return;
   by_peer_comm_id_.erase({connection.remote_ca_guid, connection.remote_comm_id});
   by_peer_qpn_.erase({connection.remote_ca_guid, connection.remote_qpn});
@@ -65,12 +65,13 @@ Connection* ConnectionTable::FindByPeerQpn(uint64_t ca_guid, uint32_t qpn) const
   return Lookup(by_peer_qpn_, PeerKey{ca_guid, qpn});
 }
 
-bool ConnectionTable::AddListener(uint64_t service_id, Connection& listener) {
-  return listeners_.emplace(service_id, &listener).second;
+void ConnectionTable::IndexSidr(Connection& connection) {
+  by_sidr_[{connection.peer().address.raw, connection.remote_comm_id}] = &connection;
+  connection.sidr_indexed = true;
 }
 
-Connection* ConnectionTable::FindListener(uint64_t service_id) const {
-  return Lookup(listeners_, service_id);
+Connection* ConnectionTable::FindSidr(const Gid& from, uint32_t request_id) const {
+  return Lookup(by_sidr_, SidrKey{from.raw, request_id});
 }
 
 }  // namespace pollux::cm

@@ -2,6 +2,7 @@
 #ifndef POLLUX_CM_CONNECTION_TABLE_H_
 #define POLLUX_CM_CONNECTION_TABLE_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -10,6 +11,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "cm/connection.h"
+#include "cm/port_table.h"
 #include "stack/base/random.h"
 
 namespace pollux::cm {
@@ -36,10 +38,11 @@ class ConnectionTable {
   Connection* FindByPeerCommId(uint64_t ca_guid, uint32_t comm_id) const;
   Connection* FindByPeerQpn(uint64_t ca_guid, uint32_t qpn) const;
 
-  // False when the service has a listener.
-  bool AddListener(uint64_t service_id, Connection& listener);
-  Connection* FindListener(uint64_t service_id) const;
+  // By who asked in a SIDR_REQ, and its request ID (`remote_comm_id`).
+  void IndexSidr(Connection& connection);
+  Connection* FindSidr(const Gid& from, uint32_t request_id) const;
 
+  PortTable& ports() { return ports_; }
   size_t size() const { return by_id_.size(); }
 
  private:
@@ -48,7 +51,9 @@ class ConnectionTable {
   absl::flat_hash_map<uint32_t, std::unique_ptr<Connection>> by_id_;
   absl::flat_hash_map<PeerKey, Connection*> by_peer_comm_id_;
   absl::flat_hash_map<PeerKey, Connection*> by_peer_qpn_;
-  absl::flat_hash_map<uint64_t, Connection*> listeners_;
+  using SidrKey = std::pair<std::array<uint8_t, 16>, uint32_t>;
+  absl::flat_hash_map<SidrKey, Connection*> by_sidr_;
+  PortTable ports_;
   std::vector<std::unique_ptr<Connection>> removed_;
 };
 

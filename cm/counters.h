@@ -24,6 +24,7 @@ enum class MadDrop : uint8_t {
   kWrongState,     // a message that its connection does not expect now
   kBacklogFull,    // a REQ beyond max_pending_requests
   kSendQueueFull,  // one of ours; sent again when its time-out strikes
+  kNoSource,       // one of ours, whose address is no longer the device's
   kCount
 };
 // snake_case, for tables and telemetry.

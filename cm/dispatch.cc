@@ -8,7 +8,7 @@
 
 namespace pollux::cm {
 
-void ManagerImpl::OnMad(const Gid& from, std::span<const uint8_t> mad) {
+void ManagerImpl::OnMad(const Gid& from, const Gid& to, std::span<const uint8_t> mad) {
   if (trace_ != nullptr) trace_(false, {mad.data(), mad.size()});
   const std::optional<MadHeader> header = ParseMadHeader(mad);
   if (!header) return CountDrop(MadDrop::kBadLength);
@@ -19,7 +19,7 @@ void ManagerImpl::OnMad(const Gid& from, std::span<const uint8_t> mad) {
   const std::optional<Mad> parsed = ParseMad(mad);
   if (!parsed) return CountDrop(MadDrop::kUnknownAttribute);
   ++environment_->counters().of(header->attribute).received;
-  const Origin origin{from, header->transaction_id};
+  const Origin origin{from, to, header->transaction_id};
   std::visit([&](const auto& message) { Handle(origin, message); }, parsed->message);
 }
 
@@ -51,37 +51,25 @@ void ManagerImpl::Handle(const Origin& origin, const Lap& lap) {
   apr.ap_status = FindFor(origin, lap.local_comm_id, lap.remote_comm_id) != nullptr
                       ? kAprStatusUnsupported
                       : kAprStatusInvalidCommId;
-  Send(origin.from, origin.transaction_id, apr);
+  Send(origin, apr);
 }
 
 void ManagerImpl::Handle(const Origin& /*origin*/, const Apr& /*apr*/) {
   CountDrop(MadDrop::kWrongState);
 }
 
-void ManagerImpl::Handle(const Origin& origin, const SidrReq& sidr_req) {
-  SidrRep rep;
-  rep.request_id = sidr_req.request_id;
-  rep.status = static_cast<uint8_t>(SidrStatus::kUnsupported);
-  rep.service_id = sidr_req.service_id;
-  Send(origin.from, origin.transaction_id, rep);
-}
-
-void ManagerImpl::Handle(const Origin& /*origin*/, const SidrRep& /*sidr_rep*/) {
-  CountDrop(MadDrop::kWrongState);
-}
-
-bool ManagerImpl::SendMad(const Gid& to, const MadBuffer& mad) {
+bool ManagerImpl::SendMad(const Gid& from, const Gid& to, const MadBuffer& mad) {
   if (trace_ != nullptr) trace_(true, mad);
-  return environment_->SendMad(to, mad);
+  return environment_->SendMad(from, to, mad);
 }
 
-void ManagerImpl::Send(const Gid& to, uint64_t transaction_id, const Message& message) {
+void ManagerImpl::Send(const Origin& origin, const Message& message) {
   MadHeader header;
-  header.transaction_id = transaction_id;
+  header.transaction_id = origin.transaction_id;
   header.attribute = std::visit([](const auto& m) { return m.kAttribute; }, message);
   MadBuffer mad;
   EmitMad(header, message, mad);
-  if (SendMad(to, mad)) ++environment_->counters().of(header.attribute).sent;
+  if (SendMad(origin.to, origin.from, mad)) ++environment_->counters().of(header.attribute).sent;
 }
 
 void ManagerImpl::SetOutstanding(Connection& connection, const Message& message) {
@@ -93,10 +81,14 @@ void ManagerImpl::SetOutstanding(Connection& connection, const Message& message)
   connection.retries_left = connection.max_retries;
 }
 
-void ManagerImpl::SendOutstanding(Connection& connection) {
-  if (SendMad(connection.peer().address, connection.outstanding)) {
+void ManagerImpl::TransmitOutstanding(const Connection& connection) {
+  if (SendMad(connection.local().address, connection.peer().address, connection.outstanding)) {
     ++environment_->counters().of(connection.outstanding_attribute).sent;
   }
+}
+
+void ManagerImpl::SendOutstanding(Connection& connection) {
+  TransmitOutstanding(connection);
   connection.mra_heard = false;
   environment_->wheel().Arm(connection.timer, environment_->now_ns() + connection.resend_after_ns);
 }
@@ -108,7 +100,7 @@ void ManagerImpl::Reject(const Origin& origin, uint32_t local_comm_id, uint32_t 
   rej.remote_comm_id = remote_comm_id;
   rej.message_rejected = static_cast<uint8_t>(about);
   rej.reason = static_cast<uint16_t>(reason);
-  Send(origin.from, origin.transaction_id, rej);
+  Send(origin, rej);
 }
 
 void ManagerImpl::RejectTimedOut(const Connection& connection, AboutMessage about) {
@@ -120,7 +112,7 @@ void ManagerImpl::RejectTimedOut(const Connection& connection, AboutMessage abou
   // The peer, whose communication ID may not be known, finds the connection by the CA GUID.
   rej.reject_info_length = sizeof(uint64_t);
   StoreBe64(rej.ari.data(), environment_->ca_guid());
-  Send(connection.peer().address, connection.transaction_id, rej);
+  Send(PeerOf(connection), rej);
 }
 
 void ManagerImpl::RejectMtu(const Origin& origin, uint32_t remote_comm_id) {
@@ -131,7 +123,7 @@ void ManagerImpl::RejectMtu(const Origin& origin, uint32_t remote_comm_id) {
   // The largest that is possible.
   rej.reject_info_length = 1;
   rej.ari[0] = static_cast<uint8_t>(environment_->active_mtu());
-  Send(origin.from, origin.transaction_id, rej);
+  Send(origin, rej);
 }
 
 }  // namespace pollux::cm

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "absl/functional/any_invocable.h"
@@ -41,7 +42,7 @@ struct QpMove {
     ibv_qp_attr attr{};
     int mask = 0;
   };
-  std::array<Step, 2> steps;
+  std::array<Step, 3> steps;
   size_t count = 0;
 
   void Add(const ibv_qp_attr& attr, int mask) { steps[count++] = {attr, mask}; }
@@ -53,8 +54,8 @@ class Environment {
   class Client {
    public:
     virtual ~Client() = default;
-    // One received datagram of any length; `mad` is valid during the call.
-    virtual void OnMad(const Gid& from, std::span<const uint8_t> mad) = 0;
+    // One received datagram of any length, to the address `to`; `mad` is valid during the call.
+    virtual void OnMad(const Gid& from, const Gid& to, std::span<const uint8_t> mad) = 0;
     // After the datagrams of this poll. True when it did something.
     virtual bool OnPoll() = 0;
   };
@@ -62,7 +63,10 @@ class Environment {
   virtual ~Environment() = default;
   virtual void SetClient(Client* client) = 0;
 
-  virtual Gid address() const = 0;
+  // The place of `address` in the GID table; nothing when it is not this device's.
+  virtual std::optional<uint8_t> GidIndex(const Gid& address) const = 0;
+  // The address to send to `to` from; nothing when there is none of its kind.
+  virtual std::optional<Gid> SourceFor(const Gid& to) const = 0;
   virtual uint64_t ca_guid() const = 0;
   virtual ibv_mtu active_mtu() const = 0;
   virtual uint64_t now_ns() const = 0;
@@ -71,11 +75,12 @@ class Environment {
   // Where the environment counts what it drops.
   virtual Counters& counters() = 0;
 
-  // A datagram to queue pair 1 at `to`. False (and counted) when it could not be queued.
-  virtual bool SendMad(const Gid& to, const MadBuffer& mad) = 0;
+  // A datagram to queue pair 1 at `to`, from `from`, an address of this device. False (and counted)
+  // when it could not be queued.
+  virtual bool SendMad(const Gid& from, const Gid& to, const MadBuffer& mad) = 0;
   // Starts to find the way to `to`. An error when there is none.
-  virtual absl::Status StartResolve(const Gid& to) = 0;
-  virtual bool IsResolved(const Gid& to) = 0;
+  virtual absl::Status StartResolve(const Gid& from, const Gid& to) = 0;
+  virtual bool IsResolved(const Gid& from, const Gid& to) = 0;
   // Runs `move` on the owner's core unless the lease has ended, stops at the first error, then
   // `done` on this core. Never from inside this call.
   virtual void MoveQp(engine::Worker* owner, verbs::QueuePair* qp, const QpMove& move,

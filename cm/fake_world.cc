@@ -18,7 +18,9 @@ bool FakeWorld::PollAll() {
     in_flight_.erase(in_flight_.begin());
     busy = true;
     for (FakeEnvironment* environment : environments_) {
-      if (environment->address() == datagram.to) environment->Receive(datagram.from, datagram.mad);
+      if (environment->GidIndex(datagram.to)) {
+        environment->Receive(datagram.from, datagram.to, datagram.mad);
+      }
     }
   }
   for (FakeEnvironment* environment : environments_) busy |= environment->Poll();
@@ -55,16 +57,28 @@ int FakeWorld::CountSent(Attribute attribute) const {
   }));
 }
 
-bool FakeEnvironment::SendMad(const Gid& to, const MadBuffer& mad) {
+std::optional<uint8_t> FakeEnvironment::GidIndex(const Gid& address) const {
+  const auto it = std::ranges::find(addresses, address);
+  if (it == addresses.end()) return std::nullopt;
+  return static_cast<uint8_t>(it - addresses.begin());
+}
+
+std::optional<Gid> FakeEnvironment::SourceFor(const Gid& to) const {
+  const auto it = std::ranges::find_if(
+      addresses, [&](const Gid& address) { return address.IsIpv4() == to.IsIpv4(); });
+  return it == addresses.end() ? std::nullopt : std::optional(*it);
+}
+
+bool FakeEnvironment::SendMad(const Gid& from, const Gid& to, const MadBuffer& mad) {
   if (queue_full) {
     counters_.Count(MadDrop::kSendQueueFull);
     return false;
   }
-  world_->Send({address_, to, mad});
+  world_->Send({from, to, mad});
   return true;
 }
 
-absl::Status FakeEnvironment::StartResolve(const Gid& to) {
+absl::Status FakeEnvironment::StartResolve(const Gid&, const Gid& to) {
   if (to == Gid{}) return absl::NotFoundError("no route");
   return absl::OkStatus();
 }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -63,11 +64,12 @@ class FakeWorld {
 class FakeEnvironment final : public Environment {
  public:
   FakeEnvironment(FakeWorld* world, Gid address)
-      : world_(world), address_(address), wheel_(world->now_ns), random_(world->random.Next64()) {
+      : addresses{address}, world_(world), wheel_(world->now_ns), random_(world->random.Next64()) {
     world->environments_.push_back(this);
   }
   ~FakeEnvironment() override { std::erase(world_->environments_, this); }
 
+  std::vector<Gid> addresses;  // the GID table
   ibv_mtu mtu = IBV_MTU_4096;
   bool resolvable = true;
   bool queue_full = false;
@@ -75,21 +77,24 @@ class FakeEnvironment final : public Environment {
   bool moves_held = false;  // the queue pair's owner does not poll
 
   void SetClient(Client* client) override { client_ = client; }
-  Gid address() const override { return address_; }
-  uint64_t ca_guid() const override { return 0x020000FFFE000000 | address_.raw[15]; }
+  const Gid& address() const { return addresses[0]; }
+  std::optional<uint8_t> GidIndex(const Gid& address) const override;
+  std::optional<Gid> SourceFor(const Gid& to) const override;
+  uint64_t ca_guid() const override { return 0x020000FFFE000000 | address().raw[15]; }
   ibv_mtu active_mtu() const override { return mtu; }
   uint64_t now_ns() const override { return world_->now_ns; }
   engine::TimingWheel& wheel() override { return wheel_; }
   Random& random() override { return random_; }
   Counters& counters() override { return counters_; }
-  bool SendMad(const Gid& to, const MadBuffer& mad) override;
-  absl::Status StartResolve(const Gid& to) override;
-  bool IsResolved(const Gid&) override { return resolvable; }
+  bool SendMad(const Gid& from, const Gid& to, const MadBuffer& mad) override;
+  absl::Status StartResolve(const Gid& from, const Gid& to) override;
+  bool IsResolved(const Gid&, const Gid&) override { return resolvable; }
   void MoveQp(engine::Worker* owner, verbs::QueuePair* qp, const QpMove& move,
               std::shared_ptr<QpLease> lease, absl::AnyInvocable<void(absl::Status)> done) override;
 
-  void Receive(const Gid& from, std::span<const uint8_t> mad) {
-    if (client_ != nullptr) client_->OnMad(from, mad);
+  void Receive(const Gid& from, std::span<const uint8_t> mad) { Receive(from, address(), mad); }
+  void Receive(const Gid& from, const Gid& to, std::span<const uint8_t> mad) {
+    if (client_ != nullptr) client_->OnMad(from, to, mad);
   }
 
  private:
@@ -104,7 +109,6 @@ class FakeEnvironment final : public Environment {
   absl::Status Execute(const PendingMove& pending) const;
 
   FakeWorld* world_;
-  Gid address_;
   Client* client_ = nullptr;
   engine::TimingWheel wheel_;
   Random random_;
@@ -114,9 +118,11 @@ class FakeEnvironment final : public Environment {
 
 // A queue pair that is nobody's, with its completion queue.
 struct FakeQp {
-  explicit FakeQp(uint32_t qpn) : cq(16), qp(Qpn{qpn}, Init(&cq), &active) {}
-  static verbs::QueuePairInitAttr Init(verbs::CompletionQueue* cq) {
+  explicit FakeQp(uint32_t qpn, ibv_qp_type type = IBV_QPT_RC)
+      : cq(16), qp(Qpn{qpn}, Init(&cq, type), &active) {}
+  static verbs::QueuePairInitAttr Init(verbs::CompletionQueue* cq, ibv_qp_type type) {
     verbs::QueuePairInitAttr init;
+    init.type = type;
     init.send_cq = init.recv_cq = cq;
     init.cap.max_send_wr = init.cap.max_recv_wr = 4;
     init.cap.max_send_sge = init.cap.max_recv_sge = 1;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "stack/base/byte_order.h"
 
 namespace pollux::cm {
 namespace {
@@ -19,17 +20,25 @@ constexpr uint8_t kHopLimit = 64;
 constexpr uint64_t kSendFlag = uint64_t{1} << 32;  // in a wr_id: slot of a send, not of a receive
 constexpr int kBurst = 32;
 
-// Who sent a datagram, from the area before it. Nothing when there is no IP header.
-std::optional<Gid> SourceOf(std::span<const uint8_t, kGrhBytes> grh) {
-  Gid gid;
+struct Addresses {
+  Gid from;
+  Gid to;
+};
+
+// Who sent a datagram to whom, from the area before it. Nothing when there is no IP header.
+std::optional<Addresses> AddressesOf(std::span<const uint8_t, kGrhBytes> grh) {
+  Addresses addresses;
   if (grh[0] >> 4 == 6) {
-    std::copy_n(grh.begin() + kIpv6SourceInHeader, gid.raw.size(), gid.raw.begin());
-    return gid;
+    const auto* source = grh.data() + kIpv6SourceInHeader;
+    std::copy_n(source, 16, addresses.from.raw.begin());
+    std::copy_n(source + 16, 16, addresses.to.raw.begin());
+    return addresses;
   }
   if (grh[kIpv4InGrh] >> 4 != 4) return std::nullopt;
-  gid.raw[10] = gid.raw[11] = 0xFF;
-  std::copy_n(grh.begin() + kIpv4InGrh + kIpv4SourceInHeader, 4, gid.raw.begin() + 12);
-  return gid;
+  const auto* source = grh.data() + kIpv4InGrh + kIpv4SourceInHeader;
+  addresses.from = Gid::FromIpv4(LoadBe32(source));
+  addresses.to = Gid::FromIpv4(LoadBe32(source + 4));
+  return addresses;
 }
 
 }  // namespace
@@ -110,9 +119,9 @@ absl::Status Gsi::PostReceive(uint32_t slot) {
   return absl::OkStatus();
 }
 
-bool Gsi::Send(const Gid& to, const MadBuffer& mad) {
+bool Gsi::Send(uint8_t gid_index, const Gid& to, const MadBuffer& mad) {
   const absl::StatusOr<size_t> peer =
-      free_sends_.empty() ? absl::ResourceExhaustedError("") : PeerIndex(to);
+      free_sends_.empty() ? absl::ResourceExhaustedError("") : PeerIndex({gid_index, to.raw});
   if (!peer.ok()) {
     counters_->Count(MadDrop::kSendQueueFull);
     return false;
@@ -164,13 +173,14 @@ void Gsi::OnReceived(const ibv_wc& wc, Receiver receiver) {
   const auto& buffer = buffers_->receives[static_cast<uint32_t>(wc.wr_id)];
   const std::span<const uint8_t> bytes(buffer.data(), std::min<size_t>(wc.byte_len, buffer.size()));
   if (bytes.size() < kGrhBytes) return counters_->Count(MadDrop::kBadLength);
-  const std::optional<Gid> from = SourceOf(bytes.first<kGrhBytes>());
-  if (!from || wc.src_qp != kGsiQpn.value) return counters_->Count(MadDrop::kBadSource);
-  receiver(*from, bytes.subspan(kGrhBytes));
+  const std::optional<Addresses> addresses = AddressesOf(bytes.first<kGrhBytes>());
+  if (!addresses || wc.src_qp != kGsiQpn.value) return counters_->Count(MadDrop::kBadSource);
+  receiver(addresses->from, addresses->to, bytes.subspan(kGrhBytes));
 }
 
-absl::Status Gsi::StartResolve(const Gid& to) {
-  const auto known = peer_index_.find(to.raw);
+absl::Status Gsi::StartResolve(uint8_t gid_index, const Gid& to) {
+  const PeerKey key{gid_index, to.raw};
+  const auto known = peer_index_.find(key);
   if (known != peer_index_.end()) {
     Peer& peer = peers_[known->second];
     if (peer.ah->link->Load().resolved || peer.in_flight > 0) return absl::OkStatus();
@@ -179,16 +189,16 @@ absl::Status Gsi::StartResolve(const Gid& to) {
     peer.ah = nullptr;
     peer_index_.erase(known);
   }
-  return PeerIndex(to).status();
+  return PeerIndex(key).status();
 }
 
-bool Gsi::IsResolved(const Gid& to) const {
-  const auto it = peer_index_.find(to.raw);
+bool Gsi::IsResolved(uint8_t gid_index, const Gid& to) const {
+  const auto it = peer_index_.find(PeerKey{gid_index, to.raw});
   return it != peer_index_.end() && peers_[it->second].ah->link->Load().resolved;
 }
 
-absl::StatusOr<size_t> Gsi::PeerIndex(const Gid& gid) {
-  const auto known = peer_index_.find(gid.raw);
+absl::StatusOr<size_t> Gsi::PeerIndex(const PeerKey& key) {
+  const auto known = peer_index_.find(key);
   if (known != peer_index_.end()) return known->second;
   absl::StatusOr<size_t> place = FreePeer();
   if (!place.ok()) return place;
@@ -196,11 +206,12 @@ absl::StatusOr<size_t> Gsi::PeerIndex(const Gid& gid) {
   attr.is_global = 1;
   attr.port_num = 1;
   attr.grh.hop_limit = kHopLimit;
-  std::copy(gid.raw.begin(), gid.raw.end(), attr.grh.dgid.raw);
+  attr.grh.sgid_index = key.first;
+  std::copy(key.second.begin(), key.second.end(), attr.grh.dgid.raw);
   const absl::StatusOr<verbs::AddressHandle*> ah = worker_->CreateAh(pd_, attr);
   if (!ah.ok()) return ah.status();
-  peers_[*place] = {.gid = gid, .ah = *ah, .in_flight = 0};
-  peer_index_[gid.raw] = *place;
+  peers_[*place] = {.key = key, .ah = *ah, .in_flight = 0};
+  peer_index_[key] = *place;
   return place;
 }
 
@@ -210,7 +221,7 @@ absl::StatusOr<size_t> Gsi::FreePeer() {
     Peer& peer = peers_[at];
     if (peer.ah == nullptr) return at;
     if (peers_.size() < kMaxPeers || peer.in_flight > 0) continue;
-    peer_index_.erase(peer.gid.raw);
+    peer_index_.erase(peer.key);
     worker_->DestroyAh(peer.ah).IgnoreError();
     peer.ah = nullptr;
     next_victim_ = (at + 1) % peers_.size();

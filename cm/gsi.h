@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -27,7 +28,8 @@ class Gsi {
  public:
   static constexpr uint32_t kReceives = 256;  // MADs that may arrive between two polls
   static constexpr uint32_t kSends = 256;     // MADs that may wait to leave
-  static constexpr size_t kMaxPeers = 256;    // addresses remembered; the oldest idle one gives way
+  static constexpr size_t kMaxPeers =
+      256;  // pairs of addresses remembered; the oldest idle one gives way
 
   // Neither is owned; both outlive this. Errors are the worker's.
   static absl::StatusOr<std::unique_ptr<Gsi>> Create(engine::Worker* worker, Counters* counters);
@@ -35,21 +37,25 @@ class Gsi {
   Gsi(const Gsi&) = delete;
   Gsi& operator=(const Gsi&) = delete;
 
-  // Queues a MAD to queue pair 1 at `to`. False, and counted, when it cannot be.
-  bool Send(const Gid& to, const MadBuffer& mad);
+  // Queues a MAD to queue pair 1 at `to`, from the address at `gid_index` of the GID table. False,
+  // and counted, when it cannot be.
+  bool Send(uint8_t gid_index, const Gid& to, const MadBuffer& mad);
 
   // Starts to find the next hop towards `to`. An error when there is no route.
-  absl::Status StartResolve(const Gid& to);
-  bool IsResolved(const Gid& to) const;
+  absl::Status StartResolve(uint8_t gid_index, const Gid& to);
+  bool IsResolved(uint8_t gid_index, const Gid& to) const;
 
   // Hands on what has arrived; `mad`, of any length, is valid during the call. True when there was
   // something.
-  using Receiver = absl::FunctionRef<void(const Gid& from, std::span<const uint8_t> mad)>;
+  using Receiver =
+      absl::FunctionRef<void(const Gid& from, const Gid& to, std::span<const uint8_t> mad)>;
   bool Poll(Receiver receiver);
 
  private:
+  // The index of our address, and theirs.
+  using PeerKey = std::pair<uint8_t, std::array<uint8_t, 16>>;
   struct Peer {
-    Gid gid;
+    PeerKey key;
     verbs::AddressHandle* ah = nullptr;
     uint32_t in_flight = 0;
   };
@@ -60,7 +66,7 @@ class Gsi {
   absl::Status PostReceive(uint32_t slot);
   void OnReceived(const ibv_wc& wc, Receiver receiver);
   // A peer's place, made if need be; the error of CreateAh, or ResourceExhausted when all are busy.
-  absl::StatusOr<size_t> PeerIndex(const Gid& gid);
+  absl::StatusOr<size_t> PeerIndex(const PeerKey& key);
   absl::StatusOr<size_t> FreePeer();
 
   engine::Worker* worker_;
@@ -73,7 +79,7 @@ class Gsi {
   std::vector<uint32_t> free_sends_;
   std::vector<size_t> peer_of_send_;
   std::vector<Peer> peers_;
-  absl::flat_hash_map<std::array<uint8_t, 16>, size_t> peer_index_;  // by Gid::raw
+  absl::flat_hash_map<PeerKey, size_t> peer_index_;
   size_t next_victim_ = 0;
 };
 

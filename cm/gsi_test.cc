@@ -30,7 +30,8 @@ struct Side : engine::Poller {
   }
   ~Side() override { node->worker().RemovePoller(this); }
   bool Poll(uint64_t) override {
-    return gsi->Poll([this](const Gid& from, std::span<const uint8_t> mad) {
+    return gsi->Poll([this](const Gid& from, const Gid& to, std::span<const uint8_t> mad) {
+      EXPECT_EQ(to, node->gid());
       sources.push_back(from);
       mads.emplace_back(mad.begin(), mad.end());
     });
@@ -58,23 +59,23 @@ class GsiTest : public testing::Test {
 };
 
 TEST_F(GsiTest, CarriesMadsWithTheirSource) {
-  EXPECT_TRUE(a->gsi->Send(b->node->gid(), Mad(7)));
+  EXPECT_TRUE(a->gsi->Send(0, b->node->gid(), Mad(7)));
   world.RunFor(kMillisecond);
   ASSERT_EQ(b->mads.size(), 1u);
   EXPECT_EQ(b->sources[0], a->node->gid());
   EXPECT_EQ(b->mads[0], std::vector<uint8_t>(kMadBytes, 7));
-  EXPECT_TRUE(a->gsi->IsResolved(b->node->gid()));
+  EXPECT_TRUE(a->gsi->IsResolved(0, b->node->gid()));
 }
 
 TEST_F(GsiTest, SendsAreBoundedAndComeFree) {
-  ASSERT_TRUE(a->gsi->StartResolve(b->node->gid()).ok());
+  ASSERT_TRUE(a->gsi->StartResolve(0, b->node->gid()).ok());
   world.RunFor(kMillisecond);
   for (int round = 0; round < 3; ++round) {
     b->mads.clear();
     for (uint32_t i = 0; i < Gsi::kSends; ++i) {
-      EXPECT_TRUE(a->gsi->Send(b->node->gid(), Mad(static_cast<uint8_t>(i))));
+      EXPECT_TRUE(a->gsi->Send(0, b->node->gid(), Mad(static_cast<uint8_t>(i))));
     }
-    EXPECT_FALSE(a->gsi->Send(b->node->gid(), Mad(1)));
+    EXPECT_FALSE(a->gsi->Send(0, b->node->gid(), Mad(1)));
     EXPECT_EQ(a->counters.drop(MadDrop::kSendQueueFull), static_cast<uint64_t>(round) + 1);
     world.RunFor(kMillisecond);
     ASSERT_EQ(b->mads.size(), Gsi::kSends);
@@ -85,19 +86,19 @@ TEST_F(GsiTest, SendsAreBoundedAndComeFree) {
 TEST_F(GsiTest, MorePeersThanItRemembers) {
   for (uint32_t i = 0; i < 2 * Gsi::kMaxPeers; ++i) {
     // Nobody is there: these wait for an answer to ARP that does not come.
-    a->gsi->Send(Gid::FromIpv4(a->node->address() + 3 + i % 200 + (i / 200 << 8)), Mad(0));
+    a->gsi->Send(0, Gid::FromIpv4(a->node->address() + 3 + i % 200 + (i / 200 << 8)), Mad(0));
     world.RunFor(kMillisecond / 10);
   }
   world.RunFor(10 * sim::Simulation::kSecond);
-  EXPECT_TRUE(a->gsi->Send(b->node->gid(), Mad(9)));
+  EXPECT_TRUE(a->gsi->Send(0, b->node->gid(), Mad(9)));
   world.RunFor(kMillisecond);
   EXPECT_EQ(b->mads.size(), 1u);
 }
 
 TEST_F(GsiTest, NoRoute) {
-  EXPECT_FALSE(a->gsi->StartResolve(Gid::FromIpv4(0x01020304)).ok());
-  EXPECT_FALSE(a->gsi->Send(Gid::FromIpv4(0x01020304), Mad(1)));
-  EXPECT_FALSE(a->gsi->IsResolved(Gid::FromIpv4(0x01020304)));
+  EXPECT_FALSE(a->gsi->StartResolve(0, Gid::FromIpv4(0x01020304)).ok());
+  EXPECT_FALSE(a->gsi->Send(0, Gid::FromIpv4(0x01020304), Mad(1)));
+  EXPECT_FALSE(a->gsi->IsResolved(0, Gid::FromIpv4(0x01020304)));
 }
 
 // A UD queue pair of no standing sends to queue pair 1, and datagrams of other lengths.

@@ -113,7 +113,8 @@ TEST_F(ManagerTest, UnsupportedMessagesAreAnsweredOrCounted) {
   EXPECT_EQ(LastSent<Apr>().ap_status, 1);
   Inject(server, client.address, Apr{});
   Inject(server, client.address, SidrRep{});
-  EXPECT_EQ(server.drop(MadDrop::kWrongState), 2u);
+  EXPECT_EQ(server.drop(MadDrop::kWrongState), 1u);
+  EXPECT_EQ(server.drop(MadDrop::kUnknownCommId), 2u);
   Establish();
   lap.local_comm_id = LastSent<Rtu>().local_comm_id;
   lap.remote_comm_id = LastSent<Rtu>().remote_comm_id;

@@ -39,7 +39,8 @@ std::string ToString(const Endpoint& endpoint);  // "192.0.2.1:20049"
 // As rdma_conn_param; depths and resources are the sender's view on the way out, and what the peer
 // offers to the receiver (already swapped, as librdmacm does) on the way in.
 struct ConnectionParam {
-  // At most 56 bytes in Connect (a CMA header stands before it), 196 in Accept.
+  // At most 56 bytes in Connect (a CMA header stands before it), 196 in Accept; for RDMA_PS_UDP,
+  // which uses nothing else here but `qp_num`, 180 and 136.
   absl::Span<const uint8_t> private_data{};
   uint8_t responder_resources = 16;
   uint8_t initiator_depth = 16;
@@ -49,26 +50,43 @@ struct ConnectionParam {
   // Of this side's queue pair, codes as in ibv_qp_attr.
   uint8_t ack_timeout = 0;     // 4.096 us * 2^n; 0: from the path's lifetime and the ACK delay
   uint8_t min_rnr_timer = 12;  // 0.64 ms
+  // The UD queue pair that Accept names for an identifier of RDMA_PS_UDP without one of its own.
+  uint32_t qp_num = 0;
+};
+
+// As rdma_ud_param: whom to send to, for identifiers of RDMA_PS_UDP.
+struct UdParam {
+  absl::Span<const uint8_t> private_data{};
+  ibv_ah_attr ah_attr{};
+  uint32_t qp_num = 0;
+  uint32_t qkey = 0;
 };
 
 // As rdma_cm_event. Spans are valid only during the handler.
 struct Event {
   rdma_cm_event_type type;
-  int status = 0;           // as rdma_cm's: -errno, or the REJ reason for RDMA_CM_EVENT_REJECTED
+  // As rdma_cm's: -errno, or the REJ reason for RDMA_CM_EVENT_REJECTED, or the SIDR_REP status
+  // (1 unsupported, 2 rejected, ...) for RDMA_CM_EVENT_UNREACHABLE when the peer has answered.
+  int status = 0;
   Id* id = nullptr;         // for CONNECT_REQUEST: the new identifier, the handler's to accept,
                             // reject or destroy
   Id* listen_id = nullptr;  // for CONNECT_REQUEST
   // For CONNECT_REQUEST, ESTABLISHED and REJECTED. Private data comes with all the bytes that the
   // message has room for (56, 196 in REP, 224 in RTU, 148): CM does not carry its length.
   ConnectionParam param{};
+  // In its place for identifiers of RDMA_PS_UDP: private data (180 bytes) with CONNECT_REQUEST, all
+  // of it (136) with ESTABLISHED, private data with UNREACHABLE.
+  UdParam ud{};
 };
 using EventHandler = absl::AnyInvocable<void(const Event&)>;
 
 // An rdma_cm_id. Belongs to the manager that made it, and to its core.
 class Id {
  public:
+  // All zeros stand for any address of the device, until a peer is known.
   const Endpoint& local() const { return local_; }
   const Endpoint& peer() const { return peer_; }
+  rdma_port_space port_space() const { return port_space_; }
   verbs::QueuePair* qp() const { return qp_; }
   void* context = nullptr;  // the user's
 
@@ -77,14 +95,16 @@ class Id {
   ~Id() = default;
   Endpoint local_;
   Endpoint peer_;
+  rdma_port_space port_space_ = RDMA_PS_TCP;
   verbs::QueuePair* qp_ = nullptr;
   engine::Worker* qp_owner_ = nullptr;
 };
 
 // Time-out codes stand for 4.096 us * 2^n.
 struct ManagerConfig {
-  uint32_t max_ids = 16384;              // connections (in time-wait too) and listeners together
-  uint32_t max_pending_requests = 1024;  // REQs not yet accepted or rejected; more are dropped
+  uint32_t max_ids = 16384;  // connections (in time-wait too) and listeners together
+  // REQs and SIDR_REQs not yet accepted or rejected, of all listeners; more are dropped.
+  uint32_t max_pending_requests = 1024;
   // As Linux. A message is sent again after 2 * packet lifetime + the peer's response time.
   uint8_t cm_response_timeout = 20;  // code, 0..31: what both sides may take to answer (4.3 s)
   uint8_t packet_lifetime = 16;      // code, 0..30: how long a packet may be on its way (0.27 s)
@@ -104,8 +124,9 @@ class Manager {
   // Identifiers end with it, silently: nothing is sent.
   virtual ~Manager() = default;
 
-  // Only RDMA_PS_TCP; others: Unimplemented. ResourceExhausted at max_ids. Identifiers that come
-  // with CONNECT_REQUEST share the handler of their listener until SetHandler.
+  // RDMA_PS_TCP and RDMA_PS_IB (RC), RDMA_PS_UDP (UD); others: Unimplemented. Each has its own
+  // ports. ResourceExhausted at max_ids. Identifiers that come with CONNECT_REQUEST share the
+  // handler of their listener until SetHandler.
   virtual absl::StatusOr<Id*> CreateId(rdma_port_space port_space, EventHandler handler) = 0;
   virtual void SetHandler(Id* id, EventHandler handler) = 0;
   // Ends whatever it is in the midst of (REJ or DREQ as the state asks); neither an event nor the
@@ -113,27 +134,42 @@ class Manager {
   // the identifier before its queue pair, and the queue pair with time_wait_ns().
   virtual void DestroyId(Id* id) = 0;
 
+  // Gives a fresh identifier its local address and port: all zeros for any address, port 0 for an
+  // ephemeral one. NotFound (EADDRNOTAVAIL): not an address of this device. AlreadyExists
+  // (EADDRINUSE): another identifier of the port space has the port, at that address or at any.
+  // ResourceExhausted: no ephemeral port is free. Who does not call it gets any address, and an
+  // ephemeral port in ResolveAddr.
+  virtual absl::Status BindAddr(Id* id, const Endpoint& local) = 0;
+
   // RDMA_CM_EVENT_ADDR_RESOLVED and then RDMA_CM_EVENT_ROUTE_RESOLVED come in one step each:
   // ResolveAddr finds the next hop (ARP), ResolveRoute has nothing to ask on RoCE. No answer within
   // `timeout_ms`: ADDR_ERROR with -ETIMEDOUT.
   virtual absl::Status ResolveAddr(Id* id, const Endpoint& destination, uint32_t timeout_ms) = 0;
   virtual absl::Status ResolveRoute(Id* id, uint32_t timeout_ms) = 0;
-  // AlreadyExists when the port has a listener.
-  virtual absl::Status Listen(Id* id, uint16_t port) = 0;
+  // At the port that BindAddr gave (`port` is then that or 0), or else at `port` of any address
+  // (errors as BindAddr's). A listener bound to the address that a request names goes before one
+  // at any address. At most `backlog` requests wait for Accept or Reject, more are dropped and
+  // counted, to be sent again; 0: max_pending_requests.
+  virtual absl::Status Listen(Id* id, uint16_t port, uint32_t backlog) = 0;
+  absl::Status Listen(Id* id, uint16_t port) { return Listen(id, port, 0); }
 
   // Gives the identifier its queue pair, which `owner` owns and which is in IBV_QPS_RESET; CM moves
   // it to INIT (with `access`, ibv_access_flags), RTR, RTS. `done` runs when it is in INIT:
-  // receives can be posted from then on, and must be before Connect or Accept.
+  // receives can be posted from then on, and must be before Connect or Accept. A UD queue pair of
+  // RDMA_PS_UDP is in RTS then, with the Q_Key RDMA_UDP_QKEY.
   virtual void BindQp(Id* id, engine::Worker* owner, verbs::QueuePair* qp, int access,
                       absl::AnyInvocable<void(absl::Status)> done) = 0;
 
   // REQ. Ends in ESTABLISHED (RTU sent), REJECTED, UNREACHABLE (time-out) or CONNECT_ERROR. Once an
   // identifier; FailedPrecondition when its address, route or queue pair are not ready.
+  // For RDMA_PS_UDP, where no queue pair is needed: SIDR_REQ, which ends in ESTABLISHED (Event::ud
+  // says whom to send to) or UNREACHABLE.
   virtual absl::Status Connect(Id* id, const ConnectionParam& param) = 0;
   // REP, after CONNECT_REQUEST. ESTABLISHED comes with RTU or the first packet.
+  // For RDMA_PS_UDP: SIDR_REP with the queue pair's number; no event follows.
   virtual absl::Status Accept(Id* id, const ConnectionParam& param) = 0;
-  // REJ with reason 28 (consumer defined) and up to 148 bytes. The identifier stays to be
-  // destroyed.
+  // REJ with reason 28 (consumer defined) and up to 148 bytes, or SIDR_REP with status 2 (rejected)
+  // and up to 136. The identifier stays to be destroyed.
   virtual absl::Status Reject(Id* id, absl::Span<const uint8_t> private_data) = 0;
   // MRA: the peer waits for this long before it sends its REQ or REP again. `service_timeout` is a
   // code, 4.096 us * 2^n; peers may cut it (Pollux at 24, 69 s). For a user that knows it will be

@@ -25,6 +25,7 @@ struct Seen {
   int status;
   std::vector<uint8_t> private_data;
   ConnectionParam param;  // its span is gone
+  UdParam ud;             // and so is this one's
 };
 
 // One host: a manager, one identifier of interest, its queue pair, and what it was told.
@@ -38,13 +39,13 @@ class Host {
   }
 
   void Listen() {
-    listener = *manager->CreateId(RDMA_PS_TCP, Handler());
+    listener = *manager->CreateId(port_space, Handler());
     ASSERT_TRUE(manager->Listen(listener, kPort).ok());
   }
   // Creates an identifier and takes it to where it can connect.
   void Prepare(const Gid& to) {
     events.clear();
-    id = *manager->CreateId(RDMA_PS_TCP, Handler());
+    id = *manager->CreateId(port_space, Handler());
     ASSERT_TRUE(manager->ResolveAddr(id, {to, kPort}, 1000).ok());
     ASSERT_TRUE(world_->RunUntil([&] { return Saw(RDMA_CM_EVENT_ADDR_RESOLVED); }));
     ASSERT_TRUE(manager->ResolveRoute(id, 1000).ok());
@@ -53,7 +54,8 @@ class Host {
     ASSERT_TRUE(world_->RunUntil([&] { return bound; }));
   }
   void Bind(Id* to) {
-    qps.push_back(std::make_unique<FakeQp>(qpn_++));
+    const bool ud = port_space == RDMA_PS_UDP;
+    qps.push_back(std::make_unique<FakeQp>(qpn_++, ud ? IBV_QPT_UD : IBV_QPT_RC));
     bound = false;
     manager->BindQp(to, nullptr, &qps.back()->qp, IBV_ACCESS_REMOTE_READ, [this](absl::Status s) {
       bound = s.ok();
@@ -83,8 +85,10 @@ class Host {
   }
   EventHandler Handler() {
     return [this](const Event& event) {
-      const auto& data = event.param.private_data;
-      events.push_back({event.type, event.status, {data.begin(), data.end()}, event.param});
+      const bool ud = event.id->port_space() == RDMA_PS_UDP;
+      const auto& data = ud ? event.ud.private_data : event.param.private_data;
+      events.push_back(
+          {event.type, event.status, {data.begin(), data.end()}, event.param, event.ud});
       if (on_event) on_event(event);
     };
   }
@@ -96,6 +100,7 @@ class Host {
   uint64_t drop(MadDrop reason) const { return manager->counters().drop(reason); }
 
   Gid address;
+  rdma_port_space port_space = RDMA_PS_TCP;
   FakeEnvironment* env;
   std::unique_ptr<ManagerImpl> manager;
   Id* listener = nullptr;

@@ -5,14 +5,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "cm/service_id.h"
 #include "cm/timeouts.h"
 
 namespace pollux::cm {
 namespace {
-
-constexpr uint16_t kFirstEphemeralPort = 49152;  // RFC 6335 section 6
-constexpr uint32_t kEphemeralPorts = 65536 - kFirstEphemeralPort;
 
 ManagerConfig Sane(ManagerConfig config) {
   config.cm_response_timeout = std::min(config.cm_response_timeout, kMaxTimeoutCode);
@@ -20,6 +16,18 @@ ManagerConfig Sane(ManagerConfig config) {
   config.max_cm_retries = std::min<uint8_t>(config.max_cm_retries, 15);
   config.target_ack_delay = std::min(config.target_ack_delay, kMaxTimeoutCode);
   return config;
+}
+
+constexpr uint8_t kNoGidIndex = 255;
+
+// To RTS at once: who sends to whom is not the queue pair's business.
+void AddUdMoves(ibv_qp_attr attr, QpMove& move) {
+  attr.qkey = RDMA_UDP_QKEY;
+  move.Add(attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+  attr.qp_state = IBV_QPS_RTR;
+  move.Add(attr, IBV_QP_STATE);
+  attr.qp_state = IBV_QPS_RTS;
+  move.Add(attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
 }
 
 }  // namespace
@@ -39,10 +47,10 @@ uint64_t ManagerImpl::time_wait_ns() const {
 }
 
 absl::StatusOr<Id*> ManagerImpl::CreateId(rdma_port_space port_space, EventHandler handler) {
-  if (port_space != RDMA_PS_TCP) {
-    return absl::UnimplementedError(absl::StrCat("create identifier: port space 0x",
-                                                 absl::Hex(static_cast<int>(port_space)),
-                                                 " is not supported; use RDMA_PS_TCP"));
+  if (port_space != RDMA_PS_TCP && port_space != RDMA_PS_UDP && port_space != RDMA_PS_IB) {
+    return absl::UnimplementedError(
+        absl::StrCat("create identifier: port space 0x", absl::Hex(static_cast<int>(port_space)),
+                     " is not supported; use RDMA_PS_TCP, RDMA_PS_UDP or RDMA_PS_IB"));
   }
   Connection* connection = table_.Add(std::make_unique<Connection>(this, &ManagerImpl::TimerFired),
                                       environment_->random());
@@ -52,7 +60,7 @@ absl::StatusOr<Id*> ManagerImpl::CreateId(rdma_port_space port_space, EventHandl
                      " are taken, those in time-wait included; raise ManagerConfig::max_ids"));
   }
   connection->handler = std::make_shared<EventHandler>(std::move(handler));
-  connection->mutable_local().address = environment_->address();
+  connection->set_port_space(port_space);
   return connection;
 }
 
@@ -64,7 +72,7 @@ void ManagerImpl::DestroyId(Id* id) {
   Connection& connection = Of(id);
   connection.destroyed = true;
   connection.lease->valid = false;
-  const Origin origin{connection.peer().address, connection.transaction_id};
+  const Origin origin = PeerOf(connection);
   switch (connection.state) {
     case State::kReqSent:
       RejectTimedOut(connection, AboutMessage::kReq);
@@ -86,61 +94,16 @@ void ManagerImpl::DestroyId(Id* id) {
     case State::kEstablished:
       StartDisconnect(connection);
       return;
+    case State::kSidrReqRcvd:
+      AnswerUd(connection, SidrStatus::kReject, 0, {}).IgnoreError();  // the state allows it
+      break;
     case State::kDreqSent:
     case State::kTimeWait:
       return;
     default:
       break;
   }
-  // A listener's state tells the table to give up its service.
-  if (connection.state == State::kListen) {
-    table_.Remove(connection);
-  } else {
-    EnterClosed(connection);
-  }
-}
-
-absl::Status ManagerImpl::ResolveAddr(Id* id, const Endpoint& destination, uint32_t timeout_ms) {
-  Connection& connection = Of(id);
-  if (connection.state != State::kIdle) {
-    return absl::FailedPreconditionError(
-        "resolve address: the identifier is resolved, listening or connected already");
-  }
-  if (absl::Status status = environment_->StartResolve(destination.address); !status.ok()) {
-    return status;
-  }
-  connection.mutable_peer() = destination;
-  connection.mutable_local().port =
-      static_cast<uint16_t>(kFirstEphemeralPort + environment_->random().Below(kEphemeralPorts));
-  connection.state = State::kResolving;
-  environment_->wheel().Arm(connection.timer,
-                            environment_->now_ns() + uint64_t{timeout_ms} * 1'000'000);
-  resolving_.push_back(connection.local_comm_id);
-  return absl::OkStatus();
-}
-
-absl::Status ManagerImpl::ResolveRoute(Id* id, uint32_t /*timeout_ms*/) {
-  Connection& connection = Of(id);
-  if (connection.state != State::kAddressResolved) {
-    return absl::FailedPreconditionError("resolve route: resolve the address first");
-  }
-  connection.state = State::kRouteResolved;
-  Defer(connection, RDMA_CM_EVENT_ROUTE_RESOLVED);
-  return absl::OkStatus();
-}
-
-absl::Status ManagerImpl::Listen(Id* id, uint16_t port) {
-  Connection& connection = Of(id);
-  if (connection.state != State::kIdle) {
-    return absl::FailedPreconditionError("listen: the identifier is in use already");
-  }
-  if (!table_.AddListener(ServiceId{RDMA_PS_TCP, port}.ToWire(), connection)) {
-    return absl::AlreadyExistsError(
-        absl::StrCat("listen: port ", port, " has a listener; choose another"));
-  }
-  connection.mutable_local().port = port;
-  connection.state = State::kListen;
-  return absl::OkStatus();
+  EnterClosed(connection);
 }
 
 void ManagerImpl::BindQp(Id* id, engine::Worker* owner, verbs::QueuePair* qp, int access,
@@ -154,7 +117,11 @@ void ManagerImpl::BindQp(Id* id, engine::Worker* owner, verbs::QueuePair* qp, in
   attr.port_num = 1;
   attr.qp_access_flags = static_cast<unsigned>(access);
   QpMove move;
-  move.Add(attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+  if (connection.port_space() == RDMA_PS_UDP) {
+    AddUdMoves(attr, move);
+  } else {
+    move.Add(attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+  }
   environment_->MoveQp(owner, qp, move, connection.lease,
                        [this, alive = alive_, lease = connection.lease, &connection,
                         done = std::move(done)](absl::Status status) mutable {
@@ -180,6 +147,9 @@ void ManagerImpl::MoveQpToRts(Connection& connection, State expected,
   rtr.qp_state = IBV_QPS_RTR;
   rtr.ah_attr.is_global = 1;
   rtr.ah_attr.port_num = 1;
+  // An address that has gone since is an index that ModifyQp refuses.
+  rtr.ah_attr.grh.sgid_index =
+      environment_->GidIndex(connection.local().address).value_or(kNoGidIndex);
   rtr.ah_attr.grh.hop_limit = connection.hop_limit;
   rtr.ah_attr.grh.traffic_class = connection.traffic_class;
   std::ranges::copy(connection.peer().address.raw, rtr.ah_attr.grh.dgid.raw);
@@ -222,7 +192,8 @@ bool ManagerImpl::OnPoll() {
   for (size_t i = 0; i < resolving_.size();) {
     Connection* connection = table_.Find(resolving_[i]);
     const bool waits = connection != nullptr && connection->state == State::kResolving;
-    if (waits && !environment_->IsResolved(connection->peer().address)) {
+    if (waits &&
+        !environment_->IsResolved(connection->local().address, connection->peer().address)) {
       ++i;
       continue;
     }
@@ -275,6 +246,7 @@ void ManagerImpl::OnTimer(Connection& connection) {
     case State::kReqSent:
     case State::kRepSent:
     case State::kDreqSent:
+    case State::kSidrReqSent:
       if (connection.retries_left == 0) return OnRetriesUsedUp(connection);
       --connection.retries_left;
       ++environment_->counters().of(connection.outstanding_attribute).retries;
@@ -288,6 +260,9 @@ void ManagerImpl::OnRetriesUsedUp(Connection& connection) {
   switch (connection.state) {
     case State::kReqSent:
       RejectTimedOut(connection, AboutMessage::kReq);
+      EnterClosed(connection);
+      return Deliver(connection, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+    case State::kSidrReqSent:
       EnterClosed(connection);
       return Deliver(connection, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
     case State::kRepSent:

@@ -1,6 +1,6 @@
 // The connection state machines. One file for each part of a connection's life: manager_impl.cc
-// (identifiers, addresses, events), dispatch.cc (what comes in), active.cc, passive.cc, mra.cc,
-// teardown.cc.
+// (identifiers, events), address.cc, dispatch.cc (what comes in), active.cc, passive.cc, mra.cc,
+// teardown.cc, sidr.cc.
 #ifndef POLLUX_CM_MANAGER_IMPL_H_
 #define POLLUX_CM_MANAGER_IMPL_H_
 
@@ -28,9 +28,11 @@ class ManagerImpl final : public Manager, private Environment::Client {
   absl::StatusOr<Id*> CreateId(rdma_port_space port_space, EventHandler handler) override;
   void SetHandler(Id* id, EventHandler handler) override;
   void DestroyId(Id* id) override;
+  absl::Status BindAddr(Id* id, const Endpoint& local) override;
   absl::Status ResolveAddr(Id* id, const Endpoint& destination, uint32_t timeout_ms) override;
   absl::Status ResolveRoute(Id* id, uint32_t timeout_ms) override;
-  absl::Status Listen(Id* id, uint16_t port) override;
+  using Manager::Listen;
+  absl::Status Listen(Id* id, uint16_t port, uint32_t backlog) override;
   void BindQp(Id* id, engine::Worker* owner, verbs::QueuePair* qp, int access,
               absl::AnyInvocable<void(absl::Status)> done) override;
   absl::Status Connect(Id* id, const ConnectionParam& param) override;
@@ -52,14 +54,16 @@ class ManagerImpl final : public Manager, private Environment::Client {
     rdma_cm_event_type type;
     int status;
   };
-  // Where a received message comes from, and the exchange that its answer belongs to.
+  // Where a received message comes from, which of our addresses it was for, and the exchange that
+  // its answer belongs to.
   struct Origin {
     const Gid& from;
+    const Gid& to;
     uint64_t transaction_id;
   };
 
   // Environment::Client
-  void OnMad(const Gid& from, std::span<const uint8_t> mad) override;
+  void OnMad(const Gid& from, const Gid& to, std::span<const uint8_t> mad) override;
   bool OnPoll() override;
 
   // dispatch.cc
@@ -72,8 +76,8 @@ class ManagerImpl final : public Manager, private Environment::Client {
   void Handle(const Origin& origin, const Drep& drep);  // teardown.cc
   void Handle(const Origin& origin, const Lap& lap);
   void Handle(const Origin& origin, const Apr& apr);
-  void Handle(const Origin& origin, const SidrReq& sidr_req);
-  void Handle(const Origin& origin, const SidrRep& sidr_rep);
+  void Handle(const Origin& origin, const SidrReq& req);  // sidr.cc
+  void Handle(const Origin& origin, const SidrRep& rep);  // sidr.cc
   // The connection that a message with these two IDs (as its sender names them) is for. Null, and
   // counted, when there is none or it is with someone else.
   Connection* FindFor(const Origin& origin, uint32_t senders_id, uint32_t receivers_id);
@@ -83,12 +87,16 @@ class ManagerImpl final : public Manager, private Environment::Client {
   void CountDrop(MadDrop drop) { environment_->counters().Count(drop); }
 
   // Sending.
-  bool SendMad(const Gid& to, const MadBuffer& mad);  // false when it could not be queued
-  void Send(const Gid& to, uint64_t transaction_id, const Message& message);
+  static Origin PeerOf(const Connection& connection) {
+    return {connection.peer().address, connection.local().address, connection.transaction_id};
+  }
+  bool SendMad(const Gid& from, const Gid& to, const MadBuffer& mad);  // false: not queued
+  void Send(const Origin& origin, const Message& message);             // an answer
   // What SendOutstanding() sends, and sends again until something cancels the timer or the retries
   // are used up.
   void SetOutstanding(Connection& connection, const Message& message);
   void SendOutstanding(Connection& connection);
+  void TransmitOutstanding(const Connection& connection);  // and no timer
   void Reject(const Origin& origin, uint32_t local_comm_id, uint32_t remote_comm_id,
               AboutMessage about, RejectReason reason);
   void RejectTimedOut(const Connection& connection, AboutMessage about);
@@ -133,12 +141,21 @@ class ManagerImpl final : public Manager, private Environment::Client {
   bool IsDuplicate(const Origin& origin, const Req& req);
   // Nothing when it is, the reason to give when not.
   std::optional<RejectReason> ReasonToReject(const Origin& origin, const Req& req) const;
-  // Null, and answered, when there is no room.
-  Connection* NewPassive(const Origin& origin, const Req& req, const Connection& listener,
-                         const CmaHeader& cma);
+  // For the listener's user to accept or reject. Null at max_ids.
+  Connection* NewPassive(const Origin& origin, Connection& listener, uint16_t source_port);
+  void TakeRequest(Connection& connection, const Req& req);
+  bool HasRoomFor(const Connection& listener) const;
   void OnPassiveQpReady(Connection& connection, absl::Status status);
   Rep BuildRep(const Connection& connection, const ConnectionParam& param) const;
-  void LeavePending(Connection& connection);
+  void LeavePending(const Connection& connection);
+  // sidr.cc
+  absl::Status ConnectUd(Connection& connection, const ConnectionParam& param);
+  absl::Status AcceptUd(Connection& connection, const ConnectionParam& param);
+  absl::Status AnswerUd(Connection& connection, SidrStatus status, uint32_t qpn,
+                        absl::Span<const uint8_t> private_data);
+  void AnswerSidr(const Origin& origin, const SidrReq& req, SidrStatus status);
+  // address.cc
+  absl::Status Bind(Connection& connection, const Endpoint& local);
 
   static Connection& Of(Id* id) { return *static_cast<Connection*>(id); }
 
@@ -146,7 +163,7 @@ class ManagerImpl final : public Manager, private Environment::Client {
   const ManagerConfig config_;
   ConnectionTable table_;
   Trace trace_;
-  uint32_t pending_ = 0;  // connections in kReqRcvd and kRepPending
+  uint32_t pending_ = 0;  // connections in kReqRcvd, kRepPending and kSidrReqRcvd
   std::deque<Deferred> deferred_;
   std::vector<uint32_t> resolving_;  // communication IDs
   // Ends before `this` does; callbacks from other cores ask it first.

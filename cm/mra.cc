@@ -28,7 +28,7 @@ void ManagerImpl::AskForTime(const Connection& connection, uint8_t service_timeo
   mra.message_mraed = static_cast<uint8_t>(
       connection.state == State::kRepRcvd ? AboutMessage::kRep : AboutMessage::kReq);
   mra.service_timeout = std::min(service_timeout, kMaxTimeoutCode);
-  Send(connection.peer().address, connection.transaction_id, mra);
+  Send(PeerOf(connection), mra);
 }
 
 void ManagerImpl::Handle(const Origin& origin, const Mra& mra) {

@@ -28,15 +28,19 @@ void ManagerImpl::Handle(const Origin& origin, const Req& req) {
   if (req.path_mtu < IBV_MTU_256 || req.path_mtu > environment_->active_mtu()) {
     return RejectMtu(origin, req.local_comm_id);
   }
-  Connection* listener = table_.FindListener(req.service_id);
+  const std::optional<ServiceId> service = ServiceId::FromWire(req.service_id);
+  Connection* listener = service && service->port_space != RDMA_PS_UDP
+                             ? table_.ports().FindListener(*service, origin.to)
+                             : nullptr;
   if (listener == nullptr) return reject(RejectReason::kInvalidServiceId);
   const std::optional<CmaHeader> cma = CmaHeader::Parse(req.private_data);
   if (!cma) return reject(RejectReason::kUnsupportedRequest);
   // Its sender asks again, perhaps when there is room.
-  if (pending_ >= config_.max_pending_requests) return CountDrop(MadDrop::kBacklogFull);
+  if (!HasRoomFor(*listener)) return CountDrop(MadDrop::kBacklogFull);
 
-  Connection* connection = NewPassive(origin, req, *listener, *cma);
+  Connection* connection = NewPassive(origin, *listener, cma->source_port);
   if (connection == nullptr) return reject(RejectReason::kNoResources);
+  TakeRequest(*connection, req);
   Deliver(*connection,
           {.type = RDMA_CM_EVENT_CONNECT_REQUEST,
            .id = connection,
@@ -59,9 +63,7 @@ bool ManagerImpl::IsDuplicate(const Origin& origin, const Req& req) {
   CountDuplicate(Attribute::kReq);
   switch (known->state) {
     case State::kRepSent:
-      if (SendMad(origin.from, known->outstanding)) {
-        ++environment_->counters().of(Attribute::kRep).sent;
-      }
+      TransmitOutstanding(*known);
       break;
     case State::kTimeWait:
       Reject(origin, 0, req.local_comm_id, AboutMessage::kReq, RejectReason::kStaleConnection);
@@ -81,48 +83,67 @@ std::optional<RejectReason> ManagerImpl::ReasonToReject(const Origin& origin,
   if (req.transport_type != kTransportRc) return RejectReason::kInvalidTransportType;
   if (req.local_comm_id == 0) return RejectReason::kInvalidCommId;
   // A queue pair sends only where the REQ came from, whatever address the REQ gives.
-  if (req.primary.local_gid != origin.from || req.primary.remote_gid != environment_->address()) {
+  if (req.primary.local_gid != origin.from || req.primary.remote_gid != origin.to) {
     return RejectReason::kInvalidGid;
   }
   return std::nullopt;
 }
 
-Connection* ManagerImpl::NewPassive(const Origin& origin, const Req& req,
-                                    const Connection& listener, const CmaHeader& cma) {
+bool ManagerImpl::HasRoomFor(const Connection& listener) const {
+  return pending_ < config_.max_pending_requests && listener.pending < listener.backlog;
+}
+
+Connection* ManagerImpl::NewPassive(const Origin& origin, Connection& listener,
+                                    uint16_t source_port) {
   Connection* connection = table_.Add(std::make_unique<Connection>(this, &ManagerImpl::TimerFired),
                                       environment_->random());
   if (connection == nullptr) return nullptr;
   connection->handler = listener.handler;
-  connection->mutable_local() = {environment_->address(), listener.local().port};
-  connection->mutable_peer() = {origin.from, cma.source_port};
+  connection->set_port_space(listener.port_space());
+  connection->mutable_local() = {origin.to, listener.local().port};
+  connection->mutable_peer() = {origin.from, source_port};
   connection->transaction_id = origin.transaction_id;
-  connection->remote_comm_id = req.local_comm_id;
-  connection->remote_ca_guid = req.local_ca_guid;
-  connection->remote_qpn = req.local_qpn;
-  table_.IndexPeer(*connection);
-  connection->max_retries = req.max_cm_retries;
-  connection->resend_after_ns =
-      ResendAfterNs(config_.packet_lifetime, req.local_cm_response_timeout);
-  connection->send_psn = req.starting_psn;
-  connection->path_mtu = static_cast<ibv_mtu>(req.path_mtu);
-  connection->traffic_class = req.primary.traffic_class;
-  connection->retry_count = req.retry_count;
-  connection->rnr_retry_count = req.rnr_retry_count;
-  connection->ack_timeout = req.primary.ack_timeout;
-  connection->offered_responder_resources = req.initiator_depth;
-  connection->offered_initiator_depth = req.responder_resources;
-  connection->flow_control = req.flow_control != 0;
-  connection->state = State::kReqRcvd;
+  connection->listener_comm_id = listener.local_comm_id;
   ++pending_;
+  ++listener.pending;
   return connection;
 }
 
-void ManagerImpl::LeavePending(Connection& connection) {
-  if (connection.state == State::kReqRcvd || connection.state == State::kRepPending) --pending_;
+void ManagerImpl::TakeRequest(Connection& connection, const Req& req) {
+  connection.remote_comm_id = req.local_comm_id;
+  connection.remote_ca_guid = req.local_ca_guid;
+  connection.remote_qpn = req.local_qpn;
+  table_.IndexPeer(connection);
+  connection.max_retries = req.max_cm_retries;
+  connection.resend_after_ns =
+      ResendAfterNs(config_.packet_lifetime, req.local_cm_response_timeout);
+  connection.send_psn = req.starting_psn;
+  connection.path_mtu = static_cast<ibv_mtu>(req.path_mtu);
+  connection.traffic_class = req.primary.traffic_class;
+  connection.retry_count = req.retry_count;
+  connection.rnr_retry_count = req.rnr_retry_count;
+  connection.ack_timeout = req.primary.ack_timeout;
+  connection.offered_responder_resources = req.initiator_depth;
+  connection.offered_initiator_depth = req.responder_resources;
+  connection.flow_control = req.flow_control != 0;
+  connection.state = State::kReqRcvd;
+}
+
+void ManagerImpl::LeavePending(const Connection& connection) {
+  if (connection.state != State::kReqRcvd && connection.state != State::kRepPending &&
+      connection.state != State::kSidrReqRcvd) {
+    return;
+  }
+  --pending_;
+  // Its listener may have gone in between; numbers are not used twice while this one lives, but
+  // for chance.
+  Connection* listener = table_.Find(connection.listener_comm_id);
+  if (listener != nullptr && listener->state == State::kListen) --listener->pending;
 }
 
 absl::Status ManagerImpl::Accept(Id* id, const ConnectionParam& param) {
   Connection& connection = Of(id);
+  if (connection.port_space() == RDMA_PS_UDP) return AcceptUd(connection, param);
   if (connection.state != State::kReqRcvd) {
     return absl::FailedPreconditionError(
         "accept: no connect request waits here; the peer may have given up");
@@ -171,8 +192,8 @@ Rep ManagerImpl::BuildRep(const Connection& connection, const ConnectionParam& p
 void ManagerImpl::OnPassiveQpReady(Connection& connection, absl::Status status) {
   LeavePending(connection);
   if (!status.ok()) {
-    Reject({connection.peer().address, connection.transaction_id}, connection.local_comm_id,
-           connection.remote_comm_id, AboutMessage::kReq, RejectReason::kNoResources);
+    Reject(PeerOf(connection), connection.local_comm_id, connection.remote_comm_id,
+           AboutMessage::kReq, RejectReason::kNoResources);
     MoveQpToError(connection);
     EnterClosed(connection);
     return Deliver(connection, RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL);
@@ -183,6 +204,9 @@ void ManagerImpl::OnPassiveQpReady(Connection& connection, absl::Status status) 
 
 absl::Status ManagerImpl::Reject(Id* id, absl::Span<const uint8_t> private_data) {
   Connection& connection = Of(id);
+  if (connection.port_space() == RDMA_PS_UDP) {
+    return AnswerUd(connection, SidrStatus::kReject, 0, private_data);
+  }
   if (connection.state != State::kReqRcvd) {
     return absl::FailedPreconditionError("reject: no connect request waits here");
   }
@@ -197,7 +221,7 @@ absl::Status ManagerImpl::Reject(Id* id, absl::Span<const uint8_t> private_data)
   rej.message_rejected = static_cast<uint8_t>(AboutMessage::kReq);
   rej.reason = static_cast<uint16_t>(RejectReason::kConsumerDefined);
   std::ranges::copy(private_data, rej.private_data.begin());
-  Send(connection.peer().address, connection.transaction_id, rej);
+  Send(PeerOf(connection), rej);
   LeavePending(connection);
   EnterClosed(connection);
   return absl::OkStatus();

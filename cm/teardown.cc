@@ -46,7 +46,7 @@ void ManagerImpl::Handle(const Origin& origin, const Dreq& dreq) {
     Drep drep;
     drep.local_comm_id = dreq.remote_comm_id;
     drep.remote_comm_id = dreq.local_comm_id;
-    Send(origin.from, origin.transaction_id, drep);
+    Send(origin, drep);
   };
   if (IsForgotten(dreq.remote_comm_id)) {
     CountDrop(MadDrop::kUnknownCommId);

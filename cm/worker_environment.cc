@@ -5,6 +5,10 @@
 namespace pollux::cm {
 namespace {
 
+constexpr int kMaxGids = 256;  // what ibv_global_route::sgid_index can name
+
+bool IsLinkLocal(const Gid& gid) { return gid.raw[0] == 0xFE && (gid.raw[1] & 0xC0) == 0x80; }
+
 // As an Ethernet address becomes an EUI-64: the middle filled, the universal bit turned.
 uint64_t CaGuid(const MacAddress& mac) {
   const uint8_t eui[8] = {
@@ -19,9 +23,7 @@ uint64_t CaGuid(const MacAddress& mac) {
 absl::StatusOr<std::unique_ptr<WorkerEnvironment>> WorkerEnvironment::Create(
     engine::Worker* worker) {
   std::unique_ptr<WorkerEnvironment> environment(new WorkerEnvironment(worker));
-  const absl::StatusOr<Gid> gid = worker->interface().QueryGid(0);
-  if (!gid.ok()) return gid.status();
-  environment->address_ = *gid;
+  if (absl::Status status = worker->interface().QueryGid(0).status(); !status.ok()) return status;
   environment->ca_guid_ = CaGuid(worker->interface().config().mac);
   absl::StatusOr<std::unique_ptr<Gsi>> gsi = Gsi::Create(worker, &environment->counters_);
   if (!gsi.ok()) return gsi.status();
@@ -35,11 +37,53 @@ WorkerEnvironment::~WorkerEnvironment() {
 }
 
 bool WorkerEnvironment::Poll(uint64_t /*now_ns*/) {
-  bool busy = gsi_->Poll([this](const Gid& from, std::span<const uint8_t> mad) {
-    if (client_ != nullptr) client_->OnMad(from, mad);
+  bool busy = gsi_->Poll([this](const Gid& from, const Gid& to, std::span<const uint8_t> mad) {
+    if (client_ != nullptr) client_->OnMad(from, to, mad);
   });
   if (client_ != nullptr) busy |= client_->OnPoll();
   return busy;
+}
+
+std::optional<uint8_t> WorkerEnvironment::GidIndex(const Gid& address) const {
+  for (int index = 0; index < kMaxGids; ++index) {
+    const absl::StatusOr<Gid> gid = worker_->interface().QueryGid(index);
+    if (!gid.ok()) break;
+    if (*gid == address) return static_cast<uint8_t>(index);
+  }
+  return std::nullopt;
+}
+
+std::optional<Gid> WorkerEnvironment::SourceFor(const Gid& to) const {
+  std::optional<Gid> source;
+  for (int index = 0; index < kMaxGids; ++index) {
+    const absl::StatusOr<Gid> gid = worker_->interface().QueryGid(index);
+    if (!gid.ok()) break;
+    if (gid->IsIpv4() != to.IsIpv4()) continue;
+    // A link-local address reaches no further than the link, but any address reaches one there.
+    if (IsLinkLocal(*gid) == IsLinkLocal(to)) return *gid;
+    if (!source && IsLinkLocal(to)) source = *gid;
+  }
+  return source;
+}
+
+bool WorkerEnvironment::SendMad(const Gid& from, const Gid& to, const MadBuffer& mad) {
+  const std::optional<uint8_t> index = GidIndex(from);
+  if (!index) {
+    counters_.Count(MadDrop::kNoSource);
+    return false;
+  }
+  return gsi_->Send(*index, to, mad);
+}
+
+absl::Status WorkerEnvironment::StartResolve(const Gid& from, const Gid& to) {
+  const std::optional<uint8_t> index = GidIndex(from);
+  if (!index) return absl::NotFoundError("the local address is none of this device's any more");
+  return gsi_->StartResolve(*index, to);
+}
+
+bool WorkerEnvironment::IsResolved(const Gid& from, const Gid& to) {
+  const std::optional<uint8_t> index = GidIndex(from);
+  return index && gsi_->IsResolved(*index, to);
 }
 
 void WorkerEnvironment::MoveQp(engine::Worker* owner, verbs::QueuePair* qp, const QpMove& move,

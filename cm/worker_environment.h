@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "cm/environment.h"
@@ -19,16 +20,17 @@ class WorkerEnvironment final : public Environment, private engine::Poller {
   ~WorkerEnvironment() override;
 
   void SetClient(Client* client) override { client_ = client; }
-  Gid address() const override { return address_; }
+  std::optional<uint8_t> GidIndex(const Gid& address) const override;
+  std::optional<Gid> SourceFor(const Gid& to) const override;
   uint64_t ca_guid() const override { return ca_guid_; }
   ibv_mtu active_mtu() const override { return worker_->interface().active_mtu(); }
   uint64_t now_ns() const override { return worker_->now_ns(); }
   engine::TimingWheel& wheel() override { return worker_->wheel(); }
   Random& random() override { return worker_->random(); }
   Counters& counters() override { return counters_; }
-  bool SendMad(const Gid& to, const MadBuffer& mad) override { return gsi_->Send(to, mad); }
-  absl::Status StartResolve(const Gid& to) override { return gsi_->StartResolve(to); }
-  bool IsResolved(const Gid& to) override { return gsi_->IsResolved(to); }
+  bool SendMad(const Gid& from, const Gid& to, const MadBuffer& mad) override;
+  absl::Status StartResolve(const Gid& from, const Gid& to) override;
+  bool IsResolved(const Gid& from, const Gid& to) override;
   void MoveQp(engine::Worker* owner, verbs::QueuePair* qp, const QpMove& move,
               std::shared_ptr<QpLease> lease, absl::AnyInvocable<void(absl::Status)> done) override;
 
@@ -38,7 +40,6 @@ class WorkerEnvironment final : public Environment, private engine::Poller {
 
   engine::Worker* worker_;
   Client* client_ = nullptr;
-  Gid address_;
   uint64_t ca_guid_ = 0;
   Counters counters_;
   std::unique_ptr<Gsi> gsi_;

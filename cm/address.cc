@@ -1,0 +1,88 @@
+// Local addresses and ports, listeners, and the way to a peer.
+#include "absl/strings/str_cat.h"
+#include "cm/manager_impl.h"
+
+namespace pollux::cm {
+
+absl::Status ManagerImpl::Bind(Connection& connection, const Endpoint& local) {
+  if (local.address != Gid{} && !environment_->GidIndex(local.address)) {
+    return absl::NotFoundError(absl::StrCat("bind: ", ToString(local),
+                                            " is at no address of this device; all zeros stand "
+                                            "for any"));
+  }
+  if (local.port != 0) {
+    if (table_.ports().Bind(connection, local)) return absl::OkStatus();
+    return absl::AlreadyExistsError(
+        absl::StrCat("bind: ", ToString(local), " is in use; choose another port"));
+  }
+  if (table_.ports().BindEphemeral(connection, local.address, environment_->random())) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError("bind: all ephemeral ports are in use");
+}
+
+absl::Status ManagerImpl::BindAddr(Id* id, const Endpoint& local) {
+  Connection& connection = Of(id);
+  if (connection.state != State::kIdle || connection.has_port) {
+    return absl::FailedPreconditionError("bind: the identifier has an address already");
+  }
+  return Bind(connection, local);
+}
+
+absl::Status ManagerImpl::Listen(Id* id, uint16_t port, uint32_t backlog) {
+  Connection& connection = Of(id);
+  if (connection.state != State::kIdle) {
+    return absl::FailedPreconditionError("listen: the identifier is in use already");
+  }
+  if (!connection.has_port) {
+    if (absl::Status status = Bind(connection, {Gid{}, port}); !status.ok()) return status;
+  } else if (port != 0 && port != connection.local().port) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("listen: port ", port, ", but bound to port ", connection.local().port));
+  }
+  connection.backlog = backlog != 0 ? backlog : config_.max_pending_requests;
+  connection.state = State::kListen;
+  return absl::OkStatus();
+}
+
+absl::Status ManagerImpl::ResolveAddr(Id* id, const Endpoint& destination, uint32_t timeout_ms) {
+  Connection& connection = Of(id);
+  if (connection.state != State::kIdle) {
+    return absl::FailedPreconditionError(
+        "resolve address: the identifier is resolved, listening or connected already");
+  }
+  std::optional<Gid> source = environment_->SourceFor(destination.address);
+  if (connection.has_port && connection.local().address != Gid{}) {
+    source = connection.local().address;
+  }
+  if (!source || source->IsIpv4() != destination.address.IsIpv4()) {
+    return absl::NotFoundError(absl::StrCat("resolve address: this device has no address to reach ",
+                                            ToString(destination), " from"));
+  }
+  if (absl::Status status = environment_->StartResolve(*source, destination.address);
+      !status.ok()) {
+    return status;
+  }
+  if (!connection.has_port) {
+    if (absl::Status status = Bind(connection, {}); !status.ok()) return status;
+  }
+  connection.mutable_local().address = *source;
+  connection.mutable_peer() = destination;
+  connection.state = State::kResolving;
+  environment_->wheel().Arm(connection.timer,
+                            environment_->now_ns() + uint64_t{timeout_ms} * 1'000'000);
+  resolving_.push_back(connection.local_comm_id);
+  return absl::OkStatus();
+}
+
+absl::Status ManagerImpl::ResolveRoute(Id* id, uint32_t /*timeout_ms*/) {
+  Connection& connection = Of(id);
+  if (connection.state != State::kAddressResolved) {
+    return absl::FailedPreconditionError("resolve route: resolve the address first");
+  }
+  connection.state = State::kRouteResolved;
+  Defer(connection, RDMA_CM_EVENT_ROUTE_RESOLVED);
+  return absl::OkStatus();
+}
+
+}  // namespace pollux::cm

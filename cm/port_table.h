@@ -1,0 +1,47 @@
+// Who has which port: listeners, and identifiers that connect from an ephemeral one.
+#ifndef POLLUX_CM_PORT_TABLE_H_
+#define POLLUX_CM_PORT_TABLE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "cm/connection.h"
+#include "cm/service_id.h"
+#include "stack/base/random.h"
+#include "stack/base/types.h"
+
+namespace pollux::cm {
+
+// Owned by the manager, on its core. Bounded by the connections there are: each has one port at
+// most. An address of all zeros stands for any.
+class PortTable {
+ public:
+  // The range of RFC 6335 section 6.
+  static constexpr uint16_t kFirstEphemeral = 49152;
+  static constexpr uint32_t kEphemerals = 65536 - kFirstEphemeral;
+
+  // In the connection's port space. False when the port is in use at that address or at any.
+  bool Bind(Connection& connection, const Endpoint& local);
+  // At a free port, chosen at random. False when there is none.
+  bool BindEphemeral(Connection& connection, const Gid& address, Random& random);
+  // Gives up what Bind gave, if anything.
+  void Release(Connection& connection);
+
+  // The listener for what is sent to `address`: one that is bound to it before one for any. Null
+  // when there is none.
+  Connection* FindListener(ServiceId service, const Gid& address) const;
+  size_t size() const;
+
+ private:
+  struct Binding {
+    Gid address;
+    Connection* connection;
+  };
+  absl::flat_hash_map<uint64_t, std::vector<Binding>> bindings_;  // by ServiceId::ToWire
+};
+
+}  // namespace pollux::cm
+
+#endif  // POLLUX_CM_PORT_TABLE_H_

@@ -1,0 +1,86 @@
+#include "cm/port_table.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+namespace pollux::cm {
+namespace {
+
+constexpr Gid kAny{};
+constexpr Gid kFirst = Gid::FromIpv4(0xC0000201);
+constexpr Gid kSecond = Gid::FromIpv4(0xC0000202);
+
+class PortTableTest : public testing::Test {
+ protected:
+  Connection& New(rdma_port_space port_space = RDMA_PS_TCP) {
+    made_.push_back(std::make_unique<Connection>(nullptr, [](void*, uint64_t) {}));
+    made_.back()->set_port_space(port_space);
+    made_.back()->state = State::kListen;
+    return *made_.back();
+  }
+
+  PortTable table;
+
+ private:
+  std::vector<std::unique_ptr<Connection>> made_;
+};
+
+TEST_F(PortTableTest, APortIsTakenAtItsAddressAndAtAny) {
+  EXPECT_TRUE(table.Bind(New(), {kFirst, 7}));
+  EXPECT_FALSE(table.Bind(New(), {kFirst, 7}));
+  EXPECT_FALSE(table.Bind(New(), {kAny, 7}));
+  EXPECT_TRUE(table.Bind(New(), {kSecond, 7}));
+  Connection& any = New();
+  EXPECT_TRUE(table.Bind(any, {kAny, 8}));
+  EXPECT_FALSE(table.Bind(New(), {kFirst, 8}));
+  EXPECT_FALSE(table.Bind(New(), {kAny, 8}));
+  table.Release(any);
+  EXPECT_TRUE(table.Bind(New(), {kFirst, 8}));
+}
+
+TEST_F(PortTableTest, PortSpacesAreApart) {
+  Connection& tcp = New(RDMA_PS_TCP);
+  Connection& udp = New(RDMA_PS_UDP);
+  Connection& ib = New(RDMA_PS_IB);
+  EXPECT_TRUE(table.Bind(tcp, {kAny, 7}));
+  EXPECT_TRUE(table.Bind(udp, {kAny, 7}));
+  EXPECT_TRUE(table.Bind(ib, {kAny, 7}));
+  EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kFirst), &tcp);
+  EXPECT_EQ(table.FindListener({RDMA_PS_UDP, 7}, kFirst), &udp);
+  EXPECT_EQ(table.FindListener({RDMA_PS_IB, 7}, kFirst), &ib);
+  EXPECT_EQ(table.FindListener({RDMA_PS_IB, 8}, kFirst), nullptr);
+}
+
+TEST_F(PortTableTest, ListenersAreFoundByAddress) {
+  Connection& first = New();
+  ASSERT_TRUE(table.Bind(first, {kFirst, 7}));
+  EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kFirst), &first);
+  EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kSecond), nullptr);
+  first.state = State::kIdle;  // bound, and does not listen
+  EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kFirst), nullptr);
+}
+
+TEST_F(PortTableTest, EveryEphemeralPortIsFoundOnce) {
+  Random random(1);
+  std::vector<bool> seen(65536);
+  Connection* last = nullptr;
+  for (uint32_t i = 0; i < PortTable::kEphemerals; ++i) {
+    last = &New();
+    ASSERT_TRUE(table.BindEphemeral(*last, kAny, random));
+    const uint16_t port = last->local().port;
+    EXPECT_GE(port, PortTable::kFirstEphemeral);
+    EXPECT_FALSE(seen[port]);
+    seen[port] = true;
+  }
+  EXPECT_FALSE(table.BindEphemeral(New(), kAny, random));
+  EXPECT_TRUE(table.BindEphemeral(New(RDMA_PS_UDP), kAny, random));
+  table.Release(*last);
+  table.Release(*last);  // nothing is left to give up
+  EXPECT_TRUE(table.BindEphemeral(New(), kAny, random));
+  EXPECT_EQ(table.size(), PortTable::kEphemerals + 1);
+}
+
+}  // namespace
+}  // namespace pollux::cm
