@@ -78,10 +78,13 @@ class Demo {
 
 absl::Status Demo::StartNodes() {
   if (absl::Status status = engine::InitEal(options_.port.eal); !status.ok()) return status;
+  auto capture = OpenCapture(options_.port);
+  if (!capture.ok()) return capture.status();
   engine::DeviceOptions server = options_.port.device;
   engine::DeviceOptions client = options_.port.device;
   server.address = kServerAddress;
   client.address = kClientAddress;
+  server.capture = client.capture = *std::move(capture);
   // Two wires' worth of luck, not the same one twice.
   client.impairment.seed += 1;
   absl::StatusOr<engine::Device::Pair> devices = engine::Device::OpenPair(server, client);

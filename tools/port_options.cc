@@ -2,6 +2,9 @@
 
 #include <arpa/inet.h>
 
+#include <cstdio>
+#include <utility>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -69,6 +72,10 @@ void DeclareWireOptions(Options& options, PortOptions* port) {
                    if (parsed.ok()) port->device.impairment = *parsed;
                    return parsed.status();
                  });
+  options.Text("capture", "FILE",
+               "write every frame on the wire into a pcapng file:\n"
+               "what --impair loses on its way out is not in it",
+               &port->capture);
   options.Parsed("memory", "MIB", "memory for packets and rings (512)",
                  [port](const std::string& text) {
                    if (!absl::SimpleAtoi(text, &port->eal.memory_mib) ||
@@ -102,6 +109,20 @@ void DeclarePortOptions(Options& options, PortOptions* port) {
                  "away; 0: never, for a CPU of its own (256)",
                  0, 1u << 30, &port->yield_after);
   DeclareWireOptions(options, port);
+}
+
+absl::StatusOr<std::shared_ptr<net::CaptureFile>> OpenCapture(const PortOptions& port) {
+  if (port.capture.empty()) return nullptr;
+  absl::StatusOr<std::unique_ptr<net::CaptureFile>> file =
+      net::CaptureFile::Open(port.capture, engine::DeviceEpochNs());
+  if (!file.ok()) return file.status();
+  return std::shared_ptr<net::CaptureFile>(file->release(), [](net::CaptureFile* opened) {
+    const absl::Status status = opened->Close();
+    if (!status.ok()) {
+      std::fprintf(stderr, "pollux: %s\n", std::string(status.message()).c_str());
+    }
+    delete opened;
+  });
 }
 
 absl::Status CheckPortOptions(const PortOptions& port) {

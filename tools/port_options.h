@@ -3,6 +3,7 @@
 #define POLLUX_TOOLS_PORT_OPTIONS_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -15,16 +16,23 @@ namespace pollux::tools {
 struct PortOptions {
   engine::DeviceOptions device;
   engine::EalOptions eal;
+  std::string capture;         // file; empty: none
   uint64_t core = kAnyCore;    // CPU of the worker
   uint64_t yield_after = 256;  // idle turns before the CPU is given away; 0: never
   bool has_address = false;
   static constexpr uint64_t kAnyCore = ~0ull;
 };
 
-// Declares --port, --address, --gateway, --mac, --impair, --core, --yield-after, --memory.
+// Declares --port, --address, --gateway, --mac, --impair, --capture, --core, --yield-after,
+// --memory.
 void DeclarePortOptions(Options& options, PortOptions* port);
-// Only --impair, --memory: for a command that brings its own ports.
+// Only --impair, --capture, --memory: for a command that brings its own ports.
 void DeclareWireOptions(Options& options, PortOptions* port);
+
+// The file that --capture names, for DeviceOptions::capture; null without the option. Whoever
+// releases it last ends the file, and tells standard error if frames are missing in it. After
+// engine::InitEal(). Errors as net::CaptureFile::Open.
+absl::StatusOr<std::shared_ptr<net::CaptureFile>> OpenCapture(const PortOptions& port);
 
 // InvalidArgument when what every port needs was not given.
 absl::Status CheckPortOptions(const PortOptions& port);

@@ -41,7 +41,11 @@ absl::StatusOr<std::unique_ptr<Node>> StartNode(const PortOptions& port) {
     eal.pci_devices.push_back(port.device.port);
   }
   if (absl::Status status = engine::InitEal(eal); !status.ok()) return status;
-  absl::StatusOr<std::unique_ptr<engine::Device>> device = engine::Device::Open(port.device);
+  auto capture = OpenCapture(port);
+  if (!capture.ok()) return capture.status();
+  engine::DeviceOptions open = port.device;
+  open.capture = *std::move(capture);
+  absl::StatusOr<std::unique_ptr<engine::Device>> device = engine::Device::Open(open);
   if (!device.ok()) return device.status();
   Node::Options options;
   if (port.core != PortOptions::kAnyCore) options.cpu = static_cast<int>(port.core);

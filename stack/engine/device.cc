@@ -1,11 +1,18 @@
 #include "stack/engine/device.h"
 
 #include <atomic>
+#include <chrono>
 
 #include "absl/strings/str_format.h"
 #include "stack/engine/clock.h"
 
 namespace pollux::engine {
+
+uint64_t DeviceEpochNs() {
+  const auto wall = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(wall).count()) -
+         Clock().NowNs();
+}
 
 absl::Status Device::MakeWorker() {
   if (options_.prefix_length > 32) {
@@ -35,6 +42,11 @@ absl::Status Device::Attach(std::unique_ptr<net::Port> port) {
         "port %s carries %u bytes a packet; RoCE needs at least 352", port_->name(), config.mtu));
   }
   transport::Link* link = port_.get();
+  if (options_.capture != nullptr) {
+    capture_ = std::make_unique<net::Capture>(
+        link, options_.capture->AddInterface(port_->name(), config.mac));
+    link = capture_.get();
+  }
   if (options_.impairment.Any()) {
     impairment_ =
         std::make_unique<net::Impairment>(link, options_.impairment, worker_->packet_pool());

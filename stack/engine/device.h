@@ -12,6 +12,8 @@
 #include "absl/status/statusor.h"
 #include "stack/base/types.h"
 #include "stack/engine/worker.h"
+#include "stack/net/capture.h"
+#include "stack/net/capture_file.h"
 #include "stack/net/impairment.h"
 #include "stack/net/interface.h"
 #include "stack/net/port.h"
@@ -26,8 +28,14 @@ struct DeviceOptions {
   uint8_t prefix_length = 24;
   std::optional<uint32_t> gateway;  // IPv4, host order
   net::ImpairmentOptions impairment;
+  // Where every frame on the wire is written down; null: nowhere. Devices may share one. Open with
+  // DeviceEpochNs(); closed by who holds it last, after the device.
+  std::shared_ptr<net::CaptureFile> capture;
   uint32_t start_timeout_ms = 5000;  // for a memif client to find its server
 };
+
+// What to add to a device's times to get nanoseconds since 1970, as of now.
+uint64_t DeviceEpochNs();
 
 // Made and destroyed on a control thread; polled by one thread in between. EAL must be initialised.
 class Device {
@@ -62,6 +70,7 @@ class Device {
   // Frames of the worker's pool may lie in the port: the port goes first.
   std::unique_ptr<net::Interface> interface_;
   std::unique_ptr<net::Port> port_;
+  std::unique_ptr<net::Capture> capture_;
   std::unique_ptr<net::Impairment> impairment_;
   std::unique_ptr<Worker> worker_;
 };

@@ -24,7 +24,7 @@ class UsageTest(CommandTest):
             of_it = self.finish(Host(), command, "--help")
             self.assertEqual((of_it.process.returncode, of_it.stderr), (0, ""))
             self.assertTrue(of_it.stdout.startswith(f"usage: pollux {command} "), of_it.stdout)
-            for option in ("--json", "--impair", "--help"):
+            for option in ("--json", "--impair", "--capture", "--help"):
                 self.assertIn(option, of_it.stdout)
 
     def test_no_command(self):
@@ -66,6 +66,10 @@ class UsageTest(CommandTest):
 
     def test_unusable_files(self):
         self.fails(1, ["serve", *PLACE, "--root", "nosuch"], "nosuch", "No such file")
+
+    def test_unusable_capture(self):
+        self.fails(1, ["demo", "--capture", "/nonexistent/c.pcapng"],
+                   "/nonexistent/c.pcapng", "No such file")
 
     def test_failure_with_json_is_one_object(self):
         run = self.finish(Host(), "ls", "--json", "--port", "net_af_packet0,iface=nosuch",

@@ -1,0 +1,69 @@
+"""--capture: the frames of a run in a pcapng file that others read."""
+
+import json
+import os
+import pathlib
+import subprocess
+
+from tests.command.harness import CLIENT, SERVER, CommandTest, Host
+
+CONFORMANCE = os.path.abspath("tests/conformance/conformance")
+
+
+class CaptureTest(CommandTest):
+
+    def checked(self, path):
+        """The counts of a capture whose every RoCE frame passes; libpcap reads it, and two
+        implementations agree on each ICRC."""
+        done = subprocess.run([CONFORMANCE, "--json", path], stdout=subprocess.PIPE, check=False)
+        report = json.loads(done.stdout)
+        self.assertTrue(report["ok"], report)
+        return report["files"][0]["counts"]
+
+    def serve_and_put(self, *client_options, server_capture=None):
+        root = self.directory / "root"
+        root.mkdir()
+        capture = ("--capture", server_capture) if server_capture else ()
+        server = self.start(Host(), "serve", "--port",
+                            f"net_memif0,role=server,socket={self.directory}/m", "--address",
+                            f"{SERVER}/24", "--root", root, "--json", *capture)
+        server.wait_for_line("^serving ")
+        sent = self.file("sent", 300_001)
+        client = self.finish(Host(), "put", "--port",
+                             f"net_memif0,role=client,socket={self.directory}/m", "--address",
+                             f"{CLIENT}/24", "--json", *client_options, SERVER, sent, "there")
+        self.assertEqual(client.process.returncode, 0, client.stderr)
+        self.assertEqual((root / "there").read_bytes(), sent.read_bytes())
+        return server, client
+
+    def test_both_sides_of_a_transfer(self):
+        at_server, at_client = (self.directory / name for name in ("s.pcapng", "c.pcapng"))
+        server, client = self.serve_and_put("--capture", at_client, server_capture=at_server)
+        self.assertEqual(server.interrupt(), 0, server.stderr)
+        seen, also = self.checked(at_client), self.checked(at_server)
+        # REQ, REP, RTU, DREQ, DREP, and the file in READ responses of at most 4,096 bytes.
+        for mad in ("0x0010", "0x0013", "0x0014", "0x0015", "0x0016"):
+            self.assertEqual(seen[f"mad.{mad}"], 1)
+            self.assertEqual(also[f"mad.{mad}"], 1)
+        responses = sum(seen.get(f"opcode.0x{opcode:02x}", 0) for opcode in (13, 14, 15, 16))
+        self.assertGreaterEqual(responses, 300_001 // 4096)
+        # What one side sent, and what the other: all of it went over one good wire.
+        self.assertEqual(seen["roce"], also["roce"])
+        self.assertLess(json.loads(client.stdout)["packets_sent"], seen["frames"])
+
+    def test_interrupted_run_leaves_a_whole_file(self):
+        path = self.directory / "c.pcapng"
+        run = self.start(Host(), "demo", "--calls", "1000000000", "--capture", path)
+        run.wait_for_line("inline thresholds")
+        self.assertEqual(run.interrupt(), 1)
+        counts = self.checked(path)
+        # Two ports, each of which sees every message.
+        self.assertEqual((counts["mad.0x0010"], counts["mad.0x0016"]), (2, 2))
+
+    def test_full_disk_is_reported(self):
+        if not pathlib.Path("/dev/full").exists():
+            self.skipTest("needs /dev/full")
+        run = self.finish(Host(), "demo", "--json", "--calls", "10", "--capture", "/dev/full")
+        self.assertEqual(run.process.returncode, 0, run.stderr)
+        self.assertIn("capture /dev/full is incomplete", run.stderr)
+        self.assertIn("No space left", run.stderr)
