@@ -1,0 +1,110 @@
+"""What a case is, and the bench on which it runs."""
+
+import dataclasses
+import json
+import typing
+
+from capture import Capture
+from guest import ADDRESS
+from judges import judge
+from network import GUEST_TAP
+from process import CaseFailure, Deadline, Process, last_line
+from wire import Evidence
+
+TO_LINUX, TO_POLLUX = "pollux -> linux", "linux -> pollux"
+BOTH = (TO_LINUX, TO_POLLUX)
+BOTH_PORTS = ("tap", "af_packet")
+CASES = []
+
+
+@dataclasses.dataclass
+class Case:
+    """`wants` are (sender, name) that the capture must show for the case to count; see wire.py."""
+    name: str
+    run: typing.Callable
+    directions: tuple
+    ports: tuple
+    wants: tuple
+    deadline_s: int
+    extra: bool  # only with --all
+    corrupted: bool  # frames are damaged on purpose
+
+
+def case(name, directions=BOTH, ports=BOTH_PORTS, wants=(), deadline_s=120, extra=False,
+         corrupted=False):
+    """Registers a function of a Bench. The active side's direction is among its attributes; wants
+    from "active" and "passive" are told by it."""
+
+    def register(function):
+        if any(other.name == name for other in CASES):
+            raise ValueError(f"two cases are called {name}")
+        CASES.append(Case(name, function, directions, ports, wants, deadline_s, extra, corrupted))
+        return function
+
+    return register
+
+
+def need(condition, message):
+    if not condition:
+        raise CaseFailure(message)
+
+
+class Bench:
+    """One run of a case, in one direction over one port."""
+
+    def __init__(self, the_case, direction, port, guest, tools, folder):
+        self.case, self.direction, self.port = the_case, direction, port
+        self.guest, self.tools, self.folder = guest, tools, folder
+        self.deadline = Deadline(the_case.deadline_s)
+        self.guest_address = ADDRESS
+        self.processes = []
+        self.evidence = None
+
+    @property
+    def to_linux(self):
+        return self.direction == TO_LINUX
+
+    def program(self, name, path, *arguments):
+        process = Process(f"{name}{len(self.processes)}", [path, *arguments], self.folder)
+        self.processes.append(process)
+        return process
+
+    def pollux(self, command, *arguments):
+        """A pollux command on this bench's port, under way."""
+        return self.program(command, self.tools["pollux"], command, *self.port.arguments(),
+                            *arguments)
+
+    def pollux_json(self, process, status=0):
+        """Its end: the object that it printed."""
+        process.expect(status, self.deadline)
+        try:
+            return json.loads(last_line(process.stdout))
+        except ValueError as error:
+            raise CaseFailure(f"{process.name} printed no JSON: "
+                              f"{last_line(process.stdout)}") from error
+
+    def run(self):
+        """Raises CaseFailure unless the case passes, its capture included."""
+        capture = Capture(GUEST_TAP, self.folder, self.deadline)
+        try:
+            self.case.run(self)
+            # Judging has its own limits: a case that ends in time has passed its deadline.
+            capture.deadline = Deadline(60)
+            capture.stop()
+        finally:
+            capture.close()
+            for process in self.processes:
+                process.close()
+        self.evidence = Evidence(capture.path, self.guest.addresses)
+        self._judge()
+
+    def _judge(self):
+        sides = {"active": "pollux" if self.to_linux else "linux",
+                 "passive": "linux" if self.to_linux else "pollux"}
+        missing = self.evidence.missing(
+            [(sides.get(sender, sender), name) for sender, name in self.case.wants])
+        if missing:
+            raise CaseFailure(f"the capture does not show {', '.join(missing)}")
+        found = judge(self.evidence, self.case.corrupted, self.tools["conformance"])
+        if found:
+            raise CaseFailure(f"{len(found)} findings in the capture: {'; '.join(found[:3])}")

@@ -1,0 +1,168 @@
+"""The Linux peer: a virtual machine with a soft-RoCE device rxe0 on a tap.
+
+Always emulated: a host's KVM that cannot run an unmodified kernel costs a minute to find out, and
+the guest is up in seconds without it.
+"""
+
+import shutil
+import time
+
+from process import CaseFailure, Deadline, Process, last_line
+
+MEMORY_MIB = 768
+BOOT_DEADLINE_S = 180  # five seconds on an idle machine
+MAC = "52:54:00:00:00:01"
+ADDRESS, ADDRESS6 = "192.0.2.1", "2001:db8::1"
+VLAN, VLAN_ADDRESS = 100, "198.51.100.1"
+KERNEL_ARGUMENTS = ("console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off tsc=unstable nokaslr "
+                    "net.ifnames=0 random.trust_cpu=on audit=0")
+# Frames carry whole checksums and are never larger than the wire's.
+NO_OFFLOADS = ",".join(f"{name}=off" for name in (
+    "csum", "guest_csum", "gso", "guest_tso4", "guest_tso6", "guest_ufo", "host_tso4", "host_tso6",
+    "host_ufo", "mq"))
+
+
+class Command:
+    """A script that runs in the guest."""
+
+    def __init__(self, guest, number):
+        self.guest = guest
+        self.base = guest.shared / "run" / str(number)
+
+    def _file(self, suffix):
+        return self.base.with_suffix(suffix)
+
+    @property
+    def output(self):
+        out = self._file(".out")
+        return out.read_text(errors="replace") if out.exists() else ""
+
+    def ended(self):
+        if not self.guest.running():
+            raise CaseFailure("the guest died")
+        return self._file(".rc").exists()
+
+    def wait(self, deadline):
+        """The exit status."""
+        deadline.wait_for(f"the guest's script to end; so far: {last_line(self.output)}",
+                          self.ended)
+        return int(self._file(".rc").read_text())
+
+    def expect(self, status, deadline):
+        """Its output; a failure unless it ends with this status."""
+        found = self.wait(deadline)
+        if found != status:
+            raise CaseFailure(f"the guest's script ended with {found}, not {status}: "
+                              f"{last_line(self.output)}")
+        return self.output
+
+    def wait_for_output(self, text, deadline):
+        def found():
+            if text in self.output:
+                return True
+            if self.ended():
+                raise CaseFailure(f"the guest's script ended before saying '{text}': "
+                                  f"{last_line(self.output)}")
+            return False
+
+        deadline.wait_for(f"the guest to say '{text}'", found)
+
+    def kill(self, deadline):
+        """SIGKILL to all its processes."""
+        self.guest.run(f"kill -9 -- -$(cat /host/run/{self.base.name}.pid)", deadline)
+
+
+class Guest:
+    """Boots with start(); one boot serves many cases."""
+
+    def __init__(self, image, folder, tap, init):
+        self.image, self.folder, self.tap, self.init = image, folder, tap, init
+        self.shared = folder / "host"
+        self.console = folder / "console"
+        self.addresses = (ADDRESS, ADDRESS6, VLAN_ADDRESS)
+        self.qemu = None
+        self.next = 1
+
+    def start(self, mtu=9000):
+        shutil.rmtree(self.shared, ignore_errors=True)
+        (self.shared / "run").mkdir(parents=True)
+        shutil.copy(self.init, self.shared / "init")
+        (self.shared / "settings").write_text(
+            f"ADDRESSES='{ADDRESS}/24 {ADDRESS6}/64'\nMTU={mtu}\nVLAN={VLAN}:{VLAN_ADDRESS}/24\n")
+        self.next = 1
+        self.qemu = Process("qemu", [
+            "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max,-la57", "-m",
+            MEMORY_MIB, "-M", "pc,usb=off,vmport=off", "-nodefaults", "-no-user-config",
+            "-display", "none", "-no-reboot", "-kernel", self.image / "vmlinux", "-initrd",
+            self.image / "initrd.cpio", "-append", KERNEL_ARGUMENTS, "-drive",
+            f"file={self.image}/root.squashfs,format=raw,if=virtio,readonly=on", "-netdev",
+            f"tap,id=net,ifname={self.tap},script=no,downscript=no,vnet_hdr=off", "-device",
+            f"virtio-net-pci,netdev=net,mac={MAC},romfile=,{NO_OFFLOADS}", "-device",
+            "virtio-rng-pci", "-virtfs",
+            f"local,path={self.shared},mount_tag=host,security_model=none,multidevs=remap",
+            "-serial", f"file:{self.console}"], self.folder)
+        ready = self.shared / "ready"
+
+        def booted():
+            if not self.running():
+                raise CaseFailure(f"the guest ended while booting: {last_line(self.qemu.stderr)}; "
+                                  f"console: {last_line(self.console_tail())}")
+            return ready.exists()
+
+        Deadline(BOOT_DEADLINE_S).wait_for("the guest to boot", booted)
+
+    def running(self):
+        return self.qemu is not None and self.qemu.running()
+
+    def begin(self, script):
+        """Starts a bash script; its output is both of its streams."""
+        command = Command(self, self.next)
+        base = self.shared / "run" / str(self.next)
+        base.with_suffix(".sh").write_text(f"echo $$ >/host/run/{self.next}.pid\n{script}\n")
+        base.with_suffix(".go").touch()
+        self.next += 1
+        return command
+
+    def run(self, script, deadline):
+        """Runs a script that must succeed; returns its output."""
+        return self.begin(script).expect(0, deadline)
+
+    def healthy(self):
+        """Whether it still does what it is told, soon."""
+        if not self.running():
+            return False
+        try:
+            self.run("test -d /sys/class/infiniband/rxe0", Deadline(20))
+        except CaseFailure:
+            return False
+        return True
+
+    def reset(self):
+        """Nothing of the last case is left; a guest that cannot be brought there boots anew."""
+        try:
+            for number in range(1, self.next):
+                base = self.shared / "run" / str(number)
+                if not base.with_suffix(".rc").exists():
+                    Command(self, number).kill(Deadline(20))
+            self.run("tc qdisc del dev eth0 root 2>/dev/null; tc qdisc del dev eth0 ingress "
+                     "2>/dev/null; ip neigh flush all; true", Deadline(20))
+        except CaseFailure:
+            self.stop()
+        if not self.healthy():
+            self.stop()
+            self.start()
+
+    def console_tail(self, lines=20):
+        if not self.console.exists():
+            return ""
+        return "\n".join(self.console.read_text(errors="replace").splitlines()[-lines:])
+
+    def stop(self):
+        if self.qemu is None:
+            return
+        (self.shared / "poweroff").touch()
+        end = time.monotonic() + 5
+        while self.running() and time.monotonic() < end:
+            time.sleep(0.05)
+        self.qemu.close()
+        self.qemu = None

@@ -1,0 +1,164 @@
+"""The guest's disk: kernel, initramfs and root file system from Debian's packages.
+
+Nothing is installed on the host: the kernel's package is only unpacked. The result lies in the
+cache, in a folder named by the hash of everything that goes into it, so that a changed recipe makes
+a new image and an unchanged one is used again.
+"""
+
+import fcntl
+import hashlib
+import lzma
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+HERE = pathlib.Path(__file__).resolve().parent
+SUITE = "bookworm"
+PACKAGES = ("busybox-static", "ibverbs-utils", "iproute2", "iputils-ping", "kmod", "netbase",
+            "nfs-common", "nfs-kernel-server", "perftest", "procps", "rdma-core", "rdmacm-utils",
+            "rpcbind")
+# What the initramfs loads to reach the root file system and the shared folder.
+BOOT_MODULES = ("virtio_pci", "virtio_blk", "virtio_net", "9p", "9pnet_virtio", "squashfs",
+                "overlay")
+MODULES = BOOT_MODULES + (
+    "virtio_rng", "rdma_rxe", "rdma_ucm", "ib_uverbs", "ib_umad", "rpcrdma", "nfs", "nfsv3",
+    "nfsv4", "nfsd", "auth_rpcgss", "8021q", "ifb", "sch_netem", "sch_ingress", "cls_u32",
+    "act_mirred", "crc32_generic", "crc32_pclmul")
+# Never read in the guest; half of the file system.
+LEFT_OUT = ("usr/share/doc/*", "usr/share/man/*", "usr/share/info/*", "usr/share/locale/*",
+            "usr/share/perl/*", "usr/share/zoneinfo/*", "usr/share/bash-completion/*",
+            "usr/lib/udev/hwdb*", "usr/lib/x86_64-linux-gnu/perl/*",
+            "usr/lib/x86_64-linux-gnu/gconv/*", "var/cache/*", "var/lib/apt/*",
+            "var/lib/dpkg/info/*")
+INITRAMFS_SCRIPT = HERE / "guest_initramfs.sh"
+XZ_MAGIC = b"\xfd7zXZ\x00"
+FILES = ("vmlinux", "initrd.cpio", "root.squashfs")
+
+
+class ImageError(Exception):
+    """What could not be built, with the end of what the tool said."""
+
+
+def cache_root():
+    home = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    return pathlib.Path(home) / "pollux" / "guest"
+
+
+def recipe_hash():
+    recipe = hashlib.sha256()
+    for part in (pathlib.Path(__file__), INITRAMFS_SCRIPT):
+        recipe.update(part.read_bytes())
+    return recipe.hexdigest()[:16]
+
+
+def run(*command, cwd=None):
+    done = subprocess.run([str(word) for word in command], cwd=cwd, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True,
+                          errors="replace", check=False)
+    if done.returncode != 0:
+        tail = "\n".join(done.stdout.splitlines()[-15:])
+        raise ImageError(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{tail}")
+    return done.stdout
+
+
+def unpack_kernel(work):
+    """Fetches and unpacks Debian's current kernel package; returns its version."""
+    depends = run("apt-cache", "depends", "linux-image-amd64")
+    found = re.search(r"Depends: (linux-image-\S+)", depends)
+    if not found:
+        raise ImageError("apt knows no linux-image-amd64; run apt-get update")
+    run("apt-get", "-qq", "download", found[1], cwd=work)
+    run("dpkg-deb", "-x", next(work.glob("linux-image-*.deb")), work / "kernel")
+    version = next((work / "kernel/lib/modules").iterdir()).name
+    run("depmod", "-b", work / "kernel", version)
+    return version
+
+
+def extract_vmlinux(compressed, to):
+    """The kernel as ELF: QEMU enters it directly, which saves seconds of decompression."""
+    image = compressed.read_bytes()
+    start = image.find(XZ_MAGIC)
+    if start < 0:
+        raise ImageError(f"{compressed.name} is not compressed by xz")
+    kernel = lzma.LZMADecompressor().decompress(image[start:])
+    if not kernel.startswith(b"\x7fELF"):
+        raise ImageError(f"what {compressed.name} holds is no ELF file")
+    to.write_bytes(kernel)
+
+
+def module_files(work, version, modules):
+    """The files of modules and of what they need, each once, in the order of loading."""
+    files = []
+    for module in modules:
+        for line in run("modprobe", "-d", work / "kernel", "-S", version, "--show-depends",
+                        module).splitlines():
+            words = line.split()
+            if words[0] == "insmod" and words[1] not in files:
+                files.append(words[1])
+    return [pathlib.Path(file) for file in files]
+
+
+def make_root(work, version):
+    root = work / "root"
+    run("debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", SUITE, root)
+    modules = pathlib.Path("lib/modules") / version
+    kernel = work / "kernel"
+    for file in module_files(work, version, MODULES):
+        target = root / file.relative_to(kernel)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, target)
+    for name in ("modules.order", "modules.builtin", "modules.builtin.modinfo"):
+        shutil.copy(kernel / modules / name, root / modules / name)
+    run("depmod", "-b", root, version)
+    for folder in ("host", "export"):
+        (root / folder).mkdir(parents=True, exist_ok=True)
+    # Uncompressed: emulated decompression costs more than reading.
+    run("mksquashfs", root, work / "root.squashfs", "-noI", "-noD", "-noF", "-noX", "-no-progress",
+        "-quiet", "-wildcards", "-e", *LEFT_OUT)
+
+
+def make_initramfs(work, version):
+    tree = work / "initramfs"
+    for folder in ("bin", "modules", "proc", "dev", "lower", "upper", "new"):
+        (tree / folder).mkdir(parents=True)
+    shutil.copy(work / "root/bin/busybox", tree / "bin/busybox")
+    order = module_files(work, version, BOOT_MODULES)
+    for file in order:
+        shutil.copy(file, tree / "modules")
+    (tree / "modules/order").write_text("".join(file.name + "\n" for file in order))
+    shutil.copy(INITRAMFS_SCRIPT, tree / "init")
+    (tree / "init").chmod(0o755)
+    names = "\n".join(str(path.relative_to(tree)) for path in sorted(tree.rglob("*")))
+    with open(work / "initrd.cpio", "wb") as archive:
+        subprocess.run(["cpio", "-o", "-H", "newc", "--quiet"], cwd=tree, input=names.encode(),
+                       stdout=archive, check=True)
+
+
+def build(say):
+    """The folder with FILES, built if need be; `say` is told when that takes its minutes."""
+    root = cache_root()
+    root.mkdir(parents=True, exist_ok=True)
+    image = root / recipe_hash()
+    # Two runs at once build one image.
+    with open(root / "lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if image.exists():
+            return image
+        say("building the guest from Debian packages, once: a few minutes")
+        work = root / f"{image.name}.building"
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir()
+        version = unpack_kernel(work)
+        extract_vmlinux(work / f"kernel/boot/vmlinuz-{version}", work / "vmlinux")
+        make_root(work, version)
+        make_initramfs(work, version)
+        done = root / f"{image.name}.done"
+        shutil.rmtree(done, ignore_errors=True)
+        done.mkdir()
+        for name in FILES:
+            (work / name).rename(done / name)
+        shutil.rmtree(work)
+        done.rename(image)
+    return image

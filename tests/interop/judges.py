@@ -1,0 +1,75 @@
+"""Independent judges of a capture: zlib's CRC, tshark, and the conformance checker."""
+
+import json
+import subprocess
+
+TSHARK_FIELDS = ("frame.number", "infiniband.bth.opcode", "infiniband.bth.psn",
+                 "infiniband.bth.destqp", "_ws.malformed")
+# tshark 4.0 guesses a protocol for the payload of these and finds it malformed; it does not know
+# opcodes 0x80 and above.
+GUESSED_PAYLOAD = ("SEND", "WRITE", "READ RESPONSE", "MRA", "SIDR_REQ", "SIDR_REP", "LAP", "APR")
+KNOWN_OPCODES = range(0x80)
+ICRC_FAILURE = "ICRC"
+TIME_LIMIT_S = 120
+
+
+def judge_icrc(evidence, corrupted):
+    bad = [frame.number for frame in evidence.frames if not frame.good_icrc]
+    if bad and not corrupted:
+        return [f"{len(bad)} frames with a wrong ICRC, the first is {bad[0]}"]
+    return []
+
+
+def decoded_by_tshark(path):
+    """Rows of TSHARK_FIELDS for every RoCEv2 frame."""
+    command = ["tshark", "-n", "-r", path, "-Y", "infiniband.bth", "-T", "fields", "-E",
+               "separator=;", "-E", "occurrence=f"]
+    for field in TSHARK_FIELDS:
+        command += ["-e", field]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          timeout=TIME_LIMIT_S, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"tshark: {done.stderr.strip()}")
+    return [line.split(";") for line in done.stdout.splitlines()]
+
+
+def judge_tshark(evidence, corrupted):
+    """tshark reads every frame as we do, and finds none malformed but where it guesses."""
+    if corrupted:
+        return []  # damaged frames are malformed, rightly
+    rows = {int(row[0]): row for row in decoded_by_tshark(evidence.path)}
+    found = []
+    for frame in evidence.frames:
+        row = rows.get(frame.number)
+        if row is None:
+            found.append(f"tshark sees no BTH in frame {frame.number}")
+            continue
+        if tuple(int(word, 0) for word in row[1:4]) != (frame.opcode, frame.psn, frame.qpn):
+            found.append(f"tshark reads frame {frame.number} differently: {row}")
+        guessed = any(word in name for word in GUESSED_PAYLOAD for name in frame.names)
+        if row[4] and not guessed and frame.opcode in KNOWN_OPCODES:
+            found.append(f"tshark finds frame {frame.number} ({frame.names}) malformed")
+    return found
+
+
+def judge_conformance(evidence, corrupted, checker):
+    """Every frame decodes, and encodes again to the same bytes."""
+    done = subprocess.run([checker, "--json", evidence.path], stdout=subprocess.PIPE, text=True,
+                          timeout=TIME_LIMIT_S, check=False)
+    failures = [failure for file in json.loads(done.stdout)["files"]
+                for failure in file["failures"]]
+    # What is damaged anywhere may fail in any way; what is whole may not.
+    damaged = {frame.number for frame in evidence.frames if not frame.good_icrc}
+    seen = {frame.number for frame in evidence.frames}
+    if corrupted:
+        failures = [failure for failure in failures
+                    if failure["frame"] in seen and failure["frame"] not in damaged]
+    return [f"frame {failure['frame']}: {failure['reason']}" for failure in failures]
+
+
+def judge(evidence, corrupted, checker):
+    """What is wrong with a capture; `corrupted`: frames were damaged on purpose."""
+    found = judge_icrc(evidence, corrupted)
+    found += judge_tshark(evidence, corrupted)
+    found += judge_conformance(evidence, corrupted, checker)
+    return found

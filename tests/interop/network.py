@@ -1,0 +1,74 @@
+"""A network namespace of the run's own: a bridge with the guest's tap and Pollux's ports on it."""
+
+import ctypes
+import os
+import subprocess
+import threading
+
+from process import CaseSkipped, shell
+
+CLONE_NEWNET = 0x40000000
+BRIDGE, GUEST_TAP = "br0", "guest0"
+MTU = 9000
+
+
+def enter():
+    """Moves this process, and all that it starts from now on, to a fresh namespace."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNET) != 0:
+        raise CaseSkipped(f"no network namespace: {os.strerror(ctypes.get_errno())}")
+    shell(f"ip link set lo up; ip link add {BRIDGE} type bridge mcast_snooping 0 forward_delay 0 "
+          f"stp_state 0; ip link set {BRIDGE} mtu {MTU} addrgenmode none up; "
+          f"ip tuntap add {GUEST_TAP} mode tap; "
+          f"ip link set {GUEST_TAP} mtu {MTU} master {BRIDGE} addrgenmode none up; "
+          "ip link add veth0 type veth peer name veth1; "
+          f"ip link set veth0 mtu {MTU} master {BRIDGE} addrgenmode none up; "
+          f"ip link set veth1 mtu {MTU} addrgenmode none up")
+
+
+class Port:
+    """A place of Pollux's on the bridge. Each kind has addresses of its own, so that nobody on the
+    bridge remembers another's."""
+
+    def __init__(self, kind, devargs, number):
+        self.kind = kind
+        self.devargs = devargs
+        self.address = f"192.0.2.{number}"
+        self.address6 = f"2001:db8::{number:x}"
+        self.vlan_address = f"198.51.100.{number}"
+        self.mac = f"02:00:00:00:00:{number:02x}"
+
+    def arguments(self):
+        return ["--port", self.devargs, "--address", f"{self.address}/24", "--mac", self.mac]
+
+
+PORTS = {
+    "tap": Port("tap", "net_tap0,iface=plx0", 10),
+    "af_packet": Port("af_packet", "net_af_packet0,iface=veth1", 11),
+}
+
+
+class Plugger:
+    """Puts Pollux's tap on the bridge whenever one appears."""
+
+    def __init__(self):
+        self.done = threading.Event()
+        self.thread = threading.Thread(target=self._plug, daemon=True)
+        self.thread.start()
+
+    def _plug(self):
+        while not self.done.wait(0.03):
+            # A tap that is gone again between the two commands is no fault.
+            if self._unplugged():
+                subprocess.run(["ip", "link", "set", "plx0", "master", BRIDGE, "addrgenmode",
+                                "none", "up"], stderr=subprocess.DEVNULL, check=False)
+
+    @staticmethod
+    def _unplugged():
+        found = subprocess.run(["ip", "-o", "link", "show", "plx0"], stdout=subprocess.PIPE,
+                               stderr=subprocess.DEVNULL, text=True, check=False)
+        return found.returncode == 0 and "master" not in found.stdout
+
+    def close(self):
+        self.done.set()
+        self.thread.join()

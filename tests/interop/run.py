@@ -1,0 +1,200 @@
+"""Pollux against Linux's soft-RoCE in a virtual machine.
+
+usage: tools/dev interop [--all] [--list] [--json] [--keep] [CASE...]
+
+CASE is a name or a pattern such as 'rping-*'; without any, the cases that continuous integration
+runs, with --all the slow ones too. Each runs in every direction and over every kind of port that it
+is made for, and counts only if its capture shows what it is named after. Needs root. Ends with the
+line `N passed, N failed` (and `, N skipped`); the exit status is 0 only if nothing failed.
+"""
+
+import argparse
+import fnmatch
+import importlib
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import guest as guests
+import image
+import network
+from case import CASES, Bench
+from process import CaseFailure, CaseSkipped, is_root
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+TOOLS = {"pollux": "//tools:pollux", "conformance": "//tests/conformance:conformance"}
+NEEDED = ("ip", "tcpdump", "tshark", "qemu-system-x86_64", "debootstrap", "mksquashfs", "cpio",
+          "modprobe")
+MODULES = sorted(path.stem for path in HERE.glob("cases_*.py"))
+CONSOLE_LINES = 15
+ERROR_LINES = 15
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(prog="tools/dev interop", description=__doc__.splitlines()[0])
+    parser.add_argument("--all", action="store_true", help="the slow cases too")
+    parser.add_argument("--list", action="store_true", help="list the cases and end")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of the table")
+    parser.add_argument("--keep", action="store_true", help="keep the captures of what passed too")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="a name or a pattern")
+    return parser.parse_args()
+
+
+def choose(options):
+    if not options.cases:
+        return [one for one in CASES if options.all or not one.extra]
+    chosen = [one for one in CASES
+              if any(fnmatch.fnmatchcase(one.name, pattern) for pattern in options.cases)]
+    for pattern in options.cases:
+        if not any(fnmatch.fnmatchcase(one.name, pattern) for one in CASES):
+            sys.exit(f"tools/dev interop: no case '{pattern}'; --list shows those there are")
+    return chosen
+
+
+def say(text):
+    print(f"tools/dev interop: {text}", file=sys.stderr, flush=True)
+
+
+def build_tools(folder):
+    """Builds what the cases run; copies, which a build meanwhile does not change."""
+    done = subprocess.run(["bazel", "build", "--noshow_progress", "--show_result=0",
+                           *TOOLS.values()], cwd=ROOT, stderr=subprocess.PIPE, text=True,
+                          check=False)
+    if done.returncode != 0:
+        sys.exit(f"{done.stderr}\ntools/dev interop: the build failed")
+    copies = {}
+    for name, label in TOOLS.items():
+        built = ROOT / "bazel-bin" / label.removeprefix("//").replace(":", "/")
+        copies[name] = folder / name
+        shutil.copy(built, copies[name])
+    return copies
+
+
+class Table:
+    """Rows as they come; or all of them at the end, as JSON."""
+
+    COLUMNS = (("case", 26), ("direction", 16), ("port", 10), ("result", 8), ("seconds", 8))
+
+    def __init__(self, as_json, total):
+        self.as_json = as_json
+        self.total = total
+        self.rows = []
+        if not as_json:
+            print("  ".join(name.ljust(width) for name, width in self.COLUMNS).rstrip())
+
+    def begin(self, words):
+        if not self.as_json and sys.stdout.isatty():
+            print(f"[{len(self.rows) + 1}/{self.total}] {' '.join(words)} ...", end="\r",
+                  flush=True)
+
+    def add(self, the_case, direction, port, result, seconds, reason=""):
+        self.rows.append({"case": the_case, "direction": direction, "port": port, "result": result,
+                          "seconds": round(seconds, 1), "reason": reason})
+        if not self.as_json:
+            words = (the_case, direction, port, result, f"{seconds:.1f}")
+            cells = [word.ljust(width) for word, (_, width) in zip(words, self.COLUMNS)]
+            print("  ".join(cells).rstrip() + (f"  {reason}" if result == "skipped" else ""),
+                  flush=True)
+
+    def count(self, result):
+        return sum(row["result"] == result for row in self.rows)
+
+    def finish(self):
+        """Prints what stands at the end; returns the exit status."""
+        skipped = self.count("skipped")
+        if self.as_json:
+            print(json.dumps({"ok": not self.count("FAILED"), "cases": self.rows}))
+        else:
+            print(f"{self.count('passed')} passed, {self.count('FAILED')} failed"
+                  + (f", {skipped} skipped" if skipped else ""))
+        return 1 if self.count("FAILED") else 0
+
+
+def explain(bench, guest, reason):
+    """What a failed case leaves to look at, on standard error."""
+    lines = [f"FAILED {bench.case.name} ({bench.direction}, {bench.port.kind}): {reason}"]
+    for process in bench.processes:
+        lines += [f"  {process.name}: {line}"
+                  for line in process.stderr.splitlines()[-ERROR_LINES:]]
+    lines += [f"  guest console: {line}"
+              for line in guest.console_tail(CONSOLE_LINES).splitlines()]
+    lines.append(f"  capture and outputs: {bench.folder}")
+    print("\n".join(lines), file=sys.stderr, flush=True)
+
+
+def run_one(table, the_case, direction, port, guest, tools, folder, keep):
+    table.begin((the_case.name, direction, port.kind))
+    folder.mkdir()
+    bench = Bench(the_case, direction, port, guest, tools, folder)
+    begun = time.monotonic()
+    result, reason = "passed", ""
+    try:
+        guest.reset()
+        bench.run()
+    except CaseSkipped as skip:
+        result, reason = "skipped", str(skip)
+    except (CaseFailure, ValueError, RuntimeError, KeyError, OSError,
+            subprocess.TimeoutExpired) as failure:
+        result, reason = "FAILED", f"{failure}" or type(failure).__name__
+    table.add(the_case.name, direction, port.kind, result, time.monotonic() - begun, reason)
+    if result == "FAILED":
+        explain(bench, guest, reason)
+    elif not keep:
+        shutil.rmtree(folder)
+
+
+def run_all(options, chosen, folder):
+    plan = [(one, direction, network.PORTS[port]) for one in chosen
+            for direction in one.directions for port in one.ports]
+    table = Table(options.json, len(plan))
+    try:
+        if not is_root():
+            raise CaseSkipped("needs root")
+        missing = [tool for tool in NEEDED if shutil.which(tool) is None]
+        if missing:
+            raise CaseSkipped(f"not installed: {', '.join(missing)}")
+        tools = build_tools(folder)
+        built = image.build(say)
+        network.enter()
+    except CaseSkipped as skip:
+        for one, direction, port in plan:
+            table.add(one.name, direction, port.kind, "skipped", 0, str(skip))
+        return table.finish()
+    plugger = network.Plugger()
+    guest = guests.Guest(built, folder, network.GUEST_TAP, HERE / "guest_init.sh")
+    try:
+        guest.start()
+        for one, direction, port in plan:
+            way = "out" if direction == "pollux -> linux" else "in"
+            run_one(table, one, direction, port, guest, tools,
+                    folder / f"{one.name}-{way}-{port.kind}", options.keep)
+    finally:
+        guest.stop()
+        plugger.close()
+    return table.finish()
+
+
+def main():
+    options = parse_arguments()
+    for module in MODULES:
+        importlib.import_module(module)
+    chosen = choose(options)
+    if options.list:
+        for one in CASES:
+            print(f"{one.name:28}{'slow  ' if one.extra else '      '}"
+                  f"{(one.run.__doc__ or '').splitlines()[0]}")
+        return 0
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="pollux-interop-"))
+    status = run_all(options, chosen, folder)
+    if status == 0 and not options.keep:
+        shutil.rmtree(folder)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

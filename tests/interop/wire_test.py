@@ -1,0 +1,64 @@
+"""The capture reader of the interop cases, on captures of Linux."""
+
+import gzip
+import os
+import pathlib
+import struct
+import tempfile
+import unittest
+
+from tests.interop import wire
+
+CAPTURES = pathlib.Path("tests/conformance/captures")
+
+
+def frames_of(name):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "wire.pcap")
+        with gzip.open(CAPTURES / name) as packed, open(path, "wb") as plain:
+            plain.write(packed.read())
+        return list(wire.records(path))
+
+
+class WireTest(unittest.TestCase):
+    def setUp(self):
+        self.records = frames_of("nfs_v3.pcap.gz")
+        self.frames = [frame for frame in (wire.parse(*record) for record in self.records) if frame]
+
+    def test_every_icrc_is_good(self):
+        self.assertGreater(len(self.frames), 100)
+        self.assertTrue(all(frame.good_icrc for frame in self.frames))
+
+    def test_every_flipped_bit_of_the_payload_is_seen(self):
+        number, data = next(record for record in self.records if wire.parse(*record))
+        for at in range(14 + 20 + 8 + 12, len(data)):
+            damaged = bytearray(data)
+            damaged[at] ^= 1
+            self.assertFalse(wire.parse(number, bytes(damaged)).good_icrc, at)
+
+    def test_what_may_change_on_the_way_does_not_count(self):
+        number, data = next(record for record in self.records if wire.parse(*record))
+        changed = bytearray(data)
+        changed[14 + 1] = 3  # congestion experienced
+        changed[14 + 8] -= 1  # hops left
+        self.assertTrue(wire.parse(number, bytes(changed)).good_icrc)
+
+    def test_names(self):
+        names = {name for frame in self.frames for name in frame.names}
+        for name in ("REQ", "REP", "RTU", "RC SEND ONLY", "RC READ REQUEST", "RC ACK"):
+            self.assertIn(name, names)
+        for opcode, syndrome, expected in ((0x11, 0x60, "NAK SEQUENCE"), (0x11, 0x62, "NAK ACCESS"),
+                                           (0x11, 0x2C, "RNR NAK")):
+            self.assertEqual(wire.names_of(opcode, 77, bytes((syndrome, 0, 0, 1))),
+                             ("RC ACK", expected))
+        self.assertEqual(wire.names_of(0x11, 77, bytes((0x1F, 0, 0, 1))), ("RC ACK",))
+
+    def test_truncated_frames_are_not_roce(self):
+        number, data = next(record for record in self.records if wire.parse(*record))
+        length, = struct.unpack_from("!H", data, 14 + 2)
+        for size in range(14 + length):
+            self.assertIsNone(wire.parse(number, data[:size]), size)
+
+
+if __name__ == "__main__":
+    unittest.main()
