@@ -127,14 +127,18 @@ void ManagerImpl::Handle(const Origin& origin, const Rep& rep) {
   }
   if (connection->state != State::kReqSent) return CountDrop(MadDrop::kWrongState);
 
-  Connection* old = table_.FindByPeerQpn(rep.local_ca_guid, rep.local_qpn);
-  if (old == nullptr) old = table_.FindByPeerCommId(rep.local_ca_guid, rep.local_comm_id);
-  if (old != nullptr) {
-    Reject(origin, rep.remote_comm_id, rep.local_comm_id, AboutMessage::kRep,
-           RejectReason::kStaleConnection);
+  const auto refuse = [&](RejectReason reason, int status) {
+    Reject(origin, rep.remote_comm_id, rep.local_comm_id, AboutMessage::kRep, reason);
+    MoveQpToError(*connection);
     EnterClosed(*connection);
-    OnStale(origin, *old);
-    return Deliver(*connection, RDMA_CM_EVENT_CONNECT_ERROR, -ESTALE);
+    Deliver(*connection, RDMA_CM_EVENT_CONNECT_ERROR, status);
+  };
+  if (rep.local_comm_id == 0) return refuse(RejectReason::kInvalidCommId, -EINVAL);
+  if (!CanBeConnected(rep.local_qpn)) return refuse(RejectReason::kUnsupportedRequest, -EINVAL);
+  Connection* old = table_.FindByPeerQpn(rep.local_ca_guid, rep.local_qpn);
+  const bool ended = old == nullptr || EndStale(origin, *old);
+  if (!ended || table_.FindByPeerCommId(rep.local_ca_guid, rep.local_comm_id) != nullptr) {
+    return refuse(RejectReason::kStaleConnection, -ESTALE);
   }
 
   connection->timer.Cancel();

@@ -45,6 +45,11 @@ inline uint8_t CapReadsAndAtomics(uint8_t count) {
   return static_cast<uint8_t>(std::min<uint32_t>(count, verbs::kMaxRdAtomic));
 }
 
+// Queue pairs 0 and 1 are the managers', and all ones is multicast.
+inline bool CanBeConnected(uint32_t qpn) {
+  return qpn > kGsiQpn.value && qpn < kMulticastQpn.value;
+}
+
 enum class QpBinding : uint8_t { kNone, kMoving, kReady };  // kReady: in INIT or beyond
 
 // Owned by the manager, on its core.
@@ -100,6 +105,7 @@ struct Connection final : Id {
   uint8_t ack_timeout = 0;
   uint8_t min_rnr_timer = 0;
   bool flow_control = false;
+  bool alternate_path_asked = false;
   // As the peer offers them, swapped to this side's view.
   uint8_t offered_responder_resources = 0;
   uint8_t offered_initiator_depth = 0;

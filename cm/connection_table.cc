@@ -53,8 +53,14 @@ void ConnectionTable::UnindexPeer(Connection& connection) {
   }
   if (!connection.indexed) return;
   by_peer_comm_id_.erase({connection.remote_ca_guid, connection.remote_comm_id});
-  by_peer_qpn_.erase({connection.remote_ca_guid, connection.remote_qpn});
+  UnindexPeerQpn(connection);
   connection.indexed = false;
+}
+
+void ConnectionTable::UnindexPeerQpn(Connection& connection) {
+  // It may be another connection's by now.
+  const auto it = by_peer_qpn_.find({connection.remote_ca_guid, connection.remote_qpn});
+  if (it != by_peer_qpn_.end() && it->second == &connection) by_peer_qpn_.erase(it);
 }
 
 Connection* ConnectionTable::FindByPeerCommId(uint64_t ca_guid, uint32_t comm_id) const {

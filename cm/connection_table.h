@@ -32,9 +32,11 @@ class ConnectionTable {
   // Null when there is none.
   Connection* Find(uint32_t local_comm_id) const;
 
-  // By the peer's numbers. A connection with the same QPN must not be there already.
+  // By the peer's numbers. None with the same numbers must be there already.
   void IndexPeer(Connection& connection);
   void UnindexPeer(Connection& connection);
+  // The peer may give the number to another queue pair; a late copy of its REQ is still known.
+  void UnindexPeerQpn(Connection& connection);
   Connection* FindByPeerCommId(uint64_t ca_guid, uint32_t comm_id) const;
   Connection* FindByPeerQpn(uint64_t ca_guid, uint32_t qpn) const;
 

@@ -14,13 +14,26 @@ void ManagerImpl::OnMad(const Gid& from, const Gid& to, std::span<const uint8_t>
   if (!header) return CountDrop(MadDrop::kBadLength);
   if (header->base_version != kMadBaseVersion || header->management_class != kMadClassCm ||
       header->class_version != kMadClassVersionCm || header->method != kMadMethodSend) {
-    return CountDrop(MadDrop::kBadHeader);
+    CountDrop(MadDrop::kBadHeader);
+    return RejectClassVersion({from, to, header->transaction_id}, *header, mad);
   }
   const std::optional<Mad> parsed = ParseMad(mad);
   if (!parsed) return CountDrop(MadDrop::kUnknownAttribute);
   ++environment_->counters().of(header->attribute).received;
   const Origin origin{from, to, header->transaction_id};
   std::visit([&](const auto& message) { Handle(origin, message); }, parsed->message);
+}
+
+void ManagerImpl::RejectClassVersion(const Origin& origin, const MadHeader& header,
+                                     std::span<const uint8_t> mad) {
+  if (header.base_version != kMadBaseVersion || header.management_class != kMadClassCm ||
+      header.class_version == kMadClassVersionCm || header.method != kMadMethodSend ||
+      header.attribute != Attribute::kReq) {
+    return;
+  }
+  // Whatever its layout, its sender's ID comes first.
+  Reject(origin, 0, LoadBe32(&mad[kMadHeaderBytes]), AboutMessage::kReq,
+         RejectReason::kInvalidClassVersion);
 }
 
 Connection* ManagerImpl::FindFor(const Origin& origin, uint32_t senders_id, uint32_t receivers_id) {

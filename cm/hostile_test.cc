@@ -34,6 +34,15 @@ TEST_F(ManagerTest, RequestInTimeWaitIsStale) {
   EXPECT_EQ(server.events.size(), 3u);
 }
 
+TEST_F(ManagerTest, AnIdOfAnotherConnectionIsRefused) {
+  Establish();
+  Req req = LastSent<Req>();
+  req.local_qpn ^= 0x800;
+  Inject(server, client.address, req);
+  EXPECT_EQ(LastSent<Rej>().reason, 30);
+  EXPECT_EQ(server.events.size(), 2u);
+}
+
 TEST_F(ManagerTest, UnknownDisconnectIsAnswered) {
   Dreq dreq;
   dreq.local_comm_id = 5;
@@ -98,6 +107,10 @@ TEST_F(ManagerTest, RequestsThatCannotBeMet) {
   EXPECT_EQ(reason([](Req& r) { r.path_mtu = 0; }), 26);
   EXPECT_EQ(reason([](Req& r) { r.path_mtu = 6; }), 26);
   EXPECT_EQ(reason([](Req& r) { r.private_data[1] = 0; }), 5);
+  EXPECT_EQ(reason([](Req& r) { r.local_qpn = 0; }), 5);
+  EXPECT_EQ(reason([](Req& r) { r.local_qpn = 1; }), 5);
+  EXPECT_EQ(reason([](Req& r) { r.local_qpn = 0xFFFFFF; }), 5);
+  EXPECT_EQ(reason([](Req& r) { r.pkey = 0x8001; }), 5);
   EXPECT_TRUE(server.events.empty());
 }
 

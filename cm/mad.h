@@ -12,6 +12,7 @@
 #include <string_view>
 #include <variant>
 
+#include "cm/reasons.h"
 #include "stack/base/types.h"
 
 namespace pollux::cm {
@@ -55,21 +56,6 @@ struct MadHeader {
   Attribute attribute = Attribute::kReq;
   uint16_t reserved = 0;
   uint32_t attribute_modifier = 0;  // ECE options of newer Linux kernels in REQ and REP
-};
-
-// REJ reasons that Pollux gives or acts on; others travel as numbers.
-enum class RejectReason : uint16_t {
-  kNoQp = 1,
-  kNoResources = 3,
-  kTimeout = 4,
-  kUnsupportedRequest = 5,
-  kInvalidCommId = 6,
-  kInvalidServiceId = 8,
-  kInvalidTransportType = 9,
-  kStaleConnection = 10,
-  kInvalidGid = 12,
-  kInvalidMtu = 26,
-  kConsumerDefined = 28,
 };
 
 // Which message a REJ or MRA answers.
@@ -214,15 +200,6 @@ struct SidrReq {
   uint16_t reserved = 0;
   uint64_t service_id = 0;
   Bytes<kPrivateBytes> private_data{};
-};
-
-enum class SidrStatus : uint8_t {
-  kOk = 0,
-  kUnsupported = 1,
-  kReject = 2,
-  kNoQp = 3,
-  kRedirect = 4,
-  kUnsupportedVersion = 5,
 };
 
 struct SidrRep {

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "cm/counters.h"
+#include "cm/reasons.h"
 #include "stack/base/types.h"
 
 namespace pollux::engine {
@@ -168,9 +169,14 @@ class Manager {
   // REP, after CONNECT_REQUEST. ESTABLISHED comes with RTU or the first packet.
   // For RDMA_PS_UDP: SIDR_REP with the queue pair's number; no event follows.
   virtual absl::Status Accept(Id* id, const ConnectionParam& param) = 0;
-  // REJ with reason 28 (consumer defined) and up to 148 bytes, or SIDR_REP with status 2 (rejected)
-  // and up to 136. The identifier stays to be destroyed.
-  virtual absl::Status Reject(Id* id, absl::Span<const uint8_t> private_data) = 0;
+  // REJ with up to 148 bytes, or SIDR_REP with status 2 (rejected) and up to 136. The identifier
+  // stays to be destroyed. `reason` is for those that only the user can know (no queue pair,
+  // insufficient responder resources, ...).
+  virtual absl::Status Reject(Id* id, absl::Span<const uint8_t> private_data,
+                              RejectReason reason) = 0;
+  absl::Status Reject(Id* id, absl::Span<const uint8_t> private_data) {
+    return Reject(id, private_data, RejectReason::kConsumerDefined);
+  }
   // MRA: the peer waits for this long before it sends its REQ or REP again. `service_timeout` is a
   // code, 4.096 us * 2^n; peers may cut it (Pollux at 24, 69 s). For a user that knows it will be
   // slow to Accept or Reject: without it a repeated REQ is answered by an MRA of code 24.

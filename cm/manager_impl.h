@@ -37,7 +37,8 @@ class ManagerImpl final : public Manager, private Environment::Client {
               absl::AnyInvocable<void(absl::Status)> done) override;
   absl::Status Connect(Id* id, const ConnectionParam& param) override;
   absl::Status Accept(Id* id, const ConnectionParam& param) override;
-  absl::Status Reject(Id* id, absl::Span<const uint8_t> private_data) override;
+  using Manager::Reject;
+  absl::Status Reject(Id* id, absl::Span<const uint8_t> private_data, RejectReason reason) override;
   absl::Status Disconnect(Id* id) override;
   absl::Status SendMra(Id* id, uint8_t service_timeout) override;
   void Notify(Id* id, ibv_event_type event) override;
@@ -100,6 +101,9 @@ class ManagerImpl final : public Manager, private Environment::Client {
   void Reject(const Origin& origin, uint32_t local_comm_id, uint32_t remote_comm_id,
               AboutMessage about, RejectReason reason);
   void RejectTimedOut(const Connection& connection, AboutMessage about);
+  // Answers a REQ of a class version that is not spoken here; nothing else.
+  void RejectClassVersion(const Origin& origin, const MadHeader& header,
+                          std::span<const uint8_t> mad);
   void RejectMtu(const Origin& origin, uint32_t remote_comm_id);
 
   // Time.
@@ -122,8 +126,10 @@ class ManagerImpl final : public Manager, private Environment::Client {
   // still in `expected`.
   void MoveQpToRts(Connection& connection, State expected,
                    void (ManagerImpl::*done)(Connection&, absl::Status));
-  // The peer has forgotten this connection, or so someone says who claims to be it.
-  void OnStale(const Origin& origin, Connection& old);
+  // The peer of `old`, or someone who claims to be it, gives the queue pair of `old` to another
+  // connection: it has forgotten `old`, which ends. True when it is over already, and the other one
+  // may have the number; false when a DREQ must be answered first.
+  bool EndStale(const Origin& origin, Connection& old);
   Connection* FindRejected(const Origin& origin, const Rej& rej);  // as FindFor()
 
   // mra.cc: asks the peer of a REQ or REP that this side still works on not to send it again for

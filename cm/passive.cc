@@ -11,6 +11,10 @@ namespace pollux::cm {
 namespace {
 
 constexpr uint8_t kTransportRc = 0;
+constexpr uint8_t kFailoverUnsupported = 1;  // of Rep::failover_accepted
+
+// The only one there is on RoCE; bit 15 tells full members from limited ones.
+bool IsDefaultPartition(uint16_t pkey) { return (pkey & 0x7FFF) == 0x7FFF; }
 
 }  // namespace
 
@@ -19,10 +23,8 @@ void ManagerImpl::Handle(const Origin& origin, const Req& req) {
   const auto reject = [&](RejectReason reason) {
     Reject(origin, 0, req.local_comm_id, AboutMessage::kReq, reason);
   };
-  if (Connection* old = table_.FindByPeerQpn(req.local_ca_guid, req.local_qpn)) {
-    reject(RejectReason::kStaleConnection);
-    return OnStale(origin, *old);
-  }
+  Connection* old = table_.FindByPeerQpn(req.local_ca_guid, req.local_qpn);
+  if (old != nullptr && !EndStale(origin, *old)) return reject(RejectReason::kStaleConnection);
   if (const auto reason = ReasonToReject(origin, req)) return reject(*reason);
   // A peer that sent packets as large as it asks for would wait for their acknowledgement in vain.
   if (req.path_mtu < IBV_MTU_256 || req.path_mtu > environment_->active_mtu()) {
@@ -60,6 +62,10 @@ bool ManagerImpl::IsDuplicate(const Origin& origin, const Req& req) {
     CountDrop(MadDrop::kWrongPeer);
     return true;
   }
+  if (known->remote_qpn != req.local_qpn) {
+    Reject(origin, 0, req.local_comm_id, AboutMessage::kReq, RejectReason::kDuplicateLocalCommId);
+    return true;
+  }
   CountDuplicate(Attribute::kReq);
   switch (known->state) {
     case State::kRepSent:
@@ -82,6 +88,9 @@ std::optional<RejectReason> ManagerImpl::ReasonToReject(const Origin& origin,
                                                         const Req& req) const {
   if (req.transport_type != kTransportRc) return RejectReason::kInvalidTransportType;
   if (req.local_comm_id == 0) return RejectReason::kInvalidCommId;
+  if (!CanBeConnected(req.local_qpn) || !IsDefaultPartition(req.pkey)) {
+    return RejectReason::kUnsupportedRequest;
+  }
   // A queue pair sends only where the REQ came from, whatever address the REQ gives.
   if (req.primary.local_gid != origin.from || req.primary.remote_gid != origin.to) {
     return RejectReason::kInvalidGid;
@@ -126,6 +135,7 @@ void ManagerImpl::TakeRequest(Connection& connection, const Req& req) {
   connection.offered_responder_resources = req.initiator_depth;
   connection.offered_initiator_depth = req.responder_resources;
   connection.flow_control = req.flow_control != 0;
+  connection.alternate_path_asked = req.alternate.local_gid != Gid{};
   connection.state = State::kReqRcvd;
 }
 
@@ -182,6 +192,7 @@ Rep ManagerImpl::BuildRep(const Connection& connection, const ConnectionParam& p
   rep.responder_resources = connection.responder_resources;
   rep.initiator_depth = connection.initiator_depth;
   rep.target_ack_delay = config_.target_ack_delay;
+  if (connection.alternate_path_asked) rep.failover_accepted = kFailoverUnsupported;
   rep.flow_control = param.flow_control;
   rep.rnr_retry_count = std::min<uint8_t>(param.rnr_retry_count, 7);
   rep.local_ca_guid = environment_->ca_guid();
@@ -202,7 +213,8 @@ void ManagerImpl::OnPassiveQpReady(Connection& connection, absl::Status status) 
   SendOutstanding(connection);
 }
 
-absl::Status ManagerImpl::Reject(Id* id, absl::Span<const uint8_t> private_data) {
+absl::Status ManagerImpl::Reject(Id* id, absl::Span<const uint8_t> private_data,
+                                 RejectReason reason) {
   Connection& connection = Of(id);
   if (connection.port_space() == RDMA_PS_UDP) {
     return AnswerUd(connection, SidrStatus::kReject, 0, private_data);
@@ -219,7 +231,7 @@ absl::Status ManagerImpl::Reject(Id* id, absl::Span<const uint8_t> private_data)
   rej.local_comm_id = connection.local_comm_id;
   rej.remote_comm_id = connection.remote_comm_id;
   rej.message_rejected = static_cast<uint8_t>(AboutMessage::kReq);
-  rej.reason = static_cast<uint16_t>(RejectReason::kConsumerDefined);
+  rej.reason = static_cast<uint16_t>(reason);
   std::ranges::copy(private_data, rej.private_data.begin());
   Send(PeerOf(connection), rej);
   LeavePending(connection);

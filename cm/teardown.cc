@@ -1,4 +1,6 @@
 // How connections end: REJ in, DREQ and DREP, time-wait.
+#include <cerrno>
+
 #include "cm/manager_impl.h"
 #include "cm/timeouts.h"
 #include "stack/base/byte_order.h"
@@ -31,13 +33,44 @@ void ManagerImpl::StartDisconnect(Connection& connection) {
   SendOutstanding(connection);
 }
 
-void ManagerImpl::OnStale(const Origin& origin, Connection& old) {
-  if (old.peer().address != origin.from) return CountDrop(MadDrop::kWrongPeer);
-  if (old.state == State::kEstablished) StartDisconnect(old);
+bool ManagerImpl::EndStale(const Origin& origin, Connection& old) {
+  if (old.peer().address != origin.from) {
+    CountDrop(MadDrop::kWrongPeer);
+    return false;
+  }
+  switch (old.state) {
+    case State::kReqRcvd:
+    case State::kRepPending:
+      LeavePending(old);
+      MoveQpToError(old);
+      EnterClosed(old);
+      Defer(old, RDMA_CM_EVENT_REJECTED, static_cast<int>(RejectReason::kStaleConnection));
+      return true;
+    case State::kRepRcvd:
+      MoveQpToError(old);
+      EnterClosed(old);
+      Defer(old, RDMA_CM_EVENT_CONNECT_ERROR, -ESTALE);
+      return true;
+    case State::kRepSent:
+      MoveQpToError(old);
+      EnterTimeWait(old);
+      Defer(old, RDMA_CM_EVENT_REJECTED, static_cast<int>(RejectReason::kStaleConnection));
+      return true;
+    case State::kDreqSent:  // nobody is left to answer
+      EnterTimeWait(old);
+      Defer(old, RDMA_CM_EVENT_DISCONNECTED);
+      return true;
+    case State::kEstablished:
+      StartDisconnect(old);
+      return false;
+    default:
+      return false;
+  }
 }
 
 void ManagerImpl::EnterTimeWait(Connection& connection) {
   connection.state = State::kTimeWait;
+  table_.UnindexPeerQpn(connection);
   environment_->wheel().Arm(connection.timer, environment_->now_ns() + time_wait_ns());
 }
 

@@ -16,8 +16,9 @@ absl::Status Failed(const cm::Endpoint& server, const cm::Event& event) {
       return absl::UnavailableError(
           event.status == 8
               ? absl::StrCat(where, "nothing listens there (REJ reason 8); check the port")
-              : absl::StrCat(where, "the server rejected the connection (REJ reason ", event.status,
-                             ")"));
+              : absl::StrCat(where, "the server rejected the connection: ",
+                             cm::RejectReasonName(static_cast<uint16_t>(event.status)),
+                             " (REJ reason ", event.status, ")"));
     case RDMA_CM_EVENT_ADDR_ERROR:
     case RDMA_CM_EVENT_ROUTE_ERROR:
       return absl::UnavailableError(

@@ -48,7 +48,9 @@ std::string Details(const cm::Rep& rep) {
       PrivateDataLine(SpanOf(rep.private_data), 0));
 }
 
-std::string Details(const cm::Rej& rej) { return absl::StrFormat("reason %u\n", rej.reason); }
+std::string Details(const cm::Rej& rej) {
+  return absl::StrFormat("reason %u (%s)\n", rej.reason, cm::RejectReasonName(rej.reason));
+}
 
 std::string Details(const cm::Dreq& dreq) {
   return absl::StrFormat("of QPN 0x%06x\n", dreq.remote_qpn);
