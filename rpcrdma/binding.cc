@@ -19,6 +19,13 @@ absl::Status ProgramBinding::Validate() const {
       return absl::InvalidArgumentError(absl::StrFormat(
           "program %#x, procedure %d: XDR sizes are multiples of 4", program, binding.number));
     }
+    for (uint32_t items : {binding.max_eligible_arguments, binding.max_eligible_results}) {
+      if (items > kMaxItems) {
+        return absl::InvalidArgumentError(
+            absl::StrFormat("program %#x, procedure %d: %d eligible items are more than %d",
+                            program, binding.number, items, kMaxItems));
+      }
+    }
     for (uint32_t bytes : {binding.max_argument_bytes, binding.max_eligible_argument_bytes,
                            binding.max_result_bytes, binding.max_eligible_result_bytes}) {
       if (bytes > kMaxItemBytes) {

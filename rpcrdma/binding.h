@@ -11,17 +11,20 @@
 
 namespace pollux::rpcrdma {
 
-inline constexpr uint32_t kMaxProcedures = 64;       // of one program
+inline constexpr uint32_t kMaxProcedures = 64;  // of one program
+inline constexpr uint32_t kMaxItems = 8;        // DDP-eligible arguments, or results, of one call
 inline constexpr uint32_t kMaxItemBytes = 1u << 30;  // of one DDP-eligible item
 
 // One procedure. Sizes are bytes of XDR, without RPC headers, in the worst case. An item is
-// variable-length opaque data; its length word stays in the stream.
+// variable-length opaque data; its length word stays in the stream (RFC 8166 section 3.4.4.1).
 struct ProcedureBinding {
   uint32_t number = 0;
-  uint32_t max_argument_bytes = 0;           // arguments, without the eligible item's bytes
-  uint32_t max_eligible_argument_bytes = 0;  // 0: no argument is DDP-eligible
-  uint32_t max_result_bytes = 0;             // results, without the eligible item's bytes
-  uint32_t max_eligible_result_bytes = 0;    // 0: no result is DDP-eligible
+  uint32_t max_argument_bytes = 0;           // arguments, without the eligible items' bytes
+  uint32_t max_eligible_argument_bytes = 0;  // of each; 0: no argument is DDP-eligible
+  uint32_t max_result_bytes = 0;             // results, without the eligible items' bytes
+  uint32_t max_eligible_result_bytes = 0;    // of each; 0: no result is DDP-eligible
+  uint32_t max_eligible_arguments = 1;       // in one call, at most kMaxItems
+  uint32_t max_eligible_results = 1;
 };
 
 struct ProgramBinding {

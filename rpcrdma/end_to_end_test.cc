@@ -58,6 +58,50 @@ TEST_F(MirrorTest, EligibleResultWithoutAWriteChunkComesInTheReplyChunk) {
           .ok());
 }
 
+// Some in Read chunks and some not, in calls of all forms; results in Write chunks, inline by an
+// empty chunk, or by none. RFC 8166 sections 3.4.5, 4.3.2.1 and 4.3.2.3
+TEST_F(MirrorTest, SeveralEligibleItems) {
+  StartAll();
+  Random random(7);
+  constexpr uint32_t kSizes[] = {0, 1, 5, 300, 3000, 4001, kManyItem};
+  int longest = 0;
+  for (int round = 0; round < 300; ++round) {
+    std::vector<uint8_t> sent[3], rooms[3];
+    std::vector<uint8_t> reply_buffer(kReplyHeaderBytes + 24 + 3 * kManyItem);
+    EligibleItem items[3];
+    absl::Span<uint8_t> buffers[3];
+    uint8_t space[24];
+    XdrWriter out(absl::MakeSpan(space));
+    for (uint32_t i = 0; i < 3; ++i) {
+      sent[i] = Pattern(kSizes[random.Below(std::size(kSizes))]);
+      for (uint8_t& byte : sent[i]) byte += static_cast<uint8_t>(i + 1);
+      out.Uint32(i);
+      items[i] = {sent[i], out.EligibleOpaque(sent[i].size())};
+      if (random.Chance(0.6)) rooms[i].resize(kManyItem);
+      buffers[i] = absl::MakeSpan(rooms[i]);
+    }
+    const uint64_t read = server->server->counters().bytes_read;
+    const absl::Status status =
+        Run({.procedure = kMany,
+             .arguments = out.bytes(),
+             .items = items,
+             .item_buffers = absl::MakeSpan(buffers).first(random.Below(4)),
+             .reply_buffer = absl::MakeSpan(reply_buffer)},
+            [&](const Reply& reply) {
+              XdrReader in = reply.reader();
+              for (uint32_t i = 0; i < 3; ++i) {
+                EXPECT_EQ(in.Uint32(), i);
+                EXPECT_EQ(in.EligibleOpaque(kManyItem), absl::MakeConstSpan(sent[i])) << round;
+              }
+              EXPECT_TRUE(in.AtEnd());
+            });
+    ASSERT_TRUE(status.ok()) << round << ": " << status;
+    if (server->server->counters().bytes_read - read > 2 * kManyItem) ++longest;
+  }
+  EXPECT_GT(longest, 0);
+  EXPECT_TRUE(RunUntil([&] { return server->releases == 900; }));
+}
+
 // RFC 8166 section 4.5.3: seen before anything is written past the chunk.
 TEST_F(MirrorTest, ResultLargerThanTheWriteChunk) {
   StartAll();
@@ -129,8 +173,10 @@ TEST_F(MirrorTest, WhatTheBindingDoesNotAllowIsRefused) {
   const auto invalid = absl::StatusCode::kInvalidArgument;
   EXPECT_EQ(Run({.procedure = 77}).code(), invalid);
   EXPECT_EQ(Run({.procedure = kNull, .arguments = absl::MakeSpan(bytes).first(4)}).code(), invalid);
-  EXPECT_EQ(Run({.procedure = kNull, .item = EligibleItem{bytes, 0}}).code(), invalid);
-  EXPECT_EQ(Run({.procedure = kNull, .item_buffer = absl::MakeSpan(room)}).code(), invalid);
+  const EligibleItem item{bytes, 0};
+  EXPECT_EQ(Run({.procedure = kNull, .items = {&item, 1}}).code(), invalid);
+  const absl::Span<uint8_t> buffer = absl::MakeSpan(room);
+  EXPECT_EQ(Run({.procedure = kNull, .item_buffers = {&buffer, 1}}).code(), invalid);
   EXPECT_EQ(Run({.procedure = kEcho}).code(), invalid);  // RFC 8166 section 4.3.3: no reply buffer
   EXPECT_EQ(client->counters().calls_sent, 0u);
 }

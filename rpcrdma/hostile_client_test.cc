@@ -291,6 +291,26 @@ TEST_F(HostileClientTest, OddCreditRequests) {
   }
 }
 
+// RFC 8166 section 4.3.2.3: the first result stays in the message, and the chunk comes back empty.
+TEST_F(HostileClientTest, EmptyWriteChunk) {
+  StartHostile();
+  const Segment segment = hostile->SegmentAt(100, 4000);
+  Header header = HeaderOf();
+  header.chunks.AddWriteChunk({});
+  header.chunks.AddWriteChunk({&segment, 1});
+  const RawPeer::Message reply = Ask(MessageOf(header, MirrorCall(kGet, Words({500}))));
+  Header answer;
+  size_t bytes = 0;
+  ASSERT_EQ(ParseHeader(reply, &answer, &bytes), HeaderStatus::kOk);
+  ASSERT_EQ(answer.chunks.write_chunk_count, 2);
+  EXPECT_EQ(answer.chunks.write_chunks[0].count, 0);
+  ASSERT_EQ(answer.chunks.write_chunks[1].count, 1);
+  EXPECT_EQ(answer.chunks.BytesOf(answer.chunks.write_chunks[1]), 0u);
+  const std::vector<uint8_t> item = Pattern(500);
+  ASSERT_EQ(reply.size(), bytes + kReplyHeaderBytes + 12 + 500);
+  EXPECT_TRUE(std::equal(item.begin(), item.end(), reply.begin() + bytes + kReplyHeaderBytes + 8));
+}
+
 // RFC 8166 section 4.3.2: segments are filled in order, what is not needed comes back as 0.
 TEST_F(HostileClientTest, ScatteredWriteChunks) {
   StartHostile();
@@ -298,16 +318,16 @@ TEST_F(HostileClientTest, ScatteredWriteChunks) {
   const Segment segments[] = {hostile->SegmentAt(100, 1), hostile->SegmentAt(200, 0),
                               hostile->SegmentAt(300, 4999), hostile->SegmentAt(6000, 77)};
   Header header = HeaderOf();
-  header.chunks.AddWriteChunk({});
   header.chunks.AddWriteChunk(segments);
+  header.chunks.AddWriteChunk({});
   header.chunks.AddWriteChunk(segments);
   const RawPeer::Message reply = Ask(MessageOf(header, MirrorCall(kGet, Words({5000}))));
   Header answer;
   size_t bytes = 0;
   ASSERT_EQ(ParseHeader(reply, &answer, &bytes), HeaderStatus::kOk);
   ASSERT_EQ(answer.chunks.write_chunk_count, 3);
-  EXPECT_EQ(answer.chunks.write_chunks[0].count, 0);
-  EXPECT_EQ(answer.chunks.BytesOf(answer.chunks.write_chunks[1]), 5000u);
+  EXPECT_EQ(answer.chunks.BytesOf(answer.chunks.write_chunks[0]), 5000u);
+  EXPECT_EQ(answer.chunks.write_chunks[1].count, 0);
   EXPECT_EQ(answer.chunks.BytesOf(answer.chunks.write_chunks[2]), 0u);
   const std::vector<uint8_t> item = Pattern(5000);
   EXPECT_EQ(hostile->memory()[100], item[0]);

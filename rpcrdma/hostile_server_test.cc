@@ -33,7 +33,7 @@ class HostileServerTest : public MirrorTest {
     StoreBe32(argument, kItem);
     return Start({.procedure = kGet,
                   .arguments = argument,
-                  .item_buffer = absl::MakeSpan(item_buffer),
+                  .item_buffers = {&item_room, 1},
                   .timeout_ns = timeout_ns});
   }
   // A call that offers a position-zero Read chunk in two segments, and a Reply chunk.
@@ -49,9 +49,8 @@ class HostileServerTest : public MirrorTest {
     out.Uint32(1);
     const size_t position = out.EligibleOpaque(kItem);
     out.Uint32(2);
-    return Start({.procedure = kPut,
-                  .arguments = out.bytes(),
-                  .item = EligibleItem{absl::MakeSpan(item_buffer), position}});
+    item = {item_buffer, position};
+    return Start({.procedure = kPut, .arguments = out.bytes(), .items = {&item, 1}});
   }
   absl::Status Start(const CallRequest& request) {
     status.reset();
@@ -100,6 +99,8 @@ class HostileServerTest : public MirrorTest {
   uint8_t argument[4];
   uint8_t put_argument[12];
   std::vector<uint8_t> item_buffer = std::vector<uint8_t>(kItem, 0xEE);
+  const absl::Span<uint8_t> item_room = absl::MakeSpan(item_buffer);
+  EligibleItem item;
   std::vector<uint8_t> arguments = Pattern(kArguments);
   std::vector<uint8_t> reply_buffer = std::vector<uint8_t>(kReplyHeaderBytes + kMaxEcho, 0xEE);
   std::optional<absl::Status> status;
@@ -126,7 +127,7 @@ class FenceTest : public HostileServerTest {
     Attack({segment.handle, 8, segment.offset}, read);
     ASSERT_TRUE(RunUntil([this] { return hostile->sent.size() == 1; }));
     EXPECT_EQ(hostile->sent[0], IBV_WC_SUCCESS) << "the key is good while the call lasts";
-    const std::vector<uint8_t> item = item_buffer, reply = reply_buffer;
+    const std::vector<uint8_t> placed = item_buffer, reply = reply_buffer;
     std::fill_n(hostile->memory(), RawPeer::kMemoryBytes, 0x66);
     on_done = [&](const Reply*) {
       EXPECT_EQ(client->advertised_regions(), 0u);
@@ -136,7 +137,7 @@ class FenceTest : public HostileServerTest {
     ASSERT_TRUE(RunUntil([this] { return hostile->sent.size() == 3; }));
     EXPECT_EQ(hostile->sent[2], IBV_WC_REM_ACCESS_ERR);
     EXPECT_TRUE(status.has_value());
-    EXPECT_EQ(item_buffer, item);
+    EXPECT_EQ(item_buffer, placed);
     EXPECT_EQ(reply_buffer, reply);
     EXPECT_TRUE(std::all_of(hostile->memory(), hostile->memory() + RawPeer::kMemoryBytes,
                             [](uint8_t byte) { return byte == 0x66; }));

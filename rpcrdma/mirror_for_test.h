@@ -22,6 +22,7 @@ inline constexpr uint16_t kTestPort = 20049;
 inline constexpr uint32_t kMirrorProgram = 0x20000099;
 inline constexpr uint32_t kMaxItem = 1u << 20;
 inline constexpr uint32_t kMaxEcho = 200'000;
+inline constexpr uint32_t kManyItem = 100'000;
 
 enum MirrorProcedure : uint32_t {
   kNull = 0,
@@ -30,6 +31,7 @@ enum MirrorProcedure : uint32_t {
   kGet = 3,   // length -> word, opaque<> (eligible) of that length, word
   kHold = 4,  // answered when the test says so
   kDrop = 5,  // the handler forgets to answer
+  kMany = 6,  // three times word, opaque<> (eligible); the results are the same
 };
 
 inline ProgramBinding MirrorBinding() {
@@ -47,7 +49,14 @@ inline ProgramBinding MirrorBinding() {
                .max_result_bytes = 12,
                .max_eligible_result_bytes = kMaxItem},
               {.number = kHold},
-              {.number = kDrop}}};
+              {.number = kDrop},
+              {.number = kMany,
+               .max_argument_bytes = 24,
+               .max_eligible_argument_bytes = kManyItem,
+               .max_result_bytes = 24,
+               .max_eligible_result_bytes = kManyItem,
+               .max_eligible_arguments = 3,
+               .max_eligible_results = 3}}};
 }
 
 inline uint32_t SumOf(absl::Span<const uint8_t> bytes) {
@@ -115,6 +124,22 @@ class MirrorServer {
     });
     add(kHold, [this](const CallView&, ReplyHandle reply) { held.push_back(std::move(reply)); });
     add(kDrop, [](const CallView&, ReplyHandle) {});
+    add(kMany, [this](const CallView& call, ReplyHandle reply) {
+      XdrReader in = call.reader();
+      uint8_t space[24];
+      XdrWriter out(absl::MakeSpan(space));
+      ResultItem items[3];
+      for (ResultItem& item : items) {
+        out.Uint32(in.Uint32());
+        const absl::Span<const uint8_t> bytes = in.EligibleOpaque(kManyItem);
+        auto copy = std::make_shared<std::vector<uint8_t>>(bytes.begin(), bytes.end());
+        item = {.bytes = *copy,
+                .position = out.EligibleOpaque(copy->size()),
+                .release = [this, copy] { ++releases; }};
+      }
+      if (!in.AtEnd()) return reply.Fail(AcceptStatus::kGarbageArguments);
+      reply.Send(out.bytes(), absl::MakeSpan(items));
+    });
     return program;
   }
 
@@ -209,7 +234,8 @@ class MirrorTest : public testing::Test {
     out.Uint32(0xAAAAAAAA);
     const size_t position = out.EligibleOpaque(bytes);
     out.Uint32(0xBBBBBBBB);
-    return Run({.procedure = kPut, .arguments = out.bytes(), .item = EligibleItem{item, position}},
+    const EligibleItem argument{item, position};
+    return Run({.procedure = kPut, .arguments = out.bytes(), .items = {&argument, 1}},
                [&](const Reply& reply) {
                  XdrReader in = reply.reader();
                  EXPECT_EQ(in.Uint32(), bytes);
@@ -222,12 +248,11 @@ class MirrorTest : public testing::Test {
   // Into a Write chunk with `room` bytes, watched by guard bytes.
   absl::Status Get(size_t bytes, size_t room) {
     std::vector<uint8_t> buffer(room + 64, 0xEE);
+    const absl::Span<uint8_t> item_buffer = absl::MakeSpan(buffer).first(room);
     uint8_t argument[4];
     StoreBe32(argument, static_cast<uint32_t>(bytes));
     absl::Status status =
-        Run({.procedure = kGet,
-             .arguments = argument,
-             .item_buffer = absl::MakeSpan(buffer).first(room)},
+        Run({.procedure = kGet, .arguments = argument, .item_buffers = {&item_buffer, 1}},
             [&](const Reply& reply) {
               XdrReader in = reply.reader();
               EXPECT_EQ(in.Uint32(), 0x11111111u);

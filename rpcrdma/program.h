@@ -21,15 +21,16 @@ class Responder;
 struct CallView {
   CallHeader header;
   absl::Span<const uint8_t> arguments;  // in the receive buffer, or pulled (long calls)
-  std::optional<ReducedItem> item;      // pulled from a Read chunk
-  XdrReader reader() const { return XdrReader(arguments, item); }
+  // Pulled from Read chunks, by position.
+  absl::Span<const ReducedItem> items;
+  XdrReader reader() const { return XdrReader(arguments, items); }
 };
 
 // An eligible result: goes out by RDMA WRITE from where it lies when the client offers a Write
-// chunk, else in the stream.
+// chunk for it, else in the stream.
 struct ResultItem {
   absl::Span<const uint8_t> bytes;
-  size_t position = 0;  // in the results, right after its length word
+  size_t position = 0;  // in the results without items, right after its length word
   // Called once, when `bytes` is not needed any more. Until then `bytes` must stay untouched; it
   // may lie in the call's pulled item, but not in its receive buffer.
   absl::AnyInvocable<void()> release;
@@ -45,8 +46,12 @@ class ReplyHandle {
   ReplyHandle& operator=(ReplyHandle&&) = delete;
   ~ReplyHandle();
 
-  // Success. `results` is XDR, without the item's bytes, and is copied before this returns.
-  void Send(absl::Span<const uint8_t> results, std::optional<ResultItem> item = std::nullopt);
+  // Success. `results` is XDR, without the items' bytes, and is copied before this returns. At most
+  // kMaxItems items, by position; they are moved from. More, or out of order, is a system error.
+  void Send(absl::Span<const uint8_t> results, absl::Span<ResultItem> items = {});
+  void Send(absl::Span<const uint8_t> results, ResultItem item) {
+    Send(results, absl::Span<ResultItem>(&item, 1));
+  }
   // kGarbageArguments or kSystemError.
   void Fail(AcceptStatus status);
 

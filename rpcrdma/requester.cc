@@ -1,5 +1,6 @@
 #include "rpcrdma/requester.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -9,8 +10,9 @@
 namespace pollux::rpcrdma {
 namespace {
 
-constexpr size_t kWriteChunkBytes = 8 + kSegmentBytes;  // marker, count, one segment
-constexpr size_t kReplyChunkBytes = 4 + kSegmentBytes;  // count, one segment
+constexpr size_t kEmptyWriteChunkBytes = 8;                                 // marker, count
+constexpr size_t kWriteChunkBytes = kEmptyWriteChunkBytes + kSegmentBytes;  // and one segment
+constexpr size_t kReplyChunkBytes = 4 + kSegmentBytes;                      // count, one segment
 
 absl::Status StatusOf(const ReplyHeader& reply) {
   if (reply.denied) {
@@ -62,54 +64,100 @@ Requester::Requester(Connection* connection, const ProgramBinding* binding,
 
 Requester::~Requester() { FailAll(absl::CancelledError("the client is gone")); }
 
+// RFC 8166 section 6.1: only eligible items may be reduced.
+absl::Status Requester::CheckBinding(const CallRequest& request,
+                                     const ProcedureBinding& binding) const {
+  size_t position = 0;
+  size_t largest = 0;
+  bool in_order = request.arguments.size() % 4 == 0;
+  for (const EligibleItem& item : request.items) {
+    in_order &= item.position % 4 == 0 && item.position >= position &&
+                item.position <= request.arguments.size();
+    position = item.position;
+    largest = std::max(largest, item.bytes.size());
+  }
+  if (!in_order) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "procedure %d of program %#x: its items are not in order at XDR positions of its arguments",
+        request.procedure, binding_->program));
+  }
+  const uint32_t items =
+      binding.max_eligible_argument_bytes > 0 ? binding.max_eligible_arguments : 0;
+  const uint32_t buffers = binding.max_eligible_result_bytes > 0 ? binding.max_eligible_results : 0;
+  if (request.arguments.size() <= binding.max_argument_bytes &&
+      largest <= binding.max_eligible_argument_bytes && request.items.size() <= items &&
+      request.item_buffers.size() <= buffers) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "procedure %d of program %#x: %d bytes of arguments, %d items of at most %d bytes, and room "
+      "for %d results do not fit its binding (%d, %d of %d, %d)",
+      request.procedure, binding_->program, request.arguments.size(), request.items.size(), largest,
+      request.item_buffers.size(), binding.max_argument_bytes, items,
+      binding.max_eligible_argument_bytes, buffers));
+}
+
 absl::StatusOr<Requester::Plan> Requester::MakePlan(const CallRequest& request) const {
   const ProcedureBinding* binding = binding_->Find(request.procedure);
   if (binding == nullptr) {
     return absl::InvalidArgumentError(absl::StrFormat("program %#x has no binding for procedure %d",
                                                       binding_->program, request.procedure));
   }
-  const size_t item_bytes = request.item.has_value() ? request.item->bytes.size() : 0;
-  // RFC 8166 section 6.1: only eligible items may be reduced.
-  if (request.arguments.size() > binding->max_argument_bytes ||
-      item_bytes > binding->max_eligible_argument_bytes || request.arguments.size() % 4 != 0 ||
-      (request.item.has_value() &&
-       (request.item->position % 4 != 0 || request.item->position > request.arguments.size())) ||
-      (!request.item_buffer.empty() && binding->max_eligible_result_bytes == 0)) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "procedure %d of program %#x: %d bytes of arguments and an item of %d do not fit its "
-        "binding (%d and %d)",
-        request.procedure, binding_->program, request.arguments.size(), item_bytes,
-        binding->max_argument_bytes, binding->max_eligible_argument_bytes));
-  }
+  if (absl::Status status = CheckBinding(request, *binding); !status.ok()) return status;
 
   Plan plan;
   size_t header = kMinHeaderBytes;
   // RFC 8166 section 4.3.3: by the maximum possible size of transport header and payload.
-  size_t reply = kReplyHeaderBytes + request.max_result_bytes.value_or(binding->max_result_bytes);
-  const size_t item_room =
-      request.item_buffer.empty() ? binding->max_eligible_result_bytes : request.item_buffer.size();
-  const size_t inline_reply = reply + XdrRoundUp(item_room);
-  if (kMinHeaderBytes + inline_reply > thresholds_.server_to_client) {
-    plan.write_chunk = !request.item_buffer.empty();
-    if (!plan.write_chunk) reply = inline_reply;
-    header += plan.write_chunk ? kWriteChunkBytes : 0;
-    plan.reply_chunk = header + reply > thresholds_.server_to_client;
+  const size_t reply =
+      kReplyHeaderBytes + request.max_result_bytes.value_or(binding->max_result_bytes);
+  size_t placed = 0;     // results that have a buffer
+  size_t in_stream = 0;  // the others
+  size_t chunks = 0;
+  if (binding->max_eligible_result_bytes > 0) {
+    for (size_t i = 0; i < binding->max_eligible_results; ++i) {
+      const size_t room = i < request.item_buffers.size() ? request.item_buffers[i].size() : 0;
+      placed += XdrRoundUp(room);
+      in_stream += room == 0 ? XdrRoundUp(binding->max_eligible_result_bytes) : 0;
+    }
+    for (const absl::Span<uint8_t>& buffer : request.item_buffers) {
+      chunks += buffer.empty() ? kEmptyWriteChunkBytes : kWriteChunkBytes;
+    }
+  }
+  size_t longest = reply + in_stream + placed;
+  if (kMinHeaderBytes + longest > thresholds_.server_to_client) {
+    plan.write_chunks = placed > 0;
+    if (plan.write_chunks) {
+      longest -= placed;
+      header += chunks;
+    }
+    plan.reply_chunk = header + longest > thresholds_.server_to_client;
     header += plan.reply_chunk ? kReplyChunkBytes : 0;
   }
-  if (plan.reply_chunk && request.reply_buffer.size() < reply) {
+  if (plan.reply_chunk && request.reply_buffer.size() < longest) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "procedure %d of program %#x: the reply can take %d bytes; the reply buffer has %d",
-        request.procedure, binding_->program, reply, request.reply_buffer.size()));
+        request.procedure, binding_->program, longest, request.reply_buffer.size()));
   }
 
   const size_t payload =
       CallHeaderBytes({.credential = config_.credential}) + request.arguments.size();
-  if (header + payload + XdrRoundUp(item_bytes) > thresholds_.client_to_server) {
-    plan.read_chunk = item_bytes > 0;
-    header += plan.read_chunk ? kReadSegmentBytes : 0;
-    // RFC 8166 section 3.5.3
-    plan.long_call = header + payload > thresholds_.client_to_server;
+  size_t items = 0;
+  for (const EligibleItem& item : request.items) items += XdrRoundUp(item.bytes.size());
+  while (items > 0 && header + payload + items > thresholds_.client_to_server) {
+    size_t largest = request.items.size();
+    for (size_t i = 0; i < request.items.size(); ++i) {
+      if ((plan.read_chunks >> i & 1) != 0) continue;
+      if (largest == request.items.size() ||
+          request.items[i].bytes.size() > request.items[largest].bytes.size()) {
+        largest = i;
+      }
+    }
+    plan.read_chunks |= 1u << largest;
+    items -= XdrRoundUp(request.items[largest].bytes.size());
+    header += kReadSegmentBytes;
   }
+  // RFC 8166 section 3.5.3
+  plan.long_call = header + payload + items > thresholds_.client_to_server;
   return plan;
 }
 
@@ -188,26 +236,14 @@ absl::Status Requester::Offer(Slot& slot, absl::Span<const uint8_t> memory, int 
   return absl::OkStatus();
 }
 
-absl::Status Requester::BuildCall(Slot& slot, uint32_t buffer, size_t* bytes) {
+absl::Status Requester::OfferReads(Slot& slot, const Plan& plan, uint32_t buffer,
+                                   const CallHeader& call) {
   const CallRequest& request = slot.request;
-  const Plan plan = MakePlan(request).value_or(Plan{});
-  const CallHeader call{.xid = slot.xid,
-                        .program = binding_->program,
-                        .version = binding_->version,
-                        .procedure = request.procedure,
-                        .credential = config_.credential};
   const size_t call_bytes = CallHeaderBytes(call);
-  const absl::Span<uint8_t> out = connection_->send_buffer(buffer);
-
-  header_.xid = slot.xid;
-  header_.version = kVersion;
-  header_.credits = window_.requested();
-  header_.proc = plan.long_call ? Proc::kNomsg : Proc::kMsg;
-  header_.chunks.Clear();
   Segment segment;
   if (plan.long_call) {
     // The RPC header lies at the end of the send buffer, which the message itself leaves free.
-    const absl::Span<uint8_t> rpc = out.last(call_bytes);
+    const absl::Span<uint8_t> rpc = connection_->send_buffer(buffer).last(call_bytes);
     EmitCall(call, rpc);
     if (absl::Status s = Offer(slot, rpc, IBV_ACCESS_REMOTE_READ, &segment); !s.ok()) return s;
     // It stays until the server is locked out, which is later than the SEND is done.
@@ -220,38 +256,74 @@ absl::Status Requester::BuildCall(Slot& slot, uint32_t buffer, size_t* bytes) {
       header_.chunks.AddRead(0, segment);
     }
   }
-  if (plan.read_chunk) {
-    absl::Status s = Offer(slot, request.item->bytes, IBV_ACCESS_REMOTE_READ, &segment);
-    if (!s.ok()) return s;
-    // RFC 8166 section 3.4.5
-    header_.chunks.AddRead(static_cast<uint32_t>(call_bytes + request.item->position), segment);
+  size_t before = 0;  // bytes of the items before this one
+  for (size_t i = 0; i < request.items.size(); ++i) {
+    const EligibleItem& item = request.items[i];
+    if ((plan.read_chunks >> i & 1) != 0) {
+      absl::Status s = Offer(slot, item.bytes, IBV_ACCESS_REMOTE_READ, &segment);
+      if (!s.ok()) return s;
+      // RFC 8166 section 3.4.5: in the unreduced stream.
+      header_.chunks.AddRead(static_cast<uint32_t>(call_bytes + item.position + before), segment);
+    }
+    before += XdrRoundUp(item.bytes.size());
   }
+  return absl::OkStatus();
+}
+
+absl::Status Requester::OfferWrites(Slot& slot, const Plan& plan) {
+  const CallRequest& request = slot.request;
   const int writable = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
-  slot.offered_write = plan.write_chunk;
-  if (plan.write_chunk) {
-    absl::Status s = Offer(slot, request.item_buffer, writable, &slot.write_chunk);
+  slot.write_chunk_count =
+      plan.write_chunks ? static_cast<uint8_t>(request.item_buffers.size()) : 0;
+  for (size_t i = 0; i < slot.write_chunk_count; ++i) {
+    slot.write_chunks[i] = {};
+    if (request.item_buffers[i].empty()) {
+      // RFC 8166 section 4.3.2.3
+      header_.chunks.AddWriteChunk({});
+      continue;
+    }
+    absl::Status s = Offer(slot, request.item_buffers[i], writable, &slot.write_chunks[i]);
     if (!s.ok()) return s;
-    header_.chunks.AddWriteChunk({&slot.write_chunk, 1});
+    header_.chunks.AddWriteChunk({&slot.write_chunks[i], 1});
   }
   slot.offered_reply = plan.reply_chunk;
-  if (plan.reply_chunk) {
-    absl::Status s = Offer(slot, request.reply_buffer, writable, &slot.reply_chunk);
-    if (!s.ok()) return s;
-    header_.chunks.SetReply({&slot.reply_chunk, 1});
-  }
+  if (!plan.reply_chunk) return absl::OkStatus();
+  absl::Status s = Offer(slot, request.reply_buffer, writable, &slot.reply_chunk);
+  if (s.ok()) header_.chunks.SetReply({&slot.reply_chunk, 1});
+  return s;
+}
 
-  const size_t header_bytes = EmitHeader(header_, out);
-  *bytes = header_bytes;
+absl::Status Requester::BuildCall(Slot& slot, uint32_t buffer, size_t* bytes) {
+  const CallRequest& request = slot.request;
+  const Plan plan = MakePlan(request).value_or(Plan{});
+  const CallHeader call{.xid = slot.xid,
+                        .program = binding_->program,
+                        .version = binding_->version,
+                        .procedure = request.procedure,
+                        .credential = config_.credential};
+  header_.xid = slot.xid;
+  header_.version = kVersion;
+  header_.credits = window_.requested();
+  header_.proc = plan.long_call ? Proc::kNomsg : Proc::kMsg;
+  header_.chunks.Clear();
+  if (absl::Status s = OfferReads(slot, plan, buffer, call); !s.ok()) return s;
+  if (absl::Status s = OfferWrites(slot, plan); !s.ok()) return s;
+
+  const absl::Span<uint8_t> out = connection_->send_buffer(buffer);
+  *bytes = EmitHeader(header_, out);
   if (plan.long_call) return absl::OkStatus();
-  XdrWriter rest(out.subspan(header_bytes + EmitCall(call, out.subspan(header_bytes))));
-  if (request.item.has_value() && !plan.read_chunk) {
-    rest.FixedOpaque(request.arguments.first(request.item->position));
-    rest.FixedOpaque(request.item->bytes);
-    rest.FixedOpaque(request.arguments.subspan(request.item->position));
-  } else {
-    rest.FixedOpaque(request.arguments);
+  *bytes += EmitCall(call, out.subspan(*bytes));
+  XdrWriter rest(out.subspan(*bytes));
+  size_t from = 0;
+  for (size_t i = 0; i < request.items.size(); ++i) {
+    if ((plan.read_chunks >> i & 1) != 0) continue;
+    const EligibleItem& item = request.items[i];
+    rest.FixedOpaque(request.arguments.subspan(from, item.position - from));
+    rest.FixedOpaque(item.bytes);
+    from = item.position;
   }
-  *bytes += call_bytes + rest.size();
+  rest.FixedOpaque(request.arguments.subspan(from));
+  *bytes += rest.size();
   return rest.ok() ? absl::OkStatus() : absl::InternalError("the call outgrew its send buffer");
 }
 
@@ -311,14 +383,16 @@ void Requester::OnMessage(uint32_t receive, absl::Span<const uint8_t> message) {
 bool Requester::CheckChunks(const Slot& slot, const ChunkLists& chunks) {
   const auto fits = [&chunks](const WriteChunk& chunk, const Segment& offered) {
     const absl::Span<const Segment> segments = chunks.SegmentsOf(chunk);
+    // RFC 8166 section 4.3.2.3: an empty chunk comes back empty.
+    if (offered.length == 0) return segments.empty();
     return segments.size() == 1 && segments[0].handle == offered.handle &&
            segments[0].offset == offered.offset && segments[0].length <= offered.length;
   };
   // RFC 8166 section 4.3.1: replies have no Read list.
   if (chunks.read_count != 0) return false;
-  if (chunks.write_chunk_count > (slot.offered_write ? 1 : 0)) return false;
-  if (chunks.write_chunk_count == 1 && !fits(chunks.write_chunks[0], slot.write_chunk)) {
-    return false;
+  if (chunks.write_chunk_count > slot.write_chunk_count) return false;
+  for (size_t i = 0; i < chunks.write_chunk_count; ++i) {
+    if (!fits(chunks.write_chunks[i], slot.write_chunks[i])) return false;
   }
   if (chunks.has_reply && !(slot.offered_reply && fits(chunks.reply, slot.reply_chunk))) {
     return false;
@@ -341,11 +415,15 @@ bool Requester::TakeReply(Slot& slot, absl::Span<const uint8_t> message, size_t 
   // RFC 8166 section 4.2.1: both XIDs are the same.
   if (rpc_bytes == 0 || reply->header.xid != slot.xid) return false;
   reply->results = payload.subspan(rpc_bytes);
-  if (slot.offered_write && !reply->header.denied &&
-      reply->header.accept_status == AcceptStatus::kSuccess) {
-    const size_t used = chunks.write_chunk_count == 1 ? chunks.BytesOf(chunks.write_chunks[0]) : 0;
-    reply->item = ReducedItem{slot.request.item_buffer.first(used), std::nullopt};
+  if (reply->header.denied || reply->header.accept_status != AcceptStatus::kSuccess) return true;
+  for (size_t i = 0; i < slot.write_chunk_count; ++i) {
+    const bool returned = i < chunks.write_chunk_count;
+    const size_t used = returned ? chunks.BytesOf(chunks.write_chunks[i]) : 0;
+    results_[i] = {.bytes = slot.request.item_buffers[i].first(used),
+                   .position = std::nullopt,
+                   .in_stream = slot.write_chunks[i].length == 0};
   }
+  reply->items = {results_.data(), slot.write_chunk_count};
   return true;
 }
 

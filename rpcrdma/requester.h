@@ -22,21 +22,24 @@
 
 namespace pollux::rpcrdma {
 
-// An argument or a result that the binding calls DDP-eligible.
+// An argument that the binding calls DDP-eligible.
 struct EligibleItem {
   absl::Span<const uint8_t> bytes;
-  // Where its first byte belongs in the stream that holds everything else: right after its length
-  // word, as XdrWriter::EligibleOpaque says.
+  // Where its first byte belongs in the stream that holds everything but items: right after its
+  // length word, as XdrWriter::EligibleOpaque says.
   size_t position = 0;
 };
 
 // One call. All memory named here stays the caller's, and must stay untouched, until the callback.
 struct CallRequest {
   uint32_t procedure = 0;
-  absl::Span<const uint8_t> arguments;  // XDR, without the bytes of `item`
-  std::optional<EligibleItem> item;     // moved by RDMA READ when it does not fit the message
-  // Where the eligible result may be placed by RDMA WRITE. Empty: it comes in the stream.
-  absl::Span<uint8_t> item_buffer;
+  absl::Span<const uint8_t> arguments;  // XDR, without the bytes of `items`
+  // At most kMaxItems, by position. Those that do not fit the message, the largest first, are moved
+  // by RDMA READ.
+  absl::Span<const EligibleItem> items;
+  // Where the eligible results may be placed by RDMA WRITE, at most kMaxItems: the first result
+  // that there is in the first, and so on. An empty one, or none: that result comes in the stream.
+  absl::Span<const absl::Span<uint8_t>> item_buffers;
   // Where a reply may be placed that does not fit a message: kReplyHeaderBytes and the results.
   absl::Span<uint8_t> reply_buffer;
   // The most that the results can take, where the arguments say less than the binding does.
@@ -48,8 +51,8 @@ struct CallRequest {
 struct Reply {
   ReplyHeader header;
   absl::Span<const uint8_t> results;
-  std::optional<ReducedItem> item;
-  XdrReader reader() const { return XdrReader(results, item); }
+  absl::Span<const ReducedItem> items;  // one for each buffer offered
+  XdrReader reader() const { return XdrReader(results, items); }
 };
 
 // OK: an RPC reply that says success. Other RPC replies: Unimplemented (no such program, version or
@@ -95,7 +98,8 @@ class Requester : public Connection::Role {
     kSent,       // the reply has not come
     kAbandoned,  // timed out: done was called, the credit and the XID are still taken
   };
-  static constexpr size_t kMaxRegions = 5;
+  // The RPC header and the arguments of a long call, items, item buffers, the reply buffer.
+  static constexpr size_t kMaxRegions = 2 + 2 * kMaxItems + 1;
   static constexpr uint32_t kNoBuffer = UINT32_MAX;
   struct Slot {
     explicit Slot(Requester* owner) : requester(owner), timer(&Requester::OnTimeout, this) {}
@@ -108,25 +112,29 @@ class Requester : public Connection::Role {
     engine::Timer timer;
     uint8_t region_count = 0;
     std::array<memory::MemoryRegion, kMaxRegions> regions;
-    Segment write_chunk;  // as offered
+    // As offered. A Write chunk of no bytes is an empty chunk.
+    uint8_t write_chunk_count = 0;
+    std::array<Segment, kMaxItems> write_chunks;
     Segment reply_chunk;
-    bool offered_write = false;
     bool offered_reply = false;
     uint32_t header_buffer = kNoBuffer;  // of a long call: where the server reads its RPC header
   };
   // How a call travels.
   struct Plan {
-    bool write_chunk = false;
+    bool write_chunks = false;
     bool reply_chunk = false;
-    bool read_chunk = false;  // the item
-    bool long_call = false;   // the whole Payload stream in a position-zero Read chunk
+    uint32_t read_chunks = 0;  // a bit for each item
+    bool long_call = false;    // the whole Payload stream in a position-zero Read chunk
   };
 
   static void OnTimeout(void* slot, uint64_t now_ns);
+  absl::Status CheckBinding(const CallRequest& request, const ProcedureBinding& binding) const;
   absl::StatusOr<Plan> MakePlan(const CallRequest& request) const;
   void SendWaiting();
   void SendCall(Slot& slot);
   absl::Status BuildCall(Slot& slot, uint32_t buffer, size_t* bytes);
+  absl::Status OfferReads(Slot& slot, const Plan& plan, uint32_t buffer, const CallHeader& call);
+  absl::Status OfferWrites(Slot& slot, const Plan& plan);
   absl::Status Offer(Slot& slot, absl::Span<const uint8_t> memory, int access, Segment* segment);
   void Fence(Slot& slot);
   void Finish(Slot& slot, absl::Status status, const Reply* reply);
@@ -146,7 +154,9 @@ class Requester : public Connection::Role {
   absl::Status down_;  // why no call is taken any more
   uint32_t next_xid_;
   uint32_t advertised_ = 0;
-  Header header_;  // scratch: of the message in hand
+  // Scratch: of the message in hand.
+  Header header_;
+  std::array<ReducedItem, kMaxItems> results_;
   std::vector<std::unique_ptr<Slot>> slots_;
   std::vector<uint32_t> free_slots_;
   std::vector<uint32_t> free_buffers_;

@@ -79,11 +79,20 @@ Responder::Responder(Connection* connection, ProgramTable* programs, BufferPool*
       credits_(credits),
       counters_(counters),
       header_(std::make_unique<Header>()),
+      reduced_(new ReducedItem[size_t{connection->config().send_buffers} * kMaxItems]),
+      items_(new ResultItem[size_t{connection->config().send_buffers} * kMaxItems]),
+      item_regions_(
+          new memory::MemoryRegion[size_t{connection->config().send_buffers} * kMaxItems]),
       slots_(connection->config().send_buffers),
       backlog_(connection->config().receives),
       wait_buffers_(slots_.size()),
       wait_room_(slots_.size()) {
-  for (uint32_t i = 0; i < slots_.size(); ++i) free_slots_.push_back(i);
+  for (uint32_t i = 0; i < slots_.size(); ++i) {
+    slots_[i].reduced = &reduced_[size_t{i} * kMaxItems];
+    slots_[i].items = &items_[size_t{i} * kMaxItems];
+    slots_[i].item_regions = &item_regions_[size_t{i} * kMaxItems];
+    free_slots_.push_back(i);
+  }
 }
 
 Responder::~Responder() {
@@ -171,7 +180,6 @@ void Responder::Accept(const Waiting& waiting) {
   const uint32_t index = free_slots_.back();
   free_slots_.pop_back();
   Slot& slot = slots_[index];
-  slot = Slot{};
   slot.state = State::kWaitBuffers;
   slot.has_receive = true;
   slot.receive = waiting.receive;
@@ -185,43 +193,29 @@ void Responder::Accept(const Waiting& waiting) {
   }
   // RFC 8166 section 4.5.2 and section 4.6.1
   if (status == HeaderStatus::kMalformed || header.proc == Proc::kMsgp ||
-      !CheckChunks(slot, header, pool_->buffer_bytes())) {
+      !MakePullPlan(header.chunks.read_list(), header.proc, pool_->buffer_bytes(), &plan_)) {
     return SendError(index, ErrorCode::kChunk);
   }
   ++counters_->calls_received;
   if (header.chunks.read_count == 0 && !header.chunks.has_reply) return Dispatch(index);
+  // What will be refused is not pulled.
+  CallView call;
+  if (header.proc == Proc::kMsg &&
+      Examine(index, waiting.message.subspan(header_bytes), &call) == nullptr) {
+    return;
+  }
   if (!wait_buffers_.empty() || !TryPull(index)) wait_buffers_.Push(index);
 }
 
-// One position-zero chunk of a long call, and one Read chunk beside it, together no larger than a
-// pool buffer.
-bool Responder::CheckChunks(Slot& slot, const Header& header, uint32_t room) {
-  uint64_t payload = 0;
-  uint64_t item = 0;
-  bool has_payload = false;
-  for (const ReadSegment& read : header.chunks.read_list()) {
-    if (read.position == 0) {
-      has_payload = true;
-      payload += read.target.length;
-    } else {
-      if (slot.has_item && read.position != slot.item_position) return false;
-      slot.has_item = true;
-      slot.item_position = read.position;
-      item += read.target.length;
-    }
-  }
-  // RFC 8166 section 3.5.3
-  if (has_payload != (header.proc == Proc::kNomsg)) return false;
-  if (XdrRoundUp(payload) + item > room) return false;
-  slot.payload_bytes = static_cast<uint32_t>(payload);
-  slot.item_bytes = static_cast<uint32_t>(item);
-  return true;
+bool Responder::Plan(const Slot& slot) {
+  size_t header_bytes = 0;
+  ParseHeader(slot.message, header_.get(), &header_bytes);
+  return MakePullPlan(header_->chunks.read_list(), header_->proc, pool_->buffer_bytes(), &plan_);
 }
 
 bool Responder::TryPull(uint32_t index) {
   Slot& slot = slots_[index];
-  size_t header_bytes = 0;
-  ParseHeader(slot.message, header_.get(), &header_bytes);
+  Plan(slot);
   const ChunkLists& chunks = header_->chunks;
   uint32_t last = chunks.read_count;
   for (uint32_t i = 0; i < chunks.read_count; ++i) {
@@ -238,19 +232,20 @@ bool Responder::TryPull(uint32_t index) {
 
   slot.state = State::kPulling;
   slot.pulled = pool_->Take();
-  uint8_t* payload = slot.pulled;
-  uint8_t* item = slot.pulled + XdrRoundUp(slot.payload_bytes);
+  counters_->bytes_read += plan_.Bytes();
+  uint32_t payload_at = 0;
   for (uint32_t i = 0; i < chunks.read_count; ++i) {
     const Segment& target = chunks.reads[i].target;
     if (target.length == 0) continue;
-    // RFC 8166 section 3.4.5: segments of one chunk are concatenated in list order.
-    uint8_t*& to = chunks.reads[i].position == 0 ? payload : item;
-    connection_->PostRead({to, target.length, pool_region_.key}, target.offset, target.handle,
-                          i == last ? &index : nullptr);
-    to += target.length;
+    // RFC 8166 section 3.4.5: segments of one chunk are concatenated in list order. The plan is
+    // used up: its items' places move on.
+    uint32_t& at =
+        chunks.reads[i].position == 0 ? payload_at : plan_.Find(chunks.reads[i].position)->at;
+    connection_->PostRead({slot.pulled + at, target.length, pool_region_.key}, target.offset,
+                          target.handle, i == last ? &index : nullptr);
+    at += target.length;
   }
   OnPosted();
-  counters_->bytes_read += slot.payload_bytes + slot.item_bytes;
   return true;
 }
 
@@ -264,52 +259,76 @@ void Responder::OnSent(uint32_t cookie) {
   }
 }
 
-absl::Span<const uint8_t> Responder::Payload(const Slot& slot) {
-  if (slot.payload_bytes > 0) return {slot.pulled, slot.payload_bytes};
-  return slot.message.subspan(slot.payload_offset);
+bool Responder::CheckEligible(size_t rpc_bytes, const ProcedureBinding& binding) const {
+  if (plan_.item_count == 0) return true;
+  if (binding.max_eligible_argument_bytes == 0 ||
+      plan_.item_count > binding.max_eligible_arguments) {
+    return false;
+  }
+  for (const PulledItem& item : plan_.all()) {
+    if (item.position < rpc_bytes || item.bytes > XdrRoundUp(binding.max_eligible_argument_bytes)) {
+      return false;
+    }
+  }
+  return true;
 }
 
-bool Responder::CheckEligible(const Slot& slot, const ProcedureBinding& binding) {
-  return !slot.has_item ||
-         (slot.item_position >= slot.argument_offset && binding.max_eligible_argument_bytes > 0 &&
-          slot.item_bytes <= XdrRoundUp(binding.max_eligible_argument_bytes));
+absl::Span<const ReducedItem> Responder::Items(const Slot& slot, size_t rpc_bytes) const {
+  for (uint32_t i = 0; i < plan_.item_count; ++i) {
+    const PulledItem& item = plan_.items[i];
+    // Nothing was pulled when all items are empty.
+    const uint8_t* bytes = slot.pulled == nullptr ? nullptr : slot.pulled + item.at;
+    slot.reduced[i] = {.bytes = {bytes, item.bytes}, .position = item.position - rpc_bytes};
+  }
+  return {slot.reduced, plan_.item_count};
+}
+
+Handler* Responder::Examine(uint32_t index, absl::Span<const uint8_t> payload, CallView* call) {
+  const Slot& slot = slots_[index];
+  const size_t rpc_bytes = ParseCall(payload, &call->header);
+  // RFC 8166 section 4.2.1 and section 4.5.2
+  if (rpc_bytes == 0 || call->header.xid != slot.xid) {
+    SendError(index, ErrorCode::kChunk);
+    return nullptr;
+  }
+  if (call->header.rpc_version != kRpcVersion) {
+    ++counters_->calls_refused;
+    SendReply(index, {.xid = slot.xid, .denied = true, .low = kRpcVersion, .high = kRpcVersion},
+              {});
+    return nullptr;
+  }
+  const ProgramTable::Found found =
+      programs_->Find(call->header.program, call->header.version, call->header.procedure);
+  if (found.status != AcceptStatus::kSuccess) {
+    ++counters_->calls_refused;
+    SendReply(
+        index,
+        {.xid = slot.xid, .accept_status = found.status, .low = found.low, .high = found.high}, {});
+    return nullptr;
+  }
+  // RFC 8166 section 6.1
+  if (!CheckEligible(rpc_bytes, *found.binding)) {
+    ++counters_->eligibility_violations;
+    SendError(index, ErrorCode::kChunk);
+    return nullptr;
+  }
+  call->arguments = payload.subspan(rpc_bytes);
+  call->items = Items(slot, rpc_bytes);
+  return found.handler;
 }
 
 void Responder::Dispatch(uint32_t index) {
   Slot& slot = slots_[index];
   CallView call;
-  const absl::Span<const uint8_t> payload = Payload(slot);
-  const size_t rpc_bytes = ParseCall(payload, &call.header);
-  // RFC 8166 section 4.2.1 and section 4.5.2
-  if (rpc_bytes == 0 || call.header.xid != slot.xid) return SendError(index, ErrorCode::kChunk);
-  if (call.header.rpc_version != kRpcVersion) {
-    ++counters_->calls_refused;
-    return SendReply(
-        index, {.xid = slot.xid, .denied = true, .low = kRpcVersion, .high = kRpcVersion}, {});
-  }
-  const ProgramTable::Found found =
-      programs_->Find(call.header.program, call.header.version, call.header.procedure);
-  if (found.status != AcceptStatus::kSuccess) {
-    ++counters_->calls_refused;
-    return SendReply(
-        index,
-        {.xid = slot.xid, .accept_status = found.status, .low = found.low, .high = found.high}, {});
-  }
-  slot.argument_offset = static_cast<uint32_t>(rpc_bytes);
-  // RFC 8166 section 6.1
-  if (!CheckEligible(slot, *found.binding)) {
-    ++counters_->eligibility_violations;
-    return SendError(index, ErrorCode::kChunk);
-  }
-  call.arguments = payload.subspan(rpc_bytes);
-  if (slot.has_item) {
-    const uint8_t* item =
-        slot.pulled == nullptr ? nullptr : slot.pulled + XdrRoundUp(slot.payload_bytes);
-    call.item = ReducedItem{{item, slot.item_bytes}, slot.item_position - rpc_bytes};
-  }
+  Plan(slot);
+  const absl::Span<const uint8_t> payload =
+      plan_.payload_bytes > 0 ? absl::MakeConstSpan(slot.pulled, plan_.payload_bytes)
+                              : slot.message.subspan(slot.payload_offset);
+  Handler* handler = Examine(index, payload, &call);
+  if (handler == nullptr) return;
   slot.state = State::kDispatched;
   ++dispatched_;
-  (*found.handler)(call, ReplyHandle(this, index));
+  (*handler)(call, ReplyHandle(this, index));
 }
 
 void Responder::SendError(uint32_t index, ErrorCode code, uint32_t version) {
@@ -326,16 +345,26 @@ void Responder::SendError(uint32_t index, ErrorCode code, uint32_t version) {
 }
 
 void Responder::Answer(uint32_t index, AcceptStatus status, absl::Span<const uint8_t> results,
-                       std::optional<ResultItem> item) {
+                       absl::Span<ResultItem> items) {
   Slot& slot = slots_[index];
   --dispatched_;
-  slot.item = std::move(item);
+  bool valid = items.size() <= kMaxItems;
+  size_t position = 0;
+  for (ResultItem& item : items) {
+    valid &= item.position >= position && item.position <= results.size() && item.position % 4 == 0;
+    position = item.position;
+    if (slot.item_count < kMaxItems) slot.items[slot.item_count++] = std::move(item);
+  }
   if (aborted_ || connection_->broken()) {
     ++counters_->replies_dropped;
     // A connection that is broken but not closed yet still has the slot's memory in its hands.
     slot.state = State::kReplying;
     if (aborted_) Free(index);
     return;
+  }
+  if (!valid) {
+    ReleaseItems(slot);
+    return SendReply(index, {.xid = slot.xid, .accept_status = AcceptStatus::kSystemError}, {});
   }
   SendReply(index, {.xid = slot.xid, .accept_status = status}, results);
 }
@@ -351,39 +380,42 @@ void Responder::SendReply(uint32_t index, const ReplyHeader& reply,
   Finish(index);
 }
 
-// Puts the item's length into the first Write chunk that has room for anything; others are returned
-// unused. RFC 8166 sections 4.3.2.1, 4.3.2.2 and 4.3.2.3
-bool Responder::PlaceItem(Slot& slot, ChunkLists& chunks, bool* item_inline) {
-  bool placed = !slot.item.has_value();
+// Each Write chunk takes the next item; an empty one leaves it in the stream, and those that no
+// item is left for are returned unused. RFC 8166 sections 4.3.2.1, 4.3.2.2 and 4.3.2.3
+bool Responder::PlaceItems(Slot& slot, ChunkLists& chunks) {
   bool fits = true;
-  for (size_t i = 0; i < chunks.write_chunk_count; ++i) {
-    const bool takes = !placed && chunks.write_chunks[i].count > 0;
+  slot.in_stream = 0;
+  for (uint32_t i = 0; i < std::max<uint32_t>(slot.item_count, chunks.write_chunk_count); ++i) {
+    const bool has_chunk = i < chunks.write_chunk_count && chunks.write_chunks[i].count > 0;
+    const bool has_item = i < slot.item_count;
+    if (has_item && !has_chunk) slot.in_stream |= 1u << i;
+    if (!has_chunk) continue;
     // RFC 8166 section 3.4.6.2: no round-up in a Write chunk.
-    fits &= Fill(chunks.SegmentsOf(chunks.write_chunks[i]), takes ? slot.item->bytes.size() : 0);
-    placed |= takes;
+    const size_t bytes = has_item ? slot.items[i].bytes.size() : 0;
+    fits &= Fill(chunks.SegmentsOf(chunks.write_chunks[i]), bytes);
+    if (bytes == 0 || !fits) continue;
+    auto region = connection_->Register(slot.items[i].bytes.data(), bytes, 0);
+    if (!region.ok()) return false;
+    slot.item_regions[i] = *region;
+    counters_->bytes_written += bytes;
   }
-  *item_inline = !placed;
-  if (!fits || *item_inline || !slot.item.has_value() || slot.item->bytes.empty()) return fits;
-  auto region = connection_->Register(slot.item->bytes.data(), slot.item->bytes.size(), 0);
-  if (!region.ok()) return false;
-  slot.item_region = *region;
-  counters_->bytes_written += slot.item->bytes.size();
-  return true;
+  return fits;
 }
 
-size_t Responder::EmitPayload(const Slot& slot, const ReplyHeader& reply, bool item_inline,
+size_t Responder::EmitPayload(const Slot& slot, const ReplyHeader& reply,
                               absl::Span<const uint8_t> results, absl::Span<uint8_t> out) {
   const size_t rpc_bytes = EmitReply(reply, out);
   if (rpc_bytes == 0) return 0;
   XdrWriter writer(out.subspan(rpc_bytes));
-  if (item_inline) {
-    const size_t position = std::min(slot.item->position, results.size());
-    writer.FixedOpaque(results.first(position));
-    writer.FixedOpaque(slot.item->bytes);
-    writer.FixedOpaque(results.subspan(position));
-  } else {
-    writer.FixedOpaque(results);
+  size_t from = 0;
+  for (uint32_t i = 0; i < slot.item_count; ++i) {
+    if ((slot.in_stream >> i & 1) == 0) continue;
+    const ResultItem& item = slot.items[i];
+    writer.FixedOpaque(results.subspan(from, item.position - from));
+    writer.FixedOpaque(item.bytes);
+    from = item.position;
   }
+  writer.FixedOpaque(results.subspan(from));
   return writer.ok() ? rpc_bytes + writer.size() : 0;
 }
 
@@ -398,8 +430,7 @@ bool Responder::BuildReply(uint32_t index, const ReplyHeader& reply,
   ChunkLists& chunks = header.chunks;
   // RFC 8166 section 4.3.1
   chunks.read_count = 0;
-  bool item_inline = false;
-  if (!PlaceItem(slot, chunks, &item_inline)) return false;
+  if (!PlaceItems(slot, chunks)) return false;
 
   // RFC 8166 section 4.3.3: the message if it fits, else the Reply chunk.
   const size_t reply_chunk_bytes = chunks.has_reply ? chunks.BytesOf(chunks.reply) : 0;
@@ -407,8 +438,8 @@ bool Responder::BuildReply(uint32_t index, const ReplyHeader& reply,
   const size_t limit = std::min<size_t>(buffer.size(), reply_threshold_);
   const size_t header_bytes = HeaderBytes(header);
   if (header_bytes > limit) return false;
-  size_t payload = EmitPayload(slot, reply, item_inline, results,
-                               buffer.subspan(header_bytes, limit - header_bytes));
+  size_t payload =
+      EmitPayload(slot, reply, results, buffer.subspan(header_bytes, limit - header_bytes));
   if (payload > 0) {
     if (chunks.has_reply) Fill(chunks.SegmentsOf(chunks.reply), 0);
     slot.reply_bytes = static_cast<uint32_t>(EmitHeader(header, buffer) + payload);
@@ -416,7 +447,7 @@ bool Responder::BuildReply(uint32_t index, const ReplyHeader& reply,
   }
   if (slot.long_reply == nullptr) return false;
   const size_t room = std::min<size_t>(reply_chunk_bytes, pool_->buffer_bytes());
-  payload = EmitPayload(slot, reply, item_inline, results, {slot.long_reply, room});
+  payload = EmitPayload(slot, reply, results, {slot.long_reply, room});
   if (payload == 0 || !Fill(chunks.SegmentsOf(chunks.reply), payload)) return false;
   header.proc = Proc::kNomsg;
   counters_->bytes_written += payload;
@@ -450,8 +481,9 @@ bool Responder::TryPost(uint32_t index) {
   }
   if (connection_->send_room() < writes + 1) return false;
   slot.state = State::kReplying;
-  for (size_t i = 0; i < chunks.write_chunk_count && slot.item_region.key != 0; ++i) {
-    WriteOut(slot.item->bytes.data(), slot.item_region.key,
+  for (uint32_t i = 0; i < std::min<uint32_t>(chunks.write_chunk_count, slot.item_count); ++i) {
+    if (slot.item_regions[i].key == 0) continue;
+    WriteOut(slot.items[i].bytes.data(), slot.item_regions[i].key,
              chunks.SegmentsOf(chunks.write_chunks[i]));
   }
   if (chunks.has_reply) {
@@ -470,31 +502,38 @@ void Responder::WriteOut(const uint8_t* from, uint32_t lkey, absl::Span<const Se
   }
 }
 
+void Responder::ReleaseItems(Slot& slot) {
+  // A release may call anything: the slot is done with its items first.
+  for (uint32_t i = 0, count = std::exchange(slot.item_count, 0); i < count; ++i) {
+    if (slot.item_regions[i].key != 0) connection_->Deregister(slot.item_regions[i]);
+    slot.item_regions[i] = {};
+    ResultItem item = std::exchange(slot.items[i], {});
+    if (item.release) item.release();
+  }
+}
+
 void Responder::Free(uint32_t index) {
   Slot& slot = slots_[index];
   GiveReceiveBack(slot);
-  if (slot.item_region.key != 0) connection_->Deregister(slot.item_region);
-  if (slot.pulled != nullptr) pool_->Give(slot.pulled);
-  if (slot.long_reply != nullptr) pool_->Give(slot.long_reply);
-  std::optional<ResultItem> item = std::move(slot.item);
-  slot = Slot{};
+  if (slot.pulled != nullptr) pool_->Give(std::exchange(slot.pulled, nullptr));
+  if (slot.long_reply != nullptr) pool_->Give(std::exchange(slot.long_reply, nullptr));
+  slot.state = State::kFree;
+  ReleaseItems(slot);
   free_slots_.push_back(index);
-  if (item.has_value() && item->release) item->release();
 }
 
 ReplyHandle::~ReplyHandle() {
   if (responder_ != nullptr) Fail(AcceptStatus::kSystemError);
 }
 
-void ReplyHandle::Send(absl::Span<const uint8_t> results, std::optional<ResultItem> item) {
+void ReplyHandle::Send(absl::Span<const uint8_t> results, absl::Span<ResultItem> items) {
   if (responder_ == nullptr) return;
-  std::exchange(responder_, nullptr)
-      ->Answer(slot_, AcceptStatus::kSuccess, results, std::move(item));
+  std::exchange(responder_, nullptr)->Answer(slot_, AcceptStatus::kSuccess, results, items);
 }
 
 void ReplyHandle::Fail(AcceptStatus status) {
   if (responder_ == nullptr) return;
-  std::exchange(responder_, nullptr)->Answer(slot_, status, {}, std::nullopt);
+  std::exchange(responder_, nullptr)->Answer(slot_, status, {}, {});
 }
 
 }  // namespace pollux::rpcrdma

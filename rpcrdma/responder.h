@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -17,6 +16,7 @@
 #include "rpcrdma/fifo.h"
 #include "rpcrdma/header.h"
 #include "rpcrdma/program.h"
+#include "rpcrdma/pull_plan.h"
 
 namespace pollux::rpcrdma {
 
@@ -88,18 +88,18 @@ class Responder : public Connection::Role {
     absl::Span<const uint8_t> message;  // in the receive buffer
     uint32_t xid = 0;
     uint32_t grant = 1;
-    size_t payload_offset = 0;   // in the message
-    uint8_t* pulled = nullptr;   // pool buffer: the long call, then the item
-    uint32_t payload_bytes = 0;  // of the long call, 0: inline
-    uint32_t item_bytes = 0;
-    uint32_t item_position = 0;  // in the Payload stream
-    bool has_item = false;
+    size_t payload_offset = 0;      // in the message
+    uint8_t* pulled = nullptr;      // pool buffer, filled as the PullPlan says
     uint8_t* long_reply = nullptr;  // pool buffer, taken when a Reply chunk is offered
-    uint32_t argument_offset = 0;   // bytes of RPC call header
     // The reply
     uint32_t reply_bytes = 0;  // of the message in the send buffer
-    std::optional<ResultItem> item;
-    memory::MemoryRegion item_region;
+    uint32_t item_count = 0;
+    uint32_t in_stream = 0;  // a bit for each item that has no Write chunk
+    // kMaxItems of each, the slot's for good.
+    ReducedItem* reduced = nullptr;
+    ResultItem* items = nullptr;
+    memory::MemoryRegion* item_regions = nullptr;
+    absl::Span<ResultItem> all_items() const { return {items, item_count}; }
   };
   struct Waiting {
     uint32_t receive = 0;
@@ -108,22 +108,27 @@ class Responder : public Connection::Role {
 
   void Accept(const Waiting& waiting);
   void Discard(const Waiting& waiting, uint64_t& counter);
-  static bool CheckChunks(Slot& slot, const Header& header, uint32_t room);
+  // Reads the call's header again, into header_ and plan_. False when it asks for too much.
+  bool Plan(const Slot& slot);
   bool TryPull(uint32_t index);
   void Dispatch(uint32_t index);
-  static bool CheckEligible(const Slot& slot, const ProcedureBinding& binding);
-  absl::Span<const uint8_t> Payload(const Slot& slot);
+  // Whose call it is, once its Payload stream is here; null: it was refused, and is answered.
+  Handler* Examine(uint32_t index, absl::Span<const uint8_t> payload, CallView* call);
+  bool CheckEligible(size_t rpc_bytes, const ProcedureBinding& binding) const;
+  // The pulled items as a handler sees them.
+  absl::Span<const ReducedItem> Items(const Slot& slot, size_t rpc_bytes) const;
   void GiveReceiveBack(Slot& slot);
 
   void SendError(uint32_t index, ErrorCode code, uint32_t version = kVersion);
   // From a handler, by its handle.
   void Answer(uint32_t index, AcceptStatus status, absl::Span<const uint8_t> results,
-              std::optional<ResultItem> item);
+              absl::Span<ResultItem> items);
   void SendReply(uint32_t index, const ReplyHeader& reply, absl::Span<const uint8_t> results);
   bool BuildReply(uint32_t index, const ReplyHeader& reply, absl::Span<const uint8_t> results);
-  bool PlaceItem(Slot& slot, ChunkLists& chunks, bool* item_inline);
-  static size_t EmitPayload(const Slot& slot, const ReplyHeader& reply, bool item_inline,
+  bool PlaceItems(Slot& slot, ChunkLists& chunks);
+  static size_t EmitPayload(const Slot& slot, const ReplyHeader& reply,
                             absl::Span<const uint8_t> results, absl::Span<uint8_t> out);
+  void ReleaseItems(Slot& slot);
   void Finish(uint32_t index);
   bool TryPost(uint32_t index);
   void WriteOut(const uint8_t* from, uint32_t lkey, absl::Span<const Segment> to);
@@ -140,10 +145,16 @@ class Responder : public Connection::Role {
   memory::MemoryRegion pool_region_;
   bool aborted_ = false;
   uint32_t dispatched_ = 0;
-  uint32_t in_flight_ = 0;          // slots with something posted
-  uint64_t progress_ns_ = 0;        // when the oldest of it became the oldest
-  std::unique_ptr<Header> header_;  // scratch: of the message in hand
-  std::vector<Slot> slots_;         // one a send buffer
+  uint32_t in_flight_ = 0;    // slots with something posted
+  uint64_t progress_ns_ = 0;  // when the oldest of it became the oldest
+  // Scratch: of the message in hand.
+  std::unique_ptr<Header> header_;
+  PullPlan plan_;
+  // kMaxItems for each slot.
+  std::unique_ptr<ReducedItem[]> reduced_;
+  std::unique_ptr<ResultItem[]> items_;
+  std::unique_ptr<memory::MemoryRegion[]> item_regions_;
+  std::vector<Slot> slots_;  // one a send buffer
   std::vector<uint32_t> free_slots_;
   // First come, first served; bounded by the number of receives and of slots.
   Fifo<Waiting> backlog_;  // no slot

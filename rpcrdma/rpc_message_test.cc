@@ -95,18 +95,70 @@ TEST(Xdr, EligibleItemFromStreamOrChunk) {
   for (size_t chunk = 0; chunk <= 10; ++chunk) {
     std::vector<uint8_t> bytes = item;
     bytes.resize(chunk);
-    XdrReader out(reduced.bytes(), ReducedItem{bytes, position});
+    const ReducedItem moved{bytes, position};
+    XdrReader out(reduced.bytes(), {&moved, 1});
     out.Uint32();
     EXPECT_EQ(out.EligibleOpaque(100).size(), chunk >= 5 && chunk <= 8 ? 5u : 0u) << chunk;
     EXPECT_EQ(out.ok(), chunk >= 5 && chunk <= 8);
   }
-  XdrReader elsewhere(reduced.bytes(), ReducedItem{item, position + 4});
+  const ReducedItem misplaced{item, position - 4};
+  XdrReader elsewhere(reduced.bytes(), {&misplaced, 1});
   elsewhere.Uint32();
   elsewhere.EligibleOpaque(100);
   EXPECT_FALSE(elsewhere.ok());
-  XdrReader unread(reduced.bytes().first(4), ReducedItem{item, position});
+  const ReducedItem moved{item, position};
+  XdrReader unread(reduced.bytes().first(4), {&moved, 1});
   unread.Uint32();
   EXPECT_FALSE(unread.AtEnd());
+}
+
+// Three eligible items, of which any may travel in a chunk; positions are of the unreduced stream.
+// RFC 8166 section 3.4.5
+TEST(Xdr, SeveralItemsFromStreamOrChunks) {
+  const std::vector<uint8_t> items[3] = {{1, 2, 3, 4, 5}, {6}, {7, 8, 9, 10, 11, 12}};
+  for (unsigned moved = 0; moved < 8; ++moved) {
+    std::vector<uint8_t> space(64);
+    XdrWriter out(absl::MakeSpan(space));
+    std::vector<ReducedItem> reduced;
+    size_t before = 0;
+    for (unsigned i = 0; i < 3; ++i) {
+      out.Uint32(100 + i);
+      if ((moved >> i & 1) == 0) {
+        out.Opaque(items[i]);
+      } else {
+        reduced.push_back({items[i], out.EligibleOpaque(items[i].size()) + before});
+        before += XdrRoundUp(items[i].size());
+      }
+    }
+    XdrReader in(out.bytes(), reduced);
+    for (unsigned i = 0; i < 3; ++i) {
+      EXPECT_FALSE(in.AtEnd());
+      EXPECT_EQ(in.Uint32(), 100 + i) << moved;
+      EXPECT_EQ(in.EligibleOpaque(100), absl::MakeConstSpan(items[i])) << moved;
+    }
+    EXPECT_TRUE(in.AtEnd()) << moved;
+  }
+}
+
+// Results have no positions: the Write chunks are used in order. RFC 8166 section 4.3.2.1
+TEST(Xdr, ResultsInTheOrderOfTheirChunks) {
+  const std::vector<uint8_t> items[3] = {{1, 2, 3, 4, 5}, {6}, {7, 8}};
+  std::vector<uint8_t> space(64);
+  XdrWriter out(absl::MakeSpan(space));
+  out.EligibleOpaque(items[0].size());
+  out.Opaque(items[1]);
+  out.EligibleOpaque(items[2].size());
+  // RFC 8166 section 4.3.2.3: the second chunk is empty, its item inline.
+  const ReducedItem chunks[] = {{items[0]}, {.bytes = {}, .in_stream = true}, {items[2]}, {}};
+  XdrReader in(out.bytes(), chunks);
+  for (const auto& item : items) EXPECT_EQ(in.EligibleOpaque(100), absl::MakeConstSpan(item));
+  EXPECT_TRUE(in.AtEnd());
+
+  // RFC 8166 section 6.1: an item that is not in its chunk.
+  const ReducedItem unused[] = {{}, {.bytes = {}, .in_stream = true}, {items[2]}};
+  XdrReader wrong(out.bytes(), unused);
+  wrong.EligibleOpaque(100);
+  EXPECT_FALSE(wrong.ok());
 }
 
 TEST(Xdr, LimitsHold) {

@@ -1,5 +1,5 @@
-// XDR (RFC 4506) as handlers and callers of the native API need it: without copies, and with one
-// DDP-eligible item that may have been moved out of the stream.
+// XDR (RFC 4506) as handlers and callers of the native API need it: without copies, and with
+// DDP-eligible items that may have been moved out of the stream.
 #ifndef POLLUX_RPCRDMA_XDR_H_
 #define POLLUX_RPCRDMA_XDR_H_
 
@@ -19,24 +19,29 @@ constexpr size_t XdrRoundUp(size_t bytes) { return (bytes + 3) & ~size_t{3}; }
 // An item that travelled in a chunk instead of the stream.
 struct ReducedItem {
   absl::Span<const uint8_t> bytes;  // with or without its XDR pad
-  // Where its first byte belongs, counted from the start of the stream; unknown for results.
+  // Of an argument: where its first byte belongs, counted from the start of the unreduced stream.
+  // Results have none: the first eligible result is in the first Write chunk, and so on.
   std::optional<size_t> position;
+  // Of a result: its Write chunk was empty, so that it stayed in the stream. RFC 8166 section
+  // 4.3.2.3
+  bool in_stream = false;
 };
 
 // Takes items off the front of a stream. After the first that does not fit, ok() is false and all
 // further items are zero or empty. Views point into the stream or the chunk.
 class XdrReader {
  public:
-  explicit XdrReader(absl::Span<const uint8_t> bytes,
-                     std::optional<ReducedItem> reduced = std::nullopt)
-      : bytes_(bytes),
-        has_reduced_(reduced.has_value()),
-        reduced_(reduced.value_or(ReducedItem{})) {}
+  // `reduced`: arguments by their position, or results in the order of their Write chunks.
+  explicit XdrReader(absl::Span<const uint8_t> bytes, absl::Span<const ReducedItem> reduced = {})
+      : bytes_(bytes), reduced_(reduced) {}
 
   bool ok() const { return ok_; }
-  // Everything was taken, the reduced item too (an unused chunk holds none).
+  // Everything was taken, the reduced items too (an unused chunk holds none).
   bool AtEnd() const {
-    return ok_ && at_ == bytes_.size() && (!has_reduced_ || reduced_.bytes.empty());
+    for (const ReducedItem& item : reduced_) {
+      if (!item.bytes.empty()) return false;
+    }
+    return ok_ && at_ == bytes_.size();
   }
   void Fail() { ok_ = false; }
 
@@ -64,21 +69,32 @@ class XdrReader {
     const absl::Span<const uint8_t> bytes = Opaque(max);
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
-  // The item that the binding calls DDP-eligible: from its chunk when it was reduced, else from the
+  // An item that the binding calls DDP-eligible: from its chunk when it was reduced, else from the
   // stream. The chunk may hold the item's pad or not. RFC 8166 section 3.4.5.2
   absl::Span<const uint8_t> EligibleOpaque(uint32_t max) {
-    if (!has_reduced_) return Opaque(max);
+    if (reduced_.empty() || reduced_.front().in_stream || IsBefore(reduced_.front())) {
+      if (!reduced_.empty() && reduced_.front().in_stream) reduced_.remove_prefix(1);
+      return Opaque(max);
+    }
     const uint32_t length = Uint32();
-    const ReducedItem& item = reduced_;
-    has_reduced_ = false;
-    if (length > max || item.position.value_or(at_) != at_ || item.bytes.size() < length ||
-        item.bytes.size() > XdrRoundUp(length)) {
+    const ReducedItem& item = reduced_.front();
+    reduced_.remove_prefix(1);
+    if (length > max || item.position.value_or(unreduced()) != unreduced() ||
+        item.bytes.size() < length || item.bytes.size() > XdrRoundUp(length)) {
       ok_ = false;
     }
-    return ok_ ? item.bytes.first(length) : absl::Span<const uint8_t>();
+    if (!ok_) return {};
+    moved_ += XdrRoundUp(length);
+    return item.bytes.first(length);
   }
 
  private:
+  // Where the reader stands in the stream as it was before its items were moved.
+  size_t unreduced() const { return at_ + moved_; }
+  // Whether the eligible item that comes next, after its length word, stands before `item`.
+  bool IsBefore(const ReducedItem& item) const {
+    return item.position.has_value() && unreduced() + 4 < *item.position;
+  }
   const uint8_t* Take(size_t n) {
     if (!ok_ || bytes_.size() - at_ < n) {
       ok_ = false;
@@ -89,9 +105,9 @@ class XdrReader {
   }
 
   absl::Span<const uint8_t> bytes_;
-  bool has_reduced_;
-  ReducedItem reduced_;
+  absl::Span<const ReducedItem> reduced_;  // not taken yet
   size_t at_ = 0;
+  size_t moved_ = 0;  // bytes of the reduced items taken, with their pads
   bool ok_ = true;
 };
 
@@ -126,7 +142,7 @@ class XdrWriter {
     Opaque({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
   }
   // The length word alone of an eligible item of `length` bytes; returns where the item belongs in
-  // the stream, as BulkArgument and BulkResult want it.
+  // the stream, as EligibleItem and ResultItem want it.
   size_t EligibleOpaque(size_t length) {
     Uint32(static_cast<uint32_t>(length));
     return at_;

@@ -300,9 +300,8 @@ TEST_F(RpcTest, ReadChunks) {
   out.Uint32(1);
   const size_t position = out.EligibleOpaque(item.size());
   out.Uint32(2);
-  ExpectCleanCalls({.procedure = rpcrdma::kPut,
-                    .arguments = out.bytes(),
-                    .item = rpcrdma::EligibleItem{item, position}},
+  const rpcrdma::EligibleItem argument{item, position};
+  ExpectCleanCalls({.procedure = rpcrdma::kPut, .arguments = out.bytes(), .items = {&argument, 1}},
                    4, 3000);
 }
 
@@ -310,9 +309,9 @@ TEST_F(RpcTest, WriteChunks) {
   uint8_t argument[4];
   StoreBe32(argument, 100'000);
   std::vector<uint8_t> room(100'000);
+  const absl::Span<uint8_t> buffer = absl::MakeSpan(room);
   ExpectCleanCalls(
-      {.procedure = rpcrdma::kGet, .arguments = argument, .item_buffer = absl::MakeSpan(room)}, 4,
-      3000);
+      {.procedure = rpcrdma::kGet, .arguments = argument, .item_buffers = {&buffer, 1}}, 4, 3000);
 }
 
 TEST_F(RpcTest, LongCallsAndReplies) {

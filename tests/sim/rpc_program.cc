@@ -44,7 +44,8 @@ class Call {
         rpcrdma::XdrWriter out(absl::MakeSpan(arguments_));
         const size_t position = out.EligibleOpaque(item_.size());
         out.Uint32(salt_);
-        request_.item = rpcrdma::EligibleItem{item_, position};
+        argument_ = {item_, position};
+        request_.items = {&argument_, 1};
         break;
       }
       case kRpcGet: {
@@ -56,7 +57,8 @@ class Call {
         // Into a Write chunk, or in the message or the Reply chunk.
         if (random.Chance(0.7)) {
           SetRoom(std::max(1u, length_) + random.Below(100));
-          request_.item_buffer = Room();
+          item_room_ = Room();
+          request_.item_buffers = {&item_room_, 1};
         } else {
           SetRoom(rpcrdma::kReplyHeaderBytes + 8 + rpcrdma::XdrRoundUp(kRpcMaxItem));
           request_.reply_buffer = Room();
@@ -116,6 +118,8 @@ class Call {
   }
 
   rpcrdma::CallRequest request_;
+  rpcrdma::EligibleItem argument_;
+  absl::Span<uint8_t> item_room_;
   uint32_t salt_ = 0;
   uint32_t length_ = 0;
   std::vector<uint8_t> arguments_, item_, room_;

@@ -18,6 +18,8 @@ constexpr uint64_t kNsPerMs = 1'000'000;
 struct CallMemory {
   std::array<uint8_t, 4 + kMaxName + 1 + 8 + 4> arguments;
   std::vector<uint8_t> reply;
+  rpcrdma::EligibleItem item;
+  absl::Span<uint8_t> item_buffer;
 };
 
 class Client final : public FileClient {
@@ -64,7 +66,8 @@ class Client final : public FileClient {
     writer.Uint64(offset);
     writer.Uint32(static_cast<uint32_t>(buffer.size()));
     rpcrdma::CallRequest request;
-    request.item_buffer = buffer;
+    memory->item_buffer = buffer;
+    request.item_buffers = {&memory->item_buffer, 1};
     Call<size_t>(FileProcedure::kRead, name, memory, writer, request, std::move(done),
                  [buffer](rpcrdma::XdrReader& reader) {
                    const absl::Span<const uint8_t> data =
@@ -91,8 +94,8 @@ class Client final : public FileClient {
     writer.String(name);
     writer.Uint64(offset);
     rpcrdma::CallRequest request;
-    request.item =
-        rpcrdma::EligibleItem{.bytes = data, .position = writer.EligibleOpaque(data.size())};
+    memory->item = {.bytes = data, .position = writer.EligibleOpaque(data.size())};
+    request.items = {&memory->item, 1};
     CallForStatus(FileProcedure::kWrite, name, memory, writer, request, std::move(done));
   }
 
