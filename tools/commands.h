@@ -12,6 +12,7 @@ int GetCommand(int argc, char** argv);
 int ListCommand(int argc, char** argv);
 int PingCommand(int argc, char** argv);
 int BenchCommand(int argc, char** argv);
+int RpingCommand(int argc, char** argv);
 
 }  // namespace pollux::tools
 

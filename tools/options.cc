@@ -2,6 +2,8 @@
 
 #include <getopt.h>
 
+#include <algorithm>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -54,20 +56,30 @@ void Options::Parsed(const std::string& name, const std::string& value, const st
   options_.push_back({name, value, help, std::move(parse)});
 }
 
+void Options::Letter(const std::string& name, char letter) {
+  for (Option& option : options_) {
+    if (option.name == name) option.letter = letter;
+  }
+}
+
 absl::StatusOr<std::vector<std::string>> Options::Parse(int argc, char** argv, size_t least,
                                                         size_t most) {
   std::vector<option> table;
+  std::string letters = ":h";
   for (size_t i = 0; i < options_.size(); ++i) {
     table.push_back({options_[i].name.c_str(),
                      options_[i].value.empty() ? no_argument : required_argument, nullptr,
                      static_cast<int>(i) + 256});
+    if (options_[i].letter == 0) continue;
+    letters += options_[i].letter;
+    if (!options_[i].value.empty()) letters += ':';
   }
   table.push_back({"help", no_argument, nullptr, 'h'});
   table.push_back({});
   opterr = 0;
   optind = 0;
   for (;;) {
-    const int found = getopt_long(argc, argv, ":h", table.data(), nullptr);
+    const int found = getopt_long(argc, argv, letters.c_str(), table.data(), nullptr);
     if (found == -1) break;
     if (found == 'h') {
       help_asked_ = true;
@@ -81,7 +93,11 @@ absl::StatusOr<std::vector<std::string>> Options::Parse(int argc, char** argv, s
       return absl::InvalidArgumentError(
           absl::StrCat("no option '", argv[optind - 1], "' here; --help lists those there are"));
     }
-    const Option& option = options_[static_cast<size_t>(found - 256)];
+    const auto given = std::find_if(options_.begin(), options_.end(), [&](const Option& one) {
+      return found < 256 ? one.letter == found
+                         : &one == &options_[static_cast<size_t>(found - 256)];
+    });
+    const Option& option = *given;
     if (absl::Status status = option.take(optarg != nullptr ? optarg : ""); !status.ok()) {
       return absl::InvalidArgumentError(absl::StrCat("--", option.name, ": ", status.message()));
     }
@@ -99,10 +115,11 @@ absl::StatusOr<std::vector<std::string>> Options::Parse(int argc, char** argv, s
 
 std::string Options::Help() const {
   std::string help = absl::StrCat("usage: pollux ", usage_, "\n\n", about_, "\n\noptions:\n");
-  const auto line = [&](const std::string& name, const std::string& value,
+  const auto line = [&](char letter, const std::string& name, const std::string& value,
                         const std::string& text) {
     const std::string left =
-        absl::StrCat("  --", name, value.empty() ? "" : absl::StrCat(" ", value));
+        absl::StrCat(letter == 0 ? "  --" : absl::StrFormat("  -%c, --", letter), name,
+                     value.empty() ? "" : absl::StrCat(" ", value));
     absl::StrAppend(&help, absl::StrFormat("%-28s ", left));
     if (left.size() > 28) absl::StrAppend(&help, "\n", std::string(29, ' '));
     for (const char c : text) {
@@ -111,8 +128,8 @@ std::string Options::Help() const {
     }
     help += "\n";
   };
-  for (const Option& option : options_) line(option.name, option.value, option.help);
-  line("help", "", "this text");
+  for (const Option& option : options_) line(option.letter, option.name, option.value, option.help);
+  line(0, "help", "", "this text");
   return help;
 }
 

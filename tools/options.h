@@ -36,6 +36,9 @@ class Options {
   void Parsed(const std::string& name, const std::string& value, const std::string& help,
               std::function<absl::Status(const std::string&)> parse);
 
+  // Lets a declared option be given by a letter too, as in -p 7174.
+  void Letter(const std::string& name, char letter);
+
   // The operands that are left, at least `least` and at most `most`. Errors: InvalidArgument, one
   // line. Sets help_asked() instead of failing when --help is among the arguments.
   absl::StatusOr<std::vector<std::string>> Parse(int argc, char** argv, size_t least, size_t most);
@@ -46,6 +49,7 @@ class Options {
   struct Option {
     std::string name, value, help;
     std::function<absl::Status(const std::string&)> take;
+    char letter = 0;  // none
   };
   std::string usage_, about_;
   std::vector<Option> options_;

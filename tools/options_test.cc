@@ -41,6 +41,19 @@ TEST_F(OptionsTest, OptionsAndOperandsInAnyOrder) {
   EXPECT_TRUE(on_);
 }
 
+TEST_F(OptionsTest, LettersStandForOptions) {
+  options_.Letter("count", 'C');
+  options_.Letter("json", 'j');
+  const auto operands = Parse({"-C", "7", "file", "-j"});
+  ASSERT_TRUE(operands.ok()) << operands.status();
+  EXPECT_EQ(number_, 7u);
+  EXPECT_TRUE(on_);
+  EXPECT_THAT(options_.Help(), HasSubstr("\n  -C, --count N "));
+  EXPECT_THAT(std::string(Parse({"-C", "11", "file"}).status().message()),
+              HasSubstr("--count: '11' is not"));
+  EXPECT_FALSE(Parse({"-n", "x", "file"}).ok());  // has no letter
+}
+
 TEST_F(OptionsTest, MistakesAreNamed) {
   const struct {
     std::vector<std::string> arguments;

@@ -19,6 +19,7 @@ constexpr struct {
     {"ls", pollux::tools::ListCommand, "list a server's files"},
     {"ping", pollux::tools::PingCommand, "connect to an RPC-over-RDMA service and call NULL"},
     {"bench", pollux::tools::BenchCommand, "measure calls and transfers against a server"},
+    {"rping", pollux::tools::RpingCommand, "RDMA READ and WRITE ping-pong with an rping elsewhere"},
 };
 
 void Usage(FILE* out) {

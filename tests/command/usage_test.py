@@ -4,7 +4,7 @@ import json
 
 from tests.command.harness import CommandTest, Host
 
-COMMANDS = ("demo", "serve", "put", "get", "ls", "ping", "bench")
+COMMANDS = ("demo", "serve", "put", "get", "ls", "ping", "bench", "rping")
 PLACE = ("--port", "net_memif0,role=client,socket=/tmp/none.sock", "--address", "10.0.0.2/24")
 
 
@@ -52,6 +52,10 @@ class UsageTest(CommandTest):
         self.fails(2, ["serve", *PLACE], "--root DIR")
         self.fails(2, ["serve", "--root", "."], "--port DEVARGS")
         self.fails(2, ["ls", "--port", "net_tap0", "10.0.0.1"], "--address ADDR/LEN")
+        self.fails(2, ["rping", *PLACE], "-c", "-s")
+        self.fails(2, ["rping", *PLACE, "-c", "-s"], "-c", "-s")
+        self.fails(2, ["rping", *PLACE, "-c"], "-a ADDR")
+        self.fails(2, ["rping", *PLACE, "-s", "-S", "15"], "15", "16 to 65536")
         for command in ("put", "get", "ls", "ping", "bench"):
             self.fails(2, [command, *PLACE], f"usage: pollux {command}")
         self.fails(2, ["ls", *PLACE, "10.0.0.1", "10.0.0.3"], "10.0.0.3", "usage: pollux ls")

@@ -1,0 +1,73 @@
+"""pollux rping with another of its kind, over shared memory."""
+
+import json
+
+from tests.command.harness import CLIENT, SERVER, CommandTest, Host
+
+FIRST_LETTER, LAST_LETTER = ord("A"), ord("z")
+
+
+def expected_text(ping, size):
+    """What the original sends: its number, then letters that begin one later each time."""
+    text = f"rdma-ping-{ping}: "
+    span = LAST_LETTER - FIRST_LETTER + 1
+    text += "".join(chr(FIRST_LETTER + (ping + i) % span) for i in range(size))
+    return text[:size - 1]
+
+
+class RpingTest(CommandTest):
+    def port(self, role):
+        return ("--port", f"net_memif0,role={role},socket={self.directory}/m", "--address",
+                f"{SERVER if role == 'server' else CLIENT}/24")
+
+    def serve(self, *arguments):
+        run = self.start(Host(), "rping", "-s", *self.port("server"), *arguments)
+        run.wait_for_line("^listening ")
+        return run
+
+    def client(self, *arguments):
+        return self.finish(Host(), "rping", "-c", "-a", SERVER, *self.port("client"), *arguments)
+
+    def test_every_size_and_what_is_printed(self):
+        for size, count in ((16, 3), (64, 60), (4096, 3), (65535, 2), (65536, 2)):
+            with self.subTest(size):
+                server = self.serve("-v")
+                client = self.client("-v", "-C", str(count), "-S", str(size))
+                self.assertEqual(client.process.returncode, 0, client.stderr)
+                self.assertEqual(server.wait(), 0, server.stderr)
+                texts = [expected_text(ping, size) for ping in range(count)]
+                self.assertEqual(client.stdout.splitlines(),
+                                 [f"ping data: {text}" for text in texts])
+                self.assertEqual(server.stdout.splitlines(),
+                                 [f"server ping data: {text}" for text in texts])
+
+    def test_bad_wire(self):
+        server = self.serve("--json", "--impair", "loss=0.02,dup=0.02,reorder=0.02,corrupt=0.02")
+        client = self.client("--json", "-C", "50", "-S", "65536")
+        self.assertEqual(client.process.returncode, 0, client.stderr)
+        self.assertEqual(server.wait(), 0, server.stderr)
+        answers = [json.loads(run.stdout) for run in (client, server)]
+        for answer in answers:
+            self.assertEqual((answer["ok"], answer["pings"]), (True, 50))
+        # Some 1,600 packets of data each way, and the server is who reads and writes.
+        self.assertGreater(answers[1]["retransmitted_packets"], 0)
+        for way in ("sent", "received"):
+            for kind, count in answers[1]["impaired"][way].items():
+                self.assertGreater(count, 0, kind)
+
+    def test_another_port_than_the_usual(self):
+        server = self.serve("-p", "12345")
+        self.assert_one_line(self.client("-C", "1"), 1, "REJ reason 8", "nothing listens")
+        self.assertEqual(self.client("-C", "1", "-p", "12345").process.returncode, 0)
+        self.assertEqual(server.wait(), 0, server.stderr)
+
+    def test_interrupted_client_disconnects(self):
+        server = self.serve()
+        client = self.start(Host(), "rping", "-c", "-a", SERVER, "-d", *self.port("client"))
+        client.wait_for_line("^ping 100: ")
+        self.assertEqual(client.interrupt(), 1)
+        self.assertIn("interrupted", client.stderr.splitlines()[-1])
+        # Told by the DREQ, whichever step it was in.
+        self.assertIn(server.wait(), (0, 1))
+        if server.process.returncode == 1:
+            self.assertIn("disconnected in the midst of ping", server.stderr.splitlines()[-1])

@@ -1,0 +1,183 @@
+// pollux rping: the ping-pong of rdma-core's rping, with one of those or with another pollux.
+#include <chrono>
+#include <cstdio>
+#include <future>
+#include <nlohmann/json.hpp>
+
+#include "tools/commands.h"
+#include "tools/interrupt.h"
+#include "tools/options.h"
+#include "tools/port_options.h"
+#include "tools/remote.h"
+#include "tools/report.h"
+#include "tools/rping.h"
+#include "tools/session.h"
+
+namespace pollux::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct RpingOptions {
+  PortOptions port;
+  bool client = false;
+  bool server = false;
+  std::string address;
+  uint64_t service_port = 7174;
+  uint64_t count = 0;
+  uint64_t bytes = 64;
+  bool verbose = false;
+  bool debug = false;
+  bool json = false;
+};
+
+// How long a server stays after its client has left: a wire in shared memory ends with it, and what
+// lies there unread, the answer to the client's DREQ too.
+constexpr int kLingerMs = 300;
+
+absl::Status CheckOptions(const RpingOptions& options) {
+  if (options.client == options.server) {
+    return absl::InvalidArgumentError("client or server? give either -c or -s");
+  }
+  if (options.client && options.address.empty()) {
+    return absl::InvalidArgumentError("which server? give -a ADDR");
+  }
+  return absl::OkStatus();
+}
+
+// What it cost, and what a wire made bad on purpose did.
+Json CountersJson(Node& node) {
+  return node.Run([&node] {
+    const transport::Counters& counters = node.device().worker().counters();
+    Json json = {{"packets_sent", counters.sent_pkts},
+                 {"packets_received", counters.rcvd_pkts},
+                 {"retransmitted_packets", counters.retransmitted_pkts},
+                 {"duplicate_request", counters.duplicate_request},
+                 {"out_of_seq_request", counters.out_of_seq_request},
+                 {"sent_seq_nak", counters.sent_seq_nak},
+                 {"rcvd_seq_err", counters.rcvd_seq_err},
+                 {"bad_icrc", counters.drop(transport::Drop::kBadIcrc)}};
+    if (const net::Impairment* impairment = node.device().impairment()) {
+      for (const auto& [name, counted] : {std::pair("sent", &impairment->send_counters()),
+                                          std::pair("received", &impairment->receive_counters())}) {
+        json["impaired"][name] = {{"lost", counted->lost},
+                                  {"duplicated", counted->duplicated},
+                                  {"reordered", counted->reordered},
+                                  {"corrupted", counted->corrupted}};
+      }
+    }
+    return json;
+  });
+}
+
+Rping::Options Configure(const RpingOptions& options,
+                         absl::AnyInvocable<void(const absl::Status&)> on_done) {
+  Rping::Options rping;
+  rping.count = options.count;
+  rping.bytes = static_cast<uint32_t>(options.bytes);
+  rping.on_done = std::move(on_done);
+  if (options.verbose && !options.json) {
+    rping.on_ping = [server = options.server](const std::string& text) {
+      std::printf("%sping data: %s\n", server ? "server " : "", text.c_str());
+    };
+  }
+  if (options.debug) {
+    rping.on_step = [](const std::string& words) { std::fprintf(stderr, "%s\n", words.c_str()); };
+  }
+  return rping;
+}
+
+// One end, from its making on the worker's core to its end there.
+absl::Status RunRping(const RpingOptions& options, const cm::Endpoint& peer, Node& node,
+                      uint64_t* pings) {
+  std::promise<absl::Status> done;
+  std::future<absl::Status> result = done.get_future();
+  auto made = node.Run([&] {
+    Rping::Options rping =
+        Configure(options, [&done](const absl::Status& status) { done.set_value(status); });
+    engine::Worker* worker = &node.device().worker();
+    return options.client
+               ? Rping::Connect(worker, &node.manager(), peer, std::move(rping))
+               : Rping::Listen(worker, &node.manager(), static_cast<uint16_t>(options.service_port),
+                               std::move(rping));
+  });
+  if (!made.ok()) return made.status();
+  if (options.server) {
+    std::fprintf(stderr, "listening on port %u\n", static_cast<unsigned>(options.service_port));
+  }
+  const auto tick = std::chrono::milliseconds(50);
+  while (result.wait_for(tick) != std::future_status::ready && !Interrupted()) {
+  }
+  absl::Status status;
+  if (result.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+    node.Run([&] { (*made)->Stop(); });
+    result.wait_for(std::chrono::seconds(kGoodbyeSeconds));
+    status = absl::CancelledError("interrupted");
+  } else {
+    status = result.get();
+    if (options.server && status.ok()) SleepUntilInterrupted(kLingerMs);
+  }
+  node.Run([&] {
+    *pings = (*made)->pings();
+    made->reset();
+  });
+  return status;
+}
+
+}  // namespace
+
+int RpingCommand(int argc, char** argv) {
+  RpingOptions rping;
+  Options options(
+      "rping -c -a ADDR [options] | rping -s [options]",
+      "Ping-pong by RDMA READ and WRITE with rdma-core's rping, or with another pollux\n"
+      "rping. The client always compares what comes back with what it sent.");
+  DeclarePortOptions(options, &rping.port);
+  options.Switch("client", "connect and ping", &rping.client);
+  options.Switch("server", "serve one client, then end", &rping.server);
+  options.Text("server-address", "ADDR", "the server's address (-c)", &rping.address);
+  options.Number("service-port", "the server's port (7174)", 1, 65535, &rping.service_port);
+  options.Number("count", "pings (until interrupted)", 1, 1'000'000'000, &rping.count);
+  options.Number("size", "bytes of a ping (64); the server takes any", Rping::kMinBytes,
+                 Rping::kMaxBytes, &rping.bytes);
+  options.Switch("verbose", "print each ping's data", &rping.verbose);
+  options.Switch("debug", "print each step and the CM exchange", &rping.debug);
+  options.Switch("json", "one JSON object on standard output instead of text", &rping.json);
+  const struct {
+    const char* name;
+    char letter;
+  } kLetters[] = {{"client", 'c'}, {"server", 's'}, {"server-address", 'a'}, {"service-port", 'p'},
+                  {"count", 'C'},  {"size", 'S'},   {"verbose", 'v'},        {"debug", 'd'}};
+  for (const auto& [name, letter] : kLetters) options.Letter(name, letter);
+  if (auto operands = options.Parse(argc, argv, 0, 0); !operands.ok()) {
+    return Fail("rping", operands.status());
+  }
+  if (options.help_asked()) {
+    std::printf("%s", options.Help().c_str());
+    return kExitOk;
+  }
+  if (absl::Status status = CheckOptions(rping); !status.ok()) return Fail("rping", status);
+  cm::Endpoint peer;
+  if (rping.client) {
+    absl::StatusOr<uint32_t> address = ParseIpv4(rping.address);
+    if (!address.ok()) return Fail("rping", address.status());
+    peer = {.address = Gid::FromIpv4(*address), .port = static_cast<uint16_t>(rping.service_port)};
+  }
+  CatchInterrupts();
+  absl::StatusOr<std::unique_ptr<Node>> node = StartNode(rping.port);
+  if (!node.ok()) return Fail("rping", node.status());
+  if (rping.debug) PrintCmExchange(**node);
+  uint64_t pings = 0;
+  const absl::Status status = RunRping(rping, peer, **node, &pings);
+  if (rping.json) {
+    Json json = {{"ok", status.ok()}};
+    if (!status.ok()) json["error"] = std::string(status.message());
+    json["pings"] = pings;
+    json.update(CountersJson(**node));
+    std::printf("%s\n", json.dump().c_str());
+  }
+  (*node)->StopPolling();
+  return status.ok() ? kExitOk : Fail("rping", status);
+}
+
+}  // namespace pollux::tools
