@@ -177,6 +177,19 @@ TEST_F(ManagerTest, DestroyAtEveryPoint) {
   }
 }
 
+TEST_F(ManagerTest, DestroyedBeforeTheRtuArrives) {
+  world.network = [](const Datagram& datagram) {
+    const Attribute attribute = ParseMadHeader(datagram.mad)->attribute;
+    return attribute == Attribute::kRtu || attribute == Attribute::kRej ? 0 : 1;
+  };
+  Start();
+  ASSERT_TRUE(world.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_ESTABLISHED); }));
+  server.manager->DestroyId(server.id);
+  ASSERT_TRUE(world.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_DISCONNECTED); }, kSecond));
+  client.manager->DestroyId(client.id);
+  ExpectNothingLeft();
+}
+
 TEST_F(ManagerTest, QueuePairOfADestroyedIdentifierIsLeftAlone) {
   client.Prepare(server.address);
   client.env->moves_held = true;
@@ -202,7 +215,7 @@ TEST_F(ManagerTest, QueuePairOfADestroyedIdentifierIsLeftAlone) {
 TEST_F(ManagerTest, ManyConnectionsLeaveNothing) {
   server.Listen();
   server.AcceptAll();
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < 1000; ++i) {
     client.events.clear();
     server.events.clear();
     client.Prepare(server.address);

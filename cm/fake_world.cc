@@ -7,7 +7,7 @@ namespace pollux::cm {
 void FakeWorld::Send(const Datagram& datagram) {
   log.push_back(datagram);
   for (int copies = network(datagram); copies > 0; --copies) {
-    in_flight_.emplace(now_ns + kFlightNs, datagram);
+    in_flight_.emplace(now_ns + kFlightNs + delay(datagram), datagram);
   }
 }
 
@@ -91,7 +91,10 @@ void FakeEnvironment::MoveQp(engine::Worker*, verbs::QueuePair* qp, const QpMove
 
 absl::Status FakeEnvironment::Execute(const PendingMove& pending) const {
   if (!pending.lease->valid) return absl::CancelledError();
-  if (moves_fail) return absl::InternalError("moves fail");
+  // Nothing keeps a queue pair from the error state.
+  if (moves_fail && pending.move.steps[0].attr.qp_state != IBV_QPS_ERR) {
+    return absl::InternalError("moves fail");
+  }
   for (size_t i = 0; i < pending.move.count; ++i) {
     const QpMove::Step& step = pending.move.steps[i];
     if (absl::Status status = pending.qp->Modify(step.attr, step.mask); !status.ok()) return status;

@@ -39,6 +39,8 @@ class FakeWorld {
 
   // How many copies of a datagram arrive; default one.
   std::function<int(const Datagram&)> network = [](const Datagram&) { return 1; };
+  // How much longer than kFlightNs a copy is on its way; default not at all.
+  std::function<uint64_t(const Datagram&)> delay = [](const Datagram&) { return uint64_t{0}; };
   std::vector<Datagram> log;  // all that was sent, in order
   Random random;
   uint64_t now_ns = 1'000;

@@ -86,7 +86,9 @@ void ManagerImpl::DestroyId(Id* id) {
     case State::kRepSent:
       Reject(origin, connection.local_comm_id, connection.remote_comm_id, AboutMessage::kOther,
              RejectReason::kConsumerDefined);
-      break;
+      // A REJ is not answered and may be lost; a peer that has sent its RTU hears it from the DREQ.
+      StartDisconnect(connection);
+      return;
     case State::kRepRcvd:
       Reject(origin, connection.local_comm_id, connection.remote_comm_id, AboutMessage::kRep,
              RejectReason::kConsumerDefined);

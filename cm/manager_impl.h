@@ -48,6 +48,7 @@ class ManagerImpl final : public Manager, private Environment::Client {
 
   // Connections of any kind that still take room: identifiers, and what outlives them.
   size_t size() const { return table_.size(); }
+  uint32_t pending() const { return pending_; }  // requests that wait for their user
 
  private:
   struct Deferred {

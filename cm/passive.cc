@@ -71,6 +71,7 @@ bool ManagerImpl::IsDuplicate(const Origin& origin, const Req& req) {
     case State::kRepSent:
       TransmitOutstanding(*known);
       break;
+    case State::kDreqSent:
     case State::kTimeWait:
       Reject(origin, 0, req.local_comm_id, AboutMessage::kReq, RejectReason::kStaleConnection);
       break;
