@@ -7,7 +7,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "stack/wire/icmp.h"
+#include "stack/base/byte_order.h"
+#include "stack/wire/icmpv6.h"
+#include "stack/wire/igmp.h"
+#include "stack/wire/ipv4.h"
+#include "stack/wire/ipv6.h"
+#include "stack/wire/mld.h"
+#include "stack/wire/multicast.h"
 
 namespace pollux::net {
 namespace {
@@ -17,8 +23,44 @@ using transport::PollContext;
 
 constexpr uint16_t kLongestHeaders = 96;  // GRH 40, UDP 8, BTH 12, XRCETH 4, AtomicETH 28, ICRC 4
 constexpr uint8_t kDefaultHopLimit = 64;
+constexpr uint8_t kLinkLocalPrefix = 64;
+constexpr int kClassPriorityShift = 5;  // of a traffic class: its class selector
+constexpr uint8_t kMaxPriority = 7;
+constexpr size_t kHopByHopUnit = 8;
 
-bool IsUnicast(const MacAddress& mac) { return (mac[0] & 0x01) == 0 && mac != MacAddress{}; }
+// What the interface has in all: its link-local addresses first, as Linux has them.
+std::vector<InterfaceAddress> AllAddresses(const InterfaceConfig& config) {
+  std::vector<InterfaceAddress> all;
+  const auto add_link_local = [&](uint16_t vlan) {
+    const InterfaceAddress own{.address = wire::LinkLocalAddress(config.mac),
+                               .prefix_length = kLinkLocalPrefix,
+                               .vlan = vlan};
+    if (std::ranges::find(all, own) == all.end()) all.push_back(own);
+  };
+  if (config.link_local) add_link_local(kNoVlan);
+  for (const InterfaceAddress& address : config.addresses) {
+    if (config.link_local) add_link_local(address.vlan);
+    all.push_back(address);
+  }
+  return all;
+}
+
+bool HasMac(const uint8_t* frame, const MacAddress& mac) {
+  return std::memcmp(frame + wire::ethernet::kDestination, mac.data(), mac.size()) == 0;
+}
+
+uint16_t VlanOf(const uint8_t* frame) {
+  if (LoadBe16(frame + wire::ethernet::kType) != wire::kEtherTypeVlan) return kNoVlan;
+  return LoadBe16(frame + wire::ethernet::kVlanTci) & wire::kVlanIdMask;
+}
+
+absl::Status Mismatch(const Gid& source, uint32_t index, const Gid& destination) {
+  const auto version = [](const Gid& gid) { return gid.IsIpv4() ? 4 : 6; };
+  return absl::InvalidArgumentError(
+      absl::StrCat("address handle: GID index ", index, " (", FormatAddress(source), ") is IPv",
+                   version(source), ", ", FormatAddress(destination), " is IPv",
+                   version(destination), "; give the sgid_index of an address of that version"));
+}
 
 }  // namespace
 
@@ -31,26 +73,128 @@ absl::StatusOr<ibv_mtu> PathMtu(uint16_t mtu) {
       "an MTU of ", mtu, " bytes does not carry RoCE; the least is ", 256 + kLongestHeaders));
 }
 
+absl::Status CheckConfig(const InterfaceConfig& config) {
+  for (const InterfaceAddress& own : config.addresses) {
+    const std::string text = FormatInterfaceAddress(own);
+    const int bits = own.address.IsIpv4() ? 32 : 128;
+    if (own.prefix_length > bits) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("address ", text, ": a prefix length of 0 to ", bits, " is possible"));
+    }
+    if (!IsOneHost(own.address)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("address ", text, " is not the address of one host"));
+    }
+    if (own.vlan > kMaxVlan) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("address ", text, ": VLAN IDs are 1 to ", kMaxVlan));
+    }
+    if (std::ranges::count(config.addresses, own) > 1) {
+      return absl::InvalidArgumentError(absl::StrCat("address ", text, " is given twice"));
+    }
+  }
+  for (const Gid& gateway : config.gateways) {
+    if (!IsOneHost(gateway)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("gateway ", FormatAddress(gateway), " is not the address of one host"));
+    }
+  }
+  const size_t count = AllAddresses(config).size();
+  if (count > GidTable::kMaxGids) {
+    return absl::InvalidArgumentError(absl::StrCat(count,
+                                                   " addresses, link-local ones included; at most ",
+                                                   GidTable::kMaxGids, " are possible"));
+  }
+  return absl::OkStatus();
+}
+
 Interface::Interface(const InterfaceConfig& config)
     : config_(config),
-      gid_(Gid::FromIpv4(config.address)),
-      routes_(config.address, config.prefix_length, config.gateway),
-      neighbours_(this) {}
+      host_(this),
+      arp_(&host_),
+      nd_(&host_),
+      echo_(&host_),
+      groups_(&host_, /*reports=*/true) {
+  const std::vector<InterfaceAddress> addresses = AllAddresses(config);
+  std::vector<GidEntry> gids;
+  for (const InterfaceAddress& own : addresses) gids.push_back({own.address, own.vlan});
+  std::vector<Route> routes;
+  for (const Gid& gateway : config.gateways) routes.push_back(DefaultRoute(gateway, addresses));
+  host_.mac = config.mac;
+  host_.gids.Assign(gids);
+  host_.routes = Routes(addresses, std::move(routes));
+}
 
 absl::StatusOr<Gid> Interface::QueryGid(int index) const {
-  if (index == 0) return gid_;
-  return absl::InvalidArgumentError(absl::StrCat("GID index ", index, " is past the end: 1 entry"));
+  const auto size = static_cast<int>(host_.gids.size());
+  if (index < 0 || index >= size) {
+    return absl::InvalidArgumentError(absl::StrCat("GID index ", index, " is past the end: ", size,
+                                                   size == 1 ? " entry" : " entries"));
+  }
+  const Gid gid = host_.gids.at(static_cast<uint32_t>(index)).gid;
+  if (gid.IsZero()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("GID index ", index, " is empty: its address was removed"));
+  }
+  return gid;
+}
+
+absl::StatusOr<ibv_gid_entry> Interface::QueryGidEx(uint32_t index) const {
+  const absl::StatusOr<Gid> gid = QueryGid(static_cast<int>(std::min<uint32_t>(index, INT32_MAX)));
+  if (!gid.ok()) return gid.status();
+  ibv_gid_entry entry{};
+  std::copy(gid->raw.begin(), gid->raw.end(), entry.gid.raw);
+  entry.gid_index = index;
+  entry.port_num = 1;
+  entry.gid_type = IBV_GID_TYPE_ROCE_V2;
+  return entry;
+}
+
+absl::StatusOr<uint8_t> Interface::SourceIndex(const Gid& destination) const {
+  if (destination.IsMulticast()) {
+    for (uint32_t i = 0; i < host_.gids.size(); ++i) {
+      const Gid gid = host_.gids.at(i).gid;
+      if (!gid.IsZero() && gid.IsIpv4() == destination.IsIpv4()) return static_cast<uint8_t>(i);
+    }
+    return absl::NotFoundError(absl::StrCat("no address to send to ", FormatAddress(destination),
+                                            " from: this port has none of IPv",
+                                            destination.IsIpv4() ? "4" : "6"));
+  }
+  const absl::StatusOr<Routes::Hop> hop = host_.routes.Find(destination);
+  if (!hop.ok()) return hop.status();
+  const int index = host_.gids.Find(hop->source, hop->vlan);
+  if (index < 0) {
+    return absl::NotFoundError(absl::StrCat("no way to ", FormatAddress(destination), ": ",
+                                            FormatAddress(hop->source),
+                                            " is not in the GID table"));
+  }
+  return static_cast<uint8_t>(index);
+}
+
+bool Interface::IsLocal(const Gid& address) const {
+  for (uint32_t i = 0; i < host_.gids.size(); ++i) {
+    if (host_.gids.at(i).gid == address) return !address.IsZero();
+  }
+  return false;
 }
 
 ibv_mtu Interface::active_mtu() const { return PathMtu(config_.mtu).value_or(IBV_MTU_256); }
 
 bool Interface::IsOurs(const uint8_t* frame, const Gid& destination) const {
-  return std::memcmp(frame + wire::ethernet::kDestination, config_.mac.data(),
-                     config_.mac.size()) == 0 &&
-         destination == gid_;
+  return HasMac(frame, host_.mac) && host_.gids.Contains(destination, VlanOf(frame));
+}
+
+bool Interface::IsOurGroup(const uint8_t* frame, const Gid& destination) const {
+  return destination.IsMulticast() && HasMac(frame, wire::MulticastMac(destination)) &&
+         groups_.Contains(destination, VlanOf(frame));
 }
 
 // ---- Frames that are not RoCE.
+
+bool Interface::TakesMac(const MacAddress& destination) const {
+  // What a group's frame is about, its IP header tells.
+  return destination == host_.mac || !IsUnicast(destination);
+}
 
 void Interface::OnFrame(rte_mbuf* frame, PollContext& context) {
   const uint8_t* bytes = rte_pktmbuf_mtod(frame, const uint8_t*);
@@ -60,164 +204,123 @@ void Interface::OnFrame(rte_mbuf* frame, PollContext& context) {
     context.counters.Count(Drop::kScattered);
   } else if (!ethernet || !IsUnicast(ethernet->source)) {
     context.counters.Count(Drop::kTruncated);
-  } else if (ethernet->destination != config_.mac && ethernet->destination != wire::kBroadcastMac) {
+  } else if (!TakesMac(ethernet->destination)) {
     context.counters.Count(Drop::kNotForUs);
-  } else if (ethernet->vlan_tci) {
-    context.counters.Count(Drop::kUnsupportedL3);
-  } else if (ethernet->ether_type == wire::kEtherTypeArp) {
-    OnArp(bytes + ethernet->bytes(), length - ethernet->bytes(), context);
-  } else if (ethernet->ether_type == wire::kEtherTypeIpv4) {
-    OnIpv4(*ethernet, bytes + ethernet->bytes(), length - ethernet->bytes(), context);
   } else {
-    context.counters.Count(Drop::kUnsupportedL3);
+    const uint8_t* l3 = bytes + ethernet->bytes();
+    const size_t l3_bytes = length - ethernet->bytes();
+    switch (ethernet->ether_type) {
+      case wire::kEtherTypeArp:
+        arp_.OnPacket(net::VlanOf(*ethernet), l3, l3_bytes, context);
+        break;
+      case wire::kEtherTypeIpv4:
+        OnIpv4(*ethernet, l3, l3_bytes, context);
+        break;
+      case wire::kEtherTypeIpv6:
+        OnIpv6(*ethernet, l3, l3_bytes, context);
+        break;
+      default:
+        context.counters.Count(Drop::kUnsupportedL3);
+    }
   }
   rte_pktmbuf_free(frame);
 }
 
-void Interface::OnArp(const uint8_t* p, size_t length, PollContext& context) {
-  ++counters_.arp_rcvd;
-  const std::optional<wire::ArpPacket> arp = wire::ParseArp(p, length);
-  const bool known_operation =
-      arp && (arp->operation == wire::kArpRequest || arp->operation == wire::kArpReply);
-  if (!known_operation || !IsUnicast(arp->sender_mac) || arp->sender_mac == config_.mac) {
-    ++counters_.arp_ignored;
-    return;
+bool Interface::IsFor(const wire::EthernetHeader& ethernet, const Gid& destination) const {
+  const uint16_t vlan = net::VlanOf(ethernet);
+  if (!destination.IsMulticast()) {
+    return ethernet.destination == host_.mac && host_.gids.Contains(destination, vlan);
   }
-  const bool request = arp->operation == wire::kArpRequest;
-  if (arp->sender_address == config_.address) {
-    ++counters_.arp_conflicts;
-    conflict_ = arp->sender_mac;
-    return;
-  }
-  // RFC 826: an entry is made only for who speaks to this host; who announces itself to everyone
-  // (sender and target the same) only replaces what is known of it already.
-  const bool to_us = arp->target_address == config_.address;
-  const bool announcement = arp->target_address == arp->sender_address;
-  const bool learned = (to_us || announcement) && routes_.IsNeighbour(arp->sender_address) &&
-                       neighbours_.Learn(Gid::FromIpv4(arp->sender_address), arp->sender_mac,
-                                         /*create=*/to_us && request,
-                                         /*solicited=*/!request && !announcement, context);
-  learned ? ++counters_.arp_learned : ++counters_.arp_ignored;
-  if (request && to_us) {
-    ++counters_.arp_replies_sent;
-    SendArp({.operation = wire::kArpReply,
-             .sender_mac = config_.mac,
-             .sender_address = config_.address,
-             .target_mac = arp->sender_mac,
-             .target_address = arp->sender_address},
-            arp->sender_mac, context);
-  }
+  return ethernet.destination == wire::MulticastMac(destination) &&
+         (destination == wire::kAllHostsIpv4 || destination == wire::kAllNodesIpv6 ||
+          groups_.Contains(destination, vlan));
 }
 
 void Interface::OnIpv4(const wire::EthernetHeader& ethernet, const uint8_t* p, size_t length,
                        PollContext& context) {
   const std::optional<wire::Ipv4Header> ip = wire::ParseIpv4(p, length);
-  if (!ip) {
-    context.counters.Count(Drop::kBadIpHeader);
-  } else if (ip->destination != config_.address || ethernet.destination != config_.mac) {
-    context.counters.Count(Drop::kNotForUs);
-  } else if (ip->IsFragment() || ip->protocol != wire::kIpProtocolIcmp) {
+  if (!ip) return context.counters.Count(Drop::kBadIpHeader);
+  const Gid destination = Gid::FromIpv4(ip->destination);
+  if (!IsFor(ethernet, destination)) return context.counters.Count(Drop::kNotForUs);
+  const uint8_t* l4 = p + ip->header_bytes;
+  const size_t l4_bytes = ip->total_length - ip->header_bytes;
+  if (ip->IsFragment()) {
+    context.counters.Count(Drop::kUnsupportedL3);
+  } else if (ip->protocol == wire::kIpProtocolIcmp && !destination.IsMulticast()) {
+    echo_.OnIcmp(ethernet, *ip, l4, l4_bytes, context);
+  } else if (ip->protocol == wire::kIpProtocolIgmp) {
+    // From its own link only (RFC 3376 section 4): a router passes no TTL of 1 on.
+    const auto query = ip->ttl == 1 ? wire::ParseIgmpQuery(l4, l4_bytes) : std::nullopt;
+    if (query) return groups_.OnQuery(*query, net::VlanOf(ethernet), context);
     context.counters.Count(Drop::kUnsupportedL3);
   } else {
-    OnIcmp(ethernet, *ip, p, context);
+    context.counters.Count(Drop::kUnsupportedL3);
   }
 }
 
-// Answered to where it came from, so that a stranger's echo takes no place among the neighbours.
-void Interface::OnIcmp(const wire::EthernetHeader& ethernet, const wire::Ipv4Header& ip,
-                       const uint8_t* p, PollContext& context) {
-  const size_t icmp_bytes = ip.total_length - ip.header_bytes;
-  const std::optional<wire::IcmpEcho> echo = wire::ParseIcmpEcho(p + ip.header_bytes, icmp_bytes);
-  const bool from_one_host =
-      ip.source != config_.address && ip.source >> 24 != 0 && ip.source < 0xE0000000;
-  if (!echo || echo->type != wire::kIcmpEchoRequest || !from_one_host) {
-    ++counters_.echo_ignored;
-    return;
+void Interface::OnIpv6(const wire::EthernetHeader& ethernet, const uint8_t* p, size_t length,
+                       PollContext& context) {
+  std::optional<wire::Ipv6Header> ip = wire::ParseIpv6(p, length);
+  if (!ip) return context.counters.Count(Drop::kBadIpHeader);
+  if (!IsFor(ethernet, ip->destination)) return context.counters.Count(Drop::kNotForUs);
+  const uint8_t* l4 = p + wire::kIpv6Bytes;
+  size_t l4_bytes = ip->payload_length;
+  // MLD stands behind such a header; other extension headers have no business here.
+  if (ip->next_header == wire::kIpProtocolHopByHop) {
+    if (l4_bytes < kHopByHopUnit) return context.counters.Count(Drop::kTruncated);
+    const size_t options_bytes = (size_t{l4[1]} + 1) * kHopByHopUnit;
+    if (l4_bytes < options_bytes) return context.counters.Count(Drop::kTruncated);
+    ip->next_header = l4[0];
+    l4 += options_bytes;
+    l4_bytes -= options_bytes;
   }
-  if (!TakeEchoToken(context.now_ns)) {
-    ++counters_.echo_limited;
-    return;
+  if (ip->next_header != wire::kIpProtocolIcmpV6) {
+    return context.counters.Count(Drop::kUnsupportedL3);
   }
-  rte_mbuf* reply = context.egress.Allocate();
-  if (reply == nullptr) return;
-  const size_t headers = wire::kEthernetBytes + wire::kIpv4Bytes;
-  uint8_t* out = nullptr;
-  if (headers + icmp_bytes <= rte_pktmbuf_tailroom(reply)) {
-    out = reinterpret_cast<uint8_t*>(
-        rte_pktmbuf_append(reply, static_cast<uint16_t>(headers + icmp_bytes)));
+  if (!wire::Icmpv6ChecksumIsValid(p, l4, l4_bytes)) {
+    return context.counters.Count(Drop::kBadIpHeader);
   }
-  if (out == nullptr) {
-    ++counters_.echo_ignored;
-    rte_pktmbuf_free(reply);
-    return;
-  }
-  wire::EmitEthernet({.destination = ethernet.source,
-                      .source = config_.mac,
-                      .vlan_tci = std::nullopt,
-                      .ether_type = wire::kEtherTypeIpv4},
-                     out);
-  wire::EmitIpv4({.tos = ip.tos,
-                  .total_length = static_cast<uint16_t>(wire::kIpv4Bytes + icmp_bytes),
-                  .identification = identification_++,
-                  .protocol = wire::kIpProtocolIcmp,
-                  .source = config_.address,
-                  .destination = ip.source},
-                 out + wire::kEthernetBytes);
-  std::memcpy(out + headers, p + ip.header_bytes, icmp_bytes);
-  wire::EmitIcmpEcho(
-      {.type = wire::kIcmpEchoReply, .identifier = echo->identifier, .sequence = echo->sequence},
-      out + headers, icmp_bytes);
-  ++counters_.echo_replies_sent;
-  context.egress.Push(reply, context.now_ns);
+  OnIcmpv6(ethernet, *ip, l4, l4_bytes, context);
 }
 
-bool Interface::TakeEchoToken(uint64_t now_ns) {
-  // The bucket is full when its debt lies in the past.
-  const uint64_t debt = std::max(echo_paid_until_ns_, now_ns);
-  if (debt - now_ns > (kEchoBurst - 1) * kEchoIntervalNs) return false;
-  echo_paid_until_ns_ = debt + kEchoIntervalNs;
-  return true;
+void Interface::OnIcmpv6(const wire::EthernetHeader& ethernet, const wire::Ipv6Header& ip,
+                         const uint8_t* p, size_t length, PollContext& context) {
+  switch (p[wire::icmpv6::kType]) {
+    case wire::kIcmpv6NeighbourSolicitation:
+    case wire::kIcmpv6NeighbourAdvertisement:
+      return nd_.OnMessage(ethernet, ip, p, length, context);
+    case wire::kIcmpv6EchoRequest:
+    case wire::kIcmpv6EchoReply:
+      if (ip.destination.IsMulticast()) return context.counters.Count(Drop::kNotForUs);
+      return echo_.OnIcmpv6(ethernet, ip, p, length, context);
+    case wire::kIcmpv6MldQuery: {
+      // RFC 3810 section 5.1.14: from a router of this link.
+      const bool from_link = ip.hop_limit == 1 && ip.source.IsLinkLocal();
+      const auto query = from_link ? wire::ParseMldQuery(p, length) : std::nullopt;
+      if (query) return groups_.OnQuery(*query, net::VlanOf(ethernet), context);
+      return context.counters.Count(Drop::kUnsupportedL3);
+    }
+    default:
+      context.counters.Count(Drop::kUnsupportedL3);
+  }
 }
 
 // ---- Neighbours.
 
-void Interface::SendArp(const wire::ArpPacket& packet, const MacAddress& to, PollContext& context) {
-  rte_mbuf* frame = context.egress.Allocate();
-  if (frame == nullptr) return;
-  constexpr uint16_t kBytes = wire::kEthernetBytes + wire::kArpBytes;
-  auto* out = reinterpret_cast<uint8_t*>(rte_pktmbuf_append(frame, kBytes));
-  if (out == nullptr) {
-    context.counters.Count(Drop::kNoBuffer);
-    rte_pktmbuf_free(frame);
-    return;
-  }
-  wire::EmitEthernet({.destination = to,
-                      .source = config_.mac,
-                      .vlan_tci = std::nullopt,
-                      .ether_type = wire::kEtherTypeArp},
-                     out);
-  wire::EmitArp(packet, out + wire::kEthernetBytes);
-  context.egress.Push(frame, context.now_ns);
-}
-
-void Interface::Solicit(const Gid& target, const MacAddress* unicast, PollContext& context) {
-  ++counters_.arp_requests_sent;
-  SendArp({.operation = wire::kArpRequest,
-           .sender_mac = config_.mac,
-           .sender_address = config_.address,
-           .target_mac = {},
-           .target_address = target.Ipv4()},
-          unicast == nullptr ? wire::kBroadcastMac : *unicast, context);
+void Interface::Solicit(const NeighbourAddress& target, const MacAddress* unicast,
+                        PollContext& context) {
+  target.gid.IsIpv4() ? arp_.Solicit(target, unicast, context)
+                      : nd_.Solicit(target, unicast, context);
 }
 
 void Interface::Resolve(const Gid& destination, PollContext& context,
                         absl::AnyInvocable<void(absl::Status)> done) {
-  const absl::StatusOr<Gid> next_hop = routes_.NextHop(destination);
-  if (!next_hop.ok()) {
-    done(next_hop.status());
+  const absl::StatusOr<Routes::Hop> hop = host_.routes.Find(destination);
+  if (!hop.ok()) {
+    done(hop.status());
     return;
   }
-  neighbours_.Resolve(*next_hop, context, std::move(done));
+  host_.neighbours.Resolve({hop->address, hop->vlan}, context, std::move(done));
 }
 
 absl::StatusOr<verbs::AddressHandle> Interface::MakeAddressHandle(const ibv_ah_attr& attr,
@@ -228,11 +331,21 @@ absl::StatusOr<verbs::AddressHandle> Interface::MakeAddressHandle(const ibv_ah_a
   }
   const absl::StatusOr<Gid> source = QueryGid(attr.grh.sgid_index);
   if (!source.ok()) return source.status();
+  const uint16_t vlan = GidVlan(attr.grh.sgid_index);
   Gid destination;
   std::memcpy(destination.raw.data(), attr.grh.dgid.raw, destination.raw.size());
-  const absl::StatusOr<Gid> next_hop = routes_.NextHop(destination);
-  if (!next_hop.ok()) return next_hop.status();
-  const verbs::LinkAddress* link = neighbours_.Acquire(*next_hop, context);
+  if (source->IsIpv4() != destination.IsIpv4()) {
+    return Mismatch(*source, attr.grh.sgid_index, destination);
+  }
+  const verbs::LinkAddress* link = nullptr;
+  if (destination.IsMulticast()) {
+    link = host_.neighbours.AcquirePermanent({destination, vlan}, wire::MulticastMac(destination),
+                                             context);
+  } else {
+    const absl::StatusOr<Routes::Hop> hop = host_.routes.Find(destination, vlan);
+    if (!hop.ok()) return hop.status();
+    link = host_.neighbours.Acquire({hop->address, vlan}, context);
+  }
   if (link == nullptr) {
     return absl::ResourceExhaustedError(
         absl::StrCat("address handle to ", FormatAddress(destination), ": all ",
@@ -241,7 +354,12 @@ absl::StatusOr<verbs::AddressHandle> Interface::MakeAddressHandle(const ibv_ah_a
   verbs::AddressHandle handle{};
   handle.source = *source;
   handle.destination = destination;
-  handle.source_mac = config_.mac;
+  handle.source_mac = host_.mac;
+  if (vlan != kNoVlan) {
+    const int priority = attr.sl != 0 ? std::min(attr.sl, kMaxPriority)
+                                      : attr.grh.traffic_class >> kClassPriorityShift;
+    handle.vlan_tci = static_cast<uint16_t>(priority << wire::kVlanPriorityShift | vlan);
+  }
   handle.link = link;
   handle.hop_limit = attr.grh.hop_limit == 0 ? kDefaultHopLimit : attr.grh.hop_limit;
   handle.traffic_class = attr.grh.traffic_class;
@@ -251,31 +369,45 @@ absl::StatusOr<verbs::AddressHandle> Interface::MakeAddressHandle(const ibv_ah_a
 
 void Interface::SendWhenResolved(const verbs::LinkAddress* link, rte_mbuf* frame,
                                  PollContext& context) {
-  neighbours_.Wait(link, frame, context);
+  host_.neighbours.Wait(link, frame, context);
 }
 
 // ---- Time.
 
 uint64_t Interface::deadline_ns() const {
-  return std::min(claim_ == Claim::kDone ? NeighbourTable::kNever : claim_deadline_ns_,
-                  neighbours_.deadline_ns());
+  return std::min({claim_ == Claim::kDone ? NeighbourTable::kNever : claim_deadline_ns_,
+                   host_.neighbours.deadline_ns(), groups_.deadline_ns()});
 }
 
 void Interface::OnDeadline(PollContext& context) {
-  neighbours_.OnDeadline(context);
+  host_.neighbours.OnDeadline(context);
+  groups_.OnDeadline(context);
   if (claim_ == Claim::kDone || context.now_ns < claim_deadline_ns_) return;
-  const bool probe = claim_ == Claim::kNotBegun;
-  claim_ = probe ? Claim::kProbing : Claim::kDone;
+  const bool first = claim_ == Claim::kNotBegun;
+  claim_ = first ? Claim::kProbing : Claim::kDone;
   claim_deadline_ns_ = context.now_ns + kProbeNs;
-  if (!probe && conflict_) return;
-  // RFC 5227: a probe names no sender, so that nobody's table is touched; the announcement does.
-  ++counters_.arp_requests_sent;
-  SendArp({.operation = wire::kArpRequest,
-           .sender_mac = config_.mac,
-           .sender_address = probe ? 0 : config_.address,
-           .target_mac = {},
-           .target_address = config_.address},
-          wire::kBroadcastMac, context);
+  first ? ProbeAll(context) : AnnounceAll(context);
+}
+
+void Interface::ProbeAll(PollContext& context) {
+  for (uint32_t i = 0; i < host_.gids.size(); ++i) {
+    const GidEntry own = host_.gids.at(i);
+    if (own.gid.IsIpv4()) {
+      arp_.Probe(own, context);
+    } else {
+      // There is room for the groups of a full GID table.
+      groups_.Join(wire::SolicitedNodeGroup(own.gid), own.vlan, context).IgnoreError();
+      nd_.Probe(own, context);
+    }
+  }
+}
+
+void Interface::AnnounceAll(PollContext& context) {
+  for (uint32_t i = 0; i < host_.gids.size(); ++i) {
+    const GidEntry own = host_.gids.at(i);
+    if (host_.conflict && host_.conflict->address == own.gid) continue;
+    own.gid.IsIpv4() ? arp_.Announce(own, context) : nd_.Announce(own, context);
+  }
 }
 
 }  // namespace pollux::net

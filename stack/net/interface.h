@@ -1,5 +1,5 @@
-// One port as a host on its network: its MAC and addresses, its neighbours and routes, and the
-// frames that are not RoCE (ARP, ICMP echo).
+// One port as a host on its network: its MAC and addresses, its neighbours and routes, its groups,
+// and the frames that are not RoCE (ARP, neighbour discovery, echo, IGMP and MLD).
 #ifndef POLLUX_STACK_NET_INTERFACE_H_
 #define POLLUX_STACK_NET_INTERFACE_H_
 
@@ -7,17 +7,21 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "stack/base/types.h"
-#include "stack/net/neighbours.h"
-#include "stack/net/routes.h"
+#include "stack/net/address.h"
+#include "stack/net/arp_speaker.h"
+#include "stack/net/echo_responder.h"
+#include "stack/net/groups.h"
+#include "stack/net/host_state.h"
+#include "stack/net/nd_speaker.h"
 #include "stack/transport/poll_context.h"
 #include "stack/verbs/address_handle.h"
-#include "stack/wire/arp.h"
 #include "stack/wire/ethernet.h"
-#include "stack/wire/ipv4.h"
 
 struct rte_mbuf;
 
@@ -25,53 +29,59 @@ namespace pollux::net {
 
 struct InterfaceConfig {
   MacAddress mac{};
-  uint32_t address = 0;             // IPv4, host order
-  uint8_t prefix_length = 24;       // 0..32
-  std::optional<uint32_t> gateway;  // for what is not on the link
-  uint16_t mtu = 1500;              // what the port really carries, IP header and up
+  // Without the link-local ones; in the order that their GIDs take.
+  std::vector<InterfaceAddress> addresses;
+  // Default routes, for what is not on the link: one of each IP version at most.
+  std::vector<Gid> gateways;
+  // Whether it has the link-local address that follows from its MAC (RFC 4291, appendix A), on each
+  // VLAN that it has an address on, as a Linux interface with IPv6 does: first in the GID table.
+  bool link_local = false;
+  uint16_t mtu = 1500;  // what the port really carries, IP header and up
 };
-
-// Frames that are not RoCE. Those dropped are counted in transport::Counters too, by reason.
-struct InterfaceCounters {
-  uint64_t arp_requests_sent = 0;
-  uint64_t arp_replies_sent = 0;
-  uint64_t arp_rcvd = 0;
-  uint64_t arp_learned = 0;
-  uint64_t arp_ignored = 0;    // malformed, about others, or an answer to no question
-  uint64_t arp_conflicts = 0;  // another host uses our address
-  uint64_t echo_replies_sent = 0;
-  uint64_t echo_ignored = 0;  // malformed, or not a request
-  uint64_t echo_limited = 0;  // beyond the rate
-};
+// InvalidArgument when a prefix length or VLAN ID is out of range, an address is no host's or there
+// twice, or there are more than GidTable::kMaxGids with the link-local ones.
+absl::Status CheckConfig(const InterfaceConfig& config);
 
 // Linux's rule: MTU less 96 (the longest headers), rounded down to 256, 512, ... 4096.
 // FailedPrecondition when not even 256 fits.
 absl::StatusOr<ibv_mtu> PathMtu(uint16_t mtu);
 
-// The first call of OnDeadline() sends an ARP probe for the interface's own address, and an
-// announcement follows when nobody else claims it (RFC 5227); conflict() tells who does.
+// The first call of OnDeadline() asks whether anyone else has the interface's addresses (RFC 5227,
+// RFC 4862), and announcements follow when nobody claims them; conflict() tells who does.
 //
-// Owned by the worker that polls the port (worker 0 where several do): its table of neighbours is
-// written there; LinkAddress values are read anywhere.
+// Owned by the worker that polls the port (worker 0 where several do): its tables are written
+// there; LinkAddress values are read anywhere.
 class Interface : public transport::Resolver, private Solicitor {
  public:
-  static constexpr uint64_t kProbeNs = 500'000'000;     // from probe to announcement
-  static constexpr uint32_t kEchoBurst = 64;            // echo replies at once
-  static constexpr uint64_t kEchoIntervalNs = 100'000;  // and one more for each of these
+  static constexpr uint64_t kProbeNs = 500'000'000;  // from probe to announcement
 
+  // `config` has passed CheckConfig().
   explicit Interface(const InterfaceConfig& config);
 
   const InterfaceConfig& config() const { return config_; }
-  // GID table; index 0 is ::ffff:address (RoCE v2). InvalidArgument past the end.
+  // The GID table, as ibv_query_gid and ibv_query_gid_ex know it: link-local addresses first, IPv4
+  // addresses as ::ffff:a.b.c.d, all of type RoCE v2. InvalidArgument past the end and for an empty
+  // place.
   absl::StatusOr<Gid> QueryGid(int index) const;
+  absl::StatusOr<ibv_gid_entry> QueryGidEx(uint32_t index) const;
+  uint32_t gid_table_size() const { return host_.gids.size(); }
+  // The VLAN of a GID; kNoVlan without one.
+  uint16_t GidVlan(uint32_t index) const { return host_.gids.at(index).vlan; }
+  // The index from which packets to `destination` are sent best (RFC 6724). Errors as Resolve()'s.
+  absl::StatusOr<uint8_t> SourceIndex(const Gid& destination) const;
+  // Whether it is one of the interface's own addresses, on any VLAN.
+  bool IsLocal(const Gid& address) const;
   // PathMtu(config().mtu), 256 at least.
   ibv_mtu active_mtu() const;
 
   // Everything that is not a RoCE packet for one of this interface's addresses: answered, learned
   // from, or dropped and counted. Takes over `frame`.
   void OnFrame(rte_mbuf* frame, transport::PollContext& context);
-  // Whether a RoCE packet's destination MAC and IP address are this interface's.
+  // Whether a RoCE packet's destination MAC, VLAN and IP address are this interface's. `frame` has
+  // an IP header.
   bool IsOurs(const uint8_t* frame, const Gid& destination) const;
+  // Whether they are those of a group that was joined.
+  bool IsOurGroup(const uint8_t* frame, const Gid& destination) const;
 
   // Resolves the next hop towards `destination` (gateway when off the link) and calls `done` once,
   // from inside this call when known already, with OK or Unavailable ("no answer to ARP for ...",
@@ -79,52 +89,67 @@ class Interface : public transport::Resolver, private Solicitor {
   void Resolve(const Gid& destination, transport::PollContext& context,
                absl::AnyInvocable<void(absl::Status)> done);
   // Builds an address handle; its `link` may be unresolved, resolution is then under way. The
-  // link is referenced until Release(), once per handle made. Hop limit 0 means 64.
-  // InvalidArgument (no GRH, GID index, destination), NotFound (no route), ResourceExhausted
-  // (NeighbourTable::kMaxNeighbours referenced).
+  // link is referenced until Release(), once per handle made. Hop limit 0 means 64. On a VLAN the
+  // priority is the service level, or, when that is 0, the upper three bits of the traffic class
+  // (RFC 2474 section 4.2.2). A group needs no resolution, and need not be joined.
+  // InvalidArgument (no GRH, GID index, destination, IP versions that differ), NotFound (no route),
+  // ResourceExhausted (NeighbourTable::kMaxNeighbours referenced).
   absl::StatusOr<verbs::AddressHandle> MakeAddressHandle(const ibv_ah_attr& attr,
                                                          transport::PollContext& context);
-  void Release(const verbs::AddressHandle& handle) { neighbours_.Release(handle.link); }
+  void Release(const verbs::AddressHandle& handle) { host_.neighbours.Release(handle.link); }
   // At most NeighbourTable::kMaxWaiting frames a neighbour; the oldest dropped and counted.
   void SendWhenResolved(const verbs::LinkAddress* link, rte_mbuf* frame,
                         transport::PollContext& context) override;
 
+  // Joins a group, of IPv4 (::ffff:a.b.c.d) or IPv6, on one VLAN: routers and switches are told
+  // (IGMPv3, MLDv2), and its packets are taken in. Each call asks for one LeaveMulticast(). Errors
+  // as Groups'.
+  absl::Status JoinMulticast(const Gid& group, transport::PollContext& context,
+                             uint16_t vlan = kNoVlan) {
+    return groups_.Join(group, vlan, context);
+  }
+  absl::Status LeaveMulticast(const Gid& group, transport::PollContext& context,
+                              uint16_t vlan = kNoVlan) {
+    return groups_.Leave(group, vlan, context);
+  }
+
   // Frees the frames that wait for a neighbour. For the end, before the pools go.
-  void Clear() { neighbours_.Clear(); }
+  void Clear() { host_.neighbours.Clear(); }
 
   // Retries, ageing. `deadline_ns` as Endpoint's.
   uint64_t deadline_ns() const;
   void OnDeadline(transport::PollContext& context);
 
-  // The MAC of the last host that claimed this interface's address.
-  const std::optional<MacAddress>& conflict() const { return conflict_; }
-  const InterfaceCounters& counters() const { return counters_; }
-  const NeighbourTable& neighbours() const { return neighbours_; }
+  // The last host that claimed one of this interface's addresses.
+  const std::optional<AddressConflict>& conflict() const { return host_.conflict; }
+  const InterfaceCounters& counters() const { return host_.counters; }
+  const NeighbourTable& neighbours() const { return host_.neighbours; }
 
  private:
   enum class Claim : uint8_t { kNotBegun, kProbing, kDone };
 
-  void Solicit(const Gid& target, const MacAddress* unicast,
+  void Solicit(const NeighbourAddress& target, const MacAddress* unicast,
                transport::PollContext& context) override;
-  void OnArp(const uint8_t* p, size_t length, transport::PollContext& context);
+  bool TakesMac(const MacAddress& destination) const;
   void OnIpv4(const wire::EthernetHeader& ethernet, const uint8_t* p, size_t length,
               transport::PollContext& context);
-  void OnIcmp(const wire::EthernetHeader& ethernet, const wire::Ipv4Header& ip, const uint8_t* p,
+  void OnIpv6(const wire::EthernetHeader& ethernet, const uint8_t* p, size_t length,
               transport::PollContext& context);
-  void SendArp(const wire::ArpPacket& packet, const MacAddress& to,
-               transport::PollContext& context);
-  bool TakeEchoToken(uint64_t now_ns);
+  void OnIcmpv6(const wire::EthernetHeader& ethernet, const wire::Ipv6Header& ip, const uint8_t* p,
+                size_t length, transport::PollContext& context);
+  // Whether a frame to this IP address, with this destination MAC, is for this interface.
+  bool IsFor(const wire::EthernetHeader& ethernet, const Gid& destination) const;
+  void ProbeAll(transport::PollContext& context);
+  void AnnounceAll(transport::PollContext& context);
 
   InterfaceConfig config_;
-  Gid gid_;
-  Routes routes_;
-  NeighbourTable neighbours_;
-  InterfaceCounters counters_;
-  std::optional<MacAddress> conflict_;
+  HostState host_;
+  ArpSpeaker arp_;
+  NdSpeaker nd_;
+  EchoResponder echo_;
+  Groups groups_;
   Claim claim_ = Claim::kNotBegun;
   uint64_t claim_deadline_ns_ = 0;
-  uint64_t echo_paid_until_ns_ = 0;
-  uint16_t identification_ = 0;
 };
 
 }  // namespace pollux::net

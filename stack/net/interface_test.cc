@@ -3,11 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <deque>
-#include <memory>
 #include <optional>
 
 #include "stack/net/eal_for_test.h"
+#include "stack/net/interface_fixture.h"
 #include "stack/wire/icmp.h"
 
 namespace pollux::net {
@@ -15,154 +14,7 @@ namespace {
 
 using transport::Drop;
 
-constexpr uint32_t Ip(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
-  return a << 24 | b << 16 | c << 8 | d;
-}
-constexpr uint32_t kOurs = Ip(10, 0, 0, 1);
-constexpr uint32_t kPeer = Ip(10, 0, 0, 2);
-constexpr MacAddress kOurMac{2, 0, 0, 0, 0, 1};
-constexpr MacAddress kPeerMac{2, 0, 0, 0, 0, 2};
-constexpr uint64_t kSecond = 1'000'000'000;
-
-class RecordingLink : public transport::Link {
- public:
-  uint16_t Receive(rte_mbuf**, uint16_t, uint64_t) override { return 0; }
-  uint16_t Send(rte_mbuf** frames, uint16_t count, uint64_t) override {
-    for (uint16_t i = 0; i < count; ++i) {
-      sent.push_back(BytesOf(frames[i]));
-      rte_pktmbuf_free(frames[i]);
-    }
-    return count;
-  }
-  std::deque<std::vector<uint8_t>> sent;
-};
-
-class InterfaceTest : public ::testing::Test {
- protected:
-  InterfaceTest()
-      : egress_(&link_, PoolForTest(), &counters_),
-        interface_({.mac = kOurMac,
-                    .address = kOurs,
-                    .prefix_length = 24,
-                    .gateway = Ip(10, 0, 0, 254),
-                    .mtu = 1500}) {}
-
-  transport::PollContext Context() {
-    return {.now_ns = now_ns_,
-            .egress = egress_,
-            .counters = counters_,
-            .random = random_,
-            .resolver = &interface_};
-  }
-  void Arrive(const std::vector<uint8_t>& bytes) {
-    transport::PollContext context = Context();
-    interface_.OnFrame(FrameForTest(bytes), context);
-    egress_.Flush(now_ns_);
-  }
-  // Lets time pass as a worker does: every deadline at its time.
-  void Pass(uint64_t duration_ns) {
-    const uint64_t end = now_ns_ + duration_ns;
-    while (interface_.deadline_ns() <= end) {
-      now_ns_ = std::max(now_ns_, interface_.deadline_ns());
-      transport::PollContext context = Context();
-      interface_.OnDeadline(context);
-      egress_.Flush(now_ns_);
-    }
-    now_ns_ = end;
-  }
-  // Past probe and announcement.
-  void Settle() {
-    Pass(kSecond);
-    link_.sent.clear();
-  }
-
-  static std::vector<uint8_t> Arp(uint16_t operation, uint32_t sender, const MacAddress& sender_mac,
-                                  uint32_t target, const MacAddress& to = kOurMac) {
-    std::vector<uint8_t> bytes(60);  // with Ethernet's padding
-    wire::EmitEthernet({.destination = to,
-                        .source = sender_mac,
-                        .vlan_tci = std::nullopt,
-                        .ether_type = wire::kEtherTypeArp},
-                       bytes.data());
-    wire::EmitArp({.operation = operation,
-                   .sender_mac = sender_mac,
-                   .sender_address = sender,
-                   .target_mac = {},
-                   .target_address = target},
-                  bytes.data() + wire::kEthernetBytes);
-    return bytes;
-  }
-  static std::vector<uint8_t> Echo(size_t data_bytes, uint32_t source = kPeer,
-                                   uint32_t destination = kOurs) {
-    const size_t icmp_bytes = wire::kIcmpEchoBytes + data_bytes;
-    std::vector<uint8_t> bytes(wire::kEthernetBytes + wire::kIpv4Bytes + icmp_bytes, 0x77);
-    wire::EmitEthernet({.destination = kOurMac,
-                        .source = kPeerMac,
-                        .vlan_tci = std::nullopt,
-                        .ether_type = wire::kEtherTypeIpv4},
-                       bytes.data());
-    wire::EmitIpv4({.total_length = static_cast<uint16_t>(wire::kIpv4Bytes + icmp_bytes),
-                    .protocol = wire::kIpProtocolIcmp,
-                    .source = source,
-                    .destination = destination},
-                   bytes.data() + wire::kEthernetBytes);
-    wire::EmitIcmpEcho({.identifier = 7, .sequence = 9},
-                       bytes.data() + wire::kEthernetBytes + wire::kIpv4Bytes, icmp_bytes);
-    return bytes;
-  }
-  wire::ArpPacket TakeArp() {
-    if (link_.sent.empty()) {
-      ADD_FAILURE() << "nothing was sent";
-      return {};
-    }
-    const std::vector<uint8_t> bytes = link_.sent.front();
-    link_.sent.pop_front();
-    last_ = *wire::ParseEthernet(bytes.data(), bytes.size());
-    EXPECT_EQ(last_.ether_type, wire::kEtherTypeArp);
-    return *wire::ParseArp(bytes.data() + wire::kEthernetBytes,
-                           bytes.size() - wire::kEthernetBytes);
-  }
-  absl::StatusOr<verbs::AddressHandle> Handle(uint32_t destination) {
-    ibv_ah_attr attr = {};
-    attr.is_global = 1;
-    const Gid gid = Gid::FromIpv4(destination);
-    std::memcpy(attr.grh.dgid.raw, gid.raw.data(), gid.raw.size());
-    transport::PollContext context = Context();
-    auto handle = interface_.MakeAddressHandle(attr, context);
-    egress_.Flush(now_ns_);
-    return handle;
-  }
-  void SendWaiting(const verbs::LinkAddress* link, uint8_t mark) {
-    std::vector<uint8_t> bytes(64);
-    bytes[20] = mark;
-    transport::PollContext context = Context();
-    interface_.SendWhenResolved(link, FrameForTest(bytes), context);
-    egress_.Flush(now_ns_);
-  }
-  std::optional<absl::Status> Resolve(uint32_t destination) {
-    auto result = std::make_shared<std::optional<absl::Status>>();
-    results_.push_back(result);
-    transport::PollContext context = Context();
-    interface_.Resolve(Gid::FromIpv4(destination), context, [result](absl::Status status) {
-      EXPECT_FALSE(result->has_value()) << "called twice";
-      *result = status;
-    });
-    egress_.Flush(now_ns_);
-    return *result;
-  }
-  NeighbourState StateOf(uint32_t address) {
-    return interface_.neighbours().state(Gid::FromIpv4(address));
-  }
-
-  RecordingLink link_;
-  transport::Counters counters_;
-  transport::Egress egress_;
-  Random random_{uint64_t{5}};
-  uint64_t now_ns_ = 1000;
-  Interface interface_;
-  wire::EthernetHeader last_;
-  std::vector<std::shared_ptr<std::optional<absl::Status>>> results_;
-};
+using InterfaceTest = InterfaceHost;
 
 TEST(PathMtu, FollowsLinuxsRule) {
   EXPECT_EQ(*PathMtu(1500), IBV_MTU_1024);
@@ -208,7 +60,7 @@ TEST_F(InterfaceTest, SaysWhoHasItsAddressAndDoesNotAnnounceIt) {
   Pass(1);
   link_.sent.clear();
   Arrive(Arp(wire::kArpReply, kOurs, kPeerMac, 0));
-  EXPECT_EQ(interface_.conflict(), kPeerMac);
+  EXPECT_EQ(interface_.conflict(), (AddressConflict{Gid::FromIpv4(kOurs), kPeerMac}));
   EXPECT_EQ(interface_.counters().arp_conflicts, 1u);
   Pass(kSecond);
   EXPECT_TRUE(link_.sent.empty());
@@ -443,7 +295,7 @@ TEST_F(InterfaceTest, UnusedNeighboursGoStaleAndAreForgotten) {
 }
 
 TEST_F(InterfaceTest, TheTableIsBoundedAndOnlyTheUnusedMakeRoom) {
-  Interface wide({.mac = kOurMac, .address = kOurs, .prefix_length = 8});
+  Interface wide({.mac = kOurMac, .addresses = {InterfaceAddress::Ipv4(kOurs, 8)}});
   auto arrive = [&](uint32_t sender) {
     transport::PollContext context = Context();
     wide.OnFrame(FrameForTest(Arp(wire::kArpRequest, sender, kPeerMac, kOurs)), context);
@@ -464,8 +316,8 @@ TEST_F(InterfaceTest, TheTableIsBoundedAndOnlyTheUnusedMakeRoom) {
   arrive(Ip(10, 2, 0, 1));
   EXPECT_EQ(wide.neighbours().size(), NeighbourTable::kMaxNeighbours);
   EXPECT_EQ(wide.neighbours().evicted(), 1u);
-  EXPECT_EQ(wide.neighbours().state(peer), NeighbourState::kReachable);
-  EXPECT_EQ(wide.neighbours().state(Gid::FromIpv4(Ip(10, 1, 0, 1))), NeighbourState::kFree);
+  EXPECT_EQ(wide.neighbours().state({peer}), NeighbourState::kReachable);
+  EXPECT_EQ(wide.neighbours().state({Gid::FromIpv4(Ip(10, 1, 0, 1))}), NeighbourState::kFree);
   EXPECT_TRUE(handle->link->Load().resolved);
   // All referenced: no room.
   for (uint32_t i = 0; i < NeighbourTable::kMaxNeighbours - 1; ++i) {
@@ -490,7 +342,7 @@ TEST_F(InterfaceTest, RefusesHandlesThatCannotBe) {
   attr.grh.sgid_index = 1;
   EXPECT_EQ(interface_.MakeAddressHandle(attr, context).status().code(),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(Handle(Ip(224, 0, 0, 1)).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Handle(Ip(240, 0, 0, 1)).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(InterfaceTest, AnswersEcho) {
@@ -521,13 +373,13 @@ TEST_F(InterfaceTest, AnswersEcho) {
 
 TEST_F(InterfaceTest, EchoIsLimited) {
   Settle();
-  for (uint32_t i = 0; i < Interface::kEchoBurst + 5; ++i) Arrive(Echo(8));
-  EXPECT_EQ(interface_.counters().echo_replies_sent, Interface::kEchoBurst);
+  for (uint32_t i = 0; i < EchoResponder::kBurst + 5; ++i) Arrive(Echo(8));
+  EXPECT_EQ(interface_.counters().echo_replies_sent, EchoResponder::kBurst);
   EXPECT_EQ(interface_.counters().echo_limited, 5u);
-  now_ns_ += Interface::kEchoIntervalNs;
+  now_ns_ += EchoResponder::kIntervalNs;
   Arrive(Echo(8));
   Arrive(Echo(8));
-  EXPECT_EQ(interface_.counters().echo_replies_sent, Interface::kEchoBurst + 1);
+  EXPECT_EQ(interface_.counters().echo_replies_sent, EchoResponder::kBurst + 1);
 }
 
 TEST_F(InterfaceTest, DoesNotAnswerEchoThatIsBadOrNotForIt) {
@@ -592,6 +444,28 @@ TEST_F(InterfaceTest, NoiseLeavesItAlive) {
   }
   EXPECT_EQ(FramesInUse(), 0u);
   EXPECT_LE(interface_.neighbours().size(), 254u);
+}
+
+TEST(InterfaceConfigTest, Checks) {
+  const Gid global = ParseAddress("2001:db8::1").value();
+  EXPECT_TRUE(CheckConfig({.addresses = {{global, 128}}}).ok());
+  EXPECT_TRUE(CheckConfig({}).ok());
+  for (const InterfaceConfig& config :
+       {InterfaceConfig{.addresses = {{global, 129}}},
+        InterfaceConfig{.addresses = {InterfaceAddress::Ipv4(kOurs, 33)}},
+        InterfaceConfig{.addresses = {{global, 64, 4095}}},
+        InterfaceConfig{.addresses = {{global, 64}, {global, 64}}},
+        InterfaceConfig{.addresses = {{ParseAddress("ff02::1").value(), 64}}},
+        InterfaceConfig{.gateways = {Gid{}}}}) {
+    EXPECT_EQ(CheckConfig(config).code(), absl::StatusCode::kInvalidArgument);
+  }
+  InterfaceConfig config{.mac = kOurMac, .link_local = true};
+  for (uint32_t i = 1; i < GidTable::kMaxGids; ++i) {
+    config.addresses.push_back(InterfaceAddress::Ipv4(kOurs + i));
+  }
+  EXPECT_TRUE(CheckConfig(config).ok());
+  config.addresses.push_back(InterfaceAddress::Ipv4(kOurs));
+  EXPECT_EQ(CheckConfig(config).code(), absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

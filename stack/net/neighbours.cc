@@ -10,7 +10,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "stack/base/byte_order.h"
-#include "stack/net/routes.h"
 
 namespace pollux::net {
 namespace {
@@ -28,7 +27,13 @@ void SendTo(const MacAddress& mac, rte_mbuf* frame, PollContext& context) {
 
 bool IsKnown(NeighbourState state) {
   return state == NeighbourState::kReachable || state == NeighbourState::kStale ||
-         state == NeighbourState::kProbe;
+         state == NeighbourState::kProbe || state == NeighbourState::kPermanent;
+}
+
+absl::Status NoAnswer(const Gid& address) {
+  return absl::UnavailableError(absl::StrCat(
+      "no answer to ", address.IsIpv4() ? "ARP" : "neighbour discovery", " for ",
+      FormatAddress(address), " (", NeighbourTable::kMaxRequests, " requests, 1 s apart)"));
 }
 
 }  // namespace
@@ -56,19 +61,20 @@ void NeighbourTable::Clear() {
 
 // ---- Finding, adding, evicting.
 
-size_t NeighbourTable::BucketOf(const Gid& address) const {
-  uint64_t hash = LoadBe64(&address.raw[0]) * 0x9E3779B97F4A7C15u + salt_;
-  hash = (hash ^ (hash >> 32) ^ LoadBe64(&address.raw[8])) * (salt_ | 1);
+size_t NeighbourTable::BucketOf(const NeighbourAddress& address) const {
+  const auto& raw = address.gid.raw;
+  uint64_t hash = (LoadBe64(&raw[0]) ^ address.vlan) * 0x9E3779B97F4A7C15u + salt_;
+  hash = (hash ^ (hash >> 32) ^ LoadBe64(&raw[8])) * (salt_ | 1);
   return (hash >> 40) % kMaxNeighbours;
 }
 
-uint16_t NeighbourTable::Find(const Gid& address) const {
+uint16_t NeighbourTable::Find(const NeighbourAddress& address) const {
   uint16_t index = buckets_[BucketOf(address)];
-  while (index != kNone && entries_[index].address != address) index = entries_[index].chain;
+  while (index != kNone && !(entries_[index].address == address)) index = entries_[index].chain;
   return index;
 }
 
-uint16_t NeighbourTable::FindOrAdd(const Gid& address, PollContext& context) {
+uint16_t NeighbourTable::FindOrAdd(const NeighbourAddress& address, PollContext& context) {
   if (size_ == 0) salt_ = context.random.Next64();
   uint16_t index = Find(address);
   if (index != kNone) {
@@ -141,7 +147,8 @@ uint16_t NeighbourTable::IndexOf(const verbs::LinkAddress* link) const {
 
 // ---- What users of addresses ask for.
 
-const verbs::LinkAddress* NeighbourTable::Acquire(const Gid& address, PollContext& context) {
+const verbs::LinkAddress* NeighbourTable::Acquire(const NeighbourAddress& address,
+                                                  PollContext& context) {
   const uint16_t index = FindOrAdd(address, context);
   if (index == kNone) return nullptr;
   ++entries_[index].references;
@@ -149,12 +156,27 @@ const verbs::LinkAddress* NeighbourTable::Acquire(const Gid& address, PollContex
   return &entries_[index].link;
 }
 
+const verbs::LinkAddress* NeighbourTable::AcquirePermanent(const NeighbourAddress& address,
+                                                           const MacAddress& mac,
+                                                           PollContext& context) {
+  const uint16_t index = FindOrAdd(address, context);
+  if (index == kNone) return nullptr;
+  Entry& entry = entries_[index];
+  ++entry.references;
+  if (entry.state != NeighbourState::kPermanent) {
+    entry.state = NeighbourState::kPermanent;
+    entry.mac = mac;
+    entry.link.Store(mac, true);
+  }
+  return &entry.link;
+}
+
 void NeighbourTable::Release(const verbs::LinkAddress* link) {
   Entry& entry = entries_[IndexOf(link)];
   if (entry.references > 0) --entry.references;
 }
 
-void NeighbourTable::Resolve(const Gid& address, PollContext& context,
+void NeighbourTable::Resolve(const NeighbourAddress& address, PollContext& context,
                              absl::AnyInvocable<void(absl::Status)> done) {
   const uint16_t index = FindOrAdd(address, context);
   if (index == kNone || callbacks_.size() >= kMaxCallbacks) {
@@ -227,6 +249,7 @@ void NeighbourTable::Use(uint16_t index, PollContext& context) {
     case NeighbourState::kIncomplete:
     case NeighbourState::kReachable:
     case NeighbourState::kProbe:
+    case NeighbourState::kPermanent:
       return;
   }
 }
@@ -245,8 +268,8 @@ void NeighbourTable::AskAgain(uint16_t index, PollContext& context) {
   solicitor_->Solicit(entry.address, directly ? &entry.mac : nullptr, context);
 }
 
-bool NeighbourTable::Learn(const Gid& address, const MacAddress& mac, bool create, bool solicited,
-                           PollContext& context) {
+bool NeighbourTable::Learn(const NeighbourAddress& address, const MacAddress& mac, bool create,
+                           bool solicited, PollContext& context) {
   uint16_t index = Find(address);
   if (index == kNone && !create) return false;
   if (index == kNone) index = FindOrAdd(address, context);
@@ -295,13 +318,9 @@ void NeighbourTable::OnDeadline(PollContext& context) {
     Entry& entry = entries_[i];
     const uint16_t older = entry.older;
     if (entry.deadline_ns <= context.now_ns) {
-      const std::string name = callbacks_.empty() ? "" : FormatAddress(entry.address);
+      const Gid address = entry.address.gid;
       Expire(i, context, &failed);
-      if (statuses.size() < failed.size()) {
-        statuses.resize(failed.size(), absl::UnavailableError(
-                                           absl::StrCat("no answer to ARP for ", name, " (",
-                                                        kMaxRequests, " requests, 1 s apart)")));
-      }
+      if (statuses.size() < failed.size()) statuses.resize(failed.size(), NoAnswer(address));
     }
     if (entry.state != NeighbourState::kFree) {
       next_deadline_ns_ = std::min(next_deadline_ns_, entry.deadline_ns);
@@ -333,6 +352,7 @@ void NeighbourTable::Expire(uint16_t index, PollContext& context, Callbacks* fai
       entry.deadline_ns = kNever;
       return;
     case NeighbourState::kFree:
+    case NeighbourState::kPermanent:
       return;
   }
 }
@@ -345,7 +365,7 @@ void NeighbourTable::Fail(uint16_t index, PollContext& context) {
   Arm(entry, context.now_ns + kRetryNs);
 }
 
-NeighbourState NeighbourTable::state(const Gid& address) const {
+NeighbourState NeighbourTable::state(const NeighbourAddress& address) const {
   const uint16_t index = Find(address);
   return index == kNone ? NeighbourState::kFree : entries_[index].state;
 }

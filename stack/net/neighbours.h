@@ -1,5 +1,5 @@
 // The hosts on the link: their link-layer addresses, how these are found and kept fresh, and the
-// frames that wait for one. The protocol that asks (ARP, later ND) is behind Solicitor.
+// frames that wait for one. What asks (ARP, neighbour discovery, the kernel) is behind Solicitor.
 #ifndef POLLUX_STACK_NET_NEIGHBOURS_H_
 #define POLLUX_STACK_NET_NEIGHBOURS_H_
 
@@ -12,6 +12,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "stack/base/types.h"
+#include "stack/net/address.h"
 #include "stack/transport/poll_context.h"
 #include "stack/verbs/address_handle.h"
 
@@ -19,11 +20,18 @@ struct rte_mbuf;
 
 namespace pollux::net {
 
+// A host's address on its link.
+struct NeighbourAddress {
+  Gid gid;
+  uint16_t vlan = kNoVlan;
+  friend bool operator==(const NeighbourAddress&, const NeighbourAddress&) = default;
+};
+
 // Sends one request for the link-layer address of `target`, to everyone or to `unicast` alone.
 class Solicitor {
  public:
   virtual ~Solicitor() = default;
-  virtual void Solicit(const Gid& target, const MacAddress* unicast,
+  virtual void Solicit(const NeighbourAddress& target, const MacAddress* unicast,
                        transport::PollContext& context) = 0;
 };
 
@@ -34,6 +42,7 @@ enum class NeighbourState : uint8_t {
   kStale,       // known, not confirmed lately, used by nobody
   kProbe,       // known and used, being confirmed
   kFailed,      // did not answer
+  kPermanent,   // known without asking: a group
 };
 
 // Owned by one worker. All memory but that of callbacks is taken at construction.
@@ -59,12 +68,16 @@ class NeighbourTable {
 
   // The link address of `address`, referenced until Release(); resolution starts when it is not
   // known, and confirmation when it is stale. Null when every entry is referenced.
-  const verbs::LinkAddress* Acquire(const Gid& address, transport::PollContext& context);
+  const verbs::LinkAddress* Acquire(const NeighbourAddress& address,
+                                    transport::PollContext& context);
+  // The same for an address whose MAC follows from it.
+  const verbs::LinkAddress* AcquirePermanent(const NeighbourAddress& address, const MacAddress& mac,
+                                             transport::PollContext& context);
   void Release(const verbs::LinkAddress* link);
 
   // Calls `done` once: from inside when known, else when the answer comes or does not (Unavailable,
   // after kMaxRequests). ResourceExhausted when the table or the list of callbacks is full.
-  void Resolve(const Gid& address, transport::PollContext& context,
+  void Resolve(const NeighbourAddress& address, transport::PollContext& context,
                absl::AnyInvocable<void(absl::Status)> done);
 
   // Takes over `frame`, finished but for its destination MAC: sent now or when the answer comes.
@@ -75,7 +88,7 @@ class NeighbourTable {
   // What a peer said of itself. `create`: it said so to this host, so an entry is made for it.
   // `solicited`: it is an answer, believed only where a question is open. Returns whether it was
   // taken up.
-  bool Learn(const Gid& address, const MacAddress& mac, bool create, bool solicited,
+  bool Learn(const NeighbourAddress& address, const MacAddress& mac, bool create, bool solicited,
              transport::PollContext& context);
 
   // Frees the frames that wait, uncounted. For the end, before the pools go.
@@ -84,7 +97,7 @@ class NeighbourTable {
   uint64_t deadline_ns() const { return next_deadline_ns_; }
   void OnDeadline(transport::PollContext& context);
 
-  NeighbourState state(const Gid& address) const;
+  NeighbourState state(const NeighbourAddress& address) const;
   uint32_t size() const { return size_; }
   uint64_t evicted() const { return evicted_; }
 
@@ -95,7 +108,7 @@ class NeighbourTable {
 
   struct Entry {
     verbs::LinkAddress link;
-    Gid address;
+    NeighbourAddress address;
     MacAddress mac{};
     NeighbourState state = NeighbourState::kFree;
     uint8_t requests = 0;
@@ -118,10 +131,10 @@ class NeighbourTable {
   };
   using Callbacks = std::vector<absl::AnyInvocable<void(absl::Status)>>;
 
-  uint16_t Find(const Gid& address) const;
-  uint16_t FindOrAdd(const Gid& address, transport::PollContext& context);
-  uint16_t& Bucket(const Gid& address) { return buckets_[BucketOf(address)]; }
-  size_t BucketOf(const Gid& address) const;
+  uint16_t Find(const NeighbourAddress& address) const;
+  uint16_t FindOrAdd(const NeighbourAddress& address, transport::PollContext& context);
+  uint16_t& Bucket(const NeighbourAddress& address) { return buckets_[BucketOf(address)]; }
+  size_t BucketOf(const NeighbourAddress& address) const;
   bool EvictOne(transport::PollContext& context);
   void Remove(uint16_t index, transport::PollContext& context);
   void PushNewest(uint16_t index);

@@ -37,11 +37,8 @@ class Host {
   Host(transport::Link* link, const Port& port)
       : link_(link),
         egress_(link, PoolForTest(), &counters),
-        interface({.mac = port.mac(),
-                   .address = kOurs,
-                   .prefix_length = 24,
-                   .gateway = std::nullopt,
-                   .mtu = port.mtu()}) {}
+        interface(
+            {.mac = port.mac(), .addresses = {InterfaceAddress::Ipv4(kOurs)}, .mtu = port.mtu()}) {}
 
   transport::PollContext Context() {
     return {.now_ns = NowNs(),
@@ -149,7 +146,8 @@ TEST_F(VethTest, TakenAddressIsNoticed) {
   ASSERT_TRUE(port.ok()) << port.status();
   Host host(port->get(), **port);
   while (!host.interface.conflict()) host.Poll();
-  EXPECT_NE(*host.interface.conflict(), (*port)->mac());
+  EXPECT_NE(host.interface.conflict()->mac, (*port)->mac());
+  EXPECT_EQ(host.interface.conflict()->address, Gid::FromIpv4(kOurs));
 }
 
 TEST_F(VethTest, PingCrossesABadWire) {

@@ -1,70 +1,132 @@
 #include "stack/net/routes.h"
 
-#include <arpa/inet.h>
+#include <algorithm>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace pollux::net {
 namespace {
 
-// 224.0.0.0/4, and 240.0.0.0/4 which nobody may use as an address.
-bool IsMulticastOrReserved(uint32_t address) { return address >= 0xE0000000; }
-// 0.0.0.0/8: "this network", RFC 6890.
-bool IsUnspecified(uint32_t address) { return address >> 24 == 0; }
+bool OnLinkOf(const Gid& address, const InterfaceAddress& own) {
+  return InPrefix(address, own.address, own.prefix_length);
+}
+
+absl::Status NoRoute(const Gid& destination, const std::vector<InterfaceAddress>& addresses) {
+  std::string links;
+  for (const InterfaceAddress& own : addresses) {
+    if (own.address.IsIpv4() != destination.IsIpv4() || own.address.IsLinkLocal()) continue;
+    absl::StrAppend(&links, links.empty() ? "" : ", ", FormatInterfaceAddress(own));
+  }
+  if (links.empty()) {
+    return absl::NotFoundError(absl::StrCat("no route to ", FormatAddress(destination),
+                                            ": this port has no IPv",
+                                            destination.IsIpv4() ? "4" : "6", " address"));
+  }
+  return absl::NotFoundError(absl::StrCat("no route to ", FormatAddress(destination),
+                                          ": it is not on the link of ", links,
+                                          " and no gateway is set"));
+}
 
 }  // namespace
 
-std::string FormatIpv4(uint32_t address) {
-  return absl::StrCat(address >> 24, ".", address >> 16 & 0xFF, ".", address >> 8 & 0xFF, ".",
-                      address & 0xFF);
+Route DefaultRoute(const Gid& gateway, const std::vector<InterfaceAddress>& addresses) {
+  Route route;
+  route.gateway = gateway;
+  if (gateway.IsIpv4()) route.prefix = Gid::FromIpv4(0);
+  const auto same_version = [&](const InterfaceAddress& own) {
+    return own.address.IsIpv4() == gateway.IsIpv4();
+  };
+  auto own = std::ranges::find_if(
+      addresses, [&](const InterfaceAddress& address) { return OnLinkOf(gateway, address); });
+  // A gateway need not be on a prefix (one address of /32, or fe80::1).
+  if (own == addresses.end()) own = std::ranges::find_if(addresses, same_version);
+  if (own != addresses.end()) route.vlan = own->vlan;
+  return route;
 }
 
-std::string FormatAddress(const Gid& address) {
-  if (address.IsIpv4()) return FormatIpv4(address.Ipv4());
-  char text[INET6_ADDRSTRLEN];
-  return inet_ntop(AF_INET6, address.raw.data(), text, sizeof text) == nullptr ? "?" : text;
-}
-
-Routes::Routes(uint32_t address, uint8_t prefix_length, std::optional<uint32_t> gateway)
-    : address_(address),
-      mask_(prefix_length == 0    ? 0
-            : prefix_length >= 32 ? ~0u
-                                  : ~0u << (32 - prefix_length)),
-      gateway_(gateway) {}
-
-bool Routes::IsBroadcast(uint32_t address) const {
-  if (address == ~0u) return true;
-  const uint32_t host_bits = ~mask_;
-  return host_bits > 1 && OnLink(address) && (address & host_bits) == host_bits;
-}
-
-bool Routes::IsNeighbour(uint32_t address) const {
-  if (IsUnspecified(address) || IsMulticastOrReserved(address) || IsBroadcast(address)) {
-    return false;
+Routes::Routes(std::vector<InterfaceAddress> addresses, std::vector<Route> routes)
+    : addresses_(std::move(addresses)) {
+  for (const InterfaceAddress& own : addresses_) {
+    routes_.push_back(
+        {.prefix = own.address, .prefix_length = own.prefix_length, .vlan = own.vlan});
   }
-  return address != address_ && (OnLink(address) || address == gateway_);
+  const size_t room = kMaxRoutes > routes_.size() ? kMaxRoutes - routes_.size() : 0;
+  if (routes.size() > room) routes.resize(room);
+  routes_.insert(routes_.end(), routes.begin(), routes.end());
 }
 
-absl::StatusOr<Gid> Routes::NextHop(const Gid& destination) const {
-  if (!destination.IsIpv4()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        FormatAddress(destination), " is no IPv4 address; this interface carries IPv4 only"));
+bool Routes::IsOwn(const Gid& address) const {
+  return std::ranges::any_of(addresses_,
+                             [&](const InterfaceAddress& own) { return own.address == address; });
+}
+
+bool Routes::IsBroadcast(const Gid& address) const {
+  if (!address.IsIpv4()) return false;
+  const uint32_t ipv4 = address.Ipv4();
+  return std::ranges::any_of(addresses_, [&](const InterfaceAddress& own) {
+    if (own.prefix_length > 30 || !OnLinkOf(address, own)) return false;
+    const uint32_t host_bits = ~0u >> own.prefix_length;
+    return (ipv4 & host_bits) == host_bits;
+  });
+}
+
+bool Routes::IsNeighbour(const Gid& address, uint16_t vlan) const {
+  if (!IsOneHost(address) || IsBroadcast(address) || IsOwn(address)) return false;
+  return std::ranges::any_of(routes_, [&](const Route& route) {
+    if (route.vlan != vlan) return false;
+    return route.gateway ? *route.gateway == address
+                         : InPrefix(address, route.prefix, route.prefix_length);
+  });
+}
+
+const Route* Routes::Longest(const Gid& destination, std::optional<uint16_t> vlan) const {
+  const Route* best = nullptr;
+  for (const Route& route : routes_) {
+    if (vlan && route.vlan != *vlan) continue;
+    if (!InPrefix(destination, route.prefix, route.prefix_length)) continue;
+    const bool longer = best == nullptr || route.prefix_length > best->prefix_length;
+    const bool cheaper = best != nullptr && route.prefix_length == best->prefix_length &&
+                         route.metric < best->metric;
+    if (longer || cheaper) best = &route;
   }
-  const uint32_t address = destination.Ipv4();
-  if (IsUnspecified(address) || IsMulticastOrReserved(address) || IsBroadcast(address)) {
+  return best;
+}
+
+std::optional<Gid> Routes::Source(const Gid& destination, uint16_t vlan) const {
+  const InterfaceAddress* best = nullptr;
+  const auto rank = [&](const InterfaceAddress& own) {
+    return std::pair(own.address.IsLinkLocal() == destination.IsLinkLocal(),
+                     CommonPrefixLength(own.address, destination));
+  };
+  for (const InterfaceAddress& own : addresses_) {
+    if (own.vlan != vlan || own.address.IsIpv4() != destination.IsIpv4()) continue;
+    if (best == nullptr || rank(own) > rank(*best)) best = &own;
+  }
+  if (best == nullptr) return std::nullopt;
+  return best->address;
+}
+
+absl::StatusOr<Routes::Hop> Routes::Find(const Gid& destination,
+                                         std::optional<uint16_t> vlan) const {
+  if (!IsOneHost(destination) || IsBroadcast(destination)) {
     return absl::InvalidArgumentError(
         absl::StrCat(FormatAddress(destination), " is not the address of one host"));
   }
-  if (address == address_) {
+  if (IsOwn(destination)) {
     return absl::InvalidArgumentError(
         absl::StrCat(FormatAddress(destination),
                      " is this interface's own address; packets to it do not reach a wire"));
   }
-  if (OnLink(address)) return destination;
-  if (gateway_) return Gid::FromIpv4(*gateway_);
-  return absl::NotFoundError(absl::StrCat("no route to ", FormatAddress(destination),
-                                          ": it is not on the link of ", FormatIpv4(address_), "/",
-                                          __builtin_popcount(mask_), " and no gateway is set"));
+  const Route* route = Longest(destination, vlan);
+  if (route == nullptr) return NoRoute(destination, addresses_);
+  Hop hop{.address = route->gateway.value_or(destination), .vlan = route->vlan, .source = {}};
+  const std::optional<Gid> source =
+      route->source ? route->source : Source(destination, route->vlan);
+  if (!source) return NoRoute(destination, addresses_);
+  hop.source = *source;
+  return hop;
 }
 
 }  // namespace pollux::net

@@ -12,6 +12,9 @@ namespace pollux::wire {
 
 inline constexpr size_t kEthernetBytes = 14;  // without a tag
 inline constexpr size_t kVlanTagBytes = 4;
+// Of a tag's 16 bits: priority 3 bits, DEI 1, VLAN ID 12.
+inline constexpr uint16_t kVlanIdMask = 0x0FFF;
+inline constexpr int kVlanPriorityShift = 13;
 inline constexpr MacAddress kBroadcastMac = {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF};
 
 enum EtherType : uint16_t {
@@ -36,7 +39,7 @@ static_assert(ethernet::kVlanInnerType + 2 == kEthernetBytes + kVlanTagBytes);
 struct EthernetHeader {
   MacAddress destination{};
   MacAddress source{};
-  std::optional<uint16_t> vlan_tci;  // priority 3 bits, DEI 1, VLAN ID 12
+  std::optional<uint16_t> vlan_tci;  // the tag, where there is one
   uint16_t ether_type = 0;           // of what follows the tag
 
   size_t bytes() const { return kEthernetBytes + (vlan_tci ? kVlanTagBytes : 0); }

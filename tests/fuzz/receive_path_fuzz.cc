@@ -86,14 +86,14 @@ struct Host {
     worker = engine::Worker::Create(config).value();
     net::InterfaceConfig port;
     port.mac = {2, 0, 0, 0, 0, number};
-    port.address = kNetwork + number;
+    port.addresses = {net::InterfaceAddress::Ipv4(kNetwork + number)};
     port.mtu = kMtu;
     interface = std::make_unique<net::Interface>(port);
     wire = std::make_unique<Wire>();
     worker->AddPort(interface.get(), wire.get());
     manager = cm::Manager::Create(worker.get()).value();
   }
-  cm::Endpoint endpoint() const { return {Gid::FromIpv4(interface->config().address), kPort}; }
+  cm::Endpoint endpoint() const { return {interface->config().addresses[0].address, kPort}; }
 
   std::unique_ptr<engine::Worker> worker;
   std::unique_ptr<Wire> wire;
@@ -243,8 +243,8 @@ class Attack {
                  frame.data());
     Ipv4Header ip{.total_length = static_cast<uint16_t>(kIpv4Bytes + udp_bytes),
                   .protocol = kIpProtocolUdp,
-                  .source = client_.interface->config().address,
-                  .destination = server_.interface->config().address};
+                  .source = client_.interface->config().addresses[0].address.Ipv4(),
+                  .destination = server_.interface->config().addresses[0].address.Ipv4()};
     EmitIpv4(ip, l3);
     EmitUdp({.source_port = 0xC000,
              .destination_port = 4791,

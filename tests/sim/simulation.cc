@@ -40,7 +40,7 @@ Node& Simulation::AddNode(const NodeOptions& options) {
 
   net::InterfaceConfig interface;
   interface.mac = {2, 0, 0, 0, static_cast<uint8_t>(number >> 8), static_cast<uint8_t>(number)};
-  interface.address = kNetwork + number;
+  interface.addresses = {net::InterfaceAddress::Ipv4(kNetwork + number)};
   interface.mtu = options.mtu;
   node->interface_ = std::make_unique<net::Interface>(interface);
   node->port_ = fabric_.AddPort(interface.mac);

@@ -32,7 +32,9 @@ class Node {
   engine::Worker& worker() { return *worker_; }
   net::Interface& interface() { return *interface_; }
   FabricPort& port() { return *port_; }
-  uint32_t address() const { return interface_->config().address; }  // IPv4, host order
+  uint32_t address() const {
+    return interface_->config().addresses[0].address.Ipv4();
+  }  // IPv4, host order
   Gid gid() const { return Gid::FromIpv4(address()); }
 
  private:

@@ -1,0 +1,35 @@
+// What an interface did with the frames that are not RoCE.
+#ifndef POLLUX_STACK_NET_INTERFACE_COUNTERS_H_
+#define POLLUX_STACK_NET_INTERFACE_COUNTERS_H_
+
+#include <cstdint>
+
+namespace pollux::net {
+
+// Those dropped are counted in transport::Counters too, by reason.
+struct InterfaceCounters {
+  uint64_t arp_requests_sent = 0;
+  uint64_t arp_replies_sent = 0;
+  uint64_t arp_rcvd = 0;
+  uint64_t arp_learned = 0;
+  uint64_t arp_ignored = 0;    // malformed, about others, or an answer to no question
+  uint64_t arp_conflicts = 0;  // another host uses our address
+  // Neighbour discovery, as ARP.
+  uint64_t nd_solicitations_sent = 0;
+  uint64_t nd_advertisements_sent = 0;
+  uint64_t nd_rcvd = 0;
+  uint64_t nd_learned = 0;
+  uint64_t nd_ignored = 0;
+  uint64_t nd_conflicts = 0;
+  // ICMP and ICMPv6.
+  uint64_t echo_replies_sent = 0;
+  uint64_t echo_ignored = 0;  // malformed, or not a request
+  uint64_t echo_limited = 0;  // beyond the rate
+  // IGMP and MLD.
+  uint64_t membership_reports_sent = 0;
+  uint64_t membership_queries_rcvd = 0;
+};
+
+}  // namespace pollux::net
+
+#endif  // POLLUX_STACK_NET_INTERFACE_COUNTERS_H_
