@@ -5,10 +5,6 @@
 namespace pollux::cm {
 namespace {
 
-constexpr int kMaxGids = 256;  // what ibv_global_route::sgid_index can name
-
-bool IsLinkLocal(const Gid& gid) { return gid.raw[0] == 0xFE && (gid.raw[1] & 0xC0) == 0x80; }
-
 // As an Ethernet address becomes an EUI-64: the middle filled, the universal bit turned.
 uint64_t CaGuid(const MacAddress& mac) {
   const uint8_t eui[8] = {
@@ -45,25 +41,21 @@ bool WorkerEnvironment::Poll(uint64_t /*now_ns*/) {
 }
 
 std::optional<uint8_t> WorkerEnvironment::GidIndex(const Gid& address) const {
-  for (int index = 0; index < kMaxGids; ++index) {
-    const absl::StatusOr<Gid> gid = worker_->interface().QueryGid(index);
-    if (!gid.ok()) break;
-    if (*gid == address) return static_cast<uint8_t>(index);
-  }
-  return std::nullopt;
+  return worker_->interface().GidIndex(address);
 }
 
 std::optional<Gid> WorkerEnvironment::SourceFor(const Gid& to) const {
-  std::optional<Gid> source;
-  for (int index = 0; index < kMaxGids; ++index) {
-    const absl::StatusOr<Gid> gid = worker_->interface().QueryGid(index);
-    if (!gid.ok()) break;
-    if (gid->IsIpv4() != to.IsIpv4()) continue;
-    // A link-local address reaches no further than the link, but any address reaches one there.
-    if (IsLinkLocal(*gid) == IsLinkLocal(to)) return *gid;
-    if (!source && IsLinkLocal(to)) source = *gid;
+  const net::Interface& interface = worker_->interface();
+  if (const auto index = interface.SourceIndex(to); index.ok()) {
+    const absl::StatusOr<Gid> gid = interface.QueryGid(*index);
+    if (gid.ok()) return *gid;
   }
-  return source;
+  // There is no way, as StartResolve() will say, or it is a group: any address of its kind.
+  for (uint32_t index = 0; index < interface.gid_table_size(); ++index) {
+    const absl::StatusOr<Gid> gid = interface.QueryGid(static_cast<int>(index));
+    if (gid.ok() && gid->IsIpv4() == to.IsIpv4()) return *gid;
+  }
+  return std::nullopt;
 }
 
 bool WorkerEnvironment::SendMad(const Gid& from, const Gid& to, const MadBuffer& mad) {

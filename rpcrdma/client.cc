@@ -21,8 +21,9 @@ absl::Status Failed(const cm::Endpoint& server, const cm::Event& event) {
                              " (REJ reason ", event.status, ")"));
     case RDMA_CM_EVENT_ADDR_ERROR:
     case RDMA_CM_EVENT_ROUTE_ERROR:
-      return absl::UnavailableError(
-          absl::StrCat(where, "no such host on the network (no answer to ARP); check the address"));
+      return absl::UnavailableError(absl::StrCat(where,
+                                                 "no such host on the network (no answer to ARP or "
+                                                 "neighbour discovery); check the address"));
     case RDMA_CM_EVENT_UNREACHABLE:
       return absl::UnavailableError(
           absl::StrCat(where, "the host does not answer connection requests"));

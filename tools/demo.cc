@@ -82,8 +82,8 @@ absl::Status Demo::StartNodes() {
   if (!capture.ok()) return capture.status();
   engine::DeviceOptions server = options_.port.device;
   engine::DeviceOptions client = options_.port.device;
-  server.address = kServerAddress;
-  client.address = kClientAddress;
+  server.addresses = {net::InterfaceAddress::Ipv4(kServerAddress)};
+  client.addresses = {net::InterfaceAddress::Ipv4(kClientAddress)};
   server.capture = client.capture = *std::move(capture);
   // Two wires' worth of luck, not the same one twice.
   client.impairment.seed += 1;
@@ -183,7 +183,8 @@ absl::Status Demo::Run(Outcome* outcome) {
   if (absl::Status status = StartNodes(); !status.ok()) return status;
   if (absl::Status status = StartServer(); !status.ok()) return status;
   Say(absl::StrFormat("server %s:%u and client %s, each polled by its own thread, joined by rings",
-                      FormatIpv4(kServerAddress), kServicePort, FormatIpv4(kClientAddress)));
+                      net::FormatAddress(Gid::FromIpv4(kServerAddress)), kServicePort,
+                      net::FormatAddress(Gid::FromIpv4(kClientAddress))));
   if (absl::Status status = Connect(); !status.ok()) return status;
   const absl::Status status = Transfer(outcome);
   outcome->client =

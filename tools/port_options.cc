@@ -1,32 +1,27 @@
 #include "tools/port_options.h"
 
-#include <arpa/inet.h>
-
 #include <cstdio>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "stack/net/address.h"
 #include "stack/net/impairment.h"
 
 namespace pollux::tools {
 namespace {
 
 absl::Status ParseAddress(const std::string& text, PortOptions* port) {
-  const std::pair<std::string, std::string> parts = absl::StrSplit(text, absl::MaxSplits('/', 1));
-  absl::StatusOr<uint32_t> address = ParseIpv4(parts.first);
-  if (!address.ok()) return address.status();
-  uint32_t length = 0;
-  if (!absl::SimpleAtoi(parts.second, &length) || length > 32) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", text, "' is not ADDRESS/LENGTH, as in 192.0.2.1/24"));
-  }
-  port->device.address = *address;
-  port->device.prefix_length = static_cast<uint8_t>(length);
-  port->has_address = true;
-  return absl::OkStatus();
+  const absl::StatusOr<net::InterfaceAddress> address = net::ParseInterfaceAddress(text);
+  if (address.ok()) port->device.addresses.push_back(*address);
+  return address.status();
+}
+
+absl::Status ParseGateway(const std::string& text, PortOptions* port) {
+  const absl::StatusOr<Gid> gateway = net::ParseAddress(text);
+  if (gateway.ok()) port->device.gateways.push_back(*gateway);
+  return gateway.status();
 }
 
 absl::Status ParseMac(const std::string& text, PortOptions* port) {
@@ -47,20 +42,6 @@ absl::Status ParseMac(const std::string& text, PortOptions* port) {
 }
 
 }  // namespace
-
-absl::StatusOr<uint32_t> ParseIpv4(const std::string& text) {
-  in_addr address;
-  if (inet_pton(AF_INET, text.c_str(), &address) != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", text, "' is not an IPv4 address, as in 192.0.2.1"));
-  }
-  return ntohl(address.s_addr);
-}
-
-std::string FormatIpv4(uint32_t address) {
-  return absl::StrFormat("%u.%u.%u.%u", address >> 24, address >> 16 & 0xFF, address >> 8 & 0xFF,
-                         address & 0xFF);
-}
 
 void DeclareWireOptions(Options& options, PortOptions* port) {
   options.Parsed("impair", "LIST",
@@ -93,14 +74,17 @@ void DeclarePortOptions(Options& options, PortOptions* port) {
                "net_af_packet0,iface=veth1  net_memif0,role=server,socket=PATH\n"
                "or a PCI address (untested)",
                &port->device.port);
-  options.Parsed("address", "ADDR/LEN", "IPv4 address of the port, as in 192.0.2.1/24",
+  options.Parsed("address", "ADDR/LEN",
+                 "IP address of the port, as in 192.0.2.1/24, 2001:db8::1/64\n"
+                 "or 192.0.2.1/24,vlan=100; may be given several times.\n"
+                 "The link-local address that follows from the MAC comes\n"
+                 "with it",
                  [port](const std::string& text) { return ParseAddress(text, port); });
-  options.Parsed("gateway", "ADDR", "next hop for what is not on the link",
-                 [port](const std::string& text) {
-                   absl::StatusOr<uint32_t> gateway = ParseIpv4(text);
-                   if (gateway.ok()) port->device.gateway = *gateway;
-                   return gateway.status();
-                 });
+  options.Number("vlan", "802.1Q VLAN of the addresses that name none", 1, net::kMaxVlan,
+                 &port->vlan);
+  options.Parsed("gateway", "ADDR",
+                 "next hop for what is not on the link; once for IPv4\nand once for IPv6",
+                 [port](const std::string& text) { return ParseGateway(text, port); });
   options.Parsed("mac", "MAC", "instead of the port's own",
                  [port](const std::string& text) { return ParseMac(text, port); });
   options.Number("core", "CPU that the worker polls on (any)", 0, 1023, &port->core);
@@ -130,11 +114,19 @@ absl::Status CheckPortOptions(const PortOptions& port) {
     return absl::InvalidArgumentError(
         "which port? give --port DEVARGS, as in --port net_tap0,iface=plx0");
   }
-  if (!port.has_address) {
+  if (port.device.addresses.empty()) {
     return absl::InvalidArgumentError(
         "which address? give --address ADDR/LEN, as in --address 192.0.2.1/24");
   }
   return absl::OkStatus();
+}
+
+engine::DeviceOptions PortOptions::Device() const {
+  engine::DeviceOptions options = device;
+  for (net::InterfaceAddress& address : options.addresses) {
+    if (address.vlan == net::kNoVlan) address.vlan = static_cast<uint16_t>(vlan);
+  }
+  return options;
 }
 
 }  // namespace pollux::tools

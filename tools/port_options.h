@@ -19,11 +19,14 @@ struct PortOptions {
   std::string capture;         // file; empty: none
   uint64_t core = kAnyCore;    // CPU of the worker
   uint64_t yield_after = 256;  // idle turns before the CPU is given away; 0: never
-  bool has_address = false;
+  uint64_t vlan = 0;           // of the addresses that name none; 0: none
   static constexpr uint64_t kAnyCore = ~0ull;
+
+  // `device` with `vlan` applied: what to open.
+  engine::DeviceOptions Device() const;
 };
 
-// Declares --port, --address, --gateway, --mac, --impair, --capture, --core, --yield-after,
+// Declares --port, --address, --vlan, --gateway, --mac, --impair, --capture, --core, --yield-after,
 // --memory.
 void DeclarePortOptions(Options& options, PortOptions* port);
 // Only --impair, --capture, --memory: for a command that brings its own ports.
@@ -36,10 +39,6 @@ absl::StatusOr<std::shared_ptr<net::CaptureFile>> OpenCapture(const PortOptions&
 
 // InvalidArgument when what every port needs was not given.
 absl::Status CheckPortOptions(const PortOptions& port);
-
-// "192.0.2.1" in host order; InvalidArgument else.
-absl::StatusOr<uint32_t> ParseIpv4(const std::string& text);
-std::string FormatIpv4(uint32_t address);
 
 }  // namespace pollux::tools
 

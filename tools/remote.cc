@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "stack/engine/eal.h"
+#include "stack/net/address.h"
 #include "tools/interrupt.h"
 #include "tools/session.h"
 
@@ -43,7 +44,7 @@ absl::StatusOr<std::unique_ptr<Node>> StartNode(const PortOptions& port) {
   if (absl::Status status = engine::InitEal(eal); !status.ok()) return status;
   auto capture = OpenCapture(port);
   if (!capture.ok()) return capture.status();
-  engine::DeviceOptions open = port.device;
+  engine::DeviceOptions open = port.Device();
   open.capture = *std::move(capture);
   absl::StatusOr<std::unique_ptr<engine::Device>> device = engine::Device::Open(open);
   if (!device.ok()) return device.status();
@@ -57,18 +58,17 @@ std::optional<std::string> AddressConflict(Node& node) {
   return node.Run([&node]() -> std::optional<std::string> {
     const net::Interface& interface = node.device().worker().interface();
     if (!interface.conflict()) return std::nullopt;
-    const MacAddress& mac = *interface.conflict();
     return absl::StrFormat(
-        "address %s is taken: the host with MAC %02x:%02x:%02x:%02x:%02x:%02x has it too; give "
-        "another --address",
-        FormatIpv4(interface.config().address), mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
+        "address %s is taken: the host with MAC %s has it too; give another --address",
+        net::FormatAddress(interface.conflict()->address),
+        net::FormatMac(interface.conflict()->mac));
   });
 }
 
 absl::StatusOr<std::unique_ptr<Remote>> Remote::Connect(const RemoteOptions& options,
                                                         const std::string& address) {
-  absl::StatusOr<uint32_t> ipv4 = ParseIpv4(address);
-  if (!ipv4.ok()) return ipv4.status();
+  absl::StatusOr<Gid> server = net::ParseAddress(address);
+  if (!server.ok()) return server.status();
   CatchInterrupts();
   std::unique_ptr<Remote> remote(new Remote());
   absl::StatusOr<std::unique_ptr<Node>> node = StartNode(options.port);
@@ -77,8 +77,7 @@ absl::StatusOr<std::unique_ptr<Remote>> Remote::Connect(const RemoteOptions& opt
   Node& started = *remote->node_;
   if (options.verbose) PrintCmExchange(started);
   auto client = ConnectClient(
-      started,
-      {.address = Gid::FromIpv4(*ipv4), .port = static_cast<uint16_t>(options.service_port)},
+      started, {.address = *server, .port = static_cast<uint16_t>(options.service_port)},
       {.timeout_ms = static_cast<uint32_t>(options.timeout_ms),
        .program = options.program,
        .version = options.version,

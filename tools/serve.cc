@@ -31,6 +31,17 @@ struct Served {
   transport::Counters counters;
 };
 
+// Where clients find it.
+std::string ServedAt(const ServeOptions& options) {
+  std::string all;
+  for (const net::InterfaceAddress& own : options.port.device.addresses) {
+    absl::StrAppend(&all, all.empty() ? "" : ", ",
+                    cm::ToString({.address = own.address,
+                                  .port = static_cast<uint16_t>(options.service_port)}));
+  }
+  return all;
+}
+
 absl::Status Serve(const ServeOptions& options, Served* served) {
   if (options.root.empty()) {
     return absl::InvalidArgumentError("which directory? give --root DIR");
@@ -59,9 +70,8 @@ absl::Status Serve(const ServeOptions& options, Served* served) {
     node.StopPolling();
     return absl::AlreadyExistsError(*conflict);
   }
-  std::fprintf(stderr, "serving %s at %s:%u on %s\n", options.root.c_str(),
-               FormatIpv4(options.port.device.address).c_str(),
-               static_cast<unsigned>(options.service_port), options.port.device.port.c_str());
+  std::fprintf(stderr, "serving %s at %s on %s\n", options.root.c_str(), ServedAt(options).c_str(),
+               options.port.device.port.c_str());
   while (!Interrupted()) SleepUntilInterrupted(1000);
   served->calls = node.Run([&] { return server->calls(); });
   End(node, std::move(server));

@@ -15,10 +15,6 @@ uint64_t DeviceEpochNs() {
 }
 
 absl::Status Device::MakeWorker() {
-  if (options_.prefix_length > 32) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("prefix length %u asked for; IPv4 has 0 to 32", options_.prefix_length));
-  }
   WorkerConfig config;
   config.seed = Random::SystemSeed();
   config.start_ns = Clock().NowNs();
@@ -32,10 +28,11 @@ absl::Status Device::Attach(std::unique_ptr<net::Port> port) {
   port_ = std::move(port);
   net::InterfaceConfig config;
   config.mac = options_.mac.value_or(port_->mac());
-  config.address = options_.address;
-  config.prefix_length = options_.prefix_length;
-  config.gateway = options_.gateway;
+  config.addresses = options_.addresses;
+  config.gateways = options_.gateways;
+  config.link_local = true;
   config.mtu = port_->mtu();
+  if (absl::Status status = net::CheckConfig(config); !status.ok()) return status;
   interface_ = std::make_unique<net::Interface>(config);
   if (!net::PathMtu(config.mtu).ok()) {
     return absl::FailedPreconditionError(absl::StrFormat(
@@ -90,6 +87,21 @@ absl::StatusOr<Device::Pair> Device::OpenPair(const DeviceOptions& a, const Devi
 }
 
 Device::~Device() { Close(); }
+
+Gid Device::gid() const {
+  return options_.addresses.empty() ? interface_->QueryGid(0).value_or(Gid{})
+                                    : options_.addresses[0].address;
+}
+
+absl::Status Device::JoinMulticast(const Gid& group, uint16_t vlan) {
+  transport::PollContext context = worker_->poll_context();
+  return interface_->JoinMulticast(group, context, vlan);
+}
+
+absl::Status Device::LeaveMulticast(const Gid& group, uint16_t vlan) {
+  transport::PollContext context = worker_->poll_context();
+  return interface_->LeaveMulticast(group, context, vlan);
+}
 
 void Device::Close() {
   if (interface_ != nullptr) interface_->Clear();

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "stack/base/types.h"
@@ -24,9 +25,9 @@ struct DeviceOptions {
   // DPDK devargs; see net::PortOptions. Ignored by OpenPair.
   std::string port;
   std::optional<MacAddress> mac;  // instead of the port's own
-  uint32_t address = 0;           // IPv4, host order
-  uint8_t prefix_length = 24;
-  std::optional<uint32_t> gateway;  // IPv4, host order
+  // As net::InterfaceConfig's. The link-local addresses that follow from the MAC come on top.
+  std::vector<net::InterfaceAddress> addresses;
+  std::vector<Gid> gateways;
   net::ImpairmentOptions impairment;
   // Where every frame on the wire is written down; null: nowhere. Devices may share one. Open with
   // DeviceEpochNs(); closed by who holds it last, after the device.
@@ -59,7 +60,18 @@ class Device {
   const net::Interface& interface() const { return *interface_; }
   // Null when the port is not impaired.
   const net::Impairment* impairment() const { return impairment_.get(); }
-  Gid gid() const { return Gid::FromIpv4(options_.address); }
+  // The first of the addresses asked for (the link-local one when there is none), and its place in
+  // the GID table.
+  Gid gid() const;
+  uint8_t gid_index() const { return interface_->GidIndex(gid()).value_or(0); }
+  // The GID table, as ibv_query_gid_ex reads it; past the end and for an empty place
+  // InvalidArgument. Of the port's worker, as all of its interface.
+  absl::StatusOr<ibv_gid_entry> QueryGidEx(uint32_t index) const {
+    return interface_->QueryGidEx(index);
+  }
+  // Joins and leaves a multicast group; on the worker's core. See net::Interface.
+  absl::Status JoinMulticast(const Gid& group, uint16_t vlan = net::kNoVlan);
+  absl::Status LeaveMulticast(const Gid& group, uint16_t vlan = net::kNoVlan);
 
  private:
   explicit Device(const DeviceOptions& options) : options_(options) {}

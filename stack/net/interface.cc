@@ -171,11 +171,11 @@ absl::StatusOr<uint8_t> Interface::SourceIndex(const Gid& destination) const {
   return static_cast<uint8_t>(index);
 }
 
-bool Interface::IsLocal(const Gid& address) const {
+std::optional<uint8_t> Interface::GidIndex(const Gid& address) const {
   for (uint32_t i = 0; i < host_.gids.size(); ++i) {
-    if (host_.gids.at(i).gid == address) return !address.IsZero();
+    if (host_.gids.at(i).gid == address && !address.IsZero()) return static_cast<uint8_t>(i);
   }
-  return false;
+  return std::nullopt;
 }
 
 ibv_mtu Interface::active_mtu() const { return PathMtu(config_.mtu).value_or(IBV_MTU_256); }

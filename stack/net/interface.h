@@ -69,8 +69,9 @@ class Interface : public transport::Resolver, private Solicitor {
   uint16_t GidVlan(uint32_t index) const { return host_.gids.at(index).vlan; }
   // The index from which packets to `destination` are sent best (RFC 6724). Errors as Resolve()'s.
   absl::StatusOr<uint8_t> SourceIndex(const Gid& destination) const;
-  // Whether it is one of the interface's own addresses, on any VLAN.
-  bool IsLocal(const Gid& address) const;
+  // The first place of `address` in the table, on any VLAN; nothing when it is not this
+  // interface's.
+  std::optional<uint8_t> GidIndex(const Gid& address) const;
   // PathMtu(config().mtu), 256 at least.
   ibv_mtu active_mtu() const;
 

@@ -145,9 +145,9 @@ TEST_F(InterfaceIpv6Test, TheGidTableIsThatOfALinuxUser) {
   EXPECT_EQ(interface_.SourceIndex(V6("2001:db8:9::1")).value(), 2);
   EXPECT_EQ(interface_.SourceIndex(Gid::FromIpv4(Ip(9, 9, 9, 9))).status().code(),
             absl::StatusCode::kNotFound);
-  EXPECT_TRUE(interface_.IsLocal(kOurs6));
-  EXPECT_FALSE(interface_.IsLocal(kPeer6));
-  EXPECT_FALSE(interface_.IsLocal(Gid{}));
+  EXPECT_EQ(interface_.GidIndex(kOurs6), 2);
+  EXPECT_EQ(interface_.GidIndex(kPeer6), std::nullopt);
+  EXPECT_EQ(interface_.GidIndex(Gid{}), std::nullopt);
   uint8_t frame[14] = {2, 0, 0, 0, 0, 1};
   EXPECT_TRUE(interface_.IsOurs(frame, kOurs6));
   EXPECT_TRUE(interface_.IsOurs(frame, kOurLinkLocal));

@@ -69,6 +69,7 @@ struct VerbsPair::End {
     attr.ah_attr.is_global = 1;
     attr.ah_attr.port_num = 1;
     attr.ah_attr.grh.hop_limit = 64;
+    attr.ah_attr.grh.sgid_index = device->gid_index();
     std::memcpy(attr.ah_attr.grh.dgid.raw, peer.device->gid().raw.data(), 16);
     const struct {
       ibv_qp_state state;

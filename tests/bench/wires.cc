@@ -19,8 +19,8 @@ const char* WireName(Wire wire) { return wire == Wire::kRing ? "net_ring" : "net
 
 absl::StatusOr<engine::Device::Pair> OpenWire(Wire wire) {
   engine::DeviceOptions a, b;
-  a.address = kAddressA;
-  b.address = kAddressB;
+  a.addresses = {net::InterfaceAddress::Ipv4(kAddressA)};
+  b.addresses = {net::InterfaceAddress::Ipv4(kAddressB)};
   if (wire == Wire::kRing) return engine::Device::OpenPair(a, b);
   static int count = 0;
   const std::string socket = absl::StrFormat("/tmp/pollux-bench-%d-%d.sock", getpid(), count);

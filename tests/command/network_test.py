@@ -15,6 +15,7 @@ class NetworkTest(CommandTest):
     """What holds over every kind of port; the classes below say how to make it."""
 
     server_port = client_port = None
+    server_address, client_address, prefix = SERVER, CLIENT, "/24"
 
     def setUp(self):
         super().setUp()
@@ -27,12 +28,14 @@ class NetworkTest(CommandTest):
 
     def serve(self, *arguments):
         run = self.start(self.server_host, "serve", "--port", self.server_port, "--address",
-                         f"{SERVER}/24", "--root", self.root, "--json", *arguments)
+                         self.server_address + self.prefix, "--root", self.root, "--json",
+                         *arguments)
         run.wait_for_line("^serving ")
         return run
 
-    def client_argv(self, command, *arguments, options=(), server=SERVER):
-        return (command, "--port", self.client_port, "--address", f"{CLIENT}/24", *options, server,
+    def client_argv(self, command, *arguments, options=(), server=None):
+        return (command, "--port", self.client_port, "--address",
+                self.client_address + self.prefix, *options, server or self.server_address,
                 *arguments)
 
     def client(self, command, *arguments, **keywords):
@@ -101,7 +104,7 @@ class Everything:
         self.assert_one_line(self.client("get", "../root/there"), 1, "does not allow")
         self.assertFalse((self.directory / "absent").exists())
         self.assert_one_line(self.client("ls", options=("--service-port", "7")), 1,
-                             f"{SERVER}:7", "nothing listens")
+                             self.server_address, ":7", "nothing listens")
         self.assert_one_line(self.client("put", self.directory / "nosuch"), 1, "nosuch",
                              "No such file")
         self.stop(server)
@@ -198,6 +201,75 @@ class VethTest(Everything, TwoHosts):
                             f"{SERVER}/24", "--root", self.root)
         self.assertEqual(server.wait(), 1)
         self.assert_one_line(server, 1, f"address {SERVER} is taken", "MAC", "--address")
+
+
+class Ipv6Test(Everything, TwoHosts):
+    """The same between IPv6 addresses, and with the kernel's own IPv6 as a judge."""
+
+    server_port = client_port = "net_af_packet0,iface=wire"
+    server_address, client_address, prefix = "fd00::1", "fd00::2", "/64"
+
+    def test_kernel_pings_the_port(self):
+        self.assertTrue(self.client_host.shell("ip addr add fd00::9/64 dev wire nodad"))
+        server = self.serve("--address", f"{SERVER}/24")
+        for size in (56, 4000):
+            self.assertTrue(self.client_host.shell(f"ping -6 -n -c 3 -i 0.2 -s {size} fd00::1"))
+        # Both families at one port.
+        self.asked("ping")
+        self.assertEqual(self.finish(self.client_host, "ping", "--port", self.client_port,
+                                     "--address", f"{CLIENT}/24", SERVER).process.returncode, 0)
+        self.stop(server)
+
+    def test_link_local(self):
+        server = self.serve("--mac", "02:00:00:00:00:01")
+        # As it follows from the MAC address.
+        run = self.client("ping", server="fe80::ff:fe00:1")
+        self.assertEqual(run.process.returncode, 0, run.stderr)
+        self.stop(server)
+
+    def test_nobody_there(self):
+        self.assert_one_line(self.client("ping"), 1, "fd00::1", "neighbour discovery")
+
+    def test_no_way_there(self):
+        self.assert_one_line(self.client("ping", server=SERVER), 1, SERVER, "no address to reach")
+
+    def test_taken_address(self):
+        self.assertTrue(self.client_host.shell("ip addr add fd00::1/64 dev wire nodad"))
+        server = self.start(self.server_host, "serve", "--port", self.server_port, "--address",
+                            "fd00::1/64", "--root", self.root)
+        self.assertEqual(server.wait(), 1)
+        self.assert_one_line(server, 1, "address fd00::1 is taken", "MAC", "--address")
+
+
+class VlanTest(TwoHosts):
+    server_port = client_port = "net_af_packet0,iface=wire"
+
+    def test_tagged_and_untagged_at_once(self):
+        server = self.serve("--address", "10.7.0.1/24,vlan=7", "--address", "fd07::1/64,vlan=7")
+        self.put_and_get(4097)
+        for option, address in (("10.7.0.2/24", "10.7.0.1"), ("fd07::2/64", "fd07::1")):
+            run = self.finish(self.client_host, "ping", "--port", self.client_port, "--vlan", "7",
+                              "--address", option, address)
+            self.assertEqual(run.process.returncode, 0, run.stderr)
+        self.stop(server)
+
+    def test_kernels_vlan_device_pings_the_port(self):
+        if not self.client_host.shell("ip link add link wire name wire.7 type vlan id 7"):
+            self.skipTest("needs a kernel with VLAN devices")
+        self.assertTrue(self.client_host.shell(
+            "ip addr add 10.7.0.9/24 dev wire.7; ip -6 addr add fd07::9/64 dev wire.7 nodad;"
+            "ip link set wire.7 up"))
+        server = self.serve("--address", "10.7.0.1/24,vlan=7", "--address", "fd07::1/64,vlan=7")
+        self.assertTrue(self.client_host.shell("ping -n -c 3 -i 0.2 10.7.0.1"))
+        self.assertTrue(self.client_host.shell("ping -6 -n -c 3 -i 0.2 fd07::1"))
+        self.stop(server)
+
+    def test_other_vlan(self):
+        server = self.serve("--address", "10.7.0.1/24,vlan=7")
+        run = self.finish(self.client_host, "ping", "--port", self.client_port, "--address",
+                          "10.7.0.2/24,vlan=8", "10.7.0.1")
+        self.assert_one_line(run, 1, "10.7.0.1", "no answer to ARP")
+        self.stop(server)
 
 
 class TapTest(Everything, TwoHosts):

@@ -41,6 +41,8 @@ class UsageTest(CommandTest):
         self.fails(2, ["serve", "--service-port", "65536"], "65536", "1 to 65535")
         self.fails(2, ["ls", "--address", "10.0.0.2/33"], "10.0.0.2/33", "192.0.2.1/24")
         self.fails(2, ["ls", "--address", "10.0.0.2"], "10.0.0.2", "192.0.2.1/24")
+        self.fails(2, ["ls", "--address", "fd00::1/64,vlan=4095"], "vlan=4095", "vlan=100")
+        self.fails(2, ["ls", "--vlan", "4095"], "4095", "1 to 4094")
         self.fails(2, ["ls", "--gateway", "10.0.0.256"], "10.0.0.256")
         self.fails(2, ["ls", "--mac", "01:00:00:00:00:01"], "01:00:00:00:00:01", "unicast")
         self.fails(2, ["demo", "--impair", "loss=2"], "loss=2", "0 to 1")
@@ -59,7 +61,7 @@ class UsageTest(CommandTest):
         for command in ("put", "get", "ls", "ping", "bench"):
             self.fails(2, [command, *PLACE], f"usage: pollux {command}")
         self.fails(2, ["ls", *PLACE, "10.0.0.1", "10.0.0.3"], "10.0.0.3", "usage: pollux ls")
-        self.fails(2, ["ls", *PLACE, "host.example"], "host.example", "IPv4 address")
+        self.fails(2, ["ls", *PLACE, "host.example"], "host.example", "IP address")
 
     def test_unusable_devices(self):
         there = ["--address", "10.0.0.2/24", "10.0.0.1"]

@@ -36,7 +36,9 @@ class PacketPathTest : public testing::Test {
       GTEST_SKIP() << available.message();
     }
     meters_ = std::make_unique<Meters>();
-    auto opened = engine::Device::OpenPair({.address = 0xC0000201}, {.address = 0xC0000202});
+    auto opened =
+        engine::Device::OpenPair({.addresses = {net::InterfaceAddress::Ipv4(0xC0000201)}},
+                                 {.addresses = {net::InterfaceAddress::Ipv4(0xC0000202)}});
     ASSERT_TRUE(opened.ok()) << opened.status();
     pair_ = *std::move(opened);
     now_ns_ = std::max(worker(0).now_ns(), worker(1).now_ns());
@@ -148,6 +150,7 @@ struct End {
     attr.retry_cnt = attr.rnr_retry = 7;
     attr.ah_attr.is_global = 1;
     attr.ah_attr.grh.hop_limit = 64;
+    attr.ah_attr.grh.sgid_index = device.gid_index();
     const Gid gid = peer.device.gid();
     std::memcpy(attr.ah_attr.grh.dgid.raw, gid.raw.data(), 16);
     const std::pair<ibv_qp_state, int> steps[] = {

@@ -28,8 +28,8 @@ class FileServiceTest : public ::testing::Test {
     root_ = mkdtemp(pattern.data());
     store_ = *FileStore::Open(root_);
     engine::DeviceOptions a, b;
-    a.address = 0xC0000201;
-    b.address = 0xC0000202;
+    a.addresses = {net::InterfaceAddress::Ipv4(0xC0000201)};
+    b.addresses = {net::InterfaceAddress::Ipv4(0xC0000202)};
     auto pair = engine::Device::OpenPair(a, b);
     ASSERT_TRUE(pair.ok()) << pair.status();
     server_node_ = *Node::Start(std::move(pair->first), Node::Options());
