@@ -4,6 +4,7 @@
 #include <future>
 #include <nlohmann/json.hpp>
 
+#include "stack/net/address.h"
 #include "tools/commands.h"
 #include "tools/interrupt.h"
 #include "tools/options.h"
@@ -159,9 +160,9 @@ int RpingCommand(int argc, char** argv) {
   if (absl::Status status = CheckOptions(rping); !status.ok()) return Fail("rping", status);
   cm::Endpoint peer;
   if (rping.client) {
-    absl::StatusOr<uint32_t> address = ParseIpv4(rping.address);
+    absl::StatusOr<Gid> address = net::ParseAddress(rping.address);
     if (!address.ok()) return Fail("rping", address.status());
-    peer = {.address = Gid::FromIpv4(*address), .port = static_cast<uint16_t>(rping.service_port)};
+    peer = {.address = *address, .port = static_cast<uint16_t>(rping.service_port)};
   }
   CatchInterrupts();
   absl::StatusOr<std::unique_ptr<Node>> node = StartNode(rping.port);
