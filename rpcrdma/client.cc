@@ -148,6 +148,7 @@ void Client::OnEstablished(const cm::Event& event) {
                                                            .credential = config_.credential},
                                            negotiated_.thresholds, &counters_);
   state_ = State::kConnected;
+  connection_->WatchPeer();
   ++counters_.connections_established;
   if (on_connected_) std::exchange(on_connected_, nullptr)(absl::OkStatus());
 }
@@ -182,6 +183,10 @@ bool Client::Poll(uint64_t /*now_ns*/) {
     if (connection_->broken() && state_ == State::kConnected && !ending_) {
       End(absl::UnavailableError(
           absl::StrCat("the connection broke: ", ibv_wc_status_str(connection_->failure()))));
+    }
+    // Calls need not wait for that answer: a queue pair in ERR touches nothing any more.
+    if (state_ == State::kDisconnecting && connection_->qp()->state() == IBV_QPS_ERR) {
+      requester_->FailAll(absl::UnavailableError("disconnected"));
     }
   }
   if (ending_ && state_ != State::kIdle) {

@@ -11,6 +11,7 @@ namespace {
 constexpr uint64_t kReceiveBit = 1ull << 63;
 constexpr int kEntriesShift = 32;
 constexpr int kPollBatch = 32;
+constexpr uint32_t kAskedCookie = UINT32_MAX;  // of WatchPeer(); roles use indices
 
 }  // namespace
 
@@ -68,6 +69,7 @@ Connection::~Connection() {
 
 void Connection::Close(uint64_t time_wait_ns) {
   broken_ = true;
+  quiet_timer_.Cancel();
   if (qp_ != nullptr) worker_->DestroyQp(qp_, time_wait_ns).IgnoreError();
   qp_ = nullptr;
 }
@@ -106,11 +108,36 @@ bool Connection::Poll(Role& role) {
       role.OnMessage(receive, {receive_memory_.get() + offset, wc.byte_len});
     } else {
       send_room_ += static_cast<uint32_t>(wc.wr_id >> kEntriesShift);
-      role.OnSent(static_cast<uint32_t>(wc.wr_id));
+      const uint32_t cookie = static_cast<uint32_t>(wc.wr_id);
+      if (cookie == kAskedCookie) {
+        asked_ = false;
+      } else {
+        role.OnSent(cookie);
+      }
     }
   }
+  if (n > 0) heard_ns_ = worker_->now_ns();
   if (cq_->overrun()) broken_ = true;
   return n > 0;
+}
+
+void Connection::WatchPeer() {
+  heard_ns_ = worker_->now_ns();
+  worker_->wheel().Arm(quiet_timer_, heard_ns_ + kQuietNs);
+}
+
+void Connection::OnQuiet(void* connection, uint64_t now_ns) {
+  auto& self = *static_cast<Connection*>(connection);
+  if (self.broken_) return;
+  const bool quiet = now_ns >= self.heard_ns_ + kQuietNs;
+  // Without room there is something on the way, whose retries tell as well.
+  if (quiet && !self.asked_ && self.send_room_ > 0) {
+    self.asked_ = true;
+    ibv_send_wr wr{};
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    self.Post(wr, &kAskedCookie);
+  }
+  self.worker_->wheel().Arm(self.quiet_timer_, (quiet ? now_ns : self.heard_ns_) + kQuietNs);
 }
 
 void Connection::Post(ibv_send_wr& wr, const uint32_t* cookie) {

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "rpcrdma/private_data.h"
+#include "stack/engine/timing_wheel.h"
 #include "stack/engine/worker.h"
 
 namespace pollux::rpcrdma {
@@ -61,6 +62,12 @@ class Connection {
 
   // Takes what completed, a bounded number of completions. True when there was something.
   bool Poll(Role& role);
+  // From now on a peer that was not heard of for kQuietNs is asked whether it lives, by an RDMA
+  // WRITE of no bytes, which needs no key and takes no receive of the peer's; when RC's retries run
+  // out the connection is broken. Else one that is gone without a DREQ would never be missed while
+  // this side only waits.
+  static constexpr uint64_t kQuietNs = 10'000'000'000;
+  void WatchPeer();
   // A work request failed, or could not be posted: the connection carries nothing more.
   bool broken() const { return broken_; }
   void MarkBroken() { broken_ = true; }
@@ -94,9 +101,10 @@ class Connection {
 
  private:
   Connection(engine::Worker* worker, const ConnectionConfig& config)
-      : worker_(worker), config_(config) {}
+      : worker_(worker), config_(config), quiet_timer_(&Connection::OnQuiet, this) {}
   absl::Status Init(absl::AnyInvocable<void(ibv_event_type)> on_event);
   void Post(ibv_send_wr& wr, const uint32_t* cookie);
+  static void OnQuiet(void* connection, uint64_t now_ns);
 
   engine::Worker* worker_;
   ConnectionConfig config_;
@@ -111,6 +119,9 @@ class Connection {
   uint32_t unsignalled_ = 0;  // posted since the last signalled one
   bool broken_ = false;
   ibv_wc_status failure_ = IBV_WC_SUCCESS;
+  uint64_t heard_ns_ = 0;  // when something completed last
+  bool asked_ = false;     // whether the peer lives, and it has not answered
+  engine::Timer quiet_timer_;
 };
 
 }  // namespace pollux::rpcrdma

@@ -253,6 +253,56 @@ TEST_F(MirrorTest, LinkDown) {
   EXPECT_TRUE(Put(50'000).ok());
 }
 
+// The server has acknowledged the call and is never heard of again: nothing of RC's would notice.
+TEST_F(MirrorTest, ServerThatVanishesWhileACallWaits) {
+  StartAll();
+  std::optional<absl::Status> status;
+  ASSERT_TRUE(
+      client->Call({.procedure = kHold}, [&](absl::Status s, const Reply*) { status = s; }).ok());
+  ASSERT_TRUE(RunUntil([&] { return !server->held.empty(); }));
+  world->RunFor(sim::Simulation::kSecond);
+  nodes[1]->port().SetUp(false);
+  world->RunFor(60 * sim::Simulation::kSecond);
+  ASSERT_TRUE(status.has_value());
+  EXPECT_EQ(status->code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(ended.has_value());
+  // And the server misses its client.
+  server->AnswerHeld();
+  EXPECT_TRUE(RunUntil([&] { return server->server->connections() == 0; }));
+}
+
+// A live server may think for as long as it likes, and a quiet connection stays.
+TEST_F(MirrorTest, QuietConnectionsStay) {
+  StartAll();
+  std::optional<absl::Status> status;
+  ASSERT_TRUE(
+      client->Call({.procedure = kHold}, [&](absl::Status s, const Reply*) { status = s; }).ok());
+  world->RunFor(100 * Connection::kQuietNs);
+  EXPECT_FALSE(status.has_value());
+  server->AnswerHeld();
+  ASSERT_TRUE(RunUntil([&] { return status.has_value(); }));
+  EXPECT_TRUE(status->ok()) << *status;
+  world->RunFor(100 * Connection::kQuietNs);
+  EXPECT_TRUE(client->connected());
+  EXPECT_EQ(server->server->connections(), 1u);
+}
+
+// Whoever leaves does not wait for a server that is gone.
+TEST_F(MirrorTest, DisconnectFailsCallsAtOnce) {
+  StartAll();
+  std::optional<absl::Status> status;
+  ASSERT_TRUE(
+      client->Call({.procedure = kHold}, [&](absl::Status s, const Reply*) { status = s; }).ok());
+  ASSERT_TRUE(RunUntil([&] { return !server->held.empty(); }));
+  nodes[1]->port().SetUp(false);
+  client->Disconnect();
+  world->RunFor(sim::Simulation::kSecond / 100);
+  ASSERT_TRUE(status.has_value());
+  EXPECT_EQ(status->code(), absl::StatusCode::kUnavailable);
+  EXPECT_FALSE(ended.has_value());
+  server->AnswerHeld();
+}
+
 TEST_F(MirrorTest, TimeOutFencesTheCall) {
   StartAll();
   std::vector<uint8_t> reply_buffer(kReplyHeaderBytes + kMaxEcho);

@@ -14,7 +14,7 @@ constexpr size_t kEmptyWriteChunkBytes = 8;                                 // m
 constexpr size_t kWriteChunkBytes = kEmptyWriteChunkBytes + kSegmentBytes;  // and one segment
 constexpr size_t kReplyChunkBytes = 4 + kSegmentBytes;                      // count, one segment
 
-absl::Status StatusOf(const ReplyHeader& reply) {
+absl::Status StatusOf(const ReplyHeader& reply, const ProgramBinding& binding, uint32_t procedure) {
   if (reply.denied) {
     return reply.reject_status == RejectStatus::kAuthError
                ? absl::PermissionDeniedError(absl::StrFormat(
@@ -25,12 +25,16 @@ absl::Status StatusOf(const ReplyHeader& reply) {
     case AcceptStatus::kSuccess:
       return absl::OkStatus();
     case AcceptStatus::kProgramUnavailable:
-      return absl::UnimplementedError("the server has no such program");
+      return absl::UnimplementedError(
+          absl::StrFormat("the server has no program %d", binding.program));
     case AcceptStatus::kProgramMismatch:
       return absl::UnimplementedError(absl::StrFormat(
-          "the server has only versions %d to %d of the program", reply.low, reply.high));
+          "version %d of program %d was asked for; the server has only versions %d to %d",
+          binding.version, binding.program, reply.low, reply.high));
     case AcceptStatus::kProcedureUnavailable:
-      return absl::UnimplementedError("the server has no such procedure");
+      return absl::UnimplementedError(
+          absl::StrFormat("the server has no procedure %d in version %d of program %d", procedure,
+                          binding.version, binding.program));
     case AcceptStatus::kGarbageArguments:
       return absl::InvalidArgumentError("the server cannot decode the arguments");
     case AcceptStatus::kSystemError:
@@ -374,7 +378,7 @@ void Requester::OnMessage(uint32_t receive, absl::Span<const uint8_t> message) {
   } else {
     ++counters_->replies_received;
     window_.OnReply(header_.credits);
-    Finish(*slot, StatusOf(reply.header), &reply);
+    Finish(*slot, StatusOf(reply.header, *binding_, slot->request.procedure), &reply);
   }
   connection_->Repost(receive);
   SendWaiting();

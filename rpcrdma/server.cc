@@ -71,6 +71,7 @@ void Server::OnEvent(const cm::Event& event) {
     case RDMA_CM_EVENT_ESTABLISHED:
       peer->state = Peer::State::kConnected;
       peer->established = true;
+      peer->connection->WatchPeer();
       ++counters_.connections_established;
       if (observer_) observer_(peer->info, true);
       break;
@@ -121,7 +122,10 @@ absl::Status Server::Admit(const cm::Event& event) {
   param.initiator_depth = std::min(param.initiator_depth, event.param.initiator_depth);
   param.responder_resources = std::min(param.responder_resources, event.param.responder_resources);
   peers_.push_back(std::move(peer));
-  manager_->BindQp(event.id, worker_, raw->connection->qp(), IBV_ACCESS_LOCAL_WRITE,
+  // No region of this side can be written from afar; that the queue pair takes RDMA WRITEs lets a
+  // client ask, by one of no bytes, whether it lives.
+  manager_->BindQp(event.id, worker_, raw->connection->qp(),
+                   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
                    [this, raw, param](absl::Status status) mutable {
                      if (status.ok()) status = raw->connection->PostReceives();
                      const auto data = EncodePrivateData(raw->connection->LocalPrivateData());

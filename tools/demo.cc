@@ -106,7 +106,13 @@ absl::Status Demo::StartNodes() {
 }
 
 absl::Status Demo::StartServer() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "pollux-demo-XXXXXX").string();
+  std::error_code error;
+  const std::filesystem::path temporary = std::filesystem::temp_directory_path(error);
+  if (error) {
+    return absl::FailedPreconditionError(
+        "no directory for temporary files; set TMPDIR to one that can be written");
+  }
+  std::string pattern = (temporary / "pollux-demo-XXXXXX").string();
   if (mkdtemp(pattern.data()) == nullptr) {
     return absl::ErrnoToStatus(errno, absl::StrCat("directory ", pattern));
   }
@@ -194,7 +200,7 @@ absl::Status Demo::Run(Outcome* outcome) {
   return status;
 }
 
-void Print(const DemoOptions& options, const absl::Status& status, const Outcome& outcome) {
+absl::Status Print(const DemoOptions& options, const absl::Status& status, const Outcome& outcome) {
   const uint64_t packets = outcome.client.sent_pkts + outcome.server.sent_pkts;
   const uint64_t repeated = outcome.client.retransmitted_pkts + outcome.server.retransmitted_pkts;
   const Histogram empty;
@@ -220,12 +226,11 @@ void Print(const DemoOptions& options, const absl::Status& status, const Outcome
     json["get_bytes_per_second"] = outcome.get.BytesPerSecond();
     json["packets_sent"] = packets;
     json["retransmitted_packets"] = repeated;
-    std::printf("%s\n", json.dump().c_str());
-    return;
+    return PrintJson(json);
   }
-  if (!status.ok()) return;
-  std::printf(
-      "\n%s",
+  if (!status.ok()) return absl::OkStatus();
+  return PrintOut(
+      "\n" +
       Table({{"file", absl::StrCat(options.file, ", ", Bytes(outcome.put.bytes))},
              {"put", Rate(outcome.put.BytesPerSecond())},
              {"get", Rate(outcome.get.BytesPerSecond())},
@@ -237,8 +242,7 @@ void Print(const DemoOptions& options, const absl::Status& status, const Outcome
              {"packets sent", Grouped(packets)},
              {"retransmitted", Grouped(repeated)},
              {"SHA-256 sent", outcome.put.sha256},
-             {"SHA-256 received", outcome.get.sha256}})
-          .c_str());
+             {"SHA-256 received", outcome.get.sha256}}));
 }
 
 }  // namespace
@@ -269,7 +273,7 @@ int DemoCommand(int argc, char** argv) {
     status = absl::InternalError(
         "loss was asked for and nothing was retransmitted; send a larger file or lose more");
   }
-  Print(demo, status, outcome);
+  status.Update(Print(demo, status, outcome));
   return status.ok() ? kExitOk : Fail("demo", status);
 }
 

@@ -37,6 +37,11 @@ SourceFile::SourceFile(const std::string& path)
     status_ = NotRegular(path);
   } else {
     bytes_ = static_cast<uint64_t>(st.st_size);
+    char first;
+    if (bytes_ == 0 && pread(fd_, &first, 1, 0) > 0) {
+      status_ = absl::InvalidArgumentError(
+          absl::StrCat(path, " does not tell its size (a file of /proc?); copy it first"));
+    }
   }
 }
 

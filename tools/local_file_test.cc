@@ -51,6 +51,12 @@ TEST_F(LocalFileTest, SourceMustBeThereAndRegular) {
   EXPECT_TRUE(absl::IsInvalidArgument(SourceFile(Path("pipe")).status()));
 }
 
+TEST_F(LocalFileTest, SourceMustTellItsSize) {
+  EXPECT_TRUE(absl::IsInvalidArgument(SourceFile("/proc/self/status").status()));
+  Fill("empty", "");
+  EXPECT_TRUE(SourceFile(Path("empty")).status().ok());
+}
+
 TEST_F(LocalFileTest, DestinationReplacesOnlyWhenComplete) {
   Fill("a", "old");
   ASSERT_EQ(chmod(Path("a").c_str(), 0640), 0);

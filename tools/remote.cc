@@ -82,17 +82,19 @@ absl::StatusOr<std::unique_ptr<Remote>> Remote::Connect(const RemoteOptions& opt
        .program = options.program,
        .version = options.version,
        .cancelled = &Interrupted});
-  if (!client.ok()) return client.status();
+  if (absl::Status status = remote->UnlessTaken(client.status()); !status.ok()) return status;
   remote->client_ = *std::move(client);
   return remote;
+}
+
+absl::Status Remote::UnlessTaken(absl::Status status) {
+  const auto conflict = AddressConflict(*node_);
+  return conflict ? absl::AlreadyExistsError(*conflict) : status;
 }
 
 Remote::~Remote() {
   if (node_ == nullptr) return;
   End(*node_, std::move(client_));
-  if (const auto conflict = AddressConflict(*node_)) {
-    std::fprintf(stderr, "pollux: %s\n", conflict->c_str());
-  }
   node_->StopPolling();
 }
 

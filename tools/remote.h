@@ -44,6 +44,10 @@ class Remote {
   Remote(const Remote&) = delete;
   Remote& operator=(const Remote&) = delete;
 
+  // The error that the port's address is taken, once somebody has said so; else `status`. Looked at
+  // when a command ends: who is there may say it late.
+  absl::Status UnlessTaken(absl::Status status);
+
   Node& node() { return *node_; }
   FileClient& client() { return *client_; }
 

@@ -1,11 +1,11 @@
 // pollux put, get, ls, ping and bench: against a server elsewhere.
 #include <cstdio>
 #include <filesystem>
-#include <future>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "tools/await.h"
 #include "tools/commands.h"
 #include "tools/interrupt.h"
 #include "tools/local_file.h"
@@ -17,6 +17,9 @@ namespace pollux::tools {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr size_t kMaxEntries = 10'000'000;  // of a listing: what one can still hold
+constexpr uint64_t kMaxWindow = 1024;       // calls that a client takes at once
 
 // Parses the command line; an exit status when there is nothing more to do.
 std::optional<int> ParseRemote(const std::string& command, Options& options, int argc, char** argv,
@@ -31,16 +34,16 @@ std::optional<int> ParseRemote(const std::string& command, Options& options, int
   return std::nullopt;
 }
 
-int Finish(const std::string& command, const RemoteOptions& remote, const absl::Status& status,
-           Json json, const std::string& text) {
+int Finish(const std::string& command, const RemoteOptions& remote, absl::Status status, Json json,
+           const std::string& text) {
   if (remote.json) {
     Json out;
     out["ok"] = status.ok();
     if (!status.ok()) out["error"] = std::string(status.message());
     if (json.is_object()) out.update(json);
-    std::printf("%s\n", out.dump().c_str());
+    status.Update(PrintJson(out));
   } else if (status.ok()) {
-    std::printf("%s", text.c_str());
+    status = PrintOut(text);
   }
   return status.ok() ? kExitOk : Fail(command, status);
 }
@@ -88,27 +91,37 @@ int Transfer(const std::string& command, bool put, int argc, char** argv) {
                {"bytes_per_second", result.BytesPerSecond()},
                {"sha256", result.sha256}};
   AddCounters(server.node(), &json);
-  return Finish(command, remote, result.status, json,
+  return Finish(command, remote, server.UnlessTaken(result.status), json,
                 absl::StrFormat("%s -> %s: %s, %s, SHA-256 %s\n", from, to, Bytes(result.bytes),
                                 Rate(result.BytesPerSecond()), result.sha256));
 }
 
+// A name as a terminal may show it, with the escapes of JSON: what is no letter could move its
+// cursor.
+std::string Printable(const std::string& name) {
+  const std::string quoted = Json(name).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return quoted.substr(1, quoted.size() - 2);
+}
+
 absl::StatusOr<std::vector<FileStore::Entry>> ListAll(Remote& server) {
+  using Page = absl::StatusOr<FileClient::Page>;
   std::vector<FileStore::Entry> all;
   for (bool more = true; more;) {
     const std::string after = all.empty() ? "" : all.back().name;
-    std::promise<absl::StatusOr<FileClient::Page>> promise;
-    auto future = promise.get_future();
-    server.node().Run([&] {
-      server.client().List(after, [&promise](absl::StatusOr<FileClient::Page> page) {
-        promise.set_value(std::move(page));
-      });
-    });
-    absl::StatusOr<FileClient::Page> page = future.get();
-    server.node().Run([] {});
+    Page page = Blocking<Page>(server.node(), server.client(),
+                               [&](auto done) { server.client().List(after, std::move(done)); });
     if (!page.ok()) return page.status();
     more = page->more && !page->entries.empty();
-    all.insert(all.end(), page->entries.begin(), page->entries.end());
+    for (FileStore::Entry& entry : page->entries) {
+      if (!all.empty() && entry.name <= all.back().name) {
+        return absl::DataLossError("the server's list is not in order; it would never end");
+      }
+      if (all.size() == kMaxEntries) {
+        return absl::ResourceExhaustedError(
+            absl::StrCat("the server lists more than ", kMaxEntries, " files"));
+      }
+      all.push_back(std::move(entry));
+    }
   }
   return all;
 }
@@ -132,11 +145,12 @@ int ListCommand(int argc, char** argv) {
   if (entries.ok()) {
     for (const FileStore::Entry& entry : *entries) {
       list.push_back({{"name", entry.name}, {"size", entry.size}, {"directory", entry.directory}});
-      absl::StrAppendFormat(&text, "%14s  %s%s\n", Grouped(entry.size), entry.name,
+      absl::StrAppendFormat(&text, "%14s  %s%s\n", Grouped(entry.size), Printable(entry.name),
                             entry.directory ? "/" : "");
     }
   }
-  return Finish("ls", remote, entries.status(), {{"entries", list}}, text);
+  return Finish("ls", remote, (*connected)->UnlessTaken(entries.status()), {{"entries", list}},
+                text);
 }
 
 int PingCommand(int argc, char** argv) {
@@ -152,6 +166,10 @@ int PingCommand(int argc, char** argv) {
   options.Number("version", "and its version", 0, 0xFFFFFFFF, &version);
   std::vector<std::string> operands;
   if (auto done = ParseRemote("ping", options, argc, argv, 1, 1, &operands)) return *done;
+  if (version != 0 && program == 0) {
+    return Fail("ping", absl::InvalidArgumentError(
+                            "--version is that of a --program; the file service has one only"));
+  }
   remote.program = static_cast<uint32_t>(program);
   remote.version = static_cast<uint32_t>(version);
   auto connected = Remote::Connect(remote, operands[0]);
@@ -162,7 +180,7 @@ int PingCommand(int argc, char** argv) {
       server.node().Run([&] { return server.client().negotiated(); });
   const Histogram& latency = *result.latency_ns;
   return Finish(
-      "ping", remote, result.status,
+      "ping", remote, server.UnlessTaken(result.status),
       {{"calls", result.calls},
        {"latency_us", LatencyJson(latency)},
        {"client_to_server_inline", negotiated.client_to_server_inline},
@@ -185,7 +203,7 @@ int BenchCommand(int argc, char** argv) {
                   "against a server (pollux serve). Leaves a file pollux-bench there.");
   DeclareRemoteOptions(options, &remote);
   options.Number("count", "NULL calls a measurement (100000)", 1, 1'000'000'000, &count);
-  options.Number("window", "NULL calls at once in the second (32)", 1, 4096, &window);
+  options.Number("window", "NULL calls at once in the second (32)", 1, kMaxWindow, &window);
   options.Number("mib", "MiB to write and read (256)", 1, 1 << 20, &mib);
   std::vector<std::string> operands;
   if (auto done = ParseRemote("bench", options, argc, argv, 1, 1, &operands)) return *done;
@@ -213,7 +231,7 @@ int BenchCommand(int argc, char** argv) {
                {"write_bytes_per_second", write.BytesPerSecond()},
                {"read_bytes_per_second", read.BytesPerSecond()}};
   AddCounters(server.node(), &json);
-  return Finish("bench", remote, status, json,
+  return Finish("bench", remote, server.UnlessTaken(status), json,
                 Table({{"latency median", Microseconds(one.latency_ns->Percentile(0.5))},
                        {"latency 99 %", Microseconds(one.latency_ns->Percentile(0.99))},
                        {"latency 99.9 %", Microseconds(one.latency_ns->Percentile(0.999))},

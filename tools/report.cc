@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -45,6 +47,18 @@ std::string Table(const std::vector<std::pair<std::string, std::string>>& rows) 
     absl::StrAppend(&table, "  ", name, std::string(width - name.size() + 2, ' '), value, "\n");
   }
   return table;
+}
+
+absl::Status PrintOut(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) {
+    return absl::OkStatus();
+  }
+  return absl::DataLossError(absl::StrCat("writing the result: ", std::strerror(errno)));
+}
+
+absl::Status PrintJson(const nlohmann::ordered_json& json) {
+  return PrintOut(json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) +
+                  "\n");
 }
 
 int Fail(const std::string& command, const absl::Status& status) {

@@ -4,6 +4,7 @@
 #define POLLUX_TOOLS_REPORT_H_
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,11 @@ std::string Grouped(uint64_t number);
 
 // Two columns, the first as wide as it must be.
 std::string Table(const std::vector<std::pair<std::string, std::string>>& rows);
+
+// Writes to standard output, all of it. Errors: DataLoss when it takes no more (a full disk).
+absl::Status PrintOut(const std::string& text);
+// One line. Bytes that are no UTF-8 (names of files may have them) become U+FFFD.
+absl::Status PrintJson(const nlohmann::ordered_json& json);
 
 // One line on standard error: what went wrong. Returns the exit status (tools/options.h): usage for
 // InvalidArgument, else failure.

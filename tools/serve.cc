@@ -100,7 +100,7 @@ int ServeCommand(int argc, char** argv) {
   }
   CatchInterrupts();
   Served served;
-  const absl::Status status = Serve(serve, &served);
+  absl::Status status = Serve(serve, &served);
   if (serve.json) {
     nlohmann::ordered_json json;
     json["ok"] = status.ok();
@@ -108,7 +108,7 @@ int ServeCommand(int argc, char** argv) {
     json["calls"] = served.calls;
     json["packets_sent"] = served.counters.sent_pkts;
     json["retransmitted_packets"] = served.counters.retransmitted_pkts;
-    std::printf("%s\n", json.dump().c_str());
+    status.Update(PrintJson(json));
   }
   return status.ok() ? kExitOk : Fail("serve", status);
 }

@@ -14,24 +14,22 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "stack/engine/clock.h"
+#include "tools/await.h"
 #include "tools/interrupt.h"
 #include "tools/local_file.h"
 
 namespace pollux::tools {
 namespace {
 
-constexpr int kProgressIntervalMs = 100;
-
-// Waits for `future`, showing progress.
-template <class T>
-T Await(std::future<T>& future, const std::atomic<uint64_t>& done, uint64_t total,
-        const Progress& progress) {
-  while (future.wait_for(std::chrono::milliseconds(kProgressIntervalMs)) !=
-         std::future_status::ready) {
+// Waits for the end of a row of calls, showing progress.
+absl::Status AwaitAll(Node& node, FileClient& client, std::future<absl::Status>& future,
+                      const std::atomic<uint64_t>& done, uint64_t total, const Progress& progress) {
+  const auto show = [&] {
     if (progress) progress(done.load(std::memory_order_relaxed), total);
-  }
-  if (progress) progress(done.load(std::memory_order_relaxed), total);
-  return future.get();
+  };
+  absl::Status status = Await(node, client, future, show);
+  show();
+  return InterruptedOr(std::move(status));
 }
 
 // Blocks of one file, several on the way at once; lives on the node's core until it has told the
@@ -185,26 +183,13 @@ void RunBlocks(Node& node, FileClient& client, int fd, const std::string& remote
   Kind blocks(client, fd, remote, total);
   std::future<absl::Status> finished = blocks.future();
   node.Run([&] { blocks.Start(); });
-  result->status = Await(finished, blocks.done(), total, progress);
+  result->status = AwaitAll(node, client, finished, blocks.done(), total, progress);
   result->seconds = static_cast<double>(clock.NowNs() - start_ns) * 1e-9;
   result->bytes = blocks.done();
-  // The last callback may still be unwinding on the core.
-  node.Run([] {});
   if (!result->status.ok()) return;
   absl::StatusOr<std::string> sha256 = Sha256(fd);
   result->status = sha256.status();
   if (sha256.ok()) result->sha256 = *sha256;
-}
-
-// Runs one call on the node's core and waits for what it calls back with.
-template <class T, class Call>
-T Blocking(Node& node, Call call) {
-  std::promise<T> promise;
-  std::future<T> future = promise.get_future();
-  node.Run([&] { call([&promise](T result) { promise.set_value(std::move(result)); }); });
-  T result = future.get();
-  node.Run([] {});
-  return result;
 }
 
 }  // namespace
@@ -215,10 +200,15 @@ TransferResult PutFile(Node& node, FileClient& client, const std::string& local,
   const SourceFile source(local);
   result.status = source.status();
   if (!result.status.ok()) return result;
-  result.status =
-      Blocking<absl::Status>(node, [&](auto done) { client.Create(remote, std::move(done)); });
+  result.status = Blocking<absl::Status>(
+      node, client, [&](auto done) { client.Create(remote, std::move(done)); });
   if (!result.status.ok()) return result;
   RunBlocks<PutBlocks>(node, client, source.fd(), remote, source.bytes(), progress, &result);
+  if (!result.status.ok()) {
+    result.status = absl::Status(
+        result.status.code(),
+        absl::StrCat(result.status.message(), "; ", remote, " on the server is not complete"));
+  }
   return result;
 }
 
@@ -226,9 +216,13 @@ TransferResult GetFile(Node& node, FileClient& client, const std::string& remote
                        const std::string& local, const Progress& progress) {
   TransferResult result;
   const auto attributes = Blocking<absl::StatusOr<FileStore::Attributes>>(
-      node, [&](auto done) { client.Stat(remote, std::move(done)); });
+      node, client, [&](auto done) { client.Stat(remote, std::move(done)); });
   result.status = attributes.status();
   if (!result.status.ok()) return result;
+  if (attributes->directory) {
+    result.status = absl::FailedPreconditionError(absl::StrCat(remote, " is a directory"));
+    return result;
+  }
   DestinationFile destination(local);
   result.status = destination.status();
   if (!result.status.ok()) return result;
@@ -295,10 +289,9 @@ CallsResult TimeNullCalls(Node& node, FileClient& client, uint64_t count, int wi
   NullCalls calls(client, count, *result.latency_ns);
   std::future<absl::Status> finished = calls.future();
   node.Run([&] { calls.Start(window); });
-  result.status = Await(finished, calls.done(), count, progress);
+  result.status = AwaitAll(node, client, finished, calls.done(), count, progress);
   result.seconds = static_cast<double>(clock.NowNs() - start_ns) * 1e-9;
   result.calls = calls.done();
-  node.Run([] {});
   return result;
 }
 
@@ -306,8 +299,8 @@ BlocksResult TimeBlocks(Node& node, FileClient& client, bool write, const std::s
                         uint64_t mib, const Progress& progress) {
   BlocksResult result;
   if (write) {
-    result.status =
-        Blocking<absl::Status>(node, [&](auto done) { client.Create(remote, std::move(done)); });
+    result.status = Blocking<absl::Status>(
+        node, client, [&](auto done) { client.Create(remote, std::move(done)); });
     if (!result.status.ok()) return result;
   }
   const uint64_t total = mib * kMaxBlock;
@@ -316,10 +309,9 @@ BlocksResult TimeBlocks(Node& node, FileClient& client, bool write, const std::s
   const engine::Clock clock;
   const uint64_t start_ns = clock.NowNs();
   node.Run([&] { blocks.Start(); });
-  result.status = Await(finished, blocks.done(), total, progress);
+  result.status = AwaitAll(node, client, finished, blocks.done(), total, progress);
   result.seconds = static_cast<double>(clock.NowNs() - start_ns) * 1e-9;
   result.bytes = blocks.done();
-  node.Run([] {});
   return result;
 }
 

@@ -94,6 +94,30 @@ class Everything:
         # that repeats: of some 2,000 packets across two impairments it is certain to.
         self.assertGreater(self.stop(server)["retransmitted_packets"], 0)
 
+    def test_names_of_any_bytes(self):
+        server = self.serve()
+        for name in (b"bad\xff", b"two\nlines\x1b[31m"):
+            with open(os.path.join(os.fsencode(self.root), name), "wb"):
+                pass
+        names = [entry["name"] for entry in self.asked("ls")["entries"]]
+        self.assertEqual(names, ["bad\ufffd", "two\nlines\x1b[31m"])
+        shown = self.client("ls").stdout
+        self.assertEqual(len(shown.splitlines()), 2, shown)
+        self.assertNotIn("\x1b", shown)
+        self.stop(server)
+
+    def test_server_that_vanishes(self):
+        server = self.serve()
+        bench = self.start(self.client_host, *self.client_argv("bench", options=(
+            "--count", "1000000000")))
+        server.wait_for_line("connected")
+        server.process.send_signal(signal.SIGSTOP)
+        # Whoever waits for a server that says nothing may leave all the same.
+        self.assertEqual(bench.interrupt(), 1)
+        self.assertIn("interrupted", bench.stderr)
+        server.process.send_signal(signal.SIGCONT)
+        self.stop(server)
+
     def test_server_that_refuses(self):
         server = self.serve("--read-only")
         (self.root / "there").write_bytes(b"x")

@@ -1,6 +1,7 @@
 #include "tools/file_service/file_server.h"
 
 #include <array>
+#include <deque>
 #include <utility>
 #include <vector>
 
@@ -23,12 +24,17 @@ using rpcrdma::XdrWriter;
 constexpr size_t kSmallResult = 64;    // every result but LIST's
 constexpr size_t kEntriesAtOnce = 64;  // asked of the store
 constexpr size_t kListTail = 4;        // `more`
+// Blocks of kMaxBlock that replies may hold, all clients together: more could not be on the wire.
+constexpr size_t kMaxBlocksOut = 64;
 
 class Server final : public FileServer, public engine::Poller {
  public:
   Server(engine::Worker* worker, FileStore* store, Options options)
       : worker_(worker), store_(store), options_(std::move(options)) {}
-  ~Server() override { worker_->RemovePoller(this); }
+  ~Server() override {
+    worker_->RemovePoller(this);
+    waiting_.clear();  // they answer through rpc_
+  }
 
   absl::Status Start(cm::Manager* manager) {
     rpcrdma::ServerConfig config;
@@ -78,12 +84,21 @@ class Server final : public FileServer, public engine::Poller {
   }
 
   bool Poll(uint64_t) override {
+    if (std::exchange(woken_, false)) ServeWaiting();
     if (shut_down_ == nullptr || rpc_->connections() != 0) return false;
     std::exchange(shut_down_, nullptr)();
     return true;
   }
 
  private:
+  void ServeWaiting() {
+    while (!waiting_.empty() && blocks_out_ < kMaxBlocksOut) {
+      auto [call, reply] = std::move(waiting_.front());
+      waiting_.pop_front();
+      Read(call, std::move(reply));
+    }
+  }
+
   // Answers with a status and, when it is OK, what `write` appends.
   template <class Append>
   static void Answer(ReplyHandle& reply, const absl::Status& status, Append append) {
@@ -130,6 +145,10 @@ class Server final : public FileServer, public engine::Poller {
     const uint32_t count = reader.Uint32();
     if (!reader.AtEnd() || count > kMaxBlock) {
       reply.Fail(AcceptStatus::kGarbageArguments);
+      return;
+    }
+    if (blocks_out_ == kMaxBlocksOut) {
+      waiting_.emplace_back(call, std::move(reply));
       return;
     }
     std::vector<uint8_t> block = TakeBlock();
@@ -213,17 +232,28 @@ class Server final : public FileServer, public engine::Poller {
   }
 
   std::vector<uint8_t> TakeBlock() {
+    ++blocks_out_;
     if (blocks_.empty()) return std::vector<uint8_t>(kMaxBlock);
     std::vector<uint8_t> block = std::move(blocks_.back());
     blocks_.pop_back();
     return block;
   }
-  void GiveBlock(std::vector<uint8_t> block) { blocks_.push_back(std::move(block)); }
+  void GiveBlock(std::vector<uint8_t> block) {
+    --blocks_out_;
+    blocks_.push_back(std::move(block));
+    if (waiting_.empty()) return;
+    // From the poll: a block may be given back in the middle of anything.
+    woken_ = true;
+  }
 
   engine::Worker* worker_;
   FileStore* store_;
   Options options_;
   std::vector<std::vector<uint8_t>> blocks_;
+  size_t blocks_out_ = 0;  // lent to replies
+  bool woken_ = false;     // a block has come back, and reads wait for one
+  // Reads that wait for a block, bounded by the calls that the connections have outstanding.
+  std::deque<std::pair<CallView, ReplyHandle>> waiting_;
   std::unique_ptr<rpcrdma::Server> rpc_;  // its calls may hold blocks: it goes first
   absl::AnyInvocable<void()> shut_down_;
 };

@@ -5,6 +5,7 @@
 #include <linux/openat2.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,7 +35,7 @@ absl::StatusOr<std::unique_ptr<FileStore>> FileStore::Open(const std::string& ro
 }
 
 FileStore::~FileStore() {
-  if (cached_ >= 0) close(cached_);
+  DropCached();
   close(root_);
 }
 
@@ -57,15 +58,33 @@ absl::StatusOr<FileStore::Attributes> FileStore::Stat(const std::string& name) c
   const absl::Cleanup close_fd = [fd = *fd] { close(fd); };
   struct stat st;
   if (fstat(*fd, &st) != 0) return Failure(name);
+  if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
+    return absl::FailedPreconditionError(absl::StrCat(name, ": not a regular file"));
+  }
   return Attributes{.size = static_cast<uint64_t>(st.st_size),
                     .modified_ns = static_cast<uint64_t>(st.st_mtim.tv_sec) * 1'000'000'000 +
                                    static_cast<uint64_t>(st.st_mtim.tv_nsec),
                     .directory = S_ISDIR(st.st_mode)};
 }
 
+// Whether the name still leads to the file that is open: another may have taken its place.
+bool FileStore::IsCached(const std::string& name) const {
+  if (cached_ < 0 || cached_name_ != name) return false;
+  struct stat open, now;
+  return fstat(cached_, &open) == 0 &&
+         fstatat(root_, name.c_str(), &now, AT_SYMLINK_NOFOLLOW) == 0 &&
+         open.st_dev == now.st_dev && open.st_ino == now.st_ino;
+}
+
+void FileStore::DropCached() {
+  if (cached_ >= 0) close(cached_);
+  cached_ = -1;
+}
+
 // Opens a regular file, or takes the one that is open already.
 absl::StatusOr<int> FileStore::Cached(const std::string& name, bool write) {
-  if (cached_ >= 0 && cached_name_ == name && (cached_write_ || !write)) return cached_;
+  if (IsCached(name) && (cached_write_ || !write)) return cached_;
+  DropCached();
   absl::StatusOr<int> fd = OpenBeneath(name, write ? O_RDWR : O_RDONLY, 0);
   if (!fd.ok()) return fd;
   struct stat st;
@@ -73,7 +92,6 @@ absl::StatusOr<int> FileStore::Cached(const std::string& name, bool write) {
     close(*fd);
     return absl::FailedPreconditionError(absl::StrCat(name, ": not a regular file"));
   }
-  if (cached_ >= 0) close(cached_);
   cached_ = *fd;
   cached_name_ = name;
   cached_write_ = write;
@@ -100,10 +118,6 @@ absl::Status FileStore::Create(const std::string& name) {
   absl::StatusOr<int> fd = OpenBeneath(name, O_WRONLY | O_CREAT | O_TRUNC, 0644);
   if (!fd.ok()) return fd.status();
   close(*fd);
-  if (cached_name_ == name && cached_ >= 0) {
-    close(cached_);
-    cached_ = -1;
-  }
   return absl::OkStatus();
 }
 
@@ -122,24 +136,42 @@ absl::Status FileStore::Write(const std::string& name, uint64_t offset,
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<FileStore::Entry>> FileStore::List(const std::string& after,
-                                                              size_t limit) const {
+// Reads the root's names anew when it has changed: pages of one listing share one reading.
+absl::Status FileStore::ReadNames() {
+  struct stat st;
+  if (fstat(root_, &st) != 0) return Failure(".");
+  const auto same = [](const timespec& a, const timespec& b) {
+    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+  };
+  // A change within the same tick of the clock leaves no trace: a young reading is not trusted.
+  timespec now;
+  clock_gettime(CLOCK_REALTIME_COARSE, &now);
+  if (names_read_ && names_settled_ && same(st.st_mtim, names_changed_)) return absl::OkStatus();
   const int fd = openat(root_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR* directory = fd < 0 ? nullptr : fdopendir(fd);
   if (directory == nullptr) return Failure(".");
   const absl::Cleanup close_directory = [directory] { closedir(directory); };
-  std::vector<std::string> names;
+  names_.clear();
   while (const dirent* entry = readdir(directory)) {
     const std::string name = entry->d_name;
-    if (name != "." && name != ".." && name > after) names.push_back(name);
+    if (name != "." && name != "..") names_.push_back(name);
   }
-  std::sort(names.begin(), names.end());
-  if (names.size() > limit) names.resize(limit);
+  std::sort(names_.begin(), names_.end());
+  names_changed_ = st.st_mtim;
+  names_settled_ = now.tv_sec > st.st_mtim.tv_sec + 1;
+  names_read_ = true;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<FileStore::Entry>> FileStore::List(const std::string& after,
+                                                              size_t limit) {
+  if (absl::Status status = ReadNames(); !status.ok()) return status;
   std::vector<Entry> entries;
-  for (const std::string& name : names) {
+  for (auto name = std::upper_bound(names_.begin(), names_.end(), after);
+       name != names_.end() && entries.size() < limit; ++name) {
     struct stat st;
-    if (fstatat(root_, name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0) continue;  // gone meanwhile
-    entries.push_back({.name = name,
+    if (fstatat(root_, name->c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0) continue;  // gone meanwhile
+    entries.push_back({.name = *name,
                        .size = static_cast<uint64_t>(st.st_size),
                        .directory = S_ISDIR(st.st_mode)});
   }

@@ -2,6 +2,8 @@
 #ifndef POLLUX_TOOLS_FILE_SERVICE_FILE_STORE_H_
 #define POLLUX_TOOLS_FILE_SERVICE_FILE_STORE_H_
 
+#include <time.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -42,18 +44,26 @@ class FileStore {
   // Writes all of it, into a file that exists.
   absl::Status Write(const std::string& name, uint64_t offset, absl::Span<const uint8_t> data);
   // Entries of the root, by name, those after `after` ("" for the first), at most `limit`.
-  absl::StatusOr<std::vector<Entry>> List(const std::string& after, size_t limit) const;
+  absl::StatusOr<std::vector<Entry>> List(const std::string& after, size_t limit);
 
  private:
   explicit FileStore(int root) : root_(root) {}
   absl::StatusOr<int> OpenBeneath(const std::string& name, int flags, unsigned mode) const;
+  bool IsCached(const std::string& name) const;
   absl::StatusOr<int> Cached(const std::string& name, bool write);
+  void DropCached();
+  absl::Status ReadNames();
 
   int root_;
   // The file used last stays open: bulk transfers name the same one again and again.
   std::string cached_name_;
   bool cached_write_ = false;
   int cached_ = -1;
+  // The root's entries, sorted, as they were when it had last changed at names_changed_.
+  std::vector<std::string> names_;
+  bool names_read_ = false;
+  bool names_settled_ = false;
+  timespec names_changed_{};
 };
 
 }  // namespace pollux::tools

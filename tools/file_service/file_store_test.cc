@@ -49,6 +49,21 @@ TEST_F(FileStoreTest, CreateWriteReadStat) {
   EXPECT_EQ(Get("f", 0, 100), "") << "the old file is not read on";
 }
 
+// The file that stays open must be the one that the name leads to now.
+TEST_F(FileStoreTest, FileThatAnotherReplaces) {
+  ASSERT_TRUE(store_->Create("f").ok());
+  ASSERT_TRUE(Put("f", "old").ok());
+  EXPECT_EQ(Get("f", 0, 3), "old");
+  ASSERT_TRUE(store_->Create("g").ok());
+  ASSERT_TRUE(Put("g", "new").ok());
+  EXPECT_EQ(Get("f", 0, 3), "old");
+  ASSERT_EQ(rename((outer_ + "/root/g").c_str(), (outer_ + "/root/f").c_str()), 0);
+  EXPECT_EQ(Get("f", 0, 3), "new");
+  ASSERT_EQ(unlink((outer_ + "/root/f").c_str()), 0);
+  uint8_t byte;
+  EXPECT_FALSE(store_->Read("f", 0, {&byte, 1}).ok());
+}
+
 TEST_F(FileStoreTest, NoWayOut) {
   ASSERT_EQ(close(open((outer_ + "/secret").c_str(), O_CREAT | O_WRONLY, 0644)), 0);
   ASSERT_EQ(symlink("../secret", (outer_ + "/root/link").c_str()), 0);
@@ -67,6 +82,8 @@ TEST_F(FileStoreTest, OnlyRegularFilesAreRead) {
   uint8_t byte;
   EXPECT_FALSE(store_->Read("pipe", 0, absl::Span<uint8_t>(&byte, 1)).ok());
   EXPECT_FALSE(store_->Read("dir", 0, absl::Span<uint8_t>(&byte, 1)).ok());
+  EXPECT_FALSE(store_->Stat("pipe").ok());
+  EXPECT_TRUE(store_->Stat("dir")->directory);
 }
 
 TEST_F(FileStoreTest, ListsByNameInPages) {
@@ -78,6 +95,23 @@ TEST_F(FileStoreTest, ListsByNameInPages) {
   const auto rest = store_->List("b", 2);
   ASSERT_EQ(rest->size(), 1u);
   EXPECT_EQ((*rest)[0].name, "c");
+}
+
+TEST_F(FileStoreTest, ListingFollowsChanges) {
+  for (const char* name : {"c", "a", "b"}) {
+    ASSERT_TRUE(store_->Create(name).ok());
+    EXPECT_EQ(store_->List("", 10)->size(), name[0] == 'c' ? 1u : name[0] == 'a' ? 2u : 3u);
+  }
+  ASSERT_EQ(unlink((outer_ + "/root/b").c_str()), 0);
+  // Long unchanged, as far as the clock can tell; then changed again.
+  const timespec old[2] = {{1000, 0}, {1000, 0}};
+  ASSERT_EQ(utimensat(AT_FDCWD, (outer_ + "/root").c_str(), old, 0), 0);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(store_->List("", 10)->size(), 2u);
+    EXPECT_EQ(store_->List("a", 10)->size(), 1u);
+  }
+  ASSERT_TRUE(store_->Create("d").ok());
+  EXPECT_EQ(store_->List("a", 10)->size(), 2u);
 }
 
 TEST_F(FileStoreTest, RootThatIsNone) { EXPECT_FALSE(FileStore::Open(outer_ + "/missing").ok()); }

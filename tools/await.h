@@ -1,0 +1,59 @@
+// Waiting, on the main thread, for what the node's core does with a client.
+#ifndef POLLUX_TOOLS_AWAIT_H_
+#define POLLUX_TOOLS_AWAIT_H_
+
+#include <chrono>
+#include <future>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tools/file_service/file_client.h"
+#include "tools/interrupt.h"
+#include "tools/node.h"
+
+namespace pollux::tools {
+
+inline constexpr int kTickMs = 100;
+// What is under way when a signal comes may end by itself for so long; then it is cut off, since
+// the server may be gone.
+inline constexpr int kInterruptGraceMs = 1000;
+
+// Waits for what a call or a row of calls of `client` will put into `future`. `tick` is called ten
+// times a second. After an interrupt the client is disconnected, which fails its calls.
+template <class T, class Tick>
+T Await(Node& node, FileClient& client, std::future<T>& future, Tick tick) {
+  int grace_ms = kInterruptGraceMs;
+  while (future.wait_for(std::chrono::milliseconds(kTickMs)) != std::future_status::ready) {
+    tick();
+    if (!Interrupted() || grace_ms < 0) continue;
+    grace_ms -= kTickMs;
+    if (grace_ms < 0) node.Run([&client] { client.Disconnect([] {}); });
+  }
+  T result = future.get();
+  // The last callback may still be unwinding on the core.
+  node.Run([] {});
+  return result;
+}
+
+inline absl::Status InterruptedOr(absl::Status status) {
+  return !status.ok() && Interrupted() ? absl::CancelledError("interrupted") : status;
+}
+template <class T>
+absl::StatusOr<T> InterruptedOr(absl::StatusOr<T> result) {
+  if (!result.ok() && Interrupted()) return absl::CancelledError("interrupted");
+  return result;
+}
+
+// Runs one call on the node's core and waits for the Result that it calls back with.
+template <class Result, class Call>
+Result Blocking(Node& node, FileClient& client, Call call) {
+  std::promise<Result> promise;
+  std::future<Result> future = promise.get_future();
+  node.Run([&] { call([&promise](Result result) { promise.set_value(std::move(result)); }); });
+  return InterruptedOr(Await(node, client, future, [] {}));
+}
+
+}  // namespace pollux::tools
+
+#endif  // POLLUX_TOOLS_AWAIT_H_
