@@ -62,7 +62,7 @@ class VerbsConnection final : public engine::Poller {
   // DREQ; OnEnded() follows when the peer answers, or after kGoodbyeNs: a peer that is gone never
   // does. Before the connection stands, it ends at once.
   void Disconnect();
-  static constexpr uint64_t kGoodbyeNs = 3'000'000'000;
+  static constexpr uint64_t kGoodbyeNs = 12'000'000'000;  // two more DREQs
 
   // Null before OnReady().
   verbs::QueuePair* qp() { return qp_; }

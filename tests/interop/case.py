@@ -32,8 +32,9 @@ class Case:
 
 def case(name, directions=BOTH, ports=BOTH_PORTS, wants=(), deadline_s=120, extra=False,
          corrupted=False):
-    """Registers a function of a Bench. The active side's direction is among its attributes; wants
-    from "active" and "passive" are told by it."""
+    """Registers a function of a Bench; `wants` may say "active" and "passive", which the direction
+    turns into "pollux" and "linux". It may return a function of the Evidence that looks at the
+    capture more closely."""
 
     def register(function):
         if any(other.name == name for other in CASES):
@@ -74,6 +75,11 @@ class Bench:
         return self.program(command, self.tools["pollux"], command, *self.port.arguments(),
                             *arguments)
 
+    def listening(self, process):
+        """Waits until a pollux command that says "listening" can be reached."""
+        process.wait_for_line("^listening", self.deadline)
+        self.deadline.wait_for("the port on the bridge", self.port.plugged)
+
     def pollux_json(self, process, status=0):
         """Its end: the object that it printed."""
         process.expect(status, self.deadline)
@@ -86,17 +92,22 @@ class Bench:
     def run(self):
         """Raises CaseFailure unless the case passes, its capture included."""
         capture = Capture(GUEST_TAP, self.folder, self.deadline)
+        look = None
         try:
-            self.case.run(self)
-            # Judging has its own limits: a case that ends in time has passed its deadline.
-            capture.deadline = Deadline(60)
-            capture.stop()
+            look = self.case.run(self)
         finally:
-            capture.close()
             for process in self.processes:
                 process.close()
+            # Has its own limit: the case is over, and its capture is wanted if it failed too.
+            capture.deadline = Deadline(60)
+            try:
+                capture.stop()
+            finally:
+                capture.close()
         self.evidence = Evidence(capture.path, self.guest.addresses)
         self._judge()
+        if look is not None:
+            look(self.evidence)
 
     def _judge(self):
         sides = {"active": "pollux" if self.to_linux else "linux",

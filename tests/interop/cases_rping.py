@@ -38,28 +38,37 @@ def check_lines(whose, text, prefix, count, size):
     raise CaseFailure(f"{whose} printed {len(lines)} pings, not {count}")
 
 
+def guest_rping(bench, arguments):
+    """The script; what rping says on standard error comes last, so as not to cut its lines."""
+    return (f"timeout {bench.deadline.seconds} rping -p {PORT} {arguments} 2>/tmp/rping.err; "
+            "status=$?; cat /tmp/rping.err; exit $status")
+
+
+def serve_in_guest(bench, arguments):
+    """rping does not say when it listens: the kernel does."""
+    server = bench.guest.begin(guest_rping(bench, f"-s {arguments}"))
+    bench.guest.run(f"until rdma resource show cm_id | grep -q 'src-addr.*:{PORT}'; do "
+                    "sleep 0.05; done", bench.deadline)
+    return server
+
+
 def exchange(bench, count, size, arguments=(), server_address=None, guest_address=None):
     """A whole run in the bench's direction; returns what pollux printed as JSON (both its text and
     its counters cannot be had at once, so that text is asked of the guest)."""
-    timeout = bench.deadline.seconds
     if bench.to_linux:
-        server = bench.guest.begin(
-            f"timeout {timeout} rping -s -a {guest_address or bench.guest_address} -p {PORT} "
-            f"-S {size} -C {count} -v -V")
-        # rping says nothing when it listens.
-        bench.guest.run(f"until rdma resource show cm_id | grep -q 'src-addr.*:{PORT}'; do "
-                        "sleep 0.05; done", bench.deadline)
-        client = bench.pollux("rping", "-c", "-a", guest_address or bench.guest_address, "-p", PORT,
-                              "-C", count, "-S", size, "--json", *arguments)
+        address = guest_address or bench.guest_address
+        server = serve_in_guest(bench, f"-a {address} -S {size} -v -V")
+        client = bench.pollux("rping", "-c", "-a", address, "-p", PORT, "-C", count, "-S", size,
+                              "--json", *arguments)
         answer = bench.pollux_json(client)
-        output = server.expect(0, bench.deadline)
-        check_lines("the guest", output, "server ping data: ", count, size)
+        check_lines("the guest", server.expect(0, bench.deadline), "server ping data: ", count,
+                    size)
     else:
         server = bench.pollux("rping", "-s", "-p", PORT, "--json", *arguments)
-        server.wait_for_line("^listening", bench.deadline)
+        bench.listening(server)
         output = bench.guest.run(
-            f"timeout {timeout} rping -c -a {server_address or bench.port.address} -p {PORT} "
-            f"-S {size} -C {count} -v -V", bench.deadline)
+            guest_rping(bench, f"-c -a {server_address or bench.port.address} -S {size} "
+                               f"-C {count} -v -V"), bench.deadline)
         check_lines("the guest", output, "ping data: ", count, size)
         answer = bench.pollux_json(server)
     need(answer["ok"] and answer["pings"] == count, f"pollux counted {answer}")
@@ -74,13 +83,14 @@ def define(name, count, size, wants, **options):
     run.__doc__ = f"{count} pings of {size} bytes."
 
 
-define("rping-64", 20, 64, SMALL)
-define("rping-4096", 10, 4096, SMALL)
-define("rping-65536", 10, 65536, LARGE)
+define("rping-23", 5, 23, SMALL)  # the original's least
+define("rping-1024", 20, 1024, SMALL)  # one packet at either path MTU
 define("rping-4097", 5, 4097, CONNECT + [("active", "RC READ RESPONSE FIRST"),
                                          ("active", "RC READ RESPONSE LAST"),
                                          ("passive", "RC WRITE FIRST"),
-                                         ("passive", "RC WRITE LAST")], extra=True)
+                                         ("passive", "RC WRITE LAST")])
+define("rping-65535", 10, 65535, LARGE)  # and its most
+define("rping-path-mtu-4096", 5, 4096, SMALL, ports=("af_packet",))
 define("rping-1000-pings", 1000, 1000, SMALL, extra=True, deadline_s=240)
 
 
@@ -89,18 +99,17 @@ def rping_text(bench):
     """What pollux rping -v prints is what the guest's prints."""
     count, size = 5, 100
     if bench.to_linux:
-        server = bench.guest.begin(f"rping -s -a {bench.guest_address} -p {PORT} -S {size} -v")
-        bench.guest.run(f"until rdma resource show cm_id | grep -q 'src-addr.*:{PORT}'; do "
-                        "sleep 0.05; done", bench.deadline)
+        server = serve_in_guest(bench, f"-a {bench.guest_address} -S {size} -v")
         client = bench.pollux("rping", "-c", "-a", bench.guest_address, "-C", count, "-S", size,
                               "-v")
         client.expect(0, bench.deadline)
         mine, other = client.stdout, server.expect(0, bench.deadline)
     else:
         server = bench.pollux("rping", "-s", "-v")
-        server.wait_for_line("^listening", bench.deadline)
-        other = bench.guest.run(f"rping -c -a {bench.port.address} -S {size} -C {count} -v",
-                                bench.deadline)
+        bench.listening(server)
+        other = bench.guest.run(
+            guest_rping(bench, f"-c -a {bench.port.address} -S {size} -C {count} -v"),
+            bench.deadline)
         server.expect(0, bench.deadline)
         mine = server.stdout
     check_lines("pollux", mine, "ping data: " if bench.to_linux else "server ping data: ", count,

@@ -137,7 +137,7 @@ class Guest:
             return False
         return True
 
-    def reset(self):
+    def reset(self, mtu):
         """Nothing of the last case is left; a guest that cannot be brought there boots anew."""
         try:
             for number in range(1, self.next):
@@ -145,12 +145,12 @@ class Guest:
                 if not base.with_suffix(".rc").exists():
                     Command(self, number).kill(Deadline(20))
             self.run("tc qdisc del dev eth0 root 2>/dev/null; tc qdisc del dev eth0 ingress "
-                     "2>/dev/null; ip neigh flush all; true", Deadline(20))
+                     "2>/dev/null; ip neigh flush all; ip link set eth0 mtu " + str(mtu), Deadline(20))
         except CaseFailure:
             self.stop()
         if not self.healthy():
             self.stop()
-            self.start()
+            self.start(mtu)
 
     def console_tail(self, lines=20):
         if not self.console.exists():

@@ -26,25 +26,39 @@ def enter():
           f"ip link set veth1 mtu {MTU} addrgenmode none up")
 
 
+def tap_state():
+    """What ip says of Pollux's tap; nothing when there is none."""
+    return subprocess.run(["ip", "-o", "link", "show", "plx0"], stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, text=True, check=False).stdout
+
+
 class Port:
     """A place of Pollux's on the bridge. Each kind has addresses of its own, so that nobody on the
     bridge remembers another's."""
 
-    def __init__(self, kind, devargs, number):
+    def __init__(self, kind, devargs, number, mtu):
         self.kind = kind
+        # A peer that asks for a larger path MTU than the port has is rejected, as a Linux peer
+        # would be: the guest's interface is set to this before each case.
+        self.mtu = mtu
         self.devargs = devargs
+        self.number = number
         self.address = f"192.0.2.{number}"
         self.address6 = f"2001:db8::{number:x}"
         self.vlan_address = f"198.51.100.{number}"
         self.mac = f"02:00:00:00:00:{number:02x}"
+
+    def plugged(self):
+        """Whether frames pass, once Pollux runs on it."""
+        return self.kind != "tap" or "master" in tap_state()
 
     def arguments(self):
         return ["--port", self.devargs, "--address", f"{self.address}/24", "--mac", self.mac]
 
 
 PORTS = {
-    "tap": Port("tap", "net_tap0,iface=plx0", 10),
-    "af_packet": Port("af_packet", "net_af_packet0,iface=veth1", 11),
+    "tap": Port("tap", "net_tap0,iface=plx0", 10, 1500),
+    "af_packet": Port("af_packet", "net_af_packet0,iface=veth1", 11, MTU),
 }
 
 
@@ -58,16 +72,11 @@ class Plugger:
 
     def _plug(self):
         while not self.done.wait(0.03):
-            # A tap that is gone again between the two commands is no fault.
-            if self._unplugged():
+            state = tap_state()
+            # One that is gone by now is no fault.
+            if state and "master" not in state:
                 subprocess.run(["ip", "link", "set", "plx0", "master", BRIDGE, "addrgenmode",
                                 "none", "up"], stderr=subprocess.DEVNULL, check=False)
-
-    @staticmethod
-    def _unplugged():
-        found = subprocess.run(["ip", "-o", "link", "show", "plx0"], stdout=subprocess.PIPE,
-                               stderr=subprocess.DEVNULL, text=True, check=False)
-        return found.returncode == 0 and "master" not in found.stdout
 
     def close(self):
         self.done.set()

@@ -1,6 +1,6 @@
 """Pollux against Linux's soft-RoCE in a virtual machine.
 
-usage: tools/dev interop [--all] [--list] [--json] [--keep] [CASE...]
+usage: tools/dev interop [--all] [--list] [--json] [--port KIND] [--keep] [CASE...]
 
 CASE is a name or a pattern such as 'rping-*'; without any, the cases that continuous integration
 runs, with --all the slow ones too. Each runs in every direction and over every kind of port that it
@@ -40,6 +40,7 @@ def parse_arguments():
     parser.add_argument("--all", action="store_true", help="the slow cases too")
     parser.add_argument("--list", action="store_true", help="list the cases and end")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of the table")
+    parser.add_argument("--port", choices=sorted(network.PORTS), help="over this kind only")
     parser.add_argument("--keep", action="store_true", help="keep the captures of what passed too")
     parser.add_argument("cases", nargs="*", metavar="CASE", help="a name or a pattern")
     return parser.parse_args()
@@ -134,7 +135,7 @@ def run_one(table, the_case, direction, port, guest, tools, folder, keep):
     begun = time.monotonic()
     result, reason = "passed", ""
     try:
-        guest.reset()
+        guest.reset(port.mtu)
         bench.run()
     except CaseSkipped as skip:
         result, reason = "skipped", str(skip)
@@ -150,7 +151,8 @@ def run_one(table, the_case, direction, port, guest, tools, folder, keep):
 
 def run_all(options, chosen, folder):
     plan = [(one, direction, network.PORTS[port]) for one in chosen
-            for direction in one.directions for port in one.ports]
+            for direction in one.directions for port in one.ports
+            if options.port in (None, port)]
     table = Table(options.json, len(plan))
     try:
         if not is_root():

@@ -1,0 +1,105 @@
+"""A bad wire under rping: every ping arrives whole, and the wire really was bad.
+
+Made bad by pollux at its port, both ways, or by the guest's kernel (netem) on what it sends.
+"""
+
+import re
+
+from case import case, need
+from cases_rping import exchange
+
+CONNECT = [("active", "REQ"), ("passive", "REP"), ("active", "RC SEND ONLY")]
+SIZE = 65535
+# To pings, so that the wire does its worst for certain: some 40 frames a ping at the larger path
+# MTU, four times that at the smaller.
+PINGS = {0.001: 300, 0.01: 25, 0.1: 4}
+NETEM = {
+    "loss": "loss {percent}%",
+    "dup": "duplicate {percent}%",
+    # What is not reordered waits, and is overtaken by what is.
+    "reorder": "delay 2ms reorder {percent}%",
+    "corrupt": "corrupt {percent}%",
+}
+COUNTER_OF = {"loss": "lost", "dup": "duplicated", "reorder": "reordered", "corrupt": "corrupted"}
+# hw_counters of rxe0 that say it had to recover, or saw that its peer did.
+RECOVERY = ("duplicate_request", "out_of_seq_request", "rcvd_seq_err", "completer_retry_err",
+            "retry_exceeded_err")
+
+
+def rxe_counters(bench):
+    text = bench.guest.run("cd /sys/class/infiniband/rxe0/ports/1/hw_counters; grep . *",
+                           bench.deadline)
+    return {name: int(value) for name, value in re.findall(r"^(\w+):(\d+)$", text, re.MULTILINE)}
+
+
+def recovered(bench, before, answer):
+    """That something was sent again, by the counters of either side."""
+    after = rxe_counters(bench)
+    rxe = {name: after[name] - before[name] for name in RECOVERY if after[name] != before[name]}
+    mine = {name: answer[name] for name in ("retransmitted_packets", "duplicate_request",
+                                            "out_of_seq_request", "sent_seq_nak") if answer[name]}
+    need(rxe or mine, "neither side's counters show a repeated or missing packet")
+
+
+def at_port(bench, kind, rate):
+    before = rxe_counters(bench)
+    answer = exchange(bench, PINGS[rate], SIZE,
+                      arguments=("--impair", f"{kind}={rate},seed={bench.port.number}"))
+    for way in ("sent", "received"):
+        need(answer["impaired"][way][COUNTER_OF[kind]] > 0, f"no frame {way} was {kind}: {answer}")
+    recovered(bench, before, answer)
+    return None
+
+
+def in_guest(bench, kind, rate):
+    before = rxe_counters(bench)
+    bench.guest.run("tc qdisc replace dev eth0 root netem limit 10000 "
+                    + NETEM[kind].format(percent=rate * 100), bench.deadline)
+    answer = exchange(bench, PINGS[rate], SIZE)
+    recovered(bench, before, answer)
+    if kind == "loss":
+        status = bench.guest.run("tc -s qdisc show dev eth0", bench.deadline)
+        dropped = re.search(r"dropped (\d+)", status)
+        need(dropped and int(dropped[1]) > 0, f"netem dropped nothing: {status}")
+        return None
+    return {"dup": show_duplicates, "reorder": show_overtaking, "corrupt": show_damage}[kind]
+
+
+def show_duplicates(evidence):
+    linux = [(frame.opcode, frame.psn, frame.qpn, frame.payload) for frame in evidence.frames
+             if evidence.sender(frame) == "linux"]
+    need(any(one == other for one, other in zip(linux, linux[1:])), "no frame came twice")
+
+
+def show_overtaking(evidence):
+    last = {}
+    for frame in evidence.frames:
+        if evidence.sender(frame) != "linux" or "RC ACK" in frame.names:
+            continue
+        if frame.qpn in last and (frame.psn - last[frame.qpn]) & 0xFFFFFF >= 1 << 23:
+            return
+        last[frame.qpn] = frame.psn
+    need(False, "no frame overtook another")
+
+
+def show_damage(evidence):
+    need(any(not frame.good_icrc for frame in evidence.frames
+             if evidence.sender(frame) == "linux"), "no frame of the guest's was damaged")
+
+
+def define(place, kind, rate, extra):
+    name = f"{'rxe-' if place is in_guest else ''}{kind}-{rate * 100:g}%"
+
+    @case(name, wants=CONNECT, corrupted=kind == "corrupt", extra=extra, deadline_s=240)
+    def run(bench):
+        return place(bench, kind, rate)
+
+    run.__doc__ = (f"{rate * 100:g} % of frames: {COUNTER_OF[kind]}, "
+                   + ("both ways." if place is at_port else "on their way from the guest."))
+
+
+for one_kind in NETEM:
+    for one_rate in PINGS:
+        define(at_port, one_kind, one_rate, extra=one_rate != 0.01)
+        define(in_guest, one_kind, one_rate,
+               extra=one_rate != 0.1 or one_kind not in ("loss", "reorder"))
