@@ -145,7 +145,7 @@ class Guest:
                 if not base.with_suffix(".rc").exists():
                     Command(self, number).kill(Deadline(20))
             self.run("tc qdisc del dev eth0 root 2>/dev/null; tc qdisc del dev eth0 ingress "
-                     "2>/dev/null; ip neigh flush all; ip link set eth0 mtu " + str(mtu), Deadline(20))
+                     f"2>/dev/null; ip neigh flush all; ip link set eth0 mtu {mtu}", Deadline(20))
         except CaseFailure:
             self.stop()
         if not self.healthy():
