@@ -139,6 +139,7 @@ void VerbsConnection::Bind() {
 
 void VerbsConnection::OnBound(absl::Status status) {
   if (status.ok()) status = user_->OnReady();
+  if (status.ok() && config_.private_data) config_.param.private_data = config_.private_data();
   if (status.ok()) {
     status = active_ ? manager_->Connect(id_, config_.param) : manager_->Accept(id_, config_.param);
   }

@@ -6,6 +6,7 @@
 #include <infiniband/verbs.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -41,7 +42,9 @@ class VerbsConnection final : public engine::Poller {
     uint32_t receive_queue = 16;  // work requests
     uint32_t elements = 1;        // scatter/gather elements of a work request
     int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-    cm::ConnectionParam param;  // its private data outlives the establishment
+    cm::ConnectionParam param;
+    // Asked after OnReady() for what REQ or REP takes along; null: nothing.
+    std::function<absl::Span<const uint8_t>()> private_data;
     uint32_t resolve_timeout_ms = 10'000;
   };
 

@@ -75,6 +75,11 @@ class Bench:
         return self.program(command, self.tools["pollux"], command, *self.port.arguments(),
                             *arguments)
 
+    def pollux_peer(self, *arguments):
+        """The verbs program on this bench's port, under way."""
+        return self.program("pollux_peer", self.tools["pollux_peer"], *self.port.arguments(),
+                            *arguments)
+
     def listening(self, process):
         """Waits until a pollux command that says "listening" can be reached."""
         process.wait_for_line("^listening", self.deadline)

@@ -1,6 +1,7 @@
 """rping of rdma-core in the guest with pollux rping, either of them as client."""
 
 from case import BOTH, case, need
+from guest import ADDRESS6, VLAN, VLAN_ADDRESS
 from process import CaseFailure
 
 PORT = 7174
@@ -116,3 +117,25 @@ def rping_text(bench):
                 size)
     check_lines("the guest", other, "server ping data: " if bench.to_linux else "ping data: ",
                 count, size)
+
+
+@case("rping-ipv6", wants=SMALL)
+def rping_ipv6(bench):
+    """Global IPv6 addresses; neighbours found by neighbour discovery."""
+    exchange(bench, 10, 1000, server_address=bench.port.address6, guest_address=ADDRESS6)
+
+    def look(evidence):
+        need(all(":" in frame.source for frame in evidence.frames), "a frame went over IPv4")
+
+    return look
+
+
+@case("rping-vlan", wants=SMALL)
+def rping_vlan(bench):
+    """Both sides in a VLAN: every frame bears its tag."""
+    exchange(bench, 10, 1000, server_address=bench.port.vlan_address, guest_address=VLAN_ADDRESS)
+
+    def look(evidence):
+        need(all(frame.vlan == VLAN for frame in evidence.frames), "a frame has no tag, or another")
+
+    return look

@@ -75,8 +75,9 @@ class Command:
 class Guest:
     """Boots with start(); one boot serves many cases."""
 
-    def __init__(self, image, folder, tap, init):
-        self.image, self.folder, self.tap, self.init = image, folder, tap, init
+    def __init__(self, image, folder, tap, files):
+        """`files` are put in the guest's /host, by name; init is the first program it runs."""
+        self.image, self.folder, self.tap, self.files = image, folder, tap, files
         self.shared = folder / "host"
         self.console = folder / "console"
         self.addresses = (ADDRESS, ADDRESS6, VLAN_ADDRESS)
@@ -86,7 +87,8 @@ class Guest:
     def start(self, mtu=9000):
         shutil.rmtree(self.shared, ignore_errors=True)
         (self.shared / "run").mkdir(parents=True)
-        shutil.copy(self.init, self.shared / "init")
+        for name, path in self.files.items():
+            shutil.copy(path, self.shared / name)
         (self.shared / "settings").write_text(
             f"ADDRESSES='{ADDRESS}/24 {ADDRESS6}/64'\nMTU={mtu}\nVLAN={VLAN}:{VLAN_ADDRESS}/24\n")
         self.next = 1

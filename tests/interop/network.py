@@ -5,6 +5,7 @@ import os
 import subprocess
 import threading
 
+from guest import VLAN
 from process import CaseSkipped, shell
 
 CLONE_NEWNET = 0x40000000
@@ -53,7 +54,9 @@ class Port:
         return self.kind != "tap" or "master" in tap_state()
 
     def arguments(self):
-        return ["--port", self.devargs, "--address", f"{self.address}/24", "--mac", self.mac]
+        return ["--port", self.devargs, "--address", f"{self.address}/24", "--address",
+                f"{self.address6}/64", "--address", f"{self.vlan_address}/24,vlan={VLAN}", "--mac",
+                self.mac]
 
 
 PORTS = {

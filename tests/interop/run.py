@@ -27,7 +27,8 @@ from process import CaseFailure, CaseSkipped, is_root
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-TOOLS = {"pollux": "//tools:pollux", "conformance": "//tests/conformance:conformance"}
+TOOLS = {"pollux": "//tools:pollux", "conformance": "//tests/conformance:conformance",
+         "pollux_peer": "//tests/interop:pollux_peer", "peer": "//tests/interop:peer"}
 NEEDED = ("ip", "tcpdump", "tshark", "qemu-system-x86_64", "debootstrap", "mksquashfs", "cpio",
           "modprobe")
 MODULES = sorted(path.stem for path in HERE.glob("cases_*.py"))
@@ -168,7 +169,8 @@ def run_all(options, chosen, folder):
             table.add(one.name, direction, port.kind, "skipped", 0, str(skip))
         return table.finish()
     plugger = network.Plugger()
-    guest = guests.Guest(built, folder, network.GUEST_TAP, HERE / "guest_init.sh")
+    guest = guests.Guest(built, folder, network.GUEST_TAP,
+                         {"init": HERE / "guest_init.sh", "peer": tools["peer"]})
     try:
         guest.start()
         for one, direction, port in plan:
