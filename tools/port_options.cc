@@ -74,6 +74,11 @@ void DeclarePortOptions(Options& options, PortOptions* port) {
                "net_af_packet0,iface=veth1  net_memif0,role=server,socket=PATH\n"
                "or a PCI address (untested)",
                &port->device.port);
+  options.Text("netdev", "IFACE",
+               "instead of --port and all of its addresses: an interface\n"
+               "that the kernel keeps, as the kernel has it (addresses,\n"
+               "routes, neighbours); only UDP port 4791 is taken from it",
+               &port->device.netdev);
   options.Parsed("address", "ADDR/LEN",
                  "IP address of the port, as in 192.0.2.1/24, 2001:db8::1/64\n"
                  "or 192.0.2.1/24,vlan=100; may be given several times.\n"
@@ -110,9 +115,19 @@ absl::StatusOr<std::shared_ptr<net::CaptureFile>> OpenCapture(const PortOptions&
 }
 
 absl::Status CheckPortOptions(const PortOptions& port) {
+  if (!port.device.netdev.empty()) {
+    if (port.device.port.empty() && port.device.addresses.empty() && port.device.gateways.empty() &&
+        !port.device.mac && port.vlan == 0) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("--netdev ", port.device.netdev,
+                     " comes with its own addresses; leave --port, --address, --vlan, --gateway "
+                     "and --mac out"));
+  }
   if (port.device.port.empty()) {
     return absl::InvalidArgumentError(
-        "which port? give --port DEVARGS, as in --port net_tap0,iface=plx0");
+        "which port? give --port DEVARGS, as in --port net_tap0,iface=plx0, or --netdev IFACE");
   }
   if (port.device.addresses.empty()) {
     return absl::InvalidArgumentError(

@@ -26,7 +26,8 @@ struct PortOptions {
   engine::DeviceOptions Device() const;
 };
 
-// Declares --port, --address, --vlan, --gateway, --mac, --impair, --capture, --core, --yield-after,
+// Declares --port, --netdev, --address, --vlan, --gateway, --mac, --impair, --capture, --core,
+// --yield-after,
 // --memory.
 void DeclarePortOptions(Options& options, PortOptions* port);
 // Only --impair, --capture, --memory: for a command that brings its own ports.

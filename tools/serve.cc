@@ -31,15 +31,24 @@ struct Served {
   transport::Counters counters;
 };
 
-// Where clients find it.
-std::string ServedAt(const ServeOptions& options) {
-  std::string all;
-  for (const net::InterfaceAddress& own : options.port.device.addresses) {
-    absl::StrAppend(&all, all.empty() ? "" : ", ",
-                    cm::ToString({.address = own.address,
-                                  .port = static_cast<uint16_t>(options.service_port)}));
-  }
-  return all;
+// Where clients find it: at every address but the link-local ones, unless these are all there is.
+std::string ServedAt(Node& node, uint16_t port) {
+  return node.Run([&node, port] {
+    const net::Interface& interface = node.device().interface();
+    std::string all, link_local;
+    for (uint32_t i = 0; i < interface.gid_table_size(); ++i) {
+      const absl::StatusOr<Gid> gid = interface.QueryGid(static_cast<int>(i));
+      if (!gid.ok()) continue;
+      std::string& list = gid->IsLinkLocal() ? link_local : all;
+      absl::StrAppend(&list, list.empty() ? "" : ", ",
+                      cm::ToString({.address = *gid, .port = port}));
+    }
+    return all.empty() ? link_local : all;
+  });
+}
+
+const std::string& Place(const engine::DeviceOptions& device) {
+  return device.netdev.empty() ? device.port : device.netdev;
 }
 
 absl::Status Serve(const ServeOptions& options, Served* served) {
@@ -70,8 +79,9 @@ absl::Status Serve(const ServeOptions& options, Served* served) {
     node.StopPolling();
     return absl::AlreadyExistsError(*conflict);
   }
-  std::fprintf(stderr, "serving %s at %s on %s\n", options.root.c_str(), ServedAt(options).c_str(),
-               options.port.device.port.c_str());
+  std::fprintf(stderr, "serving %s at %s on %s\n", options.root.c_str(),
+               ServedAt(node, static_cast<uint16_t>(options.service_port)).c_str(),
+               Place(options.port.device).c_str());
   while (!Interrupted()) SleepUntilInterrupted(1000);
   served->calls = node.Run([&] { return server->calls(); });
   End(node, std::move(server));

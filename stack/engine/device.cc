@@ -33,7 +33,12 @@ absl::Status Device::Attach(std::unique_ptr<net::Port> port) {
   config.link_local = true;
   config.mtu = port_->mtu();
   if (absl::Status status = net::CheckConfig(config); !status.ok()) return status;
-  interface_ = std::make_unique<net::Interface>(config);
+  interface_ = std::make_unique<net::Interface>(config, kernel_.get());
+  if (interface_->gid_table_size() == 0) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("interface \"%s\" has no address; `ip addr add ADDR/LEN dev %s`",
+                        options_.netdev, options_.netdev));
+  }
   if (!net::PathMtu(config.mtu).ok()) {
     return absl::FailedPreconditionError(absl::StrFormat(
         "port %s carries %u bytes a packet; RoCE needs at least 352", port_->name(), config.mtu));
@@ -58,6 +63,13 @@ absl::StatusOr<std::unique_ptr<Device>> Device::Open(const DeviceOptions& option
   if (absl::Status status = device->MakeWorker(); !status.ok()) return status;
   net::PortOptions port;
   port.devargs = options.port;
+  if (!options.netdev.empty()) {
+    auto kernel = net::KernelInterface::Open(options.netdev);
+    if (!kernel.ok()) return kernel.status();
+    device->kernel_ = *std::move(kernel);
+    static std::atomic<unsigned> count{0};
+    port.devargs = absl::StrFormat("net_af_packet%u,iface=%s", count++, options.netdev);
+  }
   port.pool = device->worker_->packet_pool();
   port.mac = options.mac;
   port.start_timeout_ms = options.start_timeout_ms;
@@ -89,8 +101,12 @@ absl::StatusOr<Device::Pair> Device::OpenPair(const DeviceOptions& a, const Devi
 Device::~Device() { Close(); }
 
 Gid Device::gid() const {
-  return options_.addresses.empty() ? interface_->QueryGid(0).value_or(Gid{})
-                                    : options_.addresses[0].address;
+  if (!options_.addresses.empty()) return options_.addresses[0].address;
+  for (uint32_t i = 0; i < interface_->gid_table_size(); ++i) {
+    const absl::StatusOr<Gid> gid = interface_->QueryGid(static_cast<int>(i));
+    if (gid.ok() && !gid->IsLinkLocal()) return *gid;
+  }
+  return interface_->QueryGid(0).value_or(Gid{});
 }
 
 absl::Status Device::JoinMulticast(const Gid& group, uint16_t vlan) {

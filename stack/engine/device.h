@@ -17,11 +17,16 @@
 #include "stack/net/capture_file.h"
 #include "stack/net/impairment.h"
 #include "stack/net/interface.h"
+#include "stack/net/kernel_interface.h"
 #include "stack/net/port.h"
 
 namespace pollux::engine {
 
 struct DeviceOptions {
+  // An interface that the kernel keeps (net::KernelInterface), shared with it: its MAC, addresses,
+  // routes and neighbours are used, and of its packets UDP 4791 alone. Instead of `port`, `mac`,
+  // `addresses` and `gateways`.
+  std::string netdev;
   // DPDK devargs; see net::PortOptions. Ignored by OpenPair.
   std::string port;
   std::optional<MacAddress> mac;  // instead of the port's own
@@ -60,8 +65,8 @@ class Device {
   const net::Interface& interface() const { return *interface_; }
   // Null when the port is not impaired.
   const net::Impairment* impairment() const { return impairment_.get(); }
-  // The first of the addresses asked for (the link-local one when there is none), and its place in
-  // the GID table.
+  // The first of the addresses asked for (of a netdev: that it has; the link-local one when there
+  // is no other), and its place in the GID table.
   Gid gid() const;
   uint8_t gid_index() const { return interface_->GidIndex(gid()).value_or(0); }
   // The GID table, as ibv_query_gid_ex reads it; past the end and for an empty place
@@ -79,6 +84,7 @@ class Device {
   absl::Status Attach(std::unique_ptr<net::Port> port);
 
   DeviceOptions options_;
+  std::unique_ptr<net::KernelInterface> kernel_;  // of a netdev
   // Frames of the worker's pool may lie in the port: the port goes first.
   std::unique_ptr<net::Interface> interface_;
   std::unique_ptr<net::Port> port_;

@@ -108,13 +108,20 @@ absl::Status CheckConfig(const InterfaceConfig& config) {
   return absl::OkStatus();
 }
 
-Interface::Interface(const InterfaceConfig& config)
+Interface::Interface(const InterfaceConfig& config, KernelSide* kernel)
     : config_(config),
+      kernel_(kernel),
+      port_mtu_(config.mtu),
       host_(this),
       arp_(&host_),
       nd_(&host_),
       echo_(&host_),
-      groups_(&host_, /*reports=*/true) {
+      groups_(&host_, /*reports=*/kernel == nullptr) {
+  if (kernel_ != nullptr) {
+    claim_ = Claim::kDone;
+    kernel_poll_ns_ = 0;
+    return TakeKernelState();
+  }
   const std::vector<InterfaceAddress> addresses = AllAddresses(config);
   std::vector<GidEntry> gids;
   for (const InterfaceAddress& own : addresses) gids.push_back({own.address, own.vlan});
@@ -147,6 +154,7 @@ absl::StatusOr<ibv_gid_entry> Interface::QueryGidEx(uint32_t index) const {
   entry.gid_index = index;
   entry.port_num = 1;
   entry.gid_type = IBV_GID_TYPE_ROCE_V2;
+  if (kernel_ != nullptr) entry.ndev_ifindex = kernel_->state().index;
   return entry;
 }
 
@@ -197,6 +205,11 @@ bool Interface::TakesMac(const MacAddress& destination) const {
 }
 
 void Interface::OnFrame(rte_mbuf* frame, PollContext& context) {
+  if (kernel_ != nullptr) {
+    ++host_.counters.left_to_kernel;
+    rte_pktmbuf_free(frame);
+    return;
+  }
   const uint8_t* bytes = rte_pktmbuf_mtod(frame, const uint8_t*);
   const size_t length = frame->data_len;
   const std::optional<wire::EthernetHeader> ethernet = wire::ParseEthernet(bytes, length);
@@ -309,6 +322,11 @@ void Interface::OnIcmpv6(const wire::EthernetHeader& ethernet, const wire::Ipv6H
 
 void Interface::Solicit(const NeighbourAddress& target, const MacAddress* unicast,
                         PollContext& context) {
+  if (kernel_ != nullptr) {
+    kernel_->Solicit(target.gid);
+    kernel_poll_ns_ = context.now_ns;  // it may know the answer already
+    return;
+  }
   target.gid.IsIpv4() ? arp_.Solicit(target, unicast, context)
                       : nd_.Solicit(target, unicast, context);
 }
@@ -372,16 +390,57 @@ void Interface::SendWhenResolved(const verbs::LinkAddress* link, rte_mbuf* frame
   host_.neighbours.Wait(link, frame, context);
 }
 
+// ---- Groups.
+
+absl::Status Interface::JoinMulticast(const Gid& group, PollContext& context, uint16_t vlan) {
+  const bool first = !groups_.Contains(group, vlan);
+  absl::Status status = groups_.Join(group, vlan, context);
+  if (!status.ok() || kernel_ == nullptr || !first) return status;
+  status = kernel_->Join(group);
+  if (!status.ok()) groups_.Leave(group, vlan, context).IgnoreError();
+  return status;
+}
+
+absl::Status Interface::LeaveMulticast(const Gid& group, PollContext& context, uint16_t vlan) {
+  const absl::Status status = groups_.Leave(group, vlan, context);
+  if (!status.ok() || kernel_ == nullptr || groups_.Contains(group, vlan)) return status;
+  return kernel_->Leave(group);
+}
+
+// ---- The kernel.
+
+void Interface::TakeKernelState() {
+  const KernelState& state = kernel_->state();
+  config_.mac = host_.mac = state.mac;
+  config_.mtu = std::min(port_mtu_, state.mtu);
+  config_.addresses = state.addresses;
+  std::vector<GidEntry> gids;
+  for (const InterfaceAddress& own : state.addresses) gids.push_back({own.address, own.vlan});
+  host_.gids.Assign(gids);
+  host_.routes = Routes(state.addresses, state.routes);
+}
+
+void Interface::FollowKernel(PollContext& context) {
+  found_.clear();
+  if (kernel_->Poll(&found_)) TakeKernelState();
+  for (const KernelNeighbour& neighbour : found_) {
+    host_.neighbours.Learn({neighbour.address}, neighbour.mac, /*create=*/false,
+                           /*solicited=*/false, context);
+  }
+  kernel_poll_ns_ = context.now_ns + KernelSide::kPollNs;
+}
+
 // ---- Time.
 
 uint64_t Interface::deadline_ns() const {
   return std::min({claim_ == Claim::kDone ? NeighbourTable::kNever : claim_deadline_ns_,
-                   host_.neighbours.deadline_ns(), groups_.deadline_ns()});
+                   host_.neighbours.deadline_ns(), groups_.deadline_ns(), kernel_poll_ns_});
 }
 
 void Interface::OnDeadline(PollContext& context) {
   host_.neighbours.OnDeadline(context);
   groups_.OnDeadline(context);
+  if (context.now_ns >= kernel_poll_ns_) FollowKernel(context);
   if (claim_ == Claim::kDone || context.now_ns < claim_deadline_ns_) return;
   const bool first = claim_ == Claim::kNotBegun;
   claim_ = first ? Claim::kProbing : Claim::kDone;

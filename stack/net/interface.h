@@ -18,6 +18,7 @@
 #include "stack/net/echo_responder.h"
 #include "stack/net/groups.h"
 #include "stack/net/host_state.h"
+#include "stack/net/kernel_side.h"
 #include "stack/net/nd_speaker.h"
 #include "stack/transport/poll_context.h"
 #include "stack/verbs/address_handle.h"
@@ -55,8 +56,11 @@ class Interface : public transport::Resolver, private Solicitor {
  public:
   static constexpr uint64_t kProbeNs = 500'000'000;  // from probe to announcement
 
-  // `config` has passed CheckConfig().
-  explicit Interface(const InterfaceConfig& config);
+  // `config` has passed CheckConfig(). With `kernel` (not owned, outlives this) the interface is
+  // the kernel's: MAC, addresses, routes and neighbours are as the kernel has them and change with
+  // it (those of `config` are ignored, its MTU is a bound), the kernel asks for neighbours and
+  // joins groups, and frames that are not RoCE are left to it.
+  explicit Interface(const InterfaceConfig& config, KernelSide* kernel = nullptr);
 
   const InterfaceConfig& config() const { return config_; }
   // The GID table, as ibv_query_gid and ibv_query_gid_ex know it: link-local addresses first, IPv4
@@ -106,13 +110,9 @@ class Interface : public transport::Resolver, private Solicitor {
   // (IGMPv3, MLDv2), and its packets are taken in. Each call asks for one LeaveMulticast(). Errors
   // as Groups'.
   absl::Status JoinMulticast(const Gid& group, transport::PollContext& context,
-                             uint16_t vlan = kNoVlan) {
-    return groups_.Join(group, vlan, context);
-  }
+                             uint16_t vlan = kNoVlan);
   absl::Status LeaveMulticast(const Gid& group, transport::PollContext& context,
-                              uint16_t vlan = kNoVlan) {
-    return groups_.Leave(group, vlan, context);
-  }
+                              uint16_t vlan = kNoVlan);
 
   // Frees the frames that wait for a neighbour. For the end, before the pools go.
   void Clear() { host_.neighbours.Clear(); }
@@ -142,8 +142,12 @@ class Interface : public transport::Resolver, private Solicitor {
   bool IsFor(const wire::EthernetHeader& ethernet, const Gid& destination) const;
   void ProbeAll(transport::PollContext& context);
   void AnnounceAll(transport::PollContext& context);
+  void TakeKernelState();
+  void FollowKernel(transport::PollContext& context);
 
   InterfaceConfig config_;
+  KernelSide* kernel_;
+  uint16_t port_mtu_;
   HostState host_;
   ArpSpeaker arp_;
   NdSpeaker nd_;
@@ -151,6 +155,8 @@ class Interface : public transport::Resolver, private Solicitor {
   Groups groups_;
   Claim claim_ = Claim::kNotBegun;
   uint64_t claim_deadline_ns_ = 0;
+  uint64_t kernel_poll_ns_ = NeighbourTable::kNever;
+  std::vector<KernelNeighbour> found_;  // by the kernel, during FollowKernel()
 };
 
 }  // namespace pollux::net

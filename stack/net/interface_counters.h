@@ -28,6 +28,7 @@ struct InterfaceCounters {
   // IGMP and MLD.
   uint64_t membership_reports_sent = 0;
   uint64_t membership_queries_rcvd = 0;
+  uint64_t left_to_kernel = 0;  // of an interface that the kernel keeps: all that is not RoCE
 };
 
 }  // namespace pollux::net

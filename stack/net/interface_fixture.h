@@ -45,8 +45,8 @@ class InterfaceHost : public ::testing::Test {
                        .addresses = {InterfaceAddress::Ipv4(kOurs)},
                        .gateways = {Gid::FromIpv4(Ip(10, 0, 0, 254))},
                        .mtu = 1500}) {}
-  explicit InterfaceHost(const InterfaceConfig& config)
-      : egress_(&link_, PoolForTest(), &counters_), interface_(config) {}
+  explicit InterfaceHost(const InterfaceConfig& config, KernelSide* kernel = nullptr)
+      : egress_(&link_, PoolForTest(), &counters_), interface_(config, kernel) {}
 
   transport::PollContext Context() {
     return {.now_ns = now_ns_,

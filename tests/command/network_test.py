@@ -5,6 +5,7 @@ import os
 import pathlib
 import shutil
 import signal
+import subprocess
 import threading
 import unittest
 
@@ -26,17 +27,20 @@ class NetworkTest(CommandTest):
     def make_network(self):
         return Host(), Host()
 
+    def place(self, port, address):
+        """The options that say where on the network a command is."""
+        return ("--port", port, "--address", address + self.prefix)
+
     def serve(self, *arguments):
-        run = self.start(self.server_host, "serve", "--port", self.server_port, "--address",
-                         self.server_address + self.prefix, "--root", self.root, "--json",
-                         *arguments)
+        run = self.start(self.server_host, "serve",
+                         *self.place(self.server_port, self.server_address), "--root", self.root,
+                         "--json", *arguments)
         run.wait_for_line("^serving ")
         return run
 
     def client_argv(self, command, *arguments, options=(), server=None):
-        return (command, "--port", self.client_port, "--address",
-                self.client_address + self.prefix, *options, server or self.server_address,
-                *arguments)
+        return (command, *self.place(self.client_port, self.client_address), *options,
+                server or self.server_address, *arguments)
 
     def client(self, command, *arguments, **keywords):
         return self.finish(self.client_host, *self.client_argv(command, *arguments, **keywords))
@@ -263,6 +267,61 @@ class Ipv6Test(Everything, TwoHosts):
                             "fd00::1/64", "--root", self.root)
         self.assertEqual(server.wait(), 1)
         self.assert_one_line(server, 1, "address fd00::1 is taken", "MAC", "--address")
+
+
+class NetdevTest(Everything, TwoHosts):
+    """Both ends share the interface with their kernel."""
+
+    def place(self, port, address):
+        return ("--netdev", "wire")
+
+    def make_network(self):
+        hosts = super().make_network()
+        for host, last in zip(hosts, "12"):
+            self.assertTrue(host.shell(f"ip addr add 10.0.0.{last}/24 dev wire;"
+                                       f"ip addr add fd00::{last}/64 dev wire nodad"))
+        return hosts
+
+    def unreachables_sent(self, host):
+        """ICMP and ICMPv6 destination unreachable that the kernel has sent."""
+        text = subprocess.run(host.argv(["cat", "/proc/net/snmp", "/proc/net/snmp6"]),
+                              capture_output=True, text=True, check=True).stdout
+        lines = [line.split() for line in text.splitlines()]
+        names, values = [line for line in lines if line[0] == "Icmp:"]
+        sent = int(values[names.index("OutDestUnreachs")])
+        return sent + sum(int(line[1]) for line in lines if line[0] == "Icmp6OutDestUnreachs")
+
+    def test_kernel_goes_on(self):
+        server = self.serve()
+        for address in (SERVER, "fd00::1"):
+            run = self.client("ping", "--count", "10", server=address)
+            self.assertEqual(run.process.returncode, 0, run.stderr)
+            self.assertTrue(self.client_host.shell(f"ping -n -c 3 -i 0.2 {address}"))
+        self.put_and_get(4097)
+        self.stop(server)
+        for host in (self.server_host, self.client_host):
+            self.assertEqual(self.unreachables_sent(host), 0)
+
+    def test_follows_the_kernel(self):
+        server = self.serve()
+        self.assertTrue(self.server_host.shell("ip addr add 10.3.0.1/24 dev wire"))
+        self.assertTrue(self.client_host.shell("ip route add 10.3.0.0/24 via 10.0.0.1 dev wire"))
+        run = self.client("ping", server="10.3.0.1")
+        self.assertEqual(run.process.returncode, 1)  # its answers find no way back
+        self.assertTrue(self.server_host.shell("ip addr del 10.3.0.1/24 dev wire"))
+        self.asked("ping")
+        self.stop(server)
+
+    def test_nobody_there(self):
+        self.assert_one_line(self.client("ping", server="10.0.0.77"), 1, "10.0.0.77", "ARP")
+
+    def test_unusable(self):
+        self.assert_one_line(
+            self.finish(self.client_host, "ping", "--netdev", "none", SERVER), 1, "none",
+            "does not exist")
+        self.assert_one_line(
+            self.finish(self.client_host, "ping", "--netdev", "wire", "--vlan", "7", SERVER), 2,
+            "--vlan")
 
 
 class VlanTest(TwoHosts):

@@ -1,0 +1,142 @@
+// An interface that the kernel keeps: what is left to it, asked of it, and followed.
+#include <gtest/gtest.h>
+
+#include <utility>
+#include <vector>
+
+#include "stack/net/interface_fixture.h"
+
+namespace pollux::net {
+namespace {
+
+constexpr uint32_t kGateway = Ip(10, 0, 0, 254);
+const Gid kGroup = Gid::FromIpv4(Ip(225, 1, 2, 3));
+
+class FakeKernel : public KernelSide {
+ public:
+  FakeKernel() {
+    state_.mac = kOurMac;
+    state_.mtu = 4400;
+    state_.index = 5;
+    state_.addresses = {InterfaceAddress::Ipv4(kOurs)};
+  }
+  bool Poll(std::vector<KernelNeighbour>* found) override {
+    ++polls;
+    found->insert(found->end(), news.begin(), news.end());
+    news.clear();
+    return std::exchange(changed, false);
+  }
+  const KernelState& state() const override { return state_; }
+  void Solicit(const Gid& target) override { solicited.push_back(target); }
+  absl::Status Join(const Gid& group) override {
+    if (!group_status.ok()) return group_status;
+    joined.push_back(group);
+    return absl::OkStatus();
+  }
+  absl::Status Leave(const Gid& group) override {
+    std::erase(joined, group);
+    return absl::OkStatus();
+  }
+
+  KernelState state_;
+  bool changed = false;
+  int polls = 0;
+  std::vector<KernelNeighbour> news;
+  std::vector<Gid> solicited;
+  std::vector<Gid> joined;
+  absl::Status group_status;
+};
+
+struct WithKernel {
+  FakeKernel kernel_;
+};
+
+class InterfaceKernelTest : private WithKernel, public InterfaceHost {
+ protected:
+  InterfaceKernelTest() : InterfaceHost({.mac = kPeerMac, .mtu = 2000}, &kernel_) {}
+  using WithKernel::kernel_;
+};
+
+TEST_F(InterfaceKernelTest, IsAsTheKernelHasIt) {
+  EXPECT_EQ(interface_.config().mac, kOurMac);
+  EXPECT_EQ(interface_.config().mtu, 2000);
+  ASSERT_EQ(interface_.gid_table_size(), 1u);
+  EXPECT_EQ(interface_.QueryGidEx(0)->ndev_ifindex, 5u);
+  Pass(kSecond);
+  EXPECT_TRUE(link_.sent.empty());  // neither probes nor announcements
+  const auto polls_a_second = static_cast<int>(kSecond / KernelSide::kPollNs);
+  EXPECT_GE(kernel_.polls, polls_a_second);
+  EXPECT_LE(kernel_.polls, polls_a_second + 2);
+}
+
+TEST_F(InterfaceKernelTest, LeavesTheRestToTheKernel) {
+  Arrive(Arp(wire::kArpRequest, kPeer, kPeerMac, kOurs));
+  Arrive(Arp(wire::kArpReply, kOurs, kPeerMac, kOurs));
+  Arrive(Echo(56));
+  EXPECT_TRUE(link_.sent.empty());
+  EXPECT_EQ(interface_.counters().left_to_kernel, 3u);
+  EXPECT_FALSE(interface_.conflict().has_value());
+  for (const uint64_t drops : counters_.drops) EXPECT_EQ(drops, 0u);
+  EXPECT_EQ(FramesInUse(), 0u);
+}
+
+TEST_F(InterfaceKernelTest, NeighboursComeFromTheKernel) {
+  EXPECT_FALSE(Resolve(kPeer).has_value());
+  EXPECT_EQ(kernel_.solicited, std::vector{Gid::FromIpv4(kPeer)});
+  EXPECT_TRUE(link_.sent.empty());
+  kernel_.news = {{Gid::FromIpv4(kPeer + 1), kPeerMac}, {Gid::FromIpv4(kPeer), kPeerMac}};
+  // At once, without waiting for the interval.
+  EXPECT_LE(interface_.deadline_ns(), now_ns_);
+  Pass(0);
+  EXPECT_TRUE(results_[0]->value().ok());
+  EXPECT_EQ(interface_.neighbours().size(), 1u);
+  // It moves.
+  const auto handle = Handle(kPeer);
+  const MacAddress other{2, 0, 0, 0, 0, 3};
+  kernel_.news = {{Gid::FromIpv4(kPeer), other}};
+  Pass(KernelSide::kPollNs);
+  EXPECT_EQ(handle->link->Load().mac, other);
+  // Used, it is confirmed through the kernel.
+  kernel_.solicited.clear();
+  Pass(2 * NeighbourTable::kReachableNs);
+  EXPECT_FALSE(kernel_.solicited.empty());
+}
+
+TEST_F(InterfaceKernelTest, FollowsAddressesAndRoutes) {
+  EXPECT_EQ(Resolve(Ip(192, 168, 0, 1))->code(), absl::StatusCode::kNotFound);
+  kernel_.state_.addresses.push_back(InterfaceAddress::Ipv4(kOurs + 9));
+  kernel_.state_.routes = {DefaultRoute(Gid::FromIpv4(kGateway), kernel_.state_.addresses)};
+  kernel_.changed = true;
+  Pass(KernelSide::kPollNs);
+  ASSERT_EQ(interface_.gid_table_size(), 2u);
+  EXPECT_FALSE(Resolve(Ip(192, 168, 0, 1)).has_value());
+  EXPECT_EQ(kernel_.solicited.back(), Gid::FromIpv4(kGateway));
+  uint8_t frame[14] = {2, 0, 0, 0, 0, 1};
+  EXPECT_TRUE(interface_.IsOurs(frame, Gid::FromIpv4(kOurs)));
+  kernel_.state_.addresses.erase(kernel_.state_.addresses.begin());
+  kernel_.changed = true;
+  Pass(KernelSide::kPollNs);
+  EXPECT_FALSE(interface_.IsOurs(frame, Gid::FromIpv4(kOurs)));
+  EXPECT_EQ(interface_.QueryGid(0).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(*interface_.QueryGid(1), Gid::FromIpv4(kOurs + 9));
+}
+
+TEST_F(InterfaceKernelTest, GroupsAreJoinedByTheKernelOnce) {
+  transport::PollContext context = Context();
+  ASSERT_TRUE(interface_.JoinMulticast(kGroup, context).ok());
+  ASSERT_TRUE(interface_.JoinMulticast(kGroup, context).ok());
+  EXPECT_EQ(kernel_.joined, std::vector{kGroup});
+  ASSERT_TRUE(interface_.LeaveMulticast(kGroup, context).ok());
+  EXPECT_EQ(kernel_.joined, std::vector{kGroup});
+  ASSERT_TRUE(interface_.LeaveMulticast(kGroup, context).ok());
+  EXPECT_TRUE(kernel_.joined.empty());
+  kernel_.group_status = absl::InternalError("no");
+  EXPECT_FALSE(interface_.JoinMulticast(kGroup, context).ok());
+  uint8_t frame[14] = {1, 0, 0x5E, 1, 2, 3};
+  EXPECT_FALSE(interface_.IsOurGroup(frame, kGroup));
+  Pass(10 * kSecond);
+  EXPECT_TRUE(link_.sent.empty());  // no reports of our own
+}
+
+}  // namespace
+}  // namespace pollux::net

@@ -1,0 +1,58 @@
+// An interface of the kernel's, followed by rtnetlink.
+#ifndef POLLUX_STACK_NET_KERNEL_INTERFACE_H_
+#define POLLUX_STACK_NET_KERNEL_INTERFACE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "stack/net/kernel_side.h"
+#include "stack/net/netlink.h"
+
+namespace pollux::net {
+
+// Holds UDP port 4791 on the interface as well, without ever reading from it: a kernel that has a
+// socket there does not tell Pollux's peers that the port is unreachable.
+class KernelInterface final : public KernelSide {
+ public:
+  // NotFound (no such interface), AlreadyExists (UDP port 4791 is taken on it: Linux's soft-RoCE,
+  // or another Pollux), Internal (the kernel refuses).
+  static absl::StatusOr<std::unique_ptr<KernelInterface>> Open(const std::string& name);
+  ~KernelInterface() override;
+  KernelInterface(const KernelInterface&) = delete;
+  KernelInterface& operator=(const KernelInterface&) = delete;
+
+  bool Poll(std::vector<KernelNeighbour>* found) override;
+  const KernelState& state() const override { return state_; }
+  void Solicit(const Gid& target) override;
+  absl::Status Join(const Gid& group) override { return ChangeGroup(group, true); }
+  absl::Status Leave(const Gid& group) override { return ChangeGroup(group, false); }
+
+ private:
+  KernelInterface(std::string name, uint32_t index, NetlinkSocket news, NetlinkSocket requests)
+      : name_(std::move(name)),
+        index_(index),
+        news_(std::move(news)),
+        requests_(std::move(requests)) {}
+  absl::Status HoldPort();
+  absl::StatusOr<int> HoldPort(int family);
+  // Asks for everything but neighbours.
+  absl::Status ReadState(KernelState* state);
+  absl::Status ChangeGroup(const Gid& group, bool join);
+
+  std::string name_;
+  uint32_t index_;
+  NetlinkSocket news_;
+  NetlinkSocket requests_;
+  int port_ipv4_ = -1;
+  int port_ipv6_ = -1;  // -1 too where the kernel has no IPv6
+  KernelState state_;
+  std::vector<KernelNeighbour> answers_;  // to Solicit(), for the next Poll()
+};
+
+}  // namespace pollux::net
+
+#endif  // POLLUX_STACK_NET_KERNEL_INTERFACE_H_
