@@ -133,7 +133,8 @@ absl::Status CheckPortOptions(const PortOptions& port) {
     return absl::InvalidArgumentError(
         "which address? give --address ADDR/LEN, as in --address 192.0.2.1/24");
   }
-  return absl::OkStatus();
+  const engine::DeviceOptions device = port.Device();
+  return net::CheckConfig({.addresses = device.addresses, .gateways = device.gateways});
 }
 
 engine::DeviceOptions PortOptions::Device() const {

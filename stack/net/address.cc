@@ -59,6 +59,10 @@ absl::StatusOr<InterfaceAddress> ParseInterfaceAddress(absl::string_view text) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", prefix.first, "' is not the address of one host"));
   }
+  if (IsNetworkOrBroadcast(address)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", text, "' is the network's own or its broadcast address, not one of a host"));
+  }
   return address;
 }
 
@@ -95,15 +99,24 @@ bool InPrefix(const Gid& address, const Gid& prefix, uint8_t prefix_length) {
          CommonPrefixLength(address, prefix) >= prefix_length;
 }
 
+bool IsNetworkOrBroadcast(const InterfaceAddress& own) {
+  // RFC 3021 leaves /31 and /32 neither; IPv6 has none.
+  if (!own.address.IsIpv4() || own.prefix_length > kIpv4Bits - 2) return false;
+  const uint32_t host_bits = ~0u >> own.prefix_length;
+  const uint32_t host = own.address.Ipv4() & host_bits;
+  return host == 0 || host == host_bits;
+}
+
 bool IsOneHost(const Gid& address) {
   if (!address.IsIpv4()) {
     Gid loopback{};
     loopback.raw[15] = 1;
     return !address.IsZero() && !address.IsMulticast() && address != loopback;
   }
-  // 0.0.0.0/8 is "this network"; from 224.0.0.0 on there are groups and what nobody may use.
+  // 0.0.0.0/8 is "this network", 127.0.0.0/8 the host itself; from 224.0.0.0 on there are groups
+  // and what nobody may use.
   const uint32_t ipv4 = address.Ipv4();
-  return ipv4 >> 24 != 0 && ipv4 < 0xE0000000;
+  return ipv4 >> 24 != 0 && ipv4 >> 24 != 127 && ipv4 < 0xE0000000;
 }
 
 }  // namespace pollux::net

@@ -40,7 +40,10 @@ std::string FormatMac(const MacAddress& mac);
 bool InPrefix(const Gid& address, const Gid& prefix, uint8_t prefix_length);
 // In how many leading bits two addresses of one IP version agree; 0 for two of different versions.
 int CommonPrefixLength(const Gid& a, const Gid& b);
-// Neither a group nor unspecified nor, in IPv4, reserved (RFC 6890) or broadcast to all.
+// Whether an IPv4 address is the first or the last of its own prefix, which no host has.
+bool IsNetworkOrBroadcast(const InterfaceAddress& own);
+// Neither a group nor unspecified nor loopback nor, in IPv4, reserved (RFC 6890) or broadcast to
+// all.
 bool IsOneHost(const Gid& address);
 
 }  // namespace pollux::net

@@ -81,7 +81,7 @@ absl::Status CheckConfig(const InterfaceConfig& config) {
       return absl::InvalidArgumentError(
           absl::StrCat("address ", text, ": a prefix length of 0 to ", bits, " is possible"));
     }
-    if (!IsOneHost(own.address)) {
+    if (!IsOneHost(own.address) || IsNetworkOrBroadcast(own)) {
       return absl::InvalidArgumentError(
           absl::StrCat("address ", text, " is not the address of one host"));
     }
@@ -97,6 +97,18 @@ absl::Status CheckConfig(const InterfaceConfig& config) {
     if (!IsOneHost(gateway)) {
       return absl::InvalidArgumentError(
           absl::StrCat("gateway ", FormatAddress(gateway), " is not the address of one host"));
+    }
+    // Who has a prefix of one address only reaches its gateway by being told so.
+    const bool reachable = gateway.IsLinkLocal() ||
+                           std::ranges::any_of(config.addresses, [&](const InterfaceAddress& own) {
+                             const bool alone =
+                                 own.prefix_length == (own.address.IsIpv4() ? 32 : 128);
+                             return own.address.IsIpv4() == gateway.IsIpv4() &&
+                                    (alone || InPrefix(gateway, own.address, own.prefix_length));
+                           });
+    if (!reachable) {
+      return absl::InvalidArgumentError(absl::StrCat("gateway ", FormatAddress(gateway),
+                                                     " is on the link of none of the addresses"));
     }
   }
   const size_t count = AllAddresses(config).size();

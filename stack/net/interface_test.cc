@@ -450,12 +450,20 @@ TEST(InterfaceConfigTest, Checks) {
   const Gid global = ParseAddress("2001:db8::1").value();
   EXPECT_TRUE(CheckConfig({.addresses = {{global, 128}}}).ok());
   EXPECT_TRUE(CheckConfig({}).ok());
+  EXPECT_TRUE(CheckConfig({.addresses = {InterfaceAddress::Ipv4(kOurs, 32)},
+                           .gateways = {Gid::FromIpv4(Ip(9, 9, 9, 9))}})
+                  .ok());
+  EXPECT_TRUE(CheckConfig({.gateways = {ParseAddress("fe80::1").value()}}).ok());
   for (const InterfaceConfig& config :
        {InterfaceConfig{.addresses = {{global, 129}}},
         InterfaceConfig{.addresses = {InterfaceAddress::Ipv4(kOurs, 33)}},
         InterfaceConfig{.addresses = {{global, 64, 4095}}},
         InterfaceConfig{.addresses = {{global, 64}, {global, 64}}},
         InterfaceConfig{.addresses = {{ParseAddress("ff02::1").value(), 64}}},
+        InterfaceConfig{.addresses = {InterfaceAddress::Ipv4(Ip(10, 0, 0, 0))}},
+        InterfaceConfig{.addresses = {InterfaceAddress::Ipv4(kOurs)},
+        .gateways = {Gid::FromIpv4(Ip(10, 0, 1, 1))}},
+        InterfaceConfig{.gateways = {Gid::FromIpv4(kPeer)}},
         InterfaceConfig{.gateways = {Gid{}}}}) {
     EXPECT_EQ(CheckConfig(config).code(), absl::StatusCode::kInvalidArgument);
   }
