@@ -132,7 +132,8 @@ Interface::Interface(const InterfaceConfig& config, KernelSide* kernel)
   if (kernel_ != nullptr) {
     claim_ = Claim::kDone;
     kernel_poll_ns_ = 0;
-    return TakeKernelState();
+    TakeKernelState();
+    return;
   }
   const std::vector<InterfaceAddress> addresses = AllAddresses(config);
   std::vector<GidEntry> gids;
