@@ -90,6 +90,11 @@ void DeclarePortOptions(Options& options, PortOptions* port) {
   options.Parsed("gateway", "ADDR",
                  "next hop for what is not on the link; once for IPv4\nand once for IPv6",
                  [port](const std::string& text) { return ParseGateway(text, port); });
+  options.Text("kernel-path", "IFACE",
+               "make an interface in the kernel with the port's MAC and\n"
+               "addresses: all that is not RoCE goes to it and comes from\n"
+               "it (ping, ssh, rpcbind)",
+               &port->device.kernel_path);
   options.Parsed("mac", "MAC", "instead of the port's own",
                  [port](const std::string& text) { return ParseMac(text, port); });
   options.Number("core", "CPU that the worker polls on (any)", 0, 1023, &port->core);
@@ -117,13 +122,13 @@ absl::StatusOr<std::shared_ptr<net::CaptureFile>> OpenCapture(const PortOptions&
 absl::Status CheckPortOptions(const PortOptions& port) {
   if (!port.device.netdev.empty()) {
     if (port.device.port.empty() && port.device.addresses.empty() && port.device.gateways.empty() &&
-        !port.device.mac && port.vlan == 0) {
+        !port.device.mac && port.vlan == 0 && port.device.kernel_path.empty()) {
       return absl::OkStatus();
     }
     return absl::InvalidArgumentError(
         absl::StrCat("--netdev ", port.device.netdev,
-                     " comes with its own addresses; leave --port, --address, --vlan, --gateway "
-                     "and --mac out"));
+                     " comes with its own addresses; leave --port, --address, --vlan, --gateway, "
+                     "--mac and --kernel-path out"));
   }
   if (port.device.port.empty()) {
     return absl::InvalidArgumentError(

@@ -26,7 +26,8 @@ struct PortOptions {
   engine::DeviceOptions Device() const;
 };
 
-// Declares --port, --netdev, --address, --vlan, --gateway, --mac, --impair, --capture, --core,
+// Declares --port, --netdev, --kernel-path, --address, --vlan, --gateway, --mac, --impair,
+// --capture, --core,
 // --yield-after,
 // --memory.
 void DeclarePortOptions(Options& options, PortOptions* port);

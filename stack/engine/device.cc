@@ -33,6 +33,14 @@ absl::Status Device::Attach(std::unique_ptr<net::Port> port) {
   config.link_local = true;
   config.mtu = port_->mtu();
   if (absl::Status status = net::CheckConfig(config); !status.ok()) return status;
+  if (!options_.kernel_path.empty()) {
+    auto tap = net::KernelTap::Make(options_.kernel_path, config);
+    if (!tap.ok()) return tap.status();
+    tap_ = *std::move(tap);
+    auto kernel = net::KernelInterface::Open(options_.kernel_path);
+    if (!kernel.ok()) return kernel.status();
+    kernel_ = *std::move(kernel);
+  }
   interface_ = std::make_unique<net::Interface>(config, kernel_.get());
   if (interface_->gid_table_size() == 0) {
     return absl::FailedPreconditionError(
@@ -53,6 +61,15 @@ absl::Status Device::Attach(std::unique_ptr<net::Port> port) {
     impairment_ =
         std::make_unique<net::Impairment>(link, options_.impairment, worker_->packet_pool());
     link = impairment_.get();
+  }
+  if (tap_ != nullptr) {
+    // A VLAN tag more than the IP packet needs: the kernel's VLAN devices may stand on the tap.
+    constexpr uint16_t kEthernetAndTag = 18;
+    auto path = net::KernelPath::Start(link, tap_->fd(),
+                                       static_cast<uint16_t>(config.mtu + kEthernetAndTag));
+    if (!path.ok()) return path.status();
+    kernel_path_ = *std::move(path);
+    link = kernel_path_.get();
   }
   worker_->AddPort(interface_.get(), link);
   return absl::OkStatus();
@@ -121,6 +138,7 @@ absl::Status Device::LeaveMulticast(const Gid& group, uint16_t vlan) {
 
 void Device::Close() {
   if (interface_ != nullptr) interface_->Clear();
+  if (kernel_path_ != nullptr) kernel_path_->Stop();
   if (impairment_ != nullptr) impairment_->Clear();
   if (port_ != nullptr) port_->Close();
 }

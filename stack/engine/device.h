@@ -18,6 +18,8 @@
 #include "stack/net/impairment.h"
 #include "stack/net/interface.h"
 #include "stack/net/kernel_interface.h"
+#include "stack/net/kernel_path.h"
+#include "stack/net/kernel_tap.h"
 #include "stack/net/port.h"
 
 namespace pollux::engine {
@@ -27,6 +29,10 @@ struct DeviceOptions {
   // routes and neighbours are used, and of its packets UDP 4791 alone. Instead of `port`, `mac`,
   // `addresses` and `gateways`.
   std::string netdev;
+  // The name of a tap to make in the kernel, with the MAC, addresses and gateways of the port: all
+  // that is not RoCE goes to the kernel and comes from it, which resolves neighbours too. Empty:
+  // none; the port answers ARP, neighbour discovery and ping itself.
+  std::string kernel_path;
   // DPDK devargs; see net::PortOptions. Ignored by OpenPair.
   std::string port;
   std::optional<MacAddress> mac;  // instead of the port's own
@@ -84,12 +90,14 @@ class Device {
   absl::Status Attach(std::unique_ptr<net::Port> port);
 
   DeviceOptions options_;
-  std::unique_ptr<net::KernelInterface> kernel_;  // of a netdev
+  std::unique_ptr<net::KernelTap> tap_;           // of a kernel path
+  std::unique_ptr<net::KernelInterface> kernel_;  // of a netdev or a kernel path
   // Frames of the worker's pool may lie in the port: the port goes first.
   std::unique_ptr<net::Interface> interface_;
   std::unique_ptr<net::Port> port_;
   std::unique_ptr<net::Capture> capture_;
   std::unique_ptr<net::Impairment> impairment_;
+  std::unique_ptr<net::KernelPath> kernel_path_;
   std::unique_ptr<Worker> worker_;
 };
 

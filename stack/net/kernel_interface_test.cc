@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "stack/net/kernel_tap.h"
+
 namespace pollux::net {
 namespace {
 
@@ -128,6 +130,33 @@ TEST_F(KernelInterfaceTest, JoinsGroupsThroughTheKernel) {
     EXPECT_FALSE(Shell(std::string("ip maddr show dev kside | grep -q ") + group));
     EXPECT_FALSE(kernel->Leave(To(group)).ok());
   }
+}
+
+TEST_F(KernelInterfaceTest, ATapIsAsItsPort) {
+  const InterfaceConfig config{.mac = {2, 0, 0, 0, 0, 9},
+                               .addresses = {Own("10.9.0.1/24"), Own("fd09::1/64")},
+                               .gateways = {To("10.9.0.254"), To("fd09::fe")},
+                               .mtu = 1400};
+  auto tap = KernelTap::Make("ktap", config);
+  ASSERT_TRUE(tap.ok()) << tap.status();
+  EXPECT_EQ(KernelTap::Make("ktap", config).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(KernelTap::Make("a-name-that-is-long", config).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  const auto kernel = KernelInterface::Open("ktap");
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  const KernelState& state = (*kernel)->state();
+  EXPECT_TRUE(state.up);
+  EXPECT_EQ(state.mac, config.mac);
+  EXPECT_EQ(state.mtu, config.mtu);
+  for (const InterfaceAddress& own : config.addresses) {
+    EXPECT_EQ(std::count(state.addresses.begin(), state.addresses.end(), own), 1)
+        << FormatInterfaceAddress(own);
+  }
+  const Routes routes(state.addresses, state.routes);
+  EXPECT_EQ(routes.Find(To("9.9.9.9"))->address, To("10.9.0.254"));
+  EXPECT_EQ(routes.Find(To("2001:db8::9"))->address, To("fd09::fe"));
+  tap->reset();
+  EXPECT_FALSE(Shell("ip link show ktap"));
 }
 
 TEST_F(KernelInterfaceTest, OneProgramAnInterface) {

@@ -163,6 +163,13 @@ const char* ParseResultName(ParseResult result) {
   return "?";
 }
 
+bool IsRoceFrame(const uint8_t* frame, size_t length) {
+  if (length > std::numeric_limits<uint16_t>::max()) return false;
+  RocePacket packet;
+  Datagram datagram;
+  return FindDatagram(frame, length, &packet, &datagram) != ParseResult::kNotRoce;
+}
+
 ParseResult ParseRocePacket(const uint8_t* frame, size_t length, RocePacket* packet) {
   // A longer buffer is no Ethernet frame, and its offsets would not fit the view.
   if (length > std::numeric_limits<uint16_t>::max()) return ParseResult::kNotRoce;

@@ -61,6 +61,9 @@ struct RocePacket {
   }
 };
 
+// Whether the frame is RoCEv2's by its IP and UDP headers, well-formed or not: anything but
+// kNotRoce.
+bool IsRoceFrame(const uint8_t* frame, size_t length);
 // Parses `length` contiguous bytes from the Ethernet header on (802.1Q tag allowed). Does not check
 // the ICRC (icrc.h). `*packet` is written only on kOk. Never reads past `length`.
 ParseResult ParseRocePacket(const uint8_t* frame, size_t length, RocePacket* packet);

@@ -216,5 +216,20 @@ TEST(RocePacketTest, EveryResultHasAName) {
   }
 }
 
+TEST(IsRoceFrameTest, GoesByTheHeadersAlone) {
+  for (const auto hex : {kUcSendOnlyIpv4, kUcSendOnlyIpv6, kCnpFrame}) {
+    auto frame = FromHex(hex);
+    EXPECT_TRUE(IsRoceFrame(frame.data(), frame.size()));
+    const size_t udp = frame[12] == 0x08 ? 34 : 54;
+    frame.resize(udp + 8);  // what follows does not matter
+    EXPECT_TRUE(IsRoceFrame(frame.data(), frame.size()));
+    frame[udp + 3] ^= 1;  // another port
+    EXPECT_FALSE(IsRoceFrame(frame.data(), frame.size()));
+  }
+  const auto arp = FromHex(
+      "ffffffffffff020000000001080600010800060400010200000000010a0000010000000000000a000002");
+  EXPECT_FALSE(IsRoceFrame(arp.data(), arp.size()));
+}
+
 }  // namespace
 }  // namespace pollux::wire

@@ -12,6 +12,18 @@ import unittest
 from tests.command.harness import CLIENT, SERVER, CmWatch, CommandTest, Host, wait_for
 
 
+# A million bytes of the kernel's own, by TCP.
+TCP_SINK = """
+import socket, sys
+listener = socket.create_server((sys.argv[1], 9999))
+print("listening", flush=True)
+made = listener.accept()[0]
+print(sum(len(piece) for piece in iter(lambda: made.recv(65536), b"")), flush=True)
+"""
+TCP_SOURCE = ("import socket, sys; "
+              "socket.create_connection((sys.argv[1], 9999)).sendall(bytes(1000000))")
+
+
 class NetworkTest(CommandTest):
     """What holds over every kind of port; the classes below say how to make it."""
 
@@ -322,6 +334,41 @@ class NetdevTest(Everything, TwoHosts):
         self.assert_one_line(
             self.finish(self.client_host, "ping", "--netdev", "wire", "--vlan", "7", SERVER), 2,
             "--vlan")
+
+
+class KernelPathTest(Everything, TwoHosts):
+    """The server owns its port, and its kernel lives at the same addresses behind a tap."""
+
+    server_port = client_port = "net_af_packet0,iface=wire"
+
+    def make_network(self):
+        if not pathlib.Path("/dev/net/tun").exists():
+            raise unittest.SkipTest("needs /dev/net/tun")
+        server, client = super().make_network()
+        # The wire's own kernel keeps silent; the client's asks.
+        self.assertTrue(server.shell("ip link set wire arp off; ip -6 addr flush dev wire"))
+        self.assertTrue(client.shell("ip addr add 10.0.0.9/24 dev wire;"
+                                     "ip addr add fd00::9/64 dev wire nodad"))
+        return server, client
+
+    def serve(self, *arguments):
+        return super().serve("--address", "fd00::1/64", "--mac", "02:00:00:00:00:01",
+                             "--kernel-path", "plx0", *arguments)
+
+    def test_kernel_lives_at_the_same_address(self):
+        server = self.serve()
+        for address in (SERVER, "fd00::1"):
+            self.assertTrue(self.client_host.shell(f"ping -n -c 3 -i 0.2 -s 4000 {address}"))
+        listener = subprocess.Popen(
+            self.server_host.argv(["python3", "-c", TCP_SINK, SERVER]), stdout=subprocess.PIPE)
+        self.addCleanup(listener.stdout.close)
+        self.addCleanup(listener.wait)
+        self.assertEqual(listener.stdout.readline(), b"listening\n")
+        self.assertTrue(self.client_host.shell(f"python3 -c '{TCP_SOURCE}' {SERVER}"))
+        self.assertEqual(listener.stdout.readline(), b"1000000\n")
+        self.put_and_get(4097)
+        self.stop(server)
+        self.assertFalse(self.server_host.shell("ip link show plx0"))
 
 
 class VlanTest(TwoHosts):
