@@ -49,6 +49,19 @@ void FreeAll(rte_ring* ring) {
   while (rte_ring_dequeue(ring, &frame) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(frame));
 }
 
+// What to do about a device that DPDK refuses.
+const char* ProbeHint(Driver driver) {
+  if (driver == Driver::kOther) {
+    return "; ports are named after their driver: net_tap0, net_af_packet0, net_memif0 or a PCI "
+           "address, with arguments that the driver knows";
+  }
+  if (geteuid() != 0) return "; this user may lack the right (CAP_NET_ADMIN): try root";
+  // The driver gives its socket a number made of process ID and interface, and two processes can
+  // hit on the same.
+  if (driver == Driver::kAfPacket) return "; another process is in its way: start it once more";
+  return "";
+}
+
 }  // namespace
 
 struct Port::Rings {
@@ -103,11 +116,9 @@ absl::Status Port::Probe(const Devargs& devargs) {
   if (devargs.driver() == Driver::kOther && error == 0) {
     return absl::NotFoundError(absl::StrCat("port ", name_, " is no network device"));
   }
-  const char* hint =
-      geteuid() == 0 ? "" : "; this user may lack the right (CAP_NET_ADMIN): try root";
-  return absl::InternalError(absl::StrCat("port ", devargs.ToString(),
-                                          ": DPDK does not open this device (",
-                                          rte_strerror(error < 0 ? -error : ENODEV), ")", hint));
+  return absl::InternalError(
+      absl::StrCat("port ", devargs.ToString(), ": DPDK does not open this device (",
+                   rte_strerror(error < 0 ? -error : ENODEV), ")", ProbeHint(devargs.driver())));
 }
 
 absl::Status Port::TakePool(const Devargs& devargs, rte_mempool* pool, int socket) {

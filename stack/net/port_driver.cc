@@ -114,6 +114,12 @@ absl::Status CheckMemif(const Devargs& devargs) {
                                                    " is longer than ", sizeof address.sun_path - 1,
                                                    " bytes"));
   }
+  const std::string directory = path.substr(0, path.find_last_of('/'));
+  if (directory.size() < path.size() && !directory.empty() &&
+      access(directory.c_str(), X_OK) != 0) {
+    return absl::NotFoundError(absl::StrCat("port ", devargs.name(), ": socket=", path,
+                                            ": directory ", directory, ": ", strerror(errno)));
+  }
   if (role == "client") return absl::OkStatus();
   struct stat file;
   if (lstat(path.c_str(), &file) != 0) return absl::OkStatus();

@@ -69,9 +69,11 @@ class UsageTest(CommandTest):
     def test_unusable_devices(self):
         there = ["--address", "10.0.0.2/24", "10.0.0.1"]
         self.fails(1, ["ls", "--port", "net_af_packet0,iface=nosuch", *there], "nosuch", "ip link")
-        self.fails(1, ["ls", "--port", "net_frob0", *there], "net_frob0")
+        self.fails(1, ["ls", "--port", "net_frob0", *there], "net_frob0", "net_tap0")
         self.fails(1, ["ls", "--port", "net_memif0,role=client,socket=/tmp/none.sock", *there],
                    "none.sock", "role=server")
+        self.fails(1, ["ls", "--port", "net_memif0,role=server,socket=/nosuch/m", *there],
+                   "/nosuch", "No such file")
 
     def test_unusable_files(self):
         self.fails(1, ["serve", *PLACE, "--root", "nosuch"], "nosuch", "No such file")
