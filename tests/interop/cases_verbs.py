@@ -1,5 +1,5 @@
-"""Every operation and refusal between a verbs program in the guest and one on Pollux, either of them
-active. Both run the same script (peer/script.h); here is the model of what must come of it."""
+"""Every operation and refusal between a verbs program in the guest and one on Pollux, both ways.
+Both run the same script (peer/script.h); here is the model of what must come of it."""
 
 import ibv
 from case import case, need
