@@ -68,8 +68,8 @@ class Command:
         deadline.wait_for(f"the guest to say '{text}'", found)
 
     def kill(self, deadline):
-        """SIGKILL to all its processes."""
-        self.guest.run(f"kill -9 -- -$(cat /host/run/{self.base.name}.pid)", deadline)
+        """SIGKILL to all its processes: it is a session of its own."""
+        self.guest.run(f"pkill -9 -s $(cat /host/run/{self.base.name}.pid)", deadline)
 
 
 class Guest:
@@ -144,7 +144,7 @@ class Guest:
         try:
             for number in range(1, self.next):
                 base = self.shared / "run" / str(number)
-                if not base.with_suffix(".rc").exists():
+                if not base.with_suffix(".rc").exists() and base.with_suffix(".pid").exists():
                     Command(self, number).kill(Deadline(20))
             self.run("tc qdisc del dev eth0 root 2>/dev/null; tc qdisc del dev eth0 ingress "
                      f"2>/dev/null; ip neigh flush all; ip link set eth0 mtu {mtu}", Deadline(20))
