@@ -82,12 +82,16 @@ absl::Status Serve(const ServeOptions& options, Served* served) {
   std::fprintf(stderr, "serving %s at %s on %s\n", options.root.c_str(),
                ServedAt(node, static_cast<uint16_t>(options.service_port)).c_str(),
                Place(options.port.device).c_str());
-  while (!Interrupted()) SleepUntilInterrupted(1000);
+  // Also when the ground goes from under it: nobody could reach it any more.
+  while (!Interrupted() && status.ok()) {
+    SleepUntilInterrupted(1000);
+    status = node.device().port().CheckInterface();
+  }
   served->calls = node.Run([&] { return server->calls(); });
   End(node, std::move(server));
   served->counters = node.Run([&] { return node.device().worker().counters(); });
   node.StopPolling();
-  return absl::OkStatus();
+  return status;
 }
 
 }  // namespace

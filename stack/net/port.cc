@@ -1,5 +1,6 @@
 #include "stack/net/port.h"
 
+#include <net/if.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
 #include <rte_eth_ring.h>
@@ -218,6 +219,8 @@ absl::Status Port::Start(const Devargs& devargs, uint32_t timeout_ms) {
   }
   if (error != 0) return Refused(name_, "starting", error);
   running_ = true;
+  interface_ = devargs.Get("iface").value_or("");
+  interface_index_ = if_nametoindex(interface_.c_str());
   // Failure is harmless: such drivers do not filter.
   (void)rte_eth_promiscuous_enable(port_id_);
   return absl::OkStatus();
@@ -289,6 +292,14 @@ uint16_t Port::Receive(rte_mbuf** frames, uint16_t capacity, uint64_t /*now_ns*/
 
 uint16_t Port::Send(rte_mbuf** frames, uint16_t count, uint64_t /*now_ns*/) {
   return running_ ? rte_eth_tx_burst(port_id_, 0, frames, count) : 0;
+}
+
+absl::Status Port::CheckInterface() const {
+  if (interface_.empty() || if_nametoindex(interface_.c_str()) == interface_index_) {
+    return absl::OkStatus();
+  }
+  return absl::UnavailableError(
+      absl::StrCat("port ", name_, ": interface \"", interface_, "\" is gone"));
 }
 
 bool Port::LinkUp() const {

@@ -84,6 +84,9 @@ class Port : public transport::Link {
   // Whether the far side is there. Makes system calls with some drivers: not for the packet path.
   bool LinkUp() const;
   PortStatistics Statistics() const;
+  // Unavailable when the interface of the kernel's that the port stands on is gone, or another has
+  // taken its name. Makes system calls: for a control thread, at any time.
+  absl::Status CheckInterface() const;
 
  private:
   struct Rings;  // of a ring pair, owned by both ports
@@ -102,6 +105,8 @@ class Port : public transport::Link {
   std::string name_;
   uint16_t port_id_ = kNoPort;
   bool running_ = false;
+  std::string interface_;         // of the kernel's (iface=); empty: on none
+  unsigned interface_index_ = 0;  // as it was at the start
   MacAddress mac_{};
   uint16_t mtu_ = 0;
   uint16_t data_room_ = 0;  // of the receive pool, without headroom

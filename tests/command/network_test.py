@@ -235,6 +235,14 @@ class VethTest(Everything, TwoHosts):
         self.assertEqual(client.interrupt(), 1)
         self.assertIn("interrupted", client.stderr)
 
+    def test_interface_that_goes(self):
+        server = self.start(self.server_host, "serve", *self.place(self.server_port, SERVER),
+                            "--root", self.root)
+        server.wait_for_line("^serving ")
+        self.assertTrue(self.server_host.shell("ip link del wire"))
+        self.assertEqual(server.wait(), 1)
+        self.assertRegex(server.stderr.splitlines()[-1], 'interface "wire" is gone')
+
     def test_taken_address(self):
         self.assertTrue(self.client_host.shell(f"ip addr add {SERVER}/24 dev wire"))
         server = self.start(self.server_host, "serve", "--port", self.server_port, "--address",

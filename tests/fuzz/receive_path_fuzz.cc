@@ -87,6 +87,7 @@ struct Host {
     net::InterfaceConfig port;
     port.mac = {2, 0, 0, 0, 0, number};
     port.addresses = {net::InterfaceAddress::Ipv4(kNetwork + number)};
+    port.link_local = true;  // neighbour discovery and MLD are there to be attacked too
     port.mtu = kMtu;
     interface = std::make_unique<net::Interface>(port);
     wire = std::make_unique<Wire>();
