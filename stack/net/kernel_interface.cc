@@ -249,8 +249,8 @@ absl::Status KernelInterface::ReadState(KernelState* state) {
   status = requests_.Ask(addresses,
                          [&](const nlmsghdr& message) { TakeAddress(message, index_, state); });
   if (!status.ok()) return status;
-  std::ranges::stable_partition(
-      state->addresses, [](const InterfaceAddress& own) { return own.address.IsLinkLocal(); });
+  std::stable_partition(state->addresses.begin(), state->addresses.end(),
+                        [](const InterfaceAddress& own) { return own.address.IsLinkLocal(); });
   for (const uint8_t family : {AF_INET, AF_INET6}) {
     NetlinkRequest routes(RTM_GETROUTE, NLM_F_DUMP);
     rtmsg wanted{};
