@@ -83,7 +83,6 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Create(const WorkerConfig& confi
   for (uint32_t i = 0; i < count; ++i) {
     worker->free_slots_.push_back(first_index + (start + i) % count);
   }
-  worker->eventful_.reserve(config.max_queue_pairs + 1);
   return worker;
 }
 
@@ -168,6 +167,8 @@ bool Worker::Dispatch(Port& port, rte_mbuf* frame, transport::PollContext& conte
   }
   if (result != wire::ParseResult::kOk) {
     counters_.Count(DropOf(result));
+  } else if (packet.bth.dest_qpn == kMulticastQpn) {
+    DispatchMulticast(packet, context);
   } else if (!port.interface->IsOurs(bytes, packet.destination())) {
     counters_.Count(Drop::kNotForUs);
   } else if (Slot* slot = FindSlot(packet.bth.dest_qpn)) {
@@ -203,16 +204,12 @@ Worker::Slot& Worker::SlotOf(const verbs::QueuePair& qp) {
   return qp.qpn() == kGsiQpn ? *gsi_slot_ : *slots_[config_.qpn_layout.index(qp.qpn())];
 }
 
-// To follow each call into an endpoint: its deadline may have moved, it may have raised events.
+// To follow each call into an endpoint: its deadline may have moved.
 void Worker::AfterCall(Slot& slot) {
   const uint64_t deadline = slot.endpoint->deadline_ns();
   if (deadline != Endpoint::kNever &&
       (!slot.timer.armed() || slot.timer.deadline_ns() > deadline)) {
     wheel_.Arm(slot.timer, deadline);
-  }
-  if (slot.endpoint->qp.has_events() && !slot.eventful) {
-    slot.eventful = true;
-    eventful_.push_back(&slot);
   }
 }
 
@@ -287,18 +284,14 @@ bool Worker::Transmit() {
   return worked;
 }
 
-// Handlers may do anything, raise events and destroy their own queue pair too. What they raise
-// waits for the next poll.
+// Handlers may do anything, raise events and destroy what raised theirs too. What they raise waits
+// for the next poll.
 void Worker::DeliverEvents() {
-  if (eventful_.empty()) [[likely]]
-    return;
-  const size_t count = eventful_.size();
-  for (size_t i = 0; i < count; ++i) {
-    Slot& slot = *eventful_[i];
-    slot.eventful = false;
-    if (slot.endpoint != nullptr) slot.endpoint->qp.DeliverEvents();
+  for (uint32_t count = events_.size(); count > 0; --count) {
+    verbs::EventSource* source = events_.Pop();
+    if (source == nullptr) return;
+    source->DeliverEvents();
   }
-  eventful_.erase(eventful_.begin(), eventful_.begin() + static_cast<ptrdiff_t>(count));
 }
 
 }  // namespace pollux::engine

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -21,7 +22,9 @@
 #include "stack/transport/counters.h"
 #include "stack/transport/endpoint.h"
 #include "stack/verbs/completion_queue.h"
+#include "stack/verbs/event_list.h"
 #include "stack/verbs/queue_pair.h"
+#include "stack/verbs/shared_receive_queue.h"
 
 namespace pollux::engine {
 
@@ -40,7 +43,7 @@ struct WorkerConfig {
   // Numbers whose index is 0, 1 or all ones are not given out: a layout holds three fewer.
   uint32_t max_queue_pairs = 16381;
   uint32_t max_regions = 65536;
-  // Of each: protection domains, completion queues, address handles.
+  // Of each: protection domains, completion queues, shared receive queues, address handles.
   uint32_t max_objects = 65536;
   uint32_t packet_buffers = 2047;   // small pools stay in cache; see README
   uint16_t max_frame_bytes = 4352;  // path MTU 4096 and the longest headers
@@ -92,8 +95,24 @@ class Worker : public Party {
                                              uint64_t length, int access);
   // The key is refused from this call on. In-flight work requests that name it fail or have copied.
   absl::Status DeregMr(const memory::MemoryRegion& region);
-  absl::StatusOr<verbs::CompletionQueue*> CreateCq(uint32_t entries);
+  // A region whose memory work requests name and take away again (verbs::kWrRegMr,
+  // IBV_WR_LOCAL_INV), at most `capacity` bytes at a time. Given back by DeregMr().
+  absl::StatusOr<memory::MemoryRegion> AllocFastMr(memory::ProtectionDomain* pd, uint32_t capacity);
+  // As ibv_alloc_mw, ibv_dealloc_mw. The rkey of a window of type 2 is the consumer's to change.
+  absl::StatusOr<ibv_mw*> AllocMw(memory::ProtectionDomain* pd, ibv_mw_type type);
+  absl::Status DeallocMw(ibv_mw* mw);
+  // As ibv_bind_mw, for windows of type 1: posts the binding and gives `mw` its new rkey. An errno.
+  int BindMw(verbs::QueuePair* qp, ibv_mw* mw, const ibv_mw_bind& bind);
+  // `on_event` gets IBV_EVENT_CQ_ERR, between polls of the packet path.
+  absl::StatusOr<verbs::CompletionQueue*> CreateCq(uint32_t entries,
+                                                   verbs::EventHandler on_event = nullptr);
+  // FailedPrecondition also while its channel holds an announcement of it.
   absl::Status DestroyCq(verbs::CompletionQueue* cq);
+  // `on_event` gets IBV_EVENT_SRQ_LIMIT_REACHED, between polls of the packet path.
+  absl::StatusOr<verbs::SharedReceiveQueue*> CreateSrq(memory::ProtectionDomain* pd,
+                                                       const ibv_srq_attr& attr,
+                                                       verbs::EventHandler on_event = nullptr);
+  absl::Status DestroySrq(verbs::SharedReceiveQueue* srq);
   // An address handle for `attr` (grh.dgid, grh.sgid_index, hop_limit, traffic_class, flow_label);
   // the next hop is resolved in the background, packets wait for it in a bounded queue. Port 0 in
   // the attributes stands for port 1. Not to be destroyed while a send that names it is posted.
@@ -108,6 +127,21 @@ class Worker : public Party {
   // Nothing of it completes or is answered any more; its number is not given out again for
   // `time_wait_ns` (0: at once, under another generation).
   absl::Status DestroyQp(verbs::QueuePair* qp, uint64_t time_wait_ns = 0);
+
+  // As ibv_attach_mcast, for UD: datagrams for group `gid` are delivered to `qp` too. Makes the
+  // network send none of them here: that is the join's business (net/). Attaching twice changes
+  // nothing; destroying the queue pair detaches it. Errors: InvalidArgument for another type of
+  // queue pair or an address that is no group's, ResourceExhausted at kMaxMulticastGroups or
+  // kMaxMulticastMembers, NotFound when detaching what is not attached.
+  static constexpr uint32_t kMaxMulticastGroups = 8192;  // as rxe
+  static constexpr uint32_t kMaxMulticastMembers = 64;   // of a group: each gets a copy at once
+  absl::Status AttachMulticast(verbs::QueuePair* qp, const Gid& gid);
+  absl::Status DetachMulticast(verbs::QueuePair* qp, const Gid& gid);
+
+  // As ibv_query_device, ibv_query_port and ibv_query_qp; what does not exist here is 0.
+  ibv_device_attr QueryDevice() const;
+  absl::StatusOr<ibv_port_attr> QueryPort(uint8_t port_num = 1) const;
+  static void QueryQp(const verbs::QueuePair& qp, ibv_qp_attr* attr, ibv_qp_init_attr* init);
 
  private:
   struct Port;
@@ -125,6 +159,7 @@ class Worker : public Party {
   absl::StatusOr<Port*> FindPort(uint8_t port_num);
   bool Receive(Port& port);
   bool Dispatch(Port& port, rte_mbuf* frame, transport::PollContext& context);
+  void DispatchMulticast(const wire::RocePacket& packet, transport::PollContext& context);
   Slot* FindSlot(Qpn qpn);
   Slot& SlotOf(const verbs::QueuePair& qp);
   bool RunPollers();
@@ -152,14 +187,17 @@ class Worker : public Party {
   std::vector<std::unique_ptr<Slot>> slots_;
   std::unique_ptr<Slot> gsi_slot_;
   std::deque<uint32_t> free_slots_;  // longest unused first
-  // Slots with events to deliver, each once: room for all is taken at the start.
-  std::vector<Slot*> eventful_;
-  // Endpoints of destroyed queue pairs, kept until the poll ends: their own event handler may be
-  // what destroyed them.
-  std::vector<std::unique_ptr<transport::Endpoint>> destroyed_;
+  verbs::EventList events_;
+  // Destroyed queue pairs, completion queues and shared receive queues, kept until the poll ends:
+  // their own event handler may be what destroyed them.
+  std::vector<std::shared_ptr<void>> destroyed_;
+  // By group address: who has attached.
+  std::map<Gid, std::vector<verbs::QueuePair*>> groups_;
   uint32_t next_pd_handle_ = 1;
   absl::flat_hash_map<memory::ProtectionDomain*, std::unique_ptr<memory::ProtectionDomain>> pds_;
   absl::flat_hash_map<verbs::CompletionQueue*, std::unique_ptr<verbs::CompletionQueue>> cqs_;
+  absl::flat_hash_map<verbs::SharedReceiveQueue*, std::unique_ptr<verbs::SharedReceiveQueue>> srqs_;
+  absl::flat_hash_map<ibv_mw*, std::unique_ptr<ibv_mw>> mws_;
   absl::flat_hash_map<verbs::AddressHandle*, Handle> ahs_;
 };
 

@@ -13,16 +13,6 @@ using transport::Endpoint;
 // IB specification 16.4: the Q_Key of every GSI queue pair.
 constexpr uint32_t kGsiQkey = 0x80010000;
 
-absl::Status Full(const char* what, uint32_t limit) {
-  return absl::ResourceExhaustedError(
-      absl::StrFormat("%s: all %u of this worker are in use", what, limit));
-}
-
-absl::Status NotOurs(const char* what) {
-  return absl::InvalidArgumentError(
-      absl::StrFormat("%s: null, or not an object of this worker", what));
-}
-
 }  // namespace
 
 // No look-up, since registering is part of every call of an upper layer.
@@ -49,39 +39,6 @@ absl::Status Worker::DeallocPd(memory::ProtectionDomain* pd) {
         pd->handle, pd->use_count));
   }
   pds_.erase(pd);
-  return absl::OkStatus();
-}
-
-absl::StatusOr<memory::MemoryRegion> Worker::RegMr(memory::ProtectionDomain* pd, void* address,
-                                                   uint64_t length, int access) {
-  if (!IsOurs(pd)) return NotOurs("protection domain");
-  return regions_.Register(pd, address, length, access);
-}
-
-absl::Status Worker::DeregMr(const memory::MemoryRegion& region) {
-  return regions_.Deregister(region.key);
-}
-
-absl::StatusOr<verbs::CompletionQueue*> Worker::CreateCq(uint32_t entries) {
-  if (entries == 0 || entries > verbs::CompletionQueue::kMaxEntries) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("completion queue of %u entries asked for; 1 to %u are allowed", entries,
-                        verbs::CompletionQueue::kMaxEntries));
-  }
-  if (cqs_.size() >= config_.max_objects) return Full("completion queue", config_.max_objects);
-  auto cq = std::make_unique<verbs::CompletionQueue>(entries);
-  verbs::CompletionQueue* raw = cq.get();
-  cqs_.emplace(raw, std::move(cq));
-  return raw;
-}
-
-absl::Status Worker::DestroyCq(verbs::CompletionQueue* cq) {
-  if (!cqs_.contains(cq)) return NotOurs("completion queue");
-  if (cq->use_count != 0) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "completion queue still serves %u times a queue pair; destroy those first", cq->use_count));
-  }
-  cqs_.erase(cq);
   return absl::OkStatus();
 }
 
@@ -119,14 +76,17 @@ absl::Status Worker::DestroyAh(verbs::AddressHandle* ah) {
 }
 
 absl::Status Worker::CheckInit(const verbs::QueuePairInitAttr& init) const {
-  if (init.type != IBV_QPT_RC && init.type != IBV_QPT_UD) {
+  if (init.type != IBV_QPT_RC && init.type != IBV_QPT_UC && init.type != IBV_QPT_UD) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("queue pair of type %d: only RC (%d) and UD (%d) are supported", init.type,
-                        IBV_QPT_RC, IBV_QPT_UD));
+        absl::StrFormat("queue pair of type %d: only RC (%d), UC (%d) and UD (%d) are supported",
+                        init.type, IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD));
   }
   if (!IsOurs(init.pd)) return NotOurs("queue pair's protection domain");
   if (!cqs_.contains(init.send_cq)) return NotOurs("queue pair's send completion queue");
   if (!cqs_.contains(init.recv_cq)) return NotOurs("queue pair's receive completion queue");
+  if (init.srq != nullptr && !srqs_.contains(init.srq)) {
+    return NotOurs("queue pair's shared receive queue");
+  }
   const ibv_qp_cap& cap = init.cap;
   if (cap.max_send_wr > verbs::kMaxWorkRequests || cap.max_recv_wr > verbs::kMaxWorkRequests ||
       cap.max_send_sge > verbs::kMaxSge || cap.max_recv_sge > verbs::kMaxSge ||
@@ -142,11 +102,12 @@ absl::Status Worker::CheckInit(const verbs::QueuePairInitAttr& init) const {
 
 verbs::QueuePair* Worker::Place(Slot& slot, Qpn qpn, verbs::QueuePairInitAttr init) {
   ++init.pd->use_count;
-  ++init.send_cq->use_count;
-  ++init.recv_cq->use_count;
   slot.qpn = qpn;
-  slot.endpoint = std::make_unique<Endpoint>(qpn, std::move(init), &active_);
+  slot.endpoint = std::make_unique<Endpoint>(qpn, std::move(init), &active_, &events_);
   verbs::QueuePair& qp = slot.endpoint->qp;
+  qp.init().send_cq->Attach(&qp);
+  qp.init().recv_cq->Attach(&qp);
+  if (qp.srq() != nullptr) ++qp.srq()->use_count;
   if (qp.type() == IBV_QPT_UD && !ports_.empty()) {
     qp.SetPortMtu(ports_[0]->interface->active_mtu());
   }
@@ -239,9 +200,14 @@ absl::Status Worker::DestroyQp(verbs::QueuePair* qp, uint64_t time_wait_ns) {
   if (qp == nullptr) return NotOurs("queue pair");
   Slot& slot = SlotOf(*qp);
   --qp->init().pd->use_count;
-  --qp->init().send_cq->use_count;
-  --qp->init().recv_cq->use_count;
+  qp->init().send_cq->Detach(qp);
+  qp->init().recv_cq->Detach(qp);
+  if (qp->srq() != nullptr) --qp->srq()->use_count;
+  for (auto& [gid, members] : groups_) std::erase(members, qp);
+  std::erase_if(groups_, [](const auto& group) { return group.second.empty(); });
   active_.Remove(qp);
+  events_.Remove(qp);
+  qp->ForgetEvents();
   ReleasePath(slot);
   slot.timer.Cancel();
   destroyed_.push_back(std::move(slot.endpoint));

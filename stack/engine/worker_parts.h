@@ -1,9 +1,12 @@
-// What a worker is made of. For worker.cc and worker_objects.cc alone.
+// What a worker is made of. For worker.cc and worker_*.cc alone.
 #ifndef POLLUX_STACK_ENGINE_WORKER_PARTS_H_
 #define POLLUX_STACK_ENGINE_WORKER_PARTS_H_
 
+#include <cstdint>
 #include <memory>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_format.h"
 #include "stack/engine/worker.h"
 
 namespace pollux::engine {
@@ -38,10 +41,19 @@ struct Worker::Slot {
   Qpn qpn;  // the present one, or the last
   // Fires at the endpoint's deadline or before it: it is not moved when the deadline becomes later.
   Timer timer;
-  bool eventful = false;      // stands in eventful_
   Port* path_port = nullptr;  // whose neighbour the queue pair's path refers to; null: no path
   std::unique_ptr<transport::Endpoint> endpoint;
 };
+
+// What its calls answer when they cannot do what they are asked.
+inline absl::Status Full(const char* what, uint32_t limit) {
+  return absl::ResourceExhaustedError(
+      absl::StrFormat("%s: all %u of this worker are in use", what, limit));
+}
+inline absl::Status NotOurs(const char* what) {
+  return absl::InvalidArgumentError(
+      absl::StrFormat("%s: null, or not an object of this worker", what));
+}
 
 }  // namespace pollux::engine
 

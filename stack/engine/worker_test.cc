@@ -165,8 +165,9 @@ TEST_F(WorkerTest, PacketsFindTheirQueuePairOrTheirCounter) {
   Receive(layout.Make(0, 0, index + 1));  // never used
   Receive(layout.Make(0, 0, 10'000));     // beyond the table
   Receive(kGsiQpn);                       // not made yet
-  Receive(kMulticastQpn);
-  EXPECT_EQ(drops(Drop::kUnknownQpn), 5u);
+  EXPECT_EQ(drops(Drop::kUnknownQpn), 4u);
+  Receive(kMulticastQpn);  // not of a group that anybody is in
+  EXPECT_EQ(drops(Drop::kNotForUs), 1u);
   ASSERT_TRUE(worker_->DestroyQp(qp).ok());
   EXPECT_EQ(worker_->counters().rcvd_pkts, 7u);
 }

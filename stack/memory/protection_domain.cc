@@ -8,6 +8,15 @@
 #include "stack/base/planted_fault.h"
 
 namespace pollux::memory {
+namespace {
+
+// What a peer may change must be writable by the local access flags.
+bool WritesWithoutLocalWrite(int remote_access, int local_access) {
+  return (remote_access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0 &&
+         (local_access & IBV_ACCESS_LOCAL_WRITE) == 0;
+}
+
+}  // namespace
 
 RegionTable::RegionTable(uint32_t capacity, Random* random)
     : capacity_(std::clamp<uint32_t>(capacity, 1, kMaxRegions)),
@@ -19,13 +28,14 @@ RegionTable::RegionTable(uint32_t capacity, Random* random)
 
 absl::StatusOr<MemoryRegion> RegionTable::Register(ProtectionDomain* pd, void* address,
                                                    uint64_t length, int access) {
-  return RegisterIova(pd, address, length, reinterpret_cast<uint64_t>(address), access);
+  const bool zero_based = (access & IBV_ACCESS_ZERO_BASED) != 0;
+  return RegisterIova(pd, address, length, zero_based ? 0 : reinterpret_cast<uint64_t>(address),
+                      access);
 }
 
 absl::StatusOr<MemoryRegion> RegionTable::RegisterIova(ProtectionDomain* pd, void* address,
                                                        uint64_t length, uint64_t iova, int access) {
-  if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0 &&
-      (access & IBV_ACCESS_LOCAL_WRITE) == 0) {
+  if (WritesWithoutLocalWrite(access, access)) {
     return absl::InvalidArgumentError(
         "memory region: REMOTE_WRITE or REMOTE_ATOMIC asked for without LOCAL_WRITE; add it");
   }
@@ -35,37 +45,55 @@ absl::StatusOr<MemoryRegion> RegionTable::RegisterIova(ProtectionDomain* pd, voi
         absl::StrFormat("memory region: %u bytes at 0x%x (iova 0x%x) wrap around the address space",
                         length, start, iova));
   }
+  const absl::StatusOr<MemoryRegion*> slot = Draw(pd);
+  if (!slot.ok()) return slot.status();
+  MemoryRegion& region = **slot;
+  region.access = access;
+  region.address = static_cast<uint8_t*>(address);
+  region.length = length;
+  region.iova = iova;
+  return region;
+}
+
+// A new key and its slot.
+absl::StatusOr<MemoryRegion*> RegionTable::Draw(ProtectionDomain* pd) {
   if (size_ == capacity_) {
     return absl::ResourceExhaustedError(absl::StrFormat(
         "memory region: all %u of this worker are registered; deregister some or configure more",
         capacity_));
   }
-  // At most half of the slots are taken, so two draws are expected and a long run is not.
+  // At most half of the slots are taken, so two draws are expected and a long run is not. No
+  // variant of a key may be 0.
   uint32_t key;
   do {
     key = random_->Next32();
-  } while (key == 0 || slots_[(key >> 8) & mask_].key != 0);
+  } while (key >> 8 == 0 || slots_[(key >> 8) & mask_].key != 0);
   MemoryRegion& slot = slots_[(key >> 8) & mask_];
-  slot = MemoryRegion{.key = key,
-                      .access = access,
-                      .address = static_cast<uint8_t*>(address),
-                      .length = length,
-                      .iova = iova,
-                      .pd = pd};
+  slot = MemoryRegion{};
+  slot.key = key;
+  slot.pd = pd;
   ++size_;
   ++pd->use_count;
-  return slot;
+  return &slot;
+}
+
+void RegionTable::Release(MemoryRegion& slot) {
+  --slot.pd->use_count;
+  slot = MemoryRegion{};
+  --size_;
 }
 
 absl::Status RegionTable::Deregister(uint32_t key) {
   MemoryRegion& slot = slots_[(key >> 8) & mask_];
-  if (key == 0 || slot.key != key) {
+  if (key == 0 || slot.key != key || slot.is_window()) {
     return absl::NotFoundError(absl::StrFormat("memory region: no region bears key 0x%08x", key));
   }
+  if (slot.windows != 0) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "memory region: %u windows are bound to it; unbind or free them first", slot.windows));
+  }
   if (Planted(Fault::kStaleKeyAccepted)) return absl::OkStatus();
-  --slot.pd->use_count;
-  slot = MemoryRegion{};
-  --size_;
+  Release(slot);
   return absl::OkStatus();
 }
 
@@ -76,14 +104,33 @@ AccessResult RegionTable::Check(const ProtectionDomain& pd, uint32_t key, uint64
     return AccessResult::kOk;
   }
   const MemoryRegion* region = Find(key);
-  if (region == nullptr) return AccessResult::kNoSuchKey;
-  if (region->pd != &pd) return AccessResult::kWrongDomain;
-  if (iova < region->iova || iova - region->iova > region->length ||
-      length > region->length - (iova - region->iova)) {
+  if (region == nullptr || region->is_window()) return AccessResult::kNoSuchKey;
+  return CheckEntry(*region, pd, iova, length, needed, at);
+}
+
+AccessResult RegionTable::CheckRemote(const ProtectionDomain& pd, uint32_t qpn, uint32_t key,
+                                      uint64_t iova, uint64_t length, int needed,
+                                      uint8_t** at) const {
+  if (length == 0) {
+    *at = nullptr;
+    return AccessResult::kOk;
+  }
+  const MemoryRegion* entry = Find(key);
+  if (entry == nullptr) return AccessResult::kNoSuchKey;
+  if (entry->kind == KeyKind::kWindowType2 && entry->qpn != qpn) return AccessResult::kWrongDomain;
+  return CheckEntry(*entry, pd, iova, length, needed, at);
+}
+
+AccessResult RegionTable::CheckEntry(const MemoryRegion& entry, const ProtectionDomain& pd,
+                                     uint64_t iova, uint64_t length, int needed, uint8_t** at) {
+  if (!entry.mapped) return AccessResult::kNoSuchKey;
+  if (entry.pd != &pd) return AccessResult::kWrongDomain;
+  if (iova < entry.iova || iova - entry.iova > entry.length ||
+      length > entry.length - (iova - entry.iova)) {
     return AccessResult::kOutOfBounds;
   }
-  if ((region->access & needed) != needed) return AccessResult::kNotAllowed;
-  *at = region->address + (iova - region->iova);
+  if ((entry.access & needed) != needed) return AccessResult::kNotAllowed;
+  *at = entry.address + (iova - entry.iova);
   return AccessResult::kOk;
 }
 

@@ -50,6 +50,8 @@ const char* DropName(Drop drop) {
       return "no_receive";
     case Drop::kReceiveTooSmall:
       return "receive_too_small";
+    case Drop::kRefused:
+      return "refused";
     case Drop::kUnresolved:
       return "unresolved";
     case Drop::kEgressFull:

@@ -32,8 +32,9 @@ enum class Drop : uint8_t {
   kOutOfSequence,     // silently, after one NAK
   kAfterRnr,          // silently, after an RNR NAK
   kDuplicateDropped,  // a duplicate that cannot be answered again
-  kNoReceive,         // UD without a posted receive
-  kReceiveTooSmall,   // UD message longer than the posted receive
+  kNoReceive,         // UC or UD without a posted receive
+  kReceiveTooSmall,   // UC or UD message longer than the posted receive
+  kRefused,           // UC request that the key or the queue pair does not allow
   kUnresolved,        // the next hop's MAC is not known
   kEgressFull,        // an answer that the device would not take
   kNoBuffer,          // packet pool exhausted

@@ -7,6 +7,15 @@
 #include "stack/wire/icrc.h"
 
 namespace pollux::transport {
+namespace {
+
+wire::Transport TransportOf(ibv_qp_type type) {
+  return type == IBV_QPT_RC   ? wire::Transport::kRc
+         : type == IBV_QPT_UC ? wire::Transport::kUc
+                              : wire::Transport::kUd;
+}
+
+}  // namespace
 
 Endpoint* Endpoint::Of(verbs::QueuePair* queue_pair) {
   return static_cast<Endpoint*>(queue_pair->transport);
@@ -17,17 +26,12 @@ absl::Status Endpoint::Modify(const ibv_qp_attr& change, int mask, PollContext&)
   if (absl::Status status = qp.Modify(change, mask); !status.ok()) return status;
   const ibv_qp_state after = qp.state();
   if (after == before) return absl::OkStatus();
-  const bool rc = qp.type() == IBV_QPT_RC;
   switch (after) {
     case IBV_QPS_RTR:
-      if (rc) rc_responder_.Start();
+      EnterRtr();
       break;
     case IBV_QPS_RTS:
-      if (rc) {
-        rc_requester_.Start();
-      } else {
-        ud_.Start();
-      }
+      EnterRts(before);
       break;
     case IBV_QPS_RESET:
     case IBV_QPS_ERR:
@@ -40,16 +44,35 @@ absl::Status Endpoint::Modify(const ibv_qp_attr& change, int mask, PollContext&)
   return absl::OkStatus();
 }
 
+void Endpoint::EnterRtr() {
+  if (qp.type() == IBV_QPT_RC) rc_responder_.Start();
+  if (qp.type() == IBV_QPT_UC) uc_.StartReceiving();
+}
+
+void Endpoint::EnterRts(ibv_qp_state before) {
+  const bool resumes = before == IBV_QPS_SQE;  // UC and UD only: PSNs go on
+  switch (qp.type()) {
+    case IBV_QPT_RC:
+      rc_requester_.Start();
+      break;
+    case IBV_QPT_UC:
+      resumes ? uc_.ResumeSending() : uc_.StartSending();
+      break;
+    default:
+      if (!resumes) ud_.Start();
+  }
+}
+
 void Endpoint::OnPacket(const wire::RocePacket& packet, PollContext& context) {
   Counters& counters = context.counters;
   const ibv_qp_state state = qp.state();
-  const bool receives = state == IBV_QPS_RTR || state == IBV_QPS_RTS;
+  // A send error of UC or UD leaves the receiving side as it is.
+  const bool receives = state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQE;
   if (!receives || (packet.info->is_response && state != IBV_QPS_RTS)) {
     counters.Count(Drop::kQpState);
     return;
   }
-  const bool rc = qp.type() == IBV_QPT_RC;
-  if (packet.info->transport != (rc ? wire::Transport::kRc : wire::Transport::kUd)) {
+  if (packet.info->transport != TransportOf(qp.type())) {
     counters.Count(Drop::kWrongTransport);
     return;
   }
@@ -57,7 +80,9 @@ void Endpoint::OnPacket(const wire::RocePacket& packet, PollContext& context) {
     counters.Count(Drop::kBadPkey);
     return;
   }
-  if (rc && (packet.source() != qp.path.destination || packet.destination() != qp.path.source)) {
+  const bool connected = qp.type() != IBV_QPT_UD;
+  if (connected &&
+      (packet.source() != qp.path.destination || packet.destination() != qp.path.source)) {
     counters.Count(Drop::kBadAddress);
     return;
   }
@@ -66,7 +91,9 @@ void Endpoint::OnPacket(const wire::RocePacket& packet, PollContext& context) {
     counters.Count(Drop::kBadIcrc);
     return;
   }
-  if (!rc) {
+  if (qp.type() == IBV_QPT_UC) {
+    uc_.OnPacket(packet, context);
+  } else if (!connected) {
     ud_.OnPacket(packet, context);
   } else if (packet.info->is_response) {
     rc_requester_.OnResponse(packet, context);
@@ -79,7 +106,8 @@ bool Endpoint::Transmit(PollContext& context, int budget) {
   // A fatal NAK is still to be sent by a responder whose queue pair works otherwise; a queue pair
   // in ERR has nothing to send.
   if (qp.state() != IBV_QPS_RTR && qp.state() != IBV_QPS_RTS) return false;
-  if (qp.type() != IBV_QPT_RC) return ud_.Transmit(context, &budget);
+  if (qp.type() == IBV_QPT_UD) return ud_.Transmit(context, &budget);
+  if (qp.type() == IBV_QPT_UC) return uc_.Transmit(context, &budget);
   const bool more_answers = rc_responder_.Transmit(context, &budget);
   if (qp.state() != IBV_QPS_RTS) {
     if (qp.state() == IBV_QPS_ERR) rc_requester_.Stop();

@@ -11,6 +11,7 @@
 #include "stack/transport/egress.h"
 #include "stack/transport/rc_requester.h"
 #include "stack/transport/rc_responder.h"
+#include "stack/transport/uc.h"
 #include "stack/transport/ud.h"
 #include "stack/verbs/queue_pair.h"
 #include "stack/wire/roce_packet.h"
@@ -21,8 +22,13 @@ namespace pollux::transport {
 // counters with every call (PollContext, poll_context.h).
 class Endpoint {
  public:
-  Endpoint(Qpn qpn, verbs::QueuePairInitAttr init, verbs::ActiveList* active)
-      : qp(qpn, std::move(init), active), rc_requester_(&qp), rc_responder_(&qp), ud_(&qp) {
+  Endpoint(Qpn qpn, verbs::QueuePairInitAttr init, verbs::ActiveList* active,
+           verbs::EventList* events = nullptr)
+      : qp(qpn, std::move(init), active, events),
+        rc_requester_(&qp),
+        rc_responder_(&qp),
+        uc_(&qp),
+        ud_(&qp) {
     qp.transport = this;
   }
   Endpoint(const Endpoint&) = delete;
@@ -51,8 +57,12 @@ class Endpoint {
   verbs::QueuePair qp;
 
  private:
+  void EnterRtr();
+  void EnterRts(ibv_qp_state before);
+
   RcRequester rc_requester_;
   RcResponder rc_responder_;
+  Uc uc_;
   Ud ud_;
 };
 

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "stack/transport/gather.h"
+#include "stack/transport/local_operation.h"
+#include "stack/transport/outbound_message.h"
 #include "stack/transport/scatter.h"
 #include "stack/wire/ext_headers.h"
 
@@ -13,26 +14,10 @@ namespace {
 using verbs::SendWqe;
 using wire::Opcode;
 
-bool IsRead(const SendWqe& wqe) { return wqe.opcode == IBV_WR_RDMA_READ; }
-bool IsWrite(const SendWqe& wqe) {
-  return wqe.opcode == IBV_WR_RDMA_WRITE || wqe.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-}
-bool HasImmediate(const SendWqe& wqe) {
-  return wqe.opcode == IBV_WR_SEND_WITH_IMM || wqe.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-}
-
-Opcode DataOpcode(const SendWqe& wqe, bool first, bool last) {
-  const bool immediate = HasImmediate(wqe);
-  if (IsWrite(wqe)) {
-    if (first && last) return immediate ? Opcode::kRcWriteOnlyImm : Opcode::kRcWriteOnly;
-    if (first) return Opcode::kRcWriteFirst;
-    if (last) return immediate ? Opcode::kRcWriteLastImm : Opcode::kRcWriteLast;
-    return Opcode::kRcWriteMiddle;
-  }
-  if (first && last) return immediate ? Opcode::kRcSendOnlyImm : Opcode::kRcSendOnly;
-  if (first) return Opcode::kRcSendFirst;
-  if (last) return immediate ? Opcode::kRcSendLastImm : Opcode::kRcSendLast;
-  return Opcode::kRcSendMiddle;
+// Whether a response is of the kind that the request waits for.
+bool Answers(const wire::RocePacket& response, const SendWqe& wqe) {
+  return response.info->operation == wire::Operation::kAtomicAck ? wqe.is_atomic()
+                                                                 : wqe.opcode == IBV_WR_RDMA_READ;
 }
 
 }  // namespace
@@ -53,8 +38,7 @@ void RcRequester::Stop() {
   went_back_ = false;
   local_error_ = IBV_WC_SUCCESS;
   ack_deadline_ns_ = rnr_until_ns_ = kNever;
-  timed_at_ns_ = kNever;
-  round_trip_ns_ = deviation_ns_ = 0;
+  round_trip_.Reset();
   probes_ = 0;
   nak_at_ns_ = 0;
   answer_resends_ = false;
@@ -75,6 +59,8 @@ bool RcRequester::Transmit(PollContext& context, int* budget) {
       case Step::kSent:
         --*budget;
         break;
+      case Step::kLocal:
+        break;
       case Step::kWait:
         return false;
       case Step::kNoBuffer:
@@ -86,6 +72,7 @@ bool RcRequester::Transmit(PollContext& context, int* budget) {
 
 RcRequester::Step RcRequester::SendNext(PollContext& context) {
   SendWqe& wqe = qp_->sq(current_);
+  if (wqe.is_local()) return ExecuteNext(wqe);
   if (!wqe.numbered) {
     // PSNs outstanding must span less than half of their circle, or old and new look alike.
     if (static_cast<uint32_t>(Distance(una_, next_psn_)) + wqe.packets >= Psn::kWindow) {
@@ -96,7 +83,31 @@ RcRequester::Step RcRequester::SendNext(PollContext& context) {
     next_psn_ += wqe.packets;
   }
   if ((wqe.send_flags & IBV_SEND_FENCE) != 0 && reads_outstanding_ > 0) return Step::kWait;
-  return IsRead(wqe) ? SendReadRequest(wqe, context) : SendData(wqe, context);
+  return wqe.brings_data() ? SendDataRequest(wqe, context) : SendData(wqe, context);
+}
+
+// Once, and in its turn. What is invalidated may be named by all requests before it, and those are
+// sent again until they are answered: an invalidation waits for them.
+RcRequester::Step RcRequester::ExecuteNext(SendWqe& wqe) {
+  if (!wqe.executed) {
+    if (wqe.opcode == IBV_WR_LOCAL_INV && current_ != qp_->sq_head()) return Step::kWait;
+    if ((wqe.send_flags & IBV_SEND_FENCE) != 0 && reads_outstanding_ > 0) return Step::kWait;
+    const ibv_wc_status status = ExecuteLocal(*qp_, wqe);
+    if (status != IBV_WC_SUCCESS) {
+      FailWhenReached(status);
+      return Step::kWait;
+    }
+    wqe.executed = wqe.numbered = true;
+    wqe.first_psn = next_psn_;
+  }
+  ++current_;
+  current_packet_ = 0;
+  CompleteLocals();
+  return Step::kLocal;
+}
+
+void RcRequester::CompleteLocals() {
+  while (HasHead() && Head().executed) qp_->CompleteSend(IBV_WC_SUCCESS);
 }
 
 // Sends the oldest unacknowledged packet again (of a READ: asks for what is missing), leaving what
@@ -111,36 +122,50 @@ RcRequester::Step RcRequester::SendProbe(PollContext& context) {
   current_packet_ = oldest;
   reads_outstanding_ = read_psns_outstanding_ = 0;
   probing_ = true;
-  const bool is_read = IsRead(Head());
-  const Step step = is_read ? SendReadRequest(Head(), context) : SendData(Head(), context);
+  const bool brings_data = Head().brings_data();
+  const Step step = brings_data ? SendDataRequest(Head(), context) : SendData(Head(), context);
   probing_ = false;
   if (local_error_ != IBV_WC_SUCCESS) return step;  // its memory is gone: this is where it stops
   current_ = current;
   current_packet_ = current_packet;
   reads_outstanding_ = reads;
   read_psns_outstanding_ = read_psns;
-  if (step == Step::kSent) answer_resends_ = !is_read;
+  if (step == Step::kSent) answer_resends_ = !brings_data;
   return step;
 }
 
-RcRequester::Step RcRequester::SendReadRequest(SendWqe& wqe, PollContext& context) {
-  if (qp_->attr.max_rd_atomic == 0) {  // the peer grants no READs at all: it would wait for ever
+// A READ, or what is missing of it, or an atomic.
+RcRequester::Step RcRequester::SendDataRequest(SendWqe& wqe, PollContext& context) {
+  if (qp_->attr.max_rd_atomic == 0) {  // the peer grants none at all: it would wait for ever
     FailWhenReached(IBV_WC_LOC_QP_OP_ERR);
     return Step::kWait;
   }
   if (reads_outstanding_ >= qp_->attr.max_rd_atomic) return Step::kWait;
   const Psn psn = wqe.first_psn + current_packet_;
-  const uint32_t offset = current_packet_ * qp_->PathMtuBytes();
-  if (!builder_.Begin({.opcode = Opcode::kRcReadRequest,
+  const Opcode opcode = wqe.opcode == IBV_WR_RDMA_READ            ? Opcode::kRcReadRequest
+                        : wqe.opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? Opcode::kRcCompareSwap
+                                                                  : Opcode::kRcFetchAdd;
+  const size_t ext_bytes = wqe.is_atomic() ? wire::kAtomicEthBytes : wire::kRethBytes;
+  if (!builder_.Begin({.opcode = opcode,
                        .psn = psn,
                        .ack_request = true,
-                       .ext_bytes = wire::kRethBytes},
+                       .ext_bytes = static_cast<uint8_t>(ext_bytes)},
                       context)) {
     return Step::kNoBuffer;
   }
-  wire::EmitReth(
-      {.address = wqe.remote_address + offset, .rkey = wqe.rkey, .length = wqe.length - offset},
-      builder_.ext());
+  if (wqe.is_atomic()) {
+    const bool swaps = opcode == Opcode::kRcCompareSwap;
+    wire::EmitAtomicEth({.address = wqe.remote_address,
+                         .rkey = wqe.rkey,
+                         .swap_or_add = swaps ? wqe.swap : wqe.compare_add,
+                         .compare = swaps ? wqe.compare_add : 0},
+                        builder_.ext());
+  } else {
+    const uint32_t offset = current_packet_ * qp_->PathMtuBytes();
+    wire::EmitReth(
+        {.address = wqe.remote_address + offset, .rkey = wqe.rkey, .length = wqe.length - offset},
+        builder_.ext());
+  }
   builder_.EndHeaders();
   builder_.Finish(context);
   ++reads_outstanding_;
@@ -152,44 +177,22 @@ RcRequester::Step RcRequester::SendReadRequest(SendWqe& wqe, PollContext& contex
 }
 
 RcRequester::Step RcRequester::SendData(SendWqe& wqe, PollContext& context) {
-  const uint32_t mtu = qp_->PathMtuBytes();
-  const uint32_t offset = current_packet_ * mtu;
-  const uint32_t bytes = std::min(mtu, wqe.length - offset);
-  const bool first = current_packet_ == 0;
   const bool last = current_packet_ + 1 == wqe.packets;
   const Psn psn = wqe.first_psn + current_packet_;
   const uint32_t in_flight = static_cast<uint32_t>(Distance(una_, psn)) - read_psns_outstanding_;
   if (in_flight >= kMaxInFlight) return Step::kWait;
-
-  const bool reth = first && IsWrite(wqe);
-  const bool immediate = last && HasImmediate(wqe);
-  if (!builder_.Begin(
-          {.opcode = DataOpcode(wqe, first, last),
-           .psn = psn,
-           .solicited = last && (wqe.send_flags & IBV_SEND_SOLICITED) != 0,
-           // A probe is nothing but a question.
-           .ack_request = probing_ || last || psn.value() % kAckEvery == kAckEvery - 1 ||
-                          in_flight + 1 == kMaxInFlight,
-           .ext_bytes = static_cast<uint8_t>((reth ? wire::kRethBytes : 0) +
-                                             (immediate ? wire::kImmediateBytes : 0)),
-           .payload_bytes = bytes},
-          context)) {
-    return Step::kNoBuffer;
+  // A probe is nothing but a question.
+  const bool ack_request =
+      probing_ || last || psn.value() % kAckEvery == kAckEvery - 1 || in_flight + 1 == kMaxInFlight;
+  switch (SendMessagePacket(*qp_, current_, current_packet_, psn, ack_request, builder_, context)) {
+    case BuildResult::kBuilt:
+      break;
+    case BuildResult::kNoBuffer:
+      return Step::kNoBuffer;
+    case BuildResult::kLocalFault:
+      FailWhenReached(IBV_WC_LOC_PROT_ERR);
+      return Step::kWait;
   }
-  if (reth) {
-    wire::EmitReth({.address = wqe.remote_address, .rkey = wqe.rkey, .length = wqe.length},
-                   builder_.ext());
-  }
-  if (immediate) {
-    wire::EmitImmediate(wqe.immediate_be, builder_.ext() + (reth ? wire::kRethBytes : 0));
-  }
-  builder_.EndHeaders();
-  if (!Gather(*qp_, current_, offset, bytes, builder_)) {
-    builder_.Abandon();
-    FailWhenReached(IBV_WC_LOC_PROT_ERR);
-    return Step::kWait;
-  }
-  builder_.Finish(context);
   Sent(psn, psn + 1, context);
   if (last) {
     ++current_;
@@ -203,10 +206,9 @@ RcRequester::Step RcRequester::SendData(SendWqe& wqe, PollContext& context) {
 void RcRequester::Sent(Psn psn, Psn end, PollContext& context) {
   if (Before(psn, max_sent_)) {
     ++context.counters.retransmitted_pkts;
-    timed_at_ns_ = kNever;  // an answer could be to either
-  } else if (timed_at_ns_ == kNever) {
-    timed_psn_ = psn;
-    timed_at_ns_ = context.now_ns;
+    round_trip_.Cancel();
+  } else {
+    round_trip_.Start(psn, context.now_ns);
   }
   if (Before(max_sent_, end)) max_sent_ = end;
   if (ack_deadline_ns_ == kNever && qp_->attr.timeout != 0) {
@@ -215,23 +217,9 @@ void RcRequester::Sent(Psn psn, Psn end, PollContext& context) {
   if (probe_deadline_ns_ == kNever) ArmProbe(context.now_ns);
 }
 
-void RcRequester::MeasureRoundTrip(uint64_t now_ns) {
-  if (timed_at_ns_ == kNever || !Before(timed_psn_, una_)) return;
-  const uint64_t sample = now_ns - timed_at_ns_;
-  timed_at_ns_ = kNever;
-  if (round_trip_ns_ == 0) {
-    round_trip_ns_ = std::max<uint64_t>(sample, 1);
-    deviation_ns_ = sample / 2;
-    return;
-  }
-  const uint64_t off = sample > round_trip_ns_ ? sample - round_trip_ns_ : round_trip_ns_ - sample;
-  deviation_ns_ += (off >> 2) - (deviation_ns_ >> 2);
-  round_trip_ns_ += (sample >> 3) - (round_trip_ns_ >> 3);
-}
-
 uint64_t RcRequester::ProbeNs() const {
-  return round_trip_ns_ == 0 ? kFirstProbeNs
-                             : std::max(kMinProbeNs, round_trip_ns_ + 4 * deviation_ns_);
+  return round_trip_.smoothed_ns() == 0 ? kFirstProbeNs
+                                        : std::max(kMinProbeNs, round_trip_.most_ns());
 }
 
 void RcRequester::ArmProbe(uint64_t now_ns) {
@@ -252,7 +240,8 @@ void RcRequester::OnResponse(const wire::RocePacket& packet, PollContext& contex
   }
   switch (packet.info->operation) {
     case wire::Operation::kReadResponse:
-      OnReadResponse(packet, context);
+    case wire::Operation::kAtomicAck:
+      OnDataResponse(packet, context);
       break;
     case wire::Operation::kAck:
       OnAeth(packet.aeth(), psn, context);
@@ -298,7 +287,7 @@ void RcRequester::OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context) 
       // A second NAK sooner than the first one's resends can have been answered is its copy. A
       // later one says that they are lost as well.
       if (psn == nak_psn_ &&
-          context.now_ns < nak_at_ns_ + std::max<uint64_t>(1, round_trip_ns_ / 2)) {
+          context.now_ns < nak_at_ns_ + std::max<uint64_t>(1, round_trip_.smoothed_ns() / 2)) {
         break;
       }
       nak_psn_ = psn;
@@ -319,15 +308,15 @@ void RcRequester::OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context) 
   }
 }
 
-void RcRequester::OnReadResponse(const wire::RocePacket& packet, PollContext& context) {
+void RcRequester::OnDataResponse(const wire::RocePacket& packet, PollContext& context) {
   const Psn psn = packet.bth.psn;
-  // A READ response acknowledges everything before its READ.
+  // It acknowledges everything before its request.
   bool missing = false;
   while (!missing && HasHead() && Head().numbered &&
          !Before(psn, Head().first_psn + Head().packets)) {
     missing = !AdvanceTo(Head().first_psn + Head().packets, context);
   }
-  if (!missing && (!HasHead() || !Head().numbered || !IsRead(Head()))) {
+  if (!missing && (!HasHead() || !Head().numbered || !Answers(packet, Head()))) {
     context.counters.Count(Drop::kUnexpectedResponse);
     return;
   }
@@ -341,15 +330,8 @@ void RcRequester::OnReadResponse(const wire::RocePacket& packet, PollContext& co
   }
   SendWqe& wqe = Head();
   const uint32_t index = static_cast<uint32_t>(Distance(wqe.first_psn, psn));
-  const uint32_t offset = index * qp_->PathMtuBytes();
-  const uint32_t expected = std::min(qp_->PathMtuBytes(), wqe.length - offset);
-  if (packet.payload_length != expected) {
-    Fail(IBV_WC_BAD_RESP_ERR);
-    return;
-  }
-  if (!Scatter(*qp_->init().pd, qp_->sq_sge(qp_->sq_head()), wqe.num_sge, offset, packet.payload(),
-               expected)) {
-    Fail(IBV_WC_LOC_PROT_ERR);
+  if (const ibv_wc_status status = PlaceResponse(packet, wqe, index); status != IBV_WC_SUCCESS) {
+    Fail(status);
     return;
   }
   if (current_ != qp_->sq_head()) --read_psns_outstanding_;
@@ -357,8 +339,27 @@ void RcRequester::OnReadResponse(const wire::RocePacket& packet, PollContext& co
   if (index + 1 == wqe.packets) {
     if (current_ != qp_->sq_head()) --reads_outstanding_;
     qp_->CompleteSend(IBV_WC_SUCCESS, wqe.length);
+    CompleteLocals();
   }
   Progress(context);
+}
+
+ibv_wc_status RcRequester::PlaceResponse(const wire::RocePacket& packet, const SendWqe& wqe,
+                                         uint32_t index) {
+  const uint32_t offset = index * qp_->PathMtuBytes();
+  const uint8_t* source = packet.payload();
+  uint32_t bytes = std::min(qp_->PathMtuBytes(), wqe.length - offset);
+  uint64_t original;  // host order, as the application finds it
+  if (wqe.is_atomic()) {
+    original = packet.atomic_ack();
+    source = reinterpret_cast<const uint8_t*>(&original);
+    bytes = sizeof original;
+  } else if (packet.payload_length != bytes) {
+    return IBV_WC_BAD_RESP_ERR;
+  }
+  return Scatter(*qp_->init().pd, qp_->sq_sge(qp_->sq_head()), wqe.num_sge, offset, source, bytes)
+             ? IBV_WC_SUCCESS
+             : IBV_WC_LOC_PROT_ERR;
 }
 
 bool RcRequester::AdvanceTo(Psn end, PollContext& context) {
@@ -366,7 +367,7 @@ bool RcRequester::AdvanceTo(Psn end, PollContext& context) {
   bool complete = true;
   while (HasHead() && Head().numbered && Before(una_, end)) {
     const SendWqe& wqe = Head();
-    if (IsRead(wqe)) {
+    if (wqe.brings_data()) {
       complete = false;
       break;
     }
@@ -377,8 +378,9 @@ bool RcRequester::AdvanceTo(Psn end, PollContext& context) {
       break;
     }
     una_ = wqe_end;
-    if (!IsWrite(wqe)) ++context.counters.rdma_sends;
+    if (!wqe.is_write()) ++context.counters.rdma_sends;
     qp_->CompleteSend(IBV_WC_SUCCESS);
+    CompleteLocals();
   }
   if (progress) Progress(context);
   return complete;
@@ -386,7 +388,7 @@ bool RcRequester::AdvanceTo(Psn end, PollContext& context) {
 
 void RcRequester::Progress(PollContext& context) {
   CatchUp();
-  MeasureRoundTrip(context.now_ns);
+  round_trip_.Answered(una_, context.now_ns);
   probes_ = 0;
   nak_at_ns_ = 0;
   DisarmProbe();
@@ -436,7 +438,7 @@ void RcRequester::GoBack() {
   current_packet_ = 0;
   reads_outstanding_ = read_psns_outstanding_ = 0;
   ack_deadline_ns_ = kNever;
-  timed_at_ns_ = kNever;
+  round_trip_.Cancel();
   answer_resends_ = false;
   DisarmProbe();
   // What could not be sent is tried again: its memory may be there this time, and if not, it fails

@@ -8,13 +8,14 @@
 #include "stack/base/types.h"
 #include "stack/transport/packet_builder.h"
 #include "stack/transport/poll_context.h"
+#include "stack/transport/round_trip.h"
 #include "stack/verbs/queue_pair.h"
 #include "stack/wire/roce_packet.h"
 
 namespace pollux::transport {
 
 // Go-back-N: everything from the oldest unacknowledged PSN is sent again after a NAK, a missing
-// READ response or a time-out. Owned by one worker. Source: IB specification 9.7.
+// READ or atomic response or a time-out. Owned by one worker. Source: IB specification 9.7.
 class RcRequester {
  public:
   // Request packets in flight. As rxe's: its sockets hold no more.
@@ -36,8 +37,8 @@ class RcRequester {
   // Forgets everything under way (RESET, ERR).
   void Stop();
 
-  // A response at or before the queue pair's own PSNs: ACK, NAK, READ response. Checked for state,
-  // address and ICRC already.
+  // A response at or before the queue pair's own PSNs: ACK, NAK, READ response, ATOMIC ACK. Checked
+  // for state, address and ICRC already.
   void OnResponse(const wire::RocePacket& packet, PollContext& context);
 
   // Sends up to `*budget` packets and takes them off it. True when more could be sent at once.
@@ -51,22 +52,25 @@ class RcRequester {
   void OnDeadline(PollContext& context);
 
  private:
-  enum class Step : uint8_t { kSent, kWait, kNoBuffer };
+  enum class Step : uint8_t { kSent, kLocal, kWait, kNoBuffer };
 
   Step SendNext(PollContext& context);
   Step SendProbe(PollContext& context);
-  Step SendReadRequest(verbs::SendWqe& wqe, PollContext& context);
+  Step ExecuteNext(verbs::SendWqe& wqe);
+  void CompleteLocals();
+  Step SendDataRequest(verbs::SendWqe& wqe, PollContext& context);
   Step SendData(verbs::SendWqe& wqe, PollContext& context);
   void Sent(Psn psn, Psn end, PollContext& context);
-  void MeasureRoundTrip(uint64_t now_ns);
   uint64_t ProbeNs() const;  // how long to wait for an answer
   void ArmProbe(uint64_t now_ns);
   void DisarmProbe();
 
   void OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context);
-  void OnReadResponse(const wire::RocePacket& packet, PollContext& context);
+  void OnDataResponse(const wire::RocePacket& packet, PollContext& context);
+  ibv_wc_status PlaceResponse(const wire::RocePacket& packet, const verbs::SendWqe& wqe,
+                              uint32_t index);
 
-  // Acknowledges everything before `end`; false at a READ whose responses are missing.
+  // Acknowledges everything before `end`; false at a READ or atomic whose response is missing.
   bool AdvanceTo(Psn end, PollContext& context);
   void Progress(PollContext& context);
   void CatchUp();
@@ -86,21 +90,18 @@ class RcRequester {
   Psn max_sent_;                 // one past the highest ever sent
   uint32_t current_ = 0;         // index of the work request being sent
   uint32_t current_packet_ = 0;  // and the next packet of it
-  // READs sent since the last GoBack() and not yet answered, and the PSNs of their responses.
+  // READs and atomics sent since the last GoBack() and not yet answered, and the PSNs of their
+  // responses.
   uint32_t reads_outstanding_ = 0;
   uint32_t read_psns_outstanding_ = 0;
   uint8_t retry_left_ = 0;
   uint8_t rnr_left_ = 0;
-  bool went_back_ = false;  // since the last progress, for a missing READ response
+  bool went_back_ = false;                      // since the last progress, for a missing response
   ibv_wc_status local_error_ = IBV_WC_SUCCESS;  // of the current one, reported in its turn
   uint64_t ack_deadline_ns_ = kNever;
   uint64_t rnr_until_ns_ = kNever;
 
-  // The round trip, smoothed, and its mean deviation; 0 until measured. One PSN is timed at once.
-  uint64_t round_trip_ns_ = 0;
-  uint64_t deviation_ns_ = 0;
-  Psn timed_psn_;
-  uint64_t timed_at_ns_ = kNever;
+  RoundTrip round_trip_;
   uint64_t probe_deadline_ns_ = kNever;
   Psn nak_psn_;                  // of the last sequence NAK that was followed,
   uint64_t nak_at_ns_ = 0;       // and when; 0 since the last progress

@@ -24,7 +24,7 @@ void InitEalForTest() {
 }
 
 TestNode::TestNode(const std::string& name, Qpn qpn, uint32_t ipv4, ibv_qp_type type,
-                   const ibv_qp_cap& cap)
+                   const ibv_qp_cap& cap, bool shared)
     : pool((InitEalForTest(),
             rte_pktmbuf_pool_create(name.c_str(), kPoolFrames, 0, 0, 4480 + 128, SOCKET_ID_ANY))),
       egress(this, pool, &counters),
@@ -32,12 +32,14 @@ TestNode::TestNode(const std::string& name, Qpn qpn, uint32_t ipv4, ibv_qp_type 
   EXPECT_NE(pool, nullptr);
   key = regions
             .Register(&pd, memory.data(), memory.size(),
-                      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
+                      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                          IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND)
             ->key;
   verbs::QueuePairInitAttr init;
   init.type = type;
   init.pd = &pd;
   init.send_cq = init.recv_cq = &cq;
+  init.srq = shared ? &srq : nullptr;
   init.cap = cap;
   init.on_event = [this](ibv_event_type event) { events.push_back(event); };
   endpoint = std::make_unique<Endpoint>(qpn, std::move(init), &active);
@@ -59,6 +61,8 @@ void TestNode::Connect(const TestNode& peer, ibv_qp_attr attr) {
   PollContext poll = context(0);
   verbs::QueuePair& qp = endpoint->qp;
   const bool rc = qp.type() == IBV_QPT_RC;
+  const bool ud = qp.type() == IBV_QPT_UD;
+  constexpr int kPath = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
   const auto modify = [&](ibv_qp_state state, int mask) {
     attr.qp_state = state;
     const absl::Status status = endpoint->Modify(attr, mask | IBV_QP_STATE, poll);
@@ -69,13 +73,12 @@ void TestNode::Connect(const TestNode& peer, ibv_qp_attr attr) {
   qp.path.destination = Gid::FromIpv4(peer.address);
   qp.path.link = &link_address;
   attr.dest_qp_num = peer.endpoint->qp.qpn().value;
-  modify(IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | (rc ? IBV_QP_ACCESS_FLAGS : IBV_QP_QKEY));
-  modify(IBV_QPS_RTR, rc ? IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                               IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER
-                         : 0);
-  modify(IBV_QPS_RTS, rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                               IBV_QP_MAX_QP_RD_ATOMIC
-                         : IBV_QP_SQ_PSN);
+  modify(IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
+  modify(IBV_QPS_RTR,
+         (ud ? 0 : kPath) | (rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0));
+  modify(IBV_QPS_RTS, IBV_QP_SQ_PSN | (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                                IBV_QP_MAX_QP_RD_ATOMIC
+                                          : 0));
 }
 
 int TestNode::PostSend(ibv_wr_opcode opcode, uint64_t wr_id, const void* data, uint32_t length,
@@ -88,8 +91,23 @@ int TestNode::PostSend(ibv_wr_opcode opcode, uint64_t wr_id, const void* data, u
   wr.opcode = opcode;
   wr.send_flags = flags;
   wr.imm_data = 0x01020304;
+  if (opcode == IBV_WR_SEND_WITH_INV || opcode == IBV_WR_LOCAL_INV) wr.invalidate_rkey = rkey;
+  if (opcode == IBV_WR_LOCAL_INV) wr.num_sge = 0;
   wr.wr.rdma.remote_addr = remote;
   wr.wr.rdma.rkey = rkey;
+  return endpoint->qp.PostSend(&wr, nullptr);
+}
+
+int TestNode::PostAtomic(ibv_wr_opcode opcode, uint64_t wr_id, void* result, uint64_t remote,
+                         uint32_t rkey, uint64_t compare_add, uint64_t swap) {
+  ibv_sge sge{reinterpret_cast<uint64_t>(result), 8, key};
+  ibv_send_wr wr{};
+  wr.wr_id = wr_id;
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.opcode = opcode;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  wr.wr.atomic = {.remote_addr = remote, .compare_add = compare_add, .swap = swap, .rkey = rkey};
   return endpoint->qp.PostSend(&wr, nullptr);
 }
 
@@ -99,7 +117,8 @@ int TestNode::PostRecv(uint64_t wr_id, void* data, uint32_t length) {
   wr.wr_id = wr_id;
   wr.sg_list = &sge;
   wr.num_sge = 1;
-  return endpoint->qp.PostRecv(&wr, nullptr);
+  return endpoint->qp.srq() != nullptr ? srq.PostRecv(&wr, nullptr)
+                                       : endpoint->qp.PostRecv(&wr, nullptr);
 }
 
 std::vector<ibv_wc> TestNode::Poll() {
@@ -112,7 +131,8 @@ ibv_qp_attr TestPair::DefaultAttr() {
   ibv_qp_attr attr{};
   attr.port_num = 1;
   attr.path_mtu = IBV_MTU_1024;
-  attr.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+  attr.qp_access_flags =
+      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
   attr.qkey = 0x11111111;
   attr.sq_psn = attr.rq_psn = 0xFFFFF0;  // wraps soon
   attr.max_rd_atomic = attr.max_dest_rd_atomic = 16;
@@ -123,19 +143,21 @@ ibv_qp_attr TestPair::DefaultAttr() {
   return attr;
 }
 
-TestPair::TestPair(ibv_qp_type type, const ibv_qp_attr* attr)
+TestPair::TestPair(ibv_qp_type type, const ibv_qp_attr* attr, bool shared)
     : a("pair_a", Qpn{0x111}, 0xC0000201, type,
         {.max_send_wr = 256,
          .max_recv_wr = 256,
          .max_send_sge = 4,
          .max_recv_sge = 4,
-         .max_inline_data = 64}),
+         .max_inline_data = 64},
+        shared),
       b("pair_b", Qpn{0x222}, 0xC0000202, type,
         {.max_send_wr = 256,
          .max_recv_wr = 256,
          .max_send_sge = 4,
          .max_recv_sge = 4,
-         .max_inline_data = 64}) {
+         .max_inline_data = 64},
+        shared) {
   const ibv_qp_attr use = attr != nullptr ? *attr : DefaultAttr();
   a.Connect(b, use);
   b.Connect(a, use);

@@ -23,8 +23,9 @@ enum class Fate { kDeliver, kDrop, kDuplicate };
 // One side: an endpoint and everything that a worker would give it.
 class TestNode : public Link {
  public:
+  // With `shared` receives are posted to `srq`.
   TestNode(const std::string& name, Qpn qpn, uint32_t address, ibv_qp_type type,
-           const ibv_qp_cap& cap);
+           const ibv_qp_cap& cap, bool shared = false);
   ~TestNode() override;
 
   uint16_t Receive(rte_mbuf**, uint16_t, uint64_t) override { return 0; }
@@ -33,8 +34,13 @@ class TestNode : public Link {
   // To RTS against `peer`, by the verbs state machine.
   void Connect(const TestNode& peer, ibv_qp_attr attr);
 
+  // `rkey` is the key to invalidate of IBV_WR_SEND_WITH_INV and IBV_WR_LOCAL_INV, which has no
+  // data.
   int PostSend(ibv_wr_opcode opcode, uint64_t wr_id, const void* data, uint32_t length,
                uint64_t remote = 0, uint32_t rkey = 0, int flags = IBV_SEND_SIGNALED);
+  // The value found goes to `result`, 8 bytes in `memory`.
+  int PostAtomic(ibv_wr_opcode opcode, uint64_t wr_id, void* result, uint64_t remote, uint32_t rkey,
+                 uint64_t compare_add, uint64_t swap = 0);
   int PostRecv(uint64_t wr_id, void* data, uint32_t length);
   std::vector<ibv_wc> Poll();
   PollContext context(uint64_t now_ns) {
@@ -48,6 +54,10 @@ class TestNode : public Link {
   std::vector<uint8_t> memory = std::vector<uint8_t>(1 << 20);
   uint32_t key = 0;
   verbs::CompletionQueue cq{4096};
+  verbs::SharedReceiveQueue srq{
+      &pd, {.max_wr = 256, .max_sge = 4, .srq_limit = 0}, nullptr, [this](ibv_event_type event) {
+        events.push_back(event);
+      }};
   Counters counters;
   rte_mempool* pool;
   Egress egress;
@@ -61,9 +71,10 @@ class TestNode : public Link {
 
 class TestPair {
  public:
-  explicit TestPair(ibv_qp_type type = IBV_QPT_RC, const ibv_qp_attr* attr = nullptr);
+  explicit TestPair(ibv_qp_type type = IBV_QPT_RC, const ibv_qp_attr* attr = nullptr,
+                    bool shared = false);
   ~TestPair();
-  // RTS with path MTU 1024, 16 READs, retry 7, RNR retry 7, timeout code 14 (67 ms).
+  // RTS with path MTU 1024, 16 READs and atomics, retry 7, RNR retry 7, timeout code 14 (67 ms).
   static ibv_qp_attr DefaultAttr();
 
   // Moves frames and runs both endpoints until nothing is left to do at the present time.

@@ -20,11 +20,11 @@ void Ud::OnPacket(const wire::RocePacket& packet, PollContext& context) {
     context.counters.Count(Drop::kBadQkey);
     return;
   }
-  if (qp_->rq_empty()) {
+  if (!qp_->TakeRecv()) {
     context.counters.Count(Drop::kNoReceive);
     return;
   }
-  if (qp_->rq_front().length < kGrhBytes + packet.payload_length) {
+  if (qp_->recv().length < kGrhBytes + packet.payload_length) {
     context.counters.Count(Drop::kReceiveTooSmall);
     return;
   }
@@ -35,9 +35,9 @@ void Ud::OnPacket(const wire::RocePacket& packet, PollContext& context) {
   } else {
     std::memcpy(grh, packet.frame + packet.l3_offset, kGrhBytes);
   }
-  const memory::ProtectionDomain& pd = *qp_->init().pd;
-  const ibv_sge* sge = qp_->rq_front_sge();
-  const int num_sge = qp_->rq_front().num_sge;
+  const memory::ProtectionDomain& pd = qp_->recv_pd();
+  const ibv_sge* sge = qp_->recv_sge();
+  const int num_sge = qp_->recv().num_sge;
   ibv_wc wc{};
   wc.opcode = IBV_WC_RECV;
   wc.src_qp = deth.source_qpn.value;
@@ -56,11 +56,11 @@ void Ud::OnPacket(const wire::RocePacket& packet, PollContext& context) {
     wc.imm_data = packet.immediate_be();
   }
   ++context.counters.rdma_recvs;
-  qp_->CompleteRecv(wc);
+  qp_->CompleteRecv(wc, packet.bth.solicited);
 }
 
 bool Ud::Transmit(PollContext& context, int* budget) {
-  while (qp_->sq_head() != qp_->sq_tail()) {
+  while (qp_->state() == IBV_QPS_RTS && qp_->sq_head() != qp_->sq_tail()) {
     if (*budget == 0 || context.egress.room() == 0) return true;
     if (!SendHead(context)) return true;
     --*budget;
@@ -90,15 +90,13 @@ bool Ud::SendHead(PollContext& context) {
   builder_.EndHeaders();
   if (!Gather(*qp_, index, 0, wqe.length, builder_)) {
     builder_.Abandon();
-    // UD stops in SQE in the specification; without that state yet it stops for good.
-    qp_->CompleteSend(IBV_WC_LOC_PROT_ERR);
-    qp_->EnterError();
+    qp_->FinishSend(IBV_WC_LOC_PROT_ERR);
     return true;
   }
   builder_.Finish(context);
   psn_ += 1;
   ++context.counters.rdma_sends;
-  qp_->CompleteSend(IBV_WC_SUCCESS);
+  qp_->FinishSend(IBV_WC_SUCCESS);
   return true;
 }
 

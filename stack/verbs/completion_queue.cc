@@ -2,20 +2,40 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "stack/verbs/queue_pair.h"
 
 namespace pollux::verbs {
 
-CompletionQueue::CompletionQueue(uint32_t entries)
-    : capacity_(std::clamp<uint32_t>(entries, 1, kMaxEntries)),
+CompletionQueue::CompletionQueue(uint32_t entries, EventList* events, EventHandler handler)
+    : EventSource(events, std::move(handler)),
+      capacity_(std::clamp<uint32_t>(entries, 1, kMaxCqEntries)),
       mask_(std::bit_ceil(capacity_) - 1),
       ring_(std::make_unique<ibv_wc[]>(mask_ + 1)) {}
 
-bool CompletionQueue::Push(const ibv_wc& wc) {
-  if (size() == capacity_) {
+CompletionQueue::~CompletionQueue() {
+  if (channel_ != nullptr) channel_->Detach();
+}
+
+bool CompletionQueue::Push(const ibv_wc& wc, bool solicited) {
+  if (size() == capacity_) [[unlikely]] {
+    if (!overrun_) RaiseEvent(IBV_EVENT_CQ_ERR);
     overrun_ = true;
     return false;
   }
   ring_[tail_++ & mask_] = wc;
+  if (armed_ == Armed::kNot) [[likely]]
+    return true;
+  if (armed_ == Armed::kAny || solicited || wc.status != IBV_WC_SUCCESS) {
+    armed_ = Armed::kNot;
+    // One that was not taken yet tells of this completion too.
+    if (!announced()) {
+      announced_.store(true, std::memory_order_relaxed);
+      channel_->Announce(this);
+    }
+  }
   return true;
 }
 
@@ -23,6 +43,60 @@ int CompletionQueue::Poll(int n, ibv_wc* wc) {
   const int taken = static_cast<int>(std::min<uint32_t>(std::max(n, 0), size()));
   for (int i = 0; i < taken; ++i) wc[i] = ring_[head_++ & mask_];
   return taken;
+}
+
+absl::Status CompletionQueue::SetChannel(CompletionChannel* channel) {
+  if (!channel->Attach()) {
+    return absl::ResourceExhaustedError(
+        absl::StrFormat("completion channel: it serves %u completion queues already; make another",
+                        CompletionChannel::kMaxQueues));
+  }
+  if (channel_ != nullptr) channel_->Detach();
+  channel_ = channel;
+  return absl::OkStatus();
+}
+
+void CompletionQueue::Arm(bool solicited_only) {
+  if (channel_ == nullptr) return;
+  if (solicited_only && armed_ == Armed::kAny) return;  // the wider wish stands
+  armed_ = solicited_only ? Armed::kSolicited : Armed::kAny;
+}
+
+absl::Status CompletionQueue::Resize(uint32_t entries) {
+  if (entries == 0 || entries > kMaxCqEntries) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "completion queue of %u entries asked for; 1 to %u are allowed", entries, kMaxCqEntries));
+  }
+  if (size() > entries) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("completion queue: %u completions wait, %u entries asked for; poll first",
+                        size(), entries));
+  }
+  const uint32_t mask = std::bit_ceil(entries) - 1;
+  auto ring = std::make_unique<ibv_wc[]>(mask + 1);
+  const uint32_t count = size();
+  Poll(static_cast<int>(count), ring.get());
+  ring_ = std::move(ring);
+  mask_ = mask;
+  capacity_ = entries;
+  head_ = 0;
+  tail_ = count;
+  return absl::OkStatus();
+}
+
+void CompletionQueue::Detach(QueuePair* qp) {
+  const auto found = std::find(users_.rbegin(), users_.rend(), qp);
+  if (found == users_.rend()) return;
+  *found = users_.back();
+  users_.pop_back();
+}
+
+// What is lost cannot be made good: no queue pair may go on as if nothing were.
+void CompletionQueue::DeliverEvents() {
+  if (overrun_) {
+    for (QueuePair* qp : users_) qp->OnCompletionLost();
+  }
+  EventSource::DeliverEvents();
 }
 
 }  // namespace pollux::verbs

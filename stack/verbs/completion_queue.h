@@ -4,36 +4,74 @@
 
 #include <infiniband/verbs.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "stack/verbs/completion_channel.h"
+#include "stack/verbs/event_list.h"
+#include "stack/verbs/limits.h"
 
 namespace pollux::verbs {
 
-// Owned by one worker; pushed and polled there only.
-class CompletionQueue {
- public:
-  static constexpr uint32_t kMaxEntries = 1u << 17;  // eight times the deepest queue pair
+class QueuePair;
 
-  explicit CompletionQueue(uint32_t entries);
+// Owned by one worker; pushed, polled and armed there only.
+class CompletionQueue : public EventSource {
+ public:
+  // `handler` gets IBV_EVENT_CQ_ERR: a completion was lost, and all queue pairs that use this are
+  // in error.
+  explicit CompletionQueue(uint32_t entries, EventList* events = nullptr,
+                           EventHandler handler = nullptr);
+  ~CompletionQueue() override;
 
   // Appends. False when full: the completion is lost and the queue is in overrun for good.
-  bool Push(const ibv_wc& wc);
+  // `solicited`: the message asked for an event.
+  bool Push(const ibv_wc& wc, bool solicited = false);
   // Takes up to `n` completions, oldest first; returns how many.
   int Poll(int n, ibv_wc* wc);
+
+  // Announces in `channel` from now on; it outlives this. ResourceExhausted when the channel has
+  // all the queues that it can take.
+  absl::Status SetChannel(CompletionChannel* channel);
+  // As ibv_req_notify_cq: the next completion, or the next solicited or failed one, is announced in
+  // the channel, once. The announcement costs a system call, no other push does. No effect without
+  // a channel.
+  void Arm(bool solicited_only);
+  // Announced and not taken from the channel yet.
+  bool announced() const { return announced_.load(std::memory_order_acquire); }
+
+  // As ibv_resize_cq. Errors: InvalidArgument outside 1 to kMaxCqEntries, FailedPrecondition when
+  // more completions than that wait.
+  absl::Status Resize(uint32_t entries);
 
   bool overrun() const { return overrun_; }
   uint32_t size() const { return tail_ - head_; }
   uint32_t capacity() const { return capacity_; }
 
-  uint32_t use_count = 0;  // queue pairs that hold it
+  // Queue pairs that use it; one that sends and receives here counts twice.
+  void Attach(QueuePair* qp) { users_.push_back(qp); }
+  void Detach(QueuePair* qp);
+  size_t use_count() const { return users_.size(); }
+
+  void DeliverEvents() override;
 
  private:
+  friend class CompletionChannel;
+  enum class Armed : uint8_t { kNot, kSolicited, kAny };
+
   uint32_t capacity_;
   uint32_t mask_;
   uint32_t head_ = 0;
   uint32_t tail_ = 0;
   bool overrun_ = false;
+  Armed armed_ = Armed::kNot;
+  CompletionChannel* channel_ = nullptr;
+  std::atomic<bool> announced_{false};
   std::unique_ptr<ibv_wc[]> ring_;
+  std::vector<QueuePair*> users_;
 };
 
 }  // namespace pollux::verbs

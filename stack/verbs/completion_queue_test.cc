@@ -42,5 +42,26 @@ TEST(CompletionQueueTest, PollOfNothing) {
   EXPECT_EQ(cq.Poll(-1, &wc), 0);
 }
 
+TEST(CompletionQueueTest, ResizeKeepsWhatWaits) {
+  CompletionQueue cq(3);
+  for (int i = 0; i < 5; ++i) {  // past the wrap
+    ASSERT_TRUE(cq.Push(Completion(i)));
+    ibv_wc wc;
+    ASSERT_EQ(cq.Poll(i < 3 ? 1 : 0, &wc), i < 3 ? 1 : 0);
+  }
+  EXPECT_EQ(cq.Resize(1).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(cq.Resize(0).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(cq.Resize(kMaxCqEntries + 1).code(), absl::StatusCode::kInvalidArgument);
+  ASSERT_TRUE(cq.Resize(2).ok());
+  EXPECT_FALSE(cq.Push(Completion(9))) << "the new size holds";
+  CompletionQueue grown(1);
+  ASSERT_TRUE(grown.Push(Completion(1)));
+  ASSERT_TRUE(grown.Resize(5).ok());
+  for (int i = 2; i <= 5; ++i) ASSERT_TRUE(grown.Push(Completion(i)));
+  ibv_wc wc[8];
+  ASSERT_EQ(grown.Poll(8, wc), 5);
+  for (uint64_t i = 0; i < 5; ++i) EXPECT_EQ(wc[i].wr_id, i + 1);
+}
+
 }  // namespace
 }  // namespace pollux::verbs

@@ -45,6 +45,8 @@ constexpr Transition kTransitions[] = {
     {IBV_QPS_RTS, IBV_QPS_RTS, IBV_QPT_RC, 0, kRtsOptional},
     {IBV_QPS_RTS, IBV_QPS_RTS, IBV_QPT_UC, 0, IBV_QP_ACCESS_FLAGS},
     {IBV_QPS_RTS, IBV_QPS_RTS, IBV_QPT_UD, 0, IBV_QP_QKEY},
+    {IBV_QPS_SQE, IBV_QPS_RTS, IBV_QPT_UC, 0, IBV_QP_ACCESS_FLAGS},
+    {IBV_QPS_SQE, IBV_QPS_RTS, IBV_QPT_UD, 0, IBV_QP_QKEY},
 };
 
 // Attributes that no transition needs checked together: their own range.

@@ -21,6 +21,12 @@ ibv_wc_opcode CompletionOpcode(ibv_wr_opcode opcode) {
       return IBV_WC_COMP_SWAP;
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
       return IBV_WC_FETCH_ADD;
+    case IBV_WR_BIND_MW:
+      return IBV_WC_BIND_MW;
+    case IBV_WR_LOCAL_INV:
+      return IBV_WC_LOCAL_INV;
+    case kWrRegMr:
+      return kWcRegMr;
     default:
       return IBV_WC_SEND;
   }
@@ -33,10 +39,61 @@ bool HasOpcode(ibv_qp_type type, ibv_wr_opcode opcode) {
       return true;
     case IBV_WR_RDMA_WRITE:
     case IBV_WR_RDMA_WRITE_WITH_IMM:
+    case IBV_WR_LOCAL_INV:
+    case IBV_WR_BIND_MW:
+    case kWrRegMr:
+      return type == IBV_QPT_RC || type == IBV_QPT_UC;
     case IBV_WR_RDMA_READ:
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+    case IBV_WR_SEND_WITH_INV:
       return type == IBV_QPT_RC;
     default:
       return false;
+  }
+}
+
+constexpr uint64_t kAtomicBytes = 8;
+
+// What the request names beside its memory.
+void TakeOperands(const ibv_send_wr& wr, ibv_qp_type type, SendWqe& wqe) {
+  if (type == IBV_QPT_UD) {
+    wqe.ah = static_cast<AddressHandle*>(wr.wr.ud.ah);
+    wqe.remote_qpn = wr.wr.ud.remote_qpn;
+    wqe.remote_qkey = wr.wr.ud.remote_qkey;
+    return;
+  }
+  switch (wr.opcode) {
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+      wqe.remote_address = wr.wr.atomic.remote_addr;
+      wqe.rkey = wr.wr.atomic.rkey;
+      wqe.compare_add = wr.wr.atomic.compare_add;
+      wqe.swap = wr.wr.atomic.swap;
+      break;
+    case IBV_WR_SEND_WITH_INV:
+    case IBV_WR_LOCAL_INV:
+      wqe.rkey = wr.invalidate_rkey;
+      break;
+    case IBV_WR_BIND_MW:
+      wqe.rkey = wr.bind_mw.rkey;
+      wqe.region_key = wr.bind_mw.bind_info.mr != nullptr ? wr.bind_mw.bind_info.mr->lkey : 0;
+      wqe.memory_address = wr.bind_mw.bind_info.addr;
+      wqe.memory_length = wr.bind_mw.bind_info.length;
+      wqe.memory_access = wr.bind_mw.bind_info.mw_access_flags;
+      break;
+    case kWrRegMr: {
+      const memory::Mapping& mapping = static_cast<const RegisterWorkRequest&>(wr).mapping;
+      wqe.rkey = mapping.key;
+      wqe.remote_address = mapping.iova;
+      wqe.memory_address = mapping.address;
+      wqe.memory_length = mapping.length;
+      wqe.memory_access = static_cast<uint32_t>(mapping.access);
+      break;
+    }
+    default:
+      wqe.remote_address = wr.wr.rdma.remote_addr;
+      wqe.rkey = wr.wr.rdma.rkey;
   }
 }
 
@@ -68,13 +125,21 @@ void ActiveList::Remove(QueuePair* qp) {
   qp->in_active_list_ = false;
 }
 
-QueuePair::QueuePair(Qpn qpn, QueuePairInitAttr init, ActiveList* active)
-    : qpn_(qpn), init_(std::move(init)), active_(active) {
+QueuePair::QueuePair(Qpn qpn, QueuePairInitAttr init, ActiveList* active, EventList* events)
+    : EventSource(events, std::move(init.on_event)),
+      qpn_(qpn),
+      init_(std::move(init)),
+      active_(active) {
   ibv_qp_cap& cap = init_.cap;
+  if (srq() != nullptr) {
+    cap.max_recv_wr = cap.max_recv_sge = 0;
+    srq_sge_ = std::make_unique<ibv_sge[]>(srq()->attr().max_sge);
+  } else {
+    cap.max_recv_wr = std::clamp<uint32_t>(cap.max_recv_wr, 1, kMaxWorkRequests);
+    cap.max_recv_sge = std::clamp<uint32_t>(cap.max_recv_sge, 1, kMaxSge);
+  }
   cap.max_send_wr = std::clamp<uint32_t>(cap.max_send_wr, 1, kMaxWorkRequests);
-  cap.max_recv_wr = std::clamp<uint32_t>(cap.max_recv_wr, 1, kMaxWorkRequests);
   cap.max_send_sge = std::clamp<uint32_t>(cap.max_send_sge, 1, kMaxSge);
-  cap.max_recv_sge = std::clamp<uint32_t>(cap.max_recv_sge, 1, kMaxSge);
   cap.max_inline_data = std::min(cap.max_inline_data, kMaxInline);
   attr.qp_state = IBV_QPS_RESET;
   attr.path_mtu = port_mtu_;
@@ -92,40 +157,44 @@ QueuePair::QueuePair(Qpn qpn, QueuePairInitAttr init, ActiveList* active)
 
 QueuePair::~QueuePair() { active_->Remove(this); }
 
-// 0 when `wr` was taken, else an errno.
-int QueuePair::TakeSend(const ibv_send_wr& wr) {
+// 0 when `wr` may be taken, else an errno; the bytes of its message.
+int QueuePair::CheckSend(const ibv_send_wr& wr, uint64_t* length) const {
   const ibv_qp_cap& cap = init_.cap;
   const bool is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0;
+  SendWqe kind;
+  kind.opcode = wr.opcode;
   if (!HasOpcode(type(), wr.opcode) || wr.num_sge < 0 ||
       static_cast<uint32_t>(wr.num_sge) > cap.max_send_sge ||
-      (is_inline && wr.opcode == IBV_WR_RDMA_READ)) {
+      (is_inline && (kind.brings_data() || kind.is_local())) ||
+      (kind.is_local() && wr.num_sge != 0)) {
     return EINVAL;
   }
-  uint64_t length = 0;
-  for (int i = 0; i < wr.num_sge; ++i) length += wr.sg_list[i].length;
-  const uint64_t packets = std::max<uint64_t>(1, (length + PathMtuBytes() - 1) / PathMtuBytes());
-  if (length > kMaxMessage || packets >= Psn::kWindow) return EINVAL;
-  if (is_inline && length > cap.max_inline_data) return EINVAL;
-  if (type() == IBV_QPT_UD && (wr.wr.ud.ah == nullptr || length > PathMtuBytes())) return EINVAL;
-  if (sq_tail_ - sq_head_ == cap.max_send_wr) return ENOMEM;
+  *length = 0;
+  for (int i = 0; i < wr.num_sge; ++i) *length += wr.sg_list[i].length;
+  if (*length > kMaxMessage || (is_inline && *length > cap.max_inline_data)) return EINVAL;
+  if (kind.is_atomic() && *length != kAtomicBytes) return EINVAL;
+  if (type() == IBV_QPT_UD && (wr.wr.ud.ah == nullptr || *length > PathMtuBytes())) return EINVAL;
+  return sq_tail_ - sq_head_ == cap.max_send_wr ? ENOMEM : 0;
+}
 
+// 0 when `wr` was taken, else an errno.
+int QueuePair::TakeSend(const ibv_send_wr& wr) {
+  uint64_t length;
+  if (const int error = CheckSend(wr, &length); error != 0) return error;
+  const uint64_t packets = std::max<uint64_t>(1, (length + PathMtuBytes() - 1) / PathMtuBytes());
+  if (packets >= Psn::kWindow) return EINVAL;
+
+  const ibv_qp_cap& cap = init_.cap;
   SendWqe& wqe = sq_[sq_tail_ & sq_mask_];
   wqe = SendWqe{};
   wqe.wr_id = wr.wr_id;
   wqe.length = static_cast<uint32_t>(length);
-  wqe.packets = static_cast<uint32_t>(packets);
   wqe.opcode = wr.opcode;
+  wqe.packets = wqe.is_local() ? 0 : static_cast<uint32_t>(packets);
   wqe.send_flags = static_cast<uint16_t>(wr.send_flags);
   wqe.immediate_be = wr.imm_data;
-  if (type() == IBV_QPT_UD) {
-    wqe.ah = static_cast<AddressHandle*>(wr.wr.ud.ah);
-    wqe.remote_qpn = wr.wr.ud.remote_qpn;
-    wqe.remote_qkey = wr.wr.ud.remote_qkey;
-  } else {
-    wqe.remote_address = wr.wr.rdma.remote_addr;
-    wqe.rkey = wr.wr.rdma.rkey;
-  }
-  if (is_inline) {
+  TakeOperands(wr, type(), wqe);
+  if ((wr.send_flags & IBV_SEND_INLINE) != 0) {
     uint8_t* to = &sq_inline_[(sq_tail_ & sq_mask_) * static_cast<size_t>(cap.max_inline_data)];
     for (int i = 0; i < wr.num_sge; ++i) {
       if (wr.sg_list[i].length == 0) continue;
@@ -142,7 +211,8 @@ int QueuePair::TakeSend(const ibv_send_wr& wr) {
 }
 
 int QueuePair::PostSend(const ibv_send_wr* wr, const ibv_send_wr** bad_wr) {
-  const bool takes = state() == IBV_QPS_RTS || state() == IBV_QPS_ERR;
+  const bool flushes = state() == IBV_QPS_ERR || state() == IBV_QPS_SQE;
+  const bool takes = state() == IBV_QPS_RTS || flushes;
   int result = 0;
   for (; wr != nullptr; wr = wr->next) {
     result = takes ? TakeSend(*wr) : EINVAL;
@@ -150,7 +220,7 @@ int QueuePair::PostSend(const ibv_send_wr* wr, const ibv_send_wr** bad_wr) {
       if (bad_wr != nullptr) *bad_wr = wr;
       break;
     }
-    if (state() == IBV_QPS_ERR) CompleteSend(IBV_WC_WR_FLUSH_ERR);
+    if (flushes) CompleteSend(IBV_WC_WR_FLUSH_ERR);
   }
   if (sq_head_ != sq_tail_) Activate();
   return result;
@@ -160,7 +230,7 @@ int QueuePair::PostRecv(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr) {
   for (; wr != nullptr; wr = wr->next) {
     int result = 0;
     uint64_t length = 0;
-    if (state() == IBV_QPS_RESET || wr->num_sge < 0 ||
+    if (state() == IBV_QPS_RESET || srq() != nullptr || wr->num_sge < 0 ||
         static_cast<uint32_t>(wr->num_sge) > init_.cap.max_recv_sge) {
       result = EINVAL;
     } else if (rq_tail_ - rq_head_ == init_.cap.max_recv_wr) {
@@ -215,7 +285,8 @@ absl::Status QueuePair::Modify(const ibv_qp_attr& change, int mask) {
     attr.cap = init_.cap;
     sq_head_ = sq_tail_;
     rq_head_ = rq_tail_;
-    pending_events_ = 0;
+    srq_taken_ = false;
+    ForgetEvents();
   }
   attr.qp_state = change.qp_state;
   attr.cur_qp_state = change.qp_state;
@@ -233,26 +304,45 @@ void QueuePair::CompleteSend(ibv_wc_status status, uint32_t byte_len) {
   wc.opcode = CompletionOpcode(wqe.opcode);
   wc.byte_len = byte_len;
   wc.qp_num = qpn_.value;
-  if (!init_.send_cq->Push(wc)) Overrun();
+  if (!init_.send_cq->Push(wc)) OnCompletionLost();
 }
 
-void QueuePair::CompleteRecv(ibv_wc wc) {
-  const RecvWqe& wqe = rq_[rq_head_++ & rq_mask_];
-  wc.wr_id = wqe.wr_id;
+void QueuePair::FinishSend(ibv_wc_status status) {
+  CompleteSend(status);
+  if (status == IBV_WC_SUCCESS || attr.qp_state != IBV_QPS_RTS) return;
+  attr.qp_state = attr.cur_qp_state = IBV_QPS_SQE;
+  FlushSend();
+}
+
+bool QueuePair::TakeRecv() {
+  if (srq() == nullptr) return rq_head_ != rq_tail_;
+  if (!srq_taken_) srq_taken_ = srq()->Pop(&srq_recv_, srq_sge_.get());
+  return srq_taken_;
+}
+
+void QueuePair::CompleteRecv(ibv_wc wc, bool solicited) {
+  wc.wr_id = recv().wr_id;
   wc.qp_num = qpn_.value;
-  if (!init_.recv_cq->Push(wc)) Overrun();
+  if (srq() != nullptr) {
+    srq_taken_ = false;
+  } else {
+    ++rq_head_;
+  }
+  if (!init_.recv_cq->Push(wc, solicited)) OnCompletionLost();
 }
 
-// A lost completion cannot be made good: the queue pair must not go on as if nothing were.
-void QueuePair::Overrun() {
-  if (attr.qp_state == IBV_QPS_ERR) return;
+void QueuePair::OnCompletionLost() {
+  if (attr.qp_state == IBV_QPS_ERR || attr.qp_state == IBV_QPS_RESET) return;
   RaiseEvent(IBV_EVENT_QP_FATAL);
-  attr.qp_state = IBV_QPS_ERR;
-  attr.cur_qp_state = IBV_QPS_ERR;
+  EnterError();
+}
+
+void QueuePair::FlushSend() {
+  while (sq_head_ != sq_tail_) CompleteSend(IBV_WC_WR_FLUSH_ERR);
 }
 
 void QueuePair::FlushRecv() {
-  while (rq_head_ != rq_tail_) {
+  while (srq() != nullptr ? srq_taken_ : rq_head_ != rq_tail_) {
     ibv_wc wc{};
     wc.status = IBV_WC_WR_FLUSH_ERR;
     wc.opcode = IBV_WC_RECV;
@@ -261,18 +351,13 @@ void QueuePair::FlushRecv() {
 }
 
 void QueuePair::EnterError() {
+  const bool entered = attr.qp_state != IBV_QPS_ERR;
   attr.qp_state = IBV_QPS_ERR;
   attr.cur_qp_state = IBV_QPS_ERR;
-  while (sq_head_ != sq_tail_) CompleteSend(IBV_WC_WR_FLUSH_ERR);
+  FlushSend();
   FlushRecv();
-}
-
-void QueuePair::DeliverEvents() {
-  while (pending_events_ != 0) {
-    const int event = std::countr_zero(pending_events_);
-    pending_events_ &= pending_events_ - 1;
-    if (init_.on_event != nullptr) init_.on_event(static_cast<ibv_event_type>(event));
-  }
+  // It takes no more from the shared receive queue.
+  if (srq() != nullptr && entered) RaiseEvent(IBV_EVENT_QP_LAST_WQE_REACHED);
 }
 
 }  // namespace pollux::verbs

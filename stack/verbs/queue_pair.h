@@ -7,20 +7,26 @@
 #include <cstdint>
 #include <memory>
 
-#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "stack/base/types.h"
 #include "stack/memory/protection_domain.h"
 #include "stack/verbs/address_handle.h"
 #include "stack/verbs/completion_queue.h"
+#include "stack/verbs/event_list.h"
+#include "stack/verbs/limits.h"
+#include "stack/verbs/shared_receive_queue.h"
 
 namespace pollux::verbs {
 
-inline constexpr uint32_t kMaxWorkRequests = 16384;  // in one send or receive queue
-inline constexpr uint32_t kMaxSge = 32;              // of one work request
-inline constexpr uint32_t kMaxInline = 512;          // bytes of inline data
-inline constexpr uint32_t kMaxRdAtomic = 128;        // READs and atomics in flight, each direction
-inline constexpr uint64_t kMaxMessage = 1ull << 31;  // bytes; see also Psn::kWindow
+// Maps a fast region (memory::RegionTable::AllocFast) in the order of the send queue: the kernel's
+// IB_WR_REG_MR, for which rdma-core has no opcode that users may post. Its work request is a
+// RegisterWorkRequest.
+inline constexpr ibv_wr_opcode kWrRegMr = IBV_WR_DRIVER1;
+inline constexpr ibv_wc_opcode kWcRegMr = IBV_WC_DRIVER1;
+
+struct RegisterWorkRequest : ibv_send_wr {
+  memory::Mapping mapping;  // without region_key
+};
 
 class QueuePair;
 
@@ -45,59 +51,81 @@ struct QueuePairInitAttr {
   memory::ProtectionDomain* pd = nullptr;
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* recv_cq = nullptr;
+  SharedReceiveQueue* srq = nullptr;  // instead of a receive queue of its own
   ibv_qp_cap cap{};  // counts are taken as given; max_inline_data at most kMaxInline
   bool sq_sig_all = false;
   // Asynchronous events of this queue pair (IBV_EVENT_COMM_EST, IBV_EVENT_QP_FATAL,
-  // IBV_EVENT_QP_REQ_ERR, IBV_EVENT_QP_ACCESS_ERR), called on the owning core between polls of the
-  // packet path, never from inside a post.
-  absl::AnyInvocable<void(ibv_event_type)> on_event;
+  // IBV_EVENT_QP_REQ_ERR, IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_QP_LAST_WQE_REACHED), called on the
+  // owning core between polls of the packet path, never from inside a post.
+  EventHandler on_event;
 };
 
 // A work request in the send queue.
 struct SendWqe {
   uint64_t wr_id = 0;
-  uint64_t remote_address = 0;
-  uint64_t compare_add = 0;
-  uint64_t swap = 0;
+  uint64_t remote_address = 0;  // of kWrRegMr: the iova
+  union {
+    uint64_t compare_add = 0;
+    uint64_t memory_address;  // of IBV_WR_BIND_MW and kWrRegMr
+  };
+  union {
+    uint64_t swap = 0;
+    uint64_t memory_length;
+  };
   AddressHandle* ah = nullptr;
-  uint32_t rkey = 0;  // remote key, or the one to invalidate
+  uint32_t rkey = 0;  // remote key, or the one to invalidate, bind or map
   uint32_t immediate_be = 0;
   uint32_t length = 0;  // bytes of the message
-  uint32_t remote_qpn = 0;
-  uint32_t remote_qkey = 0;
-  uint32_t packets = 0;  // PSNs it consumes
+  union {
+    uint32_t remote_qpn = 0;
+    uint32_t region_key;  // of IBV_WR_BIND_MW: the lkey of what it is bound to
+  };
+  union {
+    uint32_t remote_qkey = 0;
+    uint32_t memory_access;
+  };
+  uint32_t packets = 0;  // PSNs it consumes; none when it is local
   Psn first_psn;         // valid once numbered (first transmitted)
   ibv_wr_opcode opcode = IBV_WR_SEND;
   uint16_t num_sge = 0;
   uint16_t send_flags = 0;  // ibv_send_flags
   bool numbered = false;
-};
+  bool executed = false;  // of a local one
 
-struct RecvWqe {
-  uint64_t wr_id = 0;
-  uint32_t length = 0;  // bytes, summed
-  uint16_t num_sge = 0;
+  bool is_write() const {
+    return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+  }
+  bool is_atomic() const {
+    return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+  }
+  // Completed by an answer of its own, not by an acknowledgement.
+  bool brings_data() const { return opcode == IBV_WR_RDMA_READ || is_atomic(); }
+  // Changes keys of this side; nothing is sent.
+  bool is_local() const {
+    return opcode == IBV_WR_LOCAL_INV || opcode == IBV_WR_BIND_MW || opcode == kWrRegMr;
+  }
 };
 
 // Owned by one worker: only its core posts, polls or changes it.
-class QueuePair {
+class QueuePair : public EventSource {
  public:
-  // `active` belongs to the worker and outlives this.
-  QueuePair(Qpn qpn, QueuePairInitAttr init, ActiveList* active);
-  ~QueuePair();
-  QueuePair(const QueuePair&) = delete;
-  QueuePair& operator=(const QueuePair&) = delete;
+  // `active` and `events` belong to the worker and outlive this. The completion queues are not told
+  // (CompletionQueue::Attach).
+  QueuePair(Qpn qpn, QueuePairInitAttr init, ActiveList* active, EventList* events = nullptr);
+  ~QueuePair() override;
 
   // Post chains of work requests, as ibv_post_send and ibv_post_recv: 0, or an errno (EINVAL: wrong
-  // state, too many elements, an opcode that this type does not have; ENOMEM: queue full) with
-  // `*bad_wr` at the first request not taken. In IBV_QPS_ERR they are taken and flushed.
+  // state, too many elements, an opcode that this type does not have, a receive where a shared
+  // receive queue serves; ENOMEM: queue full) with `*bad_wr` at the first request not taken. In
+  // IBV_QPS_ERR they are taken and flushed, in IBV_QPS_SQE sends are.
   int PostSend(const ibv_send_wr* wr, const ibv_send_wr** bad_wr);
   int PostRecv(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr);
 
   Qpn qpn() const { return qpn_; }
   ibv_qp_type type() const { return init_.type; }
   ibv_qp_state state() const { return attr.qp_state; }
-  const QueuePairInitAttr& init() const { return init_; }
+  const QueuePairInitAttr& init() const { return init_; }  // without on_event
+  SharedReceiveQueue* srq() const { return init_.srq; }
 
   // Checks a transition and its attributes against the verbs state machine and takes them over.
   // The transport acts on the new state. Errors: InvalidArgument names the attribute or transition.
@@ -123,24 +151,33 @@ class QueuePair {
   }
   // Retires the oldest; writes a completion when it is signalled or `status` is an error.
   void CompleteSend(ibv_wc_status status, uint32_t byte_len = 0);
+  // The same of UC and UD, where an error stops the send queue alone: IBV_QPS_SQE, and what is
+  // posted completes with IBV_WC_WR_FLUSH_ERR until RTS is entered again.
+  void FinishSend(ibv_wc_status status);
 
-  // Receive queue, for the transport.
-  bool rq_empty() const { return rq_head_ == rq_tail_; }
-  uint32_t rq_depth() const { return rq_tail_ - rq_head_; }
-  const RecvWqe& rq_front() const { return rq_[rq_head_ & rq_mask_]; }
-  const ibv_sge* rq_front_sge() const {
-    return &rq_sge_[(rq_head_ & rq_mask_) * static_cast<size_t>(init_.cap.max_recv_sge)];
+  // Receive queue, for the transport. Takes the next receive for a message, or keeps the one that
+  // was taken and not completed yet. False when none is posted.
+  bool TakeRecv();
+  // The one taken.
+  const RecvWqe& recv() const { return srq() != nullptr ? srq_recv_ : rq_[rq_head_ & rq_mask_]; }
+  const ibv_sge* recv_sge() const {
+    return srq() != nullptr
+               ? srq_sge_.get()
+               : &rq_sge_[(rq_head_ & rq_mask_) * static_cast<size_t>(init_.cap.max_recv_sge)];
   }
-  // Retires the oldest with this completion; wr_id and qp_num are filled in here.
-  void CompleteRecv(ibv_wc wc);
+  // The domain of what it names.
+  const memory::ProtectionDomain& recv_pd() const {
+    return srq() != nullptr ? *srq()->pd() : *init_.pd;
+  }
+  // Completes the one taken; wr_id and qp_num are filled in here. `solicited`: its message asked
+  // for an event (IBV_SEND_SOLICITED).
+  void CompleteRecv(ibv_wc wc, bool solicited = false);
+  uint32_t rq_depth() const { return rq_tail_ - rq_head_; }
 
   // Enters IBV_QPS_ERR: what is posted completes with IBV_WC_WR_FLUSH_ERR.
   void EnterError();
-  // Queues an event for init().on_event; the engine delivers it.
-  void RaiseEvent(ibv_event_type event) { pending_events_ |= 1ull << event; }
-  // Delivers what was raised. Engine only.
-  void DeliverEvents();
-  bool has_events() const { return pending_events_ != 0; }
+  // A completion queue of this has lost a completion.
+  void OnCompletionLost();
 
   void Activate() { active_->Push(this); }
 
@@ -154,9 +191,10 @@ class QueuePair {
 
  private:
   friend class ActiveList;
+  int CheckSend(const ibv_send_wr& wr, uint64_t* length) const;
   int TakeSend(const ibv_send_wr& wr);
+  void FlushSend();
   void FlushRecv();
-  void Overrun();
 
   Qpn qpn_;
   QueuePairInitAttr init_;
@@ -164,7 +202,6 @@ class QueuePair {
   ActiveList* active_;
   QueuePair* next_active_ = nullptr;
   bool in_active_list_ = false;
-  uint64_t pending_events_ = 0;
 
   uint32_t sq_mask_, rq_mask_;
   uint32_t sq_head_ = 0, sq_tail_ = 0;
@@ -172,6 +209,10 @@ class QueuePair {
   std::unique_ptr<SendWqe[]> sq_;
   std::unique_ptr<ibv_sge[]> sq_sge_;
   std::unique_ptr<uint8_t[]> sq_inline_;
+  // The receive taken from the shared receive queue, while it is not completed.
+  bool srq_taken_ = false;
+  RecvWqe srq_recv_;
+  std::unique_ptr<ibv_sge[]> srq_sge_;
   std::unique_ptr<RecvWqe[]> rq_;
   std::unique_ptr<ibv_sge[]> rq_sge_;
 };

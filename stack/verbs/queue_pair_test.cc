@@ -148,7 +148,7 @@ TEST_F(QueuePairTest, ResetForgetsEverything) {
   reset.qp_state = IBV_QPS_RESET;
   ASSERT_TRUE(qp_->Modify(reset, IBV_QP_STATE).ok());
   EXPECT_EQ(qp_->sq_head(), qp_->sq_tail());
-  EXPECT_TRUE(qp_->rq_empty());
+  EXPECT_FALSE(qp_->TakeRecv());
   EXPECT_TRUE(Completions().empty());
 }
 

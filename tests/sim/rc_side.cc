@@ -21,8 +21,14 @@ RcSide::~RcSide() { node_.worker().RemovePoller(this); }
 void RcSide::Violate(const std::string& what) { log_->Violate(absl::StrCat(name_, ": ", what)); }
 
 void RcSide::DrawOperations(int count, uint32_t max_length) {
-  constexpr ibv_wr_opcode kOpcodes[] = {IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE,
-                                        IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ};
+  constexpr ibv_wr_opcode kOpcodes[] = {IBV_WR_SEND,
+                                        IBV_WR_SEND_WITH_IMM,
+                                        IBV_WR_RDMA_WRITE,
+                                        IBV_WR_RDMA_WRITE_WITH_IMM,
+                                        IBV_WR_RDMA_READ,
+                                        IBV_WR_ATOMIC_CMP_AND_SWP,
+                                        IBV_WR_ATOMIC_FETCH_AND_ADD,
+                                        IBV_WR_SEND_WITH_INV};
   for (int i = 0; i < count; ++i) {
     RcOperation operation;
     operation.opcode = kOpcodes[random_.Below(std::size(kOpcodes))];
@@ -32,6 +38,13 @@ void RcSide::DrawOperations(int count, uint32_t max_length) {
                                 ? mtus * random_.Below(4) + random_.Below(3)
                                 : random_.Below((max_length >> random_.Below(8)) + 1);
     operation.length = static_cast<uint32_t>(std::min<uint64_t>(length, max_length));
+    if (operation.is_atomic()) DrawAtomic(operation);
+    if (random_.Chance(0.2)) operation.flags |= IBV_SEND_FENCE;
+    if (random_.Chance(0.2)) operation.flags |= IBV_SEND_SOLICITED;
+    if (operation.length <= kInline && operation.opcode != IBV_WR_RDMA_READ &&
+        !operation.is_atomic() && random_.Chance(0.3)) {
+      operation.flags |= IBV_SEND_INLINE;
+    }
     operation.immediate = random_.Next32();
     operation.signaled = random_.Chance(0.7) || i == count - 1;
     operation.receive_size = operation.opcode == IBV_WR_RDMA_WRITE_WITH_IMM
@@ -39,6 +52,23 @@ void RcSide::DrawOperations(int count, uint32_t max_length) {
                                  : operation.length + static_cast<uint32_t>(random_.Below(16));
     operations_.push_back(operation);
   }
+}
+
+// The atomics of one queue pair are executed in the order posted: what each finds is known.
+void RcSide::DrawAtomic(RcOperation& operation) {
+  operation.length = 8;
+  operation.word = static_cast<uint32_t>(random_.Below(kWords));
+  uint64_t& word = drawn_words_[operation.word];
+  operation.found = word;
+  if (operation.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+    operation.compare_add = random_.Next64();
+    word += operation.compare_add;
+  } else {
+    operation.compare_add = random_.Chance(0.7) ? word : random_.Next64();
+    operation.swap = random_.Next64();
+    if (operation.compare_add == word) word = operation.swap;
+  }
+  operation.left = word;
 }
 
 // Slices never touch: a byte that one work request too many writes is seen.
@@ -67,8 +97,13 @@ void RcSide::LayOut(RcSide& peer) {
     if (operation.opcode == IBV_WR_RDMA_READ) Reserve(&end, operation.length, &operation.remote);
   }
   source_end_ = end + 1;
-  arena_bytes_ = source_end_ + kGuardBytes;
+  end += kGuardBytes;
+  words_start_ = (end + 7) / 8 * 8;
+  arena_bytes_ = words_start_ + 8 * kWords + kGuardBytes;
   arena_ = std::make_unique<Arena>(arena_bytes_, slot_, random_);
+  constexpr uint8_t kZeroes[8 * kWords] = {};
+  std::copy(std::begin(kZeroes), std::end(kZeroes), arena_->at(words_start_));
+  arena_->Expect(words_start_, kZeroes, sizeof kZeroes);
 }
 
 void RcSide::Create(uint32_t depth) {
@@ -81,6 +116,7 @@ void RcSide::Create(uint32_t depth) {
   init.send_cq = init.recv_cq = cq_;
   init.cap.max_send_wr = init.cap.max_recv_wr = depth;
   init.cap.max_send_sge = init.cap.max_recv_sge = kMaxElements;
+  init.cap.max_inline_data = kInline;
   qp_ = worker.CreateQp(std::move(init)).value();
   const size_t local_start = kGuardBytes;
   local_ = worker
@@ -95,12 +131,34 @@ void RcSide::Create(uint32_t depth) {
                 .RegMr(pd_, arena_->at(source_start_), source_end_ - source_start_,
                        IBV_ACCESS_REMOTE_READ)
                 .value();
+  words_ = worker
+               .RegMr(pd_, arena_->at(words_start_), 8 * kWords,
+                      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
+               .value();
+  MapInvalidated();
+}
+
+// A key for each message of the peer that is to invalidate one.
+void RcSide::MapInvalidated() {
+  for (RcOperation& operation : peer_->operations_) {
+    if (operation.opcode != IBV_WR_SEND_WITH_INV) continue;
+    operation.invalidate = node_.worker().AllocFastMr(pd_, 1).value().key;
+    invalidated_.push_back(operation.invalidate);
+    if (!pd_->regions->Map(*pd_, {.key = operation.invalidate,
+                                  .address = Address(target_start_),
+                                  .length = 1,
+                                  .iova = Address(target_start_),
+                                  .access = IBV_ACCESS_REMOTE_READ})) {
+      Violate("mapping a fast region");
+    }
+  }
 }
 
 void RcSide::Connect(const ibv_qp_attr& common) {
   ibv_qp_attr attr = common;
   attr.port_num = 1;
-  attr.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+  attr.qp_access_flags =
+      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
   attr.dest_qp_num = peer_->qp_->qpn().value;
   // Each sends from where the other expects; often shortly before the wrap.
   attr.sq_psn = (0xFFFF00 + 7 * qp_->qpn().value) & 0xFFFFFF;
@@ -149,8 +207,15 @@ bool RcSide::PostSends() {
     wr.sg_list = elements.data();
     wr.num_sge = static_cast<int>(elements.size());
     wr.opcode = operation.opcode;
-    wr.send_flags = operation.signaled ? IBV_SEND_SIGNALED : 0;
+    wr.send_flags = operation.flags | (operation.signaled ? IBV_SEND_SIGNALED : 0);
     wr.imm_data = operation.immediate;
+    if (operation.opcode == IBV_WR_SEND_WITH_INV) wr.invalidate_rkey = operation.invalidate;
+    if (operation.is_atomic()) {
+      wr.wr.atomic = {.remote_addr = peer_->Address(peer_->words_start_ + 8 * operation.word),
+                      .compare_add = operation.compare_add,
+                      .swap = operation.swap,
+                      .rkey = peer_->words_.key};
+    }
     if (operation.is_write() || operation.opcode == IBV_WR_RDMA_READ) {
       wr.wr.rdma.remote_addr = peer_->Address(operation.remote);
       wr.wr.rdma.rkey = operation.is_write() ? peer_->target_.key : peer_->source_.key;
@@ -237,6 +302,13 @@ void RcSide::OnSent(const RcOperation& operation) {
     if (!arena_->HoldsWhatIsExpected(operation.local, operation.length)) {
       Violate("READ brought wrong bytes");
     }
+  } else if (operation.is_atomic()) {
+    const auto bytes = [](const uint64_t& value) {
+      return reinterpret_cast<const uint8_t*>(&value);
+    };
+    arena_->Expect(operation.local, bytes(operation.found), 8);
+    if (!arena_->HoldsWhatIsExpected(operation.local, 8)) Violate("atomic found a wrong value");
+    peer_->arena_->Expect(peer_->words_start_ + 8 * operation.word, bytes(operation.left), 8);
   } else if (operation.is_write()) {
     peer_->arena_->Expect(operation.remote, arena_->at(operation.local), operation.length);
     if (!peer_->arena_->HoldsWhatIsExpected(operation.remote, operation.length)) {
@@ -259,11 +331,21 @@ void RcSide::OnReceived(const ibv_wc& wc) {
     Violate(absl::StrFormat("receive %d: opcode %d, %d bytes instead of %d", wc.wr_id, wc.opcode,
                             wc.byte_len, operation.length));
   }
+  CheckInvalidated(operation, wc);
   const size_t place = is_write ? operation.remote : operation.receive;
   arena_->Expect(place, peer_->arena_->at(operation.local), operation.length);
   if (!arena_->HoldsWhatIsExpected(place, operation.length)) {
     Violate(absl::StrFormat("receive %d: wrong bytes", wc.wr_id));
   }
+}
+
+void RcSide::CheckInvalidated(const RcOperation& operation, const ibv_wc& wc) {
+  const bool wanted = operation.opcode == IBV_WR_SEND_WITH_INV;
+  if (wanted != ((wc.wc_flags & IBV_WC_WITH_INV) != 0)) Violate("IBV_WC_WITH_INV is wrong");
+  if (!wanted) return;
+  if (wc.invalidated_rkey != operation.invalidate) Violate("another key was invalidated");
+  const memory::MemoryRegion* region = pd_->regions->Find(operation.invalidate);
+  if (region == nullptr || region->mapped) Violate("the key still works after its invalidation");
 }
 
 bool RcSide::finished() const {
@@ -311,7 +393,10 @@ void RcSide::Finish() {
   }
   engine::Worker& worker = node_.worker();
   worker.RemovePoller(this);
-  for (const auto* region : {&local_, &target_, &source_}) {
+  for (const uint32_t key : invalidated_) {
+    if (!worker.DeregMr({.key = key}).ok()) Violate("a fast region cannot be deregistered");
+  }
+  for (const auto* region : {&local_, &target_, &source_, &words_}) {
     if (!worker.DeregMr(*region).ok()) Violate("a region cannot be deregistered");
   }
   for (const absl::Status& status :

@@ -26,8 +26,19 @@ struct RcOperation {
   size_t remote = 0;          // in the peer's: WRITE target, READ source
   size_t receive = 0;         // in the peer's: the buffer of the receive that it takes
   uint32_t receive_size = 0;  // bytes of that buffer
+  int flags = 0;              // ibv_send_flags beside IBV_SEND_SIGNALED
+  uint32_t invalidate = 0;    // the peer's key to invalidate
+  // Of an atomic: which of the peer's words, its operands, what it must find and leave.
+  uint32_t word = 0;
+  uint64_t compare_add = 0, swap = 0;
+  uint64_t found = 0, left = 0;
 
-  bool takes_receive() const { return opcode != IBV_WR_RDMA_WRITE && opcode != IBV_WR_RDMA_READ; }
+  bool takes_receive() const {
+    return opcode != IBV_WR_RDMA_WRITE && opcode != IBV_WR_RDMA_READ && !is_atomic();
+  }
+  bool is_atomic() const {
+    return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+  }
   bool is_write() const {
     return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
   }
@@ -50,6 +61,8 @@ struct RcLog {
 class RcSide : public engine::Poller {
  public:
   static constexpr uint32_t kMaxElements = 3;
+  static constexpr uint32_t kWords = 3;    // for atomics
+  static constexpr uint32_t kInline = 64;  // bytes
 
   RcSide(const std::string& name, Node& node, unsigned slot, uint64_t seed, RcLog* log);
   ~RcSide() override;
@@ -77,6 +90,8 @@ class RcSide : public engine::Poller {
  private:
   uint64_t Address(size_t offset) { return reinterpret_cast<uint64_t>(arena_->at(offset)); }
   void Violate(const std::string& what);
+  void DrawAtomic(RcOperation& operation);
+  void MapInvalidated();
   void Reserve(size_t* end, size_t length, size_t* offset);
   std::vector<ibv_sge> Split(size_t offset, uint32_t length, uint32_t key);
   bool PostSends();
@@ -84,6 +99,7 @@ class RcSide : public engine::Poller {
   void OnCompletion(const ibv_wc& wc, uint64_t now_ns);
   void OnSent(const RcOperation& operation);
   void OnReceived(const ibv_wc& wc);
+  void CheckInvalidated(const RcOperation& operation, const ibv_wc& wc);
 
   std::string name_;
   Node& node_;
@@ -104,7 +120,10 @@ class RcSide : public engine::Poller {
   size_t arena_bytes_ = 0;
   size_t target_start_ = 0, target_end_ = 0;  // what the peer writes
   size_t source_start_ = 0, source_end_ = 0;  // what the peer reads
-  memory::MemoryRegion local_, target_, source_;
+  size_t words_start_ = 0;                    // what the peer's atomics change
+  uint64_t drawn_words_[kWords] = {};         // of the peer, after all that is drawn
+  memory::MemoryRegion local_, target_, source_, words_;
+  std::vector<uint32_t> invalidated_;  // keys of this side that the peer invalidates
   memory::ProtectionDomain* pd_ = nullptr;
   verbs::CompletionQueue* cq_ = nullptr;
   verbs::QueuePair* qp_ = nullptr;

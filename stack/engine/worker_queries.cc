@@ -1,0 +1,90 @@
+// What a worker says of itself and its objects. Source: ibv_query_device(3), ibv_query_port(3),
+// ibv_query_qp(3).
+#include <cstdio>
+
+#include "stack/engine/worker.h"
+#include "stack/engine/worker_parts.h"
+
+namespace pollux::engine {
+namespace {
+
+constexpr uint32_t kTableLength = 1;     // one GID and one P_Key a port
+constexpr uint8_t kCaAckDelay = 15;      // of the local ACK timeout; as rxe, 134 ms
+constexpr uint8_t kActiveWidth4x = 2;    // IB specification, PortInfo.LinkWidthActive
+constexpr uint8_t kActiveSpeedEdr = 32;  // PortInfo.LinkSpeedActive; of the link itself nothing
+                                         // is known
+constexpr uint8_t kPhysicalLinkUp = 5;   // PortInfo.PortPhysicalState
+constexpr uint8_t kMaxVl1 = 1;           // PortInfo.VLCap
+constexpr uint32_t kPortCapCmSupported = 1u << 16;  // PortInfo.CapabilityMask
+
+}  // namespace
+
+ibv_device_attr Worker::QueryDevice() const {
+  ibv_device_attr attr{};
+  std::snprintf(attr.fw_ver, sizeof attr.fw_ver, "pollux");
+  attr.max_mr_size = UINT64_MAX;
+  attr.page_size_cap = 0xFFFFF000;  // regions need no alignment; what libibverbs expects to see
+  attr.max_qp = static_cast<int>(config_.max_queue_pairs);
+  attr.max_qp_wr = verbs::kMaxWorkRequests;
+  attr.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_RC_RNR_NAK_GEN |
+                          IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
+                          IBV_DEVICE_MEM_MGT_EXTENSIONS;
+  attr.max_sge = verbs::kMaxSge;
+  attr.max_sge_rd = verbs::kMaxSge;
+  attr.max_cq = static_cast<int>(config_.max_objects);
+  attr.max_cqe = verbs::kMaxCqEntries;
+  attr.max_mr = static_cast<int>(regions_.capacity());
+  attr.max_pd = static_cast<int>(config_.max_objects);
+  attr.max_qp_rd_atom = verbs::kMaxRdAtomic;
+  attr.max_res_rd_atom = static_cast<int>(verbs::kMaxRdAtomic * config_.max_queue_pairs);
+  attr.max_qp_init_rd_atom = verbs::kMaxRdAtomic;
+  attr.atomic_cap = IBV_ATOMIC_GLOB;  // atomic for every processor that shares the memory
+  attr.max_mw = static_cast<int>(regions_.capacity());
+  attr.max_mcast_grp = kMaxMulticastGroups;
+  attr.max_mcast_qp_attach = kMaxMulticastMembers;
+  attr.max_total_mcast_qp_attach = kMaxMulticastGroups * kMaxMulticastMembers;
+  attr.max_ah = static_cast<int>(config_.max_objects);
+  attr.max_srq = static_cast<int>(config_.max_objects);
+  attr.max_srq_wr = verbs::kMaxWorkRequests;
+  attr.max_srq_sge = verbs::kMaxSge;
+  attr.max_pkeys = kTableLength;
+  attr.local_ca_ack_delay = kCaAckDelay;
+  attr.phys_port_cnt = static_cast<uint8_t>(ports_.size());
+  return attr;
+}
+
+absl::StatusOr<ibv_port_attr> Worker::QueryPort(uint8_t port_num) const {
+  if (port_num == 0 || port_num > ports_.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("port %u asked for; this worker has %u", port_num, ports_.size()));
+  }
+  ibv_port_attr attr{};
+  attr.state = IBV_PORT_ACTIVE;
+  attr.max_mtu = IBV_MTU_4096;
+  attr.active_mtu = ports_[port_num - 1]->interface->active_mtu();
+  attr.gid_tbl_len = kTableLength;
+  attr.port_cap_flags = kPortCapCmSupported;
+  attr.max_msg_sz = static_cast<uint32_t>(verbs::kMaxMessage);
+  attr.pkey_tbl_len = kTableLength;
+  attr.max_vl_num = kMaxVl1;
+  attr.active_width = kActiveWidth4x;
+  attr.active_speed = kActiveSpeedEdr;
+  attr.phys_state = kPhysicalLinkUp;
+  attr.link_layer = IBV_LINK_LAYER_ETHERNET;
+  return attr;
+}
+
+void Worker::QueryQp(const verbs::QueuePair& qp, ibv_qp_attr* attr, ibv_qp_init_attr* init) {
+  *attr = qp.attr;
+  attr->cur_qp_state = qp.state();
+  attr->cap = qp.init().cap;
+  *init = ibv_qp_init_attr{};
+  init->send_cq = reinterpret_cast<ibv_cq*>(qp.init().send_cq);
+  init->recv_cq = reinterpret_cast<ibv_cq*>(qp.init().recv_cq);
+  init->srq = reinterpret_cast<ibv_srq*>(qp.srq());
+  init->cap = qp.init().cap;
+  init->qp_type = qp.type();
+  init->sq_sig_all = qp.init().sq_sig_all ? 1 : 0;
+}
+
+}  // namespace pollux::engine

@@ -1,0 +1,140 @@
+#include "stack/transport/inbound_message.h"
+
+#include <algorithm>
+
+#include "stack/transport/scatter.h"
+
+namespace pollux::transport {
+namespace {
+
+bool IsFirst(const wire::RocePacket& packet) {
+  return (packet.info->position & (wire::kFirst | wire::kOnly)) != 0;
+}
+bool IsLast(const wire::RocePacket& packet) {
+  return (packet.info->position & (wire::kLast | wire::kOnly)) != 0;
+}
+
+}  // namespace
+
+bool InboundMessage::SequenceIsLegal(const wire::RocePacket& packet) const {
+  const bool continues = !IsFirst(packet);
+  switch (kind_) {
+    case Kind::kNone:
+      return !continues;
+    case Kind::kSend:
+      return continues && packet.info->operation == wire::Operation::kSend;
+    case Kind::kWrite:
+      return continues && packet.info->operation == wire::Operation::kWrite;
+  }
+  return false;
+}
+
+bool InboundMessage::LengthIsLegal(const wire::RocePacket& packet) const {
+  const uint32_t mtu = qp_->PathMtuBytes();
+  switch (packet.info->position) {
+    case wire::kFirst:
+    case wire::kMiddle:
+      return packet.payload_length == mtu;
+    case wire::kLast:
+      return packet.payload_length >= 1 && packet.payload_length <= mtu;
+    default:
+      return packet.payload_length <= mtu;
+  }
+}
+
+InboundMessage::Result InboundMessage::Accept(const wire::RocePacket& packet, Counters& counters) {
+  const Result result = packet.info->operation == wire::Operation::kSend
+                            ? AcceptSend(packet, counters)
+                            : AcceptWrite(packet, counters);
+  if (result == Result::kComplete) kind_ = Kind::kNone;
+  return result;
+}
+
+InboundMessage::Result InboundMessage::AcceptSend(const wire::RocePacket& packet,
+                                                  Counters& counters) {
+  if (!qp_->TakeRecv()) return Result::kNotReady;
+  const verbs::RecvWqe& receive = qp_->recv();
+  const uint32_t offset = IsFirst(packet) ? 0 : bytes_;
+  if (packet.payload_length > receive.length - std::min(offset, receive.length)) {
+    return Result::kTooLong;
+  }
+  const memory::ProtectionDomain& pd = *qp_->init().pd;
+  ibv_wc wc{};
+  wc.opcode = IBV_WC_RECV;
+  wc.src_qp = qp_->attr.dest_qp_num;
+  if (!Scatter(qp_->recv_pd(), qp_->recv_sge(), receive.num_sge, offset, packet.payload(),
+               packet.payload_length)) {
+    wc.status = IBV_WC_LOC_PROT_ERR;
+    qp_->CompleteRecv(wc);
+    return Result::kReceiveFault;
+  }
+  bytes_ = offset + packet.payload_length;
+  kind_ = Kind::kSend;
+  if (!IsLast(packet)) return Result::kPlaced;
+  wc.byte_len = bytes_;
+  if ((packet.info->headers & wire::kHasImmediate) != 0) {
+    wc.wc_flags = IBV_WC_WITH_IMM;
+    wc.imm_data = packet.immediate_be();
+  } else if ((packet.info->headers & wire::kHasIeth) != 0) {
+    const uint32_t key = packet.ieth();
+    if (!pd.regions->InvalidateRemote(pd, qp_->qpn().value, key)) {
+      // As Linux rxe reports it.
+      wc.status = IBV_WC_REM_INV_REQ_ERR;
+      qp_->CompleteRecv(wc);
+      return Result::kInvalidateFault;
+    }
+    wc.wc_flags = IBV_WC_WITH_INV;
+    wc.invalidated_rkey = key;
+  }
+  ++counters.rdma_recvs;
+  qp_->CompleteRecv(wc, packet.bth.solicited);
+  return Result::kComplete;
+}
+
+memory::AccessResult InboundMessage::Check(const wire::Reth& reth, uint64_t offset, uint32_t bytes,
+                                           uint8_t** at) const {
+  const memory::ProtectionDomain& pd = *qp_->init().pd;
+  return pd.regions->CheckRemote(pd, qp_->qpn().value, reth.rkey, reth.address + offset, bytes,
+                                 IBV_ACCESS_REMOTE_WRITE, at);
+}
+
+InboundMessage::Result InboundMessage::AcceptWrite(const wire::RocePacket& packet,
+                                                   Counters& counters) {
+  const bool first = IsFirst(packet);
+  const bool last = IsLast(packet);
+  const bool immediate = (packet.info->headers & wire::kHasImmediate) != 0;
+  const wire::Reth reth = first ? packet.reth() : write_;
+  const uint32_t offset = first ? 0 : bytes_;
+  const uint32_t left = reth.length - offset;
+  if (reth.length > verbs::kMaxMessage ||
+      (last ? packet.payload_length != left : packet.payload_length >= left) ||
+      (qp_->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE) == 0) {
+    return Result::kInvalidRequest;
+  }
+  if (immediate && !qp_->TakeRecv()) return Result::kNotReady;
+  // The whole message is checked before its first byte is placed, and every packet again: the key
+  // may have been withdrawn in between.
+  uint8_t* at;
+  if ((first && Check(reth, 0, reth.length, &at) != memory::AccessResult::kOk) ||
+      Check(reth, offset, packet.payload_length, &at) != memory::AccessResult::kOk) {
+    return Result::kAccess;
+  }
+  if (packet.payload_length > 0) std::copy_n(packet.payload(), packet.payload_length, at);
+  write_ = reth;
+  bytes_ = offset + packet.payload_length;
+  kind_ = Kind::kWrite;
+  if (!last) return Result::kPlaced;
+  if (immediate) {
+    ibv_wc wc{};
+    wc.opcode = IBV_WC_RECV_RDMA_WITH_IMM;
+    wc.byte_len = reth.length;
+    wc.wc_flags = IBV_WC_WITH_IMM;
+    wc.imm_data = packet.immediate_be();
+    wc.src_qp = qp_->attr.dest_qp_num;
+    ++counters.rdma_recvs;
+    qp_->CompleteRecv(wc, packet.bth.solicited);
+  }
+  return Result::kComplete;
+}
+
+}  // namespace pollux::transport

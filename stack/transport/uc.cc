@@ -1,0 +1,100 @@
+#include "stack/transport/uc.h"
+
+#include "stack/transport/local_operation.h"
+#include "stack/transport/outbound_message.h"
+
+namespace pollux::transport {
+
+void Uc::StartReceiving() {
+  expected_psn_ = Psn(qp_->attr.rq_psn);
+  communication_established_ = false;
+  message_.Reset();
+}
+
+void Uc::StartSending() {
+  builder_.Reset(&qp_->path, qp_->qpn(), Qpn{qp_->attr.dest_qp_num});
+  next_psn_ = Psn(qp_->attr.sq_psn);
+  packet_ = 0;
+}
+
+void Uc::DropMessage(Drop reason, PollContext& context) {
+  context.counters.Count(reason);
+  message_.Reset();
+}
+
+void Uc::OnPacket(const wire::RocePacket& packet, PollContext& context) {
+  if (qp_->state() == IBV_QPS_RTR && !communication_established_) {
+    communication_established_ = true;
+    qp_->RaiseEvent(IBV_EVENT_COMM_EST);
+  }
+  // Whatever is missing, the message that it belonged to is lost. What begins another is taken from
+  // where it begins.
+  if (packet.bth.psn != expected_psn_) {
+    ++context.counters.out_of_seq_request;
+    message_.Reset();
+  }
+  expected_psn_ = packet.bth.psn + 1;
+  const bool begins = (packet.info->position & (wire::kFirst | wire::kOnly)) != 0;
+  if (begins) message_.Reset();
+  if (!message_.SequenceIsLegal(packet) || !message_.LengthIsLegal(packet)) {
+    DropMessage(Drop::kOutOfSequence, context);
+    return;
+  }
+  using Result = InboundMessage::Result;
+  switch (message_.Accept(packet, context.counters)) {
+    case Result::kPlaced:
+    case Result::kComplete:
+      break;
+    case Result::kNotReady:
+      DropMessage(Drop::kNoReceive, context);
+      break;
+    case Result::kTooLong:
+      DropMessage(Drop::kReceiveTooSmall, context);
+      break;
+    case Result::kInvalidRequest:
+    case Result::kAccess:
+      DropMessage(Drop::kRefused, context);
+      break;
+    case Result::kReceiveFault:
+    case Result::kInvalidateFault:  // UC has no such opcode
+      qp_->RaiseEvent(IBV_EVENT_QP_FATAL);
+      qp_->EnterError();
+      break;
+  }
+}
+
+bool Uc::Transmit(PollContext& context, int* budget) {
+  while (qp_->state() == IBV_QPS_RTS && qp_->sq_head() != qp_->sq_tail()) {
+    if (*budget == 0 || context.egress.room() == 0) return true;
+    if (!SendNext(context)) return true;
+    --*budget;
+  }
+  return false;
+}
+
+// False when there was no mbuf.
+bool Uc::SendNext(PollContext& context) {
+  const uint32_t index = qp_->sq_head();
+  const verbs::SendWqe& wqe = qp_->sq(index);
+  if (wqe.is_local()) {
+    qp_->FinishSend(ExecuteLocal(*qp_, wqe));
+    return true;
+  }
+  switch (SendMessagePacket(*qp_, index, packet_, next_psn_, false, builder_, context)) {
+    case BuildResult::kBuilt:
+      break;
+    case BuildResult::kNoBuffer:
+      return false;
+    case BuildResult::kLocalFault:
+      qp_->FinishSend(IBV_WC_LOC_PROT_ERR);
+      return true;
+  }
+  next_psn_ += 1;
+  if (++packet_ < wqe.packets) return true;
+  packet_ = 0;
+  if (!wqe.is_write()) ++context.counters.rdma_sends;
+  qp_->FinishSend(IBV_WC_SUCCESS);
+  return true;
+}
+
+}  // namespace pollux::transport

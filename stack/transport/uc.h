@@ -1,0 +1,49 @@
+// Unreliable connections: SENDs and WRITEs of any length, never acknowledged, never sent again.
+#ifndef POLLUX_STACK_TRANSPORT_UC_H_
+#define POLLUX_STACK_TRANSPORT_UC_H_
+
+#include <cstdint>
+
+#include "stack/base/types.h"
+#include "stack/transport/inbound_message.h"
+#include "stack/transport/packet_builder.h"
+#include "stack/transport/poll_context.h"
+#include "stack/verbs/queue_pair.h"
+#include "stack/wire/roce_packet.h"
+
+namespace pollux::transport {
+
+// A message that loses a packet is dropped, the connection goes on: what follows is dropped until
+// the next message begins. Owned by one worker. Source: IB specification 9.8.2.
+class Uc {
+ public:
+  explicit Uc(verbs::QueuePair* qp) : qp_(qp), message_(qp) {}
+
+  // Takes the attributes of the transition to RTR, and of the one to RTS.
+  void StartReceiving();
+  void StartSending();
+  // Goes on after a send error, with the next work request (SQE to RTS).
+  void ResumeSending() { packet_ = 0; }
+
+  // A packet whose state, address and ICRC have been checked.
+  void OnPacket(const wire::RocePacket& packet, PollContext& context);
+  // As Endpoint::Transmit(). A work request is complete when its last packet is handed on.
+  bool Transmit(PollContext& context, int* budget);
+
+ private:
+  bool SendNext(PollContext& context);
+  void DropMessage(Drop reason, PollContext& context);
+
+  verbs::QueuePair* qp_;
+  InboundMessage message_;
+  Psn expected_psn_;
+  bool communication_established_ = false;
+
+  PacketBuilder builder_;
+  Psn next_psn_;
+  uint32_t packet_ = 0;  // the next one of the oldest work request
+};
+
+}  // namespace pollux::transport
+
+#endif  // POLLUX_STACK_TRANSPORT_UC_H_

@@ -1,0 +1,81 @@
+#include "stack/verbs/shared_receive_queue.h"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "stack/verbs/limits.h"
+
+namespace pollux::verbs {
+
+SharedReceiveQueue::SharedReceiveQueue(memory::ProtectionDomain* pd, const ibv_srq_attr& attr,
+                                       EventList* events, EventHandler handler)
+    : EventSource(events, std::move(handler)), pd_(pd), attr_(attr) {
+  attr_.max_wr = std::clamp<uint32_t>(attr_.max_wr, 1, kMaxWorkRequests);
+  attr_.max_sge = std::clamp<uint32_t>(attr_.max_sge, 1, kMaxSge);
+  attr_.srq_limit = 0;
+  const size_t slots = std::bit_ceil(attr_.max_wr);
+  mask_ = static_cast<uint32_t>(slots - 1);
+  wqes_ = std::make_unique<RecvWqe[]>(slots);
+  sges_ = std::make_unique<ibv_sge[]>(slots * attr_.max_sge);
+}
+
+int SharedReceiveQueue::PostRecv(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr) {
+  for (; wr != nullptr; wr = wr->next) {
+    uint64_t length = 0;
+    int result = 0;
+    if (wr->num_sge < 0 || static_cast<uint32_t>(wr->num_sge) > attr_.max_sge) {
+      result = EINVAL;
+    } else if (depth() == attr_.max_wr) {
+      result = ENOMEM;
+    } else {
+      for (int i = 0; i < wr->num_sge; ++i) length += wr->sg_list[i].length;
+      if (length > kMaxMessage) result = EINVAL;
+    }
+    if (result != 0) {
+      if (bad_wr != nullptr) *bad_wr = wr;
+      return result;
+    }
+    const uint32_t slot = tail_++ & mask_;
+    wqes_[slot] = RecvWqe{.wr_id = wr->wr_id,
+                          .length = static_cast<uint32_t>(length),
+                          .num_sge = static_cast<uint16_t>(wr->num_sge)};
+    std::copy_n(wr->sg_list, wr->num_sge, &sges_[slot * static_cast<size_t>(attr_.max_sge)]);
+  }
+  return 0;
+}
+
+bool SharedReceiveQueue::Pop(RecvWqe* wqe, ibv_sge* sge) {
+  if (head_ == tail_) return false;
+  const uint32_t slot = head_++ & mask_;
+  *wqe = wqes_[slot];
+  std::copy_n(&sges_[slot * static_cast<size_t>(attr_.max_sge)], wqe->num_sge, sge);
+  CheckLimit();
+  return true;
+}
+
+void SharedReceiveQueue::CheckLimit() {
+  if (depth() >= attr_.srq_limit) return;
+  attr_.srq_limit = 0;
+  RaiseEvent(IBV_EVENT_SRQ_LIMIT_REACHED);
+}
+
+absl::Status SharedReceiveQueue::Modify(const ibv_srq_attr& change, int mask) {
+  if ((mask & ~IBV_SRQ_LIMIT) != 0) {
+    return absl::InvalidArgumentError(
+        "modify shared receive queue: only IBV_SRQ_LIMIT may be changed; make one of another size");
+  }
+  if ((mask & IBV_SRQ_LIMIT) == 0) return absl::OkStatus();
+  if (change.srq_limit > attr_.max_wr) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("modify shared receive queue: srq_limit is %u; it holds %u receives",
+                        change.srq_limit, attr_.max_wr));
+  }
+  attr_.srq_limit = change.srq_limit;
+  CheckLimit();
+  return absl::OkStatus();
+}
+
+}  // namespace pollux::verbs

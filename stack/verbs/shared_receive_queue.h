@@ -1,0 +1,62 @@
+// A shared receive queue: receives that several queue pairs take from.
+#ifndef POLLUX_STACK_VERBS_SHARED_RECEIVE_QUEUE_H_
+#define POLLUX_STACK_VERBS_SHARED_RECEIVE_QUEUE_H_
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "stack/memory/protection_domain.h"
+#include "stack/verbs/event_list.h"
+
+namespace pollux::verbs {
+
+// A posted receive.
+struct RecvWqe {
+  uint64_t wr_id = 0;
+  uint32_t length = 0;  // bytes, summed
+  uint16_t num_sge = 0;
+};
+
+// Owned by one worker, as are all queue pairs that take from it. Source: IB specification 10.8.2.
+class SharedReceiveQueue : public EventSource {
+ public:
+  // `attr`: max_wr and max_sge are taken as given, within kMaxWorkRequests and kMaxSge; srq_limit
+  // is not looked at. `handler` gets IBV_EVENT_SRQ_LIMIT_REACHED.
+  SharedReceiveQueue(memory::ProtectionDomain* pd, const ibv_srq_attr& attr, EventList* events,
+                     EventHandler handler);
+
+  // As ibv_post_srq_recv: 0, or EINVAL (elements, length) or ENOMEM (full) with `*bad_wr` at the
+  // first request not taken.
+  int PostRecv(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr);
+  // Takes the oldest; `sge` has room for max_sge elements. False when none is posted.
+  bool Pop(RecvWqe* wqe, ibv_sge* sge);
+
+  // As ibv_modify_srq. IBV_SRQ_LIMIT arms the event: it is raised once, as soon as fewer than
+  // srq_limit receives are posted; 0 disarms. Errors: InvalidArgument for IBV_SRQ_MAX_WR (a shared
+  // receive queue keeps its size) and a limit above max_wr.
+  absl::Status Modify(const ibv_srq_attr& change, int mask);
+  // srq_limit is 0 when the event is not armed.
+  const ibv_srq_attr& attr() const { return attr_; }
+
+  memory::ProtectionDomain* pd() const { return pd_; }
+  uint32_t depth() const { return tail_ - head_; }
+
+  uint32_t use_count = 0;  // queue pairs that hold it
+
+ private:
+  void CheckLimit();
+
+  memory::ProtectionDomain* pd_;
+  ibv_srq_attr attr_;
+  uint32_t mask_;
+  uint32_t head_ = 0, tail_ = 0;
+  std::unique_ptr<RecvWqe[]> wqes_;
+  std::unique_ptr<ibv_sge[]> sges_;
+};
+
+}  // namespace pollux::verbs
+
+#endif  // POLLUX_STACK_VERBS_SHARED_RECEIVE_QUEUE_H_
