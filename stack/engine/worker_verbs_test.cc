@@ -167,7 +167,11 @@ TEST_F(WorkerVerbsTest, ALostCompletionStopsAllWhoUseTheQueue) {
   verbs::QueuePair* b = worker_->CreateQp(Init(IBV_QPT_RC)).value();
   verbs::QueuePair* unused = worker_->CreateQp(Init(IBV_QPT_RC)).value();
   a->attr.qp_state = b->attr.qp_state = IBV_QPS_RTS;
-  for (int i = 0; i < 3; ++i) a->CompleteRecv(ibv_wc{});
+  for (int i = 0; i < 3; ++i) PostRecv(a, memory_, 0, 0);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(a->TakeRecv());
+    a->CompleteRecv(ibv_wc{});
+  }
   EXPECT_TRUE(cq_->overrun());
   EXPECT_EQ(a->state(), IBV_QPS_ERR);
   Poll();

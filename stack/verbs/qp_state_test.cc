@@ -30,6 +30,29 @@ TEST(QpStateTest, TheWayUp) {
   EXPECT_TRUE(CheckModify(IBV_QPT_RC, IBV_QPS_RTR, To(IBV_QPS_RTS), rts).ok());
 }
 
+TEST(QpStateTest, TheWayUpOfTheUnreliableOnes) {
+  constexpr int kUdInit = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
+  constexpr int kUcRtr =
+      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+  EXPECT_TRUE(CheckModify(IBV_QPT_UC, IBV_QPS_RESET, To(IBV_QPS_INIT), kInitMask).ok());
+  EXPECT_FALSE(CheckModify(IBV_QPT_UC, IBV_QPS_RESET, To(IBV_QPS_INIT), kUdInit).ok());
+  EXPECT_TRUE(CheckModify(IBV_QPT_UD, IBV_QPS_RESET, To(IBV_QPS_INIT), kUdInit).ok());
+  EXPECT_FALSE(CheckModify(IBV_QPT_UD, IBV_QPS_RESET, To(IBV_QPS_INIT), kInitMask).ok());
+  EXPECT_TRUE(CheckModify(IBV_QPT_UC, IBV_QPS_INIT, To(IBV_QPS_RTR), kUcRtr).ok());
+  EXPECT_FALSE(
+      CheckModify(IBV_QPT_UC, IBV_QPS_INIT, To(IBV_QPS_RTR), kUcRtr | IBV_QP_MIN_RNR_TIMER).ok())
+      << "of RC only";
+  EXPECT_TRUE(CheckModify(IBV_QPT_UD, IBV_QPS_INIT, To(IBV_QPS_RTR), IBV_QP_STATE).ok());
+  for (const ibv_qp_type type : {IBV_QPT_UC, IBV_QPT_UD}) {
+    constexpr int kRts = IBV_QP_STATE | IBV_QP_SQ_PSN;
+    EXPECT_TRUE(CheckModify(type, IBV_QPS_RTR, To(IBV_QPS_RTS), kRts).ok());
+    EXPECT_FALSE(CheckModify(type, IBV_QPS_RTR, To(IBV_QPS_RTS), kRts | IBV_QP_TIMEOUT).ok());
+    EXPECT_TRUE(CheckModify(type, IBV_QPS_SQE, To(IBV_QPS_RTS), IBV_QP_STATE).ok());
+  }
+  EXPECT_FALSE(CheckModify(IBV_QPT_RC, IBV_QPS_SQE, To(IBV_QPS_RTS), IBV_QP_STATE).ok())
+      << "RC has no such state";
+}
+
 // Every pair of states that the table does not hold is refused, whatever the mask.
 TEST(QpStateTest, IllegalTransitionsAreRefused) {
   const struct {
