@@ -1,6 +1,7 @@
 // Compare-and-swap and fetch-and-add over a reliable connection.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "stack/transport/test_pair.h"
@@ -37,7 +38,7 @@ class RcAtomicTest : public ::testing::Test {
     ASSERT_EQ(all.size(), 1u);
     EXPECT_EQ(all[0].status, status) << ibv_wc_status_str(all[0].status);
     EXPECT_EQ(pair_.b.endpoint->qp.state(), IBV_QPS_ERR);
-    EXPECT_EQ(pair_.b.events, std::vector<ibv_event_type>{event});
+    EXPECT_EQ(std::count(pair_.b.events.begin(), pair_.b.events.end(), event), 1);
     EXPECT_EQ(Load(pair_.b, 0), 7u) << "untouched";
   }
   TestPair pair_;

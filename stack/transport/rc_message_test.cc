@@ -2,6 +2,7 @@
 // inline data; and what NAKs mean.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "stack/transport/test_pair.h"
@@ -27,6 +28,10 @@ class RcMessageTest : public ::testing::Test {
                                      .iova = Remote(),
                                      .access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE}));
     return key;
+  }
+  // How often b was told of `event`.
+  int64_t Events(ibv_event_type event) {
+    return std::count(pair_.b.events.begin(), pair_.b.events.end(), event);
   }
   TestPair pair_;
 };
@@ -75,7 +80,7 @@ TEST_F(RcMessageTest, FailedInvalidationIsALocalErrorAndNoNak) {
   pair_.RunToEnd();
   EXPECT_EQ(naks, 0);
   EXPECT_EQ(pair_.b.endpoint->qp.state(), IBV_QPS_ERR);
-  EXPECT_EQ(pair_.b.events, std::vector<ibv_event_type>{IBV_EVENT_QP_FATAL});
+  EXPECT_EQ(Events(IBV_EVENT_QP_FATAL), 1);
   const std::vector<ibv_wc> received = pair_.b.Poll();
   ASSERT_EQ(received.size(), 3u);
   EXPECT_EQ(received[0].status, IBV_WC_SUCCESS);
@@ -134,7 +139,7 @@ TEST_F(RcMessageTest, AccessThatTheQueuePairDoesNotGive) {
   const std::vector<ibv_wc> all = pair_.a.Poll();
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0].status, IBV_WC_REM_INV_REQ_ERR);
-  EXPECT_EQ(pair_.b.events, std::vector<ibv_event_type>{IBV_EVENT_QP_REQ_ERR});
+  EXPECT_EQ(Events(IBV_EVENT_QP_REQ_ERR), 1);
 }
 
 // Linux rxe says 0x63 where the receive buffer is too small, others 0x61.

@@ -127,5 +127,31 @@ TEST_F(RcRecoveryTest, OneNakForEachStepBack) {
   EXPECT_EQ(pair_.a.counters.completer_retry_err, 2u);
 }
 
+// The memory of what a probe would send again is gone: the queue pair fails, and nothing that was
+// flushed is sent any more.
+TEST(RcProbeTest, NothingIsSentAfterItFailed) {
+  TestPair pair;
+  int sent = 0;
+  pair.hook = [&](bool, const wire::RocePacket&, rte_mbuf*) {
+    ++sent;
+    return Fate::kDrop;
+  };
+  // More than may be in flight: some of it is still to be sent.
+  for (uint64_t i = 1; i <= 2; ++i) {
+    pair.a.PostSend(IBV_WR_SEND, i, pair.a.memory.data(), RcRequester::kMaxInFlight * 1024);
+  }
+  pair.Run();
+  EXPECT_EQ(sent, static_cast<int>(RcRequester::kMaxInFlight));
+  ASSERT_TRUE(pair.a.regions.Deregister(pair.a.key).ok());
+  sent = 0;
+  pair.RunToEnd();
+  EXPECT_EQ(sent, 0);
+  const std::vector<ibv_wc> all = pair.a.Poll();
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].status, IBV_WC_LOC_PROT_ERR);
+  EXPECT_EQ(all[1].status, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(pair.a.counters.rdma_sends, 0u);
+}
+
 }  // namespace
 }  // namespace pollux::transport

@@ -125,7 +125,8 @@ RcRequester::Step RcRequester::SendProbe(PollContext& context) {
   const bool brings_data = Head().brings_data();
   const Step step = brings_data ? SendDataRequest(Head(), context) : SendData(Head(), context);
   probing_ = false;
-  if (local_error_ != IBV_WC_SUCCESS) return step;  // its memory is gone: this is where it stops
+  // Its memory is gone: this is where it stops, or has failed already.
+  if (local_error_ != IBV_WC_SUCCESS || qp_->state() != IBV_QPS_RTS) return step;
   current_ = current;
   current_packet_ = current_packet;
   reads_outstanding_ = reads;

@@ -1,6 +1,8 @@
 // Messages into a shared receive queue.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "stack/transport/test_pair.h"
 
 namespace pollux::transport {
@@ -29,7 +31,8 @@ TEST_P(SharedReceiveTest, MessagesTakeReceivesInOrderAndTheLimitIsTold) {
     EXPECT_EQ(pair_.b.memory[8192 * i], i);
   }
   pair_.b.srq.DeliverEvents();
-  EXPECT_EQ(pair_.b.events, std::vector<ibv_event_type>{IBV_EVENT_SRQ_LIMIT_REACHED});
+  EXPECT_EQ(std::count(pair_.b.events.begin(), pair_.b.events.end(), IBV_EVENT_SRQ_LIMIT_REACHED),
+            1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, SharedReceiveTest, ::testing::Values(IBV_QPT_RC, IBV_QPT_UC));
@@ -60,7 +63,8 @@ TEST(SharedReceiveRcTest, InErrorOnlyWhatWasTakenIsFlushed) {
   PollContext context = pair.b.context(pair.now_ns);
   ASSERT_TRUE(pair.b.endpoint->Modify(attr, IBV_QP_STATE, context).ok());
   pair.b.endpoint->qp.DeliverEvents();
-  EXPECT_EQ(pair.b.events, std::vector<ibv_event_type>{IBV_EVENT_QP_LAST_WQE_REACHED});
+  EXPECT_EQ(std::count(pair.b.events.begin(), pair.b.events.end(), IBV_EVENT_QP_LAST_WQE_REACHED),
+            1);
   const std::vector<ibv_wc> all = pair.b.Poll();
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0].status, IBV_WC_WR_FLUSH_ERR);

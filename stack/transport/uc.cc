@@ -23,7 +23,7 @@ void Uc::DropMessage(Drop reason, PollContext& context) {
 }
 
 void Uc::OnPacket(const wire::RocePacket& packet, PollContext& context) {
-  if (qp_->state() == IBV_QPS_RTR && !communication_established_) {
+  if (!communication_established_) {
     communication_established_ = true;
     qp_->RaiseEvent(IBV_EVENT_COMM_EST);
   }
