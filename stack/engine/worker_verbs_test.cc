@@ -46,7 +46,7 @@ class WorkerVerbsTest : public ::testing::Test {
     worker_ = Worker::Create(config).value();
     net::InterfaceConfig interface;
     interface.mac = {2, 0, 0, 0, 0, 1};
-    interface.address = 0xC0000201;
+    interface.addresses = {net::InterfaceAddress::Ipv4(0xC0000201)};
     interface.mtu = 1500;
     interface_ = std::make_unique<net::Interface>(interface);
     worker_->AddPort(interface_.get(), &link_);
