@@ -37,8 +37,8 @@ TEST(CmTraceTest, RepWithoutAndOthers) {
   EXPECT_THAT(Describe(false, cm::Rep{}), HasSubstr("no RFC 8797 private data"));
   cm::Rej rej;
   rej.reason = 28;
-  EXPECT_EQ(Describe(false, rej), "  <- REJ  reason 28 (rejected by the consumer)\n");
-  EXPECT_EQ(Describe(true, cm::Rtu{}), "  -> RTU  \n");
+  EXPECT_EQ(Describe(false, rej), "  <- REJ reason 28 (rejected by the consumer)\n");
+  EXPECT_EQ(Describe(true, cm::Rtu{}), "  -> RTU\n");
   const uint8_t kShort[3] = {};
   EXPECT_THAT(DescribeMad(false, kShort), HasSubstr("3 bytes that are no CM MAD"));
 }

@@ -13,6 +13,7 @@ int ListCommand(int argc, char** argv);
 int PingCommand(int argc, char** argv);
 int BenchCommand(int argc, char** argv);
 int RpingCommand(int argc, char** argv);
+int DecodeCommand(int argc, char** argv);
 
 }  // namespace pollux::tools
 

@@ -20,6 +20,7 @@ constexpr struct {
     {"ping", pollux::tools::PingCommand, "connect to an RPC-over-RDMA service and call NULL"},
     {"bench", pollux::tools::BenchCommand, "measure calls and transfers against a server"},
     {"rping", pollux::tools::RpingCommand, "RDMA READ and WRITE ping-pong with an rping elsewhere"},
+    {"decode", pollux::tools::DecodeCommand, "print the frames of capture files"},
 };
 
 void Usage(FILE* out) {

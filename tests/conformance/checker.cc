@@ -9,7 +9,6 @@
 #include "cm/cma_header.h"
 #include "cm/service_id.h"
 #include "rpcrdma/header.h"
-#include "rpcrdma/private_data.h"
 #include "stack/base/byte_order.h"
 #include "stack/wire/ethernet.h"
 #include "stack/wire/icrc.h"
@@ -18,8 +17,6 @@
 
 namespace pollux::conformance {
 namespace {
-
-constexpr uint16_t kNfsRdmaPort = 20049;
 
 std::span<const uint8_t> PayloadOf(const wire::RocePacket& packet) {
   return {packet.payload(), packet.payload_length};
@@ -47,13 +44,6 @@ std::string CheckCmaHeader(const Message& message) {
     return "the CMA header re-encodes differently";
   }
   return "";
-}
-
-bool IsRpcService(const cm::Req& req) {
-  const auto service = cm::ServiceId::FromWire(req.service_id);
-  if (!service || service->port_space != RDMA_PS_TCP) return false;
-  return service->port == kNfsRdmaPort ||
-         rpcrdma::FindPrivateData(req.private_data, cm::kCmaHeaderBytes).has_value();
 }
 
 }  // namespace
@@ -110,7 +100,7 @@ std::string Checker::CheckRoce(std::span<const uint8_t> frame, const wire::RoceP
   if (packet.info->transport == wire::Transport::kUd && packet.bth.dest_qpn == kGsiQpn) {
     return CheckMad(packet);
   }
-  if (CarriesRpcHeader(packet)) return CheckRpcHeader(PayloadOf(packet));
+  if (rpc_.BeginsMessage(packet)) return CheckRpcHeader(PayloadOf(packet));
   return "";
 }
 
@@ -137,43 +127,8 @@ std::string Checker::CheckMad(const wire::RocePacket& packet) {
   if (const auto* req = std::get_if<cm::Req>(&mad->message)) failure = CheckCmaHeader(*req);
   if (const auto* sidr = std::get_if<cm::SidrReq>(&mad->message)) failure = CheckCmaHeader(*sidr);
   if (!failure.empty()) return absl::StrCat("CM ", name, ": ", failure);
-  Follow(packet, mad->message);
+  rpc_.Follow(packet, mad->message);
   return "";
-}
-
-void Checker::Follow(const wire::RocePacket& packet, const cm::Message& message) {
-  if (const auto* req = std::get_if<cm::Req>(&message)) FollowReq(packet, *req);
-  if (const auto* rep = std::get_if<cm::Rep>(&message)) FollowRep(packet, *rep);
-}
-
-void Checker::FollowReq(const wire::RocePacket& packet, const cm::Req& req) {
-  const End end{packet.source(), req.local_qpn};
-  const Request request{packet.source(), req.local_comm_id};
-  if (IsRpcService(req)) {
-    rpc_ends_.insert(end);
-    rpc_requests_.insert(request);
-  } else {
-    // Numbers come back for another use.
-    rpc_ends_.erase(end);
-    rpc_requests_.erase(request);
-  }
-}
-
-void Checker::FollowRep(const wire::RocePacket& packet, const cm::Rep& rep) {
-  const End end{packet.source(), rep.local_qpn};
-  if (rpc_requests_.contains({packet.destination(), rep.remote_comm_id})) {
-    rpc_ends_.insert(end);
-  } else {
-    rpc_ends_.erase(end);
-  }
-}
-
-// RFC 8166 section 4: a transport header begins every Send of such a connection.
-bool Checker::CarriesRpcHeader(const wire::RocePacket& packet) const {
-  return packet.info->transport == wire::Transport::kRc &&
-         packet.info->operation == wire::Operation::kSend &&
-         (packet.info->position & (wire::kFirst | wire::kOnly)) != 0 &&
-         rpc_ends_.contains({packet.destination(), packet.bth.dest_qpn.value});
 }
 
 std::string Checker::CheckRpcHeader(std::span<const uint8_t> message) {

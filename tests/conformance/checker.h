@@ -3,15 +3,14 @@
 #ifndef POLLUX_TESTS_CONFORMANCE_CHECKER_H_
 #define POLLUX_TESTS_CONFORMANCE_CHECKER_H_
 
-#include <compare>
 #include <cstdint>
 #include <map>
-#include <set>
 #include <span>
 #include <string>
 
 #include "cm/mad.h"
 #include "stack/wire/roce_packet.h"
+#include "tools/decode/rpc_connections.h"
 
 namespace pollux::conformance {
 
@@ -39,30 +38,12 @@ class Checker {
   const Counts& counts() const { return counts_; }
 
  private:
-  // One end of a connection.
-  struct End {
-    Gid gid;
-    uint32_t qpn = 0;
-    friend auto operator<=>(const End&, const End&) = default;
-  };
-  // A REQ, as its REP names it.
-  struct Request {
-    Gid requester;
-    uint32_t comm_id = 0;
-    friend auto operator<=>(const Request&, const Request&) = default;
-  };
-
   std::string CheckRoceV1(std::span<const uint8_t> frame);
   std::string CheckRoce(std::span<const uint8_t> frame, const wire::RocePacket& packet);
   std::string CheckMad(const wire::RocePacket& packet);
-  void Follow(const wire::RocePacket& packet, const cm::Message& message);
-  void FollowReq(const wire::RocePacket& packet, const cm::Req& req);
-  void FollowRep(const wire::RocePacket& packet, const cm::Rep& rep);
-  bool CarriesRpcHeader(const wire::RocePacket& packet) const;
 
   Counts counts_;
-  std::set<End> rpc_ends_;  // where Sends carry RPC-over-RDMA
-  std::set<Request> rpc_requests_;
+  decode::RpcConnections rpc_;
 };
 
 }  // namespace pollux::conformance

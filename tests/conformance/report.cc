@@ -7,44 +7,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "stack/wire/bth.h"
-#include "stack/wire/ext_headers.h"
-#include "tests/conformance/capture_reader.h"
+#include "tools/decode/capture_reader.h"
+#include "tools/decode/names.h"
 
 namespace pollux::conformance {
 namespace {
 
-std::string OpcodeName(uint8_t opcode) {
-  const wire::OpcodeInfo* const info = wire::FindOpcode(opcode);
-  return info == nullptr ? "?" : info->name;
-}
-
-std::string SyndromeName(uint8_t syndrome) {
-  if (wire::IsAck(syndrome)) return "ACK";
-  if (wire::IsRnrNak(syndrome)) return "RNR NAK";
-  switch (syndrome) {
-    case wire::kNakPsnSequence:
-      return "NAK PSN sequence error";
-    case wire::kNakInvalidRequest:
-      return "NAK invalid request";
-    case wire::kNakRemoteAccess:
-      return "NAK remote access error";
-    case wire::kNakRemoteOperational:
-      return "NAK remote operational error";
-    default:
-      return "reserved";
-  }
-}
-
 std::string MadName(uint16_t attribute) {
   return std::string(cm::AttributeName(static_cast<cm::Attribute>(attribute)));
-}
-
-std::string RpcName(uint32_t procedure) {
-  // RFC 8166 section 4.2.4
-  constexpr const char* kNames[] = {"RDMA_MSG", "RDMA_NOMSG", "RDMA_MSGP", "RDMA_DONE",
-                                    "RDMA_ERROR"};
-  return procedure < std::size(kNames) ? kNames[procedure] : "?";
 }
 
 template <typename Key, typename NameOf>
@@ -94,7 +64,7 @@ std::string ToJson(const FileReport& report) {
 FileReport CheckFile(const std::string& path) {
   FileReport report;
   report.path = path;
-  auto reader = CaptureReader::Open(path);
+  auto reader = decode::CaptureReader::Open(path);
   if (!reader.ok()) {
     report.failures.push_back({0, std::string(reader.status().message())});
     return report;
@@ -107,7 +77,7 @@ FileReport CheckFile(const std::string& path) {
       break;
     }
     if (!next->has_value()) break;
-    const CapturedFrame& frame = **next;
+    const decode::CapturedFrame& frame = **next;
     std::string failure = checker.Check(frame.bytes);
     if (!failure.empty() && frame.original_bytes > frame.bytes.size()) {
       failure = absl::StrCat("the capture kept ", frame.bytes.size(), " of ", frame.original_bytes,
@@ -140,10 +110,10 @@ std::string ToTable(const std::vector<FileReport>& reports) {
                           report.failures.size(), report.path);
     total.Add(report.counts);
   }
-  AppendTable("opcode", "0x%02x", total.opcodes, OpcodeName, &out);
-  AppendTable("AETH syndrome", "0x%02x", total.syndromes, SyndromeName, &out);
+  AppendTable("opcode", "0x%02x", total.opcodes, decode::OpcodeName, &out);
+  AppendTable("AETH syndrome", "0x%02x", total.syndromes, decode::SyndromeName, &out);
   AppendTable("CM MAD", "0x%04x", total.mads, MadName, &out);
-  AppendTable("RPC-over-RDMA", "%x", total.rpcs, RpcName, &out);
+  AppendTable("RPC-over-RDMA", "%x", total.rpcs, decode::RpcProcedureName, &out);
   if (total.rocev1 != 0) {
     absl::StrAppendFormat(&out, "\n%-42s %10d\n", "RoCEv1 (ICRC verified only)", total.rocev1);
   }

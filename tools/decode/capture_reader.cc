@@ -1,4 +1,4 @@
-#include "tests/conformance/capture_reader.h"
+#include "tools/decode/capture_reader.h"
 
 #include <pcap/pcap.h>
 #include <zlib.h>
@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
-namespace pollux::conformance {
+namespace pollux::decode {
 namespace {
 
 constexpr uint64_t kNsPerSecond = 1'000'000'000;
@@ -80,4 +80,4 @@ absl::StatusOr<std::optional<CapturedFrame>> CaptureReader::Next() {
   return frame;
 }
 
-}  // namespace pollux::conformance
+}  // namespace pollux::decode

@@ -1,4 +1,4 @@
-#include "tests/conformance/capture_reader.h"
+#include "tools/decode/capture_reader.h"
 
 #include <gtest/gtest.h>
 #include <zlib.h>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace pollux::conformance {
+namespace pollux::decode {
 namespace {
 
 // A file image, field by field in one byte order.
@@ -128,4 +128,4 @@ TEST(CaptureReaderTest, Refusals) {
 }
 
 }  // namespace
-}  // namespace pollux::conformance
+}  // namespace pollux::decode

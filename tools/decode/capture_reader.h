@@ -1,7 +1,7 @@
 // Reads capture files frame by frame: classic pcap of either byte order and resolution, and pcapng,
 // by libpcap; compressed by gzip or not.
-#ifndef POLLUX_TESTS_CONFORMANCE_CAPTURE_READER_H_
-#define POLLUX_TESTS_CONFORMANCE_CAPTURE_READER_H_
+#ifndef POLLUX_TOOLS_DECODE_CAPTURE_READER_H_
+#define POLLUX_TOOLS_DECODE_CAPTURE_READER_H_
 
 #include <cstdint>
 #include <memory>
@@ -13,7 +13,7 @@
 
 struct pcap;
 
-namespace pollux::conformance {
+namespace pollux::decode {
 
 struct CapturedFrame {
   uint64_t number = 0;             // from 1, as tshark counts
@@ -44,6 +44,6 @@ class CaptureReader {
   uint64_t frames_ = 0;
 };
 
-}  // namespace pollux::conformance
+}  // namespace pollux::decode
 
-#endif  // POLLUX_TESTS_CONFORMANCE_CAPTURE_READER_H_
+#endif  // POLLUX_TOOLS_DECODE_CAPTURE_READER_H_

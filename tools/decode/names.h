@@ -1,0 +1,30 @@
+// The words for numbers on the wire.
+#ifndef POLLUX_TOOLS_DECODE_NAMES_H_
+#define POLLUX_TOOLS_DECODE_NAMES_H_
+
+#include <cstdint>
+#include <string>
+
+#include "stack/base/types.h"
+
+namespace pollux::decode {
+
+// "RC SEND Only"; "?" for an opcode that is not known.
+std::string OpcodeName(uint8_t opcode);
+// Of an AETH: "ACK", "RNR NAK", "NAK PSN sequence error"; "reserved".
+std::string SyndromeName(uint8_t syndrome);
+// "RDMA_MSG"; "?". RFC 8166 section 4.2.4
+std::string RpcProcedureName(uint32_t procedure);
+// Of a SIDR_REP and an APR.
+std::string SidrStatusName(uint8_t status);
+std::string AprStatusName(uint8_t status);
+// "REQ", "REP" or "LAP"; `other` says what number 2 stands for: it differs between REJ and MRA.
+std::string AboutMessageName(uint8_t message, const char* other);
+
+// "192.0.2.1", "2001:db8::1".
+std::string AddressText(const Gid& gid);
+std::string MacText(const MacAddress& mac);
+
+}  // namespace pollux::decode
+
+#endif  // POLLUX_TOOLS_DECODE_NAMES_H_

@@ -1,0 +1,28 @@
+// Decoded frames as lines for people and for programs.
+#ifndef POLLUX_TOOLS_DECODE_TEXT_H_
+#define POLLUX_TOOLS_DECODE_TEXT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "tools/decode/decoder.h"
+
+namespace pollux::decode {
+
+struct FrameTime {
+  uint64_t number = 0;       // from 1, as tshark counts
+  uint64_t ns = 0;           // since 1970
+  uint64_t since_first = 0;  // ns after the first frame of the file; a clock that was set: 0
+};
+
+// "     3   0.000012345  192.0.2.2 > 192.0.2.1  UD SEND Only ...", and " !! " with the problem.
+std::string ToLine(const FrameTime& time, const DecodedFrame& frame);
+// A line a header under it, lists and headers in it deeper, each ending with a newline.
+std::string ToDetails(const DecodedFrame& frame);
+// One object in one line: "frame", "time_ns", "ok", "problem" where there is one, "source",
+// "destination", "summary", and the headers.
+std::string ToJsonLine(const FrameTime& time, const DecodedFrame& frame);
+
+}  // namespace pollux::decode
+
+#endif  // POLLUX_TOOLS_DECODE_TEXT_H_
