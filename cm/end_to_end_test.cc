@@ -24,6 +24,28 @@ TEST_F(EndToEndTest, NoListener) {
   Stop();
 }
 
+// The RTU is lost; the client's first message tells the server, long before its REP would be sent
+// again.
+TEST_F(EndToEndTest, TheFirstMessageEstablishes) {
+  Start(1, {});
+  client->StartConnect(server->address);
+  ASSERT_TRUE(RunUntil([&] { return client->Saw(RDMA_CM_EVENT_ESTABLISHED); }));
+  server->port->SetUp(false);
+  world->RunFor(kSecond / 1000);
+  server->port->SetUp(true);
+  EXPECT_FALSE(server->Saw(RDMA_CM_EVENT_ESTABLISHED));
+  const uint64_t start_ns = world->now_ns();
+  client->PostSend("hello");
+  ASSERT_TRUE(RunUntil([&] { return server->Saw(RDMA_CM_EVENT_ESTABLISHED); }));
+  EXPECT_LT(world->now_ns() - start_ns, kSecond / 100);
+  EXPECT_EQ(server->manager->counters().of(Attribute::kRtu).received, 0u);
+  ASSERT_TRUE(server->manager->Disconnect(server->id).ok());
+  ASSERT_TRUE(RunUntilBothSaw(RDMA_CM_EVENT_DISCONNECTED));
+  client->Release();
+  server->Release();
+  Stop();
+}
+
 TEST_F(EndToEndTest, NobodyAtTheAddress) {
   Start(1, {});
   client->StartConnect(Gid::FromIpv4(client->address.Ipv4() + 100));

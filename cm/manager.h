@@ -184,7 +184,7 @@ class Manager {
   virtual absl::Status SendMra(Id* id, uint8_t service_timeout) = 0;
   // DREQ; the queue pair goes to IBV_QPS_ERR. DISCONNECTED when the peer answers or time is up,
   // TIMEWAIT_EXIT when the queue pair may be used again. A DREQ of the peer's is answered without
-  // being asked, and ends the same way.
+  // being asked, and ends the same way. FailedPrecondition before the REP.
   virtual absl::Status Disconnect(Id* id) = 0;
   // What the queue pair's on_event was told, as rdma_notify: IBV_EVENT_COMM_EST establishes a
   // connection whose RTU was lost, sooner than the next REP would.

@@ -25,7 +25,7 @@ inline constexpr uint32_t kFewIds = 4;  // so few that a leak shows
 class NodeHost {
  public:
   explicit NodeHost(sim::Node* node, const ManagerConfig& config = {.max_ids = kFewIds})
-      : address(node->gid()), worker(&node->worker()) {
+      : address(node->gid()), port(&node->port()), worker(&node->worker()) {
     auto made = Manager::Create(worker, config);
     if (!made.ok()) {
       ADD_FAILURE() << made.status();
@@ -83,6 +83,7 @@ class NodeHost {
   }
 
   Gid address;
+  sim::FabricPort* port;
   engine::Worker* worker;
   std::unique_ptr<Manager> manager;
   Id* listener = nullptr;

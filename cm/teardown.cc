@@ -10,6 +10,7 @@ namespace pollux::cm {
 absl::Status ManagerImpl::Disconnect(Id* id) {
   Connection& connection = Of(id);
   switch (connection.state) {
+    case State::kRepSent:  // the peer may have sent its RTU
     case State::kEstablished:
       StartDisconnect(connection);
       return absl::OkStatus();

@@ -64,7 +64,8 @@ void RcResponder::OnRequest(const wire::RocePacket& packet, PollContext& context
   }
   sequence_nak_sent_ = waiting_after_rnr_ = false;
   nak_ = 0;  // a sequence NAK not sent yet: the packet it would ask for is here
-  if (qp_->state() == IBV_QPS_RTR && !communication_established_) {
+  // In RTS too: the passive side is there before its peer has its answer.
+  if (!communication_established_) {
     communication_established_ = true;
     qp_->RaiseEvent(IBV_EVENT_COMM_EST);
   }
