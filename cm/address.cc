@@ -75,6 +75,20 @@ absl::Status ManagerImpl::ResolveAddr(Id* id, const Endpoint& destination, uint3
   return absl::OkStatus();
 }
 
+absl::Status ManagerImpl::SetTypeOfService(Id* id, uint8_t type_of_service) {
+  Connection& connection = Of(id);
+  switch (connection.state) {
+    case State::kIdle:
+    case State::kResolving:
+    case State::kAddressResolved:
+    case State::kRouteResolved:
+      connection.traffic_class = type_of_service;
+      return absl::OkStatus();
+    default:
+      return absl::FailedPreconditionError("type of service: set it before connecting");
+  }
+}
+
 absl::Status ManagerImpl::ResolveRoute(Id* id, uint32_t /*timeout_ms*/) {
   Connection& connection = Of(id);
   if (connection.state != State::kAddressResolved) {

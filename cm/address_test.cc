@@ -111,6 +111,19 @@ TEST_F(AddressTest, ConnectionsKeepTheAddressThatWasAsked) {
   }
 }
 
+TEST_F(AddressTest, TypeOfServiceOfBothSides) {
+  server.Listen();
+  server.AcceptAll();
+  client.Prepare(server.address);
+  ASSERT_TRUE(client.manager->SetTypeOfService(client.id, 0x68).ok());
+  ASSERT_TRUE(client.Connect().ok());
+  EXPECT_FALSE(client.manager->SetTypeOfService(client.id, 0).ok());
+  EXPECT_EQ(LastSent<Req>().primary.traffic_class, 0x68);
+  ASSERT_TRUE(world.RunUntil([&] { return BothEstablished(); }));
+  EXPECT_EQ(client.qp().attr.ah_attr.grh.traffic_class, 0x68);
+  EXPECT_EQ(server.qp().attr.ah_attr.grh.traffic_class, 0x68);
+}
+
 TEST_F(AddressTest, SourcesAreOfThePeersKind) {
   client.id = *client.manager->CreateId(RDMA_PS_TCP, client.Handler());
   EXPECT_EQ(client.manager->ResolveAddr(client.id, {global_, kPort}, 100).code(),

@@ -154,6 +154,10 @@ class Manager {
   virtual absl::Status Listen(Id* id, uint16_t port, uint32_t backlog) = 0;
   absl::Status Listen(Id* id, uint16_t port) { return Listen(id, port, 0); }
 
+  // As rdma_set_option with RDMA_OPTION_ID_TOS: the traffic class of the connection's path, DSCP
+  // and all. FailedPrecondition once it is asked for; the passive side takes the other's.
+  virtual absl::Status SetTypeOfService(Id* id, uint8_t type_of_service) = 0;
+
   // Gives the identifier its queue pair, which `owner` owns and which is in IBV_QPS_RESET; CM moves
   // it to INIT (with `access`, ibv_access_flags), RTR, RTS. `done` runs when it is in INIT:
   // receives can be posted from then on, and must be before Connect or Accept. A UD queue pair of

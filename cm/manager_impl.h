@@ -31,6 +31,7 @@ class ManagerImpl final : public Manager, private Environment::Client {
   absl::Status BindAddr(Id* id, const Endpoint& local) override;
   absl::Status ResolveAddr(Id* id, const Endpoint& destination, uint32_t timeout_ms) override;
   absl::Status ResolveRoute(Id* id, uint32_t timeout_ms) override;
+  absl::Status SetTypeOfService(Id* id, uint8_t type_of_service) override;
   using Manager::Listen;
   absl::Status Listen(Id* id, uint16_t port, uint32_t backlog) override;
   void BindQp(Id* id, engine::Worker* owner, verbs::QueuePair* qp, int access,

@@ -140,6 +140,7 @@ void ManagerImpl::Handle(const Origin& origin, const SidrRep& rep) {
   ud.ah_attr.is_global = 1;
   ud.ah_attr.port_num = 1;
   ud.ah_attr.grh.hop_limit = connection->hop_limit;
+  ud.ah_attr.grh.traffic_class = connection->traffic_class;
   ud.ah_attr.grh.sgid_index = environment_->GidIndex(connection->local().address).value_or(0);
   std::ranges::copy(origin.from.raw, ud.ah_attr.grh.dgid.raw);
   ud.qp_num = rep.qpn;

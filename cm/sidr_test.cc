@@ -38,6 +38,7 @@ TEST_F(SidrTest, ResolvesAQueuePair) {
   EXPECT_EQ(seen.ud.qkey, 0x01234567u);
   EXPECT_TRUE(std::ranges::equal(seen.ud.ah_attr.grh.dgid.raw, server.address.raw));
   EXPECT_EQ(seen.ud.ah_attr.is_global, 1);
+  EXPECT_EQ(seen.ud.ah_attr.grh.traffic_class, 0);
   for (Host* host : {&client, &server}) {
     EXPECT_EQ(host->qp().attr.qp_state, IBV_QPS_RTS);
     EXPECT_EQ(host->qp().attr.qkey, 0x01234567u);

@@ -14,6 +14,7 @@ int PingCommand(int argc, char** argv);
 int BenchCommand(int argc, char** argv);
 int RpingCommand(int argc, char** argv);
 int DecodeCommand(int argc, char** argv);
+int CmCommand(int argc, char** argv);
 
 }  // namespace pollux::tools
 

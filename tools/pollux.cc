@@ -19,6 +19,8 @@ constexpr struct {
     {"ls", pollux::tools::ListCommand, "list a server's files"},
     {"ping", pollux::tools::PingCommand, "connect to an RPC-over-RDMA service and call NULL"},
     {"bench", pollux::tools::BenchCommand, "measure calls and transfers against a server"},
+    {"cm", pollux::tools::CmCommand,
+     "connections and messages with a ucmatose or udaddy elsewhere"},
     {"rping", pollux::tools::RpingCommand, "RDMA READ and WRITE ping-pong with an rping elsewhere"},
     {"decode", pollux::tools::DecodeCommand, "print the frames of capture files"},
 };
