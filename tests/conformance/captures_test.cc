@@ -61,6 +61,18 @@ TEST_P(CaptureTest, PassesWithTsharksCounts) {
 
 INSTANTIATE_TEST_SUITE_P(Linux, CaptureTest, testing::ValuesIn(ReadExpected()), CaseName);
 
+// A capture of the wrong interface is no success.
+TEST(CapturesTest, NothingToCheckIsNoPass) {
+  FileReport other{.path = "other", .counts = {}, .failures = {}};
+  other.counts.frames = 7;
+  EXPECT_FALSE(AllPass({other}));
+  EXPECT_NE(ToTable({other}).find("no RoCE frame"), std::string::npos);
+  FileReport roce = other;
+  roce.counts.roce = 1;
+  EXPECT_TRUE(AllPass({other, roce}));
+  EXPECT_EQ(ToTable({other, roce}).find("FAILED"), std::string::npos);
+}
+
 TEST(CapturesTest, NoneIsForgotten) { EXPECT_EQ(ReadExpected().size(), 21u); }
 
 }  // namespace

@@ -89,6 +89,15 @@ FileReport CheckFile(const std::string& path) {
   return report;
 }
 
+bool AllPass(const std::vector<FileReport>& reports) {
+  uint64_t checked = 0;
+  for (const FileReport& report : reports) {
+    if (!report.ok()) return false;
+    checked += report.counts.roce + report.counts.rocev1;
+  }
+  return checked > 0;
+}
+
 std::map<std::string, uint64_t> KeyedCounts(const Counts& counts) {
   std::map<std::string, uint64_t> keyed;
   keyed["frames"] = counts.frames;
@@ -125,15 +134,17 @@ std::string ToTable(const std::vector<FileReport>& reports) {
                                                   failure.frame, failure.reason);
     }
   }
-  const bool ok =
-      std::all_of(reports.begin(), reports.end(), [](const FileReport& r) { return r.ok(); });
-  absl::StrAppend(&out, ok ? "\nevery RoCE frame passes" : "\n", "\n");
+  if (AllPass(reports)) {
+    out += "\nevery RoCE frame passes";
+  } else if (total.roce + total.rocev1 == 0) {
+    out += "\nFAILED: there is no RoCE frame to check; is it a capture of the right interface?";
+  }
+  out += "\n\n";
   return out;
 }
 
 std::string ToJson(const std::vector<FileReport>& reports) {
-  const bool ok =
-      std::all_of(reports.begin(), reports.end(), [](const FileReport& r) { return r.ok(); });
+  const bool ok = AllPass(reports);
   return absl::StrCat(
       "{\"ok\": ", ok ? "true" : "false", ", \"files\": [",
       absl::StrJoin(reports, ", ",

@@ -23,6 +23,9 @@ struct FileReport {
   bool ok() const { return failures.empty(); }
 };
 
+// Whether there was anything to check, and nothing failed.
+bool AllPass(const std::vector<FileReport>& reports);
+
 // Checks every frame of one file. A file that cannot be read is a failure of it.
 FileReport CheckFile(const std::string& path);
 
