@@ -30,6 +30,11 @@ std::string HowToRepeat(uint64_t seed) {
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   absl::ParseCommandLine(argc, argv);
+  // No program would pass, and prove nothing.
+  if (absl::GetFlag(FLAGS_seeds) == 0) {
+    std::fprintf(stderr, "--seeds=0: give the number of programs to run, at least 1\n");
+    return 2;
+  }
   if (const absl::Status status = pollux::engine::InitEal(); !status.ok()) {
     std::fprintf(stderr, "%s\n", status.ToString().c_str());
     return 1;
