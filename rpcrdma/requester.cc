@@ -167,7 +167,8 @@ absl::StatusOr<Requester::Plan> Requester::MakePlan(const CallRequest& request) 
 
 absl::Status Requester::Call(const CallRequest& request, CallDone done) {
   if (!down_.ok()) return down_;
-  if (auto plan = MakePlan(request); !plan.ok()) return plan.status();
+  const absl::StatusOr<Plan> plan = MakePlan(request);
+  if (!plan.ok()) return plan.status();
   if (free_slots_.empty()) {
     return absl::ResourceExhaustedError(
         absl::StrFormat("%d calls are outstanding or waiting", config_.max_calls));
@@ -176,6 +177,7 @@ absl::Status Requester::Call(const CallRequest& request, CallDone done) {
   free_slots_.pop_back();
   slot.state = State::kWaiting;
   slot.request = request;
+  slot.plan = *plan;
   slot.done = std::move(done);
   if (request.timeout_ns != 0) {
     engine::Worker& worker = *connection_->worker();
@@ -299,7 +301,7 @@ absl::Status Requester::OfferWrites(Slot& slot, const Plan& plan) {
 
 absl::Status Requester::BuildCall(Slot& slot, uint32_t buffer, size_t* bytes) {
   const CallRequest& request = slot.request;
-  const Plan plan = MakePlan(request).value_or(Plan{});
+  const Plan& plan = slot.plan;
   const CallHeader call{.xid = slot.xid,
                         .program = binding_->program,
                         .version = binding_->version,

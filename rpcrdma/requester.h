@@ -101,6 +101,13 @@ class Requester : public Connection::Role {
   // The RPC header and the arguments of a long call, items, item buffers, the reply buffer.
   static constexpr size_t kMaxRegions = 2 + 2 * kMaxItems + 1;
   static constexpr uint32_t kNoBuffer = UINT32_MAX;
+  // How a call travels.
+  struct Plan {
+    bool write_chunks = false;
+    bool reply_chunk = false;
+    uint32_t read_chunks = 0;  // a bit for each item
+    bool long_call = false;    // the whole Payload stream in a position-zero Read chunk
+  };
   struct Slot {
     explicit Slot(Requester* owner) : requester(owner), timer(&Requester::OnTimeout, this) {}
     Requester* requester;
@@ -108,6 +115,7 @@ class Requester : public Connection::Role {
     uint32_t index = 0;
     uint32_t xid = 0;
     CallRequest request;
+    Plan plan;
     CallDone done;
     engine::Timer timer;
     uint8_t region_count = 0;
@@ -118,13 +126,6 @@ class Requester : public Connection::Role {
     Segment reply_chunk;
     bool offered_reply = false;
     uint32_t header_buffer = kNoBuffer;  // of a long call: where the server reads its RPC header
-  };
-  // How a call travels.
-  struct Plan {
-    bool write_chunks = false;
-    bool reply_chunk = false;
-    uint32_t read_chunks = 0;  // a bit for each item
-    bool long_call = false;    // the whole Payload stream in a position-zero Read chunk
   };
 
   static void OnTimeout(void* slot, uint64_t now_ns);

@@ -253,6 +253,7 @@ void Responder::OnSent(uint32_t cookie) {
   --in_flight_;
   progress_ns_ = connection_->worker()->now_ns();
   if (slots_[cookie].state == State::kPulling) {
+    Plan(slots_[cookie]);
     Dispatch(cookie);
   } else {
     Free(cookie);
@@ -320,7 +321,6 @@ Handler* Responder::Examine(uint32_t index, absl::Span<const uint8_t> payload, C
 void Responder::Dispatch(uint32_t index) {
   Slot& slot = slots_[index];
   CallView call;
-  Plan(slot);
   const absl::Span<const uint8_t> payload =
       plan_.payload_bytes > 0 ? absl::MakeConstSpan(slot.pulled, plan_.payload_bytes)
                               : slot.message.subspan(slot.payload_offset);

@@ -111,6 +111,7 @@ class Responder : public Connection::Role {
   // Reads the call's header again, into header_ and plan_. False when it asks for too much.
   bool Plan(const Slot& slot);
   bool TryPull(uint32_t index);
+  // plan_ is the call's.
   void Dispatch(uint32_t index);
   // Whose call it is, once its Payload stream is here; null: it was refused, and is answered.
   Handler* Examine(uint32_t index, absl::Span<const uint8_t> payload, CallView* call);
