@@ -21,6 +21,7 @@ PATIENCE_S = int(os.environ.get("POLLUX_TEST_PATIENCE_S", "100"))
 SERVER, CLIENT = "10.0.0.1", "10.0.0.2"
 SERVICE_PORT = 20049
 CLONE_NEWNET = 0x40000000
+RTMGRP_LINK = 1
 ETH_P_ALL = 3
 SO_ATTACH_FILTER = 26
 SO_TIMESTAMPNS = 35
@@ -81,24 +82,38 @@ class Host:
         return subprocess.run(self.argv(["sh", "-ec", command]), stdout=subprocess.DEVNULL,
                               stderr=subprocess.PIPE, check=False).returncode == 0
 
-    def packet_socket(self, interface):
-        """A packet socket on one of its interfaces."""
+    @contextlib.contextmanager
+    def entered(self):
+        """Sockets that this thread makes meanwhile are its own."""
         libc = ctypes.CDLL(None, use_errno=True)
         own = os.open("/proc/self/ns/net", os.O_RDONLY)
         there = os.open(f"/proc/{self.holder.pid}/ns/net", os.O_RDONLY)
         try:
             if libc.setns(there, CLONE_NEWNET) != 0:
                 raise OSError(ctypes.get_errno(), "setns")
+            yield
+        finally:
+            libc.setns(own, CLONE_NEWNET)
+            os.close(own)
+            os.close(there)
+
+    def packet_socket(self, interface):
+        """A packet socket on one of its interfaces."""
+        with self.entered():
             made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
             try:
                 return filtered(made, interface)
             except OSError:
                 made.close()
                 raise
-        finally:
-            libc.setns(own, CLONE_NEWNET)
-            os.close(own)
-            os.close(there)
+
+    def link_events(self):
+        """A netlink socket that hears of its links from now on; reading gives up after 100 ms."""
+        with self.entered():
+            made = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+        made.bind((0, RTMGRP_LINK))
+        made.settimeout(0.1)
+        return made
 
 
 def filtered(made, interface):

@@ -1,5 +1,6 @@
 """serve and its clients in two network namespaces, or two processes, over each kind of port."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -394,15 +395,21 @@ class TapTest(Everything, TwoHosts):
         return hosts
 
     def plug_in(self, host):
+        # The kernel tells of each link that appears: whoever looks for it now and then may be too
+        # late for the port's first three ARP requests when the machine is busy.
+        links = host.link_events()
         done = threading.Event()
 
         def plug():
-            while not done.wait(0.05):
-                host.shell("ip -o link show plx0 | grep -q master || "
-                           "ip link set plx0 master bridge up")
+            while not done.is_set():
+                with contextlib.suppress(TimeoutError):
+                    if b"plx0\0" in links.recv(1 << 16):
+                        host.shell("ip -o link show plx0 | grep -q master || "
+                                   "ip link set plx0 master bridge up")
 
         thread = threading.Thread(target=plug)
         thread.start()
+        self.addCleanup(links.close)
         self.addCleanup(thread.join)
         self.addCleanup(done.set)
 
