@@ -100,7 +100,7 @@ TEST_F(EndToEndTest, AFloodIsBoundedAndDisturbsNobody) {
       }));
     }
     EXPECT_GT(messages, 100);
-    EXPECT_EQ(client->worker->counters().retransmitted_pkts, 0u);
+    EXPECT_EQ(client->worker->counters().retransmitted(), 0u);
     world->RunFor(kSecond / 100);
     const Counters& counters = server->manager->counters();
     EXPECT_EQ(asked.size(), kBounds.max_pending_requests);

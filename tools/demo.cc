@@ -202,7 +202,7 @@ absl::Status Demo::Run(Outcome* outcome) {
 
 absl::Status Print(const DemoOptions& options, const absl::Status& status, const Outcome& outcome) {
   const uint64_t packets = outcome.client.sent_pkts + outcome.server.sent_pkts;
-  const uint64_t repeated = outcome.client.retransmitted_pkts + outcome.server.retransmitted_pkts;
+  const uint64_t repeated = outcome.client.retransmitted() + outcome.server.retransmitted();
   const Histogram empty;
   const Histogram& latency =
       outcome.calls.latency_ns != nullptr ? *outcome.calls.latency_ns : empty;
@@ -268,7 +268,7 @@ int DemoCommand(int argc, char** argv) {
   CatchInterrupts();
   Outcome outcome;
   absl::Status status = Demo(demo).Run(&outcome);
-  const uint64_t repeated = outcome.client.retransmitted_pkts + outcome.server.retransmitted_pkts;
+  const uint64_t repeated = outcome.client.retransmitted() + outcome.server.retransmitted();
   if (status.ok() && demo.port.device.impairment.loss > 0 && repeated == 0) {
     status = absl::InternalError(
         "loss was asked for and nothing was retransmitted; send a larger file or lose more");

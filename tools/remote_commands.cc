@@ -53,7 +53,7 @@ void AddCounters(Node& node, Json* json) {
   const transport::Counters counters =
       node.Run([&node] { return node.device().worker().counters(); });
   (*json)["packets_sent"] = counters.sent_pkts;
-  (*json)["retransmitted_packets"] = counters.retransmitted_pkts;
+  (*json)["retransmitted_packets"] = counters.retransmitted();
 }
 
 Json LatencyJson(const Histogram& latency) {

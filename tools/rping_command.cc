@@ -52,7 +52,7 @@ Json CountersJson(Node& node) {
     const transport::Counters& counters = node.device().worker().counters();
     Json json = {{"packets_sent", counters.sent_pkts},
                  {"packets_received", counters.rcvd_pkts},
-                 {"retransmitted_packets", counters.retransmitted_pkts},
+                 {"retransmitted_packets", counters.retransmitted()},
                  {"duplicate_request", counters.duplicate_request},
                  {"out_of_seq_request", counters.out_of_seq_request},
                  {"sent_seq_nak", counters.sent_seq_nak},

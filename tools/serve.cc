@@ -121,7 +121,7 @@ int ServeCommand(int argc, char** argv) {
     if (!status.ok()) json["error"] = std::string(status.message());
     json["calls"] = served.calls;
     json["packets_sent"] = served.counters.sent_pkts;
-    json["retransmitted_packets"] = served.counters.retransmitted_pkts;
+    json["retransmitted_packets"] = served.counters.retransmitted();
     status.Update(PrintJson(json));
   }
   return status.ok() ? kExitOk : Fail("serve", status);

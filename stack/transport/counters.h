@@ -49,8 +49,9 @@ struct Counters {
   uint64_t rcvd_pkts = 0;
   uint64_t sent_bytes = 0;  // whole frames
   uint64_t rcvd_bytes = 0;
-  uint64_t retransmitted_pkts = 0;
-  uint64_t tail_probes = 0;  // by a requester that heard nothing for a round trip
+  uint64_t retransmitted_pkts = 0;       // requests
+  uint64_t retransmitted_responses = 0;  // to READs and atomics
+  uint64_t tail_probes = 0;              // by a requester that heard nothing for a round trip
   uint64_t duplicate_request = 0;
   uint64_t out_of_seq_request = 0;
   uint64_t rcvd_rnr_err = 0;
@@ -67,6 +68,7 @@ struct Counters {
   uint64_t rdma_recvs = 0;
   std::array<uint64_t, static_cast<size_t>(Drop::kCount)> drops{};
 
+  uint64_t retransmitted() const { return retransmitted_pkts + retransmitted_responses; }
   void Count(Drop drop) { ++drops[static_cast<size_t>(drop)]; }
   uint64_t drop(Drop reason) const { return drops[static_cast<size_t>(reason)]; }
 };

@@ -174,7 +174,8 @@ class RcAtomicResourcesTest : public RcAtomicTest {
 };
 
 TEST_F(RcAtomicResourcesTest, ReadsAndAtomicsShareThem) {
-  pair_.a.PostSend(IBV_WR_RDMA_READ, 1, pair_.a.memory.data() + 64, 50'000, Remote(), pair_.b.key);
+  pair_.a.PostSend(IBV_WR_RDMA_READ, 1, pair_.a.memory.data() + 64, kMinReadRequestPackets * 1024,
+                   Remote(), pair_.b.key);
   Post(IBV_WR_ATOMIC_FETCH_AND_ADD, 2, 1);
   pair_.RunToEnd();
   const std::vector<ibv_wc> all = pair_.a.Poll();

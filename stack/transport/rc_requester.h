@@ -6,16 +6,20 @@
 #include <limits>
 
 #include "stack/base/types.h"
+#include "stack/transport/arrived_responses.h"
 #include "stack/transport/packet_builder.h"
 #include "stack/transport/poll_context.h"
 #include "stack/transport/round_trip.h"
+#include "stack/transport/send_cursor.h"
 #include "stack/verbs/queue_pair.h"
 #include "stack/wire/roce_packet.h"
 
 namespace pollux::transport {
 
-// Go-back-N: everything from the oldest unacknowledged PSN is sent again after a NAK, a missing
-// READ or atomic response or a time-out. Owned by one worker. Source: IB specification 9.7.
+// Go-back-N: everything from the PSN of a NAK on is sent again, or from the oldest unacknowledged
+// one after a time-out. Of READs and atomics only what is missing is asked for, at the first gap
+// first: the start of a repeated READ request never lies before that of an earlier repetition, for
+// there are peers (rxe) that then drop it. Owned by one worker. Source: IB specification 9.7.
 class RcRequester {
  public:
   // Request packets in flight. As rxe's: its sockets hold no more.
@@ -30,7 +34,7 @@ class RcRequester {
   static constexpr uint64_t kMinProbeNs = 500'000;       // above a scheduler's usual stalls
   static constexpr int kMaxProbes = 6;                   // since the last progress
 
-  explicit RcRequester(verbs::QueuePair* qp) : qp_(qp) {}
+  explicit RcRequester(verbs::QueuePair* qp) : qp_(qp), cursor_(qp) {}
 
   // Takes the attributes of the transition to RTS.
   void Start();
@@ -52,31 +56,33 @@ class RcRequester {
   void OnDeadline(PollContext& context);
 
  private:
-  enum class Step : uint8_t { kSent, kLocal, kWait, kNoBuffer };
+  // kLocal: done without a packet. kFault: the request's own memory does not allow it.
+  enum class Step : uint8_t { kSent, kLocal, kWait, kNoBuffer, kFault };
 
   Step SendNext(PollContext& context);
-  Step SendProbe(PollContext& context);
-  Step ExecuteNext(verbs::SendWqe& wqe);
-  void CompleteLocals();
-  Step SendDataRequest(verbs::SendWqe& wqe, PollContext& context);
-  Step SendData(verbs::SendWqe& wqe, PollContext& context);
+  Step SendOldest(PollContext& context);
+  Step ExecuteNext(PollContext& context);
+  Step SendNextDataRequest(PollContext& context);
+  Step SendNextPacket(PollContext& context);
+  Step SendPacket(uint32_t index, uint32_t packet, bool ack_request, PollContext& context);
+  Step AskFor(const verbs::SendWqe& wqe, uint32_t begin, uint32_t end, PollContext& context);
   void Sent(Psn psn, Psn end, PollContext& context);
   uint64_t ProbeNs() const;  // how long to wait for an answer
   void ArmProbe(uint64_t now_ns);
-  void DisarmProbe();
 
   void OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context);
+  void OnRnrNak(uint8_t timer, Psn psn, PollContext& context);
+  void OnSequenceNak(Psn psn, bool charged, PollContext& context);
   void OnDataResponse(const wire::RocePacket& packet, PollContext& context);
-  ibv_wc_status PlaceResponse(const wire::RocePacket& packet, const verbs::SendWqe& wqe,
-                              uint32_t index);
 
-  // Acknowledges everything before `end`; false at a READ or atomic whose response is missing.
-  bool AdvanceTo(Psn end, PollContext& context);
+  uint32_t FindNumbered(Psn psn) const;
+  void Retire(PollContext& context);
+  void Complete(const verbs::SendWqe& wqe, PollContext& context);
+  bool AskForMissing(Psn psn, PollContext& context);
   void Progress(PollContext& context);
-  void CatchUp();
   // Charges a retry; false when none was left and the queue pair has failed.
   bool ChargeRetry(PollContext& context);
-  void GoBack();
+  void GoBack(Psn to);
   void Fail(ibv_wc_status status);
   void FailWhenReached(ibv_wc_status status);
 
@@ -85,19 +91,17 @@ class RcRequester {
 
   verbs::QueuePair* qp_;
   PacketBuilder builder_;
-  Psn next_psn_;                 // for the next work request that is numbered
-  Psn una_;                      // oldest unacknowledged
-  Psn max_sent_;                 // one past the highest ever sent
-  uint32_t current_ = 0;         // index of the work request being sent
-  uint32_t current_packet_ = 0;  // and the next packet of it
-  // READs and atomics sent since the last GoBack() and not yet answered, and the PSNs of their
-  // responses.
-  uint32_t reads_outstanding_ = 0;
-  uint32_t read_psns_outstanding_ = 0;
+  SendCursor cursor_;
+  ArrivedResponses arrived_;  // of [una_, max_sent_)
+  Psn next_psn_;              // for the next work request that is numbered
+  Psn una_;                   // oldest unacknowledged
+  Psn max_sent_;              // one past the highest ever sent
+  // The peer has executed, and answered if it wants an answer, all that lies before.
+  Psn executed_end_;
+  Psn asked_end_;  // of the gap at una_ that was asked for again
   uint8_t retry_left_ = 0;
   uint8_t rnr_left_ = 0;
-  bool went_back_ = false;                      // since the last progress, for a missing response
-  ibv_wc_status local_error_ = IBV_WC_SUCCESS;  // of the current one, reported in its turn
+  ibv_wc_status local_error_ = IBV_WC_SUCCESS;  // of the one at the cursor, reported in its turn
   uint64_t ack_deadline_ns_ = kNever;
   uint64_t rnr_until_ns_ = kNever;
 
@@ -106,8 +110,7 @@ class RcRequester {
   Psn nak_psn_;                  // of the last sequence NAK that was followed,
   uint64_t nak_at_ns_ = 0;       // and when; 0 since the last progress
   int probes_ = 0;               // since the last progress
-  bool probe_due_ = false;       // to be sent in the next Transmit()
-  bool probing_ = false;         // the packet under construction is one
+  bool oldest_due_ = false;      // to be sent again in the next Transmit()
   bool answer_resends_ = false;  // what a probed SEND or WRITE's answer leaves open is sent again
 };
 

@@ -34,15 +34,14 @@ void RcResponder::Start() {
   Stop();
   builder_.Reset(&qp_->path, qp_->qpn(), Qpn{qp_->attr.dest_qp_num});
   expected_psn_ = Psn(qp_->attr.rq_psn);
-  capacity_ = qp_->attr.max_dest_rd_atomic;
-  resources_ = std::make_unique<Resource[]>(std::max(capacity_, 1u));
+  resources_.Start(qp_->attr.max_dest_rd_atomic);
 }
 
 void RcResponder::Stop() {
   message_.Reset();
   msn_ = 0;
   sequence_nak_sent_ = waiting_after_rnr_ = communication_established_ = false;
-  head_ = tail_ = 0;
+  resources_.Clear();
   ack_pending_ = fatal_ = false;
   nak_ = 0;
 }
@@ -119,30 +118,26 @@ void RcResponder::OnDuplicate(const wire::RocePacket& packet, PollContext& conte
     qp_->Activate();
     return;
   }
-  for (uint32_t i = head_; i != tail_; ++i) {
-    Resource& known = resource(i);
-    const int32_t index = Distance(known.first_psn, psn);
-    if (index < 0 || static_cast<uint32_t>(index) >= known.packets) continue;
+  ResponderResource* known = resources_.Find(psn);
+  bool repeats = known != nullptr && known->atomic == atomic;
+  if (repeats) {
+    const auto begin = static_cast<uint32_t>(Distance(known->first_psn, psn));
     uint32_t packets = 1;
-    if (known.atomic != atomic) break;
     if (!atomic) {
       const wire::Reth reth = packet.reth();
       const uint32_t mtu = qp_->PathMtuBytes();
-      const uint64_t offset = static_cast<uint64_t>(index) * mtu;
-      if (reth.rkey != known.reth.rkey || reth.address != known.reth.address + offset ||
-          reth.length > known.reth.length - offset) {
-        break;
-      }
+      const uint64_t offset = static_cast<uint64_t>(begin) * mtu;
       packets = PacketsOf(reth.length, mtu);
+      repeats = reth.rkey == known->reth.rkey && reth.address == known->reth.address + offset &&
+                reth.length <= known->reth.length - offset;
     }
-    known.answered |= !known.active();
-    known.repeated = true;
-    known.begin = known.next = static_cast<uint32_t>(index);
-    known.end = known.begin + packets;
-    qp_->Activate();
+    repeats = repeats && resources_.Repeat(*known, begin, begin + packets);
+  }
+  if (!repeats) {
+    context.counters.Count(Drop::kDuplicateDropped);
     return;
   }
-  context.counters.Count(Drop::kDuplicateDropped);
+  qp_->Activate();
 }
 
 void RcResponder::OnMessage(const wire::RocePacket& packet, PollContext& context) {
@@ -192,24 +187,18 @@ memory::AccessResult RcResponder::CheckRemote(uint32_t rkey, uint64_t address, u
   return pd.regions->CheckRemote(pd, qp_->qpn().value, rkey, address, bytes, needed, at);
 }
 
-RcResponder::Resource* RcResponder::NewResource(uint32_t packets) {
-  // A peer that sends a new READ or atomic has the answer to the oldest: a repetition under way
-  // answers a duplicate that came late.
-  const bool full = tail_ - head_ == capacity_;
-  if (capacity_ == 0 || (full && resource(head_).active() && !resource(head_).answered)) {
+ResponderResource* RcResponder::NewResource(uint32_t packets) {
+  ResponderResource* entry = resources_.Add(expected_psn_, packets);
+  if (entry == nullptr) {
     // More at once than the responder resources that were agreed.
     Fatal(wire::kNakInvalidRequest, expected_psn_, IBV_EVENT_QP_REQ_ERR);
     return nullptr;
   }
-  if (full) ++head_;
-  Resource& entry = resource(tail_++);
-  entry = Resource{.first_psn = expected_psn_, .packets = packets};
-  entry.end = packets;
   expected_psn_ += packets;
   msn_ = (msn_ + 1) & 0xFFFFFF;
   ack_pending_ = false;  // the response acknowledges what came before
   qp_->Activate();
-  return &entry;
+  return entry;
 }
 
 void RcResponder::OnRead(const wire::RocePacket& packet) {
@@ -226,7 +215,7 @@ void RcResponder::OnRead(const wire::RocePacket& packet) {
     Fatal(wire::kNakRemoteAccess, expected_psn_, IBV_EVENT_QP_ACCESS_ERR);
     return;
   }
-  if (Resource* entry = NewResource(packets); entry != nullptr) entry->reth = reth;
+  if (ResponderResource* entry = NewResource(packets); entry != nullptr) entry->reth = reth;
 }
 
 void RcResponder::OnAtomic(const wire::RocePacket& packet) {
@@ -247,7 +236,7 @@ void RcResponder::OnAtomic(const wire::RocePacket& packet) {
     Fatal(wire::kNakInvalidRequest, expected_psn_, IBV_EVENT_QP_REQ_ERR);
     return;
   }
-  Resource* entry = NewResource(1);
+  ResponderResource* entry = NewResource(1);
   if (entry == nullptr) return;
   entry->atomic = true;
   entry->original = ExecuteAtomic(packet.bth.opcode, eth, reinterpret_cast<uint64_t*>(at));
@@ -278,17 +267,13 @@ void RcResponder::Fatal(uint8_t syndrome, Psn psn, ibv_event_type event) {
   qp_->Activate();
 }
 
-RcResponder::Resource* RcResponder::NextActive() {
-  for (uint32_t i = head_; i != tail_; ++i) {
-    if (resource(i).active()) return &resource(i);
-  }
-  return nullptr;
-}
-
 bool RcResponder::Transmit(PollContext& context, int* budget) {
-  while (Resource* next = NextActive()) {
+  while (true) {
+    const auto [resource, answer] = resources_.Next();
+    if (resource == nullptr) break;
     if (*budget == 0 || context.egress.room() == 0) return true;
-    if (!(next->atomic ? SendAtomicAck(*next, context) : SendReadResponse(*next, context))) {
+    if (!(resource->atomic ? SendAtomicAck(*resource, *answer, context)
+                           : SendReadResponse(*resource, *answer, context))) {
       return true;
     }
     --*budget;
@@ -311,26 +296,26 @@ bool RcResponder::Transmit(PollContext& context, int* budget) {
 }
 
 // False when there was no mbuf. A region that has gone meanwhile ends the connection.
-bool RcResponder::SendReadResponse(Resource& read, PollContext& context) {
+bool RcResponder::SendReadResponse(ResponderResource& read, Answer& answer, PollContext& context) {
   const uint32_t mtu = qp_->PathMtuBytes();
-  const uint64_t offset = static_cast<uint64_t>(read.next) * mtu;
+  const uint64_t offset = static_cast<uint64_t>(answer.next) * mtu;
   const auto bytes = static_cast<uint32_t>(std::min<uint64_t>(mtu, read.reth.length - offset));
-  const Psn psn = read.first_psn + read.next;
+  const Psn psn = read.first_psn + answer.next;
   uint8_t* at = nullptr;
   if (CheckRemote(read.reth.rkey, read.reth.address + offset, bytes, IBV_ACCESS_REMOTE_READ, &at) !=
       memory::AccessResult::kOk) {
     if (read.repeated) {
       // A late copy of a request that was answered long ago: its region may rightly be gone.
-      read.next = read.end;
+      answer.next = answer.end;
       context.counters.Count(Drop::kDuplicateDropped);
       return true;
     }
-    for (uint32_t i = head_; i != tail_; ++i) resource(i).next = resource(i).end;
+    resources_.Cancel();
     Fatal(wire::kNakRemoteAccess, psn, IBV_EVENT_QP_ACCESS_ERR);
     return true;
   }
-  const bool first = read.next == read.begin;
-  const bool last = read.next + 1 == read.end;
+  const bool first = answer.next == answer.begin;
+  const bool last = answer.next + 1 == answer.end;
   const Opcode opcode = first && last ? Opcode::kRcReadResponseOnly
                         : first       ? Opcode::kRcReadResponseFirst
                         : last        ? Opcode::kRcReadResponseLast
@@ -349,11 +334,19 @@ bool RcResponder::SendReadResponse(Resource& read, PollContext& context) {
   builder_.EndHeaders();
   if (bytes > 0) builder_.Copy(at, bytes);
   builder_.Finish(context);
-  ++read.next;
+  Sent(read, answer.next++, context);
   return true;
 }
 
-bool RcResponder::SendAtomicAck(Resource& atomic, PollContext& context) {
+void RcResponder::Sent(ResponderResource& resource, uint32_t packet, PollContext& context) {
+  if (packet < resource.sent) {
+    ++context.counters.retransmitted_responses;
+  } else {
+    resource.sent = packet + 1;
+  }
+}
+
+bool RcResponder::SendAtomicAck(ResponderResource& atomic, Answer& answer, PollContext& context) {
   if (!builder_.Begin({.opcode = Opcode::kRcAtomicAcknowledge,
                        .psn = atomic.first_psn,
                        .ext_bytes = wire::kAethBytes + wire::kAtomicAckEthBytes},
@@ -364,7 +357,7 @@ bool RcResponder::SendAtomicAck(Resource& atomic, PollContext& context) {
   wire::EmitAtomicAckEth(atomic.original, builder_.ext() + wire::kAethBytes);
   builder_.EndHeaders();
   builder_.Finish(context);
-  atomic.next = atomic.end;
+  Sent(atomic, answer.next++, context);
   return true;
 }
 

@@ -4,12 +4,12 @@
 #define POLLUX_STACK_TRANSPORT_RC_RESPONDER_H_
 
 #include <cstdint>
-#include <memory>
 
 #include "stack/base/types.h"
 #include "stack/transport/inbound_message.h"
 #include "stack/transport/packet_builder.h"
 #include "stack/transport/poll_context.h"
+#include "stack/transport/responder_resources.h"
 #include "stack/verbs/queue_pair.h"
 #include "stack/wire/roce_packet.h"
 
@@ -35,22 +35,6 @@ class RcResponder {
   bool Transmit(PollContext& context, int* budget);
 
  private:
-  // A READ or atomic as it was first asked: remembered, so that a duplicate can be answered again.
-  struct Resource {
-    Psn first_psn;
-    uint32_t packets = 0;
-    wire::Reth reth;  // of a READ
-    bool atomic = false;
-    uint64_t original = 0;  // what an atomic found
-    // Packets still to be sent, of the request that is being answered: [next, end) since `begin`.
-    uint32_t begin = 0;
-    uint32_t next = 0;
-    uint32_t end = 0;
-    bool answered = false;  // once in full; what is being sent is a repetition
-    bool repeated = false;  // a duplicate of the request came
-    bool active() const { return next != end; }
-  };
-
   void OnOutOfSequence(Psn psn, PollContext& context);
   void OnDuplicate(const wire::RocePacket& packet, PollContext& context);
   void OnMessage(const wire::RocePacket& packet, PollContext& context);
@@ -58,18 +42,18 @@ class RcResponder {
   void OnAtomic(const wire::RocePacket& packet);
   // Room for what has come, which is remembered and answered; null, and the end, when the peer asks
   // for more at once than was agreed.
-  Resource* NewResource(uint32_t packets);
+  ResponderResource* NewResource(uint32_t packets);
   void Executed(const wire::RocePacket& packet, bool last);
   void NotReady(PollContext& context);
   void Fatal(uint8_t syndrome, Psn psn, ibv_event_type event);
   memory::AccessResult CheckRemote(uint32_t rkey, uint64_t address, uint32_t bytes, int needed,
                                    uint8_t** at) const;
 
-  bool SendReadResponse(Resource& read, PollContext& context);
-  bool SendAtomicAck(Resource& atomic, PollContext& context);
+  bool SendReadResponse(ResponderResource& read, Answer& answer, PollContext& context);
+  bool SendAtomicAck(ResponderResource& atomic, Answer& answer, PollContext& context);
+  // Packet number `packet` of the answer has been handed on.
+  static void Sent(ResponderResource& resource, uint32_t packet, PollContext& context);
   bool SendAeth(uint8_t syndrome, Psn psn, PollContext& context);
-  Resource* NextActive();
-  Resource& resource(uint32_t index) { return resources_[index % capacity_]; }
 
   verbs::QueuePair* qp_;
   PacketBuilder builder_;
@@ -84,9 +68,7 @@ class RcResponder {
   bool communication_established_ = false;
 
   // Answers to be sent, in this order: those to READs and atomics, then the NAK or else the ACK.
-  uint32_t capacity_ = 0;
-  uint32_t head_ = 0, tail_ = 0;  // remembered
-  std::unique_ptr<Resource[]> resources_;
+  ResponderResources resources_;
   bool ack_pending_ = false;
   uint8_t nak_ = 0;  // syndrome, 0 for none
   Psn nak_psn_;

@@ -68,12 +68,12 @@ TEST_F(RcResponderTest, KeyWithdrawnInTheMiddleOfARead) {
 // Hands frames to b as if they came late, after whatever went before.
 class RcResponderLateTest : public RcResponderTest {
  protected:
-  // A READ runs to its end; its request is kept.
+  // A READ runs to its end; its requests are kept.
   void ReadOnce(uint32_t length) {
     pair_.hook = [this](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
       if (from_a && packet.info->operation == Operation::kReadRequest) {
         const uint8_t* bytes = rte_pktmbuf_mtod(frame, const uint8_t*);
-        request_.assign(bytes, bytes + frame->data_len);
+        requests_.emplace_back(bytes, bytes + frame->data_len);
       }
       return Fate::kDeliver;
     };
@@ -86,18 +86,20 @@ class RcResponderLateTest : public RcResponderTest {
     };
   }
   void ComesAgain() {
-    wire::RocePacket packet;
-    ASSERT_EQ(wire::ParseRocePacket(request_.data(), request_.size(), &packet),
-              wire::ParseResult::kOk);
     PollContext context = pair_.b.context(pair_.now_ns);
-    pair_.b.endpoint->OnPacket(packet, context);
+    for (const std::vector<uint8_t>& request : requests_) {
+      wire::RocePacket packet;
+      ASSERT_EQ(wire::ParseRocePacket(request.data(), request.size(), &packet),
+                wire::ParseResult::kOk);
+      pair_.b.endpoint->OnPacket(packet, context);
+    }
   }
   void ExpectOneSuccess() {
     const std::vector<ibv_wc> all = pair_.a.Poll();
     ASSERT_EQ(all.size(), 1u);
     EXPECT_EQ(all[0].status, IBV_WC_SUCCESS) << ibv_wc_status_str(all[0].status);
   }
-  std::vector<uint8_t> request_;
+  std::vector<std::vector<uint8_t>> requests_;
   int responses_ = 0;
 };
 
@@ -227,7 +229,7 @@ TEST(RcResponderResourcesTest, MoreReadsThanResponderResources) {
   attr.max_dest_rd_atomic = 1;
   TestPair pair(IBV_QPT_RC, &attr);
   for (int i = 0; i < 2; ++i) {
-    pair.a.PostSend(IBV_WR_RDMA_READ, i, pair.a.memory.data(), 50'000,
+    pair.a.PostSend(IBV_WR_RDMA_READ, i, pair.a.memory.data(), kMinReadRequestPackets * 1024,
                     reinterpret_cast<uint64_t>(pair.b.memory.data()), pair.b.key);
   }
   pair.RunToEnd();

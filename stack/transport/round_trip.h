@@ -22,6 +22,10 @@ class RoundTrip {
   }
   // After something was sent again an answer could be to either.
   void Cancel() { started_ns_ = kNever; }
+  // The same of [begin, end) alone, when what comes behind it does not wait for it.
+  void Cancel(Psn begin, Psn end) {
+    if (!Before(psn_, begin) && Before(psn_, end)) Cancel();
+  }
   // Everything before `una` is answered.
   void Answered(Psn una, uint64_t now_ns) {
     if (started_ns_ == kNever || !Before(psn_, una)) return;

@@ -248,7 +248,7 @@ double VerbsPair::PerSecond(ibv_wr_opcode opcode, uint32_t bytes, uint64_t count
 }
 
 uint64_t VerbsPair::retransmitted() const {
-  return a_->worker.counters().retransmitted_pkts + b_->worker.counters().retransmitted_pkts;
+  return a_->worker.counters().retransmitted() + b_->worker.counters().retransmitted();
 }
 
 }  // namespace pollux::bench

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "stack/engine/eal.h"
+#include "tests/sim/peer.h"
 #include "tests/sim/simulation.h"
 
 namespace pollux::sim {
@@ -18,52 +19,6 @@ constexpr int kClients = 3;
 constexpr uint64_t kAdditions = 60;  // by each client
 constexpr uint64_t kSwaps = 40;      // that each client brings about
 constexpr uint64_t kDeadlineNs = 600 * Simulation::kSecond;
-
-struct Peer {
-  Node* node = nullptr;
-  memory::ProtectionDomain* pd = nullptr;
-  verbs::CompletionQueue* cq = nullptr;
-  verbs::QueuePair* qp = nullptr;
-
-  void Create(Node& at) {
-    node = &at;
-    engine::Worker& worker = at.worker();
-    pd = worker.AllocPd().value();
-    cq = worker.CreateCq(64).value();
-    verbs::QueuePairInitAttr init;
-    init.pd = pd;
-    init.send_cq = init.recv_cq = cq;
-    init.cap.max_send_wr = 16;
-    init.cap.max_send_sge = 1;
-    qp = worker.CreateQp(std::move(init)).value();
-  }
-  void Connect(const Peer& peer) {
-    ibv_qp_attr attr{};
-    attr.port_num = 1;
-    attr.path_mtu = IBV_MTU_1024;
-    attr.qp_access_flags = IBV_ACCESS_REMOTE_ATOMIC;
-    attr.dest_qp_num = peer.qp->qpn().value;
-    attr.sq_psn = attr.rq_psn = 0xFFFFF0;
-    attr.max_rd_atomic = attr.max_dest_rd_atomic = 4;
-    attr.timeout = 14;
-    attr.retry_cnt = attr.rnr_retry = 7;
-    attr.ah_attr.is_global = 1;
-    attr.ah_attr.port_num = 1;
-    attr.ah_attr.grh.hop_limit = 64;
-    const Gid destination = peer.node->gid();
-    std::copy(destination.raw.begin(), destination.raw.end(), attr.ah_attr.grh.dgid.raw);
-    const std::pair<ibv_qp_state, int> steps[] = {
-        {IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
-        {IBV_QPS_RTR, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER},
-        {IBV_QPS_RTS, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                          IBV_QP_MAX_QP_RD_ATOMIC}};
-    for (const auto& [state, mask] : steps) {
-      attr.qp_state = state;
-      ASSERT_TRUE(node->worker().ModifyQp(qp, attr, mask | IBV_QP_STATE).ok());
-    }
-  }
-};
 
 // Works on two words of the target: adds to the first, and increments the second by swaps that
 // succeed only when nobody else was quicker.

@@ -1,0 +1,80 @@
+// Where the requester of a reliable connection is in its send queue, and which answers to READs and
+// atomics it waits for.
+#ifndef POLLUX_STACK_TRANSPORT_SEND_CURSOR_H_
+#define POLLUX_STACK_TRANSPORT_SEND_CURSOR_H_
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+#include "stack/base/types.h"
+#include "stack/verbs/queue_pair.h"
+
+namespace pollux::transport {
+
+// READ response packets that may be under way to a queue pair: above the product of bandwidth and
+// delay of a data centre (256 KiB at path MTU 1024, 1 MiB at 4096), and less than the receive rings
+// of usual ports hold.
+inline constexpr uint32_t kReadWindow = 256;
+// Of one READ request, unless the window is shared by fewer: then a request costs little beside its
+// answer, and what a lost request or a restarted answer costs stays small.
+inline constexpr uint32_t kMinReadRequestPackets = 32;
+
+// Response packets that one READ request asks for at most, given how many may be outstanding: a
+// power of two, and the whole window where only one request may be.
+constexpr uint32_t ReadRequestPackets(uint32_t max_rd_atomic) {
+  const uint32_t share = kReadWindow / std::max<uint32_t>(1, std::bit_ceil(max_rd_atomic));
+  return std::max(share, kMinReadRequestPackets);
+}
+
+// A long READ is several requests on the wire, which begin at multiples of ReadRequestPackets()
+// from its first PSN, whatever was lost: the peer remembers requests, and takes a repetition only
+// within one of them. `una` is the requester's oldest unacknowledged PSN.
+class SendCursor {
+ public:
+  explicit SendCursor(verbs::QueuePair* qp) : qp_(qp) {}
+
+  // To the oldest work request, nothing sent. Takes the initiator depth of the queue pair.
+  void Start();
+  // Past all of them.
+  void ToTail();
+
+  bool AtEnd() const { return index_ == qp_->sq_tail(); }
+  uint32_t index() const { return index_; }    // of the work request to be sent,
+  uint32_t packet() const { return packet_; }  // and the next packet of it
+  verbs::SendWqe& wqe() { return qp_->sq(index_); }
+
+  // READ requests and atomics that end between `una` and the cursor, and response packets there.
+  uint32_t reads() const { return reads_; }
+  uint32_t read_psns() const { return read_psns_; }
+  // Where the request of a READ or atomic that packet number `packet` belongs to ends.
+  uint32_t RequestEnd(const verbs::SendWqe& wqe, uint32_t packet) const {
+    return std::min(wqe.packets, (packet & ~(request_packets_ - 1)) + request_packets_);
+  }
+
+  // Over the packets up to number `end` of a work request, or over a local one (end 0); over
+  // one READ request or atomic at most.
+  void Advance(uint32_t end);
+  // To `psn`, which was numbered already, or to the end of what was.
+  void MoveTo(Psn psn, Psn una);
+  // Whether it stands after `una`: something was sent that is not answered.
+  bool Beyond(Psn una) const;
+  // To `una` when it stands before it: an answer has overtaken what is being sent again.
+  void CatchUp(Psn una);
+  // The answer to `psn`, of the READ or atomic at the head of the queue, is retired.
+  void Answered(Psn psn);
+
+ private:
+  void Count(const verbs::SendWqe& wqe, uint32_t begin, uint32_t end);
+
+  verbs::QueuePair* qp_;
+  uint32_t index_ = 0;
+  uint32_t packet_ = 0;
+  uint32_t reads_ = 0;
+  uint32_t read_psns_ = 0;
+  uint32_t request_packets_ = kMinReadRequestPackets;  // a power of two
+};
+
+}  // namespace pollux::transport
+
+#endif  // POLLUX_STACK_TRANSPORT_SEND_CURSOR_H_

@@ -1,0 +1,31 @@
+// One end of a reliable connection in a simulation, with the objects that it needs.
+#ifndef POLLUX_TESTS_SIM_PEER_H_
+#define POLLUX_TESTS_SIM_PEER_H_
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+
+#include "stack/engine/worker.h"
+#include "tests/sim/simulation.h"
+
+namespace pollux::sim {
+
+// The objects belong to the node's worker. Mistakes are failures of the test that makes them.
+struct Peer {
+  Node* node = nullptr;
+  memory::ProtectionDomain* pd = nullptr;
+  verbs::CompletionQueue* cq = nullptr;  // of sends and receives
+  verbs::QueuePair* qp = nullptr;
+
+  // Path MTU 1024, timeout code 14 (67 ms), 7 retries, 4 READs and atomics each way.
+  static ibv_qp_attr DefaultAttr();
+
+  void Create(Node& at, uint32_t max_send_wr = 16);
+  // To RTS with `attr`, against `peer`, which is created.
+  void Connect(const Peer& peer, ibv_qp_attr attr = DefaultAttr());
+};
+
+}  // namespace pollux::sim
+
+#endif  // POLLUX_TESTS_SIM_PEER_H_
