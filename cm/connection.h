@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "cm/environment.h"
 #include "cm/mad.h"
@@ -109,6 +110,12 @@ struct Connection final : Id {
   // As the peer offers them, swapped to this side's view.
   uint8_t offered_responder_resources = 0;
   uint8_t offered_initiator_depth = 0;
+
+  struct Group {
+    Gid gid;
+    bool joined = false;  // the user has been told
+  };
+  std::vector<Group> groups;  // with RDMA_PS_UDP
 
   // Of the REP, from its receipt to ESTABLISHED.
   std::array<uint8_t, Rep::kPrivateBytes> peer_private_data{};

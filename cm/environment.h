@@ -86,6 +86,15 @@ class Environment {
   virtual void MoveQp(engine::Worker* owner, verbs::QueuePair* qp, const QpMove& move,
                       std::shared_ptr<QpLease> lease,
                       absl::AnyInvocable<void(absl::Status)> done) = 0;
+
+  // Joins or leaves a group on the network of `local`, an address of this device. Errors as
+  // net::Interface::JoinMulticast.
+  virtual absl::Status JoinGroup(const Gid& local, const Gid& group) = 0;
+  virtual void LeaveGroup(const Gid& local, const Gid& group) = 0;
+  // Has the group's datagrams delivered to `qp`, or no longer; as MoveQp.
+  virtual void AttachGroup(engine::Worker* owner, verbs::QueuePair* qp, const Gid& group,
+                           bool attach, std::shared_ptr<QpLease> lease,
+                           absl::AnyInvocable<void(absl::Status)> done) = 0;
 };
 
 }  // namespace pollux::cm

@@ -86,28 +86,53 @@ absl::Status FakeEnvironment::StartResolve(const Gid&, const Gid& to) {
 void FakeEnvironment::MoveQp(engine::Worker*, verbs::QueuePair* qp, const QpMove& move,
                              std::shared_ptr<QpLease> lease,
                              absl::AnyInvocable<void(absl::Status)> done) {
-  moves_.push_back({qp, move, std::move(lease), std::move(done)});
+  calls_.push_back(
+      {std::move(lease), [this, qp, move] { return Execute(qp, move); }, std::move(done)});
 }
 
-absl::Status FakeEnvironment::Execute(const PendingMove& pending) const {
-  if (!pending.lease->valid) return absl::CancelledError();
+absl::Status FakeEnvironment::Execute(verbs::QueuePair* qp, const QpMove& move) const {
   // Nothing keeps a queue pair from the error state.
-  if (moves_fail && pending.move.steps[0].attr.qp_state != IBV_QPS_ERR) {
+  if (moves_fail && move.steps[0].attr.qp_state != IBV_QPS_ERR) {
     return absl::InternalError("moves fail");
   }
-  for (size_t i = 0; i < pending.move.count; ++i) {
-    const QpMove::Step& step = pending.move.steps[i];
-    if (absl::Status status = pending.qp->Modify(step.attr, step.mask); !status.ok()) return status;
+  for (size_t i = 0; i < move.count; ++i) {
+    const QpMove::Step& step = move.steps[i];
+    if (absl::Status status = qp->Modify(step.attr, step.mask); !status.ok()) return status;
   }
   return absl::OkStatus();
+}
+
+absl::Status FakeEnvironment::JoinGroup(const Gid& local, const Gid& group) {
+  if (join_status.ok()) joined.emplace(local, group);
+  return join_status;
+}
+
+void FakeEnvironment::LeaveGroup(const Gid& local, const Gid& group) {
+  joined.extract({local, group});
+}
+
+void FakeEnvironment::AttachGroup(engine::Worker*, verbs::QueuePair* qp, const Gid& group,
+                                  bool attach, std::shared_ptr<QpLease> lease,
+                                  absl::AnyInvocable<void(absl::Status)> done) {
+  const auto work = [this, qp, group, attach] {
+    if (!attach) {
+      attached.erase({qp, group});
+      return absl::OkStatus();
+    }
+    if (attach_status.ok()) attached.emplace(qp, group);
+    return attach_status;
+  };
+  calls_.push_back({std::move(lease), work, std::move(done)});
 }
 
 bool FakeEnvironment::Poll() {
   bool busy = wheel_.Advance(world_->now_ns) > 0;
   if (!moves_held) {
-    std::vector<PendingMove> moves = std::exchange(moves_, {});
-    busy |= !moves.empty();
-    for (PendingMove& pending : moves) pending.done(Execute(pending));
+    std::vector<PendingCall> calls = std::exchange(calls_, {});
+    busy |= !calls.empty();
+    for (PendingCall& call : calls) {
+      call.done(call.lease->valid ? call.work() : absl::CancelledError());
+    }
   }
   if (client_ != nullptr) busy |= client_->OnPoll();
   return busy;

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -77,6 +78,10 @@ class FakeEnvironment final : public Environment {
   bool queue_full = false;
   bool moves_fail = false;
   bool moves_held = false;  // the queue pair's owner does not poll
+  absl::Status join_status;
+  absl::Status attach_status;
+  std::multiset<std::pair<Gid, Gid>> joined;  // local address, group
+  std::set<std::pair<const verbs::QueuePair*, Gid>> attached;
 
   void SetClient(Client* client) override { client_ = client; }
   const Gid& address() const { return addresses[0]; }
@@ -93,6 +98,11 @@ class FakeEnvironment final : public Environment {
   bool IsResolved(const Gid&, const Gid&) override { return resolvable; }
   void MoveQp(engine::Worker* owner, verbs::QueuePair* qp, const QpMove& move,
               std::shared_ptr<QpLease> lease, absl::AnyInvocable<void(absl::Status)> done) override;
+  absl::Status JoinGroup(const Gid& local, const Gid& group) override;
+  void LeaveGroup(const Gid& local, const Gid& group) override;
+  void AttachGroup(engine::Worker* owner, verbs::QueuePair* qp, const Gid& group, bool attach,
+                   std::shared_ptr<QpLease> lease,
+                   absl::AnyInvocable<void(absl::Status)> done) override;
 
   void Receive(const Gid& from, std::span<const uint8_t> mad) { Receive(from, address(), mad); }
   void Receive(const Gid& from, const Gid& to, std::span<const uint8_t> mad) {
@@ -101,21 +111,20 @@ class FakeEnvironment final : public Environment {
 
  private:
   friend class FakeWorld;
-  struct PendingMove {
-    verbs::QueuePair* qp;
-    QpMove move;
+  struct PendingCall {
     std::shared_ptr<QpLease> lease;
+    absl::AnyInvocable<absl::Status()> work;
     absl::AnyInvocable<void(absl::Status)> done;
   };
   bool Poll();
-  absl::Status Execute(const PendingMove& pending) const;
+  absl::Status Execute(verbs::QueuePair* qp, const QpMove& move) const;
 
   FakeWorld* world_;
   Client* client_ = nullptr;
   engine::TimingWheel wheel_;
   Random random_;
   Counters counters_;
-  std::vector<PendingMove> moves_;
+  std::vector<PendingCall> calls_;  // to the queue pair's owner
 };
 
 // A queue pair that is nobody's, with its completion queue.

@@ -76,7 +76,7 @@ struct Event {
   // message has room for (56, 196 in REP, 224 in RTU, 148): CM does not carry its length.
   ConnectionParam param{};
   // In its place for identifiers of RDMA_PS_UDP: private data (180 bytes) with CONNECT_REQUEST, all
-  // of it (136) with ESTABLISHED, private data with UNREACHABLE.
+  // of it (136) with ESTABLISHED, private data with UNREACHABLE, all but that with MULTICAST_JOIN.
   UdParam ud{};
 };
 using EventHandler = absl::AnyInvocable<void(const Event&)>;
@@ -190,6 +190,16 @@ class Manager {
   // TIMEWAIT_EXIT when the queue pair may be used again. A DREQ of the peer's is answered without
   // being asked, and ends the same way. FailedPrecondition before the REP.
   virtual absl::Status Disconnect(Id* id) = 0;
+  // As rdma_join_multicast, for RDMA_PS_UDP: joins `group` (IPv4 as ::ffff:a.b.c.d, or IPv6) on the
+  // network of the identifier's local address (IGMP, MLD), and has its datagrams delivered to the
+  // identifier's queue pair too. MULTICAST_JOIN follows, with whom to send to in Event::ud, or
+  // MULTICAST_ERROR with -errno. FailedPrecondition when the local address or the queue pair are
+  // not ready; InvalidArgument for what is no group of the address's kind; AlreadyExists for one
+  // that it has joined; ResourceExhausted at kMaxGroupsOfId, or at the network's limit.
+  static constexpr size_t kMaxGroupsOfId = 16;
+  virtual absl::Status JoinMulticast(Id* id, const Gid& group) = 0;
+  // Without an event; NotFound for what it has not joined. DestroyId leaves all groups.
+  virtual absl::Status LeaveMulticast(Id* id, const Gid& group) = 0;
   // What the queue pair's on_event was told, as rdma_notify: IBV_EVENT_COMM_EST establishes a
   // connection whose RTU was lost, sooner than the next REP would.
   virtual void Notify(Id* id, ibv_event_type event) = 0;

@@ -71,6 +71,7 @@ void ManagerImpl::SetHandler(Id* id, EventHandler handler) {
 void ManagerImpl::DestroyId(Id* id) {
   Connection& connection = Of(id);
   connection.destroyed = true;
+  LeaveAll(connection);
   connection.lease->valid = false;
   const Origin origin = PeerOf(connection);
   switch (connection.state) {

@@ -1,6 +1,6 @@
 // The connection state machines. One file for each part of a connection's life: manager_impl.cc
 // (identifiers, events), address.cc, dispatch.cc (what comes in), active.cc, passive.cc, mra.cc,
-// teardown.cc, sidr.cc.
+// teardown.cc, sidr.cc, multicast.cc.
 #ifndef POLLUX_CM_MANAGER_IMPL_H_
 #define POLLUX_CM_MANAGER_IMPL_H_
 
@@ -42,6 +42,8 @@ class ManagerImpl final : public Manager, private Environment::Client {
   absl::Status Reject(Id* id, absl::Span<const uint8_t> private_data, RejectReason reason) override;
   absl::Status Disconnect(Id* id) override;
   absl::Status SendMra(Id* id, uint8_t service_timeout) override;
+  absl::Status JoinMulticast(Id* id, const Gid& group) override;
+  absl::Status LeaveMulticast(Id* id, const Gid& group) override;
   void Notify(Id* id, ibv_event_type event) override;
   uint64_t time_wait_ns() const override;
   const Counters& counters() const override { return environment_->counters(); }
@@ -162,6 +164,10 @@ class ManagerImpl final : public Manager, private Environment::Client {
   absl::Status AnswerUd(Connection& connection, SidrStatus status, uint32_t qpn,
                         absl::Span<const uint8_t> private_data);
   void AnswerSidr(const Origin& origin, const SidrReq& req, SidrStatus status);
+  // multicast.cc
+  absl::Status CheckJoin(const Connection& connection, const Gid& group) const;
+  void OnJoined(Connection& connection, const Gid& group, const absl::Status& status);
+  void LeaveAll(Connection& connection);
   // address.cc
   absl::Status Bind(Connection& connection, const Endpoint& local);
 

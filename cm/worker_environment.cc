@@ -95,4 +95,32 @@ void WorkerEnvironment::MoveQp(engine::Worker* owner, verbs::QueuePair* qp, cons
       std::move(done));
 }
 
+uint16_t WorkerEnvironment::VlanOf(const Gid& local) const {
+  const std::optional<uint8_t> index = GidIndex(local);
+  return index ? worker_->interface().GidVlan(*index) : net::kNoVlan;
+}
+
+absl::Status WorkerEnvironment::JoinGroup(const Gid& local, const Gid& group) {
+  transport::PollContext context = worker_->poll_context();
+  return worker_->interface().JoinMulticast(group, context, VlanOf(local));
+}
+
+void WorkerEnvironment::LeaveGroup(const Gid& local, const Gid& group) {
+  transport::PollContext context = worker_->poll_context();
+  // It was joined; should its address have gone meanwhile, so has the membership.
+  worker_->interface().LeaveMulticast(group, context, VlanOf(local)).IgnoreError();
+}
+
+void WorkerEnvironment::AttachGroup(engine::Worker* owner, verbs::QueuePair* qp, const Gid& group,
+                                    bool attach, std::shared_ptr<QpLease> lease,
+                                    absl::AnyInvocable<void(absl::Status)> done) {
+  worker_->Call(
+      *owner,
+      [owner, qp, group, attach, lease = std::move(lease)]() -> absl::Status {
+        if (!lease->valid) return absl::CancelledError("the identifier is gone");
+        return attach ? owner->AttachMulticast(qp, group) : owner->DetachMulticast(qp, group);
+      },
+      std::move(done));
+}
+
 }  // namespace pollux::cm

@@ -33,10 +33,16 @@ class WorkerEnvironment final : public Environment, private engine::Poller {
   bool IsResolved(const Gid& from, const Gid& to) override;
   void MoveQp(engine::Worker* owner, verbs::QueuePair* qp, const QpMove& move,
               std::shared_ptr<QpLease> lease, absl::AnyInvocable<void(absl::Status)> done) override;
+  absl::Status JoinGroup(const Gid& local, const Gid& group) override;
+  void LeaveGroup(const Gid& local, const Gid& group) override;
+  void AttachGroup(engine::Worker* owner, verbs::QueuePair* qp, const Gid& group, bool attach,
+                   std::shared_ptr<QpLease> lease,
+                   absl::AnyInvocable<void(absl::Status)> done) override;
 
  private:
   explicit WorkerEnvironment(engine::Worker* worker) : worker_(worker) {}
   bool Poll(uint64_t now_ns) override;
+  uint16_t VlanOf(const Gid& local) const;
 
   engine::Worker* worker_;
   Client* client_ = nullptr;

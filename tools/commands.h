@@ -15,6 +15,7 @@ int BenchCommand(int argc, char** argv);
 int RpingCommand(int argc, char** argv);
 int DecodeCommand(int argc, char** argv);
 int CmCommand(int argc, char** argv);
+int MckeyCommand(int argc, char** argv);
 
 }  // namespace pollux::tools
 

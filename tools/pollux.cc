@@ -21,6 +21,8 @@ constexpr struct {
     {"bench", pollux::tools::BenchCommand, "measure calls and transfers against a server"},
     {"cm", pollux::tools::CmCommand,
      "connections and messages with a ucmatose or udaddy elsewhere"},
+    {"mckey", pollux::tools::MckeyCommand,
+     "datagrams to a multicast group, with an mckey elsewhere"},
     {"rping", pollux::tools::RpingCommand, "RDMA READ and WRITE ping-pong with an rping elsewhere"},
     {"decode", pollux::tools::DecodeCommand, "print the frames of capture files"},
 };
