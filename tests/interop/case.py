@@ -59,11 +59,18 @@ class Bench:
         self.deadline = Deadline(the_case.deadline_s)
         self.guest_address = ADDRESS
         self.processes = []
+        self.peers = []  # verbs programs, which end with the case
+        self.capture = None
         self.evidence = None
 
     @property
     def to_linux(self):
         return self.direction == TO_LINUX
+
+    @property
+    def sides(self):
+        """Who is active and who is passive."""
+        return ("pollux", "linux") if self.to_linux else ("linux", "pollux")
 
     def program(self, name, path, *arguments):
         process = Process(f"{name}{len(self.processes)}", [path, *arguments], self.folder)
@@ -94,12 +101,21 @@ class Bench:
             raise CaseFailure(f"{process.name} printed no JSON: "
                               f"{last_line(process.stdout)}") from error
 
+    def wait_on_wire(self, sender, name, count=1):
+        """Until `sender` ("pollux" or "linux") has sent so many frames that are called so."""
+        self.deadline.wait_for(
+            f"{count} {name} of {sender}",
+            lambda: Evidence(self.capture.path, self.guest.addresses).count(sender, name) >= count,
+            pause_s=0.3)
+
     def run(self):
         """Raises CaseFailure unless the case passes, its capture included."""
-        capture = Capture(GUEST_TAP, self.folder, self.deadline)
+        capture = self.capture = Capture(GUEST_TAP, self.folder, self.deadline)
         look = None
         try:
             look = self.case.run(self)
+            for peer in self.peers:
+                peer.finish()
         finally:
             for process in self.processes:
                 process.close()
@@ -115,8 +131,7 @@ class Bench:
             look(self.evidence)
 
     def _judge(self):
-        sides = {"active": "pollux" if self.to_linux else "linux",
-                 "passive": "linux" if self.to_linux else "pollux"}
+        sides = dict(zip(("active", "passive"), self.sides))
         missing = self.evidence.missing(
             [(sides.get(sender, sender), name) for sender, name in self.case.wants])
         if missing:

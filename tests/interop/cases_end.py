@@ -2,14 +2,17 @@
 
 import signal
 
+import ibv
 from case import TO_LINUX, TO_POLLUX, case, need
 from cases_rping import exchange, guest_rping, serve_in_guest
+from peers import LinuxPeer, ask, connect, establish, listen, peers
 
 FOR_EVER = 1_000_000
 SIZE = 20_000
 CLOSED_PORT = 7999
 MID_TRANSFER = "^ping 20: "
 PINGS = 5
+WRITES, WRITE_BYTES = 4, 20_000
 AGAIN = [("active", "REQ"), ("passive", "REP"), ("passive", "RC READ REQUEST"),
          ("active", "DREQ")]
 
@@ -59,6 +62,57 @@ def kill_guest_program(bench):
                                      or "work request failed" in mine.stderr),
          f"pollux ended with {status} and says {mine.stderr[-200:]}")
     exchange(bench, PINGS, SIZE)
+    return two_requests
+
+
+def power_off_in_transfer(bench, active, passive, key):
+    """The guest's power fails while requests of the active side are under way."""
+    write = {"qp": 0, "op": "write", "at": 0, "len": WRITE_BYTES, "remote": passive.base,
+             "rkey": key}
+    active.run(**write)
+    if bench.to_linux:
+        bench.guest.qemu.signal(signal.SIGSTOP)
+        for number in range(WRITES):
+            active.do("send", wr=number, **write)
+    else:
+        # More than it can do before it is gone.
+        active.begin("burst", op="fadd", qp=0, count=10_000, depth=16, add=1, at=0,
+                     remote=passive.base, rkey=key)
+        bench.wait_on_wire("linux", "RC FETCH_ADD", 20)
+    bench.guest.qemu.signal(signal.SIGKILL)
+    bench.guest.qemu.wait(bench.deadline)
+    if bench.to_linux:
+        statuses = [done.status for done in active.poll(WRITES, ms=120_000)]
+        need(statuses == [ibv.WC_RETRY_EXC_ERR] + [ibv.WC_FLUSHED] * (WRITES - 1),
+             f"the WRITEs ended with {statuses}")
+
+
+@case("kill-guest", wants=[("active", "REQ"), ("passive", "REP"), ("active", "RC WRITE LAST"),
+                           ("pollux", "DREQ"), ("linux", "DREP")], deadline_s=300)
+def kill_guest(bench):
+    """The guest's power fails in mid-transfer: pollux notices what it waits for. With the guest
+    booted again the next connection stands, and the old one is taken down."""
+    active, passive = peers(bench)
+    active.mr()
+    key = passive.mr()
+    mine = active if bench.to_linux else passive
+    old = connect(active, passive, retry=1)[0]
+    power_off_in_transfer(bench, active, passive, key)
+    bench.peers[1].gone = True
+    bench.guest.start(bench.port.mtu)
+    guest = LinuxPeer(bench)
+    if bench.to_linux:
+        passive = guest
+        key = passive.mr()
+        listen(passive)
+    else:
+        active = guest
+        active.mr()
+    establish(active, passive, ask(active, passive, number=2), number=2)
+    active.run(qp=2, op="write", at=0, len=WRITE_BYTES, remote=passive.base, rkey=key)
+    # The new kernel has never heard of it.
+    mine.do("disconnect", id=0 if bench.to_linux else old)
+    mine.event("DISCONNECTED")
     return two_requests
 
 

@@ -1,24 +1,13 @@
-"""Every operation and refusal between a verbs program in the guest and one on Pollux, both ways.
-Both run the same script (peer/script.h); here is the model of what must come of it."""
+"""SEND, WRITE and READ in all sizes, and their refusals, between a verbs program in the guest and
+one on Pollux, both ways; here is the model of what must come of them."""
 
 import ibv
 from case import case, need
-from process import CaseFailure
+from peers import REGION, connect, disconnect, pattern, peers
 
-REGION, HALF, RECEIVES_AT, GAP = 256 * 1024, 128 * 1024, 64 * 1024, 16
-PORT = 7175
-FNV_BASIS, FNV_PRIME, MASK = 0xCBF29CE484222325, 0x100000001B3, (1 << 64) - 1
-
-
-def pattern(begin, end):
-    return bytes((i * 31 + (i >> 8) * 13 + 7) & 0xFF for i in range(begin, end))
-
-
-def digest(memory):
-    value = FNV_BASIS
-    for byte in memory:
-        value = (value ^ byte) * FNV_PRIME & MASK
-    return f"{value:016x}"
+HALF, RECEIVES_AT, GAP = REGION // 2, 64 * 1024, 16
+SEED = 7
+ACCESS = ibv.LOCAL_WRITE | ibv.REMOTE_WRITE | ibv.REMOTE_READ
 
 
 class Op:
@@ -29,25 +18,24 @@ class Op:
         self.name, self.length, self.offset, self.imm = name, length, offset, imm
         self.elements, self.key_xor, self.status = elements, key_xor, status
 
-    def argument(self):
-        return f"{self.name}:{self.length}:{self.offset}:{self.imm:x}:{self.elements}:" \
-               f"{self.key_xor:x}"
-
     def pieces(self):
         each = self.length // self.elements
         return [each] * (self.elements - 1) + [self.length - each * (self.elements - 1)]
 
 
 class Model:
-    """Memory of both sides and the passive side's completions, after the script."""
+    """Memory of both sides, where each work request finds its bytes, and the passive side's
+    receives, as (opcode, length, flags, immediate), after the work requests."""
 
     def __init__(self, ops, receives):
-        self.active = bytearray(pattern(0, HALF) + bytes(HALF))
-        self.passive = bytearray(bytes(HALF) + pattern(HALF, REGION))
-        self.lines = []
-        source, sink, receive, place = 0, HALF, 0, RECEIVES_AT
+        self.active = bytearray(pattern(0, HALF, SEED) + bytes(HALF))
+        self.passive = bytearray(bytes(HALF) + pattern(HALF, REGION, SEED))
+        self.receives = []
+        self.places = []
+        source, sink, receive, place, failed = 0, HALF, 0, RECEIVES_AT, False
         for op in ops:
             at = sink if op.name == "read" else source
+            self.places.append(at)
             where = []
             for piece in op.pieces():
                 where.append((at, piece))
@@ -56,8 +44,9 @@ class Model:
                 sink = at
             else:
                 source = at
-            if op.status != ibv.WC_SUCCESS:
-                break  # and what follows is flushed
+            failed = failed or op.status != ibv.WC_SUCCESS
+            if failed:
+                continue  # what follows is flushed
             if op.name == "read":
                 data = self.passive[op.offset:op.offset + op.length]
                 for begin, piece in where:
@@ -69,57 +58,54 @@ class Model:
             else:
                 self.passive[place:place + op.length] = data
             if op.name != "write":
-                imm = f"imm {op.imm:08x}" if op.name.endswith("imm") else "- 00000000"
-                self.lines.append(f"receive {receive} 0 {op.length} {imm}")
+                with_imm = op.name.endswith("imm")
+                opcode = ibv.WC_RECV_RDMA_WITH_IMM if op.name.startswith("write") else ibv.WC_RECV
+                self.receives.append((opcode, op.length, ibv.WITH_IMM if with_imm else 0,
+                                      op.imm if with_imm else 0))
                 place += receives[receive]
                 receive += 1
 
 
-def check_output(whose, text, wanted):
-    lines = [line for line in text.splitlines() if not line.startswith("listening")]
-    for line, expected in zip(lines + ["(nothing)"] * len(wanted), wanted):
-        if line != expected:
-            raise CaseFailure(f"{whose} says '{line}', not '{expected}'")
-    need(len(lines) == len(wanted), f"{whose} says '{lines[-1]}' too")
+def post_receives(passive, lengths):
+    place = RECEIVES_AT
+    for number, length in enumerate(lengths):
+        passive.do("recv", qp=0, wr=number, at=place, len=length)
+        place += length
 
 
-def play(bench, ops, receives=(), passive_receive_lines=(), active_arguments=(),
-         passive_arguments=()):
-    """Runs the script in the bench's direction and compares everything with the model."""
-    passive = ["--service-port", str(PORT), *passive_arguments]
-    for length in receives:
-        passive += ["--receive", str(length)]
-    active = ["--service-port", str(PORT), *active_arguments]
-    for op in ops:
-        active += ["--op", op.argument()]
-    limit = bench.deadline.seconds
-    if bench.to_linux:
-        server = bench.guest.begin(f"timeout {limit} stdbuf -oL /host/peer {' '.join(passive)}")
-        server.wait_for_output("listening", bench.deadline)
-        client = bench.pollux_peer("--connect", bench.guest_address, *active)
-        client.expect(0, bench.deadline)
-        active_text, passive_text = client.stdout, server.expect(0, bench.deadline)
-    else:
-        server = bench.pollux_peer(*passive)
-        bench.listening(server)
-        active_text = bench.guest.run(
-            f"timeout {limit} /host/peer --connect {bench.port.address} {' '.join(active)}",
-            bench.deadline)
-        server.expect(0, bench.deadline)
-        passive_text = server.stdout
-    model = Model(ops, receives)
-    statuses, failed = [], False
+def run_ops(active, ops, model, base, key):
+    failed = False
     for number, op in enumerate(ops):
-        statuses.append(f"op {number} {op.name} {ibv.WC_FLUSHED if failed else op.status}")
+        active.run(status=ibv.WC_FLUSHED if failed else op.status, qp=0, op=op.name, wr=number,
+                   at=model.places[number], len=op.length, gap=GAP, imm=op.imm,
+                   elements=op.elements if op.length else 0, remote=base + op.offset,
+                   rkey=key ^ op.key_xor)
         failed = failed or op.status != ibv.WC_SUCCESS
-    check_output("the active side", active_text,
-                 statuses + [f"memory {digest(model.active)}"])
-    # The order of the end and the completions is each program's own.
-    ended = [line for line in passive_text.splitlines() if line.startswith("ended")]
-    need(ended == ["ended RDMA_CM_EVENT_DISCONNECTED"], f"the passive side says {ended}")
-    check_output("the passive side",
-                 "\n".join(line for line in passive_text.splitlines() if line not in ended),
-                 model.lines + list(passive_receive_lines) + [f"memory {digest(model.passive)}"])
+
+
+def check_receives(passive, model):
+    for number, wanted in enumerate(model.receives):
+        done, = passive.poll()
+        found = (done.opcode, done.length, done.flags & ~ibv.WITH_GRH, done.imm)
+        need((done.wr, done.status) == (number, ibv.WC_SUCCESS) and found == wanted,
+             f"receive {number} completed as {done}: {found}, not {wanted}")
+
+
+def play(bench, ops, receives=(), passive_access=ACCESS, **param):
+    """Runs the work requests in the bench's direction and compares everything with the model."""
+    active, passive = peers(bench)
+    active.mr(access=ACCESS)
+    key = passive.mr(access=passive_access)
+    active.do("fill", at=0, len=HALF, seed=SEED)
+    passive.do("fill", at=HALF, len=HALF, seed=SEED)
+    connect(active, passive, **param)
+    post_receives(passive, receives)
+    model = Model(ops, receives)
+    run_ops(active, ops, model, passive.base, key)
+    check_receives(passive, model)
+    disconnect(active, passive)
+    active.check_memory(0, model.active, "memory")
+    passive.check_memory(0, model.passive, "memory")
 
 
 def define(name, doc, ops, wants, extra=False, **options):
@@ -174,13 +160,11 @@ define("nak-wrong-key", "A WRITE by a key that names nothing.",
 define("nak-read-not-allowed", "A READ of a region that allows local and remote writing only.",
        [Op("write", 9, 5), Op("read", 8, HALF, status=ibv.WC_REM_ACCESS_ERR)],
        [("passive", "NAK ACCESS")],
-       passive_arguments=("--access", str(ibv.LOCAL_WRITE | ibv.REMOTE_WRITE)))
+       passive_access=ibv.LOCAL_WRITE | ibv.REMOTE_WRITE)
 define("nak-write-not-allowed", "A WRITE to a region that allows remote reading only.",
        [Op("read", 9, HALF), Op("write", 8, 0, status=ibv.WC_REM_ACCESS_ERR)],
        [("passive", "NAK ACCESS")],
-       passive_arguments=("--access", str(ibv.LOCAL_WRITE | ibv.REMOTE_READ)))
+       passive_access=ibv.LOCAL_WRITE | ibv.REMOTE_READ)
 define("rnr-exhausted", "A SEND that finds no receive, until the retries are used up.",
        [Op("send", 4), Op("send", 5, status=ibv.WC_RNR_RETRY_EXC_ERR)],
-       [("passive", "RNR NAK")], receives=(16,),
-       # Each side says how often the other may try again.
-       active_arguments=("--rnr-retry", "1"), passive_arguments=("--rnr-retry", "1"))
+       [("passive", "RNR NAK")], receives=(16,), rnr=1)

@@ -25,7 +25,7 @@ BOOT_MODULES = ("virtio_pci", "virtio_blk", "virtio_net", "9p", "9pnet_virtio", 
 MODULES = BOOT_MODULES + (
     "virtio_rng", "rdma_rxe", "rdma_ucm", "ib_uverbs", "ib_umad", "rpcrdma", "nfs", "nfsv3",
     "nfsv4", "nfsd", "auth_rpcgss", "8021q", "ifb", "sch_netem", "sch_ingress", "cls_u32",
-    "act_mirred", "crc32_generic", "crc32_pclmul")
+    "act_gact", "act_mirred", "crc32_generic", "crc32_pclmul")
 # Never read in the guest; half of the file system.
 LEFT_OUT = ("usr/share/doc/*", "usr/share/man/*", "usr/share/info/*", "usr/share/locale/*",
             "usr/share/perl/*", "usr/share/zoneinfo/*", "usr/share/bash-completion/*",

@@ -26,7 +26,7 @@ class Deadline:
         self.seconds = seconds
         self.at = time.monotonic() + seconds
 
-    def wait_for(self, what, condition):
+    def wait_for(self, what, condition, pause_s=POLL_S):
         """Waits until `condition()` holds and returns what it returned."""
         while True:
             found = condition()
@@ -34,7 +34,7 @@ class Deadline:
                 return found
             if time.monotonic() > self.at:
                 raise CaseFailure(f"deadline of {self.seconds} s passed waiting for {what}")
-            time.sleep(POLL_S)
+            time.sleep(pause_s)
 
 
 def die_with_parent():

@@ -24,6 +24,7 @@ NAKS = {0: "NAK SEQUENCE", 1: "NAK INVALID", 2: "NAK ACCESS", 3: "NAK OPERATION"
 BTH_BYTES, DETH_BYTES, ICRC_BYTES = 12, 8, 4
 MAD_ATTRIBUTE_AT = 16
 PCAP_MAGIC = 0xA1B2C3D4
+IGMP, IGMP_REPORT = 2, 0x22
 
 
 @dataclasses.dataclass
@@ -32,7 +33,9 @@ class Frame:
     syndrome, as in ("UD SEND ONLY", "REQ") or ("RC ACK", "NAK ACCESS")."""
     number: int  # of the frame in the capture, from 1
     source: str
+    destination: str
     vlan: int
+    traffic_class: int  # DSCP and ECN
     opcode: int
     psn: int
     qpn: int
@@ -97,10 +100,11 @@ def parse(number, data):
                 struct.unpack_from("!H", data, 16)[0], 18
         if kind == 0x0800 and data[at] == 0x45 and data[at + 9] == 17:
             network = data[at:at + 20]
-            source = network[12:16]
+            addresses, traffic_class = (network[12:16], network[16:20]), network[1]
         elif kind == 0x86DD and data[at + 6] == 17:
             network = data[at:at + 40]
-            source = network[8:24]
+            addresses = network[8:24], network[24:40]
+            traffic_class = struct.unpack_from("!H", network)[0] >> 4 & 0xFF
         else:
             return None
         at += len(network)
@@ -113,8 +117,29 @@ def parse(number, data):
     opcode, qpn, psn = body[0], int.from_bytes(body[5:8], "big"), int.from_bytes(body[9:12], "big")
     payload = body[BTH_BYTES:-ICRC_BYTES]
     good = icrc(network, udp, body[:-ICRC_BYTES]) == int.from_bytes(body[-ICRC_BYTES:], "little")
-    return Frame(number, str(ipaddress.ip_address(source)), vlan, opcode, psn, qpn, payload,
+    source, destination = (str(ipaddress.ip_address(address)) for address in addresses)
+    return Frame(number, source, destination, vlan, traffic_class, opcode, psn, qpn, payload,
                  names_of(opcode, qpn, payload), good)
+
+
+def reported_groups(data):
+    """Of an IGMPv3 report (RFC 3376 section 4.2): (source, groups); else None."""
+    try:
+        if struct.unpack_from("!H", data, 12)[0] != 0x0800 or data[23] != IGMP:
+            return None
+        at = 14 + (data[14] & 0xF) * 4
+        if data[at] != IGMP_REPORT:
+            return None
+        source, groups = str(ipaddress.ip_address(data[26:30])), []
+        count, = struct.unpack_from("!H", data, at + 6)
+        at += 8
+        for _ in range(count):
+            _, more, sources, group = struct.unpack_from("!BBH4s", data, at)
+            groups.append(str(ipaddress.ip_address(group)))
+            at += 8 + 4 * (sources + more)
+        return source, groups
+    except (struct.error, IndexError):
+        return None
 
 
 class Evidence:
@@ -129,6 +154,12 @@ class Evidence:
 
     def sender(self, frame):
         return "linux" if frame.source in self.linux_addresses else "pollux"
+
+    def memberships(self):
+        """Each (sender, group) that was reported to routers."""
+        found = (reported_groups(data) for _, data in records(self.path))
+        return {("linux" if source in self.linux_addresses else "pollux", group)
+                for source, groups in filter(None, found) for group in groups}
 
     def count(self, sender, name):
         return self.counts[(sender, name)]

@@ -53,6 +53,18 @@ class WireTest(unittest.TestCase):
                              ("RC ACK", expected))
         self.assertEqual(wire.names_of(0x11, 77, bytes((0x1F, 0, 0, 1))), ("RC ACK",))
 
+    def test_reported_groups(self):
+        # An option in the IP header, two records, the first with a source.
+        report = bytes.fromhex("01005e000016 020000000001 0800"
+                               "46c00034 00004000 01020000 c0000201 e0000016 94040000"
+                               "2200 0000 0000 0002"
+                               "06000001 ef010203 c6336401 04000000 ef010204")
+        self.assertEqual(wire.reported_groups(report),
+                         ("192.0.2.1", ["239.1.2.3", "239.1.2.4"]))
+        for size in range(len(report)):
+            self.assertIsNone(wire.reported_groups(report[:size]), size)
+        self.assertTrue(all(wire.reported_groups(data) is None for _, data in self.records))
+
     def test_truncated_frames_are_not_roce(self):
         number, data = next(record for record in self.records if wire.parse(*record))
         length, = struct.unpack_from("!H", data, 14 + 2)

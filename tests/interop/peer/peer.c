@@ -1,129 +1,271 @@
-/* A verbs program for the guest: runs the operations it is told over one reliable connection and
- * prints what completed. tests/interop/pollux_peer.cc is its counterpart; tests/interop/verbs.py
- * knows what both must print. */
+/* A verbs program for the guest that does what it is told (words.h); ../pollux_peer.cc is its
+ * counterpart. usage: peer COMMAND_FILE OWN_ADDRESS */
+#include "tests/interop/peer/peer.h"
+
+#include <arpa/inet.h>
 #include <errno.h>
-#include <getopt.h>
-#include <infiniband/verbs.h>
-#include <rdma/rdma_cma.h>
-#include <stdint.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/interop/peer/script.h"
+#include "tests/interop/peer/words.h"
 
-static void die(const char* what) {
-  printf("failed %s: %s\n", what, strerror(errno));
-  exit(1);
+struct ibv_context* peer_context;
+struct ibv_cq* peer_cq;
+struct ibv_qp* peer_qp[PEER_OBJECTS];
+struct ibv_srq* peer_srq[PEER_OBJECTS];
+struct ibv_ah* peer_ah[PEER_OBJECTS];
+static struct ibv_pd* pd[2];
+static struct ibv_mr* mr[PEER_OBJECTS];
+static struct ibv_mw* mw[PEER_OBJECTS];
+static uint8_t* memory;
+static union ibv_gid own_gid;
+
+void peer_answer(int failed) {
+  if (failed) return peer_error("%s", strerror(errno));
+  peer_ok("done");
 }
 
-static struct peer_script script;
-static struct rdma_cm_id* id;
-static struct ibv_mr* region;
-static uint8_t* memory;
+struct ibv_pd* peer_pd(const struct peer_words* words) {
+  return pd[peer_number(words, "pd", 0) & 1];
+}
 
-static void make_qp(void) {
-  struct ibv_qp_init_attr init = {.cap = {.max_send_wr = PEER_QUEUE,
+static union ibv_gid gid_of(const char* address) {
+  union ibv_gid gid;
+  memset(&gid, 0, sizeof gid);
+  if (inet_pton(AF_INET6, address, gid.raw) == 1) return gid;
+  gid.raw[10] = gid.raw[11] = 0xFF;
+  inet_pton(AF_INET, address, gid.raw + 12);
+  return gid;
+}
+
+static uint8_t own_gid_index(void) {
+  union ibv_gid gid;
+  for (int i = 0; ibv_query_gid(peer_context, 1, i, &gid) == 0; ++i) {
+    if (memcmp(&gid, &own_gid, sizeof gid) == 0) return (uint8_t)i;
+  }
+  return 0;
+}
+
+static struct ibv_ah_attr path_to(const char* address) {
+  struct ibv_ah_attr attr;
+  memset(&attr, 0, sizeof attr);
+  attr.is_global = 1;
+  attr.port_num = 1;
+  attr.grh.dgid = gid_of(address);
+  attr.grh.sgid_index = own_gid_index();
+  attr.grh.hop_limit = 64;
+  return attr;
+}
+
+static void register_memory(const struct peer_words* words) {
+  struct ibv_mr** region = &mr[peer_object(words, "n")];
+  *region =
+      ibv_reg_mr(peer_pd(words), memory + peer_number(words, "at", 0),
+                 peer_number(words, "len", PEER_REGION), (int)peer_number(words, "access", 15));
+  if (*region == NULL) return peer_answer(1);
+  peer_ok("%u %llu", (*region)->rkey, (unsigned long long)(uintptr_t)memory);
+}
+
+static void deregister_memory(const struct peer_words* words) {
+  struct ibv_mr** region = &mr[peer_object(words, "n")];
+  errno = ibv_dereg_mr(*region);
+  peer_answer(errno != 0);
+  *region = NULL;
+}
+
+static void make_window(const struct peer_words* words) {
+  struct ibv_mw** window = &mw[peer_object(words, "n")];
+  *window = ibv_alloc_mw(peer_pd(words), IBV_MW_TYPE_2);
+  if (*window == NULL) return peer_answer(1);
+  peer_ok("%u", (*window)->rkey);
+}
+
+static void make_srq(const struct peer_words* words) {
+  struct ibv_srq_init_attr init = {.attr = {.max_wr = PEER_QUEUE, .max_sge = PEER_ELEMENTS}};
+  struct ibv_srq** srq = &peer_srq[peer_object(words, "n")];
+  *srq = ibv_create_srq(peer_pd(words), &init);
+  peer_answer(*srq == NULL);
+}
+
+static void limit_srq(const struct peer_words* words) {
+  struct ibv_srq_attr attr = {.srq_limit = (uint32_t)peer_number(words, "limit", 0)};
+  errno = ibv_modify_srq(peer_srq[peer_object(words, "n")], &attr, IBV_SRQ_LIMIT);
+  peer_answer(errno != 0);
+}
+
+struct ibv_qp_init_attr peer_qp_init(const struct peer_words* words) {
+  struct ibv_qp_init_attr init = {.send_cq = peer_cq,
+                                  .recv_cq = peer_cq,
+                                  .cap = {.max_send_wr = PEER_QUEUE,
                                           .max_recv_wr = PEER_QUEUE,
                                           .max_send_sge = PEER_ELEMENTS,
                                           .max_recv_sge = PEER_ELEMENTS},
-                                  .qp_type = IBV_QPT_RC,
-                                  .sq_sig_all = 1};
-  if (rdma_create_qp(id, NULL, &init) != 0) die("rdma_create_qp");
-  region = ibv_reg_mr(id->pd, memory, PEER_REGION, script.access);
-  if (region == NULL) die("ibv_reg_mr");
-  for (int i = 0; i < script.receives; ++i) {
-    struct ibv_sge sge = {.addr = (uintptr_t)memory + peer_receive_at(&script, i),
-                          .length = script.receive[i],
-                          .lkey = region->lkey};
-    struct ibv_recv_wr wr = {.wr_id = (uint64_t)i, .sg_list = &sge, .num_sge = 1}, *bad;
-    if (ibv_post_recv(id->qp, &wr, &bad) != 0) die("ibv_post_recv");
-  }
+                                  .qp_type = peer_qp_type(words)};
+  if (peer_text(words, "srq", NULL) != NULL) init.srq = peer_srq[peer_object(words, "srq")];
+  return init;
 }
 
-static void run_op(int number, const struct peer_op* op, const struct peer_memory* remote) {
+static void make_qp(const struct peer_words* words) {
+  struct ibv_qp_init_attr init = peer_qp_init(words);
+  struct ibv_qp** qp = &peer_qp[peer_object(words, "n")];
+  *qp = ibv_create_qp(peer_pd(words), &init);
+  if (*qp == NULL) return peer_answer(1);
+  peer_ok("%u", (*qp)->qp_num);
+}
+
+static void modify_qp(const struct peer_words* words, enum ibv_qp_state state) {
+  struct ibv_qp_attr attr;
+  const int mask = peer_qp_attr(words, state, &attr);
+  if (state == IBV_QPS_RTR) attr.ah_attr = path_to(peer_text(words, "to", ""));
+  errno = ibv_modify_qp(peer_qp[peer_object(words, "n")], &attr, mask);
+  peer_answer(errno != 0);
+}
+
+static void to_init(const struct peer_words* words) { modify_qp(words, IBV_QPS_INIT); }
+static void to_rtr(const struct peer_words* words) { modify_qp(words, IBV_QPS_RTR); }
+static void to_rts(const struct peer_words* words) { modify_qp(words, IBV_QPS_RTS); }
+
+static void query_state(const struct peer_words* words) {
+  struct ibv_qp_attr attr;
+  struct ibv_qp_init_attr init;
+  errno = ibv_query_qp(peer_qp[peer_object(words, "n")], &attr, IBV_QP_STATE, &init);
+  if (errno != 0) return peer_answer(1);
+  peer_ok("%d", attr.qp_state);
+}
+
+static void make_ah(const struct peer_words* words) {
+  struct ibv_ah_attr attr = path_to(peer_text(words, "to", ""));
+  struct ibv_ah** ah = &peer_ah[peer_object(words, "n")];
+  *ah = ibv_create_ah(peer_pd(words), &attr);
+  peer_answer(*ah == NULL);
+}
+
+static uint32_t lkey_of(const struct peer_words* words) {
+  struct ibv_mr* region = mr[peer_object(words, "mr")];
+  return region == NULL ? 0 : region->lkey;
+}
+
+static void post_recv(const struct peer_words* words) {
   struct ibv_sge sge[PEER_ELEMENTS];
-  struct ibv_send_wr wr = {.wr_id = (uint64_t)number, .sg_list = sge}, *bad;
-  peer_fill_request(&script, number, (uintptr_t)memory, region->lkey, remote, &wr, sge);
-  if (ibv_post_send(id->qp, &wr, &bad) != 0) die("ibv_post_send");
-  struct ibv_wc wc;
-  int found;
-  while ((found = ibv_poll_cq(id->send_cq, 1, &wc)) == 0) usleep(1000);
-  if (found < 0) die("ibv_poll_cq");
-  printf("op %d %s %d\n", number, op->name, wc.status);
+  struct ibv_recv_wr wr, *bad;
+  peer_recv_request(words, memory, lkey_of(words), &wr, sge);
+  errno = peer_text(words, "srq", NULL) != NULL
+              ? ibv_post_srq_recv(peer_srq[peer_object(words, "srq")], &wr, &bad)
+              : ibv_post_recv(peer_qp[peer_object(words, "qp")], &wr, &bad);
+  peer_answer(errno != 0);
 }
 
-static void print_receives(void) {
-  struct ibv_wc wc;
-  while (ibv_poll_cq(id->recv_cq, 1, &wc) > 0) {
-    /* The rest of the queue, flushed: both sides leave it out. */
-    if (wc.status == IBV_WC_WR_FLUSH_ERR) continue;
-    printf("receive %d %d %u %s %08x\n", (int)wc.wr_id, wc.status,
-           wc.status == IBV_WC_SUCCESS ? wc.byte_len : 0,
-           wc.status == IBV_WC_SUCCESS && (wc.wc_flags & IBV_WC_WITH_IMM) ? "imm" : "-",
-           wc.status == IBV_WC_SUCCESS && (wc.wc_flags & IBV_WC_WITH_IMM) ? ntohl(wc.imm_data) : 0);
+static int post(int qp, struct ibv_send_wr* wr) {
+  struct ibv_send_wr* bad;
+  return ibv_post_send(peer_qp[qp], wr, &bad);
+}
+
+/* With op=bind: window= of region mr=, at= len= of memory, access=; the new key. */
+static void bind_window(const struct peer_words* words, struct ibv_send_wr* wr) {
+  struct ibv_mw* window = mw[peer_object(words, "window")];
+  wr->num_sge = 0;
+  wr->bind_mw.mw = window;
+  wr->bind_mw.rkey = ibv_inc_rkey(window->rkey);
+  wr->bind_mw.bind_info.mr = mr[peer_object(words, "mr")];
+  wr->bind_mw.bind_info.addr = (uintptr_t)memory + peer_number(words, "at", 0);
+  wr->bind_mw.bind_info.length = peer_number(words, "len", 0);
+  wr->bind_mw.bind_info.mw_access_flags = (unsigned)peer_number(words, "access", 14);
+  errno = post(peer_object(words, "qp"), wr);
+  if (errno != 0) return peer_answer(1);
+  window->rkey = wr->bind_mw.rkey;
+  peer_ok("%u", window->rkey);
+}
+
+static void post_send(const struct peer_words* words) {
+  struct ibv_sge sge[PEER_ELEMENTS];
+  struct ibv_send_wr wr;
+  if (peer_send_request(words, memory, lkey_of(words), &wr, sge) != 0) {
+    return peer_error("no such op");
+  }
+  if (wr.opcode == IBV_WR_BIND_MW) return bind_window(words, &wr);
+  if (peer_text(words, "ah", NULL) != NULL) wr.wr.ud.ah = peer_ah[peer_object(words, "ah")];
+  errno = post(peer_object(words, "qp"), &wr);
+  peer_answer(errno != 0);
+}
+
+static int poll_cq(int count, struct ibv_wc* wc) {
+  const int found = ibv_poll_cq(peer_cq, count, wc);
+  return found < 0 ? 0 : found;
+}
+
+/* async type= ms=: whether an asynchronous event of this type (enum ibv_event_type) comes; others
+ * are passed over. */
+static void async_event(const struct peer_words* words) {
+  struct ibv_async_event event;
+  for (uint64_t left = peer_number(words, "ms", 0);; --left) {
+    if (ibv_get_async_event(peer_context, &event) == 0) {
+      ibv_ack_async_event(&event);
+      if (event.event_type == peer_number(words, "type", 0)) return peer_ok("came");
+      continue;
+    }
+    if (left == 0) return peer_ok("none");
+    usleep(1000);
   }
 }
 
-static struct rdma_conn_param connection_param(uint8_t* private_data) {
-  peer_put_memory((uintptr_t)memory, region->rkey, private_data);
-  struct rdma_conn_param param = {.private_data = private_data,
-                                  .private_data_len = PEER_PRIVATE,
-                                  .responder_resources = 4,
-                                  .initiator_depth = 4,
-                                  .retry_count = 7,
-                                  .rnr_retry_count = script.rnr_retry};
-  return param;
-}
+static const struct peer_command kCommands[] = {
+    {"mr", register_memory},   {"dereg", deregister_memory},
+    {"mw", make_window},       {"srq", make_srq},
+    {"srqlimit", limit_srq},   {"qp", make_qp},
+    {"init", to_init},         {"rtr", to_rtr},
+    {"rts", to_rts},           {"state", query_state},
+    {"ah", make_ah},           {"recv", post_recv},
+    {"send", post_send},       {"async", async_event},
+    {"id", peer_make_id},      {"listen", peer_listen},
+    {"resolve", peer_resolve}, {"cmqp", peer_make_cm_qp},
+    {"connect", peer_connect}, {"accept", peer_accept},
+    {"reject", peer_reject},   {"disconnect", peer_disconnect},
+    {"event", peer_event},     {NULL, NULL}};
 
-static void be_active(void) {
-  struct rdma_addrinfo hints = {.ai_port_space = RDMA_PS_TCP}, *found;
-  if (rdma_getaddrinfo(script.address, script.service, &hints, &found) != 0) die("address");
-  if (rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP) != 0) die("rdma_create_id");
-  if (rdma_resolve_addr(id, NULL, found->ai_dst_addr, 10000) != 0) die("rdma_resolve_addr");
-  if (rdma_resolve_route(id, 10000) != 0) die("rdma_resolve_route");
-  make_qp();
-  uint8_t mine[PEER_PRIVATE];
-  struct rdma_conn_param param = connection_param(mine);
-  if (rdma_connect(id, &param) != 0) die("rdma_connect");
-  struct peer_memory remote = peer_get_memory(id->event->param.conn.private_data);
-  for (int i = 0; i < script.ops; ++i) run_op(i, &script.op[i], &remote);
-  rdma_disconnect(id);
-}
-
-static void be_passive(void) {
-  struct rdma_addrinfo hints = {.ai_flags = RAI_PASSIVE, .ai_port_space = RDMA_PS_TCP}, *found;
-  struct rdma_cm_id* listener;
-  if (rdma_getaddrinfo(NULL, script.service, &hints, &found) != 0) die("address");
-  if (rdma_create_id(NULL, &listener, NULL, RDMA_PS_TCP) != 0) die("rdma_create_id");
-  if (rdma_bind_addr(listener, found->ai_src_addr) != 0) die("rdma_bind_addr");
-  if (rdma_listen(listener, 1) != 0) die("rdma_listen");
-  printf("listening\n");
-  fflush(stdout);
-  if (rdma_get_request(listener, &id) != 0) die("rdma_get_request");
-  make_qp();
-  uint8_t mine[PEER_PRIVATE];
-  struct rdma_conn_param param = connection_param(mine);
-  if (rdma_accept(id, &param) != 0) die("rdma_accept");
-  struct rdma_cm_event* event;
-  if (rdma_get_cm_event(id->channel, &event) != 0) die("rdma_get_cm_event");
-  printf("ended %s\n", rdma_event_str(event->event));
-  rdma_ack_cm_event(event);
-  rdma_disconnect(id);
+/* In the order in which one hangs on the other; a window that is bound holds its queue pair, on
+ * whose end rxe would wait a minute. */
+static void take_down(void) {
+  for (int i = 0; i < PEER_OBJECTS; ++i) {
+    if (mw[i] != NULL) ibv_dealloc_mw(mw[i]);
+  }
+  peer_close_ids(); /* and their queue pairs */
+  for (int i = 0; i < PEER_OBJECTS; ++i) {
+    if (peer_qp[i] != NULL) ibv_destroy_qp(peer_qp[i]);
+    if (peer_ah[i] != NULL) ibv_destroy_ah(peer_ah[i]);
+  }
+  for (int i = 0; i < PEER_OBJECTS; ++i) {
+    if (mr[i] != NULL) ibv_dereg_mr(mr[i]);
+    if (peer_srq[i] != NULL) ibv_destroy_srq(peer_srq[i]);
+  }
+  ibv_destroy_cq(peer_cq);
+  for (int i = 0; i < 2; ++i) ibv_dealloc_pd(pd[i]);
 }
 
 int main(int argc, char** argv) {
-  if (peer_parse(argc, argv, &script) != 0) return 2;
+  if (argc != 3) return 2;
+  own_gid = gid_of(argv[2]);
+  int devices = 0;
+  /* The same context as the connection manager's, so that its queue pairs fit to our objects. */
+  struct ibv_context** list = rdma_get_devices(&devices);
   memory = aligned_alloc(4096, PEER_REGION);
-  if (memory == NULL) die("memory");
-  peer_fill_memory(&script, memory);
-  if (script.address != NULL) {
-    be_active();
-  } else {
-    be_passive();
+  if (list == NULL || devices == 0 || memory == NULL) {
+    peer_error("no device");
+    return 1;
   }
-  print_receives();
-  printf("memory %016llx\n", (unsigned long long)peer_digest(memory));
-  return 0;
+  memset(memory, 0, PEER_REGION);
+  peer_context = list[0];
+  fcntl(peer_context->async_fd, F_SETFL, fcntl(peer_context->async_fd, F_GETFL) | O_NONBLOCK);
+  for (int i = 0; i < 2; ++i) pd[i] = ibv_alloc_pd(peer_context);
+  peer_cq = ibv_create_cq(peer_context, PEER_COMPLETIONS, NULL, NULL, 0);
+  if (pd[0] == NULL || pd[1] == NULL || peer_cq == NULL || peer_open_channel() != 0) {
+    peer_answer(1);
+    return 1;
+  }
+  const struct peer_queues queues = {.poll = poll_cq, .post = post, .lkey = lkey_of};
+  const int end = peer_serve(argv[1], memory, kCommands, &queues);
+  take_down();
+  return end;
 }

@@ -1,0 +1,163 @@
+"""UC and UD queue pairs, joined without the connection manager."""
+
+import ipaddress
+
+import ibv
+from case import case, need
+from peers import bare, pattern, peers
+
+QKEY, OTHER_QKEY = 0x1234567, 0x7654321
+SEED = 11
+RECEIVES_AT = 65536
+GRH = 40
+
+
+def uc_pair(bench, *pollux_arguments):
+    active, passive = peers(bench, *pollux_arguments)
+    active.mr()
+    active.do("fill", at=0, len=RECEIVES_AT, seed=SEED)
+    key = passive.mr()
+    bare(active, passive, "uc")
+    return active, passive, key
+
+
+def receive(side, number, size, length):
+    side.do("recv", qp=0, wr=number, at=RECEIVES_AT + number * size, len=length)
+
+
+def check_receive(side, done, number, size, length, imm, opcode=ibv.WC_RECV):
+    need((done.wr, done.status, done.opcode, done.length) == (number, 0, opcode, length)
+         and (not imm or (done.flags & ibv.WITH_IMM and done.imm == imm)), f"{side}: {done}")
+    if opcode == ibv.WC_RECV:
+        side.check_memory(RECEIVES_AT + number * size, pattern(0, length, SEED), "the message")
+
+
+@case("uc-send", wants=[("active", f"UC SEND {kind}")
+                        for kind in ("ONLY", "FIRST", "MIDDLE", "LAST", "ONLY IMM", "LAST IMM")])
+def uc_send(bench):
+    """SEND of zero, one and many packets, with and without immediate."""
+    active, passive, _ = uc_pair(bench)
+    for number, (op, length, imm) in enumerate((
+            ("send", 0, 0), ("send", 1000, 0), ("send", 10_001, 0), ("send_imm", 7, 0xFEDCBA98),
+            ("send_imm", 9_999, 1))):
+        receive(passive, number, 12_000, 12_000)
+        active.run(qp=0, op=op, at=0, len=length, imm=imm)
+        check_receive(passive, passive.poll()[0], number, 12_000, length, imm)
+
+
+@case("uc-write", wants=[("active", f"UC WRITE {kind}")
+                         for kind in ("ONLY", "FIRST", "MIDDLE", "LAST", "ONLY IMM", "LAST IMM")])
+def uc_write(bench):
+    """RDMA WRITE of zero, one and many packets, with and without immediate."""
+    active, passive, key = uc_pair(bench)
+    wanted = bytearray(RECEIVES_AT)
+    for number, (op, length, at, imm) in enumerate((
+            ("write", 0, 0, 0), ("write", 333, 3, 0), ("write", 10_001, 1001, 0),
+            ("write_imm", 5, 20_000, 9), ("write_imm", 9_999, 30_000, 0xFFFFFFFF))):
+        receive(passive, number, 16, 16)
+        active.run(qp=0, op=op, at=0, len=length, imm=imm, remote=passive.base + at, rkey=key)
+        wanted[at:at + length] = pattern(0, length, SEED)
+        if imm:
+            # WRITEs without immediate have taken no receive.
+            check_receive(passive, passive.poll()[0], number - 3, 16, length, imm,
+                          ibv.WC_RECV_RDMA_WITH_IMM)
+    passive.check_memory(0, wanted, "what was written")
+
+
+@case("uc-write-refused", wants=[("active", "UC WRITE ONLY")])
+def uc_write_refused(bench):
+    """A WRITE by a wrong key: nobody is told, nothing is written."""
+    active, passive, key = uc_pair(bench)
+    active.run(qp=0, op="write", at=0, len=64, remote=passive.base, rkey=key ^ 0x55AA00)
+    active.run(qp=0, op="write", at=0, len=64, remote=passive.base + 256 * 1024 - 1, rkey=key)
+    passive.nothing_comes(200)
+    passive.check_memory(0, bytes(256 * 1024), "memory")
+
+
+@case("uc-loss", wants=[("active", "UC SEND FIRST"), ("active", "UC SEND LAST IMM")],
+      deadline_s=180)
+def uc_loss(bench):
+    """Over a wire that loses a twentieth: messages arrive whole or not at all, and others after."""
+    count, length = 60, 3000
+    active, passive, _ = uc_pair(bench, "--impair", f"loss=0.05,seed={bench.port.number}")
+    for number in range(count):
+        receive(passive, number, length, length)
+    for number in range(count):
+        active.run(qp=0, op="send_imm", at=0, len=length, imm=number)
+    came = [word for word in passive.do("poll", count=count, ms=3000) if word]
+    need(0 < len(came) < count, f"{len(came)} of {count} messages arrived")
+    numbers = [int(word.split("/")[5], 16) for word in came]
+    need(numbers == sorted(set(numbers)), f"messages arrived twice or out of order: {numbers}")
+    need(all(word.split("/")[1] == "0" for word in came), f"{came}")
+    for number in range(len(came)):
+        passive.check_memory(RECEIVES_AT + number * length, pattern(0, length, SEED),
+                             f"message {number}")
+
+
+def ud_pair(bench, qkey=QKEY):
+    """Both ready, the active side with an address handle; the passive side's number."""
+    active, passive = peers(bench)
+    qpn = 0
+    for side in (active, passive):
+        side.mr()
+        side.do("fill", at=0, len=RECEIVES_AT, seed=SEED)
+        qpn = side.do("qp", n=0, type="ud")[0]
+        side.do("init", n=0, type="ud", qkey=qkey)
+        side.do("rtr", n=0, type="ud")
+        side.do("rts", n=0, type="ud", psn=0xFFFFFE)
+    active.do("ah", n=0, to=passive.address)
+    return active, passive, qpn
+
+
+@case("ud-send", wants=[("active", "UD SEND ONLY"), ("active", "UD SEND ONLY IMM")])
+def ud_send(bench):
+    """Datagrams of all sizes that fit, with and without immediate; addresses in the GRH area."""
+    active, passive, qpn = ud_pair(bench)
+    for number, (op, length, imm) in enumerate((
+            ("send", 0, 0), ("send", 1, 0), ("send", 1024, 0), ("send_imm", 5, 0x0BADCAFE),
+            ("send_imm", 1023, 2))):
+        passive.do("recv", qp=0, wr=number, at=RECEIVES_AT + number * 2048, len=GRH + 1024)
+        active.run(qp=0, op=op, at=0, len=length, imm=imm, ah=0, qpn=qpn, qkey=QKEY)
+        done, = passive.poll()
+        need((done.wr, done.status, done.length) == (number, 0, GRH + length), f"{done}")
+        need(done.flags & ibv.WITH_GRH, "no GRH is reported")
+        need(done.flags & ibv.WITH_IMM and done.imm == imm or not imm, f"immediate {done.imm:x}")
+        at = RECEIVES_AT + number * 2048
+        passive.check_memory(at + GRH, pattern(0, length, SEED), f"datagram {number}")
+        header = passive.peek(at + 20, 20)
+        addresses = [str(ipaddress.ip_address(header[i:i + 4])) for i in (12, 16)]
+        need(header[0] == 0x45 and addresses == [active.address, passive.address],
+             f"the GRH area holds {header.hex()}")
+
+
+@case("ud-wrong-qkey", wants=[("active", "UD SEND ONLY")])
+def ud_wrong_qkey(bench):
+    """Another Q_Key than the receiver's: dropped."""
+    active, passive, qpn = ud_pair(bench)
+    for number in range(2):
+        passive.do("recv", qp=0, wr=number, at=RECEIVES_AT + 2048 * number, len=2048)
+    active.run(qp=0, op="send", at=0, len=10, ah=0, qpn=qpn, qkey=OTHER_QKEY)
+    passive.nothing_comes(300)
+    active.run(qp=0, op="send", at=0, len=11, ah=0, qpn=qpn, qkey=QKEY)
+    done, = passive.poll()
+    need((done.wr, done.length) == (0, GRH + 11), f"{done}")
+
+    def look(evidence):
+        keys = {int.from_bytes(frame.payload[:4], "big") for frame in evidence.frames
+                if "UD SEND ONLY" in frame.names and frame.qpn == int(qpn)}
+        need(keys == {QKEY, OTHER_QKEY}, f"Q_Keys on the wire: {keys}")
+
+    return look
+
+
+@case("ud-too-long", wants=[("active", "UD SEND ONLY")])
+def ud_too_long(bench):
+    """A datagram larger than its receive: dropped or an error of the receive, never more bytes."""
+    active, passive, qpn = ud_pair(bench)
+    passive.do("recv", qp=0, wr=0, at=RECEIVES_AT, len=GRH + 64)
+    active.run(qp=0, op="send", at=0, len=100, ah=0, qpn=qpn, qkey=QKEY)
+    came = [word.split("/")[1] for word in passive.do("poll", count=1, ms=300) if word]
+    # Rxe has a status of its own here.
+    need(came in ([], [f"{ibv.WC_LOC_LEN_ERR}"]) or bench.to_linux and came != ["0"],
+         f"the receive ended with {came}")
+    passive.check_memory(RECEIVES_AT + GRH + 64, bytes(64), "what lies behind the receive")
