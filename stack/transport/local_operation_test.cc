@@ -68,6 +68,7 @@ TEST_F(LocalOperationTest, MapUseAndInvalidateInOneChainUnderLoss) {
       EXPECT_EQ(all[i].status, IBV_WC_SUCCESS) << "frame " << lost << ", request " << i + 1;
     }
     EXPECT_EQ(all[0].opcode, verbs::kWcRegMr);
+    EXPECT_EQ(all[0].opcode & IBV_WC_RECV, 0);
     EXPECT_EQ(all[2].opcode, IBV_WC_LOCAL_INV);
     EXPECT_EQ(pair_.b.memory[0], lost);
     EXPECT_FALSE(pair_.a.regions.Find(key)->mapped);

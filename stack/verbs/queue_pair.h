@@ -22,7 +22,9 @@ namespace pollux::verbs {
 // IB_WR_REG_MR, for which rdma-core has no opcode that users may post. Its work request is a
 // RegisterWorkRequest.
 inline constexpr ibv_wr_opcode kWrRegMr = IBV_WR_DRIVER1;
-inline constexpr ibv_wc_opcode kWcRegMr = IBV_WC_DRIVER1;
+// No value of rdma-core's: IBV_WC_DRIVER1 would be taken for a receive.
+inline constexpr ibv_wc_opcode kWcRegMr = static_cast<ibv_wc_opcode>(64);
+static_assert((kWcRegMr & IBV_WC_RECV) == 0, "ibv_poll_cq(3): that bit tells receives");
 
 struct RegisterWorkRequest : ibv_send_wr {
   memory::Mapping mapping;  // without region_key
