@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "stack/transport/test_pair.h"
 
@@ -125,6 +127,26 @@ TEST_F(RcRecoveryTest, OneNakForEachStepBack) {
   Send();
   EXPECT_EQ(pair_.b.counters.sent_seq_nak, 2u);
   EXPECT_EQ(pair_.a.counters.completer_retry_err, 2u);
+}
+
+// A network that repeats or reorders must not spend the retries of a peer whose packets come.
+TEST(RcRepetitionTest, WhatComesTwiceBeyondAGapIsNoStepBack) {
+  TestPair pair;
+  const Psn gap = Psn(TestPair::DefaultAttr().sq_psn) + 3;
+  bool lost = false;
+  pair.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
+    if (!from_a) return Fate::kDeliver;
+    if (packet.bth.psn == gap && !std::exchange(lost, true)) return Fate::kDrop;
+    return Fate::kDuplicate;
+  };
+  pair.a.PostSend(IBV_WR_RDMA_WRITE, 1, pair.a.memory.data(), 100 * 1024,
+                  reinterpret_cast<uint64_t>(pair.b.memory.data()), pair.b.key);
+  pair.RunToEnd();
+  const std::vector<ibv_wc> all = pair.a.Poll();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].status, IBV_WC_SUCCESS);
+  EXPECT_EQ(pair.b.counters.sent_seq_nak, 1u);
+  EXPECT_EQ(pair.a.counters.completer_retry_err, 1u);
 }
 
 // The memory of what a probe would send again is gone: the queue pair fails, and nothing that was

@@ -95,12 +95,12 @@ void RcResponder::OnOutOfSequence(Psn psn, PollContext& context) {
   }
   ++context.counters.out_of_seq_request;
   context.counters.Count(Drop::kOutOfSequence);
-  // A PSN at or before one that came since the NAK: the peer went back, and the first packet of
-  // what it sent again is lost too. A peer that only goes back when it is told would wait for its
-  // time-out.
-  const bool again = sequence_nak_sent_ && nak_ == 0 && !Before(newest_psn_, psn);
-  if (!sequence_nak_sent_ || again || Before(newest_psn_, psn)) newest_psn_ = psn;
+  // A PSN at or before the one that the last NAK answered: the peer went back, and the first packet
+  // of what it sent again is lost too. A peer that only goes back when it is told would wait for
+  // its time-out. What is merely late, or comes twice, lies beyond, and must cost it no retry.
+  const bool again = sequence_nak_sent_ && nak_ == 0 && !Before(nak_cause_psn_, psn);
   if (sequence_nak_sent_ && !again) return;
+  nak_cause_psn_ = psn;
   sequence_nak_sent_ = true;
   ++context.counters.sent_seq_nak;
   nak_ = wire::kNakPsnSequence;

@@ -63,7 +63,7 @@ class RcResponder {
   InboundMessage message_;
 
   bool sequence_nak_sent_ = false;  // for the gap at expected_psn_
-  Psn newest_psn_;                  // beyond the gap, since its last NAK
+  Psn nak_cause_psn_;               // beyond the gap: what its last NAK answered
   bool waiting_after_rnr_ = false;  // for expected_psn_ to come again
   bool communication_established_ = false;
 
