@@ -12,6 +12,11 @@ enum class Fault {
   kPsnOffByOne,       // the packet after a lost one is taken for it
   kRnrLost,           // a SEND that finds no receive is acknowledged instead of refused
   kStaleKeyAccepted,  // a deregistered key goes on working
+  kInvalidationLost,  // an invalidated fast region goes on working
+  kFenceIgnored,      // a fenced request does not wait for the READs before it
+  kOneByteBeyond,     // what arrives is placed with the byte behind it
+  kReceiveUnflushed,  // receives stay posted when a queue pair enters ERR
+  kGapUnnoticed,      // a message of UC goes on after a packet of it was lost
 };
 
 #ifdef POLLUX_PLANTED_FAULTS

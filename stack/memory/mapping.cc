@@ -1,4 +1,5 @@
 // Fast regions and windows: mapped, bound and invalidated by work requests.
+#include "stack/base/planted_fault.h"
 #include "stack/memory/protection_domain.h"
 
 namespace pollux::memory {
@@ -117,6 +118,7 @@ bool RegionTable::Invalidate(MemoryRegion* slot) {
     return true;
   }
   if (slot->kind != KeyKind::kFastRegion || slot->windows != 0) return false;
+  if (Planted(Fault::kInvalidationLost)) return true;
   slot->mapped = false;
   return true;
 }

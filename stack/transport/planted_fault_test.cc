@@ -64,5 +64,60 @@ TEST_F(PlantedFaultTest, StaleKeyAccepted) {
   EXPECT_EQ(all[0].status, IBV_WC_SUCCESS);
 }
 
+TEST_F(PlantedFaultTest, InvalidationLost) {
+  planted_fault = Fault::kInvalidationLost;
+  memory::RegionTable& regions = pair_.a.regions;
+  const uint32_t key = regions.AllocFast(&pair_.a.pd, 8)->key;
+  ASSERT_TRUE(regions.Map(pair_.a.pd, {.key = key, .length = 8}));
+  ASSERT_TRUE(regions.InvalidateLocal(pair_.a.pd, key));
+  EXPECT_TRUE(regions.Find(key)->mapped);
+}
+
+TEST_F(PlantedFaultTest, FenceIgnored) {
+  planted_fault = Fault::kFenceIgnored;
+  const auto remote = reinterpret_cast<uint64_t>(pair_.b.memory.data());
+  bool fenced_before_answer = false, answered = false;
+  pair_.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
+    answered |= !from_a;
+    fenced_before_answer |= !answered && packet.info->operation == wire::Operation::kWrite;
+    return Fate::kDeliver;
+  };
+  pair_.a.PostSend(IBV_WR_RDMA_READ, 1, pair_.a.memory.data(), 10, remote, pair_.b.key);
+  pair_.a.PostSend(IBV_WR_RDMA_WRITE, 2, pair_.a.memory.data(), 10, remote, pair_.b.key,
+                   IBV_SEND_SIGNALED | IBV_SEND_FENCE);
+  pair_.RunToEnd();
+  EXPECT_TRUE(fenced_before_answer);
+}
+
+TEST_F(PlantedFaultTest, OneByteBeyond) {
+  planted_fault = Fault::kOneByteBeyond;
+  pair_.b.memory[10] = 0x55;
+  pair_.b.PostRecv(1, pair_.b.memory.data(), 10);
+  pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), 10);
+  pair_.RunToEnd();
+  EXPECT_NE(pair_.b.memory[10], 0x55);
+}
+
+TEST_F(PlantedFaultTest, ReceiveUnflushed) {
+  planted_fault = Fault::kReceiveUnflushed;
+  pair_.b.PostRecv(1, pair_.b.memory.data(), 10);
+  pair_.b.endpoint->qp.EnterError();
+  EXPECT_TRUE(pair_.b.Poll().empty());
+}
+
+TEST(PlantedFaultOfUcTest, GapUnnoticed) {
+  TestPair pair(IBV_QPT_UC);
+  planted_fault = Fault::kGapUnnoticed;
+  int frames = 0;
+  pair.hook = [&](bool, const wire::RocePacket&, rte_mbuf*) {
+    return ++frames == 2 ? Fate::kDrop : Fate::kDeliver;
+  };
+  pair.b.PostRecv(1, pair.b.memory.data(), 4096);
+  pair.a.PostSend(IBV_WR_SEND, 1, pair.a.memory.data(), 4096);
+  pair.RunToEnd();
+  planted_fault = Fault::kNone;
+  EXPECT_EQ(pair.b.Poll().size(), 1u) << "a message with a hole was delivered";
+}
+
 }  // namespace
 }  // namespace pollux::transport

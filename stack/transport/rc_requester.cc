@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "stack/base/planted_fault.h"
 #include "stack/transport/data_request.h"
 #include "stack/transport/local_operation.h"
 #include "stack/transport/outbound_message.h"
@@ -74,7 +75,8 @@ RcRequester::Step RcRequester::SendNext(PollContext& context) {
     wqe.first_psn = next_psn_;
     next_psn_ += wqe.packets;
   }
-  if ((wqe.send_flags & IBV_SEND_FENCE) != 0 && cursor_.reads() > 0 && cursor_.packet() == 0) {
+  if ((wqe.send_flags & IBV_SEND_FENCE) != 0 && cursor_.reads() > 0 && cursor_.packet() == 0 &&
+      !Planted(Fault::kFenceIgnored)) {
     return Step::kWait;
   }
   return wqe.brings_data() ? SendNextDataRequest(context) : SendNextPacket(context);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "stack/base/planted_fault.h"
+
 namespace pollux::transport {
 
 bool Scatter(const memory::ProtectionDomain& pd, const ibv_sge* sge, int num_sge, uint32_t offset,
@@ -19,7 +21,7 @@ bool Scatter(const memory::ProtectionDomain& pd, const ibv_sge* sge, int num_sge
         memory::AccessResult::kOk) {
       return false;
     }
-    std::memcpy(at, source, part);
+    std::memcpy(at, source, Planted(Fault::kOneByteBeyond) ? part + 1 : part);
     source += part;
     bytes -= part;
     offset = 0;

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "stack/base/planted_fault.h"
 #include "stack/verbs/qp_state.h"
 
 namespace pollux::verbs {
@@ -342,6 +343,7 @@ void QueuePair::FlushSend() {
 }
 
 void QueuePair::FlushRecv() {
+  if (Planted(Fault::kReceiveUnflushed)) return;
   while (srq() != nullptr ? srq_taken_ : rq_head_ != rq_tail_) {
     ibv_wc wc{};
     wc.status = IBV_WC_WR_FLUSH_ERR;

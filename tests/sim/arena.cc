@@ -39,6 +39,14 @@ bool Arena::HoldsWhatIsExpected(size_t offset, size_t length) const {
                     expected_.begin() + static_cast<ptrdiff_t>(offset));
 }
 
+bool Arena::HoldsOldOrNew(size_t offset, const uint8_t* data, size_t length) const {
+  for (size_t i = 0; i < length; ++i) {
+    const uint8_t byte = memory_[offset + i];
+    if (byte != expected_[offset + i] && byte != data[i]) return false;
+  }
+  return true;
+}
+
 std::string Arena::Difference() const {
   const auto found = std::mismatch(expected_.begin(), expected_.end(), memory_);
   if (found.first == expected_.end()) return "";

@@ -25,6 +25,8 @@ class Arena {
   // `length` bytes from `data` are what it must hold at `offset` from now on.
   void Expect(size_t offset, const uint8_t* data, size_t length);
   bool HoldsWhatIsExpected(size_t offset, size_t length) const;
+  // Each of `length` bytes at `offset` is what it must be or the one of `data`.
+  bool HoldsOldOrNew(size_t offset, const uint8_t* data, size_t length) const;
   // Where it does not hold what it must, in words; empty when it does.
   std::string Difference() const;
 

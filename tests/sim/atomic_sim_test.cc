@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "stack/engine/eal.h"
+#include "tests/sim/connect.h"
 #include "tests/sim/peer.h"
 #include "tests/sim/simulation.h"
 
@@ -93,28 +94,13 @@ class Contender : public engine::Poller {
   bool busy_[2] = {};
 };
 
-void ResolveAll(Simulation& simulation, const std::vector<Node*>& nodes) {
-  for (Node* from : nodes) {
-    for (Node* to : nodes) {
-      if (from == to) continue;
-      bool done = false;
-      transport::PollContext context = from->worker().poll_context();
-      from->interface().Resolve(to->gid(), context, [&](const absl::Status& status) {
-        EXPECT_TRUE(status.ok());
-        done = true;
-      });
-      simulation.RunUntil([&] { return done; }, simulation.now_ns() + kDeadlineNs);
-    }
-  }
-}
-
 void RunContention(uint64_t seed) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   alignas(8) uint64_t words[2] = {};
   Simulation simulation(seed, {.min_delay_ns = 2'000, .max_delay_ns = 30'000});
   std::vector<Node*> nodes;
   for (int i = 0; i <= kClients; ++i) nodes.push_back(&simulation.AddNode());
-  ResolveAll(simulation, nodes);
+  for (int i = 1; i <= kClients; ++i) ASSERT_TRUE(FindEachOther(simulation, *nodes[0], *nodes[i]));
   {
     std::vector<std::unique_ptr<Contender>> clients;
     std::vector<Peer> servers(kClients);

@@ -34,7 +34,9 @@ TEST_P(RcFaultTest, IsFound) {
 
 INSTANTIATE_TEST_SUITE_P(Faults, RcFaultTest,
                          ::testing::Values(Fault::kIcrcUnchecked, Fault::kPsnOffByOne,
-                                           Fault::kRnrLost, Fault::kStaleKeyAccepted));
+                                           Fault::kRnrLost, Fault::kStaleKeyAccepted,
+                                           Fault::kInvalidationLost, Fault::kFenceIgnored,
+                                           Fault::kOneByteBeyond));
 
 }  // namespace
 }  // namespace pollux::sim

@@ -1,5 +1,5 @@
-// A random program of SENDs, WRITEs and READs between two queue pairs over a bad network, and what
-// must hold of it.
+// A random program of work requests of all kinds over some RC connections between two hosts, with a
+// bad network between them and clocks that jump, and what must hold of it.
 #ifndef POLLUX_TESTS_SIM_RC_PROGRAM_H_
 #define POLLUX_TESTS_SIM_RC_PROGRAM_H_
 
@@ -13,7 +13,8 @@ struct RcOutcome {
   // - each message is delivered once, in order, unchanged, with the right completion;
   // - each work request completes, with success (each program's faults can be made good);
   // - of all memory only the bytes change that a work request named;
-  // - a key that was deregistered is refused, and what is posted then is flushed;
+  // - memory that was taken back (a region deregistered, a fast region or window invalidated or
+  //   unbound) is shown no more; who names it is refused, and what is posted then is flushed;
   // - all packet buffers are back at the end, and all objects can be destroyed.
   std::string violation;
   // Of all completions and their times, and of the counters: equal when the same things happened.

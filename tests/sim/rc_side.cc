@@ -1,9 +1,11 @@
 #include "tests/sim/rc_side.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "tests/sim/connect.h"
 
 namespace pollux::sim {
 namespace {
@@ -13,65 +15,18 @@ constexpr uint64_t kStaleWrId = 1'000'000;
 
 }  // namespace
 
-RcSide::RcSide(const std::string& name, Node& node, unsigned slot, uint64_t seed, RcLog* log)
+RcSide::RcSide(const std::string& name, Node& node, unsigned slot, uint64_t seed, Log* log)
     : name_(name), node_(node), slot_(slot), random_(seed), log_(log) {}
 
 RcSide::~RcSide() { node_.worker().RemovePoller(this); }
 
 void RcSide::Violate(const std::string& what) { log_->Violate(absl::StrCat(name_, ": ", what)); }
 
-void RcSide::DrawOperations(int count, uint32_t max_length) {
-  constexpr ibv_wr_opcode kOpcodes[] = {IBV_WR_SEND,
-                                        IBV_WR_SEND_WITH_IMM,
-                                        IBV_WR_RDMA_WRITE,
-                                        IBV_WR_RDMA_WRITE_WITH_IMM,
-                                        IBV_WR_RDMA_READ,
-                                        IBV_WR_ATOMIC_CMP_AND_SWP,
-                                        IBV_WR_ATOMIC_FETCH_AND_ADD,
-                                        IBV_WR_SEND_WITH_INV};
-  for (int i = 0; i < count; ++i) {
-    RcOperation operation;
-    operation.opcode = kOpcodes[random_.Below(std::size(kOpcodes))];
-    // Around the sizes where the number of packets changes, or of any size, small ones more often.
-    const uint64_t mtus = 256ull << random_.Below(5);
-    const uint64_t length = random_.Chance(0.3)
-                                ? mtus * random_.Below(4) + random_.Below(3)
-                                : random_.Below((max_length >> random_.Below(8)) + 1);
-    operation.length = static_cast<uint32_t>(std::min<uint64_t>(length, max_length));
-    if (operation.is_atomic()) DrawAtomic(operation);
-    if (random_.Chance(0.2)) operation.flags |= IBV_SEND_FENCE;
-    if (random_.Chance(0.2)) operation.flags |= IBV_SEND_SOLICITED;
-    if (operation.length <= kInline && operation.opcode != IBV_WR_RDMA_READ &&
-        !operation.is_atomic() && random_.Chance(0.3)) {
-      operation.flags |= IBV_SEND_INLINE;
-    }
-    operation.immediate = random_.Next32();
-    operation.signaled = random_.Chance(0.7) || i == count - 1;
-    operation.receive_size = operation.opcode == IBV_WR_RDMA_WRITE_WITH_IMM
-                                 ? static_cast<uint32_t>(random_.Below(8))
-                                 : operation.length + static_cast<uint32_t>(random_.Below(16));
-    operations_.push_back(operation);
-  }
+void RcSide::Take(RcSequence sequence) {
+  operations_ = std::move(sequence.operations);
+  object_kinds_ = std::move(sequence.objects);
 }
 
-// The atomics of one queue pair are executed in the order posted: what each finds is known.
-void RcSide::DrawAtomic(RcOperation& operation) {
-  operation.length = 8;
-  operation.word = static_cast<uint32_t>(random_.Below(kWords));
-  uint64_t& word = drawn_words_[operation.word];
-  operation.found = word;
-  if (operation.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-    operation.compare_add = random_.Next64();
-    word += operation.compare_add;
-  } else {
-    operation.compare_add = random_.Chance(0.7) ? word : random_.Next64();
-    operation.swap = random_.Next64();
-    if (operation.compare_add == word) word = operation.swap;
-  }
-  operation.left = word;
-}
-
-// Slices never touch: a byte that one work request too many writes is seen.
 void RcSide::Reserve(size_t* end, size_t length, size_t* offset) {
   *end += 1 + random_.Below(64);
   *offset = *end;
@@ -89,21 +44,54 @@ void RcSide::LayOut(RcSide& peer) {
   }
   target_start_ = end += kGuardBytes;
   for (RcOperation& operation : peer.operations_) {
-    if (operation.is_write()) Reserve(&end, operation.length, &operation.remote);
+    if (operation.is_write() && operation.exposure == nullptr) {
+      Reserve(&end, operation.length, &operation.remote);
+    }
   }
   target_end_ = end + 1;
+  exposed_start_ = end += kGuardBytes;
+  LayOutExposures(&end);
+  exposed_end_ = end + 1;
   source_start_ = end += kGuardBytes;
   for (RcOperation& operation : peer.operations_) {
-    if (operation.opcode == IBV_WR_RDMA_READ) Reserve(&end, operation.length, &operation.remote);
+    if (operation.opcode == IBV_WR_RDMA_READ && operation.exposure == nullptr) {
+      Reserve(&end, operation.length, &operation.remote);
+    }
   }
   source_end_ = end + 1;
   end += kGuardBytes;
   words_start_ = (end + 7) / 8 * 8;
-  arena_bytes_ = words_start_ + 8 * kWords + kGuardBytes;
+  arena_bytes_ = words_start_ + 8 * kRcWords + kGuardBytes;
   arena_ = std::make_unique<Arena>(arena_bytes_, slot_, random_);
-  constexpr uint8_t kZeroes[8 * kWords] = {};
+  constexpr uint8_t kZeroes[8 * kRcWords] = {};
   std::copy(std::begin(kZeroes), std::end(kZeroes), arena_->at(words_start_));
   arena_->Expect(words_start_, kZeroes, sizeof kZeroes);
+}
+
+// Of one request's own memory, or one stretch for all that the peer does with it.
+void RcSide::LayOutExposures(size_t* end) {
+  for (RcOperation& operation : operations_) {
+    if (operation.local_exposure != nullptr) {
+      operation.local_exposure->offset = operation.local;
+      operation.local_exposure->length = operation.length;
+    }
+    const bool maps = operation.is_local() && operation.opcode != IBV_WR_LOCAL_INV;
+    if (!maps || operation.exposure->length != 0) continue;
+    Exposure& exposure = *operation.exposure;
+    const auto reserve_for = [&](std::vector<RcOperation>& users) {
+      for (RcOperation& user : users) {
+        if (user.exposure != operation.exposure || user.is_local()) continue;
+        if (user.is_write() || user.opcode == IBV_WR_RDMA_READ) {
+          Reserve(end, user.length, &user.remote);
+        }
+      }
+    };
+    exposure.offset = *end;
+    reserve_for(peer_->operations_);
+    *end += 1;
+    exposure.length = static_cast<uint32_t>(*end - exposure.offset);
+    *end += kGuardBytes;
+  }
 }
 
 void RcSide::Create(uint32_t depth) {
@@ -116,8 +104,15 @@ void RcSide::Create(uint32_t depth) {
   init.send_cq = init.recv_cq = cq_;
   init.cap.max_send_wr = init.cap.max_recv_wr = depth;
   init.cap.max_send_sge = init.cap.max_recv_sge = kMaxElements;
-  init.cap.max_inline_data = kInline;
+  init.cap.max_inline_data = kRcInline;
   qp_ = worker.CreateQp(std::move(init)).value();
+  Register();
+  MakeObjects();
+  MapInvalidated();
+}
+
+void RcSide::Register() {
+  engine::Worker& worker = node_.worker();
   const size_t local_start = kGuardBytes;
   local_ = worker
                .RegMr(pd_, arena_->at(local_start), target_start_ - kGuardBytes - local_start,
@@ -127,21 +122,41 @@ void RcSide::Create(uint32_t depth) {
                 .RegMr(pd_, arena_->at(target_start_), target_end_ - target_start_,
                        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
                 .value();
+  exposed_ = worker
+                 .RegMr(pd_, arena_->at(exposed_start_), exposed_end_ - exposed_start_,
+                        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND)
+                 .value();
   source_ = worker
                 .RegMr(pd_, arena_->at(source_start_), source_end_ - source_start_,
                        IBV_ACCESS_REMOTE_READ)
                 .value();
   words_ = worker
-               .RegMr(pd_, arena_->at(words_start_), 8 * kWords,
+               .RegMr(pd_, arena_->at(words_start_), 8 * kRcWords,
                       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
                .value();
-  MapInvalidated();
+}
+
+void RcSide::MakeObjects() {
+  for (const Exposure::Kind kind : object_kinds_) {
+    Object object{.kind = kind};
+    if (kind == Exposure::Kind::kFastRegion) {
+      const auto most = static_cast<uint32_t>(arena_bytes_);
+      object.key = node_.worker().AllocFastMr(pd_, most).value().key;
+    } else {
+      object.window =
+          node_.worker()
+              .AllocMw(pd_, kind == Exposure::Kind::kWindowType1 ? IBV_MW_TYPE_1 : IBV_MW_TYPE_2)
+              .value();
+      object.key = object.window->rkey;
+    }
+    objects_.push_back(object);
+  }
 }
 
 // A key for each message of the peer that is to invalidate one.
 void RcSide::MapInvalidated() {
   for (RcOperation& operation : peer_->operations_) {
-    if (operation.opcode != IBV_WR_SEND_WITH_INV) continue;
+    if (operation.opcode != IBV_WR_SEND_WITH_INV || operation.exposure != nullptr) continue;
     operation.invalidate = node_.worker().AllocFastMr(pd_, 1).value().key;
     invalidated_.push_back(operation.invalidate);
     if (!pd_->regions->Map(*pd_, {.key = operation.invalidate,
@@ -156,29 +171,12 @@ void RcSide::MapInvalidated() {
 
 void RcSide::Connect(const ibv_qp_attr& common) {
   ibv_qp_attr attr = common;
-  attr.port_num = 1;
   attr.qp_access_flags =
       IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
-  attr.dest_qp_num = peer_->qp_->qpn().value;
-  // Each sends from where the other expects; often shortly before the wrap.
-  attr.sq_psn = (0xFFFF00 + 7 * qp_->qpn().value) & 0xFFFFFF;
-  attr.rq_psn = (0xFFFF00 + 7 * peer_->qp_->qpn().value) & 0xFFFFFF;
-  attr.ah_attr.is_global = 1;
-  attr.ah_attr.port_num = 1;
-  attr.ah_attr.grh.hop_limit = 64;
-  const Gid destination = peer_->node_.gid();
-  std::copy(destination.raw.begin(), destination.raw.end(), attr.ah_attr.grh.dgid.raw);
-  const std::pair<ibv_qp_state, int> steps[] = {
-      {IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
-      {IBV_QPS_RTR, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                        IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER},
-      {IBV_QPS_RTS, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                        IBV_QP_MAX_QP_RD_ATOMIC}};
-  for (const auto& [state, mask] : steps) {
-    attr.qp_state = state;
-    const absl::Status status = node_.worker().ModifyQp(qp_, attr, mask | IBV_QP_STATE);
-    if (!status.ok()) Violate(status.ToString());
-  }
+  attr.sq_psn = first_psn_;
+  attr.rq_psn = peer_->first_psn_;
+  const absl::Status status = BringToRts(node_, qp_, peer_->node_, peer_->qp_->qpn(), attr);
+  if (!status.ok()) Violate(status.ToString());
   node_.worker().AddPoller(this);
 }
 
@@ -195,32 +193,21 @@ std::vector<ibv_sge> RcSide::Split(size_t offset, uint32_t length, uint32_t key)
   return elements;
 }
 
+bool RcSide::MayPost() {
+  if (posted_ == operations_.size() || qp_->sq_tail() - qp_->sq_head() == depth_) return false;
+  const int awaited = operations_[posted_].waits_for;
+  if (awaited != 0 && !messages_received_.contains(awaited)) return false;
+  // With nothing under way nobody would wake this side again.
+  return qp_->sq_head() == qp_->sq_tail() || !random_.Chance(0.3);
+}
+
 bool RcSide::PostSends() {
   bool posted = false;
-  while (posted_ < operations_.size() && qp_->sq_tail() - qp_->sq_head() < depth_) {
-    // With nothing under way nobody would wake this side again.
-    if (qp_->sq_head() != qp_->sq_tail() && random_.Chance(0.3)) break;
-    const RcOperation& operation = operations_[posted_];
-    std::vector<ibv_sge> elements = Split(operation.local, operation.length, local_.key);
-    ibv_send_wr wr{};
-    wr.wr_id = posted_;
-    wr.sg_list = elements.data();
-    wr.num_sge = static_cast<int>(elements.size());
-    wr.opcode = operation.opcode;
-    wr.send_flags = operation.flags | (operation.signaled ? IBV_SEND_SIGNALED : 0);
-    wr.imm_data = operation.immediate;
-    if (operation.opcode == IBV_WR_SEND_WITH_INV) wr.invalidate_rkey = operation.invalidate;
-    if (operation.is_atomic()) {
-      wr.wr.atomic = {.remote_addr = peer_->Address(peer_->words_start_ + 8 * operation.word),
-                      .compare_add = operation.compare_add,
-                      .swap = operation.swap,
-                      .rkey = peer_->words_.key};
-    }
-    if (operation.is_write() || operation.opcode == IBV_WR_RDMA_READ) {
-      wr.wr.rdma.remote_addr = peer_->Address(operation.remote);
-      wr.wr.rdma.rkey = operation.is_write() ? peer_->target_.key : peer_->source_.key;
-    }
-    const int error = qp_->PostSend(&wr, nullptr);
+  while (MayPost()) {
+    RcOperation& operation = operations_[posted_];
+    const int flags = operation.flags | (operation.signaled ? IBV_SEND_SIGNALED : 0);
+    const int error =
+        operation.is_local() ? PostLocal(operation, flags) : PostTransfer(operation, flags);
     if (error != 0) {
       Violate(absl::StrFormat("posting request %d: errno %d", posted_, error));
       break;
@@ -229,6 +216,94 @@ bool RcSide::PostSends() {
     posted = true;
   }
   return posted;
+}
+
+int RcSide::PostTransfer(const RcOperation& operation, int flags) {
+  const uint32_t key =
+      operation.local_exposure != nullptr ? operation.local_exposure->key : local_.key;
+  std::vector<ibv_sge> elements = Split(operation.local, operation.length, key);
+  ibv_send_wr wr{};
+  wr.wr_id = posted_;
+  wr.sg_list = elements.data();
+  wr.num_sge = static_cast<int>(elements.size());
+  wr.opcode = operation.opcode;
+  wr.send_flags = flags;
+  wr.imm_data = operation.immediate;
+  const Exposure* exposure = operation.exposure.get();
+  if (operation.opcode == IBV_WR_SEND_WITH_INV) {
+    wr.invalidate_rkey = exposure != nullptr ? exposure->key : operation.invalidate;
+  }
+  if (operation.is_atomic()) {
+    wr.wr.atomic = {.remote_addr = peer_->Address(peer_->words_start_ + 8 * operation.word),
+                    .compare_add = operation.compare_add,
+                    .swap = operation.swap,
+                    .rkey = peer_->words_.key};
+  }
+  if (operation.is_write() || operation.opcode == IBV_WR_RDMA_READ) {
+    wr.wr.rdma.remote_addr = peer_->Address(operation.remote);
+    wr.wr.rdma.rkey = exposure != nullptr    ? exposure->key
+                      : operation.is_write() ? peer_->target_.key
+                                             : peer_->source_.key;
+  }
+  return qp_->PostSend(&wr, nullptr);
+}
+
+// A window of type 2 must differ from its last key.
+uint32_t RcSide::NextVariant(const Object& object) {
+  const auto step = static_cast<uint32_t>(1 + random_.Below(255));
+  return (object.key & ~0xFFu) | ((object.key + step) & 0xFF);
+}
+
+int RcSide::PostLocal(RcOperation& operation, int flags) {
+  Exposure& exposure = *operation.exposure;
+  Object& object = objects_[exposure.object];
+  if (operation.opcode == verbs::kWrRegMr) {
+    verbs::RegisterWorkRequest wr{};
+    wr.wr_id = posted_;
+    wr.opcode = verbs::kWrRegMr;
+    wr.send_flags = flags;
+    exposure.key = object.key = NextVariant(object);
+    wr.mapping = {
+        .key = exposure.key,
+        .address = Address(exposure.offset),
+        .length = exposure.length,
+        .iova = Address(exposure.offset),
+        .access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE};
+    return qp_->PostSend(&wr, nullptr);
+  }
+  ibv_send_wr wr{};
+  wr.wr_id = posted_;
+  wr.opcode = operation.opcode;
+  wr.send_flags = flags;
+  if (operation.opcode == IBV_WR_LOCAL_INV) {
+    wr.invalidate_rkey = exposure.key;
+    last_revoked_ = operation.exposure;
+    return qp_->PostSend(&wr, nullptr);
+  }
+  return PostBind(exposure, object, exposure.key != 0, &wr);
+}
+
+int RcSide::PostBind(Exposure& exposure, const Object& object, bool unbind, ibv_send_wr* wr) {
+  ibv_mr region{};
+  region.lkey = exposed_.key;
+  const ibv_mw_bind_info info{.mr = &region,
+                              .addr = Address(exposure.offset),
+                              .length = unbind ? 0 : exposure.length,
+                              .mw_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE};
+  int error;
+  if (object.kind == Exposure::Kind::kWindowType1) {
+    const ibv_mw_bind bind{.wr_id = wr->wr_id,
+                           .send_flags = static_cast<unsigned int>(wr->send_flags),
+                           .bind_info = info};
+    error = node_.worker().BindMw(qp_, object.window, bind);
+  } else {
+    wr->bind_mw = {.mw = object.window, .rkey = NextVariant(object), .bind_info = info};
+    error = qp_->PostSend(wr, nullptr);
+    if (error == 0) object.window->rkey = wr->bind_mw.rkey;
+  }
+  objects_[exposure.object].key = object.window->rkey;
+  if (!unbind) exposure.key = object.window->rkey;
+  return error;
 }
 
 // One at a time and often late: the peer then meets RNR, and by trying again wakes this side.
@@ -297,7 +372,9 @@ void RcSide::OnCompletion(const ibv_wc& wc, uint64_t now_ns) {
 }
 
 void RcSide::OnSent(const RcOperation& operation) {
-  if (operation.opcode == IBV_WR_RDMA_READ) {
+  if (operation.is_local()) {
+    OnLocal(operation);
+  } else if (operation.opcode == IBV_WR_RDMA_READ) {
     arena_->Expect(operation.local, peer_->arena_->at(operation.remote), operation.length);
     if (!arena_->HoldsWhatIsExpected(operation.local, operation.length)) {
       Violate("READ brought wrong bytes");
@@ -317,6 +394,20 @@ void RcSide::OnSent(const RcOperation& operation) {
   }
 }
 
+bool RcSide::KeyWorks(uint32_t key) const {
+  const memory::MemoryRegion* region = pd_->regions->Find(key);
+  return region != nullptr && region->mapped;
+}
+
+// The object may serve the next exposure already, under another variant.
+void RcSide::OnLocal(const RcOperation& operation) {
+  Exposure& exposure = *operation.exposure;
+  const bool takes_back = operation.opcode == IBV_WR_LOCAL_INV ||
+                          (operation.opcode == IBV_WR_BIND_MW && exposure.known);
+  if (takes_back && KeyWorks(exposure.key)) Violate("memory that was taken back is still shown");
+  if (!takes_back) exposure.known = true;
+}
+
 void RcSide::OnReceived(const ibv_wc& wc) {
   if (wc.wr_id != received_ || received_ >= receives_posted_) {
     Violate(absl::StrFormat("receive %d completes when %d is due", wc.wr_id, received_));
@@ -332,6 +423,7 @@ void RcSide::OnReceived(const ibv_wc& wc) {
                             wc.byte_len, operation.length));
   }
   CheckInvalidated(operation, wc);
+  if (operation.message != 0) messages_received_.insert(operation.message);
   const size_t place = is_write ? operation.remote : operation.receive;
   arena_->Expect(place, peer_->arena_->at(operation.local), operation.length);
   if (!arena_->HoldsWhatIsExpected(place, operation.length)) {
@@ -343,9 +435,11 @@ void RcSide::CheckInvalidated(const RcOperation& operation, const ibv_wc& wc) {
   const bool wanted = operation.opcode == IBV_WR_SEND_WITH_INV;
   if (wanted != ((wc.wc_flags & IBV_WC_WITH_INV) != 0)) Violate("IBV_WC_WITH_INV is wrong");
   if (!wanted) return;
-  if (wc.invalidated_rkey != operation.invalidate) Violate("another key was invalidated");
-  const memory::MemoryRegion* region = pd_->regions->Find(operation.invalidate);
-  if (region == nullptr || region->mapped) Violate("the key still works after its invalidation");
+  const bool exposed = operation.exposure != nullptr;
+  const uint32_t key = exposed ? operation.exposure->key : operation.invalidate;
+  if (wc.invalidated_rkey != key) Violate("another key was invalidated");
+  if (KeyWorks(key)) Violate("the key still works after its invalidation");
+  if (exposed) last_revoked_ = operation.exposure;
 }
 
 bool RcSide::finished() const {
@@ -361,6 +455,7 @@ std::string RcSide::Progress() const {
 }
 
 uint32_t RcSide::MakeStaleKey() {
+  if (last_revoked_ != nullptr && random_.Chance(0.5)) return last_revoked_->key;
   const memory::MemoryRegion region =
       node_.worker()
           .RegMr(pd_, arena_->at(target_start_), target_end_ - target_start_,
@@ -396,7 +491,12 @@ void RcSide::Finish() {
   for (const uint32_t key : invalidated_) {
     if (!worker.DeregMr({.key = key}).ok()) Violate("a fast region cannot be deregistered");
   }
-  for (const auto* region : {&local_, &target_, &source_, &words_}) {
+  for (const Object& object : objects_) {
+    const absl::Status status = object.window != nullptr ? worker.DeallocMw(object.window)
+                                                         : worker.DeregMr({.key = object.key});
+    if (!status.ok()) Violate(status.ToString());
+  }
+  for (const auto* region : {&local_, &target_, &exposed_, &source_, &words_}) {
     if (!worker.DeregMr(*region).ok()) Violate("a region cannot be deregistered");
   }
   for (const absl::Status& status :

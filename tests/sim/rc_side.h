@@ -1,4 +1,4 @@
-// One of the two hosts of a random RC program.
+// One of the two ends of a random RC program.
 #ifndef POLLUX_TESTS_SIM_RC_SIDE_H_
 #define POLLUX_TESTS_SIM_RC_SIDE_H_
 
@@ -6,69 +6,30 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "stack/base/random.h"
 #include "stack/engine/worker.h"
 #include "tests/sim/arena.h"
+#include "tests/sim/log.h"
+#include "tests/sim/rc_operation.h"
 #include "tests/sim/simulation.h"
 
 namespace pollux::sim {
 
-// One work request of the program.
-struct RcOperation {
-  ibv_wr_opcode opcode;
-  uint32_t length;
-  uint32_t immediate;
-  bool signaled;
-  size_t local = 0;           // offset in the poster's arena
-  size_t remote = 0;          // in the peer's: WRITE target, READ source
-  size_t receive = 0;         // in the peer's: the buffer of the receive that it takes
-  uint32_t receive_size = 0;  // bytes of that buffer
-  int flags = 0;              // ibv_send_flags beside IBV_SEND_SIGNALED
-  uint32_t invalidate = 0;    // the peer's key to invalidate
-  // Of an atomic: which of the peer's words, its operands, what it must find and leave.
-  uint32_t word = 0;
-  uint64_t compare_add = 0, swap = 0;
-  uint64_t found = 0, left = 0;
-
-  bool takes_receive() const {
-    return opcode != IBV_WR_RDMA_WRITE && opcode != IBV_WR_RDMA_READ && !is_atomic();
-  }
-  bool is_atomic() const {
-    return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-  }
-  bool is_write() const {
-    return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-  }
-  bool has_immediate() const {
-    return opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-  }
-};
-
-// What both sides share.
-struct RcLog {
-  std::string violation;  // the first
-  uint64_t digest = 0xCBF29CE484222325;
-
-  void Violate(const std::string& what) {
-    if (violation.empty()) violation = what;
-  }
-  void Digest(uint64_t value) { digest = (digest ^ value) * 0x100000001B3; }
-};
-
 class RcSide : public engine::Poller {
  public:
   static constexpr uint32_t kMaxElements = 3;
-  static constexpr uint32_t kWords = 3;    // for atomics
-  static constexpr uint32_t kInline = 64;  // bytes
 
-  RcSide(const std::string& name, Node& node, unsigned slot, uint64_t seed, RcLog* log);
+  // `slot`: of its arena.
+  RcSide(const std::string& name, Node& node, unsigned slot, uint64_t seed, Log* log);
   ~RcSide() override;
 
-  // In this order, each on both sides: draw the program, lay out the memory, connect.
-  void DrawOperations(int count, uint32_t max_length);
+  // In this order, each on both sides: take the program, lay out the memory, make the objects,
+  // connect.
+  void Take(RcSequence sequence);
   void LayOut(RcSide& peer);
   void Create(uint32_t depth);
   void Connect(const ibv_qp_attr& common);
@@ -78,7 +39,7 @@ class RcSide : public engine::Poller {
   bool finished() const;
   // In words, for the message when it does not finish.
   std::string Progress() const;
-  // After the end: a WRITE through `key`, which the peer has deregistered; and one behind it.
+  // After the end: a WRITE through `key`, which the peer has taken back; and one behind it.
   void PostStale(uint32_t key, uint64_t address);
   bool stale_finished() const { return stale_completions_ == 2; }
   // A key that named memory once.
@@ -87,43 +48,67 @@ class RcSide : public engine::Poller {
   // Checks memory, destroys all objects.
   void Finish();
 
+  // The first PSN that it sends.
+  void SetFirstPsn(uint32_t psn) { first_psn_ = psn; }
+
  private:
+  // A fast region or a window.
+  struct Object {
+    Exposure::Kind kind;
+    uint32_t key = 0;  // its latest
+    ibv_mw* window = nullptr;
+  };
+
   uint64_t Address(size_t offset) { return reinterpret_cast<uint64_t>(arena_->at(offset)); }
   void Violate(const std::string& what);
-  void DrawAtomic(RcOperation& operation);
-  void MapInvalidated();
   void Reserve(size_t* end, size_t length, size_t* offset);
+  void LayOutExposures(size_t* end);
+  void Register();
+  void MakeObjects();
+  void MapInvalidated();
   std::vector<ibv_sge> Split(size_t offset, uint32_t length, uint32_t key);
+  uint32_t NextVariant(const Object& object);
+  bool MayPost();
   bool PostSends();
+  int PostTransfer(const RcOperation& operation, int flags);
+  int PostLocal(RcOperation& operation, int flags);
+  int PostBind(Exposure& exposure, const Object& object, bool unbind, ibv_send_wr* wr);
   bool PostReceives();
   void OnCompletion(const ibv_wc& wc, uint64_t now_ns);
   void OnSent(const RcOperation& operation);
+  void OnLocal(const RcOperation& operation);
   void OnReceived(const ibv_wc& wc);
   void CheckInvalidated(const RcOperation& operation, const ibv_wc& wc);
+  bool KeyWorks(uint32_t key) const;
 
   std::string name_;
   Node& node_;
   unsigned slot_;
   Random random_;
-  RcLog* log_;
+  Log* log_;
   RcSide* peer_ = nullptr;
 
   std::vector<RcOperation> operations_;
   std::vector<const RcOperation*> receives_;  // the peer's that take a receive here, in order
+  std::set<int> messages_received_;           // those that have a number
   size_t posted_ = 0, completed_ = 0;
   size_t receives_posted_ = 0, received_ = 0;
   uint32_t depth_ = 0;
+  uint32_t first_psn_ = 0;
   bool stale_phase_ = false;
   int stale_completions_ = 0;
 
   std::unique_ptr<Arena> arena_;
   size_t arena_bytes_ = 0;
-  size_t target_start_ = 0, target_end_ = 0;  // what the peer writes
-  size_t source_start_ = 0, source_end_ = 0;  // what the peer reads
-  size_t words_start_ = 0;                    // what the peer's atomics change
-  uint64_t drawn_words_[kWords] = {};         // of the peer, after all that is drawn
-  memory::MemoryRegion local_, target_, source_, words_;
+  size_t target_start_ = 0, target_end_ = 0;    // what the peer writes
+  size_t exposed_start_ = 0, exposed_end_ = 0;  // what is shown to the peer for a while
+  size_t source_start_ = 0, source_end_ = 0;    // what the peer reads
+  size_t words_start_ = 0;                      // what the peer's atomics change
+  memory::MemoryRegion local_, target_, exposed_, source_, words_;
+  std::vector<Exposure::Kind> object_kinds_;
+  std::vector<Object> objects_;
   std::vector<uint32_t> invalidated_;  // keys of this side that the peer invalidates
+  std::shared_ptr<Exposure> last_revoked_;
   memory::ProtectionDomain* pd_ = nullptr;
   verbs::CompletionQueue* cq_ = nullptr;
   verbs::QueuePair* qp_ = nullptr;

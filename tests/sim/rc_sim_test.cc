@@ -1,21 +1,26 @@
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "tests/sim/rc_program.h"
 #include "tests/sim/seeds.h"
 
 namespace pollux::sim {
 namespace {
 
-TEST(RcSimTest, EveryProgramKeepsItsPromises) {
+class RcSimTest : public ::testing::TestWithParam<uint64_t> {};
+
+TEST_P(RcSimTest, EveryProgramKeepsItsPromises) {
+  const std::vector<uint64_t> seeds = AskedSeeds(GetParam());
   RcOutcome sum;
-  for (const uint64_t seed : AskedSeeds()) {
+  for (const uint64_t seed : seeds) {
     const RcOutcome outcome = RunRcProgram(seed);
     ASSERT_EQ(outcome.violation, "") << HowToRepeat(seed);
     sum.retransmitted_pkts += outcome.retransmitted_pkts;
     sum.rnr_naks += outcome.rnr_naks;
     sum.bad_icrc += outcome.bad_icrc;
   }
-  const uint64_t count = AskedSeeds().size();
+  const uint64_t count = seeds.size();
   // Programs in which nothing ever went wrong would prove little.
   if (count >= 100) {
     EXPECT_GT(sum.retransmitted_pkts, count);
@@ -24,7 +29,9 @@ TEST(RcSimTest, EveryProgramKeepsItsPromises) {
   }
 }
 
-TEST(RcSimTest, ASeedAloneRepeatsExactly) {
+INSTANTIATE_TEST_SUITE_P(Parts, RcSimTest, ::testing::Range<uint64_t>(0, kSeedParts));
+
+TEST(RcSimRepetition, ASeedAloneRepeatsExactly) {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     const RcOutcome once = RunRcProgram(seed);
     RunRcProgram(seed + 1000);

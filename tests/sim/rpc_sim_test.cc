@@ -1,14 +1,19 @@
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "tests/sim/rpc_program.h"
 #include "tests/sim/seeds.h"
 
 namespace pollux::sim {
 namespace {
 
-TEST(RpcSimTest, EveryProgramKeepsItsPromises) {
+class RpcSimTest : public ::testing::TestWithParam<uint64_t> {};
+
+TEST_P(RpcSimTest, EveryProgramKeepsItsPromises) {
+  const std::vector<uint64_t> seeds = AskedSeeds(GetParam());
   RpcOutcome sum;
-  for (const uint64_t seed : AskedSeeds()) {
+  for (const uint64_t seed : seeds) {
     const RpcOutcome outcome = RunRpcProgram(seed);
     ASSERT_EQ(outcome.violation, "") << HowToRepeat(seed);
     sum.succeeded += outcome.succeeded;
@@ -23,7 +28,7 @@ TEST(RpcSimTest, EveryProgramKeepsItsPromises) {
       "%lu calls succeeded, %lu failed with the connection, %lu timed out; "
       "%lu connections, %lu packets sent again\n",
       sum.succeeded, sum.unavailable, sum.timed_out, sum.connections, sum.retransmitted_pkts);
-  const uint64_t count = AskedSeeds().size();
+  const uint64_t count = seeds.size();
   // Programs in which nothing ever went wrong would prove little.
   if (count >= 100) {
     EXPECT_GT(sum.succeeded, count);
@@ -36,7 +41,9 @@ TEST(RpcSimTest, EveryProgramKeepsItsPromises) {
   }
 }
 
-TEST(RpcSimTest, ASeedAloneRepeatsExactly) {
+INSTANTIATE_TEST_SUITE_P(Parts, RpcSimTest, ::testing::Range<uint64_t>(0, kSeedParts));
+
+TEST(RpcSimRepetition, ASeedAloneRepeatsExactly) {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     const RpcOutcome once = RunRpcProgram(seed);
     RunRpcProgram(seed + 1000);

@@ -9,7 +9,9 @@
 
 namespace pollux::sim {
 
-std::vector<uint64_t> AskedSeeds();
+// A part of them; a test whose parts are instances (kSeedParts) can be sharded.
+inline constexpr uint64_t kSeedParts = 8;
+std::vector<uint64_t> AskedSeeds(uint64_t part);
 
 // Which flags repeat a program, for the message of a failure.
 std::string HowToRepeat(uint64_t seed);

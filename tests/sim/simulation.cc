@@ -16,6 +16,21 @@ constexpr uint32_t kNetwork = 0xC6336400;  // 198.51.100.0/24
 
 Node::~Node() = default;
 
+void Node::StopClock() {
+  clock_stopped_at_ns_ = worker_->now_ns();
+  clock_stopped_ = true;
+}
+
+uint64_t Node::ClockNs(uint64_t simulation_ns) const {
+  return clock_stopped_ ? clock_stopped_at_ns_ : simulation_ns + clock_ahead_ns_;
+}
+
+uint64_t Node::NextDeadline() const {
+  const uint64_t deadline_ns = worker_->NextDeadline();
+  if (clock_stopped_ || deadline_ns == UINT64_MAX) return UINT64_MAX;
+  return deadline_ns - std::min(deadline_ns, clock_ahead_ns_);
+}
+
 Simulation::Simulation(uint64_t seed, const Conditions& conditions)
     : random_(seed), fabric_(random_.Next64(), conditions) {}
 
@@ -44,14 +59,15 @@ Node& Simulation::AddNode(const NodeOptions& options) {
   interface.mtu = options.mtu;
   node->interface_ = std::make_unique<net::Interface>(interface);
   node->port_ = fabric_.AddPort(interface.mac);
-  node->worker_->AddPort(node->interface_.get(), node->port_);
+  node->wire_ = std::make_unique<Node::Wire>(node->port_, &now_ns_);
+  node->worker_->AddPort(node->interface_.get(), node->wire_.get());
   nodes_.push_back(std::move(node));
   return *nodes_.back();
 }
 
 bool Simulation::PollOnce() {
   bool worked = false;
-  for (auto& node : nodes_) worked |= node->worker().Poll(now_ns_);
+  for (auto& node : nodes_) worked |= node->worker().Poll(node->ClockNs(now_ns_));
   return worked;
 }
 
@@ -63,7 +79,7 @@ bool Simulation::RunUntil(absl::FunctionRef<bool()> done, uint64_t deadline_ns) 
       if (!worked) break;
     }
     uint64_t next = fabric_.NextArrival();
-    for (auto& node : nodes_) next = std::min(next, node->worker().NextDeadline());
+    for (auto& node : nodes_) next = std::min(next, node->NextDeadline());
     if (next > deadline_ns) {
       now_ns_ = std::max(now_ns_, deadline_ns);
       // Nodes have no other clock: what looks at the time sees that it has passed.

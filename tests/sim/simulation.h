@@ -37,10 +37,42 @@ class Node {
   }  // IPv4, host order
   Gid gid() const { return Gid::FromIpv4(address()); }
 
+  // This host's own clock, which its worker is polled with. It runs with the simulation's, ahead by
+  // what it has jumped.
+  void JumpClock(uint64_t ahead_ns) { clock_ahead_ns_ += ahead_ns; }
+  // Stands still at what it shows, while the host goes on working; then shows what it would have
+  // shown.
+  void StopClock();
+  void StartClock() { clock_stopped_ = false; }
+
  private:
   friend class Simulation;
+  // What the worker has of the port: frames travel by the simulation's time, not by its clock.
+  class Wire : public transport::Link {
+   public:
+    Wire(FabricPort* port, const uint64_t* now_ns) : port_(port), now_ns_(now_ns) {}
+    uint16_t Receive(rte_mbuf** frames, uint16_t capacity, uint64_t) override {
+      return port_->Receive(frames, capacity, *now_ns_);
+    }
+    uint16_t Send(rte_mbuf** frames, uint16_t count, uint64_t) override {
+      return port_->Send(frames, count, *now_ns_);
+    }
+
+   private:
+    FabricPort* port_;
+    const uint64_t* now_ns_;
+  };
+
   Node() = default;
+  uint64_t ClockNs(uint64_t simulation_ns) const;
+  // When the simulation must poll it for a timer.
+  uint64_t NextDeadline() const;
+
+  uint64_t clock_ahead_ns_ = 0;
+  bool clock_stopped_ = false;
+  uint64_t clock_stopped_at_ns_ = 0;
   FabricPort* port_ = nullptr;
+  std::unique_ptr<Wire> wire_;
   std::unique_ptr<engine::Worker> worker_;
   // Before the worker: it may hold frames of its pool.
   std::unique_ptr<net::Interface> interface_;

@@ -71,6 +71,74 @@ TEST_F(SimulationTest, ABusyNodeDoesNotStopTime) {
   simulation.RunFor(2'000);
 }
 
+// What a host's worker was polled with.
+struct Watch : engine::Poller {
+  bool Poll(uint64_t now_ns) override {
+    seen_ns = now_ns;
+    return false;
+  }
+  uint64_t seen_ns = 0;
+};
+
+TEST_F(SimulationTest, EachHostHasAClockOfItsOwn) {
+  constexpr uint64_t kMs = 1'000'000;
+  Simulation simulation(1, {});
+  Node& a = simulation.AddNode();
+  Node& b = simulation.AddNode();
+  Watch at_a, at_b;
+  a.worker().AddPoller(&at_a);
+  b.worker().AddPoller(&at_b);
+  a.JumpClock(60 * Simulation::kSecond);
+  simulation.RunFor(kMs);
+  EXPECT_EQ(at_a.seen_ns, simulation.now_ns() + 60 * Simulation::kSecond);
+  EXPECT_EQ(at_b.seen_ns, simulation.now_ns());
+  a.StopClock();
+  const uint64_t stopped_ns = at_a.seen_ns;
+  simulation.RunFor(kMs);
+  EXPECT_EQ(at_a.seen_ns, stopped_ns);
+  EXPECT_EQ(at_b.seen_ns, simulation.now_ns());
+  a.StartClock();
+  simulation.RunFor(kMs);
+  EXPECT_EQ(at_a.seen_ns, simulation.now_ns() + 60 * Simulation::kSecond);
+}
+
+// Frames know nothing of the hosts' clocks.
+TEST_F(SimulationTest, TheNetworkRunsByTheSimulationsTime) {
+  Simulation simulation(1, {.min_delay_ns = 7'000, .max_delay_ns = 7'000});
+  Node& a = simulation.AddNode();
+  Node& b = simulation.AddNode();
+  a.JumpClock(Simulation::kSecond);
+  b.StopClock();
+  absl::Status status = absl::UnknownError("never called");
+  const uint64_t start = simulation.now_ns();
+  EXPECT_EQ(ResolveOnce(simulation, a, b.address(), &status), start + 14'000);
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+// A timer fires by its host's clock.
+TEST_F(SimulationTest, AClockThatJumpsBringsTimersForward) {
+  struct Alarm {
+    static void Ring(void* self, uint64_t) { static_cast<Alarm*>(self)->rung = true; }
+    bool rung = false;
+  } alarm;
+  Simulation simulation(1, {});
+  Node& node = simulation.AddNode();
+  engine::Timer timer(&Alarm::Ring, &alarm);
+  node.worker().wheel().Arm(timer, simulation.now_ns() + 10 * Simulation::kSecond);
+  node.StopClock();
+  simulation.RunFor(20 * Simulation::kSecond);
+  EXPECT_FALSE(alarm.rung);
+  node.StartClock();
+  simulation.RunFor(1);
+  EXPECT_TRUE(alarm.rung);
+  alarm.rung = false;
+  node.worker().wheel().Arm(timer, simulation.now_ns() + 10 * Simulation::kSecond);
+  node.JumpClock(9 * Simulation::kSecond);
+  const uint64_t start_ns = simulation.now_ns();
+  EXPECT_TRUE(simulation.RunUntil([&] { return alarm.rung; }, start_ns + 5 * Simulation::kSecond));
+  EXPECT_NEAR(static_cast<double>(simulation.now_ns() - start_ns), 1e9, 1e4);
+}
+
 TEST_F(SimulationTest, ALeakIsNamed) {
   Simulation simulation(1, {});
   Node& node = simulation.AddNode();

@@ -1,0 +1,194 @@
+// One end of a connection, or a datagram queue pair, whose application may fail in mid-message; and
+// its host.
+#ifndef POLLUX_TESTS_SIM_FAILING_END_H_
+#define POLLUX_TESTS_SIM_FAILING_END_H_
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "stack/base/random.h"
+#include "stack/engine/worker.h"
+#include "tests/sim/arena.h"
+#include "tests/sim/log.h"
+#include "tests/sim/mishap.h"
+#include "tests/sim/simulation.h"
+
+namespace pollux::sim {
+
+class FailingEnd;
+
+// The objects that the ends of a host share: a completion queue, and perhaps a shared receive
+// queue. The worker's poller of all of them.
+class FailingHost : public engine::Poller {
+ public:
+  static constexpr uint32_t kSharedReceives = 16;
+  static constexpr uint32_t kMaxMessage = 16384;            // bytes
+  static constexpr size_t kBufferBytes = 40 + kMaxMessage;  // of a shared receive
+  static constexpr size_t kGapBytes = 64;                   // between them
+
+  FailingHost(Node& node, unsigned arena_slot, bool shares_receives, uint64_t seed, Log* log);
+  ~FailingHost() override;
+
+  bool Poll(uint64_t now_ns) override;
+  void Add(FailingEnd* end);
+  void Remove(FailingEnd* end);
+  // From now on nothing may complete under this number.
+  void Retire(Qpn qpn) { retired_.insert(qpn.value); }
+  // One that may have died with a receive in its hands.
+  void CountLostReceive() { ++may_be_lost_; }
+  void PollCompletions();
+  // Destroys everything, after all ends.
+  void Finish();
+
+  Node& node() { return node_; }
+  engine::Worker& worker() { return node_.worker(); }
+  memory::ProtectionDomain* pd() { return pd_; }
+  verbs::CompletionQueue* cq() { return cq_; }
+  verbs::SharedReceiveQueue* srq() { return srq_; }
+  Arena& arena() { return *arena_; }
+  // Where in arena() a shared receive is.
+  static size_t SharedPlace(uint64_t wr_id) { return wr_id * (kBufferBytes + kGapBytes); }
+
+ private:
+  bool PostShared();
+  void Dispatch(const ibv_wc& wc);
+
+  Node& node_;
+  Random random_;
+  Log* log_;
+  memory::ProtectionDomain* pd_;
+  verbs::CompletionQueue* cq_;
+  verbs::SharedReceiveQueue* srq_ = nullptr;
+  std::unique_ptr<Arena> arena_;  // of shared receives
+  memory::MemoryRegion region_;
+  std::vector<uint32_t> free_receives_;
+  uint32_t may_be_lost_ = 0;
+  std::map<uint32_t, FailingEnd*> ends_;  // by queue pair number
+  std::set<uint32_t> retired_;
+};
+
+// A work request, and what is known of it.
+struct FailingMessage {
+  ibv_wr_opcode opcode = IBV_WR_SEND;
+  uint32_t length = 0;
+  uint32_t immediate = 0;
+  bool signaled = true;
+  size_t local = 0;   // offset in the sender's arena
+  size_t remote = 0;  // in the peer's, of WRITE and READ
+  uint64_t add = 0;   // of a fetch-and-add
+  bool received = false;
+
+  bool is_write() const {
+    return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+  }
+  bool is_atomic() const { return opcode == IBV_WR_ATOMIC_FETCH_AND_ADD; }
+  bool takes_receive() const {
+    return opcode != IBV_WR_RDMA_WRITE && opcode != IBV_WR_RDMA_READ && !is_atomic();
+  }
+  bool has_immediate() const {
+    return opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+  }
+};
+
+class FailingEnd {
+ public:
+  // A life of a queue pair: `qp` is one that lived before and is in RESET, or null.
+  FailingEnd(std::string name, FailingHost& host, ibv_qp_type type, verbs::QueuePair* qp,
+             uint64_t seed, Log* log);
+
+  // In this order, each on both ends.
+  void Draw(int messages, uint32_t max_length, Mishap mishap);
+  void LayOut(FailingEnd& peer, unsigned arena_slot);
+  // `in_order`: the network neither reorders nor repeats.
+  void Connect(ibv_qp_attr attr, uint32_t own_psn, uint32_t peer_psn, bool in_order);
+
+  // From the host's poll.
+  bool Run();
+  void OnCompletion(const ibv_wc& wc);
+
+  // Nothing more will complete of what it sends. Of a reliable connection without mishap also: what
+  // it is to receive has come.
+  bool settled() const;
+  std::string Progress() const;
+  // After both ends are settled: what is still posted is flushed, and all of it is accounted for.
+  void CheckAndStop();
+  // Once both ends have stopped: what was under way may be old or new; then, when that is done for
+  // both, nothing else may have changed.
+  void SettleMemory();
+  void CheckMemory();
+  // The queue pair in RESET for another life, or null.
+  verbs::QueuePair* Release(bool destroy);
+
+  Qpn qpn() const { return qpn_; }
+  Mishap mishap() const { return fired_ ? mishap_ : Mishap::kNone; }
+  // Sent and never received.
+  uint64_t lost_messages() const;
+  bool failed() const { return first_error_ != IBV_WC_SUCCESS || receive_failed_; }
+
+ private:
+  static constexpr size_t kReceiveGapBytes = 256;  // between its receives
+
+  bool reliable() const { return type_ == IBV_QPT_RC; }
+  uint32_t ReceiveBytes() const { return grh_bytes() + FailingHost::kMaxMessage; }
+  size_t ReceivePlace(uint64_t wr_id) const {
+    return receives_start_ + wr_id * (ReceiveBytes() + kReceiveGapBytes);
+  }
+  uint32_t grh_bytes() const { return type_ == IBV_QPT_UD ? 40 : 0; }
+  uint64_t Address(size_t offset) { return reinterpret_cast<uint64_t>(arena_->at(offset)); }
+  void Violate(const std::string& what);
+  void Reserve(size_t length, size_t* offset);
+  void Register();
+  void Fire();
+  void Destroy();
+  bool PostSends();
+  int Post(const FailingMessage& message);
+  bool PostReceives();
+  void OnSendCompletion(const ibv_wc& wc);
+  void OnSent(const FailingMessage& message);
+  void OnReceiveCompletion(const ibv_wc& wc);
+  void OnReceived(const ibv_wc& wc, Arena& arena, size_t place);
+  const FailingMessage* Match(const ibv_wc& wc, const uint8_t* data);
+  bool IsIt(const FailingMessage& message, const ibv_wc& wc, const uint8_t* data);
+  void Deregister(memory::MemoryRegion& region);
+  void WordBefore(const FailingMessage& message, uint8_t (&bytes)[8]) const;
+  void CheckUnfinished(const FailingMessage& message);
+  uint64_t ReceivesSentFor(size_t messages) const;
+
+  std::string name_;
+  FailingHost& host_;
+  ibv_qp_type type_;
+  verbs::QueuePair* qp_;
+  Qpn qpn_;
+  Random random_;
+  Log* log_;
+  FailingEnd* peer_ = nullptr;
+  bool in_order_ = true;
+
+  std::vector<FailingMessage> messages_;
+  size_t posted_ = 0, completed_ = 0, succeeded_ = 0;
+  ibv_wc_status first_error_ = IBV_WC_SUCCESS;
+  Mishap mishap_ = Mishap::kNone;
+  size_t mishap_after_ = 0;  // requests posted
+  bool fired_ = false;
+
+  size_t receives_posted_ = 0, receives_completed_ = 0;
+  size_t matched_ = 0;  // of the peer's messages: those before are received or lost
+  size_t received_ = 0;
+  bool receive_failed_ = false;
+
+  std::unique_ptr<Arena> arena_;
+  size_t end_ = 0;
+  size_t receives_start_ = 0, target_start_ = 0, word_ = 0;
+  memory::MemoryRegion local_, receive_, target_;
+  verbs::AddressHandle* ah_ = nullptr;
+};
+
+}  // namespace pollux::sim
+
+#endif  // POLLUX_TESTS_SIM_FAILING_END_H_

@@ -1,0 +1,34 @@
+// Random programs in which applications fail in mid-message, and what must hold all the same.
+#ifndef POLLUX_TESTS_SIM_FAILURE_PROGRAM_H_
+#define POLLUX_TESTS_SIM_FAILURE_PROGRAM_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "tests/sim/mishap.h"
+
+namespace pollux::sim {
+
+struct FailureOutcome {
+  // Which property did not hold, in words; empty when all did:
+  // - each work request completes once, in order: successes, then one error that the mishaps
+  //   explain, then what was flushed; without a mishap a reliable connection sees only successes;
+  // - nothing completes of a queue pair that was destroyed;
+  // - what is received was sent: of a reliable connection all that was acknowledged, in order and
+  //   once; UC and UD at most that, unless the network repeats;
+  // - of all memory only bytes change that a posted work request named, to what it said;
+  // - queue pairs serve again after RESET, all objects can be destroyed, all buffers come home.
+  std::string violation;
+  uint64_t digest = 0;
+  std::array<uint64_t, kMishaps> fired{};  // by Mishap
+  uint64_t failed = 0;                     // ends that saw an error
+  uint64_t lost_messages = 0;              // of UC and UD
+};
+
+// Depends on `seed` alone. EAL must be initialised.
+FailureOutcome RunFailureProgram(uint64_t seed);
+
+}  // namespace pollux::sim
+
+#endif  // POLLUX_TESTS_SIM_FAILURE_PROGRAM_H_

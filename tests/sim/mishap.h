@@ -1,0 +1,60 @@
+// What goes wrong with the application at one end of a connection.
+#ifndef POLLUX_TESTS_SIM_MISHAP_H_
+#define POLLUX_TESTS_SIM_MISHAP_H_
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+
+namespace pollux::sim {
+
+enum class Mishap : uint8_t {
+  kNone,
+  kNoReceives,       // posts no receive any more
+  kReceiveTooSmall,  // posts receives without room
+  kReceiveGone,      // deregisters the memory of its receives
+  kTargetGone,       // deregisters what its peer writes, reads and changes
+  kLocalGone,        // deregisters what its own requests name
+  kError,            // moves its queue pair to ERR
+  kReset,            // moves it to RESET
+  kDestroyed,        // destroys it
+};
+inline constexpr uint64_t kMishaps = 9;
+
+// Which status the end where it happens may see of its own requests, and its peer of its. What dies
+// of it on the way may look to the other end like a peer that does not answer.
+inline bool MayFailHere(Mishap mishap, ibv_wc_status status) {
+  switch (mishap) {
+    case Mishap::kNone:
+      return false;
+    case Mishap::kLocalGone:
+      return status == IBV_WC_LOC_PROT_ERR || status == IBV_WC_WR_FLUSH_ERR;
+    default:
+      return status == IBV_WC_WR_FLUSH_ERR || status == IBV_WC_RETRY_EXC_ERR;
+  }
+}
+inline bool MayFailAtPeer(Mishap mishap, ibv_wc_status status) {
+  switch (mishap) {
+    case Mishap::kNone:
+      return false;
+    case Mishap::kNoReceives:
+      return status == IBV_WC_RNR_RETRY_EXC_ERR;
+    case Mishap::kReceiveTooSmall:
+      return status == IBV_WC_REM_INV_REQ_ERR || status == IBV_WC_RETRY_EXC_ERR;
+    case Mishap::kReceiveGone:
+      return status == IBV_WC_REM_OP_ERR || status == IBV_WC_RETRY_EXC_ERR;
+    case Mishap::kTargetGone:
+      return status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_RETRY_EXC_ERR;
+    default:
+      return status == IBV_WC_RETRY_EXC_ERR;
+  }
+}
+// Of the receives where it happens, beside IBV_WC_WR_FLUSH_ERR.
+inline bool MayFailReceive(Mishap mishap, ibv_wc_status status) {
+  return (mishap == Mishap::kReceiveTooSmall && status == IBV_WC_LOC_LEN_ERR) ||
+         (mishap == Mishap::kReceiveGone && status == IBV_WC_LOC_PROT_ERR);
+}
+
+}  // namespace pollux::sim
+
+#endif  // POLLUX_TESTS_SIM_MISHAP_H_
