@@ -16,6 +16,8 @@
 #include "stack/engine/eal.h"
 #include "tests/bench/core_pair.h"
 #include "tests/bench/device_load.h"
+#include "tests/bench/many_pairs.h"
+#include "tests/bench/memory_cost.h"
 #include "tests/bench/verbs_load.h"
 #include "tests/bench/wires.h"
 #include "tools/file_service/file_client.h"
@@ -60,6 +62,10 @@ constexpr Target kTargets[] = {
     {"1 MiB WRITE / +work", "WRITE 1 MiB", "+work bulk", 0.70, false},
     {"1 MiB READ / WRITE", "READ 1 MiB", "WRITE 1 MiB", 0.85, false},
     {"64 B SEND round trip / +work", "SEND 64 B round trip", "+work 64 B round trip", 1.7, true},
+    {"10,000 connections / 1", "SEND 64 B, 10000 connections", "SEND 64 B, 1 connections", 0.67,
+     false},
+    {"10,000 connections / 1, by 16", "SEND 64 B, 10000 connections, by 16",
+     "SEND 64 B, 1 connections, by 16", 0.67, false},
     {"NULL RPC rate / +work echo", "NULL RPC rate", "+work 64 B echo", 0.4, false},
     {"NULL RPC round trip / +work", "NULL RPC round trip", "+work 64 B round trip", 2.4, true},
 };
@@ -105,6 +111,31 @@ absl::Status DevicePass(Wire wire, double scale, Figures& figures) {
     Record(figures, "retransmitted packets", "", static_cast<double>(verbs.retransmitted()));
   }
   CloseWire(*opened);
+  return absl::OkStatus();
+}
+
+// As many connections as are named, and which messages go round them. A pass sends each figure over
+// every number, one right after the other.
+constexpr uint32_t kManyPairs[] = {1, 100, 10'000};
+
+absl::Status ScalePass(Wire wire, double scale, Figures& figures) {
+  for (const uint32_t count : kManyPairs) {
+    absl::StatusOr<engine::Device::Pair> opened = OpenWire(wire);
+    if (!opened.ok()) return opened.status();
+    {
+      absl::StatusOr<std::unique_ptr<ManyPairs>> pairs =
+          ManyPairs::Connect(opened->first.get(), opened->second.get(), count);
+      if (!pairs.ok()) return pairs.status();
+      const auto messages = static_cast<uint64_t>(1'000'000 * scale);
+      for (const uint32_t burst : {1u, 16u}) {
+        Record(figures,
+               absl::StrFormat("SEND 64 B, %u connections%s", count, burst == 1 ? "" : ", by 16"),
+               "M/s", (*pairs)->SendsPerSecond(kSmall, messages, kWindow, burst) * 1e-6);
+      }
+      Record(figures, "retransmitted packets", "", static_cast<double>((*pairs)->retransmitted()));
+    }
+    CloseWire(*opened);
+  }
   return absl::OkStatus();
 }
 
@@ -232,16 +263,29 @@ void Print(Wire wire, const Figures& figures, bool json, nlohmann::ordered_json&
   }
 }
 
+int PrintMemory(bool json) {
+  nlohmann::ordered_json out;
+  if (!json) std::printf("%-36s%12s%12s\n", "bytes of one", "measured", "at most");
+  for (const MemoryCost& cost : MeasureMemoryCosts()) {
+    out["memory"][cost.what] = {{"bytes", cost.bytes}, {"at_most", cost.most}};
+    if (!json) std::printf("%-36s%12.0f%12.0f\n", cost.what.c_str(), cost.bytes, cost.most);
+  }
+  if (json) std::printf("%s\n", out.dump().c_str());
+  return tools::kExitOk;
+}
+
 int Main(int argc, char** argv) {
   uint64_t passes = 5;
   double scale = 1;
-  bool json = false, ring_only = false;
+  bool json = false, ring_only = false, memory = false;
   tools::Options options("bench [options]   (tools/dev bench)",
                          "Measures, pass by pass and interleaved, the bare device, the least work\n"
                          "that any RoCE stack does (+work), and Pollux over the same device.");
   options.Number("passes", "passes, of which the median is taken (5)", 1, 1000, &passes);
   options.Real("scale", "length of each measurement (1)", 0.001, 1000, &scale);
   options.Switch("ring-only", "leave out net_memif", &ring_only);
+  options.Switch("memory", "instead: what a queue pair, a region, a connection cost in bytes",
+                 &memory);
   options.Switch("json", "one JSON object on standard output instead of tables", &json);
   const auto operands = options.Parse(argc, argv, 0, 0);
   if (!operands.ok()) {
@@ -253,6 +297,7 @@ int Main(int argc, char** argv) {
     return tools::kExitOk;
   }
   absl::Status status = engine::InitEal({.memory_mib = 1024});
+  if (status.ok() && memory) return PrintMemory(json);
   std::map<Wire, Figures> figures;
   std::vector<Wire> wires = {Wire::kRing};
   if (!ring_only) wires.push_back(Wire::kMemif);
@@ -262,6 +307,7 @@ int Main(int argc, char** argv) {
                    static_cast<unsigned>(passes), WireName(wire));
       Record(figures[wire], "core to core, before", "ns", CoreToCoreNs());
       status = DevicePass(wire, scale, figures[wire]);
+      if (status.ok()) status = ScalePass(wire, scale, figures[wire]);
       if (status.ok()) status = RpcPass().Run(wire, scale, figures[wire]);
       if (!status.ok()) break;
       Record(figures[wire], "core to core, after", "ns", CoreToCoreNs());

@@ -3,6 +3,7 @@
 #include "stack/engine/eal.h"
 #include "tests/bench/core_pair.h"
 #include "tests/bench/device_load.h"
+#include "tests/bench/many_pairs.h"
 #include "tests/bench/verbs_load.h"
 #include "tests/bench/wires.h"
 
@@ -32,6 +33,12 @@ TEST_P(LoadsTest, EveryLoadComesToItsEnd) {
     EXPECT_GT((*pair)->PerSecond(IBV_WR_SEND, 64, 1024, 128), 0);
     EXPECT_GT((*pair)->PerSecond(IBV_WR_RDMA_WRITE, 1 << 20, 10, 4), 0);
     EXPECT_GT((*pair)->PerSecond(IBV_WR_RDMA_READ, 1 << 20, 10, 4), 0);
+  }
+  {
+    auto pairs = ManyPairs::Connect(&a, &b, 200);
+    ASSERT_TRUE(pairs.ok()) << pairs.status();
+    EXPECT_GT((*pairs)->SendsPerSecond(64, 1024, 128, 1), 0);
+    EXPECT_GT((*pairs)->SendsPerSecond(64, 1024, 128, 16), 0);
   }
   CloseWire(*wire);
 }

@@ -9,6 +9,7 @@
 
 #include "stack/engine/clock.h"
 #include "tests/bench/core_pair.h"
+#include "tests/sim/connect.h"
 
 namespace pollux::bench {
 namespace {
@@ -24,6 +25,22 @@ void Check(const ibv_wc& wc) {
 }
 
 }  // namespace
+
+ibv_qp_attr ReliableAttributes(engine::Device& own, engine::Device& peer) {
+  ibv_qp_attr attr{};
+  attr.qp_access_flags = kAccess;
+  attr.path_mtu = std::min(own.interface().active_mtu(), peer.interface().active_mtu());
+  attr.max_rd_atomic = attr.max_dest_rd_atomic = 16;
+  attr.min_rnr_timer = 1;
+  attr.timeout = 17;
+  attr.retry_cnt = attr.rnr_retry = 7;
+  attr.ah_attr.is_global = 1;
+  attr.ah_attr.port_num = 1;
+  attr.ah_attr.grh.hop_limit = 64;
+  attr.ah_attr.grh.sgid_index = own.gid_index();
+  std::memcpy(attr.ah_attr.grh.dgid.raw, peer.gid().raw.data(), 16);
+  return attr;
+}
 
 struct VerbsPair::End {
   engine::Device* device;
@@ -57,34 +74,7 @@ struct VerbsPair::End {
   }
 
   absl::Status Connect(const End& peer) {
-    ibv_qp_attr attr{};
-    attr.port_num = 1;
-    attr.qp_access_flags = kAccess;
-    attr.path_mtu = std::min(worker.interface().active_mtu(), peer.worker.interface().active_mtu());
-    attr.dest_qp_num = peer.qp->qpn().value;
-    attr.max_rd_atomic = attr.max_dest_rd_atomic = 16;
-    attr.min_rnr_timer = 1;
-    attr.timeout = 17;
-    attr.retry_cnt = attr.rnr_retry = 7;
-    attr.ah_attr.is_global = 1;
-    attr.ah_attr.port_num = 1;
-    attr.ah_attr.grh.hop_limit = 64;
-    attr.ah_attr.grh.sgid_index = device->gid_index();
-    std::memcpy(attr.ah_attr.grh.dgid.raw, peer.device->gid().raw.data(), 16);
-    const struct {
-      ibv_qp_state state;
-      int mask;
-    } kSteps[] = {{IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
-                  {IBV_QPS_RTR, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                                    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER},
-                  {IBV_QPS_RTS, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                                    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC}};
-    for (const auto& step : kSteps) {
-      attr.qp_state = step.state;
-      absl::Status status = worker.ModifyQp(qp, attr, step.mask | IBV_QP_STATE);
-      if (!status.ok()) return status;
-    }
-    return absl::OkStatus();
+    return sim::BringToRts(worker, qp, peer.qp->qpn(), ReliableAttributes(*device, *peer.device));
   }
 
   void Receive(uint32_t bytes) {

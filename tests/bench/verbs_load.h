@@ -12,6 +12,9 @@
 
 namespace pollux::bench {
 
+// Of a reliable connection from `own` to `peer`, for sim::BringToRts.
+ibv_qp_attr ReliableAttributes(engine::Device& own, engine::Device& peer);
+
 // A reliable connection between two devices, connected by hand (no CM). Measurements run one after
 // another, on two threads of their own.
 class VerbsPair {
