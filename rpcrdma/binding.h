@@ -25,6 +25,9 @@ struct ProcedureBinding {
   uint32_t max_eligible_result_bytes = 0;    // of each; 0: no result is DDP-eligible
   uint32_t max_eligible_arguments = 1;       // in one call, at most kMaxItems
   uint32_t max_eligible_results = 1;
+  // Running it twice does no more than running it once. What is not goes through the server's reply
+  // cache: a call that is sent again is answered with the reply that it had.
+  bool idempotent = false;
 };
 
 struct ProgramBinding {

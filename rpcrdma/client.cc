@@ -1,5 +1,6 @@
 #include "rpcrdma/client.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -52,11 +53,16 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(engine::Worker* worker, c
 
 Client::Client(engine::Worker* worker, cm::Manager* manager, ProgramBinding binding,
                const ClientConfig& config)
-    : worker_(worker), manager_(manager), binding_(std::move(binding)), config_(config) {}
+    : worker_(worker),
+      manager_(manager),
+      binding_(std::move(binding)),
+      config_(config),
+      retry_timer_(&Client::OnRetry, this) {}
 
 Client::~Client() {
   worker_->RemovePoller(this);
   if (state_ == State::kIdle) return;
+  leaving_ = true;
   if (!ending_) end_status_ = absl::CancelledError("the client is gone");
   TakeDown();
 }
@@ -68,17 +74,24 @@ absl::Status Client::Connect(const cm::Endpoint& server,
     return absl::FailedPreconditionError(
         absl::StrCat("there is a connection to ", cm::ToString(server_), " already"));
   }
+  server_ = server;
+  established_ = leaving_ = ending_ = false;
+  tries_ = 0;
+  if (absl::Status status = StartConnecting(); !status.ok()) return status;
+  on_connected_ = std::move(on_connected);
+  on_ended_ = std::move(on_ended);
+  return absl::OkStatus();
+}
+
+// On error there is nothing to take down.
+absl::Status Client::StartConnecting() {
   auto id = manager_->CreateId(RDMA_PS_TCP, [this](const cm::Event& event) { OnEvent(event); });
   if (!id.ok()) return id.status();
   id_ = *id;
-  server_ = server;
-  on_connected_ = std::move(on_connected);
-  on_ended_ = std::move(on_ended);
   state_ = State::kResolving;
-  ending_ = false;
-  if (absl::Status s = manager_->ResolveAddr(id_, server, config_.resolve_timeout_ms); !s.ok()) {
+  if (absl::Status s = manager_->ResolveAddr(id_, server_, config_.resolve_timeout_ms); !s.ok()) {
     End(absl::UnavailableError(
-        absl::StrCat("connecting to ", cm::ToString(server), ": ", s.message())));
+        absl::StrCat("connecting to ", cm::ToString(server_), ": ", s.message())));
   }
   return absl::OkStatus();
 }
@@ -140,32 +153,45 @@ void Client::OnBound(const absl::Status& status) {
 }
 
 void Client::OnEstablished(const cm::Event& event) {
+  // RFC 8797 section 4: settings are those of this connection alone.
   negotiated_ = Negotiate(connection_->LocalPrivateData(), /*local_is_client=*/true,
                           event.param.private_data);
-  requester_ = std::make_unique<Requester>(connection_.get(), &binding_,
-                                           RequesterConfig{.credits = config_.credits,
-                                                           .max_calls = config_.max_calls,
-                                                           .credential = config_.credential},
-                                           negotiated_.thresholds, &counters_);
   state_ = State::kConnected;
+  connected_at_ns_ = worker_->now_ns();
   connection_->WatchPeer();
   ++counters_.connections_established;
+  if (!established_) {
+    established_ = true;
+    requester_ =
+        std::make_unique<Requester>(worker_, &binding_,
+                                    RequesterConfig{.credits = config_.credits,
+                                                    .max_calls = config_.max_calls,
+                                                    .max_sends = config_.reconnect.attempts + 1,
+                                                    .credential = config_.credential},
+                                    &counters_);
+  } else {
+    ++counters_.reconnects;
+  }
+  requester_->Attach(connection_.get(), negotiated_.thresholds.client_to_server,
+                     negotiated_.thresholds.server_to_client);
   if (on_connected_) std::exchange(on_connected_, nullptr)(absl::OkStatus());
 }
 
 void Client::Disconnect() {
   if (state_ == State::kIdle || state_ == State::kDisconnecting) return;
+  leaving_ = true;
   if (state_ != State::kConnected || !manager_->Disconnect(id_).ok()) {
     return End(absl::CancelledError("disconnected"));
   }
   state_ = State::kDisconnecting;
 }
 
-absl::Status Client::Call(const CallRequest& request, CallDone done) {
-  if (state_ != State::kConnected || ending_) {
+absl::Status Client::Call(const CallRequest& request, CallDone done, CallId* id) {
+  const bool outlives = established_ && !leaving_ && config_.reconnect.attempts > 0;
+  if (!outlives && (!connected() || ending_)) {
     return absl::UnavailableError("the client is not connected");
   }
-  return requester_->Call(request, std::move(done));
+  return requester_->Call(request, std::move(done), id);
 }
 
 void Client::End(absl::Status status) {
@@ -197,21 +223,51 @@ bool Client::Poll(uint64_t /*now_ns*/) {
 }
 
 void Client::TakeDown() {
-  const bool was_established = requester_ != nullptr;
-  const bool asked = state_ == State::kDisconnecting;
+  retry_timer_.Cancel();
+  ending_ = false;
   // Says DREQ or REJ as the state asks.
-  manager_->DestroyId(std::exchange(id_, nullptr));
+  if (id_ != nullptr) manager_->DestroyId(std::exchange(id_, nullptr));
   if (connection_ != nullptr) connection_->Close(manager_->time_wait_ns());
+  if (requester_ != nullptr && requester_->attached()) {
+    if (!leaving_) ++counters_.connections_lost;
+    const uint64_t lasted_ms = (worker_->now_ns() - connected_at_ns_) / 1'000'000;
+    if (requester_->replies_on_connection() > 0 || lasted_ms >= config_.reconnect.max_delay_ms) {
+      tries_ = 0;
+    }
+  }
+  if (!TryAgain()) Finish();
+}
+
+bool Client::TryAgain() {
+  if (!established_ || leaving_ || tries_ >= config_.reconnect.attempts) return false;
+  // The pause comes before the calls are told: what they do then finds a client that reconnects.
+  state_ = State::kPausing;
+  const uint64_t longest_ms =
+      std::min<uint64_t>(config_.reconnect.max_delay_ms,
+                         uint64_t{config_.reconnect.first_delay_ms} << std::min(tries_, 20u));
+  ++tries_;
+  const uint64_t longest_ns = longest_ms * 1'000'000;
+  const uint64_t delay_ns = longest_ns - worker_->random().Below(longest_ns / 2 + 1);
+  worker_->wheel().Arm(retry_timer_, worker_->now_ns() + delay_ns);
+  if (requester_->attached()) requester_->Detach(end_status_);
+  connection_.reset();
+  return true;
+}
+
+void Client::OnRetry(void* client, uint64_t /*now_ns*/) {
+  auto& self = *static_cast<Client*>(client);
+  if (absl::Status status = self.StartConnecting(); !status.ok()) self.End(std::move(status));
+}
+
+void Client::Finish() {
   if (requester_ != nullptr) requester_->FailAll(end_status_);
   requester_.reset();
   connection_.reset();
   state_ = State::kIdle;
-  ending_ = false;
-  if (was_established && !asked) ++counters_.connections_lost;
   auto connected = std::exchange(on_connected_, nullptr);
   auto ended = std::exchange(on_ended_, nullptr);
   const absl::Status status = std::move(end_status_);
-  if (was_established) {
+  if (std::exchange(established_, false)) {
     if (ended) ended(status);
   } else if (connected) {
     connected(status);

@@ -1,4 +1,4 @@
-// An RPC client: one connection to one server, for one program.
+// An RPC client: one connection to one server at a time, for one program.
 #ifndef POLLUX_RPCRDMA_CLIENT_H_
 #define POLLUX_RPCRDMA_CLIENT_H_
 
@@ -10,13 +10,29 @@
 #include "absl/status/statusor.h"
 #include "cm/manager.h"
 #include "rpcrdma/binding.h"
+#include "rpcrdma/call.h"
 #include "rpcrdma/connection.h"
 #include "rpcrdma/counters.h"
 #include "rpcrdma/negotiated.h"
 #include "rpcrdma/requester.h"
+#include "stack/engine/timing_wheel.h"
 #include "stack/engine/worker.h"
 
 namespace pollux::rpcrdma {
+
+// What a client does when a connection that was established is lost. Calls that are not done stay,
+// wait, and are sent again on the next connection under the XIDs that they have, with memory
+// freshly offered: a server with a reply cache runs each at most once.
+struct ReconnectPolicy {
+  // How often in a row it tries; 0: a lost connection fails the calls. The count begins anew when a
+  // connection brought a reply or lasted max_delay_ms. A call that was sent on attempts + 1
+  // connections fails when the last of them is lost.
+  uint32_t attempts = 0;
+  // Before the first try and at most; each waits twice as long as the last, less a random part of
+  // at most a half.
+  uint32_t first_delay_ms = 50;
+  uint32_t max_delay_ms = 10'000;
+};
 
 struct ClientConfig {
   uint32_t credits = 32;       // 1..256: calls outstanding at most
@@ -25,6 +41,7 @@ struct ClientConfig {
   uint32_t receive_bytes = 4096;
   OpaqueAuth credential;  // its body outlives the client
   uint32_t resolve_timeout_ms = 5000;
+  ReconnectPolicy reconnect;
   cm::ConnectionParam connection;  // private data is filled in
 };
 
@@ -43,22 +60,27 @@ class Client : public engine::Poller {
 
   // Connects, or connects again after the last connection ended. `on_connected` is called once,
   // not from inside: OK, or Unavailable with what was tried and what was found. After OK,
-  // `on_ended` is called once when the connection ends, whoever ended it; all calls are done by
-  // then. FailedPrecondition while there is a connection.
+  // `on_ended` is called once when the connection ends for good, whoever ended it: a connection
+  // that the ReconnectPolicy replaces does not end. All calls are done by then. FailedPrecondition
+  // while there is a connection.
   absl::Status Connect(const cm::Endpoint& server,
                        absl::AnyInvocable<void(absl::Status)> on_connected,
                        absl::AnyInvocable<void(absl::Status)> on_ended);
   // Ends the connection (DREQ); `on_ended` tells when. Calls not done end with Unavailable.
   void Disconnect();
   bool connected() const { return state_ == State::kConnected; }
+  // A lost connection is being replaced: calls are taken, and wait.
+  bool reconnecting() const { return established_ && !leaving_ && !connected(); }
 
-  // See Requester::Call. Unavailable when not connected.
-  absl::Status Call(const CallRequest& request, CallDone done);
+  // See Requester::Call. Unavailable when neither connected nor reconnecting.
+  absl::Status Call(const CallRequest& request, CallDone done, CallId* id = nullptr);
+  // See Requester::Cancel.
+  bool Cancel(const CallId& id) { return requester_ != nullptr && requester_->Cancel(id); }
 
   // Of the connection there is, or the last one.
   const Negotiated& negotiated() const { return negotiated_; }
   // Calls the server allows outstanding, by its last reply; 0 without a connection.
-  uint32_t granted_credits() const { return requester_ ? requester_->window().granted() : 0; }
+  uint32_t granted_credits() const { return connected() ? requester_->window().granted() : 0; }
   // Keys advertised to the server right now.
   uint32_t advertised_regions() const { return requester_ ? requester_->advertised_regions() : 0; }
   const Counters& counters() const { return counters_; }
@@ -69,6 +91,7 @@ class Client : public engine::Poller {
   // Of the connection, in this order.
   enum class State : uint8_t {
     kIdle,
+    kPausing,     // before the next try to reconnect
     kResolving,   // address, route
     kBinding,     // the queue pair goes to INIT
     kConnecting,  // REQ sent
@@ -78,6 +101,7 @@ class Client : public engine::Poller {
 
   Client(engine::Worker* worker, cm::Manager* manager, ProgramBinding binding,
          const ClientConfig& config);
+  absl::Status StartConnecting();
   void OnEvent(const cm::Event& event);
   void OnRouteResolved();
   void OnBound(const absl::Status& status);
@@ -85,6 +109,10 @@ class Client : public engine::Poller {
   // Takes everything of the connection down at the next poll.
   void End(absl::Status status);
   void TakeDown();
+  // Whether a try is left, and it is under way.
+  bool TryAgain();
+  void Finish();
+  static void OnRetry(void* client, uint64_t now_ns);
 
   engine::Worker* worker_;
   cm::Manager* manager_;
@@ -97,8 +125,13 @@ class Client : public engine::Poller {
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<Requester> requester_;
   Negotiated negotiated_;
+  bool established_ = false;  // since Connect()
+  bool leaving_ = false;      // by Disconnect()
   bool ending_ = false;
   absl::Status end_status_;
+  uint32_t tries_ = 0;  // to reconnect, in a row
+  uint64_t connected_at_ns_ = 0;
+  engine::Timer retry_timer_;
   absl::AnyInvocable<void(absl::Status)> on_connected_;
   absl::AnyInvocable<void(absl::Status)> on_ended_;
 };

@@ -6,8 +6,8 @@
 namespace pollux::rpcrdma {
 namespace {
 
-// wr_id: receives carry their index and this bit; signalled sends carry the number of entries that
-// they give back, and the cookie; unsignalled ones nothing.
+// wr_id: receives carry their index and this bit; sends carry their cookie, and signalled ones the
+// number of entries that they give back.
 constexpr uint64_t kReceiveBit = 1ull << 63;
 constexpr int kEntriesShift = 32;
 constexpr int kPollBatch = 32;
@@ -102,10 +102,13 @@ bool Connection::Poll(Role& role) {
     if (wc.status != IBV_WC_SUCCESS) {
       broken_ = true;
       failure_ = wc.status;
+      const uint32_t cookie = static_cast<uint32_t>(wc.wr_id);
+      if ((wc.wr_id & kReceiveBit) == 0 && cookie != kAskedCookie) role.OnFailed(cookie, wc.status);
     } else if ((wc.wr_id & kReceiveBit) != 0) {
       const uint32_t receive = static_cast<uint32_t>(wc.wr_id);
       const size_t offset = size_t{receive} * config_.receive_bytes;
-      role.OnMessage(receive, {receive_memory_.get() + offset, wc.byte_len});
+      role.OnMessage(
+          {.receive = receive, .message = {receive_memory_.get() + offset, wc.byte_len}});
     } else {
       send_room_ += static_cast<uint32_t>(wc.wr_id >> kEntriesShift);
       const uint32_t cookie = static_cast<uint32_t>(wc.wr_id);
@@ -135,20 +138,21 @@ void Connection::OnQuiet(void* connection, uint64_t now_ns) {
     self.asked_ = true;
     ibv_send_wr wr{};
     wr.opcode = IBV_WR_RDMA_WRITE;
-    self.Post(wr, &kAskedCookie);
+    self.Post(wr, kAskedCookie, /*signalled=*/true);
   }
   self.worker_->wheel().Arm(self.quiet_timer_, (quiet ? now_ns : self.heard_ns_) + kQuietNs);
 }
 
-void Connection::Post(ibv_send_wr& wr, const uint32_t* cookie) {
+void Connection::Post(ibv_send_wr& wr, uint32_t cookie, bool signalled) {
   if (qp_ == nullptr || broken_ || send_room_ == 0) {
     broken_ = true;
     return;
   }
   --send_room_;
   ++unsignalled_;
-  if (cookie != nullptr) {
-    wr.wr_id = uint64_t{unsignalled_} << kEntriesShift | *cookie;
+  wr.wr_id = cookie;
+  if (signalled) {
+    wr.wr_id |= uint64_t{unsignalled_} << kEntriesShift;
     wr.send_flags |= IBV_SEND_SIGNALED;
     unsignalled_ = 0;
   }
@@ -165,10 +169,11 @@ void Connection::PostSend(uint32_t buffer, uint32_t bytes, uint32_t cookie) {
   wr.opcode = IBV_WR_SEND;
   wr.sg_list = &sge;
   wr.num_sge = 1;
-  Post(wr, &cookie);
+  Post(wr, cookie, /*signalled=*/true);
 }
 
-void Connection::PostRead(const Local& to, uint64_t remote, uint32_t rkey, const uint32_t* cookie) {
+void Connection::PostRead(const Local& to, uint64_t remote, uint32_t rkey, uint32_t cookie,
+                          bool signalled) {
   ibv_sge sge{reinterpret_cast<uint64_t>(to.address), to.length, to.lkey};
   ibv_send_wr wr{};
   wr.opcode = IBV_WR_RDMA_READ;
@@ -176,10 +181,10 @@ void Connection::PostRead(const Local& to, uint64_t remote, uint32_t rkey, const
   wr.num_sge = 1;
   wr.wr.rdma.remote_addr = remote;
   wr.wr.rdma.rkey = rkey;
-  Post(wr, cookie);
+  Post(wr, cookie, signalled);
 }
 
-void Connection::PostWrite(const Local& from, uint64_t remote, uint32_t rkey) {
+void Connection::PostWrite(const Local& from, uint64_t remote, uint32_t rkey, uint32_t cookie) {
   ibv_sge sge{reinterpret_cast<uint64_t>(from.address), from.length, from.lkey};
   ibv_send_wr wr{};
   wr.opcode = IBV_WR_RDMA_WRITE;
@@ -187,7 +192,7 @@ void Connection::PostWrite(const Local& from, uint64_t remote, uint32_t rkey) {
   wr.num_sge = 1;
   wr.wr.rdma.remote_addr = remote;
   wr.wr.rdma.rkey = rkey;
-  Post(wr, nullptr);
+  Post(wr, cookie, /*signalled=*/false);
 }
 
 absl::StatusOr<memory::MemoryRegion> Connection::Register(const void* address, uint64_t length,

@@ -27,14 +27,20 @@ struct ConnectionConfig {
 // Belongs to one worker; all calls on its core. Its queue pair is destroyed with it, at the latest.
 class Connection {
  public:
+  // A message that came. It stays where it is until Repost(receive).
+  struct Arrival {
+    uint32_t receive = 0;
+    absl::Span<const uint8_t> message;
+  };
   // A Requester or a Responder. Called from Poll().
   class Role {
    public:
     virtual ~Role() = default;
-    // A message arrived. It stays where it is until Repost(receive).
-    virtual void OnMessage(uint32_t receive, absl::Span<const uint8_t> message) = 0;
+    virtual void OnMessage(const Arrival& arrival) = 0;
     // The signalled work request posted with `cookie`, and all posted before it, are done.
     virtual void OnSent(uint32_t cookie) = 0;
+    // The work request posted with `cookie` failed, and the connection with it.
+    virtual void OnFailed(uint32_t cookie, ibv_wc_status status) = 0;
   };
 
   // ResourceExhausted when the worker cannot give the objects.
@@ -80,16 +86,17 @@ class Connection {
   // Send queue entries free now.
   uint32_t send_room() const { return send_room_; }
 
-  // Each takes one send queue entry; the caller has looked at send_room(). Without a cookie the
-  // entry is given back with the next signalled one. `lkey` 0 only for zero bytes.
+  // Each takes one send queue entry; the caller has looked at send_room(). The entry of one that is
+  // not signalled is given back with the next that is. `cookie` is not
+  // UINT32_MAX. `lkey` 0 only for zero bytes.
   struct Local {
     const uint8_t* address = nullptr;
     uint32_t length = 0;
     uint32_t lkey = 0;
   };
   void PostSend(uint32_t buffer, uint32_t bytes, uint32_t cookie);
-  void PostRead(const Local& to, uint64_t remote, uint32_t rkey, const uint32_t* cookie);
-  void PostWrite(const Local& from, uint64_t remote, uint32_t rkey);
+  void PostRead(const Local& to, uint64_t remote, uint32_t rkey, uint32_t cookie, bool signalled);
+  void PostWrite(const Local& from, uint64_t remote, uint32_t rkey, uint32_t cookie);
 
   absl::StatusOr<memory::MemoryRegion> Register(const void* address, uint64_t length, int access);
   // Fences the region. A region that cannot be fenced costs the connection.
@@ -103,7 +110,7 @@ class Connection {
   Connection(engine::Worker* worker, const ConnectionConfig& config)
       : worker_(worker), config_(config), quiet_timer_(&Connection::OnQuiet, this) {}
   absl::Status Init(absl::AnyInvocable<void(ibv_event_type)> on_event);
-  void Post(ibv_send_wr& wr, const uint32_t* cookie);
+  void Post(ibv_send_wr& wr, uint32_t cookie, bool signalled);
   static void OnQuiet(void* connection, uint64_t now_ns);
 
   engine::Worker* worker_;

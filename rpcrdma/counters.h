@@ -10,12 +10,14 @@ struct Counters {
   // Both sides
   uint64_t connections_established = 0;
   uint64_t connections_lost = 0;   // after they were established
+  uint64_t reconnects = 0;         // of a client, by itself: among connections_established
   uint64_t short_messages = 0;     // discarded. RFC 8166 section 4.5
   uint64_t obsolete_messages = 0;  // RDMA_DONE, RDMA_MSGP
   // Requester
   uint64_t calls_sent = 0;
+  uint64_t calls_sent_again = 0;  // on another connection, under the same XID: among calls_sent
   uint64_t replies_received = 0;
-  uint64_t calls_failed = 0;       // with the connection, or by time-out
+  uint64_t calls_failed = 0;       // with the connection, by time-out, or cancelled
   uint64_t bad_reply_headers = 0;  // discarded. RFC 8166 section 4.5
   uint64_t unknown_xids = 0;       // discarded
   uint64_t late_replies = 0;       // discarded: the call had timed out
@@ -32,6 +34,11 @@ struct Counters {
   uint64_t calls_refused = 0;           // no such program, version, procedure; RPC version
   uint64_t replies_too_large = 0;       // for what the Requester offered, among chunk_errors_sent
   uint64_t replies_dropped = 0;         // the connection was gone
+  uint64_t duplicates_answered = 0;     // with the saved reply of a call that is not idempotent
+  uint64_t duplicates_joined = 0;       // wait for the reply of the call that runs: later answered
+  uint64_t duplicates_dropped = 0;      // another one waits for that reply
+  uint64_t duplicates_refused = 0;      // no reply can be had any more, among chunk_errors_sent
+  uint64_t calls_not_cached = 0;        // the reply cache was full of calls that run
   uint64_t connections_stalled = 0;     // given up: the client takes no replies
   // Bytes of chunks moved by RDMA
   uint64_t bytes_read = 0;

@@ -23,6 +23,13 @@ RawPeer::Message MirrorCall(uint32_t procedure, absl::Span<const uint8_t> argume
 uint32_t WordAt(absl::Span<const uint8_t> message, size_t index) {
   return LoadBe32(&message[4 * index]);
 }
+// The message as another call: both headers have `xid`.
+RawPeer::Message WithXid(RawPeer::Message message, uint32_t xid) {
+  for (size_t at = 0; at + 4 <= message.size(); at += 4) {
+    if (LoadBe32(&message[at]) == kXid) StoreBe32(&message[at], xid);
+  }
+  return message;
+}
 std::vector<uint8_t> Words(std::initializer_list<uint32_t> words) {
   std::vector<uint8_t> bytes(4 * words.size());
   size_t at = 0;
@@ -226,6 +233,7 @@ TEST_F(HostileClientTest, KeysThatAreNotItsOwn) {
   const std::vector<uint8_t> length = Words({4096});
   const std::unique_ptr<RawPeer> victim = NewPeer();
   std::fill_n(victim->memory(), RawPeer::kMemoryBytes, 0xEE);
+  uint32_t xid = 0;
   for (const Segment& target : {kForeign, victim->SegmentAt(0, 4096)}) {
     Header read = HeaderOf(), write = HeaderOf(), reply = HeaderOf();
     Header pulled = HeaderOf(Proc::kNomsg);
@@ -242,7 +250,7 @@ TEST_F(HostileClientTest, KeysThatAreNotItsOwn) {
       hostile = NewPeer();
       ASSERT_TRUE(RunUntil([this] { return server->server->connections() == 3; }));
       const uint64_t lost = counters().connections_lost;
-      hostile->Send(message);
+      hostile->Send(WithXid(message, ++xid));
       ASSERT_TRUE(RunUntil([this] { return hostile->ended(); }));
       ASSERT_TRUE(RunUntil([this] { return server->server->connections() == 2; }));
       EXPECT_EQ(counters().connections_lost, lost + 1);
@@ -253,6 +261,28 @@ TEST_F(HostileClientTest, KeysThatAreNotItsOwn) {
                           [](uint8_t byte) { return byte == 0xEE; }));
   EXPECT_FALSE(victim->ended());
   EXPECT_TRUE(RunUntil([this] { return server->releases > 0; }));
+}
+
+// RFC 8166 section 4.5.3: sent again it would cost one connection after the other.
+TEST_F(HostileClientTest, ACallThatCostItsConnectionIsRefusedNextTime) {
+  StartHostile();
+  Header header = HeaderOf();
+  header.chunks.AddWriteChunk({&kForeign, 1});
+  const RawPeer::Message call = MessageOf(header, MirrorCall(kGet, Words({4096})));
+  for (uint64_t round = 1; round <= 2; ++round) {
+    hostile->Send(call);
+    ASSERT_TRUE(RunUntil([this] { return hostile->ended(); }));
+    ASSERT_TRUE(RunUntil([this] { return server->server->connections() == 1; }));
+    hostile = NewPeer();
+    const RawPeer::Message reply = Ask(call);
+    ASSERT_EQ(reply.size(), 20u);
+    EXPECT_EQ(WordAt(reply, 0), kXid);
+    EXPECT_EQ(WordAt(reply, 3), static_cast<uint32_t>(Proc::kError));
+    EXPECT_EQ(WordAt(reply, 4), static_cast<uint32_t>(ErrorCode::kChunk));
+    EXPECT_EQ(counters().duplicates_refused, round);
+    ExpectServed();
+  }
+  ExpectTheOtherClientIsServed();
 }
 
 TEST_F(HostileClientTest, MoreCallsThanCredits) {

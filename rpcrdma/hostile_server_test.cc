@@ -54,11 +54,12 @@ class HostileServerTest : public MirrorTest {
   }
   absl::Status Start(const CallRequest& request) {
     status.reset();
-    absl::Status s = client->Call(request, [this](absl::Status result, const Reply* reply) {
+    const auto done = [this](absl::Status result, const Reply* reply) {
       EXPECT_FALSE(status.has_value()) << "called back twice";
       status = result;
       if (on_done) on_done(reply);
-    });
+    };
+    absl::Status s = client->Call(request, done, &id);
     if (!s.ok()) return s;
     return RunUntil([this] { return hostile->received.size() > taken; })
                ? absl::OkStatus()
@@ -104,6 +105,7 @@ class HostileServerTest : public MirrorTest {
   std::vector<uint8_t> arguments = Pattern(kArguments);
   std::vector<uint8_t> reply_buffer = std::vector<uint8_t>(kReplyHeaderBytes + kMaxEcho, 0xEE);
   std::optional<absl::Status> status;
+  CallId id;
   std::function<void(const Reply*)> on_done;
   std::unique_ptr<RawPeer> hostile;
   Header call;
@@ -181,6 +183,20 @@ TEST_F(FenceTest, TimedOutCall) {
   EXPECT_EQ(hostile->sent[0], IBV_WC_REM_ACCESS_ERR);
   EXPECT_EQ(status->code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(item_buffer, std::vector<uint8_t>(kItem, 0xEE));
+}
+
+// RFC 8166 section 8.1.3: the server does not know that nobody waits any more.
+TEST_F(FenceTest, CancelledCall) {
+  StartHostile();
+  ASSERT_TRUE(StartGet().ok());
+  const Segment segment = TakeCall().chunks.segments[0];
+  EXPECT_TRUE(client->Cancel(id));
+  EXPECT_EQ(client->advertised_regions(), 0u);
+  Attack(segment, /*read=*/false);
+  ASSERT_TRUE(RunUntil([this] { return hostile->sent.size() == 1; }));
+  EXPECT_EQ(hostile->sent[0], IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(item_buffer, std::vector<uint8_t>(kItem, 0xEE));
+  EXPECT_FALSE(status.has_value());
 }
 
 // What is offered for one direction is not for the other, and not past its end.

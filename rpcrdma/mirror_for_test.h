@@ -26,37 +26,51 @@ inline constexpr uint32_t kManyItem = 100'000;
 
 enum MirrorProcedure : uint32_t {
   kNull = 0,
-  kEcho = 1,  // arguments come back as results
-  kPut = 2,   // word, opaque<> (eligible), word -> length, sum of bytes, first and last word
-  kGet = 3,   // length -> word, opaque<> (eligible) of that length, word
-  kHold = 4,  // answered when the test says so
-  kDrop = 5,  // the handler forgets to answer
-  kMany = 6,  // three times word, opaque<> (eligible); the results are the same
+  kEcho = 1,   // arguments come back as results
+  kPut = 2,    // word, opaque<> (eligible), word -> length, sum of bytes, first and last word
+  kGet = 3,    // length -> word, opaque<> (eligible) of that length, word
+  kHold = 4,   // answered when the test says so
+  kDrop = 5,   // the handler forgets to answer
+  kMany = 6,   // three times word, opaque<> (eligible); the results are the same
+  kCount = 7,  // word -> how often it ran, this one included; held when the word is 1
+  kNote = 8,  // length, opaque<> (eligible) -> how often it ran, opaque<> (eligible) of that length
 };
 
+// All are idempotent but kCount and kNote.
 inline ProgramBinding MirrorBinding() {
-  return {.program = kMirrorProgram,
-          .version = 1,
-          .procedures = {
-              {.number = kNull},
-              {.number = kEcho, .max_argument_bytes = kMaxEcho, .max_result_bytes = kMaxEcho},
-              {.number = kPut,
-               .max_argument_bytes = 12,
-               .max_eligible_argument_bytes = kMaxItem,
-               .max_result_bytes = 16},
-              {.number = kGet,
-               .max_argument_bytes = 4,
-               .max_result_bytes = 12,
-               .max_eligible_result_bytes = kMaxItem},
-              {.number = kHold},
-              {.number = kDrop},
-              {.number = kMany,
-               .max_argument_bytes = 24,
-               .max_eligible_argument_bytes = kManyItem,
-               .max_result_bytes = 24,
-               .max_eligible_result_bytes = kManyItem,
-               .max_eligible_arguments = 3,
-               .max_eligible_results = 3}}};
+  ProgramBinding binding{
+      .program = kMirrorProgram,
+      .version = 1,
+      .procedures = {
+          {.number = kNull},
+          {.number = kEcho, .max_argument_bytes = kMaxEcho, .max_result_bytes = kMaxEcho},
+          {.number = kPut,
+           .max_argument_bytes = 12,
+           .max_eligible_argument_bytes = kMaxItem,
+           .max_result_bytes = 16},
+          {.number = kGet,
+           .max_argument_bytes = 4,
+           .max_result_bytes = 12,
+           .max_eligible_result_bytes = kMaxItem},
+          {.number = kHold},
+          {.number = kDrop},
+          {.number = kMany,
+           .max_argument_bytes = 24,
+           .max_eligible_argument_bytes = kManyItem,
+           .max_result_bytes = 24,
+           .max_eligible_result_bytes = kManyItem,
+           .max_eligible_arguments = 3,
+           .max_eligible_results = 3},
+          {.number = kCount, .max_argument_bytes = 4, .max_result_bytes = 4},
+          {.number = kNote,
+           .max_argument_bytes = 8,
+           .max_eligible_argument_bytes = kMaxItem,
+           .max_result_bytes = 12,
+           .max_eligible_result_bytes = kMaxItem}}};
+  for (ProcedureBinding& procedure : binding.procedures) {
+    procedure.idempotent = procedure.number != kCount && procedure.number != kNote;
+  }
+  return binding;
 }
 
 inline uint32_t SumOf(absl::Span<const uint8_t> bytes) {
@@ -83,10 +97,33 @@ class MirrorServer {
   }
 
   std::unique_ptr<Server> server;
+  // As often as each ran.
+  void AnswerCounts() {
+    for (ReplyHandle& handle : held_counts) handle.Send(Count());
+    held_counts.clear();
+  }
+
+  // The one note that is held.
+  void AnswerNote() {
+    uint8_t space[8];
+    XdrWriter out(absl::MakeSpan(space));
+    out.Uint32(runs);
+    out.EligibleOpaque(note_item_.bytes.size());
+    held_counts.front().Send(out.bytes(), std::move(note_item_));
+    held_counts.clear();
+  }
+
+  bool hold_notes = false;
   std::vector<ReplyHandle> held;
-  int releases = 0;  // of result items
+  std::vector<ReplyHandle> held_counts;  // of kCount, and of kNote if so asked
+  int releases = 0;                      // of result items
+  uint32_t runs = 0;                     // of kCount and kNote
 
  private:
+  absl::Span<const uint8_t> Count() {
+    StoreBe32(count_, runs);
+    return count_;
+  }
   Program MakeProgram() {
     Program program{.binding = MirrorBinding(), .procedures = {}};
     const auto add = [&program](uint32_t number, Handler handler) {
@@ -140,10 +177,35 @@ class MirrorServer {
       if (!in.AtEnd()) return reply.Fail(AcceptStatus::kGarbageArguments);
       reply.Send(out.bytes(), absl::MakeSpan(items));
     });
+    add(kCount, [this](const CallView& call, ReplyHandle reply) {
+      XdrReader in = call.reader();
+      const bool hold = in.Uint32() == 1;
+      ++runs;
+      if (hold) return held_counts.push_back(std::move(reply));
+      reply.Send(Count());
+    });
+    add(kNote, [this](const CallView& call, ReplyHandle reply) {
+      XdrReader in = call.reader();
+      const uint32_t length = in.Uint32();
+      in.EligibleOpaque(kMaxItem);
+      if (!in.AtEnd() || length > kMaxItem) return reply.Fail(AcceptStatus::kGarbageArguments);
+      ++runs;
+      uint8_t space[8];
+      XdrWriter out(absl::MakeSpan(space));
+      out.Uint32(runs);
+      const size_t position = out.EligibleOpaque(length);
+      note_item_ = {.bytes = absl::MakeConstSpan(pattern_).first(length),
+                    .position = position,
+                    .release = [this] { ++releases; }};
+      if (hold_notes) return held_counts.push_back(std::move(reply));
+      reply.Send(out.bytes(), std::move(note_item_));
+    });
     return program;
   }
 
   std::vector<uint8_t> pattern_;
+  uint8_t count_[4];
+  ResultItem note_item_;
 };
 
 // Two nodes, CM on both. Node 0 is for clients, node 1 for the server.
@@ -185,7 +247,7 @@ class MirrorTest : public testing::Test {
     ConnectClient();
   }
   void TearDown() override {
-    if (client != nullptr && client->connected()) {
+    if (client != nullptr && (client->connected() || client->reconnecting())) {
       client->Disconnect();
       EXPECT_TRUE(RunUntil([this] { return ended.has_value(); }));
     }

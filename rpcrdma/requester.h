@@ -1,17 +1,18 @@
-// The calling side of one connection: credits, XIDs, chunks offered and fenced, replies matched.
+// The calling side: calls wait for credit, travel under an XID that stays theirs, and are sent
+// again on the next connection when one is lost. Memory is offered for one call on one connection.
 #ifndef POLLUX_RPCRDMA_REQUESTER_H_
 #define POLLUX_RPCRDMA_REQUESTER_H_
 
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
-#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "rpcrdma/binding.h"
+#include "rpcrdma/call.h"
+#include "rpcrdma/call_plan.h"
 #include "rpcrdma/connection.h"
 #include "rpcrdma/counters.h"
 #include "rpcrdma/credits.h"
@@ -22,62 +23,38 @@
 
 namespace pollux::rpcrdma {
 
-// An argument that the binding calls DDP-eligible.
-struct EligibleItem {
-  absl::Span<const uint8_t> bytes;
-  // Where its first byte belongs in the stream that holds everything but items: right after its
-  // length word, as XdrWriter::EligibleOpaque says.
-  size_t position = 0;
-};
-
-// One call. All memory named here stays the caller's, and must stay untouched, until the callback.
-struct CallRequest {
-  uint32_t procedure = 0;
-  absl::Span<const uint8_t> arguments;  // XDR, without the bytes of `items`
-  // At most kMaxItems, by position. Those that do not fit the message, the largest first, are moved
-  // by RDMA READ.
-  absl::Span<const EligibleItem> items;
-  // Where the eligible results may be placed by RDMA WRITE, at most kMaxItems: the first result
-  // that there is in the first, and so on. An empty one, or none: that result comes in the stream.
-  absl::Span<const absl::Span<uint8_t>> item_buffers;
-  // Where a reply may be placed that does not fit a message: kReplyHeaderBytes and the results.
-  absl::Span<uint8_t> reply_buffer;
-  // The most that the results can take, where the arguments say less than the binding does.
-  std::optional<uint32_t> max_result_bytes;
-  uint64_t timeout_ns = 0;  // 0: until the connection ends
-};
-
-// Valid during the callback.
-struct Reply {
-  ReplyHeader header;
-  absl::Span<const uint8_t> results;
-  absl::Span<const ReducedItem> items;  // one for each buffer offered
-  XdrReader reader() const { return XdrReader(results, items); }
-};
-
-// OK: an RPC reply that says success. Other RPC replies: Unimplemented (no such program, version or
-// procedure), InvalidArgument (garbage arguments), Internal (system error), PermissionDenied
-// (authentication). No RPC reply: Unavailable (the connection ended), DeadlineExceeded,
-// FailedPrecondition (RDMA_ERROR). `reply` is null unless there was an RPC reply.
-using CallDone = absl::AnyInvocable<void(absl::Status, const Reply* reply)>;
-
 struct RequesterConfig {
   uint32_t credits = 32;      // calls outstanding at most: requested, and receives posted for
   uint32_t max_calls = 1024;  // outstanding and waiting together
+  uint32_t max_sends = 1;     // of one call, on as many connections; one more lost, and it fails
   OpaqueAuth credential;      // sent with every call; its body outlives the requester
 };
 
 class Requester : public Connection::Role {
  public:
-  // `connection`, `binding` and `counters` outlive this. `thresholds`: bytes.
-  Requester(Connection* connection, const ProgramBinding* binding, const RequesterConfig& config,
-            const InlineThresholds& thresholds, Counters* counters);
+  // All outlive this.
+  Requester(engine::Worker* worker, const ProgramBinding* binding, const RequesterConfig& config,
+            Counters* counters);
   ~Requester() override;
+
+  // From now on calls travel on `connection`, which outlives this or Detach(), by its own credits,
+  // sizes and keys; those that were sent on another are sent again, in the order in which they were
+  // made. Without a connection calls wait.
+  void Attach(Connection* connection, uint32_t call_threshold, uint32_t reply_threshold);
+  // The connection's queue pair is closed. What was sent on it waits for the next; a call that was
+  // sent max_sends times ends with `why`.
+  void Detach(const absl::Status& why);
+  bool attached() const { return connection_ != nullptr; }
+  // Since Attach().
+  uint32_t replies_on_connection() const { return replies_on_connection_; }
 
   // `done` is called once, never from inside Call. ResourceExhausted beyond max_calls;
   // InvalidArgument for what the binding does not allow or no buffer is large enough for;
-  // Unavailable after FailAll.
-  absl::Status Call(const CallRequest& request, CallDone done);
+  // Unavailable after FailAll. `id`, when not null, names the call.
+  absl::Status Call(const CallRequest& request, CallDone done, CallId* id = nullptr);
+  // The server is locked out of the call's memory before this returns; its callback is dropped
+  // uncalled. False: the call is done already. RFC 8166 section 4.4.1
+  bool Cancel(const CallId& id);
   // Every call that is not done ends with `status`. The queue pair must be closed already.
   void FailAll(const absl::Status& status);
 
@@ -87,35 +64,33 @@ class Requester : public Connection::Role {
   // The keys that the connection advertises for calls right now.
   uint32_t advertised_regions() const { return advertised_; }
 
-  void OnMessage(uint32_t receive, absl::Span<const uint8_t> message) override;
+  void OnMessage(const Connection::Arrival& arrival) override;
   void OnSent(uint32_t cookie) override;
+  void OnFailed(uint32_t /*cookie*/, ibv_wc_status /*status*/) override {}
 
  private:
-  // Of a call, in this order.
+  // Of a call, in this order; back to kWaiting with a connection that is lost.
   enum class State : uint8_t {
     kFree,
-    kWaiting,    // for credit, a send buffer, or room in the send queue
+    kWaiting,    // for a connection, credit, a send buffer, or room in the send queue
     kSent,       // the reply has not come
-    kAbandoned,  // timed out: done was called, the credit and the XID are still taken
+    kAbandoned,  // over for its caller; the credit, the XID and its place in the queue are not
   };
   // The RPC header and the arguments of a long call, items, item buffers, the reply buffer.
   static constexpr size_t kMaxRegions = 2 + 2 * kMaxItems + 1;
   static constexpr uint32_t kNoBuffer = UINT32_MAX;
-  // How a call travels.
-  struct Plan {
-    bool write_chunks = false;
-    bool reply_chunk = false;
-    uint32_t read_chunks = 0;  // a bit for each item
-    bool long_call = false;    // the whole Payload stream in a position-zero Read chunk
-  };
   struct Slot {
     explicit Slot(Requester* owner) : requester(owner), timer(&Requester::OnTimeout, this) {}
     Requester* requester;
     State state = State::kFree;
+    bool has_xid = false;
+    bool queued = false;  // in waiting_: nothing of it was sent on this connection
     uint32_t index = 0;
     uint32_t xid = 0;
+    uint32_t sends = 0;
+    uint64_t number = 0;  // calls are counted as they are made
     CallRequest request;
-    Plan plan;
+    CallPlan plan;
     CallDone done;
     engine::Timer timer;
     uint8_t region_count = 0;
@@ -129,31 +104,38 @@ class Requester : public Connection::Role {
   };
 
   static void OnTimeout(void* slot, uint64_t now_ns);
-  absl::Status CheckBinding(const CallRequest& request, const ProcedureBinding& binding) const;
-  absl::StatusOr<Plan> MakePlan(const CallRequest& request) const;
+  // The life of a call: requester.cc.
   void SendWaiting();
   void SendCall(Slot& slot);
-  absl::Status BuildCall(Slot& slot, uint32_t buffer, size_t* bytes);
-  absl::Status OfferReads(Slot& slot, const Plan& plan, uint32_t buffer, const CallHeader& call);
-  absl::Status OfferWrites(Slot& slot, const Plan& plan);
-  absl::Status Offer(Slot& slot, absl::Span<const uint8_t> memory, int access, Segment* segment);
-  void Fence(Slot& slot);
+  void Abandon(Slot& slot, absl::Status status);
   void Finish(Slot& slot, absl::Status status, const Reply* reply);
   void Release(Slot& slot);
   void ReleaseBuffer(uint32_t buffer);
   void TakeXid(Slot& slot);
+  // Of those sent on this connection.
   Slot* FindXid(uint32_t xid);
-  bool CheckChunks(const Slot& slot, const ChunkLists& chunks);
+  void Enqueue(Slot& slot);
+  // How it becomes a message: requester_message.cc.
+  absl::Status BuildCall(Slot& slot, uint32_t buffer, size_t* bytes);
+  absl::Status OfferReads(Slot& slot, uint32_t buffer, const CallHeader& call);
+  absl::Status OfferWrites(Slot& slot);
+  absl::Status Offer(Slot& slot, absl::Span<const uint8_t> memory, int access, Segment* segment);
+  void Fence(Slot& slot);
+  // How a reply is taken: requester_reply.cc.
+  bool CheckChunks(const Slot& slot, const ChunkLists& chunks) const;
   bool TakeReply(Slot& slot, absl::Span<const uint8_t> message, size_t header_bytes, Reply* reply);
 
-  Connection* connection_;
+  engine::Worker* worker_;
   const ProgramBinding* binding_;
   RequesterConfig config_;
-  InlineThresholds thresholds_;
   Counters* counters_;
+  Connection* connection_ = nullptr;
+  CallTerms terms_;
   CreditWindow window_;
+  uint32_t replies_on_connection_ = 0;
   absl::Status down_;  // why no call is taken any more
   uint32_t next_xid_;
+  uint64_t last_number_ = 0;
   uint32_t advertised_ = 0;
   // Scratch: of the message in hand.
   Header header_;

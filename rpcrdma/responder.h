@@ -4,7 +4,6 @@
 #define POLLUX_RPCRDMA_RESPONDER_H_
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <vector>
 
@@ -15,28 +14,21 @@
 #include "rpcrdma/counters.h"
 #include "rpcrdma/fifo.h"
 #include "rpcrdma/header.h"
+#include "rpcrdma/lost_replies.h"
 #include "rpcrdma/program.h"
+#include "rpcrdma/program_table.h"
 #include "rpcrdma/pull_plan.h"
+#include "rpcrdma/reply_cache.h"
 
 namespace pollux::rpcrdma {
 
-// Programs by number and version; a server has few.
-class ProgramTable {
- public:
-  // AlreadyExists; InvalidArgument for a binding that does not hold or does not cover a handler.
-  absl::Status Add(Program program);
-
-  struct Found {
-    AcceptStatus status = AcceptStatus::kSuccess;
-    uint32_t low = 0;  // versions that there are, for kProgramMismatch
-    uint32_t high = 0;
-    const ProcedureBinding* binding = nullptr;
-    Handler* handler = nullptr;
-  };
-  Found Find(uint32_t program, uint32_t version, uint32_t procedure);
-
- private:
-  std::deque<Program> programs_;
+// What the connections of a server share.
+struct ServiceState {
+  ProgramTable* programs = nullptr;
+  BufferPool* pool = nullptr;
+  ReplyCache* replies = nullptr;
+  LostReplies* lost = nullptr;
+  Counters* counters = nullptr;
 };
 
 class Responder : public Connection::Role {
@@ -48,10 +40,10 @@ class Responder : public Connection::Role {
   // time-outs RC gives up on that sooner.
   static constexpr uint64_t kStallNs = 30'000'000'000;
 
-  // All outlive this. `credits`: calls that a client may have outstanding, at most what the
-  // connection has receives for.
-  Responder(Connection* connection, ProgramTable* programs, BufferPool* pool, uint32_t credits,
-            Counters* counters);
+  // All outlive this. `client`: whose calls they are. `credits`: calls that a client may have
+  // outstanding, at most what the connection has receives for.
+  Responder(Connection* connection, const ServiceState& service, const Gid& client,
+            uint32_t credits);
   ~Responder() override;
 
   // Registers the pool in the connection's protection domain.
@@ -62,13 +54,14 @@ class Responder : public Connection::Role {
   // Goes on with calls that waited for buffers or room. True when one went on.
   bool Poll();
   // The queue pair is closed: gives back whatever no handler holds. Replies are dropped from now
-  // on.
+  // on; those of calls that must not run twice are kept for when they come again.
   void Abort();
   // No handler holds a call any more (after Abort: this may be destroyed).
   bool idle() const { return dispatched_ == 0; }
 
-  void OnMessage(uint32_t receive, absl::Span<const uint8_t> message) override;
+  void OnMessage(const Connection::Arrival& arrival) override;
   void OnSent(uint32_t cookie) override;
+  void OnFailed(uint32_t cookie, ibv_wc_status status) override;
 
  private:
   friend class ReplyHandle;
@@ -77,17 +70,21 @@ class Responder : public Connection::Role {
     kFree,
     kWaitBuffers,  // for pool buffers, and room in the send queue for the READs
     kPulling,      // READs in flight
+    kJoined,       // the same call runs already: for its reply
     kDispatched,   // the handler has it
     kWaitRoom,     // the reply is built, the send queue has no room
     kReplying,     // WRITEs and SEND in flight
   };
+  static constexpr uint32_t kNotCached = UINT32_MAX;
   struct Slot {
     State state = State::kFree;
     bool has_receive = false;
+    bool has_chunks = false;
     uint32_t receive = 0;
     absl::Span<const uint8_t> message;  // in the receive buffer
     uint32_t xid = 0;
     uint32_t grant = 1;
+    uint32_t cached = kNotCached;   // the call's entry in the reply cache
     size_t payload_offset = 0;      // in the message
     uint8_t* pulled = nullptr;      // pool buffer, filled as the PullPlan says
     uint8_t* long_reply = nullptr;  // pool buffer, taken when a Reply chunk is offered
@@ -99,49 +96,52 @@ class Responder : public Connection::Role {
     ReducedItem* reduced = nullptr;
     ResultItem* items = nullptr;
     memory::MemoryRegion* item_regions = nullptr;
-    absl::Span<ResultItem> all_items() const { return {items, item_count}; }
-  };
-  struct Waiting {
-    uint32_t receive = 0;
-    absl::Span<const uint8_t> message;
   };
 
-  void Accept(const Waiting& waiting);
-  void Discard(const Waiting& waiting, uint64_t& counter);
+  // How a call is taken: responder.cc.
+  void Accept(const Connection::Arrival& arrival);
+  void Discard(const Connection::Arrival& arrival, uint64_t& counter);
   // Reads the call's header again, into header_ and plan_. False when it asks for too much.
   bool Plan(const Slot& slot);
   bool TryPull(uint32_t index);
   // plan_ is the call's.
   void Dispatch(uint32_t index);
-  // Whose call it is, once its Payload stream is here; null: it was refused, and is answered.
-  Handler* Examine(uint32_t index, absl::Span<const uint8_t> payload, CallView* call);
+  // Whose call it is, once its Payload stream is here; a handler of null: it was refused, and is
+  // answered.
+  ProgramTable::Found Examine(uint32_t index, absl::Span<const uint8_t> payload, CallView* call);
   bool CheckEligible(size_t rpc_bytes, const ProcedureBinding& binding) const;
   // The pulled items as a handler sees them.
   absl::Span<const ReducedItem> Items(const Slot& slot, size_t rpc_bytes) const;
+  // Whether the call is to be run; else it is dealt with.
+  bool IsFirst(uint32_t index, const CallView& call);
+  void Replay(uint32_t index, uint32_t entry);
   void GiveReceiveBack(Slot& slot);
+  void Free(uint32_t index);
+  bool Stalls() const;
 
+  // How it is answered: responder_reply.cc.
   void SendError(uint32_t index, ErrorCode code, uint32_t version = kVersion);
   // From a handler, by its handle.
   void Answer(uint32_t index, AcceptStatus status, absl::Span<const uint8_t> results,
               absl::Span<ResultItem> items);
+  // Takes the items; false when they are too many or out of order.
+  static bool TakeItems(Slot& slot, absl::Span<ResultItem> items, size_t result_bytes);
   void SendReply(uint32_t index, const ReplyHeader& reply, absl::Span<const uint8_t> results);
   bool BuildReply(uint32_t index, const ReplyHeader& reply, absl::Span<const uint8_t> results);
-  bool PlaceItems(Slot& slot, ChunkLists& chunks);
+  bool PlaceItems(Slot& slot, ChunkLists& chunks, uint64_t* bytes);
   static size_t EmitPayload(const Slot& slot, const ReplyHeader& reply,
                             absl::Span<const uint8_t> results, absl::Span<uint8_t> out);
   void ReleaseItems(Slot& slot);
   void Finish(uint32_t index);
   bool TryPost(uint32_t index);
-  void WriteOut(const uint8_t* from, uint32_t lkey, absl::Span<const Segment> to);
-  void Free(uint32_t index);
+  bool TryPostChunks(uint32_t index);
+  void WriteOut(uint32_t index, const uint8_t* from, uint32_t lkey, absl::Span<const Segment> to);
   void OnPosted();
-  bool Stalls() const;
 
   Connection* connection_;
-  ProgramTable* programs_;
-  BufferPool* pool_;
+  ServiceState service_;
+  Gid client_;
   uint32_t credits_;
-  Counters* counters_;
   uint32_t reply_threshold_ = kMinInlineBytes;
   memory::MemoryRegion pool_region_;
   bool aborted_ = false;
@@ -158,7 +158,7 @@ class Responder : public Connection::Role {
   std::vector<Slot> slots_;  // one a send buffer
   std::vector<uint32_t> free_slots_;
   // First come, first served; bounded by the number of receives and of slots.
-  Fifo<Waiting> backlog_;  // no slot
+  Fifo<Connection::Arrival> backlog_;  // no slot
   Fifo<uint32_t> wait_buffers_;
   Fifo<uint32_t> wait_room_;
 };

@@ -12,6 +12,9 @@ namespace {
 // Room for the largest reply (every Write segment and the message) beside running READs.
 constexpr uint32_t kSendQueue = 512;
 static_assert(kSendQueue > kMaxWriteSegments + kMaxReadSegments);
+// 4 GiB at the very most.
+constexpr uint32_t kMaxCachedReplies = 1u << 20;
+constexpr uint32_t kMaxCachedReplyBytes = 4096;
 
 }  // namespace
 
@@ -26,6 +29,12 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(engine::Worker* worker, c
         "%d bulk buffers of %d bytes asked for; at least 2 of %d to %d are needed",
         config.bulk_buffers, config.bulk_buffer_bytes, kMinInlineBytes, kMaxItemBytes));
   }
+  if (config.cached_replies == 0 || config.cached_replies > kMaxCachedReplies ||
+      config.cached_reply_bytes > kMaxCachedReplyBytes) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "a cache of %d replies of %d bytes asked for; it holds 1 to %d of at most %d",
+        config.cached_replies, config.cached_reply_bytes, kMaxCachedReplies, kMaxCachedReplyBytes));
+  }
   std::unique_ptr<Server> server(new Server(worker, manager, config));
   worker->AddPoller(server.get());
   return server;
@@ -35,7 +44,8 @@ Server::Server(engine::Worker* worker, cm::Manager* manager, const ServerConfig&
     : worker_(worker),
       manager_(manager),
       config_(config),
-      pool_(config.bulk_buffers, config.bulk_buffer_bytes) {}
+      pool_(config.bulk_buffers, config.bulk_buffer_bytes),
+      replies_(config.cached_replies, config.cached_reply_bytes) {}
 
 Server::~Server() {
   worker_->RemovePoller(this);
@@ -109,8 +119,13 @@ absl::Status Server::Admit(const cm::Event& event) {
   });
   if (!connection.ok()) return connection.status();
   peer->connection = *std::move(connection);
-  peer->responder = std::make_unique<Responder>(peer->connection.get(), &programs_, &pool_,
-                                                config_.credits, &counters_);
+  peer->responder = std::make_unique<Responder>(peer->connection.get(),
+                                                ServiceState{.programs = &programs_,
+                                                             .pool = &pool_,
+                                                             .replies = &replies_,
+                                                             .lost = &lost_,
+                                                             .counters = &counters_},
+                                                event.id->peer().address, config_.credits);
   if (absl::Status status = peer->responder->Init(); !status.ok()) return status;
   peer->id = event.id;
   peer->info.peer = event.id->peer();

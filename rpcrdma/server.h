@@ -13,8 +13,11 @@
 #include "rpcrdma/buffer_pool.h"
 #include "rpcrdma/connection.h"
 #include "rpcrdma/counters.h"
+#include "rpcrdma/lost_replies.h"
 #include "rpcrdma/negotiated.h"
 #include "rpcrdma/program.h"
+#include "rpcrdma/program_table.h"
+#include "rpcrdma/reply_cache.h"
 #include "rpcrdma/responder.h"
 #include "stack/engine/worker.h"
 
@@ -29,6 +32,11 @@ struct ServerConfig {
   // bytes than one holds is answered ERR_CHUNK, one that finds none free waits.
   uint32_t bulk_buffers = 64;
   uint32_t bulk_buffer_bytes = (1u << 20) + 4096;
+  // Calls of procedures that are not idempotent, of all clients, that are remembered so that they
+  // run once; and the bytes of results that each may have to be answered again. They outlive
+  // connections, not the server.
+  uint32_t cached_replies = 1024;
+  uint32_t cached_reply_bytes = 1024;
   cm::ConnectionParam connection;  // private data is filled in
 };
 
@@ -96,6 +104,8 @@ class Server : public engine::Poller {
   Counters counters_;
   ProgramTable programs_;
   BufferPool pool_;
+  ReplyCache replies_;
+  LostReplies lost_;
   cm::Id* listener_ = nullptr;
   std::vector<std::unique_ptr<Peer>> peers_;
   absl::AnyInvocable<void(const ConnectionInfo&, bool)> observer_;

@@ -17,6 +17,7 @@ enum class Fault {
   kOneByteBeyond,     // what arrives is placed with the byte behind it
   kReceiveUnflushed,  // receives stay posted when a queue pair enters ERR
   kGapUnnoticed,      // a message of UC goes on after a packet of it was lost
+  kDuplicateRun,      // a call that comes again runs again
 };
 
 #ifdef POLLUX_PLANTED_FAULTS

@@ -296,6 +296,13 @@ TEST_F(RpcTest, NullCallsWithATimeOut) {
   ExpectCleanCalls({.procedure = rpcrdma::kNull, .timeout_ns = 1'000'000'000}, 16, 5000);
 }
 
+// Remembered with their replies, and forgotten as new ones come.
+TEST_F(RpcTest, CallsThatMustNotRunTwice) {
+  const uint8_t argument[4] = {};
+  ExpectCleanCalls({.procedure = rpcrdma::kCount, .arguments = argument}, 16, 5000);
+  EXPECT_GT(server_->runs, 2 * rpcrdma::ServerConfig{}.cached_replies);
+}
+
 TEST_F(RpcTest, ReadChunks) {
   std::vector<uint8_t> item = rpcrdma::Pattern(100'000);
   uint8_t space[12];

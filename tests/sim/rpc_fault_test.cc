@@ -34,7 +34,7 @@ TEST_P(RpcFaultTest, IsFound) {
 
 INSTANTIATE_TEST_SUITE_P(Faults, RpcFaultTest,
                          ::testing::Values(Fault::kIcrcUnchecked, Fault::kPsnOffByOne,
-                                           Fault::kStaleKeyAccepted));
+                                           Fault::kStaleKeyAccepted, Fault::kDuplicateRun));
 
 }  // namespace
 }  // namespace pollux::sim

@@ -15,13 +15,16 @@ namespace {
 constexpr size_t kGuardBytes = 64;  // on both sides of memory that is offered
 constexpr uint8_t kGuard = 0xA7;
 constexpr uint64_t kDeadlineNs = 4000 * Simulation::kSecond;
+constexpr uint64_t kMaxCuts = 3;
 constexpr int kMaxSteps = 20'000;  // of the program: far more than any needs
 
 // One call, with all its memory.
 class Call {
  public:
-  Call(Random& random, bool may_time_out) {
-    request_.procedure = static_cast<uint32_t>(random.Below(4));
+  // `once`: how likely it is one that must not run twice.
+  Call(Random& random, uint32_t number, double once, bool may_time_out) : number_(number) {
+    request_.procedure =
+        random.Chance(once) ? kRpcOnce : static_cast<uint32_t>(random.Below(kRpcOnce));
     // Of any size, small ones more often.
     const auto size = [&](uint32_t most) {
       return static_cast<uint32_t>(random.Below((most >> random.Below(12)) + 1));
@@ -65,6 +68,26 @@ class Call {
         }
         break;
       }
+      case kRpcOnce: {
+        item_.resize(size(kRpcMaxItem));
+        Fill(item_);
+        length_ = size(kRpcMaxOnce);
+        arguments_.resize(12);
+        rpcrdma::XdrWriter out(absl::MakeSpan(arguments_));
+        out.Uint32(number_);
+        argument_ = {item_, out.EligibleOpaque(item_.size())};
+        out.Uint32(length_);
+        request_.items = {&argument_, 1};
+        if (random.Chance(0.7)) {
+          SetRoom(kRpcMaxOnce);
+          item_room_ = Room();
+          request_.item_buffers = {&item_room_, 1};
+        } else {
+          SetRoom(rpcrdma::kReplyHeaderBytes + 8 + rpcrdma::XdrRoundUp(kRpcMaxOnce));
+          request_.reply_buffer = Room();
+        }
+        break;
+      }
     }
     request_.arguments = arguments_;
   }
@@ -90,6 +113,15 @@ class Call {
           if (item[i] != RpcByteAt(salt_, i)) return "other bytes came";
         }
         if (in.Uint32() != salt_) return "another word came";
+        break;
+      }
+      case kRpcOnce: {
+        if (in.Uint32() != 1) return "it ran more than once";
+        const auto item = in.EligibleOpaque(kRpcMaxOnce);
+        if (item.size() != length_) return "another length";
+        for (size_t i = 0; i < length_; ++i) {
+          if (item[i] != RpcByteAt(number_, i)) return "other bytes came";
+        }
         break;
       }
     }
@@ -120,6 +152,7 @@ class Call {
   rpcrdma::CallRequest request_;
   rpcrdma::EligibleItem argument_;
   absl::Span<uint8_t> item_room_;
+  uint32_t number_ = 0;
   uint32_t salt_ = 0;
   uint32_t length_ = 0;
   std::vector<uint8_t> arguments_, item_, room_;
@@ -141,13 +174,18 @@ class Program {
     config.credits = 1 + static_cast<uint32_t>(random_.Below(24));
     config.send_bytes = 1024 * (1 + static_cast<uint32_t>(random_.Below(8)));
     config.receive_bytes = 1024 * (1 + static_cast<uint32_t>(random_.Below(8)));
+    // Tries enough to outlast every cut, and sometimes a link that is down.
+    if (random_.Chance(0.5)) config.reconnect = {.attempts = 8, .max_delay_ms = 1000};
+    reconnects_ = config.reconnect.attempts > 0;
     client_ =
         rpcrdma::Client::Create(&client_node_.worker(), client_manager_.get(), RpcBinding(), config)
             .value();
     calls_may_time_out_ = random_.Chance(0.3);
+    if (random_.Chance(0.5)) cuts_ = 1 + random_.Below(kMaxCuts);
     const size_t calls = 1 + random_.Below(60);
     for (size_t i = 0; i < calls; ++i) {
-      calls_.push_back(std::make_unique<Call>(random_, calls_may_time_out_));
+      calls_.push_back(std::make_unique<Call>(random_, static_cast<uint32_t>(i),
+                                              cuts_ > 0 ? 0.6 : 0.1, calls_may_time_out_));
     }
     if (random_.Chance(0.3)) link_fails_at_ = random_.Below(calls);
   }
@@ -175,9 +213,11 @@ class Program {
   void Digest(uint64_t value) { outcome_.digest = (outcome_.digest ^ value) * 0x100000001B3; }
 
   void Step() {
-    if (!client_->connected() && !connecting_) Connect();
-    if (client_->connected()) Issue(1 + random_.Below(8));
+    const bool reconnecting = client_->reconnecting();
+    if (!client_->connected() && !connecting_ && !reconnecting) Connect();
+    if (client_->connected() || reconnecting) Issue(1 + random_.Below(8));
     if (issued_ > link_fails_at_) FailLink();
+    if (cuts_ > 0 && random_.Chance(0.2)) Cut();
     const uint64_t wait_ns = 1 + random_.Below(connecting_ ? Simulation::kSecond : 5'000'000);
     simulation_.RunUntil([this] { return done_ == calls_.size(); }, simulation_.now_ns() + wait_ns);
   }
@@ -188,7 +228,7 @@ class Program {
       connecting_ = false;
       if (status.ok()) {
         ++outcome_.connections;
-      } else if (!link_failed_) {
+      } else if (!link_failed_ && !cut_) {
         Violate(status.ToString());
       }
     };
@@ -234,7 +274,9 @@ class Program {
       case absl::StatusCode::kUnavailable:
         ++outcome_.unavailable;
         // Memory taken back under a running RDMA operation costs the connection.
-        if (!link_failed_ && !calls_may_time_out_) Violate(status.ToString());
+        if (!link_failed_ && !calls_may_time_out_ && (!cut_ || reconnects_)) {
+          Violate(status.ToString());
+        }
         break;
       case absl::StatusCode::kDeadlineExceeded:
         ++outcome_.timed_out;
@@ -244,6 +286,14 @@ class Program {
         Violate(absl::StrCat("call ", index, ": ", status.ToString()));
     }
     call.Freeze();
+  }
+
+  // Whatever is on its way is lost; what the server's handlers have is not.
+  void Cut() {
+    --cuts_;
+    cut_ = true;
+    simulation_.RunFor(random_.Below(100'000));
+    service_->Cut();
   }
 
   // Once, for a moment or for longer than a connection lives.
@@ -261,17 +311,21 @@ class Program {
     // Late packets and late replies find nothing of theirs any more.
     simulation_.RunFor(Simulation::kSecond);
     if (client_->advertised_regions() != 0) Violate("keys stay advertised");
-    if (client_->connected()) client_->Disconnect();
+    if (client_->connected() || client_->reconnecting()) client_->Disconnect();
     service_->server().Shutdown();
     const auto quiet = [this] {
-      return !client_->connected() && service_->server().connections() == 0 &&
-             service_->delayed() == 0;
+      return !client_->connected() && !client_->reconnecting() &&
+             service_->server().connections() == 0 && service_->delayed() == 0;
     };
     if (!simulation_.RunUntil(quiet, simulation_.now_ns() + 1000 * Simulation::kSecond)) {
       Violate("connections do not end");
     }
     if (service_->lent() != 0) Violate("a result's memory is not given back");
     for (size_t i = 0; i < calls_.size(); ++i) {
+      if (service_->runs(static_cast<uint32_t>(i)) > 1) {
+        Violate(
+            absl::StrCat("call ", i, " ran ", service_->runs(static_cast<uint32_t>(i)), " times"));
+      }
       if (!calls_[i]->GuardsHold()) Violate(absl::StrCat("written beside memory of call ", i));
       if (calls_[i]->done && calls_[i]->HasChanged()) {
         Violate(absl::StrCat("memory of call ", i, " changed after its end"));
@@ -279,6 +333,9 @@ class Program {
     }
     outcome_.bytes_read = service_->server().counters().bytes_read;
     outcome_.bytes_written = service_->server().counters().bytes_written;
+    outcome_.duplicates = service_->server().counters().duplicates_answered +
+                          service_->server().counters().duplicates_joined;
+    outcome_.reconnects = client_->counters().reconnects;
     for (Node* node : {&client_node_, &server_node_}) {
       outcome_.retransmitted_pkts += node->worker().counters().retransmitted_pkts;
     }
@@ -298,6 +355,9 @@ class Program {
   std::vector<std::unique_ptr<Call>> calls_;  // outlive the client
   std::unique_ptr<rpcrdma::Client> client_;
   bool calls_may_time_out_ = false;
+  bool reconnects_ = false;
+  uint64_t cuts_ = 0;  // still to come
+  bool cut_ = false;
   size_t link_fails_at_ = SIZE_MAX;  // after so many calls
   bool link_failed_ = false;
   bool connecting_ = false;

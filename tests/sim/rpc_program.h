@@ -11,7 +11,9 @@ struct RpcOutcome {
   // Which property did not hold, in words; empty when all did:
   // - each call is called back exactly once, never from inside the call;
   // - with the right results, or Unavailable (the connection ended) or DeadlineExceeded (where it
-  //   had a time limit); always with the right results where no link went down and no call had one;
+  //   had a time limit); always with the right results where no link went down and no call had one,
+  //   although the server hung up, if the client is one that connects again;
+  // - a call that is not idempotent runs at most once, however often it is sent;
   // - from the callback on nothing writes into the call's memory, and never beside it;
   // - no key stays advertised; what the server lends for a result is given back once;
   // - the client connects again after whatever happened, all connections end, all buffers are back.
@@ -21,8 +23,10 @@ struct RpcOutcome {
   uint64_t succeeded = 0;
   uint64_t unavailable = 0;
   uint64_t timed_out = 0;
-  uint64_t connections = 0;
-  uint64_t bytes_read = 0;  // in chunks, by the server
+  uint64_t connections = 0;  // that the program made
+  uint64_t reconnects = 0;   // that the client made by itself
+  uint64_t duplicates = 0;   // calls that came again and were not run again
+  uint64_t bytes_read = 0;   // in chunks, by the server
   uint64_t bytes_written = 0;
   uint64_t retransmitted_pkts = 0;
 };

@@ -12,7 +12,7 @@ constexpr uint32_t kProgram = 0x20000099;
 }  // namespace
 
 rpcrdma::ProgramBinding RpcBinding() {
-  return {
+  rpcrdma::ProgramBinding binding{
       .program = kProgram,
       .version = 1,
       .procedures = {
@@ -25,7 +25,16 @@ rpcrdma::ProgramBinding RpcBinding() {
           {.number = kRpcGet,
            .max_argument_bytes = 8,
            .max_result_bytes = 8,
-           .max_eligible_result_bytes = kRpcMaxItem}}};
+           .max_eligible_result_bytes = kRpcMaxItem},
+          {.number = kRpcOnce,
+           .max_argument_bytes = 12,
+           .max_eligible_argument_bytes = kRpcMaxItem,
+           .max_result_bytes = 8,
+           .max_eligible_result_bytes = kRpcMaxOnce}}};
+  for (rpcrdma::ProcedureBinding& procedure : binding.procedures) {
+    procedure.idempotent = procedure.number != kRpcOnce;
+  }
+  return binding;
 }
 
 uint32_t Checksum(absl::Span<const uint8_t> bytes) {
@@ -46,7 +55,7 @@ RpcService::RpcService(Node& node, cm::Manager* manager, uint64_t seed)
   config.bulk_buffer_bytes = kRpcMaxItem + 4096;
   server_ = rpcrdma::Server::Create(&node.worker(), manager, config).value();
   rpcrdma::Program program{.binding = RpcBinding(), .procedures = {}};
-  for (uint32_t procedure : {kRpcNull, kRpcEcho, kRpcPut, kRpcGet}) {
+  for (uint32_t procedure : {kRpcNull, kRpcEcho, kRpcPut, kRpcGet, kRpcOnce}) {
     program.procedures.push_back(
         {procedure, [this, procedure](const rpcrdma::CallView& call, rpcrdma::ReplyHandle reply) {
            Serve(procedure, call, std::move(reply));
@@ -98,26 +107,54 @@ void RpcService::Reply(uint32_t procedure, const rpcrdma::CallView& call,
     out.Uint32(word);
     return reply.Send(out.bytes());
   }
+  if (procedure == kRpcOnce) {
+    const uint32_t number = in.Uint32();
+    in.EligibleOpaque(kRpcMaxItem);
+    const uint32_t length = in.Uint32();
+    if (!in.AtEnd() || length > kRpcMaxOnce) return reply.Fail(AcceptStatus::kGarbageArguments);
+    return Once(number, length, reply);
+  }
   const uint32_t length = in.Uint32();
   const uint32_t salt = in.Uint32();
   if (!in.AtEnd() || length > kRpcMaxItem) return reply.Fail(AcceptStatus::kGarbageArguments);
   Get(length, salt, reply);
 }
 
-void RpcService::Get(uint32_t length, uint32_t salt, rpcrdma::ReplyHandle& reply) {
+rpcrdma::ResultItem RpcService::Lend(uint32_t length, uint32_t salt, size_t position) {
   auto bytes = std::make_shared<std::vector<uint8_t>>(length);
   for (size_t i = 0; i < length; ++i) (*bytes)[i] = RpcByteAt(salt, i);
+  ++lent_;
+  return {.bytes = *bytes, .position = position, .release = [this, bytes] {
+            --lent_;
+            // Whoever sends it later is seen.
+            std::fill(bytes->begin(), bytes->end(), 0xDD);
+          }};
+}
+
+void RpcService::Get(uint32_t length, uint32_t salt, rpcrdma::ReplyHandle& reply) {
   uint8_t space[8];
   rpcrdma::XdrWriter out(absl::MakeSpan(space));
   const size_t position = out.EligibleOpaque(length);
   out.Uint32(salt);
-  ++lent_;
-  reply.Send(out.bytes(),
-             rpcrdma::ResultItem{.bytes = *bytes, .position = position, .release = [this, bytes] {
-                                   --lent_;
-                                   // Whoever sends it later is seen.
-                                   std::fill(bytes->begin(), bytes->end(), 0xDD);
-                                 }});
+  reply.Send(out.bytes(), Lend(length, salt, position));
+}
+
+void RpcService::Once(uint32_t number, uint32_t length, rpcrdma::ReplyHandle& reply) {
+  uint8_t space[8];
+  rpcrdma::XdrWriter out(absl::MakeSpan(space));
+  out.Uint32(++runs_[number]);
+  const size_t position = out.EligibleOpaque(length);
+  reply.Send(out.bytes(), Lend(length, number, position));
+}
+
+uint32_t RpcService::runs(uint32_t number) const {
+  const auto found = runs_.find(number);
+  return found == runs_.end() ? 0 : found->second;
+}
+
+void RpcService::Cut() {
+  server_->Shutdown();
+  if (!server_->Listen(kRpcPort).ok()) std::abort();
 }
 
 }  // namespace pollux::sim

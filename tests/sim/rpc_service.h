@@ -23,7 +23,11 @@ enum RpcProcedure : uint32_t {
   kRpcEcho = 1,  // arguments come back as results
   kRpcPut = 2,   // opaque<> (eligible), word -> Checksum() of the bytes, the word
   kRpcGet = 3,   // length, salt -> opaque<> (eligible), salt
+  // Not idempotent: number of the call, opaque<> (eligible), length -> how often it ran, opaque<>
+  // (eligible) of that length
+  kRpcOnce = 4,
 };
+inline constexpr uint32_t kRpcMaxOnce = 900;  // bytes of its result: what the reply cache holds
 
 rpcrdma::ProgramBinding RpcBinding();
 // Depends on the place of every byte.
@@ -41,12 +45,19 @@ class RpcService {
   size_t delayed() const { return delayed_.size(); }
   // Items given to replies and not given back.
   int lent() const { return lent_; }
+  // How often call `number` of kRpcOnce ran.
+  uint32_t runs(uint32_t number) const;
+  // Hangs up on everybody, and listens again.
+  void Cut();
 
  private:
   using Answer = absl::AnyInvocable<void()>;
   void Serve(uint32_t procedure, const rpcrdma::CallView& call, rpcrdma::ReplyHandle reply);
   void Reply(uint32_t procedure, const rpcrdma::CallView& call, rpcrdma::ReplyHandle& reply);
+  // Lends `length` bytes that `salt` says.
+  rpcrdma::ResultItem Lend(uint32_t length, uint32_t salt, size_t position);
   void Get(uint32_t length, uint32_t salt, rpcrdma::ReplyHandle& reply);
+  void Once(uint32_t number, uint32_t length, rpcrdma::ReplyHandle& reply);
   static void OnTimer(void* service, uint64_t now_ns);
 
   Node& node_;
@@ -54,6 +65,7 @@ class RpcService {
   std::multimap<uint64_t, Answer> delayed_;  // by when they are due
   engine::Timer timer_;
   int lent_ = 0;
+  std::map<uint32_t, uint32_t> runs_;
   std::unique_ptr<rpcrdma::Server> server_;
 };
 

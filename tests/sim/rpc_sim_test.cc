@@ -20,14 +20,18 @@ TEST_P(RpcSimTest, EveryProgramKeepsItsPromises) {
     sum.unavailable += outcome.unavailable;
     sum.timed_out += outcome.timed_out;
     sum.connections += outcome.connections;
+    sum.reconnects += outcome.reconnects;
+    sum.duplicates += outcome.duplicates;
     sum.bytes_read += outcome.bytes_read;
     sum.bytes_written += outcome.bytes_written;
     sum.retransmitted_pkts += outcome.retransmitted_pkts;
   }
   std::printf(
       "%lu calls succeeded, %lu failed with the connection, %lu timed out; "
-      "%lu connections, %lu packets sent again\n",
-      sum.succeeded, sum.unavailable, sum.timed_out, sum.connections, sum.retransmitted_pkts);
+      "%lu connections, %lu made by reconnecting, %lu calls that came twice; %lu packets sent "
+      "again\n",
+      sum.succeeded, sum.unavailable, sum.timed_out, sum.connections, sum.reconnects,
+      sum.duplicates, sum.retransmitted_pkts);
   const uint64_t count = seeds.size();
   // Programs in which nothing ever went wrong would prove little.
   if (count >= 100) {
@@ -35,6 +39,8 @@ TEST_P(RpcSimTest, EveryProgramKeepsItsPromises) {
     EXPECT_GT(sum.unavailable, count / 10);
     EXPECT_GT(sum.timed_out, count / 10);
     EXPECT_GT(sum.connections, count);
+    EXPECT_GT(sum.reconnects, count / 10);
+    EXPECT_GT(sum.duplicates, count / 20);
     EXPECT_GT(sum.retransmitted_pkts, count);
     EXPECT_GT(sum.bytes_read, count * 10'000);
     EXPECT_GT(sum.bytes_written, count * 10'000);

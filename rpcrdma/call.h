@@ -1,0 +1,65 @@
+// One call as its caller states it, and the reply as he gets it.
+#ifndef POLLUX_RPCRDMA_CALL_H_
+#define POLLUX_RPCRDMA_CALL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "rpcrdma/rpc_message.h"
+#include "rpcrdma/xdr.h"
+
+namespace pollux::rpcrdma {
+
+// An argument that the binding calls DDP-eligible.
+struct EligibleItem {
+  absl::Span<const uint8_t> bytes;
+  // Where its first byte belongs in the stream that holds everything but items: right after its
+  // length word, as XdrWriter::EligibleOpaque says.
+  size_t position = 0;
+};
+
+// One call. All memory named here stays the caller's, and must stay untouched, until the callback.
+struct CallRequest {
+  uint32_t procedure = 0;
+  absl::Span<const uint8_t> arguments;  // XDR, without the bytes of `items`
+  // At most kMaxItems, by position. Those that do not fit the message, the largest first, are moved
+  // by RDMA READ.
+  absl::Span<const EligibleItem> items;
+  // Where the eligible results may be placed by RDMA WRITE, at most kMaxItems: the first result
+  // that there is in the first, and so on. An empty one, or none: that result comes in the stream.
+  absl::Span<const absl::Span<uint8_t>> item_buffers;
+  // Where a reply may be placed that does not fit a message: kReplyHeaderBytes and the results.
+  absl::Span<uint8_t> reply_buffer;
+  // The most that the results can take, where the arguments say less than the binding does.
+  std::optional<uint32_t> max_result_bytes;
+  uint64_t timeout_ns = 0;  // 0: until the connection ends for good
+};
+
+// Valid during the callback.
+struct Reply {
+  ReplyHeader header;
+  absl::Span<const uint8_t> results;
+  absl::Span<const ReducedItem> items;  // one for each buffer offered
+  XdrReader reader() const { return XdrReader(results, items); }
+};
+
+// OK: an RPC reply that says success. Other RPC replies: Unimplemented (no such program, version or
+// procedure), InvalidArgument (garbage arguments), Internal (system error), PermissionDenied
+// (authentication). No RPC reply: Unavailable (the connection ended), DeadlineExceeded,
+// FailedPrecondition (RDMA_ERROR, or what the server now takes is too little for the call).
+// `reply` is null unless there was an RPC reply.
+using CallDone = absl::AnyInvocable<void(absl::Status, const Reply* reply)>;
+
+// Names a call to Cancel() it; never names another one later.
+struct CallId {
+  uint32_t slot = 0;
+  uint64_t number = 0;  // 0: no call
+};
+
+}  // namespace pollux::rpcrdma
+
+#endif  // POLLUX_RPCRDMA_CALL_H_

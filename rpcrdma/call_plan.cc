@@ -1,0 +1,129 @@
+#include "rpcrdma/call_plan.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "rpcrdma/header.h"
+
+namespace pollux::rpcrdma {
+namespace {
+
+constexpr size_t kEmptyWriteChunkBytes = 8;                                 // marker, count
+constexpr size_t kWriteChunkBytes = kEmptyWriteChunkBytes + kSegmentBytes;  // and one segment
+constexpr size_t kReplyChunkBytes = 4 + kSegmentBytes;                      // count, one segment
+
+// RFC 8166 section 6.1: only eligible items may be reduced.
+absl::Status CheckBinding(const CallRequest& request, const ProgramBinding& program,
+                          const ProcedureBinding& binding) {
+  size_t position = 0;
+  size_t largest = 0;
+  bool in_order = request.arguments.size() % 4 == 0;
+  for (const EligibleItem& item : request.items) {
+    in_order &= item.position % 4 == 0 && item.position >= position &&
+                item.position <= request.arguments.size();
+    position = item.position;
+    largest = std::max(largest, item.bytes.size());
+  }
+  if (!in_order) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "procedure %d of program %#x: its items are not in order at XDR positions of its arguments",
+        request.procedure, program.program));
+  }
+  const uint32_t items =
+      binding.max_eligible_argument_bytes > 0 ? binding.max_eligible_arguments : 0;
+  const uint32_t buffers = binding.max_eligible_result_bytes > 0 ? binding.max_eligible_results : 0;
+  if (request.arguments.size() <= binding.max_argument_bytes &&
+      largest <= binding.max_eligible_argument_bytes && request.items.size() <= items &&
+      request.item_buffers.size() <= buffers) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "procedure %d of program %#x: %d bytes of arguments, %d items of at most %d bytes, and room "
+      "for %d results do not fit its binding (%d, %d of %d, %d)",
+      request.procedure, program.program, request.arguments.size(), request.items.size(), largest,
+      request.item_buffers.size(), binding.max_argument_bytes, items,
+      binding.max_eligible_argument_bytes, buffers));
+}
+
+// Bytes of the results that have a buffer, of the others, and of the chunks that offer the buffers.
+struct ResultSizes {
+  size_t placed = 0;
+  size_t in_stream = 0;
+  size_t chunks = 0;
+};
+
+ResultSizes SizesOfResults(const CallRequest& request, const ProcedureBinding& binding) {
+  ResultSizes sizes;
+  if (binding.max_eligible_result_bytes == 0) return sizes;
+  for (size_t i = 0; i < binding.max_eligible_results; ++i) {
+    const size_t room = i < request.item_buffers.size() ? request.item_buffers[i].size() : 0;
+    sizes.placed += XdrRoundUp(room);
+    sizes.in_stream += room == 0 ? XdrRoundUp(binding.max_eligible_result_bytes) : 0;
+  }
+  for (const absl::Span<uint8_t>& buffer : request.item_buffers) {
+    sizes.chunks += buffer.empty() ? kEmptyWriteChunkBytes : kWriteChunkBytes;
+  }
+  return sizes;
+}
+
+// Read chunks for the largest items, until the rest fits. `header` is what the header takes.
+void ChooseReadChunks(const CallRequest& request, const CallTerms& terms, size_t header,
+                      CallPlan* plan) {
+  const size_t payload = terms.call_header_bytes + request.arguments.size();
+  size_t items = 0;
+  for (const EligibleItem& item : request.items) items += XdrRoundUp(item.bytes.size());
+  while (items > 0 && header + payload + items > terms.call_threshold) {
+    size_t largest = request.items.size();
+    for (size_t i = 0; i < request.items.size(); ++i) {
+      if ((plan->read_chunks >> i & 1) != 0) continue;
+      if (largest == request.items.size() ||
+          request.items[i].bytes.size() > request.items[largest].bytes.size()) {
+        largest = i;
+      }
+    }
+    plan->read_chunks |= 1u << largest;
+    items -= XdrRoundUp(request.items[largest].bytes.size());
+    header += kReadSegmentBytes;
+  }
+  // RFC 8166 section 3.5.3
+  plan->long_call = header + payload + items > terms.call_threshold;
+}
+
+}  // namespace
+
+absl::StatusOr<CallPlan> PlanCall(const CallRequest& request, const CallTerms& terms) {
+  const ProgramBinding& program = *terms.binding;
+  const ProcedureBinding* binding = program.Find(request.procedure);
+  if (binding == nullptr) {
+    return absl::InvalidArgumentError(absl::StrFormat("program %#x has no binding for procedure %d",
+                                                      program.program, request.procedure));
+  }
+  absl::Status status = CheckBinding(request, program, *binding);
+  if (!status.ok()) return status;
+
+  CallPlan plan;
+  size_t header = kMinHeaderBytes;
+  const ResultSizes results = SizesOfResults(request, *binding);
+  // RFC 8166 section 4.3.3: by the maximum possible size of transport header and payload.
+  size_t longest = kReplyHeaderBytes +
+                   request.max_result_bytes.value_or(binding->max_result_bytes) +
+                   results.in_stream + results.placed;
+  if (kMinHeaderBytes + longest > terms.reply_threshold) {
+    plan.write_chunks = results.placed > 0;
+    if (plan.write_chunks) {
+      longest -= results.placed;
+      header += results.chunks;
+    }
+    plan.reply_chunk = header + longest > terms.reply_threshold;
+    header += plan.reply_chunk ? kReplyChunkBytes : 0;
+  }
+  if (plan.reply_chunk && request.reply_buffer.size() < longest) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "procedure %d of program %#x: the reply can take %d bytes; the reply buffer has %d",
+        request.procedure, program.program, longest, request.reply_buffer.size()));
+  }
+  ChooseReadChunks(request, terms, header, &plan);
+  return plan;
+}
+
+}  // namespace pollux::rpcrdma

@@ -1,0 +1,40 @@
+// How a call travels: inline, in chunks or as a Long Message, by the sizes that the binding, the
+// caller and the connection state.
+#ifndef POLLUX_RPCRDMA_CALL_PLAN_H_
+#define POLLUX_RPCRDMA_CALL_PLAN_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "rpcrdma/binding.h"
+#include "rpcrdma/call.h"
+#include "rpcrdma/private_data.h"
+
+namespace pollux::rpcrdma {
+
+struct CallPlan {
+  bool write_chunks = false;
+  bool reply_chunk = false;
+  uint32_t read_chunks = 0;  // a bit for each item
+  bool long_call = false;    // the whole Payload stream in a position-zero Read chunk
+
+  bool has_chunks() const { return write_chunks || reply_chunk || read_chunks != 0 || long_call; }
+};
+
+// What a plan depends on beside the call.
+struct CallTerms {
+  const ProgramBinding* binding = nullptr;
+  // Bytes of a message that holds a call, and of one that holds a reply.
+  uint32_t call_threshold = kMinInlineBytes;
+  uint32_t reply_threshold = kMinInlineBytes;
+  size_t call_header_bytes = 0;  // the RPC header with its credential
+};
+
+// InvalidArgument for what the binding does not allow, and when the reply can be larger than a
+// message and the reply buffer.
+absl::StatusOr<CallPlan> PlanCall(const CallRequest& request, const CallTerms& terms);
+
+}  // namespace pollux::rpcrdma
+
+#endif  // POLLUX_RPCRDMA_CALL_PLAN_H_

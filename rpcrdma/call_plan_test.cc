@@ -1,0 +1,119 @@
+#include "rpcrdma/call_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "rpcrdma/header.h"
+
+namespace pollux::rpcrdma {
+namespace {
+
+constexpr size_t kRpcHeader = 40;  // of a call without credentials
+constexpr uint32_t kMax = 100'000;
+
+class CallPlanTest : public testing::Test {
+ protected:
+  CallPlan Plan(const CallRequest& request) {
+    const absl::StatusOr<CallPlan> plan = PlanCall(request, terms);
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    return plan.value_or(CallPlan{});
+  }
+
+  const ProgramBinding binding{.program = 0x20000000,
+                               .version = 1,
+                               .procedures = {{.number = 1,
+                                               .max_argument_bytes = kMax,
+                                               .max_eligible_argument_bytes = kMax,
+                                               .max_result_bytes = kMax,
+                                               .max_eligible_result_bytes = kMax,
+                                               .max_eligible_arguments = 3}}};
+  CallTerms terms{.binding = &binding,
+                  .call_threshold = 4096,
+                  .reply_threshold = 4096,
+                  .call_header_bytes = kRpcHeader};
+  std::vector<uint8_t> memory = std::vector<uint8_t>(4 * kMax);
+  absl::Span<uint8_t> room = absl::MakeSpan(memory).first(kMax);
+  // Room for any reply of which the results are known to be small.
+  CallRequest request{.procedure = 1, .item_buffers = {&room, 1}, .max_result_bytes = 0};
+};
+
+// RFC 8166 section 3.5.3: as large as the threshold is inline, a word more is not.
+TEST_F(CallPlanTest, LongCall) {
+  const CallPlan offers = Plan(request);
+  const size_t header = kMinHeaderBytes + 8 + kSegmentBytes;
+  EXPECT_TRUE(offers.write_chunks);
+  EXPECT_FALSE(offers.reply_chunk);
+  const absl::Span<const uint8_t> bytes = memory;
+  request.arguments = bytes.first(4096 - header - kRpcHeader);
+  EXPECT_FALSE(Plan(request).long_call);
+  request.arguments = bytes.first(4096 - header - kRpcHeader + 4);
+  EXPECT_TRUE(Plan(request).long_call);
+  terms.call_threshold = 8192;
+  EXPECT_FALSE(Plan(request).long_call);
+}
+
+// RFC 8166 section 4.3.3: by the maximum size of Transport and Payload streams together.
+TEST_F(CallPlanTest, ReplyChunk) {
+  request.reply_buffer = absl::MakeSpan(memory).subspan(kMax);
+  const size_t header = kMinHeaderBytes + 8 + kSegmentBytes;
+  request.max_result_bytes = 4096 - header - kReplyHeaderBytes;
+  EXPECT_FALSE(Plan(request).reply_chunk);
+  *request.max_result_bytes += 4;
+  EXPECT_TRUE(Plan(request).reply_chunk);
+  request.reply_buffer = request.reply_buffer.first(100);
+  EXPECT_EQ(PlanCall(request, terms).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(CallPlanTest, ResultsThatFitTheMessageNeedNoChunk) {
+  room = room.first(1000);
+  EXPECT_FALSE(Plan(request).has_chunks());
+}
+
+// The largest items go, and no more of them than need be.
+TEST_F(CallPlanTest, ReadChunks) {
+  room = room.first(100);
+  const absl::Span<const uint8_t> bytes = memory;
+  const EligibleItem items[] = {
+      {bytes.first(1000), 0}, {bytes.first(5000), 4}, {bytes.first(3000), 8}};
+  request.arguments = bytes.first(12);
+  request.items = items;
+  EXPECT_EQ(Plan(request).read_chunks, 0b010u | 0b100u);
+  terms.call_threshold = 8192;
+  EXPECT_EQ(Plan(request).read_chunks, 0b010u);
+  terms.call_threshold = 16384;
+  EXPECT_EQ(Plan(request).read_chunks, 0u);
+  terms.call_threshold = 1024;
+  EXPECT_EQ(Plan(request).read_chunks, 0b111u);
+  EXPECT_FALSE(Plan(request).long_call);
+}
+
+// RFC 8166 section 6.1
+TEST_F(CallPlanTest, WhatTheBindingDoesNotSay) {
+  const auto refused = [this] {
+    return PlanCall(request, terms).status().code() == absl::StatusCode::kInvalidArgument;
+  };
+  const absl::Span<const uint8_t> bytes = memory;
+  EligibleItem items[] = {
+      {bytes.first(4), 0}, {bytes.first(4), 4}, {bytes.first(4), 4}, {bytes.first(4), 4}};
+  request.arguments = bytes.first(4);
+  request.items = items;
+  EXPECT_TRUE(refused());
+  request.items = absl::MakeConstSpan(items).first(3);
+  EXPECT_FALSE(refused());
+  items[0].position = 8;
+  EXPECT_TRUE(refused());
+  items[0].position = 2;
+  EXPECT_TRUE(refused());
+  items[0] = {bytes.first(kMax + 1), 0};
+  EXPECT_TRUE(refused());
+  request.items = {};
+  request.arguments = bytes.first(kMax + 4);
+  EXPECT_TRUE(refused());
+  request.arguments = {};
+  request.procedure = 2;
+  EXPECT_TRUE(refused());
+}
+
+}  // namespace
+}  // namespace pollux::rpcrdma

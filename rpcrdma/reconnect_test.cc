@@ -1,0 +1,320 @@
+// Connections that are lost under a client that goes on: its calls are sent again under their XIDs,
+// and what must not run twice does not.
+#include "rpcrdma/mirror_for_test.h"
+
+namespace pollux::rpcrdma {
+namespace {
+
+constexpr uint32_t kAttempts = 5;
+
+class ReconnectTest : public MirrorTest {
+ protected:
+  void StartReconnecting(const ServerConfig& config = {}) {
+    StartWorld();
+    StartServer(config);
+    StartClient({.reconnect = {.attempts = kAttempts}});
+    ConnectClient();
+    // Beyond the one call of the first grant.
+    ASSERT_TRUE(Run({.procedure = kNull}).ok());
+  }
+  // The server hangs up on everybody, and listens again.
+  void Cut() {
+    server->server->Shutdown();
+    ASSERT_TRUE(RunUntil([this] { return client->reconnecting(); }));
+    ASSERT_TRUE(server->server->Listen(kTestPort).ok());
+  }
+  void Reconnect() {
+    ASSERT_TRUE(RunUntil([this] { return client->connected(); }));
+  }
+  // One call of kCount; the server answers at once, or when it is told to.
+  void StartCount(bool hold, std::optional<absl::Status>* status, uint32_t* count) {
+    StoreBe32(count_argument_, hold ? 1 : 0);
+    ASSERT_TRUE(client
+                    ->Call({.procedure = kCount, .arguments = count_argument_},
+                           [=](absl::Status result, const Reply* reply) {
+                             EXPECT_FALSE(status->has_value());
+                             *status = result;
+                             if (reply != nullptr) *count = reply->reader().Uint32();
+                           })
+                    .ok());
+  }
+  // kNote with an item of `sent` bytes, for one of `wanted` bytes in a Write chunk.
+  void StartNote(size_t sent, size_t wanted, std::optional<absl::Status>* status) {
+    XdrWriter out(absl::MakeSpan(note_argument_));
+    out.Uint32(static_cast<uint32_t>(wanted));
+    note_item_ = Pattern(sent);
+    note_argument_item_ = {note_item_, out.EligibleOpaque(sent)};
+    note_room_.assign(kMaxItem, 0xEE);
+    note_buffer_ = absl::MakeSpan(note_room_);
+    ASSERT_TRUE(client
+                    ->Call({.procedure = kNote,
+                            .arguments = note_argument_,
+                            .items = {&note_argument_item_, 1},
+                            .item_buffers = {&note_buffer_, 1}},
+                           [=](absl::Status result, const Reply* reply) {
+                             *status = result;
+                             if (!result.ok()) return;
+                             XdrReader in = reply->reader();
+                             EXPECT_EQ(in.Uint32(), 1u);
+                             EXPECT_EQ(in.EligibleOpaque(kMaxItem),
+                                       absl::MakeConstSpan(Pattern(wanted)));
+                             EXPECT_TRUE(in.AtEnd());
+                           })
+                    .ok());
+  }
+  const Counters& counters() { return server->server->counters(); }
+
+  uint8_t count_argument_[4];
+  uint8_t note_argument_[8];
+  std::vector<uint8_t> note_item_, note_room_;
+  EligibleItem note_argument_item_;
+  absl::Span<uint8_t> note_buffer_;
+};
+
+TEST_F(ReconnectTest, CallsAreSentAgain) {
+  StartReconnecting();
+  int done = 0;
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_TRUE(client
+                    ->Call({.procedure = kHold},
+                           [&](absl::Status status, const Reply*) {
+                             EXPECT_TRUE(status.ok()) << status;
+                             ++done;
+                           })
+                    .ok());
+  }
+  ASSERT_TRUE(RunUntil([&] { return server->held.size() == 32; }));
+  Cut();
+  server->AnswerHeld();
+  EXPECT_EQ(client->granted_credits(), 0u);
+  Reconnect();
+  EXPECT_EQ(client->granted_credits(), 1u);  // RFC 8166 section 3.3.3
+  EXPECT_FALSE(ended.has_value());
+  ASSERT_TRUE(RunUntil([&] {
+    server->AnswerHeld();
+    return done == 50;
+  }));
+  EXPECT_EQ(client->counters().calls_sent_again, 32u);
+  EXPECT_EQ(client->counters().reconnects, 1u);
+  EXPECT_EQ(client->counters().connections_lost, 1u);
+  EXPECT_TRUE(Put(50'000).ok());
+}
+
+// The handlers of the first connection's calls are at work when they come again.
+TEST_F(ReconnectTest, WhatRunsIsJoined) {
+  StartReconnecting();
+  constexpr uint32_t kCalls = 10;
+  std::optional<absl::Status> status[kCalls];
+  uint32_t count[kCalls] = {};
+  for (uint32_t i = 0; i < kCalls; ++i) StartCount(/*hold=*/true, &status[i], &count[i]);
+  ASSERT_TRUE(RunUntil([&] { return server->runs == kCalls; }));
+  Cut();
+  Reconnect();
+  ASSERT_TRUE(RunUntil([&] { return counters().duplicates_joined > 0; }));
+  server->AnswerCounts();
+  ASSERT_TRUE(RunUntil([&] {
+    return std::all_of(std::begin(status), std::end(status),
+                       [](const auto& s) { return s.has_value(); });
+  }));
+  for (uint32_t i = 0; i < kCalls; ++i) {
+    EXPECT_TRUE(status[i]->ok()) << *status[i];
+    EXPECT_EQ(count[i], kCalls);
+  }
+  EXPECT_EQ(server->runs, kCalls);
+  EXPECT_EQ(counters().duplicates_answered, kCalls);
+  EXPECT_EQ(counters().replies_dropped, kCalls);
+}
+
+// The second connection is lost too while its call waits for the first one's handler.
+TEST_F(ReconnectTest, WhoeverJoinedMayLeave) {
+  StartReconnecting();
+  std::optional<absl::Status> status;
+  uint32_t count = 0;
+  StartCount(/*hold=*/true, &status, &count);
+  ASSERT_TRUE(RunUntil([&] { return server->runs == 1; }));
+  for (uint64_t cuts = 1; cuts <= 2; ++cuts) {
+    Cut();
+    Reconnect();
+    ASSERT_TRUE(RunUntil([&] { return counters().duplicates_joined == cuts; }));
+  }
+  server->AnswerCounts();
+  ASSERT_TRUE(RunUntil([&] { return status.has_value(); }));
+  EXPECT_TRUE(status->ok()) << *status;
+  EXPECT_EQ(server->runs, 1u);
+}
+
+TEST_F(ReconnectTest, LostReplyIsGivenAgain) {
+  StartReconnecting();
+  std::optional<absl::Status> status;
+  uint32_t count = 0;
+  StartCount(/*hold=*/true, &status, &count);
+  ASSERT_TRUE(RunUntil([&] { return server->runs == 1; }));
+  nodes[1]->port().SetUp(false);
+  server->AnswerCounts();
+  ASSERT_TRUE(RunUntil([this] { return client->reconnecting(); }));
+  nodes[1]->port().SetUp(true);
+  ASSERT_TRUE(RunUntil([&] { return status.has_value(); }));
+  EXPECT_TRUE(status->ok()) << *status;
+  EXPECT_EQ(count, 1u);
+  EXPECT_EQ(server->runs, 1u);
+  EXPECT_EQ(counters().duplicates_answered, 1u);
+}
+
+// Argument and result in chunks, which are other memory each time.
+TEST_F(ReconnectTest, RepliesWithChunksAreGivenAgain) {
+  constexpr uint32_t kBytes = 900;
+  StartReconnecting({.cached_reply_bytes = kBytes + 8});
+  for (const bool fits : {true, false}) {
+    server->runs = 0;
+    const uint64_t answered = counters().duplicates_answered;
+    std::optional<absl::Status> status;
+    server->hold_notes = true;
+    StartNote(20'000, fits ? kBytes : kBytes + 1, &status);
+    ASSERT_TRUE(RunUntil([&] { return server->runs == 1; }));
+    nodes[1]->port().SetUp(false);
+    server->AnswerNote();
+    ASSERT_TRUE(RunUntil([this] { return client->reconnecting(); }));
+    EXPECT_EQ(client->advertised_regions(), 0u);
+    nodes[1]->port().SetUp(true);
+    ASSERT_TRUE(RunUntil([&] { return status.has_value(); }));
+    // RFC 8166 section 4.5.3
+    EXPECT_EQ(status->code(), fits ? absl::StatusCode::kOk : absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(server->runs, 1u);
+    EXPECT_EQ(counters().duplicates_answered, answered + (fits ? 1 : 0));
+    EXPECT_EQ(counters().duplicates_refused, fits ? 0u : 1u);
+  }
+}
+
+// RFC 8797 section 4
+TEST_F(ReconnectTest, SettingsAreFresh) {
+  StartReconnecting();
+  EXPECT_EQ(client->negotiated().thresholds.client_to_server, 4096u);
+  server->server->Shutdown();
+  ASSERT_TRUE(RunUntil([this] { return client->reconnecting(); }));
+  server = nullptr;
+  StartServer({.send_bytes = 1024, .receive_bytes = 1024});
+  // Made for the old sizes, sent by the new.
+  Echo(3000);
+  EXPECT_EQ(client->negotiated().thresholds.client_to_server, 1024u);
+  EXPECT_EQ(client->negotiated().thresholds.server_to_client, 1024u);
+  EXPECT_GT(counters().bytes_read, 3000u);
+  EXPECT_GT(counters().bytes_written, 3000u);
+}
+
+// What fitted a message does not any more, and there is nowhere else for it.
+TEST_F(ReconnectTest, CallsThatTheNewSettingsDoNotAllow) {
+  StartReconnecting();
+  const std::vector<uint8_t> arguments = Pattern(3000);
+  std::optional<absl::Status> status;
+  server->server->Shutdown();
+  ASSERT_TRUE(RunUntil([this] { return client->reconnecting(); }));
+  server = nullptr;
+  ASSERT_TRUE(
+      client
+          ->Call({.procedure = kEcho, .arguments = arguments, .max_result_bytes = 3000},
+                 [&](absl::Status s, const Reply*) {
+                   status = s;
+                   EXPECT_TRUE(
+                       client->Call({.procedure = kNull}, [](absl::Status, const Reply*) {}).ok());
+                 })
+          .ok());
+  StartServer({.send_bytes = 1024, .receive_bytes = 1024});
+  ASSERT_TRUE(RunUntil([&] { return status.has_value(); }));
+  EXPECT_EQ(status->code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(Run({.procedure = kNull}).ok());
+}
+
+TEST_F(ReconnectTest, GivesUpInTheEnd) {
+  StartReconnecting();
+  std::optional<absl::Status> status;
+  ASSERT_TRUE(
+      client->Call({.procedure = kHold}, [&](absl::Status s, const Reply*) { status = s; }).ok());
+  ASSERT_TRUE(RunUntil([&] { return !server->held.empty(); }));
+  server->server->Shutdown();  // nobody listens again
+  ASSERT_TRUE(RunUntil([&] { return ended.has_value(); }));
+  ASSERT_TRUE(status.has_value());
+  EXPECT_EQ(status->code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(ended->code(), absl::StatusCode::kUnavailable);
+  EXPECT_FALSE(client->reconnecting());
+  EXPECT_EQ(client->Call({.procedure = kNull}, nullptr).code(), absl::StatusCode::kUnavailable);
+  server->AnswerHeld();
+  ASSERT_TRUE(server->server->Listen(kTestPort).ok());
+  ConnectClient();
+  EXPECT_TRUE(Run({.procedure = kNull}).ok());
+}
+
+// The connections last: each is worth to be made again, the call is not.
+TEST_F(ReconnectTest, ACallIsSentABoundedNumberOfTimes) {
+  StartReconnecting();
+  std::optional<absl::Status> status;
+  ASSERT_TRUE(
+      client->Call({.procedure = kHold}, [&](absl::Status s, const Reply*) { status = s; }).ok());
+  uint32_t cuts = 0;
+  while (!status.has_value() && cuts < 2 * kAttempts) {
+    world->RunFor(ReconnectPolicy{}.max_delay_ms * 1'000'000ull);
+    Cut();
+    server->AnswerHeld();
+    ++cuts;
+    Reconnect();
+    ASSERT_TRUE(RunUntil([&] { return status.has_value() || !server->held.empty(); }));
+  }
+  ASSERT_TRUE(status.has_value());
+  EXPECT_EQ(status->code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(cuts, kAttempts + 1);
+  EXPECT_FALSE(ended.has_value());
+  EXPECT_TRUE(Run({.procedure = kNull}).ok());
+}
+
+TEST_F(ReconnectTest, DisconnectEndsIt) {
+  StartReconnecting();
+  server->server->Shutdown();
+  ASSERT_TRUE(RunUntil([this] { return client->reconnecting(); }));
+  std::optional<absl::Status> status;
+  ASSERT_TRUE(
+      client->Call({.procedure = kNull}, [&](absl::Status s, const Reply*) { status = s; }).ok());
+  client->Disconnect();
+  EXPECT_EQ(client->Call({.procedure = kNull}, nullptr).code(), absl::StatusCode::kUnavailable);
+  ASSERT_TRUE(RunUntil([this] { return ended.has_value(); }));
+  ASSERT_TRUE(status.has_value());
+  EXPECT_EQ(status->code(), absl::StatusCode::kCancelled);
+}
+
+TEST_F(ReconnectTest, TimeOutsAndCancelsWhileItReconnects) {
+  StartReconnecting();
+  server->server->Shutdown();
+  ASSERT_TRUE(RunUntil([this] { return client->reconnecting(); }));
+  std::optional<absl::Status> timed, cancelled;
+  CallId id;
+  ASSERT_TRUE(client
+                  ->Call({.procedure = kNull, .timeout_ns = 1000},
+                         [&](absl::Status s, const Reply*) { timed = s; })
+                  .ok());
+  ASSERT_TRUE(
+      client
+          ->Call(
+              {.procedure = kNull}, [&](absl::Status s, const Reply*) { cancelled = s; }, &id)
+          .ok());
+  EXPECT_TRUE(client->Cancel(id));
+  EXPECT_FALSE(client->Cancel(id));
+  EXPECT_FALSE(client->Cancel({}));
+  ASSERT_TRUE(RunUntil([&] { return timed.has_value(); }));
+  EXPECT_EQ(timed->code(), absl::StatusCode::kDeadlineExceeded);
+  ASSERT_TRUE(server->server->Listen(kTestPort).ok());
+  EXPECT_TRUE(Run({.procedure = kNull}).ok());
+  EXPECT_FALSE(cancelled.has_value());
+}
+
+TEST_F(ReconnectTest, ACacheFullOfCallsThatRun) {
+  StartReconnecting({.cached_replies = 2});
+  std::optional<absl::Status> status[3];
+  uint32_t count[3] = {};
+  for (int i = 0; i < 3; ++i) StartCount(/*hold=*/true, &status[i], &count[i]);
+  ASSERT_TRUE(RunUntil([&] { return server->runs == 3; }));
+  EXPECT_EQ(counters().calls_not_cached, 1u);
+  server->AnswerCounts();
+  ASSERT_TRUE(RunUntil([&] { return status[2].has_value(); }));
+  EXPECT_EQ(count[2], 3u);
+}
+
+}  // namespace
+}  // namespace pollux::rpcrdma
