@@ -31,6 +31,9 @@ struct CallRequest {
   absl::Span<const EligibleItem> items;
   // Where the eligible results may be placed by RDMA WRITE, at most kMaxItems: the first result
   // that there is in the first, and so on. An empty one, or none: that result comes in the stream.
+  // Each as large as the largest result that may come there, without XDR pad (RFC 8166 section
+  // 3.4.6, 3.4.6.2 and 4.3.2.2); one too small makes the call fail. They may be written to although
+  // no result comes.
   absl::Span<const absl::Span<uint8_t>> item_buffers;
   // Where a reply may be placed that does not fit a message: kReplyHeaderBytes and the results.
   absl::Span<uint8_t> reply_buffer;

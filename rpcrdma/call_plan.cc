@@ -12,7 +12,7 @@ constexpr size_t kEmptyWriteChunkBytes = 8;                                 // m
 constexpr size_t kWriteChunkBytes = kEmptyWriteChunkBytes + kSegmentBytes;  // and one segment
 constexpr size_t kReplyChunkBytes = 4 + kSegmentBytes;                      // count, one segment
 
-// RFC 8166 section 6.1: only eligible items may be reduced.
+// RFC 8166 section 3.4.2 and section 6.1: only eligible items may be reduced.
 absl::Status CheckBinding(const CallRequest& request, const ProgramBinding& program,
                           const ProcedureBinding& binding) {
   size_t position = 0;
@@ -52,8 +52,14 @@ struct ResultSizes {
   size_t chunks = 0;
 };
 
-ResultSizes SizesOfResults(const CallRequest& request, const ProcedureBinding& binding) {
+ResultSizes SizesOfResults(const CallRequest& request, const CallTerms& terms,
+                           const ProcedureBinding& binding) {
   ResultSizes sizes;
+  if (!terms.may_reduce) {
+    sizes.in_stream =
+        size_t{binding.max_eligible_results} * XdrRoundUp(binding.max_eligible_result_bytes);
+    return sizes;
+  }
   if (binding.max_eligible_result_bytes == 0) return sizes;
   for (size_t i = 0; i < binding.max_eligible_results; ++i) {
     const size_t room = i < request.item_buffers.size() ? request.item_buffers[i].size() : 0;
@@ -101,9 +107,17 @@ absl::StatusOr<CallPlan> PlanCall(const CallRequest& request, const CallTerms& t
   absl::Status status = CheckBinding(request, program, *binding);
   if (!status.ok()) return status;
 
+  // RFC 8166 section 8.2.2.3: what is protected is protected as a whole.
+  if (!terms.may_reduce && !request.items.empty()) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "procedure %d of program %#x: under RPCSEC_GSS integrity or privacy no argument travels by "
+        "itself; put all into the arguments",
+        request.procedure, program.program));
+  }
+
   CallPlan plan;
   size_t header = kMinHeaderBytes;
-  const ResultSizes results = SizesOfResults(request, *binding);
+  const ResultSizes results = SizesOfResults(request, terms, *binding);
   // RFC 8166 section 4.3.3: by the maximum possible size of transport header and payload.
   size_t longest = kReplyHeaderBytes +
                    request.max_result_bytes.value_or(binding->max_result_bytes) +
@@ -123,6 +137,13 @@ absl::StatusOr<CallPlan> PlanCall(const CallRequest& request, const CallTerms& t
         request.procedure, program.program, longest, request.reply_buffer.size()));
   }
   ChooseReadChunks(request, terms, header, &plan);
+  // RFC 8167 section 5.3: without chunks only Short Messages.
+  if (!terms.chunks && plan.has_chunks()) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "procedure %d of program %#x: in this direction there are no chunks, and the call or its "
+        "reply can be larger than a message (%d and %d bytes)",
+        request.procedure, program.program, terms.call_threshold, terms.reply_threshold));
+  }
   return plan;
 }
 

@@ -29,10 +29,12 @@ struct CallTerms {
   uint32_t call_threshold = kMinInlineBytes;
   uint32_t reply_threshold = kMinInlineBytes;
   size_t call_header_bytes = 0;  // the RPC header with its credential
+  bool chunks = true;            // calls may have some
+  bool may_reduce = true;        // see ForbidsReduction()
 };
 
-// InvalidArgument for what the binding does not allow, and when the reply can be larger than a
-// message and the reply buffer.
+// InvalidArgument for what the binding does not allow, when the reply can be larger than a message
+// and the reply buffer, and when it takes chunks where there are none.
 absl::StatusOr<CallPlan> PlanCall(const CallRequest& request, const CallTerms& terms);
 
 }  // namespace pollux::rpcrdma

@@ -88,7 +88,33 @@ TEST_F(CallPlanTest, ReadChunks) {
   EXPECT_FALSE(Plan(request).long_call);
 }
 
-// RFC 8166 section 6.1
+// RFC 8166 section 8.2.2.3
+TEST_F(CallPlanTest, NothingIsReducedUnderIntegrityOrPrivacy) {
+  terms.may_reduce = false;
+  const absl::Span<const uint8_t> bytes = memory;
+  const EligibleItem item{bytes.first(4), 4};
+  request.arguments = bytes.first(5000);
+  request.reply_buffer = absl::MakeSpan(memory).first(kReplyHeaderBytes + kMax);
+  const CallPlan plan = Plan(request);
+  EXPECT_EQ(plan.read_chunks, 0u);
+  EXPECT_TRUE(plan.long_call);
+  EXPECT_FALSE(plan.write_chunks);
+  EXPECT_TRUE(plan.reply_chunk);
+  request.items = {&item, 1};
+  EXPECT_EQ(PlanCall(request, terms).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+// RFC 8167 section 5.3
+TEST_F(CallPlanTest, WithoutChunks) {
+  terms.chunks = false;
+  EXPECT_EQ(PlanCall(request, terms).status().code(), absl::StatusCode::kInvalidArgument);
+  room = room.first(1000);
+  EXPECT_FALSE(Plan(request).has_chunks());
+  request.arguments = absl::MakeConstSpan(memory).first(4096);
+  EXPECT_EQ(PlanCall(request, terms).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+// RFC 8166 section 3.4.2 and section 6.1
 TEST_F(CallPlanTest, WhatTheBindingDoesNotSay) {
   const auto refused = [this] {
     return PlanCall(request, terms).status().code() == absl::StatusCode::kInvalidArgument;

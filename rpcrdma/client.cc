@@ -10,6 +10,10 @@
 namespace pollux::rpcrdma {
 namespace {
 
+// Of what the server may call: as many as can be outstanding, and have come again.
+constexpr uint32_t kCachedRepliesPerCredit = 4;
+constexpr uint32_t kCachedReplyBytes = 1024;
+
 absl::Status Failed(const cm::Endpoint& server, const cm::Event& event) {
   const std::string where = absl::StrCat("connecting to ", cm::ToString(server), ": ");
   switch (event.type) {
@@ -41,7 +45,8 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(engine::Worker* worker, c
                                                        const ClientConfig& config) {
   // RFC 8166 section 6
   if (absl::Status status = binding.Validate(); !status.ok()) return status;
-  absl::Status status = CheckSettings(config.credits, config.send_bytes, config.receive_bytes);
+  absl::Status status = CheckSettings(config.credits, config.reverse_credits, config.send_bytes,
+                                      config.receive_bytes);
   if (!status.ok()) return status;
   if (config.max_calls == 0 || config.credential.body.size() > kMaxAuthBytes) {
     return absl::InvalidArgumentError("max_calls is 0, or the credential longer than 400 bytes");
@@ -57,6 +62,7 @@ Client::Client(engine::Worker* worker, cm::Manager* manager, ProgramBinding bind
       manager_(manager),
       binding_(std::move(binding)),
       config_(config),
+      replies_(config.reverse_credits * kCachedRepliesPerCredit, kCachedReplyBytes),
       retry_timer_(&Client::OnRetry, this) {}
 
 Client::~Client() {
@@ -125,27 +131,29 @@ void Client::OnEvent(const cm::Event& event) {
 
 void Client::OnRouteResolved() {
   ConnectionConfig config;
-  config.receives = config_.credits + kSpareReceives;
-  config.send_buffers = 2 * config_.credits;
-  config.send_queue = 2 * config_.credits;
+  const Shares shares = SharesOf(config_.credits, config_.reverse_credits);
+  config.receives = shares.receives;
+  config.send_buffers = shares.forward.count + shares.reverse.count;
+  config.send_queue = config.send_buffers;
   config.send_bytes = config_.send_bytes;
   config.receive_bytes = config_.receive_bytes;
+  config.remote_invalidation = config_.remote_invalidation;
   auto connection = Connection::Create(worker_, config, [this](ibv_event_type event) {
     if (id_ != nullptr) manager_->Notify(id_, event);
   });
   if (!connection.ok()) return End(connection.status());
-  connection_ = *std::move(connection);
+  link_.connection = *std::move(connection);
   state_ = State::kBinding;
   const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-  manager_->BindQp(id_, worker_, connection_->qp(), access,
+  manager_->BindQp(id_, worker_, link_.connection->qp(), access,
                    [this](absl::Status status) { OnBound(status); });
 }
 
 void Client::OnBound(const absl::Status& status) {
   if (!status.ok()) return End(status);
   // RFC 8166 section 3.3.1: receives first.
-  if (absl::Status posted = connection_->PostReceives(); !posted.ok()) return End(posted);
-  const auto data = EncodePrivateData(connection_->LocalPrivateData());
+  if (absl::Status posted = link_.connection->PostReceives(); !posted.ok()) return End(posted);
+  const auto data = EncodePrivateData(link_.connection->LocalPrivateData());
   cm::ConnectionParam param = config_.connection;
   param.private_data = data;
   state_ = State::kConnecting;
@@ -154,11 +162,11 @@ void Client::OnBound(const absl::Status& status) {
 
 void Client::OnEstablished(const cm::Event& event) {
   // RFC 8797 section 4: settings are those of this connection alone.
-  negotiated_ = Negotiate(connection_->LocalPrivateData(), /*local_is_client=*/true,
+  negotiated_ = Negotiate(link_.connection->LocalPrivateData(), /*local_is_client=*/true,
                           event.param.private_data);
   state_ = State::kConnected;
   connected_at_ns_ = worker_->now_ns();
-  connection_->WatchPeer();
+  link_.connection->WatchPeer();
   ++counters_.connections_established;
   if (!established_) {
     established_ = true;
@@ -172,8 +180,21 @@ void Client::OnEstablished(const cm::Event& event) {
   } else {
     ++counters_.reconnects;
   }
-  requester_->Attach(connection_.get(), negotiated_.thresholds.client_to_server,
-                     negotiated_.thresholds.server_to_client);
+  const Shares shares = SharesOf(config_.credits, config_.reverse_credits);
+  // RFC 8167 section 2.4.1 and section 4.1: what answers the server has XIDs and credits of its
+  // own.
+  link_.responder =
+      std::make_unique<Responder>(link_.connection.get(),
+                                  ServiceState{.programs = &programs_,
+                                               .replies = &replies_,
+                                               .lost = &lost_,
+                                               .credits = &config_.reverse_credits,
+                                               .counters = &counters_},
+                                  Responder::Caller{.address = server_.address}, shares.reverse);
+  link_.responder->SetTerms(ReverseTerms(negotiated_));
+  link_.duplex = std::make_unique<Duplex>(Direction::kReply, link_.responder.get(), shares.reverse,
+                                          requester_.get());
+  requester_->Attach(link_.connection.get(), ForwardTerms(negotiated_), shares.forward);
   if (on_connected_) std::exchange(on_connected_, nullptr)(absl::OkStatus());
 }
 
@@ -203,18 +224,20 @@ void Client::End(absl::Status status) {
 bool Client::Poll(uint64_t /*now_ns*/) {
   bool busy = false;
   if (state_ == State::kConnected || state_ == State::kDisconnecting) {
-    busy = connection_->Poll(*requester_);
+    busy = link_.connection->Poll(*link_.duplex);
+    busy |= link_.responder->Poll();
     // One that is being disconnected breaks at once; the answer to the DREQ ends it, since a
     // program that leaves before may take the DREQ with it.
-    if (connection_->broken() && state_ == State::kConnected && !ending_) {
+    if (link_.connection->broken() && state_ == State::kConnected && !ending_) {
       End(absl::UnavailableError(
-          absl::StrCat("the connection broke: ", ibv_wc_status_str(connection_->failure()))));
+          absl::StrCat("the connection broke: ", ibv_wc_status_str(link_.connection->failure()))));
     }
     // Calls need not wait for that answer: a queue pair in ERR touches nothing any more.
-    if (state_ == State::kDisconnecting && connection_->qp()->state() == IBV_QPS_ERR) {
+    if (state_ == State::kDisconnecting && link_.connection->qp()->state() == IBV_QPS_ERR) {
       requester_->FailAll(absl::UnavailableError("disconnected"));
     }
   }
+  std::erase_if(ended_, [](const Link& link) { return link.responder->idle(); });
   if (ending_ && state_ != State::kIdle) {
     TakeDown();
     busy = true;
@@ -227,7 +250,7 @@ void Client::TakeDown() {
   ending_ = false;
   // Says DREQ or REJ as the state asks.
   if (id_ != nullptr) manager_->DestroyId(std::exchange(id_, nullptr));
-  if (connection_ != nullptr) connection_->Close(manager_->time_wait_ns());
+  if (link_.connection != nullptr) link_.connection->Close(manager_->time_wait_ns());
   if (requester_ != nullptr && requester_->attached()) {
     if (!leaving_) ++counters_.connections_lost;
     const uint64_t lasted_ms = (worker_->now_ns() - connected_at_ns_) / 1'000'000;
@@ -250,7 +273,7 @@ bool Client::TryAgain() {
   const uint64_t delay_ns = longest_ns - worker_->random().Below(longest_ns / 2 + 1);
   worker_->wheel().Arm(retry_timer_, worker_->now_ns() + delay_ns);
   if (requester_->attached()) requester_->Detach(end_status_);
-  connection_.reset();
+  DropLink();
   return true;
 }
 
@@ -259,10 +282,18 @@ void Client::OnRetry(void* client, uint64_t /*now_ns*/) {
   if (absl::Status status = self.StartConnecting(); !status.ok()) self.End(std::move(status));
 }
 
+// The queue pair is closed, and the requester has taken its memory back.
+void Client::DropLink() {
+  Link link = std::exchange(link_, {});
+  if (link.responder == nullptr) return;
+  link.responder->Abort();
+  if (!link.responder->idle()) ended_.push_back(std::move(link));
+}
+
 void Client::Finish() {
   if (requester_ != nullptr) requester_->FailAll(end_status_);
   requester_.reset();
-  connection_.reset();
+  DropLink();
   state_ = State::kIdle;
   auto connected = std::exchange(on_connected_, nullptr);
   auto ended = std::exchange(on_ended_, nullptr);

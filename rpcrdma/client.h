@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
@@ -13,8 +15,14 @@
 #include "rpcrdma/call.h"
 #include "rpcrdma/connection.h"
 #include "rpcrdma/counters.h"
+#include "rpcrdma/duplex.h"
+#include "rpcrdma/lost_replies.h"
 #include "rpcrdma/negotiated.h"
+#include "rpcrdma/program.h"
+#include "rpcrdma/program_table.h"
+#include "rpcrdma/reply_cache.h"
 #include "rpcrdma/requester.h"
+#include "rpcrdma/responder.h"
 #include "stack/engine/timing_wheel.h"
 #include "stack/engine/worker.h"
 
@@ -27,6 +35,7 @@ struct ReconnectPolicy {
   // How often in a row it tries; 0: a lost connection fails the calls. The count begins anew when a
   // connection brought a reply or lasted max_delay_ms. A call that was sent on attempts + 1
   // connections fails when the last of them is lost.
+  // RFC 8167 section 5.4: who is called by its server keeps a connection.
   uint32_t attempts = 0;
   // Before the first try and at most; each waits twice as long as the last, less a random part of
   // at most a half.
@@ -35,11 +44,13 @@ struct ReconnectPolicy {
 };
 
 struct ClientConfig {
-  uint32_t credits = 32;       // 1..256: calls outstanding at most
-  uint32_t max_calls = 1024;   // outstanding and waiting together
-  uint32_t send_bytes = 4096;  // inline sizes, RFC 8797: 1,024..262,144, multiples of 1,024
+  uint32_t credits = 32;         // 1..256: calls outstanding at most
+  uint32_t reverse_credits = 4;  // 1..256: calls of the server's at most. RFC 8167
+  uint32_t max_calls = 1024;     // outstanding and waiting together
+  uint32_t send_bytes = 4096;    // inline sizes, RFC 8797: 1,024..262,144, multiples of 1,024
   uint32_t receive_bytes = 4096;
-  OpaqueAuth credential;  // its body outlives the client
+  bool remote_invalidation = true;  // the server may invalidate what calls offer. RFC 8797
+  OpaqueAuth credential;            // its body outlives the client
   uint32_t resolve_timeout_ms = 5000;
   ReconnectPolicy reconnect;
   cm::ConnectionParam connection;  // private data is filled in
@@ -66,6 +77,10 @@ class Client : public engine::Poller {
   absl::Status Connect(const cm::Endpoint& server,
                        absl::AnyInvocable<void(absl::Status)> on_connected,
                        absl::AnyInvocable<void(absl::Status)> on_ended);
+  // Programs that the server may call, by the connections that are made from now on. RFC 8167. What
+  // there is no program for is answered so; a call with chunks, by ERR_CHUNK. AlreadyExists,
+  // InvalidArgument: see ProgramTable. No handler may hold a reply when the client goes.
+  absl::Status RegisterProgram(Program program) { return programs_.Add(std::move(program)); }
   // Ends the connection (DREQ); `on_ended` tells when. Calls not done end with Unavailable.
   void Disconnect();
   bool connected() const { return state_ == State::kConnected; }
@@ -101,6 +116,13 @@ class Client : public engine::Poller {
 
   Client(engine::Worker* worker, cm::Manager* manager, ProgramBinding binding,
          const ClientConfig& config);
+  // One connection, and what answers the server on it.
+  struct Link {
+    std::unique_ptr<Connection> connection;
+    std::unique_ptr<Responder> responder;  // once established
+    std::unique_ptr<Duplex> duplex;
+  };
+
   absl::Status StartConnecting();
   void OnEvent(const cm::Event& event);
   void OnRouteResolved();
@@ -109,6 +131,7 @@ class Client : public engine::Poller {
   // Takes everything of the connection down at the next poll.
   void End(absl::Status status);
   void TakeDown();
+  void DropLink();
   // Whether a try is left, and it is under way.
   bool TryAgain();
   void Finish();
@@ -122,7 +145,12 @@ class Client : public engine::Poller {
   State state_ = State::kIdle;
   cm::Endpoint server_;
   cm::Id* id_ = nullptr;
-  std::unique_ptr<Connection> connection_;
+  // Of calls from the server; outlive the links.
+  ProgramTable programs_;
+  ReplyCache replies_;
+  LostReplies lost_;
+  Link link_;
+  std::vector<Link> ended_;  // in which a handler still holds a reply to the server
   std::unique_ptr<Requester> requester_;
   Negotiated negotiated_;
   bool established_ = false;  // since Connect()

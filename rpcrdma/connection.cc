@@ -27,6 +27,7 @@ absl::Status Connection::Init(absl::AnyInvocable<void(ibv_event_type)> on_event)
   auto pd = worker_->AllocPd();
   if (!pd.ok()) return pd.status();
   pd_ = *pd;
+  // Its own, and never full: RFC 5042 section 6.4.3.2 and section 6.4.6.
   auto cq = worker_->CreateCq(config_.receives + config_.send_queue);
   if (!cq.ok()) return cq.status();
   cq_ = *cq;
@@ -107,8 +108,10 @@ bool Connection::Poll(Role& role) {
     } else if ((wc.wr_id & kReceiveBit) != 0) {
       const uint32_t receive = static_cast<uint32_t>(wc.wr_id);
       const size_t offset = size_t{receive} * config_.receive_bytes;
-      role.OnMessage(
-          {.receive = receive, .message = {receive_memory_.get() + offset, wc.byte_len}});
+      const bool invalidated = (wc.wc_flags & IBV_WC_WITH_INV) != 0;
+      role.OnMessage({.receive = receive,
+                      .message = {receive_memory_.get() + offset, wc.byte_len},
+                      .invalidated = invalidated ? wc.invalidated_rkey : 0});
     } else {
       send_room_ += static_cast<uint32_t>(wc.wr_id >> kEntriesShift);
       const uint32_t cookie = static_cast<uint32_t>(wc.wr_id);
@@ -160,13 +163,14 @@ void Connection::Post(ibv_send_wr& wr, uint32_t cookie, bool signalled) {
   if (qp_->PostSend(&wr, &bad) != 0) broken_ = true;
 }
 
-void Connection::PostSend(uint32_t buffer, uint32_t bytes, uint32_t cookie) {
+void Connection::PostSend(uint32_t buffer, uint32_t bytes, uint32_t cookie, uint32_t invalidate) {
   ibv_sge sge{};
   sge.addr = reinterpret_cast<uint64_t>(send_buffer(buffer).data());
   sge.length = bytes;
   sge.lkey = send_region_.key;
   ibv_send_wr wr{};
-  wr.opcode = IBV_WR_SEND;
+  wr.opcode = invalidate != 0 ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND;
+  wr.invalidate_rkey = invalidate;
   wr.sg_list = &sge;
   wr.num_sge = 1;
   Post(wr, cookie, /*signalled=*/true);
@@ -198,6 +202,12 @@ void Connection::PostWrite(const Local& from, uint64_t remote, uint32_t rkey, ui
 absl::StatusOr<memory::MemoryRegion> Connection::Register(const void* address, uint64_t length,
                                                           int access) {
   return worker_->RegMr(pd_, const_cast<void*>(address), length, access);
+}
+
+absl::StatusOr<memory::MemoryRegion> Connection::RegisterInvalidatable(const void* address,
+                                                                       uint32_t length,
+                                                                       int access) {
+  return worker_->RegFastMr(pd_, const_cast<void*>(address), length, access);
 }
 
 void Connection::Deregister(const memory::MemoryRegion& region) {

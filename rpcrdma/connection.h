@@ -1,5 +1,6 @@
-// One RPC-over-RDMA connection: its protection domain, queue pair, completion queue, receive and
-// send buffers. What the messages mean is for the roles attached to it.
+// One RPC-over-RDMA connection: its protection domain (RFC 8166 section 8.1.1: its alone), queue
+// pair, completion queue, receive and send buffers. What the messages mean is for the roles
+// attached to it.
 #ifndef POLLUX_RPCRDMA_CONNECTION_H_
 #define POLLUX_RPCRDMA_CONNECTION_H_
 
@@ -22,6 +23,14 @@ struct ConnectionConfig {
   uint32_t send_queue = 512;   // work requests
   uint32_t send_bytes = 4096;  // of a send buffer: the send size of RFC 8797
   uint32_t receive_bytes = 4096;
+  bool remote_invalidation = true;  // this side can do it, and have it done. RFC 8797 section 4.1
+};
+
+// Those of a connection's send buffers that one role fills; their numbers are its cookies.
+struct SendBuffers {
+  uint32_t first = 0;
+  uint32_t count = 0;
+  bool Contain(uint32_t buffer) const { return buffer - first < count; }
 };
 
 // Belongs to one worker; all calls on its core. Its queue pair is destroyed with it, at the latest.
@@ -31,6 +40,7 @@ class Connection {
   struct Arrival {
     uint32_t receive = 0;
     absl::Span<const uint8_t> message;
+    uint32_t invalidated = 0;  // the key that its Send invalidated here; 0: none
   };
   // A Requester or a Responder. Called from Poll().
   class Role {
@@ -58,7 +68,9 @@ class Connection {
   const ConnectionConfig& config() const { return config_; }
 
   PrivateData LocalPrivateData() const {
-    return {.send_bytes = config_.send_bytes, .receive_bytes = config_.receive_bytes};
+    return {.remote_invalidation = config_.remote_invalidation,
+            .send_bytes = config_.send_bytes,
+            .receive_bytes = config_.receive_bytes};
   }
 
   // Posts every receive. The queue pair must be in IBV_QPS_INIT.
@@ -94,11 +106,15 @@ class Connection {
     uint32_t length = 0;
     uint32_t lkey = 0;
   };
-  void PostSend(uint32_t buffer, uint32_t bytes, uint32_t cookie);
+  // `invalidate`: a key of the peer's that the Send takes away; 0: none.
+  void PostSend(uint32_t buffer, uint32_t bytes, uint32_t cookie, uint32_t invalidate = 0);
   void PostRead(const Local& to, uint64_t remote, uint32_t rkey, uint32_t cookie, bool signalled);
   void PostWrite(const Local& from, uint64_t remote, uint32_t rkey, uint32_t cookie);
 
   absl::StatusOr<memory::MemoryRegion> Register(const void* address, uint64_t length, int access);
+  // The same, for memory that the peer may take away by a Send with invalidate.
+  absl::StatusOr<memory::MemoryRegion> RegisterInvalidatable(const void* address, uint32_t length,
+                                                             int access);
   // Fences the region. A region that cannot be fenced costs the connection.
   void Deregister(const memory::MemoryRegion& region);
 

@@ -30,6 +30,8 @@ TEST_F(MirrorTest, EchoOfEverySize) {
   EXPECT_GT(server->server->counters().bytes_written, 0u);
 }
 
+// RFC 8166 sections 3.4.4.1, 3.4.4.4, 3.4.5.2 and 3.4.6.2: the count stays in the stream, no pad is
+// in a Read chunk, nor in a Write chunk, beside which nothing is written.
 TEST_F(MirrorTest, PutAndGetOfEverySize) {
   StartAll();
   for (size_t bytes : {0u, 1u, 3u, 4u, 5u, 1023u, 3970u, 4000u, 4096u, 4097u, 100'001u, kMaxItem}) {
@@ -59,7 +61,8 @@ TEST_F(MirrorTest, EligibleResultWithoutAWriteChunkComesInTheReplyChunk) {
 }
 
 // Some in Read chunks and some not, in calls of all forms; results in Write chunks, inline by an
-// empty chunk, or by none. RFC 8166 sections 3.4.5, 4.3.2.1 and 4.3.2.3
+// empty chunk, or by none, and all padded in the Reply chunk. RFC 8166
+// sections 3.4.5, 3.5.3, 4.3.2.1 and 4.3.2.3
 TEST_F(MirrorTest, SeveralEligibleItems) {
   StartAll();
   Random random(7);
@@ -102,7 +105,7 @@ TEST_F(MirrorTest, SeveralEligibleItems) {
   EXPECT_TRUE(RunUntil([&] { return server->releases == 900; }));
 }
 
-// RFC 8166 section 4.5.3: seen before anything is written past the chunk.
+// RFC 8166 section 3.4.6 and section 4.5.3: seen before anything is written past the chunk.
 TEST_F(MirrorTest, ResultLargerThanTheWriteChunk) {
   StartAll();
   EXPECT_EQ(Get(9000, 8999).code(), absl::StatusCode::kFailedPrecondition);
@@ -134,6 +137,41 @@ TEST_F(MirrorTest, ManyCallsStayWithinTheGrant) {
   }));
   EXPECT_LE(most, 4u);
   EXPECT_GT(most, 1u);
+}
+
+// RFC 8166 section 3.3.1: the last grant holds, whatever it was before.
+TEST_F(MirrorTest, GrantsRiseAndFall) {
+  StartAll();
+  int done = 0, issued = 0;
+  const auto call = [&] {
+    ASSERT_TRUE(client
+                    ->Call({.procedure = kHold},
+                           [&](absl::Status status, const Reply*) {
+                             EXPECT_TRUE(status.ok()) << status;
+                             ++done;
+                           })
+                    .ok());
+    ++issued;
+  };
+  for (const auto& [asked, granted] :
+       {std::pair{8u, 8u}, {2u, 2u}, {100u, 32u}, {0u, 1u}, {3u, 3u}}) {
+    server->server->SetCredits(asked);
+    for (int i = 0; i < 80; ++i) call();
+    // All that were sent before the client knew.
+    ASSERT_TRUE(RunUntil([&] {
+      server->AnswerHeld();
+      return client->granted_credits() == granted;
+    }));
+    world->RunFor(1'000'000);
+    server->AnswerHeld();
+    size_t most = 0;
+    ASSERT_TRUE(RunUntil([&] {
+      most = std::max(most, server->held.size());
+      if (world->random().Chance(0.3)) server->AnswerHeld();
+      return done == issued;
+    }));
+    EXPECT_LE(most, granted);
+  }
 }
 
 // Those that find no buffer at the server are pulled long after their SEND was acknowledged.
@@ -198,6 +236,7 @@ TEST_F(MirrorTest, ProgramsVersionsAndProceduresThatAreNotThere) {
   ConnectClient();
   EXPECT_EQ(Run({.procedure = 60}).code(), absl::StatusCode::kUnimplemented);
   EXPECT_EQ(Run({.procedure = kDrop}).code(), absl::StatusCode::kInternal);
+  // RFC 8166 section 4.5.2
   EXPECT_EQ(Run({.procedure = kGet, .arguments = std::vector<uint8_t>(4, 0xFF)}).code(),
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(server->server->counters().calls_refused, 3u);

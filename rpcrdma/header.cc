@@ -149,6 +149,18 @@ uint64_t ChunkLists::BytesOf(const WriteChunk& chunk) const {
   return bytes;
 }
 
+uint32_t ChunkLists::OnlyHandle() const {
+  if (read_count + segment_count == 0) return 0;
+  const uint32_t only = read_count > 0 ? reads[0].target.handle : segments[0].handle;
+  for (const ReadSegment& read : read_list()) {
+    if (read.target.handle != only) return 0;
+  }
+  for (uint16_t i = 0; i < segment_count; ++i) {
+    if (segments[i].handle != only) return 0;
+  }
+  return only;
+}
+
 bool ChunkLists::AddRead(uint32_t position, const Segment& segment) {
   if (read_count == kMaxReadSegments) return false;
   reads[read_count++] = {position, segment};

@@ -11,7 +11,7 @@
 
 namespace pollux::rpcrdma {
 
-inline constexpr uint32_t kVersion = 1;
+inline constexpr uint32_t kVersion = 1;  // RFC 8166 section 4.2.2
 
 // Bounds of the chunk lists of one message; a message with more is malformed for us (ERR_CHUNK).
 // A 1 MiB item in 16 KiB segments makes 64 segments: more than any peer known needs for one item.
@@ -70,6 +70,8 @@ struct ChunkLists {
   absl::Span<Segment> SegmentsOf(const WriteChunk& chunk) {
     return {segments.data() + chunk.first, chunk.count};
   }
+  // The handle that all segments bear; 0 when there are several, or none.
+  uint32_t OnlyHandle() const;
   // Sum of the lengths of a chunk's segments, bytes.
   uint64_t BytesOf(const WriteChunk& chunk) const;
 

@@ -28,6 +28,7 @@ std::vector<uint8_t> Words(std::initializer_list<uint32_t> words) {
   return out;
 }
 
+// As XDR has it, RFC 8166 section 4: every test below parses or emits words.
 std::vector<uint8_t> Emitted(const Header& header) {
   std::vector<uint8_t> out(HeaderBytes(header));
   EXPECT_EQ(EmitHeader(header, absl::MakeSpan(out)), out.size());
@@ -98,7 +99,7 @@ TEST(Header, ErrorsAndDone) {
   EXPECT_EQ(Parse(Words({9, 1, 4, 4, 3, 0, 0}), &header, &length), HeaderStatus::kMalformed);
 }
 
-// RFC 8166 section 4.5.1
+// RFC 8166 section 4.2.2 and section 4.5.1
 TEST(Header, AnotherVersionIsToldApart) {
   Header header;
   size_t length;

@@ -112,9 +112,9 @@ class HostileServerTest : public MirrorTest {
   size_t taken = 0;
 };
 
-// RFC 8166 section 4.4.1: locked out before the caller is told. Each way to offer memory, once
-// while the call is outstanding, which is what the key is for, and once from the moment that the
-// callback has begun.
+// RFC 8166 section 4.4.1 and RFC 5042 section 10.2: locked out before the caller is told. Each way
+// to offer memory, once while the call is outstanding, which is what the key is for, and once from
+// the moment that the callback has begun.
 class FenceTest : public HostileServerTest {
  protected:
   void Attack(const Segment& segment, bool read) {
@@ -199,7 +199,8 @@ TEST_F(FenceTest, CancelledCall) {
   EXPECT_FALSE(status.has_value());
 }
 
-// What is offered for one direction is not for the other, and not past its end.
+// What is offered for one direction is not for the other, and not past its end. RFC 5042 sections
+// 6.3.3, 6.3.4, 6.3.5, 6.3.6 and 6.4.5
 TEST_F(FenceTest, KeysAreForWhatTheySay) {
   for (const bool read : {true, false}) {
     taken = 0;
@@ -242,7 +243,7 @@ TEST_F(HostileServerTest, RepliesThatAreNone) {
   bad = good;
   bad.xid ^= 1;
   ExpectDiscarded(MessageOf(bad, ReplyOf(bad.xid)), &Counters::unknown_xids);
-  // RFC 8166 section 4.6
+  // RFC 8166 section 4.6.1 and section 4.6.2
   for (Proc proc : {Proc::kMsgp, Proc::kDone}) {
     bad = good;
     bad.proc = proc;
@@ -319,7 +320,9 @@ TEST_F(HostileServerTest, AnotherXidInside) {
   const Header good = ReplyHeader();
   ExpectDiscarded(MessageOf(good, ReplyOf(call.xid ^ 1)), &Counters::bad_rpc_replies);
   ExpectDiscarded(MessageOf(good), &Counters::bad_rpc_replies);
-  ExpectDiscarded(MessageOf(good, CallOf({.xid = call.xid})), &Counters::bad_rpc_replies);
+  RawPeer::Message neither = ReplyOf(call.xid);
+  neither[7] = 2;  // msg_type
+  ExpectDiscarded(MessageOf(good, neither), &Counters::bad_rpc_replies);
   ExpectGoodReplyEndsIt();
 }
 

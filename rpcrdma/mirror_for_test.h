@@ -113,6 +113,7 @@ class MirrorServer {
     held_counts.clear();
   }
 
+  uint64_t last_connection = 0;  // by which kNull was called last
   bool hold_notes = false;
   std::vector<ReplyHandle> held;
   std::vector<ReplyHandle> held_counts;  // of kCount, and of kNote if so asked
@@ -129,7 +130,10 @@ class MirrorServer {
     const auto add = [&program](uint32_t number, Handler handler) {
       program.procedures.push_back({number, std::move(handler)});
     };
-    add(kNull, [](const CallView&, ReplyHandle reply) { reply.Send({}); });
+    add(kNull, [this](const CallView& call, ReplyHandle reply) {
+      last_connection = call.connection;
+      reply.Send({});
+    });
     add(kEcho, [](const CallView& call, ReplyHandle reply) { reply.Send(call.arguments); });
     add(kPut, [](const CallView& call, ReplyHandle reply) {
       XdrReader in = call.reader();

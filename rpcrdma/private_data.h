@@ -13,7 +13,7 @@
 namespace pollux::rpcrdma {
 
 inline constexpr size_t kPrivateDataBytes = 8;
-inline constexpr uint32_t kMinInlineBytes = 1024;
+inline constexpr uint32_t kMinInlineBytes = 1024;  // RFC 8166 section 3.3.3: everybody takes that
 inline constexpr uint32_t kMaxInlineBytes = 262144;
 
 // What one side says of itself. The initial values are those of a side that says nothing.

@@ -49,6 +49,14 @@ TEST(PrivateData, SearchGoesOnPastWhatDoesNotFit) {
   EXPECT_EQ(FindPrivateData(field)->send_bytes, 2048u);
 }
 
+// RFC 8797 section 5.1 and RFC 8166 section 3.3.3: who says nothing has the defaults.
+TEST(PrivateData, WithoutAnyTheThresholdsAre1024) {
+  const InlineThresholds thresholds = NegotiateThresholds(PrivateData{}, {.send_bytes = 8192});
+  EXPECT_EQ(thresholds.client_to_server, 1024u);
+  EXPECT_EQ(thresholds.server_to_client, 1024u);
+  EXPECT_FALSE(PrivateData{}.remote_invalidation);
+}
+
 TEST(PrivateData, CutShortOrAbsentIsNone) {
   const auto whole = Bytes({});
   for (size_t n = 0; n < whole.size(); ++n) {

@@ -20,6 +20,7 @@ class Responder;
 // A call as it arrived. Everything stays where it was placed until the reply is given.
 struct CallView {
   CallHeader header;
+  uint64_t connection = 0;  // that it came by; for Server::OpenReverse() and CallReverse()
   absl::Span<const uint8_t> arguments;  // in the receive buffer, or pulled (long calls)
   // Pulled from Read chunks, by position.
   absl::Span<const ReducedItem> items;
@@ -52,7 +53,7 @@ class ReplyHandle {
   void Send(absl::Span<const uint8_t> results, ResultItem item) {
     Send(results, absl::Span<ResultItem>(&item, 1));
   }
-  // kGarbageArguments or kSystemError.
+  // kGarbageArguments (RFC 8166 section 4.5.2: what the handler cannot decode) or kSystemError.
   void Fail(AcceptStatus status);
 
  private:

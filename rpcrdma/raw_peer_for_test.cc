@@ -92,8 +92,9 @@ void RawPeer::Bind(cm::Id* id, bool accept) {
   manager_->BindQp(id, worker_, qp_, kAccess, [this, id, accept](absl::Status status) {
     Require(status.ok());
     for (uint32_t i = 0; i < kReceives; ++i) PostReceive(i);
-    const auto data =
-        EncodePrivateData({.send_bytes = kMessageBytes, .receive_bytes = kMessageBytes});
+    const auto data = EncodePrivateData({.remote_invalidation = remote_invalidation,
+                                         .send_bytes = kMessageBytes,
+                                         .receive_bytes = kMessageBytes});
     cm::ConnectionParam param;
     param.private_data = data;
     param.min_rnr_timer = min_rnr_timer;
@@ -112,13 +113,14 @@ void RawPeer::PostReceive(uint32_t index) {
   Require(qp_->PostRecv(&wr, nullptr) == 0);
 }
 
-void RawPeer::Send(absl::Span<const uint8_t> message) {
+void RawPeer::Send(absl::Span<const uint8_t> message, uint32_t invalidate) {
   Require(message.size() <= kMessageBytes);
   const size_t offset = size_t{next_send_++ % kSendQueue} * kMessageBytes;
   std::copy(message.begin(), message.end(), send_memory_.begin() + offset);
   ibv_sge sge{send_region_.iova + offset, static_cast<uint32_t>(message.size()), send_region_.key};
   ibv_send_wr wr{};
-  wr.opcode = IBV_WR_SEND;
+  wr.opcode = invalidate != 0 ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND;
+  wr.invalidate_rkey = invalidate;
   wr.sg_list = &sge;
   wr.num_sge = 1;
   Require(qp_->PostSend(&wr, nullptr) == 0);

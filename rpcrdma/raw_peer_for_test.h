@@ -43,12 +43,14 @@ class RawPeer : public engine::Poller {
 
   // Before Connect or Listen: how long a sender is told to wait, a code as in ibv_qp_attr.
   uint8_t min_rnr_timer = 12;
+  bool remote_invalidation = false;  // what the private data says of it
   // A receive is posted again when its message was taken over here, unless `repost` says no.
   bool repost = true;
   std::vector<Message> received;
   // Of SENDs, READs, WRITEs, in order.
   std::vector<ibv_wc_status> sent;
-  void Send(absl::Span<const uint8_t> message);
+  // `invalidate`: a key of the peer's; 0: none.
+  void Send(absl::Span<const uint8_t> message, uint32_t invalidate = 0);
   // With the local memory at `offset`.
   void Read(size_t offset, const Segment& from);
   void Write(size_t offset, const Segment& to);

@@ -15,7 +15,8 @@ Requester::Requester(engine::Worker* worker, const ProgramBinding* binding,
       config_(config),
       counters_(counters),
       terms_{.binding = binding,
-             .call_header_bytes = CallHeaderBytes({.credential = config.credential})},
+             .call_header_bytes = CallHeaderBytes({.credential = config.credential}),
+             .may_reduce = !ForbidsReduction(config.credential)},
       window_(config.credits),
       next_xid_(worker->random().Next32()),
       by_xid_(std::bit_ceil(size_t{config.max_calls} * 4)),
@@ -29,16 +30,18 @@ Requester::Requester(engine::Worker* worker, const ProgramBinding* binding,
 
 Requester::~Requester() { FailAll(absl::CancelledError("the client is gone")); }
 
-void Requester::Attach(Connection* connection, uint32_t call_threshold, uint32_t reply_threshold) {
+void Requester::Attach(Connection* connection, const DirectionTerms& terms, SendBuffers buffers) {
   // RFC 8797 section 4: the settings change with the connection, and what a call needs with them.
-  terms_.call_threshold = call_threshold;
-  terms_.reply_threshold = reply_threshold;
+  terms_.call_threshold = terms.call_threshold;
+  terms_.reply_threshold = terms.reply_threshold;
+  terms_.chunks = terms.chunks;
+  remote_invalidation_ = terms.remote_invalidation;
   // RFC 8166 section 3.3.3: nothing is known of the grant again.
   window_ = CreditWindow(config_.credits);
   replies_on_connection_ = 0;
   buffer_uses_.assign(connection->config().send_buffers, 0);
   free_buffers_.clear();
-  for (uint32_t i = 0; i < connection->config().send_buffers; ++i) free_buffers_.push_back(i);
+  for (uint32_t i = 0; i < buffers.count; ++i) free_buffers_.push_back(buffers.first + i);
   // Who is told that a call failed may make another: it is not sent before all have their plan.
   for (const auto& slot : slots_) {
     if (slot->state != State::kWaiting) continue;

@@ -17,6 +17,7 @@
 #include "rpcrdma/counters.h"
 #include "rpcrdma/credits.h"
 #include "rpcrdma/header.h"
+#include "rpcrdma/negotiated.h"
 #include "rpcrdma/rpc_message.h"
 #include "rpcrdma/xdr.h"
 #include "stack/engine/timing_wheel.h"
@@ -40,7 +41,7 @@ class Requester : public Connection::Role {
   // From now on calls travel on `connection`, which outlives this or Detach(), by its own credits,
   // sizes and keys; those that were sent on another are sent again, in the order in which they were
   // made. Without a connection calls wait.
-  void Attach(Connection* connection, uint32_t call_threshold, uint32_t reply_threshold);
+  void Attach(Connection* connection, const DirectionTerms& terms, SendBuffers buffers);
   // The connection's queue pair is closed. What was sent on it waits for the next; a call that was
   // sent max_sends times ends with `why`.
   void Detach(const absl::Status& why);
@@ -53,7 +54,7 @@ class Requester : public Connection::Role {
   // Unavailable after FailAll. `id`, when not null, names the call.
   absl::Status Call(const CallRequest& request, CallDone done, CallId* id = nullptr);
   // The server is locked out of the call's memory before this returns; its callback is dropped
-  // uncalled. False: the call is done already. RFC 8166 section 4.4.1
+  // uncalled. False: the call is done already. RFC 8166 section 4.4.1 and section 8.1.3
   bool Cancel(const CallId& id);
   // Every call that is not done ends with `status`. The queue pair must be closed already.
   void FailAll(const absl::Status& status);
@@ -122,6 +123,9 @@ class Requester : public Connection::Role {
   absl::Status Offer(Slot& slot, absl::Span<const uint8_t> memory, int access, Segment* segment);
   void Fence(Slot& slot);
   // How a reply is taken: requester_reply.cc.
+  // What the peer invalidated with a reply to `slot` was offered for it.
+  static bool MayInvalidate(const Slot& slot, uint32_t key);
+  void TakeMessage(const Connection::Arrival& arrival);
   bool CheckChunks(const Slot& slot, const ChunkLists& chunks) const;
   bool TakeReply(Slot& slot, absl::Span<const uint8_t> message, size_t header_bytes, Reply* reply);
 
@@ -131,6 +135,7 @@ class Requester : public Connection::Role {
   Counters* counters_;
   Connection* connection_ = nullptr;
   CallTerms terms_;
+  bool remote_invalidation_ = false;
   CreditWindow window_;
   uint32_t replies_on_connection_ = 0;
   absl::Status down_;  // why no call is taken any more

@@ -5,9 +5,15 @@
 
 namespace pollux::rpcrdma {
 
+// For this call alone, no more than its memory, and only in the direction in which the call needs
+// it: RFC 5042 sections 6.3.3, 6.3.4, 6.3.5, 6.3.6 and 6.4.5.
 absl::Status Requester::Offer(Slot& slot, absl::Span<const uint8_t> memory, int access,
                               Segment* segment) {
-  auto region = connection_->Register(memory.data(), memory.size(), access);
+  // RFC 8797 section 3.2: where the server may invalidate, every key must be one that it may.
+  auto region = remote_invalidation_
+                    ? connection_->RegisterInvalidatable(
+                          memory.data(), static_cast<uint32_t>(memory.size()), access)
+                    : connection_->Register(memory.data(), memory.size(), access);
   if (!region.ok()) return region.status();
   slot.regions[slot.region_count++] = *region;
   ++advertised_;
@@ -39,6 +45,7 @@ absl::Status Requester::OfferReads(Slot& slot, uint32_t buffer, const CallHeader
   for (size_t i = 0; i < request.items.size(); ++i) {
     const EligibleItem& item = request.items[i];
     if ((plan.read_chunks >> i & 1) != 0) {
+      // RFC 8166 sections 3.4.4.4 and 3.4.5.2: one item, without its pad.
       absl::Status s = Offer(slot, item.bytes, IBV_ACCESS_REMOTE_READ, &segment);
       if (!s.ok()) return s;
       // RFC 8166 section 3.4.5: in the unreduced stream.
@@ -81,9 +88,12 @@ absl::Status Requester::BuildCall(Slot& slot, uint32_t buffer, size_t* bytes) {
                         .version = binding_->version,
                         .procedure = request.procedure,
                         .credential = config_.credential};
+  // RFC 8166 section 4.2.1, and RFC 8167 section 5.1 for the reverse direction: one XID, one
+  // version.
   header_.xid = slot.xid;
   header_.version = kVersion;
   header_.credits = window_.requested();
+  // RFC 8166 section 4.2.4: a Requester sends nothing else.
   header_.proc = plan.long_call ? Proc::kNomsg : Proc::kMsg;
   header_.chunks.Clear();
   if (absl::Status s = OfferReads(slot, buffer, call); !s.ok()) return s;

@@ -10,17 +10,39 @@ namespace pollux::rpcrdma {
 
 // RFC 8166 section 4.5: what is wrong with a reply is discarded in silence (and counted).
 void Requester::OnMessage(const Connection::Arrival& arrival) {
+  TakeMessage(arrival);
+  connection_->Repost(arrival.receive);
+  SendWaiting();
+}
+
+bool Requester::MayInvalidate(const Slot& slot, uint32_t key) {
+  for (uint8_t i = 0; i < slot.region_count; ++i) {
+    if (slot.regions[i].key == key) return true;
+  }
+  return false;
+}
+
+void Requester::TakeMessage(const Connection::Arrival& arrival) {
   const absl::Span<const uint8_t> message = arrival.message;
   size_t header_bytes = 0;
   const HeaderStatus status = ParseHeader(message, &header_, &header_bytes);
   Slot* slot = status == HeaderStatus::kOk ? FindXid(header_.xid) : nullptr;
   Reply reply;
+  if (arrival.invalidated != 0) {
+    // RFC 8797 section 4.1: of this XID only. Another call's memory is gone, and with it the call:
+    // all are sent again on another connection.
+    if (slot == nullptr || !MayInvalidate(*slot, arrival.invalidated)) {
+      ++counters_->bad_invalidations;
+      return connection_->MarkBroken();
+    }
+    ++counters_->remote_invalidations;
+  }
   if (status == HeaderStatus::kTooShort) {
     ++counters_->short_messages;
   } else if (status != HeaderStatus::kOk) {
     ++counters_->bad_reply_headers;
   } else if (header_.proc == Proc::kDone || header_.proc == Proc::kMsgp) {
-    // RFC 8166 section 4.6
+    // RFC 8166 section 4.6.1 and section 4.6.2
     ++counters_->obsolete_messages;
   } else if (slot == nullptr) {
     ++counters_->unknown_xids;
@@ -49,8 +71,6 @@ void Requester::OnMessage(const Connection::Arrival& arrival) {
     window_.OnReply(header_.credits);
     Finish(*slot, StatusOf(reply.header, *binding_, slot->request.procedure), &reply);
   }
-  connection_->Repost(arrival.receive);
-  SendWaiting();
 }
 
 bool Requester::CheckChunks(const Slot& slot, const ChunkLists& chunks) const {
@@ -78,7 +98,8 @@ bool Requester::CheckChunks(const Slot& slot, const ChunkLists& chunks) const {
 bool Requester::TakeReply(Slot& slot, absl::Span<const uint8_t> message, size_t header_bytes,
                           Reply* reply) {
   const ChunkLists& chunks = header_.chunks;
-  // RFC 8166 section 4.4.1: the Responder is locked out before anything is looked at.
+  // RFC 8166 section 4.4.1 and RFC 5042 section 10.2: the Responder is locked out before anything
+  // is looked at.
   Fence(slot);
   absl::Span<const uint8_t> payload = message.subspan(header_bytes);
   if (header_.proc == Proc::kNomsg) {
@@ -89,6 +110,7 @@ bool Requester::TakeReply(Slot& slot, absl::Span<const uint8_t> message, size_t 
   if (rpc_bytes == 0 || reply->header.xid != slot.xid) return false;
   reply->results = payload.subspan(rpc_bytes);
   if (reply->header.denied || reply->header.accept_status != AcceptStatus::kSuccess) return true;
+  // RFC 8166 section 4.3.2.2: what the chunks hold beyond that is nobody's.
   for (size_t i = 0; i < slot.write_chunk_count; ++i) {
     const bool returned = i < chunks.write_chunk_count;
     const size_t used = returned ? chunks.BytesOf(chunks.write_chunks[i]) : 0;

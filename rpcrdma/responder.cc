@@ -9,18 +9,17 @@
 
 namespace pollux::rpcrdma {
 
-Responder::Responder(Connection* connection, const ServiceState& service, const Gid& client,
-                     uint32_t credits)
+Responder::Responder(Connection* connection, const ServiceState& service, const Caller& caller,
+                     SendBuffers buffers)
     : connection_(connection),
       service_(service),
-      client_(client),
-      credits_(credits),
+      caller_(caller),
+      buffers_(buffers),
       header_(std::make_unique<Header>()),
-      reduced_(new ReducedItem[size_t{connection->config().send_buffers} * kMaxItems]),
-      items_(new ResultItem[size_t{connection->config().send_buffers} * kMaxItems]),
-      item_regions_(
-          new memory::MemoryRegion[size_t{connection->config().send_buffers} * kMaxItems]),
-      slots_(connection->config().send_buffers),
+      reduced_(new ReducedItem[size_t{buffers.count} * kMaxItems]),
+      items_(new ResultItem[size_t{buffers.count} * kMaxItems]),
+      item_regions_(new memory::MemoryRegion[size_t{buffers.count} * kMaxItems]),
+      slots_(buffers.count),
       backlog_(connection->config().receives),
       wait_buffers_(slots_.size()),
       wait_room_(slots_.size()) {
@@ -38,6 +37,7 @@ Responder::~Responder() {
 }
 
 absl::Status Responder::Init() {
+  if (service_.pool == nullptr) return absl::OkStatus();
   auto region = connection_->Register(service_.pool->memory().data(),
                                       service_.pool->memory().size(), IBV_ACCESS_LOCAL_WRITE);
   if (!region.ok()) return region.status();
@@ -117,22 +117,22 @@ void Responder::Accept(const Connection::Arrival& arrival) {
   slot.receive = arrival.receive;
   slot.message = arrival.message;
   slot.payload_offset = header_bytes;
+  slot.may_reduce = true;
   slot.xid = header.xid;
-  slot.grant = Grant(header.credits, credits_);
+  slot.grant = Grant(header.credits, *service_.credits);
   slot.has_chunks = status == HeaderStatus::kOk && !header.chunks.empty();
+  slot.invalidate = slot.has_chunks && terms_.remote_invalidation ? header.chunks.OnlyHandle() : 0;
   // RFC 8166 section 4.5.1
   if (status == HeaderStatus::kBadVersion) {
     return SendError(index, ErrorCode::kVersion, header.version);
   }
   // RFC 8166 section 4.5.2 and section 4.6.1
-  if (status == HeaderStatus::kMalformed || header.proc == Proc::kMsgp ||
-      !MakePullPlan(header.chunks.read_list(), header.proc, service_.pool->buffer_bytes(),
-                    &plan_)) {
+  if (status == HeaderStatus::kMalformed || header.proc == Proc::kMsgp || !MayPull(header)) {
     return SendError(index, ErrorCode::kChunk);
   }
   ++service_.counters->calls_received;
   // RFC 8166 section 4.5.3
-  if (service_.lost->size() > 0 && service_.lost->Take(client_, slot.xid)) {
+  if (service_.lost->size() > 0 && service_.lost->Take(caller_.address, slot.xid)) {
     ++service_.counters->duplicates_refused;
     return SendError(index, ErrorCode::kChunk);
   }
@@ -146,11 +146,20 @@ void Responder::Accept(const Connection::Arrival& arrival) {
   if (!wait_buffers_.empty() || !TryPull(index)) wait_buffers_.Push(index);
 }
 
-bool Responder::Plan(const Slot& slot) {
+bool Responder::MayPull(const Header& header) {
+  if (service_.pool != nullptr) {
+    return MakePullPlan(header.chunks.read_list(), header.proc, service_.pool->buffer_bytes(),
+                        &plan_);
+  }
+  plan_.item_count = plan_.payload_bytes = 0;
+  // RFC 8167 section 5.3
+  return header.chunks.empty();
+}
+
+void Responder::Plan(const Slot& slot) {
   size_t header_bytes = 0;
   ParseHeader(slot.message, header_.get(), &header_bytes);
-  return MakePullPlan(header_->chunks.read_list(), header_->proc, service_.pool->buffer_bytes(),
-                      &plan_);
+  MayPull(*header_);
 }
 
 bool Responder::TryPull(uint32_t index) {
@@ -182,7 +191,7 @@ bool Responder::TryPull(uint32_t index) {
     uint32_t& at =
         chunks.reads[i].position == 0 ? payload_at : plan_.Find(chunks.reads[i].position)->at;
     connection_->PostRead({slot.pulled + at, target.length, pool_region_.key}, target.offset,
-                          target.handle, index, /*signalled=*/i == last);
+                          target.handle, BufferOf(index), /*signalled=*/i == last);
     at += target.length;
   }
   OnPosted();
@@ -190,13 +199,14 @@ bool Responder::TryPull(uint32_t index) {
 }
 
 void Responder::OnSent(uint32_t cookie) {
+  const uint32_t index = cookie - buffers_.first;
   --in_flight_;
   progress_ns_ = connection_->worker()->now_ns();
-  if (slots_[cookie].state == State::kPulling) {
-    Plan(slots_[cookie]);
-    Dispatch(cookie);
+  if (slots_[index].state == State::kPulling) {
+    Plan(slots_[index]);
+    Dispatch(index);
   } else {
-    Free(cookie);
+    Free(index);
   }
 }
 
@@ -205,12 +215,15 @@ void Responder::OnSent(uint32_t cookie) {
 void Responder::OnFailed(uint32_t cookie, ibv_wc_status status) {
   if (status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_INV_REQ_ERR ||
       status == IBV_WC_REM_OP_ERR) {
-    service_.lost->Add(client_, slots_[cookie].xid);
+    service_.lost->Add(caller_.address, slots_[cookie - buffers_.first].xid);
   }
 }
 
-bool Responder::CheckEligible(size_t rpc_bytes, const ProcedureBinding& binding) const {
+bool Responder::CheckEligible(const CallHeader& call, size_t rpc_bytes,
+                              const ProcedureBinding& binding) const {
   if (plan_.item_count == 0) return true;
+  // RFC 8166 section 8.2.2.3 and section 8.2.2: nothing of the RPC header is eligible either.
+  if (ForbidsReduction(call.credential)) return false;
   if (binding.max_eligible_argument_bytes == 0 ||
       plan_.item_count > binding.max_eligible_arguments) {
     return false;
@@ -258,11 +271,12 @@ ProgramTable::Found Responder::Examine(uint32_t index, absl::Span<const uint8_t>
     return {};
   }
   // RFC 8166 section 6.1
-  if (!CheckEligible(rpc_bytes, *found.binding)) {
+  if (!CheckEligible(call->header, rpc_bytes, *found.binding)) {
     ++service_.counters->eligibility_violations;
     SendError(index, ErrorCode::kChunk);
     return {};
   }
+  call->connection = caller_.connection;
   call->arguments = payload.subspan(rpc_bytes);
   call->items = Items(slot, rpc_bytes);
   return found;
@@ -276,6 +290,7 @@ void Responder::Dispatch(uint32_t index) {
                               : slot.message.subspan(slot.payload_offset);
   const ProgramTable::Found found = Examine(index, payload, &call);
   if (found.handler == nullptr) return;
+  slot.may_reduce = !slot.has_chunks || !ForbidsReduction(call.header.credential);
   if (!found.binding->idempotent && !IsFirst(index, call)) return;
   slot.state = State::kDispatched;
   ++dispatched_;
@@ -285,7 +300,7 @@ void Responder::Dispatch(uint32_t index) {
 bool Responder::IsFirst(uint32_t index, const CallView& call) {
   Slot& slot = slots_[index];
   Counters& counters = *service_.counters;
-  const auto [outcome, entry] = service_.replies->Begin({.client = client_,
+  const auto [outcome, entry] = service_.replies->Begin({.client = caller_.address,
                                                          .xid = slot.xid,
                                                          .program = call.header.program,
                                                          .version = call.header.version,

@@ -15,6 +15,7 @@
 #include "rpcrdma/fifo.h"
 #include "rpcrdma/header.h"
 #include "rpcrdma/lost_replies.h"
+#include "rpcrdma/negotiated.h"
 #include "rpcrdma/program.h"
 #include "rpcrdma/program_table.h"
 #include "rpcrdma/pull_plan.h"
@@ -25,9 +26,12 @@ namespace pollux::rpcrdma {
 // What the connections of a server share.
 struct ServiceState {
   ProgramTable* programs = nullptr;
-  BufferPool* pool = nullptr;
+  BufferPool* pool = nullptr;  // null: no call may have chunks. RFC 8167 section 5.3
   ReplyCache* replies = nullptr;
   LostReplies* lost = nullptr;
+  // Calls that each client may have outstanding, at most what a connection has receives for. May
+  // change at any time. RFC 8166 section 3.3.1
+  const uint32_t* credits = nullptr;
   Counters* counters = nullptr;
 };
 
@@ -40,16 +44,20 @@ class Responder : public Connection::Role {
   // time-outs RC gives up on that sooner.
   static constexpr uint64_t kStallNs = 30'000'000'000;
 
-  // All outlive this. `client`: whose calls they are. `credits`: calls that a client may have
-  // outstanding, at most what the connection has receives for.
-  Responder(Connection* connection, const ServiceState& service, const Gid& client,
-            uint32_t credits);
+  // Whose calls they are.
+  struct Caller {
+    Gid address;
+    uint64_t connection = 0;  // for CallView
+  };
+  // All outlive this. `buffers`: one for each call that is at work.
+  Responder(Connection* connection, const ServiceState& service, const Caller& caller,
+            SendBuffers buffers);
   ~Responder() override;
 
-  // Registers the pool in the connection's protection domain.
+  // Registers the pool, if there is one, in the connection's protection domain.
   absl::Status Init();
-  // Before the first message. Bytes of a reply that fit one Send.
-  void SetReplyThreshold(uint32_t bytes) { reply_threshold_ = bytes; }
+  // Before the first message.
+  void SetTerms(const DirectionTerms& terms) { terms_ = terms; }
 
   // Goes on with calls that waited for buffers or room. True when one went on.
   bool Poll();
@@ -80,11 +88,13 @@ class Responder : public Connection::Role {
     State state = State::kFree;
     bool has_receive = false;
     bool has_chunks = false;
+    bool may_reduce = true;  // see ForbidsReduction()
     uint32_t receive = 0;
     absl::Span<const uint8_t> message;  // in the receive buffer
     uint32_t xid = 0;
     uint32_t grant = 1;
     uint32_t cached = kNotCached;   // the call's entry in the reply cache
+    uint32_t invalidate = 0;        // the key that the reply takes away; 0: none
     size_t payload_offset = 0;      // in the message
     uint8_t* pulled = nullptr;      // pool buffer, filled as the PullPlan says
     uint8_t* long_reply = nullptr;  // pool buffer, taken when a Reply chunk is offered
@@ -101,20 +111,24 @@ class Responder : public Connection::Role {
   // How a call is taken: responder.cc.
   void Accept(const Connection::Arrival& arrival);
   void Discard(const Connection::Arrival& arrival, uint64_t& counter);
-  // Reads the call's header again, into header_ and plan_. False when it asks for too much.
-  bool Plan(const Slot& slot);
+  // Into plan_. False when the call asks for too much.
+  bool MayPull(const Header& header);
+  // Reads the call's header again, into header_ and plan_.
+  void Plan(const Slot& slot);
   bool TryPull(uint32_t index);
   // plan_ is the call's.
   void Dispatch(uint32_t index);
   // Whose call it is, once its Payload stream is here; a handler of null: it was refused, and is
   // answered.
   ProgramTable::Found Examine(uint32_t index, absl::Span<const uint8_t> payload, CallView* call);
-  bool CheckEligible(size_t rpc_bytes, const ProcedureBinding& binding) const;
+  bool CheckEligible(const CallHeader& call, size_t rpc_bytes,
+                     const ProcedureBinding& binding) const;
   // The pulled items as a handler sees them.
   absl::Span<const ReducedItem> Items(const Slot& slot, size_t rpc_bytes) const;
   // Whether the call is to be run; else it is dealt with.
   bool IsFirst(uint32_t index, const CallView& call);
   void Replay(uint32_t index, uint32_t entry);
+  uint32_t BufferOf(uint32_t index) const { return buffers_.first + index; }
   void GiveReceiveBack(Slot& slot);
   void Free(uint32_t index);
   bool Stalls() const;
@@ -140,9 +154,9 @@ class Responder : public Connection::Role {
 
   Connection* connection_;
   ServiceState service_;
-  Gid client_;
-  uint32_t credits_;
-  uint32_t reply_threshold_ = kMinInlineBytes;
+  Caller caller_;
+  SendBuffers buffers_;
+  DirectionTerms terms_;
   memory::MemoryRegion pool_region_;
   bool aborted_ = false;
   uint32_t dispatched_ = 0;

@@ -31,13 +31,16 @@ void Responder::SendError(uint32_t index, ErrorCode code, uint32_t version) {
   Slot& slot = slots_[index];
   ++(code == ErrorCode::kVersion ? service_.counters->version_errors_sent
                                  : service_.counters->chunk_errors_sent);
+  // RFC 8797 section 4.1: RPC replies invalidate, errors do not.
+  slot.invalidate = 0;
   header_->xid = slot.xid;
   header_->version = version;
   header_->credits = slot.grant;
   header_->proc = Proc::kError;
   header_->error = code;
   header_->version_low = header_->version_high = kVersion;
-  slot.reply_bytes = static_cast<uint32_t>(EmitHeader(*header_, connection_->send_buffer(index)));
+  slot.reply_bytes =
+      static_cast<uint32_t>(EmitHeader(*header_, connection_->send_buffer(BufferOf(index))));
   Finish(index);
 }
 
@@ -89,16 +92,18 @@ void Responder::SendReply(uint32_t index, const ReplyHeader& reply,
 }
 
 // Each Write chunk takes the next item; an empty one leaves it in the stream, and those that no
-// item is left for are returned unused. RFC 8166 sections 4.3.2.1, 4.3.2.2 and 4.3.2.3
+// item is left for are returned unused. RFC 8166 sections 4.3.2, 4.3.2.1, 4.3.2.2 and 4.3.2.3
 bool Responder::PlaceItems(Slot& slot, ChunkLists& chunks, uint64_t* placed_bytes) {
   bool fits = true;
   for (uint32_t i = 0; i < std::max<uint32_t>(slot.item_count, chunks.write_chunk_count); ++i) {
     const bool has_chunk = i < chunks.write_chunk_count && chunks.write_chunks[i].count > 0;
     const bool has_item = i < slot.item_count;
-    if (has_item && !has_chunk) slot.in_stream |= 1u << i;
+    // RFC 8166 section 8.2.2.3
+    const bool is_placed = has_item && has_chunk && slot.may_reduce;
+    if (has_item && !is_placed) slot.in_stream |= 1u << i;
     if (!has_chunk) continue;
     // RFC 8166 section 3.4.6.2: no round-up in a Write chunk.
-    const size_t bytes = has_item ? slot.items[i].bytes.size() : 0;
+    const size_t bytes = is_placed ? slot.items[i].bytes.size() : 0;
     fits &= Fill(chunks.SegmentsOf(chunks.write_chunks[i]), bytes);
     if (bytes == 0 || !fits) continue;
     auto region = connection_->Register(slot.items[i].bytes.data(), bytes, 0);
@@ -109,6 +114,7 @@ bool Responder::PlaceItems(Slot& slot, ChunkLists& chunks, uint64_t* placed_byte
   return fits;
 }
 
+// With the pads of all items: RFC 8166 section 3.5.3.
 size_t Responder::EmitPayload(const Slot& slot, const ReplyHeader& reply,
                               absl::Span<const uint8_t> results, absl::Span<uint8_t> out) {
   const size_t rpc_bytes = EmitReply(reply, out);
@@ -135,6 +141,7 @@ bool Responder::BuildReply(uint32_t index, const ReplyHeader& reply,
     ParseHeader(slot.message, &header, &call_header_bytes);
   } else {
     header.chunks.Clear();
+    // RFC 8166 section 4.2.1, and RFC 8167 section 5.2 for the reverse direction.
     header.xid = slot.xid;
     header.version = kVersion;
   }
@@ -148,8 +155,8 @@ bool Responder::BuildReply(uint32_t index, const ReplyHeader& reply,
   if (!PlaceItems(slot, chunks, &placed_bytes)) return false;
 
   // RFC 8166 section 4.3.3: the message if it fits, else the Reply chunk.
-  const absl::Span<uint8_t> buffer = connection_->send_buffer(index);
-  const size_t limit = std::min<size_t>(buffer.size(), reply_threshold_);
+  const absl::Span<uint8_t> buffer = connection_->send_buffer(BufferOf(index));
+  const size_t limit = std::min<size_t>(buffer.size(), terms_.reply_threshold);
   const size_t header_bytes = HeaderBytes(header);
   if (header_bytes > limit) return false;
   size_t payload =
@@ -187,7 +194,8 @@ bool Responder::TryPost(uint32_t index) {
     return false;
   }
   slot.state = State::kReplying;
-  connection_->PostSend(index, slot.reply_bytes, index);
+  if (slot.invalidate != 0) ++service_.counters->invalidations_sent;
+  connection_->PostSend(BufferOf(index), slot.reply_bytes, BufferOf(index), slot.invalidate);
   OnPosted();
   return true;
 }
@@ -197,7 +205,7 @@ bool Responder::TryPostChunks(uint32_t index) {
   Slot& slot = slots_[index];
   size_t header_bytes = 0;
   // What goes where is written in the header that is about to be sent.
-  ParseHeader(connection_->send_buffer(index).first(slot.reply_bytes), header_.get(),
+  ParseHeader(connection_->send_buffer(BufferOf(index)).first(slot.reply_bytes), header_.get(),
               &header_bytes);
   const ChunkLists& chunks = header_->chunks;
   uint32_t writes = chunks.has_reply ? CountFilled(chunks.SegmentsOf(chunks.reply)) : 0;
@@ -220,7 +228,8 @@ void Responder::WriteOut(uint32_t index, const uint8_t* from, uint32_t lkey,
                          absl::Span<const Segment> to) {
   for (const Segment& segment : to) {
     if (segment.length == 0) continue;
-    connection_->PostWrite({from, segment.length, lkey}, segment.offset, segment.handle, index);
+    connection_->PostWrite({from, segment.length, lkey}, segment.offset, segment.handle,
+                           BufferOf(index));
     from += segment.length;
   }
 }

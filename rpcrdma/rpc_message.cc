@@ -31,7 +31,19 @@ void ReadRejected(XdrReader& in, ReplyHeader* reply) {
   }
 }
 
+constexpr uint32_t kGssIntegrity = 2;  // RFC 2203 section 5.2.1, rpc_gss_service_t
+
 }  // namespace
+
+bool ForbidsReduction(const OpaqueAuth& credential) {
+  if (credential.flavor != AuthFlavor::kGss) return false;
+  XdrReader in(credential.body);
+  in.Uint32();  // version
+  in.Uint32();  // procedure
+  in.Uint32();  // sequence number
+  // Integrity and privacy; and what nobody can tell is taken for either.
+  return in.Uint32() >= kGssIntegrity || !in.ok();
+}
 
 size_t ParseCall(absl::Span<const uint8_t> bytes, CallHeader* call) {
   XdrReader in(bytes);

@@ -23,6 +23,10 @@ struct OpaqueAuth {
   absl::Span<const uint8_t> body;
 };
 
+// RPCSEC_GSS integrity or privacy protects the whole Payload stream: nothing may be taken out of
+// it. RFC 8166 section 8.2.2.3
+bool ForbidsReduction(const OpaqueAuth& credential);
+
 struct CallHeader {
   uint32_t xid = 0;
   uint32_t rpc_version = kRpcVersion;

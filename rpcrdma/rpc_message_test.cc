@@ -10,6 +10,18 @@
 namespace pollux::rpcrdma {
 namespace {
 
+// RFC 8166 section 8.2.2.3
+TEST(RpcMessage, WhatForbidsReduction) {
+  for (const auto& [service, forbids] : {std::pair{1, false}, {2, true}, {3, true}, {77, true}}) {
+    const std::vector<uint8_t> body = {0, 0, 0, 1, 0, 0, 0, 0,
+                                       0, 0, 0, 9, 0, 0, 0, static_cast<uint8_t>(service)};
+    EXPECT_EQ(ForbidsReduction({AuthFlavor::kGss, body}), forbids) << service;
+    EXPECT_FALSE(ForbidsReduction({AuthFlavor::kSys, body}));
+    EXPECT_TRUE(ForbidsReduction({AuthFlavor::kGss, absl::MakeConstSpan(body).first(15)}));
+  }
+  EXPECT_FALSE(ForbidsReduction({}));
+}
+
 TEST(RpcMessage, CallThereAndBack) {
   const std::vector<uint8_t> body = {1, 2, 3, 4, 5};
   const CallHeader call{.xid = 7,
@@ -75,6 +87,7 @@ TEST(RpcMessage, AnotherRpcVersionIsToldApart) {
   EXPECT_EQ(call.rpc_version, 3u);
 }
 
+// RFC 8166 section 3.4.5.2: with its pad or without.
 TEST(Xdr, EligibleItemFromStreamOrChunk) {
   std::vector<uint8_t> space(64);
   const std::vector<uint8_t> item = {1, 2, 3, 4, 5};

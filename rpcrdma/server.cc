@@ -12,6 +12,7 @@ namespace {
 // Room for the largest reply (every Write segment and the message) beside running READs.
 constexpr uint32_t kSendQueue = 512;
 static_assert(kSendQueue > kMaxWriteSegments + kMaxReadSegments);
+constexpr uint32_t kReverseCallsPerCredit = 16;  // outstanding and waiting
 // 4 GiB at the very most.
 constexpr uint32_t kMaxCachedReplies = 1u << 20;
 constexpr uint32_t kMaxCachedReplyBytes = 4096;
@@ -20,7 +21,8 @@ constexpr uint32_t kMaxCachedReplyBytes = 4096;
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Create(engine::Worker* worker, cm::Manager* manager,
                                                        const ServerConfig& config) {
-  absl::Status status = CheckSettings(config.credits, config.send_bytes, config.receive_bytes);
+  absl::Status status = CheckSettings(config.credits, config.reverse_credits, config.send_bytes,
+                                      config.receive_bytes);
   if (!status.ok()) return status;
   // One call can need two: its arguments and its long reply.
   if (config.bulk_buffers < 2 || config.bulk_buffer_bytes < kMinInlineBytes ||
@@ -44,6 +46,7 @@ Server::Server(engine::Worker* worker, cm::Manager* manager, const ServerConfig&
     : worker_(worker),
       manager_(manager),
       config_(config),
+      credits_(config.credits),
       pool_(config.bulk_buffers, config.bulk_buffer_bytes),
       replies_(config.cached_replies, config.cached_reply_bytes) {}
 
@@ -109,30 +112,35 @@ absl::Status Server::Admit(const cm::Event& event) {
   auto peer = std::make_unique<Peer>();
   Peer* const raw = peer.get();
   ConnectionConfig config;
-  config.receives = config_.credits + kSpareReceives;
-  config.send_buffers = 2 * config_.credits;
+  const Shares shares = SharesOf(config_.credits, config_.reverse_credits);
+  config.receives = shares.receives;
+  config.send_buffers = shares.forward.count + shares.reverse.count;
   config.send_queue = kSendQueue;
   config.send_bytes = config_.send_bytes;
   config.receive_bytes = config_.receive_bytes;
+  config.remote_invalidation = config_.remote_invalidation;
   auto connection = Connection::Create(worker_, config, [this, raw](ibv_event_type type) {
     if (raw->id != nullptr) manager_->Notify(raw->id, type);
   });
   if (!connection.ok()) return connection.status();
   peer->connection = *std::move(connection);
-  peer->responder = std::make_unique<Responder>(peer->connection.get(),
-                                                ServiceState{.programs = &programs_,
-                                                             .pool = &pool_,
-                                                             .replies = &replies_,
-                                                             .lost = &lost_,
-                                                             .counters = &counters_},
-                                                event.id->peer().address, config_.credits);
+  peer->number = ++last_number_;
+  peer->responder = std::make_unique<Responder>(
+      peer->connection.get(),
+      ServiceState{.programs = &programs_,
+                   .pool = &pool_,
+                   .replies = &replies_,
+                   .lost = &lost_,
+                   .credits = &credits_,
+                   .counters = &counters_},
+      Responder::Caller{event.id->peer().address, peer->number}, shares.forward);
   if (absl::Status status = peer->responder->Init(); !status.ok()) return status;
   peer->id = event.id;
   peer->info.peer = event.id->peer();
   // RFC 8797 section 4: settings are those of this connection alone.
   peer->info.negotiated = Negotiate(peer->connection->LocalPrivateData(),
                                     /*local_is_client=*/false, event.param.private_data);
-  peer->responder->SetReplyThreshold(peer->info.negotiated.thresholds.server_to_client);
+  peer->responder->SetTerms(ForwardTerms(peer->info.negotiated));
   cm::ConnectionParam param = config_.connection;
   param.initiator_depth = std::min(param.initiator_depth, event.param.initiator_depth);
   param.responder_resources = std::min(param.responder_resources, event.param.responder_resources);
@@ -150,6 +158,51 @@ absl::Status Server::Admit(const cm::Event& event) {
                    });
   return absl::OkStatus();
 }
+
+Server::Peer* Server::FindConnected(uint64_t number) {
+  for (auto& peer : peers_) {
+    if (peer->number == number && peer->state == Peer::State::kConnected) return peer.get();
+  }
+  return nullptr;
+}
+
+absl::Status Server::OpenReverse(uint64_t connection, ProgramBinding binding,
+                                 const OpaqueAuth& credential) {
+  // RFC 8167 section 7
+  if (absl::Status status = binding.Validate(); !status.ok()) return status;
+  Peer* peer = FindConnected(connection);
+  if (peer == nullptr) return absl::NotFoundError("the client's connection is gone");
+  if (peer->reverse != nullptr) {
+    return absl::AlreadyExistsError(
+        absl::StrFormat("this connection carries calls of program %#x to the client already",
+                        peer->reverse->binding.program));
+  }
+  auto reverse = std::make_unique<Reverse>();
+  reverse->binding = std::move(binding);
+  reverse->requester = std::make_unique<Requester>(
+      worker_, &reverse->binding,
+      RequesterConfig{.credits = config_.reverse_credits,
+                      .max_calls = config_.reverse_credits * kReverseCallsPerCredit,
+                      .credential = credential},
+      &counters_);
+  const Shares shares = SharesOf(config_.credits, config_.reverse_credits);
+  reverse->duplex = std::make_unique<Duplex>(Direction::kCall, peer->responder.get(),
+                                             shares.forward, reverse->requester.get());
+  reverse->requester->Attach(peer->connection.get(), ReverseTerms(peer->info.negotiated),
+                             shares.reverse);
+  peer->reverse = std::move(reverse);
+  return absl::OkStatus();
+}
+
+absl::Status Server::CallReverse(uint64_t connection, const CallRequest& request, CallDone done) {
+  Peer* peer = FindConnected(connection);
+  if (peer == nullptr || peer->reverse == nullptr) {
+    return absl::NotFoundError("the client's connection is gone, or takes no calls");
+  }
+  return peer->reverse->requester->Call(request, std::move(done));
+}
+
+void Server::SetCredits(uint32_t credits) { credits_ = std::clamp(credits, 1u, config_.credits); }
 
 void Server::Shutdown() {
   if (listener_ != nullptr) manager_->DestroyId(std::exchange(listener_, nullptr));
@@ -180,7 +233,11 @@ bool Server::PollPeer(Peer& peer) {
   using enum Peer::State;
   bool busy = false;
   if (peer.state == kAccepting || peer.state == kConnected) {
-    busy = peer.connection->Poll(*peer.responder);
+    if (peer.reverse != nullptr) {
+      busy = peer.connection->Poll(*peer.reverse->duplex);
+    } else {
+      busy = peer.connection->Poll(*peer.responder);
+    }
     busy |= peer.responder->Poll();
   }
   if (peer.connection->broken() && peer.state != kEnded && peer.state != kDisconnecting) {
@@ -199,6 +256,9 @@ void Server::TakeDown(Peer& peer) {
   // Says DREQ or REJ as the state asks.
   manager_->DestroyId(std::exchange(peer.id, nullptr));
   peer.connection->Close(manager_->time_wait_ns());
+  if (peer.reverse != nullptr) {
+    peer.reverse->requester->FailAll(absl::UnavailableError("the client's connection ended"));
+  }
   peer.responder->Abort();
   if (!peer.established) return;
   if (!peer.asked) ++counters_.connections_lost;

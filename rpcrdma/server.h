@@ -11,13 +11,16 @@
 #include "absl/status/statusor.h"
 #include "cm/manager.h"
 #include "rpcrdma/buffer_pool.h"
+#include "rpcrdma/call.h"
 #include "rpcrdma/connection.h"
 #include "rpcrdma/counters.h"
+#include "rpcrdma/duplex.h"
 #include "rpcrdma/lost_replies.h"
 #include "rpcrdma/negotiated.h"
 #include "rpcrdma/program.h"
 #include "rpcrdma/program_table.h"
 #include "rpcrdma/reply_cache.h"
+#include "rpcrdma/requester.h"
 #include "rpcrdma/responder.h"
 #include "stack/engine/worker.h"
 
@@ -25,9 +28,11 @@ namespace pollux::rpcrdma {
 
 struct ServerConfig {
   uint32_t max_connections = 1024;
-  uint32_t credits = 32;       // 1..256: granted to each client at most
-  uint32_t send_bytes = 4096;  // inline sizes, RFC 8797: 1,024..262,144, multiples of 1,024
+  uint32_t credits = 32;         // 1..256: granted to each client at most
+  uint32_t reverse_credits = 4;  // 1..256: calls to each client at most. RFC 8167
+  uint32_t send_bytes = 4096;    // inline sizes, RFC 8797: 1,024..262,144, multiples of 1,024
   uint32_t receive_bytes = 4096;
+  bool remote_invalidation = true;  // of what calls offered, by the reply. RFC 8797
   // Read chunks are pulled into these, long replies go out from them; a call with more Read chunk
   // bytes than one holds is answered ERR_CHUNK, one that finds none free waits.
   uint32_t bulk_buffers = 64;
@@ -64,6 +69,21 @@ class Server : public engine::Poller {
     observer_ = std::move(observer);
   }
 
+  // What each client is granted from its next reply on: 1 to ServerConfig::credits. Receives for
+  // all of those stay posted, so that a grant may rise and fall. RFC 8166 section 3.3.1
+  void SetCredits(uint32_t credits);
+
+  // Calls to a client by the connection that it made (CallView::connection), as far as it is
+  // prepared for them, which its protocol must have said: RFC 8167 section 6. One program a
+  // connection. Errors: NotFound when the connection is gone, AlreadyExists, InvalidArgument for a
+  // binding that does not hold. `credential`'s body outlives the connection.
+  absl::Status OpenReverse(uint64_t connection, ProgramBinding binding,
+                           const OpaqueAuth& credential = {});
+  // See Requester::Call; call and reply are Short Messages (InvalidArgument when they may not be).
+  // NotFound when the connection is gone or OpenReverse() was not called. A call that is not done
+  // when the connection ends, ends with Unavailable: only the client could make another.
+  absl::Status CallReverse(uint64_t connection, const CallRequest& request, CallDone done);
+
   // Stops listening and disconnects (DREQ) every client; connections() falls to 0 as they answer.
   void Shutdown();
   size_t connections() const { return peers_.size(); }
@@ -72,6 +92,11 @@ class Server : public engine::Poller {
   bool Poll(uint64_t now_ns) override;
 
  private:
+  struct Reverse {
+    ProgramBinding binding;
+    std::unique_ptr<Requester> requester;
+    std::unique_ptr<Duplex> duplex;
+  };
   struct Peer {
     enum class State : uint8_t {
       kBinding,    // the queue pair goes to INIT
@@ -86,6 +111,8 @@ class Server : public engine::Poller {
     ConnectionInfo info;
     std::unique_ptr<Connection> connection;
     std::unique_ptr<Responder> responder;
+    uint64_t number = 0;  // connections are counted as they come
+    std::unique_ptr<Reverse> reverse;
     bool established = false;
     bool asked = false;  // we ended it
   };
@@ -95,6 +122,7 @@ class Server : public engine::Poller {
   void OnConnectRequest(const cm::Event& event);
   absl::Status Admit(const cm::Event& event);
   Peer* Find(const cm::Id* id);
+  Peer* FindConnected(uint64_t number);
   bool PollPeer(Peer& peer);
   void TakeDown(Peer& peer);
 
@@ -102,11 +130,13 @@ class Server : public engine::Poller {
   cm::Manager* manager_;
   ServerConfig config_;
   Counters counters_;
+  uint32_t credits_;  // granted
   ProgramTable programs_;
   BufferPool pool_;
   ReplyCache replies_;
   LostReplies lost_;
   cm::Id* listener_ = nullptr;
+  uint64_t last_number_ = 0;
   std::vector<std::unique_ptr<Peer>> peers_;
   absl::AnyInvocable<void(const ConnectionInfo&, bool)> observer_;
 };

@@ -4,10 +4,13 @@
 
 namespace pollux::rpcrdma {
 
-absl::Status CheckSettings(uint32_t credits, uint32_t send_bytes, uint32_t receive_bytes) {
-  if (credits == 0 || credits > kMaxCredits) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("%d credits asked for; 1 to %d can be had", credits, kMaxCredits));
+absl::Status CheckSettings(uint32_t credits, uint32_t reverse_credits, uint32_t send_bytes,
+                           uint32_t receive_bytes) {
+  for (const uint32_t asked : {credits, reverse_credits}) {
+    if (asked == 0 || asked > kMaxCredits) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("%d credits asked for; 1 to %d can be had", asked, kMaxCredits));
+    }
   }
   for (const uint32_t bytes : {send_bytes, receive_bytes}) {
     if (bytes < kMinInlineBytes || bytes > kMaxInlineBytes || bytes % 1024 != 0) {

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "rpcrdma/connection.h"
 #include "rpcrdma/negotiated.h"
 
 namespace pollux::rpcrdma {
@@ -14,9 +15,23 @@ inline constexpr uint32_t kMaxCredits = 256;
 // Receives beyond the credits: for messages that carry no call or reply (RDMA_DONE, repeats).
 inline constexpr uint32_t kSpareReceives = 2;
 
-// InvalidArgument unless 1 <= credits <= kMaxCredits and both sizes are multiples of 1,024 in
+// How a connection's send buffers and receives are shared out. RFC 8167 section 4.3: those of the
+// two directions add up.
+struct Shares {
+  SendBuffers forward;  // calls at a client, replies at a server
+  SendBuffers reverse;
+  uint32_t receives = 0;
+};
+constexpr Shares SharesOf(uint32_t credits, uint32_t reverse_credits) {
+  return {.forward = {.first = 0, .count = 2 * credits},
+          .reverse = {.first = 2 * credits, .count = 2 * reverse_credits},
+          .receives = credits + reverse_credits + kSpareReceives};
+}
+
+// InvalidArgument unless both are 1 to kMaxCredits and both sizes are multiples of 1,024 in
 // [kMinInlineBytes, kMaxInlineBytes].
-absl::Status CheckSettings(uint32_t credits, uint32_t send_bytes, uint32_t receive_bytes);
+absl::Status CheckSettings(uint32_t credits, uint32_t reverse_credits, uint32_t send_bytes,
+                           uint32_t receive_bytes);
 
 // Source: RFC 8797. `bytes` is the peer's private data, without a CMA header.
 Negotiated Negotiate(const PrivateData& local, bool local_is_client,

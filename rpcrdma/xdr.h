@@ -77,6 +77,7 @@ class XdrReader {
       return Opaque(max);
     }
     const uint32_t length = Uint32();
+    // RFC 8166 section 6.1: what was not reduced although a chunk was there for it is a violation.
     const ReducedItem& item = reduced_.front();
     reduced_.remove_prefix(1);
     if (length > max || item.position.value_or(unreduced()) != unreduced() ||

@@ -98,6 +98,9 @@ class Worker : public Party {
   // A region whose memory work requests name and take away again (verbs::kWrRegMr,
   // IBV_WR_LOCAL_INV), at most `capacity` bytes at a time. Given back by DeregMr().
   absl::StatusOr<memory::MemoryRegion> AllocFastMr(memory::ProtectionDomain* pd, uint32_t capacity);
+  // See RegionTable::RegisterFast.
+  absl::StatusOr<memory::MemoryRegion> RegFastMr(memory::ProtectionDomain* pd, void* address,
+                                                 uint32_t length, int access);
   // As ibv_alloc_mw, ibv_dealloc_mw. The rkey of a window of type 2 is the consumer's to change.
   absl::StatusOr<ibv_mw*> AllocMw(memory::ProtectionDomain* pd, ibv_mw_type type);
   absl::Status DeallocMw(ibv_mw* mw);

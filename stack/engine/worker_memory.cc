@@ -23,6 +23,12 @@ absl::StatusOr<memory::MemoryRegion> Worker::AllocFastMr(memory::ProtectionDomai
   return regions_.AllocFast(pd, capacity);
 }
 
+absl::StatusOr<memory::MemoryRegion> Worker::RegFastMr(memory::ProtectionDomain* pd, void* address,
+                                                       uint32_t length, int access) {
+  if (!IsOurs(pd)) return NotOurs("protection domain");
+  return regions_.RegisterFast(pd, address, length, access);
+}
+
 absl::StatusOr<ibv_mw*> Worker::AllocMw(memory::ProtectionDomain* pd, ibv_mw_type type) {
   if (!IsOurs(pd)) return NotOurs("protection domain");
   if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) {

@@ -1,4 +1,5 @@
 // Fast regions and windows: mapped, bound and invalidated by work requests.
+#include "absl/strings/str_format.h"
 #include "stack/base/planted_fault.h"
 #include "stack/memory/protection_domain.h"
 
@@ -21,6 +22,23 @@ absl::StatusOr<MemoryRegion> RegionTable::AllocFast(ProtectionDomain* pd, uint32
   (*slot)->mapped = false;
   (*slot)->capacity = capacity;
   return **slot;
+}
+
+absl::StatusOr<MemoryRegion> RegionTable::RegisterFast(ProtectionDomain* pd, void* address,
+                                                       uint32_t length, int access) {
+  const absl::StatusOr<MemoryRegion> region = AllocFast(pd, length);
+  if (!region.ok()) return region.status();
+  const uint64_t at = reinterpret_cast<uint64_t>(address);
+  const Mapping mapping{
+      .key = region->key, .address = at, .length = length, .iova = at, .access = access};
+  if (!Map(*pd, mapping)) {
+    Release(slots_[(region->key >> 8) & mask_]);
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "memory region: %u bytes with access 0x%x: a remote write needs a local one, and the bytes "
+        "may not wrap around the address space",
+        length, access));
+  }
+  return *Find(region->key);
 }
 
 absl::StatusOr<MemoryRegion> RegionTable::AllocWindow(ProtectionDomain* pd, ibv_mw_type type) {

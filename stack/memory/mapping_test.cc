@@ -34,6 +34,33 @@ class MappingTest : public ::testing::Test {
   uint8_t* at_ = nullptr;
 };
 
+TEST_F(MappingTest, FastRegionThatIsMappedAtOnce) {
+  const int access = IBV_ACCESS_LOCAL_WRITE | kRemoteWrite;
+  for (const bool invalidated : {true, false}) {
+    const absl::StatusOr<MemoryRegion> region = table_.RegisterFast(&pd_, buffer_ + 8, 32, access);
+    ASSERT_TRUE(region.ok()) << region.status();
+    EXPECT_EQ(region->iova, Address(8));
+    EXPECT_EQ(Remote(region->key, 8, 32), AccessResult::kOk);
+    EXPECT_EQ(at_, buffer_ + 8);
+    EXPECT_EQ(Remote(region->key, 8, 33), AccessResult::kOutOfBounds);
+    EXPECT_FALSE(table_.InvalidateRemote(other_, kQpn, region->key));
+    if (invalidated) {
+      EXPECT_TRUE(table_.InvalidateRemote(pd_, kQpn, region->key));
+      EXPECT_EQ(Remote(region->key, 8, 1), AccessResult::kNoSuchKey);
+    }
+    EXPECT_TRUE(table_.Deregister(region->key).ok());
+    EXPECT_EQ(Remote(region->key, 8, 1), AccessResult::kNoSuchKey);
+  }
+  EXPECT_EQ(table_.RegisterFast(&pd_, buffer_, 32, kRemoteWrite).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(table_.size(), 0u);
+  for (uint32_t i = 0; i < table_.capacity(); ++i) {
+    EXPECT_TRUE(table_.RegisterFast(&pd_, buffer_, 32, access).ok());
+  }
+  EXPECT_EQ(table_.RegisterFast(&pd_, buffer_, 32, access).status().code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
 TEST_F(MappingTest, FastRegionFromAllocationToInvalidation) {
   const uint32_t key = table_.AllocFast(&pd_, 32)->key;
   EXPECT_EQ(Remote(key, 0, 1), AccessResult::kNoSuchKey);

@@ -70,9 +70,10 @@ struct Mapping {
 // Why memory may not be touched.
 enum class AccessResult : uint8_t { kOk, kNoSuchKey, kWrongDomain, kOutOfBounds, kNotAllowed };
 
-// Regions and windows by key. A key is 32 unpredictable bits: its upper 24 bits hold a slot drawn
-// at random and more random bits, its lower 8 bits are the variant that the consumer may change
-// with each fast registration and each binding. One owner.
+// Regions and windows by key. Who names one must name its domain, its bounds and its rights: RFC
+// 5042 sections 6.1.1, 6.2.1 and 6.3.5. A key is 32 unpredictable bits (RFC 8166 section 8.1.2):
+// its upper 24 bits hold a slot drawn at random and more random bits, its lower 8 bits are the
+// variant that the consumer may change with each fast registration and each binding. One owner.
 class RegionTable {
  public:
   static constexpr uint32_t kMaxRegions = 1u << 20;
@@ -89,13 +90,18 @@ class RegionTable {
   // As ibv_reg_mr_iova: peers and work requests name the first byte `iova`.
   absl::StatusOr<MemoryRegion> RegisterIova(ProtectionDomain* pd, void* address, uint64_t length,
                                             uint64_t iova, int access);
-  // Refuses the key from this call on. Errors: NotFound when no region bears the key (any more),
-  // FailedPrecondition while windows are bound to it.
+  // Refuses the key from this call on: RFC 5042 section 6.2.2. Errors: NotFound when no region
+  // bears the key (any more), FailedPrecondition while windows are bound to it.
   absl::Status Deregister(uint32_t key);
 
   // A region without memory, which Map() gives it: at most `capacity` bytes (as the kernel's
   // ib_alloc_mr). ResourceExhausted at capacity. Given back by Deregister().
   absl::StatusOr<MemoryRegion> AllocFast(ProtectionDomain* pd, uint32_t capacity);
+  // A fast region that is mapped at once, by the owner instead of by a work request: found by its
+  // key from now on, named by its address, and invalidated as any fast region, by the peer too.
+  // Given back by Deregister(), invalidated or not. Errors as Register().
+  absl::StatusOr<MemoryRegion> RegisterFast(ProtectionDomain* pd, void* address, uint32_t length,
+                                            int access);
   // A window, unbound. ResourceExhausted at capacity.
   absl::StatusOr<MemoryRegion> AllocWindow(ProtectionDomain* pd, ibv_mw_type type);
   // Unbinds and gives back. Only the upper 24 bits of `key` count. NotFound for anything else.

@@ -23,6 +23,7 @@ class RegionTableTest : public ::testing::Test {
   uint8_t* at_ = nullptr;
 };
 
+// RFC 5042 section 6.2.1
 TEST_F(RegionTableTest, BoundsAtTheLimitAndOnePast) {
   const uint32_t key = table_.Register(&pd_, buffer_, 64, IBV_ACCESS_LOCAL_WRITE)->key;
   EXPECT_EQ(Check(key, 0, 64), AccessResult::kOk);
@@ -37,6 +38,7 @@ TEST_F(RegionTableTest, BoundsAtTheLimitAndOnePast) {
   EXPECT_EQ(Check(key, 1, ~0ull), AccessResult::kOutOfBounds);
 }
 
+// RFC 5042 section 6.1.1 and section 6.3.5
 TEST_F(RegionTableTest, AccessFlagsAndDomain) {
   const uint32_t key =
       table_.Register(&pd_, buffer_, 64, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)->key;
@@ -50,6 +52,7 @@ TEST_F(RegionTableTest, ZeroBytesNeedNoKey) {
   EXPECT_EQ(Check(0xDEADBEEF, 0, 0, IBV_ACCESS_REMOTE_WRITE), AccessResult::kOk);
 }
 
+// RFC 5042 section 6.2.2
 TEST_F(RegionTableTest, DeregisteredKeyIsRefusedAtOnceAndOtherVariantsToo) {
   const uint32_t key = table_.Register(&pd_, buffer_, 64, 0)->key;
   EXPECT_EQ(Check(key ^ 1, 0, 1), AccessResult::kNoSuchKey);
@@ -87,6 +90,7 @@ TEST_F(RegionTableTest, IovaNamesTheFirstByte) {
   EXPECT_EQ(table_.Check(pd_, region.key, 0xFFF, 8, 0, &at_), AccessResult::kOutOfBounds);
 }
 
+// RFC 8166 section 8.1.2
 TEST_F(RegionTableTest, KeysDoNotRepeatUnderChurn) {
   std::map<uint32_t, int> seen;
   for (int i = 0; i < 20000; ++i) {

@@ -1,0 +1,305 @@
+// Calls from the server to the client on the connection that the client made.
+#include "rpcrdma/mirror_for_test.h"
+#include "rpcrdma/raw_peer_for_test.h"
+
+namespace pollux::rpcrdma {
+namespace {
+
+constexpr uint32_t kCallbackProgram = 0x40000000;
+enum CallbackProcedure : uint32_t { kCallbackNull = 0, kCallbackEcho = 1, kCallbackHold = 2 };
+constexpr uint32_t kMaxCallback = 8192;
+constexpr uint32_t kReverseCredits = 3;
+
+ProgramBinding CallbackBinding() {
+  return {.program = kCallbackProgram,
+          .version = 1,
+          .procedures = {{.number = kCallbackNull},
+                         {.number = kCallbackEcho,
+                          .max_argument_bytes = kMaxCallback,
+                          .max_result_bytes = kMaxCallback},
+                         {.number = kCallbackHold, .max_argument_bytes = 4}}};
+}
+
+class ReverseTest : public MirrorTest {
+ protected:
+  void StartClientWithCallback(const ClientConfig& config = {.reverse_credits = kReverseCredits}) {
+    StartClient(config);
+    Program program{.binding = CallbackBinding(), .procedures = {}};
+    program.procedures.push_back(
+        {kCallbackNull, [](const CallView&, ReplyHandle reply) { reply.Send({}); }});
+    program.procedures.push_back({kCallbackEcho, [](const CallView& call, ReplyHandle reply) {
+                                    reply.Send(call.arguments);
+                                  }});
+    program.procedures.push_back({kCallbackHold, [this](const CallView&, ReplyHandle reply) {
+                                    callbacks_held.push_back(std::move(reply));
+                                    most_held = std::max(most_held, callbacks_held.size());
+                                  }});
+    ASSERT_TRUE(client->RegisterProgram(std::move(program)).ok());
+    ConnectClient();
+  }
+  void AnswerCallbacks() {
+    for (ReplyHandle& handle : callbacks_held) handle.Send({});
+    callbacks_held.clear();
+  }
+
+  std::vector<ReplyHandle> callbacks_held;
+  size_t most_held = 0;
+};
+
+// A server that calls back.
+class CallbackTest : public ReverseTest {
+ protected:
+  void Start(const ServerConfig& config = {.reverse_credits = 8},
+             const ClientConfig& client_config = {.reverse_credits = kReverseCredits}) {
+    StartWorld();
+    StartServer(config);
+    StartClientWithCallback(client_config);
+    OpenReverse();
+  }
+  // What a protocol that calls back begins with: a forward call that says so.
+  void OpenReverse() {
+    ASSERT_TRUE(Run({.procedure = kNull}).ok());
+    connection = server->last_connection;
+    ASSERT_TRUE(server->server->OpenReverse(connection, CallbackBinding()).ok());
+  }
+  absl::Status CallBack(const CallRequest& request, std::optional<absl::Status>* status,
+                        std::vector<uint8_t>* results = nullptr) {
+    return server->server->CallReverse(
+        connection, request, [=](absl::Status result, const Reply* reply) {
+          EXPECT_FALSE(status->has_value());
+          *status = result;
+          if (results != nullptr && reply != nullptr) {
+            results->assign(reply->results.begin(), reply->results.end());
+          }
+        });
+  }
+  uint64_t connection = 0;
+};
+
+TEST_F(CallbackTest, CallsAndReplies) {
+  Start();
+  for (const uint32_t bytes : {0u, 4u, 1000u, 3900u}) {
+    const std::vector<uint8_t> arguments = Pattern(bytes);
+    std::vector<uint8_t> results;
+    std::optional<absl::Status> status;
+    ASSERT_TRUE(
+        CallBack({.procedure = kCallbackEcho, .arguments = arguments, .max_result_bytes = bytes},
+                 &status, &results)
+            .ok());
+    ASSERT_TRUE(RunUntil([&] { return status.has_value(); }));
+    EXPECT_TRUE(status->ok()) << *status;
+    EXPECT_EQ(results, arguments);
+  }
+  EXPECT_EQ(client->counters().calls_received, 4u);
+  EXPECT_EQ(client->counters().replies_sent, 4u);
+  EXPECT_EQ(server->server->counters().replies_received, 4u);
+}
+
+// RFC 8167 section 4.2 and section 5.3, and RFC 8267 section 6.5.2: Short Messages, as large as the
+// reply threshold of the forward direction.
+TEST_F(CallbackTest, NoLargerThanAMessage) {
+  Start({.reverse_credits = 8, .send_bytes = 2048, .receive_bytes = 8192});
+  const std::vector<uint8_t> bytes = Pattern(kMaxCallback);
+  std::optional<absl::Status> status;
+  constexpr size_t kFits = 2048 - kMinHeaderBytes - 40;
+  CallRequest request{.procedure = kCallbackEcho,
+                      .arguments = absl::MakeConstSpan(bytes).first(kFits),
+                      .max_result_bytes = kFits};
+  ASSERT_TRUE(CallBack(request, &status).ok());
+  ASSERT_TRUE(RunUntil([&] { return status.has_value(); }));
+  EXPECT_TRUE(status->ok()) << *status;
+  request.arguments = absl::MakeConstSpan(bytes).first(kFits + 4);
+  EXPECT_EQ(CallBack(request, &status).code(), absl::StatusCode::kInvalidArgument);
+  // Nor a reply that could be.
+  request.arguments = {};
+  request.max_result_bytes.reset();
+  EXPECT_EQ(CallBack(request, &status).code(), absl::StatusCode::kInvalidArgument);
+}
+
+// RFC 8167 section 4.1 and section 4.3: the client's grant, and neither direction waits for the
+// other's credits.
+TEST_F(CallbackTest, CreditsOfItsOwn) {
+  Start({.credits = 2, .reverse_credits = 8}, {.credits = 2, .reverse_credits = kReverseCredits});
+  constexpr int kCalls = 50;
+  int done = 0, callbacks_done = 0;
+  for (int i = 0; i < kCalls; ++i) {
+    ASSERT_TRUE(client
+                    ->Call({.procedure = kHold},
+                           [&](absl::Status s, const Reply*) {
+                             EXPECT_TRUE(s.ok()) << s;
+                             ++done;
+                           })
+                    .ok());
+    const uint8_t argument[4] = {};
+    ASSERT_TRUE(server->server
+                    ->CallReverse(connection, {.procedure = kCallbackHold, .arguments = argument},
+                                  [&](absl::Status s, const Reply*) {
+                                    EXPECT_TRUE(s.ok()) << s;
+                                    ++callbacks_done;
+                                  })
+                    .ok());
+  }
+  // The forward direction is full; the other goes on.
+  ASSERT_TRUE(RunUntil([&] {
+    EXPECT_LE(callbacks_held.size(), kReverseCredits);
+    if (world->random().Chance(0.3)) AnswerCallbacks();
+    return callbacks_done == kCalls;
+  }));
+  EXPECT_EQ(most_held, kReverseCredits);
+  EXPECT_EQ(done, 0);
+  ASSERT_TRUE(RunUntil([&] {
+    server->AnswerHeld();
+    return done == kCalls;
+  }));
+}
+
+// RFC 8167 section 7: without a binding nothing is called.
+TEST_F(CallbackTest, Refusals) {
+  Start();
+  std::optional<absl::Status> status;
+  EXPECT_EQ(server->server->OpenReverse(connection, CallbackBinding()).code(),
+            absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(server->server->OpenReverse(connection + 1, CallbackBinding()).code(),
+            absl::StatusCode::kNotFound);
+  EXPECT_EQ(server->server->OpenReverse(connection, {}).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(server->server->CallReverse(connection + 1, {}, nullptr).code(),
+            absl::StatusCode::kNotFound);
+  EXPECT_EQ(CallBack({.procedure = 77}, &status).code(), absl::StatusCode::kInvalidArgument);
+}
+
+// The handler holds the reply longer than the connection lives; the client connects again. RFC 8167
+// section 5.4
+TEST_F(CallbackTest, ConnectionLost) {
+  Start({.reverse_credits = 8}, {.reconnect = {.attempts = 3}});
+  std::optional<absl::Status> status;
+  const uint8_t argument[4] = {};
+  ASSERT_TRUE(CallBack({.procedure = kCallbackHold, .arguments = argument}, &status).ok());
+  ASSERT_TRUE(RunUntil([&] { return !callbacks_held.empty(); }));
+  server->server->Shutdown();
+  ASSERT_TRUE(RunUntil([&] { return status.has_value() && client->reconnecting(); }));
+  EXPECT_EQ(status->code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(server->server->CallReverse(connection, {}, nullptr).code(),
+            absl::StatusCode::kNotFound);
+  ASSERT_TRUE(server->server->Listen(kTestPort).ok());
+  ASSERT_TRUE(RunUntil([this] { return client->connected(); }));
+  AnswerCallbacks();
+  EXPECT_EQ(client->counters().replies_dropped, 1u);
+  OpenReverse();
+  status.reset();
+  ASSERT_TRUE(CallBack({.procedure = kCallbackNull}, &status).ok());
+  ASSERT_TRUE(RunUntil([&] { return status.has_value(); }));
+  EXPECT_TRUE(status->ok()) << *status;
+}
+
+// A server that obeys nobody.
+class RawServerTest : public ReverseTest {
+ protected:
+  void Start() {
+    StartWorld();
+    raw = std::make_unique<RawPeer>(&nodes[1]->worker(), managers[1].get());
+    raw->Listen(kTestPort);
+    StartClientWithCallback();
+    // A forward call is outstanding all the while.
+    ASSERT_TRUE(client
+                    ->Call({.procedure = kNull},
+                           [this](absl::Status s, const Reply*) { forward_status = s; })
+                    .ok());
+    ASSERT_TRUE(RunUntil([this] { return raw->received.size() == 1; }));
+    size_t bytes = 0;
+    ASSERT_EQ(ParseHeader(raw->received[0], &forward, &bytes), HeaderStatus::kOk);
+  }
+  void TearDown() override {
+    if (client != nullptr && client->connected()) {
+      client->Disconnect();
+      EXPECT_TRUE(RunUntil([this] { return ended.has_value(); }));
+    }
+    client.reset();
+    raw.reset();
+    MirrorTest::TearDown();
+  }
+  // Of the forward call's XID: that it is used in the other direction too means nothing.
+  Header HeaderOf(Proc proc = Proc::kMsg) const {
+    Header header;
+    header.xid = forward.xid;
+    header.credits = 100;
+    header.proc = proc;
+    return header;
+  }
+  RawPeer::Message CallbackOf(uint32_t procedure, uint32_t program = kCallbackProgram) const {
+    return CallOf({.xid = forward.xid, .program = program, .version = 1, .procedure = procedure});
+  }
+  RawPeer::Message Ask(absl::Span<const uint8_t> message) {
+    raw->received.clear();
+    raw->Send(message);
+    if (!RunUntil([this] { return !raw->received.empty(); })) return {};
+    return raw->received.front();
+  }
+  void ExpectChunkError(const RawPeer::Message& answer) {
+    ASSERT_EQ(answer.size(), 20u);
+    EXPECT_EQ(LoadBe32(&answer[0]), forward.xid);
+    EXPECT_EQ(LoadBe32(&answer[12]), static_cast<uint32_t>(Proc::kError));
+    EXPECT_EQ(LoadBe32(&answer[16]), static_cast<uint32_t>(ErrorCode::kChunk));
+  }
+  void ExpectForwardCallIsAnswered() {
+    EXPECT_FALSE(forward_status.has_value());
+    raw->Send(MessageOf(HeaderOf(), ReplyOf(forward.xid)));
+    ASSERT_TRUE(RunUntil([this] { return forward_status.has_value(); }));
+    EXPECT_TRUE(forward_status->ok()) << *forward_status;
+  }
+  std::unique_ptr<RawPeer> raw;
+  Header forward;
+  std::optional<absl::Status> forward_status;
+};
+
+// RFC 8167 section 2.4.1, section 5.1 and section 5.2
+TEST_F(RawServerTest, TheSameXidInBothDirections) {
+  Start();
+  const RawPeer::Message answer = Ask(MessageOf(HeaderOf(), CallbackOf(kCallbackNull)));
+  Header header;
+  size_t at = 0;
+  ASSERT_EQ(ParseHeader(answer, &header, &at), HeaderStatus::kOk);
+  EXPECT_EQ(header.xid, forward.xid);
+  EXPECT_EQ(header.version, 1u);
+  EXPECT_EQ(header.proc, Proc::kMsg);
+  EXPECT_EQ(header.credits, kReverseCredits);
+  ReplyHeader reply;
+  ASSERT_EQ(ParseReply(absl::MakeConstSpan(answer).subspan(at), &reply), kReplyHeaderBytes);
+  EXPECT_EQ(reply.xid, forward.xid);
+  EXPECT_EQ(reply.accept_status, AcceptStatus::kSuccess);
+  // Its credit value was a request, and grants nothing.
+  EXPECT_EQ(client->granted_credits(), 1u);
+  ExpectForwardCallIsAnswered();
+}
+
+// RFC 8167 section 5.3
+TEST_F(RawServerTest, ChunksAreRefused) {
+  Start();
+  const Segment segment = raw->SegmentAt(0, 100);
+  Header read = HeaderOf(), write = HeaderOf(), reply = HeaderOf(), pulled = HeaderOf(Proc::kNomsg);
+  read.chunks.AddRead(44, segment);
+  write.chunks.AddWriteChunk({&segment, 1});
+  reply.chunks.SetReply({&segment, 1});
+  pulled.chunks.AddRead(0, segment);
+  ExpectChunkError(Ask(MessageOf(read, CallbackOf(kCallbackEcho))));
+  ExpectChunkError(Ask(MessageOf(write, CallbackOf(kCallbackEcho))));
+  ExpectChunkError(Ask(MessageOf(reply, CallbackOf(kCallbackEcho))));
+  ExpectChunkError(Ask(MessageOf(pulled)));
+  EXPECT_EQ(client->counters().chunk_errors_sent, 4u);
+  EXPECT_EQ(client->counters().bytes_read, 0u);
+  ExpectForwardCallIsAnswered();
+}
+
+// RFC 8167 section 6: who is not prepared says so, and loses nothing.
+TEST_F(RawServerTest, ProgramsThatAreNotThere) {
+  Start();
+  const RawPeer::Message answer =
+      Ask(MessageOf(HeaderOf(), CallbackOf(kCallbackNull, kCallbackProgram + 1)));
+  ReplyHeader reply;
+  ASSERT_GT(answer.size(), kMinHeaderBytes);
+  ASSERT_NE(ParseReply(absl::MakeConstSpan(answer).subspan(kMinHeaderBytes), &reply), 0u);
+  EXPECT_EQ(reply.accept_status, AcceptStatus::kProgramUnavailable);
+  ExpectForwardCallIsAnswered();
+}
+
+}  // namespace
+}  // namespace pollux::rpcrdma
