@@ -8,6 +8,7 @@
 #include <atomic>
 #include <iterator>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "stack/engine/worker_parts.h"
@@ -94,11 +95,15 @@ Worker::~Worker() {
   rte_mempool_free(packet_pool_);
 }
 
-void Worker::AddPort(net::Interface* interface, transport::Link* link) {
-  ports_.push_back(std::make_unique<Port>(this, interface, link));
+void Worker::AddPort(net::Interface* interface, transport::Link* link, std::string name) {
+  ports_.push_back(std::make_unique<Port>(this, interface, link, std::move(name)));
 }
 
 net::Interface& Worker::interface(uint8_t port_num) { return *ports_[port_num - 1]->interface; }
+
+const transport::Counters& Worker::counters(uint8_t port_num) const {
+  return ports_[port_num - 1]->counters;
+}
 
 transport::PollContext Worker::poll_context(uint8_t port_num) {
   return Context(*ports_[port_num - 1]);
@@ -107,7 +112,7 @@ transport::PollContext Worker::poll_context(uint8_t port_num) {
 transport::PollContext Worker::Context(Port& port) {
   return {.now_ns = now_ns_,
           .egress = port.egress,
-          .counters = counters_,
+          .counters = port.counters,
           .random = random_,
           .resolver = port.interface};
 }
@@ -119,19 +124,28 @@ Worker::Port& Worker::PortOf(const verbs::QueuePair& qp) {
 }
 
 bool Worker::Poll(uint64_t now_ns) {
+  const uint64_t before_ns = now_ns_;
   now_ns_ = std::max(now_ns_, now_ns);
+  ++core_counters_.polls;
+  if (busy_) core_counters_.busy_ns += now_ns_ - before_ns;
   bool worked = false;
   for (auto& port : ports_) worked |= Receive(*port);
   worked |= wheel_.Advance(now_ns_) > 0;
+  if (failed_count_ != 0) [[unlikely]]
+    DeliverFailures();
   worked |= RunMailbox() > 0;
   worked |= RunPollers();
   worked |= Transmit();
+  if (failed_count_ != 0) [[unlikely]]
+    DeliverFailures();
   DeliverEvents();
   destroyed_.clear();
   for (auto& port : ports_) {
     ArmInterface(*port);
     port->egress.Flush(now_ns_);
   }
+  busy_ = worked;
+  if (worked) ++core_counters_.busy_polls;
   return worked;
 }
 
@@ -141,11 +155,11 @@ bool Worker::Receive(Port& port) {
   if (count == 0) return false;
   // The headers of the whole burst come in while its first frames are worked on.
   for (uint16_t i = 0; i < count; ++i) rte_prefetch0(rte_pktmbuf_mtod(frames[i], void*));
-  counters_.rcvd_pkts += count;
+  port.counters.rcvd_pkts += count;
   transport::PollContext context = Context(port);
   unsigned done = 0;
   for (uint16_t i = 0; i < count; ++i) {
-    counters_.rcvd_bytes += frames[i]->pkt_len;
+    port.counters.rcvd_bytes += frames[i]->pkt_len;
     if (Dispatch(port, frames[i], context)) frames[done++] = frames[i];
   }
   if (done > 0) rte_pktmbuf_free_bulk(frames.data(), done);
@@ -155,7 +169,7 @@ bool Worker::Receive(Port& port) {
 // True when the frame is done with, false when the interface has taken it over.
 bool Worker::Dispatch(Port& port, rte_mbuf* frame, transport::PollContext& context) {
   if (frame->nb_segs != 1) [[unlikely]] {
-    counters_.Count(Drop::kScattered);
+    port.counters.Count(Drop::kScattered);
     return true;
   }
   const uint8_t* bytes = rte_pktmbuf_mtod(frame, const uint8_t*);
@@ -166,12 +180,12 @@ bool Worker::Dispatch(Port& port, rte_mbuf* frame, transport::PollContext& conte
     return false;
   }
   if (result != wire::ParseResult::kOk) {
-    counters_.Count(DropOf(result));
+    port.counters.Count(DropOf(result));
   } else if (packet.bth.dest_qpn == kMulticastQpn) {
     DispatchMulticast(packet, context);
   } else if (!port.interface->IsOurs(bytes, packet.destination())) {
-    counters_.Count(Drop::kNotForUs);
-  } else if (Slot* slot = FindSlot(packet.bth.dest_qpn)) {
+    port.counters.Count(Drop::kNotForUs);
+  } else if (Slot* slot = FindSlot(packet.bth.dest_qpn, port.counters)) {
     slot->endpoint->OnPacket(packet, context);
     AfterCall(*slot);
   }
@@ -179,7 +193,7 @@ bool Worker::Dispatch(Port& port, rte_mbuf* frame, transport::PollContext& conte
 }
 
 // The slot that answers to `qpn`; null, and counted, when there is none.
-Worker::Slot* Worker::FindSlot(Qpn qpn) {
+Worker::Slot* Worker::FindSlot(Qpn qpn, transport::Counters& counters) {
   const QpnLayout& layout = config_.qpn_layout;
   Slot* slot = nullptr;
   if (qpn == kGsiQpn) {
@@ -190,11 +204,11 @@ Worker::Slot* Worker::FindSlot(Qpn qpn) {
   }
   // Of another worker, or nobody's.
   if (slot == nullptr || slot->endpoint == nullptr) {
-    counters_.Count(Drop::kUnknownQpn);
+    counters.Count(Drop::kUnknownQpn);
     return nullptr;
   }
   if (slot->qpn != qpn) {
-    counters_.Count(Drop::kStaleQpn);
+    counters.Count(Drop::kStaleQpn);
     return nullptr;
   }
   return slot;
@@ -211,7 +225,24 @@ void Worker::AfterCall(Slot& slot) {
       (!slot.timer.armed() || slot.timer.deadline_ns() > deadline)) {
     wheel_.Arm(slot.timer, deadline);
   }
+  if (slot.endpoint->TakeFailure() && failed_count_ < kMaxFailuresTold) [[unlikely]]
+    failed_[failed_count_++] = slot.qpn;
 }
+
+void Worker::DeliverFailures() {
+  const uint32_t count = std::exchange(failed_count_, 0);
+  for (uint32_t i = 0; i < count; ++i) {
+    const Qpn qpn = failed_[i];
+    const Slot* slot =
+        qpn == kGsiQpn ? gsi_slot_.get() : slots_[config_.qpn_layout.index(qpn)].get();
+    if (slot == nullptr || slot->qpn != qpn || slot->endpoint == nullptr) continue;
+    for (FailureObserver* observer : observers_) {
+      observer->OnQpFailure(slot->endpoint->qp, slot->endpoint->journal());
+    }
+  }
+}
+
+void Worker::RemoveFailureObserver(FailureObserver* observer) { std::erase(observers_, observer); }
 
 void Worker::OnSlotTimer(void* context, uint64_t) {
   Slot& slot = *static_cast<Slot*>(context);
@@ -271,7 +302,7 @@ bool Worker::Transmit() {
       active_.Push(active_.Pop());
       continue;
     }
-    const uint64_t sent = counters_.sent_pkts;
+    const uint64_t sent = port.counters.sent_pkts;
     const uint16_t room = port.egress.room();
     verbs::QueuePair* qp = active_.Pop();
     transport::PollContext context = Context(port);
@@ -279,7 +310,7 @@ bool Worker::Transmit() {
     if (more) active_.Push(qp);
     AfterCall(SlotOf(*qp));
     // One that could not send although it has more waits for buffers: that is idling.
-    worked |= !more || sent != counters_.sent_pkts || room != port.egress.room();
+    worked |= !more || sent != port.counters.sent_pkts || room != port.egress.room();
   }
   return worked;
 }

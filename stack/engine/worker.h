@@ -5,17 +5,23 @@
 
 #include <infiniband/verbs.h>
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "stack/base/random.h"
 #include "stack/engine/party.h"
 #include "stack/engine/qpn_layout.h"
+#include "stack/engine/report.h"
 #include "stack/engine/timing_wheel.h"
 #include "stack/memory/protection_domain.h"
 #include "stack/net/interface.h"
@@ -35,6 +41,23 @@ class Poller {
   // Called once every loop, after packets and timers, before what it posted is sent. Returns true
   // when it did something. May create and destroy objects, add and remove pollers (itself too).
   virtual bool Poll(uint64_t now_ns) = 0;
+};
+
+// Told of each queue pair that has entered IBV_QPS_ERR for an error of the transport's, before
+// anyone polls its completions; `journal` says what it was. On the worker's core, between polls of
+// the packet path.
+class FailureObserver {
+ public:
+  virtual ~FailureObserver() = default;
+  virtual void OnQpFailure(verbs::QueuePair& qp, const transport::Journal& journal) = 0;
+};
+
+// How busy a core is. Turns of the loop, and those in which there was something to do; the time
+// from the start of such a turn to the start of the next.
+struct CoreCounters {
+  uint64_t polls = 0;
+  uint64_t busy_polls = 0;
+  uint64_t busy_ns = 0;
 };
 
 struct WorkerConfig {
@@ -64,7 +87,8 @@ class Worker : public Party {
   // MAC, addresses, neighbours of the port and frames everything that is not RoCE; `link` is this
   // worker's queue of it. Neither is owned; both outlive the last Poll(), and give back what they
   // hold of packet_pool() before the worker is destroyed.
-  void AddPort(net::Interface* interface, transport::Link* link);
+  // `name` is for those who ask what it is.
+  void AddPort(net::Interface* interface, transport::Link* link, std::string name = "");
 
   // One turn of the loop: receive a burst, dispatch, timers, mailbox, pollers, transmit, flush.
   // Returns whether anything was done, so that the caller can yield when idle.
@@ -74,15 +98,27 @@ class Worker : public Party {
 
   void AddPoller(Poller* poller);
   void RemovePoller(Poller* poller);
+  // What is told besides the worker's own, and all of it: false when nobody knows. See
+  // engine/telemetry.h for who asks.
+  void AddReporter(Reporter* reporter) { reporters_.push_back(reporter); }
+  void RemoveReporter(Reporter* reporter);
+  bool Tell(const Question& question, Report* report);
   TimingWheel& wheel() { return wheel_; }
   Random& random() { return random_; }
   uint64_t now_ns() const { return now_ns_; }  // as given to the current or last Poll()
   uint32_t index() const { return config_.index; }
   net::Interface& interface(uint8_t port_num = 1);
-  const transport::Counters& counters() const { return counters_; }
+  // Of one of its ports.
+  const transport::Counters& counters(uint8_t port_num = 1) const;
+  const CoreCounters& core_counters() const { return core_counters_; }
   rte_mempool* packet_pool() { return packet_pool_; }
   // Of the port, for calls into its interface.
   transport::PollContext poll_context(uint8_t port_num = 1);
+
+  // Of more failures than this in one turn the rest is not told of.
+  static constexpr uint32_t kMaxFailuresTold = 32;
+  void AddFailureObserver(FailureObserver* observer) { observers_.push_back(observer); }
+  void RemoveFailureObserver(FailureObserver* observer);
 
   // Objects, as rdma-core has them. Pointers stay valid until destroyed. Destroying what is in use
   // fails with FailedPrecondition (EBUSY); counts at their limit with ResourceExhausted (ENOMEM);
@@ -163,14 +199,26 @@ class Worker : public Party {
   bool Receive(Port& port);
   bool Dispatch(Port& port, rte_mbuf* frame, transport::PollContext& context);
   void DispatchMulticast(const wire::RocePacket& packet, transport::PollContext& context);
-  Slot* FindSlot(Qpn qpn);
+  Slot* FindSlot(Qpn qpn, transport::Counters& counters);
   Slot& SlotOf(const verbs::QueuePair& qp);
   bool RunPollers();
   bool Transmit();
   void DeliverEvents();
+  void DeliverFailures();
   void AfterCall(Slot& slot);
   void ArmInterface(Port& port);
   void ReleasePath(Slot& slot);
+  // worker_report.cc
+  uint32_t QueuePairs() const;
+  const transport::Endpoint* FindEndpoint(std::optional<uint64_t> qpn) const;
+  bool TellSummary(const Question& question, Report* report);
+  bool TellCore(const Question& question, Report* report);
+  bool TellPorts(const Question& question, Report* report);
+  bool TellPort(const Question& question, Report* report);
+  bool TellQps(const Question& question, Report* report);
+  bool TellQp(const Question& question, Report* report);
+  bool TellRecorder(const Question& question, Report* report);
+  bool TellMemory(const Question& question, Report* report);
   bool IsOurs(const memory::ProtectionDomain* pd) const;
   absl::Status CheckInit(const verbs::QueuePairInitAttr& init) const;
   verbs::QueuePair* Place(Slot& slot, Qpn qpn, verbs::QueuePairInitAttr init);
@@ -181,16 +229,21 @@ class Worker : public Party {
   Random random_;
   TimingWheel wheel_;
   uint64_t now_ns_;
-  transport::Counters counters_;
+  CoreCounters core_counters_;
+  bool busy_ = false;  // in the last turn
   rte_mempool* packet_pool_ = nullptr;
   std::vector<std::unique_ptr<Port>> ports_;
   memory::RegionTable regions_;
   verbs::ActiveList active_;
   std::vector<Poller*> pollers_;  // null: removed, to be erased after the round
+  std::vector<Reporter*> reporters_;
   std::vector<std::unique_ptr<Slot>> slots_;
   std::unique_ptr<Slot> gsi_slot_;
   std::deque<uint32_t> free_slots_;  // longest unused first
   verbs::EventList events_;
+  std::vector<FailureObserver*> observers_;
+  std::array<Qpn, kMaxFailuresTold> failed_{};
+  uint32_t failed_count_ = 0;
   // Destroyed queue pairs, completion queues and shared receive queues, kept until the poll ends:
   // their own event handler may be what destroyed them.
   std::vector<std::shared_ptr<void>> destroyed_;

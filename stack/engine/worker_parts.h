@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_format.h"
@@ -12,16 +14,20 @@
 namespace pollux::engine {
 
 struct Worker::Port {
-  Port(Worker* owner, net::Interface* its_interface, transport::Link* its_link)
+  Port(Worker* owner, net::Interface* its_interface, transport::Link* its_link,
+       std::string its_name)
       : worker(owner),
         interface(its_interface),
         link(its_link),
-        egress(its_link, owner->packet_pool_, &owner->counters_),
+        name(std::move(its_name)),
+        egress(its_link, owner->packet_pool_, &counters),
         timer(&Worker::OnInterfaceTimer, this) {}
 
   Worker* worker;
   net::Interface* interface;
   transport::Link* link;
+  std::string name;
+  transport::Counters counters;
   transport::Egress egress;
   Timer timer;  // of the interface
 };

@@ -105,7 +105,7 @@ absl::Status Worker::DetachMulticast(verbs::QueuePair* qp, const Gid& gid) {
 void Worker::DispatchMulticast(const wire::RocePacket& packet, transport::PollContext& context) {
   const auto found = groups_.find(packet.destination());
   if (found == groups_.end()) {
-    counters_.Count(transport::Drop::kNotForUs);
+    context.counters.Count(transport::Drop::kNotForUs);
     return;
   }
   for (verbs::QueuePair* qp : found->second) {

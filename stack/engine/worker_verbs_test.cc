@@ -182,6 +182,47 @@ TEST_F(WorkerVerbsTest, ALostCompletionStopsAllWhoUseTheQueue) {
   EXPECT_EQ(std::count(events_.begin(), events_.end(), IBV_EVENT_QP_FATAL), 2);
 }
 
+TEST_F(WorkerVerbsTest, AQueuePairThatFailsIsToldOfOnce) {
+  struct Observer : FailureObserver {
+    void OnQpFailure(verbs::QueuePair& qp, const transport::Journal& journal) override {
+      told.emplace_back(qp.qpn(), journal.failure());
+    }
+    std::vector<std::pair<Qpn, ibv_wc_status>> told;
+  } observer, removed;
+  worker_->AddFailureObserver(&observer);
+  worker_->AddFailureObserver(&removed);
+  worker_->RemoveFailureObserver(&removed);
+  verbs::QueuePair* qp = worker_->CreateQp(Init(IBV_QPT_RC)).value();
+  ibv_qp_attr attr{};
+  attr.port_num = 1;
+  attr.path_mtu = IBV_MTU_1024;
+  attr.dest_qp_num = 77;
+  attr.timeout = 1;  // 8.2 us
+  attr.retry_cnt = 2;
+  attr.ah_attr.is_global = 1;
+  attr.ah_attr.grh.hop_limit = 64;
+  const Gid peer = Gid::FromIpv4(0xC0000202);
+  std::memcpy(attr.ah_attr.grh.dgid.raw, peer.raw.data(), 16);
+  for (const auto& [state, mask] :
+       {std::pair{IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
+        {IBV_QPS_RTR, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER},
+        {IBV_QPS_RTS, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+                          IBV_QP_MAX_QP_RD_ATOMIC}}) {
+    attr.qp_state = state;
+    ASSERT_TRUE(worker_->ModifyQp(qp, attr, mask | IBV_QP_STATE).ok());
+  }
+  ibv_send_wr wr{};
+  wr.opcode = IBV_WR_SEND;
+  ASSERT_EQ(qp->PostSend(&wr, nullptr), 0);
+  for (uint64_t ns = 0; ns < 200'000; ns += 1'000) worker_->Poll(ns);
+  ASSERT_EQ(observer.told.size(), 1u);
+  EXPECT_EQ(observer.told[0], std::pair(qp->qpn(), IBV_WC_RETRY_EXC_ERR));
+  EXPECT_TRUE(removed.told.empty());
+  ASSERT_TRUE(worker_->DestroyQp(qp).ok());
+  interface_->Clear();
+}
+
 TEST_F(WorkerVerbsTest, AnAnnouncedQueueIsNotDestroyed) {
   const auto channel = verbs::CompletionChannel::Create().value();
   verbs::CompletionQueue* cq = worker_->CreateCq(4).value();

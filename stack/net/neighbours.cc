@@ -205,6 +205,7 @@ void NeighbourTable::Wait(const verbs::LinkAddress* link, rte_mbuf* frame, PollC
   }
   if (free_waiting_ == kNone) {
     context.counters.Count(Drop::kUnresolved);
+    ++context.counters.send_err;
     rte_pktmbuf_free(frame);
     return;
   }
@@ -228,6 +229,7 @@ rte_mbuf* NeighbourTable::TakeOldest(Entry& entry) {
 
 void NeighbourTable::DropOldest(Entry& entry, PollContext& context) {
   context.counters.Count(Drop::kUnresolved);
+  ++context.counters.send_err;
   rte_pktmbuf_free(TakeOldest(entry));
 }
 

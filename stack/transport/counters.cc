@@ -1,5 +1,8 @@
 #include "stack/transport/counters.h"
 
+#include <iterator>
+#include <string>
+
 namespace pollux::transport {
 
 const char* DropName(Drop drop) {
@@ -64,6 +67,42 @@ const char* DropName(Drop drop) {
       break;
   }
   return "invalid";
+}
+
+void Counters::Visit(absl::FunctionRef<void(std::string_view, uint64_t)> visit) const {
+  static constexpr struct {
+    const char* name;
+    uint64_t Counters::*value;
+  } kCounters[] = {
+      {"sent_pkts", &Counters::sent_pkts},
+      {"rcvd_pkts", &Counters::rcvd_pkts},
+      {"sent_bytes", &Counters::sent_bytes},
+      {"rcvd_bytes", &Counters::rcvd_bytes},
+      {"retransmitted_pkts", &Counters::retransmitted_pkts},
+      {"tail_probes", &Counters::tail_probes},
+      {"duplicate_request", &Counters::duplicate_request},
+      {"out_of_seq_request", &Counters::out_of_seq_request},
+      {"rcvd_rnr_err", &Counters::rcvd_rnr_err},
+      {"send_rnr_err", &Counters::send_rnr_err},
+      {"rcvd_seq_err", &Counters::rcvd_seq_err},
+      {"sent_seq_nak", &Counters::sent_seq_nak},
+      {"ack_deferred", &Counters::ack_deferred},
+      {"local_ack_timeout_err", &Counters::local_ack_timeout_err},
+      {"implied_nak_seq_err", &Counters::implied_nak_seq_err},
+      {"retry_exceeded_err", &Counters::retry_exceeded_err},
+      {"retry_rnr_exceeded_err", &Counters::retry_rnr_exceeded_err},
+      {"completer_retry_err", &Counters::completer_retry_err},
+      {"send_err", &Counters::send_err},
+      {"rdma_sends", &Counters::rdma_sends},
+      {"rdma_recvs", &Counters::rdma_recvs},
+  };
+  // Every member, or a new one would never be seen.
+  static_assert(sizeof(Counters) ==
+                sizeof(uint64_t) * (std::size(kCounters) + static_cast<size_t>(Drop::kCount)));
+  for (const auto& counter : kCounters) visit(counter.name, this->*counter.value);
+  for (size_t i = 0; i < drops.size(); ++i) {
+    visit(std::string("drops/") + DropName(static_cast<Drop>(i)), drops[i]);
+  }
 }
 
 }  // namespace pollux::transport

@@ -1,11 +1,14 @@
 // What happened on the wire, under the names that rxe gives (/sys/class/infiniband/rxe0/.../
-// hw_counters), and drops by reason.
+// hw_counters) where it has one, and drops by reason.
 #ifndef POLLUX_STACK_TRANSPORT_COUNTERS_H_
 #define POLLUX_STACK_TRANSPORT_COUNTERS_H_
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
+
+#include "absl/functional/function_ref.h"
 
 namespace pollux::transport {
 
@@ -44,10 +47,12 @@ enum class Drop : uint8_t {
 // snake_case, for tables and telemetry.
 const char* DropName(Drop drop);
 
+// Of a port, or of one queue pair: then without what happens before its queue pair is known, and
+// bytes are those of payload instead of whole frames.
 struct Counters {
   uint64_t sent_pkts = 0;
   uint64_t rcvd_pkts = 0;
-  uint64_t sent_bytes = 0;  // whole frames
+  uint64_t sent_bytes = 0;
   uint64_t rcvd_bytes = 0;
   uint64_t retransmitted_pkts = 0;       // requests
   uint64_t retransmitted_responses = 0;  // to READs and atomics
@@ -58,12 +63,13 @@ struct Counters {
   uint64_t send_rnr_err = 0;
   uint64_t rcvd_seq_err = 0;
   uint64_t sent_seq_nak = 0;
-  uint64_t ack_deferred = 0;
+  uint64_t ack_deferred = 0;  // acknowledgements that were asked for, and left to a later one
   uint64_t local_ack_timeout_err = 0;
   uint64_t implied_nak_seq_err = 0;
   uint64_t retry_exceeded_err = 0;
   uint64_t retry_rnr_exceeded_err = 0;
   uint64_t completer_retry_err = 0;
+  uint64_t send_err = 0;  // packets that could not be sent: no buffer, no room, no way there
   uint64_t rdma_sends = 0;
   uint64_t rdma_recvs = 0;
   std::array<uint64_t, static_cast<size_t>(Drop::kCount)> drops{};
@@ -71,6 +77,9 @@ struct Counters {
   uint64_t retransmitted() const { return retransmitted_pkts + retransmitted_responses; }
   void Count(Drop drop) { ++drops[static_cast<size_t>(drop)]; }
   uint64_t drop(Drop reason) const { return drops[static_cast<size_t>(reason)]; }
+
+  // Calls `visit` for each with its name: its member's, and "drops/" with DropName().
+  void Visit(absl::FunctionRef<void(std::string_view name, uint64_t value)> visit) const;
 };
 
 }  // namespace pollux::transport

@@ -10,13 +10,17 @@ Egress::~Egress() {
 
 rte_mbuf* Egress::Allocate() {
   rte_mbuf* frame = rte_pktmbuf_alloc(pool_);
-  if (frame == nullptr) counters_->Count(Drop::kNoBuffer);
+  if (frame == nullptr) {
+    counters_->Count(Drop::kNoBuffer);
+    ++counters_->send_err;
+  }
   return frame;
 }
 
 void Egress::Push(rte_mbuf* frame, uint64_t now_ns) {
   if (count_ == kCapacity) {
     counters_->Count(Drop::kEgressFull);
+    ++counters_->send_err;
     rte_pktmbuf_free(frame);
     return;
   }

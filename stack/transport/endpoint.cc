@@ -21,11 +21,15 @@ Endpoint* Endpoint::Of(verbs::QueuePair* queue_pair) {
   return static_cast<Endpoint*>(queue_pair->transport);
 }
 
-absl::Status Endpoint::Modify(const ibv_qp_attr& change, int mask, PollContext&) {
+absl::Status Endpoint::Modify(const ibv_qp_attr& change, int mask, PollContext& context) {
+  journal_.Begin(context.now_ns);
   const ibv_qp_state before = qp.state();
   if (absl::Status status = qp.Modify(change, mask); !status.ok()) return status;
   const ibv_qp_state after = qp.state();
   if (after == before) return absl::OkStatus();
+  // What the user asks for is no failure.
+  noted_state_ = after;
+  journal_.State(after);
   switch (after) {
     case IBV_QPS_RTR:
       EnterRtr();
@@ -63,46 +67,58 @@ void Endpoint::EnterRts(ibv_qp_state before) {
   }
 }
 
-void Endpoint::OnPacket(const wire::RocePacket& packet, PollContext& context) {
-  Counters& counters = context.counters;
+void Endpoint::NoteState() {
+  const ibv_qp_state state = qp.state();
+  if (state == noted_state_) [[likely]]
+    return;
+  noted_state_ = state;
+  journal_.State(state);
+  failed_ |= state == IBV_QPS_ERR;
+}
+
+Drop Endpoint::ReasonToDrop(const wire::RocePacket& packet) const {
   const ibv_qp_state state = qp.state();
   // A send error of UC or UD leaves the receiving side as it is.
   const bool receives = state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQE;
-  if (!receives || (packet.info->is_response && state != IBV_QPS_RTS)) {
-    counters.Count(Drop::kQpState);
-    return;
-  }
-  if (packet.info->transport != TransportOf(qp.type())) {
-    counters.Count(Drop::kWrongTransport);
-    return;
-  }
-  if (!wire::PkeysMatch(packet.bth.pkey, wire::kDefaultPkey)) {
-    counters.Count(Drop::kBadPkey);
-    return;
-  }
-  const bool connected = qp.type() != IBV_QPT_UD;
-  if (connected &&
+  if (!receives || (packet.info->is_response && state != IBV_QPS_RTS)) return Drop::kQpState;
+  if (packet.info->transport != TransportOf(qp.type())) return Drop::kWrongTransport;
+  if (!wire::PkeysMatch(packet.bth.pkey, wire::kDefaultPkey)) return Drop::kBadPkey;
+  if (qp.type() != IBV_QPT_UD &&
       (packet.source() != qp.path.destination || packet.destination() != qp.path.source)) {
-    counters.Count(Drop::kBadAddress);
-    return;
+    return Drop::kBadAddress;
   }
   // Before a byte is placed or a number believed.
-  if (!Planted(Fault::kIcrcUnchecked) && !wire::IcrcIsValid(packet)) {
-    counters.Count(Drop::kBadIcrc);
+  if (!Planted(Fault::kIcrcUnchecked) && !wire::IcrcIsValid(packet)) return Drop::kBadIcrc;
+  return Drop::kCount;
+}
+
+void Endpoint::OnPacket(const wire::RocePacket& packet, PollContext& context) {
+  journal_.Begin(context.now_ns);
+  if (const Drop reason = ReasonToDrop(packet); reason != Drop::kCount) {
+    journal_.Dropped(packet, reason, context);
     return;
   }
+  journal_.Received(packet);
   if (qp.type() == IBV_QPT_UC) {
     uc_.OnPacket(packet, context);
-  } else if (!connected) {
+  } else if (qp.type() == IBV_QPT_UD) {
     ud_.OnPacket(packet, context);
   } else if (packet.info->is_response) {
     rc_requester_.OnResponse(packet, context);
   } else {
     rc_responder_.OnRequest(packet, context);
   }
+  NoteState();
 }
 
 bool Endpoint::Transmit(PollContext& context, int budget) {
+  journal_.Begin(context.now_ns);
+  const bool more = Send(context, budget);
+  NoteState();
+  return more;
+}
+
+bool Endpoint::Send(PollContext& context, int budget) {
   // A fatal NAK is still to be sent by a responder whose queue pair works otherwise; a queue pair
   // in ERR has nothing to send.
   if (qp.state() != IBV_QPS_RTR && qp.state() != IBV_QPS_RTS) return false;
@@ -125,7 +141,9 @@ uint64_t Endpoint::deadline_ns() const {
 
 void Endpoint::OnDeadline(PollContext& context) {
   if (deadline_ns() > context.now_ns) return;
+  journal_.Begin(context.now_ns);
   rc_requester_.OnDeadline(context);
+  NoteState();
 }
 
 }  // namespace pollux::transport

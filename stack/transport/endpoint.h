@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "stack/base/random.h"
 #include "stack/transport/counters.h"
 #include "stack/transport/egress.h"
+#include "stack/transport/journal.h"
 #include "stack/transport/rc_requester.h"
 #include "stack/transport/rc_responder.h"
 #include "stack/transport/uc.h"
@@ -25,10 +27,10 @@ class Endpoint {
   Endpoint(Qpn qpn, verbs::QueuePairInitAttr init, verbs::ActiveList* active,
            verbs::EventList* events = nullptr)
       : qp(qpn, std::move(init), active, events),
-        rc_requester_(&qp),
-        rc_responder_(&qp),
-        uc_(&qp),
-        ud_(&qp) {
+        rc_requester_(&qp, &journal_),
+        rc_responder_(&qp, &journal_),
+        uc_(&qp, &journal_),
+        ud_(&qp, &journal_) {
     qp.transport = this;
   }
   Endpoint(const Endpoint&) = delete;
@@ -54,12 +56,23 @@ class Endpoint {
   uint64_t deadline_ns() const;
   void OnDeadline(PollContext& context);
 
+  const Journal& journal() const { return journal_; }
+  // Whether the queue pair has entered IBV_QPS_ERR by itself, for an error of the transport's; true
+  // once. The engine looks at it after each call.
+  bool TakeFailure() { return failed_ && std::exchange(failed_, false); }
+
   verbs::QueuePair qp;
 
  private:
   void EnterRtr();
   void EnterRts(ibv_qp_state before);
+  Drop ReasonToDrop(const wire::RocePacket& packet) const;  // Drop::kCount: none
+  bool Send(PollContext& context, int budget);
+  void NoteState();
 
+  ibv_qp_state noted_state_ = IBV_QPS_RESET;
+  bool failed_ = false;
+  Journal journal_;
   RcRequester rc_requester_;
   RcResponder rc_responder_;
   Uc uc_;

@@ -42,16 +42,17 @@ bool InboundMessage::LengthIsLegal(const wire::RocePacket& packet) const {
   }
 }
 
-InboundMessage::Result InboundMessage::Accept(const wire::RocePacket& packet, Counters& counters) {
+InboundMessage::Result InboundMessage::Accept(const wire::RocePacket& packet,
+                                              PollContext& context) {
   const Result result = packet.info->operation == wire::Operation::kSend
-                            ? AcceptSend(packet, counters)
-                            : AcceptWrite(packet, counters);
+                            ? AcceptSend(packet, context)
+                            : AcceptWrite(packet, context);
   if (result == Result::kComplete) kind_ = Kind::kNone;
   return result;
 }
 
 InboundMessage::Result InboundMessage::AcceptSend(const wire::RocePacket& packet,
-                                                  Counters& counters) {
+                                                  PollContext& context) {
   if (!qp_->TakeRecv()) return Result::kNotReady;
   const verbs::RecvWqe& receive = qp_->recv();
   const uint32_t offset = IsFirst(packet) ? 0 : bytes_;
@@ -86,7 +87,7 @@ InboundMessage::Result InboundMessage::AcceptSend(const wire::RocePacket& packet
     wc.wc_flags = IBV_WC_WITH_INV;
     wc.invalidated_rkey = key;
   }
-  ++counters.rdma_recvs;
+  journal_->Count(&Counters::rdma_recvs, context);
   qp_->CompleteRecv(wc, packet.bth.solicited);
   return Result::kComplete;
 }
@@ -99,7 +100,7 @@ memory::AccessResult InboundMessage::Check(const wire::Reth& reth, uint64_t offs
 }
 
 InboundMessage::Result InboundMessage::AcceptWrite(const wire::RocePacket& packet,
-                                                   Counters& counters) {
+                                                   PollContext& context) {
   const bool first = IsFirst(packet);
   const bool last = IsLast(packet);
   const bool immediate = (packet.info->headers & wire::kHasImmediate) != 0;
@@ -131,7 +132,7 @@ InboundMessage::Result InboundMessage::AcceptWrite(const wire::RocePacket& packe
     wc.wc_flags = IBV_WC_WITH_IMM;
     wc.imm_data = packet.immediate_be();
     wc.src_qp = qp_->attr.dest_qp_num;
-    ++counters.rdma_recvs;
+    journal_->Count(&Counters::rdma_recvs, context);
     qp_->CompleteRecv(wc, packet.bth.solicited);
   }
   return Result::kComplete;

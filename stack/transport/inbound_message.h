@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "stack/transport/counters.h"
+#include "stack/transport/journal.h"
 #include "stack/verbs/queue_pair.h"
 #include "stack/wire/ext_headers.h"
 #include "stack/wire/roce_packet.h"
@@ -26,7 +26,7 @@ class InboundMessage {
     kInvalidateFault,  // the key to invalidate
   };
 
-  explicit InboundMessage(verbs::QueuePair* qp) : qp_(qp) {}
+  InboundMessage(verbs::QueuePair* qp, Journal* journal) : qp_(qp), journal_(journal) {}
 
   // Forgets the message under way. A receive that it took serves the next one.
   void Reset() { kind_ = Kind::kNone; }
@@ -38,17 +38,18 @@ class InboundMessage {
   bool LengthIsLegal(const wire::RocePacket& packet) const;
 
   // A SEND or WRITE packet that is in sequence and of legal length.
-  Result Accept(const wire::RocePacket& packet, Counters& counters);
+  Result Accept(const wire::RocePacket& packet, PollContext& context);
 
  private:
   enum class Kind : uint8_t { kNone, kSend, kWrite };
 
-  Result AcceptSend(const wire::RocePacket& packet, Counters& counters);
-  Result AcceptWrite(const wire::RocePacket& packet, Counters& counters);
+  Result AcceptSend(const wire::RocePacket& packet, PollContext& context);
+  Result AcceptWrite(const wire::RocePacket& packet, PollContext& context);
   memory::AccessResult Check(const wire::Reth& reth, uint64_t offset, uint32_t bytes,
                              uint8_t** at) const;
 
   verbs::QueuePair* qp_;
+  Journal* journal_;
   Kind kind_ = Kind::kNone;
   wire::Reth write_;    // of the WRITE
   uint32_t bytes_ = 0;  // received so far

@@ -94,18 +94,26 @@ void PacketBuilder::LoadLink() {
 
 bool PacketBuilder::Begin(const Spec& spec, PollContext& context) {
   frame_ = context.egress.Allocate();
-  if (frame_ == nullptr) return false;
+  if (frame_ == nullptr) {
+    if (journal_ != nullptr) journal_->NotSent();
+    return false;
+  }
   if (path_->link->word() != link_word_) [[unlikely]]
     LoadLink();
 
   pad_ = static_cast<uint8_t>(-spec.payload_bytes & 3);
   ext_bytes_ = spec.ext_bytes;
+  opcode_ = spec.opcode;
+  psn_ = spec.psn;
+  payload_bytes_ = spec.payload_bytes;
   const auto transport_bytes = static_cast<uint16_t>(wire::kBthBytes + spec.ext_bytes +
                                                      spec.payload_bytes + pad_ + wire::kIcrcBytes);
   auto* p = reinterpret_cast<uint8_t*>(rte_pktmbuf_append(
       frame_, static_cast<uint16_t>(udp_offset_ + wire::kUdpBytes + transport_bytes)));
   if (p == nullptr) [[unlikely]] {  // a pool whose buffers are smaller than the path MTU needs
     context.counters.Count(Drop::kNoBuffer);
+    ++context.counters.send_err;
+    if (journal_ != nullptr) journal_->NotSent();
     Abandon();
     return false;
   }
@@ -148,6 +156,10 @@ void PacketBuilder::Finish(PollContext& context) {
     Copy(kZeroes, pad_);
   }
   wire::EmitIcrc(crc_, cursor_);
+  if (journal_ != nullptr) {
+    const uint8_t syndrome = opcode_ == wire::Opcode::kRcAcknowledge ? *ext_ : uint8_t{0};
+    journal_->Sent(opcode_, psn_, payload_bytes_, syndrome);
+  }
   rte_mbuf* frame = frame_;
   frame_ = nullptr;
   if (path_->link->Load().resolved) [[likely]] {
@@ -156,6 +168,8 @@ void PacketBuilder::Finish(PollContext& context) {
     context.resolver->SendWhenResolved(path_->link, frame, context);
   } else {
     context.counters.Count(Drop::kUnresolved);
+    ++context.counters.send_err;
+    if (journal_ != nullptr) journal_->NotSent();
     rte_pktmbuf_free(frame);
   }
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "stack/transport/journal.h"
 #include "stack/transport/poll_context.h"
 #include "stack/verbs/address_handle.h"
 #include "stack/wire/bth.h"
@@ -32,7 +33,8 @@ class PacketBuilder {
     uint32_t payload_bytes = 0;  // at most the path MTU
   };
 
-  PacketBuilder() = default;
+  // `journal` is told of what is sent; null: nobody is.
+  explicit PacketBuilder(Journal* journal = nullptr) : journal_(journal) {}
 
   // `path` outlives its use here (until the next Reset).
   void Reset(const verbs::AddressHandle* path, Qpn local, Qpn remote);
@@ -60,6 +62,7 @@ class PacketBuilder {
   void EmitIp();
   void CopyTemplate(uint8_t* to) const;
 
+  Journal* journal_;
   const verbs::AddressHandle* path_ = nullptr;
   uint64_t link_word_ = 0;
   alignas(16) uint8_t template_[kMaxHeaderBytes] = {};
@@ -75,6 +78,9 @@ class PacketBuilder {
   uint8_t* ext_ = nullptr;
   uint8_t* cursor_ = nullptr;
   uint32_t crc_ = 0;
+  uint32_t payload_bytes_ = 0;
+  Psn psn_;
+  wire::Opcode opcode_{};
   uint8_t ext_bytes_ = 0;
   uint8_t pad_ = 0;
 };

@@ -182,7 +182,7 @@ RcRequester::Step RcRequester::SendPacket(uint32_t index, uint32_t packet, bool 
 
 void RcRequester::Sent(Psn psn, Psn end, PollContext& context) {
   if (Before(psn, max_sent_)) {
-    ++context.counters.retransmitted_pkts;
+    journal_->Count(&Counters::retransmitted_pkts, context);
     round_trip_.Cancel(psn, end);
   } else {
     round_trip_.Start(psn, context.now_ns);
@@ -207,7 +207,7 @@ void RcRequester::OnResponse(const wire::RocePacket& packet, PollContext& contex
   const Psn psn = packet.bth.psn;
   if (!HasHead() || Before(psn, una_) || !Before(psn, max_sent_)) {
     // An answer to what was answered already, or to what was never asked.
-    context.counters.Count(Drop::kUnexpectedResponse);
+    journal_->Count(Drop::kUnexpectedResponse, context);
     return;
   }
   switch (packet.info->operation) {
@@ -219,7 +219,7 @@ void RcRequester::OnResponse(const wire::RocePacket& packet, PollContext& contex
       OnAeth(packet.aeth(), psn, context);
       break;
     default:
-      context.counters.Count(Drop::kUnexpectedResponse);
+      journal_->Count(Drop::kUnexpectedResponse, context);
       return;
   }
   if (local_error_ != IBV_WC_SUCCESS && qp_->sq_head() == cursor_.index()) Fail(local_error_);
@@ -256,16 +256,16 @@ void RcRequester::OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context) 
       Fail(IBV_WC_REM_OP_ERR);
       break;
     default:  // reserved codes
-      context.counters.Count(Drop::kUnexpectedResponse);
+      journal_->Count(Drop::kUnexpectedResponse, context);
   }
 }
 
 void RcRequester::OnRnrNak(uint8_t timer, Psn psn, PollContext& context) {
-  ++context.counters.rcvd_rnr_err;
+  journal_->Count(&Counters::rcvd_rnr_err, context);
   retry_left_ = qp_->attr.retry_cnt;  // the peer is there
   if (qp_->attr.rnr_retry != 7) {
     if (rnr_left_ == 0) {
-      ++context.counters.retry_rnr_exceeded_err;
+      journal_->Count(&Counters::retry_rnr_exceeded_err, context);
       Fail(IBV_WC_RNR_RETRY_EXC_ERR);
       return;
     }
@@ -277,7 +277,7 @@ void RcRequester::OnRnrNak(uint8_t timer, Psn psn, PollContext& context) {
 
 // `charged`: a retry, for what the same NAK showed to be missing before `psn`.
 void RcRequester::OnSequenceNak(Psn psn, bool charged, PollContext& context) {
-  ++context.counters.rcvd_seq_err;
+  journal_->Count(&Counters::rcvd_seq_err, context);
   // A second NAK sooner than the first one's resends can have been answered is its copy. A later
   // one says that they are lost as well.
   if (psn == nak_psn_ &&
@@ -293,7 +293,7 @@ void RcRequester::OnDataResponse(const wire::RocePacket& packet, PollContext& co
   const Psn psn = packet.bth.psn;
   const uint32_t index = FindNumbered(psn);
   if (index == qp_->sq_tail() || !Answers(packet, qp_->sq(index)) || arrived_.Has(psn)) {
-    context.counters.Count(Drop::kUnexpectedResponse);
+    journal_->Count(Drop::kUnexpectedResponse, context);
     return;
   }
   const auto number = static_cast<uint32_t>(Distance(qp_->sq(index).first_psn, psn));
@@ -347,7 +347,7 @@ void RcRequester::Complete(const SendWqe& wqe, PollContext& context) {
     qp_->CompleteSend(IBV_WC_SUCCESS, wqe.length);
     return;
   }
-  if (!wqe.is_write() && !wqe.is_local()) ++context.counters.rdma_sends;
+  if (!wqe.is_write() && !wqe.is_local()) journal_->Count(&Counters::rdma_sends, context);
   qp_->CompleteSend(IBV_WC_SUCCESS);
 }
 
@@ -359,7 +359,7 @@ bool RcRequester::AskForMissing(Psn psn, PollContext& context) {
   // Of what was asked for again a part is here, and one before it is not.
   const bool lost_again = Before(una_, psn) && Before(psn, asked_end_);
   if (oldest_due_ || (asked && !lost_again)) return false;
-  ++context.counters.implied_nak_seq_err;
+  journal_->Count(&Counters::implied_nak_seq_err, context);
   if (!ChargeRetry(context)) return true;
   oldest_due_ = true;
   return true;
@@ -390,12 +390,12 @@ void RcRequester::Progress(PollContext& context) {
 
 bool RcRequester::ChargeRetry(PollContext& context) {
   if (retry_left_ == 0) {
-    ++context.counters.retry_exceeded_err;
+    journal_->Count(&Counters::retry_exceeded_err, context);
     Fail(IBV_WC_RETRY_EXC_ERR);
     return false;
   }
   --retry_left_;
-  ++context.counters.completer_retry_err;
+  journal_->Count(&Counters::completer_retry_err, context);
   return true;
 }
 
@@ -418,6 +418,7 @@ void RcRequester::FailWhenReached(ibv_wc_status status) {
 }
 
 void RcRequester::Fail(ibv_wc_status status) {
+  journal_->Failed(status);
   qp_->CompleteSend(status);
   qp_->EnterError();
   Stop();
@@ -426,21 +427,24 @@ void RcRequester::Fail(ibv_wc_status status) {
 void RcRequester::OnDeadline(PollContext& context) {
   if (rnr_until_ns_ <= context.now_ns) {
     rnr_until_ns_ = kNever;
+    journal_->Timer(FlightTimer::kRnrOver);
     qp_->Activate();
   }
   if (probe_deadline_ns_ <= context.now_ns) {
     probe_deadline_ns_ = kNever;
     if (rnr_until_ns_ == kNever && ack_deadline_ns_ > context.now_ns) {
       ++probes_;
+      journal_->Timer(FlightTimer::kProbe);
       oldest_due_ = true;
-      ++context.counters.tail_probes;
+      journal_->Count(&Counters::tail_probes, context);
       ArmProbe(context.now_ns);
       qp_->Activate();
     }
   }
   if (ack_deadline_ns_ <= context.now_ns) {
     ack_deadline_ns_ = kNever;
-    ++context.counters.local_ack_timeout_err;
+    journal_->Timer(FlightTimer::kAckTimeout);
+    journal_->Count(&Counters::local_ack_timeout_err, context);
     if (ChargeRetry(context)) {
       asked_end_ = una_;
       GoBack(una_);

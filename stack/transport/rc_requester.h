@@ -7,6 +7,7 @@
 
 #include "stack/base/types.h"
 #include "stack/transport/arrived_responses.h"
+#include "stack/transport/journal.h"
 #include "stack/transport/packet_builder.h"
 #include "stack/transport/poll_context.h"
 #include "stack/transport/round_trip.h"
@@ -34,7 +35,8 @@ class RcRequester {
   static constexpr uint64_t kMinProbeNs = 500'000;       // above a scheduler's usual stalls
   static constexpr int kMaxProbes = 6;                   // since the last progress
 
-  explicit RcRequester(verbs::QueuePair* qp) : qp_(qp), cursor_(qp) {}
+  RcRequester(verbs::QueuePair* qp, Journal* journal)
+      : qp_(qp), journal_(journal), builder_(journal), cursor_(qp) {}
 
   // Takes the attributes of the transition to RTS.
   void Start();
@@ -90,6 +92,7 @@ class RcRequester {
   bool HasHead() const { return qp_->sq_head() != qp_->sq_tail(); }
 
   verbs::QueuePair* qp_;
+  Journal* journal_;
   PacketBuilder builder_;
   SendCursor cursor_;
   ArrivedResponses arrived_;  // of [una_, max_sent_)

@@ -1,6 +1,7 @@
 #include "stack/transport/rc_responder.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "stack/base/planted_fault.h"
 #include "stack/wire/ext_headers.h"
@@ -48,7 +49,7 @@ void RcResponder::Stop() {
 
 void RcResponder::OnRequest(const wire::RocePacket& packet, PollContext& context) {
   if (fatal_) {  // the NAK that ends this queue pair waits for room in the egress
-    context.counters.Count(Drop::kQpState);
+    journal_->Count(Drop::kQpState, context);
     return;
   }
   if (Planted(Fault::kPsnOffByOne) && packet.bth.psn == expected_psn_ + 1) expected_psn_ += 1;
@@ -78,10 +79,10 @@ void RcResponder::OnRequest(const wire::RocePacket& packet, PollContext& context
       OnMessage(packet, context);
       break;
     case wire::Operation::kReadRequest:
-      OnRead(packet);
+      OnRead(packet, context);
       break;
     case wire::Operation::kAtomic:
-      OnAtomic(packet);
+      OnAtomic(packet, context);
       break;
     default:
       Fatal(wire::kNakInvalidRequest, expected_psn_, IBV_EVENT_QP_REQ_ERR);
@@ -90,11 +91,11 @@ void RcResponder::OnRequest(const wire::RocePacket& packet, PollContext& context
 
 void RcResponder::OnOutOfSequence(Psn psn, PollContext& context) {
   if (waiting_after_rnr_) {
-    context.counters.Count(Drop::kAfterRnr);
+    journal_->Count(Drop::kAfterRnr, context);
     return;
   }
-  ++context.counters.out_of_seq_request;
-  context.counters.Count(Drop::kOutOfSequence);
+  journal_->Count(&Counters::out_of_seq_request, context);
+  journal_->Count(Drop::kOutOfSequence, context);
   // A PSN at or before the one that the last NAK answered: the peer went back, and the first packet
   // of what it sent again is lost too. A peer that only goes back when it is told would wait for
   // its time-out. What is merely late, or comes twice, lies beyond, and must cost it no retry.
@@ -102,20 +103,19 @@ void RcResponder::OnOutOfSequence(Psn psn, PollContext& context) {
   if (sequence_nak_sent_ && !again) return;
   nak_cause_psn_ = psn;
   sequence_nak_sent_ = true;
-  ++context.counters.sent_seq_nak;
+  journal_->Count(&Counters::sent_seq_nak, context);
   nak_ = wire::kNakPsnSequence;
   nak_psn_ = expected_psn_;
   qp_->Activate();
 }
 
 void RcResponder::OnDuplicate(const wire::RocePacket& packet, PollContext& context) {
-  ++context.counters.duplicate_request;
+  journal_->Count(&Counters::duplicate_request, context);
   const Psn psn = packet.bth.psn;
   const bool atomic = packet.info->operation == wire::Operation::kAtomic;
   if (!atomic && packet.info->operation != wire::Operation::kReadRequest) {
     // Executed already, whatever it was: acknowledge as far as we are.
-    ack_pending_ = true;
-    qp_->Activate();
+    AskForAck(context);
     return;
   }
   ResponderResource* known = resources_.Find(psn);
@@ -134,7 +134,7 @@ void RcResponder::OnDuplicate(const wire::RocePacket& packet, PollContext& conte
     repeats = repeats && resources_.Repeat(*known, begin, begin + packets);
   }
   if (!repeats) {
-    context.counters.Count(Drop::kDuplicateDropped);
+    journal_->Count(Drop::kDuplicateDropped, context);
     return;
   }
   qp_->Activate();
@@ -142,16 +142,16 @@ void RcResponder::OnDuplicate(const wire::RocePacket& packet, PollContext& conte
 
 void RcResponder::OnMessage(const wire::RocePacket& packet, PollContext& context) {
   using Result = InboundMessage::Result;
-  switch (message_.Accept(packet, context.counters)) {
+  switch (message_.Accept(packet, context)) {
     case Result::kPlaced:
-      Executed(packet, false);
+      Executed(packet, false, context);
       break;
     case Result::kComplete:
-      Executed(packet, true);
+      Executed(packet, true, context);
       break;
     case Result::kNotReady:
       if (Planted(Fault::kRnrLost)) {
-        Executed(packet, (packet.info->position & (wire::kLast | wire::kOnly)) != 0);
+        Executed(packet, (packet.info->position & (wire::kLast | wire::kOnly)) != 0, context);
       } else {
         NotReady(context);
       }
@@ -187,7 +187,7 @@ memory::AccessResult RcResponder::CheckRemote(uint32_t rkey, uint64_t address, u
   return pd.regions->CheckRemote(pd, qp_->qpn().value, rkey, address, bytes, needed, at);
 }
 
-ResponderResource* RcResponder::NewResource(uint32_t packets) {
+ResponderResource* RcResponder::NewResource(uint32_t packets, PollContext& context) {
   ResponderResource* entry = resources_.Add(expected_psn_, packets);
   if (entry == nullptr) {
     // More at once than the responder resources that were agreed.
@@ -196,12 +196,13 @@ ResponderResource* RcResponder::NewResource(uint32_t packets) {
   }
   expected_psn_ += packets;
   msn_ = (msn_ + 1) & 0xFFFFFF;
-  ack_pending_ = false;  // the response acknowledges what came before
+  // The response acknowledges what came before.
+  if (std::exchange(ack_pending_, false)) journal_->Count(&Counters::ack_deferred, context);
   qp_->Activate();
   return entry;
 }
 
-void RcResponder::OnRead(const wire::RocePacket& packet) {
+void RcResponder::OnRead(const wire::RocePacket& packet, PollContext& context) {
   const wire::Reth reth = packet.reth();
   const uint32_t packets = PacketsOf(reth.length, qp_->PathMtuBytes());
   if (reth.length > verbs::kMaxMessage || packets >= Psn::kWindow ||
@@ -215,10 +216,10 @@ void RcResponder::OnRead(const wire::RocePacket& packet) {
     Fatal(wire::kNakRemoteAccess, expected_psn_, IBV_EVENT_QP_ACCESS_ERR);
     return;
   }
-  if (ResponderResource* entry = NewResource(packets); entry != nullptr) entry->reth = reth;
+  if (ResponderResource* entry = NewResource(packets, context); entry != nullptr) entry->reth = reth;
 }
 
-void RcResponder::OnAtomic(const wire::RocePacket& packet) {
+void RcResponder::OnAtomic(const wire::RocePacket& packet, PollContext& context) {
   const wire::AtomicEth eth = packet.atomic_eth();
   if (eth.address % kAtomicBytes != 0 ||
       (qp_->attr.qp_access_flags & IBV_ACCESS_REMOTE_ATOMIC) == 0) {
@@ -236,23 +237,25 @@ void RcResponder::OnAtomic(const wire::RocePacket& packet) {
     Fatal(wire::kNakInvalidRequest, expected_psn_, IBV_EVENT_QP_REQ_ERR);
     return;
   }
-  ResponderResource* entry = NewResource(1);
+  ResponderResource* entry = NewResource(1, context);
   if (entry == nullptr) return;
   entry->atomic = true;
   entry->original = ExecuteAtomic(packet.bth.opcode, eth, reinterpret_cast<uint64_t*>(at));
 }
 
-void RcResponder::Executed(const wire::RocePacket& packet, bool last) {
+void RcResponder::Executed(const wire::RocePacket& packet, bool last, PollContext& context) {
   expected_psn_ += 1;
   if (last) msn_ = (msn_ + 1) & 0xFFFFFF;
-  if (packet.bth.ack_request) {
-    ack_pending_ = true;
-    qp_->Activate();
-  }
+  if (packet.bth.ack_request) AskForAck(context);
+}
+
+void RcResponder::AskForAck(PollContext& context) {
+  if (std::exchange(ack_pending_, true)) journal_->Count(&Counters::ack_deferred, context);
+  qp_->Activate();
 }
 
 void RcResponder::NotReady(PollContext& context) {
-  ++context.counters.send_rnr_err;
+  journal_->Count(&Counters::send_rnr_err, context);
   waiting_after_rnr_ = true;
   nak_ = wire::kRnrNak | (qp_->attr.min_rnr_timer & 0x1F);
   nak_psn_ = expected_psn_;
@@ -288,6 +291,7 @@ bool RcResponder::Transmit(PollContext& context, int* budget) {
     ack_pending_ = false;
   }
   if (fatal_) {
+    journal_->Event(fatal_event_);
     qp_->RaiseEvent(fatal_event_);
     qp_->EnterError();
     Stop();
@@ -307,7 +311,7 @@ bool RcResponder::SendReadResponse(ResponderResource& read, Answer& answer, Poll
     if (read.repeated) {
       // A late copy of a request that was answered long ago: its region may rightly be gone.
       answer.next = answer.end;
-      context.counters.Count(Drop::kDuplicateDropped);
+      journal_->Count(Drop::kDuplicateDropped, context);
       return true;
     }
     resources_.Cancel();
@@ -340,7 +344,7 @@ bool RcResponder::SendReadResponse(ResponderResource& read, Answer& answer, Poll
 
 void RcResponder::Sent(ResponderResource& resource, uint32_t packet, PollContext& context) {
   if (packet < resource.sent) {
-    ++context.counters.retransmitted_responses;
+    journal_->Count(&Counters::retransmitted_responses, context);
   } else {
     resource.sent = packet + 1;
   }

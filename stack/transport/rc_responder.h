@@ -7,6 +7,7 @@
 
 #include "stack/base/types.h"
 #include "stack/transport/inbound_message.h"
+#include "stack/transport/journal.h"
 #include "stack/transport/packet_builder.h"
 #include "stack/transport/poll_context.h"
 #include "stack/transport/responder_resources.h"
@@ -21,7 +22,8 @@ namespace pollux::transport {
 // worker. Source: IB specification 9.7.5, 9.9.
 class RcResponder {
  public:
-  explicit RcResponder(verbs::QueuePair* qp) : qp_(qp), message_(qp) {}
+  RcResponder(verbs::QueuePair* qp, Journal* journal)
+      : qp_(qp), journal_(journal), builder_(journal), message_(qp, journal) {}
 
   // Takes the attributes of the transition to RTR. Allocates room for the READs and
   // atomics to remember.
@@ -38,12 +40,13 @@ class RcResponder {
   void OnOutOfSequence(Psn psn, PollContext& context);
   void OnDuplicate(const wire::RocePacket& packet, PollContext& context);
   void OnMessage(const wire::RocePacket& packet, PollContext& context);
-  void OnRead(const wire::RocePacket& packet);
-  void OnAtomic(const wire::RocePacket& packet);
+  void OnRead(const wire::RocePacket& packet, PollContext& context);
+  void OnAtomic(const wire::RocePacket& packet, PollContext& context);
   // Room for what has come, which is remembered and answered; null, and the end, when the peer asks
   // for more at once than was agreed.
-  ResponderResource* NewResource(uint32_t packets);
-  void Executed(const wire::RocePacket& packet, bool last);
+  ResponderResource* NewResource(uint32_t packets, PollContext& context);
+  void Executed(const wire::RocePacket& packet, bool last, PollContext& context);
+  void AskForAck(PollContext& context);
   void NotReady(PollContext& context);
   void Fatal(uint8_t syndrome, Psn psn, ibv_event_type event);
   memory::AccessResult CheckRemote(uint32_t rkey, uint64_t address, uint32_t bytes, int needed,
@@ -52,10 +55,11 @@ class RcResponder {
   bool SendReadResponse(ResponderResource& read, Answer& answer, PollContext& context);
   bool SendAtomicAck(ResponderResource& atomic, Answer& answer, PollContext& context);
   // Packet number `packet` of the answer has been handed on.
-  static void Sent(ResponderResource& resource, uint32_t packet, PollContext& context);
+  void Sent(ResponderResource& resource, uint32_t packet, PollContext& context);
   bool SendAeth(uint8_t syndrome, Psn psn, PollContext& context);
 
   verbs::QueuePair* qp_;
+  Journal* journal_;
   PacketBuilder builder_;
   Psn expected_psn_;
   uint32_t msn_ = 0;  // 24 bits

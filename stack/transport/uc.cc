@@ -19,7 +19,7 @@ void Uc::StartSending() {
 }
 
 void Uc::DropMessage(Drop reason, PollContext& context) {
-  context.counters.Count(reason);
+  journal_->Count(reason, context);
   message_.Reset();
 }
 
@@ -31,7 +31,7 @@ void Uc::OnPacket(const wire::RocePacket& packet, PollContext& context) {
   // Whatever is missing, the message that it belonged to is lost. What begins another is taken from
   // where it begins.
   if (packet.bth.psn != expected_psn_ && !Planted(Fault::kGapUnnoticed)) {
-    ++context.counters.out_of_seq_request;
+    journal_->Count(&Counters::out_of_seq_request, context);
     message_.Reset();
   }
   expected_psn_ = packet.bth.psn + 1;
@@ -42,7 +42,7 @@ void Uc::OnPacket(const wire::RocePacket& packet, PollContext& context) {
     return;
   }
   using Result = InboundMessage::Result;
-  switch (message_.Accept(packet, context.counters)) {
+  switch (message_.Accept(packet, context)) {
     case Result::kPlaced:
     case Result::kComplete:
       break;
@@ -58,6 +58,7 @@ void Uc::OnPacket(const wire::RocePacket& packet, PollContext& context) {
       break;
     case Result::kReceiveFault:
     case Result::kInvalidateFault:  // UC has no such opcode
+      journal_->Event(IBV_EVENT_QP_FATAL);
       qp_->RaiseEvent(IBV_EVENT_QP_FATAL);
       qp_->EnterError();
       break;
@@ -93,7 +94,7 @@ bool Uc::SendNext(PollContext& context) {
   next_psn_ += 1;
   if (++packet_ < wqe.packets) return true;
   packet_ = 0;
-  if (!wqe.is_write()) ++context.counters.rdma_sends;
+  if (!wqe.is_write()) journal_->Count(&Counters::rdma_sends, context);
   qp_->FinishSend(IBV_WC_SUCCESS);
   return true;
 }

@@ -6,6 +6,7 @@
 
 #include "stack/base/types.h"
 #include "stack/transport/inbound_message.h"
+#include "stack/transport/journal.h"
 #include "stack/transport/packet_builder.h"
 #include "stack/transport/poll_context.h"
 #include "stack/verbs/queue_pair.h"
@@ -17,7 +18,8 @@ namespace pollux::transport {
 // the next message begins. Owned by one worker. Source: IB specification 9.8.2.
 class Uc {
  public:
-  explicit Uc(verbs::QueuePair* qp) : qp_(qp), message_(qp) {}
+  Uc(verbs::QueuePair* qp, Journal* journal)
+      : qp_(qp), journal_(journal), message_(qp, journal), builder_(journal) {}
 
   // Takes the attributes of the transition to RTR, and of the one to RTS.
   void StartReceiving();
@@ -35,6 +37,7 @@ class Uc {
   void DropMessage(Drop reason, PollContext& context);
 
   verbs::QueuePair* qp_;
+  Journal* journal_;
   InboundMessage message_;
   Psn expected_psn_;
   bool communication_established_ = false;

@@ -17,15 +17,15 @@ constexpr size_t kIpv4HeaderBytes = 20;
 void Ud::OnPacket(const wire::RocePacket& packet, PollContext& context) {
   const wire::Deth deth = packet.deth();
   if (deth.qkey != qp_->attr.qkey) {
-    context.counters.Count(Drop::kBadQkey);
+    journal_->Count(Drop::kBadQkey, context);
     return;
   }
   if (!qp_->TakeRecv()) {
-    context.counters.Count(Drop::kNoReceive);
+    journal_->Count(Drop::kNoReceive, context);
     return;
   }
   if (qp_->recv().length < kGrhBytes + packet.payload_length) {
-    context.counters.Count(Drop::kReceiveTooSmall);
+    journal_->Count(Drop::kReceiveTooSmall, context);
     return;
   }
   uint8_t grh[kGrhBytes] = {};
@@ -45,6 +45,7 @@ void Ud::OnPacket(const wire::RocePacket& packet, PollContext& context) {
       !Scatter(pd, sge, num_sge, kGrhBytes, packet.payload(), packet.payload_length)) {
     wc.status = IBV_WC_LOC_PROT_ERR;
     qp_->CompleteRecv(wc);
+    journal_->Event(IBV_EVENT_QP_FATAL);
     qp_->RaiseEvent(IBV_EVENT_QP_FATAL);
     qp_->EnterError();
     return;
@@ -55,7 +56,7 @@ void Ud::OnPacket(const wire::RocePacket& packet, PollContext& context) {
     wc.wc_flags |= IBV_WC_WITH_IMM;
     wc.imm_data = packet.immediate_be();
   }
-  ++context.counters.rdma_recvs;
+  journal_->Count(&Counters::rdma_recvs, context);
   qp_->CompleteRecv(wc, packet.bth.solicited);
 }
 
@@ -95,7 +96,7 @@ bool Ud::SendHead(PollContext& context) {
   }
   builder_.Finish(context);
   psn_ += 1;
-  ++context.counters.rdma_sends;
+  journal_->Count(&Counters::rdma_sends, context);
   qp_->FinishSend(IBV_WC_SUCCESS);
   return true;
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "stack/base/types.h"
+#include "stack/transport/journal.h"
 #include "stack/transport/packet_builder.h"
 #include "stack/transport/poll_context.h"
 #include "stack/verbs/queue_pair.h"
@@ -19,7 +20,7 @@ inline constexpr uint32_t kGrhBytes = 40;
 // Owned by one worker.
 class Ud {
  public:
-  explicit Ud(verbs::QueuePair* qp) : qp_(qp) {}
+  Ud(verbs::QueuePair* qp, Journal* journal) : qp_(qp), journal_(journal), builder_(journal) {}
 
   void Start() { psn_ = Psn(qp_->attr.sq_psn); }
 
@@ -32,6 +33,7 @@ class Ud {
   bool SendHead(PollContext& context);
 
   verbs::QueuePair* qp_;
+  Journal* journal_;
   PacketBuilder builder_;
   Psn psn_;
 };

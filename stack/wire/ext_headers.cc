@@ -111,4 +111,21 @@ void EmitImmediate(uint32_t immediate_be, uint8_t* p) {
 uint32_t ParseIeth(const uint8_t* p) { return LoadBe32(p); }
 void EmitIeth(uint32_t rkey, uint8_t* p) { StoreBe32(p, rkey); }
 
+const char* SyndromeName(uint8_t syndrome) {
+  if (IsAck(syndrome)) return "ACK";
+  if (IsRnrNak(syndrome)) return "RNR NAK";
+  switch (syndrome) {
+    case kNakPsnSequence:
+      return "NAK PSN sequence error";
+    case kNakInvalidRequest:
+      return "NAK invalid request";
+    case kNakRemoteAccess:
+      return "NAK remote access error";
+    case kNakRemoteOperational:
+      return "NAK remote operational error";
+    default:
+      return "reserved";
+  }
+}
+
 }  // namespace pollux::wire

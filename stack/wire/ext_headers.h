@@ -55,6 +55,8 @@ inline constexpr uint8_t kNakRemoteOperational = 0x63;
 constexpr bool IsAck(uint8_t syndrome) { return (syndrome & 0xE0) == 0x00; }
 constexpr bool IsRnrNak(uint8_t syndrome) { return (syndrome & 0xE0) == 0x20; }
 constexpr bool IsNak(uint8_t syndrome) { return (syndrome & 0xE0) == 0x60; }
+// "ACK", "RNR NAK", "NAK PSN sequence error"; "reserved".
+const char* SyndromeName(uint8_t syndrome);
 
 // The delay that an RNR timer code (5 bits) stands for. Source: IB specification table 45.
 uint32_t RnrDelayUs(uint8_t code);

@@ -115,7 +115,7 @@ void AddBth(const wire::Bth& bth, DecodedFrame* decoded) {
 }
 
 void AddAeth(const wire::Aeth& aeth, DecodedFrame* decoded) {
-  const std::string name = SyndromeName(aeth.syndrome);
+  const std::string name = wire::SyndromeName(aeth.syndrome);
   Json fields = {
       {"syndrome", absl::StrFormat("0x%02x", aeth.syndrome)}, {"name", name}, {"msn", aeth.msn}};
   absl::StrAppend(&decoded->summary, " ", name);

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_format.h"
 #include "stack/wire/bth.h"
-#include "stack/wire/ext_headers.h"
 
 namespace pollux::decode {
 namespace {
@@ -22,23 +21,6 @@ std::string NameIn(const char* const (&names)[kCount], size_t number) {
 std::string OpcodeName(uint8_t opcode) {
   const wire::OpcodeInfo* const info = wire::FindOpcode(opcode);
   return info == nullptr ? "?" : info->name;
-}
-
-std::string SyndromeName(uint8_t syndrome) {
-  if (wire::IsAck(syndrome)) return "ACK";
-  if (wire::IsRnrNak(syndrome)) return "RNR NAK";
-  switch (syndrome) {
-    case wire::kNakPsnSequence:
-      return "NAK PSN sequence error";
-    case wire::kNakInvalidRequest:
-      return "NAK invalid request";
-    case wire::kNakRemoteAccess:
-      return "NAK remote access error";
-    case wire::kNakRemoteOperational:
-      return "NAK remote operational error";
-    default:
-      return "reserved";
-  }
 }
 
 std::string RpcProcedureName(uint32_t procedure) {

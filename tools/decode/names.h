@@ -11,8 +11,6 @@ namespace pollux::decode {
 
 // "RC SEND Only"; "?" for an opcode that is not known.
 std::string OpcodeName(uint8_t opcode);
-// Of an AETH: "ACK", "RNR NAK", "NAK PSN sequence error"; "reserved".
-std::string SyndromeName(uint8_t syndrome);
 // "RDMA_MSG"; "?". RFC 8166 section 4.2.4
 std::string RpcProcedureName(uint32_t procedure);
 // Of a SIDR_REP and an APR.
