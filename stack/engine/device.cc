@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "stack/engine/clock.h"
 
@@ -71,8 +72,34 @@ absl::Status Device::Attach(std::unique_ptr<net::Port> port) {
     kernel_path_ = *std::move(path);
     link = kernel_path_.get();
   }
-  worker_->AddPort(interface_.get(), link);
+  worker_->AddPort(interface_.get(), link, port_->name());
+  worker_->AddReporter(this);
+  published_ = std::make_unique<Published>(worker_.get());
   return absl::OkStatus();
+}
+
+bool Device::Tell(const Question& question, Report* report) {
+  if (question.topic != "port" || question.object.value_or(1) != 1) return false;
+  const net::PortStatistics statistics = port_->Statistics();
+  report->Set("device/rx_frames", statistics.rx_frames);
+  report->Set("device/tx_frames", statistics.tx_frames);
+  report->Set("device/rx_bytes", statistics.rx_bytes);
+  report->Set("device/tx_bytes", statistics.tx_bytes);
+  report->Set("device/rx_missed", statistics.rx_missed);
+  report->Set("device/rx_no_buffer", statistics.rx_no_buffer);
+  report->Set("device/rx_errors", statistics.rx_errors);
+  report->Set("device/tx_errors", statistics.tx_errors);
+  if (impairment_ == nullptr) return true;
+  for (const auto& [way, counters] : {std::pair("sent", &impairment_->send_counters()),
+                                      std::pair("received", &impairment_->receive_counters())}) {
+    const std::string prefix = absl::StrCat("impaired/", way, "/");
+    report->Set(absl::StrCat(prefix, "passed"), counters->passed);
+    report->Set(absl::StrCat(prefix, "lost"), counters->lost);
+    report->Set(absl::StrCat(prefix, "duplicated"), counters->duplicated);
+    report->Set(absl::StrCat(prefix, "reordered"), counters->reordered);
+    report->Set(absl::StrCat(prefix, "corrupted"), counters->corrupted);
+  }
+  return true;
 }
 
 absl::StatusOr<std::unique_ptr<Device>> Device::Open(const DeviceOptions& options) {

@@ -12,6 +12,8 @@
 
 #include "absl/status/statusor.h"
 #include "stack/base/types.h"
+#include "stack/engine/report.h"
+#include "stack/engine/telemetry.h"
 #include "stack/engine/worker.h"
 #include "stack/net/capture.h"
 #include "stack/net/capture_file.h"
@@ -50,7 +52,7 @@ struct DeviceOptions {
 uint64_t DeviceEpochNs();
 
 // Made and destroyed on a control thread; polled by one thread in between. EAL must be initialised.
-class Device {
+class Device : private Reporter {
  public:
   // Errors are net::Port::Open's, or say which option does not fit.
   static absl::StatusOr<std::unique_ptr<Device>> Open(const DeviceOptions& options);
@@ -58,7 +60,7 @@ class Device {
   using Pair = std::pair<std::unique_ptr<Device>, std::unique_ptr<Device>>;
   static absl::StatusOr<Pair> OpenPair(const DeviceOptions& a, const DeviceOptions& b);
 
-  ~Device();
+  ~Device() override;
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
@@ -88,6 +90,7 @@ class Device {
   explicit Device(const DeviceOptions& options) : options_(options) {}
   absl::Status MakeWorker();
   absl::Status Attach(std::unique_ptr<net::Port> port);
+  bool Tell(const Question& question, Report* report) override;
 
   DeviceOptions options_;
   std::unique_ptr<net::KernelTap> tap_;           // of a kernel path
@@ -99,6 +102,7 @@ class Device {
   std::unique_ptr<net::Impairment> impairment_;
   std::unique_ptr<net::KernelPath> kernel_path_;
   std::unique_ptr<Worker> worker_;
+  std::unique_ptr<Published> published_;
 };
 
 }  // namespace pollux::engine

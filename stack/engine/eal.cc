@@ -3,6 +3,7 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -10,11 +11,13 @@
 #include <filesystem>
 #include <fstream>
 #include <system_error>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "stack/engine/runtime_directory.h"
 
 namespace pollux::engine {
 namespace {
@@ -75,6 +78,22 @@ absl::StatusOr<std::vector<int>> CpusOfEal(const cpu_set_t& affinity) {
                       RTE_MAX_LCORE - 1));
 }
 
+absl::Status& MutableTelemetryStatus() {
+  static auto* const status = new absl::Status();
+  return *status;
+}
+
+// EAL does not start at all where its telemetry cannot: that is tried before.
+std::vector<std::string> TelemetryArguments(const EalOptions& options) {
+  if (!options.telemetry) return {"--no-telemetry"};
+  const std::string prefix =
+      options.file_prefix.empty() ? absl::StrCat(kFilePrefix, getpid()) : options.file_prefix;
+  RemoveStaleDirectories();
+  MutableTelemetryStatus() = MakeRuntimeDirectory(prefix);
+  if (!MutableTelemetryStatus().ok()) return {"--no-telemetry"};
+  return {"--file-prefix", prefix};
+}
+
 absl::Status Start(const EalOptions& options) {
   const absl::StatusOr<bool> huge_pages = ChooseHugePages(options);
   if (!huge_pages.ok()) return huge_pages.status();
@@ -87,13 +106,10 @@ absl::Status Start(const EalOptions& options) {
   if (!cpus.ok()) return cpus.status();
   // One EAL core that may run wherever this thread may: EAL would otherwise pin the thread to one
   // CPU and start an idle thread on each of the others.
-  std::vector<std::string> args = {"pollux",
-                                   "--no-telemetry",
-                                   "--log-level=critical",
-                                   "--lcores",
-                                   absl::StrCat("0@(", absl::StrJoin(*cpus, ","), ")"),
-                                   "-m",
-                                   absl::StrCat(options.memory_mib)};
+  std::vector<std::string> args = {"pollux",   "--log-level=critical",
+                                   "--lcores", absl::StrCat("0@(", absl::StrJoin(*cpus, ","), ")"),
+                                   "-m",       absl::StrCat(options.memory_mib)};
+  for (std::string& argument : TelemetryArguments(options)) args.push_back(std::move(argument));
   if (*huge_pages) {
     args.push_back("--in-memory");
   } else {
@@ -119,5 +135,7 @@ absl::Status InitEal(const EalOptions& options) {
   static const absl::Status status = Start(options);
   return status;
 }
+
+absl::Status TelemetryStatus() { return MutableTelemetryStatus(); }
 
 }  // namespace pollux::engine

@@ -18,6 +18,10 @@ struct EalOptions {
   HugePages huge_pages = HugePages::kAuto;
   unsigned memory_mib = 512;             // for packet buffers and rings
   std::vector<std::string> pci_devices;  // "0000:01:00.0"; without any, PCI is not even looked at
+  // DPDK telemetry, where that is possible: see TelemetryStatus().
+  bool telemetry = false;
+  std::string
+      file_prefix;  // of the telemetry's directory; kFilePrefix and the process ID when empty
 };
 
 // Starts EAL. The calling thread keeps its CPU affinity; no other thread polls anything. A second
@@ -25,6 +29,9 @@ struct EalOptions {
 // what was asked and what EAL said; DPDK's own log goes to standard error from level critical up:
 // what it calls errors is what Status says, and more that is none.
 absl::Status InitEal(const EalOptions& options = {});
+
+// Why there is no telemetry although InitEal() was asked for it and went well; else OK.
+absl::Status TelemetryStatus();
 
 }  // namespace pollux::engine
 

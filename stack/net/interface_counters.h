@@ -3,6 +3,9 @@
 #define POLLUX_STACK_NET_INTERFACE_COUNTERS_H_
 
 #include <cstdint>
+#include <string_view>
+
+#include "absl/functional/function_ref.h"
 
 namespace pollux::net {
 
@@ -29,6 +32,9 @@ struct InterfaceCounters {
   uint64_t membership_reports_sent = 0;
   uint64_t membership_queries_rcvd = 0;
   uint64_t left_to_kernel = 0;  // of an interface that the kernel keeps: all that is not RoCE
+
+  // Calls `visit` for each with its member's name.
+  void Visit(absl::FunctionRef<void(std::string_view name, uint64_t value)> visit) const;
 };
 
 }  // namespace pollux::net

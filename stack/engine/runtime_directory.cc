@@ -1,0 +1,131 @@
+#include "stack/engine/runtime_directory.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace pollux::engine {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Room for ":12" behind the socket's name.
+constexpr size_t kSuffixBytes = 3;
+
+std::string& DirectoryToRemove() {
+  static auto* const directory = new std::string();
+  return *directory;
+}
+
+// DPDK removes its sockets in a handler of its own, which runs before this one.
+void RemoveOwnDirectory() {
+  const std::string& directory = DirectoryToRemove();
+  if (!directory.empty()) rmdir(directory.c_str());
+}
+
+absl::Status MakeDirectory(const std::string& path) {
+  if (mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) return absl::OkStatus();
+  return absl::ErrnoToStatus(errno, absl::StrCat("directory ", path));
+}
+
+absl::StatusOr<sockaddr_un> AddressOf(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() + kSuffixBytes >= sizeof address.sun_path) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%s: longer than a socket's name may be (%u bytes)", path,
+                        sizeof address.sun_path - kSuffixBytes - 1));
+  }
+  std::memcpy(address.sun_path, path.c_str(), path.size());
+  return address;
+}
+
+absl::Status TrySocket(const std::string& directory) {
+  // No shorter than DPDK's own name for it.
+  const std::string path = absl::StrFormat("%s/try_%d_telemetry", directory, getpid());
+  const auto address = AddressOf(path);
+  if (!address.ok()) return address.status();
+  const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  if (fd < 0) return absl::ErrnoToStatus(errno, "a socket");
+  const bool bound = bind(fd, reinterpret_cast<const sockaddr*>(&*address), sizeof *address) == 0;
+  const int error = errno;
+  if (bound) unlink(path.c_str());
+  close(fd);
+  return bound ? absl::OkStatus() : absl::ErrnoToStatus(error, absl::StrCat("socket ", path));
+}
+
+bool Listens(const std::string& path) {
+  const auto address = AddressOf(path);
+  if (!address.ok()) return false;
+  const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return true;  // not known: let it be
+  const bool connected =
+      connect(fd, reinterpret_cast<const sockaddr*>(&*address), sizeof *address) == 0;
+  const int error = errno;
+  close(fd);
+  return connected || error == EAGAIN || error == EACCES;
+}
+
+bool IsStale(const fs::path& directory) {
+  struct stat status;
+  if (lstat(directory.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
+      status.st_uid != geteuid() || status.st_mtime > std::time(nullptr) - kStaleSeconds) {
+    return false;
+  }
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
+    if (!entry.is_socket(error) || Listens(entry.path())) return false;
+  }
+  return !error;
+}
+
+}  // namespace
+
+std::string RuntimeDirectory() {
+  const char* base = std::getenv("RUNTIME_DIRECTORY");
+  if (base == nullptr && getuid() == 0) base = "/var/run";
+  if (base == nullptr) base = std::getenv("XDG_RUNTIME_DIR");
+  return absl::StrCat(base == nullptr ? "/tmp" : base, "/dpdk");
+}
+
+absl::Status MakeRuntimeDirectory(const std::string& file_prefix) {
+  const std::string all = RuntimeDirectory();
+  const std::string own = absl::StrCat(all, "/", file_prefix);
+  absl::Status status = MakeDirectory(all);
+  if (status.ok()) status = MakeDirectory(own);
+  if (status.ok()) status = AddressOf(absl::StrCat(own, "/", kTelemetrySocket)).status();
+  if (status.ok()) status = TrySocket(own);
+  if (!status.ok()) {
+    rmdir(own.c_str());
+    return status;
+  }
+  if (DirectoryToRemove().empty()) std::atexit(&RemoveOwnDirectory);
+  DirectoryToRemove() = own;
+  return absl::OkStatus();
+}
+
+void RemoveStaleDirectories() {
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(RuntimeDirectory(), error)) {
+    const std::string name = entry.path().filename();
+    if (name.rfind(kFilePrefix, 0) != 0 || !IsStale(entry.path())) continue;
+    for (const fs::directory_entry& socket : fs::directory_iterator(entry.path(), error)) {
+      unlink(socket.path().c_str());
+    }
+    rmdir(entry.path().c_str());
+  }
+}
+
+}  // namespace pollux::engine

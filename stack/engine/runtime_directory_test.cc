@@ -1,0 +1,98 @@
+#include "stack/engine/runtime_directory.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace pollux::engine {
+namespace {
+
+namespace fs = std::filesystem;
+
+class RuntimeDirectoryTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char pattern[] = "/tmp/plxXXXXXX";
+    ASSERT_NE(mkdtemp(pattern), nullptr);
+    base_ = pattern;
+    setenv("RUNTIME_DIRECTORY", base_.c_str(), 1);
+  }
+  void TearDown() override {
+    unsetenv("RUNTIME_DIRECTORY");
+    fs::remove_all(base_);
+  }
+  // As left by a process: its directory and socket, of that age. The socket's descriptor.
+  int Leave(const std::string& name, int age_s) {
+    const fs::path directory = base_ / "dpdk" / name;
+    fs::create_directories(directory);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strcpy(address.sun_path, (directory / kTelemetrySocket).c_str());
+    const int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    EXPECT_EQ(bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    EXPECT_EQ(listen(fd, 1), 0);
+    const timespec then{.tv_sec = std::time(nullptr) - age_s, .tv_nsec = 0};
+    const timespec times[] = {then, then};
+    EXPECT_EQ(utimensat(AT_FDCWD, directory.c_str(), times, 0), 0);
+    return fd;
+  }
+  bool Exists(const std::string& name) const { return fs::exists(base_ / "dpdk" / name); }
+
+  fs::path base_;
+};
+
+TEST_F(RuntimeDirectoryTest, FollowsDpdksRule) {
+  EXPECT_EQ(RuntimeDirectory(), base_.string() + "/dpdk");
+  unsetenv("RUNTIME_DIRECTORY");
+  if (getuid() == 0) {
+    EXPECT_EQ(RuntimeDirectory(), "/var/run/dpdk");
+  }
+}
+
+TEST_F(RuntimeDirectoryTest, IsMadeAndLeftEmpty) {
+  ASSERT_TRUE(MakeRuntimeDirectory("pollux-1").ok());
+  EXPECT_TRUE(fs::is_empty(base_ / "dpdk/pollux-1"));
+  EXPECT_TRUE(MakeRuntimeDirectory("pollux-1").ok()) << "there already";
+}
+
+TEST_F(RuntimeDirectoryTest, WhatCannotBe) {
+  setenv("RUNTIME_DIRECTORY", "/proc/nowhere", 1);
+  const absl::Status nowhere = MakeRuntimeDirectory("pollux-1");
+  EXPECT_NE(nowhere.message().find("/proc/nowhere/dpdk"), std::string::npos) << nowhere;
+  std::ofstream(base_ / "file") << "x";
+  setenv("RUNTIME_DIRECTORY", (base_ / "file").c_str(), 1);
+  EXPECT_FALSE(MakeRuntimeDirectory("pollux-1").ok());
+  const fs::path deep = base_ / std::string(100, 'd');
+  fs::create_directory(deep);
+  setenv("RUNTIME_DIRECTORY", deep.c_str(), 1);
+  const absl::Status too_long = MakeRuntimeDirectory("pollux-1");
+  EXPECT_NE(too_long.message().find("longer than"), std::string::npos) << too_long;
+}
+
+TEST_F(RuntimeDirectoryTest, OnlyWhatIsOldAndDeadGoes) {
+  close(Leave("pollux-1", 2 * kStaleSeconds));
+  close(Leave("pollux-2", kStaleSeconds / 2));
+  const int alive = Leave("pollux-3", 2 * kStaleSeconds);
+  close(Leave("rte", 2 * kStaleSeconds));
+  RemoveStaleDirectories();
+  EXPECT_FALSE(Exists("pollux-1"));
+  EXPECT_TRUE(Exists("pollux-2")) << "may have just begun";
+  EXPECT_TRUE(Exists("pollux-3")) << "listens";
+  EXPECT_TRUE(Exists("rte")) << "another program's";
+  close(alive);
+}
+
+TEST_F(RuntimeDirectoryTest, NothingThereToClean) { RemoveStaleDirectories(); }
+
+}  // namespace
+}  // namespace pollux::engine
