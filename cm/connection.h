@@ -12,6 +12,7 @@
 #include "cm/mad.h"
 #include "cm/manager.h"
 #include "stack/engine/timing_wheel.h"
+#include "stack/transport/flight_recorder.h"
 #include "stack/verbs/queue_pair.h"
 
 namespace pollux::cm {
@@ -40,6 +41,8 @@ enum class State : uint8_t {
   kSidrAnswered,  // kept to answer again
   kClosed,        // nothing more will happen to it
 };
+// "ESTABLISHED".
+const char* StateName(State state);
 
 // No more than a queue pair can have under way.
 inline uint8_t CapReadsAndAtomics(uint8_t count) {
@@ -81,6 +84,10 @@ struct Connection final : Id {
   // Shared with identifiers that come of a listener.
   std::shared_ptr<EventHandler> handler;
   std::shared_ptr<QpLease> lease = std::make_shared<QpLease>();
+
+  uint64_t created_ns = 0;
+  transport::FlightRecorder recorder;  // CM messages and events
+  bool failure_told = false;
 
   // The message that waits for an answer, to be sent again.
   engine::Timer timer;

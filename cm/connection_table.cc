@@ -40,6 +40,17 @@ Connection* ConnectionTable::Find(uint32_t local_comm_id) const {
   return Lookup(by_id_, local_comm_id);
 }
 
+Connection* ConnectionTable::FindByQp(const verbs::QueuePair* qp) const {
+  for (const auto& [id, connection] : by_id_) {
+    if (connection->qp() == qp && !connection->destroyed) return connection.get();
+  }
+  return nullptr;
+}
+
+void ConnectionTable::Visit(absl::FunctionRef<void(const Connection& connection)> visit) const {
+  for (const auto& [id, connection] : by_id_) visit(*connection);
+}
+
 void ConnectionTable::IndexPeer(Connection& connection) {
   by_peer_comm_id_[{connection.remote_ca_guid, connection.remote_comm_id}] = &connection;
   by_peer_qpn_[{connection.remote_ca_guid, connection.remote_qpn}] = &connection;

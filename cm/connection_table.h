@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "cm/connection.h"
 #include "cm/port_table.h"
 #include "stack/base/random.h"
@@ -31,6 +32,10 @@ class ConnectionTable {
 
   // Null when there is none.
   Connection* Find(uint32_t local_comm_id) const;
+
+  // Null when there is none, or its identifier is destroyed. Looks at each.
+  Connection* FindByQp(const verbs::QueuePair* qp) const;
+  void Visit(absl::FunctionRef<void(const Connection& connection)> visit) const;
 
   // By the peer's numbers. None with the same numbers must be there already.
   void IndexPeer(Connection& connection);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "cm/flight_text.h"
 #include "cm/manager_impl.h"
 #include "cm/timeouts.h"
 #include "stack/base/byte_order.h"
@@ -21,6 +22,7 @@ void ManagerImpl::OnMad(const Gid& from, const Gid& to, std::span<const uint8_t>
   if (!parsed) return CountDrop(MadDrop::kUnknownAttribute);
   ++environment_->counters().of(header->attribute).received;
   const Origin origin{from, to, header->transaction_id};
+  RecordReceived(from, parsed->message);
   std::visit([&](const auto& message) { Handle(origin, message); }, parsed->message);
 }
 
@@ -82,7 +84,9 @@ void ManagerImpl::Send(const Origin& origin, const Message& message) {
   header.attribute = std::visit([](const auto& m) { return m.kAttribute; }, message);
   MadBuffer mad;
   EmitMad(header, message, mad);
-  if (SendMad(origin.to, origin.from, mad)) ++environment_->counters().of(header.attribute).sent;
+  if (!SendMad(origin.to, origin.from, mad)) return;
+  ++environment_->counters().of(header.attribute).sent;
+  RecordSent(message);
 }
 
 void ManagerImpl::SetOutstanding(Connection& connection, const Message& message) {
@@ -94,10 +98,12 @@ void ManagerImpl::SetOutstanding(Connection& connection, const Message& message)
   connection.retries_left = connection.max_retries;
 }
 
-void ManagerImpl::TransmitOutstanding(const Connection& connection) {
-  if (SendMad(connection.local().address, connection.peer().address, connection.outstanding)) {
-    ++environment_->counters().of(connection.outstanding_attribute).sent;
+void ManagerImpl::TransmitOutstanding(Connection& connection) {
+  if (!SendMad(connection.local().address, connection.peer().address, connection.outstanding)) {
+    return;
   }
+  ++environment_->counters().of(connection.outstanding_attribute).sent;
+  RecordMad(connection, kFlightMadSent, connection.outstanding_attribute, 0);
 }
 
 void ManagerImpl::SendOutstanding(Connection& connection) {

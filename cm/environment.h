@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
@@ -19,7 +20,9 @@
 #include "cm/mad.h"
 #include "stack/base/random.h"
 #include "stack/base/types.h"
+#include "stack/engine/report.h"
 #include "stack/engine/timing_wheel.h"
+#include "stack/transport/flight_recorder.h"
 
 namespace pollux::engine {
 class Worker;
@@ -58,6 +61,11 @@ class Environment {
     virtual void OnMad(const Gid& from, const Gid& to, std::span<const uint8_t> mad) = 0;
     // After the datagrams of this poll. True when it did something.
     virtual bool OnPoll() = 0;
+    // As engine::Reporter::Tell().
+    virtual bool OnQuestion(const engine::Question& question, engine::Report* report) = 0;
+    // A queue pair has failed by itself; `status` is that of its work request, IBV_WC_SUCCESS when
+    // it was not one of its own.
+    virtual void OnQpFailed(const verbs::QueuePair& qp, ibv_wc_status status) = 0;
   };
 
   virtual ~Environment() = default;
@@ -81,6 +89,9 @@ class Environment {
   // Starts to find the way to `to`. An error when there is none.
   virtual absl::Status StartResolve(const Gid& from, const Gid& to) = 0;
   virtual bool IsResolved(const Gid& from, const Gid& to) = 0;
+  // What the flight recorder of a queue pair has; nothing when it is another core's.
+  virtual std::vector<transport::FlightEntry> QpFlight(const engine::Worker* owner,
+                                                       verbs::QueuePair* qp) const = 0;
   // Runs `move` on the owner's core unless the lease has ended, stops at the first error, then
   // `done` on this core. Never from inside this call.
   virtual void MoveQp(engine::Worker* owner, verbs::QueuePair* qp, const QpMove& move,

@@ -96,6 +96,10 @@ class FakeEnvironment final : public Environment {
   bool SendMad(const Gid& from, const Gid& to, const MadBuffer& mad) override;
   absl::Status StartResolve(const Gid& from, const Gid& to) override;
   bool IsResolved(const Gid&, const Gid&) override { return resolvable; }
+  std::vector<transport::FlightEntry> QpFlight(const engine::Worker*,
+                                               verbs::QueuePair*) const override {
+    return {};
+  }
   void MoveQp(engine::Worker* owner, verbs::QueuePair* qp, const QpMove& move,
               std::shared_ptr<QpLease> lease, absl::AnyInvocable<void(absl::Status)> done) override;
   absl::Status JoinGroup(const Gid& local, const Gid& group) override;

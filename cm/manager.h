@@ -212,6 +212,17 @@ class Manager {
   // for none.
   using Trace = absl::AnyInvocable<void(bool outgoing, absl::Span<const uint8_t> mad)>;
   virtual void SetTrace(Trace trace) = 0;
+
+  // Told once of each connection that fails, while its identifier and queue pair are still there: a
+  // peer that does not answer, a REJ for another reason than that nobody listens or its user does
+  // not want, a queue pair of this worker that has entered IBV_QPS_ERR by itself, an identifier
+  // destroyed while its REQ is not answered. `why` is a few words. The handler may look at
+  // everything and change nothing.
+  using FailureHandler = absl::AnyInvocable<void(const Id& id, const std::string& why)>;
+  virtual void SetFailureHandler(FailureHandler handler) = 0;
+  // A line each for the last messages and events of the identifier and, when it lives on this
+  // worker, the last packets, timers and states of its queue pair.
+  virtual std::string FlightLog(const Id& id) const = 0;
 };
 
 }  // namespace pollux::cm

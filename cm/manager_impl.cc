@@ -61,6 +61,7 @@ absl::StatusOr<Id*> ManagerImpl::CreateId(rdma_port_space port_space, EventHandl
   }
   connection->handler = std::make_shared<EventHandler>(std::move(handler));
   connection->set_port_space(port_space);
+  connection->created_ns = environment_->now_ns();
   return connection;
 }
 
@@ -70,6 +71,9 @@ void ManagerImpl::SetHandler(Id* id, EventHandler handler) {
 
 void ManagerImpl::DestroyId(Id* id) {
   Connection& connection = Of(id);
+  if (connection.state == State::kReqSent) {
+    TellFailure(connection, "given up before the peer has answered");
+  }
   connection.destroyed = true;
   LeaveAll(connection);
   connection.lease->valid = false;
@@ -212,6 +216,7 @@ bool ManagerImpl::OnPoll() {
 
 void ManagerImpl::Deliver(Connection& connection, Event event) {
   if (connection.destroyed) return;
+  RecordEvent(connection, event);
   if (event.id == nullptr) event.id = &connection;
   // Held, since the handler may replace itself.
   const std::shared_ptr<EventHandler> handler = connection.handler;

@@ -1,6 +1,6 @@
 // The connection state machines. One file for each part of a connection's life: manager_impl.cc
 // (identifiers, events), address.cc, dispatch.cc (what comes in), active.cc, passive.cc, mra.cc,
-// teardown.cc, sidr.cc, multicast.cc.
+// teardown.cc, sidr.cc, multicast.cc, and report.cc, which tells of it.
 #ifndef POLLUX_CM_MANAGER_IMPL_H_
 #define POLLUX_CM_MANAGER_IMPL_H_
 
@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "cm/cma_header.h"
@@ -48,6 +49,12 @@ class ManagerImpl final : public Manager, private Environment::Client {
   uint64_t time_wait_ns() const override;
   const Counters& counters() const override { return environment_->counters(); }
   void SetTrace(Trace trace) override { trace_ = std::move(trace); }
+  void SetFailureHandler(FailureHandler handler) override { on_failure_ = std::move(handler); }
+  std::string FlightLog(const Id& id) const override;
+
+  // Environment::Client, for the tests too; report.cc
+  bool OnQuestion(const engine::Question& question, engine::Report* report) override;
+  void OnQpFailed(const verbs::QueuePair& qp, ibv_wc_status status) override;
 
   // Connections of any kind that still take room: identifiers, and what outlives them.
   size_t size() const { return table_.size(); }
@@ -91,6 +98,17 @@ class ManagerImpl final : public Manager, private Environment::Client {
   void CountDuplicate(Attribute attribute) { ++environment_->counters().of(attribute).duplicates; }
   void CountDrop(MadDrop drop) { environment_->counters().Count(drop); }
 
+  // report.cc
+  void RecordMad(Connection& connection, transport::FlightKind kind, Attribute attribute,
+                 uint16_t detail);
+  void RecordEvent(Connection& connection, const Event& event);
+  void TellFailure(Connection& connection, const std::string& why);
+  void ListConnections(uint32_t after, engine::Report* report) const;
+  void DescribeConnection(const Connection& connection, engine::Report* report) const;
+  // Of the connection with this local communication ID, if there is one with `peer`.
+  void RecordReceived(const Gid& peer, const Message& message);
+  void RecordSent(const Message& message);
+
   // Sending.
   static Origin PeerOf(const Connection& connection) {
     return {connection.peer().address, connection.local().address, connection.transaction_id};
@@ -101,7 +119,7 @@ class ManagerImpl final : public Manager, private Environment::Client {
   // are used up.
   void SetOutstanding(Connection& connection, const Message& message);
   void SendOutstanding(Connection& connection);
-  void TransmitOutstanding(const Connection& connection);  // and no timer
+  void TransmitOutstanding(Connection& connection);  // and no timer
   void Reject(const Origin& origin, uint32_t local_comm_id, uint32_t remote_comm_id,
               AboutMessage about, RejectReason reason);
   void RejectTimedOut(const Connection& connection, AboutMessage about);
@@ -177,6 +195,7 @@ class ManagerImpl final : public Manager, private Environment::Client {
   const ManagerConfig config_;
   ConnectionTable table_;
   Trace trace_;
+  FailureHandler on_failure_;
   uint32_t pending_ = 0;  // connections in kReqRcvd, kRepPending and kSidrReqRcvd
   std::deque<Deferred> deferred_;
   std::vector<uint32_t> resolving_;  // communication IDs

@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
+#include "cm/flight_text.h"
 #include "cm/manager_impl.h"
 #include "cm/service_id.h"
 #include "cm/timeouts.h"
@@ -43,6 +44,7 @@ void ManagerImpl::Handle(const Origin& origin, const Req& req) {
   Connection* connection = NewPassive(origin, *listener, cma->source_port);
   if (connection == nullptr) return reject(RejectReason::kNoResources);
   TakeRequest(*connection, req);
+  RecordMad(*connection, kFlightMadReceived, Attribute::kReq, 0);
   Deliver(*connection,
           {.type = RDMA_CM_EVENT_CONNECT_REQUEST,
            .id = connection,
@@ -113,6 +115,7 @@ Connection* ManagerImpl::NewPassive(const Origin& origin, Connection& listener,
   connection->mutable_local() = {origin.to, listener.local().port};
   connection->mutable_peer() = {origin.from, source_port};
   connection->transaction_id = origin.transaction_id;
+  connection->created_ns = environment_->now_ns();
   connection->listener_comm_id = listener.local_comm_id;
   ++pending_;
   ++listener.pending;

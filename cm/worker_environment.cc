@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "stack/engine/telemetry.h"
+
 namespace pollux::cm {
 namespace {
 
@@ -12,6 +14,17 @@ uint64_t CaGuid(const MacAddress& mac) {
   uint64_t guid = 0;
   for (const uint8_t byte : eui) guid = guid << 8 | byte;
   return guid;
+}
+
+void OfferTopics() {
+  using Asks = engine::Topic::Asks;
+  engine::OfferTopic(
+      {"cm", Asks::kWorker, "CM messages sent and received, by name. Parameters: [WORKER]"});
+  engine::OfferTopic({"connections", Asks::kWorker,
+                      "Communication IDs of connections and listeners. Parameters: "
+                      "[WORKER[,AFTER]]"});
+  engine::OfferTopic({"connection", Asks::kObject,
+                      "A connection or listener. Parameters: COMMUNICATION_ID[,WORKER]"});
 }
 
 }  // namespace
@@ -25,11 +38,31 @@ absl::StatusOr<std::unique_ptr<WorkerEnvironment>> WorkerEnvironment::Create(
   if (!gsi.ok()) return gsi.status();
   environment->gsi_ = *std::move(gsi);
   worker->AddPoller(environment.get());
+  worker->AddReporter(environment.get());
+  worker->AddFailureObserver(environment.get());
+  OfferTopics();
   return environment;
 }
 
 WorkerEnvironment::~WorkerEnvironment() {
-  if (gsi_ != nullptr) worker_->RemovePoller(this);
+  if (gsi_ == nullptr) return;
+  worker_->RemovePoller(this);
+  worker_->RemoveReporter(this);
+  worker_->RemoveFailureObserver(this);
+}
+
+bool WorkerEnvironment::Tell(const engine::Question& question, engine::Report* report) {
+  return client_ != nullptr && client_->OnQuestion(question, report);
+}
+
+void WorkerEnvironment::OnQpFailure(verbs::QueuePair& qp, const transport::Journal& journal) {
+  if (client_ != nullptr) client_->OnQpFailed(qp, journal.failure());
+}
+
+std::vector<transport::FlightEntry> WorkerEnvironment::QpFlight(const engine::Worker* owner,
+                                                                verbs::QueuePair* qp) const {
+  if (owner != worker_) return {};
+  return transport::Endpoint::Of(qp)->journal().recorder().Entries();
 }
 
 bool WorkerEnvironment::Poll(uint64_t /*now_ns*/) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "cm/environment.h"
@@ -14,7 +15,10 @@
 namespace pollux::cm {
 
 // Hung into the worker's loop from creation to destruction, both on the worker's core.
-class WorkerEnvironment final : public Environment, private engine::Poller {
+class WorkerEnvironment final : public Environment,
+                                private engine::Poller,
+                                private engine::Reporter,
+                                private engine::FailureObserver {
  public:
   static absl::StatusOr<std::unique_ptr<WorkerEnvironment>> Create(engine::Worker* worker);
   ~WorkerEnvironment() override;
@@ -31,6 +35,8 @@ class WorkerEnvironment final : public Environment, private engine::Poller {
   bool SendMad(const Gid& from, const Gid& to, const MadBuffer& mad) override;
   absl::Status StartResolve(const Gid& from, const Gid& to) override;
   bool IsResolved(const Gid& from, const Gid& to) override;
+  std::vector<transport::FlightEntry> QpFlight(const engine::Worker* owner,
+                                               verbs::QueuePair* qp) const override;
   void MoveQp(engine::Worker* owner, verbs::QueuePair* qp, const QpMove& move,
               std::shared_ptr<QpLease> lease, absl::AnyInvocable<void(absl::Status)> done) override;
   absl::Status JoinGroup(const Gid& local, const Gid& group) override;
@@ -43,6 +49,8 @@ class WorkerEnvironment final : public Environment, private engine::Poller {
   explicit WorkerEnvironment(engine::Worker* worker) : worker_(worker) {}
   bool Poll(uint64_t now_ns) override;
   uint16_t VlanOf(const Gid& local) const;
+  bool Tell(const engine::Question& question, engine::Report* report) override;
+  void OnQpFailure(verbs::QueuePair& qp, const transport::Journal& journal) override;
 
   engine::Worker* worker_;
   Client* client_ = nullptr;

@@ -216,7 +216,8 @@ void RcResponder::OnRead(const wire::RocePacket& packet, PollContext& context) {
     Fatal(wire::kNakRemoteAccess, expected_psn_, IBV_EVENT_QP_ACCESS_ERR);
     return;
   }
-  if (ResponderResource* entry = NewResource(packets, context); entry != nullptr) entry->reth = reth;
+  if (ResponderResource* entry = NewResource(packets, context); entry != nullptr)
+    entry->reth = reth;
 }
 
 void RcResponder::OnAtomic(const wire::RocePacket& packet, PollContext& context) {
