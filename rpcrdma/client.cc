@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "rpcrdma/report.h"
 #include "rpcrdma/settings.h"
 
 namespace pollux::rpcrdma {
@@ -53,6 +54,8 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(engine::Worker* worker, c
   }
   std::unique_ptr<Client> client(new Client(worker, manager, std::move(binding), config));
   worker->AddPoller(client.get());
+  worker->AddReporter(client.get());
+  OfferTopic();
   return client;
 }
 
@@ -67,10 +70,15 @@ Client::Client(engine::Worker* worker, cm::Manager* manager, ProgramBinding bind
 
 Client::~Client() {
   worker_->RemovePoller(this);
+  worker_->RemoveReporter(this);
   if (state_ == State::kIdle) return;
   leaving_ = true;
   if (!ending_) end_status_ = absl::CancelledError("the client is gone");
   TakeDown();
+}
+
+bool Client::Tell(const engine::Question& question, engine::Report* report) {
+  return rpcrdma::Tell(question, "client", connected() ? 1 : 0, counters_, report);
 }
 
 absl::Status Client::Connect(const cm::Endpoint& server,

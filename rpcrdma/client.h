@@ -23,6 +23,7 @@
 #include "rpcrdma/reply_cache.h"
 #include "rpcrdma/requester.h"
 #include "rpcrdma/responder.h"
+#include "stack/engine/report.h"
 #include "stack/engine/timing_wheel.h"
 #include "stack/engine/worker.h"
 
@@ -58,7 +59,7 @@ struct ClientConfig {
 
 // Lives on one worker, on which the CM manager lives too; every call is made and every callback
 // runs on its core. Callbacks may call anything here but the destructor.
-class Client : public engine::Poller {
+class Client : public engine::Poller, private engine::Reporter {
  public:
   // InvalidArgument for a binding that does not hold, or sizes past their bounds. `worker` and
   // `manager` outlive the client.
@@ -124,6 +125,7 @@ class Client : public engine::Poller {
   };
 
   absl::Status StartConnecting();
+  bool Tell(const engine::Question& question, engine::Report* report) override;
   void OnEvent(const cm::Event& event);
   void OnRouteResolved();
   void OnBound(const absl::Status& status);

@@ -3,6 +3,9 @@
 #define POLLUX_RPCRDMA_COUNTERS_H_
 
 #include <cstdint>
+#include <string_view>
+
+#include "absl/functional/function_ref.h"
 
 namespace pollux::rpcrdma {
 
@@ -46,6 +49,9 @@ struct Counters {
   // Bytes of chunks moved by RDMA
   uint64_t bytes_read = 0;
   uint64_t bytes_written = 0;
+
+  // Calls `visit` for each with its member's name.
+  void Visit(absl::FunctionRef<void(std::string_view name, uint64_t value)> visit) const;
 };
 
 }  // namespace pollux::rpcrdma

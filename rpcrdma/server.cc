@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "rpcrdma/report.h"
 #include "rpcrdma/settings.h"
 
 namespace pollux::rpcrdma {
@@ -39,6 +40,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(engine::Worker* worker, c
   }
   std::unique_ptr<Server> server(new Server(worker, manager, config));
   worker->AddPoller(server.get());
+  worker->AddReporter(server.get());
+  OfferTopic();
   return server;
 }
 
@@ -52,8 +55,13 @@ Server::Server(engine::Worker* worker, cm::Manager* manager, const ServerConfig&
 
 Server::~Server() {
   worker_->RemovePoller(this);
+  worker_->RemoveReporter(this);
   if (listener_ != nullptr) manager_->DestroyId(listener_);
   for (auto& peer : peers_) TakeDown(*peer);
+}
+
+bool Server::Tell(const engine::Question& question, engine::Report* report) {
+  return rpcrdma::Tell(question, "server", peers_.size(), counters_, report);
 }
 
 absl::Status Server::RegisterProgram(Program program) { return programs_.Add(std::move(program)); }

@@ -22,6 +22,7 @@
 #include "rpcrdma/reply_cache.h"
 #include "rpcrdma/requester.h"
 #include "rpcrdma/responder.h"
+#include "stack/engine/report.h"
 #include "stack/engine/worker.h"
 
 namespace pollux::rpcrdma {
@@ -47,7 +48,7 @@ struct ServerConfig {
 
 // Lives on one worker, on which the CM manager lives too; every call is made, every handler and
 // callback runs on its core. Handlers may call anything but the destructor.
-class Server : public engine::Poller {
+class Server : public engine::Poller, private engine::Reporter {
  public:
   static absl::StatusOr<std::unique_ptr<Server>> Create(engine::Worker* worker,
                                                         cm::Manager* manager,
@@ -118,6 +119,7 @@ class Server : public engine::Poller {
   };
 
   Server(engine::Worker* worker, cm::Manager* manager, const ServerConfig& config);
+  bool Tell(const engine::Question& question, engine::Report* report) override;
   void OnEvent(const cm::Event& event);
   void OnConnectRequest(const cm::Event& event);
   absl::Status Admit(const cm::Event& event);

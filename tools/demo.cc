@@ -13,7 +13,6 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "stack/engine/eal.h"
 #include "tools/commands.h"
 #include "tools/file_service/file_client.h"
 #include "tools/file_service/file_server.h"
@@ -77,7 +76,7 @@ class Demo {
 };
 
 absl::Status Demo::StartNodes() {
-  if (absl::Status status = engine::InitEal(options_.port.eal); !status.ok()) return status;
+  if (absl::Status status = StartEal(options_.port.eal); !status.ok()) return status;
   auto capture = OpenCapture(options_.port);
   if (!capture.ok()) return capture.status();
   engine::DeviceOptions server = options_.port.device;

@@ -1,5 +1,7 @@
 #include "tools/node.h"
 
+#include "tools/failure_log.h"
+
 namespace pollux::tools {
 
 absl::StatusOr<std::unique_ptr<Node>> Node::Start(std::unique_ptr<engine::Device> device,
@@ -10,6 +12,7 @@ absl::StatusOr<std::unique_ptr<Node>> Node::Start(std::unique_ptr<engine::Device
   absl::StatusOr<std::unique_ptr<cm::Manager>> manager = cm::Manager::Create(worker, options.cm);
   if (!manager.ok()) return manager.status();
   node->manager_ = *std::move(manager);
+  LogFailures(node->manager_.get(), worker);
   engine::PollThread::Options thread;
   thread.cpu = options.cpu;
   thread.poll.yield_after_idle = options.yield_after_idle;

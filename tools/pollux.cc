@@ -24,13 +24,15 @@ constexpr struct {
     {"mckey", pollux::tools::MckeyCommand,
      "datagrams to a multicast group, with an mckey elsewhere"},
     {"rping", pollux::tools::RpingCommand, "RDMA READ and WRITE ping-pong with an rping elsewhere"},
+    {"stat", pollux::tools::StatCommand, "counters of the pollux processes that run here"},
+    {"connections", pollux::tools::ConnectionsCommand, "and their connections"},
     {"decode", pollux::tools::DecodeCommand, "print the frames of capture files"},
 };
 
 void Usage(FILE* out) {
   std::fprintf(out, "usage: pollux COMMAND [options] [operands]\n\ncommands:\n");
   for (const auto& command : kCommands) {
-    std::fprintf(out, "  %-8s%s\n", command.name, command.about);
+    std::fprintf(out, "  %-13s%s\n", command.name, command.about);
   }
   std::fprintf(out, "\n`pollux COMMAND --help` lists a command's options.\n");
 }

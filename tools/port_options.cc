@@ -24,6 +24,18 @@ absl::Status ParseGateway(const std::string& text, PortOptions* port) {
   return gateway.status();
 }
 
+absl::Status ParseFilePrefix(const std::string& text, PortOptions* port) {
+  constexpr size_t kMaxBytes = 40;
+  if (text.empty() || text.size() > kMaxBytes || text[0] == '.' ||
+      text.find_first_of("/%") != std::string::npos) {
+    return absl::InvalidArgumentError(absl::StrCat("'", text,
+                                                   "' is not the name of a file of at most ",
+                                                   kMaxBytes, " bytes, without % and leading dot"));
+  }
+  port->eal.file_prefix = text;
+  return absl::OkStatus();
+}
+
 absl::Status ParseMac(const std::string& text, PortOptions* port) {
   const std::vector<std::string> parts = absl::StrSplit(text, ':');
   MacAddress mac{};
@@ -66,6 +78,10 @@ void DeclareWireOptions(Options& options, PortOptions* port) {
                    }
                    return absl::OkStatus();
                  });
+  options.Parsed("file-prefix", "NAME",
+                 "name of this process for `pollux stat` and other clients\n"
+                 "of DPDK telemetry (pollux-PID)",
+                 [port](const std::string& text) { return ParseFilePrefix(text, port); });
 }
 
 void DeclarePortOptions(Options& options, PortOptions* port) {
@@ -103,6 +119,17 @@ void DeclarePortOptions(Options& options, PortOptions* port) {
                  "away; 0: never, for a CPU of its own (256)",
                  0, 1u << 30, &port->yield_after);
   DeclareWireOptions(options, port);
+}
+
+absl::Status StartEal(const engine::EalOptions& eal) {
+  engine::EalOptions with_telemetry = eal;
+  with_telemetry.telemetry = true;
+  if (absl::Status status = engine::InitEal(with_telemetry); !status.ok()) return status;
+  if (const absl::Status status = engine::TelemetryStatus(); !status.ok()) {
+    std::fprintf(stderr, "pollux: no telemetry, `pollux stat` will not find this process: %s\n",
+                 std::string(status.message()).c_str());
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::shared_ptr<net::CaptureFile>> OpenCapture(const PortOptions& port) {

@@ -26,13 +26,15 @@ struct PortOptions {
   engine::DeviceOptions Device() const;
 };
 
-// Declares --port, --netdev, --kernel-path, --address, --vlan, --gateway, --mac, --impair,
-// --capture, --core,
-// --yield-after,
-// --memory.
+// Declares --port, --netdev, --kernel-path, --address, --vlan, --gateway, --mac, --core,
+// --yield-after, and those of DeclareWireOptions().
 void DeclarePortOptions(Options& options, PortOptions* port);
-// Only --impair, --capture, --memory: for a command that brings its own ports.
+// Only --impair, --capture, --memory, --file-prefix: for a command that brings its own ports.
 void DeclareWireOptions(Options& options, PortOptions* port);
+
+// Starts EAL as the options ask, with telemetry; where there can be none, one line on standard
+// error says why. Errors as engine::InitEal().
+absl::Status StartEal(const engine::EalOptions& eal);
 
 // The file that --capture names, for DeviceOptions::capture; null without the option. Whoever
 // releases it last ends the file, and tells standard error if frames are missing in it. After

@@ -3,7 +3,6 @@
 #include <cstdio>
 
 #include "absl/strings/str_format.h"
-#include "stack/engine/eal.h"
 #include "stack/net/address.h"
 #include "tools/interrupt.h"
 #include "tools/session.h"
@@ -41,7 +40,7 @@ absl::StatusOr<std::unique_ptr<Node>> StartNode(const PortOptions& port) {
     std::fprintf(stderr, "pollux: port %s: PCI ports are untested\n", port.device.port.c_str());
     eal.pci_devices.push_back(port.device.port);
   }
-  if (absl::Status status = engine::InitEal(eal); !status.ok()) return status;
+  if (absl::Status status = StartEal(eal); !status.ok()) return status;
   auto capture = OpenCapture(port);
   if (!capture.ok()) return capture.status();
   engine::DeviceOptions open = port.Device();

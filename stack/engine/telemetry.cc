@@ -192,7 +192,8 @@ rte_tel_data* Fill(const Report& report, rte_tel_data* data) {
   return data;
 }
 
-// In DPDK's telemetry thread. An error is an answer too: null would say nothing.
+// In DPDK's telemetry thread. An error is an answer too, with its absl::StatusCode: null would say
+// nothing.
 int OnCommand(const char* command, const char* parameters, rte_tel_data* data) {
   std::string_view topic = command;
   topic.remove_prefix(std::min(kPrefix.size(), topic.size()));
@@ -200,6 +201,7 @@ int OnCommand(const char* command, const char* parameters, rte_tel_data* data) {
   if (!report.ok()) {
     Report error;
     error.Set("error", std::string(report.status().message()));
+    error.Set("code", static_cast<uint64_t>(report.status().code()));
     report = std::move(error);
   }
   Fill(*report, data);

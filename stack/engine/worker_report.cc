@@ -68,6 +68,7 @@ bool Worker::TellCore(const Question&, Report* report) {
   report->Set("polls", core_counters_.polls);
   report->Set("busy_polls", core_counters_.busy_polls);
   report->Set("busy_ns", core_counters_.busy_ns);
+  report->Set("start_ns", config_.start_ns);
   report->Set("now_ns", now_ns_);
   report->Set("queue_pairs", uint64_t{QueuePairs()});
   return true;

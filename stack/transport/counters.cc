@@ -79,6 +79,7 @@ void Counters::Visit(absl::FunctionRef<void(std::string_view, uint64_t)> visit) 
       {"sent_bytes", &Counters::sent_bytes},
       {"rcvd_bytes", &Counters::rcvd_bytes},
       {"retransmitted_pkts", &Counters::retransmitted_pkts},
+      {"retransmitted_responses", &Counters::retransmitted_responses},
       {"tail_probes", &Counters::tail_probes},
       {"duplicate_request", &Counters::duplicate_request},
       {"out_of_seq_request", &Counters::out_of_seq_request},

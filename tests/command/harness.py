@@ -168,10 +168,13 @@ class Run:
     """A pollux process under way."""
 
     def __init__(self, host, arguments, directory):
+        # Telemetry's sockets among the test's own files.
+        environment = {**os.environ, "RUNTIME_DIRECTORY": str(directory)}
         # Named files rather than pipes: nobody has to read along.
         self.out, self.err = (tempfile.TemporaryFile("w+", dir=directory) for _ in range(2))
         self.process = subprocess.Popen(host.argv([POLLUX, *arguments]), stdin=subprocess.DEVNULL,
-                                        stdout=self.out, stderr=self.err, cwd=directory)
+                                        stdout=self.out, stderr=self.err, cwd=directory,
+                                        env=environment)
 
     @staticmethod
     def _text(file):

@@ -225,6 +225,33 @@ class VethTest(Everything, TwoHosts):
             self.assert_one_line(client, 1, "connect")
             self.assertEqual(watch.seen()[3:], [(SERVER, "DREQ"), (CLIENT, "DREP")])
 
+    def assert_explained(self, words):
+        """That standard error has why a connection failed, and the end of its flight recorder."""
+        self.assertRegex(words, "connection .* to .* failed: a work request failed: transport retry "
+                                "counter exceeded; its last events:")
+        for line in ("-> RC SEND Only", "timer: local ACK timeout", "queue pair: ERR"):
+            self.assertIn(line, words)
+
+    def test_killed_server_is_explained(self):
+        server = self.serve()
+        watch = self.watch()
+        client = self.busy_client(watch)
+        server.interrupt(signal.SIGKILL)
+        self.assertEqual(client.wait(), 1)
+        self.assert_explained(client.stderr)
+        self.assertEqual(client.stderr.count("its last events"), 1)
+
+    def test_killed_client_is_explained(self):
+        server = self.serve()
+        watch = self.watch()
+        self.busy_client(watch).interrupt(signal.SIGKILL)
+        server.wait_for_line("its last events")
+        server.wait_for_line(" gone$")
+        self.assert_explained(server.stderr)
+        # It serves the next one.
+        self.asked("ping")
+        self.stop(server)
+
     def test_nobody_there(self):
         self.assert_one_line(self.client("ping"), 1, SERVER, "no answer to ARP")
 

@@ -1,0 +1,165 @@
+"""pollux stat and connections beside running processes, and what is said of a killed peer."""
+
+import glob
+import json
+import os
+import pathlib
+import signal
+import socket
+
+from tests.command.harness import CLIENT, SERVER, CommandTest, Host, wait_for
+
+
+class StatTest(CommandTest):
+    def setUp(self):
+        super().setUp()
+        self.root = self.directory / "root"
+        self.root.mkdir()
+
+    def place(self, role):
+        return ("--port", f"net_memif0,role={role},socket={self.directory}/m", "--address",
+                f"{SERVER if role == 'server' else CLIENT}/24")
+
+    def serve(self, *arguments):
+        run = self.start(Host(), "serve", *self.place("server"), "--root", self.root, *arguments)
+        run.wait_for_line("^serving ")
+        return run
+
+    def busy_client(self, server, *arguments):
+        run = self.start(Host(), "bench", *self.place("client"), "--count", "1000000000",
+                         *arguments, SERVER)
+        server.wait_for_line(" connected")
+        return run
+
+    def told(self, command, *arguments):
+        """The processes of the JSON object of `command`, which must succeed."""
+        run = self.finish(Host(), command, "--json", *arguments)
+        self.assertEqual(run.process.returncode, 0, run.stderr)
+        self.assertEqual(len(run.stdout.splitlines()), 1)
+        return json.loads(run.stdout)["processes"]
+
+    def test_nobody_runs(self):
+        for command in ("stat", "connections"):
+            self.assert_one_line(self.finish(Host(), command), 1, "no pollux process runs here",
+                                 str(self.directory))
+        self.assert_one_line(self.finish(Host(), "stat", "--pid", "77"), 1, "no pollux process 77")
+        self.assert_one_line(self.finish(Host(), "stat", "--pid", "x"), 2, "--pid")
+        self.assert_one_line(self.finish(Host(), "stat", "--file-prefix", "other"), 1,
+                             "no pollux process of other")
+
+    def test_counters_of_both_ends(self):
+        server = self.serve("--file-prefix", "the-server")
+        client = self.busy_client(server)
+        pids = {server.process.pid, client.process.pid}
+        self.assertEqual({one["pid"] for one in self.told("stat")}, pids)
+        (one,) = self.told("stat", "--pid", str(client.process.pid))
+        self.assertEqual(one["file_prefix"], f"pollux-{client.process.pid}")
+        (one,) = self.told("stat", "--file-prefix", "the-server")
+        self.assertEqual(one["pid"], server.process.pid)
+        (worker,) = one["workers"]
+        (port,) = worker["ports"]
+        self.assertIn("net_memif0", port["name"])
+        self.assertEqual(port["gid/1"], SERVER)
+        for name in ("sent_pkts", "rcvd_pkts", "rdma_sends", "rdma_recvs"):
+            self.assertGreater(port[name], 0, name)
+        self.assertEqual(worker["cm"]["cm_rx_msgs/req"], 1)
+        self.assertEqual(worker["rpc"]["server/connections"], 1)
+        self.assertGreater(worker["rpc"]["server/calls_received"], 0)
+        self.assertGreater(worker["core"]["busy_ns"], 0)
+        self.assertEqual(worker["memory"]["queue_pairs"], 1)
+        gsi, rc = worker["queue_pairs"]
+        self.assertEqual((gsi["qpn"], gsi["type"]), (1, "UD"))
+        self.assertEqual((rc["type"], rc["state"], rc["peer"]), ("RC", "RTS", CLIENT))
+        self.assertGreater(rc["rcvd_pkts"], 0)
+        # What one is told of goes on.
+        (later,) = self.told("stat", "--file-prefix", "the-server")
+        self.assertGreater(later["workers"][0]["rpc"]["server/calls_received"],
+                           worker["rpc"]["server/calls_received"])
+        shown = self.finish(Host(), "stat")
+        self.assertEqual(shown.process.returncode, 0, shown.stderr)
+        for words in (f"process {server.process.pid}, the-server", "server/calls_received",
+                      "cm_rx_msgs/req", "net_memif0", " RTS "):
+            self.assertIn(words, shown.stdout)
+        self.assertNotIn("drops/bad_icrc", shown.stdout)
+        self.assertIn("drops/bad_icrc", self.finish(Host(), "stat", "--all").stdout)
+        client.interrupt()
+        self.assertEqual(server.interrupt(), 0, server.stderr)
+
+    def test_connections(self):
+        server = self.serve()
+        client = self.busy_client(server)
+        of_server, of_client = (self.told("connections", "--pid", str(run.process.pid))[0]
+                                for run in (server, client))
+        states = {one["state"]: one for one in of_server["connections"]}
+        self.assertEqual(set(states), {"LISTEN", "ESTABLISHED"})
+        there = states["ESTABLISHED"]
+        (here,) = of_client["connections"]
+        self.assertEqual(here["peer"], f"{SERVER}:20049")
+        self.assertEqual((here["local"], here["qpn"], here["peer_qpn"]),
+                         (there["peer"], there["peer_qpn"], there["qpn"]))
+        self.assertEqual(here["port_space"], "RDMA_PS_TCP")
+        self.assertGreaterEqual(here["path_mtu"], 1024)
+        self.assertGreater(here["queue_pair"]["sent_bytes"], 0)
+        shown = self.finish(Host(), "connections", "--recorder")
+        self.assertEqual(shown.process.returncode, 0, shown.stderr)
+        for words in ("LISTEN", "ESTABLISHED", "queue pair: RTS", "RC SEND Only"):
+            self.assertIn(words, shown.stdout)
+        client.interrupt()
+        self.assertEqual(server.interrupt(), 0, server.stderr)
+        # What was there is gone with them.
+        self.assertEqual(glob.glob(f"{self.directory}/dpdk/*"), [])
+
+    def test_watch(self):
+        server = self.serve()
+        watch = self.start(Host(), "stat", "--json", "--watch")
+        wait_for("two looks", lambda: watch.stdout.count("\n") >= 2)
+        first, second = (json.loads(line)["processes"][0]["workers"][0]["core"]["now_ns"]
+                         for line in watch.stdout.splitlines()[:2])
+        self.assertGreater(second, first)
+        self.assertEqual(watch.interrupt(), 0, watch.stderr)
+        self.assertEqual(server.interrupt(), 0, server.stderr)
+
+    def ask(self, process, command):
+        """The answer of DPDK's telemetry itself, which is JSON."""
+        (path,) = glob.glob(f"{self.directory}/dpdk/pollux-{process.pid}/*.v2")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asked:
+            asked.connect(path)
+            self.assertEqual(json.loads(asked.recv(1024))["pid"], process.pid)
+            asked.send(command.encode())
+            return json.loads(asked.recv(16384))
+
+    def test_telemetry_itself(self):
+        server = self.serve()
+        commands = [name for name in self.ask(server.process, "/")["/"]
+                    if name.startswith("/pollux/")]
+        self.assertEqual(set(commands), {f"/pollux/{name}" for name in (
+            "workers", "worker", "ports", "port", "qps", "qp", "recorder", "memory", "cm",
+            "connections", "connection", "rpc")})
+        for command in commands:
+            self.assertIn(command, self.ask(server.process, command))
+        self.assertIn("net_memif0", self.ask(server.process, "/pollux/ports")["/pollux/ports"]["0/1"])
+        self.assertEqual(self.ask(server.process, "/pollux/qps,0")["/pollux/qps"], [1])
+        for command, words in (("/pollux/qp,12345", "no 12345"), ("/pollux/qp", "which"),
+                               ("/pollux/port,7", "no worker 7"), ("/pollux/port,x", "numbers")):
+            answer = self.ask(server.process, command)[command.split(",")[0]]
+            self.assertIn(words, answer["error"])
+        self.assertEqual(server.interrupt(), 0, server.stderr)
+
+    def test_no_place_for_telemetry(self):
+        blocked = self.directory / "dpdk"
+        blocked.write_bytes(b"")
+        server = self.serve()
+        first = server.stderr.splitlines()[0]
+        self.assertRegex(first, f"no telemetry.*{blocked}")
+        self.assertEqual(server.interrupt(), 0, server.stderr)
+
+    def test_a_killed_process_leaves_nothing_in_the_way(self):
+        server = self.serve()
+        server.interrupt(signal.SIGKILL)
+        (left,) = glob.glob(f"{self.directory}/dpdk/pollux-*")
+        self.assert_one_line(self.finish(Host(), "stat"), 1, "no pollux process runs here")
+        os.utime(left, (0, 0))
+        pathlib.Path(f"{self.directory}/m").unlink(missing_ok=True)
+        server = self.serve()
+        self.assertFalse(os.path.exists(left), "removed by the next")
+        self.assertEqual(server.interrupt(), 0, server.stderr)
