@@ -5,13 +5,14 @@ import signal
 import ibv
 from case import TO_LINUX, TO_POLLUX, case, need
 from cases_rping import exchange, guest_rping, serve_in_guest
-from peers import LinuxPeer, ask, connect, establish, listen, peers
+from peers import LinuxPeer, ask, connect, establish, listen, peers, request
 
 FOR_EVER = 1_000_000
 SIZE = 20_000
 CLOSED_PORT = 7999
 MID_TRANSFER = "^ping 20: "
 PINGS = 5
+REJ_STALE = 10
 WRITES, WRITE_BYTES = 4, 20_000
 AGAIN = [("active", "REQ"), ("passive", "REP"), ("passive", "RC READ REQUEST"),
          ("active", "DREQ")]
@@ -108,12 +109,28 @@ def kill_guest(bench):
     else:
         active = guest
         active.mr()
-    establish(active, passive, ask(active, passive, number=2), number=2)
-    active.run(qp=2, op="write", at=0, len=WRITE_BYTES, remote=passive.base, rkey=key)
-    # The new kernel has never heard of it.
-    mine.do("disconnect", id=0 if bench.to_linux else old)
-    mine.event("DISCONNECTED")
+    number, over = connect_anew(active, passive)
+    active.run(qp=number, op="write", at=0, len=WRITE_BYTES, remote=passive.base, rkey=key)
+    if not over:
+        # The new kernel has never heard of it.
+        mine.do("disconnect", id=0 if bench.to_linux else old)
+        mine.event("DISCONNECTED")
     return two_requests
+
+
+def connect_anew(active, passive):
+    """The number of the active side's queue pair, and whether that has ended the old connection. A
+    guest may give out the old one's queue pair number again: then the old one is stale, and ends,
+    and the next request is taken."""
+    request(active, passive, number=2)
+    found = passive.event("CONNECT_REQUEST", "DISCONNECTED")
+    if found.name == "CONNECT_REQUEST":
+        establish(active, passive, found, number=2)
+        return 2, False
+    rejected = active.event("REJECTED")
+    need(rejected.status == REJ_STALE, f"rejected with {rejected.status}")
+    establish(active, passive, ask(active, passive, number=3), number=3)
+    return 3, True
 
 
 @case("reject-no-listener", wants=[("active", "REQ"), ("passive", "REJ")])

@@ -41,7 +41,8 @@ class Event:
     """An event of the connection manager."""
 
     def __init__(self, words):
-        self.name, self.status, self.id = words[0], int(words[1]), int(words[2])
+        self.name = words[0].removeprefix("RDMA_CM_EVENT_")
+        self.status, self.id = int(words[1]), int(words[2])
         self.qpn, self.qkey = (int(word) for word in words[3].split("/")) \
             if "/" in words[3] else (0, 0)
         self.data = bytes.fromhex(words[4][1:])
@@ -127,13 +128,12 @@ class Peer:
         need(done.status == status, f"{self}: {values} completed with {done.status}, not {status}")
         return done
 
-    def event(self, name, ms=COMPLETION_MS):
-        """The next event, which must be this one."""
+    def event(self, *names, ms=COMPLETION_MS):
+        """The next event, which must be one of these."""
         words = self.do("event", ms=ms)
-        need(words[0] != "none", f"{self}: no event came; {name} was due")
+        need(words[0] != "none", f"{self}: no event came; {names} was due")
         found = Event(words)
-        need(found.name == f"RDMA_CM_EVENT_{name}",
-             f"{self}: {found.name} {found.status}, not {name}")
+        need(found.name in names, f"{self}: {found.name} {found.status}, not {names}")
         return found
 
     def peek(self, at, length):
@@ -218,20 +218,24 @@ def listen(passive):
     passive.do("listen", id=0, port=passive.port)
 
 
-def ask(active, passive, number=0, qp=None, **param):
-    """REQ from the active side; the CONNECT_REQUEST at the passive one. `number`: of the active
-    side's identifier and queue pair."""
+def request(active, passive, number=0, qp=None, **param):
+    """REQ from the active side. `number`: of its identifier and queue pair."""
     active.do("id", n=number, ps="tcp")
     active.do("resolve", id=number, to=passive.address, port=passive.port)
     active.do("cmqp", n=number, id=number, **(qp or {}))
     active.do("connect", id=number, **param)
+
+
+def ask(active, passive, number=0, qp=None, **param):
+    """The same; the CONNECT_REQUEST at the passive side."""
+    request(active, passive, number, qp, **param)
     return passive.event("CONNECT_REQUEST")
 
 
-def establish(active, passive, request, number=0, qp=None, **param):
+def establish(active, passive, asked, number=0, qp=None, **param):
     """Accepts; returns the event at the active side. The passive side's queue pair has `number`."""
-    passive.do("cmqp", n=number, id=request.id, **(qp or {}))
-    passive.do("accept", id=request.id, **param)
+    passive.do("cmqp", n=number, id=asked.id, **(qp or {}))
+    passive.do("accept", id=asked.id, **param)
     established = active.event("ESTABLISHED")
     passive.event("ESTABLISHED")
     return established
