@@ -281,7 +281,7 @@ bool Client::TryAgain() {
   const uint64_t delay_ns = longest_ns - worker_->random().Below(longest_ns / 2 + 1);
   worker_->wheel().Arm(retry_timer_, worker_->now_ns() + delay_ns);
   if (requester_->attached()) requester_->Detach(end_status_);
-  DropLink();
+  Drop(std::exchange(link_, {}));
   return true;
 }
 
@@ -290,9 +290,9 @@ void Client::OnRetry(void* client, uint64_t /*now_ns*/) {
   if (absl::Status status = self.StartConnecting(); !status.ok()) self.End(std::move(status));
 }
 
-// The queue pair is closed, and the requester has taken its memory back.
-void Client::DropLink() {
-  Link link = std::exchange(link_, {});
+// The queue pair is closed, and the requester has taken its memory back. What replies lent is given
+// back, to users who may call anything.
+void Client::Drop(Link link) {
   if (link.responder == nullptr) return;
   link.responder->Abort();
   if (!link.responder->idle()) ended_.push_back(std::move(link));
@@ -300,13 +300,14 @@ void Client::DropLink() {
 
 void Client::Finish() {
   if (requester_ != nullptr) requester_->FailAll(end_status_);
-  requester_.reset();
-  DropLink();
-  state_ = State::kIdle;
   auto connected = std::exchange(on_connected_, nullptr);
   auto ended = std::exchange(on_ended_, nullptr);
-  const absl::Status status = std::move(end_status_);
-  if (std::exchange(established_, false)) {
+  const absl::Status status = std::exchange(end_status_, absl::OkStatus());
+  const bool was_established = std::exchange(established_, false);
+  state_ = State::kIdle;
+  requester_.reset();
+  Drop(std::exchange(link_, {}));
+  if (was_established) {
     if (ended) ended(status);
   } else if (connected) {
     connected(status);

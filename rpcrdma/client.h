@@ -133,7 +133,7 @@ class Client : public engine::Poller, private engine::Reporter {
   // Takes everything of the connection down at the next poll.
   void End(absl::Status status);
   void TakeDown();
-  void DropLink();
+  void Drop(Link link);
   // Whether a try is left, and it is under way.
   bool TryAgain();
   void Finish();

@@ -265,6 +265,60 @@ TEST_F(ReconnectTest, ACallIsSentABoundedNumberOfTimes) {
   EXPECT_TRUE(Run({.procedure = kNull}).ok());
 }
 
+// Calls that end while they wait make room for others.
+TEST_F(ReconnectTest, TimeOutsWhileItReconnectsLeaveNothing) {
+  StartWorld();
+  StartServer();
+  StartClient({.max_calls = 4, .reconnect = {.attempts = kAttempts}});
+  ConnectClient();
+  server->server->Shutdown();
+  ASSERT_TRUE(RunUntil([this] { return client->reconnecting(); }));
+  int timed_out = 0, done = 0;
+  for (int round = 1; round <= 3; ++round) {
+    for (int i = 0; i < 4; ++i) {
+      // The third stays.
+      const uint64_t timeout_ns = i == 2 && round == 1 ? 0 : 1'000 + 100 * ((i * 7) % 4);
+      const absl::Status status = client->Call(
+          {.procedure = kNull, .timeout_ns = timeout_ns}, [&](absl::Status s, const Reply*) {
+            timed_out += s.code() == absl::StatusCode::kDeadlineExceeded ? 1 : 0;
+            done += s.ok() ? 1 : 0;
+          });
+      EXPECT_EQ(status.code(),
+                i == 3 && round > 1 ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kOk);
+    }
+    world->RunFor(100'000);
+    EXPECT_EQ(timed_out, 3 * round);
+  }
+  ASSERT_TRUE(server->server->Listen(kTestPort).ok());
+  ASSERT_TRUE(RunUntil([&] { return done == 1; }));
+}
+
+// Short-lived connections, each of which brought a reply: their number is not bounded.
+TEST_F(ReconnectTest, AReplyIsProgress) {
+  StartReconnecting();
+  for (uint32_t cuts = 0; cuts < 2 * kAttempts; ++cuts) {
+    Cut();
+    Reconnect();
+    ASSERT_TRUE(Run({.procedure = kNull}).ok()) << cuts;
+  }
+  EXPECT_EQ(client->counters().reconnects, 2 * kAttempts);
+}
+
+// And those that did not are.
+TEST_F(ReconnectTest, ConnectionsThatBringNothing) {
+  StartReconnecting();
+  uint32_t cuts = 0;
+  while (!ended.has_value() && cuts < 2 * kAttempts) {
+    server->server->Shutdown();
+    ++cuts;
+    ASSERT_TRUE(RunUntil([this] { return client->reconnecting() || ended.has_value(); }));
+    ASSERT_TRUE(server->server->Listen(kTestPort).ok());
+    ASSERT_TRUE(RunUntil([this] { return client->connected() || ended.has_value(); }));
+  }
+  EXPECT_TRUE(ended.has_value());
+  EXPECT_EQ(cuts, kAttempts + 1);
+}
+
 TEST_F(ReconnectTest, DisconnectEndsIt) {
   StartReconnecting();
   server->server->Shutdown();

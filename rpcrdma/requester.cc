@@ -106,6 +106,15 @@ void Requester::Enqueue(Slot& slot) {
   waiting_[(waiting_head_ + waiting_count_++) % config_.max_calls] = slot.index;
 }
 
+void Requester::Dequeue(const Slot& slot) {
+  const auto at = [this](uint32_t i) -> uint32_t& {
+    return waiting_[(waiting_head_ + i) % config_.max_calls];
+  };
+  uint32_t place = 0;
+  while (at(place) != slot.index) ++place;
+  for (--waiting_count_; place < waiting_count_; ++place) at(place) = at(place + 1);
+}
+
 void Requester::SendWaiting() {
   while (connection_ != nullptr && waiting_count_ > 0 && window_.CanSend() &&
          !free_buffers_.empty() && connection_->send_room() > 0 && !connection_->broken()) {
@@ -113,11 +122,7 @@ void Requester::SendWaiting() {
     waiting_head_ = (waiting_head_ + 1) % config_.max_calls;
     --waiting_count_;
     slot.queued = false;
-    if (slot.state == State::kAbandoned) {
-      Release(slot);
-    } else {
-      SendCall(slot);
-    }
+    SendCall(slot);
   }
 }
 
@@ -184,8 +189,13 @@ void Requester::Abandon(Slot& slot, absl::Status status) {
   Fence(slot);
   slot.timer.Cancel();
   ++counters_->calls_failed;
-  slot.state = State::kAbandoned;
   CallDone done = std::exchange(slot.done, nullptr);
+  if (slot.queued) {
+    Dequeue(slot);
+    Release(slot);
+  } else {
+    slot.state = State::kAbandoned;
+  }
   done(std::move(status), nullptr);
 }
 

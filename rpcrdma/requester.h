@@ -75,7 +75,7 @@ class Requester : public Connection::Role {
     kFree,
     kWaiting,    // for a connection, credit, a send buffer, or room in the send queue
     kSent,       // the reply has not come
-    kAbandoned,  // over for its caller; the credit, the XID and its place in the queue are not
+    kAbandoned,  // over for its caller; the credit and the XID are still taken
   };
   // The RPC header and the arguments of a long call, items, item buffers, the reply buffer.
   static constexpr size_t kMaxRegions = 2 + 2 * kMaxItems + 1;
@@ -116,6 +116,7 @@ class Requester : public Connection::Role {
   // Of those sent on this connection.
   Slot* FindXid(uint32_t xid);
   void Enqueue(Slot& slot);
+  void Dequeue(const Slot& slot);
   // How it becomes a message: requester_message.cc.
   absl::Status BuildCall(Slot& slot, uint32_t buffer, size_t* bytes);
   absl::Status OfferReads(Slot& slot, uint32_t buffer, const CallHeader& call);

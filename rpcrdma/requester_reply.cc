@@ -68,6 +68,7 @@ void Requester::TakeMessage(const Connection::Arrival& arrival) {
     ++counters_->bad_rpc_replies;
   } else {
     ++counters_->replies_received;
+    ++replies_on_connection_;
     window_.OnReply(header_.credits);
     Finish(*slot, StatusOf(reply.header, *binding_, slot->request.procedure), &reply);
   }
