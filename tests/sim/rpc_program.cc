@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -180,6 +181,12 @@ class Program {
     client_ =
         rpcrdma::Client::Create(&client_node_.worker(), client_manager_.get(), RpcBinding(), config)
             .value();
+    rpcrdma::Program callbacks{.binding = RpcCallbackBinding(), .procedures = {}};
+    callbacks.procedures.push_back(
+        {kRpcCallbackEcho, [this](const rpcrdma::CallView& call, rpcrdma::ReplyHandle reply) {
+           ServeCallback(call, std::move(reply));
+         }});
+    if (!client_->RegisterProgram(std::move(callbacks)).ok()) Violate("no program is taken");
     calls_may_time_out_ = random_.Chance(0.3);
     if (random_.Chance(0.5)) cuts_ = 1 + random_.Below(kMaxCuts);
     const size_t calls = 1 + random_.Below(60);
@@ -212,7 +219,19 @@ class Program {
   }
   void Digest(uint64_t value) { outcome_.digest = (outcome_.digest ^ value) * 0x100000001B3; }
 
+  // At once, or at the next step, whatever becomes of the connection.
+  void ServeCallback(const rpcrdma::CallView& call, rpcrdma::ReplyHandle reply) {
+    if (random_.Chance(0.7)) return reply.Send(call.arguments);
+    callbacks_.emplace_back(std::vector<uint8_t>(call.arguments.begin(), call.arguments.end()),
+                            std::move(reply));
+  }
+  void AnswerCallbacks() {
+    for (auto& [results, reply] : callbacks_) reply.Send(results);
+    callbacks_.clear();
+  }
+
   void Step() {
+    AnswerCallbacks();
     const bool reconnecting = client_->reconnecting();
     if (!client_->connected() && !connecting_ && !reconnecting) Connect();
     if (client_->connected() || reconnecting) Issue(1 + random_.Below(8));
@@ -308,8 +327,10 @@ class Program {
   }
 
   void End() {
+    AnswerCallbacks();
     // Late packets and late replies find nothing of theirs any more.
     simulation_.RunFor(Simulation::kSecond);
+    AnswerCallbacks();
     if (client_->advertised_regions() != 0) Violate("keys stay advertised");
     if (client_->connected() || client_->reconnecting()) client_->Disconnect();
     service_->server().Shutdown();
@@ -319,6 +340,11 @@ class Program {
     };
     if (!simulation_.RunUntil(quiet, simulation_.now_ns() + 1000 * Simulation::kSecond)) {
       Violate("connections do not end");
+    }
+    AnswerCallbacks();
+    if (service_->callbacks_outstanding() != 0) Violate("calls to the client do not end");
+    if (!service_->callback_violation().empty()) {
+      Violate(absl::StrCat("a call to the client: ", service_->callback_violation()));
     }
     if (service_->lent() != 0) Violate("a result's memory is not given back");
     for (size_t i = 0; i < calls_.size(); ++i) {
@@ -335,6 +361,7 @@ class Program {
     outcome_.bytes_written = service_->server().counters().bytes_written;
     outcome_.duplicates = service_->server().counters().duplicates_answered +
                           service_->server().counters().duplicates_joined;
+    outcome_.callbacks = service_->callbacks_answered();
     outcome_.reconnects = client_->counters().reconnects;
     for (Node* node : {&client_node_, &server_node_}) {
       outcome_.retransmitted_pkts += node->worker().counters().retransmitted_pkts;
@@ -353,6 +380,8 @@ class Program {
   std::unique_ptr<cm::Manager> client_manager_, server_manager_;
   std::unique_ptr<RpcService> service_;
   std::vector<std::unique_ptr<Call>> calls_;  // outlive the client
+  std::vector<std::pair<std::vector<uint8_t>, rpcrdma::ReplyHandle>>
+      callbacks_;  // not answered yet
   std::unique_ptr<rpcrdma::Client> client_;
   bool calls_may_time_out_ = false;
   bool reconnects_ = false;

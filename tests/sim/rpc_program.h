@@ -15,6 +15,8 @@ struct RpcOutcome {
   //   although the server hung up, if the client is one that connects again;
   // - a call that is not idempotent runs at most once, however often it is sent;
   // - from the callback on nothing writes into the call's memory, and never beside it;
+  // - each call that the server makes to the client is called back once, with what it sent or with
+  //   the connection's end;
   // - no key stays advertised; what the server lends for a result is given back once;
   // - the client connects again after whatever happened, all connections end, all buffers are back.
   std::string violation;
@@ -26,6 +28,7 @@ struct RpcOutcome {
   uint64_t connections = 0;  // that the program made
   uint64_t reconnects = 0;   // that the client made by itself
   uint64_t duplicates = 0;   // calls that came again and were not run again
+  uint64_t callbacks = 0;    // of the server's calls, those that the client answered
   uint64_t bytes_read = 0;   // in chunks, by the server
   uint64_t bytes_written = 0;
   uint64_t retransmitted_pkts = 0;

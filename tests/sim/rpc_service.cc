@@ -8,6 +8,7 @@ namespace pollux::sim {
 namespace {
 
 constexpr uint32_t kProgram = 0x20000099;
+constexpr uint32_t kCallbackProgram = 0x40000099;
 
 }  // namespace
 
@@ -35,6 +36,14 @@ rpcrdma::ProgramBinding RpcBinding() {
     procedure.idempotent = procedure.number != kRpcOnce;
   }
   return binding;
+}
+
+rpcrdma::ProgramBinding RpcCallbackBinding() {
+  return {.program = kCallbackProgram,
+          .version = 1,
+          .procedures = {{.number = kRpcCallbackEcho,
+                          .max_argument_bytes = kRpcMaxCallback,
+                          .max_result_bytes = kRpcMaxCallback}}};
 }
 
 uint32_t Checksum(absl::Span<const uint8_t> bytes) {
@@ -70,6 +79,7 @@ RpcService::~RpcService() { timer_.Cancel(); }
 
 void RpcService::Serve(uint32_t procedure, const rpcrdma::CallView& call,
                        rpcrdma::ReplyHandle reply) {
+  if (random_.Chance(0.2)) CallBack(call.connection);
   if (random_.Chance(0.6)) return Reply(procedure, call, reply);
   const uint64_t due_ns = node_.worker().now_ns() + 1 + random_.Below(2'000'000);
   // The call stays where it is until it is answered, whatever becomes of the connection.
@@ -145,6 +155,30 @@ void RpcService::Once(uint32_t number, uint32_t length, rpcrdma::ReplyHandle& re
   out.Uint32(++runs_[number]);
   const size_t position = out.EligibleOpaque(length);
   reply.Send(out.bytes(), Lend(length, number, position));
+}
+
+void RpcService::CallBack(uint64_t connection) {
+  const absl::Status opened = server_->OpenReverse(connection, RpcCallbackBinding());
+  // The client may have gone before its call's turn came.
+  if (!opened.ok() && opened.code() != absl::StatusCode::kAlreadyExists) return;
+  auto bytes = std::make_shared<std::vector<uint8_t>>(random_.Below(kRpcMaxCallback / 4 + 1) * 4);
+  const uint32_t salt = random_.Next32();
+  for (size_t i = 0; i < bytes->size(); ++i) (*bytes)[i] = RpcByteAt(salt, i);
+  const rpcrdma::CallRequest request{.procedure = kRpcCallbackEcho, .arguments = *bytes};
+  const absl::Status status = server_->CallReverse(
+      connection, request, [this, bytes](absl::Status result, const rpcrdma::Reply* reply) {
+        --callbacks_outstanding_;
+        if (result.ok()) {
+          ++callbacks_answered_;
+          if (reply->results != absl::MakeConstSpan(*bytes)) callback_violation_ = "another echo";
+        } else if (result.code() != absl::StatusCode::kUnavailable) {
+          callback_violation_ = result.ToString();
+        }
+      });
+  // More than may wait: the client is slow to answer.
+  if (status.code() == absl::StatusCode::kResourceExhausted) return;
+  if (!status.ok()) callback_violation_ = status.ToString();
+  ++callbacks_outstanding_;
 }
 
 uint32_t RpcService::runs(uint32_t number) const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "cm/manager.h"
@@ -30,6 +31,12 @@ enum RpcProcedure : uint32_t {
 inline constexpr uint32_t kRpcMaxOnce = 900;  // bytes of its result: what the reply cache holds
 
 rpcrdma::ProgramBinding RpcBinding();
+
+// What the client serves, on the connection that it made.
+inline constexpr uint32_t kRpcCallbackEcho = 1;  // arguments come back as results
+inline constexpr uint32_t kRpcMaxCallback = 800;
+rpcrdma::ProgramBinding RpcCallbackBinding();
+
 // Depends on the place of every byte.
 uint32_t Checksum(absl::Span<const uint8_t> bytes);
 uint8_t RpcByteAt(uint32_t salt, size_t i);
@@ -47,6 +54,11 @@ class RpcService {
   int lent() const { return lent_; }
   // How often call `number` of kRpcOnce ran.
   uint32_t runs(uint32_t number) const;
+  // Calls to clients: each ends once, with the right results or with its connection.
+  int callbacks_outstanding() const { return callbacks_outstanding_; }
+  uint64_t callbacks_answered() const { return callbacks_answered_; }
+  // What was wrong with one; empty when nothing was.
+  const std::string& callback_violation() const { return callback_violation_; }
   // Hangs up on everybody, and listens again.
   void Cut();
 
@@ -54,6 +66,7 @@ class RpcService {
   using Answer = absl::AnyInvocable<void()>;
   void Serve(uint32_t procedure, const rpcrdma::CallView& call, rpcrdma::ReplyHandle reply);
   void Reply(uint32_t procedure, const rpcrdma::CallView& call, rpcrdma::ReplyHandle& reply);
+  void CallBack(uint64_t connection);
   // Lends `length` bytes that `salt` says.
   rpcrdma::ResultItem Lend(uint32_t length, uint32_t salt, size_t position);
   void Get(uint32_t length, uint32_t salt, rpcrdma::ReplyHandle& reply);
@@ -66,6 +79,9 @@ class RpcService {
   engine::Timer timer_;
   int lent_ = 0;
   std::map<uint32_t, uint32_t> runs_;
+  int callbacks_outstanding_ = 0;
+  uint64_t callbacks_answered_ = 0;
+  std::string callback_violation_;
   std::unique_ptr<rpcrdma::Server> server_;
 };
 

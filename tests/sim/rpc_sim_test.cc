@@ -22,16 +22,17 @@ TEST_P(RpcSimTest, EveryProgramKeepsItsPromises) {
     sum.connections += outcome.connections;
     sum.reconnects += outcome.reconnects;
     sum.duplicates += outcome.duplicates;
+    sum.callbacks += outcome.callbacks;
     sum.bytes_read += outcome.bytes_read;
     sum.bytes_written += outcome.bytes_written;
     sum.retransmitted_pkts += outcome.retransmitted_pkts;
   }
   std::printf(
       "%lu calls succeeded, %lu failed with the connection, %lu timed out; "
-      "%lu connections, %lu made by reconnecting, %lu calls that came twice; %lu packets sent "
-      "again\n",
+      "%lu connections, %lu made by reconnecting, %lu calls that came twice, %lu by the server; "
+      "%lu packets sent again\n",
       sum.succeeded, sum.unavailable, sum.timed_out, sum.connections, sum.reconnects,
-      sum.duplicates, sum.retransmitted_pkts);
+      sum.duplicates, sum.callbacks, sum.retransmitted_pkts);
   const uint64_t count = seeds.size();
   // Programs in which nothing ever went wrong would prove little.
   if (count >= 100) {
@@ -41,6 +42,7 @@ TEST_P(RpcSimTest, EveryProgramKeepsItsPromises) {
     EXPECT_GT(sum.connections, count);
     EXPECT_GT(sum.reconnects, count / 10);
     EXPECT_GT(sum.duplicates, count / 20);
+    EXPECT_GT(sum.callbacks, count);
     EXPECT_GT(sum.retransmitted_pkts, count);
     EXPECT_GT(sum.bytes_read, count * 10'000);
     EXPECT_GT(sum.bytes_written, count * 10'000);
