@@ -14,16 +14,16 @@ bool Has(const std::string& text, const std::string& part) {
 }
 
 Json Process(uint64_t sent, uint64_t busy_ns, uint64_t now_ns) {
-  return {{"pid", 4711},
+  return {{"pid", 4711u},
           {"file_prefix", "pollux-4711"},
           {"workers",
-           {{{"worker", 0},
+           {{{"worker", 0u},
              {"core",
-              {{"cpu", 1},
+              {{"cpu", 1u},
                {"busy_ns", busy_ns},
                {"start_ns", 1'000'000'000u},
                {"now_ns", now_ns},
-               {"queue_pairs", 1}}},
+               {"queue_pairs", 1u}}},
              {"cm", {{"cm_tx_msgs/req", 3u}, {"cm_rx_msgs/req", 0u}}},
              {"ports",
               {{{"name", "wire0"},

@@ -54,11 +54,11 @@ absl::StatusOr<std::unique_ptr<TelemetryClient>> TelemetryClient::Connect(const 
   if (!greeting.ok()) return greeting.status();
   const auto pid = greeting->find("pid");
   const auto bytes = greeting->find("max_output_len");
-  if (pid == greeting->end() || !pid->is_number_integer() || bytes == greeting->end() ||
+  if (pid == greeting->end() || !pid->is_number_unsigned() || bytes == greeting->end() ||
       !bytes->is_number_unsigned()) {
     return absl::DataLossError(absl::StrCat(path, ": not DPDK's telemetry"));
   }
-  client->pid_ = pid->get<int64_t>();
+  client->pid_ = pid->get<uint64_t>();
   client->max_answer_bytes_ =
       std::clamp(bytes->get<size_t>(), client->max_answer_bytes_, kMaxAnswerBytes);
   return client;
@@ -124,7 +124,7 @@ absl::StatusOr<std::vector<std::unique_ptr<TelemetryClient>>> FindProcesses(
       if (!absl::StartsWith(name, engine::kTelemetrySocket)) continue;
       auto client = TelemetryClient::Connect(entry.path());
       if (!client.ok()) continue;  // what a killed process has left
-      if (choice.pid && static_cast<uint64_t>((*client)->pid()) != *choice.pid) continue;
+      if (choice.pid && (*client)->pid() != *choice.pid) continue;
       const auto workers = (*client)->Ask("workers");
       if (workers.ok() && workers->is_object()) {
         found.push_back(*std::move(client));

@@ -25,7 +25,7 @@ class TelemetryClient {
   TelemetryClient(const TelemetryClient&) = delete;
   TelemetryClient& operator=(const TelemetryClient&) = delete;
 
-  int64_t pid() const { return pid_; }
+  uint64_t pid() const { return pid_; }
   const std::string& file_prefix() const { return file_prefix_; }
 
   // What "/pollux/TOPIC,PARAMETERS" is answered with; null when the process does not know it.
@@ -39,7 +39,7 @@ class TelemetryClient {
   absl::StatusOr<nlohmann::ordered_json> Receive();
 
   int fd_ = -1;
-  int64_t pid_ = 0;
+  uint64_t pid_ = 0;
   size_t max_answer_bytes_ = 1024;  // before the greeting says it
   std::string file_prefix_;
 };

@@ -29,67 +29,66 @@ enum class FlightTimer : uint8_t {
   kRnrOver,
 };
 
-// Packets of one kind with PSNs in a row are one entry, so that the ring reaches back further than
-// it has entries.
+// Packets of one kind with PSNs in a row, up to the wrap, are one entry, so that the ring reaches
+// back further than it has entries.
 struct FlightEntry {
   uint64_t time_ns = 0;  // of the last of them
   FlightKind kind = FlightKind::kNone;
   uint8_t code = 0;
-  uint16_t detail = 0;  // 13 bits
-  Psn psn;              // of the first of them
-  uint16_t count = 0;   // at most kMaxRun
+  uint16_t detail = 0;
+  Psn psn;             // of the first of them
+  uint32_t count = 0;  // at least 1
 };
 
 // Belongs to the core of what it records. Takes no heap and no clock; older entries are
 // overwritten.
 class FlightRecorder {
  public:
-  static constexpr uint32_t kEntries = 64;  // 1 KiB: some round trips of a busy queue pair
-  static constexpr uint16_t kMaxRun = 0xFFF;
+  static constexpr uint32_t kEntries = 64;  // 1.5 KiB: some round trips of a busy queue pair
 
+  // One that goes on with the run touches no entry: it only moves the end of the run.
   void Packet(FlightKind kind, uint8_t opcode, Psn psn, uint16_t detail, uint64_t now_ns) {
     const uint64_t word = Word(kind, opcode, psn, detail);
-    Slot& last = slots_[(next_ - 1) % kEntries];
-    const uint64_t count = last.word >> kCountShift;
-    const uint64_t follows = ((last.word + count) & Psn::kMask) | (last.word & kSameMask);
-    if (follows == word && count < kMaxRun) {
-      last.word += kOne;
-      last.time_ns = now_ns;
+    if (word == follows_) [[likely]] {
+      follows_ = word + 1;
+      run_ns_ = now_ns;
     } else {
-      slots_[next_++ % kEntries] = {now_ns, word | kOne};
+      BeginRun(word, now_ns);
     }
   }
   // A flood of those for one reason is one entry, under the last one's opcode and PSN.
   void Dropped(uint8_t opcode, Psn psn, Drop reason, uint64_t now_ns);
-  void Note(FlightKind kind, uint8_t code, uint16_t detail, uint64_t now_ns) {
-    slots_[next_++ % kEntries] = {now_ns, Word(kind, code, Psn(), detail) | kOne};
-  }
+  void Note(FlightKind kind, uint8_t code, uint16_t detail, uint64_t now_ns);
 
   // What is left of it, oldest first.
   std::vector<FlightEntry> Entries() const;
 
  private:
-  // Two words, written whole. From the lowest bit: PSN 24, code 8, detail 13, kind 7, count 12.
+  // From the lowest bit: PSN 24, none, code 8, detail 16, kind 8. Past the last PSN the bit in
+  // between is set: no packet has it, and a run ends there.
+  static constexpr int kCodeShift = 25;
+  static constexpr int kDetailShift = 33;
+  static constexpr int kKindShift = 49;
+  static constexpr uint64_t kNoRun = 0;  // as no packet's word: its kind is not kNone
+
   struct Slot {
+    uint64_t word = 0;  // of the first
     uint64_t time_ns = 0;
-    uint64_t word = 0;
+    uint32_t count = 0;
   };
-  static constexpr int kCodeShift = 24;
-  static constexpr int kDetailShift = 32;
-  static constexpr int kKindShift = 45;
-  static constexpr int kCountShift = 52;
-  static constexpr uint64_t kOne = uint64_t{1} << kCountShift;
-  static constexpr uint64_t kSameMask = (kOne - 1) & ~uint64_t{Psn::kMask};
-  static constexpr uint16_t kDetailMask = 0x1FFF;
-  static constexpr uint8_t kKindMask = 0x7F;
 
   static constexpr uint64_t Word(FlightKind kind, uint8_t code, Psn psn, uint16_t detail) {
-    return uint64_t{psn.value()} | uint64_t{code} << kCodeShift |
-           uint64_t{static_cast<uint16_t>(detail & kDetailMask)} << kDetailShift |
+    return uint64_t{psn.value()} | uint64_t{code} << kCodeShift | uint64_t{detail} << kDetailShift |
            uint64_t{static_cast<uint8_t>(kind)} << kKindShift;
   }
+  static FlightEntry EntryOf(const Slot& slot);
+  Slot& newest() { return slots_[(next_ - 1) % kEntries]; }
+  void BeginRun(uint64_t word, uint64_t now_ns);
+  void EndRun();
 
-  uint32_t next_ = 0;  // runs freely
+  uint64_t follows_ = kNoRun;  // the word that goes on with the run of the newest entry
+  uint64_t run_ns_ = 0;        // of the run's last packet
+  uint32_t next_ = 0;          // runs freely
   std::array<Slot, kEntries> slots_{};
 };
 

@@ -15,15 +15,15 @@ TEST(FlightRecorderTest, IsEmptyAtFirst) { EXPECT_TRUE(FlightRecorder().Entries(
 TEST(FlightRecorderTest, PacketsInARowAreOneEntry) {
   FlightRecorder recorder;
   for (uint32_t i = 0; i < 10; ++i) {
-    recorder.Packet(FlightKind::kSent, kSendOnly, Psn(0xFFFFFE) + i, 64, 100 + i);
+    recorder.Packet(FlightKind::kSent, kSendOnly, Psn(0xFFFF00) + i, 64, 100 + i);
   }
   const auto entries = recorder.Entries();
   ASSERT_EQ(entries.size(), 1u);
   EXPECT_EQ(entries[0].kind, FlightKind::kSent);
   EXPECT_EQ(entries[0].code, kSendOnly);
   EXPECT_EQ(entries[0].detail, 64);
-  EXPECT_EQ(entries[0].psn, Psn(0xFFFFFE));
-  EXPECT_EQ(entries[0].count, 10);
+  EXPECT_EQ(entries[0].psn, Psn(0xFFFF00));
+  EXPECT_EQ(entries[0].count, 10u);
   EXPECT_EQ(entries[0].time_ns, 109u) << "of the last";
 }
 
@@ -40,17 +40,36 @@ TEST(FlightRecorderTest, WhatDiffersInAnythingBeginsAnother) {
   EXPECT_EQ(recorder.Entries().size(), 8u);
 }
 
-TEST(FlightRecorderTest, ARunEndsAtItsLimit) {
+TEST(FlightRecorderTest, ARunEndsWherePsnsWrap) {
   FlightRecorder recorder;
-  for (uint32_t i = 0; i <= FlightRecorder::kMaxRun; ++i) {
-    recorder.Packet(FlightKind::kSent, kSendOnly, Psn(i), 8191, 1);
-  }
+  // An opcode and the one after it: the wrap must not count one up to the other.
+  recorder.Packet(FlightKind::kSent, 0x00, Psn(0xFFFFFE), 0xFFFF, 1);
+  recorder.Packet(FlightKind::kSent, 0x00, Psn(0xFFFFFF), 0xFFFF, 2);
+  recorder.Packet(FlightKind::kSent, 0x01, Psn(0), 0xFFFF, 3);
+  recorder.Packet(FlightKind::kSent, 0x01, Psn(1), 0xFFFF, 4);
   const auto entries = recorder.Entries();
   ASSERT_EQ(entries.size(), 2u);
-  EXPECT_EQ(entries[0].count, FlightRecorder::kMaxRun);
-  EXPECT_EQ(entries[0].detail, 8191) << "the largest detail";
-  EXPECT_EQ(entries[1].count, 1);
-  EXPECT_EQ(entries[1].psn, Psn(FlightRecorder::kMaxRun));
+  EXPECT_EQ(entries[0].psn, Psn(0xFFFFFE));
+  EXPECT_EQ(entries[0].count, 2u);
+  EXPECT_EQ(entries[0].detail, 0xFFFF) << "the largest detail";
+  EXPECT_EQ(entries[0].time_ns, 2u);
+  EXPECT_EQ(entries[1].code, 0x01);
+  EXPECT_EQ(entries[1].psn, Psn(0));
+  EXPECT_EQ(entries[1].count, 2u);
+  EXPECT_EQ(entries[1].time_ns, 4u);
+}
+
+TEST(FlightRecorderTest, ANoteEndsARun) {
+  FlightRecorder recorder;
+  recorder.Packet(FlightKind::kSent, kSendOnly, Psn(5), 64, 1);
+  recorder.Note(FlightKind::kTimer, 0, 0, 2);
+  recorder.Packet(FlightKind::kSent, kSendOnly, Psn(6), 64, 3);
+  const auto entries = recorder.Entries();
+  ASSERT_EQ(entries.size(), 3u);
+  EXPECT_EQ(entries[0].count, 1u);
+  EXPECT_EQ(entries[1].kind, FlightKind::kTimer);
+  EXPECT_EQ(entries[2].psn, Psn(6));
+  EXPECT_EQ(recorder.Entries().size(), 3u) << "to look changes nothing";
 }
 
 TEST(FlightRecorderTest, KeepsTheLastOnesInOrder) {
@@ -77,7 +96,7 @@ TEST(FlightRecorderTest, AFloodOfDropsIsOneEntry) {
   const auto entries = recorder.Entries();
   ASSERT_EQ(entries.size(), 3u);
   EXPECT_EQ(entries[1].kind, FlightKind::kDropped);
-  EXPECT_EQ(entries[1].count, 1000);
+  EXPECT_EQ(entries[1].count, 1000u);
   EXPECT_EQ(entries[1].detail, static_cast<uint16_t>(Drop::kBadIcrc));
   EXPECT_EQ(entries[1].psn, Psn(999 * 77));
   EXPECT_EQ(entries[2].detail, static_cast<uint16_t>(Drop::kBadAddress));

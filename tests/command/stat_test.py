@@ -102,7 +102,7 @@ class StatTest(CommandTest):
         self.assertGreater(here["queue_pair"]["sent_bytes"], 0)
         shown = self.finish(Host(), "connections", "--recorder")
         self.assertEqual(shown.process.returncode, 0, shown.stderr)
-        for words in ("LISTEN", "ESTABLISHED", "queue pair: RTS", "RC SEND Only"):
+        for words in ("LISTEN", "ESTABLISHED", "<- RC Acknowledge", "-> RC SEND Only"):
             self.assertIn(words, shown.stdout)
         client.interrupt()
         self.assertEqual(server.interrupt(), 0, server.stderr)
@@ -137,7 +137,8 @@ class StatTest(CommandTest):
             "connections", "connection", "rpc")})
         for command in commands:
             self.assertIn(command, self.ask(server.process, command))
-        self.assertIn("net_memif0", self.ask(server.process, "/pollux/ports")["/pollux/ports"]["0/1"])
+        ports = self.ask(server.process, "/pollux/ports")["/pollux/ports"]
+        self.assertIn("net_memif0", ports["0/1"])
         self.assertEqual(self.ask(server.process, "/pollux/qps,0")["/pollux/qps"], [1])
         for command, words in (("/pollux/qp,12345", "no 12345"), ("/pollux/qp", "which"),
                                ("/pollux/port,7", "no worker 7"), ("/pollux/port,x", "numbers")):
