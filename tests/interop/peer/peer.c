@@ -12,6 +12,8 @@
 
 #include "tests/interop/peer/words.h"
 
+enum { kTries = 10 };
+
 struct ibv_context* peer_context;
 struct ibv_cq* peer_cq;
 struct ibv_qp* peer_qp[PEER_OBJECTS];
@@ -120,7 +122,11 @@ static void modify_qp(const struct peer_words* words, enum ibv_qp_state state) {
   struct ibv_qp_attr attr;
   const int mask = peer_qp_attr(words, state, &attr);
   if (state == IBV_QPS_RTR) attr.ah_attr = path_to(peer_text(words, "to", ""));
-  errno = ibv_modify_qp(peer_qp[peer_object(words, "n")], &attr, mask);
+  /* The kernel asks for the neighbour's address once; on a bad wire that may be lost. */
+  for (int tries = 0; tries < kTries; ++tries) {
+    errno = ibv_modify_qp(peer_qp[peer_object(words, "n")], &attr, mask);
+    if (errno != ETIMEDOUT) break;
+  }
   peer_answer(errno != 0);
 }
 
@@ -139,7 +145,10 @@ static void query_state(const struct peer_words* words) {
 static void make_ah(const struct peer_words* words) {
   struct ibv_ah_attr attr = path_to(peer_text(words, "to", ""));
   struct ibv_ah** ah = &peer_ah[peer_object(words, "n")];
-  *ah = ibv_create_ah(peer_pd(words), &attr);
+  for (int tries = 0; tries < kTries; ++tries) {
+    *ah = ibv_create_ah(peer_pd(words), &attr);
+    if (*ah != NULL || errno != ETIMEDOUT) break;
+  }
   peer_answer(*ah == NULL);
 }
 
