@@ -40,9 +40,13 @@ def check_lines(whose, text, prefix, count, size):
 
 
 def guest_rping(bench, arguments):
-    """The script; what rping says on standard error comes last, so as not to cut its lines."""
+    """The script; what rping says on standard error comes last, so as not to cut its lines. When it
+    is done it closes the channel on which its other thread may wait: if that is all that is wrong,
+    nothing is."""
     return (f"timeout {bench.deadline.seconds} rping -p {PORT} {arguments} 2>/tmp/rping.err; "
-            "status=$?; cat /tmp/rping.err; exit $status")
+            "status=$?; cat /tmp/rping.err; "
+            "if [[ $status == 255 && $(grep -v 'DISCONNECT EVENT' /tmp/rping.err) == "
+            "'rdma_get_cm_event: Bad file descriptor' ]]; then status=0; fi; exit $status")
 
 
 def serve_in_guest(bench, arguments):
