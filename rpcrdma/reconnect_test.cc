@@ -160,6 +160,45 @@ TEST_F(ReconnectTest, LostReplyIsGivenAgain) {
   EXPECT_EQ(counters().duplicates_answered, 1u);
 }
 
+// Its process dies without a word, and another takes its place, which knows of no connection and no
+// call. The client finds out by itself.
+TEST_F(ReconnectTest, ServerKilledAndStartedAgain) {
+  StartReconnecting();
+  for (int kills = 1; kills <= 3; ++kills) {
+    std::optional<absl::Status> count_status, echo_status;
+    uint32_t count = 0;
+    StartCount(/*hold=*/true, &count_status, &count);
+    const std::vector<uint8_t> arguments = Pattern(20'000);
+    std::vector<uint8_t> room(kReplyHeaderBytes + arguments.size());
+    ASSERT_TRUE(client
+                    ->Call({.procedure = kEcho,
+                            .arguments = arguments,
+                            .reply_buffer = absl::MakeSpan(room),
+                            .max_result_bytes = static_cast<uint32_t>(arguments.size())},
+                           [&](absl::Status status, const Reply* reply) {
+                             echo_status = status;
+                             ASSERT_NE(reply, nullptr);
+                             EXPECT_EQ(reply->results, absl::MakeConstSpan(arguments));
+                           })
+                    .ok());
+    ASSERT_TRUE(RunUntil([&] { return server->runs == 1; }));
+    nodes[1]->port().SetUp(false);
+    server->AnswerCounts();
+    server = nullptr;
+    StartServer();
+    nodes[1]->port().SetUp(true);
+    ASSERT_TRUE(RunUntil([&] { return server->runs == 1; })) << kills;
+    server->AnswerCounts();
+    ASSERT_TRUE(RunUntil([&] { return count_status.has_value() && echo_status.has_value(); }));
+    EXPECT_TRUE(count_status->ok()) << *count_status;
+    EXPECT_EQ(count, 1u);
+    EXPECT_TRUE(echo_status->ok()) << *echo_status;
+    EXPECT_EQ(client->counters().reconnects, static_cast<uint64_t>(kills));
+    server->runs = 0;
+  }
+  EXPECT_FALSE(ended.has_value());
+}
+
 // Argument and result in chunks, which are other memory each time.
 TEST_F(ReconnectTest, RepliesWithChunksAreGivenAgain) {
   constexpr uint32_t kBytes = 900;
