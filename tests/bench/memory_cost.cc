@@ -220,13 +220,13 @@ std::vector<MemoryCost> MeasureMemoryCosts() {
   const double receive = (QueuePairBytes({.recv_wr = kDeep}) - qp) / (256 - 1);
   const double resource = (QueuePairBytes({.resources = kDeep - 1}) - qp) / (kDeep - 2);
   return {
-      {"queue pair, reliable, in RTS", qp, 3072},
+      {"queue pair, reliable, in RTS", qp, 5120},  // its flight recorder and counters included
       {"  each send work request", send, 160},
       {"  each receive work request", receive, 48},
       {"  each READ or atomic of the peer", resource, 80},
       {"memory region, reserved at start", RegionRoomBytes(), 130},
       {"  registering it", RegistrationBytes(), 0},
-      {"connection of CM, one end", Connections().Bytes(), 2048},
+      {"connection of CM, one end", Connections().Bytes(), 3328},
       {"packet buffer, path MTU 4096", PacketBufferBytes(), 4864},
   };
 }
