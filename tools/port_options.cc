@@ -118,6 +118,20 @@ void DeclarePortOptions(Options& options, PortOptions* port) {
                  "idle turns after which the worker gives its CPU\n"
                  "away; 0: never, for a CPU of its own (256)",
                  0, 1u << 30, &port->yield_after);
+  options.Switch("dcqcn",
+                 "congestion control: data packets are ECN-capable, marks are\n"
+                 "answered by CNPs, and CNPs slow senders down",
+                 &port->dcqcn);
+  options.Parsed("dcqcn-parameters", "NAME=VALUE,...",
+                 "congestion control with other parameters than these (Mb/s,\n"
+                 "microseconds, bytes; rpg_max_rate 0: the port's speed):\n" +
+                     transport::DcqcnParameters::Help(),
+                 [port](const std::string& text) {
+                   absl::StatusOr<transport::DcqcnParameters> parsed =
+                       transport::DcqcnParameters::Parse(text);
+                   if (parsed.ok()) port->dcqcn_parameters = *parsed;
+                   return parsed.status();
+                 });
   DeclareWireOptions(options, port);
 }
 
@@ -171,6 +185,9 @@ absl::Status CheckPortOptions(const PortOptions& port) {
 
 engine::DeviceOptions PortOptions::Device() const {
   engine::DeviceOptions options = device;
+  if (dcqcn || dcqcn_parameters) {
+    options.dcqcn = dcqcn_parameters.value_or(transport::DcqcnParameters{});
+  }
   for (net::InterfaceAddress& address : options.addresses) {
     if (address.vlan == net::kNoVlan) address.vlan = static_cast<uint16_t>(vlan);
   }

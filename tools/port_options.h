@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "stack/engine/device.h"
 #include "stack/engine/eal.h"
+#include "stack/transport/dcqcn_parameters.h"
 #include "tools/options.h"
 
 namespace pollux::tools {
@@ -20,14 +22,16 @@ struct PortOptions {
   uint64_t core = kAnyCore;    // CPU of the worker
   uint64_t yield_after = 256;  // idle turns before the CPU is given away; 0: never
   uint64_t vlan = 0;           // of the addresses that name none; 0: none
+  bool dcqcn = false;          // congestion control
+  std::optional<transport::DcqcnParameters> dcqcn_parameters;  // given: it is on
   static constexpr uint64_t kAnyCore = ~0ull;
 
-  // `device` with `vlan` applied: what to open.
+  // `device` with `vlan` and the congestion control applied: what to open.
   engine::DeviceOptions Device() const;
 };
 
 // Declares --port, --netdev, --kernel-path, --address, --vlan, --gateway, --mac, --core,
-// --yield-after, and those of DeclareWireOptions().
+// --yield-after, --dcqcn, --dcqcn-parameters, and those of DeclareWireOptions().
 void DeclarePortOptions(Options& options, PortOptions* port);
 // Only --impair, --capture, --memory, --file-prefix: for a command that brings its own ports.
 void DeclareWireOptions(Options& options, PortOptions* port);

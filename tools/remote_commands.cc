@@ -54,6 +54,7 @@ void AddCounters(Node& node, Json* json) {
       node.Run([&node] { return node.device().worker().counters(); });
   (*json)["packets_sent"] = counters.sent_pkts;
   (*json)["retransmitted_packets"] = counters.retransmitted();
+  AddCongestion(counters, json);
 }
 
 Json LatencyJson(const Histogram& latency) {

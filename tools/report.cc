@@ -61,6 +61,13 @@ absl::Status PrintJson(const nlohmann::ordered_json& json) {
                   "\n");
 }
 
+void AddCongestion(const transport::Counters& counters, nlohmann::ordered_json* json) {
+  (*json)["rp_cnp_handled"] = counters.rp_cnp_handled;
+  (*json)["rp_cnp_ignored"] = counters.rp_cnp_ignored;
+  (*json)["np_cnp_sent"] = counters.np_cnp_sent;
+  (*json)["np_ecn_marked_roce_packets"] = counters.np_ecn_marked_roce_packets;
+}
+
 int Fail(const std::string& command, const absl::Status& status) {
   const std::string message(status.message());
   std::fprintf(stderr, "pollux %s: %s\n", command.c_str(), message.c_str());

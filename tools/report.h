@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "stack/transport/counters.h"
 #include "tools/transfer.h"
 
 namespace pollux::tools {
@@ -27,6 +28,9 @@ std::string Table(const std::vector<std::pair<std::string, std::string>>& rows);
 absl::Status PrintOut(const std::string& text);
 // One line. Bytes that are no UTF-8 (names of files may have them) become U+FFFD.
 absl::Status PrintJson(const nlohmann::ordered_json& json);
+
+// What congestion control counted, under mlx5's names.
+void AddCongestion(const transport::Counters& counters, nlohmann::ordered_json* json);
 
 // One line on standard error: what went wrong. Returns the exit status (tools/options.h): usage for
 // InvalidArgument, else failure.

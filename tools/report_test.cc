@@ -22,6 +22,18 @@ TEST(ReportTest, TableAligns) {
   EXPECT_EQ(Table({{"a", "1"}, {"long", "2"}}), "  a     1\n  long  2\n");
 }
 
+TEST(ReportTest, CongestionCounters) {
+  transport::Counters counters;
+  counters.rp_cnp_handled = 1;
+  counters.rp_cnp_ignored = 2;
+  counters.np_cnp_sent = 3;
+  counters.np_ecn_marked_roce_packets = 4;
+  nlohmann::ordered_json json;
+  AddCongestion(counters, &json);
+  EXPECT_EQ(json.dump(), R"({"rp_cnp_handled":1,"rp_cnp_ignored":2,"np_cnp_sent":3,)"
+                         R"("np_ecn_marked_roce_packets":4})");
+}
+
 TEST(ReportTest, UsageAndFailureHaveTheirOwnStatus) {
   EXPECT_EQ(Fail("x", absl::InvalidArgumentError("m")), kExitUsage);
   EXPECT_EQ(Fail("x", absl::UnavailableError("m")), kExitFailure);

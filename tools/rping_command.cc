@@ -58,6 +58,7 @@ Json CountersJson(Node& node) {
                  {"sent_seq_nak", counters.sent_seq_nak},
                  {"rcvd_seq_err", counters.rcvd_seq_err},
                  {"bad_icrc", counters.drop(transport::Drop::kBadIcrc)}};
+    AddCongestion(counters, &json);
     if (const net::Impairment* impairment = node.device().impairment()) {
       for (const auto& [name, counted] : {std::pair("sent", &impairment->send_counters()),
                                           std::pair("received", &impairment->receive_counters())}) {

@@ -122,6 +122,7 @@ int ServeCommand(int argc, char** argv) {
     json["calls"] = served.calls;
     json["packets_sent"] = served.counters.sent_pkts;
     json["retransmitted_packets"] = served.counters.retransmitted();
+    AddCongestion(served.counters, &json);
     status.Update(PrintJson(json));
   }
   return status.ok() ? kExitOk : Fail("serve", status);

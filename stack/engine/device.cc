@@ -75,6 +75,11 @@ absl::Status Device::Attach(std::unique_ptr<net::Port> port) {
   worker_->AddPort(interface_.get(), link, port_->name());
   worker_->AddReporter(this);
   published_ = std::make_unique<Published>(worker_.get());
+  if (options_.dcqcn) {
+    transport::DcqcnParameters parameters = *options_.dcqcn;
+    if (parameters.rpg_max_rate == 0) parameters.rpg_max_rate = port_->SpeedMbps();
+    worker_->EnableDcqcn(parameters);
+  }
   return absl::OkStatus();
 }
 

@@ -23,6 +23,7 @@
 #include "stack/net/kernel_path.h"
 #include "stack/net/kernel_tap.h"
 #include "stack/net/port.h"
+#include "stack/transport/dcqcn_parameters.h"
 
 namespace pollux::engine {
 
@@ -42,6 +43,8 @@ struct DeviceOptions {
   std::vector<net::InterfaceAddress> addresses;
   std::vector<Gid> gateways;
   net::ImpairmentOptions impairment;
+  // Congestion control, off when empty. A maximum rate of 0 becomes the speed of the port's link.
+  std::optional<transport::DcqcnParameters> dcqcn;
   // Where every frame on the wire is written down; null: nowhere. Devices may share one. Open with
   // DeviceEpochNs(); closed by who holds it last, after the device.
   std::shared_ptr<net::CaptureFile> capture;

@@ -26,6 +26,7 @@
 #include "stack/memory/protection_domain.h"
 #include "stack/net/interface.h"
 #include "stack/transport/counters.h"
+#include "stack/transport/dcqcn_parameters.h"
 #include "stack/transport/endpoint.h"
 #include "stack/verbs/completion_queue.h"
 #include "stack/verbs/event_list.h"
@@ -89,6 +90,9 @@ class Worker : public Party {
   // hold of packet_pool() before the worker is destroyed.
   // `name` is for those who ask what it is.
   void AddPort(net::Interface* interface, transport::Link* link, std::string name = "");
+  // Congestion control for the queue pairs that are made from now on, the GSI one excepted. Once,
+  // before the first. Without it nothing is marked as ECN-capable and CNPs are ignored.
+  void EnableDcqcn(const transport::DcqcnParameters& parameters) { dcqcn_ = parameters; }
 
   // One turn of the loop: receive a burst, dispatch, timers, mailbox, pollers, transmit, flush.
   // Returns whether anything was done, so that the caller can yield when idle.
@@ -234,6 +238,7 @@ class Worker : public Party {
   rte_mempool* packet_pool_ = nullptr;
   std::vector<std::unique_ptr<Port>> ports_;
   memory::RegionTable regions_;
+  std::optional<transport::DcqcnParameters> dcqcn_;
   verbs::ActiveList active_;
   std::vector<Poller*> pollers_;  // null: removed, to be erased after the round
   std::vector<Reporter*> reporters_;

@@ -103,7 +103,8 @@ absl::Status Worker::CheckInit(const verbs::QueuePairInitAttr& init) const {
 verbs::QueuePair* Worker::Place(Slot& slot, Qpn qpn, verbs::QueuePairInitAttr init) {
   ++init.pd->use_count;
   slot.qpn = qpn;
-  slot.endpoint = std::make_unique<Endpoint>(qpn, std::move(init), &active_, &events_);
+  slot.endpoint = std::make_unique<Endpoint>(qpn, std::move(init), &active_, &events_,
+                                             dcqcn_ ? &*dcqcn_ : nullptr);
   verbs::QueuePair& qp = slot.endpoint->qp;
   qp.init().send_cq->Attach(&qp);
   qp.init().recv_cq->Attach(&qp);

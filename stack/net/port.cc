@@ -308,6 +308,12 @@ bool Port::LinkUp() const {
          link.link_status == RTE_ETH_LINK_UP;
 }
 
+uint32_t Port::SpeedMbps() const {
+  rte_eth_link link;
+  if (!running_ || rte_eth_link_get_nowait(port_id_, &link) != 0) return 0;
+  return link.link_speed == RTE_ETH_SPEED_NUM_UNKNOWN ? 0 : link.link_speed;
+}
+
 PortStatistics Port::Statistics() const {
   rte_eth_stats stats = {};
   if (port_id_ != kNoPort) (void)rte_eth_stats_get(port_id_, &stats);

@@ -83,6 +83,8 @@ class Port : public transport::Link {
   uint16_t mtu() const { return mtu_; }
   // Whether the far side is there. Makes system calls with some drivers: not for the packet path.
   bool LinkUp() const;
+  // Of the link, Mb/s; 0 when the driver does not know. As LinkUp(), not for the packet path.
+  uint32_t SpeedMbps() const;
   PortStatistics Statistics() const;
   // Unavailable when the interface of the kernel's that the port stands on is gone, or another has
   // taken its name. Makes system calls: for a control thread, at any time.

@@ -67,6 +67,7 @@ TEST(Port, RingPairCarriesLargeFramesBothWays) {
   EXPECT_NE(a->mac(), b->mac());
   EXPECT_EQ(a->mac()[0] & 0x03, 0x02);  // locally administered, unicast
   EXPECT_TRUE(a->LinkUp());
+  EXPECT_EQ(a->SpeedMbps(), 10'000u) << "as the ring driver says";
   for (auto [from, to] : {std::pair(a.get(), b.get()), std::pair(b.get(), a.get())}) {
     std::vector<uint8_t> bytes(kMaxMtu + 14, 0x42);
     bytes[0] = from == a.get() ? 1 : 2;

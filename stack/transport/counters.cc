@@ -94,6 +94,10 @@ void Counters::Visit(absl::FunctionRef<void(std::string_view, uint64_t)> visit) 
       {"retry_rnr_exceeded_err", &Counters::retry_rnr_exceeded_err},
       {"completer_retry_err", &Counters::completer_retry_err},
       {"send_err", &Counters::send_err},
+      {"rp_cnp_handled", &Counters::rp_cnp_handled},
+      {"rp_cnp_ignored", &Counters::rp_cnp_ignored},
+      {"np_cnp_sent", &Counters::np_cnp_sent},
+      {"np_ecn_marked_roce_packets", &Counters::np_ecn_marked_roce_packets},
       {"rdma_sends", &Counters::rdma_sends},
       {"rdma_recvs", &Counters::rdma_recvs},
   };

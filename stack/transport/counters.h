@@ -70,6 +70,12 @@ struct Counters {
   uint64_t retry_rnr_exceeded_err = 0;
   uint64_t completer_retry_err = 0;
   uint64_t send_err = 0;  // packets that could not be sent: no buffer, no room, no way there
+  // Congestion control, under mlx5's names: CNPs that slowed a sender down, that met none (it is
+  // off), CNPs sent, and packets for us that the network had marked.
+  uint64_t rp_cnp_handled = 0;
+  uint64_t rp_cnp_ignored = 0;
+  uint64_t np_cnp_sent = 0;
+  uint64_t np_ecn_marked_roce_packets = 0;
   uint64_t rdma_sends = 0;
   uint64_t rdma_recvs = 0;
   std::array<uint64_t, static_cast<size_t>(Drop::kCount)> drops{};

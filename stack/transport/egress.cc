@@ -24,6 +24,7 @@ void Egress::Push(rte_mbuf* frame, uint64_t now_ns) {
     rte_pktmbuf_free(frame);
     return;
   }
+  pushed_bytes_ += frame->pkt_len;
   frames_[count_++] = frame;
   if (count_ % kBurst == 0) Flush(now_ns);
 }

@@ -27,6 +27,8 @@ class Egress {
   Egress& operator=(const Egress&) = delete;
 
   uint16_t room() const { return kCapacity - count_; }
+  // Of all frames that Push() has taken.
+  uint64_t pushed_bytes() const { return pushed_bytes_; }
   // An empty mbuf with DPDK's headroom, or null (counted) when the pool is dry.
   rte_mbuf* Allocate();
   // Takes over `frame`. Without room it is dropped and counted.
@@ -38,6 +40,7 @@ class Egress {
   rte_mempool* pool_;
   Counters* counters_;
   uint16_t count_ = 0;
+  uint64_t pushed_bytes_ = 0;
   std::array<rte_mbuf*, kCapacity> frames_;
 };
 

@@ -4,7 +4,9 @@
 #include <cstddef>
 
 #include "stack/base/planted_fault.h"
+#include "stack/transport/packet_builder.h"
 #include "stack/wire/icrc.h"
+#include "stack/wire/ipv4.h"
 
 namespace pollux::transport {
 namespace {
@@ -15,7 +17,23 @@ wire::Transport TransportOf(ibv_qp_type type) {
                               : wire::Transport::kUd;
 }
 
+// Beside the payload, to reckon how many frames a rate allows.
+constexpr uint32_t kFrameOverhead = PacketBuilder::kMaxHeaderBytes + wire::kIcrcBytes;
+
 }  // namespace
+
+Endpoint::Endpoint(Qpn qpn, verbs::QueuePairInitAttr init, verbs::ActiveList* active,
+                   verbs::EventList* events, const DcqcnParameters* dcqcn)
+    : qp(qpn, std::move(init), active, events),
+      rc_requester_(&qp, &journal_),
+      rc_responder_(&qp, &journal_),
+      uc_(&qp, &journal_),
+      ud_(&qp, &journal_) {
+  qp.transport = this;
+  if (dcqcn == nullptr || qpn == kGsiQpn) return;
+  congestion_ = std::make_unique<Congestion>(dcqcn, &journal_);
+  qp.data_ecn = wire::kEct0;
+}
 
 Endpoint* Endpoint::Of(verbs::QueuePair* queue_pair) {
   return static_cast<Endpoint*>(queue_pair->transport);
@@ -32,6 +50,7 @@ absl::Status Endpoint::Modify(const ibv_qp_attr& change, int mask, PollContext& 
   journal_.State(after);
   switch (after) {
     case IBV_QPS_RTR:
+      if (congestion_ != nullptr) *congestion_ = Congestion(congestion_->parameters, &journal_);
       EnterRtr();
       break;
     case IBV_QPS_RTS:
@@ -81,7 +100,10 @@ Drop Endpoint::ReasonToDrop(const wire::RocePacket& packet) const {
   // A send error of UC or UD leaves the receiving side as it is.
   const bool receives = state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQE;
   if (!receives || (packet.info->is_response && state != IBV_QPS_RTS)) return Drop::kQpState;
-  if (packet.info->transport != TransportOf(qp.type())) return Drop::kWrongTransport;
+  if (packet.info->transport != TransportOf(qp.type()) &&
+      packet.info->transport != wire::Transport::kCnp) {
+    return Drop::kWrongTransport;
+  }
   if (!wire::PkeysMatch(packet.bth.pkey, wire::kDefaultPkey)) return Drop::kBadPkey;
   if (qp.type() != IBV_QPT_UD &&
       (packet.source() != qp.path.destination || packet.destination() != qp.path.source)) {
@@ -99,6 +121,12 @@ void Endpoint::OnPacket(const wire::RocePacket& packet, PollContext& context) {
     return;
   }
   journal_.Received(packet);
+  if (packet.info->transport == wire::Transport::kCnp) {
+    OnCnp(context);
+    return;
+  }
+  if (packet.ecn == wire::kCe) [[unlikely]]
+    OnMarked(packet, context);
   if (qp.type() == IBV_QPT_UC) {
     uc_.OnPacket(packet, context);
   } else if (qp.type() == IBV_QPT_UD) {
@@ -111,11 +139,41 @@ void Endpoint::OnPacket(const wire::RocePacket& packet, PollContext& context) {
   NoteState();
 }
 
+void Endpoint::OnCnp(PollContext& context) {
+  if (congestion_ == nullptr) {
+    journal_.Count(&Counters::rp_cnp_ignored, context);
+    return;
+  }
+  journal_.Count(&Counters::rp_cnp_handled, context);
+  congestion_->reaction.OnCnp(context.now_ns);
+}
+
+void Endpoint::OnMarked(const wire::RocePacket& packet, PollContext& context) {
+  journal_.Count(&Counters::np_ecn_marked_roce_packets, context);
+  if (congestion_ == nullptr) return;
+  const Qpn remote = qp.type() == IBV_QPT_UD ? packet.deth().source_qpn : Qpn{qp.attr.dest_qp_num};
+  congestion_->notification.OnMarked(packet, qp.qpn(), remote, context);
+}
+
 bool Endpoint::Transmit(PollContext& context, int budget) {
   journal_.Begin(context.now_ns);
-  const bool more = Send(context, budget);
+  const bool more = congestion_ == nullptr ? Send(context, budget) : SendPaced(context, budget);
   NoteState();
   return more;
+}
+
+// As much as the rate allows; the rest waits for the timer. Retransmissions count as well.
+bool Endpoint::SendPaced(PollContext& context, int budget) {
+  ReactionPoint& reaction = congestion_->reaction;
+  const uint32_t frame_bytes = qp.PathMtuBytes() + kFrameOverhead;
+  const int allowed = reaction.Allowed(context.now_ns, frame_bytes, budget);
+  const uint64_t before = context.egress.pushed_bytes();
+  const bool more = Send(context, allowed);
+  reaction.OnSent(context.egress.pushed_bytes() - before);
+  congestion_->wait_until_ns = kNever;
+  if (!more || reaction.Allowed(context.now_ns, frame_bytes, 1) > 0) return more;
+  congestion_->wait_until_ns = reaction.retry_ns(context.now_ns);
+  return false;
 }
 
 bool Endpoint::Send(PollContext& context, int budget) {
@@ -135,14 +193,19 @@ bool Endpoint::Send(PollContext& context, int budget) {
 }
 
 uint64_t Endpoint::deadline_ns() const {
-  return qp.type() == IBV_QPT_RC && qp.state() == IBV_QPS_RTS ? rc_requester_.deadline_ns()
-                                                              : kNever;
+  const uint64_t requester =
+      qp.type() == IBV_QPT_RC && qp.state() == IBV_QPS_RTS ? rc_requester_.deadline_ns() : kNever;
+  return congestion_ == nullptr ? requester : std::min(requester, congestion_->wait_until_ns);
 }
 
 void Endpoint::OnDeadline(PollContext& context) {
   if (deadline_ns() > context.now_ns) return;
   journal_.Begin(context.now_ns);
-  rc_requester_.OnDeadline(context);
+  if (congestion_ != nullptr && congestion_->wait_until_ns <= context.now_ns) {
+    congestion_->wait_until_ns = kNever;
+    qp.Activate();
+  }
+  if (qp.type() == IBV_QPT_RC && qp.state() == IBV_QPS_RTS) rc_requester_.OnDeadline(context);
   NoteState();
 }
 

@@ -4,15 +4,19 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "stack/base/random.h"
 #include "stack/transport/counters.h"
+#include "stack/transport/dcqcn_parameters.h"
 #include "stack/transport/egress.h"
 #include "stack/transport/journal.h"
+#include "stack/transport/notification_point.h"
 #include "stack/transport/rc_requester.h"
 #include "stack/transport/rc_responder.h"
+#include "stack/transport/reaction_point.h"
 #include "stack/transport/uc.h"
 #include "stack/transport/ud.h"
 #include "stack/verbs/queue_pair.h"
@@ -24,15 +28,10 @@ namespace pollux::transport {
 // counters with every call (PollContext, poll_context.h).
 class Endpoint {
  public:
+  // With `dcqcn`, which outlives this, its data packets may be marked by the network, and marks
+  // slow senders down; not those of queue pair 1.
   Endpoint(Qpn qpn, verbs::QueuePairInitAttr init, verbs::ActiveList* active,
-           verbs::EventList* events = nullptr)
-      : qp(qpn, std::move(init), active, events),
-        rc_requester_(&qp, &journal_),
-        rc_responder_(&qp, &journal_),
-        uc_(&qp, &journal_),
-        ud_(&qp, &journal_) {
-    qp.transport = this;
-  }
+           verbs::EventList* events = nullptr, const DcqcnParameters* dcqcn = nullptr);
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
@@ -46,8 +45,9 @@ class Endpoint {
   // state, P_Key, addresses and ICRC, then executes or drops and counts.
   void OnPacket(const wire::RocePacket& packet, PollContext& context);
 
-  // Sends at most `budget` packets: acknowledgements, then READ responses, then requests. True when
-  // more could be sent at once: the caller puts the queue pair at the end of the active list again.
+  // Sends at most `budget` packets: READ responses, then requests, and an acknowledgement in
+  // between. True when more could be sent at once: the caller puts the queue pair at the end of the
+  // active list again.
   bool Transmit(PollContext& context, int budget);
 
   // When OnDeadline() wants to be called; kNever when not. Moves with every other call: the engine
@@ -64,10 +64,22 @@ class Endpoint {
   verbs::QueuePair qp;
 
  private:
+  struct Congestion {
+    Congestion(const DcqcnParameters* dcqcn, Journal* journal)
+        : parameters(dcqcn), notification(dcqcn, journal), reaction(dcqcn) {}
+    const DcqcnParameters* parameters;
+    NotificationPoint notification;
+    ReactionPoint reaction;
+    uint64_t wait_until_ns = kNever;  // more is to be sent, and not before
+  };
+
+  void OnCnp(PollContext& context);
+  void OnMarked(const wire::RocePacket& packet, PollContext& context);
   void EnterRtr();
   void EnterRts(ibv_qp_state before);
   Drop ReasonToDrop(const wire::RocePacket& packet) const;  // Drop::kCount: none
   bool Send(PollContext& context, int budget);
+  bool SendPaced(PollContext& context, int budget);
   void NoteState();
 
   ibv_qp_state noted_state_ = IBV_QPS_RESET;
@@ -77,6 +89,7 @@ class Endpoint {
   RcResponder rc_responder_;
   Uc uc_;
   Ud ud_;
+  std::unique_ptr<Congestion> congestion_;  // null: off
 };
 
 }  // namespace pollux::transport

@@ -32,8 +32,10 @@ uint16_t FlowSourcePort(Qpn local, Qpn remote) {
   return static_cast<uint16_t>(((label & 0x3FFF) ^ ((label & 0xFC000) >> 14)) | 0xC000);
 }
 
-void PacketBuilder::Reset(const verbs::AddressHandle* path, Qpn local, Qpn remote) {
+void PacketBuilder::Reset(const verbs::AddressHandle* path, Qpn local, Qpn remote,
+                          const PacketMarks& marks) {
   path_ = path;
+  data_ecn_ = marks.data_ecn;
   ip_version_ = path->destination.IsIpv4() ? 4 : 6;
   const wire::EthernetHeader ethernet{
       .source = path->source_mac,
@@ -46,15 +48,18 @@ void PacketBuilder::Reset(const verbs::AddressHandle* path, Qpn local, Qpn remot
   StoreBe16(udp + wire::udp::kDestinationPort, wire::kRocePort);
   // No checksum, over IPv6 neither: the ICRC is stronger.
   StoreBe16(udp + wire::udp::kChecksum, 0);
-  wire::EmitBth(wire::Bth{.dest_qpn = remote}, udp + wire::kUdpBytes);
+  wire::EmitBth(wire::Bth{.becn = marks.becn, .dest_qpn = remote}, udp + wire::kUdpBytes);
   header_bytes_ = static_cast<uint8_t>(udp_offset_ + wire::kUdpBytes + wire::kBthBytes);
   LoadLink();
 }
 
 void PacketBuilder::EmitIp() {
   uint8_t* ip = template_ + ip_offset_;
+  // Where the field is ours it is clear in the template.
+  const auto traffic_class = static_cast<uint8_t>(
+      data_ecn_ != 0 ? path_->traffic_class & ~wire::ipv4::kEcnMask : path_->traffic_class);
   if (ip_version_ == 6) {
-    wire::EmitIpv6({.traffic_class = path_->traffic_class,
+    wire::EmitIpv6({.traffic_class = traffic_class,
                     .flow_label = path_->flow_label,
                     .next_header = wire::kIpProtocolUdp,
                     .hop_limit = path_->hop_limit,
@@ -65,7 +70,7 @@ void PacketBuilder::EmitIp() {
     return;
   }
   // Not to be fragmented: the ICRC covers the whole packet.
-  wire::EmitIpv4({.tos = path_->traffic_class,
+  wire::EmitIpv4({.tos = traffic_class,
                   .fragment = wire::kIpv4DontFragment,
                   .ttl = path_->hop_limit,
                   .protocol = wire::kIpProtocolUdp,
@@ -119,15 +124,18 @@ bool PacketBuilder::Begin(const Spec& spec, PollContext& context) {
   }
   CopyTemplate(p);
   const auto udp_length = static_cast<uint16_t>(wire::kUdpBytes + transport_bytes);
+  const uint8_t ecn = spec.payload_bytes != 0 ? data_ecn_ : 0;
   uint8_t* ip = p + ip_offset_;
   if (ip_version_ == 4) {
     const auto ip_length = static_cast<uint16_t>(wire::kIpv4Bytes + udp_length);
     const uint16_t identification = identification_++;
     StoreBe16(ip + wire::ipv4::kTotalLength, ip_length);
     StoreBe16(ip + wire::ipv4::kIdentification, identification);
+    ip[wire::ipv4::kTos] |= ecn;
     StoreBe16(ip + wire::ipv4::kChecksum,
-              FoldChecksum(ip_checksum_base_ + ip_length + identification));
+              FoldChecksum(ip_checksum_base_ + ecn + ip_length + identification));
   } else {
+    ip[wire::ipv6::kVersionClassFlow + 1] |= static_cast<uint8_t>(ecn << 4);
     StoreBe16(ip + wire::ipv6::kPayloadLength, udp_length);
   }
   StoreBe16(p + udp_offset_ + wire::udp::kLength, udp_length);

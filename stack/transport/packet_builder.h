@@ -21,6 +21,12 @@ namespace pollux::transport {
 // do not look at it). In 0xC000..0xFFFF.
 uint16_t FlowSourcePort(Qpn local, Qpn remote);
 
+// What congestion control has to say in every packet.
+struct PacketMarks {
+  uint8_t data_ecn = 0;  // the ECN field of packets with payload; 0: as the path has it
+  bool becn = false;
+};
+
 class PacketBuilder {
  public:
   // Everything that one packet differs in.
@@ -37,7 +43,8 @@ class PacketBuilder {
   explicit PacketBuilder(Journal* journal = nullptr) : journal_(journal) {}
 
   // `path` outlives its use here (until the next Reset).
-  void Reset(const verbs::AddressHandle* path, Qpn local, Qpn remote);
+  void Reset(const verbs::AddressHandle* path, Qpn local, Qpn remote,
+             const PacketMarks& marks = {});
 
   // Takes an mbuf and writes the headers. False when there is no mbuf.
   bool Begin(const Spec& spec, PollContext& context);
@@ -69,6 +76,7 @@ class PacketBuilder {
   uint8_t ip_version_ = 4;
   uint8_t ip_offset_ = 0;
   uint8_t udp_offset_ = 0;
+  uint8_t data_ecn_ = 0;
   uint8_t header_bytes_ = 0;       // Ethernet to BTH
   uint32_t ip_checksum_base_ = 0;  // one's complement sum without length and identification
   uint16_t identification_ = 0;

@@ -17,7 +17,7 @@ static_assert(RcRequester::kMaxInFlight + kReadWindow <= ArrivedResponses::kSpan
 
 void RcRequester::Start() {
   Stop();
-  builder_.Reset(&qp_->path, qp_->qpn(), Qpn{qp_->attr.dest_qp_num});
+  builder_.Reset(&qp_->path, qp_->qpn(), Qpn{qp_->attr.dest_qp_num}, {.data_ecn = qp_->data_ecn});
   next_psn_ = una_ = max_sent_ = executed_end_ = asked_end_ = Psn(qp_->attr.sq_psn);
   retry_left_ = qp_->attr.retry_cnt;
   rnr_left_ = qp_->attr.rnr_retry;
@@ -159,9 +159,13 @@ RcRequester::Step RcRequester::SendNextPacket(PollContext& context) {
   const uint32_t in_flight = static_cast<uint32_t>(Distance(una_, psn)) - cursor_.read_psns();
   if (in_flight >= kMaxInFlight) return Step::kWait;
   const bool ack_request = packet + 1 == wqe.packets || psn.value() % kAckEvery == kAckEvery - 1 ||
-                           in_flight + 1 == kMaxInFlight;
+                           in_flight + 1 == kMaxInFlight ||
+                           context.now_ns - ack_asked_ns_ >= kAckEveryNs;
   const Step step = SendPacket(cursor_.index(), packet, ack_request, context);
-  if (step == Step::kSent) cursor_.Advance(packet + 1);
+  if (step == Step::kSent) {
+    if (ack_request) ack_asked_ns_ = context.now_ns;
+    cursor_.Advance(packet + 1);
+  }
   return step;
 }
 

@@ -27,6 +27,8 @@ class RcRequester {
   static constexpr uint32_t kMaxInFlight = 128;
   // At the latest after this many packets one asks for an acknowledgement.
   static constexpr uint32_t kAckEvery = 32;
+  // Or after this time, for a sender that is held back: well before a probe.
+  static constexpr uint64_t kAckEveryNs = 200'000;
   static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
   // Without an answer for a measured round trip (and its variation), the oldest unacknowledged
   // packet is sent again: it makes any go-back-N peer say how far it is, long before the local ACK
@@ -105,6 +107,7 @@ class RcRequester {
   uint8_t retry_left_ = 0;
   uint8_t rnr_left_ = 0;
   ibv_wc_status local_error_ = IBV_WC_SUCCESS;  // of the one at the cursor, reported in its turn
+  uint64_t ack_asked_ns_ = 0;                   // when a packet asked last
   uint64_t ack_deadline_ns_ = kNever;
   uint64_t rnr_until_ns_ = kNever;
 

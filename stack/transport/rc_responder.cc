@@ -33,7 +33,7 @@ uint64_t ExecuteAtomic(Opcode opcode, const wire::AtomicEth& eth, uint64_t* at) 
 
 void RcResponder::Start() {
   Stop();
-  builder_.Reset(&qp_->path, qp_->qpn(), Qpn{qp_->attr.dest_qp_num});
+  builder_.Reset(&qp_->path, qp_->qpn(), Qpn{qp_->attr.dest_qp_num}, {.data_ecn = qp_->data_ecn});
   expected_psn_ = Psn(qp_->attr.rq_psn);
   resources_.Start(qp_->attr.max_dest_rd_atomic);
 }
@@ -282,12 +282,12 @@ bool RcResponder::Transmit(PollContext& context, int* budget) {
     }
     --*budget;
   }
+  // One, which costs no budget: that a queue pair may send no data just now holds no answer back.
   if (nak_ != 0 || ack_pending_) {
-    if (*budget == 0 || context.egress.room() == 0) return true;
+    if (context.egress.room() == 0) return true;
     const bool sent = nak_ != 0 ? SendAeth(nak_, nak_psn_, context)
                                 : SendAeth(wire::kAckNoCredits, expected_psn_ - 1, context);
     if (!sent) return true;
-    --*budget;
     nak_ = 0;
     ack_pending_ = false;
   }

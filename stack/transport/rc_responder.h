@@ -33,7 +33,8 @@ class RcResponder {
   // A request whose state, address and ICRC have been checked.
   void OnRequest(const wire::RocePacket& packet, PollContext& context);
 
-  // Sends up to `*budget` packets and takes them off it. True when more could be sent at once.
+  // Sends up to `*budget` responses to READs and atomics and takes them off it, and an
+  // acknowledgement behind them. True when more could be sent at once.
   bool Transmit(PollContext& context, int* budget);
 
  private:

@@ -13,7 +13,7 @@ void Uc::StartReceiving() {
 }
 
 void Uc::StartSending() {
-  builder_.Reset(&qp_->path, qp_->qpn(), Qpn{qp_->attr.dest_qp_num});
+  builder_.Reset(&qp_->path, qp_->qpn(), Qpn{qp_->attr.dest_qp_num}, {.data_ecn = qp_->data_ecn});
   next_psn_ = Psn(qp_->attr.sq_psn);
   packet_ = 0;
 }

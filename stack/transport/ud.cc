@@ -74,7 +74,7 @@ bool Ud::SendHead(PollContext& context) {
   const uint32_t index = qp_->sq_head();
   const verbs::SendWqe& wqe = qp_->sq(index);
   const bool immediate = wqe.opcode == IBV_WR_SEND_WITH_IMM;
-  builder_.Reset(wqe.ah, qp_->qpn(), Qpn{wqe.remote_qpn});
+  builder_.Reset(wqe.ah, qp_->qpn(), Qpn{wqe.remote_qpn}, {.data_ecn = qp_->data_ecn});
   if (!builder_.Begin(
           {.opcode = immediate ? wire::Opcode::kUdSendOnlyImm : wire::Opcode::kUdSendOnly,
            .psn = psn_,

@@ -190,6 +190,8 @@ class QueuePair : public EventSource {
   AddressHandle path;
   // What carries its packets; the transport's own.
   void* transport = nullptr;
+  // The ECN field (RFC 3168) of packets that carry payload; the transport's own.
+  uint8_t data_ecn = 0;
 
  private:
   friend class ActiveList;

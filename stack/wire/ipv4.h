@@ -19,6 +19,9 @@ enum IpProtocol : uint8_t {
   kIpProtocolIcmpV6 = 58,
 };
 
+// The ECN field, of IPv6 too. Source: RFC 3168 section 5.
+enum Ecn : uint8_t { kNotEct = 0, kEct1 = 1, kEct0 = 2, kCe = 3 };
+
 // Offsets from the first byte of the header.
 namespace ipv4 {
 inline constexpr size_t kVersionIhl = 0;

@@ -55,6 +55,19 @@ class RpingTest(CommandTest):
             for kind, count in answers[1]["impaired"][way].items():
                 self.assertGreater(count, 0, kind)
 
+    def test_congestion_control(self):
+        capture = f"{self.directory}/dcqcn.pcapng"
+        server = self.serve("--json", "--dcqcn-parameters", "rpg_ai_rate=50,rpg_min_rate=100")
+        client = self.client("--json", "-C", "5", "-S", "4096", "--dcqcn", "--capture", capture)
+        self.assertEqual(client.process.returncode, 0, client.stderr)
+        self.assertEqual(server.wait(), 0, server.stderr)
+        for run in (client, server):
+            answer = json.loads(run.stdout)
+            self.assertEqual((answer["rp_cnp_handled"], answer["np_cnp_sent"]), (0, 0))
+        with open(capture, "rb") as file:
+            # EtherType, version and header length, type of service with ECT(0).
+            self.assertIn(b"\x08\x00\x45\x02", file.read())
+
     def test_another_port_than_the_usual(self):
         server = self.serve("-p", "12345")
         self.assert_one_line(self.client("-C", "1"), 1, "REJ reason 8", "nothing listens")

@@ -51,6 +51,8 @@ class UsageTest(CommandTest):
         self.fails(2, ["demo", "--impair", "loss=2"], "loss=2", "0 to 1")
         self.fails(2, ["demo", "--impair", "frob=1"], "frob", "loss=P")
         self.fails(2, ["demo", "--memory", "1"], "--memory", "64")
+        self.fails(2, ["ls", "--dcqcn-parameters", "cnp_dscp=64"], "cnp_dscp=64", "0 to 63")
+        self.fails(2, ["ls", "--dcqcn-parameters", "frob=1"], "frob", "rpg_ai_rate")
         self.fails(2, ["demo", "extra"], "extra", "usage: pollux demo")
 
     def test_something_missing(self):

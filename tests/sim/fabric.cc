@@ -27,11 +27,38 @@ Conditions DrawConditions(Random& random) {
   return conditions;
 }
 
-FabricPort::~FabricPort() {
+FabricPort::~FabricPort() { Drain(); }
+
+void FabricPort::Drain() {
   for (const auto& [arrival_ns, frame] : queue_) rte_pktmbuf_free(frame);
+  for (const auto& [arrival_ns, sent] : to_marked_) rte_pktmbuf_free(sent.first);
+  queue_.clear();
+  to_marked_.clear();
+}
+
+uint64_t FabricPort::NextArrival() const {
+  const uint64_t here = queue_.empty() ? UINT64_MAX : queue_.begin()->first;
+  return to_marked_.empty() ? here : std::min(here, to_marked_.begin()->first);
+}
+
+// What has reached the marked queue by now, in the order of time.
+void FabricPort::PassQueue(uint64_t now_ns) {
+  while (!to_marked_.empty() && to_marked_.begin()->first <= now_ns) {
+    const auto [arrival_ns, sent] = *to_marked_.begin();
+    to_marked_.erase(to_marked_.begin());
+    const std::optional<uint64_t> left_ns =
+        marked_->Pass(sent.first, sent.second, arrival_ns, fabric_->random_);
+    if (left_ns) {
+      queue_.emplace(*left_ns, sent.first);
+    } else {
+      ++fabric_->counters_.queue_overflow;
+      rte_pktmbuf_free(sent.first);
+    }
+  }
 }
 
 uint16_t FabricPort::Receive(rte_mbuf** frames, uint16_t capacity, uint64_t now_ns) {
+  PassQueue(now_ns);
   uint16_t count = 0;
   while (count < capacity && !queue_.empty() && queue_.begin()->first <= now_ns) {
     rte_mbuf* frame = queue_.begin()->second;
@@ -73,17 +100,12 @@ FabricPort* Fabric::AddPort(const MacAddress& mac) {
 
 uint64_t Fabric::NextArrival() const {
   uint64_t next = UINT64_MAX;
-  for (const auto& port : ports_) {
-    if (!port->queue_.empty()) next = std::min(next, port->queue_.begin()->first);
-  }
+  for (const auto& port : ports_) next = std::min(next, port->NextArrival());
   return next;
 }
 
 void Fabric::Drain() {
-  for (auto& port : ports_) {
-    for (const auto& [arrival_ns, frame] : port->queue_) rte_pktmbuf_free(frame);
-    port->queue_.clear();
-  }
+  for (auto& port : ports_) port->Drain();
 }
 
 unsigned Fabric::copies_in_use() const { return rte_mempool_in_use_count(copies_); }
@@ -155,7 +177,7 @@ void Fabric::Deliver(FabricPort& from, FabricPort& to, rte_mbuf* frame, uint64_t
   if (random_.Chance(conditions_.duplication)) {
     if (rte_mbuf* copy = Copy(frame)) {
       ++counters_.duplicated;
-      Enqueue(to, copy, now_ns + delay() + random_.Below(conditions_.reorder_delay_ns + 1));
+      Enqueue(from, to, copy, now_ns + delay() + random_.Below(conditions_.reorder_delay_ns + 1));
     }
   }
   if (random_.Chance(conditions_.corruption) && IsIp(*frame)) {
@@ -178,16 +200,27 @@ void Fabric::Deliver(FabricPort& from, FabricPort& to, rte_mbuf* frame, uint64_t
   } else {
     in_order_ns = arrival_ns;
   }
-  Enqueue(to, frame, arrival_ns);
+  Enqueue(from, to, frame, arrival_ns);
 }
 
-void Fabric::Enqueue(FabricPort& to, rte_mbuf* frame, uint64_t arrival_ns) {
-  if (to.queue_.size() == kMaxQueued) {
+void Fabric::Enqueue(FabricPort& from, FabricPort& to, rte_mbuf* frame, uint64_t arrival_ns) {
+  if (to.queue_.size() + to.to_marked_.size() == kMaxQueued) {
     ++counters_.queue_overflow;
     rte_pktmbuf_free(frame);
     return;
   }
-  to.queue_.emplace(arrival_ns, frame);
+  if (!to.marked_) {
+    to.queue_.emplace(arrival_ns, frame);
+    return;
+  }
+  // The mark is set in a frame of its own where others hold it too.
+  if (rte_mbuf_refcnt_read(frame) > 1) {
+    rte_mbuf* copy = Copy(frame);
+    rte_pktmbuf_free(frame);
+    if (copy == nullptr) return;
+    frame = copy;
+  }
+  to.to_marked_.emplace(arrival_ns, std::pair(frame, from.index_));
 }
 
 }  // namespace pollux::sim

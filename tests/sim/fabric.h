@@ -8,11 +8,14 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "stack/base/random.h"
 #include "stack/base/types.h"
 #include "stack/transport/link.h"
+#include "tests/sim/marked_queue.h"
 
 namespace pollux::sim {
 
@@ -39,7 +42,7 @@ struct FabricCounters {
   uint64_t reordered = 0;
   uint64_t corrupted = 0;
   uint64_t link_down = 0;       // sent into, or arrived at, a port that was down
-  uint64_t queue_overflow = 0;  // see Fabric::kMaxQueued
+  uint64_t queue_overflow = 0;  // see Fabric::kMaxQueued and MarkedQueueOptions
   uint64_t no_buffer = 0;       // no mbuf for a copy
 };
 
@@ -59,6 +62,12 @@ class FabricPort : public transport::Link {
   // While it is down nothing leaves or arrives; what was on its way is lost on arrival.
   void SetUp(bool up) { up_ = up; }
   const MacAddress& mac() const { return mac_; }
+  uint32_t index() const { return index_; }  // of the order in which ports were added
+
+  // Frames for this port wait in such a queue, behind each other, for the switch to send them.
+  // Without one they do not meet.
+  void SetQueue(const MarkedQueueOptions& options) { marked_.emplace(options); }
+  MarkedQueue& queue() { return *marked_; }  // after SetQueue()
 
  private:
   friend class Fabric;
@@ -70,8 +79,15 @@ class FabricPort : public transport::Link {
   MacAddress mac_;
   bool up_ = true;
   uint64_t busy_until_ns_ = 0;  // when the last bit of the latest frame has left
+  void PassQueue(uint64_t now_ns);
+  uint64_t NextArrival() const;
+  void Drain();
+
   // Frames on their way to this port: by time of arrival, then in the order sent.
   std::multimap<uint64_t, rte_mbuf*> queue_;
+  std::optional<MarkedQueue> marked_;
+  // On their way to that queue, with the sending port.
+  std::multimap<uint64_t, std::pair<rte_mbuf*, uint32_t>> to_marked_;
   // The latest arrival that keeps the order, by sending port.
   std::vector<uint64_t> in_order_ns_;
 };
@@ -108,7 +124,7 @@ class Fabric {
   // Takes over one reference of `frame`.
   static bool IsIp(const rte_mbuf& frame);
   void Deliver(FabricPort& from, FabricPort& to, rte_mbuf* frame, uint64_t now_ns);
-  void Enqueue(FabricPort& to, rte_mbuf* frame, uint64_t arrival_ns);
+  void Enqueue(FabricPort& from, FabricPort& to, rte_mbuf* frame, uint64_t arrival_ns);
   rte_mbuf* Copy(rte_mbuf* frame);
 
   Conditions conditions_;
