@@ -158,6 +158,7 @@ RcRequester::Step RcRequester::SendNextPacket(PollContext& context) {
   const Psn psn = wqe.first_psn + packet;
   const uint32_t in_flight = static_cast<uint32_t>(Distance(una_, psn)) - cursor_.read_psns();
   if (in_flight >= kMaxInFlight) return Step::kWait;
+  if (in_flight == 0) ack_asked_ns_ = context.now_ns;  // nothing waits for an answer
   const bool ack_request = packet + 1 == wqe.packets || psn.value() % kAckEvery == kAckEvery - 1 ||
                            in_flight + 1 == kMaxInFlight ||
                            context.now_ns - ack_asked_ns_ >= kAckEveryNs;

@@ -319,6 +319,20 @@ TEST_F(RcRequesterTest, NeverMoreInFlightThanTheBound) {
   EXPECT_EQ(sent, static_cast<int>(RcRequester::kMaxInFlight));
 }
 
+// A pause is no reason to ask: there is nothing to be told.
+TEST_F(RcRequesterTest, TheFirstPacketAfterAPauseAsksForNoAcknowledgement) {
+  pair_.now_ns += 1'000'000'000;
+  std::vector<bool> asks;
+  pair_.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
+    if (from_a) asks.push_back(packet.bth.ack_request);
+    return Fate::kDeliver;
+  };
+  pair_.b.PostRecv(1, pair_.b.memory.data(), 5'000);
+  pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), 5'000);
+  pair_.RunToEnd();
+  EXPECT_EQ(asks, (std::vector<bool>{false, false, false, false, true}));
+}
+
 TEST_F(RcRequesterTest, ForgedResponsesChangeNothing) {
   pair_.b.PostRecv(1, pair_.b.memory.data(), 64);
   // Acknowledgements of what was never sent.
