@@ -235,7 +235,7 @@ void RcRequester::OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context) 
   // An ACK acknowledges its own PSN, a NAK only what lies before it.
   const bool ack = wire::IsAck(aeth.syndrome);
   const Psn executed_end = ack ? psn + 1 : psn;
-  if (Before(executed_end_, executed_end)) executed_end_ = executed_end;
+  Executed(executed_end);
   Retire(context);
   const bool missing = HasHead() && Before(una_, executed_end_);
   const bool charged = missing && AskForMissing(psn, context);
@@ -304,7 +304,7 @@ void RcRequester::OnDataResponse(const wire::RocePacket& packet, PollContext& co
   const auto number = static_cast<uint32_t>(Distance(qp_->sq(index).first_psn, psn));
   const ibv_wc_status status = PlaceResponse(packet, *qp_, index, number);
   // It acknowledges everything before its request.
-  if (Before(executed_end_, psn)) executed_end_ = psn;
+  Executed(psn);
   round_trip_.Answered(psn + 1, context.now_ns);
   if (status == IBV_WC_SUCCESS) arrived_.Add(psn);
   Retire(context);
@@ -324,6 +324,14 @@ uint32_t RcRequester::FindNumbered(Psn psn) const {
     if (Before(psn, wqe.first_psn + wqe.packets)) return index;
   }
   return qp_->sq_tail();
+}
+
+// Retries count the losses at one place: a peer that goes on executing is there, even when the answer
+// to an older READ stays missing meanwhile.
+void RcRequester::Executed(Psn end) {
+  if (!Before(executed_end_, end)) return;
+  executed_end_ = end;
+  retry_left_ = qp_->attr.retry_cnt;
 }
 
 // Moves una_ over what is done: READs and atomics whose responses have arrived, other requests that

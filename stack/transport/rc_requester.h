@@ -80,6 +80,7 @@ class RcRequester {
   void OnDataResponse(const wire::RocePacket& packet, PollContext& context);
 
   uint32_t FindNumbered(Psn psn) const;
+  void Executed(Psn end);
   void Retire(PollContext& context);
   void Complete(const verbs::SendWqe& wqe, PollContext& context);
   bool AskForMissing(Psn psn, PollContext& context);
