@@ -153,9 +153,9 @@ TEST_F(MirrorTest, GrantsRiseAndFall) {
                     .ok());
     ++issued;
   };
-  for (const auto& [asked, granted] :
-       {std::pair{8u, 8u}, {2u, 2u}, {100u, 32u}, {0u, 1u}, {3u, 3u}}) {
-    server->server->SetCredits(asked);
+  for (const auto& asked_granted : {std::pair{8u, 8u}, {2u, 2u}, {100u, 32u}, {0u, 1u}, {3u, 3u}}) {
+    const uint32_t granted = asked_granted.second;
+    server->server->SetCredits(asked_granted.first);
     for (int i = 0; i < 80; ++i) call();
     // All that were sent before the client knew.
     ASSERT_TRUE(RunUntil([&] {

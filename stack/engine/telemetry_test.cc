@@ -12,7 +12,6 @@
 namespace pollux::engine {
 namespace {
 
-// A worker that a thread of the test polls while `polled`.
 class TelemetryTest : public ::testing::Test {
  protected:
   static constexpr std::chrono::milliseconds kLong{60'000};
@@ -23,23 +22,30 @@ class TelemetryTest : public ::testing::Test {
     config.packet_buffers = 127;
     return Worker::Create(config).value();
   }
-  void StartPolling(Worker* worker) {
-    thread_ = std::thread([this, worker] {
-      for (uint64_t now_ns = 0; !stop_; now_ns += 1000) {
-        worker->Poll(now_ns);
-        std::this_thread::yield();
-      }
-    });
-  }
-  void TearDown() override {
-    stop_ = true;
-    if (thread_.joinable()) thread_.join();
-  }
   static std::string Ask(std::string_view topic, std::string_view parameters) {
     const auto report = AskWorkers(topic, parameters, kLong);
     return report.ok() ? "" : std::string(report.status().message());
   }
+};
 
+// A thread that polls a worker; to go before the worker.
+class Polling {
+ public:
+  explicit Polling(Worker* worker)
+      : thread_([this, worker] {
+          for (uint64_t now_ns = 0; !stop_; now_ns += 1000) {
+            worker->Poll(now_ns);
+            std::this_thread::yield();
+          }
+        }) {}
+  ~Polling() {
+    stop_ = true;
+    thread_.join();
+  }
+  Polling(const Polling&) = delete;
+  Polling& operator=(const Polling&) = delete;
+
+ private:
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };
@@ -47,7 +53,7 @@ class TelemetryTest : public ::testing::Test {
 TEST_F(TelemetryTest, OwnerAnswers) {
   const std::unique_ptr<Worker> worker = MakeWorker();
   const Published published(worker.get());
-  StartPolling(worker.get());
+  const Polling polling(worker.get());
   const auto core = AskWorkers("worker", "", kLong);
   ASSERT_TRUE(core.ok()) << core.status();
   EXPECT_FALSE(core->fields().empty());
@@ -61,7 +67,7 @@ TEST_F(TelemetryTest, WhatIsNotThere) {
   EXPECT_EQ(Ask("nonsense", ""), "no topic \"nonsense\" here");
   const std::unique_ptr<Worker> worker = MakeWorker();
   const Published published(worker.get());
-  StartPolling(worker.get());
+  const Polling polling(worker.get());
   EXPECT_EQ(Ask("worker", "999"), "no worker 999 here");
   EXPECT_EQ(Ask("qp", "12345"), "qp: no 12345 here");
   EXPECT_EQ(Ask("qp", ""), "qp: which? give its number");
@@ -109,19 +115,11 @@ TEST_F(TelemetryTest, TwoWorkers) {
   init.pd = *pd;
   init.send_cq = init.recv_cq = *cq;
   const Qpn qpn = b->CreateQp(std::move(init)).value()->qpn();
-  StartPolling(a.get());
-  std::atomic<bool> stop{false};
-  std::thread other([&] {
-    while (!stop) {
-      b->Poll(1);
-      std::this_thread::yield();
-    }
-  });
+  const Polling polling_a(a.get());
+  const Polling polling_b(b.get());
   EXPECT_EQ(Ask("qp", absl::StrCat(qpn.value)), "") << "whoever has it";
   EXPECT_EQ(Ask("qp", absl::StrCat(qpn.value, ",", second.number())), "");
   EXPECT_NE(Ask("qp", absl::StrCat(qpn.value, ",", first.number())), "");
-  stop = true;
-  other.join();
 }
 
 }  // namespace

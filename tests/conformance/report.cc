@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "stack/wire/ext_headers.h"
 #include "tools/decode/capture_reader.h"
 #include "tools/decode/names.h"
 
@@ -120,7 +121,7 @@ std::string ToTable(const std::vector<FileReport>& reports) {
     total.Add(report.counts);
   }
   AppendTable("opcode", "0x%02x", total.opcodes, decode::OpcodeName, &out);
-  AppendTable("AETH syndrome", "0x%02x", total.syndromes, decode::SyndromeName, &out);
+  AppendTable("AETH syndrome", "0x%02x", total.syndromes, wire::SyndromeName, &out);
   AppendTable("CM MAD", "0x%04x", total.mads, MadName, &out);
   AppendTable("RPC-over-RDMA", "%x", total.rpcs, decode::RpcProcedureName, &out);
   if (total.rocev1 != 0) {
