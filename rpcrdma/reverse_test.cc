@@ -121,6 +121,7 @@ TEST_F(CallbackTest, NoLargerThanAMessage) {
 TEST_F(CallbackTest, CreditsOfItsOwn) {
   Start({.credits = 2, .reverse_credits = 8}, {.credits = 2, .reverse_credits = kReverseCredits});
   constexpr int kCalls = 50;
+  const uint8_t argument[4] = {};  // of all calls, those that wait too
   int done = 0, callbacks_done = 0;
   for (int i = 0; i < kCalls; ++i) {
     ASSERT_TRUE(client
@@ -130,7 +131,6 @@ TEST_F(CallbackTest, CreditsOfItsOwn) {
                              ++done;
                            })
                     .ok());
-    const uint8_t argument[4] = {};
     ASSERT_TRUE(server->server
                     ->CallReverse(connection, {.procedure = kCallbackHold, .arguments = argument},
                                   [&](absl::Status s, const Reply*) {

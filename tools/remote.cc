@@ -3,7 +3,9 @@
 #include <cstdio>
 
 #include "absl/strings/str_format.h"
+#include "rpcrdma/rpcbind.h"
 #include "stack/net/address.h"
+#include "tools/file_service/file_protocol.h"
 #include "tools/interrupt.h"
 #include "tools/session.h"
 
@@ -27,6 +29,8 @@ bool IsPciAddress(const std::string& port) {
 void DeclareRemoteOptions(Options& options, RemoteOptions* remote) {
   DeclarePortOptions(options, &remote->port);
   options.Number("service-port", "port of the service (20049)", 1, 65535, &remote->service_port);
+  options.Switch("rpcbind", "ask the server's rpcbind for it, through this host's kernel",
+                 &remote->rpcbind);
   options.Number("timeout-ms", "how long to wait for the server (20000)", 1, 3'600'000,
                  &remote->timeout_ms);
   options.Switch("verbose", "print the CM exchange", &remote->verbose);
@@ -64,6 +68,20 @@ std::optional<std::string> AddressConflict(Node& node) {
   });
 }
 
+namespace {
+
+absl::StatusOr<cm::Endpoint> ServiceAt(const Gid& server, const RemoteOptions& options) {
+  if (!options.rpcbind) {
+    return cm::Endpoint{.address = server, .port = static_cast<uint16_t>(options.service_port)};
+  }
+  auto rpcbind = rpcrdma::RpcBind::At(server);
+  if (!rpcbind.ok()) return rpcbind.status();
+  return options.program == 0 ? rpcbind->Find(kFileProgram, kFileVersion, server)
+                              : rpcbind->Find(options.program, options.version, server);
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<Remote>> Remote::Connect(const RemoteOptions& options,
                                                         const std::string& address) {
   absl::StatusOr<Gid> server = net::ParseAddress(address);
@@ -75,12 +93,13 @@ absl::StatusOr<std::unique_ptr<Remote>> Remote::Connect(const RemoteOptions& opt
   remote->node_ = *std::move(node);
   Node& started = *remote->node_;
   if (options.verbose) PrintCmExchange(started);
-  auto client = ConnectClient(
-      started, {.address = *server, .port = static_cast<uint16_t>(options.service_port)},
-      {.timeout_ms = static_cast<uint32_t>(options.timeout_ms),
-       .program = options.program,
-       .version = options.version,
-       .cancelled = &Interrupted});
+  absl::StatusOr<cm::Endpoint> service = ServiceAt(*server, options);
+  if (!service.ok()) return service.status();
+  auto client = ConnectClient(started, *service,
+                              {.timeout_ms = static_cast<uint32_t>(options.timeout_ms),
+                               .program = options.program,
+                               .version = options.version,
+                               .cancelled = &Interrupted});
   if (absl::Status status = remote->UnlessTaken(client.status()); !status.ok()) return status;
   remote->client_ = *std::move(client);
   return remote;

@@ -21,10 +21,11 @@ struct RemoteOptions {
   uint64_t timeout_ms = 20'000;
   uint32_t program = 0;  // the file service's when 0; only NULL can be called of others
   uint32_t version = 0;
+  bool rpcbind = false;  // ask the server's for the service's port
   bool json = false;
   bool verbose = false;
 };
-// Declares the port options, --service-port, --timeout-ms, --verbose and --json.
+// Declares the port options, --service-port, --rpcbind, --timeout-ms, --verbose and --json.
 void DeclareRemoteOptions(Options& options, RemoteOptions* remote);
 
 // Opens the port and starts to poll it.

@@ -4,12 +4,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "stack/transport/counters.h"
 #include "tools/commands.h"
+#include "tools/file_service/file_protocol.h"
 #include "tools/file_service/file_server.h"
 #include "tools/interrupt.h"
 #include "tools/options.h"
 #include "tools/port_options.h"
+#include "tools/registration.h"
 #include "tools/remote.h"
 #include "tools/report.h"
 #include "tools/session.h"
@@ -22,6 +25,7 @@ struct ServeOptions {
   std::string root;
   uint64_t service_port = 20049;
   bool read_only = false;
+  bool rpcbind = false;
   bool json = false;
 };
 
@@ -32,18 +36,22 @@ struct Served {
 };
 
 // Where clients find it: at every address but the link-local ones, unless these are all there is.
-std::string ServedAt(Node& node, uint16_t port) {
+std::vector<cm::Endpoint> ServedAt(Node& node, uint16_t port) {
   return node.Run([&node, port] {
     const net::Interface& interface = node.device().interface();
-    std::string all, link_local;
+    std::vector<cm::Endpoint> all, link_local;
     for (uint32_t i = 0; i < interface.gid_table_size(); ++i) {
       const absl::StatusOr<Gid> gid = interface.QueryGid(static_cast<int>(i));
       if (!gid.ok()) continue;
-      std::string& list = gid->IsLinkLocal() ? link_local : all;
-      absl::StrAppend(&list, list.empty() ? "" : ", ",
-                      cm::ToString({.address = *gid, .port = port}));
+      (gid->IsLinkLocal() ? link_local : all).push_back({.address = *gid, .port = port});
     }
     return all.empty() ? link_local : all;
+  });
+}
+
+std::string ListOf(const std::vector<cm::Endpoint>& endpoints) {
+  return absl::StrJoin(endpoints, ", ", [](std::string* out, const cm::Endpoint& endpoint) {
+    out->append(cm::ToString(endpoint));
   });
 }
 
@@ -79,14 +87,26 @@ absl::Status Serve(const ServeOptions& options, Served* served) {
     node.StopPolling();
     return absl::AlreadyExistsError(*conflict);
   }
-  std::fprintf(stderr, "serving %s at %s on %s\n", options.root.c_str(),
-               ServedAt(node, static_cast<uint16_t>(options.service_port)).c_str(),
+  const std::vector<cm::Endpoint> endpoints =
+      ServedAt(node, static_cast<uint16_t>(options.service_port));
+  std::unique_ptr<Registration> registration;
+  if (options.rpcbind) {
+    auto registered = Registration::Make(kFileProgram, kFileVersion, endpoints);
+    if (!registered.ok()) {
+      node.Run([&] { server.reset(); });
+      node.StopPolling();
+      return registered.status();
+    }
+    registration = *std::move(registered);
+  }
+  std::fprintf(stderr, "serving %s at %s on %s\n", options.root.c_str(), ListOf(endpoints).c_str(),
                Place(options.port.device).c_str());
   // Also when the ground goes from under it: nobody could reach it any more.
   while (!Interrupted() && status.ok()) {
     SleepUntilInterrupted(1000);
     status = node.device().port().CheckInterface();
   }
+  registration.reset();
   served->calls = node.Run([&] { return server->calls(); });
   End(node, std::move(server));
   served->counters = node.Run([&] { return node.device().worker().counters(); });
@@ -104,6 +124,8 @@ int ServeCommand(int argc, char** argv) {
   options.Text("root", "DIR", "the directory to serve", &serve.root);
   options.Number("service-port", "port to listen on (20049)", 1, 65535, &serve.service_port);
   options.Switch("read-only", "refuse CREATE and WRITE", &serve.read_only);
+  options.Switch("rpcbind", "register with the rpcbind of this host meanwhile (netid rdma, rdma6)",
+                 &serve.rpcbind);
   options.Switch("json", "at the end, one JSON object on standard output", &serve.json);
   if (auto operands = options.Parse(argc, argv, 0, 0); !operands.ok()) {
     return Fail("serve", operands.status());

@@ -14,7 +14,7 @@ enum class Fault {
   kStaleKeyAccepted,  // a deregistered key goes on working
   kInvalidationLost,  // an invalidated fast region goes on working
   kFenceIgnored,      // a fenced request does not wait for the READs before it
-  kOneByteBeyond,     // what arrives is placed with the byte behind it
+  kOneByteBeyond,     // what arrives changes the byte behind it as well
   kReceiveUnflushed,  // receives stay posted when a queue pair enters ERR
   kGapUnnoticed,      // a message of UC goes on after a packet of it was lost
   kDuplicateRun,      // a call that comes again runs again

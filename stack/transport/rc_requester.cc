@@ -326,8 +326,8 @@ uint32_t RcRequester::FindNumbered(Psn psn) const {
   return qp_->sq_tail();
 }
 
-// Retries count the losses at one place: a peer that goes on executing is there, even when the answer
-// to an older READ stays missing meanwhile.
+// Retries count the losses at one place: a peer that goes on executing is there, even when the
+// answer to an older READ stays missing meanwhile.
 void RcRequester::Executed(Psn end) {
   if (!Before(executed_end_, end)) return;
   executed_end_ = end;

@@ -21,7 +21,8 @@ bool Scatter(const memory::ProtectionDomain& pd, const ibv_sge* sge, int num_sge
         memory::AccessResult::kOk) {
       return false;
     }
-    std::memcpy(at, source, Planted(Fault::kOneByteBeyond) ? part + 1 : part);
+    std::memcpy(at, source, part);
+    if (Planted(Fault::kOneByteBeyond)) at[part] ^= 0xFF;
     source += part;
     bytes -= part;
     offset = 0;

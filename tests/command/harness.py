@@ -116,6 +116,14 @@ class Host:
         return made
 
 
+class MountedHost(Host):
+    """One that has a file system of its own too."""
+
+    def argv(self, arguments):
+        return ["nsenter", "-t", str(self.holder.pid), "-n", "-m",
+                *(str(argument) for argument in arguments)]
+
+
 def filtered(made, interface):
     """Binds a packet socket to an interface; it takes UD SENDs of RoCE only."""
     load_half, load_byte, unless, accept = 0x28, 0x30, 0x15, 0x06
