@@ -1,21 +1,17 @@
 """serve and its clients in two network namespaces, or two processes, over each kind of port."""
 
 import contextlib
-import json
 import os
 import pathlib
-import shutil
 import signal
 import subprocess
 import threading
 import unittest
 
-from tests.command.harness import (
-    CLIENT, SERVER, CmWatch, CommandTest, Host, MountedHost, wait_for)
+from tests.command.harness import CLIENT, SERVER, CmWatch, wait_for
+from tests.command.networks import NetworkTest, SharedInterface, TwoHosts
 
 
-# Where Debian has what only root needs.
-SYSTEM_PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
 # A million bytes of the kernel's own, by TCP.
 TCP_SINK = """
 import socket, sys
@@ -26,66 +22,6 @@ print(sum(len(piece) for piece in iter(lambda: made.recv(65536), b"")), flush=Tr
 """
 TCP_SOURCE = ("import socket, sys; "
               "socket.create_connection((sys.argv[1], 9999)).sendall(bytes(1000000))")
-
-
-class NetworkTest(CommandTest):
-    """What holds over every kind of port; the classes below say how to make it."""
-
-    server_port = client_port = None
-    server_address, client_address, prefix = SERVER, CLIENT, "/24"
-
-    def setUp(self):
-        super().setUp()
-        self.server_host, self.client_host = self.make_network()
-        self.root = self.directory / "root"
-        self.root.mkdir()
-
-    def make_network(self):
-        return Host(), Host()
-
-    def place(self, port, address):
-        """The options that say where on the network a command is."""
-        return ("--port", port, "--address", address + self.prefix)
-
-    def serve(self, *arguments):
-        run = self.start(self.server_host, "serve",
-                         *self.place(self.server_port, self.server_address), "--root", self.root,
-                         "--json", *arguments)
-        run.wait_for_line("^serving ")
-        return run
-
-    def client_argv(self, command, *arguments, options=(), server=None):
-        return (command, *self.place(self.client_port, self.client_address), *options,
-                server or self.server_address, *arguments)
-
-    def client(self, command, *arguments, **keywords):
-        return self.finish(self.client_host, *self.client_argv(command, *arguments, **keywords))
-
-    def asked(self, command, *arguments, options=()):
-        """The JSON object of a command that must succeed."""
-        run = self.client(command, *arguments, options=("--json", *options))
-        self.assertEqual(run.process.returncode, 0, run.stderr)
-        self.assertEqual(len(run.stdout.splitlines()), 1, run.stdout)
-        answer = json.loads(run.stdout)
-        self.assertIs(answer["ok"], True)
-        return answer
-
-    def stop(self, server):
-        self.assertEqual(server.interrupt(), 0, server.stderr)
-        answer = json.loads(server.stdout)
-        self.assertIs(answer["ok"], True)
-        return answer
-
-    def put_and_get(self, size, options=()):
-        sent = self.file(f"sent{size}", size)
-        name = f"file{size}"
-        put = self.asked("put", sent, name, options=options)
-        self.assertEqual((self.root / name).read_bytes(), sent.read_bytes())
-        got = self.asked("get", name, self.directory / "got", options=options)
-        self.assertEqual((self.directory / "got").read_bytes(), sent.read_bytes())
-        self.assertEqual(put["bytes"], size)
-        self.assertEqual(put["sha256"], got["sha256"])
-        return put, got
 
 
 class Everything:
@@ -149,27 +85,6 @@ class MemifTest(Everything, NetworkTest):
         super().setUp()
         self.server_port = f"net_memif0,role=server,socket={self.directory}/m"
         self.client_port = f"net_memif0,role=client,socket={self.directory}/m"
-
-
-class TwoHosts(NetworkTest):
-    """Two network namespaces with a veth pair between them: `server` there, `client` here."""
-
-    def make_network(self):
-        if os.geteuid() != 0:
-            raise unittest.SkipTest("needs root, to make network interfaces")
-        for tool in ("ip", "unshare", "nsenter"):
-            if shutil.which(tool) is None:
-                raise unittest.SkipTest(f"needs the command {tool}")
-        hosts = []
-        for _ in range(2):
-            hosts.append(Host.make())
-            self.addCleanup(hosts[-1].close)
-        server, client = hosts
-        if not server.shell(f"ip link add wire type veth peer name wire netns {client.holder.pid}"):
-            raise unittest.SkipTest("needs a kernel and a right to make a veth pair")
-        for host in hosts:
-            self.assertTrue(host.shell("ip link set lo up; ip link set wire mtu 4400 up"))
-        return server, client
 
 
 class VethTest(Everything, TwoHosts):
@@ -322,20 +237,6 @@ class Ipv6Test(Everything, TwoHosts):
         self.assert_one_line(server, 1, "address fd00::1 is taken", "MAC", "--address")
 
 
-class SharedInterface(TwoHosts):
-    """Both ends share the interface with their kernel."""
-
-    def place(self, port, address):
-        return ("--netdev", "wire")
-
-    def make_network(self):
-        hosts = super().make_network()
-        for host, last in zip(hosts, "12"):
-            self.assertTrue(host.shell(f"ip addr add 10.0.0.{last}/24 dev wire;"
-                                       f"ip addr add fd00::{last}/64 dev wire nodad"))
-        return hosts
-
-
 class NetdevTest(Everything, SharedInterface):
     def unreachables_sent(self, host):
         """ICMP and ICMPv6 destination unreachable that the kernel has sent."""
@@ -379,66 +280,6 @@ class NetdevTest(Everything, SharedInterface):
         self.assert_one_line(
             self.finish(self.client_host, "ping", "--netdev", "wire", "--vlan", "7", SERVER), 2,
             "--vlan")
-
-
-class RpcbindTest(SharedInterface):
-    """An rpcbind at the server's addresses, for the kernel's part of the host."""
-
-    def make_network(self):
-        for tool in ("rpcbind", "rpcinfo"):
-            if shutil.which(tool, path=SYSTEM_PATH) is None:
-                raise unittest.SkipTest(f"needs the command {tool}")
-        server, client = super().make_network()
-        # Its socket has a place of its own in the file system, so a /run of its own too.
-        script = f"mount -t tmpfs none /run; echo there; PATH={SYSTEM_PATH}; exec rpcbind -f"
-        holder = subprocess.Popen(server.argv(["unshare", "-m", "sh", "-ec", script]),
-                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        self.addCleanup(holder.stdout.close)
-        self.addCleanup(holder.wait)
-        self.addCleanup(holder.kill)
-        if holder.stdout.readline() != "there\n":
-            raise unittest.SkipTest("needs the right to mount")
-        # unshare and sh have been replaced: the process is rpcbind itself.
-        served = MountedHost(holder)
-        wait_for("rpcbind", lambda: served.shell("test -S /run/rpcbind.sock"))
-        return served, client
-
-    def registered(self):
-        """(program, version, netid, universal address) of what is there by RDMA."""
-        rpcinfo = shutil.which("rpcinfo", path=SYSTEM_PATH)
-        text = subprocess.run(self.server_host.argv([rpcinfo]), capture_output=True, text=True,
-                              check=True).stdout
-        rows = [line.split() for line in text.splitlines()[1:]]
-        return sorted(tuple(row[:4]) for row in rows if row[2].startswith("rdma"))
-
-    def test_service_is_found(self):
-        server = self.serve("--service-port", "4660", "--rpcbind")
-        program = str(0x20504C58)
-        self.assertEqual(self.registered(), [(program, "1", "rdma", "10.0.0.1.18.52"),
-                                             (program, "1", "rdma6", "fd00::1.18.52")])
-        for address in (SERVER, "fd00::1"):
-            run = self.client("ping", options=("--rpcbind",), server=address)
-            self.assertEqual(run.process.returncode, 0, run.stderr)
-        self.assert_one_line(self.client("ping", options=("--rpcbind", "--program", "100003",
-                                                          "--version", "3")),
-                             1, "no program 100003 version 3", "rdma")
-        # What a killed one leaves behind is the next one's.
-        server.process.kill()
-        server.process.wait()
-        self.assertEqual(len(self.registered()), 2)
-        server = self.serve("--service-port", "4661", "--rpcbind")
-        self.asked("ping", options=("--rpcbind",))
-        self.stop(server)
-        self.assertEqual(self.registered(), [])
-
-    def test_nobody_to_ask(self):
-        self.server_host.holder.kill()
-        self.server_host = self.client_host
-        server = self.finish(self.client_host, "serve", "--netdev", "wire", "--root", self.root,
-                             "--rpcbind")
-        self.assert_one_line(server, 1, "rpcbind", "running?")
-        self.assert_one_line(self.client("ping", options=("--rpcbind",), server=CLIENT), 1,
-                             f"the rpcbind of {CLIENT}", "refused")
 
 
 class VlanTest(TwoHosts):

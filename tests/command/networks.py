@@ -1,0 +1,103 @@
+"""serve and its clients on the networks that tests make: one host, two, shared interfaces."""
+
+import json
+import os
+import shutil
+import unittest
+
+from tests.command.harness import CLIENT, SERVER, CommandTest, Host
+
+
+class NetworkTest(CommandTest):
+    """What holds over every kind of port; its heirs say how to make it."""
+
+    server_port = client_port = None
+    server_address, client_address, prefix = SERVER, CLIENT, "/24"
+
+    def setUp(self):
+        super().setUp()
+        self.server_host, self.client_host = self.make_network()
+        self.root = self.directory / "root"
+        self.root.mkdir()
+
+    def make_network(self):
+        return Host(), Host()
+
+    def place(self, port, address):
+        """The options that say where on the network a command is."""
+        return ("--port", port, "--address", address + self.prefix)
+
+    def serve(self, *arguments):
+        run = self.start(self.server_host, "serve",
+                         *self.place(self.server_port, self.server_address), "--root", self.root,
+                         "--json", *arguments)
+        run.wait_for_line("^serving ")
+        return run
+
+    def client_argv(self, command, *arguments, options=(), server=None):
+        return (command, *self.place(self.client_port, self.client_address), *options,
+                server or self.server_address, *arguments)
+
+    def client(self, command, *arguments, **keywords):
+        return self.finish(self.client_host, *self.client_argv(command, *arguments, **keywords))
+
+    def asked(self, command, *arguments, options=()):
+        """The JSON object of a command that must succeed."""
+        run = self.client(command, *arguments, options=("--json", *options))
+        self.assertEqual(run.process.returncode, 0, run.stderr)
+        self.assertEqual(len(run.stdout.splitlines()), 1, run.stdout)
+        answer = json.loads(run.stdout)
+        self.assertIs(answer["ok"], True)
+        return answer
+
+    def stop(self, server):
+        self.assertEqual(server.interrupt(), 0, server.stderr)
+        answer = json.loads(server.stdout)
+        self.assertIs(answer["ok"], True)
+        return answer
+
+    def put_and_get(self, size, options=()):
+        sent = self.file(f"sent{size}", size)
+        name = f"file{size}"
+        put = self.asked("put", sent, name, options=options)
+        self.assertEqual((self.root / name).read_bytes(), sent.read_bytes())
+        got = self.asked("get", name, self.directory / "got", options=options)
+        self.assertEqual((self.directory / "got").read_bytes(), sent.read_bytes())
+        self.assertEqual(put["bytes"], size)
+        self.assertEqual(put["sha256"], got["sha256"])
+        return put, got
+
+
+class TwoHosts(NetworkTest):
+    """Two network namespaces with a veth pair between them: `server` there, `client` here."""
+
+    def make_network(self):
+        if os.geteuid() != 0:
+            raise unittest.SkipTest("needs root, to make network interfaces")
+        for tool in ("ip", "unshare", "nsenter"):
+            if shutil.which(tool) is None:
+                raise unittest.SkipTest(f"needs the command {tool}")
+        hosts = []
+        for _ in range(2):
+            hosts.append(Host.make())
+            self.addCleanup(hosts[-1].close)
+        server, client = hosts
+        if not server.shell(f"ip link add wire type veth peer name wire netns {client.holder.pid}"):
+            raise unittest.SkipTest("needs a kernel and a right to make a veth pair")
+        for host in hosts:
+            self.assertTrue(host.shell("ip link set lo up; ip link set wire mtu 4400 up"))
+        return server, client
+
+
+class SharedInterface(TwoHosts):
+    """Both ends share the interface with their kernel."""
+
+    def place(self, port, address):
+        return ("--netdev", "wire")
+
+    def make_network(self):
+        hosts = super().make_network()
+        for host, last in zip(hosts, "12"):
+            self.assertTrue(host.shell(f"ip addr add 10.0.0.{last}/24 dev wire;"
+                                       f"ip addr add fd00::{last}/64 dev wire nodad"))
+        return hosts

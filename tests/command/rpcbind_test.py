@@ -1,0 +1,77 @@
+"""Services that are registered with, and found by, a real rpcbind."""
+
+import shutil
+import subprocess
+import unittest
+
+from tests.command.harness import CLIENT, SERVER, MountedHost, wait_for
+from tests.command.networks import SharedInterface
+
+# Where Debian has what only root needs.
+SYSTEM_PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
+
+
+class RpcbindTest(SharedInterface):
+    """An rpcbind at the server's addresses, for the kernel's part of the host."""
+
+    def make_network(self):
+        for tool in ("rpcbind", "rpcinfo"):
+            if shutil.which(tool, path=SYSTEM_PATH) is None:
+                raise unittest.SkipTest(f"needs the command {tool}")
+        server, client = super().make_network()
+        # Its socket has a place of its own in the file system, so a /run of its own too.
+        script = f"mount -t tmpfs none /run; echo there; PATH={SYSTEM_PATH}; exec rpcbind -f"
+        holder = subprocess.Popen(server.argv(["unshare", "-m", "sh", "-ec", script]),
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(holder.stdout.close)
+        self.addCleanup(holder.wait)
+        self.addCleanup(holder.kill)
+        if holder.stdout.readline() != "there\n":
+            raise unittest.SkipTest("needs the right to mount")
+        # unshare and sh have been replaced: the process is rpcbind itself.
+        served = MountedHost(holder)
+
+        def ready():
+            if holder.poll() is not None:
+                raise unittest.SkipTest("needs the right to become rpcbind's user")
+            return served.shell(f"PATH={SYSTEM_PATH}; rpcinfo")
+
+        wait_for("rpcbind", ready)
+        return served, client
+
+    def registered(self):
+        """(program, version, netid, universal address) of what is there by RDMA."""
+        rpcinfo = shutil.which("rpcinfo", path=SYSTEM_PATH)
+        text = subprocess.run(self.server_host.argv([rpcinfo]), capture_output=True, text=True,
+                              check=True).stdout
+        rows = [line.split() for line in text.splitlines()[1:]]
+        return sorted(tuple(row[:4]) for row in rows if row[2].startswith("rdma"))
+
+    def test_service_is_found(self):
+        server = self.serve("--service-port", "4660", "--rpcbind")
+        program = str(0x20504C58)
+        self.assertEqual(self.registered(), [(program, "1", "rdma", "10.0.0.1.18.52"),
+                                             (program, "1", "rdma6", "fd00::1.18.52")])
+        for address in (SERVER, "fd00::1"):
+            run = self.client("ping", options=("--rpcbind",), server=address)
+            self.assertEqual(run.process.returncode, 0, run.stderr)
+        self.assert_one_line(self.client("ping", options=("--rpcbind", "--program", "100003",
+                                                          "--version", "3")),
+                             1, "no program 100003 version 3", "rdma")
+        # What a killed one leaves behind is the next one's.
+        server.process.kill()
+        server.process.wait()
+        self.assertEqual(len(self.registered()), 2)
+        server = self.serve("--service-port", "4661", "--rpcbind")
+        self.asked("ping", options=("--rpcbind",))
+        self.stop(server)
+        self.assertEqual(self.registered(), [])
+
+    def test_nobody_to_ask(self):
+        self.server_host.holder.kill()
+        self.server_host = self.client_host
+        server = self.finish(self.client_host, "serve", "--netdev", "wire", "--root", self.root,
+                             "--rpcbind")
+        self.assert_one_line(server, 1, "rpcbind", "running?")
+        self.assert_one_line(self.client("ping", options=("--rpcbind",), server=CLIENT), 1,
+                             f"the rpcbind of {CLIENT}", "refused")
