@@ -159,6 +159,7 @@ TEST_F(InterfaceTest, HandlesResolveInTheBackgroundAndFramesWait) {
   EXPECT_EQ(handle->source_mac, kOurMac);
   EXPECT_EQ(handle->hop_limit, 64);
   EXPECT_FALSE(handle->link->Load().resolved);
+  EXPECT_FALSE(handle->link->Load().unanswered);
   TakeArp();
   SendWaiting(handle->link, 1);
   SendWaiting(handle->link, 2);
@@ -247,6 +248,7 @@ TEST_F(InterfaceTest, UsedNeighboursAreConfirmedWhileTheyKeepWorking) {
   EXPECT_EQ(last_.destination, wire::kBroadcastMac);
   Pass(2 * kSecond);
   EXPECT_FALSE(handle->link->Load().resolved);
+  EXPECT_TRUE(handle->link->Load().unanswered);
   EXPECT_EQ(StateOf(kPeer), NeighbourState::kFailed);
 }
 

@@ -363,7 +363,7 @@ void NeighbourTable::Fail(uint16_t index, PollContext& context) {
   Entry& entry = entries_[index];
   while (entry.waiting_count > 0) DropOldest(entry, context);
   entry.state = NeighbourState::kFailed;
-  entry.link.Store({}, false);
+  entry.link.Store({}, false, /*unanswered=*/true);
   Arm(entry, context.now_ns + kRetryNs);
 }
 

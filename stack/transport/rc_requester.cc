@@ -456,6 +456,12 @@ void RcRequester::OnDeadline(PollContext& context) {
   }
   if (ack_deadline_ns_ <= context.now_ns) {
     ack_deadline_ns_ = kNever;
+    const verbs::LinkAddress::Value next_hop = qp_->path.link->Load();
+    if (!next_hop.resolved && !next_hop.unanswered) {
+      // Nothing has left yet: what asks for the next hop has retries of its own.
+      ack_deadline_ns_ = context.now_ns + wire::TimeoutCodeNs(qp_->attr.timeout);
+      return;
+    }
     journal_->Timer(FlightTimer::kAckTimeout);
     journal_->Count(&Counters::local_ack_timeout_err, context);
     if (ChargeRetry(context)) {

@@ -180,6 +180,32 @@ TEST_F(RcRequesterTest, SilentPeerExhaustsRetries) {
   EXPECT_EQ(pair_.a.endpoint->qp.state(), IBV_QPS_ERR);
 }
 
+TEST_F(RcRequesterTest, AskingForTheNextHopCostsNoRetry) {
+  const MacAddress mac = pair_.a.link_address.Load().mac;
+  pair_.a.link_address.Store({}, false);
+  pair_.b.PostRecv(1, pair_.b.memory.data(), 64);
+  pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), 10);
+  pair_.Run();
+  for (int i = 0; i < 50; ++i) ASSERT_TRUE(pair_.Wait());
+  EXPECT_TRUE(pair_.a.Poll().empty());
+  EXPECT_EQ(pair_.a.counters.local_ack_timeout_err, 0u);
+  pair_.a.link_address.Store(mac, true);
+  pair_.RunToEnd();
+  const std::vector<ibv_wc> all = pair_.a.Poll();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].status, IBV_WC_SUCCESS);
+  EXPECT_EQ(pair_.b.Poll().size(), 1u);
+}
+
+TEST_F(RcRequesterTest, NextHopThatDoesNotAnswerExhaustsRetries) {
+  pair_.a.link_address.Store({}, false, /*unanswered=*/true);
+  pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), 10);
+  pair_.RunToEnd();
+  const std::vector<ibv_wc> all = pair_.a.Poll();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].status, IBV_WC_RETRY_EXC_ERR);
+}
+
 TEST_F(RcRequesterTest, ReceiverNotReadyIsWaitedFor) {
   pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), 10);
   pair_.a.PostSend(IBV_WR_SEND, 2, pair_.a.memory.data(), 10);

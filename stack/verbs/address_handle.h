@@ -19,13 +19,15 @@ class LinkAddress {
   struct Value {
     MacAddress mac{};
     bool resolved = false;
-    uint8_t version = 0;  // changes with every store
+    bool unanswered = false;  // not resolved, and asked for in vain since it last was
+    uint8_t version = 0;      // changes with every store
   };
   Value Load() const {
     const uint64_t word = word_.load(std::memory_order_acquire);
     Value value;
     for (int i = 0; i < 6; ++i) value.mac[i] = static_cast<uint8_t>(word >> (8 * i));
     value.resolved = (word >> 48) & 1;
+    value.unanswered = (word >> 49) & 1;
     value.version = static_cast<uint8_t>(word >> 56);
     return value;
   }
@@ -33,10 +35,11 @@ class LinkAddress {
   // template is stale.
   uint64_t word() const { return word_.load(std::memory_order_acquire); }
   // Owner only.
-  void Store(const MacAddress& mac, bool resolved) {
+  void Store(const MacAddress& mac, bool resolved, bool unanswered = false) {
     uint64_t word = 0;
     for (int i = 0; i < 6; ++i) word |= static_cast<uint64_t>(mac[i]) << (8 * i);
     word |= static_cast<uint64_t>(resolved) << 48;
+    word |= static_cast<uint64_t>(unanswered) << 49;
     word |= ((word_.load(std::memory_order_relaxed) >> 56) + 1) << 56;
     word_.store(word, std::memory_order_release);
   }
