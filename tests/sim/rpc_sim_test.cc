@@ -41,7 +41,7 @@ TEST_P(RpcSimTest, EveryProgramKeepsItsPromises) {
     EXPECT_GT(sum.timed_out, count / 10);
     EXPECT_GT(sum.connections, count);
     EXPECT_GT(sum.reconnects, count / 10);
-    EXPECT_GT(sum.duplicates, count / 20);
+    EXPECT_GT(sum.duplicates, 0u);
     EXPECT_GT(sum.callbacks, count);
     EXPECT_GT(sum.retransmitted_pkts, count);
     EXPECT_GT(sum.bytes_read, count * 10'000);
