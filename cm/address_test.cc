@@ -39,6 +39,7 @@ TEST_F(AddressTest, BindErrors) {
   EXPECT_EQ(server.manager->Listen(id, 5, 0).code(), absl::StatusCode::kInvalidArgument);
   const uint16_t port = id->local().port;
   EXPECT_TRUE(server.manager->Listen(id, 0, 0).ok());
+  EXPECT_EQ(server.manager->Listen(id, 0, 0).code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(id->local().port, port);
   server.manager->DestroyId(id);
   EXPECT_EQ(Bind({Gid{}, port}), absl::StatusCode::kOk);

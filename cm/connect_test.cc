@@ -173,9 +173,31 @@ TEST_F(ManagerTest, QueuePairReceivesBeforeTheReplyLeaves) {
   EXPECT_TRUE(world.RunUntil([&] { return BothEstablished(); }));
 }
 
+TEST_F(ManagerTest, ReplyHasRoomForSoMuchPrivateData) {
+  server.Listen();
+  server.on_event = [&](const Event& event) {
+    if (event.type != RDMA_CM_EVENT_CONNECT_REQUEST) return;
+    server.id = event.id;
+    server.Bind(event.id);
+  };
+  server.on_bound = [&] {
+    ConnectionParam param = server.param;
+    const std::vector<uint8_t> too_much(Rep::kPrivateBytes + 1);
+    param.private_data = too_much;
+    EXPECT_EQ(server.manager->Accept(server.id, param).code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_TRUE(server.Accept().ok());
+  };
+  client.Prepare(server.address);
+  ASSERT_TRUE(client.Connect().ok());
+  EXPECT_TRUE(world.RunUntil([&] { return BothEstablished(); }));
+}
+
 TEST_F(ManagerTest, ConsumerRejects) {
   server.Listen();
   server.on_event = [&](const Event& event) {
+    const std::vector<uint8_t> too_much(Rej::kPrivateBytes + 1);
+    EXPECT_EQ(server.manager->Reject(event.id, too_much).code(),
+              absl::StatusCode::kInvalidArgument);
     const std::vector<uint8_t> why = {9, 8, 7};
     EXPECT_TRUE(server.manager->Reject(event.id, why).ok());
     EXPECT_FALSE(server.manager->Reject(event.id, why).ok());

@@ -110,7 +110,6 @@ class Worker : public Party {
   TimingWheel& wheel() { return wheel_; }
   Random& random() { return random_; }
   uint64_t now_ns() const { return now_ns_; }  // as given to the current or last Poll()
-  uint32_t index() const { return config_.index; }
   net::Interface& interface(uint8_t port_num = 1);
   // Of one of its ports.
   const transport::Counters& counters(uint8_t port_num = 1) const;

@@ -77,7 +77,6 @@ class Port : public transport::Link {
   uint16_t Send(rte_mbuf** frames, uint16_t count, uint64_t now_ns) override;
 
   const std::string& name() const { return name_; }
-  uint16_t port_id() const { return port_id_; }
   const MacAddress& mac() const { return mac_; }
   // What one frame really carries, in bytes from the IP header up (InterfaceConfig::mtu).
   uint16_t mtu() const { return mtu_; }

@@ -30,7 +30,6 @@ class InboundMessage {
 
   // Forgets the message under way. A receive that it took serves the next one.
   void Reset() { kind_ = Kind::kNone; }
-  bool under_way() const { return kind_ != Kind::kNone; }
 
   // Whether the packet's opcode may come now. Any operation may be asked about.
   bool SequenceIsLegal(const wire::RocePacket& packet) const;

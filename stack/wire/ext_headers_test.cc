@@ -85,6 +85,14 @@ TEST(AethSyndromeTest, Classes) {
   EXPECT_FALSE(IsNak(0x80));
 }
 
+TEST(AethSyndromeTest, Names) {
+  EXPECT_STREQ(SyndromeName(kNakPsnSequence), "NAK PSN sequence error");
+  EXPECT_STREQ(SyndromeName(kNakInvalidRequest), "NAK invalid request");
+  EXPECT_STREQ(SyndromeName(kNakRemoteAccess), "NAK remote access error");
+  EXPECT_STREQ(SyndromeName(kNakRemoteOperational), "NAK remote operational error");
+  EXPECT_STREQ(SyndromeName(0x20), "RNR NAK");
+}
+
 // From code 2 on, delays double every second code, and the odd ones lie 1.5 times above.
 TEST(RnrTimerTest, FollowsItsSeries) {
   EXPECT_EQ(RnrDelayUs(0), 655360u);

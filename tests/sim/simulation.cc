@@ -10,7 +10,8 @@
 namespace pollux::sim {
 namespace {
 
-constexpr uint32_t kNetwork = 0xC6336400;  // 198.51.100.0/24
+constexpr uint32_t kNetwork = 0xC6120000;  // 198.18.0.0/16: more hosts than any table remembers
+constexpr uint8_t kPrefixLength = 16;
 
 }  // namespace
 
@@ -55,7 +56,7 @@ Node& Simulation::AddNode(const NodeOptions& options) {
 
   net::InterfaceConfig interface;
   interface.mac = {2, 0, 0, 0, static_cast<uint8_t>(number >> 8), static_cast<uint8_t>(number)};
-  interface.addresses = {net::InterfaceAddress::Ipv4(kNetwork + number)};
+  interface.addresses = {net::InterfaceAddress::Ipv4(kNetwork + number, kPrefixLength)};
   interface.mtu = options.mtu;
   node->interface_ = std::make_unique<net::Interface>(interface);
   node->port_ = fabric_.AddPort(interface.mac);

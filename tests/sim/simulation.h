@@ -24,7 +24,7 @@ struct NodeOptions {
   uint32_t max_regions = 4096;
 };
 
-// A host: one worker, one interface, one port. Addresses are 198.51.100.1 and on, in the order of
+// A host: one worker, one interface, one port. Addresses are 198.18.0.1 and on, in the order of
 // making.
 class Node {
  public:
