@@ -58,7 +58,8 @@ class KernelInterfaceTest : public ::testing::Test {
 TEST_F(KernelInterfaceTest, ReadsWhatTheKernelHas) {
   ASSERT_TRUE(
       Shell("ip route add 10.77.0.0/16 via 10.8.0.254 dev kside metric 7 src 10.8.0.1; "
-            "ip -6 route add default via fd08::fe dev kside; ip route add 10.66.0.0/16 dev lo"));
+            "ip -6 route add default via fd08::fe dev kside; ip route add 10.66.0.0/16 dev lo; "
+            "ip route add 10.88.0.0/16 nexthop dev lo nexthop via 10.8.0.253 dev kside"));
   const auto kernel = Open();
   ASSERT_NE(kernel, nullptr);
   const KernelState& state = kernel->state();
@@ -76,6 +77,9 @@ TEST_F(KernelInterfaceTest, ReadsWhatTheKernelHas) {
             (Routes::Hop{To("10.8.0.254"), kNoVlan, To("10.8.0.1")}));
   EXPECT_EQ(*routes.Find(To("2001:db8::1")), (Routes::Hop{To("fd08::fe"), kNoVlan, To("fd08::1")}));
   EXPECT_FALSE(routes.Find(To("10.66.0.1")).ok());  // by another interface
+  // By several, of which one is this.
+  EXPECT_EQ(*routes.Find(To("10.88.1.1")),
+            (Routes::Hop{To("10.8.0.253"), kNoVlan, To("10.8.0.1")}));
 }
 
 TEST_F(KernelInterfaceTest, FollowsChanges) {

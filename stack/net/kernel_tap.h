@@ -26,7 +26,6 @@ class KernelTap {
 
   // Whole Ethernet frames; does not block.
   int fd() const { return fd_; }
-  const std::string& name() const { return name_; }
 
  private:
   KernelTap(std::string name, int fd) : name_(std::move(name)), fd_(fd) {}
