@@ -87,6 +87,8 @@ struct Connection final : Id {
 
   uint64_t created_ns = 0;
   transport::FlightRecorder recorder;  // CM messages and events
+  // Of the queue pair when it failed, on whichever core.
+  std::vector<transport::FlightEntry> failed_flight;
   bool failure_told = false;
 
   // The message that waits for an answer, to be sent again.

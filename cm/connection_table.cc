@@ -40,9 +40,9 @@ Connection* ConnectionTable::Find(uint32_t local_comm_id) const {
   return Lookup(by_id_, local_comm_id);
 }
 
-Connection* ConnectionTable::FindByQp(const verbs::QueuePair* qp) const {
+Connection* ConnectionTable::FindByQpn(Qpn qpn) const {
   for (const auto& [id, connection] : by_id_) {
-    if (connection->qp() == qp && !connection->destroyed) return connection.get();
+    if (connection->local_qpn == qpn.value && !connection->destroyed) return connection.get();
   }
   return nullptr;
 }

@@ -34,7 +34,7 @@ class ConnectionTable {
   Connection* Find(uint32_t local_comm_id) const;
 
   // Null when there is none, or its identifier is destroyed. Looks at each.
-  Connection* FindByQp(const verbs::QueuePair* qp) const;
+  Connection* FindByQpn(Qpn qpn) const;
   void Visit(absl::FunctionRef<void(const Connection& connection)> visit) const;
 
   // By the peer's numbers. None with the same numbers must be there already.

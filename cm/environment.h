@@ -64,8 +64,10 @@ class Environment {
     // As engine::Reporter::Tell().
     virtual bool OnQuestion(const engine::Question& question, engine::Report* report) = 0;
     // A queue pair has failed by itself; `status` is that of its work request, IBV_WC_SUCCESS when
-    // it was not one of its own.
-    virtual void OnQpFailed(const verbs::QueuePair& qp, ibv_wc_status status) = 0;
+    // it was not one of its own. `flight`: what its flight recorder had then. One of another core
+    // may be gone meanwhile.
+    virtual void OnQpFailed(Qpn qpn, ibv_wc_status status,
+                            std::vector<transport::FlightEntry> flight) = 0;
   };
 
   virtual ~Environment() = default;
@@ -89,7 +91,7 @@ class Environment {
   // Starts to find the way to `to`. An error when there is none.
   virtual absl::Status StartResolve(const Gid& from, const Gid& to) = 0;
   virtual bool IsResolved(const Gid& from, const Gid& to) = 0;
-  // What the flight recorder of a queue pair has; nothing when it is another core's.
+  // What the flight recorder of a queue pair has now; nothing when it is another core's.
   virtual std::vector<transport::FlightEntry> QpFlight(const engine::Worker* owner,
                                                        verbs::QueuePair* qp) const = 0;
   // Runs `move` on the owner's core unless the lease has ended, stops at the first error, then

@@ -215,13 +215,14 @@ class Manager {
 
   // Told once of each connection that fails, while its identifier and queue pair are still there: a
   // peer that does not answer, a REJ for another reason than that nobody listens or its user does
-  // not want, a queue pair of this worker that has entered IBV_QPS_ERR by itself, an identifier
-  // destroyed while its REQ is not answered. `why` is a few words. The handler may look at
-  // everything and change nothing.
+  // not want, a queue pair that has entered IBV_QPS_ERR by itself (of another worker: as its
+  // message arrives), an identifier destroyed while its REQ is not answered. `why` is a few words.
+  // The handler may look at everything and change nothing.
   using FailureHandler = absl::AnyInvocable<void(const Id& id, const std::string& why)>;
   virtual void SetFailureHandler(FailureHandler handler) = 0;
-  // A line each for the last messages and events of the identifier and, when it lives on this
-  // worker, the last packets, timers and states of its queue pair.
+  // A line each for the last messages and events of the identifier, and for the last packets,
+  // timers and states of its queue pair: up to now when it lives on this worker, up to its failure
+  // when on another.
   virtual std::string FlightLog(const Id& id) const = 0;
 };
 

@@ -54,7 +54,8 @@ class ManagerImpl final : public Manager, private Environment::Client {
 
   // Environment::Client, for the tests too; report.cc
   bool OnQuestion(const engine::Question& question, engine::Report* report) override;
-  void OnQpFailed(const verbs::QueuePair& qp, ibv_wc_status status) override;
+  void OnQpFailed(Qpn qpn, ibv_wc_status status,
+                  std::vector<transport::FlightEntry> flight) override;
 
   // Connections of any kind that still take room: identifiers, and what outlives them.
   size_t size() const { return table_.size(); }

@@ -25,7 +25,10 @@ inline constexpr uint32_t kFewIds = 4;  // so few that a leak shows
 class NodeHost {
  public:
   explicit NodeHost(sim::Node* node, const ManagerConfig& config = {.max_ids = kFewIds})
-      : address(node->gid()), port(&node->port()), worker(&node->worker()) {
+      : address(node->gid()),
+        port(&node->port()),
+        worker(&node->worker()),
+        qp_worker(&node->worker()) {
     auto made = Manager::Create(worker, config);
     if (!made.ok()) {
       ADD_FAILURE() << made.status();
@@ -53,10 +56,10 @@ class NodeHost {
   void Release() {
     manager->DestroyId(id);
     id = nullptr;
-    ASSERT_TRUE(worker->DestroyQp(qp, manager->time_wait_ns()).ok());
-    ASSERT_TRUE(worker->DeregMr(region_).ok());
-    ASSERT_TRUE(worker->DestroyCq(cq).ok());
-    ASSERT_TRUE(worker->DeallocPd(pd_).ok());
+    ASSERT_TRUE(qp_worker->DestroyQp(qp, manager->time_wait_ns()).ok());
+    ASSERT_TRUE(qp_worker->DeregMr(region_).ok());
+    ASSERT_TRUE(qp_worker->DestroyCq(cq).ok());
+    ASSERT_TRUE(qp_worker->DeallocPd(pd_).ok());
   }
   void PostReceive() {
     ibv_sge sge{reinterpret_cast<uint64_t>(memory_.data()), 64, region_.key};
@@ -85,6 +88,7 @@ class NodeHost {
   Gid address;
   sim::FabricPort* port;
   engine::Worker* worker;
+  engine::Worker* qp_worker;  // who owns the queue pair
   std::unique_ptr<Manager> manager;
   Id* listener = nullptr;
   Id* id = nullptr;
@@ -100,7 +104,7 @@ class NodeHost {
       EXPECT_TRUE(manager->ResolveRoute(id, 1000).ok());
     } else if (event.type == RDMA_CM_EVENT_ROUTE_RESOLVED) {
       MakeQp();
-      manager->BindQp(id, worker, qp, IBV_ACCESS_LOCAL_WRITE, [this](absl::Status status) {
+      manager->BindQp(id, qp_worker, qp, IBV_ACCESS_LOCAL_WRITE, [this](absl::Status status) {
         ASSERT_TRUE(status.ok()) << status;
         PostReceive();
         const std::vector<uint8_t> data = {'c', 'l', 'i'};
@@ -113,7 +117,7 @@ class NodeHost {
       seen.clear();
       id = event.id;
       MakeQp();
-      manager->BindQp(id, worker, qp, IBV_ACCESS_LOCAL_WRITE, [this](absl::Status status) {
+      manager->BindQp(id, qp_worker, qp, IBV_ACCESS_LOCAL_WRITE, [this](absl::Status status) {
         ASSERT_TRUE(status.ok()) << status;
         PostReceive();
         const std::vector<uint8_t> data = {'s', 'e', 'r'};
@@ -130,9 +134,9 @@ class NodeHost {
     }
   }
   void MakeQp() {
-    pd_ = *worker->AllocPd();
-    cq = *worker->CreateCq(16);
-    region_ = *worker->RegMr(pd_, memory_.data(), memory_.size(), IBV_ACCESS_LOCAL_WRITE);
+    pd_ = *qp_worker->AllocPd();
+    cq = *qp_worker->CreateCq(16);
+    region_ = *qp_worker->RegMr(pd_, memory_.data(), memory_.size(), IBV_ACCESS_LOCAL_WRITE);
     verbs::QueuePairInitAttr init;
     init.pd = pd_;
     init.send_cq = init.recv_cq = cq;
@@ -141,7 +145,7 @@ class NodeHost {
     init.on_event = [this](ibv_event_type event) {
       if (id != nullptr) manager->Notify(id, event);
     };
-    qp = *worker->CreateQp(std::move(init));
+    qp = *qp_worker->CreateQp(std::move(init));
   }
   std::array<uint8_t, 128> memory_{};
   memory::ProtectionDomain* pd_ = nullptr;

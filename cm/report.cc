@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -101,10 +102,11 @@ void ManagerImpl::TellFailure(Connection& connection, const std::string& why) {
   on_failure_(connection, why);
 }
 
-void ManagerImpl::OnQpFailed(const verbs::QueuePair& qp, ibv_wc_status status) {
+void ManagerImpl::OnQpFailed(Qpn qpn, ibv_wc_status status, std::vector<FlightEntry> flight) {
   if (on_failure_ == nullptr) return;
-  Connection* const connection = table_.FindByQp(&qp);
+  Connection* const connection = table_.FindByQpn(qpn);
   if (connection == nullptr) return;
+  connection->failed_flight = std::move(flight);
   TellFailure(*connection, status == IBV_WC_SUCCESS ? "a request of the peer was refused"
                                                     : absl::StrCat("a work request failed: ",
                                                                    ibv_wc_status_str(status)));
@@ -114,8 +116,8 @@ std::string ManagerImpl::FlightLog(const Id& id) const {
   const auto& connection = static_cast<const Connection&>(id);
   std::vector<FlightEntry> entries = connection.recorder.Entries();
   if (!connection.destroyed && connection.binding != QpBinding::kNone) {
-    const std::vector<FlightEntry> of_qp =
-        environment_->QpFlight(connection.qp_owner(), connection.qp());
+    std::vector<FlightEntry> of_qp = environment_->QpFlight(connection.qp_owner(), connection.qp());
+    if (of_qp.empty()) of_qp = connection.failed_flight;
     entries.insert(entries.end(), of_qp.begin(), of_qp.end());
   }
   std::ranges::stable_sort(entries, {}, &FlightEntry::time_ns);

@@ -141,7 +141,9 @@ TEST_F(ReportTest, AQueuePairThatFailsIsToldOfOnce) {
   std::vector<Told> told;
   Watch(client, &told);
   Establish();
-  client.manager->OnQpFailed(client.qp(), IBV_WC_RETRY_EXC_ERR);
+  const transport::FlightEntry lost{
+      .kind = transport::FlightKind::kFailed, .code = IBV_WC_RETRY_EXC_ERR, .count = 1};
+  client.manager->OnQpFailed(client.qp().qpn(), IBV_WC_RETRY_EXC_ERR, {lost});
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].id, client.id);
   EXPECT_TRUE(Has(told[0].why, "transport retry counter exceeded")) << told[0].why;
@@ -153,8 +155,7 @@ TEST_F(ReportTest, AQueuePairThatFailsIsToldOfOnce) {
   ASSERT_TRUE(client.manager->Disconnect(client.id).ok());
   ASSERT_TRUE(world.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_DISCONNECTED); }));
   EXPECT_EQ(told.size(), 1u);
-  FakeQp stranger(0x999);
-  client.manager->OnQpFailed(stranger.qp, IBV_WC_RETRY_EXC_ERR);
+  client.manager->OnQpFailed(Qpn{0x999}, IBV_WC_RETRY_EXC_ERR, {});
   EXPECT_EQ(told.size(), 1u);
 }
 

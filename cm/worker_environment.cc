@@ -39,24 +39,33 @@ absl::StatusOr<std::unique_ptr<WorkerEnvironment>> WorkerEnvironment::Create(
   environment->gsi_ = *std::move(gsi);
   worker->AddPoller(environment.get());
   worker->AddReporter(environment.get());
-  worker->AddFailureObserver(environment.get());
   OfferTopics();
   return environment;
 }
 
 WorkerEnvironment::~WorkerEnvironment() {
+  *alive_ = false;
   if (gsi_ == nullptr) return;
   worker_->RemovePoller(this);
   worker_->RemoveReporter(this);
-  worker_->RemoveFailureObserver(this);
+}
+
+void WorkerEnvironment::Follow(engine::Worker* owner) {
+  std::shared_ptr<FailureRelay>& relay = relays_[owner];
+  if (relay != nullptr) return;
+  relay = std::make_shared<FailureRelay>(
+      worker_, owner,
+      [this, alive = alive_](Qpn qpn, ibv_wc_status status,
+                             std::vector<transport::FlightEntry> flight) {
+        if (*alive && client_ != nullptr) client_->OnQpFailed(qpn, status, std::move(flight));
+      });
+  engine::Party::Post(*owner, [owner, weak = std::weak_ptr<FailureRelay>(relay)] {
+    owner->AddFailureObserver(weak);
+  });
 }
 
 bool WorkerEnvironment::Tell(const engine::Question& question, engine::Report* report) {
   return client_ != nullptr && client_->OnQuestion(question, report);
-}
-
-void WorkerEnvironment::OnQpFailure(verbs::QueuePair& qp, const transport::Journal& journal) {
-  if (client_ != nullptr) client_->OnQpFailed(qp, journal.failure());
 }
 
 std::vector<transport::FlightEntry> WorkerEnvironment::QpFlight(const engine::Worker* owner,
@@ -114,6 +123,7 @@ bool WorkerEnvironment::IsResolved(const Gid& from, const Gid& to) {
 void WorkerEnvironment::MoveQp(engine::Worker* owner, verbs::QueuePair* qp, const QpMove& move,
                                std::shared_ptr<QpLease> lease,
                                absl::AnyInvocable<void(absl::Status)> done) {
+  Follow(owner);
   worker_->Call(
       *owner,
       [owner, qp, move, lease = std::move(lease)]() -> absl::Status {

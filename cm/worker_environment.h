@@ -7,8 +7,10 @@
 #include <optional>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "cm/environment.h"
+#include "cm/failure_relay.h"
 #include "cm/gsi.h"
 #include "stack/engine/worker.h"
 
@@ -17,8 +19,7 @@ namespace pollux::cm {
 // Hung into the worker's loop from creation to destruction, both on the worker's core.
 class WorkerEnvironment final : public Environment,
                                 private engine::Poller,
-                                private engine::Reporter,
-                                private engine::FailureObserver {
+                                private engine::Reporter {
  public:
   static absl::StatusOr<std::unique_ptr<WorkerEnvironment>> Create(engine::Worker* worker);
   ~WorkerEnvironment() override;
@@ -50,13 +51,18 @@ class WorkerEnvironment final : public Environment,
   bool Poll(uint64_t now_ns) override;
   uint16_t VlanOf(const Gid& local) const;
   bool Tell(const engine::Question& question, engine::Report* report) override;
-  void OnQpFailure(verbs::QueuePair& qp, const transport::Journal& journal) override;
+  // Has failures of its queue pairs told here.
+  void Follow(engine::Worker* owner);
 
   engine::Worker* worker_;
   Client* client_ = nullptr;
   uint64_t ca_guid_ = 0;
   Counters counters_;
   std::unique_ptr<Gsi> gsi_;
+  // Read on this core alone, by what arrives from others.
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  // Of the workers that own a queue pair of a connection, or have owned one.
+  absl::flat_hash_map<engine::Worker*, std::shared_ptr<FailureRelay>> relays_;
 };
 
 }  // namespace pollux::cm

@@ -18,6 +18,8 @@ enum class Fault {
   kReceiveUnflushed,  // receives stay posted when a queue pair enters ERR
   kGapUnnoticed,      // a message of UC goes on after a packet of it was lost
   kDuplicateRun,      // a call that comes again runs again
+  kMsnNotWrapped,     // the message sequence number goes on with 1 behind the wrap
+  kOverrunUnnoticed,  // a completion for which there is no room is lost without a word
 };
 
 #ifdef POLLUX_PLANTED_FAULTS

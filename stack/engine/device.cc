@@ -73,11 +73,12 @@ absl::Status Device::Attach(std::unique_ptr<net::Port> port) {
     link = kernel_path_.get();
   }
   worker_->AddPort(interface_.get(), link, port_->name());
+  worker_->WatchLink([port = port_.get()] { return port->GetLink(); });
   worker_->AddReporter(this);
   published_ = std::make_unique<Published>(worker_.get());
   if (options_.dcqcn) {
     transport::DcqcnParameters parameters = *options_.dcqcn;
-    if (parameters.rpg_max_rate == 0) parameters.rpg_max_rate = port_->SpeedMbps();
+    if (parameters.rpg_max_rate == 0) parameters.rpg_max_rate = port_->GetLink().speed_mbps;
     worker_->EnableDcqcn(parameters);
   }
   return absl::OkStatus();

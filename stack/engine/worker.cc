@@ -95,20 +95,6 @@ Worker::~Worker() {
   rte_mempool_free(packet_pool_);
 }
 
-void Worker::AddPort(net::Interface* interface, transport::Link* link, std::string name) {
-  ports_.push_back(std::make_unique<Port>(this, interface, link, std::move(name)));
-}
-
-net::Interface& Worker::interface(uint8_t port_num) { return *ports_[port_num - 1]->interface; }
-
-const transport::Counters& Worker::counters(uint8_t port_num) const {
-  return ports_[port_num - 1]->counters;
-}
-
-transport::PollContext Worker::poll_context(uint8_t port_num) {
-  return Context(*ports_[port_num - 1]);
-}
-
 transport::PollContext Worker::Context(Port& port) {
   return {.now_ns = now_ns_,
           .egress = port.egress,
@@ -236,13 +222,18 @@ void Worker::DeliverFailures() {
     const Slot* slot =
         qpn == kGsiQpn ? gsi_slot_.get() : slots_[config_.qpn_layout.index(qpn)].get();
     if (slot == nullptr || slot->qpn != qpn || slot->endpoint == nullptr) continue;
-    for (FailureObserver* observer : observers_) {
+    for (const auto& weak : failure_observers_) {
+      const std::shared_ptr<FailureObserver> observer = weak.lock();
+      if (observer == nullptr) continue;
       observer->OnQpFailure(slot->endpoint->qp, slot->endpoint->journal());
     }
   }
 }
 
-void Worker::RemoveFailureObserver(FailureObserver* observer) { std::erase(observers_, observer); }
+void Worker::AddFailureObserver(std::weak_ptr<FailureObserver> observer) {
+  std::erase_if(failure_observers_, [](const auto& weak) { return weak.expired(); });
+  failure_observers_.push_back(std::move(observer));
+}
 
 void Worker::OnSlotTimer(void* context, uint64_t) {
   Slot& slot = *static_cast<Slot*>(context);

@@ -19,6 +19,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "stack/base/random.h"
+#include "stack/engine/link_watch.h"
 #include "stack/engine/party.h"
 #include "stack/engine/qpn_layout.h"
 #include "stack/engine/report.h"
@@ -51,6 +52,14 @@ class FailureObserver {
  public:
   virtual ~FailureObserver() = default;
   virtual void OnQpFailure(verbs::QueuePair& qp, const transport::Journal& journal) = 0;
+};
+
+// Told of a port's asynchronous events: IBV_EVENT_PORT_ERR when its link has gone,
+// IBV_EVENT_PORT_ACTIVE when it is back. On the worker's core, between polls of the packet path.
+class PortObserver {
+ public:
+  virtual ~PortObserver() = default;
+  virtual void OnPortEvent(uint8_t port_num, ibv_event_type event) = 0;
 };
 
 // How busy a core is. Turns of the loop, and those in which there was something to do; the time
@@ -90,6 +99,11 @@ class Worker : public Party {
   // hold of packet_pool() before the worker is destroyed.
   // `name` is for those who ask what it is.
   void AddPort(net::Interface* interface, transport::Link* link, std::string name = "");
+  // Has the link of a port looked at (LinkWatch). Without it the link counts as up. Before the
+  // first poll.
+  void WatchLink(LinkWatch::Look look, uint8_t port_num = 1);
+  void AddPortObserver(PortObserver* observer) { port_observers_.push_back(observer); }
+  void RemovePortObserver(PortObserver* observer);
   // Congestion control for the queue pairs that are made from now on, the GSI one excepted. Once,
   // before the first. Without it nothing is marked as ECN-capable and CNPs are ignored.
   void EnableDcqcn(const transport::DcqcnParameters& parameters) { dcqcn_ = parameters; }
@@ -120,8 +134,8 @@ class Worker : public Party {
 
   // Of more failures than this in one turn the rest is not told of.
   static constexpr uint32_t kMaxFailuresTold = 32;
-  void AddFailureObserver(FailureObserver* observer) { observers_.push_back(observer); }
-  void RemoveFailureObserver(FailureObserver* observer);
+  // Until it is destroyed, which may be on another core.
+  void AddFailureObserver(std::weak_ptr<FailureObserver> observer);
 
   // Objects, as rdma-core has them. Pointers stay valid until destroyed. Destroying what is in use
   // fails with FailedPrecondition (EBUSY); counts at their limit with ResourceExhausted (ENOMEM);
@@ -210,6 +224,7 @@ class Worker : public Party {
   void DeliverFailures();
   void AfterCall(Slot& slot);
   void ArmInterface(Port& port);
+  void TellPortEvent(const Port& port, ibv_event_type event);
   void ReleasePath(Slot& slot);
   // worker_report.cc
   uint32_t QueuePairs() const;
@@ -245,7 +260,8 @@ class Worker : public Party {
   std::unique_ptr<Slot> gsi_slot_;
   std::deque<uint32_t> free_slots_;  // longest unused first
   verbs::EventList events_;
-  std::vector<FailureObserver*> observers_;
+  std::vector<std::weak_ptr<FailureObserver>> failure_observers_;
+  std::vector<PortObserver*> port_observers_;
   std::array<Qpn, kMaxFailuresTold> failed_{};
   uint32_t failed_count_ = 0;
   // Destroyed queue pairs, completion queues and shared receive queues, kept until the poll ends:

@@ -14,22 +14,31 @@
 namespace pollux::engine {
 
 struct Worker::Port {
-  Port(Worker* owner, net::Interface* its_interface, transport::Link* its_link,
+  Port(Worker* owner, uint8_t number, net::Interface* its_interface, transport::Link* its_link,
        std::string its_name)
       : worker(owner),
+        port_num(number),
         interface(its_interface),
         link(its_link),
         name(std::move(its_name)),
         egress(its_link, owner->packet_pool_, &counters),
-        timer(&Worker::OnInterfaceTimer, this) {}
+        timer(&Worker::OnInterfaceTimer, this),
+        events(&owner->events_,
+               [this](ibv_event_type event) { worker->TellPortEvent(*this, event); }),
+        link_watch([this](bool up) {
+          events.RaiseEvent(up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
+        }) {}
 
   Worker* worker;
+  uint8_t port_num;  // as verbs count them, from 1
   net::Interface* interface;
   transport::Link* link;
   std::string name;
   transport::Counters counters;
   transport::Egress egress;
   Timer timer;  // of the interface
+  verbs::EventSource events;
+  LinkWatch link_watch;
 };
 
 struct Worker::Handle {

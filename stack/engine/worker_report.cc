@@ -94,6 +94,7 @@ bool Worker::TellPort(const Question& question, Report* report) {
   }
   report->Set("path_mtu", uint64_t{128u << interface.active_mtu()});
   TellCounters(port.counters, report);
+  report->Count("link_downed", port.link_watch.downed());
   interface.counters().Visit(
       [&](std::string_view name, uint64_t value) { report->Count(name, value); });
   return true;

@@ -1,6 +1,7 @@
 // A worker's windows, shared receive queues, completion queue failures, multicast and queries.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -188,10 +189,12 @@ TEST_F(WorkerVerbsTest, AQueuePairThatFailsIsToldOfOnce) {
       told.emplace_back(qp.qpn(), journal.failure());
     }
     std::vector<std::pair<Qpn, ibv_wc_status>> told;
-  } observer, removed;
-  worker_->AddFailureObserver(&observer);
-  worker_->AddFailureObserver(&removed);
-  worker_->RemoveFailureObserver(&removed);
+  };
+  const auto observer = std::make_shared<Observer>();
+  worker_->AddFailureObserver(observer);
+  auto gone = std::make_shared<Observer>();
+  worker_->AddFailureObserver(gone);
+  gone.reset();
   verbs::QueuePair* qp = worker_->CreateQp(Init(IBV_QPT_RC)).value();
   ibv_qp_attr attr{};
   attr.port_num = 1;
@@ -216,9 +219,8 @@ TEST_F(WorkerVerbsTest, AQueuePairThatFailsIsToldOfOnce) {
   wr.opcode = IBV_WR_SEND;
   ASSERT_EQ(qp->PostSend(&wr, nullptr), 0);
   for (uint64_t ns = 0; ns < 200'000; ns += 1'000) worker_->Poll(ns);
-  ASSERT_EQ(observer.told.size(), 1u);
-  EXPECT_EQ(observer.told[0], std::pair(qp->qpn(), IBV_WC_RETRY_EXC_ERR));
-  EXPECT_TRUE(removed.told.empty());
+  ASSERT_EQ(observer->told.size(), 1u);
+  EXPECT_EQ(observer->told[0], std::pair(qp->qpn(), IBV_WC_RETRY_EXC_ERR));
   ASSERT_TRUE(worker_->DestroyQp(qp).ok());
   interface_->Clear();
 }
@@ -303,6 +305,56 @@ TEST_F(WorkerMulticastTest, OnlyDatagramsAndOnlyGroups) {
   EXPECT_FALSE(worker_->AttachMulticast(MakeUd(), Gid::FromIpv4(0xC0000202)).ok());
 }
 
+TEST_F(WorkerVerbsTest, ALinkThatGoesAndComesBack) {
+  struct Observer : PortObserver {
+    void OnPortEvent(uint8_t port_num, ibv_event_type event) override {
+      told.emplace_back(port_num, event);
+    }
+    std::vector<std::pair<int, ibv_event_type>> told;
+  } observer, removed;
+  worker_->AddPortObserver(&observer);
+  worker_->AddPortObserver(&removed);
+  worker_->RemovePortObserver(&removed);
+  net::LinkState link{.up = true, .speed_mbps = 100'000};
+  worker_->WatchLink([&] { return link; });
+  const auto wait = [&] { worker_->Poll(now_ns_ += 2 * LinkWatch::kIntervalNs); };
+  wait();
+  EXPECT_TRUE(observer.told.empty());
+  link.up = false;
+  wait();
+  EXPECT_EQ(worker_->QueryPort()->state, IBV_PORT_DOWN);
+  EXPECT_EQ(worker_->QueryPort()->phys_state, 3) << "disabled";
+  Report report;
+  ASSERT_TRUE(worker_->Tell({.topic = "port"}, &report));
+  const auto downed = std::ranges::find(report.fields(), "link_downed", &Report::Field::first);
+  ASSERT_NE(downed, report.fields().end());
+  EXPECT_EQ(std::get<uint64_t>(downed->second), 1u);
+  link.up = true;
+  wait();
+  EXPECT_EQ(worker_->QueryPort()->state, IBV_PORT_ACTIVE);
+  EXPECT_EQ(observer.told, (std::vector<std::pair<int, ibv_event_type>>{
+                               {1, IBV_EVENT_PORT_ERR}, {1, IBV_EVENT_PORT_ACTIVE}}));
+  EXPECT_TRUE(removed.told.empty());
+}
+
+// IB specification, PortInfo: 1x is 1, 4x is 2; SDR 1, DDR 2, FDR10 8, EDR 32, HDR 64, NDR 128.
+TEST_F(WorkerVerbsTest, SpeedsInTheWordsOfPortInfo) {
+  net::LinkState link;
+  worker_->WatchLink([&] { return link; });
+  const struct {
+    uint32_t mbps;
+    int width, speed;
+  } kSpeeds[] = {{0, 0, 0},        {10, 1, 1},       {1'000, 1, 1},
+                 {10'000, 1, 8},   {25'000, 1, 32},  {40'000, 2, 8},
+                 {100'000, 2, 32}, {200'000, 2, 64}, {400'000, 2, 128}};
+  for (const auto& speed : kSpeeds) {
+    link.speed_mbps = speed.mbps;
+    worker_->Poll(now_ns_ += 2 * LinkWatch::kIntervalNs);
+    EXPECT_EQ(worker_->QueryPort()->active_width, speed.width) << speed.mbps;
+    EXPECT_EQ(worker_->QueryPort()->active_speed, speed.speed) << speed.mbps;
+  }
+}
+
 TEST_F(WorkerVerbsTest, QueriesSayWhatHolds) {
   const ibv_device_attr device = worker_->QueryDevice();
   EXPECT_EQ(device.max_qp, 4);
@@ -311,6 +363,7 @@ TEST_F(WorkerVerbsTest, QueriesSayWhatHolds) {
   EXPECT_EQ(device.max_qp_rd_atom, static_cast<int>(verbs::kMaxRdAtomic));
   EXPECT_EQ(device.atomic_cap, IBV_ATOMIC_GLOB);
   EXPECT_EQ(device.phys_port_cnt, 1);
+  EXPECT_NE(device.device_cap_flags & IBV_DEVICE_SRQ_RESIZE, 0u);
   // As many as it says, and not one more.
   for (int i = 0; i < device.max_srq; ++i) {
     ASSERT_TRUE(worker_->CreateSrq(pd_, {.max_wr = 1, .max_sge = 1, .srq_limit = 0}).ok());
@@ -319,6 +372,8 @@ TEST_F(WorkerVerbsTest, QueriesSayWhatHolds) {
             absl::StatusCode::kResourceExhausted);
 
   const ibv_port_attr port = worker_->QueryPort(1).value();
+  EXPECT_EQ(port.state, IBV_PORT_ACTIVE);
+  EXPECT_EQ(port.active_width, 0) << "nobody looks at the link";
   EXPECT_EQ(port.active_mtu, IBV_MTU_1024);
   EXPECT_EQ(port.link_layer, IBV_LINK_LAYER_ETHERNET);
   EXPECT_FALSE(worker_->QueryPort(2).ok());

@@ -221,6 +221,7 @@ absl::Status Port::Start(const Devargs& devargs, uint32_t timeout_ms) {
   running_ = true;
   interface_ = devargs.Get("iface").value_or("");
   interface_index_ = if_nametoindex(interface_.c_str());
+  kernel_link_ = devargs.driver() == Driver::kAfPacket || devargs.driver() == Driver::kAfXdp;
   // Failure is harmless: such drivers do not filter.
   (void)rte_eth_promiscuous_enable(port_id_);
   return absl::OkStatus();
@@ -302,16 +303,12 @@ absl::Status Port::CheckInterface() const {
       absl::StrCat("port ", name_, ": interface \"", interface_, "\" is gone"));
 }
 
-bool Port::LinkUp() const {
+LinkState Port::GetLink() const {
   rte_eth_link link;
-  return running_ && rte_eth_link_get_nowait(port_id_, &link) == 0 &&
-         link.link_status == RTE_ETH_LINK_UP;
-}
-
-uint32_t Port::SpeedMbps() const {
-  rte_eth_link link;
-  if (!running_ || rte_eth_link_get_nowait(port_id_, &link) != 0) return 0;
-  return link.link_speed == RTE_ETH_SPEED_NUM_UNKNOWN ? 0 : link.link_speed;
+  if (!running_ || rte_eth_link_get_nowait(port_id_, &link) != 0) return {.up = false};
+  if (kernel_link_) return KernelLink(interface_);
+  const bool known = link.link_speed != RTE_ETH_SPEED_NUM_UNKNOWN;
+  return {.up = link.link_status == RTE_ETH_LINK_UP, .speed_mbps = known ? link.link_speed : 0};
 }
 
 PortStatistics Port::Statistics() const {

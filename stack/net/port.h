@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "stack/base/types.h"
 #include "stack/net/devargs.h"
+#include "stack/net/kernel_link.h"
 #include "stack/transport/link.h"
 
 struct rte_device;
@@ -80,10 +81,9 @@ class Port : public transport::Link {
   const MacAddress& mac() const { return mac_; }
   // What one frame really carries, in bytes from the IP header up (InterfaceConfig::mtu).
   uint16_t mtu() const { return mtu_; }
-  // Whether the far side is there. Makes system calls with some drivers: not for the packet path.
-  bool LinkUp() const;
-  // Of the link, Mb/s; 0 when the driver does not know. As LinkUp(), not for the packet path.
-  uint32_t SpeedMbps() const;
+  // Whether the far side is there, and the speed that driver or kernel give. Makes system calls
+  // with some drivers: not for the packet path.
+  LinkState GetLink() const;
   PortStatistics Statistics() const;
   // Unavailable when the interface of the kernel's that the port stands on is gone, or another has
   // taken its name. Makes system calls: for a control thread, at any time.
@@ -107,6 +107,7 @@ class Port : public transport::Link {
   uint16_t port_id_ = kNoPort;
   bool running_ = false;
   std::string interface_;         // of the kernel's (iface=); empty: on none
+  bool kernel_link_ = false;      // whose link is this port's: the driver does not look at it
   unsigned interface_index_ = 0;  // as it was at the start
   MacAddress mac_{};
   uint16_t mtu_ = 0;

@@ -118,11 +118,31 @@ class VethTest : public PortKernelTest {
   }
 };
 
+TEST_F(VethTest, TheLinkIsTheKernels) {
+  absl::StatusOr<std::unique_ptr<Port>> port = Port::Open(Options());
+  ASSERT_TRUE(port.ok()) << port.status();
+  EXPECT_EQ((*port)->GetLink(), KernelLink("vport"));
+  EXPECT_TRUE(KernelLink("vport").up);
+  EXPECT_GT(KernelLink("vport").speed_mbps, 0u);
+  // The kernel takes its time to see what a carrier does.
+  const auto becomes = [&](bool up) {
+    for (int waits = 0; waits < 1000 && (*port)->GetLink().up != up; ++waits) usleep(10'000);
+    return (*port)->GetLink().up == up;
+  };
+  ASSERT_TRUE(Shell("ip link set vkern down"));
+  EXPECT_TRUE(becomes(false)) << "no carrier";
+  ASSERT_TRUE(Shell("ip link set vkern up"));
+  EXPECT_TRUE(becomes(true));
+  ASSERT_TRUE(Shell("ip link set vport down"));
+  EXPECT_TRUE(becomes(false));
+  EXPECT_FALSE(KernelLink("nobody").up);
+}
+
 TEST_F(VethTest, KernelPingsThePort) {
   absl::StatusOr<std::unique_ptr<Port>> port = Port::Open(Options());
   ASSERT_TRUE(port.ok()) << port.status();
   EXPECT_EQ((*port)->mtu(), 4268);
-  EXPECT_TRUE((*port)->LinkUp());
+  EXPECT_TRUE((*port)->GetLink().up);
   Host host(port->get(), **port);
   EXPECT_EQ(host.interface.active_mtu(), IBV_MTU_4096);
   EXPECT_TRUE(host.PollWhile("ping -n -c 3 -i 0.2 -W 5 10.9.0.2"));

@@ -66,8 +66,7 @@ TEST(Port, RingPairCarriesLargeFramesBothWays) {
   EXPECT_EQ(a->mtu(), kMaxMtu);
   EXPECT_NE(a->mac(), b->mac());
   EXPECT_EQ(a->mac()[0] & 0x03, 0x02);  // locally administered, unicast
-  EXPECT_TRUE(a->LinkUp());
-  EXPECT_EQ(a->SpeedMbps(), 10'000u) << "as the ring driver says";
+  EXPECT_EQ(a->GetLink(), (LinkState{.up = true, .speed_mbps = 10'000})) << "as its driver says";
   for (auto [from, to] : {std::pair(a.get(), b.get()), std::pair(b.get(), a.get())}) {
     std::vector<uint8_t> bytes(kMaxMtu + 14, 0x42);
     bytes[0] = from == a.get() ? 1 : 2;
@@ -98,7 +97,7 @@ TEST(Port, RingPairRefusesFramesWhenFullAndFreesThemAtTheEnd) {
   EXPECT_EQ(FramesInUse(), 0u);
   rte_mbuf* frame;
   EXPECT_EQ(pair->first->Receive(&frame, 1, 0), 0);
-  EXPECT_FALSE(pair->first->LinkUp());
+  EXPECT_FALSE(pair->first->GetLink().up);
 }
 
 TEST(Port, NamesCanBeUsedAgainAfterClosing) {
@@ -171,7 +170,7 @@ TEST(Port, MemifCarriesLargeFramesBetweenProcesses) {
                 .code(),
             absl::StatusCode::kAlreadyExists);
   // DPDK's control threads join the two; the time-out of the test bounds the wait.
-  while (!(*client)->LinkUp()) usleep(1000);
+  while (!(*client)->GetLink().up) usleep(1000);
   const std::vector<uint8_t> bytes(kMaxMtu + 14, 0x17);
   rte_mbuf* frame = FrameForTest(bytes);
   while ((*client)->Send(&frame, 1, 0) == 0) usleep(1000);

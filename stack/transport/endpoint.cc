@@ -44,7 +44,10 @@ absl::Status Endpoint::Modify(const ibv_qp_attr& change, int mask, PollContext& 
   const ibv_qp_state before = qp.state();
   if (absl::Status status = qp.Modify(change, mask); !status.ok()) return status;
   const ibv_qp_state after = qp.state();
-  if (after == before) return absl::OkStatus();
+  if (after == before) {
+    if (after == IBV_QPS_SQD && qp.type() == IBV_QPT_RC) rc_responder_.OnModified();
+    return absl::OkStatus();
+  }
   // What the user asks for is no failure.
   noted_state_ = after;
   journal_.State(after);
@@ -55,6 +58,9 @@ absl::Status Endpoint::Modify(const ibv_qp_attr& change, int mask, PollContext& 
       break;
     case IBV_QPS_RTS:
       EnterRts(before);
+      break;
+    case IBV_QPS_SQD:
+      CheckDrained();
       break;
     case IBV_QPS_RESET:
     case IBV_QPS_ERR:
@@ -73,10 +79,10 @@ void Endpoint::EnterRtr() {
 }
 
 void Endpoint::EnterRts(ibv_qp_state before) {
-  const bool resumes = before == IBV_QPS_SQE;  // UC and UD only: PSNs go on
+  const bool resumes = before == IBV_QPS_SQE || before == IBV_QPS_SQD;  // PSNs go on
   switch (qp.type()) {
     case IBV_QPT_RC:
-      rc_requester_.Start();
+      resumes ? rc_requester_.Resume() : rc_requester_.Start();
       break;
     case IBV_QPT_UC:
       resumes ? uc_.ResumeSending() : uc_.StartSending();
@@ -84,10 +90,21 @@ void Endpoint::EnterRts(ibv_qp_state before) {
     default:
       if (!resumes) ud_.Start();
   }
+  // What was posted in SQD.
+  if (resumes) qp.Activate();
+}
+
+void Endpoint::CheckDrained() {
+  const bool begun = qp.type() == IBV_QPT_RC   ? rc_requester_.HasBegun()
+                     : qp.type() == IBV_QPT_UC ? uc_.HasBegun()
+                                               : false;
+  if (qp.attr.sq_draining != 0 && !begun) qp.OnDrained();
 }
 
 void Endpoint::NoteState() {
   const ibv_qp_state state = qp.state();
+  if (state == IBV_QPS_SQD) [[unlikely]]
+    CheckDrained();
   if (state == noted_state_) [[likely]]
     return;
   noted_state_ = state;
@@ -98,8 +115,8 @@ void Endpoint::NoteState() {
 Drop Endpoint::ReasonToDrop(const wire::RocePacket& packet) const {
   const ibv_qp_state state = qp.state();
   // A send error of UC or UD leaves the receiving side as it is.
-  const bool receives = state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQE;
-  if (!receives || (packet.info->is_response && state != IBV_QPS_RTS)) return Drop::kQpState;
+  const bool receives = state == IBV_QPS_RTR || qp.sends() || state == IBV_QPS_SQE;
+  if (!receives || (packet.info->is_response && !qp.sends())) return Drop::kQpState;
   if (packet.info->transport != TransportOf(qp.type()) &&
       packet.info->transport != wire::Transport::kCnp) {
     return Drop::kWrongTransport;
@@ -179,22 +196,22 @@ bool Endpoint::SendPaced(PollContext& context, int budget) {
 bool Endpoint::Send(PollContext& context, int budget) {
   // A fatal NAK is still to be sent by a responder whose queue pair works otherwise; a queue pair
   // in ERR has nothing to send.
-  if (qp.state() != IBV_QPS_RTR && qp.state() != IBV_QPS_RTS) return false;
+  if (qp.state() != IBV_QPS_RTR && !qp.sends()) return false;
   if (qp.type() == IBV_QPT_UD) return ud_.Transmit(context, &budget);
   if (qp.type() == IBV_QPT_UC) return uc_.Transmit(context, &budget);
   const bool more_answers = rc_responder_.Transmit(context, &budget);
-  if (qp.state() != IBV_QPS_RTS) {
+  if (!qp.sends()) {
     if (qp.state() == IBV_QPS_ERR) rc_requester_.Stop();
     return more_answers;
   }
   const bool more_requests = rc_requester_.Transmit(context, &budget);
   if (qp.state() == IBV_QPS_ERR) rc_responder_.Stop();
-  return (more_answers || more_requests) && qp.state() == IBV_QPS_RTS;
+  return (more_answers || more_requests) && qp.sends();
 }
 
 uint64_t Endpoint::deadline_ns() const {
   const uint64_t requester =
-      qp.type() == IBV_QPT_RC && qp.state() == IBV_QPS_RTS ? rc_requester_.deadline_ns() : kNever;
+      qp.type() == IBV_QPT_RC && qp.sends() ? rc_requester_.deadline_ns() : kNever;
   return congestion_ == nullptr ? requester : std::min(requester, congestion_->wait_until_ns);
 }
 
@@ -205,7 +222,7 @@ void Endpoint::OnDeadline(PollContext& context) {
     congestion_->wait_until_ns = kNever;
     qp.Activate();
   }
-  if (qp.type() == IBV_QPT_RC && qp.state() == IBV_QPS_RTS) rc_requester_.OnDeadline(context);
+  if (qp.type() == IBV_QPT_RC && qp.sends()) rc_requester_.OnDeadline(context);
   NoteState();
 }
 

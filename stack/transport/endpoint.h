@@ -77,6 +77,7 @@ class Endpoint {
   void OnMarked(const wire::RocePacket& packet, PollContext& context);
   void EnterRtr();
   void EnterRts(ibv_qp_state before);
+  void CheckDrained();
   Drop ReasonToDrop(const wire::RocePacket& packet) const;  // Drop::kCount: none
   bool Send(PollContext& context, int budget);
   bool SendPaced(PollContext& context, int budget);

@@ -105,6 +105,29 @@ TEST_F(PlantedFaultTest, ReceiveUnflushed) {
   EXPECT_TRUE(pair_.b.Poll().empty());
 }
 
+TEST_F(PlantedFaultTest, OverrunUnnoticed) {
+  planted_fault = Fault::kOverrunUnnoticed;
+  while (pair_.a.cq.Push(ibv_wc{}) && pair_.a.cq.size() < pair_.a.cq.capacity()) {
+  }
+  EXPECT_TRUE(pair_.a.cq.Push(ibv_wc{}));
+  EXPECT_FALSE(pair_.a.cq.overrun());
+}
+
+TEST(PlantedFaultOfMsnTest, NotWrapped) {
+  planted_fault = Fault::kMsnNotWrapped;
+  TestPair pair(IBV_QPT_RC, nullptr, false, nullptr, 0xFFFFFF);
+  std::vector<uint32_t> numbers;
+  pair.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
+    if (!from_a) numbers.push_back(packet.aeth().msn);
+    return Fate::kDeliver;
+  };
+  pair.b.PostRecv(1, pair.b.memory.data(), 10);
+  pair.a.PostSend(IBV_WR_SEND, 1, pair.a.memory.data(), 10);
+  pair.RunToEnd();
+  planted_fault = Fault::kNone;
+  EXPECT_EQ(numbers, std::vector<uint32_t>{1});
+}
+
 TEST(PlantedFaultOfUcTest, GapUnnoticed) {
   TestPair pair(IBV_QPT_UC);
   planted_fault = Fault::kGapUnnoticed;

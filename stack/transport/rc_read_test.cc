@@ -154,6 +154,42 @@ TEST_P(RcReadTest, OneFrameInTenLost) {
   EXPECT_EQ(pair_.a.counters.local_ack_timeout_err, 0u);
 }
 
+// A peer that executes one SEND after another is there, though every one is lost once and an answer
+// from before them stays missing: more losses than retries do not end the connection.
+TEST_P(RcReadTest, LossesBehindAMissingAnswerAreNoRetriesOfIt) {
+  constexpr uint64_t kSends = 14, kLost = 10;
+  static_assert(kLost > 8, "more than all retries");
+  pair_.a.PostSend(IBV_WR_RDMA_READ, 0, pair_.a.memory.data(), 100,
+                   reinterpret_cast<uint64_t>(pair_.b.memory.data()), pair_.b.key);
+  for (uint64_t i = 1; i <= kSends; ++i) {
+    pair_.b.PostRecv(i, pair_.b.memory.data() + (1 << 19), 100);
+    pair_.a.PostSend(IBV_WR_SEND, i, pair_.a.memory.data(), 100);
+  }
+  // The READ has the first PSN, SEND number n the n-th behind it.
+  int32_t next_lost = 1;
+  std::set<int32_t> naks;
+  pair_.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
+    pair_.now_ns += 1'000;
+    const int32_t number = Distance(first_, packet.bth.psn);
+    if (packet.info->operation == Operation::kReadResponse && naks.size() < kLost) {
+      return Fate::kDrop;
+    }
+    if (packet.info->operation == Operation::kAck &&
+        packet.aeth().syndrome == wire::kNakPsnSequence && naks.insert(number).second &&
+        naks.size() < kLost) {
+      next_lost = number + 1;
+    }
+    if (!from_a || number != next_lost) return Fate::kDeliver;
+    next_lost = -1;
+    return Fate::kDrop;
+  };
+  pair_.RunToEnd();
+  EXPECT_EQ(naks.size(), kLost) << "each at another PSN";
+  const std::vector<ibv_wc> all = pair_.a.Poll();
+  ASSERT_EQ(all.size(), 1 + kSends);
+  for (const ibv_wc& wc : all) EXPECT_EQ(wc.status, IBV_WC_SUCCESS) << wc.wr_id;
+}
+
 // SENDs among them complete in the order posted, and are not sent again for a lost READ response.
 TEST_P(RcReadTest, SendsBetweenReadsAreSentOnce) {
   Random random(GetParam());

@@ -24,6 +24,13 @@ void RcRequester::Start() {
   cursor_.Start();
 }
 
+void RcRequester::Resume() {
+  builder_.Reset(&qp_->path, qp_->qpn(), Qpn{qp_->attr.dest_qp_num}, {.data_ecn = qp_->data_ecn});
+  retry_left_ = qp_->attr.retry_cnt;
+  rnr_left_ = qp_->attr.rnr_retry;
+  cursor_.Start();
+}
+
 void RcRequester::Stop() {
   cursor_.ToTail();
   arrived_.Clear();
@@ -65,6 +72,7 @@ bool RcRequester::Transmit(PollContext& context, int* budget) {
 
 RcRequester::Step RcRequester::SendNext(PollContext& context) {
   SendWqe& wqe = cursor_.wqe();
+  if (!wqe.numbered && qp_->state() == IBV_QPS_SQD) return Step::kWait;
   if (wqe.is_local()) return ExecuteNext(context);
   if (!wqe.numbered) {
     // PSNs outstanding must span less than half of their circle, or old and new look alike.
@@ -239,7 +247,7 @@ void RcRequester::OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context) 
   Retire(context);
   const bool missing = HasHead() && Before(una_, executed_end_);
   const bool charged = missing && AskForMissing(psn, context);
-  if (ack || qp_->state() != IBV_QPS_RTS) return;
+  if (ack || !qp_->sends()) return;
   if (wire::IsRnrNak(aeth.syndrome)) {
     OnRnrNak(aeth.syndrome & 0x1F, psn, context);
     return;

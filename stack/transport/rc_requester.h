@@ -42,6 +42,8 @@ class RcRequester {
 
   // Takes the attributes of the transition to RTS.
   void Start();
+  // Goes on after SQD, with drained send queue and the attributes as they are now.
+  void Resume();
   // Forgets everything under way (RESET, ERR).
   void Stop();
 
@@ -49,8 +51,11 @@ class RcRequester {
   // for state, address and ICRC already.
   void OnResponse(const wire::RocePacket& packet, PollContext& context);
 
-  // Sends up to `*budget` packets and takes them off it. True when more could be sent at once.
+  // Sends up to `*budget` packets and takes them off it. True when more could be sent at once. In
+  // SQD no work request is begun.
   bool Transmit(PollContext& context, int* budget);
+  // Whether a work request was begun and has not completed.
+  bool HasBegun() const { return HasHead() && qp_->sq(qp_->sq_head()).numbered; }
 
   uint64_t deadline_ns() const {
     const uint64_t timer =

@@ -16,6 +16,7 @@ uint32_t PacketsOf(uint32_t length, uint32_t mtu) {
 }
 
 constexpr uint32_t kAtomicBytes = 8;
+constexpr uint32_t kMsnMask = 0xFFFFFF;
 
 // On memory in host order, and atomic for every processor that shares it (IBV_ATOMIC_GLOB). Returns
 // what was there.
@@ -38,9 +39,14 @@ void RcResponder::Start() {
   resources_.Start(qp_->attr.max_dest_rd_atomic);
 }
 
+void RcResponder::OnModified() {
+  builder_.Reset(&qp_->path, qp_->qpn(), Qpn{qp_->attr.dest_qp_num}, {.data_ecn = qp_->data_ecn});
+  resources_.Resize(qp_->attr.max_dest_rd_atomic);
+}
+
 void RcResponder::Stop() {
   message_.Reset();
-  msn_ = 0;
+  msn_ = qp_->init().first_msn & kMsnMask;
   sequence_nak_sent_ = waiting_after_rnr_ = communication_established_ = false;
   resources_.Clear();
   ack_pending_ = fatal_ = false;
@@ -195,7 +201,7 @@ ResponderResource* RcResponder::NewResource(uint32_t packets, PollContext& conte
     return nullptr;
   }
   expected_psn_ += packets;
-  msn_ = (msn_ + 1) & 0xFFFFFF;
+  CountMessage();
   // The response acknowledges what came before.
   if (std::exchange(ack_pending_, false)) journal_->Count(&Counters::ack_deferred, context);
   qp_->Activate();
@@ -244,9 +250,14 @@ void RcResponder::OnAtomic(const wire::RocePacket& packet, PollContext& context)
   entry->original = ExecuteAtomic(packet.bth.opcode, eth, reinterpret_cast<uint64_t*>(at));
 }
 
+void RcResponder::CountMessage() {
+  msn_ = (msn_ + 1) & kMsnMask;
+  if (Planted(Fault::kMsnNotWrapped) && msn_ == 0) msn_ = 1;
+}
+
 void RcResponder::Executed(const wire::RocePacket& packet, bool last, PollContext& context) {
   expected_psn_ += 1;
-  if (last) msn_ = (msn_ + 1) & 0xFFFFFF;
+  if (last) CountMessage();
   if (packet.bth.ack_request) AskForAck(context);
 }
 

@@ -29,6 +29,8 @@ class RcResponder {
   // atomics to remember.
   void Start();
   void Stop();
+  // Takes the attributes of a change in SQD: the path, and how many READs and atomics to remember.
+  void OnModified();
 
   // A request whose state, address and ICRC have been checked.
   void OnRequest(const wire::RocePacket& packet, PollContext& context);
@@ -46,6 +48,7 @@ class RcResponder {
   // Room for what has come, which is remembered and answered; null, and the end, when the peer asks
   // for more at once than was agreed.
   ResponderResource* NewResource(uint32_t packets, PollContext& context);
+  void CountMessage();
   void Executed(const wire::RocePacket& packet, bool last, PollContext& context);
   void AskForAck(PollContext& context);
   void NotReady(PollContext& context);

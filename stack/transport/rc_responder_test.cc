@@ -308,5 +308,29 @@ TEST_F(RcResponderTest, PacketsFromElsewhereAreDropped) {
   EXPECT_TRUE(pair_.b.Poll().empty());
 }
 
+// One for each message: a SEND of several packets, a READ when it is accepted, an atomic.
+TEST(RcResponderMsnTest, CountsMessagesFromItsStartThroughTheWrap) {
+  TestPair pair(IBV_QPT_RC, nullptr, false, nullptr, 0xFFFFFD);
+  std::vector<uint32_t> numbers;
+  pair.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
+    if (!from_a) numbers.push_back(packet.aeth().msn);
+    return Fate::kDeliver;
+  };
+  const auto remote = reinterpret_cast<uint64_t>(pair.b.memory.data());
+  const auto post = [&](ibv_wr_opcode opcode, uint32_t bytes) {
+    ASSERT_EQ(pair.a.PostSend(opcode, 1, pair.a.memory.data(), bytes, remote, pair.b.key), 0);
+    pair.RunToEnd();
+  };
+  pair.b.PostRecv(1, pair.b.memory.data(), 3000);
+  post(IBV_WR_SEND, 3000);
+  post(IBV_WR_RDMA_READ, 10);
+  ASSERT_EQ(pair.a.PostAtomic(IBV_WR_ATOMIC_FETCH_AND_ADD, 1, pair.a.memory.data(), remote,
+                              pair.b.key, 1),
+            0);
+  pair.RunToEnd();
+  post(IBV_WR_RDMA_WRITE, 10);
+  EXPECT_EQ(numbers, (std::vector<uint32_t>{0xFFFFFE, 0xFFFFFF, 0, 1}));
+}
+
 }  // namespace
 }  // namespace pollux::transport

@@ -1,13 +1,26 @@
 #include "stack/transport/responder_resources.h"
 
 #include <algorithm>
+#include <bit>
+#include <utility>
 
 namespace pollux::transport {
 
 void ResponderResources::Start(uint32_t capacity) {
   Clear();
+  Resize(capacity);
+}
+
+void ResponderResources::Resize(uint32_t capacity) {
+  const uint32_t slots = std::bit_ceil(std::max(capacity, 1u));
+  auto resources = std::make_unique<ResponderResource[]>(slots);
+  const uint32_t kept = std::min(tail_ - head_, capacity);
+  head_ = tail_ - kept;
+  for (uint32_t i = head_; i != tail_; ++i) resources[i & (slots - 1)] = At(i);
+  if (due_ - head_ > kept) due_ = head_;
+  resources_ = std::move(resources);
+  mask_ = slots - 1;
   capacity_ = capacity;
-  resources_ = std::make_unique<ResponderResource[]>(std::max(capacity, 1u));
 }
 
 ResponderResource* ResponderResources::Add(Psn first_psn, uint32_t packets) {

@@ -33,7 +33,8 @@ struct ResponderResource {
   bool answered() const { return sent == packets; }
 };
 
-// Memory is taken by Start() alone. Source: IB specification 9.7.5.1.2, 9.4.5 (duplicates).
+// Memory is taken by Start() and Resize() alone. Source: IB specification 9.7.5.1.2, 9.4.5
+// (duplicates).
 class ResponderResources {
  public:
   // Repetitions beside answers under way: a requester that asks gap by gap has one at a time for
@@ -42,6 +43,9 @@ class ResponderResources {
 
   // Room for `capacity` READs and atomics.
   void Start(uint32_t capacity);
+  // Forgets the oldest of those that do not fit: whoever lowers the number knows that the peer has
+  // no more under way.
+  void Resize(uint32_t capacity);
   void Clear() { head_ = tail_ = due_ = repeat_head_ = repeat_tail_ = 0; }
 
   // Forgets the oldest when there is no room. Null when that one is not answered yet: the peer has
@@ -68,9 +72,10 @@ class ResponderResources {
     uint32_t index = 0;
     Answer answer;
   };
-  ResponderResource& At(uint32_t index) { return resources_[index % capacity_]; }
+  ResponderResource& At(uint32_t index) { return resources_[index & mask_]; }
 
   uint32_t capacity_ = 0;
+  uint32_t mask_ = 0;             // of the slots, a power of two
   uint32_t head_ = 0, tail_ = 0;  // remembered; they run freely
   uint32_t due_ = 0;              // no answer before it is active
   std::unique_ptr<ResponderResource[]> resources_;

@@ -24,7 +24,8 @@ void InitEalForTest() {
 }
 
 TestNode::TestNode(const std::string& name, Qpn qpn, uint32_t ipv4, ibv_qp_type type,
-                   const ibv_qp_cap& cap, bool shared, const DcqcnParameters* dcqcn)
+                   const ibv_qp_cap& cap, bool shared, const DcqcnParameters* dcqcn,
+                   uint32_t first_msn)
     : pool((InitEalForTest(),
             rte_pktmbuf_pool_create(name.c_str(), kPoolFrames, 0, 0, 4480 + 128, SOCKET_ID_ANY))),
       egress(this, pool, &counters),
@@ -40,6 +41,7 @@ TestNode::TestNode(const std::string& name, Qpn qpn, uint32_t ipv4, ibv_qp_type 
   init.pd = &pd;
   init.send_cq = init.recv_cq = &cq;
   init.srq = shared ? &srq : nullptr;
+  init.first_msn = first_msn;
   init.cap = cap;
   init.on_event = [this](ibv_event_type event) { events.push_back(event); };
   endpoint = std::make_unique<Endpoint>(qpn, std::move(init), &active, nullptr, dcqcn);
@@ -144,21 +146,21 @@ ibv_qp_attr TestPair::DefaultAttr() {
 }
 
 TestPair::TestPair(ibv_qp_type type, const ibv_qp_attr* attr, bool shared,
-                   const DcqcnParameters* dcqcn)
+                   const DcqcnParameters* dcqcn, uint32_t first_msn)
     : a("pair_a", Qpn{0x111}, 0xC0000201, type,
         {.max_send_wr = 256,
          .max_recv_wr = 256,
          .max_send_sge = 4,
          .max_recv_sge = 4,
          .max_inline_data = 64},
-        shared, dcqcn),
+        shared, dcqcn, first_msn),
       b("pair_b", Qpn{0x222}, 0xC0000202, type,
         {.max_send_wr = 256,
          .max_recv_wr = 256,
          .max_send_sge = 4,
          .max_recv_sge = 4,
          .max_inline_data = 64},
-        shared, dcqcn) {
+        shared, dcqcn, first_msn) {
   const ibv_qp_attr use = attr != nullptr ? *attr : DefaultAttr();
   a.Connect(b, use);
   b.Connect(a, use);

@@ -25,7 +25,8 @@ class TestNode : public Link {
  public:
   // With `shared` receives are posted to `srq`.
   TestNode(const std::string& name, Qpn qpn, uint32_t address, ibv_qp_type type,
-           const ibv_qp_cap& cap, bool shared = false, const DcqcnParameters* dcqcn = nullptr);
+           const ibv_qp_cap& cap, bool shared = false, const DcqcnParameters* dcqcn = nullptr,
+           uint32_t first_msn = 0);
   ~TestNode() override;
 
   uint16_t Receive(rte_mbuf**, uint16_t, uint64_t) override { return 0; }
@@ -72,7 +73,8 @@ class TestNode : public Link {
 class TestPair {
  public:
   explicit TestPair(ibv_qp_type type = IBV_QPT_RC, const ibv_qp_attr* attr = nullptr,
-                    bool shared = false, const DcqcnParameters* dcqcn = nullptr);
+                    bool shared = false, const DcqcnParameters* dcqcn = nullptr,
+                    uint32_t first_msn = 0);
   ~TestPair();
   // RTS with path MTU 1024, 16 READs and atomics, retry 7, RNR retry 7, timeout code 14 (67 ms).
   static ibv_qp_attr DefaultAttr();

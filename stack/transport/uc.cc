@@ -13,8 +13,12 @@ void Uc::StartReceiving() {
 }
 
 void Uc::StartSending() {
-  builder_.Reset(&qp_->path, qp_->qpn(), Qpn{qp_->attr.dest_qp_num}, {.data_ecn = qp_->data_ecn});
   next_psn_ = Psn(qp_->attr.sq_psn);
+  ResumeSending();
+}
+
+void Uc::ResumeSending() {
+  builder_.Reset(&qp_->path, qp_->qpn(), Qpn{qp_->attr.dest_qp_num}, {.data_ecn = qp_->data_ecn});
   packet_ = 0;
 }
 
@@ -66,7 +70,8 @@ void Uc::OnPacket(const wire::RocePacket& packet, PollContext& context) {
 }
 
 bool Uc::Transmit(PollContext& context, int* budget) {
-  while (qp_->state() == IBV_QPS_RTS && qp_->sq_head() != qp_->sq_tail()) {
+  while (qp_->sends() && qp_->sq_head() != qp_->sq_tail()) {
+    if (qp_->state() == IBV_QPS_SQD && !HasBegun()) return false;
     if (*budget == 0 || context.egress.room() == 0) return true;
     if (!SendNext(context)) return true;
     --*budget;

@@ -24,8 +24,11 @@ class Uc {
   // Takes the attributes of the transition to RTR, and of the one to RTS.
   void StartReceiving();
   void StartSending();
-  // Goes on after a send error, with the next work request (SQE to RTS).
-  void ResumeSending() { packet_ = 0; }
+  // Goes on after a send error or a drained send queue (SQE or SQD to RTS), with the next work
+  // request.
+  void ResumeSending();
+  // Whether the oldest work request is sent in part.
+  bool HasBegun() const { return packet_ > 0; }
 
   // A packet whose state, address and ICRC have been checked.
   void OnPacket(const wire::RocePacket& packet, PollContext& context);

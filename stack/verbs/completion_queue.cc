@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "stack/base/planted_fault.h"
 #include "stack/verbs/queue_pair.h"
 
 namespace pollux::verbs {
@@ -20,7 +21,8 @@ CompletionQueue::~CompletionQueue() {
 }
 
 bool CompletionQueue::Push(const ibv_wc& wc, bool solicited) {
-  if (size() == capacity_) [[unlikely]] {
+  if (size() == capacity_ || overrun_) [[unlikely]] {
+    if (Planted(Fault::kOverrunUnnoticed)) return true;
     if (!overrun_) RaiseEvent(IBV_EVENT_CQ_ERR);
     overrun_ = true;
     return false;

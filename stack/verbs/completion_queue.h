@@ -27,7 +27,8 @@ class CompletionQueue : public EventSource {
                            EventHandler handler = nullptr);
   ~CompletionQueue() override;
 
-  // Appends. False when full: the completion is lost and the queue is in overrun for good.
+  // Appends. False when full: the completion is lost and the queue is in overrun for good, so that
+  // what is polled has no gap.
   // `solicited`: the message asked for an event.
   bool Push(const ibv_wc& wc, bool solicited = false);
   // Takes up to `n` completions, oldest first; returns how many.

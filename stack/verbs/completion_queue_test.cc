@@ -33,6 +33,8 @@ TEST(CompletionQueueTest, AtCapacityAndOnePast) {
   ibv_wc wc[4];
   EXPECT_EQ(cq.Poll(4, wc), 3);
   EXPECT_EQ(wc[2].wr_id, 2u);
+  EXPECT_FALSE(cq.Push(Completion(4))) << "what is polled would have a gap";
+  EXPECT_EQ(cq.Poll(4, wc), 0);
 }
 
 TEST(CompletionQueueTest, PollOfNothing) {

@@ -17,6 +17,10 @@ struct Transition {
 
 constexpr int kAlways = IBV_QP_STATE | IBV_QP_CUR_STATE;
 constexpr int kRtsOptional = IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER;
+// Of a drained send queue. The port stays: no IBV_DEVICE_CHANGE_PHY_PORT.
+constexpr int kSqdOptional = IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                             IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC |
+                             IBV_QP_PKEY_INDEX | kRtsOptional;
 
 constexpr Transition kTransitions[] = {
     {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPT_RC, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
@@ -45,6 +49,15 @@ constexpr Transition kTransitions[] = {
     {IBV_QPS_RTS, IBV_QPS_RTS, IBV_QPT_RC, 0, kRtsOptional},
     {IBV_QPS_RTS, IBV_QPS_RTS, IBV_QPT_UC, 0, IBV_QP_ACCESS_FLAGS},
     {IBV_QPS_RTS, IBV_QPS_RTS, IBV_QPT_UD, 0, IBV_QP_QKEY},
+    {IBV_QPS_RTS, IBV_QPS_SQD, IBV_QPT_RC, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+    {IBV_QPS_RTS, IBV_QPS_SQD, IBV_QPT_UC, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+    {IBV_QPS_RTS, IBV_QPS_SQD, IBV_QPT_UD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+    {IBV_QPS_SQD, IBV_QPS_SQD, IBV_QPT_RC, 0, kSqdOptional},
+    {IBV_QPS_SQD, IBV_QPS_SQD, IBV_QPT_UC, 0, IBV_QP_AV | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
+    {IBV_QPS_SQD, IBV_QPS_SQD, IBV_QPT_UD, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
+    {IBV_QPS_SQD, IBV_QPS_RTS, IBV_QPT_RC, 0, kRtsOptional},
+    {IBV_QPS_SQD, IBV_QPS_RTS, IBV_QPT_UC, 0, IBV_QP_ACCESS_FLAGS},
+    {IBV_QPS_SQD, IBV_QPS_RTS, IBV_QPT_UD, 0, IBV_QP_QKEY},
     {IBV_QPS_SQE, IBV_QPS_RTS, IBV_QPT_UC, 0, IBV_QP_ACCESS_FLAGS},
     {IBV_QPS_SQE, IBV_QPS_RTS, IBV_QPT_UD, 0, IBV_QP_QKEY},
 };
@@ -97,7 +110,8 @@ std::string MaskNames(int mask) {
                 {IBV_QP_MIN_RNR_TIMER, "MIN_RNR_TIMER"},
                 {IBV_QP_SQ_PSN, "SQ_PSN"},
                 {IBV_QP_MAX_DEST_RD_ATOMIC, "MAX_DEST_RD_ATOMIC"},
-                {IBV_QP_DEST_QPN, "DEST_QPN"}};
+                {IBV_QP_DEST_QPN, "DEST_QPN"},
+                {IBV_QP_EN_SQD_ASYNC_NOTIFY, "EN_SQD_ASYNC_NOTIFY"}};
   std::string names;
   for (const auto& entry : kNames) {
     if ((mask & entry.bit) == 0) continue;

@@ -53,15 +53,35 @@ TEST(QpStateTest, TheWayUpOfTheUnreliableOnes) {
       << "RC has no such state";
 }
 
+TEST(QpStateTest, WhatMayChangeInSqd) {
+  const auto allowed = [](ibv_qp_type type, ibv_qp_state from, ibv_qp_state to, int mask) {
+    return CheckModify(type, from, To(to), mask | IBV_QP_STATE).ok();
+  };
+  constexpr int kNotify = IBV_QP_EN_SQD_ASYNC_NOTIFY;
+  constexpr int kRetries = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY;
+  constexpr int kDepths = IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC;
+  for (const ibv_qp_type type : {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD}) {
+    EXPECT_TRUE(allowed(type, IBV_QPS_RTS, IBV_QPS_SQD, kNotify));
+    EXPECT_FALSE(allowed(type, IBV_QPS_RTR, IBV_QPS_SQD, 0));
+    EXPECT_FALSE(allowed(type, IBV_QPS_SQD, IBV_QPS_SQD, IBV_QP_SQ_PSN));
+    EXPECT_FALSE(allowed(type, IBV_QPS_SQD, IBV_QPS_SQD, IBV_QP_PORT));
+    const bool rc = type == IBV_QPT_RC, ud = type == IBV_QPT_UD;
+    EXPECT_EQ(allowed(type, IBV_QPS_SQD, IBV_QPS_SQD, IBV_QP_AV), !ud);
+    EXPECT_EQ(allowed(type, IBV_QPS_SQD, IBV_QPS_SQD, kRetries | kDepths), rc);
+    EXPECT_EQ(allowed(type, IBV_QPS_SQD, IBV_QPS_RTS, IBV_QP_ACCESS_FLAGS), !ud);
+    EXPECT_EQ(allowed(type, IBV_QPS_SQD, IBV_QPS_RTS, IBV_QP_QKEY), ud);
+    EXPECT_FALSE(allowed(type, IBV_QPS_SQD, IBV_QPS_RTS, IBV_QP_AV)) << "before, in SQD";
+  }
+}
+
 // Every pair of states that the table does not hold is refused, whatever the mask.
 TEST(QpStateTest, IllegalTransitionsAreRefused) {
   const struct {
     ibv_qp_state from, to;
-  } kLegal[] = {{IBV_QPS_RESET, IBV_QPS_INIT},
-                {IBV_QPS_INIT, IBV_QPS_INIT},
-                {IBV_QPS_INIT, IBV_QPS_RTR},
-                {IBV_QPS_RTR, IBV_QPS_RTS},
-                {IBV_QPS_RTS, IBV_QPS_RTS}};
+  } kLegal[] = {{IBV_QPS_RESET, IBV_QPS_INIT}, {IBV_QPS_INIT, IBV_QPS_INIT},
+                {IBV_QPS_INIT, IBV_QPS_RTR},   {IBV_QPS_RTR, IBV_QPS_RTS},
+                {IBV_QPS_RTS, IBV_QPS_RTS},    {IBV_QPS_RTS, IBV_QPS_SQD},
+                {IBV_QPS_SQD, IBV_QPS_SQD},    {IBV_QPS_SQD, IBV_QPS_RTS}};
   for (int from = IBV_QPS_RESET; from <= IBV_QPS_ERR; ++from) {
     for (int to = IBV_QPS_INIT; to <= IBV_QPS_SQE; ++to) {
       bool legal = false;

@@ -213,7 +213,7 @@ int QueuePair::TakeSend(const ibv_send_wr& wr) {
 
 int QueuePair::PostSend(const ibv_send_wr* wr, const ibv_send_wr** bad_wr) {
   const bool flushes = state() == IBV_QPS_ERR || state() == IBV_QPS_SQE;
-  const bool takes = state() == IBV_QPS_RTS || flushes;
+  const bool takes = sends() || flushes;
   int result = 0;
   for (; wr != nullptr; wr = wr->next) {
     result = takes ? TakeSend(*wr) : EINVAL;
@@ -259,6 +259,13 @@ absl::Status QueuePair::Modify(const ibv_qp_attr& change, int mask) {
   if (absl::Status status = CheckModify(type(), state(), change, mask); !status.ok()) {
     return status;
   }
+  const bool to_end = (mask & IBV_QP_STATE) != 0 &&
+                      (change.qp_state == IBV_QPS_ERR || change.qp_state == IBV_QPS_RESET);
+  if (attr.sq_draining != 0 && !to_end) {
+    return absl::FailedPreconditionError(
+        "modify queue pair: its send queue is draining; wait for IBV_EVENT_SQ_DRAINED, or until "
+        "ibv_query_qp has sq_draining 0");
+  }
   const auto take = [&](int bit, auto ibv_qp_attr::*field) {
     if ((mask & bit) != 0) attr.*field = change.*field;
   };
@@ -288,10 +295,19 @@ absl::Status QueuePair::Modify(const ibv_qp_attr& change, int mask) {
     rq_head_ = rq_tail_;
     srq_taken_ = false;
     ForgetEvents();
+  } else if (change.qp_state == IBV_QPS_SQD && state() != IBV_QPS_SQD) {
+    attr.sq_draining = 1;
+    attr.en_sqd_async_notify =
+        (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) != 0 ? change.en_sqd_async_notify : uint8_t{0};
   }
   attr.qp_state = change.qp_state;
   attr.cur_qp_state = change.qp_state;
   return absl::OkStatus();
+}
+
+void QueuePair::OnDrained() {
+  attr.sq_draining = 0;
+  if (attr.en_sqd_async_notify != 0) RaiseEvent(IBV_EVENT_SQ_DRAINED);
 }
 
 void QueuePair::CompleteSend(ibv_wc_status status, uint32_t byte_len) {
@@ -310,8 +326,9 @@ void QueuePair::CompleteSend(ibv_wc_status status, uint32_t byte_len) {
 
 void QueuePair::FinishSend(ibv_wc_status status) {
   CompleteSend(status);
-  if (status == IBV_WC_SUCCESS || attr.qp_state != IBV_QPS_RTS) return;
+  if (status == IBV_WC_SUCCESS || !sends()) return;
   attr.qp_state = attr.cur_qp_state = IBV_QPS_SQE;
+  attr.sq_draining = 0;
   FlushSend();
 }
 
@@ -356,6 +373,7 @@ void QueuePair::EnterError() {
   const bool entered = attr.qp_state != IBV_QPS_ERR;
   attr.qp_state = IBV_QPS_ERR;
   attr.cur_qp_state = IBV_QPS_ERR;
+  attr.sq_draining = 0;
   FlushSend();
   FlushRecv();
   // It takes no more from the shared receive queue.

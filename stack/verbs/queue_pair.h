@@ -56,9 +56,13 @@ struct QueuePairInitAttr {
   SharedReceiveQueue* srq = nullptr;  // instead of a receive queue of its own
   ibv_qp_cap cap{};  // counts are taken as given; max_inline_data at most kMaxInline
   bool sq_sig_all = false;
+  // Where the responder of a reliable connection begins to count messages (the MSN), 24 bits. Peers
+  // expect 0; simulations let it wrap.
+  uint32_t first_msn = 0;
   // Asynchronous events of this queue pair (IBV_EVENT_COMM_EST, IBV_EVENT_QP_FATAL,
-  // IBV_EVENT_QP_REQ_ERR, IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_QP_LAST_WQE_REACHED), called on the
-  // owning core between polls of the packet path, never from inside a post.
+  // IBV_EVENT_QP_REQ_ERR, IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_QP_LAST_WQE_REACHED,
+  // IBV_EVENT_SQ_DRAINED), called on the owning core between polls of the packet path, never from
+  // inside a post.
   EventHandler on_event;
 };
 
@@ -119,19 +123,26 @@ class QueuePair : public EventSource {
   // Post chains of work requests, as ibv_post_send and ibv_post_recv: 0, or an errno (EINVAL: wrong
   // state, too many elements, an opcode that this type does not have, a receive where a shared
   // receive queue serves; ENOMEM: queue full) with `*bad_wr` at the first request not taken. In
-  // IBV_QPS_ERR they are taken and flushed, in IBV_QPS_SQE sends are.
+  // IBV_QPS_ERR they are taken and flushed, in IBV_QPS_SQE sends are; in IBV_QPS_SQD sends wait.
   int PostSend(const ibv_send_wr* wr, const ibv_send_wr** bad_wr);
   int PostRecv(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr);
 
   Qpn qpn() const { return qpn_; }
   ibv_qp_type type() const { return init_.type; }
   ibv_qp_state state() const { return attr.qp_state; }
+  // Whether requests of the send queue are under way: in IBV_QPS_SQD those that were begun before.
+  bool sends() const { return state() == IBV_QPS_RTS || state() == IBV_QPS_SQD; }
   const QueuePairInitAttr& init() const { return init_; }  // without on_event
   SharedReceiveQueue* srq() const { return init_.srq; }
 
   // Checks a transition and its attributes against the verbs state machine and takes them over.
-  // The transport acts on the new state. Errors: InvalidArgument names the attribute or transition.
+  // The transport acts on the new state. In IBV_QPS_SQD attr.sq_draining is 1 until OnDrained().
+  // Errors: InvalidArgument names the attribute or transition; FailedPrecondition while the send
+  // queue drains, when the change is not to IBV_QPS_ERR or IBV_QPS_RESET.
   absl::Status Modify(const ibv_qp_attr& change, int mask);
+  // In IBV_QPS_SQD: what was begun before has completed. IBV_EVENT_SQ_DRAINED, if it was asked for
+  // (IBV_QP_EN_SQD_ASYNC_NOTIFY).
+  void OnDrained();
 
   uint32_t PathMtuBytes() const { return 128u << attr.path_mtu; }
   // The largest datagram of a queue pair that is not connected, by its port; kept over RESET. A

@@ -62,20 +62,55 @@ void SharedReceiveQueue::CheckLimit() {
   RaiseEvent(IBV_EVENT_SRQ_LIMIT_REACHED);
 }
 
+absl::Status SharedReceiveQueue::CheckModify(uint32_t max_wr, uint32_t limit) const {
+  if (max_wr == 0 || max_wr > kMaxWorkRequests) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("modify shared receive queue: max_wr is %u; allowed are 1 to %u", max_wr,
+                        kMaxWorkRequests));
+  }
+  if (limit > max_wr) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "modify shared receive queue: srq_limit is %u; it holds %u receives", limit, max_wr));
+  }
+  if (depth() > max_wr) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("modify shared receive queue: %u receives are posted, max_wr %u asked for",
+                        depth(), max_wr));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status SharedReceiveQueue::Modify(const ibv_srq_attr& change, int mask) {
-  if ((mask & ~IBV_SRQ_LIMIT) != 0) {
+  if ((mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)) != 0) {
     return absl::InvalidArgumentError(
-        "modify shared receive queue: only IBV_SRQ_LIMIT may be changed; make one of another size");
+        "modify shared receive queue: only IBV_SRQ_MAX_WR and IBV_SRQ_LIMIT may be changed");
   }
-  if ((mask & IBV_SRQ_LIMIT) == 0) return absl::OkStatus();
-  if (change.srq_limit > attr_.max_wr) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("modify shared receive queue: srq_limit is %u; it holds %u receives",
-                        change.srq_limit, attr_.max_wr));
-  }
-  attr_.srq_limit = change.srq_limit;
+  const uint32_t max_wr = (mask & IBV_SRQ_MAX_WR) != 0 ? change.max_wr : attr_.max_wr;
+  const uint32_t limit = (mask & IBV_SRQ_LIMIT) != 0 ? change.srq_limit : attr_.srq_limit;
+  if (absl::Status status = CheckModify(max_wr, limit); !status.ok()) return status;
+  if (max_wr != attr_.max_wr) Resize(max_wr);
+  attr_.srq_limit = limit;
   CheckLimit();
   return absl::OkStatus();
+}
+
+void SharedReceiveQueue::Resize(uint32_t max_wr) {
+  const size_t slots = std::bit_ceil(max_wr);
+  auto wqes = std::make_unique<RecvWqe[]>(slots);
+  auto sges = std::make_unique<ibv_sge[]>(slots * attr_.max_sge);
+  const uint32_t posted = depth();
+  for (uint32_t i = 0; i < posted; ++i) {
+    const uint32_t from = (head_ + i) & mask_;
+    wqes[i] = wqes_[from];
+    std::copy_n(&sges_[from * static_cast<size_t>(attr_.max_sge)], attr_.max_sge,
+                &sges[i * static_cast<size_t>(attr_.max_sge)]);
+  }
+  wqes_ = std::move(wqes);
+  sges_ = std::move(sges);
+  mask_ = static_cast<uint32_t>(slots - 1);
+  attr_.max_wr = max_wr;
+  head_ = 0;
+  tail_ = posted;
 }
 
 }  // namespace pollux::verbs

@@ -34,9 +34,10 @@ class SharedReceiveQueue : public EventSource {
   // Takes the oldest; `sge` has room for max_sge elements. False when none is posted.
   bool Pop(RecvWqe* wqe, ibv_sge* sge);
 
-  // As ibv_modify_srq. IBV_SRQ_LIMIT arms the event: it is raised once, as soon as fewer than
-  // srq_limit receives are posted; 0 disarms. Errors: InvalidArgument for IBV_SRQ_MAX_WR (a shared
-  // receive queue keeps its size) and a limit above max_wr.
+  // As ibv_modify_srq. IBV_SRQ_MAX_WR changes the size; what is posted stays. IBV_SRQ_LIMIT arms
+  // the event: it is raised once, as soon as fewer than srq_limit receives are posted; 0 disarms.
+  // On an error nothing has changed: InvalidArgument for a size outside 1 to kMaxWorkRequests, and
+  // one below the limit, FailedPrecondition when more receives than that are posted.
   absl::Status Modify(const ibv_srq_attr& change, int mask);
   // srq_limit is 0 when the event is not armed.
   const ibv_srq_attr& attr() const { return attr_; }
@@ -48,6 +49,8 @@ class SharedReceiveQueue : public EventSource {
 
  private:
   void CheckLimit();
+  absl::Status CheckModify(uint32_t max_wr, uint32_t limit) const;
+  void Resize(uint32_t max_wr);
 
   memory::ProtectionDomain* pd_;
   ibv_srq_attr attr_;

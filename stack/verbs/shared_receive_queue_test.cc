@@ -72,12 +72,44 @@ TEST_F(SharedReceiveQueueTest, LimitEventOnceForEachArming) {
   EXPECT_TRUE(srq_.has_events()) << "fewer already";
 }
 
-TEST_F(SharedReceiveQueueTest, OnlyTheLimitMayBeModified) {
+TEST_F(SharedReceiveQueueTest, ModifyChangesAllOrNothing) {
   ibv_srq_attr attr{};
-  attr.max_wr = 8;
-  EXPECT_EQ(srq_.Modify(attr, IBV_SRQ_MAX_WR).code(), absl::StatusCode::kInvalidArgument);
   attr.srq_limit = 4;
   EXPECT_EQ(srq_.Modify(attr, IBV_SRQ_LIMIT).code(), absl::StatusCode::kInvalidArgument);
+  for (const uint32_t max_wr : {0u, kMaxWorkRequests + 1}) {
+    attr.max_wr = max_wr;
+    EXPECT_EQ(srq_.Modify(attr, IBV_SRQ_MAX_WR).code(), absl::StatusCode::kInvalidArgument);
+  }
+  attr.max_wr = 5;
+  attr.srq_limit = 6;
+  EXPECT_FALSE(srq_.Modify(attr, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT).ok());
+  EXPECT_EQ(srq_.attr().max_wr, 3u);
+  attr.srq_limit = 5;
+  EXPECT_TRUE(srq_.Modify(attr, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT).ok());
+  EXPECT_TRUE(srq_.has_events()) << "fewer are posted than the limit";
+  EXPECT_EQ(srq_.Modify(attr, 1 << 10).code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(SharedReceiveQueueTest, ResizeKeepsWhatIsPosted) {
+  // Past the end of the ring.
+  for (int i = 0; i < 3; ++i) {
+    Post(100 + i);
+    Take();
+  }
+  for (uint64_t i = 1; i <= 3; ++i) Post(i);
+  ibv_srq_attr attr{};
+  attr.max_wr = 2;
+  EXPECT_EQ(srq_.Modify(attr, IBV_SRQ_MAX_WR).code(), absl::StatusCode::kFailedPrecondition);
+  attr.max_wr = 9;
+  ASSERT_TRUE(srq_.Modify(attr, IBV_SRQ_MAX_WR).ok());
+  for (uint64_t i = 4; i <= 9; ++i) Post(i);
+  ibv_recv_wr wr{};
+  EXPECT_EQ(srq_.PostRecv(&wr, nullptr), ENOMEM);
+  for (uint64_t i = 1; i <= 8; ++i) EXPECT_EQ(Take(), i);
+  attr.max_wr = 1;
+  ASSERT_TRUE(srq_.Modify(attr, IBV_SRQ_MAX_WR).ok());
+  EXPECT_EQ(srq_.PostRecv(&wr, nullptr), ENOMEM);
+  EXPECT_EQ(Take(), 9u);
 }
 
 TEST_F(SharedReceiveQueueTest, AQueuePairKeepsWhatItTookUntilItIsComplete) {

@@ -129,6 +129,7 @@ void Fabric::Switch(FabricPort& from, rte_mbuf* frame, uint64_t now_ns) {
     if (whole == nullptr) return;
     frame = whole;
   }
+  if (tap_ != nullptr) tap_(from, *frame);
   if (!from.up_) {
     ++counters_.link_down;
     rte_pktmbuf_free(frame);

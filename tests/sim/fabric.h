@@ -6,6 +6,7 @@
 #include <rte_mbuf.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -110,6 +111,10 @@ class Fabric {
   void SetConditions(const Conditions& conditions) { conditions_ = conditions; }
   const Conditions& conditions() const { return conditions_; }
 
+  // Shown every frame as it is sent, before anything happens to it.
+  using Tap = std::function<void(const FabricPort& from, const rte_mbuf& frame)>;
+  void SetTap(Tap tap) { tap_ = std::move(tap); }
+
   // When the next frame arrives anywhere; UINT64_MAX when none is on its way.
   uint64_t NextArrival() const;
   // Frees what is on its way: before the pools go that it came from.
@@ -132,6 +137,7 @@ class Fabric {
   rte_mempool* copies_;
   std::vector<std::unique_ptr<FabricPort>> ports_;
   FabricCounters counters_;
+  Tap tap_;
 };
 
 }  // namespace pollux::sim

@@ -138,6 +138,7 @@ void FailingEnd::Fire() {
     case Mishap::kNone:
     case Mishap::kNoReceives:
     case Mishap::kReceiveTooSmall:
+    case Mishap::kCompletionsLost:
       return;
     case Mishap::kReceiveGone:
       return Deregister(receive_);
@@ -155,6 +156,14 @@ void FailingEnd::Fire() {
     }
     case Mishap::kDestroyed:
       return Destroy();
+  }
+}
+
+void FailingEnd::OnCompletionsLost() {
+  if (!fired_) mishap_ = Mishap::kCompletionsLost;
+  fired_ = true;
+  if (qp_ != nullptr && qp_->state() != IBV_QPS_ERR && qp_->state() != IBV_QPS_RESET) {
+    Violate("a queue pair goes on after one of its completions was lost");
   }
 }
 
@@ -236,8 +245,8 @@ bool FailingEnd::PostReceives() {
 }
 
 bool FailingEnd::settled() const {
-  const bool sends =
-      qp_ == nullptr || qp_->state() == IBV_QPS_RESET || completed_ == messages_.size();
+  const bool sends = qp_ == nullptr || qp_->state() == IBV_QPS_RESET || host_.overran() ||
+                     completed_ == messages_.size();
   if (!reliable() || mishap_ != Mishap::kNone || peer_->mishap_ != Mishap::kNone) return sends;
   return sends && received_ == peer_->ReceivesSentFor(peer_->messages_.size());
 }
@@ -261,6 +270,10 @@ void FailingEnd::CheckAndStop() {
     const absl::Status status = host_.worker().ModifyQp(qp_, attr, IBV_QP_STATE);
     if (!status.ok()) Violate(status.ToString());
     host_.PollCompletions();
+    if (host_.overran()) {
+      host_.Remove(this);
+      return;
+    }
     if (completed_ != posted_) Violate(absl::StrCat("requests vanished; ", Progress()));
     if (host_.srq() == nullptr && receives_completed_ != receives_posted_) {
       Violate(

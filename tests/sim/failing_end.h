@@ -33,6 +33,12 @@ class FailingHost : public engine::Poller {
   static constexpr size_t kGapBytes = 64;                   // between them
 
   FailingHost(Node& node, unsigned arena_slot, bool shares_receives, uint64_t seed, Log* log);
+  // In some polls' time completions are left in a queue that is made as small as it can be, until
+  // one is lost or Resume().
+  void StallAfter(uint64_t polls) { stall_in_ = polls + 1; }
+  void Resume();
+  // A completion was lost: no queue pair of this host works any more.
+  bool overran() const { return overran_; }
   ~FailingHost() override;
 
   bool Poll(uint64_t now_ns) override;
@@ -58,12 +64,17 @@ class FailingHost : public engine::Poller {
  private:
   bool PostShared();
   void Dispatch(const ibv_wc& wc);
+  void Stall();
+  void OnOverrun();
 
   Node& node_;
   Random random_;
   Log* log_;
   memory::ProtectionDomain* pd_;
   verbs::CompletionQueue* cq_;
+  uint64_t stall_in_ = 0;  // polls; 0: not at all, 1: now
+  bool stalled_ = false;
+  bool overran_ = false;
   verbs::SharedReceiveQueue* srq_ = nullptr;
   std::unique_ptr<Arena> arena_;  // of shared receives
   memory::MemoryRegion region_;
@@ -110,6 +121,8 @@ class FailingEnd {
 
   // From the host's poll.
   bool Run();
+  // The host's completion queue has lost a completion.
+  void OnCompletionsLost();
   void OnCompletion(const ibv_wc& wc);
 
   // Nothing more will complete of what it sends. Of a reliable connection without mishap also: what

@@ -7,6 +7,7 @@
 namespace pollux::sim {
 namespace {
 
+constexpr uint32_t kCompletions = 4096;
 constexpr size_t kArenaBytes =
     FailingHost::kSharedReceives * (FailingHost::kBufferBytes + FailingHost::kGapBytes);
 
@@ -18,7 +19,7 @@ FailingHost::FailingHost(Node& node, unsigned arena_slot, bool shares_receives, 
       random_(seed),
       log_(log),
       pd_(node.worker().AllocPd().value()),
-      cq_(node.worker().CreateCq(4096).value()) {
+      cq_(node.worker().CreateCq(kCompletions, [this](ibv_event_type) { OnOverrun(); }).value()) {
   if (shares_receives) {
     srq_ = worker().CreateSrq(pd_, {.max_wr = kSharedReceives, .max_sge = 1}).value();
     arena_ = std::make_unique<Arena>(kArenaBytes, arena_slot, random_);
@@ -37,8 +38,31 @@ void FailingHost::Remove(FailingEnd* end) {
   if (found != ends_.end() && found->second == end) ends_.erase(found);
 }
 
+void FailingHost::Stall() {
+  stalled_ = true;
+  const absl::Status status = cq_->Resize(std::max(1u, cq_->size()));
+  if (!status.ok()) log_->Violate(status.ToString());
+}
+
+void FailingHost::Resume() {
+  stall_in_ = 0;
+  if (!stalled_ || overran_) return;
+  stalled_ = false;
+  const absl::Status status = cq_->Resize(kCompletions);
+  if (!status.ok()) log_->Violate(status.ToString());
+}
+
+void FailingHost::OnOverrun() {
+  if (!stalled_ || overran_) log_->Violate("IBV_EVENT_CQ_ERR without a reason, or twice");
+  overran_ = true;
+  may_be_lost_ = kSharedReceives;
+  Resume();
+  for (const auto& [qpn, end] : ends_) end->OnCompletionsLost();
+}
+
 bool FailingHost::Poll(uint64_t) {
-  PollCompletions();
+  if (stall_in_ > 1 && --stall_in_ == 1) Stall();
+  if (stall_in_ != 1) PollCompletions();
   bool worked = PostShared();
   // A copy: an end that destroys its queue pair leaves.
   const std::map<uint32_t, FailingEnd*> ends = ends_;

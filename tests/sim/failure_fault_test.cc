@@ -36,7 +36,7 @@ INSTANTIATE_TEST_SUITE_P(Faults, FailureFaultTest,
                          ::testing::Values(Fault::kIcrcUnchecked, Fault::kPsnOffByOne,
                                            Fault::kRnrLost, Fault::kStaleKeyAccepted,
                                            Fault::kOneByteBeyond, Fault::kReceiveUnflushed,
-                                           Fault::kGapUnnoticed));
+                                           Fault::kGapUnnoticed, Fault::kOverrunUnnoticed));
 
 }  // namespace
 }  // namespace pollux::sim

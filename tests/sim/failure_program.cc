@@ -61,7 +61,7 @@ class FailureProgram {
   // What only its own receives can suffer cannot befall an end that shares them.
   Mishap DrawMishap(int side) {
     if (random_.Chance(0.6)) return Mishap::kNone;
-    const auto mishap = static_cast<Mishap>(random_.Below(kMishaps));
+    const auto mishap = static_cast<Mishap>(random_.Below(kMishaps - 1));
     const bool of_receives = mishap == Mishap::kNoReceives || mishap == Mishap::kReceiveTooSmall ||
                              mishap == Mishap::kReceiveGone;
     return of_receives && hosts_[side]->srq() != nullptr ? Mishap::kError : mishap;
@@ -90,10 +90,17 @@ class FailureProgram {
   void Live(bool last) {
     int number = 0;
     for (Connection& connection : connections_) Begin(connection, number++);
+    // An overrun completion queue does not come back: not before the last life.
+    if (last && random_.Chance(0.2)) {
+      hosts_[random_.Below(2)]->StallAfter(1 + random_.Below(100));
+    }
     if (random_.Chance(0.3) && !RunUntilSettled(1 + random_.Below(1'000'000))) {
       nodes_[random_.Below(2)]->JumpClock(1'000'000 + random_.Below(60 * Simulation::kSecond));
     }
-    if (!RunUntilSettled(kDeadlineNs)) {
+    const bool settled = RunUntilSettled(kDeadlineNs);
+    // It may be that no completion came for which there was no room.
+    for (const auto& host : hosts_) host->Resume();
+    if (!settled && !RunUntilSettled(kDeadlineNs)) {
       std::string progress;
       ForEachEnd([&](FailingEnd& end) { absl::StrAppend(&progress, end.Progress(), "; "); });
       log_.Violate(absl::StrCat("no end: ", progress));

@@ -14,6 +14,8 @@ struct FailureOutcome {
   // Which property did not hold, in words; empty when all did:
   // - each work request completes once, in order: successes, then one error that the mishaps
   //   explain, then what was flushed; without a mishap a reliable connection sees only successes;
+  // - a completion for which there was no room ends all queue pairs of its completion queue, and
+  //   what is polled of that has no gap;
   // - nothing completes of a queue pair that was destroyed;
   // - what is received was sent: of a reliable connection all that was acknowledged, in order and
   //   once; UC and UD at most that, unless the network repeats;

@@ -18,8 +18,10 @@ enum class Mishap : uint8_t {
   kError,            // moves its queue pair to ERR
   kReset,            // moves it to RESET
   kDestroyed,        // destroys it
+  // The last: befalls a whole host, that does not poll its completion queue until it overflows.
+  kCompletionsLost,
 };
-inline constexpr uint64_t kMishaps = 9;
+inline constexpr uint64_t kMishaps = 10;
 
 // Which status the end where it happens may see of its own requests, and its peer of its. What dies
 // of it on the way may look to the other end like a peer that does not answer.

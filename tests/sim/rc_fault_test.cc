@@ -36,7 +36,7 @@ INSTANTIATE_TEST_SUITE_P(Faults, RcFaultTest,
                          ::testing::Values(Fault::kIcrcUnchecked, Fault::kPsnOffByOne,
                                            Fault::kRnrLost, Fault::kStaleKeyAccepted,
                                            Fault::kInvalidationLost, Fault::kFenceIgnored,
-                                           Fault::kOneByteBeyond));
+                                           Fault::kOneByteBeyond, Fault::kMsnNotWrapped));
 
 }  // namespace
 }  // namespace pollux::sim

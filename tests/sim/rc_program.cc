@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "stack/wire/roce_packet.h"
 #include "tests/sim/connect.h"
 #include "tests/sim/rc_operation.h"
 #include "tests/sim/rc_side.h"
@@ -24,7 +25,15 @@ class RcProgram {
   explicit RcProgram(uint64_t seed)
       : random_(seed),
         simulation_(random_.Next64(), DrawConditions(random_)),
-        nodes_{&simulation_.AddNode(kOptions), &simulation_.AddNode(kOptions)} {}
+        nodes_{&simulation_.AddNode(kOptions), &simulation_.AddNode(kOptions)} {
+    simulation_.fabric().SetTap([this](const FabricPort& from, const rte_mbuf& frame) {
+      wire::RocePacket packet;
+      if (wire::ParseRocePacket(rte_pktmbuf_mtod(&frame, const uint8_t*), frame.data_len,
+                                &packet) == wire::ParseResult::kOk) {
+        OnPacket(from, packet);
+      }
+    });
+  }
 
   void Run() {
     MakeConnections();
@@ -80,10 +89,19 @@ class RcProgram {
       const uint32_t depth = 2 + static_cast<uint32_t>(random_.Below(30));
       const ibv_qp_attr attr = DrawAttributes(random_);
       for (RcSide* side : {&a, &b}) {
-        side->SetFirstPsn(DrawPsn(random_));
+        side->SetFirst(DrawPsn(random_), DrawPsn(random_));
         side->Create(depth);
       }
       for (RcSide* side : {&a, &b}) side->Connect(attr);
+    }
+  }
+
+  // Sides alternate between the hosts, in the order of their ports.
+  void OnPacket(const FabricPort& from, const wire::RocePacket& packet) {
+    for (size_t i = 0; i < sides_.size(); ++i) {
+      if (i % 2 != from.index() && sides_[i]->Has(packet.bth.dest_qpn)) {
+        sides_[i]->CheckResponse(packet);
+      }
     }
   }
 

@@ -13,6 +13,7 @@ struct RcOutcome {
   // - each message is delivered once, in order, unchanged, with the right completion;
   // - each work request completes, with success (each program's faults can be made good);
   // - of all memory only the bytes change that a work request named;
+  // - each answer bears the message sequence number of what its sender has executed;
   // - memory that was taken back (a region deregistered, a fast region or window invalidated or
   //   unbound) is shown no more; who names it is refused, and what is posted then is flushed;
   // - all packet buffers are back at the end, and all objects can be destroyed.

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "stack/transport/send_cursor.h"
 #include "tests/sim/connect.h"
 
 namespace pollux::sim {
@@ -105,7 +106,9 @@ void RcSide::Create(uint32_t depth) {
   init.cap.max_send_wr = init.cap.max_recv_wr = depth;
   init.cap.max_send_sge = init.cap.max_recv_sge = kMaxElements;
   init.cap.max_inline_data = kRcInline;
+  init.first_msn = first_msn_;
   qp_ = worker.CreateQp(std::move(init)).value();
+  qpn_ = qp_->qpn();
   Register();
   MakeObjects();
   MapInvalidated();
@@ -177,7 +180,25 @@ void RcSide::Connect(const ibv_qp_attr& common) {
   attr.rq_psn = peer_->first_psn_;
   const absl::Status status = BringToRts(node_, qp_, peer_->node_, peer_->qp_->qpn(), attr);
   if (!status.ok()) Violate(status.ToString());
+  std::vector<uint32_t> packets;
+  for (const RcOperation& operation : operations_) {
+    if (operation.is_local()) continue;
+    const uint32_t mtu = qp_->PathMtuBytes();
+    uint32_t left = std::max(1u, (operation.length + mtu - 1) / mtu);
+    // A long READ is several messages to the peer.
+    const uint32_t most = operation.opcode == IBV_WR_RDMA_READ
+                              ? transport::ReadRequestPackets(attr.max_rd_atomic)
+                              : left;
+    for (; left > most; left -= most) packets.push_back(most);
+    packets.push_back(left);
+  }
+  msn_check_.emplace(Psn(first_psn_), peer_->first_msn_, packets);
   node_.worker().AddPoller(this);
+}
+
+void RcSide::CheckResponse(const wire::RocePacket& packet) {
+  if (!packet.info->is_response || !msn_check_) return;
+  if (const std::string wrong = msn_check_->Check(packet); !wrong.empty()) Violate(wrong);
 }
 
 std::vector<ibv_sge> RcSide::Split(size_t offset, uint32_t length, uint32_t key) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "stack/engine/worker.h"
 #include "tests/sim/arena.h"
 #include "tests/sim/log.h"
+#include "tests/sim/msn_check.h"
 #include "tests/sim/rc_operation.h"
 #include "tests/sim/simulation.h"
 
@@ -48,8 +50,14 @@ class RcSide : public engine::Poller {
   // Checks memory, destroys all objects.
   void Finish();
 
-  // The first PSN that it sends.
-  void SetFirstPsn(uint32_t psn) { first_psn_ = psn; }
+  // The first PSN that it sends, and where it begins to count the peer's messages.
+  void SetFirst(uint32_t psn, uint32_t msn) {
+    first_psn_ = psn;
+    first_msn_ = msn;
+  }
+  bool Has(Qpn qpn) const { return qpn_ == qpn; }
+  // A packet for this side as its peer sent it.
+  void CheckResponse(const wire::RocePacket& packet);
 
  private:
   // A fast region or a window.
@@ -95,6 +103,9 @@ class RcSide : public engine::Poller {
   size_t receives_posted_ = 0, received_ = 0;
   uint32_t depth_ = 0;
   uint32_t first_psn_ = 0;
+  uint32_t first_msn_ = 0;
+  Qpn qpn_;
+  std::optional<MsnCheck> msn_check_;  // of the peer's answers
   bool stale_phase_ = false;
   int stale_completions_ = 0;
 

@@ -1,0 +1,45 @@
+// Looks at a port's link on a timer: no interrupt tells a polled core that a cable was pulled.
+#ifndef POLLUX_STACK_ENGINE_LINK_WATCH_H_
+#define POLLUX_STACK_ENGINE_LINK_WATCH_H_
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/functional/any_invocable.h"
+#include "stack/engine/timing_wheel.h"
+#include "stack/net/kernel_link.h"
+
+namespace pollux::engine {
+
+// Owned by the worker of the port, on its core.
+class LinkWatch {
+ public:
+  // Soon enough for who repairs what hangs on it, and ten system calls a second.
+  static constexpr uint64_t kIntervalNs = 100'000'000;
+  using Look = absl::AnyInvocable<net::LinkState()>;
+
+  // `changed` is called when the link has gone up or down since it was last looked at.
+  explicit LinkWatch(absl::AnyInvocable<void(bool up)> changed)
+      : timer_(&LinkWatch::OnTimer, this), changed_(std::move(changed)) {}
+
+  // Looks at once, and from then on again and again. `wheel` outlives this.
+  void Start(TimingWheel* wheel, uint64_t now_ns, Look look);
+
+  // As it was last seen; up, at a speed that is not known, when nobody looks.
+  const net::LinkState& state() const { return state_; }
+  uint64_t downed() const { return downed_; }  // times it has gone down
+
+ private:
+  static void OnTimer(void* watch, uint64_t now_ns);
+
+  TimingWheel* wheel_ = nullptr;
+  Timer timer_;
+  Look look_;
+  absl::AnyInvocable<void(bool up)> changed_;
+  net::LinkState state_;
+  uint64_t downed_ = 0;
+};
+
+}  // namespace pollux::engine
+
+#endif  // POLLUX_STACK_ENGINE_LINK_WATCH_H_

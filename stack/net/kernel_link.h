@@ -1,0 +1,22 @@
+// The link of an interface that the kernel keeps.
+#ifndef POLLUX_STACK_NET_KERNEL_LINK_H_
+#define POLLUX_STACK_NET_KERNEL_LINK_H_
+
+#include <cstdint>
+#include <string>
+
+namespace pollux::net {
+
+struct LinkState {
+  bool up = true;
+  uint32_t speed_mbps = 0;  // 0: not known
+  friend bool operator==(const LinkState&, const LinkState&) = default;
+};
+
+// In the network namespace of the calling thread; down when there is none of this name. Makes
+// system calls. Source: netdevice(7) (IFF_RUNNING), linux/ethtool.h.
+LinkState KernelLink(const std::string& interface);
+
+}  // namespace pollux::net
+
+#endif  // POLLUX_STACK_NET_KERNEL_LINK_H_
