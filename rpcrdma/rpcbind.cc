@@ -1,6 +1,5 @@
 #include "rpcrdma/rpcbind.h"
 
-#include <arpa/inet.h>
 #include <rpc/rpc.h>
 // After rpc.h, which it leans on.
 #include <rpc/rpcb_prot.h>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "rpcrdma/socket_address.h"
 #include "rpcrdma/universal_address.h"
 #include "stack/net/address.h"
 
@@ -64,20 +64,8 @@ absl::StatusOr<RpcBind> RpcBind::Local(const std::string& socket) {
 absl::StatusOr<RpcBind> RpcBind::At(const Gid& host, uint16_t port) {
   const std::string name =
       absl::StrCat("the rpcbind of ", net::FormatAddress(host), ", TCP port ", port);
-  int fd = -1;
-  if (host.IsIpv4()) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(port);
-    address.sin_addr.s_addr = htonl(host.Ipv4());
-    fd = Connect(reinterpret_cast<const sockaddr*>(&address), sizeof address);
-  } else {
-    sockaddr_in6 address{};
-    address.sin6_family = AF_INET6;
-    address.sin6_port = htons(port);
-    memcpy(&address.sin6_addr, host.raw.data(), host.raw.size());
-    fd = Connect(reinterpret_cast<const sockaddr*>(&address), sizeof address);
-  }
+  const SocketAddress address = SocketAddressOf({.address = host, .port = port});
+  const int fd = Connect(address.get(), address.length);
   if (fd < 0) {
     return Unreachable(name, "; this host's kernel asks it, by a route and an address of its own");
   }
