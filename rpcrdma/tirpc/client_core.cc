@@ -26,10 +26,14 @@ absl::StatusOr<std::unique_ptr<ClientCore>> ClientCore::Create(const Host& host,
 }
 
 ClientCore::ClientCore(const Host& host, const cm::Endpoint& server)
-    : host_(host), server_(server), timer_(&ClientCore::OnTimeout, this) {}
+    : host_(host),
+      server_(server),
+      goodbye_timer_(&ClientCore::OnGoodbyeTimeout, this),
+      timer_(&ClientCore::OnTimeout, this) {}
 
 ClientCore::~ClientCore() {
-  awaits_connection_ = leaving_ = false;
+  awaits_connection_ = false;
+  on_goodbye_ = nullptr;
   client_.reset();
 }
 
@@ -74,24 +78,24 @@ void ClientCore::OnConnected(const absl::Status& status) {
 
 void ClientCore::OnTimeout(void* core, uint64_t /*now_ns*/) {
   auto& self = *static_cast<ClientCore*>(core);
-  if (self.leaving_) return self.OnEnded();
   self.awaits_connection_ = false;
   self.End(absl::DeadlineExceededError("no connection in time"));
 }
 
 void ClientCore::Disconnect(absl::AnyInvocable<void()> done) {
   if (!client_->connected()) return done();
-  leaving_ = true;
-  done_ = std::move(done);
-  host_.worker->wheel().Arm(timer_, host_.worker->now_ns() + kGoodbyeNs);
+  on_goodbye_ = std::move(done);
+  host_.worker->wheel().Arm(goodbye_timer_, host_.worker->now_ns() + kGoodbyeNs);
   client_->Disconnect();
 }
 
 void ClientCore::OnEnded() {
-  if (!leaving_) return;
-  leaving_ = false;
-  timer_.Cancel();
-  std::exchange(done_, nullptr)();
+  goodbye_timer_.Cancel();
+  if (on_goodbye_) std::exchange(on_goodbye_, nullptr)();
+}
+
+void ClientCore::OnGoodbyeTimeout(void* core, uint64_t /*now_ns*/) {
+  static_cast<ClientCore*>(core)->OnEnded();
 }
 
 void ClientCore::Send(uint64_t timeout_ns) {

@@ -49,7 +49,7 @@ class ClientCore {
   // `request` and all that it names stay until `done`.
   void Call(const CallRequest* request, Outcome* outcome, absl::AnyInvocable<void()> done);
   // Ends the connection (DREQ). `done` is called once, when the server has said so too, or has not
-  // for kGoodbyeNs; nothing but the destructor may follow.
+  // for kGoodbyeNs. A call that is under way ends first. Nothing but the destructor may follow.
   static constexpr uint64_t kGoodbyeNs = 2'000'000'000;
   void Disconnect(absl::AnyInvocable<void()> done);
   // What calls are checked by from now on. While there is no call.
@@ -65,12 +65,15 @@ class ClientCore {
   void End(absl::Status status);
   void OnEnded();
   static void OnTimeout(void* core, uint64_t now_ns);
+  static void OnGoodbyeTimeout(void* core, uint64_t now_ns);
 
   Host host_;
   cm::Endpoint server_;
   std::unique_ptr<Client> client_;
   bool connecting_ = false;
-  bool leaving_ = false;
+  // Of Disconnect().
+  absl::AnyInvocable<void()> on_goodbye_;
+  engine::Timer goodbye_timer_;
   // Of what is asked for.
   bool awaits_connection_ = false;
   uint64_t deadline_ns_ = 0;              // 0: none

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <random>
+#include <set>
 #include <utility>
 
 #include "rpcrdma/universal_address.h"
@@ -56,12 +57,46 @@ rpc_msg MessageOf(const ReplyHeader& header) {
   return message;
 }
 
+// The CLIENTs of this process. Never destroyed: they may outlive main().
+struct Living {
+  std::mutex mutex;
+  std::set<ClientHandle*> handles;
+};
+Living& AllLiving() {
+  static auto* const living = new Living;
+  return *living;
+}
+
+// Servers would wait for replies to be acknowledged, and log it, where the kernel's sockets close
+// with the process.
+void SayGoodbye() {
+  Living& living = AllLiving();
+  const std::lock_guard<std::mutex> lock(living.mutex);
+  std::vector<std::shared_ptr<Signal>> ended;
+  for (ClientHandle* handle : living.handles) ended.push_back(handle->Disconnect());
+  for (const std::shared_ptr<Signal>& signal : ended) signal->Wait();
+}
+
+void Remember(ClientHandle* handle) {
+  static const bool asked = [] { return std::atexit(SayGoodbye) == 0; }();
+  Living& living = AllLiving();
+  const std::lock_guard<std::mutex> lock(living.mutex);
+  if (asked) living.handles.insert(handle);
+}
+
+void Forget(ClientHandle* handle) {
+  Living& living = AllLiving();
+  const std::lock_guard<std::mutex> lock(living.mutex);
+  living.handles.erase(handle);
+}
+
 }  // namespace
 
 absl::StatusOr<CLIENT*> MakeClient(const Host& host, const cm::Endpoint& server, uint32_t program,
                                    uint32_t version, FindUpperLayer find, uint32_t timeout_ms) {
   auto handle = std::make_unique<ClientHandle>(host, server, program, version, find);
   if (absl::Status status = handle->Connect(timeout_ms); !status.ok()) return status;
+  Remember(handle.get());
   return handle.release()->client();
 }
 
@@ -92,10 +127,7 @@ ClientHandle::ClientHandle(const Host& host, const cm::Endpoint& server, uint32_
 ClientHandle::~ClientHandle() {
   if (core_ != nullptr) {
     // A program that leaves at once would take the DREQ with it.
-    auto ended = std::make_shared<Signal>();
-    engine::Party::Post(*host_.worker,
-                        [this, ended] { core_->Disconnect([ended] { ended->Give(); }); });
-    ended->Wait();
+    Disconnect()->Wait();
     RunOn(host_, [this] { core_.reset(); });
   }
   std::free(client_.cl_netid);
@@ -114,6 +146,13 @@ absl::Status ClientHandle::Connect(uint32_t timeout_ms) {
   if (!status.ok()) return status;
   done->Wait();
   return outcome_.status;
+}
+
+std::shared_ptr<Signal> ClientHandle::Disconnect() {
+  auto ended = std::make_shared<Signal>();
+  engine::Party::Post(*host_.worker,
+                      [this, ended] { core_->Disconnect([ended] { ended->Give(); }); });
+  return ended;
 }
 
 clnt_stat ClientHandle::Call(CLIENT* client, rpcproc_t procedure, xdrproc_t xdr_arguments,
@@ -296,7 +335,10 @@ bool_t ClientHandle::FreeResults(CLIENT* client, xdrproc_t xdr_results, void* re
   return TRUE;
 }
 
-void ClientHandle::Destroy(CLIENT* client) { delete &Of(client); }
+void ClientHandle::Destroy(CLIENT* client) {
+  Forget(&Of(client));
+  delete &Of(client);
+}
 
 bool_t ClientHandle::Control(CLIENT* client, u_int request, void* info) {
   ClientHandle& self = Of(client);

@@ -40,6 +40,10 @@ using FindUpperLayer = UpperLayer (*)(uint32_t program, uint32_t version);
 //  - An eligible result is placed by RDMA WRITE where the results' structure then points to, if it
 //    pointed to nothing; that memory is as large as the binding allows, until clnt_freeres() or
 //    xdr_free(). A structure that points to memory of the user's gets a copy.
+//  - A security context that the server does not know is the program's to make again
+//    (RPC_AUTHERROR, RPCSEC_GSS_CREDPROBLEM), as with any transport of libtirpc's; its servers know
+//    those of one connection.
+//  - A process that ends by exit() says goodbye for the CLIENTs that it leaves.
 //
 // Errors: those of Client::Create and Client::Connect; DeadlineExceeded.
 absl::StatusOr<CLIENT*> MakeClient(const Host& host, const cm::Endpoint& server, uint32_t program,
@@ -55,6 +59,8 @@ class ClientHandle {
   ClientHandle& operator=(const ClientHandle&) = delete;
 
   absl::Status Connect(uint32_t timeout_ms);
+  // Begins to; the signal is given when the server has answered, or has not in time.
+  std::shared_ptr<Signal> Disconnect();
   CLIENT* client() { return &client_; }
 
  private:
