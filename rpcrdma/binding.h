@@ -4,6 +4,7 @@
 #define POLLUX_RPCRDMA_BINDING_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,13 +35,16 @@ struct ProgramBinding {
   uint32_t program = 0;
   uint32_t version = 0;
   std::vector<ProcedureBinding> procedures;
+  // What holds for every procedure that is not listed, where the program's are not known one by
+  // one. Its number means nothing.
+  std::optional<ProcedureBinding> others;
 
   // Null when the program has no such procedure.
   const ProcedureBinding* Find(uint32_t procedure) const {
     for (const ProcedureBinding& binding : procedures) {
       if (binding.number == procedure) return &binding;
     }
-    return nullptr;
+    return others.has_value() ? &*others : nullptr;
   }
   // InvalidArgument: no procedures or too many, one twice, sizes that are no multiple of four or
   // past the bounds.

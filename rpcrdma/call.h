@@ -25,6 +25,10 @@ struct EligibleItem {
 // One call. All memory named here stays the caller's, and must stay untouched, until the callback.
 struct CallRequest {
   uint32_t procedure = 0;
+  // Null: the requester writes the RPC header, with an XID of its own. Else the header is the
+  // caller's, XID, program, version, credential and verifier, as upper layers need it that sign it
+  // (RPCSEC_GSS); its bodies are at most kMaxAuthBytes long.
+  const CallHeader* header = nullptr;
   absl::Span<const uint8_t> arguments;  // XDR, without the bytes of `items`
   // At most kMaxItems, by position. Those that do not fit the message, the largest first, are moved
   // by RDMA READ.
@@ -37,7 +41,8 @@ struct CallRequest {
   absl::Span<const absl::Span<uint8_t>> item_buffers;
   // Where a reply may be placed that does not fit a message: kReplyHeaderBytes and the results.
   absl::Span<uint8_t> reply_buffer;
-  // The most that the results can take, where the arguments say less than the binding does.
+  // The most that the results can take, with the body of the reply's verifier, where the caller
+  // knows better than the binding.
   std::optional<uint32_t> max_result_bytes;
   uint64_t timeout_ns = 0;  // 0: until the connection ends for good
 };

@@ -137,6 +137,15 @@ absl::StatusOr<CallPlan> PlanCall(const CallRequest& request, const CallTerms& t
         request.procedure, program.program, longest, request.reply_buffer.size()));
   }
   ChooseReadChunks(request, terms, header, &plan);
+  // A long call's RPC header lies behind the transport header, in the same buffer.
+  constexpr size_t kMaxReadListBytes = (kMaxItems + 2) * kReadSegmentBytes;
+  if (plan.long_call &&
+      header + kMaxReadListBytes + terms.call_header_bytes > terms.call_threshold) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "procedure %d of program %#x: the call's chunk lists and its RPC header of %d bytes do not "
+        "fit a message of %d",
+        request.procedure, program.program, terms.call_header_bytes, terms.call_threshold));
+  }
   // RFC 8167 section 5.3: without chunks only Short Messages.
   if (!terms.chunks && plan.has_chunks()) {
     return absl::InvalidArgumentError(absl::StrFormat(

@@ -88,6 +88,9 @@ class Client : public engine::Poller, private engine::Reporter {
   // A lost connection is being replaced: calls are taken, and wait.
   bool reconnecting() const { return established_ && !leaving_ && !connected(); }
 
+  // What calls are checked by from now on, in place of the binding that Create() was given, and as
+  // valid. While no call is under way.
+  void Rebind(ProgramBinding binding) { binding_ = std::move(binding); }
   // See Requester::Call. Unavailable when neither connected nor reconnecting.
   absl::Status Call(const CallRequest& request, CallDone done, CallId* id = nullptr);
   // See Requester::Cancel.

@@ -12,6 +12,7 @@
 #include "rpcrdma/binding.h"
 #include "rpcrdma/rpc_message.h"
 #include "rpcrdma/xdr.h"
+#include "stack/base/types.h"
 
 namespace pollux::rpcrdma {
 
@@ -20,7 +21,9 @@ class Responder;
 // A call as it arrived. Everything stays where it was placed until the reply is given.
 struct CallView {
   CallHeader header;
-  uint64_t connection = 0;  // that it came by; for Server::OpenReverse() and CallReverse()
+  Gid client_address;
+  uint16_t client_port = 0;  // of RDMA CM
+  uint64_t connection = 0;   // that it came by; for Server::OpenReverse() and CallReverse()
   absl::Span<const uint8_t> arguments;  // in the receive buffer, or pulled (long calls)
   // Pulled from Read chunks, by position.
   absl::Span<const ReducedItem> items;
@@ -53,6 +56,11 @@ class ReplyHandle {
   void Send(absl::Span<const uint8_t> results, ResultItem item) {
     Send(results, absl::Span<ResultItem>(&item, 1));
   }
+  // A reply of which the handler states everything but the XID: for upper layers that authenticate
+  // by themselves, with a verifier of at most kMaxAuthBytes or a denial (without results). `reply`
+  // is copied too.
+  void Send(const ReplyHeader& reply, absl::Span<const uint8_t> results,
+            absl::Span<ResultItem> items);
   // kGarbageArguments (RFC 8166 section 4.5.2: what the handler cannot decode) or kSystemError.
   void Fail(AcceptStatus status);
 
@@ -72,6 +80,9 @@ struct Procedure {
 struct Program {
   ProgramBinding binding;
   std::vector<Procedure> procedures;
+  // Of every procedure that is not listed; none: there is no such procedure. `binding` says what
+  // holds for the others too.
+  Handler others;
 };
 
 }  // namespace pollux::rpcrdma

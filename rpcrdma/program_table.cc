@@ -25,6 +25,11 @@ absl::Status ProgramTable::Add(Program program) {
                           program.binding.program, procedure.number));
     }
   }
+  if (program.others && !program.binding.others.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("program %#x: a handler of all other procedures, but no binding for them",
+                        program.binding.program));
+  }
   programs_.push_back(std::move(program));
   return absl::OkStatus();
 }
@@ -46,7 +51,10 @@ ProgramTable::Found ProgramTable::Find(uint32_t program, uint32_t version, uint3
               .binding = binding.Find(procedure),
               .handler = &entry.handler};
     }
-    return {.status = AcceptStatus::kProcedureUnavailable};
+    if (!candidate.others) return {.status = AcceptStatus::kProcedureUnavailable};
+    return {.status = AcceptStatus::kSuccess,
+            .binding = binding.Find(procedure),
+            .handler = &candidate.others};
   }
   return found;
 }

@@ -33,6 +33,26 @@ TEST(ProgramTable, FindsOrSaysWhatThereIs) {
   EXPECT_EQ(other.handler, nullptr);
 }
 
+TEST(ProgramTable, OneHandlerForAllOthers) {
+  ProgramTable table;
+  Program program = ProgramOf(1);
+  program.others = [](const CallView&, ReplyHandle) {};
+  // RFC 8166 section 6: only with a binding.
+  EXPECT_EQ(table.Add(std::move(program)).code(), absl::StatusCode::kInvalidArgument);
+  program = ProgramOf(1);
+  program.others = [](const CallView&, ReplyHandle) {};
+  program.binding.others = ProcedureBinding{.max_argument_bytes = 8};
+  ASSERT_TRUE(table.Add(std::move(program)).ok());
+  EXPECT_EQ(table.Find(kProgram, 1, 0).binding->max_argument_bytes, 0u);
+  const ProgramTable::Found other = table.Find(kProgram, 1, 4711);
+  EXPECT_EQ(other.status, AcceptStatus::kSuccess);
+  EXPECT_EQ(other.binding->max_argument_bytes, 8u);
+  EXPECT_NE(other.handler, nullptr);
+  program = ProgramOf(2);
+  program.binding.others = ProcedureBinding{.max_argument_bytes = 7};
+  EXPECT_EQ(table.Add(std::move(program)).code(), absl::StatusCode::kInvalidArgument);
+}
+
 // RFC 8166 section 6
 TEST(ProgramTable, RefusesWhatHasNoBinding) {
   ProgramTable table;

@@ -33,6 +33,9 @@ uint64_t Mix(uint64_t hash, absl::Span<const uint8_t> bytes) {
 uint64_t ChecksumOf(const CallView& call) {
   uint64_t hash = Mix(kBasis, call.arguments);
   for (const ReducedItem& item : call.items) hash = Mix(hash, item.bytes);
+  if (call.header.credential.flavor == AuthFlavor::kGss) {
+    hash = Mix(hash, call.header.verifier.body);
+  }
   return hash;
 }
 
@@ -113,11 +116,11 @@ bool ReplyCache::Join(uint32_t entry, const Waiter& waiter) {
 
 void ReplyCache::Leave(uint32_t entry) { entries_[entry].waiter = {}; }
 
-std::optional<ReplyCache::Waiter> ReplyCache::Finish(uint32_t index, AcceptStatus status,
+std::optional<ReplyCache::Waiter> ReplyCache::Finish(uint32_t index, const ReplyHeader& reply,
                                                      absl::Span<const uint8_t> results,
                                                      absl::Span<const ResultItem> items) {
   Entry& entry = entries_[index];
-  entry.status = status;
+  entry.reply = reply;
   entry.state = Save(entry, MemoryOf(index), results, items) ? State::kDone : State::kLost;
   AppendNewest(index);
   const Waiter waiter = std::exchange(entry.waiter, {});
@@ -127,13 +130,14 @@ std::optional<ReplyCache::Waiter> ReplyCache::Finish(uint32_t index, AcceptStatu
 
 bool ReplyCache::Save(Entry& entry, uint8_t* memory, absl::Span<const uint8_t> results,
                       absl::Span<const ResultItem> items) const {
-  uint64_t bytes = results.size();
+  uint64_t bytes = entry.reply.verifier.body.size() + results.size();
   for (const ResultItem& item : items) bytes += item.bytes.size();
   if (bytes > reply_bytes_ || items.size() > kMaxItems) return false;
   const auto copy = [&memory](absl::Span<const uint8_t> from) {
     if (!from.empty()) std::memcpy(memory, from.data(), from.size());
     memory += from.size();
   };
+  copy(std::exchange(entry.reply.verifier.body, {memory, entry.reply.verifier.body.size()}));
   entry.result_bytes = static_cast<uint32_t>(results.size());
   copy(results);
   entry.item_count = static_cast<uint8_t>(items.size());
@@ -148,8 +152,8 @@ bool ReplyCache::Save(Entry& entry, uint8_t* memory, absl::Span<const uint8_t> r
 bool ReplyCache::Load(uint32_t index, Saved* saved) {
   Entry& entry = entries_[index];
   if (entry.state != State::kDone) return false;
-  const uint8_t* memory = MemoryOf(index);
-  saved->status = entry.status;
+  const uint8_t* memory = MemoryOf(index) + entry.reply.verifier.body.size();
+  saved->reply = entry.reply;
   saved->results = {memory, entry.result_bytes};
   memory += entry.result_bytes;
   saved->item_count = entry.item_count;

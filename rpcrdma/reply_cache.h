@@ -28,7 +28,9 @@ struct CallKey {
   friend bool operator==(const CallKey&, const CallKey&) = default;
 };
 
-// Of the lengths, and of the first kChecksummedBytes of the arguments and of each item.
+// Of the lengths, and of the first kChecksummedBytes of the arguments and of each item. Under
+// RPCSEC_GSS of the verifier too: only who sent the call can know it, and a saved reply is given
+// before anybody has looked at who asks.
 inline constexpr size_t kChecksummedBytes = 1024;
 uint64_t ChecksumOf(const CallView& call);
 
@@ -37,8 +39,8 @@ uint64_t ChecksumOf(const CallView& call);
 // and those whose reply is on its way, never are.
 class ReplyCache {
  public:
-  // `reply_bytes`: of results with their items that one entry can hold; a call with larger ones is
-  // remembered as one that has no reply any more.
+  // `reply_bytes`: of results with their items and the verifier that one entry can hold; a call
+  // with larger ones is remembered as one that has no reply any more.
   ReplyCache(uint32_t entries, uint32_t reply_bytes);
 
   // A call that waits for the reply of the one that runs.
@@ -64,12 +66,12 @@ class ReplyCache {
   void Leave(uint32_t entry);
   // The call that runs is done; the reply is copied. Who waits for it, if anybody, is told to the
   // caller, and forgotten here.
-  std::optional<Waiter> Finish(uint32_t entry, AcceptStatus status,
+  std::optional<Waiter> Finish(uint32_t entry, const ReplyHeader& reply,
                                absl::Span<const uint8_t> results,
                                absl::Span<const ResultItem> items);
 
   struct Saved {
-    AcceptStatus status = AcceptStatus::kSuccess;
+    ReplyHeader reply;
     absl::Span<const uint8_t> results;
     // The entry is kept until each was released.
     uint32_t item_count = 0;
@@ -90,7 +92,7 @@ class ReplyCache {
   };
   struct Entry {
     State state = State::kFree;
-    AcceptStatus status = AcceptStatus::kSuccess;
+    ReplyHeader reply;  // its verifier's body: before the results
     uint8_t item_count = 0;
     uint32_t pins = 0;  // items lent to replies
     uint32_t result_bytes = 0;

@@ -31,17 +31,34 @@ TEST(ReplyCache, AnswersWhatIsDone) {
   const std::vector<uint8_t> results = Bytes(12, 1), first = Bytes(5, 2), second = Bytes(7, 3);
   const ResultItem items[] = {{.bytes = first, .position = 4, .release = nullptr},
                               {.bytes = second, .position = 8, .release = nullptr}};
-  EXPECT_FALSE(cache.Finish(entry, AcceptStatus::kSuccess, results, items).has_value());
+  EXPECT_FALSE(cache.Finish(entry, {}, results, items).has_value());
   const auto [again, same] = cache.Begin(KeyOf(1));
   EXPECT_EQ(again, Outcome::kDone);
   ASSERT_TRUE(cache.Load(same, &saved));
-  EXPECT_EQ(saved.status, AcceptStatus::kSuccess);
+  EXPECT_EQ(saved.reply.accept_status, AcceptStatus::kSuccess);
   EXPECT_EQ(saved.results, absl::MakeConstSpan(results));
   ASSERT_EQ(saved.item_count, 2u);
   EXPECT_EQ(saved.items[0].bytes, absl::MakeConstSpan(first));
   EXPECT_EQ(saved.items[0].position, 4u);
   EXPECT_EQ(saved.items[1].bytes, absl::MakeConstSpan(second));
   for (uint32_t i = 0; i < saved.item_count; ++i) saved.items[i].release();
+}
+
+TEST(ReplyCache, KeepsTheVerifier) {
+  ReplyCache cache(4, 64);
+  std::vector<uint8_t> verifier = Bytes(40, 5);
+  const std::vector<uint8_t> results = Bytes(24, 1), more = Bytes(28, 1);
+  for (const bool fits : {true, false}) {
+    const uint32_t entry = cache.Begin(KeyOf(fits ? 1 : 2)).entry;
+    cache.Finish(entry, {.verifier = {AuthFlavor::kGss, verifier}}, fits ? results : more, {});
+    ReplyCache::Saved saved;
+    ASSERT_EQ(cache.Load(entry, &saved), fits);
+    if (!fits) continue;
+    verifier.assign(40, 0);
+    EXPECT_EQ(saved.reply.verifier.flavor, AuthFlavor::kGss);
+    EXPECT_EQ(saved.reply.verifier.body, absl::MakeConstSpan(Bytes(40, 5)));
+    EXPECT_EQ(saved.results, absl::MakeConstSpan(results));
+  }
 }
 
 TEST(ReplyCache, EveryPartOfTheKeyCounts) {
@@ -64,7 +81,7 @@ TEST(ReplyCache, RepliesUpToTheBound) {
     const uint32_t xid = fits ? 1 : 2;
     const ResultItem item{.bytes = item_bytes, .position = 32, .release = nullptr};
     const uint32_t entry = cache.Begin(KeyOf(xid)).entry;
-    cache.Finish(entry, AcceptStatus::kSuccess, half, {&item, 1});
+    cache.Finish(entry, {}, half, {&item, 1});
     EXPECT_EQ(cache.Begin(KeyOf(xid)).outcome, fits ? Outcome::kDone : Outcome::kLost);
     ReplyCache::Saved saved;
     EXPECT_EQ(cache.Load(entry, &saved), fits);
@@ -79,7 +96,7 @@ TEST(ReplyCache, OneMayWait) {
   EXPECT_FALSE(cache.Join(entry, {SomeResponder(), 4}));
   cache.Leave(entry);
   EXPECT_TRUE(cache.Join(entry, {SomeResponder(), 5}));
-  const auto waiter = cache.Finish(entry, AcceptStatus::kSuccess, {}, {});
+  const auto waiter = cache.Finish(entry, {}, {}, {});
   ASSERT_TRUE(waiter.has_value());
   EXPECT_EQ(waiter->slot, 5u);
 }
@@ -92,8 +109,8 @@ TEST(ReplyCache, GivesUpTheOldestThatIsDone) {
   EXPECT_EQ(cache.Begin(KeyOf(10)).outcome, Outcome::kFull);
   const std::vector<uint8_t> bytes = Bytes(8, 1);
   const ResultItem item{.bytes = bytes, .position = 0, .release = nullptr};
-  cache.Finish(entries[1], AcceptStatus::kSuccess, {}, {&item, 1});
-  cache.Finish(entries[0], AcceptStatus::kSuccess, {}, {});
+  cache.Finish(entries[1], {}, {}, {&item, 1});
+  cache.Finish(entries[0], {}, {}, {});
   // Nor what a reply is being sent from.
   ReplyCache::Saved saved;
   ASSERT_TRUE(cache.Load(entries[1], &saved));
@@ -112,7 +129,7 @@ TEST(ReplyCache, ManyTimesItsSize) {
   for (uint32_t xid = 0; xid < 10'000; ++xid) {
     const auto [outcome, entry] = cache.Begin(KeyOf(xid * 64));
     ASSERT_EQ(outcome, Outcome::kNew) << xid;
-    cache.Finish(entry, AcceptStatus::kSuccess, results, {});
+    cache.Finish(entry, {}, results, {});
   }
   // The last hundred are there, those before are not.
   for (uint32_t xid = 9'900; xid < 10'000; ++xid) {
@@ -138,6 +155,12 @@ TEST(ReplyCache, Checksum) {
   call.arguments = arguments;
   call.items = {};
   EXPECT_NE(ChecksumOf(call), sum);
+  // Credentials of other flavors may differ from one sending to the next.
+  const uint64_t without = ChecksumOf(call);
+  call.header.verifier = {AuthFlavor::kNone, item};
+  EXPECT_EQ(ChecksumOf(call), without);
+  call.header.credential.flavor = AuthFlavor::kGss;
+  EXPECT_NE(ChecksumOf(call), without);
 }
 
 TEST(LostReplies, AreTakenOnce) {

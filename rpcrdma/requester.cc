@@ -7,6 +7,23 @@
 #include "absl/strings/str_format.h"
 
 namespace pollux::rpcrdma {
+namespace {
+
+absl::Status CheckHeader(const CallRequest& request) {
+  if (request.header == nullptr) return absl::OkStatus();
+  const CallHeader& header = *request.header;
+  if (header.credential.body.size() <= kMaxAuthBytes &&
+      header.verifier.body.size() <= kMaxAuthBytes && header.procedure == request.procedure) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "the header of a call of procedure %d is of procedure %d, or has a credential or verifier of "
+      "more than %d bytes (%d, %d)",
+      request.procedure, header.procedure, kMaxAuthBytes, header.credential.body.size(),
+      header.verifier.body.size()));
+}
+
+}  // namespace
 
 Requester::Requester(engine::Worker* worker, const ProgramBinding* binding,
                      const RequesterConfig& config, Counters* counters)
@@ -45,7 +62,7 @@ void Requester::Attach(Connection* connection, const DirectionTerms& terms, Send
   // Who is told that a call failed may make another: it is not sent before all have their plan.
   for (const auto& slot : slots_) {
     if (slot->state != State::kWaiting) continue;
-    const absl::StatusOr<CallPlan> plan = PlanCall(slot->request, terms_);
+    const absl::StatusOr<CallPlan> plan = PlanCall(slot->request, TermsOf(slot->request));
     if (plan.ok()) {
       slot->plan = *plan;
     } else {
@@ -78,8 +95,13 @@ void Requester::Detach(const absl::Status& why) {
 
 absl::Status Requester::Call(const CallRequest& request, CallDone done, CallId* id) {
   if (!down_.ok()) return down_;
-  const absl::StatusOr<CallPlan> plan = PlanCall(request, terms_);
+  if (absl::Status status = CheckHeader(request); !status.ok()) return status;
+  const absl::StatusOr<CallPlan> plan = PlanCall(request, TermsOf(request));
   if (!plan.ok()) return plan.status();
+  if (request.header != nullptr && PlaceOf(request.header->xid) != nullptr) {
+    return absl::AlreadyExistsError(
+        absl::StrFormat("XID %#x is too near to one that is taken", request.header->xid));
+  }
   if (free_slots_.empty()) {
     return absl::ResourceExhaustedError(
         absl::StrFormat("%d calls are outstanding or waiting", config_.max_calls));
@@ -92,6 +114,11 @@ absl::Status Requester::Call(const CallRequest& request, CallDone done, CallId* 
   slot.request = request;
   slot.plan = *plan;
   slot.done = std::move(done);
+  if (request.header != nullptr) {
+    slot.xid = request.header->xid;
+    slot.has_xid = true;
+    PlaceOf(slot.xid) = &slot;
+  }
   if (id != nullptr) *id = {slot.index, slot.number};
   if (request.timeout_ns != 0) {
     worker_->wheel().Arm(slot.timer, worker_->now_ns() + request.timeout_ns);
@@ -146,15 +173,23 @@ void Requester::SendCall(Slot& slot) {
 }
 
 void Requester::TakeXid(Slot& slot) {
-  const uint32_t mask = static_cast<uint32_t>(by_xid_.size() - 1);
-  while (by_xid_[next_xid_ & mask] != nullptr) ++next_xid_;
+  while (PlaceOf(next_xid_) != nullptr) ++next_xid_;
   slot.xid = next_xid_++;
   slot.has_xid = true;
-  by_xid_[slot.xid & mask] = &slot;
+  PlaceOf(slot.xid) = &slot;
+}
+
+CallTerms Requester::TermsOf(const CallRequest& request) const {
+  CallTerms terms = terms_;
+  if (request.header != nullptr) {
+    terms.call_header_bytes = CallHeaderBytes(*request.header);
+    terms.may_reduce = !ForbidsReduction(request.header->credential);
+  }
+  return terms;
 }
 
 Requester::Slot* Requester::FindXid(uint32_t xid) {
-  Slot* slot = by_xid_[xid & (by_xid_.size() - 1)];
+  Slot* slot = PlaceOf(xid);
   return slot != nullptr && slot->xid == xid && !slot->queued ? slot : nullptr;
 }
 
@@ -180,7 +215,7 @@ void Requester::Release(Slot& slot) {
   slot.state = State::kFree;
   slot.queued = false;
   slot.done = nullptr;
-  if (std::exchange(slot.has_xid, false)) by_xid_[slot.xid & (by_xid_.size() - 1)] = nullptr;
+  if (std::exchange(slot.has_xid, false)) PlaceOf(slot.xid) = nullptr;
   free_slots_.push_back(slot.index);
 }
 

@@ -51,7 +51,8 @@ class Requester : public Connection::Role {
 
   // `done` is called once, never from inside Call. ResourceExhausted beyond max_calls;
   // InvalidArgument for what the binding does not allow or no buffer is large enough for;
-  // Unavailable after FailAll. `id`, when not null, names the call.
+  // AlreadyExists when a header's XID cannot be had because of a call that is outstanding: the next
+  // one may do; Unavailable after FailAll. `id`, when not null, names the call.
   absl::Status Call(const CallRequest& request, CallDone done, CallId* id = nullptr);
   // The server is locked out of the call's memory before this returns; its callback is dropped
   // uncalled. False: the call is done already. RFC 8166 section 4.4.1 and section 8.1.3
@@ -113,6 +114,10 @@ class Requester : public Connection::Role {
   void Release(Slot& slot);
   void ReleaseBuffer(uint32_t buffer);
   void TakeXid(Slot& slot);
+  Slot*& PlaceOf(uint32_t xid) { return by_xid_[xid & (by_xid_.size() - 1)]; }
+  // What travels as the call's RPC header, and what follows from it.
+  CallHeader HeaderOf(const Slot& slot) const;
+  CallTerms TermsOf(const CallRequest& request) const;
   // Of those sent on this connection.
   Slot* FindXid(uint32_t xid);
   void Enqueue(Slot& slot);

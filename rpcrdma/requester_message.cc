@@ -80,14 +80,19 @@ absl::Status Requester::OfferWrites(Slot& slot) {
   return s;
 }
 
+CallHeader Requester::HeaderOf(const Slot& slot) const {
+  if (slot.request.header != nullptr) return *slot.request.header;
+  return {.xid = slot.xid,
+          .program = binding_->program,
+          .version = binding_->version,
+          .procedure = slot.request.procedure,
+          .credential = config_.credential};
+}
+
 absl::Status Requester::BuildCall(Slot& slot, uint32_t buffer, size_t* bytes) {
   const CallRequest& request = slot.request;
   const CallPlan& plan = slot.plan;
-  const CallHeader call{.xid = slot.xid,
-                        .program = binding_->program,
-                        .version = binding_->version,
-                        .procedure = request.procedure,
-                        .credential = config_.credential};
+  const CallHeader call = HeaderOf(slot);
   // RFC 8166 section 4.2.1, and RFC 8167 section 5.1 for the reverse direction: one XID, one
   // version.
   header_.xid = slot.xid;

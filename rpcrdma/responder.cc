@@ -276,6 +276,8 @@ ProgramTable::Found Responder::Examine(uint32_t index, absl::Span<const uint8_t>
     SendError(index, ErrorCode::kChunk);
     return {};
   }
+  call->client_address = caller_.address;
+  call->client_port = caller_.port;
   call->connection = caller_.connection;
   call->arguments = payload.subspan(rpc_bytes);
   call->items = Items(slot, rpc_bytes);
@@ -343,7 +345,7 @@ void Responder::Replay(uint32_t index, uint32_t entry) {
   }
   ++service_.counters->duplicates_answered;
   TakeItems(slot, absl::MakeSpan(saved.items).first(saved.item_count), saved.results.size());
-  SendReply(index, {.xid = slot.xid, .accept_status = saved.status}, saved.results);
+  SendReply(index, saved.reply, saved.results);
 }
 
 void Responder::GiveReceiveBack(Slot& slot) {

@@ -47,7 +47,8 @@ class Responder : public Connection::Role {
   // Whose calls they are.
   struct Caller {
     Gid address;
-    uint64_t connection = 0;  // for CallView
+    uint16_t port = 0;        // for CallView, as
+    uint64_t connection = 0;  // this
   };
   // All outlive this. `buffers`: one for each call that is at work.
   Responder(Connection* connection, const ServiceState& service, const Caller& caller,
@@ -136,7 +137,7 @@ class Responder : public Connection::Role {
   // How it is answered: responder_reply.cc.
   void SendError(uint32_t index, ErrorCode code, uint32_t version = kVersion);
   // From a handler, by its handle.
-  void Answer(uint32_t index, AcceptStatus status, absl::Span<const uint8_t> results,
+  void Answer(uint32_t index, ReplyHeader reply, absl::Span<const uint8_t> results,
               absl::Span<ResultItem> items);
   // Takes the items; false when they are too many or out of order.
   static bool TakeItems(Slot& slot, absl::Span<ResultItem> items, size_t result_bytes);

@@ -55,19 +55,20 @@ bool Responder::TakeItems(Slot& slot, absl::Span<ResultItem> items, size_t resul
   return valid;
 }
 
-void Responder::Answer(uint32_t index, AcceptStatus status, absl::Span<const uint8_t> results,
+void Responder::Answer(uint32_t index, ReplyHeader reply, absl::Span<const uint8_t> results,
                        absl::Span<ResultItem> items) {
   Slot& slot = slots_[index];
   --dispatched_;
-  if (!TakeItems(slot, items, results.size())) {
+  reply.xid = slot.xid;
+  if (!TakeItems(slot, items, results.size()) || reply.verifier.body.size() > kMaxAuthBytes) {
     ReleaseItems(slot);
-    status = AcceptStatus::kSystemError;
+    reply = {.xid = slot.xid, .accept_status = AcceptStatus::kSystemError};
     results = {};
   }
   std::optional<ReplyCache::Waiter> waiter;
   const uint32_t entry = std::exchange(slot.cached, kNotCached);
   if (entry != kNotCached) {
-    waiter = service_.replies->Finish(entry, status, results, {slot.items, slot.item_count});
+    waiter = service_.replies->Finish(entry, reply, results, {slot.items, slot.item_count});
   }
   if (aborted_ || connection_->broken()) {
     ++service_.counters->replies_dropped;
@@ -75,7 +76,7 @@ void Responder::Answer(uint32_t index, AcceptStatus status, absl::Span<const uin
     slot.state = State::kReplying;
     if (aborted_) Free(index);
   } else {
-    SendReply(index, {.xid = slot.xid, .accept_status = status}, results);
+    SendReply(index, reply, results);
   }
   if (waiter.has_value()) waiter->responder->Replay(waiter->slot, entry);
 }
@@ -254,12 +255,18 @@ ReplyHandle::~ReplyHandle() {
 
 void ReplyHandle::Send(absl::Span<const uint8_t> results, absl::Span<ResultItem> items) {
   if (responder_ == nullptr) return;
-  std::exchange(responder_, nullptr)->Answer(slot_, AcceptStatus::kSuccess, results, items);
+  std::exchange(responder_, nullptr)->Answer(slot_, {}, results, items);
+}
+
+void ReplyHandle::Send(const ReplyHeader& reply, absl::Span<const uint8_t> results,
+                       absl::Span<ResultItem> items) {
+  if (responder_ == nullptr) return;
+  std::exchange(responder_, nullptr)->Answer(slot_, reply, results, items);
 }
 
 void ReplyHandle::Fail(AcceptStatus status) {
   if (responder_ == nullptr) return;
-  std::exchange(responder_, nullptr)->Answer(slot_, status, {}, {});
+  std::exchange(responder_, nullptr)->Answer(slot_, {.accept_status = status}, {}, {});
 }
 
 }  // namespace pollux::rpcrdma

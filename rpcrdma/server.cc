@@ -132,7 +132,7 @@ absl::Status Server::Admit(const cm::Event& event) {
   });
   if (!connection.ok()) return connection.status();
   peer->connection = *std::move(connection);
-  peer->number = ++last_number_;
+  peer->info.number = ++last_number_;
   peer->responder = std::make_unique<Responder>(
       peer->connection.get(),
       ServiceState{.programs = &programs_,
@@ -141,7 +141,8 @@ absl::Status Server::Admit(const cm::Event& event) {
                    .lost = &lost_,
                    .credits = &credits_,
                    .counters = &counters_},
-      Responder::Caller{event.id->peer().address, peer->number}, shares.forward);
+      Responder::Caller{event.id->peer().address, event.id->peer().port, peer->info.number},
+      shares.forward);
   if (absl::Status status = peer->responder->Init(); !status.ok()) return status;
   peer->id = event.id;
   peer->info.peer = event.id->peer();
@@ -169,7 +170,7 @@ absl::Status Server::Admit(const cm::Event& event) {
 
 Server::Peer* Server::FindConnected(uint64_t number) {
   for (auto& peer : peers_) {
-    if (peer->number == number && peer->state == Peer::State::kConnected) return peer.get();
+    if (peer->info.number == number && peer->state == Peer::State::kConnected) return peer.get();
   }
   return nullptr;
 }

@@ -63,6 +63,7 @@ class Server : public engine::Poller, private engine::Reporter {
 
   // Told of every connection: when established, and when it ended. Optional.
   struct ConnectionInfo {
+    uint64_t number = 0;  // CallView::connection: they are counted as they come
     cm::Endpoint peer;
     Negotiated negotiated;
   };
@@ -112,7 +113,6 @@ class Server : public engine::Poller, private engine::Reporter {
     ConnectionInfo info;
     std::unique_ptr<Connection> connection;
     std::unique_ptr<Responder> responder;
-    uint64_t number = 0;  // connections are counted as they come
     std::unique_ptr<Reverse> reverse;
     bool established = false;
     bool asked = false;  // we ended it

@@ -1,11 +1,11 @@
 #include "rpcrdma/stream_socket.h"
 
-#include <netinet/in.h>
 #include <rpc/rpc.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
+
+#include "rpcrdma/socket_address.h"
 
 namespace pollux::rpcrdma {
 
@@ -29,20 +29,8 @@ int ConnectStream(const sockaddr* address, socklen_t length, int timeout_s, Sour
 }
 
 int ConnectTcp(const cm::Endpoint& server, int timeout_s, SourcePort source) {
-  if (server.address.IsIpv4()) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(server.port);
-    address.sin_addr.s_addr = htonl(server.address.Ipv4());
-    return ConnectStream(reinterpret_cast<const sockaddr*>(&address), sizeof address, timeout_s,
-                         source);
-  }
-  sockaddr_in6 address{};
-  address.sin6_family = AF_INET6;
-  address.sin6_port = htons(server.port);
-  memcpy(&address.sin6_addr, server.address.raw.data(), server.address.raw.size());
-  return ConnectStream(reinterpret_cast<const sockaddr*>(&address), sizeof address, timeout_s,
-                       source);
+  const SocketAddress address = SocketAddressOf(server);
+  return ConnectStream(address.get(), address.length, timeout_s, source);
 }
 
 }  // namespace pollux::rpcrdma

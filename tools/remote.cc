@@ -1,7 +1,5 @@
 #include "tools/remote.h"
 
-#include <cstdio>
-
 #include "absl/strings/str_format.h"
 #include "rpcrdma/rpcbind.h"
 #include "stack/net/address.h"
@@ -10,21 +8,6 @@
 #include "tools/session.h"
 
 namespace pollux::tools {
-namespace {
-
-// "0000:01:00.0" or "01:00.0", alone or before a comma.
-bool IsPciAddress(const std::string& port) {
-  unsigned domain, bus, device, function;
-  int length = 0;
-  const std::string name = port.substr(0, port.find(','));
-  const bool whole =
-      std::sscanf(name.c_str(), "%4x:%2x:%2x.%1x%n", &domain, &bus, &device, &function, &length) ==
-          4 ||
-      std::sscanf(name.c_str(), "%2x:%2x.%1x%n", &bus, &device, &function, &length) == 3;
-  return whole && static_cast<size_t>(length) == name.size();
-}
-
-}  // namespace
 
 void DeclareRemoteOptions(Options& options, RemoteOptions* remote) {
   DeclarePortOptions(options, &remote->port);
@@ -35,26 +18,6 @@ void DeclareRemoteOptions(Options& options, RemoteOptions* remote) {
                  &remote->timeout_ms);
   options.Switch("verbose", "print the CM exchange", &remote->verbose);
   options.Switch("json", "one JSON object on standard output instead of text", &remote->json);
-}
-
-absl::StatusOr<std::unique_ptr<Node>> StartNode(const PortOptions& port) {
-  if (absl::Status status = CheckPortOptions(port); !status.ok()) return status;
-  engine::EalOptions eal = port.eal;
-  if (IsPciAddress(port.device.port)) {
-    std::fprintf(stderr, "pollux: port %s: PCI ports are untested\n", port.device.port.c_str());
-    eal.pci_devices.push_back(port.device.port);
-  }
-  if (absl::Status status = StartEal(eal); !status.ok()) return status;
-  auto capture = OpenCapture(port);
-  if (!capture.ok()) return capture.status();
-  engine::DeviceOptions open = port.Device();
-  open.capture = *std::move(capture);
-  absl::StatusOr<std::unique_ptr<engine::Device>> device = engine::Device::Open(open);
-  if (!device.ok()) return device.status();
-  Node::Options options;
-  if (port.core != PortOptions::kAnyCore) options.cpu = static_cast<int>(port.core);
-  options.yield_after_idle = static_cast<uint32_t>(port.yield_after);
-  return Node::Start(*std::move(device), options);
 }
 
 std::optional<std::string> AddressConflict(Node& node) {

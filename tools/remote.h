@@ -12,6 +12,7 @@
 #include "tools/node.h"
 #include "tools/options.h"
 #include "tools/port_options.h"
+#include "tools/start_node.h"
 
 namespace pollux::tools {
 
@@ -27,9 +28,6 @@ struct RemoteOptions {
 };
 // Declares the port options, --service-port, --rpcbind, --timeout-ms, --verbose and --json.
 void DeclareRemoteOptions(Options& options, RemoteOptions* remote);
-
-// Opens the port and starts to poll it.
-absl::StatusOr<std::unique_ptr<Node>> StartNode(const PortOptions& port);
 
 // Who else claimed the port's address (RFC 5227), in words for people; nothing when nobody did so
 // far. The probe of a fresh port is answered, if at all, within kProbeMs.

@@ -35,20 +35,6 @@ struct Served {
   transport::Counters counters;
 };
 
-// Where clients find it: at every address but the link-local ones, unless these are all there is.
-std::vector<cm::Endpoint> ServedAt(Node& node, uint16_t port) {
-  return node.Run([&node, port] {
-    const net::Interface& interface = node.device().interface();
-    std::vector<cm::Endpoint> all, link_local;
-    for (uint32_t i = 0; i < interface.gid_table_size(); ++i) {
-      const absl::StatusOr<Gid> gid = interface.QueryGid(static_cast<int>(i));
-      if (!gid.ok()) continue;
-      (gid->IsLinkLocal() ? link_local : all).push_back({.address = *gid, .port = port});
-    }
-    return all.empty() ? link_local : all;
-  });
-}
-
 std::string ListOf(const std::vector<cm::Endpoint>& endpoints) {
   return absl::StrJoin(endpoints, ", ", [](std::string* out, const cm::Endpoint& endpoint) {
     out->append(cm::ToString(endpoint));

@@ -173,14 +173,14 @@ class CmWatch:
 
 
 class Run:
-    """A pollux process under way."""
+    """A process under way: pollux, unless another program is named."""
 
-    def __init__(self, host, arguments, directory):
+    def __init__(self, host, arguments, directory, program=POLLUX, environment=None):
         # Telemetry's sockets among the test's own files.
-        environment = {**os.environ, "RUNTIME_DIRECTORY": str(directory)}
+        environment = {**os.environ, "RUNTIME_DIRECTORY": str(directory), **(environment or {})}
         # Named files rather than pipes: nobody has to read along.
         self.out, self.err = (tempfile.TemporaryFile("w+", dir=directory) for _ in range(2))
-        self.process = subprocess.Popen(host.argv([POLLUX, *arguments]), stdin=subprocess.DEVNULL,
+        self.process = subprocess.Popen(host.argv([program, *arguments]), stdin=subprocess.DEVNULL,
                                         stdout=self.out, stderr=self.err, cwd=directory,
                                         env=environment)
 
@@ -227,14 +227,14 @@ class CommandTest(unittest.TestCase):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="plx"))
         self.addCleanup(shutil.rmtree, self.directory)
 
-    def start(self, host, *arguments):
-        run = Run(host, arguments, self.directory)
+    def start(self, host, *arguments, **keywords):
+        run = Run(host, arguments, self.directory, **keywords)
         self.addCleanup(run.close)
         return run
 
-    def finish(self, host, *arguments):
+    def finish(self, host, *arguments, **keywords):
         """Runs to the end."""
-        run = self.start(host, *arguments)
+        run = self.start(host, *arguments, **keywords)
         run.wait()
         return run
 

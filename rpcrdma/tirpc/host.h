@@ -1,0 +1,48 @@
+// Where a CLIENT or an SVCXPRT does its work.
+#ifndef POLLUX_RPCRDMA_TIRPC_HOST_H_
+#define POLLUX_RPCRDMA_TIRPC_HOST_H_
+
+#include <atomic>
+#include <memory>
+#include <utility>
+
+#include "cm/manager.h"
+#include "stack/engine/worker.h"
+
+namespace pollux::rpcrdma::tirpc {
+
+// A worker that some other thread polls for as long as `keeps` is held, and the CM manager on it.
+struct Host {
+  engine::Worker* worker = nullptr;
+  cm::Manager* manager = nullptr;
+  std::shared_ptr<void> keeps;
+};
+
+// Something that one thread waits for and another says, once.
+class Signal {
+ public:
+  void Give() {
+    given_.store(true, std::memory_order_release);
+    given_.notify_one();
+  }
+  void Wait() { given_.wait(false, std::memory_order_acquire); }
+
+ private:
+  std::atomic<bool> given_{false};
+};
+
+// Runs `work` on the host's core and returns when it has run. Not from that core.
+template <class Work>
+void RunOn(const Host& host, Work work) {
+  // Shared: who waits may be gone while Give() still returns.
+  auto done = std::make_shared<Signal>();
+  engine::Party::Post(*host.worker, [&work, done] {
+    work();
+    done->Give();
+  });
+  done->Wait();
+}
+
+}  // namespace pollux::rpcrdma::tirpc
+
+#endif  // POLLUX_RPCRDMA_TIRPC_HOST_H_

@@ -1,0 +1,132 @@
+#include "rpcrdma/tirpc/service.h"
+
+#include <utility>
+
+#include "absl/strings/str_format.h"
+
+namespace pollux::rpcrdma::tirpc {
+namespace {
+
+// A listener has no calls of its own.
+bool_t NoArguments(SVCXPRT* /*transport*/, xdrproc_t /*xdr*/, void* /*arguments*/) { return FALSE; }
+bool_t NoReply(SVCXPRT* /*transport*/, rpc_msg* /*message*/) { return FALSE; }
+bool_t NoControl(SVCXPRT* /*transport*/, const u_int /*request*/, void* /*info*/) { return FALSE; }
+
+}  // namespace
+
+const struct SVCXPRT::xp_ops Service::operations = {.xp_recv = Receive,
+                                                    .xp_stat = Status,
+                                                    .xp_getargs = NoArguments,
+                                                    .xp_reply = NoReply,
+                                                    .xp_freeargs = NoArguments,
+                                                    .xp_destroy = Destroy};
+const struct SVCXPRT::xp_ops2 Service::more_operations = {.xp_control = NoControl};
+
+absl::StatusOr<Service*> Service::Create(const Host& host, uint16_t port, uint32_t bulk_bytes) {
+  auto accepted = Accepted::Make(kMaxConnections);
+  if (accepted == nullptr) {
+    return absl::ResourceExhaustedError("no file descriptor is left; see ulimit -n");
+  }
+  std::unique_ptr<ServiceCore> core;
+  absl::Status status;
+  RunOn(host, [&] {
+    auto created = ServiceCore::Create(host, port, bulk_bytes, accepted.get());
+    status = created.status();
+    if (created.ok()) core = *std::move(created);
+  });
+  if (!status.ok()) return status;
+  auto* const service = new Service(host, port, bulk_bytes);
+  service->accepted_ = std::move(accepted);
+  service->core_ = std::move(core);
+  service->transport_.xp_fd = service->accepted_->fd();
+  xprt_register(&service->transport_);
+  return service;
+}
+
+Service::Service(const Host& host, uint16_t port, uint32_t bulk_bytes)
+    : bulk_bytes_(bulk_bytes), host_(host) {
+  transport_.xp_port = port;
+  transport_.xp_ops = &operations;
+  transport_.xp_ops2 = &more_operations;
+  transport_.xp_netid = const_cast<char*>("rdma");
+  transport_.xp_p1 = this;
+  transport_.xp_p3 = &state_;
+}
+
+Service::~Service() {
+  xprt_unregister(&transport_);
+  RunOn(host_, [this] { core_->Close(); });
+  links_.clear();
+  // Connections that nobody has accepted hold calls, and these hold replies. What links gave back
+  // was posted before.
+  RunOn(host_, [this] {
+    std::shared_ptr<Channel> channel;
+    while (accepted_->Pop(&channel)) {
+      std::unique_ptr<PendingCall> queued;
+      while (channel->calls->Pop(&queued)) queued.reset();
+    }
+    core_.reset();
+  });
+  for (const UpperLayer& upper : upper_layers_) {
+    svc_unreg(upper.binding.program, upper.binding.version);
+  }
+}
+
+absl::Status Service::Add(const UpperLayer& upper, Dispatch dispatch) {
+  const ProgramBinding& binding = upper.binding;
+  if (upper.LargestMessage() > bulk_bytes_) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "program %#x: a message of %d bytes does not fit this service's buffers of %d; make it "
+        "the first of the programs that share the port",
+        binding.program, upper.LargestMessage(), bulk_bytes_));
+  }
+  upper_layers_.push_back(upper);
+  absl::Status status;
+  RunOn(host_, [&] { status = core_->Add(&upper_layers_.back()); });
+  if (!status.ok()) {
+    upper_layers_.pop_back();
+    return status;
+  }
+  if (svc_reg(&transport_, binding.program, binding.version, dispatch, nullptr)) {
+    return absl::OkStatus();
+  }
+  return absl::AlreadyExistsError(
+      absl::StrFormat("libtirpc has a dispatch routine for program %#x version %d already",
+                      binding.program, binding.version));
+}
+
+bool_t Service::Receive(SVCXPRT* transport, rpc_msg* /*message*/) {
+  Service& self = Of(transport);
+  std::shared_ptr<Channel> channel;
+  while (self.accepted_->Pop(&channel)) {
+    const auto on_destroy = [&self](ServiceLink* gone) {
+      self.links_.remove_if([gone](const auto& link) { return link.get() == gone; });
+    };
+    auto link = ServiceLink::Make(self.host_, channel, self.transport_.xp_port, self.bulk_bytes_,
+                                  on_destroy);
+    if (link != nullptr) {
+      self.links_.push_back(std::move(link));
+      continue;
+    }
+    // Nobody will take its calls.
+    RunOn(self.host_, [&channel] {
+      channel->closed = true;
+      std::unique_ptr<PendingCall> queued;
+      while (channel->calls->Pop(&queued)) queued.reset();
+    });
+  }
+  return FALSE;
+}
+
+xprt_stat Service::Status(SVCXPRT* transport) {
+  return Of(transport).accepted_->Arm() ? XPRT_IDLE : XPRT_MOREREQS;
+}
+
+void Service::Destroy(SVCXPRT* transport) {
+  Service* const service = &Of(transport);
+  auto on_destroy = std::move(service->on_destroy_);
+  delete service;
+  if (on_destroy) on_destroy();
+}
+
+}  // namespace pollux::rpcrdma::tirpc

@@ -1,0 +1,39 @@
+"""The example of rpcgen, tools/rpcgen_example, on two hosts."""
+
+import os
+
+from tests.command.harness import SERVER
+from tests.command.networks import SharedInterface
+
+BLOCK_SERVER = os.path.abspath("tools/rpcgen_example/block_server")
+BLOCK_CLIENT = os.path.abspath("tools/rpcgen_example/block_client")
+
+
+class Blocks(SharedInterface):
+    """A server and its clients, each by an interface that it shares with its kernel."""
+
+    environment = {}  # more of both sides
+    server_arguments = ()
+
+    def start_server(self, port="--netdev wire"):
+        run = self.start(self.server_host, *self.server_arguments, program=BLOCK_SERVER,
+                         environment={**self.environment, "POLLUX_PORT": port})
+        run.wait_for_line("^serving blocks")
+        return run
+
+    def start_client(self, *arguments, options=(), server=SERVER, port="--netdev wire"):
+        return self.start(self.client_host, *options, server, *arguments, program=BLOCK_CLIENT,
+                          environment={**self.environment, "POLLUX_PORT": port})
+
+    def ask(self, *arguments, status=0, **keywords):
+        """What a client prints that ends with `status`."""
+        run = self.start_client(*arguments, **keywords)
+        self.assertEqual(run.wait(), status, run.stdout + run.stderr)
+        return run.stdout if status == 0 else run.stderr
+
+    def put_and_get(self, size, **keywords):
+        sent = self.file(f"sent{size}", size)
+        got = self.directory / "got"
+        self.ask("put", f"block{size}", sent, **keywords)
+        self.ask("get", f"block{size}", got, **keywords)
+        self.assertEqual(got.read_bytes(), sent.read_bytes())

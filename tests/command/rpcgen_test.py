@@ -1,0 +1,119 @@
+"""rpcgen's client and server over RPC-over-RDMA: calls, chunks, errors, many clients, restarts."""
+
+import os
+import signal
+import unittest
+
+from tests.command.blocks import Blocks
+from tests.command.harness import wait_for
+
+BLOCK_MAX_BYTES = 1 << 20
+
+
+class RpcgenTest(Blocks):
+    """The program's own view of it."""
+
+    def test_blocks_of_every_size(self):
+        server = self.start_server()
+        for size in (0, 1, 3, 1024, 1025, 4000, 65_537, BLOCK_MAX_BYTES):
+            self.put_and_get(size)
+        self.assertEqual(self.ask("changes"), "8 changes\n")
+        self.assertIsNone(server.process.poll())
+
+    def test_long_messages(self):
+        self.start_server()
+        self.ask("names", "4000")
+        self.assertEqual(self.ask("list").split(), [f"name-{i}" for i in range(4000)])
+
+    def test_who_calls(self):
+        self.start_server()
+        self.assertEqual(self.ask("who"), "nobody from 10.0.0.2\n")
+        self.assertEqual(self.ask("who", options=("-s", "sys")),
+                         f"uid {os.getuid()} gid {os.getgid()} from 10.0.0.2\n")
+        self.assertEqual(self.ask("who", server="fd00::1"), "nobody from fd00::2\n")
+
+    def test_errors(self):
+        self.start_server()
+        self.assertEqual(self.ask("unknown").splitlines(), [
+            "procedure 99: RPC: Procedure unavailable",
+            "version 9: RPC: Program/version mismatch (1 to 1)",
+            "another program: RPC: Program unavailable"])
+        self.assertEqual(self.ask("garbage"), "garbage: RPC: Server can't decode arguments\n")
+        self.assertIn("there is no block", self.ask("get", "none", "file", status=1))
+        self.assertIn("Timed out", self.ask("wait", "2000", options=("-t", "200"), status=1))
+        # The server is none the worse for it.
+        self.put_and_get(BLOCK_MAX_BYTES)
+
+    def test_nobody_serves(self):
+        self.assertIn("no such host", self.ask("who", server="10.0.0.77", status=1))
+        self.start_server(port="--netdev wire --service-port 4000")
+        self.assertIn("nothing listens there", self.ask("who", status=1))
+        self.assertIn("nobody", self.ask("who", port="--netdev wire --service-port 4000"))
+
+    def test_port_options(self):
+        for port, words in (("--netdev none", "none"), ("--prot x", "--prot"),
+                            ("", "which port?"), ("--service-port 0 --netdev wire", "0")):
+            self.assertIn(words, self.ask("who", port=port, status=1))
+
+    def test_a_thousand_calls(self):
+        self.start_server()
+        self.assertEqual(self.ask("calls", "1000"), "1000 calls\n")
+
+    def test_several_clients(self):
+        server = self.start_server()
+        # A CLIENT in each thread: connections of their own.
+        self.assertEqual(self.ask("threads", 4, 20), "80 blocks\n")
+        self.assertEqual(self.ask("changes"), "80 changes\n")
+        self.assertIsNone(server.process.poll())
+
+    def test_server_killed_and_restarted(self):
+        server = self.start_server()
+        client = self.start_client("again", 60, 50)
+
+        def blocks():
+            return len(client.stdout.splitlines())
+
+        for _ in range(2):
+            done = blocks()
+            wait_for("blocks", lambda: client.process.poll() is not None or blocks() > done + 3)
+            self.assertIsNone(client.process.poll(), client.stderr)
+            server.interrupt(signal.SIGKILL)
+            server = self.start_server()
+        self.assertEqual(client.wait(), 0, client.stderr)
+        self.assertEqual(blocks(), 60)
+
+    def test_client_killed(self):
+        server = self.start_server()
+        for _ in range(3):
+            client = self.start_client("again", 10_000, 0)
+            wait_for("blocks", lambda: len(client.stdout.splitlines()) > 3)
+            client.interrupt(signal.SIGKILL)
+        self.put_and_get(100_000)
+        self.assertIsNone(server.process.poll())
+
+
+class OnTheWire(Blocks):
+    """What captures show of it."""
+
+    def decoded(self, *arguments, options=()):
+        """What travels when a client runs, a line a frame."""
+        capture = self.directory / "wire.pcapng"
+        self.ask(*arguments, options=options, port=f"--netdev wire --capture {capture}")
+        run = self.finish(self.client_host, "decode", "--brief", capture)
+        self.assertEqual(run.process.returncode, 0, run.stderr)
+        return run.stdout
+
+    def test_blocks_travel_in_chunks(self):
+        self.start_server()
+        block = self.file("block", 100_000)
+        put = self.decoded("put", "block", block)
+        self.assertRegex(put, r"RDMA_MSG XID .*, reads 1 \(100000 bytes\)\n")
+        self.assertIn("RDMA READ response", put)
+        get = self.decoded("get", "block", self.directory / "got")
+        self.assertRegex(get, r"RDMA_MSG XID .*, write chunks 1 \(100000 bytes\)\n")
+        self.assertIn("RDMA WRITE First", get)
+        self.assertNotIn("RDMA READ", get)
+
+
+if __name__ == "__main__":
+    unittest.main()

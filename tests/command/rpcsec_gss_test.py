@@ -1,0 +1,92 @@
+"""RPCSEC_GSS over RPC-over-RDMA: krb5, krb5i and krb5p, with a KDC of the test's own."""
+
+import signal
+import unittest
+
+from tests.command.blocks import Blocks
+from tests.command.harness import wait_for
+from tests.command.realm import Realm
+
+SERVICE = "store@server.test"
+
+
+class RpcsecGssTest(Blocks):
+    """The example's server and client, who know each other by tickets."""
+
+    server_arguments = ("-p", SERVICE)
+
+    def setUp(self):
+        super().setUp()
+        realm = Realm(self.directory / "realm", self.client_host, "store/server.test", "alice")
+        self.addCleanup(realm.close)
+        self.environment = realm.environment
+
+    def secure(self, flavor):
+        return ("-s", flavor, "-p", SERVICE)
+
+    def captured(self, *arguments, flavor):
+        """What travels when a client runs, a line a frame; and the bytes of all of it."""
+        capture = self.directory / "wire.pcapng"
+        self.ask(*arguments, options=self.secure(flavor),
+                 port=f"--netdev wire --capture {capture}")
+        run = self.finish(self.client_host, "decode", "--brief", capture)
+        self.assertEqual(run.process.returncode, 0, run.stderr)
+        return run.stdout, capture.read_bytes()
+
+    def test_services(self):
+        self.start_server()
+        for flavor, service in (("krb5", "none"), ("krb5i", "integrity"), ("krb5p", "privacy")):
+            with self.subTest(flavor):
+                options = self.secure(flavor)
+                self.assertEqual(self.ask("who", options=options),
+                                 f"alice@BLOCKS.TEST by {service} from 10.0.0.2\n")
+                self.assertEqual(self.ask("calls", "100", options=options), "100 calls\n")
+                for size in (0, 5, 4000, 1 << 20):
+                    self.put_and_get(size, options=options)
+                self.ask("names", "4000", options=options)
+                self.assertIn("name-3999\n", self.ask("list", options=options))
+                # Three connections, each with a context of its own.
+                self.assertEqual(self.ask("threads", 3, 5, options=options), "15 blocks\n")
+
+    def test_protected_data_is_not_reduced(self):
+        self.start_server()
+        text = b"to be read by nobody on the way" * 1000
+        block = self.directory / "block"
+        block.write_bytes(text)
+        for flavor, has_items, is_readable in (("krb5", True, True), ("krb5i", False, True),
+                                               ("krb5p", False, False)):
+            with self.subTest(flavor):
+                put, seen = self.captured("put", "block", block, flavor=flavor)
+                # An item of its own, or the whole call.
+                self.assertEqual("RDMA_NOMSG" in put, not has_items, put)
+                self.assertEqual(text[:31] in seen, is_readable)
+                get, seen = self.captured("get", "block", self.directory / "got", flavor=flavor)
+                self.assertEqual("write chunks 1" in get, has_items, get)
+                self.assertEqual("RDMA_NOMSG" in get, not has_items, get)
+                self.assertEqual(text[:31] in seen, is_readable)
+                self.assertEqual((self.directory / "got").read_bytes(), text)
+
+    def test_nobody_without_a_ticket_for_the_service(self):
+        self.start_server()
+        self.assertIn("no security context",
+                      self.ask("who", options=("-s", "krb5i", "-p", "other@server.test"), status=1))
+        # Nor does it harm those who have one.
+        self.assertIn("alice", self.ask("who", options=self.secure("krb5i")))
+
+    def test_a_fresh_server_gets_a_fresh_context(self):
+        server = self.start_server()
+        client = self.start_client("again", 30, 50, options=self.secure("krb5i"))
+
+        def blocks():
+            return len(client.stdout.splitlines())
+
+        wait_for("blocks", lambda: client.process.poll() is not None or blocks() > 5)
+        self.assertIsNone(client.process.poll(), client.stderr)
+        server.interrupt(signal.SIGKILL)
+        self.start_server()
+        self.assertEqual(client.wait(), 0, client.stderr)
+        self.assertEqual(blocks(), 30)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,57 @@
+#include "tools/start_node.h"
+
+#include <cstdio>
+#include <string>
+#include <utility>
+
+namespace pollux::tools {
+namespace {
+
+// "0000:01:00.0" or "01:00.0", alone or before a comma.
+bool IsPciAddress(const std::string& port) {
+  unsigned domain, bus, device, function;
+  int length = 0;
+  const std::string name = port.substr(0, port.find(','));
+  const bool whole =
+      std::sscanf(name.c_str(), "%4x:%2x:%2x.%1x%n", &domain, &bus, &device, &function, &length) ==
+          4 ||
+      std::sscanf(name.c_str(), "%2x:%2x.%1x%n", &bus, &device, &function, &length) == 3;
+  return whole && static_cast<size_t>(length) == name.size();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Node>> StartNode(const PortOptions& port) {
+  if (absl::Status status = CheckPortOptions(port); !status.ok()) return status;
+  engine::EalOptions eal = port.eal;
+  if (IsPciAddress(port.device.port)) {
+    std::fprintf(stderr, "pollux: port %s: PCI ports are untested\n", port.device.port.c_str());
+    eal.pci_devices.push_back(port.device.port);
+  }
+  if (absl::Status status = StartEal(eal); !status.ok()) return status;
+  auto capture = OpenCapture(port);
+  if (!capture.ok()) return capture.status();
+  engine::DeviceOptions open = port.Device();
+  open.capture = *std::move(capture);
+  absl::StatusOr<std::unique_ptr<engine::Device>> device = engine::Device::Open(open);
+  if (!device.ok()) return device.status();
+  Node::Options options;
+  if (port.core != PortOptions::kAnyCore) options.cpu = static_cast<int>(port.core);
+  options.yield_after_idle = static_cast<uint32_t>(port.yield_after);
+  return Node::Start(*std::move(device), options);
+}
+
+std::vector<cm::Endpoint> ServedAt(Node& node, uint16_t port) {
+  return node.Run([&node, port] {
+    const net::Interface& interface = node.device().interface();
+    std::vector<cm::Endpoint> all, link_local;
+    for (uint32_t i = 0; i < interface.gid_table_size(); ++i) {
+      const absl::StatusOr<Gid> gid = interface.QueryGid(static_cast<int>(i));
+      if (!gid.ok()) continue;
+      (gid->IsLinkLocal() ? link_local : all).push_back({.address = *gid, .port = port});
+    }
+    return all.empty() ? link_local : all;
+  });
+}
+
+}  // namespace pollux::tools

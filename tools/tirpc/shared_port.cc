@@ -1,0 +1,122 @@
+#include "tools/tirpc/shared_port.h"
+
+#include <getopt.h>
+
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "tools/options.h"
+#include "tools/port_options.h"
+#include "tools/start_node.h"
+
+namespace pollux::tools {
+namespace {
+
+constexpr char kVariable[] = "POLLUX_PORT";
+
+// Never destroyed: threads may outlive main().
+struct Table {
+  std::mutex mutex;
+  struct Open {
+    std::string options;
+    std::weak_ptr<Node> node;
+  };
+  std::map<std::string, Open> open;  // by key
+};
+Table& Ports() {
+  static auto* const table = new Table;
+  return *table;
+}
+
+// The parser works with getopt_long(), whose state a program may be in the midst of using.
+class GetoptState {
+ public:
+  GetoptState() : index_(optind), error_(opterr), option_(optopt), argument_(optarg) {}
+  ~GetoptState() {
+    optind = index_;
+    opterr = error_;
+    optopt = option_;
+    optarg = argument_;
+  }
+  GetoptState(const GetoptState&) = delete;
+  GetoptState& operator=(const GetoptState&) = delete;
+
+ private:
+  int index_, error_, option_;
+  char* argument_;
+};
+
+struct Parsed {
+  PortOptions port;
+  std::string port_text;  // of the options that are the port's
+  uint64_t service_port = 20049;
+  bool rpcbind = false;
+};
+
+absl::Status Parse(const std::string& text, Parsed* parsed) {
+  const GetoptState saved;
+  std::vector<std::string> words =
+      absl::StrSplit(text, absl::ByAnyChar(" \t\n"), absl::SkipEmpty());
+  words.insert(words.begin(), kVariable);
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  Options options("port options", "");
+  DeclarePortOptions(options, &parsed->port);
+  options.Number("service-port", "", 1, 65535, &parsed->service_port);
+  options.Switch("rpcbind", "", &parsed->rpcbind);
+  auto operands = options.Parse(static_cast<int>(words.size()), argv.data(), 0, 0);
+  if (!operands.ok() || options.help_asked()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("port options '", text, "': ",
+                     operands.ok() ? "no --help here; pollux serve --help lists them"
+                                   : operands.status().message()));
+  }
+  for (size_t i = 1; i < words.size(); ++i) {
+    if (words[i] == "--service-port") {
+      ++i;
+    } else if (words[i] != "--rpcbind" && words[i].rfind("--service-port=", 0) != 0) {
+      absl::StrAppend(&parsed->port_text, words[i], " ");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<RpcPlace> OpenRpcPlace(const char* options) {
+  if (options == nullptr) options = std::getenv(kVariable);
+  if (options == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "which port? set ", kVariable, " to the port options, as in \"--netdev eth0\""));
+  }
+  Table& table = Ports();
+  const std::lock_guard<std::mutex> lock(table.mutex);
+  Parsed parsed;
+  if (absl::Status status = Parse(options, &parsed); !status.ok()) return status;
+  const engine::DeviceOptions& device = parsed.port.device;
+  RpcPlace place{.node = nullptr,
+                 .key = device.netdev.empty() ? device.port : device.netdev,
+                 .service_port = static_cast<uint16_t>(parsed.service_port),
+                 .rpcbind = parsed.rpcbind};
+  Table::Open& entry = table.open[place.key];
+  place.node = entry.node.lock();
+  if (place.node != nullptr) {
+    if (entry.options == parsed.port_text) return place;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "port ", place.key, " is open in this process with other options: ", entry.options));
+  }
+  auto node = StartNode(parsed.port);
+  if (!node.ok()) return node.status();
+  place.node = *std::move(node);
+  entry = {.options = parsed.port_text, .node = place.node};
+  return place;
+}
+
+}  // namespace pollux::tools
