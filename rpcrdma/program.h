@@ -12,6 +12,7 @@
 #include "rpcrdma/binding.h"
 #include "rpcrdma/rpc_message.h"
 #include "rpcrdma/xdr.h"
+#include "stack/base/types.h"
 
 namespace pollux::rpcrdma {
 
@@ -20,6 +21,7 @@ class Responder;
 // A call as it arrived. Everything stays where it was placed until the reply is given.
 struct CallView {
   CallHeader header;
+  Gid client_address;
   uint64_t connection = 0;  // that it came by; for Server::OpenReverse() and CallReverse()
   absl::Span<const uint8_t> arguments;  // in the receive buffer, or pulled (long calls)
   // Pulled from Read chunks, by position.

@@ -276,6 +276,7 @@ ProgramTable::Found Responder::Examine(uint32_t index, absl::Span<const uint8_t>
     SendError(index, ErrorCode::kChunk);
     return {};
   }
+  call->client_address = caller_.address;
   call->connection = caller_.connection;
   call->arguments = payload.subspan(rpc_bytes);
   call->items = Items(slot, rpc_bytes);
