@@ -1,6 +1,5 @@
 #include "rpcrdma/rpcbind.h"
 
-#include <arpa/inet.h>
 #include <rpc/rpc.h>
 // After rpc.h, which it leans on.
 #include <rpc/rpcb_prot.h>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "rpcrdma/stream_socket.h"
 #include "rpcrdma/universal_address.h"
 #include "stack/net/address.h"
 
@@ -30,20 +30,6 @@ absl::Status Unreachable(absl::string_view name, absl::string_view hint) {
   return absl::UnavailableError(absl::StrCat(name, ": ", strerror(errno), hint));
 }
 
-// A stream socket connected to `address`; -1 with errno. The time-out bounds the connecting too.
-int Connect(const sockaddr* address, socklen_t length) {
-  const int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return -1;
-  if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &kTimeout, sizeof kTimeout) != 0 ||
-      connect(fd, address, length) != 0) {
-    const int error = errno == EINPROGRESS ? ETIMEDOUT : errno;
-    close(fd);
-    errno = error;
-    return -1;
-  }
-  return fd;
-}
-
 }  // namespace
 
 void RpcBind::Closer::operator()(void* client) const { clnt_destroy(AsClient(client)); }
@@ -56,7 +42,8 @@ absl::StatusOr<RpcBind> RpcBind::Local(const std::string& socket) {
     return absl::InvalidArgumentError(absl::StrCat("'", socket, "' is too long for a socket"));
   }
   socket.copy(address.sun_path, socket.size());
-  const int fd = Connect(reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  const int fd = ConnectStream(reinterpret_cast<const sockaddr*>(&address), sizeof address,
+                               kTimeoutSeconds, SourcePort::kAny);
   if (fd < 0) return Unreachable(name, "; is rpcbind installed and running?");
   return Over(fd, name);
 }
@@ -64,20 +51,7 @@ absl::StatusOr<RpcBind> RpcBind::Local(const std::string& socket) {
 absl::StatusOr<RpcBind> RpcBind::At(const Gid& host, uint16_t port) {
   const std::string name =
       absl::StrCat("the rpcbind of ", net::FormatAddress(host), ", TCP port ", port);
-  int fd = -1;
-  if (host.IsIpv4()) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(port);
-    address.sin_addr.s_addr = htonl(host.Ipv4());
-    fd = Connect(reinterpret_cast<const sockaddr*>(&address), sizeof address);
-  } else {
-    sockaddr_in6 address{};
-    address.sin6_family = AF_INET6;
-    address.sin6_port = htons(port);
-    memcpy(&address.sin6_addr, host.raw.data(), host.raw.size());
-    fd = Connect(reinterpret_cast<const sockaddr*>(&address), sizeof address);
-  }
+  const int fd = ConnectTcp({.address = host, .port = port}, kTimeoutSeconds, SourcePort::kAny);
   if (fd < 0) {
     return Unreachable(name, "; this host's kernel asks it, by a route and an address of its own");
   }
@@ -147,12 +121,20 @@ absl::Status RpcBind::Unregister(uint32_t program, uint32_t version, const Gid& 
 }
 
 absl::StatusOr<cm::Endpoint> RpcBind::Find(uint32_t program, uint32_t version, const Gid& host) {
+  return FindBy(Netid(host), program, version, host);
+}
+
+absl::StatusOr<cm::Endpoint> RpcBind::FindTcp(uint32_t program, uint32_t version, const Gid& host) {
+  return FindBy(host.IsIpv4() ? "tcp" : "tcp6", program, version, host);
+}
+
+absl::StatusOr<cm::Endpoint> RpcBind::FindBy(absl::string_view netid, uint32_t program,
+                                             uint32_t version, const Gid& host) {
   rpcblist_ptr list = nullptr;
   const clnt_stat status = clnt_call(
       AsClient(client_.get()), RPCBPROC_DUMP, reinterpret_cast<xdrproc_t>(NoArguments), nullptr,
       reinterpret_cast<xdrproc_t>(xdr_rpcblist_ptr), reinterpret_cast<char*>(&list), kTimeout);
   if (status != RPC_SUCCESS) return Failure("DUMP");
-  const absl::string_view netid = Netid(host);
   absl::StatusOr<cm::Endpoint> found = absl::NotFoundError(
       absl::StrCat(name_, " knows of no program ", program, " version ", version, " by ", netid));
   for (const rpcblist* entry = list; entry != nullptr; entry = entry->rpcb_next) {

@@ -37,6 +37,8 @@ class RpcBind {
   // Where the program is served for the IP version of `host`. An address of 0.0.0.0 or ::, any of
   // its host, is returned as `host`. NotFound when the program has no such registration.
   absl::StatusOr<cm::Endpoint> Find(uint32_t program, uint32_t version, const Gid& host);
+  // The same of what is served over TCP.
+  absl::StatusOr<cm::Endpoint> FindTcp(uint32_t program, uint32_t version, const Gid& host);
 
  private:
   struct Closer {
@@ -49,6 +51,9 @@ class RpcBind {
   // SET or UNSET: what it answered.
   absl::StatusOr<bool> Change(uint32_t procedure, uint32_t program, uint32_t version,
                               const std::string& netid, const std::string& address);
+
+  absl::StatusOr<cm::Endpoint> FindBy(absl::string_view netid, uint32_t program, uint32_t version,
+                                      const Gid& host);
 
   std::unique_ptr<void, Closer> client_;  // a CLIENT, whose header is no good neighbour
   std::string name_;                      // of the rpcbind, for errors

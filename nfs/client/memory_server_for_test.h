@@ -1,0 +1,312 @@
+// An NFS server whose files are in memory, for tests of clients: it loses what was not committed
+// when it restarts, and fails as it is told.
+#ifndef POLLUX_NFS_CLIENT_MEMORY_SERVER_FOR_TEST_H_
+#define POLLUX_NFS_CLIENT_MEMORY_SERVER_FOR_TEST_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nfs/attributes.h"
+#include "nfs/binding.h"
+#include "nfs/codec.h"
+#include "nfs/directories.h"
+#include "nfs/file_system.h"
+#include "nfs/files.h"
+#include "nfs/listing.h"
+#include "rpcrdma/program.h"
+#include "rpcrdma/server.h"
+#include "stack/base/byte_order.h"
+
+namespace pollux::nfs {
+
+// Everything on its worker's core.
+class MemoryServer {
+ public:
+  struct File {
+    Fattr3 attributes;
+    std::vector<uint8_t> data;              // of a regular file
+    std::vector<uint8_t> durable;           // what a restart leaves of it
+    std::string target;                     // of a symbolic link
+    std::map<std::string, uint64_t> names;  // of a directory
+    uint64_t createverf = 0;
+  };
+  static constexpr uint64_t kRoot = 1;
+
+  MemoryServer() { Make(Ftype3::kDir, 0755); }
+
+  // What it does wrong.
+  uint32_t jukeboxes = 0;              // so many calls are answered by NFS3ERR_JUKEBOX
+  uint32_t most_bytes = kMaxFileData;  // of a READ or WRITE; less than was asked for is done
+  uint64_t space = ~0ull;              // bytes of one file
+  Nfsstat3 deny = Nfsstat3::kOk;       // to READ, WRITE, CREATE and REMOVE
+  bool exclusive = true;               // knows exclusive creation
+  uint32_t bad_cookies = 0;            // so many READDIRPLUS that go on are refused
+  uint32_t restart_at_write = 0;       // before the so manieth WRITE; 0: never
+  uint32_t forgets_at_rename = 0;      // renames, and answers as if the name were gone
+  uint32_t entries_a_page = 100;
+
+  // What it was asked.
+  std::map<Procedure, uint32_t> calls;
+  uint32_t restarts = 0;
+
+  static NfsFh3 Handle(uint64_t fileid) {
+    NfsFh3 handle;
+    handle.size = 8;
+    StoreBe64(handle.bytes.data(), fileid);
+    return handle;
+  }
+  File& file(uint64_t fileid) { return files_.at(fileid); }
+  // Null when there is no such name in the root.
+  File* Find(const std::string& name) {
+    const auto found = file(kRoot).names.find(name);
+    return found == file(kRoot).names.end() ? nullptr : &file(found->second);
+  }
+  size_t files() const { return files_.size(); }
+  uint64_t Make(Ftype3 type, uint32_t mode) {
+    const uint64_t fileid = ++last_fileid_;
+    File& made = files_[fileid];
+    made.attributes = {.type = type, .mode = mode, .nlink = 1, .fsid = 7, .fileid = fileid};
+    return fileid;
+  }
+  File& Add(uint64_t dir, const std::string& name, Ftype3 type) {
+    const uint64_t fileid = Make(type, 0644);
+    file(dir).names[name] = fileid;
+    return file(fileid);
+  }
+  void Restart() {
+    ++restarts;
+    ++verifier_;
+    for (auto& [fileid, lost] : files_) Resize(lost, lost.data = lost.durable);
+  }
+
+  absl::StatusOr<std::unique_ptr<rpcrdma::Server>> Listen(
+      engine::Worker* worker, cm::Manager* manager, const rpcrdma::ServerConfig& config = {}) {
+    auto server = rpcrdma::Server::Create(worker, manager, config);
+    if (!server.ok()) return server.status();
+    absl::Status status = (*server)->RegisterProgram(MakeProgram());
+    status.Update((*server)->Listen(kNfsRdmaPort));
+    if (!status.ok()) return status;
+    return server;
+  }
+
+ private:
+  static void Resize(File& file, const std::vector<uint8_t>& data) {
+    file.attributes.size = file.attributes.used = data.size();
+  }
+  uint64_t IdOf(const NfsFh3& handle) const {
+    const uint64_t fileid = handle.size == 8 ? LoadBe64(handle.bytes.data()) : 0;
+    return files_.contains(fileid) ? fileid : 0;
+  }
+
+  template <class Args, class Res>
+  void Serve(rpcrdma::Program& program, Procedure procedure, Res (MemoryServer::*serve)(Args)) {
+    using Plain = std::remove_cvref_t<Args>;
+    const auto number = static_cast<uint32_t>(procedure);
+    program.procedures.push_back({number, [this, procedure, serve](const rpcrdma::CallView& call,
+                                                                   rpcrdma::ReplyHandle reply) {
+                                    Plain arguments;
+                                    if (!Decode(call.reader(), &arguments)) {
+                                      return reply.Fail(rpcrdma::AcceptStatus::kGarbageArguments);
+                                    }
+                                    ++calls[procedure];
+                                    Res results;
+                                    if (jukeboxes > 0) {
+                                      --jukeboxes;
+                                      results.status = Nfsstat3::kJukebox;
+                                    } else {
+                                      results = (this->*serve)(arguments);
+                                    }
+                                    Send(results, std::move(reply));
+                                  }});
+  }
+  template <class Res>
+  void Send(const Res& results, rpcrdma::ReplyHandle reply) {
+    std::vector<uint8_t> space(2 * kMaxDirectoryBytes);
+    const Encoded encoded = Encode(results, absl::MakeSpan(space));
+    if (!encoded.ok) return reply.Fail(rpcrdma::AcceptStatus::kSystemError);
+    if (!encoded.item.has_value()) return reply.Send(encoded.stream);
+    auto bytes = std::make_shared<std::vector<uint8_t>>(encoded.item->bytes.begin(),
+                                                        encoded.item->bytes.end());
+    reply.Send(encoded.stream,
+               rpcrdma::ResultItem{
+                   .bytes = *bytes, .position = encoded.item->position, .release = [bytes] {}});
+  }
+
+  GetattrRes Getattr(const GetattrArgs& args) {
+    const uint64_t id = IdOf(args.object);
+    if (id == 0) return {.status = Nfsstat3::kStale};
+    return {.resok = file(id).attributes};
+  }
+  SetattrRes Setattr(const SetattrArgs& args) {
+    const uint64_t id = IdOf(args.object);
+    if (id == 0) return {.status = Nfsstat3::kStale};
+    if (args.new_attributes.mode) file(id).attributes.mode = *args.new_attributes.mode;
+    return {};
+  }
+  LookupRes Lookup(const LookupArgs& args) {
+    const uint64_t dir = IdOf(args.dir);
+    if (dir == 0) return {.status = Nfsstat3::kStale};
+    if (file(dir).attributes.type != Ftype3::kDir) return {.status = Nfsstat3::kNotdir};
+    const auto found = file(dir).names.find(std::string(args.name.text));
+    if (found == file(dir).names.end()) return {.status = Nfsstat3::kNoent};
+    return {.resok = {Handle(found->second), file(found->second).attributes, {}}};
+  }
+  ReadlinkRes Readlink(const ReadlinkArgs& args) {
+    const uint64_t id = IdOf(args.symlink);
+    if (id == 0 || file(id).attributes.type != Ftype3::kLnk) return {.status = Nfsstat3::kInval};
+    const std::string& target = file(id).target;
+    return {.resok = {file(id).attributes,
+                      {{reinterpret_cast<const uint8_t*>(target.data()), target.size()}}}};
+  }
+  ReadRes Read(const ReadArgs& args) {
+    const uint64_t id = IdOf(args.file);
+    if (id == 0) return {.status = Nfsstat3::kStale};
+    if (deny != Nfsstat3::kOk) return {.status = deny};
+    const std::vector<uint8_t>& data = file(id).data;
+    const uint64_t begin = std::min<uint64_t>(args.offset, data.size());
+    const uint64_t most = std::min(args.count, most_bytes);
+    const auto bytes = static_cast<uint32_t>(std::min<uint64_t>(most, data.size() - begin));
+    return {.resok = {file(id).attributes,
+                      bytes,
+                      begin + bytes == data.size(),
+                      {absl::MakeConstSpan(data).subspan(begin, bytes)}}};
+  }
+  WriteRes Write(const WriteArgs& args) {
+    const uint64_t id = IdOf(args.file);
+    if (id == 0) return {.status = Nfsstat3::kStale};
+    if (deny != Nfsstat3::kOk) return {.status = deny};
+    if (restart_at_write == calls[Procedure::kWrite]) Restart();
+    const uint32_t bytes = std::min(static_cast<uint32_t>(args.data.bytes.size()), most_bytes);
+    if (args.offset + bytes > space) return {.status = Nfsstat3::kNospc};
+    std::vector<uint8_t>& data = file(id).data;
+    data.resize(std::max<uint64_t>(data.size(), args.offset + bytes));
+    std::copy_n(args.data.bytes.begin(), bytes, data.begin() + static_cast<ptrdiff_t>(args.offset));
+    Resize(file(id), data);
+    return {.resok = {{}, bytes, StableHow::kUnstable, verifier_}};
+  }
+  CommitRes Commit(const CommitArgs& args) {
+    const uint64_t id = IdOf(args.file);
+    if (id == 0) return {.status = Nfsstat3::kStale};
+    file(id).durable = file(id).data;
+    return {.resok = {{}, verifier_}};
+  }
+  CreateRes Create(const CreateArgs& args) {
+    const uint64_t dir = IdOf(args.where.dir);
+    if (dir == 0) return {.status = Nfsstat3::kStale};
+    if (deny != Nfsstat3::kOk) return {.status = deny};
+    const bool exclusively = args.how.mode == Createmode3::kExclusive;
+    if (exclusively && !exclusive) return {.status = Nfsstat3::kNotsupp};
+    const std::string name(args.where.name.text);
+    const auto found = file(dir).names.find(name);
+    if (found != file(dir).names.end()) {
+      const bool mine = exclusively && file(found->second).createverf == args.how.verf;
+      if (!mine) return {.status = Nfsstat3::kExist};
+      return {.resok = {Handle(found->second), file(found->second).attributes, {}}};
+    }
+    File& made = Add(dir, name, Ftype3::kReg);
+    made.createverf = args.how.verf;
+    if (args.how.obj_attributes.mode) made.attributes.mode = *args.how.obj_attributes.mode;
+    return {.resok = {Handle(made.attributes.fileid), made.attributes, {}}};
+  }
+  RemoveRes Remove(const RemoveArgs& args) { return Unlink(args, false); }
+  RemoveRes Rmdir(const RemoveArgs& args) { return Unlink(args, true); }
+  RemoveRes Unlink(const RemoveArgs& args, bool directory) {
+    const uint64_t dir = IdOf(args.dir);
+    if (dir == 0) return {.status = Nfsstat3::kStale};
+    if (deny != Nfsstat3::kOk) return {.status = deny};
+    const auto found = file(dir).names.find(std::string(args.name.text));
+    if (found == file(dir).names.end()) return {.status = Nfsstat3::kNoent};
+    const bool is_directory = file(found->second).attributes.type == Ftype3::kDir;
+    if (is_directory != directory) {
+      return {.status = directory ? Nfsstat3::kNotdir : Nfsstat3::kIsdir};
+    }
+    if (!file(found->second).names.empty()) return {.status = Nfsstat3::kNotempty};
+    files_.erase(found->second);
+    file(dir).names.erase(found);
+    return {};
+  }
+  RenameRes Rename(const RenameArgs& args) {
+    const uint64_t from = IdOf(args.from.dir), to = IdOf(args.to.dir);
+    if (from == 0 || to == 0) return {.status = Nfsstat3::kStale};
+    const auto found = file(from).names.find(std::string(args.from.name.text));
+    if (found == file(from).names.end()) return {.status = Nfsstat3::kNoent};
+    const uint64_t id = found->second;
+    file(from).names.erase(found);
+    const auto old = file(to).names.find(std::string(args.to.name.text));
+    if (old != file(to).names.end()) files_.erase(old->second);
+    file(to).names[std::string(args.to.name.text)] = id;
+    if (forgets_at_rename == 0) return {};
+    --forgets_at_rename;
+    return {.status = Nfsstat3::kNoent};
+  }
+  ReaddirplusRes Readdirplus(const ReaddirplusArgs& args) {
+    const uint64_t dir = IdOf(args.dir);
+    if (dir == 0) return {.status = Nfsstat3::kStale};
+    if (file(dir).attributes.type != Ftype3::kDir) return {.status = Nfsstat3::kNotdir};
+    if (args.cookie != 0 && bad_cookies > 0) {
+      --bad_cookies;
+      return {.status = Nfsstat3::kBadCookie};
+    }
+    if (args.cookie != 0 && args.cookieverf != kCookieverf) return {.status = Nfsstat3::kBadCookie};
+    ReaddirplusRes results;
+    results.resok.cookieverf = kCookieverf;
+    size_t left = args.maxcount - EmptyListBytes(false);
+    uint64_t cookie = 0;
+    for (const auto& [name, id] : file(dir).names) {
+      if (++cookie <= args.cookie) continue;
+      Entryplus3 entry{.fileid = id, .name = {name}, .cookie = cookie};
+      // Each third says less, as it may.
+      if (id % 3 != 0) entry.name_attributes = file(id).attributes;
+      if (id % 3 != 0) entry.name_handle = Handle(id);
+      if (results.resok.entries.items.size() == entries_a_page) return results;
+      if (ListedBytes(entry) > left) return results;
+      left -= ListedBytes(entry);
+      results.resok.entries.items.push_back(entry);
+    }
+    results.resok.eof = true;
+    return results;
+  }
+  FsinfoRes Fsinfo(const FsinfoArgs&) {
+    FsinfoRes results;
+    results.resok.rtmax = results.resok.wtmax = kMaxFileData;
+    results.resok.dtpref = 8192;
+    return results;
+  }
+
+  rpcrdma::Program MakeProgram() {
+    using P = Procedure;
+    using S = MemoryServer;
+    rpcrdma::Program program{.binding = Nfs3Binding(), .procedures = {}};
+    program.procedures.push_back(
+        {0, [](const rpcrdma::CallView&, rpcrdma::ReplyHandle reply) { reply.Send({}); }});
+    Serve(program, P::kGetattr, &S::Getattr);
+    Serve(program, P::kSetattr, &S::Setattr);
+    Serve(program, P::kLookup, &S::Lookup);
+    Serve(program, P::kReadlink, &S::Readlink);
+    Serve(program, P::kRead, &S::Read);
+    Serve(program, P::kWrite, &S::Write);
+    Serve(program, P::kCommit, &S::Commit);
+    Serve(program, P::kCreate, &S::Create);
+    Serve(program, P::kRemove, &S::Remove);
+    Serve(program, P::kRmdir, &S::Rmdir);
+    Serve(program, P::kRename, &S::Rename);
+    Serve(program, P::kReaddirplus, &S::Readdirplus);
+    Serve(program, P::kFsinfo, &S::Fsinfo);
+    return program;
+  }
+
+  static constexpr Cookieverf3 kCookieverf = 0xC00C1E;
+  std::map<uint64_t, File> files_;
+  uint64_t last_fileid_ = 0;
+  Writeverf3 verifier_ = 1;
+};
+
+}  // namespace pollux::nfs
+
+#endif  // POLLUX_NFS_CLIENT_MEMORY_SERVER_FOR_TEST_H_

@@ -1,0 +1,90 @@
+// A TCP service on the loopback interface that answers each record by what its test says.
+#ifndef POLLUX_NFS_CLIENT_TCP_SERVER_FOR_TEST_H_
+#define POLLUX_NFS_CLIENT_TCP_SERVER_FOR_TEST_H_
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <functional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "cm/manager.h"
+#include "nfs/codec.h"
+#include "rpcrdma/rpc_message.h"
+#include "stack/base/byte_order.h"
+
+namespace pollux::nfs {
+
+class TcpServer {
+ public:
+  // Given a call's header and its arguments; what it returns is sent as it is, and an empty answer
+  // closes the connection. On the server's own thread.
+  using Answer = std::function<std::vector<uint8_t>(const rpcrdma::CallHeader& call,
+                                                    absl::Span<const uint8_t> arguments)>;
+
+  explicit TcpServer(Answer answer) : answer_(std::move(answer)) {
+    fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof address;
+    bind(fd_, reinterpret_cast<const sockaddr*>(&address), length);
+    listen(fd_, 4);
+    getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &length);
+    port_ = ntohs(address.sin_port);
+    thread_ = std::thread([this] { Serve(); });
+  }
+  ~TcpServer() {
+    shutdown(fd_, SHUT_RDWR);
+    thread_.join();
+    close(fd_);
+  }
+  cm::Endpoint endpoint() const { return {.address = Gid::FromIpv4(0x7F000001), .port = port_}; }
+
+ private:
+  void Serve() {
+    for (;;) {
+      const int connection = accept(fd_, nullptr, nullptr);
+      if (connection < 0) return;
+      while (ServeOne(connection)) {
+      }
+      close(connection);
+    }
+  }
+  bool ServeOne(int connection) {
+    uint8_t mark[4];
+    if (recv(connection, mark, sizeof mark, MSG_WAITALL) != sizeof mark) return false;
+    std::vector<uint8_t> record(LoadBe32(mark) & 0x7FFFFFFF);
+    const ssize_t bytes = recv(connection, record.data(), record.size(), MSG_WAITALL);
+    if (bytes != static_cast<ssize_t>(record.size())) return false;
+    rpcrdma::CallHeader call;
+    const size_t header = rpcrdma::ParseCall(record, &call);
+    if (header == 0) return false;
+    const std::vector<uint8_t> answer = answer_(call, absl::MakeConstSpan(record).subspan(header));
+    return !answer.empty() && send(connection, answer.data(), answer.size(), MSG_NOSIGNAL) ==
+                                  static_cast<ssize_t>(answer.size());
+  }
+
+  Answer answer_;
+  int fd_ = -1;
+  uint16_t port_ = 0;
+  std::thread thread_;
+};
+
+// A record of one fragment: a reply, and what follows its header.
+inline std::vector<uint8_t> Record(const rpcrdma::ReplyHeader& reply,
+                                   const std::vector<uint8_t>& results) {
+  std::vector<uint8_t> record(4 + 64);
+  const size_t header = rpcrdma::EmitReply(reply, absl::MakeSpan(record).subspan(4));
+  record.resize(4 + header);
+  record.insert(record.end(), results.begin(), results.end());
+  StoreBe32(record.data(), 0x80000000 | static_cast<uint32_t>(record.size() - 4));
+  return record;
+}
+
+}  // namespace pollux::nfs
+
+#endif  // POLLUX_NFS_CLIENT_TCP_SERVER_FOR_TEST_H_
