@@ -50,6 +50,9 @@ absl::StatusOr<Fd> ListenAt(uint16_t port) {
     bound = bind(fd.get(), reinterpret_cast<sockaddr*>(&any), sizeof(any));
   }
   if (bound != 0 || listen(fd.get(), kBacklog) != 0) {
+    if (errno == EADDRINUSE) {
+      return absl::AlreadyExistsError(absl::StrCat("TCP port ", port, " is taken"));
+    }
     return absl::ErrnoToStatus(errno, absl::StrCat("TCP port ", port));
   }
   return fd;
