@@ -175,18 +175,17 @@ int NfsdCommand(int argc, char** argv) {
   NfsdOptions nfsd;
   Options options(
       "nfsd --export DIR [options]",
-      "Serves directories by NFS version 3 over RPC-over-RDMA, and MOUNT version 3 over "
-      "the kernel's TCP, until SIGINT or SIGTERM. Needs root.");
+      "Serves directories by NFS version 3 over RPC-over-RDMA, and MOUNT version 3 over the\n"
+      "kernel's TCP, until SIGINT or SIGTERM. Needs root.");
   DeclarePortOptions(options, &nfsd.port);
-  options.Parsed(
-      "export", "DIR[:ro|rw][,OPTION]...",
-      "a directory, read-only unless :rw; clients=CIDR (again for more; else everybody), "
-      "no_root_squash; again for more directories",
-      [&nfsd](const std::string& text) {
-        absl::StatusOr<nfs::Export> exported = nfs::ParseExport(text);
-        if (exported.ok()) nfsd.exports.push_back(*std::move(exported));
-        return exported.status();
-      });
+  options.Parsed("export", "DIR[:ro|rw][,OPTION]...",
+                 "a directory, read-only unless :rw; OPTION is\nclients=CIDR, again for more (else "
+                 "everybody), or\nno_root_squash; again for more directories",
+                 [&nfsd](const std::string& text) {
+                   absl::StatusOr<nfs::Export> exported = nfs::ParseExport(text);
+                   if (exported.ok()) nfsd.exports.push_back(*std::move(exported));
+                   return exported.status();
+                 });
   options.Text(
       "key-file", "FILE",
       absl::StrCat("seals file handles, made when there is none (", kStateDirectory, "/nfsd.key)"),
