@@ -2,6 +2,7 @@
 
 #include <rte_config.h>
 #include <rte_ring.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
@@ -61,7 +62,7 @@ Storage::~Storage() {
     io_uring_sqe* const sqe = io_uring_get_sqe(&uring_);
     io_uring_prep_nop(sqe);
     io_uring_sqe_set_data(sqe, nullptr);
-    io_uring_submit(&uring_);
+    Submit();
     completions_.join();
     io_uring_queue_exit(&uring_);
   }
@@ -110,7 +111,13 @@ void Storage::Begin(const Transfer& transfer, Job* job) {
   io_uring_sqe_set_data(sqe, job);
   // By the kernel's workers from the start: they finish it though this thread should stall.
   io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
-  io_uring_submit(&uring_);
+  Submit();
+}
+
+// What the kernel has no memory for now it takes later; the entry stays in the ring meanwhile.
+void Storage::Submit() {
+  constexpr useconds_t kRetryUs = 1000;
+  while (io_uring_submit(&uring_) < 0) usleep(kRetryUs);
 }
 
 void Storage::Complete() {
@@ -121,6 +128,9 @@ void Storage::Complete() {
     const int result = cqe->res;
     io_uring_cqe_seen(&uring_, cqe);
     if (job == nullptr) return;
+    // What the thread that began the transfer wrote is seen here: the way through the kernel is
+    // none that the memory model knows.
+    { const std::lock_guard lock(submitting_); }
     job->Transferred(result);
   }
 }

@@ -58,6 +58,7 @@ class Storage {
 
   Storage();
   void Work(absl::Status* begun, sem_t* told);
+  void Submit();
   void Complete();
 
   std::unique_ptr<rte_ring, FreeRing> jobs_;

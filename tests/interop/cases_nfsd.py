@@ -268,7 +268,7 @@ def nfsd_tar(bench):
             tar cf - -C {MOUNT_POINT} {trees} | tar xpf - -C /tmp/back
             cd /tmp/back
             for tree in {trees}; do diff -r --no-dereference /$tree $tree; done
-            list() {{ find {trees} -printf '%p %M %U %G %T@ %s %l\\n' | grep -v ' d' | sort; }}
+            list() {{ find {trees} -printf '%p %M %U %G %Ts %s %l\\n' | grep -v ' d' | sort; }}
             (cd / && list) >/tmp/wanted
             list >/tmp/found
             cmp /tmp/wanted /tmp/found
@@ -295,8 +295,8 @@ def nfsd_killed(bench):
     with mounted(served):
         for direction in ("if=/dev/urandom of=", "of=/dev/null if="):
             served.guest("sync; echo 3 >/proc/sys/vm/drop_caches")
-            copy = bench.guest.begin(
-                f"dd {direction}{MOUNT_POINT}/file bs=64k count=256 status=none && sync && echo done")
+            copy = bench.guest.begin(f"dd {direction}{MOUNT_POINT}/file bs=64k count=256 status=none "
+                                     "&& sync && echo done")
             served.wait_for_calls(8)
             served.process.signal(signal.SIGKILL)
             served.process.wait(bench.deadline)
