@@ -1,6 +1,8 @@
 // pollux nfsd: directories by NFS version 3 over RPC-over-RDMA, until interrupted.
+#include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -10,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "nfs/mount.h"
 #include "nfs/server/mount_calls.h"
 #include "nfs/server/record_server.h"
 #include "nfs/server/server.h"
@@ -19,6 +22,7 @@
 #include "tools/interrupt.h"
 #include "tools/options.h"
 #include "tools/port_options.h"
+#include "tools/registration.h"
 #include "tools/remote.h"
 #include "tools/report.h"
 #include "tools/served_at.h"
@@ -37,7 +41,14 @@ struct NfsdOptions {
   std::string key_file;
   uint64_t service_port = nfs::kNfsRdmaPort;
   uint64_t mount_port = kMountPort;
+  bool rpcbind = false;
   bool json = false;
+};
+
+// Of NFS and of MOUNT, in this host's rpcbind.
+struct Registered {
+  std::unique_ptr<Registration> nfs;
+  std::unique_ptr<Registration> mount;
 };
 
 // What came of it.
@@ -46,6 +57,16 @@ struct Served {
   nfs::Counters nfs;
   transport::Counters counters;
 };
+
+// As many files as calls have open at once, and some; as far as the system lets us.
+void RaiseFileLimit() {
+  constexpr rlim_t kFilesOfACall = 4, kOthers = 1024;
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const rlim_t wanted = nfs::kMaxServedExports * nfs::Storage::kMaxJobs * kFilesOfACall + kOthers;
+  limit.rlim_cur = std::min(limit.rlim_max, std::max(limit.rlim_cur, wanted));
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
 
 absl::StatusOr<std::unique_ptr<nfs::ServedExports>> OpenExports(const NfsdOptions& options) {
   if (!options.key_file.empty()) return nfs::ServedExports::Open(options.exports, options.key_file);
@@ -63,10 +84,28 @@ absl::StatusOr<std::unique_ptr<nfs::RecordServer>> StartMount(const nfs::ServedE
       });
 }
 
-// What to type on a Linux client.
-std::string MountCommand(const cm::Endpoint& at, const nfs::Export& exported, uint16_t mount_port) {
+absl::Status Register(const NfsdOptions& options, std::vector<cm::Endpoint> endpoints,
+                      Registered* registered) {
+  if (!options.rpcbind) return absl::OkStatus();
+  auto nfs = Registration::Make(nfs::kNfsProgram, nfs::kNfsV3, endpoints);
+  if (!nfs.ok()) return nfs.status();
+  registered->nfs = *std::move(nfs);
+  for (cm::Endpoint& endpoint : endpoints) {
+    endpoint.port = static_cast<uint16_t>(options.mount_port);
+  }
+  auto mount = Registration::MakeTcp(nfs::kMountProgram, nfs::kMountV3, endpoints);
+  if (!mount.ok()) return mount.status();
+  registered->mount = *std::move(mount);
+  return absl::OkStatus();
+}
+
+// What to type on a Linux client. Its kernel asks our rpcbind for MOUNT's port unless it is told.
+std::string MountCommand(const NfsdOptions& options, const cm::Endpoint& at,
+                         const nfs::Export& exported) {
+  const std::string mount_port =
+      options.rpcbind ? "" : absl::StrCat(",mountport=", options.mount_port);
   const std::string address = net::FormatAddress(at.address);
-  return absl::StrFormat("mount -t nfs -o vers=3,proto=%s,port=%u,mountport=%u,nolock %s:%s /mnt",
+  return absl::StrFormat("mount -t nfs -o vers=3,proto=%s,port=%u%s,nolock %s:%s /mnt",
                          at.address.IsIpv4() ? "rdma" : "rdma6", at.port, mount_port,
                          at.address.IsIpv4() ? address : absl::StrCat("[", address, "]"),
                          exported.directory);
@@ -80,11 +119,9 @@ void Announce(const NfsdOptions& options, const std::vector<cm::Endpoint>& endpo
                  "them the port's\n");
   }
   for (const nfs::Export& exported : options.exports) {
-    std::fprintf(
-        stderr, "%s, %s: %s\n", exported.directory.c_str(),
-        exported.read_only ? "read-only" : "read-write",
-        MountCommand(endpoints.front(), exported, static_cast<uint16_t>(options.mount_port))
-            .c_str());
+    std::fprintf(stderr, "%s, %s: %s\n", exported.directory.c_str(),
+                 exported.read_only ? "read-only" : "read-write",
+                 MountCommand(options, endpoints.front(), exported).c_str());
   }
   std::fprintf(stderr, "serving NFS at %s on %s\n", ListOf(endpoints).c_str(),
                Place(device).c_str());
@@ -121,8 +158,11 @@ absl::Status ServeUntilInterrupted(const NfsdOptions& options, Node& node,
     return absl::Status(mount.status().code(),
                         absl::StrCat("MOUNT: ", mount.status().message(), "; see --mount-port"));
   }
-  Announce(options, ServedAt(node, static_cast<uint16_t>(options.service_port)));
-  absl::Status status;
+  const std::vector<cm::Endpoint> endpoints =
+      ServedAt(node, static_cast<uint16_t>(options.service_port));
+  Registered registered;
+  absl::Status status = Register(options, endpoints, &registered);
+  if (status.ok()) Announce(options, endpoints);
   // Also when the ground goes from under it: nobody could reach it any more.
   while (!Interrupted() && status.ok()) {
     SleepUntilInterrupted(1000);
@@ -132,6 +172,7 @@ absl::Status ServeUntilInterrupted(const NfsdOptions& options, Node& node,
 }
 
 absl::Status Serve(const NfsdOptions& options, Served* served) {
+  RaiseFileLimit();
   auto exports = OpenExports(options);
   if (!exports.ok()) return exports.status();
   absl::StatusOr<std::unique_ptr<Node>> started = StartNode(options.port);
@@ -192,6 +233,10 @@ int NfsdCommand(int argc, char** argv) {
       &nfsd.key_file);
   options.Number("service-port", "RDMA port of NFS (20049)", 1, 65535, &nfsd.service_port);
   options.Number("mount-port", "TCP port of MOUNT (20048)", 1, 65535, &nfsd.mount_port);
+  options.Switch("rpcbind",
+                 "register both with the rpcbind of this host meanwhile: clients then\n"
+                 "find MOUNT by themselves",
+                 &nfsd.rpcbind);
   options.Switch("json", "at the end, one JSON object on standard output", &nfsd.json);
   if (auto operands = options.Parse(argc, argv, 0, 0); !operands.ok()) {
     return Fail("nfsd", operands.status());

@@ -170,12 +170,13 @@ def nfsd_names(bench):
             mv {name} one/two/three
             mv one/two other
             ! rmdir other
-            mv -T hard other/three
+            echo new >new
+            mv -T new other/three
             mkfifo fifo
             ! mkdir fifo
             rm fifo soft""")
-    need(sorted(os.listdir(served.root)) == ["one", "other"], f"{os.listdir(served.root)}")
-    need((served.root / "other/three").read_text() == "text\n", "another text")
+    need(sorted(os.listdir(served.root)) == ["hard", "one", "other"], f"{os.listdir(served.root)}")
+    need((served.root / "other/three").read_text() == "new\n", "another text")
     served.stop()
 
 
