@@ -30,6 +30,9 @@ absl::Status Unreachable(absl::string_view name, absl::string_view hint) {
   return absl::UnavailableError(absl::StrCat(name, ": ", strerror(errno), hint));
 }
 
+// RFC 5665 section 5.1
+const char* TcpNetid(const Gid& address) { return address.IsIpv4() ? "tcp" : "tcp6"; }
+
 }  // namespace
 
 void RpcBind::Closer::operator()(void* client) const { clnt_destroy(AsClient(client)); }
@@ -97,7 +100,15 @@ absl::StatusOr<bool> RpcBind::Change(uint32_t procedure, uint32_t program, uint3
 }
 
 absl::Status RpcBind::Register(uint32_t program, uint32_t version, const cm::Endpoint& at) {
-  const std::string netid = Netid(at.address);
+  return RegisterBy(Netid(at.address), program, version, at);
+}
+
+absl::Status RpcBind::RegisterTcp(uint32_t program, uint32_t version, const cm::Endpoint& at) {
+  return RegisterBy(TcpNetid(at.address), program, version, at);
+}
+
+absl::Status RpcBind::RegisterBy(const std::string& netid, uint32_t program, uint32_t version,
+                                 const cm::Endpoint& at) {
   const auto removed = Change(RPCBPROC_UNSET, program, version, netid, "");
   if (!removed.ok()) return removed.status();
   const auto set = Change(RPCBPROC_SET, program, version, netid, UniversalAddress(at));
@@ -111,7 +122,15 @@ absl::Status RpcBind::Register(uint32_t program, uint32_t version, const cm::End
 }
 
 absl::Status RpcBind::Unregister(uint32_t program, uint32_t version, const Gid& address) {
-  const auto removed = Change(RPCBPROC_UNSET, program, version, Netid(address), "");
+  return UnregisterBy(Netid(address), program, version);
+}
+
+absl::Status RpcBind::UnregisterTcp(uint32_t program, uint32_t version, const Gid& address) {
+  return UnregisterBy(TcpNetid(address), program, version);
+}
+
+absl::Status RpcBind::UnregisterBy(const std::string& netid, uint32_t program, uint32_t version) {
+  const auto removed = Change(RPCBPROC_UNSET, program, version, netid, "");
   if (!removed.ok()) return removed.status();
   if (!*removed) {
     return absl::NotFoundError(absl::StrCat(name_, " has no registration of ours of program ",
@@ -125,7 +144,7 @@ absl::StatusOr<cm::Endpoint> RpcBind::Find(uint32_t program, uint32_t version, c
 }
 
 absl::StatusOr<cm::Endpoint> RpcBind::FindTcp(uint32_t program, uint32_t version, const Gid& host) {
-  return FindBy(host.IsIpv4() ? "tcp" : "tcp6", program, version, host);
+  return FindBy(TcpNetid(host), program, version, host);
 }
 
 absl::StatusOr<cm::Endpoint> RpcBind::FindBy(absl::string_view netid, uint32_t program,

@@ -34,6 +34,9 @@ class RpcBind {
   absl::Status Register(uint32_t program, uint32_t version, const cm::Endpoint& at);
   // RPCBPROC_UNSET of what is registered under Netid(address). NotFound when nothing is.
   absl::Status Unregister(uint32_t program, uint32_t version, const Gid& address);
+  // The same of what is served over the kernel's TCP.
+  absl::Status RegisterTcp(uint32_t program, uint32_t version, const cm::Endpoint& at);
+  absl::Status UnregisterTcp(uint32_t program, uint32_t version, const Gid& address);
   // Where the program is served for the IP version of `host`. An address of 0.0.0.0 or ::, any of
   // its host, is returned as `host`. NotFound when the program has no such registration.
   absl::StatusOr<cm::Endpoint> Find(uint32_t program, uint32_t version, const Gid& host);
@@ -52,6 +55,9 @@ class RpcBind {
   absl::StatusOr<bool> Change(uint32_t procedure, uint32_t program, uint32_t version,
                               const std::string& netid, const std::string& address);
 
+  absl::Status RegisterBy(const std::string& netid, uint32_t program, uint32_t version,
+                          const cm::Endpoint& at);
+  absl::Status UnregisterBy(const std::string& netid, uint32_t program, uint32_t version);
   absl::StatusOr<cm::Endpoint> FindBy(absl::string_view netid, uint32_t program, uint32_t version,
                                       const Gid& host);
 

@@ -14,6 +14,7 @@ constexpr struct {
 } kCommands[] = {
     {"demo", pollux::tools::DemoCommand, "a file through RDMA and back, inside this process"},
     {"serve", pollux::tools::ServeCommand, "serve a directory over RPC-over-RDMA"},
+    {"nfsd", pollux::tools::NfsdCommand, "serve directories by NFS version 3 over RDMA"},
     {"put", pollux::tools::PutCommand, "send a file to a server"},
     {"get", pollux::tools::GetCommand, "fetch a file from a server"},
     {"ls", pollux::tools::ListCommand, "list a server's files"},

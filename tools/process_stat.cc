@@ -65,8 +65,11 @@ absl::StatusOr<Json> GatherWorker(TelemetryClient& process, uint64_t worker) {
   const std::string number = absl::StrCat(worker);
   Json json = {{"worker", worker}};
   absl::Status status;
-  for (const auto& [topic, name] :
-       {std::pair("worker", "core"), {"memory", "memory"}, {"cm", "cm"}, {"rpc", "rpc"}}) {
+  for (const auto& [topic, name] : {std::pair("worker", "core"),
+                                    {"memory", "memory"},
+                                    {"cm", "cm"},
+                                    {"rpc", "rpc"},
+                                    {"nfs", "nfs"}}) {
     status.Update(Take(process, topic, number, name, &json));
   }
   if (!status.ok()) return status;

@@ -10,8 +10,8 @@
 namespace pollux::tools {
 
 // {"pid", "file_prefix", "workers": [{"worker", "core": {...}, "memory": {...}, "cm": {...},
-// "rpc": {...}, "ports": [{...}], "queue_pairs": [{...}]}]}; without "cm" or "rpc" where there is
-// none. What ends meanwhile is left out. Errors as TelemetryClient::Ask().
+// "rpc": {...}, "nfs": {...}, "ports": [{...}], "queue_pairs": [{...}]}]}; without "cm", "rpc" or
+// "nfs" where there is none. What ends meanwhile is left out. Errors as TelemetryClient::Ask().
 absl::StatusOr<nlohmann::ordered_json> GatherStat(TelemetryClient& process);
 
 // {"pid", "file_prefix", "connections": [{"worker", what CM tells ..., "queue_pair": {...}}]}, with

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "stack/transport/counters.h"
 #include "tools/commands.h"
 #include "tools/file_service/file_protocol.h"
@@ -15,6 +14,7 @@
 #include "tools/registration.h"
 #include "tools/remote.h"
 #include "tools/report.h"
+#include "tools/served_at.h"
 #include "tools/session.h"
 
 namespace pollux::tools {
@@ -34,16 +34,6 @@ struct Served {
   uint64_t calls = 0;
   transport::Counters counters;
 };
-
-std::string ListOf(const std::vector<cm::Endpoint>& endpoints) {
-  return absl::StrJoin(endpoints, ", ", [](std::string* out, const cm::Endpoint& endpoint) {
-    out->append(cm::ToString(endpoint));
-  });
-}
-
-const std::string& Place(const engine::DeviceOptions& device) {
-  return device.netdev.empty() ? device.port : device.netdev;
-}
 
 absl::Status Serve(const ServeOptions& options, Served* served) {
   if (options.root.empty()) {

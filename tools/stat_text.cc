@@ -111,7 +111,7 @@ std::string WorkerText(const Json& worker, bool all, const Json* before, double 
     absl::StrAppend(&text, PortText(number, i + 1, ports[i], all,
                                     known ? &(*ports_before)[i] : nullptr, seconds));
   }
-  for (const char* part : {"cm", "rpc", "memory"}) {
+  for (const char* part : {"cm", "rpc", "nfs", "memory"}) {
     const std::string counters = Counters(Part(worker, part), all, was(part), seconds);
     if (!counters.empty()) absl::StrAppend(&text, "\n", part, "\n", counters);
   }

@@ -39,13 +39,14 @@ class RpcbindTest(SharedInterface):
         wait_for("rpcbind", ready)
         return served, client
 
-    def registered(self):
-        """(program, version, netid, universal address) of what is there by RDMA."""
+    def registered(self, netid="rdma"):
+        """(program, version, netid, universal address) of what is there by RDMA, or of another
+        kind of netid."""
         rpcinfo = shutil.which("rpcinfo", path=SYSTEM_PATH)
         text = subprocess.run(self.server_host.argv([rpcinfo]), capture_output=True, text=True,
                               check=True).stdout
         rows = [line.split() for line in text.splitlines()[1:]]
-        return sorted(tuple(row[:4]) for row in rows if row[2].startswith("rdma"))
+        return sorted(tuple(row[:4]) for row in rows if row[2].startswith(netid))
 
     def test_service_is_found(self):
         server = self.serve("--service-port", "4660", "--rpcbind")
@@ -66,6 +67,22 @@ class RpcbindTest(SharedInterface):
         self.asked("ping", options=("--rpcbind",))
         self.stop(server)
         self.assertEqual(self.registered(), [])
+
+    def test_nfs_and_mount_are_found(self):
+        export = self.directory / "export"
+        export.mkdir()
+        server = self.start(self.server_host, "nfsd", "--netdev", "wire", "--export", export,
+                            "--key-file", self.directory / "key", "--rpcbind", "--json")
+        server.wait_for_line("^serving NFS")
+        self.assertNotIn("mountport", server.stderr)
+        self.assertEqual(self.registered(), [("100003", "3", "rdma", "10.0.0.1.78.81"),
+                                             ("100003", "3", "rdma6", "fd00::1.78.81")])
+        mount = [row for row in self.registered("tcp") if row[0] == "100005"]
+        self.assertEqual(mount, [("100005", "3", "tcp", "10.0.0.1.78.80"),
+                                 ("100005", "3", "tcp6", "fd00::1.78.80")])
+        self.stop(server)
+        self.assertEqual(self.registered(), [])
+        self.assertNotIn("100005", [row[0] for row in self.registered("tcp")])
 
     def test_nobody_to_ask(self):
         self.server_host.holder.kill()

@@ -18,7 +18,9 @@ def enter():
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNET) != 0:
         raise CaseSkipped(f"no network namespace: {os.strerror(ctypes.get_errno())}")
-    shell(f"ip link set lo up; ip link add {BRIDGE} type bridge mcast_snooping 0 forward_delay 0 "
+    # The kernel knows the addresses of Pollux's taps, and answers for them at these alone.
+    shell("echo 1 >/proc/sys/net/ipv4/conf/all/arp_ignore; "
+          f"ip link set lo up; ip link add {BRIDGE} type bridge mcast_snooping 0 forward_delay 0 "
           f"stp_state 0; ip link set {BRIDGE} mtu {MTU} addrgenmode none up; "
           f"ip tuntap add {GUEST_TAP} mode tap; "
           f"ip link set {GUEST_TAP} mtu {MTU} master {BRIDGE} addrgenmode none up; "

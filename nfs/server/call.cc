@@ -1,0 +1,165 @@
+#include "nfs/server/call.h"
+
+#include "nfs/codec.h"
+#include "nfs/listing.h"
+#include "nfs/server/attribute_calls.h"
+#include "nfs/server/create_calls.h"
+#include "nfs/server/listing_calls.h"
+#include "nfs/server/name_calls.h"
+
+namespace pollux::nfs {
+namespace {
+
+using rpcrdma::AcceptStatus;
+
+// The largest results without their items are a directory's, behind the status.
+constexpr size_t kResultBytes = 4 + kMaxDirectoryBytes;
+constexpr size_t kBlockBytes = kMaxFileData;
+static_assert(kBlockBytes >= kMaxNfspath3);
+
+}  // namespace
+
+// Neither is touched before it is used: an idle server has no such pages.
+Call::Call(Owner* owner, ServedExport* served, WriteVerifier* verifier)
+    : owner_(owner),
+      served_(served),
+      block_(new uint8_t[kBlockBytes]),
+      results_(new uint8_t[kResultBytes]) {
+  context_.tree = served->tree.get();
+  context_.changes = &served->changes;
+  context_.verifier = verifier;
+  context_.block = {block_.get(), kBlockBytes};
+}
+
+void Call::Start(const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply) {
+  view_ = view;
+  reply_.emplace(std::move(reply));
+  outcome_ = {};
+  refused_ = begun_ = Nfsstat3::kOk;
+  served_->storage->Run(this);
+}
+
+rpcrdma::ReplyHandle Call::TakeReply() {
+  rpcrdma::ReplyHandle reply = *std::move(reply_);
+  reply_.reset();
+  return reply;
+}
+
+void Call::Run(Storage& storage, Identity& identity) {
+  context_.identity = &identity;
+  const Export& exported = context_.tree->exported();
+  std::optional<Credential> caller = CredentialOf(view_.header.credential, exported);
+  if (!caller.has_value() || !exported.Admits(view_.client_address)) {
+    refused_ = Nfsstat3::kAcces;
+  } else {
+    context_.caller = *std::move(caller);
+  }
+  Dispatch(storage);
+}
+
+void Call::Dispatch(Storage& storage) {
+  switch (procedure()) {
+    case Procedure::kNull:
+      return Done();
+    case Procedure::kGetattr:
+      return Answer(&Getattr);
+    case Procedure::kSetattr:
+      return Answer(&Setattr);
+    case Procedure::kLookup:
+      return Answer(&Lookup);
+    case Procedure::kAccess:
+      return Answer(&Access);
+    case Procedure::kReadlink:
+      return Answer(&Readlink);
+    case Procedure::kRead:
+      return Begin<ReadArgs>(storage);
+    case Procedure::kWrite:
+      return Begin<WriteArgs>(storage);
+    case Procedure::kCreate:
+      return Answer(&Create);
+    case Procedure::kMkdir:
+      return Answer(&Mkdir);
+    case Procedure::kSymlink:
+      return Answer(&Symlink);
+    case Procedure::kMknod:
+      return Answer(&Mknod);
+    case Procedure::kRemove:
+      return Answer(&Remove);
+    case Procedure::kRmdir:
+      return Answer(&Rmdir);
+    case Procedure::kRename:
+      return Answer(&Rename);
+    case Procedure::kLink:
+      return Answer(&Link);
+    case Procedure::kReaddir:
+      return Answer(&Readdir);
+    case Procedure::kReaddirplus:
+      return Answer(&Readdirplus);
+    case Procedure::kFsstat:
+      return Answer(&Fsstat);
+    case Procedure::kFsinfo:
+      return Answer(&Fsinfo);
+    case Procedure::kPathconf:
+      return Answer(&Pathconf);
+    case Procedure::kCommit:
+      return Begin<CommitArgs>(storage);
+  }
+  Fail(AcceptStatus::kProcedureUnavailable);
+}
+
+template <class Args, class Res>
+void Call::Answer(Res (*serve)(const CallContext&, const Args&)) {
+  Args args;
+  if (!Decode(view_.reader(), &args)) return Fail(AcceptStatus::kGarbageArguments);
+  Finish(refused_ == Nfsstat3::kOk ? serve(context_, args) : Res{.status = refused_});
+}
+
+template <class Args>
+void Call::Begin(Storage& storage) {
+  Args args;
+  if (!Decode(view_.reader(), &args)) return Fail(AcceptStatus::kGarbageArguments);
+  data_.emplace();
+  begun_ = refused_ == Nfsstat3::kOk ? data_->Begin(context_, args) : refused_;
+  if (begun_ != Nfsstat3::kOk || data_->transfer().kind == Transfer::Kind::kNone) {
+    return Transferred(0);
+  }
+  const AsCaller as_caller(context_);
+  if (as_caller.ok()) return storage.Begin(data_->transfer(), this);
+  begun_ = Nfsstat3::kServerfault;
+  Transferred(0);
+}
+
+void Call::Transferred(int result) {
+  if (result > 0) outcome_.moved_bytes = static_cast<uint64_t>(result);
+  switch (procedure()) {
+    case Procedure::kRead:
+      return Finish(data_->EndRead(context_, begun_, result));
+    case Procedure::kWrite:
+      return Finish(data_->EndWrite(context_, begun_, result));
+    default:
+      return Finish(data_->EndCommit(context_, begun_, result));
+  }
+}
+
+template <class Res>
+void Call::Finish(const Res& result) {
+  const Encoded encoded = Encode(result, {results_.get(), kResultBytes});
+  if (!encoded.ok) return Fail(AcceptStatus::kSystemError);
+  outcome_.status = result.status;
+  outcome_.results = encoded.stream;
+  outcome_.item = encoded.item;
+  Done();
+}
+
+void Call::Fail(rpcrdma::AcceptStatus status) {
+  outcome_.accepted = status;
+  Done();
+}
+
+// Its files are closed here: that may block. From PostDone() on the call is the owner's.
+void Call::Done() {
+  data_.reset();
+  owner_->PostDone(this);
+}
+
+}  // namespace pollux::nfs

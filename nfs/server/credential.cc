@@ -1,0 +1,35 @@
+#include "nfs/server/credential.h"
+
+#include "nfs/codec.h"
+#include "rpcrdma/xdr.h"
+
+namespace pollux::nfs {
+namespace {
+
+constexpr uint32_t kRoot = 0;
+// What chown(2) and its like take for "leave it": nobody's id.
+constexpr uint32_t kNoId = UINT32_MAX;
+
+uint32_t Mapped(uint32_t id, const Export& exported) {
+  return id == kNoId || (id == kRoot && exported.root_squash) ? kAnonymousId : id;
+}
+
+}  // namespace
+
+std::optional<Credential> CredentialOf(const rpcrdma::OpaqueAuth& auth, const Export& exported) {
+  if (auth.flavor == rpcrdma::AuthFlavor::kNone) return Credential{};
+  if (auth.flavor != rpcrdma::AuthFlavor::kSys) return std::nullopt;
+  AuthSys sys;
+  if (!Decode(rpcrdma::XdrReader(auth.body), &sys)) return std::nullopt;
+  Credential credential;
+  credential.uid = Mapped(sys.uid, exported);
+  // A squashed root has none of its groups.
+  if (credential.uid != sys.uid) return credential;
+  credential.gid = Mapped(sys.gid, exported);
+  for (const uint32_t group : sys.gids.items) {
+    credential.groups.push_back(Mapped(group, exported));
+  }
+  return credential;
+}
+
+}  // namespace pollux::nfs

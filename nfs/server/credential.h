@@ -1,0 +1,30 @@
+// Who a call is made for, in this host's ids.
+#ifndef POLLUX_NFS_SERVER_CREDENTIAL_H_
+#define POLLUX_NFS_SERVER_CREDENTIAL_H_
+
+#include <sys/types.h>
+
+#include <optional>
+#include <vector>
+
+#include "nfs/auth_sys.h"
+#include "nfs/server/export.h"
+#include "rpcrdma/rpc_message.h"
+
+namespace pollux::nfs {
+
+struct Credential {
+  uid_t uid = kAnonymousId;
+  gid_t gid = kAnonymousId;
+  std::vector<gid_t> groups;  // at most kMaxAuthSysGids
+  friend bool operator==(const Credential&, const Credential&) = default;
+};
+
+// Whom a call is made for under an export: AUTH_SYS's user and groups, with root's replaced by the
+// anonymous one unless the export says otherwise; without a credential, the anonymous user. Nothing
+// when the credential is malformed or of another flavor. RFC 1813 section 4.4
+std::optional<Credential> CredentialOf(const rpcrdma::OpaqueAuth& auth, const Export& exported);
+
+}  // namespace pollux::nfs
+
+#endif  // POLLUX_NFS_SERVER_CREDENTIAL_H_

@@ -1,0 +1,67 @@
+// An export's directory tree, and the way from a client's handle to an object in it.
+#ifndef POLLUX_NFS_SERVER_EXPORT_TREE_H_
+#define POLLUX_NFS_SERVER_EXPORT_TREE_H_
+
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "nfs/handle.h"
+#include "nfs/server/export.h"
+#include "nfs/server/fd.h"
+#include "nfs/server/file_handle.h"
+#include "nfs/status.h"
+
+namespace pollux::nfs {
+
+// Constant once open, for any number of threads; what it does blocks on the file system. Objects
+// are O_PATH descriptors. What is mounted below the export is not part of it. A directory that is
+// moved out of the export is stale; a file that is moved out stays in reach of those who have its
+// handle, as one with another link outside would.
+class ExportTree {
+ public:
+  // `key` outlives it. NotFound, PermissionDenied... when the directory cannot be opened,
+  // FailedPrecondition when its file system gives no handles.
+  static absl::StatusOr<std::unique_ptr<ExportTree>> Open(const Export& exported,
+                                                          const HandleKey* key);
+
+  const Export& exported() const { return exported_; }
+  uint64_t id() const { return id_; }  // in handles, and the fsid in attributes
+
+  // By the server itself (root). kBadhandle: not ours; kStale: the object is gone.
+  Nfsstat3 Find(absl::Span<const uint8_t> handle, Fd* object) const;
+  // The same, of a directory alone (kNotdir).
+  Nfsstat3 FindDirectory(absl::Span<const uint8_t> handle, Fd* directory) const;
+  // One component, "." and ".." (at the export's root: itself) included. As the caller: his are the
+  // rights to search. Symbolic links are not followed.
+  Nfsstat3 Lookup(const Fd& directory, std::string_view name, Fd* object) const;
+  // `path` from the root on, of any number of components, without symbolic links; "" for the root.
+  Nfsstat3 Walk(std::string_view path, Fd* object) const;
+  // Nothing when the object is not of this file system.
+  std::optional<NfsFh3> HandleOf(const Fd& object) const;
+
+  bool IsRoot(const struct stat& attributes) const {
+    return attributes.st_dev == device_ && attributes.st_ino == inode_;
+  }
+  const Fd& root() const { return root_; }
+
+ private:
+  ExportTree(const Export& exported, const HandleKey* key, Fd root);
+  bool IsInside(const Fd& directory) const;
+
+  Export exported_;
+  const HandleKey* key_;
+  uint64_t id_;
+  Fd root_;
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
+};
+
+}  // namespace pollux::nfs
+
+#endif  // POLLUX_NFS_SERVER_EXPORT_TREE_H_

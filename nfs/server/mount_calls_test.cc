@@ -1,0 +1,198 @@
+#include "nfs/server/mount_calls.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "nfs/client/mount_client.h"
+#include "nfs/codec.h"
+#include "nfs/server/record_server.h"
+#include "stack/net/address.h"
+
+namespace pollux::nfs {
+namespace {
+
+using ::testing::ElementsAre;
+
+const Gid kLocal = net::ParseAddress("127.0.0.1").value();
+
+// The exports /a (ours), /a/deep (read-only) and /b (for another client).
+class MountCallsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const absl::Status status = Identity().Begin(); !status.ok()) {
+      GTEST_SKIP() << status.message();
+    }
+    std::string pattern = std::string(getenv("TEST_TMPDIR")) + "/mountXXXXXX";
+    directory_ = mkdtemp(pattern.data());
+    std::vector<Export> exports;
+    for (const char* name : {"a", "a/deep", "b"}) {
+      ASSERT_EQ(mkdir(Path(name).c_str(), 0755), 0);
+      exports.push_back({.directory = Path(name)});
+    }
+    exports[2].clients = {{.address = *net::ParseAddress("192.0.2.0"), .prefix_length = 24}};
+    auto opened = ServedExports::Open(exports, Path("key"));
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    exports_ = *std::move(opened);
+    calls_ = std::make_unique<MountCalls>(exports_.get());
+  }
+  void TearDown() override {
+    if (!directory_.empty()) std::filesystem::remove_all(directory_);
+  }
+  std::string Path(const std::string& name) const { return directory_ + "/" + name; }
+
+  // The reply's header; its results in results_.
+  template <class Args>
+  rpcrdma::ReplyHeader Ask(const rpcrdma::CallHeader& header, const Args& args,
+                           const Gid& client = kLocal) {
+    std::vector<uint8_t> message(MountCalls::kMaxCallBytes);
+    const size_t at = rpcrdma::EmitCall(header, absl::MakeSpan(message));
+    message.resize(at + Encode(args, absl::MakeSpan(message).subspan(at)).stream.size());
+    reply_.resize(MountCalls::kMaxReplyBytes);
+    reply_.resize(calls_->Answer(message, client, absl::MakeSpan(reply_)));
+    rpcrdma::ReplyHeader reply;
+    const size_t begin = rpcrdma::ParseReply(reply_, &reply);
+    EXPECT_GT(begin, 0u);
+    results_ = absl::MakeConstSpan(reply_).subspan(begin);
+    return reply;
+  }
+  static rpcrdma::CallHeader Header(uint32_t procedure) {
+    return {.xid = 5, .program = kMountProgram, .version = kMountV3, .procedure = procedure};
+  }
+  template <class Args>
+  rpcrdma::AcceptStatus Ask(MountProcedure procedure, const Args& args,
+                            const Gid& client = kLocal) {
+    return Ask(Header(static_cast<uint32_t>(procedure)), args, client).accept_status;
+  }
+  MountRes Mount(const std::string& path, const Gid& client = kLocal) {
+    MountRes result;
+    EXPECT_EQ(Ask(MountProcedure::kMnt, Dirpath{{path}}, client), rpcrdma::AcceptStatus::kSuccess);
+    EXPECT_TRUE(Decode(rpcrdma::XdrReader(results_), &result)) << path;
+    return result;
+  }
+  std::vector<std::string> Dump() {
+    Mountlist list;
+    EXPECT_EQ(Ask(MountProcedure::kDump, Void{}), rpcrdma::AcceptStatus::kSuccess);
+    EXPECT_TRUE(Decode(rpcrdma::XdrReader(results_), &list));
+    std::vector<std::string> all;
+    for (const Mountbody& one : list.items) {
+      all.push_back(absl::StrCat(std::string(one.hostname.text), " ",
+                                 std::string(one.directory.text.substr(directory_.size()))));
+    }
+    return all;
+  }
+
+  std::string directory_;
+  std::unique_ptr<ServedExports> exports_;
+  std::unique_ptr<MountCalls> calls_;
+  std::vector<uint8_t> reply_;
+  absl::Span<const uint8_t> results_;
+};
+
+TEST_F(MountCallsTest, HandlesAreThoseOfTheExports) {
+  const MountRes root = Mount(Path("a"));
+  ASSERT_EQ(root.status, Nfsstat3::kOk);
+  EXPECT_THAT(root.resok.auth_flavors.items, ElementsAre(1, 0));
+  const ExportTree& tree = *exports_->all()[0]->tree;
+  EXPECT_EQ(root.resok.fhandle, *tree.HandleOf(tree.root()));
+  EXPECT_EQ(Mount(Path("a/")).resok.fhandle, root.resok.fhandle);
+  // The inner export, not the directory of the outer one.
+  const ExportTree& deep = *exports_->all()[1]->tree;
+  EXPECT_EQ(Mount(Path("a/deep")).resok.fhandle, *deep.HandleOf(deep.root()));
+  ASSERT_EQ(mkdir(Path("a/sub").c_str(), 0755), 0);
+  Fd object;
+  EXPECT_EQ(tree.Find(Mount(Path("a/sub")).resok.fhandle.span(), &object), Nfsstat3::kOk);
+}
+
+TEST_F(MountCallsTest, WhatCannotBeMounted) {
+  EXPECT_EQ(Mount(directory_).status, Nfsstat3::kAcces);
+  EXPECT_EQ(Mount("/").status, Nfsstat3::kAcces);
+  EXPECT_EQ(Mount("").status, Nfsstat3::kAcces);
+  EXPECT_EQ(Mount(Path("ab")).status, Nfsstat3::kAcces);
+  EXPECT_EQ(Mount(Path("a/..")).status, Nfsstat3::kAcces);
+  EXPECT_EQ(Mount(Path("a/none")).status, Nfsstat3::kNoent);
+  std::ofstream(Path("a/file"));
+  EXPECT_EQ(Mount(Path("a/file")).status, Nfsstat3::kNotdir);
+  ASSERT_EQ(symlink("/", Path("a/link").c_str()), 0);
+  EXPECT_NE(Mount(Path("a/link")).status, Nfsstat3::kOk);
+  EXPECT_NE(Mount(Path("a/link/etc")).status, Nfsstat3::kOk);
+  EXPECT_EQ(Mount(Path("b")).status, Nfsstat3::kAcces);
+  EXPECT_EQ(Mount(Path("b"), *net::ParseAddress("192.0.2.9")).status, Nfsstat3::kOk);
+}
+
+TEST_F(MountCallsTest, RemembersWhoMountedWhat) {
+  const Gid other = *net::ParseAddress("192.0.2.9");
+  Mount(Path("a"));
+  Mount(Path("a"));
+  Mount(Path("b"));  // refused
+  Mount(Path("b"), other);
+  Mount(Path("a"), other);
+  EXPECT_THAT(Dump(), ElementsAre("127.0.0.1 /a", "192.0.2.9 /b", "192.0.2.9 /a"));
+  Ask(MountProcedure::kUmnt, Dirpath{{Path("a")}});
+  EXPECT_THAT(Dump(), ElementsAre("192.0.2.9 /b", "192.0.2.9 /a"));
+  Ask(MountProcedure::kUmntall, Void{}, other);
+  EXPECT_THAT(Dump(), ElementsAre());
+  for (size_t i = 0; i <= MountCalls::kMaxRemembered; ++i) {
+    Mount(Path("b"), Gid::FromIpv4(0xC0000200 + static_cast<uint32_t>(i % 256)));
+    Mount(Path("a"), Gid::FromIpv4(static_cast<uint32_t>(i)));
+  }
+  EXPECT_EQ(Dump().size(), MountCalls::kMaxRemembered);
+}
+
+TEST_F(MountCallsTest, ListsTheExports) {
+  Exports exports;
+  Ask(MountProcedure::kExport, Void{});
+  ASSERT_TRUE(Decode(rpcrdma::XdrReader(results_), &exports));
+  ASSERT_EQ(exports.items.size(), 3u);
+  EXPECT_EQ(exports.items[0].dir.text, Path("a"));
+  EXPECT_TRUE(exports.items[0].groups.items.empty());
+  EXPECT_EQ(exports.items[2].groups.items[0].name.text, "192.0.2.0/24");
+}
+
+TEST_F(MountCallsTest, WhatIsNoneOfItsCalls) {
+  using rpcrdma::AcceptStatus;
+  EXPECT_EQ(Ask(MountProcedure::kNull, Void{}), AcceptStatus::kSuccess);
+  EXPECT_EQ(Ask(Header(6), Void{}).accept_status, AcceptStatus::kProcedureUnavailable);
+  EXPECT_EQ(Ask(MountProcedure::kMnt, Void{}), AcceptStatus::kGarbageArguments);
+  rpcrdma::CallHeader header = Header(0);
+  header.version = 1;
+  rpcrdma::ReplyHeader reply = Ask(header, Void{});
+  EXPECT_EQ(reply.accept_status, AcceptStatus::kProgramMismatch);
+  EXPECT_EQ(reply.high, kMountV3);
+  header.program = 100003;
+  EXPECT_EQ(Ask(header, Void{}).accept_status, AcceptStatus::kProgramUnavailable);
+  header.rpc_version = 3;
+  reply = Ask(header, Void{});
+  EXPECT_TRUE(reply.denied);
+  EXPECT_EQ(reply.low, rpcrdma::kRpcVersion);
+  reply_.resize(MountCalls::kMaxReplyBytes);
+  EXPECT_EQ(calls_->Answer({}, kLocal, absl::MakeSpan(reply_)), 0u);
+  EXPECT_EQ(calls_->Answer(std::vector<uint8_t>(40, 0xFF), kLocal, absl::MakeSpan(reply_)), 0u);
+}
+
+TEST_F(MountCallsTest, AClientMountsOverTcp) {
+  auto server = RecordServer::Listen(
+      0, MountCalls::kMaxCallBytes, MountCalls::kMaxReplyBytes,
+      [this](absl::Span<const uint8_t> record, const Gid& client, absl::Span<uint8_t> reply) {
+        return calls_->Answer(record, client, reply);
+      });
+  ASSERT_TRUE(server.ok()) << server.status();
+  auto client = MountClient::Connect({.address = kLocal, .port = (*server)->port()}, AuthSys());
+  ASSERT_TRUE(client.ok()) << client.status();
+  const auto listed = client->Exports();
+  ASSERT_TRUE(listed.ok()) << listed.status();
+  EXPECT_THAT(*listed, ElementsAre(Path("a"), Path("a/deep"), Path("b")));
+  const auto handle = client->Mount(Path("a"));
+  ASSERT_TRUE(handle.ok()) << handle.status();
+  EXPECT_EQ(client->Mount(Path("b")).status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_TRUE(client->Unmount(Path("a")).ok());
+}
+
+}  // namespace
+}  // namespace pollux::nfs

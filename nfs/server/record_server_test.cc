@@ -1,0 +1,142 @@
+#include "nfs/server/record_server.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <string>
+
+#include "stack/base/byte_order.h"
+#include "stack/net/address.h"
+
+namespace pollux::nfs {
+namespace {
+
+constexpr size_t kMaxRecord = 1000;
+constexpr size_t kMaxReply = 1 << 20;
+constexpr uint32_t kLast = 1u << 31;
+// A guard against hanging, not an expectation.
+constexpr timeval kPatience = {.tv_sec = 100, .tv_usec = 0};
+
+// Answers a record by itself, backwards; one that begins with 'x' by a reply as large as may be, an
+// empty one not at all.
+size_t Mirror(absl::Span<const uint8_t> record, const Gid& client, absl::Span<uint8_t> reply) {
+  EXPECT_EQ(net::FormatAddress(client), "127.0.0.1");
+  EXPECT_LE(record.size(), kMaxRecord);
+  if (!record.empty() && record[0] == 'x') {
+    std::fill(reply.begin(), reply.end(), 'y');
+    return kMaxReply;
+  }
+  std::reverse_copy(record.begin(), record.end(), reply.begin());
+  return record.size();
+}
+
+class Peer {
+ public:
+  explicit Peer(uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in to = {};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(port);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(fd_.get(), reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
+    setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof(kPatience));
+  }
+  void Send(const std::string& bytes) {
+    EXPECT_EQ(send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
+  }
+  static std::string Fragment(const std::string& text, uint32_t mark = kLast) {
+    uint8_t bytes[4];
+    StoreBe32(bytes, mark | static_cast<uint32_t>(text.size()));
+    return std::string(bytes, bytes + 4) + text;
+  }
+  // The next reply; "closed" when there will be none.
+  std::string Reply() {
+    uint8_t mark[4];
+    if (recv(fd_.get(), mark, 4, MSG_WAITALL) != 4) return "closed";
+    const uint32_t size = LoadBe32(mark);
+    EXPECT_NE(size & kLast, 0u);
+    std::string text(size & ~kLast, '\0');
+    EXPECT_EQ(recv(fd_.get(), text.data(), text.size(), MSG_WAITALL),
+              static_cast<ssize_t>(text.size()));
+    return text;
+  }
+
+ private:
+  Fd fd_;
+};
+
+class RecordServerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto server = RecordServer::Listen(0, kMaxRecord, kMaxReply, Mirror);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+  }
+  std::unique_ptr<RecordServer> server_;
+};
+
+TEST_F(RecordServerTest, RecordsWholeInFragmentsAndMany) {
+  Peer peer(server_->port());
+  peer.Send(Peer::Fragment("abc"));
+  EXPECT_EQ(peer.Reply(), "cba");
+  peer.Send(Peer::Fragment("ab", 0) + Peer::Fragment("", 0));
+  peer.Send(Peer::Fragment("cd") + Peer::Fragment("next").substr(0, 6));
+  EXPECT_EQ(peer.Reply(), "dcba");
+  peer.Send("xt" + Peer::Fragment("last"));
+  EXPECT_EQ(peer.Reply(), "txen");
+  EXPECT_EQ(peer.Reply(), "tsal");
+}
+
+TEST_F(RecordServerTest, LargeRepliesAndRecordsBehindThem) {
+  Peer peer(server_->port());
+  peer.Send(Peer::Fragment("x") + Peer::Fragment("x") + Peer::Fragment("abc"));
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(peer.Reply(), std::string(kMaxReply, 'y'));
+  EXPECT_EQ(peer.Reply(), "cba");
+}
+
+TEST_F(RecordServerTest, BoundsAndNonsenseCostTheConnection) {
+  Peer largest(server_->port());
+  largest.Send(Peer::Fragment(std::string(kMaxRecord, 'a')));
+  EXPECT_EQ(largest.Reply(), std::string(kMaxRecord, 'a'));
+  Peer larger(server_->port());
+  larger.Send(Peer::Fragment(std::string(kMaxRecord, 'a'), 0) + Peer::Fragment("b"));
+  EXPECT_EQ(larger.Reply(), "closed");
+  Peer huge(server_->port());
+  huge.Send("\xff\xff\xff\xff");
+  EXPECT_EQ(huge.Reply(), "closed");
+  Peer empty(server_->port());
+  empty.Send(Peer::Fragment(""));
+  EXPECT_EQ(empty.Reply(), "closed");
+  largest.Send(Peer::Fragment("still there"));
+  EXPECT_EQ(largest.Reply(), "ereht llits");
+}
+
+TEST_F(RecordServerTest, EndlessEmptyFragmentsAreNoRecord) {
+  Peer peer(server_->port());
+  std::string many;
+  for (size_t i = 0; i < kMaxRecord; ++i) many += Peer::Fragment("", 0);
+  peer.Send(many);
+  EXPECT_EQ(peer.Reply(), "closed");
+}
+
+TEST_F(RecordServerTest, TooManyConnectionsCostTheMostSilent) {
+  std::vector<std::unique_ptr<Peer>> peers;
+  for (size_t i = 0; i <= RecordServer::kMaxConnections; ++i) {
+    peers.push_back(std::make_unique<Peer>(server_->port()));
+    peers.back()->Send(Peer::Fragment("abc"));
+    EXPECT_EQ(peers.back()->Reply(), "cba");
+  }
+  EXPECT_EQ(peers.front()->Reply(), "closed");
+  peers.back()->Send(Peer::Fragment("abc"));
+  EXPECT_EQ(peers.back()->Reply(), "cba");
+}
+
+TEST_F(RecordServerTest, OnePortIsOneServers) {
+  const auto second = RecordServer::Listen(server_->port(), kMaxRecord, kMaxReply, Mirror);
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists) << second.status();
+}
+
+}  // namespace
+}  // namespace pollux::nfs

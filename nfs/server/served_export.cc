@@ -1,0 +1,50 @@
+#include "nfs/server/served_export.h"
+
+#include <sodium.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace pollux::nfs {
+
+// Another one than of any server before.
+ServedExports::ServedExports(const HandleKey& key) : key_(key) {
+  uint64_t verifier = 0;
+  randombytes_buf(&verifier, sizeof(verifier));
+  verifier_ = verifier;
+}
+
+absl::StatusOr<std::unique_ptr<ServedExports>> ServedExports::Open(
+    const std::vector<Export>& exports, const std::string& key_file) {
+  if (exports.empty() || exports.size() > kMaxServedExports) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("what to export? 1 to ", kMaxServedExports, " times --export DIR:rw"));
+  }
+  const absl::StatusOr<HandleKey> key = HandleKey::Load(key_file);
+  if (!key.ok()) return key.status();
+  std::unique_ptr<ServedExports> opened(new ServedExports(*key));
+  for (const Export& exported : exports) {
+    auto tree = ExportTree::Open(exported, &opened->key_);
+    if (!tree.ok()) return tree.status();
+    if (opened->Find((*tree)->id()) != nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(exported.directory, " is exported twice"));
+    }
+    auto storage = Storage::Start();
+    if (!storage.ok()) return storage.status();
+    auto served = std::make_unique<ServedExport>();
+    served->tree = *std::move(tree);
+    served->storage = *std::move(storage);
+    opened->exports_.push_back(std::move(served));
+  }
+  return opened;
+}
+
+ServedExport* ServedExports::Find(uint64_t id) const {
+  for (const auto& served : exports_) {
+    if (served->tree->id() == id) return served.get();
+  }
+  return nullptr;
+}
+
+}  // namespace pollux::nfs

@@ -1,0 +1,389 @@
+// Clients and a server on two ports joined by rings, files on a real file system.
+#include "nfs/server/server.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "nfs/client/client.h"
+#include "nfs/directories.h"
+#include "nfs/file_system.h"
+#include "nfs/listing.h"
+#include "stack/engine/clock.h"
+#include "stack/engine/device.h"
+#include "stack/engine/eal.h"
+
+namespace pollux::nfs {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr uint32_t kServerAddress = 0xC0000201, kClientAddress = 0xC0000202;
+constexpr uint32_t kUser = 1234;
+// A guard against hanging, not an expectation.
+constexpr std::chrono::seconds kPatience{100};
+
+class ServerTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    ASSERT_TRUE(engine::InitEal({.memory_mib = 256}).ok());
+    // What a lease's holder is told with.
+    signal(SIGIO, SIG_IGN);
+  }
+
+  void SetUp() override {
+    if (const absl::Status status = Identity().Begin(); !status.ok()) {
+      GTEST_SKIP() << status.message();
+    }
+    std::string pattern = std::string(getenv("TEST_TMPDIR")) + "/nfsXXXXXX";
+    directory_ = mkdtemp(pattern.data());
+    for (const char* name : {"a", "b"}) {
+      ASSERT_EQ(mkdir(Path(name).c_str(), 0777), 0);
+      exports_.push_back({.directory = Path(name), .read_only = false});
+    }
+    engine::DeviceOptions server, client;
+    server.addresses = {net::InterfaceAddress::Ipv4(kServerAddress)};
+    client.addresses = {net::InterfaceAddress::Ipv4(kClientAddress)};
+    auto pair = engine::Device::OpenPair(server, client);
+    ASSERT_TRUE(pair.ok()) << pair.status();
+    server_device_ = std::move(pair->first);
+    client_device_ = std::move(pair->second);
+    server_manager_ = *cm::Manager::Create(&server_device_->worker());
+    client_manager_ = *cm::Manager::Create(&client_device_->worker());
+  }
+  void TearDown() override {
+    if (server_device_ == nullptr) return;
+    for (auto& client : clients_) {
+      bool gone = false;
+      client->Disconnect([&] { gone = true; });
+      EXPECT_TRUE(RunUntil([&] { return gone; }));
+    }
+    clients_.clear();
+    StopServer();
+    client_manager_.reset();
+    server_manager_.reset();
+    client_device_->Close();
+    server_device_->Close();
+    std::filesystem::remove_all(directory_);
+  }
+
+  std::string Path(const std::string& name) const { return directory_ + "/" + name; }
+
+  bool RunUntil(const std::function<bool()>& done) {
+    const auto give_up = std::chrono::steady_clock::now() + kPatience;
+    while (!done()) {
+      if (std::chrono::steady_clock::now() > give_up) return false;
+      bool busy = server_device_->worker().Poll(clock_->NowNs());
+      busy |= client_device_->worker().Poll(clock_->NowNs());
+      if (!busy) sched_yield();
+    }
+    return true;
+  }
+
+  void StartServer() {
+    auto opened = ServedExports::Open(exports_, Path("key"));
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    served_ = *std::move(opened);
+    auto server = Server::Listen(&server_device_->worker(), server_manager_.get(), served_.get(),
+                                 ServerOptions{});
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+  }
+  void StopServer() {
+    if (server_ == nullptr) return;
+    server_->Shutdown();
+    EXPECT_TRUE(RunUntil([&] { return server_->connections() == 0 && server_->busy() == 0; }));
+    server_.reset();
+    served_.reset();
+  }
+  Client* Connect(const AuthSys& who = {.machinename = {"here"}, .uid = kUser, .gid = kUser}) {
+    auto made = Client::Create(&client_device_->worker(), client_manager_.get(), who);
+    EXPECT_TRUE(made.ok()) << made.status();
+    std::optional<absl::Status> connected;
+    EXPECT_TRUE((*made)
+                    ->Connect({.address = Gid::FromIpv4(kServerAddress), .port = kNfsRdmaPort},
+                              [&](absl::Status status) { connected = status; })
+                    .ok());
+    EXPECT_TRUE(RunUntil([&] { return connected.has_value(); }));
+    EXPECT_TRUE(connected->ok()) << *connected;
+    clients_.push_back(*std::move(made));
+    Client* const client = clients_.back().get();
+    // Until the first answer a client may have one call outstanding.
+    const FsinfoArgs args{HandleOf(1)};
+    EXPECT_EQ(Run<FsinfoRes>(client, Procedure::kFsinfo, args), Nfsstat3::kOk);
+    return client;
+  }
+
+  NfsFh3 HandleOf(size_t number, const std::string& path = "") const {
+    const ExportTree& tree = *served_->all()[number]->tree;
+    Fd object;
+    EXPECT_EQ(tree.Walk(path, &object), Nfsstat3::kOk) << path;
+    return *tree.HandleOf(object);
+  }
+  // One call to its end: its status; `look` sees the results.
+  template <class Res, class Args>
+  Nfsstat3 Run(
+      Client* client, Procedure procedure, const Args& args,
+      const std::function<void(const Res&)>& look = [](const Res&) {},
+      const Client::Room& room = {}) {
+    std::optional<Nfsstat3> found;
+    client->Call<Res>(procedure, args, room, [&](absl::Status status, const Res* results) {
+      EXPECT_TRUE(status.ok()) << status;
+      found = results == nullptr ? Nfsstat3::kServerfault : results->status;
+      if (results != nullptr) look(*results);
+    });
+    EXPECT_TRUE(RunUntil([&] { return found.has_value(); }));
+    return *found;
+  }
+  Nfsstat3 Getattr(Client* client, const NfsFh3& handle) {
+    return Run<GetattrRes>(client, Procedure::kGetattr, GetattrArgs{handle});
+  }
+  NfsFh3 CreateFile(Client* client, const NfsFh3& directory, std::string_view name) {
+    NfsFh3 made;
+    const CreateArgs args{.where = {.dir = directory, .name = {name}},
+                          .how = {.obj_attributes = {.mode = 0640}}};
+    EXPECT_EQ(Run<CreateRes>(client, Procedure::kCreate, args,
+                             [&](const CreateRes& results) { made = *results.resok.obj; }),
+              Nfsstat3::kOk);
+    return made;
+  }
+  // Reads that end some time: each adds to *done.
+  void BeginReads(Client* client, const NfsFh3& file, int count, int* done) {
+    for (int i = 0; i < count; ++i) {
+      client->Call<ReadRes>(Procedure::kRead, ReadArgs{.file = file, .count = 4},
+                            {.item = absl::MakeSpan(sink_)},
+                            [done](absl::Status status, const ReadRes* results) {
+                              ASSERT_TRUE(status.ok()) << status;
+                              EXPECT_EQ(results->status, Nfsstat3::kOk);
+                              EXPECT_EQ(results->resok.count, 4u);
+                              ++*done;
+                            });
+    }
+  }
+
+  std::string directory_;
+  std::vector<Export> exports_;
+  std::unique_ptr<engine::Device> server_device_, client_device_;
+  std::unique_ptr<cm::Manager> server_manager_, client_manager_;
+  std::unique_ptr<ServedExports> served_;
+  std::unique_ptr<Server> server_;
+  std::vector<std::unique_ptr<Client>> clients_;
+  std::optional<engine::Clock> clock_{std::in_place};
+  std::array<uint8_t, 4> sink_;
+};
+
+// While it lives, who opens the file waits: so long does its file system seem to stall.
+class Stall {
+ public:
+  explicit Stall(const std::string& path) : fd_(open(path.c_str(), O_RDWR | O_CLOEXEC)) {
+    EXPECT_EQ(fcntl(fd_.get(), F_SETLEASE, F_WRLCK), 0) << strerror(errno);
+  }
+  ~Stall() { fcntl(fd_.get(), F_SETLEASE, F_UNLCK); }
+
+ private:
+  Fd fd_;
+};
+
+TEST_F(ServerTest, FilesThereAndBack) {
+  StartServer();
+  Client* const client = Connect();
+  const NfsFh3 file = CreateFile(client, HandleOf(0), "file");
+  const struct stat made = [&] {
+    struct stat attributes = {};
+    stat(Path("a/file").c_str(), &attributes);
+    return attributes;
+  }();
+  EXPECT_EQ(made.st_uid, kUser);
+  EXPECT_EQ(made.st_mode & 07777, 0640u);
+  std::vector<uint8_t> data(kMaxFileData), room(kMaxFileData);
+  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<uint8_t>(i * 7 + (i >> 9));
+  uint64_t offset = 0, verf = 0;
+  for (const uint32_t size : {1u, 3000u, 70'001u, kMaxFileData}) {
+    const WriteArgs write{.file = file,
+                          .offset = offset,
+                          .count = size,
+                          .stable = size == 1 ? StableHow::kFileSync : StableHow::kUnstable,
+                          .data = {absl::MakeConstSpan(data).first(size)}};
+    EXPECT_EQ(Run<WriteRes>(client, Procedure::kWrite, write,
+                            [&](const WriteRes& results) {
+                              EXPECT_EQ(results.resok.count, size);
+                              EXPECT_EQ(results.resok.committed, write.stable);
+                              verf = results.resok.verf;
+                            }),
+              Nfsstat3::kOk);
+    const ReadArgs read{.file = file, .offset = offset, .count = size};
+    EXPECT_EQ(Run<ReadRes>(client, Procedure::kRead, read,
+                           [&](const ReadRes& results) {
+                             EXPECT_EQ(results.resok.data.bytes, write.data.bytes);
+                             EXPECT_TRUE(results.resok.eof);
+                           },
+                           {.item = absl::MakeSpan(room).first(size)}),
+              Nfsstat3::kOk);
+    offset += size;
+  }
+  EXPECT_EQ(Run<CommitRes>(client, Procedure::kCommit, CommitArgs{.file = file},
+                           [&](const CommitRes& results) { EXPECT_EQ(results.resok.verf, verf); }),
+            Nfsstat3::kOk);
+  EXPECT_EQ(server_->counters().bytes_read, offset);
+  EXPECT_EQ(server_->counters().bytes_written, offset);
+  EXPECT_EQ(server_->counters().procedures[static_cast<int>(Procedure::kWrite)].calls, 4u);
+  EXPECT_EQ(static_cast<uint64_t>(std::filesystem::file_size(Path("a/file"))), offset);
+}
+
+TEST_F(ServerTest, ListsMoreThanOneReplyHolds) {
+  for (int i = 0; i < 3000; ++i) std::ofstream(Path(absl::StrCat("a/file", i)));
+  StartServer();
+  Client* const client = Connect();
+  size_t entries = 0;
+  ReaddirplusArgs args{.dir = HandleOf(0), .dircount = 1 << 20, .maxcount = 1 << 16};
+  for (bool eof = false; !eof && !HasFailure();) {
+    EXPECT_EQ(Run<ReaddirplusRes>(client, Procedure::kReaddirplus, args,
+                                  [&](const ReaddirplusRes& results) {
+                                    const auto& items = results.resok.entries.items;
+                                    entries += items.size();
+                                    if (!items.empty()) args.cookie = items.back().cookie;
+                                    args.cookieverf = results.resok.cookieverf;
+                                    eof = results.resok.eof;
+                                  },
+                                  {.max_result_bytes = 4 + args.maxcount}),
+              Nfsstat3::kOk);
+  }
+  EXPECT_EQ(entries, 3002u);
+}
+
+TEST_F(ServerTest, HandlesOutliveTheServerAndItsVerifierDoesNot) {
+  StartServer();
+  Client* client = Connect();
+  const NfsFh3 file = CreateFile(client, HandleOf(0), "file");
+  const uint64_t verifier = *served_->verifier();
+  clients_.back()->Disconnect([] {});
+  StopServer();
+  clients_.clear();
+  StartServer();
+  client = Connect();
+  EXPECT_EQ(Getattr(client, file), Nfsstat3::kOk);
+  EXPECT_NE(*served_->verifier(), verifier);
+  NfsFh3 forged = file;
+  forged.bytes[20] ^= 1;
+  EXPECT_EQ(Getattr(client, forged), Nfsstat3::kBadhandle);
+  EXPECT_EQ(Getattr(client, NfsFh3{}), Nfsstat3::kBadhandle);
+}
+
+TEST_F(ServerTest, AStalledFileHoldsUpItsOwnCallsAlone) {
+  std::ofstream(Path("a/stalled")) << "text";
+  std::ofstream(Path("a/other")) << "text";
+  StartServer();
+  Client* const client = Connect();
+  const NfsFh3 stalled = HandleOf(0, "stalled"), other = HandleOf(0, "other");
+  int done = 0;
+  {
+    const Stall stall(Path("a/stalled"));
+    BeginReads(client, stalled, Storage::kThreads - 1, &done);
+    int others = 0;
+    BeginReads(client, other, 10, &others);
+    EXPECT_TRUE(RunUntil([&] { return others == 10; }));
+    // The stalled file too, as far as nobody opens it.
+    EXPECT_EQ(Getattr(client, stalled), Nfsstat3::kOk);
+    EXPECT_EQ(done, 0);
+  }
+  EXPECT_TRUE(RunUntil([&] { return done == Storage::kThreads - 1; }));
+}
+
+TEST_F(ServerTest, AStalledExportHoldsUpNoOther) {
+  std::ofstream(Path("a/stalled")) << "text";
+  std::ofstream(Path("b/other")) << "text";
+  StartServer();
+  const NfsFh3 stalled = HandleOf(0, "stalled"), other = HandleOf(1, "other");
+  // More than the export takes at once: some wait before it.
+  constexpr int kClients = 3, kEach = 30;
+  static_assert(kClients * kEach > Storage::kMaxJobs);
+  int done = 0;
+  {
+    const Stall stall(Path("a/stalled"));
+    for (int i = 0; i < kClients; ++i) BeginReads(Connect(), stalled, kEach, &done);
+    Client* const free = Connect();
+    EXPECT_TRUE(RunUntil([&] { return server_->counters().waited > 0; }));
+    int others = 0;
+    BeginReads(free, other, 30, &others);
+    EXPECT_TRUE(RunUntil([&] { return others == 30; }));
+    EXPECT_EQ(done, 0);
+  }
+  EXPECT_TRUE(RunUntil([&] { return done == kClients * kEach; }));
+}
+
+// The calls of a client that has gone end by themselves.
+TEST_F(ServerTest, AClientThatLeavesWhileItsFileStalls) {
+  std::ofstream(Path("a/stalled")) << "text";
+  StartServer();
+  Client* const client = Connect();
+  const NfsFh3 stalled = HandleOf(0, "stalled");
+  bool gone = false;
+  {
+    const Stall stall(Path("a/stalled"));
+    for (int i = 0; i < 10; ++i) {
+      client->Call<ReadRes>(Procedure::kRead, ReadArgs{.file = stalled, .count = 4},
+                            {.item = absl::MakeSpan(sink_)},
+                            [](absl::Status status, const ReadRes*) {
+                              EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+                            });
+    }
+    EXPECT_TRUE(RunUntil([&] { return server_->busy() == 10; }));
+    client->Disconnect([&] { gone = true; });
+    EXPECT_TRUE(RunUntil([&] { return gone; }));
+    EXPECT_EQ(server_->busy(), 10u);
+  }
+  EXPECT_TRUE(RunUntil([&] { return server_->busy() == 0; }));
+  clients_.clear();
+  EXPECT_EQ(Getattr(Connect(), stalled), Nfsstat3::kOk);
+}
+
+TEST_F(ServerTest, OthersAreKeptOut) {
+  exports_[0].clients = {{.address = Gid::FromIpv4(kClientAddress + 1), .prefix_length = 32}};
+  StartServer();
+  Client* const client = Connect();
+  EXPECT_EQ(Getattr(client, HandleOf(0)), Nfsstat3::kAcces);
+  EXPECT_EQ(Getattr(client, HandleOf(1)), Nfsstat3::kOk);
+  EXPECT_EQ(server_->counters().procedures[static_cast<int>(Procedure::kGetattr)].failures, 1u);
+}
+
+TEST_F(ServerTest, RootIsNobodyUnlessTheExportSaysOtherwise) {
+  exports_[1].root_squash = false;
+  StartServer();
+  Client* const root = Connect({.machinename = {"here"}, .uid = 0, .gid = 0});
+  CreateFile(root, HandleOf(0), "squashed");
+  CreateFile(root, HandleOf(1), "roots");
+  struct stat attributes = {};
+  EXPECT_EQ(stat(Path("a/squashed").c_str(), &attributes), 0);
+  EXPECT_EQ(attributes.st_uid, kAnonymousId);
+  EXPECT_EQ(attributes.st_gid, kAnonymousId);
+  EXPECT_EQ(stat(Path("b/roots").c_str(), &attributes), 0);
+  EXPECT_EQ(attributes.st_uid, 0u);
+}
+
+TEST_F(ServerTest, ExportsThatCannotBe) {
+  EXPECT_THAT(std::string(ServedExports::Open({}, Path("key")).status().message()),
+              HasSubstr("--export"));
+  EXPECT_THAT(
+      std::string(ServedExports::Open({exports_[0], exports_[0]}, Path("key")).status().message()),
+      HasSubstr("exported twice"));
+  EXPECT_THAT(
+      std::string(
+          ServedExports::Open({{.directory = Path("none")}}, Path("key")).status().message()),
+      HasSubstr("none"));
+}
+
+}  // namespace
+}  // namespace pollux::nfs

@@ -1,0 +1,75 @@
+// The threads on which an export's file system is met, so that the polled core never waits for it:
+// some for what blocks (open, stat, rename, ...), and an io_uring for the data.
+#ifndef POLLUX_NFS_SERVER_STORAGE_H_
+#define POLLUX_NFS_SERVER_STORAGE_H_
+
+#include <liburing.h>
+#include <semaphore.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "nfs/server/data_calls.h"
+#include "nfs/server/identity.h"
+
+struct rte_ring;
+
+namespace pollux::nfs {
+
+// Each export has its own, so that a file system that stalls holds up no other's calls; and calls
+// that stall hold one thread each, data none.
+class Storage {
+ public:
+  static constexpr uint32_t kThreads = 8;
+  static constexpr uint32_t kMaxJobs = 64;  // given to Run() and not done
+
+  class Job {
+   public:
+    virtual ~Job() = default;
+    // On a storage thread, as its identity. The job is done, or it began a transfer as its last
+    // step.
+    virtual void Run(Storage& storage, Identity& identity) = 0;
+    // After a transfer, on the thread of completions, with the bytes moved or minus the errno. The
+    // job is done.
+    virtual void Transferred(int result) = 0;
+  };
+
+  // PermissionDenied when the process may not act for others, what io_uring_setup(2) says when
+  // there can be none.
+  static absl::StatusOr<std::unique_ptr<Storage>> Start();
+  // All jobs are done. Waits for the threads.
+  ~Storage();
+
+  // One thread's, which never waits; at most kMaxJobs that are not done.
+  void Run(Job* job);
+  // From Job::Run, as whom the thread is. kNone is no transfer to begin.
+  void Begin(const Transfer& transfer, Job* job);
+
+ private:
+  struct FreeRing {
+    void operator()(rte_ring* ring) const;
+  };
+
+  Storage();
+  void Work(absl::Status* begun, sem_t* told);
+  void Submit();
+  void Complete();
+
+  std::unique_ptr<rte_ring, FreeRing> jobs_;
+  sem_t waiting_;  // as many as there are in jobs_, and one for each thread that is to end
+  std::atomic<bool> ending_{false};
+  std::mutex submitting_;
+  io_uring uring_ = {};
+  std::vector<std::thread> threads_;
+  std::thread completions_;
+};
+
+}  // namespace pollux::nfs
+
+#endif  // POLLUX_NFS_SERVER_STORAGE_H_

@@ -1,0 +1,113 @@
+"""pollux nfsd as its operator and its clients meet it."""
+
+import json
+import os
+import re
+import socket
+import struct
+import unittest
+
+from tests.command.harness import SERVER, Host
+from tests.command.networks import SharedInterface
+
+RPC_VERSION, MOUNT_PROGRAM, MOUNT_V3 = 2, 100005, 3
+MNT, EXPORT = 1, 5
+MOUNT_PORT = 20048
+
+
+def mount_call(host, procedure, arguments=b""):
+    """The results of a MOUNT procedure at the server."""
+    with host.entered():
+        connection = socket.create_connection((SERVER, MOUNT_PORT), 30)
+    with connection:
+        header = struct.pack(">10I", 7, 0, RPC_VERSION, MOUNT_PROGRAM, MOUNT_V3, procedure, 0, 0,
+                             0, 0)
+        message = header + arguments
+        connection.sendall(struct.pack(">I", 1 << 31 | len(message)) + message)
+        with connection.makefile("rb") as reader:
+            size = struct.unpack(">I", reader.read(4))[0] & 0x7FFFFFFF
+            reply = reader.read(size)
+    xid, kind, denied, _, _, accepted = struct.unpack(">6I", reply[:24])
+    assert (xid, kind, denied, accepted) == (7, 1, 0, 0), reply
+    return reply[24:]
+
+
+def xdr_string(text):
+    data = os.fsencode(text)
+    return struct.pack(">I", len(data)) + data + bytes(-len(data) % 4)
+
+
+class NfsdTest(SharedInterface):
+    def setUp(self):
+        super().setUp()
+        with open("/proc/self/uid_map", encoding="ascii") as file:
+            if int(file.read().split()[2]) < 1 << 31:
+                raise unittest.SkipTest("needs root outside a user namespace")
+        self.export = self.directory / "export"
+        self.export.mkdir()
+
+    def nfsd_argv(self, *arguments, export=None):
+        return ("nfsd", "--netdev", "wire", "--export", export or f"{self.export}:rw",
+                "--key-file", self.directory / "key", *arguments)
+
+    def nfsd(self, *arguments, **keywords):
+        run = self.start(self.server_host, *self.nfsd_argv(*arguments, **keywords))
+        run.wait_for_line("^serving NFS at ")
+        return run
+
+    def mount(self, path):
+        """The status, and the root's handle."""
+        answer = mount_call(self.client_host, MNT, xdr_string(path))
+        status, = struct.unpack(">I", answer[:4])
+        return status, answer[4:] if status == 0 else b""
+
+    def test_says_what_to_type_and_serves(self):
+        server = self.nfsd("--json")
+        self.assertIn(f"mount -t nfs -o vers=3,proto=rdma,port=20049,mountport={MOUNT_PORT},nolock "
+                      f"{SERVER}:{self.export} /mnt", server.stderr)
+        status, root = self.mount(str(self.export))
+        self.assertEqual(status, 0)
+        self.assertEqual(self.mount("/")[0], 13)
+        self.assertEqual(self.mount(f"{self.export}/none")[0], 2)
+        self.assertIn(os.fsencode(str(self.export)), mount_call(self.client_host, EXPORT))
+        ping = self.client("ping", options=("--program", "100003", "--version", "3", "--count",
+                                            "5"))
+        self.assertEqual(ping.process.returncode, 0, ping.stderr)
+        told = self.finish(Host(), "stat", "--json", "--pid", str(server.process.pid))
+        worker, = json.loads(told.stdout)["processes"][0]["workers"]
+        self.assertEqual(worker["nfs"]["calls/null"], 5)
+        self.assertEqual(worker["nfs"]["failures/null"], 0)
+        shown = self.finish(Host(), "stat", "--pid", str(server.process.pid))
+        self.assertRegex(shown.stdout, r"calls/null +5")
+        answer = self.stop(server)
+        self.assertEqual(answer["calls"], 5)
+        # Handles are the same after a restart, and the list of who mounted what is not theirs.
+        server = self.nfsd("--json")
+        self.assertEqual(self.mount(str(self.export)), (0, root))
+        self.stop(server)
+
+    def test_clients_by_address(self):
+        server = self.nfsd("--json", export=f"{self.export}:rw,clients=10.0.0.9")
+        self.assertEqual(self.mount(str(self.export))[0], 13)
+        self.stop(server)
+        server = self.nfsd("--json", export=f"{self.export}:ro,clients=10.0.0.0/24")
+        self.assertEqual(self.mount(str(self.export))[0], 0)
+        self.assertRegex(server.stderr, f"{re.escape(str(self.export))}, read-only: mount")
+        self.stop(server)
+
+    def test_what_is_wrong_is_said_in_one_line(self):
+        for export, status, words in (
+                (f"{self.export}:rw,sync", 2, ("'sync'", "no_root_squash")),
+                ("relative:rw", 2, ("absolute",)),
+                (f"{self.directory}/none", 1, ("none", "No such file"))):
+            self.assert_one_line(self.finish(self.server_host, *self.nfsd_argv(export=export)),
+                                 status, *words)
+        self.assert_one_line(self.finish(self.server_host, "nfsd", "--netdev", "wire",
+                                         "--key-file", self.directory / "key"), 2, "--export")
+        (self.directory / "key").chmod(0o644)
+        self.assert_one_line(self.finish(self.server_host, *self.nfsd_argv()), 1, "chmod 600")
+        (self.directory / "key").chmod(0o600)
+        server = self.nfsd("--json")
+        second = self.finish(self.server_host, *self.nfsd_argv("--service-port", "20050"))
+        self.assertEqual(second.process.returncode, 1, second.stderr)
+        self.stop(server)

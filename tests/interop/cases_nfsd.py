@@ -1,0 +1,309 @@
+"""Linux's NFS client on a directory that Pollux serves: mount, work, look at what came of it."""
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+
+from case import TO_POLLUX, case, need
+from process import shell
+
+SERVICE_PORT, MOUNT_PORT = 20049, 20048
+MOUNT_POINT = "/mnt"
+USER = 1234
+MIB = 1 << 20
+# Around what fits a message, a page, a packet and a READ or WRITE; the largest last.
+SIZES = (0, 1, 1000, 4095, 4096, 4097, 65_537, MIB, MIB + 1, 3 * MIB + 5)
+WANTS = [("linux", "REQ"), ("pollux", "REP"), ("linux", "RTU"), ("linux", "RC SEND ONLY"),
+         ("pollux", "RC SEND ONLY")]
+# Bulk data go by RDMA READ of what the client writes and RDMA WRITE of what it reads.
+BULK = WANTS + [("pollux", "RC READ REQUEST"), ("pollux", "RC WRITE FIRST")]
+
+
+class Served:
+    """pollux nfsd with a directory of the bench's own, and what the guest does to it."""
+
+    def __init__(self, bench, squash=False, export=None, arguments=()):
+        self.bench = bench
+        self.root = export or bench.folder / "export"
+        self.root.mkdir(exist_ok=True)
+        self.root.chmod(0o777)
+        self.options = "" if squash else ",no_root_squash"
+        self.arguments = arguments
+        self.process = None
+        self.start()
+
+    def start(self):
+        bench = self.bench
+        self.process = bench.program(
+            "nfsd", bench.tools["pollux"], "nfsd", "--port", bench.port.devargs, "--address",
+            f"{bench.port.address}/24", "--mac", bench.port.mac, "--kernel-path", "plxk",
+            "--export", f"{self.root}:rw{self.options}", "--key-file",
+            bench.folder / "nfsd.key", "--json", *self.arguments)
+        self.process.wait_for_line("^serving NFS", bench.deadline)
+        bench.deadline.wait_for("the port on the bridge", bench.port.plugged)
+
+    def mount_command(self, options=""):
+        """What the server says is to be typed."""
+        told = re.search(r": (mount -t nfs .*) /mnt$", self.process.stderr, re.MULTILINE)
+        need(told, f"no mount command among: {self.process.stderr}")
+        return told[1].replace(" -o ", f" -o {options}") + f" {MOUNT_POINT}"
+
+    def mount(self, options="hard,"):
+        self.guest(self.mount_command(options))
+
+    def unmount(self):
+        self.guest(f"umount {MOUNT_POINT}")
+
+    def guest(self, script):
+        """Runs a script in the guest that must succeed."""
+        return self.bench.guest.run(f"set -e; mkdir -p {MOUNT_POINT}\n{script}",
+                                    self.bench.deadline)
+
+    def checksum(self, name):
+        with open(self.root / name, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def guest_checksums(self, *names):
+        """What the guest reads from the server: its cache is dropped first."""
+        text = self.guest("echo 3 >/proc/sys/vm/drop_caches; "
+                          f"cd {MOUNT_POINT}; sha256sum {' '.join(names)}")
+        return {line.split()[1]: line.split()[0] for line in text.splitlines()}
+
+    def same(self, *names):
+        """That both sides see the same bytes in these files."""
+        for name, digest in self.guest_checksums(*names).items():
+            need(digest == self.checksum(name), f"{name} differs")
+
+    def calls(self):
+        """How many READs and WRITEs it has answered."""
+        told = subprocess.run([self.bench.tools["pollux"], "stat", "--json", "--pid",
+                               str(self.process.child.pid)], stdout=subprocess.PIPE, text=True,
+                              check=True)
+        nfs = json.loads(told.stdout)["processes"][0]["workers"][0]["nfs"]
+        return nfs["calls/read"] + nfs["calls/write"]
+
+    def wait_for_calls(self, count):
+        """Until it has answered so many more."""
+        before = self.calls()
+        self.bench.deadline.wait_for(f"{count} READs or WRITEs",
+                                     lambda: self.calls() >= before + count)
+
+    def stop(self):
+        """Its end, in good order: what it says of itself."""
+        self.process.signal(signal.SIGINT)
+        return self.bench.pollux_json(self.process)
+
+
+@contextlib.contextmanager
+def mounted(served, options="hard,"):
+    """The export in the guest, at MOUNT_POINT; what is left of a case that failed goes too."""
+    served.mount(options)
+    try:
+        yield
+    except Exception:
+        served.bench.guest.begin(f"umount -fl {MOUNT_POINT}")
+        raise
+    served.unmount()
+
+
+def make_files(served, sizes):
+    """Files of the guest's making, of these sizes; their names."""
+    names = [f"file{size}" for size in sizes]
+    served.guest(f"cd {MOUNT_POINT}; " + "".join(
+        f"head -c {size} /dev/urandom >{name};" for name, size in zip(names, sizes)) + "sync")
+    for name, size in zip(names, sizes):
+        need((served.root / name).stat().st_size == size, f"{name} has another size")
+    return names
+
+
+@case("nfsd-files", directions=(TO_POLLUX,), wants=BULK, deadline_s=300)
+def nfsd_files(bench):
+    """Files of many sizes written and read back, with the command that the server says to type."""
+    served = Served(bench)
+    with mounted(served):
+        served.same(*make_files(served, SIZES))
+    answer = served.stop()
+    need(answer["bytes_written"] >= sum(SIZES) and answer["bytes_read"] >= sum(SIZES), f"{answer}")
+
+
+@case("nfsd-sizes", directions=(TO_POLLUX,), wants=BULK, deadline_s=400, extra=True)
+def nfsd_sizes(bench):
+    """64 MiB, and every rsize and wsize from a page to 1 MiB."""
+    served = Served(bench)
+    for size in (4096, 65_536, MIB):
+        with mounted(served, f"hard,rsize={size},wsize={size},"):
+            options = served.guest(f"grep {MOUNT_POINT} /proc/mounts")
+            need(f"rsize={size}," in options and f"wsize={size}," in options, options)
+            served.same(*make_files(served, (3 * MIB + 5 if size < MIB else 64 * MIB,)))
+    served.stop()
+
+
+@case("nfsd-names", directions=(TO_POLLUX,), wants=WANTS, deadline_s=300)
+def nfsd_names(bench):
+    """5,000 entries listed and removed; links, renames, names of 255 bytes, nodes."""
+    served = Served(bench)
+    many = served.root / "many"
+    many.mkdir()
+    for number in range(5000):
+        (many / f"entry{number}").touch()
+    with mounted(served):
+        listed = served.guest(f"ls -f {MOUNT_POINT}/many; ls -l {MOUNT_POINT}/many | wc -l")
+        need(sorted(set(listed.split())) == sorted(
+            {".", "..", "5001", *(f"entry{number}" for number in range(5000))}), "other entries")
+        name = "n" * 255
+        served.guest(f"""cd {MOUNT_POINT}
+            rm -r many
+            test ! -e many
+            echo text >{name}
+            ! echo text >{name}x
+            ln {name} hard
+            ln -s {name} soft
+            test "$(cat soft)" = text
+            test "$(readlink soft)" = {name}
+            test "$(stat -c %h hard)" = 2
+            mkdir -p one/two
+            mv {name} one/two/three
+            mv one/two other
+            ! rmdir other
+            echo new >new
+            mv -T new other/three
+            mkfifo fifo
+            ! mkdir fifo
+            rm fifo soft""")
+    need(sorted(os.listdir(served.root)) == ["hard", "one", "other"], f"{os.listdir(served.root)}")
+    need((served.root / "other/three").read_text() == "new\n", "another text")
+    served.stop()
+
+
+@case("nfsd-data", directions=(TO_POLLUX,), wants=BULK, deadline_s=300)
+def nfsd_data(bench):
+    """Truncation, holes, O_DIRECT, fsync, append, a program run from there (mmap)."""
+    served = Served(bench)
+    with mounted(served):
+        served.guest(f"""cd {MOUNT_POINT}
+            head -c 300000 /dev/urandom >cut
+            truncate -s 100001 cut
+            truncate -s 5000000 sparse
+            dd if=/dev/urandom of=sparse bs=4096 seek=700 count=3 conv=notrunc status=none
+            dd if=/dev/urandom of=direct bs=64k count=20 oflag=direct status=none
+            dd if=/dev/urandom of=synced bs=10000 count=30 oflag=dsync conv=fsync status=none
+            for i in $(seq 50); do echo "line $i" >>appended; done
+            cp /bin/ls program
+            ./program -l program
+            dd if=direct of=/dev/null bs=64k iflag=direct status=none""")
+        served.same("cut", "sparse", "direct", "synced", "appended", "program")
+    sparse = (served.root / "sparse").stat()
+    need(sparse.st_size == 5_000_000 and sparse.st_blocks * 512 < MIB, "the holes are filled")
+    need(len((served.root / "appended").read_text().splitlines()) == 50, "lines are missing")
+    served.stop()
+
+
+@case("nfsd-ids", directions=(TO_POLLUX,), wants=WANTS, deadline_s=240)
+def nfsd_ids(bench):
+    """Users are themselves, root is nobody, and errors are those of the file system."""
+    served = Served(bench, squash=True)
+    os.mkdir(served.root / "private", 0o700)
+    os.mkdir(served.root / "group", 0o070)
+    os.chmod(served.root / "group", 0o070)
+    os.chown(served.root / "group", 0, USER + 1)
+    user = f"setpriv --reuid {USER} --regid {USER} --groups {USER + 1}"
+    with mounted(served):
+        served.guest(f"""cd {MOUNT_POINT}
+            {user} sh -c 'echo text >users; umask 077; mkdir mine; echo secret >mine/file'
+            echo text >roots
+            ! ls private
+            ! {user} ls private
+            {user} ls group
+            ! {user} chown 5 users
+            ! {user} chmod 0 roots
+            ! cat mine/file
+            {user} chmod 0400 users
+            {user} sh -c 'exec 3>kept; chmod 0400 kept; echo text >&3; exec 3>&-'
+            ! {user} sh -c 'echo more >>users'""")
+    for name, owner in (("users", USER), ("roots", 65534), ("mine", USER), ("kept", USER)):
+        found = (served.root / name).stat()
+        need((found.st_uid, found.st_gid) == (owner, owner), f"{name} is {found.st_uid}'s")
+    need(stat.S_IMODE((served.root / "users").stat().st_mode) == 0o400, "another mode")
+    need((served.root / "kept").read_text() == "text\n", "what its owner had open is lost")
+    served.stop()
+
+
+@case("nfsd-full", directions=(TO_POLLUX,), wants=BULK, deadline_s=240)
+def nfsd_full(bench):
+    """A file system that fills up says so, and goes on when there is room again."""
+    small = bench.folder / "small"
+    small.mkdir()
+    shell(f"mount -t tmpfs -o size=4m small {small}")
+    try:
+        served = Served(bench, export=small)
+        with mounted(served):
+            served.guest(f"""cd {MOUNT_POINT}
+                ! dd if=/dev/urandom of=large bs=64k count=100 conv=fsync 2>why
+                ! dd if=/dev/urandom of=large bs=64k count=100 conv=fsync 2>/tmp/why
+                grep 'No space left' /tmp/why
+                rm large
+                head -c 1000000 /dev/urandom >fits
+                sync""")
+            served.same("fits")
+        served.stop()
+    finally:
+        shell(f"umount -l {small}")
+
+
+@case("nfsd-tar", directions=(TO_POLLUX,), wants=BULK, deadline_s=300)
+def nfsd_tar(bench):
+    """A tree in and out by tar, with owners, modes and times as they were."""
+    served = Served(bench)
+    trees = "etc usr/lib/x86_64-linux-gnu/libibverbs usr/share/perl5 usr/sbin"
+    with mounted(served):
+        told = served.guest(f"""cd /
+            tar cf - {trees} | tar xpf - -C {MOUNT_POINT}
+            sync
+            echo 3 >/proc/sys/vm/drop_caches
+            mkdir /tmp/back
+            tar cf - -C {MOUNT_POINT} {trees} | tar xpf - -C /tmp/back
+            cd /tmp/back
+            for tree in {trees}; do diff -r --no-dereference /$tree $tree; done
+            list() {{ find {trees} -printf '%p %M %U %G %Ts %s %l\\n' | grep -v ' d' | sort; }}
+            (cd / && list) >/tmp/wanted
+            list >/tmp/found
+            cmp /tmp/wanted /tmp/found
+            wc -l </tmp/found
+            rm -r /tmp/back""")
+        need(int(told.split()[-1]) > 100, f"a small tree: {told}")
+    served.stop()
+
+
+@case("nfsd-loss", directions=(TO_POLLUX,), wants=BULK, deadline_s=400, ports=("af_packet",))
+def nfsd_loss(bench):
+    """1 % of the frames lost both ways: files whole, and frames sent again."""
+    served = Served(bench, arguments=("--impair", f"loss=0.01,seed={bench.port.number}"))
+    with mounted(served):
+        served.same(*make_files(served, (1000, 65_537, MIB + 1, 4 * MIB)))
+    answer = served.stop()
+    need(answer["retransmitted_packets"] > 0, f"nothing was sent again: {answer}")
+
+
+@case("nfsd-killed", directions=(TO_POLLUX,), wants=BULK, deadline_s=400, ports=("af_packet",))
+def nfsd_killed(bench):
+    """Pollux is killed while the client writes and while it reads; another goes on in its place."""
+    served = Served(bench)
+    with mounted(served):
+        for direction in ("if=/dev/urandom of=", "of=/dev/null if="):
+            served.guest("sync; echo 3 >/proc/sys/vm/drop_caches")
+            copy = bench.guest.begin(f"dd {direction}{MOUNT_POINT}/file bs=64k count=256 status=none "
+                                     "&& sync && echo done")
+            served.wait_for_calls(8)
+            served.process.signal(signal.SIGKILL)
+            served.process.wait(bench.deadline)
+            need("done" not in copy.output, "it was done too soon to be disturbed")
+            served.start()
+            copy.expect(0, bench.deadline)
+        served.same("file")
+    need((served.root / "file").stat().st_size == 16 * MIB, "bytes are missing")
+    served.stop()
