@@ -2,15 +2,17 @@
 #ifndef POLLUX_TOOLS_AWAIT_H_
 #define POLLUX_TOOLS_AWAIT_H_
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <future>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tools/file_service/file_client.h"
 #include "tools/interrupt.h"
 #include "tools/node.h"
+#include "tools/progress.h"
 
 namespace pollux::tools {
 
@@ -21,8 +23,8 @@ inline constexpr int kInterruptGraceMs = 1000;
 
 // Waits for what a call or a row of calls of `client` will put into `future`. `tick` is called ten
 // times a second. After an interrupt the client is disconnected, which fails its calls.
-template <class T, class Tick>
-T Await(Node& node, FileClient& client, std::future<T>& future, Tick tick) {
+template <class T, class Client, class Tick>
+T Await(Node& node, Client& client, std::future<T>& future, Tick tick) {
   int grace_ms = kInterruptGraceMs;
   while (future.wait_for(std::chrono::milliseconds(kTickMs)) != std::future_status::ready) {
     tick();
@@ -46,12 +48,24 @@ absl::StatusOr<T> InterruptedOr(absl::StatusOr<T> result) {
 }
 
 // Runs one call on the node's core and waits for the Result that it calls back with.
-template <class Result, class Call>
-Result Blocking(Node& node, FileClient& client, Call call) {
+template <class Result, class Client, class Call>
+Result Blocking(Node& node, Client& client, Call call) {
   std::promise<Result> promise;
   std::future<Result> future = promise.get_future();
   node.Run([&] { call([&promise](Result result) { promise.set_value(std::move(result)); }); });
   return InterruptedOr(Await(node, client, future, [] {}));
+}
+
+// Waits for the end of a row of calls, showing progress.
+template <class Client>
+absl::Status AwaitAll(Node& node, Client& client, std::future<absl::Status>& future,
+                      const std::atomic<uint64_t>& done, uint64_t total, const Progress& progress) {
+  const auto show = [&] {
+    if (progress) progress(done.load(std::memory_order_relaxed), total);
+  };
+  absl::Status status = Await(node, client, future, show);
+  show();
+  return InterruptedOr(std::move(status));
 }
 
 }  // namespace pollux::tools

@@ -1,6 +1,7 @@
 #include "tools/local_file.h"
 
 #include <fcntl.h>
+#include <sodium.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,11 +9,15 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
 namespace pollux::tools {
 namespace {
+
+constexpr size_t kHashedAtOnce = 1 << 20;  // bytes
 
 absl::Status NotRegular(const std::string& path) {
   return absl::InvalidArgumentError(absl::StrCat(path, " is not a regular file"));
@@ -37,6 +42,7 @@ SourceFile::SourceFile(const std::string& path)
     status_ = NotRegular(path);
   } else {
     bytes_ = static_cast<uint64_t>(st.st_size);
+    mode_ = st.st_mode & 0777;
     char first;
     if (bytes_ == 0 && pread(fd_, &first, 1, 0) > 0) {
       status_ = absl::InvalidArgumentError(
@@ -82,6 +88,39 @@ absl::Status DestinationFile::Complete() {
   }
   temporary_.clear();
   return absl::OkStatus();
+}
+
+absl::Status ReadBlock(int fd, uint64_t offset, absl::Span<uint8_t> block) {
+  const ssize_t n = pread(fd, block.data(), block.size(), static_cast<off_t>(offset));
+  if (n < 0) return absl::ErrnoToStatus(errno, "reading the local file");
+  return n == static_cast<ssize_t>(block.size()) ? absl::OkStatus()
+                                                 : absl::AbortedError("the local file shrank");
+}
+
+absl::Status WriteBlock(int fd, uint64_t offset, absl::Span<const uint8_t> block) {
+  const ssize_t n = pwrite(fd, block.data(), block.size(), static_cast<off_t>(offset));
+  if (n >= 0 && n < static_cast<ssize_t>(block.size())) errno = ENOSPC;
+  return n == static_cast<ssize_t>(block.size())
+             ? absl::OkStatus()
+             : absl::ErrnoToStatus(errno, "writing the local file");
+}
+
+absl::StatusOr<std::string> Sha256OfFile(int fd) {
+  crypto_hash_sha256_state state;
+  crypto_hash_sha256_init(&state);
+  std::vector<uint8_t> buffer(kHashedAtOnce);
+  off_t offset = 0;
+  for (;;) {
+    const ssize_t n = pread(fd, buffer.data(), buffer.size(), offset);
+    if (n < 0) return absl::ErrnoToStatus(errno, "reading back the local file");
+    if (n == 0) break;
+    crypto_hash_sha256_update(&state, buffer.data(), static_cast<unsigned long long>(n));
+    offset += n;
+  }
+  uint8_t digest[crypto_hash_sha256_BYTES];
+  crypto_hash_sha256_final(&state, digest);
+  return absl::BytesToHexString(
+      absl::string_view(reinterpret_cast<const char*>(digest), sizeof digest));
 }
 
 }  // namespace pollux::tools

@@ -6,6 +6,8 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
 
 namespace pollux::tools {
 
@@ -21,10 +23,12 @@ class SourceFile {
   const absl::Status& status() const { return status_; }
   int fd() const { return fd_; }
   uint64_t bytes() const { return bytes_; }
+  uint32_t mode() const { return mode_; }  // permission bits: 0777
 
  private:
   int fd_;
   uint64_t bytes_ = 0;
+  uint32_t mode_ = 0;
   absl::Status status_;
 };
 
@@ -50,6 +54,13 @@ class DestinationFile {
   int fd_ = -1;
   absl::Status status_;
 };
+
+// A block of a file, all of it. Errors: what the system says; Aborted when the file ends before.
+absl::Status ReadBlock(int fd, uint64_t offset, absl::Span<uint8_t> block);
+absl::Status WriteBlock(int fd, uint64_t offset, absl::Span<const uint8_t> block);
+
+// Of all that is in the file, hexadecimal.
+absl::StatusOr<std::string> Sha256OfFile(int fd);
 
 }  // namespace pollux::tools
 

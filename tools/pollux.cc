@@ -18,6 +18,7 @@ constexpr struct {
     {"put", pollux::tools::PutCommand, "send a file to a server"},
     {"get", pollux::tools::GetCommand, "fetch a file from a server"},
     {"ls", pollux::tools::ListCommand, "list a server's files"},
+    {"nfs", pollux::tools::NfsCommand, "files of an NFS version 3 server: ls, get, put, stat, rm"},
     {"ping", pollux::tools::PingCommand, "connect to an RPC-over-RDMA service and call NULL"},
     {"bench", pollux::tools::BenchCommand, "measure calls and transfers against a server"},
     {"cm", pollux::tools::CmCommand,

@@ -5,19 +5,24 @@
 #include "stack/net/address.h"
 #include "tools/file_service/file_protocol.h"
 #include "tools/interrupt.h"
+#include "tools/report.h"
 #include "tools/session.h"
 
 namespace pollux::tools {
 
+void DeclareClientOptions(Options& options, ClientOptions* client) {
+  DeclarePortOptions(options, &client->port);
+  options.Number("timeout-ms", "how long to wait for the server (20000)", 1, 3'600'000,
+                 &client->timeout_ms);
+  options.Switch("verbose", "print the CM exchange", &client->verbose);
+  options.Switch("json", "one JSON object on standard output instead of text", &client->json);
+}
+
 void DeclareRemoteOptions(Options& options, RemoteOptions* remote) {
-  DeclarePortOptions(options, &remote->port);
+  DeclareClientOptions(options, remote);
   options.Number("service-port", "port of the service (20049)", 1, 65535, &remote->service_port);
   options.Switch("rpcbind", "ask the server's rpcbind for it, through this host's kernel",
                  &remote->rpcbind);
-  options.Number("timeout-ms", "how long to wait for the server (20000)", 1, 3'600'000,
-                 &remote->timeout_ms);
-  options.Switch("verbose", "print the CM exchange", &remote->verbose);
-  options.Switch("json", "one JSON object on standard output instead of text", &remote->json);
 }
 
 std::optional<std::string> AddressConflict(Node& node) {
@@ -29,6 +34,19 @@ std::optional<std::string> AddressConflict(Node& node) {
         net::FormatAddress(interface.conflict()->address),
         net::FormatMac(interface.conflict()->mac));
   });
+}
+
+absl::Status UnlessTaken(Node& node, absl::Status status) {
+  const auto conflict = AddressConflict(node);
+  return conflict ? absl::AlreadyExistsError(*conflict) : status;
+}
+
+void AddCounters(Node& node, nlohmann::ordered_json* json) {
+  const transport::Counters counters =
+      node.Run([&node] { return node.device().worker().counters(); });
+  (*json)["packets_sent"] = counters.sent_pkts;
+  (*json)["retransmitted_packets"] = counters.retransmitted();
+  AddCongestion(counters, json);
 }
 
 namespace {
@@ -63,14 +81,9 @@ absl::StatusOr<std::unique_ptr<Remote>> Remote::Connect(const RemoteOptions& opt
                                .program = options.program,
                                .version = options.version,
                                .cancelled = &Interrupted});
-  if (absl::Status status = remote->UnlessTaken(client.status()); !status.ok()) return status;
+  if (absl::Status status = UnlessTaken(started, client.status()); !status.ok()) return status;
   remote->client_ = *std::move(client);
   return remote;
-}
-
-absl::Status Remote::UnlessTaken(absl::Status status) {
-  const auto conflict = AddressConflict(*node_);
-  return conflict ? absl::AlreadyExistsError(*conflict) : status;
 }
 
 Remote::~Remote() {

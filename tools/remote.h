@@ -3,6 +3,7 @@
 #define POLLUX_TOOLS_REMOTE_H_
 
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
@@ -16,23 +17,34 @@
 
 namespace pollux::tools {
 
-struct RemoteOptions {
+struct ClientOptions {
   PortOptions port;
-  uint64_t service_port = 20049;
   uint64_t timeout_ms = 20'000;
-  uint32_t program = 0;  // the file service's when 0; only NULL can be called of others
-  uint32_t version = 0;
-  bool rpcbind = false;  // ask the server's for the service's port
   bool json = false;
   bool verbose = false;
 };
-// Declares the port options, --service-port, --rpcbind, --timeout-ms, --verbose and --json.
+// Declares the port options, --timeout-ms, --verbose and --json.
+void DeclareClientOptions(Options& options, ClientOptions* client);
+
+struct RemoteOptions : ClientOptions {
+  uint64_t service_port = 20049;
+  uint32_t program = 0;  // the file service's when 0; only NULL can be called of others
+  uint32_t version = 0;
+  bool rpcbind = false;  // ask the server's for the service's port
+};
+// Declares --service-port and --rpcbind too.
 void DeclareRemoteOptions(Options& options, RemoteOptions* remote);
 
 // Who else claimed the port's address (RFC 5227), in words for people; nothing when nobody did so
 // far. The probe of a fresh port is answered, if at all, within kProbeMs.
 inline constexpr int kProbeMs = 600;
 std::optional<std::string> AddressConflict(Node& node);
+// The error that the port's address is taken, once somebody has said so; else `status`. Looked at
+// when a command ends: who is there may say it late.
+absl::Status UnlessTaken(Node& node, absl::Status status);
+
+// What the client's side of the wire cost.
+void AddCounters(Node& node, nlohmann::ordered_json* json);
 
 // A connection to the file service at one address. Disconnects (DREQ) and stops in the end.
 class Remote {
@@ -42,10 +54,6 @@ class Remote {
   ~Remote();
   Remote(const Remote&) = delete;
   Remote& operator=(const Remote&) = delete;
-
-  // The error that the port's address is taken, once somebody has said so; else `status`. Looked at
-  // when a command ends: who is there may say it late.
-  absl::Status UnlessTaken(absl::Status status);
 
   Node& node() { return *node_; }
   FileClient& client() { return *client_; }

@@ -21,42 +21,6 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kMaxEntries = 10'000'000;  // of a listing: what one can still hold
 constexpr uint64_t kMaxWindow = 1024;       // calls that a client takes at once
 
-// Parses the command line; an exit status when there is nothing more to do.
-std::optional<int> ParseRemote(const std::string& command, Options& options, int argc, char** argv,
-                               size_t least, size_t most, std::vector<std::string>* operands) {
-  auto parsed = options.Parse(argc, argv, least, most);
-  if (!parsed.ok()) return Fail(command, parsed.status());
-  if (options.help_asked()) {
-    std::printf("%s", options.Help().c_str());
-    return kExitOk;
-  }
-  *operands = *std::move(parsed);
-  return std::nullopt;
-}
-
-int Finish(const std::string& command, const RemoteOptions& remote, absl::Status status, Json json,
-           const std::string& text) {
-  if (remote.json) {
-    Json out;
-    out["ok"] = status.ok();
-    if (!status.ok()) out["error"] = std::string(status.message());
-    if (json.is_object()) out.update(json);
-    status.Update(PrintJson(out));
-  } else if (status.ok()) {
-    status = PrintOut(text);
-  }
-  return status.ok() ? kExitOk : Fail(command, status);
-}
-
-// What it cost this side on the wire.
-void AddCounters(Node& node, Json* json) {
-  const transport::Counters counters =
-      node.Run([&node] { return node.device().worker().counters(); });
-  (*json)["packets_sent"] = counters.sent_pkts;
-  (*json)["retransmitted_packets"] = counters.retransmitted();
-  AddCongestion(counters, json);
-}
-
 Json LatencyJson(const Histogram& latency) {
   const auto us = [&](double fraction) {
     return static_cast<double>(latency.Percentile(fraction)) * 1e-3;
@@ -71,18 +35,18 @@ int Transfer(const std::string& command, bool put, int argc, char** argv) {
                       : "Fetches a file from a server (pollux serve) by RDMA WRITE into memory.");
   DeclareRemoteOptions(options, &remote);
   std::vector<std::string> operands;
-  if (auto done = ParseRemote(command, options, argc, argv, 2, 3, &operands)) return *done;
+  if (auto done = ParseOperands(command, options, argc, argv, 2, 3, &operands)) return *done;
   const std::string from = operands[1];
   const std::string to =
       operands.size() == 3 ? operands[2] : std::filesystem::path(from).filename().string();
   if (to.empty()) return Fail(command, absl::InvalidArgumentError("the file has no name"));
   if (put) {
     if (absl::Status status = SourceFile(from).status(); !status.ok()) {
-      return Finish(command, remote, status, {}, "");
+      return Finish(command, remote.json, status, {}, "");
     }
   }
   auto connected = Remote::Connect(remote, operands[0]);
-  if (!connected.ok()) return Finish(command, remote, connected.status(), {}, "");
+  if (!connected.ok()) return Finish(command, remote.json, connected.status(), {}, "");
   Remote& server = **connected;
   const Progress progress = remote.json ? nullptr : ProgressBar(command, true);
   const TransferResult result = put ? PutFile(server.node(), server.client(), from, to, progress)
@@ -92,16 +56,9 @@ int Transfer(const std::string& command, bool put, int argc, char** argv) {
                {"bytes_per_second", result.BytesPerSecond()},
                {"sha256", result.sha256}};
   AddCounters(server.node(), &json);
-  return Finish(command, remote, server.UnlessTaken(result.status), json,
+  return Finish(command, remote.json, UnlessTaken(server.node(), result.status), json,
                 absl::StrFormat("%s -> %s: %s, %s, SHA-256 %s\n", from, to, Bytes(result.bytes),
                                 Rate(result.BytesPerSecond()), result.sha256));
-}
-
-// A name as a terminal may show it, with the escapes of JSON: what is no letter could move its
-// cursor.
-std::string Printable(const std::string& name) {
-  const std::string quoted = Json(name).dump(-1, ' ', false, Json::error_handler_t::replace);
-  return quoted.substr(1, quoted.size() - 2);
 }
 
 absl::StatusOr<std::vector<FileStore::Entry>> ListAll(Remote& server) {
@@ -137,9 +94,9 @@ int ListCommand(int argc, char** argv) {
   Options options("ls [options] ADDR", "Lists the files that a server (pollux serve) has.");
   DeclareRemoteOptions(options, &remote);
   std::vector<std::string> operands;
-  if (auto done = ParseRemote("ls", options, argc, argv, 1, 1, &operands)) return *done;
+  if (auto done = ParseOperands("ls", options, argc, argv, 1, 1, &operands)) return *done;
   auto connected = Remote::Connect(remote, operands[0]);
-  if (!connected.ok()) return Finish("ls", remote, connected.status(), {}, "");
+  if (!connected.ok()) return Finish("ls", remote.json, connected.status(), {}, "");
   const auto entries = ListAll(**connected);
   Json list = Json::array();
   std::string text;
@@ -150,8 +107,8 @@ int ListCommand(int argc, char** argv) {
                             entry.directory ? "/" : "");
     }
   }
-  return Finish("ls", remote, (*connected)->UnlessTaken(entries.status()), {{"entries", list}},
-                text);
+  return Finish("ls", remote.json, UnlessTaken((*connected)->node(), entries.status()),
+                {{"entries", list}}, text);
 }
 
 int PingCommand(int argc, char** argv) {
@@ -166,7 +123,7 @@ int PingCommand(int argc, char** argv) {
   options.Number("program", "RPC program (the file service's)", 0, 0xFFFFFFFF, &program);
   options.Number("version", "and its version", 0, 0xFFFFFFFF, &version);
   std::vector<std::string> operands;
-  if (auto done = ParseRemote("ping", options, argc, argv, 1, 1, &operands)) return *done;
+  if (auto done = ParseOperands("ping", options, argc, argv, 1, 1, &operands)) return *done;
   if (version != 0 && program == 0) {
     return Fail("ping", absl::InvalidArgumentError(
                             "--version is that of a --program; the file service has one only"));
@@ -174,14 +131,14 @@ int PingCommand(int argc, char** argv) {
   remote.program = static_cast<uint32_t>(program);
   remote.version = static_cast<uint32_t>(version);
   auto connected = Remote::Connect(remote, operands[0]);
-  if (!connected.ok()) return Finish("ping", remote, connected.status(), {}, "");
+  if (!connected.ok()) return Finish("ping", remote.json, connected.status(), {}, "");
   Remote& server = **connected;
   const CallsResult result = TimeNullCalls(server.node(), server.client(), count, 1, nullptr);
   const FileClient::Negotiated negotiated =
       server.node().Run([&] { return server.client().negotiated(); });
   const Histogram& latency = *result.latency_ns;
   return Finish(
-      "ping", remote, server.UnlessTaken(result.status),
+      "ping", remote.json, UnlessTaken(server.node(), result.status),
       {{"calls", result.calls},
        {"latency_us", LatencyJson(latency)},
        {"client_to_server_inline", negotiated.client_to_server_inline},
@@ -207,9 +164,9 @@ int BenchCommand(int argc, char** argv) {
   options.Number("window", "NULL calls at once in the second (32)", 1, kMaxWindow, &window);
   options.Number("mib", "MiB to write and read (256)", 1, 1 << 20, &mib);
   std::vector<std::string> operands;
-  if (auto done = ParseRemote("bench", options, argc, argv, 1, 1, &operands)) return *done;
+  if (auto done = ParseOperands("bench", options, argc, argv, 1, 1, &operands)) return *done;
   auto connected = Remote::Connect(remote, operands[0]);
-  if (!connected.ok()) return Finish("bench", remote, connected.status(), {}, "");
+  if (!connected.ok()) return Finish("bench", remote.json, connected.status(), {}, "");
   Remote& server = **connected;
   const auto progress = [&](const char* what, bool bytes) {
     return remote.json ? nullptr : ProgressBar(what, bytes);
@@ -232,7 +189,7 @@ int BenchCommand(int argc, char** argv) {
                {"write_bytes_per_second", write.BytesPerSecond()},
                {"read_bytes_per_second", read.BytesPerSecond()}};
   AddCounters(server.node(), &json);
-  return Finish("bench", remote, server.UnlessTaken(status), json,
+  return Finish("bench", remote.json, UnlessTaken(server.node(), status), json,
                 Table({{"latency median", Microseconds(one.latency_ns->Percentile(0.5))},
                        {"latency 99 %", Microseconds(one.latency_ns->Percentile(0.99))},
                        {"latency 99.9 %", Microseconds(one.latency_ns->Percentile(0.999))},

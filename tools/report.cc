@@ -68,6 +68,39 @@ void AddCongestion(const transport::Counters& counters, nlohmann::ordered_json* 
   (*json)["np_ecn_marked_roce_packets"] = counters.np_ecn_marked_roce_packets;
 }
 
+std::string Printable(const std::string& name) {
+  using Json = nlohmann::ordered_json;
+  const std::string quoted = Json(name).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return quoted.substr(1, quoted.size() - 2);
+}
+
+std::optional<int> ParseOperands(const std::string& command, Options& options, int argc,
+                                 char** argv, size_t least, size_t most,
+                                 std::vector<std::string>* operands) {
+  auto parsed = options.Parse(argc, argv, least, most);
+  if (!parsed.ok()) return Fail(command, parsed.status());
+  if (options.help_asked()) {
+    std::printf("%s", options.Help().c_str());
+    return kExitOk;
+  }
+  *operands = *std::move(parsed);
+  return std::nullopt;
+}
+
+int Finish(const std::string& command, bool as_json, absl::Status status,
+           const nlohmann::ordered_json& json, const std::string& text) {
+  if (as_json) {
+    nlohmann::ordered_json out;
+    out["ok"] = status.ok();
+    if (!status.ok()) out["error"] = std::string(status.message());
+    if (json.is_object()) out.update(json);
+    status.Update(PrintJson(out));
+  } else if (status.ok()) {
+    status = PrintOut(text);
+  }
+  return status.ok() ? kExitOk : Fail(command, status);
+}
+
 int Fail(const std::string& command, const absl::Status& status) {
   const std::string message(status.message());
   std::fprintf(stderr, "pollux %s: %s\n", command.c_str(), message.c_str());

@@ -5,13 +5,15 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "stack/transport/counters.h"
-#include "tools/transfer.h"
+#include "tools/options.h"
+#include "tools/progress.h"
 
 namespace pollux::tools {
 
@@ -35,6 +37,21 @@ void AddCongestion(const transport::Counters& counters, nlohmann::ordered_json* 
 // One line on standard error: what went wrong. Returns the exit status (tools/options.h): usage for
 // InvalidArgument, else failure.
 int Fail(const std::string& command, const absl::Status& status);
+
+// A name as a terminal may show it, with the escapes of JSON: what is no letter could move its
+// cursor.
+std::string Printable(const std::string& name);
+
+// Parses the command line; an exit status when there is nothing more to do: help, or an error,
+// which is told.
+std::optional<int> ParseOperands(const std::string& command, Options& options, int argc,
+                                 char** argv, size_t least, size_t most,
+                                 std::vector<std::string>* operands);
+
+// Prints what came of a command and returns the exit status: `text` when all is well, or with
+// `as_json` an object of "ok", "error" and what is in `json`. Errors go to standard error too.
+int Finish(const std::string& command, bool as_json, absl::Status status,
+           const nlohmann::ordered_json& json, const std::string& text);
 
 // A bar that overwrites itself on standard error when that is a terminal; nothing else.
 Progress ProgressBar(const std::string& what, bool as_bytes);

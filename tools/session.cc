@@ -1,26 +1,10 @@
 #include "tools/session.h"
 
-#include <chrono>
 #include <cstdio>
-#include <future>
 
 #include "tools/cm_trace.h"
 
 namespace pollux::tools {
-namespace {
-
-// `begin` starts the goodbye and gives its end to the callback it is handed; `destroy` may run with
-// that callback still held, and is the last that holds it.
-template <class Begin, class Destroy>
-void SayGoodbye(Node& node, Begin begin, Destroy destroy) {
-  std::promise<void> gone;
-  node.Run([&] { begin([&gone] { gone.set_value(); }); });
-  gone.get_future().wait_for(std::chrono::seconds(kGoodbyeSeconds));
-  node.Run(destroy);
-}
-
-}  // namespace
-
 void PrintCmExchange(Node& node) {
   node.Run([&node] {
     node.manager().SetTrace([](bool outgoing, absl::Span<const uint8_t> mad) {
@@ -40,12 +24,6 @@ absl::StatusOr<std::unique_ptr<FileClient>> ConnectClient(Node& node, const cm::
                         });
   });
   return result.get();
-}
-
-void End(Node& node, std::unique_ptr<FileClient> client) {
-  if (client == nullptr) return;
-  SayGoodbye(
-      node, [&](auto done) { client->Disconnect(std::move(done)); }, [&] { client.reset(); });
 }
 
 void End(Node& node, std::unique_ptr<FileServer> server) {

@@ -3,7 +3,10 @@
 #ifndef POLLUX_TOOLS_SESSION_H_
 #define POLLUX_TOOLS_SESSION_H_
 
+#include <chrono>
+#include <future>
 #include <memory>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "cm/manager.h"
@@ -23,8 +26,23 @@ void PrintCmExchange(Node& node);
 absl::StatusOr<std::unique_ptr<FileClient>> ConnectClient(Node& node, const cm::Endpoint& server,
                                                           const FileClient::Options& options);
 
+// `begin` starts the goodbye and gives its end to the callback it is handed; `destroy` may run with
+// that callback still held, and is the last that holds it.
+template <class Begin, class Destroy>
+void SayGoodbye(Node& node, Begin begin, Destroy destroy) {
+  std::promise<void> gone;
+  node.Run([&] { begin([&gone] { gone.set_value(); }); });
+  gone.get_future().wait_for(std::chrono::seconds(kGoodbyeSeconds));
+  node.Run(destroy);
+}
+
 // Disconnects, waits at most kGoodbyeSeconds for the peers' answers, and destroys. Null is allowed.
-void End(Node& node, std::unique_ptr<FileClient> client);
+template <class Client>
+void End(Node& node, std::unique_ptr<Client> client) {
+  if (client == nullptr) return;
+  SayGoodbye(
+      node, [&](auto done) { client->Disconnect(std::move(done)); }, [&] { client.reset(); });
+}
 void End(Node& node, std::unique_ptr<FileServer> server);
 
 }  // namespace pollux::tools

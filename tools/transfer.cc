@@ -1,110 +1,41 @@
 #include "tools/transfer.h"
 
-#include <fcntl.h>
-#include <sodium.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <array>
-#include <cerrno>
+#include <atomic>
 #include <future>
-#include <vector>
 
-#include "absl/cleanup/cleanup.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "stack/engine/clock.h"
 #include "tools/await.h"
+#include "tools/blocks.h"
 #include "tools/interrupt.h"
 #include "tools/local_file.h"
 
 namespace pollux::tools {
 namespace {
 
-// Waits for the end of a row of calls, showing progress.
-absl::Status AwaitAll(Node& node, FileClient& client, std::future<absl::Status>& future,
-                      const std::atomic<uint64_t>& done, uint64_t total, const Progress& progress) {
-  const auto show = [&] {
-    if (progress) progress(done.load(std::memory_order_relaxed), total);
-  };
-  absl::Status status = Await(node, client, future, show);
-  show();
-  return InterruptedOr(std::move(status));
-}
-
-// Blocks of one file, several on the way at once; lives on the node's core until it has told the
-// waiting thread.
-class Blocks {
+// Of one file of the service.
+class FileBlocks : public Blocks {
  public:
-  Blocks(FileClient& client, int fd, const std::string& remote, uint64_t total)
-      : client_(client), fd_(fd), remote_(remote), total_(total) {}
-  virtual ~Blocks() = default;
-
-  void Start() {
-    for (size_t i = 0; i < buffers_.size(); ++i) {
-      buffers_[i].resize(kMaxBlock);
-      Next(i);
-    }
-  }
-  std::future<absl::Status> future() { return finished_.get_future(); }
-  const std::atomic<uint64_t>& done() const { return done_; }
+  FileBlocks(FileClient& client, int fd, const std::string& remote, uint64_t total)
+      : Blocks({.total = total, .block_bytes = kMaxBlock, .in_flight = kBlocksInFlight}),
+        client_(client),
+        fd_(fd),
+        remote_(remote) {}
 
  protected:
-  // Moves one block; calls Moved() in the end.
-  virtual void Move(size_t buffer, uint64_t offset, uint32_t bytes) = 0;
-
-  void Moved(size_t buffer, const absl::Status& status, uint64_t bytes) {
-    --under_way_;
-    if (!status.ok() && status_.ok()) status_ = status;
-    done_.fetch_add(bytes, std::memory_order_relaxed);
-    Next(buffer);
-  }
-  absl::Status LocalError(const char* what) {
-    return absl::ErrnoToStatus(errno, absl::StrCat(what, " the local file"));
-  }
-
   FileClient& client_;
   const int fd_;
   const std::string remote_;
-  std::array<std::vector<uint8_t>, kBlocksInFlight> buffers_;
-
- private:
-  void Next(size_t buffer) {
-    if (Interrupted() && status_.ok()) status_ = absl::CancelledError("interrupted");
-    if (!status_.ok() || next_ >= total_) {
-      if (under_way_ == 0 && !told_) {
-        told_ = true;
-        finished_.set_value(status_);
-      }
-      return;
-    }
-    const uint64_t offset = next_;
-    const auto bytes = static_cast<uint32_t>(std::min<uint64_t>(kMaxBlock, total_ - next_));
-    next_ += bytes;
-    ++under_way_;
-    Move(buffer, offset, bytes);
-  }
-
-  const uint64_t total_;
-  uint64_t next_ = 0;
-  int under_way_ = 0;
-  bool told_ = false;
-  absl::Status status_;
-  std::atomic<uint64_t> done_{0};
-  std::promise<absl::Status> finished_;
 };
 
-class PutBlocks : public Blocks {
+class PutBlocks : public FileBlocks {
  public:
-  using Blocks::Blocks;
+  using FileBlocks::FileBlocks;
 
  private:
   void Move(size_t buffer, uint64_t offset, uint32_t bytes) override {
-    const ssize_t n = pread(fd_, buffers_[buffer].data(), bytes, static_cast<off_t>(offset));
-    if (n != static_cast<ssize_t>(bytes)) {
-      Moved(buffer, n < 0 ? LocalError("reading") : absl::AbortedError("the local file shrank"), 0);
-      return;
-    }
+    absl::Status read = ReadBlock(fd_, offset, absl::MakeSpan(buffers_[buffer]).first(bytes));
+    if (!read.ok()) return Moved(buffer, read, 0);
     client_.Write(remote_, offset, absl::MakeConstSpan(buffers_[buffer].data(), bytes),
                   [this, buffer, bytes](absl::Status status) {
                     Moved(buffer, status, status.ok() ? bytes : 0);
@@ -112,9 +43,9 @@ class PutBlocks : public Blocks {
   }
 };
 
-class GetBlocks : public Blocks {
+class GetBlocks : public FileBlocks {
  public:
-  using Blocks::Blocks;
+  using FileBlocks::FileBlocks;
 
  private:
   void Move(size_t buffer, uint64_t offset, uint32_t bytes) override {
@@ -124,39 +55,20 @@ class GetBlocks : public Blocks {
                    if (read.ok() && *read != bytes) {
                      status = absl::AbortedError("the remote file shrank");
                    }
-                   if (status.ok() &&
-                       pwrite(fd_, buffers_[buffer].data(), bytes, static_cast<off_t>(offset)) !=
-                           static_cast<ssize_t>(bytes)) {
-                     status = LocalError("writing");
+                   if (status.ok()) {
+                     status = WriteBlock(fd_, offset,
+                                         absl::MakeConstSpan(buffers_[buffer]).first(bytes));
                    }
                    Moved(buffer, status, status.ok() ? bytes : 0);
                  });
   }
 };
 
-absl::StatusOr<std::string> Sha256(int fd) {
-  crypto_hash_sha256_state state;
-  crypto_hash_sha256_init(&state);
-  std::vector<uint8_t> buffer(kMaxBlock);
-  off_t offset = 0;
-  for (;;) {
-    const ssize_t n = pread(fd, buffer.data(), buffer.size(), offset);
-    if (n < 0) return absl::ErrnoToStatus(errno, "reading back the local file");
-    if (n == 0) break;
-    crypto_hash_sha256_update(&state, buffer.data(), static_cast<unsigned long long>(n));
-    offset += n;
-  }
-  uint8_t digest[crypto_hash_sha256_BYTES];
-  crypto_hash_sha256_final(&state, digest);
-  return absl::BytesToHexString(
-      absl::string_view(reinterpret_cast<const char*>(digest), sizeof digest));
-}
-
 // The same first MiB again and again, from memory.
-class MemoryBlocks : public Blocks {
+class MemoryBlocks : public FileBlocks {
  public:
   MemoryBlocks(FileClient& client, bool write, const std::string& remote, uint64_t total)
-      : Blocks(client, -1, remote, total), write_(write) {}
+      : FileBlocks(client, -1, remote, total), write_(write) {}
 
  private:
   void Move(size_t buffer, uint64_t, uint32_t bytes) override {
@@ -187,7 +99,7 @@ void RunBlocks(Node& node, FileClient& client, int fd, const std::string& remote
   result->seconds = static_cast<double>(clock.NowNs() - start_ns) * 1e-9;
   result->bytes = blocks.done();
   if (!result->status.ok()) return;
-  absl::StatusOr<std::string> sha256 = Sha256(fd);
+  absl::StatusOr<std::string> sha256 = Sha256OfFile(fd);
   result->status = sha256.status();
   if (sha256.ok()) result->sha256 = *sha256;
 }

@@ -2,9 +2,7 @@
 #ifndef POLLUX_TOOLS_TRANSFER_H_
 #define POLLUX_TOOLS_TRANSFER_H_
 
-#include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -12,11 +10,9 @@
 #include "tools/file_service/file_client.h"
 #include "tools/histogram.h"
 #include "tools/node.h"
+#include "tools/progress.h"
 
 namespace pollux::tools {
-
-// Called from the waiting thread some times a second with the bytes (or calls) done and in all.
-using Progress = std::function<void(uint64_t done, uint64_t total)>;
 
 struct TransferResult {
   absl::Status status;

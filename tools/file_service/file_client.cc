@@ -8,11 +8,10 @@
 #include "rpcrdma/client.h"
 #include "rpcrdma/xdr.h"
 #include "stack/engine/worker.h"
+#include "tools/connecting.h"
 
 namespace pollux::tools {
 namespace {
-
-constexpr uint64_t kNsPerMs = 1'000'000;
 
 // The memory of one call, kept until its reply.
 struct CallMemory {
@@ -131,9 +130,13 @@ class Client final : public FileClient {
     rpc_->Disconnect();
   }
 
-  void OnEnded() {
-    ended_ = true;
-    if (disconnected_ != nullptr) std::exchange(disconnected_, nullptr)();
+  // As rpcrdma::Client::Connect.
+  absl::Status Connect(const cm::Endpoint& server,
+                       absl::AnyInvocable<void(absl::Status)> on_connected) {
+    return rpc_->Connect(server, std::move(on_connected), [this](absl::Status) {
+      ended_ = true;
+      if (disconnected_ != nullptr) std::exchange(disconnected_, nullptr)();
+    });
   }
 
  private:
@@ -188,89 +191,26 @@ class Client final : public FileClient {
   engine::Worker* worker_;
   bool ended_ = false;
   absl::AnyInvocable<void()> disconnected_;
-  std::unique_ptr<rpcrdma::Client> rpc_;  // its end calls OnEnded(): it goes first
-};
-
-// A connection in the making: gives the client away, or gives up when time runs out. Deletes
-// itself.
-class Connecting {
- public:
-  Connecting(engine::Worker* worker, FileClient::Done<std::unique_ptr<FileClient>> done)
-      : worker_(worker), done_(std::move(done)), timer_(&Connecting::OnTimeout, this) {}
-
-  void Start(cm::Manager* manager, const cm::Endpoint& server, const FileClient::Options& options) {
-    rpcrdma::ProgramBinding binding =
-        options.program == 0
-            ? FileBinding()
-            : rpcrdma::ProgramBinding{.program = options.program,
-                                      .version = options.version,
-                                      .procedures = {rpcrdma::ProcedureBinding{.number = 0}}};
-    auto rpc = rpcrdma::Client::Create(worker_, manager, std::move(binding));
-    if (!rpc.ok()) {
-      Finish(rpc.status());
-      return;
-    }
-    rpcrdma::Client* raw = rpc->get();
-    client_ = std::make_unique<Client>(worker_, *std::move(rpc));
-    server_ = cm::ToString(server);
-    cancelled_ = options.cancelled;
-    deadline_ns_ = worker_->now_ns() + options.timeout_ms * kNsPerMs;
-    ArmTimer();
-    const absl::Status status = raw->Connect(
-        server, [this](absl::Status result) { Finish(std::move(result)); },
-        [client = client_.get()](absl::Status) { client->OnEnded(); });
-    if (!status.ok()) Finish(status);
-  }
-
- private:
-  static constexpr uint64_t kAskIntervalNs = 100 * kNsPerMs;
-
-  void ArmTimer() {
-    const uint64_t ask_ns = worker_->now_ns() + kAskIntervalNs;
-    worker_->wheel().Arm(timer_, cancelled_ ? std::min(ask_ns, deadline_ns_) : deadline_ns_);
-  }
-  static void OnTimeout(void* self, uint64_t now_ns) {
-    auto* connecting = static_cast<Connecting*>(self);
-    if (connecting->cancelled_ && connecting->cancelled_()) {
-      return connecting->Finish(absl::CancelledError("interrupted"));
-    }
-    if (now_ns < connecting->deadline_ns_) return connecting->ArmTimer();
-    connecting->Finish(absl::DeadlineExceededError(
-        absl::StrCat("no connection to ", connecting->server_,
-                     " in time; is a server running there, and can it be reached?")));
-  }
-
-  // Later, since neither the client nor this may go while one of their callbacks runs.
-  void Finish(absl::Status status) {
-    if (finished_) return;
-    finished_ = true;
-    timer_.Cancel();
-    engine::Party::Post(*worker_, [this, status = std::move(status)]() mutable {
-      if (status.ok()) {
-        done_(std::move(client_));
-      } else {
-        client_.reset();
-        done_(std::move(status));
-      }
-      delete this;
-    });
-  }
-
-  engine::Worker* worker_;
-  FileClient::Done<std::unique_ptr<FileClient>> done_;
-  engine::Timer timer_;
-  std::unique_ptr<Client> client_;
-  std::string server_;
-  bool (*cancelled_)() = nullptr;
-  uint64_t deadline_ns_ = 0;
-  bool finished_ = false;
+  std::unique_ptr<rpcrdma::Client> rpc_;  // its end calls back: it goes first
 };
 
 }  // namespace
 
 void FileClient::Connect(engine::Worker* worker, cm::Manager* manager, const cm::Endpoint& server,
                          const Options& options, Done<std::unique_ptr<FileClient>> done) {
-  (new Connecting(worker, std::move(done)))->Start(manager, server, options);
+  rpcrdma::ProgramBinding binding =
+      options.program == 0
+          ? FileBinding()
+          : rpcrdma::ProgramBinding{.program = options.program,
+                                    .version = options.version,
+                                    .procedures = {rpcrdma::ProcedureBinding{.number = 0}}};
+  auto rpc = rpcrdma::Client::Create(worker, manager, std::move(binding));
+  auto client = rpc.ok() ? absl::StatusOr<std::unique_ptr<Client>>(
+                               std::make_unique<Client>(worker, *std::move(rpc)))
+                         : rpc.status();
+  Connecting<Client, FileClient>::Start(
+      worker, std::move(client), server,
+      {.timeout_ms = options.timeout_ms, .cancelled = options.cancelled}, std::move(done));
 }
 
 }  // namespace pollux::tools

@@ -1,0 +1,59 @@
+"""pollux nfs: its subcommands, what is wrong with a command line, a server that is not there."""
+
+import json
+
+from tests.command.harness import CommandTest, Host
+
+SUBCOMMANDS = ("ls", "get", "put", "stat", "rm")
+PLACE = ("--port", "net_null0", "--address", "10.0.0.2/24")
+URL = "nfs://10.0.0.1/srv/file"
+
+
+class NfsTest(CommandTest):
+
+    def fails(self, status, arguments, *words):
+        with self.subTest(" ".join(arguments)):
+            run = self.finish(Host(), "nfs", *arguments)
+            self.assert_one_line(run, status, *words)
+            self.assertEqual(run.stdout, "")
+
+    def test_help_of_each_subcommand(self):
+        run = self.finish(Host(), "nfs", "--help")
+        self.assertEqual((run.process.returncode, run.stderr), (0, ""))
+        for subcommand in SUBCOMMANDS:
+            self.assertIn(f"\n  {subcommand} ", run.stdout)
+            of_it = self.finish(Host(), "nfs", subcommand, "--help")
+            self.assertEqual((of_it.process.returncode, of_it.stderr), (0, ""))
+            self.assertTrue(of_it.stdout.startswith(f"usage: pollux nfs {subcommand} "))
+            for option in ("--mount", "--uid", "--gid", "--json", "--impair", "--capture"):
+                self.assertIn(option, of_it.stdout)
+
+    def test_no_subcommand(self):
+        for arguments in ((), ("frob",)):
+            run = self.finish(Host(), "nfs", *arguments)
+            self.assertEqual((run.process.returncode, run.stdout), (2, ""))
+            self.assertIn("usage: pollux nfs COMMAND", run.stderr)
+
+    def test_wrong_operands(self):
+        self.fails(2, ["ls", *PLACE], "usage: pollux nfs ls")
+        self.fails(2, ["ls", *PLACE, "10.0.0.1:/srv"], "nfs://ADDR")
+        self.fails(2, ["ls", *PLACE, "nfs://host.example/srv"], "host.example")
+        self.fails(2, ["ls", *PLACE, "nfs://10.0.0.1"], "no path")
+        self.fails(2, ["stat", *PLACE, "nfs://10.0.0.1/srv/../etc"], "'..'")
+        self.fails(2, ["rm", *PLACE, "--uid", "root", URL], "root", "ID")
+        self.fails(2, ["rm", *PLACE, "--mount", "10.0.0.1:99999", URL], "99999", "port")
+        self.fails(2, ["get", "--port", "net_null0", URL], "--address ADDR/LEN")
+
+    def test_a_local_file_that_is_not_there(self):
+        self.fails(1, ["put", *PLACE, "/nosuch/file", URL], "/nosuch/file", "No such file")
+
+    def test_a_mount_service_that_is_not_there(self):
+        # Nobody listens on this host's port 1.
+        arguments = ["stat", *PLACE, "--mount", "127.0.0.1:1"]
+        self.fails(1, [*arguments, URL], "MOUNT service at 127.0.0.1, TCP port 1",
+                   "Connection refused")
+        run = self.finish(Host(), "nfs", *arguments, "--json", URL)
+        answer = json.loads(run.stdout)
+        self.assertEqual(run.process.returncode, 1)
+        self.assertFalse(answer["ok"])
+        self.assertIn("Connection refused", answer["error"])

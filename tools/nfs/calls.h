@@ -1,0 +1,73 @@
+// NFS calls as the main thread makes them: one, and its results waited for.
+#ifndef POLLUX_TOOLS_NFS_CALLS_H_
+#define POLLUX_TOOLS_NFS_CALLS_H_
+
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "nfs/client/client.h"
+#include "nfs/status.h"
+#include "tools/await.h"
+#include "tools/node.h"
+
+namespace pollux::tools {
+
+// What a call came to: `stat` when the server answered, and `value` when that was NFS3_OK.
+template <class T>
+struct Answer {
+  absl::Status status;
+  std::optional<nfs::Nfsstat3> stat;
+  std::optional<T> value;
+};
+
+// A server, and the thread that waits for it.
+struct NfsServer {
+  Node& node;
+  nfs::Client& client;
+};
+
+// Makes a call and takes from its results what `take` returns, on the client's core, while they are
+// valid. Errors begin with `what`.
+template <class Res, class Args, class Take>
+auto Ask(const NfsServer& server, nfs::Procedure procedure, const Args& arguments,
+         const nfs::Client::Room& room, const std::string& what, Take take) {
+  using T = std::invoke_result_t<Take, const Res&>;
+  return Blocking<Answer<T>>(server.node, server.client, [&](auto done) {
+    server.client.Call<Res>(
+        procedure, arguments, room,
+        [done = std::move(done), take, what](absl::Status status, const Res* results) mutable {
+          Answer<T> answer;
+          if (!status.ok()) {
+            answer.status = absl::Status(status.code(), absl::StrCat(what, ": ", status.message()));
+          } else {
+            answer.stat = results->status;
+            answer.status = nfs::ToStatus(results->status, what);
+            if (answer.status.ok()) answer.value.emplace(take(*results));
+          }
+          done(std::move(answer));
+        });
+  });
+}
+
+template <class T>
+Answer<T> InterruptedOr(Answer<T> answer) {
+  answer.status = InterruptedOr(std::move(answer.status));
+  return answer;
+}
+
+// For calls of which only the status matters.
+struct Nothing {};
+template <class Res, class Args>
+Answer<Nothing> Ask(const NfsServer& server, nfs::Procedure procedure, const Args& arguments,
+                    const std::string& what) {
+  return Ask<Res>(server, procedure, arguments, {}, what, [](const Res&) { return Nothing(); });
+}
+
+}  // namespace pollux::tools
+
+#endif  // POLLUX_TOOLS_NFS_CALLS_H_

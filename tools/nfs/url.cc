@@ -1,0 +1,69 @@
+#include "tools/nfs/url.h"
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "nfs/binding.h"
+#include "stack/net/address.h"
+
+namespace pollux::tools {
+namespace {
+
+constexpr uint32_t kMaxPort = 65535;
+
+absl::Status WrongUrl(const std::string& text, absl::string_view why) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", text, "': ", why, "; a URL is nfs://ADDR[:PORT]/export/path"));
+}
+
+}  // namespace
+
+absl::StatusOr<cm::Endpoint> ParseHostPort(const std::string& text, uint16_t default_port) {
+  absl::string_view host = text;
+  absl::string_view port;
+  bool has_port = false;
+  if (absl::ConsumePrefix(&host, "[")) {
+    const size_t end = host.find(']');
+    if (end == absl::string_view::npos) {
+      return absl::InvalidArgumentError(absl::StrCat("'", text, "' has no ']'"));
+    }
+    port = host.substr(end + 1);
+    host = host.substr(0, end);
+    has_port = absl::ConsumePrefix(&port, ":");
+    if (!has_port && !port.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("'", text, "': no port after ']'"));
+    }
+  } else if (const size_t colon = host.find(':');
+             colon != absl::string_view::npos && colon == host.rfind(':')) {
+    port = host.substr(colon + 1);
+    host = host.substr(0, colon);
+    has_port = true;
+  }
+  uint32_t number = default_port;
+  if (has_port && (!absl::SimpleAtoi(port, &number) || number == 0 || number > kMaxPort)) {
+    return absl::InvalidArgumentError(absl::StrCat("'", text, "': '", port, "' is no port"));
+  }
+  absl::StatusOr<Gid> address = net::ParseAddress(host);
+  if (!address.ok()) return address.status();
+  return cm::Endpoint{.address = *address, .port = static_cast<uint16_t>(number)};
+}
+
+absl::StatusOr<NfsUrl> ParseNfsUrl(const std::string& text) {
+  absl::string_view rest = text;
+  if (!absl::ConsumePrefix(&rest, "nfs://")) return WrongUrl(text, "no nfs:// at its beginning");
+  const size_t slash = rest.find('/');
+  if (slash == absl::string_view::npos) return WrongUrl(text, "no path");
+  auto server = ParseHostPort(std::string(rest.substr(0, slash)), nfs::kNfsRdmaPort);
+  if (!server.ok()) return WrongUrl(text, server.status().message());
+  NfsUrl url{.server = *server, .path = {}};
+  for (const absl::string_view name : absl::StrSplit(rest.substr(slash), '/', absl::SkipEmpty())) {
+    if (name == "..") return WrongUrl(text, "'..' in the path");
+    if (name != ".") absl::StrAppend(&url.path, "/", name);
+  }
+  if (url.path.empty()) url.path.push_back('/');
+  return url;
+}
+
+}  // namespace pollux::tools

@@ -1,0 +1,143 @@
+#include "tools/nfs_remote.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <future>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "tools/connecting.h"
+#include "tools/interrupt.h"
+#include "tools/session.h"
+
+namespace pollux::tools {
+namespace {
+
+constexpr uint64_t kMaxId = 0xFFFFFFFF;
+
+// Of this process, or of whom it acts for: then without further groups.
+nfs::AuthSys Credential(const NfsOptions& options, const std::string& machine_name) {
+  nfs::AuthSys credential{.machinename = {machine_name},
+                          .uid = static_cast<uint32_t>(options.uid.value_or(geteuid())),
+                          .gid = static_cast<uint32_t>(options.gid.value_or(getegid()))};
+  if (options.uid.has_value() || options.gid.has_value()) return credential;
+  std::array<gid_t, 65536> groups;
+  const int count = getgroups(static_cast<int>(groups.size()), groups.data());
+  for (int i = 0; i < count && credential.gids.items.size() < nfs::kMaxAuthSysGids; ++i) {
+    if (groups[static_cast<size_t>(i)] != credential.gid) {
+      credential.gids.items.push_back(groups[static_cast<size_t>(i)]);
+    }
+  }
+  return credential;
+}
+
+std::string MachineName() {
+  std::array<char, nfs::kMaxMachineName + 1> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0) return "pollux";
+  return name.data();
+}
+
+// The kernel asks: it must have a way to the server of its own.
+absl::Status WithHint(const absl::Status& status, const NfsOptions& options) {
+  const bool shared =
+      !options.port.device.netdev.empty() || !options.port.device.kernel_path.empty();
+  if (!absl::IsUnavailable(status) || shared || !options.mount.empty()) return status;
+  return absl::UnavailableError(absl::StrCat(
+      status.message(),
+      "; MOUNT goes through the kernel: give --netdev or --kernel-path, or --mount ADDR[:PORT] "
+      "where the kernel reaches it"));
+}
+
+}  // namespace
+
+void DeclareNfsOptions(Options& options, NfsOptions* nfs) {
+  DeclareClientOptions(options, nfs);
+  options.Parsed("mount", "ADDR[:PORT]",
+                 "where the kernel finds the server's MOUNT service (the server's address, and the "
+                 "port that its rpcbind names)",
+                 [nfs](const std::string& value) {
+                   nfs->mount = value;
+                   return ParseHostPort(value, 0).status();
+                 });
+  const auto id = [&options](const char* name, const char* help, std::optional<uint64_t>* target) {
+    options.Parsed(name, "N", help, [target](const std::string& value) {
+      uint64_t number = 0;
+      if (!absl::SimpleAtoi(value, &number) || number > kMaxId) {
+        return absl::InvalidArgumentError(absl::StrCat("'", value, "' is no user or group ID"));
+      }
+      *target = number;
+      return absl::OkStatus();
+    });
+  };
+  id("uid", "act as this user (your own)", &nfs->uid);
+  id("gid", "and this group", &nfs->gid);
+}
+
+absl::StatusOr<nfs::NfsFh3> NfsRemote::Mount(const NfsOptions& options, const NfsUrl& url) {
+  cm::Endpoint service = {.address = url.server.address, .port = 0};
+  if (!options.mount.empty()) service = *ParseHostPort(options.mount, 0);
+  auto mount = nfs::MountClient::Connect(service, credential_);
+  if (!mount.ok()) return WithHint(mount.status(), options);
+  const auto exports = mount->Exports();
+  if (!exports.ok()) return exports.status();
+  export_ = nfs::ExportOf(*exports, url.path);
+  if (export_.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat(url.path, ": the server exports no directory that holds it, only: ",
+                     exports->empty() ? std::string("nothing") : absl::StrJoin(*exports, ", ")));
+  }
+  const size_t base = export_.find_last_not_of('/');
+  path_ = base == std::string::npos ? url.path : url.path.substr(base + 1);
+  const auto root = mount->Mount(export_);
+  if (root.ok()) mount_.emplace(*std::move(mount));
+  return root;
+}
+
+absl::Status NfsRemote::ConnectNfs(const NfsOptions& options, const NfsUrl& url) {
+  std::promise<absl::StatusOr<std::unique_ptr<nfs::Client>>> connected;
+  auto result = connected.get_future();
+  node_->Run([&] {
+    engine::Worker* worker = &node_->device().worker();
+    Connecting<nfs::Client>::Start(
+        worker, nfs::Client::Create(worker, &node_->manager(), credential_), url.server,
+        {.timeout_ms = static_cast<uint32_t>(options.timeout_ms), .cancelled = &Interrupted},
+        [&connected](absl::StatusOr<std::unique_ptr<nfs::Client>> client) {
+          connected.set_value(std::move(client));
+        });
+  });
+  auto client = result.get();
+  if (client.ok()) client_ = *std::move(client);
+  return client.status();
+}
+
+absl::StatusOr<std::unique_ptr<NfsRemote>> NfsRemote::Connect(const NfsOptions& options,
+                                                              const NfsUrl& url) {
+  CatchInterrupts();
+  std::unique_ptr<NfsRemote> remote(new NfsRemote());
+  remote->machine_name_ = MachineName();
+  remote->credential_ = Credential(options, remote->machine_name_);
+  auto node = StartNode(options.port);
+  if (!node.ok()) return node.status();
+  remote->node_ = *std::move(node);
+  if (options.verbose) PrintCmExchange(*remote->node_);
+  const auto root = remote->Mount(options, url);
+  if (!root.ok()) return UnlessTaken(*remote->node_, root.status());
+  absl::Status status = UnlessTaken(*remote->node_, remote->ConnectNfs(options, url));
+  if (!status.ok()) return status;
+  remote->tree_ = std::make_unique<NfsTree>(NfsServer{*remote->node_, *remote->client_}, *root,
+                                            remote->export_);
+  return remote;
+}
+
+NfsRemote::~NfsRemote() {
+  if (node_ == nullptr) return;
+  End(*node_, std::move(client_));
+  // The entry in the server's list is for people to read; nothing depends on it.
+  if (mount_.has_value()) mount_->Unmount(export_).IgnoreError();
+  node_->StopPolling();
+}
+
+}  // namespace pollux::tools

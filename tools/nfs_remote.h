@@ -1,0 +1,63 @@
+// A connection to an NFS server, and the root of one of its exports.
+#ifndef POLLUX_TOOLS_NFS_REMOTE_H_
+#define POLLUX_TOOLS_NFS_REMOTE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "nfs/auth_sys.h"
+#include "nfs/client/client.h"
+#include "nfs/client/mount_client.h"
+#include "tools/nfs/tree.h"
+#include "tools/nfs/url.h"
+#include "tools/node.h"
+#include "tools/options.h"
+#include "tools/remote.h"
+
+namespace pollux::tools {
+
+struct NfsOptions : ClientOptions {
+  std::string mount;                 // ADDR[:PORT] of the MOUNT service; empty: the server's
+  std::optional<uint64_t> uid, gid;  // who acts; nothing: this process's
+};
+// Declares the client options, --mount, --uid and --gid.
+void DeclareNfsOptions(Options& options, NfsOptions* nfs);
+
+// In the end it unmounts, disconnects (DREQ) and stops the node.
+class NfsRemote {
+ public:
+  // Finds the export that holds the URL's path, mounts it (MOUNT version 3 by the kernel's TCP) and
+  // connects. NotFound when no export holds the path, with those that there are.
+  static absl::StatusOr<std::unique_ptr<NfsRemote>> Connect(const NfsOptions& options,
+                                                            const NfsUrl& url);
+  ~NfsRemote();
+  NfsRemote(const NfsRemote&) = delete;
+  NfsRemote& operator=(const NfsRemote&) = delete;
+
+  Node& node() { return *node_; }
+  NfsTree& tree() { return *tree_; }
+  // The URL's path below the export.
+  const std::string& path() const { return path_; }
+
+ private:
+  NfsRemote() = default;
+  absl::StatusOr<nfs::NfsFh3> Mount(const NfsOptions& options, const NfsUrl& url);
+  absl::Status ConnectNfs(const NfsOptions& options, const NfsUrl& url);
+
+  std::string machine_name_;
+  nfs::AuthSys credential_;  // points to the name
+  std::unique_ptr<Node> node_;
+  std::optional<nfs::MountClient> mount_;
+  std::string export_;
+  std::string path_;
+  std::unique_ptr<nfs::Client> client_;
+  std::unique_ptr<NfsTree> tree_;
+};
+
+}  // namespace pollux::tools
+
+#endif  // POLLUX_TOOLS_NFS_REMOTE_H_
