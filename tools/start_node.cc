@@ -41,17 +41,4 @@ absl::StatusOr<std::unique_ptr<Node>> StartNode(const PortOptions& port) {
   return Node::Start(*std::move(device), options);
 }
 
-std::vector<cm::Endpoint> ServedAt(Node& node, uint16_t port) {
-  return node.Run([&node, port] {
-    const net::Interface& interface = node.device().interface();
-    std::vector<cm::Endpoint> all, link_local;
-    for (uint32_t i = 0; i < interface.gid_table_size(); ++i) {
-      const absl::StatusOr<Gid> gid = interface.QueryGid(static_cast<int>(i));
-      if (!gid.ok()) continue;
-      (gid->IsLinkLocal() ? link_local : all).push_back({.address = *gid, .port = port});
-    }
-    return all.empty() ? link_local : all;
-  });
-}
-
 }  // namespace pollux::tools

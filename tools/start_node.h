@@ -2,12 +2,9 @@
 #ifndef POLLUX_TOOLS_START_NODE_H_
 #define POLLUX_TOOLS_START_NODE_H_
 
-#include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "absl/status/statusor.h"
-#include "cm/manager.h"
 #include "tools/node.h"
 #include "tools/port_options.h"
 
@@ -16,10 +13,6 @@ namespace pollux::tools {
 // Opens the port and starts to poll it. Errors as CheckPortOptions(), engine::InitEal() and
 // engine::Device::Open().
 absl::StatusOr<std::unique_ptr<Node>> StartNode(const PortOptions& port);
-
-// Where clients find a service at `port`: at every address but the link-local ones, unless these
-// are all there is.
-std::vector<cm::Endpoint> ServedAt(Node& node, uint16_t port);
 
 }  // namespace pollux::tools
 

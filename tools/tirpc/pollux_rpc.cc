@@ -20,6 +20,7 @@
 #include "rpcrdma/tirpc/service.h"
 #include "stack/net/address.h"
 #include "tools/registration.h"
+#include "tools/served_at.h"
 #include "tools/start_node.h"
 #include "tools/tirpc/binding_table.h"
 #include "tools/tirpc/shared_port.h"
