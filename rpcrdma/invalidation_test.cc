@@ -56,12 +56,12 @@ TEST_F(InvalidationTest, NeitherSideAlone) {
 
 class InvalidatingServerTest : public MirrorTest {
  protected:
-  void Start(bool server_may) {
+  void Start(bool client_may, bool server_may) {
     StartWorld();
     hostile = std::make_unique<RawPeer>(&nodes[1]->worker(), managers[1].get());
     hostile->remote_invalidation = server_may;
     hostile->Listen(kTestPort);
-    StartClient();
+    StartClient({.remote_invalidation = client_may});
     ConnectClient();
   }
   void TearDown() override {
@@ -108,7 +108,7 @@ class InvalidatingServerTest : public MirrorTest {
 
 // RFC 8797 section 4.1
 TEST_F(InvalidatingServerTest, AnotherCallsKeyCostsTheConnection) {
-  Start(true);
+  Start(true, true);
   StartGet(0);
   Answer(0, KeyOf(0));
   ASSERT_TRUE(RunUntil([this] { return status[0].has_value(); }));
@@ -123,9 +123,19 @@ TEST_F(InvalidatingServerTest, AnotherCallsKeyCostsTheConnection) {
   for (const auto& s : status) EXPECT_EQ(s->code(), absl::StatusCode::kUnavailable);
 }
 
-// Not agreed on: the key cannot be taken away.
+// As Linux's server does: it heeds what the client says, and says nothing itself.
+TEST_F(InvalidatingServerTest, WhoDoesNotSayThatItInvalidatesMay) {
+  Start(true, false);
+  StartGet(0);
+  Answer(0, KeyOf(0));
+  ASSERT_TRUE(RunUntil([this] { return status[0].has_value(); }));
+  EXPECT_TRUE(status[0]->ok()) << *status[0];
+  EXPECT_EQ(client->counters().remote_invalidations, 1u);
+}
+
+// The key of a client that has not said so cannot be taken away.
 TEST_F(InvalidatingServerTest, WithoutConsentItIsAnError) {
-  Start(false);
+  Start(false, true);
   StartGet(0);
   Answer(0, KeyOf(0));
   ASSERT_TRUE(RunUntil([this] { return ended.has_value(); }));

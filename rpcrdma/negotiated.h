@@ -23,13 +23,17 @@ struct Negotiated {
 struct DirectionTerms {
   uint32_t call_threshold = kMinInlineBytes;  // bytes of a message
   uint32_t reply_threshold = kMinInlineBytes;
-  bool remote_invalidation = false;  // replies may invalidate
-  bool chunks = true;                // calls may offer memory
+  bool remote_invalidation = false;  // replies may invalidate: of whoever answers
+  // What calls offer must be such that replies may: of whoever calls. It is so by what this side
+  // has said alone, since Linux's server invalidates without having said that it would.
+  bool invalidatable = false;
+  bool chunks = true;  // calls may offer memory
 };
 inline DirectionTerms ForwardTerms(const Negotiated& negotiated) {
   return {.call_threshold = negotiated.thresholds.client_to_server,
           .reply_threshold = negotiated.thresholds.server_to_client,
-          .remote_invalidation = negotiated.remote_invalidation()};
+          .remote_invalidation = negotiated.remote_invalidation(),
+          .invalidatable = negotiated.local.remote_invalidation};
 }
 // RFC 8167 section 4.2: the thresholds change places. RFC 8167 section 5.3 and RFC 8267
 // section 6.5.2: chunks need not be supported in this direction, and are not.

@@ -35,7 +35,7 @@ void Requester::Attach(Connection* connection, const DirectionTerms& terms, Send
   terms_.call_threshold = terms.call_threshold;
   terms_.reply_threshold = terms.reply_threshold;
   terms_.chunks = terms.chunks;
-  remote_invalidation_ = terms.remote_invalidation;
+  invalidatable_ = terms.invalidatable;
   // RFC 8166 section 3.3.3: nothing is known of the grant again.
   window_ = CreditWindow(config_.credits);
   replies_on_connection_ = 0;

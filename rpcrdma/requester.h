@@ -136,7 +136,7 @@ class Requester : public Connection::Role {
   Counters* counters_;
   Connection* connection_ = nullptr;
   CallTerms terms_;
-  bool remote_invalidation_ = false;
+  bool invalidatable_ = false;
   CreditWindow window_;
   uint32_t replies_on_connection_ = 0;
   absl::Status down_;  // why no call is taken any more

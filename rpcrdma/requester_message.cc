@@ -10,10 +10,9 @@ namespace pollux::rpcrdma {
 absl::Status Requester::Offer(Slot& slot, absl::Span<const uint8_t> memory, int access,
                               Segment* segment) {
   // RFC 8797 section 3.2: where the server may invalidate, every key must be one that it may.
-  auto region = remote_invalidation_
-                    ? connection_->RegisterInvalidatable(
-                          memory.data(), static_cast<uint32_t>(memory.size()), access)
-                    : connection_->Register(memory.data(), memory.size(), access);
+  auto region = invalidatable_ ? connection_->RegisterInvalidatable(
+                                     memory.data(), static_cast<uint32_t>(memory.size()), access)
+                               : connection_->Register(memory.data(), memory.size(), access);
   if (!region.ok()) return region.status();
   slot.regions[slot.region_count++] = *region;
   ++advertised_;
