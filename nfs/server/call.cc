@@ -48,12 +48,9 @@ rpcrdma::ReplyHandle Call::TakeReply() {
 void Call::Run(Storage& storage, Identity& identity) {
   context_.identity = &identity;
   const Export& exported = context_.tree->exported();
-  std::optional<Credential> caller = CredentialOf(view_.header.credential, exported);
-  if (!caller.has_value() || !exported.Admits(view_.client_address)) {
-    refused_ = Nfsstat3::kAcces;
-  } else {
-    context_.caller = *std::move(caller);
-  }
+  outcome_.authenticated = CredentialOf(view_.header.credential, exported, &context_.caller);
+  if (outcome_.authenticated != AuthStatus::kOk) return Done();
+  if (!exported.Admits(view_.client_address)) refused_ = Nfsstat3::kAcces;
   Dispatch(storage);
 }
 

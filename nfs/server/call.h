@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "nfs/binding.h"
 #include "nfs/server/call_context.h"
+#include "nfs/server/credential.h"
 #include "nfs/server/data_calls.h"
 #include "nfs/server/served_export.h"
 #include "nfs/server/storage.h"
@@ -38,6 +39,7 @@ class Call final : public Storage::Job {
 
   // The owner's core, once it is done.
   struct Outcome {
+    AuthStatus authenticated = AuthStatus::kOk;
     rpcrdma::AcceptStatus accepted = rpcrdma::AcceptStatus::kSuccess;
     Nfsstat3 status = Nfsstat3::kOk;
     uint64_t moved_bytes = 0;  // between memory and file

@@ -16,20 +16,24 @@ uint32_t Mapped(uint32_t id, const Export& exported) {
 
 }  // namespace
 
-std::optional<Credential> CredentialOf(const rpcrdma::OpaqueAuth& auth, const Export& exported) {
-  if (auth.flavor == rpcrdma::AuthFlavor::kNone) return Credential{};
-  if (auth.flavor != rpcrdma::AuthFlavor::kSys) return std::nullopt;
-  AuthSys sys;
-  if (!Decode(rpcrdma::XdrReader(auth.body), &sys)) return std::nullopt;
-  Credential credential;
-  credential.uid = Mapped(sys.uid, exported);
-  // A squashed root has none of its groups.
-  if (credential.uid != sys.uid) return credential;
-  credential.gid = Mapped(sys.gid, exported);
-  for (const uint32_t group : sys.gids.items) {
-    credential.groups.push_back(Mapped(group, exported));
+AuthStatus CredentialOf(const rpcrdma::OpaqueAuth& auth, const Export& exported,
+                        Credential* credential) {
+  if (auth.flavor == rpcrdma::AuthFlavor::kNone) {
+    *credential = {};
+    return AuthStatus::kOk;
   }
-  return credential;
+  if (auth.flavor != rpcrdma::AuthFlavor::kSys) return AuthStatus::kRejectedCred;
+  AuthSys sys;
+  if (!Decode(rpcrdma::XdrReader(auth.body), &sys)) return AuthStatus::kBadCred;
+  *credential = {};
+  credential->uid = Mapped(sys.uid, exported);
+  // A squashed root has none of its groups.
+  if (credential->uid != sys.uid) return AuthStatus::kOk;
+  credential->gid = Mapped(sys.gid, exported);
+  for (const uint32_t group : sys.gids.items) {
+    credential->groups.push_back(Mapped(group, exported));
+  }
+  return AuthStatus::kOk;
 }
 
 }  // namespace pollux::nfs

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <vector>
 
 #include "nfs/codec.h"
@@ -21,43 +22,55 @@ std::vector<uint8_t> Body(uint32_t uid, uint32_t gid, std::initializer_list<uint
   return space;
 }
 
+// Nothing when it is refused.
+std::optional<Credential> Of(const rpcrdma::OpaqueAuth& auth, const Export& exported = {}) {
+  Credential credential;
+  if (CredentialOf(auth, exported, &credential) != AuthStatus::kOk) return std::nullopt;
+  return credential;
+}
+
 TEST(CredentialTest, IdsAreTheClients) {
   const std::vector<uint8_t> body = Body(1000, 100, {4, 24, 1000});
-  const auto credential = CredentialOf({.flavor = kSys, .body = body}, Export{});
+  const auto credential = Of({.flavor = kSys, .body = body});
   ASSERT_TRUE(credential.has_value());
   EXPECT_EQ(*credential, (Credential{.uid = 1000, .gid = 100, .groups = {4, 24, 1000}}));
 }
 
 TEST(CredentialTest, RootIsSquashedUnlessTheExportSaysOtherwise) {
   const std::vector<uint8_t> body = Body(0, 0, {0, 4});
-  EXPECT_EQ(CredentialOf({.flavor = kSys, .body = body}, Export{}), Credential{});
-  EXPECT_EQ(CredentialOf({.flavor = kSys, .body = body}, Export{.root_squash = false}),
+  EXPECT_EQ(Of({.flavor = kSys, .body = body}), Credential{});
+  EXPECT_EQ(Of({.flavor = kSys, .body = body}, Export{.root_squash = false}),
             (Credential{.uid = 0, .gid = 0, .groups = {0, 4}}));
   // Root's group does not come by the side door either.
   const std::vector<uint8_t> user = Body(7, 0, {0, 4});
-  EXPECT_EQ(CredentialOf({.flavor = kSys, .body = user}, Export{}),
+  EXPECT_EQ(Of({.flavor = kSys, .body = user}),
             (Credential{.uid = 7, .gid = kAnonymousId, .groups = {kAnonymousId, 4}}));
 }
 
 TEST(CredentialTest, NobodysIdIsAnonymous) {
   const std::vector<uint8_t> body = Body(UINT32_MAX, 4, {});
-  EXPECT_EQ(CredentialOf({.flavor = kSys, .body = body}, Export{.root_squash = false}),
-            Credential{});
+  EXPECT_EQ(Of({.flavor = kSys, .body = body}, Export{.root_squash = false}), Credential{});
 }
 
 TEST(CredentialTest, WithoutOneAnonymous) {
-  EXPECT_EQ(CredentialOf({}, Export{.root_squash = false}), Credential{});
+  EXPECT_EQ(Of({}, Export{.root_squash = false}), Credential{});
 }
 
 TEST(CredentialTest, WhatIsNoneIsRefused) {
   std::vector<uint8_t> body = Body(1, 2, {3});
-  EXPECT_FALSE(CredentialOf({.flavor = rpcrdma::AuthFlavor::kGss, .body = body}, {}).has_value());
+  Credential credential{.uid = 9, .gid = 9, .groups = {}};
+  EXPECT_EQ(
+      CredentialOf({.flavor = rpcrdma::AuthFlavor::kGss, .body = body}, Export{}, &credential),
+      AuthStatus::kRejectedCred);
   for (size_t size = 0; size < body.size(); ++size) {
-    EXPECT_FALSE(CredentialOf({.flavor = kSys, .body = absl::MakeConstSpan(body).first(size)}, {})
-                     .has_value());
+    EXPECT_EQ(CredentialOf({.flavor = kSys, .body = absl::MakeConstSpan(body).first(size)},
+                           Export{}, &credential),
+              AuthStatus::kBadCred);
   }
   body.push_back(0);
-  EXPECT_FALSE(CredentialOf({.flavor = kSys, .body = body}, {}).has_value());
+  EXPECT_EQ(CredentialOf({.flavor = kSys, .body = body}, Export{}, &credential),
+            AuthStatus::kBadCred);
+  EXPECT_EQ(credential.uid, 9u);
 }
 
 }  // namespace

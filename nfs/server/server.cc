@@ -117,12 +117,18 @@ void Server::Answer(Call* call) {
   const Call::Outcome& outcome = call->outcome();
   Counters::OfProcedure& counters = counters_.Of(call->procedure());
   ++counters.calls;
+  const bool authenticated = outcome.authenticated == AuthStatus::kOk;
   const bool accepted = outcome.accepted == rpcrdma::AcceptStatus::kSuccess;
-  if (!accepted || outcome.status != Nfsstat3::kOk) ++counters.failures;
+  if (!authenticated || !accepted || outcome.status != Nfsstat3::kOk) ++counters.failures;
   (call->procedure() == Procedure::kRead ? counters_.bytes_read : counters_.bytes_written) +=
       outcome.moved_bytes;
   rpcrdma::ReplyHandle reply = call->TakeReply();
-  if (!accepted) {
+  if (!authenticated) {
+    reply.Send({.denied = true,
+                .reject_status = rpcrdma::RejectStatus::kAuthError,
+                .auth_status = static_cast<uint32_t>(outcome.authenticated)},
+               {}, {});
+  } else if (!accepted) {
     reply.Fail(outcome.accepted);
   } else if (outcome.item.has_value()) {
     rpcrdma::ResultItem item{.bytes = outcome.item->bytes, .position = outcome.item->position};

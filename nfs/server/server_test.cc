@@ -22,6 +22,7 @@
 #include "nfs/directories.h"
 #include "nfs/file_system.h"
 #include "nfs/listing.h"
+#include "rpcrdma/client.h"
 #include "stack/engine/clock.h"
 #include "stack/engine/device.h"
 #include "stack/engine/eal.h"
@@ -371,6 +372,37 @@ TEST_F(ServerTest, RootIsNobodyUnlessTheExportSaysOtherwise) {
   EXPECT_EQ(attributes.st_gid, kAnonymousId);
   EXPECT_EQ(stat(Path("b/roots").c_str(), &attributes), 0);
   EXPECT_EQ(attributes.st_uid, 0u);
+}
+
+TEST_F(ServerTest, CredentialsThatAreNoneAreDenied) {
+  StartServer();
+  const NfsFh3 root = HandleOf(0);
+  std::vector<uint8_t> space(100);
+  const Encoded encoded = Encode(GetattrArgs{root}, absl::MakeSpan(space));
+  for (const auto flavor : {rpcrdma::AuthFlavor::kSys, rpcrdma::AuthFlavor::kGss}) {
+    rpcrdma::ClientConfig config;
+    config.credential.flavor = flavor;
+    auto client = *rpcrdma::Client::Create(&client_device_->worker(), client_manager_.get(),
+                                           Nfs3Binding(), config);
+    std::optional<absl::Status> connected, ended, answered;
+    ASSERT_TRUE(client
+                    ->Connect(
+                        {.address = Gid::FromIpv4(kServerAddress), .port = kNfsRdmaPort},
+                        [&](absl::Status status) { connected = status; },
+                        [&](absl::Status status) { ended = status; })
+                    .ok());
+    ASSERT_TRUE(RunUntil([&] { return connected.has_value(); }));
+    ASSERT_TRUE(client
+                    ->Call({.procedure = static_cast<uint32_t>(Procedure::kGetattr),
+                            .arguments = encoded.stream},
+                           [&](absl::Status status, const rpcrdma::Reply*) { answered = status; })
+                    .ok());
+    EXPECT_TRUE(RunUntil([&] { return answered.has_value(); }));
+    EXPECT_EQ(answered->code(), absl::StatusCode::kPermissionDenied) << *answered;
+    client->Disconnect();
+    EXPECT_TRUE(RunUntil([&] { return ended.has_value(); }));
+  }
+  EXPECT_EQ(server_->counters().procedures[static_cast<int>(Procedure::kGetattr)].failures, 2u);
 }
 
 TEST_F(ServerTest, ExportsThatCannotBe) {

@@ -296,8 +296,8 @@ def nfsd_killed(bench):
     with mounted(served):
         for direction in ("if=/dev/urandom of=", "of=/dev/null if="):
             served.guest("sync; echo 3 >/proc/sys/vm/drop_caches")
-            copy = bench.guest.begin(f"dd {direction}{MOUNT_POINT}/file bs=64k count=256 status=none "
-                                     "&& sync && echo done")
+            copy = bench.guest.begin(f"dd {direction}{MOUNT_POINT}/file bs=64k count=256 "
+                                     "status=none && sync && echo done")
             served.wait_for_calls(8)
             served.process.signal(signal.SIGKILL)
             served.process.wait(bench.deadline)
