@@ -16,6 +16,7 @@ int RpingCommand(int argc, char** argv);
 int DecodeCommand(int argc, char** argv);
 int CmCommand(int argc, char** argv);
 int MckeyCommand(int argc, char** argv);
+int RunCommand(int argc, char** argv);
 int StatCommand(int argc, char** argv);
 int ConnectionsCommand(int argc, char** argv);
 
