@@ -42,6 +42,16 @@ void Withdraw(Channel* channel, Cq* cq) {
   if (!channel->taken.empty()) eventfd_write(channel->fd, channel->taken.size());
 }
 
+// As AwaitReadable(), known to the progress thread; the thread may be cancelled.
+int Sleep(int fd, Activity& activity) {
+  int error;
+  activity.SleepBegins();
+  pthread_cleanup_push([](void* of) { static_cast<Activity*>(of)->SleepEnds(); }, &activity);
+  error = AwaitReadable(fd);
+  pthread_cleanup_pop(1);
+  return error;
+}
+
 absl::Status Attach(Turn& turn, Cq* cq, int entries) {
   auto native = turn.worker().CreateCq(static_cast<uint32_t>(entries), HandlerFor(cq));
   if (!native.ok()) return native.status();
@@ -143,8 +153,10 @@ POLLUX_EXPORT int pollux_ibv_destroy_comp_channel(ibv_comp_channel* channel) {
 
 POLLUX_EXPORT int pollux_ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq,
                                           void** cq_context) {
+  Activity& activity = Of(channel->context)->world->activity();
   while (true) {
-    if (const int error = AwaitReadable(channel->fd); error != 0) return Failed(error);
+    if (const int error = Sleep(channel->fd, activity); error != 0) return Failed(error);
+    const NoCancellation no_cancellation;
     const std::lock_guard lock(Of(channel)->mutex);
     Cq* announced = TakeAnnounced(Of(channel));
     if (announced == nullptr) continue;

@@ -12,6 +12,7 @@
 #include <optional>
 #include <utility>
 
+#include "abi/no_cancellation.h"
 #include "abi/wait.h"
 
 namespace pollux::abi {
@@ -33,6 +34,7 @@ class EventQueue {
   int fd() const { return fd_; }
 
   void Push(Event event) {
+    const NoCancellation no_cancellation;
     const std::lock_guard lock(mutex_);
     events_.push_back(std::move(event));
     eventfd_write(fd_, 1);
@@ -44,6 +46,7 @@ class EventQueue {
   int Take(Event* event, Taken taken) {
     while (true) {
       if (const int error = AwaitReadable(fd_); error != 0) return error;
+      const NoCancellation no_cancellation;
       const std::lock_guard lock(mutex_);
       if (events_.empty()) continue;  // another thread was faster
       eventfd_t one;
@@ -58,6 +61,7 @@ class EventQueue {
   // Takes out what `unwanted(event)` says.
   template <class Unwanted>
   void RemoveIf(Unwanted unwanted) {
+    const NoCancellation no_cancellation;
     const std::lock_guard lock(mutex_);
     for (auto it = events_.begin(); it != events_.end();) {
       if (!unwanted(*it)) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <atomic>
 #include <thread>
 
 namespace pollux::abi {
@@ -40,15 +41,30 @@ TEST(EventQueue, NonBlockingDescriptorIsRespected) {
   EXPECT_EQ(event, 7);
 }
 
-TEST(EventQueue, SleeperIsCountedAndWoken) {
+TEST(EventQueue, SleeperIsWoken) {
   EventQueue<int> queue;
   int event = 0;
   std::thread sleeper([&] { EXPECT_EQ(queue.Take(&event, kNothing), 0); });
-  while (sleepers.load() == 0) std::this_thread::yield();
   queue.Push(3);
   sleeper.join();
   EXPECT_EQ(event, 3);
-  EXPECT_EQ(sleepers.load(), 0u);
+}
+
+TEST(EventQueue, SleeperCanBeCancelled) {
+  EventQueue<int> queue;
+  std::atomic<bool> begun{false};
+  std::thread sleeper([&] {
+    begun = true;
+    int event = 0;
+    queue.Take(&event, kNothing);
+  });
+  while (!begun) std::this_thread::yield();
+  ASSERT_EQ(pthread_cancel(sleeper.native_handle()), 0);
+  sleeper.join();
+  int event = 0;
+  queue.Push(5);
+  ASSERT_EQ(queue.Take(&event, kNothing), 0);
+  EXPECT_EQ(event, 5);
 }
 
 TEST(EventQueue, RemovesWhatIsUnwanted) {

@@ -99,6 +99,7 @@ struct Qp : ibv_qp_ex {
   Context* owner = nullptr;
   verbs::QueuePair* native = nullptr;
   cm::Id* connection = nullptr;  // that moves it, and is told of its events
+  bool was_connected = false;    // its number rests for the time that a connection's does
   Builder builder;
   Deliveries async_events_given;
 };

@@ -7,7 +7,6 @@
 
 #include <utility>
 
-#include "abi/wait.h"
 #include "stack/engine/clock.h"
 
 namespace pollux::abi {
@@ -49,8 +48,7 @@ void Progress::Run() {
   uint32_t idle = 0;
   while (!stop_.load(std::memory_order_relaxed)) {
     const uint64_t now_ns = clock.NowNs();
-    const bool sleep_expected =
-        sleepers.load(std::memory_order_relaxed) > 0 || activity_->ExpectsSleep();
+    const bool sleep_expected = activity_->ExpectsSleep();
     // Clocks of two CPUs may be a little apart.
     const bool abandoned = now_ns > activity_->driven_ns() + kAbandonedNs;
     if ((!sleep_expected && !abandoned) || ownership_->Wanted() || !ownership_->TryAcquire()) {

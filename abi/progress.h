@@ -28,20 +28,28 @@ class Activity {
     const uint32_t left = empty_polls_left_.load(std::memory_order_relaxed);
     if (left > 0) empty_polls_left_.store(left - 1, std::memory_order_relaxed);
   }
-  bool ExpectsSleep() const { return empty_polls_left_.load(std::memory_order_relaxed) > 0; }
+  // A thread sleeps until a completion is announced.
+  void SleepBegins() { sleepers_.fetch_add(1, std::memory_order_relaxed); }
+  void SleepEnds() { sleepers_.fetch_sub(1, std::memory_order_relaxed); }
+  bool ExpectsSleep() const {
+    return sleepers_.load(std::memory_order_relaxed) > 0 ||
+           empty_polls_left_.load(std::memory_order_relaxed) > 0;
+  }
 
  private:
   std::atomic<uint64_t> driven_ns_{0};
   std::atomic<uint32_t> empty_polls_left_{0};
+  std::atomic<uint32_t> sleepers_{0};
 };
 
 // The hand-over between a program that polls and one that sleeps. Each of the program's calls
 // drives the worker on its own thread (run to completion). This thread drives too, one turn at a
 // time, when
-//  - a thread sleeps in one of the calls that wait, or has armed a completion queue to do so: then
-//    without a pause as long as there is something to do, and for kSpinTurns after;
+//  - a thread sleeps until a completion is announced, or has armed a completion queue to do so:
+//    then without a pause as long as there is something to do, and for kSpinTurns after;
 //  - or nobody has driven for kAbandonedNs: a program may compute, and its peers' packets are to be
-//    answered all the same. After kSpinTurns without work it naps in between.
+//    answered all the same. After kSpinTurns without work it naps in between. Threads that wait for
+//    events of connections are served so too: one that polls may well stand beside them.
 // Otherwise it naps, so that a program that polls has its CPU for itself. Ownership makes any mix
 // of these safe; at worst both ask for turns, and this thread stands back.
 class Progress {

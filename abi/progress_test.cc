@@ -5,7 +5,6 @@
 #include <atomic>
 #include <thread>
 
-#include "abi/wait.h"
 #include "stack/engine/clock.h"
 #include "stack/engine/eal.h"
 
@@ -51,9 +50,10 @@ TEST_F(ProgressTest, ServesSleepersOfAProgramThatHasJustPolled) {
   for (uint32_t i = 0; i < Activity::kEmptyPollsOfSleeper; ++i) activity_.FoundNothing();
   EXPECT_FALSE(activity_.ExpectsSleep());
   const uint64_t before = turns_;
-  ++sleepers;
+  activity_.SleepBegins();
   while (turns_ < before + 10) std::this_thread::yield();
-  --sleepers;
+  activity_.SleepEnds();
+  EXPECT_FALSE(activity_.ExpectsSleep());
 }
 
 TEST_F(ProgressTest, StandsBackForAThreadThatWaits) {

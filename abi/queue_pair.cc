@@ -1,6 +1,7 @@
 // Queue pairs: made, changed, posted to, destroyed.
 #include "abi/queue_pair.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -30,6 +31,10 @@ absl::StatusOr<verbs::QueuePairInitAttr> Translate(ibv_pd* pd, const ibv_qp_init
   native.recv_cq = Of(init.recv_cq)->native;
   native.srq = init.srq == nullptr ? nullptr : Of(init.srq)->native;
   native.cap = init.cap;
+  // As rxe: where the elements of a request fit, so much inline data does, asked for or not.
+  const uint32_t element_bytes = init.cap.max_send_sge * static_cast<uint32_t>(sizeof(ibv_sge));
+  native.cap.max_inline_data =
+      std::max(init.cap.max_inline_data, std::min<uint32_t>(element_bytes, verbs::kMaxInline));
   native.sq_sig_all = init.sq_sig_all != 0;
   native.on_event = HandlerFor(qp);
   return native;
@@ -104,7 +109,7 @@ ibv_qp* CreateQpEx(ibv_context*, ibv_qp_init_attr_ex* init) {
 int DestroyQp(Qp* qp) {
   {
     Turn turn(qp->owner->world);
-    const uint64_t time_wait_ns = qp->connection == nullptr ? 0 : turn.manager().time_wait_ns();
+    const uint64_t time_wait_ns = qp->was_connected ? turn.manager().time_wait_ns() : 0;
     if (qp->connection != nullptr) turn.manager().ReleaseQp(qp->connection);
     const absl::Status status = turn.worker().DestroyQp(qp->native, time_wait_ns);
     if (!status.ok()) return ErrorNumber(status);

@@ -2,13 +2,7 @@
 #ifndef POLLUX_ABI_WAIT_H_
 #define POLLUX_ABI_WAIT_H_
 
-#include <atomic>
-#include <cstdint>
-
 namespace pollux::abi {
-
-// How many threads sleep in AwaitReadable(): what the progress thread is awake for.
-extern std::atomic<uint32_t> sleepers;
 
 // 0 once `fd` is readable; EAGAIN at once when it is not and has O_NONBLOCK; EINTR for a signal;
 // EBADF.

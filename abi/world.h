@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 
+#include "abi/no_cancellation.h"
 #include "abi/ownership.h"
 #include "abi/progress.h"
 #include "abi/settings.h"
@@ -28,6 +29,7 @@ class World {
   // standard error too, once, since the callers of verbs know numbers only.
   static absl::StatusOr<World*> Get();
 
+  Activity& activity() { return activity_; }
   // Only while a Turn of it lives.
   engine::Worker& worker() { return device_->worker(); }
   cm::Manager& manager() { return *manager_; }
@@ -67,7 +69,7 @@ class Turn {
   cm::Manager& manager() { return world_->manager(); }
   std::set<cm::Id*>& connections() { return world_->connections(); }
   net::Interface& interface() { return world_->worker().interface(); }
-  Activity& activity() { return world_->activity_; }
+  Activity& activity() { return world_->activity(); }
 
   // One turn of the loop, on this thread: what it has posted leaves, what has arrived is served.
   void Poll() {
@@ -86,6 +88,7 @@ class Turn {
   }
 
  private:
+  NoCancellation no_cancellation_;
   World* world_;
 };
 
