@@ -89,6 +89,19 @@ TEST_F(ManagerTest, CrossingDisconnects) {
   }
 }
 
+TEST_F(ManagerTest, ReleasedQueuePairIsNotTouched) {
+  Establish();
+  client.manager->ReleaseQp(client.id);
+  EXPECT_EQ(client.id->qp(), nullptr);
+  const ibv_qp_state before = client.qp().state();
+  client.qps.pop_back();
+  EXPECT_EQ(before, IBV_QPS_RTS);
+  ASSERT_TRUE(client.manager->Disconnect(client.id).ok());
+  ASSERT_TRUE(world.RunUntil([&] {
+    return client.Saw(RDMA_CM_EVENT_TIMEWAIT_EXIT) && server.Saw(RDMA_CM_EVENT_DISCONNECTED);
+  }));
+}
+
 TEST_F(ManagerTest, HandlersMayDestroyTheirIdentifier) {
   for (const rdma_cm_event_type type :
        {RDMA_CM_EVENT_CONNECT_REQUEST, RDMA_CM_EVENT_ESTABLISHED, RDMA_CM_EVENT_DISCONNECTED,

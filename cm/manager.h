@@ -165,6 +165,11 @@ class Manager {
   virtual void BindQp(Id* id, engine::Worker* owner, verbs::QueuePair* qp, int access,
                       absl::AnyInvocable<void(absl::Status)> done) = 0;
 
+  // Takes its queue pair from an identifier that goes on, as rdma_destroy_qp does: it is not
+  // touched any more, and may be destroyed with time_wait_ns(). A connection that is not
+  // established yet will not be.
+  virtual void ReleaseQp(Id* id) = 0;
+
   // REQ. Ends in ESTABLISHED (RTU sent), REJECTED, UNREACHABLE (time-out) or CONNECT_ERROR. Once an
   // identifier; FailedPrecondition when its address, route or queue pair are not ready.
   // For RDMA_PS_UDP, where no queue pair is needed: SIDR_REQ, which ends in ESTABLISHED (Event::ud

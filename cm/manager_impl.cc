@@ -138,6 +138,14 @@ void ManagerImpl::BindQp(Id* id, engine::Worker* owner, verbs::QueuePair* qp, in
                        });
 }
 
+void ManagerImpl::ReleaseQp(Id* id) {
+  Connection& connection = Of(id);
+  connection.lease->valid = false;
+  connection.lease = std::make_shared<QpLease>();
+  connection.binding = QpBinding::kNone;
+  connection.SetQp(nullptr, nullptr);
+}
+
 void ManagerImpl::MoveQpToError(Connection& connection) {
   if (connection.destroyed || connection.binding != QpBinding::kReady) return;
   ibv_qp_attr attr{};

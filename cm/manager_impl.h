@@ -35,6 +35,7 @@ class ManagerImpl final : public Manager, private Environment::Client {
   absl::Status SetTypeOfService(Id* id, uint8_t type_of_service) override;
   using Manager::Listen;
   absl::Status Listen(Id* id, uint16_t port, uint32_t backlog) override;
+  void ReleaseQp(Id* id) override;
   void BindQp(Id* id, engine::Worker* owner, verbs::QueuePair* qp, int access,
               absl::AnyInvocable<void(absl::Status)> done) override;
   absl::Status Connect(Id* id, const ConnectionParam& param) override;

@@ -74,6 +74,8 @@ absl::Status ManagerImpl::LeaveMulticast(Id* id, const Gid& group) {
     return absl::NotFoundError("leave: the identifier has not joined this group");
   }
   environment_->LeaveGroup(connection.local().address, group);
+  // Its queue pair may have been released, and has left all groups when it is destroyed.
+  if (connection.binding != QpBinding::kReady) return absl::OkStatus();
   environment_->AttachGroup(connection.qp_owner(), connection.qp(), group, false, connection.lease,
                             [](const absl::Status&) {});
   return absl::OkStatus();

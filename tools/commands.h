@@ -18,6 +18,7 @@ int CmCommand(int argc, char** argv);
 int MckeyCommand(int argc, char** argv);
 int NfsCommand(int argc, char** argv);
 int NfsdCommand(int argc, char** argv);
+int RunCommand(int argc, char** argv);
 int StatCommand(int argc, char** argv);
 int ConnectionsCommand(int argc, char** argv);
 

@@ -98,9 +98,11 @@ absl::StatusOr<std::vector<std::string>> Options::Parse(int argc, char** argv, s
                          : &one == &options_[static_cast<size_t>(found - 256)];
     });
     const Option& option = *given;
-    if (absl::Status status = option.take(optarg != nullptr ? optarg : ""); !status.ok()) {
+    const std::string value = optarg != nullptr ? optarg : "";
+    if (absl::Status status = option.take(value); !status.ok()) {
       return absl::InvalidArgumentError(absl::StrCat("--", option.name, ": ", status.message()));
     }
+    given_.emplace_back(option.name, value);
   }
   std::vector<std::string> operands(argv + optind, argv + argc);
   if (operands.size() < least) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -43,6 +44,8 @@ class Options {
   // line. Sets help_asked() instead of failing when --help is among the arguments.
   absl::StatusOr<std::vector<std::string>> Parse(int argc, char** argv, size_t least, size_t most);
   bool help_asked() const { return help_asked_; }
+  // What Parse() has taken, in order: the option's full name and its value ("" of a switch).
+  const std::vector<std::pair<std::string, std::string>>& given() const { return given_; }
   std::string Help() const;
 
  private:
@@ -54,6 +57,7 @@ class Options {
   std::string usage_, about_;
   std::vector<Option> options_;
   bool help_asked_ = false;
+  std::vector<std::pair<std::string, std::string>> given_;
 };
 
 }  // namespace pollux::tools

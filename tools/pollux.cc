@@ -26,6 +26,8 @@ constexpr struct {
     {"mckey", pollux::tools::MckeyCommand,
      "datagrams to a multicast group, with an mckey elsewhere"},
     {"rping", pollux::tools::RpingCommand, "RDMA READ and WRITE ping-pong with an rping elsewhere"},
+    {"run", pollux::tools::RunCommand,
+     "start a program made for libibverbs and librdmacm on a port"},
     {"stat", pollux::tools::StatCommand, "counters of the pollux processes that run here"},
     {"connections", pollux::tools::ConnectionsCommand, "and their connections"},
     {"decode", pollux::tools::DecodeCommand, "print the frames of capture files"},

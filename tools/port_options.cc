@@ -5,9 +5,9 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "stack/net/address.h"
 #include "stack/net/impairment.h"
+#include "stack/net/mac_text.h"
 
 namespace pollux::tools {
 namespace {
@@ -37,20 +37,9 @@ absl::Status ParseFilePrefix(const std::string& text, PortOptions* port) {
 }
 
 absl::Status ParseMac(const std::string& text, PortOptions* port) {
-  const std::vector<std::string> parts = absl::StrSplit(text, ':');
-  MacAddress mac{};
-  bool good = parts.size() == mac.size();
-  for (size_t i = 0; good && i < mac.size(); ++i) {
-    uint32_t byte = 0;
-    good = parts[i].size() == 2 && absl::SimpleHexAtoi(parts[i], &byte) && byte <= 0xFF;
-    mac[i] = static_cast<uint8_t>(byte);
-  }
-  if (!good || (mac[0] & 1) != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", text, "' is not a unicast MAC address, as in 02:00:00:00:00:01"));
-  }
-  port->device.mac = mac;
-  return absl::OkStatus();
+  const absl::StatusOr<MacAddress> mac = net::ParseMac(text);
+  if (mac.ok()) port->device.mac = *mac;
+  return mac.status();
 }
 
 }  // namespace

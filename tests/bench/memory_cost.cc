@@ -15,7 +15,8 @@
 #include "tests/sim/simulation.h"
 
 #ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/allocator_interface.h>
+// gcc has it without its header.
+extern "C" size_t __sanitizer_get_current_allocated_bytes();
 #endif
 
 namespace pollux::bench {

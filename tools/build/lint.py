@@ -11,12 +11,14 @@ import sys
 
 # A room includes only rooms that stand above it here. tests/ sees all.
 ROOMS = ["stack/base", "stack/wire", "stack/memory", "stack/verbs", "stack/transport", "stack/net",
-         "stack/engine", "cm", "rpcrdma", "nfs", "tools"]
+         "stack/engine", "cm", "rpcrdma", "nfs", "abi", "tools"]
+# A room that stands aside: it sees no more than these, and nothing sees it.
+ASIDE = {"abi": [room for room in ROOMS if room.startswith("stack/")] + ["cm"]}
 # Code that only tests link may look everywhere.
 TEST_ONLY = re.compile(
     r"(_test|_for_test|_fixture|_fuzz|_samples|_bench)\.(cc|h)$|/(test|fake)_[^/]*$")
 TOP_LEVEL = {"WORKSPACE", "BUILD.bazel", "README.md", "LICENSE", "stack", "cm", "rpcrdma", "nfs",
-             "tools", "tests"}
+             "abi", "tools", "tests"}
 LINE_COLUMNS_MAX = 100
 FILE_LINES_MAX = 700
 MARK = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX|HA" r"CK)\b")
@@ -42,6 +44,10 @@ def check_include(path, number, included):
     mine, theirs = room_of(path), room_of(included)
     if mine is None or theirs is None or TEST_ONLY.search(path):
         return []
+    if theirs in ASIDE and mine != theirs:
+        return [(path, number, f"{mine} may not include {included}: nothing sees {theirs}")]
+    if mine in ASIDE and theirs not in ASIDE[mine] + [mine]:
+        return [(path, number, f"{mine} may not include {included}: it does not see {theirs}")]
     if ROOMS.index(theirs) > ROOMS.index(mine):
         return [(path, number, f"{mine} may not include {included}: {theirs} stands below it")]
     if TEST_ONLY.search(included):

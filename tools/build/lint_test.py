@@ -22,6 +22,14 @@ class LintTest(unittest.TestCase):
         self.assertEqual(messages("tests/sim/fabric.cc", down), [])
         self.assertEqual(messages("stack/net/port_test.cc", down), [])
 
+    def test_a_room_that_stands_aside(self):
+        self.assertEqual(messages("abi/world.cc", '#include "cm/manager.h"\n'), [])
+        self.assertEqual(messages("abi/world.cc", '#include "abi/wait.h"\n'), [])
+        self.assertEqual(messages("abi/world.cc", '#include "rpcrdma/header.h"\n'),
+                         ["abi may not include rpcrdma/header.h: it does not see rpcrdma"])
+        self.assertEqual(messages("tools/run.cc", '#include "abi/world.h"\n'),
+                         ["tools may not include abi/world.h: nothing sees abi"])
+
     def test_what_ships_does_not_include_what_is_for_tests(self):
         self.assertEqual(messages("stack/net/a.cc", '#include "stack/net/eal_for_test.h"\n'),
                          ["stack/net/eal_for_test.h is for tests only"])

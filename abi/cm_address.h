@@ -1,0 +1,25 @@
+// Socket addresses of librdmacm, and endpoints of Pollux.
+#ifndef POLLUX_ABI_CM_ADDRESS_H_
+#define POLLUX_ABI_CM_ADDRESS_H_
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <optional>
+
+#include "cm/manager.h"
+
+namespace pollux::abi {
+
+// AF_INET and AF_INET6; nothing for others (AF_IB). The any address of either is all zeros.
+std::optional<cm::Endpoint> ToEndpoint(const sockaddr* address);
+
+// An endpoint without an address becomes the any address of `family`.
+void ToSockaddr(const cm::Endpoint& endpoint, sa_family_t family, sockaddr_storage* address);
+
+// In bytes; 0 for families that are not served.
+socklen_t AddressLength(const sockaddr* address);
+
+}  // namespace pollux::abi
+
+#endif  // POLLUX_ABI_CM_ADDRESS_H_

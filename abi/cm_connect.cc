@@ -1,0 +1,196 @@
+// Connections of rdma_cm, and the queue pairs that it makes for them.
+#include <algorithm>
+#include <cerrno>
+
+#include "abi/cm_id.h"
+#include "abi/error_number.h"
+#include "abi/export.h"
+#include "abi/queue_pair.h"
+
+extern "C" {
+ibv_comp_channel* pollux_ibv_create_comp_channel(ibv_context* context);
+int pollux_ibv_destroy_comp_channel(ibv_comp_channel* channel);
+ibv_cq* pollux_ibv_create_cq(ibv_context* context, int entries, void* user,
+                             ibv_comp_channel* channel, int vector);
+int pollux_ibv_destroy_cq(ibv_cq* cq);
+}
+
+namespace pollux::abi {
+namespace {
+
+// A queue pair is moved in two turns, one for each way of the messages; more is a worker that has
+// stopped.
+constexpr int kTurnsOfBinding = 64;
+
+// What peers may do to its memory is up to the regions that the program registers.
+constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
+                        IBV_ACCESS_REMOTE_ATOMIC;
+
+void DestroyOwnCqs(CmId* id) {
+  if (id->recv_cq != nullptr) pollux_ibv_destroy_cq(id->recv_cq);
+  if (id->send_cq != nullptr) pollux_ibv_destroy_cq(id->send_cq);
+  if (id->recv_cq_channel != nullptr) pollux_ibv_destroy_comp_channel(id->recv_cq_channel);
+  if (id->send_cq_channel != nullptr) pollux_ibv_destroy_comp_channel(id->send_cq_channel);
+  id->recv_cq = id->send_cq = nullptr;
+  id->recv_cq_channel = id->send_cq_channel = nullptr;
+}
+
+bool MakeCq(CmId* id, uint32_t entries, ibv_comp_channel** channel, ibv_cq** cq) {
+  *channel = pollux_ibv_create_comp_channel(id->verbs);
+  if (*channel == nullptr) return false;
+  *cq = pollux_ibv_create_cq(id->verbs, static_cast<int>(std::max(entries, 1u)), id, *channel, 0);
+  return *cq != nullptr;
+}
+
+// Those that the program leaves to librdmacm.
+bool MakeMissingCqs(CmId* id, ibv_qp_init_attr* init) {
+  if (init->send_cq == nullptr) {
+    if (!MakeCq(id, init->cap.max_send_wr, &id->send_cq_channel, &id->send_cq)) return false;
+    init->send_cq = id->send_cq;
+  }
+  if (init->recv_cq == nullptr) {
+    if (!MakeCq(id, init->cap.max_recv_wr, &id->recv_cq_channel, &id->recv_cq)) return false;
+    init->recv_cq = id->recv_cq;
+  }
+  return true;
+}
+
+absl::Status Bind(CmId* id, Qp* qp) {
+  Turn turn(id->world);
+  std::optional<absl::Status> done;
+  turn.manager().BindQp(id->native, &turn.worker(), qp->native, kAccess,
+                        [&done](absl::Status status) { done = std::move(status); });
+  for (int i = 0; i < kTurnsOfBinding && !done; ++i) turn.Poll();
+  if (!done || !done->ok()) {
+    turn.manager().ReleaseQp(id->native);
+    return done ? *done : absl::InternalError("the queue pair does not move");
+  }
+  qp->connection = id->native;
+  qp->was_connected = true;
+  qp->qp_base.state = qp->native->state();
+  return absl::OkStatus();
+}
+
+int MakeQp(CmId* id, ibv_pd* pd, ibv_qp_init_attr* init, uint64_t send_ops) {
+  if (id->verbs == nullptr || id->qp != nullptr || init->qp_type == IBV_QPT_UC) {
+    return Failed(init->qp_type == IBV_QPT_UC ? EOPNOTSUPP : EINVAL);
+  }
+  if (pd == nullptr) pd = id->pd != nullptr ? id->pd : CmDomain();
+  if (pd == nullptr) return -1;
+  Qp* qp = MakeMissingCqs(id, init) ? CreateQp(pd, init, send_ops) : nullptr;
+  const absl::Status bound = qp == nullptr ? absl::InternalError("") : Bind(id, qp);
+  if (!bound.ok()) {
+    const int error = qp == nullptr ? errno : ErrorNumber(bound);
+    if (qp != nullptr) DestroyQp(qp);
+    DestroyOwnCqs(id);
+    return Failed(error);
+  }
+  id->pd = pd;
+  id->qp = &qp->qp_base;
+  return 0;
+}
+
+// `most` stands for all that there is.
+uint8_t Limited(uint8_t asked, uint8_t most, uint8_t there) {
+  return asked == most ? there : asked;
+}
+
+cm::ConnectionParam Translate(const CmId& id, const rdma_conn_param* param) {
+  cm::ConnectionParam native;
+  native.ack_timeout = id.ack_timeout;
+  // Without a word of the program: as much as the peer offers, or as there is.
+  const uint8_t resources = id.offered ? id.offered->responder_resources : verbs::kMaxRdAtomic;
+  const uint8_t depth = id.offered ? id.offered->initiator_depth : verbs::kMaxRdAtomic;
+  native.responder_resources = resources;
+  native.initiator_depth = depth;
+  if (param == nullptr) return native;
+  native.private_data = {static_cast<const uint8_t*>(param->private_data),
+                         param->private_data == nullptr ? 0u : param->private_data_len};
+  native.responder_resources = Limited(param->responder_resources, RDMA_MAX_RESP_RES, resources);
+  native.initiator_depth = Limited(param->initiator_depth, RDMA_MAX_INIT_DEPTH, depth);
+  native.flow_control = param->flow_control != 0;
+  native.retry_count = param->retry_count;
+  native.rnr_retry_count = param->rnr_retry_count;
+  native.qp_num = param->qp_num;
+  return native;
+}
+
+int Reject(rdma_cm_id* id, const void* data, uint8_t length) {
+  Turn turn(Of(id)->world);
+  const absl::Status status = turn.manager().Reject(
+      Of(id)->native, {static_cast<const uint8_t*>(data), data == nullptr ? 0u : length});
+  turn.Poll();
+  return CmResult(status);
+}
+
+}  // namespace
+
+POLLUX_EXPORT int pollux_rdma_create_qp(rdma_cm_id* id, ibv_pd* pd, ibv_qp_init_attr* init) {
+  return MakeQp(Of(id), pd, init, 0);
+}
+
+POLLUX_EXPORT int pollux_rdma_create_qp_ex(rdma_cm_id* id, ibv_qp_init_attr_ex* init) {
+  constexpr uint32_t kMask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  if ((init->comp_mask & ~kMask) != 0) return Failed(EOPNOTSUPP);
+  ibv_pd* pd = (init->comp_mask & IBV_QP_INIT_ATTR_PD) != 0 ? init->pd : nullptr;
+  const bool ops_given = (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+  // The longer structure begins as the shorter one does.
+  return MakeQp(Of(id), pd, reinterpret_cast<ibv_qp_init_attr*>(init),
+                ops_given ? init->send_ops_flags : 0);
+}
+
+POLLUX_EXPORT void pollux_rdma_destroy_qp(rdma_cm_id* id) {
+  if (id->qp == nullptr) return;
+  DestroyQp(Of(id->qp));
+  id->qp = nullptr;
+  DestroyOwnCqs(Of(id));
+}
+
+POLLUX_EXPORT int pollux_rdma_connect(rdma_cm_id* id, rdma_conn_param* param) {
+  {
+    Turn turn(Of(id)->world);
+    const absl::Status status = turn.manager().Connect(Of(id)->native, Translate(*Of(id), param));
+    turn.Poll();
+    if (!status.ok()) return CmResult(status);
+  }
+  return Complete(Of(id));
+}
+
+POLLUX_EXPORT int pollux_rdma_accept(rdma_cm_id* id, rdma_conn_param* param) {
+  {
+    Turn turn(Of(id)->world);
+    const absl::Status status = turn.manager().Accept(Of(id)->native, Translate(*Of(id), param));
+    turn.Poll();
+    if (!status.ok()) return CmResult(status);
+  }
+  // Of an answered SIDR_REQ nothing more is heard.
+  return id->ps == RDMA_PS_UDP ? 0 : Complete(Of(id));
+}
+
+POLLUX_EXPORT int pollux_rdma_reject(rdma_cm_id* id, const void* data, uint8_t length) {
+  return Reject(id, data, length);
+}
+
+// Enhanced connection establishment is no part of these connections: any rejection is an ordinary
+// one.
+POLLUX_EXPORT int pollux_rdma_reject_ece(rdma_cm_id* id, const void* data, uint8_t length) {
+  return Reject(id, data, length);
+}
+
+POLLUX_EXPORT int pollux_rdma_disconnect(rdma_cm_id* id) {
+  {
+    Turn turn(Of(id)->world);
+    const absl::Status status = turn.manager().Disconnect(Of(id)->native);
+    turn.Poll();
+    if (!status.ok()) return CmResult(status);
+  }
+  return Complete(Of(id));
+}
+
+POLLUX_EXPORT int pollux_rdma_notify(rdma_cm_id* id, ibv_event_type event) {
+  Turn turn(Of(id)->world);
+  turn.manager().Notify(Of(id)->native, event);
+  return 0;
+}
+
+}  // namespace pollux::abi

@@ -1,0 +1,226 @@
+// Identifiers of rdma_cm: made, placed, resolved, destroyed.
+#include "abi/cm_id.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+#include "abi/cm_address.h"
+#include "abi/context.h"
+#include "abi/error_number.h"
+#include "abi/export.h"
+
+extern "C" ibv_pd* pollux_ibv_alloc_pd(ibv_context* context);
+
+namespace pollux::abi {
+namespace {
+
+std::mutex context_mutex;
+
+// What the program sees of the device, once the identifier has an address of it.
+void Attach(CmId* id) {
+  if (id->verbs != nullptr) return;
+  id->verbs = &CmContext()->context;
+  id->port_num = 1;
+}
+
+void SetGids(CmId* id) {
+  const cm::Endpoint& local = id->native->local();
+  const cm::Endpoint& peer = id->native->peer();
+  rdma_ib_addr& ib = id->route.addr.addr.ibaddr;
+  std::copy(local.address.raw.begin(), local.address.raw.end(), ib.sgid.raw);
+  std::copy(peer.address.raw.begin(), peer.address.raw.end(), ib.dgid.raw);
+  ib.pkey = htobe16(0xFFFF);
+}
+
+// Nobody hears of the identifier any more; it is the caller's to delete.
+void EndNative(CmId* id) {
+  Turn turn(id->world);
+  // Ended already when the process is about to exit.
+  if (turn.connections().erase(id->native) != 0) turn.manager().DestroyId(id->native);
+  if (id->qp != nullptr) Of(id->qp)->connection = nullptr;
+  turn.Poll();
+}
+
+// Requests that the program has not been told of go with their listener.
+void EndRequests(CmId* id) {
+  std::vector<CmId*> requests;
+  Of(id->channel)->events.RemoveIf([&](const std::unique_ptr<CmEvent>& event) {
+    if (event->owner != id) return false;
+    if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) requests.push_back(Of(event->id));
+    return true;
+  });
+  for (CmId* request : requests) {
+    EndNative(request);
+    delete request;
+  }
+}
+
+int BindAny(CmId* id, const cm::Endpoint& local) {
+  Turn turn(id->world);
+  return CmResult(turn.manager().BindAddr(id->native, local));
+}
+
+}  // namespace
+
+Context* CmContext() {
+  static Context* context = nullptr;
+  const std::lock_guard lock(context_mutex);
+  if (context == nullptr) context = OpenContext();
+  return context;
+}
+
+ibv_pd* CmDomain() {
+  Context* context = CmContext();
+  static ibv_pd* pd = nullptr;
+  const std::lock_guard lock(context_mutex);
+  if (pd == nullptr && context != nullptr) pd = pollux_ibv_alloc_pd(&context->context);
+  return pd;
+}
+
+int CmResult(const absl::Status& status) {
+  return absl::IsFailedPrecondition(status) ? Failed(EINVAL) : ZeroOrErrno(status);
+}
+
+void FillAddresses(Turn&, CmId* id) {
+  const cm::Endpoint& peer = id->native->peer();
+  const sa_family_t family = id->route.addr.src_addr.sa_family != 0
+                                 ? id->route.addr.src_addr.sa_family
+                                 : sa_family_t{AF_INET};
+  ToSockaddr(id->native->local(), family, &id->route.addr.src_storage);
+  if (!peer.address.IsZero()) ToSockaddr(peer, family, &id->route.addr.dst_storage);
+  SetGids(id);
+  if (!id->native->local().address.IsZero()) Attach(id);
+}
+
+POLLUX_EXPORT int pollux_rdma_create_id(rdma_event_channel* channel, rdma_cm_id** id, void* context,
+                                        rdma_port_space port_space) {
+  Context* device = CmContext();
+  if (device == nullptr) return -1;
+  auto made = std::make_unique<CmId>();
+  if (channel == nullptr) {
+    made->sync = std::make_shared<CmChannel>();
+    made->sync->fd = made->sync->events.fd();
+    if (made->sync->fd < 0) return Failed(EMFILE);
+    channel = made->sync.get();
+  }
+  made->world = device->world;
+  made->channel = channel;
+  made->context = context;
+  made->ps = port_space;
+  made->qp_type = port_space == RDMA_PS_UDP ? IBV_QPT_UD : IBV_QPT_RC;
+  Turn turn(made->world);
+  absl::StatusOr<cm::Id*> native = turn.manager().CreateId(port_space, HandlerFor(made.get()));
+  if (!native.ok()) return CmResult(native.status());
+  made->native = *native;
+  turn.connections().insert(*native);
+  *id = made.release();
+  return 0;
+}
+
+POLLUX_EXPORT int pollux_rdma_destroy_id(rdma_cm_id* id) {
+  if (id == nullptr) return Failed(EINVAL);
+  CmId* mine = Of(id);
+  EndNative(mine);
+  AcknowledgeLast(mine);
+  EndRequests(mine);
+  mine->events_given.AwaitAll();
+  delete mine;
+  return 0;
+}
+
+POLLUX_EXPORT int pollux_rdma_bind_addr(rdma_cm_id* id, sockaddr* address) {
+  const std::optional<cm::Endpoint> local = ToEndpoint(address);
+  if (!local) return Failed(EAFNOSUPPORT);
+  if (BindAny(Of(id), *local) != 0) return -1;
+  id->route.addr.src_addr.sa_family = address->sa_family;
+  Turn turn(Of(id)->world);
+  FillAddresses(turn, Of(id));
+  return 0;
+}
+
+POLLUX_EXPORT int pollux_rdma_resolve_addr(rdma_cm_id* id, sockaddr* source, sockaddr* destination,
+                                           int timeout_ms) {
+  const std::optional<cm::Endpoint> peer = ToEndpoint(destination);
+  if (!peer || peer->address.IsZero()) return Failed(peer ? EINVAL : EAFNOSUPPORT);
+  if (source != nullptr && source->sa_family != AF_UNSPEC) {
+    const std::optional<cm::Endpoint> local = ToEndpoint(source);
+    if (!local) return Failed(EAFNOSUPPORT);
+    if (BindAny(Of(id), *local) != 0) return -1;
+  }
+  id->route.addr.src_addr.sa_family = destination->sa_family;
+  {
+    Turn turn(Of(id)->world);
+    const absl::Status status = turn.manager().ResolveAddr(
+        Of(id)->native, *peer, static_cast<uint32_t>(std::max(timeout_ms, 0)));
+    if (!status.ok()) return CmResult(status);
+    turn.Poll();
+  }
+  return Complete(Of(id));
+}
+
+POLLUX_EXPORT int pollux_rdma_resolve_route(rdma_cm_id* id, int timeout_ms) {
+  {
+    Turn turn(Of(id)->world);
+    const absl::Status status =
+        turn.manager().ResolveRoute(Of(id)->native, static_cast<uint32_t>(std::max(timeout_ms, 0)));
+    if (!status.ok()) return CmResult(status);
+    turn.Poll();
+  }
+  return Complete(Of(id));
+}
+
+POLLUX_EXPORT int pollux_rdma_listen(rdma_cm_id* id, int backlog) {
+  Turn turn(Of(id)->world);
+  const absl::Status status = turn.manager().Listen(Of(id)->native, Of(id)->native->local().port,
+                                                    static_cast<uint32_t>(std::max(backlog, 0)));
+  if (status.ok()) FillAddresses(turn, Of(id));
+  return CmResult(status);
+}
+
+POLLUX_EXPORT int pollux_rdma_set_option(rdma_cm_id* id, int level, int name, void* value,
+                                         size_t length) {
+  if (level != RDMA_OPTION_ID) return Failed(ENOSYS);
+  switch (name) {
+    case RDMA_OPTION_ID_TOS: {
+      if (length != 1) return Failed(EINVAL);
+      Turn turn(Of(id)->world);
+      return CmResult(
+          turn.manager().SetTypeOfService(Of(id)->native, *static_cast<const uint8_t*>(value)));
+    }
+    case RDMA_OPTION_ID_REUSEADDR:
+      // The port of a listener that has ended is free at once.
+      return length == sizeof(int) ? 0 : Failed(EINVAL);
+    case RDMA_OPTION_ID_ACK_TIMEOUT:
+      if (length != 1) return Failed(EINVAL);
+      Of(id)->ack_timeout = *static_cast<const uint8_t*>(value);
+      return 0;
+    default:
+      return Failed(ENOSYS);
+  }
+}
+
+POLLUX_EXPORT uint16_t pollux_rdma_get_src_port(rdma_cm_id* id) {
+  const std::optional<cm::Endpoint> local = ToEndpoint(&id->route.addr.src_addr);
+  return local ? htons(local->port) : 0;
+}
+
+POLLUX_EXPORT uint16_t pollux_rdma_get_dst_port(rdma_cm_id* id) {
+  const std::optional<cm::Endpoint> peer = ToEndpoint(&id->route.addr.dst_addr);
+  return peer ? htons(peer->port) : 0;
+}
+
+POLLUX_EXPORT ibv_context** pollux_rdma_get_devices(int* count) {
+  Context* context = CmContext();
+  if (count != nullptr) *count = context == nullptr ? 0 : 1;
+  if (context == nullptr) return nullptr;
+  auto** list = static_cast<ibv_context**>(std::calloc(2, sizeof(ibv_context*)));
+  if (list != nullptr) list[0] = &context->context;
+  return list;
+}
+
+POLLUX_EXPORT void pollux_rdma_free_devices(ibv_context** list) { std::free(list); }
+
+}  // namespace pollux::abi

@@ -1,0 +1,213 @@
+// Completion channels and completion queues.
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "abi/async_events.h"
+#include "abi/error_number.h"
+#include "abi/export.h"
+#include "abi/objects.h"
+#include "abi/wait.h"
+
+namespace pollux::abi {
+namespace {
+
+constexpr uint64_t kWcFlags = IBV_WC_STANDARD_FLAGS;  // of ibv_create_cq_ex(3)
+
+// The announced queue that has waited longest; null when another thread has been faster. Under the
+// channel's mutex. Each count of the descriptor stands for one announcement, wherever it is.
+Cq* TakeAnnounced(Channel* channel) {
+  pollfd wanted{channel->fd, POLLIN, 0};
+  if (poll(&wanted, 1, 0) != 1) return nullptr;
+  if (channel->taken.empty()) return channel->queues.at(channel->native->GetEvent());
+  eventfd_t one;
+  eventfd_read(channel->fd, &one);
+  Cq* cq = channel->taken.front();
+  channel->taken.pop_front();
+  return cq;
+}
+
+// Takes back what is announced of `cq` and not taken yet: the others keep their order.
+void Withdraw(Channel* channel, Cq* cq) {
+  const std::lock_guard lock(channel->mutex);
+  std::deque<Cq*> kept;
+  while (Cq* announced = TakeAnnounced(channel)) {
+    if (announced != cq) kept.push_back(announced);
+  }
+  channel->taken = std::move(kept);
+  if (!channel->taken.empty()) eventfd_write(channel->fd, channel->taken.size());
+}
+
+// As AwaitReadable(), known to the progress thread; the thread may be cancelled.
+int Sleep(int fd, Activity& activity) {
+  int error;
+  activity.SleepBegins();
+  pthread_cleanup_push([](void* of) { static_cast<Activity*>(of)->SleepEnds(); }, &activity);
+  error = AwaitReadable(fd);
+  pthread_cleanup_pop(1);
+  return error;
+}
+
+absl::Status Attach(Turn& turn, Cq* cq, int entries) {
+  auto native = turn.worker().CreateCq(static_cast<uint32_t>(entries), HandlerFor(cq));
+  if (!native.ok()) return native.status();
+  cq->native = *native;
+  if (cq->its_channel == nullptr) return absl::OkStatus();
+  absl::Status status = cq->native->SetChannel(cq->its_channel->native.get());
+  if (!status.ok()) {
+    turn.worker().DestroyCq(cq->native).IgnoreError();  // nothing uses it
+    return status;
+  }
+  const std::lock_guard lock(cq->its_channel->mutex);
+  cq->its_channel->queues[cq->native] = cq;
+  ++cq->its_channel->refcnt;
+  return absl::OkStatus();
+}
+
+Cq* Create(ibv_context* context, int entries, void* user, ibv_comp_channel* channel, int vector) {
+  if (entries <= 0 || vector < 0 || vector >= context->num_comp_vectors) {
+    Failed(EINVAL);
+    return nullptr;
+  }
+  auto cq = std::make_unique<Cq>();
+  cq->context = context;
+  cq->channel = channel;
+  cq->cq_context = user;
+  cq->cqe = entries;
+  cq->owner = Of(context);
+  cq->its_channel = channel == nullptr ? nullptr : Of(channel);
+  pthread_mutex_init(&cq->mutex, nullptr);
+  pthread_cond_init(&cq->cond, nullptr);
+  SetPollCalls(cq.get());
+  Turn turn(cq->owner->world);
+  if (const absl::Status status = Attach(turn, cq.get(), entries); !status.ok()) {
+    Failed(status);
+    return nullptr;
+  }
+  return cq.release();
+}
+
+}  // namespace
+
+int PollCq(ibv_cq* cq, int count, ibv_wc* wc) {
+  Cq* mine = Of(cq);
+  Turn turn(mine->owner->world);
+  // The port is asked only when the program has taken all that came before.
+  int taken = mine->native->Poll(count, wc);
+  if (taken > 0 || count <= 0) return taken;
+  turn.Poll();
+  taken = mine->native->Poll(count, wc);
+  if (taken > 0) return taken;
+  turn.activity().FoundNothing();
+  return mine->native->overrun() ? -1 : 0;
+}
+
+int ReqNotifyCq(ibv_cq* cq, int solicited_only) {
+  Turn turn(Of(cq)->owner->world);
+  Of(cq)->native->Arm(solicited_only != 0);
+  turn.activity().Armed();
+  return 0;
+}
+
+ibv_cq_ex* CreateCqEx(ibv_context* context, ibv_cq_init_attr_ex* init) {
+  constexpr uint32_t kFlags =
+      IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+  const bool flags_given = (init->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0;
+  if ((init->comp_mask & ~static_cast<uint32_t>(IBV_CQ_INIT_ATTR_MASK_FLAGS)) != 0 ||
+      (init->wc_flags & ~kWcFlags) != 0 || (flags_given && (init->flags & ~kFlags) != 0)) {
+    Failed(EOPNOTSUPP);
+    return nullptr;
+  }
+  return Create(context, static_cast<int>(std::min<uint32_t>(init->cqe, INT32_MAX)),
+                init->cq_context, init->channel, static_cast<int>(init->comp_vector));
+}
+
+POLLUX_EXPORT ibv_comp_channel* pollux_ibv_create_comp_channel(ibv_context* context) {
+  auto native = verbs::CompletionChannel::Create();
+  if (!native.ok()) {
+    Failed(EMFILE);
+    return nullptr;
+  }
+  auto* channel = new Channel();
+  channel->native = *std::move(native);
+  channel->context = context;
+  channel->fd = channel->native->fd();
+  channel->refcnt = 0;
+  // Whether it blocks is the program's to say, and it does unless that says otherwise.
+  fcntl(channel->fd, F_SETFL, fcntl(channel->fd, F_GETFL) & ~O_NONBLOCK);
+  return channel;
+}
+
+POLLUX_EXPORT int pollux_ibv_destroy_comp_channel(ibv_comp_channel* channel) {
+  {
+    const std::lock_guard lock(Of(channel)->mutex);
+    if (channel->refcnt != 0) return EBUSY;
+  }
+  delete Of(channel);
+  return 0;
+}
+
+POLLUX_EXPORT int pollux_ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq,
+                                          void** cq_context) {
+  Activity& activity = Of(channel->context)->world->activity();
+  while (true) {
+    if (const int error = Sleep(channel->fd, activity); error != 0) return Failed(error);
+    const NoCancellation no_cancellation;
+    const std::lock_guard lock(Of(channel)->mutex);
+    Cq* announced = TakeAnnounced(Of(channel));
+    if (announced == nullptr) continue;
+    announced->completion_events.Deliver();
+    *cq = ibv_cq_ex_to_cq(announced);
+    *cq_context = announced->cq_context;
+    return 0;
+  }
+}
+
+POLLUX_EXPORT void pollux_ibv_ack_cq_events(ibv_cq* cq, unsigned count) {
+  Of(cq)->completion_events.Acknowledge(count);
+}
+
+POLLUX_EXPORT ibv_cq* pollux_ibv_create_cq(ibv_context* context, int entries, void* user,
+                                           ibv_comp_channel* channel, int vector) {
+  Cq* cq = Create(context, entries, user, channel, vector);
+  return cq == nullptr ? nullptr : ibv_cq_ex_to_cq(cq);
+}
+
+POLLUX_EXPORT int pollux_ibv_resize_cq(ibv_cq* cq, int entries) {
+  if (entries <= 0) return EINVAL;
+  Turn turn(Of(cq)->owner->world);
+  const absl::Status status = Of(cq)->native->Resize(static_cast<uint32_t>(entries));
+  if (!status.ok()) return ErrorNumber(status);
+  cq->cqe = entries;
+  return 0;
+}
+
+POLLUX_EXPORT int pollux_ibv_destroy_cq(ibv_cq* cq) {
+  Cq* mine = Of(cq);
+  {
+    Turn turn(mine->owner->world);
+    if (mine->native->use_count() != 0) return EBUSY;
+    if (mine->its_channel != nullptr) Withdraw(mine->its_channel, mine);
+    const absl::Status status = turn.worker().DestroyCq(mine->native);
+    if (!status.ok()) return ErrorNumber(status);
+    // The worker lets go of it at the end of a turn, and it of its channel.
+    turn.Poll();
+    if (mine->its_channel != nullptr) {
+      const std::lock_guard lock(mine->its_channel->mutex);
+      mine->its_channel->queues.erase(mine->native);
+      --mine->its_channel->refcnt;
+    }
+  }
+  EndEvents(mine);
+  mine->completion_events.AwaitAll();
+  pthread_mutex_destroy(&cq->mutex);
+  pthread_cond_destroy(&cq->cond);
+  delete mine;
+  return 0;
+}
+
+}  // namespace pollux::abi

@@ -1,0 +1,85 @@
+// Events that a program takes one by one, or waits for by a file descriptor.
+#ifndef POLLUX_ABI_EVENT_QUEUE_H_
+#define POLLUX_ABI_EVENT_QUEUE_H_
+
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "abi/no_cancellation.h"
+#include "abi/wait.h"
+
+namespace pollux::abi {
+
+// Any thread. The descriptor is readable while an event waits, and the program's to poll and to
+// make non-blocking; one count of it stands for one event. As long as the objects that events are
+// about live, each with a handful of events at most, so does the bound of the queue.
+template <class Event>
+class EventQueue {
+ public:
+  EventQueue() : fd_(eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE)) {}
+  ~EventQueue() {
+    if (fd_ >= 0) close(fd_);
+  }
+  EventQueue(const EventQueue&) = delete;
+  EventQueue& operator=(const EventQueue&) = delete;
+
+  // Negative when the process had no descriptor left: there is no queue then.
+  int fd() const { return fd_; }
+
+  void Push(Event event) {
+    const NoCancellation no_cancellation;
+    const std::lock_guard lock(mutex_);
+    events_.push_back(std::move(event));
+    eventfd_write(fd_, 1);
+  }
+
+  // 0 with the oldest in `*event`, after `taken(*event)` with the queue locked: no RemoveIf() comes
+  // between. Waits while there is none, unless the descriptor is non-blocking (EAGAIN); EINTR.
+  template <class Taken>
+  int Take(Event* event, Taken taken) {
+    while (true) {
+      if (const int error = AwaitReadable(fd_); error != 0) return error;
+      const NoCancellation no_cancellation;
+      const std::lock_guard lock(mutex_);
+      if (events_.empty()) continue;  // another thread was faster
+      eventfd_t one;
+      eventfd_read(fd_, &one);
+      *event = std::move(events_.front());
+      events_.pop_front();
+      taken(*event);
+      return 0;
+    }
+  }
+
+  // Takes out what `unwanted(event)` says.
+  template <class Unwanted>
+  void RemoveIf(Unwanted unwanted) {
+    const NoCancellation no_cancellation;
+    const std::lock_guard lock(mutex_);
+    for (auto it = events_.begin(); it != events_.end();) {
+      if (!unwanted(*it)) {
+        ++it;
+        continue;
+      }
+      it = events_.erase(it);
+      eventfd_t one;
+      eventfd_read(fd_, &one);
+    }
+  }
+
+ private:
+  int fd_;
+  std::mutex mutex_;
+  std::deque<Event> events_;
+};
+
+}  // namespace pollux::abi
+
+#endif  // POLLUX_ABI_EVENT_QUEUE_H_

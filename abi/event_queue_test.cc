@@ -1,0 +1,81 @@
+#include "abi/event_queue.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <atomic>
+#include <thread>
+
+namespace pollux::abi {
+namespace {
+
+bool IsReadable(int fd) {
+  pollfd wanted{fd, POLLIN, 0};
+  return poll(&wanted, 1, 0) == 1;
+}
+
+constexpr auto kNothing = [](int) {};
+
+TEST(EventQueue, DescriptorIsReadableWhileAnEventWaits) {
+  EventQueue<int> queue;
+  ASSERT_GE(queue.fd(), 0);
+  EXPECT_FALSE(IsReadable(queue.fd()));
+  queue.Push(1);
+  queue.Push(2);
+  int event = 0;
+  ASSERT_EQ(queue.Take(&event, kNothing), 0);
+  EXPECT_EQ(event, 1);
+  EXPECT_TRUE(IsReadable(queue.fd()));
+  ASSERT_EQ(queue.Take(&event, kNothing), 0);
+  EXPECT_EQ(event, 2);
+  EXPECT_FALSE(IsReadable(queue.fd()));
+}
+
+TEST(EventQueue, NonBlockingDescriptorIsRespected) {
+  EventQueue<int> queue;
+  ASSERT_EQ(fcntl(queue.fd(), F_SETFL, O_NONBLOCK), 0);
+  int event = 0;
+  EXPECT_EQ(queue.Take(&event, kNothing), EAGAIN);
+  queue.Push(7);
+  EXPECT_EQ(queue.Take(&event, kNothing), 0);
+  EXPECT_EQ(event, 7);
+}
+
+TEST(EventQueue, SleeperIsWoken) {
+  EventQueue<int> queue;
+  int event = 0;
+  std::thread sleeper([&] { EXPECT_EQ(queue.Take(&event, kNothing), 0); });
+  queue.Push(3);
+  sleeper.join();
+  EXPECT_EQ(event, 3);
+}
+
+TEST(EventQueue, SleeperCanBeCancelled) {
+  EventQueue<int> queue;
+  std::atomic<bool> begun{false};
+  std::thread sleeper([&] {
+    begun = true;
+    int event = 0;
+    queue.Take(&event, kNothing);
+  });
+  while (!begun) std::this_thread::yield();
+  ASSERT_EQ(pthread_cancel(sleeper.native_handle()), 0);
+  sleeper.join();
+  int event = 0;
+  queue.Push(5);
+  ASSERT_EQ(queue.Take(&event, kNothing), 0);
+  EXPECT_EQ(event, 5);
+}
+
+TEST(EventQueue, RemovesWhatIsUnwanted) {
+  EventQueue<int> queue;
+  for (int i = 0; i < 5; ++i) queue.Push(i);
+  queue.RemoveIf([](int event) { return event != 3; });
+  int event = 0;
+  ASSERT_EQ(queue.Take(&event, kNothing), 0);
+  EXPECT_EQ(event, 3);
+  EXPECT_FALSE(IsReadable(queue.fd()));
+}
+
+}  // namespace
+}  // namespace pollux::abi

@@ -1,0 +1,87 @@
+// The thread that polls the port while the program does not.
+#ifndef POLLUX_ABI_PROGRESS_H_
+#define POLLUX_ABI_PROGRESS_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <thread>
+
+#include "abi/ownership.h"
+
+namespace pollux::abi {
+
+// What the program's threads tell the progress thread, without a word to it: they write at every
+// call, it looks.
+class Activity {
+ public:
+  // A thread of the program has polled the port.
+  void Drove(uint64_t now_ns) { driven_ns_.store(now_ns, std::memory_order_relaxed); }
+  uint64_t driven_ns() const { return driven_ns_.load(std::memory_order_relaxed); }
+
+  // A completion queue was armed: who does that is about to sleep, perhaps in a poll(2) that nobody
+  // here sees. Who keeps on finding nothing in completion queues is not.
+  static constexpr uint32_t kEmptyPollsOfSleeper = 8;
+  void Armed() { empty_polls_left_.store(kEmptyPollsOfSleeper, std::memory_order_relaxed); }
+  void FoundNothing() {
+    const uint32_t left = empty_polls_left_.load(std::memory_order_relaxed);
+    if (left > 0) empty_polls_left_.store(left - 1, std::memory_order_relaxed);
+  }
+  // A thread sleeps until a completion is announced.
+  void SleepBegins() { sleepers_.fetch_add(1, std::memory_order_relaxed); }
+  void SleepEnds() { sleepers_.fetch_sub(1, std::memory_order_relaxed); }
+  bool ExpectsSleep() const {
+    return sleepers_.load(std::memory_order_relaxed) > 0 ||
+           empty_polls_left_.load(std::memory_order_relaxed) > 0;
+  }
+
+ private:
+  std::atomic<uint64_t> driven_ns_{0};
+  std::atomic<uint32_t> empty_polls_left_{0};
+  std::atomic<uint32_t> sleepers_{0};
+};
+
+// The hand-over between a program that polls and one that sleeps. Each of the program's calls
+// drives the worker on its own thread (run to completion). This thread drives too, one turn at a
+// time, when
+//  - a thread sleeps until a completion is announced, or has armed a completion queue to do so:
+//    then without a pause as long as there is something to do, and for kSpinTurns after;
+//  - or nobody has driven for kAbandonedNs: a program may compute, and its peers' packets are to be
+//    answered all the same. After kSpinTurns without work it naps in between. Threads that wait for
+//    events of connections are served so too: one that polls may well stand beside them.
+// Otherwise it naps, so that a program that polls has its CPU for itself. Ownership makes any mix
+// of these safe; at worst both ask for turns, and this thread stands back.
+class Progress {
+ public:
+  struct Options {
+    std::optional<int> cpu;
+    uint32_t yield_after = 256;
+  };
+  static constexpr uint64_t kAbandonedNs = 50'000;
+  static constexpr uint64_t kNapNs = 100'000;  // what a packet waits at most that comes meanwhile
+  static constexpr uint32_t kSpinTurns = 4096;
+
+  // `poll(now_ns)` is one turn of the loop and returns whether it did anything; called by the
+  // owner. Both references outlive this.
+  Progress(const Options& options, Ownership* ownership, Activity* activity,
+           std::function<bool(uint64_t)> poll);
+  ~Progress() { Stop(); }
+
+  // Returns when the thread has ended.
+  void Stop();
+
+ private:
+  void Run();
+
+  Options options_;
+  Ownership* ownership_;
+  Activity* activity_;
+  std::function<bool(uint64_t)> poll_;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+}  // namespace pollux::abi
+
+#endif  // POLLUX_ABI_PROGRESS_H_

@@ -1,0 +1,194 @@
+// Queue pairs: made, changed, posted to, destroyed.
+#include "abi/queue_pair.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "abi/async_events.h"
+#include "abi/error_number.h"
+#include "abi/export.h"
+#include "abi/objects.h"
+
+namespace pollux::abi {
+namespace {
+
+constexpr uint64_t kSendOps = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+                              IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
+                              IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+                              IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV |
+                              IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV;
+
+absl::StatusOr<verbs::QueuePairInitAttr> Translate(ibv_pd* pd, const ibv_qp_init_attr& init,
+                                                   Qp* qp) {
+  if (init.send_cq == nullptr || init.recv_cq == nullptr) {
+    return absl::InvalidArgumentError("queue pair without a completion queue");
+  }
+  verbs::QueuePairInitAttr native;
+  native.type = init.qp_type;
+  native.pd = Of(pd)->native;
+  native.send_cq = Of(init.send_cq)->native;
+  native.recv_cq = Of(init.recv_cq)->native;
+  native.srq = init.srq == nullptr ? nullptr : Of(init.srq)->native;
+  native.cap = init.cap;
+  // As rxe: where the elements of a request fit, so much inline data does, asked for or not.
+  const uint32_t element_bytes = init.cap.max_send_sge * static_cast<uint32_t>(sizeof(ibv_sge));
+  native.cap.max_inline_data =
+      std::max(init.cap.max_inline_data, std::min<uint32_t>(element_bytes, verbs::kMaxInline));
+  native.sq_sig_all = init.sq_sig_all != 0;
+  native.on_event = HandlerFor(qp);
+  return native;
+}
+
+// IBV_WR_DRIVER1 and what lies behind it are this side's own.
+bool IsForPrograms(const ibv_send_wr* wr) {
+  for (; wr != nullptr; wr = wr->next) {
+    if (wr->opcode >= IBV_WR_DRIVER1) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* init, uint64_t send_ops) {
+  auto qp = std::make_unique<Qp>();
+  qp->owner = Of(pd->context);
+  ibv_qp& base = qp->qp_base;
+  {
+    Turn turn(qp->owner->world);
+    absl::StatusOr<verbs::QueuePairInitAttr> translated = Translate(pd, *init, qp.get());
+    absl::StatusOr<verbs::QueuePair*> native =
+        translated.ok() ? turn.worker().CreateQp(*std::move(translated))
+                        : absl::StatusOr<verbs::QueuePair*>(translated.status());
+    if (!native.ok()) {
+      Failed(init->qp_type != IBV_QPT_RC && init->qp_type != IBV_QPT_UC &&
+                     init->qp_type != IBV_QPT_UD
+                 ? EOPNOTSUPP
+                 : ErrorNumber(native.status()));
+      return nullptr;
+    }
+    qp->native = *native;
+    base.qp_num = qp->native->qpn().value;
+    init->cap = qp->native->init().cap;
+  }
+  base.context = pd->context;
+  base.qp_context = init->qp_context;
+  base.pd = pd;
+  base.send_cq = init->send_cq;
+  base.recv_cq = init->recv_cq;
+  base.srq = init->srq;
+  base.handle = base.qp_num;
+  base.state = IBV_QPS_RESET;
+  base.qp_type = init->qp_type;
+  pthread_mutex_init(&base.mutex, nullptr);
+  pthread_cond_init(&base.cond, nullptr);
+  if (send_ops != 0) SetBuilder(qp.get());
+  return qp.release();
+}
+
+ibv_qp* CreateQpEx(ibv_context*, ibv_qp_init_attr_ex* init) {
+  constexpr uint32_t kMask =
+      IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+  const bool ops_given = (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+  const bool flags_given = (init->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0;
+  const uint64_t ops = ops_given ? init->send_ops_flags : 0;
+  if ((init->comp_mask & ~kMask) != 0 || (ops & ~kSendOps) != 0 ||
+      (flags_given && init->create_flags != 0)) {
+    Failed(EOPNOTSUPP);
+    return nullptr;
+  }
+  if ((init->comp_mask & IBV_QP_INIT_ATTR_PD) == 0) {
+    Failed(EINVAL);
+    return nullptr;
+  }
+  // The longer structure begins as the shorter one does; ibv_create_qp_ex() counts on it too.
+  Qp* qp = CreateQp(init->pd, reinterpret_cast<ibv_qp_init_attr*>(init), ops);
+  return qp == nullptr ? nullptr : &qp->qp_base;
+}
+
+int DestroyQp(Qp* qp) {
+  {
+    Turn turn(qp->owner->world);
+    const uint64_t time_wait_ns = qp->was_connected ? turn.manager().time_wait_ns() : 0;
+    if (qp->connection != nullptr) turn.manager().ReleaseQp(qp->connection);
+    const absl::Status status = turn.worker().DestroyQp(qp->native, time_wait_ns);
+    if (!status.ok()) return ErrorNumber(status);
+  }
+  EndEvents(qp);
+  pthread_mutex_destroy(&qp->qp_base.mutex);
+  pthread_cond_destroy(&qp->qp_base.cond);
+  delete qp;
+  return 0;
+}
+
+int PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
+  Qp* mine = Of(qp);
+  if (!IsForPrograms(wr)) {
+    *bad_wr = wr;
+    return EINVAL;
+  }
+  Turn turn(mine->owner->world);
+  const int error = mine->native->PostSend(wr, const_cast<const ibv_send_wr**>(bad_wr));
+  turn.PollAfterPost();
+  return error;
+}
+
+int PostRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+  Turn turn(Of(qp)->owner->world);
+  return Of(qp)->native->PostRecv(wr, const_cast<const ibv_recv_wr**>(bad_wr));
+}
+
+POLLUX_EXPORT ibv_qp* pollux_ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* init) {
+  Qp* qp = CreateQp(pd, init, 0);
+  return qp == nullptr ? nullptr : &qp->qp_base;
+}
+
+// Null for one that was not made to build work requests.
+POLLUX_EXPORT ibv_qp_ex* pollux_ibv_qp_to_qp_ex(ibv_qp* qp) {
+  return Of(qp)->wr_start == nullptr ? nullptr : Of(qp);
+}
+
+POLLUX_EXPORT int pollux_ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
+  Turn turn(Of(qp)->owner->world);
+  const absl::Status status = turn.worker().ModifyQp(Of(qp)->native, *attr, mask);
+  qp->state = Of(qp)->native->state();
+  turn.Poll();
+  return ErrorNumber(status);
+}
+
+POLLUX_EXPORT int pollux_ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int /*mask*/,
+                                      ibv_qp_init_attr* init) {
+  {
+    Turn turn(Of(qp)->owner->world);
+    engine::Worker::QueryQp(*Of(qp)->native, attr, init);
+  }
+  qp->state = attr->qp_state;
+  init->qp_context = qp->qp_context;
+  init->send_cq = qp->send_cq;
+  init->recv_cq = qp->recv_cq;
+  init->srq = qp->srq;
+  return 0;
+}
+
+POLLUX_EXPORT int pollux_ibv_destroy_qp(ibv_qp* qp) { return DestroyQp(Of(qp)); }
+
+// Payload is placed in the order of its addresses, but what a reader sees of it meanwhile is not
+// promised.
+POLLUX_EXPORT int pollux_ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, uint32_t) { return 0; }
+
+POLLUX_EXPORT int pollux_ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t /*lid*/) {
+  Gid group;
+  std::copy(std::begin(gid->raw), std::end(gid->raw), group.raw.begin());
+  Turn turn(Of(qp)->owner->world);
+  return ErrorNumber(turn.worker().AttachMulticast(Of(qp)->native, group));
+}
+
+POLLUX_EXPORT int pollux_ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t /*lid*/) {
+  Gid group;
+  std::copy(std::begin(gid->raw), std::end(gid->raw), group.raw.begin());
+  Turn turn(Of(qp)->owner->world);
+  const absl::Status status = turn.worker().DetachMulticast(Of(qp)->native, group);
+  return absl::IsNotFound(status) ? EINVAL : ErrorNumber(status);
+}
+
+}  // namespace pollux::abi

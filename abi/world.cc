@@ -1,0 +1,81 @@
+#include "abi/world.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace pollux::abi {
+namespace {
+
+// Turns of the loop in which what the end of connections sends leaves the port.
+constexpr int kLastTurns = 16;
+
+std::mutex world_mutex;
+World* world = nullptr;
+
+}  // namespace
+
+absl::StatusOr<World*> World::Get() {
+  const std::lock_guard lock(world_mutex);
+  if (world != nullptr) {
+    if (world->process_ == getpid()) return world;
+    return absl::FailedPreconditionError(
+        "this process was forked from one that has the port; open the device after the fork");
+  }
+  absl::StatusOr<std::unique_ptr<World>> opened = Open();
+  if (!opened.ok()) {
+    static bool told = false;
+    if (!std::exchange(told, true)) {
+      std::fprintf(stderr, "pollux: %s\n", std::string(opened.status().message()).c_str());
+    }
+    return opened.status();
+  }
+  world = opened->release();
+  std::atexit(EndAtExit);
+  return world;
+}
+
+absl::StatusOr<std::unique_ptr<World>> World::Open() {
+  const char* text = std::getenv(kSettingsVariable);
+  absl::StatusOr<Settings> settings = Settings::Parse(text == nullptr ? "" : text);
+  if (!settings.ok()) return settings.status();
+  if (absl::Status status = engine::InitEal(settings->eal); !status.ok()) return status;
+  std::unique_ptr<World> opened(new World());
+  if (!settings->capture.empty()) {
+    absl::StatusOr<std::unique_ptr<net::CaptureFile>> capture =
+        net::CaptureFile::Open(settings->capture, engine::DeviceEpochNs());
+    if (!capture.ok()) return capture.status();
+    opened->capture_ = settings->device.capture = *std::move(capture);
+  }
+  absl::StatusOr<std::unique_ptr<engine::Device>> device = engine::Device::Open(settings->device);
+  if (!device.ok()) return device.status();
+  opened->device_ = *std::move(device);
+  absl::StatusOr<std::unique_ptr<cm::Manager>> manager =
+      cm::Manager::Create(&opened->device_->worker());
+  if (!manager.ok()) return manager.status();
+  opened->manager_ = *std::move(manager);
+  opened->progress_ = std::make_unique<Progress>(
+      Progress::Options{settings->core, settings->yield_after}, &opened->ownership_,
+      &opened->activity_,
+      [worker = &opened->device_->worker()](uint64_t now_ns) { return worker->Poll(now_ns); });
+  return opened;
+}
+
+void World::End() {
+  progress_->Stop();
+  Turn turn(this);
+  for (cm::Id* id : std::exchange(connections_, {})) manager_->DestroyId(id);
+  for (int i = 0; i < kLastTurns; ++i) turn.Poll();
+  if (capture_ == nullptr) return;
+  if (const absl::Status status = capture_->Close(); !status.ok()) {
+    std::fprintf(stderr, "pollux: %s\n", std::string(status.message()).c_str());
+  }
+}
+
+void World::EndAtExit() {
+  if (world->process_ == getpid()) world->End();
+}
+
+}  // namespace pollux::abi

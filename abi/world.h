@@ -1,0 +1,97 @@
+// The one port of this process, with its worker and its connection manager, and who drives them.
+#ifndef POLLUX_ABI_WORLD_H_
+#define POLLUX_ABI_WORLD_H_
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <set>
+
+#include "abi/no_cancellation.h"
+#include "abi/ownership.h"
+#include "abi/progress.h"
+#include "abi/settings.h"
+#include "absl/status/statusor.h"
+#include "cm/manager.h"
+#include "stack/engine/clock.h"
+#include "stack/engine/device.h"
+
+namespace pollux::abi {
+
+// Opened by the first call that asks what devices there are; there until the process ends, since
+// programs leave objects behind. A process that was forked from one with a world has none: it has
+// neither its threads nor, soon, its port's place on the wire.
+class World {
+ public:
+  // Opens the port that the environment names. Errors as engine::Device::Open(); they are told to
+  // standard error too, once, since the callers of verbs know numbers only.
+  static absl::StatusOr<World*> Get();
+
+  Activity& activity() { return activity_; }
+  // Only while a Turn of it lives.
+  engine::Worker& worker() { return device_->worker(); }
+  cm::Manager& manager() { return *manager_; }
+  engine::Device& device() { return *device_; }
+  // The identifiers of the program's connections. Their peers are told when the process exits.
+  std::set<cm::Id*>& connections() { return connections_; }
+
+ private:
+  friend class Turn;
+  World() = default;
+  static absl::StatusOr<std::unique_ptr<World>> Open();
+  // What other libraries destroy after this still finds its worker.
+  void End();
+  static void EndAtExit();
+
+  const pid_t process_ = getpid();
+  engine::Clock clock_;
+  Ownership ownership_;
+  Activity activity_;
+  uint32_t posts_since_poll_ = 0;
+  std::unique_ptr<engine::Device> device_;
+  std::unique_ptr<cm::Manager> manager_;
+  std::set<cm::Id*> connections_;
+  std::shared_ptr<net::CaptureFile> capture_;
+  std::unique_ptr<Progress> progress_;
+};
+
+// The calling thread is the worker's owner as long as this lives. Not two at once in a thread.
+class Turn {
+ public:
+  explicit Turn(World* world) : world_(world) { world_->ownership_.Acquire(); }
+  ~Turn() { world_->ownership_.Release(); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+  engine::Worker& worker() { return world_->worker(); }
+  cm::Manager& manager() { return world_->manager(); }
+  std::set<cm::Id*>& connections() { return world_->connections(); }
+  net::Interface& interface() { return world_->worker().interface(); }
+  Activity& activity() { return world_->activity(); }
+
+  // One turn of the loop, on this thread: what it has posted leaves, what has arrived is served.
+  void Poll() {
+    const uint64_t now_ns = world_->clock_.NowNs();
+    world_->worker().Poll(now_ns);
+    world_->activity_.Drove(now_ns);
+    world_->posts_since_poll_ = 0;
+  }
+  // After a post: the first one after a Poll() leaves at once, and of those that follow without
+  // one, kPostsTogether leave together.
+  static constexpr uint32_t kPostsTogether = 16;
+  void PollAfterPost() {
+    const uint32_t posts = world_->posts_since_poll_;
+    if (posts % kPostsTogether == 0) Poll();
+    world_->posts_since_poll_ = posts + 1;
+  }
+
+ private:
+  NoCancellation no_cancellation_;
+  World* world_;
+};
+
+}  // namespace pollux::abi
+
+#endif  // POLLUX_ABI_WORLD_H_

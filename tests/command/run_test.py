@@ -1,0 +1,176 @@
+"""pollux run: programs that were made for libibverbs and librdmacm, as Debian ships them."""
+
+import os
+import shutil
+
+from tests.command.harness import SERVER, wait_for
+from tests.command.networks import SharedInterface
+
+# Where perftest and the pingpongs of libibverbs listen for the other side.
+TCP_PORT = 18515
+# What a client says when the server is not there yet.
+NOT_THERE_YET = ("Connection refused", "Couldn't connect", "Unable to init the socket",
+                 "RDMA_CM_EVENT_REJECTED", "REJECTED", "rdma_create_ep", "rdma_connect")
+
+
+class RunTest(SharedInterface):
+    def make_network(self):
+        hosts = super().make_network()
+        for host in hosts:
+            # They come late and go first in the GID table: without them index 0 is IPv4's.
+            self.assertTrue(host.shell("ip link set wire addrgenmode none;"
+                                       "ip addr flush dev wire scope link"))
+        return hosts
+
+    def run_program(self, host, *argv):
+        if shutil.which(argv[0]) is None:
+            self.skipTest(f"needs the command {argv[0]}")
+        return self.start(host, "run", "--netdev", "wire", "--", *argv)
+
+    def finish_program(self, host, *argv):
+        run = self.run_program(host, *argv)
+        run.wait()
+        return run
+
+    def both(self, server_argv, client_argv):
+        """Runs the two to their ends, which must be good; returns what the client printed."""
+        server = self.run_program(self.server_host, *server_argv)
+        while True:
+            client = self.finish_program(self.client_host, *client_argv)
+            said = client.stdout + client.stderr
+            early = any(words in said for words in NOT_THERE_YET)
+            if client.process.returncode == 0 or not early or server.process.poll() is not None:
+                break
+        text = f"{server_argv}\n{server.stdout}{server.stderr}\n{client_argv}\n{said}"
+        self.assertEqual(client.process.returncode, 0, text)
+        self.assertEqual(server.wait(), 0, text)
+        return said
+
+    def pingpong(self, program, *options):
+        self.both((program, *options), (program, *options, SERVER))
+
+
+class DeviceTest(RunTest):
+    def test_devices(self):
+        run = self.finish_program(self.server_host, "ibv_devices")
+        self.assertEqual(run.process.returncode, 0, run.stderr)
+        self.assertIn("pollux0", run.stdout)
+
+    def test_devinfo(self):
+        run = self.finish_program(self.server_host, "ibv_devinfo", "-v")
+        self.assertEqual(run.process.returncode, 0, run.stderr)
+        for words in ("PORT_ACTIVE (4)", "active_mtu:\t\t4096", "ATOMIC_GLOB",
+                      "::ffff:10.0.0.1, RoCE v2"):
+            self.assertIn(words, run.stdout)
+
+    def test_program_is_found_or_not(self):
+        run = self.finish(self.server_host, "run", "--netdev", "wire", "--", "no-such-program")
+        self.assert_one_line(run, 127, "no-such-program", "No such file")
+        run = self.finish(self.server_host, "run", "--netdev", "wire", "--", "/")
+        self.assert_one_line(run, 126, "Permission denied")
+        run = self.finish(self.server_host, "run", "--netdev", "wire", "--", "sh", "-c", "exit 7")
+        self.assertEqual(run.process.returncode, 7)
+        self.assert_one_line(self.finish(self.server_host, "run", "--netdev", "wire"), 2,
+                             "which program")
+        self.assert_one_line(self.finish(self.server_host, "run", "--", "true"), 2, "which port")
+
+    def test_interface_that_is_not_there(self):
+        run = self.finish(self.server_host, "run", "--netdev", "nowhere", "--", "ibv_devinfo")
+        self.assertNotEqual(run.process.returncode, 0)
+        self.assertIn("nowhere", run.stderr)
+
+    def test_rsockets_are_refused(self):
+        run = self.finish_program(self.server_host, "rstream", "-s", "127.0.0.1")
+        self.assertNotEqual(run.process.returncode, 0)
+        self.assertIn("Operation not supported", run.stdout + run.stderr)
+
+
+class PingpongTest(RunTest):
+    def test_rc(self):
+        self.pingpong("ibv_rc_pingpong", "-g", "0", "-c", "-n", "200")
+
+    def test_rc_that_sleeps(self):
+        self.pingpong("ibv_rc_pingpong", "-g", "0", "-c", "-e", "-n", "200")
+
+    def test_rc_by_the_calls_that_build_requests(self):
+        self.pingpong("ibv_rc_pingpong", "-g", "0", "-c", "-N", "-n", "200")
+
+    def test_uc(self):
+        self.pingpong("ibv_uc_pingpong", "-g", "0", "-c", "-n", "200")
+
+    def test_ud(self):
+        self.pingpong("ibv_ud_pingpong", "-g", "0", "-c", "-n", "200")
+        self.pingpong("ibv_ud_pingpong", "-g", "0", "-c", "-e", "-n", "200")
+
+    def test_srq(self):
+        self.pingpong("ibv_srq_pingpong", "-g", "0", "-c", "-n", "200")
+        self.pingpong("ibv_srq_pingpong", "-g", "0", "-c", "-e", "-n", "200")
+
+
+class PerftestTest(RunTest):
+    def perftest(self, program, *options):
+        # The address of the interface, and a message count for a test that judges data, not rate.
+        self.pingpong(program, "-x", "0", "-F", "-n", "200", *options)
+
+    def test_send(self):
+        self.perftest("ib_send_lat")
+        self.perftest("ib_send_bw", "-b", "-q", "2")
+        self.perftest("ib_send_lat", "-e")
+        self.perftest("ib_send_lat", "-c", "UD")
+
+    def test_write(self):
+        self.perftest("ib_write_lat")
+        self.perftest("ib_write_bw", "-s", "1048576", "-n", "20")
+
+    def test_read(self):
+        self.perftest("ib_read_lat")
+        self.perftest("ib_read_bw", "-s", "65536")
+
+    def test_atomic(self):
+        self.perftest("ib_atomic_lat")
+        self.perftest("ib_atomic_bw", "-A", "CMP_AND_SWAP")
+
+
+class RdmaCmTest(RunTest):
+    def test_rping(self):
+        self.both(("rping", "-s", "-a", SERVER, "-C", "20", "-V"),
+                  ("rping", "-c", "-a", SERVER, "-C", "20", "-V"))
+
+    def test_ucmatose(self):
+        said = self.both(("ucmatose", "-c", "5", "-C", "20"),
+                         ("ucmatose", "-s", SERVER, "-c", "5", "-C", "20"))
+        self.assertIn("data transfers complete", said)
+
+    def test_udaddy(self):
+        self.both(("udaddy", "-c", "2", "-C", "10"),
+                  ("udaddy", "-s", SERVER, "-c", "2", "-C", "10"))
+
+    def test_endpoints(self):
+        self.both(("rdma_server",), ("rdma_client", "-s", SERVER))
+        self.both(("rdma_xserver", "-c", "r"), ("rdma_xclient", "-s", SERVER, "-c", "r"))
+
+    def test_multicast(self):
+        receiver = self.run_program(self.server_host, "mckey", "-m", "239.1.2.3", "-C", "5")
+        # Nobody answers for a group: what is sent before the receiver has joined is lost.
+        while receiver.process.poll() is None:
+            sender = self.finish_program(self.client_host, "mckey", "-m", "239.1.2.3", "-C", "5",
+                                         "-s")
+            self.assertEqual(sender.process.returncode, 0, sender.stdout + sender.stderr)
+        self.assertEqual(receiver.wait(), 0, receiver.stdout + receiver.stderr)
+
+    def test_nobody_listens(self):
+        self.run_program(self.server_host, "rping", "-s", "-p", "7999")
+
+        def refused():
+            run = self.finish_program(self.client_host, "rping", "-c", "-a", SERVER, "-C", "1")
+            self.assertNotEqual(run.process.returncode, 0)
+            return "RDMA_CM_EVENT_REJECTED, error 8" in run.stderr
+
+        wait_for("a refusal", refused)
+
+    def test_nothing_is_left(self):
+        before = set(os.listdir("/tmp")) | set(os.listdir("/dev/shm"))
+        self.test_rping()
+        after = set(os.listdir("/tmp")) | set(os.listdir("/dev/shm"))
+        self.assertEqual({name for name in after - before if "pollux" in name or "dpdk" in name},
+                         set())

@@ -1,0 +1,93 @@
+// pollux run: a program that was compiled for libibverbs and librdmacm, on a Pollux port.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tools/commands.h"
+#include "tools/options.h"
+#include "tools/port_options.h"
+#include "tools/report.h"
+
+namespace pollux::tools {
+namespace {
+
+// As a shell: the program is not there, or cannot be started.
+constexpr int kExitNotFound = 127;
+constexpr int kExitNotStarted = 126;
+
+// Read by the libraries; see abi/settings.h.
+constexpr char kSettingsVariable[] = "POLLUX_RUN";
+constexpr char kLibraryPath[] = "LD_LIBRARY_PATH";
+constexpr const char* kLibraries[] = {"libibverbs.so.1", "libpollux_verbs.so", "librdmacm.so.1"};
+
+// Where the libraries lie: beside the command's own directory, as the build leaves them.
+absl::StatusOr<std::string> FindLibraries() {
+  std::error_code error;
+  const std::filesystem::path command = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::filesystem::path directory = command.parent_path().parent_path() / "abi";
+  for (const char* library : kLibraries) {
+    if (access((directory / library).c_str(), R_OK) == 0) continue;
+    return absl::NotFoundError(absl::StrCat((directory / library).string(), ": ",
+                                            std::strerror(errno),
+                                            "; the build makes it (//:verbs_libraries)"));
+  }
+  return directory.string();
+}
+
+void SetEnvironment(const Options& options, const std::string& libraries) {
+  std::string settings;
+  for (const auto& [name, value] : options.given()) {
+    absl::StrAppend(&settings, name, value.empty() ? "" : "=", value, "\n");
+  }
+  setenv(kSettingsVariable, settings.c_str(), 1);
+  const char* before = std::getenv(kLibraryPath);
+  const bool alone = before == nullptr || *before == '\0';
+  setenv(kLibraryPath, alone ? libraries.c_str() : absl::StrCat(libraries, ":", before).c_str(), 1);
+}
+
+// Returns only when the program could not be started: the exit status.
+int Become(char** argv) {
+  execvp(argv[0], argv);
+  const int error = errno;
+  std::fprintf(stderr, "pollux run: %s: %s\n", argv[0], std::strerror(error));
+  return error == ENOENT ? kExitNotFound : kExitNotStarted;
+}
+
+}  // namespace
+
+int RunCommand(int argc, char** argv) {
+  PortOptions port;
+  Options options(
+      "run [options] -- PROGRAM [ARGUMENT...]",
+      "Starts PROGRAM, made for libibverbs and librdmacm, on a port of Pollux: its only\n"
+      "RDMA device is pollux0. Replaces itself by the program; nothing is installed.");
+  DeclarePortOptions(options, &port);
+  int own = 0;
+  while (own < argc && std::strcmp(argv[own], "--") != 0) ++own;
+  if (auto operands = options.Parse(own, argv, 0, 0); !operands.ok()) {
+    return Fail("run", operands.status());
+  }
+  if (options.help_asked()) {
+    std::printf("%s", options.Help().c_str());
+    return kExitOk;
+  }
+  if (own + 1 >= argc) {
+    return Fail("run", absl::InvalidArgumentError("which program? give -- PROGRAM [ARGUMENT...]"));
+  }
+  if (absl::Status status = CheckPortOptions(port); !status.ok()) return Fail("run", status);
+  const absl::StatusOr<std::string> libraries = FindLibraries();
+  if (!libraries.ok()) return Fail("run", libraries.status());
+  SetEnvironment(options, *libraries);
+  return Become(argv + own + 1);
+}
+
+}  // namespace pollux::tools
