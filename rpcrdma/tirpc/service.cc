@@ -67,9 +67,6 @@ Service::~Service() {
     }
     core_.reset();
   });
-  for (const UpperLayer& upper : upper_layers_) {
-    svc_unreg(upper.binding.program, upper.binding.version);
-  }
 }
 
 absl::Status Service::Add(const UpperLayer& upper, Dispatch dispatch) {

@@ -23,7 +23,8 @@ using Dispatch = void (*)(svc_req*, SVCXPRT*);
 // A listener, and the connections that it has accepted; each is an SVCXPRT whose descriptor is
 // registered with xprt_register(). Made, used and destroyed on the thread that runs svc_run() (or
 // before and after it runs): libtirpc's lists of services and transports are not for several.
-// svc_destroy() of the listener ends it with all its connections.
+// svc_destroy() of the listener ends it with all its connections; svc_unreg() is the program's to
+// call, as with any transport.
 //
 // The worker checks calls, moves chunks and queues; dispatch routines, XDR and authentication run
 // on svc_run()'s thread, as with any transport.

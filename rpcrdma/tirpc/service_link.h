@@ -29,7 +29,7 @@ static_assert(offsetof(ServiceTransportState, auth) == sizeof(void*));
 
 // Lives on the thread of svc_run(). One call at a time: the next is received when the dispatch
 // routine has returned. A call that it gave no reply to is answered with a system error, since
-// RPC-over-RDMA has no calls without reply: its credit would be lost (RFC 8166 section 3.3.1).
+// RPC-over-RDMA has no calls without reply: its credit would be lost.
 //
 // Arguments that came in Read chunks are decoded in place: the structure points to them until
 // svc_freeargs(), and the bytes stay until the reply is given. Eligible results go out by RDMA

@@ -1,5 +1,5 @@
 // An XDR stream that decodes what came by RPC-over-RDMA: opaques that travelled in chunks are given
-// to the structure where they were placed, without a copy. Source: RFC 8166 section 3.4.
+// to the structure where they were placed, without a copy. Source: RFC 8166 section 6.1.
 #ifndef POLLUX_RPCRDMA_TIRPC_XDR_DECODER_H_
 #define POLLUX_RPCRDMA_TIRPC_XDR_DECODER_H_
 
@@ -36,7 +36,8 @@ class XdrDecoder {
   // the user's already is copied there. All outlive the decoding.
   void Watch(const ItemFields* fields, void* structure, absl::Span<const ReducedItem> items);
   // What XDR procedures are called with. An operation fails past the end, where an item is no
-  // eligible one or not as long as the stream says (RFC 8166 section 6.1), and for a move.
+  // eligible one or not as long as the stream says, and for a move. A result that is in the stream
+  // although it had a Write chunk is taken from there: it may be another arm's of a union.
   XDR* xdr() { return &xdr_; }
 
   // Every item with a position was taken.

@@ -1,5 +1,5 @@
 // An XDR stream that encodes for RPC-over-RDMA: an opaque that the binding calls DDP-eligible is
-// not copied into the stream but noted, with its place. Source: RFC 8166 section 3.4.
+// not copied into the stream but noted, with its place. Source: RFC 8166 section 3.4.2.
 #ifndef POLLUX_RPCRDMA_TIRPC_XDR_ENCODER_H_
 #define POLLUX_RPCRDMA_TIRPC_XDR_ENCODER_H_
 

@@ -18,6 +18,7 @@
 #include "tests/bench/device_load.h"
 #include "tests/bench/many_pairs.h"
 #include "tests/bench/memory_cost.h"
+#include "tests/bench/tirpc_load.h"
 #include "tests/bench/verbs_load.h"
 #include "tests/bench/wires.h"
 #include "tools/file_service/file_client.h"
@@ -68,6 +69,11 @@ constexpr Target kTargets[] = {
      "SEND 64 B, 1 connections, by 16", 0.67, false},
     {"NULL RPC rate / +work echo", "NULL RPC rate", "+work 64 B echo", 0.4, false},
     {"NULL RPC round trip / +work", "NULL RPC round trip", "+work 64 B round trip", 2.4, true},
+    {"libtirpc NULL / TCP", "libtirpc NULL", "libtirpc TCP NULL", 1.0, true},
+    {"libtirpc read 4 KiB / TCP", "libtirpc read 4 KiB", "libtirpc TCP read 4 KiB", 1.0, true},
+    {"libtirpc write 4 KiB / TCP", "libtirpc write 4 KiB", "libtirpc TCP write 4 KiB", 1.0, true},
+    {"libtirpc read 1 MiB / TCP", "libtirpc read 1 MiB", "libtirpc TCP read 1 MiB", 1.0, true},
+    {"libtirpc write 1 MiB / TCP", "libtirpc write 1 MiB", "libtirpc TCP write 1 MiB", 1.0, true},
 };
 
 void Record(Figures& figures, const std::string& name, const char* unit, double value) {
@@ -224,6 +230,27 @@ class RpcPass {
   std::unique_ptr<tools::FileClient> client_;
 };
 
+// One CLIENT's calls, one after the other, over Pollux and over TCP by loopback.
+absl::Status TirpcPass(Wire wire, double scale, Figures& figures) {
+  const auto calls = static_cast<uint64_t>(10'000 * scale);
+  const auto record = [&figures](const std::string& name, const TirpcTimes& times) {
+    Record(figures, name + " NULL", "us", times.null_s * 1e6);
+    Record(figures, name + " read 4 KiB", "us", times.read_4k_s * 1e6);
+    Record(figures, name + " write 4 KiB", "us", times.write_4k_s * 1e6);
+    Record(figures, name + " read 1 MiB", "us", times.read_1m_s * 1e6);
+    Record(figures, name + " write 1 MiB", "us", times.write_1m_s * 1e6);
+  };
+  absl::StatusOr<engine::Device::Pair> opened = OpenWire(wire);
+  if (!opened.ok()) return opened.status();
+  const absl::StatusOr<TirpcTimes> pollux = TimePollux(*std::move(opened), calls);
+  if (!pollux.ok()) return pollux.status();
+  record("libtirpc", *pollux);
+  const absl::StatusOr<TirpcTimes> tcp = TimeTcp(calls);
+  if (!tcp.ok()) return tcp.status();
+  record("libtirpc TCP", *tcp);
+  return absl::OkStatus();
+}
+
 // Ratios pass by pass, so that a machine that changes its pace in between spoils none.
 double MedianRatio(const Figures& figures, const Target& target) {
   Series ratios;
@@ -309,6 +336,7 @@ int Main(int argc, char** argv) {
       status = DevicePass(wire, scale, figures[wire]);
       if (status.ok()) status = ScalePass(wire, scale, figures[wire]);
       if (status.ok()) status = RpcPass().Run(wire, scale, figures[wire]);
+      if (status.ok()) status = TirpcPass(wire, scale, figures[wire]);
       if (!status.ok()) break;
       Record(figures[wire], "core to core, after", "ns", CoreToCoreNs());
     }

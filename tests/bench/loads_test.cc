@@ -1,9 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "stack/engine/eal.h"
 #include "tests/bench/core_pair.h"
 #include "tests/bench/device_load.h"
 #include "tests/bench/many_pairs.h"
+#include "tests/bench/tirpc_load.h"
 #include "tests/bench/verbs_load.h"
 #include "tests/bench/wires.h"
 
@@ -41,6 +44,18 @@ TEST_P(LoadsTest, EveryLoadComesToItsEnd) {
     EXPECT_GT((*pairs)->SendsPerSecond(64, 1024, 128, 16), 0);
   }
   CloseWire(*wire);
+}
+
+TEST_P(LoadsTest, AProgramOfRpcgen) {
+  auto wire = OpenWire(GetParam());
+  ASSERT_TRUE(wire.ok()) << wire.status();
+  for (const auto& times : {TimePollux(*std::move(wire), 40), TimeTcp(40)}) {
+    ASSERT_TRUE(times.ok()) << times.status();
+    for (const double seconds : {times->null_s, times->read_4k_s, times->write_4k_s,
+                                 times->read_1m_s, times->write_1m_s}) {
+      EXPECT_GT(seconds, 0);
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Wires, LoadsTest, ::testing::Values(Wire::kRing, Wire::kMemif),

@@ -1,0 +1,206 @@
+#include "tests/bench/tirpc_load.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <rpc/rpc.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "rpcrdma/tirpc/client_handle.h"
+#include "rpcrdma/tirpc/service.h"
+#include "tools/node.h"
+#include "tools/rpcgen_example/block_binding.h"
+#include "tools/rpcgen_example/block_store.h"
+#include "tools/tirpc/binding_table.h"
+
+// Of rpcgen -m.
+extern "C" void block_store_1(svc_req* request, SVCXPRT* transport);
+
+namespace pollux::bench {
+namespace {
+
+constexpr uint16_t kPort = 20049;
+constexpr uint32_t kTimeoutMs = 25'000;
+constexpr int kTickMs = 20;  // in which a service hears that it is to end
+constexpr uint32_t k4k = 4096;
+constexpr uint32_t k1m = BLOCK_MAX_BYTES;
+
+// xdr_void() has no arguments, so that it is no xdrproc_t.
+bool_t Nothing(XDR* /*xdr*/, void* /*nothing*/) { return TRUE; }
+
+// A thread that runs what svc_run() does, until it is told to end.
+class ServiceThread {
+ public:
+  using Make = std::function<absl::StatusOr<SVCXPRT*>()>;
+  // `make` runs on the thread.
+  static absl::StatusOr<std::unique_ptr<ServiceThread>> Start(Make make) {
+    std::unique_ptr<ServiceThread> service(new ServiceThread);
+    std::promise<absl::Status> made;
+    service->thread_ = std::thread([&made, make, raw = service.get()] {
+      absl::StatusOr<SVCXPRT*> transport = make();
+      made.set_value(transport.status());
+      if (transport.ok()) raw->Serve(*transport);
+    });
+    absl::Status status = made.get_future().get();
+    if (!status.ok()) return status;
+    return service;
+  }
+  ~ServiceThread() {
+    stop_ = true;
+    thread_.join();
+  }
+  ServiceThread(const ServiceThread&) = delete;
+  ServiceThread& operator=(const ServiceThread&) = delete;
+
+ private:
+  ServiceThread() = default;
+  void Serve(SVCXPRT* transport) {
+    while (!stop_) {
+      std::vector<pollfd> polled(svc_pollfd, svc_pollfd + svc_max_pollfd);
+      const int ready = poll(polled.data(), polled.size(), kTickMs);
+      if (ready > 0) svc_getreq_poll(polled.data(), ready);
+    }
+    svc_destroy(transport);
+  }
+
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+struct ClientDeleter {
+  void operator()(CLIENT* client) const { clnt_destroy(client); }
+};
+using OwnedClient = std::unique_ptr<CLIENT, ClientDeleter>;
+
+// Seconds of one of `count` calls; `call` says whether it went well.
+absl::StatusOr<double> Time(CLIENT* client, const char* what, uint64_t count,
+                            const std::function<bool()>& call) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (uint64_t i = 0; i < count; ++i) {
+    if (!call()) return absl::UnavailableError(clnt_sperror(client, what));
+  }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  return took.count() / static_cast<double>(count);
+}
+
+absl::StatusOr<double> TimeNull(CLIENT* client, uint64_t count) {
+  return Time(client, "NULL", count, [client] {
+    return clnt_call(client, NULLPROC, reinterpret_cast<xdrproc_t>(Nothing), nullptr,
+                     reinterpret_cast<xdrproc_t>(Nothing), nullptr,
+                     (timeval{.tv_sec = 25, .tv_usec = 0})) == RPC_SUCCESS;
+  });
+}
+
+absl::StatusOr<double> TimeWrite(CLIENT* client, uint32_t bytes, uint64_t count) {
+  std::string name = "bench", data(bytes, 'x');
+  put_arguments arguments{};
+  arguments.name = name.data();
+  arguments.data.data_len = bytes;
+  arguments.data.data_val = data.data();
+  return Time(client, "PUT", count, [&] {
+    block_status result = BLOCK_NOT_FOUND;
+    return put_1(&arguments, &result, client) == RPC_SUCCESS && result == BLOCK_OK;
+  });
+}
+
+absl::StatusOr<double> TimeRead(CLIENT* client, uint32_t bytes, uint64_t count) {
+  std::string name = "bench";
+  block_name names = name.data();
+  return Time(client, "GET", count, [&] {
+    get_result result{};
+    const bool got = get_1(&names, &result, client) == RPC_SUCCESS && result.status == BLOCK_OK &&
+                     result.get_result_u.data.data_len == bytes;
+    clnt_freeres(client, reinterpret_cast<xdrproc_t>(xdr_get_result),
+                 reinterpret_cast<char*>(&result));
+    return got;
+  });
+}
+
+absl::StatusOr<TirpcTimes> TimeCalls(CLIENT* client, uint64_t calls) {
+  TirpcTimes times;
+  const auto take = [](absl::StatusOr<double> measured, double* time) {
+    if (measured.ok()) *time = *measured;
+    return measured.status();
+  };
+  const uint64_t small = calls / 2 + 1, large = calls / 40 + 1;
+  absl::Status status = take(TimeNull(client, calls + 1), &times.null_s);
+  if (status.ok()) status = take(TimeWrite(client, k4k, small), &times.write_4k_s);
+  if (status.ok()) status = take(TimeRead(client, k4k, small), &times.read_4k_s);
+  if (status.ok()) status = take(TimeWrite(client, k1m, large), &times.write_1m_s);
+  if (status.ok()) status = take(TimeRead(client, k1m, large), &times.read_1m_s);
+  if (!status.ok()) return status;
+  return times;
+}
+
+rpcrdma::tirpc::Host HostOf(tools::Node& node) {
+  return {.worker = &node.device().worker(), .manager = &node.manager(), .keeps = nullptr};
+}
+
+absl::StatusOr<TirpcTimes> TimeNodes(tools::Node& server, tools::Node& client, uint64_t calls) {
+  if (absl::Status status = tools::StateBinding(block_binding); !status.ok()) return status;
+  auto service = ServiceThread::Start([&server]() -> absl::StatusOr<SVCXPRT*> {
+    const auto upper = tools::FindBinding(BLOCK_STORE, BLOCK_STORE_V1);
+    auto made = rpcrdma::tirpc::Service::Create(HostOf(server), kPort, upper.LargestMessage());
+    if (!made.ok()) return made.status();
+    if (absl::Status status = (*made)->Add(upper, block_store_1); !status.ok()) return status;
+    return (*made)->transport();
+  });
+  if (!service.ok()) return service.status();
+  auto handle =
+      rpcrdma::tirpc::MakeClient(HostOf(client), {.address = server.device().gid(), .port = kPort},
+                                 BLOCK_STORE, BLOCK_STORE_V1, &tools::FindBinding, kTimeoutMs);
+  if (!handle.ok()) return handle.status();
+  const OwnedClient owned(*handle);
+  return TimeCalls(owned.get(), calls);
+}
+
+}  // namespace
+
+absl::StatusOr<TirpcTimes> TimePollux(engine::Device::Pair devices, uint64_t calls) {
+  auto server = tools::Node::Start(std::move(devices.first), {});
+  if (!server.ok()) return server.status();
+  auto client = tools::Node::Start(std::move(devices.second), {});
+  if (!client.ok()) return client.status();
+  absl::StatusOr<TirpcTimes> times = TimeNodes(**server, **client, calls);
+  for (auto* node : {client->get(), server->get()}) node->StopPolling();
+  for (auto* node : {client->get(), server->get()}) node->device().Close();
+  return times;
+}
+
+absl::StatusOr<TirpcTimes> TimeTcp(uint64_t calls) {
+  std::atomic<uint16_t> port = 0;
+  auto service = ServiceThread::Start([&port]() -> absl::StatusOr<SVCXPRT*> {
+    SVCXPRT* const transport = svctcp_create(RPC_ANYSOCK, 0, 0);
+    if (transport == nullptr) return absl::UnavailableError("no TCP service can be made");
+    if (!svc_reg(transport, BLOCK_STORE, BLOCK_STORE_V1, block_store_1, nullptr)) {
+      return absl::UnavailableError("the TCP service cannot be registered");
+    }
+    port = transport->xp_port;
+    return transport;
+  });
+  if (!service.ok()) return service.status();
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  int fd = RPC_ANYSOCK;
+  CLIENT* const client = clnttcp_create(&address, BLOCK_STORE, BLOCK_STORE_V1, &fd, 0, 0);
+  if (client == nullptr) return absl::UnavailableError(clnt_spcreateerror("TCP by loopback"));
+  const OwnedClient owned(client);
+  return TimeCalls(client, calls);
+}
+
+}  // namespace pollux::bench

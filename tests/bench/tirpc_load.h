@@ -1,0 +1,30 @@
+// rpcgen's program of tools/rpcgen_example, called by one CLIENT of libtirpc, one call after the
+// other: over Pollux, and over TCP by loopback.
+#ifndef POLLUX_TESTS_BENCH_TIRPC_LOAD_H_
+#define POLLUX_TESTS_BENCH_TIRPC_LOAD_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "stack/engine/device.h"
+
+namespace pollux::bench {
+
+// Means of one call, in seconds. READ and WRITE of `bytes` are GET and PUT of a block.
+struct TirpcTimes {
+  double null_s = 0;
+  double read_4k_s = 0;
+  double write_4k_s = 0;
+  double read_1m_s = 0;
+  double write_1m_s = 0;
+};
+
+// Of `calls` NULL calls, and proportionally fewer of the others. Both serve by a thread of their
+// own; over Pollux each device is polled by one more, which gives its CPU away when idle. Errors
+// say which call failed, and how.
+absl::StatusOr<TirpcTimes> TimePollux(engine::Device::Pair devices, uint64_t calls);
+absl::StatusOr<TirpcTimes> TimeTcp(uint64_t calls);
+
+}  // namespace pollux::bench
+
+#endif  // POLLUX_TESTS_BENCH_TIRPC_LOAD_H_
