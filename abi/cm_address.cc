@@ -7,6 +7,7 @@ namespace pollux::abi {
 
 std::optional<cm::Endpoint> ToEndpoint(const sockaddr* address) {
   cm::Endpoint endpoint;
+  if (address == nullptr) return std::nullopt;
   if (address->sa_family == AF_INET) {
     sockaddr_in in;
     std::memcpy(&in, address, sizeof in);

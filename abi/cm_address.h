@@ -11,7 +11,8 @@
 
 namespace pollux::abi {
 
-// AF_INET and AF_INET6; nothing for others (AF_IB). The any address of either is all zeros.
+// AF_INET and AF_INET6; nothing for others (AF_IB) and null. The any address of either is all
+// zeros.
 std::optional<cm::Endpoint> ToEndpoint(const sockaddr* address);
 
 // An endpoint without an address becomes the any address of `family`.

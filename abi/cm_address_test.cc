@@ -50,6 +50,7 @@ TEST(CmAddress, AnyAddressIsZeros) {
 }
 
 TEST(CmAddress, OtherFamiliesAreRefused) {
+  EXPECT_FALSE(ToEndpoint(nullptr).has_value());
   constexpr sa_family_t kAfIb = 27;
   sockaddr_storage address{};
   for (const sa_family_t family : {sa_family_t{AF_UNIX}, sa_family_t{AF_UNSPEC}, kAfIb}) {

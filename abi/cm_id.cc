@@ -132,6 +132,7 @@ POLLUX_EXPORT int pollux_rdma_destroy_id(rdma_cm_id* id) {
 }
 
 POLLUX_EXPORT int pollux_rdma_bind_addr(rdma_cm_id* id, sockaddr* address) {
+  if (address == nullptr) return Failed(EINVAL);
   const std::optional<cm::Endpoint> local = ToEndpoint(address);
   if (!local) return Failed(EAFNOSUPPORT);
   if (BindAny(Of(id), *local) != 0) return -1;
@@ -143,6 +144,7 @@ POLLUX_EXPORT int pollux_rdma_bind_addr(rdma_cm_id* id, sockaddr* address) {
 
 POLLUX_EXPORT int pollux_rdma_resolve_addr(rdma_cm_id* id, sockaddr* source, sockaddr* destination,
                                            int timeout_ms) {
+  if (destination == nullptr) return Failed(EINVAL);
   const std::optional<cm::Endpoint> peer = ToEndpoint(destination);
   if (!peer || peer->address.IsZero()) return Failed(peer ? EINVAL : EAFNOSUPPORT);
   if (source != nullptr && source->sa_family != AF_UNSPEC) {
