@@ -1,0 +1,52 @@
+"""The judge of NFS captures finds what it is there for."""
+
+import sys
+import unittest
+
+sys.path.insert(0, "tests/interop")  # where the cases run, and import from
+
+# pylint: disable=wrong-import-position
+import rpc_judge
+
+CLIENT, SERVER = "192.0.2.10", "192.0.2.1"
+GETATTR = 1
+
+
+def call(frame, xid, procedure=GETATTR, qpn="0x11", **chunks):
+    values = {"reads": 0, "writes": 0, "reply": 0, **chunks}
+    return rpc_judge.Message(frame, CLIENT, qpn, xid, 128, procedure=procedure, **values)
+
+
+def reply(frame, xid, grant):
+    return rpc_judge.Message(frame, SERVER, "0x22", xid, grant, 0, 0, 0, GETATTR)
+
+
+class RpcJudgeTest(unittest.TestCase):
+
+    def test_calls_within_the_grant(self):
+        seen = [call(1, "a"), reply(2, "a", 2), call(3, "b"), call(4, "c"), reply(5, "b", 2),
+                call(6, "d")]
+        self.assertEqual(rpc_judge.above_grant(seen, CLIENT), [])
+
+    def test_two_calls_before_the_first_grant(self):
+        found = rpc_judge.above_grant([call(1, "a"), call(2, "b")], CLIENT)
+        self.assertEqual(len(found), 1)
+        self.assertIn("frame 2", found[0])
+
+    def test_a_grant_that_fell(self):
+        seen = [call(1, "a"), reply(2, "a", 3), call(3, "b"), call(4, "c"), reply(5, "b", 1),
+                call(6, "d")]
+        self.assertIn("frame 6", rpc_judge.above_grant(seen, CLIENT)[0])
+
+    def test_each_connection_has_its_own_grant(self):
+        seen = [call(1, "a"), reply(2, "a", 8), call(3, "b", qpn="0x33"), call(4, "c", qpn="0x33")]
+        self.assertIn("frame 4", rpc_judge.above_grant(seen, CLIENT)[0])
+
+    def test_chunks_of_the_four_items_alone(self):
+        good = [call(1, "a", rpc_judge.WRITE, reads=3), call(2, "b", rpc_judge.READ, writes=1),
+                call(3, "c", GETATTR, reply=1)]
+        procedures = {message.xid: message.procedure for message in good}
+        self.assertEqual(rpc_judge.wrong_chunks(good, procedures), [])
+        bad = [call(1, "a", rpc_judge.READ, reads=1), call(2, "b", rpc_judge.WRITE, writes=1)]
+        procedures = {message.xid: message.procedure for message in bad}
+        self.assertEqual(len(rpc_judge.wrong_chunks(bad, procedures)), 2)
