@@ -1,7 +1,9 @@
 #include "stack/net/mac_text.h"
 
+#include <algorithm>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -14,7 +16,9 @@ absl::StatusOr<MacAddress> ParseMac(absl::string_view text) {
   bool good = parts.size() == mac.size();
   for (size_t i = 0; good && i < mac.size(); ++i) {
     uint32_t byte = 0;
-    good = parts[i].size() == 2 && absl::SimpleHexAtoi(parts[i], &byte) && byte <= 0xFF;
+    // SimpleHexAtoi() takes signs and prefixes too.
+    good = parts[i].size() == 2 && std::ranges::all_of(parts[i], absl::ascii_isxdigit) &&
+           absl::SimpleHexAtoi(parts[i], &byte);
     mac[i] = static_cast<uint8_t>(byte);
   }
   if (!good || (mac[0] & 1) != 0) {

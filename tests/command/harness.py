@@ -144,6 +144,25 @@ def filtered(made, interface):
     return made
 
 
+def stamping_socket():
+    """A socket while which is open the kernel notes when packets come.
+
+    It begins to some time after the first socket has asked for it, and gives the time of reading
+    for what came before.
+    """
+    made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    made.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+    made.bind(("127.0.0.1", 0))
+    while True:
+        made.sendto(b"", made.getsockname())
+        time.sleep(0.001)
+        reading_ns = time.time_ns()
+        _, ((_, _, stamp),), _, _ = made.recvmsg(1, 256)
+        seconds, nanoseconds = struct.unpack("QQ", stamp)
+        if seconds * 10**9 + nanoseconds < reading_ns:
+            return made
+
+
 class CmWatch:
     """CM messages as they arrive at either end of a wire, in order: (source address, name).
 
@@ -151,6 +170,7 @@ class CmWatch:
     """
 
     def __init__(self, hosts, interface):
+        self.clock = stamping_socket()
         self.sockets = [host.packet_socket(interface) for host in hosts]
         self.arrived = []
 
@@ -168,7 +188,7 @@ class CmWatch:
         return [name for _, name in self.seen()]
 
     def close(self):
-        for end in self.sockets:
+        for end in (*self.sockets, self.clock):
             end.close()
 
 
