@@ -218,7 +218,7 @@ POLLUX_EXPORT ibv_context** pollux_rdma_get_devices(int* count) {
   Context* context = CmContext();
   if (count != nullptr) *count = context == nullptr ? 0 : 1;
   if (context == nullptr) return nullptr;
-  auto** list = static_cast<ibv_context**>(std::calloc(2, sizeof(ibv_context*)));
+  auto** list = static_cast<ibv_context**>(std::calloc(2, sizeof(void*)));
   if (list != nullptr) list[0] = &context->context;
   return list;
 }

@@ -123,7 +123,7 @@ int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
 POLLUX_EXPORT ibv_device** pollux_ibv_get_device_list(int* count) {
   const bool there = World::Get().ok();
   // None is no error: a list without a device, as on a machine without one.
-  auto** list = static_cast<ibv_device**>(std::calloc(2, sizeof(ibv_device*)));
+  auto** list = static_cast<ibv_device**>(std::calloc(2, sizeof(void*)));
   if (list != nullptr && there) list[0] = TheDevice();
   if (count != nullptr) *count = there ? 1 : 0;
   return list;

@@ -16,14 +16,16 @@ namespace {
 // Takes over what was parsed, or says why nothing was.
 template <class Value, class Target>
 absl::Status Assign(absl::StatusOr<Value> parsed, Target* target) {
-  if (parsed.ok()) *target = *std::move(parsed);
-  return parsed.status();
+  if (!parsed.ok()) return parsed.status();
+  *target = *std::move(parsed);
+  return absl::OkStatus();
 }
 
 template <class Value>
 absl::Status Append(absl::StatusOr<Value> parsed, std::vector<Value>* target) {
-  if (parsed.ok()) target->push_back(*std::move(parsed));
-  return parsed.status();
+  if (!parsed.ok()) return parsed.status();
+  target->push_back(*std::move(parsed));
+  return absl::OkStatus();
 }
 
 template <class Number>
