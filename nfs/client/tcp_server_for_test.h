@@ -2,6 +2,7 @@
 #ifndef POLLUX_NFS_CLIENT_TCP_SERVER_FOR_TEST_H_
 #define POLLUX_NFS_CLIENT_TCP_SERVER_FOR_TEST_H_
 
+#include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -31,9 +32,9 @@ class TcpServer {
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t length = sizeof address;
-    bind(fd_, reinterpret_cast<const sockaddr*>(&address), length);
-    listen(fd_, 4);
-    getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &length);
+    EXPECT_EQ(bind(fd_, reinterpret_cast<const sockaddr*>(&address), length), 0);
+    EXPECT_EQ(listen(fd_, 4), 0);
+    EXPECT_EQ(getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &length), 0);
     port_ = ntohs(address.sin_port);
     thread_ = std::thread([this] { Serve(); });
   }

@@ -96,6 +96,7 @@ static void put_file(CLIENT *client, char *name, const char *path) {
 static void get_file(CLIENT *client, char *name, const char *path) {
   get_result result;
   FILE *file;
+  size_t written = 0;
   memset(&result, 0, sizeof result);
   must(client, get_1(&name, &result, client), "get");
   if (result.status != BLOCK_OK) {
@@ -103,10 +104,11 @@ static void get_file(CLIENT *client, char *name, const char *path) {
     exit(1);
   }
   file = fopen(path, "wb");
-  if (file == NULL || fwrite(result.get_result_u.data.data_val, 1,
-                             result.get_result_u.data.data_len,
-                             file) != result.get_result_u.data.data_len ||
-      fclose(file) != 0) {
+  /* Of an empty block XDR makes no bytes to point to. */
+  if (file != NULL && result.get_result_u.data.data_len > 0) {
+    written = fwrite(result.get_result_u.data.data_val, 1, result.get_result_u.data.data_len, file);
+  }
+  if (file == NULL || written != result.get_result_u.data.data_len || fclose(file) != 0) {
     perror(path);
     exit(1);
   }
