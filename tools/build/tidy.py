@@ -54,7 +54,8 @@ def compile_commands():
     for action in answer["actions"]:
         arguments = action["arguments"]
         source = arguments[arguments.index("-c") + 1]
-        if not source.startswith("external/") and (ROOT / source).exists():
+        # What a generator has written is its own business.
+        if not source.startswith(("external/", "bazel-out/")) and (ROOT / source).exists():
             commands.setdefault(source, clang_flags(arguments, source))
     return commands
 
