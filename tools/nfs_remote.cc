@@ -109,8 +109,9 @@ absl::Status NfsRemote::ConnectNfs(const NfsOptions& options, const NfsUrl& url)
         });
   });
   auto client = result.get();
-  if (client.ok()) client_ = *std::move(client);
-  return client.status();
+  if (!client.ok()) return client.status();
+  client_ = *std::move(client);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<NfsRemote>> NfsRemote::Connect(const NfsOptions& options,

@@ -224,8 +224,9 @@ int NfsdCommand(int argc, char** argv) {
                  "everybody), or\nno_root_squash; again for more directories",
                  [&nfsd](const std::string& text) {
                    absl::StatusOr<nfs::Export> exported = nfs::ParseExport(text);
-                   if (exported.ok()) nfsd.exports.push_back(*std::move(exported));
-                   return exported.status();
+                   if (!exported.ok()) return exported.status();
+                   nfsd.exports.push_back(*std::move(exported));
+                   return absl::OkStatus();
                  });
   options.Text(
       "key-file", "FILE",
