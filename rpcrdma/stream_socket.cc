@@ -8,6 +8,18 @@
 #include "rpcrdma/socket_address.h"
 
 namespace pollux::rpcrdma {
+namespace {
+
+// DPDK's tap driver lives on signals, which whatever thread is at hand gets. Linux goes on with a
+// connection whose making was interrupted when it is asked again.
+bool Connected(int fd, const sockaddr* address, socklen_t length) {
+  while (connect(fd, address, length) != 0) {
+    if (errno != EINTR) return false;
+  }
+  return true;
+}
+
+}  // namespace
 
 int ConnectStream(const sockaddr* address, socklen_t length, int timeout_s, SourcePort source) {
   const int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -19,7 +31,7 @@ int ConnectStream(const sockaddr* address, socklen_t length, int timeout_s, Sour
   const timeval timeout = {.tv_sec = timeout_s, .tv_usec = 0};
   if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout) != 0 ||
       setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) != 0 ||
-      connect(fd, address, length) != 0) {
+      !Connected(fd, address, length)) {
     const int error = errno == EINPROGRESS ? ETIMEDOUT : errno;
     close(fd);
     errno = error;

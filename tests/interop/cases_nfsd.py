@@ -10,6 +10,7 @@ import stat
 import subprocess
 
 from case import TO_POLLUX, case, need
+from network import BRIDGE
 from process import shell
 
 SERVICE_PORT, MOUNT_PORT = 20049, 20048
@@ -35,6 +36,8 @@ class Served:
         self.options = "" if squash else ",no_root_squash"
         self.arguments = arguments
         self.process = None
+        # Another case's: by it the kernel would ask for the guest in the name of its tap's address.
+        shell(f"ip addr flush dev {BRIDGE}")
         self.start()
 
     def start(self):
