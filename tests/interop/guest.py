@@ -16,6 +16,9 @@ ADDRESS, ADDRESS6 = "192.0.2.1", "2001:db8::1"
 VLAN, VLAN_ADDRESS = 100, "198.51.100.1"
 KERNEL_ARGUMENTS = ("console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off tsc=unstable nokaslr "
                     "net.ifnames=0 random.trust_cpu=on audit=0")
+# Queue pairs with their states and PSNs, rxe's counters that moved, what netem dropped.
+SHOW_STATE = ("rdma -d resource show qp; grep -Hv '^0$' /sys/class/infiniband/rxe0/ports/1/"
+              "hw_counters/* | sed 's|.*/||'; tc -s qdisc show dev eth0; true")
 # Frames carry whole checksums and are never larger than the wire's.
 NO_OFFLOADS = ",".join(f"{name}=off" for name in (
     "csum", "guest_csum", "gso", "guest_tso4", "guest_tso6", "guest_ufo", "host_tso4", "host_tso6",
@@ -153,6 +156,17 @@ class Guest:
         if not self.healthy():
             self.stop()
             self.start(mtu)
+
+    def state(self):
+        """Lines about what its RDMA device and its unfinished scripts are at; empty where it
+        does not answer."""
+        lines = [f"script {number}: {last_line(command.output)}" for number in range(1, self.next)
+                 if not (command := Command(self, number)).ended()] if self.running() else []
+        try:
+            lines += self.run(SHOW_STATE, Deadline(20)).splitlines()
+        except CaseFailure as failure:
+            lines.append(str(failure))
+        return lines
 
     def console_tail(self, lines=20):
         if not self.console.exists():

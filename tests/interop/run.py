@@ -125,6 +125,7 @@ def explain(bench, guest, reason):
     for process in bench.processes:
         lines += [f"  {process.name}: {line}"
                   for line in process.stderr.splitlines()[-ERROR_LINES:]]
+    lines += [f"  guest: {line}" for line in guest.state()]
     lines += [f"  guest console: {line}"
               for line in guest.console_tail(CONSOLE_LINES).splitlines()]
     lines.append(f"  capture and outputs: {bench.folder}")
