@@ -10,6 +10,8 @@
 namespace pollux::tools {
 namespace {
 
+constexpr uint64_t kAskedId = UINT64_MAX;
+
 absl::Status Refused(const cm::Event& event) {
   if (event.type == RDMA_CM_EVENT_REJECTED) {
     return absl::UnavailableError(
@@ -80,6 +82,7 @@ void VerbsConnection::OnEvent(const cm::Event& event) {
       return Bind();
     case RDMA_CM_EVENT_ESTABLISHED:
       established_ = true;
+      ask_at_ns_ = worker_->now_ns() + kQuietNs;
       return user_->OnEstablished(event.param.private_data);
     case RDMA_CM_EVENT_DISCONNECTED:
       // What came before the DREQ counts.
@@ -197,14 +200,34 @@ bool VerbsConnection::Drain() {
     const int n = cq_->Poll(static_cast<int>(completions.size()), completions.data());
     if (n == 0) break;
     busy = true;
-    for (int i = 0; i < n && !ended_; ++i) user_->OnCompletion(completions[static_cast<size_t>(i)]);
+    for (int i = 0; i < n && !ended_; ++i) Take(completions[static_cast<size_t>(i)]);
   }
+  if (busy && established_) ask_at_ns_ = worker_->now_ns() + kQuietNs;
   return busy;
+}
+
+void VerbsConnection::Take(const ibv_wc& wc) {
+  if (wc.wr_id != kAskedId) return user_->OnCompletion(wc);
+  if (wc.status == IBV_WC_SUCCESS || wc.status == IBV_WC_WR_FLUSH_ERR) return;
+  End(absl::UnavailableError(absl::StrCat("the peer no longer answers, and has sent no DREQ: ",
+                                          ibv_wc_status_str(wc.status))));
+}
+
+void VerbsConnection::AskWhetherPeerLives() {
+  ask_at_ns_ = worker_->now_ns() + kQuietNs;
+  ibv_send_wr wr{};
+  wr.wr_id = kAskedId;
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  // Where the queue is full there is something on the way, whose retries tell as well.
+  Send(wr).IgnoreError();
 }
 
 bool VerbsConnection::Poll(uint64_t now_ns) {
   if (now_ns >= goodbye_by_ns_) End(absl::OkStatus());
-  return Drain();
+  const bool busy = Drain();
+  if (now_ns >= ask_at_ns_ && !ended_) AskWhetherPeerLives();
+  return busy;
 }
 
 void VerbsConnection::TakeDown() {

@@ -66,11 +66,16 @@ class VerbsConnection final : public engine::Poller {
   // does. Before the connection stands, it ends at once.
   void Disconnect();
   static constexpr uint64_t kGoodbyeNs = 12'000'000'000;  // two more DREQs
+  // A peer of which nothing was heard for so long is asked by an RDMA WRITE of no bytes whether it
+  // lives; one that does not acknowledge it ends the connection (Unavailable). A Linux program that
+  // disconnects and exits sends its DREQ once: where that is lost, nothing else would tell.
+  static constexpr uint64_t kQuietNs = 10'000'000'000;
 
   // Null before OnReady().
   verbs::QueuePair* qp() { return qp_; }
   absl::StatusOr<memory::MemoryRegion> Register(void* address, uint64_t length, int access);
   absl::Status Deregister(const memory::MemoryRegion& region);
+  // All work request IDs but UINT64_MAX are the user's.
   // Errors: what the queue pair's PostSend() or PostRecv() said.
   absl::Status Send(ibv_send_wr wr);
   absl::Status Receive(uint64_t wr_id, const ibv_sge& sge);
@@ -90,6 +95,8 @@ class VerbsConnection final : public engine::Poller {
   void OnBound(absl::Status status);
   void End(absl::Status status);
   bool Drain();
+  void Take(const ibv_wc& wc);
+  void AskWhetherPeerLives();
   void TakeDown();
 
   engine::Worker* worker_;
@@ -102,6 +109,7 @@ class VerbsConnection final : public engine::Poller {
   bool established_ = false;
   bool ended_ = false;
   uint64_t goodbye_by_ns_ = UINT64_MAX;
+  uint64_t ask_at_ns_ = UINT64_MAX;
   memory::ProtectionDomain* pd_ = nullptr;
   verbs::CompletionQueue* cq_ = nullptr;
   verbs::QueuePair* qp_ = nullptr;

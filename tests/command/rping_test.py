@@ -84,3 +84,11 @@ class RpingTest(CommandTest):
         self.assertIn(server.wait(), (0, 1))
         if server.process.returncode == 1:
             self.assertIn("disconnected in the midst of ping", server.stderr.splitlines()[-1])
+
+    def test_killed_client_is_noticed(self):
+        server = self.serve()
+        client = self.start(Host(), "rping", "-c", "-a", SERVER, "-d", *self.port("client"))
+        client.wait_for_line("^ping 100: ")
+        client.process.kill()
+        self.assertEqual(server.wait(), 1)
+        self.assertIn("retry counter exceeded", server.stderr.splitlines()[-1])

@@ -21,6 +21,7 @@ NETEM = {
     "corrupt": "corrupt {percent}%",
 }
 COUNTER_OF = {"loss": "lost", "dup": "duplicated", "reorder": "reordered", "corrupt": "corrupted"}
+LOSES_FRAMES = ("loss", "corrupt")
 # hw_counters of rxe0 that say it had to recover, or saw that its peer did.
 RECOVERY = ("duplicate_request", "out_of_seq_request", "rcvd_seq_err", "completer_retry_err",
             "retry_exceeded_err")
@@ -44,7 +45,8 @@ def recovered(bench, before, answer):
 def at_port(bench, kind, rate):
     before = rxe_counters(bench)
     answer = exchange(bench, PINGS[rate], SIZE,
-                      arguments=("--impair", f"{kind}={rate},seed={bench.port.number}"))
+                      arguments=("--impair", f"{kind}={rate},seed={bench.port.number}"),
+                      goodbye_lost=kind in LOSES_FRAMES)
     for way in ("sent", "received"):
         need(answer["impaired"][way][COUNTER_OF[kind]] > 0, f"no frame {way} was {kind}: {answer}")
     if kind != "dup":
@@ -56,7 +58,7 @@ def in_guest(bench, kind, rate):
     before = rxe_counters(bench)
     bench.guest.run("tc qdisc replace dev eth0 root netem limit 10000 "
                     + NETEM[kind].format(percent=rate * 100), bench.deadline)
-    answer = exchange(bench, PINGS[rate], SIZE)
+    answer = exchange(bench, PINGS[rate], SIZE, goodbye_lost=kind in LOSES_FRAMES)
     # What came twice needs no recovery, and neither side counts a repeated response.
     if kind != "dup":
         recovered(bench, before, answer)
