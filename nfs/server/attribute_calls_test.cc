@@ -53,6 +53,14 @@ TEST_F(AttributeCallsTest, SetattrIsTheOwners) {
             Nfsstat3::kOk);
   EXPECT_EQ(Stat("f").st_mtim.tv_sec, 5);
   EXPECT_EQ(Stat("f").st_mtim.tv_nsec, 6);
+  // More than a second of nanoseconds, which the kernel would take for "now".
+  for (const long nseconds : {1'000'000'000L, UTIME_NOW, UTIME_OMIT}) {
+    const SetTime3 none{.set_it = TimeHow::kSetToClientTime,
+                        .time = {7, static_cast<uint32_t>(nseconds)}};
+    EXPECT_EQ(Set("f", {.mtime = none}), Nfsstat3::kInval);
+    EXPECT_EQ(Set("f", {.size = 0, .atime = none}), Nfsstat3::kInval);
+  }
+  EXPECT_EQ(Text("f"), "te");
   context_.caller = {.uid = 0, .gid = 0, .groups = {}};
   EXPECT_EQ(Set("f", {.mode = 0640, .uid = 5, .gid = 6}), Nfsstat3::kOk);
   EXPECT_EQ(Stat("f").st_uid, 5u);

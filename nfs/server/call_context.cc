@@ -16,6 +16,7 @@ namespace {
 
 constexpr mode_t kPermissions = 07777;
 constexpr uint64_t kStatBlock = 512;  // stat(2): the unit of st_blocks
+constexpr uint32_t kSecondNs = 1'000'000'000;
 
 Ftype3 TypeOf(mode_t mode) {
   switch (mode & S_IFMT) {
@@ -34,6 +35,11 @@ Ftype3 TypeOf(mode_t mode) {
     default:
       return Ftype3::kReg;
   }
+}
+
+// utimensat(2) takes some larger numbers of nanoseconds for UTIME_NOW and the like.
+bool IsTime(const SetTime3& set) {
+  return set.set_it != TimeHow::kSetToClientTime || set.time.nseconds < kSecondNs;
 }
 
 timespec ToTimespec(const SetTime3& set) {
@@ -141,6 +147,7 @@ WccData WeakCache::End(const CallContext& context, const Fd& object) {
 }
 
 Nfsstat3 SetAttributes(const CallContext& context, const Fd& object, const Sattr3& wanted) {
+  if (!IsTime(wanted.atime) || !IsTime(wanted.mtime)) return Nfsstat3::kInval;
   struct stat now;
   if (fstat(object.get(), &now) != 0) return StatusOfErrno(errno);
   Nfsstat3 status = Nfsstat3::kOk;
@@ -154,6 +161,14 @@ Nfsstat3 SetAttributes(const CallContext& context, const Fd& object, const Sattr
     status = SetTimes(context, object, wanted);
   }
   return status;
+}
+
+Nfsstat3 Settle(const Fd& object) {
+  struct stat now;
+  if (fstat(object.get(), &now) != 0) return StatusOfErrno(errno);
+  if (!S_ISREG(now.st_mode) && !S_ISDIR(now.st_mode)) return Nfsstat3::kOk;
+  const Fd file(open(PathTo(object).c_str(), O_RDONLY | O_CLOEXEC));
+  return file.ok() && fsync(file.get()) == 0 ? Nfsstat3::kOk : StatusOfErrno(errno);
 }
 
 Nfsstat3 OpenFile(const CallContext& context, const Fd& object, bool write, Fd* file) {

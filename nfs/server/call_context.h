@@ -87,6 +87,11 @@ Nfstime3 ToNfstime3(const timespec& time);
 // left alone, so that a caller who may not set them may still say them.
 Nfsstat3 SetAttributes(const CallContext& context, const Fd& object, const Sattr3& wanted);
 
+// Puts what a call changed on stable storage, which comes before its reply; as the server. Other
+// objects than files and directories are stored with the directory that names them. RFC 1813
+// section 4.7
+Nfsstat3 Settle(const Fd& object);
+
 // A regular file for reading or writing by the caller. Its owner may always (the client's kernel
 // has checked when the file was opened there, and the mode may have changed since); who may execute
 // may read. kInval for what is no regular file. RFC 1813 section 4.4

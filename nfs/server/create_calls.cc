@@ -18,7 +18,7 @@ namespace {
 constexpr mode_t kFileMode = 0644;  // where the client says none
 constexpr mode_t kDirectoryMode = 0755;
 constexpr mode_t kPermissions = 07777;
-// mkdir(2) and mknod(2) leave these to chmod(2).
+// mkdir(2) and mknod(2) leave these to chmod(2), and chown(2) takes them.
 constexpr mode_t kSetIds = S_ISUID | S_ISGID;
 
 // Makes `name` in the directory as the caller.
@@ -66,14 +66,14 @@ Nfsstat3 CreateNew(const Fd& directory, const std::string& name, mode_t mode) {
 
 // What remains to be set of an object that was just made with its mode. Owners are root's to set:
 // of others' wishes only the group counts.
-Sattr3 Remaining(const CallContext& context, const Sattr3& wanted, bool keep_mode) {
+Sattr3 Remaining(const CallContext& context, const Sattr3& wanted) {
   Sattr3 rest = wanted;
-  if (!keep_mode) rest.mode.reset();
+  if ((wanted.mode.value_or(0) & kSetIds) == 0) rest.mode.reset();
   if (context.caller.uid != 0) rest.uid.reset();
   return rest;
 }
 
-// Finds what was made, sets what remains, and tells.
+// Finds what was made, sets what remains, stores both, and tells.
 Nfsstat3 TellCreated(const CallContext& context, const Fd& directory, std::string_view name,
                      const Sattr3& rest, CreateOk* told) {
   Fd object;
@@ -83,10 +83,18 @@ Nfsstat3 TellCreated(const CallContext& context, const Fd& directory, std::strin
     if (as_caller.ok()) status = context.tree->Lookup(directory, name, &object);
   }
   if (status == Nfsstat3::kOk) status = SetAttributes(context, object, rest);
+  if (status == Nfsstat3::kOk) status = Settle(object);
+  if (status == Nfsstat3::kOk) status = Settle(directory);
   if (status != Nfsstat3::kOk) return status;
   told->obj = context.tree->HandleOf(object);
   told->obj_attributes = AttributesOf(context, object);
   return Nfsstat3::kOk;
+}
+
+// RFC 1813 section 3.3.9 has these names exist.
+Nfsstat3 CheckMade(const CallContext& context, std::string_view name) {
+  if (context.tree->exported().read_only) return Nfsstat3::kRofs;
+  return name == "." || name == ".." ? Nfsstat3::kExist : CheckName(name);
 }
 
 CreateRes Make(const CallContext& context, const Diropargs3& where, const Sattr3& rest,
@@ -97,7 +105,7 @@ CreateRes Make(const CallContext& context, const Diropargs3& where, const Sattr3
   WeakCache wcc;
   wcc.Begin(context, directory);
   const std::string name(where.name.text);
-  status = context.tree->exported().read_only ? Nfsstat3::kRofs : CheckNewName(name);
+  status = CheckMade(context, name);
   if (status == Nfsstat3::kOk) {
     const AsCaller as_caller(context);
     status = as_caller.ok() ? maker(directory, name) : Nfsstat3::kServerfault;
@@ -114,7 +122,7 @@ CreateRes Make(const CallContext& context, const Diropargs3& where, const Sattr3
 // An UNCHECKED create of what is there sets its size and nothing else.
 CreateRes CreateUnchecked(const CallContext& context, const CreateArgs& args) {
   const Sattr3& wanted = args.how.obj_attributes;
-  CreateRes made = Make(context, args.where, Remaining(context, wanted, false),
+  CreateRes made = Make(context, args.where, Remaining(context, wanted),
                         [&](const Fd& directory, const std::string& name) {
                           return CreateNew(directory, name, ModeOf(wanted, kFileMode));
                         });
@@ -152,7 +160,7 @@ CreateRes Create(const CallContext& context, const CreateArgs& args) {
     case Createmode3::kUnchecked:
       return CreateUnchecked(context, args);
     case Createmode3::kGuarded:
-      return Make(context, args.where, Remaining(context, wanted, false),
+      return Make(context, args.where, Remaining(context, wanted),
                   [&](const Fd& directory, const std::string& name) {
                     return CreateNew(directory, name, ModeOf(wanted, kFileMode));
                   });
@@ -166,7 +174,7 @@ CreateRes Create(const CallContext& context, const CreateArgs& args) {
 
 CreateRes Mkdir(const CallContext& context, const MkdirArgs& args) {
   const mode_t mode = ModeOf(args.attributes, kDirectoryMode);
-  return Make(context, args.where, Remaining(context, args.attributes, (mode & kSetIds) != 0),
+  return Make(context, args.where, Remaining(context, args.attributes),
               [&](const Fd& directory, const std::string& name) {
                 return StatusOf(mkdirat(directory.get(), name.c_str(), mode));
               });
@@ -176,10 +184,11 @@ CreateRes Symlink(const CallContext& context, const SymlinkArgs& args) {
   const absl::Span<const uint8_t> bytes = args.symlink_data.bytes;
   const std::string text(bytes.begin(), bytes.end());
   // A link has no mode and no size of its own to set.
-  Sattr3 rest = Remaining(context, args.symlink_attributes, false);
+  Sattr3 rest = Remaining(context, args.symlink_attributes);
+  rest.mode.reset();
   rest.size.reset();
   return Make(context, args.where, rest, [&](const Fd& directory, const std::string& name) {
-    if (text.find('\0') != std::string::npos) return Nfsstat3::kInval;
+    if (text.empty() || text.find('\0') != std::string::npos) return Nfsstat3::kInval;
     return StatusOf(symlinkat(text.c_str(), directory.get(), name.c_str()));
   });
 }
@@ -188,7 +197,7 @@ CreateRes Mknod(const CallContext& context, const MknodArgs& args) {
   const std::optional<mode_t> type = FileTypeOf(args.what.type);
   const mode_t mode = ModeOf(args.what.attributes, kFileMode);
   const dev_t device = makedev(args.what.spec.specdata1, args.what.spec.specdata2);
-  return Make(context, args.where, Remaining(context, args.what.attributes, (mode & kSetIds) != 0),
+  return Make(context, args.where, Remaining(context, args.what.attributes),
               [&](const Fd& directory, const std::string& name) {
                 if (!type.has_value()) return Nfsstat3::kBadtype;
                 return StatusOf(mknodat(directory.get(), name.c_str(), *type | mode, device));

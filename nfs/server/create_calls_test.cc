@@ -31,7 +31,11 @@ TEST_F(CreateCallsTest, GuardedMakesOnce) {
   EXPECT_TRUE(made.resok.dir_wcc.before.has_value());
   EXPECT_EQ(MakeNew("f", Createmode3::kGuarded, {}).status, Nfsstat3::kExist);
   EXPECT_EQ(MakeNew("", Createmode3::kGuarded, {}).status, Nfsstat3::kInval);
-  EXPECT_EQ(MakeNew("..", Createmode3::kGuarded, {}).status, Nfsstat3::kInval);
+  EXPECT_EQ(MakeNew("..", Createmode3::kGuarded, {}).status, Nfsstat3::kExist);
+  EXPECT_EQ(MakeNew(".", Createmode3::kUnchecked, {.size = 0}).status, Nfsstat3::kExist);
+  EXPECT_EQ(MakeNew("a/b", Createmode3::kGuarded, {}).status, Nfsstat3::kInval);
+  EXPECT_EQ(MakeNew(std::string_view("a\0b", 3), Createmode3::kGuarded, {}).status,
+            Nfsstat3::kInval);
   EXPECT_EQ(MakeNew(std::string(256, 'n'), Createmode3::kGuarded, {}).status,
             Nfsstat3::kNametoolong);
 }
@@ -49,6 +53,14 @@ TEST_F(CreateCallsTest, UncheckedTakesWhatIsThere) {
   EXPECT_EQ(MakeNew("new", Createmode3::kUnchecked, {.mode = 0400, .size = 5}).status,
             Nfsstat3::kOk);
   EXPECT_EQ(Stat("new").st_size, 5);
+}
+
+TEST_F(CreateCallsTest, GivenAwayWithItsSetUserIdBit) {
+  context_.caller = {.uid = 0, .gid = 0, .groups = {}};
+  ASSERT_EQ(MakeNew("f", Createmode3::kGuarded, {.mode = 04755, .uid = kUser}).status,
+            Nfsstat3::kOk);
+  EXPECT_EQ(Stat("f").st_uid, kUser);
+  EXPECT_EQ(Stat("f").st_mode & 07777, 04755u);
 }
 
 TEST_F(CreateCallsTest, ExclusiveFindsItsOwn) {
@@ -83,6 +95,7 @@ TEST_F(CreateCallsTest, DirectoriesAndLinks) {
   EXPECT_EQ(linked.resok.obj_attributes->type, Ftype3::kLnk);
   EXPECT_EQ(linked.resok.obj_attributes->size, text.size());
   EXPECT_EQ(Symlink(context_, args).status, Nfsstat3::kExist);
+  EXPECT_EQ(Symlink(context_, {.where = At("empty")}).status, Nfsstat3::kInval);
 }
 
 TEST_F(CreateCallsTest, NodesOfEveryKind) {

@@ -48,10 +48,10 @@ ReadRes DataCall::EndRead(const CallContext& context, Nfsstat3 begun, int done) 
   if (begun == Nfsstat3::kOk && done < 0) begun = StatusOfErrno(-done);
   if (begun != Nfsstat3::kOk) return {.status = begun, .resfail = attributes};
   const auto count = static_cast<uint32_t>(done);
-  const bool whole = count == transfer_.to.size();
-  // A read that came short met the end, wherever it has moved to since.
-  const bool eof =
-      !whole || (attributes.has_value() && transfer_.offset + count >= attributes->size);
+  // Nothing read where something was wanted is the end, wherever it has moved to since. A read that
+  // came short says less: storage may have failed behind what it gave.
+  const bool none = count == 0 && !transfer_.to.empty();
+  const bool eof = none || (attributes.has_value() && transfer_.offset + count >= attributes->size);
   return {.resok = {.file_attributes = attributes,
                     .count = count,
                     .eof = eof,

@@ -63,6 +63,18 @@ TEST_F(DataCallsTest, ReadsToTheEndAndSaysSo) {
   EXPECT_FALSE(Read("f", 0, 0).resok.eof);
 }
 
+TEST_F(DataCallsTest, ShortOfTheEndIsNotTheEnd) {
+  MakeFile("f", "0123456789");
+  const ReadArgs args{.file = HandleOf("f"), .offset = 2, .count = 100};
+  for (const auto& [done, eof] : {std::pair(3, false), {8, true}, {0, true}}) {
+    DataCall call;
+    ASSERT_EQ(call.Begin(context_, args), Nfsstat3::kOk);
+    const ReadRes read = call.EndRead(context_, Nfsstat3::kOk, done);
+    EXPECT_EQ(read.resok.count, static_cast<uint32_t>(done));
+    EXPECT_EQ(read.resok.eof, eof) << done;
+  }
+}
+
 TEST_F(DataCallsTest, WhoMayRead) {
   MakeFile("f", "text", 0600);
   EXPECT_EQ(Read("f", 0, 4).status, Nfsstat3::kAcces);

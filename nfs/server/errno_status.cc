@@ -14,9 +14,14 @@ Nfsstat3 StatusOfErrno(int error) {
       return Nfsstat3::kNoent;
     case ENXIO:
       return Nfsstat3::kNxio;
-    // EXDEV, of openat2(): what is mounted there is not exported.
+    // EXDEV, of openat2(): what is mounted there is not exported; ELOOP, of the same: symbolic
+    // links are the clients' to follow. EBUSY: something is mounted there. ETXTBSY: a program that
+    // runs.
     case EACCES:
     case EXDEV:
+    case ELOOP:
+    case EBUSY:
+    case ETXTBSY:
       return Nfsstat3::kAcces;
     case EEXIST:
       return Nfsstat3::kExist;

@@ -14,7 +14,10 @@ TEST(ErrnoStatusTest, NamesAndDefault) {
   EXPECT_EQ(StatusOfErrno(ENOTEMPTY), Nfsstat3::kNotempty);
   EXPECT_EQ(StatusOfErrno(EDQUOT), Nfsstat3::kDquot);
   EXPECT_EQ(StatusOfErrno(EMFILE), Nfsstat3::kJukebox);
-  EXPECT_EQ(StatusOfErrno(ELOOP), Nfsstat3::kIo);
+  for (const int error : {ELOOP, EBUSY, ETXTBSY, EXDEV}) {
+    EXPECT_EQ(StatusOfErrno(error), Nfsstat3::kAcces);
+  }
+  EXPECT_EQ(StatusOfErrno(EBADMSG), Nfsstat3::kIo);
 }
 
 TEST(ErrnoStatusTest, OneComponent) {

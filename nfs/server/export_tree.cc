@@ -44,11 +44,14 @@ Fd OpenBeneath(const Fd& directory, std::string_view relative, uint64_t resolve)
       static_cast<int>(syscall(SYS_openat2, directory.get(), path.c_str(), &how, sizeof(how))));
 }
 
+// Of a file that is reached by its handle alone: the kernel has forgotten its name.
+constexpr char kNowhere[] = "/";
+
 // Where the kernel sees it, in this process's mount namespace; empty when nowhere.
-std::string PathOf(const Fd& directory) {
+std::string PathOf(const Fd& object) {
   std::array<char, PATH_MAX> path;
   const ssize_t size =
-      readlink(absl::StrCat("/proc/self/fd/", directory.get()).c_str(), path.data(), path.size());
+      readlink(absl::StrCat("/proc/self/fd/", object.get()).c_str(), path.data(), path.size());
   return size <= 0 ? "" : std::string(path.data(), static_cast<size_t>(size));
 }
 
@@ -81,12 +84,23 @@ absl::StatusOr<std::unique_ptr<ExportTree>> ExportTree::Open(const Export& expor
   return tree;
 }
 
-bool ExportTree::IsInside(const Fd& directory) const {
-  const std::string root = PathOf(root_), path = PathOf(directory);
+bool ExportTree::IsBelow(const std::string& path) const {
+  const std::string root = PathOf(root_);
   if (root.empty() || path.size() < root.size() || path.compare(0, root.size(), root) != 0) {
     return false;
   }
   return path.size() == root.size() || root == "/" || path[root.size()] == '/';
+}
+
+bool ExportTree::IsOutside(const Fd& object, const struct stat& attributes) const {
+  const std::string path = PathOf(object);
+  if (S_ISDIR(attributes.st_mode)) return !IsBelow(path);
+  return attributes.st_nlink == 1 && path != kNowhere && !IsBelow(path);
+}
+
+bool ExportTree::IsOfAnother(absl::Span<const uint8_t> handle) const {
+  const std::optional<OpenedHandle> opened = key_->Open(handle);
+  return opened.has_value() && opened->export_id != id_;
 }
 
 Nfsstat3 ExportTree::Find(absl::Span<const uint8_t> handle, Fd* object) const {
@@ -103,8 +117,7 @@ Nfsstat3 ExportTree::Find(absl::Span<const uint8_t> handle, Fd* object) const {
     return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? Nfsstat3::kJukebox
                                                                  : Nfsstat3::kStale;
   }
-  if (S_ISDIR(attributes.st_mode) && !IsInside(*object)) return Nfsstat3::kStale;
-  return Nfsstat3::kOk;
+  return IsOutside(*object, attributes) ? Nfsstat3::kStale : Nfsstat3::kOk;
 }
 
 Nfsstat3 ExportTree::FindDirectory(absl::Span<const uint8_t> handle, Fd* directory) const {
@@ -124,7 +137,7 @@ Nfsstat3 ExportTree::Lookup(const Fd& directory, std::string_view name, Fd* obje
   *object = OpenBeneath(directory, component,
                         RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV | (up ? 0 : RESOLVE_BENEATH));
   if (!object->ok()) return StatusOfErrno(errno);
-  if (up && !IsInside(*object)) return Nfsstat3::kStale;
+  if (up && !IsBelow(PathOf(*object))) return Nfsstat3::kStale;
   return Nfsstat3::kOk;
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
@@ -20,9 +21,10 @@
 namespace pollux::nfs {
 
 // Constant once open, for any number of threads; what it does blocks on the file system. Objects
-// are O_PATH descriptors. What is mounted below the export is not part of it. A directory that is
-// moved out of the export is stale; a file that is moved out stays in reach of those who have its
-// handle, as one with another link outside would.
+// are O_PATH descriptors. What is mounted below the export is not part of it. What is moved out of
+// the export is stale. Of a file that takes that the kernel knows its name, which after a restart
+// of the host it may not until somebody looks the name up, and that it has no other one: until then
+// it stays in reach of those who have its handle.
 class ExportTree {
  public:
   // `key` outlives it. NotFound, PermissionDenied... when the directory cannot be opened,
@@ -35,7 +37,9 @@ class ExportTree {
 
   // By the server itself (root). kBadhandle: not ours; kStale: the object is gone.
   Nfsstat3 Find(absl::Span<const uint8_t> handle, Fd* object) const;
-  // The same, of a directory alone (kNotdir).
+  // Whether it is a handle of another export under the same key.
+  bool IsOfAnother(absl::Span<const uint8_t> handle) const;
+  // The same as Find(), of a directory alone (kNotdir).
   Nfsstat3 FindDirectory(absl::Span<const uint8_t> handle, Fd* directory) const;
   // One component, "." and ".." (at the export's root: itself) included. As the caller: his are the
   // rights to search. Symbolic links are not followed.
@@ -52,7 +56,8 @@ class ExportTree {
 
  private:
   ExportTree(const Export& exported, const HandleKey* key, Fd root);
-  bool IsInside(const Fd& directory) const;
+  bool IsBelow(const std::string& path) const;
+  bool IsOutside(const Fd& object, const struct stat& attributes) const;
 
   Export exported_;
   const HandleKey* key_;

@@ -81,6 +81,16 @@ TEST_F(ExportTreeTest, NoWayOut) {
   ASSERT_EQ(rename(Path("d").c_str(), (outside + "/d").c_str()), 0);
   EXPECT_EQ(Find(moved), Nfsstat3::kStale);
   EXPECT_EQ(tree_->Lookup(directory, "..", &object), Nfsstat3::kStale);
+  MakeFile("f", "text");
+  MakeFile("linked", "text");
+  const NfsFh3 file = HandleOf("f"), linked = HandleOf("linked");
+  ASSERT_EQ(rename(Path("f").c_str(), (outside + "/f").c_str()), 0);
+  EXPECT_EQ(Find(file), Nfsstat3::kStale);
+  // Its other name is inside.
+  ASSERT_EQ(link(Path("linked").c_str(), (outside + "/linked").c_str()), 0);
+  EXPECT_EQ(Find(linked), Nfsstat3::kOk);
+  ASSERT_EQ(rename((outside + "/f").c_str(), Path("f").c_str()), 0);
+  EXPECT_EQ(Find(file), Nfsstat3::kOk);
   directory_ = outside;
 }
 

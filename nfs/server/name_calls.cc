@@ -21,6 +21,12 @@ Nfsstat3 CheckChange(const CallContext& context, const Filename3& name) {
   return CheckNewName(name.text);
 }
 
+// The directory that something of this export is to be linked or moved into.
+Nfsstat3 FindTarget(const CallContext& context, const Diropargs3& target, Fd* directory) {
+  if (context.tree->IsOfAnother(target.dir.span())) return Nfsstat3::kXdev;
+  return context.tree->FindDirectory(target.dir.span(), directory);
+}
+
 RemoveRes Unlink(const CallContext& context, const RemoveArgs& args, int flags) {
   Fd directory;
   Nfsstat3 status = context.tree->FindDirectory(args.dir.span(), &directory);
@@ -37,6 +43,7 @@ RemoveRes Unlink(const CallContext& context, const RemoveArgs& args, int flags) 
       status = StatusOfErrno(errno);
     }
   }
+  if (status == Nfsstat3::kOk) status = Settle(directory);
   RemoveRes result{.status = status};
   (status == Nfsstat3::kOk ? result.resok : result.resfail) = wcc.End(context, directory);
   return result;
@@ -113,7 +120,7 @@ RemoveRes Rmdir(const CallContext& context, const RemoveArgs& args) {
 RenameRes Rename(const CallContext& context, const RenameArgs& args) {
   Fd from, to;
   Nfsstat3 status = context.tree->FindDirectory(args.from.dir.span(), &from);
-  if (status == Nfsstat3::kOk) status = context.tree->FindDirectory(args.to.dir.span(), &to);
+  if (status == Nfsstat3::kOk) status = FindTarget(context, args.to, &to);
   if (status != Nfsstat3::kOk) return {.status = status};
   // One directory changes once.
   WeakCache from_wcc, to_wcc;
@@ -121,6 +128,9 @@ RenameRes Rename(const CallContext& context, const RenameArgs& args) {
   const bool same = args.from.dir == args.to.dir;
   if (!same) to_wcc.Begin(context, to);
   status = RenameBetween(context, args, from, to);
+  // Stored with two names it can be, with none not.
+  if (status == Nfsstat3::kOk) status = Settle(to);
+  if (status == Nfsstat3::kOk && !same) status = Settle(from);
   RenameRes result{.status = status};
   RenameWcc& wcc = status == Nfsstat3::kOk ? result.resok : result.resfail;
   wcc.fromdir_wcc = from_wcc.End(context, from);
@@ -131,13 +141,12 @@ RenameRes Rename(const CallContext& context, const RenameArgs& args) {
 LinkRes Link(const CallContext& context, const LinkArgs& args) {
   Fd file, directory;
   Nfsstat3 status = context.tree->Find(args.file.span(), &file);
-  if (status == Nfsstat3::kOk) {
-    status = context.tree->FindDirectory(args.link.dir.span(), &directory);
-  }
+  if (status == Nfsstat3::kOk) status = FindTarget(context, args.link, &directory);
   if (status != Nfsstat3::kOk) return {.status = status};
   WeakCache wcc;
   wcc.Begin(context, directory);
   status = LinkInto(context, args, file, directory);
+  if (status == Nfsstat3::kOk) status = Settle(directory);
   LinkRes result{.status = status};
   LinkWcc& told = status == Nfsstat3::kOk ? result.resok : result.resfail;
   told.file_attributes = AttributesOf(context, file);

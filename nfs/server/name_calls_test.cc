@@ -90,6 +90,19 @@ TEST_F(NameCallsTest, LinkIsTheSameFile) {
             Nfsstat3::kPerm);
 }
 
+TEST_F(NameCallsTest, NotIntoAnotherExport) {
+  MakeFile("f", "text", 0666);
+  ASSERT_EQ(mkdir(Path("other").c_str(), 0777), 0);
+  Export other = exported_;
+  other.directory = Path("other");
+  const auto tree = ExportTree::Open(other, &key_);
+  ASSERT_TRUE(tree.ok()) << tree.status();
+  const Diropargs3 there{.dir = *(*tree)->HandleOf((*tree)->root()), .name = {"g"}};
+  EXPECT_EQ(Rename(context_, {.from = Root("f"), .to = there}).status, Nfsstat3::kXdev);
+  EXPECT_EQ(Link(context_, {.file = HandleOf("f"), .link = there}).status, Nfsstat3::kXdev);
+  EXPECT_EQ(Text("f"), "text");
+}
+
 TEST_F(NameCallsTest, ReadOnlyExportChangesNothing) {
   MakeFile("f", "text");
   exported_.read_only = true;
