@@ -6,11 +6,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 
 #include "abi/context.h"
 #include "abi/error_number.h"
 #include "abi/export.h"
 #include "abi/objects.h"
+#include "abi/retired.h"
 
 namespace pollux::abi {
 namespace {
@@ -147,8 +149,8 @@ POLLUX_EXPORT ibv_context* pollux_ibv_open_device(ibv_device*) {
 }
 
 POLLUX_EXPORT int pollux_ibv_close_device(ibv_context* context) {
-  pthread_mutex_destroy(&context->mutex);
-  delete Of(context);
+  static auto* const retired = new Retired<Context>();
+  retired->Put(std::unique_ptr<Context>(Of(context)));
   return 0;
 }
 

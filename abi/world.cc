@@ -12,6 +12,10 @@ namespace {
 // Turns of the loop in which what the end of connections sends leaves the port.
 constexpr int kLastTurns = 16;
 
+// Programs begin another listener at the port of the one that they have ended, and their peers do
+// not wait: below the time that CM gives this side to answer.
+constexpr uint64_t kRelistenNs = 2'000'000'000;
+
 std::mutex world_mutex;
 World* world = nullptr;
 
@@ -53,7 +57,7 @@ absl::StatusOr<std::unique_ptr<World>> World::Open() {
   if (!device.ok()) return device.status();
   opened->device_ = *std::move(device);
   absl::StatusOr<std::unique_ptr<cm::Manager>> manager =
-      cm::Manager::Create(&opened->device_->worker());
+      cm::Manager::Create(&opened->device_->worker(), {.relisten_ns = kRelistenNs});
   if (!manager.ok()) return manager.status();
   opened->manager_ = *std::move(manager);
   opened->progress_ = std::make_unique<Progress>(

@@ -1,17 +1,19 @@
 """pollux run: programs that were made for libibverbs and librdmacm, as Debian ships them."""
 
+import json
 import os
+import pathlib
 import shutil
 import subprocess
 
 from tests.command.harness import POLLUX, SERVER, wait_for
 from tests.command.networks import SharedInterface
 
-# Where perftest and the pingpongs of libibverbs listen for the other side.
-TCP_PORT = 18515
-# What a client says when the server is not there yet.
-NOT_THERE_YET = ("Connection refused", "Couldn't connect", "Unable to init the socket",
-                 "RDMA_CM_EVENT_REJECTED", "REJECTED", "rdma_create_ep", "rdma_connect")
+# Where perftest and the pingpongs of libibverbs listen for the other side, in /proc/PID/net/tcp.
+PERFTEST_LISTENS = f":{18515:04X} "
+TCP_LISTEN = " 0A "
+# By which a server is found among the processes that tell of themselves.
+FILE_PREFIX = "server"
 
 
 class RunTest(SharedInterface):
@@ -26,25 +28,48 @@ class RunTest(SharedInterface):
                                        "ip addr flush dev wire scope link"))
         return hosts
 
-    def run_program(self, host, *argv):
+    def run_program(self, host, *argv, options=()):
         if shutil.which(argv[0]) is None:
             self.skipTest(f"needs the command {argv[0]}")
-        return self.start(host, "run", "--netdev", "wire", "--", *argv)
+        return self.start(host, "run", "--netdev", "wire", *options, "--", *argv)
 
     def finish_program(self, host, *argv):
         run = self.run_program(host, *argv)
         run.wait()
         return run
 
+    def listens(self, server):
+        """Whether the server waits for its client: on perftest's TCP port, or in CM."""
+        for name in ("tcp", "tcp6"):
+            try:
+                text = pathlib.Path(f"/proc/{server.process.pid}/net/{name}").read_text()
+            except OSError:
+                return False  # it has just ended
+            if any(PERFTEST_LISTENS in line and TCP_LISTEN in line for line in text.splitlines()):
+                return True
+        told = self.finish(self.server_host, "connections", "--json", "--file-prefix", FILE_PREFIX)
+        if told.process.returncode != 0:
+            return False
+        (process,) = json.loads(told.stdout)["processes"]
+        return any(one["state"] == "LISTEN" for one in process["connections"])
+
+    def start_server(self, *argv):
+        server = self.run_program(self.server_host, *argv, options=("--file-prefix", FILE_PREFIX))
+
+        def ready():
+            if server.process.poll() is not None:
+                self.fail(f"{argv} ended with {server.process.returncode}:\n"
+                          f"{server.stdout}{server.stderr}")
+            return self.listens(server)
+
+        wait_for(f"{argv[0]} to listen", ready)
+        return server
+
     def both(self, server_argv, client_argv):
         """Runs the two to their ends, which must be good; returns what the client printed."""
-        server = self.run_program(self.server_host, *server_argv)
-        while True:
-            client = self.finish_program(self.client_host, *client_argv)
-            said = client.stdout + client.stderr
-            early = any(words in said for words in NOT_THERE_YET)
-            if client.process.returncode == 0 or not early or server.process.poll() is not None:
-                break
+        server = self.start_server(*server_argv)
+        client = self.finish_program(self.client_host, *client_argv)
+        said = client.stdout + client.stderr
         text = f"{server_argv}\n{server.stdout}{server.stderr}\n{client_argv}\n{said}"
         self.assertEqual(client.process.returncode, 0, text)
         self.assertEqual(server.wait(), 0, text)
@@ -134,6 +159,14 @@ class PerftestTest(RunTest):
         self.perftest("ib_atomic_lat")
         self.perftest("ib_atomic_bw", "-A", "CMP_AND_SWAP")
 
+    # The server ends its first listener and begins another, which its client does not wait for.
+    def test_connected_by_cm(self):
+        self.perftest("ib_send_lat", "-R")
+        self.perftest("ib_send_lat", "-R", "-c", "UD")
+        self.perftest("ib_send_bw", "-R", "-b", "-q", "4")
+        self.perftest("ib_write_bw", "-R")
+        self.perftest("ib_read_bw", "-R")
+
 
 class RdmaCmTest(RunTest):
     def test_rping(self):
@@ -155,22 +188,28 @@ class RdmaCmTest(RunTest):
 
     def test_multicast(self):
         receiver = self.run_program(self.server_host, "mckey", "-m", "239.1.2.3", "-C", "5")
+
         # Nobody answers for a group: what is sent before the receiver has joined is lost.
-        while receiver.process.poll() is None:
+        def received():
             sender = self.finish_program(self.client_host, "mckey", "-m", "239.1.2.3", "-C", "5",
                                          "-s")
             self.assertEqual(sender.process.returncode, 0, sender.stdout + sender.stderr)
+            return receiver.process.poll() is not None
+
+        wait_for("five messages", received)
         self.assertEqual(receiver.wait(), 0, receiver.stdout + receiver.stderr)
 
     def test_nobody_listens(self):
-        self.run_program(self.server_host, "rping", "-s", "-p", "7999")
+        self.start_server("rping", "-s", "-p", "7999")
+        run = self.finish_program(self.client_host, "rping", "-c", "-a", SERVER, "-C", "1")
+        self.assertNotEqual(run.process.returncode, 0)
+        self.assertIn("RDMA_CM_EVENT_REJECTED, error 8", run.stderr)
 
-        def refused():
-            run = self.finish_program(self.client_host, "rping", "-c", "-a", SERVER, "-C", "1")
-            self.assertNotEqual(run.process.returncode, 0)
-            return "RDMA_CM_EVENT_REJECTED, error 8" in run.stderr
-
-        wait_for("a refusal", refused)
+    def test_one_program_on_an_interface(self):
+        self.start_server("rping", "-s")
+        run = self.finish_program(self.server_host, "ibv_devinfo")
+        self.assertNotEqual(run.process.returncode, 0)
+        self.assertIn("UDP port 4791 is taken", run.stderr)
 
     def test_nothing_is_left(self):
         before = set(os.listdir("/tmp")) | set(os.listdir("/dev/shm"))
