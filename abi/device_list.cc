@@ -1,5 +1,7 @@
 // The device list, opening and closing, and what a device says of itself.
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -66,7 +68,9 @@ Context* OpenContext() {
     return nullptr;
   }
   auto* context = new Context(*world);
-  if (context->async_events.fd() < 0) {
+  const int cmd_fd = fcntl((*world)->command_fd(), F_DUPFD_CLOEXEC, 0);
+  if (context->async_events.fd() < 0 || cmd_fd < 0) {
+    if (cmd_fd >= 0) close(cmd_fd);
     delete context;
     Failed(EMFILE);
     return nullptr;
@@ -80,7 +84,7 @@ Context* OpenContext() {
   ibv_context& verbs = context->context;
   verbs.abi_compat = __VERBS_ABI_IS_EXTENDED;
   verbs.device = TheDevice();
-  verbs.cmd_fd = -1;
+  verbs.cmd_fd = cmd_fd;
   verbs.async_fd = context->async_events.fd();
   verbs.num_comp_vectors = 1;
   pthread_mutex_init(&verbs.mutex, nullptr);
@@ -148,6 +152,7 @@ POLLUX_EXPORT ibv_context* pollux_ibv_open_device(ibv_device*) {
 
 POLLUX_EXPORT int pollux_ibv_close_device(ibv_context* context) {
   pthread_mutex_destroy(&context->mutex);
+  close(context->cmd_fd);
   delete Of(context);
   return 0;
 }
