@@ -16,7 +16,6 @@ int pollux_rdma_resolve_route(rdma_cm_id* id, int timeout_ms);
 int pollux_rdma_create_qp(rdma_cm_id* id, ibv_pd* pd, ibv_qp_init_attr* init);
 void pollux_rdma_destroy_qp(rdma_cm_id* id);
 int pollux_rdma_migrate_id(rdma_cm_id* id, rdma_event_channel* channel);
-ibv_srq* pollux_ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* init);
 int pollux_ibv_destroy_srq(ibv_srq* srq);
 }
 
@@ -64,13 +63,27 @@ POLLUX_EXPORT int pollux_rdma_create_ep(rdma_cm_id** id, rdma_addrinfo* info, ib
   return 0;
 }
 
-POLLUX_EXPORT int pollux_rdma_create_srq(rdma_cm_id* id, ibv_pd* pd, ibv_srq_init_attr* init) {
-  if (pd == nullptr) pd = id->pd != nullptr ? id->pd : CmDomain();
-  if (pd == nullptr) return -1;
-  id->srq = pollux_ibv_create_srq(pd, init);
+POLLUX_EXPORT int pollux_rdma_create_srq_ex(rdma_cm_id* id, ibv_srq_init_attr_ex* init) {
+  if ((init->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0) {
+    init->pd = id->pd != nullptr ? id->pd : CmDomain();
+    if (init->pd == nullptr) return -1;
+    init->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
+  }
+  id->srq = CreateSrqEx(id->verbs, init);
   if (id->srq == nullptr) return -1;
-  id->pd = pd;
+  id->pd = init->pd;
   return 0;
+}
+
+POLLUX_EXPORT int pollux_rdma_create_srq(rdma_cm_id* id, ibv_pd* pd, ibv_srq_init_attr* init) {
+  ibv_srq_init_attr_ex extended{};
+  extended.srq_context = init->srq_context;
+  extended.attr = init->attr;
+  extended.pd = pd;
+  if (pd != nullptr) extended.comp_mask = IBV_SRQ_INIT_ATTR_PD;
+  const int result = pollux_rdma_create_srq_ex(id, &extended);
+  init->attr = extended.attr;
+  return result;
 }
 
 POLLUX_EXPORT void pollux_rdma_destroy_srq(rdma_cm_id* id) {

@@ -147,7 +147,9 @@ POLLUX_EXPORT int pollux_rdma_resolve_addr(rdma_cm_id* id, sockaddr* source, soc
   if (destination == nullptr) return Failed(EINVAL);
   const std::optional<cm::Endpoint> peer = ToEndpoint(destination);
   if (!peer || peer->address.IsZero()) return Failed(peer ? EINVAL : EAFNOSUPPORT);
-  if (source != nullptr && source->sa_family != AF_UNSPEC) {
+  // The source of an identifier that is bound already is not asked for, as in the kernel.
+  const bool bound = id->route.addr.src_addr.sa_family != AF_UNSPEC;
+  if (!bound && source != nullptr && source->sa_family != AF_UNSPEC) {
     const std::optional<cm::Endpoint> local = ToEndpoint(source);
     if (!local) return Failed(EAFNOSUPPORT);
     if (BindAny(Of(id), *local) != 0) return -1;

@@ -180,8 +180,10 @@ POLLUX_EXPORT ibv_cq* pollux_ibv_create_cq(ibv_context* context, int entries, vo
 POLLUX_EXPORT int pollux_ibv_resize_cq(ibv_cq* cq, int entries) {
   if (entries <= 0) return EINVAL;
   Turn turn(Of(cq)->owner->world);
+  // What was posted before this call may complete yet.
+  turn.Poll();
   const absl::Status status = Of(cq)->native->Resize(static_cast<uint32_t>(entries));
-  if (!status.ok()) return ErrorNumber(status);
+  if (!status.ok()) return EINVAL;
   cq->cqe = entries;
   return 0;
 }

@@ -1,5 +1,7 @@
 // The device list, opening and closing, and what a device says of itself.
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -68,7 +70,9 @@ Context* OpenContext() {
     return nullptr;
   }
   auto* context = new Context(*world);
-  if (context->async_events.fd() < 0) {
+  const int cmd_fd = fcntl((*world)->command_fd(), F_DUPFD_CLOEXEC, 0);
+  if (context->async_events.fd() < 0 || cmd_fd < 0) {
+    if (cmd_fd >= 0) close(cmd_fd);
     delete context;
     Failed(EMFILE);
     return nullptr;
@@ -82,7 +86,7 @@ Context* OpenContext() {
   ibv_context& verbs = context->context;
   verbs.abi_compat = __VERBS_ABI_IS_EXTENDED;
   verbs.device = TheDevice();
-  verbs.cmd_fd = -1;
+  verbs.cmd_fd = cmd_fd;
   verbs.async_fd = context->async_events.fd();
   verbs.num_comp_vectors = 1;
   pthread_mutex_init(&verbs.mutex, nullptr);
@@ -149,6 +153,8 @@ POLLUX_EXPORT ibv_context* pollux_ibv_open_device(ibv_device*) {
 }
 
 POLLUX_EXPORT int pollux_ibv_close_device(ibv_context* context) {
+  close(context->cmd_fd);
+  context->cmd_fd = -1;
   static auto* const retired = new Retired<Context>();
   retired->Put(std::unique_ptr<Context>(Of(context)));
   return 0;

@@ -11,56 +11,105 @@ namespace {
 // Only a hint, which a device may ignore.
 constexpr unsigned kOptionalAccess = IBV_ACCESS_OPTIONAL_RANGE;
 
-ibv_mr* Register(ibv_pd* pd, void* address, size_t length, uint64_t iova, unsigned access) {
+// What of `access` means something to a region; Unimplemented for what is not served.
+absl::StatusOr<int> NativeAccess(unsigned access) {
   constexpr unsigned kServed = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                                IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-                               IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB;
-  access &= ~kOptionalAccess;
-  if (length == 0 || (access & ~kServed) != 0) {
-    Failed((access & ~kServed) != 0 ? EOPNOTSUPP : EINVAL);
+                               IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED;
+  access &= ~(kOptionalAccess | IBV_ACCESS_HUGETLB);
+  if ((access & ~kServed) != 0) return absl::UnimplementedError("access flags");
+  return static_cast<int>(access);
+}
+
+ibv_mr* Register(ibv_pd* pd, void* address, size_t length, uint64_t iova, unsigned access) {
+  const absl::StatusOr<int> native_access = NativeAccess(access);
+  if (!native_access.ok() || length == 0) {
+    Failed(native_access.ok() ? EINVAL : ErrorNumber(native_access.status()));
     return nullptr;
   }
-  access &= ~static_cast<unsigned>(IBV_ACCESS_HUGETLB);
   absl::StatusOr<memory::MemoryRegion> native;
   {
     Turn turn(Of(pd->context)->world);
     memory::ProtectionDomain* domain = Of(pd)->native;
-    native = (access & IBV_ACCESS_ZERO_BASED) != 0
-                 ? domain->regions->Register(domain, address, length, static_cast<int>(access))
-                 : domain->regions->RegisterIova(domain, address, length, iova,
-                                                 static_cast<int>(access));
+    native = (*native_access & IBV_ACCESS_ZERO_BASED) != 0
+                 ? domain->regions->Register(domain, address, length, *native_access)
+                 : domain->regions->RegisterIova(domain, address, length, iova, *native_access);
   }
   if (!native.ok()) {
     Failed(native.status());
     return nullptr;
   }
-  auto* mr = new Mr();
-  mr->context = pd->context;
-  mr->pd = pd;
+  ibv_mr* mr = MakeMr(pd, *native);
   mr->addr = address;
-  mr->length = length;
-  mr->handle = mr->lkey = mr->rkey = native->key;
-  mr->native = *native;
   return mr;
 }
 
+// What ibv_rereg_mr(3) asks for, with the rest as it was.
+absl::StatusOr<memory::MemoryRegion> Changed(const memory::MemoryRegion& before, int flags,
+                                             ibv_pd* pd, void* address, size_t length,
+                                             unsigned access) {
+  memory::MemoryRegion after = before;
+  if ((flags & IBV_REREG_MR_CHANGE_PD) != 0) after.pd = Of(pd)->native;
+  if ((flags & IBV_REREG_MR_CHANGE_ACCESS) != 0) {
+    const absl::StatusOr<int> native_access = NativeAccess(access);
+    if (!native_access.ok()) return native_access.status();
+    after.access = *native_access;
+  }
+  if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0) {
+    const bool zero_based = (after.access & IBV_ACCESS_ZERO_BASED) != 0;
+    after.address = static_cast<uint8_t*>(address);
+    after.length = length;
+    after.iova = zero_based ? 0 : reinterpret_cast<uintptr_t>(address);
+  }
+  return after;
+}
+
+absl::Status Reregister(ibv_mr* mr, int flags, ibv_pd* pd, void* address, size_t length,
+                        unsigned access) {
+  Turn turn(Of(mr->context)->world);
+  memory::RegionTable* regions = Of(mr->pd)->native->regions;
+  const memory::MemoryRegion* before = regions->Find(mr->lkey);
+  if (before == nullptr) return absl::InvalidArgumentError("no such region");
+  const absl::StatusOr<memory::MemoryRegion> after =
+      Changed(*before, flags, pd, address, length, access);
+  if (!after.ok()) return after.status();
+  return regions
+      ->Reregister(mr->lkey, after->pd, after->address, after->length, after->iova, after->access)
+      .status();
+}
+
 }  // namespace
+
+ibv_mr* MakeMr(ibv_pd* pd, const memory::MemoryRegion& native) {
+  auto* mr = new Mr();
+  mr->context = pd->context;
+  mr->pd = pd;
+  mr->length = native.length;
+  mr->handle = mr->lkey = mr->rkey = native.key;
+  mr->native = native;
+  return mr;
+}
+
+ibv_pd* MakePd(ibv_context* context, memory::ProtectionDomain* native) {
+  auto* pd = new Pd();
+  pd->context = context;
+  pd->handle = native->handle;
+  pd->native = native;
+  return pd;
+}
 
 POLLUX_EXPORT ibv_pd* pollux_ibv_alloc_pd(ibv_context* context) {
   absl::StatusOr<memory::ProtectionDomain*> native;
   {
     Turn turn(Of(context)->world);
     native = turn.worker().AllocPd();
+    if (native.ok()) turn.domains()[(*native)->handle] = *native;
   }
   if (!native.ok()) {
     Failed(native.status());
     return nullptr;
   }
-  auto* pd = new Pd();
-  pd->context = context;
-  pd->handle = (*native)->handle;
-  pd->native = *native;
-  return pd;
+  return MakePd(context, *native);
 }
 
 POLLUX_EXPORT int pollux_ibv_dealloc_pd(ibv_pd* pd) {
@@ -68,6 +117,7 @@ POLLUX_EXPORT int pollux_ibv_dealloc_pd(ibv_pd* pd) {
     Turn turn(Of(pd->context)->world);
     const absl::Status status = turn.worker().DeallocPd(Of(pd)->native);
     if (!status.ok()) return ErrorNumber(status);
+    turn.domains().erase(pd->handle);
   }
   delete Of(pd);
   return 0;
@@ -86,6 +136,31 @@ POLLUX_EXPORT ibv_mr* pollux_ibv_reg_mr_iova(ibv_pd* pd, void* address, size_t l
 POLLUX_EXPORT ibv_mr* pollux_ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t length,
                                               uint64_t iova, unsigned access) {
   return Register(pd, address, length, iova, access);
+}
+
+// The keys stay as they were.
+POLLUX_EXPORT int pollux_ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address,
+                                      size_t length, int access) {
+  const bool moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
+  const bool changes_pd = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
+  if ((flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0 ||
+      (moves && (address == nullptr || length == 0)) || (changes_pd && pd == nullptr) ||
+      (access != 0 && (flags & IBV_REREG_MR_CHANGE_ACCESS) == 0)) {
+    Failed(EINVAL);
+    return IBV_REREG_MR_ERR_INPUT;
+  }
+  const absl::Status status =
+      Reregister(mr, flags, pd, address, length, static_cast<unsigned>(access));
+  if (!status.ok()) {
+    Failed(status);
+    return IBV_REREG_MR_ERR_CMD;
+  }
+  if (changes_pd) mr->pd = pd;
+  if (moves) {
+    mr->addr = address;
+    mr->length = length;
+  }
+  return 0;
 }
 
 POLLUX_EXPORT int pollux_ibv_dereg_mr(ibv_mr* mr) {

@@ -115,6 +115,11 @@ inline Srq* Of(ibv_srq* srq) { return static_cast<Srq*>(srq); }
 inline Qp* Of(ibv_qp_ex* qp) { return static_cast<Qp*>(qp); }
 inline Qp* Of(ibv_qp* qp) { return static_cast<Qp*>(reinterpret_cast<ibv_qp_ex*>(qp)); }
 
+// What stands for a native object in a program's hands, for those who make it and those who import
+// it. Without the address, which an importer does not learn.
+ibv_pd* MakePd(ibv_context* context, memory::ProtectionDomain* native);
+ibv_mr* MakeMr(ibv_pd* pd, const memory::MemoryRegion& native);
+
 // The calls that verbs.h's inline functions reach through the context, each in the file of its
 // object.
 ibv_mw* AllocMw(ibv_pd* pd, ibv_mw_type type);

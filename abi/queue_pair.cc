@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <utility>
+#include <vector>
 
 #include "abi/async_events.h"
 #include "abi/error_number.h"
@@ -38,6 +39,17 @@ absl::StatusOr<verbs::QueuePairInitAttr> Translate(ibv_pd* pd, const ibv_qp_init
   native.sq_sig_all = init.sq_sig_all != 0;
   native.on_event = HandlerFor(qp);
   return native;
+}
+
+// As providers do for a queue pair that is reset: what it has completed and nobody has polled is
+// gone. The others keep their order.
+void RemoveCompletionsOf(const verbs::QueuePair& qp, verbs::CompletionQueue* cq) {
+  if (cq->overrun()) return;
+  std::vector<ibv_wc> all(cq->size());
+  cq->Poll(static_cast<int>(all.size()), all.data());
+  for (const ibv_wc& wc : all) {
+    if (wc.qp_num != qp.qpn().value) cq->Push(wc);
+  }
 }
 
 // IBV_WR_DRIVER1 and what lies behind it are this side's own.
@@ -153,6 +165,12 @@ POLLUX_EXPORT int pollux_ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) 
   const absl::Status status = turn.worker().ModifyQp(Of(qp)->native, *attr, mask);
   qp->state = Of(qp)->native->state();
   turn.Poll();
+  if (status.ok() && (mask & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_RESET) {
+    RemoveCompletionsOf(*Of(qp)->native, Of(qp->send_cq)->native);
+    if (qp->recv_cq != qp->send_cq) {
+      RemoveCompletionsOf(*Of(qp)->native, Of(qp->recv_cq)->native);
+    }
+  }
   return ErrorNumber(status);
 }
 

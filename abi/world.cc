@@ -1,10 +1,16 @@
 #include "abi/world.h"
 
+#include <sys/mman.h>
+
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <string>
 #include <utility>
+
+#include "absl/strings/str_cat.h"
 
 namespace pollux::abi {
 namespace {
@@ -47,6 +53,11 @@ absl::StatusOr<std::unique_ptr<World>> World::Open() {
   if (!settings.ok()) return settings.status();
   if (absl::Status status = engine::InitEal(settings->eal); !status.ok()) return status;
   std::unique_ptr<World> opened(new World());
+  opened->command_fd_ = memfd_create("pollux", MFD_CLOEXEC);
+  if (opened->command_fd_ < 0) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("a file descriptor for the device: ", std::strerror(errno)));
+  }
   if (!settings->capture.empty()) {
     absl::StatusOr<std::unique_ptr<net::CaptureFile>> capture =
         net::CaptureFile::Open(settings->capture, engine::DeviceEpochNs());

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 
@@ -17,6 +18,7 @@
 #include "cm/manager.h"
 #include "stack/engine/clock.h"
 #include "stack/engine/device.h"
+#include "stack/memory/protection_domain.h"
 
 namespace pollux::abi {
 
@@ -36,6 +38,11 @@ class World {
   engine::Device& device() { return *device_; }
   // The identifiers of the program's connections. Their peers are told when the process exits.
   std::set<cm::Id*>& connections() { return connections_; }
+  // The program's protection domains, by their handles.
+  std::map<uint32_t, memory::ProtectionDomain*>& domains() { return domains_; }
+  // A file that is nobody else's, of which each context has a descriptor: by one of these a context
+  // is known to be of this process.
+  int command_fd() const { return command_fd_; }
 
  private:
   friend class Turn;
@@ -53,6 +60,8 @@ class World {
   std::unique_ptr<engine::Device> device_;
   std::unique_ptr<cm::Manager> manager_;
   std::set<cm::Id*> connections_;
+  std::map<uint32_t, memory::ProtectionDomain*> domains_;
+  int command_fd_ = -1;
   std::shared_ptr<net::CaptureFile> capture_;
   std::unique_ptr<Progress> progress_;
 };
@@ -68,6 +77,7 @@ class Turn {
   engine::Worker& worker() { return world_->worker(); }
   cm::Manager& manager() { return world_->manager(); }
   std::set<cm::Id*>& connections() { return world_->connections(); }
+  std::map<uint32_t, memory::ProtectionDomain*>& domains() { return world_->domains(); }
   net::Interface& interface() { return world_->worker().interface(); }
   Activity& activity() { return world_->activity(); }
 

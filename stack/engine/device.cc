@@ -52,7 +52,9 @@ absl::Status Device::Attach(std::unique_ptr<net::Port> port) {
     return absl::FailedPreconditionError(absl::StrFormat(
         "port %s carries %u bytes a packet; RoCE needs at least 352", port_->name(), config.mtu));
   }
-  transport::Link* link = port_.get();
+  loopback_ = std::make_unique<net::Loopback>(port_.get(), &interface_->config().mac,
+                                              worker_->packet_pool());
+  transport::Link* link = loopback_.get();
   if (options_.capture != nullptr) {
     capture_ = std::make_unique<net::Capture>(
         link, options_.capture->AddInterface(port_->name(), config.mac));
@@ -95,6 +97,8 @@ bool Device::Tell(const Question& question, Report* report) {
   report->Set("device/rx_no_buffer", statistics.rx_no_buffer);
   report->Set("device/rx_errors", statistics.rx_errors);
   report->Set("device/tx_errors", statistics.tx_errors);
+  report->Set("loopback/passed", loopback_->counters().passed);
+  report->Set("loopback/no_buffer", loopback_->counters().no_buffer);
   if (impairment_ == nullptr) return true;
   for (const auto& [way, counters] : {std::pair("sent", &impairment_->send_counters()),
                                       std::pair("received", &impairment_->receive_counters())}) {
@@ -173,6 +177,7 @@ void Device::Close() {
   if (interface_ != nullptr) interface_->Clear();
   if (kernel_path_ != nullptr) kernel_path_->Stop();
   if (impairment_ != nullptr) impairment_->Clear();
+  if (loopback_ != nullptr) loopback_->Clear();
   if (port_ != nullptr) port_->Close();
 }
 

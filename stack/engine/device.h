@@ -22,6 +22,7 @@
 #include "stack/net/kernel_interface.h"
 #include "stack/net/kernel_path.h"
 #include "stack/net/kernel_tap.h"
+#include "stack/net/loopback.h"
 #include "stack/net/port.h"
 #include "stack/transport/dcqcn_parameters.h"
 
@@ -101,6 +102,7 @@ class Device : private Reporter {
   // Frames of the worker's pool may lie in the port: the port goes first.
   std::unique_ptr<net::Interface> interface_;
   std::unique_ptr<net::Port> port_;
+  std::unique_ptr<net::Loopback> loopback_;
   std::unique_ptr<net::Capture> capture_;
   std::unique_ptr<net::Impairment> impairment_;
   std::unique_ptr<net::KernelPath> kernel_path_;

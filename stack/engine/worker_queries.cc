@@ -11,6 +11,7 @@ namespace pollux::engine {
 namespace {
 
 constexpr uint32_t kTableLength = 1;      // one GID and one P_Key a port
+constexpr uint32_t kNoVendor = 0xFFFFFF;  // no OUI of a vendor's, as of other software devices
 constexpr uint8_t kCaAckDelay = 15;       // of the local ACK timeout; as rxe, 134 ms
 constexpr uint8_t kPhysicalDisabled = 3;  // IB specification, PortInfo.PortPhysicalState
 constexpr uint8_t kPhysicalLinkUp = 5;
@@ -48,6 +49,7 @@ ibv_device_attr Worker::QueryDevice() const {
   std::snprintf(attr.fw_ver, sizeof attr.fw_ver, "pollux");
   attr.max_mr_size = UINT64_MAX;
   attr.page_size_cap = 0xFFFFF000;  // regions need no alignment; what libibverbs expects to see
+  attr.vendor_id = kNoVendor;
   attr.max_qp = static_cast<int>(config_.max_queue_pairs);
   attr.max_qp_wr = verbs::kMaxWorkRequests;
   attr.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_RC_RNR_NAK_GEN |

@@ -8,6 +8,8 @@ namespace {
 
 constexpr int kRemoteAccess =
     IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+// A window gives no local rights, but programs ask for this one as they do for regions.
+constexpr int kWindowAccess = kRemoteAccess | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE;
 
 bool NeedsLocalWrite(int access) {
   return (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
@@ -101,8 +103,7 @@ bool RegionTable::Bind(const ProtectionDomain& pd, uint32_t qpn, const Mapping& 
   if (region == nullptr || region->is_window() || region->pd != &pd || !region->mapped) {
     return false;
   }
-  if ((region->access & IBV_ACCESS_MW_BIND) == 0 ||
-      (mapping.access & ~(kRemoteAccess | IBV_ACCESS_ZERO_BASED)) != 0 ||
+  if ((region->access & IBV_ACCESS_MW_BIND) == 0 || (mapping.access & ~kWindowAccess) != 0 ||
       (NeedsLocalWrite(mapping.access) && (region->access & IBV_ACCESS_LOCAL_WRITE) == 0)) {
     return false;
   }

@@ -167,7 +167,7 @@ TEST_F(MappingTest, BindingNeedsTheRegionsLeave) {
   EXPECT_FALSE(table_.Bind(pd_, kQpn, Window(key, foreign, 0, 8)));
   EXPECT_FALSE(table_.Bind(pd_, kQpn, Window(key, good, 0, 33)));
   EXPECT_FALSE(table_.Bind(pd_, kQpn, Window(key, key, 0, 8))) << "a window onto itself";
-  EXPECT_FALSE(table_.Bind(pd_, kQpn, Window(key, good, 0, 8, IBV_ACCESS_LOCAL_WRITE)));
+  EXPECT_FALSE(table_.Bind(pd_, kQpn, Window(key, good, 0, 8, IBV_ACCESS_MW_BIND)));
   EXPECT_FALSE(table_.Bind(other_, kQpn, Window(key, good, 0, 8)));
   EXPECT_TRUE(table_.Bind(pd_, kQpn, Window(key, good, 0, 32)));
 }

@@ -16,6 +16,27 @@ bool WritesWithoutLocalWrite(int remote_access, int local_access) {
          (local_access & IBV_ACCESS_LOCAL_WRITE) == 0;
 }
 
+absl::Status CheckStretch(const void* address, uint64_t length, uint64_t iova, int access) {
+  if (WritesWithoutLocalWrite(access, access)) {
+    return absl::InvalidArgumentError(
+        "memory region: REMOTE_WRITE or REMOTE_ATOMIC asked for without LOCAL_WRITE; add it");
+  }
+  const uint64_t start = reinterpret_cast<uint64_t>(address);
+  if (start + length < start || iova + length < iova) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("memory region: %u bytes at 0x%x (iova 0x%x) wrap around the address space",
+                        length, start, iova));
+  }
+  return absl::OkStatus();
+}
+
+void SetStretch(void* address, uint64_t length, uint64_t iova, int access, MemoryRegion* region) {
+  region->access = access;
+  region->address = static_cast<uint8_t*>(address);
+  region->length = length;
+  region->iova = iova;
+}
+
 }  // namespace
 
 RegionTable::RegionTable(uint32_t capacity, Random* random)
@@ -35,24 +56,13 @@ absl::StatusOr<MemoryRegion> RegionTable::Register(ProtectionDomain* pd, void* a
 
 absl::StatusOr<MemoryRegion> RegionTable::RegisterIova(ProtectionDomain* pd, void* address,
                                                        uint64_t length, uint64_t iova, int access) {
-  if (WritesWithoutLocalWrite(access, access)) {
-    return absl::InvalidArgumentError(
-        "memory region: REMOTE_WRITE or REMOTE_ATOMIC asked for without LOCAL_WRITE; add it");
-  }
-  const uint64_t start = reinterpret_cast<uint64_t>(address);
-  if (start + length < start || iova + length < iova) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("memory region: %u bytes at 0x%x (iova 0x%x) wrap around the address space",
-                        length, start, iova));
+  if (absl::Status status = CheckStretch(address, length, iova, access); !status.ok()) {
+    return status;
   }
   const absl::StatusOr<MemoryRegion*> slot = Draw(pd);
   if (!slot.ok()) return slot.status();
-  MemoryRegion& region = **slot;
-  region.access = access;
-  region.address = static_cast<uint8_t*>(address);
-  region.length = length;
-  region.iova = iova;
-  return region;
+  SetStretch(address, length, iova, access, *slot);
+  return **slot;
 }
 
 // A new key and its slot.
@@ -83,7 +93,7 @@ void RegionTable::Release(MemoryRegion& slot) {
   --size_;
 }
 
-absl::Status RegionTable::Deregister(uint32_t key) {
+absl::StatusOr<MemoryRegion*> RegionTable::FindUnbound(uint32_t key) {
   MemoryRegion& slot = slots_[(key >> 8) & mask_];
   if (key == 0 || slot.key != key || slot.is_window()) {
     return absl::NotFoundError(absl::StrFormat("memory region: no region bears key 0x%08x", key));
@@ -92,9 +102,34 @@ absl::Status RegionTable::Deregister(uint32_t key) {
     return absl::FailedPreconditionError(absl::StrFormat(
         "memory region: %u windows are bound to it; unbind or free them first", slot.windows));
   }
+  return &slot;
+}
+
+absl::Status RegionTable::Deregister(uint32_t key) {
+  const absl::StatusOr<MemoryRegion*> slot = FindUnbound(key);
+  if (!slot.ok()) return slot.status();
   if (Planted(Fault::kStaleKeyAccepted)) return absl::OkStatus();
-  Release(slot);
+  Release(**slot);
   return absl::OkStatus();
+}
+
+absl::StatusOr<MemoryRegion> RegionTable::Reregister(uint32_t key, ProtectionDomain* pd,
+                                                     void* address, uint64_t length, uint64_t iova,
+                                                     int access) {
+  if (absl::Status status = CheckStretch(address, length, iova, access); !status.ok()) {
+    return status;
+  }
+  const absl::StatusOr<MemoryRegion*> slot = FindUnbound(key);
+  if (!slot.ok()) return slot.status();
+  if ((*slot)->kind != KeyKind::kRegion) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("memory region: key 0x%08x is a fast region's; map it instead", key));
+  }
+  --(*slot)->pd->use_count;
+  ++pd->use_count;
+  (*slot)->pd = pd;
+  SetStretch(address, length, iova, access, *slot);
+  return **slot;
 }
 
 AccessResult RegionTable::Check(const ProtectionDomain& pd, uint32_t key, uint64_t iova,

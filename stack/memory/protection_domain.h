@@ -93,6 +93,11 @@ class RegionTable {
   // Refuses the key from this call on: RFC 5042 section 6.2.2. Errors: NotFound when no region
   // bears the key (any more), FailedPrecondition while windows are bound to it.
   absl::Status Deregister(uint32_t key);
+  // As ibv_rereg_mr: the region that RegisterIova() made stands for another stretch, in another
+  // domain of this table or with other rights, under its old key. Errors as of both, and nothing
+  // has changed then.
+  absl::StatusOr<MemoryRegion> Reregister(uint32_t key, ProtectionDomain* pd, void* address,
+                                          uint64_t length, uint64_t iova, int access);
 
   // A region without memory, which Map() gives it: at most `capacity` bytes (as the kernel's
   // ib_alloc_mr). ResourceExhausted at capacity. Given back by Deregister().
@@ -139,6 +144,8 @@ class RegionTable {
 
  private:
   absl::StatusOr<MemoryRegion*> Draw(ProtectionDomain* pd);
+  // The slot of a region that no window is bound to; errors as Deregister()'s.
+  absl::StatusOr<MemoryRegion*> FindUnbound(uint32_t key);
   void Release(MemoryRegion& slot);
   // By the upper 24 bits of `key`, whatever its variant; null unless it is `pd`'s.
   MemoryRegion* FindVariant(const ProtectionDomain& pd, uint32_t key);

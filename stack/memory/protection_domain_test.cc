@@ -64,6 +64,50 @@ TEST_F(RegionTableTest, DeregisteredKeyIsRefusedAtOnceAndOtherVariantsToo) {
   EXPECT_EQ(Check(0, 0, 1), AccessResult::kNoSuchKey);
 }
 
+TEST_F(RegionTableTest, ReregisteredRegionKeepsItsKeyAndNothingElse) {
+  const uint32_t key = table_.Register(&pd_, buffer_, 32, 0)->key;
+  const uint64_t start = reinterpret_cast<uint64_t>(buffer_);
+  // Nothing has changed after an error.
+  EXPECT_FALSE(table_.Reregister(key ^ 1, &other_, buffer_, 64, start, 0).ok());
+  EXPECT_FALSE(table_.Reregister(key, &other_, buffer_, ~0ull, start, 0).ok());
+  EXPECT_FALSE(table_.Reregister(key, &other_, buffer_, 64, start, IBV_ACCESS_REMOTE_WRITE).ok());
+  EXPECT_EQ(Check(key, 0, 32), AccessResult::kOk);
+  EXPECT_EQ(pd_.use_count, 1u);
+
+  const auto changed =
+      table_.Reregister(key, &other_, buffer_ + 32, 16, 0x1000, IBV_ACCESS_LOCAL_WRITE);
+  ASSERT_TRUE(changed.ok()) << changed.status();
+  EXPECT_EQ(changed->key, key);
+  EXPECT_EQ(pd_.use_count, 0u);
+  EXPECT_EQ(other_.use_count, 1u);
+  EXPECT_EQ(table_.size(), 1u);
+  EXPECT_EQ(table_.Check(pd_, key, 0x1000, 1, 0, &at_), AccessResult::kWrongDomain);
+  EXPECT_EQ(table_.Check(other_, key, start, 1, 0, &at_), AccessResult::kOutOfBounds);
+  EXPECT_EQ(table_.Check(other_, key, 0x1000, 16, IBV_ACCESS_LOCAL_WRITE, &at_), AccessResult::kOk);
+  EXPECT_EQ(at_, buffer_ + 32);
+  EXPECT_EQ(table_.Check(other_, key, 0x1000, 17, 0, &at_), AccessResult::kOutOfBounds);
+  EXPECT_TRUE(table_.Deregister(key).ok());
+  EXPECT_EQ(other_.use_count, 0u);
+}
+
+TEST_F(RegionTableTest, FastAndBoundRegionsAreNotReregistered) {
+  const uint64_t start = reinterpret_cast<uint64_t>(buffer_);
+  const uint32_t fast = table_.AllocFast(&pd_, 64)->key;
+  EXPECT_EQ(table_.Reregister(fast, &pd_, buffer_, 64, start, 0).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  const uint32_t key =
+      table_.Register(&pd_, buffer_, 64, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND)->key;
+  const uint32_t window = table_.AllocWindow(&pd_, IBV_MW_TYPE_1)->key;
+  ASSERT_TRUE(table_.Bind(pd_, 1,
+                          {.key = window,
+                           .region_key = key,
+                           .address = start,
+                           .length = 64,
+                           .access = IBV_ACCESS_REMOTE_WRITE}));
+  EXPECT_EQ(table_.Reregister(key, &pd_, buffer_, 64, start, 0).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
 TEST_F(RegionTableTest, AtCapacityAndOnePast) {
   std::set<uint32_t> keys;
   for (int i = 0; i < 16; ++i) {

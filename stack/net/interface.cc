@@ -181,6 +181,7 @@ absl::StatusOr<uint8_t> Interface::SourceIndex(const Gid& destination) const {
                                             " from: this port has none of IPv",
                                             destination.IsIpv4() ? "4" : "6"));
   }
+  if (const std::optional<uint8_t> own = GidIndex(destination)) return *own;
   const absl::StatusOr<Routes::Hop> hop = host_.routes.Find(destination);
   if (!hop.ok()) return hop.status();
   const int index = host_.gids.Find(hop->source, hop->vlan);
@@ -346,6 +347,10 @@ void Interface::Solicit(const NeighbourAddress& target, const MacAddress* unicas
 
 void Interface::Resolve(const Gid& destination, PollContext& context,
                         absl::AnyInvocable<void(absl::Status)> done) {
+  if (GidIndex(destination)) {
+    done(absl::OkStatus());
+    return;
+  }
   const absl::StatusOr<Routes::Hop> hop = host_.routes.Find(destination);
   if (!hop.ok()) {
     done(hop.status());
@@ -372,6 +377,8 @@ absl::StatusOr<verbs::AddressHandle> Interface::MakeAddressHandle(const ibv_ah_a
   if (destination.IsMulticast()) {
     link = host_.neighbours.AcquirePermanent({destination, vlan}, wire::MulticastMac(destination),
                                              context);
+  } else if (host_.gids.Contains(destination, vlan)) {
+    link = host_.neighbours.AcquirePermanent({destination, vlan}, host_.mac, context);
   } else {
     const absl::StatusOr<Routes::Hop> hop = host_.routes.Find(destination, vlan);
     if (!hop.ok()) return hop.status();

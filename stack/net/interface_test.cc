@@ -147,7 +147,17 @@ TEST_F(InterfaceTest, OffTheLinkTheGatewayIsAsked) {
   const auto handle = Handle(Ip(192, 168, 7, 8));
   ASSERT_TRUE(handle.ok());
   EXPECT_EQ(handle->link->Load().mac, kPeerMac);
-  EXPECT_EQ(Resolve(kOurs)->code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(InterfaceTest, ItsOwnAddressNeedsNoAsking) {
+  Settle();
+  EXPECT_TRUE(Resolve(kOurs)->ok());
+  EXPECT_EQ(interface_.SourceIndex(Gid::FromIpv4(kOurs)).value(), 0);
+  const auto handle = Handle(kOurs);
+  ASSERT_TRUE(handle.ok()) << handle.status();
+  EXPECT_EQ(handle->link->Load().mac, kOurMac);
+  EXPECT_TRUE(handle->link->Load().resolved);
+  EXPECT_TRUE(link_.sent.empty());
 }
 
 TEST_F(InterfaceTest, HandlesResolveInTheBackgroundAndFramesWait) {
