@@ -173,6 +173,11 @@ class RdmaCmTest(RunTest):
         self.both(("rping", "-s", "-a", SERVER, "-C", "20", "-V"),
                   ("rping", "-c", "-a", SERVER, "-C", "20", "-V"))
 
+    # On an interface without a link-local address.
+    def test_rping_over_ipv6(self):
+        self.both(("rping", "-s", "-a", "fd00::1", "-C", "20", "-V"),
+                  ("rping", "-c", "-a", "fd00::1", "-C", "20", "-V"))
+
     def test_ucmatose(self):
         said = self.both(("ucmatose", "-c", "5", "-C", "20"),
                          ("ucmatose", "-s", SERVER, "-c", "5", "-C", "20"))
