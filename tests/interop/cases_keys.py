@@ -2,7 +2,7 @@
 
 import ibv
 from case import BOTH, TO_POLLUX, case, need
-from peers import LinuxPeer, connect, disconnect, pattern, peers
+from peers import LinuxPeer, bare, connect, disconnect, pattern, peers
 
 AT, LENGTH = 32768, 8192  # of the window
 ACCESS = ibv.REMOTE_WRITE | ibv.REMOTE_READ | ibv.REMOTE_ATOMIC
@@ -151,6 +151,28 @@ def nak_other_domain(bench):
     active.run(status=ibv.WC_REM_ACCESS_ERR, qp=0, op="read", at=0, len=64,
                remote=passive.base, rkey=key)
     active.check_memory(0, bytes(64), "what should have been read")
+
+
+@case("nak-qp-not-allowed", wants=[("passive", "NAK INVALID"), ("active", "RC WRITE ONLY"),
+                                   ("active", "RC READ REQUEST"), ("active", "RC FETCH_ADD")])
+def nak_qp_not_allowed(bench):
+    """WRITE, READ and fetch-and-add to queue pairs that allow none, of a region that does."""
+    active, passive = peers(bench)
+    active.mr()
+    key = passive.mr(access=ibv.EVERY_ACCESS)
+    operations = ("write", "read", "fadd")
+    for number, op in enumerate(operations):
+        bare(active, passive, "rc", number=number, access=ibv.LOCAL_WRITE)
+        active.run(status=ibv.WC_REM_INV_REQ_ERR, qp=number, op=op, at=0, len=8,
+                   remote=passive.base + AT, rkey=key, add=1)
+        need(active.do("state", n=number) == [f"{ibv.QPS_ERR}"], "the queue pair is in no error")
+    passive.check_memory(AT, bytes(8), "what was not to be reached")
+
+    def look(evidence):
+        count = evidence.count(bench.sides[1], "NAK INVALID")
+        need(count >= len(operations), f"{count} NAKs")
+
+    return look
 
 
 @case("zero-length-any-key", wants=[("active", "RC WRITE ONLY"), ("active", "RC READ REQUEST")])

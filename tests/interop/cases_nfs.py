@@ -196,6 +196,16 @@ def nfs_errors(bench):
     return server.look()
 
 
+def show_reconnection(server, *wants):
+    """For the end of a case in which the server was restarted."""
+    def look(evidence):
+        server.look(*wants)(evidence)
+        requests = {frame.payload for frame in evidence.frames if "REQ" in frame.names}
+        need(len(requests) >= 2, f"{len(requests)} REQs, not one for each connection")
+
+    return look
+
+
 @case("nfs-restart", directions=(TO_LINUX,), wants=BULK[:-1], deadline_s=500)
 def nfs_restart(bench):
     """knfsd restarted in the middle of a put: it connects again, and the data are right."""
@@ -210,10 +220,24 @@ def nfs_restart(bench):
     need(answer["reconnects"] >= 1, f"it was over before the restart: {answer}")
     need(answer["sha256"] == digest, f"{answer}")
     need(server.digest("/srv/file") == digest, "the server has other bytes")
+    return show_reconnection(server, rpc_judge.WRITE)
 
-    def look(evidence):
-        server.look(rpc_judge.WRITE)(evidence)
-        requests = {frame.payload for frame in evidence.frames if "REQ" in frame.names}
-        need(len(requests) >= 2, f"{len(requests)} REQs, not one for each connection")
 
-    return look
+@case("nfs-restart-get", directions=(TO_LINUX,), wants=WANTS + [("passive", "RC WRITE FIRST")],
+      deadline_s=500)
+def nfs_restart_get(bench):
+    """knfsd restarted in the middle of a get: it connects again, and the data are right."""
+    server = KernelServer(bench)
+    digest = server.guest(f"head -c {24 * MIB} /dev/urandom >/srv/file; "
+                          "sha256sum /srv/file").split()[0]
+    # The bytes that the server has read, for anybody.
+    read = "awk '/^io/ {print $2}' /proc/net/rpc/nfsd"
+    restart = bench.guest.begin(f"before=$({read}); until (($({read}) > before + {4 * MIB})); do "
+                                f"sleep 0.02; done; {start_threads(MIB)}")
+    back = bench.folder / "back"
+    answer = server.run("get", back, path="file")
+    restart.expect(0, bench.deadline)
+    need(answer["reconnects"] >= 1, f"it was over before the restart: {answer}")
+    need(answer["sha256"] == digest, f"{answer}")
+    need(hashlib.sha256(back.read_bytes()).hexdigest() == digest, "it came back changed")
+    return show_reconnection(server, rpc_judge.READ)

@@ -3,13 +3,15 @@
 import ipaddress
 
 import ibv
-from case import case, need
+from case import TO_LINUX, case, need
 from peers import bare, pattern, peers
 
 QKEY, OTHER_QKEY = 0x1234567, 0x7654321
+OWN_QKEY = 0x80000000  # as a work request's: that of the queue pair which sends (IB C10-15)
 SEED = 11
 RECEIVES_AT = 65536
 GRH = 40
+GROUP6, MULTICAST_QPN = "ff1e::1:2:3", 0xFFFFFF
 
 
 def uc_pair(bench, *pollux_arguments):
@@ -94,15 +96,15 @@ def uc_loss(bench):
                              f"message {number}")
 
 
-def ud_pair(bench, qkey=QKEY):
+def ud_pair(bench, active_qkey=QKEY, ipv6=False):
     """Both ready, the active side with an address handle; the passive side's number."""
-    active, passive = peers(bench)
+    active, passive = peers(bench, ipv6=ipv6)
     qpn = 0
     for side in (active, passive):
         side.mr()
         side.do("fill", at=0, len=RECEIVES_AT, seed=SEED)
         qpn = side.do("qp", n=0, type="ud")[0]
-        side.do("init", n=0, type="ud", qkey=qkey)
+        side.do("init", n=0, type="ud", qkey=active_qkey if side is active else QKEY)
         side.do("rtr", n=0, type="ud")
         side.do("rts", n=0, type="ud", psn=0xFFFFFE)
     active.do("ah", n=0, to=passive.address)
@@ -130,6 +132,51 @@ def ud_send(bench):
              f"the GRH area holds {header.hex()}")
 
 
+def receive_datagram(active, passive, number, **to):
+    """One from the active side, and the bytes of the GRH area that came with it."""
+    length = 500 + number
+    passive.do("recv", qp=0, wr=number, at=RECEIVES_AT, len=2048)
+    active.run(qp=0, op="send", at=0, len=length, qkey=QKEY, **to)
+    done, = passive.poll()
+    need((done.wr, done.status, done.length) == (number, 0, GRH + length)
+         and done.flags & ibv.WITH_GRH, f"{done}")
+    passive.check_memory(RECEIVES_AT + GRH, pattern(0, length, SEED), "the datagram")
+    return passive.peek(RECEIVES_AT, GRH)
+
+
+@case("ud-ipv6", wants=[("active", "UD SEND ONLY")])
+def ud_ipv6(bench):
+    """Datagrams over IPv6, to a queue pair and to a group that it has joined (MLD): the GRH area
+    holds their header."""
+    active, passive, qpn = ud_pair(bench, ipv6=True)
+    grh = receive_datagram(active, passive, 0, ah=0, qpn=qpn)
+    need(ipv6_addresses(grh) == [active.address, passive.address], f"the GRH is {grh.hex()}")
+    # Linux's verbs join nothing: somebody else has to.
+    bench.guest.run(f"ip addr add {GROUP6}/128 dev eth0 autojoin", bench.deadline)
+    try:
+        passive.do("attach", n=0, group=GROUP6)
+        active.do("ah", n=1, to=GROUP6)
+        grh = receive_datagram(active, passive, 1, ah=1, qpn=MULTICAST_QPN)
+        need(ipv6_addresses(grh) == [active.address, GROUP6], f"the GRH is {grh.hex()}")
+        passive.do("detach", n=0, group=GROUP6)
+        passive.do("recv", qp=0, wr=2, at=RECEIVES_AT, len=2048)
+        active.run(qp=0, op="send", at=0, len=9, ah=1, qpn=MULTICAST_QPN, qkey=QKEY)
+        passive.nothing_comes(300)
+    finally:
+        bench.guest.begin(f"ip addr del {GROUP6}/128 dev eth0")
+
+    def look(evidence):
+        groups = [frame.number for frame in evidence.frames
+                  if (frame.destination, frame.qpn) == (GROUP6, MULTICAST_QPN)]
+        need(len(groups) == 2, f"{len(groups)} datagrams to the group")
+
+    return look
+
+
+def ipv6_addresses(grh):
+    return [str(ipaddress.ip_address(grh[at:at + 16])) for at in (8, 24)]
+
+
 @case("ud-wrong-qkey", wants=[("active", "UD SEND ONLY")])
 def ud_wrong_qkey(bench):
     """Another Q_Key than the receiver's: dropped."""
@@ -142,12 +189,42 @@ def ud_wrong_qkey(bench):
     done, = passive.poll()
     need((done.wr, done.length) == (0, GRH + 11), f"{done}")
 
-    def look(evidence):
-        keys = {int.from_bytes(frame.payload[:4], "big") for frame in evidence.frames
-                if "UD SEND ONLY" in frame.names and frame.qpn == int(qpn)}
-        need(keys == {QKEY, OTHER_QKEY}, f"Q_Keys on the wire: {keys}")
+    return lambda evidence: check_qkeys(evidence, qpn, {QKEY, OTHER_QKEY})
 
-    return look
+
+def check_qkeys(evidence, qpn, wanted):
+    """Those that the datagrams to a queue pair bear."""
+    keys = {int.from_bytes(frame.payload[:4], "big") for frame in evidence.frames
+            if "UD SEND ONLY" in frame.names and frame.qpn == int(qpn)}
+    need(keys == wanted, f"Q_Keys on the wire: {[hex(key) for key in keys]}")
+
+
+# Rxe sends what the work request says, the high bit too.
+@case("ud-own-qkey", directions=(TO_LINUX,), wants=[("active", "UD SEND ONLY")])
+def ud_own_qkey(bench):
+    """A work request's Q_Key with the high bit set: the sending queue pair's own is sent."""
+    active, passive, qpn = ud_pair(bench)
+    for number, given in enumerate((OWN_QKEY, OWN_QKEY | OTHER_QKEY)):
+        passive.do("recv", qp=0, wr=number, at=RECEIVES_AT, len=2048)
+        active.run(qp=0, op="send", at=0, len=100 + number, ah=0, qpn=qpn, qkey=given)
+        done, = passive.poll()
+        need((done.wr, done.status, done.length) == (number, 0, GRH + 100 + number), f"{done}")
+        passive.check_memory(RECEIVES_AT + GRH, pattern(0, 100 + number, SEED), "the datagram")
+    return lambda evidence: check_qkeys(evidence, qpn, {QKEY})
+
+
+@case("ud-own-qkey-wrong", directions=(TO_LINUX,), wants=[("active", "UD SEND ONLY")])
+def ud_own_qkey_wrong(bench):
+    """The same when the queue pair's own is not the receiver's: dropped, although the rest of what
+    the work request says is the receiver's."""
+    active, passive, qpn = ud_pair(bench, active_qkey=OTHER_QKEY)
+    passive.do("recv", qp=0, wr=0, at=RECEIVES_AT, len=2048)
+    active.run(qp=0, op="send", at=0, len=10, ah=0, qpn=qpn, qkey=OWN_QKEY | QKEY)
+    passive.nothing_comes(300)
+    active.run(qp=0, op="send", at=0, len=11, ah=0, qpn=qpn, qkey=QKEY)
+    done, = passive.poll()
+    need((done.wr, done.length) == (0, GRH + 11), f"{done}")
+    return lambda evidence: check_qkeys(evidence, qpn, {QKEY, OTHER_QKEY})
 
 
 @case("ud-too-long", wants=[("active", "UD SEND ONLY")])

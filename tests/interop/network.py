@@ -24,9 +24,10 @@ def enter():
           f"stp_state 0; ip link set {BRIDGE} mtu {MTU} addrgenmode none up; "
           f"ip tuntap add {GUEST_TAP} mode tap; "
           f"ip link set {GUEST_TAP} mtu {MTU} master {BRIDGE} addrgenmode none up; "
-          "ip link add veth0 type veth peer name veth1; "
-          f"ip link set veth0 mtu {MTU} master {BRIDGE} addrgenmode none up; "
-          f"ip link set veth1 mtu {MTU} addrgenmode none up")
+          + "; ".join(f"ip link add {near} type veth peer name {far}; "
+                      f"ip link set {near} mtu {MTU} master {BRIDGE} addrgenmode none up; "
+                      f"ip link set {far} mtu {MTU} addrgenmode none up"
+                      for near, far in (("veth0", "veth1"), ("veth2", "veth3"))))
 
 
 def tap_state():
@@ -65,6 +66,8 @@ PORTS = {
     "tap": Port("tap", "net_tap0,iface=plx0", 10, 1500),
     "af_packet": Port("af_packet", "net_af_packet0,iface=veth1", 11, MTU),
 }
+# For another Pollux beside the one that the guest talks to.
+SECOND = Port("af_packet", "net_af_packet0,iface=veth3", 12, MTU)
 
 
 class Plugger:

@@ -6,6 +6,7 @@ import signal
 
 import ibv
 from case import need
+from guest import ADDRESS6
 from process import CaseFailure, last_line
 
 REGION = 256 * 1024
@@ -149,8 +150,8 @@ class Peer:
 
 
 class LinuxPeer(Peer):
-    def __init__(self, bench):
-        super().__init__(bench, bench.guest_address)
+    def __init__(self, bench, ipv6=False):
+        super().__init__(bench, ADDRESS6 if ipv6 else bench.guest_address)
         self.file = bench.guest.shared / f"commands{bench.guest.next}"
         self.file.write_text("")
         self.script = bench.guest.begin(
@@ -178,8 +179,8 @@ class LinuxPeer(Peer):
 
 
 class PolluxPeer(Peer):
-    def __init__(self, bench, *arguments):
-        super().__init__(bench, bench.port.address)
+    def __init__(self, bench, *arguments, ipv6=False):
+        super().__init__(bench, bench.port.address6 if ipv6 else bench.port.address)
         self.file = bench.folder / f"commands{len(bench.processes)}"
         self.file.write_text("")
         self.process = bench.pollux_peer("--commands", self.file, *arguments)
@@ -207,9 +208,9 @@ class PolluxPeer(Peer):
         self.process.expect(0, self.bench.deadline)
 
 
-def peers(bench, *pollux_arguments):
-    """The active and the passive side, in the bench's direction."""
-    mine, guest = PolluxPeer(bench, *pollux_arguments), LinuxPeer(bench)
+def peers(bench, *pollux_arguments, ipv6=False):
+    """The active and the passive side, in the bench's direction, by addresses of one kind."""
+    mine, guest = PolluxPeer(bench, *pollux_arguments, ipv6=ipv6), LinuxPeer(bench, ipv6)
     return (mine, guest) if bench.to_linux else (guest, mine)
 
 
@@ -259,12 +260,12 @@ def disconnect(active, passive, number=0):
     active.event("DISCONNECTED")
 
 
-def bare(one, other, kind, number=0, mtu=3, **values):
-    """Two queue pairs of a type joined without CM: both to RTS."""
+def bare(one, other, kind, number=0, mtu=3, access=ibv.EVERY_REMOTE, **values):
+    """Two queue pairs of a type joined without CM: both to RTS. `access`: to the other side."""
     sides = ((one, other, 0x123450), (other, one, 0xFFFFF0))  # PSNs that wrap soon on one side
     qpn = {side: side.do("qp", n=number, type=kind)[0] for side, _, _ in sides}
-    for side, far, _ in sides:
-        side.do("init", n=number, type=kind)
+    one.do("init", n=number, type=kind)
+    other.do("init", n=number, type=kind, access=access)
     for side, far, psn in sides:
         peer_psn = next(its for who, _, its in sides if who is far)
         side.do("rtr", n=number, type=kind, to=far.address, dest=qpn[far], psn=peer_psn, mtu=mtu,

@@ -214,6 +214,28 @@ void MakeAh(const peer_words* words) {
   Answer(OnCore([&] { return CreateAh(n, PdOf(words), PathTo(peer_text(words, "to", ""))); }));
 }
 
+// Membership of the port, and of the queue pair.
+absl::Status ChangeGroup(const peer_words* words, bool join) {
+  const auto group = net::ParseAddress(peer_text(words, "group", ""));
+  if (!group.ok()) return group.status();
+  engine::Worker& worker = program->worker();
+  verbs::QueuePair* qp = program->qps[static_cast<size_t>(peer_object(words, "n"))];
+  absl::Status status =
+      join ? worker.AttachMulticast(qp, *group) : worker.DetachMulticast(qp, *group);
+  transport::PollContext context = worker.poll_context();
+  status.Update(join ? worker.interface().JoinMulticast(*group, context)
+                     : worker.interface().LeaveMulticast(*group, context));
+  return status;
+}
+
+void Attach(const peer_words* words) {
+  Answer(OnCore([&] { return ChangeGroup(words, true); }));
+}
+
+void Detach(const peer_words* words) {
+  Answer(OnCore([&] { return ChangeGroup(words, false); }));
+}
+
 uint32_t LkeyOf(const peer_words* words) {
   return program->regions[static_cast<size_t>(peer_object(words, "mr"))].key;
 }
@@ -441,6 +463,8 @@ constexpr peer_command kCommands[] = {
     {"rts", [](const peer_words* words) { ModifyQp(words, IBV_QPS_RTS); }},
     {"state", QueryState},
     {"ah", MakeAh},
+    {"attach", Attach},
+    {"detach", Detach},
     {"recv", PostRecv},
     {"send", PostSend},
     {"async", AsyncEvent},

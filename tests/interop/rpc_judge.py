@@ -38,24 +38,37 @@ class Message:
         return self.reads or self.writes or self.reply
 
 
+CB_PROGRAM, CB_COMPOUND = 0x40000000, 1
+CB_FIELDS = ("ip.src", "rpcordma.xid", "rpcordma.flow_control", "rpcordma.reads_count",
+             "rpcordma.writes_count", "rpcordma.reply_count", "rpc.msgtyp", "rpc.program",
+             "rpc.procedure", "nfs.cb.operation")
+CALL, REPLY = 0, 1
+CB_SEQUENCE, CB_RECALL = 11, 4
+
+
 def number(text):
     return int(text, 0) if text else 0
 
 
-def messages(path):
-    """In order; one that was sent again on its connection, once."""
+def rows(path, fields, occurrence="f"):
+    """Of every RPC-over-RDMA message, as tshark reads it: the first value of each field, or with
+    "a" all of them with commas between."""
     command = ["tshark", "-n", "-r", path, "-Y", "rpcordma.xid", "-T", "fields", "-E",
-               "separator=;", "-E", "occurrence=f"]
-    for field in FIELDS:
+               "separator=;", "-E", f"occurrence={occurrence}"]
+    for field in fields:
         command += ["-e", field]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           timeout=TIME_LIMIT_S, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"tshark: {done.stderr.strip()}")
+    return [line.split(";") for line in done.stdout.splitlines()]
+
+
+def messages(path):
+    """In order; one that was sent again on its connection, once."""
     seen, found = set(), []
-    for line in done.stdout.splitlines():
-        frame, sender, qpn, xid, grant, reads, writes, reply, _, program, procedure = \
-            line.split(";")
+    for row in rows(path, FIELDS):
+        frame, sender, qpn, xid, grant, reads, writes, reply, _, program, procedure = row
         if (sender, qpn, xid) in seen:
             continue
         seen.add((sender, qpn, xid))
@@ -123,5 +136,34 @@ def judge_nfs(evidence, client, wants=()):
     found += above_grant(all_messages, client) + wrong_chunks(calls, procedures)
     chunked = {procedures.get(call.xid, -1) for call in calls if call.chunks}
     found += [f"no call of procedure {want} with chunks" for want in wants if want not in chunked]
+    if found:
+        raise CaseFailure(f"{len(found)} findings in the RPCs: {'; '.join(found[:3])}")
+
+
+def wrong_recall(all_rows, server, client):
+    """What is missing of a CB_RECALL by the server on the client's connection, and of its answer;
+    `all_rows` are of CB_FIELDS."""
+    calls, found = {}, []
+    for sender, xid, grant, reads, writes, reply, kind, program, procedure, operations in all_rows:
+        named = kind != "" and program != "" and \
+            (number(program), number(procedure)) == (CB_PROGRAM, CB_COMPOUND)
+        if not named:
+            continue
+        if any(number(count) for count in (reads, writes, reply)):
+            found.append(f"{sender} sends chunks in the reverse direction")
+        done = tuple(number(word) for word in operations.split(",") if word)
+        if sender == server and number(kind) == CALL:
+            calls[xid] = done
+        elif sender == client and number(kind) == REPLY and calls.pop(xid, None) == done:
+            if done == (CB_SEQUENCE, CB_RECALL) and number(grant) > 0:
+                return found
+    return found + ["no CB_RECALL that was answered"]
+
+
+def judge_recall(evidence, server, client):
+    """Raises CaseFailure unless the server at this address has called the client back, which has
+    answered, in Short Messages (RFC 8167)."""
+    found = private_data(evidence)
+    found += wrong_recall(rows(evidence.path, CB_FIELDS, "a"), server, client)
     if found:
         raise CaseFailure(f"{len(found)} findings in the RPCs: {'; '.join(found[:3])}")

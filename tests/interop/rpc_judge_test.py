@@ -50,3 +50,34 @@ class RpcJudgeTest(unittest.TestCase):
         bad = [call(1, "a", rpc_judge.READ, reads=1), call(2, "b", rpc_judge.WRITE, writes=1)]
         procedures = {message.xid: message.procedure for message in bad}
         self.assertEqual(len(rpc_judge.wrong_chunks(bad, procedures)), 2)
+
+
+class RecallTest(unittest.TestCase):
+    """Rows are of CB_FIELDS, as tshark prints them."""
+
+    CALL = [SERVER, "0x7", "2", "0", "0", "0", "0", "1073741824", "1", "11,4"]
+    REPLY = [CLIENT, "0x7", "2", "0", "0", "0", "1", "1073741824", "1", "11,4"]
+
+    def check(self, *rows):
+        return rpc_judge.wrong_recall(rows, SERVER, CLIENT)
+
+    @staticmethod
+    def but(row, place, value):
+        return [*row[:place], value, *row[place + 1:]]
+
+    def test_a_recall_that_is_answered(self):
+        forward = [CLIENT, "0x7", "32", "0", "0", "0", "0", "100003", "1", ""]
+        nothing = [CLIENT, "0x9", "32", "1", "0", "0", "", "", "", ""]
+        self.assertEqual(self.check(forward, nothing, self.CALL, self.REPLY), [])
+
+    def test_a_recall_that_is_not_answered(self):
+        for rows in ((), (self.CALL,), (self.REPLY, self.CALL),
+                     (self.CALL, self.but(self.REPLY, 1, "0x8")),
+                     (self.CALL, self.but(self.REPLY, 2, "0")),
+                     (self.CALL, self.but(self.REPLY, 9, "11")),
+                     (self.but(self.CALL, 0, CLIENT), self.but(self.REPLY, 0, SERVER))):
+            self.assertEqual(self.check(*rows), ["no CB_RECALL that was answered"])
+
+    def test_chunks_in_the_reverse_direction(self):
+        found = self.check(self.but(self.CALL, 5, "1"), self.REPLY)
+        self.assertEqual(found, [f"{SERVER} sends chunks in the reverse direction"])

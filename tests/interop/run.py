@@ -29,7 +29,8 @@ from process import CaseFailure, CaseSkipped, is_root
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 TOOLS = {"pollux": "//tools:pollux", "conformance": "//tests/conformance:conformance",
-         "pollux_peer": "//tests/interop:pollux_peer", "peer": "//tests/interop:peer"}
+         "pollux_peer": "//tests/interop:pollux_peer", "peer": "//tests/interop:peer",
+         "nfs4_callback": "//tests/interop:nfs4_callback"}
 NEEDED = ("ip", "tcpdump", "tshark", "qemu-system-x86_64", "debootstrap", "mksquashfs", "cpio",
           "modprobe")
 MODULES = sorted(path.stem for path in HERE.glob("cases_*.py"))

@@ -152,6 +152,19 @@ static void make_ah(const struct peer_words* words) {
   peer_answer(*ah == NULL);
 }
 
+/* attach n= group=, detach n= group=: of a UD queue pair */
+static void attach(const struct peer_words* words) {
+  const union ibv_gid group = gid_of(peer_text(words, "group", ""));
+  errno = ibv_attach_mcast(peer_qp[peer_object(words, "n")], &group, 0);
+  peer_answer(errno != 0);
+}
+
+static void detach(const struct peer_words* words) {
+  const union ibv_gid group = gid_of(peer_text(words, "group", ""));
+  errno = ibv_detach_mcast(peer_qp[peer_object(words, "n")], &group, 0);
+  peer_answer(errno != 0);
+}
+
 static uint32_t lkey_of(const struct peer_words* words) {
   struct ibv_mr* region = mr[peer_object(words, "mr")];
   return region == NULL ? 0 : region->lkey;
@@ -227,6 +240,7 @@ static const struct peer_command kCommands[] = {
     {"init", to_init},         {"rtr", to_rtr},
     {"rts", to_rts},           {"state", query_state},
     {"ah", make_ah},           {"recv", post_recv},
+    {"attach", attach},        {"detach", detach},
     {"send", post_send},       {"async", async_event},
     {"id", peer_make_id},      {"listen", peer_listen},
     {"resolve", peer_resolve}, {"cmqp", peer_make_cm_qp},

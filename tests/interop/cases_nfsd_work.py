@@ -1,0 +1,200 @@
+"""Programs at work on a directory that Pollux serves, in the guest; each once more over a wire that
+loses."""
+
+import hashlib
+import os
+import subprocess
+
+import rpc_judge
+from case import TO_POLLUX, case, need
+from cases_nfsd import BULK, MIB, MOUNT_POINT, MOUNT_PORT, Served, mounted
+from network import SECOND
+
+DROP_CACHES = "echo 3 >/proc/sys/vm/drop_caches"
+VERIFY = "--verify=crc32c --verify_fatal=1 --verify_state_save=0"
+COMMITS = 4
+
+
+def data(served):
+    """Truncation, holes, O_DIRECT, fsync, append, a program run from there (mmap)."""
+    served.guest(f"""cd {MOUNT_POINT}
+        head -c 300000 /dev/urandom >cut
+        truncate -s 100001 cut
+        truncate -s 5000000 sparse
+        dd if=/dev/urandom of=sparse bs=4096 seek=700 count=3 conv=notrunc status=none
+        dd if=/dev/urandom of=direct bs=64k count=20 oflag=direct status=none
+        dd if=/dev/urandom of=synced bs=10000 count=30 oflag=dsync conv=fsync status=none
+        for i in $(seq 50); do echo "line $i" >>appended; done
+        cp /bin/ls program
+        ./program -l program
+        dd if=direct of=/dev/null bs=64k iflag=direct status=none""")
+    served.same("cut", "sparse", "direct", "synced", "appended", "program")
+    sparse = (served.root / "sparse").stat()
+    need(sparse.st_size == 5_000_000 and sparse.st_blocks * 512 < MIB, "the holes are filled")
+    need(len((served.root / "appended").read_text().splitlines()) == 50, "lines are missing")
+
+
+def tar(served):
+    """A tree in and out by tar, with owners, modes and times as they were."""
+    trees = "etc usr/lib/x86_64-linux-gnu/libibverbs usr/share/perl5 usr/sbin"
+    told = served.guest(f"""cd /
+        tar cf - {trees} | tar xpf - -C {MOUNT_POINT}
+        sync
+        {DROP_CACHES}
+        rm -rf /tmp/back
+        mkdir /tmp/back
+        tar cf - -C {MOUNT_POINT} {trees} | tar xpf - -C /tmp/back
+        cd /tmp/back
+        for tree in {trees}; do diff -r --no-dereference /$tree $tree; done
+        list() {{ find {trees} -printf '%p %M %U %G %Ts %s %l\\n' | grep -v ' d' | sort; }}
+        (cd / && list) >/tmp/wanted
+        list >/tmp/found
+        cmp /tmp/wanted /tmp/found
+        wc -l </tmp/found
+        rm -r /tmp/back""")
+    need(int(told.split()[-1]) > 100, f"a small tree: {told}")
+
+
+def git(served):
+    """A repository cloned onto the mount, worked in, packed anew, and whole (git fsck)."""
+    head = served.guest(f"""cd /tmp
+        rm -rf source
+        git init -q -b main source
+        cd source
+        git config --global user.name guest
+        git config --global user.email guest@example.net
+        cp -r /etc/* .
+        find . -not -path './.git/*' -type d -empty -delete
+        for commit in $(seq {COMMITS}); do
+          echo "$commit" >number
+          head -c 100000 /dev/urandom >"random$commit"
+          git add -A
+          git commit -qm "commit $commit"
+        done
+        git clone -q file:///tmp/source {MOUNT_POINT}/clone
+        cd {MOUNT_POINT}/clone
+        {DROP_CACHES}
+        git fsck --full --strict
+        test -z "$(git status --porcelain)"
+        git mv number renamed
+        git commit -qm renamed
+        git revert --no-edit HEAD >/dev/null
+        git repack -adq
+        {DROP_CACHES}
+        git fsck --full --strict
+        diff -r --exclude .git /tmp/source .
+        test "$(git rev-parse HEAD~2)" = "$(git -C /tmp/source rev-parse HEAD)"
+        git rev-parse HEAD""").split()[-1]
+    # And as the server's own file system has it.
+    here = subprocess.run(["git", "-C", served.root / "clone", "-c", "safe.directory=*", "fsck",
+                           "--full", "--strict"], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, check=False)
+    need(here.returncode == 0, f"git fsck at the server: {here.stdout}")
+    refs = (served.root / "clone/.git/refs/heads/main").read_text()
+    need(refs.strip() == head, f"the head is {refs}, not {head}")
+
+
+def fio(served):
+    """Verification by fio: direct and asynchronous, buffered, and through a shared mapping."""
+    common = f"fio --output=/tmp/fio --directory={MOUNT_POINT} --fallocate=none {VERIFY}"
+    jobs = {
+        "direct": "--ioengine=libaio --iodepth=8 --direct=1 --rw=randwrite --bsrange=4k-256k "
+                  "--size=6m",
+        "buffered": "--ioengine=psync --rw=randrw --bs=3k --size=3m",
+        "mapped": "--ioengine=mmap --rw=randwrite --bs=4k --size=3m",
+    }
+    for name, job in jobs.items():
+        # Again from the server, by what it is to be alone.
+        again = "" if name == "buffered" else f"{common} --name={name} {job} --verify_only"
+        served.guest(f"""trap 'cat /tmp/fio' ERR
+            {common} --name={name} {job} --end_fsync=1
+            {DROP_CACHES}
+            {again}""")
+    served.same(*(f"{name}.0.0" for name in jobs))
+
+
+def define(name, work, *wants, deadline_s=300):
+    """A case of `work`, a function of what is served, in which calls of the procedures `wants` have
+    chunks; and the same, among the slow ones, with a lossy wire."""
+    def play(bench, *arguments):
+        served = Served(bench, arguments=arguments)
+        with mounted(served):
+            work(served)
+        return served, served.stop()
+
+    @case(name, directions=(TO_POLLUX,), wants=BULK, deadline_s=deadline_s)
+    def clean(bench):
+        served, _ = play(bench)
+        return served.look(*wants)
+
+    @case(f"{name}-loss", directions=(TO_POLLUX,), wants=BULK, deadline_s=3 * deadline_s,
+          ports=("af_packet",), extra=True)
+    def lossy(bench):
+        served, answer = play(bench, "--impair", f"loss=0.01,seed={bench.port.number}")
+        need(answer["retransmitted_packets"] > 0, f"nothing was sent again: {answer}")
+        return served.look(*wants)
+
+    clean.__doc__ = work.__doc__
+    lossy.__doc__ = f"{work.__doc__[:-1]}, with 1 % loss both ways."
+
+
+define("nfsd-data", data, rpc_judge.READ, rpc_judge.WRITE)
+define("nfsd-tar", tar, rpc_judge.READ, rpc_judge.WRITE)
+define("nfsd-git", git, rpc_judge.READ, rpc_judge.WRITE)
+define("nfsd-fio", fio, rpc_judge.READ, rpc_judge.WRITE)
+
+
+class SecondClient:
+    """pollux nfs, on a port of its own beside the guest."""
+
+    def __init__(self, served):
+        self.served = served
+
+    def begin(self, command, *operands, name):
+        bench = self.served.bench
+        url = f"nfs://{bench.port.address}{self.served.root}/{name}"
+        order = (url, *operands) if command == "get" else (*operands, url)
+        return bench.program("nfs", bench.tools["pollux"], "nfs", command, *SECOND.arguments(),
+                             "--mount", f"{bench.port.address}:{MOUNT_PORT}", "--json",
+                             "--timeout-ms", 60_000, *order)
+
+
+def again_and_again(bench, script):
+    """The guest does it until the one that is returned is called, and has then done it once more
+    than it had to: whatever happened between did so at the same time."""
+    flag = f"/tmp/enough{bench.guest.next}"
+    under_way = bench.guest.begin(f"set -e; until [[ -e {flag} ]]; do {script}; done")
+
+    def enough():
+        need(not under_way.ended(), f"the guest ended too soon: {under_way.output}")
+        bench.guest.run(f"touch {flag}", bench.deadline)
+        return under_way.expect(0, bench.deadline)
+
+    return enough
+
+
+@case("nfsd-two-clients", directions=(TO_POLLUX,), ports=("af_packet",), wants=BULK,
+      deadline_s=300)
+def nfsd_two_clients(bench):
+    """The guest and a pollux nfs at once: both write, then each reads what the other wrote."""
+    served = Served(bench)
+    second = SecondClient(served)
+    mine, back = bench.folder / "mine", bench.folder / "back"
+    mine.write_bytes(os.urandom(32 * MIB))
+    with mounted(served):
+        enough = again_and_again(bench, f"dd if=/dev/urandom of={MOUNT_POINT}/guests bs=64k "
+                                        "count=64 conv=fsync status=none")
+        served.wait_for_calls(4)
+        put = bench.pollux_json(second.begin("put", mine, name="pollux"))
+        enough()
+        need(put["sha256"] == served.checksum("pollux"), f"{put}")
+        enough = again_and_again(bench, f"{DROP_CACHES}; sha256sum {MOUNT_POINT}/pollux")
+        served.wait_for_calls(4)
+        got = bench.pollux_json(second.begin("get", back, name="guests"))
+        read = {line.split()[0] for line in enough().splitlines()}
+        need(read == {put["sha256"]}, f"the guest reads {read}, not {put}")
+        need(got["bytes"] == 4 * MIB and got["sha256"] == served.checksum("guests")
+             == hashlib.sha256(back.read_bytes()).hexdigest(), f"{got}")
+        served.same("guests")
+    served.stop()
+    return served.look(rpc_judge.READ, rpc_judge.WRITE)
