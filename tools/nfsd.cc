@@ -74,14 +74,12 @@ absl::StatusOr<std::unique_ptr<nfs::ServedExports>> OpenExports(const NfsdOption
   return nfs::ServedExports::Open(options.exports, absl::StrCat(kStateDirectory, "/nfsd.key"));
 }
 
-absl::StatusOr<std::unique_ptr<nfs::RecordServer>> StartMount(const nfs::ServedExports* exports,
+absl::StatusOr<std::unique_ptr<nfs::RecordServer>> StartMount(nfs::MountCalls* calls,
                                                               uint16_t port) {
-  auto calls = std::make_shared<nfs::MountCalls>(exports);
   return nfs::RecordServer::Listen(
-      port, nfs::MountCalls::kMaxCallBytes, nfs::MountCalls::kMaxReplyBytes,
-      [calls](absl::Span<const uint8_t> record, const Gid& client, absl::Span<uint8_t> reply) {
-        return calls->Answer(record, client, reply);
-      });
+      port, nfs::MountCalls::kMaxCallBytes,
+      nfs::HandlerOf(nfs::MountCalls::kProgram,
+                     [calls](nfs::ControlCall call) { calls->Serve(std::move(call)); }));
 }
 
 absl::Status Register(const NfsdOptions& options, std::vector<cm::Endpoint> endpoints,
@@ -138,12 +136,13 @@ bool WaitFor(Node& node, int seconds, const std::function<bool()>& done) {
 }
 
 // Clients are told; the calls that storage has not answered end first.
-void End(Node& node, std::unique_ptr<nfs::Server> server) {
+void End(Node& node, const nfs::ServedExports& exports, std::unique_ptr<nfs::Server> server) {
   node.Run([&] { server->Shutdown(); });
   WaitFor(node, kGoodbyeSeconds, [&] { return server->connections() == 0; });
-  if (!WaitFor(node, kStorageSeconds, [&] { return server->busy() == 0; })) {
+  const auto busy = [&] { return server->busy() + exports.control_work(); };
+  if (!WaitFor(node, kStorageSeconds, [&] { return busy() == 0; })) {
     std::fprintf(stderr, "pollux nfsd: storage has not answered %zu calls in %d s; ends without\n",
-                 node.Run([&] { return server->busy(); }), kStorageSeconds);
+                 node.Run(busy), kStorageSeconds);
     std::_Exit(kExitFailure);
   }
   node.Run([&] { server.reset(); });
@@ -153,7 +152,8 @@ absl::Status ServeUntilInterrupted(const NfsdOptions& options, Node& node,
                                    nfs::ServedExports* exports) {
   SleepUntilInterrupted(kProbeMs);
   if (const auto conflict = AddressConflict(node)) return absl::AlreadyExistsError(*conflict);
-  const auto mount = StartMount(exports, static_cast<uint16_t>(options.mount_port));
+  nfs::MountCalls mount_calls(exports);
+  const auto mount = StartMount(&mount_calls, static_cast<uint16_t>(options.mount_port));
   if (!mount.ok()) {
     return absl::Status(mount.status().code(),
                         absl::StrCat("MOUNT: ", mount.status().message(), "; see --mount-port"));
@@ -191,7 +191,7 @@ absl::Status Serve(const NfsdOptions& options, Served* served) {
     served->nfs = (*server)->counters();
     served->calls = served->nfs.calls();
   });
-  End(node, *std::move(server));
+  End(node, **exports, *std::move(server));
   served->counters = node.Run([&] { return node.device().worker().counters(); });
   node.StopPolling();
   return status;

@@ -33,6 +33,8 @@ class ServedExports {
   const std::vector<std::unique_ptr<ServedExport>>& all() const { return exports_; }
   // The export of that number in handles; null for none.
   ServedExport* Find(uint64_t id) const;
+  // Calls by TCP that storage has not answered.
+  size_t control_work() const;
   WriteVerifier* verifier() { return &verifier_; }
 
  private:
