@@ -333,7 +333,7 @@ def takes(file):
 
 @case("nfsd-locks", directions=(TO_POLLUX,), wants=WANTS, deadline_s=300, ports=("af_packet",))
 def nfsd_locks(bench):
-    """Locks of the guest's programs and of this host's keep each other out, and have their turns."""
+    """Locks of the guest's programs and of this host's keep each other out, in turn."""
     served = Served(bench)
     served.guest(STATUS_MONITOR)
     path = f"{MOUNT_POINT}/locked"
