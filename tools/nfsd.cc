@@ -13,7 +13,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "nfs/mount.h"
+#include "nfs/nlm.h"
+#include "nfs/portmap.h"
+#include "nfs/server/lock_callback.h"
+#include "nfs/server/lock_calls.h"
 #include "nfs/server/mount_calls.h"
+#include "nfs/server/portmap_calls.h"
 #include "nfs/server/record_server.h"
 #include "nfs/server/server.h"
 #include "stack/net/address.h"
@@ -31,7 +36,9 @@
 namespace pollux::tools {
 namespace {
 
-constexpr uint16_t kMountPort = 20048;  // mountd's, as IANA has it
+// As IANA has mountd's and nlockmgr's.
+constexpr uint16_t kMountPort = 20048;
+constexpr uint16_t kLockPort = 4045;
 constexpr char kStateDirectory[] = "/var/lib/pollux";
 constexpr int kStorageSeconds = 30;  // how long storage may take for the last calls
 
@@ -41,14 +48,26 @@ struct NfsdOptions {
   std::string key_file;
   uint64_t service_port = nfs::kNfsRdmaPort;
   uint64_t mount_port = kMountPort;
+  uint64_t lock_port = kLockPort;
   bool rpcbind = false;
   bool json = false;
 };
 
-// Of NFS and of MOUNT, in this host's rpcbind.
+// Of NFS, MOUNT and NLM in this host's rpcbind.
 struct Registered {
   std::unique_ptr<Registration> nfs;
   std::unique_ptr<Registration> mount;
+  std::unique_ptr<Registration> locks;
+};
+
+// What goes with NFS, over the kernel's TCP.
+struct Control {
+  std::unique_ptr<nfs::MountCalls> mount_calls;
+  std::unique_ptr<nfs::LockCalls> lock_calls;
+  std::unique_ptr<nfs::PortmapCalls> portmap_calls;
+  std::unique_ptr<nfs::RecordServer> mount;
+  std::unique_ptr<nfs::RecordServer> locks;
+  std::unique_ptr<nfs::RecordServer> portmap;  // null where this host has an rpcbind
 };
 
 // What came of it.
@@ -58,12 +77,14 @@ struct Served {
   transport::Counters counters;
 };
 
-// As many files as calls have open at once, and some; as far as the system lets us.
+// As many files as calls and locks have open at once, and some; as far as the system lets us.
 void RaiseFileLimit() {
   constexpr rlim_t kFilesOfACall = 4, kOthers = 1024;
   rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  const rlim_t wanted = nfs::kMaxServedExports * nfs::Storage::kMaxJobs * kFilesOfACall + kOthers;
+  const rlim_t of_an_export = nfs::Storage::kMaxJobs * kFilesOfACall + nfs::LockTable::kMaxOwned +
+                              nfs::LockTable::kMaxWaiting;
+  const rlim_t wanted = nfs::kMaxServedExports * of_an_export + kOthers;
   limit.rlim_cur = std::min(limit.rlim_max, std::max(limit.rlim_cur, wanted));
   setrlimit(RLIMIT_NOFILE, &limit);
 }
@@ -74,14 +95,55 @@ absl::StatusOr<std::unique_ptr<nfs::ServedExports>> OpenExports(const NfsdOption
   return nfs::ServedExports::Open(options.exports, absl::StrCat(kStateDirectory, "/nfsd.key"));
 }
 
-absl::StatusOr<std::unique_ptr<nfs::RecordServer>> StartMount(const nfs::ServedExports* exports,
-                                                              uint16_t port) {
-  auto calls = std::make_shared<nfs::MountCalls>(exports);
-  return nfs::RecordServer::Listen(
-      port, nfs::MountCalls::kMaxCallBytes, nfs::MountCalls::kMaxReplyBytes,
-      [calls](absl::Span<const uint8_t> record, const Gid& client, absl::Span<uint8_t> reply) {
-        return calls->Answer(record, client, reply);
-      });
+// Serves `calls` at a TCP port; `what` and `see` are for errors.
+template <class Calls>
+absl::StatusOr<std::unique_ptr<nfs::RecordServer>> StartControl(Calls* calls, uint64_t port,
+                                                                const char* what, const char* see) {
+  auto server = nfs::RecordServer::Listen(
+      static_cast<uint16_t>(port), Calls::kMaxCallBytes,
+      nfs::HandlerOf(Calls::kProgram,
+                     [calls](nfs::ControlCall call) { calls->Serve(std::move(call)); }));
+  if (server.ok()) return server;
+  return absl::Status(server.status().code(),
+                      absl::StrCat(what, ": ", server.status().message(), "; see ", see));
+}
+
+// Who runs an rpcbind is asked to tell it; who runs none has its answers from here.
+absl::Status StartPortmap(const NfsdOptions& options, Control* control) {
+  if (options.rpcbind) return absl::OkStatus();
+  const auto tcp = [](uint32_t program, uint32_t version, uint64_t port) {
+    return nfs::PortmapCalls::Service{
+        .program = program, .version = version, .rdma = false, .port = static_cast<uint16_t>(port)};
+  };
+  control->portmap_calls = std::make_unique<nfs::PortmapCalls>(
+      std::vector{tcp(nfs::kPortmapProgram, nfs::kPortmapV2, nfs::kPortmapPort),
+                  tcp(nfs::kMountProgram, nfs::kMountV3, options.mount_port),
+                  tcp(nfs::kNlmProgram, nfs::kNlmV4, options.lock_port),
+                  nfs::PortmapCalls::Service{.program = nfs::kNfsProgram,
+                                             .version = nfs::kNfsV3,
+                                             .rdma = true,
+                                             .port = static_cast<uint16_t>(options.service_port)}});
+  auto portmap =
+      StartControl(control->portmap_calls.get(), nfs::kPortmapPort, "rpcbind", "--rpcbind");
+  if (absl::IsAlreadyExists(portmap.status())) return absl::OkStatus();
+  if (!portmap.ok()) return portmap.status();
+  control->portmap = *std::move(portmap);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Control> StartControls(const NfsdOptions& options,
+                                      const nfs::ServedExports* exports) {
+  Control control;
+  control.mount_calls = std::make_unique<nfs::MountCalls>(exports);
+  auto mount = StartControl(control.mount_calls.get(), options.mount_port, "MOUNT", "--mount-port");
+  if (!mount.ok()) return mount.status();
+  control.mount = *std::move(mount);
+  control.lock_calls = std::make_unique<nfs::LockCalls>(exports, &nfs::TellGranted);
+  auto locks = StartControl(control.lock_calls.get(), options.lock_port, "NLM", "--lock-port");
+  if (!locks.ok()) return locks.status();
+  control.locks = *std::move(locks);
+  if (absl::Status status = StartPortmap(options, &control); !status.ok()) return status;
+  return control;
 }
 
 absl::Status Register(const NfsdOptions& options, std::vector<cm::Endpoint> endpoints,
@@ -96,32 +158,46 @@ absl::Status Register(const NfsdOptions& options, std::vector<cm::Endpoint> endp
   auto mount = Registration::MakeTcp(nfs::kMountProgram, nfs::kMountV3, endpoints);
   if (!mount.ok()) return mount.status();
   registered->mount = *std::move(mount);
+  for (cm::Endpoint& endpoint : endpoints) {
+    endpoint.port = static_cast<uint16_t>(options.lock_port);
+  }
+  auto locks = Registration::MakeTcp(nfs::kNlmProgram, nfs::kNlmV4, endpoints);
+  if (!locks.ok()) return locks.status();
+  registered->locks = *std::move(locks);
   return absl::OkStatus();
 }
 
-// What to type on a Linux client. Its kernel asks our rpcbind for MOUNT's port unless it is told.
-std::string MountCommand(const NfsdOptions& options, const cm::Endpoint& at,
+// What to type on a Linux client. Its kernel asks port 111 here for the ports of MOUNT and,
+// whatever it is told, of NLM.
+std::string MountCommand(bool found, const NfsdOptions& options, const cm::Endpoint& at,
                          const nfs::Export& exported) {
-  const std::string mount_port =
-      options.rpcbind ? "" : absl::StrCat(",mountport=", options.mount_port);
+  const std::string ports = found ? "" : absl::StrCat(",mountport=", options.mount_port, ",nolock");
   const std::string address = net::FormatAddress(at.address);
-  return absl::StrFormat("mount -t nfs -o vers=3,proto=%s,port=%u%s,nolock %s:%s /mnt",
-                         at.address.IsIpv4() ? "rdma" : "rdma6", at.port, mount_port,
+  return absl::StrFormat("mount -t nfs -o vers=3,proto=%s,port=%u%s %s:%s /mnt",
+                         at.address.IsIpv4() ? "rdma" : "rdma6", at.port, ports,
                          at.address.IsIpv4() ? address : absl::StrCat("[", address, "]"),
                          exported.directory);
 }
 
-void Announce(const NfsdOptions& options, const std::vector<cm::Endpoint>& endpoints) {
+void Announce(const NfsdOptions& options, const Control& control,
+              const std::vector<cm::Endpoint>& endpoints) {
   const engine::DeviceOptions& device = options.port.device;
   if (device.netdev.empty() && device.kernel_path.empty()) {
     std::fprintf(stderr,
-                 "MOUNT is at the addresses of this host's kernel: --netdev or --kernel-path make "
-                 "them the port's\n");
+                 "MOUNT and NLM are at the addresses of this host's kernel: --netdev or "
+                 "--kernel-path make them the port's\n");
+  }
+  const bool found = options.rpcbind || control.portmap != nullptr;
+  if (!found) {
+    std::fprintf(stderr,
+                 "an rpcbind of this host has TCP port %u: clients find locks only with "
+                 "--rpcbind\n",
+                 nfs::kPortmapPort);
   }
   for (const nfs::Export& exported : options.exports) {
     std::fprintf(stderr, "%s, %s: %s\n", exported.directory.c_str(),
                  exported.read_only ? "read-only" : "read-write",
-                 MountCommand(options, endpoints.front(), exported).c_str());
+                 MountCommand(found, options, endpoints.front(), exported).c_str());
   }
   std::fprintf(stderr, "serving NFS at %s on %s\n", ListOf(endpoints).c_str(),
                Place(device).c_str());
@@ -138,12 +214,13 @@ bool WaitFor(Node& node, int seconds, const std::function<bool()>& done) {
 }
 
 // Clients are told; the calls that storage has not answered end first.
-void End(Node& node, std::unique_ptr<nfs::Server> server) {
+void End(Node& node, const nfs::ServedExports& exports, std::unique_ptr<nfs::Server> server) {
   node.Run([&] { server->Shutdown(); });
   WaitFor(node, kGoodbyeSeconds, [&] { return server->connections() == 0; });
-  if (!WaitFor(node, kStorageSeconds, [&] { return server->busy() == 0; })) {
+  const auto busy = [&] { return server->busy() + exports.control_work(); };
+  if (!WaitFor(node, kStorageSeconds, [&] { return busy() == 0; })) {
     std::fprintf(stderr, "pollux nfsd: storage has not answered %zu calls in %d s; ends without\n",
-                 node.Run([&] { return server->busy(); }), kStorageSeconds);
+                 node.Run(busy), kStorageSeconds);
     std::_Exit(kExitFailure);
   }
   node.Run([&] { server.reset(); });
@@ -153,16 +230,13 @@ absl::Status ServeUntilInterrupted(const NfsdOptions& options, Node& node,
                                    nfs::ServedExports* exports) {
   SleepUntilInterrupted(kProbeMs);
   if (const auto conflict = AddressConflict(node)) return absl::AlreadyExistsError(*conflict);
-  const auto mount = StartMount(exports, static_cast<uint16_t>(options.mount_port));
-  if (!mount.ok()) {
-    return absl::Status(mount.status().code(),
-                        absl::StrCat("MOUNT: ", mount.status().message(), "; see --mount-port"));
-  }
+  const auto control = StartControls(options, exports);
+  if (!control.ok()) return control.status();
   const std::vector<cm::Endpoint> endpoints =
       ServedAt(node, static_cast<uint16_t>(options.service_port));
   Registered registered;
   absl::Status status = Register(options, endpoints, &registered);
-  if (status.ok()) Announce(options, endpoints);
+  if (status.ok()) Announce(options, *control, endpoints);
   // Also when the ground goes from under it: nobody could reach it any more.
   while (!Interrupted() && status.ok()) {
     SleepUntilInterrupted(1000);
@@ -191,7 +265,7 @@ absl::Status Serve(const NfsdOptions& options, Served* served) {
     served->nfs = (*server)->counters();
     served->calls = served->nfs.calls();
   });
-  End(node, *std::move(server));
+  End(node, **exports, *std::move(server));
   served->counters = node.Run([&] { return node.device().worker().counters(); });
   node.StopPolling();
   return status;
@@ -216,8 +290,8 @@ int NfsdCommand(int argc, char** argv) {
   NfsdOptions nfsd;
   Options options(
       "nfsd --export DIR [options]",
-      "Serves directories by NFS version 3 over RPC-over-RDMA, and MOUNT version 3 over the\n"
-      "kernel's TCP, until SIGINT or SIGTERM. Needs root.");
+      "Serves directories by NFS version 3 over RPC-over-RDMA, and MOUNT version 3 and NLM\n"
+      "version 4 over the kernel's TCP, until SIGINT or SIGTERM. Needs root.");
   DeclarePortOptions(options, &nfsd.port);
   options.Parsed("export", "DIR[:ro|rw][,OPTION]...",
                  "a directory, read-only unless :rw; OPTION is\nclients=CIDR, again for more (else "
@@ -234,9 +308,10 @@ int NfsdCommand(int argc, char** argv) {
       &nfsd.key_file);
   options.Number("service-port", "RDMA port of NFS (20049)", 1, 65535, &nfsd.service_port);
   options.Number("mount-port", "TCP port of MOUNT (20048)", 1, 65535, &nfsd.mount_port);
+  options.Number("lock-port", "TCP port of NLM, for locks (4045)", 1, 65535, &nfsd.lock_port);
   options.Switch("rpcbind",
-                 "register both with the rpcbind of this host meanwhile: clients then\n"
-                 "find MOUNT by themselves",
+                 "register them with the rpcbind of this host meanwhile; where there\n"
+                 "is none, TCP port 111 answers for them",
                  &nfsd.rpcbind);
   options.Switch("json", "at the end, one JSON object on standard output", &nfsd.json);
   if (auto operands = options.Parse(argc, argv, 0, 0); !operands.ok()) {

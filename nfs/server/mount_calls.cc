@@ -1,11 +1,10 @@
 #include "nfs/server/mount_calls.h"
 
-#include <algorithm>
-#include <vector>
+#include <optional>
+#include <utility>
 
 #include "nfs/codec.h"
 #include "nfs/server/errno_status.h"
-#include "rpcrdma/xdr.h"
 #include "stack/net/address.h"
 
 namespace pollux::nfs {
@@ -13,101 +12,90 @@ namespace {
 
 using rpcrdma::AcceptStatus;
 
-// Whether `path` is the export's directory or below; then what is left of it.
-bool IsBelow(std::string_view path, std::string_view directory, std::string_view* rest) {
+// Whether `path` is the export's directory or below.
+bool IsBelow(std::string_view path, std::string_view directory) {
   if (path.substr(0, directory.size()) != directory) return false;
-  *rest = path.substr(directory.size());
-  return rest->empty() || rest->front() == '/' || directory == "/";
+  const std::string_view rest = path.substr(directory.size());
+  return rest.empty() || rest.front() == '/' || directory == "/";
 }
 
-template <class T>
-AcceptStatus Put(const T& value, absl::Span<uint8_t> results, size_t* bytes) {
-  const Encoded encoded = Encode(value, results);
-  *bytes = encoded.stream.size();
-  return encoded.ok ? AcceptStatus::kSuccess : AcceptStatus::kSystemError;
-}
+// kMaxRemembered of the longest, or as many exports with their clients.
+constexpr size_t kListBytes = 512 * 1024;
 
 }  // namespace
 
-size_t MountCalls::Answer(absl::Span<const uint8_t> message, const Gid& client,
-                          absl::Span<uint8_t> reply) {
-  rpcrdma::CallHeader call;
-  const size_t header_bytes = rpcrdma::ParseCall(message, &call);
-  if (header_bytes == 0) return 0;
-  rpcrdma::ReplyHeader header{.xid = call.xid};
-  if (call.rpc_version != rpcrdma::kRpcVersion) {
-    header.denied = true;
-    header.low = header.high = rpcrdma::kRpcVersion;
-    return rpcrdma::EmitReply(header, reply);
-  }
-  size_t bytes = 0;
-  if (call.program != kMountProgram) {
-    header.accept_status = AcceptStatus::kProgramUnavailable;
-  } else if (call.version != kMountV3) {
-    header.accept_status = AcceptStatus::kProgramMismatch;
-    header.low = header.high = kMountV3;
-  } else {
-    header.accept_status = Serve(call.procedure, message.subspan(header_bytes), client,
-                                 reply.subspan(rpcrdma::kReplyHeaderBytes), &bytes);
-  }
-  const size_t emitted = rpcrdma::EmitReply(header, reply);
-  return header.accept_status == AcceptStatus::kSuccess ? emitted + bytes : emitted;
+void MountCalls::Remembered::Add(Mounted one) {
+  const std::lock_guard lock(mutex);
+  std::erase(mounted, one);
+  mounted.push_back(std::move(one));
+  if (mounted.size() > kMaxRemembered) mounted.pop_front();
 }
 
-AcceptStatus MountCalls::Serve(uint32_t procedure, absl::Span<const uint8_t> arguments,
-                               const Gid& client, absl::Span<uint8_t> results, size_t* bytes) {
-  const rpcrdma::XdrReader reader(arguments);
-  const std::string host = net::FormatAddress(client);
+MountCalls::MountCalls(const ServedExports* exports)
+    : exports_(exports), remembered_(std::make_shared<Remembered>()) {}
+
+void MountCalls::Serve(ControlCall call) {
   Dirpath path;
   std::list<std::string> names;
-  switch (static_cast<MountProcedure>(procedure)) {
+  switch (static_cast<MountProcedure>(call.procedure())) {
     case MountProcedure::kNull:
-      return AcceptStatus::kSuccess;
+      return call.Answer(Void());
     case MountProcedure::kMnt:
-      if (!Decode(reader, &path)) return AcceptStatus::kGarbageArguments;
-      return Put(Mount(path.path.text, client), results, bytes);
+      return Mount(std::move(call));
     case MountProcedure::kDump:
-      return Put(Dump(), results, bytes);
+      return Dump(std::move(call));
     case MountProcedure::kUmnt:
-      if (!Decode(reader, &path)) return AcceptStatus::kGarbageArguments;
-      std::erase(mounted_, Mounted{host, std::string(path.path.text)});
-      return AcceptStatus::kSuccess;
+      if (!call.Read(&path)) return call.Fail(AcceptStatus::kGarbageArguments);
+      if (!path.path.text.empty()) Unmount(call.client(), path.path.text);
+      return call.Answer(Void());
     case MountProcedure::kUmntall:
-      std::erase_if(mounted_, [&](const Mounted& mounted) { return mounted.host == host; });
-      return AcceptStatus::kSuccess;
+      Unmount(call.client(), {});
+      return call.Answer(Void());
     case MountProcedure::kExport:
-      return Put(List(&names), results, bytes);
+      return call.Answer(List(&names), kListBytes);
   }
-  return AcceptStatus::kProcedureUnavailable;
+  call.Fail(AcceptStatus::kProcedureUnavailable);
 }
 
-MountRes MountCalls::Mount(std::string_view path, const Gid& client) {
-  const ExportTree* tree = nullptr;
-  std::string_view rest;
+void MountCalls::Mount(ControlCall call) {
+  Dirpath asked;
+  if (!call.Read(&asked)) return call.Fail(AcceptStatus::kGarbageArguments);
+  const std::string_view path = asked.path.text;
+  ServedExport* chosen = nullptr;
+  size_t rest_at = 0;
   // Of exports inside each other the innermost.
   for (const auto& served : exports_->all()) {
     const std::string& directory = served->tree->exported().directory;
-    std::string_view below;
-    if (!IsBelow(path, directory, &below)) continue;
-    if (tree != nullptr && tree->exported().directory.size() > directory.size()) continue;
-    tree = served->tree.get();
-    rest = below;
+    if (!IsBelow(path, directory) || (chosen != nullptr && rest_at > directory.size())) continue;
+    chosen = served.get();
+    rest_at = directory.size();
   }
-  if (tree == nullptr || !tree->exported().Admits(client)) return {.status = Nfsstat3::kAcces};
+  if (chosen == nullptr || !chosen->tree->exported().Admits(call.client())) {
+    return call.Answer(MountRes{.status = Nfsstat3::kAcces});
+  }
+  auto find = [tree = chosen->tree.get(), remembered = remembered_, path = std::string(path),
+               rest_at, call = std::move(call)](Identity&) mutable {
+    const MountRes found = Find(*tree, std::string_view(path).substr(rest_at));
+    if (found.status == Nfsstat3::kOk) {
+      remembered->Add({net::FormatAddress(call.client()), path});
+    }
+    call.Answer(found);
+  };
+  // What storage has no room for costs the connection, and is asked again.
+  chosen->storage->RunControl(std::move(find));
+}
+
+MountRes MountCalls::Find(const ExportTree& tree, std::string_view path) {
   Fd directory;
   struct stat attributes;
-  Nfsstat3 status = tree->Walk(rest, &directory);
+  Nfsstat3 status = tree.Walk(path, &directory);
   if (status == Nfsstat3::kOk && fstat(directory.get(), &attributes) == 0 &&
       !S_ISDIR(attributes.st_mode)) {
     status = Nfsstat3::kNotdir;
   }
   if (status != Nfsstat3::kOk) return {.status = status};
-  const std::optional<NfsFh3> handle = tree->HandleOf(directory);
+  const std::optional<NfsFh3> handle = tree.HandleOf(directory);
   if (!handle.has_value()) return {.status = Nfsstat3::kServerfault};
-  Mounted mounted{net::FormatAddress(client), std::string(path)};
-  std::erase(mounted_, mounted);
-  mounted_.push_back(std::move(mounted));
-  if (mounted_.size() > kMaxRemembered) mounted_.pop_front();
   MountRes result;
   result.resok.fhandle = *handle;
   for (const auto flavor : {rpcrdma::AuthFlavor::kSys, rpcrdma::AuthFlavor::kNone}) {
@@ -116,12 +104,21 @@ MountRes MountCalls::Mount(std::string_view path, const Gid& client) {
   return result;
 }
 
-Mountlist MountCalls::Dump() const {
+void MountCalls::Unmount(const Gid& client, std::string_view path) {
+  const std::string host = net::FormatAddress(client);
+  const std::lock_guard lock(remembered_->mutex);
+  std::erase_if(remembered_->mounted, [&](const Remembered::Mounted& mounted) {
+    return mounted.host == host && (path.empty() || mounted.directory == path);
+  });
+}
+
+void MountCalls::Dump(ControlCall call) {
+  const std::lock_guard lock(remembered_->mutex);
   Mountlist list;
-  for (const Mounted& mounted : mounted_) {
+  for (const Remembered::Mounted& mounted : remembered_->mounted) {
     list.items.push_back({.hostname = {mounted.host}, .directory = {mounted.directory}});
   }
-  return list;
+  call.Answer(list, kListBytes);
 }
 
 Exports MountCalls::List(std::list<std::string>* names) const {

@@ -6,47 +6,57 @@
 #include <cstdint>
 #include <deque>
 #include <list>
+#include <memory>
+#include <mutex>
 #include <string>
+#include <string_view>
 
-#include "absl/types/span.h"
 #include "nfs/mount.h"
+#include "nfs/server/control_call.h"
 #include "nfs/server/served_export.h"
-#include "rpcrdma/rpc_message.h"
 #include "stack/base/types.h"
 
 namespace pollux::nfs {
 
-// One thread's. MNT blocks on the file system.
+// Calls come by one thread; MNT meets the file system on the export's own threads.
 class MountCalls {
  public:
   // Who mounted what is remembered for DUMP alone; the oldest are forgotten.
   static constexpr size_t kMaxRemembered = 256;
-  static constexpr size_t kMaxCallBytes = 4096;         // with its RPC header
-  static constexpr size_t kMaxReplyBytes = 512 * 1024;  // kMaxRemembered of the longest
+  static constexpr size_t kMaxCallBytes = 4096;  // with its RPC header
+  static constexpr ControlProgram kProgram = {
+      .program = kMountProgram, .low = kMountV3, .high = kMountV3};
 
   // `exports` outlives it.
-  explicit MountCalls(const ServedExports* exports) : exports_(exports) {}
+  explicit MountCalls(const ServedExports* exports);
 
-  // Writes the reply to an RPC message into `reply`, of kMaxReplyBytes, and returns its length; 0
-  // when the message is no call, so that nothing can be answered.
-  size_t Answer(absl::Span<const uint8_t> message, const Gid& client, absl::Span<uint8_t> reply);
+  // Waits for nothing; the call is answered then or later.
+  void Serve(ControlCall call);
 
  private:
-  struct Mounted {
-    std::string host;
-    std::string directory;
-    friend bool operator==(const Mounted&, const Mounted&) = default;
+  // What has been mounted, as storage threads, which may come late, tell it.
+  struct Remembered {
+    struct Mounted {
+      std::string host;
+      std::string directory;
+      friend bool operator==(const Mounted&, const Mounted&) = default;
+    };
+    std::mutex mutex;
+    std::deque<Mounted> mounted;
+
+    void Add(Mounted one);
   };
 
-  rpcrdma::AcceptStatus Serve(uint32_t procedure, absl::Span<const uint8_t> arguments,
-                              const Gid& client, absl::Span<uint8_t> results, size_t* bytes);
-  MountRes Mount(std::string_view path, const Gid& client);
-  Mountlist Dump() const;
+  static MountRes Find(const ExportTree& tree, std::string_view path);
+  void Mount(ControlCall call);
+  // `path`: empty for all of the client's.
+  void Unmount(const Gid& client, std::string_view path);
+  void Dump(ControlCall call);
   // Its groups are views of `names`.
   Exports List(std::list<std::string>* names) const;
 
   const ServedExports* exports_;
-  std::deque<Mounted> mounted_;
+  std::shared_ptr<Remembered> remembered_;
 };
 
 }  // namespace pollux::nfs

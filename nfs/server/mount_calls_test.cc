@@ -8,10 +8,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
 
 #include "absl/strings/str_cat.h"
 #include "nfs/client/mount_client.h"
 #include "nfs/codec.h"
+#include "nfs/server/control_for_test.h"
 #include "nfs/server/record_server.h"
 #include "stack/net/address.h"
 
@@ -51,11 +53,9 @@ class MountCallsTest : public testing::Test {
   template <class Args>
   rpcrdma::ReplyHeader Ask(const rpcrdma::CallHeader& header, const Args& args,
                            const Gid& client = kLocal) {
-    std::vector<uint8_t> message(MountCalls::kMaxCallBytes);
-    const size_t at = rpcrdma::EmitCall(header, absl::MakeSpan(message));
-    message.resize(at + Encode(args, absl::MakeSpan(message).subspan(at)).stream.size());
-    reply_.resize(MountCalls::kMaxReplyBytes);
-    reply_.resize(calls_->Answer(message, client, absl::MakeSpan(reply_)));
+    reply_ = AskControl(MountCalls::kProgram, header, args, client, [this](ControlCall call) {
+               calls_->Serve(std::move(call));
+             }).get();
     rpcrdma::ReplyHeader reply;
     const size_t begin = rpcrdma::ParseReply(reply_, &reply);
     EXPECT_GT(begin, 0u);
@@ -126,6 +126,23 @@ TEST_F(MountCallsTest, WhatCannotBeMounted) {
   EXPECT_EQ(Mount(Path("b"), *net::ParseAddress("192.0.2.9")).status, Nfsstat3::kOk);
 }
 
+TEST_F(MountCallsTest, AStalledFileSystemHoldsUpNobodyElse) {
+  std::promise<void> goes_on;
+  std::shared_future<void> stalled = goes_on.get_future().share();
+  for (uint32_t i = 0; i < Storage::kThreads; ++i) {
+    ASSERT_TRUE(exports_->all()[0]->storage->RunControl([stalled](Identity&) { stalled.wait(); }));
+  }
+  const auto serve = [this](ControlCall call) { calls_->Serve(std::move(call)); };
+  const rpcrdma::CallHeader header = Header(static_cast<uint32_t>(MountProcedure::kMnt));
+  auto waits = AskControl(MountCalls::kProgram, header, Dirpath{{Path("a")}}, kLocal, serve);
+  EXPECT_EQ(Mount(Path("a/deep")).status, Nfsstat3::kOk);
+  EXPECT_THAT(Dump(), ElementsAre("127.0.0.1 /a/deep"));
+  EXPECT_GT(exports_->all()[0]->storage->control_work(), 0u);
+  goes_on.set_value();
+  EXPECT_FALSE(waits.get().empty());
+  EXPECT_THAT(Dump(), ElementsAre("127.0.0.1 /a/deep", "127.0.0.1 /a"));
+}
+
 TEST_F(MountCallsTest, RemembersWhoMountedWhat) {
   const Gid other = *net::ParseAddress("192.0.2.9");
   Mount(Path("a"));
@@ -171,17 +188,13 @@ TEST_F(MountCallsTest, WhatIsNoneOfItsCalls) {
   reply = Ask(header, Void{});
   EXPECT_TRUE(reply.denied);
   EXPECT_EQ(reply.low, rpcrdma::kRpcVersion);
-  reply_.resize(MountCalls::kMaxReplyBytes);
-  EXPECT_EQ(calls_->Answer({}, kLocal, absl::MakeSpan(reply_)), 0u);
-  EXPECT_EQ(calls_->Answer(std::vector<uint8_t>(40, 0xFF), kLocal, absl::MakeSpan(reply_)), 0u);
 }
 
 TEST_F(MountCallsTest, AClientMountsOverTcp) {
-  auto server = RecordServer::Listen(
-      0, MountCalls::kMaxCallBytes, MountCalls::kMaxReplyBytes,
-      [this](absl::Span<const uint8_t> record, const Gid& client, absl::Span<uint8_t> reply) {
-        return calls_->Answer(record, client, reply);
-      });
+  auto server = RecordServer::Listen(0, MountCalls::kMaxCallBytes,
+                                     HandlerOf(MountCalls::kProgram, [this](ControlCall call) {
+                                       calls_->Serve(std::move(call));
+                                     }));
   ASSERT_TRUE(server.ok()) << server.status();
   auto client = MountClient::Connect({.address = kLocal, .port = (*server)->port()}, AuthSys());
   ASSERT_TRUE(client.ok()) << client.status();

@@ -66,13 +66,13 @@ uint16_t PortOf(const Fd& socket) {
   return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
 }
 
-Gid AddressOf(const sockaddr_storage& peer) {
-  if (peer.ss_family == AF_INET) {
-    const auto* ipv4 = reinterpret_cast<const sockaddr_in*>(&peer);
+Gid AddressOf(const sockaddr_storage& address) {
+  if (address.ss_family == AF_INET) {
+    const auto* ipv4 = reinterpret_cast<const sockaddr_in*>(&address);
     return Gid::FromIpv4(ntohl(ipv4->sin_addr.s_addr));
   }
   Gid gid;
-  const auto* ipv6 = reinterpret_cast<const sockaddr_in6*>(&peer);
+  const auto* ipv6 = reinterpret_cast<const sockaddr_in6*>(&address);
   std::memcpy(gid.raw.data(), &ipv6->sin6_addr, gid.raw.size());
   return gid;
 }
@@ -81,19 +81,39 @@ bool WouldBlock() { return errno == EAGAIN || errno == EINTR; }
 
 }  // namespace
 
-RecordServer::RecordServer(size_t max_record, size_t max_reply, Answer answer)
-    : max_record_(max_record), reply_(kMarkBytes + max_reply), answer_(std::move(answer)) {}
+// What is ready to go, and what wakes the thread that sends it.
+struct RecordServer::Outbox {
+  struct Ready {
+    uint64_t connection = 0;
+    std::vector<uint8_t> message;  // empty: none will come
+  };
+
+  void Post(uint64_t connection, std::vector<uint8_t> message) {
+    const std::lock_guard lock(mutex);
+    ready.push_back({connection, std::move(message)});
+    eventfd_write(wake.get(), 1);
+  }
+
+  std::mutex mutex;
+  std::vector<Ready> ready;
+  Fd wake;  // an eventfd
+};
+
+RecordServer::RecordServer(size_t max_record, Handler handler)
+    : max_record_(max_record), handler_(std::move(handler)), outbox_(std::make_shared<Outbox>()) {}
 
 absl::StatusOr<std::unique_ptr<RecordServer>> RecordServer::Listen(uint16_t port, size_t max_record,
-                                                                   size_t max_reply,
-                                                                   Answer answer) {
-  std::unique_ptr<RecordServer> server(new RecordServer(max_record, max_reply, std::move(answer)));
+                                                                   Handler handler) {
+  std::unique_ptr<RecordServer> server(new RecordServer(max_record, std::move(handler)));
   absl::StatusOr<Fd> listener = ListenAt(port);
   if (!listener.ok()) return listener.status();
   server->listener_ = *std::move(listener);
   server->port_ = PortOf(server->listener_);
   server->end_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!server->end_.ok()) return absl::ErrnoToStatus(errno, "eventfd");
+  server->outbox_->wake = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!server->end_.ok() || !server->outbox_->wake.ok()) {
+    return absl::ErrnoToStatus(errno, "eventfd");
+  }
   server->thread_ = std::thread([raw = server.get()] { raw->Serve(); });
   return server;
 }
@@ -105,26 +125,58 @@ RecordServer::~RecordServer() {
 }
 
 void RecordServer::Serve() {
+  constexpr size_t kOthers = 3;
   while (true) {
-    std::vector<pollfd> watched = {{end_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
+    std::vector<pollfd> watched = {
+        {end_.get(), POLLIN, 0}, {outbox_->wake.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
     for (const auto& connection : connections_) {
-      const short wants = connection->out.empty() ? POLLIN : POLLOUT;
+      const short reads = connection->MayRead() ? POLLIN : 0;
+      const short wants = connection->out.empty() ? reads : POLLOUT;
       watched.push_back({connection->socket.get(), wants, 0});
     }
     poll(watched.data(), watched.size(), kTickMs);
     if ((watched[0].revents & POLLIN) != 0) return;
     const uint64_t now_ms = NowMs();
     for (size_t i = 0; i < connections_.size(); ++i) {
-      Connection& connection = *connections_[i];
-      bool stays = now_ms - connection.heard_ms < kIdleMs;
-      if (stays && watched[i + 2].revents != 0) {
-        stays = connection.out.empty() ? Read(connection, now_ms)
-                                       : Write(connection) && TakeRecords(connection);
-      }
-      if (!stays) connections_[i].reset();
+      if (!Attend(*connections_[i], watched[i + kOthers].revents, now_ms)) connections_[i].reset();
     }
     std::erase(connections_, nullptr);
-    if ((watched[1].revents & POLLIN) != 0) Accept(now_ms);
+    TakeReplies(now_ms);
+    if ((watched[2].revents & POLLIN) != 0) Accept(now_ms);
+  }
+}
+
+bool RecordServer::Attend(Connection& connection, short events, uint64_t now_ms) {
+  const bool idle = connection.unanswered == 0 && now_ms - connection.heard_ms >= kIdleMs;
+  // An end that is waited for, and cannot come any more, is seen here.
+  if (idle || (events & (POLLERR | POLLHUP)) != 0) return false;
+  if (events == 0) return true;
+  return connection.out.empty() ? Read(connection, now_ms)
+                                : Write(connection) && TakeRecords(connection);
+}
+
+void RecordServer::TakeReplies(uint64_t now_ms) {
+  eventfd_t count = 0;
+  eventfd_read(outbox_->wake.get(), &count);
+  std::vector<Outbox::Ready> ready;
+  {
+    const std::lock_guard lock(outbox_->mutex);
+    ready.swap(outbox_->ready);
+  }
+  for (const Outbox::Ready& one : ready) {
+    const auto found = std::ranges::find(connections_, one.connection,
+                                         [](const auto& connection) { return connection->number; });
+    if (found == connections_.end()) continue;
+    Connection& connection = **found;
+    --connection.unanswered;
+    connection.heard_ms = now_ms;
+    std::array<uint8_t, kMarkBytes> mark;
+    StoreBe32(mark.data(), kLastFragment | static_cast<uint32_t>(one.message.size()));
+    connection.out.insert(connection.out.end(), mark.begin(), mark.end());
+    connection.out.insert(connection.out.end(), one.message.begin(), one.message.end());
+    if (one.message.empty() || !Write(connection) || !TakeRecords(connection)) {
+      connections_.erase(found);
+    }
   }
 }
 
@@ -139,8 +191,12 @@ void RecordServer::Accept(uint64_t now_ms) {
         connections_, {}, [](const auto& connection) { return connection->heard_ms; }));
   }
   auto connection = std::make_unique<Connection>();
+  connection->number = ++last_number_;
+  connection->ends.client = AddressOf(peer);
+  size = sizeof(peer);
+  if (getsockname(socket.get(), reinterpret_cast<sockaddr*>(&peer), &size) != 0) return;
+  connection->ends.server = AddressOf(peer);
   connection->socket = std::move(socket);
-  connection->client = AddressOf(peer);
   connection->heard_ms = now_ms;
   connections_.push_back(std::move(connection));
 }
@@ -158,33 +214,29 @@ bool RecordServer::Read(Connection& connection, uint64_t now_ms) {
   return true;
 }
 
-// Records wait while a reply is on its way.
 bool RecordServer::TakeRecords(Connection& connection) {
-  while (connection.out.empty()) {
-    record_.clear();
+  while (connection.MayRead()) {
+    std::vector<uint8_t> record;
     size_t at = 0;
     bool whole = false;
     while (!whole && connection.in.size() - at >= kMarkBytes) {
       const uint32_t mark = LoadBe32(connection.in.data() + at);
       const size_t size = mark & ~kLastFragment;
-      if (size > max_record_ - record_.size()) return false;
+      if (size > max_record_ - record.size()) return false;
       if (connection.in.size() - at - kMarkBytes < size) break;
       at += kMarkBytes;
-      record_.insert(record_.end(), connection.in.begin() + static_cast<ptrdiff_t>(at),
-                     connection.in.begin() + static_cast<ptrdiff_t>(at + size));
+      record.insert(record.end(), connection.in.begin() + static_cast<ptrdiff_t>(at),
+                    connection.in.begin() + static_cast<ptrdiff_t>(at + size));
       at += size;
       whole = (mark & kLastFragment) != 0;
     }
     if (!whole) return connection.in.size() <= 2 * (max_record_ + kMarkBytes);
     connection.in.erase(connection.in.begin(), connection.in.begin() + static_cast<ptrdiff_t>(at));
-    const size_t size =
-        answer_(record_, connection.client, absl::MakeSpan(reply_).subspan(kMarkBytes));
-    if (size == 0) return false;
-    StoreBe32(reply_.data(), kLastFragment | static_cast<uint32_t>(size));
-    connection.out.assign(reply_.begin(),
-                          reply_.begin() + static_cast<ptrdiff_t>(kMarkBytes + size));
-    connection.sent = 0;
-    if (!Write(connection)) return false;
+    ++connection.unanswered;
+    Reply reply([outbox = outbox_, number = connection.number](std::vector<uint8_t> message) {
+      outbox->Post(number, std::move(message));
+    });
+    handler_(std::move(record), connection.ends, std::move(reply));
   }
   return true;
 }
@@ -194,7 +246,10 @@ bool RecordServer::Write(Connection& connection) {
                             connection.out.size() - connection.sent, MSG_NOSIGNAL);
   if (size < 0) return WouldBlock();
   connection.sent += static_cast<size_t>(size);
-  if (connection.sent == connection.out.size()) connection.out.clear();
+  if (connection.sent == connection.out.size()) {
+    connection.out.clear();
+    connection.sent = 0;
+  }
   return true;
 }
 

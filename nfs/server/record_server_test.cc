@@ -5,7 +5,13 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "stack/base/byte_order.h"
 #include "stack/net/address.h"
@@ -19,17 +25,17 @@ constexpr uint32_t kLast = 1u << 31;
 // A guard against hanging, not an expectation.
 constexpr timeval kPatience = {.tv_sec = 100, .tv_usec = 0};
 
-// Answers a record by itself, backwards; one that begins with 'x' by a reply as large as may be, an
-// empty one not at all.
-size_t Mirror(absl::Span<const uint8_t> record, const Gid& client, absl::Span<uint8_t> reply) {
-  EXPECT_EQ(net::FormatAddress(client), "127.0.0.1");
+// Answers a record by itself, backwards; one that begins with 'x' by a large reply, an empty one
+// not at all.
+void Mirror(std::vector<uint8_t> record, const RecordServer::Ends& ends,
+            RecordServer::Reply reply) {
+  EXPECT_EQ(net::FormatAddress(ends.client), "127.0.0.1");
+  EXPECT_EQ(net::FormatAddress(ends.server), "127.0.0.1");
   EXPECT_LE(record.size(), kMaxRecord);
-  if (!record.empty() && record[0] == 'x') {
-    std::fill(reply.begin(), reply.end(), 'y');
-    return kMaxReply;
-  }
-  std::reverse_copy(record.begin(), record.end(), reply.begin());
-  return record.size();
+  if (record.empty()) return;
+  if (record[0] == 'x') return reply.Send(std::vector<uint8_t>(kMaxReply, 'y'));
+  std::reverse(record.begin(), record.end());
+  reply.Send(std::move(record));
 }
 
 class Peer {
@@ -70,7 +76,7 @@ class Peer {
 class RecordServerTest : public testing::Test {
  protected:
   void SetUp() override {
-    auto server = RecordServer::Listen(0, kMaxRecord, kMaxReply, Mirror);
+    auto server = RecordServer::Listen(0, kMaxRecord, Mirror);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
@@ -133,8 +139,88 @@ TEST_F(RecordServerTest, TooManyConnectionsCostTheMostSilent) {
   EXPECT_EQ(peers.back()->Reply(), "cba");
 }
 
+// Keeps the replies, for the test to send.
+class Deferring {
+ public:
+  RecordServer::Handler handler() {
+    return
+        [this](std::vector<uint8_t> record, const RecordServer::Ends&, RecordServer::Reply reply) {
+          const std::lock_guard lock(mutex_);
+          waiting_.emplace_back(std::string(record.begin(), record.end()), std::move(reply));
+          came_.notify_one();
+        };
+  }
+  // The next record, and the way back of its reply.
+  std::pair<std::string, RecordServer::Reply> Next() {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(came_.wait_for(lock, std::chrono::seconds(kPatience.tv_sec),
+                               [this] { return !waiting_.empty(); }));
+    auto next = std::move(waiting_.front());
+    waiting_.pop_front();
+    return next;
+  }
+  size_t waiting() {
+    const std::lock_guard lock(mutex_);
+    return waiting_.size();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable came_;
+  std::deque<std::pair<std::string, RecordServer::Reply>> waiting_;
+};
+
+std::vector<uint8_t> Bytes(const std::string& text) { return {text.begin(), text.end()}; }
+
+TEST(RecordServerRepliesTest, GoWhenTheyAreReadyAndNotBefore) {
+  Deferring deferring;
+  auto server = RecordServer::Listen(0, kMaxRecord, deferring.handler());
+  ASSERT_TRUE(server.ok()) << server.status();
+  Peer peer((*server)->port()), other((*server)->port());
+  peer.Send(Peer::Fragment("first") + Peer::Fragment("second"));
+  auto first = deferring.Next(), second = deferring.Next();
+  other.Send(Peer::Fragment("third"));
+  auto third = deferring.Next();
+  EXPECT_EQ(third.first, "third");
+  third.second.Send(Bytes("3"));
+  EXPECT_EQ(other.Reply(), "3");
+  second.second.Send(Bytes("2"));
+  EXPECT_EQ(peer.Reply(), "2");
+  first.second.Send(Bytes("1"));
+  EXPECT_EQ(peer.Reply(), "1");
+  // Whose reply is given up loses the connection, as whose client has gone loses the reply.
+  peer.Send(Peer::Fragment("forgotten"));
+  { const auto dropped = deferring.Next(); }
+  EXPECT_EQ(peer.Reply(), "closed");
+  other.Send(Peer::Fragment("late"));
+  auto late = deferring.Next();
+  server->reset();
+  late.second.Send(Bytes("late"));
+  EXPECT_EQ(other.Reply(), "closed");
+}
+
+TEST(RecordServerRepliesTest, UnansweredOnesAreBounded) {
+  Deferring deferring;
+  auto server = RecordServer::Listen(0, kMaxRecord, deferring.handler());
+  ASSERT_TRUE(server.ok()) << server.status();
+  Peer peer((*server)->port()), other((*server)->port());
+  for (uint32_t i = 0; i <= RecordServer::kMaxUnanswered; ++i) peer.Send(Peer::Fragment("r"));
+  std::vector<RecordServer::Reply> replies;
+  for (uint32_t i = 0; i < RecordServer::kMaxUnanswered; ++i) {
+    replies.push_back(deferring.Next().second);
+  }
+  // The server has been through all that had come by then.
+  other.Send(Peer::Fragment("other"));
+  EXPECT_EQ(deferring.Next().first, "other");
+  EXPECT_EQ(deferring.waiting(), 0u);
+  replies.front().Send(Bytes("a"));
+  EXPECT_EQ(peer.Reply(), "a");
+  deferring.Next().second.Send(Bytes("b"));
+  EXPECT_EQ(peer.Reply(), "b");
+}
+
 TEST_F(RecordServerTest, OnePortIsOneServers) {
-  const auto second = RecordServer::Listen(server_->port(), kMaxRecord, kMaxReply, Mirror);
+  const auto second = RecordServer::Listen(server_->port(), kMaxRecord, Mirror);
   EXPECT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists) << second.status();
 }
 

@@ -40,6 +40,12 @@ absl::StatusOr<std::unique_ptr<ServedExports>> ServedExports::Open(
   return opened;
 }
 
+size_t ServedExports::control_work() const {
+  size_t count = 0;
+  for (const auto& served : exports_) count += served->storage->control_work();
+  return count;
+}
+
 ServedExport* ServedExports::Find(uint64_t id) const {
   for (const auto& served : exports_) {
     if (served->tree->id() == id) return served.get();

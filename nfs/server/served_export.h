@@ -12,6 +12,7 @@
 #include "nfs/server/export.h"
 #include "nfs/server/export_tree.h"
 #include "nfs/server/file_handle.h"
+#include "nfs/server/lock_table.h"
 #include "nfs/server/storage.h"
 
 namespace pollux::nfs {
@@ -19,7 +20,8 @@ namespace pollux::nfs {
 struct ServedExport {
   std::unique_ptr<ExportTree> tree;
   ChangeWatch changes;
-  std::unique_ptr<Storage> storage;
+  LockTable locks;
+  std::unique_ptr<Storage> storage;  // its threads use the others: it goes first
 };
 
 // Made and destroyed on a control thread: both block. What serves from it goes first.
@@ -33,6 +35,8 @@ class ServedExports {
   const std::vector<std::unique_ptr<ServedExport>>& all() const { return exports_; }
   // The export of that number in handles; null for none.
   ServedExport* Find(uint64_t id) const;
+  // Calls by TCP that storage has not answered.
+  size_t control_work() const;
   WriteVerifier* verifier() { return &verifier_; }
 
  private:

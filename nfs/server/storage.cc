@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <utility>
 
 namespace pollux::nfs {
 namespace {
@@ -83,8 +84,35 @@ void Storage::Work(absl::Status* begun, sem_t* told) {
     WaitFor(&waiting_);
     if (ending_) return;
     void* job = nullptr;
-    if (rte_ring_mc_dequeue(jobs_.get(), &job) == 0) static_cast<Job*>(job)->Run(*this, identity);
+    if (rte_ring_mc_dequeue(jobs_.get(), &job) == 0) {
+      static_cast<Job*>(job)->Run(*this, identity);
+    } else {
+      RunOneControl(identity);
+    }
   }
+}
+
+bool Storage::RunControl(ControlWork work) {
+  {
+    const std::lock_guard lock(control_mutex_);
+    if (control_.size() == kMaxControlWork) return false;
+    control_.push_back(std::move(work));
+  }
+  ++control_count_;
+  sem_post(&waiting_);
+  return true;
+}
+
+void Storage::RunOneControl(Identity& identity) {
+  ControlWork work;
+  {
+    const std::lock_guard lock(control_mutex_);
+    if (control_.empty()) return;
+    work = std::move(control_.front());
+    control_.pop_front();
+  }
+  work(identity);
+  --control_count_;
 }
 
 void Storage::Begin(const Transfer& transfer, Job* job) {

@@ -8,11 +8,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "nfs/server/data_calls.h"
@@ -48,6 +50,13 @@ class Storage {
 
   // One thread's, which never waits; at most kMaxJobs that are not done.
   void Run(Job* job);
+  // Work of the control path, as the server: false when kMaxControlWork waits already. Any thread
+  // but the polled core's; work that never began ends with the storage.
+  using ControlWork = absl::AnyInvocable<void(Identity&)>;
+  static constexpr size_t kMaxControlWork = 256;
+  bool RunControl(ControlWork work);
+  // Of RunControl(), begun or not.
+  size_t control_work() const { return control_count_; }
   // From Job::Run, as whom the thread is. kNone is no transfer to begin.
   void Begin(const Transfer& transfer, Job* job);
 
@@ -58,11 +67,16 @@ class Storage {
 
   Storage();
   void Work(absl::Status* begun, sem_t* told);
+  void RunOneControl(Identity& identity);
   void Submit();
   void Complete();
 
   std::unique_ptr<rte_ring, FreeRing> jobs_;
-  sem_t waiting_;  // as many as there are in jobs_, and one for each thread that is to end
+  // As many as there are in jobs_ and control_, and one for each thread that is to end.
+  sem_t waiting_;
+  std::mutex control_mutex_;  // never the polled core's
+  std::deque<ControlWork> control_;
+  std::atomic<size_t> control_count_{0};
   std::atomic<bool> ending_{false};
   std::mutex submitting_;
   io_uring uring_ = {};

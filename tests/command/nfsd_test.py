@@ -10,19 +10,24 @@ import unittest
 from tests.command.harness import SERVER, Host
 from tests.command.networks import SharedInterface
 
-RPC_VERSION, MOUNT_PROGRAM, MOUNT_V3 = 2, 100005, 3
-MNT, EXPORT = 1, 5
-MOUNT_PORT = 20048
+RPC_VERSION = 2
+PORTMAP_PROGRAM, PORTMAP_V2, PORTMAP_PORT, GETPORT = 100000, 2, 111, 3
+MOUNT_PROGRAM, MOUNT_V3, MOUNT_PORT, MNT, EXPORT = 100005, 3, 20048, 1, 5
+NLM_PROGRAM, NLM_V4, LOCK = 100021, 4, 2
+NLM4_STALE_FH, NLM4_FAILED = 7, 9
+TCP = 6
+AUTH_SYS = 1
 
 
-def mount_call(host, procedure, arguments=b""):
-    """The results of a MOUNT procedure at the server."""
+def call(host, port, program, version, procedure, arguments=b"", credential=(0, b"")):
+    """The results of a procedure at the server, over TCP."""
     with host.entered():
-        connection = socket.create_connection((SERVER, MOUNT_PORT), 30)
+        connection = socket.create_connection((SERVER, port), 30)
     with connection:
-        header = struct.pack(">10I", 7, 0, RPC_VERSION, MOUNT_PROGRAM, MOUNT_V3, procedure, 0, 0,
-                             0, 0)
-        message = header + arguments
+        flavor, body = credential
+        header = struct.pack(">8I", 7, 0, RPC_VERSION, program, version, procedure, flavor,
+                             len(body))
+        message = header + body + bytes(8) + arguments
         connection.sendall(struct.pack(">I", 1 << 31 | len(message)) + message)
         with connection.makefile("rb") as reader:
             size = struct.unpack(">I", reader.read(4))[0] & 0x7FFFFFFF
@@ -30,6 +35,27 @@ def mount_call(host, procedure, arguments=b""):
     xid, kind, denied, _, _, accepted = struct.unpack(">6I", reply[:24])
     assert (xid, kind, denied, accepted) == (7, 1, 0, 0), reply
     return reply[24:]
+
+
+def mount_call(host, procedure, arguments=b""):
+    return call(host, MOUNT_PORT, MOUNT_PROGRAM, MOUNT_V3, procedure, arguments)
+
+
+def port_of(host, program, version):
+    """What a portmapper at the server says; 0 for nowhere."""
+    arguments = struct.pack(">4I", program, version, TCP, 0)
+    return struct.unpack(">I", call(host, PORTMAP_PORT, PORTMAP_PROGRAM, PORTMAP_V2, GETPORT,
+                                    arguments))[0]
+
+
+def lock_call(host, port, handle):
+    """The status of an exclusive lock on a whole file, for root."""
+    lock = (xdr_string("guest") + xdr_string(handle) + xdr_string("owner")
+            + struct.pack(">IQQ", 7, 0, 0))
+    answer = call(host, port, NLM_PROGRAM, NLM_V4, LOCK,
+                  xdr_string("cookie") + struct.pack(">2I", 0, 1) + lock + bytes(8),
+                  (AUTH_SYS, bytes(20)))
+    return struct.unpack(">I", answer[-4:])[0]
 
 
 def xdr_string(text):
@@ -63,8 +89,8 @@ class NfsdTest(SharedInterface):
 
     def test_says_what_to_type_and_serves(self):
         server = self.nfsd("--json")
-        self.assertIn(f"mount -t nfs -o vers=3,proto=rdma,port=20049,mountport={MOUNT_PORT},nolock "
-                      f"{SERVER}:{self.export} /mnt", server.stderr)
+        self.assertIn(f"mount -t nfs -o vers=3,proto=rdma,port=20049 {SERVER}:{self.export} /mnt",
+                      server.stderr)
         status, root = self.mount(str(self.export))
         self.assertEqual(status, 0)
         self.assertEqual(self.mount("/")[0], 13)
@@ -84,6 +110,20 @@ class NfsdTest(SharedInterface):
         # Handles are the same after a restart, and the list of who mounted what is not theirs.
         server = self.nfsd("--json")
         self.assertEqual(self.mount(str(self.export)), (0, root))
+        self.stop(server)
+
+    def test_locks_are_found(self):
+        server = self.nfsd("--json", "--lock-port", "4046")
+        self.assertEqual(port_of(self.client_host, MOUNT_PROGRAM, MOUNT_V3), MOUNT_PORT)
+        self.assertEqual(port_of(self.client_host, NLM_PROGRAM, NLM_V4), 4046)
+        self.assertEqual(port_of(self.client_host, NLM_PROGRAM, 3), 0)
+        # A directory is known, and is nothing to be locked.
+        handle = self.mount(str(self.export))[1]
+        size, = struct.unpack(">I", handle[:4])
+        known = handle[4:4 + size]
+        self.assertEqual(lock_call(self.client_host, 4046, known), NLM4_FAILED)
+        forged = known[:-1] + bytes([known[-1] ^ 1])
+        self.assertEqual(lock_call(self.client_host, 4046, forged), NLM4_STALE_FH)
         self.stop(server)
 
     def test_clients_by_address(self):

@@ -80,9 +80,23 @@ class RpcbindTest(SharedInterface):
         mount = [row for row in self.registered("tcp") if row[0] == "100005"]
         self.assertEqual(mount, [("100005", "3", "tcp", "10.0.0.1.78.80"),
                                  ("100005", "3", "tcp6", "fd00::1.78.80")])
+        locks = [row for row in self.registered("tcp") if row[0] == "100021"]
+        self.assertEqual(locks, [("100021", "4", "tcp", "10.0.0.1.15.205"),
+                                 ("100021", "4", "tcp6", "fd00::1.15.205")])
         self.stop(server)
         self.assertEqual(self.registered(), [])
-        self.assertNotIn("100005", [row[0] for row in self.registered("tcp")])
+        left = {row[0] for row in self.registered("tcp")}
+        self.assertFalse(left & {"100005", "100021"}, left)
+
+    def test_locks_are_not_found_unless_it_is_told(self):
+        export = self.directory / "export"
+        export.mkdir()
+        server = self.start(self.server_host, "nfsd", "--netdev", "wire", "--export", export,
+                            "--key-file", self.directory / "key", "--json")
+        server.wait_for_line("^serving NFS")
+        self.assertRegex(server.stderr, "an rpcbind of this host has TCP port 111.*--rpcbind")
+        self.assertRegex(server.stderr, "mount .*,mountport=20048,nolock ")
+        self.stop(server)
 
     def test_nobody_to_ask(self):
         self.server_host.holder.kill()

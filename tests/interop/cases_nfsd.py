@@ -1,6 +1,7 @@
 """Linux's NFS client on a directory that Pollux serves: mount, work, look at what came of it."""
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -57,7 +58,7 @@ class Served:
         need(told, f"no mount command among: {self.process.stderr}")
         return told[1].replace(" -o ", f" -o {options}") + f" {MOUNT_POINT}"
 
-    def mount(self, options="hard,"):
+    def mount(self, options="hard,nolock,"):
         self.guest(self.mount_command(options))
 
     def unmount(self):
@@ -108,7 +109,7 @@ class Served:
 
 
 @contextlib.contextmanager
-def mounted(served, options="hard,"):
+def mounted(served, options="hard,nolock,"):
     """The export in the guest, at MOUNT_POINT; what is left of a case that failed goes too."""
     served.mount(options)
     try:
@@ -145,7 +146,7 @@ def nfsd_sizes(bench):
     """64 MiB, and every rsize and wsize from a page to 1 MiB."""
     served = Served(bench)
     for size in (4096, 65_536, MIB):
-        with mounted(served, f"hard,rsize={size},wsize={size},"):
+        with mounted(served, f"hard,nolock,rsize={size},wsize={size},"):
             options = served.guest(f"grep {MOUNT_POINT} /proc/mounts")
             need(f"rsize={size}," in options and f"wsize={size}," in options, options)
             served.same(*make_files(served, (3 * MIB + 5 if size < MIB else 64 * MIB,)))
@@ -277,3 +278,53 @@ def nfsd_killed(bench):
     need((served.root / "file").stat().st_size == 16 * MIB, "bytes are missing")
     served.stop()
     return served.look(rpc_judge.READ, rpc_judge.WRITE)
+
+
+# What a client's lock manager needs beside it.
+STATUS_MONITOR = """
+mkdir -p /run/rpcbind /var/lib/nfs/sm /var/lib/nfs/sm.bak
+touch /var/lib/nfs/state
+pgrep rpcbind >/dev/null || rpcbind -w
+pgrep rpc.statd >/dev/null || rpc.statd --no-notify
+"""
+
+
+def takes(file):
+    """Whether a program of this host gets the lock."""
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
+@case("nfsd-locks", directions=(TO_POLLUX,), wants=WANTS, deadline_s=300, ports=("af_packet",))
+def nfsd_locks(bench):
+    """Locks of the guest's programs and of this host's keep each other out, in turn."""
+    served = Served(bench)
+    served.guest(STATUS_MONITOR)
+    path = f"{MOUNT_POINT}/locked"
+
+    def hold():
+        held = bench.guest.begin(f"flock {path} sh -c 'echo held; sleep 5'")
+        bench.deadline.wait_for("the guest's lock", lambda: "held" in held.output)
+        return held
+
+    with mounted(served, "hard,"):
+        served.guest(f"touch {path}")
+        with open(served.root / "locked", "r+b") as file:
+            held = hold()
+            need(not takes(file), "the guest's lock keeps nobody of this host out")
+            held.expect(0, bench.deadline)
+            bench.deadline.wait_for("the lock that the guest gave up", lambda: takes(file))
+            bench.guest.begin(f"flock -n {path} true").expect(1, bench.deadline)
+            waits = bench.guest.begin(f"flock {path} echo mine")
+            served.guest("sleep 2")
+            need("mine" not in waits.output, "the guest did not wait")
+            fcntl.lockf(file, fcntl.LOCK_UN)
+            waits.expect(0, bench.deadline)
+        held = hold()
+        bench.guest.begin(f"flock {path} echo mine").expect(0, bench.deadline)
+        held.expect(0, bench.deadline)
+    served.stop()
+    return served.look()

@@ -1,0 +1,283 @@
+#include "nfs/server/lock_table.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "nfs/nlm.h"
+
+namespace pollux::nfs {
+namespace {
+
+struct flock ToFlock(const ByteRange& range, int type) {
+  struct flock lock = {};
+  lock.l_type = static_cast<short>(type);
+  lock.l_whence = SEEK_SET;
+  lock.l_start = static_cast<off_t>(range.begin);
+  lock.l_len = static_cast<off_t>(range.length());
+  return lock;
+}
+
+int TypeOf(bool exclusive) { return exclusive ? F_WRLCK : F_RDLCK; }
+
+// Of the open file description: 0 or an errno.
+int SetLock(const Fd& file, const ByteRange& range, int type) {
+  struct flock lock = ToFlock(range, type);
+  return fcntl(file.get(), F_OFD_SETLK, &lock) == 0 ? 0 : errno;
+}
+
+// Who else holds something there, of those that the table does not know.
+std::optional<LockTable::Holder> LocalHolder(const Fd& file, const LockRequest& request) {
+  struct flock lock = ToFlock(request.range, TypeOf(request.exclusive));
+  if (fcntl(file.get(), F_OFD_GETLK, &lock) != 0 || lock.l_type == F_UNLCK) return std::nullopt;
+  const auto range =
+      ByteRange::From(static_cast<uint64_t>(lock.l_start), static_cast<uint64_t>(lock.l_len));
+  return LockTable::Holder{
+      .held = {.range = range.value_or(ByteRange()), .exclusive = lock.l_type == F_WRLCK},
+      .svid = lock.l_pid > 0 ? static_cast<uint32_t>(lock.l_pid) : 0,
+      .oh = {}};
+}
+
+}  // namespace
+
+std::list<LockTable::Owned>::iterator LockTable::FindOwned(File& file, const LockOwner& owner) {
+  return std::ranges::find(file.owned, owner, &Owned::owner);
+}
+
+std::list<LockTable::Waiting>::iterator LockTable::FindWaiting(File& file,
+                                                               const LockRequest& request) {
+  return std::ranges::find(file.waiting, request, &Waiting::request);
+}
+
+bool LockTable::HasRoomFor(const LockClient& client) const {
+  if (owned_ == kMaxOwned) return false;
+  size_t own = 0;
+  for (const auto& [handle, file] : files_) {
+    own += static_cast<size_t>(std::ranges::count_if(
+        file.owned, [&](const Owned& owned) { return owned.owner.client == client; }));
+  }
+  return own < kMaxOwnedByClient;
+}
+
+bool LockTable::MayWait(const LockClient& client) const {
+  if (waiting_ == kMaxWaiting) return false;
+  size_t own = 0;
+  for (const auto& [handle, file] : files_) {
+    own += static_cast<size_t>(std::ranges::count_if(file.waiting, [&](const Waiting& waiting) {
+      return waiting.request.owner.client == client;
+    }));
+  }
+  return own < kMaxWaitingOfClient;
+}
+
+LockTable::Outcome LockTable::TryLock(File& file, const LockRequest& request, Fd* fd) {
+  for (const Owned& other : file.owned) {
+    if (other.owner == request.owner) continue;
+    if (other.held.Conflict(request.range, request.exclusive) != nullptr) return Outcome::kDenied;
+  }
+  auto own = FindOwned(file, request.owner);
+  const bool fresh = own == file.owned.end();
+  if (fresh && !HasRoomFor(request.owner.client)) return Outcome::kNoLocks;
+  if (!fresh && own->held.all().size() >= kMaxRanges) return Outcome::kNoLocks;
+  const Fd& locked = fresh ? *fd : own->file;
+  switch (SetLock(locked, request.range, TypeOf(request.exclusive))) {
+    case 0:
+      break;
+    case EAGAIN:
+    case EACCES:
+      return Outcome::kDenied;
+    case ENOLCK:
+    case ENOMEM:
+      return Outcome::kNoLocks;
+    default:
+      return Outcome::kFailed;
+  }
+  if (fresh) {
+    file.owned.push_back({.owner = request.owner, .file = std::move(*fd), .held = {}});
+    own = std::prev(file.owned.end());
+    ++owned_;
+  }
+  own->held.Hold(request.range, request.exclusive);
+  return Outcome::kGranted;
+}
+
+LockTable::Outcome LockTable::Wait(File& file, const LockRequest& request, Fd fd) {
+  if (FindWaiting(file, request) != file.waiting.end()) return Outcome::kWaiting;
+  if (!MayWait(request.owner.client)) return Outcome::kNoLocks;
+  file.waiting.push_back({.request = request, .file = std::move(fd)});
+  ++waiting_;
+  return Outcome::kWaiting;
+}
+
+LockTable::Outcome LockTable::Lock(const LockRequest& request, bool wait, Fd fd) {
+  const std::lock_guard lock(mutex_);
+  const auto file = files_.try_emplace(request.file).first;
+  Outcome outcome = TryLock(file->second, request, &fd);
+  const auto waiting = FindWaiting(file->second, request);
+  if (outcome == Outcome::kGranted && waiting != file->second.waiting.end()) {
+    EraseWaiting(file->second, waiting);
+  }
+  if (outcome == Outcome::kDenied && wait) outcome = Wait(file->second, request, std::move(fd));
+  Tidy(file);
+  return outcome;
+}
+
+std::optional<LockTable::Holder> LockTable::Test(const LockRequest& request, const Fd& fd) {
+  const std::lock_guard lock(mutex_);
+  const auto found = files_.find(request.file);
+  if (found == files_.end()) return LocalHolder(fd, request);
+  File& file = found->second;
+  for (const Owned& other : file.owned) {
+    if (other.owner == request.owner) continue;
+    const HeldRange* held = other.held.Conflict(request.range, request.exclusive);
+    if (held != nullptr) return Holder{*held, other.owner.svid, other.owner.oh};
+  }
+  const auto own = FindOwned(file, request.owner);
+  return LocalHolder(own == file.owned.end() ? fd : own->file, request);
+}
+
+void LockTable::Release(File& file, const LockOwner& owner, const ByteRange& range) {
+  const auto own = FindOwned(file, owner);
+  if (own == file.owned.end()) return;
+  SetLock(own->file, range, F_UNLCK);
+  own->held.Release(range);
+  if (!own->held.all().empty()) return;
+  file.owned.erase(own);
+  --owned_;
+}
+
+void LockTable::EraseWaiting(File& file, std::list<Waiting>::iterator waiting) {
+  file.waiting.erase(waiting);
+  --waiting_;
+}
+
+void LockTable::Unlock(const LockRequest& request) {
+  const std::lock_guard lock(mutex_);
+  const auto found = files_.find(request.file);
+  if (found == files_.end()) return;
+  File& file = found->second;
+  Release(file, request.owner, request.range);
+  // A grant that it gives up before it was told of it.
+  for (auto waiting = file.waiting.begin(); waiting != file.waiting.end();) {
+    const auto at = waiting++;
+    if (at->granted != 0 && at->request.owner == request.owner &&
+        at->request.range.Overlaps(request.range)) {
+      EraseWaiting(file, at);
+    }
+  }
+  GrantWaiting(file);
+  Tidy(found);
+}
+
+bool LockTable::Cancel(const LockRequest& request) {
+  const std::lock_guard lock(mutex_);
+  const auto found = files_.find(request.file);
+  if (found == files_.end()) return false;
+  File& file = found->second;
+  const auto waiting = FindWaiting(file, request);
+  if (waiting == file.waiting.end()) return false;
+  const bool granted = waiting->granted != 0;
+  EraseWaiting(file, waiting);
+  if (granted) Release(file, request.owner, request.range);
+  GrantWaiting(file);
+  Tidy(found);
+  return true;
+}
+
+void LockTable::FreeAll(const LockClient& client) {
+  const std::lock_guard lock(mutex_);
+  for (auto at = files_.begin(); at != files_.end();) {
+    File& file = at->second;
+    owned_ -=
+        std::erase_if(file.owned, [&](const Owned& owned) { return owned.owner.client == client; });
+    waiting_ -= std::erase_if(file.waiting, [&](const Waiting& waiting) {
+      return waiting.request.owner.client == client;
+    });
+    shares_ -= std::erase_if(file.shares,
+                             [&](const ShareRequest& share) { return share.client == client; });
+    GrantWaiting(file);
+    at = Tidy(at);
+  }
+}
+
+void LockTable::GrantWaiting(File& file) {
+  for (Waiting& waiting : file.waiting) {
+    if (waiting.granted != 0) continue;
+    if (TryLock(file, waiting.request, &waiting.file) == Outcome::kGranted) {
+      waiting.granted = ++last_grant_;
+    }
+  }
+}
+
+std::vector<LockTable::Grant> LockTable::TakeGrants() {
+  const std::lock_guard lock(mutex_);
+  std::vector<Grant> grants;
+  for (auto& [handle, file] : files_) {
+    GrantWaiting(file);
+    for (Waiting& waiting : file.waiting) {
+      if (waiting.granted == 0 || std::exchange(waiting.told, true)) continue;
+      grants.push_back({waiting.granted, waiting.request});
+    }
+  }
+  return grants;
+}
+
+void LockTable::Told(uint64_t number, bool taken) {
+  const std::lock_guard lock(mutex_);
+  for (auto at = files_.begin(); at != files_.end(); ++at) {
+    File& file = at->second;
+    const auto waiting = std::ranges::find(file.waiting, number, &Waiting::granted);
+    if (waiting == file.waiting.end()) continue;
+    const LockRequest request = std::move(waiting->request);
+    EraseWaiting(file, waiting);
+    if (!taken) Release(file, request.owner, request.range);
+    GrantWaiting(file);
+    Tidy(at);
+    return;
+  }
+}
+
+LockTable::Outcome LockTable::Share(const ShareRequest& request) {
+  const std::lock_guard lock(mutex_);
+  const auto found = files_.try_emplace(request.file).first;
+  std::vector<ShareRequest>& shares = found->second.shares;
+  const auto is_own = [&](const ShareRequest& share) {
+    return share.client == request.client && share.oh == request.oh;
+  };
+  const bool denied = std::ranges::any_of(shares, [&](const ShareRequest& share) {
+    return !is_own(share) &&
+           ((share.mode & request.access) != 0 || (share.access & request.mode) != 0);
+  });
+  Outcome outcome = Outcome::kDenied;
+  if (!denied) {
+    shares_ -= std::erase_if(shares, is_own);
+    outcome = shares_ < kMaxShares ? Outcome::kGranted : Outcome::kNoLocks;
+  }
+  if (outcome == Outcome::kGranted) {
+    shares.push_back(request);
+    ++shares_;
+  }
+  Tidy(found);
+  return outcome;
+}
+
+void LockTable::Unshare(const ShareRequest& request) {
+  const std::lock_guard lock(mutex_);
+  const auto found = files_.find(request.file);
+  if (found == files_.end()) return;
+  shares_ -= std::erase_if(found->second.shares, [&](const ShareRequest& share) {
+    return share.client == request.client && share.oh == request.oh;
+  });
+  Tidy(found);
+}
+
+LockTable::Files::iterator LockTable::Tidy(Files::iterator file) {
+  const File& is = file->second;
+  const bool empty = is.owned.empty() && is.waiting.empty() && is.shares.empty();
+  return empty ? files_.erase(file) : std::next(file);
+}
+
+}  // namespace pollux::nfs

@@ -1,0 +1,85 @@
+#include "nfs/server/portmap_calls.h"
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+
+#include "nfs/server/control_for_test.h"
+#include "stack/net/address.h"
+
+namespace pollux::nfs {
+namespace {
+
+class PortmapCallsTest : public testing::Test {
+ protected:
+  template <class Args, class Res>
+  rpcrdma::AcceptStatus Ask(uint32_t version, PortmapProcedure procedure, const Args& args,
+                            Res* results) {
+    const rpcrdma::CallHeader header{.program = kPortmapProgram,
+                                     .version = version,
+                                     .procedure = static_cast<uint32_t>(procedure)};
+    message_ = AskControl(PortmapCalls::kProgram, header, args, {}, [this](ControlCall call) {
+                 calls_.Serve(std::move(call));
+               }).get();
+    rpcrdma::ReplyHeader reply;
+    const size_t begin = rpcrdma::ParseReply(message_, &reply);
+    const auto rest = absl::MakeConstSpan(message_).subspan(begin);
+    if (reply.accept_status == rpcrdma::AcceptStatus::kSuccess) {
+      EXPECT_TRUE(Decode(rpcrdma::XdrReader(rest), results));
+    }
+    return reply.accept_status;
+  }
+  uint32_t Port(uint32_t program, uint32_t version, uint32_t protocol = IPPROTO_TCP) {
+    GetportRes result;
+    Ask(kPortmapV2, PortmapProcedure::kGetport, Mapping{program, version, protocol, 0}, &result);
+    return result.port;
+  }
+  std::string Address(uint32_t program, uint32_t version, const char* netid) {
+    GetaddrRes result;
+    Ask(kRpcbindV4, PortmapProcedure::kGetport, Rpcb{program, version, {netid}, {}, {}}, &result);
+    return std::string(result.address.text);
+  }
+
+  PortmapCalls calls_{{{100021, 4, false, 4045}, {100003, 3, true, 20049}}};
+  std::vector<uint8_t> message_;
+};
+
+TEST_F(PortmapCallsTest, TellsWhereItsProgramsAre) {
+  EXPECT_EQ(Port(100021, 4), 4045u);
+  EXPECT_EQ(Port(100021, 3), 0u);
+  EXPECT_EQ(Port(100003, 3), 0u);
+  EXPECT_EQ(Port(100021, 4, IPPROTO_UDP), 0u);
+  EXPECT_EQ(Address(100021, 4, "tcp"), "::.15.205");
+  EXPECT_EQ(Address(100003, 3, "rdma6"), "::.78.81");
+  EXPECT_EQ(Address(100003, 3, "tcp"), "");
+}
+
+TEST_F(PortmapCallsTest, ListsThem) {
+  Pmaplist ports;
+  Ask(kPortmapV2, PortmapProcedure::kDump, Void(), &ports);
+  ASSERT_EQ(ports.items.size(), 1u);
+  EXPECT_EQ(ports.items[0].port, 4045u);
+  for (const uint32_t version : {kRpcbindV3, kRpcbindV4}) {
+    Rpcblist services;
+    Ask(version, PortmapProcedure::kDump, Void(), &services);
+    ASSERT_EQ(services.items.size(), 4u);
+    EXPECT_EQ(services.items[0].r_netid.text, "tcp");
+    EXPECT_EQ(services.items[0].r_addr.text, "0.0.0.0.15.205");
+    EXPECT_EQ(services.items[3].r_netid.text, "rdma6");
+    EXPECT_EQ(services.items[3].r_addr.text, "::.78.81");
+  }
+}
+
+TEST_F(PortmapCallsTest, TakesNothingIn) {
+  SetRes result{.done = true};
+  Ask(kPortmapV2, PortmapProcedure::kSet, Mapping{100005, 3, IPPROTO_TCP, 1}, &result);
+  EXPECT_FALSE(result.done);
+  EXPECT_EQ(Port(100005, 3), 0u);
+  Void none;
+  EXPECT_EQ(Ask(kRpcbindV4, PortmapProcedure{9}, Void(), &none),
+            rpcrdma::AcceptStatus::kProcedureUnavailable);
+  EXPECT_EQ(Ask(kPortmapV2, PortmapProcedure::kGetport, Void(), &none),
+            rpcrdma::AcceptStatus::kGarbageArguments);
+}
+
+}  // namespace
+}  // namespace pollux::nfs
