@@ -11,6 +11,7 @@
 #include "tools/commands.h"
 #include "tools/interrupt.h"
 #include "tools/options.h"
+#include "tools/peer_address.h"
 #include "tools/port_options.h"
 #include "tools/remote.h"
 #include "tools/report.h"
@@ -98,7 +99,7 @@ absl::StatusOr<CmPeer::Options> Configure(const CmOptions& cm) {
   }
   peer.local.port = port;
   if (!cm.server.empty()) {
-    absl::StatusOr<Gid> server = net::ParseAddress(cm.server);
+    absl::StatusOr<Gid> server = ParsePeerAddress(cm.server);
     if (!server.ok()) return server.status();
     peer.server = cm::Endpoint{.address = *server, .port = port};
   }

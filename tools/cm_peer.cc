@@ -15,6 +15,7 @@ constexpr size_t kIpv4InGrh = 20;
 constexpr uint64_t kReceive = 1;  // a wr_id
 constexpr uint64_t kSend = 2;
 constexpr uint32_t kResolveTimeoutMs = 2000;
+constexpr uint64_t kGoodbyeNs = 12'000'000'000;  // two more DREQs
 
 // Who sent a datagram, and to which of our addresses, from the area before it.
 std::pair<Gid, Gid> AddressesOf(const uint8_t* grh) {
@@ -330,6 +331,11 @@ bool CmPeer::Poll(uint64_t now_ns) {
   for (const auto& channel : channels_) busy |= PollChannel(*channel);
   if (busy) idle_since_ns_ = now_ns;
   Advance();
+  // All data has been exchanged; a DREP that is lost with the client's exit comes no more.
+  if (phase_ == Phase::kDisconnecting && !is_client() && now_ns > *idle_since_ns_ + kGoodbyeNs) {
+    Step("disconnected, not everywhere with an answer");
+    Done(absl::OkStatus());
+  }
   if (phase_ != Phase::kDone && idle_since_ns_ && now_ns > *idle_since_ns_ + options_.idle_ns) {
     Done(absl::DeadlineExceededError(absl::StrCat(
         "nothing came for ", options_.idle_ns / 1'000'000, " ms: ", totals_.connected, " of ",

@@ -5,6 +5,7 @@
 #include "stack/net/address.h"
 #include "tools/file_service/file_protocol.h"
 #include "tools/interrupt.h"
+#include "tools/peer_address.h"
 #include "tools/report.h"
 #include "tools/session.h"
 
@@ -65,7 +66,7 @@ absl::StatusOr<cm::Endpoint> ServiceAt(const Gid& server, const RemoteOptions& o
 
 absl::StatusOr<std::unique_ptr<Remote>> Remote::Connect(const RemoteOptions& options,
                                                         const std::string& address) {
-  absl::StatusOr<Gid> server = net::ParseAddress(address);
+  absl::StatusOr<Gid> server = ParsePeerAddress(address);
   if (!server.ok()) return server.status();
   CatchInterrupts();
   std::unique_ptr<Remote> remote(new Remote());

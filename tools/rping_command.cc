@@ -8,6 +8,7 @@
 #include "tools/commands.h"
 #include "tools/interrupt.h"
 #include "tools/options.h"
+#include "tools/peer_address.h"
 #include "tools/port_options.h"
 #include "tools/remote.h"
 #include "tools/report.h"
@@ -161,7 +162,7 @@ int RpingCommand(int argc, char** argv) {
   if (absl::Status status = CheckOptions(rping); !status.ok()) return Fail("rping", status);
   cm::Endpoint peer;
   if (rping.client) {
-    absl::StatusOr<Gid> address = net::ParseAddress(rping.address);
+    absl::StatusOr<Gid> address = ParsePeerAddress(rping.address);
     if (!address.ok()) return Fail("rping", address.status());
     peer = {.address = *address, .port = static_cast<uint16_t>(rping.service_port)};
   }

@@ -41,14 +41,16 @@ void Declare(Options& options, StatOptions* stat) {
   options.Switch("json", "one JSON object on standard output instead of text", &stat->json);
 }
 
-// {"processes": [...]}, each by `gather`. A process that ends in the midst is left out.
+// {"processes": [...]}, each by `gather`. A process that ends in the midst is left out; of one that
+// does not answer standard error tells.
 template <class Gather>
 absl::StatusOr<Json> All(const StatOptions& stat, Gather gather) {
   auto processes = FindProcesses(stat.choice);
   if (!processes.ok()) return processes.status();
   Json all = {{"processes", Json::array()}};
   absl::Status status;
-  for (const auto& process : *processes) {
+  for (const std::string& words : processes->silent) std::fprintf(stderr, "%s\n", words.c_str());
+  for (const auto& process : processes->answering) {
     absl::StatusOr<Json> one = gather(*process);
     status.Update(one.status());
     if (one.ok()) all["processes"].push_back(*std::move(one));

@@ -13,6 +13,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "stack/engine/runtime_directory.h"
 
 namespace pollux::tools {
@@ -42,6 +43,14 @@ absl::StatusOr<int> Open(const std::string& path) {
   return absl::UnavailableError(absl::StrCat(path, ": ", std::strerror(error)));
 }
 
+// Of who listens at the other end; 0 if that is not known.
+uint64_t ListenersPid(int fd) {
+  ucred peer{};
+  socklen_t bytes = sizeof peer;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) return 0;
+  return static_cast<uint64_t>(peer.pid);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TelemetryClient>> TelemetryClient::Connect(const std::string& path) {
@@ -49,19 +58,23 @@ absl::StatusOr<std::unique_ptr<TelemetryClient>> TelemetryClient::Connect(const 
   if (!fd.ok()) return fd.status();
   std::unique_ptr<TelemetryClient> client(new TelemetryClient());
   client->fd_ = *fd;
+  client->pid_ = ListenersPid(*fd);
   client->file_prefix_ = fs::path(path).parent_path().filename();
-  const absl::StatusOr<Json> greeting = client->Receive();
+  return client;
+}
+
+absl::Status TelemetryClient::Greet() {
+  const absl::StatusOr<Json> greeting = Receive();
   if (!greeting.ok()) return greeting.status();
   const auto pid = greeting->find("pid");
   const auto bytes = greeting->find("max_output_len");
   if (pid == greeting->end() || !pid->is_number_unsigned() || bytes == greeting->end() ||
       !bytes->is_number_unsigned()) {
-    return absl::DataLossError(absl::StrCat(path, ": not DPDK's telemetry"));
+    return absl::DataLossError(absl::StrCat(file_prefix_, ": not DPDK's telemetry"));
   }
-  client->pid_ = pid->get<uint64_t>();
-  client->max_answer_bytes_ =
-      std::clamp(bytes->get<size_t>(), client->max_answer_bytes_, kMaxAnswerBytes);
-  return client;
+  pid_ = pid->get<uint64_t>();
+  max_answer_bytes_ = std::clamp(bytes->get<size_t>(), max_answer_bytes_, kMaxAnswerBytes);
+  return absl::OkStatus();
 }
 
 TelemetryClient::~TelemetryClient() {
@@ -72,8 +85,8 @@ absl::StatusOr<Json> TelemetryClient::Receive() {
   std::string text(max_answer_bytes_, '\0');
   const ssize_t bytes = recv(fd_, text.data(), text.size(), 0);
   if (bytes < 0) {
-    return absl::UnavailableError(
-        absl::StrCat("process ", pid_, " does not answer: ", std::strerror(errno)));
+    return absl::DeadlineExceededError(absl::StrCat("process ", pid_, ", ", file_prefix_,
+                                                    ", does not answer: it is stopped, or hangs"));
   }
   if (bytes == 0) return absl::UnavailableError(absl::StrCat("process ", pid_, " has ended"));
   text.resize(static_cast<size_t>(bytes));
@@ -110,10 +123,32 @@ absl::StatusOr<Json> TelemetryClient::Ask(const std::string& topic, const std::s
   return value;
 }
 
-absl::StatusOr<std::vector<std::unique_ptr<TelemetryClient>>> FindProcesses(
-    const ProcessChoice& choice) {
-  std::vector<std::unique_ptr<TelemetryClient>> found;
-  std::string silent;
+namespace {
+
+// Who listens at `path`, if it runs Pollux and was chosen. What a killed process has left, and
+// other programs over DPDK, are nothing.
+void AddProcess(const std::string& path, const ProcessChoice& choice, Processes* found) {
+  auto client = TelemetryClient::Connect(path);
+  if (!client.ok()) return;
+  const absl::Status greeted = (*client)->Greet();
+  if (choice.pid && (*client)->pid() != *choice.pid) return;
+  if (!greeted.ok()) {
+    if (absl::IsDeadlineExceeded(greeted)) found->silent.emplace_back(greeted.message());
+    return;
+  }
+  const absl::StatusOr<Json> workers = (*client)->Ask("workers");
+  if (!workers.ok()) {
+    found->silent.push_back(
+        absl::StrCat("process ", (*client)->pid(), ": ", workers.status().message()));
+  } else if (workers->is_object()) {
+    found->answering.push_back(*std::move(client));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Processes> FindProcesses(const ProcessChoice& choice) {
+  Processes found;
   std::error_code error;
   const std::string runtime = engine::RuntimeDirectory();
   for (const fs::directory_entry& directory : fs::directory_iterator(runtime, error)) {
@@ -122,28 +157,19 @@ absl::StatusOr<std::vector<std::unique_ptr<TelemetryClient>>> FindProcesses(
     for (const fs::directory_entry& entry : fs::directory_iterator(directory.path(), ignored)) {
       const std::string name = entry.path().filename();
       if (!absl::StartsWith(name, engine::kTelemetrySocket)) continue;
-      auto client = TelemetryClient::Connect(entry.path());
-      if (!client.ok()) continue;  // what a killed process has left
-      if (choice.pid && (*client)->pid() != *choice.pid) continue;
-      const auto workers = (*client)->Ask("workers");
-      if (workers.ok() && workers->is_object()) {
-        found.push_back(*std::move(client));
-      } else if (!workers.ok()) {
-        absl::StrAppend(&silent, "; process ", (*client)->pid(), ": ",
-                        std::string(workers.status().message()));
-      }
+      AddProcess(entry.path(), choice, &found);
     }
   }
-  if (found.empty()) {
+  if (found.answering.empty()) {
     const std::string which = choice.pid ? absl::StrCat("no pollux process ", *choice.pid)
                               : !choice.file_prefix.empty()
                                   ? absl::StrCat("no pollux process of ", choice.file_prefix)
                                   : std::string("no pollux process");
-    return absl::NotFoundError(absl::StrCat(which, " runs here (none answers in ", runtime, ")",
-                                            silent,
-                                            "; run as the same user, in the same container"));
+    if (!found.silent.empty()) return absl::NotFoundError(absl::StrJoin(found.silent, "; "));
+    return absl::NotFoundError(absl::StrCat(which, " runs here (none answers in ", runtime,
+                                            "); run as the same user, in the same container"));
   }
-  std::ranges::sort(found, {}, [](const auto& client) { return client->pid(); });
+  std::ranges::sort(found.answering, {}, [](const auto& client) { return client->pid(); });
   return found;
 }
 

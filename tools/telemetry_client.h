@@ -19,12 +19,16 @@ class TelemetryClient {
  public:
   static constexpr int kPatienceS = 5;
 
-  // Unavailable when nobody listens at `path` any more, DataLoss when who does is no DPDK.
+  // Unavailable when nobody listens at `path` any more. Nothing was asked yet: Greet() comes next.
   static absl::StatusOr<std::unique_ptr<TelemetryClient>> Connect(const std::string& path);
   ~TelemetryClient();
   TelemetryClient(const TelemetryClient&) = delete;
   TelemetryClient& operator=(const TelemetryClient&) = delete;
 
+  // Takes the process's greeting. DataLoss when it is no DPDK, DeadlineExceeded when it does not
+  // greet: it is stopped, or hangs.
+  absl::Status Greet();
+  // Before the greeting as the kernel knows it; 0 where it does not.
   uint64_t pid() const { return pid_; }
   const std::string& file_prefix() const { return file_prefix_; }
 
@@ -50,9 +54,13 @@ struct ProcessChoice {
   std::string file_prefix;
 };
 
-// Those that run Pollux, by process ID. NotFound, in words for people, when there is none.
-absl::StatusOr<std::vector<std::unique_ptr<TelemetryClient>>> FindProcesses(
-    const ProcessChoice& choice);
+struct Processes {
+  std::vector<std::unique_ptr<TelemetryClient>> answering;  // by process ID
+  std::vector<std::string> silent;  // a line for people on each that is there and does not answer
+};
+
+// Those that run Pollux. NotFound, in words for people, when none answers.
+absl::StatusOr<Processes> FindProcesses(const ProcessChoice& choice);
 
 }  // namespace pollux::tools
 

@@ -42,6 +42,14 @@ class CmTest(CommandTest):
                 self.assertGreaterEqual(server["cm"]["cm_tx_msgs/dreq"], connections)
                 self.assertGreaterEqual(client["cm"]["cm_tx_msgs/drep"], connections)
 
+    def test_lost_goodbyes_are_no_failure(self):
+        # Whose DREP is lost asks again, and the client is gone by then.
+        server = self.serve("--json", "-c", "20", "-C", "5")
+        client = self.client("--json", "-c", "20", "-C", "5", "--impair", "loss=0.2")
+        self.assertEqual(client.process.returncode, 0, client.stderr)
+        self.assertEqual(server.wait(), 0, server.stderr)
+        self.assertEqual(json.loads(server.stdout)["messages_received"], 100)
+
     def test_datagrams_as_udaddy_sends_them(self):
         server, client = self.both("--ps", "udp", "-c", "3", "-C", "12", "-S", "700")
         for answer in (server, client):

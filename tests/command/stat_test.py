@@ -47,6 +47,23 @@ class StatTest(CommandTest):
         self.assert_one_line(self.finish(Host(), "stat", "--file-prefix", "other"), 1,
                              "no pollux process of other")
 
+    def test_process_that_does_not_answer(self):
+        server = self.serve()
+        words = f"process {server.process.pid}, pollux-{server.process.pid}, does not answer"
+        server.process.send_signal(signal.SIGSTOP)
+        self.assert_one_line(self.finish(Host(), "stat"), 1, words)
+        self.assert_one_line(self.finish(Host(), "stat", "--pid", str(server.process.pid)), 1,
+                             words)
+        other = self.start(Host(), "serve", "--port",
+                           f"net_memif0,role=server,socket={self.directory}/o", "--address",
+                           f"{CLIENT}/24", "--root", self.root)
+        other.wait_for_line("^serving ")
+        shown = self.finish(Host(), "connections")
+        self.assertEqual(shown.process.returncode, 0)
+        self.assertIn(words, shown.stderr)
+        self.assertIn(f"process {other.process.pid}", shown.stdout)
+        server.process.send_signal(signal.SIGCONT)
+
     def test_counters_of_both_ends(self):
         server = self.serve("--file-prefix", "the-server")
         client = self.busy_client(server)
