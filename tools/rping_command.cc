@@ -4,7 +4,6 @@
 #include <future>
 #include <nlohmann/json.hpp>
 
-#include "stack/net/address.h"
 #include "tools/commands.h"
 #include "tools/interrupt.h"
 #include "tools/options.h"
