@@ -1,10 +1,14 @@
 #include "abi/world.h"
 
+#include <pthread.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <string>
 #include <utility>
+
+#include "abi/descriptors.h"
 
 namespace pollux::abi {
 namespace {
@@ -28,7 +32,9 @@ absl::StatusOr<World*> World::Get() {
     return absl::FailedPreconditionError(
         "this process was forked from one that has the port; open the device after the fork");
   }
+  const NewDescriptors descriptors;
   absl::StatusOr<std::unique_ptr<World>> opened = Open();
+  descriptors.CloseOnExec();
   if (!opened.ok()) {
     static bool told = false;
     if (!std::exchange(told, true)) {
@@ -38,6 +44,7 @@ absl::StatusOr<World*> World::Get() {
   }
   world = opened->release();
   std::atexit(EndAtExit);
+  pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
   return world;
 }
 
@@ -76,6 +83,21 @@ void World::End() {
   if (const absl::Status status = capture_->Close(); !status.ok()) {
     std::fprintf(stderr, "pollux: %s\n", std::string(status.message()).c_str());
   }
+}
+
+void World::BeforeFork() {
+  world_mutex.lock();
+  world->ownership_.Acquire();
+}
+
+void World::AfterForkInParent() {
+  world->ownership_.Release();
+  world_mutex.unlock();
+}
+
+void World::AfterForkInChild() {
+  world->copied_ = true;
+  AfterForkInParent();
 }
 
 void World::EndAtExit() {
