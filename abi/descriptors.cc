@@ -20,6 +20,8 @@ std::vector<int> OpenDescriptors() {
     int fd;
     if (absl::SimpleAtoi(entry.path().filename().string(), &fd)) open.push_back(fd);
   }
+  // The listing's own is closed by now.
+  std::erase_if(open, [](int fd) { return fcntl(fd, F_GETFD) < 0; });
   std::ranges::sort(open);
   return open;
 }
