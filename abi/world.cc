@@ -1,5 +1,6 @@
 #include "abi/world.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include <cerrno>
@@ -10,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "abi/descriptors.h"
 #include "absl/strings/str_cat.h"
 
 namespace pollux::abi {
@@ -34,7 +36,9 @@ absl::StatusOr<World*> World::Get() {
     return absl::FailedPreconditionError(
         "this process was forked from one that has the port; open the device after the fork");
   }
+  const NewDescriptors descriptors;
   absl::StatusOr<std::unique_ptr<World>> opened = Open();
+  descriptors.CloseOnExec();
   if (!opened.ok()) {
     static bool told = false;
     if (!std::exchange(told, true)) {
@@ -44,6 +48,7 @@ absl::StatusOr<World*> World::Get() {
   }
   world = opened->release();
   std::atexit(EndAtExit);
+  pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
   return world;
 }
 
@@ -87,6 +92,21 @@ void World::End() {
   if (const absl::Status status = capture_->Close(); !status.ok()) {
     std::fprintf(stderr, "pollux: %s\n", std::string(status.message()).c_str());
   }
+}
+
+void World::BeforeFork() {
+  world_mutex.lock();
+  world->ownership_.Acquire();
+}
+
+void World::AfterForkInParent() {
+  world->ownership_.Release();
+  world_mutex.unlock();
+}
+
+void World::AfterForkInChild() {
+  world->copied_ = true;
+  AfterForkInParent();
 }
 
 void World::EndAtExit() {
