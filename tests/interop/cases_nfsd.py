@@ -264,7 +264,7 @@ def nfsd_killed(bench):
     with mounted(served):
         # Reading ahead it would be done before anybody is killed.
         for direction in ("bs=64k count=256 if=/dev/urandom of=",
-                          "bs=16k count=1024 iflag=direct of=/dev/null if="):
+                          "bs=32k count=512 iflag=direct of=/dev/null if="):
             served.guest("sync; echo 3 >/proc/sys/vm/drop_caches")
             copy = bench.guest.begin(f"dd {direction}{MOUNT_POINT}/file status=none && sync && "
                                      "echo done")

@@ -82,7 +82,7 @@ def git(served):
         git repack -adq
         {DROP_CACHES}
         git fsck --full --strict
-        diff -r --exclude .git /tmp/source .
+        diff -r --no-dereference --exclude .git /tmp/source .
         test "$(git rev-parse HEAD~2)" = "$(git -C /tmp/source rev-parse HEAD)"
         git rev-parse HEAD""").split()[-1]
     # And as the server's own file system has it.
