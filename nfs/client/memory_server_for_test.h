@@ -46,10 +46,11 @@ class MemoryServer {
   uint64_t space = ~0ull;              // bytes of one file
   Nfsstat3 deny = Nfsstat3::kOk;       // to READ, WRITE, CREATE and REMOVE
   bool exclusive = true;               // knows exclusive creation
-  uint32_t bad_cookies = 0;            // so many READDIRPLUS that go on are refused
+  uint32_t bad_cookies = 0;            // so many READDIR or READDIRPLUS that go on are refused
   uint32_t restart_at_write = 0;       // before the so manieth WRITE; 0: never
   uint32_t forgets_at_rename = 0;      // renames, and answers as if the name were gone
   uint32_t entries_a_page = 100;
+  bool readdirplus = true;  // knows READDIRPLUS
 
   // What it was asked.
   std::map<Procedure, uint32_t> calls;
@@ -245,7 +246,20 @@ class MemoryServer {
     --forgets_at_rename;
     return {.status = Nfsstat3::kNoent};
   }
+  ReaddirRes Readdir(const ReaddirArgs& args) {
+    return List<ReaddirRes, Entry3>(args, args.count, [](Entry3&) {});
+  }
   ReaddirplusRes Readdirplus(const ReaddirplusArgs& args) {
+    if (!readdirplus) return {.status = Nfsstat3::kNotsupp};
+    return List<ReaddirplusRes, Entryplus3>(args, args.maxcount, [this](Entryplus3& entry) {
+      // Each third says less, as it may.
+      if (entry.fileid % 3 == 0) return;
+      entry.name_attributes = file(entry.fileid).attributes;
+      entry.name_handle = Handle(entry.fileid);
+    });
+  }
+  template <class Res, class Entry, class Args, class Fill>
+  Res List(const Args& args, uint32_t max_bytes, Fill fill) {
     const uint64_t dir = IdOf(args.dir);
     if (dir == 0) return {.status = Nfsstat3::kStale};
     if (file(dir).attributes.type != Ftype3::kDir) return {.status = Nfsstat3::kNotdir};
@@ -254,16 +268,14 @@ class MemoryServer {
       return {.status = Nfsstat3::kBadCookie};
     }
     if (args.cookie != 0 && args.cookieverf != kCookieverf) return {.status = Nfsstat3::kBadCookie};
-    ReaddirplusRes results;
+    Res results;
     results.resok.cookieverf = kCookieverf;
-    size_t left = args.maxcount - EmptyListBytes(false);
+    size_t left = max_bytes - EmptyListBytes(false);
     uint64_t cookie = 0;
     for (const auto& [name, id] : file(dir).names) {
       if (++cookie <= args.cookie) continue;
-      Entryplus3 entry{.fileid = id, .name = {name}, .cookie = cookie};
-      // Each third says less, as it may.
-      if (id % 3 != 0) entry.name_attributes = file(id).attributes;
-      if (id % 3 != 0) entry.name_handle = Handle(id);
+      Entry entry{.fileid = id, .name = {name}, .cookie = cookie};
+      fill(entry);
       if (results.resok.entries.items.size() == entries_a_page) return results;
       if (ListedBytes(entry) > left) return results;
       left -= ListedBytes(entry);
@@ -296,6 +308,7 @@ class MemoryServer {
     Serve(program, P::kRemove, &S::Remove);
     Serve(program, P::kRmdir, &S::Rmdir);
     Serve(program, P::kRename, &S::Rename);
+    Serve(program, P::kReaddir, &S::Readdir);
     Serve(program, P::kReaddirplus, &S::Readdirplus);
     Serve(program, P::kFsinfo, &S::Fsinfo);
     return program;

@@ -62,9 +62,10 @@ size_t XdrDecoder::ItemOf(size_t field) const {
   if (next_ < items_.size() && items_[next_].position.has_value()) {
     return *items_[next_].position == at_ + moved_ ? next_ : kNone;
   }
-  // A Write chunk that was not used leaves its item, if there is one, in the stream.
-  const bool placed = field < items_.size() && !items_[field].position.has_value() &&
-                      !items_[field].in_stream && !items_[field].bytes.empty();
+  // Only an empty Write chunk leaves its item in the stream. RFC 8166 section 6.1: of what is there
+  // although a chunk was to take it nothing is taken, as the chunk holds too little.
+  const bool placed =
+      field < items_.size() && !items_[field].position.has_value() && !items_[field].in_stream;
   return placed ? field : kNone;
 }
 

@@ -191,15 +191,16 @@ TEST(XdrDecoder, CopiesIntoMemoryOfTheUsers) {
 }
 
 // Items that stay in the stream although their field is watched: small arguments, results without a
-// Write chunk or with one that was not used.
+// Write chunk or with an empty one.
 TEST(XdrDecoder, ItemsMayBeInTheStream) {
   Sample sample(999, 3);
   XdrEncoder encoder;
   encoder.Reset(kMax);
   ASSERT_TRUE(XdrBlock(encoder.xdr(), &sample.block));
-  const std::array<ReducedItem, 2> unused = {ReducedItem{.in_stream = true}, ReducedItem{}};
+  const std::array<ReducedItem, 2> empty = {ReducedItem{.in_stream = true},
+                                            ReducedItem{.in_stream = true}};
   for (const absl::Span<const ReducedItem> items :
-       {absl::Span<const ReducedItem>(), absl::MakeConstSpan(unused)}) {
+       {absl::Span<const ReducedItem>(), absl::MakeConstSpan(empty)}) {
     Block got;
     XdrDecoder decoder;
     decoder.Reset(encoder.bytes());
@@ -208,6 +209,23 @@ TEST(XdrDecoder, ItemsMayBeInTheStream) {
     EXPECT_TRUE(decoder.adopted().empty());
     EXPECT_EQ(std::string(got.data.value, got.data.length), sample.data);
     EXPECT_EQ(std::string(got.more.value, got.more.length), sample.more);
+    xdr_free(reinterpret_cast<xdrproc_t>(XdrBlock), &got);
+  }
+}
+
+// RFC 8166 section 6.1
+TEST(XdrDecoder, RefusesAResultThatAChunkWasThereFor) {
+  for (const size_t more : {0, 3}) {
+    Sample sample(more == 0 ? 999 : 0, more);
+    XdrEncoder encoder;
+    encoder.Reset(kMax);
+    ASSERT_TRUE(XdrBlock(encoder.xdr(), &sample.block));
+    const std::array<ReducedItem, 2> unused;
+    Block got;
+    XdrDecoder decoder;
+    decoder.Reset(encoder.bytes());
+    decoder.Watch(&kFields, &got, unused);
+    EXPECT_FALSE(XdrBlock(decoder.xdr(), &got));
     xdr_free(reinterpret_cast<xdrproc_t>(XdrBlock), &got);
   }
 }

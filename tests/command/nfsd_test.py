@@ -5,10 +5,9 @@ import os
 import re
 import socket
 import struct
-import unittest
 
+from tests.command.exports import Exported
 from tests.command.harness import SERVER, Host
-from tests.command.networks import SharedInterface
 
 RPC_VERSION = 2
 PORTMAP_PROGRAM, PORTMAP_V2, PORTMAP_PORT, GETPORT = 100000, 2, 111, 3
@@ -63,24 +62,7 @@ def xdr_string(text):
     return struct.pack(">I", len(data)) + data + bytes(-len(data) % 4)
 
 
-class NfsdTest(SharedInterface):
-    def setUp(self):
-        super().setUp()
-        with open("/proc/self/uid_map", encoding="ascii") as file:
-            if int(file.read().split()[2]) < 1 << 31:
-                raise unittest.SkipTest("needs root outside a user namespace")
-        self.export = self.directory / "export"
-        self.export.mkdir()
-
-    def nfsd_argv(self, *arguments, export=None):
-        return ("nfsd", "--netdev", "wire", "--export", export or f"{self.export}:rw",
-                "--key-file", self.directory / "key", *arguments)
-
-    def nfsd(self, *arguments, **keywords):
-        run = self.start(self.server_host, *self.nfsd_argv(*arguments, **keywords))
-        run.wait_for_line("^serving NFS at ")
-        return run
-
+class NfsdTest(Exported):
     def mount(self, path):
         """The status, and the root's handle."""
         answer = mount_call(self.client_host, MNT, xdr_string(path))

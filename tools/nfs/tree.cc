@@ -147,6 +147,16 @@ absl::StatusOr<NfsTree::Object> NfsTree::At(const Place& place) {
 }
 
 Answer<Nothing> NfsTree::NextPage(const Object& dir, const std::string& what, Listing* listing) {
+  if (has_readdirplus_) {
+    Answer<Nothing> page = NextPageWithAttributes(dir, what, listing);
+    if (listing->cookie != 0 || !absl::IsUnimplemented(page.status)) return page;
+    has_readdirplus_ = false;
+  }
+  return NextPageOfNames(dir, what, listing);
+}
+
+Answer<Nothing> NfsTree::NextPageWithAttributes(const Object& dir, const std::string& what,
+                                                Listing* listing) {
   const nfs::ReaddirplusArgs arguments{.dir = dir.handle,
                                        .cookie = listing->cookie,
                                        .cookieverf = listing->verifier,
@@ -171,6 +181,27 @@ Answer<Nothing> NfsTree::NextPage(const Object& dir, const std::string& what, Li
         listing->eof = results.resok.eof || results.resok.entries.items.empty();
         return Nothing();
       });
+}
+
+Answer<Nothing> NfsTree::NextPageOfNames(const Object& dir, const std::string& what,
+                                         Listing* listing) {
+  const nfs::ReaddirArgs arguments{.dir = dir.handle,
+                                   .cookie = listing->cookie,
+                                   .cookieverf = listing->verifier,
+                                   .count = kPageBytes};
+  const nfs::Client::Room room{.item = {}, .max_result_bytes = 4 + kPageBytes};
+  return Ask<nfs::ReaddirRes>(server_, Procedure::kReaddir, arguments, room, what,
+                              [listing](const nfs::ReaddirRes& results) {
+                                for (const nfs::Entry3& entry : results.resok.entries.items) {
+                                  listing->cookie = entry.cookie;
+                                  const std::string name(entry.name.text);
+                                  if (name != "." && name != "..") listing->bare.push_back(name);
+                                }
+                                listing->verifier = results.resok.cookieverf;
+                                listing->eof =
+                                    results.resok.eof || results.resok.entries.items.empty();
+                                return Nothing();
+                              });
 }
 
 // What the pages left out: attributes, and where symbolic links point.

@@ -86,11 +86,15 @@ class NfsTree {
   Answer<Object> Lookup(const nfs::NfsFh3& dir, const std::string& name, const std::string& what);
   // The next page to the end of `listing`.
   Answer<Nothing> NextPage(const Object& dir, const std::string& what, Listing* listing);
+  Answer<Nothing> NextPageWithAttributes(const Object& dir, const std::string& what,
+                                         Listing* listing);
+  Answer<Nothing> NextPageOfNames(const Object& dir, const std::string& what, Listing* listing);
   absl::Status Complete(const Object& dir, const std::string& what, Listing* listing);
 
   const NfsServer server_;
   const nfs::NfsFh3 root_;
   const std::string base_;
+  bool has_readdirplus_ = true;  // until the server says otherwise
 };
 
 }  // namespace pollux::tools

@@ -73,6 +73,28 @@ TEST_F(TreeTest, FindsThePlaceOfANameThatIsNotThere) {
   EXPECT_FALSE(tree_->ResolvePlace("/none/new").ok());
 }
 
+TEST_F(TreeTest, ListsWithoutReaddirplus) {
+  Fill();
+  AtServer([&] {
+    files_.readdirplus = false;
+    files_.entries_a_page = 2;
+    files_.bad_cookies = 1;
+  });
+  for (int i = 0; i < 2; ++i) {
+    const auto root = tree_->List(*tree_->Resolve("/", true), "/srv");
+    ASSERT_TRUE(root.ok()) << root.status();
+    EXPECT_EQ(root->size(), AtServer([&] { return files_.file(1).names.size(); }));
+    const auto link = std::find_if(root->begin(), root->end(), [](const NfsTree::Entry& entry) {
+      return entry.name == "link";
+    });
+    ASSERT_NE(link, root->end());
+    EXPECT_EQ(link->attributes.type, Ftype3::kLnk);
+    EXPECT_EQ(link->target, "dir");
+  }
+  // It is asked once for what it does not know.
+  EXPECT_EQ(AtServer([&] { return files_.calls[nfs::Procedure::kReaddirplus]; }), 1u);
+}
+
 TEST_F(TreeTest, ListsPageByPageInOrderWithLinks) {
   Fill();
   constexpr int kFiles = 5000;

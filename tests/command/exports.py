@@ -1,0 +1,26 @@
+"""pollux nfsd with a directory of the test's own."""
+
+import unittest
+
+from tests.command.networks import SharedInterface
+
+
+class Exported(SharedInterface):
+    """Serving it takes the real root."""
+
+    def setUp(self):
+        super().setUp()
+        with open("/proc/self/uid_map", encoding="ascii") as file:
+            if int(file.read().split()[2]) < 1 << 31:
+                raise unittest.SkipTest("needs root outside a user namespace")
+        self.export = self.directory / "export"
+        self.export.mkdir()
+
+    def nfsd_argv(self, *arguments, export=None):
+        return ("nfsd", "--netdev", "wire", "--export", export or f"{self.export}:rw",
+                "--key-file", self.directory / "key", *arguments)
+
+    def nfsd(self, *arguments, **keywords):
+        run = self.start(self.server_host, *self.nfsd_argv(*arguments, **keywords))
+        run.wait_for_line("^serving NFS at ")
+        return run
