@@ -44,6 +44,7 @@ ReplyCache::ReplyCache(uint32_t entries, uint32_t reply_bytes)
       entries_(entries),
       buckets_(std::bit_ceil(uint64_t{entries} * 2), kNone),
       memory_(new uint8_t[uint64_t{entries} * reply_bytes]) {
+  clients_.reserve(entries);
   free_.reserve(entries);
   for (uint32_t i = entries; i > 0; --i) free_.push_back(i - 1);
 }
@@ -67,23 +68,43 @@ ReplyCache::Found ReplyCache::Begin(const CallKey& key) {
         return {Outcome::kLost, at};
     }
   }
-  const uint32_t index = Take();
+  const uint32_t index = Take(key.client);
   if (index == kNone) return {};
   Entry& entry = entries_[index];
   entry.state = State::kRunning;
   entry.key = key;
   // Take() may have changed the bucket: it is read only now.
   entry.next_in_bucket = std::exchange(bucket, index);
+  ++ClientOf(key.client).entries;
   ++size_;
   return {Outcome::kNew, index};
 }
 
-uint32_t ReplyCache::Take() {
+ReplyCache::Client& ReplyCache::ClientOf(const Gid& address) {
+  const auto found = std::ranges::find(clients_, address, &Client::address);
+  return found == clients_.end() ? clients_.emplace_back(Client{.address = address}) : *found;
+}
+
+uint32_t ReplyCache::OldestOf(const Client& client) const {
+  uint32_t oldest = client.oldest;
+  while (oldest != kNone && entries_[oldest].pins > 0) oldest = entries_[oldest].newer;
+  return oldest;
+}
+
+uint32_t ReplyCache::Take(const Gid& client) {
   if (free_.empty()) {
-    uint32_t oldest = oldest_;
-    while (oldest != kNone && entries_[oldest].pins > 0) oldest = entries_[oldest].newer;
-    if (oldest == kNone) return kNone;
-    Unlink(oldest);
+    uint32_t given_up = kNone;
+    uint32_t most = 0;
+    for (const Client& other : clients_) {
+      // Of those who have as many, the one that asks.
+      if (other.entries < most || (other.entries == most && other.address != client)) continue;
+      const uint32_t oldest = OldestOf(other);
+      if (oldest == kNone) continue;
+      given_up = oldest;
+      most = other.entries;
+    }
+    if (given_up == kNone) return kNone;
+    Unlink(given_up);
   }
   const uint32_t index = free_.back();
   free_.pop_back();
@@ -92,8 +113,13 @@ uint32_t ReplyCache::Take() {
 
 void ReplyCache::Unlink(uint32_t index) {
   Entry& entry = entries_[index];
-  (entry.older == kNone ? oldest_ : entries_[entry.older].newer) = entry.newer;
-  (entry.newer == kNone ? newest_ : entries_[entry.newer].older) = entry.older;
+  Client& client = ClientOf(entry.key.client);
+  (entry.older == kNone ? client.oldest : entries_[entry.older].newer) = entry.newer;
+  (entry.newer == kNone ? client.newest : entries_[entry.newer].older) = entry.older;
+  if (--client.entries == 0) {
+    client = clients_.back();
+    clients_.pop_back();
+  }
   uint32_t* link = &BucketOf(entry.key);
   while (*link != index) link = &entries_[*link].next_in_bucket;
   *link = entry.next_in_bucket;
@@ -103,9 +129,10 @@ void ReplyCache::Unlink(uint32_t index) {
 }
 
 void ReplyCache::AppendNewest(uint32_t index) {
-  entries_[index].older = newest_;
-  (newest_ == kNone ? oldest_ : entries_[newest_].newer) = index;
-  newest_ = index;
+  Client& client = ClientOf(entries_[index].key.client);
+  entries_[index].older = client.newest;
+  (client.newest == kNone ? client.oldest : entries_[client.newest].newer) = index;
+  client.newest = index;
 }
 
 bool ReplyCache::Join(uint32_t entry, const Waiter& waiter) {

@@ -35,8 +35,9 @@ inline constexpr size_t kChecksummedBytes = 1024;
 uint64_t ChecksumOf(const CallView& call);
 
 // Shared by all connections of a server; one owner. All memory is taken at start-up. Entries of
-// calls that are done are given up, the oldest first, when room is needed; those of calls that run,
-// and those whose reply is on its way, never are.
+// calls that are done are given up when room is needed, the oldest of the client that has the most:
+// no client drives out another that has fewer. Those of calls that run, and those whose reply is on
+// its way, never are.
 class ReplyCache {
  public:
   // `reply_bytes`: of results with their items and the verifier that one entry can hold; a call
@@ -97,16 +98,28 @@ class ReplyCache {
     uint32_t pins = 0;  // items lent to replies
     uint32_t result_bytes = 0;
     uint32_t next_in_bucket = kNone;
-    uint32_t newer = kNone;  // of those that are done or lost
+    uint32_t newer = kNone;  // of the client's that are done or lost
     uint32_t older = kNone;
     CallKey key;
     Waiter waiter;
     std::array<SavedItem, kMaxItems> items;
   };
+  // One that has entries.
+  struct Client {
+    Gid address;
+    uint32_t entries = 0;
+    uint32_t oldest = kNone;  // of those that are done or lost
+    uint32_t newest = kNone;
+  };
 
   uint32_t& BucketOf(const CallKey& key);
-  // A free entry, given up by the oldest if need be; kNone when there is none.
-  uint32_t Take();
+  // Made if need be.
+  Client& ClientOf(const Gid& address);
+  // What the client can give up first; kNone for nothing.
+  uint32_t OldestOf(const Client& client) const;
+  // A free entry for a client, given up by whoever has the most if need be; kNone when there is
+  // none.
+  uint32_t Take(const Gid& client);
   void Unlink(uint32_t entry);
   void AppendNewest(uint32_t entry);
   uint8_t* MemoryOf(uint32_t entry) { return &memory_[uint64_t{entry} * reply_bytes_]; }
@@ -115,9 +128,8 @@ class ReplyCache {
 
   uint32_t reply_bytes_;
   uint32_t size_ = 0;
-  uint32_t oldest_ = kNone;
-  uint32_t newest_ = kNone;
   std::vector<Entry> entries_;
+  std::vector<Client> clients_;  // as many as entries at most
   std::vector<uint32_t> free_;
   std::vector<uint32_t> buckets_;  // power of two
   std::unique_ptr<uint8_t[]> memory_;

@@ -123,6 +123,34 @@ TEST(ReplyCache, GivesUpTheOldestThatIsDone) {
   EXPECT_EQ(cache.size(), cache.capacity());
 }
 
+TEST(ReplyCache, AGreedyClientDrivesOutNobodyElse) {
+  ReplyCache cache(100, 16);
+  const auto of = [](uint32_t client, uint32_t xid) {
+    CallKey key = KeyOf(xid);
+    key.client = Gid::FromIpv4(0xC6336400 + client);
+    return key;
+  };
+  const auto run = [&](const CallKey& key) {
+    const auto [outcome, entry] = cache.Begin(key);
+    ASSERT_EQ(outcome, Outcome::kNew);
+    cache.Finish(entry, {}, Bytes(16, 7), {});
+  };
+  for (uint32_t xid = 0; xid < 30; ++xid) run(of(1, xid));
+  for (uint32_t xid = 0; xid < 1000; ++xid) run(of(2, xid));
+  for (uint32_t xid = 0; xid < 30; ++xid) {
+    EXPECT_EQ(cache.Begin(of(1, xid)).outcome, Outcome::kDone) << xid;
+  }
+  // Who comes late has room too, and of equals each gives up its own.
+  for (uint32_t xid = 0; xid < 30; ++xid) run(of(3, xid));
+  for (uint32_t xid = 0; xid < 10; ++xid) run(of(1, 100 + xid));
+  EXPECT_EQ(cache.Begin(of(1, 4)).outcome, Outcome::kNew);
+  for (uint32_t xid = 0; xid < 30; ++xid) {
+    EXPECT_EQ(cache.Begin(of(3, xid)).outcome, Outcome::kDone) << xid;
+  }
+  for (uint32_t client = 4; client < 200; ++client) run(of(client, 0));
+  EXPECT_EQ(cache.size(), cache.capacity());
+}
+
 TEST(ReplyCache, ManyTimesItsSize) {
   ReplyCache cache(100, 16);
   const std::vector<uint8_t> results = Bytes(16, 7);
