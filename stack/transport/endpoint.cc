@@ -20,6 +20,14 @@ wire::Transport TransportOf(ibv_qp_type type) {
 // Beside the payload, to reckon how many frames a rate allows.
 constexpr uint32_t kFrameOverhead = PacketBuilder::kMaxHeaderBytes + wire::kIcrcBytes;
 
+constexpr size_t kCacheLine = 64;
+
+template <class T>
+void PrefetchStart(const T& object, size_t bytes = sizeof(T)) {
+  const auto* at = reinterpret_cast<const char*>(&object);
+  for (size_t offset = 0; offset < bytes; offset += kCacheLine) __builtin_prefetch(at + offset);
+}
+
 }  // namespace
 
 Endpoint::Endpoint(Qpn qpn, verbs::QueuePairInitAttr init, verbs::ActiveList* active,
@@ -37,6 +45,18 @@ Endpoint::Endpoint(Qpn qpn, verbs::QueuePairInitAttr init, verbs::ActiveList* ac
 
 Endpoint* Endpoint::Of(verbs::QueuePair* queue_pair) {
   return static_cast<Endpoint*>(queue_pair->transport);
+}
+
+void Endpoint::Prefetch(bool sends) const {
+  PrefetchStart(qp);
+  journal_.Prefetch();
+  if (sends) {
+    PrefetchStart(rc_requester_);
+  } else {
+    // The deadlines of the requester, and of the responder all but its repetitions.
+    PrefetchStart(rc_requester_, kCacheLine);
+    PrefetchStart(rc_responder_, sizeof rc_responder_ - sizeof(ResponderResources) + kCacheLine);
+  }
 }
 
 absl::Status Endpoint::Modify(const ibv_qp_attr& change, int mask, PollContext& context) {

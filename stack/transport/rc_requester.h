@@ -99,6 +99,10 @@ class RcRequester {
   verbs::SendWqe& Head() { return qp_->sq(qp_->sq_head()); }
   bool HasHead() const { return qp_->sq_head() != qp_->sq_tail(); }
 
+  // The engine asks for these three after every packet, those of the responder too.
+  uint64_t ack_deadline_ns_ = kNever;
+  uint64_t rnr_until_ns_ = kNever;
+  uint64_t probe_deadline_ns_ = kNever;
   verbs::QueuePair* qp_;
   Journal* journal_;
   PacketBuilder builder_;
@@ -114,11 +118,8 @@ class RcRequester {
   uint8_t rnr_left_ = 0;
   ibv_wc_status local_error_ = IBV_WC_SUCCESS;  // of the one at the cursor, reported in its turn
   uint64_t ack_asked_ns_ = 0;                   // when a packet asked last
-  uint64_t ack_deadline_ns_ = kNever;
-  uint64_t rnr_until_ns_ = kNever;
 
   RoundTrip round_trip_;
-  uint64_t probe_deadline_ns_ = kNever;
   Psn nak_psn_;                  // of the last sequence NAK that was followed,
   uint64_t nak_at_ns_ = 0;       // and when; 0 since the last progress
   int probes_ = 0;               // since the last progress

@@ -75,13 +75,13 @@ class RcResponder {
   bool waiting_after_rnr_ = false;  // for expected_psn_ to come again
   bool communication_established_ = false;
 
-  // Answers to be sent, in this order: those to READs and atomics, then the NAK or else the ACK.
-  ResponderResources resources_;
   bool ack_pending_ = false;
   uint8_t nak_ = 0;  // syndrome, 0 for none
   Psn nak_psn_;
   bool fatal_ = false;  // the queue pair enters ERR once all that is sent
   ibv_event_type fatal_event_ = IBV_EVENT_QP_FATAL;
+  // Answers to be sent, before the NAK or else the ACK. The last: most of it is seldom looked at.
+  ResponderResources resources_;
 };
 
 }  // namespace pollux::transport

@@ -41,6 +41,9 @@ class ActiveList {
   void Push(QueuePair* qp);
   // Null when empty.
   QueuePair* Pop();
+  // The first `most`, when there are several.
+  template <class Function>
+  void VisitFirst(int most, Function visit) const;
   void Remove(QueuePair* qp);
 
  private:
@@ -231,6 +234,12 @@ class QueuePair : public EventSource {
   std::unique_ptr<RecvWqe[]> rq_;
   std::unique_ptr<ibv_sge[]> rq_sge_;
 };
+
+template <class Function>
+void ActiveList::VisitFirst(int most, Function visit) const {
+  if (head_ == tail_) return;
+  for (QueuePair* qp = head_; qp != nullptr && most > 0; qp = qp->next_active_, --most) visit(qp);
+}
 
 }  // namespace pollux::verbs
 
