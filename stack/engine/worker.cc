@@ -40,8 +40,7 @@ Drop DropOf(wire::ParseResult result) {
 }  // namespace
 
 Worker::Worker(const WorkerConfig& config)
-    : Party(UniqueName("worker", config.index)),
-      config_(config),
+    : config_(config),
       random_(config.seed),
       wheel_(config.start_ns),
       now_ns_(config.start_ns),
@@ -162,7 +161,7 @@ bool Worker::Receive(Port& port) {
 
 // With many active queue pairs the slot of each is cold, and then all that it leads to.
 void Worker::Parse(const rte_mbuf* frame, Arrival* arrival) const {
-  *arrival = Arrival{};
+  arrival->result = wire::ParseResult::kNotRoce;
   if (frame->nb_segs != 1) [[unlikely]]
     return;
   arrival->result = wire::ParseRocePacket(rte_pktmbuf_mtod(frame, const uint8_t*), frame->data_len,
@@ -175,9 +174,10 @@ void Worker::Parse(const rte_mbuf* frame, Arrival* arrival) const {
 // What packet number `i` of the burst leads to; once for packets in a row that lead to the same.
 void Worker::Prefetch(uint16_t i) const {
   const Arrival& arrival = arrivals_[i];
-  const Qpn qpn = arrival.packet.bth.dest_qpn;
   if (arrival.result != wire::ParseResult::kOk) return;
-  if (i > 0 && arrivals_[i - 1].packet.bth.dest_qpn == qpn) return;
+  const Qpn qpn = arrival.packet.bth.dest_qpn;
+  const bool follows = i > 0 && arrivals_[i - 1].result == wire::ParseResult::kOk;
+  if (follows && arrivals_[i - 1].packet.bth.dest_qpn == qpn) return;
   const uint32_t index = config_.qpn_layout.index(qpn);
   if (index >= slot_count_ || slots_[index].endpoint == nullptr) return;
   slots_[index].endpoint->Prefetch(arrival.packet.info->is_response);
