@@ -46,8 +46,8 @@ absl::Status Connection::Init(absl::AnyInvocable<void(ibv_event_type)> on_event)
   if (!qp.ok()) return qp.status();
   qp_ = *qp;
 
-  const uint64_t receive_bytes = uint64_t{config_.receives} * config_.receive_bytes;
-  const uint64_t send_bytes = uint64_t{config_.send_buffers} * config_.send_bytes;
+  const uint64_t receive_bytes = config_.receives * Stride(config_.receive_bytes);
+  const uint64_t send_bytes = config_.send_buffers * Stride(config_.send_bytes);
   receive_memory_.reset(new uint8_t[receive_bytes]());
   send_memory_.reset(new uint8_t[send_bytes]());
   auto receive = Register(receive_memory_.get(), receive_bytes, IBV_ACCESS_LOCAL_WRITE);
@@ -84,7 +84,7 @@ void Connection::Repost(uint32_t receive) {
   if (qp_ == nullptr) return;
   ibv_sge sge{};
   sge.addr =
-      reinterpret_cast<uint64_t>(receive_memory_.get()) + uint64_t{receive} * config_.receive_bytes;
+      reinterpret_cast<uint64_t>(receive_memory_.get()) + receive * Stride(config_.receive_bytes);
   sge.length = config_.receive_bytes;
   sge.lkey = receive_region_.key;
   ibv_recv_wr wr{};
@@ -107,7 +107,7 @@ bool Connection::Poll(Role& role) {
       if ((wc.wr_id & kReceiveBit) == 0 && cookie != kAskedCookie) role.OnFailed(cookie, wc.status);
     } else if ((wc.wr_id & kReceiveBit) != 0) {
       const uint32_t receive = static_cast<uint32_t>(wc.wr_id);
-      const size_t offset = size_t{receive} * config_.receive_bytes;
+      const size_t offset = receive * Stride(config_.receive_bytes);
       const bool invalidated = (wc.wc_flags & IBV_WC_WITH_INV) != 0;
       role.OnMessage({.receive = receive,
                       .message = {receive_memory_.get() + offset, wc.byte_len},
@@ -163,7 +163,8 @@ void Connection::Post(ibv_send_wr& wr, uint32_t cookie, bool signalled) {
   if (qp_->PostSend(&wr, &bad) != 0) broken_ = true;
 }
 
-void Connection::PostSend(uint32_t buffer, uint32_t bytes, uint32_t cookie, uint32_t invalidate) {
+void Connection::PostSend(uint32_t buffer, uint32_t bytes, uint32_t cookie, bool hurried,
+                          uint32_t invalidate) {
   ibv_sge sge{};
   sge.addr = reinterpret_cast<uint64_t>(send_buffer(buffer).data());
   sge.length = bytes;
@@ -173,6 +174,7 @@ void Connection::PostSend(uint32_t buffer, uint32_t bytes, uint32_t cookie, uint
   wr.invalidate_rkey = invalidate;
   wr.sg_list = &sge;
   wr.num_sge = 1;
+  wr.send_flags = hurried ? 0 : verbs::kSendUnhurried;
   Post(wr, cookie, /*signalled=*/true);
 }
 

@@ -93,7 +93,7 @@ class Connection {
   ibv_wc_status failure() const { return failure_; }
 
   absl::Span<uint8_t> send_buffer(uint32_t index) {
-    return {send_memory_.get() + size_t{index} * config_.send_bytes, config_.send_bytes};
+    return {send_memory_.get() + index * Stride(config_.send_bytes), config_.send_bytes};
   }
   // Send queue entries free now.
   uint32_t send_room() const { return send_room_; }
@@ -106,8 +106,10 @@ class Connection {
     uint32_t length = 0;
     uint32_t lkey = 0;
   };
-  // `invalidate`: a key of the peer's that the Send takes away; 0: none.
-  void PostSend(uint32_t buffer, uint32_t bytes, uint32_t cookie, uint32_t invalidate = 0);
+  // `invalidate`: a key of the peer's that the Send takes away; 0: none. `hurried`: somebody waits
+  // for the buffer; else the acknowledgement may come when it suits the peer, with those of others.
+  void PostSend(uint32_t buffer, uint32_t bytes, uint32_t cookie, bool hurried,
+                uint32_t invalidate = 0);
   void PostRead(const Local& to, uint64_t remote, uint32_t rkey, uint32_t cookie, bool signalled);
   void PostWrite(const Local& from, uint64_t remote, uint32_t rkey, uint32_t cookie);
 
@@ -126,6 +128,10 @@ class Connection {
   Connection(engine::Worker* worker, const ConnectionConfig& config)
       : worker_(worker), config_(config), quiet_timer_(&Connection::OnQuiet, this) {}
   absl::Status Init(absl::AnyInvocable<void(ibv_event_type)> on_event);
+  // From one buffer of `bytes` to the next: were it a power of two, as sizes are, the headers of
+  // all would lie in the same few places of the cache.
+  static constexpr size_t kStagger = 128;  // two cache lines
+  static size_t Stride(uint32_t bytes) { return size_t{bytes} + kStagger; }
   void Post(ibv_send_wr& wr, uint32_t cookie, bool signalled);
   static void OnQuiet(void* connection, uint64_t now_ns);
 

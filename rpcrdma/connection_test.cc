@@ -32,7 +32,7 @@ TEST_F(ConnectionTest, MemoryThatCannotBeFenced) {
 // RFC 8166 section 4.5.4: nothing can be posted before the connection is made.
 TEST_F(ConnectionTest, MessageThatCannotBePosted) {
   const std::unique_ptr<Connection> connection = Make();
-  connection->PostSend(0, 4, 0);
+  connection->PostSend(0, 4, 0, true);
   EXPECT_TRUE(connection->broken());
 }
 
@@ -40,7 +40,7 @@ TEST_F(ConnectionTest, RoomRunsOut) {
   const std::unique_ptr<Connection> connection = Make({.send_queue = 1});
   EXPECT_EQ(connection->send_room(), 1u);
   connection->MarkBroken();
-  connection->PostSend(0, 4, 0);
+  connection->PostSend(0, 4, 0, true);
   EXPECT_EQ(connection->send_room(), 1u);
 }
 

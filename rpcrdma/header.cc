@@ -1,6 +1,7 @@
 #include "rpcrdma/header.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "stack/base/byte_order.h"
 
@@ -62,7 +63,15 @@ bool ParseWriteChunk(Reader& in, ChunkLists& lists, WriteChunk& chunk) {
   return in.ok;
 }
 
+// Most messages have three empty lists.
+constexpr uint8_t kNoLists[kMinHeaderBytes - kFixedBytes] = {};
+
 bool ParseLists(Reader& in, ChunkLists& lists) {
+  if (in.bytes.size() - in.at >= sizeof kNoLists &&
+      std::memcmp(&in.bytes[in.at], kNoLists, sizeof kNoLists) == 0) {
+    in.at += sizeof kNoLists;
+    return true;
+  }
   if (!ParseReadList(in, lists)) return false;
   while (in.Marker()) {
     if (lists.write_chunk_count == kMaxWriteChunks) return false;
@@ -117,6 +126,11 @@ struct Writer {
 };
 
 void EmitLists(Writer& out, const ChunkLists& lists) {
+  if (lists.empty()) {
+    std::memcpy(out.at, kNoLists, sizeof kNoLists);
+    out.at += sizeof kNoLists;
+    return;
+  }
   for (const ReadSegment& read : lists.read_list()) {
     out.Word(1);
     out.Word(read.position);

@@ -58,6 +58,7 @@ void Requester::Attach(Connection* connection, const DirectionTerms& terms, Send
   replies_on_connection_ = 0;
   buffer_uses_.assign(connection->config().send_buffers, 0);
   free_buffers_.clear();
+  buffer_count_ = buffers.count;
   for (uint32_t i = 0; i < buffers.count; ++i) free_buffers_.push_back(buffers.first + i);
   // Who is told that a call failed may make another: it is not sent before all have their plan.
   for (const auto& slot : slots_) {
@@ -169,7 +170,8 @@ void Requester::SendCall(Slot& slot) {
   }
   free_buffers_.pop_back();
   ++counters_->calls_sent;
-  connection_->PostSend(buffer, static_cast<uint32_t>(bytes), buffer);
+  const bool hurried = free_buffers_.size() * 2 < buffer_count_;
+  connection_->PostSend(buffer, static_cast<uint32_t>(bytes), buffer, hurried);
 }
 
 void Requester::TakeXid(Slot& slot) {

@@ -91,18 +91,18 @@ class Requester : public Connection::Role {
     uint32_t xid = 0;
     uint32_t sends = 0;
     uint64_t number = 0;  // calls are counted as they are made
-    CallRequest request;
+    uint8_t region_count = 0;
+    uint8_t write_chunk_count = 0;
+    bool offered_reply = false;
+    uint32_t header_buffer = kNoBuffer;  // of a long call: where the server reads its RPC header
     CallPlan plan;
     CallDone done;
     engine::Timer timer;
-    uint8_t region_count = 0;
-    std::array<memory::MemoryRegion, kMaxRegions> regions;
-    // As offered. A Write chunk of no bytes is an empty chunk.
-    uint8_t write_chunk_count = 0;
-    std::array<Segment, kMaxItems> write_chunks;
+    CallRequest request;
+    // As offered, of calls with chunks. A Write chunk of no bytes is an empty chunk.
     Segment reply_chunk;
-    bool offered_reply = false;
-    uint32_t header_buffer = kNoBuffer;  // of a long call: where the server reads its RPC header
+    std::array<Segment, kMaxItems> write_chunks;
+    std::array<memory::MemoryRegion, kMaxRegions> regions;
   };
 
   static void OnTimeout(void* slot, uint64_t now_ns);
@@ -153,6 +153,7 @@ class Requester : public Connection::Role {
   std::array<ReducedItem, kMaxItems> results_;
   std::vector<std::unique_ptr<Slot>> slots_;
   std::vector<uint32_t> free_slots_;
+  uint32_t buffer_count_ = 0;  // of the connection's send buffers, ours
   std::vector<uint32_t> free_buffers_;
   std::vector<uint8_t> buffer_uses_;  // by its SEND, and by the server that reads a long call
   std::vector<Slot*> by_xid_;         // power of two; an XID whose place is taken is not used

@@ -196,7 +196,11 @@ bool Responder::TryPost(uint32_t index) {
   }
   slot.state = State::kReplying;
   if (slot.invalidate != 0) ++service_.counters->invalidations_sent;
-  connection_->PostSend(BufferOf(index), slot.reply_bytes, BufferOf(index), slot.invalidate);
+  // What a plain reply holds until it is done is its slot alone.
+  const bool plain = !slot.has_chunks && slot.item_count == 0;
+  const bool hurried = !plain || free_slots_.size() * 2 < slots_.size();
+  connection_->PostSend(BufferOf(index), slot.reply_bytes, BufferOf(index), hurried,
+                        slot.invalidate);
   OnPosted();
   return true;
 }

@@ -1,10 +1,6 @@
 #include "stack/engine/party.h"
 
-#include <rte_config.h>
-#include <rte_ring.h>
-
-#include <algorithm>
-#include <cstdlib>
+#include <memory>
 
 namespace pollux::engine {
 
@@ -13,76 +9,40 @@ struct Party::Message {
   Message* next = nullptr;
 };
 
-void Party::FreeRing::operator()(rte_ring* ring) const { std::free(ring); }
-
-Party::Party(const std::string& name) {
-  // A ring of kMailboxDepth slots would hold one message less.
-  constexpr unsigned kSlots = kMailboxDepth * 2;
-  const size_t bytes = static_cast<size_t>(rte_ring_get_memsize(kSlots));
-  void* memory = std::aligned_alloc(RTE_CACHE_LINE_SIZE, RTE_ALIGN(bytes, RTE_CACHE_LINE_SIZE));
-  if (memory == nullptr) std::abort();  // as operator new without exceptions
-  ring_.reset(static_cast<rte_ring*>(memory));
-  const std::string ring_name = name.substr(0, RTE_RING_NAMESIZE - 1);
-  rte_ring_init(ring_.get(), ring_name.c_str(), kMailboxDepth, RING_F_SC_DEQ | RING_F_EXACT_SZ);
-}
-
 Party::~Party() {
-  void* message;
-  while (rte_ring_sc_dequeue(ring_.get(), &message) == 0) delete static_cast<Message*>(message);
-  for (Message* list : {taken_, overflow_.load()}) {
+  for (Message* list : {taken_, arrived_.load(std::memory_order_acquire)}) {
     while (list != nullptr) delete std::exchange(list, list->next);
   }
 }
 
 void Party::Post(Party& owner, absl::AnyInvocable<void()> work) {
   auto* message = new Message{.work = std::move(work)};
-  // The count is the sender's own news too: it reads at least what it has itself added.
-  if (owner.overflow_count_.load(std::memory_order_acquire) == 0 &&
-      rte_ring_mp_enqueue(owner.ring_.get(), message) == 0) {
-    return;
-  }
-  owner.PushOverflow(message);
-}
-
-void Party::PushOverflow(Message* message) {
-  overflow_count_.fetch_add(1, std::memory_order_relaxed);
-  message->next = overflow_.load(std::memory_order_relaxed);
-  while (!overflow_.compare_exchange_weak(message->next, message, std::memory_order_release,
-                                          std::memory_order_relaxed)) {
+  message->next = owner.arrived_.load(std::memory_order_relaxed);
+  while (!owner.arrived_.compare_exchange_weak(message->next, message, std::memory_order_release,
+                                               std::memory_order_relaxed)) {
   }
 }
 
-void Party::TakeOverflow() {
-  Message* newest_first = overflow_.exchange(nullptr, std::memory_order_acquire);
+// Behind what was taken before.
+void Party::TakeArrived() {
+  Message* newest_first = arrived_.exchange(nullptr, std::memory_order_acquire);
+  Message* const last = newest_first;
+  Message* oldest_first = nullptr;
   while (newest_first != nullptr) {
-    Message* rest = newest_first->next;
-    newest_first->next = taken_;
-    taken_ = newest_first;
-    newest_first = rest;
+    Message* rest = std::exchange(newest_first->next, oldest_first);
+    oldest_first = std::exchange(newest_first, rest);
   }
-  // Whoever stands in the list had put what it sent before into the ring by now.
-  ring_before_taken_ = rte_ring_count(ring_.get());
-}
-
-unsigned Party::RunRing(unsigned count) {
-  for (unsigned ran = 0; ran < count; ++ran) {
-    void* message;
-    if (rte_ring_sc_dequeue(ring_.get(), &message) != 0) return ran;
-    std::unique_ptr<Message>(static_cast<Message*>(message))->work();
-  }
-  return count;
+  (taken_ == nullptr ? taken_ : last_taken_->next) = oldest_first;
+  last_taken_ = last;
 }
 
 unsigned Party::RunMailbox(unsigned limit) {
-  if (taken_ == nullptr && overflow_.load(std::memory_order_relaxed) != nullptr) TakeOverflow();
-  if (taken_ == nullptr) return RunRing(std::min(limit, rte_ring_count(ring_.get())));
-  unsigned ran = RunRing(std::min(limit, ring_before_taken_));
-  ring_before_taken_ -= ran;
-  while (ring_before_taken_ == 0 && taken_ != nullptr && ran < limit) {
+  // Looked at before it is written: most of the time it is empty, and this core's to read.
+  if (arrived_.load(std::memory_order_relaxed) != nullptr) TakeArrived();
+  unsigned ran = 0;
+  for (; ran < limit && taken_ != nullptr; ++ran) {
     const std::unique_ptr<Message> message(std::exchange(taken_, taken_->next));
     message->work();
-    ++ran;
-    overflow_count_.fetch_sub(1, std::memory_order_release);
   }
   return ran;
 }

@@ -4,28 +4,23 @@
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
-#include <string>
 #include <type_traits>
 #include <utility>
 
 #include "absl/functional/any_invocable.h"
 
-struct rte_ring;
-
 namespace pollux::engine {
 
 // Someone that control messages can be sent to: a worker, or an application's own thread. Each has
-// one mailbox (an rte_ring, many producers, one consumer), which only its owner empties. Messages
-// of one sender run in the order sent. Needs no EAL.
+// one mailbox, which only its owner empties. Messages of one sender run in the order sent. Needs no
+// EAL.
+//
+// The mailbox is a list, and nobody waits for anybody: not a sender for one that was preempted
+// while it sent, as in a ring of many producers, nor two owners that send to each other for room.
+// It is as long as the control calls that senders have under way, each an object of theirs anyway.
 class Party {
  public:
-  // Messages in the ring. What finds it full waits in a list behind it and not with its sender: two
-  // owners that send to each other, or one that sends to itself, would wait for ever. The list is
-  // as long as the control calls that senders have under way, each an object of theirs anyway.
-  static constexpr unsigned kMailboxDepth = 4096;
-
-  explicit Party(const std::string& name);
+  Party() = default;
   virtual ~Party();  // what is left in the mailbox is destroyed without being run
   Party(const Party&) = delete;
   Party& operator=(const Party&) = delete;
@@ -55,23 +50,14 @@ class Party {
 
  private:
   struct Message;
-  struct FreeRing {
-    void operator()(rte_ring* ring) const;
-  };
 
-  void PushOverflow(Message* message);
-  void TakeOverflow();
-  unsigned RunRing(unsigned count);
+  void TakeArrived();
 
-  std::unique_ptr<rte_ring, FreeRing> ring_;
-  // Newest first. While overflow_count_ is not zero all senders use the list, so that nobody's
-  // later message overtakes an earlier one by way of the ring.
-  std::atomic<Message*> overflow_{nullptr};
-  std::atomic<uint64_t> overflow_count_{0};
-  // Owner only: what was taken from the list, oldest first, and how many messages of the ring come
-  // before it.
-  Message* taken_ = nullptr;
-  unsigned ring_before_taken_ = 0;
+  // Newest first. Written by every sender: not on a line with what the owner works on.
+  alignas(64) std::atomic<Message*> arrived_{nullptr};
+  // Owner only: what was taken and not run yet, oldest first.
+  alignas(64) Message* taken_ = nullptr;
+  Message* last_taken_ = nullptr;
 };
 
 }  // namespace pollux::engine

@@ -40,8 +40,7 @@ Drop DropOf(wire::ParseResult result) {
 }  // namespace
 
 Worker::Worker(const WorkerConfig& config)
-    : Party(UniqueName("worker", config.index)),
-      config_(config),
+    : config_(config),
       random_(config.seed),
       wheel_(config.start_ns),
       now_ns_(config.start_ns),
@@ -76,10 +75,15 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Create(const WorkerConfig& confi
         "worker %u: no memory for %u packet buffers of %u bytes; give DPDK more (-m)", config.index,
         config.packet_buffers, config.max_frame_bytes));
   }
-  worker->slots_.resize(first_index + config.max_queue_pairs);
+  worker->slot_count_ = first_index + config.max_queue_pairs;
+  worker->slots_ = std::make_unique<Slot[]>(worker->slot_count_);
+  for (uint32_t i = 0; i < worker->slot_count_; ++i) {
+    worker->slots_[i].worker = worker.get();
+    worker->slots_[i].index = i;
+  }
   // From a random place on: a process started anew has other numbers than the one before, whose
   // connections a peer may not have forgotten yet (it would call ours stale).
-  const auto count = static_cast<uint32_t>(worker->slots_.size()) - first_index;
+  const uint32_t count = config.max_queue_pairs;
   const auto start = static_cast<uint32_t>(worker->random_.Below(count));
   for (uint32_t i = 0; i < count; ++i) {
     worker->free_slots_.push_back(first_index + (start + i) % count);
@@ -90,7 +94,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Create(const WorkerConfig& confi
 Worker::~Worker() {
   destroyed_.clear();
   gsi_slot_.reset();
-  slots_.clear();
+  slots_.reset();
   ports_.clear();
   rte_mempool_free(packet_pool_);
 }
@@ -143,24 +147,52 @@ bool Worker::Receive(Port& port) {
   for (uint16_t i = 0; i < count; ++i) rte_prefetch0(rte_pktmbuf_mtod(frames[i], void*));
   port.counters.rcvd_pkts += count;
   transport::PollContext context = Context(port);
+  for (uint16_t i = 0; i < count; ++i) Parse(frames[i], &arrivals_[i]);
+  for (uint16_t i = 0; i < count && i < kPrefetchAhead; ++i) Prefetch(i);
   unsigned done = 0;
   for (uint16_t i = 0; i < count; ++i) {
+    if (i + kPrefetchAhead < count) Prefetch(static_cast<uint16_t>(i + kPrefetchAhead));
     port.counters.rcvd_bytes += frames[i]->pkt_len;
-    if (Dispatch(port, frames[i], context)) frames[done++] = frames[i];
+    if (Dispatch(port, frames[i], arrivals_[i], context)) frames[done++] = frames[i];
   }
   if (done > 0) rte_pktmbuf_free_bulk(frames.data(), done);
   return true;
 }
 
+// With many active queue pairs the slot of each is cold, and then all that it leads to.
+void Worker::Parse(const rte_mbuf* frame, Arrival* arrival) const {
+  arrival->result = wire::ParseResult::kNotRoce;
+  if (frame->nb_segs != 1) [[unlikely]]
+    return;
+  arrival->result = wire::ParseRocePacket(rte_pktmbuf_mtod(frame, const uint8_t*), frame->data_len,
+                                          &arrival->packet);
+  if (arrival->result != wire::ParseResult::kOk) return;
+  const uint32_t index = config_.qpn_layout.index(arrival->packet.bth.dest_qpn);
+  if (index < slot_count_) rte_prefetch0(&slots_[index]);
+}
+
+// What packet number `i` of the burst leads to; once for packets in a row that lead to the same.
+void Worker::Prefetch(uint16_t i) const {
+  const Arrival& arrival = arrivals_[i];
+  if (arrival.result != wire::ParseResult::kOk) return;
+  const Qpn qpn = arrival.packet.bth.dest_qpn;
+  const bool follows = i > 0 && arrivals_[i - 1].result == wire::ParseResult::kOk;
+  if (follows && arrivals_[i - 1].packet.bth.dest_qpn == qpn) return;
+  const uint32_t index = config_.qpn_layout.index(qpn);
+  if (index >= slot_count_ || slots_[index].endpoint == nullptr) return;
+  slots_[index].endpoint->Prefetch(arrival.packet.info->is_response);
+}
+
 // True when the frame is done with, false when the interface has taken it over.
-bool Worker::Dispatch(Port& port, rte_mbuf* frame, transport::PollContext& context) {
+bool Worker::Dispatch(Port& port, rte_mbuf* frame, const Arrival& arrival,
+                      transport::PollContext& context) {
   if (frame->nb_segs != 1) [[unlikely]] {
     port.counters.Count(Drop::kScattered);
     return true;
   }
   const uint8_t* bytes = rte_pktmbuf_mtod(frame, const uint8_t*);
-  wire::RocePacket packet;
-  const wire::ParseResult result = wire::ParseRocePacket(bytes, frame->data_len, &packet);
+  const wire::RocePacket& packet = arrival.packet;
+  const wire::ParseResult result = arrival.result;
   if (result == wire::ParseResult::kNotRoce) {
     port.interface->OnFrame(frame, context);
     return false;
@@ -186,7 +218,7 @@ Worker::Slot* Worker::FindSlot(Qpn qpn, transport::Counters& counters) {
     slot = gsi_slot_.get();
   } else if (layout.worker(qpn) == config_.index) {
     const uint32_t index = layout.index(qpn);
-    if (index < slots_.size()) slot = slots_[index].get();
+    if (index < slot_count_) slot = &slots_[index];
   }
   // Of another worker, or nobody's.
   if (slot == nullptr || slot->endpoint == nullptr) {
@@ -201,7 +233,7 @@ Worker::Slot* Worker::FindSlot(Qpn qpn, transport::Counters& counters) {
 }
 
 Worker::Slot& Worker::SlotOf(const verbs::QueuePair& qp) {
-  return qp.qpn() == kGsiQpn ? *gsi_slot_ : *slots_[config_.qpn_layout.index(qp.qpn())];
+  return qp.qpn() == kGsiQpn ? *gsi_slot_ : slots_[config_.qpn_layout.index(qp.qpn())];
 }
 
 // To follow each call into an endpoint: its deadline may have moved.
@@ -210,6 +242,10 @@ void Worker::AfterCall(Slot& slot) {
   if (deadline != Endpoint::kNever &&
       (!slot.timer.armed() || slot.timer.deadline_ns() > deadline)) {
     wheel_.Arm(slot.timer, deadline);
+  } else if (deadline == Endpoint::kNever && slot.timer.armed()) {
+    // While its neighbours in the wheel are warm: with many queue pairs that send one message at a
+    // time, one that fires for nothing would find all of it cold.
+    slot.timer.Cancel();
   }
   if (slot.endpoint->TakeFailure() && failed_count_ < kMaxFailuresTold) [[unlikely]]
     failed_[failed_count_++] = slot.qpn;
@@ -219,8 +255,7 @@ void Worker::DeliverFailures() {
   const uint32_t count = std::exchange(failed_count_, 0);
   for (uint32_t i = 0; i < count; ++i) {
     const Qpn qpn = failed_[i];
-    const Slot* slot =
-        qpn == kGsiQpn ? gsi_slot_.get() : slots_[config_.qpn_layout.index(qpn)].get();
+    const Slot* slot = qpn == kGsiQpn ? gsi_slot_.get() : &slots_[config_.qpn_layout.index(qpn)];
     if (slot == nullptr || slot->qpn != qpn || slot->endpoint == nullptr) continue;
     for (const auto& weak : failure_observers_) {
       const std::shared_ptr<FailureObserver> observer = weak.lock();
@@ -285,6 +320,8 @@ bool Worker::RunPollers() {
 
 bool Worker::Transmit() {
   bool worked = false;
+  active_.VisitFirst(kTransmitTurns,
+                     [](verbs::QueuePair* qp) { Endpoint::Of(qp)->Prefetch(true); });
   for (int turn = 0; turn < kTransmitTurns && !active_.empty(); ++turn) {
     Port& port = PortOf(*active_.front());
     if (port.egress.room() == 0) port.egress.Flush(now_ns_);

@@ -214,7 +214,17 @@ class Worker : public Party {
   Port& PortOf(const verbs::QueuePair& qp);
   absl::StatusOr<Port*> FindPort(uint8_t port_num);
   bool Receive(Port& port);
-  bool Dispatch(Port& port, rte_mbuf* frame, transport::PollContext& context);
+  // A received frame: what it is, and for kOk its packet.
+  struct Arrival {
+    wire::ParseResult result = wire::ParseResult::kNotRoce;
+    wire::RocePacket packet;
+  };
+  // As many queue pairs are fetched as may be under way together.
+  static constexpr uint16_t kPrefetchAhead = 6;
+  void Parse(const rte_mbuf* frame, Arrival* arrival) const;
+  void Prefetch(uint16_t i) const;
+  bool Dispatch(Port& port, rte_mbuf* frame, const Arrival& arrival,
+                transport::PollContext& context);
   void DispatchMulticast(const wire::RocePacket& packet, transport::PollContext& context);
   Slot* FindSlot(Qpn qpn, transport::Counters& counters);
   Slot& SlotOf(const verbs::QueuePair& qp);
@@ -254,9 +264,13 @@ class Worker : public Party {
   memory::RegionTable regions_;
   std::optional<transport::DcqcnParameters> dcqcn_;
   verbs::ActiveList active_;
-  std::vector<Poller*> pollers_;  // null: removed, to be erased after the round
+  std::array<Arrival, kBurst> arrivals_;  // of the burst that is being received
+  std::vector<Poller*> pollers_;          // null: removed, to be erased after the round
   std::vector<Reporter*> reporters_;
-  std::vector<std::unique_ptr<Slot>> slots_;
+  // By index of the queue pair number: in one piece, so that a burst's are found without a look at
+  // memory.
+  std::unique_ptr<Slot[]> slots_;
+  uint32_t slot_count_ = 0;
   std::unique_ptr<Slot> gsi_slot_;
   std::deque<uint32_t> free_slots_;  // longest unused first
   verbs::EventList events_;

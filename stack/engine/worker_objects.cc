@@ -124,20 +124,19 @@ absl::StatusOr<verbs::QueuePair*> Worker::CreateQp(verbs::QueuePairInitAttr init
   }
   const uint32_t index = free_slots_.front();
   free_slots_.pop_front();
-  std::unique_ptr<Slot>& slot = slots_[index];
-  const bool used_before = slot != nullptr;
-  if (!used_before) slot = std::make_unique<Slot>(this, index);
+  Slot& slot = slots_[index];
   Qpn qpn;
   do {
     qpn = config_.qpn_layout.Make(config_.index, random_.Next32(), index);
-  } while (used_before && qpn == slot->qpn);
-  return Place(*slot, qpn, std::move(init));
+  } while (qpn == slot.qpn);
+  return Place(slot, qpn, std::move(init));
 }
 
 absl::StatusOr<verbs::QueuePair*> Worker::CreateGsiQp(verbs::QueuePairInitAttr init) {
   init.type = IBV_QPT_UD;
   if (absl::Status status = CheckInit(init); !status.ok()) return status;
-  if (gsi_slot_ == nullptr) gsi_slot_ = std::make_unique<Slot>(this, 0);
+  if (gsi_slot_ == nullptr) gsi_slot_ = std::make_unique<Slot>();
+  gsi_slot_->worker = this;
   if (gsi_slot_->endpoint != nullptr) {
     return absl::AlreadyExistsError("queue pair 1 exists already on this worker");
   }

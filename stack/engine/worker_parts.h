@@ -48,12 +48,11 @@ struct Worker::Handle {
 
 // Without an endpoint it is free, or in quarantine while its timer is armed.
 struct Worker::Slot {
-  Slot(Worker* owner, uint32_t slot_index)
-      : worker(owner), index(slot_index), timer(&Worker::OnSlotTimer, this) {}
+  Slot() : timer(&Worker::OnSlotTimer, this) {}
 
-  Worker* worker;
-  uint32_t index;
-  Qpn qpn;  // the present one, or the last
+  Worker* worker = nullptr;
+  uint32_t index = 0;
+  Qpn qpn;  // the present one, or the last; 0 before the first
   // Fires at the endpoint's deadline or before it: it is not moved when the deadline becomes later.
   Timer timer;
   Port* path_port = nullptr;  // whose neighbour the queue pair's path refers to; null: no path

@@ -52,8 +52,9 @@ bool Worker::Tell(const Question& question, Report* report) {
 }
 
 uint32_t Worker::QueuePairs() const {
-  return static_cast<uint32_t>(std::ranges::count_if(
-      slots_, [](const auto& slot) { return slot != nullptr && slot->endpoint != nullptr; }));
+  return static_cast<uint32_t>(
+      std::count_if(slots_.get(), slots_.get() + slot_count_,
+                    [](const Slot& slot) { return slot.endpoint != nullptr; }));
 }
 
 bool Worker::TellSummary(const Question&, Report* report) {
@@ -107,10 +108,10 @@ bool Worker::TellQps(const Question& question, Report* report) {
     report->AddNumber(kGsiQpn.value);
   }
   const uint32_t next = after.value <= kGsiQpn.value ? 0 : config_.qpn_layout.index(after) + 1;
-  for (size_t i = next; i < slots_.size(); ++i) {
-    const auto& slot = slots_[i];
-    if (slot == nullptr || slot->endpoint == nullptr) continue;
-    if (!report->AddNumber(slot->qpn.value)) break;
+  for (size_t i = next; i < slot_count_; ++i) {
+    const Slot& slot = slots_[i];
+    if (slot.endpoint == nullptr) continue;
+    if (!report->AddNumber(slot.qpn.value)) break;
   }
   return true;
 }
@@ -119,9 +120,9 @@ const Endpoint* Worker::FindEndpoint(std::optional<uint64_t> qpn) const {
   if (!qpn || *qpn > kMulticastQpn.value) return nullptr;
   const Qpn wanted{static_cast<uint32_t>(*qpn)};
   const uint32_t index = config_.qpn_layout.index(wanted);
-  const Slot* slot = wanted == kGsiQpn       ? gsi_slot_.get()
-                     : index < slots_.size() ? slots_[index].get()
-                                             : nullptr;
+  const Slot* slot = wanted == kGsiQpn     ? gsi_slot_.get()
+                     : index < slot_count_ ? &slots_[index]
+                                           : nullptr;
   return slot != nullptr && slot->qpn == wanted ? slot->endpoint.get() : nullptr;
 }
 

@@ -78,6 +78,9 @@ void Counters::Visit(absl::FunctionRef<void(std::string_view, uint64_t)> visit) 
       {"rcvd_pkts", &Counters::rcvd_pkts},
       {"sent_bytes", &Counters::sent_bytes},
       {"rcvd_bytes", &Counters::rcvd_bytes},
+      {"rdma_sends", &Counters::rdma_sends},
+      {"rdma_recvs", &Counters::rdma_recvs},
+      {"ack_deferred", &Counters::ack_deferred},
       {"retransmitted_pkts", &Counters::retransmitted_pkts},
       {"retransmitted_responses", &Counters::retransmitted_responses},
       {"tail_probes", &Counters::tail_probes},
@@ -87,7 +90,6 @@ void Counters::Visit(absl::FunctionRef<void(std::string_view, uint64_t)> visit) 
       {"send_rnr_err", &Counters::send_rnr_err},
       {"rcvd_seq_err", &Counters::rcvd_seq_err},
       {"sent_seq_nak", &Counters::sent_seq_nak},
-      {"ack_deferred", &Counters::ack_deferred},
       {"local_ack_timeout_err", &Counters::local_ack_timeout_err},
       {"implied_nak_seq_err", &Counters::implied_nak_seq_err},
       {"retry_exceeded_err", &Counters::retry_exceeded_err},
@@ -98,8 +100,6 @@ void Counters::Visit(absl::FunctionRef<void(std::string_view, uint64_t)> visit) 
       {"rp_cnp_ignored", &Counters::rp_cnp_ignored},
       {"np_cnp_sent", &Counters::np_cnp_sent},
       {"np_ecn_marked_roce_packets", &Counters::np_ecn_marked_roce_packets},
-      {"rdma_sends", &Counters::rdma_sends},
-      {"rdma_recvs", &Counters::rdma_recvs},
   };
   // Every member, or a new one would never be seen.
   static_assert(sizeof(Counters) ==

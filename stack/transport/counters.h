@@ -50,11 +50,15 @@ const char* DropName(Drop drop);
 // Of a port, or of one queue pair: then without what happens before its queue pair is known, and
 // bytes are those of payload instead of whole frames.
 struct Counters {
+  // What nearly every packet or message counts stands together.
   uint64_t sent_pkts = 0;
   uint64_t rcvd_pkts = 0;
   uint64_t sent_bytes = 0;
   uint64_t rcvd_bytes = 0;
-  uint64_t retransmitted_pkts = 0;       // requests
+  uint64_t rdma_sends = 0;
+  uint64_t rdma_recvs = 0;
+  uint64_t ack_deferred = 0;        // acknowledgements that were asked for, and left to a later one
+  uint64_t retransmitted_pkts = 0;  // requests
   uint64_t retransmitted_responses = 0;  // to READs and atomics
   uint64_t tail_probes = 0;              // by a requester that heard nothing for a round trip
   uint64_t duplicate_request = 0;
@@ -63,7 +67,6 @@ struct Counters {
   uint64_t send_rnr_err = 0;
   uint64_t rcvd_seq_err = 0;
   uint64_t sent_seq_nak = 0;
-  uint64_t ack_deferred = 0;  // acknowledgements that were asked for, and left to a later one
   uint64_t local_ack_timeout_err = 0;
   uint64_t implied_nak_seq_err = 0;
   uint64_t retry_exceeded_err = 0;
@@ -76,8 +79,6 @@ struct Counters {
   uint64_t rp_cnp_ignored = 0;
   uint64_t np_cnp_sent = 0;
   uint64_t np_ecn_marked_roce_packets = 0;
-  uint64_t rdma_sends = 0;
-  uint64_t rdma_recvs = 0;
   std::array<uint64_t, static_cast<size_t>(Drop::kCount)> drops{};
 
   uint64_t retransmitted() const { return retransmitted_pkts + retransmitted_responses; }

@@ -20,6 +20,14 @@ wire::Transport TransportOf(ibv_qp_type type) {
 // Beside the payload, to reckon how many frames a rate allows.
 constexpr uint32_t kFrameOverhead = PacketBuilder::kMaxHeaderBytes + wire::kIcrcBytes;
 
+constexpr size_t kCacheLine = 64;
+
+template <class T>
+void PrefetchStart(const T& object, size_t bytes = sizeof(T)) {
+  const auto* at = reinterpret_cast<const char*>(&object);
+  for (size_t offset = 0; offset < bytes; offset += kCacheLine) __builtin_prefetch(at + offset);
+}
+
 }  // namespace
 
 Endpoint::Endpoint(Qpn qpn, verbs::QueuePairInitAttr init, verbs::ActiveList* active,
@@ -37,6 +45,18 @@ Endpoint::Endpoint(Qpn qpn, verbs::QueuePairInitAttr init, verbs::ActiveList* ac
 
 Endpoint* Endpoint::Of(verbs::QueuePair* queue_pair) {
   return static_cast<Endpoint*>(queue_pair->transport);
+}
+
+void Endpoint::Prefetch(bool sends) const {
+  PrefetchStart(qp);
+  journal_.Prefetch();
+  if (sends) {
+    PrefetchStart(rc_requester_);
+  } else {
+    // The deadlines of the requester, and the responder without most of its resources.
+    PrefetchStart(rc_requester_, kCacheLine);
+    PrefetchStart(rc_responder_, sizeof rc_responder_ - sizeof(ResponderResources) + kCacheLine);
+  }
 }
 
 absl::Status Endpoint::Modify(const ibv_qp_attr& change, int mask, PollContext& context) {
@@ -122,8 +142,7 @@ Drop Endpoint::ReasonToDrop(const wire::RocePacket& packet) const {
     return Drop::kWrongTransport;
   }
   if (!wire::PkeysMatch(packet.bth.pkey, wire::kDefaultPkey)) return Drop::kBadPkey;
-  if (qp.type() != IBV_QPT_UD &&
-      (packet.source() != qp.path.destination || packet.destination() != qp.path.source)) {
+  if (qp.type() != IBV_QPT_UD && !packet.IsBetween(qp.path.destination, qp.path.source)) {
     return Drop::kBadAddress;
   }
   // Before a byte is placed or a number believed.
@@ -210,9 +229,15 @@ bool Endpoint::Send(PollContext& context, int budget) {
 }
 
 uint64_t Endpoint::deadline_ns() const {
-  const uint64_t requester =
-      qp.type() == IBV_QPT_RC && qp.sends() ? rc_requester_.deadline_ns() : kNever;
-  return congestion_ == nullptr ? requester : std::min(requester, congestion_->wait_until_ns);
+  uint64_t deadline = kNever;
+  if (qp.type() == IBV_QPT_RC) {
+    if (qp.sends()) {
+      deadline = std::min(rc_requester_.deadline_ns(), rc_responder_.deadline_ns());
+    } else if (qp.state() == IBV_QPS_RTR) {
+      deadline = rc_responder_.deadline_ns();
+    }
+  }
+  return congestion_ == nullptr ? deadline : std::min(deadline, congestion_->wait_until_ns);
 }
 
 void Endpoint::OnDeadline(PollContext& context) {
@@ -222,7 +247,10 @@ void Endpoint::OnDeadline(PollContext& context) {
     congestion_->wait_until_ns = kNever;
     qp.Activate();
   }
-  if (qp.type() == IBV_QPT_RC && qp.sends()) rc_requester_.OnDeadline(context);
+  if (qp.type() == IBV_QPT_RC) {
+    if (qp.sends() || qp.state() == IBV_QPS_RTR) rc_responder_.OnDeadline(context);
+    if (qp.sends()) rc_requester_.OnDeadline(context);
+  }
   NoteState();
 }
 

@@ -56,6 +56,10 @@ class Endpoint {
   uint64_t deadline_ns() const;
   void OnDeadline(PollContext& context);
 
+  // Has what a packet needs of all this fetched into the cache: with many active queue pairs it is
+  // cold, and would come in one line after the other. `sends`: a packet of the requester's.
+  void Prefetch(bool sends) const;
+
   const Journal& journal() const { return journal_; }
   // Whether the queue pair has entered IBV_QPS_ERR by itself, for an error of the transport's; true
   // once. The engine looks at it after each call.
@@ -85,12 +89,12 @@ class Endpoint {
 
   ibv_qp_state noted_state_ = IBV_QPS_RESET;
   bool failed_ = false;
+  std::unique_ptr<Congestion> congestion_;  // null: off
   Journal journal_;
-  RcRequester rc_requester_;
-  RcResponder rc_responder_;
+  alignas(64) RcRequester rc_requester_;
+  alignas(64) RcResponder rc_responder_;
   Uc uc_;
   Ud ud_;
-  std::unique_ptr<Congestion> congestion_;  // null: off
 };
 
 }  // namespace pollux::transport

@@ -4,7 +4,7 @@ namespace pollux::transport {
 
 void FlightRecorder::EndRun() {
   if (follows_ == kNoRun) return;
-  newest().count = static_cast<uint32_t>(follows_ - newest().word);
+  newest().count = static_cast<uint32_t>(follows_ - run_word_);
   newest().time_ns = run_ns_;
   follows_ = kNoRun;
 }
@@ -12,6 +12,7 @@ void FlightRecorder::EndRun() {
 void FlightRecorder::BeginRun(uint64_t word, uint64_t now_ns) {
   EndRun();
   slots_[next_++ % kEntries] = {.word = word};
+  run_word_ = word;
   follows_ = word + 1;
   run_ns_ = now_ns;
 }

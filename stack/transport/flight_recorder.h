@@ -87,7 +87,8 @@ class FlightRecorder {
   void EndRun();
 
   uint64_t follows_ = kNoRun;  // the word that goes on with the run of the newest entry
-  uint64_t run_ns_ = 0;        // of the run's last packet
+  uint64_t run_word_ = 0;      // of the run's first packet, so that no entry is read
+  uint64_t run_ns_ = 0;        // of its last
   uint32_t next_ = 0;          // runs freely
   std::array<Slot, kEntries> slots_{};
 };

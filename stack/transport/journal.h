@@ -22,6 +22,11 @@ class Journal {
   // Of the work request that the queue pair failed with; IBV_WC_SUCCESS when none did.
   ibv_wc_status failure() const { return failure_; }
 
+  // As Endpoint's.
+  void Prefetch() const {
+    __builtin_prefetch(this);
+    __builtin_prefetch(&recorder_);
+  }
   // At the start of each call into the transport: the time of what is written down in it.
   void Begin(uint64_t now_ns) { now_ns_ = now_ns; }
 
@@ -71,10 +76,11 @@ class Journal {
   }
   void Note(FlightKind kind, uint8_t code) { recorder_.Note(kind, code, 0, now_ns_); }
 
+  // The time and the first counters are written at every packet: one cache line.
+  alignas(64) uint64_t now_ns_ = 0;
   Counters counters_;
-  uint64_t now_ns_ = 0;
   ibv_wc_status failure_ = IBV_WC_SUCCESS;
-  FlightRecorder recorder_;
+  alignas(64) FlightRecorder recorder_;
 };
 
 }  // namespace pollux::transport

@@ -36,7 +36,7 @@ uint64_t AckTimeoutNs(const ibv_qp_attr& attr, uint8_t retry_left) {
 void RcRequester::Start() {
   Stop();
   builder_.Reset(&qp_->path, qp_->qpn(), Qpn{qp_->attr.dest_qp_num}, {.data_ecn = qp_->data_ecn});
-  next_psn_ = una_ = max_sent_ = executed_end_ = asked_end_ = Psn(qp_->attr.sq_psn);
+  next_psn_ = una_ = max_sent_ = executed_end_ = asked_end_ = asked_until_ = Psn(qp_->attr.sq_psn);
   retry_left_ = qp_->attr.retry_cnt;
   rnr_left_ = qp_->attr.rnr_retry;
   cursor_.Start();
@@ -55,6 +55,7 @@ void RcRequester::Stop() {
   local_error_ = IBV_WC_SUCCESS;
   ack_deadline_ns_ = rnr_until_ns_ = probe_deadline_ns_ = kNever;
   round_trip_.Reset();
+  ack_trust_.Reset();
   probes_ = 0;
   nak_at_ns_ = 0;
   oldest_due_ = answer_resends_ = false;
@@ -174,7 +175,7 @@ RcRequester::Step RcRequester::SendNextDataRequest(PollContext& context) {
 RcRequester::Step RcRequester::AskFor(const SendWqe& wqe, uint32_t begin, uint32_t end,
                                       PollContext& context) {
   if (!SendDataRequest(*qp_, wqe, begin, end, builder_, context)) return Step::kNoBuffer;
-  Sent(wqe.first_psn + begin, wqe.first_psn + end, context);
+  Sent(wqe.first_psn + begin, wqe.first_psn + end, true, context);
   return Step::kSent;
 }
 
@@ -185,7 +186,8 @@ RcRequester::Step RcRequester::SendNextPacket(PollContext& context) {
   const uint32_t in_flight = static_cast<uint32_t>(Distance(una_, psn)) - cursor_.read_psns();
   if (in_flight >= kMaxInFlight) return Step::kWait;
   if (in_flight == 0) ack_asked_ns_ = context.now_ns;  // nothing waits for an answer
-  const bool ack_request = packet + 1 == wqe.packets || psn.value() % kAckEvery == kAckEvery - 1 ||
+  const bool ack_request = (packet + 1 == wqe.packets && Asks(wqe, context.now_ns)) ||
+                           psn.value() % kAckEvery == kAckEvery - 1 ||
                            in_flight + 1 == kMaxInFlight ||
                            context.now_ns - ack_asked_ns_ >= kAckEveryNs;
   const Step step = SendPacket(cursor_.index(), packet, ack_request, context);
@@ -194,6 +196,20 @@ RcRequester::Step RcRequester::SendNextPacket(PollContext& context) {
     cursor_.Advance(packet + 1);
   }
   return step;
+}
+
+bool RcRequester::Asks(const SendWqe& wqe, uint64_t now_ns) const {
+  const bool signaled = qp_->init().sq_sig_all || (wqe.send_flags & IBV_SEND_SIGNALED) != 0;
+  if (signaled && (wqe.send_flags & verbs::kSendUnhurried) == 0) return true;
+  // What waits behind it: an invalidation for its answer, whoever posts for room.
+  const bool last = cursor_.index() + 1 == qp_->sq_tail();
+  if (!last && qp_->sq(cursor_.index() + 1).is_local()) return true;
+  if (2 * (qp_->sq_tail() - qp_->sq_head()) > qp_->init().cap.max_send_wr) return true;
+  // Whose answers come at their leisure has no measure of a round trip in them.
+  if (round_trip_.smoothed_ns() == 0) return true;
+  if (qp_->attr.timeout != 0 && wire::TimeoutCodeNs(qp_->attr.timeout) < kShortTimeoutNs)
+    return true;
+  return !ack_trust_.MayLeave(now_ns);
 }
 
 RcRequester::Step RcRequester::SendPacket(uint32_t index, uint32_t packet, bool ack_request,
@@ -207,17 +223,18 @@ RcRequester::Step RcRequester::SendPacket(uint32_t index, uint32_t packet, bool 
     case BuildResult::kLocalFault:
       return Step::kFault;
   }
-  Sent(psn, psn + 1, context);
+  Sent(psn, psn + 1, ack_request, context);
   return Step::kSent;
 }
 
-void RcRequester::Sent(Psn psn, Psn end, PollContext& context) {
+void RcRequester::Sent(Psn psn, Psn end, bool asked, PollContext& context) {
   if (Before(psn, max_sent_)) {
     journal_->Count(&Counters::retransmitted_pkts, context);
     round_trip_.Cancel(psn, end);
-  } else {
+  } else if (asked) {
     round_trip_.Start(psn, context.now_ns);
   }
+  if (asked && Before(asked_until_, end)) asked_until_ = end;
   if (Before(max_sent_, end)) max_sent_ = end;
   if (ack_deadline_ns_ == kNever && qp_->attr.timeout != 0) {
     ack_deadline_ns_ = context.now_ns + AckTimeoutNs(qp_->attr, retry_left_);
@@ -260,6 +277,7 @@ void RcRequester::OnResponse(const wire::RocePacket& packet, PollContext& contex
 void RcRequester::OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context) {
   // An ACK acknowledges its own PSN, a NAK only what lies before it.
   const bool ack = wire::IsAck(aeth.syndrome);
+  if (ack && probes_ == 0 && !Before(una_, asked_until_)) ack_trust_.OnVolunteered();
   const Psn executed_end = ack ? psn + 1 : psn;
   Executed(executed_end);
   Retire(context);
@@ -473,6 +491,7 @@ void RcRequester::OnDeadline(PollContext& context) {
     probe_deadline_ns_ = kNever;
     if (rnr_until_ns_ == kNever && ack_deadline_ns_ > context.now_ns) {
       ++probes_;
+      if (!Before(una_, asked_until_)) ack_trust_.OnSilence(context.now_ns);
       journal_->Timer(FlightTimer::kProbe);
       oldest_due_ = true;
       journal_->Count(&Counters::tail_probes, context);

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "stack/base/types.h"
+#include "stack/transport/ack_trust.h"
 #include "stack/transport/arrived_responses.h"
 #include "stack/transport/journal.h"
 #include "stack/transport/packet_builder.h"
@@ -29,6 +30,9 @@ class RcRequester {
   static constexpr uint32_t kAckEvery = 32;
   // Or after this time, for a sender that is held back: well before a probe.
   static constexpr uint64_t kAckEveryNs = 200'000;
+  // With a shorter local ACK timeout every message asks: a peer that takes its time
+  // (RcResponder::kUnaskedNs) would let it run out.
+  static constexpr uint64_t kShortTimeoutNs = 1'000'000;
   static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
   // Without an answer for a measured round trip (and its variation), the oldest unacknowledged
   // packet is sent again: it makes any go-back-N peer say how far it is, long before the local ACK
@@ -73,9 +77,12 @@ class RcRequester {
   Step ExecuteNext(PollContext& context);
   Step SendNextDataRequest(PollContext& context);
   Step SendNextPacket(PollContext& context);
+  // Whether the last packet of the request at the cursor asks for an acknowledgement.
+  bool Asks(const verbs::SendWqe& wqe, uint64_t now_ns) const;
   Step SendPacket(uint32_t index, uint32_t packet, bool ack_request, PollContext& context);
   Step AskFor(const verbs::SendWqe& wqe, uint32_t begin, uint32_t end, PollContext& context);
-  void Sent(Psn psn, Psn end, PollContext& context);
+  // `asked`: for an answer at once.
+  void Sent(Psn psn, Psn end, bool asked, PollContext& context);
   uint64_t ProbeNs() const;  // how long to wait for an answer
   void ArmProbe(uint64_t now_ns);
 
@@ -99,6 +106,10 @@ class RcRequester {
   verbs::SendWqe& Head() { return qp_->sq(qp_->sq_head()); }
   bool HasHead() const { return qp_->sq_head() != qp_->sq_tail(); }
 
+  // The engine asks for these three after every packet, those of the responder too.
+  uint64_t ack_deadline_ns_ = kNever;
+  uint64_t rnr_until_ns_ = kNever;
+  uint64_t probe_deadline_ns_ = kNever;
   verbs::QueuePair* qp_;
   Journal* journal_;
   PacketBuilder builder_;
@@ -114,11 +125,10 @@ class RcRequester {
   uint8_t rnr_left_ = 0;
   ibv_wc_status local_error_ = IBV_WC_SUCCESS;  // of the one at the cursor, reported in its turn
   uint64_t ack_asked_ns_ = 0;                   // when a packet asked last
-  uint64_t ack_deadline_ns_ = kNever;
-  uint64_t rnr_until_ns_ = kNever;
+  Psn asked_until_;                             // one past the highest that asked
+  AckTrust ack_trust_;
 
   RoundTrip round_trip_;
-  uint64_t probe_deadline_ns_ = kNever;
   Psn nak_psn_;                  // of the last sequence NAK that was followed,
   uint64_t nak_at_ns_ = 0;       // and when; 0 since the last progress
   int probes_ = 0;               // since the last progress

@@ -49,7 +49,8 @@ void RcResponder::Stop() {
   msn_ = qp_->init().first_msn & kMsnMask;
   sequence_nak_sent_ = waiting_after_rnr_ = communication_established_ = false;
   resources_.Clear();
-  ack_pending_ = fatal_ = false;
+  Acknowledged();
+  fatal_ = false;
   nak_ = 0;
 }
 
@@ -203,7 +204,8 @@ ResponderResource* RcResponder::NewResource(uint32_t packets, PollContext& conte
   expected_psn_ += packets;
   CountMessage();
   // The response acknowledges what came before.
-  if (std::exchange(ack_pending_, false)) journal_->Count(&Counters::ack_deferred, context);
+  if (ack_pending_) journal_->Count(&Counters::ack_deferred, context);
+  Acknowledged();
   qp_->Activate();
   return entry;
 }
@@ -258,7 +260,32 @@ void RcResponder::CountMessage() {
 void RcResponder::Executed(const wire::RocePacket& packet, bool last, PollContext& context) {
   expected_psn_ += 1;
   if (last) CountMessage();
-  if (packet.bth.ack_request) AskForAck(context);
+  if (packet.bth.ack_request) {
+    AskForAck(context);
+  } else if (last) {
+    OnUnasked(context);
+  }
+}
+
+void RcResponder::OnUnasked(PollContext& context) {
+  if (ack_pending_) return;
+  if (++unasked_ == kUnaskedMessages) {
+    AskForAck(context);
+  } else if (unasked_until_ns_ == kNever) {
+    unasked_until_ns_ = context.now_ns + kUnaskedNs;
+  }
+}
+
+void RcResponder::OnDeadline(PollContext& context) {
+  if (unasked_until_ns_ > context.now_ns) return;
+  unasked_until_ns_ = kNever;
+  if (!ack_pending_) AskForAck(context);
+}
+
+void RcResponder::Acknowledged() {
+  ack_pending_ = false;
+  unasked_ = 0;
+  unasked_until_ns_ = kNever;
 }
 
 void RcResponder::AskForAck(PollContext& context) {
@@ -300,7 +327,7 @@ bool RcResponder::Transmit(PollContext& context, int* budget) {
                                 : SendAeth(wire::kAckNoCredits, expected_psn_ - 1, context);
     if (!sent) return true;
     nak_ = 0;
-    ack_pending_ = false;
+    Acknowledged();
   }
   if (fatal_) {
     journal_->Event(fatal_event_);

@@ -4,6 +4,7 @@
 #define POLLUX_STACK_TRANSPORT_RC_RESPONDER_H_
 
 #include <cstdint>
+#include <limits>
 
 #include "stack/base/types.h"
 #include "stack/transport/inbound_message.h"
@@ -16,12 +17,19 @@
 
 namespace pollux::transport {
 
-// Acknowledgements are coalesced: one a Transmit(), however many packets asked. READ responses are
+// Acknowledgements are coalesced: one a Transmit(), however many packets asked; and one for many
+// messages that did not ask, so that their requester need not probe. READ responses are
 // copied when they are sent, and go before any acknowledgement of what came after their READ.
 // Atomics are executed when they come, once; their result is kept for duplicates. Owned by one
 // worker. Source: IB specification 9.7.5, 9.9.
 class RcResponder {
  public:
+  // Messages that do not ask are acknowledged when so many are not yet, or so long after the first
+  // of them: well before a requester probes (RcRequester::kMinProbeNs).
+  static constexpr uint32_t kUnaskedMessages = 16;
+  static constexpr uint64_t kUnaskedNs = 100'000;
+  static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
+
   RcResponder(verbs::QueuePair* qp, Journal* journal)
       : qp_(qp), journal_(journal), builder_(journal), message_(qp, journal) {}
 
@@ -39,6 +47,9 @@ class RcResponder {
   // acknowledgement behind them. True when more could be sent at once.
   bool Transmit(PollContext& context, int* budget);
 
+  uint64_t deadline_ns() const { return unasked_until_ns_; }
+  void OnDeadline(PollContext& context);
+
  private:
   void OnOutOfSequence(Psn psn, PollContext& context);
   void OnDuplicate(const wire::RocePacket& packet, PollContext& context);
@@ -51,6 +62,10 @@ class RcResponder {
   void CountMessage();
   void Executed(const wire::RocePacket& packet, bool last, PollContext& context);
   void AskForAck(PollContext& context);
+  // A message that does not ask is complete.
+  void OnUnasked(PollContext& context);
+  // Everything executed so far is acknowledged by what is about to be sent.
+  void Acknowledged();
   void NotReady(PollContext& context);
   void Fatal(uint8_t syndrome, Psn psn, ibv_event_type event);
   memory::AccessResult CheckRemote(uint32_t rkey, uint64_t address, uint32_t bytes, int needed,
@@ -62,6 +77,8 @@ class RcResponder {
   void Sent(ResponderResource& resource, uint32_t packet, PollContext& context);
   bool SendAeth(uint8_t syndrome, Psn psn, PollContext& context);
 
+  uint64_t unasked_until_ns_ = kNever;  // then messages that did not ask are acknowledged
+  uint32_t unasked_ = 0;                // as many
   verbs::QueuePair* qp_;
   Journal* journal_;
   PacketBuilder builder_;
@@ -75,13 +92,13 @@ class RcResponder {
   bool waiting_after_rnr_ = false;  // for expected_psn_ to come again
   bool communication_established_ = false;
 
-  // Answers to be sent, in this order: those to READs and atomics, then the NAK or else the ACK.
-  ResponderResources resources_;
   bool ack_pending_ = false;
   uint8_t nak_ = 0;  // syndrome, 0 for none
   Psn nak_psn_;
   bool fatal_ = false;  // the queue pair enters ERR once all that is sent
   ibv_event_type fatal_event_ = IBV_EVENT_QP_FATAL;
+  // Answers to be sent, before the NAK or else the ACK. The last: most of it is seldom looked at.
+  ResponderResources resources_;
 };
 
 }  // namespace pollux::transport

@@ -1,6 +1,7 @@
 #include "stack/wire/roce_packet.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include "stack/base/byte_order.h"
@@ -139,6 +140,20 @@ Gid GidAt(const RocePacket& packet, size_t ipv4_offset, size_t ipv6_offset) {
 Gid RocePacket::source() const { return GidAt(*this, ipv4::kSource, ipv6::kSource); }
 Gid RocePacket::destination() const { return GidAt(*this, ipv4::kDestination, ipv6::kDestination); }
 
+bool RocePacket::IsBetween(const Gid& source, const Gid& destination) const {
+  const uint8_t* l3 = frame + l3_offset;
+  if (ip_version == 4) {
+    constexpr Gid kAnyIpv4 = Gid::FromIpv4(0);
+    constexpr size_t kPrefix = 12;
+    return std::memcmp(source.raw.data(), kAnyIpv4.raw.data(), kPrefix) == 0 &&
+           std::memcmp(destination.raw.data(), kAnyIpv4.raw.data(), kPrefix) == 0 &&
+           std::memcmp(l3 + ipv4::kSource, source.raw.data() + kPrefix, 4) == 0 &&
+           std::memcmp(l3 + ipv4::kDestination, destination.raw.data() + kPrefix, 4) == 0;
+  }
+  return std::memcmp(l3 + ipv6::kSource, source.raw.data(), source.raw.size()) == 0 &&
+         std::memcmp(l3 + ipv6::kDestination, destination.raw.data(), destination.raw.size()) == 0;
+}
+
 const char* ParseResultName(ParseResult result) {
   switch (result) {
     case ParseResult::kOk:
@@ -173,16 +188,13 @@ bool IsRoceFrame(const uint8_t* frame, size_t length) {
 ParseResult ParseRocePacket(const uint8_t* frame, size_t length, RocePacket* packet) {
   // A longer buffer is no Ethernet frame, and its offsets would not fit the view.
   if (length > std::numeric_limits<uint16_t>::max()) return ParseResult::kNotRoce;
-  RocePacket parsed;
-  parsed.frame = frame;
+  packet->frame = frame;
   Datagram datagram;
-  ParseResult result = FindDatagram(frame, length, &parsed, &datagram);
+  ParseResult result = FindDatagram(frame, length, packet, &datagram);
   if (result != ParseResult::kOk) return result;
-  result = CheckUdp(frame, parsed, datagram);
+  result = CheckUdp(frame, *packet, datagram);
   if (result != ParseResult::kOk) return result;
-  result = ParseTransport(frame, datagram, &parsed);
-  if (result == ParseResult::kOk) *packet = parsed;
-  return result;
+  return ParseTransport(frame, datagram, packet);
 }
 
 }  // namespace pollux::wire

@@ -46,6 +46,7 @@ struct RocePacket {
   const uint8_t* payload() const { return frame + payload_offset; }
   Gid source() const;
   Gid destination() const;
+  bool IsBetween(const Gid& source, const Gid& destination) const;
   // Extended headers, decoded at their place; only when info->headers has the bit.
   Reth reth() const { return ParseReth(ext(kHasReth)); }
   Aeth aeth() const { return ParseAeth(ext(kHasAeth)); }
@@ -65,7 +66,7 @@ struct RocePacket {
 // kNotRoce.
 bool IsRoceFrame(const uint8_t* frame, size_t length);
 // Parses `length` contiguous bytes from the Ethernet header on (802.1Q tag allowed). Does not check
-// the ICRC (icrc.h). `*packet` is written only on kOk. Never reads past `length`.
+// the ICRC (icrc.h). `*packet` holds one only after kOk. Never reads past `length`.
 ParseResult ParseRocePacket(const uint8_t* frame, size_t length, RocePacket* packet);
 
 }  // namespace pollux::wire

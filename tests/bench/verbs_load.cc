@@ -9,6 +9,7 @@
 
 #include "stack/engine/clock.h"
 #include "tests/bench/core_pair.h"
+#include "tests/bench/one_thread.h"
 #include "tests/sim/connect.h"
 
 namespace pollux::bench {
@@ -97,7 +98,7 @@ struct VerbsPair::End {
   }
 };
 
-VerbsPair::VerbsPair() = default;
+VerbsPair::VerbsPair(Threads threads) : threads_(threads) {}
 VerbsPair::~VerbsPair() {
   for (End* end : {a_.get(), b_.get()}) {
     if (end == nullptr || end->qp == nullptr) continue;
@@ -108,9 +109,9 @@ VerbsPair::~VerbsPair() {
   }
 }
 
-absl::StatusOr<std::unique_ptr<VerbsPair>> VerbsPair::Connect(engine::Device* a,
-                                                              engine::Device* b) {
-  std::unique_ptr<VerbsPair> pair(new VerbsPair());
+absl::StatusOr<std::unique_ptr<VerbsPair>> VerbsPair::Connect(engine::Device* a, engine::Device* b,
+                                                              Threads threads) {
+  std::unique_ptr<VerbsPair> pair(new VerbsPair(threads));
   pair->a_ = std::make_unique<End>(a);
   pair->b_ = std::make_unique<End>(b);
   absl::Status status = pair->a_->Create();
@@ -127,16 +128,20 @@ absl::StatusOr<std::unique_ptr<VerbsPair>> VerbsPair::Connect(engine::Device* a,
 void VerbsPair::RunBoth(engine::Poller& a, engine::Poller& b, const bool& finished) {
   a_->worker.AddPoller(&a);
   b_->worker.AddPoller(&b);
-  const engine::Clock clock;
-  std::atomic<bool> stop{false};
-  RunOnTwoCores(
-      [&] {
-        while (!finished) a_->worker.Poll(clock.NowNs());
-        stop.store(true, std::memory_order_release);
-      },
-      [&] {
-        while (!stop.load(std::memory_order_acquire)) b_->worker.Poll(clock.NowNs());
-      });
+  if (threads_ == Threads::kOne) {
+    TakeTurns(a_->worker, b_->worker, finished);
+  } else {
+    const engine::Clock clock;
+    std::atomic<bool> stop{false};
+    RunOnTwoCores(
+        [&] {
+          while (!finished) a_->worker.Poll(clock.NowNs());
+          stop.store(true, std::memory_order_release);
+        },
+        [&] {
+          while (!stop.load(std::memory_order_acquire)) b_->worker.Poll(clock.NowNs());
+        });
+  }
   a_->worker.RemovePoller(&a);
   b_->worker.RemovePoller(&b);
 }

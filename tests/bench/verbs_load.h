@@ -15,12 +15,16 @@ namespace pollux::bench {
 // Of a reliable connection from `own` to `peer`, for sim::BringToRts.
 ibv_qp_attr ReliableAttributes(engine::Device& own, engine::Device& peer);
 
+// Of the measurements: each end on its own, or both in turn on the caller's, in virtual time.
+enum class Threads : uint8_t { kOne, kTwo };
+
 // A reliable connection between two devices, connected by hand (no CM). Measurements run one after
-// another, on two threads of their own.
+// another.
 class VerbsPair {
  public:
   // The devices are not owned and not polled by anyone else.
-  static absl::StatusOr<std::unique_ptr<VerbsPair>> Connect(engine::Device* a, engine::Device* b);
+  static absl::StatusOr<std::unique_ptr<VerbsPair>> Connect(engine::Device* a, engine::Device* b,
+                                                            Threads threads = Threads::kTwo);
   ~VerbsPair();
 
   // Mean round trip in ns of SENDs of `bytes`, answered by SENDs.
@@ -32,8 +36,9 @@ class VerbsPair {
 
  private:
   struct End;
-  VerbsPair();
+  explicit VerbsPair(Threads threads);
   void RunBoth(engine::Poller& a, engine::Poller& b, const bool& finished);
+  const Threads threads_;
   std::unique_ptr<End> a_, b_;
 };
 

@@ -1,0 +1,109 @@
+"""Instructions of the main paths under callgrind, against the budget that is checked in.
+
+callgrind executes what the program does, so that the same program gives the same numbers on every
+machine of one kind. It knows no AVX-512: the ICRC and copies measured here are those of a processor
+without it.
+"""
+
+import argparse
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+TOLERANCE = 0.03
+# A guard against hanging, not an expectation.
+PATIENCE_S = 600
+
+
+def measure(binary):
+    """Runs every path; returns {name: (instructions per message, packets per message)}."""
+    if shutil.which("valgrind") is None:
+        raise SystemExit("instructions: valgrind is not installed (tools/dev setup installs it)")
+    with tempfile.TemporaryDirectory() as directory:
+        dump = pathlib.Path(directory, "dump")
+        run = subprocess.run(
+            ["valgrind", "--tool=callgrind", "--instr-atstart=no",
+             f"--callgrind-out-file={dump}", binary],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S)
+        if run.returncode != 0:
+            raise SystemExit(f"instructions: the program failed:\n{run.stdout}{run.stderr}")
+        totals = {}
+        for path in pathlib.Path(directory).iterdir():
+            text = path.read_text(errors="replace")
+            name = re.search(r"^desc: Trigger: Client Request: (.*)$", text, re.M)
+            total = re.search(r"^totals: (\d+)", text, re.M)
+            if name and total:
+                totals[name[1]] = int(total[1])
+    figures = {}
+    for line in run.stdout.splitlines():
+        row = re.match(r"(.+?) {2,}(\d+) +([\d.]+) +[\d.]+$", line)
+        if row:
+            figures[row[1]] = (totals[row[1]] / int(row[2]), float(row[3]))
+    if not figures:
+        raise SystemExit(f"instructions: nothing was measured:\n{run.stdout}{run.stderr}")
+    return figures
+
+
+def read_budget(path):
+    """{name: instructions per message} of lines "NUMBER NAME"."""
+    budget = {}
+    for line in pathlib.Path(path).read_text().splitlines():
+        if line and not line.startswith("#"):
+            number, name = line.split(None, 1)
+            budget[name] = int(number)
+    return budget
+
+
+def write_budget(path, figures):
+    """Keeps the comment at the head of the file."""
+    file = pathlib.Path(path)
+    head = [line for line in file.read_text().splitlines() if line.startswith("#")]
+    rows = [f"{round(figures[name][0]):9d} {name}" for name in figures]
+    file.write_text("\n".join(head + rows) + "\n")
+
+
+def complaints(figures, budget):
+    """What has grown beyond its budget, is not in it, or is no more."""
+    found = []
+    for name, (instructions, _) in figures.items():
+        if name not in budget:
+            found.append(f"{name}: {instructions:.0f} instructions, and not in the budget")
+        elif instructions > budget[name] * (1 + TOLERANCE):
+            found.append(f"{name}: {instructions:.0f} instructions a message, {budget[name]} are "
+                         f"its budget ({instructions / budget[name] - 1:+.1%})")
+    found += [f"{name}: in the budget, and not measured" for name in budget if name not in figures]
+    return found
+
+
+def table(figures, budget):
+    """What was measured, in columns."""
+    lines = [f"{'path':<24}{'packets':>10}{'instructions':>14}{'each packet':>13}{'budget':>10}"]
+    for name, (instructions, packets) in figures.items():
+        lines.append(f"{name:<24}{packets:>10.2f}{instructions:>14.0f}"
+                     f"{instructions / packets:>13.0f}{budget.get(name, 0):>10}")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="tools/dev bench --instructions", description=__doc__)
+    parser.add_argument("binary", help=argparse.SUPPRESS)
+    parser.add_argument("budget", help=argparse.SUPPRESS)
+    parser.add_argument("--update", action="store_true", help="make what is measured the budget")
+    arguments = parser.parse_args()
+    figures = measure(arguments.binary)
+    budget = read_budget(arguments.budget)
+    print(table(figures, budget))
+    if arguments.update:
+        write_budget(arguments.budget, figures)
+        return 0
+    wrong = complaints(figures, budget)
+    for complaint in wrong:
+        print(f"instructions: {complaint}", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,32 @@
+"""The main paths keep within their budget of instructions."""
+
+import os
+import unittest
+
+from tests.bench import instructions
+
+PATHS = os.path.abspath("tests/bench/paths")
+BUDGET = os.path.abspath("tests/bench/instructions.txt")
+
+
+class InstructionsTest(unittest.TestCase):
+
+    def test_every_path_keeps_its_budget(self):
+        with open(PATHS, "rb") as binary:
+            if b"__asan_init" in binary.read() or b"__tsan_init" in binary.read():
+                self.skipTest("a sanitizer's instructions are not the paths'")
+        figures = instructions.measure(PATHS)
+        budget = instructions.read_budget(BUDGET)
+        print(instructions.table(figures, budget))
+        self.assertEqual(instructions.complaints(figures, budget), [],
+                         "if it is worth it: tools/dev bench --instructions --update")
+
+    def test_what_grows_is_found(self):
+        figures = {"kept": (1000.0, 2.0), "grown": (1031.0, 2.0), "new": (1.0, 1.0)}
+        budget = {"kept": 1000, "grown": 1000, "gone": 1}
+        names = [text.split(":")[0] for text in instructions.complaints(figures, budget)]
+        self.assertEqual(names, ["grown", "new", "gone"])
+
+
+if __name__ == "__main__":
+    unittest.main()

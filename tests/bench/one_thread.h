@@ -1,0 +1,27 @@
+// Two workers of one thread, in virtual time.
+#ifndef POLLUX_TESTS_BENCH_ONE_THREAD_H_
+#define POLLUX_TESTS_BENCH_ONE_THREAD_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "stack/engine/worker.h"
+
+namespace pollux::bench {
+
+// A turn of both takes so long.
+inline constexpr uint64_t kTurnNs = 1'000;
+
+// Polls one after the other until `finished`, which what runs on them sets.
+inline void TakeTurns(engine::Worker& a, engine::Worker& b, const bool& finished) {
+  uint64_t now_ns = std::max(a.now_ns(), b.now_ns());
+  while (!finished) {
+    now_ns += kTurnNs;
+    a.Poll(now_ns);
+    b.Poll(now_ns);
+  }
+}
+
+}  // namespace pollux::bench
+
+#endif  // POLLUX_TESTS_BENCH_ONE_THREAD_H_
