@@ -149,6 +149,26 @@ TEST(RcRepetitionTest, WhatComesTwiceBeyondAGapIsNoStepBack) {
   EXPECT_EQ(pair.a.counters.completer_retry_err, 1u);
 }
 
+// Every twentieth packet is lost: what is sent to be thrown away is bounded.
+TEST(RcFlightTest, LossyWireIsNotFilledWithRepetitions) {
+  constexpr uint32_t kWrites = 4, kWritePackets = 600;
+  TestPair pair;
+  uint32_t sent = 0;
+  pair.hook = [&](bool from_a, const wire::RocePacket&, rte_mbuf*) {
+    pair.now_ns += kFrameNs;
+    return from_a && ++sent % 20 == 0 ? Fate::kDrop : Fate::kDeliver;
+  };
+  for (uint32_t i = 1; i <= kWrites; ++i) {
+    pair.a.PostSend(IBV_WR_RDMA_WRITE, i, pair.a.memory.data(), kWritePackets * 1024,
+                    reinterpret_cast<uint64_t>(pair.b.memory.data()), pair.b.key);
+  }
+  pair.RunToEnd();
+  const std::vector<ibv_wc> all = pair.a.Poll();
+  ASSERT_EQ(all.size(), kWrites);
+  for (const ibv_wc& wc : all) EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+  EXPECT_LT(sent, 3 * kWrites * kWritePackets);
+}
+
 // The memory of what a probe would send again is gone: the queue pair fails, and nothing that was
 // flushed is sent any more.
 TEST(RcProbeTest, NothingIsSentAfterItFailed) {

@@ -55,6 +55,7 @@ void RcRequester::Stop() {
   local_error_ = IBV_WC_SUCCESS;
   ack_deadline_ns_ = rnr_until_ns_ = probe_deadline_ns_ = kNever;
   round_trip_.Reset();
+  flight_.Reset();
   ack_trust_.Reset();
   probes_ = 0;
   nak_at_ns_ = 0;
@@ -184,11 +185,11 @@ RcRequester::Step RcRequester::SendNextPacket(PollContext& context) {
   const uint32_t packet = cursor_.packet();
   const Psn psn = wqe.first_psn + packet;
   const uint32_t in_flight = static_cast<uint32_t>(Distance(una_, psn)) - cursor_.read_psns();
-  if (in_flight >= kMaxInFlight) return Step::kWait;
+  if (in_flight >= flight_.packets()) return Step::kWait;
   if (in_flight == 0) ack_asked_ns_ = context.now_ns;  // nothing waits for an answer
   const bool ack_request = (packet + 1 == wqe.packets && Asks(wqe, context.now_ns)) ||
                            psn.value() % kAckEvery == kAckEvery - 1 ||
-                           in_flight + 1 == kMaxInFlight ||
+                           in_flight + 1 == flight_.packets() ||
                            context.now_ns - ack_asked_ns_ >= kAckEveryNs;
   const Step step = SendPacket(cursor_.index(), packet, ack_request, context);
   if (step == Step::kSent) {
@@ -335,7 +336,9 @@ void RcRequester::OnSequenceNak(Psn psn, bool charged, PollContext& context) {
   }
   nak_psn_ = psn;
   nak_at_ns_ = context.now_ns;
-  if (charged || ChargeRetry(context)) GoBack(psn);
+  if (!charged && !ChargeRetry(context)) return;
+  flight_.OnLoss();
+  GoBack(psn);
 }
 
 void RcRequester::OnDataResponse(const wire::RocePacket& packet, PollContext& context) {
@@ -396,7 +399,9 @@ void RcRequester::Retire(PollContext& context) {
     if (Before(una_, end)) break;
     Complete(wqe, context);
   }
-  if (una_ != before) Progress(context);
+  if (una_ == before) return;
+  flight_.OnAcknowledged(static_cast<uint32_t>(Distance(before, una_)));
+  Progress(context);
 }
 
 void RcRequester::Complete(const SendWqe& wqe, PollContext& context) {
@@ -511,6 +516,7 @@ void RcRequester::OnDeadline(PollContext& context) {
     journal_->Count(&Counters::local_ack_timeout_err, context);
     if (ChargeRetry(context)) {
       asked_end_ = una_;
+      flight_.OnLoss();
       GoBack(una_);
     }
   }

@@ -8,6 +8,7 @@
 #include "stack/base/types.h"
 #include "stack/transport/ack_trust.h"
 #include "stack/transport/arrived_responses.h"
+#include "stack/transport/flight_limit.h"
 #include "stack/transport/journal.h"
 #include "stack/transport/packet_builder.h"
 #include "stack/transport/poll_context.h"
@@ -24,8 +25,7 @@ namespace pollux::transport {
 // there are peers (rxe) that then drop it. Owned by one worker. Source: IB specification 9.7.
 class RcRequester {
  public:
-  // Request packets in flight. As rxe's: its sockets hold no more.
-  static constexpr uint32_t kMaxInFlight = 128;
+  static constexpr uint32_t kMaxInFlight = FlightLimit::kMost;  // request packets
   // At the latest after this many packets one asks for an acknowledgement.
   static constexpr uint32_t kAckEvery = 32;
   // Or after this time, for a sender that is held back: well before a probe.
@@ -114,6 +114,7 @@ class RcRequester {
   Journal* journal_;
   PacketBuilder builder_;
   SendCursor cursor_;
+  FlightLimit flight_;
   ArrivedResponses arrived_;  // of [una_, max_sent_)
   Psn next_psn_;              // for the next work request that is numbered
   Psn una_;                   // oldest unacknowledged
