@@ -99,9 +99,9 @@ def fio(served):
     common = f"fio --output=/tmp/fio --directory={MOUNT_POINT} --fallocate=none {VERIFY}"
     jobs = {
         "direct": "--ioengine=libaio --iodepth=8 --direct=1 --rw=randwrite --bsrange=4k-256k "
-                  "--size=6m",
-        "buffered": "--ioengine=psync --rw=randrw --bs=3k --size=3m",
-        "mapped": "--ioengine=mmap --rw=randwrite --bs=4k --size=3m",
+                  "--size=4m",
+        "buffered": "--ioengine=psync --rw=randrw --bs=3k --size=1m",
+        "mapped": "--ioengine=mmap --rw=randwrite --bs=4k --size=1m",
     }
     for name, job in jobs.items():
         # Again from the server, by what it is to be alone.

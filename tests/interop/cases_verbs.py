@@ -1,6 +1,8 @@
 """SEND, WRITE and READ in all sizes, and their refusals, between a verbs program in the guest and
 one on Pollux, both ways; here is the model of what must come of them."""
 
+import collections
+
 import ibv
 from case import case, need
 from peers import REGION, connect, disconnect, pattern, peers
@@ -118,6 +120,46 @@ def define(name, doc, ops, wants, extra=False, **options):
 
 def active(*names):
     return [("active", name) for name in names]
+
+
+LONG, ROUNDS = 100_000, 3  # bytes of a READ that takes its time
+
+
+@case("verbs-flags", wants=active("RC READ REQUEST", "RC SEND ONLY"))
+def verbs_flags(bench):
+    """An unsignalled READ, and a SEND of what it brings, fenced and solicited."""
+    one, other = peers(bench)
+    one.mr(access=ACCESS)
+    key = other.mr(access=ACCESS)
+    connect(one, other)
+    for number in range(ROUNDS):
+        other.do("fill", at=HALF, len=HALF, seed=number)
+        other.do("recv", qp=0, wr=number, at=RECEIVES_AT, len=1000)
+        # Both at once: without the fence what is sent would not have come yet.
+        one.begin("send", qp=0, op="read", at=0, len=LONG, remote=other.base + HALF, rkey=key,
+                  flags=0)
+        one.begin("send", qp=0, op="send", wr=number, at=LONG - 1000, len=1000,
+                  flags=ibv.SEND_FENCE | ibv.SEND_SIGNALED | ibv.SEND_SOLICITED)
+        for _ in range(2):
+            need(one.answer()[0] == "ok", "a work request was refused")
+        done, = one.poll()
+        need((done.wr, done.status, done.opcode) == (number, ibv.WC_SUCCESS, ibv.WC_SEND),
+             f"the SEND: {done}")
+        done, = other.poll()
+        need((done.wr, done.status, done.length) == (number, ibv.WC_SUCCESS, 1000),
+             f"the receive: {done}")
+        other.check_memory(RECEIVES_AT, pattern(HALF + LONG - 1000, HALF + LONG, number),
+                           "what was sent")
+    one.nothing_comes(0)
+    disconnect(one, other)
+
+    def look(evidence):
+        solicited = collections.Counter(frame.names[0] for frame in evidence.frames
+                                        if frame.solicited and frame.names[0].startswith("RC"))
+        need(set(solicited) == {"RC SEND ONLY"} and solicited["RC SEND ONLY"] >= ROUNDS,
+             f"solicited are {dict(solicited)}")
+
+    return look
 
 
 FRAGMENTS = 10_000  # bytes: first, middle and last packets at either path MTU

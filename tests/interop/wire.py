@@ -37,6 +37,7 @@ class Frame:
     vlan: int
     traffic_class: int  # DSCP and ECN
     opcode: int
+    solicited: bool  # event
     psn: int
     qpn: int
     payload: bytes  # from the extended headers to the padding
@@ -118,8 +119,9 @@ def parse(number, data):
     payload = body[BTH_BYTES:-ICRC_BYTES]
     good = icrc(network, udp, body[:-ICRC_BYTES]) == int.from_bytes(body[-ICRC_BYTES:], "little")
     source, destination = (str(ipaddress.ip_address(address)) for address in addresses)
-    return Frame(number, source, destination, vlan, traffic_class, opcode, psn, qpn, payload,
-                 names_of(opcode, qpn, payload), good)
+    solicited = bool(body[1] & 0x80)
+    return Frame(number, source, destination, vlan, traffic_class, opcode, solicited, psn, qpn,
+                 payload, names_of(opcode, qpn, payload), good)
 
 
 def reported_groups(data):

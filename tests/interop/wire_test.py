@@ -43,6 +43,13 @@ class WireTest(unittest.TestCase):
         changed[14 + 8] -= 1  # hops left
         self.assertTrue(wire.parse(number, bytes(changed)).good_icrc)
 
+    def test_solicited(self):
+        number, data = next(record for record in self.records if wire.parse(*record))
+        for flags, solicited in ((0x00, False), (0x7F, False), (0x80, True)):
+            changed = bytearray(data)
+            changed[14 + 20 + 8 + 1] = flags
+            self.assertEqual(wire.parse(number, bytes(changed)).solicited, solicited)
+
     def test_names(self):
         names = {name for frame in self.frames for name in frame.names}
         for name in ("REQ", "REP", "RTU", "RC SEND ONLY", "RC READ REQUEST", "RC ACK"):
