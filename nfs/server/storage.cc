@@ -97,8 +97,8 @@ bool Storage::RunControl(ControlWork work) {
     const std::lock_guard lock(control_mutex_);
     if (control_.size() == kMaxControlWork) return false;
     control_.push_back(std::move(work));
+    ++control_count_;
   }
-  ++control_count_;
   sem_post(&waiting_);
   return true;
 }

@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import unittest
 
+from tests.command.blocks import Blocks
 from tests.command.harness import CLIENT, SERVER, MountedHost, wait_for
 from tests.command.networks import SharedInterface
 
@@ -11,7 +12,7 @@ from tests.command.networks import SharedInterface
 SYSTEM_PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
 
 
-class RpcbindTest(SharedInterface):
+class WithRpcbind(SharedInterface):
     """An rpcbind at the server's addresses, for the kernel's part of the host."""
 
     def make_network(self):
@@ -47,6 +48,10 @@ class RpcbindTest(SharedInterface):
                               check=True).stdout
         rows = [line.split() for line in text.splitlines()[1:]]
         return sorted(tuple(row[:4]) for row in rows if row[2].startswith(netid))
+
+
+class RpcbindTest(WithRpcbind):
+    """The commands' services."""
 
     def test_service_is_found(self):
         server = self.serve("--service-port", "4660", "--rpcbind")
@@ -106,3 +111,17 @@ class RpcbindTest(SharedInterface):
         self.assert_one_line(server, 1, "rpcbind", "running?")
         self.assert_one_line(self.client("ping", options=("--rpcbind",), server=CLIENT), 1,
                              f"the rpcbind of {CLIENT}", "refused")
+
+
+class RpcgenTest(WithRpcbind, Blocks):
+    """A program of rpcgen's."""
+
+    def test_service_is_found(self):
+        self.start_server(port="--netdev wire --service-port 4660 --rpcbind")
+        program = str(0x20504C59)
+        self.assertEqual(self.registered(), [(program, "1", "rdma", "10.0.0.1.18.52"),
+                                             (program, "1", "rdma6", "fd00::1.18.52")])
+        self.put_and_get(100_000, port="--netdev wire --rpcbind")
+        self.assertIn("nobody", self.ask("who", server="fd00::1", port="--netdev wire --rpcbind"))
+        # Where the client is not told to ask, nothing listens.
+        self.assertIn("nothing listens there", self.ask("who", status=1))
