@@ -1,6 +1,8 @@
 // pollux decode: capture files in words.
-#include <cstdio>
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "tools/commands.h"
@@ -20,18 +22,22 @@ struct DecodeOptions {
 };
 
 struct Totals {
-  uint64_t frames = 0, roce = 0, failed = 0;
+  uint64_t frames = 0, roce = 0, cut = 0, failed = 0;
 };
 
-absl::Status DecodeFile(const std::string& path, const DecodeOptions& options, Totals* totals) {
+// Errors: the file's, when what could be read of it is printed. `*written` is that of the output,
+// after which nothing more is read.
+absl::Status DecodeFile(const std::string& path, DecodeOptions options, Totals* totals,
+                        absl::Status* written) {
   absl::StatusOr<decode::CaptureReader> reader = decode::CaptureReader::Open(path);
   if (!reader.ok()) return reader.status();
+  options.decoder.link = reader->link();
   decode::Decoder decoder(options.decoder);
   std::optional<uint64_t> first_ns;
-  while (true) {
+  while (written->ok()) {
     const auto next = reader->Next();
     if (!next.ok()) return next.status();
-    if (!next->has_value()) return absl::OkStatus();
+    if (!next->has_value()) break;
     const decode::CapturedFrame& frame = **next;
     if (!first_ns) first_ns = frame.timestamp_ns;
     const decode::FrameTime time = {
@@ -41,12 +47,26 @@ absl::Status DecodeFile(const std::string& path, const DecodeOptions& options, T
     const decode::DecodedFrame decoded = decoder.Decode(frame.bytes, frame.original_bytes);
     ++totals->frames;
     totals->roce += decoded.roce ? 1 : 0;
+    totals->cut += decoded.cut.empty() ? 0 : 1;
     totals->failed += decoded.problem.empty() ? 0 : 1;
     std::string text =
         options.json ? decode::ToJsonLine(time, decoded) : decode::ToLine(time, decoded);
     if (!options.json && !options.brief && decoded.roce) text += decode::ToDetails(decoded);
-    std::fwrite(text.data(), 1, text.size(), stdout);
+    *written = PrintOut(text);
   }
+  return absl::OkStatus();
+}
+
+absl::Status PrintTotals(const Totals& totals, bool json) {
+  if (json) {
+    return PrintJson({{"totals",
+                       {{"frames", totals.frames},
+                        {"roce", totals.roce},
+                        {"cut", totals.cut},
+                        {"failed", totals.failed}}}});
+  }
+  return PrintOut(absl::StrFormat("%u frames, %u RoCE, %u cut, %u failed\n", totals.frames,
+                                  totals.roce, totals.cut, totals.failed));
 }
 
 }  // namespace
@@ -55,36 +75,35 @@ int DecodeCommand(int argc, char** argv) {
   DecodeOptions decode;
   Options options(
       "decode [options] FILE...",
-      "Prints the frames of capture files (pcap or pcapng, gzip or not): a line a frame,\n"
-      "and under it the headers, CM messages, RFC 8797 private data and RPC-over-RDMA\n"
-      "headers of RoCEv2 and RoCEv1 packets. Checks ICRCs. The exit status is 1 when a\n"
-      "frame fails; its line ends with \"!!\" and the reason.");
+      "Prints the frames of capture files (pcap or pcapng, gzip or not; - is standard\n"
+      "input): a line a frame, and under it the headers, CM messages, RFC 8797 private\n"
+      "data and RPC-over-RDMA headers of RoCEv2 and RoCEv1 packets. Checks ICRCs, but for\n"
+      "frames that a snap length cut: \"cut\" in the totals. The exit status is 1 when a\n"
+      "frame fails, whose line ends with \"!!\" and the reason, or a file does not read.");
   options.Switch("brief", "the lines only", &decode.brief);
   options.Switch("rpcrdma",
                  "every RC Send begins with an RPC-over-RDMA header; without\n"
                  "it, those of connections whose CM exchange is in the file",
                  &decode.decoder.rpcrdma);
-  options.Switch("json", "one JSON object a frame instead", &decode.json);
-  const auto operands = options.Parse(argc, argv, 1, SIZE_MAX);
-  if (!operands.ok()) return Fail("decode", operands.status());
-  if (options.help_asked()) {
-    std::printf("%s", options.Help().c_str());
-    return kExitOk;
+  options.Switch("json", "one JSON object a frame instead, and one of the totals at the end",
+                 &decode.json);
+  std::vector<std::string> paths;
+  if (const auto done = ParseOperands("decode", options, argc, argv, 1, SIZE_MAX, &paths)) {
+    return *done;
   }
   Totals totals;
-  for (const std::string& path : *operands) {
-    if (operands->size() > 1 && !decode.json) std::printf("%s\n", path.c_str());
-    if (const absl::Status status = DecodeFile(path, decode, &totals); !status.ok()) {
-      std::fprintf(stderr, "pollux decode: %s\n", std::string(status.message()).c_str());
-      return kExitFailure;
-    }
+  bool all_read = true;
+  absl::Status written;
+  for (const std::string& path : paths) {
+    if (paths.size() > 1 && !decode.json) written = PrintOut(path + "\n");
+    const absl::Status read = DecodeFile(path, decode, &totals, &written);
+    if (!written.ok()) return Fail("decode", written);
+    if (read.ok()) continue;
+    all_read = false;
+    Fail("decode", read);
   }
-  if (!decode.json) {
-    std::printf("%s", absl::StrFormat("%u frames, %u RoCE, %u failed\n", totals.frames, totals.roce,
-                                      totals.failed)
-                          .c_str());
-  }
-  return totals.failed == 0 ? kExitOk : kExitFailure;
+  if (written = PrintTotals(totals, decode.json); !written.ok()) return Fail("decode", written);
+  return all_read && totals.failed == 0 ? kExitOk : kExitFailure;
 }
 
 }  // namespace pollux::tools

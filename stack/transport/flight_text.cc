@@ -29,6 +29,8 @@ std::string PacketText(const char* arrow, const FlightEntry& entry) {
   if (entry.code == static_cast<uint8_t>(wire::Opcode::kRcAcknowledge)) {
     return absl::StrCat(text, ", ", wire::SyndromeName(static_cast<uint8_t>(entry.detail)));
   }
+  const wire::OpcodeInfo* const info = wire::FindOpcode(entry.code);
+  if (info != nullptr && !info->has_payload) return text;
   return absl::StrCat(text, ", ", entry.detail, " bytes");
 }
 

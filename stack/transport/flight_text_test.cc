@@ -23,6 +23,11 @@ TEST(FlightTextTest, Words) {
                         .psn = Psn(7),
                         .count = 1}),
             "<- RC Acknowledge PSN 7, NAK PSN sequence error");
+  EXPECT_EQ(FlightText({.kind = FlightKind::kSent,
+                        .code = static_cast<uint8_t>(wire::Opcode::kRcReadRequest),
+                        .psn = Psn(8),
+                        .count = 1}),
+            "-> RC RDMA READ Request PSN 8");
   EXPECT_EQ(FlightText({.kind = FlightKind::kDropped,
                         .code = kSendOnly,
                         .detail = static_cast<uint16_t>(Drop::kBadIcrc),

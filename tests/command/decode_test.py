@@ -3,6 +3,8 @@
 import gzip
 import json
 import os
+import struct
+import subprocess
 
 from tests.command.harness import CommandTest, Host
 
@@ -21,7 +23,7 @@ class DecodeTest(CommandTest):
                        if name.endswith(".pcap.gz"))
         self.assertGreater(len(paths), 15)
         total = self.decode("--brief", *paths).splitlines()[-1]
-        self.assertRegex(total, r"^\d+ frames, \d+ RoCE, 0 failed$")
+        self.assertRegex(total, r"^\d+ frames, \d+ RoCE, 0 cut, 0 failed$")
 
     def test_an_nfs_mount_in_words(self):
         text = self.decode(f"{CAPTURES}/nfs_v3.pcap.gz")
@@ -32,7 +34,9 @@ class DecodeTest(CommandTest):
 
     def test_json_is_an_object_a_frame(self):
         lines = self.decode("--json", f"{CAPTURES}/udaddy.pcap.gz").splitlines()
-        frames = [json.loads(line) for line in lines]
+        *frames, last = [json.loads(line) for line in lines]
+        self.assertEqual(last["totals"], {"frames": len(frames), "cut": 0, "failed": 0,
+                                          "roce": sum(frame["roce"] for frame in frames)})
         self.assertEqual([frame["frame"] for frame in frames], list(range(1, len(frames) + 1)))
         messages = {frame["cm"]["message"] for frame in frames if "cm" in frame}
         self.assertLessEqual({"SIDR_REQ", "SIDR_REP"}, messages)
@@ -51,7 +55,57 @@ class DecodeTest(CommandTest):
         short.write_bytes(whole[:-3])
         run = self.finish(Host(), "decode", "--brief", short)
         self.assert_one_line(run, 1, "short.pcap", "truncated")
+        self.assertRegex(run.stdout, r"\n\d+ frames, .* 0 failed\n$")
         run = self.finish(Host(), "decode", "nosuch.pcap")
         self.assert_one_line(run, 1, "nosuch.pcap", "No such file")
         run = self.finish(Host(), "decode")
         self.assert_one_line(run, 2, "usage: pollux decode")
+
+    def vectors(self):
+        """The bytes of a classic pcap of frames of every kind."""
+        return gzip.decompress(open(f"{CAPTURES}/vectors.pcap.gz", "rb").read())
+
+    def test_a_snap_length_hides_no_header_that_is_whole(self):
+        whole = self.vectors()
+        cut, at, frames = bytearray(whole[:24]), 24, 0
+        while at < len(whole):
+            header = struct.unpack_from("<IIII", whole, at)
+            kept = min(60, header[2])
+            cut += struct.pack("<IIII", *header[:2], kept, header[3])
+            cut += whole[at + 16:at + 16 + kept]
+            at += 16 + header[2]
+            frames += 1
+        path = self.directory / "cut.pcap"
+        path.write_bytes(cut)
+        text = self.decode(path)
+        self.assertNotIn("!!", text)
+        self.assertIn("(ICRC not checked: cut to 60 of ", text)
+        self.assertIn("        bth: opcode ", text)
+        totals = json.loads(self.decode("--json", path).splitlines()[-1])["totals"]
+        self.assertEqual((totals["frames"], totals["failed"]), (frames, 0))
+        self.assertGreater(totals["cut"], frames // 2)
+
+    def test_standard_input(self):
+        with open(f"{CAPTURES}/vectors.pcap.gz", "rb") as capture:
+            run = subprocess.run([POLLUX, "decode", "--brief", "-"], stdin=capture,
+                                 capture_output=True, text=True, check=True)
+        self.assertRegex(run.stdout, r"\n\d+ frames, .* 0 failed\n$")
+        run = subprocess.run([POLLUX, "decode", "-"], stdin=subprocess.DEVNULL,
+                             capture_output=True, text=True)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("standard input: ", run.stderr)
+
+    def test_a_bad_file_hides_no_other(self):
+        run = self.finish(Host(), "decode", "--brief", "nosuch.pcap", f"{CAPTURES}/udaddy.pcap.gz")
+        self.assert_one_line(run, 1, "nosuch.pcap", "No such file")
+        self.assertIn("CM SIDR_REQ", run.stdout)
+        self.assertRegex(run.stdout, r"\n[1-9]\d* frames, .* 0 failed\n$")
+
+    def test_output_that_is_not_taken_is_told(self):
+        for options in ([], ["--json"]):
+            with open("/dev/full", "w") as full:
+                run = subprocess.run([POLLUX, "decode", *options, f"{CAPTURES}/udaddy.pcap.gz"],
+                                     stdout=full, stderr=subprocess.PIPE, text=True)
+            self.assertEqual(run.returncode, 1)
+            self.assertEqual(run.stderr.splitlines(), [
+                "pollux decode: writing the result: No space left on device"])

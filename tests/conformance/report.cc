@@ -70,6 +70,11 @@ FileReport CheckFile(const std::string& path) {
     report.failures.push_back({0, std::string(reader.status().message())});
     return report;
   }
+  if (reader->link() != decode::LinkType::kEthernet) {
+    report.failures.push_back(
+        {0, absl::StrCat(path, ": a capture of one Ethernet interface is needed")});
+    return report;
+  }
   Checker checker;
   while (true) {
     const auto next = reader->Next();

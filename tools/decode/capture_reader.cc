@@ -1,6 +1,7 @@
 #include "tools/decode/capture_reader.h"
 
 #include <pcap/pcap.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <array>
@@ -26,8 +27,12 @@ int CloseGzip(void* cookie) { return gzclose(static_cast<gzFile>(cookie)) == Z_O
 // A stream of the file's content, decompressed where it is compressed. Null when it cannot be
 // opened, with errno set.
 std::FILE* OpenDecompressed(const std::string& path) {
-  const gzFile file = gzopen(path.c_str(), "rb");
-  if (file == nullptr) return nullptr;
+  const int input = path == "-" ? dup(STDIN_FILENO) : -1;
+  const gzFile file = path == "-" ? gzdopen(input, "rb") : gzopen(path.c_str(), "rb");
+  if (file == nullptr) {
+    if (input >= 0) close(input);
+    return nullptr;
+  }
   cookie_io_functions_t functions{};
   functions.read = ReadGzip;
   functions.close = CloseGzip;
@@ -36,28 +41,48 @@ std::FILE* OpenDecompressed(const std::string& path) {
   return stream;
 }
 
+std::optional<LinkType> LinkTypeOf(int pcap_type) {
+  switch (pcap_type) {
+    case DLT_EN10MB:
+      return LinkType::kEthernet;
+    case DLT_LINUX_SLL:
+      return LinkType::kLinuxCooked;
+    case DLT_LINUX_SLL2:
+      return LinkType::kLinuxCooked2;
+    case DLT_RAW:
+    case DLT_IPV4:
+    case DLT_IPV6:
+      return LinkType::kIp;
+    default:
+      return std::nullopt;
+  }
+}
+
 }  // namespace
 
 void CaptureReader::Closer::operator()(pcap* handle) const { pcap_close(handle); }
 
 absl::StatusOr<CaptureReader> CaptureReader::Open(const std::string& path) {
+  const std::string name = path == "-" ? "standard input" : path;
   std::FILE* const stream = OpenDecompressed(path);
-  if (stream == nullptr) return absl::NotFoundError(absl::StrCat(path, ": ", strerror(errno)));
+  if (stream == nullptr) return absl::NotFoundError(absl::StrCat(name, ": ", strerror(errno)));
   std::array<char, PCAP_ERRBUF_SIZE> error{};
   pcap_t* const handle =
       pcap_fopen_offline_with_tstamp_precision(stream, PCAP_TSTAMP_PRECISION_NANO, error.data());
   if (handle == nullptr) {
     std::fclose(stream);
-    return absl::InvalidArgumentError(absl::StrCat(path, ": ", error.data()));
+    return absl::InvalidArgumentError(absl::StrCat(name, ": ", error.data()));
   }
-  CaptureReader reader(path, handle);
-  const int link_type = pcap_datalink(handle);
-  if (link_type != DLT_EN10MB) {
-    const char* const name = pcap_datalink_val_to_name(link_type);
+  CaptureReader reader(name, handle);
+  const int pcap_type = pcap_datalink(handle);
+  const auto link = LinkTypeOf(pcap_type);
+  if (!link) {
+    const char* const type = pcap_datalink_val_to_name(pcap_type);
     return absl::InvalidArgumentError(
-        absl::StrCat(path, ": link type ", name == nullptr ? "unknown" : name,
-                     "; a capture of one Ethernet interface is needed (not of \"any\")"));
+        absl::StrCat(name, ": link type ", type == nullptr ? "unknown" : type,
+                     "; a capture of an Ethernet interface, of \"any\" or of IP is needed"));
   }
+  reader.link_ = *link;
   return reader;
 }
 
@@ -68,7 +93,7 @@ absl::StatusOr<std::optional<CapturedFrame>> CaptureReader::Next() {
   if (result == PCAP_ERROR_BREAK) return std::nullopt;  // end of file
   if (result != 1) {
     return absl::DataLossError(
-        absl::StrCat(path_, ": after frame ", frames_, ": ", pcap_geterr(handle_.get())));
+        absl::StrCat(name_, ": after frame ", frames_, ": ", pcap_geterr(handle_.get())));
   }
   CapturedFrame frame;
   frame.number = ++frames_;

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "tools/decode/link_type.h"
 
 struct pcap;
 
@@ -24,9 +25,11 @@ struct CapturedFrame {
 
 class CaptureReader {
  public:
-  // NotFound, or InvalidArgument when it is not a capture of Ethernet frames; the message names
-  // the file.
+  // "-" is standard input. Errors: NotFound, or InvalidArgument when it is not a capture or its
+  // link type is none of LinkType; the message names the file.
   static absl::StatusOr<CaptureReader> Open(const std::string& path);
+
+  LinkType link() const { return link_; }
 
   // Nothing at the end of the file; DataLoss when the file ends in the middle of a frame or is
   // damaged.
@@ -37,10 +40,11 @@ class CaptureReader {
     void operator()(pcap* handle) const;
   };
 
-  CaptureReader(std::string path, pcap* handle) : path_(std::move(path)), handle_(handle) {}
+  CaptureReader(std::string name, pcap* handle) : name_(std::move(name)), handle_(handle) {}
 
-  std::string path_;
+  std::string name_;
   std::unique_ptr<pcap, Closer> handle_;
+  LinkType link_ = LinkType::kEthernet;
   uint64_t frames_ = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace pollux::decode {
@@ -42,6 +43,13 @@ std::string Classic(bool big_endian, uint32_t magic, uint32_t fraction) {
   image.U32(magic).U16(2).U16(4).U32(0).U32(0).U32(65535).U32(kEthernet);
   image.U32(1700000000).U32(fraction).U32(16).U32(16).Data(kFrame);
   image.U32(1700000001).U32(fraction).U32(4).U32(60).Data("shor");
+  return image.bytes();
+}
+
+// A file without frames.
+std::string Empty(uint32_t link_type) {
+  Image image(false);
+  image.U32(0xA1B2C3D4).U16(2).U16(4).U32(0).U32(0).U32(65535).U32(link_type);
   return image.bytes();
 }
 
@@ -120,11 +128,23 @@ TEST(CaptureReaderTest, Refusals) {
             absl::StatusCode::kNotFound);
   EXPECT_EQ(CaptureReader::Open(Write("text", "root:x:0:0:root:/root:/bin/bash\n")).status().code(),
             absl::StatusCode::kInvalidArgument);
-  Image cooked(false);
-  cooked.U32(0xA1B2C3D4).U16(2).U16(4).U32(0).U32(0).U32(65535).U32(113);
-  const auto status = CaptureReader::Open(Write("cooked", cooked.bytes())).status();
+  const auto status = CaptureReader::Open(Write("wifi", Empty(105))).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_NE(status.message().find("LINUX_SLL"), std::string::npos) << status;
+  EXPECT_NE(status.message().find("IEEE802_11"), std::string::npos) << status;
+}
+
+TEST(CaptureReaderTest, LinkTypes) {
+  const std::pair<uint32_t, LinkType> kTypes[] = {{kEthernet, LinkType::kEthernet},
+                                                  {113, LinkType::kLinuxCooked},
+                                                  {276, LinkType::kLinuxCooked2},
+                                                  {101, LinkType::kIp},
+                                                  {228, LinkType::kIp},
+                                                  {229, LinkType::kIp}};
+  for (const auto& [type, link] : kTypes) {
+    const auto reader = CaptureReader::Open(Write("link", Empty(type)));
+    ASSERT_TRUE(reader.ok()) << reader.status();
+    EXPECT_EQ(reader->link(), link) << type;
+  }
 }
 
 }  // namespace

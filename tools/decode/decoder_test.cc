@@ -10,7 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "stack/base/byte_order.h"
+#include "stack/wire/checksum.h"
 #include "stack/wire/icrc.h"
+#include "stack/wire/ipv4.h"
 #include "tools/decode/capture_reader.h"
 #include "tools/decode/text.h"
 
@@ -168,16 +172,163 @@ TEST(DecoderTest, DamageIsNamed) {
   EXPECT_NE(Decode(bad, true).problem, "");
 }
 
-TEST(DecoderTest, CutFramesAreNamedAndReadNowhereElse) {
+// The first `length` bytes, as a capture with that snap length has them.
+DecodedFrame DecodeCut(const std::string& vector, size_t length) {
+  const Frame& whole = Vectors().at(vector);
+  // Of its own size, for the sanitizers to see what is read past it.
+  const Frame cut(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(length));
+  return Decoder({.rpcrdma = vector.starts_with("rpcrdma")}).Decode(cut, whole.size());
+}
+
+TEST(DecoderTest, EveryCutIsNamedAndFailsNothing) {
   for (const auto& [name, whole] : Vectors()) {
     for (size_t length = 0; length < whole.size(); ++length) {
-      const Frame cut(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(length));
-      Decoder decoder({.rpcrdma = true});
-      const DecodedFrame decoded = decoder.Decode(cut, whole.size());
-      if (!decoded.roce) continue;  // too short to tell
-      EXPECT_THAT(decoded.problem, HasSubstr("snap length")) << name << " cut to " << length;
+      const DecodedFrame decoded = DecodeCut(name, length);
+      EXPECT_EQ(decoded.problem, "") << name << " cut to " << length;
+      const std::string text = absl::StrCat("cut to ", length, " of ", whole.size(), " bytes");
+      if (decoded.fields.contains("icrc")) {
+        EXPECT_EQ(decoded.cut, "") << name;  // what is cut is padding
+        EXPECT_EQ(decoded.fields["icrc"]["valid"], true) << name;
+      } else {
+        EXPECT_EQ(decoded.cut, decoded.roce ? "ICRC not checked: " + text : text) << name;
+      }
     }
   }
+}
+
+TEST(DecoderTest, HeadersOfACutFrameThatAreWholeAreShown) {
+  const char* const name = "rc_write_first_pmtu256";
+  const DecodedFrame whole = Decode(name);
+  const std::pair<const char*, size_t> kEnds[] = {
+      {"eth", 14}, {"ip", 34}, {"udp", 42}, {"bth", 54}, {"reth", 70}};
+  for (const auto& [header, end] : kEnds) {
+    EXPECT_FALSE(DecodeCut(name, end - 1).fields.contains(header)) << header;
+    EXPECT_EQ(DecodeCut(name, end).fields[header], whole.fields[header]) << header;
+  }
+  EXPECT_EQ(DecodeCut(name, 70).summary, whole.summary);
+  EXPECT_FALSE(DecodeCut(name, 37).roce);  // before the last byte of the UDP port
+  EXPECT_TRUE(DecodeCut(name, 38).roce);
+  EXPECT_THAT(DecodeCut("rpcrdma_call_read_and_write_chunk", 90).summary,
+              HasSubstr("RDMA_MSG XID"));
+  EXPECT_THAT(DecodeCut("cm_drep", 14 + 20 + 8 + 12 + 8 + 24).summary, HasSubstr("  CM DREP"));
+  EXPECT_TRUE(DecodeCut("rocev1_rc_ack", 14 + 40 + 12).fields.contains("bth"));
+}
+
+TEST(DecoderTest, CutLinesAndJson) {
+  const DecodedFrame decoded = DecodeCut("rc_write_first_pmtu256", 60);
+  EXPECT_THAT(ToLine({}, decoded), HasSubstr("  (ICRC not checked: cut to 60 of "));
+  const Json json = Json::parse(ToJsonLine({}, decoded));
+  EXPECT_EQ(json["ok"], true);
+  EXPECT_EQ(json["cut"], decoded.cut);
+}
+
+TEST(DecoderTest, FrameShorterThanItsHeadersSayFailsWithWhatThereIs) {
+  Frame bad = Vectors().at("rc_write_first_pmtu256");
+  bad.resize(80);
+  const DecodedFrame decoded = Decode(bad);
+  EXPECT_THAT(decoded.problem, HasSubstr("truncated"));
+  EXPECT_TRUE(decoded.fields.contains("ip"));
+  EXPECT_TRUE(decoded.fields.contains("reth"));
+  EXPECT_EQ(decoded.cut, "");
+}
+
+TEST(DecoderTest, CutForeignFramesAreToldByTheirNextHeader) {
+  Frame icmp6 = Vectors().at("rc_send_only_v6_len5");
+  icmp6[20] = 58;
+  icmp6.resize(34);
+  const DecodedFrame decoded = Decoder({}).Decode(icmp6, 1000);
+  EXPECT_EQ(decoded.summary, "ICMPv6");
+  EXPECT_FALSE(decoded.roce);
+  EXPECT_EQ(decoded.problem, "");
+  EXPECT_EQ(decoded.cut, "");
+}
+
+// `bytes` at `at`.
+Frame Inserted(const std::string& vector, size_t at, const Frame& bytes) {
+  Frame frame = Vectors().at(vector);
+  frame.insert(frame.begin() + static_cast<ptrdiff_t>(at), bytes.begin(), bytes.end());
+  return frame;
+}
+
+TEST(DecoderTest, StackedTags) {
+  const DecodedFrame decoded = Decode(
+      Inserted("rc_send_only_v4_len5", 12, {0x88, 0xA8, 0, 5, 0x81, 0, 0, 6, 0x81, 0, 0, 7}));
+  EXPECT_EQ(decoded.problem, "");
+  EXPECT_EQ(decoded.summary, Decode("rc_send_only_v4_len5").summary);
+  EXPECT_EQ(decoded.fields["eth"]["tags"].size(), 3u);
+  EXPECT_EQ(decoded.fields["icrc"]["valid"], true);
+}
+
+TEST(DecoderTest, OtherLinkTypes) {
+  const Frame& whole = Vectors().at("rc_send_only_v4_len5");
+  const Frame ip(whole.begin() + 14, whole.end());
+  Frame sll = {0, 0, 0, 1, 0, 6, 2, 0, 0, 0, 0, 9, 0, 0, 0x08, 0};
+  Frame sll2 = {0x08, 0, 0, 0, 0, 0, 0, 7, 0, 1, 0, 6, 2, 0, 0, 0, 0, 9, 0, 0};
+  for (Frame* const frame : {&sll, &sll2}) frame->insert(frame->end(), ip.begin(), ip.end());
+  const std::pair<LinkType, const Frame*> kCases[] = {
+      {LinkType::kIp, &ip}, {LinkType::kLinuxCooked, &sll}, {LinkType::kLinuxCooked2, &sll2}};
+  for (const auto& [link, frame] : kCases) {
+    const DecodedFrame decoded = Decoder({.link = link}).Decode(*frame, frame->size());
+    EXPECT_EQ(decoded.problem, "");
+    EXPECT_EQ(decoded.summary, Decode("rc_send_only_v4_len5").summary);
+    EXPECT_EQ(decoded.fields["icrc"]["valid"], true);
+  }
+  EXPECT_EQ(Decoder({.link = LinkType::kIp}).Decode(Frame{0x10}, 1).summary, "no IP packet");
+}
+
+// With the checksum that its IPv4 header needs.
+void FixIpv4(Frame* frame) {
+  uint8_t* const header = frame->data() + 14;
+  const size_t bytes = size_t{4} * (header[0] & 0x0F);
+  StoreBe16(header + wire::ipv4::kChecksum, 0);
+  StoreBe16(header + wire::ipv4::kChecksum, wire::InternetChecksum(header, bytes));
+}
+
+TEST(DecoderTest, Ipv4OptionsAreSteppedOverAndNamed) {
+  Frame frame = Inserted("rc_send_only_v4_len5", 34, {1, 1, 1, 0});
+  frame[14] = 0x46;
+  frame[17] += 4;
+  FixIpv4(&frame);
+  DecodedFrame decoded = Decode(frame);
+  EXPECT_EQ(decoded.summary, Decode("rc_send_only_v4_len5").summary);
+  EXPECT_THAT(decoded.problem, HasSubstr("behind IPv4 options"));
+  EXPECT_EQ(decoded.fields["ip"]["options_bytes"], 4);
+  frame[22] ^= 1;  // the TTL
+  decoded = Decode(frame);
+  EXPECT_THAT(decoded.problem, HasSubstr("wrong IPv4 header checksum"));
+  EXPECT_TRUE(decoded.fields.contains("bth"));
+}
+
+TEST(DecoderTest, Ipv6ExtensionHeadersAreSteppedOverAndNamed) {
+  const std::pair<uint8_t, const char*> kExtensions[] = {
+      {0, "hop-by-hop"}, {43, "routing"}, {60, "destination options"}};
+  for (const auto& [next_header, name] : kExtensions) {
+    Frame frame = Inserted("rc_send_only_v6_len5", 54, {17, 0, 1, 4, 0, 0, 0, 0});
+    frame[20] = next_header;
+    frame[19] += 8;
+    const DecodedFrame decoded = Decode(frame);
+    EXPECT_EQ(decoded.summary, Decode("rc_send_only_v6_len5").summary);
+    EXPECT_THAT(decoded.problem, HasSubstr(name));
+    EXPECT_TRUE(decoded.roce);
+  }
+}
+
+TEST(DecoderTest, FragmentsAreNamed) {
+  Frame frame = Vectors().at("rc_send_only_v4_len5");
+  frame[20] = 0x20;
+  FixIpv4(&frame);
+  DecodedFrame decoded = Decode(frame);
+  EXPECT_THAT(decoded.problem, HasSubstr("first fragment"));
+  EXPECT_TRUE(decoded.fields.contains("bth"));
+  frame[21] = 2;
+  FixIpv4(&frame);
+  decoded = Decode(frame);
+  EXPECT_EQ(decoded.summary, "UDP fragment at byte 16");
+  EXPECT_FALSE(decoded.roce);
+  frame = Inserted("rc_send_only_v6_len5", 54, {17, 0, 0, 1, 0, 0, 0, 9});
+  frame[20] = 44;
+  frame[19] += 8;
+  EXPECT_THAT(Decode(frame).problem, HasSubstr("first fragment"));
 }
 
 TEST(DecoderTest, ForeignFramesAreNamedAndPass) {

@@ -88,7 +88,7 @@ RpcHeaderText DecodeRpcHeader(std::span<const uint8_t> message, bool continues) 
       rpcrdma::ParseHeader({message.data(), message.size()}, header.get(), &header_bytes);
   if (status == rpcrdma::HeaderStatus::kTooShort) {
     text.summary = "RPC-over-RDMA";
-    text.problem = "RPC-over-RDMA: too short for a header";
+    if (!continues) text.problem = "RPC-over-RDMA: too short for a header";
     return text;
   }
   const std::string procedure = RpcProcedureName(static_cast<uint32_t>(header->proc));
@@ -104,7 +104,7 @@ RpcHeaderText DecodeRpcHeader(std::span<const uint8_t> message, bool continues) 
   }
   if (status == rpcrdma::HeaderStatus::kMalformed) {
     if (continues) {
-      text.fields["note"] = "the header does not end in this packet";
+      text.fields["note"] = "the header goes on past what is here";
     } else {
       text.problem = "RPC-over-RDMA: the header after its fixed fields does not decode";
     }

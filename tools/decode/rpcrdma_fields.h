@@ -15,8 +15,8 @@ struct RpcHeaderText {
   std::string problem;            // empty when it decodes
 };
 
-// The header at the start of `message`. When `continues`, the message goes on in other packets, and
-// a header that does not end here is no problem.
+// The header at the start of `message`. When `continues`, the message goes on in other packets or
+// past what a capture kept, and a header that does not end here is no problem.
 RpcHeaderText DecodeRpcHeader(std::span<const uint8_t> message, bool continues);
 
 }  // namespace pollux::decode

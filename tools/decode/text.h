@@ -15,12 +15,13 @@ struct FrameTime {
   uint64_t since_first = 0;  // ns after the first frame of the file; a clock that was set: 0
 };
 
-// "     3   0.000012345  192.0.2.2 > 192.0.2.1  UD SEND Only ...", and " !! " with the problem.
+// "     3   0.000012345  192.0.2.2 > 192.0.2.1  UD SEND Only ...", what was cut
+// in parentheses, and " !! " with the problem.
 std::string ToLine(const FrameTime& time, const DecodedFrame& frame);
 // A line a header under it, lists and headers in it deeper, each ending with a newline.
 std::string ToDetails(const DecodedFrame& frame);
-// One object in one line: "frame", "time_ns", "ok", "problem" where there is one, "source",
-// "destination", "summary", and the headers.
+// One object in one line: "frame", "time_ns", "ok", "problem" and "cut" where there are,
+// "roce", "source", "destination", "summary", and the headers.
 std::string ToJsonLine(const FrameTime& time, const DecodedFrame& frame);
 
 }  // namespace pollux::decode
