@@ -2,28 +2,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <deque>
-#include <mutex>
 
 #include "abi/cm_address.h"
 #include "abi/cm_id.h"
 #include "abi/error_number.h"
 #include "abi/export.h"
+#include "abi/retired.h"
 
 namespace pollux::abi {
 namespace {
-
-// Programs have threads in rdma_get_cm_event when they destroy the channel at their end, or about
-// to enter it. What they find is a channel in which nothing ever happens, the last few of them.
-constexpr size_t kMaxRetired = 8;
-
-void Retire(std::unique_ptr<CmChannel> channel) {
-  static std::mutex mutex;
-  static auto* const retired = new std::deque<std::unique_ptr<CmChannel>>();
-  const std::lock_guard lock(mutex);
-  retired->push_back(std::move(channel));
-  if (retired->size() > kMaxRetired) retired->pop_front();
-}
 
 // A new identifier for the peer that asks, with the context of its listener.
 CmId* MakeRequest(CmId* listener, const cm::Event& event) {
@@ -129,7 +116,8 @@ POLLUX_EXPORT rdma_event_channel* pollux_rdma_create_event_channel() {
 }
 
 POLLUX_EXPORT void pollux_rdma_destroy_event_channel(rdma_event_channel* channel) {
-  if (channel != nullptr) Retire(std::unique_ptr<CmChannel>(Of(channel)));
+  static auto* const retired = new Retired<CmChannel>();
+  if (channel != nullptr) retired->Put(std::unique_ptr<CmChannel>(Of(channel)));
 }
 
 POLLUX_EXPORT int pollux_rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_event** event) {

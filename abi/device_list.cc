@@ -8,11 +8,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <utility>
 
 #include "abi/context.h"
 #include "abi/error_number.h"
 #include "abi/export.h"
 #include "abi/objects.h"
+#include "abi/retired.h"
 
 namespace pollux::abi {
 namespace {
@@ -151,9 +154,9 @@ POLLUX_EXPORT ibv_context* pollux_ibv_open_device(ibv_device*) {
 }
 
 POLLUX_EXPORT int pollux_ibv_close_device(ibv_context* context) {
-  pthread_mutex_destroy(&context->mutex);
-  close(context->cmd_fd);
-  delete Of(context);
+  close(std::exchange(context->cmd_fd, -1));
+  static auto* const retired = new Retired<Context>();
+  retired->Put(std::unique_ptr<Context>(Of(context)));
   return 0;
 }
 

@@ -1,5 +1,6 @@
 #include "abi/world.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include <cerrno>
@@ -10,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "abi/descriptors.h"
 #include "absl/strings/str_cat.h"
 
 namespace pollux::abi {
@@ -17,6 +19,10 @@ namespace {
 
 // Turns of the loop in which what the end of connections sends leaves the port.
 constexpr int kLastTurns = 16;
+
+// Programs begin another listener at the port of the one that they have ended, and their peers do
+// not wait: below the time that CM gives this side to answer.
+constexpr uint64_t kRelistenNs = 2'000'000'000;
 
 std::mutex world_mutex;
 World* world = nullptr;
@@ -30,7 +36,9 @@ absl::StatusOr<World*> World::Get() {
     return absl::FailedPreconditionError(
         "this process was forked from one that has the port; open the device after the fork");
   }
+  const NewDescriptors descriptors;
   absl::StatusOr<std::unique_ptr<World>> opened = Open();
+  descriptors.CloseOnExec();
   if (!opened.ok()) {
     static bool told = false;
     if (!std::exchange(told, true)) {
@@ -40,6 +48,7 @@ absl::StatusOr<World*> World::Get() {
   }
   world = opened->release();
   std::atexit(EndAtExit);
+  pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
   return world;
 }
 
@@ -64,7 +73,7 @@ absl::StatusOr<std::unique_ptr<World>> World::Open() {
   if (!device.ok()) return device.status();
   opened->device_ = *std::move(device);
   absl::StatusOr<std::unique_ptr<cm::Manager>> manager =
-      cm::Manager::Create(&opened->device_->worker());
+      cm::Manager::Create(&opened->device_->worker(), {.relisten_ns = kRelistenNs});
   if (!manager.ok()) return manager.status();
   opened->manager_ = *std::move(manager);
   opened->progress_ = std::make_unique<Progress>(
@@ -87,6 +96,21 @@ void World::End() {
   if (const absl::Status status = capture_->Close(); !status.ok()) {
     std::fprintf(stderr, "pollux: %s\n", std::string(status.message()).c_str());
   }
+}
+
+void World::BeforeFork() {
+  world_mutex.lock();
+  world->ownership_.Acquire();
+}
+
+void World::AfterForkInParent() {
+  world->ownership_.Release();
+  world_mutex.unlock();
+}
+
+void World::AfterForkInChild() {
+  world->copied_ = true;
+  AfterForkInParent();
 }
 
 void World::EndAtExit() {

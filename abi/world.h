@@ -23,8 +23,9 @@
 namespace pollux::abi {
 
 // Opened by the first call that asks what devices there are; there until the process ends, since
-// programs leave objects behind. A process that was forked from one with a world has none: it has
-// neither its threads nor, soon, its port's place on the wire.
+// programs leave objects behind. A process that was forked from one with a world has none, since it
+// has none of its threads, and what the two would do to the port's rings would meet there: what it
+// has inherited it may look at and destroy, and nothing of that reaches the wire.
 class World {
  public:
   ~World();
@@ -54,12 +55,17 @@ class World {
   // What other libraries destroy after this still finds its worker.
   void End();
   static void EndAtExit();
+  // What is copied is in nobody's hands.
+  static void BeforeFork();
+  static void AfterForkInParent();
+  static void AfterForkInChild();
 
   const pid_t process_ = getpid();
   engine::Clock clock_;
   Ownership ownership_;
   Activity activity_;
   uint32_t posts_since_poll_ = 0;
+  bool copied_ = false;  // into a child
   std::unique_ptr<engine::Device> device_;
   std::unique_ptr<cm::Manager> manager_;
   std::set<cm::Id*> connections_;
@@ -86,6 +92,8 @@ class Turn {
 
   // One turn of the loop, on this thread: what it has posted leaves, what has arrived is served.
   void Poll() {
+    if (world_->copied_) [[unlikely]]
+      return;
     const uint64_t now_ns = world_->clock_.NowNs();
     world_->worker().Poll(now_ns);
     world_->activity_.Drove(now_ns);

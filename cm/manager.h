@@ -111,6 +111,9 @@ struct ManagerConfig {
   uint8_t packet_lifetime = 16;      // code, 0..30: how long a packet may be on its way (0.27 s)
   uint8_t max_cm_retries = 15;       // 0..15
   uint8_t target_ack_delay = 15;     // code, 0..31: this side's time to acknowledge (134 ms)
+  // How long a request waits for a listener when the one before ended no longer ago than that; 0:
+  // requests are refused when nobody listens.
+  uint64_t relisten_ns = 0;
 };
 
 // Lives on one worker of the device (the one that owns QP 1) as a poller; all calls are made, all

@@ -107,6 +107,9 @@ void ManagerImpl::DestroyId(Id* id) {
     case State::kDreqSent:
     case State::kTimeWait:
       return;
+    case State::kListen:
+      early_requests_.ListenerEnded(connection.local().port, environment_->now_ns());
+      break;
     default:
       break;
   }
@@ -195,6 +198,7 @@ void ManagerImpl::MoveQpToRts(Connection& connection, State expected,
 
 bool ManagerImpl::OnPoll() {
   bool busy = table_.FreeRemoved();
+  busy |= ServeEarlyRequests();
   // What handlers add is for the next turn, so that a poll ends.
   for (size_t n = deferred_.size(); n > 0; --n) {
     const Deferred event = deferred_.front();

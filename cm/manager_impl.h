@@ -15,6 +15,7 @@
 #include "cm/cma_header.h"
 #include "cm/connection.h"
 #include "cm/connection_table.h"
+#include "cm/early_requests.h"
 #include "cm/environment.h"
 #include "cm/mad.h"
 #include "cm/manager.h"
@@ -178,6 +179,10 @@ class ManagerImpl final : public Manager, private Environment::Client {
   void OnPassiveQpReady(Connection& connection, absl::Status status);
   Rep BuildRep(const Connection& connection, const ConnectionParam& param) const;
   void LeavePending(const Connection& connection);
+  // Whether `request`, for whose service nobody listens, waits until somebody does.
+  bool AwaitListener(const Origin& origin, const std::optional<ServiceId>& service,
+                     const Message& request);
+  bool ServeEarlyRequests();  // whether there were any to serve or to refuse
   // sidr.cc
   absl::Status ConnectUd(Connection& connection, const ConnectionParam& param);
   absl::Status AcceptUd(Connection& connection, const ConnectionParam& param);
@@ -201,6 +206,7 @@ class ManagerImpl final : public Manager, private Environment::Client {
   uint32_t pending_ = 0;  // connections in kReqRcvd, kRepPending and kSidrReqRcvd
   std::deque<Deferred> deferred_;
   std::vector<uint32_t> resolving_;  // communication IDs
+  EarlyRequests early_requests_{config_.relisten_ns};
   // Ends before `this` does; callbacks from other cores ask it first.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

@@ -35,7 +35,10 @@ void ManagerImpl::Handle(const Origin& origin, const Req& req) {
   Connection* listener = service && service->port_space != RDMA_PS_UDP
                              ? table_.ports().FindListener(*service, origin.to)
                              : nullptr;
-  if (listener == nullptr) return reject(RejectReason::kInvalidServiceId);
+  if (listener == nullptr) {
+    if (AwaitListener(origin, service, req)) return;
+    return reject(RejectReason::kInvalidServiceId);
+  }
   const std::optional<CmaHeader> cma = CmaHeader::Parse(req.private_data);
   if (!cma) return reject(RejectReason::kUnsupportedRequest);
   // Its sender asks again, perhaps when there is room.
@@ -153,6 +156,29 @@ void ManagerImpl::LeavePending(const Connection& connection) {
   // for chance.
   Connection* listener = table_.Find(connection.listener_comm_id);
   if (listener != nullptr && listener->state == State::kListen) --listener->pending;
+}
+
+bool ManagerImpl::AwaitListener(const Origin& origin, const std::optional<ServiceId>& service,
+                                const Message& request) {
+  return service && early_requests_.Keep({.from = origin.from,
+                                          .to = origin.to,
+                                          .transaction_id = origin.transaction_id,
+                                          .service = *service,
+                                          .message = request},
+                                         environment_->now_ns());
+}
+
+bool ManagerImpl::ServeEarlyRequests() {
+  if (early_requests_.empty()) return false;
+  const std::vector<EarlyRequest> due =
+      early_requests_.TakeDue(environment_->now_ns(), [this](const EarlyRequest& request) {
+        return table_.ports().FindListener(request.service, request.to) != nullptr;
+      });
+  for (const EarlyRequest& request : due) {
+    const Origin origin{request.from, request.to, request.transaction_id};
+    std::visit([&](const auto& message) { Handle(origin, message); }, request.message);
+  }
+  return !due.empty();
 }
 
 absl::Status ManagerImpl::Accept(Id* id, const ConnectionParam& param) {

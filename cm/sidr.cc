@@ -57,7 +57,10 @@ void ManagerImpl::Handle(const Origin& origin, const SidrReq& req) {
   Connection* listener = service && service->port_space == RDMA_PS_UDP
                              ? table_.ports().FindListener(*service, origin.to)
                              : nullptr;
-  if (listener == nullptr) return answer(SidrStatus::kUnsupported);
+  if (listener == nullptr) {
+    if (AwaitListener(origin, service, req)) return;
+    return answer(SidrStatus::kUnsupported);
+  }
   const std::optional<CmaHeader> cma = CmaHeader::Parse(req.private_data);
   if (!cma) return answer(SidrStatus::kReject);
   if (!HasRoomFor(*listener)) return CountDrop(MadDrop::kBacklogFull);

@@ -339,6 +339,10 @@ void Interface::Solicit(const NeighbourAddress& target, const MacAddress* unicas
   if (kernel_ != nullptr) {
     kernel_->Solicit(target.gid);
     kernel_poll_ns_ = context.now_ns;  // it may know the answer already
+    // Asked like this, Linux sends its solicitation from a link-local address alone, which there
+    // may not be, or not yet: duplicate address detection takes seconds. The answer is the
+    // kernel's.
+    if (!target.gid.IsIpv4()) nd_.Solicit(target, unicast, context);
     return;
   }
   target.gid.IsIpv4() ? arp_.Solicit(target, unicast, context)

@@ -5,6 +5,10 @@
 #include <vector>
 
 #include "stack/net/interface_fixture.h"
+#include "stack/wire/icmpv6.h"
+#include "stack/wire/ipv6.h"
+#include "stack/wire/multicast.h"
+#include "stack/wire/neighbour_discovery.h"
 
 namespace pollux::net {
 namespace {
@@ -100,6 +104,32 @@ TEST_F(InterfaceKernelTest, NeighboursComeFromTheKernel) {
   kernel_.solicited.clear();
   Pass(2 * NeighbourTable::kReachableNs);
   EXPECT_FALSE(kernel_.solicited.empty());
+}
+
+TEST_F(InterfaceKernelTest, Ipv6NeighboursAreSolicitedWithoutALinkLocalAddress) {
+  const Gid ours = ParseAddress("2001:db8::1").value(), peer = ParseAddress("2001:db8::2").value();
+  kernel_.state_.addresses.push_back({.address = ours, .prefix_length = 64});
+  kernel_.changed = true;
+  Pass(KernelSide::kPollNs);
+  EXPECT_FALSE(Resolve(peer).has_value());
+  EXPECT_EQ(kernel_.solicited, std::vector{peer});
+  ASSERT_EQ(link_.sent.size(), 1u);
+  const std::vector<uint8_t> frame = link_.sent.front();
+  const auto ethernet = wire::ParseEthernet(frame.data(), frame.size());
+  ASSERT_TRUE(ethernet.has_value());
+  EXPECT_EQ(ethernet->destination, wire::MulticastMac(wire::SolicitedNodeGroup(peer)));
+  const uint8_t* const packet = frame.data() + wire::kEthernetBytes;
+  const auto ip = wire::ParseIpv6(packet, frame.size() - wire::kEthernetBytes);
+  ASSERT_TRUE(ip.has_value());
+  EXPECT_EQ(ip->source, ours);
+  const auto asked = wire::ParseNeighbourSolicitation(
+      packet + wire::kIpv6Bytes, frame.size() - wire::kEthernetBytes - wire::kIpv6Bytes);
+  ASSERT_TRUE(asked.has_value());
+  EXPECT_EQ(asked->target, peer);
+  // The answer is for the kernel, which tells of it.
+  kernel_.news = {{peer, kPeerMac}};
+  Pass(KernelSide::kPollNs);
+  EXPECT_TRUE(results_[0]->value().ok());
 }
 
 TEST_F(InterfaceKernelTest, FollowsAddressesAndRoutes) {

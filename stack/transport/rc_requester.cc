@@ -15,6 +15,24 @@ using verbs::SendWqe;
 
 static_assert(RcRequester::kMaxInFlight + kReadWindow <= ArrivedResponses::kSpan);
 
+namespace {
+
+// A peer in software loses its CPU for longer than some programs, made for hardware, are ready to
+// wait in all: perftest asks for eight times 67 ms. What is noticed late after the first time-out
+// costs little, since probes and NAKs have repaired what could be repaired by then.
+constexpr uint64_t kPatienceNs = 250'000'000;
+
+// How long this transmission waits for its acknowledgement: what was asked for, and after time-outs
+// in a row up to four times as much, as long as that is not above kPatienceNs. Source: IB
+// specification volume 1, section 9.7.6.1.3, which allows one to four times.
+uint64_t AckTimeoutNs(const ibv_qp_attr& attr, uint8_t retry_left) {
+  const uint64_t asked_ns = wire::TimeoutCodeNs(attr.timeout);
+  const int doublings = std::min(attr.retry_cnt - retry_left, 2);
+  return std::max(asked_ns, std::min(asked_ns << doublings, kPatienceNs));
+}
+
+}  // namespace
+
 void RcRequester::Start() {
   Stop();
   builder_.Reset(&qp_->path, qp_->qpn(), Qpn{qp_->attr.dest_qp_num}, {.data_ecn = qp_->data_ecn});
@@ -202,7 +220,7 @@ void RcRequester::Sent(Psn psn, Psn end, PollContext& context) {
   }
   if (Before(max_sent_, end)) max_sent_ = end;
   if (ack_deadline_ns_ == kNever && qp_->attr.timeout != 0) {
-    ack_deadline_ns_ = context.now_ns + wire::TimeoutCodeNs(qp_->attr.timeout);
+    ack_deadline_ns_ = context.now_ns + AckTimeoutNs(qp_->attr, retry_left_);
   }
   if (probe_deadline_ns_ == kNever) ArmProbe(context.now_ns);
 }

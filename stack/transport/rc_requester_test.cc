@@ -180,6 +180,40 @@ TEST_F(RcRequesterTest, SilentPeerExhaustsRetries) {
   EXPECT_EQ(pair_.a.endpoint->qp.state(), IBV_QPS_ERR);
 }
 
+// By the clock of the test: how long a requester waits for a peer that does not answer.
+class PatienceTest : public testing::Test {
+ protected:
+  static uint64_t WaitsInAllNs(uint8_t timeout) {
+    ibv_qp_attr attr = TestPair::DefaultAttr();
+    attr.timeout = timeout;
+    TestPair pair(IBV_QPT_RC, &attr);
+    pair.hook = [](bool, const wire::RocePacket&, rte_mbuf*) { return Fate::kDrop; };
+    pair.a.PostSend(IBV_WR_SEND, 1, pair.a.memory.data(), 10);
+    const uint64_t start_ns = pair.now_ns;
+    pair.RunToEnd();
+    const std::vector<ibv_wc> all = pair.a.Poll();
+    EXPECT_EQ(all.size(), 1u);
+    EXPECT_EQ(all.at(0).status, IBV_WC_RETRY_EXC_ERR);
+    return pair.now_ns - start_ns;
+  }
+};
+
+TEST_F(PatienceTest, OneToFourTimesWhatWasAskedFor) {
+  const uint64_t asked_ns = wire::TimeoutCodeNs(10);
+  EXPECT_GE(WaitsInAllNs(10), (1 + 2 + 6 * 4) * asked_ns);
+  EXPECT_LE(WaitsInAllNs(10), 8 * 4 * asked_ns);
+}
+
+TEST_F(PatienceTest, ShortTimeoutsOutlastAStall) {
+  EXPECT_GE(WaitsInAllNs(14), 1'500'000'000u);
+  EXPECT_LE(WaitsInAllNs(14), 8 * 4 * wire::TimeoutCodeNs(14));
+}
+
+TEST_F(PatienceTest, LongTimeoutsAreTakenAtTheirWord) {
+  EXPECT_GE(WaitsInAllNs(18), 8 * wire::TimeoutCodeNs(18));
+  EXPECT_LT(WaitsInAllNs(18), 9 * wire::TimeoutCodeNs(18));
+}
+
 TEST_F(RcRequesterTest, AskingForTheNextHopCostsNoRetry) {
   const MacAddress mac = pair_.a.link_address.Load().mac;
   pair_.a.link_address.Store({}, false);

@@ -1,20 +1,22 @@
 """pollux run: programs that were made for libibverbs and librdmacm, as Debian ships them."""
 
+import json
 import os
+import pathlib
 import shutil
 import subprocess
 
 from tests.command.harness import POLLUX, SERVER, wait_for
 from tests.command.networks import SharedInterface
 
-# Where perftest and the pingpongs of libibverbs listen for the other side.
-TCP_PORT = 18515
-# What a client says when the server is not there yet.
-NOT_THERE_YET = ("Connection refused", "Couldn't connect", "Unable to init the socket",
-                 "RDMA_CM_EVENT_REJECTED", "REJECTED", "rdma_create_ep", "rdma_connect")
+# Where perftest and the pingpongs of libibverbs listen for the other side, in /proc/PID/net/tcp.
+PERFTEST_LISTENS = f":{18515:04X} "
+TCP_LISTEN = " 0A "
 
 
 class RunTest(SharedInterface):
+    port_options = ("--netdev", "wire")
+
     def make_network(self):
         linked = subprocess.run(["ldd", POLLUX], capture_output=True, text=True, check=True).stdout
         if any(name in linked for name in ("libasan", "libtsan", "libubsan")):
@@ -26,25 +28,49 @@ class RunTest(SharedInterface):
                                        "ip addr flush dev wire scope link"))
         return hosts
 
-    def run_program(self, host, *argv):
+    def run_program(self, host, *argv, options=()):
         if shutil.which(argv[0]) is None:
             self.skipTest(f"needs the command {argv[0]}")
-        return self.start(host, "run", "--netdev", "wire", "--", *argv)
+        return self.start(host, "run", *self.port_options, *options, "--", *argv)
 
     def finish_program(self, host, *argv):
         run = self.run_program(host, *argv)
         run.wait()
         return run
 
+    def listens(self, server, name):
+        """Whether the server waits for its client: on perftest's TCP port, or in CM."""
+        for table in ("tcp", "tcp6"):
+            try:
+                text = pathlib.Path(f"/proc/{server.process.pid}/net/{table}").read_text()
+            except OSError:
+                return False  # it has just ended
+            if any(PERFTEST_LISTENS in line and TCP_LISTEN in line for line in text.splitlines()):
+                return True
+        told = self.finish(self.server_host, "connections", "--json", "--file-prefix", name)
+        if told.process.returncode != 0:
+            return False
+        (process,) = json.loads(told.stdout)["processes"]
+        return any(one["state"] == "LISTEN" for one in process["connections"])
+
+    def start_server(self, *argv, name="server"):
+        """Returns when it listens; `name` tells it from others that run at the same time."""
+        server = self.run_program(self.server_host, *argv, options=("--file-prefix", name))
+
+        def ready():
+            if server.process.poll() is not None:
+                self.fail(f"{argv} ended with {server.process.returncode}:\n"
+                          f"{server.stdout}{server.stderr}")
+            return self.listens(server, name)
+
+        wait_for(f"{argv[0]} to listen", ready)
+        return server
+
     def both(self, server_argv, client_argv):
         """Runs the two to their ends, which must be good; returns what the client printed."""
-        server = self.run_program(self.server_host, *server_argv)
-        while True:
-            client = self.finish_program(self.client_host, *client_argv)
-            said = client.stdout + client.stderr
-            early = any(words in said for words in NOT_THERE_YET)
-            if client.process.returncode == 0 or not early or server.process.poll() is not None:
-                break
+        server = self.start_server(*server_argv)
+        client = self.finish_program(self.client_host, *client_argv)
+        said = client.stdout + client.stderr
         text = f"{server_argv}\n{server.stdout}{server.stderr}\n{client_argv}\n{said}"
         self.assertEqual(client.process.returncode, 0, text)
         self.assertEqual(server.wait(), 0, text)
@@ -134,11 +160,49 @@ class PerftestTest(RunTest):
         self.perftest("ib_atomic_lat")
         self.perftest("ib_atomic_bw", "-A", "CMP_AND_SWAP")
 
+    # The server ends its first listener and begins another, which its client does not wait for.
+    def test_connected_by_cm(self):
+        self.perftest("ib_send_lat", "-R")
+        self.perftest("ib_send_lat", "-R", "-c", "UD")
+        self.perftest("ib_send_bw", "-R", "-b", "-q", "4")
+        self.perftest("ib_write_bw", "-R")
+        self.perftest("ib_read_bw", "-R")
+
+
+class LossTest(RunTest):
+    """Each end loses every hundredth packet of what it sends and of what it receives."""
+
+    port_options = (*RunTest.port_options, "--impair", "loss=0.01")
+
+    def test_pingpongs(self):
+        self.pingpong("ibv_rc_pingpong", "-g", "0", "-c", "-n", "500")
+        self.pingpong("ibv_rc_pingpong", "-g", "0", "-c", "-e", "-n", "500")
+        self.pingpong("ibv_srq_pingpong", "-g", "0", "-c", "-n", "500")
+
+    def test_perftest(self):
+        self.pingpong("ib_send_lat", "-x", "0", "-F", "-n", "300")
+        self.pingpong("ib_send_lat", "-x", "0", "-F", "-n", "300", "-R")
+        self.pingpong("ib_send_bw", "-x", "0", "-F", "-n", "300", "-b", "-q", "2")
+        self.pingpong("ib_write_bw", "-x", "0", "-F", "-n", "300", "-s", "65536")
+        self.pingpong("ib_read_bw", "-x", "0", "-F", "-n", "300", "-s", "65536")
+        self.pingpong("ib_atomic_bw", "-x", "0", "-F", "-n", "300")
+
+    def test_connections(self):
+        self.both(("rping", "-s", "-a", SERVER, "-C", "100", "-V"),
+                  ("rping", "-c", "-a", SERVER, "-C", "100", "-V"))
+        self.both(("ucmatose", "-c", "5", "-C", "20"),
+                  ("ucmatose", "-s", SERVER, "-c", "5", "-C", "20"))
+
 
 class RdmaCmTest(RunTest):
     def test_rping(self):
         self.both(("rping", "-s", "-a", SERVER, "-C", "20", "-V"),
                   ("rping", "-c", "-a", SERVER, "-C", "20", "-V"))
+
+    # On an interface without a link-local address.
+    def test_rping_over_ipv6(self):
+        self.both(("rping", "-s", "-a", "fd00::1", "-C", "20", "-V"),
+                  ("rping", "-c", "-a", "fd00::1", "-C", "20", "-V"))
 
     def test_ucmatose(self):
         said = self.both(("ucmatose", "-c", "5", "-C", "20"),
@@ -155,22 +219,45 @@ class RdmaCmTest(RunTest):
 
     def test_multicast(self):
         receiver = self.run_program(self.server_host, "mckey", "-m", "239.1.2.3", "-C", "5")
+
         # Nobody answers for a group: what is sent before the receiver has joined is lost.
-        while receiver.process.poll() is None:
+        def received():
             sender = self.finish_program(self.client_host, "mckey", "-m", "239.1.2.3", "-C", "5",
                                          "-s")
             self.assertEqual(sender.process.returncode, 0, sender.stdout + sender.stderr)
+            return receiver.process.poll() is not None
+
+        wait_for("five messages", received)
         self.assertEqual(receiver.wait(), 0, receiver.stdout + receiver.stderr)
 
     def test_nobody_listens(self):
-        self.run_program(self.server_host, "rping", "-s", "-p", "7999")
+        self.start_server("rping", "-s", "-p", "7999")
+        run = self.finish_program(self.client_host, "rping", "-c", "-a", SERVER, "-C", "1")
+        self.assertNotEqual(run.process.returncode, 0)
+        self.assertIn("RDMA_CM_EVENT_REJECTED, error 8", run.stderr)
 
-        def refused():
-            run = self.finish_program(self.client_host, "rping", "-c", "-a", SERVER, "-C", "1")
-            self.assertNotEqual(run.process.returncode, 0)
-            return "RDMA_CM_EVENT_REJECTED, error 8" in run.stderr
+    def test_one_program_on_an_interface(self):
+        self.start_server("rping", "-s")
+        run = self.finish_program(self.server_host, "ibv_devinfo")
+        self.assertNotEqual(run.process.returncode, 0)
+        self.assertIn("UDP port 4791 is taken", run.stderr)
 
-        wait_for("a refusal", refused)
+    def test_two_programs_on_two_interfaces(self):
+        self.assertTrue(self.server_host.shell(
+            "ip link add wire2 type veth peer name wire2 netns "
+            f"{self.client_host.holder.pid}"))
+        for host, last in ((self.server_host, "1"), (self.client_host, "2")):
+            self.assertTrue(host.shell("ip link set wire2 mtu 4400 up;"
+                                       f"ip addr add 10.0.1.{last}/24 dev wire2"))
+        pairs = []
+        for netdev, address in (("wire", SERVER), ("wire2", "10.0.1.1")):
+            self.port_options = ("--netdev", netdev)
+            rping = ("rping", "-a", address, "-C", "300", "-V")
+            server = self.start_server(*rping, "-s", name=netdev)
+            pairs.append((server, self.run_program(self.client_host, *rping, "-c")))
+        for server, client in pairs:
+            self.assertEqual(client.wait(), 0, client.stdout + client.stderr)
+            self.assertEqual(server.wait(), 0, server.stdout + server.stderr)
 
     def test_nothing_is_left(self):
         before = set(os.listdir("/tmp")) | set(os.listdir("/dev/shm"))

@@ -1,0 +1,337 @@
+// What a program does that the manuals of libibverbs and librdmacm have an error for: the
+// documented error, and everything else still works.
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+#include <sys/mman.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <vector>
+
+#include "abi/settings.h"
+
+namespace {
+
+// A port whose frames nobody takes: for what is refused before it leaves.
+constexpr char kPort[] = "port=net_ring0\naddress=192.0.2.1/24\nmemory=128\n";
+constexpr uint32_t kDepth = 16;
+
+class MisuseTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { setenv(pollux::abi::kSettingsVariable, kPort, 1); }
+  void SetUp() override {
+    int count = 0;
+    ibv_device** list = ibv_get_device_list(&count);
+    ASSERT_EQ(count, 1);
+    context_ = ibv_open_device(list[0]);
+    ibv_free_device_list(list);
+    ASSERT_NE(context_, nullptr);
+    pd_ = ibv_alloc_pd(context_);
+    channel_ = ibv_create_comp_channel(context_);
+    cq_ = ibv_create_cq(context_, kDepth, nullptr, channel_, 0);
+    ASSERT_TRUE(pd_ != nullptr && channel_ != nullptr && cq_ != nullptr);
+  }
+  void TearDown() override {
+    EXPECT_EQ(ibv_destroy_cq(cq_), 0);
+    EXPECT_EQ(ibv_destroy_comp_channel(channel_), 0);
+    EXPECT_EQ(ibv_dealloc_pd(pd_), 0);
+    EXPECT_EQ(ibv_close_device(context_), 0);
+  }
+
+  ibv_qp* MakeQp(ibv_srq* srq = nullptr, uint32_t max_recv_wr = kDepth) {
+    ibv_qp_init_attr init{};
+    init.send_cq = init.recv_cq = cq_;
+    init.srq = srq;
+    init.cap = {.max_send_wr = kDepth,
+                .max_recv_wr = max_recv_wr,
+                .max_send_sge = 1,
+                .max_recv_sge = 1,
+                .max_inline_data = 0};
+    init.qp_type = IBV_QPT_RC;
+    return ibv_create_qp(pd_, &init);
+  }
+  int Move(ibv_qp* qp, ibv_qp_state state) {
+    ibv_qp_attr attr{};
+    attr.qp_state = state;
+    attr.port_num = 1;
+    const int more =
+        state == IBV_QPS_INIT ? IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS : 0;
+    return ibv_modify_qp(qp, &attr, IBV_QP_STATE | more);
+  }
+  // As many as the queue takes; expects that the last one is named as the bad one.
+  template <class Post>
+  uint32_t FillReceives(Post post) {
+    ibv_recv_wr wr{};
+    for (uint32_t count = 0; count < 1000; ++count) {
+      ibv_recv_wr* bad = nullptr;
+      if (const int error = post(&wr, &bad); error != 0) {
+        EXPECT_EQ(error, ENOMEM);
+        EXPECT_EQ(bad, &wr);
+        return count;
+      }
+    }
+    ADD_FAILURE() << "a queue without an end";
+    return 0;
+  }
+
+  ibv_context* context_ = nullptr;
+  ibv_pd* pd_ = nullptr;
+  ibv_comp_channel* channel_ = nullptr;
+  ibv_cq* cq_ = nullptr;
+};
+
+TEST_F(MisuseTest, WhatIsInUseIsNotDestroyed) {
+  std::array<char, 64> memory{};
+  ibv_mr* mr = ibv_reg_mr(pd_, memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE);
+  ASSERT_NE(mr, nullptr);
+  ibv_srq_init_attr srq_init{};
+  srq_init.attr = {.max_wr = kDepth, .max_sge = 1, .srq_limit = 0};
+  ibv_srq* srq = ibv_create_srq(pd_, &srq_init);
+  ASSERT_NE(srq, nullptr);
+  ibv_qp* qp = MakeQp(srq);
+  ASSERT_NE(qp, nullptr);
+  for (int twice = 0; twice < 2; ++twice) {
+    EXPECT_EQ(ibv_dealloc_pd(pd_), EBUSY);
+    EXPECT_EQ(ibv_destroy_cq(cq_), EBUSY);
+    EXPECT_EQ(ibv_destroy_srq(srq), EBUSY);
+    EXPECT_EQ(ibv_destroy_comp_channel(channel_), EBUSY);
+  }
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_destroy_srq(srq), 0);
+  EXPECT_EQ(ibv_dealloc_pd(pd_), EBUSY);
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
+}
+
+TEST_F(MisuseTest, PostsInTheWrongStateAreRefused) {
+  ibv_qp* qp = MakeQp();
+  ibv_send_wr send{};
+  send.opcode = IBV_WR_SEND;
+  ibv_recv_wr receive{};
+  ibv_send_wr* bad_send = nullptr;
+  ibv_recv_wr* bad_receive = nullptr;
+  EXPECT_EQ(ibv_post_send(qp, &send, &bad_send), EINVAL);
+  EXPECT_EQ(bad_send, &send);
+  EXPECT_EQ(ibv_post_recv(qp, &receive, &bad_receive), EINVAL);
+  EXPECT_EQ(bad_receive, &receive);
+  EXPECT_EQ(Move(qp, IBV_QPS_RTS), EINVAL);
+  EXPECT_EQ(qp->state, IBV_QPS_RESET);
+  ASSERT_EQ(Move(qp, IBV_QPS_INIT), 0);
+  EXPECT_EQ(ibv_post_recv(qp, &receive, &bad_receive), 0);
+  EXPECT_EQ(ibv_post_send(qp, &send, &bad_send), EINVAL);
+  ASSERT_EQ(Move(qp, IBV_QPS_ERR), 0);
+  EXPECT_EQ(ibv_post_send(qp, &send, &bad_send), 0) << "to be flushed";
+  std::array<ibv_wc, 4> completions{};
+  ASSERT_EQ(ibv_poll_cq(cq_, completions.size(), completions.data()), 2);
+  EXPECT_EQ(completions[0].status, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(completions[1].status, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+}
+
+TEST_F(MisuseTest, FullQueuesSaySo) {
+  ibv_srq_init_attr srq_init{};
+  srq_init.attr = {.max_wr = kDepth, .max_sge = 1, .srq_limit = 0};
+  ibv_srq* srq = ibv_create_srq(pd_, &srq_init);
+  ASSERT_NE(srq, nullptr);
+  EXPECT_EQ(FillReceives([&](ibv_recv_wr* wr, ibv_recv_wr** bad) {
+              return ibv_post_srq_recv(srq, wr, bad);
+            }),
+            srq_init.attr.max_wr);
+  EXPECT_EQ(ibv_destroy_srq(srq), 0);
+  ibv_qp* qp = MakeQp();
+  ASSERT_EQ(Move(qp, IBV_QPS_INIT), 0);
+  EXPECT_GE(
+      FillReceives([&](ibv_recv_wr* wr, ibv_recv_wr** bad) { return ibv_post_recv(qp, wr, bad); }),
+      kDepth);
+  std::array<ibv_sge, 8> many{};
+  ibv_recv_wr wide{};
+  wide.sg_list = many.data();
+  wide.num_sge = many.size();
+  ibv_recv_wr* bad = nullptr;
+  EXPECT_NE(ibv_post_recv(qp, &wide, &bad), 0);
+  EXPECT_EQ(bad, &wide);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+}
+
+TEST_F(MisuseTest, OverrunOfACompletionQueueIsTold) {
+  constexpr uint32_t kMany = 1000;
+  ibv_qp* qp = MakeQp(nullptr, kMany);
+  ASSERT_NE(qp, nullptr);
+  ASSERT_EQ(Move(qp, IBV_QPS_INIT), 0);
+  ibv_recv_wr receive{};
+  ibv_recv_wr* bad = nullptr;
+  for (uint32_t i = 0; i < kMany; ++i) ASSERT_EQ(ibv_post_recv(qp, &receive, &bad), 0);
+  ASSERT_EQ(Move(qp, IBV_QPS_ERR), 0);
+  ibv_async_event event{};
+  ASSERT_EQ(ibv_get_async_event(context_, &event), 0);
+  EXPECT_EQ(event.event_type, IBV_EVENT_CQ_ERR);
+  EXPECT_EQ(event.element.cq, cq_);
+  ibv_ack_async_event(&event);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+}
+
+TEST_F(MisuseTest, WhatNoObjectIsMadeOf) {
+  EXPECT_EQ(ibv_create_cq(context_, 0, nullptr, nullptr, 0), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(ibv_create_cq(context_, kDepth, nullptr, nullptr, 1), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(ibv_create_cq(context_, INT32_MAX, nullptr, nullptr, 0), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  ibv_qp_init_attr init{};
+  init.qp_type = IBV_QPT_RC;
+  EXPECT_EQ(ibv_create_qp(pd_, &init), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  init.send_cq = init.recv_cq = cq_;
+  init.cap.max_send_wr = 1u << 30;
+  EXPECT_EQ(ibv_create_qp(pd_, &init), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  init.qp_type = IBV_QPT_RAW_PACKET;
+  EXPECT_EQ(ibv_create_qp(pd_, &init), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  char byte = 0;
+  EXPECT_EQ(ibv_reg_mr(pd_, &byte, 0, 0), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(ibv_reg_mr(pd_, &byte, 1, IBV_ACCESS_REMOTE_WRITE), nullptr) << "not even local";
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(ibv_reg_mr(pd_, &byte, 1, IBV_ACCESS_ON_DEMAND), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+}
+
+TEST_F(MisuseTest, MemoryMayGoBeforeItsRegion) {
+  constexpr size_t kBytes = 1 << 20;
+  void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  ibv_mr* mr = ibv_reg_mr(pd_, memory, kBytes, IBV_ACCESS_LOCAL_WRITE);
+  ASSERT_NE(mr, nullptr);
+  ASSERT_EQ(munmap(memory, kBytes), 0);
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
+}
+
+TEST_F(MisuseTest, ADeviceIsClosedBeforeWhatIsOfIt) {
+  ibv_device** list = ibv_get_device_list(nullptr);
+  ibv_context* context = ibv_open_device(list[0]);
+  ibv_free_device_list(list);
+  ibv_pd* pd = ibv_alloc_pd(context);
+  ibv_comp_channel* channel = ibv_create_comp_channel(context);
+  ibv_cq* cq = ibv_create_cq(context, kDepth, nullptr, channel, 0);
+  char byte = 0;
+  ibv_mr* mr = ibv_reg_mr(pd, &byte, 1, 0);
+  ASSERT_TRUE(pd != nullptr && cq != nullptr && mr != nullptr);
+  EXPECT_EQ(ibv_close_device(context), 0);
+  EXPECT_EQ(ibv_req_notify_cq(cq, 0), 0);
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+  EXPECT_EQ(ibv_destroy_comp_channel(channel), 0);
+  EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+}
+
+TEST_F(MisuseTest, EmptyChannelsDoNotBlockWhoDoesNotWantThat) {
+  const auto unblock = [](int fd) { return fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); };
+  ASSERT_EQ(unblock(channel_->fd), 0);
+  ASSERT_EQ(unblock(context_->async_fd), 0);
+  ibv_cq* cq = nullptr;
+  void* user = nullptr;
+  EXPECT_EQ(ibv_get_cq_event(channel_, &cq, &user), -1);
+  EXPECT_EQ(errno, EAGAIN);
+  ibv_async_event event{};
+  EXPECT_EQ(ibv_get_async_event(context_, &event), -1);
+  EXPECT_EQ(errno, EAGAIN);
+  ibv_ack_cq_events(cq_, 5);  // of none
+}
+
+class CmMisuseTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { setenv(pollux::abi::kSettingsVariable, kPort, 1); }
+  void SetUp() override {
+    channel_ = rdma_create_event_channel();
+    ASSERT_NE(channel_, nullptr);
+    id_ = Make();
+  }
+  void TearDown() override {
+    EXPECT_EQ(rdma_destroy_id(id_), 0);
+    rdma_destroy_event_channel(channel_);
+  }
+  rdma_cm_id* Make() {
+    rdma_cm_id* id = nullptr;
+    EXPECT_EQ(rdma_create_id(channel_, &id, nullptr, RDMA_PS_TCP), 0);
+    return id;
+  }
+  static sockaddr_in Address(const char* text, uint16_t port) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    inet_pton(AF_INET, text, &address.sin_addr);
+    return address;
+  }
+  static int Bind(rdma_cm_id* id, const char* text, uint16_t port) {
+    sockaddr_in address = Address(text, port);
+    return rdma_bind_addr(id, reinterpret_cast<sockaddr*>(&address));
+  }
+
+  rdma_event_channel* channel_ = nullptr;
+  rdma_cm_id* id_ = nullptr;
+};
+
+#define EXPECT_ERRNO(call, number) \
+  errno = 0;                       \
+  EXPECT_EQ(call, -1);             \
+  EXPECT_EQ(errno, number)
+
+TEST_F(CmMisuseTest, CallsThatTheStateDoesNotAllow) {
+  rdma_conn_param param{};
+  EXPECT_ERRNO(rdma_resolve_route(id_, 100), EINVAL);
+  EXPECT_ERRNO(rdma_connect(id_, &param), EINVAL);
+  EXPECT_ERRNO(rdma_accept(id_, &param), EINVAL);
+  EXPECT_ERRNO(rdma_reject(id_, nullptr, 0), EINVAL);
+  EXPECT_ERRNO(rdma_disconnect(id_), EINVAL);
+  rdma_cm_id* request = nullptr;
+  EXPECT_ERRNO(rdma_get_request(id_, &request), EINVAL);
+  ibv_qp_init_attr init{};
+  EXPECT_ERRNO(rdma_create_qp(id_, nullptr, &init), EINVAL);
+  rdma_destroy_qp(id_);  // of none
+}
+
+TEST_F(CmMisuseTest, Addresses) {
+  EXPECT_ERRNO(Bind(id_, "198.51.100.1", 0), EADDRNOTAVAIL);
+  ASSERT_EQ(Bind(id_, "192.0.2.1", 7000), 0);
+  EXPECT_ERRNO(Bind(id_, "192.0.2.1", 7001), EINVAL);
+  ASSERT_EQ(rdma_listen(id_, 1), 0);
+  EXPECT_ERRNO(rdma_listen(id_, 1), EINVAL);
+  rdma_cm_id* second = Make();
+  EXPECT_ERRNO(Bind(second, "192.0.2.1", 7000), EADDRINUSE);
+  sockaddr_storage other{};
+  other.ss_family = AF_UNIX;
+  EXPECT_ERRNO(rdma_bind_addr(second, reinterpret_cast<sockaddr*>(&other)), EAFNOSUPPORT);
+  sockaddr_in none = Address("0.0.0.0", 7000);
+  EXPECT_ERRNO(rdma_resolve_addr(second, nullptr, reinterpret_cast<sockaddr*>(&none), 100), EINVAL);
+  EXPECT_EQ(rdma_destroy_id(second), 0);
+}
+
+TEST_F(CmMisuseTest, NothingAtAll) {
+  EXPECT_ERRNO(rdma_destroy_id(nullptr), EINVAL);
+  EXPECT_ERRNO(rdma_get_cm_event(nullptr, nullptr), EINVAL);
+  EXPECT_ERRNO(rdma_ack_cm_event(nullptr), EINVAL);
+  EXPECT_ERRNO(rdma_bind_addr(id_, nullptr), EINVAL);
+  EXPECT_ERRNO(rdma_resolve_addr(id_, nullptr, nullptr, 100), EINVAL);
+  rdma_destroy_event_channel(nullptr);
+  uint8_t byte = 0;
+  EXPECT_ERRNO(rdma_set_option(id_, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &byte, 2), EINVAL);
+  EXPECT_ERRNO(rdma_set_option(id_, RDMA_OPTION_ID, 99, &byte, 1), ENOSYS);
+  ASSERT_EQ(fcntl(channel_->fd, F_SETFL, O_NONBLOCK), 0);
+  rdma_cm_event* event = nullptr;
+  EXPECT_ERRNO(rdma_get_cm_event(channel_, &event), EAGAIN);
+}
+
+TEST_F(CmMisuseTest, AChannelIsDestroyedBeforeItsIdentifiers) {
+  rdma_event_channel* channel = rdma_create_event_channel();
+  rdma_cm_id* id = nullptr;
+  ASSERT_EQ(rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP), 0);
+  ASSERT_EQ(Bind(id, "192.0.2.1", 0), 0);
+  rdma_destroy_event_channel(channel);
+  EXPECT_EQ(rdma_destroy_id(id), 0);
+}
+
+}  // namespace

@@ -1,0 +1,102 @@
+// What becomes of the port of a process that forks and starts other programs.
+#include "abi/world.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <infiniband/verbs.h>
+#include <sys/wait.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <thread>
+
+namespace pollux::abi {
+namespace {
+
+constexpr char kPort[] = "port=net_ring0\naddress=192.0.2.1/24\nmemory=128\n";
+constexpr int kChildren = 20;
+constexpr unsigned kPatienceS = 60;  // of a child that waits for what its parent alone has
+
+class WorldTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    setenv(kSettingsVariable, kPort, 1);
+    before_ = Descriptors();
+    int count = 0;
+    ibv_device** list = ibv_get_device_list(&count);
+    ASSERT_EQ(count, 1);
+    context_ = ibv_open_device(list[0]);
+    ibv_free_device_list(list);
+    ASSERT_NE(context_, nullptr);
+  }
+  static std::set<int> Descriptors() {
+    std::set<int> open;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      open.insert(std::stoi(entry.path().filename()));
+    }
+    // The listing's own is closed by now.
+    std::erase_if(open, [](int fd) { return fcntl(fd, F_GETFD) < 0; });
+    return open;
+  }
+  // What a child does with what it has inherited, and how it ends.
+  static int UseInherited(ibv_pd* pd, ibv_cq* cq) {
+    alarm(kPatienceS);
+    int count = 1;
+    ibv_free_device_list(ibv_get_device_list(&count));
+    if (count != 0) return 1;
+    ibv_wc completion;
+    if (ibv_poll_cq(cq, 1, &completion) != 0) return 2;
+    if (ibv_destroy_cq(cq) != 0) return 3;
+    if (ibv_dealloc_pd(pd) != 0) return 4;
+    return 0;
+  }
+
+  static inline std::set<int> before_;
+  static inline ibv_context* context_ = nullptr;
+};
+
+TEST_F(WorldTest, ChildrenHaveACopyAndTheParentGoesOn) {
+  ibv_pd* pd = ibv_alloc_pd(context_);
+  ibv_cq* cq = ibv_create_cq(context_, 16, nullptr, nullptr, 0);
+  ASSERT_TRUE(pd != nullptr && cq != nullptr);
+  std::atomic<bool> enough = false;
+  std::atomic<int> polls = 0;
+  std::thread poller([&] {
+    ibv_wc completion;
+    while (!enough) {
+      EXPECT_EQ(ibv_poll_cq(cq, 1, &completion), 0);
+      ++polls;
+    }
+  });
+  for (int i = 0; i < kChildren; ++i) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) _exit(UseInherited(pd, cq));
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  const int before = polls;
+  while (polls == before) std::this_thread::yield();
+  enough = true;
+  poller.join();
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+  EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+}
+
+TEST_F(WorldTest, ProgramsThatItStartsInheritNothing) {
+  size_t added = 0;
+  for (const int fd : Descriptors()) {
+    if (before_.contains(fd)) continue;
+    ++added;
+    EXPECT_NE(fcntl(fd, F_GETFD) & FD_CLOEXEC, 0)
+        << std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd)).string();
+  }
+  EXPECT_GT(added, 0u);
+}
+
+}  // namespace
+}  // namespace pollux::abi
