@@ -77,7 +77,6 @@ POLLUX_EXPORT int pollux_ibv_init_ah_from_wc(ibv_context* context, uint8_t port_
   if (!own) return Failed(EINVAL);
   attr->is_global = 1;
   attr->port_num = port_num;
-  attr->sl = wc->sl;
   std::copy(found->from.raw.begin(), found->from.raw.end(), attr->grh.dgid.raw);
   attr->grh.sgid_index = *own;
   attr->grh.hop_limit = 0xFF;

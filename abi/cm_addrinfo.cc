@@ -47,37 +47,50 @@ void SetKind(const rdma_addrinfo* hints, rdma_addrinfo* info) {
   }
 }
 
-void SetAddresses(const rdma_addrinfo* hints, const addrinfo& found, rdma_addrinfo* info) {
+// What a name stands for: the side that it is of, and what the other one's family must be.
+void SetFound(const addrinfo& found, rdma_addrinfo* info) {
   info->ai_family = found.ai_family;
   if ((info->ai_flags & RAI_PASSIVE) != 0) {
     info->ai_src_len = found.ai_addrlen;
     info->ai_src_addr = Copy(found.ai_addr, found.ai_addrlen);
-    return;
+  } else {
+    info->ai_dst_len = found.ai_addrlen;
+    info->ai_dst_addr = Copy(found.ai_addr, found.ai_addrlen);
   }
-  info->ai_dst_len = found.ai_addrlen;
-  info->ai_dst_addr = Copy(found.ai_addr, found.ai_addrlen);
-  if (hints == nullptr || hints->ai_src_addr == nullptr) return;
-  const socklen_t length = AddressLength(hints->ai_src_addr);
-  if (length == 0 || hints->ai_src_addr->sa_family != found.ai_family) return;
-  info->ai_src_len = length;
-  info->ai_src_addr = Copy(hints->ai_src_addr, length);
+}
+
+// An address of the hints', where no name has given one.
+void SetHinted(const sockaddr* hinted, sockaddr** address, socklen_t* length, int* family) {
+  if (*address != nullptr || hinted == nullptr) return;
+  const socklen_t bytes = AddressLength(hinted);
+  if (bytes == 0 || (*family != AF_UNSPEC && hinted->sa_family != *family)) return;
+  *family = hinted->sa_family;
+  *length = bytes;
+  *address = Copy(hinted, bytes);
 }
 
 }  // namespace
 
 POLLUX_EXPORT int pollux_rdma_getaddrinfo(const char* node, const char* service,
                                           const rdma_addrinfo* hints, rdma_addrinfo** result) {
-  if (node == nullptr && service == nullptr) return Failed(EINVAL);
+  const bool named = node != nullptr || service != nullptr;
+  if (!named && hints == nullptr) return Failed(EINVAL);
   const addrinfo native = ToHints(hints);
   addrinfo* found = nullptr;
-  if (const int error = getaddrinfo(node, service, &native, &found); error != 0) return error;
+  if (named) {
+    if (const int error = getaddrinfo(node, service, &native, &found); error != 0) return error;
+  }
   auto* info = static_cast<rdma_addrinfo*>(std::calloc(1, sizeof(rdma_addrinfo)));
   if (info != nullptr) {
     SetKind(hints, info);
-    SetAddresses(hints, *found, info);
+    if (named) SetFound(*found, info);
   }
-  freeaddrinfo(found);
+  if (named) freeaddrinfo(found);
   if (info == nullptr) return Failed(ENOMEM);
+  if (hints != nullptr) {
+    SetHinted(hints->ai_dst_addr, &info->ai_dst_addr, &info->ai_dst_len, &info->ai_family);
+    SetHinted(hints->ai_src_addr, &info->ai_src_addr, &info->ai_src_len, &info->ai_family);
+  }
   *result = info;
   return 0;
 }

@@ -58,8 +58,26 @@ void EndRequests(CmId* id) {
   }
 }
 
-int BindAny(CmId* id, const cm::Endpoint& local) {
+bool IsLoopback(const Gid& address) {
+  constexpr uint32_t kLoopbackNet = 127;
+  Gid loopback6{};
+  loopback6.raw.back() = 1;
+  return address == loopback6 || (address.IsIpv4() && address.Ipv4() >> 24 == kLoopbackNet);
+}
+
+// The host's loopback address stands for the port's first one of its kind, as the kernel binds it
+// to a device. Unchanged when there is none.
+Gid InPlaceOfLoopback(Turn& turn, const Gid& loopback) {
+  for (uint32_t i = 0; i < turn.interface().gid_table_size(); ++i) {
+    const absl::StatusOr<Gid> own = turn.interface().QueryGid(static_cast<int>(i));
+    if (own.ok() && !own->IsLinkLocal() && own->IsIpv4() == loopback.IsIpv4()) return *own;
+  }
+  return loopback;
+}
+
+int BindTo(CmId* id, cm::Endpoint local) {
   Turn turn(id->world);
+  if (IsLoopback(local.address)) local.address = InPlaceOfLoopback(turn, local.address);
   return CmResult(turn.manager().BindAddr(id->native, local));
 }
 
@@ -135,7 +153,7 @@ POLLUX_EXPORT int pollux_rdma_bind_addr(rdma_cm_id* id, sockaddr* address) {
   if (address == nullptr) return Failed(EINVAL);
   const std::optional<cm::Endpoint> local = ToEndpoint(address);
   if (!local) return Failed(EAFNOSUPPORT);
-  if (BindAny(Of(id), *local) != 0) return -1;
+  if (BindTo(Of(id), *local) != 0) return -1;
   id->route.addr.src_addr.sa_family = address->sa_family;
   Turn turn(Of(id)->world);
   FillAddresses(turn, Of(id));
@@ -152,7 +170,7 @@ POLLUX_EXPORT int pollux_rdma_resolve_addr(rdma_cm_id* id, sockaddr* source, soc
   if (!bound && source != nullptr && source->sa_family != AF_UNSPEC) {
     const std::optional<cm::Endpoint> local = ToEndpoint(source);
     if (!local) return Failed(EAFNOSUPPORT);
-    if (BindAny(Of(id), *local) != 0) return -1;
+    if (BindTo(Of(id), *local) != 0) return -1;
   }
   id->route.addr.src_addr.sa_family = destination->sa_family;
   {

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "abi/context.h"
 #include "abi/error_number.h"
@@ -153,8 +154,7 @@ POLLUX_EXPORT ibv_context* pollux_ibv_open_device(ibv_device*) {
 }
 
 POLLUX_EXPORT int pollux_ibv_close_device(ibv_context* context) {
-  close(context->cmd_fd);
-  context->cmd_fd = -1;
+  close(std::exchange(context->cmd_fd, -1));
   static auto* const retired = new Retired<Context>();
   retired->Put(std::unique_ptr<Context>(Of(context)));
   return 0;

@@ -52,6 +52,6 @@ class ExportsTest(unittest.TestCase):
 
     def test_what_is_not_understood_is_an_error(self):
         for line in ("libibverbs ibv_x@@V", "libibverbs ibv_x@@V maybe", "l n@@V served errno",
-                     "l n@@V refused", "l n@@V later nonsense"):
+                     "l n@@V refused", "l n@@V refused nonsense"):
             with self.assertRaises(ValueError, msg=line):
                 read_table(line)

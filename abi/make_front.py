@@ -9,7 +9,7 @@ and return value pass through untouched, whatever they are.
 import sys
 
 REFUSALS = {"errno", "minus_one", "null", "void"}
-SERVICES = {"served", "refused", "later"}
+SERVICES = {"served", "refused"}
 
 
 def read_table(text):

@@ -83,6 +83,10 @@ absl::StatusOr<std::unique_ptr<World>> World::Open() {
   return opened;
 }
 
+World::~World() {
+  if (command_fd_ >= 0) close(command_fd_);
+}
+
 void World::End() {
   progress_->Stop();
   Turn turn(this);

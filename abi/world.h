@@ -28,6 +28,9 @@ namespace pollux::abi {
 // has inherited it may look at and destroy, and nothing of that reaches the wire.
 class World {
  public:
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
   // Opens the port that the environment names. Errors as engine::Device::Open(); they are told to
   // standard error too, once, since the callers of verbs know numbers only.
   static absl::StatusOr<World*> Get();

@@ -27,7 +27,10 @@ constexpr int kExitNotStarted = 126;
 // Read by the libraries; see abi/settings.h.
 constexpr char kSettingsVariable[] = "POLLUX_RUN";
 constexpr char kLibraryPath[] = "LD_LIBRARY_PATH";
-constexpr const char* kLibraries[] = {"libibverbs.so.1", "libpollux_verbs.so", "librdmacm.so.1"};
+constexpr char kPreload[] = "LD_PRELOAD";
+constexpr char kDeviceFile[] = "libpollux_device_file.so";
+constexpr const char* kLibraries[] = {"libibverbs.so.1", "libpollux_verbs.so", "librdmacm.so.1",
+                                      kDeviceFile};
 
 // Where the libraries lie: beside the command's own directory, as the build leaves them.
 absl::StatusOr<std::string> FindLibraries() {
@@ -43,15 +46,21 @@ absl::StatusOr<std::string> FindLibraries() {
   return directory.string();
 }
 
+// Puts `first` before what the list holds already.
+void Prepend(const char* list, const std::string& first) {
+  const char* before = std::getenv(list);
+  const bool alone = before == nullptr || *before == '\0';
+  setenv(list, alone ? first.c_str() : absl::StrCat(first, ":", before).c_str(), 1);
+}
+
 void SetEnvironment(const Options& options, const std::string& libraries) {
   std::string settings;
   for (const auto& [name, value] : options.given()) {
     absl::StrAppend(&settings, name, value.empty() ? "" : "=", value, "\n");
   }
   setenv(kSettingsVariable, settings.c_str(), 1);
-  const char* before = std::getenv(kLibraryPath);
-  const bool alone = before == nullptr || *before == '\0';
-  setenv(kLibraryPath, alone ? libraries.c_str() : absl::StrCat(libraries, ":", before).c_str(), 1);
+  Prepend(kLibraryPath, libraries);
+  Prepend(kPreload, absl::StrCat(libraries, "/", kDeviceFile));
 }
 
 // Returns only when the program could not be started: the exit status.

@@ -12,6 +12,12 @@ namespace {
 constexpr uint32_t kQkeyIsOwn = 0x80000000;  // IB specification C10-15
 constexpr size_t kIpv4HeaderBytes = 20;
 
+// A completion says by which header a datagram came (IB specification, A17.4.5.1). verbs.h has no
+// member for it; it stands where mlx5 puts it and programs look for it, in the service level, of
+// which Ethernet has none: UDP, and the version of IP.
+constexpr uint8_t kUdpOverIpv6 = 8 | 1;
+constexpr uint8_t kUdpOverIpv4 = 8 | 2;
+
 }  // namespace
 
 void Ud::OnPacket(const wire::RocePacket& packet, PollContext& context) {
@@ -52,6 +58,7 @@ void Ud::OnPacket(const wire::RocePacket& packet, PollContext& context) {
   }
   wc.byte_len = kGrhBytes + packet.payload_length;
   wc.wc_flags = IBV_WC_GRH;
+  wc.sl = packet.ip_version == 4 ? kUdpOverIpv4 : kUdpOverIpv6;
   if ((packet.info->headers & wire::kHasImmediate) != 0) {
     wc.wc_flags |= IBV_WC_WITH_IMM;
     wc.imm_data = packet.immediate_be();

@@ -41,6 +41,7 @@ TEST_F(UdTest, DatagramWithItsGrh) {
   EXPECT_EQ(all[0].byte_len, 140u);
   EXPECT_EQ(all[0].src_qp, 0x111u);
   EXPECT_NE(all[0].wc_flags & IBV_WC_GRH, 0u);
+  EXPECT_EQ(all[0].sl, 8 | 2) << "by UDP over IPv4";
   EXPECT_EQ(pair_.b.memory[40], 0x5A);
   EXPECT_EQ(pair_.b.memory[20], 0x45);
   EXPECT_EQ(pair_.b.memory[21], 0x20);
