@@ -78,6 +78,11 @@ class Session {
  public:
   Session(Node& node, nfs4::Client& client, uint64_t verifier)
       : node_(node), client_(client), owner_(OwnerOf(verifier)), verifier_(verifier) {}
+  ~Session() {
+    node_.Run([this] { client_.SetObserver(nullptr); });
+  }
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
 
   // EXCHANGE_ID, CREATE_SESSION with the back channel on this connection, RECLAIM_COMPLETE.
   absl::Status Begin();
@@ -200,10 +205,8 @@ absl::Status Play(Node& node, nfs4::Client& client, const std::vector<std::strin
   if (absl::Status status = session.Begin(); !status.ok()) return status;
   if (absl::Status status = session.Open(operands[1]); !status.ok()) return status;
   std::fprintf(stderr, "holding a delegation\n");
-  absl::Status status = session.AwaitRecall(std::chrono::milliseconds(timeout_ms));
-  if (status.ok()) status = session.End();
-  node.Run([&client] { client.SetObserver(nullptr); });
-  return status;
+  const absl::Status status = session.AwaitRecall(std::chrono::milliseconds(timeout_ms));
+  return status.ok() ? session.End() : status;
 }
 
 int Main(int argc, char** argv) {
