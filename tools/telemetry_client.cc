@@ -25,6 +25,13 @@ using Json = nlohmann::ordered_json;
 // More than DPDK sends (16 KiB), whatever the greeting says.
 constexpr size_t kMaxAnswerBytes = 1 << 20;
 
+std::string PrefixOf(const std::string& path) { return fs::path(path).parent_path().filename(); }
+
+// In words for people.
+std::string Silent(const std::string& process) {
+  return absl::StrCat("process ", process, " does not answer: it is stopped, or hangs");
+}
+
 absl::StatusOr<int> Open(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -40,6 +47,8 @@ absl::StatusOr<int> Open(const std::string& path) {
   if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return fd;
   const int error = errno;
   close(fd);
+  // Its queue is full of those that it has not answered.
+  if (error == EAGAIN) return absl::DeadlineExceededError(Silent(PrefixOf(path)));
   return absl::UnavailableError(absl::StrCat(path, ": ", std::strerror(error)));
 }
 
@@ -59,7 +68,7 @@ absl::StatusOr<std::unique_ptr<TelemetryClient>> TelemetryClient::Connect(const 
   std::unique_ptr<TelemetryClient> client(new TelemetryClient());
   client->fd_ = *fd;
   client->pid_ = ListenersPid(*fd);
-  client->file_prefix_ = fs::path(path).parent_path().filename();
+  client->file_prefix_ = PrefixOf(path);
   return client;
 }
 
@@ -85,8 +94,7 @@ absl::StatusOr<Json> TelemetryClient::Receive() {
   std::string text(max_answer_bytes_, '\0');
   const ssize_t bytes = recv(fd_, text.data(), text.size(), 0);
   if (bytes < 0) {
-    return absl::DeadlineExceededError(absl::StrCat("process ", pid_, ", ", file_prefix_,
-                                                    ", does not answer: it is stopped, or hangs"));
+    return absl::DeadlineExceededError(Silent(absl::StrCat(pid_, ", ", file_prefix_, ",")));
   }
   if (bytes == 0) return absl::UnavailableError(absl::StrCat("process ", pid_, " has ended"));
   text.resize(static_cast<size_t>(bytes));
@@ -129,9 +137,11 @@ namespace {
 // other programs over DPDK, are nothing.
 void AddProcess(const std::string& path, const ProcessChoice& choice, Processes* found) {
   auto client = TelemetryClient::Connect(path);
-  if (!client.ok()) return;
-  const absl::Status greeted = (*client)->Greet();
-  if (choice.pid && (*client)->pid() != *choice.pid) return;
+  const absl::Status greeted = client.ok() ? (*client)->Greet() : client.status();
+  if (choice.pid) {
+    const std::string usual = absl::StrCat(engine::kFilePrefix, *choice.pid);
+    if (client.ok() ? (*client)->pid() != *choice.pid : PrefixOf(path) != usual) return;
+  }
   if (!greeted.ok()) {
     if (absl::IsDeadlineExceeded(greeted)) found->silent.emplace_back(greeted.message());
     return;

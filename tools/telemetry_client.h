@@ -19,7 +19,8 @@ class TelemetryClient {
  public:
   static constexpr int kPatienceS = 5;
 
-  // Unavailable when nobody listens at `path` any more. Nothing was asked yet: Greet() comes next.
+  // Unavailable when nobody listens at `path` any more, DeadlineExceeded when who does takes no
+  // more questions. Nothing was asked yet: Greet() comes next.
   static absl::StatusOr<std::unique_ptr<TelemetryClient>> Connect(const std::string& path);
   ~TelemetryClient();
   TelemetryClient(const TelemetryClient&) = delete;

@@ -36,7 +36,8 @@ uint64_t AckTimeoutNs(const ibv_qp_attr& attr, uint8_t retry_left) {
 void RcRequester::Start() {
   Stop();
   builder_.Reset(&qp_->path, qp_->qpn(), Qpn{qp_->attr.dest_qp_num}, {.data_ecn = qp_->data_ecn});
-  next_psn_ = una_ = max_sent_ = executed_end_ = asked_end_ = asked_until_ = Psn(qp_->attr.sq_psn);
+  next_psn_ = una_ = max_sent_ = restart_ = executed_end_ = asked_end_ = asked_until_ =
+      Psn(qp_->attr.sq_psn);
   retry_left_ = qp_->attr.retry_cnt;
   rnr_left_ = qp_->attr.rnr_retry;
   cursor_.Start();
@@ -184,7 +185,11 @@ RcRequester::Step RcRequester::SendNextPacket(PollContext& context) {
   const SendWqe& wqe = cursor_.wqe();
   const uint32_t packet = cursor_.packet();
   const Psn psn = wqe.first_psn + packet;
-  const uint32_t in_flight = static_cast<uint32_t>(Distance(una_, psn)) - cursor_.read_psns();
+  const uint32_t unanswered = static_cast<uint32_t>(Distance(una_, psn)) - cursor_.read_psns();
+  if (unanswered >= kMaxInFlight) return Step::kWait;
+  // What lies before the place that it went back to has arrived, answered or not.
+  const uint32_t in_flight =
+      std::min(unanswered, static_cast<uint32_t>(std::max(0, Distance(restart_, psn))));
   if (in_flight >= flight_.packets()) return Step::kWait;
   if (in_flight == 0) ack_asked_ns_ = context.now_ns;  // nothing waits for an answer
   const bool ack_request = (packet + 1 == wqe.packets && Asks(wqe, context.now_ns)) ||
@@ -400,6 +405,7 @@ void RcRequester::Retire(PollContext& context) {
     Complete(wqe, context);
   }
   if (una_ == before) return;
+  if (Before(restart_, una_)) restart_ = una_;
   flight_.OnAcknowledged(static_cast<uint32_t>(Distance(before, una_)));
   Progress(context);
 }
@@ -463,7 +469,8 @@ bool RcRequester::ChargeRetry(PollContext& context) {
 
 // `to` and everything behind it is sent again.
 void RcRequester::GoBack(Psn to) {
-  cursor_.MoveTo(Before(to, una_) ? una_ : to, una_);
+  restart_ = Before(to, una_) ? una_ : to;
+  cursor_.MoveTo(restart_, una_);
   ack_deadline_ns_ = probe_deadline_ns_ = kNever;
   round_trip_.Cancel();
   answer_resends_ = false;

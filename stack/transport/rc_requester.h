@@ -119,6 +119,7 @@ class RcRequester {
   Psn next_psn_;              // for the next work request that is numbered
   Psn una_;                   // oldest unacknowledged
   Psn max_sent_;              // one past the highest ever sent
+  Psn restart_;               // where it went back to, or una_ once that is beyond it
   // The peer has executed, and answered if it wants an answer, all that lies before.
   Psn executed_end_;
   Psn asked_end_;  // of the gap at una_ that was asked for again
