@@ -132,12 +132,14 @@ absl::Status Session::Begin() {
   if (absl::Status status = Check("EXCHANGE_ID", known); !status.ok()) return status;
   const nfs4::ExchangeIdRes& client = std::get<0>(known->results);
   clientid_ = client.clientid;
-  nfs4::CreateSession create{.clientid = clientid_,
-                             .sequence = client.sequenceid,
-                             .flags = nfs4::kConnBackChan,
-                             .fore = Channel(),
-                             .back = Channel()};
-  create.security.items.emplace_back().credential.machinename = {kMachineName};
+  nfs4::CallbackSecurity security;
+  security.credential.machinename = {kMachineName};
+  const nfs4::CreateSession create{.clientid = clientid_,
+                                   .sequence = client.sequenceid,
+                                   .flags = nfs4::kConnBackChan,
+                                   .fore = Channel(),
+                                   .back = Channel(),
+                                   .security = {{security}}};
   const auto created = Run(create);
   if (absl::Status status = Check("CREATE_SESSION", created); !status.ok()) return status;
   const nfs4::CreateSessionRes& session = std::get<0>(created->results);
