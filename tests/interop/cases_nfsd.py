@@ -307,7 +307,7 @@ def is_locked(path):
 
 def hold_until(bench, flag):
     """The guest holds the lock of its file "locked" until there is a file `flag`."""
-    held = bench.guest.begin(f"flock {MOUNT_POINT}/locked sh -c 'echo held; "
+    held = bench.guest.begin(f"rm -f {flag}; flock {MOUNT_POINT}/locked sh -c 'echo held; "
                              f"until test -e {flag}; do sleep 0.1; done'")
     held.wait_for_output("held", bench.deadline)
     return held
