@@ -1,17 +1,17 @@
 #include "rpcrdma/connection.h"
 
 #include <array>
+#include <bit>
 #include <utility>
 
 namespace pollux::rpcrdma {
 namespace {
 
-// wr_id: receives carry their index and this bit; sends carry their cookie, and signalled ones the
-// number of entries that they give back.
+// wr_id: receives carry their index and this bit; sends carry their cookie.
 constexpr uint64_t kReceiveBit = 1ull << 63;
-constexpr int kEntriesShift = 32;
 constexpr int kPollBatch = 32;
-constexpr uint32_t kAskedCookie = UINT32_MAX;  // of WatchPeer(); roles use indices
+constexpr uint32_t kAskedCookie = UINT32_MAX;  // of WatchPeer()
+constexpr uint32_t kNotTold = Connection::kMaxCookie;
 
 }  // namespace
 
@@ -45,6 +45,10 @@ absl::Status Connection::Init(absl::AnyInvocable<void(ibv_event_type)> on_event)
   auto qp = worker_->CreateQp(std::move(init));
   if (!qp.ok()) return qp.status();
   qp_ = *qp;
+  posted_ = told_ = qp_->sq_head();
+  const uint32_t places = std::bit_ceil(config_.send_queue);
+  cookie_mask_ = places - 1;
+  cookies_.reset(new uint32_t[places]);
 
   const uint64_t receive_bytes = config_.receives * Stride(config_.receive_bytes);
   const uint64_t send_bytes = config_.send_buffers * Stride(config_.send_bytes);
@@ -56,7 +60,6 @@ absl::Status Connection::Init(absl::AnyInvocable<void(ibv_event_type)> on_event)
   auto send = Register(send_memory_.get(), send_bytes, 0);
   if (!send.ok()) return send.status();
   send_region_ = *send;
-  send_room_ = config_.send_queue;
   return absl::OkStatus();
 }
 
@@ -95,7 +98,24 @@ void Connection::Repost(uint32_t receive) {
   if (qp_->PostRecv(&wr, &bad) != 0) broken_ = true;
 }
 
+// In IBV_QPS_ERR the rest of the send queue was flushed, which is not done.
+bool Connection::TellSent(Role& role) {
+  if (qp_ == nullptr || qp_->state() == IBV_QPS_ERR) return false;
+  const uint32_t end = qp_->sq_head();
+  if (told_ == end) return false;
+  while (told_ != end && !broken_) {
+    const uint32_t cookie = cookies_[told_++ & cookie_mask_];
+    if (cookie == kAskedCookie) {
+      asked_ = false;
+    } else if (cookie != kNotTold) {
+      role.OnSent(cookie);
+    }
+  }
+  return true;
+}
+
 bool Connection::Poll(Role& role) {
+  const bool sent = TellSent(role);
   std::array<ibv_wc, kPollBatch> completions;
   const int n = cq_->Poll(kPollBatch, completions.data());
   for (int i = 0; i < n && !broken_; ++i) {
@@ -112,19 +132,12 @@ bool Connection::Poll(Role& role) {
       role.OnMessage({.receive = receive,
                       .message = {receive_memory_.get() + offset, wc.byte_len},
                       .invalidated = invalidated ? wc.invalidated_rkey : 0});
-    } else {
-      send_room_ += static_cast<uint32_t>(wc.wr_id >> kEntriesShift);
-      const uint32_t cookie = static_cast<uint32_t>(wc.wr_id);
-      if (cookie == kAskedCookie) {
-        asked_ = false;
-      } else {
-        role.OnSent(cookie);
-      }
     }
   }
-  if (n > 0) heard_ns_ = worker_->now_ns();
+  const bool heard = sent || n > 0;
+  if (heard) heard_ns_ = worker_->now_ns();
   if (cq_->overrun()) broken_ = true;
-  return n > 0;
+  return heard;
 }
 
 void Connection::WatchPeer() {
@@ -137,30 +150,23 @@ void Connection::OnQuiet(void* connection, uint64_t now_ns) {
   if (self.broken_) return;
   const bool quiet = now_ns >= self.heard_ns_ + kQuietNs;
   // Without room there is something on the way, whose retries tell as well.
-  if (quiet && !self.asked_ && self.send_room_ > 0) {
+  if (quiet && !self.asked_ && self.send_room() > 0) {
     self.asked_ = true;
     ibv_send_wr wr{};
     wr.opcode = IBV_WR_RDMA_WRITE;
-    self.Post(wr, kAskedCookie, /*signalled=*/true);
+    wr.send_flags = IBV_SEND_SIGNALED;
+    self.Post(wr, kAskedCookie, /*told=*/true);
   }
   self.worker_->wheel().Arm(self.quiet_timer_, (quiet ? now_ns : self.heard_ns_) + kQuietNs);
 }
 
-void Connection::Post(ibv_send_wr& wr, uint32_t cookie, bool signalled) {
-  if (qp_ == nullptr || broken_ || send_room_ == 0) {
+void Connection::Post(ibv_send_wr& wr, uint32_t cookie, bool told) {
+  wr.wr_id = cookie;
+  if (qp_ == nullptr || broken_ || send_room() == 0 || qp_->PostSend(&wr, nullptr) != 0) {
     broken_ = true;
     return;
   }
-  --send_room_;
-  ++unsignalled_;
-  wr.wr_id = cookie;
-  if (signalled) {
-    wr.wr_id |= uint64_t{unsignalled_} << kEntriesShift;
-    wr.send_flags |= IBV_SEND_SIGNALED;
-    unsignalled_ = 0;
-  }
-  const ibv_send_wr* bad = nullptr;
-  if (qp_->PostSend(&wr, &bad) != 0) broken_ = true;
+  cookies_[posted_++ & cookie_mask_] = told ? cookie : kNotTold;
 }
 
 void Connection::PostSend(uint32_t buffer, uint32_t bytes, uint32_t cookie, bool hurried,
@@ -174,12 +180,13 @@ void Connection::PostSend(uint32_t buffer, uint32_t bytes, uint32_t cookie, bool
   wr.invalidate_rkey = invalidate;
   wr.sg_list = &sge;
   wr.num_sge = 1;
-  wr.send_flags = hurried ? 0 : verbs::kSendUnhurried;
-  Post(wr, cookie, /*signalled=*/true);
+  // What waits for no completion asks for no acknowledgement.
+  wr.send_flags = hurried ? IBV_SEND_SIGNALED : 0;
+  Post(wr, cookie, /*told=*/true);
 }
 
 void Connection::PostRead(const Local& to, uint64_t remote, uint32_t rkey, uint32_t cookie,
-                          bool signalled) {
+                          bool told) {
   ibv_sge sge{reinterpret_cast<uint64_t>(to.address), to.length, to.lkey};
   ibv_send_wr wr{};
   wr.opcode = IBV_WR_RDMA_READ;
@@ -187,7 +194,7 @@ void Connection::PostRead(const Local& to, uint64_t remote, uint32_t rkey, uint3
   wr.num_sge = 1;
   wr.wr.rdma.remote_addr = remote;
   wr.wr.rdma.rkey = rkey;
-  Post(wr, cookie, signalled);
+  Post(wr, cookie, told);
 }
 
 void Connection::PostWrite(const Local& from, uint64_t remote, uint32_t rkey, uint32_t cookie) {
@@ -198,7 +205,7 @@ void Connection::PostWrite(const Local& from, uint64_t remote, uint32_t rkey, ui
   wr.num_sge = 1;
   wr.wr.rdma.remote_addr = remote;
   wr.wr.rdma.rkey = rkey;
-  Post(wr, cookie, /*signalled=*/false);
+  Post(wr, cookie, /*told=*/false);
 }
 
 absl::StatusOr<memory::MemoryRegion> Connection::Register(const void* address, uint64_t length,

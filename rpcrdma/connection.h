@@ -47,7 +47,8 @@ class Connection {
    public:
     virtual ~Role() = default;
     virtual void OnMessage(const Arrival& arrival) = 0;
-    // The signalled work request posted with `cookie`, and all posted before it, are done.
+    // The work request posted with `cookie` is done, and so are all posted before it: those that
+    // are told of are told in their order.
     virtual void OnSent(uint32_t cookie) = 0;
     // The work request posted with `cookie` failed, and the connection with it.
     virtual void OnFailed(uint32_t cookie, ibv_wc_status status) = 0;
@@ -96,21 +97,23 @@ class Connection {
     return {send_memory_.get() + index * Stride(config_.send_bytes), config_.send_bytes};
   }
   // Send queue entries free now.
-  uint32_t send_room() const { return send_room_; }
+  uint32_t send_room() const { return config_.send_queue - (posted_ - told_); }
 
-  // Each takes one send queue entry; the caller has looked at send_room(). The entry of one that is
-  // not signalled is given back with the next that is. `cookie` is not
-  // UINT32_MAX. `lkey` 0 only for zero bytes.
+  // Each takes one send queue entry; the caller has looked at send_room(). `cookie` is below
+  // kMaxCookie. `lkey` 0 only for zero bytes.
+  static constexpr uint32_t kMaxCookie = UINT32_MAX - 1;
   struct Local {
     const uint8_t* address = nullptr;
     uint32_t length = 0;
     uint32_t lkey = 0;
   };
-  // `invalidate`: a key of the peer's that the Send takes away; 0: none. `hurried`: somebody waits
-  // for the buffer; else the acknowledgement may come when it suits the peer, with those of others.
+  // Told of. `invalidate`: a key of the peer's that the Send takes away; 0: none. `hurried`:
+  // somebody waits for the buffer; else the acknowledgement may come when it suits the peer, with
+  // those of others.
   void PostSend(uint32_t buffer, uint32_t bytes, uint32_t cookie, bool hurried,
                 uint32_t invalidate = 0);
-  void PostRead(const Local& to, uint64_t remote, uint32_t rkey, uint32_t cookie, bool signalled);
+  void PostRead(const Local& to, uint64_t remote, uint32_t rkey, uint32_t cookie, bool told);
+  // Not told of.
   void PostWrite(const Local& from, uint64_t remote, uint32_t rkey, uint32_t cookie);
 
   absl::StatusOr<memory::MemoryRegion> Register(const void* address, uint64_t length, int access);
@@ -132,7 +135,9 @@ class Connection {
   // all would lie in the same few places of the cache.
   static constexpr size_t kStagger = 128;  // two cache lines
   static size_t Stride(uint32_t bytes) { return size_t{bytes} + kStagger; }
-  void Post(ibv_send_wr& wr, uint32_t cookie, bool signalled);
+  // `told`: the role is told when it is done.
+  void Post(ibv_send_wr& wr, uint32_t cookie, bool told);
+  bool TellSent(Role& role);
   static void OnQuiet(void* connection, uint64_t now_ns);
 
   engine::Worker* worker_;
@@ -144,8 +149,12 @@ class Connection {
   std::unique_ptr<uint8_t[]> send_memory_;
   memory::MemoryRegion receive_region_;
   memory::MemoryRegion send_region_;
-  uint32_t send_room_ = 0;
-  uint32_t unsignalled_ = 0;  // posted since the last signalled one
+  // By the queue pair's own account of its send queue, so that what succeeds needs no completion:
+  // how many work requests were posted, how many of them are done and told of, and their cookies.
+  uint32_t posted_ = 0;
+  uint32_t told_ = 0;
+  uint32_t cookie_mask_ = 0;
+  std::unique_ptr<uint32_t[]> cookies_;
   bool broken_ = false;
   ibv_wc_status failure_ = IBV_WC_SUCCESS;
   uint64_t heard_ns_ = 0;  // when something completed last

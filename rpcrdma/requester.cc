@@ -34,10 +34,11 @@ Requester::Requester(engine::Worker* worker, const ProgramBinding* binding,
       terms_{.binding = binding,
              .call_header_bytes = CallHeaderBytes({.credential = config.credential}),
              .may_reduce = !ForbidsReduction(config.credential)},
+      plain_call_(config.credential),
       window_(config.credits),
       next_xid_(worker->random().Next32()),
       by_xid_(std::bit_ceil(size_t{config.max_calls} * 4)),
-      waiting_(config.max_calls) {
+      waiting_(std::bit_ceil(config.max_calls)) {
   for (uint32_t i = 0; i < config.max_calls; ++i) {
     slots_.push_back(std::make_unique<Slot>(this));
     slots_.back()->index = i;
@@ -131,23 +132,20 @@ absl::Status Requester::Call(const CallRequest& request, CallDone done, CallId* 
 
 void Requester::Enqueue(Slot& slot) {
   slot.queued = true;
-  waiting_[(waiting_head_ + waiting_count_++) % config_.max_calls] = slot.index;
+  WaitingAt(waiting_count_++) = slot.index;
 }
 
 void Requester::Dequeue(const Slot& slot) {
-  const auto at = [this](uint32_t i) -> uint32_t& {
-    return waiting_[(waiting_head_ + i) % config_.max_calls];
-  };
   uint32_t place = 0;
-  while (at(place) != slot.index) ++place;
-  for (--waiting_count_; place < waiting_count_; ++place) at(place) = at(place + 1);
+  while (WaitingAt(place) != slot.index) ++place;
+  for (--waiting_count_; place < waiting_count_; ++place) WaitingAt(place) = WaitingAt(place + 1);
 }
 
 void Requester::SendWaiting() {
   while (connection_ != nullptr && waiting_count_ > 0 && window_.CanSend() &&
          !free_buffers_.empty() && connection_->send_room() > 0 && !connection_->broken()) {
-    Slot& slot = *slots_[waiting_[waiting_head_]];
-    waiting_head_ = (waiting_head_ + 1) % config_.max_calls;
+    Slot& slot = *slots_[WaitingAt(0)];
+    ++waiting_head_;
     --waiting_count_;
     slot.queued = false;
     SendCall(slot);

@@ -18,6 +18,7 @@
 #include "rpcrdma/credits.h"
 #include "rpcrdma/header.h"
 #include "rpcrdma/negotiated.h"
+#include "rpcrdma/plain_message.h"
 #include "rpcrdma/rpc_message.h"
 #include "rpcrdma/xdr.h"
 #include "stack/engine/timing_wheel.h"
@@ -120,10 +121,14 @@ class Requester : public Connection::Role {
   CallTerms TermsOf(const CallRequest& request) const;
   // Of those sent on this connection.
   Slot* FindXid(uint32_t xid);
+  // The i-th that waits.
+  uint32_t& WaitingAt(uint32_t i) { return waiting_[(waiting_head_ + i) & (waiting_.size() - 1)]; }
   void Enqueue(Slot& slot);
   void Dequeue(const Slot& slot);
   // How it becomes a message: requester_message.cc.
   absl::Status BuildCall(Slot& slot, uint32_t buffer, size_t* bytes);
+  // The same of a call that is nothing but its arguments, under the requester's own header.
+  size_t BuildPlainCall(Slot& slot, uint32_t buffer);
   absl::Status OfferReads(Slot& slot, uint32_t buffer, const CallHeader& call);
   absl::Status OfferWrites(Slot& slot);
   absl::Status Offer(Slot& slot, absl::Span<const uint8_t> memory, int access, Segment* segment);
@@ -141,6 +146,7 @@ class Requester : public Connection::Role {
   Counters* counters_;
   Connection* connection_ = nullptr;
   CallTerms terms_;
+  PlainCall plain_call_;
   bool invalidatable_ = false;
   CreditWindow window_;
   uint32_t replies_on_connection_ = 0;
@@ -157,8 +163,8 @@ class Requester : public Connection::Role {
   std::vector<uint32_t> free_buffers_;
   std::vector<uint8_t> buffer_uses_;  // by its SEND, and by the server that reads a long call
   std::vector<Slot*> by_xid_;         // power of two; an XID whose place is taken is not used
-  std::vector<uint32_t> waiting_;     // ring of max_calls
-  uint32_t waiting_head_ = 0;
+  std::vector<uint32_t> waiting_;     // ring of max_calls, a power of two
+  uint32_t waiting_head_ = 0;         // runs freely
   uint32_t waiting_count_ = 0;
 };
 

@@ -191,7 +191,7 @@ bool Responder::TryPull(uint32_t index) {
     uint32_t& at =
         chunks.reads[i].position == 0 ? payload_at : plan_.Find(chunks.reads[i].position)->at;
     connection_->PostRead({slot.pulled + at, target.length, pool_region_.key}, target.offset,
-                          target.handle, BufferOf(index), /*signalled=*/i == last);
+                          target.handle, BufferOf(index), /*told=*/i == last);
     at += target.length;
   }
   OnPosted();

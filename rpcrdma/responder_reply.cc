@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "rpcrdma/plain_message.h"
 #include "rpcrdma/responder.h"
 #include "rpcrdma/xdr.h"
 
@@ -23,6 +24,12 @@ uint32_t CountFilled(absl::Span<const Segment> segments) {
   uint32_t count = 0;
   for (const Segment& segment : segments) count += segment.length > 0 ? 1 : 0;
   return count;
+}
+
+// Success under an empty verifier.
+bool IsPlain(const ReplyHeader& reply) {
+  return !reply.denied && reply.accept_status == AcceptStatus::kSuccess &&
+         reply.verifier.flavor == AuthFlavor::kNone && reply.verifier.body.empty();
 }
 
 }  // namespace
@@ -136,6 +143,13 @@ size_t Responder::EmitPayload(const Slot& slot, const ReplyHeader& reply,
 bool Responder::BuildReply(uint32_t index, const ReplyHeader& reply,
                            absl::Span<const uint8_t> results) {
   Slot& slot = slots_[index];
+  const absl::Span<uint8_t> buffer = connection_->send_buffer(BufferOf(index));
+  const size_t limit = std::min<size_t>(buffer.size(), terms_.reply_threshold);
+  if (!slot.has_chunks && slot.item_count == 0 && IsPlain(reply)) {
+    slot.reply_bytes =
+        static_cast<uint32_t>(EmitPlainReply(slot.xid, slot.grant, results, buffer.first(limit)));
+    return slot.reply_bytes > 0;
+  }
   Header& header = *header_;
   if (slot.has_chunks) {
     size_t call_header_bytes = 0;
@@ -156,8 +170,6 @@ bool Responder::BuildReply(uint32_t index, const ReplyHeader& reply,
   if (!PlaceItems(slot, chunks, &placed_bytes)) return false;
 
   // RFC 8166 section 4.3.3: the message if it fits, else the Reply chunk.
-  const absl::Span<uint8_t> buffer = connection_->send_buffer(BufferOf(index));
-  const size_t limit = std::min<size_t>(buffer.size(), terms_.reply_threshold);
   const size_t header_bytes = HeaderBytes(header);
   if (header_bytes > limit) return false;
   size_t payload =

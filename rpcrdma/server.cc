@@ -179,6 +179,10 @@ absl::Status Server::OpenReverse(uint64_t connection, ProgramBinding binding,
                                  const OpaqueAuth& credential) {
   // RFC 8167 section 7
   if (absl::Status status = binding.Validate(); !status.ok()) return status;
+  if (credential.body.size() > kMaxAuthBytes) {
+    return absl::InvalidArgumentError(absl::StrFormat("a credential of %d bytes; %d are allowed",
+                                                      credential.body.size(), kMaxAuthBytes));
+  }
   Peer* peer = FindConnected(connection);
   if (peer == nullptr) return absl::NotFoundError("the client's connection is gone");
   if (peer->reverse != nullptr) {

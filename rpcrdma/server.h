@@ -78,7 +78,8 @@ class Server : public engine::Poller, private engine::Reporter {
   // Calls to a client by the connection that it made (CallView::connection), as far as it is
   // prepared for them, which its protocol must have said: RFC 8167 section 6. One program a
   // connection. Errors: NotFound when the connection is gone, AlreadyExists, InvalidArgument for a
-  // binding that does not hold. `credential`'s body outlives the connection.
+  // binding that does not hold or a credential longer than kMaxAuthBytes. `credential`'s body
+  // outlives the connection.
   absl::Status OpenReverse(uint64_t connection, ProgramBinding binding,
                            const OpaqueAuth& credential = {});
   // See Requester::Call; call and reply are Short Messages (InvalidArgument when they may not be).

@@ -147,8 +147,11 @@ bool Worker::Receive(Port& port) {
   for (uint16_t i = 0; i < count; ++i) rte_prefetch0(rte_pktmbuf_mtod(frames[i], void*));
   port.counters.rcvd_pkts += count;
   transport::PollContext context = Context(port);
+  const Qpn before = arrivals_[0].packet.bth.dest_qpn;
   for (uint16_t i = 0; i < count; ++i) Parse(frames[i], &arrivals_[i]);
-  for (uint16_t i = 0; i < count && i < kPrefetchAhead; ++i) Prefetch(i);
+  // One that follows one to the same queue pair finds it warm.
+  const bool warm = count == 1 && arrivals_[0].packet.bth.dest_qpn == before;
+  for (uint16_t i = 0; !warm && i < count && i < kPrefetchAhead; ++i) Prefetch(i);
   unsigned done = 0;
   for (uint16_t i = 0; i < count; ++i) {
     if (i + kPrefetchAhead < count) Prefetch(static_cast<uint16_t>(i + kPrefetchAhead));

@@ -35,12 +35,18 @@ class Client final : public FileClient {
   }
 
   void Null(DoneStatus done) override {
-    auto shared = std::make_shared<DoneStatus>(std::move(done));
+    if (null_free_.empty()) {
+      null_free_.push_back(static_cast<uint32_t>(null_done_.size()));
+      null_done_.emplace_back();
+    }
+    const uint32_t place = null_free_.back();
+    null_free_.pop_back();
+    null_done_[place] = std::move(done);
     const absl::Status status = rpc_->Call(
-        rpcrdma::CallRequest{}, [shared](absl::Status result, const rpcrdma::Reply*) mutable {
-          (*shared)(std::move(result));
+        rpcrdma::CallRequest{}, [this, place](absl::Status result, const rpcrdma::Reply*) {
+          TakeNull(place)(std::move(result));
         });
-    if (!status.ok()) Later([shared, status] { (*shared)(status); });
+    if (!status.ok()) Later([done = TakeNull(place), status]() mutable { done(status); });
   }
 
   void Stat(const std::string& name, Done<FileStore::Attributes> done) override {
@@ -140,6 +146,11 @@ class Client final : public FileClient {
   }
 
  private:
+  DoneStatus TakeNull(uint32_t place) {
+    null_free_.push_back(place);
+    return std::exchange(null_done_[place], nullptr);
+  }
+
   void Later(absl::AnyInvocable<void()> work) { engine::Party::Post(*worker_, std::move(work)); }
 
   // Makes one call whose result begins with a status; `parse` takes what follows OK.
@@ -191,6 +202,10 @@ class Client final : public FileClient {
   engine::Worker* worker_;
   bool ended_ = false;
   absl::AnyInvocable<void()> disconnected_;
+  // Who waits for a NULL call, by place, so that such a call takes no heap: as many as there were
+  // at once.
+  std::vector<DoneStatus> null_done_;
+  std::vector<uint32_t> null_free_;
   std::unique_ptr<rpcrdma::Client> rpc_;  // its end calls back: it goes first
 };
 
@@ -204,7 +219,9 @@ void FileClient::Connect(engine::Worker* worker, cm::Manager* manager, const cm:
           : rpcrdma::ProgramBinding{.program = options.program,
                                     .version = options.version,
                                     .procedures = {rpcrdma::ProcedureBinding{.number = 0}}};
-  auto rpc = rpcrdma::Client::Create(worker, manager, std::move(binding));
+  rpcrdma::ClientConfig config;
+  config.credits = kCredits;
+  auto rpc = rpcrdma::Client::Create(worker, manager, std::move(binding), config);
   auto client = rpc.ok() ? absl::StatusOr<std::unique_ptr<Client>>(
                                std::make_unique<Client>(worker, *std::move(rpc)))
                          : rpc.status();

@@ -41,6 +41,9 @@ enum class FileProcedure : uint32_t {
 inline constexpr uint32_t kMaxName = 1023;            // bytes
 inline constexpr uint32_t kMaxBlock = 1 << 20;        // bytes of one READ or WRITE
 inline constexpr uint32_t kMaxListBytes = 64 * 1024;  // XDR of one LIST result
+// Calls outstanding, at both ends: several bursts of packets. With one burst's worth either core
+// would have all of it in hand while the other has nothing to do.
+inline constexpr uint32_t kCredits = 128;
 
 enum class FileStatus : uint32_t {
   kOk = 0,

@@ -38,6 +38,7 @@ class Server final : public FileServer, public engine::Poller {
 
   absl::Status Start(cm::Manager* manager) {
     rpcrdma::ServerConfig config;
+    config.credits = kCredits;
     auto rpc = rpcrdma::Server::Create(worker_, manager, config);
     if (!rpc.ok()) return rpc.status();
     rpc_ = *std::move(rpc);
