@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "abi/descriptors.h"
+#include "abi/telemetry_socket.h"
 #include "absl/strings/str_cat.h"
 
 namespace pollux::abi {
@@ -56,7 +57,9 @@ absl::StatusOr<std::unique_ptr<World>> World::Open() {
   const char* text = std::getenv(kSettingsVariable);
   absl::StatusOr<Settings> settings = Settings::Parse(text == nullptr ? "" : text);
   if (!settings.ok()) return settings.status();
+  if (settings->eal.telemetry) GuardTelemetrySocketFrom(settings->eal.file_prefix);
   if (absl::Status status = engine::InitEal(settings->eal); !status.ok()) return status;
+  if (settings->eal.telemetry) GuardTelemetrySocketTo();
   std::unique_ptr<World> opened(new World());
   opened->command_fd_ = memfd_create("pollux", MFD_CLOEXEC);
   if (opened->command_fd_ < 0) {
