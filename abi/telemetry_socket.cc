@@ -55,8 +55,8 @@ void PutBack() {
   const bool owner_ended = kill(TheGuarded().owner, 0) != 0 && errno == ESRCH;
   for (const std::string& path : TheGuarded().kept) {
     const std::string aside = Aside(path);
-    if (!owner_ended) link(aside.c_str(), path.c_str());  // unless it is there
-    unlink(aside.c_str());
+    const bool back = owner_ended || link(aside.c_str(), path.c_str()) == 0 || errno == EEXIST;
+    if (back) unlink(aside.c_str());
   }
   if (owner_ended) rmdir(TheGuarded().directory.c_str());
 }
