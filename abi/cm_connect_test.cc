@@ -37,7 +37,9 @@ class Side {
       EXPECT_EQ(ibv_dereg_mr(mr), 0);
       EXPECT_EQ(ibv_dealloc_pd(pd), 0);
     }
-    if (id != nullptr) EXPECT_EQ(rdma_destroy_id(id), 0);
+    if (id != nullptr) {
+      EXPECT_EQ(rdma_destroy_id(id), 0);
+    }
   }
   void MakeQp() {
     pd = ibv_alloc_pd(id->verbs);
