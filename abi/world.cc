@@ -13,6 +13,7 @@
 
 #include "abi/descriptors.h"
 #include "abi/telemetry_socket.h"
+#include "abi/tell_once.h"
 #include "absl/strings/str_cat.h"
 
 namespace pollux::abi {
@@ -41,10 +42,8 @@ absl::StatusOr<World*> World::Get() {
   absl::StatusOr<std::unique_ptr<World>> opened = Open();
   descriptors.CloseOnExec();
   if (!opened.ok()) {
-    static bool told = false;
-    if (!std::exchange(told, true)) {
-      std::fprintf(stderr, "pollux: %s\n", std::string(opened.status().message()).c_str());
-    }
+    static TellOnce tell;
+    tell(opened.status());
     return opened.status();
   }
   world = opened->release();

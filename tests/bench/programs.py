@@ -1,9 +1,9 @@
 """Programs made for rdma-core on Pollux (pollux run), beside the native API and beside others.
 
-perftest between two processes over net_memif, the native API over the same between two threads,
-one right after the other, pass by pass; and, in the same run, UCX over TCP and over shared memory,
-and qperf and sockperf over the kernel's TCP on a veth. Ratios are taken within a pass; what is
-printed is their median.
+perftest between two processes over net_af_packet on a veth, the native API over the same between
+two threads, one right after the other, pass by pass; and, in the same run, UCX over TCP and over
+shared memory, and qperf and sockperf over the kernel's TCP on a veth. Ratios are taken within a
+pass; what is printed is their median. Needs the right to make network namespaces.
 
 usage: programs.py POLLUX NATIVE [--passes N] [--scale X] [--bytes N,...] [--json]
 """
@@ -18,7 +18,6 @@ import socket
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 
 BYTES = (2, 64, 4096, 65536, 1 << 20)
@@ -30,9 +29,12 @@ ROUND_TRIP_ADDS_AT_MOST_US = 0.15
 # A guard against hanging, not an expectation.
 PATIENCE_S = 120
 SERVER_CPU, CLIENT_CPU = 0, 1
+SOCKPERF_MOST_BYTES = 65506
 PACKAGES = {"ib_send_lat": "perftest", "ucx_perftest": "ucx-utils", "qperf": "qperf",
             "sockperf": "sockperf"}
-VETH = ("192.0.2.1", "192.0.2.2")
+ENDS = ("end0", "end1")  # of the veth
+ADDRESSES = ("192.0.2.1", "192.0.2.2")
+MTU = 4400
 
 
 class Missing(Exception):
@@ -91,16 +93,17 @@ def serving(argv, port):
 
 
 def output(argv, cpu=CLIENT_CPU):
+    line = " ".join(map(str, argv))
     run = start(argv, cpu)
     try:
         said, _ = run.communicate(timeout=PATIENCE_S)
     except subprocess.TimeoutExpired:
         run.kill()
         said, _ = run.communicate()
-        raise RuntimeError(f"{' '.join(map(str, argv))} took more than {PATIENCE_S} s:\n"
+        raise RuntimeError(f"{line} took more than {PATIENCE_S} s:\n"
                            f"{said}") from None
     if run.returncode != 0:
-        raise RuntimeError(f"{' '.join(map(str, argv))} ended with {run.returncode}:\n{said}")
+        raise RuntimeError(f"{line} ended with {run.returncode}:\n{said}")
     return said
 
 
@@ -112,8 +115,9 @@ def number(pattern, text):
 
 
 class Bench:
-    def __init__(self, options):
+    def __init__(self, options, namespace):
         self.options = options
+        self.namespace = namespace  # with both ends of the veth, and both processes
         self.pollux = os.path.abspath(options.pollux)
         self.native = os.path.abspath(options.native)
 
@@ -126,23 +130,22 @@ class Bench:
         """Microseconds of a round trip, or bytes a second, between two processes."""
         needs(program)
         port = free_port()
-        with tempfile.TemporaryDirectory(prefix="plx") as directory:
-            def argv(role, address):
-                return (self.pollux, "run", "--port",
-                        f"net_memif0,role={role},id=0,socket={directory}/wire,socket-abstract=no",
-                        "--address", f"{address}/24", "--", program, "-x", "0", "-F", "-p", port,
-                        "-s", size, "-n", self.count(program, size))
-            with serving(argv("server", "192.0.2.1"), port):
-                said = output((*argv("client", "192.0.2.2"), "127.0.0.1"))
+        server, client = (
+            (*self.namespace.enter, self.pollux, "run", "--port", f"net_af_packet0,iface={end}",
+             "--address", f"{address}/24", "--", program, "-x", "0", "-F", "-p", port, "-s", size,
+             "-n", self.count(program, size)) for end, address in zip(ENDS, ADDRESSES))
+        with serving(server, port):
+            said = output((*client, "127.0.0.1"))
         # Sizes, iterations, then: peak, average in MiB/s; or least, most, typical, average in us.
         if program.endswith("_bw"):
-            return number(rf"^ {size} +\d+ +[\d.]+ +([\d.]+)", said) * (1 << 20)
-        one_way = number(rf"^ {size} +\d+ +[\d.]+ +[\d.]+ +[\d.]+ +([\d.]+)", said)
+            return number(rf"^\s*{size}\s+\d+\s+[\d.]+\s+([\d.]+)", said) * (1 << 20)
+        one_way = number(rf"^\s*{size}\s+\d+\s+[\d.]+\s+[\d.]+\s+[\d.]+\s+([\d.]+)", said)
         return one_way if program == "ib_read_lat" else 2 * one_way
 
     def by_native_api(self, program, size):
         _, operation, kind = program.split("_")
-        return float(output((self.native, operation, kind, size, self.count(program, size))))
+        return float(output((*self.namespace.enter, self.native, *ENDS, operation, kind, size,
+                             self.count(program, size))))
 
     def ucx(self, transport, test, size):
         """Microseconds of a round trip, or bytes a second."""
@@ -153,7 +156,7 @@ class Bench:
         with serving(argv, port):
             said = output((*argv, "127.0.0.1"))
         # Iterations, percentile; latency average, overall; bandwidth average, overall; rates.
-        figures = re.search(r"^Final: +\d+ +[\d.]+ +([\d.]+) +[\d.]+ +([\d.]+)", said, re.M)
+        figures = re.search(r"^Final:\s+\d+\s+[\d.]+\s+[\d.]+\s+([\d.]+)\s+[\d.]+\s+([\d.]+)", said, re.M)
         if figures is None:
             raise RuntimeError(f"no figure in:\n{said}")
         return 2 * float(figures[1]) if test == "lat" else float(figures[2]) * (1 << 20)
@@ -161,9 +164,10 @@ class Bench:
     def qperf(self, veth, test, size):
         needs("qperf")
         port = free_port()
-        with serving((*veth.server, "qperf", "-lp", port), port):
-            said = output((*veth.client, "qperf", "-lp", port, "-uu", "-m", size, "-t", 1, VETH[0],
-                           f"tcp_{test}"))
+        server, client = (namespace.enter for namespace in veth)
+        with serving((*server, "qperf", "-lp", port), port):
+            said = output((*client, "qperf", "-lp", port, "-uu", "-m", size, "-t", 1,
+                           ADDRESSES[0], f"tcp_{test}"))
         value = number(r"= +([\d.e+]+)", said)
         # In the least unit: ns one way, or bytes a second.
         return 2e-3 * value if test == "lat" else value
@@ -171,41 +175,36 @@ class Bench:
     def sockperf(self, veth, size):
         needs("sockperf")
         port = free_port()
-        with serving((*veth.server, "sockperf", "sr", "--tcp", "-p", port), port):
-            said = output((*veth.client, "sockperf", "pp", "--tcp", "-i", VETH[0], "-p", port,
+        server, client = (namespace.enter for namespace in veth)
+        with serving((*server, "sockperf", "sr", "--tcp", "-p", port), port):
+            said = output((*client, "sockperf", "pp", "--tcp", "-i", ADDRESSES[0], "-p", port,
                            "-m", max(size, 14), "-t", 1))
         return 2 * number(r"avg-lat(?:ency)?= *([\d.]+)", said)
 
 
-class Veth:
-    """Two network namespaces and a wire between them: how to run a program in each."""
-
-    def __init__(self):
-        self.holders = []
+class Namespace:
+    """A network namespace: what enters it before a program."""
 
     def __enter__(self):
-        for _ in VETH:
-            holder = subprocess.Popen(["unshare", "-n", "sh", "-c", "echo; exec sleep infinity"],
-                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-            self.holders.append(holder)
-            if said := holder.stdout.readline().strip():
-                self.__exit__()
-                raise Missing(f"network namespaces: {said}")
-        here, there = (holder.pid for holder in self.holders)
-        self.server, self.client = (("nsenter", "-t", str(pid), "-n") for pid in (here, there))
-        commands = [(*self.server, "ip", "link", "add", "wire", "type", "veth", "peer", "name",
-                     "wire", "netns", str(there))]
-        for side, address in ((self.server, VETH[0]), (self.client, VETH[1])):
-            commands.append((*side, "ip", "address", "add", f"{address}/24", "dev", "wire"))
-            commands.append((*side, "ip", "link", "set", "wire", "up"))
-        for command in commands:
-            output(command)
+        self.holder = subprocess.Popen(
+            ["unshare", "-n", "sh", "-c", "ip link set lo up && echo && exec sleep infinity"],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if said := self.holder.stdout.readline().strip():
+            self.__exit__()
+            raise Missing(f"needs the right to make network namespaces: {said}")
+        self.enter = ("nsenter", "-t", self.holder.pid, "-n")
         return self
 
     def __exit__(self, *_):
-        for holder in self.holders:
-            holder.kill()
-            holder.communicate()
+        self.holder.kill()
+        self.holder.communicate()
+
+
+def make_veth(one, other):
+    output((*one.enter, "ip", "link", "add", ENDS[0], "mtu", MTU, "type", "veth", "peer", "name",
+            ENDS[1], "mtu", MTU, "netns", other.holder.pid))
+    for namespace, end in zip((one, other), ENDS):
+        output((*namespace.enter, "ip", "link", "set", end, "addrgenmode", "none", "up"))
 
 
 class Table:
@@ -225,6 +224,16 @@ class Table:
             self.missing[row] = str(reason)
 
 
+def one_pass(bench, table, programs, sizes):
+    for program in programs:
+        unit = "B/s" if program.endswith("_bw") else "us"
+        for size in sizes:
+            name = f"{program} {size} B"
+            table.record(name, unit, lambda: bench.perftest(program, size))
+            if name in table.rows:
+                table.record(f"{name}, native", unit, lambda: bench.by_native_api(program, size))
+
+
 def peers(bench, table, sizes):
     """What is measured beside, without a verdict."""
     for size in sizes:
@@ -232,18 +241,17 @@ def peers(bench, table, sizes):
             for test in ("lat", "bw"):
                 table.record(f"UCX {transport} {test} {size} B", "us" if test == "lat" else "B/s",
                              lambda: bench.ucx(transport, test, size))
-    try:
-        with Veth() as veth:
-            for size in sizes:
-                table.record(f"qperf TCP lat {size} B", "us",
-                             lambda: bench.qperf(veth, "lat", size))
-                table.record(f"qperf TCP bw {size} B", "B/s",
-                             lambda: bench.qperf(veth, "bw", size))
-                if size <= 1 << 16:  # what sockperf sends
-                    table.record(f"sockperf TCP lat {size} B", "us",
-                                 lambda: bench.sockperf(veth, size))
-    except Missing as reason:
-        table.missing["TCP on a veth"] = str(reason)
+    with Namespace() as server, Namespace() as client:
+        veth = (server, client)
+        make_veth(server, client)
+        for namespace, end, address in zip(veth, ENDS, ADDRESSES):
+            output((*namespace.enter, "ip", "address", "add", f"{address}/24", "dev", end))
+        for size in sizes:
+            table.record(f"qperf TCP lat {size} B", "us", lambda: bench.qperf(veth, "lat", size))
+            table.record(f"qperf TCP bw {size} B", "B/s", lambda: bench.qperf(veth, "bw", size))
+            if size <= SOCKPERF_MOST_BYTES:
+                table.record(f"sockperf TCP lat {size} B", "us",
+                             lambda: bench.sockperf(veth, size))
 
 
 def verdicts(table, programs, sizes):
@@ -299,20 +307,19 @@ def main():
     options = parser.parse_args()
     sizes = [int(size) for size in options.bytes.split(",")]
     programs = options.only.split(",")
-    bench, table = Bench(options), Table()
-    for number_of_pass in range(options.passes):
-        print(f"pass {number_of_pass + 1} of {options.passes}", file=sys.stderr)
-        for program in programs:
-            unit = "B/s" if program.endswith("_bw") else "us"
-            for size in sizes:
-                name = f"{program} {size} B"
-                table.record(name, unit, lambda: bench.perftest(program, size))
-                if name in table.rows:
-                    table.record(f"{name}, native", unit,
-                                 lambda: bench.by_native_api(program, size))
-        peers(bench, table, sizes)
+    table = Table()
+    with Namespace() as namespace:
+        make_veth(namespace, namespace)
+        bench = Bench(options, namespace)
+        for number_of_pass in range(options.passes):
+            print(f"pass {number_of_pass + 1} of {options.passes}", file=sys.stderr)
+            one_pass(bench, table, programs, sizes)
+            peers(bench, table, sizes)
     report(table, programs, sizes, options.json)
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (Missing, RuntimeError) as failure:
+        raise SystemExit(f"bench --programs: {failure}") from None
