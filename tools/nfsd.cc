@@ -237,12 +237,7 @@ absl::Status ServeUntilInterrupted(const NfsdOptions& options, Node& node,
   Registered registered;
   absl::Status status = Register(options, endpoints, &registered);
   if (status.ok()) Announce(options, *control, endpoints);
-  // Also when the ground goes from under it: nobody could reach it any more.
-  while (!Interrupted() && status.ok()) {
-    SleepUntilInterrupted(1000);
-    status = node.device().port().CheckInterface();
-  }
-  return status;
+  return status.ok() ? StayUntilInterrupted(node) : status;
 }
 
 absl::Status Serve(const NfsdOptions& options, Served* served) {
