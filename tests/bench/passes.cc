@@ -284,6 +284,8 @@ absl::Status TirpcPass(Wire wire, double scale, Figures& figures) {
   const absl::StatusOr<TirpcTimes> pollux = TimePollux(*std::move(opened), calls);
   if (!pollux.ok()) return pollux.status();
   record("libtirpc", *pollux);
+  figures.Record("libtirpc copies, client", "B/B", pollux->client_copies);
+  figures.Record("libtirpc copies, server", "B/B", pollux->server_copies);
   const absl::StatusOr<TirpcTimes> tcp = TimeTcp(calls);
   if (!tcp.ok()) return tcp.status();
   record("libtirpc TCP", *tcp);
