@@ -52,6 +52,26 @@ class UcxTest(OverTcpTest):
         self.ucx("ud_verbs", "-t", "tag_lat", "-s", "1000", "-n", "50", "-w", "5")
 
 
+class UcxOverRdmaCmTest(RunTest):
+    """UCX connects queue pairs of its own by RDMA CM, with rdma_establish and rdma_init_qp_attr."""
+
+    def io_demo(self, transports):
+        if shutil.which("io_demo") is None:
+            self.skipTest("needs the command io_demo")
+        program = ("env", f"UCX_TLS={transports}", "UCX_NET_DEVICES=pollux0:1", "io_demo", "-q",
+                   "-d", "64:65536")
+        self.start_server(*program)  # for ever
+        client = self.finish_program(self.client_host, *program, "-i", "50", SERVER)
+        self.assertEqual(client.process.returncode, 0, client.stdout + client.stderr)
+        self.assertIn("Client exit with status 'OK'", client.stdout + client.stderr)
+
+    def test_rc(self):
+        self.io_demo("rc_v")
+
+    def test_rc_with_ud(self):
+        self.io_demo("rc_verbs,ud_verbs")
+
+
 class LibfabricTest(OverTcpTest):
     tcp_port = 47592
 
