@@ -2,6 +2,8 @@
 
 import pathlib
 import shutil
+import signal
+import time
 
 from tests.command.harness import PATIENCE_S, SERVER
 from tests.command.run_test import RunTest
@@ -50,6 +52,26 @@ class UcxTest(OverTcpTest):
 
     def test_ud(self):
         self.ucx("ud_verbs", "-t", "tag_lat", "-s", "1000", "-n", "50", "-w", "5")
+
+
+class UcxOverRdmaCmTest(RunTest):
+    """UCX connects queue pairs of its own by RDMA CM, with rdma_establish and rdma_init_qp_attr."""
+
+    def io_demo(self, transports):
+        if shutil.which("io_demo") is None:
+            self.skipTest("needs the command io_demo")
+        program = ("env", f"UCX_TLS={transports}", "UCX_NET_DEVICES=pollux0:1", "io_demo", "-q",
+                   "-d", "64:65536")
+        self.start_server(*program)  # for ever
+        client = self.finish_program(self.client_host, *program, "-i", "50", SERVER)
+        self.assertEqual(client.process.returncode, 0, client.stdout + client.stderr)
+        self.assertIn("Client exit with status 'OK'", client.stdout + client.stderr)
+
+    def test_rc(self):
+        self.io_demo("rc_v")
+
+    def test_rc_with_ud(self):
+        self.io_demo("rc_verbs,ud_verbs")
 
 
 class LibfabricTest(OverTcpTest):
@@ -109,6 +131,28 @@ class CmtimeTest(RunTest):
         self.start_server("cmtime", "-b", SERVER)
         client = self.finish_program(self.client_host, "cmtime", "-s", SERVER, "-c", "20")
         self.assertEqual(client.process.returncode, 0, client.stdout + client.stderr)
+
+
+class StalledPeerTest(RunTest):
+    """One side loses its CPU again and again for longer than perftest asks to wait in all: eight
+    times 67 ms."""
+
+    STALL_S, BETWEEN_S = 0.7, 0.2
+
+    def stall_server(self, *argv):
+        server = self.start_server(*argv)
+        client = self.run_program(self.client_host, *argv, SERVER)
+        while client.process.poll() is None:
+            server.process.send_signal(signal.SIGSTOP)
+            time.sleep(self.STALL_S)
+            server.process.send_signal(signal.SIGCONT)
+            time.sleep(self.BETWEEN_S)
+        self.assertTrue(self.end_well(client, server),
+                        client.stdout + client.stderr + server.stdout + server.stderr)
+
+    def test_perftest(self):
+        self.stall_server("ib_write_bw", "-x", "0", "-F", "-D", "2")
+        self.stall_server("ib_send_bw", "-x", "0", "-F", "-D", "2", "-s", "4096")
 
 
 class PerftestOptionsTest(RunTest):
