@@ -14,12 +14,6 @@ def limited(bench, command):
     return f"timeout {bench.deadline.seconds} stdbuf -oL {command}"
 
 
-def wait_for_listener(bench, port):
-    """These programs do not say when they listen: the kernel does."""
-    bench.guest.run(f"until rdma resource show cm_id | grep -q 'src-addr.*:{port}'; do "
-                    "sleep 0.05; done", bench.deadline)
-
-
 def converse(bench, program, port, connections, messages, size, space=None, tos=None):
     """A whole run in the bench's direction; returns pollux's JSON."""
     common = f"-c {connections} -C {messages} -S {size}"
@@ -34,7 +28,7 @@ def converse(bench, program, port, connections, messages, size, space=None, tos=
         mine += ["-P", "udp"]
     if bench.to_linux:
         server = bench.guest.begin(limited(bench, f"{program} -b {bench.guest_address} {common}"))
-        wait_for_listener(bench, port)
+        bench.guest.wait_for_cm(port, bench.deadline)
         answer = bench.pollux_json(bench.pollux("cm", "-s", bench.guest_address, *mine))
         output = server.expect(0, bench.deadline)
     else:
