@@ -5,6 +5,7 @@ Those that wait for every datagram there was (udaddy, mckey) have no case over a
 
 from case import need
 from cases_rping import check_lines
+from process import last_line
 from programs import cases_of, end_well, places
 
 CONNECT = [("active", "REQ"), ("passive", "REP"), ("active", "RTU")]
@@ -40,14 +41,14 @@ def rping(bench, loss):
         passive.start("rping", "-s", "-a", passive.address, *common)
         passive.wait_for_cm(RPING_PORT)
         active.start("rping", "-c", "-a", active.peer, *common)
-        need(rping_ended(active), f"the client says {active.output}")
+        need(rping_ended(active), f"the client says {last_line(active.output)}")
         if loss:
             # It hears of the end by DREQ alone, and a client that has exited sends no other.
             bench.deadline.wait_for("the server's last ping",
                                     lambda: f"rdma-ping-{count - 1}:" in passive.output)
             passive.kill()
         else:
-            need(rping_ended(passive), f"the server says {passive.output}")
+            need(rping_ended(passive), f"the server says {last_line(passive.output)}")
         check_lines("the client", active.output, "ping data: ", count, size)
         check_lines("the server", passive.output, "server ping data: ", count, size)
 
