@@ -7,8 +7,11 @@ receiver waits for ever for what a wire loses, or for what finds no receive buff
 have no case with loss, and send no more than the 512 buffers there are.
 """
 
+import contextlib
+
 from case import BOTH_PORTS, need
 from programs import cases_of, end_well, places
+from wire import Evidence
 
 PORT = 18515
 NO_CLOCK = "Can't produce a report"
@@ -16,6 +19,7 @@ COUNT, LOSSY_COUNT = 200, 500
 # 4.3 s, since an emulated machine may stand still for longer than the 67 ms by default; 0.27 s
 # where losses are many, each of which may cost as much.
 QP_TIMEOUT, LOSSY_QP_TIMEOUT = 20, 16
+LATE = "500ms"
 CM = [("active", "REQ"), ("passive", "REP"), ("active", "RTU")]
 ALL_SIZES = [1 << shift for shift in range(1, 24)]  # of the option -a
 ALL_COUNT = 5  # the least it takes
@@ -47,6 +51,27 @@ def reported(output, size):
                for words in map(str.split, output.splitlines()))
 
 
+@contextlib.contextmanager
+def slow_answers(bench, wanted):
+    """What the guest sends comes late until its server has taken the second connection. perftest
+    with -R makes one to swap parameters and another for the test. Its server begins to listen for
+    the second only when it has sent its last words over the first: the guest, being slow, would
+    refuse the next REQ."""
+    if not wanted:
+        yield
+        return
+    bench.guest.run(f"tc qdisc replace dev eth0 root netem limit 10000 delay {LATE}",
+                    bench.deadline)
+    yield
+
+    def connected_twice():
+        evidence = Evidence(bench.capture.path, bench.guest.addresses)
+        return sum(evidence.count("linux", name) for name in ("REP", "SIDR_REP")) >= 2
+
+    bench.deadline.wait_for("two connections", connected_twice, pause_s=0.3)
+    bench.guest.run("tc qdisc change dev eth0 root netem limit 10000 delay 0ms", bench.deadline)
+
+
 def measure(bench, loss, program, options, sizes, count, by_cm):
     """A whole run; the client's results must be there wherever its clock is good."""
     common = [program, "-F", "-n", count, *options]
@@ -55,7 +80,9 @@ def measure(bench, loss, program, options, sizes, count, by_cm):
     with places(bench, loss) as (active, passive):
         passive.start(*common, "-x", passive.gid_index)
         (passive.wait_for_cm if by_cm else passive.wait_for_tcp)(PORT)
-        active.start(*common, "-x", active.gid_index, active.peer if by_cm else active.peer_tcp)
+        with slow_answers(bench, wanted=by_cm and bench.to_linux):
+            active.start(*common, "-x", active.gid_index,
+                         active.peer if by_cm else active.peer_tcp)
         good = await_ends(active, passive)
         if good or active.device == "pollux0":
             for size in sizes:
