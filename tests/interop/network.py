@@ -52,7 +52,8 @@ class Port:
         self.address6 = f"2001:db8::{number:x}"
         self.vlan_address = f"198.51.100.{number}"
         self.mac = f"02:00:00:00:00:{number:02x}"
-        self.gid_index = 1  # of `address`: the link-local one is first
+        # Of `address` and `address6`: the link-local one is first.
+        self.gid_index, self.gid_index6 = 1, 2
 
     def plugged(self):
         """Whether frames pass, once Pollux runs on it."""
@@ -69,7 +70,7 @@ class SharedPort(Port):
 
     def __init__(self, interface, number, mtu):
         super().__init__("netdev", interface, number, mtu)
-        self.gid_index = 0  # it has no link-local address
+        self.gid_index, self.gid_index6 = 0, None  # it has no other address
 
     def arguments(self):
         return ["--netdev", self.devargs]

@@ -1,6 +1,7 @@
 """A program of Debian's at both ends: by `pollux run` on the host, on rxe0 in the guest."""
 
 import contextlib
+import ipaddress
 import json
 import os
 import pathlib
@@ -9,6 +10,7 @@ import shlex
 import subprocess
 
 from case import case, need
+from guest import ADDRESS6
 from network import BRIDGE, NETDEV
 from process import last_line, shell
 
@@ -21,7 +23,8 @@ LOSS = 0.01  # of the frames each way
 
 class Place:
     """Where one of the two programs runs. `peer` and `peer_tcp` are how it reaches the other: over
-    RDMA and through the kernels."""
+    RDMA and through the kernels. `gid_index` and `gid_index6` say where its device's GID table has
+    its addresses of either kind."""
 
     def __init__(self, bench, address, peer, peer_tcp):
         self.bench, self.address, self.peer, self.peer_tcp = bench, address, peer, peer_tcp
@@ -62,7 +65,7 @@ class OnPollux(Place):
     def __init__(self, bench, *options):
         super().__init__(bench, bench.port.address, bench.guest_address, bench.guest_address)
         self.options = options
-        self.gid_index = bench.port.gid_index
+        self.gid_index, self.gid_index6 = bench.port.gid_index, bench.port.gid_index6
         self.file_prefix = f"pollux-interop-{os.getpid()}"
         self.process = None
 
@@ -128,18 +131,21 @@ class OnLinux(Place):
     def __init__(self, bench, host_address):
         super().__init__(bench, bench.guest_address, bench.port.address, host_address)
         self.command = None
-        self._gid_index = None
+
+    def _gid_index(self, tail):
+        """Of the address that ends so: link-local ones come before it or after."""
+        return int(self.bench.guest.run(
+            f"cd /sys/class/infiniband/rxe0/ports/1/gids; grep -l '{tail}$' * 2>/dev/null | "
+            "head -n 1", self.bench.deadline))
 
     @property
     def gid_index(self):
-        """Of its IPv4 address: link-local ones come before it or after."""
-        if self._gid_index is None:
-            raw = "".join(f"{int(part):02x}" for part in self.address.split("."))
-            self._gid_index = int(self.bench.guest.run(
-                "cd /sys/class/infiniband/rxe0/ports/1/gids; "
-                f"grep -l 'ffff:{raw[:4]}:{raw[4:]}' * 2>/dev/null | head -n 1",
-                self.bench.deadline))
-        return self._gid_index
+        raw = ipaddress.ip_address(self.address).packed.hex()
+        return self._gid_index(f"ffff:{raw[:4]}:{raw[4:]}")
+
+    @property
+    def gid_index6(self):
+        return self._gid_index(ipaddress.ip_address(ADDRESS6).exploded)
 
     def start(self, *argv):
         words = shlex.join(str(word) for word in ("stdbuf", "-oL", *argv))
