@@ -17,7 +17,6 @@ RPING = CONNECT + [("active", "RC SEND ONLY"), ("passive", "RC READ REQUEST"),
 TALK = CONNECT + [("passive", "RC SEND ONLY"), ("active", "RC SEND ONLY"), ("passive", "DREQ")]
 LARGE = CONNECT + [("passive", "RC SEND FIRST"), ("active", "RC SEND LAST"), ("passive", "DREQ")]
 LOOK_UP = [("active", "SIDR_REQ"), ("passive", "SIDR_REP")]
-TYPE_OF_SERVICE, DSCP = 0x28, 0xFC
 GROUP = "239.1.2.3"
 MCAST_MESSAGES, MCAST_BYTES = 20, 700
 
@@ -84,25 +83,6 @@ define_matose("ucmatose", "ucmatose: connections, messages both ways, disconnect
               10, "-S", 100, wants=TALK + [("active", "DREP")], extra=False)
 define_matose("ucmatose-large", "ucmatose: messages of many packets.", "-c", 2, "-C", 40, "-S",
               50_001, wants=LARGE, loss_wants=LARGE)
-define_matose("ucmatose-ib", "ucmatose: port space RDMA_PS_IB.", "-c", 2, "-C", 3, "-S", 64, "-P",
-              "ib", wants=TALK)
-define_matose("ucmatose-empty", "ucmatose: connections that bear no message.", "-c", 3, "-C", 0,
-              wants=CONNECT + [("passive", "DREQ")])
-define_matose("ucmatose-100", "ucmatose: a hundred connections at once.", "-c", 100, "-C", 2, "-S",
-              64, wants=TALK)
-
-
-@cases_of("ucmatose-tos", TALK)
-def ucmatose_tos(bench, loss):
-    """ucmatose with a type of service: every data packet of both sides bears it."""
-    converse(bench, "ucmatose", OTHERS_PORT, "-c", 1, "-C", 5, "-t", TYPE_OF_SERVICE, loss=loss)
-
-    def look(evidence):
-        data = [frame for frame in evidence.frames if frame.names[0].startswith("RC ")]
-        odd = [frame.number for frame in data if frame.traffic_class & DSCP != TYPE_OF_SERVICE]
-        need(not odd, f"frame {odd[:1]} of {len(data)} has another type of service")
-
-    return look
 
 
 @cases_of("udaddy", LOOK_UP + [("active", "UD SEND ONLY IMM"), ("passive", "UD SEND ONLY IMM")],
@@ -110,18 +90,6 @@ def ucmatose_tos(bench, loss):
 def udaddy(bench, loss):
     """udaddy: datagrams to queue pairs that SIDR finds, and back."""
     converse(bench, "udaddy", UDADDY_PORT, "-c", 4, "-C", 5, "-S", 500, loss=loss)
-
-
-@cases_of("udaddy-nobody", LOOK_UP)
-def udaddy_nobody(bench, loss):
-    """SIDR finds no service: the client is told, and ends."""
-    with places(bench, loss) as (active, passive):
-        passive.start("ucmatose", "-b", passive.address)
-        passive.wait_for_cm(OTHERS_PORT)
-        active.start("udaddy", "-s", active.peer)
-        need(active.wait() != 0, "udaddy was content")
-        need("RDMA_CM_EVENT_UNREACHABLE" in active.output, f"udaddy says {active.output}")
-        passive.kill()
 
 
 @cases_of("cmtime", CONNECT + [("active", "DREQ"), ("passive", "DREP")], loss_wants=CONNECT)

@@ -123,8 +123,8 @@ ACKNOWLEDGED = [("passive", "RC ACK")]
 LOOK_UP = [("active", "SIDR_REQ"), ("passive", "SIDR_REP")]
 ATOMIC_ACK = [("passive", "RC ATOMIC ACK")]
 
-define("send_lat", "ib_send_lat", "RC SEND", both_ways=True, lossy=True)
-define("send_lat-R", "ib_send_lat", "RC SEND", "-R", both_ways=True, lossy=True, extra=False)
+define("send_lat", "ib_send_lat", "RC SEND", both_ways=True, lossy=True, extra=False)
+define("send_lat-R", "ib_send_lat", "RC SEND", "-R", both_ways=True, lossy=True)
 define("send_lat-e", "ib_send_lat", "RC SEND", "-e", both_ways=True)
 define("send_lat-inline", "ib_send_lat", "RC SEND", "-I", 64, both_ways=True)
 define("send_lat-UC", "ib_send_lat", "UC SEND", "-c", "UC", size=4096, both_ways=True)
