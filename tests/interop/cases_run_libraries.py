@@ -93,4 +93,3 @@ def define_fio(verb, wants):
 
 define_fio("write", [("active", "RC WRITE FIRST"), ("active", "RC WRITE LAST")])
 define_fio("read", [("active", "RC READ REQUEST"), ("passive", "RC READ RESPONSE MIDDLE")])
-define_fio("send", [("active", "RC SEND FIRST"), ("active", "RC SEND LAST")])
