@@ -74,14 +74,14 @@ absl::StatusOr<std::unique_ptr<World>> World::Open() {
   absl::StatusOr<std::unique_ptr<engine::Device>> device = engine::Device::Open(settings->device);
   if (!device.ok()) return device.status();
   opened->device_ = *std::move(device);
+  opened->frame_signal_ = FrameSignal::TakeOver();
   absl::StatusOr<std::unique_ptr<cm::Manager>> manager =
       cm::Manager::Create(&opened->device_->worker(), {.relisten_ns = kRelistenNs});
   if (!manager.ok()) return manager.status();
   opened->manager_ = *std::move(manager);
   opened->progress_ = std::make_unique<Progress>(
       Progress::Options{settings->core, settings->idle, settings->yield_after}, &opened->ownership_,
-      &opened->activity_,
-      [worker = &opened->device_->worker()](uint64_t now_ns) { return worker->Poll(now_ns); });
+      &opened->activity_, [world = opened.get()](uint64_t now_ns) { return world->Poll(now_ns); });
   return opened;
 }
 

@@ -10,6 +10,7 @@
 #include <memory>
 #include <set>
 
+#include "abi/frame_signal.h"
 #include "abi/no_cancellation.h"
 #include "abi/ownership.h"
 #include "abi/progress.h"
@@ -52,6 +53,11 @@ class World {
   friend class Turn;
   World() = default;
   static absl::StatusOr<std::unique_ptr<World>> Open();
+  // One turn of the loop, by the owner; whether it did anything.
+  bool Poll(uint64_t now_ns) {
+    frame_signal_.Raise();
+    return device_->worker().Poll(now_ns);
+  }
   // What other libraries destroy after this still finds its worker.
   void End();
   static void EndAtExit();
@@ -67,6 +73,7 @@ class World {
   uint32_t posts_since_poll_ = 0;
   bool copied_ = false;  // into a child
   std::unique_ptr<engine::Device> device_;
+  FrameSignal frame_signal_;
   std::unique_ptr<cm::Manager> manager_;
   std::set<cm::Id*> connections_;
   std::map<uint32_t, memory::ProtectionDomain*> domains_;
@@ -95,7 +102,7 @@ class Turn {
     if (world_->copied_) [[unlikely]]
       return;
     const uint64_t now_ns = world_->clock_.NowNs();
-    world_->worker().Poll(now_ns);
+    world_->Poll(now_ns);
     world_->activity_.Drove(now_ns);
     world_->posts_since_poll_ = 0;
   }

@@ -120,6 +120,16 @@ class DeviceTest(RunTest):
         self.assertIn("Operation not supported", run.stdout + run.stderr)
 
 
+class TapTest(RunTest):
+    port_options = ("--port", "net_tap0,iface=plx0", "--address", "10.0.2.1/24")
+
+    def test_frames_do_not_interrupt_a_program_that_waits(self):
+        server = self.start_server("ucmatose")
+        self.assertTrue(self.server_host.shell("ip addr add 10.0.2.2/24 dev plx0;"
+                                               "ip link set plx0 up; ping -c 3 -i 0.2 10.0.2.1"))
+        self.assertIsNone(server.process.poll(), server.stderr)
+
+
 class PingpongTest(RunTest):
     def test_rc(self):
         self.pingpong("ibv_rc_pingpong", "-g", "0", "-c", "-n", "200")

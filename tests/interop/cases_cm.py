@@ -1,8 +1,8 @@
-"""ucmatose and udaddy of rdma-core in the guest with pollux cm, either of them as client."""
+"""ucmatose and udaddy of rdma-core in the guest with pollux cm: what pollux run does not show."""
 
-from case import BOTH, TO_LINUX, TO_POLLUX, case, need
+from case import BOTH, case, need
 
-UCMATOSE_PORT, UDADDY_PORT = 7471, 7174
+UCMATOSE_PORT = 7471
 CONNECT = [("active", "REQ"), ("passive", "REP"), ("active", "RTU"), ("passive", "DREQ"),
            ("active", "DREP")]
 # The server sends first, and disconnects.
@@ -14,13 +14,7 @@ def limited(bench, command):
     return f"timeout {bench.deadline.seconds} stdbuf -oL {command}"
 
 
-def wait_for_listener(bench, port):
-    """These programs do not say when they listen: the kernel does."""
-    bench.guest.run(f"until rdma resource show cm_id | grep -q 'src-addr.*:{port}'; do "
-                    "sleep 0.05; done", bench.deadline)
-
-
-def converse(bench, program, port, connections, messages, size, space=None, tos=None):
+def converse(bench, connections, messages, size, space=None, tos=None):
     """A whole run in the bench's direction; returns pollux's JSON."""
     common = f"-c {connections} -C {messages} -S {size}"
     mine = ["-c", connections, "-C", messages, "-S", size, "--json"]
@@ -30,21 +24,19 @@ def converse(bench, program, port, connections, messages, size, space=None, tos=
     if space is not None:
         common += f" -P {space}"
         mine += ["-P", space]
-    if program == "udaddy":
-        mine += ["-P", "udp"]
     if bench.to_linux:
-        server = bench.guest.begin(limited(bench, f"{program} -b {bench.guest_address} {common}"))
-        wait_for_listener(bench, port)
+        server = bench.guest.begin(limited(bench, f"ucmatose -b {bench.guest_address} {common}"))
+        bench.guest.wait_for_cm(UCMATOSE_PORT, bench.deadline)
         answer = bench.pollux_json(bench.pollux("cm", "-s", bench.guest_address, *mine))
         output = server.expect(0, bench.deadline)
     else:
         server = bench.pollux("cm", *mine)
         bench.listening(server)
         output = bench.guest.run(
-            limited(bench, f"{program} -s {bench.port.address} -b {bench.guest_address} {common}"),
+            limited(bench, f"ucmatose -s {bench.port.address} -b {bench.guest_address} {common}"),
             bench.deadline)
         answer = bench.pollux_json(server)
-    need("return status 0" in output, f"{program} says {output}")
+    need("return status 0" in output, f"ucmatose says {output}")
     total = connections * messages
     need(answer["ok"] and answer["connected"] == connections
          and answer["messages_sent"] == answer["messages_received"] == total,
@@ -52,35 +44,29 @@ def converse(bench, program, port, connections, messages, size, space=None, tos=
     return answer
 
 
-def define(name, doc, program, port, wants, extra=False, **options):
+def define(name, doc, wants, extra=False, **options):
     @case(name, directions=BOTH, wants=wants, extra=extra)
     def run(bench):
-        converse(bench, program, port, **options)
+        converse(bench, **options)
 
     run.__doc__ = doc
 
 
-define("ucmatose", "Connections, messages both ways, disconnects.", "ucmatose", UCMATOSE_PORT,
-       TALK, connections=4, messages=10, size=100)
-define("ucmatose-large", "Messages of many packets.", "ucmatose", UCMATOSE_PORT,
+define("ucmatose-large", "Messages of many packets.",
        CONNECT + [("passive", "RC SEND FIRST"), ("active", "RC SEND LAST")],
        connections=2, messages=5, size=50_001, extra=True)
-define("ucmatose-ib", "Port space RDMA_PS_IB.", "ucmatose", UCMATOSE_PORT, TALK, connections=2,
-       messages=3, size=64, space="ib", extra=True)
-define("ucmatose-empty", "Connections that bear no message.", "ucmatose", UCMATOSE_PORT, CONNECT,
-       connections=3, messages=0, size=100, extra=True)
-define("ucmatose-100", "A hundred connections at once.", "ucmatose", UCMATOSE_PORT, TALK,
-       connections=100, messages=2, size=64, extra=True)
-define("udaddy", "Datagrams to queue pairs found by SIDR, replies to the sender's address.",
-       "udaddy", UDADDY_PORT,
-       LOOK_UP + [("active", "UD SEND ONLY IMM"), ("passive", "UD SEND ONLY IMM")],
-       connections=4, messages=5, size=500)
+define("ucmatose-ib", "Port space RDMA_PS_IB.", TALK, connections=2, messages=3, size=64,
+       space="ib", extra=True)
+define("ucmatose-empty", "Connections that bear no message.", CONNECT, connections=3, messages=0,
+       size=100, extra=True)
+define("ucmatose-100", "A hundred connections at once.", TALK, connections=100, messages=2,
+       size=64, extra=True)
 
 
 @case("ucmatose-tos", directions=BOTH, wants=TALK, extra=True)
 def ucmatose_tos(bench):
     """A type of service: every data packet of both sides bears it."""
-    converse(bench, "ucmatose", UCMATOSE_PORT, connections=1, messages=5, size=100, tos=0x28)
+    converse(bench, connections=1, messages=5, size=100, tos=0x28)
 
     def look(evidence):
         data = [frame for frame in evidence.frames if frame.names[0].startswith("RC ")]
@@ -103,51 +89,3 @@ def udaddy_nobody(bench):
     client = bench.guest.begin(limited(bench, f"udaddy -s {bench.port.address}"))
     need(client.wait(bench.deadline) != 0, "the guest's udaddy was content")
     need("RDMA_CM_EVENT_UNREACHABLE" in client.output, f"the guest says {client.output}")
-
-
-GROUP = "239.1.2.3"
-MCAST_MESSAGES, MCAST_BYTES = 20, 700
-PAUSE_MS = 3000  # as mckey's; the port must be on the bridge by then
-
-
-def define_mckey(name, doc, sends):
-    @case(name, directions=(TO_LINUX if sends == "pollux" else TO_POLLUX,), deadline_s=90,
-          wants=[("active", "UD SEND ONLY IMM")])
-    def run(bench):
-        return mckey(bench, sends)
-
-    run.__doc__ = doc
-
-
-def mckey(bench, sends):
-    bench.guest.run("ip route replace 224.0.0.0/4 dev eth0", bench.deadline)
-    options = f"-m {GROUP} -C {MCAST_MESSAGES} -S {MCAST_BYTES}"
-    mine = ["-m", GROUP, "-C", MCAST_MESSAGES, "-S", MCAST_BYTES, "--json"]
-    theirs = limited(bench, f"mckey -b {bench.guest_address} {options}")
-    if sends == "pollux":
-        receiver = bench.guest.begin(theirs)
-        receiver.wait_for_output("receiving data transfers", bench.deadline)
-        answer = bench.pollux_json(bench.pollux("mckey", "-s", "--pause-ms", PAUSE_MS, *mine))
-        output = receiver.expect(0, bench.deadline)
-        need(answer["messages_sent"] == MCAST_MESSAGES, f"pollux counted {answer}")
-    else:
-        receiver = bench.pollux("mckey", *mine)
-        bench.listening(receiver)
-        output = bench.guest.run(f"{theirs} -s", bench.deadline)
-        answer = bench.pollux_json(receiver)
-        need(answer["messages_received"] == MCAST_MESSAGES, f"pollux counted {answer}")
-    need("data transfers complete" in output, f"mckey says {output}")
-
-    def look(evidence):
-        frames = [frame for frame in evidence.frames if "UD SEND ONLY IMM" in frame.names]
-        need(len(frames) == MCAST_MESSAGES
-             and all((frame.destination, frame.qpn) == (GROUP, 0xFFFFFF) for frame in frames),
-             f"{len(frames)} datagrams, or some that were not to the group")
-        members = {sender for sender, group in evidence.memberships() if group == GROUP}
-        need(members == {"pollux", "linux"}, f"IGMP reports of {members}")
-
-    return look
-
-
-define_mckey("mckey-pollux-sends", "Pollux sends to a group that the guest has joined.", "pollux")
-define_mckey("mckey-linux-sends", "The guest sends to a group that Pollux has joined.", "linux")

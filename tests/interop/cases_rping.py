@@ -50,10 +50,8 @@ def guest_rping(bench, arguments):
 
 
 def serve_in_guest(bench, arguments):
-    """rping does not say when it listens: the kernel does."""
     server = bench.guest.begin(guest_rping(bench, f"-s {arguments}"))
-    bench.guest.run(f"until rdma resource show cm_id | grep -q 'src-addr.*:{PORT}'; do "
-                    "sleep 0.05; done", bench.deadline)
+    bench.guest.wait_for_cm(PORT, bench.deadline)
     return server
 
 

@@ -147,6 +147,14 @@ class Guest:
         """Runs a script that must succeed; returns its output."""
         return self.begin(script).expect(0, deadline)
 
+    def wait_for_cm(self, port, deadline):
+        """Until a program listens there by RDMA CM: they do not say when, the kernel does."""
+        self.run(f"until rdma resource show cm_id | grep -q 'src-addr.*:{port}'; do sleep 0.05; "
+                 "done", deadline)
+
+    def wait_for_tcp(self, port, deadline):
+        self.run(f"until ss -Hltn | grep -q ':{port} '; do sleep 0.05; done", deadline)
+
     def healthy(self):
         """Whether it still does what it is told, soon."""
         if not self.running():

@@ -17,8 +17,8 @@ import subprocess
 HERE = pathlib.Path(__file__).resolve().parent
 SUITE = "bookworm"
 PACKAGES = ("busybox-static", "fio", "git", "ibverbs-utils", "iproute2", "iputils-ping", "kmod",
-            "netbase", "nfs-common", "nfs-kernel-server", "perftest", "procps", "rdma-core",
-            "rdmacm-utils", "rpcbind")
+            "libfabric-bin", "netbase", "nfs-common", "nfs-kernel-server", "perftest", "procps",
+            "rdma-core", "rdmacm-utils", "rpcbind", "ucx-utils")
 # What the initramfs loads to reach the root file system and the shared folder.
 BOOT_MODULES = ("virtio_pci", "virtio_blk", "virtio_net", "9p", "9pnet_virtio", "squashfs",
                 "overlay")

@@ -10,6 +10,7 @@ from process import CaseSkipped, shell
 
 CLONE_NEWNET = 0x40000000
 BRIDGE, GUEST_TAP = "br0", "guest0"
+NETDEV = "veth5"  # where the kernel has the port's addresses
 MTU = 9000
 
 
@@ -27,7 +28,7 @@ def enter():
           + "; ".join(f"ip link add {near} type veth peer name {far}; "
                       f"ip link set {near} mtu {MTU} master {BRIDGE} addrgenmode none up; "
                       f"ip link set {far} mtu {MTU} addrgenmode none up"
-                      for near, far in (("veth0", "veth1"), ("veth2", "veth3"))))
+                      for near, far in (("veth0", "veth1"), ("veth2", "veth3"), ("veth4", NETDEV))))
 
 
 def tap_state():
@@ -51,6 +52,8 @@ class Port:
         self.address6 = f"2001:db8::{number:x}"
         self.vlan_address = f"198.51.100.{number}"
         self.mac = f"02:00:00:00:00:{number:02x}"
+        # Of `address` and `address6`: the link-local one is first.
+        self.gid_index, self.gid_index6 = 1, 2
 
     def plugged(self):
         """Whether frames pass, once Pollux runs on it."""
@@ -62,9 +65,21 @@ class Port:
                 self.mac]
 
 
+class SharedPort(Port):
+    """An interface of the kernel's, which has `address` there while a case runs."""
+
+    def __init__(self, interface, number, mtu):
+        super().__init__("netdev", interface, number, mtu)
+        self.gid_index, self.gid_index6 = 0, None  # it has no other address
+
+    def arguments(self):
+        return ["--netdev", self.devargs]
+
+
 PORTS = {
     "tap": Port("tap", "net_tap0,iface=plx0", 10, 1500),
     "af_packet": Port("af_packet", "net_af_packet0,iface=veth1", 11, MTU),
+    "netdev": SharedPort(NETDEV, 13, MTU),
 }
 # For another Pollux beside the one that the guest talks to.
 SECOND = Port("af_packet", "net_af_packet0,iface=veth3", 12, MTU)

@@ -31,6 +31,8 @@ ROOT = HERE.parents[1]
 TOOLS = {"pollux": "//tools:pollux", "conformance": "//tests/conformance:conformance",
          "pollux_peer": "//tests/interop:pollux_peer", "peer": "//tests/interop:peer",
          "nfs4_callback": "//tests/interop:nfs4_callback"}
+# What `pollux run` looks for beside the command's own folder.
+LIBRARIES = ("libibverbs.so.1", "libpollux_verbs.so", "librdmacm.so.1", "libpollux_device_file.so")
 NEEDED = ("ip", "tcpdump", "tshark", "qemu-system-x86_64", "debootstrap", "mksquashfs", "cpio",
           "modprobe")
 MODULES = sorted(path.stem for path in HERE.glob("cases_*.py"))
@@ -72,11 +74,15 @@ def build_tools(folder):
                           check=False)
     if done.returncode != 0:
         sys.exit(f"{done.stderr}\ntools/dev interop: the build failed")
+    built = ROOT / "bazel-bin"
     copies = {}
+    for name in ("tools", "abi"):
+        (folder / name).mkdir()
     for name, label in TOOLS.items():
-        built = ROOT / "bazel-bin" / label.removeprefix("//").replace(":", "/")
-        copies[name] = folder / name
-        shutil.copy(built, copies[name])
+        copies[name] = folder / "tools" / name
+        shutil.copy(built / label.removeprefix("//").replace(":", "/"), copies[name])
+    for name in LIBRARIES:
+        shutil.copy(built / "abi" / name, folder / "abi" / name)
     return copies
 
 

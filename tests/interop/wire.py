@@ -17,6 +17,7 @@ OPERATIONS = {
 TRANSPORTS = {0: "RC", 1: "UC", 3: "UD"}
 CNP = 0x81
 WITH_AETH = {0x0D, 0x0F, 0x10, 0x11, 0x12}
+RC_REQUESTS = {*range(0x0D), 0x13, 0x14, 0x16, 0x17}
 GSI_QPN = 1
 MADS = {0x10: "REQ", 0x11: "MRA", 0x12: "REJ", 0x13: "REP", 0x14: "RTU", 0x15: "DREQ",
         0x16: "DREP", 0x17: "SIDR_REQ", 0x18: "SIDR_REP", 0x19: "LAP", 0x1A: "APR"}
@@ -165,6 +166,18 @@ class Evidence:
 
     def count(self, sender, name):
         return self.counts[(sender, name)]
+
+    def packets(self, sender, *names):
+        """How many packets of `sender` are called one of these names, those sent again once."""
+        return len({(frame.qpn, frame.psn) for frame in self.frames
+                    if frame.names[0] in names and self.sender(frame) == sender})
+
+    def repeats(self):
+        """Whether a request went again on an RC queue pair, or was asked for again."""
+        requests = [(frame.source, frame.qpn, frame.psn) for frame in self.frames
+                    if frame.opcode in RC_REQUESTS]
+        return (len(set(requests)) < len(requests)
+                or any("NAK SEQUENCE" in frame.names for frame in self.frames))
 
     def missing(self, wants):
         """Those of (sender, name) that the capture does not show."""

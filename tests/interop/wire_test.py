@@ -1,5 +1,6 @@
 """The capture reader of the interop cases, on captures of Linux."""
 
+import contextlib
 import gzip
 import os
 import pathlib
@@ -12,11 +13,17 @@ from tests.interop import wire
 CAPTURES = pathlib.Path("tests/conformance/captures")
 
 
-def frames_of(name):
+@contextlib.contextmanager
+def unpacked(name):
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "wire.pcap")
         with gzip.open(CAPTURES / name) as packed, open(path, "wb") as plain:
             plain.write(packed.read())
+        yield path
+
+
+def frames_of(name):
+    with unpacked(name) as path:
         return list(wire.records(path))
 
 
@@ -77,6 +84,22 @@ class WireTest(unittest.TestCase):
         length, = struct.unpack_from("!H", data, 14 + 2)
         for size in range(14 + length):
             self.assertIsNone(wire.parse(number, data[:size]), size)
+
+    def test_packets_and_repeats(self):
+        with unpacked("nfs_v3.pcap.gz") as path:
+            evidence = wire.Evidence(path, ())
+        sends = evidence.packets("pollux", "RC SEND ONLY", "RC SEND FIRST")
+        self.assertEqual(sends, sum(evidence.count("pollux", name)
+                                    for name in ("RC SEND ONLY", "RC SEND FIRST")))
+        self.assertEqual(evidence.packets("linux", "RC SEND ONLY"), 0)
+        self.assertFalse(evidence.repeats())
+        first = next(frame for frame in evidence.frames if frame.names[0] == "RC SEND ONLY")
+        answer = next(frame for frame in evidence.frames if frame.names[0] == "RC ACK")
+        evidence.frames.append(answer)  # of these there may be several
+        self.assertFalse(evidence.repeats())
+        evidence.frames.append(first)
+        self.assertTrue(evidence.repeats())
+        self.assertEqual(evidence.packets("pollux", "RC SEND ONLY", "RC SEND FIRST"), sends)
 
 
 if __name__ == "__main__":

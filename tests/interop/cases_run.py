@@ -1,0 +1,155 @@
+"""pollux run: rdma-core's programs for the connection manager, on Pollux and in the guest.
+
+Those that wait for every datagram there was (udaddy, mckey) have no case over a wire that loses.
+"""
+
+from case import need
+from cases_rping import check_lines
+from process import last_line
+from programs import cases_of, end_well, places
+
+CONNECT = [("active", "REQ"), ("passive", "REP"), ("active", "RTU")]
+RPING_PORT, UDADDY_PORT, OTHERS_PORT = 7174, 7174, 7471
+RPING = CONNECT + [("active", "RC SEND ONLY"), ("passive", "RC READ REQUEST"),
+                   ("active", "RC READ RESPONSE FIRST"), ("passive", "RC WRITE FIRST"),
+                   ("passive", "RC WRITE LAST")]
+# The server sends first, and disconnects.
+TALK = CONNECT + [("passive", "RC SEND ONLY"), ("active", "RC SEND ONLY"), ("passive", "DREQ")]
+LARGE = CONNECT + [("passive", "RC SEND FIRST"), ("active", "RC SEND LAST"), ("passive", "DREQ")]
+LOOK_UP = [("active", "SIDR_REQ"), ("passive", "SIDR_REP")]
+GROUP = "239.1.2.3"
+MCAST_MESSAGES, MCAST_BYTES = 20, 700
+
+
+def rping_ended(place):
+    """Whether it did so well. When it is done it closes the channel on which its other thread may
+    wait: if that is all that is wrong, nothing is."""
+    status = place.wait()
+    odd = [line for line in place.output.splitlines()
+           if "ping data: " not in line and "DISCONNECT EVENT" not in line]
+    return status == 0 or status == 255 and odd == ["rdma_get_cm_event: Bad file descriptor"]
+
+
+@cases_of("rping", RPING + [("active", "DREQ"), ("passive", "DREP")], loss_wants=RPING,
+          extra=False)
+def rping(bench, loss):
+    """rping: pings of several packets, verified by the client and printed by both."""
+    count, size = (60 if loss else 20), 20_000
+    common = ("-C", count, "-S", size, "-v", "-V")
+    with places(bench, loss) as (active, passive):
+        passive.start("rping", "-s", "-a", passive.address, *common)
+        passive.wait_for_cm(RPING_PORT)
+        active.start("rping", "-c", "-a", active.peer, *common)
+        need(rping_ended(active), f"the client says {last_line(active.output)}")
+        if loss:
+            # It hears of the end by DREQ alone, and a client that has exited sends no other.
+            bench.deadline.wait_for("the server's last ping",
+                                    lambda: f"rdma-ping-{count - 1}:" in passive.output)
+            passive.kill()
+        else:
+            need(rping_ended(passive), f"the server says {last_line(passive.output)}")
+        check_lines("the client", active.output, "ping data: ", count, size)
+        check_lines("the server", passive.output, "server ping data: ", count, size)
+
+
+def exchange(bench, port, server, client, loss=0.0):
+    """Runs `server(place)` and, when it listens by CM, `client(place)`, to their good ends; what
+    they printed, the client's first."""
+    with places(bench, loss) as (active, passive):
+        passive.start(*server(passive))
+        passive.wait_for_cm(port)
+        active.start(*client(active))
+        end_well(active, passive)
+        return active.output, passive.output
+
+
+def converse(bench, program, port, *options, loss=0.0):
+    """ucmatose or udaddy, with the same options at both ends."""
+    for output in exchange(bench, port, lambda place: (program, "-b", place.address, *options),
+                           lambda place: (program, "-s", place.peer, *options), loss):
+        need("data transfers complete" in output and "return status 0" in output,
+             f"{program} says {output}")
+
+
+def define_matose(name, doc, *options, wants, **cases):
+    def run(bench, loss):
+        converse(bench, "ucmatose", OTHERS_PORT, *options, loss=loss)
+
+    run.__doc__ = doc
+    cases_of(name, wants, **cases)(run)
+
+
+define_matose("ucmatose", "ucmatose: connections, messages both ways, disconnects.", "-c", 4, "-C",
+              10, "-S", 100, wants=TALK + [("active", "DREP")], extra=False)
+define_matose("ucmatose-large", "ucmatose: messages of many packets.", "-c", 2, "-C", 40, "-S",
+              50_001, wants=LARGE, loss_wants=LARGE)
+
+
+@cases_of("udaddy", LOOK_UP + [("active", "UD SEND ONLY IMM"), ("passive", "UD SEND ONLY IMM")],
+          extra=False)
+def udaddy(bench, loss):
+    """udaddy: datagrams to queue pairs that SIDR finds, and back."""
+    converse(bench, "udaddy", UDADDY_PORT, "-c", 4, "-C", 5, "-S", 500, loss=loss)
+
+
+@cases_of("cmtime", CONNECT + [("active", "DREQ"), ("passive", "DREP")], loss_wants=CONNECT)
+def cmtime(bench, loss):
+    """cmtime: connections one after the other, and at once."""
+    count = 100
+    with places(bench, loss) as (active, passive):
+        # It serves for ever.
+        passive.start("cmtime", "-b", passive.address)
+        passive.wait_for_cm(OTHERS_PORT)
+        active.start("cmtime", "-s", active.peer, "-c", count)
+        end_well(active)
+        passive.kill()
+
+    def look(evidence):
+        for sender, name in zip(bench.sides, ("REQ", "REP")):
+            need(evidence.count(sender, name) >= count,
+                 f"{evidence.count(sender, name)} {name} of {sender}, not {count}")
+
+    return look
+
+
+@cases_of("rdma_server", CONNECT + [("active", "RC SEND ONLY"), ("passive", "RC SEND ONLY")],
+          extra=False)
+def rdma_server(bench, loss):
+    """rdma_client and rdma_server: an endpoint, a message each way."""
+    outputs = exchange(bench, OTHERS_PORT, lambda place: ("rdma_server", "-s", place.address),
+                       lambda place: ("rdma_client", "-s", place.peer), loss)
+    for output in outputs:
+        need("end 0" in output, f"it says {output}")
+
+
+@cases_of("rdma_xserver", CONNECT + [("active", "RC SEND ONLY")])
+def rdma_xserver(bench, loss):
+    """rdma_xclient and rdma_xserver: an endpoint with a shared receive queue, over RC."""
+    exchange(bench, OTHERS_PORT, lambda place: ("rdma_xserver", "-c", "r"),
+             lambda place: ("rdma_xclient", "-s", place.peer, "-c", "r"), loss)
+
+
+@cases_of("mckey", [("active", "UD SEND ONLY IMM")], extra=False)
+def mckey(bench, loss):
+    """mckey: datagrams to a group that the other side has joined."""
+    bench.guest.run("ip route replace 224.0.0.0/4 dev eth0", bench.deadline)
+    with places(bench, loss) as (active, passive):
+        def join(place, *role):
+            place.start("mckey", "-b", place.address, "-m", GROUP, "-C", MCAST_MESSAGES, "-S",
+                        MCAST_BYTES, *role)
+
+        join(passive)
+        passive.wait_for_output("receiving data transfers")
+        join(active, "-s")
+        end_well(active, passive)
+        need("data transfers complete" in passive.output, f"mckey says {passive.output}")
+
+    def look(evidence):
+        frames = [frame for frame in evidence.frames if "UD SEND ONLY IMM" in frame.names]
+        need(len(frames) == MCAST_MESSAGES
+             and all((frame.destination, frame.qpn) == (GROUP, 0xFFFFFF) for frame in frames),
+             f"{len(frames)} datagrams, or some that were not to the group")
+        members = {sender for sender, group in evidence.memberships() if group == GROUP}
+        need(members == {"pollux", "linux"}, f"IGMP reports of {members}")
+
+    return look

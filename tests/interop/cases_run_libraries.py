@@ -1,0 +1,95 @@
+"""pollux run: programs that stand on verbs by way of UCX, libfabric and fio, on both sides."""
+
+from case import TO_LINUX, need
+from programs import cases_of, end_well, places
+
+UCX_PORT, FABRIC_PORT, FIO_PORT = 13337, 47592, 8888
+CM = [("active", "REQ"), ("passive", "REP"), ("active", "RTU")]
+
+
+def define_ucx(name, transports, *options, wants, lossy=False):
+    """ucx_perftest, which makes its queue pairs with addresses that it swaps over TCP. These are of
+    IPv6: of a datagram over IPv4 UCX 1.13 wants to be told by the service level of its completion,
+    as ConnectX does, and rxe leaves that zero, so that UCX over rxe drops all of them."""
+
+    def run(bench, loss):
+        with places(bench, loss) as (active, passive):
+            def program(place, *arguments):
+                place.start("env", f"UCX_TLS={transports}",
+                            f"UCX_NET_DEVICES={place.device}:1",
+                            f"UCX_IB_GID_INDEX={place.gid_index6}", "ucx_perftest", *options,
+                            *arguments)
+
+            program(passive)
+            passive.wait_for_tcp(UCX_PORT)
+            program(active, active.peer_tcp)
+            end_well(active, passive)
+            need("Final:" in active.output, f"ucx_perftest says {active.output}")
+
+    run.__doc__ = f"ucx_perftest over {transports}: {' '.join(map(str, options))}"
+    cases_of(f"ucx-{name}", wants, loss_wants=wants if lossy else None)(run)
+
+
+UCX_COUNTS = ("-n", 100, "-w", 10)
+define_ucx("rc", "rc_v", "-t", "tag_lat", *UCX_COUNTS,
+           wants=[("active", "RC SEND ONLY"), ("passive", "RC SEND ONLY")])
+define_ucx("rc-large", "rc_verbs,ud_verbs", "-t", "tag_bw", "-s", 65536, *UCX_COUNTS, lossy=True,
+           wants=[("active", "RC SEND ONLY")])
+define_ucx("rc-put", "rc_verbs,ud_verbs", "-t", "ucp_put_bw", "-s", 65536, *UCX_COUNTS, lossy=True,
+           wants=[("active", "RC WRITE FIRST")])
+define_ucx("rc-get", "rc_verbs,ud_verbs", "-t", "ucp_get", "-s", 65536, *UCX_COUNTS, lossy=True,
+           wants=[("active", "RC READ REQUEST")])
+define_ucx("rc-fadd", "rc_verbs,ud_verbs", "-t", "ucp_fadd", "-s", 8, *UCX_COUNTS,
+           wants=[("active", "RC FETCH_ADD")])
+define_ucx("ud", "ud_verbs", "-t", "tag_lat", "-s", 1000, *UCX_COUNTS,
+           wants=[("active", "UD SEND ONLY"), ("passive", "UD SEND ONLY")])
+
+
+def fabric(bench, endpoint, provider, loss, *environment):
+    """fi_pingpong, with libfabric's own checks of what comes. It uses one address over TCP and over
+    RDMA, which a server on Pollux has where it shares its interface with the kernel."""
+    program = (*environment, "fi_pingpong", "-p", provider, "-e", endpoint, "-c", "-I", 20)
+    with places(bench, loss) as (active, passive):
+        passive.start(*program)
+        passive.wait_for_tcp(FABRIC_PORT)
+        active.start(*program, active.peer)
+        end_well(active, passive)
+
+
+def define_fabric(name, provider, endpoint, *environment, wants, lossy=False, ports=("netdev",),
+                  **options):
+    def run(bench, loss):
+        fabric(bench, endpoint, provider, loss, *environment)
+
+    run.__doc__ = f"fi_pingpong over {provider}, endpoints of type {endpoint}."
+    cases_of(f"fi_pingpong-{name}", wants, loss_wants=wants if lossy else None, ports=ports,
+             **options)(run)
+
+
+TALK = CM + [("active", "RC SEND ONLY"), ("passive", "RC SEND ONLY")]
+define_fabric("msg", "verbs", "msg", wants=TALK, lossy=True)
+define_fabric("msg-tap", "verbs", "msg", wants=TALK, ports=("tap",), directions=(TO_LINUX,))
+define_fabric("dgram", "verbs", "dgram",
+              wants=[("active", "UD SEND ONLY"), ("passive", "UD SEND ONLY")])
+# A completion queue for two peers: for the 256 by default it is longer than those here.
+define_fabric("rdm", "verbs;ofi_rxm", "rdm", "env", "FI_UNIVERSE_SIZE=2", wants=TALK)
+
+
+def define_fio(verb, wants):
+    """fio's rdma engine, whose server is who reads, whatever the verb."""
+
+    def run(bench, loss):
+        common = ("fio", "--name=job", "--thread", "--ioengine=rdma", f"--port={FIO_PORT}",
+                  "--bs=64k", "--size=8m", f"--verb={verb}")
+        with places(bench, loss) as (active, passive):
+            passive.start(*common, "--rw=read")
+            passive.wait_for_cm(FIO_PORT)
+            active.start(*common, "--rw=write", f"--hostname={active.peer}", "--iodepth=4")
+            end_well(active, passive)
+
+    run.__doc__ = f"fio's rdma engine: 8 MiB by {verb}."
+    cases_of(f"fio-{verb}", CM + wants, loss_wants=wants)(run)
+
+
+define_fio("write", [("active", "RC WRITE FIRST"), ("active", "RC WRITE LAST")])
+define_fio("read", [("active", "RC READ REQUEST"), ("passive", "RC READ RESPONSE MIDDLE")])

@@ -1,0 +1,165 @@
+"""pollux run: perftest, on Pollux and in the guest.
+
+It moves data without looking at them: the capture is what shows that each message went over the
+wire. An emulated clock is often too unsteady for the guest's program to compute a report from; it
+then ends with an error after all data have gone, which is forgiven. UC and UD repeat nothing: the
+receiver waits for ever for what a wire loses, or for what finds no receive buffer, so that these
+have no case with loss, and send no more than the 512 buffers there are.
+"""
+
+import contextlib
+
+from case import BOTH_PORTS, need
+from programs import cases_of, end_well, places
+from wire import Evidence
+
+PORT = 18515
+NO_CLOCK = "Can't produce a report"
+COUNT, LOSSY_COUNT = 200, 500
+# 4.3 s, since an emulated machine may stand still for longer than the 67 ms by default; 0.27 s
+# where losses are many, each of which may cost as much.
+QP_TIMEOUT, LOSSY_QP_TIMEOUT = 20, 16
+LATE = "500ms"
+CM = [("active", "REQ"), ("passive", "REP"), ("active", "RTU")]
+ALL_SIZES = [1 << shift for shift in range(1, 24)]  # of the option -a
+ALL_COUNT = 5  # the least it takes
+
+
+def beginnings(operation):
+    """Names of the packets that begin a message: each message has one of them."""
+    if operation in ("RC READ REQUEST", "RC FETCH_ADD", "RC CMP_SWAP"):
+        return (operation,)
+    return (f"{operation} ONLY", f"{operation} FIRST")
+
+
+def await_ends(active, passive):
+    """Whether both ended well; no when the guest's program could not compute a report. The other
+    side then waits for ever for its good-bye, or takes its end for a failure."""
+    sides = (active, passive)
+    guest = next(side for side in sides if side.device == "rxe0")
+    guest.bench.deadline.wait_for(
+        "perftest to end", lambda: NO_CLOCK in guest.output or all(side.ended() for side in sides))
+    if NO_CLOCK in guest.output:
+        return False
+    end_well(*sides)
+    return True
+
+
+def reported(output, size):
+    """Whether it printed a line of results for messages of this size."""
+    return any(words[:1] == [str(size)] and words[1:2] and words[1].isdigit()
+               for words in map(str.split, output.splitlines()))
+
+
+@contextlib.contextmanager
+def slow_answers(bench, wanted):
+    """What the guest sends comes late until its server has taken the second connection. perftest
+    with -R makes one to swap parameters and another for the test. Its server begins to listen for
+    the second only when it has sent its last words over the first: the guest, being slow, would
+    refuse the next REQ."""
+    if not wanted:
+        yield
+        return
+    bench.guest.run(f"tc qdisc replace dev eth0 root netem limit 10000 delay {LATE}",
+                    bench.deadline)
+    yield
+
+    def connected_twice():
+        evidence = Evidence(bench.capture.path, bench.guest.addresses)
+        return sum(evidence.count("linux", name) for name in ("REP", "SIDR_REP")) >= 2
+
+    bench.deadline.wait_for("two connections", connected_twice, pause_s=0.3)
+    bench.guest.run("tc qdisc change dev eth0 root netem limit 10000 delay 0ms", bench.deadline)
+
+
+def measure(bench, loss, program, options, sizes, count, by_cm):
+    """A whole run; the client's results must be there wherever its clock is good."""
+    common = [program, "-F", "-n", count, *options]
+    if not by_cm:
+        common += ["-u", LOSSY_QP_TIMEOUT if loss else QP_TIMEOUT]
+    with places(bench, loss) as (active, passive):
+        passive.start(*common, "-x", passive.gid_index)
+        (passive.wait_for_cm if by_cm else passive.wait_for_tcp)(PORT)
+        with slow_answers(bench, wanted=by_cm and bench.to_linux):
+            active.start(*common, "-x", active.gid_index,
+                         active.peer if by_cm else active.peer_tcp)
+        good = await_ends(active, passive)
+        if good or active.device == "pollux0":
+            for size in sizes:
+                bench.deadline.wait_for(f"{active.name} to print results for {size} bytes",
+                                        lambda size=size: reported(active.output, size))
+
+
+def define(name, program, operation, *options, size=64, count=COUNT, queue_pairs=1, both_ways=False,
+           lossy=False, extra=True, ports=BOTH_PORTS, wants=()):
+    """`operation`: that each of the client's messages is, and of the server's if `both_ways`."""
+    by_cm = "-R" in options
+    everything = "-a" in options
+    sizes = ALL_SIZES if everything else [size]
+    words = list(options)
+    if not everything:
+        words += ["-s", size]
+    if queue_pairs > 1:
+        words += ["-q", queue_pairs]
+
+    def run(bench, loss):
+        each = LOSSY_COUNT if loss else count
+        measure(bench, loss, program, words, sizes, each, by_cm)
+
+        def look(evidence):
+            total = each * queue_pairs * len(sizes)
+            for sender in bench.sides[:2 if both_ways else 1]:
+                found = evidence.packets(sender, *beginnings(operation))
+                need(found >= total, f"{found} messages of {sender} on the wire, not {total}")
+
+        return look
+
+    run.__doc__ = f"{program} {' '.join(map(str, words))}"
+    wants = (CM if by_cm and not wants else []) + list(wants)
+    cases_of(name, wants, loss_wants=wants if lossy else None, extra=extra, ports=ports)(run)
+
+
+ACKNOWLEDGED = [("passive", "RC ACK")]
+LOOK_UP = [("active", "SIDR_REQ"), ("passive", "SIDR_REP")]
+ATOMIC_ACK = [("passive", "RC ATOMIC ACK")]
+
+define("send_lat", "ib_send_lat", "RC SEND", both_ways=True, lossy=True, extra=False)
+define("send_lat-R", "ib_send_lat", "RC SEND", "-R", both_ways=True, lossy=True)
+define("send_lat-e", "ib_send_lat", "RC SEND", "-e", both_ways=True)
+define("send_lat-inline", "ib_send_lat", "RC SEND", "-I", 64, both_ways=True)
+define("send_lat-UC", "ib_send_lat", "UC SEND", "-c", "UC", size=4096, both_ways=True)
+define("send_lat-UD", "ib_send_lat", "UD SEND", "-c", "UD", size=1000, both_ways=True)
+define("send_lat-UD-R", "ib_send_lat", "UD SEND", "-c", "UD", "-R", size=1000, both_ways=True,
+       wants=LOOK_UP)
+define("send_lat-a", "ib_send_lat", "RC SEND", "-a", count=ALL_COUNT, both_ways=True,
+       ports=("af_packet",))
+define("send_bw", "ib_send_bw", "RC SEND", size=65536, lossy=True, wants=ACKNOWLEDGED)
+define("send_bw-R", "ib_send_bw", "RC SEND", "-R", size=65536, lossy=True)
+define("send_bw-b", "ib_send_bw", "RC SEND", "-b", size=4096, queue_pairs=4, both_ways=True,
+       lossy=True, wants=ACKNOWLEDGED)
+define("send_bw-UC", "ib_send_bw", "UC SEND", "-c", "UC", size=4096)
+define("send_bw-UD", "ib_send_bw", "UD SEND", "-c", "UD", size=1000)
+define("send_bw-a", "ib_send_bw", "RC SEND", "-a", count=ALL_COUNT, ports=("af_packet",),
+       wants=ACKNOWLEDGED)
+define("write_lat", "ib_write_lat", "RC WRITE", both_ways=True)
+define("write_lat-R", "ib_write_lat", "RC WRITE", "-R", both_ways=True)
+define("write_lat-UC", "ib_write_lat", "UC WRITE", "-c", "UC", size=4096, both_ways=True)
+define("write_bw", "ib_write_bw", "RC WRITE", size=65536, lossy=True, wants=ACKNOWLEDGED)
+define("write_bw-R", "ib_write_bw", "RC WRITE", "-R", size=65536, lossy=True)
+define("write_bw-b", "ib_write_bw", "RC WRITE", "-b", size=4096, queue_pairs=4, both_ways=True,
+       wants=ACKNOWLEDGED)
+define("write_bw-UC", "ib_write_bw", "UC WRITE", "-c", "UC", size=4096)
+define("write_bw-a", "ib_write_bw", "RC WRITE", "-a", count=ALL_COUNT, ports=("af_packet",),
+       wants=ACKNOWLEDGED)
+define("read_lat", "ib_read_lat", "RC READ REQUEST", wants=[("passive", "RC READ RESPONSE ONLY")])
+define("read_bw", "ib_read_bw", "RC READ REQUEST", size=65536, lossy=True,
+       wants=[("passive", "RC READ RESPONSE MIDDLE")])
+define("read_bw-R", "ib_read_bw", "RC READ REQUEST", "-R", size=65536, lossy=True)
+define("read_bw-b", "ib_read_bw", "RC READ REQUEST", "-b", size=4096, queue_pairs=2,
+       both_ways=True)
+define("read_bw-a", "ib_read_bw", "RC READ REQUEST", "-a", count=ALL_COUNT, ports=("af_packet",))
+define("atomic_lat", "ib_atomic_lat", "RC FETCH_ADD", size=8, wants=ATOMIC_ACK)
+define("atomic_lat-R", "ib_atomic_lat", "RC FETCH_ADD", "-R", size=8)
+define("atomic_bw", "ib_atomic_bw", "RC FETCH_ADD", size=8, lossy=True, wants=ATOMIC_ACK)
+define("atomic_bw-cmp", "ib_atomic_bw", "RC CMP_SWAP", "-A", "CMP_AND_SWAP", size=8, queue_pairs=2,
+       wants=ATOMIC_ACK)

@@ -1,0 +1,229 @@
+"""A program of Debian's at both ends: by `pollux run` on the host, on rxe0 in the guest."""
+
+import contextlib
+import ipaddress
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+
+from case import case, need
+from guest import ADDRESS6
+from network import BRIDGE, NETDEV
+from process import last_line, shell
+
+# The host's own place on the bridge, for programs that meet over TCP before they use verbs.
+HOST_ADDRESS = "192.0.2.9"
+PREFIX = 24
+TCP_LISTEN = " 0A "  # in /proc/net/tcp
+LOSS = 0.01  # of the frames each way
+
+
+class Place:
+    """Where one of the two programs runs. `peer` and `peer_tcp` are how it reaches the other: over
+    RDMA and through the kernels. `gid_index` and `gid_index6` say where its device's GID table has
+    its addresses of either kind."""
+
+    def __init__(self, bench, address, peer, peer_tcp):
+        self.bench, self.address, self.peer, self.peer_tcp = bench, address, peer, peer_tcp
+
+    def start(self, *argv):
+        """Begins the program, once."""
+        raise NotImplementedError
+
+    def wait_for_tcp(self, port):
+        """Until it listens there."""
+        raise NotImplementedError
+
+    def wait_for_cm(self, port):
+        raise NotImplementedError
+
+    def wait_for_output(self, text):
+        raise NotImplementedError
+
+    def wait(self):
+        """The exit status."""
+        raise NotImplementedError
+
+    def ended(self):
+        raise NotImplementedError
+
+    def kill(self):
+        raise NotImplementedError
+
+    @property
+    def output(self):
+        """What it said so far, both streams."""
+        raise NotImplementedError
+
+
+class OnPollux(Place):
+    name, device = "pollux", "pollux0"
+
+    def __init__(self, bench, *options):
+        super().__init__(bench, bench.port.address, bench.guest_address, bench.guest_address)
+        self.options = options
+        self.gid_index, self.gid_index6 = bench.port.gid_index, bench.port.gid_index6
+        self.file_prefix = f"pollux-interop-{os.getpid()}"
+        self.process = None
+
+    def start(self, *argv):
+        self.process = self.bench.pollux("run", "--file-prefix", self.file_prefix, *self.options,
+                                         "--", "stdbuf", "-oL", *argv)
+
+    def _alive(self):
+        need(self.process.running(),
+             f"{self.process.name} ended before it listened: {last_line(self.output)}")
+
+    def _listens_tcp(self, port):
+        self._alive()
+        text = ""
+        for table in ("tcp", "tcp6"):
+            with contextlib.suppress(OSError):  # it has just ended
+                text += pathlib.Path(f"/proc/{self.process.child.pid}/net/{table}").read_text()
+        return any(f":{port:04X} " in line and TCP_LISTEN in line for line in text.splitlines())
+
+    def _listens_cm(self, port):
+        self._alive()
+        told = subprocess.run([self.bench.tools["pollux"], "connections", "--json",
+                               "--file-prefix", self.file_prefix], stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, text=True, check=False)
+        if told.returncode != 0:
+            return False
+        return any(one["state"] == "LISTEN" and one["local"].endswith(f":{port}")
+                   for process in json.loads(told.stdout)["processes"]
+                   for one in process["connections"])
+
+    def _wait_for(self, listens, port):
+        self.bench.deadline.wait_for(f"{self.process.name} to listen on {port}",
+                                     lambda: listens(port))
+        self.bench.deadline.wait_for("the port on the bridge", self.bench.port.plugged)
+
+    def wait_for_tcp(self, port):
+        self._wait_for(self._listens_tcp, port)
+
+    def wait_for_cm(self, port):
+        self._wait_for(self._listens_cm, port)
+
+    def wait_for_output(self, text):
+        self.process.wait_for_line(re.escape(text), self.bench.deadline)
+        self.bench.deadline.wait_for("the port on the bridge", self.bench.port.plugged)
+
+    def wait(self):
+        return self.process.wait(self.bench.deadline)
+
+    def ended(self):
+        return not self.process.running()
+
+    def kill(self):
+        self.process.close()
+
+    @property
+    def output(self):
+        return self.process.stdout + self.process.stderr
+
+
+class OnLinux(Place):
+    name, device = "the guest", "rxe0"
+
+    def __init__(self, bench, host_address):
+        super().__init__(bench, bench.guest_address, bench.port.address, host_address)
+        self.command = None
+
+    def _gid_index(self, tail):
+        """Of the address that ends so: link-local ones come before it or after."""
+        return int(self.bench.guest.run(
+            f"cd /sys/class/infiniband/rxe0/ports/1/gids; grep -l '{tail}$' * 2>/dev/null | "
+            "head -n 1", self.bench.deadline))
+
+    @property
+    def gid_index(self):
+        raw = ipaddress.ip_address(self.address).packed.hex()
+        return self._gid_index(f"ffff:{raw[:4]}:{raw[4:]}")
+
+    @property
+    def gid_index6(self):
+        return self._gid_index(ipaddress.ip_address(ADDRESS6).exploded)
+
+    def start(self, *argv):
+        words = shlex.join(str(word) for word in ("stdbuf", "-oL", *argv))
+        self.command = self.bench.guest.begin(f"timeout {self.bench.deadline.seconds} {words}")
+
+    def wait_for_tcp(self, port):
+        self.bench.guest.wait_for_tcp(port, self.bench.deadline)
+
+    def wait_for_cm(self, port):
+        self.bench.guest.wait_for_cm(port, self.bench.deadline)
+
+    def wait_for_output(self, text):
+        self.command.wait_for_output(text, self.bench.deadline)
+
+    def wait(self):
+        return self.command.wait(self.bench.deadline)
+
+    def ended(self):
+        return self.command.ended()
+
+    def kill(self):
+        self.command.kill(self.bench.deadline)
+
+    @property
+    def output(self):
+        return self.command.output
+
+
+@contextlib.contextmanager
+def places(bench, loss=0.0):
+    """The active and the passive place. `loss`: of the frames that Pollux's port sends, and of
+    those that it receives."""
+    netdev = bench.port.kind == "netdev"
+    host_address = bench.port.address if netdev else HOST_ADDRESS
+    interface = NETDEV if netdev else BRIDGE
+    shell(f"ip addr flush dev {BRIDGE}; ip addr add {host_address}/{PREFIX} dev {interface}")
+    options = ("--impair", f"loss={loss},seed={bench.port.number}") if loss else ()
+    mine, guest = OnPollux(bench, *options), OnLinux(bench, host_address)
+    try:
+        yield (mine, guest) if bench.to_linux else (guest, mine)
+    finally:
+        # Of two interfaces with one network the kernel would take the wrong one in other cases.
+        shell(f"ip addr flush dev {interface}")
+
+
+def end_well(*sides):
+    """Waits for both to end as they should."""
+    found = [(side, side.wait()) for side in sides]
+    for side, status in found:
+        need(status == 0, f"{side.name}'s program ended with {status}: {last_line(side.output)}")
+
+
+def cases_of(name, wants, loss_wants=None, extra=True, deadline_s=120, **options):
+    """Registers `run(bench, loss)` as a case over a good wire; and, with `loss_wants`, which its
+    capture must show, over one that loses."""
+
+    def register(run):
+        @case(f"run-{name}", wants=wants, extra=extra, deadline_s=deadline_s, **options)
+        def clean(bench):
+            return run(bench, 0.0)
+
+        clean.__doc__ = run.__doc__
+        if loss_wants is None:
+            return run
+
+        @case(f"run-{name}-loss", wants=loss_wants, extra=True, deadline_s=2 * deadline_s,
+              **options)
+        def lossy(bench):
+            look = run(bench, LOSS)
+
+            def look_at_both(evidence):
+                need(evidence.repeats(), "nothing was sent again or asked for: no frame was lost")
+                if look is not None:
+                    look(evidence)
+
+            return look_at_both
+
+        lossy.__doc__ = f"{run.__doc__} {LOSS:.0%} of the frames are lost each way."
+        return run
+
+    return register
