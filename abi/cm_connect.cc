@@ -75,8 +75,7 @@ int MakeQp(CmId* id, ibv_pd* pd, ibv_qp_init_attr* init, uint64_t send_ops) {
   if (id->verbs == nullptr || id->qp != nullptr || init->qp_type == IBV_QPT_UC) {
     return Failed(init->qp_type == IBV_QPT_UC ? EOPNOTSUPP : EINVAL);
   }
-  if (pd == nullptr) pd = id->pd != nullptr ? id->pd : CmDomain();
-  if (pd == nullptr) return -1;
+  if (pd == nullptr) pd = id->pd;
   Qp* qp = MakeMissingCqs(id, init) ? CreateQp(pd, init, send_ops) : nullptr;
   const absl::Status bound = qp == nullptr ? absl::InternalError("") : Bind(id, qp);
   if (!bound.ok()) {
@@ -175,6 +174,23 @@ POLLUX_EXPORT int pollux_rdma_reject(rdma_cm_id* id, const void* data, uint8_t l
 // one.
 POLLUX_EXPORT int pollux_rdma_reject_ece(rdma_cm_id* id, const void* data, uint8_t length) {
   return Reject(id, data, length);
+}
+
+// As librdmacm: only for an identifier whose queue pair the program has made and moved by itself.
+POLLUX_EXPORT int pollux_rdma_establish(rdma_cm_id* id) {
+  if (id->qp != nullptr) return Failed(EINVAL);
+  Turn turn(Of(id)->world);
+  const absl::Status status = turn.manager().Establish(Of(id)->native);
+  turn.Poll();
+  return CmResult(status);
+}
+
+POLLUX_EXPORT int pollux_rdma_init_qp_attr(rdma_cm_id* id, ibv_qp_attr* attr, int* mask) {
+  Turn turn(Of(id)->world);
+  const absl::Status status = turn.manager().QueryQpAttr(*Of(id)->native, attr, mask);
+  if (!status.ok()) return CmResult(status);
+  if ((*mask & IBV_QP_ACCESS_FLAGS) != 0) attr->qp_access_flags = kAccess;
+  return 0;
 }
 
 POLLUX_EXPORT int pollux_rdma_disconnect(rdma_cm_id* id) {

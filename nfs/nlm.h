@@ -21,6 +21,17 @@ enum class NlmProcedure : uint32_t {
   kCancel = 3,
   kUnlock = 4,
   kGranted = 5,  // the server's call of its client
+  // Answered with nothing; what came of them is told by a call of the one with _RES.
+  kTestMsg = 6,
+  kLockMsg = 7,
+  kCancelMsg = 8,
+  kUnlockMsg = 9,
+  kGrantedMsg = 10,
+  kTestRes = 11,
+  kLockRes = 12,
+  kCancelRes = 13,
+  kUnlockRes = 14,
+  kGrantedRes = 15,
   kShare = 20,
   kUnshare = 21,
   kNmLock = 22,

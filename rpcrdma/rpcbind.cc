@@ -30,8 +30,18 @@ absl::Status Unreachable(absl::string_view name, absl::string_view hint) {
   return absl::UnavailableError(absl::StrCat(name, ": ", strerror(errno), hint));
 }
 
-// RFC 5665 section 5.1
-const char* TcpNetid(const Gid& address) { return address.IsIpv4() ? "tcp" : "tcp6"; }
+// RFC 5665 section 5.1 has those of TCP and UDP.
+std::string NetidOf(RpcBind::Transport transport, const Gid& address) {
+  switch (transport) {
+    case RpcBind::Transport::kRdma:
+      break;
+    case RpcBind::Transport::kTcp:
+      return address.IsIpv4() ? "tcp" : "tcp6";
+    case RpcBind::Transport::kUdp:
+      return address.IsIpv4() ? "udp" : "udp6";
+  }
+  return Netid(address);
+}
 
 }  // namespace
 
@@ -99,16 +109,9 @@ absl::StatusOr<bool> RpcBind::Change(uint32_t procedure, uint32_t program, uint3
   return answer == TRUE;
 }
 
-absl::Status RpcBind::Register(uint32_t program, uint32_t version, const cm::Endpoint& at) {
-  return RegisterBy(Netid(at.address), program, version, at);
-}
-
-absl::Status RpcBind::RegisterTcp(uint32_t program, uint32_t version, const cm::Endpoint& at) {
-  return RegisterBy(TcpNetid(at.address), program, version, at);
-}
-
-absl::Status RpcBind::RegisterBy(const std::string& netid, uint32_t program, uint32_t version,
-                                 const cm::Endpoint& at) {
+absl::Status RpcBind::Register(uint32_t program, uint32_t version, const cm::Endpoint& at,
+                               Transport transport) {
+  const std::string netid = NetidOf(transport, at.address);
   const auto removed = Change(RPCBPROC_UNSET, program, version, netid, "");
   if (!removed.ok()) return removed.status();
   const auto set = Change(RPCBPROC_SET, program, version, netid, UniversalAddress(at));
@@ -121,15 +124,9 @@ absl::Status RpcBind::RegisterBy(const std::string& netid, uint32_t program, uin
   return absl::OkStatus();
 }
 
-absl::Status RpcBind::Unregister(uint32_t program, uint32_t version, const Gid& address) {
-  return UnregisterBy(Netid(address), program, version);
-}
-
-absl::Status RpcBind::UnregisterTcp(uint32_t program, uint32_t version, const Gid& address) {
-  return UnregisterBy(TcpNetid(address), program, version);
-}
-
-absl::Status RpcBind::UnregisterBy(const std::string& netid, uint32_t program, uint32_t version) {
+absl::Status RpcBind::Unregister(uint32_t program, uint32_t version, const Gid& address,
+                                 Transport transport) {
+  const std::string netid = NetidOf(transport, address);
   const auto removed = Change(RPCBPROC_UNSET, program, version, netid, "");
   if (!removed.ok()) return removed.status();
   if (!*removed) {
@@ -139,16 +136,9 @@ absl::Status RpcBind::UnregisterBy(const std::string& netid, uint32_t program, u
   return absl::OkStatus();
 }
 
-absl::StatusOr<cm::Endpoint> RpcBind::Find(uint32_t program, uint32_t version, const Gid& host) {
-  return FindBy(Netid(host), program, version, host);
-}
-
-absl::StatusOr<cm::Endpoint> RpcBind::FindTcp(uint32_t program, uint32_t version, const Gid& host) {
-  return FindBy(TcpNetid(host), program, version, host);
-}
-
-absl::StatusOr<cm::Endpoint> RpcBind::FindBy(absl::string_view netid, uint32_t program,
-                                             uint32_t version, const Gid& host) {
+absl::StatusOr<cm::Endpoint> RpcBind::Find(uint32_t program, uint32_t version, const Gid& host,
+                                           Transport transport) {
+  const std::string netid = NetidOf(transport, host);
   rpcblist_ptr list = nullptr;
   const clnt_stat status = clnt_call(
       AsClient(client_.get()), RPCBPROC_DUMP, reinterpret_cast<xdrproc_t>(NoArguments), nullptr,

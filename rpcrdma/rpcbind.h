@@ -29,19 +29,20 @@ class RpcBind {
   // Another host's, by TCP. Unavailable when it cannot be reached.
   static absl::StatusOr<RpcBind> At(const Gid& host, uint16_t port = kPort);
 
+  // By which a program is served: RPC-over-RDMA, or the kernel's TCP and UDP.
+  enum class Transport { kRdma, kTcp, kUdp };
+
   // RPCBPROC_SET, in place of what an earlier process may have left. PermissionDenied when the
   // program and version are somebody else's.
-  absl::Status Register(uint32_t program, uint32_t version, const cm::Endpoint& at);
-  // RPCBPROC_UNSET of what is registered under Netid(address). NotFound when nothing is.
-  absl::Status Unregister(uint32_t program, uint32_t version, const Gid& address);
-  // The same of what is served over the kernel's TCP.
-  absl::Status RegisterTcp(uint32_t program, uint32_t version, const cm::Endpoint& at);
-  absl::Status UnregisterTcp(uint32_t program, uint32_t version, const Gid& address);
+  absl::Status Register(uint32_t program, uint32_t version, const cm::Endpoint& at,
+                        Transport transport = Transport::kRdma);
+  // RPCBPROC_UNSET of what is registered for the IP version of `address`. NotFound when nothing is.
+  absl::Status Unregister(uint32_t program, uint32_t version, const Gid& address,
+                          Transport transport = Transport::kRdma);
   // Where the program is served for the IP version of `host`. An address of 0.0.0.0 or ::, any of
   // its host, is returned as `host`. NotFound when the program has no such registration.
-  absl::StatusOr<cm::Endpoint> Find(uint32_t program, uint32_t version, const Gid& host);
-  // The same of what is served over TCP.
-  absl::StatusOr<cm::Endpoint> FindTcp(uint32_t program, uint32_t version, const Gid& host);
+  absl::StatusOr<cm::Endpoint> Find(uint32_t program, uint32_t version, const Gid& host,
+                                    Transport transport = Transport::kRdma);
 
  private:
   struct Closer {
@@ -54,12 +55,6 @@ class RpcBind {
   // SET or UNSET: what it answered.
   absl::StatusOr<bool> Change(uint32_t procedure, uint32_t program, uint32_t version,
                               const std::string& netid, const std::string& address);
-
-  absl::Status RegisterBy(const std::string& netid, uint32_t program, uint32_t version,
-                          const cm::Endpoint& at);
-  absl::Status UnregisterBy(const std::string& netid, uint32_t program, uint32_t version);
-  absl::StatusOr<cm::Endpoint> FindBy(absl::string_view netid, uint32_t program, uint32_t version,
-                                      const Gid& host);
 
   std::unique_ptr<void, Closer> client_;  // a CLIENT, whose header is no good neighbour
   std::string name_;                      // of the rpcbind, for errors

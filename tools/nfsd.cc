@@ -12,22 +12,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "nfs/mount.h"
-#include "nfs/nlm.h"
 #include "nfs/portmap.h"
-#include "nfs/server/lock_callback.h"
-#include "nfs/server/lock_calls.h"
-#include "nfs/server/mount_calls.h"
-#include "nfs/server/portmap_calls.h"
-#include "nfs/server/record_server.h"
+#include "nfs/server/monitored_hosts.h"
 #include "nfs/server/server.h"
 #include "stack/net/address.h"
 #include "stack/transport/counters.h"
 #include "tools/commands.h"
 #include "tools/interrupt.h"
+#include "tools/nfsd_control.h"
 #include "tools/options.h"
 #include "tools/port_options.h"
-#include "tools/registration.h"
 #include "tools/remote.h"
 #include "tools/report.h"
 #include "tools/served_at.h"
@@ -36,9 +30,14 @@
 namespace pollux::tools {
 namespace {
 
-// As IANA has mountd's and nlockmgr's.
+// As IANA has mountd's and nlockmgr's; the last as administrators have statd's when it is to have a
+// fixed one.
 constexpr uint16_t kMountPort = 20048;
 constexpr uint16_t kLockPort = 4045;
+constexpr uint16_t kStatusPort = 662;
+// In which clients notice, by SM_NOTIFY or by what they are at, and ask for what they held.
+constexpr uint64_t kGraceSeconds = 45;
+constexpr uint64_t kMaxGraceSeconds = 3600;
 constexpr char kStateDirectory[] = "/var/lib/pollux";
 constexpr int kStorageSeconds = 30;  // how long storage may take for the last calls
 
@@ -46,28 +45,13 @@ struct NfsdOptions {
   PortOptions port;
   std::vector<nfs::Export> exports;
   std::string key_file;
-  uint64_t service_port = nfs::kNfsRdmaPort;
-  uint64_t mount_port = kMountPort;
-  uint64_t lock_port = kLockPort;
-  bool rpcbind = false;
+  std::string lock_file;
+  ControlOptions control{.service_port = nfs::kNfsRdmaPort,
+                         .mount_port = kMountPort,
+                         .lock_port = kLockPort,
+                         .status_port = kStatusPort,
+                         .grace_s = kGraceSeconds};
   bool json = false;
-};
-
-// Of NFS, MOUNT and NLM in this host's rpcbind.
-struct Registered {
-  std::unique_ptr<Registration> nfs;
-  std::unique_ptr<Registration> mount;
-  std::unique_ptr<Registration> locks;
-};
-
-// What goes with NFS, over the kernel's TCP.
-struct Control {
-  std::unique_ptr<nfs::MountCalls> mount_calls;
-  std::unique_ptr<nfs::LockCalls> lock_calls;
-  std::unique_ptr<nfs::PortmapCalls> portmap_calls;
-  std::unique_ptr<nfs::RecordServer> mount;
-  std::unique_ptr<nfs::RecordServer> locks;
-  std::unique_ptr<nfs::RecordServer> portmap;  // null where this host has an rpcbind
 };
 
 // What came of it.
@@ -75,6 +59,7 @@ struct Served {
   uint64_t calls = 0;
   nfs::Counters nfs;
   transport::Counters counters;
+  uint64_t dropped_datagrams = 0;
 };
 
 // As many files as calls and locks have open at once, and some; as far as the system lets us.
@@ -89,89 +74,18 @@ void RaiseFileLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-absl::StatusOr<std::unique_ptr<nfs::ServedExports>> OpenExports(const NfsdOptions& options) {
-  if (!options.key_file.empty()) return nfs::ServedExports::Open(options.exports, options.key_file);
+std::string InStateDirectory(const std::string& path, const char* name) {
+  if (!path.empty()) return path;
   mkdir(kStateDirectory, 0700);
-  return nfs::ServedExports::Open(options.exports, absl::StrCat(kStateDirectory, "/nfsd.key"));
-}
-
-// Serves `calls` at a TCP port; `what` and `see` are for errors.
-template <class Calls>
-absl::StatusOr<std::unique_ptr<nfs::RecordServer>> StartControl(Calls* calls, uint64_t port,
-                                                                const char* what, const char* see) {
-  auto server = nfs::RecordServer::Listen(
-      static_cast<uint16_t>(port), Calls::kMaxCallBytes,
-      nfs::HandlerOf(Calls::kProgram,
-                     [calls](nfs::ControlCall call) { calls->Serve(std::move(call)); }));
-  if (server.ok()) return server;
-  return absl::Status(server.status().code(),
-                      absl::StrCat(what, ": ", server.status().message(), "; see ", see));
-}
-
-// Who runs an rpcbind is asked to tell it; who runs none has its answers from here.
-absl::Status StartPortmap(const NfsdOptions& options, Control* control) {
-  if (options.rpcbind) return absl::OkStatus();
-  const auto tcp = [](uint32_t program, uint32_t version, uint64_t port) {
-    return nfs::PortmapCalls::Service{
-        .program = program, .version = version, .rdma = false, .port = static_cast<uint16_t>(port)};
-  };
-  control->portmap_calls = std::make_unique<nfs::PortmapCalls>(
-      std::vector{tcp(nfs::kPortmapProgram, nfs::kPortmapV2, nfs::kPortmapPort),
-                  tcp(nfs::kMountProgram, nfs::kMountV3, options.mount_port),
-                  tcp(nfs::kNlmProgram, nfs::kNlmV4, options.lock_port),
-                  nfs::PortmapCalls::Service{.program = nfs::kNfsProgram,
-                                             .version = nfs::kNfsV3,
-                                             .rdma = true,
-                                             .port = static_cast<uint16_t>(options.service_port)}});
-  auto portmap =
-      StartControl(control->portmap_calls.get(), nfs::kPortmapPort, "rpcbind", "--rpcbind");
-  if (absl::IsAlreadyExists(portmap.status())) return absl::OkStatus();
-  if (!portmap.ok()) return portmap.status();
-  control->portmap = *std::move(portmap);
-  return absl::OkStatus();
-}
-
-absl::StatusOr<Control> StartControls(const NfsdOptions& options,
-                                      const nfs::ServedExports* exports) {
-  Control control;
-  control.mount_calls = std::make_unique<nfs::MountCalls>(exports);
-  auto mount = StartControl(control.mount_calls.get(), options.mount_port, "MOUNT", "--mount-port");
-  if (!mount.ok()) return mount.status();
-  control.mount = *std::move(mount);
-  control.lock_calls = std::make_unique<nfs::LockCalls>(exports, &nfs::TellGranted);
-  auto locks = StartControl(control.lock_calls.get(), options.lock_port, "NLM", "--lock-port");
-  if (!locks.ok()) return locks.status();
-  control.locks = *std::move(locks);
-  if (absl::Status status = StartPortmap(options, &control); !status.ok()) return status;
-  return control;
-}
-
-absl::Status Register(const NfsdOptions& options, std::vector<cm::Endpoint> endpoints,
-                      Registered* registered) {
-  if (!options.rpcbind) return absl::OkStatus();
-  auto nfs = Registration::Make(nfs::kNfsProgram, nfs::kNfsV3, endpoints);
-  if (!nfs.ok()) return nfs.status();
-  registered->nfs = *std::move(nfs);
-  for (cm::Endpoint& endpoint : endpoints) {
-    endpoint.port = static_cast<uint16_t>(options.mount_port);
-  }
-  auto mount = Registration::MakeTcp(nfs::kMountProgram, nfs::kMountV3, endpoints);
-  if (!mount.ok()) return mount.status();
-  registered->mount = *std::move(mount);
-  for (cm::Endpoint& endpoint : endpoints) {
-    endpoint.port = static_cast<uint16_t>(options.lock_port);
-  }
-  auto locks = Registration::MakeTcp(nfs::kNlmProgram, nfs::kNlmV4, endpoints);
-  if (!locks.ok()) return locks.status();
-  registered->locks = *std::move(locks);
-  return absl::OkStatus();
+  return absl::StrCat(kStateDirectory, "/", name);
 }
 
 // What to type on a Linux client. Its kernel asks port 111 here for the ports of MOUNT and,
 // whatever it is told, of NLM.
 std::string MountCommand(bool found, const NfsdOptions& options, const cm::Endpoint& at,
                          const nfs::Export& exported) {
-  const std::string ports = found ? "" : absl::StrCat(",mountport=", options.mount_port, ",nolock");
+  const std::string ports =
+      found ? "" : absl::StrCat(",mountport=", options.control.mount_port, ",nolock");
   const std::string address = net::FormatAddress(at.address);
   return absl::StrFormat("mount -t nfs -o vers=3,proto=%s,port=%u%s %s:%s /mnt",
                          at.address.IsIpv4() ? "rdma" : "rdma6", at.port, ports,
@@ -179,7 +93,7 @@ std::string MountCommand(bool found, const NfsdOptions& options, const cm::Endpo
                          exported.directory);
 }
 
-void Announce(const NfsdOptions& options, const Control& control,
+void Announce(const NfsdOptions& options, const NfsdControl& control,
               const std::vector<cm::Endpoint>& endpoints) {
   const engine::DeviceOptions& device = options.port.device;
   if (device.netdev.empty() && device.kernel_path.empty()) {
@@ -187,7 +101,12 @@ void Announce(const NfsdOptions& options, const Control& control,
                  "MOUNT and NLM are at the addresses of this host's kernel: --netdev or "
                  "--kernel-path make them the port's\n");
   }
-  const bool found = options.rpcbind || control.portmap != nullptr;
+  if (control.is_status_elsewhere()) {
+    std::fprintf(stderr,
+                 "another status monitor of this host is told of clients that start anew: what "
+                 "they held is theirs until they lock again\n");
+  }
+  const bool found = control.found();
   if (!found) {
     std::fprintf(stderr,
                  "an rpcbind of this host has TCP port %u: clients find locks only with "
@@ -227,45 +146,51 @@ void End(Node& node, const nfs::ServedExports& exports, std::unique_ptr<nfs::Ser
 }
 
 absl::Status ServeUntilInterrupted(const NfsdOptions& options, Node& node,
-                                   nfs::ServedExports* exports) {
+                                   const nfs::ServedExports* exports, nfs::MonitoredHosts* hosts,
+                                   uint64_t* dropped_datagrams) {
   SleepUntilInterrupted(kProbeMs);
   if (const auto conflict = AddressConflict(node)) return absl::AlreadyExistsError(*conflict);
-  const auto control = StartControls(options, exports);
+  const auto control = NfsdControl::Start(options.control, exports, hosts);
   if (!control.ok()) return control.status();
   const std::vector<cm::Endpoint> endpoints =
-      ServedAt(node, static_cast<uint16_t>(options.service_port));
-  Registered registered;
-  absl::Status status = Register(options, endpoints, &registered);
-  if (status.ok()) Announce(options, *control, endpoints);
-  // Also when the ground goes from under it: nobody could reach it any more.
-  while (!Interrupted() && status.ok()) {
-    SleepUntilInterrupted(1000);
-    status = node.device().port().CheckInterface();
-  }
+      ServedAt(node, static_cast<uint16_t>(options.control.service_port));
+  absl::Status status = (*control)->Announce(endpoints);
+  if (status.ok()) Announce(options, **control, endpoints);
+  if (status.ok()) status = StayUntilInterrupted(node);
+  *dropped_datagrams = (*control)->dropped_datagrams();
   return status;
 }
 
 absl::Status Serve(const NfsdOptions& options, Served* served) {
   RaiseFileLimit();
-  auto exports = OpenExports(options);
+  auto hosts = nfs::MonitoredHosts::Open(InStateDirectory(
+      options.lock_file.empty() && !options.key_file.empty() ? options.key_file + ".locks"
+                                                             : options.lock_file,
+      "nfsd.locks"));
+  if (!hosts.ok()) return hosts.status();
+  auto exports =
+      nfs::ServedExports::Open(options.exports, InStateDirectory(options.key_file, "nfsd.key"));
   if (!exports.ok()) return exports.status();
   absl::StatusOr<std::unique_ptr<Node>> started = StartNode(options.port);
   if (!started.ok()) return started.status();
   Node& node = **started;
   auto server = node.Run([&] {
     nfs::ServerOptions serve;
-    serve.port = static_cast<uint16_t>(options.service_port);
+    serve.port = static_cast<uint16_t>(options.control.service_port);
     serve.log = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
     return nfs::Server::Listen(&node.device().worker(), &node.manager(), exports->get(),
                                std::move(serve));
   });
   if (!server.ok()) return server.status();
-  const absl::Status status = ServeUntilInterrupted(options, node, exports->get());
+  const absl::Status status = ServeUntilInterrupted(options, node, exports->get(), hosts->get(),
+                                                    &served->dropped_datagrams);
   node.Run([&] {
     served->nfs = (*server)->counters();
     served->calls = served->nfs.calls();
   });
   End(node, **exports, *std::move(server));
+  // Only these have something to ask for when it starts again.
+  (*hosts)->KeepOnly((*exports)->LockHolders()).IgnoreError();
   served->counters = node.Run([&] { return node.device().worker().counters(); });
   node.StopPolling();
   return status;
@@ -280,6 +205,7 @@ absl::Status Report(const absl::Status& status, const Served& served) {
   json["bytes_written"] = served.nfs.bytes_written;
   json["packets_sent"] = served.counters.sent_pkts;
   json["retransmitted_packets"] = served.counters.retransmitted();
+  json["dropped_datagrams"] = served.dropped_datagrams;
   AddCongestion(served.counters, &json);
   return PrintJson(json);
 }
@@ -290,8 +216,8 @@ int NfsdCommand(int argc, char** argv) {
   NfsdOptions nfsd;
   Options options(
       "nfsd --export DIR [options]",
-      "Serves directories by NFS version 3 over RPC-over-RDMA, and MOUNT version 3 and NLM\n"
-      "version 4 over the kernel's TCP, until SIGINT or SIGTERM. Needs root.");
+      "Serves directories by NFS version 3 over RPC-over-RDMA, and MOUNT version 3, NLM version 4\n"
+      "and NSM version 1 over the kernel's TCP and UDP, until SIGINT or SIGTERM. Needs root.");
   DeclarePortOptions(options, &nfsd.port);
   options.Parsed("export", "DIR[:ro|rw][,OPTION]...",
                  "a directory, read-only unless :rw; OPTION is\nclients=CIDR, again for more (else "
@@ -306,13 +232,25 @@ int NfsdCommand(int argc, char** argv) {
       "key-file", "FILE",
       absl::StrCat("seals file handles, made when there is none (", kStateDirectory, "/nfsd.key)"),
       &nfsd.key_file);
-  options.Number("service-port", "RDMA port of NFS (20049)", 1, 65535, &nfsd.service_port);
-  options.Number("mount-port", "TCP port of MOUNT (20048)", 1, 65535, &nfsd.mount_port);
-  options.Number("lock-port", "TCP port of NLM, for locks (4045)", 1, 65535, &nfsd.lock_port);
+  options.Text(
+      "lock-file", "FILE",
+      absl::StrCat("remembers who holds locks (that of --key-file with .locks behind it, or\n",
+                   kStateDirectory, "/nfsd.locks)"),
+      &nfsd.lock_file);
+  ControlOptions& control = nfsd.control;
+  options.Number("service-port", "RDMA port of NFS (20049)", 1, 65535, &control.service_port);
+  options.Number("mount-port", "port of MOUNT (20048)", 1, 65535, &control.mount_port);
+  options.Number("lock-port", "port of NLM, for locks (4045)", 1, 65535, &control.lock_port);
+  options.Number("status-port", "port of NSM, for clients that start anew (662)", 1, 65535,
+                 &control.status_port);
+  options.Number("grace-s",
+                 "seconds in which, after a start, those who held locks may have them\nback, and "
+                 "others wait (45)",
+                 0, kMaxGraceSeconds, &control.grace_s);
   options.Switch("rpcbind",
                  "register them with the rpcbind of this host meanwhile; where there\n"
-                 "is none, TCP port 111 answers for them",
-                 &nfsd.rpcbind);
+                 "is none, port 111 answers for them",
+                 &control.rpcbind);
   options.Switch("json", "at the end, one JSON object on standard output", &nfsd.json);
   if (auto operands = options.Parse(argc, argv, 0, 0); !operands.ok()) {
     return Fail("nfsd", operands.status());

@@ -8,29 +8,28 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cm/manager.h"
+#include "rpcrdma/rpcbind.h"
 
 namespace pollux::tools {
 
-// Registered from Make() or MakeTcp() on until it goes. Blocks: for a thread that polls nothing.
+// Registered from Make() on until it goes. Blocks: for a thread that polls nothing.
 class Registration {
  public:
   // Of the first address of each IP version: rpcbind has one a netid. What rpcrdma::RpcBind says
   // when it cannot be.
   static absl::StatusOr<std::unique_ptr<Registration>> Make(
-      uint32_t program, uint32_t version, const std::vector<cm::Endpoint>& endpoints);
-  // The same of what is served over the kernel's TCP.
-  static absl::StatusOr<std::unique_ptr<Registration>> MakeTcp(
-      uint32_t program, uint32_t version, const std::vector<cm::Endpoint>& endpoints);
+      uint32_t program, uint32_t version, const std::vector<cm::Endpoint>& endpoints,
+      rpcrdma::RpcBind::Transport transport = rpcrdma::RpcBind::Transport::kRdma);
   ~Registration();
   Registration(const Registration&) = delete;
   Registration& operator=(const Registration&) = delete;
 
  private:
-  Registration(bool tcp, uint32_t program, uint32_t version)
-      : tcp_(tcp), program_(program), version_(version) {}
+  Registration(rpcrdma::RpcBind::Transport transport, uint32_t program, uint32_t version)
+      : transport_(transport), program_(program), version_(version) {}
   absl::Status Register(const std::vector<cm::Endpoint>& endpoints);
 
-  bool tcp_;
+  rpcrdma::RpcBind::Transport transport_;
   uint32_t program_;
   uint32_t version_;
   std::vector<Gid> addresses_;

@@ -30,7 +30,8 @@ absl::StatusOr<MountClient> MountClient::Connect(const cm::Endpoint& service,
   if (at.port == 0) {
     auto rpcbind = rpcrdma::RpcBind::At(at.address);
     if (!rpcbind.ok()) return rpcbind.status();
-    auto found = rpcbind->FindTcp(kMountProgram, kMountV3, at.address);
+    auto found =
+        rpcbind->Find(kMountProgram, kMountV3, at.address, rpcrdma::RpcBind::Transport::kTcp);
     if (!found.ok()) return found.status();
     at = *found;
   }

@@ -93,8 +93,8 @@ absl::Status TcpRpc::ReceiveRecord() {
   return Garbage();
 }
 
-absl::StatusOr<absl::Span<const uint8_t>> TcpRpc::Exchange(uint32_t procedure,
-                                                           absl::Span<const uint8_t> arguments) {
+absl::StatusOr<absl::Span<const uint8_t>> TcpRpc::CallEncoded(uint32_t procedure,
+                                                              absl::Span<const uint8_t> arguments) {
   rpcrdma::CallHeader call{.xid = ++xid_,
                            .program = binding_.program,
                            .version = binding_.version,

@@ -49,10 +49,13 @@ class TcpRpc {
     std::vector<uint8_t> space(kMaxArguments);
     const Encoded encoded = Encode(arguments, absl::MakeSpan(space));
     if (!encoded.ok) return TooLong();
-    auto reply = Exchange(procedure, encoded.stream);
+    auto reply = CallEncoded(procedure, encoded.stream);
     if (!reply.ok()) return reply.status();
     return Decode(rpcrdma::XdrReader(*reply), results) ? absl::OkStatus() : Garbage();
   }
+  // The same, both in XDR: the results of a call that succeeded.
+  absl::StatusOr<absl::Span<const uint8_t>> CallEncoded(uint32_t procedure,
+                                                        absl::Span<const uint8_t> arguments);
 
  private:
   static constexpr size_t kMaxArguments = 4096;  // bytes
@@ -71,9 +74,6 @@ class TcpRpc {
   absl::Status Send(absl::Span<const uint8_t> bytes);
   absl::Status Receive(absl::Span<uint8_t> bytes);
   absl::Status ReceiveRecord();
-  // The results of a call that succeeded.
-  absl::StatusOr<absl::Span<const uint8_t>> Exchange(uint32_t procedure,
-                                                     absl::Span<const uint8_t> arguments);
 
   int fd_;
   rpcrdma::ProgramBinding binding_;  // program and version alone

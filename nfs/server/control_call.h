@@ -1,8 +1,9 @@
-// A call of a program that goes with NFS (MOUNT, NLM, the portmapper) as it came over TCP: what it
-// asks, and the way back. Source: RFC 5531 section 9.
+// A call of a program that goes with NFS (MOUNT, NLM, NSM, the portmapper) as it came over TCP or
+// UDP: what it asks, and the way back. Source: RFC 5531 section 9.
 #ifndef POLLUX_NFS_SERVER_CONTROL_CALL_H_
 #define POLLUX_NFS_SERVER_CONTROL_CALL_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -26,7 +27,7 @@ struct ControlProgram {
   uint32_t high = 0;
 };
 
-// Answered once, by any thread; one that is not costs the connection.
+// Answered once, by any thread; one that is not costs its TCP connection.
 class ControlCall {
  public:
   // Nothing when it has been answered already (another program or version), or is no call.
@@ -46,10 +47,11 @@ class ControlCall {
   bool Read(Args* args) const {
     return Decode(rpcrdma::XdrReader(absl::MakeConstSpan(record_).subspan(header_bytes_)), args);
   }
-  // `max_bytes`: of the results in XDR.
+  // `max_bytes`: of the results in XDR. Larger ones, and such as the way back does not carry, are a
+  // system error.
   template <class Res>
   void Answer(const Res& results, size_t max_bytes = kResultBytes) {
-    std::vector<uint8_t> message(rpcrdma::kReplyHeaderBytes + max_bytes);
+    std::vector<uint8_t> message(std::min(rpcrdma::kReplyHeaderBytes + max_bytes, ends_.max_reply));
     const Encoded encoded =
         Encode(results, absl::MakeSpan(message).subspan(rpcrdma::kReplyHeaderBytes));
     if (!encoded.ok) return Fail(rpcrdma::AcceptStatus::kSystemError);

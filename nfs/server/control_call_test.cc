@@ -77,6 +77,25 @@ TEST_F(ControlCallTest, WhatCannotBeAnswered) {
   EXPECT_EQ(reply.high, rpcrdma::kRpcVersion);
 }
 
+TEST_F(ControlCallTest, WhatTheWayBackDoesNotCarryIsAnError) {
+  for (const size_t room : {rpcrdma::kReplyHeaderBytes + 8, rpcrdma::kReplyHeaderBytes + 7}) {
+    std::vector<uint8_t> record(100), answer;
+    const rpcrdma::CallHeader header{.program = 77, .version = 2};
+    const size_t at = rpcrdma::EmitCall(header, absl::MakeSpan(record));
+    record.resize(at + Encode(Number{21}, absl::MakeSpan(record).subspan(at)).stream.size());
+    auto call = ControlCall::Take(
+        kProgram, std::move(record), {.max_reply = room},
+        RecordServer::Reply([&](std::vector<uint8_t> message) { answer = std::move(message); }));
+    ASSERT_TRUE(call.has_value());
+    Serve(*std::move(call));
+    rpcrdma::ReplyHeader reply;
+    EXPECT_GT(rpcrdma::ParseReply(answer, &reply), 0u);
+    EXPECT_EQ(reply.accept_status, room == rpcrdma::kReplyHeaderBytes + 8
+                                       ? AcceptStatus::kSuccess
+                                       : AcceptStatus::kSystemError);
+  }
+}
+
 TEST_F(ControlCallTest, WhatIsNotAnsweredSaysSo) {
   EXPECT_TRUE(AskControl(kProgram, {.program = 77, .version = 2, .procedure = 2}, Void(), {}, Serve)
                   .get()

@@ -1,41 +1,38 @@
 #include "nfs/server/lock_callback.h"
 
-#include <limits.h>
-#include <unistd.h>
-
-#include <array>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "nfs/client/tcp_rpc.h"
-#include "nfs/nlm.h"
+#include "nfs/server/own_name.h"
 #include "rpcrdma/rpcbind.h"
 #include "stack/net/address.h"
 
 namespace pollux::nfs {
 namespace {
 
-std::string OwnName() {
-  std::array<char, HOST_NAME_MAX + 1> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
+absl::StatusOr<cm::Endpoint> FindManager(const Gid& client) {
+  auto rpcbind = rpcrdma::RpcBind::At(client);
+  if (!rpcbind.ok()) return rpcbind.status();
+  return rpcbind->Find(kNlmProgram, kNlmV4, client, rpcrdma::RpcBind::Transport::kTcp);
+}
+
+absl::StatusOr<TcpRpc> Connect(const cm::Endpoint& manager, const std::string& own_name) {
+  return TcpRpc::Connect(manager, kNlmProgram, kNlmV4, {.machinename = {own_name}},
+                         absl::StrCat("the lock manager of ", net::FormatAddress(manager.address)));
 }
 
 }  // namespace
 
 bool TellGranted(const LockRequest& request) {
-  const Gid& address = request.owner.client.address;
-  auto rpcbind = rpcrdma::RpcBind::At(address);
-  if (!rpcbind.ok()) return false;
-  const auto manager = rpcbind->FindTcp(kNlmProgram, kNlmV4, address);
+  const auto manager = FindManager(request.owner.client.address);
   return manager.ok() && TellGrantedAt(*manager, request);
 }
 
 bool TellGrantedAt(const cm::Endpoint& manager, const LockRequest& request) {
   const std::string own = OwnName();
-  auto rpc =
-      TcpRpc::Connect(manager, kNlmProgram, kNlmV4, {.machinename = {own}},
-                      absl::StrCat("the lock manager of ", net::FormatAddress(manager.address)));
+  auto rpc = Connect(manager, own);
   if (!rpc.ok()) return false;
   Nlm4Testargs args{.exclusive = request.exclusive};
   args.alock.caller_name.text = own;
@@ -48,6 +45,17 @@ bool TellGrantedAt(const cm::Endpoint& manager, const LockRequest& request) {
   const absl::Status status =
       rpc->Call(static_cast<uint32_t>(NlmProcedure::kGranted), args, &result);
   return !status.ok() || result.stat == Nlm4Stats::kGranted;
+}
+
+void TellResult(const Gid& client, NlmProcedure procedure, absl::Span<const uint8_t> results) {
+  const auto manager = FindManager(client);
+  if (manager.ok()) TellResultAt(*manager, procedure, results);
+}
+
+void TellResultAt(const cm::Endpoint& manager, NlmProcedure procedure,
+                  absl::Span<const uint8_t> results) {
+  auto rpc = Connect(manager, OwnName());
+  if (rpc.ok()) rpc->CallEncoded(static_cast<uint32_t>(procedure), results).IgnoreError();
 }
 
 }  // namespace pollux::nfs

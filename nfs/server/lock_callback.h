@@ -1,9 +1,13 @@
-// NLMPROC4_GRANTED: the call by which a server tells a client that it has a lock. RFC 1813 section
-// 6.2
+// The NLM calls that a server makes of its clients: that they have a lock (GRANTED), and what came
+// of a call that asked for its answer in a call (the ..._RES). RFC 1813 section 6
 #ifndef POLLUX_NFS_SERVER_LOCK_CALLBACK_H_
 #define POLLUX_NFS_SERVER_LOCK_CALLBACK_H_
 
+#include <cstdint>
+
+#include "absl/types/span.h"
 #include "cm/manager.h"
+#include "nfs/nlm.h"
 #include "nfs/server/lock_table.h"
 
 namespace pollux::nfs {
@@ -14,6 +18,12 @@ namespace pollux::nfs {
 bool TellGranted(const LockRequest& request);
 // The same of a lock manager that is found.
 bool TellGrantedAt(const cm::Endpoint& manager, const LockRequest& request);
+
+// Makes the call `procedure` with `results` in XDR; a client that does not hear it asks again.
+// Blocks, for seconds.
+void TellResult(const Gid& client, NlmProcedure procedure, absl::Span<const uint8_t> results);
+void TellResultAt(const cm::Endpoint& manager, NlmProcedure procedure,
+                  absl::Span<const uint8_t> results);
 
 }  // namespace pollux::nfs
 

@@ -54,5 +54,26 @@ TEST(LockCallbackTest, WhoCannotBeAskedHasItNot) {
   EXPECT_FALSE(TellGrantedAt({.address = Gid::FromIpv4(0x7F000001), .port = 1}, kRequest));
 }
 
+TEST(LockCallbackTest, WhatCameOfACall) {
+  int calls = 0;
+  {
+    TcpServer server([&](const rpcrdma::CallHeader& call, absl::Span<const uint8_t> arguments) {
+      EXPECT_EQ(call.program, kNlmProgram);
+      EXPECT_EQ(call.procedure, static_cast<uint32_t>(NlmProcedure::kLockRes));
+      Nlm4Res result;
+      EXPECT_TRUE(Decode(rpcrdma::XdrReader(arguments), &result));
+      EXPECT_EQ(result.cookie.text, "cookie");
+      EXPECT_EQ(result.stat, Nlm4Stats::kDenied);
+      ++calls;
+      return Record({.xid = call.xid}, {});
+    });
+    std::vector<uint8_t> space(64);
+    const Encoded encoded =
+        Encode(Nlm4Res{.cookie = {"cookie"}, .stat = Nlm4Stats::kDenied}, absl::MakeSpan(space));
+    TellResultAt(server.endpoint(), NlmProcedure::kLockRes, encoded.stream);
+  }
+  EXPECT_EQ(calls, 1);
+}
+
 }  // namespace
 }  // namespace pollux::nfs

@@ -3,8 +3,12 @@
 #include <fcntl.h>
 
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "nfs/server/call_context.h"
 #include "nfs/server/file_handle.h"
 
@@ -56,40 +60,75 @@ Nlm4Stats StatOf(Outcome outcome) {
   return Nlm4Stats::kFailed;
 }
 
-ShareRequest ShareOf(const Gid& client, const Nlm4Share& share) {
+LockClient ClientOf(const Gid& address, std::string_view name) {
+  return {.address = address, .name = std::string(name)};
+}
+
+ShareRequest ShareOf(const LockClient& client, const Nlm4Share& share, uint64_t incarnation) {
   return {.file = std::string(share.fh.text),
-          .client = {.address = client, .name = std::string(share.caller_name.text)},
+          .client = client,
           .oh = std::string(share.oh.text),
           .access = share.access & kFsh4Both,
-          .mode = share.mode & kFsh4Both};
+          .mode = share.mode & kFsh4Both,
+          .incarnation = incarnation};
 }
+
+// The largest cookie with the largest holder.
+constexpr size_t kResultBytes = 2 * kMaxNetobj + 256;
 
 }  // namespace
 
-void LockCalls::Shared::FreeAll(const LockClient& client, const ServedExport* but) {
+bool LockCalls::Shared::Remember(const Gid& host) {
+  absl::Status status = hosts->Add(host);
+  if (absl::IsResourceExhausted(status)) {
+    status = hosts->KeepOnly(exports->LockHolders());
+    if (status.ok()) status = hosts->Add(host);
+  }
+  if (!status.ok() && !said.exchange(true)) {
+    log(absl::StrCat("locks are refused: ", status.message()));
+  }
+  return status.ok();
+}
+
+bool LockCalls::Shared::FreeAll(const LockClient& client, uint64_t incarnation,
+                                const ServedExport* but) {
+  bool all = true;
   for (const auto& served : exports->all()) {
     if (served.get() == but) continue;
-    served->storage->RunControl([granter = granter, raw = served.get(), client](Identity&) {
-      raw->locks.FreeAll(client);
-      granter->Deliver(raw);
-    });
+    all &= served->storage->RunControl(
+        [granter = granter, raw = served.get(), client, incarnation](Identity&) {
+          raw->locks.FreeAll(client, incarnation);
+          granter->Deliver(raw);
+        });
   }
+  return all;
+}
+
+bool LockCalls::Session::MayTake(bool reclaim) const {
+  if (!reclaim) return !shared.InGrace();
+  return shared.InGrace() && shared.hosts->before().contains(client);
 }
 
 LockRequest LockCalls::Session::RequestOf(const Nlm4Lock& lock, const ByteRange& range,
                                           bool exclusive) const {
   return {.file = std::string(lock.fh.text),
-          .owner = {.client = {.address = client, .name = std::string(lock.caller_name.text)},
+          .owner = {.client = ClientOf(client, lock.caller_name.text),
                     .svid = lock.svid,
                     .oh = std::string(lock.oh.text)},
           .range = range,
           .exclusive = exclusive};
 }
 
-LockCalls::LockCalls(const ServedExports* exports, LockGranter::Tell tell)
+LockCalls::LockCalls(const ServedExports* exports, Options options)
     : shared_(std::make_shared<Shared>()) {
   shared_->exports = exports;
-  shared_->granter = LockGranter::Start(exports, std::move(tell));
+  shared_->hosts = options.hosts;
+  shared_->log = std::move(options.log);
+  shared_->tell_result = std::move(options.tell_result);
+  if (!options.hosts->before().empty()) {
+    shared_->grace_end = std::chrono::steady_clock::now() + options.grace;
+  }
+  shared_->granter = LockGranter::Start(exports, std::move(options.tell_granted));
 }
 
 LockCalls::~LockCalls() { shared_->granter->Stop(); }
@@ -100,14 +139,22 @@ void LockCalls::Serve(ControlCall call) {
       return call.Answer(Void());
     case NlmProcedure::kTest:
       return Start(std::move(call), &Test);
+    case NlmProcedure::kTestMsg:
+      return Start(std::move(call), &Test, NlmProcedure::kTestRes);
     case NlmProcedure::kLock:
       return Start(std::move(call), &Lock);
+    case NlmProcedure::kLockMsg:
+      return Start(std::move(call), &Lock, NlmProcedure::kLockRes);
     case NlmProcedure::kNmLock:
       return Start(std::move(call), &NmLock);
     case NlmProcedure::kCancel:
       return Start(std::move(call), &Cancel);
+    case NlmProcedure::kCancelMsg:
+      return Start(std::move(call), &Cancel, NlmProcedure::kCancelRes);
     case NlmProcedure::kUnlock:
       return Start(std::move(call), &Unlock);
+    case NlmProcedure::kUnlockMsg:
+      return Start(std::move(call), &Unlock, NlmProcedure::kUnlockRes);
     case NlmProcedure::kShare:
       return Start(std::move(call), &Share);
     case NlmProcedure::kUnshare:
@@ -115,43 +162,74 @@ void LockCalls::Serve(ControlCall call) {
     case NlmProcedure::kFreeAll:
       return FreeAll(std::move(call));
     case NlmProcedure::kGranted:
+    case NlmProcedure::kGrantedMsg:
+    case NlmProcedure::kTestRes:
+    case NlmProcedure::kLockRes:
+    case NlmProcedure::kCancelRes:
+    case NlmProcedure::kUnlockRes:
+    case NlmProcedure::kGrantedRes:
       break;
   }
   call.Fail(AcceptStatus::kProcedureUnavailable);
 }
 
+template <class Res>
+void LockCalls::Answer(Shared& shared, ControlCall& call, const Res& results,
+                       NlmProcedure told_by) {
+  if (told_by == NlmProcedure::kNull) return call.Answer(results);
+  call.Answer(Void());
+  std::vector<uint8_t> bytes(kResultBytes);
+  bytes.resize(Encode(results, absl::MakeSpan(bytes)).stream.size());
+  // One that there is no room for is asked for again.
+  shared.outgoing.Post(call.client(),
+                       [&shared, client = call.client(), told_by, bytes = std::move(bytes)] {
+                         shared.tell_result(client, told_by, bytes);
+                       });
+}
+
 template <class Res, class Args>
-void LockCalls::Start(ControlCall call, Res (*serve)(Session&, const Args&)) {
+void LockCalls::Start(ControlCall call, Res (*serve)(Session&, const Args&), NlmProcedure told_by) {
   Args args;
   if (!call.Read(&args)) return call.Fail(AcceptStatus::kGarbageArguments);
   ServedExport* const served = shared_->exports->Find(ClaimedExport(BytesOf(HandleIn(args))));
   if (served == nullptr) {
-    return call.Answer(Res{.cookie = args.cookie, .stat = Nlm4Stats::kStaleFh});
+    return Answer(*shared_, call, Res{.cookie = args.cookie, .stat = Nlm4Stats::kStaleFh}, told_by);
   }
-  // What storage has no room for costs the connection, and is asked again.
-  served->storage->RunControl(
-      [shared = shared_, served, args, serve, call = std::move(call)](Identity& identity) mutable {
-        const Export& exported = served->tree->exported();
-        Session session{.shared = *shared,
-                        .served = *served,
-                        .context = {.tree = served->tree.get(), .identity = &identity},
-                        .client = call.client()};
-        const AuthStatus authenticated =
-            CredentialOf(call.credential(), exported, &session.context.caller);
-        if (authenticated != AuthStatus::kOk) return call.Deny(authenticated);
-        Res results{.stat = Nlm4Stats::kFailed};
-        if (exported.Admits(session.client)) results = serve(session, args);
-        results.cookie = args.cookie;
-        call.Answer(results);
-        shared->granter->Deliver(served);
-      });
+  // What storage has no room for is not answered, and is asked again.
+  served->storage->RunControl([shared = shared_, served, args, serve, told_by,
+                               call = std::move(call)](Identity& identity) mutable {
+    const Export& exported = served->tree->exported();
+    Session session{.shared = *shared,
+                    .served = *served,
+                    .context = {.tree = served->tree.get(), .identity = &identity},
+                    .client = call.client()};
+    const AuthStatus authenticated =
+        CredentialOf(call.credential(), exported, &session.context.caller);
+    if (authenticated != AuthStatus::kOk) return call.Deny(authenticated);
+    Res results{.stat = Nlm4Stats::kFailed};
+    if (exported.Admits(session.client)) results = serve(session, args);
+    results.cookie = args.cookie;
+    Answer(*shared, call, results, told_by);
+    shared->granter->Deliver(served);
+  });
 }
 
 void LockCalls::FreeAll(ControlCall call) {
   Nlm4Notify args;
   if (!call.Read(&args)) return call.Fail(AcceptStatus::kGarbageArguments);
-  shared_->FreeAll({.address = call.client(), .name = std::string(args.name.text)}, nullptr);
-  call.Answer(Void());
+  const LockClient client = ClientOf(call.client(), args.name.text);
+  if (shared_->FreeAll(client, shared_->clients.Renew(client), nullptr)) call.Answer(Void());
+}
+
+bool LockCalls::HasRestarted(const Gid& host, uint32_t state) {
+  bool all = true;
+  for (const auto& [client, incarnation] : shared_->clients.Restarted(host, state)) {
+    const bool freed = shared_->FreeAll(client, incarnation, nullptr);
+    // Not before: it is to be found again when it is told once more.
+    if (freed) shared_->clients.HeardOf(client, state);
+    all &= freed;
+  }
+  return all;
 }
 
 // Programs may read locks and write locks by turns, and the file is opened once: for both, if it
@@ -171,6 +249,8 @@ Nlm4Stats LockCalls::Open(const Session& session, const Netobj& handle, bool exc
 }
 
 Nlm4Testres LockCalls::Test(Session& session, const Nlm4Testargs& args) {
+  // Who will hold what is not known yet.
+  if (session.shared.InGrace()) return {.stat = Nlm4Stats::kDeniedGracePeriod};
   const auto range = ByteRange::From(args.alock.l_offset, args.alock.l_len);
   if (!range.has_value()) return {.stat = Nlm4Stats::kFbig};
   Fd file;
@@ -189,26 +269,35 @@ Nlm4Testres LockCalls::Test(Session& session, const Nlm4Testargs& args) {
 }
 
 Nlm4Res LockCalls::Lock(Session& session, const Nlm4Lockargs& args) {
-  const LockClient client{.address = session.client,
-                          .name = std::string(args.alock.caller_name.text)};
-  if (session.shared.clients.HasRestarted(client, args.state)) {
-    // Here before the new lock; elsewhere it may be a little later.
-    session.served.locks.FreeAll(client);
-    session.shared.FreeAll(client, &session.served);
-  }
-  return NmLock(session, args);
+  Shared& shared = session.shared;
+  if (!session.MayTake(args.reclaim)) return {.stat = Nlm4Stats::kDeniedGracePeriod};
+  const LockClient client = ClientOf(session.client, args.alock.caller_name.text);
+  const LockClients::Heard heard = shared.clients.HeardOf(client, args.state);
+  // Here before the new lock; elsewhere it may be a little later.
+  session.served.locks.FreeAll(client, heard.incarnation);
+  if (heard.restarted) shared.FreeAll(client, heard.incarnation, &session.served);
+  if (!shared.Remember(session.client)) return {.stat = Nlm4Stats::kDeniedNolocks};
+  const Nlm4Res result = Take(session, args, heard.incarnation);
+  // Again: meanwhile it may have been taken for one that holds nothing.
+  if (!shared.Remember(session.client)) return {.stat = Nlm4Stats::kDeniedNolocks};
+  return result;
 }
 
 Nlm4Res LockCalls::NmLock(Session& session, const Nlm4Lockargs& args) {
-  // What was held before is gone.
-  if (args.reclaim) return {.stat = Nlm4Stats::kDeniedGracePeriod};
+  if (!session.MayTake(args.reclaim)) return {.stat = Nlm4Stats::kDeniedGracePeriod};
+  const LockClient client = ClientOf(session.client, args.alock.caller_name.text);
+  return Take(session, args, session.shared.clients.IncarnationOf(client));
+}
+
+Nlm4Res LockCalls::Take(Session& session, const Nlm4Lockargs& args, uint64_t incarnation) {
   const auto range = ByteRange::From(args.alock.l_offset, args.alock.l_len);
   if (!range.has_value()) return {.stat = Nlm4Stats::kFbig};
   Fd file;
   const Nlm4Stats opened = Open(session, args.alock.fh, args.exclusive, &file);
   if (opened != Nlm4Stats::kGranted) return {.stat = opened};
   const LockRequest request = session.RequestOf(args.alock, *range, args.exclusive);
-  return {.stat = StatOf(session.served.locks.Lock(request, args.block, std::move(file)))};
+  return {.stat =
+              StatOf(session.served.locks.Lock(request, args.block, std::move(file), incarnation))};
 }
 
 Nlm4Res LockCalls::Cancel(Session& session, const Nlm4Cancargs& args) {
@@ -226,15 +315,18 @@ Nlm4Res LockCalls::Unlock(Session& session, const Nlm4Unlockargs& args) {
 }
 
 Nlm4Shareres LockCalls::Share(Session& session, const Nlm4Shareargs& args) {
-  if (args.reclaim) return {.stat = Nlm4Stats::kDeniedGracePeriod};
+  if (!session.MayTake(args.reclaim)) return {.stat = Nlm4Stats::kDeniedGracePeriod};
   Fd object;
   const Nfsstat3 status = session.context.tree->Find(BytesOf(args.share.fh), &object);
   if (status != Nfsstat3::kOk) return {.stat = StatOf(status)};
-  return {.stat = StatOf(session.served.locks.Share(ShareOf(session.client, args.share)))};
+  const LockClient client = ClientOf(session.client, args.share.caller_name.text);
+  const uint64_t incarnation = session.shared.clients.IncarnationOf(client);
+  return {.stat = StatOf(session.served.locks.Share(ShareOf(client, args.share, incarnation)))};
 }
 
 Nlm4Shareres LockCalls::Unshare(Session& session, const Nlm4Shareargs& args) {
-  session.served.locks.Unshare(ShareOf(session.client, args.share));
+  const LockClient client = ClientOf(session.client, args.share.caller_name.text);
+  session.served.locks.Unshare(ShareOf(client, args.share, 0));
   return {.stat = Nlm4Stats::kGranted};
 }
 

@@ -2,43 +2,76 @@
 #ifndef POLLUX_NFS_SERVER_LOCK_CALLS_H_
 #define POLLUX_NFS_SERVER_LOCK_CALLS_H_
 
+#include <atomic>
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
+#include "absl/functional/any_invocable.h"
+#include "absl/types/span.h"
 #include "nfs/nlm.h"
 #include "nfs/server/control_call.h"
 #include "nfs/server/lock_clients.h"
 #include "nfs/server/lock_granter.h"
+#include "nfs/server/monitored_hosts.h"
+#include "nfs/server/outgoing_calls.h"
 #include "nfs/server/served_export.h"
 
 namespace pollux::nfs {
 
-// Calls come by one thread; what they ask is done on the threads of the file's export. The
-// procedures that answer by a call of their own (_MSG, _RES) are unavailable. Locks end with the
-// server: nothing brings them back when it starts again, and no call is a reclaim.
+// Calls come by any thread; what they ask is done on the threads of the file's export. What a _MSG
+// procedure asks is answered by a call of the client's _RES procedure; the server makes no call
+// that would be answered so, and has none of them itself. Locks are lost with the server: when it
+// starts again, and hosts held some, those alone may take locks, theirs from before (reclaim),
+// until the grace period is over.
 class LockCalls {
  public:
   static constexpr size_t kMaxCallBytes = 8192;  // with its RPC header
   static constexpr ControlProgram kProgram = {
       .program = kNlmProgram, .low = kNlmV4, .high = kNlmV4};
 
-  // `exports` outlives it; `tell` tells clients of what they waited for.
-  LockCalls(const ServedExports* exports, LockGranter::Tell tell);
+  // Tells a client what came of its call, in XDR. Blocks.
+  using TellResult = absl::AnyInvocable<void(const Gid& client, NlmProcedure procedure,
+                                             absl::Span<const uint8_t> results) const>;
+  struct Options {
+    LockGranter::Tell tell_granted;
+    TellResult tell_result;
+    MonitoredHosts* hosts = nullptr;              // outlives what `exports` does
+    std::chrono::steady_clock::duration grace{};  // from now on, if there are hosts from before
+    std::function<void(const std::string& line)> log;  // any thread
+  };
+
+  // `exports` outlives it.
+  LockCalls(const ServedExports* exports, Options options);
   ~LockCalls();
 
   // Waits for nothing; the call is answered then or later.
   void Serve(ControlCall call);
+  // A host has started anew and is in that state of NSM's: what it held in another is nobody's,
+  // soon. False when there is no room for the work now: to be asked again.
+  bool HasRestarted(const Gid& host, uint32_t state);
 
  private:
   // What work that storage does late needs too.
   struct Shared {
     const ServedExports* exports = nullptr;
+    MonitoredHosts* hosts = nullptr;
+    std::chrono::steady_clock::time_point grace_end;
+    std::function<void(const std::string& line)> log;
+    std::atomic<bool> said{false};  // that hosts cannot be remembered
+    TellResult tell_result;
     LockClients clients;
     std::shared_ptr<LockGranter> granter;
+    OutgoingCalls outgoing;  // uses the others: it goes first
 
-    // Soon, in all exports but one.
-    void FreeAll(const LockClient& client, const ServedExport* but);
+    bool InGrace() const { return std::chrono::steady_clock::now() < grace_end; }
+    // That the host is told when the server starts again; false when it would not be.
+    bool Remember(const Gid& host);
+    // Soon, in all exports but one. False when one has no room for the work.
+    bool FreeAll(const LockClient& client, uint64_t incarnation, const ServedExport* but);
   };
   // One call on a thread of its export's storage.
   struct Session {
@@ -49,11 +82,14 @@ class LockCalls {
     std::string holder;  // what results point at
 
     LockRequest RequestOf(const Nlm4Lock& lock, const ByteRange& range, bool exclusive) const;
+    // As the grace period has it.
+    bool MayTake(bool reclaim) const;
   };
 
   static Nlm4Testres Test(Session& session, const Nlm4Testargs& args);
   static Nlm4Res Lock(Session& session, const Nlm4Lockargs& args);
   static Nlm4Res NmLock(Session& session, const Nlm4Lockargs& args);
+  static Nlm4Res Take(Session& session, const Nlm4Lockargs& args, uint64_t incarnation);
   static Nlm4Res Cancel(Session& session, const Nlm4Cancargs& args);
   static Nlm4Res Unlock(Session& session, const Nlm4Unlockargs& args);
   static Nlm4Shareres Share(Session& session, const Nlm4Shareargs& args);
@@ -61,8 +97,13 @@ class LockCalls {
   // The file of a lock, open as its export lets the caller lock it.
   static Nlm4Stats Open(const Session& session, const Netobj& handle, bool exclusive, Fd* file);
 
+  // `told_by`: the procedure of the client's that is told of the results; kNull: the reply has
+  // them.
   template <class Res, class Args>
-  void Start(ControlCall call, Res (*serve)(Session&, const Args&));
+  void Start(ControlCall call, Res (*serve)(Session&, const Args&),
+             NlmProcedure told_by = NlmProcedure::kNull);
+  template <class Res>
+  static void Answer(Shared& shared, ControlCall& call, const Res& results, NlmProcedure told_by);
   void FreeAll(ControlCall call);
 
   std::shared_ptr<Shared> shared_;

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <set>
 
 #include "nfs/server/control_for_test.h"
 #include "stack/net/address.h"
@@ -21,6 +22,8 @@ namespace {
 // A guard against hanging, not an expectation.
 constexpr auto kPatience = std::chrono::seconds(100);
 constexpr uint32_t kUser = 1234;
+// Of every incarnation.
+constexpr uint64_t kAll = UINT64_MAX;
 
 const Gid kOne = Gid::FromIpv4(0x0A000001), kTwo = Gid::FromIpv4(0x0A000002);
 
@@ -54,6 +57,35 @@ class Told {
   bool takes_ = true;
 };
 
+// What clients are told of their calls.
+class ResultsTold {
+ public:
+  struct Result {
+    Gid client;
+    NlmProcedure procedure;
+    std::vector<uint8_t> bytes;
+  };
+  LockCalls::TellResult tell() {
+    return [this](const Gid& client, NlmProcedure procedure, absl::Span<const uint8_t> bytes) {
+      const std::lock_guard lock(mutex_);
+      told_.push_back({client, procedure, {bytes.begin(), bytes.end()}});
+      came_.notify_one();
+    };
+  }
+  Result Next() {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(came_.wait_for(lock, kPatience, [this] { return !told_.empty(); }));
+    Result next = std::move(told_.front());
+    told_.pop_front();
+    return next;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable came_;
+  std::deque<Result> told_;
+};
+
 // The exports /rw and /ro, with a file that everybody may write, and the lock manager.
 class LockCallsTest : public testing::Test {
  protected:
@@ -74,8 +106,29 @@ class LockCallsTest : public testing::Test {
     auto opened = ServedExports::Open(exports, Path("key"));
     ASSERT_TRUE(opened.ok()) << opened.status();
     exports_ = *std::move(opened);
-    calls_ = std::make_unique<LockCalls>(exports_.get(), told_.tell());
+    Start();
     file_ = HandleOf(0, "f");
+  }
+  // The lock manager of a server that starts, again or for the first time.
+  void Start(std::chrono::seconds grace = kPatience) {
+    calls_.reset();
+    auto hosts = MonitoredHosts::Open(Path("locks"));
+    ASSERT_TRUE(hosts.ok()) << hosts.status();
+    hosts_ = *std::move(hosts);
+    calls_ = std::make_unique<LockCalls>(
+        exports_.get(),
+        LockCalls::Options{.tell_granted = told_.tell(),
+                           .tell_result = results_told_.tell(),
+                           .hosts = hosts_.get(),
+                           .grace = grace,
+                           .log = [this](const std::string& line) { logged_ = line; }});
+  }
+  // What the server held goes with it.
+  void Restart(std::chrono::seconds grace) {
+    calls_.reset();
+    exports_->all()[0]->locks.FreeAll({.address = kOne, .name = "guest"}, kAll);
+    exports_->all()[0]->locks.FreeAll({.address = kTwo, .name = "guest"}, kAll);
+    Start(grace);
   }
   void TearDown() override {
     calls_.reset();
@@ -127,11 +180,24 @@ class LockCallsTest : public testing::Test {
     EXPECT_EQ(results.cookie.text, "cookie");
     return results;
   }
+  static Nlm4Lockargs LockArgs(const Nlm4Lock& lock) {
+    return {.cookie = {"cookie"}, .exclusive = true, .alock = lock, .state = 1};
+  }
   Nlm4Stats Lock(const Nlm4Lock& lock, const Gid& client = kOne, bool block = false,
                  uint32_t state = 1) {
-    const Nlm4Lockargs args{
-        .cookie = {"cookie"}, .block = block, .exclusive = true, .alock = lock, .state = state};
+    Nlm4Lockargs args = LockArgs(lock);
+    args.block = block;
+    args.state = state;
     return Ask<Nlm4Res>(NlmProcedure::kLock, args, client).stat;
+  }
+  Nlm4Stats Reclaim(const Nlm4Lock& lock, const Gid& client) {
+    Nlm4Lockargs args = LockArgs(lock);
+    args.reclaim = true;
+    return Ask<Nlm4Res>(NlmProcedure::kLock, args, client).stat;
+  }
+  Nlm4Stats Test(const Nlm4Lock& lock, const Gid& client) {
+    const Nlm4Testargs args{.cookie = {"cookie"}, .exclusive = true, .alock = lock};
+    return Ask<Nlm4Testres>(NlmProcedure::kTest, args, client).stat;
   }
   Nlm4Stats Unlock(const Nlm4Lock& lock, const Gid& client = kOne) {
     return Ask<Nlm4Res>(NlmProcedure::kUnlock, Nlm4Unlockargs{.cookie = {"cookie"}, .alock = lock},
@@ -140,8 +206,11 @@ class LockCallsTest : public testing::Test {
   }
 
   std::string directory_, file_;
+  std::unique_ptr<MonitoredHosts> hosts_;
   std::unique_ptr<ServedExports> exports_;
   Told told_;
+  ResultsTold results_told_;
+  std::string logged_;
   std::unique_ptr<LockCalls> calls_;
   std::vector<uint8_t> message_;
   absl::Span<const uint8_t> results_;
@@ -204,6 +273,95 @@ TEST_F(LockCallsTest, AClientThatStartsAnewHoldsNothing) {
   EXPECT_EQ(told_.Next().owner.svid, 9u);
 }
 
+// A client's status monitor says so, once or several times.
+TEST_F(LockCallsTest, AHostThatHasRestartedHoldsNothing) {
+  EXPECT_EQ(Lock(Of(7, file_), kOne, false, 3), Nlm4Stats::kGranted);
+  EXPECT_EQ(Lock(Of(9, file_), kTwo, /*block=*/true), Nlm4Stats::kBlocked);
+  EXPECT_TRUE(calls_->HasRestarted(kOne, 3));
+  EXPECT_TRUE(calls_->HasRestarted(Gid::FromIpv4(1), 5));
+  EXPECT_EQ(Test(Of(8, file_), kOne), Nlm4Stats::kDenied);
+  EXPECT_TRUE(calls_->HasRestarted(kOne, 5));
+  EXPECT_EQ(told_.Next().owner.svid, 9u);
+  Unlock(Of(9, file_), kTwo);
+  EXPECT_EQ(Lock(Of(7, file_), kOne, false, 5), Nlm4Stats::kGranted);
+  EXPECT_TRUE(calls_->HasRestarted(kOne, 5));
+  EXPECT_EQ(Lock(Of(9, file_), kTwo), Nlm4Stats::kDenied);
+}
+
+TEST_F(LockCallsTest, AfterARestartThoseWhoHeldLocksMayHaveThemBack) {
+  EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
+  EXPECT_EQ(Reclaim(Of(7, file_), kOne), Nlm4Stats::kDeniedGracePeriod);
+  Restart(kPatience);
+  EXPECT_EQ(hosts_->before(), std::set<Gid>{kOne});
+  EXPECT_EQ(Lock(Of(9, file_), kTwo), Nlm4Stats::kDeniedGracePeriod);
+  EXPECT_EQ(Test(Of(9, file_), kTwo), Nlm4Stats::kDeniedGracePeriod);
+  // Who held none has none to reclaim.
+  EXPECT_EQ(Reclaim(Of(9, file_), kTwo), Nlm4Stats::kDeniedGracePeriod);
+  EXPECT_EQ(Reclaim(Of(7, file_), kOne), Nlm4Stats::kGranted);
+  // What was reclaimed may be given up at once.
+  EXPECT_EQ(Unlock(Of(7, file_)), Nlm4Stats::kGranted);
+  Restart(std::chrono::seconds(0));
+  EXPECT_EQ(Reclaim(Of(7, file_), kOne), Nlm4Stats::kDeniedGracePeriod);
+  EXPECT_EQ(Lock(Of(9, file_), kTwo), Nlm4Stats::kGranted);
+}
+
+TEST_F(LockCallsTest, WithNobodyToReclaimNobodyWaits) {
+  Restart(kPatience);
+  EXPECT_EQ(Lock(Of(9, file_), kTwo), Nlm4Stats::kGranted);
+}
+
+TEST_F(LockCallsTest, WhoCannotBeRememberedGetsNoLock) {
+  // In the way of the list.
+  ASSERT_EQ(mkdir(Path("locks.new").c_str(), 0700), 0);
+  EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kDeniedNolocks);
+  EXPECT_NE(logged_.find("locks are refused"), std::string::npos) << logged_;
+  ASSERT_EQ(rmdir(Path("locks.new").c_str()), 0);
+  EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
+}
+
+TEST_F(LockCallsTest, ManyHostsThatHoldNothingMakeRoom) {
+  for (uint32_t i = 0; i < MonitoredHosts::kMaxHosts; ++i) {
+    ASSERT_TRUE(hosts_->Add(Gid::FromIpv4(0x0B000000 + i)).ok());
+  }
+  EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
+  Restart(kPatience);
+  EXPECT_EQ(hosts_->before(), std::set<Gid>{kOne});
+}
+
+TEST_F(LockCallsTest, ResultsByACall) {
+  const auto asked = [&](NlmProcedure procedure, const auto& args) {
+    EXPECT_EQ(Call(procedure, args, kOne).accept_status, rpcrdma::AcceptStatus::kSuccess);
+    EXPECT_TRUE(results_.empty());
+    return results_told_.Next();
+  };
+  const auto stat_of = [](const ResultsTold::Result& told) {
+    Nlm4Res result;
+    EXPECT_TRUE(Decode(rpcrdma::XdrReader(told.bytes), &result));
+    EXPECT_EQ(result.cookie.text, "cookie");
+    EXPECT_EQ(told.client, kOne);
+    return result.stat;
+  };
+  auto told = asked(NlmProcedure::kLockMsg, LockArgs(Of(7, file_)));
+  EXPECT_EQ(told.procedure, NlmProcedure::kLockRes);
+  EXPECT_EQ(stat_of(told), Nlm4Stats::kGranted);
+  EXPECT_EQ(stat_of(asked(NlmProcedure::kLockMsg, LockArgs(Of(8, "none")))), Nlm4Stats::kStaleFh);
+  told = asked(NlmProcedure::kTestMsg, Nlm4Testargs{.cookie = {"cookie"}, .alock = Of(8, file_)});
+  EXPECT_EQ(told.procedure, NlmProcedure::kTestRes);
+  Nlm4Testres held;
+  ASSERT_TRUE(Decode(rpcrdma::XdrReader(told.bytes), &held));
+  EXPECT_EQ(held.stat, Nlm4Stats::kDenied);
+  EXPECT_EQ(held.holder.svid, 7u);
+  EXPECT_EQ(held.holder.oh.text, "process");
+  told = asked(NlmProcedure::kCancelMsg, Nlm4Cancargs{.cookie = {"cookie"}, .alock = Of(8, file_)});
+  EXPECT_EQ(told.procedure, NlmProcedure::kCancelRes);
+  EXPECT_EQ(stat_of(told), Nlm4Stats::kDenied);
+  told =
+      asked(NlmProcedure::kUnlockMsg, Nlm4Unlockargs{.cookie = {"cookie"}, .alock = Of(7, file_)});
+  EXPECT_EQ(told.procedure, NlmProcedure::kUnlockRes);
+  EXPECT_EQ(stat_of(told), Nlm4Stats::kGranted);
+  EXPECT_EQ(Lock(Of(9, file_), kTwo), Nlm4Stats::kGranted);
+}
+
 TEST_F(LockCallsTest, Shares) {
   Nlm4Shareargs args{.cookie = {"cookie"},
                      .share = {.caller_name = {"guest"},
@@ -245,7 +403,7 @@ TEST_F(LockCallsTest, WhatIsNoneOfItsCalls) {
   EXPECT_EQ(Call(NlmProcedure::kLock, Void(), kOne).accept_status, AcceptStatus::kGarbageArguments);
   EXPECT_EQ(Call(NlmProcedure::kFreeAll, Void(), kOne).accept_status,
             AcceptStatus::kGarbageArguments);
-  for (const auto procedure : {NlmProcedure::kGranted, NlmProcedure{7}, NlmProcedure{24}}) {
+  for (const auto procedure : {NlmProcedure::kGranted, NlmProcedure::kLockRes, NlmProcedure{24}}) {
     EXPECT_EQ(Call(procedure, Void(), kOne).accept_status, AcceptStatus::kProcedureUnavailable);
   }
 }

@@ -73,7 +73,8 @@ bool LockTable::MayWait(const LockClient& client) const {
   return own < kMaxWaitingOfClient;
 }
 
-LockTable::Outcome LockTable::TryLock(File& file, const LockRequest& request, Fd* fd) {
+LockTable::Outcome LockTable::TryLock(File& file, const LockRequest& request, uint64_t incarnation,
+                                      Fd* fd) {
   for (const Owned& other : file.owned) {
     if (other.owner == request.owner) continue;
     if (other.held.Conflict(request.range, request.exclusive) != nullptr) return Outcome::kDenied;
@@ -100,27 +101,32 @@ LockTable::Outcome LockTable::TryLock(File& file, const LockRequest& request, Fd
     own = std::prev(file.owned.end());
     ++owned_;
   }
+  own->incarnation = incarnation;
   own->held.Hold(request.range, request.exclusive);
   return Outcome::kGranted;
 }
 
-LockTable::Outcome LockTable::Wait(File& file, const LockRequest& request, Fd fd) {
+LockTable::Outcome LockTable::Wait(File& file, const LockRequest& request, uint64_t incarnation,
+                                   Fd fd) {
   if (FindWaiting(file, request) != file.waiting.end()) return Outcome::kWaiting;
   if (!MayWait(request.owner.client)) return Outcome::kNoLocks;
-  file.waiting.push_back({.request = request, .file = std::move(fd)});
+  file.waiting.push_back({.request = request, .file = std::move(fd), .incarnation = incarnation});
   ++waiting_;
   return Outcome::kWaiting;
 }
 
-LockTable::Outcome LockTable::Lock(const LockRequest& request, bool wait, Fd fd) {
+LockTable::Outcome LockTable::Lock(const LockRequest& request, bool wait, Fd fd,
+                                   uint64_t incarnation) {
   const std::lock_guard lock(mutex_);
   const auto file = files_.try_emplace(request.file).first;
-  Outcome outcome = TryLock(file->second, request, &fd);
+  Outcome outcome = TryLock(file->second, request, incarnation, &fd);
   const auto waiting = FindWaiting(file->second, request);
   if (outcome == Outcome::kGranted && waiting != file->second.waiting.end()) {
     EraseWaiting(file->second, waiting);
   }
-  if (outcome == Outcome::kDenied && wait) outcome = Wait(file->second, request, std::move(fd));
+  if (outcome == Outcome::kDenied && wait) {
+    outcome = Wait(file->second, request, incarnation, std::move(fd));
+  }
   Tidy(file);
   return outcome;
 }
@@ -187,26 +193,44 @@ bool LockTable::Cancel(const LockRequest& request) {
   return true;
 }
 
-void LockTable::FreeAll(const LockClient& client) {
+void LockTable::FreeAll(const LockClient& client, uint64_t incarnation) {
   const std::lock_guard lock(mutex_);
+  const auto is_void = [&](const LockClient& of, uint64_t taken_in) {
+    return of == client && taken_in < incarnation;
+  };
   for (auto at = files_.begin(); at != files_.end();) {
     File& file = at->second;
-    owned_ -=
-        std::erase_if(file.owned, [&](const Owned& owned) { return owned.owner.client == client; });
-    waiting_ -= std::erase_if(file.waiting, [&](const Waiting& waiting) {
-      return waiting.request.owner.client == client;
+    owned_ -= std::erase_if(file.owned, [&](const Owned& owned) {
+      return is_void(owned.owner.client, owned.incarnation);
     });
-    shares_ -= std::erase_if(file.shares,
-                             [&](const ShareRequest& share) { return share.client == client; });
+    waiting_ -= std::erase_if(file.waiting, [&](const Waiting& waiting) {
+      return is_void(waiting.request.owner.client, waiting.incarnation);
+    });
+    shares_ -= std::erase_if(file.shares, [&](const ShareRequest& share) {
+      return is_void(share.client, share.incarnation);
+    });
     GrantWaiting(file);
     at = Tidy(at);
   }
 }
 
+std::set<Gid> LockTable::Holders() {
+  const std::lock_guard lock(mutex_);
+  std::set<Gid> holders;
+  for (const auto& [handle, file] : files_) {
+    for (const Owned& owned : file.owned) holders.insert(owned.owner.client.address);
+    for (const Waiting& waiting : file.waiting) {
+      holders.insert(waiting.request.owner.client.address);
+    }
+    for (const ShareRequest& share : file.shares) holders.insert(share.client.address);
+  }
+  return holders;
+}
+
 void LockTable::GrantWaiting(File& file) {
   for (Waiting& waiting : file.waiting) {
     if (waiting.granted != 0) continue;
-    if (TryLock(file, waiting.request, &waiting.file) == Outcome::kGranted) {
+    if (TryLock(file, waiting.request, waiting.incarnation, &waiting.file) == Outcome::kGranted) {
       waiting.granted = ++last_grant_;
     }
   }

@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,7 @@ struct ShareRequest {
   std::string oh;
   uint32_t access = 0;
   uint32_t mode = 0;
+  uint64_t incarnation = 0;  // of the client, as LockClients has it
 };
 
 // Any thread that may meet the export's file system. Every lock is taken on the file itself too, as
@@ -81,8 +83,8 @@ class LockTable {
   };
 
   // `file`: open for reading, and for writing if that can be. What it waits for already is waited
-  // for once.
-  Outcome Lock(const LockRequest& request, bool wait, Fd file);
+  // for once. `incarnation`: of the client, as LockClients has it.
+  Outcome Lock(const LockRequest& request, bool wait, Fd file, uint64_t incarnation = 0);
   // Who keeps the request's owner from it; nothing when nobody does. A program of this host has no
   // `oh`.
   std::optional<Holder> Test(const LockRequest& request, const Fd& file);
@@ -90,8 +92,10 @@ class LockTable {
   void Unlock(const LockRequest& request);
   // False when it does not wait for it. What it waited for and got, unknowingly, is given up.
   bool Cancel(const LockRequest& request);
-  // Locks, shares and what it waits for.
-  void FreeAll(const LockClient& client);
+  // Locks, shares and what it waits for, of incarnations before this one.
+  void FreeAll(const LockClient& client, uint64_t incarnation);
+  // Of every client that holds or shares something, or waits; each once.
+  std::set<Gid> Holders();
 
   // Those to be told of, each once. Looks whether this host's programs have given up something.
   std::vector<Grant> TakeGrants();
@@ -108,11 +112,13 @@ class LockTable {
   struct Owned {
     LockOwner owner;
     Fd file;
+    uint64_t incarnation = 0;
     HeldRanges held;
   };
   struct Waiting {
     LockRequest request;
-    Fd file;               // until the request's owner has one
+    Fd file;  // until the request's owner has one
+    uint64_t incarnation = 0;
     uint64_t granted = 0;  // the grant's number
     bool told = false;     // taken by TakeGrants()
   };
@@ -126,8 +132,8 @@ class LockTable {
   static std::list<Owned>::iterator FindOwned(File& file, const LockOwner& owner);
   static std::list<Waiting>::iterator FindWaiting(File& file, const LockRequest& request);
   // kGranted, kDenied, kNoLocks or kFailed. Takes `*fd` if the owner has none.
-  Outcome TryLock(File& file, const LockRequest& request, Fd* fd);
-  Outcome Wait(File& file, const LockRequest& request, Fd fd);
+  Outcome TryLock(File& file, const LockRequest& request, uint64_t incarnation, Fd* fd);
+  Outcome Wait(File& file, const LockRequest& request, uint64_t incarnation, Fd fd);
   void Release(File& file, const LockOwner& owner, const ByteRange& range);
   void EraseWaiting(File& file, std::list<Waiting>::iterator waiting);
   void GrantWaiting(File& file);

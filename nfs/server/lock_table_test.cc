@@ -173,14 +173,29 @@ TEST_F(LockTableTest, AClientsEndFreesWhatWasItsOwn) {
   EXPECT_EQ(Lock(Of(2, {10, 19})), Outcome::kGranted);
   EXPECT_EQ(Lock(Of(1, {10, 19}), true), Outcome::kWaiting);
   EXPECT_EQ(Lock(Of(3, {0, 9}), true), Outcome::kWaiting);
-  table_.FreeAll(Of(1).owner.client);
+  table_.FreeAll(Of(1).owner.client, 1);
   EXPECT_THAT(Granted(), ElementsAre(3));
   EXPECT_EQ(table_.waiting(), 1u);
   EXPECT_EQ(Lock(Of(4, {10, 10})), Outcome::kDenied);
   LockClient renamed = Of(2).owner.client;
   renamed.name = "other";
-  table_.FreeAll(renamed);
+  table_.FreeAll(renamed, 1);
   EXPECT_EQ(Lock(Of(4, {10, 10})), Outcome::kDenied);
+  EXPECT_THAT(table_.Holders(),
+              ElementsAre(Of(2).owner.client.address, Of(3).owner.client.address));
+}
+
+// What frees the locks of a client that has restarted may come after its first new one.
+TEST_F(LockTableTest, ALaterIncarnationKeepsItsOwn) {
+  EXPECT_EQ(Lock(Of(1, {0, 9})), Outcome::kGranted);
+  LockRequest later = Of(1, {10, 19});
+  later.owner.svid = 7;
+  EXPECT_EQ(table_.Lock(later, false, Open(), 2), Outcome::kGranted);
+  table_.FreeAll(later.owner.client, 2);
+  EXPECT_EQ(Lock(Of(3, {0, 9})), Outcome::kGranted);
+  EXPECT_EQ(Lock(Of(3, {10, 19})), Outcome::kDenied);
+  table_.FreeAll(later.owner.client, 3);
+  EXPECT_EQ(Lock(Of(3, {10, 19})), Outcome::kGranted);
 }
 
 TEST_F(LockTableTest, BoundsOfOneClientAndOfAll) {
@@ -238,7 +253,7 @@ TEST_F(LockTableTest, SharesDenyEachOther) {
   EXPECT_EQ(table_.Share(share(3, 0, kFsh4Read)), Outcome::kDenied);
   table_.Unshare(share(1, 0, 0));
   EXPECT_EQ(table_.Share(share(3, 0, kFsh4Read)), Outcome::kGranted);
-  table_.FreeAll(share(2, 0, 0).client);
+  table_.FreeAll(share(2, 0, 0).client, 1);
   EXPECT_EQ(table_.Share(share(4, 0, kFsh4Both)), Outcome::kGranted);
 }
 

@@ -81,7 +81,7 @@ void MountCalls::Mount(ControlCall call) {
     }
     call.Answer(found);
   };
-  // What storage has no room for costs the connection, and is asked again.
+  // What storage has no room for is not answered, and is asked again.
   chosen->storage->RunControl(std::move(find));
 }
 

@@ -18,7 +18,7 @@
 
 namespace pollux::nfs {
 
-// Calls come by one thread; MNT meets the file system on the export's own threads.
+// Calls come by any thread; MNT meets the file system on the export's own threads.
 class MountCalls {
  public:
   // Who mounted what is remembered for DUMP alone; the oldest are forgotten.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <list>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "rpcrdma/universal_address.h"
@@ -13,7 +14,17 @@ namespace {
 
 using rpcrdma::AcceptStatus;
 
+using Transport = PortmapCalls::Transport;
+
 constexpr char kOwner[] = "superuser";
+
+// Of IPv4; a 6 behind it makes it that of IPv6.
+constexpr std::string_view NetidOf(Transport transport) {
+  return transport == Transport::kTcp ? "tcp" : transport == Transport::kUdp ? "udp" : "rdma";
+}
+constexpr uint32_t ProtocolOf(Transport transport) {
+  return transport == Transport::kTcp ? IPPROTO_TCP : IPPROTO_UDP;
+}
 
 }  // namespace
 
@@ -33,9 +44,10 @@ void PortmapCalls::Serve(ControlCall call) const {
 }
 
 const PortmapCalls::Service* PortmapCalls::Find(uint32_t program, uint32_t version,
-                                                bool rdma) const {
+                                                Transport transport) const {
   const auto found = std::ranges::find_if(services_, [&](const Service& service) {
-    return service.program == program && service.version == version && service.rdma == rdma;
+    return service.program == program && service.version == version &&
+           service.transport == transport;
   });
   return found == services_.end() ? nullptr : &*found;
 }
@@ -43,16 +55,22 @@ const PortmapCalls::Service* PortmapCalls::Find(uint32_t program, uint32_t versi
 void PortmapCalls::Getport(ControlCall call) const {
   Mapping asked;
   if (!call.Read(&asked)) return call.Fail(AcceptStatus::kGarbageArguments);
-  const Service* service =
-      asked.prot == IPPROTO_TCP ? Find(asked.prog, asked.vers, /*rdma=*/false) : nullptr;
+  const Service* service = nullptr;
+  for (const Transport transport : {Transport::kTcp, Transport::kUdp}) {
+    if (asked.prot == ProtocolOf(transport)) service = Find(asked.prog, asked.vers, transport);
+  }
   call.Answer(GetportRes{service == nullptr ? 0u : service->port});
 }
 
 void PortmapCalls::Getaddr(ControlCall call) const {
   Rpcb asked;
   if (!call.Read(&asked)) return call.Fail(AcceptStatus::kGarbageArguments);
-  const bool rdma = asked.r_netid.text.substr(0, 4) == "rdma";
-  const Service* service = Find(asked.r_prog, asked.r_vers, rdma);
+  const Service* service = nullptr;
+  for (const Transport transport : {Transport::kTcp, Transport::kUdp, Transport::kRdma}) {
+    if (asked.r_netid.text.starts_with(NetidOf(transport))) {
+      service = Find(asked.r_prog, asked.r_vers, transport);
+    }
+  }
   std::string address;
   if (service != nullptr) {
     address = rpcrdma::UniversalAddress({.address = call.server(), .port = service->port});
@@ -65,13 +83,14 @@ void PortmapCalls::Dump(ControlCall call) const {
   Rpcblist services;
   std::list<std::string> texts;
   for (const Service& service : services_) {
-    if (!service.rdma) {
-      ports.items.push_back({service.program, service.version, IPPROTO_TCP, service.port});
+    if (service.transport != Transport::kRdma) {
+      ports.items.push_back(
+          {service.program, service.version, ProtocolOf(service.transport), service.port});
     }
     for (const char* any : {"0.0.0.0", "::"}) {
       const char* version = absl::string_view(any) == "::" ? "6" : "";
       const std::string& netid =
-          texts.emplace_back(absl::StrCat(service.rdma ? "rdma" : "tcp", version));
+          texts.emplace_back(absl::StrCat(NetidOf(service.transport).data(), version));
       const std::string& address =
           texts.emplace_back(absl::StrCat(any, ".", service.port >> 8, ".", service.port & 0xFF));
       services.items.push_back({service.program, service.version, {netid}, {address}, {kOwner}});

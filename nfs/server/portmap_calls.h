@@ -20,11 +20,12 @@ class PortmapCalls {
   static constexpr ControlProgram kProgram = {
       .program = kPortmapProgram, .low = kPortmapV2, .high = kRpcbindV4};
 
+  enum class Transport { kTcp, kUdp, kRdma };
   // At every address of the host.
   struct Service {
     uint32_t program = 0;
     uint32_t version = 0;
-    bool rdma = false;  // else TCP
+    Transport transport = Transport::kTcp;
     uint16_t port = 0;
   };
   explicit PortmapCalls(std::vector<Service> services) : services_(std::move(services)) {}
@@ -34,7 +35,7 @@ class PortmapCalls {
 
  private:
   // Null when there is none.
-  const Service* Find(uint32_t program, uint32_t version, bool rdma) const;
+  const Service* Find(uint32_t program, uint32_t version, Transport transport) const;
   void Getport(ControlCall call) const;
   void Getaddr(ControlCall call) const;
   void Dump(ControlCall call) const;

@@ -39,7 +39,10 @@ class PortmapCallsTest : public testing::Test {
     return std::string(result.address.text);
   }
 
-  PortmapCalls calls_{{{100021, 4, false, 4045}, {100003, 3, true, 20049}}};
+  using Transport = PortmapCalls::Transport;
+  PortmapCalls calls_{{{100021, 4, Transport::kTcp, 4045},
+                       {100005, 3, Transport::kUdp, 20048},
+                       {100003, 3, Transport::kRdma, 20049}}};
   std::vector<uint8_t> message_;
 };
 
@@ -48,6 +51,10 @@ TEST_F(PortmapCallsTest, TellsWhereItsProgramsAre) {
   EXPECT_EQ(Port(100021, 3), 0u);
   EXPECT_EQ(Port(100003, 3), 0u);
   EXPECT_EQ(Port(100021, 4, IPPROTO_UDP), 0u);
+  EXPECT_EQ(Port(100005, 3), 0u);
+  EXPECT_EQ(Port(100005, 3, IPPROTO_UDP), 20048u);
+  EXPECT_EQ(Address(100005, 3, "udp6"), "::.78.80");
+  EXPECT_EQ(Address(100005, 3, "tcp6"), "");
   EXPECT_EQ(Address(100021, 4, "tcp"), "::.15.205");
   EXPECT_EQ(Address(100003, 3, "rdma6"), "::.78.81");
   EXPECT_EQ(Address(100003, 3, "tcp"), "");
@@ -56,16 +63,18 @@ TEST_F(PortmapCallsTest, TellsWhereItsProgramsAre) {
 TEST_F(PortmapCallsTest, ListsThem) {
   Pmaplist ports;
   Ask(kPortmapV2, PortmapProcedure::kDump, Void(), &ports);
-  ASSERT_EQ(ports.items.size(), 1u);
+  ASSERT_EQ(ports.items.size(), 2u);
   EXPECT_EQ(ports.items[0].port, 4045u);
+  EXPECT_EQ(ports.items[0].prot, uint32_t{IPPROTO_TCP});
+  EXPECT_EQ(ports.items[1].prot, uint32_t{IPPROTO_UDP});
   for (const uint32_t version : {kRpcbindV3, kRpcbindV4}) {
     Rpcblist services;
     Ask(version, PortmapProcedure::kDump, Void(), &services);
-    ASSERT_EQ(services.items.size(), 4u);
+    ASSERT_EQ(services.items.size(), 6u);
     EXPECT_EQ(services.items[0].r_netid.text, "tcp");
     EXPECT_EQ(services.items[0].r_addr.text, "0.0.0.0.15.205");
-    EXPECT_EQ(services.items[3].r_netid.text, "rdma6");
-    EXPECT_EQ(services.items[3].r_addr.text, "::.78.81");
+    EXPECT_EQ(services.items[5].r_netid.text, "rdma6");
+    EXPECT_EQ(services.items[5].r_addr.text, "::.78.81");
   }
 }
 

@@ -1,6 +1,5 @@
 #include "nfs/server/record_server.h"
 
-#include <netinet/in.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
@@ -8,11 +7,12 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "nfs/server/bound_socket.h"
+#include "rpcrdma/socket_address.h"
 #include "stack/base/byte_order.h"
 
 namespace pollux::nfs {
@@ -28,53 +28,19 @@ uint64_t NowMs() {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
 }
 
-// Both IP versions by one socket, or IPv4 alone where the host has no IPv6.
 absl::StatusOr<Fd> ListenAt(uint16_t port) {
-  Fd fd(socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  const int on = 1, off = 0;
-  int bound = -1;
-  if (fd.ok()) {
-    setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-    setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    sockaddr_in6 any = {};
-    any.sin6_family = AF_INET6;
-    any.sin6_port = htons(port);
-    bound = bind(fd.get(), reinterpret_cast<sockaddr*>(&any), sizeof(any));
-  }
-  if (!fd.ok() || (bound != 0 && errno == EADDRNOTAVAIL)) {
-    fd = Fd(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    sockaddr_in any = {};
-    any.sin_family = AF_INET;
-    any.sin_port = htons(port);
-    bound = bind(fd.get(), reinterpret_cast<sockaddr*>(&any), sizeof(any));
-  }
-  if (bound != 0 || listen(fd.get(), kBacklog) != 0) {
+  absl::StatusOr<Fd> socket = BindEverywhere(SOCK_STREAM, port);
+  if (socket.ok() && listen(socket->get(), kBacklog) != 0) {
     if (errno == EADDRINUSE) {
       return absl::AlreadyExistsError(absl::StrCat("TCP port ", port, " is taken"));
     }
     return absl::ErrnoToStatus(errno, absl::StrCat("TCP port ", port));
   }
-  return fd;
+  return socket;
 }
 
-uint16_t PortOf(const Fd& socket) {
-  sockaddr_storage address = {};
-  socklen_t size = sizeof(address);
-  getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size);
-  // Of both families at the same place.
-  return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
-}
-
-Gid AddressOf(const sockaddr_storage& address) {
-  if (address.ss_family == AF_INET) {
-    const auto* ipv4 = reinterpret_cast<const sockaddr_in*>(&address);
-    return Gid::FromIpv4(ntohl(ipv4->sin_addr.s_addr));
-  }
-  Gid gid;
-  const auto* ipv6 = reinterpret_cast<const sockaddr_in6*>(&address);
-  std::memcpy(gid.raw.data(), &ipv6->sin6_addr, gid.raw.size());
-  return gid;
+Gid AddressOf(const sockaddr_storage& address, socklen_t size) {
+  return rpcrdma::EndpointOf(reinterpret_cast<const sockaddr*>(&address), size).address;
 }
 
 bool WouldBlock() { return errno == EAGAIN || errno == EINTR; }
@@ -192,10 +158,10 @@ void RecordServer::Accept(uint64_t now_ms) {
   }
   auto connection = std::make_unique<Connection>();
   connection->number = ++last_number_;
-  connection->ends.client = AddressOf(peer);
+  connection->ends.client = AddressOf(peer, size);
   size = sizeof(peer);
   if (getsockname(socket.get(), reinterpret_cast<sockaddr*>(&peer), &size) != 0) return;
-  connection->ends.server = AddressOf(peer);
+  connection->ends.server = AddressOf(peer, size);
   connection->socket = std::move(socket);
   connection->heard_ms = now_ms;
   connections_.push_back(std::move(connection));

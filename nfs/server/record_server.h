@@ -30,10 +30,11 @@ class RecordServer {
   // Records of one connection that wait for their replies; more are not read meanwhile.
   static constexpr uint32_t kMaxUnanswered = 16;
 
-  // The two ends of the connection that a record came by.
+  // The two ends of the way that a record came by.
   struct Ends {
     Gid client;
     Gid server;
+    size_t max_reply = size_t{1} << 30;  // bytes; larger ones cannot be sent
   };
 
   // The way back of one record's reply. Any thread, also when the server is no more.

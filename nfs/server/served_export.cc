@@ -46,6 +46,12 @@ size_t ServedExports::control_work() const {
   return count;
 }
 
+std::set<Gid> ServedExports::LockHolders() const {
+  std::set<Gid> holders;
+  for (const auto& served : exports_) holders.merge(served->locks.Holders());
+  return holders;
+}
+
 ServedExport* ServedExports::Find(uint64_t id) const {
   for (const auto& served : exports_) {
     if (served->tree->id() == id) return served.get();

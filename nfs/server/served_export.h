@@ -3,6 +3,7 @@
 #define POLLUX_NFS_SERVER_SERVED_EXPORT_H_
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,8 @@ class ServedExports {
   ServedExport* Find(uint64_t id) const;
   // Calls by TCP that storage has not answered.
   size_t control_work() const;
+  // The hosts that hold locks of files, or wait for some.
+  std::set<Gid> LockHolders() const;
   WriteVerifier* verifier() { return &verifier_; }
 
  private:

@@ -2,6 +2,7 @@
 #ifndef POLLUX_STACK_TRANSPORT_ARRIVED_RESPONSES_H_
 #define POLLUX_STACK_TRANSPORT_ARRIVED_RESPONSES_H_
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -38,9 +39,15 @@ class ArrivedResponses {
   // not, with `present` false): `count` when there is none. `count` is at most kSpan.
   uint32_t Until(bool present, Psn first, uint32_t count) const {
     if (count_ == 0) return present ? count : 0;
-    uint32_t n = 0;
-    while (n < count && Has(first + n) != present) ++n;
-    return n;
+    for (uint32_t n = 0; n < count;) {
+      const Psn at = first + n;
+      const uint64_t word = words_[Word(at)];
+      const uint32_t bit = at.value() % 64;
+      const uint64_t wanted = (present ? word : ~word) >> bit;
+      if (wanted != 0) return std::min(count, n + static_cast<uint32_t>(std::countr_zero(wanted)));
+      n += 64 - bit;
+    }
+    return count;
   }
 
  private:

@@ -43,6 +43,20 @@ TEST(ArrivedResponsesTest, FindsGapsAndTheirEnds) {
   EXPECT_EQ(arrived.Until(true, first + 21, 19), 19u);
 }
 
+TEST(ArrivedResponsesTest, FindsGapsAcrossWords) {
+  for (const uint32_t start : {0u, 1u, 63u, 500u, Psn::kMask - 200}) {
+    const Psn first(start);
+    ArrivedResponses arrived;
+    for (uint32_t i = 0; i < 130; ++i) arrived.Add(first + i);
+    arrived.Add(first + 330);
+    EXPECT_EQ(arrived.Until(false, first, kSpan), 130u) << start;
+    EXPECT_EQ(arrived.Until(false, first, 129), 129u) << start;
+    EXPECT_EQ(arrived.Until(true, first + 130, kSpan - 130), 200u) << start;
+    EXPECT_EQ(arrived.Until(true, first + 130, 199), 199u) << start;
+    EXPECT_EQ(arrived.Until(true, first + 331, kSpan - 331), kSpan - 331) << start;
+  }
+}
+
 TEST(ArrivedResponsesTest, ClearForgets) {
   ArrivedResponses arrived;
   arrived.Add(Psn(3));

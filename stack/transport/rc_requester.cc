@@ -36,7 +36,7 @@ uint64_t AckTimeoutNs(const ibv_qp_attr& attr, uint8_t retry_left) {
 void RcRequester::Start() {
   Stop();
   builder_.Reset(&qp_->path, qp_->qpn(), Qpn{qp_->attr.dest_qp_num}, {.data_ecn = qp_->data_ecn});
-  next_psn_ = una_ = max_sent_ = restart_ = executed_end_ = asked_end_ = asked_until_ =
+  next_psn_ = una_ = max_sent_ = restart_ = executed_end_ = answered_end_ = asked_until_ =
       Psn(qp_->attr.sq_psn);
   retry_left_ = qp_->attr.retry_cnt;
   rnr_left_ = qp_->attr.rnr_retry;
@@ -58,12 +58,17 @@ void RcRequester::Stop() {
   round_trip_.Reset();
   flight_.Reset();
   ack_trust_.Reset();
+  repairs_.Clear();
   probes_ = 0;
   nak_at_ns_ = 0;
-  oldest_due_ = answer_resends_ = false;
+  oldest_due_ = repairs_due_ = answer_resends_ = false;
 }
 
 bool RcRequester::Transmit(PollContext& context, int* budget) {
+  if (repairs_due_) {
+    if (SendRepairs(context, budget) == Step::kNoBuffer) return true;
+    repairs_due_ = false;
+  }
   if (oldest_due_) {
     if (*budget == 0 || context.egress.room() == 0) return true;
     const Step step = SendOldest(context);
@@ -71,7 +76,8 @@ bool RcRequester::Transmit(PollContext& context, int* budget) {
     if (step == Step::kSent) --*budget;
     oldest_due_ = false;
   }
-  while (!cursor_.AtEnd() && local_error_ == IBV_WC_SUCCESS && rnr_until_ns_ == kNever) {
+  while (qp_->sends() && !cursor_.AtEnd() && local_error_ == IBV_WC_SUCCESS &&
+         rnr_until_ns_ == kNever) {
     if (*budget == 0 || context.egress.room() == 0) return true;
     switch (SendNext(context)) {
       case Step::kSent:
@@ -131,19 +137,57 @@ RcRequester::Step RcRequester::ExecuteNext(PollContext& context) {
   return Step::kLocal;
 }
 
+// Asks for the first gap of every READ request and atomic that the peer has answered and whose
+// answer is not whole, unless it was asked for since. kNoBuffer: there is more.
+RcRequester::Step RcRequester::SendRepairs(PollContext& context, int* budget) {
+  for (uint32_t index = qp_->sq_head(); index != qp_->sq_tail(); ++index) {
+    const SendWqe& wqe = qp_->sq(index);
+    if (!wqe.numbered || !Before(wqe.first_psn, answered_end_)) break;
+    if (wqe.brings_data() && SendRepairsOf(index, context, budget) == Step::kNoBuffer) {
+      return Step::kNoBuffer;
+    }
+    if (index == cursor_.index()) break;  // it sends the rest again itself
+  }
+  return Step::kSent;
+}
+
+RcRequester::Step RcRequester::SendRepairsOf(uint32_t index, PollContext& context, int* budget) {
+  const SendWqe& wqe = qp_->sq(index);
+  const uint32_t sent = index == cursor_.index() ? cursor_.packet() : wqe.packets;
+  const auto answered = static_cast<uint32_t>(Distance(wqe.first_psn, answered_end_));
+  const uint32_t limit = std::min(sent, answered);
+  auto begin = static_cast<uint32_t>(std::max(0, Distance(wqe.first_psn, una_)));
+  for (uint32_t request_end; begin < limit; begin = request_end) {
+    request_end = cursor_.RequestEnd(wqe, begin);
+    if (repairs_.Awaits(wqe.first_psn + begin, wqe.first_psn + request_end)) continue;
+    const uint32_t most = std::min(limit, request_end) - begin;
+    const uint32_t here = arrived_.Until(false, wqe.first_psn + begin, most);
+    if (here == most) continue;
+    if (repairs_.full()) return Step::kSent;
+    if (*budget == 0 || context.egress.room() == 0) return Step::kNoBuffer;
+    if (AskAgain(wqe, begin + here, context) == Step::kNoBuffer) return Step::kNoBuffer;
+    --*budget;
+    journal_->Count(&Counters::implied_nak_seq_err, context);
+  }
+  return Step::kSent;
+}
+
+// For the gap that begins at packet number `begin`: up to what has arrived, or the request's end.
+RcRequester::Step RcRequester::AskAgain(const SendWqe& wqe, uint32_t begin, PollContext& context) {
+  const Psn psn = wqe.first_psn + begin;
+  const uint32_t end = begin + arrived_.Until(true, psn, cursor_.RequestEnd(wqe, begin) - begin);
+  const Step step = AskFor(wqe, begin, end, context);
+  if (step == Step::kSent) repairs_.Asked(psn, wqe.first_psn + end, max_sent_);
+  return step;
+}
+
 // Sends the oldest unacknowledged packet again (of a READ: asks for what is missing up to what has
 // arrived), whatever the cursor is at.
 RcRequester::Step RcRequester::SendOldest(PollContext& context) {
   if (!HasHead() || !Head().numbered || !cursor_.Beyond(una_)) return Step::kWait;
   const SendWqe& wqe = Head();
   const auto packet = static_cast<uint32_t>(Distance(wqe.first_psn, una_));
-  if (wqe.brings_data()) {
-    const uint32_t most = cursor_.RequestEnd(wqe, packet) - packet;
-    const uint32_t end = packet + arrived_.Until(true, una_, most);
-    const Step step = AskFor(wqe, packet, end, context);
-    if (step == Step::kSent) asked_end_ = wqe.first_psn + end;
-    return step;
-  }
+  if (wqe.brings_data()) return AskAgain(wqe, packet, context);
   const Step step = SendPacket(qp_->sq_head(), packet, true, context);
   if (step == Step::kFault) Fail(IBV_WC_LOC_PROT_ERR);
   if (step == Step::kSent) {
@@ -277,7 +321,7 @@ void RcRequester::OnResponse(const wire::RocePacket& packet, PollContext& contex
       return;
   }
   if (local_error_ != IBV_WC_SUCCESS && qp_->sq_head() == cursor_.index()) Fail(local_error_);
-  if (!cursor_.AtEnd() || oldest_due_) qp_->Activate();
+  if (!cursor_.AtEnd() || oldest_due_ || repairs_due_) qp_->Activate();
 }
 
 void RcRequester::OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context) {
@@ -286,9 +330,10 @@ void RcRequester::OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context) 
   if (ack && probes_ == 0 && !Before(una_, asked_until_)) ack_trust_.OnVolunteered();
   const Psn executed_end = ack ? psn + 1 : psn;
   Executed(executed_end);
+  const bool lost = Answered(psn, executed_end);
   Retire(context);
   const bool missing = HasHead() && Before(una_, executed_end_);
-  const bool charged = missing && AskForMissing(psn, context);
+  const bool charged = lost && AskForMissing(context);
   if (ack || !qp_->sends()) return;
   if (wire::IsRnrNak(aeth.syndrome)) {
     OnRnrNak(aeth.syndrome & 0x1F, psn, context);
@@ -317,6 +362,7 @@ void RcRequester::OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context) 
 
 void RcRequester::OnRnrNak(uint8_t timer, Psn psn, PollContext& context) {
   journal_->Count(&Counters::rcvd_rnr_err, context);
+  if (rnr_until_ns_ != kNever && psn == restart_) return;  // a copy of the one that is waited for
   retry_left_ = qp_->attr.retry_cnt;  // the peer is there
   if (qp_->attr.rnr_retry != 7) {
     if (rnr_left_ == 0) {
@@ -359,12 +405,13 @@ void RcRequester::OnDataResponse(const wire::RocePacket& packet, PollContext& co
   Executed(psn);
   round_trip_.Answered(psn + 1, context.now_ns);
   if (status == IBV_WC_SUCCESS) arrived_.Add(psn);
+  const bool lost = Answered(psn, psn);
   Retire(context);
   // What cannot be placed fails in its turn: till then it counts as lost.
   if (status != IBV_WC_SUCCESS && psn == una_) {
     Fail(status);
-  } else {
-    AskForMissing(psn, context);
+  } else if (lost) {
+    AskForMissing(context);
   }
 }
 
@@ -384,6 +431,18 @@ void RcRequester::Executed(Psn end) {
   if (!Before(executed_end_, end)) return;
   executed_end_ = end;
   retry_left_ = qp_->attr.retry_cnt;
+}
+
+// An answer with `psn` came, and the peer has answered all before `end`. Whether that shows a READ
+// response or an ATOMIC ACK to be lost that is not asked for yet.
+bool RcRequester::Answered(Psn psn, Psn end) {
+  bool lost = !repairs_.empty() && repairs_.OnAnswer(psn, una_, arrived_);
+  if (Before(end, answered_end_)) return true;  // it may have closed a gap that hid another
+  const Psn begin = Before(answered_end_, una_) ? una_ : answered_end_;
+  answered_end_ = end;
+  if (!Before(begin, end)) return lost;
+  const auto fresh = static_cast<uint32_t>(Distance(begin, end));
+  return arrived_.Until(false, begin, fresh) < fresh || lost;
 }
 
 // Moves una_ over what is done: READs and atomics whose responses have arrived, other requests that
@@ -419,17 +478,13 @@ void RcRequester::Complete(const SendWqe& wqe, PollContext& context) {
   qp_->CompleteSend(IBV_WC_SUCCESS);
 }
 
-// After an answer with `psn`: the peer answers in order, so that what it has executed and whose
-// response is not here is lost. Asks for the first gap, once: true when it has charged a retry.
-bool RcRequester::AskForMissing(Psn psn, PollContext& context) {
-  if (!HasHead() || !Before(una_, executed_end_)) return false;
-  const bool asked = Before(una_, asked_end_);
-  // Of what was asked for again a part is here, and one before it is not.
-  const bool lost_again = Before(una_, psn) && Before(psn, asked_end_);
-  if (oldest_due_ || (asked && !lost_again)) return false;
-  journal_->Count(&Counters::implied_nak_seq_err, context);
-  if (!ChargeRetry(context)) return true;
-  oldest_due_ = true;
+// Something that the peer has answered is lost: true when that has charged a retry, as a loss at
+// the oldest place does.
+bool RcRequester::AskForMissing(PollContext& context) {
+  if (repairs_due_ || !HasHead() || !Before(una_, answered_end_)) return false;
+  repairs_due_ = true;
+  if (repairs_.Awaits(una_, una_ + 1)) return false;
+  ChargeRetry(context);
   return true;
 }
 
@@ -470,6 +525,8 @@ bool RcRequester::ChargeRetry(PollContext& context) {
 // `to` and everything behind it is sent again.
 void RcRequester::GoBack(Psn to) {
   restart_ = Before(to, una_) ? una_ : to;
+  if (Before(restart_, answered_end_)) answered_end_ = restart_;
+  repairs_.ForgetFrom(restart_);
   cursor_.MoveTo(restart_, una_);
   ack_deadline_ns_ = probe_deadline_ns_ = kNever;
   round_trip_.Cancel();
@@ -522,7 +579,6 @@ void RcRequester::OnDeadline(PollContext& context) {
     journal_->Timer(FlightTimer::kAckTimeout);
     journal_->Count(&Counters::local_ack_timeout_err, context);
     if (ChargeRetry(context)) {
-      asked_end_ = una_;
       flight_.OnLoss();
       GoBack(una_);
     }

@@ -12,6 +12,7 @@
 #include "stack/transport/journal.h"
 #include "stack/transport/packet_builder.h"
 #include "stack/transport/poll_context.h"
+#include "stack/transport/read_repairs.h"
 #include "stack/transport/round_trip.h"
 #include "stack/transport/send_cursor.h"
 #include "stack/verbs/queue_pair.h"
@@ -20,9 +21,10 @@
 namespace pollux::transport {
 
 // Go-back-N: everything from the PSN of a NAK on is sent again, or from the oldest unacknowledged
-// one after a time-out. Of READs and atomics only what is missing is asked for, at the first gap
-// first: the start of a repeated READ request never lies before that of an earlier repetition, for
-// there are peers (rxe) that then drop it. Owned by one worker. Source: IB specification 9.7.
+// one after a time-out. Of READs and atomics only what is missing is asked for: of every request
+// its first gap, the others when that is closed. So the start of a repeated READ request never lies
+// before that of an earlier repetition, for there are peers (rxe) that then drop it. Owned by one
+// worker. Source: IB specification 9.7.
 class RcRequester {
  public:
   static constexpr uint32_t kMaxInFlight = FlightLimit::kMost;  // request packets
@@ -73,6 +75,8 @@ class RcRequester {
   enum class Step : uint8_t { kSent, kLocal, kWait, kNoBuffer, kFault };
 
   Step SendNext(PollContext& context);
+  Step SendRepairs(PollContext& context, int* budget);
+  Step SendRepairsOf(uint32_t index, PollContext& context, int* budget);
   Step SendOldest(PollContext& context);
   Step ExecuteNext(PollContext& context);
   Step SendNextDataRequest(PollContext& context);
@@ -81,6 +85,7 @@ class RcRequester {
   bool Asks(const verbs::SendWqe& wqe, uint64_t now_ns) const;
   Step SendPacket(uint32_t index, uint32_t packet, bool ack_request, PollContext& context);
   Step AskFor(const verbs::SendWqe& wqe, uint32_t begin, uint32_t end, PollContext& context);
+  Step AskAgain(const verbs::SendWqe& wqe, uint32_t begin, PollContext& context);
   // `asked`: for an answer at once.
   void Sent(Psn psn, Psn end, bool asked, PollContext& context);
   uint64_t ProbeNs() const;  // how long to wait for an answer
@@ -93,9 +98,10 @@ class RcRequester {
 
   uint32_t FindNumbered(Psn psn) const;
   void Executed(Psn end);
+  bool Answered(Psn psn, Psn end);
   void Retire(PollContext& context);
   void Complete(const verbs::SendWqe& wqe, PollContext& context);
-  bool AskForMissing(Psn psn, PollContext& context);
+  bool AskForMissing(PollContext& context);
   void Progress(PollContext& context);
   // Charges a retry; false when none was left and the queue pair has failed.
   bool ChargeRetry(PollContext& context);
@@ -122,19 +128,21 @@ class RcRequester {
   Psn restart_;               // where it went back to, or una_ once that is beyond it
   // The peer has executed, and answered if it wants an answer, all that lies before.
   Psn executed_end_;
-  Psn asked_end_;  // of the gap at una_ that was asked for again
+  Psn answered_end_;  // the same, since it went back last: what lies before and is not here is lost
   uint8_t retry_left_ = 0;
   uint8_t rnr_left_ = 0;
   ibv_wc_status local_error_ = IBV_WC_SUCCESS;  // of the one at the cursor, reported in its turn
   uint64_t ack_asked_ns_ = 0;                   // when a packet asked last
   Psn asked_until_;                             // one past the highest that asked
   AckTrust ack_trust_;
+  ReadRepairs repairs_;  // of [una_, answered_end_), and of what was probed
 
   RoundTrip round_trip_;
   Psn nak_psn_;                  // of the last sequence NAK that was followed,
   uint64_t nak_at_ns_ = 0;       // and when; 0 since the last progress
   int probes_ = 0;               // since the last progress
   bool oldest_due_ = false;      // to be sent again in the next Transmit()
+  bool repairs_due_ = false;     // to be looked for in the next Transmit()
   bool answer_resends_ = false;  // what a probed SEND or WRITE's answer leaves open is sent again
 };
 

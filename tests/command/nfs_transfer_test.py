@@ -130,7 +130,8 @@ class PowerFailureTest(NfsOnNfsd):
         self.export.chmod(0o777)
 
     def mount(self, image, point):
-        done = subprocess.run(["mount", "-o", "loop", image, point], check=False,
+        # Nothing is stored because a while has passed.
+        done = subprocess.run(["mount", "-o", "loop,commit=3600", image, point], check=False,
                               stderr=subprocess.PIPE, text=True)
         if done.returncode != 0:
             raise unittest.SkipTest(f"needs loop devices and the right to mount: {done.stderr}")
@@ -155,7 +156,11 @@ class PowerFailureTest(NfsOnNfsd):
         server = self.nfsd("--json")
         sent = self.file("sent", 100_001)
         self.nfs("put", sent, path="file")
+        # What nobody has answered for is lost: without this the other would prove nothing.
+        unsynced = self.export / "unsynced"
+        unsynced.write_bytes(b"text")
         self.assertEqual(self.left(), {"file": sent.read_bytes()})
+        unsynced.unlink()
         self.nfs("rm", path="file")
         self.assertEqual(self.left(), {})
         self.stop(server)

@@ -14,23 +14,38 @@ PORTMAP_PROGRAM, PORTMAP_V2, PORTMAP_PORT, GETPORT = 100000, 2, 111, 3
 MOUNT_PROGRAM, MOUNT_V3, MOUNT_PORT, MNT, EXPORT = 100005, 3, 20048, 1, 5
 NLM_PROGRAM, NLM_V4, LOCK = 100021, 4, 2
 NLM4_STALE_FH, NLM4_FAILED = 7, 9
-TCP = 6
+NSM_PROGRAM, NSM_V1, NSM_PORT, NOTIFY = 100024, 1, 662, 6
+TCP, UDP = 6, 17
 AUTH_SYS = 1
 
 
-def call(host, port, program, version, procedure, arguments=b"", credential=(0, b"")):
-    """The results of a procedure at the server, over TCP."""
+def exchange_tcp(host, port, message):
     with host.entered():
         connection = socket.create_connection((SERVER, port), 30)
     with connection:
-        flavor, body = credential
-        header = struct.pack(">8I", 7, 0, RPC_VERSION, program, version, procedure, flavor,
-                             len(body))
-        message = header + body + bytes(8) + arguments
         connection.sendall(struct.pack(">I", 1 << 31 | len(message)) + message)
         with connection.makefile("rb") as reader:
             size = struct.unpack(">I", reader.read(4))[0] & 0x7FFFFFFF
-            reply = reader.read(size)
+            return reader.read(size)
+
+
+def exchange_udp(host, port, message):
+    with host.entered():
+        end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    with end:
+        end.settimeout(30)
+        # Hears the address that was asked alone.
+        end.connect((SERVER, port))
+        end.send(message)
+        return end.recv(1 << 16)
+
+
+def call(host, port, program, version, procedure, arguments=b"", credential=(0, b""),
+         exchange=exchange_tcp):
+    """The results of a procedure at the server."""
+    flavor, body = credential
+    header = struct.pack(">8I", 7, 0, RPC_VERSION, program, version, procedure, flavor, len(body))
+    reply = exchange(host, port, header + body + bytes(8) + arguments)
     xid, kind, denied, _, _, accepted = struct.unpack(">6I", reply[:24])
     assert (xid, kind, denied, accepted) == (7, 1, 0, 0), reply
     return reply[24:]
@@ -40,11 +55,12 @@ def mount_call(host, procedure, arguments=b""):
     return call(host, MOUNT_PORT, MOUNT_PROGRAM, MOUNT_V3, procedure, arguments)
 
 
-def port_of(host, program, version):
-    """What a portmapper at the server says; 0 for nowhere."""
-    arguments = struct.pack(">4I", program, version, TCP, 0)
+def port_of(host, program, version, protocol=TCP):
+    """What a portmapper at the server says, asked by the same protocol; 0 for nowhere."""
+    arguments = struct.pack(">4I", program, version, protocol, 0)
+    exchange = exchange_tcp if protocol == TCP else exchange_udp
     return struct.unpack(">I", call(host, PORTMAP_PORT, PORTMAP_PROGRAM, PORTMAP_V2, GETPORT,
-                                    arguments))[0]
+                                    arguments, exchange=exchange))[0]
 
 
 def lock_call(host, port, handle):
@@ -68,6 +84,11 @@ class NfsdTest(Exported):
         answer = mount_call(self.client_host, MNT, xdr_string(path))
         status, = struct.unpack(">I", answer[:4])
         return status, answer[4:] if status == 0 else b""
+
+    def test_idle_worker_sleeps(self):
+        server = self.nfsd("--idle", "sleep")
+        self.assert_sleeps_when_idle(server)
+        self.assertEqual(server.interrupt(), 0, server.stderr)
 
     def test_says_what_to_type_and_serves(self):
         server = self.nfsd("--json")
@@ -107,6 +128,22 @@ class NfsdTest(Exported):
         forged = known[:-1] + bytes([known[-1] ^ 1])
         self.assertEqual(lock_call(self.client_host, 4046, forged), NLM4_STALE_FH)
         self.stop(server)
+
+    def test_by_udp_too(self):
+        server = self.nfsd("--json", "--mount-port", "20050")
+        for program, version, port in ((MOUNT_PROGRAM, MOUNT_V3, 20050),
+                                       (NLM_PROGRAM, NLM_V4, 4045),
+                                       (NSM_PROGRAM, NSM_V1, NSM_PORT)):
+            self.assertEqual(port_of(self.client_host, program, version, UDP), port)
+            self.assertEqual(call(self.client_host, port, program, version, 0,
+                                  exchange=exchange_udp), b"")
+        exports = call(self.client_host, 20050, MOUNT_PROGRAM, MOUNT_V3, EXPORT,
+                       exchange=exchange_udp)
+        self.assertIn(os.fsencode(str(self.export)), exports)
+        self.assertEqual(call(self.client_host, NSM_PORT, NSM_PROGRAM, NSM_V1, NOTIFY,
+                              xdr_string("guest") + struct.pack(">I", 5), exchange=exchange_udp),
+                         b"")
+        self.assertEqual(self.stop(server)["dropped_datagrams"], 0)
 
     def test_clients_by_address(self):
         server = self.nfsd("--json", export=f"{self.export}:rw,clients=10.0.0.9")

@@ -298,6 +298,21 @@ def takes(file):
     return True
 
 
+def is_locked(path):
+    """Whether anybody holds or awaits a lock of the file; asking disturbs nobody."""
+    inode = path.stat().st_ino
+    with open("/proc/locks", encoding="ascii") as file:
+        return f":{inode} " in file.read()
+
+
+def hold_until(bench, flag):
+    """The guest holds the lock of its file "locked" until there is a file `flag`."""
+    held = bench.guest.begin(f"rm -f {flag}; flock {MOUNT_POINT}/locked sh -c 'echo held; "
+                             f"until test -e {flag}; do sleep 0.1; done'")
+    held.wait_for_output("held", bench.deadline)
+    return held
+
+
 @case("nfsd-locks", directions=(TO_POLLUX,), wants=WANTS, deadline_s=300, ports=("af_packet",))
 def nfsd_locks(bench):
     """Locks of the guest's programs and of this host's keep each other out, in turn."""
@@ -307,7 +322,7 @@ def nfsd_locks(bench):
 
     def hold():
         held = bench.guest.begin(f"flock {path} sh -c 'echo held; sleep 5'")
-        bench.deadline.wait_for("the guest's lock", lambda: "held" in held.output)
+        held.wait_for_output("held", bench.deadline)
         return held
 
     with mounted(served, "hard,"):
@@ -326,5 +341,62 @@ def nfsd_locks(bench):
         held = hold()
         bench.guest.begin(f"flock {path} echo mine").expect(0, bench.deadline)
         held.expect(0, bench.deadline)
+    served.stop()
+    return served.look()
+
+
+@case("nfsd-locks-restart", directions=(TO_POLLUX,), wants=WANTS, deadline_s=400,
+      ports=("af_packet",))
+def nfsd_locks_restart(bench):
+    """Pollux is killed while the guest holds a lock: the guest is told of the next one, and has its
+    lock again before others have any."""
+    served = Served(bench, arguments=("--grace-s", "20"))
+    served.guest(STATUS_MONITOR)
+    with mounted(served, "hard,"):
+        served.guest(f"touch {MOUNT_POINT}/locked {MOUNT_POINT}/other")
+        held = hold_until(bench, "/tmp/enough")
+        need(is_locked(served.root / "locked"), "no lock is seen on this host")
+        served.process.signal(signal.SIGKILL)
+        served.process.wait(bench.deadline)
+        need(not is_locked(served.root / "locked"), "a killed server holds a lock")
+        served.start()
+        other = bench.guest.begin(f"flock {MOUNT_POINT}/other echo mine")
+        bench.deadline.wait_for("the guest to ask for its lock again",
+                                lambda: is_locked(served.root / "locked"))
+        need("mine" not in other.output, "a new lock was to be had before the old ones")
+        other.expect(0, bench.deadline)
+        bench.guest.begin(f"flock -n {MOUNT_POINT}/locked true").expect(1, bench.deadline)
+        served.guest("touch /tmp/enough")
+        held.expect(0, bench.deadline)
+        need(not is_locked(served.root / "locked"), "the lock was not given up")
+    served.stop()
+    return served.look()
+
+
+@case("nfsd-locks-reboot", directions=(TO_POLLUX,), wants=WANTS, deadline_s=600,
+      ports=("af_packet",), extra=True)
+def nfsd_locks_reboot(bench):
+    """The guest's power fails while it holds a lock: booted again it says so, and another may have
+    what it held."""
+    served = Served(bench)
+    served.guest(STATUS_MONITOR)
+    served.mount("hard,")
+    served.guest(f"touch {MOUNT_POINT}/locked")
+    hold_until(bench, "/tmp/enough")
+    need(is_locked(served.root / "locked"), "no lock is seen on this host")
+    # Its disk is memory: what a disk would have kept.
+    served.guest("tar cf /host/monitored -C /var/lib/nfs sm state")
+    kept = (bench.guest.shared / "monitored").read_bytes()
+    bench.guest.qemu.signal(signal.SIGKILL)
+    bench.guest.qemu.wait(bench.deadline)
+    need(is_locked(served.root / "locked"), "the lock went with the guest's power")
+    bench.guest.start(bench.port.mtu)
+    (bench.guest.shared / "monitored").write_bytes(kept)
+    served.guest("mkdir -p /run/rpcbind; rpcbind -w; tar xf /host/monitored -C /var/lib/nfs; "
+                 "sm-notify")
+    bench.deadline.wait_for("the lock to be free", lambda: not is_locked(served.root / "locked"))
+    served.guest(STATUS_MONITOR)
+    with mounted(served, "hard,"):
+        bench.guest.begin(f"flock -n {MOUNT_POINT}/locked true").expect(0, bench.deadline)
     served.stop()
     return served.look()

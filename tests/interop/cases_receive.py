@@ -12,6 +12,7 @@ RECEIVES_AT = 65536
 RNR_PAUSE_S = 0.5  # while no receive is posted
 # 2^12 * 4.096 us = 17 ms, four times that with rxe's own margin.
 TIMEOUT, RETRIES = 12, 3
+PROBES = 6  # of one silence at most: RcRequester::kMaxProbes
 LOSSY_TIMEOUT = 14  # 67 ms
 READS, READ_BYTES = 24, 64 * 1024
 
@@ -135,7 +136,7 @@ def retry_exhausted(bench):
                                    if "RC WRITE ONLY" in frame.names)
         sent = max(psns.values(), default=0)
         # Pollux probes between its time-outs.
-        most = 2 * (RETRIES + 1) if bench.to_linux else RETRIES + 1
+        most = RETRIES + 1 + (PROBES if bench.to_linux else 0)
         need(RETRIES < sent <= most, f"sent {sent} times, not once and {RETRIES} times again")
 
     return look

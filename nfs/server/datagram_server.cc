@@ -1,0 +1,131 @@
+#include "nfs/server/datagram_server.h"
+
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "nfs/server/bound_socket.h"
+#include "rpcrdma/socket_address.h"
+
+namespace pollux::nfs {
+namespace {
+
+// A reply leaves from the address that was asked: its client waits for no other.
+bool AskForDestinations(const Fd& socket) {
+  const int on = 1;
+  int family = 0;
+  socklen_t size = sizeof family;
+  getsockopt(socket.get(), SOL_SOCKET, SO_DOMAIN, &family, &size);
+  return family == AF_INET6
+             ? setsockopt(socket.get(), IPPROTO_IPV6, IPV6_RECVPKTINFO, &on, sizeof on) == 0
+             : setsockopt(socket.get(), IPPROTO_IP, IP_PKTINFO, &on, sizeof on) == 0;
+}
+
+Gid DestinationIn(const cmsghdr& control) {
+  Gid address;
+  if (control.cmsg_level == IPPROTO_IPV6 && control.cmsg_type == IPV6_PKTINFO) {
+    in6_pktinfo info;
+    std::memcpy(&info, CMSG_DATA(&control), sizeof info);
+    std::memcpy(address.raw.data(), &info.ipi6_addr, address.raw.size());
+  } else if (control.cmsg_level == IPPROTO_IP && control.cmsg_type == IP_PKTINFO) {
+    in_pktinfo info;
+    std::memcpy(&info, CMSG_DATA(&control), sizeof info);
+    address = Gid::FromIpv4(ntohl(info.ipi_spec_dst.s_addr));
+  }
+  return address;
+}
+
+}  // namespace
+
+struct DatagramServer::Way {
+  sockaddr_storage peer = {};
+  // As the kernel gave it, which it takes back as the source of what is sent.
+  alignas(cmsghdr) std::array<uint8_t, CMSG_SPACE(sizeof(in6_pktinfo))> control = {};
+  msghdr header = {};
+
+  void Point(iovec* bytes) {
+    header.msg_name = &peer;
+    header.msg_control = control.data();
+    header.msg_iov = bytes;
+    header.msg_iovlen = 1;
+  }
+};
+
+DatagramServer::DatagramServer(size_t max_record, RecordServer::Handler handler)
+    : max_record_(max_record), handler_(std::move(handler)), socket_(std::make_shared<Socket>()) {}
+
+absl::StatusOr<std::unique_ptr<DatagramServer>> DatagramServer::Listen(
+    uint16_t port, size_t max_record, RecordServer::Handler handler) {
+  std::unique_ptr<DatagramServer> server(new DatagramServer(max_record, std::move(handler)));
+  absl::StatusOr<Fd> socket = BindEverywhere(SOCK_DGRAM, port);
+  if (!socket.ok()) return socket.status();
+  server->end_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!AskForDestinations(*socket) || !server->end_.ok()) {
+    return absl::ErrnoToStatus(errno, "a UDP service");
+  }
+  server->port_ = PortOf(*socket);
+  server->socket_->fd = *std::move(socket);
+  server->thread_ = std::thread([raw = server.get()] { raw->Serve(); });
+  return server;
+}
+
+DatagramServer::~DatagramServer() {
+  if (!thread_.joinable()) return;
+  eventfd_write(end_.get(), 1);
+  thread_.join();
+}
+
+void DatagramServer::Serve() {
+  std::array<pollfd, 2> watched = {{{end_.get(), POLLIN, 0}, {socket_->fd.get(), POLLIN, 0}}};
+  while (true) {
+    poll(watched.data(), watched.size(), /*timeout=*/-1);
+    if ((watched[0].revents & POLLIN) != 0) return;
+    Receive();
+  }
+}
+
+void DatagramServer::Receive() {
+  Way way;
+  std::vector<uint8_t> record(max_record_);
+  iovec bytes = {.iov_base = record.data(), .iov_len = record.size()};
+  way.Point(&bytes);
+  way.header.msg_namelen = sizeof way.peer;
+  way.header.msg_controllen = way.control.size();
+  const ssize_t size = recvmsg(socket_->fd.get(), &way.header, 0);
+  if (size < 0) return;
+  if ((way.header.msg_flags & MSG_TRUNC) != 0 || socket_->unanswered == kMaxUnanswered) {
+    ++dropped_;
+    return;
+  }
+  record.resize(static_cast<size_t>(size));
+  RecordServer::Ends ends{.max_reply = kMaxReply};
+  ends.client =
+      rpcrdma::EndpointOf(reinterpret_cast<const sockaddr*>(&way.peer), way.header.msg_namelen)
+          .address;
+  if (const cmsghdr* control = CMSG_FIRSTHDR(&way.header); control != nullptr) {
+    ends.server = DestinationIn(*control);
+  }
+  ++socket_->unanswered;
+  handler_(std::move(record), ends,
+           RecordServer::Reply([socket = socket_, way](std::vector<uint8_t> message) mutable {
+             --socket->unanswered;
+             if (!message.empty()) Send(*socket, way, std::move(message));
+           }));
+}
+
+void DatagramServer::Send(const Socket& socket, Way& way, std::vector<uint8_t> message) {
+  iovec bytes = {.iov_base = message.data(), .iov_len = message.size()};
+  way.Point(&bytes);
+  way.header.msg_flags = 0;
+  // There is nothing to be done about one that does not go.
+  sendmsg(socket.fd.get(), &way.header, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+}  // namespace pollux::nfs

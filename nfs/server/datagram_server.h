@@ -1,0 +1,63 @@
+// RPC over the kernel's UDP, for programs that are asked little: one thread, a datagram in and one
+// out, in the order in which replies are ready. Source: RFC 5531 section 11.
+#ifndef POLLUX_NFS_SERVER_DATAGRAM_SERVER_H_
+#define POLLUX_NFS_SERVER_DATAGRAM_SERVER_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "nfs/server/fd.h"
+#include "nfs/server/record_server.h"
+
+namespace pollux::nfs {
+
+// What is lost on the way, or there is no room for, is asked again by who asked.
+class DatagramServer {
+ public:
+  // What clients have had room for since ONC RPC began. RecordServer::Ends has it.
+  static constexpr size_t kMaxReply = 8800;
+  // Calls that wait for their replies; others are dropped meanwhile.
+  static constexpr uint32_t kMaxUnanswered = 64;
+
+  // Listens at every address of the host, IPv4 and IPv6; port 0: any. Datagrams beyond
+  // `max_record` bytes are dropped. AlreadyExists when the port is taken.
+  static absl::StatusOr<std::unique_ptr<DatagramServer>> Listen(uint16_t port, size_t max_record,
+                                                                RecordServer::Handler handler);
+  // Waits for the thread; replies that come later are sent all the same.
+  ~DatagramServer();
+  DatagramServer(const DatagramServer&) = delete;
+  DatagramServer& operator=(const DatagramServer&) = delete;
+  uint16_t port() const { return port_; }
+  // Datagrams that were too large, or for whose calls there was no room.
+  uint64_t dropped() const { return dropped_; }
+
+ private:
+  // What replies need, also after the server's end.
+  struct Socket {
+    Fd fd;
+    std::atomic<uint32_t> unanswered{0};
+  };
+  // Where one came from, and the address and interface that it came to.
+  struct Way;
+
+  DatagramServer(size_t max_record, RecordServer::Handler handler);
+  void Serve();
+  void Receive();
+  static void Send(const Socket& socket, Way& way, std::vector<uint8_t> message);
+
+  size_t max_record_;
+  RecordServer::Handler handler_;
+  std::shared_ptr<Socket> socket_;
+  std::atomic<uint64_t> dropped_{0};
+  uint16_t port_ = 0;
+  Fd end_;  // an eventfd
+  std::thread thread_;
+};
+
+}  // namespace pollux::nfs
+
+#endif  // POLLUX_NFS_SERVER_DATAGRAM_SERVER_H_

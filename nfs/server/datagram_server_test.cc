@@ -1,0 +1,155 @@
+#include "nfs/server/datagram_server.h"
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "rpcrdma/socket_address.h"
+#include "stack/net/address.h"
+
+namespace pollux::nfs {
+namespace {
+
+constexpr size_t kMaxRecord = 1000;
+// A guard against hanging, not an expectation.
+constexpr timeval kPatience = {.tv_sec = 100, .tv_usec = 0};
+
+// Answers a record by itself, backwards; one that begins with 'k' is kept for later, an empty one
+// is not answered.
+class Mirror {
+ public:
+  RecordServer::Handler handler() {
+    return [this](std::vector<uint8_t> record, const RecordServer::Ends& ends,
+                  RecordServer::Reply reply) {
+      EXPECT_EQ(ends.max_reply, DatagramServer::kMaxReply);
+      const std::lock_guard lock(mutex_);
+      asked_ = ends.server;
+      if (record.empty()) return;
+      if (record[0] == 'k') {
+        kept_.push_back(std::move(reply));
+        return;
+      }
+      std::reverse(record.begin(), record.end());
+      reply.Send(std::move(record));
+    };
+  }
+  // The address that was asked last.
+  Gid asked() {
+    const std::lock_guard lock(mutex_);
+    return asked_;
+  }
+  size_t kept() {
+    const std::lock_guard lock(mutex_);
+    return kept_.size();
+  }
+  void SendKept(const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    for (auto& reply : kept_) reply.Send({text.begin(), text.end()});
+    kept_.clear();
+  }
+
+ private:
+  std::mutex mutex_;
+  Gid asked_;
+  std::deque<RecordServer::Reply> kept_;
+};
+
+class Peer {
+ public:
+  Peer(const char* address, uint16_t port) {
+    const Gid gid = *net::ParseAddress(address);
+    const rpcrdma::SocketAddress to = rpcrdma::SocketAddressOf({.address = gid, .port = port});
+    fd_ = Fd(socket(to.get()->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    // Takes replies from that address alone.
+    reached_ = connect(fd_.get(), to.get(), to.length) == 0;
+    setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof(kPatience));
+  }
+  bool reached() const { return reached_; }
+  void Send(const std::string& bytes) {
+    EXPECT_EQ(send(fd_.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+  }
+  std::string Reply() {
+    std::string text(1 << 16, '\0');
+    const ssize_t size = recv(fd_.get(), text.data(), text.size(), 0);
+    EXPECT_GE(size, 0);
+    text.resize(static_cast<size_t>(std::max<ssize_t>(size, 0)));
+    return text;
+  }
+
+ private:
+  Fd fd_;
+  bool reached_ = false;
+};
+
+bool Await(const std::function<bool()>& done) {
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(kPatience.tv_sec);
+  while (!done()) {
+    if (std::chrono::steady_clock::now() > give_up) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+class DatagramServerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto server = DatagramServer::Listen(0, kMaxRecord, mirror_.handler());
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+  }
+  Mirror mirror_;
+  std::unique_ptr<DatagramServer> server_;
+};
+
+TEST_F(DatagramServerTest, AnswersFromTheAddressThatWasAsked) {
+  // The second is not the one that the kernel would choose.
+  for (const char* address : {"127.0.0.1", "127.0.0.2", "::1"}) {
+    Peer peer(address, server_->port());
+    if (!peer.reached()) continue;  // no IPv6 here
+    peer.Send("abc");
+    EXPECT_EQ(peer.Reply(), "cba");
+    EXPECT_EQ(net::FormatAddress(mirror_.asked()), address);
+  }
+}
+
+TEST_F(DatagramServerTest, WhatIsTooLargeOrNotAnsweredIsDropped) {
+  Peer peer("127.0.0.1", server_->port());
+  peer.Send(std::string(kMaxRecord + 1, 'a'));
+  peer.Send("");
+  peer.Send(std::string(kMaxRecord, 'a'));
+  EXPECT_EQ(peer.Reply(), std::string(kMaxRecord, 'a'));
+  EXPECT_EQ(server_->dropped(), 1u);
+}
+
+TEST_F(DatagramServerTest, SoManyWaitForTheirReplies) {
+  Peer waiting("127.0.0.1", server_->port()), other("127.0.0.1", server_->port());
+  for (uint32_t i = 0; i < DatagramServer::kMaxUnanswered - 1; ++i) waiting.Send("keep");
+  other.Send("abc");
+  EXPECT_EQ(other.Reply(), "cba");
+  waiting.Send("keep");
+  EXPECT_TRUE(Await([&] { return mirror_.kept() == DatagramServer::kMaxUnanswered; }));
+  other.Send("dropped");
+  EXPECT_TRUE(Await([&] { return server_->dropped() == 1; }));
+  mirror_.SendKept("late");
+  EXPECT_EQ(waiting.Reply(), "late");
+  other.Send("def");
+  EXPECT_EQ(other.Reply(), "fed");
+}
+
+TEST_F(DatagramServerTest, APortIsTakenOnce) {
+  EXPECT_EQ(DatagramServer::Listen(server_->port(), kMaxRecord, mirror_.handler()).status().code(),
+            absl::StatusCode::kAlreadyExists);
+}
+
+}  // namespace
+}  // namespace pollux::nfs

@@ -1,0 +1,112 @@
+#include "nfs/server/monitored_hosts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+namespace pollux::nfs {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+const Gid kOne = Gid::FromIpv4(1), kTwo = Gid::FromIpv4(2), kThree = Gid::FromIpv4(3);
+
+class MonitoredHostsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = std::string(getenv("TEST_TMPDIR")) + "/hostsXXXXXX";
+    directory_ = mkdtemp(pattern.data());
+    path_ = directory_ + "/hosts";
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+  std::unique_ptr<MonitoredHosts> Open() {
+    auto opened = MonitoredHosts::Open(path_);
+    EXPECT_TRUE(opened.ok()) << opened.status();
+    return *std::move(opened);
+  }
+
+  std::string directory_, path_;
+};
+
+TEST_F(MonitoredHostsTest, EachStartIsAnotherOddState) {
+  uint32_t last = 0;
+  for (int i = 0; i < 3; ++i) {
+    const auto hosts = Open();
+    EXPECT_EQ(hosts->state() % 2, 1u);
+    EXPECT_GT(hosts->state(), last);
+    last = hosts->state();
+    EXPECT_THAT(hosts->before(), IsEmpty());
+  }
+}
+
+TEST_F(MonitoredHostsTest, WhoWasThereIsKnownUntilToldOrThereAgain) {
+  {
+    const auto hosts = Open();
+    for (const Gid& host : {kOne, kTwo, kThree, kOne}) EXPECT_TRUE(hosts->Add(host).ok());
+  }
+  {
+    const auto hosts = Open();
+    EXPECT_THAT(hosts->before(), ElementsAre(kOne, kTwo, kThree));
+    EXPECT_TRUE(hosts->Add(kTwo).ok());
+    EXPECT_TRUE(hosts->Told(kTwo).ok());
+    EXPECT_TRUE(hosts->Told(kThree).ok());
+    EXPECT_THAT(hosts->before(), ElementsAre(kOne, kTwo, kThree));
+  }
+  EXPECT_THAT(Open()->before(), ElementsAre(kOne, kTwo));
+}
+
+TEST_F(MonitoredHostsTest, WhoHoldsNothingIsForgottenOfThoseThatWereAdded) {
+  EXPECT_TRUE(Open()->Add(kOne).ok());
+  {
+    const auto hosts = Open();
+    EXPECT_TRUE(hosts->Add(kTwo).ok());
+    EXPECT_TRUE(hosts->Add(kThree).ok());
+    EXPECT_TRUE(hosts->KeepOnly({kThree}).ok());
+  }
+  EXPECT_THAT(Open()->before(), ElementsAre(kOne, kThree));
+}
+
+TEST_F(MonitoredHostsTest, NoMoreThanSoMany) {
+  std::ofstream file(path_);
+  file << "state 7\n";
+  for (uint32_t i = 0; i < MonitoredHosts::kMaxHosts; ++i)
+    file << "host 10.0." << i / 256 << '.' << i % 256 << '\n';
+  file.close();
+  {
+    const auto hosts = Open();
+    EXPECT_EQ(hosts->state(), 9u);
+    EXPECT_EQ(hosts->before().size(), MonitoredHosts::kMaxHosts);
+    for (const Gid& host : hosts->before()) ASSERT_TRUE(hosts->Add(host).ok());
+    EXPECT_EQ(hosts->Add(kOne).code(), absl::StatusCode::kResourceExhausted);
+  }
+}
+
+TEST_F(MonitoredHostsTest, WhatIsNoListIsLeftAlone) {
+  for (const char* text : {"nonsense\n", "state x\n", "host 10.0.0\n"}) {
+    std::ofstream(path_) << text;
+    const absl::Status status = MonitoredHosts::Open(path_).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("remove it"));
+  }
+  EXPECT_FALSE(MonitoredHosts::Open(directory_ + "/none/hosts").ok());
+}
+
+TEST_F(MonitoredHostsTest, WhatCannotBeWrittenIsNotAdded) {
+  const auto hosts = Open();
+  // In the way of the new file.
+  ASSERT_EQ(mkdir((path_ + ".new").c_str(), 0700), 0);
+  EXPECT_FALSE(hosts->Add(kOne).ok());
+  std::filesystem::remove(path_ + ".new");
+  EXPECT_THAT(Open()->before(), IsEmpty());
+  EXPECT_TRUE(hosts->Add(kOne).ok());
+  EXPECT_THAT(Open()->before(), ElementsAre(kOne));
+}
+
+}  // namespace
+}  // namespace pollux::nfs

@@ -1,0 +1,50 @@
+// Calls that the server makes of its clients' hosts, on a thread of its own: each may wait for a
+// host that does not answer.
+#ifndef POLLUX_NFS_SERVER_OUTGOING_CALLS_H_
+#define POLLUX_NFS_SERVER_OUTGOING_CALLS_H_
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "absl/functional/any_invocable.h"
+#include "stack/base/types.h"
+
+namespace pollux::nfs {
+
+// One after the other, in the order in which they came.
+class OutgoingCalls {
+ public:
+  static constexpr size_t kMaxWaiting = 256;
+  static constexpr size_t kMaxWaitingOfHost = 16;  // so that a silent one keeps few others waiting
+
+  using Call = absl::AnyInvocable<void()>;
+
+  OutgoingCalls();
+  // Waits for the call under way; the others are not made.
+  ~OutgoingCalls();
+  OutgoingCalls(const OutgoingCalls&) = delete;
+  OutgoingCalls& operator=(const OutgoingCalls&) = delete;
+
+  // False when too many wait. Any thread.
+  bool Post(const Gid& host, Call call);
+
+ private:
+  struct Waiting {
+    Gid host;
+    Call call;
+  };
+  void Work();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ending_ = false;
+  std::deque<Waiting> waiting_;
+  std::thread thread_;
+};
+
+}  // namespace pollux::nfs
+
+#endif  // POLLUX_NFS_SERVER_OUTGOING_CALLS_H_

@@ -1,0 +1,63 @@
+// Tells hosts that held locks that this server has started anew, so that they ask for them again.
+// Source: The Open Group's XNFS (C702) chapter 11.
+#ifndef POLLUX_NFS_SERVER_RESTART_NOTIFIER_H_
+#define POLLUX_NFS_SERVER_RESTART_NOTIFIER_H_
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "cm/manager.h"
+#include "nfs/server/monitored_hosts.h"
+
+namespace pollux::nfs {
+
+// NSM's SM_NOTIFY of this host in this state: by TCP to the status monitor that the host's rpcbind
+// names. Whether it was heard. Blocks, for seconds.
+bool NotifyOfState(const Gid& host, uint32_t state);
+// The same of a status monitor that is found.
+bool NotifyOfStateAt(const cm::Endpoint& monitor, uint32_t state);
+
+// Threads that tell MonitoredHosts::before(), each host until it has heard or kTries are over.
+class RestartNotifier {
+ public:
+  // So many silent hosts hold up no other.
+  static constexpr size_t kThreads = 8;
+  static constexpr int kTries = 60;
+  static constexpr std::chrono::seconds kBetweenTries{15};
+
+  // Whether the host has heard. On several threads at once; blocks.
+  using Notify = absl::AnyInvocable<bool(const Gid& host, uint32_t state) const>;
+
+  // `hosts` outlives it.
+  RestartNotifier(MonitoredHosts* hosts, Notify notify);
+  // Waits for those that are being told.
+  ~RestartNotifier();
+  RestartNotifier(const RestartNotifier&) = delete;
+  RestartNotifier& operator=(const RestartNotifier&) = delete;
+
+ private:
+  struct Waiting {
+    Gid host;
+    int tries = 0;
+    std::chrono::steady_clock::time_point due;
+  };
+  void Work();
+
+  MonitoredHosts* hosts_;
+  Notify notify_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ending_ = false;
+  std::deque<Waiting> waiting_;  // the one due first at the front
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace pollux::nfs
+
+#endif  // POLLUX_NFS_SERVER_RESTART_NOTIFIER_H_

@@ -1,0 +1,20 @@
+#include "nfs/server/status_calls.h"
+
+namespace pollux::nfs {
+
+using rpcrdma::AcceptStatus;
+
+void StatusCalls::Serve(ControlCall call) const {
+  StatChge change;
+  switch (static_cast<NsmProcedure>(call.procedure())) {
+    case NsmProcedure::kNull:
+      return call.Answer(Void());
+    case NsmProcedure::kNotify:
+      if (!call.Read(&change)) return call.Fail(AcceptStatus::kGarbageArguments);
+      if (restarted_(call.client(), change.state)) call.Answer(Void());
+      return;
+  }
+  call.Fail(AcceptStatus::kProcedureUnavailable);
+}
+
+}  // namespace pollux::nfs

@@ -1,0 +1,55 @@
+#include "nfs/server/status_calls.h"
+
+#include <gtest/gtest.h>
+
+#include "nfs/server/control_for_test.h"
+
+namespace pollux::nfs {
+namespace {
+
+const Gid kHost = Gid::FromIpv4(0x0A000001);
+
+class StatusCallsTest : public testing::Test {
+ protected:
+  template <class Args>
+  std::vector<uint8_t> Ask(NsmProcedure procedure, const Args& args) {
+    const rpcrdma::CallHeader header{
+        .program = kNsmProgram, .version = kNsmV1, .procedure = static_cast<uint32_t>(procedure)};
+    return AskControl(StatusCalls::kProgram, header, args, kHost,
+                      [this](ControlCall call) { calls_.Serve(std::move(call)); })
+        .get();
+  }
+  template <class Args>
+  rpcrdma::AcceptStatus StatusOf(NsmProcedure procedure, const Args& args) {
+    const std::vector<uint8_t> message = Ask(procedure, args);
+    rpcrdma::ReplyHeader reply;
+    EXPECT_EQ(rpcrdma::ParseReply(message, &reply), message.size());
+    return reply.accept_status;
+  }
+
+  bool can_act_ = true;
+  uint32_t state_ = 0;
+  StatusCalls calls_{[this](const Gid& host, uint32_t state) {
+    EXPECT_EQ(host, kHost);
+    state_ = state;
+    return can_act_;
+  }};
+};
+
+TEST_F(StatusCallsTest, AHostHasStarted) {
+  EXPECT_EQ(StatusOf(NsmProcedure::kNotify, StatChge{.mon_name = {"guest"}, .state = 5}),
+            rpcrdma::AcceptStatus::kSuccess);
+  EXPECT_EQ(state_, 5u);
+  can_act_ = false;
+  EXPECT_TRUE(Ask(NsmProcedure::kNotify, StatChge{.mon_name = {"guest"}, .state = 7}).empty());
+}
+
+TEST_F(StatusCallsTest, OtherCalls) {
+  EXPECT_EQ(StatusOf(NsmProcedure::kNull, Void()), rpcrdma::AcceptStatus::kSuccess);
+  EXPECT_EQ(StatusOf(NsmProcedure::kNotify, Void()), rpcrdma::AcceptStatus::kGarbageArguments);
+  EXPECT_EQ(StatusOf(NsmProcedure{2}, Void()), rpcrdma::AcceptStatus::kProcedureUnavailable);
+  EXPECT_EQ(state_, 0u);
+}
+
+}  // namespace
+}  // namespace pollux::nfs
