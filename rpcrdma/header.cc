@@ -63,15 +63,17 @@ bool ParseWriteChunk(Reader& in, ChunkLists& lists, WriteChunk& chunk) {
   return in.ok;
 }
 
-// Most messages have three empty lists.
+// Three empty lists.
 constexpr uint8_t kNoLists[kMinHeaderBytes - kFixedBytes] = {};
 
+// Whether it is an RDMA_MSG without chunks, as most messages are.
+bool HasNoLists(absl::Span<const uint8_t> message) {
+  return message.size() >= kMinHeaderBytes && LoadBe32(&message[4]) == kVersion &&
+         LoadBe32(&message[12]) == static_cast<uint32_t>(Proc::kMsg) &&
+         std::memcmp(&message[kFixedBytes], kNoLists, sizeof kNoLists) == 0;
+}
+
 bool ParseLists(Reader& in, ChunkLists& lists) {
-  if (in.bytes.size() - in.at >= sizeof kNoLists &&
-      std::memcmp(&in.bytes[in.at], kNoLists, sizeof kNoLists) == 0) {
-    in.at += sizeof kNoLists;
-    return true;
-  }
   if (!ParseReadList(in, lists)) return false;
   while (in.Marker()) {
     if (lists.write_chunk_count == kMaxWriteChunks) return false;
@@ -210,6 +212,14 @@ void ChunkLists::Clear() {
 HeaderStatus ParseHeader(absl::Span<const uint8_t> message, Header* header, size_t* header_bytes) {
   *header_bytes = 0;
   header->chunks.Clear();
+  if (HasNoLists(message)) {
+    header->xid = LoadBe32(&message[0]);
+    header->version = kVersion;
+    header->credits = LoadBe32(&message[8]);
+    header->proc = Proc::kMsg;
+    *header_bytes = kMinHeaderBytes;
+    return HeaderStatus::kOk;
+  }
   // RFC 8166 section 4.5
   if (message.size() < kFixedBytes) return HeaderStatus::kTooShort;
   Reader in{message};

@@ -43,7 +43,7 @@ TEST(PortDriver, LargeFramesAreAskedForUnlessTheUserSaysOtherwise) {
   Devargs memif = Parsed("net_memif0,role=client,socket=/tmp/s,bsize=4096");
   AddDriverDefaults(&memif, 4352);
   EXPECT_EQ(memif.ToString(),
-            "net_memif0,role=client,socket=/tmp/s,bsize=4096,socket-abstract=no,rsize=11");
+            "net_memif0,role=client,socket=/tmp/s,bsize=4096,socket-abstract=no,rsize=9");
 }
 
 TEST(PortDriver, MtuIsWhatTheDriverCarriesNotWhatItReports) {
