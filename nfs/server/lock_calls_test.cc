@@ -112,6 +112,7 @@ class LockCallsTest : public testing::Test {
   // The lock manager of a server that starts, again or for the first time.
   void Start(std::chrono::seconds grace = kPatience) {
     calls_.reset();
+    hosts_.reset();
     auto hosts = MonitoredHosts::Open(Path("locks"));
     ASSERT_TRUE(hosts.ok()) << hosts.status();
     hosts_ = *std::move(hosts);

@@ -1,6 +1,7 @@
 #include "nfs/server/monitored_hosts.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,7 +14,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "nfs/server/fd.h"
 #include "stack/net/address.h"
 
 namespace pollux::nfs {
@@ -45,12 +45,22 @@ bool TakeLine(absl::string_view line, uint32_t* state, std::set<Gid>* hosts) {
 
 absl::StatusOr<std::unique_ptr<MonitoredHosts>> MonitoredHosts::Open(std::string path) {
   std::unique_ptr<MonitoredHosts> hosts(new MonitoredHosts(std::move(path)));
+  if (absl::Status status = hosts->TakeLock(); !status.ok()) return status;
   if (absl::Status status = hosts->Read(); !status.ok()) return status;
   hosts->untold_ = hosts->before_;
   // Odd: this host is up.
   hosts->state_ = (hosts->state_ | 1) + 2;
   if (absl::Status status = hosts->Write(); !status.ok()) return status;
   return hosts;
+}
+
+absl::Status MonitoredHosts::TakeLock() {
+  lock_ = Fd(open(absl::StrCat(path_, ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!lock_.ok()) return Failure(path_, "cannot be taken");
+  if (flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return absl::OkStatus();
+  if (errno != EWOULDBLOCK) return Failure(path_, "cannot be taken");
+  return absl::AlreadyExistsError(absl::StrCat("another server has the list of hosts with locks, ",
+                                               path_, "; name another by --lock-file"));
 }
 
 absl::Status MonitoredHosts::Read() {

@@ -13,18 +13,19 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "nfs/server/fd.h"
 #include "stack/base/types.h"
 
 namespace pollux::nfs {
 
 // Any thread that may wait for the file's file system. A file of text: "state N", then a line "host
-// ADDRESS" for each.
+// ADDRESS" for each; one with .lock behind its name says whose it is.
 class MonitoredHosts {
  public:
   static constexpr size_t kMaxHosts = 1024;
 
-  // Takes the file, or begins one, and counts a start. FailedPrecondition, with what to do, when
-  // it is something else; else what the file system says.
+  // Takes the file, or begins one, and counts a start. AlreadyExists when another server has it;
+  // FailedPrecondition, with what to do, when it is something else; else what the file system says.
   static absl::StatusOr<std::unique_ptr<MonitoredHosts>> Open(std::string path);
 
   // NSM's: odd, and another one at each start.
@@ -42,12 +43,14 @@ class MonitoredHosts {
 
  private:
   explicit MonitoredHosts(std::string path) : path_(std::move(path)) {}
+  absl::Status TakeLock();
   absl::Status Read();
   std::set<Gid> All() const;
   // Whole or not at all.
   absl::Status Write() const;
 
   const std::string path_;
+  Fd lock_;  // until this process ends, however it does
   uint32_t state_ = 0;
   std::set<Gid> before_;  // constant once open
   std::mutex mutex_;

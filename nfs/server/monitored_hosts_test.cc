@@ -98,14 +98,23 @@ TEST_F(MonitoredHostsTest, WhatIsNoListIsLeftAlone) {
 }
 
 TEST_F(MonitoredHostsTest, WhatCannotBeWrittenIsNotAdded) {
-  const auto hosts = Open();
+  auto hosts = Open();
   // In the way of the new file.
   ASSERT_EQ(mkdir((path_ + ".new").c_str(), 0700), 0);
   EXPECT_FALSE(hosts->Add(kOne).ok());
   std::filesystem::remove(path_ + ".new");
-  EXPECT_THAT(Open()->before(), IsEmpty());
-  EXPECT_TRUE(hosts->Add(kOne).ok());
-  EXPECT_THAT(Open()->before(), ElementsAre(kOne));
+  EXPECT_TRUE(hosts->Add(kTwo).ok());
+  hosts.reset();
+  EXPECT_THAT(Open()->before(), ElementsAre(kTwo));
+}
+
+TEST_F(MonitoredHostsTest, IsOneServersAtATime) {
+  auto hosts = Open();
+  const absl::Status status = MonitoredHosts::Open(path_).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--lock-file"));
+  hosts.reset();
+  Open();
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ TEST_F(NotifiedHostsTest, EachIsToldAndForgotten) {
     const auto hosts = Open();
     for (uint32_t i = 0; i < kHosts; ++i) ASSERT_TRUE(hosts->Add(Gid::FromIpv4(i)).ok());
   }
-  const auto hosts = Open();
+  auto hosts = Open();
   std::atomic<uint32_t> told = 0;
   std::promise<void> all, answer;
   const std::shared_future<void> answered = answer.get_future().share();
@@ -76,6 +76,7 @@ TEST_F(NotifiedHostsTest, EachIsToldAndForgotten) {
     answer.set_value();
   }
   EXPECT_EQ(told, kHosts - 1);
+  hosts.reset();
   EXPECT_EQ(Open()->before(), std::set<Gid>{silent});
 }
 

@@ -1,6 +1,8 @@
 """Services that are registered with, and found by, a real rpcbind."""
 
 import shutil
+import socket
+import struct
 import subprocess
 import unittest
 
@@ -10,6 +12,7 @@ from tests.command.networks import SharedInterface
 
 # Where Debian has what only root needs.
 SYSTEM_PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
+STATUS_PROGRAM = "100024"  # NSM's
 
 
 class WithRpcbind(SharedInterface):
@@ -82,16 +85,41 @@ class RpcbindTest(WithRpcbind):
         self.assertNotIn("mountport", server.stderr)
         self.assertEqual(self.registered(), [("100003", "3", "rdma", "10.0.0.1.78.81"),
                                              ("100003", "3", "rdma6", "fd00::1.78.81")])
-        mount = [row for row in self.registered("tcp") if row[0] == "100005"]
-        self.assertEqual(mount, [("100005", "3", "tcp", "10.0.0.1.78.80"),
-                                 ("100005", "3", "tcp6", "fd00::1.78.80")])
-        locks = [row for row in self.registered("tcp") if row[0] == "100021"]
-        self.assertEqual(locks, [("100021", "4", "tcp", "10.0.0.1.15.205"),
-                                 ("100021", "4", "tcp6", "fd00::1.15.205")])
+        for program, version, port in (("100005", "3", "78.80"), ("100021", "4", "15.205"),
+                                       (STATUS_PROGRAM, "1", "2.150")):
+            for netid in ("tcp", "udp"):
+                rows = [row for row in self.registered(netid) if row[0] == program]
+                self.assertEqual(rows, [(program, version, netid, f"10.0.0.1.{port}"),
+                                        (program, version, f"{netid}6", f"fd00::1.{port}")])
         self.stop(server)
         self.assertEqual(self.registered(), [])
-        left = {row[0] for row in self.registered("tcp")}
-        self.assertFalse(left & {"100005", "100021"}, left)
+        left = {row[0] for netid in ("tcp", "udp") for row in self.registered(netid)}
+        self.assertFalse(left & {"100005", "100021", STATUS_PROGRAM}, left)
+
+    def test_another_status_monitor_keeps_its_place(self):
+        self.register_monitor(9999)
+        export = self.directory / "export"
+        export.mkdir()
+        server = self.start(self.server_host, "nfsd", "--netdev", "wire", "--export", export,
+                            "--key-file", self.directory / "key", "--rpcbind", "--json")
+        server.wait_for_line("^serving NFS")
+        self.assertIn("another status monitor", server.stderr)
+        self.stop(server)
+        rows = [row for row in self.registered("udp") if row[0] == STATUS_PROGRAM]
+        self.assertEqual(rows, [(STATUS_PROGRAM, "1", "udp", "0.0.0.0.39.15")])
+
+    def register_monitor(self, port):
+        """As rpc.statd would be in this host's rpcbind, by UDP: PMAPPROC_SET from a port of
+        root's."""
+        with self.server_host.entered():
+            end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        with end:
+            end.settimeout(30)
+            end.bind(("127.0.0.1", 700))
+            end.connect(("127.0.0.1", 111))
+            header = struct.pack(">10I", 7, 0, 2, 100000, 2, 1, 0, 0, 0, 0)
+            end.send(header + struct.pack(">4I", int(STATUS_PROGRAM), 1, 17, port))
+            self.assertEqual(struct.unpack(">I", end.recv(100)[-4:]), (1,))
 
     def test_locks_are_not_found_unless_it_is_told(self):
         export = self.directory / "export"
