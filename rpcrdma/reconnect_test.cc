@@ -426,5 +426,33 @@ TEST_F(ReconnectTest, ACacheFullOfCallsThatRun) {
   EXPECT_EQ(count[2], 3u);
 }
 
+// One client, one call that a file system keeps waiting: connection after connection, what it holds
+// must not become all that the server has.
+TEST_F(ReconnectTest, ACallThatStallsDoesNotTakeEveryBuffer) {
+  constexpr uint32_t kBuffers = 4;
+  StartReconnecting({.bulk_buffers = kBuffers});
+  std::vector<uint8_t> room(kReplyHeaderBytes + 10'000);
+  std::optional<absl::Status> status;
+  ASSERT_TRUE(client
+                  ->Call({.procedure = kHold,
+                          .reply_buffer = absl::MakeSpan(room),
+                          .max_result_bytes = 10'000},
+                         [&](absl::Status s, const Reply*) { status = s; })
+                  .ok());
+  for (uint32_t sent = 1; sent <= kBuffers; ++sent) {
+    ASSERT_TRUE(RunUntil([&] { return server->held.size() == sent; }));
+    Cut();
+    Reconnect();
+  }
+  ASSERT_TRUE(RunUntil([&] { return server->held.size() == kBuffers + 1; }));
+  // The last one brings the new connection's credits.
+  server->held.back().Send({});
+  server->held.pop_back();
+  ASSERT_TRUE(RunUntil([&] { return status.has_value(); }));
+  EXPECT_TRUE(status->ok()) << *status;
+  EXPECT_TRUE(Put(50'000).ok());
+  server->AnswerHeld();
+}
+
 }  // namespace
 }  // namespace pollux::rpcrdma

@@ -37,9 +37,9 @@ Responder::~Responder() {
 }
 
 absl::Status Responder::Init() {
-  if (service_.pool == nullptr) return absl::OkStatus();
-  auto region = connection_->Register(service_.pool->memory().data(),
-                                      service_.pool->memory().size(), IBV_ACCESS_LOCAL_WRITE);
+  if (caller_.buffers == nullptr) return absl::OkStatus();
+  const absl::Span<uint8_t> memory = caller_.buffers->pool().memory();
+  auto region = connection_->Register(memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE);
   if (!region.ok()) return region.status();
   pool_region_ = *region;
   return absl::OkStatus();
@@ -76,6 +76,7 @@ void Responder::Abort() {
   wait_buffers_.Clear();
   wait_room_.Clear();
   for (uint32_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].state == State::kDispatched) GiveBack(slots_[i].long_reply);
     if (slots_[i].state != State::kFree && slots_[i].state != State::kDispatched) Free(i);
   }
 }
@@ -147,9 +148,9 @@ void Responder::Accept(const Connection::Arrival& arrival) {
 }
 
 bool Responder::MayPull(const Header& header) {
-  if (service_.pool != nullptr) {
-    return MakePullPlan(header.chunks.read_list(), header.proc, service_.pool->buffer_bytes(),
-                        &plan_);
+  if (caller_.buffers != nullptr) {
+    return MakePullPlan(header.chunks.read_list(), header.proc,
+                        caller_.buffers->pool().buffer_bytes(), &plan_);
   }
   plan_.item_count = plan_.payload_bytes = 0;
   // RFC 8167 section 5.3
@@ -171,16 +172,16 @@ bool Responder::TryPull(uint32_t index) {
     if (chunks.reads[i].target.length > 0) last = i;
   }
   const bool reads = last < chunks.read_count;
-  if (service_.pool->available() < (reads ? 1u : 0u) + (chunks.has_reply ? 1u : 0u)) return false;
+  if (!caller_.buffers->Allows((reads ? 1u : 0u) + (chunks.has_reply ? 1u : 0u))) return false;
   if (connection_->send_room() < chunks.read_count) return false;
-  if (chunks.has_reply) slot.long_reply = service_.pool->Take();
+  if (chunks.has_reply) slot.long_reply = caller_.buffers->Take();
   if (!reads) {
     Dispatch(index);
     return true;
   }
 
   slot.state = State::kPulling;
-  slot.pulled = service_.pool->Take();
+  slot.pulled = caller_.buffers->Take();
   service_.counters->bytes_read += plan_.Bytes();
   uint32_t payload_at = 0;
   for (uint32_t i = 0; i < chunks.read_count; ++i) {
@@ -353,13 +354,17 @@ void Responder::GiveReceiveBack(Slot& slot) {
   slot.has_receive = false;
 }
 
+void Responder::GiveBack(uint8_t*& buffer) {
+  if (buffer != nullptr) caller_.buffers->Give(std::exchange(buffer, nullptr));
+}
+
 void Responder::Free(uint32_t index) {
   Slot& slot = slots_[index];
   if (slot.state == State::kJoined) service_.replies->Leave(slot.cached);
   slot.cached = kNotCached;
   GiveReceiveBack(slot);
-  if (slot.pulled != nullptr) service_.pool->Give(std::exchange(slot.pulled, nullptr));
-  if (slot.long_reply != nullptr) service_.pool->Give(std::exchange(slot.long_reply, nullptr));
+  GiveBack(slot.pulled);
+  GiveBack(slot.long_reply);
   slot.state = State::kFree;
   ReleaseItems(slot);
   free_slots_.push_back(index);

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "rpcrdma/buffer_pool.h"
+#include "rpcrdma/buffer_share.h"
 #include "rpcrdma/connection.h"
 #include "rpcrdma/counters.h"
 #include "rpcrdma/fifo.h"
@@ -26,7 +26,6 @@ namespace pollux::rpcrdma {
 // What the connections of a server share.
 struct ServiceState {
   ProgramTable* programs = nullptr;
-  BufferPool* pool = nullptr;  // null: no call may have chunks. RFC 8167 section 5.3
   ReplyCache* replies = nullptr;
   LostReplies* lost = nullptr;
   // Calls that each client may have outstanding, at most what a connection has receives for. May
@@ -49,13 +48,15 @@ class Responder : public Connection::Role {
     Gid address;
     uint16_t port = 0;        // for CallView, as
     uint64_t connection = 0;  // this
+    // Of all its connections. Null: no call may have chunks. RFC 8167 section 5.3
+    std::shared_ptr<BufferShare> buffers;
   };
   // All outlive this. `buffers`: one for each call that is at work.
   Responder(Connection* connection, const ServiceState& service, const Caller& caller,
             SendBuffers buffers);
   ~Responder() override;
 
-  // Registers the pool, if there is one, in the connection's protection domain.
+  // Registers the buffers' pool, if there is one, in the connection's protection domain.
   absl::Status Init();
   // Before the first message.
   void SetTerms(const DirectionTerms& terms) { terms_ = terms; }
@@ -65,7 +66,8 @@ class Responder : public Connection::Role {
   // Goes on with calls that waited for buffers or room. True when one went on.
   bool Poll();
   // The queue pair is closed: gives back whatever no handler holds. Replies are dropped from now
-  // on; those of calls that must not run twice are kept for when they come again.
+  // on; those of calls that must not run twice are kept for when they come again. A handler's call
+  // keeps what was pulled for it.
   void Abort();
   // No handler holds a call any more (after Abort: this may be destroyed).
   bool idle() const { return dispatched_ == 0; }
@@ -133,6 +135,8 @@ class Responder : public Connection::Role {
   void Replay(uint32_t index, uint32_t entry);
   uint32_t BufferOf(uint32_t index) const { return buffers_.first + index; }
   void GiveReceiveBack(Slot& slot);
+  // A buffer of the pool, or null.
+  void GiveBack(uint8_t*& buffer);
   void Free(uint32_t index);
   bool Stalls() const;
 

@@ -180,7 +180,7 @@ bool Responder::BuildReply(uint32_t index, const ReplyHeader& reply,
   } else {
     if (slot.long_reply == nullptr) return false;
     const size_t room =
-        std::min<size_t>(chunks.BytesOf(chunks.reply), service_.pool->buffer_bytes());
+        std::min<size_t>(chunks.BytesOf(chunks.reply), caller_.buffers->pool().buffer_bytes());
     payload = EmitPayload(slot, reply, results, {slot.long_reply, room});
     if (payload == 0 || !Fill(chunks.SegmentsOf(chunks.reply), payload)) return false;
     header.proc = Proc::kNomsg;

@@ -133,16 +133,17 @@ absl::Status Server::Admit(const cm::Event& event) {
   if (!connection.ok()) return connection.status();
   peer->connection = *std::move(connection);
   peer->info.number = ++last_number_;
-  peer->responder = std::make_unique<Responder>(
-      peer->connection.get(),
-      ServiceState{.programs = &programs_,
-                   .pool = &pool_,
-                   .replies = &replies_,
-                   .lost = &lost_,
-                   .credits = &credits_,
-                   .counters = &counters_},
-      Responder::Caller{event.id->peer().address, event.id->peer().port, peer->info.number},
-      shares.forward);
+  peer->buffers = ShareOf(event.id->peer().address);
+  peer->responder =
+      std::make_unique<Responder>(peer->connection.get(),
+                                  ServiceState{.programs = &programs_,
+                                               .replies = &replies_,
+                                               .lost = &lost_,
+                                               .credits = &credits_,
+                                               .counters = &counters_},
+                                  Responder::Caller{event.id->peer().address, event.id->peer().port,
+                                                    peer->info.number, peer->buffers},
+                                  shares.forward);
   if (absl::Status status = peer->responder->Init(); !status.ok()) return status;
   peer->id = event.id;
   peer->info.peer = event.id->peer();
@@ -166,6 +167,13 @@ absl::Status Server::Admit(const cm::Event& event) {
                      raw->state = status.ok() ? Peer::State::kAccepting : Peer::State::kEnding;
                    });
   return absl::OkStatus();
+}
+
+std::shared_ptr<BufferShare> Server::ShareOf(const Gid& client) {
+  for (auto& peer : peers_) {
+    if (peer->info.peer.address == client) return peer->buffers;
+  }
+  return std::make_shared<BufferShare>(&pool_);
 }
 
 Server::Peer* Server::FindConnected(uint64_t number) {

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "cm/manager.h"
 #include "rpcrdma/buffer_pool.h"
+#include "rpcrdma/buffer_share.h"
 #include "rpcrdma/call.h"
 #include "rpcrdma/connection.h"
 #include "rpcrdma/counters.h"
@@ -35,7 +36,8 @@ struct ServerConfig {
   uint32_t receive_bytes = 4096;
   bool remote_invalidation = true;  // of what calls offered, by the reply. RFC 8797
   // Read chunks are pulled into these, long replies go out from them; a call with more Read chunk
-  // bytes than one holds is answered ERR_CHUNK, one that finds none free waits.
+  // bytes than one holds is answered ERR_CHUNK, one that finds none free waits, and so does one
+  // whose client has its share of them (BufferShare).
   uint32_t bulk_buffers = 64;
   uint32_t bulk_buffer_bytes = (1u << 20) + 4096;
   // Calls of procedures that are not idempotent, of all clients, that are remembered so that they
@@ -114,6 +116,7 @@ class Server : public engine::Poller, private engine::Reporter {
     State state = State::kBinding;
     cm::Id* id = nullptr;
     ConnectionInfo info;
+    std::shared_ptr<BufferShare> buffers;  // of all connections from its address
     std::unique_ptr<Connection> connection;
     std::unique_ptr<Responder> responder;
     std::unique_ptr<Reverse> reverse;
@@ -126,6 +129,7 @@ class Server : public engine::Poller, private engine::Reporter {
   void OnEvent(const cm::Event& event);
   void OnConnectRequest(const cm::Event& event);
   absl::Status Admit(const cm::Event& event);
+  std::shared_ptr<BufferShare> ShareOf(const Gid& client);
   Peer* Find(const cm::Id* id);
   Peer* FindConnected(uint64_t number);
   bool PollPeer(Peer& peer);

@@ -43,6 +43,8 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(engine::Worker* worker, c
 }
 
 Client::~Client() {
+  ending_ = true;
+  connected_ = false;
   rpc_.reset();
   // What waited for its timer.
   while (!pending_.empty())
@@ -88,6 +90,10 @@ Client::Pending& Client::Add(Procedure procedure, const Room& room) {
 }
 
 void Client::Start(Pending& pending, const Encoded& encoded) {
+  if (ending_) {
+    pending_.erase(pending.self);
+    return;
+  }
   if (!encoded.ok) {
     return FailSoon(pending, absl::InvalidArgumentError(
                                  "a name or a range is longer than NFS calls can carry"));

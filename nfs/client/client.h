@@ -60,6 +60,8 @@ class Client {
                                                         cm::Manager* manager,
                                                         const AuthSys& credential,
                                                         const ClientConfig& config = {});
+  // Calls that are not done end with Cancelled or Unavailable; those that their callbacks make then
+  // are forgotten.
   ~Client();
 
   // As rpcrdma::Client::Connect. Once.
@@ -120,6 +122,7 @@ class Client {
   static void OnTimer(void* pending, uint64_t now_ns);
 
   bool connected_ = false;  // or connecting again
+  bool ending_ = false;     // in the destructor: there is nothing to call by
   absl::AnyInvocable<void()> disconnected_;
   engine::Worker* worker_;
   const ClientConfig config_;

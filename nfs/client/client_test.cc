@@ -191,6 +191,29 @@ TEST_F(ClientTest, CallsThatWaitEndWithTheClient) {
   EXPECT_FALSE(done->ok());
 }
 
+// One on its way and one that waits to be sent again: each tries once more when it fails.
+TEST_F(ClientTest, CallsFromCallbacksOfAClientThatEnds) {
+  Start();
+  files_.jukeboxes = 1;
+  int failed = 0;
+  const auto call = [&] {
+    client_->Call<GetattrRes>(Procedure::kGetattr, GetattrArgs{MemoryServer::Handle(1)},
+                              [&, client = client_.get()](absl::Status status, const GetattrRes*) {
+                                EXPECT_FALSE(status.ok());
+                                ++failed;
+                                client->Call<GetattrRes>(
+                                    Procedure::kGetattr, GetattrArgs{MemoryServer::Handle(1)},
+                                    [](absl::Status, const GetattrRes*) { ADD_FAILURE(); });
+                              });
+  };
+  call();
+  ASSERT_TRUE(RunUntil([&] { return files_.calls[Procedure::kGetattr] == 1; }));
+  world_.RunFor(kSecond / 100);
+  call();
+  client_.reset();
+  EXPECT_EQ(failed, 2);
+}
+
 TEST_F(ClientTest, ACredentialPastItsBoundsIsRefused) {
   Start();
   AuthSys credential;

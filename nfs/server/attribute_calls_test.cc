@@ -67,6 +67,21 @@ TEST_F(AttributeCallsTest, SetattrIsTheOwners) {
   EXPECT_EQ(Stat("f").st_gid, 6u);
 }
 
+// open(O_TRUNC) and ftruncate(2) of Linux's client: the size, and the server's time for mtime
+// alone. Who may write may do both, as on any local file system.
+TEST_F(AttributeCallsTest, WhoMayWriteMayTruncate) {
+  MakeFile("f", "text", 0666);
+  const Sattr3 truncation{.size = 2, .mtime = {.set_it = TimeHow::kSetToServerTime}};
+  EXPECT_EQ(Set("f", truncation), Nfsstat3::kOk);
+  EXPECT_EQ(Text("f"), "te");
+  // Of the same size: Linux's client leaves it out.
+  EXPECT_EQ(Set("f", {.mtime = {.set_it = TimeHow::kSetToServerTime}}), Nfsstat3::kOk);
+  // touch(1)
+  EXPECT_EQ(Set("f", {.atime = {.set_it = TimeHow::kSetToServerTime},
+                      .mtime = {.set_it = TimeHow::kSetToServerTime}}),
+            Nfsstat3::kOk);
+}
+
 TEST_F(AttributeCallsTest, SetattrOfALinkIsNotOfItsTarget) {
   MakeFile("f", "text");
   ASSERT_EQ(symlink("f", Path("l").c_str()), 0);

@@ -87,12 +87,25 @@ Nfsstat3 SetOwnerAndMode(const CallContext& context, const Fd& object, const str
   return Nfsstat3::kOk;
 }
 
+// The server's time for one of the two alone is the owner's to set with utimensat(2). Clients send
+// it for whoever writes or truncates, which on a local file system changes mtime alone.
+bool MaySetToServerTime(const Fd& object, const Sattr3& wanted) {
+  return wanted.atime.set_it != TimeHow::kSetToClientTime &&
+         wanted.mtime.set_it != TimeHow::kSetToClientTime &&
+         faccessat(AT_FDCWD, PathTo(object).c_str(), W_OK, AT_EACCESS) == 0;
+}
+
 Nfsstat3 SetTimes(const CallContext& context, const Fd& object, const Sattr3& wanted) {
   const std::array<timespec, 2> times = {ToTimespec(wanted.atime), ToTimespec(wanted.mtime)};
-  const AsCaller as_caller(context);
-  if (!as_caller.ok()) return Nfsstat3::kServerfault;
-  return utimensat(object.get(), "", times.data(), AT_EMPTY_PATH) == 0 ? Nfsstat3::kOk
-                                                                       : StatusOfErrno(errno);
+  const auto set = [&] { return utimensat(object.get(), "", times.data(), AT_EMPTY_PATH) == 0; };
+  {
+    const AsCaller as_caller(context);
+    if (!as_caller.ok()) return Nfsstat3::kServerfault;
+    if (set()) return Nfsstat3::kOk;
+    const int error = errno;
+    if (error != EPERM || !MaySetToServerTime(object, wanted)) return StatusOfErrno(error);
+  }
+  return set() ? Nfsstat3::kOk : StatusOfErrno(errno);
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ void Counters::Tell(engine::Report* report) const {
   report->Count("bytes_read", bytes_read);
   report->Count("bytes_written", bytes_written);
   report->Count("waited", waited);
+  report->Count("put_off", put_off);
 }
 
 uint64_t Counters::calls() const {

@@ -19,6 +19,7 @@ struct Counters {
   uint64_t bytes_read = 0;     // from files
   uint64_t bytes_written = 0;  // to files
   uint64_t waited = 0;         // calls that waited for others of their export
+  uint64_t put_off = 0;        // calls that were told to come again (NFS3ERR_JUKEBOX) for that
 
   OfProcedure& Of(Procedure procedure) { return procedures[static_cast<uint32_t>(procedure)]; }
   // "calls/getattr", "failures/getattr", ..., then the others by their names.

@@ -47,7 +47,11 @@ Fd OpenBeneath(const Fd& directory, std::string_view relative, uint64_t resolve)
 // Of a file that is reached by its handle alone: the kernel has forgotten its name.
 constexpr char kNowhere[] = "/";
 
-// Where the kernel sees it, in this process's mount namespace; empty when nowhere.
+// A directory may be so many levels below one that has a path. Each costs a system call.
+constexpr int kMaxClimb = 4096;
+
+// Where the kernel sees it, in this process's mount namespace; empty when its path is longer than
+// PATH_MAX.
 std::string PathOf(const Fd& object) {
   std::array<char, PATH_MAX> path;
   const ssize_t size =
@@ -92,10 +96,23 @@ bool ExportTree::IsBelow(const std::string& path) const {
   return path.size() == root.size() || root == "/" || path[root.size()] == '/';
 }
 
+// One that is too deep to have a path is where the nearest above it is that has one.
+bool ExportTree::HasInside(const Fd& directory) const {
+  std::string path = PathOf(directory);
+  Fd above;
+  for (int level = 0; path.empty() && level < kMaxClimb; ++level) {
+    above =
+        OpenBeneath(level == 0 ? directory : above, "..", RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV);
+    if (!above.ok()) return false;
+    path = PathOf(above);
+  }
+  return IsBelow(path);
+}
+
 bool ExportTree::IsOutside(const Fd& object, const struct stat& attributes) const {
+  if (S_ISDIR(attributes.st_mode)) return !HasInside(object);
   const std::string path = PathOf(object);
-  if (S_ISDIR(attributes.st_mode)) return !IsBelow(path);
-  return attributes.st_nlink == 1 && path != kNowhere && !IsBelow(path);
+  return attributes.st_nlink == 1 && !path.empty() && path != kNowhere && !IsBelow(path);
 }
 
 bool ExportTree::IsOfAnother(absl::Span<const uint8_t> handle) const {
@@ -137,7 +154,7 @@ Nfsstat3 ExportTree::Lookup(const Fd& directory, std::string_view name, Fd* obje
   *object = OpenBeneath(directory, component,
                         RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV | (up ? 0 : RESOLVE_BENEATH));
   if (!object->ok()) return StatusOfErrno(errno);
-  if (up && !IsBelow(PathOf(*object))) return Nfsstat3::kStale;
+  if (up && !HasInside(*object)) return Nfsstat3::kStale;
   return Nfsstat3::kOk;
 }
 

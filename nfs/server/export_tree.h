@@ -24,7 +24,8 @@ namespace pollux::nfs {
 // are O_PATH descriptors. What is mounted below the export is not part of it. What is moved out of
 // the export is stale. Of a file that takes that the kernel knows its name, which after a restart
 // of the host it may not until somebody looks the name up, and that it has no other one: until then
-// it stays in reach of those who have its handle.
+// it stays in reach of those who have its handle; and so does one whose path is longer than the
+// kernel tells (PATH_MAX).
 class ExportTree {
  public:
   // `key` outlives it. NotFound, PermissionDenied... when the directory cannot be opened,
@@ -57,6 +58,7 @@ class ExportTree {
  private:
   ExportTree(const Export& exported, const HandleKey* key, Fd root);
   bool IsBelow(const std::string& path) const;
+  bool HasInside(const Fd& directory) const;
   bool IsOutside(const Fd& object, const struct stat& attributes) const;
 
   Export exported_;

@@ -1,5 +1,6 @@
 #include "nfs/server/export_tree.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -91,6 +92,35 @@ TEST_F(ExportTreeTest, NoWayOut) {
   EXPECT_EQ(Find(linked), Nfsstat3::kOk);
   ASSERT_EQ(rename((outside + "/f").c_str(), Path("f").c_str()), 0);
   EXPECT_EQ(Find(file), Nfsstat3::kOk);
+  directory_ = outside;
+}
+
+// No path names it, but clients go down step by step.
+TEST_F(ExportTreeTest, DeeperThanAPathCanBe) {
+  const std::string name(250, 'd');
+  const std::string outside = directory_;
+  ASSERT_EQ(mkdir(Path("in").c_str(), 0755), 0);
+  exported_.directory = directory_ = Path("in");
+  OpenTree();
+  NfsFh3 at = Root(), above;
+  Fd directory, object;
+  for (int depth = 1; depth <= 20; ++depth) {
+    above = at;
+    ASSERT_EQ(tree_->FindDirectory(at.span(), &directory), Nfsstat3::kOk) << depth;
+    ASSERT_EQ(mkdirat(directory.get(), name.c_str(), 0777), 0) << depth;
+    ASSERT_EQ(tree_->Lookup(directory, name, &object), Nfsstat3::kOk) << depth;
+    at = *tree_->HandleOf(object);
+  }
+  ASSERT_EQ(tree_->FindDirectory(at.span(), &directory), Nfsstat3::kOk);
+  ASSERT_TRUE(Fd(openat(directory.get(), "f", O_CREAT | O_WRONLY | O_CLOEXEC, 0644)).ok());
+  ASSERT_EQ(tree_->Lookup(directory, "f", &object), Nfsstat3::kOk);
+  EXPECT_EQ(Find(*tree_->HandleOf(object)), Nfsstat3::kOk);
+  ASSERT_EQ(tree_->Lookup(directory, "..", &object), Nfsstat3::kOk);
+  EXPECT_EQ(tree_->HandleOf(object), above);
+  // What is above decides.
+  ASSERT_EQ(rename(Path(name).c_str(), (outside + "/" + name).c_str()), 0);
+  EXPECT_EQ(Find(at), Nfsstat3::kStale);
+  EXPECT_EQ(tree_->Lookup(directory, "..", &object), Nfsstat3::kStale);
   directory_ = outside;
 }
 

@@ -46,6 +46,17 @@ void HeldRanges::Hold(const ByteRange& range, bool exclusive) {
   held_ = std::move(joined);
 }
 
+HeldRanges HeldRanges::Within(const ByteRange& range) const {
+  HeldRanges within;
+  for (const HeldRange& held : held_) {
+    if (!held.range.Overlaps(range)) continue;
+    within.held_.push_back(
+        {{std::max(held.range.begin, range.begin), std::min(held.range.last, range.last)},
+         held.exclusive});
+  }
+  return within;
+}
+
 const HeldRange* HeldRanges::Conflict(const ByteRange& range, bool exclusive) const {
   const auto found = std::ranges::find_if(held_, [&](const HeldRange& held) {
     return (exclusive || held.exclusive) && held.range.Overlaps(range);

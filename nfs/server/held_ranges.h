@@ -38,6 +38,8 @@ class HeldRanges {
 
   // The first that keeps another owner from `range`; null for none.
   const HeldRange* Conflict(const ByteRange& range, bool exclusive) const;
+  // What of it is held.
+  HeldRanges Within(const ByteRange& range) const;
   const std::vector<HeldRange>& all() const { return held_; }
 
  private:

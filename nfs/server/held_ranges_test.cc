@@ -40,6 +40,17 @@ TEST(HeldRangesTest, SplitsJoinsAndReplaces) {
   EXPECT_TRUE(held.all().empty());
 }
 
+TEST(HeldRangesTest, WithinIsCutAtTheEdges) {
+  HeldRanges held;
+  held.Hold({10, 19}, false);
+  held.Hold({20, 29}, true);
+  held.Hold({40, ByteRange::kEnd}, false);
+  EXPECT_THAT(held.Within({15, 45}).all(),
+              ElementsAre(Shared(15, 19), Exclusive(20, 29), Shared(40, 45)));
+  EXPECT_THAT(held.Within({0, ByteRange::kEnd}).all(), held.all());
+  EXPECT_TRUE(held.Within({30, 39}).all().empty());
+}
+
 TEST(HeldRangesTest, ConflictsAreThoseOfReadersAndWriters) {
   HeldRanges held;
   held.Hold({10, 19}, false);

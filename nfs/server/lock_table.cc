@@ -124,6 +124,7 @@ LockTable::Outcome LockTable::Lock(const LockRequest& request, bool wait, Fd fd,
   if (outcome == Outcome::kGranted && waiting != file->second.waiting.end()) {
     EraseWaiting(file->second, waiting);
   }
+  if (outcome == Outcome::kGranted) Outlast(file->second, request);
   if (outcome == Outcome::kDenied && wait) {
     outcome = Wait(file->second, request, incarnation, std::move(fd));
   }
@@ -160,6 +161,40 @@ void LockTable::EraseWaiting(File& file, std::list<Waiting>::iterator waiting) {
   --waiting_;
 }
 
+bool LockTable::HasUnknown(const File& file, const LockRequest& request) {
+  return std::ranges::any_of(file.waiting, [&](const Waiting& other) {
+    return other.granted != 0 && other.request.owner == request.owner &&
+           other.request.range.Overlaps(request.range);
+  });
+}
+
+void LockTable::Outlast(File& file, const LockRequest& request) {
+  HeldRanges taken;
+  taken.Hold(request.range, request.exclusive);
+  for (Waiting& other : file.waiting) {
+    if (other.granted == 0 || other.request.owner != request.owner) continue;
+    const HeldRanges within = taken.Within(other.request.range);
+    for (const HeldRange& held : within.all()) {
+      other.before.Hold(held.range, held.exclusive);
+    }
+  }
+}
+
+void LockTable::TakeBack(File& file, const Waiting& waiting) {
+  const LockRequest& request = waiting.request;
+  const auto own = FindOwned(file, request.owner);
+  if (own == file.owned.end()) return;
+  HeldRanges gained;
+  gained.Hold(request.range, request.exclusive);
+  for (const HeldRange& held : waiting.before.all()) {
+    // Nobody else holds any of it: the kernel has no reason to refuse a weaker lock.
+    SetLock(own->file, held.range, TypeOf(held.exclusive));
+    own->held.Hold(held.range, held.exclusive);
+    gained.Release(held.range);
+  }
+  for (const HeldRange& held : gained.all()) Release(file, request.owner, held.range);
+}
+
 void LockTable::Unlock(const LockRequest& request) {
   const std::lock_guard lock(mutex_);
   const auto found = files_.find(request.file);
@@ -185,9 +220,8 @@ bool LockTable::Cancel(const LockRequest& request) {
   File& file = found->second;
   const auto waiting = FindWaiting(file, request);
   if (waiting == file.waiting.end()) return false;
-  const bool granted = waiting->granted != 0;
+  if (waiting->granted != 0) TakeBack(file, *waiting);
   EraseWaiting(file, waiting);
-  if (granted) Release(file, request.owner, request.range);
   GrantWaiting(file);
   Tidy(found);
   return true;
@@ -229,9 +263,14 @@ std::set<Gid> LockTable::Holders() {
 
 void LockTable::GrantWaiting(File& file) {
   for (Waiting& waiting : file.waiting) {
-    if (waiting.granted != 0) continue;
+    // Two at once of one owner could not be taken back one by one.
+    if (waiting.granted != 0 || HasUnknown(file, waiting.request)) continue;
+    const auto own = FindOwned(file, waiting.request.owner);
+    HeldRanges before;
+    if (own != file.owned.end()) before = own->held.Within(waiting.request.range);
     if (TryLock(file, waiting.request, waiting.incarnation, &waiting.file) == Outcome::kGranted) {
       waiting.granted = ++last_grant_;
+      waiting.before = std::move(before);
     }
   }
 }
@@ -255,9 +294,8 @@ void LockTable::Told(uint64_t number, bool taken) {
     File& file = at->second;
     const auto waiting = std::ranges::find(file.waiting, number, &Waiting::granted);
     if (waiting == file.waiting.end()) continue;
-    const LockRequest request = std::move(waiting->request);
+    if (!taken) TakeBack(file, *waiting);
     EraseWaiting(file, waiting);
-    if (!taken) Release(file, request.owner, request.range);
     GrantWaiting(file);
     Tidy(at);
     return;

@@ -90,7 +90,8 @@ class LockTable {
   std::optional<Holder> Test(const LockRequest& request, const Fd& file);
   // Of either kind, whatever of it is held.
   void Unlock(const LockRequest& request);
-  // False when it does not wait for it. What it waited for and got, unknowingly, is given up.
+  // False when it does not wait for it. What it waited for and got, unknowingly, is given up; what
+  // it held there before, it keeps.
   bool Cancel(const LockRequest& request);
   // Locks, shares and what it waits for, of incarnations before this one.
   void FreeAll(const LockClient& client, uint64_t incarnation);
@@ -99,7 +100,7 @@ class LockTable {
 
   // Those to be told of, each once. Looks whether this host's programs have given up something.
   std::vector<Grant> TakeGrants();
-  // That its owner knows, or (`taken` false) does not want it.
+  // That its owner knows, or (`taken` false) does not want it: then he keeps what he had before.
   void Told(uint64_t number, bool taken);
   // Requests that wait.
   size_t waiting() const { return waiting_; }
@@ -121,6 +122,8 @@ class LockTable {
     uint64_t incarnation = 0;
     uint64_t granted = 0;  // the grant's number
     bool told = false;     // taken by TakeGrants()
+    // Once granted: what of the range its owner would hold without the grant.
+    HeldRanges before;
   };
   struct File {
     std::list<Owned> owned;
@@ -136,6 +139,12 @@ class LockTable {
   Outcome Wait(File& file, const LockRequest& request, uint64_t incarnation, Fd fd);
   void Release(File& file, const LockOwner& owner, const ByteRange& range);
   void EraseWaiting(File& file, std::list<Waiting>::iterator waiting);
+  // Whether the owner has a grant there, of another request, that he does not know of.
+  static bool HasUnknown(const File& file, const LockRequest& request);
+  // What its owner takes knowingly stays his, whatever becomes of grants that he does not know of.
+  static void Outlast(File& file, const LockRequest& request);
+  // Takes a grant back: its owner has again what he had.
+  void TakeBack(File& file, const Waiting& waiting);
   void GrantWaiting(File& file);
   // Forgets a file of which nothing is to be known.
   Files::iterator Tidy(Files::iterator file);

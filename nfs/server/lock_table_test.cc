@@ -134,6 +134,52 @@ TEST_F(LockTableTest, ThoseWhoWaitAreServedInTurn) {
   EXPECT_THAT(Granted(), ElementsAre(1));
 }
 
+// It asked for more than it had, and could not be told that it got it: what it had it still has.
+TEST_F(LockTableTest, WhoCannotBeToldKeepsWhatItHad) {
+  EXPECT_EQ(Lock(Of(1, kAll, false)), Outcome::kGranted);
+  EXPECT_EQ(Lock(Of(2, kAll, false)), Outcome::kGranted);
+  EXPECT_EQ(Lock(Of(1), true), Outcome::kWaiting);
+  table_.Unlock(Of(2));
+  EXPECT_THAT(Granted(), ElementsAre(1));
+  table_.Told(numbers_[0], /*taken=*/false);
+  EXPECT_EQ(Lock(Of(3)), Outcome::kDenied);
+  // As it had it: others may share it.
+  EXPECT_EQ(Lock(Of(3, kAll, false)), Outcome::kGranted);
+  EXPECT_FALSE(LocallyLocked(kAll));
+  EXPECT_TRUE(LocallyLocked(kAll, F_RDLCK));
+}
+
+TEST_F(LockTableTest, WhoCancelsKeepsWhatItHadAndTookSince) {
+  EXPECT_EQ(Lock(Of(1, {10, 19}, false)), Outcome::kGranted);
+  EXPECT_EQ(Lock(Of(2)), Outcome::kDenied);
+  EXPECT_EQ(Lock(Of(2, {50, 50})), Outcome::kGranted);
+  EXPECT_EQ(Lock(Of(1, {0, 99}), true), Outcome::kWaiting);
+  table_.Unlock(Of(2));
+  EXPECT_THAT(Granted(), ElementsAre(1));
+  EXPECT_EQ(Lock(Of(1, {90, 119})), Outcome::kGranted);
+  EXPECT_TRUE(table_.Cancel(Of(1, {0, 99})));
+  EXPECT_EQ(Lock(Of(3, {0, 9})), Outcome::kGranted);
+  EXPECT_EQ(Lock(Of(3, {20, 89})), Outcome::kGranted);
+  EXPECT_EQ(Lock(Of(3, {10, 19})), Outcome::kDenied);
+  EXPECT_EQ(Lock(Of(3, {10, 19}, false)), Outcome::kGranted);
+  EXPECT_EQ(Lock(Of(3, {90, 90}, false)), Outcome::kDenied);
+  EXPECT_FALSE(LocallyLocked({119, 119}, F_RDLCK));
+}
+
+// The second waits for what becomes of the first.
+TEST_F(LockTableTest, OneUnknownGrantAtATime) {
+  EXPECT_EQ(Lock(Of(2)), Outcome::kGranted);
+  EXPECT_EQ(Lock(Of(1, {0, 9}), true), Outcome::kWaiting);
+  EXPECT_EQ(Lock(Of(1, {5, 19}, false), true), Outcome::kWaiting);
+  table_.Unlock(Of(2));
+  EXPECT_THAT(Granted(), ElementsAre(1));
+  table_.Told(numbers_[0], /*taken=*/false);
+  EXPECT_THAT(Granted(), ElementsAre(1));
+  table_.Told(numbers_[1], /*taken=*/true);
+  EXPECT_EQ(Lock(Of(3, {0, 4})), Outcome::kGranted);
+  EXPECT_EQ(Lock(Of(3, {5, 19})), Outcome::kDenied);
+}
+
 TEST_F(LockTableTest, WhoAsksAgainKnowsAndKeeps) {
   EXPECT_EQ(Lock(Of(1)), Outcome::kGranted);
   EXPECT_EQ(Lock(Of(2), true), Outcome::kWaiting);

@@ -1,14 +1,24 @@
 #include "nfs/server/server.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "nfs/handle.h"
+#include "nfs/server/failed_results.h"
 
 namespace pollux::nfs {
 namespace {
 
-// Clients that write to a file system that stalls hold one each: there are some for the others.
-constexpr uint32_t kBulkBuffers = 128;
+// Twice what the calls of all exports hold when all of them stall, since one client may have half.
+// None takes memory before it is used.
+constexpr uint32_t kBulkBuffersOfExport = 2 * Storage::kMaxJobs;
+constexpr uint32_t kMaxBulkBuffers = 1024;
+
+uint32_t BulkBuffers(size_t exports) {
+  return static_cast<uint32_t>(std::min<size_t>(exports * kBulkBuffersOfExport, kMaxBulkBuffers));
+}
 
 }  // namespace
 
@@ -43,7 +53,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Listen(engine::Worker* worker, c
 
 absl::Status Server::Start(cm::Manager* manager) {
   rpcrdma::ServerConfig config;
-  config.bulk_buffers = kBulkBuffers;
+  config.bulk_buffers = BulkBuffers(exports_->all().size());
   auto rpc = rpcrdma::Server::Create(worker_, manager, config);
   if (!rpc.ok()) return rpc.status();
   rpc_ = *std::move(rpc);
@@ -98,8 +108,21 @@ void Server::Handle(const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply) {
   ++busy_;
   Lane& lane = LaneOf(view);
   if (!lane.free.empty() && lane.waiting.empty()) return Begin(lane, view, std::move(reply));
+  if (lane.stalls) return PutOff(view, std::move(reply));
   ++counters_.waited;
-  lane.waiting.emplace_back(view, std::move(reply));
+  lane.waiting.push_back({view, std::move(reply), worker_->now_ns()});
+}
+
+// Of calls that have not run: one that must not run twice may come again, as another call.
+void Server::PutOff(const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply) {
+  --busy_;
+  ++counters_.put_off;
+  const auto procedure = static_cast<Procedure>(view.header.procedure);
+  Counters::OfProcedure& counters = counters_.Of(procedure);
+  ++counters.calls;
+  ++counters.failures;
+  FailedResultsSpace space;
+  reply.Send(EncodeFailedResults(procedure, Nfsstat3::kJukebox, &space));
 }
 
 void Server::Begin(Lane& lane, const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply) {
@@ -144,21 +167,31 @@ void Server::Free(Call* call) {
   for (Lane& lane : lanes_) {
     if (lane.served != call->served()) continue;
     lane.free.push_back(call);
-    // From the poll: a call may be freed in the middle of anything.
-    freed_ |= !lane.waiting.empty();
+    lane.stalls = false;
   }
 }
 
-bool Server::Poll(uint64_t) {
-  if (!std::exchange(freed_, false)) return false;
-  for (Lane& lane : lanes_) {
-    while (!lane.free.empty() && !lane.waiting.empty()) {
-      auto [view, reply] = std::move(lane.waiting.front());
-      lane.waiting.pop_front();
-      Begin(lane, view, std::move(reply));
-    }
+bool Server::MoveOn(Lane& lane) {
+  if (lane.waiting.empty()) return false;
+  const bool may_begin = !lane.free.empty();
+  if (!may_begin && worker_->now_ns() - lane.waiting.front().since_ns < kMaxWaitNs) return false;
+  auto [view, reply, since_ns] = std::move(lane.waiting.front());
+  lane.waiting.pop_front();
+  if (may_begin) {
+    Begin(lane, view, std::move(reply));
+  } else {
+    lane.stalls = true;
+    PutOff(view, std::move(reply));
   }
   return true;
+}
+
+bool Server::Poll(uint64_t) {
+  bool moved = false;
+  for (Lane& lane : lanes_) {
+    while (MoveOn(lane)) moved = true;
+  }
+  return moved;
 }
 
 void Server::Shutdown() { rpc_->Shutdown(); }

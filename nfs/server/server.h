@@ -6,7 +6,6 @@
 #include <deque>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -29,10 +28,14 @@ struct ServerOptions {
 };
 
 // Belongs to one worker's core: made, polled and destroyed there. It never waits for a file system:
-// each call is one of its export's Storage::kMaxJobs, or waits for one of them; those that wait are
-// as many as clients have credits.
+// each call is one of its export's Storage::kMaxJobs, or waits for one of them, kMaxWaitNs at most:
+// then its client is told to come again (NFS3ERR_JUKEBOX), so that an export that stalls gives back
+// what it holds of the buffers and credits that the others need too.
 class Server final : public engine::Poller, private engine::Reporter, private Call::Owner {
  public:
+  // Longer than a file system that works hard takes for those before.
+  static constexpr uint64_t kMaxWaitNs = 2'000'000'000;
+
   // All outlive it. AlreadyExists when the port has a listener.
   static absl::StatusOr<std::unique_ptr<Server>> Listen(engine::Worker* worker,
                                                         cm::Manager* manager,
@@ -51,12 +54,18 @@ class Server final : public engine::Poller, private engine::Reporter, private Ca
   bool Poll(uint64_t now_ns) override;
 
  private:
+  struct Waiting {
+    rpcrdma::CallView view;
+    rpcrdma::ReplyHandle reply;
+    uint64_t since_ns = 0;
+  };
   // The calls of one export.
   struct Lane {
     ServedExport* served = nullptr;
     std::vector<std::unique_ptr<Call>> calls;
     std::vector<Call*> free;
-    std::deque<std::pair<rpcrdma::CallView, rpcrdma::ReplyHandle>> waiting;
+    std::deque<Waiting> waiting;
+    bool stalls = false;  // one has waited for too long, and none has ended since
   };
 
   Server(engine::Worker* worker, ServedExports* exports, ServerOptions options);
@@ -65,6 +74,9 @@ class Server final : public engine::Poller, private engine::Reporter, private Ca
   void Handle(const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply);
   Lane& LaneOf(const rpcrdma::CallView& view);
   void Begin(Lane& lane, const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply);
+  void PutOff(const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply);
+  // The first that waits: begins it, or puts it off. False when it is to wait on.
+  bool MoveOn(Lane& lane);
   void PostDone(Call* call) override;
   void Answer(Call* call);
   void Free(Call* call);
@@ -77,7 +89,6 @@ class Server final : public engine::Poller, private engine::Reporter, private Ca
   Counters counters_;
   std::deque<Lane> lanes_;
   size_t busy_ = 0;
-  bool freed_ = false;                    // a call, while others wait
   std::unique_ptr<rpcrdma::Server> rpc_;  // its replies may hold calls: it goes first
 };
 

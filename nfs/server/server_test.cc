@@ -325,6 +325,44 @@ TEST_F(ServerTest, AStalledExportHoldsUpNoOther) {
   EXPECT_TRUE(RunUntil([&] { return done == kClients * kEach; }));
 }
 
+// The same with calls whose data comes by RDMA READ.
+TEST_F(ServerTest, WritesToAStalledExportHoldUpNoOther) {
+  std::ofstream(Path("a/stalled")) << "text";
+  std::ofstream(Path("b/other")) << "text";
+  for (const char* name : {"a/stalled", "b/other"}) ASSERT_EQ(chmod(Path(name).c_str(), 0666), 0);
+  StartServer();
+  const NfsFh3 stalled = HandleOf(0, "stalled"), other = HandleOf(1, "other");
+  const std::vector<uint8_t> data(8192, 'x');
+  const auto begin_writes = [&](Client* client, const NfsFh3& file, int count, int* done) {
+    for (int i = 0; i < count; ++i) {
+      client->Call<WriteRes>(
+          Procedure::kWrite,
+          WriteArgs{.file = file, .count = 8192, .stable = StableHow::kUnstable, .data = {data}},
+          [done](absl::Status status, const WriteRes* results) {
+            EXPECT_TRUE(status.ok() && results->status == Nfsstat3::kOk) << status;
+            ++*done;
+          });
+    }
+  };
+  constexpr int kClients = 5, kEach = 30;
+  int done = 0, others = 0;
+  {
+    const Stall stall(Path("a/stalled"));
+    for (int i = 0; i < kClients; ++i) begin_writes(Connect(), stalled, kEach, &done);
+    Client* const free = Connect();
+    EXPECT_TRUE(RunUntil([&] { return server_->counters().waited > 30; }));
+    begin_writes(free, other, 1, &others);
+    EXPECT_TRUE(RunUntil([&] { return others == 1; }));
+    EXPECT_EQ(done, 0);
+    // They come again, and find that nothing has changed.
+    EXPECT_TRUE(RunUntil([&] { return server_->counters().put_off > kClients * kEach; }));
+    begin_writes(free, other, 1, &others);
+    EXPECT_TRUE(RunUntil([&] { return others == 2; }));
+    EXPECT_EQ(done, 0);
+  }
+  EXPECT_TRUE(RunUntil([&] { return done == kClients * kEach; }));
+}
+
 // The calls of a client that has gone end by themselves.
 TEST_F(ServerTest, AClientThatLeavesWhileItsFileStalls) {
   std::ofstream(Path("a/stalled")) << "text";

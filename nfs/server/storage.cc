@@ -80,16 +80,22 @@ void Storage::Work(absl::Status* begun, sem_t* told) {
   *begun = identity.Begin();
   const bool can = begun->ok();
   sem_post(told);
-  while (can) {
+  for (uint32_t turn = 1; can; ++turn) {
     WaitFor(&waiting_);
     if (ending_) return;
-    void* job = nullptr;
-    if (rte_ring_mc_dequeue(jobs_.get(), &job) == 0) {
-      static_cast<Job*>(job)->Run(*this, identity);
-    } else {
-      RunOneControl(identity);
+    if (turn % kControlTurn == 0 && RunOneControl(identity)) continue;
+    // There is one for each that was waited for, though others may have taken the one that this
+    // thread looked for first.
+    while (!RunJob(identity) && !RunOneControl(identity)) {
     }
   }
+}
+
+bool Storage::RunJob(Identity& identity) {
+  void* job = nullptr;
+  if (rte_ring_mc_dequeue(jobs_.get(), &job) != 0) return false;
+  static_cast<Job*>(job)->Run(*this, identity);
+  return true;
 }
 
 bool Storage::RunControl(ControlWork work) {
@@ -103,16 +109,18 @@ bool Storage::RunControl(ControlWork work) {
   return true;
 }
 
-void Storage::RunOneControl(Identity& identity) {
+bool Storage::RunOneControl(Identity& identity) {
+  if (control_count_ == 0) return false;
   ControlWork work;
   {
     const std::lock_guard lock(control_mutex_);
-    if (control_.empty()) return;
+    if (control_.empty()) return false;
     work = std::move(control_.front());
     control_.pop_front();
   }
   work(identity);
   --control_count_;
+  return true;
 }
 
 void Storage::Begin(const Transfer& transfer, Job* job) {

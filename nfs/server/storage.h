@@ -30,6 +30,9 @@ class Storage {
  public:
   static constexpr uint32_t kThreads = 8;
   static constexpr uint32_t kMaxJobs = 64;  // given to Run() and not done
+  // Jobs go before control work, but not without end: one time in so many each thread looks for
+  // control work first.
+  static constexpr uint32_t kControlTurn = 4;
 
   class Job {
    public:
@@ -67,7 +70,9 @@ class Storage {
 
   Storage();
   void Work(absl::Status* begun, sem_t* told);
-  void RunOneControl(Identity& identity);
+  // True when there was one, which is done.
+  bool RunJob(Identity& identity);
+  bool RunOneControl(Identity& identity);
   void Submit();
   void Complete();
 
