@@ -348,8 +348,7 @@ def nfsd_locks(bench):
 @case("nfsd-locks-restart", directions=(TO_POLLUX,), wants=WANTS, deadline_s=400,
       ports=("af_packet",))
 def nfsd_locks_restart(bench):
-    """Pollux is killed while the guest holds a lock: the guest is told of the next one, and has its
-    lock again before others have any."""
+    """Pollux is killed while the guest holds a lock: the guest is told, and has it back first."""
     served = Served(bench, arguments=("--grace-s", "20"))
     served.guest(STATUS_MONITOR)
     with mounted(served, "hard,"):
@@ -376,8 +375,7 @@ def nfsd_locks_restart(bench):
 @case("nfsd-locks-reboot", directions=(TO_POLLUX,), wants=WANTS, deadline_s=600,
       ports=("af_packet",), extra=True)
 def nfsd_locks_reboot(bench):
-    """The guest's power fails while it holds a lock: booted again it says so, and another may have
-    what it held."""
+    """The guest's power fails while it holds a lock: booted again it says so, and it is free."""
     served = Served(bench)
     served.guest(STATUS_MONITOR)
     served.mount("hard,")
