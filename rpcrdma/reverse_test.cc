@@ -162,6 +162,9 @@ TEST_F(CallbackTest, Refusals) {
   EXPECT_EQ(server->server->OpenReverse(connection + 1, CallbackBinding()).code(),
             absl::StatusCode::kNotFound);
   EXPECT_EQ(server->server->OpenReverse(connection, {}).code(), absl::StatusCode::kInvalidArgument);
+  const std::vector<uint8_t> body(kMaxAuthBytes + 1);
+  EXPECT_EQ(server->server->OpenReverse(connection, CallbackBinding(), {.body = body}).code(),
+            absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(server->server->CallReverse(connection + 1, {}, nullptr).code(),
             absl::StatusCode::kNotFound);
   EXPECT_EQ(CallBack({.procedure = 77}, &status).code(), absl::StatusCode::kInvalidArgument);
