@@ -177,6 +177,23 @@ POLLUX_EXPORT int pollux_rdma_reject_ece(rdma_cm_id* id, const void* data, uint8
   return Reject(id, data, length);
 }
 
+// As librdmacm: only for an identifier whose queue pair the program has made and moved by itself.
+POLLUX_EXPORT int pollux_rdma_establish(rdma_cm_id* id) {
+  if (id->qp != nullptr) return Failed(EINVAL);
+  Turn turn(Of(id)->world);
+  const absl::Status status = turn.manager().Establish(Of(id)->native);
+  turn.Poll();
+  return CmResult(status);
+}
+
+POLLUX_EXPORT int pollux_rdma_init_qp_attr(rdma_cm_id* id, ibv_qp_attr* attr, int* mask) {
+  Turn turn(Of(id)->world);
+  const absl::Status status = turn.manager().QueryQpAttr(*Of(id)->native, attr, mask);
+  if (!status.ok()) return CmResult(status);
+  if ((*mask & IBV_QP_ACCESS_FLAGS) != 0) attr->qp_access_flags = kAccess;
+  return 0;
+}
+
 POLLUX_EXPORT int pollux_rdma_disconnect(rdma_cm_id* id) {
   {
     Turn turn(Of(id)->world);

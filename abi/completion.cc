@@ -11,6 +11,7 @@
 #include "abi/error_number.h"
 #include "abi/export.h"
 #include "abi/objects.h"
+#include "abi/tell_once.h"
 #include "abi/wait.h"
 
 namespace pollux::abi {
@@ -85,6 +86,8 @@ Cq* Create(ibv_context* context, int entries, void* user, ibv_comp_channel* chan
   SetPollCalls(cq.get());
   Turn turn(cq->owner->world);
   if (const absl::Status status = Attach(turn, cq.get(), entries); !status.ok()) {
+    static TellOnce tell;
+    tell(status);
     Failed(status);
     return nullptr;
   }

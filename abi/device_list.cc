@@ -108,7 +108,7 @@ int QueryPort(ibv_context* context, uint8_t port_num, ibv_port_attr* attr, size_
     Turn turn(Of(context)->world);
     queried = turn.worker().QueryPort(port_num);
     if (!queried.ok()) return ErrorNumber(queried.status());
-    queried->gid_tbl_len = static_cast<int>(turn.interface().gid_table_size());
+    queried->gid_tbl_len = net::GidTable::kMaxGids;
   }
   queried->flags = IBV_QPF_GRH_REQUIRED;
   CopyOut(*queried, attr, size);
@@ -176,7 +176,7 @@ POLLUX_EXPORT int pollux_ibv_query_gid(ibv_context* context, uint8_t port_num, i
   if (port_num != 1) return Failed(EINVAL);
   Turn turn(Of(context)->world);
   // A program that steps through the table meets empty places.
-  if (index < 0 || static_cast<uint32_t>(index) >= turn.interface().gid_table_size()) {
+  if (index < 0 || static_cast<uint32_t>(index) >= net::GidTable::kMaxGids) {
     return Failed(EINVAL);
   }
   const Gid found = turn.interface().QueryGid(index).value_or(Gid{});
@@ -189,7 +189,7 @@ POLLUX_EXPORT int pollux__ibv_query_gid_ex(ibv_context* context, uint32_t port_n
   if (port_num != 1 || flags != 0 || size < sizeof *entry) return EINVAL;
   Turn turn(Of(context)->world);
   const absl::StatusOr<ibv_gid_entry> found = turn.interface().QueryGidEx(index);
-  if (!found.ok()) return index < turn.interface().gid_table_size() ? ENODATA : EINVAL;
+  if (!found.ok()) return index < net::GidTable::kMaxGids ? ENODATA : EINVAL;
   *entry = *found;
   return 0;
 }

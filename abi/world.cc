@@ -12,6 +12,8 @@
 #include <utility>
 
 #include "abi/descriptors.h"
+#include "abi/telemetry_socket.h"
+#include "abi/tell_once.h"
 #include "absl/strings/str_cat.h"
 
 namespace pollux::abi {
@@ -40,10 +42,8 @@ absl::StatusOr<World*> World::Get() {
   absl::StatusOr<std::unique_ptr<World>> opened = Open();
   descriptors.CloseOnExec();
   if (!opened.ok()) {
-    static bool told = false;
-    if (!std::exchange(told, true)) {
-      std::fprintf(stderr, "pollux: %s\n", std::string(opened.status().message()).c_str());
-    }
+    static TellOnce tell;
+    tell(opened.status());
     return opened.status();
   }
   world = opened->release();
@@ -56,7 +56,9 @@ absl::StatusOr<std::unique_ptr<World>> World::Open() {
   const char* text = std::getenv(kSettingsVariable);
   absl::StatusOr<Settings> settings = Settings::Parse(text == nullptr ? "" : text);
   if (!settings.ok()) return settings.status();
+  if (settings->eal.telemetry) GuardTelemetrySocketFrom(settings->eal.file_prefix);
   if (absl::Status status = engine::InitEal(settings->eal); !status.ok()) return status;
+  if (settings->eal.telemetry) GuardTelemetrySocketTo();
   std::unique_ptr<World> opened(new World());
   opened->command_fd_ = memfd_create("pollux", MFD_CLOEXEC);
   if (opened->command_fd_ < 0) {

@@ -24,14 +24,12 @@ absl::Status ManagerImpl::Connect(Id* id, const ConnectionParam& param) {
     return absl::FailedPreconditionError(
         "connect: resolve address and route first; an identifier connects once");
   }
-  if (connection.binding != QpBinding::kReady) {
-    return absl::FailedPreconditionError("connect: bind a queue pair and wait until it is done");
-  }
   if (param.private_data.size() > kUserPrivateBytes) {
     return absl::InvalidArgumentError(absl::StrCat("connect: ", param.private_data.size(),
                                                    " bytes of private data; a REQ has room for ",
                                                    kUserPrivateBytes));
   }
+  if (absl::Status status = TakeQp(connection, param); !status.ok()) return status;
   Random& random = environment_->random();
   connection.transaction_id = random.Next64();
   connection.receive_psn = random.Next32() & Psn::kMask;
@@ -158,6 +156,9 @@ void ManagerImpl::Handle(const Origin& origin, const Rep& rep) {
   connection->offered_responder_resources = rep.initiator_depth;
   connection->offered_initiator_depth = rep.responder_resources;
   connection->state = State::kRepRcvd;
+  if (connection->binding == QpBinding::kUsers) {
+    return DeliverResponse(*connection, RDMA_CM_EVENT_CONNECT_RESPONSE);
+  }
   MoveQpToRts(*connection, State::kRepRcvd, &ManagerImpl::OnActiveQpReady);
 }
 
@@ -171,13 +172,29 @@ void ManagerImpl::OnActiveQpReady(Connection& connection, absl::Status status) {
   }
   connection.state = State::kEstablished;
   SendRtu(connection);
-  Deliver(connection, {.type = RDMA_CM_EVENT_ESTABLISHED,
+  DeliverResponse(connection, RDMA_CM_EVENT_ESTABLISHED);
+}
+
+absl::Status ManagerImpl::Establish(Id* id) {
+  Connection& connection = Of(id);
+  if (connection.state != State::kRepRcvd || connection.binding != QpBinding::kUsers) {
+    return absl::FailedPreconditionError(
+        "establish: no connect response waits for a queue pair of your own");
+  }
+  connection.state = State::kEstablished;
+  SendRtu(connection);
+  return absl::OkStatus();
+}
+
+void ManagerImpl::DeliverResponse(Connection& connection, rdma_cm_event_type type) {
+  Deliver(connection, {.type = type,
                        .param = {.private_data = connection.peer_private_data,
                                  .responder_resources = connection.offered_responder_resources,
                                  .initiator_depth = connection.offered_initiator_depth,
                                  .flow_control = connection.flow_control,
                                  .retry_count = connection.retry_count,
-                                 .rnr_retry_count = connection.rnr_retry_count}});
+                                 .rnr_retry_count = connection.rnr_retry_count,
+                                 .qp_num = connection.remote_qpn}});
 }
 
 void ManagerImpl::SendRtu(const Connection& connection) {

@@ -31,7 +31,7 @@ enum class State : uint8_t {
   kReqRcvd,     // the user has been asked
   kRepPending,  // accepted; the queue pair is on its way to RTS
   kRepSent,
-  kRepRcvd,  // the queue pair is on its way to RTS
+  kRepRcvd,  // the queue pair is on its way to RTS, or the user moves it there
   kEstablished,
   kDreqSent,
   kTimeWait,
@@ -54,7 +54,12 @@ inline bool CanBeConnected(uint32_t qpn) {
   return qpn > kGsiQpn.value && qpn < kMulticastQpn.value;
 }
 
-enum class QpBinding : uint8_t { kNone, kMoving, kReady };  // kReady: in INIT or beyond
+enum class QpBinding : uint8_t {
+  kNone,
+  kMoving,
+  kReady,  // in INIT or beyond
+  kUsers,  // connected, and moved by the user alone
+};
 
 // Owned by the manager, on its core.
 struct Connection final : Id {
@@ -113,7 +118,7 @@ struct Connection final : Id {
   uint8_t retry_count = 0;
   uint8_t rnr_retry_count = 0;
   uint8_t ack_timeout = 0;
-  uint8_t min_rnr_timer = 0;
+  uint8_t min_rnr_timer = ConnectionParam{}.min_rnr_timer;
   bool flow_control = false;
   bool alternate_path_asked = false;
   // As the peer offers them, swapped to this side's view.

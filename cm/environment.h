@@ -48,7 +48,7 @@ struct QpMove {
   std::array<Step, 3> steps;
   size_t count = 0;
 
-  void Add(const ibv_qp_attr& attr, int mask) { steps[count++] = {attr, mask}; }
+  void Add(const Step& step) { steps[count++] = step; }
 };
 
 class Environment {

@@ -51,7 +51,9 @@ struct ConnectionParam {
   // Of this side's queue pair, codes as in ibv_qp_attr.
   uint8_t ack_timeout = 0;     // 4.096 us * 2^n; 0: from the path's lifetime and the ACK delay
   uint8_t min_rnr_timer = 12;  // 0.64 ms
-  // The UD queue pair that Accept names for an identifier of RDMA_PS_UDP without one of its own.
+  // On the way out the queue pair of an identifier that was given none by BindQp: of RDMA_PS_UDP
+  // the one that Accept names, else the user's own, see QueryQpAttr. In CONNECT_REQUEST,
+  // CONNECT_RESPONSE and ESTABLISHED the peer's.
   uint32_t qp_num = 0;
 };
 
@@ -72,8 +74,9 @@ struct Event {
   Id* id = nullptr;         // for CONNECT_REQUEST: the new identifier, the handler's to accept,
                             // reject or destroy
   Id* listen_id = nullptr;  // for CONNECT_REQUEST
-  // For CONNECT_REQUEST, ESTABLISHED and REJECTED. Private data comes with all the bytes that the
-  // message has room for (56, 196 in REP, 224 in RTU, 148): CM does not carry its length.
+  // For CONNECT_REQUEST, CONNECT_RESPONSE, ESTABLISHED and REJECTED. Private data comes with all
+  // the bytes that the message has room for (56, 196 in REP, 224 in RTU, 148): CM does not carry
+  // its length.
   ConnectionParam param{};
   // In its place for identifiers of RDMA_PS_UDP: private data (180 bytes) with CONNECT_REQUEST, all
   // of it (136) with ESTABLISHED, private data with UNREACHABLE, all but that with MULTICAST_JOIN.
@@ -173,15 +176,28 @@ class Manager {
   // established yet will not be.
   virtual void ReleaseQp(Id* id) = 0;
 
-  // REQ. Ends in ESTABLISHED (RTU sent), REJECTED, UNREACHABLE (time-out) or CONNECT_ERROR. Once an
-  // identifier; FailedPrecondition when its address, route or queue pair are not ready.
+  // A user may connect a queue pair that CM does not touch, by naming it in Connect or Accept
+  // (ConnectionParam::qp_num) and moving it itself by what this says: the attributes for
+  // attr->qp_state, one of INIT, RTR and RTS, and which of them ModifyQp takes; qp_access_flags are
+  // the user's to add. INIT at any time; RTR and RTS from CONNECT_REQUEST or CONNECT_RESPONSE on,
+  // before that FailedPrecondition. Who accepts does so with the queue pair in RTS. InvalidArgument
+  // for other states. Source: rdma_init_qp_attr(3).
+  virtual absl::Status QueryQpAttr(const Id& id, ibv_qp_attr* attr, int* mask) const = 0;
+
+  // REQ. Ends in ESTABLISHED (RTU sent), REJECTED, UNREACHABLE (time-out) or CONNECT_ERROR; with a
+  // queue pair of the user's own in CONNECT_RESPONSE, to be followed by Establish or Reject. Once
+  // an identifier; FailedPrecondition when its address, route or queue pair are not ready.
   // For RDMA_PS_UDP, where no queue pair is needed: SIDR_REQ, which ends in ESTABLISHED (Event::ud
   // says whom to send to) or UNREACHABLE.
   virtual absl::Status Connect(Id* id, const ConnectionParam& param) = 0;
+  // RTU, after CONNECT_RESPONSE, when the user's own queue pair is in RTS; no event follows.
+  // FailedPrecondition at any other time.
+  virtual absl::Status Establish(Id* id) = 0;
   // REP, after CONNECT_REQUEST. ESTABLISHED comes with RTU or the first packet.
   // For RDMA_PS_UDP: SIDR_REP with the queue pair's number; no event follows.
   virtual absl::Status Accept(Id* id, const ConnectionParam& param) = 0;
-  // REJ with up to 148 bytes, or SIDR_REP with status 2 (rejected) and up to 136. The identifier
+  // After CONNECT_REQUEST, or CONNECT_RESPONSE with a queue pair of the user's own: REJ with up to
+  // 148 bytes, or SIDR_REP with status 2 (rejected) and up to 136. The identifier
   // stays to be destroyed. `reason` is for those that only the user can know (no queue pair,
   // insufficient responder resources, ...).
   virtual absl::Status Reject(Id* id, absl::Span<const uint8_t> private_data,

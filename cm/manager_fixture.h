@@ -44,14 +44,18 @@ class Host {
   }
   // Creates an identifier and takes it to where it can connect.
   void Prepare(const Gid& to) {
+    ASSERT_NO_FATAL_FAILURE(Resolve(to));
+    Bind(id);
+    ASSERT_TRUE(world_->RunUntil([&] { return bound; }));
+  }
+  // And leaves the queue pair to the caller.
+  void Resolve(const Gid& to) {
     events.clear();
     id = *manager->CreateId(port_space, Handler());
     ASSERT_TRUE(manager->ResolveAddr(id, {to, kPort}, 1000).ok());
     ASSERT_TRUE(world_->RunUntil([&] { return Saw(RDMA_CM_EVENT_ADDR_RESOLVED); }));
     ASSERT_TRUE(manager->ResolveRoute(id, 1000).ok());
     ASSERT_TRUE(world_->RunUntil([&] { return Saw(RDMA_CM_EVENT_ROUTE_RESOLVED); }));
-    Bind(id);
-    ASSERT_TRUE(world_->RunUntil([&] { return bound; }));
   }
   void Bind(Id* to) {
     const bool ud = port_space == RDMA_PS_UDP;

@@ -18,18 +18,6 @@ ManagerConfig Sane(ManagerConfig config) {
   return config;
 }
 
-constexpr uint8_t kNoGidIndex = 255;
-
-// To RTS at once: who sends to whom is not the queue pair's business.
-void AddUdMoves(ibv_qp_attr attr, QpMove& move) {
-  attr.qkey = RDMA_UDP_QKEY;
-  move.Add(attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
-  attr.qp_state = IBV_QPS_RTR;
-  move.Add(attr, IBV_QP_STATE);
-  attr.qp_state = IBV_QPS_RTS;
-  move.Add(attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
-}
-
 }  // namespace
 
 ManagerImpl::ManagerImpl(std::unique_ptr<Environment> environment, const ManagerConfig& config)
@@ -114,86 +102,6 @@ void ManagerImpl::DestroyId(Id* id) {
       break;
   }
   EnterClosed(connection);
-}
-
-void ManagerImpl::BindQp(Id* id, engine::Worker* owner, verbs::QueuePair* qp, int access,
-                         absl::AnyInvocable<void(absl::Status)> done) {
-  Connection& connection = Of(id);
-  connection.SetQp(owner, qp);
-  connection.local_qpn = qp->qpn().value;
-  connection.binding = QpBinding::kMoving;
-  ibv_qp_attr attr{};
-  attr.qp_state = IBV_QPS_INIT;
-  attr.port_num = 1;
-  attr.qp_access_flags = static_cast<unsigned>(access);
-  QpMove move;
-  if (connection.port_space() == RDMA_PS_UDP) {
-    AddUdMoves(attr, move);
-  } else {
-    move.Add(attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-  }
-  environment_->MoveQp(owner, qp, move, connection.lease,
-                       [this, alive = alive_, lease = connection.lease, &connection,
-                        done = std::move(done)](absl::Status status) mutable {
-                         if (!*alive || !lease->valid) return;
-                         connection.binding = status.ok() ? QpBinding::kReady : QpBinding::kNone;
-                         done(std::move(status));
-                       });
-}
-
-void ManagerImpl::ReleaseQp(Id* id) {
-  Connection& connection = Of(id);
-  connection.lease->valid = false;
-  connection.lease = std::make_shared<QpLease>();
-  connection.binding = QpBinding::kNone;
-  connection.SetQp(nullptr, nullptr);
-}
-
-void ManagerImpl::MoveQpToError(Connection& connection) {
-  if (connection.destroyed || connection.binding != QpBinding::kReady) return;
-  ibv_qp_attr attr{};
-  attr.qp_state = IBV_QPS_ERR;
-  QpMove move;
-  move.Add(attr, IBV_QP_STATE);
-  environment_->MoveQp(connection.qp_owner(), connection.qp(), move, connection.lease,
-                       [](absl::Status) {});
-}
-
-void ManagerImpl::MoveQpToRts(Connection& connection, State expected,
-                              void (ManagerImpl::*done)(Connection&, absl::Status)) {
-  ibv_qp_attr rtr{};
-  rtr.qp_state = IBV_QPS_RTR;
-  rtr.ah_attr.is_global = 1;
-  rtr.ah_attr.port_num = 1;
-  // An address that has gone since is an index that ModifyQp refuses.
-  rtr.ah_attr.grh.sgid_index =
-      environment_->GidIndex(connection.local().address).value_or(kNoGidIndex);
-  rtr.ah_attr.grh.hop_limit = connection.hop_limit;
-  rtr.ah_attr.grh.traffic_class = connection.traffic_class;
-  std::ranges::copy(connection.peer().address.raw, rtr.ah_attr.grh.dgid.raw);
-  rtr.path_mtu = connection.path_mtu;
-  rtr.dest_qp_num = connection.remote_qpn;
-  rtr.rq_psn = connection.receive_psn;
-  rtr.max_dest_rd_atomic = connection.responder_resources;
-  rtr.min_rnr_timer = connection.min_rnr_timer;
-  ibv_qp_attr rts{};
-  rts.qp_state = IBV_QPS_RTS;
-  rts.sq_psn = connection.send_psn;
-  rts.timeout = connection.ack_timeout;
-  rts.retry_cnt = connection.retry_count;
-  rts.rnr_retry = connection.rnr_retry_count;
-  rts.max_rd_atomic = connection.initiator_depth;
-  QpMove move;
-  move.Add(rtr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
-  move.Add(rts, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
-  environment_->MoveQp(connection.qp_owner(), connection.qp(), move, connection.lease,
-                       [this, alive = alive_, lease = connection.lease, &connection, expected,
-                        done](absl::Status status) {
-                         if (!*alive || !lease->valid || connection.state != expected) return;
-                         (this->*done)(connection, std::move(status));
-                       });
 }
 
 bool ManagerImpl::OnPoll() {

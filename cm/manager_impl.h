@@ -1,6 +1,7 @@
 // The connection state machines. One file for each part of a connection's life: manager_impl.cc
-// (identifiers, events), address.cc, dispatch.cc (what comes in), active.cc, passive.cc, mra.cc,
-// teardown.cc, sidr.cc, multicast.cc, and report.cc, which tells of it.
+// (identifiers, events), queue_pair.cc (what they connect), address.cc, dispatch.cc (what comes
+// in), active.cc, passive.cc, mra.cc, teardown.cc, sidr.cc, multicast.cc, and report.cc, which
+// tells of it.
 #ifndef POLLUX_CM_MANAGER_IMPL_H_
 #define POLLUX_CM_MANAGER_IMPL_H_
 
@@ -39,7 +40,9 @@ class ManagerImpl final : public Manager, private Environment::Client {
   void ReleaseQp(Id* id) override;
   void BindQp(Id* id, engine::Worker* owner, verbs::QueuePair* qp, int access,
               absl::AnyInvocable<void(absl::Status)> done) override;
+  absl::Status QueryQpAttr(const Id& id, ibv_qp_attr* attr, int* mask) const override;
   absl::Status Connect(Id* id, const ConnectionParam& param) override;
+  absl::Status Establish(Id* id) override;
   absl::Status Accept(Id* id, const ConnectionParam& param) override;
   using Manager::Reject;
   absl::Status Reject(Id* id, absl::Span<const uint8_t> private_data, RejectReason reason) override;
@@ -145,12 +148,16 @@ class ManagerImpl final : public Manager, private Environment::Client {
   void EnterClosed(Connection& connection);      // forgets the peer; frees it when destroyed
   void EnterTimeWait(Connection& connection);    // teardown.cc
   void StartDisconnect(Connection& connection);  // teardown.cc
-  // QP to the error state if CM may still touch it.
+  // queue_pair.cc: QP to the error state if CM may still touch it.
   void MoveQpToError(Connection& connection);
   // INIT to RTR to RTS with what has been agreed; then `done` if `connection` still is and is
   // still in `expected`.
   void MoveQpToRts(Connection& connection, State expected,
                    void (ManagerImpl::*done)(Connection&, absl::Status));
+  QpMove::Step ToRtr(const Connection& connection) const;
+  // Takes the user's own queue pair, in Connect or Accept of an identifier without another.
+  // FailedPrecondition when there is none at all or it is not ready.
+  absl::Status TakeQp(Connection& connection, const ConnectionParam& param) const;
   // The peer of `old`, or someone who claims to be it, gives the queue pair of `old` to another
   // connection: it has forgotten `old`, which ends. True when it is over already, and the other one
   // may have the number; false when a DREQ must be answered first.
@@ -167,6 +174,7 @@ class ManagerImpl final : public Manager, private Environment::Client {
   // about the REQ before that: in both cases it ends nothing.
   bool AskWithLowerMtu(const Origin& origin, Connection& connection, const Rej& rej);
   void OnActiveQpReady(Connection& connection, absl::Status status);
+  void DeliverResponse(Connection& connection, rdma_cm_event_type type);  // what the REP said
   void SendRtu(const Connection& connection);
   // passive.cc
   bool IsDuplicate(const Origin& origin, const Req& req);

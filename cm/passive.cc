@@ -57,7 +57,8 @@ void ManagerImpl::Handle(const Origin& origin, const Req& req) {
                      .initiator_depth = req.responder_resources,
                      .flow_control = req.flow_control != 0,
                      .retry_count = req.retry_count,
-                     .rnr_retry_count = req.rnr_retry_count}});
+                     .rnr_retry_count = req.rnr_retry_count,
+                     .qp_num = req.local_qpn}});
 }
 
 bool ManagerImpl::IsDuplicate(const Origin& origin, const Req& req) {
@@ -138,9 +139,14 @@ void ManagerImpl::TakeRequest(Connection& connection, const Req& req) {
   connection.traffic_class = req.primary.traffic_class;
   connection.retry_count = req.retry_count;
   connection.rnr_retry_count = req.rnr_retry_count;
-  connection.ack_timeout = req.primary.ack_timeout;
+  // A queue pair takes 0 for: wait for ever.
+  connection.ack_timeout = req.primary.ack_timeout != 0 ? req.primary.ack_timeout : OwnAckTimeout();
+  connection.receive_psn = environment_->random().Next32() & Psn::kMask;
   connection.offered_responder_resources = req.initiator_depth;
   connection.offered_initiator_depth = req.responder_resources;
+  // Until the user says otherwise in Accept.
+  connection.responder_resources = CapReadsAndAtomics(req.initiator_depth);
+  connection.initiator_depth = CapReadsAndAtomics(req.responder_resources);
   connection.flow_control = req.flow_control != 0;
   connection.alternate_path_asked = req.alternate.local_gid != Gid{};
   connection.state = State::kReqRcvd;
@@ -188,15 +194,12 @@ absl::Status ManagerImpl::Accept(Id* id, const ConnectionParam& param) {
     return absl::FailedPreconditionError(
         "accept: no connect request waits here; the peer may have given up");
   }
-  if (connection.binding != QpBinding::kReady) {
-    return absl::FailedPreconditionError("accept: bind a queue pair and wait until it is done");
-  }
   if (param.private_data.size() > Rep::kPrivateBytes) {
     return absl::InvalidArgumentError(absl::StrCat("accept: ", param.private_data.size(),
                                                    " bytes of private data; a REP has room for ",
                                                    Rep::kPrivateBytes));
   }
-  connection.receive_psn = environment_->random().Next32() & Psn::kMask;
+  if (absl::Status status = TakeQp(connection, param); !status.ok()) return status;
   connection.responder_resources = CapReadsAndAtomics(param.responder_resources);
   connection.initiator_depth =
       std::min(CapReadsAndAtomics(param.initiator_depth), connection.offered_initiator_depth);
@@ -204,10 +207,12 @@ absl::Status ManagerImpl::Accept(Id* id, const ConnectionParam& param) {
   if (param.ack_timeout != 0) {
     connection.ack_timeout = std::min(param.ack_timeout, kMaxTimeoutCode);
   }
-  // A queue pair takes 0 for: wait for ever.
-  if (connection.ack_timeout == 0) connection.ack_timeout = OwnAckTimeout();
   SetOutstanding(connection, BuildRep(connection, param));
   connection.state = State::kRepPending;
+  if (connection.binding == QpBinding::kUsers) {
+    OnPassiveQpReady(connection, absl::OkStatus());
+    return absl::OkStatus();
+  }
   // The peer may send as soon as it has the REP, so the queue pair receives before.
   MoveQpToRts(connection, State::kRepPending, &ManagerImpl::OnPassiveQpReady);
   return absl::OkStatus();
@@ -249,8 +254,10 @@ absl::Status ManagerImpl::Reject(Id* id, absl::Span<const uint8_t> private_data,
   if (connection.port_space() == RDMA_PS_UDP) {
     return AnswerUd(connection, SidrStatus::kReject, 0, private_data);
   }
-  if (connection.state != State::kReqRcvd) {
-    return absl::FailedPreconditionError("reject: no connect request waits here");
+  const bool response =
+      connection.state == State::kRepRcvd && connection.binding == QpBinding::kUsers;
+  if (connection.state != State::kReqRcvd && !response) {
+    return absl::FailedPreconditionError("reject: no connect request or response waits here");
   }
   if (private_data.size() > Rej::kPrivateBytes) {
     return absl::InvalidArgumentError(absl::StrCat("reject: ", private_data.size(),
@@ -260,7 +267,7 @@ absl::Status ManagerImpl::Reject(Id* id, absl::Span<const uint8_t> private_data,
   Rej rej;
   rej.local_comm_id = connection.local_comm_id;
   rej.remote_comm_id = connection.remote_comm_id;
-  rej.message_rejected = static_cast<uint8_t>(AboutMessage::kReq);
+  rej.message_rejected = static_cast<uint8_t>(response ? AboutMessage::kRep : AboutMessage::kReq);
   rej.reason = static_cast<uint16_t>(reason);
   std::ranges::copy(private_data, rej.private_data.begin());
   Send(PeerOf(connection), rej);

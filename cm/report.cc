@@ -115,7 +115,7 @@ void ManagerImpl::OnQpFailed(Qpn qpn, ibv_wc_status status, std::vector<FlightEn
 std::string ManagerImpl::FlightLog(const Id& id) const {
   const auto& connection = static_cast<const Connection&>(id);
   std::vector<FlightEntry> entries = connection.recorder.Entries();
-  if (!connection.destroyed && connection.binding != QpBinding::kNone) {
+  if (!connection.destroyed && connection.qp() != nullptr) {
     std::vector<FlightEntry> of_qp = environment_->QpFlight(connection.qp_owner(), connection.qp());
     if (of_qp.empty()) of_qp = connection.failed_flight;
     entries.insert(entries.end(), of_qp.begin(), of_qp.end());

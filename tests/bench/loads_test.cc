@@ -33,6 +33,7 @@ TEST_P(LoadsTest, EveryLoadComesToItsEnd) {
     auto pair = VerbsPair::Connect(&a, &b);
     ASSERT_TRUE(pair.ok()) << pair.status();
     EXPECT_GT((*pair)->SendRoundTripNs(64, 1000), 0);
+    EXPECT_GT((*pair)->WriteRoundTripNs(2, 1000), 0);
     EXPECT_GT((*pair)->PerSecond(IBV_WR_SEND, 64, 1024, 128), 0);
     EXPECT_GT((*pair)->PerSecond(IBV_WR_RDMA_WRITE, 1 << 20, 10, 4), 0);
     EXPECT_GT((*pair)->PerSecond(IBV_WR_RDMA_READ, 1 << 20, 10, 4), 0);

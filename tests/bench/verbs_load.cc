@@ -184,6 +184,46 @@ double VerbsPair::SendRoundTripNs(uint32_t bytes, uint64_t rounds) {
   return static_cast<double>(elapsed_ns) / static_cast<double>(rounds);
 }
 
+double VerbsPair::WriteRoundTripNs(uint32_t bytes, uint64_t rounds) {
+  // Answers each write by one, which bears the next number; 0 stands for none.
+  struct Mirror : engine::Poller {
+    Mirror(End& own, End& other, uint32_t length, uint64_t total)
+        : end(own), peer(other), bytes(length), left(total) {
+      end.buffer[bytes - 1] = 0;
+    }
+    static uint8_t NumberOf(uint64_t round) { return static_cast<uint8_t>(round % UINT8_MAX + 1); }
+    void Write(uint64_t round) {
+      end.buffer[kBufferBytes / 2 + bytes - 1] = NumberOf(round);
+      end.Post(IBV_WR_RDMA_WRITE, bytes, peer, false);
+    }
+    bool Poll(uint64_t) override {
+      if (end.buffer[bytes - 1] != NumberOf(seen)) return false;
+      ++seen;
+      if (seen > left) {
+        finished = true;
+      } else {
+        Write(answer_from + seen);
+      }
+      return true;
+    }
+    End& end;
+    End& peer;
+    uint32_t bytes;
+    uint64_t left;
+    uint64_t seen = 0;
+    uint64_t answer_from = 0;
+    bool finished = false;
+  };
+  // The far one repeats the number that it has seen, the near one takes the next.
+  Mirror near(*a_, *b_, bytes, rounds - 1), far(*b_, *a_, bytes, rounds);
+  far.answer_from = UINT64_MAX;
+  near.Write(0);
+  const engine::Clock clock;
+  const uint64_t start_ns = clock.NowNs();
+  RunBoth(near, far, near.finished);
+  return static_cast<double>(clock.NowNs() - start_ns) / static_cast<double>(rounds);
+}
+
 double VerbsPair::PerSecond(ibv_wr_opcode opcode, uint32_t bytes, uint64_t count, uint32_t window) {
   struct Sender : engine::Poller {
     Sender(End& own, End& other) : end(own), peer(other) {}

@@ -29,6 +29,8 @@ class VerbsPair {
 
   // Mean round trip in ns of SENDs of `bytes`, answered by SENDs.
   double SendRoundTripNs(uint32_t bytes, uint64_t rounds);
+  // The same of RDMA WRITEs, each seen in memory by its last byte.
+  double WriteRoundTripNs(uint32_t bytes, uint64_t rounds);
   // Work requests a second from a to b, `window` posted at once. SEND, RDMA_WRITE or RDMA_READ.
   double PerSecond(ibv_wr_opcode opcode, uint32_t bytes, uint64_t count, uint32_t window);
 

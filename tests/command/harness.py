@@ -223,8 +223,8 @@ class Run:
 
         wait_for(f"'{pattern}'", found)
 
-    def wait(self):
-        return self.process.wait(PATIENCE_S)
+    def wait(self, patience_s=PATIENCE_S):
+        return self.process.wait(patience_s)
 
     def interrupt(self, number=signal.SIGINT):
         """Returns the exit status."""

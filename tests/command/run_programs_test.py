@@ -3,7 +3,7 @@
 import pathlib
 import shutil
 
-from tests.command.harness import SERVER
+from tests.command.harness import PATIENCE_S, SERVER
 from tests.command.run_test import RunTest
 
 FIO_PORT = "8888"
@@ -72,13 +72,24 @@ class LibfabricTest(OverTcpTest):
         # A completion queue for two peers: for the 256 by default it is longer than those here.
         self.fi_pingpong("verbs;ofi_rxm", "rdm", "env", "FI_UNIVERSE_SIZE=2")
 
+    def test_rdm_for_too_many_peers(self):
+        if shutil.which("fi_pingpong") is None:
+            self.skipTest("needs the command fi_pingpong")
+        server = self.start_server("fi_pingpong", "-p", "verbs;ofi_rxm", "-e", "rdm", "-I", "5")
+        client = self.finish_program(self.client_host, "fi_pingpong", "-p", "verbs;ofi_rxm", "-e",
+                                     "rdm", "-I", "5", SERVER)
+        for run in (client, server):
+            self.assertNotEqual(run.wait(), 0)
+        self.assertRegex(server.stderr + client.stderr,
+                         r"pollux: completion queue of \d+ entries asked for; 1 to \d+ are allowed")
+
 
 class FioTest(RunTest):
-    def fio(self, verb):
+    def fio(self, verb, size="2m", server_depth=1):
         common = ("fio", "--name=job", "--thread", "--ioengine=rdma", f"--port={FIO_PORT}",
-                  "--bs=64k", "--size=2m", f"--verb={verb}")
+                  "--bs=64k", f"--size={size}", f"--verb={verb}")
         # Who reads is the server, whatever the verb.
-        self.both((*common, "--rw=read"),
+        self.both((*common, "--rw=read", f"--iodepth={server_depth}"),
                   (*common, "--rw=write", f"--hostname={SERVER}", "--iodepth=4"))
 
     def test_write(self):
@@ -86,6 +97,10 @@ class FioTest(RunTest):
 
     def test_read(self):
         self.fio("read")
+
+    # fio asks for no retry where its peer has no receive posted: all of them are posted before.
+    def test_send(self):
+        self.fio("send", size="1m", server_depth=16)
 
 
 class CmtimeTest(RunTest):
@@ -103,6 +118,19 @@ class PerftestOptionsTest(RunTest):
     def test_both_ways_with_several_queue_pairs(self):
         self.perftest("ib_write_bw", "-n", "100", "-b", "-q", "4")
         self.perftest("ib_read_bw", "-n", "100", "-b", "-q", "2", "-s", "4096")
+
+    # Between two sizes it measures the pace of its CPU for 0.2 s: on a machine that has much else
+    # to do the 23 sizes take minutes.
+    def test_all_sizes(self):
+        self.patience_s = 5 * PATIENCE_S
+        self.perftest("ib_send_bw", "-a", "-n", "20")
+
+    # No more than the receives that are posted and the frames that the interface holds: what an
+    # unreliable connection loses, perftest awaits for ever.
+    def test_unreliable_connection(self):
+        self.perftest("ib_send_bw", "-c", "UC", "-s", "1024", "-n", "200")
+        self.perftest("ib_write_bw", "-c", "UC", "-s", "1024", "-n", "200")
+        self.perftest("ib_send_lat", "-c", "UC", "-n", "100")
 
     def test_inline(self):
         self.perftest("ib_write_lat", "-n", "100", "-I", "64", "-s", "64")

@@ -6,7 +6,7 @@ import pathlib
 import shutil
 import subprocess
 
-from tests.command.harness import POLLUX, SERVER, wait_for
+from tests.command.harness import PATIENCE_S, POLLUX, SERVER, wait_for
 from tests.command.networks import SharedInterface
 
 # Where perftest and the pingpongs of libibverbs listen for the other side, in /proc/PID/net/tcp.
@@ -16,6 +16,7 @@ LOSES = ("--impair", "loss=0.01")  # of what is sent and of what is received
 
 class RunTest(SharedInterface):
     port_options = ("--netdev", "wire")
+    patience_s = PATIENCE_S
 
     def make_network(self):
         linked = subprocess.run(["ldd", POLLUX], capture_output=True, text=True, check=True).stdout
@@ -35,7 +36,7 @@ class RunTest(SharedInterface):
 
     def finish_program(self, host, *argv):
         run = self.run_program(host, *argv)
-        run.wait()
+        run.wait(self.patience_s)
         return run
 
     def listens(self, server, name):
@@ -78,7 +79,7 @@ class RunTest(SharedInterface):
 
     def end_well(self, client, server):
         """Whether the client, which has ended, and its server do."""
-        return client.process.returncode == 0 and server.wait() == 0
+        return client.process.returncode == 0 and server.wait(self.patience_s) == 0
 
     def pingpong(self, program, *options):
         self.both((program, *options), (program, *options, SERVER))

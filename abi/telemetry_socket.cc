@@ -1,0 +1,73 @@
+#include "abi/telemetry_socket.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "stack/engine/runtime_directory.h"
+
+namespace pollux::abi {
+namespace {
+
+struct Guarded {
+  pid_t owner = 0;
+  std::string directory;
+  // In a child: the process's own, and those of others with the same prefix, since there is no
+  // telling whose is whose.
+  std::vector<std::string> kept;
+};
+
+// There until the last handler of the process has run.
+Guarded& TheGuarded() {
+  static auto* const guarded = new Guarded();
+  return *guarded;
+}
+
+bool InChild() { return getpid() != TheGuarded().owner; }
+
+// What this process calls it while DPDK looks for it.
+std::string Aside(const std::string& path) {
+  const size_t name = path.rfind('/') + 1;
+  return absl::StrCat(path.substr(0, name), getpid(), "-", path.substr(name));
+}
+
+void PutAside() {
+  if (!InChild()) return;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(TheGuarded().directory, error)) {
+    const std::string path = entry.path();
+    const bool named = absl::StartsWith(entry.path().filename().string(), engine::kTelemetrySocket);
+    if (named && link(path.c_str(), Aside(path).c_str()) == 0) TheGuarded().kept.push_back(path);
+  }
+}
+
+void PutBack() {
+  if (!InChild()) return;
+  // One that has ended meanwhile has left nothing, and nothing is left of it.
+  const bool owner_ended = kill(TheGuarded().owner, 0) != 0 && errno == ESRCH;
+  for (const std::string& path : TheGuarded().kept) {
+    const std::string aside = Aside(path);
+    const bool back = owner_ended || link(aside.c_str(), path.c_str()) == 0 || errno == EEXIST;
+    if (back) unlink(aside.c_str());
+  }
+  if (owner_ended) rmdir(TheGuarded().directory.c_str());
+}
+
+}  // namespace
+
+void GuardTelemetrySocketFrom(const std::string& file_prefix) {
+  TheGuarded() = {getpid(), absl::StrCat(engine::RuntimeDirectory(), "/", file_prefix), {}};
+  std::atexit(PutBack);
+}
+
+void GuardTelemetrySocketTo() { std::atexit(PutAside); }
+
+}  // namespace pollux::abi

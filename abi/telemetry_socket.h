@@ -1,0 +1,21 @@
+// The socket of DPDK's telemetry, which belongs to the process that has the port.
+#ifndef POLLUX_ABI_TELEMETRY_SOCKET_H_
+#define POLLUX_ABI_TELEMETRY_SOCKET_H_
+
+#include <string>
+
+namespace pollux::abi {
+
+// DPDK removes its socket in a handler of exit(3), in every process that has inherited it: a child
+// that was forked would take it from its parent. Handlers run in the reverse order of their
+// registration, so the two that are registered here have DPDK's between them: in a child the first
+// gives the socket a second name, and the last the one that it had; nobody finds it in between.
+// They do nothing in the process that has registered them. Once a process, from one thread.
+//
+// Before EAL starts, with its file prefix (engine::EalOptions), and after that.
+void GuardTelemetrySocketFrom(const std::string& file_prefix);
+void GuardTelemetrySocketTo();
+
+}  // namespace pollux::abi
+
+#endif  // POLLUX_ABI_TELEMETRY_SOCKET_H_
