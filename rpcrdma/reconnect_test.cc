@@ -372,6 +372,31 @@ TEST_F(ReconnectTest, DisconnectEndsIt) {
   EXPECT_EQ(status->code(), absl::StatusCode::kCancelled);
 }
 
+// Whoever hears that one of his calls failed may cancel the others, in no time.
+TEST_F(ReconnectTest, AFailedCallCancelsOthers) {
+  StartReconnecting();
+  server->server->Shutdown();
+  ASSERT_TRUE(RunUntil([this] { return client->reconnecting(); }));
+  std::vector<CallId> others(200);
+  int failed = 0;
+  ASSERT_TRUE(client
+                  ->Call({.procedure = kNull},
+                         [&](absl::Status, const Reply*) {
+                           ++failed;
+                           for (const CallId& other : others) EXPECT_TRUE(client->Cancel(other));
+                         })
+                  .ok());
+  for (CallId& other : others) {
+    ASSERT_TRUE(client
+                    ->Call(
+                        {.procedure = kNull}, [&](absl::Status, const Reply*) { ++failed; }, &other)
+                    .ok());
+  }
+  client->Disconnect();
+  ASSERT_TRUE(RunUntil([this] { return ended.has_value(); }));
+  EXPECT_EQ(failed, 1);
+}
+
 TEST_F(ReconnectTest, TimeOutsAndCancelsWhileItReconnects) {
   StartReconnecting();
   server->server->Shutdown();

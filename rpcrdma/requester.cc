@@ -251,7 +251,9 @@ bool Requester::Cancel(const CallId& id) {
 
 void Requester::FailAll(const absl::Status& status) {
   down_ = status;
+  // Who is told may cancel others: none waits any more.
   waiting_count_ = 0;
+  for (const auto& slot : slots_) slot->queued = false;
   for (const auto& slot : slots_) {
     if (slot->state == State::kFree) continue;
     const bool abandoned = slot->state == State::kAbandoned;
