@@ -143,6 +143,60 @@ TEST_F(ReconnectTest, WhoeverJoinedMayLeave) {
   EXPECT_EQ(server->runs, 1u);
 }
 
+// A server that never answers keeps the credit of calls that timed out: on another connection there
+// is credit again. Here the one call of the first grant.
+TEST_F(ReconnectTest, ADroppedCallIsNotTheEndOfACredit) {
+  StartWorld();
+  StartServer();
+  StartClient({.reconnect = {.attempts = kAttempts}});
+  ConnectClient();
+  EXPECT_EQ(Run({.procedure = kHold, .timeout_ns = 1'000'000'000}).code(),
+            absl::StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(Run({.procedure = kNull}).ok());
+  EXPECT_EQ(client->counters().connections_silent, 1u);
+  EXPECT_EQ(client->counters().reconnects, 1u);
+  server->AnswerHeld();
+}
+
+// Others are answered, one is not: it is sent again, by connection after connection.
+TEST_F(ReconnectTest, ACallWithoutAnAnswerIsSentAgain) {
+  StartReconnecting();
+  std::optional<absl::Status> status;
+  uint32_t count = 0;
+  StartCount(/*hold=*/true, &status, &count);
+  for (uint64_t times = 1; times < kAttempts; ++times) {
+    while (client->counters().connections_silent < times) {
+      ASSERT_TRUE(Run({.procedure = kNull}).ok());
+      world->RunFor(sim::Simulation::kSecond);
+    }
+    ASSERT_TRUE(RunUntil([&] { return counters().duplicates_joined == times; }));
+  }
+  server->AnswerCounts();
+  ASSERT_TRUE(RunUntil([&] { return status.has_value(); }));
+  EXPECT_TRUE(status->ok()) << *status;
+  EXPECT_EQ(count, 1u);
+  EXPECT_EQ(server->runs, 1u);
+}
+
+// Nor is a connection given up on which nothing is asked, or that is told to be patient.
+TEST_F(ReconnectTest, SilenceIsNotTheEndByItself) {
+  StartReconnecting();
+  world->RunFor(200 * sim::Simulation::kSecond);
+  EXPECT_EQ(client->counters().connections_silent, 0u);
+  client->Disconnect();
+  ASSERT_TRUE(RunUntil([this] { return ended.has_value(); }));
+  StartClient({.reconnect = {.attempts = kAttempts, .silence_ms = 0}});
+  ConnectClient();
+  std::optional<absl::Status> status;
+  uint32_t count = 0;
+  StartCount(/*hold=*/true, &status, &count);
+  world->RunFor(200 * sim::Simulation::kSecond);
+  EXPECT_EQ(client->counters().connections_silent, 0u);
+  server->AnswerCounts();
+  ASSERT_TRUE(RunUntil([&] { return status.has_value(); }));
+  EXPECT_TRUE(status->ok()) << *status;
+}
+
 TEST_F(ReconnectTest, LostReplyIsGivenAgain) {
   StartReconnecting();
   std::optional<absl::Status> status;

@@ -92,10 +92,13 @@ TEST(ReplyCache, RepliesUpToTheBound) {
 TEST(ReplyCache, OneMayWait) {
   ReplyCache cache(4, 64);
   const uint32_t entry = cache.Begin(KeyOf(1)).entry;
-  EXPECT_TRUE(cache.Join(entry, {SomeResponder(), 3}));
-  EXPECT_FALSE(cache.Join(entry, {SomeResponder(), 4}));
-  cache.Leave(entry);
-  EXPECT_TRUE(cache.Join(entry, {SomeResponder(), 5}));
+  const auto waiter_of = [](uint32_t slot) { return ReplyCache::Waiter{SomeResponder(), slot}; };
+  EXPECT_EQ(cache.Join(entry, waiter_of(3)), std::nullopt);
+  cache.Leave(entry, waiter_of(3));
+  EXPECT_EQ(cache.Join(entry, waiter_of(4)), std::nullopt);
+  // The last one; that the one before leaves is nothing to it.
+  EXPECT_EQ(cache.Join(entry, waiter_of(5)), waiter_of(4));
+  cache.Leave(entry, waiter_of(4));
   const auto waiter = cache.Finish(entry, {}, {}, {});
   ASSERT_TRUE(waiter.has_value());
   EXPECT_EQ(waiter->slot, 5u);

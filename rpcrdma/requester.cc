@@ -38,7 +38,8 @@ Requester::Requester(engine::Worker* worker, const ProgramBinding* binding,
       window_(config.credits),
       next_xid_(worker->random().Next32()),
       by_xid_(std::bit_ceil(size_t{config.max_calls} * 4)),
-      waiting_(std::bit_ceil(config.max_calls)) {
+      waiting_(std::bit_ceil(config.max_calls)),
+      look_timer_(&Requester::OnLook, this) {
   for (uint32_t i = 0; i < config.max_calls; ++i) {
     slots_.push_back(std::make_unique<Slot>(this));
     slots_.back()->index = i;
@@ -72,10 +73,12 @@ void Requester::Attach(Connection* connection, const DirectionTerms& terms, Send
     }
   }
   connection_ = connection;
+  ArmLook(worker_->now_ns());
   SendWaiting();
 }
 
 void Requester::Detach(const absl::Status& why) {
+  look_timer_.Cancel();
   waiting_head_ = waiting_count_ = 0;
   for (const auto& slot : slots_) {
     if (slot->state == State::kFree) continue;
@@ -157,6 +160,7 @@ void Requester::SendCall(Slot& slot) {
   size_t bytes = 0;
   if (!slot.has_xid) TakeXid(slot);
   slot.state = State::kSent;
+  slot.sent_ns = worker_->now_ns();
   if (slot.sends++ > 0) ++counters_->calls_sent_again;
   window_.OnSend();
   buffer_uses_[buffer] = 1;
@@ -239,6 +243,29 @@ void Requester::OnTimeout(void* context, uint64_t /*now_ns*/) {
   slot.requester->Abandon(slot, absl::DeadlineExceededError("no reply in time"));
 }
 
+void Requester::ArmLook(uint64_t now_ns) {
+  if (config_.silence_ns == 0) return;
+  worker_->wheel().Arm(look_timer_, now_ns + config_.silence_ns / kLooksPerSilence);
+}
+
+bool Requester::IsChoked() const {
+  if (window_.CanSend()) return false;
+  return std::ranges::none_of(slots_, [](const auto& slot) { return slot->state == State::kSent; });
+}
+
+void Requester::OnLook(void* requester, uint64_t now_ns) {
+  auto& self = *static_cast<Requester*>(requester);
+  const uint64_t patience_ns =
+      self.IsChoked() ? self.config_.silence_ns / kLooksPerSilence : self.config_.silence_ns;
+  const bool silent = std::ranges::any_of(self.slots_, [&](const auto& slot) {
+    const bool awaited = slot->state == State::kSent || slot->state == State::kAbandoned;
+    return awaited && now_ns >= slot->sent_ns + patience_ns;
+  });
+  if (!silent) return self.ArmLook(now_ns);
+  ++self.counters_->connections_silent;
+  self.connection_->MarkBroken();
+}
+
 bool Requester::Cancel(const CallId& id) {
   if (id.number == 0 || id.slot >= slots_.size()) return false;
   Slot& slot = *slots_[id.slot];
@@ -251,6 +278,7 @@ bool Requester::Cancel(const CallId& id) {
 
 void Requester::FailAll(const absl::Status& status) {
   down_ = status;
+  look_timer_.Cancel();
   // Who is told may cancel others: none waits any more.
   waiting_count_ = 0;
   for (const auto& slot : slots_) slot->queued = false;

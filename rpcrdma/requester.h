@@ -29,7 +29,11 @@ struct RequesterConfig {
   uint32_t credits = 32;      // calls outstanding at most: requested, and receives posted for
   uint32_t max_calls = 1024;  // outstanding and waiting together
   uint32_t max_sends = 1;     // of one call, on as many connections; one more lost, and it fails
-  OpaqueAuth credential;      // sent with every call; its body outlives the requester
+  // A connection on which a call has had no answer for so long is given up, for what is to be sent
+  // again on the next: servers answer no call that they have dropped. After a quarter of it when
+  // all credit is taken by calls that nobody waits for any more. 0: never.
+  uint64_t silence_ns = 0;
+  OpaqueAuth credential;  // sent with every call; its body outlives the requester
 };
 
 class Requester : public Connection::Role {
@@ -91,7 +95,8 @@ class Requester : public Connection::Role {
     uint32_t index = 0;
     uint32_t xid = 0;
     uint32_t sends = 0;
-    uint64_t number = 0;  // calls are counted as they are made
+    uint64_t sent_ns = 0;  // the last time
+    uint64_t number = 0;   // calls are counted as they are made
     uint8_t region_count = 0;
     uint8_t write_chunk_count = 0;
     bool offered_reply = false;
@@ -106,7 +111,14 @@ class Requester : public Connection::Role {
     std::array<memory::MemoryRegion, kMaxRegions> regions;
   };
 
+  // A connection's silence is looked at so many times in silence_ns.
+  static constexpr uint64_t kLooksPerSilence = 4;
+
   static void OnTimeout(void* slot, uint64_t now_ns);
+  static void OnLook(void* requester, uint64_t now_ns);
+  void ArmLook(uint64_t now_ns);
+  // Whether nothing can be sent for calls that nobody waits for any more.
+  bool IsChoked() const;
   // The life of a call: requester.cc.
   void SendWaiting();
   void SendCall(Slot& slot);
@@ -166,6 +178,7 @@ class Requester : public Connection::Role {
   std::vector<uint32_t> waiting_;     // ring of max_calls, a power of two
   uint32_t waiting_head_ = 0;         // runs freely
   uint32_t waiting_count_ = 0;
+  engine::Timer look_timer_;  // armed while attached
 };
 
 }  // namespace pollux::rpcrdma

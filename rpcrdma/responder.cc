@@ -317,14 +317,15 @@ bool Responder::IsFirst(uint32_t index, const CallView& call) {
       ++counters.calls_not_cached;
       return true;
     case ReplyCache::Outcome::kRunning:
-      if (service_.replies->Join(entry, {this, index})) {
-        ++counters.duplicates_joined;
-        slot.state = State::kJoined;
-        slot.cached = entry;
-      } else {
+      // What came before, came by a connection that its client has given up, or it would not ask
+      // again; that the connection is gone may not be known here yet.
+      if (const auto before = service_.replies->Join(entry, {this, index})) {
         ++counters.duplicates_dropped;
-        Free(index);
+        before->responder->Free(before->slot);
       }
+      ++counters.duplicates_joined;
+      slot.state = State::kJoined;
+      slot.cached = entry;
       return false;
     case ReplyCache::Outcome::kDone:
     case ReplyCache::Outcome::kLost:
@@ -355,7 +356,7 @@ void Responder::GiveReceiveBack(Slot& slot) {
 
 void Responder::Free(uint32_t index) {
   Slot& slot = slots_[index];
-  if (slot.state == State::kJoined) service_.replies->Leave(slot.cached);
+  if (slot.state == State::kJoined) service_.replies->Leave(slot.cached, {this, index});
   slot.cached = kNotCached;
   GiveReceiveBack(slot);
   if (slot.pulled != nullptr) service_.pool->Give(std::exchange(slot.pulled, nullptr));
