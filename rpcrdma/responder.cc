@@ -132,7 +132,8 @@ void Responder::Accept(const Connection::Arrival& arrival) {
   }
   ++service_.counters->calls_received;
   // RFC 8166 section 4.5.3
-  if (service_.lost->size() > 0 && service_.lost->Take(caller_.address, slot.xid)) {
+  if (service_.lost->size() > 0 &&
+      service_.lost->Take(caller_.address, slot.xid, connection_->worker()->now_ns())) {
     ++service_.counters->duplicates_refused;
     return SendError(index, ErrorCode::kChunk);
   }
@@ -215,7 +216,8 @@ void Responder::OnSent(uint32_t cookie) {
 void Responder::OnFailed(uint32_t cookie, ibv_wc_status status) {
   if (status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_INV_REQ_ERR ||
       status == IBV_WC_REM_OP_ERR) {
-    service_.lost->Add(caller_.address, slots_[cookie - buffers_.first].xid);
+    service_.lost->Add(caller_.address, slots_[cookie - buffers_.first].xid,
+                       connection_->worker()->now_ns());
   }
 }
 
