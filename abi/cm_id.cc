@@ -39,8 +39,8 @@ void SetGids(CmId* id) {
 void EndNative(CmId* id) {
   Turn turn(id->world);
   // Ended already when the process is about to exit.
-  if (turn.connections().erase(id->native) != 0) turn.manager().DestroyId(id->native);
-  if (id->qp != nullptr) Of(id->qp)->connection = nullptr;
+  if (turn.identifiers().erase(id) != 0) turn.manager().DestroyId(id->native);
+  if (id->bound != nullptr) id->bound->connection = nullptr;
   turn.Poll();
 }
 
@@ -133,7 +133,7 @@ POLLUX_EXPORT int pollux_rdma_create_id(rdma_event_channel* channel, rdma_cm_id*
   absl::StatusOr<cm::Id*> native = turn.manager().CreateId(port_space, HandlerFor(made.get()));
   if (!native.ok()) return CmResult(native.status());
   made->native = *native;
-  turn.connections().insert(*native);
+  turn.identifiers().insert(made.get());
   *id = made.release();
   return 0;
 }
