@@ -5,18 +5,22 @@
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <set>
 #include <string>
 #include <thread>
 
+#include "stack/engine/runtime_directory.h"
+
 namespace pollux::abi {
 namespace {
 
-constexpr char kPort[] = "port=net_ring0\naddress=192.0.2.1/24\nmemory=128\n";
+constexpr char kPort[] = "port=net_ring0\naddress=192.0.2.1/24\nmemory=128\nfile-prefix=world\n";
 constexpr int kChildren = 20;
 constexpr unsigned kPatienceS = 60;  // of a child that waits for what its parent alone has
 
@@ -24,6 +28,15 @@ class WorldTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     setenv(kSettingsVariable, kPort, 1);
+    // Below the length of a socket's name.
+    char pattern[] = "/tmp/plxXXXXXX";
+    ASSERT_NE(mkdtemp(pattern), nullptr);
+    runtime_ = pattern;
+    setenv("RUNTIME_DIRECTORY", pattern, 1);
+    // After all that the world does at the end.
+    std::atexit([] {
+      if (getpid() == process_) std::filesystem::remove_all(runtime_);
+    });
     before_ = Descriptors();
     int count = 0;
     ibv_device** list = ibv_get_device_list(&count);
@@ -54,6 +67,8 @@ class WorldTest : public testing::Test {
     return 0;
   }
 
+  static inline const pid_t process_ = getpid();
+  static inline std::string runtime_;
   static inline std::set<int> before_;
   static inline ibv_context* context_ = nullptr;
 };
@@ -85,6 +100,22 @@ TEST_F(WorldTest, ChildrenHaveACopyAndTheParentGoesOn) {
   poller.join();
   EXPECT_EQ(ibv_destroy_cq(cq), 0);
   EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+}
+
+TEST_F(WorldTest, ChildrenThatExitLeaveTheTelemetrySocket) {
+  const std::string directory = runtime_ + "/dpdk/world";
+  const std::string socket = directory + "/" + engine::kTelemetrySocket;
+  ASSERT_TRUE(std::filesystem::exists(socket));
+  for (int i = 0; i < 3; ++i) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) std::exit(0);
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    EXPECT_TRUE(std::filesystem::exists(socket));
+  }
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory), {}), 1);
 }
 
 TEST_F(WorldTest, ProgramsThatItStartsInheritNothing) {

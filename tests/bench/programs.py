@@ -156,7 +156,8 @@ class Bench:
         with serving(argv, port):
             said = output((*argv, "127.0.0.1"))
         # Iterations, percentile; latency average, overall; bandwidth average, overall; rates.
-        figures = re.search(r"^Final:\s+\d+\s+[\d.]+\s+[\d.]+\s+([\d.]+)\s+[\d.]+\s+([\d.]+)", said, re.M)
+        figures = re.search(r"^Final:(?:\s+[\d.]+){3}\s+([\d.]+)\s+[\d.]+\s+([\d.]+)", said,
+                            re.MULTILINE)
         if figures is None:
             raise RuntimeError(f"no figure in:\n{said}")
         return 2 * float(figures[1]) if test == "lat" else float(figures[2]) * (1 << 20)
