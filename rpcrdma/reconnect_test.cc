@@ -158,19 +158,19 @@ TEST_F(ReconnectTest, ADroppedCallIsNotTheEndOfACredit) {
   server->AnswerHeld();
 }
 
-// Others are answered, one is not: it is sent again, by connection after connection.
+// One call is not answered: it is sent again, by connection after connection, and the others are
+// answered all the time.
 TEST_F(ReconnectTest, ACallWithoutAnAnswerIsSentAgain) {
   StartReconnecting();
   std::optional<absl::Status> status;
   uint32_t count = 0;
   StartCount(/*hold=*/true, &status, &count);
-  for (uint64_t times = 1; times < kAttempts; ++times) {
-    while (client->counters().connections_silent < times) {
-      ASSERT_TRUE(Run({.procedure = kNull}).ok());
-      world->RunFor(sim::Simulation::kSecond);
-    }
-    ASSERT_TRUE(RunUntil([&] { return counters().duplicates_joined == times; }));
+  while (client->counters().connections_silent < 3) {
+    ASSERT_TRUE(Run({.procedure = kNull}).ok());
+    world->RunFor(sim::Simulation::kSecond);
   }
+  EXPECT_GT(counters().duplicates_joined, 0u);
+  EXPECT_FALSE(status.has_value());
   server->AnswerCounts();
   ASSERT_TRUE(RunUntil([&] { return status.has_value(); }));
   EXPECT_TRUE(status->ok()) << *status;

@@ -72,6 +72,11 @@ void Requester::Attach(Connection* connection, const DirectionTerms& terms, Send
       Abandon(*slot, absl::FailedPreconditionError(plan.status().message()));
     }
   }
+  // The ring's head is where Detach() left it.
+  std::sort(waiting_.begin(), waiting_.begin() + waiting_count_, [this](uint32_t a, uint32_t b) {
+    const Slot &one = *slots_[a], &other = *slots_[b];
+    return one.silent != other.silent ? other.silent : one.number < other.number;
+  });
   connection_ = connection;
   ArmLook(worker_->now_ns());
   SendWaiting();
@@ -90,8 +95,6 @@ void Requester::Detach(const absl::Status& why) {
     slot->state = State::kWaiting;
     Enqueue(*slot);
   }
-  std::sort(waiting_.begin(), waiting_.begin() + waiting_count_,
-            [this](uint32_t a, uint32_t b) { return slots_[a]->number < slots_[b]->number; });
   connection_ = nullptr;
   for (const auto& slot : slots_) {
     if (slot->state == State::kWaiting && slot->sends >= config_.max_sends) Abandon(*slot, why);
@@ -116,6 +119,7 @@ absl::Status Requester::Call(const CallRequest& request, CallDone done, CallId* 
   slot.state = State::kWaiting;
   slot.number = ++last_number_;
   slot.sends = 0;
+  slot.silent = false;
   slot.request = request;
   slot.plan = *plan;
   slot.done = std::move(done);
@@ -250,18 +254,26 @@ void Requester::ArmLook(uint64_t now_ns) {
 
 bool Requester::IsChoked() const {
   if (window_.CanSend()) return false;
-  return std::ranges::none_of(slots_, [](const auto& slot) { return slot->state == State::kSent; });
+  bool any_waits = false;
+  for (const auto& slot : slots_) {
+    if (slot->silent) continue;
+    if (slot->state == State::kSent) return false;
+    any_waits |= slot->state == State::kWaiting;
+  }
+  return any_waits;
 }
 
 void Requester::OnLook(void* requester, uint64_t now_ns) {
   auto& self = *static_cast<Requester*>(requester);
   const uint64_t patience_ns =
       self.IsChoked() ? self.config_.silence_ns / kLooksPerSilence : self.config_.silence_ns;
-  const bool silent = std::ranges::any_of(self.slots_, [&](const auto& slot) {
-    const bool awaited = slot->state == State::kSent || slot->state == State::kAbandoned;
-    return awaited && now_ns >= slot->sent_ns + patience_ns;
-  });
-  if (!silent) return self.ArmLook(now_ns);
+  bool any_silent = false;
+  for (const auto& slot : self.slots_) {
+    const bool outstanding = slot->state == State::kSent || slot->state == State::kAbandoned;
+    if (!outstanding || now_ns < slot->sent_ns + patience_ns) continue;
+    slot->silent = any_silent = true;
+  }
+  if (!any_silent) return self.ArmLook(now_ns);
   ++self.counters_->connections_silent;
   self.connection_->MarkBroken();
 }

@@ -31,7 +31,8 @@ struct RequesterConfig {
   uint32_t max_sends = 1;     // of one call, on as many connections; one more lost, and it fails
   // A connection on which a call has had no answer for so long is given up, for what is to be sent
   // again on the next: servers answer no call that they have dropped. After a quarter of it when
-  // all credit is taken by calls that nobody waits for any more. 0: never.
+  // other calls find all credit taken by such calls, or by calls that nobody waits for any more.
+  // 0: never.
   uint64_t silence_ns = 0;
   OpaqueAuth credential;  // sent with every call; its body outlives the requester
 };
@@ -45,7 +46,8 @@ class Requester : public Connection::Role {
 
   // From now on calls travel on `connection`, which outlives this or Detach(), by its own credits,
   // sizes and keys; those that were sent on another are sent again, in the order in which they were
-  // made. Without a connection calls wait.
+  // made, but for those without an answer for silence_ns: a server that has them at work already
+  // keeps their credit, the first of which is the only one. Without a connection calls wait.
   void Attach(Connection* connection, const DirectionTerms& terms, SendBuffers buffers);
   // The connection's queue pair is closed. What was sent on it waits for the next; a call that was
   // sent max_sends times ends with `why`.
@@ -92,6 +94,7 @@ class Requester : public Connection::Role {
     State state = State::kFree;
     bool has_xid = false;
     bool queued = false;  // in waiting_: nothing of it was sent on this connection
+    bool silent = false;  // a connection was given up for it
     uint32_t index = 0;
     uint32_t xid = 0;
     uint32_t sends = 0;
@@ -117,7 +120,7 @@ class Requester : public Connection::Role {
   static void OnTimeout(void* slot, uint64_t now_ns);
   static void OnLook(void* requester, uint64_t now_ns);
   void ArmLook(uint64_t now_ns);
-  // Whether nothing can be sent for calls that nobody waits for any more.
+  // Whether a call cannot be sent for others that are silent, or that nobody waits for any more.
   bool IsChoked() const;
   // The life of a call: requester.cc.
   void SendWaiting();
