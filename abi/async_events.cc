@@ -1,5 +1,6 @@
 #include "abi/async_events.h"
 
+#include "abi/cm_id.h"
 #include "abi/error_number.h"
 #include "abi/export.h"
 
@@ -40,7 +41,9 @@ void End(Object* object) {
 
 verbs::EventHandler HandlerFor(Qp* qp) {
   return [qp](ibv_event_type type) {
-    if (qp->connection != nullptr) qp->owner->world->manager().Notify(qp->connection, type);
+    if (qp->connection != nullptr) {
+      qp->owner->world->manager().Notify(qp->connection->native, type);
+    }
     ibv_async_event event{};
     event.element.qp = &qp->qp_base;
     event.event_type = type;

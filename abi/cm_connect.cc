@@ -65,7 +65,8 @@ absl::Status Bind(CmId* id, Qp* qp) {
     turn.manager().ReleaseQp(id->native);
     return done ? *done : absl::InternalError("the queue pair does not move");
   }
-  qp->connection = id->native;
+  qp->connection = id;
+  id->bound = qp;
   qp->was_connected = true;
   qp->qp_base.state = qp->native->state();
   return absl::OkStatus();
@@ -139,8 +140,7 @@ POLLUX_EXPORT int pollux_rdma_create_qp_ex(rdma_cm_id* id, ibv_qp_init_attr_ex* 
 }
 
 POLLUX_EXPORT void pollux_rdma_destroy_qp(rdma_cm_id* id) {
-  if (id->qp == nullptr) return;
-  DestroyQp(Of(id->qp));
+  if (id->qp != nullptr && DestroyQp(Of(id->qp)) != 0) return;
   id->qp = nullptr;
   DestroyOwnCqs(Of(id));
 }

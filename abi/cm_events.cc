@@ -22,7 +22,7 @@ CmId* MakeRequest(CmId* listener, const cm::Event& event) {
   id->ps = listener->ps;
   id->qp_type = listener->qp_type;
   id->sync = listener->sync;
-  id->world->connections().insert(event.id);
+  id->world->identifiers().insert(id);
   id->world->manager().SetHandler(event.id, HandlerFor(id));
   return id;
 }

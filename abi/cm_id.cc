@@ -41,23 +41,30 @@ void SetGids(CmId* id) {
 void EndNative(CmId* id) {
   Turn turn(id->world);
   // Ended already when the process is about to exit.
-  if (turn.connections().erase(id->native) != 0) turn.manager().DestroyId(id->native);
-  if (id->qp != nullptr) Of(id->qp)->connection = nullptr;
+  if (turn.identifiers().erase(id) != 0) turn.manager().DestroyId(id->native);
+  if (id->bound != nullptr) id->bound->connection = nullptr;
   turn.Poll();
 }
 
+void Destroy(CmId* id);
+
 // Requests that the program has not been told of go with their listener.
-void EndRequests(CmId* id) {
+void RemoveEvents(CmId* id) {
   std::vector<CmId*> requests;
   Of(id->channel)->events.RemoveIf([&](const std::unique_ptr<CmEvent>& event) {
     if (event->owner != id) return false;
     if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) requests.push_back(Of(event->id));
     return true;
   });
-  for (CmId* request : requests) {
-    EndNative(request);
-    delete request;
-  }
+  for (CmId* request : requests) Destroy(request);
+}
+
+void Destroy(CmId* id) {
+  EndNative(id);
+  AcknowledgeLast(id);
+  RemoveEvents(id);
+  id->events_given.AwaitAll();
+  delete id;
 }
 
 bool IsLoopback(const Gid& address) {
@@ -135,19 +142,14 @@ POLLUX_EXPORT int pollux_rdma_create_id(rdma_event_channel* channel, rdma_cm_id*
   absl::StatusOr<cm::Id*> native = turn.manager().CreateId(port_space, HandlerFor(made.get()));
   if (!native.ok()) return CmResult(native.status());
   made->native = *native;
-  turn.connections().insert(*native);
+  turn.identifiers().insert(made.get());
   *id = made.release();
   return 0;
 }
 
 POLLUX_EXPORT int pollux_rdma_destroy_id(rdma_cm_id* id) {
   if (id == nullptr) return Failed(EINVAL);
-  CmId* mine = Of(id);
-  EndNative(mine);
-  AcknowledgeLast(mine);
-  EndRequests(mine);
-  mine->events_given.AwaitAll();
-  delete mine;
+  Destroy(Of(id));
   return 0;
 }
 

@@ -39,6 +39,7 @@ struct CmId : rdma_cm_id {
   CmId() : rdma_cm_id{} {}
   World* world = nullptr;
   cm::Id* native = nullptr;         // during a Turn only
+  Qp* bound = nullptr;              // whose connection this is; `qp` is the program's to write
   std::shared_ptr<CmChannel> sync;  // of one without a channel of the program's: calls wait
   Deliveries events_given;
   std::optional<rdma_conn_param> offered;  // what the peer asked for, without its private data

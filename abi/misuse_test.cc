@@ -6,10 +6,15 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
+#include <fstream>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "abi/settings.h"
@@ -242,6 +247,17 @@ TEST_F(MisuseTest, EmptyChannelsDoNotBlockWhoDoesNotWantThat) {
   ibv_ack_cq_events(cq_, 5);  // of none
 }
 
+// What a program that calls exit() has left, and its own static destructors come to.
+struct Leftover {
+  ~Leftover() {
+    if (id == nullptr) return;
+    if (rdma_disconnect(id) != -1 || errno != EINVAL) _exit(2);
+    rdma_destroy_qp(id);
+    if (id->qp != nullptr || rdma_destroy_id(id) != 0) _exit(3);
+  }
+  rdma_cm_id* id = nullptr;
+} leftover;
+
 class CmMisuseTest : public testing::Test {
  protected:
   static void SetUpTestSuite() { setenv(pollux::abi::kSettingsVariable, kPort, 1); }
@@ -269,6 +285,31 @@ class CmMisuseTest : public testing::Test {
   static int Bind(rdma_cm_id* id, const char* text, uint16_t port) {
     sockaddr_in address = Address(text, port);
     return rdma_bind_addr(id, reinterpret_cast<sockaddr*>(&address));
+  }
+  // With completion queues that are librdmacm's.
+  static int MakeQp(rdma_cm_id* id) {
+    ibv_qp_init_attr init{};
+    init.cap = {.max_send_wr = kDepth,
+                .max_recv_wr = kDepth,
+                .max_send_sge = 1,
+                .max_recv_sge = 1,
+                .max_inline_data = 0};
+    init.qp_type = IBV_QPT_RC;
+    return rdma_create_qp(id, nullptr, &init);
+  }
+  // False when not as many wait in the channel in time.
+  bool AwaitEvents(int count) const {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (std::chrono::steady_clock::now() < deadline) {
+      std::ifstream info("/proc/self/fdinfo/" + std::to_string(channel_->fd));
+      for (std::string word; info >> word;) {
+        if (word != "eventfd-count:") continue;
+        info >> word;
+        if (std::stoi(word, nullptr, 16) >= count) return true;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return false;
   }
 
   rdma_event_channel* channel_ = nullptr;
@@ -332,6 +373,58 @@ TEST_F(CmMisuseTest, AChannelIsDestroyedBeforeItsIdentifiers) {
   ASSERT_EQ(Bind(id, "192.0.2.1", 0), 0);
   rdma_destroy_event_channel(channel);
   EXPECT_EQ(rdma_destroy_id(id), 0);
+}
+
+// A peer asks and gives up before the listener's program has looked at either event; then the
+// listener goes, and with it what it was asked.
+TEST_F(CmMisuseTest, NothingIsHeardOfRequestsThatWentWithTheirListener) {
+  rdma_cm_id* listener = Make();
+  ASSERT_EQ(Bind(listener, "192.0.2.1", 7471), 0);
+  ASSERT_EQ(rdma_listen(listener, 4), 0);
+  // The peer's calls wait, but for the last.
+  rdma_cm_id* peer = nullptr;
+  ASSERT_EQ(rdma_create_id(nullptr, &peer, nullptr, RDMA_PS_TCP), 0);
+  sockaddr_in address = Address("192.0.2.1", 7471);
+  ASSERT_EQ(rdma_resolve_addr(peer, nullptr, reinterpret_cast<sockaddr*>(&address), 2000), 0);
+  ASSERT_EQ(rdma_resolve_route(peer, 2000), 0);
+  rdma_event_channel* others = rdma_create_event_channel();
+  ASSERT_EQ(rdma_migrate_id(peer, others), 0);
+  ASSERT_EQ(MakeQp(peer), 0);
+  rdma_conn_param param{};
+  ASSERT_EQ(rdma_connect(peer, &param), 0);
+  ASSERT_TRUE(AwaitEvents(1));
+  rdma_destroy_qp(peer);
+  ASSERT_EQ(rdma_destroy_id(peer), 0);
+  ASSERT_TRUE(AwaitEvents(2));
+  ASSERT_EQ(rdma_destroy_id(listener), 0);
+  ASSERT_EQ(fcntl(channel_->fd, F_SETFL, O_NONBLOCK), 0);
+  rdma_cm_event* event = nullptr;
+  EXPECT_ERRNO(rdma_get_cm_event(channel_, &event), EAGAIN);
+  rdma_destroy_event_channel(others);
+}
+
+// As rping ends: its queue pair, which rdma_create_qp() made, goes by ibv_destroy_qp(), and then
+// the identifier.
+TEST_F(CmMisuseTest, AnIdentifierOutlivesItsQueuePair) {
+  ASSERT_EQ(Bind(id_, "192.0.2.1", 0), 0);
+  ASSERT_EQ(MakeQp(id_), 0);
+  EXPECT_EQ(ibv_destroy_qp(id_->qp), 0);
+  EXPECT_EQ(id_->qp, nullptr);
+  rdma_destroy_qp(id_);  // the completion queues
+  EXPECT_EQ(id_->send_cq, nullptr);
+  ASSERT_EQ(MakeQp(id_), 0);
+  EXPECT_EQ(ibv_destroy_qp(id_->qp), 0);
+  rdma_destroy_qp(id_);
+}
+
+TEST_F(CmMisuseTest, StaticDestructorsFindWhatTheProgramLeft) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto leave = [] {
+    if (rdma_create_id(nullptr, &leftover.id, nullptr, RDMA_PS_TCP) != 0) _exit(4);
+    if (Bind(leftover.id, "192.0.2.1", 0) != 0 || MakeQp(leftover.id) != 0) _exit(5);
+    std::exit(0);
+  };
+  EXPECT_EXIT(leave(), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

@@ -94,12 +94,16 @@ struct Builder {
   int error = 0;  // the first
 };
 
+struct CmId;
+
 struct Qp : ibv_qp_ex {
   Qp() : ibv_qp_ex{} {}
   Context* owner = nullptr;
   verbs::QueuePair* native = nullptr;
-  cm::Id* connection = nullptr;  // that moves it, and is told of its events
-  bool was_connected = false;    // its number rests for the time that a connection's does
+  // That moves it, and is told of its events. Whichever of the two goes first takes itself out of
+  // the other.
+  CmId* connection = nullptr;
+  bool was_connected = false;  // its number rests for the time that a connection's does
   Builder builder;
   Deliveries async_events_given;
 };

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "abi/async_events.h"
+#include "abi/cm_id.h"
 #include "abi/error_number.h"
 #include "abi/export.h"
 #include "abi/objects.h"
@@ -122,9 +123,13 @@ int DestroyQp(Qp* qp) {
   {
     Turn turn(qp->owner->world);
     const uint64_t time_wait_ns = qp->was_connected ? turn.manager().time_wait_ns() : 0;
-    if (qp->connection != nullptr) turn.manager().ReleaseQp(qp->connection);
+    if (qp->connection != nullptr) turn.manager().ReleaseQp(qp->connection->native);
     const absl::Status status = turn.worker().DestroyQp(qp->native, time_wait_ns);
     if (!status.ok()) return ErrorNumber(status);
+    if (CmId* id = std::exchange(qp->connection, nullptr); id != nullptr) {
+      id->bound = nullptr;
+      if (id->qp == &qp->qp_base) id->qp = nullptr;
+    }
   }
   EndEvents(qp);
   pthread_mutex_destroy(&qp->qp_base.mutex);

@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "abi/cm_id.h"
 #include "abi/descriptors.h"
 #include "abi/telemetry_socket.h"
 #include "abi/tell_once.h"
@@ -79,6 +80,10 @@ absl::StatusOr<std::unique_ptr<World>> World::Open() {
       cm::Manager::Create(&opened->device_->worker(), {.relisten_ns = kRelistenNs});
   if (!manager.ok()) return manager.status();
   opened->manager_ = *std::move(manager);
+  absl::StatusOr<cm::Id*> ended =
+      opened->manager_->CreateId(RDMA_PS_TCP, [](const cm::Event& /*event*/) {});
+  if (!ended.ok()) return ended.status();
+  opened->ended_ = *ended;
   opened->progress_ = std::make_unique<Progress>(
       Progress::Options{settings->core, settings->idle, settings->yield_after}, &opened->ownership_,
       &opened->activity_, [world = opened.get()](uint64_t now_ns) { return world->Poll(now_ns); });
@@ -92,7 +97,11 @@ World::~World() {
 void World::End() {
   progress_->Stop();
   Turn turn(this);
-  for (cm::Id* id : std::exchange(connections_, {})) manager_->DestroyId(id);
+  // What the program says to one of them from now on, in a destructor of its own, finds an
+  // identifier that is not connected.
+  for (CmId* id : std::exchange(identifiers_, {})) {
+    manager_->DestroyId(std::exchange(id->native, ended_));
+  }
   for (int i = 0; i < kLastTurns; ++i) turn.Poll();
   if (capture_ == nullptr) return;
   if (const absl::Status status = capture_->Close(); !status.ok()) {

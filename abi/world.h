@@ -23,6 +23,8 @@
 
 namespace pollux::abi {
 
+struct CmId;
+
 // Opened by the first call that asks what devices there are; there until the process ends, since
 // programs leave objects behind. A process that was forked from one with a world has none, since it
 // has none of its threads, and what the two would do to the port's rings would meet there: what it
@@ -41,8 +43,8 @@ class World {
   engine::Worker& worker() { return device_->worker(); }
   cm::Manager& manager() { return *manager_; }
   engine::Device& device() { return *device_; }
-  // The identifiers of the program's connections. Their peers are told when the process exits.
-  std::set<cm::Id*>& connections() { return connections_; }
+  // The program's identifiers of rdma_cm. Their peers are told when the process exits.
+  std::set<CmId*>& identifiers() { return identifiers_; }
   // The program's protection domains, by their handles.
   std::map<uint32_t, memory::ProtectionDomain*>& domains() { return domains_; }
   // A file that is nobody else's, of which each context has a descriptor: by one of these a context
@@ -75,7 +77,8 @@ class World {
   std::unique_ptr<engine::Device> device_;
   FrameSignal frame_signal_;
   std::unique_ptr<cm::Manager> manager_;
-  std::set<cm::Id*> connections_;
+  std::set<CmId*> identifiers_;
+  cm::Id* ended_ = nullptr;  // stands for each of them once this has ended
   std::map<uint32_t, memory::ProtectionDomain*> domains_;
   int command_fd_ = -1;
   std::shared_ptr<net::CaptureFile> capture_;
@@ -92,7 +95,7 @@ class Turn {
 
   engine::Worker& worker() { return world_->worker(); }
   cm::Manager& manager() { return world_->manager(); }
-  std::set<cm::Id*>& connections() { return world_->connections(); }
+  std::set<CmId*>& identifiers() { return world_->identifiers(); }
   std::map<uint32_t, memory::ProtectionDomain*>& domains() { return world_->domains(); }
   net::Interface& interface() { return world_->worker().interface(); }
   Activity& activity() { return world_->activity(); }

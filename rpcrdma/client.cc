@@ -178,13 +178,15 @@ void Client::OnEstablished(const cm::Event& event) {
   ++counters_.connections_established;
   if (!established_) {
     established_ = true;
-    requester_ =
-        std::make_unique<Requester>(worker_, &binding_,
-                                    RequesterConfig{.credits = config_.credits,
-                                                    .max_calls = config_.max_calls,
-                                                    .max_sends = config_.reconnect.attempts + 1,
-                                                    .credential = config_.credential},
-                                    &counters_);
+    const ReconnectPolicy& policy = config_.reconnect;
+    const uint64_t silence_ms = policy.attempts > 0 ? policy.silence_ms : 0;
+    requester_ = std::make_unique<Requester>(worker_, &binding_,
+                                             RequesterConfig{.credits = config_.credits,
+                                                             .max_calls = config_.max_calls,
+                                                             .max_sends = policy.attempts + 1,
+                                                             .silence_ns = silence_ms * 1'000'000,
+                                                             .credential = config_.credential},
+                                             &counters_);
   } else {
     ++counters_.reconnects;
   }
@@ -237,8 +239,12 @@ bool Client::Poll(uint64_t /*now_ns*/) {
     // One that is being disconnected breaks at once; the answer to the DREQ ends it, since a
     // program that leaves before may take the DREQ with it.
     if (link_.connection->broken() && state_ == State::kConnected && !ending_) {
+      const ibv_wc_status failure = link_.connection->failure();
       End(absl::UnavailableError(
-          absl::StrCat("the connection broke: ", ibv_wc_status_str(link_.connection->failure()))));
+          failure == IBV_WC_SUCCESS
+              ? "the connection was given up: the counters connections_silent, connections_stalled "
+                "and bad_invalidations say why"
+              : absl::StrCat("the connection broke: ", ibv_wc_status_str(failure))));
     }
     // Calls need not wait for that answer: a queue pair in ERR touches nothing any more.
     if (state_ == State::kDisconnecting && link_.connection->qp()->state() == IBV_QPS_ERR) {

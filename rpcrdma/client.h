@@ -42,6 +42,10 @@ struct ReconnectPolicy {
   // at most a half.
   uint32_t first_delay_ms = 50;
   uint32_t max_delay_ms = 10'000;
+  // A connection on which a call has had no answer for so long counts as lost (see
+  // RequesterConfig): a call that takes the server longer is sent again, and joins the one that
+  // runs. 0: never.
+  uint32_t silence_ms = 60'000;
 };
 
 struct ClientConfig {

@@ -26,6 +26,7 @@ void Counters::Visit(absl::FunctionRef<void(std::string_view, uint64_t)> visit) 
       {"errors_received", &Counters::errors_received},
       {"remote_invalidations", &Counters::remote_invalidations},
       {"bad_invalidations", &Counters::bad_invalidations},
+      {"connections_silent", &Counters::connections_silent},
       {"calls_received", &Counters::calls_received},
       {"replies_sent", &Counters::replies_sent},
       {"invalidations_sent", &Counters::invalidations_sent},

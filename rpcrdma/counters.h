@@ -29,6 +29,7 @@ struct Counters {
   uint64_t errors_received = 0;       // RDMA_ERROR
   uint64_t remote_invalidations = 0;  // replies that invalidated memory of their call
   uint64_t bad_invalidations = 0;     // of other memory: the connection is given up
+  uint64_t connections_silent = 0;    // given up: a call had no answer
   // Responder
   uint64_t calls_received = 0;
   uint64_t replies_sent = 0;
@@ -42,7 +43,7 @@ struct Counters {
   uint64_t replies_dropped = 0;         // the connection was gone
   uint64_t duplicates_answered = 0;     // with the saved reply of a call that is not idempotent
   uint64_t duplicates_joined = 0;       // wait for the reply of the call that runs: later answered
-  uint64_t duplicates_dropped = 0;      // another one waits for that reply
+  uint64_t duplicates_dropped = 0;      // a later one waits for that reply
   uint64_t duplicates_refused = 0;      // no reply can be had any more, among chunk_errors_sent
   uint64_t calls_not_cached = 0;        // the reply cache was full of calls that run
   uint64_t connections_stalled = 0;     // given up: the client takes no replies

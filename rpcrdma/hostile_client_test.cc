@@ -345,6 +345,28 @@ TEST_F(HostileClientTest, MoreCallsThanCredits) {
 }
 
 // RFC 8166 section 3.3.1: a credit is never 0, and never more than there are receives for.
+// The same call by connection after connection: the reply is for the last.
+TEST_F(HostileClientTest, TheLastThatAsksIsAnswered) {
+  StartHostile();
+  const RawPeer::Message call = MessageOf(HeaderOf(), MirrorCall(kCount, Words({1})));
+  hostile->Send(call);
+  ASSERT_TRUE(RunUntil([this] { return server->runs == 1; }));
+  const std::unique_ptr<RawPeer> second = NewPeer(), third = NewPeer();
+  second->Send(call);
+  ASSERT_TRUE(RunUntil([this] { return counters().duplicates_joined == 1; }));
+  third->Send(call);
+  ASSERT_TRUE(RunUntil([this] { return counters().duplicates_joined == 2; }));
+  EXPECT_EQ(counters().duplicates_dropped, 1u);
+  server->AnswerCounts();
+  ASSERT_TRUE(
+      RunUntil([&] { return hostile->received.size() == 1 && third->received.size() == 1; }));
+  EXPECT_EQ(server->runs, 1u);
+  EXPECT_TRUE(second->received.empty());
+  // It is none the worse for it.
+  second->Send(MessageOf(HeaderOf(), MirrorCall(kNull)));
+  ASSERT_TRUE(RunUntil([&] { return second->received.size() == 1; }));
+}
+
 TEST_F(HostileClientTest, OddCreditRequests) {
   StartHostile();
   for (auto [asked, granted] : {std::pair{0u, 1u}, {1u, 1u}, {0xFFFFFFFFu, 32u}}) {

@@ -160,6 +160,60 @@ TEST_F(ReconnectTest, WhoeverJoinedMayLeave) {
   EXPECT_EQ(server->runs, 1u);
 }
 
+// A server that never answers keeps the credit of calls that timed out: on another connection there
+// is credit again. Here the one call of the first grant.
+TEST_F(ReconnectTest, ADroppedCallIsNotTheEndOfACredit) {
+  StartWorld();
+  StartServer();
+  StartClient({.reconnect = {.attempts = kAttempts}});
+  ConnectClient();
+  EXPECT_EQ(Run({.procedure = kHold, .timeout_ns = 1'000'000'000}).code(),
+            absl::StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(Run({.procedure = kNull}).ok());
+  EXPECT_EQ(client->counters().connections_silent, 1u);
+  EXPECT_EQ(client->counters().reconnects, 1u);
+  server->AnswerHeld();
+}
+
+// One call is not answered: it is sent again, by connection after connection, and the others are
+// answered all the time.
+TEST_F(ReconnectTest, ACallWithoutAnAnswerIsSentAgain) {
+  StartReconnecting();
+  std::optional<absl::Status> status;
+  uint32_t count = 0;
+  StartCount(/*hold=*/true, &status, &count);
+  while (client->counters().connections_silent < 3) {
+    ASSERT_TRUE(Run({.procedure = kNull}).ok());
+    world->RunFor(sim::Simulation::kSecond);
+  }
+  EXPECT_GT(counters().duplicates_joined, 0u);
+  EXPECT_FALSE(status.has_value());
+  server->AnswerCounts();
+  ASSERT_TRUE(RunUntil([&] { return status.has_value(); }));
+  EXPECT_TRUE(status->ok()) << *status;
+  EXPECT_EQ(count, 1u);
+  EXPECT_EQ(server->runs, 1u);
+}
+
+// Nor is a connection given up on which nothing is asked, or that is told to be patient.
+TEST_F(ReconnectTest, SilenceIsNotTheEndByItself) {
+  StartReconnecting();
+  world->RunFor(200 * sim::Simulation::kSecond);
+  EXPECT_EQ(client->counters().connections_silent, 0u);
+  client->Disconnect();
+  ASSERT_TRUE(RunUntil([this] { return ended.has_value(); }));
+  StartClient({.reconnect = {.attempts = kAttempts, .silence_ms = 0}});
+  ConnectClient();
+  std::optional<absl::Status> status;
+  uint32_t count = 0;
+  StartCount(/*hold=*/true, &status, &count);
+  world->RunFor(200 * sim::Simulation::kSecond);
+  EXPECT_EQ(client->counters().connections_silent, 0u);
+  server->AnswerCounts();
+  ASSERT_TRUE(RunUntil([&] { return status.has_value(); }));
+  EXPECT_TRUE(status->ok()) << *status;
+}
+
 TEST_F(ReconnectTest, LostReplyIsGivenAgain) {
   StartReconnecting();
   std::optional<absl::Status> status;
@@ -387,6 +441,31 @@ TEST_F(ReconnectTest, DisconnectEndsIt) {
   ASSERT_TRUE(RunUntil([this] { return ended.has_value(); }));
   ASSERT_TRUE(status.has_value());
   EXPECT_EQ(status->code(), absl::StatusCode::kCancelled);
+}
+
+// Whoever hears that one of his calls failed may cancel the others, in no time.
+TEST_F(ReconnectTest, AFailedCallCancelsOthers) {
+  StartReconnecting();
+  server->server->Shutdown();
+  ASSERT_TRUE(RunUntil([this] { return client->reconnecting(); }));
+  std::vector<CallId> others(200);
+  int failed = 0;
+  ASSERT_TRUE(client
+                  ->Call({.procedure = kNull},
+                         [&](absl::Status, const Reply*) {
+                           ++failed;
+                           for (const CallId& other : others) EXPECT_TRUE(client->Cancel(other));
+                         })
+                  .ok());
+  for (CallId& other : others) {
+    ASSERT_TRUE(client
+                    ->Call(
+                        {.procedure = kNull}, [&](absl::Status, const Reply*) { ++failed; }, &other)
+                    .ok());
+  }
+  client->Disconnect();
+  ASSERT_TRUE(RunUntil([this] { return ended.has_value(); }));
+  EXPECT_EQ(failed, 1);
 }
 
 TEST_F(ReconnectTest, TimeOutsAndCancelsWhileItReconnects) {

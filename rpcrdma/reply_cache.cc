@@ -28,6 +28,11 @@ uint64_t Mix(uint64_t hash, absl::Span<const uint8_t> bytes) {
   return hash;
 }
 
+std::optional<ReplyCache::Waiter> SomeOrNone(const ReplyCache::Waiter& waiter) {
+  if (waiter.responder == nullptr) return std::nullopt;
+  return waiter;
+}
+
 }  // namespace
 
 uint64_t ChecksumOf(const CallView& call) {
@@ -135,13 +140,13 @@ void ReplyCache::AppendNewest(uint32_t index) {
   client.newest = index;
 }
 
-bool ReplyCache::Join(uint32_t entry, const Waiter& waiter) {
-  if (entries_[entry].waiter.responder != nullptr) return false;
-  entries_[entry].waiter = waiter;
-  return true;
+std::optional<ReplyCache::Waiter> ReplyCache::Join(uint32_t entry, const Waiter& waiter) {
+  return SomeOrNone(std::exchange(entries_[entry].waiter, waiter));
 }
 
-void ReplyCache::Leave(uint32_t entry) { entries_[entry].waiter = {}; }
+void ReplyCache::Leave(uint32_t entry, const Waiter& waiter) {
+  if (entries_[entry].waiter == waiter) entries_[entry].waiter = {};
+}
 
 std::optional<ReplyCache::Waiter> ReplyCache::Finish(uint32_t index, const ReplyHeader& reply,
                                                      absl::Span<const uint8_t> results,
@@ -150,9 +155,7 @@ std::optional<ReplyCache::Waiter> ReplyCache::Finish(uint32_t index, const Reply
   entry.reply = reply;
   entry.state = Save(entry, MemoryOf(index), results, items) ? State::kDone : State::kLost;
   AppendNewest(index);
-  const Waiter waiter = std::exchange(entry.waiter, {});
-  if (waiter.responder == nullptr) return std::nullopt;
-  return waiter;
+  return SomeOrNone(std::exchange(entry.waiter, {}));
 }
 
 bool ReplyCache::Save(Entry& entry, uint8_t* memory, absl::Span<const uint8_t> results,

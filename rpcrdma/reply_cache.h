@@ -48,6 +48,7 @@ class ReplyCache {
   struct Waiter {
     Responder* responder = nullptr;
     uint32_t slot = 0;
+    friend bool operator==(const Waiter&, const Waiter&) = default;
   };
   enum class Outcome : uint8_t {
     kNew,      // to be run; Finish() when it is done
@@ -62,9 +63,10 @@ class ReplyCache {
   };
   Found Begin(const CallKey& key);
 
-  // False: another call waits already.
-  bool Join(uint32_t entry, const Waiter& waiter);
-  void Leave(uint32_t entry);
+  // `waiter` is told, and no other: whoever waited before is returned, to be let go.
+  std::optional<Waiter> Join(uint32_t entry, const Waiter& waiter);
+  // Nothing if another one has taken its place.
+  void Leave(uint32_t entry, const Waiter& waiter);
   // The call that runs is done; the reply is copied. Who waits for it, if anybody, is told to the
   // caller, and forgotten here.
   std::optional<Waiter> Finish(uint32_t entry, const ReplyHeader& reply,

@@ -92,10 +92,13 @@ TEST(ReplyCache, RepliesUpToTheBound) {
 TEST(ReplyCache, OneMayWait) {
   ReplyCache cache(4, 64);
   const uint32_t entry = cache.Begin(KeyOf(1)).entry;
-  EXPECT_TRUE(cache.Join(entry, {SomeResponder(), 3}));
-  EXPECT_FALSE(cache.Join(entry, {SomeResponder(), 4}));
-  cache.Leave(entry);
-  EXPECT_TRUE(cache.Join(entry, {SomeResponder(), 5}));
+  const auto waiter_of = [](uint32_t slot) { return ReplyCache::Waiter{SomeResponder(), slot}; };
+  EXPECT_EQ(cache.Join(entry, waiter_of(3)), std::nullopt);
+  cache.Leave(entry, waiter_of(3));
+  EXPECT_EQ(cache.Join(entry, waiter_of(4)), std::nullopt);
+  // The last one; that the one before leaves is nothing to it.
+  EXPECT_EQ(cache.Join(entry, waiter_of(5)), waiter_of(4));
+  cache.Leave(entry, waiter_of(4));
   const auto waiter = cache.Finish(entry, {}, {}, {});
   ASSERT_TRUE(waiter.has_value());
   EXPECT_EQ(waiter->slot, 5u);
@@ -194,11 +197,11 @@ TEST(ReplyCache, Checksum) {
 TEST(LostReplies, AreTakenOnce) {
   LostReplies lost;
   const Gid a = Gid::FromIpv4(1), b = Gid::FromIpv4(2);
-  lost.Add(a, 7);
-  EXPECT_FALSE(lost.Take(b, 7));
-  EXPECT_FALSE(lost.Take(a, 8));
-  EXPECT_TRUE(lost.Take(a, 7));
-  EXPECT_FALSE(lost.Take(a, 7));
+  lost.Add(a, 7, 0);
+  EXPECT_FALSE(lost.Take(b, 7, 0));
+  EXPECT_FALSE(lost.Take(a, 8, 0));
+  EXPECT_TRUE(lost.Take(a, 7, 0));
+  EXPECT_FALSE(lost.Take(a, 7, 0));
   EXPECT_EQ(lost.size(), 0u);
 }
 
@@ -206,13 +209,27 @@ TEST(LostReplies, TheLastOnesStay) {
   LostReplies lost;
   const Gid client = Gid::FromIpv4(1);
   constexpr uint32_t kAll = 3 * LostReplies::kMax + 5;
-  for (uint32_t xid = 0; xid < kAll; ++xid) lost.Add(client, xid);
+  for (uint32_t xid = 0; xid < kAll; ++xid) lost.Add(client, xid, 0);
   EXPECT_EQ(lost.size(), LostReplies::kMax);
   for (uint32_t xid = 0; xid < kAll; ++xid) {
-    EXPECT_EQ(lost.Take(client, xid), xid >= kAll - LostReplies::kMax) << xid;
+    EXPECT_EQ(lost.Take(client, xid, 0), xid >= kAll - LostReplies::kMax) << xid;
   }
-  lost.Add(client, 1);
-  EXPECT_TRUE(lost.Take(client, 1));
+  lost.Add(client, 1, 0);
+  EXPECT_TRUE(lost.Take(client, 1, 0));
+}
+
+// XIDs come round again.
+TEST(LostReplies, AreForgotten) {
+  LostReplies lost;
+  const Gid client = Gid::FromIpv4(1);
+  lost.Add(client, 7, 1000);
+  lost.Add(client, 8, 1000);
+  EXPECT_TRUE(lost.Take(client, 7, 1000 + LostReplies::kKeptNs));
+  EXPECT_FALSE(lost.Take(client, 8, 1001 + LostReplies::kKeptNs));
+  // One of the same XID is another call's.
+  lost.Add(client, 8, 2000 + LostReplies::kKeptNs);
+  EXPECT_TRUE(lost.Take(client, 8, 2000 + LostReplies::kKeptNs));
+  EXPECT_FALSE(lost.Take(client, 8, 2000 + LostReplies::kKeptNs));
 }
 
 }  // namespace

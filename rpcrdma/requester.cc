@@ -38,7 +38,8 @@ Requester::Requester(engine::Worker* worker, const ProgramBinding* binding,
       window_(config.credits),
       next_xid_(worker->random().Next32()),
       by_xid_(std::bit_ceil(size_t{config.max_calls} * 4)),
-      waiting_(std::bit_ceil(config.max_calls)) {
+      waiting_(std::bit_ceil(config.max_calls)),
+      look_timer_(&Requester::OnLook, this) {
   for (uint32_t i = 0; i < config.max_calls; ++i) {
     slots_.push_back(std::make_unique<Slot>(this));
     slots_.back()->index = i;
@@ -71,11 +72,18 @@ void Requester::Attach(Connection* connection, const DirectionTerms& terms, Send
       Abandon(*slot, absl::FailedPreconditionError(plan.status().message()));
     }
   }
+  // The ring's head is where Detach() left it.
+  std::sort(waiting_.begin(), waiting_.begin() + waiting_count_, [this](uint32_t a, uint32_t b) {
+    const Slot &one = *slots_[a], &other = *slots_[b];
+    return one.silent != other.silent ? other.silent : one.number < other.number;
+  });
   connection_ = connection;
+  ArmLook(worker_->now_ns());
   SendWaiting();
 }
 
 void Requester::Detach(const absl::Status& why) {
+  look_timer_.Cancel();
   waiting_head_ = waiting_count_ = 0;
   for (const auto& slot : slots_) {
     if (slot->state == State::kFree) continue;
@@ -87,8 +95,6 @@ void Requester::Detach(const absl::Status& why) {
     slot->state = State::kWaiting;
     Enqueue(*slot);
   }
-  std::sort(waiting_.begin(), waiting_.begin() + waiting_count_,
-            [this](uint32_t a, uint32_t b) { return slots_[a]->number < slots_[b]->number; });
   connection_ = nullptr;
   for (const auto& slot : slots_) {
     if (slot->state == State::kWaiting && slot->sends >= config_.max_sends) Abandon(*slot, why);
@@ -113,6 +119,7 @@ absl::Status Requester::Call(const CallRequest& request, CallDone done, CallId* 
   slot.state = State::kWaiting;
   slot.number = ++last_number_;
   slot.sends = 0;
+  slot.silent = false;
   slot.request = request;
   slot.plan = *plan;
   slot.done = std::move(done);
@@ -157,6 +164,7 @@ void Requester::SendCall(Slot& slot) {
   size_t bytes = 0;
   if (!slot.has_xid) TakeXid(slot);
   slot.state = State::kSent;
+  slot.sent_ns = worker_->now_ns();
   if (slot.sends++ > 0) ++counters_->calls_sent_again;
   window_.OnSend();
   buffer_uses_[buffer] = 1;
@@ -239,6 +247,37 @@ void Requester::OnTimeout(void* context, uint64_t /*now_ns*/) {
   slot.requester->Abandon(slot, absl::DeadlineExceededError("no reply in time"));
 }
 
+void Requester::ArmLook(uint64_t now_ns) {
+  if (config_.silence_ns == 0) return;
+  worker_->wheel().Arm(look_timer_, now_ns + config_.silence_ns / kLooksPerSilence);
+}
+
+bool Requester::IsChoked() const {
+  if (window_.CanSend()) return false;
+  bool any_waits = false;
+  for (const auto& slot : slots_) {
+    if (slot->silent) continue;
+    if (slot->state == State::kSent) return false;
+    any_waits |= slot->state == State::kWaiting;
+  }
+  return any_waits;
+}
+
+void Requester::OnLook(void* requester, uint64_t now_ns) {
+  auto& self = *static_cast<Requester*>(requester);
+  const uint64_t patience_ns =
+      self.IsChoked() ? self.config_.silence_ns / kLooksPerSilence : self.config_.silence_ns;
+  bool any_silent = false;
+  for (const auto& slot : self.slots_) {
+    const bool outstanding = slot->state == State::kSent || slot->state == State::kAbandoned;
+    if (!outstanding || now_ns < slot->sent_ns + patience_ns) continue;
+    slot->silent = any_silent = true;
+  }
+  if (!any_silent) return self.ArmLook(now_ns);
+  ++self.counters_->connections_silent;
+  self.connection_->MarkBroken();
+}
+
 bool Requester::Cancel(const CallId& id) {
   if (id.number == 0 || id.slot >= slots_.size()) return false;
   Slot& slot = *slots_[id.slot];
@@ -251,7 +290,10 @@ bool Requester::Cancel(const CallId& id) {
 
 void Requester::FailAll(const absl::Status& status) {
   down_ = status;
+  look_timer_.Cancel();
+  // Who is told may cancel others: none waits any more.
   waiting_count_ = 0;
+  for (const auto& slot : slots_) slot->queued = false;
   for (const auto& slot : slots_) {
     if (slot->state == State::kFree) continue;
     const bool abandoned = slot->state == State::kAbandoned;

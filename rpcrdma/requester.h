@@ -29,7 +29,12 @@ struct RequesterConfig {
   uint32_t credits = 32;      // calls outstanding at most: requested, and receives posted for
   uint32_t max_calls = 1024;  // outstanding and waiting together
   uint32_t max_sends = 1;     // of one call, on as many connections; one more lost, and it fails
-  OpaqueAuth credential;      // sent with every call; its body outlives the requester
+  // A connection on which a call has had no answer for so long is given up, for what is to be sent
+  // again on the next: servers answer no call that they have dropped. After a quarter of it when
+  // other calls find all credit taken by such calls, or by calls that nobody waits for any more.
+  // 0: never.
+  uint64_t silence_ns = 0;
+  OpaqueAuth credential;  // sent with every call; its body outlives the requester
 };
 
 class Requester : public Connection::Role {
@@ -41,7 +46,8 @@ class Requester : public Connection::Role {
 
   // From now on calls travel on `connection`, which outlives this or Detach(), by its own credits,
   // sizes and keys; those that were sent on another are sent again, in the order in which they were
-  // made. Without a connection calls wait.
+  // made, but for those without an answer for silence_ns: a server that has them at work already
+  // keeps their credit, the first of which is the only one. Without a connection calls wait.
   void Attach(Connection* connection, const DirectionTerms& terms, SendBuffers buffers);
   // The connection's queue pair is closed. What was sent on it waits for the next; a call that was
   // sent max_sends times ends with `why`.
@@ -88,10 +94,12 @@ class Requester : public Connection::Role {
     State state = State::kFree;
     bool has_xid = false;
     bool queued = false;  // in waiting_: nothing of it was sent on this connection
+    bool silent = false;  // a connection was given up for it
     uint32_t index = 0;
     uint32_t xid = 0;
     uint32_t sends = 0;
-    uint64_t number = 0;  // calls are counted as they are made
+    uint64_t sent_ns = 0;  // the last time
+    uint64_t number = 0;   // calls are counted as they are made
     uint8_t region_count = 0;
     uint8_t write_chunk_count = 0;
     bool offered_reply = false;
@@ -106,7 +114,14 @@ class Requester : public Connection::Role {
     std::array<memory::MemoryRegion, kMaxRegions> regions;
   };
 
+  // A connection's silence is looked at so many times in silence_ns.
+  static constexpr uint64_t kLooksPerSilence = 4;
+
   static void OnTimeout(void* slot, uint64_t now_ns);
+  static void OnLook(void* requester, uint64_t now_ns);
+  void ArmLook(uint64_t now_ns);
+  // Whether a call cannot be sent for others that are silent, or that nobody waits for any more.
+  bool IsChoked() const;
   // The life of a call: requester.cc.
   void SendWaiting();
   void SendCall(Slot& slot);
@@ -166,6 +181,7 @@ class Requester : public Connection::Role {
   std::vector<uint32_t> waiting_;     // ring of max_calls, a power of two
   uint32_t waiting_head_ = 0;         // runs freely
   uint32_t waiting_count_ = 0;
+  engine::Timer look_timer_;  // armed while attached
 };
 
 }  // namespace pollux::rpcrdma

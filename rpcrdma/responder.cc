@@ -133,7 +133,8 @@ void Responder::Accept(const Connection::Arrival& arrival) {
   }
   ++service_.counters->calls_received;
   // RFC 8166 section 4.5.3
-  if (service_.lost->size() > 0 && service_.lost->Take(caller_.address, slot.xid)) {
+  if (service_.lost->size() > 0 &&
+      service_.lost->Take(caller_.address, slot.xid, connection_->worker()->now_ns())) {
     ++service_.counters->duplicates_refused;
     return SendError(index, ErrorCode::kChunk);
   }
@@ -216,7 +217,8 @@ void Responder::OnSent(uint32_t cookie) {
 void Responder::OnFailed(uint32_t cookie, ibv_wc_status status) {
   if (status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_INV_REQ_ERR ||
       status == IBV_WC_REM_OP_ERR) {
-    service_.lost->Add(caller_.address, slots_[cookie - buffers_.first].xid);
+    service_.lost->Add(caller_.address, slots_[cookie - buffers_.first].xid,
+                       connection_->worker()->now_ns());
   }
 }
 
@@ -318,14 +320,15 @@ bool Responder::IsFirst(uint32_t index, const CallView& call) {
       ++counters.calls_not_cached;
       return true;
     case ReplyCache::Outcome::kRunning:
-      if (service_.replies->Join(entry, {this, index})) {
-        ++counters.duplicates_joined;
-        slot.state = State::kJoined;
-        slot.cached = entry;
-      } else {
+      // What came before, came by a connection that its client has given up, or it would not ask
+      // again; that the connection is gone may not be known here yet.
+      if (const auto before = service_.replies->Join(entry, {this, index})) {
         ++counters.duplicates_dropped;
-        Free(index);
+        before->responder->Free(before->slot);
       }
+      ++counters.duplicates_joined;
+      slot.state = State::kJoined;
+      slot.cached = entry;
       return false;
     case ReplyCache::Outcome::kDone:
     case ReplyCache::Outcome::kLost:
@@ -360,7 +363,7 @@ void Responder::GiveBack(uint8_t*& buffer) {
 
 void Responder::Free(uint32_t index) {
   Slot& slot = slots_[index];
-  if (slot.state == State::kJoined) service_.replies->Leave(slot.cached);
+  if (slot.state == State::kJoined) service_.replies->Leave(slot.cached, {this, index});
   slot.cached = kNotCached;
   GiveReceiveBack(slot);
   GiveBack(slot.pulled);

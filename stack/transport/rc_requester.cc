@@ -250,7 +250,7 @@ RcRequester::Step RcRequester::SendNextPacket(PollContext& context) {
 
 bool RcRequester::Asks(const SendWqe& wqe, uint64_t now_ns) const {
   const bool signaled = qp_->init().sq_sig_all || (wqe.send_flags & IBV_SEND_SIGNALED) != 0;
-  if (signaled && (wqe.send_flags & verbs::kSendUnhurried) == 0) return true;
+  if (signaled) return true;
   // What waits behind it: an invalidation for its answer, whoever posts for room.
   const bool last = cursor_.index() + 1 == qp_->sq_tail();
   if (!last && qp_->sq(cursor_.index() + 1).is_local()) return true;

@@ -83,15 +83,6 @@ TEST_F(RcUnaskedTest, WhoWaitsForACompletionAsksForIt) {
   EXPECT_EQ(pair_.a.Poll().size(), 1u);
 }
 
-TEST_F(RcUnaskedTest, AnUnhurriedCompletionComesByItself) {
-  Send(IBV_SEND_SIGNALED | static_cast<int>(verbs::kSendUnhurried));
-  pair_.Run();
-  EXPECT_TRUE(pair_.a.Poll().empty());
-  pair_.RunToEnd();
-  EXPECT_EQ(pair_.a.Poll().size(), 1u);
-  EXPECT_EQ(pair_.a.counters.retransmitted_pkts, 0u);
-}
-
 TEST_F(RcUnaskedTest, AProbeFindsTheOneThatIsLost) {
   lost_ = 1;
   Send(0);

@@ -26,11 +26,6 @@ inline constexpr ibv_wr_opcode kWrRegMr = IBV_WR_DRIVER1;
 inline constexpr ibv_wc_opcode kWcRegMr = static_cast<ibv_wc_opcode>(64);
 static_assert((kWcRegMr & IBV_WC_RECV) == 0, "ibv_poll_cq(3): that bit tells receives");
 
-// A send flag that is no ibv_send_flags of rdma-core's: the completion is wanted, but nobody waits
-// for it. As without a completion, a reliable connection may leave the acknowledgement to the
-// peer's pace, which saves packets.
-inline constexpr unsigned kSendUnhurried = 1u << 15;
-
 struct RegisterWorkRequest : ibv_send_wr {
   memory::Mapping mapping;  // without region_key
 };
@@ -102,7 +97,7 @@ struct SendWqe {
   Psn first_psn;         // valid once numbered (first transmitted)
   ibv_wr_opcode opcode = IBV_WR_SEND;
   uint16_t num_sge = 0;
-  uint16_t send_flags = 0;  // ibv_send_flags, kSendUnhurried
+  uint16_t send_flags = 0;  // ibv_send_flags
   bool numbered = false;
   bool executed = false;  // of a local one
 
