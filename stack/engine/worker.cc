@@ -92,6 +92,11 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Create(const WorkerConfig& confi
 }
 
 Worker::~Worker() {
+  // What a core writes with every packet begins and ends with a cache line: two workers beside each
+  // other in memory write none of the other's.
+  static_assert(alignof(Worker) == 64 && sizeof(Worker) % 64 == 0);
+  static_assert(alignof(Port) == 64 && sizeof(Port) % 64 == 0);
+  static_assert(alignof(Endpoint) == 64 && sizeof(Endpoint) % 64 == 0);
   destroyed_.clear();
   gsi_slot_.reset();
   slots_.reset();

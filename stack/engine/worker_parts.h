@@ -13,7 +13,9 @@
 
 namespace pollux::engine {
 
-struct Worker::Port {
+// Its counters and its egress change with every packet: no line of them is shared with what another
+// worker allocates.
+struct alignas(64) Worker::Port {
   Port(Worker* owner, uint8_t number, net::Interface* its_interface, transport::Link* its_link,
        std::string its_name)
       : worker(owner),

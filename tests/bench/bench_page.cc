@@ -74,9 +74,9 @@ PageSection ThroughputSection(const Figures& figures) {
   }
   Chart loss{
       .title = "Goodput under loss",
-      .note = "1 MiB WRITEs; frames lost at random, both ways. The target is the line below.",
+      .note = "1 MiB WRITEs; frames lost at random, both ways. The dashed line is the target.",
       .x = {"frames lost, %", Scale::kLog},
-      .y = {"part of the lossless rate", Scale::kPercent},
+      .y = {"rate / lossless rate", Scale::kLinear},
       .series = {{"measured", {}}, {"target", {}}}};
   constexpr double kLossTargets[] = {0.8, 0.4, 0.1};
   const double lossless = figures.Median(LossFigure(0));

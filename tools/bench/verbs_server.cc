@@ -50,9 +50,16 @@ void VerbsServer::OnEstablished(absl::Span<const uint8_t> /*private_data*/) {
 
 void VerbsServer::OnCompletion(const ibv_wc& wc) {
   // What a connection that ends flushes tells nothing; the end itself follows.
-  if (wc.status != IBV_WC_SUCCESS || wc.opcode != IBV_WC_RECV) return;
-  absl::Status status = Receive();
-  if (status.ok() && (wc.wc_flags & IBV_WC_WITH_IMM) != 0) status = Echo(wc.byte_len);
+  if (wc.status == IBV_WC_WR_FLUSH_ERR) return;
+  absl::Status status;
+  if (wc.status != IBV_WC_SUCCESS) {
+    status =
+        absl::InternalError(absl::StrCat("a work request failed: ", ibv_wc_status_str(wc.status)));
+  } else if (wc.opcode == IBV_WC_RECV) {
+    status = Receive();
+  }
+  if (status.ok() && wc.opcode == IBV_WC_RECV && (wc.wc_flags & IBV_WC_WITH_IMM) != 0)
+    status = Echo(wc.byte_len);
   if (!status.ok()) {
     log_(absl::StrCat("measurements: ", status.message()));
     connection_->Disconnect();
