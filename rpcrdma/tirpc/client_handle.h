@@ -3,6 +3,8 @@
 #define POLLUX_RPCRDMA_TIRPC_CLIENT_HANDLE_H_
 
 #include <rpc/rpc.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdint>
@@ -44,6 +46,9 @@ using FindUpperLayer = UpperLayer (*)(uint32_t program, uint32_t version);
 //    (RPC_AUTHERROR, RPCSEC_GSS_CREDPROBLEM), as with any transport of libtirpc's; its servers know
 //    those of one connection.
 //  - A process that ends by exit() says goodbye for the CLIENTs that it leaves.
+//  - A process that is forked has none of the worker's threads: what it calls by a CLIENT that it
+//    has inherited ends with RPC_CANTSEND (ENOTCONN), its clnt_control() with FALSE, and its
+//    clnt_destroy() leaves everything as it is. Nothing of that reaches the wire.
 //
 // Errors: those of Client::Create and Client::Connect; DeadlineExceeded.
 absl::StatusOr<CLIENT*> MakeClient(const Host& host, const cm::Endpoint& server, uint32_t program,
@@ -62,6 +67,9 @@ class ClientHandle {
   // Begins to; the signal is given when the server has answered, or has not in time.
   std::shared_ptr<Signal> Disconnect();
   CLIENT* client() { return &client_; }
+  // By a process that was forked from the one that made it. Then nothing else here may be called
+  // that waits for the worker, or for a mutex: another thread may have had it.
+  bool IsInherited() const { return process_ != getpid(); }
 
  private:
   struct Free {
@@ -106,6 +114,7 @@ class ClientHandle {
   // RFC 5531 section 9: six words, a credential and a verifier.
   static constexpr size_t kMaxHeaderBytes = 24 + 2 * (8 + kMaxAuthBytes);
 
+  const pid_t process_ = getpid();
   CLIENT client_{};
   Host host_;
   const cm::Endpoint server_;

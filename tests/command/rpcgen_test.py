@@ -59,6 +59,12 @@ class RpcgenTest(Blocks):
         self.start_server()
         self.assertEqual(self.ask("calls", "1000"), "1000 calls\n")
 
+    def test_forked_child(self):
+        self.start_server()
+        self.assertRegex(self.ask("fork"), "^child: RPC: Unable to send\n"
+                                           "child: .* forked .*\n"
+                                           "1 calls\n$")
+
     def test_several_clients(self):
         server = self.start_server()
         # A CLIENT in each thread: connections of their own.
