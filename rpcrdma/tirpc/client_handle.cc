@@ -19,6 +19,9 @@ constexpr int kMaxRefreshes = 2;
 // How many XIDs are tried in a row: calls that timed out hold theirs until the reply comes.
 constexpr int kMaxXids = 64;
 
+// Of a call whose reply is ignored.
+constexpr uint64_t kBatchedTimeoutNs = 25'000'000'000;
+
 uint64_t Nanoseconds(const timeval& time) {
   return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 +
          static_cast<uint64_t>(time.tv_usec) * 1000;
@@ -206,7 +209,7 @@ clnt_stat ClientHandle::CallOnce(const Asked& asked, rpc_msg* reply) {
                         .header = &header_,
                         .arguments = encoder_.bytes(),
                         .items = items_,
-                        .timeout_ns = Nanoseconds(is_batched ? timeout_ : timeout)};
+                        .timeout_ns = is_batched ? kBatchedTimeoutNs : Nanoseconds(timeout)};
     OfferMemory(asked, &request);
     auto done = std::make_shared<Signal>();
     engine::Party::Post(*host_.worker, [this, &request, done] {

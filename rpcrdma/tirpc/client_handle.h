@@ -33,7 +33,7 @@ using FindUpperLayer = UpperLayer (*)(uint32_t program, uint32_t version);
 // worker's core.
 //
 //  - A time-out of {0, 0} (batching): the call is delivered as any, its reply ignored, and
-//    RPC_TIMEDOUT returned.
+//    RPC_TIMEDOUT returned, 25 s later if none comes.
 //  - A connection that is lost is made again, and the call sent again under its XID; a server's
 //    reply cache has it run once. RPC_CANTSEND when there is no connection to be had, RPC_CANTRECV
 //    when one is lost for good under a call, both with an errno.

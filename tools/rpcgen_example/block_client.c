@@ -25,7 +25,7 @@
 #include "tools/tirpc/pollux_rpc.h"
 
 static const char *host, *security, *principal = "store@localhost";
-static long timeout_ms;
+static long timeout_ms = -1;
 
 static void set_security(CLIENT *client) {
   if (security == NULL) return;
@@ -60,7 +60,7 @@ static CLIENT *connect_or_exit(void) {
     fprintf(stderr, "block_client: %s\n", pollux_rpc_error());
     exit(1);
   }
-  if (timeout_ms > 0) {
+  if (timeout_ms >= 0) {
     struct timeval timeout = {timeout_ms / 1000, timeout_ms % 1000 * 1000};
     clnt_control(client, CLSET_TIMEOUT, (char *)&timeout);
   }
