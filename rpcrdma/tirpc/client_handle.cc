@@ -1,5 +1,7 @@
 #include "rpcrdma/tirpc/client_handle.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -16,6 +18,9 @@ namespace {
 constexpr int kMaxRefreshes = 2;
 // How many XIDs are tried in a row: calls that timed out hold theirs until the reply comes.
 constexpr int kMaxXids = 64;
+
+// Of a call whose reply is ignored.
+constexpr uint64_t kBatchedTimeoutNs = 25'000'000'000;
 
 uint64_t Nanoseconds(const timeval& time) {
   return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 +
@@ -73,12 +78,21 @@ void SayGoodbye() {
   Living& living = AllLiving();
   const std::lock_guard<std::mutex> lock(living.mutex);
   std::vector<std::shared_ptr<Signal>> ended;
-  for (ClientHandle* handle : living.handles) ended.push_back(handle->Disconnect());
+  for (ClientHandle* handle : living.handles) {
+    if (!handle->IsInherited()) ended.push_back(handle->Disconnect());
+  }
   for (const std::shared_ptr<Signal>& signal : ended) signal->Wait();
 }
 
+// A copy of the mutex that a thread of the parent's has would never be given back.
+void LockLiving() { AllLiving().mutex.lock(); }
+void UnlockLiving() { AllLiving().mutex.unlock(); }
+
 void Remember(ClientHandle* handle) {
-  static const bool asked = [] { return std::atexit(SayGoodbye) == 0; }();
+  static const bool asked = [] {
+    return std::atexit(SayGoodbye) == 0 &&
+           pthread_atfork(LockLiving, UnlockLiving, UnlockLiving) == 0;
+  }();
   Living& living = AllLiving();
   const std::lock_guard<std::mutex> lock(living.mutex);
   if (asked) living.handles.insert(handle);
@@ -169,6 +183,7 @@ clnt_stat ClientHandle::Call(CLIENT* client, rpcproc_t procedure, xdrproc_t xdr_
                              void* arguments, xdrproc_t xdr_results, void* results,
                              timeval timeout) {
   ClientHandle& self = Of(client);
+  if (self.IsInherited()) return self.Fail(RPC_CANTSEND, ENOTCONN);
   const Asked asked{procedure, xdr_arguments, arguments, xdr_results, results, timeout};
   rpc_msg reply{};
   for (int refreshes = 0;; ++refreshes) {
@@ -204,7 +219,7 @@ clnt_stat ClientHandle::CallOnce(const Asked& asked, rpc_msg* reply) {
                         .header = &header_,
                         .arguments = encoder_.bytes(),
                         .items = items_,
-                        .timeout_ns = Nanoseconds(is_batched ? timeout_ : timeout)};
+                        .timeout_ns = is_batched ? kBatchedTimeoutNs : Nanoseconds(timeout)};
     OfferMemory(asked, &request);
     auto done = std::make_shared<Signal>();
     engine::Party::Post(*host_.worker, [this, &request, done] {
@@ -333,6 +348,10 @@ void ClientHandle::GetError(CLIENT* client, rpc_err* error) { *error = Of(client
 
 bool_t ClientHandle::FreeResults(CLIENT* client, xdrproc_t xdr_results, void* results) {
   ClientHandle& self = Of(client);
+  if (self.IsInherited()) {
+    xdr_free(xdr_results, results);
+    return TRUE;
+  }
   const std::lock_guard<std::mutex> lock(self.mutex_);
   if (results == self.lent_results_) {
     for (size_t i = 0; i < kMaxItems; ++i) {
@@ -349,12 +368,14 @@ bool_t ClientHandle::FreeResults(CLIENT* client, xdrproc_t xdr_results, void* re
 }
 
 void ClientHandle::Destroy(CLIENT* client) {
+  if (Of(client).IsInherited()) return;
   Forget(&Of(client));
   delete &Of(client);
 }
 
 bool_t ClientHandle::Control(CLIENT* client, u_int request, void* info) {
   ClientHandle& self = Of(client);
+  if (self.IsInherited()) return FALSE;
   const std::lock_guard<std::mutex> lock(self.mutex_);
   if (request == CLSET_FD_CLOSE || request == CLSET_FD_NCLOSE) return TRUE;
   if (info == nullptr) return FALSE;

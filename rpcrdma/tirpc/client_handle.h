@@ -3,6 +3,8 @@
 #define POLLUX_RPCRDMA_TIRPC_CLIENT_HANDLE_H_
 
 #include <rpc/rpc.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdint>
@@ -32,7 +34,7 @@ using FindUpperLayer = UpperLayer (*)(uint32_t program, uint32_t version);
 // worker's core.
 //
 //  - A time-out of {0, 0} (batching): the call is delivered as any, its reply ignored, and
-//    RPC_TIMEDOUT returned.
+//    RPC_TIMEDOUT returned, 25 s later if none comes.
 //  - A connection that is lost is made again, and the call sent again under its XID; a server's
 //    reply cache has it run once. RPC_CANTSEND when there is no connection to be had, RPC_CANTRECV
 //    when one is lost for good under a call, both with an errno.
@@ -45,6 +47,9 @@ using FindUpperLayer = UpperLayer (*)(uint32_t program, uint32_t version);
 //    (RPC_AUTHERROR, RPCSEC_GSS_CREDPROBLEM), as with any transport of libtirpc's; its servers know
 //    those of one connection.
 //  - A process that ends by exit() says goodbye for the CLIENTs that it leaves.
+//  - A process that is forked has none of the worker's threads: what it calls by a CLIENT that it
+//    has inherited ends with RPC_CANTSEND (ENOTCONN), its clnt_control() with FALSE, and its
+//    clnt_destroy() leaves everything as it is. Nothing of that reaches the wire.
 //
 // Errors: those of Client::Create and Client::Connect; DeadlineExceeded.
 absl::StatusOr<CLIENT*> MakeClient(const Host& host, const cm::Endpoint& server, uint32_t program,
@@ -67,6 +72,9 @@ class ClientHandle {
   std::shared_ptr<Signal> Disconnect();
   CLIENT* client() { return &client_; }
   Counters counters();
+  // By a process that was forked from the one that made it. Then nothing else here may be called
+  // that waits for the worker, or for a mutex: another thread may have had it.
+  bool IsInherited() const { return process_ != getpid(); }
 
  private:
   struct Free {
@@ -111,6 +119,7 @@ class ClientHandle {
   // RFC 5531 section 9: six words, a credential and a verifier.
   static constexpr size_t kMaxHeaderBytes = 24 + 2 * (8 + kMaxAuthBytes);
 
+  const pid_t process_ = getpid();
   CLIENT client_{};
   Host host_;
   const cm::Endpoint server_;

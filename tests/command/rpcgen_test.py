@@ -44,6 +44,12 @@ class RpcgenTest(Blocks):
         # The server is none the worse for it.
         self.put_and_get(BLOCK_MAX_BYTES)
 
+    def test_replies_that_nobody_waits_for(self):
+        self.start_server()
+        self.assertIn("Timed out", self.ask("who", options=("-t", "0"), status=1))
+        # Of a server that is at work for longer than anybody waits here.
+        self.assertIn("Timed out", self.ask("wait", "600000", options=("-t", "0"), status=1))
+
     def test_nobody_serves(self):
         self.assertIn("no such host", self.ask("who", server="10.0.0.77", status=1))
         self.start_server(port="--netdev wire --service-port 4000")
@@ -58,6 +64,12 @@ class RpcgenTest(Blocks):
     def test_a_thousand_calls(self):
         self.start_server()
         self.assertEqual(self.ask("calls", "1000"), "1000 calls\n")
+
+    def test_forked_child(self):
+        self.start_server()
+        self.assertRegex(self.ask("fork"), "^child: RPC: Unable to send\n"
+                                           "child: .* forked .*\n"
+                                           "1 calls\n$")
 
     def test_several_clients(self):
         server = self.start_server()

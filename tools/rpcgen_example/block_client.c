@@ -8,6 +8,7 @@
  *   again N MS       puts N blocks, one every MS milliseconds, over whatever connections
  *   unknown          calls a procedure, a version and a program that there are not
  *   garbage          sends arguments that cannot be decoded
+ *   fork             calls from a child that it forks, which must fail, and then by itself
  *
  * POLLUX_PORT says by which port, as in "--netdev eth0". */
 #include <pthread.h>
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tools/rpcgen_example/block_binding.h"
@@ -23,7 +25,7 @@
 #include "tools/tirpc/pollux_rpc.h"
 
 static const char *host, *security, *principal = "store@localhost";
-static long timeout_ms;
+static long timeout_ms = -1;
 
 static void set_security(CLIENT *client) {
   if (security == NULL) return;
@@ -58,7 +60,7 @@ static CLIENT *connect_or_exit(void) {
     fprintf(stderr, "block_client: %s\n", pollux_rpc_error());
     exit(1);
   }
-  if (timeout_ms > 0) {
+  if (timeout_ms >= 0) {
     struct timeval timeout = {timeout_ms / 1000, timeout_ms % 1000 * 1000};
     clnt_control(client, CLSET_TIMEOUT, (char *)&timeout);
   }
@@ -243,6 +245,24 @@ static void send_garbage(CLIENT *client) {
   printf("garbage: %s\n", clnt_sperrno(status));
 }
 
+static void call_from_child(CLIENT *client) {
+  int status = 0;
+  const pid_t child = fork();
+  if (child == 0) {
+    print_status(client, "child", NULLPROC);
+    if (clnt_pollux_create(host, BLOCK_STORE, BLOCK_STORE_V1, NULL) == NULL) {
+      printf("child: %s\n", pollux_rpc_error());
+    }
+    clnt_destroy(client);
+    exit(0);
+  }
+  if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
+    fprintf(stderr, "block_client: no child, or one that ended with %d\n", status);
+    exit(1);
+  }
+  null_calls(client, 1);
+}
+
 static void run(CLIENT *client, const char *command, char **arguments, int count) {
   u_int number = 0;
   char *text = NULL;
@@ -272,6 +292,8 @@ static void run(CLIENT *client, const char *command, char **arguments, int count
     call_unknown(client);
   } else if (strcmp(command, "garbage") == 0) {
     send_garbage(client);
+  } else if (strcmp(command, "fork") == 0) {
+    call_from_child(client);
   } else {
     fprintf(stderr, "block_client: no command '%s' with %d arguments\n", command, count);
     exit(2);

@@ -1,6 +1,7 @@
 #include "tools/tirpc/shared_port.h"
 
 #include <getopt.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <map>
@@ -26,6 +27,7 @@ struct Table {
   struct Open {
     std::string options;
     std::weak_ptr<Node> node;
+    pid_t process = 0;
   };
   std::map<std::string, Open> open;  // by key
 };
@@ -108,6 +110,11 @@ absl::StatusOr<RpcPlace> OpenRpcPlace(const char* options) {
   Table::Open& entry = table.open[place.key];
   place.node = entry.node.lock();
   if (place.node != nullptr) {
+    if (entry.process != getpid()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("this process was forked from one that has port ", place.key,
+                       "; make the CLIENT or the service in a program that it starts"));
+    }
     if (entry.options == parsed.port_text) return place;
     return absl::InvalidArgumentError(absl::StrCat(
         "port ", place.key, " is open in this process with other options: ", entry.options));
@@ -115,7 +122,7 @@ absl::StatusOr<RpcPlace> OpenRpcPlace(const char* options) {
   auto node = StartNode(parsed.port);
   if (!node.ok()) return node.status();
   place.node = *std::move(node);
-  entry = {.options = parsed.port_text, .node = place.node};
+  entry = {.options = parsed.port_text, .node = place.node, .process = getpid()};
   return place;
 }
 
