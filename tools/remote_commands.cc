@@ -56,7 +56,7 @@ int Transfer(const std::string& command, bool put, int argc, char** argv) {
                {"bytes_per_second", result.BytesPerSecond()},
                {"sha256", result.sha256}};
   AddCounters(server.node(), &json);
-  return Finish(command, remote.json, UnlessTaken(server.node(), result.status), json,
+  return Finish(command, remote.json, Explain(server.node(), result.status), json,
                 absl::StrFormat("%s -> %s: %s, %s, SHA-256 %s\n", from, to, Bytes(result.bytes),
                                 Rate(result.BytesPerSecond()), result.sha256));
 }
@@ -107,7 +107,7 @@ int ListCommand(int argc, char** argv) {
                             entry.directory ? "/" : "");
     }
   }
-  return Finish("ls", remote.json, UnlessTaken((*connected)->node(), entries.status()),
+  return Finish("ls", remote.json, Explain((*connected)->node(), entries.status()),
                 {{"entries", list}}, text);
 }
 
@@ -138,7 +138,7 @@ int PingCommand(int argc, char** argv) {
       server.node().Run([&] { return server.client().negotiated(); });
   const Histogram& latency = *result.latency_ns;
   return Finish(
-      "ping", remote.json, UnlessTaken(server.node(), result.status),
+      "ping", remote.json, Explain(server.node(), result.status),
       {{"calls", result.calls},
        {"latency_us", LatencyJson(latency)},
        {"client_to_server_inline", negotiated.client_to_server_inline},
@@ -189,7 +189,7 @@ int BenchCommand(int argc, char** argv) {
                {"write_bytes_per_second", write.BytesPerSecond()},
                {"read_bytes_per_second", read.BytesPerSecond()}};
   AddCounters(server.node(), &json);
-  return Finish("bench", remote.json, UnlessTaken(server.node(), status), json,
+  return Finish("bench", remote.json, Explain(server.node(), status), json,
                 Table({{"latency median", Microseconds(one.latency_ns->Percentile(0.5))},
                        {"latency 99 %", Microseconds(one.latency_ns->Percentile(0.99))},
                        {"latency 99.9 %", Microseconds(one.latency_ns->Percentile(0.999))},
