@@ -30,6 +30,17 @@ TEST_F(ManagerTest, DisconnectsAndWaits) {
   ExpectNothingLeft();
 }
 
+TEST_F(ManagerTest, EveryIdentifierIsToldThatTheDeviceIsGone) {
+  Establish();
+  server.manager->OnDeviceGone();
+  ASSERT_TRUE(world.RunUntil([&] { return server.Saw(RDMA_CM_EVENT_DEVICE_REMOVAL); }));
+  const auto told = std::count_if(server.events.begin(), server.events.end(), [](const Seen& seen) {
+    return seen.type == RDMA_CM_EVENT_DEVICE_REMOVAL;
+  });
+  EXPECT_EQ(told, 2) << "the listener and the connection";
+  EXPECT_FALSE(client.Saw(RDMA_CM_EVENT_DEVICE_REMOVAL));
+}
+
 TEST_F(ManagerTest, LostDisconnectMessages) {
   for (const Attribute attribute : {Attribute::kDreq, Attribute::kDrep}) {
     Host a{&world, 3};

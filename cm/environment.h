@@ -68,6 +68,8 @@ class Environment {
     // may be gone meanwhile.
     virtual void OnQpFailed(Qpn qpn, ibv_wc_status status,
                             std::vector<transport::FlightEntry> flight) = 0;
+    // The interface under the device is no more.
+    virtual void OnDeviceGone() = 0;
   };
 
   virtual ~Environment() = default;

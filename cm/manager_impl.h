@@ -59,6 +59,7 @@ class ManagerImpl final : public Manager, private Environment::Client {
 
   // Environment::Client, for the tests too; report.cc
   bool OnQuestion(const engine::Question& question, engine::Report* report) override;
+  void OnDeviceGone() override;
   void OnQpFailed(Qpn qpn, ibv_wc_status status,
                   std::vector<transport::FlightEntry> flight) override;
 

@@ -34,6 +34,14 @@ void ManagerImpl::StartDisconnect(Connection& connection) {
   SendOutstanding(connection);
 }
 
+// As Linux's rdma_cm: each identifier is told and stays its user's to destroy. Listeners at any
+// address too, for there is no other device that they could go on with.
+void ManagerImpl::OnDeviceGone() {
+  table_.Visit([this](const Connection& connection) {
+    if (!connection.destroyed) Defer(connection, RDMA_CM_EVENT_DEVICE_REMOVAL);
+  });
+}
+
 bool ManagerImpl::EndStale(const Origin& origin, Connection& old) {
   if (old.peer().address != origin.from) {
     CountDrop(MadDrop::kWrongPeer);

@@ -39,6 +39,7 @@ absl::StatusOr<std::unique_ptr<WorkerEnvironment>> WorkerEnvironment::Create(
   environment->gsi_ = *std::move(gsi);
   worker->AddPoller(environment.get());
   worker->AddReporter(environment.get());
+  worker->AddPortObserver(environment.get());
   OfferTopics();
   return environment;
 }
@@ -48,6 +49,11 @@ WorkerEnvironment::~WorkerEnvironment() {
   if (gsi_ == nullptr) return;
   worker_->RemovePoller(this);
   worker_->RemoveReporter(this);
+  worker_->RemovePortObserver(this);
+}
+
+void WorkerEnvironment::OnPortEvent(uint8_t /*port_num*/, ibv_event_type event) {
+  if (event == IBV_EVENT_DEVICE_FATAL && client_ != nullptr) client_->OnDeviceGone();
 }
 
 void WorkerEnvironment::Follow(engine::Worker* owner) {

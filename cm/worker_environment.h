@@ -19,6 +19,7 @@ namespace pollux::cm {
 // Hung into the worker's loop from creation to destruction, both on the worker's core.
 class WorkerEnvironment final : public Environment,
                                 private engine::Poller,
+                                private engine::PortObserver,
                                 private engine::Reporter {
  public:
   static absl::StatusOr<std::unique_ptr<WorkerEnvironment>> Create(engine::Worker* worker);
@@ -49,6 +50,7 @@ class WorkerEnvironment final : public Environment,
  private:
   explicit WorkerEnvironment(engine::Worker* worker) : worker_(worker) {}
   bool Poll(uint64_t now_ns) override;
+  void OnPortEvent(uint8_t port_num, ibv_event_type event) override;
   uint16_t VlanOf(const Gid& local) const;
   bool Tell(const engine::Question& question, engine::Report* report) override;
   // Has failures of its queue pairs told here.

@@ -125,6 +125,11 @@ void Client::OnEvent(const cm::Event& event) {
       End(absl::UnavailableError(
           state_ == State::kDisconnecting ? "disconnected" : "the server ended the connection"));
       break;
+    case RDMA_CM_EVENT_DEVICE_REMOVAL:
+      // There is nothing left to connect again over.
+      leaving_ = true;
+      End(absl::UnavailableError("the network interface is gone"));
+      break;
     case RDMA_CM_EVENT_REJECTED:
     case RDMA_CM_EVENT_UNREACHABLE:
     case RDMA_CM_EVENT_CONNECT_ERROR:

@@ -100,6 +100,7 @@ void Server::OnEvent(const cm::Event& event) {
     case RDMA_CM_EVENT_CONNECT_ERROR:
     case RDMA_CM_EVENT_UNREACHABLE:
     case RDMA_CM_EVENT_REJECTED:
+    case RDMA_CM_EVENT_DEVICE_REMOVAL:
       peer->state = Peer::State::kEnding;
       break;
     default:

@@ -22,14 +22,16 @@ inline constexpr int kTickMs = 100;
 inline constexpr int kInterruptGraceMs = 1000;
 
 // Waits for what a call or a row of calls of `client` will put into `future`. `tick` is called ten
-// times a second. After an interrupt the client is disconnected, which fails its calls.
+// times a second. After an interrupt the client is disconnected, which fails its calls; so it is
+// when the interface under the port is gone.
 template <class T, class Client, class Tick>
 T Await(Node& node, Client& client, std::future<T>& future, Tick tick) {
   int grace_ms = kInterruptGraceMs;
   while (future.wait_for(std::chrono::milliseconds(kTickMs)) != std::future_status::ready) {
     tick();
-    if (!Interrupted() || grace_ms < 0) continue;
-    grace_ms -= kTickMs;
+    if (grace_ms < 0) continue;
+    if (Interrupted()) grace_ms -= kTickMs;
+    if (!node.device().port().CheckInterface().ok()) grace_ms = -1;
     if (grace_ms < 0) node.Run([&client] { client.Disconnect([] {}); });
   }
   T result = future.get();

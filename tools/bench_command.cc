@@ -66,7 +66,7 @@ absl::Status ServeMeasurements(const BenchOptions& options) {
   });
   if (status.ok()) {
     SleepUntilInterrupted(kProbeMs);
-    status = UnlessTaken(node, absl::OkStatus());
+    status = Explain(node, absl::OkStatus());
   }
   if (status.ok()) {
     Log(absl::StrCat("serving measurements at ",
@@ -109,7 +109,7 @@ int Measure(const BenchOptions& options, const std::string& server) {
                           });
   nlohmann::ordered_json out = BenchJson(options.plan, run);
   AddCounters(node, &out);
-  absl::Status status = UnlessTaken(node, run.status);
+  absl::Status status = Explain(node, run.status);
   if (status.ok()) {
     status = page.Write(BenchPage(options.plan, run, Conditions(options, server, node)));
   }

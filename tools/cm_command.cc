@@ -137,7 +137,7 @@ absl::Status RunPeer(const CmOptions& cm, CmPeer::Options options, Node& node,
     made->reset();
   });
   SleepUntilInterrupted(kLingerMs);
-  return status;
+  return Explain(node, status);
 }
 
 Json Report(const CmOptions& cm, Node& node, const CmPeer::Totals& totals) {

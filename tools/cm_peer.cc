@@ -124,6 +124,8 @@ void CmPeer::OnEvent(const cm::Event& event) {
   idle_since_ns_ = worker_->now_ns();
   if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST) return OnRequest(event);
   if (phase_ == Phase::kDone) return;
+  // Of the listener, too.
+  if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL) return Done(Failed(event));
   absl::Status status = OnProgress(*static_cast<Channel*>(event.id->context), event);
   if (!status.ok()) Done(std::move(status));
 }

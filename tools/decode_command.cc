@@ -22,7 +22,7 @@ struct DecodeOptions {
 };
 
 struct Totals {
-  uint64_t frames = 0, roce = 0, cut = 0, failed = 0;
+  uint64_t frames = 0, roce = 0, unchecked = 0, cut = 0, failed = 0;
 };
 
 // Errors: the file's, when what could be read of it is printed. `*written` is that of the output,
@@ -47,6 +47,7 @@ absl::Status DecodeFile(const std::string& path, DecodeOptions options, Totals* 
     const decode::DecodedFrame decoded = decoder.Decode(frame.bytes, frame.original_bytes);
     ++totals->frames;
     totals->roce += decoded.roce ? 1 : 0;
+    totals->unchecked += decoded.unchecked.empty() ? 0 : 1;
     totals->cut += decoded.cut.empty() ? 0 : 1;
     totals->failed += decoded.problem.empty() ? 0 : 1;
     std::string text =
@@ -62,11 +63,13 @@ absl::Status PrintTotals(const Totals& totals, bool json) {
     return PrintJson({{"totals",
                        {{"frames", totals.frames},
                         {"roce", totals.roce},
+                        {"unchecked", totals.unchecked},
                         {"cut", totals.cut},
                         {"failed", totals.failed}}}});
   }
-  return PrintOut(absl::StrFormat("%u frames, %u RoCE, %u cut, %u failed\n", totals.frames,
-                                  totals.roce, totals.cut, totals.failed));
+  return PrintOut(absl::StrFormat("%u frames, %u RoCE, %u unchecked, %u cut, %u failed\n",
+                                  totals.frames, totals.roce, totals.unchecked, totals.cut,
+                                  totals.failed));
 }
 
 }  // namespace
@@ -78,7 +81,8 @@ int DecodeCommand(int argc, char** argv) {
       "Prints the frames of capture files (pcap or pcapng, gzip or not; - is standard\n"
       "input): a line a frame, and under it the headers, CM messages, RFC 8797 private\n"
       "data and RPC-over-RDMA headers of RoCEv2 and RoCEv1 packets. Checks ICRCs, but for\n"
-      "frames that a snap length cut: \"cut\" in the totals. The exit status is 1 when a\n"
+      "frames that a snap length cut (\"cut\" in the totals), and packets behind IPv4\n"
+      "options or IPv6 extension headers (\"unchecked\"). The exit status is 1 when a\n"
       "frame fails, whose line ends with \"!!\" and the reason, or a file does not read.");
   options.Switch("brief", "the lines only", &decode.brief);
   options.Switch("rpcrdma",

@@ -79,7 +79,7 @@ absl::Status RunMember(Mckey::Options options, Node& node, Json* json) {
     made->reset();
   });
   SleepUntilInterrupted(kLingerMs);
-  return status;
+  return Explain(node, status);
 }
 
 absl::Status Run(const McastOptions& options, Json* json) {

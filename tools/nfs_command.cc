@@ -111,8 +111,7 @@ void Open(const std::string& command, Options& options, int argc, char** argv, s
 
 int Close(const std::string& command, Session& session, const absl::Status& status,
           const Json& json, const std::string& text) {
-  return Finish(command, session.options.json, UnlessTaken(session.remote->node(), status), json,
-                text);
+  return Finish(command, session.options.json, Explain(session.remote->node(), status), json, text);
 }
 
 std::string Line(const std::string& name, const Fattr3& attributes, const std::string& target) {

@@ -125,8 +125,8 @@ absl::StatusOr<std::unique_ptr<NfsRemote>> NfsRemote::Connect(const NfsOptions& 
   remote->node_ = *std::move(node);
   if (options.verbose) PrintCmExchange(*remote->node_);
   const auto root = remote->Mount(options, url);
-  if (!root.ok()) return UnlessTaken(*remote->node_, root.status());
-  absl::Status status = UnlessTaken(*remote->node_, remote->ConnectNfs(options, url));
+  if (!root.ok()) return Explain(*remote->node_, root.status());
+  absl::Status status = Explain(*remote->node_, remote->ConnectNfs(options, url));
   if (!status.ok()) return status;
   remote->tree_ = std::make_unique<NfsTree>(NfsServer{*remote->node_, *remote->client_}, *root,
                                             remote->export_);

@@ -37,9 +37,11 @@ std::optional<std::string> AddressConflict(Node& node) {
   });
 }
 
-absl::Status UnlessTaken(Node& node, absl::Status status) {
-  const auto conflict = AddressConflict(node);
-  return conflict ? absl::AlreadyExistsError(*conflict) : status;
+absl::Status Explain(Node& node, absl::Status status) {
+  if (const auto conflict = AddressConflict(node)) return absl::AlreadyExistsError(*conflict);
+  if (status.ok()) return status;
+  absl::Status interface = node.device().port().CheckInterface();
+  return interface.ok() ? status : interface;
 }
 
 void AddCounters(Node& node, nlohmann::ordered_json* json) {
@@ -82,7 +84,7 @@ absl::StatusOr<std::unique_ptr<Remote>> Remote::Connect(const RemoteOptions& opt
                                .program = options.program,
                                .version = options.version,
                                .cancelled = &Interrupted});
-  if (absl::Status status = UnlessTaken(started, client.status()); !status.ok()) return status;
+  if (absl::Status status = Explain(started, client.status()); !status.ok()) return status;
   remote->client_ = *std::move(client);
   return remote;
 }

@@ -39,9 +39,10 @@ void DeclareRemoteOptions(Options& options, RemoteOptions* remote);
 // far. The probe of a fresh port is answered, if at all, within kProbeMs.
 inline constexpr int kProbeMs = 600;
 std::optional<std::string> AddressConflict(Node& node);
-// The error that the port's address is taken, once somebody has said so; else `status`. Looked at
-// when a command ends: who is there may say it late.
-absl::Status UnlessTaken(Node& node, absl::Status status);
+// What explains the end of a command better than `status`: that the port's address is taken (who
+// is there may say it late), or, of a command that has failed, that the interface under the port is
+// gone. Else `status`.
+absl::Status Explain(Node& node, absl::Status status);
 
 // What the client's side of the wire cost.
 void AddCounters(Node& node, nlohmann::ordered_json* json);

@@ -48,7 +48,7 @@ int Transfer(const std::string& command, bool put, int argc, char** argv) {
                {"bytes_per_second", result.BytesPerSecond()},
                {"sha256", result.sha256}};
   AddCounters(server.node(), &json);
-  return Finish(command, remote.json, UnlessTaken(server.node(), result.status), json,
+  return Finish(command, remote.json, Explain(server.node(), result.status), json,
                 absl::StrFormat("%s -> %s: %s, %s, SHA-256 %s\n", from, to, Bytes(result.bytes),
                                 Rate(result.BytesPerSecond()), result.sha256));
 }
@@ -99,7 +99,7 @@ int ListCommand(int argc, char** argv) {
                             entry.directory ? "/" : "");
     }
   }
-  return Finish("ls", remote.json, UnlessTaken((*connected)->node(), entries.status()),
+  return Finish("ls", remote.json, Explain((*connected)->node(), entries.status()),
                 {{"entries", list}}, text);
 }
 
@@ -131,7 +131,7 @@ int PingCommand(int argc, char** argv) {
       server.node().Run([&] { return server.client().negotiated(); });
   const Histogram& latency = *result.latency_ns;
   return Finish(
-      "ping", remote.json, UnlessTaken(server.node(), result.status),
+      "ping", remote.json, Explain(server.node(), result.status),
       {{"calls", result.operations},
        {"latency_us", LatencyJson(latency)},
        {"client_to_server_inline", negotiated.client_to_server_inline},

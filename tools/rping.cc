@@ -65,6 +65,7 @@ absl::StatusOr<std::unique_ptr<Rping>> Rping::Listen(engine::Worker* worker, cm:
 }
 
 absl::Status Rping::OnReady() {
+  step_ = Step::kEstablishment;
   const uint32_t bytes = is_client_ ? options_.bytes : kMaxBytes;
   if (is_client_) source_.resize(bytes);
   sink_.resize(bytes);

@@ -123,7 +123,7 @@ absl::Status RunRping(const RpingOptions& options, const cm::Endpoint& peer, Nod
     *pings = (*made)->pings();
     made->reset();
   });
-  return status;
+  return Explain(node, status);
 }
 
 }  // namespace
@@ -136,7 +136,10 @@ int RpingCommand(int argc, char** argv) {
       "rping. The client always compares what comes back with what it sent.");
   DeclarePortOptions(options, &rping.port);
   options.Switch("client", "connect and ping", &rping.client);
-  options.Switch("server", "serve one client, then end", &rping.server);
+  options.Switch("server",
+                 "serve one client, then end; one that has fallen silent gives\n"
+                 "way to the next",
+                 &rping.server);
   options.Text("server-address", "ADDR", "the server's address (-c)", &rping.address);
   options.Number("service-port", "the server's port (7174)", 1, 65535, &rping.service_port);
   options.Number("count", "pings (until interrupted)", 1, 1'000'000'000, &rping.count);

@@ -38,6 +38,7 @@ absl::StatusOr<std::unique_ptr<VerbsConnection>> VerbsConnection::Connect(engine
                                                                           User* user) {
   std::unique_ptr<VerbsConnection> made(new VerbsConnection(worker, manager, config, user));
   made->active_ = true;
+  made->param_ = config.param;
   auto id = manager->CreateId(RDMA_PS_TCP, made->Handler());
   if (!id.ok()) return id.status();
   made->id_ = *id;
@@ -61,7 +62,9 @@ absl::StatusOr<std::unique_ptr<VerbsConnection>> VerbsConnection::Listen(
 
 VerbsConnection::~VerbsConnection() {
   worker_->RemovePoller(this);
-  TakeDown();
+  if (listener_ != nullptr) manager_->DestroyId(std::exchange(listener_, nullptr));
+  if (next_ != nullptr) manager_->DestroyId(std::exchange(next_, nullptr));
+  DropPeer();
 }
 
 cm::EventHandler VerbsConnection::Handler() {
@@ -69,6 +72,8 @@ cm::EventHandler VerbsConnection::Handler() {
 }
 
 void VerbsConnection::OnEvent(const cm::Event& event) {
+  // It has given up.
+  if (event.id == next_ && next_ != nullptr) return RefuseNext();
   switch (event.type) {
     case RDMA_CM_EVENT_CONNECT_REQUEST:
       return OnRequest(event);
@@ -96,17 +101,39 @@ void VerbsConnection::OnEvent(const cm::Event& event) {
 }
 
 void VerbsConnection::OnRequest(const cm::Event& event) {
-  if (id_ != nullptr || ended_) {
+  if (id_ == nullptr && !ended_) return Serve(event.id, event.param);
+  if (ended_ || !established_ || next_ != nullptr) {
     manager_->Reject(event.id, {}).IgnoreError();
     manager_->DestroyId(event.id);
     return;
   }
-  id_ = event.id;
-  config_.param.initiator_depth =
-      std::min(config_.param.initiator_depth, event.param.initiator_depth);
-  config_.param.responder_resources =
-      std::min(config_.param.responder_resources, event.param.responder_resources);
+  next_ = event.id;
+  next_offered_ = event.param;
+  next_offered_.private_data = {};
+  replace_at_ns_ = worker_->now_ns() + kSilentNs;
+  AskWhetherPeerLives();
+}
+
+void VerbsConnection::Serve(cm::Id* id, const cm::ConnectionParam& offered) {
+  id_ = id;
+  param_ = config_.param;
+  param_.initiator_depth = std::min(param_.initiator_depth, offered.initiator_depth);
+  param_.responder_resources = std::min(param_.responder_resources, offered.responder_resources);
   Bind();
+}
+
+void VerbsConnection::Replace() {
+  DropPeer();
+  established_ = false;
+  ask_at_ns_ = replace_at_ns_ = UINT64_MAX;
+  Serve(std::exchange(next_, nullptr), next_offered_);
+}
+
+void VerbsConnection::RefuseNext() {
+  if (next_ == nullptr) return;
+  replace_at_ns_ = UINT64_MAX;
+  manager_->Reject(next_, {}).IgnoreError();
+  manager_->DestroyId(std::exchange(next_, nullptr));
 }
 
 absl::Status VerbsConnection::MakeQp() {
@@ -142,9 +169,9 @@ void VerbsConnection::Bind() {
 
 void VerbsConnection::OnBound(absl::Status status) {
   if (status.ok()) status = user_->OnReady();
-  if (status.ok() && config_.private_data) config_.param.private_data = config_.private_data();
+  if (status.ok() && config_.private_data) param_.private_data = config_.private_data();
   if (status.ok()) {
-    status = active_ ? manager_->Connect(id_, config_.param) : manager_->Accept(id_, config_.param);
+    status = active_ ? manager_->Connect(id_, param_) : manager_->Accept(id_, param_);
   }
   if (!status.ok()) End(std::move(status));
 }
@@ -207,6 +234,11 @@ bool VerbsConnection::Drain() {
 }
 
 void VerbsConnection::Take(const ibv_wc& wc) {
+  if (wc.status == IBV_WC_SUCCESS) {
+    RefuseNext();  // the peer lives
+  } else if (next_ != nullptr) {
+    return;  // of a peer that gives way
+  }
   if (wc.wr_id != kAskedId) return user_->OnCompletion(wc);
   if (wc.status == IBV_WC_SUCCESS || wc.status == IBV_WC_WR_FLUSH_ERR) return;
   End(absl::UnavailableError(absl::StrCat("the peer no longer answers, and has sent no DREQ: ",
@@ -226,12 +258,12 @@ void VerbsConnection::AskWhetherPeerLives() {
 bool VerbsConnection::Poll(uint64_t now_ns) {
   if (now_ns >= goodbye_by_ns_) End(absl::OkStatus());
   const bool busy = Drain();
+  if (now_ns >= replace_at_ns_ && !ended_) Replace();
   if (now_ns >= ask_at_ns_ && !ended_) AskWhetherPeerLives();
   return busy;
 }
 
-void VerbsConnection::TakeDown() {
-  if (listener_ != nullptr) manager_->DestroyId(std::exchange(listener_, nullptr));
+void VerbsConnection::DropPeer() {
   if (id_ != nullptr) manager_->DestroyId(std::exchange(id_, nullptr));
   if (qp_ != nullptr) {
     worker_->DestroyQp(std::exchange(qp_, nullptr), manager_->time_wait_ns()).IgnoreError();

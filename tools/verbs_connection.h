@@ -27,7 +27,7 @@ class VerbsConnection final : public engine::Poller {
    public:
     virtual ~User() = default;
     // The queue pair is in INIT: the time to register memory and post receives. An error ends the
-    // connection.
+    // connection. Again, with all of the peer before gone, when another one has taken its place.
     virtual absl::Status OnReady() = 0;
     // Of the peer's private data the space in REQ or REP, padding included.
     virtual void OnEstablished(absl::Span<const uint8_t> private_data) = 0;
@@ -48,8 +48,10 @@ class VerbsConnection final : public engine::Poller {
     uint32_t resolve_timeout_ms = 10'000;
   };
 
-  // Begins to connect, or listens for one peer at `port` (those that come after it are rejected).
-  // Worker, manager and user outlive the connection. Errors as the manager's and the worker's.
+  // Begins to connect, or listens for one peer at `port`. One that comes while there is another
+  // takes its place if that one stays silent for kSilentNs though it is asked whether it lives, and
+  // is rejected if not. Worker, manager and user outlive the connection. Errors as the manager's
+  // and the worker's.
   static absl::StatusOr<std::unique_ptr<VerbsConnection>> Connect(engine::Worker* worker,
                                                                   cm::Manager* manager,
                                                                   const cm::Endpoint& peer,
@@ -70,6 +72,8 @@ class VerbsConnection final : public engine::Poller {
   // lives; one that does not acknowledge it ends the connection (Unavailable). A Linux program that
   // disconnects and exits sends its DREQ once: where that is lost, nothing else would tell.
   static constexpr uint64_t kQuietNs = 10'000'000'000;
+  // Many round trips of a peer that lives, and little to wait for who was killed and comes back.
+  static constexpr uint64_t kSilentNs = 1'000'000'000;
 
   // Null before OnReady().
   verbs::QueuePair* qp() { return qp_; }
@@ -89,6 +93,9 @@ class VerbsConnection final : public engine::Poller {
   cm::EventHandler Handler();
   void OnEvent(const cm::Event& event);
   void OnRequest(const cm::Event& event);
+  void Serve(cm::Id* id, const cm::ConnectionParam& offered);
+  void Replace();
+  void RefuseNext();
   absl::Status MakeQp();
   // Makes the queue pair and gives it to the identifier; goes on in OnBound().
   void Bind();
@@ -97,12 +104,13 @@ class VerbsConnection final : public engine::Poller {
   bool Drain();
   void Take(const ibv_wc& wc);
   void AskWhetherPeerLives();
-  void TakeDown();
+  void DropPeer();
 
   engine::Worker* worker_;
   cm::Manager* manager_;
   Config config_;
   User* user_;
+  cm::ConnectionParam param_;  // of this connection: config_'s, as far as the peer allows
   cm::Id* listener_ = nullptr;
   cm::Id* id_ = nullptr;
   bool active_ = false;
@@ -110,6 +118,9 @@ class VerbsConnection final : public engine::Poller {
   bool ended_ = false;
   uint64_t goodbye_by_ns_ = UINT64_MAX;
   uint64_t ask_at_ns_ = UINT64_MAX;
+  cm::Id* next_ = nullptr;  // who takes the peer's place if that one stays silent
+  cm::ConnectionParam next_offered_;
+  uint64_t replace_at_ns_ = UINT64_MAX;
   memory::ProtectionDomain* pd_ = nullptr;
   verbs::CompletionQueue* cq_ = nullptr;
   verbs::QueuePair* qp_ = nullptr;

@@ -75,7 +75,7 @@ absl::Status Device::Attach(std::unique_ptr<net::Port> port) {
     link = kernel_path_.get();
   }
   worker_->AddPort(interface_.get(), link, port_->name());
-  worker_->WatchLink([port = port_.get()] { return port->GetLink(); });
+  worker_->WatchLink([port = port_.get()] { return port->FollowLink(); });
   worker_->AddReporter(this);
   published_ = std::make_unique<Published>(worker_.get());
   if (options_.dcqcn) {
@@ -97,6 +97,7 @@ bool Device::Tell(const Question& question, Report* report) {
   report->Set("device/rx_no_buffer", statistics.rx_no_buffer);
   report->Set("device/rx_errors", statistics.rx_errors);
   report->Set("device/tx_errors", statistics.tx_errors);
+  report->Set("device/tx_over_mtu", statistics.tx_over_mtu);
   report->Set("loopback/passed", loopback_->counters().passed);
   report->Set("loopback/no_buffer", loopback_->counters().no_buffer);
   if (impairment_ == nullptr) return true;

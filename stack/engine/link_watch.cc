@@ -12,11 +12,14 @@ void LinkWatch::Start(TimingWheel* wheel, uint64_t now_ns, Look look) {
 void LinkWatch::OnTimer(void* watch, uint64_t now_ns) {
   LinkWatch& self = *static_cast<LinkWatch*>(watch);
   self.wheel_->Arm(self.timer_, now_ns + kIntervalNs);
-  const bool was_up = self.state_.up;
-  self.state_ = self.look_();
-  if (self.state_.up == was_up) return;
-  if (was_up) ++self.downed_;
-  self.changed_(self.state_.up);
+  const net::LinkState before = std::exchange(self.state_, self.look_());
+  if (before.up && !self.state_.up) {
+    ++self.downed_;
+    self.changed_(IBV_EVENT_PORT_ERR);
+  } else if (!before.up && self.state_.up) {
+    self.changed_(IBV_EVENT_PORT_ACTIVE);
+  }
+  if (!before.gone && self.state_.gone) self.changed_(IBV_EVENT_DEVICE_FATAL);
 }
 
 }  // namespace pollux::engine

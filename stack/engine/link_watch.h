@@ -2,6 +2,8 @@
 #ifndef POLLUX_STACK_ENGINE_LINK_WATCH_H_
 #define POLLUX_STACK_ENGINE_LINK_WATCH_H_
 
+#include <infiniband/verbs.h>
+
 #include <cstdint>
 #include <utility>
 
@@ -18,8 +20,9 @@ class LinkWatch {
   static constexpr uint64_t kIntervalNs = 100'000'000;
   using Look = absl::AnyInvocable<net::LinkState()>;
 
-  // `changed` is called when the link has gone up or down since it was last looked at.
-  explicit LinkWatch(absl::AnyInvocable<void(bool up)> changed)
+  // `changed` is called with what has happened since it was last looked at: IBV_EVENT_PORT_ACTIVE
+  // (up), IBV_EVENT_PORT_ERR (down), IBV_EVENT_DEVICE_FATAL (the interface is gone for good).
+  explicit LinkWatch(absl::AnyInvocable<void(ibv_event_type)> changed)
       : timer_(&LinkWatch::OnTimer, this), changed_(std::move(changed)) {}
 
   // Looks at once, and from then on again and again. `wheel` outlives this.
@@ -35,7 +38,7 @@ class LinkWatch {
   TimingWheel* wheel_ = nullptr;
   Timer timer_;
   Look look_;
-  absl::AnyInvocable<void(bool up)> changed_;
+  absl::AnyInvocable<void(ibv_event_type)> changed_;
   net::LinkState state_;
   uint64_t downed_ = 0;
 };

@@ -10,8 +10,8 @@ namespace {
 TEST(LinkWatchTest, TellsOfChangesAndCountsTheFalls) {
   TimingWheel wheel(0);
   net::LinkState link{.up = true, .speed_mbps = 1000};
-  std::vector<bool> told;
-  LinkWatch watch([&](bool up) { told.push_back(up); });
+  std::vector<ibv_event_type> told;
+  LinkWatch watch([&](ibv_event_type event) { told.push_back(event); });
   EXPECT_EQ(watch.state(), net::LinkState()) << "before anyone looks";
   uint64_t now_ns = 0;
   watch.Start(&wheel, now_ns, [&] { return link; });
@@ -29,7 +29,20 @@ TEST(LinkWatchTest, TellsOfChangesAndCountsTheFalls) {
     wait();
     EXPECT_EQ(watch.state(), link);
   }
-  EXPECT_EQ(told, (std::vector<bool>{false, true, false, true}));
+  EXPECT_EQ(told, (std::vector<ibv_event_type>{IBV_EVENT_PORT_ERR, IBV_EVENT_PORT_ACTIVE,
+                                               IBV_EVENT_PORT_ERR, IBV_EVENT_PORT_ACTIVE}));
+}
+
+TEST(LinkWatchTest, TellsOnceThatTheInterfaceIsGone) {
+  TimingWheel wheel(0);
+  net::LinkState link;
+  std::vector<ibv_event_type> told;
+  LinkWatch watch([&](ibv_event_type event) { told.push_back(event); });
+  uint64_t now_ns = 0;
+  watch.Start(&wheel, now_ns, [&] { return link; });
+  link = {.up = false, .gone = true};
+  for (int i = 0; i < 3; ++i) wheel.Advance(now_ns += 2 * LinkWatch::kIntervalNs);
+  EXPECT_EQ(told, (std::vector<ibv_event_type>{IBV_EVENT_PORT_ERR, IBV_EVENT_DEVICE_FATAL}));
 }
 
 }  // namespace

@@ -55,7 +55,8 @@ class FailureObserver {
 };
 
 // Told of a port's asynchronous events: IBV_EVENT_PORT_ERR when its link has gone,
-// IBV_EVENT_PORT_ACTIVE when it is back. On the worker's core, between polls of the packet path.
+// IBV_EVENT_PORT_ACTIVE when it is back, IBV_EVENT_DEVICE_FATAL when its interface is no more. On
+// the worker's core, between polls of the packet path.
 class PortObserver {
  public:
   virtual ~PortObserver() = default;

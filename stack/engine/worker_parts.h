@@ -27,9 +27,7 @@ struct alignas(64) Worker::Port {
         timer(&Worker::OnInterfaceTimer, this),
         events(&owner->events_,
                [this](ibv_event_type event) { worker->TellPortEvent(*this, event); }),
-        link_watch([this](bool up) {
-          events.RaiseEvent(up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
-        }) {}
+        link_watch([this](ibv_event_type event) { events.RaiseEvent(event); }) {}
 
   Worker* worker;
   uint8_t port_num;  // as verbs count them, from 1

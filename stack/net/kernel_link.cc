@@ -7,6 +7,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+
 namespace pollux::net {
 namespace {
 
@@ -31,6 +34,11 @@ LinkState KernelLink(const std::string& interface) {
     constexpr int kWorks = IFF_UP | IFF_RUNNING;
     state.up = (request.ifr_flags & kWorks) == kWorks;
     state.speed_mbps = SpeedMbps(fd, request);
+    if (ioctl(fd, SIOCGIFMTU, &request) == 0) {
+      state.mtu = static_cast<uint16_t>(std::clamp(request.ifr_mtu, 0, int{UINT16_MAX}));
+    }
+  } else {
+    state.gone = errno == ENODEV;
   }
   close(fd);
   return state;

@@ -14,7 +14,9 @@
 #include <array>
 
 #include "absl/strings/str_cat.h"
+#include "stack/base/byte_order.h"
 #include "stack/net/port_driver.h"
+#include "stack/wire/ethernet.h"
 
 namespace pollux::net {
 namespace {
@@ -292,7 +294,35 @@ uint16_t Port::Receive(rte_mbuf** frames, uint16_t capacity, uint64_t /*now_ns*/
 }
 
 uint16_t Port::Send(rte_mbuf** frames, uint16_t count, uint64_t /*now_ns*/) {
-  return running_ ? rte_eth_tx_burst(port_id_, 0, frames, count) : 0;
+  if (!running_) return 0;
+  if (lowered_mtu_ != 0) [[unlikely]]
+    return SendWhatIsCarried(frames, count);
+  return rte_eth_tx_burst(port_id_, 0, frames, count);
+}
+
+// As the kernel counts: a tag does not count.
+bool Port::Carries(const rte_mbuf& frame) const {
+  const auto* bytes = rte_pktmbuf_mtod(&frame, const uint8_t*);
+  const bool tagged = LoadBe16(bytes + wire::ethernet::kType) == wire::kEtherTypeVlan;
+  return frame.pkt_len <= lowered_mtu_ + wire::kEthernetBytes + (tagged ? wire::kVlanTagBytes : 0);
+}
+
+uint16_t Port::SendWhatIsCarried(rte_mbuf** frames, uint16_t count) {
+  uint16_t done = 0;
+  while (done < count) {
+    uint16_t end = done;
+    while (end < count && Carries(*frames[end])) ++end;
+    if (end > done) {
+      const auto run = static_cast<uint16_t>(end - done);
+      done = static_cast<uint16_t>(done + rte_eth_tx_burst(port_id_, 0, frames + done, run));
+      if (done < end) break;
+    }
+    if (end == count) break;
+    ++tx_over_mtu_;
+    rte_pktmbuf_free(frames[end]);
+    done = static_cast<uint16_t>(end + 1);
+  }
+  return done;
 }
 
 absl::Status Port::CheckInterface() const {
@@ -305,10 +335,17 @@ absl::Status Port::CheckInterface() const {
 
 LinkState Port::GetLink() const {
   rte_eth_link link;
+  if (!CheckInterface().ok()) return {.up = false, .gone = true};
   if (!running_ || rte_eth_link_get_nowait(port_id_, &link) != 0) return {.up = false};
   if (kernel_link_) return KernelLink(interface_);
   const bool known = link.link_speed != RTE_ETH_SPEED_NUM_UNKNOWN;
   return {.up = link.link_status == RTE_ETH_LINK_UP, .speed_mbps = known ? link.link_speed : 0};
+}
+
+LinkState Port::FollowLink() {
+  const LinkState link = GetLink();
+  lowered_mtu_ = link.mtu < mtu_ ? link.mtu : uint16_t{0};
+  return link;
 }
 
 PortStatistics Port::Statistics() const {
@@ -321,7 +358,8 @@ PortStatistics Port::Statistics() const {
           .rx_missed = stats.imissed,
           .rx_no_buffer = stats.rx_nombuf,
           .rx_errors = stats.ierrors,
-          .tx_errors = stats.oerrors};
+          .tx_errors = stats.oerrors,
+          .tx_over_mtu = tx_over_mtu_};
 }
 
 }  // namespace pollux::net

@@ -41,6 +41,7 @@ struct PortStatistics {
   uint64_t rx_missed;     // the ring was full
   uint64_t rx_no_buffer;  // the pool was dry
   uint64_t rx_errors, tx_errors;
+  uint64_t tx_over_mtu;  // longer than the kernel's interface carries since its MTU was lowered
 };
 
 // Opened and closed on a control thread; Receive() and Send() belong to the worker of queue 0, the
@@ -84,6 +85,9 @@ class Port : public transport::Link {
   // Whether the far side is there, and the speed that driver or kernel give. Makes system calls
   // with some drivers: not for the packet path.
   LinkState GetLink() const;
+  // The same, on the core that sends, which from then on drops and counts what the interface of the
+  // kernel's no longer carries: the kernel would drop it without a word.
+  LinkState FollowLink();
   PortStatistics Statistics() const;
   // Unavailable when the interface of the kernel's that the port stands on is gone, or another has
   // taken its name. Makes system calls: for a control thread, at any time.
@@ -101,6 +105,8 @@ class Port : public transport::Link {
   absl::Status Start(const Devargs& devargs, uint32_t timeout_ms);
   absl::Status TakePool(const Devargs& devargs, rte_mempool* pool, int socket);
   void LearnMac(const Devargs& devargs, const PortOptions& options);
+  bool Carries(const rte_mbuf& frame) const;
+  uint16_t SendWhatIsCarried(rte_mbuf** frames, uint16_t count);
 
   static constexpr uint16_t kNoPort = 0xFFFF;
   std::string name_;
@@ -111,6 +117,8 @@ class Port : public transport::Link {
   unsigned interface_index_ = 0;  // as it was at the start
   MacAddress mac_{};
   uint16_t mtu_ = 0;
+  uint16_t lowered_mtu_ = 0;  // of the interface, below mtu_; 0: it was not lowered
+  uint64_t tx_over_mtu_ = 0;
   uint16_t data_room_ = 0;  // of the receive pool, without headroom
   rte_mempool* pool_ = nullptr;
   rte_mempool* own_pool_ = nullptr;

@@ -1,16 +1,20 @@
 // Ports joined to the kernel of this machine: a packet socket on a veth, and a tap. Runs in a
 // network namespace of its own (tag block-network).
 #include <gtest/gtest.h>
+#include <rte_mbuf.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "stack/net/eal_for_test.h"
 #include "stack/net/impairment.h"
@@ -118,6 +122,50 @@ class VethTest : public PortKernelTest {
   }
 };
 
+TEST_F(VethTest, WhatALoweredMtuNoLongerCarriesIsCounted) {
+  absl::StatusOr<std::unique_ptr<Port>> port = Port::Open(Options());
+  ASSERT_TRUE(port.ok()) << port.status();
+  EXPECT_EQ((*port)->FollowLink().mtu, 4400);
+  const unsigned buffers = rte_mempool_in_use_count(PoolForTest());
+  // Frames of as many bytes as given, to nobody: all are taken.
+  const auto send = [&](std::initializer_list<uint16_t> lengths) {
+    std::vector<rte_mbuf*> frames;
+    for (const uint16_t length : lengths) {
+      frames.push_back(rte_pktmbuf_alloc(PoolForTest()));
+      auto* bytes = reinterpret_cast<uint8_t*>(rte_pktmbuf_append(frames.back(), length));
+      std::fill_n(bytes, length, uint8_t{0});
+      bytes[12] = bytes[13] = 0x88;  // a type that nobody listens to
+    }
+    const auto count = static_cast<uint16_t>(frames.size());
+    EXPECT_EQ((*port)->Send(frames.data(), count, 0), count);
+  };
+  constexpr uint16_t kEthernet = 14;
+  send({60, 4200});
+  EXPECT_EQ((*port)->Statistics().tx_over_mtu, 0u);
+  ASSERT_TRUE(Shell("ip link set vport mtu 1500"));
+  EXPECT_EQ((*port)->FollowLink().mtu, 1500);
+  send({1500 + kEthernet + 1, 60, 1500 + kEthernet, 4200, 4200});
+  EXPECT_EQ((*port)->Statistics().tx_over_mtu, 3u);
+  ASSERT_TRUE(Shell("ip link set vport mtu 4400"));
+  (*port)->FollowLink();
+  send({4200});
+  EXPECT_EQ((*port)->Statistics().tx_over_mtu, 3u);
+  EXPECT_EQ((*port)->Statistics().tx_frames, 5u);
+  EXPECT_EQ(rte_mempool_in_use_count(PoolForTest()), buffers);
+}
+
+TEST_F(VethTest, AnInterfaceThatIsDeletedIsGone) {
+  absl::StatusOr<std::unique_ptr<Port>> port = Port::Open(Options());
+  ASSERT_TRUE(port.ok()) << port.status();
+  EXPECT_FALSE((*port)->FollowLink().gone);
+  ASSERT_TRUE(Shell("ip link set vport down"));
+  EXPECT_FALSE((*port)->FollowLink().gone) << "down only";
+  ASSERT_TRUE(Shell("ip link del vport"));
+  EXPECT_TRUE((*port)->FollowLink().gone);
+  ASSERT_TRUE(Shell("ip link add vkern type veth peer name vport"));
+  EXPECT_TRUE((*port)->FollowLink().gone) << "another of its name";
+}
+
 TEST_F(VethTest, TheLinkIsTheKernels) {
   absl::StatusOr<std::unique_ptr<Port>> port = Port::Open(Options());
   ASSERT_TRUE(port.ok()) << port.status();
@@ -136,6 +184,7 @@ TEST_F(VethTest, TheLinkIsTheKernels) {
   ASSERT_TRUE(Shell("ip link set vport down"));
   EXPECT_TRUE(becomes(false));
   EXPECT_FALSE(KernelLink("nobody").up);
+  EXPECT_TRUE(KernelLink("nobody").gone);
 }
 
 TEST_F(VethTest, KernelPingsThePort) {

@@ -194,6 +194,36 @@ class VethTest(Everything, TwoHosts):
         self.assertEqual(server.wait(), 1)
         self.assertRegex(server.stderr.splitlines()[-1], 'interface "wire" is gone')
 
+    def test_interface_that_goes_under_any_command(self):
+        for command in (("rping", "-s"), ("cm",)):
+            with self.subTest(command[0]):
+                run = self.start(self.server_host, *command, *self.place(self.server_port, SERVER))
+                run.wait_for_line("^listening ")
+                self.assertTrue(self.server_host.shell("ip link del wire"))
+                self.assertEqual(run.wait(), 1)
+                self.assertRegex(run.stderr.splitlines()[-1], 'interface "wire" is gone')
+                self.make_wire(self.server_host, self.client_host)
+        server = self.serve()
+        watch = self.watch()
+        client = self.busy_client(watch)
+        self.assertTrue(self.client_host.shell("ip link del wire"))
+        for run in (client, server):
+            self.assertEqual(run.wait(), 1)
+            self.assertRegex(run.stderr.splitlines()[-1], 'interface "wire" is gone')
+
+    def test_client_that_was_killed_comes_back(self):
+        server = self.start(self.server_host, "rping", "-s",
+                            *self.place(self.server_port, SERVER))
+        server.wait_for_line("^listening ")
+        place = self.place(self.client_port, CLIENT)
+        killed = self.start(self.client_host, "rping", "-c", "-a", SERVER, "-d", *place)
+        killed.wait_for_line("^ping 100: ")
+        killed.process.kill()
+        killed.process.wait()
+        again = self.finish(self.client_host, "rping", "-c", "-a", SERVER, "-C", "3", *place)
+        self.assertEqual(again.process.returncode, 0, again.stderr)
+        self.assertEqual(server.wait(), 0, server.stderr)
+
     def test_taken_address(self):
         self.assertTrue(self.client_host.shell(f"ip addr add {SERVER}/24 dev wire"))
         server = self.start(self.server_host, "serve", "--port", self.server_port, "--address",

@@ -82,11 +82,14 @@ class TwoHosts(NetworkTest):
             hosts.append(Host.make())
             self.addCleanup(hosts[-1].close)
         server, client = hosts
+        self.make_wire(server, client)
+        return server, client
+
+    def make_wire(self, server, client):
         if not server.shell(f"ip link add wire type veth peer name wire netns {client.holder.pid}"):
             raise unittest.SkipTest("needs a kernel and a right to make a veth pair")
-        for host in hosts:
+        for host in (server, client):
             self.assertTrue(host.shell("ip link set lo up; ip link set wire mtu 4400 up"))
-        return server, client
 
 
 class SharedInterface(TwoHosts):

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "stack/wire/ethernet.h"
 #include "stack/wire/icrc.h"
 #include "stack/wire/ipv4.h"
 #include "stack/wire/roce_packet.h"
@@ -174,6 +175,36 @@ TEST(ReportTest, FileThatIsNoCaptureFails) {
   EXPECT_NE(ToTable({report}).find("FAILED tests/conformance/captures/expected.txt"),
             std::string::npos);
   EXPECT_NE(ToJson(std::vector<FileReport>{report}).find("\"ok\": false"), std::string::npos);
+}
+
+// A classic pcap of one frame.
+std::string Capture(uint32_t link_type, const Frame& frame) {
+  const auto length = static_cast<uint32_t>(frame.size());
+  const uint32_t header[] = {0xA1B2C3D4, 4u << 16 | 2u, 0,     0, 65535, link_type, 0,
+                             0,          length,        length};
+  const std::string path = testing::TempDir() + "one.pcap";
+  std::ofstream out(path, std::ios::binary);
+  out.write(reinterpret_cast<const char*>(header), sizeof header);
+  out.write(reinterpret_cast<const char*>(frame.data()), length);
+  return path;
+}
+
+TEST(ReportTest, CapturesWithoutAnEthernetHeader) {
+  constexpr uint32_t kRaw = 101, kLinuxSll = 113, kLinuxSll2 = 276;
+  const std::pair<uint32_t, Frame> kHeaders[] = {
+      {kRaw, {}},
+      {kLinuxSll, {0, 0, 0, 1, 0, 6, 2, 0, 0, 0, 0, 9, 0, 0, 8, 0}},
+      {kLinuxSll2, {8, 0, 0, 0, 0, 0, 0, 7, 0, 1, 0, 6, 2, 0, 0, 0, 0, 9, 0, 0}}};
+  const Frame& ack = Vectors().at("rc_ack").frame;
+  for (const auto& [link_type, header] : kHeaders) {
+    Frame frame = header;
+    frame.insert(frame.end(), ack.begin() + wire::kEthernetBytes, ack.end());
+    const FileReport good = CheckFile(Capture(link_type, frame));
+    EXPECT_TRUE(good.ok()) << link_type;
+    EXPECT_EQ(good.counts.roce, 1u) << link_type;
+    frame.back() ^= 1;
+    EXPECT_FALSE(CheckFile(Capture(link_type, frame)).ok()) << link_type;
+  }
 }
 
 TEST(ReportTest, JsonQuotesPaths) {

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <map>
 #include <string_view>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "stack/wire/ext_headers.h"
 #include "tools/decode/capture_reader.h"
+#include "tools/decode/link_layer.h"
 #include "tools/decode/names.h"
 
 namespace pollux::conformance {
@@ -70,11 +72,6 @@ FileReport CheckFile(const std::string& path) {
     report.failures.push_back({0, std::string(reader.status().message())});
     return report;
   }
-  if (reader->link() != decode::LinkType::kEthernet) {
-    report.failures.push_back(
-        {0, absl::StrCat(path, ": a capture of one Ethernet interface is needed")});
-    return report;
-  }
   Checker checker;
   while (true) {
     const auto next = reader->Next();
@@ -84,7 +81,12 @@ FileReport CheckFile(const std::string& path) {
     }
     if (!next->has_value()) break;
     const decode::CapturedFrame& frame = **next;
-    std::string failure = checker.Check(frame.bytes);
+    std::vector<uint8_t> ethernet;
+    if (reader->link() != decode::LinkType::kEthernet) {
+      ethernet = decode::ToEthernet(reader->link(), frame.bytes);
+    }
+    std::string failure =
+        checker.Check(reader->link() == decode::LinkType::kEthernet ? frame.bytes : ethernet);
     if (!failure.empty() && frame.original_bytes > frame.bytes.size()) {
       failure = absl::StrCat("the capture kept ", frame.bytes.size(), " of ", frame.original_bytes,
                              " bytes (snap length): ", failure);

@@ -260,8 +260,7 @@ size_t Decoder::Restore(uint16_t ether_type, const IpLayer& ip, std::span<const 
                         size_t missing) {
   const auto rest = l3.subspan(ip.header_bytes);
   const size_t kept = wire::kEthernetBytes + ip.fixed_bytes + rest.size();
-  restored_.assign(wire::kEthernetBytes, 0);
-  StoreBe16(restored_.data() + wire::ethernet::kType, ether_type);
+  restored_ = BlankEthernet(ether_type);
   restored_.insert(restored_.end(), l3.begin(),
                    l3.begin() + static_cast<ptrdiff_t>(ip.fixed_bytes));
   restored_.insert(restored_.end(), rest.begin(), rest.end());
@@ -313,8 +312,7 @@ bool Decoder::DecodeRoceV2(uint16_t ether_type, const IpLayer& ip, std::span<con
   const bool whole = size_t{packet.icrc_offset} + wire::kIcrcBytes <= kept;
   if (!ip.between.empty()) {
     // The ICRC is defined over a header without options.
-    decoded->problem =
-        absl::StrCat("behind ", ip.between, ", which Pollux does not take: ICRC not checked");
+    decoded->unchecked = absl::StrCat("ICRC not checked: behind ", ip.between);
   } else if (whole) {
     AddIcrc(packet, wire::ComputeIcrc(packet), decoded);
   }

@@ -23,6 +23,8 @@ struct DecodedFrame {
   std::string destination;
   std::string summary;  // what it is, for one line
   std::string problem;  // why the frame fails; empty when it passes or is not RoCE
+  // "ICRC not checked: behind IPv4 options", over which it is not defined. No failure.
+  std::string unchecked;
   // "ICRC not checked: cut to 60 of 1082 bytes": the capture did not keep all of a RoCE packet, or
   // too little to tell what it is. No failure.
   std::string cut;

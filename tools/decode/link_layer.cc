@@ -131,4 +131,19 @@ std::optional<LinkLayer> ParseLinkLayer(LinkType type, std::span<const uint8_t> 
   return ParseNoHeader(frame);
 }
 
+std::vector<uint8_t> BlankEthernet(uint16_t ether_type) {
+  std::vector<uint8_t> header(wire::kEthernetBytes);
+  StoreBe16(header.data() + wire::ethernet::kType, ether_type);
+  return header;
+}
+
+std::vector<uint8_t> ToEthernet(LinkType type, std::span<const uint8_t> frame) {
+  const auto link = ParseLinkLayer(type, frame);
+  if (!link) return {};
+  std::vector<uint8_t> ethernet = BlankEthernet(link->ether_type);
+  const auto rest = frame.subspan(link->bytes);
+  ethernet.insert(ethernet.end(), rest.begin(), rest.end());
+  return ethernet;
+}
+
 }  // namespace pollux::decode

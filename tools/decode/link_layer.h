@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "tools/decode/link_type.h"
 
@@ -28,6 +29,13 @@ struct LinkLayer {
 
 // Nothing when `frame` does not hold the header with its tags.
 std::optional<LinkLayer> ParseLinkLayer(LinkType type, std::span<const uint8_t> frame);
+
+// An Ethernet header of zeros but for its type, kEthernetBytes of it.
+std::vector<uint8_t> BlankEthernet(uint16_t ether_type);
+
+// `frame` as Ethernet would carry it: what follows the link-layer header behind a blank one, for
+// whoever knows Ethernet alone. Empty when ParseLinkLayer() finds nothing.
+std::vector<uint8_t> ToEthernet(LinkType type, std::span<const uint8_t> frame);
 
 }  // namespace pollux::decode
 

@@ -84,6 +84,14 @@ TEST(LinkLayerTest, NoHeader) {
   EXPECT_EQ(ParseLinkLayer(LinkType::kIp, Bytes{0x45})->bytes, 0u);
 }
 
+TEST(LinkLayerTest, AsEthernetWouldCarryIt) {
+  const Bytes expected = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x86, 0xDD, 0x60, 1};
+  EXPECT_EQ(ToEthernet(LinkType::kIp, Bytes{0x60, 1}), expected);
+  const Bytes sll = {0, 4, 0, 1, 0, 6, 2, 0, 0, 0, 0, 9, 0, 0, 0x86, 0xDD, 0x60, 1};
+  EXPECT_EQ(ToEthernet(LinkType::kLinuxCooked, sll), expected);
+  EXPECT_TRUE(ToEthernet(LinkType::kLinuxCooked, {sll.data(), 15}).empty());
+}
+
 TEST(LinkLayerTest, NothingOfACutHeader) {
   const Bytes tagged = Tagged({0x88A8, 0x8100});
   for (size_t length = 0; length < 22; ++length) {

@@ -51,9 +51,10 @@ void Append(const std::string& name, const Json& value, int margin, std::string*
 }  // namespace
 
 std::string ToLine(const FrameTime& time, const DecodedFrame& frame) {
-  return absl::StrFormat("%6u %5u.%09u  %s > %s  %s%s%s%s\n", time.number,
+  return absl::StrFormat("%6u %5u.%09u  %s > %s  %s%s%s%s%s\n", time.number,
                          time.since_first / kNsPerSecond, time.since_first % kNsPerSecond,
                          frame.source, frame.destination, frame.summary,
+                         frame.unchecked.empty() ? "" : absl::StrCat("  (", frame.unchecked, ")"),
                          frame.cut.empty() ? "" : absl::StrCat("  (", frame.cut, ")"),
                          frame.problem.empty() ? "" : "  !! ", frame.problem);
 }
@@ -67,6 +68,7 @@ std::string ToDetails(const DecodedFrame& frame) {
 std::string ToJsonLine(const FrameTime& time, const DecodedFrame& frame) {
   Json json = {{"frame", time.number}, {"time_ns", time.ns}, {"ok", frame.problem.empty()}};
   if (!frame.problem.empty()) json["problem"] = frame.problem;
+  if (!frame.unchecked.empty()) json["unchecked"] = frame.unchecked;
   if (!frame.cut.empty()) json["cut"] = frame.cut;
   json["roce"] = frame.roce;
   json["source"] = frame.source;
