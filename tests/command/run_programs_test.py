@@ -74,11 +74,11 @@ class LibfabricTest(OverTcpTest):
 
 
 class FioTest(RunTest):
-    def fio(self, verb):
+    def fio(self, verb, *server_options):
         common = ("fio", "--name=job", "--thread", "--ioengine=rdma", f"--port={FIO_PORT}",
                   "--bs=64k", "--size=2m", f"--verb={verb}")
         # Who reads is the server, whatever the verb.
-        self.both((*common, "--rw=read"),
+        self.both((*common, "--rw=read", *server_options),
                   (*common, "--rw=write", f"--hostname={SERVER}", "--iodepth=4"))
 
     def test_write(self):
@@ -86,6 +86,11 @@ class FioTest(RunTest):
 
     def test_read(self):
         self.fio("read")
+
+    # As many buffers as there are messages: for each one too few the client would wait 655 ms, the
+    # pause that RDMA CM asks for by default.
+    def test_send(self):
+        self.fio("send", "--iodepth=32")
 
 
 class CmtimeTest(RunTest):
