@@ -19,7 +19,7 @@ COUNT, LOSSY_COUNT = 200, 500
 # 4.3 s, since an emulated machine may stand still for longer than the 67 ms by default; 0.27 s
 # where losses are many, each of which may cost as much.
 QP_TIMEOUT, LOSSY_QP_TIMEOUT = 20, 16
-LATE = "500ms"
+LATE = "1500ms"
 CM = [("active", "REQ"), ("passive", "REP"), ("active", "RTU")]
 ALL_SIZES = [1 << shift for shift in range(1, 24)]  # of the option -a
 ALL_COUNT = 5  # the least it takes

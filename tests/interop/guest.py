@@ -84,8 +84,8 @@ class Command:
         deadline.wait_for(f"the guest to say '{text}'", found)
 
     def kill(self, deadline):
-        """SIGKILL to all its processes: it is a session of its own."""
-        self.guest.run(f"pkill -9 -s $(cat /host/run/{self.base.name}.pid)", deadline)
+        """SIGKILL to all its processes that are left: it is a session of its own."""
+        self.guest.run(f"pkill -9 -s $(cat /host/run/{self.base.name}.pid); true", deadline)
 
 
 class Guest:
