@@ -23,7 +23,7 @@ class DecodeTest(CommandTest):
                        if name.endswith(".pcap.gz"))
         self.assertGreater(len(paths), 15)
         total = self.decode("--brief", *paths).splitlines()[-1]
-        self.assertRegex(total, r"^\d+ frames, \d+ RoCE, 0 cut, 0 failed$")
+        self.assertRegex(total, r"^\d+ frames, \d+ RoCE, 0 unchecked, 0 cut, 0 failed$")
 
     def test_an_nfs_mount_in_words(self):
         text = self.decode(f"{CAPTURES}/nfs_v3.pcap.gz")
@@ -35,7 +35,8 @@ class DecodeTest(CommandTest):
     def test_json_is_an_object_a_frame(self):
         lines = self.decode("--json", f"{CAPTURES}/udaddy.pcap.gz").splitlines()
         *frames, last = [json.loads(line) for line in lines]
-        self.assertEqual(last["totals"], {"frames": len(frames), "cut": 0, "failed": 0,
+        self.assertEqual(last["totals"], {"frames": len(frames), "unchecked": 0, "cut": 0,
+                                          "failed": 0,
                                           "roce": sum(frame["roce"] for frame in frames)})
         self.assertEqual([frame["frame"] for frame in frames], list(range(1, len(frames) + 1)))
         messages = {frame["cm"]["message"] for frame in frames if "cm" in frame}
