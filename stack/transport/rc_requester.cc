@@ -363,7 +363,7 @@ void RcRequester::OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context) 
 void RcRequester::OnRnrNak(uint8_t timer, Psn psn, PollContext& context) {
   journal_->Count(&Counters::rcvd_rnr_err, context);
   if (rnr_until_ns_ != kNever && psn == restart_) return;  // a copy of the one that is waited for
-  retry_left_ = qp_->attr.retry_cnt;  // the peer is there
+  retry_left_ = qp_->attr.retry_cnt;                       // the peer is there
   if (qp_->attr.rnr_retry != 7) {
     if (rnr_left_ == 0) {
       journal_->Count(&Counters::retry_rnr_exceeded_err, context);

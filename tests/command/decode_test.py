@@ -35,9 +35,9 @@ class DecodeTest(CommandTest):
     def test_json_is_an_object_a_frame(self):
         lines = self.decode("--json", f"{CAPTURES}/udaddy.pcap.gz").splitlines()
         *frames, last = [json.loads(line) for line in lines]
-        roce = sum(frame["roce"] for frame in frames)
         self.assertEqual(last["totals"], {"frames": len(frames), "unchecked": 0, "cut": 0,
-                                          "failed": 0, "roce": roce})
+                                          "failed": 0,
+                                          "roce": sum(frame["roce"] for frame in frames)})
         self.assertEqual([frame["frame"] for frame in frames], list(range(1, len(frames) + 1)))
         messages = {frame["cm"]["message"] for frame in frames if "cm" in frame}
         self.assertLessEqual({"SIDR_REQ", "SIDR_REP"}, messages)
