@@ -76,8 +76,7 @@ int MakeQp(CmId* id, ibv_pd* pd, ibv_qp_init_attr* init, uint64_t send_ops) {
   if (id->verbs == nullptr || id->qp != nullptr || init->qp_type == IBV_QPT_UC) {
     return Failed(init->qp_type == IBV_QPT_UC ? EOPNOTSUPP : EINVAL);
   }
-  if (pd == nullptr) pd = id->pd != nullptr ? id->pd : CmDomain();
-  if (pd == nullptr) return -1;
+  if (pd == nullptr) pd = id->pd;
   Qp* qp = MakeMissingCqs(id, init) ? CreateQp(pd, init, send_ops) : nullptr;
   const absl::Status bound = qp == nullptr ? absl::InternalError("") : Bind(id, qp);
   if (!bound.ok()) {

@@ -64,9 +64,9 @@ POLLUX_EXPORT int pollux_rdma_create_ep(rdma_cm_id** id, rdma_addrinfo* info, ib
 }
 
 POLLUX_EXPORT int pollux_rdma_create_srq_ex(rdma_cm_id* id, ibv_srq_init_attr_ex* init) {
+  if (id->verbs == nullptr) return Failed(EINVAL);
   if ((init->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0) {
-    init->pd = id->pd != nullptr ? id->pd : CmDomain();
-    if (init->pd == nullptr) return -1;
+    init->pd = id->pd;
     init->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
   }
   id->srq = CreateSrqEx(id->verbs, init);

@@ -19,10 +19,12 @@ namespace {
 
 std::mutex context_mutex;
 
-// What the program sees of the device, once the identifier has an address of it.
+// What the program sees of the device, once the identifier has an address of it. The domain is
+// there since the identifier is.
 void Attach(CmId* id) {
   if (id->verbs != nullptr) return;
   id->verbs = &CmContext()->context;
+  id->pd = CmDomain();
   id->port_num = 1;
 }
 
@@ -123,7 +125,7 @@ void FillAddresses(Turn&, CmId* id) {
 POLLUX_EXPORT int pollux_rdma_create_id(rdma_event_channel* channel, rdma_cm_id** id, void* context,
                                         rdma_port_space port_space) {
   Context* device = CmContext();
-  if (device == nullptr) return -1;
+  if (device == nullptr || CmDomain() == nullptr) return -1;
   auto made = std::make_unique<CmId>();
   if (channel == nullptr) {
     made->sync = std::make_shared<CmChannel>();

@@ -63,9 +63,10 @@ void Progress::Run() {
     const bool busy = poll_(now_ns);
     ownership_->Release();
     idle = busy ? 0 : idle + 1;
-    if (idle > kSpinTurns) {
+    const bool idles = options_.yield_after != 0 && idle > options_.yield_after;
+    if (idle > kSpinTurns || (idles && options_.idle == engine::Idle::kSleep)) {
       Nap();
-    } else if (options_.yield_after != 0 && idle > options_.yield_after) {
+    } else if (idles && options_.idle == engine::Idle::kYield) {
       sched_yield();
     }
   }

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "abi/ownership.h"
+#include "stack/engine/idle.h"
 
 namespace pollux::abi {
 
@@ -56,7 +57,8 @@ class Progress {
  public:
   struct Options {
     std::optional<int> cpu;
-    uint32_t yield_after = 256;
+    engine::Idle idle = engine::Idle::kYield;
+    uint32_t yield_after = 256;  // turns without work, before it yields or naps
   };
   static constexpr uint64_t kAbandonedNs = 50'000;
   static constexpr uint64_t kNapNs = 100'000;  // what a packet waits at most that comes meanwhile

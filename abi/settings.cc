@@ -66,6 +66,7 @@ absl::Status Take(const std::string& name, const std::string& value, Settings* s
   }
   if (name == "capture") return Assign<std::string>(value, &settings->capture);
   if (name == "core") return Assign(ParseNumber<int>(value), &settings->core);
+  if (name == "idle") return Assign(engine::ParseIdle(value), &settings->idle);
   if (name == "yield-after") return Assign(ParseNumber<uint32_t>(value), &settings->yield_after);
   if (name == "impair") return Assign(net::ImpairmentOptions::Parse(value), &device.impairment);
   if (name == "dcqcn-parameters") {

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "stack/engine/device.h"
 #include "stack/engine/eal.h"
+#include "stack/engine/idle.h"
 
 namespace pollux::abi {
 
@@ -19,9 +20,10 @@ inline constexpr char kSettingsVariable[] = "POLLUX_RUN";
 struct Settings {
   engine::DeviceOptions device;  // without the capture, which wants EAL first
   engine::EalOptions eal;
-  std::string capture;         // a file; empty: none
-  std::optional<int> core;     // CPU of the progress thread
-  uint32_t yield_after = 256;  // idle turns before it gives its CPU away; 0: never
+  std::string capture;      // a file; empty: none
+  std::optional<int> core;  // CPU of the progress thread
+  engine::Idle idle = engine::Idle::kYield;
+  uint32_t yield_after = 256;  // idle turns before that; 0: never
 
   // InvalidArgument names the line that is not understood.
   static absl::StatusOr<Settings> Parse(std::string_view text);

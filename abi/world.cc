@@ -84,7 +84,7 @@ absl::StatusOr<std::unique_ptr<World>> World::Open() {
   if (!ended.ok()) return ended.status();
   opened->ended_ = *ended;
   opened->progress_ = std::make_unique<Progress>(
-      Progress::Options{settings->core, settings->yield_after}, &opened->ownership_,
+      Progress::Options{settings->core, settings->idle, settings->yield_after}, &opened->ownership_,
       &opened->activity_,
       [worker = &opened->device_->worker()](uint64_t now_ns) { return worker->Poll(now_ns); });
   return opened;

@@ -50,6 +50,23 @@ TEST_F(ManagerTest, LostDisconnectMessages) {
   }
 }
 
+// The RTU is lost, the first packet establishes the connection, and the peer is done already.
+TEST_F(ManagerTest, EstablishedByAPacketAndDisconnectedAtOnce) {
+  Lose(Attribute::kRtu, 1);
+  Start();
+  ASSERT_TRUE(world.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_ESTABLISHED); }));
+  server.manager->Notify(server.id, IBV_EVENT_COMM_EST);
+  const Rep rep = LastSent<Rep>();
+  Dreq dreq;
+  dreq.local_comm_id = rep.remote_comm_id;
+  dreq.remote_comm_id = rep.local_comm_id;
+  dreq.remote_qpn = rep.local_qpn;
+  Inject(server, client.address, dreq);  // in the same poll, before what was put off
+  world.Run(kSecond / 100);
+  ASSERT_TRUE(server.Saw(RDMA_CM_EVENT_ESTABLISHED));
+  EXPECT_EQ(server.Last().type, RDMA_CM_EVENT_DISCONNECTED);
+}
+
 TEST_F(ManagerTest, SilentPeerAtDisconnect) {
   Establish();
   world.network = [](const Datagram&) { return 0; };

@@ -10,6 +10,7 @@
 namespace pollux::cm {
 
 void ManagerImpl::OnMad(const Gid& from, const Gid& to, std::span<const uint8_t> mad) {
+  DeliverDeferred();  // before what comes after it
   if (trace_ != nullptr) trace_(false, {mad.data(), mad.size()});
   const std::optional<MadHeader> header = ParseMadHeader(mad);
   if (!header) return CountDrop(MadDrop::kBadLength);

@@ -121,7 +121,7 @@ absl::Status Gsi::PostReceive(uint32_t slot) {
 
 bool Gsi::Send(uint8_t gid_index, const Gid& to, const MadBuffer& mad) {
   const absl::StatusOr<size_t> peer =
-      free_sends_.empty() ? absl::ResourceExhaustedError("") : PeerIndex({gid_index, to.raw});
+      free_sends_.empty() ? absl::ResourceExhaustedError("") : PeerIndex(gid_index, to);
   if (!peer.ok()) {
     counters_->Count(MadDrop::kSendQueueFull);
     return false;
@@ -179,7 +179,7 @@ void Gsi::OnReceived(const ibv_wc& wc, Receiver receiver) {
 }
 
 absl::Status Gsi::StartResolve(uint8_t gid_index, const Gid& to) {
-  const PeerKey key{gid_index, to.raw};
+  const PeerKey key = KeyOf(gid_index, to);
   const auto known = peer_index_.find(key);
   if (known != peer_index_.end()) {
     Peer& peer = peers_[known->second];
@@ -189,15 +189,21 @@ absl::Status Gsi::StartResolve(uint8_t gid_index, const Gid& to) {
     peer.ah = nullptr;
     peer_index_.erase(known);
   }
-  return PeerIndex(key).status();
+  return PeerIndex(gid_index, to).status();
 }
 
-bool Gsi::IsResolved(uint8_t gid_index, const Gid& to) const {
-  const auto it = peer_index_.find(PeerKey{gid_index, to.raw});
-  return it != peer_index_.end() && peers_[it->second].ah->link->Load().resolved;
+// Another may have taken its place: then its neighbour is asked for again, or known by now.
+bool Gsi::IsResolved(uint8_t gid_index, const Gid& to) {
+  const absl::StatusOr<size_t> place = PeerIndex(gid_index, to);
+  return place.ok() && peers_[*place].ah->link->Load().resolved;
 }
 
-absl::StatusOr<size_t> Gsi::PeerIndex(const PeerKey& key) {
+Gsi::PeerKey Gsi::KeyOf(uint8_t gid_index, const Gid& to) const {
+  return {worker_->interface().QueryGid(gid_index).value_or(Gid{}).raw, to.raw};
+}
+
+absl::StatusOr<size_t> Gsi::PeerIndex(uint8_t gid_index, const Gid& to) {
+  const PeerKey key = KeyOf(gid_index, to);
   const auto known = peer_index_.find(key);
   if (known != peer_index_.end()) return known->second;
   absl::StatusOr<size_t> place = FreePeer();
@@ -206,7 +212,7 @@ absl::StatusOr<size_t> Gsi::PeerIndex(const PeerKey& key) {
   attr.is_global = 1;
   attr.port_num = 1;
   attr.grh.hop_limit = kHopLimit;
-  attr.grh.sgid_index = key.first;
+  attr.grh.sgid_index = gid_index;
   std::copy(key.second.begin(), key.second.end(), attr.grh.dgid.raw);
   const absl::StatusOr<verbs::AddressHandle*> ah = worker_->CreateAh(pd_, attr);
   if (!ah.ok()) return ah.status();

@@ -43,7 +43,7 @@ class Gsi {
 
   // Starts to find the next hop towards `to`. An error when there is no route.
   absl::Status StartResolve(uint8_t gid_index, const Gid& to);
-  bool IsResolved(uint8_t gid_index, const Gid& to) const;
+  bool IsResolved(uint8_t gid_index, const Gid& to);
 
   // Hands on what has arrived; `mad`, of any length, is valid during the call. True when there was
   // something.
@@ -52,8 +52,8 @@ class Gsi {
   bool Poll(Receiver receiver);
 
  private:
-  // The index of our address, and theirs.
-  using PeerKey = std::pair<uint8_t, std::array<uint8_t, 16>>;
+  // Our address, and theirs. Not its place in the GID table, which another may take.
+  using PeerKey = std::pair<std::array<uint8_t, 16>, std::array<uint8_t, 16>>;
   struct Peer {
     PeerKey key;
     verbs::AddressHandle* ah = nullptr;
@@ -66,7 +66,8 @@ class Gsi {
   absl::Status PostReceive(uint32_t slot);
   void OnReceived(const ibv_wc& wc, Receiver receiver);
   // A peer's place, made if need be; the error of CreateAh, or ResourceExhausted when all are busy.
-  absl::StatusOr<size_t> PeerIndex(const PeerKey& key);
+  absl::StatusOr<size_t> PeerIndex(uint8_t gid_index, const Gid& to);
+  PeerKey KeyOf(uint8_t gid_index, const Gid& to) const;
   absl::StatusOr<size_t> FreePeer();
 
   engine::Worker* worker_;

@@ -3,10 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "stack/base/byte_order.h"
 #include "stack/engine/eal.h"
+#include "stack/engine/worker.h"
+#include "stack/net/interface.h"
 #include "tests/sim/simulation.h"
 
 namespace pollux::cm {
@@ -83,6 +88,18 @@ TEST_F(GsiTest, SendsAreBoundedAndComeFree) {
   }
 }
 
+// A program that connects to more hosts at once than are remembered: whoever has answered is found.
+TEST_F(GsiTest, MoreResolutionsAtOnceThanItRemembers) {
+  ASSERT_TRUE(a->gsi->StartResolve(0, b->node->gid()).ok());
+  for (uint32_t i = 0; i < Gsi::kMaxPeers; ++i) {
+    ASSERT_TRUE(a->gsi->StartResolve(0, Gid::FromIpv4(a->node->address() + 3 + i)).ok()) << i;
+  }
+  world.RunFor(kMillisecond);
+  EXPECT_EQ(a->node->interface().neighbours().state({b->node->gid()}),
+            net::NeighbourState::kReachable);
+  EXPECT_TRUE(a->gsi->IsResolved(0, b->node->gid()));
+}
+
 TEST_F(GsiTest, MorePeersThanItRemembers) {
   for (uint32_t i = 0; i < 2 * Gsi::kMaxPeers; ++i) {
     // Nobody is there: these wait for an answer to ARP that does not come.
@@ -93,6 +110,80 @@ TEST_F(GsiTest, MorePeersThanItRemembers) {
   EXPECT_TRUE(a->gsi->Send(0, b->node->gid(), Mad(9)));
   world.RunFor(kMillisecond);
   EXPECT_EQ(b->mads.size(), 1u);
+}
+
+// An interface of the kernel's, whose one address changes as by DHCP.
+class RenumberedTest : public testing::Test, public net::KernelSide, public transport::Link {
+ protected:
+  static constexpr uint32_t kBefore = 0xC0000201, kAfter = 0xC0000202, kPeer = 0xC0000209;
+  static void SetUpTestSuite() { ASSERT_TRUE(engine::InitEal().ok()); }
+  RenumberedTest() {
+    state_.mac = {2, 0, 0, 0, 0, 1};
+    state_.mtu = 1500;
+    state_.addresses = {net::InterfaceAddress::Ipv4(kBefore)};
+    engine::WorkerConfig config;
+    config.packet_buffers = 511;
+    worker_ = engine::Worker::Create(config).value();
+    interface_ = std::make_unique<net::Interface>(net::InterfaceConfig{.mtu = 1500}, this);
+    worker_->AddPort(interface_.get(), this);
+    gsi_ = *Gsi::Create(worker_.get(), &counters_);
+  }
+  ~RenumberedTest() override {
+    gsi_.reset();
+    Pass();
+    interface_.reset();
+  }
+  // net::KernelSide
+  bool Poll(std::vector<net::KernelNeighbour>* found) override {
+    found->insert(found->end(), news_.begin(), news_.end());
+    news_.clear();
+    return std::exchange(changed_, false);
+  }
+  const net::KernelState& state() const override { return state_; }
+  void Solicit(const Gid& target) override { news_ = {{target, {2, 0, 0, 0, 0, 9}}}; }
+  absl::Status Join(const Gid&) override { return absl::OkStatus(); }
+  absl::Status Leave(const Gid&) override { return absl::OkStatus(); }
+  // transport::Link
+  uint16_t Receive(rte_mbuf**, uint16_t, uint64_t) override { return 0; }
+  uint16_t Send(rte_mbuf** frames, uint16_t count, uint64_t) override {
+    for (uint16_t i = 0; i < count; ++i) {
+      sources_.push_back(LoadBe32(rte_pktmbuf_mtod_offset(frames[i], const uint8_t*, 14 + 12)));
+    }
+    rte_pktmbuf_free_bulk(frames, count);
+    return count;
+  }
+
+  void Pass() {
+    for (int i = 0; i < 10; ++i) {
+      worker_->Poll(now_ns_ += 2 * kMillisecond);
+      gsi_ != nullptr && gsi_->Poll([](const Gid&, const Gid&, std::span<const uint8_t>) {});
+    }
+  }
+
+  net::KernelState state_;
+  std::vector<net::KernelNeighbour> news_;
+  bool changed_ = false;
+  std::vector<uint32_t> sources_;
+  uint64_t now_ns_ = 0;
+  Counters counters_;
+  std::unique_ptr<engine::Worker> worker_;
+  std::unique_ptr<net::Interface> interface_;
+  std::unique_ptr<Gsi> gsi_;
+};
+
+TEST_F(RenumberedTest, ANewAddressIsTheSourceFromThenOn) {
+  const Gid peer = Gid::FromIpv4(kPeer);
+  ASSERT_TRUE(gsi_->Send(*interface_->GidIndex(Gid::FromIpv4(kBefore)), peer, Mad(1)));
+  Pass();
+  EXPECT_EQ(sources_, std::vector{kBefore});
+  state_.addresses = {net::InterfaceAddress::Ipv4(kAfter)};
+  changed_ = true;
+  Pass();
+  ASSERT_FALSE(interface_->GidIndex(Gid::FromIpv4(kBefore)).has_value());
+  sources_.clear();
+  ASSERT_TRUE(gsi_->Send(*interface_->GidIndex(Gid::FromIpv4(kAfter)), peer, Mad(2)));
+  Pass();
+  EXPECT_EQ(sources_, std::vector{kAfter});
 }
 
 TEST_F(GsiTest, NoRoute) {

@@ -104,18 +104,23 @@ void ManagerImpl::DestroyId(Id* id) {
   EnterClosed(connection);
 }
 
-bool ManagerImpl::OnPoll() {
-  bool busy = table_.FreeRemoved();
-  busy |= ServeEarlyRequests();
-  // What handlers add is for the next turn, so that a poll ends.
+// What handlers add is for the next turn, so that a poll ends.
+bool ManagerImpl::DeliverDeferred() {
+  const bool any = !deferred_.empty();
   for (size_t n = deferred_.size(); n > 0; --n) {
     const Deferred event = deferred_.front();
     deferred_.pop_front();
-    busy = true;
     if (Connection* connection = table_.Find(event.comm_id)) {
       Deliver(*connection, event.type, event.status);
     }
   }
+  return any;
+}
+
+bool ManagerImpl::OnPoll() {
+  bool busy = table_.FreeRemoved();
+  busy |= ServeEarlyRequests();
+  busy |= DeliverDeferred();
   for (size_t i = 0; i < resolving_.size();) {
     Connection* connection = table_.Find(resolving_[i]);
     const bool waits = connection != nullptr && connection->state == State::kResolving;

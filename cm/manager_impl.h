@@ -83,6 +83,7 @@ class ManagerImpl final : public Manager, private Environment::Client {
   // Environment::Client
   void OnMad(const Gid& from, const Gid& to, std::span<const uint8_t> mad) override;
   bool OnPoll() override;
+  bool DeliverDeferred();
 
   // dispatch.cc
   void Handle(const Origin& origin, const Req& req);    // passive.cc

@@ -107,6 +107,8 @@ class Client : public engine::Poller, private engine::Reporter {
   // Keys advertised to the server right now.
   uint32_t advertised_regions() const { return requester_ ? requester_->advertised_regions() : 0; }
   const Counters& counters() const { return counters_; }
+  // Bytes that came in chunks, or went out in some, that the caller has copied.
+  void CountCopied(uint64_t bytes) { counters_.bytes_copied += bytes; }
 
   bool Poll(uint64_t now_ns) override;
 

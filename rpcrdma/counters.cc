@@ -45,6 +45,7 @@ void Counters::Visit(absl::FunctionRef<void(std::string_view, uint64_t)> visit) 
       {"connections_stalled", &Counters::connections_stalled},
       {"bytes_read", &Counters::bytes_read},
       {"bytes_written", &Counters::bytes_written},
+      {"bytes_copied", &Counters::bytes_copied},
   };
   // Every member, or a new one would never be seen.
   static_assert(sizeof(Counters) == sizeof(uint64_t) * std::size(kCounters));

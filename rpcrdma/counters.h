@@ -50,6 +50,9 @@ struct Counters {
   // Bytes of chunks moved by RDMA
   uint64_t bytes_read = 0;
   uint64_t bytes_written = 0;
+  // What was copied of them in memory, besides the one copy that the stack makes of each packet:
+  // long replies as they are put together, and what handlers and callers say that they copied
+  uint64_t bytes_copied = 0;
 
   // Calls `visit` for each with its member's name.
   void Visit(absl::FunctionRef<void(std::string_view name, uint64_t value)> visit) const;

@@ -40,6 +40,10 @@ TEST_F(MirrorTest, PutAndGetOfEverySize) {
   }
   // RFC 8166 section 4.3.2.2: a Write chunk larger than the result, or not used at all.
   for (size_t bytes : {0u, 1u, 5000u}) EXPECT_TRUE(Get(bytes, kMaxItem).ok()) << bytes;
+  EXPECT_GT(server->server->counters().bytes_read, kMaxItem);
+  EXPECT_GT(server->server->counters().bytes_written, kMaxItem);
+  EXPECT_EQ(server->server->counters().bytes_copied, 0u);
+  EXPECT_EQ(client->counters().bytes_copied, 0u);
   EXPECT_TRUE(RunUntil([&] { return server->releases == 15; }));
 }
 
@@ -58,6 +62,10 @@ TEST_F(MirrorTest, EligibleResultWithoutAWriteChunkComesInTheReplyChunk) {
             EXPECT_TRUE(in.AtEnd());
           })
           .ok());
+  // Put together, each byte of it once.
+  EXPECT_GT(server->server->counters().bytes_written, 10'001u);
+  EXPECT_EQ(server->server->counters().bytes_copied, server->server->counters().bytes_written);
+  EXPECT_EQ(client->counters().bytes_copied, 0u);
 }
 
 // Some in Read chunks and some not, in calls of all forms; results in Write chunks, inline by an

@@ -61,6 +61,9 @@ class ReplyHandle {
   // is copied too.
   void Send(const ReplyHeader& reply, absl::Span<const uint8_t> results,
             absl::Span<ResultItem> items);
+  // Bytes of pulled items, or of results' items, that the handler has copied: for
+  // Counters::bytes_copied. Before the reply.
+  void CountCopied(uint64_t bytes);
   // kGarbageArguments (RFC 8166 section 4.5.2: what the handler cannot decode) or kSystemError.
   void Fail(AcceptStatus status);
 

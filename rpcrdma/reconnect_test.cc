@@ -100,6 +100,23 @@ TEST_F(ReconnectTest, CallsAreSentAgain) {
   EXPECT_TRUE(Put(50'000).ok());
 }
 
+// The server hangs up on one; a number that is nobody's is no matter.
+TEST_F(ReconnectTest, OneConnectionIsEnded) {
+  StartReconnecting();
+  const uint64_t first = server->last_connection;
+  server->server->Disconnect(first + 1);
+  ASSERT_TRUE(Run({.procedure = kNull}).ok());
+  EXPECT_EQ(server->last_connection, first);
+  server->server->Disconnect(first);
+  ASSERT_TRUE(RunUntil([this] { return client->reconnecting(); }));
+  server->server->Disconnect(first);
+  Reconnect();
+  ASSERT_TRUE(Run({.procedure = kNull}).ok());
+  EXPECT_NE(server->last_connection, first);
+  EXPECT_EQ(counters().connections_lost, 0u);
+  EXPECT_EQ(client->counters().reconnects, 1u);
+}
+
 // The handlers of the first connection's calls are at work when they come again.
 TEST_F(ReconnectTest, WhatRunsIsJoined) {
   StartReconnecting();

@@ -60,6 +60,8 @@ class Responder : public Connection::Role {
   // Before the first message.
   void SetTerms(const DirectionTerms& terms) { terms_ = terms; }
 
+  // Of what handlers copied.
+  void CountCopied(uint64_t bytes) { service_.counters->bytes_copied += bytes; }
   // Goes on with calls that waited for buffers or room. True when one went on.
   bool Poll();
   // The queue pair is closed: gives back whatever no handler holds. Replies are dropped from now

@@ -185,6 +185,7 @@ bool Responder::BuildReply(uint32_t index, const ReplyHeader& reply,
     if (payload == 0 || !Fill(chunks.SegmentsOf(chunks.reply), payload)) return false;
     header.proc = Proc::kNomsg;
     placed_bytes += payload;
+    service_.counters->bytes_copied += payload;
     slot.reply_bytes = static_cast<uint32_t>(EmitHeader(header, buffer));
   }
   service_.counters->bytes_written += placed_bytes;
@@ -263,6 +264,10 @@ void Responder::ReleaseItems(Slot& slot) {
     ResultItem item = std::exchange(slot.items[i], {});
     if (item.release) item.release();
   }
+}
+
+void ReplyHandle::CountCopied(uint64_t bytes) {
+  if (responder_ != nullptr) responder_->CountCopied(bytes);
 }
 
 ReplyHandle::~ReplyHandle() {

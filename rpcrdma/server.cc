@@ -220,12 +220,20 @@ void Server::SetCredits(uint32_t credits) { credits_ = std::clamp(credits, 1u, c
 void Server::Shutdown() {
   if (listener_ != nullptr) manager_->DestroyId(std::exchange(listener_, nullptr));
   for (auto& peer : peers_) {
-    if (peer->state == Peer::State::kEnded) continue;
-    peer->asked = true;
-    const bool sent = peer->state == Peer::State::kConnected && manager_->Disconnect(peer->id).ok();
-    peer->state = sent ? Peer::State::kDisconnecting : Peer::State::kEnding;
-    peer->connection->MarkBroken();
+    if (peer->state != Peer::State::kEnded) End(*peer);
   }
+}
+
+void Server::Disconnect(uint64_t connection) {
+  Peer* const peer = FindConnected(connection);
+  if (peer != nullptr) End(*peer);
+}
+
+void Server::End(Peer& peer) {
+  peer.asked = true;
+  const bool sent = peer.state == Peer::State::kConnected && manager_->Disconnect(peer.id).ok();
+  peer.state = sent ? Peer::State::kDisconnecting : Peer::State::kEnding;
+  peer.connection->MarkBroken();
 }
 
 bool Server::Poll(uint64_t /*now_ns*/) {

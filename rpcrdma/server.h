@@ -87,6 +87,8 @@ class Server : public engine::Poller, private engine::Reporter {
   // when the connection ends, ends with Unavailable: only the client could make another.
   absl::Status CallReverse(uint64_t connection, const CallRequest& request, CallDone done);
 
+  // Disconnects (DREQ) a client (CallView::connection), if it is connected.
+  void Disconnect(uint64_t connection);
   // Stops listening and disconnects (DREQ) every client; connections() falls to 0 as they answer.
   void Shutdown();
   size_t connections() const { return peers_.size(); }
@@ -127,6 +129,7 @@ class Server : public engine::Poller, private engine::Reporter {
   Peer* Find(const cm::Id* id);
   Peer* FindConnected(uint64_t number);
   bool PollPeer(Peer& peer);
+  void End(Peer& peer);
   void TakeDown(Peer& peer);
 
   engine::Worker* worker_;

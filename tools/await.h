@@ -57,15 +57,21 @@ Result Blocking(Node& node, Client& client, Call call) {
 }
 
 // Waits for the end of a row of calls, showing progress.
-template <class Client>
-absl::Status AwaitAll(Node& node, Client& client, std::future<absl::Status>& future,
-                      const std::atomic<uint64_t>& done, uint64_t total, const Progress& progress) {
+template <class T, class Client>
+T AwaitShowing(Node& node, Client& client, std::future<T>& future,
+               const std::atomic<uint64_t>& done, uint64_t total, const Progress& progress) {
   const auto show = [&] {
     if (progress) progress(done.load(std::memory_order_relaxed), total);
   };
-  absl::Status status = Await(node, client, future, show);
+  T result = Await(node, client, future, show);
   show();
-  return InterruptedOr(std::move(status));
+  return result;
+}
+
+template <class Client>
+absl::Status AwaitAll(Node& node, Client& client, std::future<absl::Status>& future,
+                      const std::atomic<uint64_t>& done, uint64_t total, const Progress& progress) {
+  return InterruptedOr(AwaitShowing(node, client, future, done, total, progress));
 }
 
 }  // namespace pollux::tools

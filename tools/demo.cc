@@ -44,7 +44,7 @@ struct DemoOptions {
 struct Outcome {
   FileClient::Negotiated negotiated;
   TransferResult put, get;
-  CallsResult calls;
+  LoadResult calls;
   transport::Counters client, server;
 };
 
@@ -156,7 +156,7 @@ absl::Status Demo::Transfer(Outcome* outcome) {
   unlink(back.c_str());
   if (!outcome->get.status.ok()) return outcome->get.status;
   outcome->calls =
-      TimeNullCalls(*client_node_, *client_, options_.calls, 1, progress("calls", false));
+      TimeNullCalls(*client_node_, *client_, {.count = options_.calls}, progress("calls", false));
   if (!outcome->calls.status.ok()) return outcome->calls.status;
   if (outcome->put.sha256 != outcome->get.sha256) {
     return absl::DataLossError(absl::StrCat("what came back differs: sent SHA-256 ",
@@ -202,9 +202,7 @@ absl::Status Demo::Run(Outcome* outcome) {
 absl::Status Print(const DemoOptions& options, const absl::Status& status, const Outcome& outcome) {
   const uint64_t packets = outcome.client.sent_pkts + outcome.server.sent_pkts;
   const uint64_t repeated = outcome.client.retransmitted() + outcome.server.retransmitted();
-  const Histogram empty;
-  const Histogram& latency =
-      outcome.calls.latency_ns != nullptr ? *outcome.calls.latency_ns : empty;
+  const Histogram& latency = *outcome.calls.latency_ns;
   if (options.json) {
     nlohmann::ordered_json json;
     json["ok"] = status.ok();
@@ -215,12 +213,9 @@ absl::Status Print(const DemoOptions& options, const absl::Status& status, const
     json["sha256_received"] = outcome.get.sha256;
     json["client_to_server_inline"] = outcome.negotiated.client_to_server_inline;
     json["server_to_client_inline"] = outcome.negotiated.server_to_client_inline;
-    json["calls"] = outcome.calls.calls;
-    json["calls_per_second"] = outcome.calls.CallsPerSecond();
-    const auto us = [&](double fraction) {
-      return static_cast<double>(latency.Percentile(fraction)) * 1e-3;
-    };
-    json["latency_us"] = {{"p50", us(0.5)}, {"p99", us(0.99)}, {"p999", us(0.999)}};
+    json["calls"] = outcome.calls.operations;
+    json["calls_per_second"] = outcome.calls.PerSecond();
+    json["latency_us"] = LatencyJson(latency);
     json["put_bytes_per_second"] = outcome.put.BytesPerSecond();
     json["get_bytes_per_second"] = outcome.get.BytesPerSecond();
     json["packets_sent"] = packets;
@@ -229,19 +224,18 @@ absl::Status Print(const DemoOptions& options, const absl::Status& status, const
   }
   if (!status.ok()) return absl::OkStatus();
   return PrintOut(
-      "\n" +
-      Table({{"file", absl::StrCat(options.file, ", ", Bytes(outcome.put.bytes))},
-             {"put", Rate(outcome.put.BytesPerSecond())},
-             {"get", Rate(outcome.get.BytesPerSecond())},
-             {"NULL calls", Grouped(outcome.calls.calls)},
-             {"calls per second", Grouped(static_cast<uint64_t>(outcome.calls.CallsPerSecond()))},
-             {"latency median", Microseconds(latency.Percentile(0.5))},
-             {"latency 99 %", Microseconds(latency.Percentile(0.99))},
-             {"latency 99.9 %", Microseconds(latency.Percentile(0.999))},
-             {"packets sent", Grouped(packets)},
-             {"retransmitted", Grouped(repeated)},
-             {"SHA-256 sent", outcome.put.sha256},
-             {"SHA-256 received", outcome.get.sha256}}));
+      "\n" + Table({{"file", absl::StrCat(options.file, ", ", Bytes(outcome.put.bytes))},
+                    {"put", Rate(outcome.put.BytesPerSecond())},
+                    {"get", Rate(outcome.get.BytesPerSecond())},
+                    {"NULL calls", Grouped(outcome.calls.operations)},
+                    {"calls per second", Grouped(static_cast<uint64_t>(outcome.calls.PerSecond()))},
+                    {"latency median", Microseconds(latency.Percentile(0.5))},
+                    {"latency 99 %", Microseconds(latency.Percentile(0.99))},
+                    {"latency 99.9 %", Microseconds(latency.Percentile(0.999))},
+                    {"packets sent", Grouped(packets)},
+                    {"retransmitted", Grouped(repeated)},
+                    {"SHA-256 sent", outcome.put.sha256},
+                    {"SHA-256 received", outcome.get.sha256}}));
 }
 
 }  // namespace

@@ -18,6 +18,12 @@ class Histogram {
     ++count_;
     if (value_ns > max_) max_ = value_ns;
   }
+  // Counts `other`'s values too.
+  void Add(const Histogram& other) {
+    for (size_t i = 0; i < buckets_.size(); ++i) buckets_[i] += other.buckets_[i];
+    count_ += other.count_;
+    max_ = other.max_ > max_ ? other.max_ : max_;
+  }
   uint64_t count() const { return count_; }
   uint64_t max() const { return max_; }
 
@@ -34,6 +40,15 @@ class Histogram {
       if (seen >= rank) return UpperBound(i) < max_ ? UpperBound(i) : max_;
     }
     return max_;
+  }
+
+  // Calls `visit(bound, count)` for each bucket that holds values, smallest first: `count` of them
+  // do not exceed `bound` and exceed the bound before.
+  template <class Visit>
+  void ForEach(Visit visit) const {
+    for (size_t i = 0; i < buckets_.size(); ++i) {
+      if (buckets_[i] != 0) visit(UpperBound(i) < max_ ? UpperBound(i) : max_, buckets_[i]);
+    }
   }
 
  private:

@@ -38,5 +38,26 @@ TEST(HistogramTest, WithinTheStatedError) {
   EXPECT_EQ(histogram->max(), values.back());
 }
 
+TEST(HistogramTest, BucketsComeInOrderAndHoldEveryValue) {
+  auto histogram = std::make_unique<Histogram>();
+  auto more = std::make_unique<Histogram>();
+  for (uint64_t value : {5, 5, 70'000}) histogram->Record(value);
+  for (uint64_t value : {3, 900'000}) more->Record(value);
+  histogram->Add(*more);
+  EXPECT_EQ(histogram->count(), 5u);
+  EXPECT_EQ(histogram->max(), 900'000u);
+  std::vector<uint64_t> bounds, counts;
+  histogram->ForEach([&](uint64_t bound, uint64_t count) {
+    bounds.push_back(bound);
+    counts.push_back(count);
+  });
+  ASSERT_EQ(counts, (std::vector<uint64_t>{1, 2, 1, 1}));
+  EXPECT_EQ(bounds[0], 3u);
+  EXPECT_EQ(bounds[1], 5u);
+  EXPECT_GE(bounds[2], 70'000u);
+  EXPECT_LE(bounds[2], 70'000u + 70'000u / 64);
+  EXPECT_EQ(bounds[3], 900'000u);
+}
+
 }  // namespace
 }  // namespace pollux::tools

@@ -156,11 +156,7 @@ absl::Status ServeUntilInterrupted(const NfsdOptions& options, Node& node,
       ServedAt(node, static_cast<uint16_t>(options.control.service_port));
   absl::Status status = (*control)->Announce(endpoints);
   if (status.ok()) Announce(options, **control, endpoints);
-  // Also when the ground goes from under it: nobody could reach it any more.
-  while (!Interrupted() && status.ok()) {
-    SleepUntilInterrupted(1000);
-    status = node.device().port().CheckInterface();
-  }
+  if (status.ok()) status = StayUntilInterrupted(node);
   *dropped_datagrams = (*control)->dropped_datagrams();
   return status;
 }

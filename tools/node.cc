@@ -15,16 +15,26 @@ absl::StatusOr<std::unique_ptr<Node>> Node::Start(std::unique_ptr<engine::Device
   LogFailures(node->manager_.get(), worker);
   engine::PollThread::Options thread;
   thread.cpu = options.cpu;
-  thread.poll.yield_after_idle = options.yield_after_idle;
+  thread.poll.idle = options.idle;
+  thread.poll.idle_turns = options.idle_turns;
+  thread.poll.next_deadline_ns = [worker] { return worker->NextDeadline(); };
   absl::StatusOr<std::unique_ptr<engine::PollThread>> started =
       engine::PollThread::Start(thread, [worker](uint64_t now_ns) { return worker->Poll(now_ns); });
   if (!started.ok()) return started.status();
   node->thread_ = *std::move(started);
+  node->Run([&node, worker] { worker->AddReporter(&node->reporter_); });
   return node;
+}
+
+bool Node::ThreadReporter::Tell(const engine::Question& question, engine::Report* report) {
+  if (question.topic != "worker") return false;
+  report->Set("sleeps", node_->thread_->sleeps());
+  return true;
 }
 
 void Node::StopPolling() {
   if (thread_ != nullptr) thread_->Stop();
+  device_->worker().RemoveReporter(&reporter_);
   manager_.reset();
 }
 

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "cm/manager.h"
 #include "stack/engine/device.h"
+#include "stack/engine/report.h"
 #include "stack/engine/thread.h"
 
 namespace pollux::tools {
@@ -21,7 +22,8 @@ class Node {
  public:
   struct Options {
     std::optional<int> cpu;
-    uint32_t yield_after_idle = 256;
+    engine::Idle idle = engine::Idle::kYield;
+    uint32_t idle_turns = 256;  // without work, before that
     cm::ManagerConfig cm;
   };
 
@@ -57,7 +59,18 @@ class Node {
   void StopPolling();
 
  private:
+  // Adds to what the worker tells of its core what its thread knows.
+  class ThreadReporter : public engine::Reporter {
+   public:
+    explicit ThreadReporter(const Node* node) : node_(node) {}
+    bool Tell(const engine::Question& question, engine::Report* report) override;
+
+   private:
+    const Node* node_;
+  };
+
   Node() = default;
+  ThreadReporter reporter_{this};
   std::unique_ptr<engine::Device> device_;
   std::unique_ptr<cm::Manager> manager_;
   std::unique_ptr<engine::PollThread> thread_;

@@ -42,6 +42,12 @@ absl::Status ParseMac(const std::string& text, PortOptions* port) {
   return mac.status();
 }
 
+absl::Status ParseIdle(const std::string& text, PortOptions* port) {
+  const absl::StatusOr<engine::Idle> idle = engine::ParseIdle(text);
+  if (idle.ok()) port->idle = *idle;
+  return idle.status();
+}
+
 }  // namespace
 
 void DeclareWireOptions(Options& options, PortOptions* port) {
@@ -103,10 +109,13 @@ void DeclarePortOptions(Options& options, PortOptions* port) {
   options.Parsed("mac", "MAC", "instead of the port's own",
                  [port](const std::string& text) { return ParseMac(text, port); });
   options.Number("core", "CPU that the worker polls on (any)", 0, 1023, &port->core);
-  options.Number("yield-after",
-                 "idle turns after which the worker gives its CPU\n"
-                 "away; 0: never, for a CPU of its own (256)",
-                 0, 1u << 30, &port->yield_after);
+  options.Parsed("idle", "HOW",
+                 "spin: polls on, for a CPU of its own; yield: lets others\n"
+                 "have it; sleep: takes next to none, and a packet that\n"
+                 "wakes it waits up to 1 ms (yield)",
+                 [port](const std::string& text) { return ParseIdle(text, port); });
+  options.Number("yield-after", "turns without work before it does so; 0: never (256)", 0, 1u << 30,
+                 &port->yield_after);
   options.Switch("dcqcn",
                  "congestion control: data packets are ECN-capable, marks are\n"
                  "answered by CNPs, and CNPs slow senders down",

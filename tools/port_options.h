@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "stack/engine/device.h"
 #include "stack/engine/eal.h"
+#include "stack/engine/idle.h"
 #include "stack/transport/dcqcn_parameters.h"
 #include "tools/options.h"
 
@@ -18,9 +19,10 @@ namespace pollux::tools {
 struct PortOptions {
   engine::DeviceOptions device;
   engine::EalOptions eal;
-  std::string capture;         // file; empty: none
-  uint64_t core = kAnyCore;    // CPU of the worker
-  uint64_t yield_after = 256;  // idle turns before the CPU is given away; 0: never
+  std::string capture;       // file; empty: none
+  uint64_t core = kAnyCore;  // CPU of the worker
+  engine::Idle idle = engine::Idle::kYield;
+  uint64_t yield_after = 256;  // idle turns before that; 0: never
   uint64_t vlan = 0;           // of the addresses that name none; 0: none
   bool dcqcn = false;          // congestion control
   std::optional<transport::DcqcnParameters> dcqcn_parameters;  // given: it is on
@@ -31,7 +33,7 @@ struct PortOptions {
 };
 
 // Declares --port, --netdev, --kernel-path, --address, --vlan, --gateway, --mac, --core,
-// --yield-after, --dcqcn, --dcqcn-parameters, and those of DeclareWireOptions().
+// --idle, --yield-after, --dcqcn, --dcqcn-parameters, and those of DeclareWireOptions().
 void DeclarePortOptions(Options& options, PortOptions* port);
 // Only --impair, --capture, --memory, --file-prefix: for a command that brings its own ports.
 void DeclareWireOptions(Options& options, PortOptions* port);

@@ -1,4 +1,4 @@
-// pollux put, get, ls, ping and bench: against a server elsewhere.
+// pollux put, get, ls and ping: against a server elsewhere.
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -19,14 +19,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxEntries = 10'000'000;  // of a listing: what one can still hold
-constexpr uint64_t kMaxWindow = 1024;       // calls that a client takes at once
-
-Json LatencyJson(const Histogram& latency) {
-  const auto us = [&](double fraction) {
-    return static_cast<double>(latency.Percentile(fraction)) * 1e-3;
-  };
-  return {{"p50", us(0.5)}, {"p99", us(0.99)}, {"p999", us(0.999)}};
-}
 
 int Transfer(const std::string& command, bool put, int argc, char** argv) {
   RemoteOptions remote;
@@ -133,13 +125,14 @@ int PingCommand(int argc, char** argv) {
   auto connected = Remote::Connect(remote, operands[0]);
   if (!connected.ok()) return Finish("ping", remote.json, connected.status(), {}, "");
   Remote& server = **connected;
-  const CallsResult result = TimeNullCalls(server.node(), server.client(), count, 1, nullptr);
+  const LoadResult result =
+      TimeNullCalls(server.node(), server.client(), {.count = count}, nullptr);
   const FileClient::Negotiated negotiated =
       server.node().Run([&] { return server.client().negotiated(); });
   const Histogram& latency = *result.latency_ns;
   return Finish(
       "ping", remote.json, UnlessTaken(server.node(), result.status),
-      {{"calls", result.calls},
+      {{"calls", result.operations},
        {"latency_us", LatencyJson(latency)},
        {"client_to_server_inline", negotiated.client_to_server_inline},
        {"server_to_client_inline", negotiated.server_to_client_inline},
@@ -147,56 +140,10 @@ int PingCommand(int argc, char** argv) {
        {"credits", negotiated.credits}},
       absl::StrFormat("%s: %u NULL calls, median %s, 99 %% %s; inline %u/%u bytes, peer %s RFC "
                       "8797 private data, grants %u credits\n",
-                      operands[0], result.calls, Microseconds(latency.Percentile(0.5)),
+                      operands[0], result.operations, Microseconds(latency.Percentile(0.5)),
                       Microseconds(latency.Percentile(0.99)), negotiated.client_to_server_inline,
                       negotiated.server_to_client_inline,
                       negotiated.peer_sent_private_data ? "sent" : "sent no", negotiated.credits));
-}
-
-int BenchCommand(int argc, char** argv) {
-  RemoteOptions remote;
-  uint64_t count = 100'000, window = 32, mib = 256;
-  Options options("bench [options] ADDR",
-                  "Times NULL calls one at a time and many at once, and 1 MiB writes and reads,\n"
-                  "against a server (pollux serve). Leaves a file pollux-bench there.");
-  DeclareRemoteOptions(options, &remote);
-  options.Number("count", "NULL calls a measurement (100000)", 1, 1'000'000'000, &count);
-  options.Number("window", "NULL calls at once in the second (32)", 1, kMaxWindow, &window);
-  options.Number("mib", "MiB to write and read (256)", 1, 1 << 20, &mib);
-  std::vector<std::string> operands;
-  if (auto done = ParseOperands("bench", options, argc, argv, 1, 1, &operands)) return *done;
-  auto connected = Remote::Connect(remote, operands[0]);
-  if (!connected.ok()) return Finish("bench", remote.json, connected.status(), {}, "");
-  Remote& server = **connected;
-  const auto progress = [&](const char* what, bool bytes) {
-    return remote.json ? nullptr : ProgressBar(what, bytes);
-  };
-  const CallsResult one =
-      TimeNullCalls(server.node(), server.client(), count, 1, progress("latency", false));
-  const CallsResult many = TimeNullCalls(server.node(), server.client(), count,
-                                         static_cast<int>(window), progress("rate", false));
-  const BlocksResult write = TimeBlocks(server.node(), server.client(), true, "pollux-bench", mib,
-                                        progress("write", true));
-  const BlocksResult read = TimeBlocks(server.node(), server.client(), false, "pollux-bench", mib,
-                                       progress("read", true));
-  absl::Status status = one.status;
-  status.Update(many.status);
-  status.Update(write.status);
-  status.Update(read.status);
-  Json json = {{"latency_us", LatencyJson(*one.latency_ns)},
-               {"calls_per_second", many.CallsPerSecond()},
-               {"window", window},
-               {"write_bytes_per_second", write.BytesPerSecond()},
-               {"read_bytes_per_second", read.BytesPerSecond()}};
-  AddCounters(server.node(), &json);
-  return Finish("bench", remote.json, UnlessTaken(server.node(), status), json,
-                Table({{"latency median", Microseconds(one.latency_ns->Percentile(0.5))},
-                       {"latency 99 %", Microseconds(one.latency_ns->Percentile(0.99))},
-                       {"latency 99.9 %", Microseconds(one.latency_ns->Percentile(0.999))},
-                       {absl::StrCat("calls per second, ", window, " at once"),
-                        Grouped(static_cast<uint64_t>(many.CallsPerSecond()))},
-                       {"write", Rate(write.BytesPerSecond())},
-                       {"read", Rate(read.BytesPerSecond())}}));
 }
 
 }  // namespace pollux::tools

@@ -61,6 +61,13 @@ absl::Status PrintJson(const nlohmann::ordered_json& json) {
                   "\n");
 }
 
+nlohmann::ordered_json LatencyJson(const Histogram& latency_ns) {
+  const auto us = [&](double fraction) {
+    return static_cast<double>(latency_ns.Percentile(fraction)) * 1e-3;
+  };
+  return {{"p50", us(0.5)}, {"p99", us(0.99)}, {"p999", us(0.999)}, {"max", us(1)}};
+}
+
 void AddCongestion(const transport::Counters& counters, nlohmann::ordered_json* json) {
   (*json)["rp_cnp_handled"] = counters.rp_cnp_handled;
   (*json)["rp_cnp_ignored"] = counters.rp_cnp_ignored;

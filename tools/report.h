@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "stack/transport/counters.h"
+#include "tools/histogram.h"
 #include "tools/options.h"
 #include "tools/progress.h"
 
@@ -30,6 +31,9 @@ std::string Table(const std::vector<std::pair<std::string, std::string>>& rows);
 absl::Status PrintOut(const std::string& text);
 // One line. Bytes that are no UTF-8 (names of files may have them) become U+FFFD.
 absl::Status PrintJson(const nlohmann::ordered_json& json);
+
+// Percentiles in microseconds: 50, 99, 99.9 and the longest.
+nlohmann::ordered_json LatencyJson(const Histogram& latency_ns);
 
 // What congestion control counted, under mlx5's names.
 void AddCongestion(const transport::Counters& counters, nlohmann::ordered_json* json);

@@ -77,11 +77,7 @@ absl::Status Serve(const ServeOptions& options, Served* served) {
   }
   std::fprintf(stderr, "serving %s at %s on %s\n", options.root.c_str(), ListOf(endpoints).c_str(),
                Place(options.port.device).c_str());
-  // Also when the ground goes from under it: nobody could reach it any more.
-  while (!Interrupted() && status.ok()) {
-    SleepUntilInterrupted(1000);
-    status = node.device().port().CheckInterface();
-  }
+  status = StayUntilInterrupted(node);
   registration.reset();
   served->calls = node.Run([&] { return server->calls(); });
   End(node, std::move(server));

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "tools/cm_trace.h"
+#include "tools/interrupt.h"
 
 namespace pollux::tools {
 void PrintCmExchange(Node& node) {
@@ -11,6 +12,15 @@ void PrintCmExchange(Node& node) {
       std::fprintf(stderr, "%s", DescribeMad(outgoing, mad).c_str());
     });
   });
+}
+
+absl::Status StayUntilInterrupted(Node& node) {
+  absl::Status status;
+  while (!Interrupted() && status.ok()) {
+    SleepUntilInterrupted(1000);
+    status = node.device().port().CheckInterface();
+  }
+  return status;
 }
 
 absl::StatusOr<std::unique_ptr<FileClient>> ConnectClient(Node& node, const cm::Endpoint& server,

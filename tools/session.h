@@ -22,6 +22,10 @@ inline constexpr int kGoodbyeSeconds = 5;
 // Prints every CM message that the node sends and receives on standard error, decoded.
 void PrintCmExchange(Node& node);
 
+// Until a SIGINT or SIGTERM; or until the ground goes from under the port, since nobody could reach
+// it any more: what its CheckInterface() says.
+absl::Status StayUntilInterrupted(Node& node);
+
 // Waits until `server` has accepted or refused. Errors as FileClient::Connect().
 absl::StatusOr<std::unique_ptr<FileClient>> ConnectClient(Node& node, const cm::Endpoint& server,
                                                           const FileClient::Options& options);

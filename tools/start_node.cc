@@ -37,7 +37,8 @@ absl::StatusOr<std::unique_ptr<Node>> StartNode(const PortOptions& port) {
   if (!device.ok()) return device.status();
   Node::Options options;
   if (port.core != PortOptions::kAnyCore) options.cpu = static_cast<int>(port.core);
-  options.yield_after_idle = static_cast<uint32_t>(port.yield_after);
+  options.idle = port.idle;
+  options.idle_turns = static_cast<uint32_t>(port.yield_after);
   return Node::Start(*std::move(device), options);
 }
 

@@ -145,65 +145,55 @@ TransferResult GetFile(Node& node, FileClient& client, const std::string& remote
 
 namespace {
 
-// NULL calls in a closed loop, on the node's core.
-class NullCalls {
+// On the node's core, from its first turn there.
+class NullCalls final : private engine::Poller {
  public:
-  NullCalls(FileClient& client, uint64_t count, Histogram& latency_ns)
-      : client_(client), left_(count), latency_ns_(latency_ns) {}
+  NullCalls(engine::Worker& worker, FileClient& client, const LoadOptions& load)
+      : worker_(worker),
+        client_(client),
+        load_(
+            load, [this] { return clock_.NowNs(); }, [this](uint32_t slot) { Begin(slot); },
+            [this](LoadResult result) {
+              worker_.RemovePoller(this);
+              finished_.set_value(std::move(result));
+            }) {}
 
-  void Start(int window) {
-    for (int i = 0; i < window; ++i) Next();
-  }
-  std::future<absl::Status> future() { return finished_.get_future(); }
+  void Start() { worker_.AddPoller(this); }
+  std::future<LoadResult> future() { return finished_.get_future(); }
   const std::atomic<uint64_t>& done() const { return done_; }
 
  private:
-  void Next() {
-    if (Interrupted() && status_.ok()) status_ = absl::CancelledError("interrupted");
-    if (!status_.ok() || left_ == 0) {
-      if (under_way_ == 0 && !told_) {
-        told_ = true;
-        finished_.set_value(status_);
-      }
-      return;
+  bool Poll(uint64_t /*now_ns*/) override {
+    if (Interrupted()) {
+      load_.Stop(absl::CancelledError("interrupted"));
+      return false;
     }
-    --left_;
-    ++under_way_;
-    const uint64_t start_ns = clock_.NowNs();
-    client_.Null([this, start_ns](absl::Status status) {
-      latency_ns_.Record(clock_.NowNs() - start_ns);
+    return load_.Turn();
+  }
+  void Begin(uint32_t slot) {
+    client_.Null([this, slot](const absl::Status& status) {
       done_.fetch_add(1, std::memory_order_relaxed);
-      --under_way_;
-      if (!status.ok() && status_.ok()) status_ = status;
-      Next();
+      load_.Ended(slot, status);
     });
   }
 
+  engine::Worker& worker_;
   FileClient& client_;
-  uint64_t left_;
-  Histogram& latency_ns_;
   const engine::Clock clock_;
-  int under_way_ = 0;
-  bool told_ = false;
-  absl::Status status_;
   std::atomic<uint64_t> done_{0};
-  std::promise<absl::Status> finished_;
+  std::promise<LoadResult> finished_;
+  Load load_;
 };
 
 }  // namespace
 
-CallsResult TimeNullCalls(Node& node, FileClient& client, uint64_t count, int window,
-                          const Progress& progress) {
-  CallsResult result;
-  result.latency_ns = std::make_unique<Histogram>();
-  const engine::Clock clock;
-  const uint64_t start_ns = clock.NowNs();
-  NullCalls calls(client, count, *result.latency_ns);
-  std::future<absl::Status> finished = calls.future();
-  node.Run([&] { calls.Start(window); });
-  result.status = AwaitAll(node, client, finished, calls.done(), count, progress);
-  result.seconds = static_cast<double>(clock.NowNs() - start_ns) * 1e-9;
-  result.calls = calls.done();
+LoadResult TimeNullCalls(Node& node, FileClient& client, const LoadOptions& load,
+                         const Progress& progress) {
+  NullCalls calls(node.device().worker(), client, load);
+  std::future<LoadResult> finished = calls.future();
+  node.Run([&] { calls.Start(); });
+  LoadResult result = AwaitShowing(node, client, finished, calls.done(), load.count, progress);
+  result.status = InterruptedOr(result.status);
   return result;
 }
 

@@ -3,12 +3,11 @@
 #define POLLUX_TOOLS_TRANSFER_H_
 
 #include <cstdint>
-#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
+#include "tools/bench/load.h"
 #include "tools/file_service/file_client.h"
-#include "tools/histogram.h"
 #include "tools/node.h"
 #include "tools/progress.h"
 
@@ -34,18 +33,9 @@ TransferResult PutFile(Node& node, FileClient& client, const std::string& local,
 TransferResult GetFile(Node& node, FileClient& client, const std::string& remote,
                        const std::string& local, const Progress& progress);
 
-struct CallsResult {
-  absl::Status status;
-  uint64_t calls = 0;
-  double seconds = 0;
-  std::unique_ptr<Histogram> latency_ns;
-
-  double CallsPerSecond() const { return seconds > 0 ? static_cast<double>(calls) / seconds : 0; }
-};
-
-// NULL calls, `window` at once, `count` in all.
-CallsResult TimeNullCalls(Node& node, FileClient& client, uint64_t count, int window,
-                          const Progress& progress);
+// NULL calls as `load` asks.
+LoadResult TimeNullCalls(Node& node, FileClient& client, const LoadOptions& load,
+                         const Progress& progress);
 
 struct BlocksResult {
   absl::Status status;

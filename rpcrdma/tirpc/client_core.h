@@ -52,6 +52,9 @@ class ClientCore {
   // for kGoodbyeNs. A call that is under way ends first. Nothing but the destructor may follow.
   static constexpr uint64_t kGoodbyeNs = 2'000'000'000;
   void Disconnect(absl::AnyInvocable<void()> done);
+  // Bytes of items that the CLIENT has copied.
+  void CountCopied(uint64_t bytes) { client_->CountCopied(bytes); }
+  const Counters& counters() const { return client_->counters(); }
   // What calls are checked by from now on. While there is no call.
   void Rebind(ProgramBinding binding) { client_->Rebind(std::move(binding)); }
 

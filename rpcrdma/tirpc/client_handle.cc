@@ -100,6 +100,10 @@ absl::StatusOr<CLIENT*> MakeClient(const Host& host, const cm::Endpoint& server,
   return handle.release()->client();
 }
 
+Counters CountersOf(CLIENT* client) {
+  return static_cast<ClientHandle*>(client->cl_private)->counters();
+}
+
 CLIENT::clnt_ops ClientHandle::operations = {.cl_call = Call,
                                              .cl_abort = Abort,
                                              .cl_geterr = GetError,
@@ -146,6 +150,12 @@ absl::Status ClientHandle::Connect(uint32_t timeout_ms) {
   if (!status.ok()) return status;
   done->Wait();
   return outcome_.status;
+}
+
+Counters ClientHandle::counters() {
+  Counters counters;
+  RunOn(host_, [&] { counters = core_->counters(); });
+  return counters;
 }
 
 std::shared_ptr<Signal> ClientHandle::Disconnect() {
@@ -304,6 +314,9 @@ clnt_stat ClientHandle::DecodeResults(const Asked& asked, const opaque_auth& ver
   }
   const bool decoded = AUTH_UNWRAP(client_.cl_auth, decoder_.xdr(), asked.xdr_results,
                                    static_cast<caddr_t>(asked.results));
+  if (const uint64_t copied = decoder_.copied_bytes(); copied > 0) {
+    engine::Party::Post(*host_.worker, [this, copied] { core_->CountCopied(copied); });
+  }
   lent_ = {};
   lent_results_ = asked.results;
   for (const XdrDecoder::Adopted& adopted : decoder_.adopted()) {

@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "cm/manager.h"
+#include "rpcrdma/counters.h"
 #include "rpcrdma/socket_address.h"
 #include "rpcrdma/tirpc/client_core.h"
 #include "rpcrdma/tirpc/host.h"
@@ -49,6 +50,9 @@ using FindUpperLayer = UpperLayer (*)(uint32_t program, uint32_t version);
 absl::StatusOr<CLIENT*> MakeClient(const Host& host, const cm::Endpoint& server, uint32_t program,
                                    uint32_t version, FindUpperLayer find, uint32_t timeout_ms);
 
+// Of a CLIENT that MakeClient() made. Asks the worker.
+Counters CountersOf(CLIENT* client);
+
 // Behind CLIENT::cl_private.
 class ClientHandle {
  public:
@@ -62,6 +66,7 @@ class ClientHandle {
   // Begins to; the signal is given when the server has answered, or has not in time.
   std::shared_ptr<Signal> Disconnect();
   CLIENT* client() { return &client_; }
+  Counters counters();
 
  private:
   struct Free {

@@ -69,6 +69,12 @@ Service::~Service() {
   });
 }
 
+Counters Service::counters() {
+  Counters counters;
+  RunOn(host_, [&] { counters = core_->counters(); });
+  return counters;
+}
+
 absl::Status Service::Add(const UpperLayer& upper, Dispatch dispatch) {
   const ProgramBinding& binding = upper.binding;
   if (upper.LargestMessage() > bulk_bytes_) {
@@ -96,8 +102,9 @@ bool_t Service::Receive(SVCXPRT* transport, rpc_msg* /*message*/) {
   Service& self = Of(transport);
   std::shared_ptr<Channel> channel;
   while (self.accepted_->Pop(&channel)) {
-    const auto on_destroy = [&self](ServiceLink* gone) {
+    const auto on_destroy = [&self, connection = channel->connection](ServiceLink* gone) {
       self.links_.remove_if([gone](const auto& link) { return link.get() == gone; });
+      RunOn(self.host_, [&self, connection] { self.core_->Disconnect(connection); });
     };
     auto link = ServiceLink::Make(self.host_, channel, self.transport_.xp_port, self.bulk_bytes_,
                                   on_destroy);

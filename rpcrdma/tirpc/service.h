@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "rpcrdma/counters.h"
 #include "rpcrdma/tirpc/event_queue.h"
 #include "rpcrdma/tirpc/host.h"
 #include "rpcrdma/tirpc/service_core.h"
@@ -23,8 +24,8 @@ using Dispatch = void (*)(svc_req*, SVCXPRT*);
 // A listener, and the connections that it has accepted; each is an SVCXPRT whose descriptor is
 // registered with xprt_register(). Made, used and destroyed on the thread that runs svc_run() (or
 // before and after it runs): libtirpc's lists of services and transports are not for several.
-// svc_destroy() of the listener ends it with all its connections; svc_unreg() is the program's to
-// call, as with any transport.
+// svc_destroy() of the listener ends it with all its connections, of a connection that one;
+// svc_unreg() is the program's to call, as with any transport.
 //
 // The worker checks calls, moves chunks and queues; dispatch routines, XDR and authentication run
 // on svc_run()'s thread, as with any transport.
@@ -40,6 +41,8 @@ class Service {
   absl::Status Add(const UpperLayer& upper, Dispatch dispatch);
 
   SVCXPRT* transport() { return &transport_; }
+  // Of all its connections. Any thread but the worker's, which is asked.
+  Counters counters();
   // Called when it is destroyed.
   void SetOnDestroy(absl::AnyInvocable<void()> on_destroy) { on_destroy_ = std::move(on_destroy); }
 

@@ -52,6 +52,7 @@ Channel* ServiceCore::ChannelOf(const CallView& call) {
     return found->second.get();
   }
   auto channel = std::make_shared<Channel>();
+  channel->connection = call.connection;
   channel->peer = {.address = call.client_address, .port = call.client_port};
   channel->calls = Calls::Make(kMaxCalls);
   if (channel->calls == nullptr) return nullptr;

@@ -31,6 +31,7 @@ using Calls = EventQueue<std::unique_ptr<PendingCall>>;
 
 // A connection, shared by both threads.
 struct Channel {
+  uint64_t connection = 0;  // CallView::connection
   cm::Endpoint peer;
   std::unique_ptr<Calls> calls;
   bool closed = false;  // the worker's: its SVCXPRT has gone, nobody takes calls any more
@@ -49,6 +50,9 @@ class ServiceCore {
   absl::Status Add(const UpperLayer* upper);
   // No call is queued from now on; each is answered with a system error.
   void Close() { closing_ = true; }
+  // Ends a connection (Channel::connection), if there still is one.
+  void Disconnect(uint64_t connection) { server_->Disconnect(connection); }
+  const Counters& counters() const { return server_->counters(); }
 
  private:
   explicit ServiceCore(Accepted* accepted) : accepted_(accepted) {}

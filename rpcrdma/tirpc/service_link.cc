@@ -62,6 +62,7 @@ struct OutgoingReply {
   };
   std::vector<Item> items;
   std::vector<uint8_t> copied;  // of the items, those that are not waited for
+  uint64_t copied_bytes = 0;    // with what was copied of the arguments' items
 
   // On the worker's core.
   void Send(const std::shared_ptr<OutgoingReply>& self, const std::shared_ptr<Signal>& released) {
@@ -72,6 +73,7 @@ struct OutgoingReply {
     for (const Item& item : items) {
       placed.push_back({.bytes = item.bytes, .position = item.position, .release = [release] {}});
     }
+    call->reply.CountCopied(copied_bytes);
     call->reply.Send(header, results, absl::MakeSpan(placed));
   }
 };
@@ -247,6 +249,7 @@ void ServiceLink::SendReply(const ReplyHeader& header, absl::Span<const uint8_t>
     waits |= !is_copied;
   }
   reply->copied.reserve(copied);
+  reply->copied_bytes = copied + decoder_.copied_bytes();
   for (const XdrEncoder::Item& item : encoder_.items()) {
     absl::Span<const uint8_t> bytes = item.bytes;
     if (bytes.size() <= kCopiedBytes) {

@@ -4,6 +4,8 @@
 #include <rte_errno.h>
 #include <rte_lcore.h>
 #include <sched.h>
+#include <sys/prctl.h>
+#include <time.h>
 
 #include <future>
 #include <utility>
@@ -33,18 +35,39 @@ absl::Status Prepare(const PollThread::Options& options) {
   return absl::OkStatus();
 }
 
+uint64_t NextDeadline(const PollOptions& options) {
+  return options.next_deadline_ns == nullptr ? UINT64_MAX : options.next_deadline_ns();
+}
+
+void Sleep(uint64_t length_ns, std::atomic<uint64_t>& sleeps) {
+  if (length_ns == 0) return;
+  sleeps.fetch_add(1, std::memory_order_relaxed);
+  // Of less than a second.
+  const timespec length{0, static_cast<long>(length_ns)};
+  nanosleep(&length, nullptr);
+}
+
 }  // namespace
 
 void PollUntil(const std::atomic<bool>& stop, const PollOptions& options,
-               absl::AnyInvocable<bool(uint64_t)>& poll) {
+               absl::AnyInvocable<bool(uint64_t)>& poll, std::atomic<uint64_t>& sleeps) {
   const Clock clock;
+  const bool spins = options.idle == Idle::kSpin || options.idle_turns == 0;
+  // The kernel adds 50 us to each sleep otherwise.
+  if (options.idle == Idle::kSleep) prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+  SleepLength length;
   uint32_t idle = 0;
   while (!stop.load(std::memory_order_relaxed)) {
     if (poll(clock.NowNs())) {
       idle = 0;
-    } else if (options.yield_after_idle != 0 && ++idle >= options.yield_after_idle) {
+      length.Reset();
+    } else if (!spins && ++idle >= options.idle_turns) {
       --idle;
-      sched_yield();
+      if (options.idle == Idle::kYield) {
+        sched_yield();
+      } else {
+        Sleep(length.Next(clock.NowNs(), NextDeadline(options)), sleeps);
+      }
     }
   }
 }
@@ -54,12 +77,12 @@ absl::StatusOr<std::unique_ptr<PollThread>> PollThread::Start(
   std::unique_ptr<PollThread> self(new PollThread());
   std::promise<absl::Status> prepared;
   std::future<absl::Status> outcome = prepared.get_future();
-  self->thread_ = std::thread([stop = &self->stop_, options, poll = std::move(poll),
-                               prepared = std::move(prepared)]() mutable {
+  self->thread_ = std::thread([stop = &self->stop_, sleeps = &self->sleeps_, options,
+                               poll = std::move(poll), prepared = std::move(prepared)]() mutable {
     const absl::Status status = Prepare(options);
     prepared.set_value(status);
     if (!status.ok()) return;
-    PollUntil(*stop, options.poll, poll);
+    PollUntil(*stop, options.poll, poll, *sleeps);
     poll = nullptr;
     rte_thread_unregister();
   });

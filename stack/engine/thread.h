@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -12,19 +13,23 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "stack/engine/clock.h"
+#include "stack/engine/idle.h"
 
 namespace pollux::engine {
 
 struct PollOptions {
-  // Gives the CPU away (sched_yield) after this many turns in a row without work, and after each
-  // further one; 0: never, for machines that have a core to spare for each worker.
-  uint32_t yield_after_idle = 256;
+  // Done after `idle_turns` turns in a row without work, and after each further one; 0 turns:
+  // never, as kSpin.
+  Idle idle = Idle::kYield;
+  uint32_t idle_turns = 256;
+  // Of kSleep: when the next timer is due, as Worker::NextDeadline(); null: there are none.
+  std::function<uint64_t()> next_deadline_ns;
 };
 
 // Calls `poll(now_ns)`, which returns whether it did anything, until `stop` is true. On the calling
-// thread: for applications that poll on their own.
+// thread: for applications that poll on their own. `sleeps` counts those of kSleep.
 void PollUntil(const std::atomic<bool>& stop, const PollOptions& options,
-               absl::AnyInvocable<bool(uint64_t)>& poll);
+               absl::AnyInvocable<bool(uint64_t)>& poll, std::atomic<uint64_t>& sleeps);
 
 // A thread of its own, registered with DPDK so that packet pools give it a cache. Runs from Start()
 // until it is destroyed. EAL must be initialised (eal.h), with the system's rights to spare: at
@@ -45,10 +50,15 @@ class PollThread {
   // Returns when the thread has ended. Not from the thread itself.
   void Stop();
 
+  // How often it has slept (Idle::kSleep). Any thread.
+  uint64_t sleeps() const { return sleeps_.load(std::memory_order_relaxed); }
+
  private:
   PollThread() = default;
 
   std::atomic<bool> stop_{false};
+  // Written at each sleep: not on the line that the thread reads at each turn.
+  alignas(64) std::atomic<uint64_t> sleeps_{0};
   std::thread thread_;
 };
 

@@ -57,12 +57,47 @@ TEST_F(PollThreadTest, PollsWithAnLcoreOfItsOwnWhereItWasPinned) {
 
 TEST_F(PollThreadTest, NeverYieldingStopsAsWell) {
   std::atomic<unsigned> polls{0};
-  auto thread = PollThread::Start({.poll = {.yield_after_idle = 0}}, [&](uint64_t) {
+  auto thread = PollThread::Start({.poll = {.idle = Idle::kSpin}}, [&](uint64_t) {
     ++polls;
     return false;
   });
   ASSERT_TRUE(thread.ok());
   while (polls < 10) sched_yield();
+}
+
+TEST_F(PollThreadTest, SleepsBetweenPollsAndOnlyThen) {
+  std::atomic<uint64_t> polls{0};
+  std::atomic<bool> busy{true};
+  PollOptions sleeping = {.idle = Idle::kSleep, .idle_turns = 10};
+  sleeping.next_deadline_ns = [] { return UINT64_MAX; };
+  auto thread = PollThread::Start({.poll = sleeping}, [&](uint64_t) {
+    ++polls;
+    return busy.load();
+  });
+  ASSERT_TRUE(thread.ok());
+  while (polls < 1000) sched_yield();
+  EXPECT_EQ((*thread)->sleeps(), 0u);
+  busy = false;
+  while ((*thread)->sleeps() < 50) sched_yield();
+  const uint64_t polls_before = polls, sleeps_before = (*thread)->sleeps();
+  while ((*thread)->sleeps() < sleeps_before + 50) sched_yield();
+  (*thread)->Stop();
+  // One poll a sleep, and one that may have come between the two looks.
+  EXPECT_LE(polls - polls_before, (*thread)->sleeps() - sleeps_before + 1);
+}
+
+// A timer that is always due leaves no time to sleep.
+TEST_F(PollThreadTest, DoesNotSleepWhenATimerIsDue) {
+  std::atomic<uint64_t> polls{0};
+  PollOptions sleeping = {.idle = Idle::kSleep, .idle_turns = 1};
+  sleeping.next_deadline_ns = [] { return uint64_t{0}; };
+  auto thread = PollThread::Start({.poll = sleeping}, [&](uint64_t) {
+    ++polls;
+    return false;
+  });
+  ASSERT_TRUE(thread.ok());
+  while (polls < 1000) sched_yield();
+  EXPECT_EQ((*thread)->sleeps(), 0u);
 }
 
 TEST_F(PollThreadTest, ACpuThatIsNotOursIsNamed) {

@@ -203,7 +203,7 @@ bool Worker::Dispatch(Port& port, rte_mbuf* frame, const Arrival& arrival,
   if (result != wire::ParseResult::kOk) {
     port.counters.Count(DropOf(result));
   } else if (packet.bth.dest_qpn == kMulticastQpn) {
-    DispatchMulticast(packet, context);
+    DispatchMulticast(*port.interface, bytes, packet, context);
   } else if (!port.interface->IsOurs(bytes, packet.destination())) {
     port.counters.Count(Drop::kNotForUs);
   } else if (Slot* slot = FindSlot(packet.bth.dest_qpn, port.counters)) {

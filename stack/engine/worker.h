@@ -225,7 +225,8 @@ class Worker : public Party {
   void Prefetch(uint16_t i) const;
   bool Dispatch(Port& port, rte_mbuf* frame, const Arrival& arrival,
                 transport::PollContext& context);
-  void DispatchMulticast(const wire::RocePacket& packet, transport::PollContext& context);
+  void DispatchMulticast(const net::Interface& interface, const uint8_t* frame,
+                         const wire::RocePacket& packet, transport::PollContext& context);
   Slot* FindSlot(Qpn qpn, transport::Counters& counters);
   Slot& SlotOf(const verbs::QueuePair& qp);
   bool RunPollers();

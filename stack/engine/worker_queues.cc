@@ -102,9 +102,10 @@ absl::Status Worker::DetachMulticast(verbs::QueuePair* qp, const Gid& gid) {
   return absl::OkStatus();
 }
 
-void Worker::DispatchMulticast(const wire::RocePacket& packet, transport::PollContext& context) {
+void Worker::DispatchMulticast(const net::Interface& interface, const uint8_t* frame,
+                               const wire::RocePacket& packet, transport::PollContext& context) {
   const auto found = groups_.find(packet.destination());
-  if (found == groups_.end()) {
+  if (found == groups_.end() || !interface.IsOfGroup(frame, packet.destination())) {
     context.counters.Count(transport::Drop::kNotForUs);
     return;
   }

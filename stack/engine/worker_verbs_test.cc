@@ -242,12 +242,12 @@ class WorkerMulticastTest : public WorkerVerbsTest {
  protected:
   static constexpr uint32_t kGroupAddress = 0xE0010203;  // 224.1.2.3
 
-  // A datagram of four bytes for the group.
-  void Receive(uint32_t group, uint32_t qkey) {
+  // A datagram of four bytes for the group, to a MAC address whose last byte is `mac_end`.
+  void Receive(uint32_t group, uint32_t qkey, uint8_t mac_end = 3) {
     constexpr size_t kUdp = 34, kBth = kUdp + 8, kDeth = kBth + wire::kBthBytes;
     constexpr size_t kPayload = kDeth + wire::kDethBytes, kEnd = kPayload + 4;
     std::vector<uint8_t> bytes(kEnd + wire::kIcrcBytes);
-    const uint8_t mac[] = {1, 0, 0x5E, 1, 2, 3, 2, 0, 0, 0, 0, 2, 8, 0};
+    const uint8_t mac[] = {1, 0, 0x5E, 1, 2, mac_end, 2, 0, 0, 0, 0, 2, 8, 0};
     std::copy(std::begin(mac), std::end(mac), bytes.begin());
     uint8_t* ip = &bytes[14];
     ip[0] = 0x45;
@@ -298,6 +298,19 @@ TEST_F(WorkerMulticastTest, EveryMemberGetsACopy) {
   EXPECT_TRUE(worker_->DestroyQp(b).ok()) << "which detaches it";
   Receive(kGroupAddress, kQkey);
   EXPECT_EQ(worker_->counters().drop(Drop::kNotForUs), 2u);
+}
+
+TEST_F(WorkerMulticastTest, OnlyFramesOfTheGroup) {
+  const uint32_t key = worker_->RegMr(pd_, memory_, sizeof memory_, IBV_ACCESS_LOCAL_WRITE)->key;
+  verbs::QueuePair* qp = MakeUd();
+  ASSERT_TRUE(worker_->AttachMulticast(qp, Gid::FromIpv4(kGroupAddress)).ok());
+  PostRecv(qp, memory_, 64, key);
+  Receive(kGroupAddress, kQkey, /*mac_end=*/4);
+  EXPECT_EQ(worker_->counters().drop(Drop::kNotForUs), 1u);
+  ibv_wc wc;
+  EXPECT_EQ(cq_->Poll(1, &wc), 0);
+  Receive(kGroupAddress, kQkey);
+  EXPECT_EQ(cq_->Poll(1, &wc), 1);
 }
 
 TEST_F(WorkerMulticastTest, OnlyDatagramsAndOnlyGroups) {

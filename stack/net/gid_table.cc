@@ -37,4 +37,10 @@ bool GidTable::Contains(const Gid& gid, uint16_t vlan) const {
   return found >= 0;
 }
 
+bool GidTable::HasVlan(uint16_t vlan) const {
+  return std::any_of(entries_.begin(), entries_.begin() + size_, [vlan](const GidEntry& entry) {
+    return !entry.gid.IsZero() && entry.vlan == vlan;
+  });
+}
+
 }  // namespace pollux::net

@@ -33,6 +33,8 @@ class GidTable {
   int Find(const Gid& gid, uint16_t vlan) const;
   // For every packet: the last one found is looked at first.
   bool Contains(const Gid& gid, uint16_t vlan) const;
+  // Whether any address is on `vlan`.
+  bool HasVlan(uint16_t vlan) const;
 
  private:
   std::array<GidEntry, kMaxGids> entries_{};

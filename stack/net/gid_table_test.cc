@@ -41,6 +41,17 @@ TEST(GidTableTest, ContainsFollowsEveryChange) {
   EXPECT_FALSE(table.Contains(Gid{}, kNoVlan));
 }
 
+TEST(GidTableTest, KnowsItsVlans) {
+  GidTable table;
+  EXPECT_FALSE(table.HasVlan(kNoVlan));
+  table.Assign(std::vector{Entry(1), GidEntry{.gid = Entry(2).gid, .vlan = 7}});
+  EXPECT_TRUE(table.HasVlan(kNoVlan));
+  EXPECT_TRUE(table.HasVlan(7));
+  EXPECT_FALSE(table.HasVlan(8));
+  table.Assign(std::vector{Entry(1)});
+  EXPECT_FALSE(table.HasVlan(7));
+}
+
 TEST(GidTableTest, AtMostSoMany) {
   GidTable table;
   std::vector<GidEntry> many;

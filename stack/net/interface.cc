@@ -206,9 +206,9 @@ bool Interface::IsOurs(const uint8_t* frame, const Gid& destination) const {
   return HasMac(frame, host_.mac) && host_.gids.Contains(destination, VlanOf(frame));
 }
 
-bool Interface::IsOurGroup(const uint8_t* frame, const Gid& destination) const {
+bool Interface::IsOfGroup(const uint8_t* frame, const Gid& destination) const {
   return destination.IsMulticast() && HasMac(frame, wire::MulticastMac(destination)) &&
-         groups_.Contains(destination, VlanOf(frame));
+         host_.gids.HasVlan(VlanOf(frame));
 }
 
 // ---- Frames that are not RoCE.
@@ -446,7 +446,14 @@ void Interface::TakeKernelState() {
 
 void Interface::FollowKernel(PollContext& context) {
   found_.clear();
-  if (kernel_->Poll(&found_)) TakeKernelState();
+  if (kernel_->Poll(&found_)) {
+    TakeKernelState();
+    host_.neighbours.TakeOwn(
+        [this](const NeighbourAddress& address) {
+          return host_.gids.Contains(address.gid, address.vlan);
+        },
+        host_.mac, context);
+  }
   for (const KernelNeighbour& neighbour : found_) {
     host_.neighbours.Learn({neighbour.address}, neighbour.mac, /*create=*/false,
                            /*solicited=*/false, context);

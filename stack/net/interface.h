@@ -85,8 +85,9 @@ class Interface : public transport::Resolver, private Solicitor {
   // Whether a RoCE packet's destination MAC, VLAN and IP address are this interface's. `frame` has
   // an IP header.
   bool IsOurs(const uint8_t* frame, const Gid& destination) const;
-  // Whether they are those of a group that was joined.
-  bool IsOurGroup(const uint8_t* frame, const Gid& destination) const;
+  // Whether they are those of a group, on a VLAN on which this interface has an address. The group
+  // need not be joined: ibv_attach_mcast alone takes in what others of this host have joined.
+  bool IsOfGroup(const uint8_t* frame, const Gid& destination) const;
 
   // Resolves the next hop towards `destination` (gateway when off the link) and calls `done` once,
   // from inside this call when known already, with OK or Unavailable ("no answer to ARP for ...",

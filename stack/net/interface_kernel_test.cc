@@ -151,6 +151,56 @@ TEST_F(InterfaceKernelTest, FollowsAddressesAndRoutes) {
   EXPECT_EQ(*interface_.QueryGid(1), Gid::FromIpv4(kOurs + 9));
 }
 
+// A service address that moves to another host, as with keepalived.
+TEST_F(InterfaceKernelTest, AnAddressThatWasOursIsFoundWhereItWent) {
+  constexpr uint32_t kService = kOurs + 9;
+  kernel_.state_.addresses.push_back(InterfaceAddress::Ipv4(kService));
+  kernel_.changed = true;
+  Pass(KernelSide::kPollNs);
+  const auto own = Handle(kService);
+  ASSERT_TRUE(own.ok()) << own.status();
+  EXPECT_EQ(own->link->Load().mac, kOurMac);
+  kernel_.state_.addresses.pop_back();
+  kernel_.changed = true;
+  Pass(KernelSide::kPollNs);
+  EXPECT_FALSE(own->link->Load().resolved) << "whoever keeps a handle is told";
+  const auto away = Handle(kService);
+  ASSERT_TRUE(away.ok()) << away.status();
+  EXPECT_EQ(kernel_.solicited, std::vector{Gid::FromIpv4(kService)});
+  EXPECT_FALSE(away->link->Load().resolved) << "to our own MAC address";
+}
+
+// The MAC address of an interface may change: bonds do it when they fail over.
+TEST_F(InterfaceKernelTest, LoopbackFollowsTheMacAddress) {
+  const auto before = Handle(kOurs);
+  ASSERT_TRUE(before.ok());
+  kernel_.state_.mac = {2, 0, 0, 0, 0, 7};
+  kernel_.changed = true;
+  Pass(KernelSide::kPollNs);
+  EXPECT_EQ(before->link->Load().mac, kernel_.state_.mac);
+  const auto after = Handle(kOurs);
+  ASSERT_TRUE(after.ok());
+  EXPECT_EQ(after->link->Load().mac, kernel_.state_.mac);
+}
+
+// The other way round: a host's address that becomes this one's, and is then looped back to.
+TEST_F(InterfaceKernelTest, AnAddressThatBecameOursNeedsNoTimer) {
+  const auto remote = Handle(kPeer);
+  ASSERT_TRUE(remote.ok());
+  kernel_.news = {{Gid::FromIpv4(kPeer), kPeerMac}};
+  Pass(KernelSide::kPollNs);
+  ASSERT_EQ(StateOf(kPeer), NeighbourState::kReachable);
+  interface_.Release(*remote);
+  kernel_.state_.addresses.push_back(InterfaceAddress::Ipv4(kPeer));
+  kernel_.changed = true;
+  Pass(KernelSide::kPollNs);
+  ASSERT_TRUE(Handle(kPeer).ok());
+  now_ns_ += 3 * NeighbourTable::kReachableNs;
+  transport::PollContext context = Context();
+  interface_.OnDeadline(context);
+  EXPECT_GT(interface_.deadline_ns(), now_ns_) << "due again at once, for ever";
+}
+
 TEST_F(InterfaceKernelTest, GroupsAreJoinedByTheKernelOnce) {
   transport::PollContext context = Context();
   ASSERT_TRUE(interface_.JoinMulticast(kGroup, context).ok());
@@ -162,8 +212,6 @@ TEST_F(InterfaceKernelTest, GroupsAreJoinedByTheKernelOnce) {
   EXPECT_TRUE(kernel_.joined.empty());
   kernel_.group_status = absl::InternalError("no");
   EXPECT_FALSE(interface_.JoinMulticast(kGroup, context).ok());
-  uint8_t frame[14] = {1, 0, 0x5E, 1, 2, 3};
-  EXPECT_FALSE(interface_.IsOurGroup(frame, kGroup));
   Pass(10 * kSecond);
   EXPECT_TRUE(link_.sent.empty());  // no reports of our own
 }

@@ -108,8 +108,10 @@ void TakeRoute(const nlmsghdr& message, uint32_t index, KernelState* state) {
   uint32_t interface = 0;
   Route route{.prefix = ipv4 ? Gid::FromIpv4(0) : Gid{}, .prefix_length = body->rtm_dst_len};
   // Of several ways at once the first over this interface is taken.
+  bool by_other_version = false;  // IPv4 by way of IPv6
   const auto take_hop = [&](uint16_t type, Value value) {
     if (type == RTA_GATEWAY) route.gateway = ToGid(value);
+    if (type == RTA_VIA) by_other_version = true;
   };
   Attributes<rtmsg>(message, [&](uint16_t type, Value value) {
     take_hop(type, value);
@@ -131,7 +133,7 @@ void TakeRoute(const nlmsghdr& message, uint32_t index, KernelState* state) {
     }
   });
   if (interface != index || table != RT_TABLE_MAIN) return;
-  if (route.gateway && route.gateway->IsIpv4() != ipv4) return;  // IPv4 by way of IPv6
+  if (by_other_version) return;
   if (state->routes.size() < Routes::kMaxRoutes) state->routes.push_back(route);
 }
 
@@ -183,6 +185,7 @@ KernelInterface::~KernelInterface() {
   for (const int fd : {port_ipv4_, port_ipv6_}) {
     if (fd >= 0) close(fd);
   }
+  for (const int fd : group_sockets_) close(fd);
 }
 
 absl::StatusOr<int> KernelInterface::HoldPort(int family) {
@@ -266,18 +269,20 @@ absl::Status KernelInterface::ReadState(KernelState* state) {
 bool KernelInterface::Poll(std::vector<KernelNeighbour>* found) {
   found->insert(found->end(), answers_.begin(), answers_.end());
   answers_.clear();
-  bool stale = false;
   const bool complete = news_.Drain([&](const nlmsghdr& message) {
     if (message.nlmsg_type == RTM_NEWNEIGH || message.nlmsg_type == RTM_DELNEIGH) {
       if (const auto neighbour = ToNeighbour(message, index_)) found->push_back(*neighbour);
     } else {
-      stale = true;
+      is_stale_ = true;
     }
   });
-  if (complete && !stale) return false;
+  is_stale_ |= !complete;
+  if (!is_stale_) return false;
   // All of it again: changes are rare, and what a message means depends on those before it.
   KernelState now;
-  if (!ReadState(&now).ok() || now == state_) return false;
+  if (!ReadState(&now).ok()) return false;
+  is_stale_ = false;
+  if (now == state_) return false;
   state_ = std::move(now);
   return true;
 }
@@ -306,24 +311,60 @@ void KernelInterface::Solicit(const Gid& target) {
       .IgnoreError();
 }
 
-absl::Status KernelInterface::ChangeGroup(const Gid& group, bool join) {
-  int result = -1;
+bool KernelInterface::ChangeGroup(int socket, const Gid& group, bool join) const {
   if (group.IsIpv4()) {
     ip_mreqn request{};
     request.imr_multiaddr.s_addr = htonl(group.Ipv4());
     request.imr_ifindex = static_cast<int>(index_);
-    result = setsockopt(port_ipv4_, IPPROTO_IP, join ? IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP,
-                        &request, sizeof request);
-  } else {
-    ipv6_mreq request{};
-    std::copy(group.raw.begin(), group.raw.end(), request.ipv6mr_multiaddr.s6_addr);
-    request.ipv6mr_interface = index_;
-    result = setsockopt(port_ipv6_, IPPROTO_IPV6, join ? IPV6_ADD_MEMBERSHIP : IPV6_DROP_MEMBERSHIP,
-                        &request, sizeof request);
+    return setsockopt(socket, IPPROTO_IP, join ? IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP, &request,
+                      sizeof request) == 0;
   }
-  if (result == 0) return absl::OkStatus();
-  return absl::ErrnoToStatus(errno, absl::StrCat(join ? "joining " : "leaving ",
-                                                 FormatAddress(group), " on \"", name_, "\""));
+  ipv6_mreq request{};
+  std::copy(group.raw.begin(), group.raw.end(), request.ipv6mr_multiaddr.s6_addr);
+  request.ipv6mr_interface = index_;
+  return setsockopt(socket, IPPROTO_IPV6, join ? IPV6_ADD_MEMBERSHIP : IPV6_DROP_MEMBERSHIP,
+                    &request, sizeof request) == 0;
+}
+
+absl::Status KernelInterface::Join(const Gid& group) {
+  const auto refused = [&](int error) {
+    return absl::ErrnoToStatus(
+        error, absl::StrCat("joining ", FormatAddress(group), " on \"", name_, "\""));
+  };
+  if (joined_.contains(group)) return refused(EADDRINUSE);
+  const int family = FamilyOf(group);
+  for (const int fd : group_sockets_) {
+    int own = 0;
+    socklen_t bytes = sizeof own;
+    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &own, &bytes) != 0 || own != family) continue;
+    if (ChangeGroup(fd, group, true)) {
+      joined_[group] = fd;
+      return absl::OkStatus();
+    }
+    if (errno != ENOBUFS && errno != ENOMEM) return refused(errno);
+  }
+  const int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return refused(errno);
+  if (!ChangeGroup(fd, group, true)) {
+    const int error = errno;
+    close(fd);
+    return refused(error);
+  }
+  group_sockets_.push_back(fd);
+  joined_[group] = fd;
+  return absl::OkStatus();
+}
+
+absl::Status KernelInterface::Leave(const Gid& group) {
+  const auto found = joined_.find(group);
+  int error = EADDRNOTAVAIL;
+  if (found != joined_.end()) {
+    error = ChangeGroup(found->second, group, false) ? 0 : errno;
+    joined_.erase(found);
+  }
+  if (error == 0) return absl::OkStatus();
+  return absl::ErrnoToStatus(error,
+                             absl::StrCat("leaving ", FormatAddress(group), " on \"", name_, "\""));
 }
 
 }  // namespace pollux::net

@@ -3,6 +3,7 @@
 #define POLLUX_STACK_NET_KERNEL_INTERFACE_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,8 +29,8 @@ class KernelInterface final : public KernelSide {
   bool Poll(std::vector<KernelNeighbour>* found) override;
   const KernelState& state() const override { return state_; }
   void Solicit(const Gid& target) override;
-  absl::Status Join(const Gid& group) override { return ChangeGroup(group, true); }
-  absl::Status Leave(const Gid& group) override { return ChangeGroup(group, false); }
+  absl::Status Join(const Gid& group) override;
+  absl::Status Leave(const Gid& group) override;
 
  private:
   KernelInterface(std::string name, uint32_t index, NetlinkSocket news, NetlinkSocket requests)
@@ -41,7 +42,8 @@ class KernelInterface final : public KernelSide {
   absl::StatusOr<int> HoldPort(int family);
   // Asks for everything but neighbours.
   absl::Status ReadState(KernelState* state);
-  absl::Status ChangeGroup(const Gid& group, bool join);
+  // Whether the kernel did it on this socket; errno says why not.
+  bool ChangeGroup(int socket, const Gid& group, bool join) const;
 
   std::string name_;
   uint32_t index_;
@@ -49,7 +51,12 @@ class KernelInterface final : public KernelSide {
   NetlinkSocket requests_;
   int port_ipv4_ = -1;
   int port_ipv6_ = -1;  // -1 too where the kernel has no IPv6
+  // One for every so many groups, each of one IP version: the kernel bounds what a socket may join
+  // (igmp_max_memberships, 20 by default).
+  std::vector<int> group_sockets_;
+  std::map<Gid, int> joined_;  // each with its socket
   KernelState state_;
+  bool is_stale_ = false;                 // there is news of the state that is yet to be read
   std::vector<KernelNeighbour> answers_;  // to Solicit(), for the next Poll()
 };
 

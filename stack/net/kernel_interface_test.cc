@@ -106,6 +106,26 @@ TEST_F(KernelInterfaceTest, FollowsChanges) {
   while (!reachable()) AwaitChange(*kernel);
 }
 
+// As routing on the host has it (BGP unnumbered). Nobody on the link has the destination's address.
+TEST_F(KernelInterfaceTest, ARouteByWayOfIpv6IsNotTakenForOneOnTheLink) {
+  ASSERT_TRUE(Shell("ip route add 10.99.0.0/16 via inet6 fe80::fe dev kside"));
+  const auto kernel = Open();
+  ASSERT_NE(kernel, nullptr);
+  const KernelState& state = kernel->state();
+  const auto hop = Routes(state.addresses, state.routes).Find(To("10.99.0.1"));
+  EXPECT_FALSE(hop.ok()) << FormatAddress(hop->address);
+}
+
+// More than one socket may join (net.ipv4.igmp_max_memberships, 20).
+TEST_F(KernelInterfaceTest, AsManyGroupsAsTheInterfaceHas) {
+  const auto kernel = Open();
+  ASSERT_NE(kernel, nullptr);
+  for (uint32_t i = 0; i < 64; ++i) {
+    const absl::Status status = kernel->Join(Gid::FromIpv4(0xEF010200 + i));
+    ASSERT_TRUE(status.ok()) << i << ": " << status;
+  }
+}
+
 TEST_F(KernelInterfaceTest, NeighboursThatItKnowsAndThoseItLearns) {
   const auto kernel = Open();
   ASSERT_NE(kernel, nullptr);

@@ -161,14 +161,37 @@ const verbs::LinkAddress* NeighbourTable::AcquirePermanent(const NeighbourAddres
                                                            PollContext& context) {
   const uint16_t index = FindOrAdd(address, context);
   if (index == kNone) return nullptr;
+  ++entries_[index].references;
+  MakePermanent(index, mac, context);
+  return &entries_[index].link;
+}
+
+void NeighbourTable::MakePermanent(uint16_t index, const MacAddress& mac, PollContext& context) {
   Entry& entry = entries_[index];
-  ++entry.references;
-  if (entry.state != NeighbourState::kPermanent) {
-    entry.state = NeighbourState::kPermanent;
-    entry.mac = mac;
-    entry.link.Store(mac, true);
+  if (entry.state == NeighbourState::kPermanent && entry.mac == mac) return;
+  entry.state = NeighbourState::kPermanent;
+  entry.deadline_ns = kNever;
+  entry.mac = mac;
+  entry.link.Store(mac, true);
+  SendWaiting(entry, context);
+  Callbacks resolved;
+  TakeCallbacks(index, &resolved);
+  for (auto& done : resolved) done(absl::OkStatus());
+}
+
+void NeighbourTable::TakeOwn(absl::FunctionRef<bool(const NeighbourAddress& address)> is_own,
+                             const MacAddress& mac, PollContext& context) {
+  for (uint16_t i = newest_; i != kNone; i = entries_[i].older) {
+    Entry& entry = entries_[i];
+    if (entry.address.gid.IsMulticast()) continue;
+    if (is_own(entry.address)) {
+      MakePermanent(i, mac, context);
+    } else if (entry.state == NeighbourState::kPermanent) {
+      entry.state = NeighbourState::kFree;
+      entry.link.Store({}, false);
+      if (entry.references > 0) Use(i, context);
+    }
   }
-  return &entry.link;
 }
 
 void NeighbourTable::Release(const verbs::LinkAddress* link) {

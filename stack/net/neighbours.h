@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "stack/base/types.h"
 #include "stack/net/address.h"
@@ -74,6 +75,10 @@ class NeighbourTable {
   const verbs::LinkAddress* AcquirePermanent(const NeighbourAddress& address, const MacAddress& mac,
                                              transport::PollContext& context);
   void Release(const verbs::LinkAddress* link);
+  // The host's own addresses, or its MAC address, are others now: those that it reaches by `mac`
+  // follow, and one that it has lost is asked for like any other.
+  void TakeOwn(absl::FunctionRef<bool(const NeighbourAddress& address)> is_own,
+               const MacAddress& mac, transport::PollContext& context);
 
   // Calls `done` once: from inside when known, else when the answer comes or does not (Unavailable,
   // after kMaxRequests). ResourceExhausted when the table or the list of callbacks is full.
@@ -139,6 +144,7 @@ class NeighbourTable {
   void Remove(uint16_t index, transport::PollContext& context);
   void PushNewest(uint16_t index);
   void Unlink(uint16_t index);
+  void MakePermanent(uint16_t index, const MacAddress& mac, transport::PollContext& context);
   void Use(uint16_t index, transport::PollContext& context);
   void Ask(uint16_t index, NeighbourState state, transport::PollContext& context);
   void AskAgain(uint16_t index, transport::PollContext& context);

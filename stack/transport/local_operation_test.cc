@@ -116,6 +116,27 @@ TEST_F(LocalOperationTest, WhatFailsFailsInItsTurn) {
   EXPECT_EQ(pair_.a.endpoint->qp.state(), IBV_QPS_ERR);
 }
 
+// Its completion is lost, and with it the queue pair: what was flushed behind it is not sent.
+TEST_F(LocalOperationTest, NothingIsSentBehindALostCompletion) {
+  ASSERT_TRUE(pair_.a.cq.Resize(1).ok());
+  pair_.a.PostSend(IBV_WR_RDMA_WRITE, 1, pair_.a.memory.data(), 8, Address(pair_.b, 8192),
+                   pair_.b.key);
+  pair_.RunToEnd();
+  ASSERT_EQ(pair_.a.cq.size(), 1u);
+  int sent = 0;
+  pair_.hook = [&](bool from_a, const wire::RocePacket&, rte_mbuf*) {
+    sent += from_a;
+    return Fate::kDeliver;
+  };
+  const uint32_t key = pair_.a.regions.AllocFast(&pair_.a.pd, 4096)->key ^ 1;
+  ASSERT_EQ(PostMap(pair_.a, 2, key, 0, 4096), 0);
+  pair_.b.PostRecv(1, pair_.b.memory.data(), 4096);
+  pair_.a.PostSend(IBV_WR_SEND, 3, pair_.a.memory.data(), 8);
+  pair_.RunToEnd();
+  EXPECT_EQ(pair_.a.endpoint->qp.state(), IBV_QPS_ERR);
+  EXPECT_EQ(sent, 0);
+}
+
 TEST_F(LocalOperationTest, BindBeyondTheRegion) {
   const uint32_t key = pair_.b.regions.AllocWindow(&pair_.b.pd, IBV_MW_TYPE_2)->key ^ 1;
   PostBind(pair_.b, 1, key, (1 << 20) - 31, 32);

@@ -149,6 +149,28 @@ TEST(RcRepetitionTest, WhatComesTwiceBeyondAGapIsNoStepBack) {
   EXPECT_EQ(pair.a.counters.completer_retry_err, 1u);
 }
 
+// A network that repeats an RNR NAK must not spend the retries of a peer that is ready in time.
+TEST(RcRepetitionTest, AnRnrNakThatComesTwiceIsOneRetry) {
+  ibv_qp_attr attr = TestPair::DefaultAttr();
+  attr.rnr_retry = 1;
+  TestPair pair(IBV_QPT_RC, &attr);
+  int naks = 0;
+  pair.hook = [&](bool, const wire::RocePacket& packet, rte_mbuf*) {
+    if (packet.info->operation != Operation::kAck || !wire::IsRnrNak(packet.aeth().syndrome)) {
+      return Fate::kDeliver;
+    }
+    ++naks;
+    pair.b.PostRecv(1, pair.b.memory.data(), 64);
+    return Fate::kDuplicate;
+  };
+  pair.a.PostSend(IBV_WR_SEND, 1, pair.a.memory.data(), 64);
+  pair.RunToEnd();
+  EXPECT_EQ(naks, 1);
+  const std::vector<ibv_wc> all = pair.a.Poll();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].status, IBV_WC_SUCCESS) << ibv_wc_status_str(all[0].status);
+}
+
 // Every twentieth packet is lost: what is sent to be thrown away is bounded.
 TEST(RcFlightTest, LossyWireIsNotFilledWithRepetitions) {
   constexpr uint32_t kWrites = 4, kWritePackets = 600;

@@ -76,7 +76,8 @@ bool RcRequester::Transmit(PollContext& context, int* budget) {
     if (step == Step::kSent) --*budget;
     oldest_due_ = false;
   }
-  while (!cursor_.AtEnd() && local_error_ == IBV_WC_SUCCESS && rnr_until_ns_ == kNever) {
+  while (qp_->sends() && !cursor_.AtEnd() && local_error_ == IBV_WC_SUCCESS &&
+         rnr_until_ns_ == kNever) {
     if (*budget == 0 || context.egress.room() == 0) return true;
     switch (SendNext(context)) {
       case Step::kSent:
@@ -361,6 +362,7 @@ void RcRequester::OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context) 
 
 void RcRequester::OnRnrNak(uint8_t timer, Psn psn, PollContext& context) {
   journal_->Count(&Counters::rcvd_rnr_err, context);
+  if (rnr_until_ns_ != kNever && psn == restart_) return;  // a copy of the one that is waited for
   retry_left_ = qp_->attr.retry_cnt;  // the peer is there
   if (qp_->attr.rnr_retry != 7) {
     if (rnr_left_ == 0) {

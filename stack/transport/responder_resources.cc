@@ -38,8 +38,9 @@ ResponderResource* ResponderResources::Add(Psn first_psn, uint32_t packets) {
 }
 
 ResponderResource* ResponderResources::Find(Psn psn) {
-  for (uint32_t i = head_; i != tail_; ++i) {
-    ResponderResource& entry = At(i);
+  // The newest first: PSNs come again.
+  for (uint32_t i = tail_; i != head_;) {
+    ResponderResource& entry = At(--i);
     const int32_t packet = Distance(entry.first_psn, psn);
     if (packet >= 0 && static_cast<uint32_t>(packet) < entry.packets) return &entry;
   }

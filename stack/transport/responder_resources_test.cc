@@ -45,6 +45,14 @@ TEST_F(ResponderResourcesTest, FindsByAnyPsnOfARequest) {
   EXPECT_EQ(resources_.Find(kFirst + 32), nullptr);
 }
 
+// PSNs come again after 2^24 packets, which may be writes for the most part.
+TEST_F(ResponderResourcesTest, FindsTheNewestOfTheSamePsn) {
+  ASSERT_NE(resources_.Add(kFirst, 1), nullptr);
+  Send(1);
+  ResponderResource* now = resources_.Add(kFirst, 1);
+  EXPECT_EQ(resources_.Find(kFirst), now);
+}
+
 TEST_F(ResponderResourcesTest, OneMoreThanAgreedIsRefusedWhileTheOldestIsNotAnswered) {
   for (uint32_t i = 0; i < kCapacity; ++i) ASSERT_NE(resources_.Add(kFirst + i, 1), nullptr);
   EXPECT_EQ(resources_.Add(kFirst + kCapacity, 1), nullptr);

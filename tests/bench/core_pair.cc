@@ -14,7 +14,7 @@
 namespace pollux::bench {
 namespace {
 
-void Pin(int cpu) {
+void Pin(unsigned cpu) {
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(cpu, &set);
@@ -23,16 +23,16 @@ void Pin(int cpu) {
 
 }  // namespace
 
-void RunOnTwoCores(const std::function<void()>& a, const std::function<void()>& b) {
-  const bool two = std::thread::hardware_concurrency() >= 2;
-  const auto run = [two](int cpu, const std::function<void()>& work) {
-    if (two) Pin(cpu);
+void RunOnTwoCores(const std::function<void()>& a, const std::function<void()>& b, unsigned first) {
+  const bool enough = std::thread::hardware_concurrency() >= first + 2;
+  const auto run = [enough](unsigned cpu, const std::function<void()>& work) {
+    if (enough) Pin(cpu);
     rte_thread_register();
     work();
     rte_thread_unregister();
   };
-  std::thread other([&] { run(1, b); });
-  std::thread own([&] { run(0, a); });
+  std::thread other([&] { run(first + 1, b); });
+  std::thread own([&] { run(first, a); });
   own.join();
   other.join();
 }

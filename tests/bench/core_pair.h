@@ -7,9 +7,10 @@
 
 namespace pollux::bench {
 
-// Runs `a` on CPU 0 and `b` on CPU 1 (where there are two), both registered with DPDK, and returns
-// when both have ended.
-void RunOnTwoCores(const std::function<void()>& a, const std::function<void()>& b);
+// Runs `a` on CPU `first` and `b` on the next (where there are so many; anywhere else), both
+// registered with DPDK, and returns when both have ended.
+void RunOnTwoCores(const std::function<void()>& a, const std::function<void()>& b,
+                   unsigned first = 0);
 
 // The cost of one core reading a line that the other wrote, in ns: the median of
 // several rounds. Machines differ in it by a factor of five and some flip within minutes, so that a

@@ -32,7 +32,9 @@ TEST_P(LoadsTest, EveryLoadComesToItsEnd) {
   {
     auto pair = VerbsPair::Connect(&a, &b);
     ASSERT_TRUE(pair.ok()) << pair.status();
-    EXPECT_GT((*pair)->SendRoundTripNs(64, 1000), 0);
+    tools::Histogram each_ns;
+    EXPECT_GT((*pair)->SendRoundTripNs(64, 1000, &each_ns), 0);
+    EXPECT_EQ(each_ns.count(), 999u);
     EXPECT_GT((*pair)->WriteRoundTripNs(2, 1000), 0);
     EXPECT_GT((*pair)->PerSecond(IBV_WR_SEND, 64, 1024, 128), 0);
     EXPECT_GT((*pair)->PerSecond(IBV_WR_RDMA_WRITE, 1 << 20, 10, 4), 0);
@@ -43,6 +45,13 @@ TEST_P(LoadsTest, EveryLoadComesToItsEnd) {
     ASSERT_TRUE(pairs.ok()) << pairs.status();
     EXPECT_GT((*pairs)->SendsPerSecond(64, 1024, 128, 1), 0);
     EXPECT_GT((*pairs)->SendsPerSecond(64, 1024, 128, 16), 0);
+  }
+  for (const bool bulk : {false, true}) {
+    auto pairs = ManyPairs::Connect(&a, &b, 11);
+    ASSERT_TRUE(pairs.ok()) << pairs.status();
+    tools::Histogram latency_ns;
+    (*pairs)->LatenciesBesideBulk(64, 1000, bulk, &latency_ns);
+    EXPECT_GE(latency_ns.count(), 1000u);
   }
   CloseWire(*wire);
 }
@@ -56,6 +65,9 @@ TEST_P(LoadsTest, AProgramOfRpcgen) {
                                  times->read_1m_s, times->write_1m_s}) {
       EXPECT_GT(seconds, 0);
     }
+    // What travels in chunks stays where the stack has placed it, on both sides.
+    EXPECT_EQ(times->client_copies, 0);
+    EXPECT_EQ(times->server_copies, 0);
   }
 }
 

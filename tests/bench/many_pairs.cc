@@ -19,6 +19,8 @@ namespace {
 constexpr uint32_t kMaxMessage = 4096;
 constexpr uint32_t kReceives = 1024;
 constexpr uint32_t kMaxWindow = 256;
+constexpr uint32_t kBulk = 1u << 20;
+constexpr uint32_t kBulkAtOnce = 4;
 
 void Check(const ibv_wc& wc) {
   if (wc.status == IBV_WC_SUCCESS) return;
@@ -35,7 +37,7 @@ struct ManyPairs::End {
   verbs::CompletionQueue* cq;
   verbs::SharedReceiveQueue* srq;
   std::vector<verbs::QueuePair*> qps;
-  std::vector<uint8_t> buffer = std::vector<uint8_t>(2 * kMaxMessage, 1);
+  std::vector<uint8_t> buffer = std::vector<uint8_t>(kBulk, 1);
   memory::MemoryRegion region;
 
   explicit End(engine::Device* opened)
@@ -44,7 +46,10 @@ struct ManyPairs::End {
         pd(worker.AllocPd().value()),
         cq(worker.CreateCq(2 * kReceives).value()),
         srq(worker.CreateSrq(pd, {.max_wr = kReceives, .max_sge = 1, .srq_limit = 0}).value()),
-        region(worker.RegMr(pd, buffer.data(), buffer.size(), IBV_ACCESS_LOCAL_WRITE).value()) {
+        region(worker
+                   .RegMr(pd, buffer.data(), buffer.size(),
+                          IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
+                   .value()) {
     while (srq->depth() < kReceives) PostReceive();
   }
   ~End() {
@@ -84,9 +89,10 @@ struct ManyPairs::End {
     wr.num_sge = 1;
     if (srq->PostRecv(&wr, nullptr) != 0) std::abort();
   }
-  void Send(verbs::QueuePair& qp, uint32_t bytes, bool signaled) {
+  void Send(verbs::QueuePair& qp, uint32_t bytes, bool signaled, uint64_t wr_id = 0) {
     ibv_sge sge{reinterpret_cast<uint64_t>(buffer.data() + kMaxMessage), bytes, region.key};
     ibv_send_wr wr{};
+    wr.wr_id = wr_id;
     wr.sg_list = &sge;
     wr.num_sge = 1;
     wr.opcode = IBV_WR_SEND;
@@ -94,6 +100,93 @@ struct ManyPairs::End {
     if (qp.PostSend(&wr, nullptr) != 0) std::abort();
   }
 };
+
+// The end that only receives.
+struct ManyPairs::Receiver : engine::Poller {
+  explicit Receiver(End& own) : end(own) {}
+  bool Poll(uint64_t) override {
+    ibv_wc wc[32];
+    const int n = end.cq->Poll(32, wc);
+    for (int i = 0; i < n; ++i) {
+      Check(wc[i]);
+      end.PostReceive();
+    }
+    return n > 0;
+  }
+  End& end;
+};
+
+// The end of LatenciesBesideBulk that sends.
+struct ManyPairs::Mixer : engine::Poller {
+  Mixer(End& own, const End& other) : end(own), peer(other), begun_ns(own.qps.size()) {}
+  bool Poll(uint64_t) override {
+    if (begun_ns[1] == 0) {
+      for (uint32_t i = 0; bulk && i < kBulkAtOnce; ++i) Write();
+      for (size_t pair = 1; pair < end.qps.size(); ++pair) Send(pair);
+    }
+    ibv_wc wc[32];
+    const int n = end.cq->Poll(32, wc);
+    for (int i = 0; i < n; ++i) {
+      Check(wc[i]);
+      if (wc[i].opcode == IBV_WC_RDMA_WRITE) {
+        Write();
+        continue;
+      }
+      const auto pair = static_cast<size_t>(wc[i].wr_id);
+      latency_ns->Record(clock.NowNs() - begun_ns[pair]);
+      if (++done == count) finished.store(true, std::memory_order_release);
+      Send(pair);
+    }
+    return n > 0;
+  }
+  void Send(size_t pair) {
+    begun_ns[pair] = clock.NowNs();
+    end.Send(*end.qps[pair], bytes, true, pair);
+  }
+  void Write() {
+    ibv_sge sge{reinterpret_cast<uint64_t>(end.buffer.data()), kBulk, end.region.key};
+    ibv_send_wr wr{};
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.wr.rdma.remote_addr = reinterpret_cast<uint64_t>(peer.buffer.data());
+    wr.wr.rdma.rkey = peer.region.key;
+    if (end.qps[0]->PostSend(&wr, nullptr) != 0) std::abort();
+  }
+  End& end;
+  const End& peer;
+  std::vector<uint64_t> begun_ns;  // by connection
+  const engine::Clock clock{};
+  tools::Histogram* latency_ns = nullptr;
+  uint32_t bytes = 0;
+  bool bulk = false;
+  uint64_t count = 0, done = 0;
+  std::atomic<bool> finished{false};
+};
+
+void ManyPairs::LatenciesBesideBulk(uint32_t bytes, uint64_t count, bool bulk,
+                                    tools::Histogram* latency_ns) {
+  Mixer near(*a_, *b_);
+  near.latency_ns = latency_ns;
+  near.bytes = bytes;
+  near.bulk = bulk;
+  near.count = count;
+  Receiver far(*b_);
+  RunBoth(near, far, near.finished);
+}
+
+void ManyPairs::RunBoth(engine::Poller& a, engine::Poller& b, const std::atomic<bool>& finished) {
+  a_->worker.AddPoller(&a);
+  b_->worker.AddPoller(&b);
+  const engine::Clock clock;
+  const auto run = [&](engine::Worker& worker) {
+    while (!finished.load(std::memory_order_acquire)) worker.Poll(clock.NowNs());
+  };
+  RunOnTwoCores([&] { run(a_->worker); }, [&] { run(b_->worker); });
+  a_->worker.RemovePoller(&a);
+  b_->worker.RemovePoller(&b);
+}
 
 ManyPairs::ManyPairs() = default;
 ManyPairs::~ManyPairs() = default;
@@ -137,34 +230,15 @@ double ManyPairs::SendsPerSecond(uint32_t bytes, uint64_t count, uint32_t window
     size_t turn = 0;
     std::atomic<bool> finished{false};
   } near(*a_);
-  struct Receiver : engine::Poller {
-    explicit Receiver(End& own) : end(own) {}
-    bool Poll(uint64_t) override {
-      ibv_wc wc[32];
-      const int n = end.cq->Poll(32, wc);
-      for (int i = 0; i < n; ++i) {
-        Check(wc[i]);
-        end.PostReceive();
-      }
-      return n > 0;
-    }
-    End& end;
-  } far(*b_);
+  Receiver far(*b_);
   near.bytes = bytes;
   near.window = window;
   near.burst = burst;
   near.count = count / burst * burst;
-  a_->worker.AddPoller(&near);
-  b_->worker.AddPoller(&far);
   const engine::Clock clock;
   const uint64_t start_ns = clock.NowNs();
-  const auto run = [&](engine::Worker& worker) {
-    while (!near.finished.load(std::memory_order_acquire)) worker.Poll(clock.NowNs());
-  };
-  RunOnTwoCores([&] { run(a_->worker); }, [&] { run(b_->worker); });
+  RunBoth(near, far, near.finished);
   const uint64_t elapsed_ns = clock.NowNs() - start_ns;
-  a_->worker.RemovePoller(&near);
-  b_->worker.RemovePoller(&far);
   return static_cast<double>(near.count) * 1e9 / static_cast<double>(elapsed_ns);
 }
 

@@ -2,11 +2,13 @@
 #ifndef POLLUX_TESTS_BENCH_MANY_PAIRS_H_
 #define POLLUX_TESTS_BENCH_MANY_PAIRS_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
 #include "absl/status/statusor.h"
 #include "stack/engine/device.h"
+#include "tools/histogram.h"
 
 namespace pollux::bench {
 
@@ -23,11 +25,20 @@ class ManyPairs {
   // one connection at a time; each burst completes with its last.
   double SendsPerSecond(uint32_t bytes, uint64_t count, uint32_t window, uint32_t burst);
 
+  // The first connection is left to bulk: with `bulk`, RDMA WRITEs of 1 MiB, four under way. On
+  // each other one SEND of `bytes` is under way from a to b, again and again, until `count` have
+  // completed. Records how long each took from its posting to its completion.
+  void LatenciesBesideBulk(uint32_t bytes, uint64_t count, bool bulk, tools::Histogram* latency_ns);
+
   uint64_t retransmitted() const;
 
  private:
   struct End;
+  struct Receiver;
+  struct Mixer;
   ManyPairs();
+  // Polls both, each on its core, until `finished`.
+  void RunBoth(engine::Poller& a, engine::Poller& b, const std::atomic<bool>& finished);
   std::unique_ptr<End> a_, b_;
 };
 

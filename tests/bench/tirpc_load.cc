@@ -151,12 +151,14 @@ rpcrdma::tirpc::Host HostOf(tools::Node& node) {
 
 absl::StatusOr<TirpcTimes> TimeNodes(tools::Node& server, tools::Node& client, uint64_t calls) {
   if (absl::Status status = tools::StateBinding(block_binding); !status.ok()) return status;
-  auto service = ServiceThread::Start([&server]() -> absl::StatusOr<SVCXPRT*> {
+  rpcrdma::tirpc::Service* serving = nullptr;
+  auto service = ServiceThread::Start([&server, &serving]() -> absl::StatusOr<SVCXPRT*> {
     const auto upper = tools::FindBinding(BLOCK_STORE, BLOCK_STORE_V1);
     auto made = rpcrdma::tirpc::Service::Create(HostOf(server), kPort, upper.LargestMessage());
     if (!made.ok()) return made.status();
     if (absl::Status status = (*made)->Add(upper, block_store_1); !status.ok()) return status;
-    return (*made)->transport();
+    serving = *made;
+    return serving->transport();
   });
   if (!service.ok()) return service.status();
   auto handle =
@@ -164,7 +166,14 @@ absl::StatusOr<TirpcTimes> TimeNodes(tools::Node& server, tools::Node& client, u
                                  BLOCK_STORE, BLOCK_STORE_V1, &tools::FindBinding, kTimeoutMs);
   if (!handle.ok()) return handle.status();
   const OwnedClient owned(*handle);
-  return TimeCalls(owned.get(), calls);
+  absl::StatusOr<TirpcTimes> times = TimeCalls(owned.get(), calls);
+  if (!times.ok()) return times;
+  const rpcrdma::Counters at_client = rpcrdma::tirpc::CountersOf(owned.get());
+  const rpcrdma::Counters at_server = serving->counters();
+  const auto moved = static_cast<double>(at_server.bytes_read + at_server.bytes_written);
+  times->client_copies = static_cast<double>(at_client.bytes_copied) / moved;
+  times->server_copies = static_cast<double>(at_server.bytes_copied) / moved;
+  return times;
 }
 
 }  // namespace

@@ -17,6 +17,10 @@ struct TirpcTimes {
   double write_4k_s = 0;
   double read_1m_s = 0;
   double write_1m_s = 0;
+  // Over Pollux: bytes copied in memory for each that was moved in chunks, besides the one copy
+  // that the stack makes of each packet.
+  double client_copies = 0;
+  double server_copies = 0;
 };
 
 // Of `calls` NULL calls, and proportionally fewer of the others. Both serve by a thread of their

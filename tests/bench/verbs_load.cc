@@ -33,7 +33,7 @@ ibv_qp_attr ReliableAttributes(engine::Device& own, engine::Device& peer) {
   attr.path_mtu = std::min(own.interface().active_mtu(), peer.interface().active_mtu());
   attr.max_rd_atomic = attr.max_dest_rd_atomic = 16;
   attr.min_rnr_timer = 1;
-  attr.timeout = 17;
+  attr.timeout = 19;  // 2.1 s: threads that spin on a busy machine stand still for long
   attr.retry_cnt = attr.rnr_retry = 7;
   attr.ah_attr.is_global = 1;
   attr.ah_attr.port_num = 1;
@@ -78,8 +78,9 @@ struct VerbsPair::End {
     return sim::BringToRts(worker, qp, peer.qp->qpn(), ReliableAttributes(*device, *peer.device));
   }
 
-  void Receive(uint32_t bytes) {
-    ibv_sge sge{reinterpret_cast<uint64_t>(buffer.data()), bytes, region.key};
+  // A message of any size: what one measurement leaves posted serves the next.
+  void Receive() {
+    ibv_sge sge{reinterpret_cast<uint64_t>(buffer.data()), kBufferBytes / 2, region.key};
     ibv_recv_wr wr{};
     wr.sg_list = &sge;
     wr.num_sge = 1;
@@ -98,7 +99,8 @@ struct VerbsPair::End {
   }
 };
 
-VerbsPair::VerbsPair(Threads threads) : threads_(threads) {}
+VerbsPair::VerbsPair(Threads threads, unsigned first_cpu)
+    : threads_(threads), first_cpu_(first_cpu) {}
 VerbsPair::~VerbsPair() {
   for (End* end : {a_.get(), b_.get()}) {
     if (end == nullptr || end->qp == nullptr) continue;
@@ -110,8 +112,8 @@ VerbsPair::~VerbsPair() {
 }
 
 absl::StatusOr<std::unique_ptr<VerbsPair>> VerbsPair::Connect(engine::Device* a, engine::Device* b,
-                                                              Threads threads) {
-  std::unique_ptr<VerbsPair> pair(new VerbsPair(threads));
+                                                              Threads threads, unsigned first_cpu) {
+  std::unique_ptr<VerbsPair> pair(new VerbsPair(threads, first_cpu));
   pair->a_ = std::make_unique<End>(a);
   pair->b_ = std::make_unique<End>(b);
   absl::Status status = pair->a_->Create();
@@ -140,13 +142,14 @@ void VerbsPair::RunBoth(engine::Poller& a, engine::Poller& b, const bool& finish
         },
         [&] {
           while (!stop.load(std::memory_order_acquire)) b_->worker.Poll(clock.NowNs());
-        });
+        },
+        first_cpu_);
   }
   a_->worker.RemovePoller(&a);
   b_->worker.RemovePoller(&b);
 }
 
-double VerbsPair::SendRoundTripNs(uint32_t bytes, uint64_t rounds) {
+double VerbsPair::SendRoundTripNs(uint32_t bytes, uint64_t rounds, tools::Histogram* each_ns) {
   // Answers each message by one; at the near end that means to send the next.
   struct Echo : engine::Poller {
     Echo(End& own, End& other, uint32_t length, uint64_t total)
@@ -157,25 +160,35 @@ double VerbsPair::SendRoundTripNs(uint32_t bytes, uint64_t rounds) {
       for (int i = 0; i < n; ++i) {
         Check(wc[i]);
         if (wc[i].opcode != IBV_WC_RECV) continue;
+        if (each_ns != nullptr) RecordRound();
         if (left == 0) {
           finished = true;
           return true;
         }
         --left;
-        end.Receive(bytes);
+        end.Receive();
         end.Post(IBV_WR_SEND, bytes, peer, false);
       }
       return n > 0;
+    }
+    void RecordRound() {
+      const uint64_t now_ns = clock.NowNs();
+      if (last_ns != 0) each_ns->Record(now_ns - last_ns);
+      last_ns = now_ns;
     }
     End& end;
     End& peer;
     uint32_t bytes;
     uint64_t left;
     bool finished = false;
+    tools::Histogram* each_ns = nullptr;
+    const engine::Clock clock{};
+    uint64_t last_ns = 0;
   };
   Echo near(*a_, *b_, bytes, rounds - 1), far(*b_, *a_, bytes, rounds);
-  a_->Receive(bytes);
-  b_->Receive(bytes);
+  near.each_ns = each_ns;
+  a_->Receive();
+  b_->Receive();
   a_->Post(IBV_WR_SEND, bytes, *b_, false);
   const engine::Clock clock;
   const uint64_t start_ns = clock.NowNs();
@@ -251,18 +264,17 @@ double VerbsPair::PerSecond(ibv_wr_opcode opcode, uint32_t bytes, uint64_t count
     bool finished = false;
   };
   struct Receiver : engine::Poller {
-    Receiver(End& own, uint32_t length) : end(own), bytes(length) {}
+    explicit Receiver(End& own) : end(own) {}
     bool Poll(uint64_t) override {
       ibv_wc wc[32];
       const int n = end.cq->Poll(32, wc);
       for (int i = 0; i < n; ++i) {
         Check(wc[i]);
-        end.Receive(bytes);
+        end.Receive();
       }
       return n > 0;
     }
     End& end;
-    uint32_t bytes;
   };
   Sender near(*a_, *b_);
   near.opcode = opcode;
@@ -270,10 +282,10 @@ double VerbsPair::PerSecond(ibv_wr_opcode opcode, uint32_t bytes, uint64_t count
   near.window = window;
   near.every = window >= 64 ? 16 : 1;
   near.count = count / near.every * near.every;
-  Receiver far(*b_, bytes);
+  Receiver far(*b_);
   if (opcode == IBV_WR_SEND) {
-    // Receives stay posted for the next measurement of the same kind: top up only.
-    while (b_->qp->rq_depth() < 2 * kDepth) b_->Receive(bytes);
+    // Receives stay posted for the next measurement: top up only.
+    while (b_->qp->rq_depth() < 2 * kDepth) b_->Receive();
   }
   const engine::Clock clock;
   const uint64_t start_ns = clock.NowNs();

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "stack/engine/device.h"
+#include "tools/histogram.h"
 
 namespace pollux::bench {
 
@@ -22,14 +23,17 @@ enum class Threads : uint8_t { kOne, kTwo };
 // another.
 class VerbsPair {
  public:
-  // The devices are not owned and not polled by anyone else.
+  // The devices are not owned and not polled by anyone else. Two threads run on CPU `first_cpu` and
+  // the next.
   static absl::StatusOr<std::unique_ptr<VerbsPair>> Connect(engine::Device* a, engine::Device* b,
-                                                            Threads threads = Threads::kTwo);
+                                                            Threads threads = Threads::kTwo,
+                                                            unsigned first_cpu = 0);
   ~VerbsPair();
 
-  // Mean round trip in ns of SENDs of `bytes`, answered by SENDs.
-  double SendRoundTripNs(uint32_t bytes, uint64_t rounds);
-  // The same of RDMA WRITEs, each seen in memory by its last byte.
+  // Mean round trip in ns of SENDs of `bytes`, answered by SENDs. With `each_ns`, which costs a
+  // look at the clock, all but the first are recorded there too.
+  double SendRoundTripNs(uint32_t bytes, uint64_t rounds, tools::Histogram* each_ns = nullptr);
+  // Mean round trip of RDMA WRITEs, each seen in memory by its last byte.
   double WriteRoundTripNs(uint32_t bytes, uint64_t rounds);
   // Work requests a second from a to b, `window` posted at once. SEND, RDMA_WRITE or RDMA_READ.
   double PerSecond(ibv_wr_opcode opcode, uint32_t bytes, uint64_t count, uint32_t window);
@@ -38,9 +42,10 @@ class VerbsPair {
 
  private:
   struct End;
-  explicit VerbsPair(Threads threads);
+  VerbsPair(Threads threads, unsigned first_cpu);
   void RunBoth(engine::Poller& a, engine::Poller& b, const bool& finished);
   const Threads threads_;
+  const unsigned first_cpu_;
   std::unique_ptr<End> a_, b_;
 };
 

@@ -17,9 +17,10 @@ constexpr uint32_t kAddressB = 0xC0000202;
 
 const char* WireName(Wire wire) { return wire == Wire::kRing ? "net_ring" : "net_memif"; }
 
-absl::StatusOr<engine::Device::Pair> OpenWire(Wire wire) {
+absl::StatusOr<engine::Device::Pair> OpenWire(Wire wire, const net::ImpairmentOptions& impairment) {
   engine::DeviceOptions a, b;
   a.addresses = {net::InterfaceAddress::Ipv4(kAddressA)};
+  a.impairment = impairment;
   b.addresses = {net::InterfaceAddress::Ipv4(kAddressB)};
   if (wire == Wire::kRing) return engine::Device::OpenPair(a, b);
   static int count = 0;

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "stack/engine/device.h"
+#include "stack/net/impairment.h"
 #include "tests/bench/device_load.h"
 
 namespace pollux::bench {
@@ -13,8 +14,9 @@ namespace pollux::bench {
 enum class Wire { kRing, kMemif };
 const char* WireName(Wire wire);
 
-// 192.0.2.1 and 192.0.2.2, joined.
-absl::StatusOr<engine::Device::Pair> OpenWire(Wire wire);
+// 192.0.2.1 and 192.0.2.2, joined. The first is impaired so, both ways: each frame meets it once.
+absl::StatusOr<engine::Device::Pair> OpenWire(Wire wire,
+                                              const net::ImpairmentOptions& impairment = {});
 // Hands back every frame of both.
 void CloseWire(engine::Device::Pair& pair);
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import json
 import os
 import pathlib
 import random
@@ -263,6 +264,25 @@ class CommandTest(unittest.TestCase):
         path = self.directory / name
         path.write_bytes(random.Random(size).randbytes(size))
         return path
+
+    def core_of(self, run):
+        """What the only worker of a pollux under way tells of its core."""
+        told = self.finish(Host(), "stat", "--json", "--pid", run.process.pid)
+        self.assertEqual(told.process.returncode, 0, told.stderr)
+        (process,) = json.loads(told.stdout)["processes"]
+        (worker,) = process["workers"]
+        return worker["core"]
+
+    def assert_sleeps_when_idle(self, run):
+        """That a worker with --idle sleep, whom nobody asks for anything, polls once a sleep."""
+        before = self.core_of(run)
+        wait_for("sleeps", lambda: self.core_of(run)["sleeps"] >= before["sleeps"] + 200)
+        after = self.core_of(run)
+        polls, busy, sleeps = (after[name] - before[name]
+                               for name in ("polls", "busy_polls", "sleeps"))
+        # After work it polls 256 turns before it sleeps again. A timer that was cancelled may cost
+        # a turn more.
+        self.assertLessEqual(polls, 2 * sleeps + 257 * (busy + 1))
 
     def assert_one_line(self, run, status, *words):
         """That it failed with one line of its own on standard error, which has all the words."""

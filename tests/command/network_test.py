@@ -38,8 +38,10 @@ class Everything:
         self.assertEqual(ping["calls"], 20)
         self.assertEqual(ping["client_to_server_inline"], 4096)
         self.assertIs(ping["peer_private_data"], True)
-        bench = self.asked("bench", options=("--count", "200", "--mib", "2"))
-        for key in ("calls_per_second", "write_bytes_per_second", "read_bytes_per_second"):
+        bench = self.asked("bench", options=("--measure", "null,blocks", "--count",
+                                             "200", "--mib", "2"))
+        self.assertEqual(bench["measurements"][0]["rate"]["operations"], 200)
+        for key in ("write_bytes_per_second", "read_bytes_per_second"):
             self.assertGreater(bench[key], 0)
         self.assertGreater(self.stop(server)["calls"], 20)
 
@@ -93,7 +95,7 @@ class VethTest(Everything, TwoHosts):
     def test_server_that_vanishes(self):
         server = self.serve()
         bench = self.start(self.client_host, *self.client_argv("bench", options=(
-            "--count", "1000000000")))
+            "--measure", "null", "--seconds", "0", "--count", "1000000000")))
         server.wait_for_line("connected")
         server.process.send_signal(signal.SIGSTOP)
         # Whoever waits for a server that says nothing may leave all the same.
@@ -118,7 +120,8 @@ class VethTest(Everything, TwoHosts):
 
     def busy_client(self, watch):
         run = self.start(self.client_host,
-                         *self.client_argv("bench", options=("--count", "1000000000")))
+                         *self.client_argv("bench", options=(
+                             "--measure", "null", "--seconds", "0", "--count", "1000000000")))
         wait_for("RTU", lambda: "RTU" in watch.names())
         return run
 

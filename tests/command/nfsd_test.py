@@ -85,6 +85,11 @@ class NfsdTest(Exported):
         status, = struct.unpack(">I", answer[:4])
         return status, answer[4:] if status == 0 else b""
 
+    def test_idle_worker_sleeps(self):
+        server = self.nfsd("--idle", "sleep")
+        self.assert_sleeps_when_idle(server)
+        self.assertEqual(server.interrupt(), 0, server.stderr)
+
     def test_says_what_to_type_and_serves(self):
         server = self.nfsd("--json")
         self.assertIn(f"mount -t nfs -o vers=3,proto=rdma,port=20049 {SERVER}:{self.export} /mnt",

@@ -26,7 +26,8 @@ class StatTest(CommandTest):
         return run
 
     def busy_client(self, server, *arguments):
-        run = self.start(Host(), "bench", *self.place("client"), "--count", "1000000000",
+        run = self.start(Host(), "bench", *self.place("client"), "--measure", "null",
+                         "--seconds", "0", "--count", "1000000000",
                          *arguments, SERVER)
         server.wait_for_line(" connected")
         return run
@@ -101,6 +102,14 @@ class StatTest(CommandTest):
         self.assertNotIn("drops/bad_icrc", shown.stdout)
         self.assertIn("drops/bad_icrc", self.finish(Host(), "stat", "--all").stdout)
         client.interrupt()
+        self.assertEqual(server.interrupt(), 0, server.stderr)
+
+    def test_idle_worker_sleeps(self):
+        server = self.serve("--idle", "sleep")
+        self.assert_sleeps_when_idle(server)
+        # It serves all the same.
+        listed = self.finish(Host(), "ls", *self.place("client"), SERVER)
+        self.assertEqual(listed.process.returncode, 0, listed.stderr)
         self.assertEqual(server.interrupt(), 0, server.stderr)
 
     def test_connections(self):

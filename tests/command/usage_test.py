@@ -53,6 +53,7 @@ class UsageTest(CommandTest):
         self.fails(2, ["demo", "--memory", "1"], "--memory", "64")
         self.fails(2, ["ls", "--dcqcn-parameters", "cnp_dscp=64"], "cnp_dscp=64", "0 to 63")
         self.fails(2, ["ls", "--dcqcn-parameters", "frob=1"], "frob", "rpg_ai_rate")
+        self.fails(2, ["ls", "--idle", "never"], "never", "spin, yield, sleep")
         self.fails(2, ["demo", "extra"], "extra", "usage: pollux demo")
 
     def test_something_missing(self):

@@ -1,6 +1,6 @@
 // Any bytes as arguments, which a server decodes, and as results, which a client decodes: of NFS
-// version 3, MOUNT, NLM and the portmapper. What decodes is encoded again, and is then the same.
-// The first byte says which of them.
+// version 3, MOUNT, NLM, NSM and the portmapper. What decodes is encoded again, and is then the
+// same. The first byte says which of them.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +16,7 @@
 #include "nfs/listing.h"
 #include "nfs/mount.h"
 #include "nfs/nlm.h"
+#include "nfs/nsm.h"
 #include "nfs/portmap.h"
 #include "rpcrdma/xdr.h"
 
@@ -83,7 +84,7 @@ constexpr std::array kCheckers = {
     Checker{&Check<Nlm4Shareargs>},   Checker{&Check<Nlm4Shareres>},
     Checker{&Check<Nlm4Notify>},      Checker{&Check<Mapping>},
     Checker{&Check<Pmaplist>},        Checker{&Check<Rpcb>},
-    Checker{&Check<Rpcblist>},
+    Checker{&Check<Rpcblist>},        Checker{&Check<StatChge>},
 };
 
 }  // namespace

@@ -4,6 +4,7 @@ Always emulated: a host's KVM that cannot run an unmodified kernel costs a minut
 the guest is up in seconds without it.
 """
 
+import dataclasses
 import shutil
 import time
 
@@ -14,6 +15,18 @@ BOOT_DEADLINE_S = 180  # five seconds on an idle machine
 MAC = "52:54:00:00:00:01"
 ADDRESS, ADDRESS6 = "192.0.2.1", "2001:db8::1"
 VLAN, VLAN_ADDRESS = 100, "198.51.100.1"
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where a guest is on the bridge."""
+    mac: str
+    address: str
+    address6: str
+    vlan_address: str
+
+
+FIRST_PLACE = Place(MAC, ADDRESS, ADDRESS6, VLAN_ADDRESS)
 KERNEL_ARGUMENTS = ("console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off tsc=unstable nokaslr "
                     "net.ifnames=0 random.trust_cpu=on audit=0")
 # Queue pairs with their states and PSNs, rxe's counters that moved, what netem dropped.
@@ -78,12 +91,13 @@ class Command:
 class Guest:
     """Boots with start(); one boot serves many cases."""
 
-    def __init__(self, image, folder, tap, files):
+    def __init__(self, image, folder, tap, files, place=FIRST_PLACE):
         """`files` are put in the guest's /host, by name; init is the first program it runs."""
         self.image, self.folder, self.tap, self.files = image, folder, tap, files
+        self.place = place
         self.shared = folder / "host"
         self.console = folder / "console"
-        self.addresses = (ADDRESS, ADDRESS6, VLAN_ADDRESS)
+        self.addresses = (place.address, place.address6, place.vlan_address)
         self.qemu = None
         self.next = 1
 
@@ -93,7 +107,8 @@ class Guest:
         for name, path in self.files.items():
             shutil.copy(path, self.shared / name)
         (self.shared / "settings").write_text(
-            f"ADDRESSES='{ADDRESS}/24 {ADDRESS6}/64'\nMTU={mtu}\nVLAN={VLAN}:{VLAN_ADDRESS}/24\n")
+            f"ADDRESSES='{self.place.address}/24 {self.place.address6}/64'\nMTU={mtu}\n"
+            f"VLAN={VLAN}:{self.place.vlan_address}/24\n")
         self.next = 1
         self.qemu = Process("qemu", [
             "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max,-la57", "-m",
@@ -102,7 +117,7 @@ class Guest:
             self.image / "initrd.cpio", "-append", KERNEL_ARGUMENTS, "-drive",
             f"file={self.image}/root.squashfs,format=raw,if=virtio,readonly=on", "-netdev",
             f"tap,id=net,ifname={self.tap},script=no,downscript=no,vnet_hdr=off", "-device",
-            f"virtio-net-pci,netdev=net,mac={MAC},romfile=,{NO_OFFLOADS}", "-device",
+            f"virtio-net-pci,netdev=net,mac={self.place.mac},romfile=,{NO_OFFLOADS}", "-device",
             "virtio-rng-pci", "-virtfs",
             f"local,path={self.shared},mount_tag=host,security_model=none,multidevs=remap",
             "-serial", f"file:{self.console}"], self.folder)

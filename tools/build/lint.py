@@ -18,7 +18,7 @@ ASIDE = {"abi": [room for room in ROOMS if room.startswith("stack/")] + ["cm"]}
 TEST_ONLY = re.compile(
     r"(_test|_for_test|_fixture|_fuzz|_samples|_bench)\.(cc|h)$|/(test|fake)_[^/]*$")
 TOP_LEVEL = {"WORKSPACE", "BUILD.bazel", "README.md", "LICENSE", "stack", "cm", "rpcrdma", "nfs",
-             "abi", "tools", "tests"}
+             "abi", "tools", "tests", "docs"}
 LINE_COLUMNS_MAX = 100
 FILE_LINES_MAX = 700
 MARK = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX|HA" r"CK)\b")

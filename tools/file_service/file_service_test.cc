@@ -159,9 +159,10 @@ TEST_F(FileServiceTest, AnotherProgramIsRefusedByName) {
 TEST_F(FileServiceTest, ManyNullCallsAtOnce) {
   Start(false);
   client_ = *Connect(kPort);
-  const CallsResult result = TimeNullCalls(*client_node_, *client_, 2000, 64, nullptr);
+  const LoadResult result =
+      TimeNullCalls(*client_node_, *client_, {.count = 2000, .window = 64}, nullptr);
   EXPECT_TRUE(result.status.ok()) << result.status;
-  EXPECT_EQ(result.calls, 2000u);
+  EXPECT_EQ(result.operations, 2000u);
   EXPECT_EQ(result.latency_ns->count(), 2000u);
   EXPECT_GT(client_->negotiated().credits, 0u);
 }

@@ -1,0 +1,189 @@
+#include "tests/bench/bench_page.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "tests/bench/passes.h"
+
+namespace pollux::bench {
+namespace {
+
+using tools::Chart;
+using tools::PageSection;
+using tools::Scale;
+
+// From the project's targets: ratios within one run.
+constexpr Target kTargets[] = {
+    {"64 B SEND stream / +work", "SEND 64 B stream", "+work 64 B stream", 0.5, false},
+    {"1 MiB WRITE / +work", "WRITE 1 MiB", "+work bulk", 0.70, false},
+    {"1 MiB READ / WRITE", "READ 1 MiB", "WRITE 1 MiB", 0.85, false},
+    {"64 B SEND round trip / +work", "SEND 64 B round trip", "+work 64 B round trip", 1.7, true},
+    {"10,000 connections / 1", "SEND 64 B, 10000 connections", "SEND 64 B, 1 connections", 0.67,
+     false},
+    {"10,000 connections / 1, by 16", "SEND 64 B, 10000 connections, by 16",
+     "SEND 64 B, 1 connections, by 16", 0.67, false},
+    {"NULL RPC rate / +work echo", "NULL RPC rate", "+work 64 B echo", 0.4, false},
+    {"NULL RPC round trip / +work", "NULL RPC round trip", "+work 64 B round trip", 2.4, true},
+    {"0.1 % loss / none", "WRITE 1 MiB, 0.1 % loss", "WRITE 1 MiB, no loss", 0.8, false},
+    {"1 % loss / none", "WRITE 1 MiB, 1 % loss", "WRITE 1 MiB, no loss", 0.4, false},
+    {"5 % loss / none", "WRITE 1 MiB, 5 % loss", "WRITE 1 MiB, no loss", 0.1, false},
+    {"small messages beside bulk / alone, p99", "1,000 small messages beside bulk, p99",
+     "1,000 small messages alone, p99", 3.0, true},
+    {"libtirpc NULL / TCP", "libtirpc NULL", "libtirpc TCP NULL", 1.0, true},
+    {"libtirpc read 4 KiB / TCP", "libtirpc read 4 KiB", "libtirpc TCP read 4 KiB", 1.0, true},
+    {"libtirpc write 4 KiB / TCP", "libtirpc write 4 KiB", "libtirpc TCP write 4 KiB", 1.0, true},
+    {"libtirpc read 1 MiB / TCP", "libtirpc read 1 MiB", "libtirpc TCP read 1 MiB", 1.0, true},
+    {"libtirpc write 1 MiB / TCP", "libtirpc write 1 MiB", "libtirpc TCP write 1 MiB", 1.0, true},
+};
+
+PageSection LatencySection(const Figures& figures) {
+  PageSection section;
+  section.title = "Latency";
+  section.note =
+      "All passes together. Values are upper bounds of log-linear buckets, at most 1/64 "
+      "(1.6 %) too high.";
+  const auto add = [&](const std::string& title, const std::string& prefix) {
+    tools::NamedLatencies latencies;
+    for (const auto& [name, histogram] : figures.latencies_ns) {
+      if (name.find(prefix) == 0) latencies.emplace_back(name, histogram.get());
+    }
+    if (latencies.empty()) return;
+    section.charts.push_back(PercentileChart(title + ": percentiles", latencies));
+    section.charts.push_back(CdfChart(title + ": distribution", latencies));
+  };
+  add("64 B SEND, answered by a SEND", "SEND");
+  add("NULL RPC, one after the other", "NULL RPC round");
+  add("NULL RPC when both ends idle in between", "NULL RPC, 1,000/s");
+  add("Small messages on a thousand queue pairs", "1,000 small");
+  return section;
+}
+
+PageSection ThroughputSection(const Figures& figures) {
+  Chart chart{.title = "Throughput",
+              .note = "One queue pair, as many messages under way as fit into 4 MiB, at most 128.",
+              .x = {"bytes of a message", Scale::kBytes},
+              .y = {"throughput, Gb/s", Scale::kLog},
+              .series = {}};
+  for (const char* operation : {"SEND", "WRITE", "READ"}) {
+    tools::ChartSeries series{operation, {}};
+    for (const uint32_t bytes : kSizes) {
+      series.points.emplace_back(bytes, figures.Median(SizeFigure(operation, bytes)));
+    }
+    chart.series.push_back(std::move(series));
+  }
+  Chart loss{
+      .title = "Goodput under loss",
+      .note = "1 MiB WRITEs; frames lost at random, both ways. The target is the line below.",
+      .x = {"frames lost, %", Scale::kLog},
+      .y = {"part of the lossless rate", Scale::kPercent},
+      .series = {{"measured", {}}, {"target", {}}}};
+  constexpr double kLossTargets[] = {0.8, 0.4, 0.1};
+  const double lossless = figures.Median(LossFigure(0));
+  for (size_t i = 0; i < kLosses.size(); ++i) {
+    loss.series[0].points.emplace_back(100 * kLosses[i],
+                                       figures.Median(LossFigure(kLosses[i])) / lossless);
+    loss.series[1].points.emplace_back(100 * kLosses[i], kLossTargets[i]);
+  }
+  return {.title = "Throughput by message size, and under loss",
+          .charts = {std::move(chart), std::move(loss)}};
+}
+
+PageSection ScalingSection(const Figures& figures) {
+  PageSection section;
+  section.title = "Scaling";
+  section.note =
+      "One core runs both ends by turns; two run one each. More cores are more such "
+      "pairs, each with a wire of its own: workers share nothing, so that what the "
+      "curve falls short of the line is what the machine shares: "
+      "caches, memory, and the clock that many busy cores lower.";
+  for (const bool bulk : {false, true}) {
+    Chart cores{.title = bulk ? "1 MiB WRITEs by cores" : "64 B SENDs by cores",
+                .note = "",
+                .x = {"cores", Scale::kLinear},
+                .y = {bulk ? "throughput, Gb/s" : "SENDs, million/s", Scale::kLinear},
+                .series = {{"measured", {}}, {"linear in pairs of cores", {}}}};
+    const double one = figures.Median(bulk ? "WRITE 1 MiB, 1 core" : "SEND 64 B stream, 1 core");
+    cores.series[0].points.emplace_back(1, one);
+    const double two = figures.Median(WorkersFigure(1, bulk));
+    for (const unsigned pairs : kWorkerPairs) {
+      const double sum = figures.Median(WorkersFigure(pairs, bulk));
+      if (sum == 0) continue;
+      cores.series[0].points.emplace_back(2 * pairs, sum);
+      cores.series[1].points.emplace_back(2 * pairs, two * pairs);
+    }
+    section.charts.push_back(std::move(cores));
+  }
+  Chart pairs{.title = "By queue pairs",
+              .note = "All of them active: messages go round them, singly and by 16.",
+              .x = {"active queue pairs", Scale::kLog},
+              .y = {"64 B SENDs, million/s", Scale::kLinear},
+              .series = {}};
+  for (const uint32_t burst : {1u, 16u}) {
+    tools::ChartSeries series{burst == 1 ? "one at a time" : "16 at a time", {}};
+    for (const uint32_t count : kManyPairs) {
+      series.points.emplace_back(count, figures.Median(PairsFigure(count, burst)));
+    }
+    pairs.series.push_back(std::move(series));
+  }
+  section.charts.push_back(std::move(pairs));
+  return section;
+}
+
+tools::PageTable FiguresTable(const Figures& figures) {
+  tools::PageTable table{
+      "All figures: medians of the passes", {"figure", "median", "low", "high", "unit"}, {}};
+  for (const auto& [name, series] : figures.series) {
+    table.rows.push_back({name, absl::StrFormat("%.3f", series.Median()),
+                          absl::StrFormat("%.3f", series.Low()),
+                          absl::StrFormat("%.3f", series.High()), series.unit});
+  }
+  return table;
+}
+
+}  // namespace
+
+std::vector<tools::Verdict> Verdicts(const Figures& figures) {
+  std::vector<tools::Verdict> verdicts;
+  for (const Target& target : kTargets) {
+    if (!figures.series.contains(target.above) || !figures.series.contains(target.below)) continue;
+    verdicts.push_back(
+        {target.name, MedianRatio(figures, target), target.at_least, target.inverse});
+  }
+  return verdicts;
+}
+
+tools::Page BenchPage(const std::map<Wire, Figures>& figures, uint64_t passes, double scale) {
+  tools::Page page;
+  page.title = "Pollux benchmark";
+  page.lead =
+      "Pollux over devices of one process, each end on a core of its own, beside the bare "
+      "device and the least work that any RoCE stack does on it (+work: headers, ICRC both "
+      "ways, payload copied on both sides, no protocol). Only ratios within a run mean "
+      "anything.";
+  page.conditions = tools::MachineConditions();
+  page.conditions.emplace_back(
+      "passes", absl::StrCat(passes, ", interleaved; medians unless said otherwise"));
+  page.conditions.emplace_back("length of the measurements",
+                               absl::StrFormat("%g of the usual", scale));
+  for (const auto& [wire, of_wire] : figures) {
+    page.conditions.emplace_back(absl::StrCat("core to core, ", WireName(wire)),
+                                 absl::StrFormat("%.0f ns before, %.0f ns after (medians)",
+                                                 of_wire.Median("core to core, before"),
+                                                 of_wire.Median("core to core, after")));
+  }
+  for (const auto& [wire, of_wire] : figures) {
+    page.sections.push_back({.title = absl::StrCat(WireName(wire), ": ratios and verdicts"),
+                             .verdicts = Verdicts(of_wire)});
+    for (PageSection section :
+         {LatencySection(of_wire), ThroughputSection(of_wire), ScalingSection(of_wire)}) {
+      section.title = absl::StrCat(WireName(wire), ": ", section.title);
+      page.sections.push_back(std::move(section));
+    }
+    page.sections.push_back({.title = absl::StrCat(WireName(wire), ": all figures"),
+                             .tables = {FiguresTable(of_wire)}});
+  }
+  return page;
+}
+
+}  // namespace pollux::bench

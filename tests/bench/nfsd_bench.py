@@ -1,0 +1,181 @@
+"""pollux nfsd beside Linux's NFS server, seen by Linux's NFS client.
+
+usage: tools/dev bench --nfsd [--passes N] [--json]
+
+Two virtual machines on a bridge: the client, and a kernel's server (knfsd), which it mounts over
+rxe and over TCP; pollux nfsd has a port on the same bridge. All files are in memory. Each pass runs
+the same loads of fio on the three mounts in turn; ratios are pass by pass. Both machines are
+emulated, knfsd with its machine and Pollux not: the ratios compare what a client sees here, and
+tell nothing of either on its own hardware. Needs root.
+"""
+
+import argparse
+import contextlib
+import json
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "interop"))
+
+# pylint: disable=wrong-import-position
+import guest as guests
+import image
+import network
+from cases_nfs import EXPORT, MIB, start_threads
+from process import CaseFailure, CaseSkipped, Deadline, Process, shell
+
+ROOT = HERE.parents[1]
+SECOND_TAP = "guest1"
+SECOND_PLACE = guests.Place("52:54:00:00:00:02", "192.0.2.2", "2001:db8::2", "198.51.100.2")
+PORT = network.PORTS["af_packet"]
+FILE_MIB, TMPFS_MIB = 32, 128
+STEP_S = 300  # a limit against hanging
+LOAD_S = 3
+# What fio does, and in what it is counted.
+LOADS = {
+    "read 4 KiB": ("--rw=randread --bs=4k --iodepth=1", "calls/s"),
+    "write 4 KiB": ("--rw=randwrite --bs=4k --iodepth=1", "calls/s"),
+    "read 1 MiB": ("--rw=read --bs=1m --iodepth=4", "MB/s"),
+    "write 1 MiB": ("--rw=write --bs=1m --iodepth=4", "MB/s"),
+}
+POLLUX, OVER_RXE, OVER_TCP = "pollux nfsd", "knfsd by rxe", "knfsd by TCP"
+
+
+class Bench:
+    """The three servers, and the client that measures them."""
+
+    def __init__(self, client, folder):
+        self.client, self.folder = client, folder
+        self.mounts = {}
+
+    def guest(self, machine, script):
+        return machine.run(f"set -e\n{script}", Deadline(STEP_S))
+
+    def serve_linux(self, machine):
+        self.guest(machine, EXPORT + start_threads(MIB))
+        options = "vers=3,hard,nolock"
+        address = SECOND_PLACE.address
+        self.mounts[OVER_RXE] = f"-o {options},proto=rdma,port=20049 {address}:/srv"
+        self.mounts[OVER_TCP] = f"-o {options},proto=tcp {address}:/srv"
+
+    @contextlib.contextmanager
+    def serving(self, pollux):
+        """pollux nfsd, on a directory in memory."""
+        root = self.folder / "export"
+        root.mkdir()
+        shell(f"mount -t tmpfs -o size={TMPFS_MIB}m,mode=0777 nfsd {root}")
+        server = Process("nfsd", [
+            pollux, "nfsd", "--port", PORT.devargs, "--address", f"{PORT.address}/24", "--mac",
+            PORT.mac, "--kernel-path", "plxk", "--export", f"{root}:rw,no_root_squash",
+            "--key-file", self.folder / "key"], self.folder)
+        try:
+            server.wait_for_line("^serving NFS", Deadline(STEP_S))
+            self.mounts[POLLUX] = (f"-o vers=3,hard,nolock,proto=rdma,port=20049 "
+                                   f"{PORT.address}:{root}")
+            yield
+        finally:
+            server.close()
+            shell(f"umount -l {root}")
+
+    def measure(self, where, load, unit):
+        """One load on one mount."""
+        told = self.client.shared / "fio.json"
+        self.guest(self.client, f"""mkdir -p /mnt
+            mount -t nfs {self.mounts[where]} /mnt
+            trap 'umount -fl /mnt' EXIT
+            test -e /mnt/file || dd if=/dev/zero of=/mnt/file bs=1M count={FILE_MIB} conv=fsync \\
+              status=none
+            fio --name=load --filename=/mnt/file --size={FILE_MIB}m --ioengine=libaio \\
+              --direct=1 --time_based --runtime={LOAD_S} {load} --output-format=json --output=/host/fio.json""")
+        job, = json.loads(told.read_text())["jobs"]
+        told.unlink()
+        side = job["read" if "read" in load else "write"]
+        return side["iops"] if unit == "calls/s" else side["bw_bytes"] / 1e6
+
+    def run(self, passes):
+        """{(server, load): figures, one a pass}"""
+        figures = {}
+        for _ in range(passes):
+            for name, (load, unit) in LOADS.items():
+                for where in self.mounts:
+                    figures.setdefault((where, name), []).append(self.measure(where, load, unit))
+        return figures
+
+
+def report(figures, as_json):
+    rows, ratios = {}, {}
+    for (where, load), values in figures.items():
+        rows[f"{where}, {load}"] = {"unit": LOADS[load][1], "median": statistics.median(values),
+                                    "low": min(values), "high": max(values)}
+    for load in LOADS:
+        for other in (OVER_RXE, OVER_TCP):
+            ratios[f"{load}: {POLLUX} / {other}"] = statistics.median(
+                mine / theirs for mine, theirs in zip(figures[POLLUX, load],
+                                                      figures[other, load]))
+    if as_json:
+        print(json.dumps({"figures": rows, "ratios": ratios}))
+        return
+    print(f"{'':32}{'median':>12}{'low':>12}{'high':>12}")
+    for name, row in rows.items():
+        print(f"{name:32}{row['median']:12.1f}{row['low']:12.1f}{row['high']:12.1f}  "
+              f"{row['unit']}")
+    print(f"\n{'ratio':44}{'median':>12}")
+    for name, ratio in ratios.items():
+        print(f"{name:44}{ratio:12.2f}")
+
+
+def build(folder):
+    done = subprocess.run(["bazel", "build", "--noshow_progress", "--show_result=0",
+                           "//tools:pollux", "//tests/interop:peer"], cwd=ROOT,
+                          stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{done.stderr}\ntools/dev bench: the build failed")
+    return [pathlib.Path(shutil.copy(ROOT / "bazel-bin" / path, folder))
+            for path in ("tools/pollux", "tests/interop/peer")]
+
+
+def run(passes, as_json, folder):
+    pollux, peer = build(folder)
+    built = image.build(lambda text: print(f"tools/dev bench: {text}", file=sys.stderr))
+    network.enter()
+    shell(f"ip tuntap add {SECOND_TAP} mode tap; ip link set {SECOND_TAP} mtu {network.MTU} "
+          f"master {network.BRIDGE} addrgenmode none up")
+    files = {"init": HERE.parent / "interop/guest_init.sh", "peer": peer}
+    machines = []
+    try:
+        for name, tap, place in (("client", network.GUEST_TAP, guests.FIRST_PLACE),
+                                 ("server", SECOND_TAP, SECOND_PLACE)):
+            (folder / name).mkdir()
+            machines.append(guests.Guest(built, folder / name, tap, files, place))
+            machines[-1].start(network.MTU)
+        client, server = machines
+        bench = Bench(client, folder)
+        with bench.serving(pollux):
+            bench.serve_linux(server)
+            report(bench.run(passes), as_json)
+    finally:
+        for machine in machines:
+            machine.stop()
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="tools/dev bench --nfsd",
+                                     description=__doc__.splitlines()[0])
+    parser.add_argument("--passes", type=int, default=3, help="of all loads (3)")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of the table")
+    options = parser.parse_args()
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="pollux-bench-"))
+    try:
+        run(options.passes, options.json, folder)
+    except (image.ImageError, CaseFailure, CaseSkipped) as failure:
+        sys.exit(f"tools/dev bench: {failure}; outputs: {folder}")
+    shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+// One pass of the benchmark over one wire, measurement by measurement.
+#ifndef POLLUX_TESTS_BENCH_PASSES_H_
+#define POLLUX_TESTS_BENCH_PASSES_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "stack/engine/idle.h"
+#include "tests/bench/figures.h"
+#include "tests/bench/wires.h"
+
+namespace pollux::bench {
+
+// Message sizes of the throughput's curve, bytes.
+inline constexpr std::array<uint32_t, 8> kSizes = {64,    256,   1024,   4096,
+                                                   16384, 65536, 262144, 1u << 20};
+// Connections that are all active. A pass sends each figure over every number, one right after the
+// other.
+inline constexpr std::array<uint32_t, 3> kManyPairs = {1, 100, 10'000};
+// Pairs of workers, each pair with a wire and two cores of its own, as far as there are cores.
+inline constexpr std::array<unsigned, 4> kWorkerPairs = {1, 2, 4, 8};
+// Frames lost on the wire, either way.
+inline constexpr std::array<double, 3> kLosses = {0.001, 0.01, 0.05};
+inline constexpr struct {
+  const char* name;
+  engine::Idle idle;
+} kIdles[] = {{"spin", engine::Idle::kSpin},
+              {"yield", engine::Idle::kYield},
+              {"sleep", engine::Idle::kSleep}};
+
+// Names of figures that more than the pass has to know.
+std::string SizeFigure(const std::string& operation, uint32_t bytes);
+std::string PairsFigure(uint32_t count, uint32_t burst);
+std::string LossFigure(double loss);
+std::string WorkersFigure(unsigned pairs, bool bulk);
+
+// All of them, one after the other, with the cost of passing a cache line before and after. `scale`
+// is the length of each. The first error of a wire, or of what runs over it.
+absl::Status RunPass(Wire wire, double scale, Figures& figures);
+
+}  // namespace pollux::bench
+
+#endif  // POLLUX_TESTS_BENCH_PASSES_H_

@@ -1,0 +1,78 @@
+#include "tools/bench/load.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace pollux::tools {
+
+Load::Load(const LoadOptions& options, Clock clock_ns, Begin begin,
+           absl::AnyInvocable<void(LoadResult)> done)
+    : options_(options),
+      clock_ns_(std::move(clock_ns)),
+      begin_(std::move(begin)),
+      done_(std::move(done)) {
+  const uint32_t window = std::clamp(options.window, 1u, LoadOptions::kMaxWindow);
+  due_ns_.resize(window);
+  for (uint32_t slot = window; slot > 0; --slot) free_.push_back(slot - 1);
+}
+
+// When the next operation was or is due; false when it is not due yet, or there is none.
+bool Load::Due(uint64_t now_ns, uint64_t* due_ns) {
+  if (options_.limit_ns != 0 && now_ns - start_ns_ > options_.limit_ns) stopped_ = true;
+  if (stopped_ || begun_ == options_.count) return false;
+  *due_ns = now_ns;
+  if (options_.per_second > 0) {
+    *due_ns =
+        start_ns_ + static_cast<uint64_t>(static_cast<double>(begun_) * 1e9 / options_.per_second);
+  }
+  return *due_ns <= now_ns;
+}
+
+bool Load::Turn() {
+  if (turning_ || done_ == nullptr) return false;
+  turning_ = true;
+  if (!std::exchange(started_, true)) start_ns_ = clock_ns_();
+  const uint64_t begun_before = begun_;
+  uint64_t due_ns = 0;
+  while (!free_.empty() && Due(clock_ns_(), &due_ns)) {
+    const uint32_t slot = free_.back();
+    free_.pop_back();
+    due_ns_[slot] = due_ns;
+    ++begun_;
+    begin_(slot);
+  }
+  turning_ = false;
+  const bool began = begun_ != begun_before;
+  FinishIfIdle();
+  return began;
+}
+
+void Load::Ended(uint32_t slot, const absl::Status& status) {
+  const uint64_t now_ns = clock_ns_();
+  free_.push_back(slot);
+  if (status.ok()) {
+    result_.latency_ns->Record(now_ns - std::min(now_ns, due_ns_[slot]));
+    ++result_.operations;
+    result_.elapsed_ns = now_ns - start_ns_;
+  } else {
+    stopped_ = true;
+    result_.status.Update(status);
+  }
+  Turn();
+}
+
+void Load::Stop(const absl::Status& status) {
+  stopped_ = true;
+  result_.status.Update(status);
+  FinishIfIdle();
+}
+
+void Load::FinishIfIdle() {
+  const bool all_begun = stopped_ || begun_ == options_.count;
+  if (turning_ || done_ == nullptr || !all_begun || free_.size() < due_ns_.size()) return;
+  // The callback may destroy this.
+  auto done = std::exchange(done_, nullptr);
+  done(std::move(result_));
+}
+
+}  // namespace pollux::tools

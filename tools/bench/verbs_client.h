@@ -1,0 +1,93 @@
+// The measuring end of verbs measurements.
+#ifndef POLLUX_TOOLS_BENCH_VERBS_CLIENT_H_
+#define POLLUX_TOOLS_BENCH_VERBS_CLIENT_H_
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "stack/engine/clock.h"
+#include "tools/bench/greeting.h"
+#include "tools/bench/load.h"
+#include "tools/verbs_connection.h"
+
+namespace pollux::tools {
+
+enum class VerbsOperation : uint8_t {
+  kEcho,   // a SEND, until the server's application has answered it by another
+  kSend,   // a SEND, until it is acknowledged
+  kWrite,  // an RDMA WRITE, until it is acknowledged
+  kRead,   // an RDMA READ, until its data are here
+};
+
+struct VerbsMeasurement {
+  VerbsOperation operation = VerbsOperation::kEcho;
+  uint32_t bytes = 64;  // of an operation, 1 to kBenchMaxBytes
+  // Work requests that are posted together, with one completion for the last: one operation of the
+  // load. 1 for an echo.
+  uint32_t batch = 1;
+  LoadOptions load;  // window times batch at most kBenchMaxWindow
+};
+
+// One connection to a VerbsServer. Every call on the worker's core.
+class VerbsClient final : private VerbsConnection::User, private engine::Poller {
+ public:
+  using Done = absl::AnyInvocable<void(LoadResult)>;
+
+  // `ready` is called once: when measurements may begin, or with why they cannot. Worker and
+  // manager outlive the client. Errors as VerbsConnection::Connect.
+  static absl::StatusOr<std::unique_ptr<VerbsClient>> Connect(
+      engine::Worker* worker, cm::Manager* manager, const cm::Endpoint& server,
+      absl::AnyInvocable<void(absl::Status)> ready);
+  ~VerbsClient() override;
+
+  // One at a time. `done` is called once, with what failed if anything did; not from inside. An
+  // interrupt (tools/interrupt.h) ends it with Cancelled.
+  void Measure(const VerbsMeasurement& measurement, Done done);
+  // Of the measurement under way, for who waits for it on another thread.
+  const std::atomic<uint64_t>& operations() const { return operations_; }
+  // DREQ. `done` when the connection is gone; a measurement under way fails first.
+  void Disconnect(absl::AnyInvocable<void()> done);
+
+ private:
+  VerbsClient(engine::Worker* worker, absl::AnyInvocable<void(absl::Status)> ready)
+      : worker_(worker), ready_(std::move(ready)) {}
+
+  absl::Status OnReady() override;
+  void OnEstablished(absl::Span<const uint8_t> private_data) override;
+  void OnCompletion(const ibv_wc& wc) override;
+  void OnEnded(const absl::Status& status) override;
+  bool Poll(uint64_t now_ns) override;
+
+  void Begin(uint32_t slot);
+  absl::Status Post(uint32_t slot);
+  absl::Status Receive();
+  // Tells the measurement under way that nothing will end any more.
+  void FailAll(const absl::Status& status);
+
+  engine::Worker* worker_;
+  absl::AnyInvocable<void(absl::Status)> ready_;
+  absl::AnyInvocable<void()> gone_;
+  const engine::Clock clock_;
+  Greeting server_;
+  std::vector<uint8_t> memory_ = std::vector<uint8_t>(kBenchMaxBytes);
+  memory::MemoryRegion region_;
+  VerbsMeasurement measurement_;
+  std::unique_ptr<Load> load_;
+  std::optional<LoadResult> result_;  // that is to be given away
+  Done done_;
+  std::atomic<uint64_t> operations_{0};
+  std::deque<uint32_t> echoes_;        // slots whose answers are waited for, in order
+  std::deque<uint32_t> posted_;        // slots whose completions are waited for, in order
+  std::optional<absl::Status> ended_;  // why there is no connection any more
+  std::unique_ptr<VerbsConnection> connection_;
+};
+
+}  // namespace pollux::tools
+
+#endif  // POLLUX_TOOLS_BENCH_VERBS_CLIENT_H_
