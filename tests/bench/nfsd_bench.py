@@ -91,7 +91,8 @@ class Bench:
             test -e /mnt/file || dd if=/dev/zero of=/mnt/file bs=1M count={FILE_MIB} conv=fsync \\
               status=none
             fio --name=load --filename=/mnt/file --size={FILE_MIB}m --ioengine=libaio \\
-              --direct=1 --time_based --runtime={LOAD_S} {load} --output-format=json --output=/host/fio.json""")
+              --direct=1 --time_based --runtime={LOAD_S} {load} --output-format=json \\
+              --output=/host/fio.json""")
         job, = json.loads(told.read_text())["jobs"]
         told.unlink()
         side = job["read" if "read" in load else "write"]
