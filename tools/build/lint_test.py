@@ -61,7 +61,7 @@ class LintTest(unittest.TestCase):
 
     def test_top_level(self):
         self.assertEqual(lint.check_top_level(["README.md", ".ci/run", "cm/a.cc"]), [])
-        self.assertEqual(len(lint.check_top_level(["docs/a.md"])), 1)
+        self.assertEqual(len(lint.check_top_level(["doc/a.md"])), 1)
 
 
 if __name__ == "__main__":
