@@ -268,7 +268,8 @@ std::string ShortBytes(double bytes) {
     bytes /= 1024;
     ++unit;
   }
-  return absl::StrFormat(bytes == std::floor(bytes) ? "%.0f %s" : "%.1f %s", bytes, kUnits[unit]);
+  const int decimals = bytes == std::floor(bytes) ? 0 : 1;
+  return absl::StrFormat("%.*f %s", decimals, bytes, kUnits[unit]);
 }
 
 std::string ShortNumber(double number) {
