@@ -51,7 +51,8 @@ TEST(PageTest, DistributionsOfAHistogram) {
   EXPECT_NEAR(by_percentile[1].second, 1, 1.0 / 64);
   EXPECT_LT(by_percentile[3].first, 1);
   EXPECT_NEAR(by_percentile[3].second, 50, 50.0 / 64);
-  const auto& cumulative = CdfChart("c", {{"all", &latency_ns}}).series[0].points;
+  const Chart distribution = CdfChart("c", {{"all", &latency_ns}});
+  const auto& cumulative = distribution.series[0].points;
   EXPECT_DOUBLE_EQ(cumulative.back().second, 1);
   EXPECT_DOUBLE_EQ(cumulative[1].second, 0.999);
 }
