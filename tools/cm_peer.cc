@@ -16,6 +16,10 @@ constexpr uint64_t kReceive = 1;  // a wr_id
 constexpr uint64_t kSend = 2;
 constexpr uint32_t kResolveTimeoutMs = 2000;
 constexpr uint64_t kGoodbyeNs = 12'000'000'000;  // two more DREQs
+// With the DREQ the queue pair ends and repeats no acknowledgement any more: where that and the
+// DREQ are lost, the other side takes its last message for lost. Long enough for several of its
+// probes.
+constexpr uint64_t kLingerNs = 300'000'000;
 
 // Who sent a datagram, and to which of our addresses, from the area before it.
 std::pair<Gid, Gid> AddressesOf(const uint8_t* grh) {
@@ -357,6 +361,10 @@ bool CmPeer::AllSent() const {
       channels_, [&](const auto& channel) { return channel->sent == options_.messages; });
 }
 
+bool CmPeer::HasLingered() const {
+  return is_ud() || options_.messages == 0 || worker_->now_ns() >= *idle_since_ns_ + kLingerNs;
+}
+
 void CmPeer::PostAll() {
   for (const auto& channel : channels_) {
     if (absl::Status status = PostSends(*channel); !status.ok()) return Done(std::move(status));
@@ -378,7 +386,9 @@ void CmPeer::Advance() {
     }
   }
   // A reliable connection takes its replies with it; the other side ends it when it has them.
-  if (phase_ == Phase::kReplying && (AllSent() || (!is_ud() && is_client()))) BeginToEnd();
+  if (phase_ == Phase::kReplying && ((!is_ud() && is_client()) || (AllSent() && HasLingered()))) {
+    BeginToEnd();
+  }
   if (phase_ == Phase::kDisconnecting && totals_.disconnected == options_.connections) {
     Step("disconnected");
     Done(absl::OkStatus());

@@ -88,6 +88,7 @@ class CmPeer final : public engine::Poller {
   void Advance();
   bool AllReceived() const;
   bool AllSent() const;
+  bool HasLingered() const;  // a reliable server, after the last message
   void PostAll();
   void BeginToEnd();
   void Step(const std::string& words);
