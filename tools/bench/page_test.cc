@@ -8,6 +8,8 @@
 #include <memory>
 #include <sstream>
 
+#include "absl/strings/str_cat.h"
+
 namespace pollux::tools {
 namespace {
 
@@ -61,7 +63,7 @@ TEST(PageTest, MachineIsNamed) {
   std::string all;
   for (const auto& [name, value] : MachineConditions()) {
     EXPECT_NE(value, "") << name;
-    all += name + "=" + value + "\n";
+    absl::StrAppend(&all, name, "=", value, "\n");
   }
   EXPECT_THAT(all, HasSubstr("Linux"));
   EXPECT_THAT(all, HasSubstr("UTC"));
