@@ -115,6 +115,7 @@ class Port : public transport::Link {
   std::string interface_;         // of the kernel's (iface=); empty: on none
   bool kernel_link_ = false;      // whose link is this port's: the driver does not look at it
   unsigned interface_index_ = 0;  // as it was at the start
+  int interface_fd_ = -1;         // to ask by, whatever else the process has open
   MacAddress mac_{};
   uint16_t mtu_ = 0;
   uint16_t lowered_mtu_ = 0;  // of the interface, below mtu_; 0: it was not lowered
