@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "stack/base/byte_order.h"
@@ -331,23 +332,29 @@ uint16_t Port::SendWhatIsCarried(rte_mbuf** frames, uint16_t count) {
   return done;
 }
 
-absl::Status Port::CheckInterface() const {
+// By its index: names change and are given anew.
+std::optional<std::string> Port::InterfaceName() const {
+  if (interface_fd_ < 0) return interface_;
   ifreq request = {};
   request.ifr_ifindex = static_cast<int>(interface_index_);
-  if (interface_fd_ < 0 || ioctl(interface_fd_, SIOCGIFNAME, &request) == 0 || errno != ENODEV) {
-    return absl::OkStatus();
-  }
+  if (ioctl(interface_fd_, SIOCGIFNAME, &request) == 0) return request.ifr_name;
+  return errno == ENODEV ? std::nullopt : std::optional(interface_);
+}
+
+absl::Status Port::CheckInterface() const {
+  if (InterfaceName()) return absl::OkStatus();
   return absl::UnavailableError(
       absl::StrCat("port ", name_, ": interface \"", interface_, "\" is gone"));
 }
 
 LinkState Port::GetLink() const {
   rte_eth_link link;
-  if (!CheckInterface().ok()) return {.up = false, .gone = true};
+  const std::optional<std::string> interface = InterfaceName();
+  if (!interface) return {.up = false, .gone = true};
   if (!running_ || rte_eth_link_get_nowait(port_id_, &link) != 0) return {.up = false};
   if (kernel_link_) {
-    LinkState state = KernelLink(interface_);
-    state.gone = false;  // asked by name, which may have changed
+    LinkState state = KernelLink(*interface);
+    state.gone = false;  // it was there: renamed meanwhile, or to be found gone next time
     return state;
   }
   const bool known = link.link_speed != RTE_ETH_SPEED_NUM_UNKNOWN;

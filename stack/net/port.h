@@ -89,8 +89,8 @@ class Port : public transport::Link {
   // kernel's no longer carries: the kernel would drop it without a word.
   LinkState FollowLink();
   PortStatistics Statistics() const;
-  // Unavailable when the interface of the kernel's that the port stands on is gone, or another has
-  // taken its name. Makes system calls: for a control thread, at any time.
+  // Unavailable when the interface of the kernel's that the port stands on is gone, whatever its
+  // name is now. Makes a system call: for a control thread, at any time.
   absl::Status CheckInterface() const;
 
  private:
@@ -105,6 +105,8 @@ class Port : public transport::Link {
   absl::Status Start(const Devargs& devargs, uint32_t timeout_ms);
   absl::Status TakePool(const Devargs& devargs, rte_mempool* pool, int socket);
   void LearnMac(const Devargs& devargs, const PortOptions& options);
+  // Of the interface of the kernel's; nothing when that is gone.
+  std::optional<std::string> InterfaceName() const;
   bool Carries(const rte_mbuf& frame) const;
   uint16_t SendWhatIsCarried(rte_mbuf** frames, uint16_t count);
 

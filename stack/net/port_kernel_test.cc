@@ -182,6 +182,18 @@ TEST_F(VethTest, AnInterfaceIsNotGoneForWantOfADescriptor) {
   EXPECT_TRUE(interface.ok()) << interface;
 }
 
+TEST_F(VethTest, AnInterfaceThatIsRenamedIsNotGone) {
+  absl::StatusOr<std::unique_ptr<Port>> port = Port::Open(Options());
+  ASSERT_TRUE(port.ok()) << port.status();
+  ASSERT_TRUE((*port)->GetLink().up);
+  ASSERT_EQ(std::system("ip link set vport name vother"), 0);
+  EXPECT_TRUE((*port)->FollowLink().up);
+  EXPECT_FALSE((*port)->GetLink().gone);
+  EXPECT_TRUE((*port)->CheckInterface().ok());
+  ASSERT_EQ(std::system("ip link del vother"), 0);
+  EXPECT_TRUE((*port)->FollowLink().gone);
+}
+
 TEST_F(VethTest, TheLinkIsTheKernels) {
   absl::StatusOr<std::unique_ptr<Port>> port = Port::Open(Options());
   ASSERT_TRUE(port.ok()) << port.status();
