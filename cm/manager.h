@@ -75,7 +75,7 @@ struct Event {
                             // reject or destroy
   Id* listen_id = nullptr;  // for CONNECT_REQUEST
   // RDMA_CM_EVENT_DEVICE_REMOVAL comes to every identifier, once, when the interface under the
-  // device is gone: nothing is sent or received any more.
+  // device is gone, and to each that is made after that: nothing is sent or received any more.
   // For CONNECT_REQUEST, CONNECT_RESPONSE, ESTABLISHED and REJECTED. Private data comes with all
   // the bytes that the message has room for (56, 196 in REP, 224 in RTU, 148): CM does not carry
   // its length.

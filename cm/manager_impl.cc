@@ -50,6 +50,7 @@ absl::StatusOr<Id*> ManagerImpl::CreateId(rdma_port_space port_space, EventHandl
   connection->handler = std::make_shared<EventHandler>(std::move(handler));
   connection->set_port_space(port_space);
   connection->created_ns = environment_->now_ns();
+  if (device_gone_) Defer(*connection, RDMA_CM_EVENT_DEVICE_REMOVAL);
   return connection;
 }
 

@@ -213,6 +213,7 @@ class ManagerImpl final : public Manager, private Environment::Client {
   ConnectionTable table_;
   Trace trace_;
   FailureHandler on_failure_;
+  bool device_gone_ = false;
   uint32_t pending_ = 0;  // connections in kReqRcvd, kRepPending and kSidrReqRcvd
   std::deque<Deferred> deferred_;
   std::vector<uint32_t> resolving_;  // communication IDs

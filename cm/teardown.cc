@@ -37,6 +37,7 @@ void ManagerImpl::StartDisconnect(Connection& connection) {
 // As Linux's rdma_cm: each identifier is told and stays its user's to destroy. Listeners at any
 // address too, for there is no other device that they could go on with.
 void ManagerImpl::OnDeviceGone() {
+  device_gone_ = true;
   table_.Visit([this](const Connection& connection) {
     if (!connection.destroyed) Defer(connection, RDMA_CM_EVENT_DEVICE_REMOVAL);
   });

@@ -8,10 +8,14 @@
 #include <rte_lcore.h>
 #include <rte_mbuf.h>
 #include <rte_ring.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "stack/base/byte_order.h"
@@ -257,6 +261,7 @@ absl::Status Port::Start(const Devargs& devargs, uint32_t timeout_ms) {
   for (const auto& queue : queues_) queue->running_ = true;
   interface_ = devargs.Get("iface").value_or("");
   interface_index_ = if_nametoindex(interface_.c_str());
+  if (interface_index_ != 0) interface_fd_ = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   kernel_link_ = devargs.driver() == Driver::kAfPacket || devargs.driver() == Driver::kAfXdp;
   // Failure is harmless: such drivers do not filter.
   (void)rte_eth_promiscuous_enable(port_id_);
@@ -331,6 +336,8 @@ void Port::Close() {
   }
   rte_mempool_free(own_pool_);
   own_pool_ = nullptr;
+  if (interface_fd_ >= 0) close(interface_fd_);
+  interface_fd_ = -1;
 }
 
 uint16_t Port::Queue::Receive(rte_mbuf** frames, uint16_t capacity, uint64_t /*now_ns*/) {
@@ -375,19 +382,31 @@ LinkState Port::Queue::FollowLink() {
   return link;
 }
 
+// By its index: names change and are given anew.
+std::optional<std::string> Port::InterfaceName() const {
+  if (interface_fd_ < 0) return interface_;
+  ifreq request = {};
+  request.ifr_ifindex = static_cast<int>(interface_index_);
+  if (ioctl(interface_fd_, SIOCGIFNAME, &request) == 0) return request.ifr_name;
+  return errno == ENODEV ? std::nullopt : std::optional(interface_);
+}
+
 absl::Status Port::CheckInterface() const {
-  if (interface_.empty() || if_nametoindex(interface_.c_str()) == interface_index_) {
-    return absl::OkStatus();
-  }
+  if (InterfaceName()) return absl::OkStatus();
   return absl::UnavailableError(
       absl::StrCat("port ", name_, ": interface \"", interface_, "\" is gone"));
 }
 
 LinkState Port::GetLink() const {
   rte_eth_link link;
-  if (!CheckInterface().ok()) return {.up = false, .gone = true};
+  const std::optional<std::string> interface = InterfaceName();
+  if (!interface) return {.up = false, .gone = true};
   if (!running_ || rte_eth_link_get_nowait(port_id_, &link) != 0) return {.up = false};
-  if (kernel_link_) return KernelLink(interface_);
+  if (kernel_link_) {
+    LinkState state = KernelLink(*interface);
+    state.gone = false;  // it was there: renamed meanwhile, or to be found gone next time
+    return state;
+  }
   const bool known = link.link_speed != RTE_ETH_SPEED_NUM_UNKNOWN;
   return {.up = link.link_status == RTE_ETH_LINK_UP, .speed_mbps = known ? link.link_speed : 0};
 }

@@ -117,8 +117,8 @@ class Port {
   // with some drivers: not for the packet path.
   LinkState GetLink() const;
   PortStatistics Statistics() const;
-  // Unavailable when the interface of the kernel's that the port stands on is gone, or another has
-  // taken its name. Makes system calls: for a control thread, at any time.
+  // Unavailable when the interface of the kernel's that the port stands on is gone, whatever its
+  // name is now. Makes a system call: for a control thread, at any time.
   absl::Status CheckInterface() const;
 
  private:
@@ -137,6 +137,8 @@ class Port {
                          int socket);
   absl::Status SetUpQueues(const Devargs& devargs, int socket);
   void LearnMac(const Devargs& devargs, const PortOptions& options);
+  // Of the interface of the kernel's; nothing when that is gone.
+  std::optional<std::string> InterfaceName() const;
 
   static constexpr uint16_t kNoPort = 0xFFFF;
   std::string name_;
@@ -145,6 +147,7 @@ class Port {
   std::string interface_;         // of the kernel's (iface=); empty: on none
   bool kernel_link_ = false;      // whose link is this port's: the driver does not look at it
   unsigned interface_index_ = 0;  // as it was at the start
+  int interface_fd_ = -1;         // to ask by, whatever else the process has open
   MacAddress mac_{};
   uint16_t mtu_ = 0;
   uint16_t data_room_ = 0;           // the smallest of the receive pools, without headroom

@@ -2,6 +2,7 @@
 // network namespace of its own (tag block-network).
 #include <gtest/gtest.h>
 #include <rte_mbuf.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -193,6 +194,33 @@ TEST_F(VethTest, AnInterfaceThatIsDeletedIsGone) {
   EXPECT_TRUE((*port)->queue().FollowLink().gone);
   ASSERT_TRUE(Shell("ip link add vkern type veth peer name vport"));
   EXPECT_TRUE((*port)->queue().FollowLink().gone) << "another of its name";
+}
+
+// A program that has no descriptor left for a while (accept(2) fails with EMFILE) keeps its device.
+TEST_F(VethTest, AnInterfaceIsNotGoneForWantOfADescriptor) {
+  absl::StatusOr<std::unique_ptr<Port>> port = Port::Open(Options());
+  ASSERT_TRUE(port.ok()) << port.status();
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const bool gone = (*port)->queue().FollowLink().gone;
+  const absl::Status interface = (*port)->CheckInterface();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_FALSE(gone);
+  EXPECT_TRUE(interface.ok()) << interface;
+}
+
+TEST_F(VethTest, AnInterfaceThatIsRenamedIsNotGone) {
+  absl::StatusOr<std::unique_ptr<Port>> port = Port::Open(Options());
+  ASSERT_TRUE(port.ok()) << port.status();
+  ASSERT_TRUE((*port)->GetLink().up);
+  ASSERT_EQ(std::system("ip link set vport name vother"), 0);
+  EXPECT_TRUE((*port)->queue().FollowLink().up);
+  EXPECT_FALSE((*port)->GetLink().gone);
+  EXPECT_TRUE((*port)->CheckInterface().ok());
+  ASSERT_EQ(std::system("ip link del vother"), 0);
+  EXPECT_TRUE((*port)->queue().FollowLink().gone);
 }
 
 TEST_F(VethTest, TheLinkIsTheKernels) {
