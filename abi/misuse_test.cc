@@ -376,22 +376,27 @@ TEST_F(CmMisuseTest, AChannelIsDestroyedBeforeItsIdentifiers) {
 }
 
 // A peer asks and gives up before the listener's program has looked at either event; then the
+  // A peer that has asked the listener at `port` for a connection, and hears in `channel`.
+  static rdma_cm_id* Ask(uint16_t port, rdma_event_channel* channel) {
+    // Its calls wait, but for the last.
+    rdma_cm_id* peer = nullptr;
+    EXPECT_EQ(rdma_create_id(nullptr, &peer, nullptr, RDMA_PS_TCP), 0);
+    sockaddr_in address = Address("192.0.2.1", port);
+    EXPECT_EQ(rdma_resolve_addr(peer, nullptr, reinterpret_cast<sockaddr*>(&address), 2000), 0);
+    EXPECT_EQ(rdma_resolve_route(peer, 2000), 0);
+    EXPECT_EQ(rdma_migrate_id(peer, channel), 0);
+    EXPECT_EQ(MakeQp(peer), 0);
+    rdma_conn_param param{};
+    EXPECT_EQ(rdma_connect(peer, &param), 0);
+    return peer;
+  }
 // listener goes, and with it what it was asked.
 TEST_F(CmMisuseTest, NothingIsHeardOfRequestsThatWentWithTheirListener) {
   rdma_cm_id* listener = Make();
   ASSERT_EQ(Bind(listener, "192.0.2.1", 7471), 0);
   ASSERT_EQ(rdma_listen(listener, 4), 0);
-  // The peer's calls wait, but for the last.
-  rdma_cm_id* peer = nullptr;
-  ASSERT_EQ(rdma_create_id(nullptr, &peer, nullptr, RDMA_PS_TCP), 0);
-  sockaddr_in address = Address("192.0.2.1", 7471);
-  ASSERT_EQ(rdma_resolve_addr(peer, nullptr, reinterpret_cast<sockaddr*>(&address), 2000), 0);
-  ASSERT_EQ(rdma_resolve_route(peer, 2000), 0);
   rdma_event_channel* others = rdma_create_event_channel();
-  ASSERT_EQ(rdma_migrate_id(peer, others), 0);
-  ASSERT_EQ(MakeQp(peer), 0);
-  rdma_conn_param param{};
-  ASSERT_EQ(rdma_connect(peer, &param), 0);
+  rdma_cm_id* peer = Ask(7471, others);
   ASSERT_TRUE(AwaitEvents(1));
   rdma_destroy_qp(peer);
   ASSERT_EQ(rdma_destroy_id(peer), 0);
@@ -428,3 +433,34 @@ TEST_F(CmMisuseTest, StaticDestructorsFindWhatTheProgramLeft) {
 }
 
 }  // namespace
+// A peer asks and gives up, as above; the listener is moved to another channel, where the program
+// hears of both.
+TEST_F(CmMisuseTest, RequestsThatNobodyHasSeenGoWithTheirListenerToItsNewChannel) {
+  rdma_cm_id* listener = Make();
+  ASSERT_EQ(Bind(listener, "192.0.2.1", 7472), 0);
+  ASSERT_EQ(rdma_listen(listener, 4), 0);
+  rdma_event_channel* others = rdma_create_event_channel();
+  rdma_cm_id* peer = Ask(7472, others);
+  ASSERT_TRUE(AwaitEvents(1));
+  rdma_destroy_qp(peer);
+  ASSERT_EQ(rdma_destroy_id(peer), 0);
+  ASSERT_TRUE(AwaitEvents(2));
+  rdma_event_channel* fresh = rdma_create_event_channel();
+  ASSERT_EQ(rdma_migrate_id(listener, fresh), 0);
+  rdma_cm_event* event = nullptr;
+  ASSERT_EQ(rdma_get_cm_event(fresh, &event), 0);
+  ASSERT_EQ(event->event, RDMA_CM_EVENT_CONNECT_REQUEST);
+  rdma_cm_id* request = event->id;
+  EXPECT_EQ(request->channel, fresh);
+  EXPECT_EQ(rdma_ack_cm_event(event), 0);
+  ASSERT_EQ(rdma_get_cm_event(fresh, &event), 0);
+  EXPECT_EQ(event->id, request);
+  EXPECT_EQ(rdma_ack_cm_event(event), 0);
+  ASSERT_EQ(fcntl(channel_->fd, F_SETFL, O_NONBLOCK), 0);
+  EXPECT_ERRNO(rdma_get_cm_event(channel_, &event), EAGAIN);
+  EXPECT_EQ(rdma_destroy_id(request), 0);
+  EXPECT_EQ(rdma_destroy_id(listener), 0);
+  rdma_destroy_event_channel(fresh);
+  rdma_destroy_event_channel(others);
+}
+
