@@ -16,6 +16,7 @@
 #include "abi/telemetry_socket.h"
 #include "abi/tell_once.h"
 #include "absl/strings/str_cat.h"
+#include "stack/net/devargs.h"
 
 namespace pollux::abi {
 namespace {
@@ -29,6 +30,11 @@ constexpr uint64_t kRelistenNs = 2'000'000'000;
 
 std::mutex world_mutex;
 World* world = nullptr;
+
+bool IsMemif(const std::string& port) {
+  const absl::StatusOr<net::Devargs> devargs = net::Devargs::Parse(port);
+  return devargs.ok() && devargs->driver() == net::Driver::kMemif;
+}
 
 }  // namespace
 
@@ -75,6 +81,8 @@ absl::StatusOr<std::unique_ptr<World>> World::Open() {
   absl::StatusOr<std::unique_ptr<engine::Device>> device = engine::Device::Open(settings->device);
   if (!device.ok()) return device.status();
   opened->device_ = *std::move(device);
+  opened->port_link_ = std::make_unique<PortLink>(IsMemif(settings->device.port));
+  opened->device_->worker().AddPortObserver(opened->port_link_.get());
   opened->frame_signal_ = FrameSignal::TakeOver();
   absl::StatusOr<std::unique_ptr<cm::Manager>> manager =
       cm::Manager::Create(&opened->device_->worker(), {.relisten_ns = kRelistenNs});

@@ -13,6 +13,7 @@
 #include "abi/frame_signal.h"
 #include "abi/no_cancellation.h"
 #include "abi/ownership.h"
+#include "abi/port_link.h"
 #include "abi/progress.h"
 #include "abi/settings.h"
 #include "absl/status/statusor.h"
@@ -47,6 +48,7 @@ class World {
   std::set<CmId*>& identifiers() { return identifiers_; }
   // The program's protection domains, by their handles.
   std::map<uint32_t, memory::ProtectionDomain*>& domains() { return domains_; }
+  PortLink& port_link() { return *port_link_; }
   // A file that is nobody else's, of which each context has a descriptor: by one of these a context
   // is known to be of this process.
   int command_fd() const { return command_fd_; }
@@ -74,6 +76,7 @@ class World {
   Activity activity_;
   uint32_t posts_since_poll_ = 0;
   bool copied_ = false;  // into a child
+  std::unique_ptr<PortLink> port_link_;
   std::unique_ptr<engine::Device> device_;
   FrameSignal frame_signal_;
   std::unique_ptr<cm::Manager> manager_;
@@ -97,6 +100,7 @@ class Turn {
   cm::Manager& manager() { return world_->manager(); }
   std::set<CmId*>& identifiers() { return world_->identifiers(); }
   std::map<uint32_t, memory::ProtectionDomain*>& domains() { return world_->domains(); }
+  PortLink& port_link() { return world_->port_link(); }
   net::Interface& interface() { return world_->worker().interface(); }
   Activity& activity() { return world_->activity(); }
 
