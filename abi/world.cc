@@ -13,6 +13,7 @@
 
 #include "abi/cm_id.h"
 #include "abi/descriptors.h"
+#include "abi/stand_in_pages.h"
 #include "abi/telemetry_socket.h"
 #include "abi/tell_once.h"
 #include "absl/strings/str_cat.h"
@@ -54,6 +55,10 @@ absl::StatusOr<World*> World::Get() {
     return opened.status();
   }
   world = opened->release();
+  if (!UseStandInPages(&Touches)) {
+    std::fprintf(stderr, "pollux: registered memory must not be unmapped: %s\n",
+                 std::strerror(errno));
+  }
   std::atexit(EndAtExit);
   pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
   return world;
@@ -100,6 +105,16 @@ absl::StatusOr<std::unique_ptr<World>> World::Open() {
 
 World::~World() {
   if (command_fd_ >= 0) close(command_fd_);
+}
+
+// In a signal handler. The map is whole when its owner touches registered memory.
+bool World::Touches(const void* address) {
+  if (!world->ownership_.HeldByThisThread()) return false;
+  const auto* const byte = static_cast<const uint8_t*>(address);
+  for (const auto& [key, stretch] : world->registered_) {
+    if (byte >= stretch.data() && byte < stretch.data() + stretch.size()) return true;
+  }
+  return false;
 }
 
 void World::End() {
