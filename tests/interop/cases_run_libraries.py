@@ -72,17 +72,18 @@ define_fabric("msg-tap", "verbs", "msg", wants=TALK, ports=("tap",), directions=
 define_fabric("dgram", "verbs", "dgram",
               wants=[("active", "UD SEND ONLY"), ("passive", "UD SEND ONLY")])
 # A completion queue for two peers: for the 256 by default it is longer than those here.
-define_fabric("rdm", "verbs;ofi_rxm", "rdm", "env", "FI_UNIVERSE_SIZE=2", wants=TALK)
+define_fabric("rdm", "verbs;ofi_rxm", "rdm", "env", "FI_UNIVERSE_SIZE=2", wants=TALK,
+              lossy=True)
 
 
-def define_fio(verb, wants):
+def define_fio(verb, wants, server_depth=1):
     """fio's rdma engine, whose server is who reads, whatever the verb."""
 
     def run(bench, loss):
         common = ("fio", "--name=job", "--thread", "--ioengine=rdma", f"--port={FIO_PORT}",
                   "--bs=64k", "--size=8m", f"--verb={verb}")
         with places(bench, loss) as (active, passive):
-            passive.start(*common, "--rw=read")
+            passive.start(*common, "--rw=read", f"--iodepth={server_depth}")
             passive.wait_for_cm(FIO_PORT)
             active.start(*common, "--rw=write", f"--hostname={active.peer}", "--iodepth=4")
             end_well(active, passive)
@@ -93,3 +94,5 @@ def define_fio(verb, wants):
 
 define_fio("write", [("active", "RC WRITE FIRST"), ("active", "RC WRITE LAST")])
 define_fio("read", [("active", "RC READ REQUEST"), ("passive", "RC READ RESPONSE MIDDLE")])
+# It asks for no retry where its peer has no receive posted: all of them are posted before.
+define_fio("send", [("active", "RC SEND FIRST"), ("active", "RC SEND LAST")], server_depth=128)

@@ -74,7 +74,9 @@ def slow_answers(bench, wanted):
 
 def measure(bench, loss, program, options, sizes, count, by_cm):
     """A whole run; the client's results must be there wherever its clock is good."""
-    common = [program, "-F", "-n", count, *options]
+    common = [program, "-F", *options]
+    if count is not None:
+        common += ["-n", count]
     if not by_cm:
         common += ["-u", LOSSY_QP_TIMEOUT if loss else QP_TIMEOUT]
     with places(bench, loss) as (active, passive):
@@ -92,7 +94,8 @@ def measure(bench, loss, program, options, sizes, count, by_cm):
 
 def define(name, program, operation, *options, size=64, count=COUNT, queue_pairs=1, both_ways=False,
            lossy=False, extra=True, ports=BOTH_PORTS, wants=()):
-    """`operation`: that each of the client's messages is, and of the server's if `both_ways`."""
+    """`operation`: that each of the client's messages is, and of the server's if `both_ways`.
+    `count`: None where the options say how long to go on."""
     by_cm = "-R" in options
     everything = "-a" in options
     sizes = ALL_SIZES if everything else [size]
@@ -107,7 +110,7 @@ def define(name, program, operation, *options, size=64, count=COUNT, queue_pairs
         measure(bench, loss, program, words, sizes, each, by_cm)
 
         def look(evidence):
-            total = each * queue_pairs * len(sizes)
+            total = (each or 1) * queue_pairs * len(sizes)
             for sender in bench.sides[:2 if both_ways else 1]:
                 found = evidence.packets(sender, *beginnings(operation))
                 need(found >= total, f"{found} messages of {sender} on the wire, not {total}")
@@ -151,6 +154,7 @@ define("write_bw-b", "ib_write_bw", "RC WRITE", "-b", size=4096, queue_pairs=4, 
 define("write_bw-UC", "ib_write_bw", "UC WRITE", "-c", "UC", size=4096)
 define("write_bw-a", "ib_write_bw", "RC WRITE", "-a", count=ALL_COUNT, ports=("af_packet",),
        wants=ACKNOWLEDGED)
+define("write_bw-D", "ib_write_bw", "RC WRITE", "-D", 2, size=4096, count=None, wants=ACKNOWLEDGED)
 define("read_lat", "ib_read_lat", "RC READ REQUEST", wants=[("passive", "RC READ RESPONSE ONLY")])
 define("read_bw", "ib_read_bw", "RC READ REQUEST", size=65536, lossy=True,
        wants=[("passive", "RC READ RESPONSE MIDDLE")])
