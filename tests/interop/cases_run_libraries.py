@@ -34,13 +34,14 @@ UCX_COUNTS = ("-n", 100, "-w", 10)
 define_ucx("rc", "rc_v", "-t", "tag_lat", *UCX_COUNTS,
            wants=[("active", "RC SEND ONLY"), ("passive", "RC SEND ONLY")])
 define_ucx("rc-large", "rc_verbs,ud_verbs", "-t", "tag_bw", "-s", 65536, *UCX_COUNTS, lossy=True,
-           wants=[("active", "RC SEND ONLY")])
+           wants=[("active", "RC SEND FIRST"), ("active", "RC SEND LAST")])
 define_ucx("rc-put", "rc_verbs,ud_verbs", "-t", "ucp_put_bw", "-s", 65536, *UCX_COUNTS, lossy=True,
            wants=[("active", "RC WRITE FIRST")])
 define_ucx("rc-get", "rc_verbs,ud_verbs", "-t", "ucp_get", "-s", 65536, *UCX_COUNTS, lossy=True,
            wants=[("active", "RC READ REQUEST")])
+# Of a device whose atomics are IBV_ATOMIC_GLOB it uses none, but asks the other side to add.
 define_ucx("rc-fadd", "rc_verbs,ud_verbs", "-t", "ucp_fadd", "-s", 8, *UCX_COUNTS,
-           wants=[("active", "RC FETCH_ADD")])
+           wants=[("active", "RC SEND ONLY"), ("passive", "RC SEND ONLY")])
 define_ucx("ud", "ud_verbs", "-t", "tag_lat", "-s", 1000, *UCX_COUNTS,
            wants=[("active", "UD SEND ONLY"), ("passive", "UD SEND ONLY")])
 

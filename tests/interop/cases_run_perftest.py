@@ -10,8 +10,8 @@ have no case with loss, and send no more than the 512 buffers there are.
 import contextlib
 
 from case import BOTH_PORTS, need
+from cases_connect import drop_mads, stop_dropping
 from programs import cases_of, end_well, places
-from wire import Evidence
 
 PORT = 18515
 NO_CLOCK = "Can't produce a report"
@@ -19,7 +19,8 @@ COUNT, LOSSY_COUNT = 200, 500
 # 4.3 s, since an emulated machine may stand still for longer than the 67 ms by default; 0.27 s
 # where losses are many, each of which may cost as much.
 QP_TIMEOUT, LOSSY_QP_TIMEOUT = 20, 16
-LATE = "1500ms"
+LATE = "500ms"
+REQ, SIDR_REQ = 0x10, 0x17
 CM = [("active", "REQ"), ("passive", "REP"), ("active", "RTU")]
 ALL_SIZES = [1 << shift for shift in range(1, 24)]  # of the option -a
 ALL_COUNT = 5  # the least it takes
@@ -51,25 +52,32 @@ def reported(output, size):
                for words in map(str.split, output.splitlines()))
 
 
+def listeners(bench):
+    """What the guest says of who listens there, one line each."""
+    return bench.guest.run(f"rdma resource show cm_id | grep LISTEN | grep ':{PORT} *$'; true",
+                           bench.deadline)
+
+
 @contextlib.contextmanager
-def slow_answers(bench, wanted):
-    """What the guest sends comes late until its server has taken the second connection. perftest
-    with -R makes one to swap parameters and another for the test. Its server begins to listen for
-    the second only when it has sent its last words over the first: the guest, being slow, would
-    refuse the next REQ."""
-    if not wanted:
+def awaited_listener(bench, by_cm, request):
+    """perftest with -R makes one connection to swap parameters and another for the test. Its server
+    begins to listen for the second only after its last words over the first: the guest, being slow,
+    would refuse the next request. It hears none until its program listens anew; what it sends is
+    late until it is deaf. `request`: (attribute of the MAD, name of its answer)."""
+    if not by_cm or not bench.to_linux:
         yield
         return
+    attribute, answer = request
+    first = listeners(bench)
     bench.guest.run(f"tc qdisc replace dev eth0 root netem limit 10000 delay {LATE}",
                     bench.deadline)
     yield
-
-    def connected_twice():
-        evidence = Evidence(bench.capture.path, bench.guest.addresses)
-        return sum(evidence.count("linux", name) for name in ("REP", "SIDR_REP")) >= 2
-
-    bench.deadline.wait_for("two connections", connected_twice, pause_s=0.3)
+    bench.wait_on_wire("linux", answer)
+    drop_mads(bench, "pollux", attribute)
     bench.guest.run("tc qdisc change dev eth0 root netem limit 10000 delay 0ms", bench.deadline)
+    bench.deadline.wait_for("the server's second listener",
+                            lambda: listeners(bench) not in ("", first), pause_s=0.1)
+    stop_dropping(bench)
 
 
 def measure(bench, loss, program, options, sizes, count, by_cm):
@@ -82,7 +90,9 @@ def measure(bench, loss, program, options, sizes, count, by_cm):
     with places(bench, loss) as (active, passive):
         passive.start(*common, "-x", passive.gid_index)
         (passive.wait_for_cm if by_cm else passive.wait_for_tcp)(PORT)
-        with slow_answers(bench, wanted=by_cm and bench.to_linux):
+        datagrams = "UD" in options
+        with awaited_listener(bench, by_cm,
+                              (SIDR_REQ, "SIDR_REP") if datagrams else (REQ, "REP")):
             active.start(*common, "-x", active.gid_index,
                          active.peer if by_cm else active.peer_tcp)
         good = await_ends(active, passive)
