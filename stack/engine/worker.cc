@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <iterator>
 #include <string>
 #include <utility>
@@ -13,6 +14,8 @@
 #include "absl/strings/str_format.h"
 #include "stack/engine/steering.h"
 #include "stack/engine/worker_parts.h"
+#include "stack/wire/ethernet.h"
+#include "stack/wire/ipv4.h"
 #include "stack/wire/roce_packet.h"
 
 namespace pollux::engine {
@@ -26,6 +29,37 @@ constexpr uint32_t kPoolCache = 128;
 std::string UniqueName(const char* what, uint32_t index) {
   static std::atomic<uint32_t> count{0};
   return absl::StrFormat("%s%u_%u", what, index, count++);
+}
+
+// As rte_pktmbuf_free_bulk(), at less cost for frames in one piece of one pool.
+void FreeFrames(rte_mbuf** frames, unsigned count) {
+  constexpr unsigned kTogether = 32;  // a burst
+  std::array<rte_mbuf*, kTogether> done;
+  unsigned gathered = 0;
+  for (unsigned i = 0; i < count; ++i) {
+    if (frames[i]->nb_segs != 1) [[unlikely]] {
+      rte_pktmbuf_free(frames[i]);
+      continue;
+    }
+    rte_mbuf* frame = rte_pktmbuf_prefree_seg(frames[i]);
+    if (frame == nullptr) continue;
+    if (gathered == done.size() || (gathered > 0 && frame->pool != done[0]->pool)) [[unlikely]] {
+      rte_mempool_put_bulk(done[0]->pool, reinterpret_cast<void**>(done.data()), gathered);
+      gathered = 0;
+    }
+    done[gathered++] = frame;
+  }
+  if (gathered > 0) {
+    rte_mempool_put_bulk(done[0]->pool, reinterpret_cast<void**>(done.data()), gathered);
+  }
+}
+
+// Whether two frames of one burst, the first of which was for this host, bear the same addresses.
+bool HaveSameAddresses(const uint8_t* one, const uint8_t* other, const wire::RocePacket& packet) {
+  constexpr size_t kAddresses = wire::kEthernetBytes + wire::ipv4::kSource;
+  return packet.ip_version == 4 && packet.l3_offset == wire::kEthernetBytes && one != nullptr &&
+         std::memcmp(one, other, wire::kEthernetBytes) == 0 &&
+         std::memcmp(one + kAddresses, other + kAddresses, 8) == 0;
 }
 
 Drop DropOf(wire::ParseResult result) {
@@ -160,15 +194,16 @@ bool Worker::Receive(Port& port) {
   const bool warm = count == 1 && arrivals_[0].packet.bth.dest_qpn == before;
   for (uint16_t i = 0; !warm && i < count && i < kPrefetchAhead; ++i) Prefetch(i);
   unsigned done = 0;
+  const uint8_t* ours = nullptr;
   for (uint16_t i = 0; i < count; ++i) {
     if (i + kPrefetchAhead < count) Prefetch(static_cast<uint16_t>(i + kPrefetchAhead));
     port.counters.rcvd_bytes += frames[i]->pkt_len;
-    if (Dispatch(port, frames[i], arrivals_[i], context)) frames[done++] = frames[i];
+    if (Dispatch(port, frames[i], arrivals_[i], &ours, context)) frames[done++] = frames[i];
   }
   if (port.steering != nullptr) {
     port.steering->Free(frames.data(), done);
-  } else if (done > 0) {
-    rte_pktmbuf_free_bulk(frames.data(), done);
+  } else {
+    FreeFrames(frames.data(), done);
   }
   return true;
 }
@@ -198,7 +233,8 @@ void Worker::Prefetch(uint16_t i) const {
 }
 
 // True when the frame is done with, false when the interface has taken it over.
-bool Worker::Dispatch(Port& port, rte_mbuf* frame, const Arrival& arrival,
+// `*ours`: the last frame of the burst that was found to be for this host; null: none yet.
+bool Worker::Dispatch(Port& port, rte_mbuf* frame, const Arrival& arrival, const uint8_t** ours,
                       transport::PollContext& context) {
   if (frame->nb_segs != 1) [[unlikely]] {
     port.counters.Count(Drop::kScattered);
@@ -215,9 +251,11 @@ bool Worker::Dispatch(Port& port, rte_mbuf* frame, const Arrival& arrival,
     port.counters.Count(DropOf(result));
   } else if (packet.bth.dest_qpn == kMulticastQpn) {
     DispatchMulticast(*port.interface, bytes, packet, context);
-  } else if (!port.interface->IsOurs(bytes, packet.destination())) {
+  } else if (!HaveSameAddresses(*ours, bytes, packet) &&
+             !port.interface->IsOurs(bytes, packet.destination())) {
     port.counters.Count(Drop::kNotForUs);
   } else if (Slot* slot = FindSlot(packet.bth.dest_qpn, port.counters)) {
+    *ours = bytes;
     slot->endpoint->OnPacket(packet, context);
     AfterCall(*slot);
   }

@@ -228,7 +228,7 @@ class Worker : public Party {
   static constexpr uint16_t kPrefetchAhead = 6;
   void Parse(const rte_mbuf* frame, Arrival* arrival) const;
   void Prefetch(uint16_t i) const;
-  bool Dispatch(Port& port, rte_mbuf* frame, const Arrival& arrival,
+  bool Dispatch(Port& port, rte_mbuf* frame, const Arrival& arrival, const uint8_t** ours,
                 transport::PollContext& context);
   void DispatchMulticast(const net::Interface& interface, const uint8_t* frame,
                          const wire::RocePacket& packet, transport::PollContext& context);

@@ -171,7 +171,8 @@ TEST_F(WorkerVerbsTest, ALostCompletionStopsAllWhoUseTheQueue) {
   for (int i = 0; i < 3; ++i) PostRecv(a, memory_, 0, 0);
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(a->TakeRecv());
-    a->CompleteRecv(ibv_wc{});
+    ibv_wc wc{};
+    a->CompleteRecv(wc);
   }
   EXPECT_TRUE(cq_->overrun());
   EXPECT_EQ(a->state(), IBV_QPS_ERR);
