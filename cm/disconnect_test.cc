@@ -41,9 +41,8 @@ TEST_F(ManagerTest, EveryIdentifierIsToldThatTheDeviceIsGone) {
   EXPECT_FALSE(client.Saw(RDMA_CM_EVENT_DEVICE_REMOVAL));
   // One that comes late, as of a client that has paused before it connects again.
   bool late = false;
-  auto id = server.manager->CreateId(RDMA_PS_TCP, [&](const Event& event) {
-    late = event.type == RDMA_CM_EVENT_DEVICE_REMOVAL;
-  });
+  auto id = server.manager->CreateId(
+      RDMA_PS_TCP, [&](const Event& event) { late = event.type == RDMA_CM_EVENT_DEVICE_REMOVAL; });
   ASSERT_TRUE(id.ok()) << id.status();
   EXPECT_TRUE(world.RunUntil([&] { return late; }));
   server.manager->DestroyId(*id);

@@ -183,8 +183,10 @@ void ManagerImpl::OnTimer(Connection& connection) {
     case State::kSidrReqSent:
       if (connection.retries_left == 0) return OnRetriesUsedUp(connection);
       --connection.retries_left;
-      ++environment_->counters().of(connection.outstanding_attribute).retries;
-      return SendOutstanding(connection);
+      if (SendOutstanding(connection)) {
+        ++environment_->counters().of(connection.outstanding_attribute).retries;
+      }
+      return;
     default:
       return;
   }

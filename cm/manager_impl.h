@@ -126,8 +126,8 @@ class ManagerImpl final : public Manager, private Environment::Client {
   // What SendOutstanding() sends, and sends again until something cancels the timer or the retries
   // are used up.
   void SetOutstanding(Connection& connection, const Message& message);
-  void SendOutstanding(Connection& connection);
-  void TransmitOutstanding(Connection& connection);  // and no timer
+  bool SendOutstanding(Connection& connection);      // false: not queued this time
+  bool TransmitOutstanding(Connection& connection);  // and no timer
   void Reject(const Origin& origin, uint32_t local_comm_id, uint32_t remote_comm_id,
               AboutMessage about, RejectReason reason);
   void RejectTimedOut(const Connection& connection, AboutMessage about);

@@ -127,7 +127,9 @@ class VethTest(Everything, TwoHosts):
 
     def test_interrupted_client_disconnects(self):
         server = self.serve()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        # Ignored by whoever runs this under nohup, and by its children then.
+        self.addCleanup(signal.signal, signal.SIGHUP, signal.signal(signal.SIGHUP, signal.SIG_DFL))
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
             watch = self.watch()
             client = self.busy_client(watch)
             client.interrupt(number)
