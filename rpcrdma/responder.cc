@@ -366,8 +366,10 @@ void Responder::Free(uint32_t index) {
   if (slot.state == State::kJoined) service_.replies->Leave(slot.cached, {this, index});
   slot.cached = kNotCached;
   GiveReceiveBack(slot);
-  GiveBack(slot.pulled);
-  GiveBack(slot.long_reply);
+  if (slot.has_chunks) {
+    GiveBack(slot.pulled);
+    GiveBack(slot.long_reply);
+  }
   slot.state = State::kFree;
   ReleaseItems(slot);
   free_slots_.push_back(index);

@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstring>
 #include <iterator>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "stack/base/byte_order.h"
 #include "stack/engine/steering.h"
 #include "stack/engine/worker_parts.h"
 #include "stack/wire/ethernet.h"
@@ -56,10 +56,12 @@ void FreeFrames(rte_mbuf** frames, unsigned count) {
 
 // Whether two frames of one burst, the first of which was for this host, bear the same addresses.
 bool HaveSameAddresses(const uint8_t* one, const uint8_t* other, const wire::RocePacket& packet) {
+  // The first fourteen bytes in two words that overlap, then both IP addresses.
+  static_assert(wire::kEthernetBytes == 14);
   constexpr size_t kAddresses = wire::kEthernetBytes + wire::ipv4::kSource;
   return packet.ip_version == 4 && packet.l3_offset == wire::kEthernetBytes && one != nullptr &&
-         std::memcmp(one, other, wire::kEthernetBytes) == 0 &&
-         std::memcmp(one + kAddresses, other + kAddresses, 8) == 0;
+         LoadBe64(one) == LoadBe64(other) && LoadBe64(one + 6) == LoadBe64(other + 6) &&
+         LoadBe64(one + kAddresses) == LoadBe64(other + kAddresses);
 }
 
 Drop DropOf(wire::ParseResult result) {
