@@ -15,8 +15,8 @@ namespace pollux::abi {
 namespace {
 
 void Rest(Pace::Pause pause) {
-  const auto nap = [](uint64_t ns) {
-    const timespec duration{0, static_cast<long>(ns)};
+  const auto nap = [](int64_t ns) {
+    const timespec duration{0, ns};
     nanosleep(&duration, nullptr);
   };
   switch (pause) {

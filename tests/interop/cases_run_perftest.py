@@ -63,17 +63,16 @@ def awaited_listener(bench, by_cm, request):
     """perftest with -R makes one connection to swap parameters and another for the test. Its server
     begins to listen for the second only after its last words over the first: the guest, being slow,
     would refuse the next request. It hears none until its program listens anew; what it sends is
-    late until it is deaf. `request`: (attribute of the MAD, name of its answer)."""
+    late until it is deaf. `request`: the attribute of the MAD that it does not hear."""
     if not by_cm or not bench.to_linux:
         yield
         return
-    attribute, answer = request
     first = listeners(bench)
     bench.guest.run(f"tc qdisc replace dev eth0 root netem limit 10000 delay {LATE}",
                     bench.deadline)
     yield
-    bench.wait_on_wire("linux", answer)
-    drop_mads(bench, "pollux", attribute)
+    bench.wait_on_wire("linux", "REP")
+    drop_mads(bench, "pollux", request)
     bench.guest.run("tc qdisc change dev eth0 root netem limit 10000 delay 0ms", bench.deadline)
     bench.deadline.wait_for("the server's second listener",
                             lambda: listeners(bench) not in ("", first), pause_s=0.1)
@@ -90,9 +89,8 @@ def measure(bench, loss, program, options, sizes, count, by_cm):
     with places(bench, loss) as (active, passive):
         passive.start(*common, "-x", passive.gid_index)
         (passive.wait_for_cm if by_cm else passive.wait_for_tcp)(PORT)
-        datagrams = "UD" in options
-        with awaited_listener(bench, by_cm,
-                              (SIDR_REQ, "SIDR_REP") if datagrams else (REQ, "REP")):
+        # Parameters go over a reliable connection whatever the test is of.
+        with awaited_listener(bench, by_cm, SIDR_REQ if "UD" in options else REQ):
             active.start(*common, "-x", active.gid_index,
                          active.peer if by_cm else active.peer_tcp)
         good = await_ends(active, passive)
