@@ -212,7 +212,8 @@ void OfferWorkersTopics() {
   using Asks = Topic::Asks;
   const Topic topics[] = {
       {"workers", Asks::kAllWorkers, "Each worker's number and how many queue pairs it has"},
-      {"worker", Asks::kWorker, "How busy a worker is. Parameters: [WORKER]"},
+      {"worker", Asks::kWorker,
+       "How busy a worker is, and what passes to and from others. Parameters: [WORKER]"},
       {"ports", Asks::kAllWorkers, "The ports, under WORKER/PORT"},
       {"port", Asks::kWorker, "Counters of a port. Parameters: [WORKER[,PORT]]"},
       {"qps", Asks::kWorker, "Numbers of queue pairs. Parameters: [WORKER[,AFTER]]"},

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "stack/engine/steering.h"
 #include "stack/engine/worker_parts.h"
 #include "stack/wire/roce_packet.h"
 
@@ -97,6 +98,7 @@ Worker::~Worker() {
   static_assert(alignof(Worker) == 64 && sizeof(Worker) % 64 == 0);
   static_assert(alignof(Port) == 64 && sizeof(Port) % 64 == 0);
   static_assert(alignof(Endpoint) == 64 && sizeof(Endpoint) % 64 == 0);
+  static_assert(alignof(verbs::CompletionQueue) == 64 && sizeof(verbs::CompletionQueue) % 64 == 0);
   destroyed_.clear();
   gsi_slot_.reset();
   slots_.reset();
@@ -147,7 +149,7 @@ bool Worker::Poll(uint64_t now_ns) {
 bool Worker::Receive(Port& port) {
   std::array<rte_mbuf*, kBurst> frames;
   const uint16_t count = port.link->Receive(frames.data(), kBurst, now_ns_);
-  if (count == 0) return false;
+  if (count == 0) return port.steering != nullptr && port.steering->moved();
   // The headers of the whole burst come in while its first frames are worked on.
   for (uint16_t i = 0; i < count; ++i) rte_prefetch0(rte_pktmbuf_mtod(frames[i], void*));
   port.counters.rcvd_pkts += count;
@@ -163,7 +165,11 @@ bool Worker::Receive(Port& port) {
     port.counters.rcvd_bytes += frames[i]->pkt_len;
     if (Dispatch(port, frames[i], arrivals_[i], context)) frames[done++] = frames[i];
   }
-  if (done > 0) rte_pktmbuf_free_bulk(frames.data(), done);
+  if (port.steering != nullptr) {
+    port.steering->Free(frames.data(), done);
+  } else if (done > 0) {
+    rte_pktmbuf_free_bulk(frames.data(), done);
+  }
   return true;
 }
 

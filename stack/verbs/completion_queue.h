@@ -18,8 +18,9 @@ namespace pollux::verbs {
 
 class QueuePair;
 
-// Owned by one worker; pushed, polled and armed there only.
-class CompletionQueue : public EventSource {
+// Owned by one worker; pushed, polled and armed there only. On cache lines of its own: who makes it
+// may make one for another core next.
+class alignas(64) CompletionQueue : public EventSource {
  public:
   // `handler` gets IBV_EVENT_CQ_ERR: a completion was lost, and all queue pairs that use this are
   // in error.
