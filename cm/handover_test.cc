@@ -142,13 +142,13 @@ TEST_F(HandoverTest, WhatIsRepeatedGoesTheSameWay) {
   MakeServers(3);
   Serve(2);
   for (int i = 0; i < 3; ++i) {
-    int lost = 0;
+    int replies = 0;
     world.network = [&](const Datagram& datagram) {
       const bool reply = ParseMadHeader(datagram.mad)->attribute == Attribute::kRep;
-      return reply && lost++ == 0 ? 0 : 1;
+      return reply && replies++ == 0 ? 0 : 1;
     };
     EXPECT_EQ(Connect(), 2u);
-    EXPECT_EQ(lost, 2);
+    EXPECT_GE(replies, 2);
   }
   EXPECT_EQ(servers[2]->manager->size(), 4u);  // with the listener
 }
