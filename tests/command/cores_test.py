@@ -19,9 +19,12 @@ class CoresTest(CommandTest):
 
     def told(self, command, run):
         """What `command` --json tells of a process under way."""
-        asked = self.finish(Host(), command, "--json", "--pid", run.process.pid)
-        self.assertEqual(asked.process.returncode, 0, asked.stderr)
-        (process,) = json.loads(asked.stdout)["processes"]
+        def answer():
+            # A worker has one CPU alone, and on a busy machine may have to wait for it for long.
+            asked = self.finish(Host(), command, "--json", "--pid", run.process.pid)
+            return asked.stdout if asked.process.returncode == 0 else None
+
+        (process,) = json.loads(wait_for("an answer of every worker", answer))["processes"]
         return process
 
     def connections(self, run):
@@ -89,8 +92,8 @@ class OnePortTest(CoresTest):
         self.assertEqual(server.interrupt(), 0, server.stderr)
         decoded = self.finish(Host(), "decode", capture)
         self.assertEqual(decoded.process.returncode, 0, decoded.stderr)
-        self.assertEqual(decoded.stdout.count(" REQ "), 2, decoded.stdout)
-        self.assertEqual(decoded.stdout.count(" DREP "), 2)
+        for message in ("REQ", "REP", "RTU", "DREQ", "DREP"):
+            self.assertEqual(decoded.stdout.count(f"message {message},"), 2, decoded.stdout)
 
     def test_bench(self):
         server = self.start(Host(), "bench", "--server", "--port",
@@ -146,27 +149,44 @@ class BridgeTest(CoresTest):
         return self.rping(number, "-c", "-a", "10.0.0.1", "-S", "4096", "--idle", "sleep",
                           "--json")
 
+    def clients_of_both_cores(self, server):
+        """Four, and how many it took: each falls to a core by the number that it drew."""
+        clients = {}
+
+        def start(number):
+            # One after another: DPDK may refuse a port to one of two that open some at once.
+            clients[number] = self.client(number)
+            wait_for("a connection", lambda: sum(self.connections(server)) == len(clients))
+
+        for number in range(2, 6):
+            start(number)
+        for started in range(4, 40):
+            if 0 not in self.connections(server):
+                return clients, started
+            self.assertEqual(clients.pop(5).interrupt(), 1)
+            wait_for("its end", lambda: sum(self.connections(server)) == 3)
+            start(5)
+        self.fail("36 clients on one core")
+
     def test_clients_of_both_cores(self):
         server = self.rping(1, "-s", "-P", "--json", *self.cores)
         server.wait_for_line("^listening ")
-        clients = {number: self.client(number) for number in range(2, 6)}
-        wait_for("four connections", lambda: sum(self.connections(server)) == 4)
-        self.assertEqual(sorted(self.connections(server)), [2, 2])
+        clients, started = self.clients_of_both_cores(server)
         listed = [one for one in self.told("connections", server)["connections"]
                   if one["state"] == "ESTABLISHED"]
-        self.assertEqual(sorted(one["worker"] for one in listed), [0, 0, 1, 1])
+        self.assertEqual(len(listed), 4)
         for one in listed:
             self.assertEqual(one["cpu"], CPUS[one["worker"]])
             # The worker's number is in its queue pairs'.
             self.assertEqual(one["qpn"] >> 20, one["worker"])
         self.assertEqual(sum(one["state"] == "LISTEN" for one in
                              self.told("connections", server)["connections"]), 2)
-        # Two are killed, one on each core, and come back.
-        for number in (2, 3):
+        # Two are killed, and come back.
+        for back, number in enumerate((2, 3)):
             clients[number].process.kill()
             clients[number].wait()
             clients[number] = self.client(number)
-        wait_for("the new ones", lambda: self.new_ones(server, listed) == 2)
+            self.wait_for_new_ones(server, listed, back + 1)
         for number, client in clients.items():
             self.assertEqual(client.interrupt(), 1, client.stderr)
             answer = json.loads(client.stdout)
@@ -174,10 +194,15 @@ class BridgeTest(CoresTest):
             self.assertGreater(answer["pings"], 0, number)
         self.assertEqual(server.interrupt(), 0, server.stderr)
         answer = json.loads(server.stdout)
-        self.assertEqual(answer["clients"], 6)
-        self.assertGreater(answer["pings"], 6)
+        self.assertEqual(answer["clients"], started + 2)
+        self.assertGreater(answer["pings"], started + 2)
 
-    def new_ones(self, server, listed):
+    def wait_for_new_ones(self, server, listed, count):
+        """Until there are so many connections that are not among those listed."""
         known = {one["comm_id"] for one in listed}
-        return sum(one["state"] == "ESTABLISHED" and one["comm_id"] not in known
-                   for one in self.told("connections", server)["connections"])
+
+        def new_ones():
+            return sum(one["state"] == "ESTABLISHED" and one["comm_id"] not in known
+                       for one in self.told("connections", server)["connections"])
+
+        wait_for("new connections", lambda: new_ones() == count)
