@@ -21,7 +21,9 @@ ManagerConfig Sane(ManagerConfig config) {
 }  // namespace
 
 ManagerImpl::ManagerImpl(std::unique_ptr<Environment> environment, const ManagerConfig& config)
-    : environment_(std::move(environment)), config_(Sane(config)), table_(config.max_ids) {
+    : environment_(std::move(environment)),
+      config_(Sane(config)),
+      table_(config.max_ids, environment_->shard()) {
   environment_->SetClient(this);
 }
 

@@ -131,7 +131,8 @@ Connection* ManagerImpl::FindRejected(const Origin& origin, const Rej& rej) {
   if (!by_guid) return FindFor(origin, rej.local_comm_id, rej.remote_comm_id);
   Connection* connection = table_.FindByPeerCommId(LoadBe64(rej.ari.data()), rej.local_comm_id);
   if (connection == nullptr) {
-    CountDrop(MadDrop::kUnknownCommId);
+    // It says nothing of where its REQ went.
+    if (!PassOn(origin, rej)) CountDrop(MadDrop::kUnknownCommId);
     return nullptr;
   }
   return FindFor(origin, rej.local_comm_id, connection->local_comm_id);

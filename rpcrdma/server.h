@@ -49,7 +49,9 @@ struct ServerConfig {
 };
 
 // Lives on one worker, on which the CM manager lives too; every call is made, every handler and
-// callback runs on its core. Handlers may call anything but the destructor.
+// callback runs on its core. Handlers may call anything but the destructor. Where a device has
+// several workers, a server on each of them at one port makes one service: clients are divided
+// among them by address (cm::Placement::kByClient).
 class Server : public engine::Poller, private engine::Reporter {
  public:
   static absl::StatusOr<std::unique_ptr<Server>> Create(engine::Worker* worker,

@@ -60,6 +60,17 @@ absl::StatusOr<std::unique_ptr<VerbsConnection>> VerbsConnection::Listen(
   return made;
 }
 
+std::unique_ptr<VerbsConnection> VerbsConnection::Accept(engine::Worker* worker,
+                                                         cm::Manager* manager,
+                                                         const cm::Event& request,
+                                                         const Config& config, User* user) {
+  std::unique_ptr<VerbsConnection> made(new VerbsConnection(worker, manager, config, user));
+  manager->SetHandler(request.id, made->Handler());
+  worker->AddPoller(made.get());
+  made->Serve(request.id, request.param);
+  return made;
+}
+
 VerbsConnection::~VerbsConnection() {
   worker_->RemovePoller(this);
   if (listener_ != nullptr) manager_->DestroyId(std::exchange(listener_, nullptr));
