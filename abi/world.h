@@ -11,14 +11,14 @@
 #include <set>
 
 #include "abi/frame_signal.h"
-#include "abi/no_cancellation.h"
-#include "abi/ownership.h"
 #include "abi/progress.h"
 #include "abi/settings.h"
 #include "absl/status/statusor.h"
 #include "cm/manager.h"
 #include "stack/engine/clock.h"
 #include "stack/engine/device.h"
+#include "stack/engine/no_cancellation.h"
+#include "stack/engine/ownership.h"
 #include "stack/memory/protection_domain.h"
 
 namespace pollux::abi {
@@ -70,7 +70,7 @@ class World {
 
   const pid_t process_ = getpid();
   engine::Clock clock_;
-  Ownership ownership_;
+  engine::Ownership ownership_;
   Activity activity_;
   uint32_t posts_since_poll_ = 0;
   bool copied_ = false;  // into a child
@@ -119,7 +119,7 @@ class Turn {
   }
 
  private:
-  NoCancellation no_cancellation_;
+  engine::NoCancellation no_cancellation_;
   World* world_;
 };
 

@@ -18,8 +18,14 @@ absl::StatusOr<std::unique_ptr<Node>> Node::Start(std::unique_ptr<engine::Device
   thread.poll.idle = options.idle;
   thread.poll.idle_turns = options.idle_turns;
   thread.poll.next_deadline_ns = [worker] { return worker->NextDeadline(); };
+  const auto turn = [worker](uint64_t now_ns) { return worker->Poll(now_ns); };
+  absl::AnyInvocable<bool(uint64_t)> poll = turn;
+  if (options.shared) {
+    node->driver_ = std::make_unique<engine::Driver>(turn);
+    poll = [driver = node->driver_.get()](uint64_t now_ns) { return driver->TakeTurn(now_ns); };
+  }
   absl::StatusOr<std::unique_ptr<engine::PollThread>> started =
-      engine::PollThread::Start(thread, [worker](uint64_t now_ns) { return worker->Poll(now_ns); });
+      engine::PollThread::Start(thread, std::move(poll));
   if (!started.ok()) return started.status();
   node->thread_ = *std::move(started);
   node->Run([&node, worker] { worker->AddReporter(&node->reporter_); });

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "cm/manager.h"
 #include "stack/engine/device.h"
+#include "stack/engine/driver.h"
 #include "stack/engine/report.h"
 #include "stack/engine/thread.h"
 
@@ -24,6 +25,7 @@ class Node {
     std::optional<int> cpu;
     engine::Idle idle = engine::Idle::kYield;
     uint32_t idle_turns = 256;  // without work, before that
+    bool shared = false;        // threads that wait for its worker drive it: see driver()
     cm::ManagerConfig cm;
   };
 
@@ -35,6 +37,8 @@ class Node {
   Node& operator=(const Node&) = delete;
 
   engine::Device& device() { return *device_; }
+  // Null without Options::shared.
+  engine::Driver* driver() { return driver_.get(); }
   // The worker's core only.
   cm::Manager& manager() { return *manager_; }
 
@@ -73,6 +77,7 @@ class Node {
   ThreadReporter reporter_{this};
   std::unique_ptr<engine::Device> device_;
   std::unique_ptr<cm::Manager> manager_;
+  std::unique_ptr<engine::Driver> driver_;
   std::unique_ptr<engine::PollThread> thread_;
 };
 

@@ -21,7 +21,7 @@ bool IsPciAddress(const std::string& port) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Node>> StartNode(const PortOptions& port) {
+absl::StatusOr<std::unique_ptr<Node>> StartNode(const PortOptions& port, bool shared) {
   if (absl::Status status = CheckPortOptions(port); !status.ok()) return status;
   engine::EalOptions eal = port.eal;
   if (IsPciAddress(port.device.port)) {
@@ -39,6 +39,7 @@ absl::StatusOr<std::unique_ptr<Node>> StartNode(const PortOptions& port) {
   if (port.core != PortOptions::kAnyCore) options.cpu = static_cast<int>(port.core);
   options.idle = port.idle;
   options.idle_turns = static_cast<uint32_t>(port.yield_after);
+  options.shared = shared;
   return Node::Start(*std::move(device), options);
 }
 

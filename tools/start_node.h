@@ -10,9 +10,9 @@
 
 namespace pollux::tools {
 
-// Opens the port and starts to poll it. Errors as CheckPortOptions(), engine::InitEal() and
-// engine::Device::Open().
-absl::StatusOr<std::unique_ptr<Node>> StartNode(const PortOptions& port);
+// Opens the port and starts to poll it. `shared`: as Node::Options has it. Errors as
+// CheckPortOptions(), engine::InitEal() and engine::Device::Open().
+absl::StatusOr<std::unique_ptr<Node>> StartNode(const PortOptions& port, bool shared = false);
 
 }  // namespace pollux::tools
 
