@@ -44,7 +44,7 @@ std::thread StartWithoutSignals(std::function<void()> run) {
 
 }  // namespace
 
-Progress::Progress(const Options& options, Ownership* ownership, Activity* activity,
+Progress::Progress(const Options& options, engine::Ownership* ownership, Activity* activity,
                    std::function<bool(uint64_t)> poll)
     : options_(options),
       ownership_(ownership),

@@ -8,8 +8,8 @@
 #include <optional>
 #include <thread>
 
-#include "abi/ownership.h"
 #include "stack/engine/idle.h"
+#include "stack/engine/ownership.h"
 
 namespace pollux::abi {
 
@@ -56,7 +56,7 @@ class Progress {
   };
   // `poll(now_ns)` is one turn of the loop and returns whether it did anything; called by the
   // owner. Both references outlive this.
-  Progress(const Options& options, Ownership* ownership, Activity* activity,
+  Progress(const Options& options, engine::Ownership* ownership, Activity* activity,
            std::function<bool(uint64_t)> poll);
   ~Progress() { Stop(); }
 
@@ -67,7 +67,7 @@ class Progress {
   void Run();
 
   Options options_;
-  Ownership* ownership_;
+  engine::Ownership* ownership_;
   Activity* activity_;
   std::function<bool(uint64_t)> poll_;
   std::atomic<bool> stop_{false};

@@ -11,8 +11,6 @@
 #include <set>
 
 #include "abi/frame_signal.h"
-#include "abi/no_cancellation.h"
-#include "abi/ownership.h"
 #include "abi/port_link.h"
 #include "abi/progress.h"
 #include "abi/settings.h"
@@ -21,6 +19,8 @@
 #include "cm/manager.h"
 #include "stack/engine/clock.h"
 #include "stack/engine/device.h"
+#include "stack/engine/no_cancellation.h"
+#include "stack/engine/ownership.h"
 #include "stack/memory/protection_domain.h"
 
 namespace pollux::abi {
@@ -77,7 +77,7 @@ class World {
 
   const pid_t process_ = getpid();
   engine::Clock clock_;
-  Ownership ownership_;
+  engine::Ownership ownership_;
   Activity activity_;
   uint32_t posts_since_poll_ = 0;
   bool copied_ = false;  // into a child
@@ -130,7 +130,7 @@ class Turn {
   }
 
  private:
-  NoCancellation no_cancellation_;
+  engine::NoCancellation no_cancellation_;
   World* world_;
 };
 

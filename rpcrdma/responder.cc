@@ -296,7 +296,8 @@ void Responder::Dispatch(uint32_t index) {
   const ProgramTable::Found found = Examine(index, payload, &call);
   if (found.handler == nullptr) return;
   slot.may_reduce = !slot.has_chunks || !ForbidsReduction(call.header.credential);
-  if (!found.binding->idempotent && !IsFirst(index, call)) return;
+  slot.joins = found.binding->joins;
+  if ((!found.binding->idempotent || slot.joins) && !IsFirst(index, call)) return;
   slot.state = State::kDispatched;
   ++dispatched_;
   (*found.handler)(call, ReplyHandle(this, index));

@@ -41,8 +41,14 @@ absl::Status Node::StartThread(uint32_t core, const Options& options) {
   thread.poll.idle = options.idle;
   thread.poll.idle_turns = options.idle_turns;
   thread.poll.next_deadline_ns = [polled] { return polled->NextDeadline(); };
+  const auto turn = [polled](uint64_t now_ns) { return polled->Poll(now_ns); };
+  absl::AnyInvocable<bool(uint64_t)> poll = turn;
+  if (options.shared) {
+    driver_ = std::make_unique<engine::Driver>(turn);
+    poll = [driver = driver_.get()](uint64_t now_ns) { return driver->TakeTurn(now_ns); };
+  }
   absl::StatusOr<std::unique_ptr<engine::PollThread>> started =
-      engine::PollThread::Start(thread, [polled](uint64_t now_ns) { return polled->Poll(now_ns); });
+      engine::PollThread::Start(thread, std::move(poll));
   if (!started.ok()) return started.status();
   threads_.push_back(*std::move(started));
   reporters_.push_back(std::make_unique<ThreadReporter>(threads_.back().get()));

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "cm/manager.h"
 #include "stack/engine/device.h"
+#include "stack/engine/driver.h"
 #include "stack/engine/report.h"
 #include "stack/engine/thread.h"
 #include "stack/transport/counters.h"
@@ -26,6 +27,7 @@ class Node {
     std::vector<int> cpus;  // that of each worker; empty: whichever there is
     engine::Idle idle = engine::Idle::kYield;
     uint32_t idle_turns = 256;  // without work, before that
+    bool shared = false;        // threads that wait for its worker, its only one, drive it: driver()
     cm::ManagerConfig cm;
   };
 
@@ -38,6 +40,8 @@ class Node {
   Node& operator=(const Node&) = delete;
 
   engine::Device& device() { return *device_; }
+  // Null without Options::shared.
+  engine::Driver* driver() { return driver_.get(); }
   // Workers are counted from 0 to cores() - 1. On the worker's core only.
   uint32_t cores() const { return device_->workers(); }
   engine::Worker& worker(uint32_t core = 0) { return device_->worker(core); }
@@ -91,6 +95,7 @@ class Node {
 
   std::unique_ptr<engine::Device> device_;
   std::vector<std::unique_ptr<cm::Manager>> managers_;
+  std::unique_ptr<engine::Driver> driver_;
   std::vector<std::unique_ptr<engine::PollThread>> threads_;
   std::vector<std::unique_ptr<ThreadReporter>> reporters_;
 };

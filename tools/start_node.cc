@@ -27,7 +27,7 @@ bool IsPciAddress(const std::string& port) {
 
 absl::StatusOr<std::unique_ptr<Node>> StartNode(const PortOptions& port, Cores cores) {
   if (absl::Status status = CheckPortOptions(port); !status.ok()) return status;
-  if (cores == Cores::kOne && port.cores.size() > 1) {
+  if (cores != Cores::kMany && port.cores.size() > 1) {
     return absl::InvalidArgumentError(absl::StrCat("--cores: this runs on one core, and ",
                                                    port.cores.size(), " are given; give --core N"));
   }
@@ -49,6 +49,7 @@ absl::StatusOr<std::unique_ptr<Node>> StartNode(const PortOptions& port, Cores c
   options.cpus = port.cores;
   options.idle = port.idle;
   options.idle_turns = static_cast<uint32_t>(port.yield_after);
+  options.shared = cores == Cores::kOneShared;
   return Node::Start(*std::move(device), options);
 }
 

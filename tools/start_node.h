@@ -12,7 +12,11 @@
 namespace pollux::tools {
 
 // How many cores the caller has work for.
-enum class Cores : uint8_t { kOne, kMany };
+enum class Cores : uint8_t {
+  kOne,
+  kOneShared,  // Node::Options::shared
+  kMany,
+};
 
 // Opens the port and starts to poll it. Errors as CheckPortOptions(), engine::InitEal(),
 // engine::Device::Open() and Node::Start(); InvalidArgument when more cores are asked for than

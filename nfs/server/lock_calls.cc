@@ -162,13 +162,15 @@ void LockCalls::Serve(ControlCall call) {
     case NlmProcedure::kFreeAll:
       return FreeAll(std::move(call));
     case NlmProcedure::kGranted:
+      return Refuse(std::move(call));
     case NlmProcedure::kGrantedMsg:
+      return Refuse(std::move(call), NlmProcedure::kGrantedRes);
     case NlmProcedure::kTestRes:
     case NlmProcedure::kLockRes:
     case NlmProcedure::kCancelRes:
     case NlmProcedure::kUnlockRes:
     case NlmProcedure::kGrantedRes:
-      break;
+      return call.Answer(Void());
   }
   call.Fail(AcceptStatus::kProcedureUnavailable);
 }
@@ -214,6 +216,12 @@ void LockCalls::Start(ControlCall call, Res (*serve)(Session&, const Args&), Nlm
   });
 }
 
+void LockCalls::Refuse(ControlCall call, NlmProcedure told_by) {
+  Nlm4Testargs args;
+  if (!call.Read(&args)) return call.Fail(AcceptStatus::kGarbageArguments);
+  Answer(*shared_, call, Nlm4Res{.cookie = args.cookie, .stat = Nlm4Stats::kDenied}, told_by);
+}
+
 void LockCalls::FreeAll(ControlCall call) {
   Nlm4Notify args;
   if (!call.Read(&args)) return call.Fail(AcceptStatus::kGarbageArguments);
@@ -230,6 +238,18 @@ bool LockCalls::HasRestarted(const Gid& host, uint32_t state) {
     all &= freed;
   }
   return all;
+}
+
+absl::StatusOr<size_t> LockCalls::Drop(const Gid& address) {
+  size_t clients = 0;
+  bool all = true;
+  for (const ClientLocks& held : shared_->exports->HeldLocks()) {
+    if (held.client.address != address) continue;
+    ++clients;
+    all &= shared_->FreeAll(held.client, shared_->clients.Renew(held.client), nullptr);
+  }
+  if (all) return clients;
+  return absl::UnavailableError("storage has too much to do; ask again");
 }
 
 // Programs may read locks and write locks by turns, and the file is opened once: for both, if it

@@ -248,17 +248,25 @@ void LockTable::FreeAll(const LockClient& client, uint64_t incarnation) {
   }
 }
 
-std::set<Gid> LockTable::Holders() {
+std::vector<ClientLocks> LockTable::Clients() {
   const std::lock_guard lock(mutex_);
-  std::set<Gid> holders;
+  std::vector<ClientLocks> clients;
+  const auto of = [&clients](const LockClient& client) -> ClientLocks& {
+    const auto found = std::ranges::find(clients, client, &ClientLocks::client);
+    return found == clients.end() ? clients.emplace_back(ClientLocks{.client = client}) : *found;
+  };
   for (const auto& [handle, file] : files_) {
-    for (const Owned& owned : file.owned) holders.insert(owned.owner.client.address);
-    for (const Waiting& waiting : file.waiting) {
-      holders.insert(waiting.request.owner.client.address);
+    std::vector<LockClient> owners;
+    for (const Owned& owned : file.owned) {
+      of(owned.owner.client).ranges += owned.held.all().size();
+      if (std::ranges::find(owners, owned.owner.client) != owners.end()) continue;
+      owners.push_back(owned.owner.client);
+      ++of(owned.owner.client).files;
     }
-    for (const ShareRequest& share : file.shares) holders.insert(share.client.address);
+    for (const Waiting& waiting : file.waiting) ++of(waiting.request.owner.client).awaited;
+    for (const ShareRequest& share : file.shares) ++of(share.client).shares;
   }
-  return holders;
+  return clients;
 }
 
 void LockTable::GrantWaiting(File& file) {

@@ -46,9 +46,27 @@ size_t ServedExports::control_work() const {
   return count;
 }
 
+std::vector<ClientLocks> ServedExports::HeldLocks() const {
+  std::vector<ClientLocks> all;
+  for (const auto& served : exports_) {
+    for (const ClientLocks& here : served->locks.Clients()) {
+      const auto known = std::ranges::find(all, here.client, &ClientLocks::client);
+      if (known == all.end()) {
+        all.push_back(here);
+        continue;
+      }
+      known->files += here.files;
+      known->ranges += here.ranges;
+      known->awaited += here.awaited;
+      known->shares += here.shares;
+    }
+  }
+  return all;
+}
+
 std::set<Gid> ServedExports::LockHolders() const {
   std::set<Gid> holders;
-  for (const auto& served : exports_) holders.merge(served->locks.Holders());
+  for (const ClientLocks& locks : HeldLocks()) holders.insert(locks.client.address);
   return holders;
 }
 

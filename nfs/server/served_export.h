@@ -38,7 +38,9 @@ class ServedExports {
   ServedExport* Find(uint64_t id) const;
   // Calls by TCP that storage has not answered.
   size_t control_work() const;
-  // The hosts that hold locks of files, or wait for some.
+  // What each client has of locks and shares, in all exports together.
+  std::vector<ClientLocks> HeldLocks() const;
+  // The hosts of those clients.
   std::set<Gid> LockHolders() const;
   WriteVerifier* verifier() { return &verifier_; }
 

@@ -238,10 +238,15 @@ absl::Status RpcPass(Wire wire, double scale, Figures& figures) {
   if (!many.status.ok()) return many.status;
   figures.Record("NULL RPC rate", "M/s", many.PerSecond() * 1e-6);
   for (const bool write : {true, false}) {
-    const auto blocks = TimeBlocks(node, client, write, "bench", n(500), nullptr);
+    const auto blocks = TimeBlocks(node, client, write, "bench", {.count = n(500)}, nullptr);
     if (!blocks.status.ok()) return blocks.status;
     figures.Record(write ? "RPC write 1 MiB" : "RPC read 1 MiB", "Gb/s",
                    blocks.BytesPerSecond() * 8e-9);
+    const tools::BlockLoad small{.count = n(50'000), .bytes = 4096, .in_flight = 1};
+    const auto calls = TimeBlocks(node, client, write, "small", small, nullptr);
+    if (!calls.status.ok()) return calls.status;
+    figures.Record(write ? "RPC write 4 KiB round trip" : "RPC read 4 KiB round trip", "us",
+                   calls.seconds * 1e6 / static_cast<double>(small.count));
   }
   return absl::OkStatus();
 }
@@ -292,6 +297,17 @@ absl::Status TirpcPass(Wire wire, double scale, Figures& figures) {
   return absl::OkStatus();
 }
 
+struct Part {
+  const char* name;
+  absl::Status (*run)(Wire wire, double scale, Figures& figures);
+};
+constexpr Part kParts[] = {
+    {"device", &DevicePass},     {"sizes", &SizePass},  {"one-core", &OneCorePass},
+    {"workers", &WorkersPass},   {"scale", &ScalePass}, {"loss", &LossPass},
+    {"fairness", &FairnessPass}, {"rpc", &RpcPass},     {"idle", &IdlePass},
+    {"tirpc", &TirpcPass},
+};
+
 }  // namespace
 
 std::string SizeFigure(const std::string& operation, uint32_t bytes) {
@@ -311,11 +327,20 @@ std::string WorkersFigure(unsigned pairs, bool bulk) {
   return absl::StrFormat("%s, %u workers", bulk ? "WRITE 1 MiB" : "SEND 64 B", 2 * pairs);
 }
 
-absl::Status RunPass(Wire wire, double scale, Figures& figures) {
+absl::Status CheckPart(const std::string& part) {
+  std::string all;
+  for (const Part& one : kParts) {
+    if (part.empty() || part == one.name) return absl::OkStatus();
+    absl::StrAppend(&all, all.empty() ? "" : ", ", one.name);
+  }
+  return absl::InvalidArgumentError(absl::StrCat("no part '", part, "'; there are ", all));
+}
+
+absl::Status RunPass(Wire wire, double scale, const std::string& part, Figures& figures) {
   figures.Record("core to core, before", "ns", CoreToCoreNs());
-  for (const auto pass : {&DevicePass, &SizePass, &OneCorePass, &WorkersPass, &ScalePass, &LossPass,
-                          &FairnessPass, &RpcPass, &IdlePass, &TirpcPass}) {
-    if (absl::Status status = pass(wire, scale, figures); !status.ok()) return status;
+  for (const Part& one : kParts) {
+    if (!part.empty() && part != one.name) continue;
+    if (absl::Status status = one.run(wire, scale, figures); !status.ok()) return status;
   }
   figures.Record("core to core, after", "ns", CoreToCoreNs());
   return absl::OkStatus();

@@ -36,9 +36,11 @@ std::string PairsFigure(uint32_t count, uint32_t burst);
 std::string LossFigure(double loss);
 std::string WorkersFigure(unsigned pairs, bool bulk);
 
-// All of them, one after the other, with the cost of passing a cache line before and after. `scale`
-// is the length of each. The first error of a wire, or of what runs over it.
-absl::Status RunPass(Wire wire, double scale, Figures& figures);
+// OK for "" and the name of one of a pass's parts; else InvalidArgument, with the names.
+absl::Status CheckPart(const std::string& part);
+// All of them, or one `part`, one after the other, with the cost of passing a cache line before and
+// after. `scale` is the length of each. The first error of a wire, or of what runs over it.
+absl::Status RunPass(Wire wire, double scale, const std::string& part, Figures& figures);
 
 }  // namespace pollux::bench
 

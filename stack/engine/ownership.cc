@@ -1,10 +1,10 @@
-#include "abi/ownership.h"
+#include "stack/engine/ownership.h"
 
 #include <emmintrin.h>
 #include <rte_lcore.h>
 #include <sched.h>
 
-namespace pollux::abi {
+namespace pollux::engine {
 namespace {
 
 // A turn of the loop is shorter than this many looks at the word; who holds it for longer has lost
@@ -29,7 +29,7 @@ void Ownership::AcquireSlowly() {
 void Ownership::Enter() {
   owner_.store(pthread_self(), std::memory_order_relaxed);
   lcore_of_thread_ = RTE_PER_LCORE(_lcore_id);
-  RTE_PER_LCORE(_lcore_id) = 0;
+  RTE_PER_LCORE(_lcore_id) = lcore_;
 }
 
 void Ownership::Leave() {
@@ -37,4 +37,4 @@ void Ownership::Leave() {
   owner_.store(pthread_t{}, std::memory_order_relaxed);
 }
 
-}  // namespace pollux::abi
+}  // namespace pollux::engine
