@@ -61,6 +61,13 @@ TEST_F(MonitoredHostsTest, WhoWasThereIsKnownUntilToldOrThereAgain) {
   EXPECT_THAT(Open()->before(), ElementsAre(kOne, kTwo));
 }
 
+// The server is killed once more after it has told, and before the host has asked for its locks.
+TEST_F(MonitoredHostsTest, WhoWasToldAndHasNotAskedYetIsToldAgain) {
+  EXPECT_TRUE(Open()->Add(kOne).ok());
+  EXPECT_TRUE(Open()->Told(kOne).ok());
+  EXPECT_THAT(Open()->before(), ElementsAre(kOne));
+}
+
 TEST_F(MonitoredHostsTest, WhoHoldsNothingIsForgottenOfThoseThatWereAdded) {
   EXPECT_TRUE(Open()->Add(kOne).ok());
   {

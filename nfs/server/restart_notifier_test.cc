@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <future>
@@ -78,6 +79,28 @@ TEST_F(NotifiedHostsTest, EachIsToldAndForgotten) {
   EXPECT_EQ(told, kHosts - 1);
   hosts.reset();
   EXPECT_EQ(Open()->before(), std::set<Gid>{silent});
+}
+
+// "So many silent hosts hold up no other": with one more than EachIsToldAndForgotten has, they do.
+TEST_F(NotifiedHostsTest, SilentOnesHoldUpNoOther) {
+  constexpr uint32_t kSilent = RestartNotifier::kThreads;
+  {
+    const auto hosts = Open();
+    for (uint32_t i = 0; i <= kSilent; ++i) ASSERT_TRUE(hosts->Add(Gid::FromIpv4(i)).ok());
+  }
+  const auto hosts = Open();
+  std::promise<void> told, answer;
+  const std::shared_future<void> answered = answer.get_future().share();
+  const RestartNotifier notifier(hosts.get(), [&](const Gid& host, uint32_t) {
+    if (host == Gid::FromIpv4(kSilent)) {
+      told.set_value();
+      return true;
+    }
+    answered.wait();
+    return true;
+  });
+  EXPECT_EQ(told.get_future().wait_for(std::chrono::seconds(5)), std::future_status::ready);
+  answer.set_value();
 }
 
 }  // namespace
