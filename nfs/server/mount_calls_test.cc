@@ -180,7 +180,11 @@ TEST_F(MountCallsTest, AStalledFileSystemHoldsUpNobodyElseByUdp) {
   }
   ASSERT_TRUE(send_mount(Path("a/deep")));
   std::vector<uint8_t> reply(2048);
-  EXPECT_GT(recv(socket.get(), reply.data(), reply.size(), 0), 0) << strerror(errno);
+  ssize_t size = 0;
+  do {
+    size = recv(socket.get(), reply.data(), reply.size(), 0);
+  } while (size < 0 && errno == EINTR);
+  EXPECT_GT(size, 0) << strerror(errno);
   goes_on.set_value();
   while (exports_->control_work() > 0) std::this_thread::yield();
 }
