@@ -55,7 +55,7 @@ rpcrdma::ProgramBinding Nfs3Binding() {
               Bind(P::kRead, kHandle + kHyper + kWord, kWord + kPostOpAttr + 3 * kWord, true),
               kMaxFileData),
           WithArgument(Bind(P::kWrite, kHandle + kHyper + 3 * kWord,
-                            kWord + kWcc + 2 * kWord + kHyper, true),
+                            kWord + kWcc + 2 * kWord + kHyper, false),
                        kMaxFileData),
           Bind(P::kCreate, kDirop + kWord + kSattr, kWord + kCreated, false),
           Bind(P::kMkdir, kDirop + kSattr, kWord + kCreated, false),
