@@ -82,7 +82,7 @@ TEST_F(AttributeCallsTest, WhoMayWriteMayTruncate) {
             Nfsstat3::kOk);
 }
 
-// Passes today; without it SetTimes() could set any time of any file as root, and no test would fail.
+// Times are set by root's leave: it is for SETATTR itself to refuse.
 TEST_F(AttributeCallsTest, WhoMayNotWriteSetsNoTimes) {
   constexpr SetTime3 kNow{.set_it = TimeHow::kSetToServerTime};
   constexpr SetTime3 kThen{.set_it = TimeHow::kSetToClientTime, .time = {5, 6}};

@@ -178,6 +178,8 @@ void LockCalls::Answer(Shared& shared, ControlCall& call, const Res& results,
                        NlmProcedure told_by) {
   if (told_by == NlmProcedure::kNull) return call.Answer(results);
   call.Answer(Void());
+  // A stranger has no host of anybody's called.
+  if (!shared.exports->Admit(call.client())) return;
   std::vector<uint8_t> bytes(kResultBytes);
   bytes.resize(Encode(results, absl::MakeSpan(bytes)).stream.size());
   // One that there is no room for is asked for again.

@@ -101,7 +101,8 @@ class LockCallsTest : public testing::Test {
     std::vector<Export> exports;
     for (const char* name : {"rw", "ro", "elsewhere"}) {
       ASSERT_EQ(mkdir(Path(name).c_str(), 0755), 0);
-      exports.push_back({.directory = Path(name), .read_only = std::string(name) == "ro"});
+      exports.push_back(
+          {.directory = Path(name), .read_only = std::string(name) == "ro", .clients = clients_});
       std::ofstream(Path(name) + "/f") << "text";
       ASSERT_EQ(chmod((Path(name) + "/f").c_str(), 0666), 0);
     }
@@ -209,6 +210,7 @@ class LockCallsTest : public testing::Test {
         .stat;
   }
 
+  std::vector<Network> clients_;  // of /rw and /ro; none: everybody
   std::string directory_, file_;
   std::unique_ptr<MonitoredHosts> hosts_;
   std::unique_ptr<ServedExports> exports_;
@@ -407,6 +409,20 @@ TEST_F(LockCallsTest, ResultsByACall) {
   EXPECT_EQ(told.procedure, NlmProcedure::kUnlockRes);
   EXPECT_EQ(stat_of(told), Nlm4Stats::kGranted);
   EXPECT_EQ(Lock(Of(9, file_), kTwo), Nlm4Stats::kGranted);
+}
+
+class ClosedLockCallsTest : public LockCallsTest {
+ protected:
+  ClosedLockCallsTest() { clients_ = {{.address = kTwo, .prefix_length = 32}}; }
+};
+
+TEST_F(ClosedLockCallsTest, NobodyCallsAStranger) {
+  for (const std::string& handle : {std::string("none"), file_}) {
+    for (const Gid& client : {kOne, kTwo}) {
+      Call(NlmProcedure::kLockMsg, LockArgs(Of(7, handle)), client);
+    }
+    EXPECT_EQ(results_told_.Next().client, kTwo);
+  }
 }
 
 TEST_F(LockCallsTest, Shares) {

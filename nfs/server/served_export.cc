@@ -2,6 +2,7 @@
 
 #include <sodium.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -38,6 +39,11 @@ absl::StatusOr<std::unique_ptr<ServedExports>> ServedExports::Open(
     opened->exports_.push_back(std::move(served));
   }
   return opened;
+}
+
+bool ServedExports::Admit(const Gid& client) const {
+  return std::ranges::any_of(
+      exports_, [&](const auto& served) { return served->tree->exported().Admits(client); });
 }
 
 size_t ServedExports::control_work() const {

@@ -36,6 +36,8 @@ class ServedExports {
   const std::vector<std::unique_ptr<ServedExport>>& all() const { return exports_; }
   // The export of that number in handles; null for none.
   ServedExport* Find(uint64_t id) const;
+  // Whether one of them is for that client.
+  bool Admit(const Gid& client) const;
   // Calls by TCP that storage has not answered.
   size_t control_work() const;
   // The hosts that hold locks of files, or wait for some.
