@@ -81,7 +81,7 @@ constexpr size_t kResultBytes = 2 * kMaxNetobj + 256;
 bool LockCalls::Shared::Remember(const Gid& host) {
   absl::Status status = hosts->Add(host);
   if (absl::IsResourceExhausted(status)) {
-    status = hosts->KeepOnly(exports->LockHolders());
+    status = hosts->KeepOnly(exports->HostsWithLocks());
     if (status.ok()) status = hosts->Add(host);
   }
   if (!status.ok() && !said.exchange(true)) {
@@ -90,18 +90,29 @@ bool LockCalls::Shared::Remember(const Gid& host) {
   return status.ok();
 }
 
-bool LockCalls::Shared::FreeAll(const LockClient& client, uint64_t incarnation,
+bool LockCalls::Shared::FreeAll(const LockClients::Incarnation& incarnation,
                                 const ServedExport* but) {
   bool all = true;
   for (const auto& served : exports->all()) {
     if (served.get() == but) continue;
     all &= served->storage->RunControl(
-        [granter = granter, raw = served.get(), client, incarnation](Identity&) {
-          raw->locks.FreeAll(client, incarnation);
+        [granter = granter, raw = served.get(), incarnation](Identity&) {
+          raw->locks.FreeAll(incarnation.client, incarnation.number);
           granter->Deliver(raw);
         });
   }
   return all;
+}
+
+std::optional<uint64_t> LockCalls::Session::Enter(const LockClient& holder,
+                                                  std::optional<uint32_t> state) {
+  const auto heard = shared.clients.HeardOf(holder, state);
+  if (!heard.has_value()) return std::nullopt;
+  const LockClients::Incarnation now{.client = holder, .number = heard->incarnation};
+  // Here before the new lock; elsewhere it may be a little later.
+  served.locks.FreeAll(holder, now.number);
+  if (!heard->freed && shared.FreeAll(now, &served)) shared.clients.Freed(now, state);
+  return now.number;
 }
 
 bool LockCalls::Session::MayTake(bool reclaim) const {
@@ -120,8 +131,7 @@ LockRequest LockCalls::Session::RequestOf(const Nlm4Lock& lock, const ByteRange&
 }
 
 LockCalls::LockCalls(const ServedExports* exports, Options options)
-    : shared_(std::make_shared<Shared>()) {
-  shared_->exports = exports;
+    : shared_(std::make_shared<Shared>(exports)) {
   shared_->hosts = options.hosts;
   shared_->log = std::move(options.log);
   shared_->tell_result = std::move(options.tell_result);
@@ -220,15 +230,22 @@ void LockCalls::FreeAll(ControlCall call) {
   Nlm4Notify args;
   if (!call.Read(&args)) return call.Fail(AcceptStatus::kGarbageArguments);
   const LockClient client = ClientOf(call.client(), args.name.text);
-  if (shared_->FreeAll(client, shared_->clients.Renew(client), nullptr)) call.Answer(Void());
+  const auto renewed = shared_->clients.Renew(client);
+  // Who is not known holds nothing.
+  if (!renewed.has_value()) return call.Answer(Void());
+  const LockClients::Incarnation now{.client = client, .number = *renewed};
+  // What cannot be done now is not answered, and is asked again.
+  if (!shared_->FreeAll(now, nullptr)) return;
+  shared_->clients.Freed(now, std::nullopt);
+  call.Answer(Void());
 }
 
 bool LockCalls::HasRestarted(const Gid& host, uint32_t state) {
   bool all = true;
-  for (const auto& [client, incarnation] : shared_->clients.Restarted(host, state)) {
-    const bool freed = shared_->FreeAll(client, incarnation, nullptr);
+  for (const auto& incarnation : shared_->clients.Restarted(host, state)) {
+    const bool freed = shared_->FreeAll(incarnation, nullptr);
     // Not before: it is to be found again when it is told once more.
-    if (freed) shared_->clients.HeardOf(client, state);
+    if (freed) shared_->clients.Freed(incarnation, state);
     all &= freed;
   }
   return all;
@@ -271,35 +288,34 @@ Nlm4Testres LockCalls::Test(Session& session, const Nlm4Testargs& args) {
 }
 
 Nlm4Res LockCalls::Lock(Session& session, const Nlm4Lockargs& args) {
-  Shared& shared = session.shared;
-  if (!session.MayTake(args.reclaim)) return {.stat = Nlm4Stats::kDeniedGracePeriod};
-  const LockClient client = ClientOf(session.client, args.alock.caller_name.text);
-  const LockClients::Heard heard = shared.clients.HeardOf(client, args.state);
-  // Here before the new lock; elsewhere it may be a little later.
-  session.served.locks.FreeAll(client, heard.incarnation);
-  if (heard.restarted) shared.FreeAll(client, heard.incarnation, &session.served);
-  if (!shared.Remember(session.client)) return {.stat = Nlm4Stats::kDeniedNolocks};
-  const Nlm4Res result = Take(session, args, heard.incarnation);
-  // Again: meanwhile it may have been taken for one that holds nothing.
-  if (!shared.Remember(session.client)) return {.stat = Nlm4Stats::kDeniedNolocks};
-  return result;
+  return Take(session, args, /*monitored=*/true);
 }
 
 Nlm4Res LockCalls::NmLock(Session& session, const Nlm4Lockargs& args) {
-  if (!session.MayTake(args.reclaim)) return {.stat = Nlm4Stats::kDeniedGracePeriod};
-  const LockClient client = ClientOf(session.client, args.alock.caller_name.text);
-  return Take(session, args, session.shared.clients.IncarnationOf(client));
+  return Take(session, args, /*monitored=*/false);
 }
 
-Nlm4Res LockCalls::Take(Session& session, const Nlm4Lockargs& args, uint64_t incarnation) {
+Nlm4Res LockCalls::Take(Session& session, const Nlm4Lockargs& args, bool monitored) {
+  if (!session.MayTake(args.reclaim)) return {.stat = Nlm4Stats::kDeniedGracePeriod};
   const auto range = ByteRange::From(args.alock.l_offset, args.alock.l_len);
   if (!range.has_value()) return {.stat = Nlm4Stats::kFbig};
+  // First: a datagram's sender may be forged, and a file's handle not.
   Fd file;
   const Nlm4Stats opened = Open(session, args.alock.fh, args.exclusive, &file);
   if (opened != Nlm4Stats::kGranted) return {.stat = opened};
   const LockRequest request = session.RequestOf(args.alock, *range, args.exclusive);
-  return {.stat =
-              StatOf(session.served.locks.Lock(request, args.block, std::move(file), incarnation))};
+  const auto incarnation = session.Enter(
+      request.owner.client, monitored ? std::optional<uint32_t>(args.state) : std::nullopt);
+  if (!incarnation.has_value() || (monitored && !session.shared.Remember(session.client))) {
+    return {.stat = Nlm4Stats::kDeniedNolocks};
+  }
+  const Outcome outcome =
+      session.served.locks.Lock(request, args.block, std::move(file), *incarnation);
+  // Again: meanwhile it may have been taken for one that holds nothing.
+  if (monitored && !session.shared.Remember(session.client)) {
+    return {.stat = Nlm4Stats::kDeniedNolocks};
+  }
+  return {.stat = StatOf(outcome)};
 }
 
 Nlm4Res LockCalls::Cancel(Session& session, const Nlm4Cancargs& args) {
@@ -322,8 +338,9 @@ Nlm4Shareres LockCalls::Share(Session& session, const Nlm4Shareargs& args) {
   const Nfsstat3 status = session.context.tree->Find(BytesOf(args.share.fh), &object);
   if (status != Nfsstat3::kOk) return {.stat = StatOf(status)};
   const LockClient client = ClientOf(session.client, args.share.caller_name.text);
-  const uint64_t incarnation = session.shared.clients.IncarnationOf(client);
-  return {.stat = StatOf(session.served.locks.Share(ShareOf(client, args.share, incarnation)))};
+  const auto incarnation = session.Enter(client, std::nullopt);
+  if (!incarnation.has_value()) return {.stat = Nlm4Stats::kDeniedNolocks};
+  return {.stat = StatOf(session.served.locks.Share(ShareOf(client, args.share, *incarnation)))};
 }
 
 Nlm4Shareres LockCalls::Unshare(Session& session, const Nlm4Shareargs& args) {

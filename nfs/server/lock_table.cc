@@ -248,15 +248,15 @@ void LockTable::FreeAll(const LockClient& client, uint64_t incarnation) {
   }
 }
 
-std::set<Gid> LockTable::Holders() {
+std::set<LockClient> LockTable::Holders() {
   const std::lock_guard lock(mutex_);
-  std::set<Gid> holders;
+  std::set<LockClient> holders;
   for (const auto& [handle, file] : files_) {
-    for (const Owned& owned : file.owned) holders.insert(owned.owner.client.address);
+    for (const Owned& owned : file.owned) holders.insert(owned.owner.client);
     for (const Waiting& waiting : file.waiting) {
-      holders.insert(waiting.request.owner.client.address);
+      holders.insert(waiting.request.owner.client);
     }
-    for (const ShareRequest& share : file.shares) holders.insert(share.client.address);
+    for (const ShareRequest& share : file.shares) holders.insert(share.client);
   }
   return holders;
 }

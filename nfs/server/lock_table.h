@@ -22,7 +22,7 @@ namespace pollux::nfs {
 struct LockClient {
   Gid address;
   std::string name;
-  friend bool operator==(const LockClient&, const LockClient&) = default;
+  friend auto operator<=>(const LockClient&, const LockClient&) = default;
 };
 
 // A process of a client, as far as locks go.
@@ -95,8 +95,8 @@ class LockTable {
   bool Cancel(const LockRequest& request);
   // Locks, shares and what it waits for, of incarnations before this one.
   void FreeAll(const LockClient& client, uint64_t incarnation);
-  // Of every client that holds or shares something, or waits; each once.
-  std::set<Gid> Holders();
+  // Who holds or shares something, or waits.
+  std::set<LockClient> Holders();
 
   // Those to be told of, each once. Looks whether this host's programs have given up something.
   std::vector<Grant> TakeGrants();

@@ -227,8 +227,7 @@ TEST_F(LockTableTest, AClientsEndFreesWhatWasItsOwn) {
   renamed.name = "other";
   table_.FreeAll(renamed, 1);
   EXPECT_EQ(Lock(Of(4, {10, 10})), Outcome::kDenied);
-  EXPECT_THAT(table_.Holders(),
-              ElementsAre(Of(2).owner.client.address, Of(3).owner.client.address));
+  EXPECT_THAT(table_.Holders(), ElementsAre(Of(2).owner.client, Of(3).owner.client));
 }
 
 // What frees the locks of a client that has restarted may come after its first new one.

@@ -52,10 +52,16 @@ size_t ServedExports::control_work() const {
   return count;
 }
 
-std::set<Gid> ServedExports::LockHolders() const {
-  std::set<Gid> holders;
+std::set<LockClient> ServedExports::LockHolders() const {
+  std::set<LockClient> holders;
   for (const auto& served : exports_) holders.merge(served->locks.Holders());
   return holders;
+}
+
+std::set<Gid> ServedExports::HostsWithLocks() const {
+  std::set<Gid> hosts;
+  for (const LockClient& holder : LockHolders()) hosts.insert(holder.address);
+  return hosts;
 }
 
 ServedExport* ServedExports::Find(uint64_t id) const {

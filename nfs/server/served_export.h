@@ -40,8 +40,10 @@ class ServedExports {
   bool Admit(const Gid& client) const;
   // Calls by TCP that storage has not answered.
   size_t control_work() const;
-  // The hosts that hold locks of files, or wait for some.
-  std::set<Gid> LockHolders() const;
+  // Who holds locks of files, or waits for some.
+  std::set<LockClient> LockHolders() const;
+  // Their hosts.
+  std::set<Gid> HostsWithLocks() const;
   WriteVerifier* verifier() { return &verifier_; }
 
  private:
