@@ -79,11 +79,7 @@ constexpr size_t kResultBytes = 2 * kMaxNetobj + 256;
 }  // namespace
 
 bool LockCalls::Shared::Remember(const Gid& host) {
-  absl::Status status = hosts->Add(host);
-  if (absl::IsResourceExhausted(status)) {
-    status = hosts->KeepOnly(exports->HostsWithLocks());
-    if (status.ok()) status = hosts->Add(host);
-  }
+  const absl::Status status = hosts->Add(host, [this] { return exports->HostsWithLocks(); });
   if (!status.ok() && !said.exchange(true)) {
     log(absl::StrCat("locks are refused: ", status.message()));
   }
@@ -138,6 +134,7 @@ LockCalls::LockCalls(const ServedExports* exports, Options options)
   if (!options.hosts->before().empty()) {
     shared_->grace_end = std::chrono::steady_clock::now() + options.grace;
   }
+  shared_->hosts->KeepToldUntil(shared_->grace_end);
   shared_->granter = LockGranter::Start(exports, std::move(options.tell_granted));
 }
 
