@@ -192,7 +192,7 @@ void LockCalls::Answer(Shared& shared, ControlCall& call, const Res& results,
   // One that there is no room for is asked for again.
   shared.outgoing.Post(call.client(),
                        [&shared, client = call.client(), told_by, bytes = std::move(bytes)] {
-                         shared.tell_result(client, told_by, bytes);
+                         return shared.tell_result(client, told_by, bytes);
                        });
 }
 

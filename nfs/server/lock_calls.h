@@ -34,8 +34,8 @@ class LockCalls {
   static constexpr ControlProgram kProgram = {
       .program = kNlmProgram, .low = kNlmV4, .high = kNlmV4};
 
-  // Tells a client what came of its call, in XDR. Blocks.
-  using TellResult = absl::AnyInvocable<void(const Gid& client, NlmProcedure procedure,
+  // Tells a client what came of its call, in XDR; whether it answered. Blocks.
+  using TellResult = absl::AnyInvocable<bool(const Gid& client, NlmProcedure procedure,
                                              absl::Span<const uint8_t> results) const>;
   struct Options {
     LockGranter::Tell tell_granted;

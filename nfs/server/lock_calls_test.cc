@@ -73,6 +73,7 @@ class ResultsTold {
       const std::lock_guard lock(mutex_);
       told_.push_back({client, procedure, {bytes.begin(), bytes.end()}});
       came_.notify_one();
+      return true;
     };
   }
   Result Next() {
