@@ -2,6 +2,8 @@
 
 #include <chrono>
 #include <cstdio>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -80,7 +82,9 @@ absl::Status NfsdControl::StartServices() {
   if (!locks.ok()) return locks.status();
   locks_ = *std::move(locks);
   status_calls_ = std::make_unique<nfs::StatusCalls>(
-      [this](const Gid& host, uint32_t state) { return lock_calls_->HasRestarted(host, state); });
+      [this](const Gid& host, uint32_t state, std::optional<std::string_view> name) {
+        return lock_calls_->HasRestarted(host, state, name);
+      });
   auto status = Serve(status_calls_.get(), options_.status_port, "NSM", "--status-port");
   if (!status.ok()) return status.status();
   status_ = *std::move(status);

@@ -41,6 +41,8 @@ class ControlCall {
   const rpcrdma::OpaqueAuth& credential() const { return header_.credential; }
   const Gid& client() const { return ends_.client; }
   const Gid& server() const { return ends_.server; }
+  // False: it came by a datagram, and anybody may have claimed to be the client.
+  bool connected() const { return ends_.connected; }
 
   // Whether the arguments are an Args and nothing else. Views in `*args` live as long as the call.
   template <class Args>

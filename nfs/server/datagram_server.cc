@@ -105,7 +105,7 @@ void DatagramServer::Receive() {
     return;
   }
   record.resize(static_cast<size_t>(size));
-  RecordServer::Ends ends{.max_reply = kMaxReply};
+  RecordServer::Ends ends{.max_reply = kMaxReply, .connected = false};
   ends.client =
       rpcrdma::EndpointOf(reinterpret_cast<const sockaddr*>(&way.peer), way.header.msg_namelen)
           .address;

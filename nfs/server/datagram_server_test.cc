@@ -32,6 +32,7 @@ class Mirror {
     return [this](std::vector<uint8_t> record, const RecordServer::Ends& ends,
                   RecordServer::Reply reply) {
       EXPECT_EQ(ends.max_reply, DatagramServer::kMaxReply);
+      EXPECT_FALSE(ends.connected);
       const std::lock_guard lock(mutex_);
       asked_ = ends.server;
       if (record.empty()) return;

@@ -237,9 +237,10 @@ void LockCalls::FreeAll(ControlCall call) {
   call.Answer(Void());
 }
 
-bool LockCalls::HasRestarted(const Gid& host, uint32_t state) {
+bool LockCalls::HasRestarted(const Gid& host, uint32_t state,
+                             std::optional<std::string_view> name) {
   bool all = true;
-  for (const auto& incarnation : shared_->clients.Restarted(host, state)) {
+  for (const auto& incarnation : shared_->clients.Restarted(host, state, name)) {
     const bool freed = shared_->FreeAll(incarnation, nullptr);
     // Not before: it is to be found again when it is told once more.
     if (freed) shared_->clients.Freed(incarnation, state);

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/types/span.h"
@@ -52,8 +53,10 @@ class LockCalls {
   // Waits for nothing; the call is answered then or later.
   void Serve(ControlCall call);
   // A host has started anew and is in that state of NSM's: what it held in another is nobody's,
-  // soon. False when there is no room for the work now: to be asked again.
-  bool HasRestarted(const Gid& host, uint32_t state);
+  // soon. `name`: what those call themselves alone, with its domain or without. False when there is
+  // no room for the work now: to be asked again.
+  bool HasRestarted(const Gid& host, uint32_t state,
+                    std::optional<std::string_view> name = std::nullopt);
 
  private:
   // What work that storage does late needs too.

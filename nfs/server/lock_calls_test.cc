@@ -286,6 +286,7 @@ TEST_F(LockCallsTest, AHostThatHasRestartedHoldsNothing) {
   EXPECT_EQ(Lock(Of(9, file_), kTwo, /*block=*/true), Nlm4Stats::kBlocked);
   EXPECT_TRUE(calls_->HasRestarted(kOne, 3));
   EXPECT_TRUE(calls_->HasRestarted(Gid::FromIpv4(1), 5));
+  EXPECT_TRUE(calls_->HasRestarted(kOne, 5, "another"));
   EXPECT_EQ(Test(Of(8, file_), kOne), Nlm4Stats::kDenied);
   EXPECT_TRUE(calls_->HasRestarted(kOne, 5));
   EXPECT_EQ(told_.Next().owner.svid, 9u);

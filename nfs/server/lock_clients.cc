@@ -3,6 +3,17 @@
 #include <algorithm>
 
 namespace pollux::nfs {
+namespace {
+
+// One of them may have its domain behind it.
+bool IsSameHost(std::string_view one, std::string_view other) {
+  if (one.size() > other.size()) std::swap(one, other);
+  if (!other.starts_with(one)) return false;
+  const bool is_short = !one.empty() && one.find('.') == std::string_view::npos;
+  return one.size() == other.size() || (is_short && other[one.size()] == '.');
+}
+
+}  // namespace
 
 LockClients::Known* LockClients::Find(const LockClient& client) {
   const auto known = std::ranges::find(known_, client, &Known::client);
@@ -57,11 +68,13 @@ std::optional<uint64_t> LockClients::Renew(const LockClient& client) {
   return known->incarnation = ++last_;
 }
 
-std::vector<LockClients::Incarnation> LockClients::Restarted(const Gid& address, uint32_t state) {
+std::vector<LockClients::Incarnation> LockClients::Restarted(const Gid& address, uint32_t state,
+                                                             std::optional<std::string_view> name) {
   const std::lock_guard lock(mutex_);
   std::vector<Incarnation> restarted;
   for (const Known& known : known_) {
     if (known.client.address != address || (known.state == state && known.freed)) continue;
+    if (name.has_value() && !IsSameHost(known.client.name, *name)) continue;
     const uint64_t number = known.state == state ? known.incarnation : ++last_;
     restarted.push_back({.client = known.client, .number = number});
   }

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -46,8 +47,9 @@ class LockClients {
   std::optional<uint64_t> Renew(const LockClient& client);
   // Those of the address that were last heard of in another state, or of whose former incarnations
   // something is left: each with a number that makes void what they hold of those; they are not
-  // renewed by it.
-  std::vector<Incarnation> Restarted(const Gid& address, uint32_t state);
+  // renewed by it. `name`: of them those alone that it is the name of, with its domain or without.
+  std::vector<Incarnation> Restarted(const Gid& address, uint32_t state,
+                                     std::optional<std::string_view> name = std::nullopt);
   // What it held before this incarnation is nobody's now, everywhere. `state`: that it is known to
   // be in by that.
   void Freed(const Incarnation& incarnation, std::optional<uint32_t> state);

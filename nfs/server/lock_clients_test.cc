@@ -81,6 +81,24 @@ TEST_F(LockClientsTest, AllOfAnAddressThatWereInAnotherState) {
   EXPECT_FALSE(HasRestarted(kOne, 5));
 }
 
+TEST_F(LockClientsTest, WhoseNameItIs) {
+  const Gid address = kOne.address;
+  for (const char* name : {"guest", "guest.lan", "guest.other", "guestbook", ""}) {
+    clients_.HeardOf({.address = address, .name = name}, 3);
+  }
+  const auto names = [&](std::string_view name) {
+    std::string all;
+    for (const auto& one : clients_.Restarted(address, 5, name)) all += one.client.name + ";";
+    return all;
+  };
+  EXPECT_EQ(names("guest"), "guest;guest.lan;guest.other;");
+  EXPECT_EQ(names("guest.lan"), "guest;guest.lan;");
+  EXPECT_EQ(names("guest.l"), "guest;");
+  EXPECT_EQ(names("gues"), "");
+  EXPECT_EQ(names(""), ";");
+  EXPECT_EQ(clients_.Restarted(address, 5).size(), 5u);
+}
+
 LockClient Numbered(size_t number, uint32_t address) {
   return {.address = Gid::FromIpv4(address), .name = std::to_string(number)};
 }
