@@ -19,9 +19,6 @@ bool IsBelow(std::string_view path, std::string_view directory) {
   return rest.empty() || rest.front() == '/' || directory == "/";
 }
 
-// kMaxRemembered of the longest, or as many exports with their clients.
-constexpr size_t kListBytes = 512 * 1024;
-
 }  // namespace
 
 void MountCalls::Remembered::Add(Mounted one) {
@@ -52,7 +49,7 @@ void MountCalls::Serve(ControlCall call) {
       Unmount(call.client(), {});
       return call.Answer(Void());
     case MountProcedure::kExport:
-      return call.Answer(List(&names), kListBytes);
+      return call.Answer(List(&names), call.list_bytes());
   }
   call.Fail(AcceptStatus::kProcedureUnavailable);
 }
@@ -118,7 +115,7 @@ void MountCalls::Dump(ControlCall call) {
   for (const Remembered::Mounted& mounted : remembered_->mounted) {
     list.items.push_back({.hostname = {mounted.host}, .directory = {mounted.directory}});
   }
-  call.Answer(list, kListBytes);
+  call.Answer(list, call.list_bytes());
 }
 
 Exports MountCalls::List(std::list<std::string>* names) const {

@@ -58,10 +58,11 @@ class MountCallsTest : public testing::Test {
   // The reply's header; its results in results_.
   template <class Args>
   rpcrdma::ReplyHeader Ask(const rpcrdma::CallHeader& header, const Args& args,
-                           const Gid& client = kLocal) {
-    reply_ = AskControl(MountCalls::kProgram, header, args, client, [this](ControlCall call) {
-               calls_->Serve(std::move(call));
-             }).get();
+                           const Gid& client = kLocal, bool connected = true) {
+    reply_ = AskControl(
+                 MountCalls::kProgram, header, args, client,
+                 [this](ControlCall call) { calls_->Serve(std::move(call)); }, connected)
+                 .get();
     rpcrdma::ReplyHeader reply;
     const size_t begin = rpcrdma::ParseReply(reply_, &reply);
     EXPECT_GT(begin, 0u);
@@ -187,6 +188,16 @@ TEST_F(MountCallsTest, AStalledFileSystemHoldsUpNobodyElseByUdp) {
   EXPECT_GT(size, 0) << strerror(errno);
   goes_on.set_value();
   while (exports_->control_work() > 0) std::this_thread::yield();
+}
+
+TEST_F(MountCallsTest, LongListsDoNotGoByDatagram) {
+  constexpr uint32_t kEnough = ControlCall::kMaxListByDatagram / 8;
+  for (uint32_t i = 0; i < kEnough; ++i) Mount(Path("a"), Gid::FromIpv4(i));
+  EXPECT_EQ(Dump().size(), kEnough);
+  const auto header = Header(static_cast<uint32_t>(MountProcedure::kDump));
+  EXPECT_EQ(Ask(header, Void(), kLocal, /*connected=*/false).accept_status,
+            rpcrdma::AcceptStatus::kSystemError);
+  EXPECT_TRUE(results_.empty());
 }
 
 TEST_F(MountCallsTest, RemembersWhoMountedWhat) {
