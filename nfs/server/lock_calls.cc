@@ -205,8 +205,8 @@ void LockCalls::Start(ControlCall call, Res (*serve)(Session&, const Args&), Nlm
     return Answer(*shared_, call, Res{.cookie = args.cookie, .stat = Nlm4Stats::kStaleFh}, told_by);
   }
   // What storage has no room for is not answered, and is asked again.
-  served->storage->RunControl([shared = shared_, served, args, serve, told_by,
-                               call = std::move(call)](Identity& identity) mutable {
+  served->storage->RunControlCall([shared = shared_, served, args, serve, told_by,
+                                   call = std::move(call)](Identity& identity) mutable {
     const Export& exported = served->tree->exported();
     Session session{.shared = *shared,
                     .served = *served,

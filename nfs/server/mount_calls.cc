@@ -79,7 +79,7 @@ void MountCalls::Mount(ControlCall call) {
     call.Answer(found);
   };
   // What storage has no room for is not answered, and is asked again.
-  chosen->storage->RunControl(std::move(find));
+  chosen->storage->RunControlCall(std::move(find));
 }
 
 MountRes MountCalls::Find(const ExportTree& tree, std::string_view path) {

@@ -150,7 +150,7 @@ TEST_F(MountCallsTest, AStalledFileSystemHoldsUpNobodyElse) {
   EXPECT_THAT(Dump(), ElementsAre("127.0.0.1 /a/deep", "127.0.0.1 /a"));
 }
 
-// As clients come: who has no answer sends its datagram again.
+// As clients come: who has no answer sends its datagram again, and others come.
 TEST_F(MountCallsTest, AStalledFileSystemHoldsUpNobodyElseByUdp) {
   auto server = DatagramServer::Listen(0, MountCalls::kMaxCallBytes,
                                        HandlerOf(MountCalls::kProgram, [this](ControlCall call) {
@@ -160,12 +160,14 @@ TEST_F(MountCallsTest, AStalledFileSystemHoldsUpNobodyElseByUdp) {
   const Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const auto to = rpcrdma::SocketAddressOf({.address = kLocal, .port = (*server)->port()});
   ASSERT_EQ(connect(socket.get(), to.get(), to.length), 0);
-  const timeval patience = {.tv_sec = 5, .tv_usec = 0};
+  // A guard against hanging.
+  const timeval patience = {.tv_sec = 100, .tv_usec = 0};
   setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-  const auto send_mount = [&](const std::string& path) {
+  const auto send_mount = [&](const std::string& path, uint32_t xid) {
     std::vector<uint8_t> message(2048);
-    const size_t at = rpcrdma::EmitCall(Header(static_cast<uint32_t>(MountProcedure::kMnt)),
-                                        absl::MakeSpan(message));
+    rpcrdma::CallHeader header = Header(static_cast<uint32_t>(MountProcedure::kMnt));
+    header.xid = xid;
+    const size_t at = rpcrdma::EmitCall(header, absl::MakeSpan(message));
     message.resize(at + Encode(Dirpath{{path}}, absl::MakeSpan(message).subspan(at)).stream.size());
     return send(socket.get(), message.data(), message.size(), 0) > 0;
   };
@@ -174,12 +176,17 @@ TEST_F(MountCallsTest, AStalledFileSystemHoldsUpNobodyElseByUdp) {
   for (uint32_t i = 0; i < Storage::kThreads; ++i) {
     ASSERT_TRUE(exports_->all()[0]->storage->RunControl([stalled](Identity&) { stalled.wait(); }));
   }
-  for (uint32_t i = 0; i < DatagramServer::kMaxUnanswered; ++i) {
-    ASSERT_TRUE(send_mount(Path("a")));
+  for (uint32_t i = 0; i < Storage::kMaxControlCalls; ++i) {
+    ASSERT_TRUE(send_mount(Path("a"), i));
     while (exports_->all()[0]->storage->control_work() < Storage::kThreads + i + 1) {
     }
+    ASSERT_TRUE(send_mount(Path("a"), i));
   }
-  ASSERT_TRUE(send_mount(Path("a/deep")));
+  ASSERT_TRUE(send_mount(Path("a"), 1000));
+  while ((*server)->dropped() < Storage::kMaxControlCalls) std::this_thread::yield();
+  // The server has work of its own there.
+  EXPECT_TRUE(exports_->all()[0]->storage->RunControl([](Identity&) {}));
+  ASSERT_TRUE(send_mount(Path("a/deep"), 2000));
   std::vector<uint8_t> reply(2048);
   ssize_t size = 0;
   do {
