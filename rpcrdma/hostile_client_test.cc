@@ -344,7 +344,6 @@ TEST_F(HostileClientTest, MoreCallsThanCredits) {
   EXPECT_EQ(counters().replies_sent, kCalls + 4);
 }
 
-// RFC 8166 section 3.3.1: a credit is never 0, and never more than there are receives for.
 // The same call by connection after connection: the reply is for the last.
 TEST_F(HostileClientTest, TheLastThatAsksIsAnswered) {
   StartHostile();
@@ -367,6 +366,7 @@ TEST_F(HostileClientTest, TheLastThatAsksIsAnswered) {
   ASSERT_TRUE(RunUntil([&] { return second->received.size() == 1; }));
 }
 
+// RFC 8166 section 3.3.1: a credit is never 0, and never more than there are receives for.
 TEST_F(HostileClientTest, OddCreditRequests) {
   StartHostile();
   for (auto [asked, granted] : {std::pair{0u, 1u}, {1u, 1u}, {0xFFFFFFFFu, 32u}}) {

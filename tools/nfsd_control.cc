@@ -65,6 +65,7 @@ absl::StatusOr<NfsdControl::Service> NfsdControl::Serve(Calls* calls, uint64_t p
   return service;
 }
 
+// RFC 8267 section 5.1
 absl::Status NfsdControl::StartServices() {
   mount_calls_ = std::make_unique<nfs::MountCalls>(exports_);
   auto mount = Serve(mount_calls_.get(), options_.mount_port, "MOUNT", "--mount-port");
