@@ -423,6 +423,38 @@ TEST_F(HostileClientTest, ScatteredWriteChunks) {
   for (size_t at : {99u, 101u, 200u, 299u, 5299u, 6000u}) EXPECT_EQ(hostile->memory()[at], 0xEE);
 }
 
+// Which memory it names how often is a client's own affair: it has what it asks for, in the order
+// of its segments, and nobody else notices.
+TEST_F(HostileClientTest, SegmentsThatOverlap) {
+  StartHostile();
+  const std::vector<uint8_t> item = Pattern(5000);
+  const Segment write[] = {hostile->SegmentAt(0, 3000), hostile->SegmentAt(1000, 3000)};
+  Header get = HeaderOf();
+  get.chunks.AddWriteChunk(write);
+  Header answer;
+  size_t bytes = 0;
+  RawPeer::Message reply = Ask(MessageOf(get, MirrorCall(kGet, Words({5000}))));
+  ASSERT_EQ(ParseHeader(reply, &answer, &bytes), HeaderStatus::kOk);
+  ASSERT_EQ(answer.chunks.write_chunk_count, 1);
+  EXPECT_EQ(answer.chunks.BytesOf(answer.chunks.write_chunks[0]), 5000u);
+  EXPECT_TRUE(std::equal(item.begin(), item.begin() + 1000, hostile->memory()));
+  EXPECT_TRUE(std::equal(item.begin() + 3000, item.end(), hostile->memory() + 1000));
+
+  Header put = HeaderOf();
+  for (const Segment& read : {hostile->SegmentAt(0, 60), hostile->SegmentAt(20, 40)}) {
+    put.chunks.AddRead(kCallBytes + 8, read);
+  }
+  reply = Ask(MessageOf(put, MirrorCall(kPut, Words({1, 100, 2}))));
+  ASSERT_EQ(ParseHeader(reply, &answer, &bytes), HeaderStatus::kOk);
+  ASSERT_EQ(reply.size(), bytes + kReplyHeaderBytes + 16);
+  const size_t results = (bytes + kReplyHeaderBytes) / 4;
+  EXPECT_EQ(WordAt(reply, results), 100u);
+  EXPECT_EQ(WordAt(reply, results + 1),
+            SumOf({hostile->memory(), 60}) + SumOf({hostile->memory() + 20, 40}));
+  ExpectServed();
+  ExpectTheOtherClientIsServed();
+}
+
 // A client that takes no replies keeps what its calls hold, the server's buffers too, but not for
 // ever.
 TEST_F(HostileClientTest, RepliesThatAreNotTaken) {
