@@ -344,7 +344,6 @@ TEST_F(HostileClientTest, MoreCallsThanCredits) {
   EXPECT_EQ(counters().replies_sent, kCalls + 4);
 }
 
-// RFC 8166 section 3.3.1: a credit is never 0, and never more than there are receives for.
 // The same call by connection after connection: the reply is for the last.
 TEST_F(HostileClientTest, TheLastThatAsksIsAnswered) {
   StartHostile();
@@ -367,6 +366,7 @@ TEST_F(HostileClientTest, TheLastThatAsksIsAnswered) {
   ASSERT_TRUE(RunUntil([&] { return second->received.size() == 1; }));
 }
 
+// RFC 8166 section 3.3.1: a credit is never 0, and never more than there are receives for.
 TEST_F(HostileClientTest, OddCreditRequests) {
   StartHostile();
   for (auto [asked, granted] : {std::pair{0u, 1u}, {1u, 1u}, {0xFFFFFFFFu, 32u}}) {
@@ -421,6 +421,38 @@ TEST_F(HostileClientTest, ScatteredWriteChunks) {
   EXPECT_EQ(hostile->memory()[100], item[0]);
   EXPECT_TRUE(std::equal(item.begin() + 1, item.end(), hostile->memory() + 300));
   for (size_t at : {99u, 101u, 200u, 299u, 5299u, 6000u}) EXPECT_EQ(hostile->memory()[at], 0xEE);
+}
+
+// Which memory it names how often is a client's own affair: it has what it asks for, in the order
+// of its segments, and nobody else notices.
+TEST_F(HostileClientTest, SegmentsThatOverlap) {
+  StartHostile();
+  const std::vector<uint8_t> item = Pattern(5000);
+  const Segment write[] = {hostile->SegmentAt(0, 3000), hostile->SegmentAt(1000, 3000)};
+  Header get = HeaderOf();
+  get.chunks.AddWriteChunk(write);
+  Header answer;
+  size_t bytes = 0;
+  RawPeer::Message reply = Ask(MessageOf(get, MirrorCall(kGet, Words({5000}))));
+  ASSERT_EQ(ParseHeader(reply, &answer, &bytes), HeaderStatus::kOk);
+  ASSERT_EQ(answer.chunks.write_chunk_count, 1);
+  EXPECT_EQ(answer.chunks.BytesOf(answer.chunks.write_chunks[0]), 5000u);
+  EXPECT_TRUE(std::equal(item.begin(), item.begin() + 1000, hostile->memory()));
+  EXPECT_TRUE(std::equal(item.begin() + 3000, item.end(), hostile->memory() + 1000));
+
+  Header put = HeaderOf();
+  for (const Segment& read : {hostile->SegmentAt(0, 60), hostile->SegmentAt(20, 40)}) {
+    put.chunks.AddRead(kCallBytes + 8, read);
+  }
+  reply = Ask(MessageOf(put, MirrorCall(kPut, Words({1, 100, 2}))));
+  ASSERT_EQ(ParseHeader(reply, &answer, &bytes), HeaderStatus::kOk);
+  ASSERT_EQ(reply.size(), bytes + kReplyHeaderBytes + 16);
+  const size_t results = (bytes + kReplyHeaderBytes) / 4;
+  EXPECT_EQ(WordAt(reply, results), 100u);
+  EXPECT_EQ(WordAt(reply, results + 1),
+            SumOf({hostile->memory(), 60}) + SumOf({hostile->memory() + 20, 40}));
+  ExpectServed();
+  ExpectTheOtherClientIsServed();
 }
 
 // A client that takes no replies keeps what its calls hold, the server's buffers too, but not for

@@ -1,30 +1,33 @@
 #include "rpcrdma/rpcbind.h"
 
-#include <rpc/rpc.h>
-// After rpc.h, which it leans on.
-#include <rpc/rpcb_prot.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "rpcrdma/record_exchange.h"
+#include "rpcrdma/reply_status.h"
 #include "rpcrdma/stream_socket.h"
 #include "rpcrdma/universal_address.h"
+#include "rpcrdma/xdr.h"
+#include "stack/base/random.h"
 #include "stack/net/address.h"
 
 namespace pollux::rpcrdma {
 namespace {
 
-constexpr timeval kTimeout = {.tv_sec = RpcBind::kTimeoutSeconds, .tv_usec = 0};
-
-// xdr_void() has no arguments, so that it is no xdrproc_t.
-bool_t NoArguments(XDR*, void*) { return TRUE; }
-
-CLIENT* AsClient(void* client) { return static_cast<CLIENT*>(client); }
+// RFC 1833 section 2.1
+constexpr uint32_t kProgram = 100000, kVersion = 3;
+constexpr uint32_t kSet = 1, kUnset = 2, kDump = 4;
+// The RFC leaves these without a bound.
+constexpr uint32_t kMaxString = 256;    // bytes
+constexpr size_t kMaxArguments = 1024;  // bytes: three of those, and some
 
 absl::Status Unreachable(absl::string_view name, absl::string_view hint) {
   return absl::UnavailableError(absl::StrCat(name, ": ", strerror(errno), hint));
@@ -45,7 +48,12 @@ std::string NetidOf(RpcBind::Transport transport, const Gid& address) {
 
 }  // namespace
 
-void RpcBind::Closer::operator()(void* client) const { clnt_destroy(AsClient(client)); }
+RpcBind::RpcBind(int fd, std::string name)
+    : fd_(fd), name_(std::move(name)), xid_(Random(Random::SystemSeed()).Next32()) {}
+
+RpcBind::~RpcBind() {
+  if (fd_ >= 0) close(fd_);
+}
 
 absl::StatusOr<RpcBind> RpcBind::Local(const std::string& socket) {
   const std::string name = absl::StrCat("the rpcbind of this host, ", socket);
@@ -58,7 +66,7 @@ absl::StatusOr<RpcBind> RpcBind::Local(const std::string& socket) {
   const int fd = ConnectStream(reinterpret_cast<const sockaddr*>(&address), sizeof address,
                                kTimeoutSeconds, SourcePort::kAny);
   if (fd < 0) return Unreachable(name, "; is rpcbind installed and running?");
-  return Over(fd, name);
+  return RpcBind(fd, name);
 }
 
 absl::StatusOr<RpcBind> RpcBind::At(const Gid& host, uint16_t port) {
@@ -68,53 +76,53 @@ absl::StatusOr<RpcBind> RpcBind::At(const Gid& host, uint16_t port) {
   if (fd < 0) {
     return Unreachable(name, "; this host's kernel asks it, by a route and an address of its own");
   }
-  return Over(fd, name);
+  return RpcBind(fd, name);
 }
 
-absl::StatusOr<RpcBind> RpcBind::Over(int fd, std::string name) {
-  sockaddr_storage peer{};
-  socklen_t length = sizeof peer;
-  getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length);
-  netbuf address = {.maxlen = sizeof peer, .len = length, .buf = &peer};
-  CLIENT* client = clnt_vc_create(fd, &address, RPCBPROG, RPCBVERS, 0, 0);
-  if (client == nullptr) {
-    close(fd);
-    return absl::UnavailableError(absl::StrCat(name, ": ", clnt_spcreateerror("libtirpc")));
+absl::StatusOr<absl::Span<const uint8_t>> RpcBind::Call(uint32_t procedure, const char* what,
+                                                        absl::Span<const uint8_t> arguments) {
+  const CallHeader call{
+      .xid = ++xid_, .program = kProgram, .version = kVersion, .procedure = procedure};
+  std::vector<uint8_t> message(CallHeaderBytes(call));
+  EmitCall(call, absl::MakeSpan(message));
+  message.insert(message.end(), arguments.begin(), arguments.end());
+  const std::string name = absl::StrCat(name_, ", ", what);
+  auto reply = ExchangeRecord(
+      fd_, message, kMaxReply,
+      std::chrono::steady_clock::now() + std::chrono::seconds(kTimeoutSeconds), name);
+  if (!reply.ok()) return absl::UnavailableError(reply.status().message());
+  reply_ = *std::move(reply);
+  ReplyHeader header;
+  const size_t begin = ParseReply(reply_, &header);
+  if (begin == 0 || header.xid != call.xid) {
+    return absl::UnavailableError(absl::StrCat(name, ": the answer is none"));
   }
-  clnt_control(client, CLSET_FD_CLOSE, nullptr);
-  timeval timeout = kTimeout;
-  clnt_control(client, CLSET_TIMEOUT, reinterpret_cast<char*>(&timeout));
-  return RpcBind(client, std::move(name));
-}
-
-absl::Status RpcBind::Failure(absl::string_view procedure) const {
-  return absl::UnavailableError(absl::StrCat(
-      name_, ": ", clnt_sperror(AsClient(client_.get()), std::string(procedure).c_str())));
+  const absl::Status status =
+      StatusOf(header, {.program = kProgram, .version = kVersion, .procedures = {}}, procedure);
+  if (!status.ok()) return absl::UnavailableError(absl::StrCat(name, ": ", status.message()));
+  return absl::MakeConstSpan(reply_).subspan(begin);
 }
 
 absl::StatusOr<bool> RpcBind::Change(uint32_t procedure, uint32_t program, uint32_t version,
                                      const std::string& netid, const std::string& address) {
-  std::string owner = std::to_string(getuid());
-  rpcb mapping{.r_prog = program,
-               .r_vers = version,
-               .r_netid = const_cast<char*>(netid.c_str()),
-               .r_addr = const_cast<char*>(address.c_str()),
-               .r_owner = owner.data()};
-  bool_t answer = FALSE;
-  const clnt_stat status =
-      clnt_call(AsClient(client_.get()), procedure, reinterpret_cast<xdrproc_t>(xdr_rpcb),
-                reinterpret_cast<char*>(&mapping), reinterpret_cast<xdrproc_t>(xdr_bool),
-                reinterpret_cast<char*>(&answer), kTimeout);
-  if (status != RPC_SUCCESS) return Failure(procedure == RPCBPROC_SET ? "SET" : "UNSET");
-  return answer == TRUE;
+  std::vector<uint8_t> space(kMaxArguments);
+  XdrWriter arguments(absl::MakeSpan(space));
+  arguments.Uint32(program);
+  arguments.Uint32(version);
+  arguments.String(netid);
+  arguments.String(address);
+  arguments.String(std::to_string(getuid()));
+  const auto results = Call(procedure, procedure == kSet ? "SET" : "UNSET", arguments.bytes());
+  if (!results.ok()) return results.status();
+  return XdrReader(*results).Bool();
 }
 
 absl::Status RpcBind::Register(uint32_t program, uint32_t version, const cm::Endpoint& at,
                                Transport transport) {
   const std::string netid = NetidOf(transport, at.address);
-  const auto removed = Change(RPCBPROC_UNSET, program, version, netid, "");
+  const auto removed = Change(kUnset, program, version, netid, "");
   if (!removed.ok()) return removed.status();
-  const auto set = Change(RPCBPROC_SET, program, version, netid, UniversalAddress(at));
+  const auto set = Change(kSet, program, version, netid, UniversalAddress(at));
   if (!set.ok()) return set.status();
   if (!*set) {
     return absl::PermissionDeniedError(absl::StrCat(name_, " does not register program ", program,
@@ -127,7 +135,7 @@ absl::Status RpcBind::Register(uint32_t program, uint32_t version, const cm::End
 absl::Status RpcBind::Unregister(uint32_t program, uint32_t version, const Gid& address,
                                  Transport transport) {
   const std::string netid = NetidOf(transport, address);
-  const auto removed = Change(RPCBPROC_UNSET, program, version, netid, "");
+  const auto removed = Change(kUnset, program, version, netid, "");
   if (!removed.ok()) return removed.status();
   if (!*removed) {
     return absl::NotFoundError(absl::StrCat(name_, " has no registration of ours of program ",
@@ -139,21 +147,23 @@ absl::Status RpcBind::Unregister(uint32_t program, uint32_t version, const Gid& 
 absl::StatusOr<cm::Endpoint> RpcBind::Find(uint32_t program, uint32_t version, const Gid& host,
                                            Transport transport) {
   const std::string netid = NetidOf(transport, host);
-  rpcblist_ptr list = nullptr;
-  const clnt_stat status = clnt_call(
-      AsClient(client_.get()), RPCBPROC_DUMP, reinterpret_cast<xdrproc_t>(NoArguments), nullptr,
-      reinterpret_cast<xdrproc_t>(xdr_rpcblist_ptr), reinterpret_cast<char*>(&list), kTimeout);
-  if (status != RPC_SUCCESS) return Failure("DUMP");
+  const auto results = Call(kDump, "DUMP", {});
+  if (!results.ok()) return results.status();
   absl::StatusOr<cm::Endpoint> found = absl::NotFoundError(
       absl::StrCat(name_, " knows of no program ", program, " version ", version, " by ", netid));
-  for (const rpcblist* entry = list; entry != nullptr; entry = entry->rpcb_next) {
-    const rpcb& mapping = entry->rpcb_map;
-    if (mapping.r_prog != program || mapping.r_vers != version || netid != mapping.r_netid)
+  // Each entry takes bytes of the reply, which are so many at most.
+  for (XdrReader list(*results); list.Bool();) {
+    const uint32_t mapped_program = list.Uint32(), mapped_version = list.Uint32();
+    const std::string_view mapped_netid = list.String(kMaxString);
+    const std::string_view address = list.String(kMaxString);
+    list.String(kMaxString);  // whose it is
+    if (!list.ok() || mapped_program != program || mapped_version != version ||
+        mapped_netid != netid) {
       continue;
-    found = ParseUniversalAddress(mapping.r_addr);
+    }
+    found = ParseUniversalAddress({address.data(), address.size()});
     break;
   }
-  xdr_free(reinterpret_cast<xdrproc_t>(xdr_rpcblist_ptr), reinterpret_cast<char*>(&list));
   if (found.ok() && (found->address.IsZero() || found->address == Gid::FromIpv4(0))) {
     found->address = host;
   }

@@ -1,26 +1,31 @@
 // What rpcbind (RFC 1833) is asked about services that are reached through RPC-over-RDMA: to
 // register them, and where they are. libtirpc's rpcb_set() and rpcb_getaddr() know only the netids
-// of /etc/netconfig, which has no RDMA; and RPCBPROC_GETADDR answers for the transport by which it
-// is asked, whatever netid its argument has, so that a service is found by RPCBPROC_DUMP instead.
+// of /etc/netconfig, which has no RDMA, and its calls end only when the other side lets them; and
+// RPCBPROC_GETADDR answers for the transport by which it is asked, whatever netid its argument has,
+// so that a service is found by RPCBPROC_DUMP instead.
 #ifndef POLLUX_RPCRDMA_RPCBIND_H_
 #define POLLUX_RPCRDMA_RPCBIND_H_
 
+#include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "cm/manager.h"
+#include "rpcrdma/rpc_message.h"
 
 namespace pollux::rpcrdma {
 
-// A connection to an rpcbind through the kernel. Its calls block, for up to kTimeoutSeconds each:
-// not for a polled core. Not to be shared by threads.
+// A connection to an rpcbind through the kernel. Its calls block, for up to kTimeoutSeconds each
+// whatever comes back: not for a polled core. Not to be shared by threads.
 class RpcBind {
  public:
   static constexpr int kTimeoutSeconds = 5;
+  static constexpr size_t kMaxReply = 256 * 1024;  // bytes: a list of some 4,000 services
   static constexpr uint16_t kPort = 111;
   static constexpr char kSocket[] = "/run/rpcbind.sock";
 
@@ -31,6 +36,14 @@ class RpcBind {
 
   // By which a program is served: RPC-over-RDMA, or the kernel's TCP and UDP.
   enum class Transport { kRdma, kTcp, kUdp };
+
+  RpcBind(RpcBind&& other) noexcept
+      : fd_(std::exchange(other.fd_, -1)),
+        name_(std::move(other.name_)),
+        xid_(other.xid_),
+        reply_(std::move(other.reply_)) {}
+  RpcBind& operator=(RpcBind&&) = delete;
+  ~RpcBind();
 
   // RPCBPROC_SET, in place of what an earlier process may have left. PermissionDenied when the
   // program and version are somebody else's.
@@ -45,19 +58,19 @@ class RpcBind {
                                     Transport transport = Transport::kRdma);
 
  private:
-  struct Closer {
-    void operator()(void* client) const;
-  };
-  RpcBind(void* client, std::string name) : client_(client), name_(std::move(name)) {}
-  // `fd` is connected; it is the client's from here on.
-  static absl::StatusOr<RpcBind> Over(int fd, std::string name);
-  absl::Status Failure(absl::string_view procedure) const;
+  RpcBind(int fd, std::string name);
+  // The results of a call that succeeded, until the next; `what` names the procedure in errors.
+  // Unavailable when there are none.
+  absl::StatusOr<absl::Span<const uint8_t>> Call(uint32_t procedure, const char* what,
+                                                 absl::Span<const uint8_t> arguments);
   // SET or UNSET: what it answered.
   absl::StatusOr<bool> Change(uint32_t procedure, uint32_t program, uint32_t version,
                               const std::string& netid, const std::string& address);
 
-  std::unique_ptr<void, Closer> client_;  // a CLIENT, whose header is no good neighbour
-  std::string name_;                      // of the rpcbind, for errors
+  int fd_;
+  std::string name_;  // of the rpcbind, for errors
+  uint32_t xid_;
+  std::vector<uint8_t> reply_;  // the last
 };
 
 }  // namespace pollux::rpcrdma

@@ -194,7 +194,7 @@ absl::Status Serve(const NfsdOptions& options, Served* served) {
   });
   End(node, **exports, *std::move(server));
   // Only these have something to ask for when it starts again.
-  (*hosts)->KeepOnly((*exports)->LockHolders()).IgnoreError();
+  (*hosts)->KeepOnly((*exports)->HostsWithLocks()).IgnoreError();
   served->counters = node.Run([&] { return node.device().worker().counters(); });
   node.StopPolling();
   return status;

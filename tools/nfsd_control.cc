@@ -2,6 +2,8 @@
 
 #include <chrono>
 #include <cstdio>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -36,8 +38,8 @@ void AddBoth(uint32_t program, uint32_t version, uint64_t port, std::vector<Mapp
 absl::StatusOr<std::unique_ptr<NfsdControl>> NfsdControl::Start(const ControlOptions& options,
                                                                 const nfs::ServedExports* exports,
                                                                 nfs::MonitoredHosts* hosts) {
-  std::unique_ptr<NfsdControl> control(new NfsdControl(options, hosts));
-  if (absl::Status status = control->StartServices(exports); !status.ok()) return status;
+  std::unique_ptr<NfsdControl> control(new NfsdControl(options, exports, hosts));
+  if (absl::Status status = control->StartServices(); !status.ok()) return status;
   if (absl::Status status = control->StartPortmap(); !status.ok()) return status;
   control->OfferLocks(exports);
   return control;
@@ -66,24 +68,27 @@ absl::StatusOr<NfsdControl::Service> NfsdControl::Serve(Calls* calls, uint64_t p
   return service;
 }
 
-absl::Status NfsdControl::StartServices(const nfs::ServedExports* exports) {
-  mount_calls_ = std::make_unique<nfs::MountCalls>(exports);
+// RFC 8267 section 5.1
+absl::Status NfsdControl::StartServices() {
+  mount_calls_ = std::make_unique<nfs::MountCalls>(exports_);
   auto mount = Serve(mount_calls_.get(), options_.mount_port, "MOUNT", "--mount-port");
   if (!mount.ok()) return mount.status();
   mount_ = *std::move(mount);
   lock_calls_ = std::make_unique<nfs::LockCalls>(
-      exports, nfs::LockCalls::Options{.tell_granted = &nfs::TellGranted,
-                                       .tell_result = &nfs::TellResult,
-                                       .hosts = hosts_,
-                                       .grace = std::chrono::seconds(options_.grace_s),
-                                       .log = [](const std::string& line) {
-                                         std::fprintf(stderr, "%s\n", line.c_str());
-                                       }});
+      exports_, nfs::LockCalls::Options{.tell_granted = &nfs::TellGranted,
+                                        .tell_result = &nfs::TellResult,
+                                        .hosts = hosts_,
+                                        .grace = std::chrono::seconds(options_.grace_s),
+                                        .log = [](const std::string& line) {
+                                          std::fprintf(stderr, "%s\n", line.c_str());
+                                        }});
   auto locks = Serve(lock_calls_.get(), options_.lock_port, "NLM", "--lock-port");
   if (!locks.ok()) return locks.status();
   locks_ = *std::move(locks);
   status_calls_ = std::make_unique<nfs::StatusCalls>(
-      [this](const Gid& host, uint32_t state) { return lock_calls_->HasRestarted(host, state); });
+      [this](const Gid& host, uint32_t state, std::optional<std::string_view> name) {
+        return lock_calls_->HasRestarted(host, state, name);
+      });
   auto status = Serve(status_calls_.get(), options_.status_port, "NSM", "--status-port");
   if (!status.ok()) return status.status();
   status_ = *std::move(status);
@@ -173,7 +178,11 @@ absl::Status NfsdControl::Announce(std::vector<cm::Endpoint> endpoints) {
     }
     if (!status.ok()) return status;
   }
-  notifier_ = std::make_unique<nfs::RestartNotifier>(hosts_, &nfs::NotifyOfState);
+  // Who is not a client any more has nothing to ask for.
+  notifier_ = std::make_unique<nfs::RestartNotifier>(
+      hosts_, [exports = exports_](const Gid& host, uint32_t state) {
+        return !exports->Admit(host) || nfs::NotifyOfState(host, state);
+      });
   return absl::OkStatus();
 }
 

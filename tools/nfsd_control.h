@@ -59,12 +59,13 @@ class NfsdControl {
     std::unique_ptr<nfs::DatagramServer> udp;
   };
 
-  NfsdControl(const ControlOptions& options, nfs::MonitoredHosts* hosts)
-      : options_(options), hosts_(hosts) {}
+  NfsdControl(const ControlOptions& options, const nfs::ServedExports* exports,
+              nfs::MonitoredHosts* hosts)
+      : options_(options), exports_(exports), hosts_(hosts) {}
   template <class Calls>
   static absl::StatusOr<Service> Serve(Calls* calls, uint64_t port, const char* what,
                                        const char* see);
-  absl::Status StartServices(const nfs::ServedExports* exports);
+  absl::Status StartServices();
   absl::Status StartPortmap();
   // What `pollux locks` asks.
   void OfferLocks(const nfs::ServedExports* exports);
@@ -74,6 +75,7 @@ class NfsdControl {
   absl::StatusOr<bool> HasMonitor(const std::vector<cm::Endpoint>& endpoints) const;
 
   ControlOptions options_;
+  const nfs::ServedExports* exports_;
   nfs::MonitoredHosts* hosts_;
   bool is_status_elsewhere_ = false;
   std::unique_ptr<nfs::MountCalls> mount_calls_;

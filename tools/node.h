@@ -27,7 +27,7 @@ class Node {
     std::vector<int> cpus;  // that of each worker; empty: whichever there is
     engine::Idle idle = engine::Idle::kYield;
     uint32_t idle_turns = 256;  // without work, before that
-    bool shared = false;        // threads that wait for its worker, its only one, drive it: driver()
+    bool shared = false;  // threads that wait for its worker, its only one, drive it: driver()
     cm::ManagerConfig cm;
   };
 

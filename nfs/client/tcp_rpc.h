@@ -19,7 +19,8 @@
 
 namespace pollux::nfs {
 
-// Blocks, for up to kTimeoutSeconds a step: not for a polled core. Not to be shared by threads.
+// Blocks, for up to kTimeoutSeconds a call, and to connect: not for a polled core. Not to be shared
+// by threads.
 class TcpRpc {
  public:
   static constexpr int kTimeoutSeconds = 10;
@@ -59,7 +60,6 @@ class TcpRpc {
 
  private:
   static constexpr size_t kMaxArguments = 4096;  // bytes
-  static constexpr int kMaxFragments = 1024;     // of a reply
 
   TcpRpc(int fd, rpcrdma::ProgramBinding binding, std::vector<uint8_t> credential, std::string name,
          uint32_t xid)
@@ -70,10 +70,6 @@ class TcpRpc {
         xid_(xid) {}
   absl::Status TooLong() const;
   absl::Status Garbage() const;
-  absl::Status Broken(const char* what) const;
-  absl::Status Send(absl::Span<const uint8_t> bytes);
-  absl::Status Receive(absl::Span<uint8_t> bytes);
-  absl::Status ReceiveRecord();
 
   int fd_;
   rpcrdma::ProgramBinding binding_;  // program and version alone

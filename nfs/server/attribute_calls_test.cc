@@ -82,6 +82,23 @@ TEST_F(AttributeCallsTest, WhoMayWriteMayTruncate) {
             Nfsstat3::kOk);
 }
 
+// Times are set by root's leave: it is for SETATTR itself to refuse.
+TEST_F(AttributeCallsTest, WhoMayNotWriteSetsNoTimes) {
+  constexpr SetTime3 kNow{.set_it = TimeHow::kSetToServerTime};
+  constexpr SetTime3 kThen{.set_it = TimeHow::kSetToClientTime, .time = {5, 6}};
+  MakeFile("f", "text", 0644);
+  const time_t before = Stat("f").st_mtim.tv_sec;
+  EXPECT_EQ(Set("f", {.mtime = kNow}), Nfsstat3::kPerm);
+  EXPECT_EQ(Set("f", {.atime = kNow}), Nfsstat3::kPerm);
+  EXPECT_EQ(Set("f", {.atime = kNow, .mtime = kNow}), Nfsstat3::kAcces);
+  MakeFile("g", "text", 0666);
+  EXPECT_EQ(Set("g", {.mtime = kThen}), Nfsstat3::kPerm);
+  EXPECT_EQ(Set("g", {.atime = kNow, .mtime = kThen}), Nfsstat3::kPerm);
+  EXPECT_EQ(Set("g", {.atime = kThen, .mtime = kNow}), Nfsstat3::kPerm);
+  EXPECT_EQ(Stat("f").st_mtim.tv_sec, before);
+  EXPECT_NE(Stat("g").st_mtim.tv_sec, 5);
+}
+
 TEST_F(AttributeCallsTest, SetattrOfALinkIsNotOfItsTarget) {
   MakeFile("f", "text");
   ASSERT_EQ(symlink("f", Path("l").c_str()), 0);

@@ -41,6 +41,11 @@ class ControlCall {
   const rpcrdma::OpaqueAuth& credential() const { return header_.credential; }
   const Gid& client() const { return ends_.client; }
   const Gid& server() const { return ends_.server; }
+  // False: it came by a datagram, and anybody may have claimed to be the client.
+  bool connected() const { return ends_.connected; }
+  // How long a list its reply may have. Short by a datagram: who claims to be another has it sent
+  // there, and must not have much sent for little. A longer one is to be had by TCP.
+  size_t list_bytes() const { return ends_.connected ? kMaxListBytes : kMaxListByDatagram; }
 
   // Whether the arguments are an Args and nothing else. Views in `*args` live as long as the call.
   template <class Args>
@@ -59,6 +64,10 @@ class ControlCall {
   }
   void Fail(rpcrdma::AcceptStatus status);
   void Deny(AuthStatus status);
+
+  // MountCalls::kMaxRemembered of the longest, or as many exports with their clients.
+  static constexpr size_t kMaxListBytes = 512 * 1024;
+  static constexpr size_t kMaxListByDatagram = 256;
 
  private:
   static constexpr size_t kResultBytes = 8192;

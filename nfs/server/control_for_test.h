@@ -19,7 +19,8 @@ template <class Args>
 std::future<std::vector<uint8_t>> AskControl(const ControlProgram& program,
                                              const rpcrdma::CallHeader& header, const Args& args,
                                              const Gid& client,
-                                             absl::FunctionRef<void(ControlCall)> serve) {
+                                             absl::FunctionRef<void(ControlCall)> serve,
+                                             bool connected = true) {
   std::vector<uint8_t> message(1 << 16);
   const size_t at = rpcrdma::EmitCall(header, absl::MakeSpan(message));
   message.resize(at + Encode(args, absl::MakeSpan(message).subspan(at)).stream.size());
@@ -27,8 +28,9 @@ std::future<std::vector<uint8_t>> AskControl(const ControlProgram& program,
   auto future = answered->get_future();
   RecordServer::Reply reply(
       [answered](std::vector<uint8_t> bytes) { answered->set_value(std::move(bytes)); });
-  auto call = ControlCall::Take(program, std::move(message), {.client = client, .server = {}},
-                                std::move(reply));
+  auto call =
+      ControlCall::Take(program, std::move(message),
+                        {.client = client, .server = {}, .connected = connected}, std::move(reply));
   if (call.has_value()) serve(*std::move(call));
   return future;
 }

@@ -12,7 +12,10 @@
 #include <vector>
 
 #include "nfs/server/bound_socket.h"
+#include "nfs/server/export.h"
+#include "nfs/server/storage.h"
 #include "rpcrdma/socket_address.h"
+#include "stack/base/byte_order.h"
 
 namespace pollux::nfs {
 namespace {
@@ -42,7 +45,24 @@ Gid DestinationIn(const cmsghdr& control) {
   return address;
 }
 
+static_assert(DatagramServer::kMaxUnanswered >
+              kMaxServedExports * (Storage::kMaxControlCalls + Storage::kThreads));
+
+uint32_t XidOf(const std::vector<uint8_t>& record) {
+  return record.size() < sizeof(uint32_t) ? 0 : LoadBe32(record.data());
+}
+
 }  // namespace
+
+bool DatagramServer::Socket::Begin(const Asked& asked) {
+  const std::lock_guard lock(mutex);
+  return unanswered.size() < kMaxUnanswered && unanswered.insert(asked).second;
+}
+
+void DatagramServer::Socket::End(const Asked& asked) {
+  const std::lock_guard lock(mutex);
+  unanswered.erase(asked);
+}
 
 struct DatagramServer::Way {
   sockaddr_storage peer = {};
@@ -100,24 +120,25 @@ void DatagramServer::Receive() {
   way.header.msg_controllen = way.control.size();
   const ssize_t size = recvmsg(socket_->fd.get(), &way.header, 0);
   if (size < 0) return;
-  if ((way.header.msg_flags & MSG_TRUNC) != 0 || socket_->unanswered == kMaxUnanswered) {
+  record.resize(static_cast<size_t>(size));
+  const cm::Endpoint peer =
+      rpcrdma::EndpointOf(reinterpret_cast<const sockaddr*>(&way.peer), way.header.msg_namelen);
+  const Asked asked(peer.address, peer.port, XidOf(record));
+  if ((way.header.msg_flags & MSG_TRUNC) != 0 || !socket_->Begin(asked)) {
     ++dropped_;
     return;
   }
-  record.resize(static_cast<size_t>(size));
-  RecordServer::Ends ends{.max_reply = kMaxReply};
-  ends.client =
-      rpcrdma::EndpointOf(reinterpret_cast<const sockaddr*>(&way.peer), way.header.msg_namelen)
-          .address;
+  RecordServer::Ends ends{
+      .client = peer.address, .server = {}, .max_reply = kMaxReply, .connected = false};
   if (const cmsghdr* control = CMSG_FIRSTHDR(&way.header); control != nullptr) {
     ends.server = DestinationIn(*control);
   }
-  ++socket_->unanswered;
-  handler_(std::move(record), ends,
-           RecordServer::Reply([socket = socket_, way](std::vector<uint8_t> message) mutable {
-             --socket->unanswered;
-             if (!message.empty()) Send(*socket, way, std::move(message));
-           }));
+  handler_(
+      std::move(record), ends,
+      RecordServer::Reply([socket = socket_, asked, way](std::vector<uint8_t> message) mutable {
+        socket->End(asked);
+        if (!message.empty()) Send(*socket, way, std::move(message));
+      }));
 }
 
 void DatagramServer::Send(const Socket& socket, Way& way, std::vector<uint8_t> message) {

@@ -7,7 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <thread>
+#include <tuple>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "nfs/server/fd.h"
@@ -15,13 +19,15 @@
 
 namespace pollux::nfs {
 
-// What is lost on the way, or there is no room for, is asked again by who asked.
+// What is lost on the way, or there is no room for, is asked again by who asked; what is asked
+// again while it waits for its reply has one.
 class DatagramServer {
  public:
   // What clients have had room for since ONC RPC began. RecordServer::Ends has it.
   static constexpr size_t kMaxReply = 8800;
-  // Calls that wait for their replies; others are dropped meanwhile.
-  static constexpr uint32_t kMaxUnanswered = 64;
+  // Calls that wait for their replies; others are dropped meanwhile. More than all exports together
+  // let wait, so that those that stall leave room for the calls of others.
+  static constexpr size_t kMaxUnanswered = 2560;
 
   // Listens at every address of the host, IPv4 and IPv6; port 0: any. Datagrams beyond
   // `max_record` bytes are dropped. AlreadyExists when the port is taken.
@@ -32,14 +38,21 @@ class DatagramServer {
   DatagramServer(const DatagramServer&) = delete;
   DatagramServer& operator=(const DatagramServer&) = delete;
   uint16_t port() const { return port_; }
-  // Datagrams that were too large, or for whose calls there was no room.
+  // Datagrams that were too large, or for whose calls there was no room, or that came again.
   uint64_t dropped() const { return dropped_; }
 
  private:
+  // Whose call it is, address and port, and its XID.
+  using Asked = std::tuple<Gid, uint16_t, uint32_t>;
   // What replies need, also after the server's end.
   struct Socket {
     Fd fd;
-    std::atomic<uint32_t> unanswered{0};
+    std::mutex mutex;
+    std::set<Asked> unanswered;
+
+    // False when there are kMaxUnanswered, or this is one of them.
+    bool Begin(const Asked& asked);
+    void End(const Asked& asked);
   };
   // Where one came from, and the address and interface that it came to.
   struct Way;

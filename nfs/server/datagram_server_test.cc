@@ -32,6 +32,7 @@ class Mirror {
     return [this](std::vector<uint8_t> record, const RecordServer::Ends& ends,
                   RecordServer::Reply reply) {
       EXPECT_EQ(ends.max_reply, DatagramServer::kMaxReply);
+      EXPECT_FALSE(ends.connected);
       const std::lock_guard lock(mutex_);
       asked_ = ends.server;
       if (record.empty()) return;
@@ -133,17 +134,35 @@ TEST_F(DatagramServerTest, WhatIsTooLargeOrNotAnsweredIsDropped) {
 
 TEST_F(DatagramServerTest, SoManyWaitForTheirReplies) {
   Peer waiting("127.0.0.1", server_->port()), other("127.0.0.1", server_->port());
-  for (uint32_t i = 0; i < DatagramServer::kMaxUnanswered - 1; ++i) waiting.Send("keep");
+  // One by one: the socket has room for fewer.
+  const auto keep = [&](size_t number) {
+    waiting.Send({'k', static_cast<char>(number >> 8), static_cast<char>(number), 'p'});
+    EXPECT_TRUE(Await([&] { return mirror_.kept() == number + 1; }));
+  };
+  for (size_t i = 0; i < DatagramServer::kMaxUnanswered - 1; ++i) keep(i);
   other.Send("abc");
   EXPECT_EQ(other.Reply(), "cba");
-  waiting.Send("keep");
-  EXPECT_TRUE(Await([&] { return mirror_.kept() == DatagramServer::kMaxUnanswered; }));
+  keep(DatagramServer::kMaxUnanswered - 1);
   other.Send("dropped");
   EXPECT_TRUE(Await([&] { return server_->dropped() == 1; }));
   mirror_.SendKept("late");
   EXPECT_EQ(waiting.Reply(), "late");
   other.Send("def");
   EXPECT_EQ(other.Reply(), "fed");
+}
+
+TEST_F(DatagramServerTest, WhatComesAgainWaitsOnce) {
+  Peer peer("127.0.0.1", server_->port()), other("127.0.0.1", server_->port());
+  for (int again = 0; again < 3; ++again) peer.Send("keep");
+  EXPECT_TRUE(Await([&] { return server_->dropped() == 2; }));
+  // As another's XID, and after its reply.
+  other.Send("keep");
+  EXPECT_TRUE(Await([&] { return mirror_.kept() == 2; }));
+  mirror_.SendKept("late");
+  EXPECT_EQ(peer.Reply(), "late");
+  peer.Send("keep");
+  EXPECT_TRUE(Await([&] { return mirror_.kept() == 1; }));
+  EXPECT_EQ(server_->dropped(), 2u);
 }
 
 TEST_F(DatagramServerTest, APortIsTakenOnce) {

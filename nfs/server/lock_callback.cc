@@ -47,15 +47,15 @@ bool TellGrantedAt(const cm::Endpoint& manager, const LockRequest& request) {
   return !status.ok() || result.stat == Nlm4Stats::kGranted;
 }
 
-void TellResult(const Gid& client, NlmProcedure procedure, absl::Span<const uint8_t> results) {
+bool TellResult(const Gid& client, NlmProcedure procedure, absl::Span<const uint8_t> results) {
   const auto manager = FindManager(client);
-  if (manager.ok()) TellResultAt(*manager, procedure, results);
+  return manager.ok() && TellResultAt(*manager, procedure, results);
 }
 
-void TellResultAt(const cm::Endpoint& manager, NlmProcedure procedure,
+bool TellResultAt(const cm::Endpoint& manager, NlmProcedure procedure,
                   absl::Span<const uint8_t> results) {
   auto rpc = Connect(manager, OwnName());
-  if (rpc.ok()) rpc->CallEncoded(static_cast<uint32_t>(procedure), results).IgnoreError();
+  return rpc.ok() && rpc->CallEncoded(static_cast<uint32_t>(procedure), results).ok();
 }
 
 }  // namespace pollux::nfs

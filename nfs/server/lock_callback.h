@@ -19,10 +19,10 @@ bool TellGranted(const LockRequest& request);
 // The same of a lock manager that is found.
 bool TellGrantedAt(const cm::Endpoint& manager, const LockRequest& request);
 
-// Makes the call `procedure` with `results` in XDR; a client that does not hear it asks again.
-// Blocks, for seconds.
-void TellResult(const Gid& client, NlmProcedure procedure, absl::Span<const uint8_t> results);
-void TellResultAt(const cm::Endpoint& manager, NlmProcedure procedure,
+// Makes the call `procedure` with `results` in XDR; whether it was answered: a client that does not
+// hear it asks again. Blocks, for seconds.
+bool TellResult(const Gid& client, NlmProcedure procedure, absl::Span<const uint8_t> results);
+bool TellResultAt(const cm::Endpoint& manager, NlmProcedure procedure,
                   absl::Span<const uint8_t> results);
 
 }  // namespace pollux::nfs

@@ -70,7 +70,7 @@ TEST(LockCallbackTest, WhatCameOfACall) {
     std::vector<uint8_t> space(64);
     const Encoded encoded =
         Encode(Nlm4Res{.cookie = {"cookie"}, .stat = Nlm4Stats::kDenied}, absl::MakeSpan(space));
-    TellResultAt(server.endpoint(), NlmProcedure::kLockRes, encoded.stream);
+    EXPECT_TRUE(TellResultAt(server.endpoint(), NlmProcedure::kLockRes, encoded.stream));
   }
   EXPECT_EQ(calls, 1);
 }

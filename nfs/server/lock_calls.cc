@@ -79,29 +79,36 @@ constexpr size_t kResultBytes = 2 * kMaxNetobj + 256;
 }  // namespace
 
 bool LockCalls::Shared::Remember(const Gid& host) {
-  absl::Status status = hosts->Add(host);
-  if (absl::IsResourceExhausted(status)) {
-    status = hosts->KeepOnly(exports->LockHolders());
-    if (status.ok()) status = hosts->Add(host);
-  }
+  const absl::Status status = hosts->Add(host, [this] { return exports->HostsWithLocks(); });
   if (!status.ok() && !said.exchange(true)) {
     log(absl::StrCat("locks are refused: ", status.message()));
   }
   return status.ok();
 }
 
-bool LockCalls::Shared::FreeAll(const LockClient& client, uint64_t incarnation,
+bool LockCalls::Shared::FreeAll(const LockClients::Incarnation& incarnation,
                                 const ServedExport* but) {
   bool all = true;
   for (const auto& served : exports->all()) {
     if (served.get() == but) continue;
     all &= served->storage->RunControl(
-        [granter = granter, raw = served.get(), client, incarnation](Identity&) {
-          raw->locks.FreeAll(client, incarnation);
+        [granter = granter, raw = served.get(), incarnation](Identity&) {
+          raw->locks.FreeAll(incarnation.client, incarnation.number);
           granter->Deliver(raw);
         });
   }
   return all;
+}
+
+std::optional<uint64_t> LockCalls::Session::Enter(const LockClient& holder,
+                                                  std::optional<uint32_t> state) {
+  const auto heard = shared.clients.HeardOf(holder, state);
+  if (!heard.has_value()) return std::nullopt;
+  const LockClients::Incarnation now{.client = holder, .number = heard->incarnation};
+  // Here before the new lock; elsewhere it may be a little later.
+  served.locks.FreeAll(holder, now.number);
+  if (!heard->freed && shared.FreeAll(now, &served)) shared.clients.Freed(now, state);
+  return now.number;
 }
 
 bool LockCalls::Session::MayTake(bool reclaim) const {
@@ -120,14 +127,14 @@ LockRequest LockCalls::Session::RequestOf(const Nlm4Lock& lock, const ByteRange&
 }
 
 LockCalls::LockCalls(const ServedExports* exports, Options options)
-    : shared_(std::make_shared<Shared>()) {
-  shared_->exports = exports;
+    : shared_(std::make_shared<Shared>(exports)) {
   shared_->hosts = options.hosts;
   shared_->log = std::move(options.log);
   shared_->tell_result = std::move(options.tell_result);
   if (!options.hosts->before().empty()) {
     shared_->grace_end = std::chrono::steady_clock::now() + options.grace;
   }
+  shared_->hosts->KeepToldUntil(shared_->grace_end);
   shared_->granter = LockGranter::Start(exports, std::move(options.tell_granted));
 }
 
@@ -180,12 +187,14 @@ void LockCalls::Answer(Shared& shared, ControlCall& call, const Res& results,
                        NlmProcedure told_by) {
   if (told_by == NlmProcedure::kNull) return call.Answer(results);
   call.Answer(Void());
+  // A stranger has no host of anybody's called.
+  if (!shared.exports->Admit(call.client())) return;
   std::vector<uint8_t> bytes(kResultBytes);
   bytes.resize(Encode(results, absl::MakeSpan(bytes)).stream.size());
   // One that there is no room for is asked for again.
   shared.outgoing.Post(call.client(),
                        [&shared, client = call.client(), told_by, bytes = std::move(bytes)] {
-                         shared.tell_result(client, told_by, bytes);
+                         return shared.tell_result(client, told_by, bytes);
                        });
 }
 
@@ -198,8 +207,8 @@ void LockCalls::Start(ControlCall call, Res (*serve)(Session&, const Args&), Nlm
     return Answer(*shared_, call, Res{.cookie = args.cookie, .stat = Nlm4Stats::kStaleFh}, told_by);
   }
   // What storage has no room for is not answered, and is asked again.
-  served->storage->RunControl([shared = shared_, served, args, serve, told_by,
-                               call = std::move(call)](Identity& identity) mutable {
+  served->storage->RunControlCall([shared = shared_, served, args, serve, told_by,
+                                   call = std::move(call)](Identity& identity) mutable {
     const Export& exported = served->tree->exported();
     Session session{.shared = *shared,
                     .served = *served,
@@ -226,15 +235,23 @@ void LockCalls::FreeAll(ControlCall call) {
   Nlm4Notify args;
   if (!call.Read(&args)) return call.Fail(AcceptStatus::kGarbageArguments);
   const LockClient client = ClientOf(call.client(), args.name.text);
-  if (shared_->FreeAll(client, shared_->clients.Renew(client), nullptr)) call.Answer(Void());
+  const auto renewed = shared_->clients.Renew(client);
+  // Who is not known holds nothing.
+  if (!renewed.has_value()) return call.Answer(Void());
+  const LockClients::Incarnation now{.client = client, .number = *renewed};
+  // What cannot be done now is not answered, and is asked again.
+  if (!shared_->FreeAll(now, nullptr)) return;
+  shared_->clients.Freed(now, std::nullopt);
+  call.Answer(Void());
 }
 
-bool LockCalls::HasRestarted(const Gid& host, uint32_t state) {
+bool LockCalls::HasRestarted(const Gid& host, uint32_t state,
+                             std::optional<std::string_view> name) {
   bool all = true;
-  for (const auto& [client, incarnation] : shared_->clients.Restarted(host, state)) {
-    const bool freed = shared_->FreeAll(client, incarnation, nullptr);
+  for (const auto& incarnation : shared_->clients.Restarted(host, state, name)) {
+    const bool freed = shared_->FreeAll(incarnation, nullptr);
     // Not before: it is to be found again when it is told once more.
-    if (freed) shared_->clients.HeardOf(client, state);
+    if (freed) shared_->clients.Freed(incarnation, state);
     all &= freed;
   }
   return all;
@@ -289,35 +306,34 @@ Nlm4Testres LockCalls::Test(Session& session, const Nlm4Testargs& args) {
 }
 
 Nlm4Res LockCalls::Lock(Session& session, const Nlm4Lockargs& args) {
-  Shared& shared = session.shared;
-  if (!session.MayTake(args.reclaim)) return {.stat = Nlm4Stats::kDeniedGracePeriod};
-  const LockClient client = ClientOf(session.client, args.alock.caller_name.text);
-  const LockClients::Heard heard = shared.clients.HeardOf(client, args.state);
-  // Here before the new lock; elsewhere it may be a little later.
-  session.served.locks.FreeAll(client, heard.incarnation);
-  if (heard.restarted) shared.FreeAll(client, heard.incarnation, &session.served);
-  if (!shared.Remember(session.client)) return {.stat = Nlm4Stats::kDeniedNolocks};
-  const Nlm4Res result = Take(session, args, heard.incarnation);
-  // Again: meanwhile it may have been taken for one that holds nothing.
-  if (!shared.Remember(session.client)) return {.stat = Nlm4Stats::kDeniedNolocks};
-  return result;
+  return Take(session, args, /*monitored=*/true);
 }
 
 Nlm4Res LockCalls::NmLock(Session& session, const Nlm4Lockargs& args) {
-  if (!session.MayTake(args.reclaim)) return {.stat = Nlm4Stats::kDeniedGracePeriod};
-  const LockClient client = ClientOf(session.client, args.alock.caller_name.text);
-  return Take(session, args, session.shared.clients.IncarnationOf(client));
+  return Take(session, args, /*monitored=*/false);
 }
 
-Nlm4Res LockCalls::Take(Session& session, const Nlm4Lockargs& args, uint64_t incarnation) {
+Nlm4Res LockCalls::Take(Session& session, const Nlm4Lockargs& args, bool monitored) {
+  if (!session.MayTake(args.reclaim)) return {.stat = Nlm4Stats::kDeniedGracePeriod};
   const auto range = ByteRange::From(args.alock.l_offset, args.alock.l_len);
   if (!range.has_value()) return {.stat = Nlm4Stats::kFbig};
+  // First: a datagram's sender may be forged, and a file's handle not.
   Fd file;
   const Nlm4Stats opened = Open(session, args.alock.fh, args.exclusive, &file);
   if (opened != Nlm4Stats::kGranted) return {.stat = opened};
   const LockRequest request = session.RequestOf(args.alock, *range, args.exclusive);
-  return {.stat =
-              StatOf(session.served.locks.Lock(request, args.block, std::move(file), incarnation))};
+  const auto incarnation = session.Enter(
+      request.owner.client, monitored ? std::optional<uint32_t>(args.state) : std::nullopt);
+  if (!incarnation.has_value() || (monitored && !session.shared.Remember(session.client))) {
+    return {.stat = Nlm4Stats::kDeniedNolocks};
+  }
+  const Outcome outcome =
+      session.served.locks.Lock(request, args.block, std::move(file), *incarnation);
+  // Again: meanwhile it may have been taken for one that holds nothing.
+  if (monitored && !session.shared.Remember(session.client)) {
+    return {.stat = Nlm4Stats::kDeniedNolocks};
+  }
+  return {.stat = StatOf(outcome)};
 }
 
 Nlm4Res LockCalls::Cancel(Session& session, const Nlm4Cancargs& args) {
@@ -340,8 +356,9 @@ Nlm4Shareres LockCalls::Share(Session& session, const Nlm4Shareargs& args) {
   const Nfsstat3 status = session.context.tree->Find(BytesOf(args.share.fh), &object);
   if (status != Nfsstat3::kOk) return {.stat = StatOf(status)};
   const LockClient client = ClientOf(session.client, args.share.caller_name.text);
-  const uint64_t incarnation = session.shared.clients.IncarnationOf(client);
-  return {.stat = StatOf(session.served.locks.Share(ShareOf(client, args.share, incarnation)))};
+  const auto incarnation = session.Enter(client, std::nullopt);
+  if (!incarnation.has_value()) return {.stat = Nlm4Stats::kDeniedNolocks};
+  return {.stat = StatOf(session.served.locks.Share(ShareOf(client, args.share, *incarnation)))};
 }
 
 Nlm4Shareres LockCalls::Unshare(Session& session, const Nlm4Shareargs& args) {

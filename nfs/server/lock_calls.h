@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
@@ -35,8 +37,8 @@ class LockCalls {
   static constexpr ControlProgram kProgram = {
       .program = kNlmProgram, .low = kNlmV4, .high = kNlmV4};
 
-  // Tells a client what came of its call, in XDR. Blocks.
-  using TellResult = absl::AnyInvocable<void(const Gid& client, NlmProcedure procedure,
+  // Tells a client what came of its call, in XDR; whether it answered. Blocks.
+  using TellResult = absl::AnyInvocable<bool(const Gid& client, NlmProcedure procedure,
                                              absl::Span<const uint8_t> results) const>;
   struct Options {
     LockGranter::Tell tell_granted;
@@ -53,8 +55,10 @@ class LockCalls {
   // Waits for nothing; the call is answered then or later.
   void Serve(ControlCall call);
   // A host has started anew and is in that state of NSM's: what it held in another is nobody's,
-  // soon. False when there is no room for the work now: to be asked again.
-  bool HasRestarted(const Gid& host, uint32_t state);
+  // soon. `name`: what those call themselves alone, with its domain or without. False when there is
+  // no room for the work now: to be asked again.
+  bool HasRestarted(const Gid& host, uint32_t state,
+                    std::optional<std::string_view> name = std::nullopt);
   // What clients at the address hold, share and wait for is nobody's, soon, as if they had started
   // anew: for those who are dead for good. They are not told. How many there are; Unavailable when
   // there is no room for the work now: to be asked again.
@@ -63,7 +67,10 @@ class LockCalls {
  private:
   // What work that storage does late needs too.
   struct Shared {
-    const ServedExports* exports = nullptr;
+    explicit Shared(const ServedExports* all)
+        : exports(all), clients([all] { return all->LockHolders(); }) {}
+
+    const ServedExports* exports;
     MonitoredHosts* hosts = nullptr;
     std::chrono::steady_clock::time_point grace_end;
     std::function<void(const std::string& line)> log;
@@ -76,8 +83,9 @@ class LockCalls {
     bool InGrace() const { return std::chrono::steady_clock::now() < grace_end; }
     // That the host is told when the server starts again; false when it would not be.
     bool Remember(const Gid& host);
-    // Soon, in all exports but one. False when one has no room for the work.
-    bool FreeAll(const LockClient& client, uint64_t incarnation, const ServedExport* but);
+    // What it held before that incarnation, soon, in all exports but one. False when one has no
+    // room for the work.
+    bool FreeAll(const LockClients::Incarnation& incarnation, const ServedExport* but);
   };
   // One call on a thread of its export's storage.
   struct Session {
@@ -90,12 +98,16 @@ class LockCalls {
     LockRequest RequestOf(const Nlm4Lock& lock, const ByteRange& range, bool exclusive) const;
     // As the grace period has it.
     bool MayTake(bool reclaim) const;
+    // The incarnation in which the client locks something, what is left of those before freed here.
+    // `state`: of its status monitor, if it says. Nothing when there is no room for the client.
+    std::optional<uint64_t> Enter(const LockClient& holder, std::optional<uint32_t> state);
   };
 
   static Nlm4Testres Test(Session& session, const Nlm4Testargs& args);
   static Nlm4Res Lock(Session& session, const Nlm4Lockargs& args);
   static Nlm4Res NmLock(Session& session, const Nlm4Lockargs& args);
-  static Nlm4Res Take(Session& session, const Nlm4Lockargs& args, uint64_t incarnation);
+  // `monitored`: its host is told when the server starts again, and says when it has itself.
+  static Nlm4Res Take(Session& session, const Nlm4Lockargs& args, bool monitored);
   static Nlm4Res Cancel(Session& session, const Nlm4Cancargs& args);
   static Nlm4Res Unlock(Session& session, const Nlm4Unlockargs& args);
   static Nlm4Shareres Share(Session& session, const Nlm4Shareargs& args);

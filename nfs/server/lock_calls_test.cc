@@ -10,8 +10,11 @@
 #include <deque>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <mutex>
 #include <set>
+#include <string>
+#include <thread>
 
 #include "nfs/server/control_for_test.h"
 #include "stack/net/address.h"
@@ -70,6 +73,7 @@ class ResultsTold {
       const std::lock_guard lock(mutex_);
       told_.push_back({client, procedure, {bytes.begin(), bytes.end()}});
       came_.notify_one();
+      return true;
     };
   }
   Result Next() {
@@ -98,7 +102,8 @@ class LockCallsTest : public testing::Test {
     std::vector<Export> exports;
     for (const char* name : {"rw", "ro", "elsewhere"}) {
       ASSERT_EQ(mkdir(Path(name).c_str(), 0755), 0);
-      exports.push_back({.directory = Path(name), .read_only = std::string(name) == "ro"});
+      exports.push_back(
+          {.directory = Path(name), .read_only = std::string(name) == "ro", .clients = clients_});
       std::ofstream(Path(name) + "/f") << "text";
       ASSERT_EQ(chmod((Path(name) + "/f").c_str(), 0666), 0);
     }
@@ -206,6 +211,7 @@ class LockCallsTest : public testing::Test {
         .stat;
   }
 
+  std::vector<Network> clients_;  // of /rw and /ro; none: everybody
   std::string directory_, file_;
   std::unique_ptr<MonitoredHosts> hosts_;
   std::unique_ptr<ServedExports> exports_;
@@ -280,6 +286,7 @@ TEST_F(LockCallsTest, AHostThatHasRestartedHoldsNothing) {
   EXPECT_EQ(Lock(Of(9, file_), kTwo, /*block=*/true), Nlm4Stats::kBlocked);
   EXPECT_TRUE(calls_->HasRestarted(kOne, 3));
   EXPECT_TRUE(calls_->HasRestarted(Gid::FromIpv4(1), 5));
+  EXPECT_TRUE(calls_->HasRestarted(kOne, 5, "another"));
   EXPECT_EQ(Test(Of(8, file_), kOne), Nlm4Stats::kDenied);
   EXPECT_TRUE(calls_->HasRestarted(kOne, 5));
   EXPECT_EQ(told_.Next().owner.svid, 9u);
@@ -327,6 +334,49 @@ TEST_F(LockCallsTest, ManyHostsThatHoldNothingMakeRoom) {
   EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
   Restart(kPatience);
   EXPECT_EQ(hosts_->before(), std::set<Gid>{kOne});
+}
+
+// Names that strangers make up (FREE_ALL asks for no credential, and for no export) drive out who
+// holds locks: then his status monitor is not heard any more.
+TEST_F(LockCallsTest, StrangersMakeNobodyForgotten) {
+  EXPECT_EQ(Lock(Of(7, file_), kOne, false, 3), Nlm4Stats::kGranted);
+  const rpcrdma::CallHeader header{.program = kNlmProgram,
+                                   .version = kNlmV4,
+                                   .procedure = static_cast<uint32_t>(NlmProcedure::kFreeAll)};
+  for (size_t i = 0; i < LockClients::kMaxClients; ++i) {
+    const std::string name = std::to_string(i);
+    AskControl(LockCalls::kProgram, header, Nlm4Notify{.name = {name}}, Gid::FromIpv4(0xC6336401),
+               [this](ControlCall call) { calls_->Serve(std::move(call)); });
+  }
+  const auto wait = [this] {
+    while (exports_->control_work() > 0) std::this_thread::yield();
+  };
+  wait();
+  EXPECT_TRUE(calls_->HasRestarted(kOne, 5));
+  wait();
+  EXPECT_EQ(Lock(Of(9, file_), kTwo), Nlm4Stats::kGranted);
+}
+
+// A client that starts anew says so to an export, and another has no room for the work now.
+TEST_F(LockCallsTest, WhatABusyExportCouldNotFreeIsFreedLater) {
+  const Gid client = *net::ParseAddress("192.0.2.1"), other = *net::ParseAddress("192.0.2.2");
+  const std::string elsewhere = HandleOf(2, "f");
+  EXPECT_EQ(Lock(Of(7, elsewhere), client, false, 3), Nlm4Stats::kGranted);
+  Storage& storage = *exports_->all()[2]->storage;
+  std::promise<void> goes_on;
+  const std::shared_future<void> stalled = goes_on.get_future().share();
+  while (storage.control_work() < Storage::kThreads + Storage::kMaxControlWork) {
+    storage.RunControl([stalled](Identity&) { stalled.wait(); });
+  }
+  EXPECT_EQ(Lock(Of(7, file_), client, false, 5), Nlm4Stats::kGranted);
+  goes_on.set_value();
+  const auto wait = [this] {
+    while (exports_->control_work() > 0) std::this_thread::yield();
+  };
+  wait();
+  EXPECT_TRUE(calls_->HasRestarted(client, 5));
+  wait();
+  EXPECT_EQ(Lock(Of(9, elsewhere), other), Nlm4Stats::kGranted);
 }
 
 TEST_F(LockCallsTest, ResultsByACall) {
@@ -406,6 +456,20 @@ TEST_F(LockCallsTest, TheOperatorDropsLocks) {
   EXPECT_EQ(calls_->Drop(kTwo).value(), 1u);
   while (!exports_->HeldLocks().empty()) sched_yield();
   EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
+}
+
+class ClosedLockCallsTest : public LockCallsTest {
+ protected:
+  ClosedLockCallsTest() { clients_ = {{.address = kTwo, .prefix_length = 32}}; }
+};
+
+TEST_F(ClosedLockCallsTest, NobodyCallsAStranger) {
+  for (const std::string& handle : {std::string("none"), file_}) {
+    for (const Gid& client : {kOne, kTwo}) {
+      Call(NlmProcedure::kLockMsg, LockArgs(Of(7, handle)), client);
+    }
+    EXPECT_EQ(results_told_.Next().client, kTwo);
+  }
 }
 
 TEST_F(LockCallsTest, Shares) {

@@ -7,66 +7,131 @@
 namespace pollux::nfs {
 namespace {
 
-bool HasRestarted(LockClients& clients, const LockClient& client, uint32_t state) {
-  return clients.HeardOf(client, state).restarted;
-}
+const LockClient kOne{.address = Gid::FromIpv4(1), .name = "one"};
+const LockClient kTwo{.address = Gid::FromIpv4(1), .name = "two"};
 
-TEST(LockClientsTest, AnotherStateIsAnotherStart) {
-  LockClients clients;
-  const LockClient one{.address = Gid::FromIpv4(1), .name = "one"};
-  const LockClient two{.address = Gid::FromIpv4(1), .name = "two"};
-  EXPECT_FALSE(HasRestarted(clients, one, 3));
-  EXPECT_FALSE(HasRestarted(clients, two, 5));
-  EXPECT_FALSE(HasRestarted(clients, one, 3));
-  EXPECT_EQ(clients.IncarnationOf(one), 0u);
-  EXPECT_TRUE(HasRestarted(clients, one, 5));
-  const uint64_t second = clients.IncarnationOf(one);
+class LockClientsTest : public testing::Test {
+ protected:
+  // Whether it is another incarnation by that, of which nothing is freed yet.
+  bool HasRestarted(const LockClient& client, uint32_t state) {
+    const auto heard = clients_.HeardOf(client, state);
+    EXPECT_TRUE(heard.has_value());
+    return heard.has_value() && !heard->freed;
+  }
+  uint64_t IncarnationOf(const LockClient& client) {
+    return clients_.HeardOf(client, std::nullopt)->incarnation;
+  }
+
+  std::set<LockClient> holders_;
+  LockClients clients_{[this] { return holders_; }};
+};
+
+TEST_F(LockClientsTest, AnotherStateIsAnotherStart) {
+  EXPECT_FALSE(HasRestarted(kOne, 3));
+  EXPECT_FALSE(HasRestarted(kTwo, 5));
+  EXPECT_FALSE(HasRestarted(kOne, 3));
+  EXPECT_EQ(IncarnationOf(kOne), 0u);
+  EXPECT_TRUE(HasRestarted(kOne, 5));
+  const uint64_t second = IncarnationOf(kOne);
   EXPECT_GT(second, 0u);
-  EXPECT_EQ(clients.HeardOf(one, 5).incarnation, second);
-  EXPECT_EQ(clients.IncarnationOf(two), 0u);
+  EXPECT_EQ(clients_.HeardOf(kOne, 5)->incarnation, second);
+  EXPECT_EQ(IncarnationOf(kTwo), 0u);
 }
 
-TEST(LockClientsTest, WhoHasNoStateYetHasNotRestarted) {
-  LockClients clients;
-  const LockClient one{.address = Gid::FromIpv4(1), .name = "one"};
-  const uint64_t renewed = clients.Renew(one);
+TEST_F(LockClientsTest, WhatIsNotFreedYetIsToBeFreed) {
+  clients_.HeardOf(kOne, 3);
+  EXPECT_TRUE(HasRestarted(kOne, 5));
+  EXPECT_TRUE(HasRestarted(kOne, 5));
+  const uint64_t number = IncarnationOf(kOne);
+  const auto left = clients_.Restarted(kOne.address, 5);
+  ASSERT_EQ(left.size(), 1u);
+  EXPECT_EQ(left[0].number, number);
+  // What was freed for an incarnation before says nothing of this one.
+  clients_.Freed({.client = kOne, .number = number - 1}, 3);
+  EXPECT_TRUE(HasRestarted(kOne, 5));
+  clients_.Freed({.client = kOne, .number = number}, 5);
+  EXPECT_FALSE(HasRestarted(kOne, 5));
+  EXPECT_EQ(IncarnationOf(kOne), number);
+  EXPECT_TRUE(clients_.Restarted(kOne.address, 5).empty());
+}
+
+TEST_F(LockClientsTest, WhoSaysSoHoldsNothing) {
+  EXPECT_FALSE(clients_.Renew(kOne).has_value());
+  clients_.HeardOf(kOne, std::nullopt);
+  const uint64_t renewed = *clients_.Renew(kOne);
   EXPECT_GT(renewed, 0u);
-  EXPECT_EQ(clients.HeardOf(one, 3).incarnation, renewed);
-  EXPECT_GT(clients.Renew(one), renewed);
-  EXPECT_FALSE(HasRestarted(clients, one, 3));
+  EXPECT_EQ(clients_.HeardOf(kOne, 3)->incarnation, renewed);
+  EXPECT_GT(*clients_.Renew(kOne), renewed);
+  clients_.Freed({.client = kOne, .number = IncarnationOf(kOne)}, std::nullopt);
+  EXPECT_FALSE(HasRestarted(kOne, 3));
 }
 
-TEST(LockClientsTest, AllOfAnAddressThatWereInAnotherState) {
-  LockClients clients;
-  const Gid address = Gid::FromIpv4(1);
-  const LockClient one{.address = address, .name = "one"}, two{.address = address, .name = "two"};
-  clients.HeardOf(one, 3);
-  clients.HeardOf(two, 5);
-  clients.HeardOf({.address = Gid::FromIpv4(2), .name = "one"}, 3);
+TEST_F(LockClientsTest, AllOfAnAddressThatWereInAnotherState) {
+  clients_.HeardOf(kOne, 3);
+  clients_.HeardOf(kTwo, 5);
+  clients_.HeardOf({.address = Gid::FromIpv4(2), .name = "one"}, 3);
   for (int again = 0; again < 2; ++again) {
-    const auto restarted = clients.Restarted(address, 5);
+    const auto restarted = clients_.Restarted(kOne.address, 5);
     ASSERT_EQ(restarted.size(), 1u);
-    EXPECT_EQ(restarted[0].client, one);
-    EXPECT_GT(restarted[0].number, clients.IncarnationOf(one));
+    EXPECT_EQ(restarted[0].client, kOne);
+    EXPECT_GT(restarted[0].number, IncarnationOf(kOne));
+    if (again == 1) clients_.Freed(restarted[0], 5);
   }
-  clients.HeardOf(one, 5);
-  EXPECT_TRUE(clients.Restarted(address, 5).empty());
+  EXPECT_TRUE(clients_.Restarted(kOne.address, 5).empty());
+  EXPECT_FALSE(HasRestarted(kOne, 5));
 }
 
-TEST(LockClientsTest, TheOneLongestUnheardOfIsForgotten) {
-  LockClients clients;
-  const LockClient kept{.address = {}, .name = "kept"};
-  const auto numbered = [](size_t number) {
-    return LockClient{.address = {}, .name = std::to_string(number)};
-  };
-  EXPECT_FALSE(HasRestarted(clients, {.address = {}, .name = "lost"}, 1));
-  EXPECT_FALSE(HasRestarted(clients, kept, 1));
-  for (size_t i = 0; i < LockClients::kMaxClients; ++i) {
-    EXPECT_FALSE(HasRestarted(clients, numbered(i), 1));
-    EXPECT_FALSE(HasRestarted(clients, kept, 1));
+TEST_F(LockClientsTest, WhoseNameItIs) {
+  const Gid address = kOne.address;
+  for (const char* name : {"guest", "guest.lan", "guest.other", "guestbook", ""}) {
+    clients_.HeardOf({.address = address, .name = name}, 3);
   }
-  EXPECT_FALSE(HasRestarted(clients, {.address = {}, .name = "lost"}, 2));
-  EXPECT_TRUE(HasRestarted(clients, kept, 2));
+  const auto names = [&](std::string_view name) {
+    std::string all;
+    for (const auto& one : clients_.Restarted(address, 5, name)) all += one.client.name + ";";
+    return all;
+  };
+  EXPECT_EQ(names("guest"), "guest;guest.lan;guest.other;");
+  EXPECT_EQ(names("guest.lan"), "guest;guest.lan;");
+  EXPECT_EQ(names("guest.l"), "guest;");
+  EXPECT_EQ(names("gues"), "");
+  EXPECT_EQ(names(""), ";");
+  EXPECT_EQ(clients_.Restarted(address, 5).size(), 5u);
+}
+
+LockClient Numbered(size_t number, uint32_t address) {
+  return {.address = Gid::FromIpv4(address), .name = std::to_string(number)};
+}
+
+TEST_F(LockClientsTest, OneOfAnAddressThatHoldsNothingMakesRoom) {
+  EXPECT_FALSE(HasRestarted(kOne, 1));
+  EXPECT_FALSE(HasRestarted(kTwo, 1));
+  const LockClient neighbour = Numbered(0, 2);
+  EXPECT_FALSE(HasRestarted(neighbour, 1));
+  holders_ = {kTwo};
+  for (size_t i = 0; i < LockClients::kMaxClientsOfAddress; ++i) {
+    EXPECT_FALSE(HasRestarted(Numbered(i, 1), 1));
+  }
+  EXPECT_FALSE(HasRestarted(kOne, 2));
+  EXPECT_TRUE(HasRestarted(kTwo, 2));
+  EXPECT_TRUE(HasRestarted(neighbour, 2));
+}
+
+TEST_F(LockClientsTest, WhoHoldsSomethingIsNotForgotten) {
+  const auto client = [](size_t number) {
+    return Numbered(number, static_cast<uint32_t>(number / LockClients::kMaxClientsOfAddress));
+  };
+  for (size_t i = 0; i < LockClients::kMaxClients; ++i) {
+    EXPECT_FALSE(HasRestarted(client(i), 1));
+    holders_.insert(client(i));
+  }
+  const LockClient other = client(LockClients::kMaxClients);
+  EXPECT_FALSE(clients_.HeardOf(other, 1).has_value());
+  holders_.erase(client(7));
+  EXPECT_FALSE(HasRestarted(other, 1));
+  holders_.insert(other);
+  EXPECT_FALSE(clients_.HeardOf(client(7), 2).has_value());
+  EXPECT_TRUE(HasRestarted(client(0), 2));
 }
 
 }  // namespace

@@ -269,6 +269,19 @@ std::vector<ClientLocks> LockTable::Clients() {
   return clients;
 }
 
+std::set<LockClient> LockTable::Holders() {
+  const std::lock_guard lock(mutex_);
+  std::set<LockClient> holders;
+  for (const auto& [handle, file] : files_) {
+    for (const Owned& owned : file.owned) holders.insert(owned.owner.client);
+    for (const Waiting& waiting : file.waiting) {
+      holders.insert(waiting.request.owner.client);
+    }
+    for (const ShareRequest& share : file.shares) holders.insert(share.client);
+  }
+  return holders;
+}
+
 void LockTable::GrantWaiting(File& file) {
   for (Waiting& waiting : file.waiting) {
     // Two at once of one owner could not be taken back one by one.

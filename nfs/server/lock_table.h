@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,7 @@ namespace pollux::nfs {
 struct LockClient {
   Gid address;
   std::string name;
-  friend bool operator==(const LockClient&, const LockClient&) = default;
+  friend auto operator<=>(const LockClient&, const LockClient&) = default;
 };
 
 // What one has in an export, or in all of them.
@@ -105,6 +106,8 @@ class LockTable {
   void FreeAll(const LockClient& client, uint64_t incarnation);
   // Every client that holds or shares something, or waits; each once.
   std::vector<ClientLocks> Clients();
+  // Who holds or shares something, or waits.
+  std::set<LockClient> Holders();
 
   // Those to be told of, each once. Looks whether this host's programs have given up something.
   std::vector<Grant> TakeGrants();

@@ -228,9 +228,7 @@ TEST_F(LockTableTest, AClientsEndFreesWhatWasItsOwn) {
   renamed.name = "other";
   table_.FreeAll(renamed, 1);
   EXPECT_EQ(Lock(Of(4, {10, 10})), Outcome::kDenied);
-  std::vector<LockClient> left;
-  for (const ClientLocks& locks : table_.Clients()) left.push_back(locks.client);
-  EXPECT_THAT(left, UnorderedElementsAre(Of(2).owner.client, Of(3).owner.client));
+  EXPECT_THAT(table_.Holders(), ElementsAre(Of(2).owner.client, Of(3).owner.client));
 }
 
 TEST_F(LockTableTest, WhatClientsHave) {

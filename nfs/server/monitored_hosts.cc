@@ -82,6 +82,8 @@ absl::Status MonitoredHosts::Read() {
 std::set<Gid> MonitoredHosts::All() const {
   std::set<Gid> all = untold_;
   all.insert(added_.begin(), added_.end());
+  // They may not have asked yet: a start before they have is for them too.
+  if (std::chrono::steady_clock::now() < told_end_) all.insert(told_.begin(), told_.end());
   return all;
 }
 
@@ -102,9 +104,10 @@ absl::Status MonitoredHosts::Write() const {
   return absl::OkStatus();
 }
 
-absl::Status MonitoredHosts::Add(const Gid& host) {
+absl::Status MonitoredHosts::Add(const Gid& host, const Holders& holders) {
   const std::lock_guard lock(mutex_);
   if (added_.contains(host)) return absl::OkStatus();
+  if (holders && (added_.size() >= kCrowded || All().size() >= kMaxHosts)) Forget(holders());
   const std::set<Gid> all = All();
   const bool is_there = all.contains(host);
   if (!is_there && all.size() >= kMaxHosts) {
@@ -119,13 +122,22 @@ absl::Status MonitoredHosts::Add(const Gid& host) {
 
 absl::Status MonitoredHosts::Told(const Gid& host) {
   const std::lock_guard lock(mutex_);
-  untold_.erase(host);
+  if (untold_.erase(host) > 0) told_.insert(host);
   return Write();
+}
+
+void MonitoredHosts::KeepToldUntil(std::chrono::steady_clock::time_point end) {
+  const std::lock_guard lock(mutex_);
+  told_end_ = end;
+}
+
+void MonitoredHosts::Forget(const std::set<Gid>& holders) {
+  std::erase_if(added_, [&](const Gid& host) { return !holders.contains(host); });
 }
 
 absl::Status MonitoredHosts::KeepOnly(const std::set<Gid>& holders) {
   const std::lock_guard lock(mutex_);
-  std::erase_if(added_, [&](const Gid& host) { return !holders.contains(host); });
+  Forget(holders);
   return Write();
 }
 

@@ -3,8 +3,10 @@
 #ifndef POLLUX_NFS_SERVER_MONITORED_HOSTS_H_
 #define POLLUX_NFS_SERVER_MONITORED_HOSTS_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -23,6 +25,11 @@ namespace pollux::nfs {
 class MonitoredHosts {
  public:
   static constexpr size_t kMaxHosts = 1024;
+  // So many that were added before those that hold nothing are forgotten.
+  static constexpr size_t kCrowded = 256;
+
+  // Who holds something now.
+  using Holders = std::function<std::set<Gid>()>;
 
   // Takes the file, or begins one, and counts a start. AlreadyExists when another server has it;
   // FailedPrecondition, with what to do, when it is something else; else what the file system says.
@@ -33,11 +40,15 @@ class MonitoredHosts {
   // Who held locks before this start.
   const std::set<Gid>& before() const { return before_; }
 
-  // On stable storage when it returns. ResourceExhausted when there are kMaxHosts; else what the
-  // file system says, and it is not added.
-  absl::Status Add(const Gid& host);
-  // One of before() knows of the start, or will never.
+  // On stable storage when it returns. Where there are many, those that were added and are not
+  // among `holders` (none: nobody) are forgotten for it. ResourceExhausted when there are
+  // kMaxHosts; else what the file system says, and it is not added.
+  absl::Status Add(const Gid& host, const Holders& holders = nullptr);
+  // One of before() knows of the start, or will never. It stays on the list for as long as it may
+  // ask for what it held.
   absl::Status Told(const Gid& host);
+  // How long those of before() may: without end if nothing is said.
+  void KeepToldUntil(std::chrono::steady_clock::time_point end);
   // Forgets who was added and is not among these.
   absl::Status KeepOnly(const std::set<Gid>& holders);
 
@@ -46,6 +57,8 @@ class MonitoredHosts {
   absl::Status TakeLock();
   absl::Status Read();
   std::set<Gid> All() const;
+  // Of those that were added.
+  void Forget(const std::set<Gid>& holders);
   // Whole or not at all.
   absl::Status Write() const;
 
@@ -54,7 +67,10 @@ class MonitoredHosts {
   uint32_t state_ = 0;
   std::set<Gid> before_;  // constant once open
   std::mutex mutex_;
-  std::set<Gid> untold_;  // of before_
+  // Of before_.
+  std::set<Gid> untold_;
+  std::set<Gid> told_;
+  std::chrono::steady_clock::time_point told_end_ = std::chrono::steady_clock::time_point::max();
   std::set<Gid> added_;
 };
 

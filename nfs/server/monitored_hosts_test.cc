@@ -45,7 +45,7 @@ TEST_F(MonitoredHostsTest, EachStartIsAnotherOddState) {
   }
 }
 
-TEST_F(MonitoredHostsTest, WhoWasThereIsKnownUntilToldOrThereAgain) {
+TEST_F(MonitoredHostsTest, WhoWasThereIsKnownUntilItsTimeIsOver) {
   {
     const auto hosts = Open();
     for (const Gid& host : {kOne, kTwo, kThree, kOne}) EXPECT_TRUE(hosts->Add(host).ok());
@@ -58,7 +58,43 @@ TEST_F(MonitoredHostsTest, WhoWasThereIsKnownUntilToldOrThereAgain) {
     EXPECT_TRUE(hosts->Told(kThree).ok());
     EXPECT_THAT(hosts->before(), ElementsAre(kOne, kTwo, kThree));
   }
+  {
+    const auto hosts = Open();
+    EXPECT_THAT(hosts->before(), ElementsAre(kOne, kTwo, kThree));
+    EXPECT_TRUE(hosts->Told(kTwo).ok());
+    EXPECT_TRUE(hosts->Told(kThree).ok());
+    EXPECT_TRUE(hosts->Add(kTwo).ok());
+    hosts->KeepToldUntil({});
+    EXPECT_TRUE(hosts->KeepOnly({kTwo}).ok());
+  }
   EXPECT_THAT(Open()->before(), ElementsAre(kOne, kTwo));
+}
+
+TEST_F(MonitoredHostsTest, AmongManyWhoHoldsNothingMakesRoom) {
+  const auto host = [](size_t number) { return Gid::FromIpv4(static_cast<uint32_t>(number)); };
+  {
+    const auto hosts = Open();
+    const auto holders = [] { return std::set<Gid>{kOne, kTwo}; };
+    for (size_t i = 1; i <= MonitoredHosts::kCrowded; ++i) {
+      EXPECT_TRUE(hosts->Add(host(i), holders).ok());
+    }
+    EXPECT_TRUE(hosts->Add(host(MonitoredHosts::kCrowded), holders).ok());
+  }
+  EXPECT_EQ(Open()->before().size(), MonitoredHosts::kCrowded);
+  std::filesystem::remove(path_);
+  {
+    const auto hosts = Open();
+    for (size_t i = 1; i <= MonitoredHosts::kCrowded; ++i) EXPECT_TRUE(hosts->Add(host(i)).ok());
+    EXPECT_TRUE(hosts->Add(host(5000), [] { return std::set<Gid>{kOne, kTwo}; }).ok());
+  }
+  EXPECT_THAT(Open()->before(), ElementsAre(kOne, kTwo, host(5000)));
+}
+
+// The server is killed once more after it has told, and before the host has asked for its locks.
+TEST_F(MonitoredHostsTest, WhoWasToldAndHasNotAskedYetIsToldAgain) {
+  EXPECT_TRUE(Open()->Add(kOne).ok());
+  EXPECT_TRUE(Open()->Told(kOne).ok());
+  EXPECT_THAT(Open()->before(), ElementsAre(kOne));
 }
 
 TEST_F(MonitoredHostsTest, WhoHoldsNothingIsForgottenOfThoseThatWereAdded) {

@@ -19,9 +19,6 @@ bool IsBelow(std::string_view path, std::string_view directory) {
   return rest.empty() || rest.front() == '/' || directory == "/";
 }
 
-// kMaxRemembered of the longest, or as many exports with their clients.
-constexpr size_t kListBytes = 512 * 1024;
-
 }  // namespace
 
 void MountCalls::Remembered::Add(Mounted one) {
@@ -52,7 +49,7 @@ void MountCalls::Serve(ControlCall call) {
       Unmount(call.client(), {});
       return call.Answer(Void());
     case MountProcedure::kExport:
-      return call.Answer(List(&names), kListBytes);
+      return call.Answer(List(&names), call.list_bytes());
   }
   call.Fail(AcceptStatus::kProcedureUnavailable);
 }
@@ -82,7 +79,7 @@ void MountCalls::Mount(ControlCall call) {
     call.Answer(found);
   };
   // What storage has no room for is not answered, and is asked again.
-  chosen->storage->RunControl(std::move(find));
+  chosen->storage->RunControlCall(std::move(find));
 }
 
 MountRes MountCalls::Find(const ExportTree& tree, std::string_view path) {
@@ -118,7 +115,7 @@ void MountCalls::Dump(ControlCall call) {
   for (const Remembered::Mounted& mounted : remembered_->mounted) {
     list.items.push_back({.hostname = {mounted.host}, .directory = {mounted.directory}});
   }
-  call.Answer(list, kListBytes);
+  call.Answer(list, call.list_bytes());
 }
 
 Exports MountCalls::List(std::list<std::string>* names) const {

@@ -2,19 +2,25 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "nfs/client/mount_client.h"
 #include "nfs/codec.h"
 #include "nfs/server/control_for_test.h"
+#include "nfs/server/datagram_server.h"
 #include "nfs/server/record_server.h"
+#include "rpcrdma/socket_address.h"
 #include "stack/net/address.h"
 
 namespace pollux::nfs {
@@ -52,10 +58,11 @@ class MountCallsTest : public testing::Test {
   // The reply's header; its results in results_.
   template <class Args>
   rpcrdma::ReplyHeader Ask(const rpcrdma::CallHeader& header, const Args& args,
-                           const Gid& client = kLocal) {
-    reply_ = AskControl(MountCalls::kProgram, header, args, client, [this](ControlCall call) {
-               calls_->Serve(std::move(call));
-             }).get();
+                           const Gid& client = kLocal, bool connected = true) {
+    reply_ = AskControl(
+                 MountCalls::kProgram, header, args, client,
+                 [this](ControlCall call) { calls_->Serve(std::move(call)); }, connected)
+                 .get();
     rpcrdma::ReplyHeader reply;
     const size_t begin = rpcrdma::ParseReply(reply_, &reply);
     EXPECT_GT(begin, 0u);
@@ -141,6 +148,63 @@ TEST_F(MountCallsTest, AStalledFileSystemHoldsUpNobodyElse) {
   goes_on.set_value();
   EXPECT_FALSE(waits.get().empty());
   EXPECT_THAT(Dump(), ElementsAre("127.0.0.1 /a/deep", "127.0.0.1 /a"));
+}
+
+// As clients come: who has no answer sends its datagram again, and others come.
+TEST_F(MountCallsTest, AStalledFileSystemHoldsUpNobodyElseByUdp) {
+  auto server = DatagramServer::Listen(0, MountCalls::kMaxCallBytes,
+                                       HandlerOf(MountCalls::kProgram, [this](ControlCall call) {
+                                         calls_->Serve(std::move(call));
+                                       }));
+  ASSERT_TRUE(server.ok()) << server.status();
+  const Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const auto to = rpcrdma::SocketAddressOf({.address = kLocal, .port = (*server)->port()});
+  ASSERT_EQ(connect(socket.get(), to.get(), to.length), 0);
+  // A guard against hanging.
+  const timeval patience = {.tv_sec = 100, .tv_usec = 0};
+  setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  const auto send_mount = [&](const std::string& path, uint32_t xid) {
+    std::vector<uint8_t> message(2048);
+    rpcrdma::CallHeader header = Header(static_cast<uint32_t>(MountProcedure::kMnt));
+    header.xid = xid;
+    const size_t at = rpcrdma::EmitCall(header, absl::MakeSpan(message));
+    message.resize(at + Encode(Dirpath{{path}}, absl::MakeSpan(message).subspan(at)).stream.size());
+    return send(socket.get(), message.data(), message.size(), 0) > 0;
+  };
+  std::promise<void> goes_on;
+  const std::shared_future<void> stalled = goes_on.get_future().share();
+  for (uint32_t i = 0; i < Storage::kThreads; ++i) {
+    ASSERT_TRUE(exports_->all()[0]->storage->RunControl([stalled](Identity&) { stalled.wait(); }));
+  }
+  for (uint32_t i = 0; i < Storage::kMaxControlCalls; ++i) {
+    ASSERT_TRUE(send_mount(Path("a"), i));
+    while (exports_->all()[0]->storage->control_work() < Storage::kThreads + i + 1) {
+    }
+    ASSERT_TRUE(send_mount(Path("a"), i));
+  }
+  ASSERT_TRUE(send_mount(Path("a"), 1000));
+  while ((*server)->dropped() < Storage::kMaxControlCalls) std::this_thread::yield();
+  // The server has work of its own there.
+  EXPECT_TRUE(exports_->all()[0]->storage->RunControl([](Identity&) {}));
+  ASSERT_TRUE(send_mount(Path("a/deep"), 2000));
+  std::vector<uint8_t> reply(2048);
+  ssize_t size = 0;
+  do {
+    size = recv(socket.get(), reply.data(), reply.size(), 0);
+  } while (size < 0 && errno == EINTR);
+  EXPECT_GT(size, 0) << strerror(errno);
+  goes_on.set_value();
+  while (exports_->control_work() > 0) std::this_thread::yield();
+}
+
+TEST_F(MountCallsTest, LongListsDoNotGoByDatagram) {
+  constexpr uint32_t kEnough = ControlCall::kMaxListByDatagram / 8;
+  for (uint32_t i = 0; i < kEnough; ++i) Mount(Path("a"), Gid::FromIpv4(i));
+  EXPECT_EQ(Dump().size(), kEnough);
+  const auto header = Header(static_cast<uint32_t>(MountProcedure::kDump));
+  EXPECT_EQ(Ask(header, Void(), kLocal, /*connected=*/false).accept_status,
+            rpcrdma::AcceptStatus::kSystemError);
+  EXPECT_TRUE(results_.empty());
 }
 
 TEST_F(MountCallsTest, RemembersWhoMountedWhat) {

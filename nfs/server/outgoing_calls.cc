@@ -5,15 +5,17 @@
 
 namespace pollux::nfs {
 
-OutgoingCalls::OutgoingCalls() : thread_([this] { Work(); }) {}
+OutgoingCalls::OutgoingCalls() {
+  for (size_t i = 0; i < kThreads; ++i) threads_.emplace_back([this] { Work(); });
+}
 
 OutgoingCalls::~OutgoingCalls() {
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
-    changed_.notify_one();
+    changed_.notify_all();
   }
-  thread_.join();
+  for (std::thread& thread : threads_) thread.join();
 }
 
 bool OutgoingCalls::Post(const Gid& host, Call call) {
@@ -28,13 +30,24 @@ bool OutgoingCalls::Post(const Gid& host, Call call) {
 void OutgoingCalls::Work() {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return ending_ || !waiting_.empty(); });
+    auto next = waiting_.end();
+    changed_.wait(lock, [&] {
+      next = std::ranges::find_if(
+          waiting_, [this](const Waiting& one) { return !called_.contains(one.host); });
+      return ending_ || next != waiting_.end();
+    });
     if (ending_) return;
-    Call call = std::move(waiting_.front().call);
-    waiting_.pop_front();
+    Waiting one = std::move(*next);
+    waiting_.erase(next);
+    called_.insert(one.host);
     lock.unlock();
-    call();
+    const bool answered = one.call();
     lock.lock();
+    called_.erase(one.host);
+    if (!answered) {
+      std::erase_if(waiting_, [&](const Waiting& other) { return other.host == one.host; });
+    }
+    changed_.notify_one();
   }
 }
 

@@ -1,4 +1,4 @@
-// Calls that the server makes of its clients' hosts, on a thread of its own: each may wait for a
+// Calls that the server makes of its clients' hosts, on threads of its own: each may wait for a
 // host that does not answer.
 #ifndef POLLUX_NFS_SERVER_OUTGOING_CALLS_H_
 #define POLLUX_NFS_SERVER_OUTGOING_CALLS_H_
@@ -7,23 +7,27 @@
 #include <cstddef>
 #include <deque>
 #include <mutex>
+#include <set>
 #include <thread>
+#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "stack/base/types.h"
 
 namespace pollux::nfs {
 
-// One after the other, in the order in which they came.
+// To a host one after the other, in the order in which they came; to several at once.
 class OutgoingCalls {
  public:
+  static constexpr size_t kThreads = 8;  // so many silent hosts hold up others
   static constexpr size_t kMaxWaiting = 256;
-  static constexpr size_t kMaxWaitingOfHost = 16;  // so that a silent one keeps few others waiting
+  static constexpr size_t kMaxWaitingOfHost = 16;  // so that one leaves room for others
 
-  using Call = absl::AnyInvocable<void()>;
+  // Whether the host answered: if not, what waits for it is dropped.
+  using Call = absl::AnyInvocable<bool()>;
 
   OutgoingCalls();
-  // Waits for the call under way; the others are not made.
+  // Waits for the calls under way; the others are not made.
   ~OutgoingCalls();
   OutgoingCalls(const OutgoingCalls&) = delete;
   OutgoingCalls& operator=(const OutgoingCalls&) = delete;
@@ -42,7 +46,8 @@ class OutgoingCalls {
   std::condition_variable changed_;
   bool ending_ = false;
   std::deque<Waiting> waiting_;
-  std::thread thread_;
+  std::set<Gid> called_;  // now
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace pollux::nfs

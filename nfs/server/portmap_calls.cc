@@ -96,8 +96,8 @@ void PortmapCalls::Dump(ControlCall call) const {
       services.items.push_back({service.program, service.version, {netid}, {address}, {kOwner}});
     }
   }
-  if (call.version() == kPortmapV2) return call.Answer(ports);
-  call.Answer(services);
+  if (call.version() == kPortmapV2) return call.Answer(ports, call.list_bytes());
+  call.Answer(services, call.list_bytes());
 }
 
 }  // namespace pollux::nfs

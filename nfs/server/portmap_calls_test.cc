@@ -13,13 +13,14 @@ class PortmapCallsTest : public testing::Test {
  protected:
   template <class Args, class Res>
   rpcrdma::AcceptStatus Ask(uint32_t version, PortmapProcedure procedure, const Args& args,
-                            Res* results) {
+                            Res* results, bool connected = true) {
     const rpcrdma::CallHeader header{.program = kPortmapProgram,
                                      .version = version,
                                      .procedure = static_cast<uint32_t>(procedure)};
-    message_ = AskControl(PortmapCalls::kProgram, header, args, {}, [this](ControlCall call) {
-                 calls_.Serve(std::move(call));
-               }).get();
+    message_ = AskControl(
+                   PortmapCalls::kProgram, header, args, {},
+                   [this](ControlCall call) { calls_.Serve(std::move(call)); }, connected)
+                   .get();
     rpcrdma::ReplyHeader reply;
     const size_t begin = rpcrdma::ParseReply(message_, &reply);
     const auto rest = absl::MakeConstSpan(message_).subspan(begin);
@@ -76,6 +77,17 @@ TEST_F(PortmapCallsTest, ListsThem) {
     EXPECT_EQ(services.items[5].r_netid.text, "rdma6");
     EXPECT_EQ(services.items[5].r_addr.text, "::.78.81");
   }
+}
+
+TEST_F(PortmapCallsTest, ALongListDoesNotGoByDatagram) {
+  Pmaplist ports;
+  EXPECT_EQ(Ask(kPortmapV2, PortmapProcedure::kDump, Void(), &ports, /*connected=*/false),
+            rpcrdma::AcceptStatus::kSuccess);
+  EXPECT_EQ(ports.items.size(), 2u);
+  Rpcblist services;
+  EXPECT_EQ(Ask(kRpcbindV4, PortmapProcedure::kDump, Void(), &services, /*connected=*/false),
+            rpcrdma::AcceptStatus::kSystemError);
+  EXPECT_LT(message_.size(), 100u);
 }
 
 TEST_F(PortmapCallsTest, TakesNothingIn) {

@@ -35,6 +35,7 @@ class RecordServer {
     Gid client;
     Gid server;
     size_t max_reply = size_t{1} << 30;  // bytes; larger ones cannot be sent
+    bool connected = true;               // else anybody may have claimed to be the client
   };
 
   // The way back of one record's reply. Any thread, also when the server is no more.

@@ -1,6 +1,5 @@
 #include "nfs/server/restart_notifier.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -35,9 +34,8 @@ bool NotifyOfStateAt(const cm::Endpoint& monitor, uint32_t state) {
 
 RestartNotifier::RestartNotifier(MonitoredHosts* hosts, Notify notify)
     : hosts_(hosts), notify_(std::move(notify)) {
-  for (const Gid& host : hosts->before()) waiting_.push_back({.host = host, .due = {}});
-  for (size_t i = 0; i < std::min(kThreads, waiting_.size()); ++i) {
-    threads_.emplace_back([this] { Work(); });
+  for (const Gid& host : hosts->before()) {
+    threads_.emplace_back([this, &host] { Tell(host); });
   }
 }
 
@@ -50,21 +48,13 @@ RestartNotifier::~RestartNotifier() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void RestartNotifier::Work() {
-  std::unique_lock lock(mutex_);
-  while (!ending_ && !waiting_.empty()) {
-    Waiting next = waiting_.front();
-    waiting_.pop_front();
-    if (changed_.wait_until(lock, next.due, [this] { return ending_; })) return;
-    lock.unlock();
-    // A list that cannot be written has the host told once more, at the next start.
-    const bool over = notify_(next.host, hosts_->state()) || ++next.tries == kTries;
-    if (over) hosts_->Told(next.host).IgnoreError();
-    lock.lock();
-    if (over) continue;
-    next.due = std::chrono::steady_clock::now() + kBetweenTries;
-    waiting_.push_back(next);
+void RestartNotifier::Tell(const Gid& host) {
+  for (int tries = 0; tries < kTries && !notify_(host, hosts_->state()); ++tries) {
+    std::unique_lock lock(mutex_);
+    if (changed_.wait_for(lock, kBetweenTries, [this] { return ending_; })) return;
   }
+  // A list that cannot be written has the host told once more, at the next start.
+  hosts_->Told(host).IgnoreError();
 }
 
 }  // namespace pollux::nfs

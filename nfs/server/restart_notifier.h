@@ -5,8 +5,6 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <cstddef>
-#include <deque>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -23,11 +21,11 @@ bool NotifyOfState(const Gid& host, uint32_t state);
 // The same of a status monitor that is found.
 bool NotifyOfStateAt(const cm::Endpoint& monitor, uint32_t state);
 
-// Threads that tell MonitoredHosts::before(), each host until it has heard or kTries are over.
+// Tells MonitoredHosts::before(), each host until it has heard or kTries are over, by a thread for
+// each (MonitoredHosts::kMaxHosts at most, which do nothing but wait): the time in which a host may
+// ask for its locks runs, and those that are silent are not to use up any of the others'.
 class RestartNotifier {
  public:
-  // So many silent hosts hold up no other.
-  static constexpr size_t kThreads = 8;
   static constexpr int kTries = 60;
   static constexpr std::chrono::seconds kBetweenTries{15};
 
@@ -42,19 +40,13 @@ class RestartNotifier {
   RestartNotifier& operator=(const RestartNotifier&) = delete;
 
  private:
-  struct Waiting {
-    Gid host;
-    int tries = 0;
-    std::chrono::steady_clock::time_point due;
-  };
-  void Work();
+  void Tell(const Gid& host);
 
   MonitoredHosts* hosts_;
   Notify notify_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ending_ = false;
-  std::deque<Waiting> waiting_;  // the one due first at the front
   std::vector<std::thread> threads_;
 };
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <future>
@@ -50,15 +51,17 @@ class NotifiedHostsTest : public testing::Test {
   std::string directory_;
 };
 
-// More than there are threads: all are told, once, though one of them does not answer.
+// All are told, once, though one of them does not answer; the others are forgotten when the time is
+// over in which they may ask.
 TEST_F(NotifiedHostsTest, EachIsToldAndForgotten) {
-  constexpr uint32_t kHosts = RestartNotifier::kThreads + 5;
+  constexpr uint32_t kHosts = 13;
   const Gid silent = Gid::FromIpv4(0);
   {
     const auto hosts = Open();
     for (uint32_t i = 0; i < kHosts; ++i) ASSERT_TRUE(hosts->Add(Gid::FromIpv4(i)).ok());
   }
   auto hosts = Open();
+  hosts->KeepToldUntil({});
   std::atomic<uint32_t> told = 0;
   std::promise<void> all, answer;
   const std::shared_future<void> answered = answer.get_future().share();
@@ -78,6 +81,28 @@ TEST_F(NotifiedHostsTest, EachIsToldAndForgotten) {
   EXPECT_EQ(told, kHosts - 1);
   hosts.reset();
   EXPECT_EQ(Open()->before(), std::set<Gid>{silent});
+}
+
+TEST_F(NotifiedHostsTest, SilentOnesHoldUpNoOther) {
+  constexpr uint32_t kSilent = MonitoredHosts::kMaxHosts / 8;
+  {
+    const auto hosts = Open();
+    for (uint32_t i = 0; i <= kSilent; ++i) ASSERT_TRUE(hosts->Add(Gid::FromIpv4(i)).ok());
+  }
+  const auto hosts = Open();
+  std::promise<void> told, answer;
+  const std::shared_future<void> answered = answer.get_future().share();
+  const RestartNotifier notifier(hosts.get(), [&](const Gid& host, uint32_t) {
+    if (host == Gid::FromIpv4(kSilent)) {
+      told.set_value();
+      return true;
+    }
+    answered.wait();
+    return true;
+  });
+  // A guard against hanging.
+  EXPECT_EQ(told.get_future().wait_for(std::chrono::seconds(100)), std::future_status::ready);
+  answer.set_value();
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <sodium.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -40,6 +41,11 @@ absl::StatusOr<std::unique_ptr<ServedExports>> ServedExports::Open(
   return opened;
 }
 
+bool ServedExports::Admit(const Gid& client) const {
+  return std::ranges::any_of(
+      exports_, [&](const auto& served) { return served->tree->exported().Admits(client); });
+}
+
 size_t ServedExports::control_work() const {
   size_t count = 0;
   for (const auto& served : exports_) count += served->storage->control_work();
@@ -64,10 +70,16 @@ std::vector<ClientLocks> ServedExports::HeldLocks() const {
   return all;
 }
 
-std::set<Gid> ServedExports::LockHolders() const {
-  std::set<Gid> holders;
-  for (const ClientLocks& locks : HeldLocks()) holders.insert(locks.client.address);
+std::set<LockClient> ServedExports::LockHolders() const {
+  std::set<LockClient> holders;
+  for (const auto& served : exports_) holders.merge(served->locks.Holders());
   return holders;
+}
+
+std::set<Gid> ServedExports::HostsWithLocks() const {
+  std::set<Gid> hosts;
+  for (const LockClient& holder : LockHolders()) hosts.insert(holder.address);
+  return hosts;
 }
 
 ServedExport* ServedExports::Find(uint64_t id) const {

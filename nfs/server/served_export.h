@@ -36,12 +36,16 @@ class ServedExports {
   const std::vector<std::unique_ptr<ServedExport>>& all() const { return exports_; }
   // The export of that number in handles; null for none.
   ServedExport* Find(uint64_t id) const;
+  // Whether one of them is for that client.
+  bool Admit(const Gid& client) const;
   // Calls by TCP that storage has not answered.
   size_t control_work() const;
   // What each client has of locks and shares, in all exports together.
   std::vector<ClientLocks> HeldLocks() const;
-  // The hosts of those clients.
-  std::set<Gid> LockHolders() const;
+  // Who holds locks of files, or waits for some.
+  std::set<LockClient> LockHolders() const;
+  // Their hosts.
+  std::set<Gid> HostsWithLocks() const;
   WriteVerifier* verifier() { return &verifier_; }
 
  private:

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdlib>
@@ -361,6 +362,47 @@ TEST_F(ServerTest, WritesToAStalledExportHoldUpNoOther) {
     EXPECT_EQ(done, 0);
   }
   EXPECT_TRUE(RunUntil([&] { return done == kClients * kEach; }));
+}
+
+// A client that has no answer for long connects again and sends its WRITE again: if the first one
+// comes to its end after the second, it writes old bytes over newer ones.
+TEST_F(ServerTest, AWriteThatComesAgainWhileItRunsIsRunOnce) {
+  std::ofstream(Path("a/stalled")) << "text";
+  ASSERT_EQ(chmod(Path("a/stalled").c_str(), 0666), 0);
+  StartServer();
+  const NfsFh3 stalled = HandleOf(0, "stalled");
+  auto made = Client::Create(
+      &client_device_->worker(), client_manager_.get(), {.machinename = {"here"}, .uid = kUser},
+      {.reconnect = {.attempts = 1000, .first_delay_ms = 1, .max_delay_ms = 1, .silence_ms = 200}});
+  ASSERT_TRUE(made.ok()) << made.status();
+  std::optional<absl::Status> connected;
+  ASSERT_TRUE((*made)
+                  ->Connect({.address = Gid::FromIpv4(kServerAddress), .port = kNfsRdmaPort},
+                            [&](absl::Status status) { connected = status; })
+                  .ok());
+  ASSERT_TRUE(RunUntil([&] { return connected.has_value(); }));
+  clients_.push_back(*std::move(made));
+  const std::vector<uint8_t> data(8192, 'x');
+  bool done = false;
+  size_t most = 0;
+  {
+    const Stall stall(Path("a/stalled"));
+    clients_.back()->Call<WriteRes>(
+        Procedure::kWrite,
+        WriteArgs{.file = stalled, .count = 8192, .stable = StableHow::kUnstable, .data = {data}},
+        [&](absl::Status status, const WriteRes*) {
+          EXPECT_TRUE(status.ok()) << status;
+          done = true;
+        });
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(3);
+    EXPECT_TRUE(RunUntil([&] {
+      most = std::max(most, server_->busy());
+      return std::chrono::steady_clock::now() > end;
+    }));
+  }
+  EXPECT_TRUE(RunUntil([&] { return done && server_->busy() == 0; }));
+  EXPECT_EQ(most, 1u);
+  EXPECT_EQ(Counters(server_->counters()).Of(Procedure::kWrite).calls, 1u);
 }
 
 // The calls of a client that has gone end by themselves.

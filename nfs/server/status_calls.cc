@@ -11,7 +11,11 @@ void StatusCalls::Serve(ControlCall call) const {
       return call.Answer(Void());
     case NsmProcedure::kNotify:
       if (!call.Read(&change)) return call.Fail(AcceptStatus::kGarbageArguments);
-      if (restarted_(call.client(), change.state)) call.Answer(Void());
+      if (restarted_(call.client(), change.state,
+                     call.connected() ? std::nullopt
+                                      : std::optional<std::string_view>(change.mon_name.text))) {
+        call.Answer(Void());
+      }
       return;
   }
   call.Fail(AcceptStatus::kProcedureUnavailable);

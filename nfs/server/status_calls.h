@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "absl/functional/any_invocable.h"
@@ -21,8 +23,10 @@ class StatusCalls {
       .program = kNsmProgram, .low = kNsmV1, .high = kNsmV1};
 
   // Told that a host has started, in which state; false when that cannot be acted upon now. Any
-  // thread. Names are not told: anybody may claim one.
-  using Restarted = absl::AnyInvocable<bool(const Gid& host, uint32_t state) const>;
+  // thread. `name`: of those at its address, whose it is, when anybody may have sent the call and
+  // has to know it; nothing: all of them.
+  using Restarted = absl::AnyInvocable<bool(const Gid& host, uint32_t state,
+                                            std::optional<std::string_view> name) const>;
   explicit StatusCalls(Restarted restarted) : restarted_(std::move(restarted)) {}
 
   // Any thread. A call that cannot be acted upon has no answer, so that it is made again.

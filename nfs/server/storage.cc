@@ -98,10 +98,16 @@ bool Storage::RunJob(Identity& identity) {
   return true;
 }
 
-bool Storage::RunControl(ControlWork work) {
+bool Storage::RunControl(ControlWork work) { return Enqueue(std::move(work), kMaxControlWork); }
+
+bool Storage::RunControlCall(ControlWork work) {
+  return Enqueue(std::move(work), kMaxControlCalls);
+}
+
+bool Storage::Enqueue(ControlWork work, size_t max_waiting) {
   {
     const std::lock_guard lock(control_mutex_);
-    if (control_.size() == kMaxControlWork) return false;
+    if (control_.size() >= max_waiting) return false;
     control_.push_back(std::move(work));
     ++control_count_;
   }

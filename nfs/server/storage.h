@@ -58,6 +58,10 @@ class Storage {
   using ControlWork = absl::AnyInvocable<void(Identity&)>;
   static constexpr size_t kMaxControlWork = 256;
   bool RunControl(ControlWork work);
+  // The same of a client's call; false also when kMaxControlCalls wait: the server has work of its
+  // own to do, and a client asks again.
+  static constexpr size_t kMaxControlCalls = 128;
+  bool RunControlCall(ControlWork work);
   // Of RunControl(), begun or not.
   size_t control_work() const { return control_count_; }
   // From Job::Run, as whom the thread is. kNone is no transfer to begin.
@@ -70,6 +74,7 @@ class Storage {
 
   Storage();
   void Work(absl::Status* begun, sem_t* told);
+  bool Enqueue(ControlWork work, size_t max_waiting);
   // True when there was one, which is done.
   bool RunJob(Identity& identity);
   bool RunOneControl(Identity& identity);

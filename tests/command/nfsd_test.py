@@ -162,6 +162,17 @@ class NfsdTest(Exported):
         self.assert_one_line(self.finish(Host(), "locks", "--drop", "nobody"), 2, "nobody")
         self.stop(server)
 
+    # RFC 8267 section 5.1
+    def test_what_goes_with_nfs_is_there_by_tcp(self):
+        server = self.nfsd("--json")
+        for program, version, port in ((MOUNT_PROGRAM, MOUNT_V3, MOUNT_PORT),
+                                       (NLM_PROGRAM, NLM_V4, 4045),
+                                       (NSM_PROGRAM, NSM_V1, NSM_PORT)):
+            self.assertEqual(port_of(self.client_host, program, version, TCP), port)
+            self.assertEqual(call(self.client_host, port, program, version, 0,
+                                  exchange=exchange_tcp), b"")
+        self.stop(server)
+
     def test_by_udp_too(self):
         server = self.nfsd("--json", "--mount-port", "20050")
         for program, version, port in ((MOUNT_PROGRAM, MOUNT_V3, 20050),

@@ -110,6 +110,13 @@ def above_grant(calls_and_replies, client):
     return found
 
 
+def receives_missing(frames, client):
+    """What told the client that there was no receive for it: Linux's tries no second time
+    (rnr_retry 0)."""
+    return [f"RNR NAK to {client} in frame {frame.number}" for frame in frames
+            if "RNR NAK" in frame.names and frame.destination == client]
+
+
 def wrong_chunks(calls, procedures):
     """Calls with chunks that the binding does not allow them."""
     found = []
@@ -134,6 +141,8 @@ def judge_nfs(evidence, client, wants=()):
     procedures = {message.xid: message.procedure for message in all_messages
                   if message.procedure >= 0}
     found += above_grant(all_messages, client) + wrong_chunks(calls, procedures)
+    found += receives_missing(
+        [frame for frame in evidence.frames if evidence.sender(frame) == "pollux"], client)
     chunked = {procedures.get(call.xid, -1) for call in calls if call.chunks}
     found += [f"no call of procedure {want} with chunks" for want in wants if want not in chunked]
     if found:

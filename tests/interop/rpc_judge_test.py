@@ -1,6 +1,7 @@
 """The judge of NFS captures finds what it is there for."""
 
 import sys
+import types
 import unittest
 
 sys.path.insert(0, "tests/interop")  # where the cases run, and import from
@@ -41,6 +42,16 @@ class RpcJudgeTest(unittest.TestCase):
     def test_each_connection_has_its_own_grant(self):
         seen = [call(1, "a"), reply(2, "a", 8), call(3, "b", qpn="0x33"), call(4, "c", qpn="0x33")]
         self.assertIn("frame 4", rpc_judge.above_grant(seen, CLIENT)[0])
+
+    def test_no_receive_for_what_the_client_sends(self):
+        def frame(number, destination, *names):
+            return types.SimpleNamespace(number=number, destination=destination, names=names)
+
+        seen = [frame(1, CLIENT, "RC ACK"), frame(2, SERVER, "RC ACK", "RNR NAK"),
+                frame(3, CLIENT, "RC ACK", "NAK SEQUENCE")]
+        self.assertEqual(rpc_judge.receives_missing(seen, CLIENT), [])
+        seen.append(frame(4, CLIENT, "RC ACK", "RNR NAK"))
+        self.assertIn("frame 4", rpc_judge.receives_missing(seen, CLIENT)[0])
 
     def test_chunks_of_the_four_items_alone(self):
         good = [call(1, "a", rpc_judge.WRITE, reads=3), call(2, "b", rpc_judge.READ, writes=1),
