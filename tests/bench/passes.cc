@@ -13,6 +13,7 @@
 #include "tests/bench/device_load.h"
 #include "tests/bench/many_pairs.h"
 #include "tests/bench/rpc_pair.h"
+#include "tests/bench/shared_port.h"
 #include "tests/bench/tirpc_load.h"
 #include "tests/bench/verbs_load.h"
 #include "tools/bench/chart.h"
@@ -173,6 +174,23 @@ absl::Status WorkersPass(Wire wire, double scale, Figures& figures) {
   return absl::OkStatus();
 }
 
+// Workers that share a port, with a queue each.
+absl::Status SharedPortPass(Wire wire, double scale, Figures& figures) {
+  if (wire != Wire::kRing) return absl::OkStatus();
+  for (const unsigned workers : kSharers) {
+    if (workers > std::thread::hardware_concurrency()) break;
+    for (const Hops hops : {Hops::kNone, Hops::kEach}) {
+      if (workers == 1 && hops == Hops::kEach) continue;
+      const auto count = static_cast<uint64_t>(500'000 * scale) + kWindow;
+      const absl::StatusOr<double> per_second =
+          SharedPortSendsPerSecond(workers, hops, kSmall, count, kWindow);
+      if (!per_second.ok()) return per_second.status();
+      figures.Record(SharersFigure(workers, hops == Hops::kEach), "M/s", *per_second * 1e-6);
+    }
+  }
+  return absl::OkStatus();
+}
+
 // Megabytes over a wire that loses frames of both directions, beside one that does not.
 absl::Status LossPass(Wire wire, double scale, Figures& figures) {
   const auto measure = [&](double loss, const std::string& name) -> absl::Status {
@@ -302,9 +320,16 @@ struct Part {
   absl::Status (*run)(Wire wire, double scale, Figures& figures);
 };
 constexpr Part kParts[] = {
-    {"device", &DevicePass},     {"sizes", &SizePass},  {"one-core", &OneCorePass},
-    {"workers", &WorkersPass},   {"scale", &ScalePass}, {"loss", &LossPass},
-    {"fairness", &FairnessPass}, {"rpc", &RpcPass},     {"idle", &IdlePass},
+    {"device", &DevicePass},
+    {"sizes", &SizePass},
+    {"one-core", &OneCorePass},
+    {"workers", &WorkersPass},
+    {"shared-port", &SharedPortPass},
+    {"scale", &ScalePass},
+    {"loss", &LossPass},
+    {"fairness", &FairnessPass},
+    {"rpc", &RpcPass},
+    {"idle", &IdlePass},
     {"tirpc", &TirpcPass},
 };
 
@@ -325,6 +350,11 @@ std::string LossFigure(double loss) {
 
 std::string WorkersFigure(unsigned pairs, bool bulk) {
   return absl::StrFormat("%s, %u workers", bulk ? "WRITE 1 MiB" : "SEND 64 B", 2 * pairs);
+}
+
+std::string SharersFigure(unsigned workers, bool by_ring) {
+  return absl::StrFormat("SEND 64 B, one port, %u worker%s%s", workers, workers == 1 ? "" : "s",
+                         by_ring ? ", each by ring" : "");
 }
 
 absl::Status CheckPart(const std::string& part) {
