@@ -41,7 +41,7 @@ constexpr Tables MakeTables() {
 
 constexpr Tables kTables = MakeTables();
 
-const bool has_avx = __builtin_cpu_supports("avx");
+const bool kHasAvx = __builtin_cpu_supports("avx");
 
 __attribute__((target("avx"), noinline)) void ClearUpperHalves() { _mm256_zeroupper(); }
 
@@ -49,7 +49,7 @@ __attribute__((target("avx"), noinline)) void ClearUpperHalves() { _mm256_zeroup
 // instructions and the older ones that the rest is compiled to then costs 100 ns, measured.
 uint32_t CrcByIsal(uint32_t crc, const uint8_t* data, size_t n) {
   crc = crc32_gzip_refl(crc, data, n);
-  if (has_avx) ClearUpperHalves();
+  if (kHasAvx) ClearUpperHalves();
   return crc;
 }
 
@@ -176,7 +176,7 @@ constexpr Windows MakeWindows(const std::array<uint8_t, kBytes>& header_mask) {
 constexpr Windows kWindowsIpv4 = MakeWindows(kMaskIpv4);
 constexpr Windows kWindowsIpv6 = MakeWindows(kMaskIpv6);
 
-const bool has_pclmul = __builtin_cpu_supports("pclmul");
+const bool kHasPclmul = __builtin_cpu_supports("pclmul");
 
 // The sum moved on by a block, to which the next block is added.
 __attribute__((target("pclmul"), always_inline)) inline __m128i Fold(__m128i sum, __m128i next) {
@@ -227,7 +227,7 @@ uint32_t Crc32(uint32_t crc, const uint8_t* data, size_t n) {
   return n < kShortBytes ? CrcShort(crc, data, n) : CrcByIsal(crc, data, n);
 }
 
-bool HasPclmul() { return has_pclmul; }
+bool HasPclmul() { return kHasPclmul; }
 
 uint32_t IcrcByPclmul(const uint8_t* l3, uint8_t ip_version, size_t bytes) {
   return ip_version == 4 ? FoldPacket<kMaskIpv4.size()>(l3, bytes, kWindowsIpv4)
@@ -253,7 +253,7 @@ uint32_t IcrcByTable(const uint8_t* l3, uint8_t ip_version, size_t bytes) {
 }
 
 uint32_t Icrc(const uint8_t* l3, uint8_t ip_version, size_t bytes) {
-  if (bytes <= kOnePassBytes && bytes % 4 == 0 && has_pclmul) [[likely]]
+  if (bytes <= kOnePassBytes && bytes % 4 == 0 && kHasPclmul) [[likely]]
     return IcrcByPclmul(l3, ip_version, bytes);
   return IcrcByIsal(l3, ip_version, bytes);
 }
