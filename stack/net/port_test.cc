@@ -131,7 +131,14 @@ TEST(PortDriver, QueuesAreAskedForWhereTheyWork) {
   absl::StatusOr<std::unique_ptr<Port>> port =
       Port::Open({.devargs = "net_ring8", .pools = {PoolForTest(), PoolForTest()}});
   ASSERT_TRUE(port.ok()) << port.status();
-  EXPECT_EQ((*port)->queues(), 1) << "its driver has no more";
+  ASSERT_EQ((*port)->queues(), 2);
+  for (const uint16_t i : {0, 1}) {
+    rte_mbuf* frame = FrameForTest({static_cast<uint8_t>(i)});
+    ASSERT_EQ((*port)->queue(i).Send(&frame, 1, 0), 1);
+    ASSERT_EQ((*port)->queue(i).Receive(&frame, 1, 0), 1) << "each loops on itself";
+    EXPECT_EQ(BytesOf(frame), std::vector<uint8_t>{static_cast<uint8_t>(i)});
+    rte_pktmbuf_free(frame);
+  }
 }
 
 TEST(Port, NamesCanBeUsedAgainAfterClosing) {
