@@ -201,8 +201,8 @@ TEST_F(InterfaceKernelTest, AnAddressThatBecameOursNeedsNoTimer) {
   EXPECT_GT(interface_.deadline_ns(), now_ns_) << "due again at once, for ever";
 }
 
-// The kernel keeps what it knew of the address while that was another host's, and tells half a minute
-// later that it is stale.
+// The kernel keeps what it knew of the address while that was another host's, and tells half a
+// minute later that it is stale.
 TEST_F(InterfaceKernelTest, NewsOfWhoHadAnAddressBeforeDoNotLeadLoopbackAway) {
   kernel_.state_.addresses.push_back(InterfaceAddress::Ipv4(kPeer));
   kernel_.changed = true;
