@@ -2,6 +2,8 @@
 #ifndef POLLUX_STACK_ENGINE_OWNERSHIP_H_
 #define POLLUX_STACK_ENGINE_OWNERSHIP_H_
 
+#include <pthread.h>
+
 #include <atomic>
 #include <cstdint>
 
@@ -20,31 +22,34 @@ class Ownership {
   explicit Ownership(unsigned lcore = 0) : lcore_(lcore) {}
   void Acquire() {
     if (held_.exchange(true, std::memory_order_acquire)) AcquireSlowly();
-    EnterLcore();
+    Enter();
   }
   // False when another thread is the owner.
   bool TryAcquire() {
     if (held_.load(std::memory_order_relaxed) || held_.exchange(true, std::memory_order_acquire)) {
       return false;
     }
-    EnterLcore();
+    Enter();
     return true;
   }
   void Release() {
-    LeaveLcore();
+    Leave();
     held_.store(false, std::memory_order_release);
   }
+  // Any thread, in a signal handler too.
+  bool HeldByThisThread() const { return owner_.load(std::memory_order_relaxed) == pthread_self(); }
   // Whether a thread waits for it: who polls for others then stands back.
   bool Wanted() const { return waiting_.load(std::memory_order_relaxed) != 0; }
 
  private:
   void AcquireSlowly();
-  void EnterLcore();
-  void LeaveLcore();
+  void Enter();
+  void Leave();
 
   alignas(64) std::atomic<bool> held_{false};
   const unsigned lcore_;
-  unsigned lcore_of_thread_ = 0;  // of the owner, while it is not the owner
+  unsigned lcore_of_thread_ = 0;    // of the owner, while it is not the owner
+  std::atomic<pthread_t> owner_{};  // no thread: none
   alignas(64) std::atomic<uint32_t> waiting_{0};
 };
 

@@ -53,6 +53,16 @@ TEST(Ownership, ThreadIsOneLcoreWhileItOwns) {
   }).join();
 }
 
+TEST(Ownership, ItsThreadKnowsThatItHoldsIt) {
+  Ownership ownership;
+  EXPECT_FALSE(ownership.HeldByThisThread());
+  ownership.Acquire();
+  EXPECT_TRUE(ownership.HeldByThisThread());
+  std::thread([&] { EXPECT_FALSE(ownership.HeldByThisThread()); }).join();
+  ownership.Release();
+  EXPECT_FALSE(ownership.HeldByThisThread());
+}
+
 TEST(Ownership, WaitingThreadIsSeen) {
   Ownership ownership;
   ownership.Acquire();
