@@ -18,7 +18,7 @@ TEST(ClientLocks, ThereAndBack) {
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(parsed->dump(), R"({"address":"192.0.2.7","name":"a host\\n","files":1,"ranges":20,)"
                             R"("awaited":3,"shares":4})");
-  const std::string text = LocksText({*parsed});
+  const std::string text = LocksText(nlohmann::ordered_json::array({*parsed}));
   EXPECT_NE(text.find("192.0.2.7"), std::string::npos) << text;
   EXPECT_NE(text.find("awaited"), std::string::npos) << text;
   locks.client.name = std::string(1024, 'x');

@@ -513,7 +513,7 @@ TEST_F(LockCallsTest, WhatIsNoneOfItsCalls) {
   EXPECT_EQ(Call(NlmProcedure::kLock, Void(), kOne).accept_status, AcceptStatus::kGarbageArguments);
   EXPECT_EQ(Call(NlmProcedure::kFreeAll, Void(), kOne).accept_status,
             AcceptStatus::kGarbageArguments);
-  for (const auto procedure : {NlmProcedure::kGranted, NlmProcedure::kLockRes, NlmProcedure{24}}) {
+  for (const auto procedure : {NlmProcedure{16}, NlmProcedure{24}}) {
     EXPECT_EQ(Call(procedure, Void(), kOne).accept_status, AcceptStatus::kProcedureUnavailable);
   }
 }
