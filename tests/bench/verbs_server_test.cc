@@ -24,9 +24,8 @@ constexpr uint64_t kDelayNs = 20'000;
 class Client : public VerbsConnection::User {
  public:
   Client(sim::Node& node, cm::Manager* manager, const sim::Node& server) {
-    connection_ = *VerbsConnection::Connect(&node.worker(), manager,
-                                            {.address = server.gid(), .port = kBenchVerbsPort}, {},
-                                            this);
+    connection_ = *VerbsConnection::Connect(
+        &node.worker(), manager, {.address = server.gid(), .port = kBenchVerbsPort}, {}, this);
   }
   void Send() {
     ibv_send_wr wr{};
@@ -101,8 +100,8 @@ TEST_F(VerbsServerTest, TheGoodbyeOfAVanishedClientDoesNotEndTheNext) {
 // A client vanishes, or never meant to come, between its REQ and its RTU.
 TEST_F(VerbsServerTest, AClientWithoutAnRtuKeepsNobodyOut) {
   Client one(one_, managers_[1].get(), at_);
-  ASSERT_TRUE(RunUntil(
-      [&] { return managers_[0]->counters().of(cm::Attribute::kReq).received == 1; }));
+  ASSERT_TRUE(
+      RunUntil([&] { return managers_[0]->counters().of(cm::Attribute::kReq).received == 1; }));
   one_.port().SetUp(false);
   simulation_.RunFor(Simulation::kSecond);
   Client other(other_, managers_[2].get(), at_);
