@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <set>
 
 #include "abi/cm_address.h"
 #include "abi/cm_id.h"
@@ -158,16 +159,21 @@ POLLUX_EXPORT int pollux_rdma_migrate_id(rdma_cm_id* id, rdma_event_channel* cha
     channel = sync.get();
   }
   std::vector<std::unique_ptr<CmEvent>> moved;
+  // With a listener those go who ask for it and of whom the program has not heard yet.
+  std::set<CmId*> movers = {mine};
   // The old channel, should it be this identifier's own, lives until its events are out of it.
   const std::shared_ptr<CmChannel> before = mine->sync;
   Turn turn(mine->world);
   Of(id->channel)->events.RemoveIf([&](std::unique_ptr<CmEvent>& event) {
-    if (event->owner != mine) return false;
+    if (!movers.contains(event->owner)) return false;
+    if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) movers.insert(Of(event->id));
     moved.push_back(std::move(event));
     return true;
   });
-  id->channel = channel;
-  mine->sync = std::move(sync);
+  for (CmId* mover : movers) {
+    mover->channel = channel;
+    mover->sync = sync;
+  }
   for (std::unique_ptr<CmEvent>& event : moved) Of(channel)->events.Push(std::move(event));
   return 0;
 }

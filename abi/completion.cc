@@ -13,6 +13,7 @@
 #include "abi/objects.h"
 #include "abi/tell_once.h"
 #include "abi/wait.h"
+#include "stack/engine/no_cancellation.h"
 
 namespace pollux::abi {
 namespace {
@@ -159,7 +160,7 @@ POLLUX_EXPORT int pollux_ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq
   Activity& activity = Of(channel->context)->world->activity();
   while (true) {
     if (const int error = Sleep(channel->fd, activity); error != 0) return Failed(error);
-    const NoCancellation no_cancellation;
+    const engine::NoCancellation no_cancellation;
     const std::lock_guard lock(Of(channel)->mutex);
     Cq* announced = TakeAnnounced(Of(channel));
     if (announced == nullptr) continue;

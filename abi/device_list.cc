@@ -99,6 +99,8 @@ Context* OpenContext() {
   verbs.ops.post_srq_recv = PostSrqRecv;
   verbs.ops.post_send = PostSend;
   verbs.ops.post_recv = PostRecv;
+  Turn turn(context->world);
+  turn.port_link().Add(context);
   return context;
 }
 
@@ -108,6 +110,7 @@ int QueryPort(ibv_context* context, uint8_t port_num, ibv_port_attr* attr, size_
     Turn turn(Of(context)->world);
     queried = turn.worker().QueryPort(port_num);
     if (!queried.ok()) return ErrorNumber(queried.status());
+    turn.port_link().Show(&*queried);
     queried->gid_tbl_len = net::GidTable::kMaxGids;
   }
   queried->flags = IBV_QPF_GRH_REQUIRED;
@@ -155,6 +158,10 @@ POLLUX_EXPORT ibv_context* pollux_ibv_open_device(ibv_device*) {
 
 POLLUX_EXPORT int pollux_ibv_close_device(ibv_context* context) {
   close(std::exchange(context->cmd_fd, -1));
+  {
+    Turn turn(Of(context)->world);
+    turn.port_link().Remove(Of(context));
+  }
   static auto* const retired = new Retired<Context>();
   retired->Put(std::unique_ptr<Context>(Of(context)));
   return 0;

@@ -12,8 +12,8 @@
 #include <optional>
 #include <utility>
 
-#include "abi/no_cancellation.h"
 #include "abi/wait.h"
+#include "stack/engine/no_cancellation.h"
 
 namespace pollux::abi {
 
@@ -34,7 +34,7 @@ class EventQueue {
   int fd() const { return fd_; }
 
   void Push(Event event) {
-    const NoCancellation no_cancellation;
+    const engine::NoCancellation no_cancellation;
     const std::lock_guard lock(mutex_);
     events_.push_back(std::move(event));
     eventfd_write(fd_, 1);
@@ -46,7 +46,7 @@ class EventQueue {
   int Take(Event* event, Taken taken) {
     while (true) {
       if (const int error = AwaitReadable(fd_); error != 0) return error;
-      const NoCancellation no_cancellation;
+      const engine::NoCancellation no_cancellation;
       const std::lock_guard lock(mutex_);
       if (events_.empty()) continue;  // another thread was faster
       eventfd_t one;
@@ -61,7 +61,7 @@ class EventQueue {
   // Takes out what `unwanted(event)` says.
   template <class Unwanted>
   void RemoveIf(Unwanted unwanted) {
-    const NoCancellation no_cancellation;
+    const engine::NoCancellation no_cancellation;
     const std::lock_guard lock(mutex_);
     for (auto it = events_.begin(); it != events_.end();) {
       if (!unwanted(*it)) {

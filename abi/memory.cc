@@ -1,4 +1,7 @@
 // Protection domains, memory regions and windows.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cerrno>
 
 #include "abi/error_number.h"
@@ -21,10 +24,26 @@ absl::StatusOr<int> NativeAccess(unsigned access) {
   return static_cast<int>(access);
 }
 
+// Whether there is memory at all of it, which the kernel finds out for adapters when it takes hold
+// of the pages. Stretches that wrap around are refused elsewhere.
+bool IsMapped(const void* address, size_t length) {
+  static const auto page_bytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto at = reinterpret_cast<uintptr_t>(address);
+  const uintptr_t begin = at & ~(page_bytes - 1);
+  if (at + length < at) return true;
+  // It writes nothing back, but says where nothing is mapped.
+  return msync(reinterpret_cast<void*>(begin), at + length - begin, MS_ASYNC) == 0 ||
+         errno != ENOMEM;
+}
+
 ibv_mr* Register(ibv_pd* pd, void* address, size_t length, uint64_t iova, unsigned access) {
   const absl::StatusOr<int> native_access = NativeAccess(access);
   if (!native_access.ok() || length == 0) {
     Failed(native_access.ok() ? EINVAL : ErrorNumber(native_access.status()));
+    return nullptr;
+  }
+  if (!IsMapped(address, length)) {
+    Failed(EFAULT);
     return nullptr;
   }
   absl::StatusOr<memory::MemoryRegion> native;
@@ -34,6 +53,7 @@ ibv_mr* Register(ibv_pd* pd, void* address, size_t length, uint64_t iova, unsign
     native = (*native_access & IBV_ACCESS_ZERO_BASED) != 0
                  ? domain->regions->Register(domain, address, length, *native_access)
                  : domain->regions->RegisterIova(domain, address, length, iova, *native_access);
+    if (native.ok()) turn.registered()[native->key] = {native->address, native->length};
   }
   if (!native.ok()) {
     Failed(native.status());
@@ -73,9 +93,10 @@ absl::Status Reregister(ibv_mr* mr, int flags, ibv_pd* pd, void* address, size_t
   const absl::StatusOr<memory::MemoryRegion> after =
       Changed(*before, flags, pd, address, length, access);
   if (!after.ok()) return after.status();
-  return regions
-      ->Reregister(mr->lkey, after->pd, after->address, after->length, after->iova, after->access)
-      .status();
+  const absl::StatusOr<memory::MemoryRegion> changed = regions->Reregister(
+      mr->lkey, after->pd, after->address, after->length, after->iova, after->access);
+  if (changed.ok()) turn.registered()[mr->lkey] = {changed->address, changed->length};
+  return changed.status();
 }
 
 }  // namespace
@@ -149,6 +170,10 @@ POLLUX_EXPORT int pollux_ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* a
     Failed(EINVAL);
     return IBV_REREG_MR_ERR_INPUT;
   }
+  if (moves && !IsMapped(address, length)) {
+    Failed(EFAULT);
+    return IBV_REREG_MR_ERR_INPUT;
+  }
   const absl::Status status =
       Reregister(mr, flags, pd, address, length, static_cast<unsigned>(access));
   if (!status.ok()) {
@@ -168,6 +193,7 @@ POLLUX_EXPORT int pollux_ibv_dereg_mr(ibv_mr* mr) {
     Turn turn(Of(mr->context)->world);
     const absl::Status status = turn.worker().DeregMr(Of(mr)->native);
     if (!status.ok()) return ErrorNumber(status);
+    turn.registered().erase(mr->lkey);
   }
   delete Of(mr);
   return 0;

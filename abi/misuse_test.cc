@@ -15,6 +15,7 @@
 #include <fstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "abi/settings.h"
@@ -59,13 +60,39 @@ class MisuseTest : public testing::Test {
     init.qp_type = IBV_QPT_RC;
     return ibv_create_qp(pd_, &init);
   }
-  int Move(ibv_qp* qp, ibv_qp_state state) {
+  int Move(ibv_qp* qp, ibv_qp_state state, unsigned access = 0) {
     ibv_qp_attr attr{};
     attr.qp_state = state;
     attr.port_num = 1;
+    attr.qp_access_flags = access;
     const int more =
         state == IBV_QPS_INIT ? IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS : 0;
     return ibv_modify_qp(qp, &attr, IBV_QP_STATE | more);
+  }
+  // Moves the two to RTS, each the other's peer: the port reaches itself.
+  void Join(ibv_qp* one, ibv_qp* other) {
+    for (const auto& [qp, peer] : {std::pair(one, other), std::pair(other, one)}) {
+      ASSERT_EQ(Move(qp, IBV_QPS_INIT, IBV_ACCESS_REMOTE_WRITE), 0);
+      ibv_qp_attr attr{};
+      attr.qp_state = IBV_QPS_RTR;
+      attr.path_mtu = IBV_MTU_1024;
+      attr.dest_qp_num = peer->qp_num;
+      attr.ah_attr.is_global = 1;
+      attr.ah_attr.port_num = 1;
+      attr.ah_attr.grh.hop_limit = 64;
+      ASSERT_EQ(ibv_query_gid(context_, 1, 0, &attr.ah_attr.grh.dgid), 0);
+      ASSERT_EQ(ibv_modify_qp(qp, &attr,
+                              IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                                  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+                0);
+      attr.qp_state = IBV_QPS_RTS;
+      attr.timeout = 14;
+      attr.retry_cnt = 7;
+      ASSERT_EQ(ibv_modify_qp(qp, &attr,
+                              IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                  IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
+                0);
+    }
   }
   // As many as the queue takes; expects that the last one is named as the bad one.
   template <class Post>
@@ -215,6 +242,58 @@ TEST_F(MisuseTest, MemoryMayGoBeforeItsRegion) {
   EXPECT_EQ(ibv_dereg_mr(mr), 0);
 }
 
+TEST_F(MisuseTest, MemoryThatIsNotThereIsNotRegistered) {
+  constexpr size_t kBytes = 1 << 20;
+  void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  ibv_mr* mr = ibv_reg_mr(pd_, memory, kBytes, IBV_ACCESS_LOCAL_WRITE);
+  ASSERT_NE(mr, nullptr);
+  ASSERT_EQ(munmap(static_cast<char*>(memory) + kBytes / 2, kBytes / 2), 0);
+  EXPECT_EQ(ibv_reg_mr(pd_, memory, kBytes, IBV_ACCESS_LOCAL_WRITE), nullptr);
+  EXPECT_EQ(errno, EFAULT);
+  EXPECT_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, memory, kBytes, 0),
+            IBV_REREG_MR_ERR_INPUT);
+  EXPECT_EQ(errno, EFAULT);
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
+  mr = ibv_reg_mr(pd_, static_cast<char*>(memory) + 1, kBytes / 2 - 1, IBV_ACCESS_LOCAL_WRITE);
+  EXPECT_NE(mr, nullptr) << "the half that is left";
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
+  EXPECT_EQ(munmap(memory, kBytes / 2), 0);
+}
+
+TEST_F(MisuseTest, APeerWritesToMemoryThatHasGone) {
+  constexpr size_t kBytes = 1 << 20;
+  ibv_qp *writer = MakeQp(), *target = MakeQp();
+  Join(writer, target);
+  void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  ibv_mr* to = ibv_reg_mr(pd_, memory, kBytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+  std::vector<char> text(kBytes, 'w');
+  ibv_mr* from = ibv_reg_mr(pd_, text.data(), text.size(), 0);
+  ASSERT_TRUE(to != nullptr && from != nullptr);
+  ASSERT_EQ(munmap(memory, kBytes), 0);
+  ibv_sge element = {.addr = reinterpret_cast<uint64_t>(text.data()),
+                     .length = static_cast<uint32_t>(text.size()),
+                     .lkey = from->lkey};
+  ibv_send_wr write{};
+  write.sg_list = &element;
+  write.num_sge = 1;
+  write.opcode = IBV_WR_RDMA_WRITE;
+  write.send_flags = IBV_SEND_SIGNALED;
+  write.wr.rdma = {.remote_addr = reinterpret_cast<uint64_t>(memory), .rkey = to->rkey};
+  ibv_send_wr* bad = nullptr;
+  ASSERT_EQ(ibv_post_send(writer, &write, &bad), 0);
+  ibv_wc completion{};
+  while (ibv_poll_cq(cq_, 1, &completion) == 0) {
+  }
+  EXPECT_EQ(completion.status, IBV_WC_SUCCESS) << ibv_wc_status_str(completion.status);
+  EXPECT_EQ(ibv_destroy_qp(writer), 0);
+  EXPECT_EQ(ibv_destroy_qp(target), 0);
+  EXPECT_EQ(ibv_dereg_mr(to), 0);
+  EXPECT_EQ(ibv_dereg_mr(from), 0);
+  EXPECT_EQ(munmap(memory, kBytes), 0);
+}
+
 TEST_F(MisuseTest, ADeviceIsClosedBeforeWhatIsOfIt) {
   ibv_device** list = ibv_get_device_list(nullptr);
   ibv_context* context = ibv_open_device(list[0]);
@@ -296,6 +375,20 @@ class CmMisuseTest : public testing::Test {
                 .max_inline_data = 0};
     init.qp_type = IBV_QPT_RC;
     return rdma_create_qp(id, nullptr, &init);
+  }
+  // A peer that has asked the listener at `port` for a connection, and hears in `channel`.
+  static rdma_cm_id* Ask(uint16_t port, rdma_event_channel* channel) {
+    // Its calls wait, but for the last.
+    rdma_cm_id* peer = nullptr;
+    EXPECT_EQ(rdma_create_id(nullptr, &peer, nullptr, RDMA_PS_TCP), 0);
+    sockaddr_in address = Address("192.0.2.1", port);
+    EXPECT_EQ(rdma_resolve_addr(peer, nullptr, reinterpret_cast<sockaddr*>(&address), 2000), 0);
+    EXPECT_EQ(rdma_resolve_route(peer, 2000), 0);
+    EXPECT_EQ(rdma_migrate_id(peer, channel), 0);
+    EXPECT_EQ(MakeQp(peer), 0);
+    rdma_conn_param param{};
+    EXPECT_EQ(rdma_connect(peer, &param), 0);
+    return peer;
   }
   // False when not as many wait in the channel in time.
   bool AwaitEvents(int count) const {
@@ -381,17 +474,8 @@ TEST_F(CmMisuseTest, NothingIsHeardOfRequestsThatWentWithTheirListener) {
   rdma_cm_id* listener = Make();
   ASSERT_EQ(Bind(listener, "192.0.2.1", 7471), 0);
   ASSERT_EQ(rdma_listen(listener, 4), 0);
-  // The peer's calls wait, but for the last.
-  rdma_cm_id* peer = nullptr;
-  ASSERT_EQ(rdma_create_id(nullptr, &peer, nullptr, RDMA_PS_TCP), 0);
-  sockaddr_in address = Address("192.0.2.1", 7471);
-  ASSERT_EQ(rdma_resolve_addr(peer, nullptr, reinterpret_cast<sockaddr*>(&address), 2000), 0);
-  ASSERT_EQ(rdma_resolve_route(peer, 2000), 0);
   rdma_event_channel* others = rdma_create_event_channel();
-  ASSERT_EQ(rdma_migrate_id(peer, others), 0);
-  ASSERT_EQ(MakeQp(peer), 0);
-  rdma_conn_param param{};
-  ASSERT_EQ(rdma_connect(peer, &param), 0);
+  rdma_cm_id* peer = Ask(7471, others);
   ASSERT_TRUE(AwaitEvents(1));
   rdma_destroy_qp(peer);
   ASSERT_EQ(rdma_destroy_id(peer), 0);
@@ -400,6 +484,37 @@ TEST_F(CmMisuseTest, NothingIsHeardOfRequestsThatWentWithTheirListener) {
   ASSERT_EQ(fcntl(channel_->fd, F_SETFL, O_NONBLOCK), 0);
   rdma_cm_event* event = nullptr;
   EXPECT_ERRNO(rdma_get_cm_event(channel_, &event), EAGAIN);
+  rdma_destroy_event_channel(others);
+}
+
+// A peer asks and gives up, as above; the listener is moved to another channel, where the program
+// hears of both.
+TEST_F(CmMisuseTest, RequestsThatNobodyHasSeenGoWithTheirListenerToItsNewChannel) {
+  rdma_cm_id* listener = Make();
+  ASSERT_EQ(Bind(listener, "192.0.2.1", 7472), 0);
+  ASSERT_EQ(rdma_listen(listener, 4), 0);
+  rdma_event_channel* others = rdma_create_event_channel();
+  rdma_cm_id* peer = Ask(7472, others);
+  ASSERT_TRUE(AwaitEvents(1));
+  rdma_destroy_qp(peer);
+  ASSERT_EQ(rdma_destroy_id(peer), 0);
+  ASSERT_TRUE(AwaitEvents(2));
+  rdma_event_channel* fresh = rdma_create_event_channel();
+  ASSERT_EQ(rdma_migrate_id(listener, fresh), 0);
+  rdma_cm_event* event = nullptr;
+  ASSERT_EQ(rdma_get_cm_event(fresh, &event), 0);
+  ASSERT_EQ(event->event, RDMA_CM_EVENT_CONNECT_REQUEST);
+  rdma_cm_id* request = event->id;
+  EXPECT_EQ(request->channel, fresh);
+  EXPECT_EQ(rdma_ack_cm_event(event), 0);
+  ASSERT_EQ(rdma_get_cm_event(fresh, &event), 0);
+  EXPECT_EQ(event->id, request);
+  EXPECT_EQ(rdma_ack_cm_event(event), 0);
+  ASSERT_EQ(fcntl(channel_->fd, F_SETFL, O_NONBLOCK), 0);
+  EXPECT_ERRNO(rdma_get_cm_event(channel_, &event), EAGAIN);
+  EXPECT_EQ(rdma_destroy_id(request), 0);
+  EXPECT_EQ(rdma_destroy_id(listener), 0);
+  rdma_destroy_event_channel(fresh);
   rdma_destroy_event_channel(others);
 }
 

@@ -3,18 +3,33 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <time.h>
 
 #include <utility>
 
+#include "abi/pace.h"
 #include "stack/engine/clock.h"
 
 namespace pollux::abi {
 namespace {
 
-void Nap() {
-  const timespec duration{0, Progress::kNapNs};
-  nanosleep(&duration, nullptr);
+void Rest(Pace::Pause pause) {
+  const auto nap = [](int64_t ns) {
+    const timespec duration{0, ns};
+    nanosleep(&duration, nullptr);
+  };
+  switch (pause) {
+    case Pace::Pause::kNone:
+      return;
+    case Pace::Pause::kYield:
+      sched_yield();
+      return;
+    case Pace::Pause::kShortNap:
+      return nap(Pace::kShortNapNs);
+    case Pace::Pause::kNap:
+      return nap(Pace::kNapNs);
+  }
 }
 
 // The program's signals are for the program's threads.
@@ -29,7 +44,7 @@ std::thread StartWithoutSignals(std::function<void()> run) {
 
 }  // namespace
 
-Progress::Progress(const Options& options, Ownership* ownership, Activity* activity,
+Progress::Progress(const Options& options, engine::Ownership* ownership, Activity* activity,
                    std::function<bool(uint64_t)> poll)
     : options_(options),
       ownership_(ownership),
@@ -44,31 +59,20 @@ Progress::Progress(const Options& options, Ownership* ownership, Activity* activ
 }
 
 void Progress::Run() {
+  // A nap is as long as it is meant: of itself the kernel adds 50 us.
+  prctl(PR_SET_TIMERSLACK, 1);
   const engine::Clock clock;
-  uint32_t idle = 0;
+  Pace pace(options_.idle, options_.yield_after);
   while (!stop_.load(std::memory_order_relaxed)) {
     const uint64_t now_ns = clock.NowNs();
-    const bool sleep_expected = activity_->ExpectsSleep();
-    // Clocks of two CPUs may be a little apart.
-    const bool abandoned = now_ns > activity_->driven_ns() + kAbandonedNs;
-    if ((!sleep_expected && !abandoned) || ownership_->Wanted() || !ownership_->TryAcquire()) {
-      idle = 0;
-      if (sleep_expected) {
-        sched_yield();
-      } else {
-        Nap();
-      }
+    const bool due = pace.Due(now_ns, activity_->driven_ns(), activity_->ExpectsSleep());
+    if (!due || ownership_->Wanted() || !ownership_->TryAcquire()) {
+      Rest(pace.WithoutTurn());
       continue;
     }
     const bool busy = poll_(now_ns);
     ownership_->Release();
-    idle = busy ? 0 : idle + 1;
-    const bool idles = options_.yield_after != 0 && idle > options_.yield_after;
-    if (idle > kSpinTurns || (idles && options_.idle == engine::Idle::kSleep)) {
-      Nap();
-    } else if (idles && options_.idle == engine::Idle::kYield) {
-      sched_yield();
-    }
+    Rest(pace.AfterTurn(busy));
   }
 }
 

@@ -8,8 +8,8 @@
 #include <optional>
 #include <thread>
 
-#include "abi/ownership.h"
 #include "stack/engine/idle.h"
+#include "stack/engine/ownership.h"
 
 namespace pollux::abi {
 
@@ -45,14 +45,8 @@ class Activity {
 
 // The hand-over between a program that polls and one that sleeps. Each of the program's calls
 // drives the worker on its own thread (run to completion). This thread drives too, one turn at a
-// time, when
-//  - a thread sleeps until a completion is announced, or has armed a completion queue to do so:
-//    then without a pause as long as there is something to do, and for kSpinTurns after;
-//  - or nobody has driven for kAbandonedNs: a program may compute, and its peers' packets are to be
-//    answered all the same. After kSpinTurns without work it naps in between. Threads that wait for
-//    events of connections are served so too: one that polls may well stand beside them.
-// Otherwise it naps, so that a program that polls has its CPU for itself. Ownership makes any mix
-// of these safe; at worst both ask for turns, and this thread stands back.
+// time, when the program does not (Pace). Ownership makes any mix of the two safe; at worst both
+// ask for turns, and this thread stands back.
 class Progress {
  public:
   struct Options {
@@ -60,13 +54,9 @@ class Progress {
     engine::Idle idle = engine::Idle::kYield;
     uint32_t yield_after = 256;  // turns without work, before it yields or naps
   };
-  static constexpr uint64_t kAbandonedNs = 50'000;
-  static constexpr uint64_t kNapNs = 100'000;  // what a packet waits at most that comes meanwhile
-  static constexpr uint32_t kSpinTurns = 4096;
-
   // `poll(now_ns)` is one turn of the loop and returns whether it did anything; called by the
   // owner. Both references outlive this.
-  Progress(const Options& options, Ownership* ownership, Activity* activity,
+  Progress(const Options& options, engine::Ownership* ownership, Activity* activity,
            std::function<bool(uint64_t)> poll);
   ~Progress() { Stop(); }
 
@@ -77,7 +67,7 @@ class Progress {
   void Run();
 
   Options options_;
-  Ownership* ownership_;
+  engine::Ownership* ownership_;
   Activity* activity_;
   std::function<bool(uint64_t)> poll_;
   std::atomic<bool> stop_{false};

@@ -18,7 +18,7 @@ class ProgressTest : public testing::Test {
     ASSERT_TRUE(started.ok()) << started;
   }
 
-  Ownership ownership_;
+  engine::Ownership ownership_;
   Activity activity_;
   std::atomic<uint64_t> turns_{0};
   std::function<bool(uint64_t)> poll_ = [this](uint64_t) {

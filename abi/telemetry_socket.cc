@@ -1,6 +1,8 @@
 #include "abi/telemetry_socket.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -23,6 +25,7 @@ struct Guarded {
   // In a child: the process's own, and those of others with the same prefix, since there is no
   // telling whose is whose.
   std::vector<std::string> kept;
+  int lock_fd = -1;
 };
 
 // There until the last handler of the process has run.
@@ -39,8 +42,19 @@ std::string Aside(const std::string& path) {
   return absl::StrCat(path.substr(0, name), getpid(), "-", path.substr(name));
 }
 
+// One child at a time, from PutAside() to PutBack(): another would find no name to put aside, and
+// DPDK would remove the one that is put back. A child that dies in between lets go.
+void Lock() {
+  const int fd = open(TheGuarded().directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;
+  while (flock(fd, LOCK_EX) != 0 && errno == EINTR) {
+  }
+  TheGuarded().lock_fd = fd;
+}
+
 void PutAside() {
   if (!InChild()) return;
+  Lock();
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(TheGuarded().directory, error)) {
     const std::string path = entry.path();
@@ -59,12 +73,13 @@ void PutBack() {
     if (back) unlink(aside.c_str());
   }
   if (owner_ended) rmdir(TheGuarded().directory.c_str());
+  if (TheGuarded().lock_fd >= 0) close(TheGuarded().lock_fd);
 }
 
 }  // namespace
 
 void GuardTelemetrySocketFrom(const std::string& file_prefix) {
-  TheGuarded() = {getpid(), absl::StrCat(engine::RuntimeDirectory(), "/", file_prefix), {}};
+  TheGuarded() = {getpid(), absl::StrCat(engine::RuntimeDirectory(), "/", file_prefix), {}, -1};
   std::atexit(PutBack);
 }
 

@@ -10,6 +10,7 @@ namespace pollux::abi {
 // that was forked would take it from its parent. Handlers run in the reverse order of their
 // registration, so the two that are registered here have DPDK's between them: in a child the first
 // gives the socket a second name, and the last the one that it had; nobody finds it in between.
+// Children that end together wait for each other there.
 // They do nothing in the process that has registered them. Once a process, from one thread.
 //
 // Before EAL starts, with its file prefix (engine::EalOptions), and after that.

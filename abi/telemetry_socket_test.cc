@@ -98,6 +98,30 @@ TEST_F(TelemetrySocketTest, SurvivesChildrenThatExit) {
       << "its owner removes it";
 }
 
+// Children that end at the same time, as a pool of processes does.
+TEST_F(TelemetrySocketTest, SurvivesChildrenThatExitTogether) {
+  const std::vector<std::string> alone = {engine::kTelemetrySocket};
+  EXPECT_EQ(InProcess([&](const Owner& owner) {
+              for (int round = 0; round < 20; ++round) {
+                int start[2];
+                char none;
+                if (pipe(start) != 0) return 3;
+                for (int i = 0; i < 16; ++i) {
+                  if (fork() != 0) continue;
+                  close(start[1]);
+                  (void)!read(start[0], &none, 1);
+                  std::exit(0);
+                }
+                close(start[0]);
+                close(start[1]);
+                while (wait(nullptr) > 0) {
+                }
+              }
+              return Names(owner.socket_path()) == alone ? 0 : 2;
+            }),
+            0);
+}
+
 TEST_F(TelemetrySocketTest, ChildrenThatOutliveTheOwnerLeaveNothing) {
   int hold[2], ended[2];
   ASSERT_TRUE(pipe(hold) == 0 && pipe(ended) == 0);

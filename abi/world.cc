@@ -13,9 +13,11 @@
 
 #include "abi/cm_id.h"
 #include "abi/descriptors.h"
+#include "abi/stand_in_pages.h"
 #include "abi/telemetry_socket.h"
 #include "abi/tell_once.h"
 #include "absl/strings/str_cat.h"
+#include "stack/net/devargs.h"
 
 namespace pollux::abi {
 namespace {
@@ -29,6 +31,11 @@ constexpr uint64_t kRelistenNs = 2'000'000'000;
 
 std::mutex world_mutex;
 World* world = nullptr;
+
+bool IsMemif(const std::string& port) {
+  const absl::StatusOr<net::Devargs> devargs = net::Devargs::Parse(port);
+  return devargs.ok() && devargs->driver() == net::Driver::kMemif;
+}
 
 }  // namespace
 
@@ -48,6 +55,10 @@ absl::StatusOr<World*> World::Get() {
     return opened.status();
   }
   world = opened->release();
+  if (!UseStandInPages(&Touches)) {
+    std::fprintf(stderr, "pollux: registered memory must not be unmapped: %s\n",
+                 std::strerror(errno));
+  }
   std::atexit(EndAtExit);
   pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
   return world;
@@ -75,6 +86,8 @@ absl::StatusOr<std::unique_ptr<World>> World::Open() {
   absl::StatusOr<std::unique_ptr<engine::Device>> device = engine::Device::Open(settings->device);
   if (!device.ok()) return device.status();
   opened->device_ = *std::move(device);
+  opened->port_link_ = std::make_unique<PortLink>(IsMemif(settings->device.port));
+  opened->device_->worker().AddPortObserver(opened->port_link_.get());
   opened->frame_signal_ = FrameSignal::TakeOver();
   absl::StatusOr<std::unique_ptr<cm::Manager>> manager =
       cm::Manager::Create(&opened->device_->worker(), {.relisten_ns = kRelistenNs});
@@ -92,6 +105,16 @@ absl::StatusOr<std::unique_ptr<World>> World::Open() {
 
 World::~World() {
   if (command_fd_ >= 0) close(command_fd_);
+}
+
+// In a signal handler. The map is whole when its owner touches registered memory.
+bool World::Touches(const void* address) {
+  if (!world->ownership_.HeldByThisThread()) return false;
+  const auto* const byte = static_cast<const uint8_t*>(address);
+  for (const auto& [key, stretch] : world->registered_) {
+    if (byte >= stretch.data() && byte < stretch.data() + stretch.size()) return true;
+  }
+  return false;
 }
 
 void World::End() {

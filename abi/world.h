@@ -11,14 +11,16 @@
 #include <set>
 
 #include "abi/frame_signal.h"
-#include "abi/no_cancellation.h"
-#include "abi/ownership.h"
+#include "abi/port_link.h"
 #include "abi/progress.h"
 #include "abi/settings.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "cm/manager.h"
 #include "stack/engine/clock.h"
 #include "stack/engine/device.h"
+#include "stack/engine/no_cancellation.h"
+#include "stack/engine/ownership.h"
 #include "stack/memory/protection_domain.h"
 
 namespace pollux::abi {
@@ -47,6 +49,9 @@ class World {
   std::set<CmId*>& identifiers() { return identifiers_; }
   // The program's protection domains, by their handles.
   std::map<uint32_t, memory::ProtectionDomain*>& domains() { return domains_; }
+  // The memory that the program has registered, by its keys.
+  std::map<uint32_t, absl::Span<const uint8_t>>& registered() { return registered_; }
+  PortLink& port_link() { return *port_link_; }
   // A file that is nobody else's, of which each context has a descriptor: by one of these a context
   // is known to be of this process.
   int command_fd() const { return command_fd_; }
@@ -60,6 +65,8 @@ class World {
     frame_signal_.Raise();
     return device_->worker().Poll(now_ns);
   }
+  // Whether the world touches registered memory on this thread, and `address` is of it.
+  static bool Touches(const void* address);
   // What other libraries destroy after this still finds its worker.
   void End();
   static void EndAtExit();
@@ -70,16 +77,18 @@ class World {
 
   const pid_t process_ = getpid();
   engine::Clock clock_;
-  Ownership ownership_;
+  engine::Ownership ownership_;
   Activity activity_;
   uint32_t posts_since_poll_ = 0;
   bool copied_ = false;  // into a child
+  std::unique_ptr<PortLink> port_link_;
   std::unique_ptr<engine::Device> device_;
   FrameSignal frame_signal_;
   std::unique_ptr<cm::Manager> manager_;
   std::set<CmId*> identifiers_;
   cm::Id* ended_ = nullptr;  // stands for each of them once this has ended
   std::map<uint32_t, memory::ProtectionDomain*> domains_;
+  std::map<uint32_t, absl::Span<const uint8_t>> registered_;
   int command_fd_ = -1;
   std::shared_ptr<net::CaptureFile> capture_;
   std::unique_ptr<Progress> progress_;
@@ -97,6 +106,8 @@ class Turn {
   cm::Manager& manager() { return world_->manager(); }
   std::set<CmId*>& identifiers() { return world_->identifiers(); }
   std::map<uint32_t, memory::ProtectionDomain*>& domains() { return world_->domains(); }
+  std::map<uint32_t, absl::Span<const uint8_t>>& registered() { return world_->registered(); }
+  PortLink& port_link() { return world_->port_link(); }
   net::Interface& interface() { return world_->worker().interface(); }
   Activity& activity() { return world_->activity(); }
 
@@ -119,7 +130,7 @@ class Turn {
   }
 
  private:
-  NoCancellation no_cancellation_;
+  engine::NoCancellation no_cancellation_;
   World* world_;
 };
 

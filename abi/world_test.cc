@@ -60,7 +60,7 @@ class WorldTest : public testing::Test {
     int count = 1;
     ibv_free_device_list(ibv_get_device_list(&count));
     if (count != 0) return 1;
-    ibv_wc completion;
+    ibv_wc completion{};
     if (ibv_poll_cq(cq, 1, &completion) != 0) return 2;
     if (ibv_destroy_cq(cq) != 0) return 3;
     if (ibv_dealloc_pd(pd) != 0) return 4;
@@ -80,7 +80,7 @@ TEST_F(WorldTest, ChildrenHaveACopyAndTheParentGoesOn) {
   std::atomic<bool> enough = false;
   std::atomic<int> polls = 0;
   std::thread poller([&] {
-    ibv_wc completion;
+    ibv_wc completion{};
     while (!enough) {
       EXPECT_EQ(ibv_poll_cq(cq, 1, &completion), 0);
       ++polls;

@@ -170,7 +170,7 @@ void ManagerImpl::OnActiveQpReady(Connection& connection, absl::Status status) {
     EnterClosed(connection);
     return Deliver(connection, RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL);
   }
-  connection.state = State::kEstablished;
+  EnterEstablished(connection);
   SendRtu(connection);
   DeliverResponse(connection, RDMA_CM_EVENT_ESTABLISHED);
 }
@@ -181,7 +181,7 @@ absl::Status ManagerImpl::Establish(Id* id) {
     return absl::FailedPreconditionError(
         "establish: no connect response waits for a queue pair of your own");
   }
-  connection.state = State::kEstablished;
+  EnterEstablished(connection);
   SendRtu(connection);
   return absl::OkStatus();
 }

@@ -29,7 +29,7 @@ absl::Status ManagerImpl::BindAddr(Id* id, const Endpoint& local) {
   return Bind(connection, local);
 }
 
-absl::Status ManagerImpl::Listen(Id* id, uint16_t port, uint32_t backlog) {
+absl::Status ManagerImpl::Listen(Id* id, uint16_t port, uint32_t backlog, Placement placement) {
   Connection& connection = Of(id);
   if (connection.state != State::kIdle) {
     return absl::FailedPreconditionError("listen: the identifier is in use already");
@@ -41,6 +41,7 @@ absl::Status ManagerImpl::Listen(Id* id, uint16_t port, uint32_t backlog) {
         absl::StrCat("listen: port ", port, ", but bound to port ", connection.local().port));
   }
   connection.backlog = backlog != 0 ? backlog : config_.max_pending_requests;
+  connection.placement = placement;
   connection.state = State::kListen;
   return absl::OkStatus();
 }

@@ -84,6 +84,7 @@ struct Connection final : Id {
   // Of a listener: how many of its requests wait for their user, and may.
   uint32_t pending = 0;
   uint32_t backlog = 0;
+  Placement placement = Placement::kByConnection;
   uint32_t listener_comm_id = 0;  // of what came of a listener
 
   // Shared with identifiers that come of a listener.

@@ -15,7 +15,7 @@ Connection* ConnectionTable::Add(std::unique_ptr<Connection> connection, Random&
   if (by_id_.size() >= capacity_) return nullptr;
   uint32_t id;
   do {
-    id = random.Next32();
+    id = shard_.MakeId(random.Next32());
   } while (id == 0 || by_id_.contains(id));
   connection->local_comm_id = id;
   return by_id_.emplace(id, std::move(connection)).first->second.get();

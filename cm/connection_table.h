@@ -13,6 +13,7 @@
 #include "absl/functional/function_ref.h"
 #include "cm/connection.h"
 #include "cm/port_table.h"
+#include "cm/shard.h"
 #include "stack/base/random.h"
 
 namespace pollux::cm {
@@ -20,9 +21,11 @@ namespace pollux::cm {
 // Owned by the manager, on its core. Bounded by `capacity` connections alive.
 class ConnectionTable {
  public:
-  explicit ConnectionTable(size_t capacity) : capacity_(capacity) {}
+  ConnectionTable(size_t capacity, Shard shard)
+      : capacity_(capacity), shard_(shard), ports_(shard) {}
 
-  // Takes over a connection under a fresh, unpredictable local communication ID. Null at capacity.
+  // Takes over a connection under a fresh, unpredictable local communication ID of this manager's.
+  // Null at capacity.
   Connection* Add(std::unique_ptr<Connection> connection, Random& random);
   // Takes the connection out of every index; its memory stays until FreeRemoved(), since it may be
   // in the midst of a call of its own handler.
@@ -54,7 +57,8 @@ class ConnectionTable {
 
  private:
   using PeerKey = std::pair<uint64_t, uint32_t>;  // CA GUID, communication ID or QPN
-  size_t capacity_;
+  const size_t capacity_;
+  const Shard shard_;
   absl::flat_hash_map<uint32_t, std::unique_ptr<Connection>> by_id_;
   absl::flat_hash_map<PeerKey, Connection*> by_peer_comm_id_;
   absl::flat_hash_map<PeerKey, Connection*> by_peer_qpn_;

@@ -39,6 +39,13 @@ TEST_F(ManagerTest, EveryIdentifierIsToldThatTheDeviceIsGone) {
   });
   EXPECT_EQ(told, 2) << "the listener and the connection";
   EXPECT_FALSE(client.Saw(RDMA_CM_EVENT_DEVICE_REMOVAL));
+  // One that comes late, as of a client that has paused before it connects again.
+  bool late = false;
+  auto id = server.manager->CreateId(
+      RDMA_PS_TCP, [&](const Event& event) { late = event.type == RDMA_CM_EVENT_DEVICE_REMOVAL; });
+  ASSERT_TRUE(id.ok()) << id.status();
+  EXPECT_TRUE(world.RunUntil([&] { return late; }));
+  server.manager->DestroyId(*id);
 }
 
 TEST_F(ManagerTest, LostDisconnectMessages) {

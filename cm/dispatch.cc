@@ -75,8 +75,9 @@ void ManagerImpl::Handle(const Origin& /*origin*/, const Apr& /*apr*/) {
 }
 
 bool ManagerImpl::SendMad(const Gid& from, const Gid& to, const MadBuffer& mad) {
+  if (!environment_->SendMad(from, to, mad)) return false;
   if (trace_ != nullptr) trace_(true, mad);
-  return environment_->SendMad(from, to, mad);
+  return true;
 }
 
 void ManagerImpl::Send(const Origin& origin, const Message& message) {
@@ -99,18 +100,20 @@ void ManagerImpl::SetOutstanding(Connection& connection, const Message& message)
   connection.retries_left = connection.max_retries;
 }
 
-void ManagerImpl::TransmitOutstanding(Connection& connection) {
+bool ManagerImpl::TransmitOutstanding(Connection& connection) {
   if (!SendMad(connection.local().address, connection.peer().address, connection.outstanding)) {
-    return;
+    return false;
   }
   ++environment_->counters().of(connection.outstanding_attribute).sent;
   RecordMad(connection, kFlightMadSent, connection.outstanding_attribute, 0);
+  return true;
 }
 
-void ManagerImpl::SendOutstanding(Connection& connection) {
-  TransmitOutstanding(connection);
+bool ManagerImpl::SendOutstanding(Connection& connection) {
+  const bool sent = TransmitOutstanding(connection);
   connection.mra_heard = false;
   environment_->wheel().Arm(connection.timer, environment_->now_ns() + connection.resend_after_ns);
+  return sent;
 }
 
 void ManagerImpl::Reject(const Origin& origin, uint32_t local_comm_id, uint32_t remote_comm_id,

@@ -17,7 +17,9 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "cm/counters.h"
+#include "cm/handover.h"
 #include "cm/mad.h"
+#include "cm/shard.h"
 #include "stack/base/random.h"
 #include "stack/base/types.h"
 #include "stack/engine/report.h"
@@ -70,10 +72,19 @@ class Environment {
                             std::vector<transport::FlightEntry> flight) = 0;
     // The interface under the device is no more.
     virtual void OnDeviceGone() = 0;
+    // From other managers of the device.
+    virtual void OnHandover(const Handover& handover) = 0;
+    virtual void OnPeerQpTaken(const PeerQpTaken& taken) = 0;
   };
 
   virtual ~Environment() = default;
   virtual void SetClient(Client* client) = 0;
+
+  virtual Shard shard() const = 0;
+  // Runs `work` on the core of another manager of the device, Shard::index `to`, unless that one is
+  // gone. Never from inside this call. False when kMaxPosts of this one are under way.
+  static constexpr uint32_t kMaxPosts = 256;
+  virtual bool Post(uint32_t to, absl::AnyInvocable<void(Client& manager)> work) = 0;
 
   // The place of `address` in the GID table; nothing when it is not this device's.
   virtual std::optional<uint8_t> GidIndex(const Gid& address) const = 0;

@@ -18,7 +18,9 @@ bool FakeWorld::PollAll() {
     in_flight_.erase(in_flight_.begin());
     busy = true;
     for (FakeEnvironment* environment : environments_) {
-      if (environment->GidIndex(datagram.to)) {
+      const Shard shard = environment->shard();
+      if (environment->GidIndex(datagram.to) &&
+          GsiOwner(datagram.mad, datagram.from, shard.count) == shard.index) {
         environment->Receive(datagram.from, datagram.to, datagram.mad);
       }
     }
@@ -83,6 +85,16 @@ absl::Status FakeEnvironment::StartResolve(const Gid&, const Gid& to) {
   return absl::OkStatus();
 }
 
+bool FakeEnvironment::Post(uint32_t to, absl::AnyInvocable<void(Client& manager)> work) {
+  if (posts_full) return false;
+  for (FakeEnvironment* other : world_->environments_) {
+    if (other->address() != address() || other->shard_.index != to) continue;
+    other->posts_.push_back(std::move(work));
+    break;
+  }
+  return true;
+}
+
 void FakeEnvironment::MoveQp(engine::Worker*, verbs::QueuePair* qp, const QpMove& move,
                              std::shared_ptr<QpLease> lease,
                              absl::AnyInvocable<void(absl::Status)> done) {
@@ -133,6 +145,11 @@ bool FakeEnvironment::Poll() {
     for (PendingCall& call : calls) {
       call.done(call.lease->valid ? call.work() : absl::CancelledError());
     }
+  }
+  std::vector<absl::AnyInvocable<void(Client&)>> posts = std::exchange(posts_, {});
+  busy |= !posts.empty();
+  for (auto& post : posts) {
+    if (client_ != nullptr) post(*client_);
   }
   if (client_ != nullptr) busy |= client_->OnPoll();
   return busy;

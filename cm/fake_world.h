@@ -66,8 +66,12 @@ class FakeWorld {
 
 class FakeEnvironment final : public Environment {
  public:
-  FakeEnvironment(FakeWorld* world, Gid address)
-      : addresses{address}, world_(world), wheel_(world->now_ns), random_(world->random.Next64()) {
+  FakeEnvironment(FakeWorld* world, Gid address, Shard shard = {})
+      : addresses{address},
+        world_(world),
+        shard_(shard),
+        wheel_(world->now_ns),
+        random_(world->random.Next64()) {
     world->environments_.push_back(this);
   }
   ~FakeEnvironment() override { std::erase(world_->environments_, this); }
@@ -76,6 +80,7 @@ class FakeEnvironment final : public Environment {
   ibv_mtu mtu = IBV_MTU_4096;
   bool resolvable = true;
   bool queue_full = false;
+  bool posts_full = false;
   bool moves_fail = false;
   bool moves_held = false;  // the queue pair's owner does not poll
   absl::Status join_status;
@@ -84,6 +89,9 @@ class FakeEnvironment final : public Environment {
   std::set<std::pair<const verbs::QueuePair*, Gid>> attached;
 
   void SetClient(Client* client) override { client_ = client; }
+  Shard shard() const override { return shard_; }
+  // To another one of the same address.
+  bool Post(uint32_t to, absl::AnyInvocable<void(Client& manager)> work) override;
   const Gid& address() const { return addresses[0]; }
   std::optional<uint8_t> GidIndex(const Gid& address) const override;
   std::optional<Gid> SourceFor(const Gid& to) const override;
@@ -124,11 +132,13 @@ class FakeEnvironment final : public Environment {
   absl::Status Execute(verbs::QueuePair* qp, const QpMove& move) const;
 
   FakeWorld* world_;
+  const Shard shard_;
   Client* client_ = nullptr;
   engine::TimingWheel wheel_;
   Random random_;
   Counters counters_;
-  std::vector<PendingCall> calls_;  // to the queue pair's owner
+  std::vector<PendingCall> calls_;                                // to the queue pair's owner
+  std::vector<absl::AnyInvocable<void(Client& manager)>> posts_;  // to this one
 };
 
 // A queue pair that is nobody's, with its completion queue.

@@ -83,7 +83,7 @@ TEST_F(EndToEndTest, AFloodIsBoundedAndDisturbsNobody) {
       server->PostSend("pong");
       int sent = 0;
       const auto poll = [&](NodeHost& host) {
-        ibv_wc wc;
+        ibv_wc wc{};
         while (host.cq->Poll(1, &wc) == 1) {
           EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
           if ((wc.opcode & IBV_WC_RECV) != 0) {

@@ -18,7 +18,6 @@ constexpr size_t kIpv6SourceInHeader = 8;
 constexpr uint32_t kGsiQkey = 0x80010000;
 constexpr uint8_t kHopLimit = 64;
 constexpr uint64_t kSendFlag = uint64_t{1} << 32;  // in a wr_id: slot of a send, not of a receive
-constexpr int kBurst = 32;
 
 struct Addresses {
   Gid from;
@@ -120,8 +119,27 @@ absl::Status Gsi::PostReceive(uint32_t slot) {
 }
 
 bool Gsi::Send(uint8_t gid_index, const Gid& to, const MadBuffer& mad) {
-  const absl::StatusOr<size_t> peer =
-      free_sends_.empty() ? absl::ResourceExhaustedError("") : PeerIndex(gid_index, to);
+  if (!free_sends_.empty() && waiting_.empty()) return PostSend(gid_index, to, mad);
+  const auto from = worker_->interface().QueryGid(gid_index);
+  if (waiting_.size() == kWaiting || !from.ok()) {
+    counters_->Count(MadDrop::kSendQueueFull);
+    return false;
+  }
+  waiting_.push_back({*from, to, mad});
+  return true;
+}
+
+void Gsi::SendWaiting() {
+  for (; !waiting_.empty() && !free_sends_.empty(); waiting_.pop_front()) {
+    const Waiting& next = waiting_.front();
+    // Without it the address that it was to leave from is this host's no more.
+    const auto gid_index = worker_->interface().GidIndex(next.from);
+    if (gid_index) PostSend(*gid_index, next.to, next.mad);
+  }
+}
+
+bool Gsi::PostSend(uint8_t gid_index, const Gid& to, const MadBuffer& mad) {
+  const absl::StatusOr<size_t> peer = PeerIndex(gid_index, to);
   if (!peer.ok()) {
     counters_->Count(MadDrop::kSendQueueFull);
     return false;
@@ -152,8 +170,9 @@ bool Gsi::Send(uint8_t gid_index, const Gid& to, const MadBuffer& mad) {
 }
 
 bool Gsi::Poll(Receiver receiver) {
-  std::array<ibv_wc, kBurst> completions;
-  const int count = cq_->Poll(kBurst, completions.data());
+  // All that there are: sends that complete must not leave arrivals without a receive.
+  std::array<ibv_wc, kReceives + kSends> completions;
+  const int count = cq_->Poll(static_cast<int>(completions.size()), completions.data());
   for (int i = 0; i < count; ++i) {
     const ibv_wc& wc = completions[i];
     const auto slot = static_cast<uint32_t>(wc.wr_id);
@@ -166,6 +185,7 @@ bool Gsi::Poll(Receiver receiver) {
     OnReceived(wc, receiver);
     PostReceive(slot).IgnoreError();  // the slot has just come free, so there is room
   }
+  if (!waiting_.empty()) SendWaiting();
   return count > 0;
 }
 

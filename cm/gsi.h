@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
 #include <utility>
@@ -27,7 +28,9 @@ namespace pollux::cm {
 class Gsi {
  public:
   static constexpr uint32_t kReceives = 256;  // MADs that may arrive between two polls
-  static constexpr uint32_t kSends = 256;     // MADs that may wait to leave
+  static constexpr uint32_t kSends = 256;     // MADs that the queue pair has
+  // More that wait for a place there: as many as an end of all of a server's connections sends.
+  static constexpr uint32_t kWaiting = 16'384;
   static constexpr size_t kMaxPeers =
       256;  // pairs of addresses remembered; the oldest idle one gives way
 
@@ -37,8 +40,8 @@ class Gsi {
   Gsi(const Gsi&) = delete;
   Gsi& operator=(const Gsi&) = delete;
 
-  // Queues a MAD to queue pair 1 at `to`, from the address at `gid_index` of the GID table. False,
-  // and counted, when it cannot be.
+  // Queues a MAD to queue pair 1 at `to`, from the address at `gid_index` of the GID table; in the
+  // order of the calls. False, and counted, when it cannot be.
   bool Send(uint8_t gid_index, const Gid& to, const MadBuffer& mad);
 
   // Starts to find the next hop towards `to`. An error when there is no route.
@@ -63,7 +66,14 @@ class Gsi {
 
   Gsi(engine::Worker* worker, Counters* counters);
   absl::Status Init();
+  struct Waiting {
+    Gid from;
+    Gid to;
+    MadBuffer mad;
+  };
   absl::Status PostReceive(uint32_t slot);
+  bool PostSend(uint8_t gid_index, const Gid& to, const MadBuffer& mad);
+  void SendWaiting();
   void OnReceived(const ibv_wc& wc, Receiver receiver);
   // A peer's place, made if need be; the error of CreateAh, or ResourceExhausted when all are busy.
   absl::StatusOr<size_t> PeerIndex(uint8_t gid_index, const Gid& to);
@@ -79,6 +89,7 @@ class Gsi {
   std::unique_ptr<Buffers> buffers_;
   std::vector<uint32_t> free_sends_;
   std::vector<size_t> peer_of_send_;
+  std::deque<Waiting> waiting_;
   std::vector<Peer> peers_;
   absl::flat_hash_map<PeerKey, size_t> peer_index_;
   size_t next_victim_ = 0;

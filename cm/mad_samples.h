@@ -3,7 +3,12 @@
 #ifndef POLLUX_CM_MAD_SAMPLES_H_
 #define POLLUX_CM_MAD_SAMPLES_H_
 
+#include <cstddef>
+#include <cstdint>
+#include <string>
 #include <string_view>
+
+#include "cm/mad.h"
 
 namespace pollux::cm {
 
@@ -11,6 +16,15 @@ struct MadSample {
   std::string_view name;
   std::string_view hex;  // without the zeros at the end
 };
+
+inline MadBuffer BytesOf(const MadSample& sample) {
+  MadBuffer mad{};
+  for (size_t i = 0; i < sample.hex.size() / 2; ++i) {
+    const std::string digits(sample.hex.substr(2 * i, 2));
+    mad[i] = static_cast<uint8_t>(std::stoi(digits, nullptr, 16));
+  }
+  return mad;
+}
 
 inline constexpr MadSample kMadSamples[] = {
     {"nfs_v3_req",

@@ -14,17 +14,9 @@
 namespace pollux::cm {
 namespace {
 
-MadBuffer FromHex(std::string_view hex) {
-  MadBuffer mad{};
-  for (size_t i = 0; i < hex.size() / 2; ++i) {
-    mad[i] = static_cast<uint8_t>(std::stoi(std::string(hex.substr(2 * i, 2)), nullptr, 16));
-  }
-  return mad;
-}
-
 MadBuffer Sample(std::string_view name) {
   for (const MadSample& sample : kMadSamples) {
-    if (sample.name == name) return FromHex(sample.hex);
+    if (sample.name == name) return BytesOf(sample);
   }
   ADD_FAILURE() << "no sample " << name;
   return {};
@@ -44,7 +36,7 @@ constexpr Gid kServer = Gid::FromIpv4(0xC0000201);
 
 TEST(MadTest, SamplesReencodeByteForByte) {
   for (const MadSample& sample : kMadSamples) {
-    const MadBuffer bytes = FromHex(sample.hex);
+    const MadBuffer bytes = BytesOf(sample);
     const std::optional<Mad> mad = ParseMad(bytes);
     ASSERT_TRUE(mad.has_value()) << sample.name;
     MadBuffer again;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
@@ -75,7 +76,7 @@ struct Event {
                             // reject or destroy
   Id* listen_id = nullptr;  // for CONNECT_REQUEST
   // RDMA_CM_EVENT_DEVICE_REMOVAL comes to every identifier, once, when the interface under the
-  // device is gone: nothing is sent or received any more.
+  // device is gone, and to each that is made after that: nothing is sent or received any more.
   // For CONNECT_REQUEST, CONNECT_RESPONSE, ESTABLISHED and REJECTED. Private data comes with all
   // the bytes that the message has room for (56, 196 in REP, 224 in RTU, 148): CM does not carry
   // its length.
@@ -106,8 +107,19 @@ class Id {
   engine::Worker* qp_owner_ = nullptr;
 };
 
+// Where the requests for a service are answered when several managers of a device (CreateAll) have
+// a listener for it. Without a listener of its own a manager leaves them to the next one that has.
+enum class Placement : uint8_t {
+  // Spread evenly: by who asks, and for which of its queue pairs.
+  kByConnection,
+  // All of a client's (its address) by one manager, in this life and in those to come: for services
+  // that remember their clients.
+  kByClient,
+};
+
 // Time-out codes stand for 4.096 us * 2^n.
 struct ManagerConfig {
+  // Each of a manager, also where a device has several.
   uint32_t max_ids = 16384;  // connections (in time-wait too) and listeners together
   // REQs and SIDR_REQs not yet accepted or rejected, of all listeners; more are dropped.
   uint32_t max_pending_requests = 1024;
@@ -121,15 +133,21 @@ struct ManagerConfig {
   uint64_t relisten_ns = 0;
 };
 
-// Lives on one worker of the device (the one that owns QP 1) as a poller; all calls are made, all
+// Lives on one worker of the device as a poller, with a QP 1 of its own; all calls are made, all
 // handlers run on that core. Queue pairs may live on any worker: CM moves them through
-// Party::Call. A handler may call anything here, DestroyId of its own identifier included, but not
-// destroy the manager. No handler runs inside a call made here.
+// Party::Call. Connections belong to the manager that asks for them, or has the listener that they
+// were asked of. A handler may call anything here, DestroyId of its own identifier included, but
+// not destroy the manager. No handler runs inside a call made here.
 class Manager {
  public:
   // Creates QP 1 on `worker`. `worker` outlives the manager.
   static absl::StatusOr<std::unique_ptr<Manager>> Create(engine::Worker* worker,
                                                          const ManagerConfig& config = {});
+  // One on each of a device's workers, in the order of their numbers, for a device that asks
+  // GsiOwner() (shard.h) which of them a MAD is for. Before the first poll; their destruction is
+  // after the last. At most Shard::kMaxCount, else InvalidArgument.
+  static absl::StatusOr<std::vector<std::unique_ptr<Manager>>> CreateAll(
+      absl::Span<engine::Worker* const> workers, const ManagerConfig& config = {});
   // Identifiers end with it, silently: nothing is sent.
   virtual ~Manager() = default;
 
@@ -146,6 +164,7 @@ class Manager {
   // Gives a fresh identifier its local address and port: all zeros for any address, port 0 for an
   // ephemeral one. NotFound (EADDRNOTAVAIL): not an address of this device. AlreadyExists
   // (EADDRINUSE): another identifier of the port space has the port, at that address or at any.
+  // Other managers of the device may have it too.
   // ResourceExhausted: no ephemeral port is free. Who does not call it gets any address, and an
   // ephemeral port in ResolveAddr.
   virtual absl::Status BindAddr(Id* id, const Endpoint& local) = 0;
@@ -159,8 +178,10 @@ class Manager {
   // (errors as BindAddr's). A listener bound to the address that a request names goes before one
   // at any address. At most `backlog` requests wait for Accept or Reject, more are dropped and
   // counted, to be sent again; 0: max_pending_requests.
-  virtual absl::Status Listen(Id* id, uint16_t port, uint32_t backlog) = 0;
-  absl::Status Listen(Id* id, uint16_t port) { return Listen(id, port, 0); }
+  virtual absl::Status Listen(Id* id, uint16_t port, uint32_t backlog, Placement placement) = 0;
+  absl::Status Listen(Id* id, uint16_t port, uint32_t backlog = 0) {
+    return Listen(id, port, backlog, Placement::kByConnection);
+  }
 
   // As rdma_set_option with RDMA_OPTION_ID_TOS: the traffic class of the connection's path, DSCP
   // and all. FailedPrecondition once it is asked for; the passive side takes the other's.

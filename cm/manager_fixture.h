@@ -31,16 +31,19 @@ struct Seen {
 // One host: a manager, one identifier of interest, its queue pair, and what it was told.
 class Host {
  public:
-  Host(FakeWorld* world, uint8_t number, const ManagerConfig& config = {})
-      : address(Gid::FromIpv4(0xC0000200 + number)), world_(world), qpn_(number * 0x1000u) {
-    auto environment = std::make_unique<FakeEnvironment>(world, address);
+  // Of a host with several managers: that of `shard`.
+  Host(FakeWorld* world, uint8_t number, const ManagerConfig& config = {}, Shard shard = {})
+      : address(Gid::FromIpv4(0xC0000200 + number)),
+        world_(world),
+        qpn_(number * 0x1000u + shard.index * 0x100u) {
+    auto environment = std::make_unique<FakeEnvironment>(world, address, shard);
     env = environment.get();
     manager = std::make_unique<ManagerImpl>(std::move(environment), config);
   }
 
-  void Listen() {
+  void Listen(Placement placement = Placement::kByConnection) {
     listener = *manager->CreateId(port_space, Handler());
-    ASSERT_TRUE(manager->Listen(listener, kPort).ok());
+    ASSERT_TRUE(manager->Listen(listener, kPort, 0, placement).ok());
   }
   // Creates an identifier and takes it to where it can connect.
   void Prepare(const Gid& to) {

@@ -21,7 +21,9 @@ ManagerConfig Sane(ManagerConfig config) {
 }  // namespace
 
 ManagerImpl::ManagerImpl(std::unique_ptr<Environment> environment, const ManagerConfig& config)
-    : environment_(std::move(environment)), config_(Sane(config)), table_(config.max_ids) {
+    : environment_(std::move(environment)),
+      config_(Sane(config)),
+      table_(config.max_ids, environment_->shard()) {
   environment_->SetClient(this);
 }
 
@@ -50,6 +52,7 @@ absl::StatusOr<Id*> ManagerImpl::CreateId(rdma_port_space port_space, EventHandl
   connection->handler = std::make_shared<EventHandler>(std::move(handler));
   connection->set_port_space(port_space);
   connection->created_ns = environment_->now_ns();
+  if (device_gone_) Defer(*connection, RDMA_CM_EVENT_DEVICE_REMOVAL);
   return connection;
 }
 
@@ -182,8 +185,10 @@ void ManagerImpl::OnTimer(Connection& connection) {
     case State::kSidrReqSent:
       if (connection.retries_left == 0) return OnRetriesUsedUp(connection);
       --connection.retries_left;
-      ++environment_->counters().of(connection.outstanding_attribute).retries;
-      return SendOutstanding(connection);
+      if (SendOutstanding(connection)) {
+        ++environment_->counters().of(connection.outstanding_attribute).retries;
+      }
+      return;
     default:
       return;
   }

@@ -1,7 +1,7 @@
 // The connection state machines. One file for each part of a connection's life: manager_impl.cc
 // (identifiers, events), queue_pair.cc (what they connect), address.cc, dispatch.cc (what comes
-// in), active.cc, passive.cc, mra.cc, teardown.cc, sidr.cc, multicast.cc, and report.cc, which
-// tells of it.
+// in), active.cc, passive.cc, mra.cc, teardown.cc, sidr.cc, multicast.cc, handover.cc (what other
+// managers of the device have to do with), and report.cc, which tells of it.
 #ifndef POLLUX_CM_MANAGER_IMPL_H_
 #define POLLUX_CM_MANAGER_IMPL_H_
 
@@ -36,7 +36,7 @@ class ManagerImpl final : public Manager, private Environment::Client {
   absl::Status ResolveRoute(Id* id, uint32_t timeout_ms) override;
   absl::Status SetTypeOfService(Id* id, uint8_t type_of_service) override;
   using Manager::Listen;
-  absl::Status Listen(Id* id, uint16_t port, uint32_t backlog) override;
+  absl::Status Listen(Id* id, uint16_t port, uint32_t backlog, Placement placement) override;
   void ReleaseQp(Id* id) override;
   void BindQp(Id* id, engine::Worker* owner, verbs::QueuePair* qp, int access,
               absl::AnyInvocable<void(absl::Status)> done) override;
@@ -62,6 +62,8 @@ class ManagerImpl final : public Manager, private Environment::Client {
   void OnDeviceGone() override;
   void OnQpFailed(Qpn qpn, ibv_wc_status status,
                   std::vector<transport::FlightEntry> flight) override;
+  void OnHandover(const Handover& handover) override;     // handover.cc
+  void OnPeerQpTaken(const PeerQpTaken& taken) override;  // handover.cc
 
   // Connections of any kind that still take room: identifiers, and what outlives them.
   size_t size() const { return table_.size(); }
@@ -79,6 +81,7 @@ class ManagerImpl final : public Manager, private Environment::Client {
     const Gid& from;
     const Gid& to;
     uint64_t transaction_id;
+    Route route{};
   };
 
   // Environment::Client
@@ -106,6 +109,16 @@ class ManagerImpl final : public Manager, private Environment::Client {
   void CountDuplicate(Attribute attribute) { ++environment_->counters().of(attribute).duplicates; }
   void CountDrop(MadDrop drop) { environment_->counters().Count(drop); }
 
+  // handover.cc
+  // To the next manager; false when all have had it, of those that a round is made of.
+  bool PassOn(const Origin& origin, const Message& message);
+  // To the manager that `listener` wants all of its client's requests to be answered by; false when
+  // that is this one.
+  bool SendHome(const Origin& origin, const Connection& listener, const Message& message);
+  void HandOver(uint32_t to, const Origin& origin, Route route, const Message& message);
+  // Tells the other managers whose queue pair it is connected with.
+  void EnterEstablished(Connection& connection);
+
   // report.cc
   void RecordMad(Connection& connection, transport::FlightKind kind, Attribute attribute,
                  uint16_t detail);
@@ -126,8 +139,8 @@ class ManagerImpl final : public Manager, private Environment::Client {
   // What SendOutstanding() sends, and sends again until something cancels the timer or the retries
   // are used up.
   void SetOutstanding(Connection& connection, const Message& message);
-  void SendOutstanding(Connection& connection);
-  void TransmitOutstanding(Connection& connection);  // and no timer
+  bool SendOutstanding(Connection& connection);      // false: not queued this time
+  bool TransmitOutstanding(Connection& connection);  // and no timer
   void Reject(const Origin& origin, uint32_t local_comm_id, uint32_t remote_comm_id,
               AboutMessage about, RejectReason reason);
   void RejectTimedOut(const Connection& connection, AboutMessage about);
@@ -213,6 +226,7 @@ class ManagerImpl final : public Manager, private Environment::Client {
   ConnectionTable table_;
   Trace trace_;
   FailureHandler on_failure_;
+  bool device_gone_ = false;
   uint32_t pending_ = 0;  // connections in kReqRcvd, kRepPending and kSidrReqRcvd
   std::deque<Deferred> deferred_;
   std::vector<uint32_t> resolving_;  // communication IDs

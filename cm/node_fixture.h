@@ -185,7 +185,7 @@ class EndToEndTest : public testing::Test {
     server->PostSend("from the server");
     int sent = 0, received = 0;
     const auto count = [&](NodeHost& node) {
-      ibv_wc wc;
+      ibv_wc wc{};
       while (node.cq->Poll(1, &wc) == 1) {
         EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
         ++((wc.opcode & IBV_WC_RECV) != 0 ? received : sent);

@@ -36,9 +36,10 @@ void ManagerImpl::Handle(const Origin& origin, const Req& req) {
                              ? table_.ports().FindListener(*service, origin.to)
                              : nullptr;
   if (listener == nullptr) {
-    if (AwaitListener(origin, service, req)) return;
+    if (AwaitListener(origin, service, req) || PassOn(origin, req)) return;
     return reject(RejectReason::kInvalidServiceId);
   }
+  if (SendHome(origin, *listener, req)) return;
   const std::optional<CmaHeader> cma = CmaHeader::Parse(req.private_data);
   if (!cma) return reject(RejectReason::kUnsupportedRequest);
   // Its sender asks again, perhaps when there is room.
@@ -282,7 +283,7 @@ void ManagerImpl::Handle(const Origin& origin, const Rtu& rtu) {
   if (connection->state == State::kEstablished) return CountDuplicate(Attribute::kRtu);
   if (connection->state != State::kRepSent) return CountDrop(MadDrop::kWrongState);
   connection->timer.Cancel();
-  connection->state = State::kEstablished;
+  EnterEstablished(*connection);
   Deliver(*connection,
           {.type = RDMA_CM_EVENT_ESTABLISHED, .param = {.private_data = rtu.private_data}});
 }
@@ -291,7 +292,7 @@ void ManagerImpl::Notify(Id* id, ibv_event_type event) {
   Connection& connection = Of(id);
   if (event != IBV_EVENT_COMM_EST || connection.state != State::kRepSent) return;
   connection.timer.Cancel();
-  connection.state = State::kEstablished;
+  EnterEstablished(connection);
   Defer(connection, RDMA_CM_EVENT_ESTABLISHED);
 }
 

@@ -18,9 +18,11 @@ bool PortTable::Bind(Connection& connection, const Endpoint& local) {
 }
 
 bool PortTable::BindEphemeral(Connection& connection, const Gid& address, Random& random) {
-  const uint64_t start = random.Below(kEphemerals);
-  for (uint32_t tried = 0; tried < kEphemerals; ++tried) {
-    const auto port = static_cast<uint16_t>(kFirstEphemeral + (start + tried) % kEphemerals);
+  const uint32_t own = kEphemerals / shard_.count;
+  const uint64_t start = random.Below(own);
+  for (uint32_t tried = 0; tried < own; ++tried) {
+    const uint64_t chosen = (start + tried) % own * shard_.count + shard_.index;
+    const auto port = static_cast<uint16_t>(kFirstEphemeral + chosen);
     if (Bind(connection, {address, port})) return true;
   }
   return false;

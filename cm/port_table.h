@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "cm/connection.h"
 #include "cm/service_id.h"
+#include "cm/shard.h"
 #include "stack/base/random.h"
 #include "stack/base/types.h"
 
@@ -22,9 +23,12 @@ class PortTable {
   static constexpr uint16_t kFirstEphemeral = 49152;
   static constexpr uint32_t kEphemerals = 65536 - kFirstEphemeral;
 
+  explicit PortTable(Shard shard = {}) : shard_(shard) {}
+
   // In the connection's port space. False when the port is in use at that address or at any.
   bool Bind(Connection& connection, const Endpoint& local);
-  // At a free port, chosen at random. False when there is none.
+  // At a free port, chosen at random of those that are this manager's alone. False when there is
+  // none.
   bool BindEphemeral(Connection& connection, const Gid& address, Random& random);
   // Gives up what Bind gave, if anything.
   void Release(Connection& connection);
@@ -39,6 +43,7 @@ class PortTable {
     Gid address;
     Connection* connection;
   };
+  const Shard shard_;
   absl::flat_hash_map<uint64_t, std::vector<Binding>> bindings_;  // by ServiceId::ToWire
 };
 

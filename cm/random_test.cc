@@ -1,5 +1,6 @@
 // Whole lives of connections, drawn from seeds: both sides connect, accept, reject, disconnect,
-// destroy and are killed at random, while messages are lost, come twice, late and in any order.
+// destroy and are killed at random, while messages are lost, come twice, late and in any order. A
+// host has one manager or several.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,6 +26,7 @@ constexpr int kSeeds = 1000;
 constexpr uint64_t kBusyNs = 200 * kSecond;  // while things are begun and go wrong
 // Then everything comes to an end by itself: 16 sendings, each put off by an MRA.
 constexpr uint64_t kQuietNs = 1500 * kSecond;
+constexpr uint64_t kMaxManagers = 3;  // of a host
 
 class Machine;
 
@@ -100,6 +102,8 @@ class Life {
   void Meddle();
   void CheckSettled();
   const User* PartnerOf(const User& user) const;
+  Machine& SomeOf(size_t host) { return *hosts_[host][world_.random.Below(hosts_[host].size())]; }
+  std::vector<Machine*> AllMachines() const;
 
   FakeWorld world_;
   double loss_;
@@ -107,26 +111,31 @@ class Life {
   bool reliable_ = false;
   std::multimap<uint64_t, std::function<void()>> actions_;
   std::vector<std::unique_ptr<User>> users_;
-  std::vector<std::unique_ptr<Machine>> machines_;
+  std::vector<std::vector<std::unique_ptr<Machine>>> hosts_;
   bool killed_ = false;
 };
 
+// A manager of a host.
 class Machine {
  public:
-  Machine(Life* life, uint8_t number) : life_(life), number_(number) { Start(); }
+  Machine(Life* life, uint8_t number, Shard shard) : life_(life), number_(number), shard_(shard) {
+    Start();
+  }
+  uint8_t number() const { return number_; }
 
   void Start() {
-    auto environment =
-        std::make_unique<FakeEnvironment>(&life_->world_, Gid::FromIpv4(0xC0000200 + number_));
+    auto environment = std::make_unique<FakeEnvironment>(
+        &life_->world_, Gid::FromIpv4(0xC0000200 + number_), shard_);
     env = environment.get();
     if (life_->Chance(0.3)) env->mtu = IBV_MTU_1024;
     ManagerConfig config;
     if (life_->Chance(0.3)) config.max_pending_requests = 1;
     manager = std::make_unique<ManagerImpl>(std::move(environment), config);
-    qpn_ = number_ * 0x1000u;
+    qpn_ = number_ * 0x1000u + shard_.index * 0x100u;
     for (const rdma_port_space port_space : {RDMA_PS_TCP, RDMA_PS_UDP}) {
       Id* listener = *manager->CreateId(port_space, [this](const Event& e) { OnEvent(e); });
-      ASSERT_TRUE(manager->Listen(listener, kPort).ok());
+      const Placement placement = number_ == 1 ? Placement::kByClient : Placement::kByConnection;
+      ASSERT_TRUE(manager->Listen(listener, kPort, 0, placement).ok());
     }
   }
   // Nothing is said to anyone.
@@ -231,7 +240,8 @@ class Machine {
   }
 
   Life* life_;
-  uint8_t number_;
+  const uint8_t number_;
+  const Shard shard_;
   uint32_t qpn_ = 0;
   std::map<Id*, User*> by_id_;
 };
@@ -249,12 +259,16 @@ Life::Life(uint64_t seed) : world_(seed) {
     return Some(Chance(0.02) ? 10 * kSecond : 100 * kMillisecond);
   };
   for (const uint8_t number : {1, 2}) {
-    machines_.push_back(std::make_unique<Machine>(this, number));
+    const auto count = static_cast<uint32_t>(1 + world_.random.Below(kMaxManagers));
+    hosts_.emplace_back();
+    for (uint32_t index = 0; index < count; ++index) {
+      hosts_.back().push_back(std::make_unique<Machine>(this, number, Shard{index, count}));
+    }
   }
   for (uint64_t n = 1 + world_.random.Below(16); n > 0; --n) {
     At(Some(kBusyNs * 2 / 3), [this] {
       const size_t from = world_.random.Below(2);
-      machines_[from]->Connect(machines_[1 - from]->env->address());
+      SomeOf(from).Connect(SomeOf(1 - from).env->address());
     });
   }
   for (uint64_t n = world_.random.Below(20); n > 0; --n) At(Some(kBusyNs), [this] { Disturb(); });
@@ -263,7 +277,15 @@ Life::Life(uint64_t seed) : world_(seed) {
 
 Life::~Life() {
   // Queue pairs outlive what moves them.
-  for (const auto& machine : machines_) machine->manager.reset();
+  for (Machine* machine : AllMachines()) machine->manager.reset();
+}
+
+std::vector<Machine*> Life::AllMachines() const {
+  std::vector<Machine*> all;
+  for (const auto& host : hosts_) {
+    for (const auto& machine : host) all.push_back(machine.get());
+  }
+  return all;
 }
 
 void Life::RunFor(uint64_t ns) {
@@ -279,10 +301,12 @@ void Life::RunFor(uint64_t ns) {
   world_.now_ns = std::max(world_.now_ns, end_ns);
 }
 
-// A machine does not send, does not move queue pairs, or is killed.
+// A machine does not send, does not move queue pairs, does not reach its siblings, or its host is
+// killed.
 void Life::Disturb() {
-  Machine& machine = *machines_[world_.random.Below(2)];
-  switch (world_.random.Below(4)) {
+  const size_t host = world_.random.Below(2);
+  Machine& machine = SomeOf(host);
+  switch (world_.random.Below(5)) {
     case 0:
       machine.env->queue_full = true;
       At(Some(10 * kSecond), [&machine] { machine.env->queue_full = false; });
@@ -295,10 +319,14 @@ void Life::Disturb() {
       machine.env->moves_fail = true;
       At(Some(10 * kSecond), [&machine] { machine.env->moves_fail = false; });
       break;
+    case 3:
+      machine.env->posts_full = true;
+      At(Some(10 * kSecond), [&machine] { machine.env->posts_full = false; });
+      break;
     default:
       if (killed_ || !Chance(0.3)) return;
       killed_ = true;
-      machine.Kill();
+      for (const auto& one : hosts_[host]) one->Kill();
   }
 }
 
@@ -329,7 +357,9 @@ void Life::Meddle() {
 const User* Life::PartnerOf(const User& user) const {
   const User* found = nullptr;
   for (const auto& other : users_) {
-    if (other->machine == user.machine || other->active == user.active || other->ud) continue;
+    if (other->machine->number() == user.machine->number() || other->active == user.active ||
+        other->ud)
+      continue;
     if (other->local != user.peer || other->peer != user.local) continue;
     if (found == nullptr || other->Connected()) found = other.get();
   }
@@ -367,15 +397,16 @@ void Life::CheckSettled() {
 void Life::Run() {
   RunFor(kBusyNs);
   reliable_ = true;
-  for (const auto& machine : machines_) {
+  for (Machine* machine : AllMachines()) {
     machine->env->queue_full = machine->env->moves_held = machine->env->moves_fail = false;
+    machine->env->posts_full = false;
   }
   RunFor(kQuietNs);
   if (testing::Test::HasFailure()) return;
   CheckSettled();
   for (size_t i = 0; i < users_.size(); ++i) users_[i]->machine->Destroy(*users_[i]);
   RunFor(kQuietNs);
-  for (const auto& machine : machines_) {
+  for (const Machine* machine : AllMachines()) {
     EXPECT_EQ(machine->manager->size(), 2u) << "more than the listeners";
     EXPECT_EQ(machine->manager->pending(), 0u);
     EXPECT_EQ(machine->env->wheel().NextDeadline(), UINT64_MAX) << "a timer is left";

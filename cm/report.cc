@@ -129,6 +129,12 @@ bool ManagerImpl::OnQuestion(const engine::Question& question, engine::Report* r
     counters().Visit([&](std::string_view name, uint64_t value) { report->Count(name, value); });
     return true;
   }
+  if (question.topic == "worker") {
+    uint64_t connected = 0;
+    table_.Visit([&](const Connection& one) { connected += one.state == State::kEstablished; });
+    report->Set("connections", connected);
+    return true;
+  }
   if (question.topic == "connections") {
     ListConnections(static_cast<uint32_t>(question.object.value_or(0)), report);
     return true;

@@ -58,9 +58,10 @@ void ManagerImpl::Handle(const Origin& origin, const SidrReq& req) {
                              ? table_.ports().FindListener(*service, origin.to)
                              : nullptr;
   if (listener == nullptr) {
-    if (AwaitListener(origin, service, req)) return;
+    if (AwaitListener(origin, service, req) || PassOn(origin, req)) return;
     return answer(SidrStatus::kUnsupported);
   }
+  if (SendHome(origin, *listener, req)) return;
   const std::optional<CmaHeader> cma = CmaHeader::Parse(req.private_data);
   if (!cma) return answer(SidrStatus::kReject);
   if (!HasRoomFor(*listener)) return CountDrop(MadDrop::kBacklogFull);

@@ -37,6 +37,7 @@ void ManagerImpl::StartDisconnect(Connection& connection) {
 // As Linux's rdma_cm: each identifier is told and stays its user's to destroy. Listeners at any
 // address too, for there is no other device that they could go on with.
 void ManagerImpl::OnDeviceGone() {
+  device_gone_ = true;
   table_.Visit([this](const Connection& connection) {
     if (!connection.destroyed) Defer(connection, RDMA_CM_EVENT_DEVICE_REMOVAL);
   });
@@ -130,7 +131,8 @@ Connection* ManagerImpl::FindRejected(const Origin& origin, const Rej& rej) {
   if (!by_guid) return FindFor(origin, rej.local_comm_id, rej.remote_comm_id);
   Connection* connection = table_.FindByPeerCommId(LoadBe64(rej.ari.data()), rej.local_comm_id);
   if (connection == nullptr) {
-    CountDrop(MadDrop::kUnknownCommId);
+    // It says nothing of where its REQ went.
+    if (!PassOn(origin, rej)) CountDrop(MadDrop::kUnknownCommId);
     return nullptr;
   }
   return FindFor(origin, rej.local_comm_id, connection->local_comm_id);

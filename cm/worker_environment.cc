@@ -30,8 +30,9 @@ void OfferTopics() {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<WorkerEnvironment>> WorkerEnvironment::Create(
-    engine::Worker* worker) {
-  std::unique_ptr<WorkerEnvironment> environment(new WorkerEnvironment(worker));
+    std::shared_ptr<Siblings> siblings, uint32_t index) {
+  engine::Worker* const worker = siblings->workers[index];
+  std::unique_ptr<WorkerEnvironment> environment(new WorkerEnvironment(std::move(siblings), index));
   if (absl::Status status = worker->interface().QueryGid(0).status(); !status.ok()) return status;
   environment->ca_guid_ = CaGuid(worker->interface().config().mac);
   absl::StatusOr<std::unique_ptr<Gsi>> gsi = Gsi::Create(worker, &environment->counters_);
@@ -40,6 +41,7 @@ absl::StatusOr<std::unique_ptr<WorkerEnvironment>> WorkerEnvironment::Create(
   worker->AddPoller(environment.get());
   worker->AddReporter(environment.get());
   worker->AddPortObserver(environment.get());
+  environment->siblings_->environments[index] = environment.get();
   OfferTopics();
   return environment;
 }
@@ -50,6 +52,22 @@ WorkerEnvironment::~WorkerEnvironment() {
   worker_->RemovePoller(this);
   worker_->RemoveReporter(this);
   worker_->RemovePortObserver(this);
+  siblings_->environments[index_] = nullptr;
+}
+
+bool WorkerEnvironment::Post(uint32_t to, absl::AnyInvocable<void(Client& manager)> work) {
+  if (posts_ == kMaxPosts) return false;
+  ++posts_;
+  worker_->Call(
+      *siblings_->workers[to],
+      [siblings = siblings_, to, work = std::move(work)]() mutable {
+        const WorkerEnvironment* const there = siblings->environments[to];
+        if (there != nullptr && there->client_ != nullptr) work(*there->client_);
+      },
+      [this, alive = alive_] {
+        if (*alive) --posts_;
+      });
+  return true;
 }
 
 void WorkerEnvironment::OnPortEvent(uint8_t /*port_num*/, ibv_event_type event) {

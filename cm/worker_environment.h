@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -22,10 +23,22 @@ class WorkerEnvironment final : public Environment,
                                 private engine::PortObserver,
                                 private engine::Reporter {
  public:
-  static absl::StatusOr<std::unique_ptr<WorkerEnvironment>> Create(engine::Worker* worker);
+  // Those of a device's workers, by number. The place of each environment is looked at and changed
+  // on the core of its worker alone.
+  struct Siblings {
+    std::vector<engine::Worker*> workers;
+    std::vector<WorkerEnvironment*> environments;  // null: none yet, or no more
+  };
+  // On worker `index` of `siblings`.
+  static absl::StatusOr<std::unique_ptr<WorkerEnvironment>> Create(
+      std::shared_ptr<Siblings> siblings, uint32_t index);
   ~WorkerEnvironment() override;
 
   void SetClient(Client* client) override { client_ = client; }
+  Shard shard() const override {
+    return {.index = index_, .count = static_cast<uint32_t>(siblings_->workers.size())};
+  }
+  bool Post(uint32_t to, absl::AnyInvocable<void(Client& manager)> work) override;
   std::optional<uint8_t> GidIndex(const Gid& address) const override;
   std::optional<Gid> SourceFor(const Gid& to) const override;
   uint64_t ca_guid() const override { return ca_guid_; }
@@ -48,7 +61,8 @@ class WorkerEnvironment final : public Environment,
                    absl::AnyInvocable<void(absl::Status)> done) override;
 
  private:
-  explicit WorkerEnvironment(engine::Worker* worker) : worker_(worker) {}
+  WorkerEnvironment(std::shared_ptr<Siblings> siblings, uint32_t index)
+      : siblings_(std::move(siblings)), index_(index), worker_(siblings_->workers[index]) {}
   bool Poll(uint64_t now_ns) override;
   void OnPortEvent(uint8_t port_num, ibv_event_type event) override;
   uint16_t VlanOf(const Gid& local) const;
@@ -56,7 +70,10 @@ class WorkerEnvironment final : public Environment,
   // Has failures of its queue pairs told here.
   void Follow(engine::Worker* owner);
 
-  engine::Worker* worker_;
+  const std::shared_ptr<Siblings> siblings_;
+  const uint32_t index_;
+  engine::Worker* const worker_;
+  uint32_t posts_ = 0;  // under way
   Client* client_ = nullptr;
   uint64_t ca_guid_ = 0;
   Counters counters_;

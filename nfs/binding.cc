@@ -31,6 +31,11 @@ rpcrdma::ProcedureBinding WithArgument(rpcrdma::ProcedureBinding binding, uint32
   return binding;
 }
 
+rpcrdma::ProcedureBinding Joining(rpcrdma::ProcedureBinding binding) {
+  binding.joins = true;
+  return binding;
+}
+
 rpcrdma::ProcedureBinding WithResult(rpcrdma::ProcedureBinding binding, uint32_t eligible) {
   binding.max_eligible_result_bytes = eligible;
   return binding;
@@ -54,9 +59,9 @@ rpcrdma::ProgramBinding Nfs3Binding() {
           WithResult(
               Bind(P::kRead, kHandle + kHyper + kWord, kWord + kPostOpAttr + 3 * kWord, true),
               kMaxFileData),
-          WithArgument(Bind(P::kWrite, kHandle + kHyper + 3 * kWord,
-                            kWord + kWcc + 2 * kWord + kHyper, false),
-                       kMaxFileData),
+          Joining(WithArgument(Bind(P::kWrite, kHandle + kHyper + 3 * kWord,
+                                    kWord + kWcc + 2 * kWord + kHyper, true),
+                               kMaxFileData)),
           Bind(P::kCreate, kDirop + kWord + kSattr, kWord + kCreated, false),
           Bind(P::kMkdir, kDirop + kSattr, kWord + kCreated, false),
           WithArgument(Bind(P::kSymlink, kDirop + kSattr + kWord, kWord + kCreated, false),

@@ -29,6 +29,10 @@ struct ProcedureBinding {
   // Running it twice does no more than running it once. What is not goes through the server's reply
   // cache: a call that is sent again is answered with the reply that it had.
   bool idempotent = false;
+  // Of what is idempotent: a copy that runs late would undo what came after the reply to another
+  // one (a WRITE). A call that is sent again while it still runs joins it; once it is done, nothing
+  // is remembered.
+  bool joins = false;
 };
 
 struct ProgramBinding {

@@ -188,7 +188,7 @@ void Client::OnEstablished(const cm::Event& event) {
     requester_ = std::make_unique<Requester>(worker_, &binding_,
                                              RequesterConfig{.credits = config_.credits,
                                                              .max_calls = config_.max_calls,
-                                                             .max_sends = policy.attempts + 1,
+                                                             .max_losses = policy.attempts + 1,
                                                              .silence_ns = silence_ms * 1'000'000,
                                                              .credential = config_.credential},
                                              &counters_);

@@ -35,7 +35,9 @@ namespace pollux::rpcrdma {
 struct ReconnectPolicy {
   // How often in a row it tries; 0: a lost connection fails the calls. The count begins anew when a
   // connection brought a reply or lasted max_delay_ms. A call that was sent on attempts + 1
-  // connections fails when the last of them is lost.
+  // connections fails when the last of them is lost; those that were given up for silence are not
+  // counted, so that a server that is there may take as long for a call as CallRequest::timeout_ns
+  // allows.
   // RFC 8167 section 5.4: who is called by its server keeps a connection.
   uint32_t attempts = 0;
   // Before the first try and at most; each waits twice as long as the last, less a random part of

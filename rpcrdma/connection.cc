@@ -11,7 +11,6 @@ namespace {
 constexpr uint64_t kReceiveBit = 1ull << 63;
 constexpr int kPollBatch = 32;
 constexpr uint32_t kAskedCookie = UINT32_MAX;  // of WatchPeer()
-constexpr uint32_t kNotTold = Connection::kMaxCookie;
 
 }  // namespace
 
@@ -85,17 +84,10 @@ absl::Status Connection::PostReceives() {
 
 void Connection::Repost(uint32_t receive) {
   if (qp_ == nullptr) return;
-  ibv_sge sge{};
-  sge.addr =
+  const uint64_t address =
       reinterpret_cast<uint64_t>(receive_memory_.get()) + receive * Stride(config_.receive_bytes);
-  sge.length = config_.receive_bytes;
-  sge.lkey = receive_region_.key;
-  ibv_recv_wr wr{};
-  wr.wr_id = kReceiveBit | receive;
-  wr.sg_list = &sge;
-  wr.num_sge = 1;
-  const ibv_recv_wr* bad = nullptr;
-  if (qp_->PostRecv(&wr, &bad) != 0) broken_ = true;
+  const ibv_sge sge{address, config_.receive_bytes, receive_region_.key};
+  if (qp_->PostOneRecv(kReceiveBit | receive, sge) != 0) broken_ = true;
 }
 
 // In IBV_QPS_ERR the rest of the send queue was flushed, which is not done.
@@ -162,27 +154,24 @@ void Connection::OnQuiet(void* connection, uint64_t now_ns) {
 
 void Connection::Post(ibv_send_wr& wr, uint32_t cookie, bool told) {
   wr.wr_id = cookie;
-  if (qp_ == nullptr || broken_ || send_room() == 0 || qp_->PostSend(&wr, nullptr) != 0) {
+  if (!IsOpen() || qp_->PostSend(&wr, nullptr) != 0) {
     broken_ = true;
     return;
   }
-  cookies_[posted_++ & cookie_mask_] = told ? cookie : kNotTold;
+  Posted(cookie, told);
 }
 
 void Connection::PostSend(uint32_t buffer, uint32_t bytes, uint32_t cookie, bool hurried,
                           uint32_t invalidate) {
-  ibv_sge sge{};
-  sge.addr = reinterpret_cast<uint64_t>(send_buffer(buffer).data());
-  sge.length = bytes;
-  sge.lkey = send_region_.key;
-  ibv_send_wr wr{};
-  wr.opcode = invalidate != 0 ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND;
-  wr.invalidate_rkey = invalidate;
-  wr.sg_list = &sge;
-  wr.num_sge = 1;
+  const ibv_sge sge{reinterpret_cast<uint64_t>(send_buffer(buffer).data()), bytes,
+                    send_region_.key};
   // What waits for no completion asks for no acknowledgement.
-  wr.send_flags = hurried ? IBV_SEND_SIGNALED : 0;
-  Post(wr, cookie, /*told=*/true);
+  const unsigned flags = hurried ? IBV_SEND_SIGNALED : 0;
+  if (!IsOpen() || qp_->PostOneSend(cookie, sge, flags, invalidate) != 0) {
+    broken_ = true;
+    return;
+  }
+  Posted(cookie, /*told=*/true);
 }
 
 void Connection::PostRead(const Local& to, uint64_t remote, uint32_t rkey, uint32_t cookie,

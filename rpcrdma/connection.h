@@ -135,8 +135,14 @@ class Connection {
   // all would lie in the same few places of the cache.
   static constexpr size_t kStagger = 128;  // two cache lines
   static size_t Stride(uint32_t bytes) { return size_t{bytes} + kStagger; }
+  static constexpr uint32_t kNotTold = kMaxCookie;
+  // Whether a work request may be posted.
+  bool IsOpen() const { return qp_ != nullptr && !broken_ && send_room() > 0; }
   // `told`: the role is told when it is done.
   void Post(ibv_send_wr& wr, uint32_t cookie, bool told);
+  void Posted(uint32_t cookie, bool told) {
+    cookies_[posted_++ & cookie_mask_] = told ? cookie : kNotTold;
+  }
   bool TellSent(Role& role);
   static void OnQuiet(void* connection, uint64_t now_ns);
 

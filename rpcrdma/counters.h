@@ -41,7 +41,7 @@ struct Counters {
   uint64_t calls_refused = 0;           // no such program, version, procedure; RPC version
   uint64_t replies_too_large = 0;       // for what the Requester offered, among chunk_errors_sent
   uint64_t replies_dropped = 0;         // the connection was gone
-  uint64_t duplicates_answered = 0;     // with the saved reply of a call that is not idempotent
+  uint64_t duplicates_answered = 0;     // with the saved reply of a call that was the same
   uint64_t duplicates_joined = 0;       // wait for the reply of the call that runs: later answered
   uint64_t duplicates_dropped = 0;      // a later one waits for that reply
   uint64_t duplicates_refused = 0;      // no reply can be had any more, among chunk_errors_sent

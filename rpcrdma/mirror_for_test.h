@@ -34,6 +34,7 @@ enum MirrorProcedure : uint32_t {
   kMany = 6,   // three times word, opaque<> (eligible); the results are the same
   kCount = 7,  // word -> how often it ran, this one included; held when the word is 1
   kNote = 8,  // length, opaque<> (eligible) -> how often it ran, opaque<> (eligible) of that length
+  kStore = 9,  // word; held when the test says so. Idempotent, and joins
 };
 
 // All are idempotent but kCount and kNote.
@@ -66,7 +67,8 @@ inline ProgramBinding MirrorBinding() {
            .max_argument_bytes = 8,
            .max_eligible_argument_bytes = kMaxItem,
            .max_result_bytes = 12,
-           .max_eligible_result_bytes = kMaxItem}}};
+           .max_eligible_result_bytes = kMaxItem},
+          {.number = kStore, .max_argument_bytes = 4, .joins = true}}};
   for (ProcedureBinding& procedure : binding.procedures) {
     procedure.idempotent = procedure.number != kCount && procedure.number != kNote;
   }
@@ -115,6 +117,8 @@ class MirrorServer {
 
   uint64_t last_connection = 0;  // by which kNull was called last
   bool hold_notes = false;
+  bool hold_stores = false;
+  std::vector<uint32_t> stores;  // of kStore, as they began to run
   std::vector<ReplyHandle> held;
   std::vector<ReplyHandle> held_counts;  // of kCount, and of kNote if so asked
   int releases = 0;                      // of result items
@@ -203,6 +207,11 @@ class MirrorServer {
                     .release = [this] { ++releases; }};
       if (hold_notes) return held_counts.push_back(std::move(reply));
       reply.Send(out.bytes(), std::move(note_item_));
+    });
+    add(kStore, [this](const CallView& call, ReplyHandle reply) {
+      stores.push_back(call.reader().Uint32());
+      if (hold_stores) return held.push_back(std::move(reply));
+      reply.Send({});
     });
     return program;
   }

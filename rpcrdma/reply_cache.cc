@@ -158,6 +158,10 @@ std::optional<ReplyCache::Waiter> ReplyCache::Finish(uint32_t index, const Reply
   return SomeOrNone(std::exchange(entry.waiter, {}));
 }
 
+void ReplyCache::Forget(uint32_t index) {
+  if (entries_[index].pins == 0) Unlink(index);
+}
+
 bool ReplyCache::Save(Entry& entry, uint8_t* memory, absl::Span<const uint8_t> results,
                       absl::Span<const ResultItem> items) const {
   uint64_t bytes = entry.reply.verifier.body.size() + results.size();

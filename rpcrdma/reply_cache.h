@@ -73,6 +73,9 @@ class ReplyCache {
                                absl::Span<const uint8_t> results,
                                absl::Span<const ResultItem> items);
 
+  // Of a call that is done: one like it is new. A reply that is lent stays as long as any.
+  void Forget(uint32_t entry);
+
   struct Saved {
     ReplyHeader reply;
     absl::Span<const uint8_t> results;

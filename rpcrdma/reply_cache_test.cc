@@ -44,6 +44,29 @@ TEST(ReplyCache, AnswersWhatIsDone) {
   for (uint32_t i = 0; i < saved.item_count; ++i) saved.items[i].release();
 }
 
+TEST(ReplyCache, Forgets) {
+  ReplyCache cache(4, 64);
+  const ReplyCache::Found first = cache.Begin(KeyOf(1));
+  ASSERT_EQ(first.outcome, ReplyCache::Outcome::kNew);
+  cache.Finish(first.entry, {}, Bytes(8, 1), {});
+  cache.Forget(first.entry);
+  EXPECT_EQ(cache.size(), 0u);
+  const ReplyCache::Found again = cache.Begin(KeyOf(1));
+  ASSERT_EQ(again.outcome, ReplyCache::Outcome::kNew);
+  // Its item is on its way.
+  const std::vector<uint8_t> bytes = Bytes(8, 1);
+  const ResultItem item{.bytes = bytes};
+  cache.Finish(again.entry, {}, {}, {&item, 1});
+  ReplyCache::Saved saved;
+  ASSERT_TRUE(cache.Load(again.entry, &saved));
+  cache.Forget(again.entry);
+  EXPECT_EQ(cache.size(), 1u);
+  EXPECT_EQ(saved.items[0].bytes, absl::MakeConstSpan(bytes));
+  saved.items[0].release();
+  cache.Forget(again.entry);
+  EXPECT_EQ(cache.size(), 0u);
+}
+
 TEST(ReplyCache, KeepsTheVerifier) {
   ReplyCache cache(4, 64);
   std::vector<uint8_t> verifier = Bytes(40, 5);

@@ -58,6 +58,7 @@ void Requester::Attach(Connection* connection, const DirectionTerms& terms, Send
   // RFC 8166 section 3.3.3: nothing is known of the grant again.
   window_ = CreditWindow(config_.credits);
   replies_on_connection_ = 0;
+  given_up_ = false;
   buffer_uses_.assign(connection->config().send_buffers, 0);
   free_buffers_.clear();
   buffer_count_ = buffers.count;
@@ -92,12 +93,13 @@ void Requester::Detach(const absl::Status& why) {
       Release(*slot);
       continue;
     }
+    if (slot->state == State::kSent && !given_up_) ++slot->losses;
     slot->state = State::kWaiting;
     Enqueue(*slot);
   }
   connection_ = nullptr;
   for (const auto& slot : slots_) {
-    if (slot->state == State::kWaiting && slot->sends >= config_.max_sends) Abandon(*slot, why);
+    if (slot->state == State::kWaiting && slot->losses >= config_.max_losses) Abandon(*slot, why);
   }
 }
 
@@ -118,7 +120,7 @@ absl::Status Requester::Call(const CallRequest& request, CallDone done, CallId* 
   free_slots_.pop_back();
   slot.state = State::kWaiting;
   slot.number = ++last_number_;
-  slot.sends = 0;
+  slot.sends = slot.losses = 0;
   slot.silent = false;
   slot.request = request;
   slot.plan = *plan;
@@ -275,6 +277,7 @@ void Requester::OnLook(void* requester, uint64_t now_ns) {
   }
   if (!any_silent) return self.ArmLook(now_ns);
   ++self.counters_->connections_silent;
+  self.given_up_ = true;
   self.connection_->MarkBroken();
 }
 

@@ -28,7 +28,9 @@ namespace pollux::rpcrdma {
 struct RequesterConfig {
   uint32_t credits = 32;      // calls outstanding at most: requested, and receives posted for
   uint32_t max_calls = 1024;  // outstanding and waiting together
-  uint32_t max_sends = 1;     // of one call, on as many connections; one more lost, and it fails
+  // A call fails with the loss of so many connections that it was sent on. Those that are given up
+  // for silence are none of them: their server is there, and may be at work on it.
+  uint32_t max_losses = 1;
   // A connection on which a call has had no answer for so long is given up, for what is to be sent
   // again on the next: servers answer no call that they have dropped. After a quarter of it when
   // other calls find all credit taken by such calls, or by calls that nobody waits for any more.
@@ -49,8 +51,8 @@ class Requester : public Connection::Role {
   // made, but for those without an answer for silence_ns: a server that has them at work already
   // keeps their credit, the first of which is the only one. Without a connection calls wait.
   void Attach(Connection* connection, const DirectionTerms& terms, SendBuffers buffers);
-  // The connection's queue pair is closed. What was sent on it waits for the next; a call that was
-  // sent max_sends times ends with `why`.
+  // The connection's queue pair is closed. What was sent on it waits for the next; a call that has
+  // lost max_losses of them ends with `why`.
   void Detach(const absl::Status& why);
   bool attached() const { return connection_ != nullptr; }
   // Since Attach().
@@ -98,6 +100,7 @@ class Requester : public Connection::Role {
     uint32_t index = 0;
     uint32_t xid = 0;
     uint32_t sends = 0;
+    uint32_t losses = 0;   // of connections that it was sent on
     uint64_t sent_ns = 0;  // the last time
     uint64_t number = 0;   // calls are counted as they are made
     uint8_t region_count = 0;
@@ -163,6 +166,7 @@ class Requester : public Connection::Role {
   CallTerms terms_;
   PlainCall plain_call_;
   bool invalidatable_ = false;
+  bool given_up_ = false;  // the connection, for its silence
   CreditWindow window_;
   uint32_t replies_on_connection_ = 0;
   absl::Status down_;  // why no call is taken any more

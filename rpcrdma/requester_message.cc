@@ -142,6 +142,7 @@ absl::Status Requester::BuildCall(Slot& slot, uint32_t buffer, size_t* bytes) {
 }
 
 void Requester::Fence(Slot& slot) {
+  if (slot.region_count == 0 && slot.header_buffer == kNoBuffer) return;  // as of most
   for (uint8_t i = 0; i < slot.region_count; ++i) connection_->Deregister(slot.regions[i]);
   advertised_ -= slot.region_count;
   slot.region_count = 0;

@@ -296,7 +296,8 @@ void Responder::Dispatch(uint32_t index) {
   const ProgramTable::Found found = Examine(index, payload, &call);
   if (found.handler == nullptr) return;
   slot.may_reduce = !slot.has_chunks || !ForbidsReduction(call.header.credential);
-  if (!found.binding->idempotent && !IsFirst(index, call)) return;
+  slot.joins = found.binding->joins;
+  if ((!found.binding->idempotent || slot.joins) && !IsFirst(index, call)) return;
   slot.state = State::kDispatched;
   ++dispatched_;
   (*found.handler)(call, ReplyHandle(this, index));
@@ -366,8 +367,10 @@ void Responder::Free(uint32_t index) {
   if (slot.state == State::kJoined) service_.replies->Leave(slot.cached, {this, index});
   slot.cached = kNotCached;
   GiveReceiveBack(slot);
-  GiveBack(slot.pulled);
-  GiveBack(slot.long_reply);
+  if (slot.has_chunks) {
+    GiveBack(slot.pulled);
+    GiveBack(slot.long_reply);
+  }
   slot.state = State::kFree;
   ReleaseItems(slot);
   free_slots_.push_back(index);

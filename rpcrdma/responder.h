@@ -94,6 +94,7 @@ class Responder : public Connection::Role {
     bool has_receive = false;
     bool has_chunks = false;
     bool may_reduce = true;  // see ForbidsReduction()
+    bool joins = false;      // see ProcedureBinding::joins
     uint32_t receive = 0;
     absl::Span<const uint8_t> message;  // in the receive buffer
     uint32_t xid = 0;

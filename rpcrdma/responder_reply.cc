@@ -65,6 +65,7 @@ bool Responder::TakeItems(Slot& slot, absl::Span<ResultItem> items, size_t resul
 void Responder::Answer(uint32_t index, ReplyHeader reply, absl::Span<const uint8_t> results,
                        absl::Span<ResultItem> items) {
   Slot& slot = slots_[index];
+  const bool joins = slot.joins;
   --dispatched_;
   reply.xid = slot.xid;
   if (!TakeItems(slot, items, results.size()) || reply.verifier.body.size() > kMaxAuthBytes) {
@@ -86,6 +87,7 @@ void Responder::Answer(uint32_t index, ReplyHeader reply, absl::Span<const uint8
     SendReply(index, reply, results);
   }
   if (waiter.has_value()) waiter->responder->Replay(waiter->slot, entry);
+  if (entry != kNotCached && joins) service_.replies->Forget(entry);
 }
 
 void Responder::SendReply(uint32_t index, const ReplyHeader& reply,

@@ -1,6 +1,7 @@
 #include "rpcrdma/rpc_message.h"
 
 #include "rpcrdma/xdr.h"
+#include "stack/base/byte_order.h"
 
 namespace pollux::rpcrdma {
 namespace {
@@ -31,6 +32,57 @@ void ReadRejected(XdrReader& in, ReplyHeader* reply) {
   }
 }
 
+// Bytes of headers whose authenticators have no body, and where the words of these stand.
+constexpr size_t kBareCallBytes = 40;
+constexpr size_t kBareReplyBytes = kReplyHeaderBytes;
+namespace bare_call {
+constexpr size_t kType = 4, kRpcVersionWord = 8, kProgram = 12, kVersion = 16, kProcedure = 20;
+constexpr size_t kCredential = 24, kVerifier = 32;
+}  // namespace bare_call
+namespace bare_reply {
+constexpr size_t kType = 4, kDenied = 8, kVerifier = 12, kAcceptStatus = 20;
+}  // namespace bare_reply
+
+// A flavor and a length of zero.
+OpaqueAuth BareAuth(const uint8_t* at) {
+  return {.flavor = static_cast<AuthFlavor>(LoadBe32(at)), .body = {}};
+}
+
+// As ParseCall(), for what most calls bear; false for any other.
+bool ParseBareCall(const uint8_t* p, size_t bytes, CallHeader* call) {
+  namespace at = bare_call;
+  if (bytes < kBareCallBytes ||
+      LoadBe32(p + at::kType) != static_cast<uint32_t>(MessageType::kCall) ||
+      LoadBe32(p + at::kRpcVersionWord) != kRpcVersion || LoadBe32(p + at::kCredential + 4) != 0 ||
+      LoadBe32(p + at::kVerifier + 4) != 0) {
+    return false;
+  }
+  *call = {.xid = LoadBe32(p),
+           .rpc_version = kRpcVersion,
+           .program = LoadBe32(p + at::kProgram),
+           .version = LoadBe32(p + at::kVersion),
+           .procedure = LoadBe32(p + at::kProcedure),
+           .credential = BareAuth(p + at::kCredential),
+           .verifier = BareAuth(p + at::kVerifier)};
+  return true;
+}
+
+// As ParseReply(), for one that says success.
+bool ParseBareReply(const uint8_t* p, size_t bytes, ReplyHeader* reply) {
+  namespace at = bare_reply;
+  if (bytes < kBareReplyBytes ||
+      LoadBe32(p + at::kType) != static_cast<uint32_t>(MessageType::kReply) ||
+      LoadBe32(p + at::kDenied) != 0 || LoadBe32(p + at::kVerifier + 4) != 0 ||
+      LoadBe32(p + at::kAcceptStatus) != static_cast<uint32_t>(AcceptStatus::kSuccess)) {
+    return false;
+  }
+  reply->xid = LoadBe32(p);
+  reply->denied = false;
+  reply->verifier = BareAuth(p + at::kVerifier);
+  reply->accept_status = AcceptStatus::kSuccess;
+  return true;
+}
+
 constexpr uint32_t kGssIntegrity = 2;  // RFC 2203 section 5.2.1, rpc_gss_service_t
 
 }  // namespace
@@ -46,6 +98,7 @@ bool ForbidsReduction(const OpaqueAuth& credential) {
 }
 
 size_t ParseCall(absl::Span<const uint8_t> bytes, CallHeader* call) {
+  if (ParseBareCall(bytes.data(), bytes.size(), call)) return kBareCallBytes;
   XdrReader in(bytes);
   call->xid = in.Uint32();
   if (in.Uint32() != static_cast<uint32_t>(MessageType::kCall)) return 0;
@@ -61,6 +114,7 @@ size_t ParseCall(absl::Span<const uint8_t> bytes, CallHeader* call) {
 }
 
 size_t ParseReply(absl::Span<const uint8_t> bytes, ReplyHeader* reply) {
+  if (ParseBareReply(bytes.data(), bytes.size(), reply)) return kBareReplyBytes;
   XdrReader in(bytes);
   reply->xid = in.Uint32();
   if (in.Uint32() != static_cast<uint32_t>(MessageType::kReply)) return 0;

@@ -45,6 +45,27 @@ TEST(RpcMessage, CallThereAndBack) {
   }
 }
 
+TEST(RpcMessage, ACallOfWordsAloneThereAndBack) {
+  const CallHeader call{.xid = 7, .program = 100003, .version = 3, .procedure = 6};
+  std::vector<uint8_t> out(CallHeaderBytes(call));
+  ASSERT_EQ(EmitCall(call, absl::MakeSpan(out)), out.size());
+  CallHeader parsed{.credential = {AuthFlavor::kSys, out}, .verifier = {AuthFlavor::kGss, out}};
+  ASSERT_EQ(ParseCall(out, &parsed), out.size());
+  EXPECT_EQ(parsed.xid, 7u);
+  EXPECT_EQ(parsed.program, 100003u);
+  EXPECT_EQ(parsed.version, 3u);
+  EXPECT_EQ(parsed.procedure, 6u);
+  for (const OpaqueAuth& auth : {parsed.credential, parsed.verifier}) {
+    EXPECT_EQ(auth.flavor, AuthFlavor::kNone);
+    EXPECT_TRUE(auth.body.empty());
+  }
+  for (size_t n = 0; n < out.size(); ++n) {
+    std::unique_ptr<uint8_t[]> cut(new uint8_t[n]);
+    std::copy(out.begin(), out.begin() + static_cast<long>(n), cut.get());
+    EXPECT_EQ(ParseCall({cut.get(), n}, &parsed), 0u) << n;
+  }
+}
+
 TEST(RpcMessage, RepliesThereAndBack) {
   const std::vector<ReplyHeader> replies = {
       {.xid = 1},

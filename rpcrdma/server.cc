@@ -69,7 +69,9 @@ absl::Status Server::RegisterProgram(Program program) { return programs_.Add(std
 absl::Status Server::Listen(uint16_t port) {
   auto id = manager_->CreateId(RDMA_PS_TCP, [this](const cm::Event& event) { OnEvent(event); });
   if (!id.ok()) return id.status();
-  if (absl::Status status = manager_->Listen(*id, port); !status.ok()) {
+  // The reply cache and the shares of the buffers are a client's, and outlive its connections.
+  if (absl::Status status = manager_->Listen(*id, port, 0, cm::Placement::kByClient);
+      !status.ok()) {
     manager_->DestroyId(*id);
     return status;
   }

@@ -41,15 +41,18 @@ struct ServerConfig {
   uint32_t bulk_buffers = 64;
   uint32_t bulk_buffer_bytes = (1u << 20) + 4096;
   // Calls of procedures that are not idempotent, of all clients, that are remembered so that they
-  // run once, the client with the most of them giving up its oldest for others; and the bytes of
-  // results that each may have to be answered again. They outlive connections, not the server.
+  // run once (and, while they run, those that are joined), the client with the most of them giving
+  // up its oldest for others; and the bytes of results that each may have to be answered again.
+  // They outlive connections, not the server.
   uint32_t cached_replies = 1024;
   uint32_t cached_reply_bytes = 1024;
   cm::ConnectionParam connection;  // private data is filled in
 };
 
 // Lives on one worker, on which the CM manager lives too; every call is made, every handler and
-// callback runs on its core. Handlers may call anything but the destructor.
+// callback runs on its core. Handlers may call anything but the destructor. Where a device has
+// several workers, a server on each of them at one port makes one service: clients are divided
+// among them by address (cm::Placement::kByClient).
 class Server : public engine::Poller, private engine::Reporter {
  public:
   static absl::StatusOr<std::unique_ptr<Server>> Create(engine::Worker* worker,

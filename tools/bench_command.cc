@@ -14,7 +14,7 @@
 #include "tools/bench/run_report.h"
 #include "tools/bench/verbs_server.h"
 #include "tools/commands.h"
-#include "tools/file_service/file_server.h"
+#include "tools/file_servers.h"
 #include "tools/interrupt.h"
 #include "tools/peer_address.h"
 #include "tools/remote.h"
@@ -43,42 +43,31 @@ absl::Status ServeMeasurements(const BenchOptions& options) {
     std::error_code ignored;
     std::filesystem::remove_all(directory, ignored);
   };
-  auto store = FileStore::Open(directory);
-  if (!store.ok()) return store.status();
-  auto started = StartNode(options.remote.port);
+  auto started = StartNode(options.remote.port, Cores::kMany);
   if (!started.ok()) return started.status();
   Node& node = **started;
-  std::unique_ptr<FileServer> calls;
-  std::unique_ptr<VerbsServer> verbs;
-  absl::Status status = node.Run([&]() -> absl::Status {
-    engine::Worker* worker = &node.device().worker();
-    FileServer::Options serve;
-    serve.port = static_cast<uint16_t>(options.remote.service_port);
-    serve.log = Log;
-    auto serving = FileServer::Listen(worker, &node.manager(), store->get(), std::move(serve));
-    if (!serving.ok()) return serving.status();
-    calls = *std::move(serving);
-    auto listening = VerbsServer::Listen(worker, &node.manager(),
+  const auto port = static_cast<uint16_t>(options.remote.service_port);
+  auto calls = FileServers::Listen(&node, directory, {.port = port, .log = Log});
+  if (!calls.ok()) return calls.status();
+  std::vector<std::unique_ptr<VerbsServer>> verbs(node.cores());
+  const absl::Cleanup end = [&] {
+    node.RunOnEach([&](uint32_t core) { verbs[core].reset(); });
+    (*calls)->Goodbye();
+  };
+  absl::Status status;
+  node.RunOnEach([&](uint32_t core) {
+    auto listening = VerbsServer::Listen(&node.worker(core), &node.manager(core),
                                          static_cast<uint16_t>(options.verbs_port), Log);
-    if (!listening.ok()) return listening.status();
-    verbs = *std::move(listening);
-    return absl::OkStatus();
+    status.Update(listening.status());
+    if (listening.ok()) verbs[core] = *std::move(listening);
   });
-  if (status.ok()) {
-    SleepUntilInterrupted(kProbeMs);
-    status = Explain(node, absl::OkStatus());
-  }
-  if (status.ok()) {
-    Log(absl::StrCat("serving measurements at ",
-                     ListOf(ServedAt(node, static_cast<uint16_t>(options.remote.service_port))),
-                     ", verbs at port ", options.verbs_port, ", on ",
-                     Place(options.remote.port.device)));
-    status = StayUntilInterrupted(node);
-  }
-  node.Run([&] { verbs.reset(); });
-  End(node, std::move(calls));
-  node.StopPolling();
-  return status;
+  if (!status.ok()) return status;
+  SleepUntilInterrupted(kProbeMs);
+  status = Explain(node, absl::OkStatus());
+  if (!status.ok()) return status;
+  Log(absl::StrCat("serving measurements at ", ListOf(ServedAt(node, port)), ", verbs at port ",
+                   options.verbs_port, ", on ", Place(options.remote.port.device)));
+  return StayUntilInterrupted(node);
 }
 
 std::vector<std::pair<std::string, std::string>> Conditions(const BenchOptions& options,

@@ -21,6 +21,7 @@ int NfsdCommand(int argc, char** argv);
 int RunCommand(int argc, char** argv);
 int StatCommand(int argc, char** argv);
 int ConnectionsCommand(int argc, char** argv);
+int LocksCommand(int argc, char** argv);
 
 }  // namespace pollux::tools
 

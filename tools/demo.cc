@@ -93,11 +93,11 @@ absl::Status Demo::StartNodes() {
   // A wire inside one process: a lost CM message is missed after milliseconds, not Linux's seconds.
   at.cm.packet_lifetime = 10;      // 4 ms
   at.cm.cm_response_timeout = 13;  // 34 ms
-  if (two_cpus) at.cpu = 0;
+  if (two_cpus) at.cpus = {0};
   absl::StatusOr<std::unique_ptr<Node>> node = Node::Start(std::move(devices->first), at);
   if (!node.ok()) return node.status();
   server_node_ = *std::move(node);
-  if (two_cpus) at.cpu = 1;
+  if (two_cpus) at.cpus = {1};
   node = Node::Start(std::move(devices->second), at);
   if (!node.ok()) return node.status();
   client_node_ = *std::move(node);

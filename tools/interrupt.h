@@ -1,12 +1,15 @@
-// SIGINT and SIGTERM as a flag that loops look at.
+// Signals that ask a command to end, as a flag that loops look at: nobody else would tell the peers
+// of a stack in user space.
 #ifndef POLLUX_TOOLS_INTERRUPT_H_
 #define POLLUX_TOOLS_INTERRUPT_H_
 
 namespace pollux::tools {
 
-// From now on the first SIGINT or SIGTERM only sets the flag, so that connections can be ended; the
-// second ends the process as usual.
-void CatchInterrupts();
+// What SIGPIPE does: a reader has closed the pipe that the output goes to.
+enum class ClosedPipe { kInterrupts, kEnds };
+// From now on the first SIGINT, SIGTERM or SIGHUP only sets the flag, so that connections can be
+// ended; the second ends the process as usual. SIGHUP stays ignored where it is.
+void CatchInterrupts(ClosedPipe closed_pipe = ClosedPipe::kInterrupts);
 bool Interrupted();
 // Sleeps for at most `ms` milliseconds, less when interrupted.
 void SleepUntilInterrupted(int ms);

@@ -162,6 +162,10 @@ absl::Status ServeUntilInterrupted(const NfsdOptions& options, Node& node,
 }
 
 absl::Status Serve(const NfsdOptions& options, Served* served) {
+  if (options.port.cores.size() > 1) {
+    return absl::InvalidArgumentError(
+        "--cores: open files and locks are one worker's; give --core N");
+  }
   RaiseFileLimit();
   auto hosts = nfs::MonitoredHosts::Open(InStateDirectory(
       options.lock_file.empty() && !options.key_file.empty() ? options.key_file + ".locks"

@@ -14,6 +14,8 @@
 #include "nfs/portmap.h"
 #include "nfs/server/lock_callback.h"
 #include "rpcrdma/rpcbind.h"
+#include "stack/net/address.h"
+#include "tools/client_locks.h"
 
 namespace pollux::tools {
 namespace {
@@ -39,6 +41,7 @@ absl::StatusOr<std::unique_ptr<NfsdControl>> NfsdControl::Start(const ControlOpt
   std::unique_ptr<NfsdControl> control(new NfsdControl(options, exports, hosts));
   if (absl::Status status = control->StartServices(); !status.ok()) return status;
   if (absl::Status status = control->StartPortmap(); !status.ok()) return status;
+  control->OfferLocks(exports);
   return control;
 }
 
@@ -90,6 +93,28 @@ absl::Status NfsdControl::StartServices() {
   if (!status.ok()) return status.status();
   status_ = *std::move(status);
   return absl::OkStatus();
+}
+
+void NfsdControl::OfferLocks(const nfs::ServedExports* exports) {
+  list_locks_ = std::make_unique<engine::OperatorCommand>(
+      kLocksTopic, "What NFS clients have of locks: address, files, ranges, awaited, shares, name",
+      [exports](std::string_view /*parameters*/) -> absl::StatusOr<engine::Report> {
+        engine::Report report;
+        report.BeLines();
+        for (const nfs::ClientLocks& locks : exports->HeldLocks()) report.AddLine(LineOf(locks));
+        return report;
+      });
+  drop_locks_ = std::make_unique<engine::OperatorCommand>(
+      kDropLocksTopic, "Takes the locks of NFS clients away. Parameters: ADDRESS",
+      [this](std::string_view parameters) -> absl::StatusOr<engine::Report> {
+        const absl::StatusOr<Gid> address = net::ParseAddress(std::string(parameters));
+        if (!address.ok()) return address.status();
+        const absl::StatusOr<size_t> clients = lock_calls_->Drop(*address);
+        if (!clients.ok()) return clients.status();
+        engine::Report report;
+        report.Set("clients", *clients);
+        return report;
+      });
 }
 
 // Who runs an rpcbind is asked to tell it; who runs none has its answers from here.

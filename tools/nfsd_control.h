@@ -18,6 +18,7 @@
 #include "nfs/server/restart_notifier.h"
 #include "nfs/server/served_export.h"
 #include "nfs/server/status_calls.h"
+#include "stack/engine/operator_command.h"
 #include "tools/registration.h"
 
 namespace pollux::tools {
@@ -66,6 +67,8 @@ class NfsdControl {
                                        const char* see);
   absl::Status StartServices();
   absl::Status StartPortmap();
+  // What `pollux locks` asks.
+  void OfferLocks(const nfs::ServedExports* exports);
   absl::Status Register(uint32_t program, uint32_t version, uint64_t port,
                         std::vector<cm::Endpoint> endpoints);
   // Whether a status monitor other than this is registered.
@@ -82,6 +85,8 @@ class NfsdControl {
   Service mount_, locks_, status_, portmap_;
   std::unique_ptr<nfs::RestartNotifier> notifier_;
   std::vector<std::unique_ptr<Registration>> registered_;
+  // They use the others.
+  std::unique_ptr<engine::OperatorCommand> list_locks_, drop_locks_;
 };
 
 }  // namespace pollux::tools

@@ -30,6 +30,7 @@ constexpr struct {
      "start a program made for libibverbs and librdmacm on a port"},
     {"stat", pollux::tools::StatCommand, "counters of the pollux processes that run here"},
     {"connections", pollux::tools::ConnectionsCommand, "and their connections"},
+    {"locks", pollux::tools::LocksCommand, "what clients of an nfsd have locked; drops it"},
     {"decode", pollux::tools::DecodeCommand, "print the frames of capture files"},
 };
 

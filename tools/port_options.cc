@@ -8,6 +8,7 @@
 #include "stack/net/address.h"
 #include "stack/net/impairment.h"
 #include "stack/net/mac_text.h"
+#include "tools/core_list.h"
 
 namespace pollux::tools {
 namespace {
@@ -40,6 +41,19 @@ absl::Status ParseMac(const std::string& text, PortOptions* port) {
   const absl::StatusOr<MacAddress> mac = net::ParseMac(text);
   if (mac.ok()) port->device.mac = *mac;
   return mac.status();
+}
+
+absl::Status ParseCores(const std::string& text, PortOptions* port) {
+  absl::StatusOr<std::vector<int>> cores = ParseCoreList(text);
+  if (cores.ok()) port->cores = *std::move(cores);
+  return cores.status();
+}
+
+absl::Status ParseCore(const std::string& text, PortOptions* port) {
+  absl::Status status = ParseCores(text, port);
+  if (!status.ok() || port->cores.size() == 1) return status;
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", text, "' is not one CPU; --cores takes several"));
 }
 
 absl::Status ParseIdle(const std::string& text, PortOptions* port) {
@@ -108,7 +122,12 @@ void DeclarePortOptions(Options& options, PortOptions* port) {
                &port->device.kernel_path);
   options.Parsed("mac", "MAC", "instead of the port's own",
                  [port](const std::string& text) { return ParseMac(text, port); });
-  options.Number("core", "CPU that the worker polls on (any)", 0, 1023, &port->core);
+  options.Parsed("core", "N", "CPU that the worker polls on (any)",
+                 [port](const std::string& text) { return ParseCore(text, port); });
+  options.Parsed("cores", "LIST",
+                 "of servers that can: several, a worker on each with the\n"
+                 "connections that fall to it, as in 2-5 or 0,2",
+                 [port](const std::string& text) { return ParseCores(text, port); });
   options.Parsed("idle", "HOW",
                  "spin: polls on, for a CPU of its own; yield: lets others\n"
                  "have it; sleep: takes next to none, and a packet that\n"

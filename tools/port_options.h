@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "stack/engine/device.h"
@@ -19,20 +20,19 @@ namespace pollux::tools {
 struct PortOptions {
   engine::DeviceOptions device;
   engine::EalOptions eal;
-  std::string capture;       // file; empty: none
-  uint64_t core = kAnyCore;  // CPU of the worker
+  std::string capture;     // file; empty: none
+  std::vector<int> cores;  // CPUs, a worker on each; empty: one worker, on any
   engine::Idle idle = engine::Idle::kYield;
   uint64_t yield_after = 256;  // idle turns before that; 0: never
   uint64_t vlan = 0;           // of the addresses that name none; 0: none
   bool dcqcn = false;          // congestion control
   std::optional<transport::DcqcnParameters> dcqcn_parameters;  // given: it is on
-  static constexpr uint64_t kAnyCore = ~0ull;
 
   // `device` with `vlan` and the congestion control applied: what to open.
   engine::DeviceOptions Device() const;
 };
 
-// Declares --port, --netdev, --kernel-path, --address, --vlan, --gateway, --mac, --core,
+// Declares --port, --netdev, --kernel-path, --address, --vlan, --gateway, --mac, --core, --cores,
 // --idle, --yield-after, --dcqcn, --dcqcn-parameters, and those of DeclareWireOptions().
 void DeclarePortOptions(Options& options, PortOptions* port);
 // Only --impair, --capture, --memory, --file-prefix: for a command that brings its own ports.

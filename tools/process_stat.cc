@@ -92,12 +92,14 @@ absl::StatusOr<Json> GatherWorker(TelemetryClient& process, uint64_t worker) {
   return json;
 }
 
-absl::Status AddConnection(TelemetryClient& process, uint64_t worker, uint64_t comm_id,
+// `where`: the worker and its CPU.
+absl::Status AddConnection(TelemetryClient& process, const Json& where, uint64_t comm_id,
                            bool recorders, Json* list) {
-  absl::StatusOr<Json> told = process.Ask("connection", absl::StrCat(comm_id, ",", worker));
+  absl::StatusOr<Json> told =
+      process.Ask("connection", absl::StrCat(comm_id, ",", where["worker"].get<uint64_t>()));
   if (absl::IsNotFound(told.status())) return absl::OkStatus();  // ended meanwhile
   if (!told.ok()) return told.status();
-  Json one = {{"worker", worker}};
+  Json one = where;
   one.update(*told);
   const auto qpn = one.find("qpn");
   if (qpn != one.end() && qpn->is_number_unsigned() && *qpn != 0u) {
@@ -131,8 +133,12 @@ absl::StatusOr<Json> GatherConnections(TelemetryClient& process, bool recorders)
   Json json = Begin(process);
   json["connections"] = Json::array();
   for (const uint64_t worker : *workers) {
-    absl::Status status = ForEach(process, "connections", worker, [&](uint64_t comm_id) {
-      return AddConnection(process, worker, comm_id, recorders, &json["connections"]);
+    Json core;
+    absl::Status status = Take(process, "worker", absl::StrCat(worker), "core", &core);
+    if (!status.ok()) return status;
+    const Json where = {{"worker", worker}, {"cpu", core["core"]["cpu"]}};
+    status = ForEach(process, "connections", worker, [&](uint64_t comm_id) {
+      return AddConnection(process, where, comm_id, recorders, &json["connections"]);
     });
     if (!status.ok()) return status;
   }

@@ -45,8 +45,7 @@ absl::Status Explain(Node& node, absl::Status status) {
 }
 
 void AddCounters(Node& node, nlohmann::ordered_json* json) {
-  const transport::Counters counters =
-      node.Run([&node] { return node.device().worker().counters(); });
+  const transport::Counters counters = node.Counters();
   (*json)["packets_sent"] = counters.sent_pkts;
   (*json)["retransmitted_packets"] = counters.retransmitted();
   AddCongestion(counters, json);

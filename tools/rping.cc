@@ -64,6 +64,14 @@ absl::StatusOr<std::unique_ptr<Rping>> Rping::Listen(engine::Worker* worker, cm:
   return made;
 }
 
+std::unique_ptr<Rping> Rping::Accept(engine::Worker* worker, cm::Manager* manager,
+                                     const cm::Event& request, Options options) {
+  std::unique_ptr<Rping> made(new Rping(std::move(options), false));
+  made->connection_ =
+      VerbsConnection::Accept(worker, manager, request, ConnectionConfig(), made.get());
+  return made;
+}
+
 absl::Status Rping::OnReady() {
   step_ = Step::kEstablishment;
   const uint32_t bytes = is_client_ ? options_.bytes : kMaxBytes;

@@ -43,6 +43,9 @@ class Rping final : private VerbsConnection::User {
                                                         Options options);
   static absl::StatusOr<std::unique_ptr<Rping>> Listen(engine::Worker* worker, cm::Manager* manager,
                                                        uint16_t port, Options options);
+  // Serves who has asked for it by CONNECT_REQUEST. `on_done` may be told before this has returned.
+  static std::unique_ptr<Rping> Accept(engine::Worker* worker, cm::Manager* manager,
+                                       const cm::Event& request, Options options);
 
   // Disconnects; `on_done` follows.
   void Stop() { connection_->Disconnect(); }

@@ -2,8 +2,14 @@
 #include <chrono>
 #include <cstdio>
 #include <future>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "tools/commands.h"
 #include "tools/interrupt.h"
 #include "tools/options.h"
@@ -12,6 +18,7 @@
 #include "tools/remote.h"
 #include "tools/report.h"
 #include "tools/rping.h"
+#include "tools/rping_server.h"
 #include "tools/session.h"
 
 namespace pollux::tools {
@@ -23,6 +30,7 @@ struct RpingOptions {
   PortOptions port;
   bool client = false;
   bool server = false;
+  bool persistent = false;
   std::string address;
   uint64_t service_port = 7174;
   uint64_t count = 0;
@@ -43,41 +51,52 @@ absl::Status CheckOptions(const RpingOptions& options) {
   if (options.client && options.address.empty()) {
     return absl::InvalidArgumentError("which server? give -a ADDR");
   }
+  if (options.client && options.persistent) {
+    return absl::InvalidArgumentError("--persistent is for servers (-s)");
+  }
   return absl::OkStatus();
 }
 
-// What it cost, and what a wire made bad on purpose did.
-Json CountersJson(Node& node) {
-  return node.Run([&node] {
-    const transport::Counters& counters = node.device().worker().counters();
-    Json json = {{"packets_sent", counters.sent_pkts},
-                 {"packets_received", counters.rcvd_pkts},
-                 {"retransmitted_packets", counters.retransmitted()},
-                 {"duplicate_request", counters.duplicate_request},
-                 {"out_of_seq_request", counters.out_of_seq_request},
-                 {"sent_seq_nak", counters.sent_seq_nak},
-                 {"rcvd_seq_err", counters.rcvd_seq_err},
-                 {"bad_icrc", counters.drop(transport::Drop::kBadIcrc)}};
-    AddCongestion(counters, &json);
-    if (const net::Impairment* impairment = node.device().impairment()) {
-      for (const auto& [name, counted] : {std::pair("sent", &impairment->send_counters()),
-                                          std::pair("received", &impairment->receive_counters())}) {
-        json["impaired"][name] = {{"lost", counted->lost},
-                                  {"duplicated", counted->duplicated},
-                                  {"reordered", counted->reordered},
-                                  {"corrupted", counted->corrupted}};
+// What a wire made bad on purpose did, at the queues of all cores.
+Json ImpairedJson(Node& node) {
+  Json json;
+  node.RunOnEach([&](uint32_t core) {
+    const net::Impairment* impairment = node.device().impairment(core);
+    if (impairment == nullptr) return;
+    for (const auto& [way, counted] : {std::pair("sent", &impairment->send_counters()),
+                                       std::pair("received", &impairment->receive_counters())}) {
+      for (const auto& [name, value] : {std::pair("lost", counted->lost),
+                                        {"duplicated", counted->duplicated},
+                                        {"reordered", counted->reordered},
+                                        {"corrupted", counted->corrupted}}) {
+        Json& sum = json[way][name];
+        sum = value + (sum.is_null() ? 0 : sum.get<uint64_t>());
       }
     }
-    return json;
   });
+  return json;
 }
 
-Rping::Options Configure(const RpingOptions& options,
-                         absl::AnyInvocable<void(const absl::Status&)> on_done) {
+// What it cost.
+Json CountersJson(Node& node) {
+  const transport::Counters counters = node.Counters();
+  Json json = {{"packets_sent", counters.sent_pkts},
+               {"packets_received", counters.rcvd_pkts},
+               {"retransmitted_packets", counters.retransmitted()},
+               {"duplicate_request", counters.duplicate_request},
+               {"out_of_seq_request", counters.out_of_seq_request},
+               {"sent_seq_nak", counters.sent_seq_nak},
+               {"rcvd_seq_err", counters.rcvd_seq_err},
+               {"bad_icrc", counters.drop(transport::Drop::kBadIcrc)}};
+  AddCongestion(counters, &json);
+  if (Json impaired = ImpairedJson(node); !impaired.is_null()) json["impaired"] = impaired;
+  return json;
+}
+
+Rping::Options Configure(const RpingOptions& options) {
   Rping::Options rping;
   rping.count = options.count;
   rping.bytes = static_cast<uint32_t>(options.bytes);
-  rping.on_done = std::move(on_done);
   if (options.verbose && !options.json) {
     rping.on_ping = [server = options.server](const std::string& text) {
       std::printf("%sping data: %s\n", server ? "server " : "", text.c_str());
@@ -95,8 +114,8 @@ absl::Status RunRping(const RpingOptions& options, const cm::Endpoint& peer, Nod
   std::promise<absl::Status> done;
   std::future<absl::Status> result = done.get_future();
   auto made = node.Run([&] {
-    Rping::Options rping =
-        Configure(options, [&done](const absl::Status& status) { done.set_value(status); });
+    Rping::Options rping = Configure(options);
+    rping.on_done = [&done](const absl::Status& status) { done.set_value(status); };
     engine::Worker* worker = &node.device().worker();
     return options.client
                ? Rping::Connect(worker, &node.manager(), peer, std::move(rping))
@@ -126,12 +145,62 @@ absl::Status RunRping(const RpingOptions& options, const cm::Endpoint& peer, Nod
   return Explain(node, status);
 }
 
+struct Served {
+  uint64_t clients = 0;
+  uint64_t failed = 0;  // of those
+  uint64_t pings = 0;
+};
+
+using RpingServers = std::vector<std::unique_ptr<RpingServer>>;
+
+void Goodbye(Node& node, const RpingServers& servers) {
+  constexpr int kTickMs = 10;
+  node.RunOnEach([&](uint32_t core) { servers[core]->Shutdown(); });
+  for (int ms = 0; ms < kGoodbyeSeconds * 1000; ms += kTickMs) {
+    size_t clients = 0;
+    node.RunOnEach([&](uint32_t core) { clients += servers[core]->clients(); });
+    if (clients == 0) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(kTickMs));
+  }
+}
+
+// One server a core, until interrupted.
+absl::Status ServeMany(const RpingOptions& options, Node& node, Served* served) {
+  RpingServers servers(node.cores());
+  std::vector<uint64_t> failed(node.cores());
+  const absl::Cleanup end = [&] { node.RunOnEach([&](uint32_t core) { servers[core].reset(); }); };
+  absl::Status status;
+  node.RunOnEach([&](uint32_t core) {
+    RpingServer::Options serve;
+    serve.port = static_cast<uint16_t>(options.service_port);
+    serve.of_client = [&options] { return Configure(options); };
+    serve.on_end = [&failed, core](const absl::Status& ended) {
+      if (ended.ok() || Interrupted()) return;
+      ++failed[core];
+      std::fprintf(stderr, "a client: %s\n", std::string(ended.message()).c_str());
+    };
+    auto listening = RpingServer::Listen(&node.worker(core), &node.manager(core), std::move(serve));
+    status.Update(listening.status());
+    if (listening.ok()) servers[core] = *std::move(listening);
+  });
+  if (!status.ok()) return status;
+  std::fprintf(stderr, "listening on port %u\n", static_cast<unsigned>(options.service_port));
+  status = StayUntilInterrupted(node);
+  Goodbye(node, servers);
+  node.RunOnEach([&](uint32_t core) {
+    served->clients += servers[core]->served();
+    served->pings += servers[core]->pings();
+    served->failed += failed[core];
+  });
+  return Explain(node, status);
+}
+
 }  // namespace
 
 int RpingCommand(int argc, char** argv) {
   RpingOptions rping;
   Options options(
-      "rping -c -a ADDR [options] | rping -s [options]",
+      "rping -c -a ADDR [options] | rping -s [-P] [options]",
       "Ping-pong by RDMA READ and WRITE with rdma-core's rping, or with another pollux\n"
       "rping. The client always compares what comes back with what it sent.");
   DeclarePortOptions(options, &rping.port);
@@ -140,6 +209,10 @@ int RpingCommand(int argc, char** argv) {
                  "serve one client, then end; one that has fallen silent gives\n"
                  "way to the next",
                  &rping.server);
+  options.Switch("persistent",
+                 "serve any number of clients at once, on all --cores, until\n"
+                 "interrupted (-s)",
+                 &rping.persistent);
   options.Text("server-address", "ADDR", "the server's address (-c)", &rping.address);
   options.Number("service-port", "the server's port (7174)", 1, 65535, &rping.service_port);
   options.Number("count", "pings (until interrupted)", 1, 1'000'000'000, &rping.count);
@@ -151,8 +224,9 @@ int RpingCommand(int argc, char** argv) {
   const struct {
     const char* name;
     char letter;
-  } kLetters[] = {{"client", 'c'}, {"server", 's'}, {"server-address", 'a'}, {"service-port", 'p'},
-                  {"count", 'C'},  {"size", 'S'},   {"verbose", 'v'},        {"debug", 'd'}};
+  } kLetters[] = {{"client", 'c'},         {"server", 's'},       {"persistent", 'P'},
+                  {"server-address", 'a'}, {"service-port", 'p'}, {"count", 'C'},
+                  {"size", 'S'},           {"verbose", 'v'},      {"debug", 'd'}};
   for (const auto& [name, letter] : kLetters) options.Letter(name, letter);
   if (auto operands = options.Parse(argc, argv, 0, 0); !operands.ok()) {
     return Fail("rping", operands.status());
@@ -169,15 +243,21 @@ int RpingCommand(int argc, char** argv) {
     peer = {.address = *address, .port = static_cast<uint16_t>(rping.service_port)};
   }
   CatchInterrupts();
-  absl::StatusOr<std::unique_ptr<Node>> node = StartNode(rping.port);
+  absl::StatusOr<std::unique_ptr<Node>> node =
+      StartNode(rping.port, rping.persistent ? Cores::kMany : Cores::kOne);
   if (!node.ok()) return Fail("rping", node.status());
   if (rping.debug) PrintCmExchange(**node);
-  uint64_t pings = 0;
-  const absl::Status status = RunRping(rping, peer, **node, &pings);
+  Served served;
+  const absl::Status status = rping.persistent ? ServeMany(rping, **node, &served)
+                                               : RunRping(rping, peer, **node, &served.pings);
   if (rping.json) {
     Json json = {{"ok", status.ok()}};
     if (!status.ok()) json["error"] = std::string(status.message());
-    json["pings"] = pings;
+    json["pings"] = served.pings;
+    if (rping.persistent) {
+      json["clients"] = served.clients;
+      json["failed_clients"] = served.failed;
+    }
     json.update(CountersJson(**node));
     std::printf("%s\n", json.dump().c_str());
   }

@@ -53,10 +53,12 @@ void Prepend(const char* list, const std::string& first) {
   setenv(list, alone ? first.c_str() : absl::StrCat(first, ":", before).c_str(), 1);
 }
 
-void SetEnvironment(const Options& options, const std::string& libraries) {
+void SetEnvironment(const Options& options, const PortOptions& port, const std::string& libraries) {
   std::string settings;
   for (const auto& [name, value] : options.given()) {
-    absl::StrAppend(&settings, name, value.empty() ? "" : "=", value, "\n");
+    const bool core = name == "core" || name == "cores";  // one, in whichever words
+    absl::StrAppend(&settings, core ? "core" : name, value.empty() ? "" : "=",
+                    core ? absl::StrCat(port.cores.front()) : value, "\n");
   }
   setenv(kSettingsVariable, settings.c_str(), 1);
   Prepend(kLibraryPath, libraries);
@@ -89,13 +91,17 @@ int RunCommand(int argc, char** argv) {
     std::printf("%s", options.Help().c_str());
     return kExitOk;
   }
+  if (port.cores.size() > 1) {
+    return Fail("run",
+                absl::InvalidArgumentError("--cores: programs run on one worker; give --core N"));
+  }
   if (own + 1 >= argc) {
     return Fail("run", absl::InvalidArgumentError("which program? give -- PROGRAM [ARGUMENT...]"));
   }
   if (absl::Status status = CheckPortOptions(port); !status.ok()) return Fail("run", status);
   const absl::StatusOr<std::string> libraries = FindLibraries();
   if (!libraries.ok()) return Fail("run", libraries.status());
-  SetEnvironment(options, *libraries);
+  SetEnvironment(options, port, *libraries);
   return Become(argv + own + 1);
 }
 

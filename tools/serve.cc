@@ -6,8 +6,8 @@
 #include "absl/strings/str_format.h"
 #include "stack/transport/counters.h"
 #include "tools/commands.h"
+#include "tools/file_servers.h"
 #include "tools/file_service/file_protocol.h"
-#include "tools/file_service/file_server.h"
 #include "tools/interrupt.h"
 #include "tools/options.h"
 #include "tools/port_options.h"
@@ -39,50 +39,33 @@ absl::Status Serve(const ServeOptions& options, Served* served) {
   if (options.root.empty()) {
     return absl::InvalidArgumentError("which directory? give --root DIR");
   }
-  absl::StatusOr<std::unique_ptr<FileStore>> store = FileStore::Open(options.root);
-  if (!store.ok()) return store.status();
-  absl::StatusOr<std::unique_ptr<Node>> started = StartNode(options.port);
+  if (auto store = FileStore::Open(options.root); !store.ok()) return store.status();
+  absl::StatusOr<std::unique_ptr<Node>> started = StartNode(options.port, Cores::kMany);
   if (!started.ok()) return started.status();
   Node& node = **started;
-  std::unique_ptr<FileServer> server;
-  absl::Status status = node.Run([&]() -> absl::Status {
-    FileServer::Options serve;
-    serve.port = static_cast<uint16_t>(options.service_port);
-    serve.read_only = options.read_only;
-    serve.log = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
-    auto listening = FileServer::Listen(&node.device().worker(), &node.manager(), store->get(),
-                                        std::move(serve));
-    if (!listening.ok()) return listening.status();
-    server = *std::move(listening);
-    return absl::OkStatus();
-  });
-  if (!status.ok()) return status;
+  const auto port = static_cast<uint16_t>(options.service_port);
+  auto servers = FileServers::Listen(
+      &node, options.root,
+      {.port = port, .read_only = options.read_only, .log = [](const std::string& line) {
+         std::fprintf(stderr, "%s\n", line.c_str());
+       }});
+  if (!servers.ok()) return servers.status();
   SleepUntilInterrupted(kProbeMs);
-  if (const auto conflict = AddressConflict(node)) {
-    node.Run([&] { server.reset(); });
-    node.StopPolling();
-    return absl::AlreadyExistsError(*conflict);
-  }
-  const std::vector<cm::Endpoint> endpoints =
-      ServedAt(node, static_cast<uint16_t>(options.service_port));
+  if (const auto conflict = AddressConflict(node)) return absl::AlreadyExistsError(*conflict);
+  const std::vector<cm::Endpoint> endpoints = ServedAt(node, port);
   std::unique_ptr<Registration> registration;
   if (options.rpcbind) {
     auto registered = Registration::Make(kFileProgram, kFileVersion, endpoints);
-    if (!registered.ok()) {
-      node.Run([&] { server.reset(); });
-      node.StopPolling();
-      return registered.status();
-    }
+    if (!registered.ok()) return registered.status();
     registration = *std::move(registered);
   }
   std::fprintf(stderr, "serving %s at %s on %s\n", options.root.c_str(), ListOf(endpoints).c_str(),
                Place(options.port.device).c_str());
-  status = StayUntilInterrupted(node);
+  const absl::Status status = StayUntilInterrupted(node);
   registration.reset();
-  served->calls = node.Run([&] { return server->calls(); });
-  End(node, std::move(server));
-  served->counters = node.Run([&] { return node.device().worker().counters(); });
-  node.StopPolling();
+  served->calls = (*servers)->calls();
+  (*servers)->Goodbye();
+  served->counters = node.Counters();
   return status;
 }
 

@@ -7,8 +7,8 @@
 
 namespace pollux::tools {
 void PrintCmExchange(Node& node) {
-  node.Run([&node] {
-    node.manager().SetTrace([](bool outgoing, absl::Span<const uint8_t> mad) {
+  node.RunOnEach([&node](uint32_t core) {
+    node.manager(core).SetTrace([](bool outgoing, absl::Span<const uint8_t> mad) {
       std::fprintf(stderr, "%s", DescribeMad(outgoing, mad).c_str());
     });
   });

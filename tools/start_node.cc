@@ -1,8 +1,12 @@
 #include "tools/start_node.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cm/shard.h"
 
 namespace pollux::tools {
 namespace {
@@ -21,8 +25,12 @@ bool IsPciAddress(const std::string& port) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Node>> StartNode(const PortOptions& port) {
+absl::StatusOr<std::unique_ptr<Node>> StartNode(const PortOptions& port, Cores cores) {
   if (absl::Status status = CheckPortOptions(port); !status.ok()) return status;
+  if (cores != Cores::kMany && port.cores.size() > 1) {
+    return absl::InvalidArgumentError(absl::StrCat("--cores: this runs on one core, and ",
+                                                   port.cores.size(), " are given; give --core N"));
+  }
   engine::EalOptions eal = port.eal;
   if (IsPciAddress(port.device.port)) {
     std::fprintf(stderr, "pollux: port %s: PCI ports are untested\n", port.device.port.c_str());
@@ -33,12 +41,15 @@ absl::StatusOr<std::unique_ptr<Node>> StartNode(const PortOptions& port) {
   if (!capture.ok()) return capture.status();
   engine::DeviceOptions open = port.Device();
   open.capture = *std::move(capture);
+  open.workers = std::max<uint32_t>(1, static_cast<uint32_t>(port.cores.size()));
+  open.gsi_owner = &cm::GsiOwner;
   absl::StatusOr<std::unique_ptr<engine::Device>> device = engine::Device::Open(open);
   if (!device.ok()) return device.status();
   Node::Options options;
-  if (port.core != PortOptions::kAnyCore) options.cpu = static_cast<int>(port.core);
+  options.cpus = port.cores;
   options.idle = port.idle;
   options.idle_turns = static_cast<uint32_t>(port.yield_after);
+  options.shared = cores == Cores::kOneShared;
   return Node::Start(*std::move(device), options);
 }
 

@@ -114,7 +114,7 @@ int Command(const char* name, Options& options, int argc, char** argv, Run run) 
     std::printf("%s", options.Help().c_str());
     return kExitOk;
   }
-  CatchInterrupts();
+  CatchInterrupts(ClosedPipe::kEnds);
   const absl::Status status = run();
   return status.ok() ? kExitOk : Fail(name, status);
 }

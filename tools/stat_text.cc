@@ -61,6 +61,14 @@ double Busy(const Json& core, const Json* before) {
          static_cast<double>(now - from);
 }
 
+// The worker of the same number in an earlier answer of its process; null: none.
+const Json* WorkerOf(const Json& process, const Json& worker) {
+  for (const Json& one : Part(process, "workers")) {
+    if (Number(one, "worker") == Number(worker, "worker")) return &one;
+  }
+  return nullptr;
+}
+
 std::string QueuePairs(const Json& queue_pairs) {
   std::vector<std::vector<std::string>> rows;
   for (const Json& qp : queue_pairs) {
@@ -102,8 +110,9 @@ std::string WorkerText(const Json& worker, bool all, const Json* before, double 
   const uint64_t number = Number(worker, "worker");
   const Json& core = Part(worker, "core");
   std::string text =
-      absl::StrFormat("\nworker %u: CPU %u, busy %.1f %%, %u queue pairs\n", number,
-                      Number(core, "cpu"), Busy(core, was("core")), Number(core, "queue_pairs"));
+      absl::StrFormat("\nworker %u: CPU %u, busy %.1f %%, %u connections, %u queue pairs\n", number,
+                      Number(core, "cpu"), Busy(core, was("core")), Number(core, "connections"),
+                      Number(core, "queue_pairs"));
   const Json& ports = Part(worker, "ports");
   const Json* const ports_before = was("ports");
   for (size_t i = 0; i < ports.size(); ++i) {
@@ -116,6 +125,34 @@ std::string WorkerText(const Json& worker, bool all, const Json* before, double 
     if (!counters.empty()) absl::StrAppend(&text, "\n", part, "\n", counters);
   }
   return absl::StrCat(text, "\nqueue pairs\n", QueuePairs(Part(worker, "queue_pairs")));
+}
+
+// What each of several workers does of the whole, and how many frames came to it by another. The
+// share of time is that of its own report.
+std::string CoresText(const Json& workers, const Json* before) {
+  constexpr const char* kOfPorts[] = {"sent_pkts", "rcvd_pkts"};
+  constexpr const char* kOfCore[] = {"steering/handed_over", "steering/by_ring",
+                                     "steering/ring_full"};
+  std::vector<std::vector<std::string>> rows;
+  for (const Json& worker : workers) {
+    const Json& core = Part(worker, "core");
+    const Json* const known = before == nullptr ? nullptr : WorkerOf(*before, worker);
+    std::vector<std::string> row = {
+        absl::StrCat(Number(worker, "worker")), absl::StrCat(Number(core, "cpu")),
+        absl::StrFormat("%.1f", Busy(core, known == nullptr ? nullptr : &Part(*known, "core"))),
+        Grouped(Number(core, "connections")), Grouped(Number(core, "queue_pairs"))};
+    for (const char* const name : kOfPorts) {
+      uint64_t sum = 0;
+      for (const Json& port : Part(worker, "ports")) sum += Number(port, name);
+      row.push_back(Grouped(sum));
+    }
+    for (const char* const name : kOfCore) row.push_back(Grouped(Number(core, name)));
+    rows.push_back(std::move(row));
+  }
+  return absl::StrCat("\n",
+                      Columns({"worker", "CPU", "busy %", "connections", "queue pairs", "sent_pkts",
+                               "rcvd_pkts", "handed over", "by ring", "ring drops"},
+                              rows));
 }
 
 std::string Title(const Json& process) {
@@ -157,13 +194,9 @@ std::string Age(uint64_t ms) {
 std::string StatText(const Json& process, bool all, const Json* before, double seconds) {
   std::string text = Title(process);
   const Json& workers = Part(process, "workers");
+  if (workers.size() > 1) absl::StrAppend(&text, CoresText(workers, before));
   for (const Json& worker : workers) {
-    const Json* known = nullptr;
-    if (before != nullptr) {
-      for (const Json& one : Part(*before, "workers")) {
-        if (Number(one, "worker") == Number(worker, "worker")) known = &one;
-      }
-    }
+    const Json* const known = before == nullptr ? nullptr : WorkerOf(*before, worker);
     absl::StrAppend(&text, WorkerText(worker, all, known, seconds));
   }
   return text;
@@ -180,7 +213,8 @@ std::string ConnectionsText(const Json& process) {
                     listens ? "" : absl::StrCat(Number(one, "peer_qpn")),
                     listens ? "" : absl::StrCat(Number(one, "path_mtu")),
                     Age(Number(one, "age_ms")), Bytes(Number(qp, "sent_bytes")),
-                    Bytes(Number(qp, "rcvd_bytes")), Grouped(Number(qp, "retransmitted_pkts"))});
+                    Bytes(Number(qp, "rcvd_bytes")), Grouped(Number(qp, "retransmitted_pkts")),
+                    absl::StrCat(Number(one, "worker")), absl::StrCat(Number(one, "cpu"))});
     const Json& recorder = Part(one, "recorder");
     if (recorder.is_array()) {
       absl::StrAppend(&recorders, "\nqueue pair ", Number(one, "qpn"), "\n");
@@ -191,7 +225,7 @@ std::string ConnectionsText(const Json& process) {
   }
   return absl::StrCat(Title(process),
                       Columns({"local", "peer", "port space", "state", "QPN", "peer QPN", "MTU",
-                               "age", "sent", "received", "retransmitted"},
+                               "age", "sent", "received", "retransmitted", "worker", "CPU"},
                               rows),
                       recorders);
 }

@@ -16,8 +16,9 @@ namespace {
 // Of one file of the service.
 class FileBlocks : public Blocks {
  public:
-  FileBlocks(FileClient& client, int fd, const std::string& remote, uint64_t total)
-      : Blocks({.total = total, .block_bytes = kMaxBlock, .in_flight = kBlocksInFlight}),
+  FileBlocks(FileClient& client, int fd, const std::string& remote, uint64_t total,
+             const BlockLoad& load = {})
+      : Blocks({.total = total, .block_bytes = load.bytes, .in_flight = load.in_flight}),
         client_(client),
         fd_(fd),
         remote_(remote) {}
@@ -64,11 +65,12 @@ class GetBlocks : public FileBlocks {
   }
 };
 
-// The same first MiB again and again, from memory.
+// The same first block again and again, from memory.
 class MemoryBlocks : public FileBlocks {
  public:
-  MemoryBlocks(FileClient& client, bool write, const std::string& remote, uint64_t total)
-      : FileBlocks(client, -1, remote, total), write_(write) {}
+  MemoryBlocks(FileClient& client, bool write, const std::string& remote, uint64_t total,
+               const BlockLoad& load)
+      : FileBlocks(client, -1, remote, total, load), write_(write) {}
 
  private:
   void Move(size_t buffer, uint64_t, uint32_t bytes) override {
@@ -198,15 +200,15 @@ LoadResult TimeNullCalls(Node& node, FileClient& client, const LoadOptions& load
 }
 
 BlocksResult TimeBlocks(Node& node, FileClient& client, bool write, const std::string& remote,
-                        uint64_t mib, const Progress& progress) {
+                        const BlockLoad& load, const Progress& progress) {
   BlocksResult result;
   if (write) {
     result.status = Blocking<absl::Status>(
         node, client, [&](auto done) { client.Create(remote, std::move(done)); });
     if (!result.status.ok()) return result;
   }
-  const uint64_t total = mib * kMaxBlock;
-  MemoryBlocks blocks(client, write, remote, total);
+  const uint64_t total = load.count * load.bytes;
+  MemoryBlocks blocks(client, write, remote, total, load);
   std::future<absl::Status> finished = blocks.future();
   const engine::Clock clock;
   const uint64_t start_ns = clock.NowNs();

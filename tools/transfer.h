@@ -45,10 +45,16 @@ struct BlocksResult {
   double BytesPerSecond() const { return seconds > 0 ? static_cast<double>(bytes) / seconds : 0; }
 };
 
-// Writes (or reads) `mib` blocks of 1 MiB of the first MiB of `remote`, kBlocksInFlight at once,
-// from memory: the local disk plays no part.
+struct BlockLoad {
+  uint64_t count = 0;
+  uint32_t bytes = kMaxBlock;  // of each
+  int in_flight = kBlocksInFlight;
+};
+
+// Writes (or reads) the first block of `remote` again and again, from memory: the local disk plays
+// no part.
 BlocksResult TimeBlocks(Node& node, FileClient& client, bool write, const std::string& remote,
-                        uint64_t mib, const Progress& progress);
+                        const BlockLoad& load, const Progress& progress);
 
 }  // namespace pollux::tools
 

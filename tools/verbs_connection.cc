@@ -60,6 +60,17 @@ absl::StatusOr<std::unique_ptr<VerbsConnection>> VerbsConnection::Listen(
   return made;
 }
 
+std::unique_ptr<VerbsConnection> VerbsConnection::Accept(engine::Worker* worker,
+                                                         cm::Manager* manager,
+                                                         const cm::Event& request,
+                                                         const Config& config, User* user) {
+  std::unique_ptr<VerbsConnection> made(new VerbsConnection(worker, manager, config, user));
+  manager->SetHandler(request.id, made->Handler());
+  worker->AddPoller(made.get());
+  made->Serve(request.id, request.param);
+  return made;
+}
+
 VerbsConnection::~VerbsConnection() {
   worker_->RemovePoller(this);
   if (listener_ != nullptr) manager_->DestroyId(std::exchange(listener_, nullptr));
@@ -87,6 +98,7 @@ void VerbsConnection::OnEvent(const cm::Event& event) {
       return Bind();
     case RDMA_CM_EVENT_ESTABLISHED:
       established_ = true;
+      RefuseNext();
       ask_at_ns_ = worker_->now_ns() + kQuietNs;
       return user_->OnEstablished(event.param.private_data);
     case RDMA_CM_EVENT_DISCONNECTED:
@@ -102,7 +114,7 @@ void VerbsConnection::OnEvent(const cm::Event& event) {
 
 void VerbsConnection::OnRequest(const cm::Event& event) {
   if (id_ == nullptr && !ended_) return Serve(event.id, event.param);
-  if (ended_ || !established_ || next_ != nullptr) {
+  if (ended_ || next_ != nullptr) {
     manager_->Reject(event.id, {}).IgnoreError();
     manager_->DestroyId(event.id);
     return;
@@ -111,7 +123,8 @@ void VerbsConnection::OnRequest(const cm::Event& event) {
   next_offered_ = event.param;
   next_offered_.private_data = {};
   replace_at_ns_ = worker_->now_ns() + kSilentNs;
-  AskWhetherPeerLives();
+  // One that has not established its connection yet has as long to do so.
+  if (established_) AskWhetherPeerLives();
 }
 
 void VerbsConnection::Serve(cm::Id* id, const cm::ConnectionParam& offered) {
@@ -125,7 +138,7 @@ void VerbsConnection::Serve(cm::Id* id, const cm::ConnectionParam& offered) {
 void VerbsConnection::Replace() {
   DropPeer();
   established_ = false;
-  ask_at_ns_ = replace_at_ns_ = UINT64_MAX;
+  ask_at_ns_ = replace_at_ns_ = goodbye_by_ns_ = UINT64_MAX;
   Serve(std::exchange(next_, nullptr), next_offered_);
 }
 

@@ -60,6 +60,11 @@ class VerbsConnection final : public engine::Poller {
                                                                  cm::Manager* manager,
                                                                  uint16_t port,
                                                                  const Config& config, User* user);
+  // Begins to accept what CONNECT_REQUEST has told of. What fails of it is told by OnEnded(), which
+  // may come before this has returned.
+  static std::unique_ptr<VerbsConnection> Accept(engine::Worker* worker, cm::Manager* manager,
+                                                 const cm::Event& request, const Config& config,
+                                                 User* user);
   ~VerbsConnection() override;
   VerbsConnection(const VerbsConnection&) = delete;
   VerbsConnection& operator=(const VerbsConnection&) = delete;

@@ -100,6 +100,16 @@ bool LockCalls::Shared::FreeAll(const LockClients::Incarnation& incarnation,
   return all;
 }
 
+bool LockCalls::Shared::Drop(const LockClient& client) {
+  const auto renewed = clients.Renew(client);
+  // Who is not known holds nothing.
+  if (!renewed.has_value()) return true;
+  const LockClients::Incarnation now{.client = client, .number = *renewed};
+  if (!FreeAll(now, nullptr)) return false;
+  clients.Freed(now, std::nullopt);
+  return true;
+}
+
 std::optional<uint64_t> LockCalls::Session::Enter(const LockClient& holder,
                                                   std::optional<uint32_t> state) {
   const auto heard = shared.clients.HeardOf(holder, state);
@@ -169,13 +179,15 @@ void LockCalls::Serve(ControlCall call) {
     case NlmProcedure::kFreeAll:
       return FreeAll(std::move(call));
     case NlmProcedure::kGranted:
+      return Refuse(std::move(call));
     case NlmProcedure::kGrantedMsg:
+      return Refuse(std::move(call), NlmProcedure::kGrantedRes);
     case NlmProcedure::kTestRes:
     case NlmProcedure::kLockRes:
     case NlmProcedure::kCancelRes:
     case NlmProcedure::kUnlockRes:
     case NlmProcedure::kGrantedRes:
-      break;
+      return call.Answer(Void());
   }
   call.Fail(AcceptStatus::kProcedureUnavailable);
 }
@@ -223,18 +235,18 @@ void LockCalls::Start(ControlCall call, Res (*serve)(Session&, const Args&), Nlm
   });
 }
 
+void LockCalls::Refuse(ControlCall call, NlmProcedure told_by) {
+  Nlm4Testargs args;
+  if (!call.Read(&args)) return call.Fail(AcceptStatus::kGarbageArguments);
+  Answer(*shared_, call, Nlm4Res{.cookie = args.cookie, .stat = Nlm4Stats::kDenied}, told_by);
+}
+
 void LockCalls::FreeAll(ControlCall call) {
   Nlm4Notify args;
   if (!call.Read(&args)) return call.Fail(AcceptStatus::kGarbageArguments);
   const LockClient client = ClientOf(call.client(), args.name.text);
-  const auto renewed = shared_->clients.Renew(client);
-  // Who is not known holds nothing.
-  if (!renewed.has_value()) return call.Answer(Void());
-  const LockClients::Incarnation now{.client = client, .number = *renewed};
   // What cannot be done now is not answered, and is asked again.
-  if (!shared_->FreeAll(now, nullptr)) return;
-  shared_->clients.Freed(now, std::nullopt);
-  call.Answer(Void());
+  if (shared_->Drop(client)) call.Answer(Void());
 }
 
 bool LockCalls::HasRestarted(const Gid& host, uint32_t state,
@@ -247,6 +259,18 @@ bool LockCalls::HasRestarted(const Gid& host, uint32_t state,
     all &= freed;
   }
   return all;
+}
+
+absl::StatusOr<size_t> LockCalls::Drop(const Gid& address) {
+  size_t clients = 0;
+  bool all = true;
+  for (const ClientLocks& held : shared_->exports->HeldLocks()) {
+    if (held.client.address != address) continue;
+    ++clients;
+    all &= shared_->Drop(held.client);
+  }
+  if (all) return clients;
+  return absl::UnavailableError("storage has too much to do; ask again");
 }
 
 // Programs may read locks and write locks by turns, and the file is opened once: for both, if it

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "nfs/nlm.h"
 #include "nfs/server/control_call.h"
@@ -25,8 +26,9 @@
 namespace pollux::nfs {
 
 // Calls come by any thread; what they ask is done on the threads of the file's export. What a _MSG
-// procedure asks is answered by a call of the client's _RES procedure; the server makes no call
-// that would be answered so, and has none of them itself. Locks are lost with the server: when it
+// procedure asks is answered by a call of the client's _RES procedure. The server asks nobody for
+// locks: what is GRANTED to it, it does not want; and it makes no call that a _RES would answer:
+// those are taken, and mean nothing. Locks are lost with the server: when it
 // starts again, and hosts held some, those alone may take locks, theirs from before (reclaim),
 // until the grace period is over.
 class LockCalls {
@@ -57,6 +59,10 @@ class LockCalls {
   // no room for the work now: to be asked again.
   bool HasRestarted(const Gid& host, uint32_t state,
                     std::optional<std::string_view> name = std::nullopt);
+  // What clients at the address hold, share and wait for is nobody's, soon, as if they had started
+  // anew: for those who are dead for good. They are not told. How many there are; Unavailable when
+  // there is no room for the work now: to be asked again.
+  absl::StatusOr<size_t> Drop(const Gid& address);
 
  private:
   // What work that storage does late needs too.
@@ -80,6 +86,8 @@ class LockCalls {
     // What it held before that incarnation, soon, in all exports but one. False when one has no
     // room for the work.
     bool FreeAll(const LockClients::Incarnation& incarnation, const ServedExport* but);
+    // All that the client holds, soon, in a new incarnation of it. False as FreeAll().
+    bool Drop(const LockClient& client);
   };
   // One call on a thread of its export's storage.
   struct Session {
@@ -116,6 +124,8 @@ class LockCalls {
              NlmProcedure told_by = NlmProcedure::kNull);
   template <class Res>
   static void Answer(Shared& shared, ControlCall& call, const Res& results, NlmProcedure told_by);
+  // What is granted to who has not asked for it.
+  void Refuse(ControlCall call, NlmProcedure told_by = NlmProcedure::kNull);
   void FreeAll(ControlCall call);
 
   std::shared_ptr<Shared> shared_;

@@ -413,6 +413,51 @@ TEST_F(LockCallsTest, ResultsByACall) {
   EXPECT_EQ(Lock(Of(9, file_), kTwo), Nlm4Stats::kGranted);
 }
 
+// It has asked nobody: what it is granted it refuses, and results it takes no note of.
+TEST_F(LockCallsTest, WhatNobodyAskedFor) {
+  const Nlm4Testargs granted{.cookie = {"cookie"}, .exclusive = true, .alock = Of(7, file_)};
+  EXPECT_EQ(Ask<Nlm4Res>(NlmProcedure::kGranted, granted, kOne).stat, Nlm4Stats::kDenied);
+  EXPECT_EQ(Call(NlmProcedure::kGrantedMsg, granted, kOne).accept_status,
+            rpcrdma::AcceptStatus::kSuccess);
+  EXPECT_TRUE(results_.empty());
+  const ResultsTold::Result told = results_told_.Next();
+  EXPECT_EQ(told.client, kOne);
+  EXPECT_EQ(told.procedure, NlmProcedure::kGrantedRes);
+  Nlm4Res result;
+  ASSERT_TRUE(Decode(rpcrdma::XdrReader(told.bytes), &result));
+  EXPECT_EQ(result.cookie.text, "cookie");
+  EXPECT_EQ(result.stat, Nlm4Stats::kDenied);
+  for (const NlmProcedure procedure :
+       {NlmProcedure::kTestRes, NlmProcedure::kLockRes, NlmProcedure::kCancelRes,
+        NlmProcedure::kUnlockRes, NlmProcedure::kGrantedRes}) {
+    EXPECT_EQ(Call(procedure, Nlm4Res{.cookie = {"cookie"}}, kOne).accept_status,
+              rpcrdma::AcceptStatus::kSuccess);
+    EXPECT_TRUE(results_.empty());
+  }
+  EXPECT_EQ(Call(NlmProcedure::kGranted, Void(), kOne).accept_status,
+            rpcrdma::AcceptStatus::kGarbageArguments);
+  EXPECT_EQ(Lock(Of(8, file_), kTwo), Nlm4Stats::kGranted);
+}
+
+// What a client that is dead for good held, in every export; who waited for it is told.
+TEST_F(LockCallsTest, TheOperatorDropsLocks) {
+  EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
+  EXPECT_EQ(Lock(Of(8, file_), kTwo, /*block=*/true), Nlm4Stats::kBlocked);
+  std::vector<ClientLocks> held = exports_->HeldLocks();
+  ASSERT_EQ(held.size(), 2u);
+  EXPECT_EQ(calls_->Drop(Gid::FromIpv4(0x0A000009)).value(), 0u);
+  EXPECT_EQ(calls_->Drop(kOne).value(), 1u);
+  EXPECT_EQ(told_.Next().owner.client.address, kTwo);
+  held = exports_->HeldLocks();
+  ASSERT_EQ(held.size(), 1u);
+  EXPECT_EQ(held[0].client.address, kTwo);
+  // It lives after all.
+  EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kDenied);
+  EXPECT_EQ(calls_->Drop(kTwo).value(), 1u);
+  while (!exports_->HeldLocks().empty()) sched_yield();
+  EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
+}
+
 class ClosedLockCallsTest : public LockCallsTest {
  protected:
   ClosedLockCallsTest() { clients_ = {{.address = kTwo, .prefix_length = 32}}; }
@@ -468,7 +513,7 @@ TEST_F(LockCallsTest, WhatIsNoneOfItsCalls) {
   EXPECT_EQ(Call(NlmProcedure::kLock, Void(), kOne).accept_status, AcceptStatus::kGarbageArguments);
   EXPECT_EQ(Call(NlmProcedure::kFreeAll, Void(), kOne).accept_status,
             AcceptStatus::kGarbageArguments);
-  for (const auto procedure : {NlmProcedure::kGranted, NlmProcedure::kLockRes, NlmProcedure{24}}) {
+  for (const auto procedure : {NlmProcedure{16}, NlmProcedure{24}}) {
     EXPECT_EQ(Call(procedure, Void(), kOne).accept_status, AcceptStatus::kProcedureUnavailable);
   }
 }

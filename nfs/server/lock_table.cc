@@ -248,6 +248,27 @@ void LockTable::FreeAll(const LockClient& client, uint64_t incarnation) {
   }
 }
 
+std::vector<ClientLocks> LockTable::Clients() {
+  const std::lock_guard lock(mutex_);
+  std::vector<ClientLocks> clients;
+  const auto of = [&clients](const LockClient& client) -> ClientLocks& {
+    const auto found = std::ranges::find(clients, client, &ClientLocks::client);
+    return found == clients.end() ? clients.emplace_back(ClientLocks{.client = client}) : *found;
+  };
+  for (const auto& [handle, file] : files_) {
+    std::vector<LockClient> owners;
+    for (const Owned& owned : file.owned) {
+      of(owned.owner.client).ranges += owned.held.all().size();
+      if (std::ranges::find(owners, owned.owner.client) != owners.end()) continue;
+      owners.push_back(owned.owner.client);
+      ++of(owned.owner.client).files;
+    }
+    for (const Waiting& waiting : file.waiting) ++of(waiting.request.owner.client).awaited;
+    for (const ShareRequest& share : file.shares) ++of(share.client).shares;
+  }
+  return clients;
+}
+
 std::set<LockClient> LockTable::Holders() {
   const std::lock_guard lock(mutex_);
   std::set<LockClient> holders;

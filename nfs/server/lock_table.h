@@ -25,6 +25,15 @@ struct LockClient {
   friend auto operator<=>(const LockClient&, const LockClient&) = default;
 };
 
+// What one has in an export, or in all of them.
+struct ClientLocks {
+  LockClient client;
+  size_t files = 0;    // of which ranges are locked
+  size_t ranges = 0;   // that its processes hold
+  size_t awaited = 0;  // requests that wait, or whose grant it does not know of yet
+  size_t shares = 0;
+};
+
 // A process of a client, as far as locks go.
 struct LockOwner {
   LockClient client;
@@ -95,6 +104,8 @@ class LockTable {
   bool Cancel(const LockRequest& request);
   // Locks, shares and what it waits for, of incarnations before this one.
   void FreeAll(const LockClient& client, uint64_t incarnation);
+  // Every client that holds or shares something, or waits; each once.
+  std::vector<ClientLocks> Clients();
   // Who holds or shares something, or waits.
   std::set<LockClient> Holders();
 

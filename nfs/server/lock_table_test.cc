@@ -15,6 +15,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 using Outcome = LockTable::Outcome;
 
 constexpr ByteRange kAll = {.begin = 0, .last = ByteRange::kEnd};
@@ -228,6 +229,35 @@ TEST_F(LockTableTest, AClientsEndFreesWhatWasItsOwn) {
   table_.FreeAll(renamed, 1);
   EXPECT_EQ(Lock(Of(4, {10, 10})), Outcome::kDenied);
   EXPECT_THAT(table_.Holders(), ElementsAre(Of(2).owner.client, Of(3).owner.client));
+}
+
+TEST_F(LockTableTest, WhatClientsHave) {
+  EXPECT_THAT(table_.Clients(), IsEmpty());
+  LockRequest process = Of(1, {0, 9});
+  EXPECT_EQ(Lock(process), Outcome::kGranted);
+  process.owner.svid = 2;
+  process.range = {20, 29};
+  EXPECT_EQ(Lock(process), Outcome::kGranted);
+  process.range = {40, 49};
+  EXPECT_EQ(Lock(process), Outcome::kGranted);
+  process.file = "another";
+  process.range = {60, 69};
+  EXPECT_EQ(Lock(process), Outcome::kGranted);
+  EXPECT_EQ(Lock(Of(3, {0, 0}), /*wait=*/true), Outcome::kWaiting);
+  EXPECT_EQ(table_.Share({.file = "handle", .client = Of(3).owner.client, .oh = "o", .access = 1}),
+            Outcome::kGranted);
+  const std::vector<ClientLocks> clients = table_.Clients();
+  ASSERT_EQ(clients.size(), 2u);
+  const ClientLocks& one = clients[clients[0].client == Of(1).owner.client ? 0 : 1];
+  const ClientLocks& other = clients[clients[0].client == Of(1).owner.client ? 1 : 0];
+  EXPECT_EQ(one.client, Of(1).owner.client);
+  EXPECT_EQ(one.files, 2u);
+  EXPECT_EQ(one.ranges, 4u);
+  EXPECT_EQ(one.awaited + one.shares, 0u);
+  EXPECT_EQ(other.client, Of(3).owner.client);
+  EXPECT_EQ(other.files + other.ranges, 0u);
+  EXPECT_EQ(other.awaited, 1u);
+  EXPECT_EQ(other.shares, 1u);
 }
 
 // What frees the locks of a client that has restarted may come after its first new one.

@@ -52,6 +52,24 @@ size_t ServedExports::control_work() const {
   return count;
 }
 
+std::vector<ClientLocks> ServedExports::HeldLocks() const {
+  std::vector<ClientLocks> all;
+  for (const auto& served : exports_) {
+    for (const ClientLocks& here : served->locks.Clients()) {
+      const auto known = std::ranges::find(all, here.client, &ClientLocks::client);
+      if (known == all.end()) {
+        all.push_back(here);
+        continue;
+      }
+      known->files += here.files;
+      known->ranges += here.ranges;
+      known->awaited += here.awaited;
+      known->shares += here.shares;
+    }
+  }
+  return all;
+}
+
 std::set<LockClient> ServedExports::LockHolders() const {
   std::set<LockClient> holders;
   for (const auto& served : exports_) holders.merge(served->locks.Holders());

@@ -40,6 +40,8 @@ class ServedExports {
   bool Admit(const Gid& client) const;
   // Calls by TCP that storage has not answered.
   size_t control_work() const;
+  // What each client has of locks and shares, in all exports together.
+  std::vector<ClientLocks> HeldLocks() const;
   // Who holds locks of files, or waits for some.
   std::set<LockClient> LockHolders() const;
   // Their hosts.

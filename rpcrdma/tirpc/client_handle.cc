@@ -77,11 +77,11 @@ Living& AllLiving() {
 void SayGoodbye() {
   Living& living = AllLiving();
   const std::lock_guard<std::mutex> lock(living.mutex);
-  std::vector<std::shared_ptr<Signal>> ended;
+  std::vector<std::pair<ClientHandle*, std::shared_ptr<Signal>>> ended;
   for (ClientHandle* handle : living.handles) {
-    if (!handle->IsInherited()) ended.push_back(handle->Disconnect());
+    if (!handle->IsInherited()) ended.emplace_back(handle, handle->Disconnect());
   }
-  for (const std::shared_ptr<Signal>& signal : ended) signal->Wait();
+  for (const auto& [handle, signal] : ended) handle->Await(*signal);
 }
 
 // A copy of the mutex that a thread of the parent's has would never be given back.
@@ -145,7 +145,7 @@ ClientHandle::ClientHandle(const Host& host, const cm::Endpoint& server, uint32_
 ClientHandle::~ClientHandle() {
   if (core_ != nullptr) {
     // A program that leaves at once would take the DREQ with it.
-    Disconnect()->Wait();
+    Await(*Disconnect());
     RunOn(host_, [this] { core_.reset(); });
   }
   std::free(client_.cl_netid);
@@ -162,7 +162,7 @@ absl::Status ClientHandle::Connect(uint32_t timeout_ms) {
     core_->Connect(uint64_t{timeout_ms} * 1'000'000, &outcome_, [done] { done->Give(); });
   });
   if (!status.ok()) return status;
-  done->Wait();
+  Await(*done);
   return outcome_.status;
 }
 
@@ -225,7 +225,7 @@ clnt_stat ClientHandle::CallOnce(const Asked& asked, rpc_msg* reply) {
     engine::Party::Post(*host_.worker, [this, &request, done] {
       core_->Call(&request, &outcome_, [done] { done->Give(); });
     });
-    done->Wait();
+    Await(*done);
     if (outcome_.status.code() == absl::StatusCode::kAlreadyExists) continue;
     if (is_batched) return Fail(RPC_TIMEDOUT);
     return TakeReply(asked, reply);

@@ -70,6 +70,8 @@ class ClientHandle {
   absl::Status Connect(uint32_t timeout_ms);
   // Begins to; the signal is given when the server has answered, or has not in time.
   std::shared_ptr<Signal> Disconnect();
+  // What the worker signals. On its user's thread.
+  void Await(Signal& signal) { tirpc::Await(host_, signal); }
   CLIENT* client() { return &client_; }
   Counters counters();
   // By a process that was forked from the one that made it. Then nothing else here may be called

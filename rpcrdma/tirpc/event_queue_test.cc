@@ -8,13 +8,17 @@
 namespace pollux::rpcrdma::tirpc {
 namespace {
 
+std::unique_ptr<EventQueue<int>> MakeQueue(uint32_t capacity) {
+  return EventQueue<int>::Make(capacity, std::make_shared<Backlog>(0));
+}
+
 bool IsReadable(int fd, int timeout_ms = 0) {
   pollfd polled{.fd = fd, .events = POLLIN, .revents = 0};
   return poll(&polled, 1, timeout_ms) == 1;
 }
 
 TEST(EventQueue, HoldsAsManyAsItSays) {
-  auto queue = EventQueue<int>::Make(4);
+  auto queue = MakeQueue(4);
   ASSERT_NE(queue, nullptr);
   int message = 0;
   EXPECT_FALSE(queue->Pop(&message));
@@ -29,7 +33,7 @@ TEST(EventQueue, HoldsAsManyAsItSays) {
 }
 
 TEST(EventQueue, TellsOnceItIsArmed) {
-  auto queue = EventQueue<int>::Make(4);
+  auto queue = MakeQueue(4);
   ASSERT_NE(queue, nullptr);
   EXPECT_FALSE(IsReadable(queue->fd()));
   int message = 1;
@@ -43,9 +47,42 @@ TEST(EventQueue, TellsOnceItIsArmed) {
   EXPECT_TRUE(IsReadable(queue->fd()));
 }
 
+TEST(EventQueue, AnnouncesWhatItHolds) {
+  auto queue = MakeQueue(4);
+  ASSERT_NE(queue, nullptr);
+  EXPECT_TRUE(queue->Arm());
+  int message = 1;
+  ASSERT_TRUE(queue->Push(message));
+  ASSERT_TRUE(queue->Push(message));
+  ASSERT_TRUE(queue->Pop(&message));
+  EXPECT_FALSE(queue->Arm());
+  queue->Announce();
+  EXPECT_TRUE(IsReadable(queue->fd()));
+  ASSERT_TRUE(queue->Pop(&message));
+  EXPECT_TRUE(queue->Arm());
+  EXPECT_FALSE(IsReadable(queue->fd()));
+}
+
+TEST(EventQueue, QueuesOfOneConsumerCountTogether) {
+  auto one = MakeQueue(4);
+  ASSERT_NE(one, nullptr);
+  auto other = EventQueue<int>::Make(4, one->backlog());
+  ASSERT_NE(other, nullptr);
+  int message = 1;
+  ASSERT_TRUE(one->Push(message));
+  ASSERT_TRUE(other->Push(message));
+  ASSERT_TRUE(other->Push(message));
+  EXPECT_EQ(*one->backlog(), 3u);
+  ASSERT_TRUE(other->Pop(&message));
+  EXPECT_EQ(*one->backlog(), 2u);
+  // With what it holds.
+  other.reset();
+  EXPECT_EQ(*one->backlog(), 1u);
+}
+
 TEST(EventQueue, NoMessageIsSleptThrough) {
   constexpr int kMessages = 100'000;
-  auto queue = EventQueue<int>::Make(64);
+  auto queue = MakeQueue(64);
   ASSERT_NE(queue, nullptr);
   std::thread producer([&queue] {
     for (int i = 0; i < kMessages; ++i) {

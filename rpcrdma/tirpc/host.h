@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cm/manager.h"
+#include "stack/engine/driver.h"
 #include "stack/engine/worker.h"
 
 namespace pollux::rpcrdma::tirpc {
@@ -16,6 +17,8 @@ struct Host {
   engine::Worker* worker = nullptr;
   cm::Manager* manager = nullptr;
   std::shared_ptr<void> keeps;
+  // By which who waits polls too; null: who waits sleeps.
+  engine::Driver* driver = nullptr;
 };
 
 // Something that one thread waits for and another says, once.
@@ -25,11 +28,20 @@ class Signal {
     given_.store(true, std::memory_order_release);
     given_.notify_one();
   }
+  bool given() const { return given_.load(std::memory_order_acquire); }
   void Wait() { given_.wait(false, std::memory_order_acquire); }
 
  private:
   std::atomic<bool> given_{false};
 };
+
+// Returns when what runs on the host's core has given the signal. Not from that core.
+inline void Await(const Host& host, Signal& signal) {
+  if (host.driver == nullptr) return signal.Wait();
+  if (host.driver->DriveUntil([&signal] { return signal.given(); })) return;
+  const engine::Driver::Sleeper sleeper(host.driver);
+  signal.Wait();
+}
 
 // Runs `work` on the host's core and returns when it has run. Not from that core.
 template <class Work>
@@ -40,7 +52,7 @@ void RunOn(const Host& host, Work work) {
     work();
     done->Give();
   });
-  done->Wait();
+  Await(host, *done);
 }
 
 }  // namespace pollux::rpcrdma::tirpc

@@ -1,5 +1,6 @@
 #include "rpcrdma/tirpc/service.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -23,7 +24,7 @@ const struct SVCXPRT::xp_ops Service::operations = {.xp_recv = Receive,
 const struct SVCXPRT::xp_ops2 Service::more_operations = {.xp_control = NoControl};
 
 absl::StatusOr<Service*> Service::Create(const Host& host, uint16_t port, uint32_t bulk_bytes) {
-  auto accepted = Accepted::Make(kMaxConnections);
+  auto accepted = Accepted::Make(kMaxConnections, std::make_shared<Backlog>(0));
   if (accepted == nullptr) {
     return absl::ResourceExhaustedError("no file descriptor is left; see ulimit -n");
   }
@@ -105,6 +106,7 @@ bool_t Service::Receive(SVCXPRT* transport, rpc_msg* /*message*/) {
     const auto on_destroy = [&self, connection = channel->connection](ServiceLink* gone) {
       self.links_.remove_if([gone](const auto& link) { return link.get() == gone; });
       RunOn(self.host_, [&self, connection] { self.core_->Disconnect(connection); });
+      if (self.is_to_go_) Destroy(&self.transport_);
     };
     auto link = ServiceLink::Make(self.host_, channel, self.transport_.xp_port, self.bulk_bytes_,
                                   on_destroy);
@@ -128,6 +130,10 @@ xprt_stat Service::Status(SVCXPRT* transport) {
 
 void Service::Destroy(SVCXPRT* transport) {
   Service* const service = &Of(transport);
+  const auto at_work =
+      std::ranges::find_if(service->links_, [](const auto& link) { return link->is_at_work(); });
+  service->is_to_go_ = at_work != service->links_.end();
+  if (service->is_to_go_) return svc_destroy((*at_work)->transport());
   auto on_destroy = std::move(service->on_destroy_);
   delete service;
   if (on_destroy) on_destroy();

@@ -24,8 +24,8 @@ using Dispatch = void (*)(svc_req*, SVCXPRT*);
 // A listener, and the connections that it has accepted; each is an SVCXPRT whose descriptor is
 // registered with xprt_register(). Made, used and destroyed on the thread that runs svc_run() (or
 // before and after it runs): libtirpc's lists of services and transports are not for several.
-// svc_destroy() of the listener ends it with all its connections, of a connection that one;
-// svc_unreg() is the program's to call, as with any transport.
+// svc_destroy() of the listener ends it with all its connections, of a connection that one; by a
+// dispatch routine, once it returns. svc_unreg() is the program's to call, as with any transport.
 //
 // The worker checks calls, moves chunks and queues; dispatch routines, XDR and authentication run
 // on svc_run()'s thread, as with any transport.
@@ -64,6 +64,7 @@ class Service {
   std::unique_ptr<Accepted> accepted_;  // from the worker
   std::unique_ptr<ServiceCore> core_;   // the worker's
   std::list<std::unique_ptr<ServiceLink>> links_;
+  bool is_to_go_ = false;  // with the link that is at work
   // Outlive the calls that they describe.
   std::list<UpperLayer> upper_layers_;
   absl::AnyInvocable<void()> on_destroy_;

@@ -54,7 +54,7 @@ Channel* ServiceCore::ChannelOf(const CallView& call) {
   auto channel = std::make_shared<Channel>();
   channel->connection = call.connection;
   channel->peer = {.address = call.client_address, .port = call.client_port};
-  channel->calls = Calls::Make(kMaxCalls);
+  channel->calls = Calls::Make(kMaxCalls, accepted_->backlog());
   if (channel->calls == nullptr) return nullptr;
   std::shared_ptr<Channel> shared = channel;
   if (!accepted_->Push(shared)) return nullptr;

@@ -18,6 +18,10 @@ namespace {
 // Eligible results up to this size are copied, so that svc_sendreply() need not wait for them.
 constexpr size_t kCopiedBytes = 1024;
 
+// How long svc_run()'s thread polls for its connections at most, before its other descriptors have
+// their turn.
+constexpr uint64_t kLongestWaitNs = 1'000'000;
+
 // The bodies are copied into the caller's memory: svc_getreq() has MAX_AUTH_BYTES for each.
 void Store(const OpaqueAuth& from, opaque_auth* to) {
   to->oa_flavor = static_cast<enum_t>(from.flavor);
@@ -165,6 +169,7 @@ bool_t ServiceLink::Receive(SVCXPRT* transport, rpc_msg* message) {
     self.ended_ = true;
     return FALSE;
   }
+  self.is_at_work_ = true;
   const CallHeader& header = self.call_->call.header;
   message->rm_xid = header.xid;
   message->rm_direction = CALL;
@@ -183,8 +188,25 @@ bool_t ServiceLink::Receive(SVCXPRT* transport, rpc_msg* message) {
 xprt_stat ServiceLink::Status(SVCXPRT* transport) {
   ServiceLink& self = Of(transport);
   self.DropCall();
-  if (self.ended_) return XPRT_DIED;
-  return self.channel_->calls->Arm() ? XPRT_IDLE : XPRT_MOREREQS;
+  self.is_at_work_ = false;
+  if (self.ended_ || self.is_to_go_) return XPRT_DIED;
+  Calls& calls = *self.channel_->calls;
+  const bool has_turn = ++self.calls_in_a_row_ < kMaxCallsInARow;
+  const bool more = self.AwaitsCall(has_turn);
+  if (!calls.Arm()) {
+    if (has_turn) return XPRT_MOREREQS;
+    calls.Announce();
+  }
+  self.calls_in_a_row_ = 0;
+  if (!more && self.host_.driver != nullptr) self.host_.driver->HandOver();
+  return XPRT_IDLE;
+}
+
+bool ServiceLink::AwaitsCall(bool may_wait) {
+  const Backlog& backlog = *channel_->calls->backlog();
+  const auto has_come = [&backlog] { return backlog.load(std::memory_order_relaxed) > 0; };
+  if (!may_wait || host_.driver == nullptr) return has_come();
+  return host_.driver->DriveUntil(has_come, kLongestWaitNs);
 }
 
 bool_t ServiceLink::GetArguments(SVCXPRT* transport, xdrproc_t xdr_arguments, void* arguments) {
@@ -261,11 +283,15 @@ void ServiceLink::SendReply(const ReplyHeader& header, absl::Span<const uint8_t>
   }
   auto released = std::make_shared<Signal>();
   engine::Party::Post(*host_.worker, [reply, released] { reply->Send(reply, released); });
-  if (waits) released->Wait();
+  if (waits) return Await(host_, *released);
+  if (host_.driver != nullptr) host_.driver->DriveOnce();
 }
 
 void ServiceLink::Destroy(SVCXPRT* transport) {
   ServiceLink& self = Of(transport);
+  // By a dispatch routine, whose caller asks for Status() next.
+  self.is_to_go_ = self.is_at_work_;
+  if (self.is_to_go_) return;
   auto on_destroy = std::move(self.on_destroy_);
   on_destroy(&self);
 }

@@ -28,8 +28,10 @@ struct ServiceTransportState {
 static_assert(offsetof(ServiceTransportState, auth) == sizeof(void*));
 
 // Lives on the thread of svc_run(). One call at a time: the next is received when the dispatch
-// routine has returned. A call that it gave no reply to is answered with a system error, since
-// RPC-over-RDMA has no calls without reply: its credit would be lost.
+// routine has returned, without a poll() of svc_run()'s in between if it comes soon, but for one
+// every kMaxCallsInARow: the thread has other descriptors. A call that it gave no reply to is
+// answered with a system error, since RPC-over-RDMA has no calls without reply: its credit would be
+// lost.
 //
 // Arguments that came in Read chunks are decoded in place: the structure points to them until
 // svc_freeargs(), and the bytes stay until the reply is given. Eligible results go out by RDMA
@@ -37,12 +39,17 @@ static_assert(offsetof(ServiceTransportState, auth) == sizeof(void*));
 // has failed.
 class ServiceLink {
  public:
+  static constexpr uint32_t kMaxCallsInARow = 32;
+
   // Registers itself with xprt_register(). Null when the descriptor is none that libtirpc takes
   // (see its __rpc_dtbsize()). `bulk_bytes`: of the largest reply.
   static std::unique_ptr<ServiceLink> Make(const Host& host, std::shared_ptr<Channel> channel,
                                            uint16_t port, size_t bulk_bytes,
                                            absl::AnyInvocable<void(ServiceLink*)> on_destroy);
   ~ServiceLink();
+  // The library has a call of it in hand, and comes back to it. SVC_DESTROY has it destroyed then.
+  bool is_at_work() const { return is_at_work_; }
+  SVCXPRT* transport() { return &transport_; }
   ServiceLink(const ServiceLink&) = delete;
   ServiceLink& operator=(const ServiceLink&) = delete;
 
@@ -65,6 +72,8 @@ class ServiceLink {
 
   // Gives the call at hand back without a reply of its own.
   void DropCall();
+  // Whether another call has come, this connection's or another's, or (`may_wait`) does so soon.
+  bool AwaitsCall(bool may_wait);
   void Disown();
   bool EncodeResults(xdrproc_t xdr_results, void* results);
   void SendReply(const ReplyHeader& header, absl::Span<const uint8_t> verifier);
@@ -78,6 +87,9 @@ class ServiceLink {
   const size_t bulk_bytes_;
   absl::AnyInvocable<void(ServiceLink*)> on_destroy_;
   bool ended_ = false;                 // the connection has
+  bool is_at_work_ = false;            // between Receive() and Status()
+  bool is_to_go_ = false;              // once it is not any more
+  uint32_t calls_in_a_row_ = 0;        // since svc_run()'s last poll()
   bool used_gss_ = false;              // libtirpc holds a security context for it
   std::unique_ptr<PendingCall> call_;  // at hand
   bool reduces_ = false;               // see ForbidsReduction()

@@ -15,13 +15,124 @@ uint64_t DeviceEpochNs() {
          Clock().NowNs();
 }
 
-absl::Status Device::MakeWorker() {
-  WorkerConfig config;
-  config.seed = Random::SystemSeed();
-  config.start_ns = Clock().NowNs();
-  absl::StatusOr<std::unique_ptr<Worker>> worker = Worker::Create(config);
-  if (!worker.ok()) return worker.status();
-  worker_ = *std::move(worker);
+absl::StatusOr<std::unique_ptr<Device>> Device::WithWorkers(const DeviceOptions& options) {
+  if (options.workers < 1 || options.workers > DeviceOptions::kMaxWorkers) {
+    return absl::InvalidArgumentError(absl::StrFormat("%u workers on a port: 1 to %u are possible",
+                                                      options.workers, DeviceOptions::kMaxWorkers));
+  }
+  std::unique_ptr<Device> device(new Device(options));
+  for (uint32_t i = 0; i < options.workers; ++i) {
+    WorkerConfig config;
+    config.index = i;
+    config.seed = Random::SystemSeed();
+    config.start_ns = Clock().NowNs();
+    absl::StatusOr<std::unique_ptr<Worker>> worker = Worker::Create(config);
+    if (!worker.ok()) return worker.status();
+    device->seats_.push_back(std::make_unique<Seat>(device.get(), i));
+    device->seats_.back()->worker = *std::move(worker);
+  }
+  return device;
+}
+
+std::vector<rte_mempool*> Device::PacketPools() const {
+  std::vector<rte_mempool*> pools;
+  for (const auto& seat : seats_) pools.push_back(seat->worker->packet_pool());
+  return pools;
+}
+
+absl::Status Device::OpenKernelSide(Seat& seat, const std::string& name) {
+  auto kernel = net::KernelInterface::Open(name, /*hold_port=*/seat.index == 0);
+  if (!kernel.ok()) return kernel.status();
+  seat.kernel = *std::move(kernel);
+  return absl::OkStatus();
+}
+
+absl::Status Device::MakeInterfaces(net::InterfaceConfig config) {
+  if (absl::Status status = net::CheckConfig(config); !status.ok()) return status;
+  if (!options_.kernel_path.empty()) {
+    auto tap = net::KernelTap::Make(options_.kernel_path, config);
+    if (!tap.ok()) return tap.status();
+    tap_ = *std::move(tap);
+  }
+  const std::string& of_kernel = tap_ != nullptr ? options_.kernel_path : options_.netdev;
+  for (const auto& seat : seats_) {
+    if (seat->kernel == nullptr && !of_kernel.empty()) {
+      if (absl::Status status = OpenKernelSide(*seat, of_kernel); !status.ok()) return status;
+    }
+    config.answers = seat->index == 0;
+    seat->interface.emplace(config, seat->kernel.get());
+  }
+  if (interface().gid_table_size() == 0) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("interface \"%s\" has no address; `ip addr add ADDR/LEN dev %s`",
+                        options_.netdev, options_.netdev));
+  }
+  if (!net::PathMtu(config.mtu).ok()) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "port %s carries %u bytes a packet; RoCE needs at least 352", port_->name(), config.mtu));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Device::MakeSteering() {
+  if (workers() == 1) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<SteeringRings>> rings =
+      SteeringRings::Create(workers(), port_->queues());
+  if (!rings.ok()) return rings.status();
+  rings_ = *std::move(rings);
+  if (port_->queues() == 1) return absl::OkStatus();
+  hardware_ = std::make_unique<net::FlowQpnSteering>(port_->id());
+  if (!net::SteerWorkersToQueues(*hardware_, QpnLayout{}.worker_bits, port_->queues()).ok()) {
+    hardware_.reset();
+  }
+  return absl::OkStatus();
+}
+
+// From the port's queue up to the worker.
+absl::Status Device::Furnish(Seat& seat) {
+  rte_mempool* pool = seat.worker->packet_pool();
+  const net::InterfaceConfig& config = seat.interface->config();
+  transport::Link* link = nullptr;
+  LinkWatch::Look look = [port = port_.get()] { return port->GetLink(); };
+  if (seat.index < port_->queues()) {
+    net::Port::Queue* queue = &port_->queue(static_cast<uint16_t>(seat.index));
+    look = [queue] { return queue->FollowLink(); };
+    link = &seat.loopback.emplace(queue, &config.mac, pool);
+    if (options_.capture != nullptr) {
+      link = &seat.capture.emplace(link, options_.capture->AddInterface(port_->name(), config.mac));
+    }
+    if (options_.impairment.Any()) {
+      net::ImpairmentOptions impairment = options_.impairment;
+      impairment.seed += seat.index;
+      link = &seat.impairment.emplace(link, impairment, pool);
+    }
+  }
+  if (rings_ != nullptr) {
+    FrameSorter sorter{.workers = workers(), .gsi_owner = options_.gsi_owner};
+    if (seat.kernel != nullptr) {
+      sorter.others = tap_ != nullptr ? FrameSorter::Others::kToFirst : FrameSorter::Others::kLeft;
+    }
+    link = &seat.steering.emplace(sorter, seat.index, link, pool, rings_.get());
+  }
+  if (tap_ != nullptr && seat.index == 0) {
+    // A VLAN tag more than the IP packet needs: the kernel's VLAN devices may stand on the tap.
+    constexpr uint16_t kEthernetAndTag = 18;
+    auto path = net::KernelPath::Start(link, tap_->fd(),
+                                       static_cast<uint16_t>(port_->mtu() + kEthernetAndTag));
+    if (!path.ok()) return path.status();
+    seat.kernel_path = *std::move(path);
+    link = seat.kernel_path.get();
+  }
+  Worker& worker = *seat.worker;
+  worker.AddPort(&*seat.interface, link, port_->name(), seat.steering ? &*seat.steering : nullptr);
+  worker.WatchLink(std::move(look));
+  worker.AddReporter(&seat);
+  seat.published = std::make_unique<Published>(&worker);
+  if (options_.dcqcn) {
+    transport::DcqcnParameters parameters = *options_.dcqcn;
+    if (parameters.rpg_max_rate == 0) parameters.rpg_max_rate = port_->GetLink().speed_mbps;
+    worker.EnableDcqcn(parameters);
+  }
   return absl::OkStatus();
 }
 
@@ -33,61 +144,15 @@ absl::Status Device::Attach(std::unique_ptr<net::Port> port) {
   config.gateways = options_.gateways;
   config.link_local = true;
   config.mtu = port_->mtu();
-  if (absl::Status status = net::CheckConfig(config); !status.ok()) return status;
-  if (!options_.kernel_path.empty()) {
-    auto tap = net::KernelTap::Make(options_.kernel_path, config);
-    if (!tap.ok()) return tap.status();
-    tap_ = *std::move(tap);
-    auto kernel = net::KernelInterface::Open(options_.kernel_path);
-    if (!kernel.ok()) return kernel.status();
-    kernel_ = *std::move(kernel);
-  }
-  interface_ = std::make_unique<net::Interface>(config, kernel_.get());
-  if (interface_->gid_table_size() == 0) {
-    return absl::FailedPreconditionError(
-        absl::StrFormat("interface \"%s\" has no address; `ip addr add ADDR/LEN dev %s`",
-                        options_.netdev, options_.netdev));
-  }
-  if (!net::PathMtu(config.mtu).ok()) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "port %s carries %u bytes a packet; RoCE needs at least 352", port_->name(), config.mtu));
-  }
-  loopback_ = std::make_unique<net::Loopback>(port_.get(), &interface_->config().mac,
-                                              worker_->packet_pool());
-  transport::Link* link = loopback_.get();
-  if (options_.capture != nullptr) {
-    capture_ = std::make_unique<net::Capture>(
-        link, options_.capture->AddInterface(port_->name(), config.mac));
-    link = capture_.get();
-  }
-  if (options_.impairment.Any()) {
-    impairment_ =
-        std::make_unique<net::Impairment>(link, options_.impairment, worker_->packet_pool());
-    link = impairment_.get();
-  }
-  if (tap_ != nullptr) {
-    // A VLAN tag more than the IP packet needs: the kernel's VLAN devices may stand on the tap.
-    constexpr uint16_t kEthernetAndTag = 18;
-    auto path = net::KernelPath::Start(link, tap_->fd(),
-                                       static_cast<uint16_t>(config.mtu + kEthernetAndTag));
-    if (!path.ok()) return path.status();
-    kernel_path_ = *std::move(path);
-    link = kernel_path_.get();
-  }
-  worker_->AddPort(interface_.get(), link, port_->name());
-  worker_->WatchLink([port = port_.get()] { return port->FollowLink(); });
-  worker_->AddReporter(this);
-  published_ = std::make_unique<Published>(worker_.get());
-  if (options_.dcqcn) {
-    transport::DcqcnParameters parameters = *options_.dcqcn;
-    if (parameters.rpg_max_rate == 0) parameters.rpg_max_rate = port_->GetLink().speed_mbps;
-    worker_->EnableDcqcn(parameters);
+  if (absl::Status status = MakeInterfaces(config); !status.ok()) return status;
+  if (absl::Status status = MakeSteering(); !status.ok()) return status;
+  for (const auto& seat : seats_) {
+    if (absl::Status status = Furnish(*seat); !status.ok()) return status;
   }
   return absl::OkStatus();
 }
 
-bool Device::Tell(const Question& question, Report* report) {
-  if (question.topic != "port" || question.object.value_or(1) != 1) return false;
+void Device::TellPort(Report* report) const {
   const net::PortStatistics statistics = port_->Statistics();
   report->Set("device/rx_frames", statistics.rx_frames);
   report->Set("device/tx_frames", statistics.tx_frames);
@@ -98,11 +163,34 @@ bool Device::Tell(const Question& question, Report* report) {
   report->Set("device/rx_errors", statistics.rx_errors);
   report->Set("device/tx_errors", statistics.tx_errors);
   report->Set("device/tx_over_mtu", statistics.tx_over_mtu);
-  report->Set("loopback/passed", loopback_->counters().passed);
-  report->Set("loopback/no_buffer", loopback_->counters().no_buffer);
-  if (impairment_ == nullptr) return true;
-  for (const auto& [way, counters] : {std::pair("sent", &impairment_->send_counters()),
-                                      std::pair("received", &impairment_->receive_counters())}) {
+  if (workers() == 1) return;
+  report->Set("device/queues", uint64_t{port_->queues()});
+  report->Set("device/sorts_by_qpn", uint64_t{hardware_ != nullptr});
+}
+
+bool Device::Seat::Tell(const Question& question, Report* report) {
+  if (question.topic == "worker" && steering) {
+    const SteeringCounters& counters = steering->counters();
+    report->Set("steering/received", counters.received);
+    report->Set("steering/kept", counters.kept);
+    report->Set("steering/handed_over", counters.handed_over);
+    report->Set("steering/ring_full", counters.ring_full);
+    report->Set("steering/by_ring", counters.by_ring);
+    report->Set("steering/sent_by_ring", counters.sent_by_ring);
+    report->Set("steering/carried", counters.carried);
+    report->Set("steering/no_buffer", counters.no_buffer);
+    return true;
+  }
+  if (question.topic != "port" || question.object.value_or(1) != 1) return false;
+  // What the port counts is told once, by worker 0.
+  if (index == 0) device->TellPort(report);
+  if (loopback) {
+    report->Set("loopback/passed", loopback->counters().passed);
+    report->Set("loopback/no_buffer", loopback->counters().no_buffer);
+  }
+  if (!impairment) return true;
+  for (const auto& [way, counters] : {std::pair("sent", &impairment->send_counters()),
+                                      std::pair("received", &impairment->receive_counters())}) {
     const std::string prefix = absl::StrCat("impaired/", way, "/");
     report->Set(absl::StrCat(prefix, "passed"), counters->passed);
     report->Set(absl::StrCat(prefix, "lost"), counters->lost);
@@ -114,35 +202,36 @@ bool Device::Tell(const Question& question, Report* report) {
 }
 
 absl::StatusOr<std::unique_ptr<Device>> Device::Open(const DeviceOptions& options) {
-  std::unique_ptr<Device> device(new Device(options));
-  if (absl::Status status = device->MakeWorker(); !status.ok()) return status;
+  absl::StatusOr<std::unique_ptr<Device>> made = WithWorkers(options);
+  if (!made.ok()) return made.status();
+  Device& device = **made;
   net::PortOptions port;
   port.devargs = options.port;
   if (!options.netdev.empty()) {
-    auto kernel = net::KernelInterface::Open(options.netdev);
-    if (!kernel.ok()) return kernel.status();
-    device->kernel_ = *std::move(kernel);
+    // Before the port: what is wrong with the interface is said better here.
+    absl::Status status = device.OpenKernelSide(*device.seats_[0], options.netdev);
+    if (!status.ok()) return status;
     static std::atomic<unsigned> count{0};
     port.devargs = absl::StrFormat("net_af_packet%u,iface=%s", count++, options.netdev);
   }
-  port.pool = device->worker_->packet_pool();
+  port.pools = device.PacketPools();
   port.mac = options.mac;
   port.start_timeout_ms = options.start_timeout_ms;
   absl::StatusOr<std::unique_ptr<net::Port>> opened = net::Port::Open(port);
   if (!opened.ok()) return opened.status();
-  if (absl::Status status = device->Attach(*std::move(opened)); !status.ok()) return status;
-  return device;
+  if (absl::Status status = device.Attach(*std::move(opened)); !status.ok()) return status;
+  return made;
 }
 
 absl::StatusOr<Device::Pair> Device::OpenPair(const DeviceOptions& a, const DeviceOptions& b) {
   static std::atomic<unsigned> count{0};
-  Pair pair(new Device(a), new Device(b));
-  for (Device* device : {pair.first.get(), pair.second.get()}) {
-    if (absl::Status status = device->MakeWorker(); !status.ok()) return status;
-  }
+  absl::StatusOr<std::unique_ptr<Device>> first = WithWorkers(a);
+  if (!first.ok()) return first.status();
+  absl::StatusOr<std::unique_ptr<Device>> second = WithWorkers(b);
+  if (!second.ok()) return second.status();
+  Pair pair(*std::move(first), *std::move(second));
   absl::StatusOr<net::Port::Pair> ports = net::Port::CreateRingPair(
-      absl::StrFormat("pair%u", count++), pair.first->worker_->packet_pool(),
-      pair.second->worker_->packet_pool());
+      absl::StrFormat("pair%u", count++), pair.first->PacketPools(), pair.second->PacketPools());
   if (!ports.ok()) return ports.status();
   if (absl::Status status = pair.first->Attach(std::move(ports->first)); !status.ok()) {
     return status;
@@ -153,32 +242,41 @@ absl::StatusOr<Device::Pair> Device::OpenPair(const DeviceOptions& a, const Devi
   return pair;
 }
 
-Device::~Device() { Close(); }
+Device::~Device() {
+  static_assert(alignof(Seat) == 64 && sizeof(Seat) % 64 == 0);
+  Close();
+}
 
 Gid Device::gid() const {
   if (!options_.addresses.empty()) return options_.addresses[0].address;
-  for (uint32_t i = 0; i < interface_->gid_table_size(); ++i) {
-    const absl::StatusOr<Gid> gid = interface_->QueryGid(static_cast<int>(i));
+  const net::Interface& interface = this->interface();
+  for (uint32_t i = 0; i < interface.gid_table_size(); ++i) {
+    const absl::StatusOr<Gid> gid = interface.QueryGid(static_cast<int>(i));
     if (gid.ok() && !gid->IsLinkLocal()) return *gid;
   }
-  return interface_->QueryGid(0).value_or(Gid{});
+  return interface.QueryGid(0).value_or(Gid{});
 }
 
 absl::Status Device::JoinMulticast(const Gid& group, uint16_t vlan) {
-  transport::PollContext context = worker_->poll_context();
-  return interface_->JoinMulticast(group, context, vlan);
+  transport::PollContext context = worker().poll_context();
+  return seats_[0]->interface->JoinMulticast(group, context, vlan);
 }
 
 absl::Status Device::LeaveMulticast(const Gid& group, uint16_t vlan) {
-  transport::PollContext context = worker_->poll_context();
-  return interface_->LeaveMulticast(group, context, vlan);
+  transport::PollContext context = worker().poll_context();
+  return seats_[0]->interface->LeaveMulticast(group, context, vlan);
 }
 
 void Device::Close() {
-  if (interface_ != nullptr) interface_->Clear();
-  if (kernel_path_ != nullptr) kernel_path_->Stop();
-  if (impairment_ != nullptr) impairment_->Clear();
-  if (loopback_ != nullptr) loopback_->Clear();
+  for (const auto& seat : seats_) {
+    if (seat->interface) seat->interface->Clear();
+    if (seat->kernel_path != nullptr) seat->kernel_path->Stop();
+    if (seat->steering) seat->steering->Clear();
+    if (seat->impairment) seat->impairment->Clear();
+    if (seat->loopback) seat->loopback->Clear();
+  }
+  if (rings_ != nullptr) rings_->Clear();
+  hardware_.reset();
   if (port_ != nullptr) port_->Close();
 }
 

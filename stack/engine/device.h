@@ -1,5 +1,5 @@
-// A port opened for use: the worker that polls it and the interface that it is on its network. What
-// a program opens first.
+// A port opened for use: the workers that share it and the interface that it is on its network.
+// What a program opens first.
 #ifndef POLLUX_STACK_ENGINE_DEVICE_H_
 #define POLLUX_STACK_ENGINE_DEVICE_H_
 
@@ -12,7 +12,10 @@
 
 #include "absl/status/statusor.h"
 #include "stack/base/types.h"
+#include "stack/engine/frame_owner.h"
 #include "stack/engine/report.h"
+#include "stack/engine/steering.h"
+#include "stack/engine/steering_rings.h"
 #include "stack/engine/telemetry.h"
 #include "stack/engine/worker.h"
 #include "stack/net/capture.h"
@@ -24,6 +27,7 @@
 #include "stack/net/kernel_tap.h"
 #include "stack/net/loopback.h"
 #include "stack/net/port.h"
+#include "stack/net/qpn_steering.h"
 #include "stack/transport/dcqcn_parameters.h"
 
 namespace pollux::engine {
@@ -50,13 +54,26 @@ struct DeviceOptions {
   // DeviceEpochNs(); closed by who holds it last, after the device.
   std::shared_ptr<net::CaptureFile> capture;
   uint32_t start_timeout_ms = 5000;  // for a memif client to find its server
+  // Cores that share the port, each with queue pairs, timers and packet pool of its own: 1 to
+  // kMaxWorkers. Each has a queue of the port where there are as many; the others live by rings.
+  static constexpr uint32_t kMaxWorkers = 1u << QpnLayout{}.worker_bits;
+  uint32_t workers = 1;
+  // Which worker gets what comes to queue pair 1; null: worker 0 all of it.
+  GsiOwner gsi_owner = nullptr;
 };
 
 // What to add to a device's times to get nanoseconds since 1970, as of now.
 uint64_t DeviceEpochNs();
 
-// Made and destroyed on a control thread; polled by one thread in between. EAL must be initialised.
-class Device : private Reporter {
+// Made and destroyed on a control thread; in between each worker is polled by one thread. EAL must
+// be initialised.
+//
+// Workers share nothing: each has its own tables, its own interface with the same addresses, and
+// its own numbers (QpnLayout). Worker 0 alone answers ARP, neighbour solicitations and ping, and
+// has the kernel path. Frames reach their owner by the port where it sorts them (net::QpnSteering),
+// else by rings from the worker that received them (Steering). A device of one worker has none of
+// that.
+class Device {
  public:
   // Errors are net::Port::Open's, or say which option does not fit.
   static absl::StatusOr<std::unique_ptr<Device>> Open(const DeviceOptions& options);
@@ -64,7 +81,7 @@ class Device : private Reporter {
   using Pair = std::pair<std::unique_ptr<Device>, std::unique_ptr<Device>>;
   static absl::StatusOr<Pair> OpenPair(const DeviceOptions& a, const DeviceOptions& b);
 
-  ~Device() override;
+  ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
@@ -72,42 +89,72 @@ class Device : private Reporter {
   // each may hold frames of the other's pool. Done by the destructor otherwise.
   void Close();
 
-  Worker& worker() { return *worker_; }
+  Worker& worker(uint32_t index = 0) { return *seats_[index]->worker; }
+  uint32_t workers() const { return static_cast<uint32_t>(seats_.size()); }
   net::Port& port() { return *port_; }
-  const net::Interface& interface() const { return *interface_; }
-  // Null when the port is not impaired.
-  const net::Impairment* impairment() const { return impairment_.get(); }
+  // Of a worker, on its core.
+  const net::Interface& interface(uint32_t worker = 0) const { return *seats_[worker]->interface; }
+  // Null when the port is not impaired, and for a worker without a queue of it.
+  const net::Impairment* impairment(uint32_t worker = 0) const {
+    const auto& impairment = seats_[worker]->impairment;
+    return impairment ? &*impairment : nullptr;
+  }
+  // Null with one worker.
+  const Steering* steering(uint32_t worker = 0) const {
+    const auto& steering = seats_[worker]->steering;
+    return steering ? &*steering : nullptr;
+  }
   // The first of the addresses asked for (of a netdev: that it has; the link-local one when there
   // is no other), and its place in the GID table.
   Gid gid() const;
-  uint8_t gid_index() const { return interface_->GidIndex(gid()).value_or(0); }
+  uint8_t gid_index() const { return interface().GidIndex(gid()).value_or(0); }
   // The GID table, as ibv_query_gid_ex reads it; past the end and for an empty place
-  // InvalidArgument. Of the port's worker, as all of its interface.
+  // InvalidArgument. Of worker 0, as all of its interface; every worker's is the same.
   absl::StatusOr<ibv_gid_entry> QueryGidEx(uint32_t index) const {
-    return interface_->QueryGidEx(index);
+    return interface().QueryGidEx(index);
   }
-  // Joins and leaves a multicast group; on the worker's core. See net::Interface.
+  // Joins and leaves a multicast group, whose packets then reach every worker; on the core of
+  // worker 0. Others may join by their own interfaces: each reports its groups. See net::Interface.
   absl::Status JoinMulticast(const Gid& group, uint16_t vlan = net::kNoVlan);
   absl::Status LeaveMulticast(const Gid& group, uint16_t vlan = net::kNoVlan);
 
  private:
+  // What one worker has, from the port up. In one piece, so that no two cores write to one cache
+  // line.
+  struct alignas(64) Seat final : Reporter {
+    Seat(Device* owner, uint32_t number) : device(owner), index(number) {}
+    bool Tell(const Question& question, Report* report) override;
+
+    Device* device;
+    uint32_t index;
+    std::unique_ptr<net::KernelInterface> kernel;  // of a netdev or a kernel path
+    std::optional<net::Interface> interface;
+    std::optional<net::Loopback> loopback;
+    std::optional<net::Capture> capture;
+    std::optional<net::Impairment> impairment;
+    std::optional<Steering> steering;
+    std::unique_ptr<net::KernelPath> kernel_path;
+    std::unique_ptr<Worker> worker;
+    std::unique_ptr<Published> published;
+  };
+
   explicit Device(const DeviceOptions& options) : options_(options) {}
-  absl::Status MakeWorker();
+  static absl::StatusOr<std::unique_ptr<Device>> WithWorkers(const DeviceOptions& options);
+  std::vector<rte_mempool*> PacketPools() const;
   absl::Status Attach(std::unique_ptr<net::Port> port);
-  bool Tell(const Question& question, Report* report) override;
+  absl::Status OpenKernelSide(Seat& seat, const std::string& name);
+  absl::Status MakeInterfaces(net::InterfaceConfig config);
+  absl::Status MakeSteering();
+  absl::Status Furnish(Seat& seat);
+  void TellPort(Report* report) const;
 
   DeviceOptions options_;
-  std::unique_ptr<net::KernelTap> tap_;           // of a kernel path
-  std::unique_ptr<net::KernelInterface> kernel_;  // of a netdev or a kernel path
-  // Frames of the worker's pool may lie in the port: the port goes first.
-  std::unique_ptr<net::Interface> interface_;
+  std::unique_ptr<net::KernelTap> tap_;  // of a kernel path
+  // Frames of the workers' pools may lie in port and rings: both go first.
+  std::vector<std::unique_ptr<Seat>> seats_;
+  std::unique_ptr<SteeringRings> rings_;
   std::unique_ptr<net::Port> port_;
-  std::unique_ptr<net::Loopback> loopback_;
-  std::unique_ptr<net::Capture> capture_;
-  std::unique_ptr<net::Impairment> impairment_;
-  std::unique_ptr<net::KernelPath> kernel_path_;
-  std::unique_ptr<Worker> worker_;
-  std::unique_ptr<Published> published_;
+  std::unique_ptr<net::FlowQpnSteering> hardware_;  // null: the port does not sort
 };
 
 }  // namespace pollux::engine

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "stack/engine/telemetry_answer.h"
 
 namespace pollux::engine {
 namespace {
@@ -170,49 +171,19 @@ absl::StatusOr<Report> AskAll(const std::string& topic, std::optional<uint64_t> 
   return all;
 }
 
-rte_tel_data* Fill(const Report& report, rte_tel_data* data) {
-  if (report.shape() == Report::Shape::kNumbers) {
-    rte_tel_data_start_array(data, RTE_TEL_U64_VAL);
-    for (const uint64_t number : report.numbers()) rte_tel_data_add_array_u64(data, number);
-  } else if (report.shape() == Report::Shape::kLines) {
-    rte_tel_data_start_array(data, RTE_TEL_STRING_VAL);
-    for (const std::string& line : report.lines()) {
-      rte_tel_data_add_array_string(data, line.c_str());
-    }
-  } else {
-    rte_tel_data_start_dict(data);
-    for (const auto& [name, value] : report.fields()) {
-      if (const auto* number = std::get_if<uint64_t>(&value)) {
-        rte_tel_data_add_dict_u64(data, name.c_str(), *number);
-      } else {
-        rte_tel_data_add_dict_string(data, name.c_str(), std::get<std::string>(value).c_str());
-      }
-    }
-  }
-  return data;
-}
-
-// In DPDK's telemetry thread. An error is an answer too, with its absl::StatusCode: null would say
-// nothing.
+// In DPDK's telemetry thread.
 int OnCommand(const char* command, const char* parameters, rte_tel_data* data) {
   std::string_view topic = command;
   topic.remove_prefix(std::min(kPrefix.size(), topic.size()));
-  absl::StatusOr<Report> report = AskWorkers(topic, parameters == nullptr ? "" : parameters);
-  if (!report.ok()) {
-    Report error;
-    error.Set("error", std::string(report.status().message()));
-    error.Set("code", static_cast<uint64_t>(report.status().code()));
-    report = std::move(error);
-  }
-  Fill(*report, data);
-  return 0;
+  return AnswerTelemetry(AskWorkers(topic, parameters == nullptr ? "" : parameters), data);
 }
 
 void OfferWorkersTopics() {
   using Asks = Topic::Asks;
   const Topic topics[] = {
       {"workers", Asks::kAllWorkers, "Each worker's number and how many queue pairs it has"},
-      {"worker", Asks::kWorker, "How busy a worker is. Parameters: [WORKER]"},
+      {"worker", Asks::kWorker,
+       "How busy a worker is, and what passes to and from others. Parameters: [WORKER]"},
       {"ports", Asks::kAllWorkers, "The ports, under WORKER/PORT"},
       {"port", Asks::kWorker, "Counters of a port. Parameters: [WORKER[,PORT]]"},
       {"qps", Asks::kWorker, "Numbers of queue pairs. Parameters: [WORKER[,AFTER]]"},

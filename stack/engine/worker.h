@@ -36,6 +36,8 @@
 
 namespace pollux::engine {
 
+class Steering;
+
 // Hung into a worker's loop by what runs on it (CM, RPC-over-RDMA, an application).
 class Poller {
  public:
@@ -98,8 +100,10 @@ class Worker : public Party {
   // MAC, addresses, neighbours of the port and frames everything that is not RoCE; `link` is this
   // worker's queue of it. Neither is owned; both outlive the last Poll(), and give back what they
   // hold of packet_pool() before the worker is destroyed.
-  // `name` is for those who ask what it is.
-  void AddPort(net::Interface* interface, transport::Link* link, std::string name = "");
+  // `name` is for those who ask what it is. `steering`: the layer of `link` that received RoCE
+  // frames go back to, where workers share the port; else they are freed.
+  void AddPort(net::Interface* interface, transport::Link* link, std::string name = "",
+               Steering* steering = nullptr);
   // Has the link of a port looked at (LinkWatch). Without it the link counts as up. Before the
   // first poll.
   void WatchLink(LinkWatch::Look look, uint8_t port_num = 1);
@@ -224,7 +228,7 @@ class Worker : public Party {
   static constexpr uint16_t kPrefetchAhead = 6;
   void Parse(const rte_mbuf* frame, Arrival* arrival) const;
   void Prefetch(uint16_t i) const;
-  bool Dispatch(Port& port, rte_mbuf* frame, const Arrival& arrival,
+  bool Dispatch(Port& port, rte_mbuf* frame, const Arrival& arrival, const uint8_t** ours,
                 transport::PollContext& context);
   void DispatchMulticast(const net::Interface& interface, const uint8_t* frame,
                          const wire::RocePacket& packet, transport::PollContext& context);

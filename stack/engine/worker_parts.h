@@ -17,11 +17,12 @@ namespace pollux::engine {
 // worker allocates.
 struct alignas(64) Worker::Port {
   Port(Worker* owner, uint8_t number, net::Interface* its_interface, transport::Link* its_link,
-       std::string its_name)
+       std::string its_name, Steering* its_steering)
       : worker(owner),
         port_num(number),
         interface(its_interface),
         link(its_link),
+        steering(its_steering),
         name(std::move(its_name)),
         egress(its_link, owner->packet_pool_, &counters),
         timer(&Worker::OnInterfaceTimer, this),
@@ -33,6 +34,7 @@ struct alignas(64) Worker::Port {
   uint8_t port_num;  // as verbs count them, from 1
   net::Interface* interface;
   transport::Link* link;
+  Steering* steering;  // null: the port is this worker's alone
   std::string name;
   transport::Counters counters;
   transport::Egress egress;

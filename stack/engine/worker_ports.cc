@@ -7,9 +7,11 @@
 
 namespace pollux::engine {
 
-void Worker::AddPort(net::Interface* interface, transport::Link* link, std::string name) {
+void Worker::AddPort(net::Interface* interface, transport::Link* link, std::string name,
+                     Steering* steering) {
   const auto port_num = static_cast<uint8_t>(ports_.size() + 1);
-  ports_.push_back(std::make_unique<Port>(this, port_num, interface, link, std::move(name)));
+  ports_.push_back(
+      std::make_unique<Port>(this, port_num, interface, link, std::move(name), steering));
 }
 
 net::Interface& Worker::interface(uint8_t port_num) { return *ports_[port_num - 1]->interface; }

@@ -124,7 +124,7 @@ TEST_F(WorkerVerbsTest, WindowsAreMadeBoundAndFreed) {
   EXPECT_NE(window->rkey, before);
   EXPECT_EQ(window->rkey >> 8, before >> 8);
   Poll();
-  ibv_wc wc;
+  ibv_wc wc{};
   ASSERT_EQ(cq_->Poll(1, &wc), 1);
   EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
   EXPECT_EQ(wc.opcode, IBV_WC_BIND_MW);
@@ -171,7 +171,8 @@ TEST_F(WorkerVerbsTest, ALostCompletionStopsAllWhoUseTheQueue) {
   for (int i = 0; i < 3; ++i) PostRecv(a, memory_, 0, 0);
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(a->TakeRecv());
-    a->CompleteRecv(ibv_wc{});
+    ibv_wc wc{};
+    a->CompleteRecv(wc);
   }
   EXPECT_TRUE(cq_->overrun());
   EXPECT_EQ(a->state(), IBV_QPS_ERR);
@@ -307,7 +308,7 @@ TEST_F(WorkerMulticastTest, OnlyFramesOfTheGroup) {
   PostRecv(qp, memory_, 64, key);
   Receive(kGroupAddress, kQkey, /*mac_end=*/4);
   EXPECT_EQ(worker_->counters().drop(Drop::kNotForUs), 1u);
-  ibv_wc wc;
+  ibv_wc wc{};
   EXPECT_EQ(cq_->Poll(1, &wc), 0);
   Receive(kGroupAddress, kQkey);
   EXPECT_EQ(cq_->Poll(1, &wc), 1);

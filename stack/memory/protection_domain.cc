@@ -132,8 +132,8 @@ absl::StatusOr<MemoryRegion> RegionTable::Reregister(uint32_t key, ProtectionDom
   return **slot;
 }
 
-AccessResult RegionTable::Check(const ProtectionDomain& pd, uint32_t key, uint64_t iova,
-                                uint64_t length, int needed, uint8_t** at) const {
+AccessResult RegionTable::CheckClosely(const ProtectionDomain& pd, uint32_t key, uint64_t iova,
+                                       uint64_t length, int needed, uint8_t** at) const {
   if (length == 0) {
     *at = nullptr;
     return AccessResult::kOk;

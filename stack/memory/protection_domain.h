@@ -134,7 +134,18 @@ class RegionTable {
   // (ibv_access_flags; 0 for a local read). On kOk `*at` is the first byte's place. A zero-byte
   // access is always allowed, whatever the key; `*at` is then null. A window's key is none here.
   AccessResult Check(const ProtectionDomain& pd, uint32_t key, uint64_t iova, uint64_t length,
-                     int needed, uint8_t** at) const;
+                     int needed, uint8_t** at) const {
+    const MemoryRegion& slot = slots_[(key >> 8) & mask_];
+    const uint64_t offset = iova - slot.iova;
+    // What nearly every access finds: a region that has a domain is registered under a key.
+    if (slot.key == key && slot.pd == &pd && slot.kind == KeyKind::kRegion && slot.mapped &&
+        (slot.access & needed) == needed && offset < slot.length &&
+        length <= slot.length - offset && length != 0) [[likely]] {
+      *at = slot.address + offset;
+      return AccessResult::kOk;
+    }
+    return CheckClosely(pd, key, iova, length, needed, at);
+  }
   // The same for the peer of queue pair `qpn`, who may name a window.
   AccessResult CheckRemote(const ProtectionDomain& pd, uint32_t qpn, uint32_t key, uint64_t iova,
                            uint64_t length, int needed, uint8_t** at) const;
@@ -151,6 +162,8 @@ class RegionTable {
   MemoryRegion* FindVariant(const ProtectionDomain& pd, uint32_t key);
   bool Invalidate(MemoryRegion* slot);
   void Unbind(MemoryRegion& window);
+  AccessResult CheckClosely(const ProtectionDomain& pd, uint32_t key, uint64_t iova,
+                            uint64_t length, int needed, uint8_t** at) const;
   static AccessResult CheckEntry(const MemoryRegion& entry, const ProtectionDomain& pd,
                                  uint64_t iova, uint64_t length, int needed, uint8_t** at);
 

@@ -32,7 +32,7 @@ void ArpSpeaker::OnPacket(uint16_t vlan, const uint8_t* p, size_t length, PollCo
                                                /*create=*/to_us && request,
                                                /*solicited=*/!request && !announcement, context);
   learned ? ++counters.arp_learned : ++counters.arp_ignored;
-  if (request && to_us) {
+  if (request && to_us && host_->answers) {
     ++counters.arp_replies_sent;
     Send({.operation = wire::kArpReply,
           .sender_mac = host_->mac,

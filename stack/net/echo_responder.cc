@@ -12,7 +12,7 @@ namespace pollux::net {
 using transport::PollContext;
 
 bool EchoResponder::MayAnswer(const Gid& to, uint16_t vlan, uint64_t now_ns) {
-  if (!IsOneHost(to) || host_->gids.Contains(to, vlan)) {
+  if (!host_->answers || !IsOneHost(to) || host_->gids.Contains(to, vlan)) {
     ++host_->counters.echo_ignored;
     return false;
   }

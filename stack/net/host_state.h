@@ -29,6 +29,7 @@ struct HostState {
   explicit HostState(Solicitor* solicitor) : neighbours(solicitor) {}
 
   MacAddress mac{};
+  bool answers = true;  // InterfaceConfig::answers
   GidTable gids;
   Routes routes;
   NeighbourTable neighbours;

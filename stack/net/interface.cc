@@ -141,6 +141,8 @@ Interface::Interface(const InterfaceConfig& config, KernelSide* kernel)
   std::vector<Route> routes;
   for (const Gid& gateway : config.gateways) routes.push_back(DefaultRoute(gateway, addresses));
   host_.mac = config.mac;
+  host_.answers = config.answers;
+  if (!config.answers) claim_ = Claim::kDone;
   host_.gids.Assign(gids);
   host_.routes = Routes(addresses, std::move(routes));
 }

@@ -38,6 +38,10 @@ struct InterfaceConfig {
   // VLAN that it has an address on, as a Linux interface with IPv6 does: first in the GID table.
   bool link_local = false;
   uint16_t mtu = 1500;  // what the port really carries, IP header and up
+  // Whether it speaks for its addresses: probes and announces them, answers ARP, neighbour
+  // solicitations and echo. Of several workers with the same addresses one does; the others ask for
+  // neighbours, learn what they hear, and report the groups that they have joined themselves.
+  bool answers = true;
 };
 // InvalidArgument when a prefix length or VLAN ID is out of range, an address is no host's or there
 // twice, or there are more than GidTable::kMaxGids with the link-local ones.
@@ -50,8 +54,8 @@ absl::StatusOr<ibv_mtu> PathMtu(uint16_t mtu);
 // The first call of OnDeadline() asks whether anyone else has the interface's addresses (RFC 5227,
 // RFC 4862), and announcements follow when nobody claims them; conflict() tells who does.
 //
-// Owned by the worker that polls the port (worker 0 where several do): its tables are written
-// there; LinkAddress values are read anywhere.
+// Owned by one worker: its tables are written there; LinkAddress values are read anywhere. Workers
+// that share a port have one each (InterfaceConfig::answers).
 class Interface : public transport::Resolver, private Solicitor {
  public:
   static constexpr uint64_t kProbeNs = 500'000'000;  // from probe to announcement

@@ -25,11 +25,12 @@ const MacAddress kOther{2, 0, 0, 0, 0, 3};
 
 class InterfaceIpv6Test : public InterfaceHost {
  protected:
-  InterfaceIpv6Test()
+  explicit InterfaceIpv6Test(bool answers = true)
       : InterfaceHost({.mac = kOurMac,
                        .addresses = {InterfaceAddress::Ipv4(kOurs), {kOurs6, 64}},
                        .gateways = {kGateway6},
-                       .link_local = true}) {}
+                       .link_local = true,
+                       .answers = answers}) {}
 
   struct Sent {
     wire::EthernetHeader ethernet;
@@ -231,6 +232,37 @@ TEST_F(InterfaceIpv6Test, AnswersSolicitationsAndLearnsFromThem) {
     EXPECT_TRUE(Resolve(peer).value().ok());
     EXPECT_TRUE(link_.sent.empty());
   }
+}
+
+// As a worker's that shares the addresses with one that answers.
+class ListeningInterfaceTest : public InterfaceIpv6Test {
+ protected:
+  ListeningInterfaceTest() : InterfaceIpv6Test(/*answers=*/false) {}
+};
+
+TEST_F(ListeningInterfaceTest, SaysNothingUnasked) {
+  Pass(10 * kSecond);
+  Arrive(Arp(wire::kArpRequest, kPeer, kPeerMac, kOurs));
+  Arrive(Echo(8));
+  Arrive(Echo6(8, kPeer6, kOurs6));
+  Arrive(Nd(wire::NeighbourSolicitation{.target = kOurs6, .source_mac = kPeerMac}, kPeer6, kOurs6,
+            kPeerMac));
+  EXPECT_TRUE(link_.sent.empty());
+  EXPECT_EQ(interface_.counters().arp_replies_sent, 0u);
+  EXPECT_EQ(interface_.counters().nd_advertisements_sent, 0u);
+  EXPECT_EQ(StateOf(kPeer), NeighbourState::kReachable) << "learned all the same";
+  EXPECT_EQ(State(kPeer6), NeighbourState::kReachable);
+}
+
+TEST_F(ListeningInterfaceTest, AsksAndLearns) {
+  EXPECT_FALSE(Resolve(kPeer).has_value());
+  EXPECT_EQ(TakeArp().target_address, kPeer);
+  Arrive(Arp(wire::kArpReply, kPeer, kPeerMac, kOurs));
+  EXPECT_TRUE(results_[0]->value().ok());
+  EXPECT_FALSE(Resolve(kPeer6).has_value());
+  EXPECT_EQ(TakeSolicitation().target, kPeer6);
+  Arrive(Na(kPeer6));
+  EXPECT_TRUE(results_[1]->value().ok());
 }
 
 TEST_F(InterfaceIpv6Test, DefendsItsAddressAgainstAProbe) {

@@ -201,6 +201,21 @@ TEST_F(InterfaceKernelTest, AnAddressThatBecameOursNeedsNoTimer) {
   EXPECT_GT(interface_.deadline_ns(), now_ns_) << "due again at once, for ever";
 }
 
+// The kernel keeps what it knew of the address while that was another host's, and tells half a
+// minute later that it is stale.
+TEST_F(InterfaceKernelTest, NewsOfWhoHadAnAddressBeforeDoNotLeadLoopbackAway) {
+  kernel_.state_.addresses.push_back(InterfaceAddress::Ipv4(kPeer));
+  kernel_.changed = true;
+  Pass(KernelSide::kPollNs);
+  const auto own = Handle(kPeer);
+  ASSERT_TRUE(own.ok()) << own.status();
+  ASSERT_EQ(own->link->Load().mac, kOurMac);
+  kernel_.news = {{Gid::FromIpv4(kPeer), kPeerMac}};
+  Pass(KernelSide::kPollNs);
+  EXPECT_EQ(own->link->Load().mac, kOurMac);
+  EXPECT_EQ(StateOf(kPeer), NeighbourState::kPermanent);
+}
+
 TEST_F(InterfaceKernelTest, GroupsAreJoinedByTheKernelOnce) {
   transport::PollContext context = Context();
   ASSERT_TRUE(interface_.JoinMulticast(kGroup, context).ok());

@@ -161,7 +161,8 @@ uint8_t FamilyOf(const Gid& gid) { return gid.IsIpv4() ? AF_INET : AF_INET6; }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<KernelInterface>> KernelInterface::Open(const std::string& name) {
+absl::StatusOr<std::unique_ptr<KernelInterface>> KernelInterface::Open(const std::string& name,
+                                                                       bool hold_port) {
   const uint32_t index = if_nametoindex(name.c_str());
   if (index == 0) {
     return absl::NotFoundError(
@@ -176,7 +177,9 @@ absl::StatusOr<std::unique_ptr<KernelInterface>> KernelInterface::Open(const std
   if (!requests.ok()) return requests.status();
   std::unique_ptr<KernelInterface> made(
       new KernelInterface(name, index, *std::move(news), *std::move(requests)));
-  if (absl::Status status = made->HoldPort(); !status.ok()) return status;
+  if (hold_port) {
+    if (absl::Status status = made->HoldPort(); !status.ok()) return status;
+  }
   if (absl::Status status = made->ReadState(&made->state_); !status.ok()) return status;
   return made;
 }

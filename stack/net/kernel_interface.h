@@ -16,12 +16,14 @@
 namespace pollux::net {
 
 // Holds UDP port 4791 on the interface as well, without ever reading from it: a kernel that has a
-// socket there does not tell Pollux's peers that the port is unreachable.
+// socket there does not tell Pollux's peers that the port is unreachable. Workers that share the
+// interface have one each, of which the first holds the port.
 class KernelInterface final : public KernelSide {
  public:
   // NotFound (no such interface), AlreadyExists (UDP port 4791 is taken on it: Linux's soft-RoCE,
   // or another Pollux), Internal (the kernel refuses).
-  static absl::StatusOr<std::unique_ptr<KernelInterface>> Open(const std::string& name);
+  static absl::StatusOr<std::unique_ptr<KernelInterface>> Open(const std::string& name,
+                                                               bool hold_port = true);
   ~KernelInterface() override;
   KernelInterface(const KernelInterface&) = delete;
   KernelInterface& operator=(const KernelInterface&) = delete;

@@ -188,6 +188,9 @@ TEST_F(KernelInterfaceTest, OneProgramAnInterface) {
   const absl::Status second = KernelInterface::Open("kside").status();
   EXPECT_EQ(second.code(), absl::StatusCode::kAlreadyExists) << second;
   EXPECT_NE(second.message().find("4791"), std::string::npos) << second;
+  const auto beside = KernelInterface::Open("kside", /*hold_port=*/false);
+  ASSERT_TRUE(beside.ok()) << beside.status();
+  EXPECT_EQ((*beside)->state(), kernel->state());
   EXPECT_TRUE(KernelInterface::Open("kfar").ok());
   EXPECT_EQ(KernelInterface::Open("knone").status().code(), absl::StatusCode::kNotFound);
 }

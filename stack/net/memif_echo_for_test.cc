@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
   if (argc != 2) return 2;
   rte_mempool* pool = PoolForTest();
   absl::StatusOr<std::unique_ptr<Port>> port = Port::Open(
-      {.devargs = std::string("net_memif0,role=server,socket=") + argv[1], .pool = pool});
+      {.devargs = std::string("net_memif0,role=server,socket=") + argv[1], .pools = {pool}});
   if (!port.ok()) {
     std::fprintf(stderr, "%s\n", port.status().ToString().c_str());
     return 1;
@@ -23,9 +23,9 @@ int main(int argc, char** argv) {
   while (poll(&input, 1, 1) == 0) {
     // One frame only: the peer may leave afterwards, and the driver may not be polled then.
     rte_mbuf* frame;
-    if (echoed || (*port)->Receive(&frame, 1, 0) == 0) continue;
+    if (echoed || (*port)->queue().Receive(&frame, 1, 0) == 0) continue;
     echoed = true;
-    if ((*port)->Send(&frame, 1, 0) == 0) rte_pktmbuf_free(frame);
+    if ((*port)->queue().Send(&frame, 1, 0) == 0) rte_pktmbuf_free(frame);
   }
   return 0;
 }

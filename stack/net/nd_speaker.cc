@@ -89,6 +89,7 @@ void NdSpeaker::Send(const Message& message, const Gid& from, const Gid& to,
 
 void NdSpeaker::Advertise(const GidEntry& own, bool solicited, const Gid& to,
                           const MacAddress& to_mac, PollContext& context) {
+  if (!host_->answers) return;
   ++host_->counters.nd_advertisements_sent;
   Send(
       wire::NeighbourAdvertisement{

@@ -300,6 +300,8 @@ bool NeighbourTable::Learn(const NeighbourAddress& address, const MacAddress& ma
   if (index == kNone) index = FindOrAdd(address, context);
   if (index == kNone) return false;
   Entry& entry = entries_[index];
+  // The host's own, or a group: whoever says otherwise speaks of what was.
+  if (entry.state == NeighbourState::kPermanent) return false;
   const bool asked =
       entry.state == NeighbourState::kIncomplete || entry.state == NeighbourState::kProbe;
   if (solicited && !asked) return false;

@@ -8,10 +8,14 @@
 #include <rte_lcore.h>
 #include <rte_mbuf.h>
 #include <rte_ring.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "stack/base/byte_order.h"
@@ -52,6 +56,21 @@ void FreeAll(rte_ring* ring) {
   while (rte_ring_dequeue(ring, &frame) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(frame));
 }
 
+uint16_t QueuesWanted(const PortOptions& options) {
+  return static_cast<uint16_t>(std::max<size_t>(options.pools.size(), 1));
+}
+
+// Bytes after the headroom; nothing when a pool is missing.
+std::optional<uint16_t> SmallestRoom(const std::vector<rte_mempool*>& pools) {
+  std::optional<uint16_t> least;
+  for (rte_mempool* pool : pools) {
+    if (pool == nullptr) return std::nullopt;
+    const uint16_t room = rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM;
+    least = std::min(least.value_or(room), room);
+  }
+  return least;
+}
+
 // What to do about a device that DPDK refuses.
 const char* ProbeHint(Driver driver) {
   if (driver == Driver::kOther) {
@@ -68,24 +87,23 @@ const char* ProbeHint(Driver driver) {
 }  // namespace
 
 struct Port::Rings {
-  rte_ring* there = nullptr;
-  rte_ring* back = nullptr;
+  std::vector<rte_ring*> there, back;  // one of each for each queue
   ~Rings() {
-    for (rte_ring* ring : {there, back}) {
-      if (ring == nullptr) continue;
-      FreeAll(ring);
-      rte_ring_free(ring);
+    Clear();
+    for (const auto& way : {there, back}) {
+      for (rte_ring* ring : way) rte_ring_free(ring);
     }
+  }
+  void Clear() {
+    for (const auto& way : {there, back}) std::ranges::for_each(way, FreeAll);
   }
 };
 
 absl::StatusOr<std::unique_ptr<Port>> Port::Open(const PortOptions& options) {
   absl::StatusOr<Devargs> devargs = Devargs::Parse(options.devargs);
   if (!devargs.ok()) return devargs.status();
-  const uint16_t room = options.pool == nullptr
-                            ? kOwnPoolRoom
-                            : rte_pktmbuf_data_room_size(options.pool) - RTE_PKTMBUF_HEADROOM;
-  AddDriverDefaults(&*devargs, room);
+  AddDriverDefaults(&*devargs, SmallestRoom(options.pools).value_or(kOwnPoolRoom),
+                    QueuesWanted(options));
   if (absl::Status status = CheckMachine(*devargs); !status.ok()) return status;
 
   std::unique_ptr<Port> port(new Port(devargs->name()));
@@ -124,16 +142,17 @@ absl::Status Port::Probe(const Devargs& devargs) {
                    rte_strerror(error < 0 ? -error : ENODEV), ")", ProbeHint(devargs.driver())));
 }
 
-absl::Status Port::TakePool(const Devargs& devargs, rte_mempool* pool, int socket) {
+absl::Status Port::TakePools(const Devargs& devargs, const PortOptions& options, uint16_t queues,
+                             int socket) {
   const DataRoom allowed = DriverDataRoom(devargs);
-  const uint16_t offered =
-      pool == nullptr ? 0 : rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM;
+  const uint16_t offered = SmallestRoom(options.pools).value_or(0);
   if (offered >= allowed.least && offered <= allowed.most) {
-    pool_ = pool;
+    pools_.assign(options.pools.begin(), options.pools.begin() + queues);
   } else {
     const uint32_t room =
         std::clamp(kOwnPoolRoom, allowed.least, allowed.most) + RTE_PKTMBUF_HEADROOM;
-    const unsigned frames = devargs.driver() == Driver::kAfXdp ? kXdpPoolFrames : kOwnPoolFrames;
+    const unsigned frames =
+        queues * (devargs.driver() == Driver::kAfXdp ? kXdpPoolFrames : kOwnPoolFrames);
     own_pool_ =
         rte_pktmbuf_pool_create(absl::StrCat("plx_port_", port_id_).c_str(), frames, kOwnPoolCache,
                                 0, static_cast<uint16_t>(std::min(room, 65535u)), socket);
@@ -142,9 +161,9 @@ absl::Status Port::TakePool(const Devargs& devargs, rte_mempool* pool, int socke
           absl::StrCat("port ", name_, ": no memory for ", frames, " buffers of ", room, " bytes (",
                        rte_strerror(rte_errno), "); give EAL more (-m)"));
     }
-    pool_ = own_pool_;
+    pools_.assign(queues, own_pool_);
   }
-  data_room_ = rte_pktmbuf_data_room_size(pool_) - RTE_PKTMBUF_HEADROOM;
+  data_room_ = SmallestRoom(pools_).value();
   return absl::OkStatus();
 }
 
@@ -153,13 +172,23 @@ absl::Status Port::Configure(const Devargs& devargs, const PortOptions& options)
   if (int error = rte_eth_dev_info_get(port_id_, &info); error != 0) {
     return Refused(name_, "reading its properties", error);
   }
+  const uint16_t queues = std::min({QueuesWanted(options), DriverQueues(devargs.driver()),
+                                    std::max<uint16_t>(info.max_rx_queues, 1),
+                                    std::max<uint16_t>(info.max_tx_queues, 1)});
   const int socket = rte_eth_dev_socket_id(port_id_);
-  if (absl::Status status = TakePool(devargs, options.pool, socket); !status.ok()) return status;
+  if (absl::Status status = TakePools(devargs, options, queues, socket); !status.ok()) {
+    return status;
+  }
 
   rte_eth_conf config = {};
   config.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
-  if (int error = rte_eth_dev_configure(port_id_, 1, 1, &config); error != 0) {
-    return Refused(name_, "configuring one queue", error);
+  constexpr uint64_t kFlows = RTE_ETH_RSS_NONFRAG_IPV4_UDP | RTE_ETH_RSS_NONFRAG_IPV6_UDP;
+  if (queues > 1 && (info.flow_type_rss_offloads & kFlows) != 0) {
+    config.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+    config.rx_adv_conf.rss_conf.rss_hf = info.flow_type_rss_offloads & kFlows;
+  }
+  if (int error = rte_eth_dev_configure(port_id_, queues, queues, &config); error != 0) {
+    return Refused(name_, "configuring its queues", error);
   }
   // Virtual drivers refuse an MTU that they carry; a real NIC drops what is longer than it is told.
   if (devargs.driver() == Driver::kPci) {
@@ -167,19 +196,27 @@ absl::Status Port::Configure(const Devargs& devargs, const PortOptions& options)
         std::min({kMaxMtu, static_cast<uint16_t>(data_room_ - kFramingBytes), info.max_mtu});
     (void)rte_eth_dev_set_mtu(port_id_, largest);
   }
-  Descriptors descriptors = DriverDescriptors(devargs.driver());
-  (void)rte_eth_dev_adjust_nb_rx_tx_desc(port_id_, &descriptors.rx, &descriptors.tx);
-  int error = rte_eth_rx_queue_setup(port_id_, 0, descriptors.rx, static_cast<unsigned>(socket),
-                                     nullptr, pool_);
-  if (error != 0) return Refused(name_, "setting up its receive queue", error);
-  error =
-      rte_eth_tx_queue_setup(port_id_, 0, descriptors.tx, static_cast<unsigned>(socket), nullptr);
-  if (error != 0) return Refused(name_, "setting up its transmit queue", error);
+  if (absl::Status status = SetUpQueues(devargs, socket); !status.ok()) return status;
 
   uint16_t reported = 0;
   (void)rte_eth_dev_get_mtu(port_id_, &reported);
   mtu_ = DriverMtu(devargs, data_room_, reported);
   LearnMac(devargs, options);
+  return absl::OkStatus();
+}
+
+absl::Status Port::SetUpQueues(const Devargs& devargs, int socket) {
+  Descriptors descriptors = DriverDescriptors(devargs.driver());
+  (void)rte_eth_dev_adjust_nb_rx_tx_desc(port_id_, &descriptors.rx, &descriptors.tx);
+  for (uint16_t i = 0; i < pools_.size(); ++i) {
+    int error = rte_eth_rx_queue_setup(port_id_, i, descriptors.rx, static_cast<unsigned>(socket),
+                                       nullptr, pools_[i]);
+    if (error != 0) return Refused(name_, "setting up a receive queue", error);
+    error =
+        rte_eth_tx_queue_setup(port_id_, i, descriptors.tx, static_cast<unsigned>(socket), nullptr);
+    if (error != 0) return Refused(name_, "setting up a transmit queue", error);
+    queues_.push_back(std::make_unique<Queue>(this, port_id_, i));
+  }
   return absl::OkStatus();
 }
 
@@ -221,48 +258,60 @@ absl::Status Port::Start(const Devargs& devargs, uint32_t timeout_ms) {
   }
   if (error != 0) return Refused(name_, "starting", error);
   running_ = true;
+  for (const auto& queue : queues_) queue->running_ = true;
   interface_ = devargs.Get("iface").value_or("");
   interface_index_ = if_nametoindex(interface_.c_str());
+  if (interface_index_ != 0) interface_fd_ = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   kernel_link_ = devargs.driver() == Driver::kAfPacket || devargs.driver() == Driver::kAfXdp;
   // Failure is harmless: such drivers do not filter.
   (void)rte_eth_promiscuous_enable(port_id_);
   return absl::OkStatus();
 }
 
-absl::StatusOr<Port::Pair> Port::CreateRingPair(const std::string& name, rte_mempool* pool_a,
-                                                rte_mempool* pool_b) {
+absl::StatusOr<Port::Pair> Port::CreateRingPair(const std::string& name,
+                                                const std::vector<rte_mempool*>& pools_a,
+                                                const std::vector<rte_mempool*>& pools_b) {
   auto rings = std::make_shared<Rings>();
   const int socket = static_cast<int>(rte_socket_id());
   const unsigned flags = RING_F_SP_ENQ | RING_F_SC_DEQ;
-  rings->there = rte_ring_create(absl::StrCat(name, "_a").c_str(), kRingFrames, socket, flags);
-  rings->back = rte_ring_create(absl::StrCat(name, "_b").c_str(), kRingFrames, socket, flags);
-  if (rings->there == nullptr || rings->back == nullptr) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("ring pair ", name, ": two rings of ", kRingFrames,
-                     " frames cannot be had: ", rte_strerror(rte_errno)));
+  const size_t queues = std::min(pools_a.size(), pools_b.size());
+  for (auto [way, mark] : {std::pair(&rings->there, "_a"), std::pair(&rings->back, "_b")}) {
+    for (size_t i = 0; i < queues; ++i) {
+      rte_ring* ring =
+          rte_ring_create(absl::StrCat(name, mark, i).c_str(), kRingFrames, socket, flags);
+      if (ring == nullptr) {
+        return absl::ResourceExhaustedError(
+            absl::StrCat("ring pair ", name, ": ", 2 * queues, " rings of ", kRingFrames,
+                         " frames cannot be had: ", rte_strerror(rte_errno)));
+      }
+      way->push_back(ring);
+    }
   }
   absl::StatusOr<std::unique_ptr<Port>> a =
-      OfRings(absl::StrCat(name, "0"), rings, rings->there, rings->back, pool_a);
+      OfRings(absl::StrCat(name, "0"), rings, rings->there, rings->back, pools_a);
   if (!a.ok()) return a.status();
   absl::StatusOr<std::unique_ptr<Port>> b =
-      OfRings(absl::StrCat(name, "1"), rings, rings->back, rings->there, pool_b);
+      OfRings(absl::StrCat(name, "1"), rings, rings->back, rings->there, pools_b);
   if (!b.ok()) return b.status();
   (*a)->mtu_ = (*b)->mtu_ = std::min((*a)->mtu_, (*b)->mtu_);
   return Pair(*std::move(a), *std::move(b));
 }
 
 absl::StatusOr<std::unique_ptr<Port>> Port::OfRings(const std::string& name,
-                                                    std::shared_ptr<Rings> rings, rte_ring* rx,
-                                                    rte_ring* tx, rte_mempool* pool) {
+                                                    std::shared_ptr<Rings> rings,
+                                                    std::vector<rte_ring*> rx,
+                                                    std::vector<rte_ring*> tx,
+                                                    const std::vector<rte_mempool*>& pools) {
   std::unique_ptr<Port> port(new Port(name));
-  const int id = rte_eth_from_rings(name.c_str(), &rx, 1, &tx, 1, rte_socket_id());
-  if (id < 0) return Refused(name, "making a device of two rings", rte_errno);
+  const int id = rte_eth_from_rings(name.c_str(), rx.data(), static_cast<unsigned>(rx.size()),
+                                    tx.data(), static_cast<unsigned>(tx.size()), rte_socket_id());
+  if (id < 0) return Refused(name, "making a device of rings", rte_errno);
   port->port_id_ = static_cast<uint16_t>(id);
   port->rings_ = std::move(rings);
   rte_eth_dev_info info;
   if (rte_eth_dev_info_get(port->port_id_, &info) == 0) port->device_ = info.device;
   PortOptions options;
-  options.pool = pool;
+  options.pools.assign(pools.begin(), pools.begin() + static_cast<ptrdiff_t>(rx.size()));
   const absl::StatusOr<Devargs> devargs = Devargs::Parse("net_ring");
   if (absl::Status status = port->Configure(*devargs, options); !status.ok()) return status;
   if (absl::Status status = port->Start(*devargs, 0); !status.ok()) return status;
@@ -275,82 +324,100 @@ void Port::Close() {
   if (port_id_ == kNoPort) return;
   if (running_) (void)rte_eth_dev_stop(port_id_);
   running_ = false;
+  for (const auto& queue : queues_) queue->running_ = false;
   (void)rte_eth_dev_close(port_id_);
   if (device_ != nullptr) (void)rte_dev_remove(device_);
   device_ = nullptr;
   port_id_ = kNoPort;
   if (rings_ != nullptr) {
     // Both rings: neither side's pool may be missing a frame once both ports are closed.
-    FreeAll(rings_->there);
-    FreeAll(rings_->back);
+    rings_->Clear();
     rings_.reset();
   }
   rte_mempool_free(own_pool_);
   own_pool_ = nullptr;
+  if (interface_fd_ >= 0) close(interface_fd_);
+  interface_fd_ = -1;
 }
 
-uint16_t Port::Receive(rte_mbuf** frames, uint16_t capacity, uint64_t /*now_ns*/) {
-  return running_ ? rte_eth_rx_burst(port_id_, 0, frames, capacity) : 0;
+uint16_t Port::Queue::Receive(rte_mbuf** frames, uint16_t capacity, uint64_t /*now_ns*/) {
+  return running_ ? rte_eth_rx_burst(port_id_, index_, frames, capacity) : 0;
 }
 
-uint16_t Port::Send(rte_mbuf** frames, uint16_t count, uint64_t /*now_ns*/) {
+uint16_t Port::Queue::Send(rte_mbuf** frames, uint16_t count, uint64_t /*now_ns*/) {
   if (!running_) return 0;
   if (lowered_mtu_ != 0) [[unlikely]]
     return SendWhatIsCarried(frames, count);
-  return rte_eth_tx_burst(port_id_, 0, frames, count);
+  return rte_eth_tx_burst(port_id_, index_, frames, count);
 }
 
 // As the kernel counts: a tag does not count.
-bool Port::Carries(const rte_mbuf& frame) const {
+bool Port::Queue::Carries(const rte_mbuf& frame) const {
   const auto* bytes = rte_pktmbuf_mtod(&frame, const uint8_t*);
   const bool tagged = LoadBe16(bytes + wire::ethernet::kType) == wire::kEtherTypeVlan;
   return frame.pkt_len <= lowered_mtu_ + wire::kEthernetBytes + (tagged ? wire::kVlanTagBytes : 0);
 }
 
-uint16_t Port::SendWhatIsCarried(rte_mbuf** frames, uint16_t count) {
+uint16_t Port::Queue::SendWhatIsCarried(rte_mbuf** frames, uint16_t count) {
   uint16_t done = 0;
   while (done < count) {
     uint16_t end = done;
     while (end < count && Carries(*frames[end])) ++end;
     if (end > done) {
       const auto run = static_cast<uint16_t>(end - done);
-      done = static_cast<uint16_t>(done + rte_eth_tx_burst(port_id_, 0, frames + done, run));
+      done = static_cast<uint16_t>(done + rte_eth_tx_burst(port_id_, index_, frames + done, run));
       if (done < end) break;
     }
     if (end == count) break;
-    ++tx_over_mtu_;
+    tx_over_mtu_.store(tx_over_mtu_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     rte_pktmbuf_free(frames[end]);
     done = static_cast<uint16_t>(end + 1);
   }
   return done;
 }
 
+LinkState Port::Queue::FollowLink() {
+  const LinkState link = port_->GetLink();
+  lowered_mtu_ = link.mtu < port_->mtu_ ? link.mtu : uint16_t{0};
+  return link;
+}
+
+// By its index: names change and are given anew.
+std::optional<std::string> Port::InterfaceName() const {
+  if (interface_fd_ < 0) return interface_;
+  ifreq request = {};
+  request.ifr_ifindex = static_cast<int>(interface_index_);
+  if (ioctl(interface_fd_, SIOCGIFNAME, &request) == 0) return request.ifr_name;
+  return errno == ENODEV ? std::nullopt : std::optional(interface_);
+}
+
 absl::Status Port::CheckInterface() const {
-  if (interface_.empty() || if_nametoindex(interface_.c_str()) == interface_index_) {
-    return absl::OkStatus();
-  }
+  if (InterfaceName()) return absl::OkStatus();
   return absl::UnavailableError(
       absl::StrCat("port ", name_, ": interface \"", interface_, "\" is gone"));
 }
 
 LinkState Port::GetLink() const {
   rte_eth_link link;
-  if (!CheckInterface().ok()) return {.up = false, .gone = true};
+  const std::optional<std::string> interface = InterfaceName();
+  if (!interface) return {.up = false, .gone = true};
   if (!running_ || rte_eth_link_get_nowait(port_id_, &link) != 0) return {.up = false};
-  if (kernel_link_) return KernelLink(interface_);
+  if (kernel_link_) {
+    LinkState state = KernelLink(*interface);
+    state.gone = false;  // it was there: renamed meanwhile, or to be found gone next time
+    return state;
+  }
   const bool known = link.link_speed != RTE_ETH_SPEED_NUM_UNKNOWN;
   return {.up = link.link_status == RTE_ETH_LINK_UP, .speed_mbps = known ? link.link_speed : 0};
-}
-
-LinkState Port::FollowLink() {
-  const LinkState link = GetLink();
-  lowered_mtu_ = link.mtu < mtu_ ? link.mtu : uint16_t{0};
-  return link;
 }
 
 PortStatistics Port::Statistics() const {
   rte_eth_stats stats = {};
   if (port_id_ != kNoPort) (void)rte_eth_stats_get(port_id_, &stats);
+  uint64_t tx_over_mtu = 0;
+  for (const auto& queue : queues_) {
+    tx_over_mtu += queue->tx_over_mtu_.load(std::memory_order_relaxed);
+  }
   return {.rx_frames = stats.ipackets,
           .tx_frames = stats.opackets,
           .rx_bytes = stats.ibytes,
@@ -359,7 +426,7 @@ PortStatistics Port::Statistics() const {
           .rx_no_buffer = stats.rx_nombuf,
           .rx_errors = stats.ierrors,
           .tx_errors = stats.oerrors,
-          .tx_over_mtu = tx_over_mtu_};
+          .tx_over_mtu = tx_over_mtu};
 }
 
 }  // namespace pollux::net

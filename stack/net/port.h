@@ -1,12 +1,14 @@
-// One DPDK ethdev, opened by its devargs: the wire of a worker.
+// One DPDK ethdev, opened by its devargs: the wire of one worker or of several.
 #ifndef POLLUX_STACK_NET_PORT_H_
 #define POLLUX_STACK_NET_PORT_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -25,10 +27,11 @@ struct PortOptions {
   // "net_tap0,iface=plx0", "net_memif0,role=client,socket=/run/x.sock", "0000:03:00.0". Arguments
   // that a driver needs to carry large frames are added where they are missing (port_driver.h).
   std::string devargs;
-  // Where received frames come from; not owned, outlives the open port. Its data room bounds what
-  // the port can carry. Without one, or where the driver demands larger buffers, the port makes
-  // its own.
-  rte_mempool* pool = nullptr;
+  // Where received frames come from, one pool for each queue that is wanted: at least one, and the
+  // port has as many queues as its driver allows. Not owned, outlive the open port. The smallest
+  // data room bounds what the port can carry. Without them, and where one is null or the driver
+  // demands larger buffers, the port makes a pool of its own for all queues.
+  std::vector<rte_mempool*> pools;
   // Instead of the device's own address.
   std::optional<MacAddress> mac;
   // How long a memif client waits for its server.
@@ -44,11 +47,36 @@ struct PortStatistics {
   uint64_t tx_over_mtu;  // longer than the kernel's interface carries since its MTU was lowered
 };
 
-// Opened and closed on a control thread; Receive() and Send() belong to the worker of queue 0, the
-// only queue so far. Frames longer than the buffers of the pool are refused by the drivers at
-// set-up or arrive in several segments, which receivers drop (Drop::kScattered).
-class Port : public transport::Link {
+// Opened and closed on a control thread; each of its queues belongs to one worker. Frames longer
+// than the buffers of the pool are refused by the drivers at set-up or arrive in several segments,
+// which receivers drop (Drop::kScattered).
+class Port {
  public:
+  // A receive queue and a send queue. On which receive queue a packet arrives is the driver's
+  // business (all of a flow on the same, mostly), and see QpnSteering.
+  class alignas(64) Queue final : public transport::Link {
+   public:
+    Queue(Port* port, uint16_t port_id, uint16_t index)
+        : port_(port), port_id_(port_id), index_(index) {}
+    uint16_t Receive(rte_mbuf** frames, uint16_t capacity, uint64_t now_ns) override;
+    uint16_t Send(rte_mbuf** frames, uint16_t count, uint64_t now_ns) override;
+    // As Port::GetLink(), on the core that sends, which from then on drops and counts what the
+    // interface of the kernel's no longer carries: the kernel would drop it without a word.
+    LinkState FollowLink();
+
+   private:
+    friend class Port;
+    bool Carries(const rte_mbuf& frame) const;
+    uint16_t SendWhatIsCarried(rte_mbuf** frames, uint16_t count);
+
+    Port* port_;
+    uint16_t port_id_;
+    uint16_t index_;
+    uint16_t lowered_mtu_ = 0;  // of the interface, below the port's; 0: it was not lowered
+    bool running_ = false;
+    std::atomic<uint64_t> tx_over_mtu_{0};  // written by its core alone
+  };
+
   // EAL must be initialised. Blocks for up to start_timeout_ms. Errors say what was asked, what was
   // found and what to do: InvalidArgument (devargs), NotFound (interface, device),
   // PermissionDenied (needs root), AlreadyExists (taken), Unavailable (no memif server),
@@ -57,14 +85,16 @@ class Port : public transport::Link {
 
   // Two ports of this process joined by two rings: no root, no hugepages, no NIC, and the frames
   // are passed by pointer, so each side frees what the other allocated. `name` is unique in the
-  // process; the pools are those of the workers on either side (not owned), and the smaller data
-  // room bounds the MTU of both.
+  // process; the pools are those of the workers on either side (not owned), and the smallest data
+  // room bounds the MTU of both. There are as many queues as the side with fewer pools has; what
+  // is sent on one arrives on the same of the other side.
   using Pair = std::pair<std::unique_ptr<Port>, std::unique_ptr<Port>>;
-  static absl::StatusOr<Pair> CreateRingPair(const std::string& name, rte_mempool* pool_a,
-                                             rte_mempool* pool_b);
-  static constexpr unsigned kRingFrames = 1024;  // that lie in each of the two rings at most
+  static absl::StatusOr<Pair> CreateRingPair(const std::string& name,
+                                             const std::vector<rte_mempool*>& pools_a,
+                                             const std::vector<rte_mempool*>& pools_b);
+  static constexpr unsigned kRingFrames = 1024;  // that lie in each of the rings at most
 
-  ~Port() override;
+  ~Port();
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
 
@@ -75,22 +105,20 @@ class Port : public transport::Link {
   // sides first.
   void Close();
 
-  uint16_t Receive(rte_mbuf** frames, uint16_t capacity, uint64_t now_ns) override;
-  uint16_t Send(rte_mbuf** frames, uint16_t count, uint64_t now_ns) override;
+  Queue& queue(uint16_t index = 0) { return *queues_[index]; }
+  uint16_t queues() const { return static_cast<uint16_t>(queues_.size()); }
 
   const std::string& name() const { return name_; }
+  uint16_t id() const { return port_id_; }  // as DPDK counts
   const MacAddress& mac() const { return mac_; }
   // What one frame really carries, in bytes from the IP header up (InterfaceConfig::mtu).
   uint16_t mtu() const { return mtu_; }
   // Whether the far side is there, and the speed that driver or kernel give. Makes system calls
   // with some drivers: not for the packet path.
   LinkState GetLink() const;
-  // The same, on the core that sends, which from then on drops and counts what the interface of the
-  // kernel's no longer carries: the kernel would drop it without a word.
-  LinkState FollowLink();
   PortStatistics Statistics() const;
-  // Unavailable when the interface of the kernel's that the port stands on is gone, or another has
-  // taken its name. Makes system calls: for a control thread, at any time.
+  // Unavailable when the interface of the kernel's that the port stands on is gone, whatever its
+  // name is now. Makes a system call: for a control thread, at any time.
   absl::Status CheckInterface() const;
 
  private:
@@ -98,15 +126,19 @@ class Port : public transport::Link {
 
   explicit Port(std::string name) : name_(std::move(name)) {}
   static absl::StatusOr<std::unique_ptr<Port>> OfRings(const std::string& name,
-                                                       std::shared_ptr<Rings> rings, rte_ring* rx,
-                                                       rte_ring* tx, rte_mempool* pool);
+                                                       std::shared_ptr<Rings> rings,
+                                                       std::vector<rte_ring*> rx,
+                                                       std::vector<rte_ring*> tx,
+                                                       const std::vector<rte_mempool*>& pools);
   absl::Status Probe(const Devargs& devargs);
   absl::Status Configure(const Devargs& devargs, const PortOptions& options);
   absl::Status Start(const Devargs& devargs, uint32_t timeout_ms);
-  absl::Status TakePool(const Devargs& devargs, rte_mempool* pool, int socket);
+  absl::Status TakePools(const Devargs& devargs, const PortOptions& options, uint16_t queues,
+                         int socket);
+  absl::Status SetUpQueues(const Devargs& devargs, int socket);
   void LearnMac(const Devargs& devargs, const PortOptions& options);
-  bool Carries(const rte_mbuf& frame) const;
-  uint16_t SendWhatIsCarried(rte_mbuf** frames, uint16_t count);
+  // Of the interface of the kernel's; nothing when that is gone.
+  std::optional<std::string> InterfaceName() const;
 
   static constexpr uint16_t kNoPort = 0xFFFF;
   std::string name_;
@@ -115,13 +147,13 @@ class Port : public transport::Link {
   std::string interface_;         // of the kernel's (iface=); empty: on none
   bool kernel_link_ = false;      // whose link is this port's: the driver does not look at it
   unsigned interface_index_ = 0;  // as it was at the start
+  int interface_fd_ = -1;         // to ask by, whatever else the process has open
   MacAddress mac_{};
   uint16_t mtu_ = 0;
-  uint16_t lowered_mtu_ = 0;  // of the interface, below mtu_; 0: it was not lowered
-  uint64_t tx_over_mtu_ = 0;
-  uint16_t data_room_ = 0;  // of the receive pool, without headroom
-  rte_mempool* pool_ = nullptr;
+  uint16_t data_room_ = 0;           // the smallest of the receive pools, without headroom
+  std::vector<rte_mempool*> pools_;  // one for each queue
   rte_mempool* own_pool_ = nullptr;
+  std::vector<std::unique_ptr<Queue>> queues_;
   rte_device* device_ = nullptr;
   std::shared_ptr<Rings> rings_;
 };

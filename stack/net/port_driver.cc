@@ -152,7 +152,7 @@ absl::Status CheckMemif(const Devargs& devargs) {
 
 }  // namespace
 
-void AddDriverDefaults(Devargs* devargs, uint16_t data_room) {
+void AddDriverDefaults(Devargs* devargs, uint16_t data_room, uint16_t queues) {
   switch (devargs->driver()) {
     case Driver::kMemif:
       if (devargs->Get("socket")) devargs->SetDefault("socket-abstract", "no");
@@ -160,6 +160,7 @@ void AddDriverDefaults(Devargs* devargs, uint16_t data_room) {
       devargs->SetDefault("bsize", absl::StrCat(kMemifBuffer));
       return;
     case Driver::kAfPacket:
+      if (queues > 1) devargs->SetDefault("qpairs", absl::StrCat(queues));
       // Slots, blocks and counts belong together: all are the user's or none.
       if (devargs->Get("framesz") || devargs->Get("blocksz") || devargs->Get("framecnt")) return;
       if (data_room + kAfPacketDriverHeader < kAfPacketSlot) return;
@@ -228,6 +229,24 @@ uint16_t DriverMtu(const Devargs& devargs, uint16_t data_room, uint16_t reported
   }
   return static_cast<uint16_t>(
       std::min({mtu, Less(data_room, kFramingBytes), static_cast<uint32_t>(kMaxMtu)}));
+}
+
+uint16_t DriverQueues(Driver driver) {
+  switch (driver) {
+    case Driver::kMemif:
+      // With a peer that has fewer, the others stay unconnected: what is sent there waits for ever.
+      return 1;
+    case Driver::kAfXdp:
+      // One queue of the interface's; others would have to be there and be steered to.
+      return 1;
+    case Driver::kPci:
+    case Driver::kRing:
+    case Driver::kAfPacket:
+    case Driver::kTap:
+    case Driver::kOther:
+      break;
+  }
+  return UINT16_MAX;
 }
 
 Descriptors DriverDescriptors(Driver driver) {

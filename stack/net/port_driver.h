@@ -14,9 +14,9 @@ inline constexpr uint16_t kFramingBytes = 18;
 // The largest MTU Pollux has a use for: path MTU 4096 and the longest headers.
 inline constexpr uint16_t kMaxMtu = 4334;
 
-// Adds the arguments without which large frames would be dropped silently; `data_room` is that of
-// the receive pool. Whatever the user gave stays.
-void AddDriverDefaults(Devargs* devargs, uint16_t data_room);
+// Adds the arguments without which large frames would be dropped silently, and those that ask for
+// `queues`; `data_room` is that of the receive pool. Whatever the user gave stays.
+void AddDriverDefaults(Devargs* devargs, uint16_t data_room, uint16_t queues);
 
 // Looks at the machine before DPDK does, since its drivers only say -1: NotFound, InvalidArgument,
 // PermissionDenied, FailedPrecondition, AlreadyExists, with what to do. Removes the socket file
@@ -32,6 +32,9 @@ DataRoom DriverDataRoom(const Devargs& devargs);
 
 // The MTU that frames of `data_room` bytes and this driver carry; `reported` is the device's own.
 uint16_t DriverMtu(const Devargs& devargs, uint16_t data_room, uint16_t reported);
+
+// The most pairs of queues that work, whatever the device reports.
+uint16_t DriverQueues(Driver driver);
 
 struct Descriptors {
   uint16_t rx;

@@ -2,6 +2,7 @@
 // network namespace of its own (tag block-network).
 #include <gtest/gtest.h>
 #include <rte_mbuf.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -95,6 +96,23 @@ class Host {
   Interface interface;
 };
 
+// All queues of a port as one: it receives from each in turn, and sends on the last.
+class AllQueues : public transport::Link {
+ public:
+  explicit AllQueues(Port* port) : port_(port) {}
+  uint16_t Receive(rte_mbuf** frames, uint16_t capacity, uint64_t now_ns) override {
+    turn_ = static_cast<uint16_t>((turn_ + 1) % port_->queues());
+    return port_->queue(turn_).Receive(frames, capacity, now_ns);
+  }
+  uint16_t Send(rte_mbuf** frames, uint16_t count, uint64_t now_ns) override {
+    return port_->queue(static_cast<uint16_t>(port_->queues() - 1)).Send(frames, count, now_ns);
+  }
+
+ private:
+  Port* port_;
+  uint16_t turn_ = 0;
+};
+
 class PortKernelTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -118,14 +136,26 @@ class VethTest : public PortKernelTest {
   }
   void TearDown() override { (void)Shell("ip link del vkern 2>/dev/null"); }
   static PortOptions Options() {
-    return {.devargs = "net_af_packet0,iface=vport", .pool = PoolForTest()};
+    return {.devargs = "net_af_packet0,iface=vport", .pools = {PoolForTest()}};
   }
 };
+
+TEST_F(VethTest, HasAQueueForEachWorker) {
+  PortOptions options = Options();
+  options.pools.push_back(PoolForTest());
+  absl::StatusOr<std::unique_ptr<Port>> port = Port::Open(options);
+  ASSERT_TRUE(port.ok()) << port.status();
+  ASSERT_EQ((*port)->queues(), 2);
+  AllQueues queues(port->get());
+  Host host(&queues, **port);
+  EXPECT_TRUE(host.PollWhile("ping -n -c 3 -i 0.2 -W 5 10.9.0.2"));
+  EXPECT_TRUE(host.Resolve(kKernel).ok());
+}
 
 TEST_F(VethTest, WhatALoweredMtuNoLongerCarriesIsCounted) {
   absl::StatusOr<std::unique_ptr<Port>> port = Port::Open(Options());
   ASSERT_TRUE(port.ok()) << port.status();
-  EXPECT_EQ((*port)->FollowLink().mtu, 4400);
+  EXPECT_EQ((*port)->queue().FollowLink().mtu, 4400);
   const unsigned buffers = rte_mempool_in_use_count(PoolForTest());
   // Frames of as many bytes as given, to nobody: all are taken.
   const auto send = [&](std::initializer_list<uint16_t> lengths) {
@@ -137,17 +167,17 @@ TEST_F(VethTest, WhatALoweredMtuNoLongerCarriesIsCounted) {
       bytes[12] = bytes[13] = 0x88;  // a type that nobody listens to
     }
     const auto count = static_cast<uint16_t>(frames.size());
-    EXPECT_EQ((*port)->Send(frames.data(), count, 0), count);
+    EXPECT_EQ((*port)->queue().Send(frames.data(), count, 0), count);
   };
   constexpr uint16_t kEthernet = 14;
   send({60, 4200});
   EXPECT_EQ((*port)->Statistics().tx_over_mtu, 0u);
   ASSERT_TRUE(Shell("ip link set vport mtu 1500"));
-  EXPECT_EQ((*port)->FollowLink().mtu, 1500);
+  EXPECT_EQ((*port)->queue().FollowLink().mtu, 1500);
   send({1500 + kEthernet + 1, 60, 1500 + kEthernet, 4200, 4200});
   EXPECT_EQ((*port)->Statistics().tx_over_mtu, 3u);
   ASSERT_TRUE(Shell("ip link set vport mtu 4400"));
-  (*port)->FollowLink();
+  (*port)->queue().FollowLink();
   send({4200});
   EXPECT_EQ((*port)->Statistics().tx_over_mtu, 3u);
   EXPECT_EQ((*port)->Statistics().tx_frames, 5u);
@@ -157,13 +187,40 @@ TEST_F(VethTest, WhatALoweredMtuNoLongerCarriesIsCounted) {
 TEST_F(VethTest, AnInterfaceThatIsDeletedIsGone) {
   absl::StatusOr<std::unique_ptr<Port>> port = Port::Open(Options());
   ASSERT_TRUE(port.ok()) << port.status();
-  EXPECT_FALSE((*port)->FollowLink().gone);
+  EXPECT_FALSE((*port)->queue().FollowLink().gone);
   ASSERT_TRUE(Shell("ip link set vport down"));
-  EXPECT_FALSE((*port)->FollowLink().gone) << "down only";
+  EXPECT_FALSE((*port)->queue().FollowLink().gone) << "down only";
   ASSERT_TRUE(Shell("ip link del vport"));
-  EXPECT_TRUE((*port)->FollowLink().gone);
+  EXPECT_TRUE((*port)->queue().FollowLink().gone);
   ASSERT_TRUE(Shell("ip link add vkern type veth peer name vport"));
-  EXPECT_TRUE((*port)->FollowLink().gone) << "another of its name";
+  EXPECT_TRUE((*port)->queue().FollowLink().gone) << "another of its name";
+}
+
+// A program that has no descriptor left for a while (accept(2) fails with EMFILE) keeps its device.
+TEST_F(VethTest, AnInterfaceIsNotGoneForWantOfADescriptor) {
+  absl::StatusOr<std::unique_ptr<Port>> port = Port::Open(Options());
+  ASSERT_TRUE(port.ok()) << port.status();
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const bool gone = (*port)->queue().FollowLink().gone;
+  const absl::Status interface = (*port)->CheckInterface();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_FALSE(gone);
+  EXPECT_TRUE(interface.ok()) << interface;
+}
+
+TEST_F(VethTest, AnInterfaceThatIsRenamedIsNotGone) {
+  absl::StatusOr<std::unique_ptr<Port>> port = Port::Open(Options());
+  ASSERT_TRUE(port.ok()) << port.status();
+  ASSERT_TRUE((*port)->GetLink().up);
+  ASSERT_EQ(std::system("ip link set vport name vother"), 0);
+  EXPECT_TRUE((*port)->queue().FollowLink().up);
+  EXPECT_FALSE((*port)->GetLink().gone);
+  EXPECT_TRUE((*port)->CheckInterface().ok());
+  ASSERT_EQ(std::system("ip link del vother"), 0);
+  EXPECT_TRUE((*port)->queue().FollowLink().gone);
 }
 
 TEST_F(VethTest, TheLinkIsTheKernels) {
@@ -192,7 +249,7 @@ TEST_F(VethTest, KernelPingsThePort) {
   ASSERT_TRUE(port.ok()) << port.status();
   EXPECT_EQ((*port)->mtu(), 4268);
   EXPECT_TRUE((*port)->GetLink().up);
-  Host host(port->get(), **port);
+  Host host(&(*port)->queue(), **port);
   EXPECT_EQ(host.interface.active_mtu(), IBV_MTU_4096);
   EXPECT_TRUE(host.PollWhile("ping -n -c 3 -i 0.2 -W 5 10.9.0.2"));
   EXPECT_TRUE(host.PollWhile("ping -n -c 2 -i 0.2 -W 5 -M do -s 4200 10.9.0.2"));
@@ -204,7 +261,7 @@ TEST_F(VethTest, KernelPingsThePort) {
 TEST_F(VethTest, PortResolvesTheKernelAndLearnsWhenNobodyIsThere) {
   absl::StatusOr<std::unique_ptr<Port>> port = Port::Open(Options());
   ASSERT_TRUE(port.ok()) << port.status();
-  Host host(port->get(), **port);
+  Host host(&(*port)->queue(), **port);
   EXPECT_TRUE(host.Resolve(kKernel).ok());
   EXPECT_EQ(host.Resolve(kKernel + 70).code(), absl::StatusCode::kUnavailable);
 }
@@ -213,7 +270,7 @@ TEST_F(VethTest, TakenAddressIsNoticed) {
   ASSERT_TRUE(Shell("ip addr add 10.9.0.2/24 dev vkern"));
   absl::StatusOr<std::unique_ptr<Port>> port = Port::Open(Options());
   ASSERT_TRUE(port.ok()) << port.status();
-  Host host(port->get(), **port);
+  Host host(&(*port)->queue(), **port);
   while (!host.interface.conflict()) host.Poll();
   EXPECT_NE(host.interface.conflict()->mac, (*port)->mac());
   EXPECT_EQ(host.interface.conflict()->address, Gid::FromIpv4(kOurs));
@@ -222,8 +279,9 @@ TEST_F(VethTest, TakenAddressIsNoticed) {
 TEST_F(VethTest, PingCrossesABadWire) {
   absl::StatusOr<std::unique_ptr<Port>> port = Port::Open(Options());
   ASSERT_TRUE(port.ok()) << port.status();
-  Impairment impairment(
-      port->get(), {.loss = 0.1, .duplicate = 0.1, .reorder = 0.1, .corrupt = 0.1}, PoolForTest());
+  Impairment impairment(&(*port)->queue(),
+                        {.loss = 0.1, .duplicate = 0.1, .reorder = 0.1, .corrupt = 0.1},
+                        PoolForTest());
   Host host(&impairment, **port);
   // Until one in fifty comes through; nearly all do.
   EXPECT_TRUE(host.PollWhile("ping -n -c 50 -i 0.02 -W 2 10.9.0.2"));
@@ -242,7 +300,7 @@ TEST_F(VethTest, UsersOwnSlotSizeGetsBuffersThatFitIt) {
   options.devargs += ",framesz=8192,blocksz=65536,framecnt=512";
   absl::StatusOr<std::unique_ptr<Port>> port = Port::Open(options);
   ASSERT_TRUE(port.ok()) << port.status();
-  Host host(port->get(), **port);
+  Host host(&(*port)->queue(), **port);
   EXPECT_TRUE(host.PollWhile("ping -n -c 2 -i 0.2 -W 5 -M do -s 4200 10.9.0.2"));
 }
 
@@ -250,13 +308,13 @@ TEST_F(VethTest, XdpSocketIsPingedToo) {
   // An XDP program takes frames of one page only, so the interface must not carry more.
   ASSERT_TRUE(Shell("ip link set vkern mtu 3000 && ip link set vport mtu 3000"));
   absl::StatusOr<std::unique_ptr<Port>> port =
-      Port::Open({.devargs = "net_af_xdp0,iface=vport", .pool = PoolForTest()});
+      Port::Open({.devargs = "net_af_xdp0,iface=vport", .pools = {PoolForTest()}});
   if (absl::IsInternal(port.status())) {
     GTEST_SKIP() << "needs a kernel and a right to load XDP programs: " << port.status();
   }
   ASSERT_TRUE(port.ok()) << port.status();
   EXPECT_EQ((*port)->mtu(), 3000);
-  Host host(port->get(), **port);
+  Host host(&(*port)->queue(), **port);
   EXPECT_TRUE(host.PollWhile("ping -n -c 3 -i 0.2 -W 5 -M do -s 2900 10.9.0.2"));
   EXPECT_TRUE(host.Resolve(kKernel).ok());
 }
@@ -275,18 +333,30 @@ class TapTest : public PortKernelTest {
 };
 
 TEST_F(TapTest, KernelPingsThePortAndThePortResolvesTheKernel) {
-  const PortOptions options{.devargs = "net_tap0,iface=plxtest0", .pool = PoolForTest()};
+  const PortOptions options{.devargs = "net_tap0,iface=plxtest0", .pools = {PoolForTest()}};
   absl::StatusOr<std::unique_ptr<Port>> port = Port::Open(options);
   ASSERT_TRUE(port.ok()) << port.status();
   EXPECT_EQ((*port)->mtu(), 1500);
   ASSERT_TRUE(Shell("ip addr add 10.9.0.1/24 dev plxtest0 && ip link set plxtest0 up"));
-  Host host(port->get(), **port);
+  Host host(&(*port)->queue(), **port);
   EXPECT_TRUE(host.PollWhile("ping -n -c 3 -i 0.2 -W 5 10.9.0.2"));
   EXPECT_TRUE(host.PollWhile("ping -n -c 2 -i 0.2 -W 5 -M do -s 1472 10.9.0.2"));
   EXPECT_TRUE(host.Resolve(kKernel).ok());
   // Somebody else's interface is not taken over.
   const absl::Status status = Port::Open({.devargs = "net_tap1,iface=plxtest0"}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists) << status;
+}
+
+TEST_F(TapTest, HasAQueueForEachWorker) {
+  const PortOptions options{.devargs = "net_tap2,iface=plxtest2",
+                            .pools = {PoolForTest(), PoolForTest()}};
+  absl::StatusOr<std::unique_ptr<Port>> port = Port::Open(options);
+  ASSERT_TRUE(port.ok()) << port.status();
+  ASSERT_EQ((*port)->queues(), 2);
+  ASSERT_TRUE(Shell("ip addr add 10.9.0.1/24 dev plxtest2 && ip link set plxtest2 up"));
+  AllQueues queues(port->get());
+  Host host(&queues, **port);
+  EXPECT_TRUE(host.PollWhile("ping -n -c 3 -i 0.2 -W 5 10.9.0.2"));
 }
 
 }  // namespace

@@ -30,18 +30,18 @@ Devargs Parsed(const std::string& text) { return *Devargs::Parse(text); }
 
 TEST(PortDriver, LargeFramesAreAskedForUnlessTheUserSaysOtherwise) {
   Devargs af_packet = Parsed("net_af_packet0,iface=v");
-  AddDriverDefaults(&af_packet, 4352);
+  AddDriverDefaults(&af_packet, 4352, 1);
   EXPECT_EQ(af_packet.ToString(), "net_af_packet0,iface=v,framesz=4352,blocksz=69632,framecnt=512");
   EXPECT_LE(DriverDataRoom(af_packet).least, 4352);
 
   Devargs own = Parsed("net_af_packet0,iface=v,framesz=8192,blocksz=65536,framecnt=512");
   const std::string before = own.ToString();
-  AddDriverDefaults(&own, 4352);
+  AddDriverDefaults(&own, 4352, 1);
   EXPECT_EQ(own.ToString(), before);
   EXPECT_GT(DriverDataRoom(own).least, 4352);
 
   Devargs memif = Parsed("net_memif0,role=client,socket=/tmp/s,bsize=4096");
-  AddDriverDefaults(&memif, 4352);
+  AddDriverDefaults(&memif, 4352, 1);
   EXPECT_EQ(memif.ToString(),
             "net_memif0,role=client,socket=/tmp/s,bsize=4096,socket-abstract=no,rsize=9");
 }
@@ -60,7 +60,7 @@ TEST(PortDriver, MtuIsWhatTheDriverCarriesNotWhatItReports) {
 }
 
 TEST(Port, RingPairCarriesLargeFramesBothWays) {
-  absl::StatusOr<Port::Pair> pair = Port::CreateRingPair("carry", PoolForTest(), PoolForTest());
+  absl::StatusOr<Port::Pair> pair = Port::CreateRingPair("carry", {PoolForTest()}, {PoolForTest()});
   ASSERT_TRUE(pair.ok()) << pair.status();
   auto& [a, b] = *pair;
   EXPECT_EQ(a->mtu(), kMaxMtu);
@@ -71,9 +71,9 @@ TEST(Port, RingPairCarriesLargeFramesBothWays) {
     std::vector<uint8_t> bytes(kMaxMtu + 14, 0x42);
     bytes[0] = from == a.get() ? 1 : 2;
     rte_mbuf* frame = FrameForTest(bytes);
-    ASSERT_EQ(from->Send(&frame, 1, 0), 1);
+    ASSERT_EQ(from->queue().Send(&frame, 1, 0), 1);
     rte_mbuf* got[2];
-    ASSERT_EQ(to->Receive(got, 2, 0), 1);
+    ASSERT_EQ(to->queue().Receive(got, 2, 0), 1);
     EXPECT_EQ(BytesOf(got[0]), bytes);
     rte_pktmbuf_free(got[0]);
   }
@@ -81,13 +81,13 @@ TEST(Port, RingPairCarriesLargeFramesBothWays) {
 }
 
 TEST(Port, RingPairRefusesFramesWhenFullAndFreesThemAtTheEnd) {
-  absl::StatusOr<Port::Pair> pair = Port::CreateRingPair("full", PoolForTest(), PoolForTest());
+  absl::StatusOr<Port::Pair> pair = Port::CreateRingPair("full", {PoolForTest()}, {PoolForTest()});
   ASSERT_TRUE(pair.ok()) << pair.status();
   unsigned sent = 0;
   for (;; ++sent) {
     rte_mbuf* frame = rte_pktmbuf_alloc(PoolForTest());
     if (frame == nullptr) break;
-    if (pair->first->Send(&frame, 1, 0) == 1) continue;
+    if (pair->first->queue().Send(&frame, 1, 0) == 1) continue;
     rte_pktmbuf_free(frame);
     break;
   }
@@ -96,18 +96,60 @@ TEST(Port, RingPairRefusesFramesWhenFullAndFreesThemAtTheEnd) {
   pair->first->Close();
   EXPECT_EQ(FramesInUse(), 0u);
   rte_mbuf* frame;
-  EXPECT_EQ(pair->first->Receive(&frame, 1, 0), 0);
+  EXPECT_EQ(pair->first->queue().Receive(&frame, 1, 0), 0);
   EXPECT_FALSE(pair->first->GetLink().up);
+}
+
+TEST(Port, RingPairHasTheQueuesOfItsSmallerSide) {
+  rte_mempool* pool = PoolForTest();
+  absl::StatusOr<Port::Pair> pair =
+      Port::CreateRingPair("queues", {pool, pool, pool}, {pool, pool});
+  ASSERT_TRUE(pair.ok()) << pair.status();
+  EXPECT_EQ(pair->first->queues(), 2);
+  EXPECT_EQ(pair->second->queues(), 2);
+  for (const uint16_t i : {0, 1}) {
+    rte_mbuf* frame = FrameForTest({static_cast<uint8_t>(i)});
+    ASSERT_EQ(pair->first->queue(i).Send(&frame, 1, 0), 1);
+    rte_mbuf* got;
+    EXPECT_EQ(pair->second->queue(1 - i).Receive(&got, 1, 0), 0);
+    ASSERT_EQ(pair->second->queue(i).Receive(&got, 1, 0), 1);
+    EXPECT_EQ(BytesOf(got), std::vector<uint8_t>{static_cast<uint8_t>(i)});
+    rte_pktmbuf_free(got);
+  }
+  EXPECT_EQ(pair->first->Statistics().tx_frames, 2u);
+}
+
+TEST(PortDriver, QueuesAreAskedForWhereTheyWork) {
+  Devargs af_packet = Parsed("net_af_packet0,iface=v,framesz=2048,blocksz=4096,framecnt=512");
+  AddDriverDefaults(&af_packet, 4352, 3);
+  EXPECT_EQ(af_packet.Get("qpairs"), "3");
+  Devargs own = Parsed("net_af_packet0,iface=v,qpairs=2");
+  AddDriverDefaults(&own, 4352, 3);
+  EXPECT_EQ(own.Get("qpairs"), "2");
+  EXPECT_EQ(DriverQueues(Driver::kMemif), 1);
+  EXPECT_GT(DriverQueues(Driver::kAfPacket), 1);
+  absl::StatusOr<std::unique_ptr<Port>> port =
+      Port::Open({.devargs = "net_ring8", .pools = {PoolForTest(), PoolForTest()}});
+  ASSERT_TRUE(port.ok()) << port.status();
+  ASSERT_EQ((*port)->queues(), 2);
+  for (const uint16_t i : {0, 1}) {
+    rte_mbuf* frame = FrameForTest({static_cast<uint8_t>(i)});
+    ASSERT_EQ((*port)->queue(i).Send(&frame, 1, 0), 1);
+    ASSERT_EQ((*port)->queue(i).Receive(&frame, 1, 0), 1) << "each loops on itself";
+    EXPECT_EQ(BytesOf(frame), std::vector<uint8_t>{static_cast<uint8_t>(i)});
+    rte_pktmbuf_free(frame);
+  }
 }
 
 TEST(Port, NamesCanBeUsedAgainAfterClosing) {
   for (int i = 0; i < 3; ++i) {
-    absl::StatusOr<Port::Pair> pair = Port::CreateRingPair("again", PoolForTest(), PoolForTest());
+    absl::StatusOr<Port::Pair> pair =
+        Port::CreateRingPair("again", {PoolForTest()}, {PoolForTest()});
     ASSERT_TRUE(pair.ok()) << i << ": " << pair.status();
   }
   for (int i = 0; i < 3; ++i) {
     absl::StatusOr<std::unique_ptr<Port>> port =
-        Port::Open({.devargs = "net_null0", .pool = PoolForTest()});
+        Port::Open({.devargs = "net_null0", .pools = {PoolForTest()}});
     ASSERT_TRUE(port.ok()) << i << ": " << port.status();
   }
   EXPECT_EQ(FramesInUse(), 0u);
@@ -118,7 +160,7 @@ TEST(Port, SmallerPoolBoundsTheMtuOfBoth) {
   rte_mempool* small =
       rte_pktmbuf_pool_create("small", 63, 0, 0, 2048 + RTE_PKTMBUF_HEADROOM, SOCKET_ID_ANY);
   ASSERT_NE(small, nullptr);
-  absl::StatusOr<Port::Pair> pair = Port::CreateRingPair("small", PoolForTest(), small);
+  absl::StatusOr<Port::Pair> pair = Port::CreateRingPair("small", {PoolForTest()}, {small});
   ASSERT_TRUE(pair.ok()) << pair.status();
   EXPECT_EQ(pair->first->mtu(), 2030);
   EXPECT_EQ(pair->second->mtu(), 2030);
@@ -126,17 +168,17 @@ TEST(Port, SmallerPoolBoundsTheMtuOfBoth) {
 
 TEST(Port, LoopsOnItself) {
   absl::StatusOr<std::unique_ptr<Port>> port = Port::Open(
-      {.devargs = "net_ring7", .pool = PoolForTest(), .mac = MacAddress{2, 0, 0, 0, 0, 9}});
+      {.devargs = "net_ring7", .pools = {PoolForTest()}, .mac = MacAddress{2, 0, 0, 0, 0, 9}});
   ASSERT_TRUE(port.ok()) << port.status();
   EXPECT_EQ((*port)->mac(), (MacAddress{2, 0, 0, 0, 0, 9}));
   rte_mbuf* frame = FrameForTest({1, 2, 3});
-  ASSERT_EQ((*port)->Send(&frame, 1, 0), 1);
+  ASSERT_EQ((*port)->queue().Send(&frame, 1, 0), 1);
   rte_mbuf* got;
-  ASSERT_EQ((*port)->Receive(&got, 1, 0), 1);
+  ASSERT_EQ((*port)->queue().Receive(&got, 1, 0), 1);
   EXPECT_EQ(BytesOf(got), (std::vector<uint8_t>{1, 2, 3}));
   rte_pktmbuf_free(got);
 
-  EXPECT_EQ(Port::Open({.devargs = "net_ring7", .pool = PoolForTest()}).status().code(),
+  EXPECT_EQ(Port::Open({.devargs = "net_ring7", .pools = {PoolForTest()}}).status().code(),
             absl::StatusCode::kAlreadyExists);
 }
 
@@ -144,7 +186,7 @@ TEST(Port, MemifClientWaitsForItsServerAndSaysSo) {
   const TempDirectory directory;
   const std::string path = directory / "absent.sock";
   const absl::Status status = Port::Open({.devargs = "net_memif0,role=client,socket=" + path,
-                                          .pool = PoolForTest(),
+                                          .pools = {PoolForTest()},
                                           .start_timeout_ms = 40})
                                   .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
@@ -160,22 +202,23 @@ TEST(Port, MemifCarriesLargeFramesBetweenProcesses) {
   ASSERT_NE(server, nullptr);
   absl::StatusOr<std::unique_ptr<Port>> client =
       Port::Open({.devargs = "net_memif3,role=client,socket=" + path,
-                  .pool = PoolForTest(),
+                  .pools = {PoolForTest()},
                   .start_timeout_ms = 30'000});
   ASSERT_TRUE(client.ok()) << client.status();
   EXPECT_EQ((*client)->mtu(), kMaxMtu);
   // A second server on the same path is refused in words.
-  EXPECT_EQ(Port::Open({.devargs = "net_memif2,role=server,socket=" + path, .pool = PoolForTest()})
-                .status()
-                .code(),
-            absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(
+      Port::Open({.devargs = "net_memif2,role=server,socket=" + path, .pools = {PoolForTest()}})
+          .status()
+          .code(),
+      absl::StatusCode::kAlreadyExists);
   // DPDK's control threads join the two; the time-out of the test bounds the wait.
   while (!(*client)->GetLink().up) usleep(1000);
   const std::vector<uint8_t> bytes(kMaxMtu + 14, 0x17);
   rte_mbuf* frame = FrameForTest(bytes);
-  while ((*client)->Send(&frame, 1, 0) == 0) usleep(1000);
+  while ((*client)->queue().Send(&frame, 1, 0) == 0) usleep(1000);
   rte_mbuf* got;
-  while ((*client)->Receive(&got, 1, 0) == 0) usleep(1000);
+  while ((*client)->queue().Receive(&got, 1, 0) == 0) usleep(1000);
   EXPECT_EQ(got->nb_segs, 1);
   EXPECT_EQ(BytesOf(got), bytes);
   rte_pktmbuf_free(got);
@@ -194,7 +237,7 @@ TEST(Port, MemifServerReplacesTheSocketOfADeadOne) {
   close(fd);
   ASSERT_EQ(access(path.c_str(), F_OK), 0);
   absl::StatusOr<std::unique_ptr<Port>> server =
-      Port::Open({.devargs = "net_memif4,role=server,socket=" + path, .pool = PoolForTest()});
+      Port::Open({.devargs = "net_memif4,role=server,socket=" + path, .pools = {PoolForTest()}});
   EXPECT_TRUE(server.ok()) << server.status();
 }
 

@@ -38,7 +38,6 @@ bool SendDataRequest(const verbs::QueuePair& qp, const SendWqe& wqe, uint32_t be
                     .length = std::min(wqe.length - offset, (end - begin) * mtu)},
                    builder.ext());
   }
-  builder.EndHeaders();
   builder.Finish(context);
   return true;
 }

@@ -8,25 +8,9 @@ Egress::~Egress() {
   if (count_ > 0) rte_pktmbuf_free_bulk(frames_.data(), count_);
 }
 
-rte_mbuf* Egress::Allocate() {
-  rte_mbuf* frame = rte_pktmbuf_alloc(pool_);
-  if (frame == nullptr) {
-    counters_->Count(Drop::kNoBuffer);
-    ++counters_->send_err;
-  }
-  return frame;
-}
-
-void Egress::Push(rte_mbuf* frame, uint64_t now_ns) {
-  if (count_ == kCapacity) {
-    counters_->Count(Drop::kEgressFull);
-    ++counters_->send_err;
-    rte_pktmbuf_free(frame);
-    return;
-  }
-  pushed_bytes_ += frame->pkt_len;
-  frames_[count_++] = frame;
-  if (count_ % kBurst == 0) Flush(now_ns);
+void Egress::CountNotSent(Drop reason) {
+  counters_->Count(reason);
+  ++counters_->send_err;
 }
 
 void Egress::Flush(uint64_t now_ns) {

@@ -30,12 +30,28 @@ class Egress {
   // Of all frames that Push() has taken.
   uint64_t pushed_bytes() const { return pushed_bytes_; }
   // An empty mbuf with DPDK's headroom, or null (counted) when the pool is dry.
-  rte_mbuf* Allocate();
+  rte_mbuf* Allocate() {
+    rte_mbuf* frame = rte_pktmbuf_alloc(pool_);
+    if (frame == nullptr) [[unlikely]]
+      CountNotSent(Drop::kNoBuffer);
+    return frame;
+  }
   // Takes over `frame`. Without room it is dropped and counted.
-  void Push(rte_mbuf* frame, uint64_t now_ns);
+  void Push(rte_mbuf* frame, uint64_t now_ns) {
+    if (count_ == kCapacity) [[unlikely]] {
+      CountNotSent(Drop::kEgressFull);
+      rte_pktmbuf_free(frame);
+      return;
+    }
+    pushed_bytes_ += frame->pkt_len;
+    frames_[count_++] = frame;
+    if (count_ % kBurst == 0) Flush(now_ns);
+  }
   void Flush(uint64_t now_ns);
 
  private:
+  void CountNotSent(Drop reason);
+
   Link* link_;
   rte_mempool* pool_;
   Counters* counters_;

@@ -121,7 +121,7 @@ void Endpoint::CheckDrained() {
   if (qp.attr.sq_draining != 0 && !begun) qp.OnDrained();
 }
 
-void Endpoint::NoteState() {
+[[gnu::always_inline]] inline void Endpoint::NoteState() {
   const ibv_qp_state state = qp.state();
   if (state == IBV_QPS_SQD) [[unlikely]]
     CheckDrained();
@@ -132,7 +132,7 @@ void Endpoint::NoteState() {
   failed_ |= state == IBV_QPS_ERR;
 }
 
-Drop Endpoint::ReasonToDrop(const wire::RocePacket& packet) const {
+[[gnu::always_inline]] inline Drop Endpoint::ReasonToDrop(const wire::RocePacket& packet) const {
   const ibv_qp_state state = qp.state();
   // A send error of UC or UD leaves the receiving side as it is.
   const bool receives = state == IBV_QPS_RTR || qp.sends() || state == IBV_QPS_SQE;
@@ -212,7 +212,7 @@ bool Endpoint::SendPaced(PollContext& context, int budget) {
   return false;
 }
 
-bool Endpoint::Send(PollContext& context, int budget) {
+[[gnu::always_inline]] inline bool Endpoint::Send(PollContext& context, int budget) {
   // A fatal NAK is still to be sent by a responder whose queue pair works otherwise; a queue pair
   // in ERR has nothing to send.
   if (qp.state() != IBV_QPS_RTR && !qp.sends()) return false;
@@ -228,7 +228,8 @@ bool Endpoint::Send(PollContext& context, int budget) {
   return (more_answers || more_requests) && qp.sends();
 }
 
-uint64_t Endpoint::deadline_ns() const {
+// In any state, of any type, at any rate.
+uint64_t Endpoint::SeldomDeadlineNs() const {
   uint64_t deadline = kNever;
   if (qp.type() == IBV_QPT_RC) {
     if (qp.sends()) {

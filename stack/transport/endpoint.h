@@ -2,6 +2,7 @@
 #ifndef POLLUX_STACK_TRANSPORT_ENDPOINT_H_
 #define POLLUX_STACK_TRANSPORT_ENDPOINT_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -53,7 +54,11 @@ class Endpoint {
   // When OnDeadline() wants to be called; kNever when not. Moves with every other call: the engine
   // looks at it after each and keeps a timer that may fire too early, never too late.
   static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
-  uint64_t deadline_ns() const;
+  uint64_t deadline_ns() const {
+    if (qp.state() == IBV_QPS_RTS && qp.type() == IBV_QPT_RC && congestion_ == nullptr) [[likely]]
+      return std::min(rc_requester_.deadline_ns(), rc_responder_.deadline_ns());
+    return SeldomDeadlineNs();
+  }
   void OnDeadline(PollContext& context);
 
   // Has what a packet needs of all this fetched into the cache: with many active queue pairs it is
@@ -86,6 +91,7 @@ class Endpoint {
   bool Send(PollContext& context, int budget);
   bool SendPaced(PollContext& context, int budget);
   void NoteState();
+  uint64_t SeldomDeadlineNs() const;
 
   ibv_qp_state noted_state_ = IBV_QPS_RESET;
   bool failed_ = false;

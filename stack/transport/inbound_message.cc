@@ -16,41 +16,6 @@ bool IsLast(const wire::RocePacket& packet) {
 
 }  // namespace
 
-bool InboundMessage::SequenceIsLegal(const wire::RocePacket& packet) const {
-  const bool continues = !IsFirst(packet);
-  switch (kind_) {
-    case Kind::kNone:
-      return !continues;
-    case Kind::kSend:
-      return continues && packet.info->operation == wire::Operation::kSend;
-    case Kind::kWrite:
-      return continues && packet.info->operation == wire::Operation::kWrite;
-  }
-  return false;
-}
-
-bool InboundMessage::LengthIsLegal(const wire::RocePacket& packet) const {
-  const uint32_t mtu = qp_->PathMtuBytes();
-  switch (packet.info->position) {
-    case wire::kFirst:
-    case wire::kMiddle:
-      return packet.payload_length == mtu;
-    case wire::kLast:
-      return packet.payload_length >= 1 && packet.payload_length <= mtu;
-    default:
-      return packet.payload_length <= mtu;
-  }
-}
-
-InboundMessage::Result InboundMessage::Accept(const wire::RocePacket& packet,
-                                              PollContext& context) {
-  const Result result = packet.info->operation == wire::Operation::kSend
-                            ? AcceptSend(packet, context)
-                            : AcceptWrite(packet, context);
-  if (result == Result::kComplete) kind_ = Kind::kNone;
-  return result;
-}
-
 InboundMessage::Result InboundMessage::AcceptSend(const wire::RocePacket& packet,
                                                   PollContext& context) {
   if (!qp_->TakeRecv()) return Result::kNotReady;
@@ -59,7 +24,6 @@ InboundMessage::Result InboundMessage::AcceptSend(const wire::RocePacket& packet
   if (packet.payload_length > receive.length - std::min(offset, receive.length)) {
     return Result::kTooLong;
   }
-  const memory::ProtectionDomain& pd = *qp_->init().pd;
   ibv_wc wc{};
   wc.opcode = IBV_WC_RECV;
   wc.src_qp = qp_->attr.dest_qp_num;
@@ -77,6 +41,7 @@ InboundMessage::Result InboundMessage::AcceptSend(const wire::RocePacket& packet
     wc.wc_flags = IBV_WC_WITH_IMM;
     wc.imm_data = packet.immediate_be();
   } else if ((packet.info->headers & wire::kHasIeth) != 0) {
+    const memory::ProtectionDomain& pd = *qp_->init().pd;
     const uint32_t key = packet.ieth();
     if (!pd.regions->InvalidateRemote(pd, qp_->qpn().value, key)) {
       // As Linux rxe reports it.

@@ -32,12 +32,35 @@ class InboundMessage {
   void Reset() { kind_ = Kind::kNone; }
 
   // Whether the packet's opcode may come now. Any operation may be asked about.
-  bool SequenceIsLegal(const wire::RocePacket& packet) const;
+  bool SequenceIsLegal(const wire::RocePacket& packet) const {
+    const bool begins = (packet.info->position & (wire::kFirst | wire::kOnly)) != 0;
+    if (kind_ == Kind::kNone) return begins;
+    const wire::Operation operation =
+        kind_ == Kind::kSend ? wire::Operation::kSend : wire::Operation::kWrite;
+    return !begins && packet.info->operation == operation;
+  }
   // Whether its payload has a length that its place in a message allows.
-  bool LengthIsLegal(const wire::RocePacket& packet) const;
+  bool LengthIsLegal(const wire::RocePacket& packet) const {
+    const uint32_t mtu = qp_->PathMtuBytes();
+    switch (packet.info->position) {
+      case wire::kFirst:
+      case wire::kMiddle:
+        return packet.payload_length == mtu;
+      case wire::kLast:
+        return packet.payload_length >= 1 && packet.payload_length <= mtu;
+      default:
+        return packet.payload_length <= mtu;
+    }
+  }
 
   // A SEND or WRITE packet that is in sequence and of legal length.
-  Result Accept(const wire::RocePacket& packet, PollContext& context);
+  Result Accept(const wire::RocePacket& packet, PollContext& context) {
+    const Result result = packet.info->operation == wire::Operation::kSend
+                              ? AcceptSend(packet, context)
+                              : AcceptWrite(packet, context);
+    if (result == Result::kComplete) kind_ = Kind::kNone;
+    return result;
+  }
 
  private:
   enum class Kind : uint8_t { kNone, kSend, kWrite };

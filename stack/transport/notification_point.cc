@@ -51,7 +51,6 @@ bool NotificationPoint::Send(const wire::RocePacket& packet, Qpn local, Qpn remo
     return false;
   }
   std::memset(builder.ext(), 0, kReservedBytes);
-  builder.EndHeaders();
   builder.Finish(context);
   return true;
 }

@@ -47,7 +47,6 @@ class NotificationPointTest : public ::testing::TestWithParam<WayCase> {
     builder.Reset(&path, Qpn{0x222}, Qpn{0x111});
     PollContext context = pair_.b.context(0);
     ASSERT_TRUE(builder.Begin({.opcode = wire::Opcode::kRcSendOnly}, context));
-    builder.EndHeaders();
     builder.Finish(context);
     frame_ = Take(pair_.b);
     ASSERT_EQ(wire::ParseRocePacket(frame_.data(), frame_.size(), &packet_),

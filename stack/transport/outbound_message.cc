@@ -44,11 +44,36 @@ Opcode OpcodeOf(ibv_qp_type type, Opcode rc) {
   return type == IBV_QPT_UC ? static_cast<Opcode>(static_cast<uint8_t>(rc) | kUc) : rc;
 }
 
+// A SEND of one packet from one piece of memory, and no more to say: as most small messages are.
+bool IsShortSend(const SendWqe& wqe) {
+  return wqe.opcode == IBV_WR_SEND && wqe.packets == 1 && wqe.num_sge == 1 && wqe.length > 0;
+}
+
+BuildResult SendShort(verbs::QueuePair& qp, uint32_t index, Psn psn, bool ack_request,
+                      PacketBuilder& builder, PollContext& context) {
+  const SendWqe& wqe = qp.sq(index);
+  const ibv_sge& sge = *qp.sq_sge(index);
+  const memory::ProtectionDomain& pd = *qp.init().pd;
+  uint8_t* at;
+  if (pd.regions->Check(pd, sge.lkey, sge.addr, wqe.length, 0, &at) != memory::AccessResult::kOk) {
+    return BuildResult::kLocalFault;
+  }
+  const bool sent = builder.Send({.opcode = OpcodeOf(qp.type(), Opcode::kRcSendOnly),
+                                  .psn = psn,
+                                  .solicited = (wqe.send_flags & IBV_SEND_SOLICITED) != 0,
+                                  .ack_request = ack_request,
+                                  .payload_bytes = wqe.length},
+                                 at, context);
+  return sent ? BuildResult::kBuilt : BuildResult::kNoBuffer;
+}
+
 }  // namespace
 
 BuildResult SendMessagePacket(verbs::QueuePair& qp, uint32_t index, uint32_t packet, Psn psn,
                               bool ack_request, PacketBuilder& builder, PollContext& context) {
   const SendWqe& wqe = qp.sq(index);
+  if (IsShortSend(wqe)) [[likely]]
+    return SendShort(qp, index, psn, ack_request, builder, context);
   const uint32_t mtu = qp.PathMtuBytes();
   const uint32_t offset = packet * mtu;
   const uint32_t bytes = std::min(mtu, wqe.length - offset);
@@ -77,7 +102,6 @@ BuildResult SendMessagePacket(verbs::QueuePair& qp, uint32_t index, uint32_t pac
   uint8_t* rest = builder.ext() + (reth ? wire::kRethBytes : 0);
   if (immediate) wire::EmitImmediate(wqe.immediate_be, rest);
   if (invalidate) wire::EmitIeth(wqe.rkey, rest);
-  builder.EndHeaders();
   if (!Gather(qp, index, offset, bytes, builder)) {
     builder.Abandon();
     return BuildResult::kLocalFault;

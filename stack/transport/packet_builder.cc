@@ -83,36 +83,20 @@ void PacketBuilder::EmitIp() {
   for (size_t i = 0; i < wire::kIpv4Bytes; i += 2) ip_checksum_base_ += LoadBe16(ip + i);
 }
 
-void PacketBuilder::CopyTemplate(uint8_t* to) const {
-  if (header_bytes_ == kPlainIpv4Bytes) [[likely]] {
-    std::memcpy(to, template_, kPlainIpv4Bytes);
-  } else {
-    std::memcpy(to, template_, header_bytes_);
-  }
-}
-
 void PacketBuilder::LoadLink() {
   link_word_ = path_->link->word();
   const verbs::LinkAddress::Value link = path_->link->Load();
   std::memcpy(template_, link.mac.data(), 6);
 }
 
-bool PacketBuilder::Begin(const Spec& spec, PollContext& context) {
+// The frame of the next packet, with room for everything behind the UDP header; null: none.
+[[gnu::always_inline]] inline uint8_t* PacketBuilder::Append(uint16_t transport_bytes,
+                                                             PollContext& context) {
   frame_ = context.egress.Allocate();
-  if (frame_ == nullptr) {
+  if (frame_ == nullptr) [[unlikely]] {
     if (journal_ != nullptr) journal_->NotSent();
-    return false;
+    return nullptr;
   }
-  if (path_->link->word() != link_word_) [[unlikely]]
-    LoadLink();
-
-  pad_ = static_cast<uint8_t>(-spec.payload_bytes & 3);
-  ext_bytes_ = spec.ext_bytes;
-  opcode_ = spec.opcode;
-  psn_ = spec.psn;
-  payload_bytes_ = spec.payload_bytes;
-  const auto transport_bytes = static_cast<uint16_t>(wire::kBthBytes + spec.ext_bytes +
-                                                     spec.payload_bytes + pad_ + wire::kIcrcBytes);
   auto* p = reinterpret_cast<uint8_t*>(rte_pktmbuf_append(
       frame_, static_cast<uint16_t>(udp_offset_ + wire::kUdpBytes + transport_bytes)));
   if (p == nullptr) [[unlikely]] {  // a pool whose buffers are smaller than the path MTU needs
@@ -120,12 +104,28 @@ bool PacketBuilder::Begin(const Spec& spec, PollContext& context) {
     ++context.counters.send_err;
     if (journal_ != nullptr) journal_->NotSent();
     Abandon();
-    return false;
+    return nullptr;
   }
-  CopyTemplate(p);
+  if (path_->link->word() != link_word_) [[unlikely]]
+    LoadLink();
+  return p;
+}
+
+// Everything up to the BTH; returns what comes behind it.
+[[gnu::always_inline]] inline uint8_t* PacketBuilder::EmitHeaders(const Spec& spec, uint8_t pad,
+                                                                  uint16_t transport_bytes,
+                                                                  uint8_t* to) {
   const auto udp_length = static_cast<uint16_t>(wire::kUdpBytes + transport_bytes);
   const uint8_t ecn = spec.payload_bytes != 0 ? data_ecn_ : 0;
-  uint8_t* ip = p + ip_offset_;
+  uint8_t* ip = to + ip_offset_;
+  uint8_t* udp = to + udp_offset_;
+  if (header_bytes_ == kPlainIpv4Bytes) [[likely]] {
+    std::memcpy(to, template_, kPlainIpv4Bytes);
+    ip = to + wire::kEthernetBytes;
+    udp = ip + wire::kIpv4Bytes;
+  } else {
+    std::memcpy(to, template_, header_bytes_);
+  }
   if (ip_version_ == 4) {
     const auto ip_length = static_cast<uint16_t>(wire::kIpv4Bytes + udp_length);
     const uint16_t identification = identification_++;
@@ -138,39 +138,25 @@ bool PacketBuilder::Begin(const Spec& spec, PollContext& context) {
     ip[wire::ipv6::kVersionClassFlow + 1] |= static_cast<uint8_t>(ecn << 4);
     StoreBe16(ip + wire::ipv6::kPayloadLength, udp_length);
   }
-  StoreBe16(p + udp_offset_ + wire::udp::kLength, udp_length);
-  uint8_t* bth = p + udp_offset_ + wire::kUdpBytes;
+  StoreBe16(udp + wire::udp::kLength, udp_length);
+  uint8_t* bth = udp + wire::kUdpBytes;
   bth[0] = static_cast<uint8_t>(spec.opcode);
-  bth[1] = static_cast<uint8_t>((spec.solicited ? 0x80 : 0) | pad_ << 4);
+  bth[1] = static_cast<uint8_t>((spec.solicited ? 0x80 : 0) | pad << 4);
   StoreBe32(bth + 8, (spec.ack_request ? 0x80000000u : 0u) | spec.psn.value());
-  ext_ = p + header_bytes_;
-  cursor_ = ext_ + spec.ext_bytes;
-  return true;
+  return bth + wire::kBthBytes;
 }
 
-void PacketBuilder::EndHeaders() {
-  crc_ = wire::IcrcOverHeaders(ext_ - header_bytes_ + ip_offset_, ip_version_);
-  if (ext_bytes_ != 0) crc_ = wire::Crc32(crc_, ext_, ext_bytes_);
+[[gnu::always_inline]] inline void PacketBuilder::Close(uint8_t* icrc, const uint8_t* l3) const {
+  wire::EmitIcrc(wire::Icrc(l3, ip_version_, static_cast<size_t>(icrc - l3)), icrc);
 }
 
-void PacketBuilder::Copy(const uint8_t* source, uint32_t bytes) {
-  crc_ = wire::Crc32Copy(crc_, cursor_, source, bytes);
-  cursor_ += bytes;
-}
-
-void PacketBuilder::Finish(PollContext& context) {
-  if (pad_ != 0) {
-    static constexpr uint8_t kZeroes[4] = {};
-    Copy(kZeroes, pad_);
-  }
-  wire::EmitIcrc(crc_, cursor_);
-  if (journal_ != nullptr) {
-    const uint8_t syndrome = opcode_ == wire::Opcode::kRcAcknowledge ? *ext_ : uint8_t{0};
-    journal_->Sent(opcode_, psn_, payload_bytes_, syndrome);
-  }
+[[gnu::always_inline]] inline void PacketBuilder::HandOn(const Spec& spec, uint8_t syndrome,
+                                                         PollContext& context) {
+  if (journal_ != nullptr) [[likely]]
+    journal_->Sent(spec.opcode, spec.psn, spec.payload_bytes, syndrome);
   rte_mbuf* frame = frame_;
   frame_ = nullptr;
-  if (path_->link->Load().resolved) [[likely]] {
+  if (path_->link->resolved()) [[likely]] {
     context.egress.Push(frame, context.now_ns);
   } else if (context.resolver != nullptr) {
     context.resolver->SendWhenResolved(path_->link, frame, context);
@@ -180,6 +166,48 @@ void PacketBuilder::Finish(PollContext& context) {
     if (journal_ != nullptr) journal_->NotSent();
     rte_pktmbuf_free(frame);
   }
+}
+
+bool PacketBuilder::Send(const Spec& spec, const uint8_t* payload, PollContext& context) {
+  const auto pad = static_cast<uint8_t>(-spec.payload_bytes & 3);
+  const auto transport_bytes =
+      static_cast<uint16_t>(wire::kBthBytes + spec.payload_bytes + pad + wire::kIcrcBytes);
+  uint8_t* p = Append(transport_bytes, context);
+  if (p == nullptr) return false;
+  uint8_t* end = EmitHeaders(spec, pad, transport_bytes, p);
+  std::memcpy(end, payload, spec.payload_bytes);
+  end += spec.payload_bytes;
+  // The pad: its place is written whole, and the ICRC comes over what lies beyond.
+  StoreBe32(end, 0);
+  Close(end + pad, p + ip_offset_);
+  HandOn(spec, 0, context);
+  return true;
+}
+
+bool PacketBuilder::Begin(const Spec& spec, PollContext& context) {
+  pad_ = static_cast<uint8_t>(-spec.payload_bytes & 3);
+  spec_ = spec;
+  const auto transport_bytes = static_cast<uint16_t>(wire::kBthBytes + spec.ext_bytes +
+                                                     spec.payload_bytes + pad_ + wire::kIcrcBytes);
+  uint8_t* p = Append(transport_bytes, context);
+  if (p == nullptr) return false;
+  ext_ = EmitHeaders(spec, pad_, transport_bytes, p);
+  cursor_ = ext_ + spec.ext_bytes;
+  return true;
+}
+
+void PacketBuilder::Copy(const uint8_t* source, uint32_t bytes) {
+  std::memcpy(cursor_, source, bytes);
+  cursor_ += bytes;
+}
+
+void PacketBuilder::Finish(PollContext& context) {
+  if (pad_ != 0) {
+    static constexpr uint8_t kZeroes[4] = {};
+    Copy(kZeroes, pad_);
+  }
+  Close(cursor_, ext_ - header_bytes_ + ip_offset_);
+  HandOn(spec_, spec_.opcode == wire::Opcode::kRcAcknowledge ? *ext_ : uint8_t{0}, context);
 }
 
 void PacketBuilder::Abandon() {

@@ -46,16 +46,17 @@ class PacketBuilder {
   void Reset(const verbs::AddressHandle* path, Qpn local, Qpn remote,
              const PacketMarks& marks = {});
 
+  // A packet without extended headers whose payload is all at `payload`: the three below in one.
+  // False when there is no mbuf.
+  bool Send(const Spec& spec, const uint8_t* payload, PollContext& context);
   // Takes an mbuf and writes the headers. False when there is no mbuf.
   bool Begin(const Spec& spec, PollContext& context);
   // Where the extended headers go: spec.ext_bytes bytes.
   uint8_t* ext() { return ext_; }
-  // The extended headers are written: the ICRC runs over them, and the payload may be copied.
-  void EndHeaders();
-  // Appends payload, folding the ICRC into the copy. In all spec.payload_bytes.
+  // Appends payload. In all spec.payload_bytes.
   void Copy(const uint8_t* source, uint32_t bytes);
-  // Pads, closes with the ICRC, and hands the frame to the egress (or to the resolver while the
-  // next hop is unknown).
+  // Pads, closes with the ICRC, which covers what was copied whatever became of its source, and
+  // hands the frame to the egress (or to the resolver while the next hop is unknown).
   void Finish(PollContext& context);
   // Gives the mbuf back instead.
   void Abandon();
@@ -67,7 +68,10 @@ class PacketBuilder {
  private:
   void LoadLink();
   void EmitIp();
-  void CopyTemplate(uint8_t* to) const;
+  uint8_t* Append(uint16_t transport_bytes, PollContext& context);
+  uint8_t* EmitHeaders(const Spec& spec, uint8_t pad, uint16_t transport_bytes, uint8_t* to);
+  void Close(uint8_t* icrc, const uint8_t* l3) const;
+  void HandOn(const Spec& spec, uint8_t syndrome, PollContext& context);
 
   Journal* journal_;
   const verbs::AddressHandle* path_ = nullptr;
@@ -85,11 +89,7 @@ class PacketBuilder {
   rte_mbuf* frame_ = nullptr;
   uint8_t* ext_ = nullptr;
   uint8_t* cursor_ = nullptr;
-  uint32_t crc_ = 0;
-  uint32_t payload_bytes_ = 0;
-  Psn psn_;
-  wire::Opcode opcode_{};
-  uint8_t ext_bytes_ = 0;
+  Spec spec_{};
   uint8_t pad_ = 0;
 };
 

@@ -56,7 +56,6 @@ TEST_P(PacketBuilderPathTest, EveryLengthParsesBackWithAValidIcrc) {
                                .ack_request = true,
                                .payload_bytes = length},
                               context));
-    builder.EndHeaders();
     builder.Copy(pair.a.memory.data(), length);
     builder.Finish(context);
     pair.a.egress.Flush(0);
@@ -118,7 +117,6 @@ TEST(PacketBuilderTest, FollowsANeighbourThatMoves) {
       pair.a.link_address.Store({2, 0, 0, 0, 0, last}, true);
     }
     ASSERT_TRUE(builder.Begin({.opcode = wire::Opcode::kRcSendOnly, .psn = Psn(1)}, context));
-    builder.EndHeaders();
     builder.Finish(context);
     pair.a.egress.Flush(0);
     rte_mbuf* frame = pair.a.outgoing.back();

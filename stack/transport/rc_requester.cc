@@ -97,7 +97,7 @@ bool RcRequester::Transmit(PollContext& context, int* budget) {
   return false;
 }
 
-RcRequester::Step RcRequester::SendNext(PollContext& context) {
+[[gnu::always_inline]] inline RcRequester::Step RcRequester::SendNext(PollContext& context) {
   SendWqe& wqe = cursor_.wqe();
   if (!wqe.numbered && qp_->state() == IBV_QPS_SQD) return Step::kWait;
   if (wqe.is_local()) return ExecuteNext(context);
@@ -225,7 +225,7 @@ RcRequester::Step RcRequester::AskFor(const SendWqe& wqe, uint32_t begin, uint32
   return Step::kSent;
 }
 
-RcRequester::Step RcRequester::SendNextPacket(PollContext& context) {
+[[gnu::always_inline]] inline RcRequester::Step RcRequester::SendNextPacket(PollContext& context) {
   const SendWqe& wqe = cursor_.wqe();
   const uint32_t packet = cursor_.packet();
   const Psn psn = wqe.first_psn + packet;
@@ -248,7 +248,7 @@ RcRequester::Step RcRequester::SendNextPacket(PollContext& context) {
   return step;
 }
 
-bool RcRequester::Asks(const SendWqe& wqe, uint64_t now_ns) const {
+[[gnu::always_inline]] inline bool RcRequester::Asks(const SendWqe& wqe, uint64_t now_ns) const {
   const bool signaled = qp_->init().sq_sig_all || (wqe.send_flags & IBV_SEND_SIGNALED) != 0;
   if (signaled) return true;
   // What waits behind it: an invalidation for its answer, whoever posts for room.
@@ -262,8 +262,10 @@ bool RcRequester::Asks(const SendWqe& wqe, uint64_t now_ns) const {
   return !ack_trust_.MayLeave(now_ns);
 }
 
-RcRequester::Step RcRequester::SendPacket(uint32_t index, uint32_t packet, bool ack_request,
-                                          PollContext& context) {
+[[gnu::always_inline]] inline RcRequester::Step RcRequester::SendPacket(uint32_t index,
+                                                                        uint32_t packet,
+                                                                        bool ack_request,
+                                                                        PollContext& context) {
   const Psn psn = qp_->sq(index).first_psn + packet;
   switch (SendMessagePacket(*qp_, index, packet, psn, ack_request, builder_, context)) {
     case BuildResult::kBuilt:
@@ -277,7 +279,8 @@ RcRequester::Step RcRequester::SendPacket(uint32_t index, uint32_t packet, bool 
   return Step::kSent;
 }
 
-void RcRequester::Sent(Psn psn, Psn end, bool asked, PollContext& context) {
+[[gnu::always_inline]] inline void RcRequester::Sent(Psn psn, Psn end, bool asked,
+                                                     PollContext& context) {
   if (Before(psn, max_sent_)) {
     journal_->Count(&Counters::retransmitted_pkts, context);
     round_trip_.Cancel(psn, end);

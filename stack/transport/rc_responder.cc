@@ -147,7 +147,8 @@ void RcResponder::OnDuplicate(const wire::RocePacket& packet, PollContext& conte
   qp_->Activate();
 }
 
-void RcResponder::OnMessage(const wire::RocePacket& packet, PollContext& context) {
+[[gnu::always_inline]] inline void RcResponder::OnMessage(const wire::RocePacket& packet,
+                                                          PollContext& context) {
   using Result = InboundMessage::Result;
   switch (message_.Accept(packet, context)) {
     case Result::kPlaced:
@@ -252,12 +253,13 @@ void RcResponder::OnAtomic(const wire::RocePacket& packet, PollContext& context)
   entry->original = ExecuteAtomic(packet.bth.opcode, eth, reinterpret_cast<uint64_t*>(at));
 }
 
-void RcResponder::CountMessage() {
+[[gnu::always_inline]] inline void RcResponder::CountMessage() {
   msn_ = (msn_ + 1) & kMsnMask;
   if (Planted(Fault::kMsnNotWrapped) && msn_ == 0) msn_ = 1;
 }
 
-void RcResponder::Executed(const wire::RocePacket& packet, bool last, PollContext& context) {
+[[gnu::always_inline]] inline void RcResponder::Executed(const wire::RocePacket& packet, bool last,
+                                                         PollContext& context) {
   expected_psn_ += 1;
   if (last) CountMessage();
   if (packet.bth.ack_request) {
@@ -267,7 +269,7 @@ void RcResponder::Executed(const wire::RocePacket& packet, bool last, PollContex
   }
 }
 
-void RcResponder::OnUnasked(PollContext& context) {
+[[gnu::always_inline]] inline void RcResponder::OnUnasked(PollContext& context) {
   if (ack_pending_) return;
   if (++unasked_ == kUnaskedMessages) {
     AskForAck(context);
@@ -374,7 +376,6 @@ bool RcResponder::SendReadResponse(ResponderResource& read, Answer& answer, Poll
   if (aeth) {
     wire::EmitAeth({.syndrome = wire::kAckNoCredits, .msn = msn_}, builder_.ext());
   }
-  builder_.EndHeaders();
   if (bytes > 0) builder_.Copy(at, bytes);
   builder_.Finish(context);
   Sent(read, answer.next++, context);
@@ -398,7 +399,6 @@ bool RcResponder::SendAtomicAck(ResponderResource& atomic, Answer& answer, PollC
   }
   wire::EmitAeth({.syndrome = wire::kAckNoCredits, .msn = msn_}, builder_.ext());
   wire::EmitAtomicAckEth(atomic.original, builder_.ext() + wire::kAethBytes);
-  builder_.EndHeaders();
   builder_.Finish(context);
   Sent(atomic, answer.next++, context);
   return true;
@@ -410,7 +410,6 @@ bool RcResponder::SendAeth(uint8_t syndrome, Psn psn, PollContext& context) {
     return false;
   }
   wire::EmitAeth({.syndrome = syndrome, .msn = msn_}, builder_.ext());
-  builder_.EndHeaders();
   builder_.Finish(context);
   return true;
 }

@@ -1,14 +1,11 @@
 #include "stack/transport/scatter.h"
 
 #include <algorithm>
-#include <cstring>
-
-#include "stack/base/planted_fault.h"
 
 namespace pollux::transport {
 
-bool Scatter(const memory::ProtectionDomain& pd, const ibv_sge* sge, int num_sge, uint32_t offset,
-             const uint8_t* source, uint32_t bytes) {
+bool ScatterList(const memory::ProtectionDomain& pd, const ibv_sge* sge, int num_sge,
+                 uint32_t offset, const uint8_t* source, uint32_t bytes) {
   const ibv_sge* const end = sge + num_sge;
   for (; bytes > 0 && sge != end; ++sge) {
     if (offset >= sge->length) {

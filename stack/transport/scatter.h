@@ -5,7 +5,9 @@
 #include <infiniband/verbs.h>
 
 #include <cstdint>
+#include <cstring>
 
+#include "stack/base/planted_fault.h"
 #include "stack/memory/protection_domain.h"
 
 namespace pollux::transport {
@@ -13,8 +15,21 @@ namespace pollux::transport {
 // Copies `bytes` from `source` to `offset` bytes into the scatter list. False when a key, its
 // domain, its bounds or its access does not allow it, or the list is too short; what lay before the
 // offending element has then been written.
-bool Scatter(const memory::ProtectionDomain& pd, const ibv_sge* sge, int num_sge, uint32_t offset,
-             const uint8_t* source, uint32_t bytes);
+bool ScatterList(const memory::ProtectionDomain& pd, const ibv_sge* sge, int num_sge,
+                 uint32_t offset, const uint8_t* source, uint32_t bytes);
+inline bool Scatter(const memory::ProtectionDomain& pd, const ibv_sge* sge, int num_sge,
+                    uint32_t offset, const uint8_t* source, uint32_t bytes) {
+  // What nearly every list is: one element that holds it all.
+  uint8_t* at;
+  if (num_sge == 1 && bytes > 0 && uint64_t{offset} + bytes <= sge->length &&
+      pd.regions->Check(pd, sge->lkey, sge->addr + offset, bytes, IBV_ACCESS_LOCAL_WRITE, &at) ==
+          memory::AccessResult::kOk) [[likely]] {
+    std::memcpy(at, source, bytes);
+    if (Planted(Fault::kOneByteBeyond)) at[bytes] ^= 0xFF;
+    return true;
+  }
+  return ScatterList(pd, sge, num_sge, offset, source, bytes);
+}
 
 }  // namespace pollux::transport
 

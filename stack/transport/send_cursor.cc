@@ -16,21 +16,11 @@ void SendCursor::ToTail() {
 }
 
 void SendCursor::Count(const SendWqe& wqe, uint32_t begin, uint32_t end) {
-  if (!wqe.brings_data()) return;
   read_psns_ += end - begin;
   while (begin < end) {
     begin = RequestEnd(wqe, begin);
     reads_ += begin <= end;
   }
-}
-
-void SendCursor::Advance(uint32_t end) {
-  const SendWqe& wqe = qp_->sq(index_);
-  Count(wqe, packet_, end);
-  packet_ = end;
-  if (packet_ < wqe.packets) return;
-  ++index_;
-  packet_ = 0;
 }
 
 void SendCursor::MoveTo(Psn psn, Psn una) {
@@ -42,10 +32,10 @@ void SendCursor::MoveTo(Psn psn, Psn una) {
     const int32_t wanted = Distance(wqe.first_psn, psn);
     if (wanted < static_cast<int32_t>(wqe.packets)) {
       packet_ = static_cast<uint32_t>(std::max(wanted, 0));
-      if (begin < packet_) Count(wqe, begin, packet_);
+      if (begin < packet_ && wqe.brings_data()) Count(wqe, begin, packet_);
       return;
     }
-    Count(wqe, begin, wqe.packets);
+    if (wqe.brings_data()) Count(wqe, begin, wqe.packets);
   }
 }
 

@@ -54,7 +54,14 @@ class SendCursor {
 
   // Over the packets up to number `end` of a work request, or over a local one (end 0); over
   // one READ request or atomic at most.
-  void Advance(uint32_t end);
+  void Advance(uint32_t end) {
+    const verbs::SendWqe& at = wqe();
+    if (at.brings_data()) Count(at, packet_, end);
+    packet_ = end;
+    if (packet_ < at.packets) return;
+    ++index_;
+    packet_ = 0;
+  }
   // To `psn`, which was numbered already, or to the end of what was.
   void MoveTo(Psn psn, Psn una);
   // Whether it stands after `una`: something was sent that is not answered.
@@ -65,6 +72,7 @@ class SendCursor {
   void Answered(Psn psn);
 
  private:
+  // Of a READ or atomic.
   void Count(const verbs::SendWqe& wqe, uint32_t begin, uint32_t end);
 
   verbs::QueuePair* qp_;

@@ -95,7 +95,6 @@ bool Ud::SendHead(PollContext& context) {
   const uint32_t qkey = (wqe.remote_qkey & kQkeyIsOwn) != 0 ? qp_->attr.qkey : wqe.remote_qkey;
   wire::EmitDeth({.qkey = qkey, .source_qpn = qp_->qpn()}, builder_.ext());
   if (immediate) wire::EmitImmediate(wqe.immediate_be, builder_.ext() + wire::kDethBytes);
-  builder_.EndHeaders();
   if (!Gather(*qp_, index, 0, wqe.length, builder_)) {
     builder_.Abandon();
     qp_->FinishSend(IBV_WC_LOC_PROT_ERR);

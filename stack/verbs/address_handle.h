@@ -34,6 +34,7 @@ class LinkAddress {
   // The version alone, in the top byte, and whether resolved: to see cheaply whether a header
   // template is stale.
   uint64_t word() const { return word_.load(std::memory_order_acquire); }
+  bool resolved() const { return (word() >> 48 & 1) != 0; }
   // Owner only.
   void Store(const MacAddress& mac, bool resolved, bool unanswered = false) {
     uint64_t word = 0;

@@ -20,16 +20,14 @@ CompletionQueue::~CompletionQueue() {
   if (channel_ != nullptr) channel_->Detach();
 }
 
-bool CompletionQueue::Push(const ibv_wc& wc, bool solicited) {
-  if (size() == capacity_ || overrun_) [[unlikely]] {
-    if (Planted(Fault::kOverrunUnnoticed)) return true;
-    if (!overrun_) RaiseEvent(IBV_EVENT_CQ_ERR);
-    overrun_ = true;
-    return false;
-  }
-  ring_[tail_++ & mask_] = wc;
-  if (armed_ == Armed::kNot) [[likely]]
-    return true;
+bool CompletionQueue::Lose() {
+  if (Planted(Fault::kOverrunUnnoticed)) return true;
+  if (!overrun_) RaiseEvent(IBV_EVENT_CQ_ERR);
+  overrun_ = true;
+  return false;
+}
+
+void CompletionQueue::Tell(const ibv_wc& wc, bool solicited) {
   if (armed_ == Armed::kAny || solicited || wc.status != IBV_WC_SUCCESS) {
     armed_ = Armed::kNot;
     // One that was not taken yet tells of this completion too.
@@ -38,13 +36,6 @@ bool CompletionQueue::Push(const ibv_wc& wc, bool solicited) {
       channel_->Announce(this);
     }
   }
-  return true;
-}
-
-int CompletionQueue::Poll(int n, ibv_wc* wc) {
-  const int taken = static_cast<int>(std::min<uint32_t>(std::max(n, 0), size()));
-  for (int i = 0; i < taken; ++i) wc[i] = ring_[head_++ & mask_];
-  return taken;
 }
 
 absl::Status CompletionQueue::SetChannel(CompletionChannel* channel) {

@@ -4,6 +4,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -18,8 +19,9 @@ namespace pollux::verbs {
 
 class QueuePair;
 
-// Owned by one worker; pushed, polled and armed there only.
-class CompletionQueue : public EventSource {
+// Owned by one worker; pushed, polled and armed there only. On cache lines of its own: who makes it
+// may make one for another core next.
+class alignas(64) CompletionQueue : public EventSource {
  public:
   // `handler` gets IBV_EVENT_CQ_ERR: a completion was lost, and all queue pairs that use this are
   // in error.
@@ -30,9 +32,20 @@ class CompletionQueue : public EventSource {
   // Appends. False when full: the completion is lost and the queue is in overrun for good, so that
   // what is polled has no gap.
   // `solicited`: the message asked for an event.
-  bool Push(const ibv_wc& wc, bool solicited = false);
+  bool Push(const ibv_wc& wc, bool solicited = false) {
+    if (size() == capacity_ || overrun_) [[unlikely]]
+      return Lose();
+    ring_[tail_++ & mask_] = wc;
+    if (armed_ != Armed::kNot) [[unlikely]]
+      Tell(wc, solicited);
+    return true;
+  }
   // Takes up to `n` completions, oldest first; returns how many.
-  int Poll(int n, ibv_wc* wc);
+  int Poll(int n, ibv_wc* wc) {
+    const int taken = static_cast<int>(std::min<uint32_t>(std::max(n, 0), size()));
+    for (int i = 0; i < taken; ++i) wc[i] = ring_[head_++ & mask_];
+    return taken;
+  }
 
   // Announces in `channel` from now on; it outlives this. ResourceExhausted when the channel has
   // all the queues that it can take.
@@ -62,6 +75,11 @@ class CompletionQueue : public EventSource {
  private:
   friend class CompletionChannel;
   enum class Armed : uint8_t { kNot, kSolicited, kAny };
+
+  // There is no room for a completion: as Push().
+  bool Lose();
+  // Who has armed it is told, if `wc` is what he waits for.
+  void Tell(const ibv_wc& wc, bool solicited);
 
   uint32_t capacity_;
   uint32_t mask_;

@@ -39,7 +39,7 @@ TEST(CompletionQueueTest, AtCapacityAndOnePast) {
 
 TEST(CompletionQueueTest, PollOfNothing) {
   CompletionQueue cq(1);
-  ibv_wc wc;
+  ibv_wc wc{};
   EXPECT_EQ(cq.Poll(1, &wc), 0);
   EXPECT_EQ(cq.Poll(-1, &wc), 0);
 }
@@ -48,7 +48,7 @@ TEST(CompletionQueueTest, ResizeKeepsWhatWaits) {
   CompletionQueue cq(3);
   for (int i = 0; i < 5; ++i) {  // past the wrap
     ASSERT_TRUE(cq.Push(Completion(i)));
-    ibv_wc wc;
+    ibv_wc wc{};
     ASSERT_EQ(cq.Poll(i < 3 ? 1 : 0, &wc), i < 3 ? 1 : 0);
   }
   EXPECT_EQ(cq.Resize(1).code(), absl::StatusCode::kFailedPrecondition);

@@ -100,23 +100,6 @@ void TakeOperands(const ibv_send_wr& wr, ibv_qp_type type, SendWqe& wqe) {
 
 }  // namespace
 
-void ActiveList::Push(QueuePair* qp) {
-  if (qp->in_active_list_) return;
-  qp->in_active_list_ = true;
-  qp->next_active_ = nullptr;
-  (tail_ != nullptr ? tail_->next_active_ : head_) = qp;
-  tail_ = qp;
-}
-
-QueuePair* ActiveList::Pop() {
-  QueuePair* qp = head_;
-  if (qp == nullptr) return nullptr;
-  head_ = qp->next_active_;
-  if (head_ == nullptr) tail_ = nullptr;
-  qp->in_active_list_ = false;
-  return qp;
-}
-
 void ActiveList::Remove(QueuePair* qp) {
   if (!qp->in_active_list_) return;
   QueuePair* previous = nullptr;
@@ -255,6 +238,50 @@ int QueuePair::PostRecv(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr) {
   return 0;
 }
 
+int QueuePair::PostOneSend(uint64_t wr_id, const ibv_sge& sge, unsigned flags,
+                           uint32_t invalidate) {
+  const bool plain = state() == IBV_QPS_RTS && type() == IBV_QPT_RC &&
+                     sge.length <= PathMtuBytes() && sq_tail_ - sq_head_ < init_.cap.max_send_wr;
+  if (!plain) [[unlikely]] {
+    ibv_sge one = sge;
+    ibv_send_wr wr{};
+    wr.wr_id = wr_id;
+    wr.sg_list = &one;
+    wr.num_sge = 1;
+    wr.opcode = invalidate != 0 ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND;
+    wr.invalidate_rkey = invalidate;
+    wr.send_flags = flags;
+    return PostSend(&wr, nullptr);
+  }
+  const uint32_t slot = sq_tail_++ & sq_mask_;
+  SendWqe& wqe = sq_[slot];
+  wqe = SendWqe{};
+  wqe.wr_id = wr_id;
+  wqe.rkey = invalidate;
+  wqe.length = sge.length;
+  wqe.packets = 1;
+  wqe.opcode = invalidate != 0 ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND;
+  wqe.num_sge = 1;
+  wqe.send_flags = static_cast<uint16_t>(flags);
+  sq_sge_[slot * static_cast<size_t>(init_.cap.max_send_sge)] = sge;
+  Activate();
+  return 0;
+}
+
+int QueuePair::PostOneRecv(uint64_t wr_id, const ibv_sge& sge) {
+  const bool plain = state() != IBV_QPS_RESET && state() != IBV_QPS_ERR && srq() == nullptr &&
+                     sge.length <= kMaxMessage && rq_tail_ - rq_head_ < init_.cap.max_recv_wr;
+  if (!plain) [[unlikely]] {
+    ibv_sge one = sge;
+    const ibv_recv_wr wr{.wr_id = wr_id, .next = nullptr, .sg_list = &one, .num_sge = 1};
+    return PostRecv(&wr, nullptr);
+  }
+  const uint32_t slot = rq_tail_++ & rq_mask_;
+  rq_[slot] = RecvWqe{.wr_id = wr_id, .length = sge.length, .num_sge = 1};
+  rq_sge_[slot * static_cast<size_t>(init_.cap.max_recv_sge)] = sge;
+  return 0;
+}
+
 absl::Status QueuePair::Modify(const ibv_qp_attr& change, int mask) {
   if (absl::Status status = CheckModify(type(), state(), change, mask); !status.ok()) {
     return status;
@@ -310,11 +337,7 @@ void QueuePair::OnDrained() {
   if (attr.en_sqd_async_notify != 0) RaiseEvent(IBV_EVENT_SQ_DRAINED);
 }
 
-void QueuePair::CompleteSend(ibv_wc_status status, uint32_t byte_len) {
-  const SendWqe& wqe = sq_[sq_head_++ & sq_mask_];
-  if (status == IBV_WC_SUCCESS && !init_.sq_sig_all && (wqe.send_flags & IBV_SEND_SIGNALED) == 0) {
-    return;
-  }
+void QueuePair::PushSendCompletion(const SendWqe& wqe, ibv_wc_status status, uint32_t byte_len) {
   ibv_wc wc{};
   wc.wr_id = wqe.wr_id;
   wc.status = status;
@@ -332,21 +355,9 @@ void QueuePair::FinishSend(ibv_wc_status status) {
   FlushSend();
 }
 
-bool QueuePair::TakeRecv() {
-  if (srq() == nullptr) return rq_head_ != rq_tail_;
+bool QueuePair::TakeSharedRecv() {
   if (!srq_taken_) srq_taken_ = srq()->Pop(&srq_recv_, srq_sge_.get());
   return srq_taken_;
-}
-
-void QueuePair::CompleteRecv(ibv_wc wc, bool solicited) {
-  wc.wr_id = recv().wr_id;
-  wc.qp_num = qpn_.value;
-  if (srq() != nullptr) {
-    srq_taken_ = false;
-  } else {
-    ++rq_head_;
-  }
-  if (!init_.recv_cq->Push(wc, solicited)) OnCompletionLost();
 }
 
 void QueuePair::OnCompletionLost() {

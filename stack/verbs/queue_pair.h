@@ -38,9 +38,9 @@ class ActiveList {
   bool empty() const { return head_ == nullptr; }
   const QueuePair* front() const { return head_; }  // null when empty
   // Appends unless it is in the list already.
-  void Push(QueuePair* qp);
+  inline void Push(QueuePair* qp);
   // Null when empty.
-  QueuePair* Pop();
+  inline QueuePair* Pop();
   // The first `most`, when there are several.
   template <class Function>
   void VisitFirst(int most, Function visit) const;
@@ -129,6 +129,11 @@ class QueuePair : public EventSource {
   // IBV_QPS_ERR they are taken and flushed, in IBV_QPS_SQE sends are; in IBV_QPS_SQD sends wait.
   int PostSend(const ibv_send_wr* wr, const ibv_send_wr** bad_wr);
   int PostRecv(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr);
+  // The same of one SEND or one receive of one element, for who posts with every message: the
+  // request is written in its place at once. `flags`: ibv_send_flags without IBV_SEND_INLINE;
+  // `invalidate`: a key of the peer's that the SEND takes away, 0 for none.
+  int PostOneSend(uint64_t wr_id, const ibv_sge& sge, unsigned flags, uint32_t invalidate);
+  int PostOneRecv(uint64_t wr_id, const ibv_sge& sge);
 
   Qpn qpn() const { return qpn_; }
   ibv_qp_type type() const { return init_.type; }
@@ -166,14 +171,22 @@ class QueuePair : public EventSource {
     return &sq_inline_[(index & sq_mask_) * static_cast<size_t>(init_.cap.max_inline_data)];
   }
   // Retires the oldest; writes a completion when it is signalled or `status` is an error.
-  void CompleteSend(ibv_wc_status status, uint32_t byte_len = 0);
+  void CompleteSend(ibv_wc_status status, uint32_t byte_len = 0) {
+    const SendWqe& wqe = sq_[sq_head_++ & sq_mask_];
+    const bool silent = !init_.sq_sig_all && (wqe.send_flags & IBV_SEND_SIGNALED) == 0;
+    if (status != IBV_WC_SUCCESS || !silent) PushSendCompletion(wqe, status, byte_len);
+  }
   // The same of UC and UD, where an error stops the send queue alone: IBV_QPS_SQE, and what is
   // posted completes with IBV_WC_WR_FLUSH_ERR until RTS is entered again.
   void FinishSend(ibv_wc_status status);
 
   // Receive queue, for the transport. Takes the next receive for a message, or keeps the one that
   // was taken and not completed yet. False when none is posted.
-  bool TakeRecv();
+  bool TakeRecv() {
+    if (srq() == nullptr) [[likely]]
+      return rq_head_ != rq_tail_;
+    return TakeSharedRecv();
+  }
   // The one taken.
   const RecvWqe& recv() const { return srq() != nullptr ? srq_recv_ : rq_[rq_head_ & rq_mask_]; }
   const ibv_sge* recv_sge() const {
@@ -185,9 +198,19 @@ class QueuePair : public EventSource {
   const memory::ProtectionDomain& recv_pd() const {
     return srq() != nullptr ? *srq()->pd() : *init_.pd;
   }
-  // Completes the one taken; wr_id and qp_num are filled in here. `solicited`: its message asked
-  // for an event (IBV_SEND_SOLICITED).
-  void CompleteRecv(ibv_wc wc, bool solicited = false);
+  // Completes the one taken; wr_id and qp_num of `wc` are filled in here. `solicited`: its message
+  // asked for an event (IBV_SEND_SOLICITED).
+  void CompleteRecv(ibv_wc& wc, bool solicited = false) {
+    wc.wr_id = recv().wr_id;
+    wc.qp_num = qpn_.value;
+    if (srq() != nullptr) {
+      srq_taken_ = false;
+    } else {
+      ++rq_head_;
+    }
+    if (!init_.recv_cq->Push(wc, solicited)) [[unlikely]]
+      OnCompletionLost();
+  }
   uint32_t rq_depth() const { return rq_tail_ - rq_head_; }
 
   // Enters IBV_QPS_ERR: what is posted completes with IBV_WC_WR_FLUSH_ERR.
@@ -211,6 +234,8 @@ class QueuePair : public EventSource {
   friend class ActiveList;
   int CheckSend(const ibv_send_wr& wr, uint64_t* length) const;
   int TakeSend(const ibv_send_wr& wr);
+  bool TakeSharedRecv();
+  void PushSendCompletion(const SendWqe& wqe, ibv_wc_status status, uint32_t byte_len);
   void FlushSend();
   void FlushRecv();
 
@@ -234,6 +259,23 @@ class QueuePair : public EventSource {
   std::unique_ptr<RecvWqe[]> rq_;
   std::unique_ptr<ibv_sge[]> rq_sge_;
 };
+
+inline void ActiveList::Push(QueuePair* qp) {
+  if (qp->in_active_list_) return;
+  qp->in_active_list_ = true;
+  qp->next_active_ = nullptr;
+  (tail_ != nullptr ? tail_->next_active_ : head_) = qp;
+  tail_ = qp;
+}
+
+inline QueuePair* ActiveList::Pop() {
+  QueuePair* qp = head_;
+  if (qp == nullptr) return nullptr;
+  head_ = qp->next_active_;
+  if (head_ == nullptr) tail_ = nullptr;
+  qp->in_active_list_ = false;
+  return qp;
+}
 
 template <class Function>
 void ActiveList::VisitFirst(int most, Function visit) const {

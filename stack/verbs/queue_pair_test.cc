@@ -69,6 +69,36 @@ TEST_F(QueuePairTest, QueuesAtTheirLimitAndOnePast) {
   EXPECT_EQ(Recv(2), ENOMEM);
 }
 
+// As the general calls, request by request and refusal by refusal.
+TEST_F(QueuePairTest, OneSendOrReceiveAtATime) {
+  EXPECT_EQ(qp_->PostOneSend(1, sge_[0], 0, 0), EINVAL);
+  EXPECT_EQ(qp_->PostOneRecv(1, sge_[0]), EINVAL);
+  qp_->attr.qp_state = IBV_QPS_RTS;
+  EXPECT_EQ(qp_->PostOneSend(1, sge_[0], IBV_SEND_SIGNALED, 0), 0);
+  EXPECT_EQ(qp_->PostOneSend(2, sge_[1], 0, 0x77), 0);
+  const ibv_sge long_one{sge_[0].addr, 300, 1};
+  EXPECT_EQ(qp_->PostOneSend(3, long_one, 0, 0), 0);
+  EXPECT_EQ(qp_->PostOneSend(4, sge_[0], 0, 0), ENOMEM);
+  EXPECT_EQ(active_.front(), qp_.get());
+  EXPECT_EQ(qp_->sq(0).opcode, IBV_WR_SEND);
+  EXPECT_EQ(qp_->sq(0).length, 8u);
+  EXPECT_EQ(qp_->sq(1).opcode, IBV_WR_SEND_WITH_INV);
+  EXPECT_EQ(qp_->sq(1).rkey, 0x77u);
+  EXPECT_EQ(qp_->sq_sge(1)->addr, sge_[1].addr);
+  EXPECT_EQ(qp_->sq(2).packets, 2u) << "of 256 bytes";
+  for (uint64_t wr_id : {1, 2}) EXPECT_EQ(qp_->PostOneRecv(wr_id, sge_[0]), 0);
+  EXPECT_EQ(qp_->PostOneRecv(3, sge_[0]), ENOMEM);
+  ASSERT_TRUE(qp_->TakeRecv());
+  EXPECT_EQ(qp_->recv().length, 8u);
+  qp_->EnterError();
+  EXPECT_EQ(Completions().size(), 5u);
+  EXPECT_EQ(qp_->PostOneSend(5, sge_[0], 0, 0), 0);
+  EXPECT_EQ(qp_->PostOneRecv(6, sge_[0]), 0);
+  const std::vector<ibv_wc> flushed = Completions();
+  ASSERT_EQ(flushed.size(), 2u);
+  for (const ibv_wc& wc : flushed) EXPECT_EQ(wc.status, IBV_WC_WR_FLUSH_ERR);
+}
+
 TEST_F(QueuePairTest, BadWorkRequests) {
   qp_->attr.qp_state = IBV_QPS_RTS;
   EXPECT_EQ(Send(1, 3), EINVAL) << "more elements than max_send_sge";

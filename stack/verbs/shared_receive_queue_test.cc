@@ -132,7 +132,8 @@ TEST_F(SharedReceiveQueueTest, AQueuePairKeepsWhatItTookUntilItIsComplete) {
   EXPECT_TRUE(qp.TakeRecv());
   EXPECT_EQ(qp.recv().wr_id, 1u);
   EXPECT_EQ(srq_.depth(), 1u);
-  qp.CompleteRecv(ibv_wc{});
+  ibv_wc done{};
+  qp.CompleteRecv(done);
   EXPECT_TRUE(qp.TakeRecv());
   qp.EnterError();
   qp.DeliverEvents();

@@ -5,26 +5,8 @@
 #include "stack/base/byte_order.h"
 
 namespace pollux::wire {
+
 namespace {
-
-// Field offsets in the BTH.
-constexpr size_t kOpcode = 0;
-constexpr size_t kFlags = 1;
-constexpr size_t kPkey = 2;
-constexpr size_t kCongestion = 4;
-constexpr size_t kDestQpn = 5;
-constexpr size_t kAckRequest = 8;
-constexpr size_t kPsn = 9;
-static_assert(kPsn + 3 == kBthBytes);
-
-constexpr uint8_t kSolicitedBit = 0x80;
-constexpr uint8_t kMigReqBit = 0x40;
-constexpr int kPadShift = 4;
-constexpr uint8_t kPadMask = 0x03;
-constexpr uint8_t kVersionMask = 0x0F;
-constexpr uint8_t kFecnBit = 0x80;
-constexpr uint8_t kBecnBit = 0x40;
-constexpr uint8_t kAckRequestBit = 0x80;
 
 constexpr int kTableSize = 256;
 constexpr uint16_t kAllHeaders =
@@ -115,32 +97,18 @@ const OpcodeInfo* FindOpcode(uint8_t opcode) {
   return info.name == nullptr ? nullptr : &info;
 }
 
-Bth ParseBth(const uint8_t* p) {
-  Bth bth;
-  bth.opcode = static_cast<Opcode>(p[kOpcode]);
-  bth.solicited = (p[kFlags] & kSolicitedBit) != 0;
-  bth.mig_req = (p[kFlags] & kMigReqBit) != 0;
-  bth.pad = (p[kFlags] >> kPadShift) & kPadMask;
-  bth.version = p[kFlags] & kVersionMask;
-  bth.pkey = LoadBe16(p + kPkey);
-  bth.fecn = (p[kCongestion] & kFecnBit) != 0;
-  bth.becn = (p[kCongestion] & kBecnBit) != 0;
-  bth.dest_qpn = Qpn{LoadBe24(p + kDestQpn)};
-  bth.ack_request = (p[kAckRequest] & kAckRequestBit) != 0;
-  bth.psn = Psn(LoadBe24(p + kPsn));
-  return bth;
-}
-
 void EmitBth(const Bth& bth, uint8_t* p) {
-  p[kOpcode] = static_cast<uint8_t>(bth.opcode);
-  p[kFlags] =
-      static_cast<uint8_t>((bth.solicited ? kSolicitedBit : 0) | (bth.mig_req ? kMigReqBit : 0) |
-                           (bth.pad & kPadMask) << kPadShift | (bth.version & kVersionMask));
-  StoreBe16(p + kPkey, bth.pkey);
-  p[kCongestion] = static_cast<uint8_t>((bth.fecn ? kFecnBit : 0) | (bth.becn ? kBecnBit : 0));
-  StoreBe24(p + kDestQpn, bth.dest_qpn.value);
-  p[kAckRequest] = bth.ack_request ? kAckRequestBit : 0;
-  StoreBe24(p + kPsn, bth.psn.value());
+  namespace at = bth_fields;
+  p[at::kOpcode] = static_cast<uint8_t>(bth.opcode);
+  p[at::kFlags] = static_cast<uint8_t>(
+      (bth.solicited ? at::kSolicitedBit : 0) | (bth.mig_req ? at::kMigReqBit : 0) |
+      (bth.pad & at::kPadMask) << at::kPadShift | (bth.version & at::kVersionMask));
+  StoreBe16(p + at::kPkey, bth.pkey);
+  p[at::kCongestion] =
+      static_cast<uint8_t>((bth.fecn ? at::kFecnBit : 0) | (bth.becn ? at::kBecnBit : 0));
+  StoreBe24(p + at::kDestQpn, bth.dest_qpn.value);
+  p[at::kAckRequest] = bth.ack_request ? at::kAckRequestBit : 0;
+  StoreBe24(p + at::kPsn, bth.psn.value());
 }
 
 }  // namespace pollux::wire

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "stack/base/byte_order.h"
 #include "stack/base/types.h"
 
 namespace pollux::wire {
@@ -102,6 +103,27 @@ constexpr uint8_t ExtHeaderOffset(uint16_t headers, HeaderBits bit) {
   return offset;
 }
 
+namespace bth_fields {
+// Offsets, and the bits of the bytes that hold several fields.
+inline constexpr size_t kOpcode = 0;
+inline constexpr size_t kFlags = 1;
+inline constexpr size_t kPkey = 2;
+inline constexpr size_t kCongestion = 4;
+inline constexpr size_t kDestQpn = 5;
+inline constexpr size_t kAckRequest = 8;
+inline constexpr size_t kPsn = 9;
+static_assert(kPsn + 3 == kBthBytes);
+
+inline constexpr uint8_t kSolicitedBit = 0x80;
+inline constexpr uint8_t kMigReqBit = 0x40;
+inline constexpr int kPadShift = 4;
+inline constexpr uint8_t kPadMask = 0x03;
+inline constexpr uint8_t kVersionMask = 0x0F;
+inline constexpr uint8_t kFecnBit = 0x80;
+inline constexpr uint8_t kBecnBit = 0x40;
+inline constexpr uint8_t kAckRequestBit = 0x80;
+}  // namespace bth_fields
+
 struct Bth {
   Opcode opcode = Opcode::kRcSendOnly;
   bool solicited = false;
@@ -117,7 +139,24 @@ struct Bth {
 };
 
 // Reads kBthBytes at `p`.
-Bth ParseBth(const uint8_t* p);
+inline Bth ParseBth(const uint8_t* p) {
+  namespace at = bth_fields;
+  const uint8_t flags = p[at::kFlags];
+  // Each 24-bit number with the byte before it.
+  const uint32_t qpn_word = LoadBe32(p + at::kDestQpn - 1);
+  const uint32_t psn_word = LoadBe32(p + at::kPsn - 1);
+  return {.opcode = static_cast<Opcode>(p[at::kOpcode]),
+          .solicited = (flags & at::kSolicitedBit) != 0,
+          .mig_req = (flags & at::kMigReqBit) != 0,
+          .pad = static_cast<uint8_t>(flags >> at::kPadShift & at::kPadMask),
+          .version = static_cast<uint8_t>(flags & at::kVersionMask),
+          .pkey = LoadBe16(p + at::kPkey),
+          .fecn = (p[at::kCongestion] & at::kFecnBit) != 0,
+          .becn = (p[at::kCongestion] & at::kBecnBit) != 0,
+          .dest_qpn = Qpn{qpn_word & 0xFFFFFF},
+          .ack_request = (p[at::kAckRequest] & at::kAckRequestBit) != 0,
+          .psn = Psn(psn_word)};
+}
 // Writes kBthBytes at `p`; reserved bits zero.
 void EmitBth(const Bth& bth, uint8_t* p);
 

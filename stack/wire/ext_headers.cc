@@ -40,17 +40,11 @@ constexpr std::array<uint32_t, kRnrCodes> kRnrDelaysUs = {
     20480,  30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520,
 };
 
-constexpr uint64_t kTimeoutUnitNs = 4096;  // 4.096 us
 constexpr uint8_t kFiveBits = 0x1F;
 
 }  // namespace
 
 uint32_t RnrDelayUs(uint8_t code) { return kRnrDelaysUs[code & kFiveBits]; }
-
-uint64_t TimeoutCodeNs(uint8_t code) {
-  code &= kFiveBits;
-  return code == 0 ? 0 : kTimeoutUnitNs << code;
-}
 
 Reth ParseReth(const uint8_t* p) {
   return {LoadBe64(p + reth::kAddress), LoadBe32(p + reth::kRkey), LoadBe32(p + reth::kLength)};

@@ -61,7 +61,11 @@ const char* SyndromeName(uint8_t syndrome);
 // The delay that an RNR timer code (5 bits) stands for. Source: IB specification table 45.
 uint32_t RnrDelayUs(uint8_t code);
 // 4.096 us * 2^code for code 1..31; 0 (never) for code 0. Local ACK timeout, CM timeouts.
-uint64_t TimeoutCodeNs(uint8_t code);
+constexpr uint64_t TimeoutCodeNs(uint8_t code) {
+  constexpr uint64_t kUnitNs = 4096;
+  code &= 0x1F;
+  return code == 0 ? 0 : kUnitNs << code;
+}
 
 // Each reads or writes exactly its k...Bytes at `p`.
 Reth ParseReth(const uint8_t* p);

@@ -16,16 +16,22 @@ inline constexpr uint32_t kIcrcStart = 0x2144DF1C;
 
 // Continues a running CRC over `n` bytes.
 uint32_t Crc32(uint32_t crc, const uint8_t* data, size_t n);
-// Copies `n` bytes from `source` to `destination` (no overlap) and continues the CRC over them, in
-// one pass where the machine gains from it.
-uint32_t Crc32Copy(uint32_t crc, uint8_t* destination, const uint8_t* source, size_t n);
 
-// The running CRC after the masked headers: `l3` points at the IP header, the UDP header and the
-// BTH follow it. `ip_version` is 4 (20-byte header, no options) or 6.
-uint32_t IcrcOverHeaders(const uint8_t* l3, uint8_t ip_version);
+// The ICRC of `bytes` bytes from the IP header at `l3` to the end of the pad, as a host-order value
+// to be stored least significant byte first. `ip_version` is 4 (20-byte header, no options) or 6;
+// UDP header and BTH follow it, so that `bytes` is at least what the three take. The Ethernet
+// header before `l3` is read, and counts for nothing.
+uint32_t Icrc(const uint8_t* l3, uint8_t ip_version, size_t bytes);
+// The same by each of the ways there are, to be held against each other.
+uint32_t IcrcByTable(const uint8_t* l3, uint8_t ip_version, size_t bytes);
+uint32_t IcrcByIsal(const uint8_t* l3, uint8_t ip_version, size_t bytes);
+// Carry-less multiplication, 128 bits at a time: for packets of a multiple of four bytes on
+// processors that have it (HasPclmul()). Source: Intel, "Fast CRC Computation for Generic
+// Polynomials Using PCLMULQDQ Instruction" (2009).
+uint32_t IcrcByPclmul(const uint8_t* l3, uint8_t ip_version, size_t bytes);
+bool HasPclmul();
 
-// The ICRC of a whole packet, headers to pad, as a host-order value to be stored least significant
-// byte first.
+// That of a packet as it was parsed.
 uint32_t ComputeIcrc(const RocePacket& packet);
 // Whether the four bytes at packet.icrc_offset hold it.
 bool IcrcIsValid(const RocePacket& packet);

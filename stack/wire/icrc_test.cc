@@ -7,6 +7,7 @@
 #include <array>
 #include <vector>
 
+#include "stack/base/random.h"
 #include "stack/wire/test_frames.h"
 
 namespace pollux::wire {
@@ -48,18 +49,6 @@ TEST(Crc32Test, ChainsOverAnySplit) {
   }
 }
 
-TEST(Crc32CopyTest, CopiesExactlyAndSums) {
-  for (size_t n : {0, 1, 3, 4, 15, 16, 17, 255, 4095, 4096, 4097, 8192, 10001}) {
-    const auto bytes = Pattern(n);
-    std::vector<uint8_t> copy(n + 1, 0xA5);
-    EXPECT_EQ(Crc32Copy(kIcrcStart, copy.data(), bytes.data(), n),
-              Zlib(kIcrcStart, bytes.data(), n));
-    EXPECT_EQ(copy.back(), 0xA5) << n;
-    copy.pop_back();
-    EXPECT_EQ(copy, bytes) << n;
-  }
-}
-
 RocePacket ParseOk(const std::vector<uint8_t>& frame) {
   RocePacket packet;
   EXPECT_EQ(ParseRocePacket(frame.data(), frame.size(), &packet), ParseResult::kOk);
@@ -89,6 +78,26 @@ void ExpectExactlyTheseMasked(std::string_view hex, size_t l3, std::vector<size_
       bool masked = std::find(masked_bytes.begin(), masked_bytes.end(), at) != masked_bytes.end();
       if (at == 0 && low_nibble_of_first) masked = bit < 4;
       EXPECT_EQ(IcrcIsValid(view), masked) << "byte " << at << " bit " << bit;
+    }
+  }
+}
+
+// Whatever a packet holds and however long it is.
+TEST(IcrcTest, EveryWayGivesTheSame) {
+  constexpr size_t kRoom = 16;  // an Ethernet header, and two bytes to align by
+  Random random(1);
+  for (uint8_t ip_version : {4, 6}) {
+    const size_t header_bytes = (ip_version == 4 ? 20 : 40) + 8 + kBthBytes;
+    for (size_t bytes = header_bytes; bytes < header_bytes + 700; ++bytes) {
+      std::vector<uint8_t> frame(kRoom + bytes);
+      for (uint8_t& byte : frame) byte = static_cast<uint8_t>(random.Next32());
+      const uint8_t* l3 = frame.data() + kRoom;
+      const uint32_t expected = IcrcByTable(l3, ip_version, bytes);
+      ASSERT_EQ(Icrc(l3, ip_version, bytes), expected) << bytes;
+      ASSERT_EQ(IcrcByIsal(l3, ip_version, bytes), expected) << bytes;
+      if (bytes % 4 == 0 && HasPclmul()) {
+        ASSERT_EQ(IcrcByPclmul(l3, ip_version, bytes), expected) << bytes;
+      }
     }
   }
 }

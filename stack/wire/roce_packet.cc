@@ -127,12 +127,44 @@ ParseResult ParseTransport(const uint8_t* frame, const Datagram& datagram, RoceP
   return ParseResult::kOk;
 }
 
+// Whether it is what nearly every packet is, with nothing to object to up to the UDP header: over
+// IPv4 without options, whole, without a tag and without a UDP checksum.
+bool IsPlain(const uint8_t* frame, size_t length) {
+  if (length < kEthernetBytes + kIpv4Bytes + kUdpBytes) return false;
+  const uint8_t* ip = frame + kEthernetBytes;
+  const uint8_t* udp = ip + kIpv4Bytes;
+  const size_t total_length = LoadBe16(ip + ipv4::kTotalLength);
+  constexpr uint16_t kFragmented = kIpv4MoreFragments | kIpv4FragmentOffsetMask;
+  return LoadBe16(frame + ethernet::kType) == kEtherTypeIpv4 && ip[ipv4::kVersionIhl] == 0x45 &&
+         ip[ipv4::kProtocol] == kIpProtocolUdp &&
+         (LoadBe16(ip + ipv4::kFragment) & kFragmented) == 0 && IsRocePort(udp) &&
+         LoadBe16(udp + udp::kChecksum) == 0 && total_length <= length - kEthernetBytes &&
+         total_length >= kIpv4Bytes + kUdpBytes &&
+         LoadBe16(udp + udp::kLength) == total_length - kIpv4Bytes &&
+         InternetChecksum(ip, kIpv4Bytes) == 0;
+}
+
 Gid GidAt(const RocePacket& packet, size_t ipv4_offset, size_t ipv6_offset) {
   const uint8_t* l3 = packet.frame + packet.l3_offset;
   if (packet.ip_version == 4) return Gid::FromIpv4(LoadBe32(l3 + ipv4_offset));
   Gid gid;
   std::copy_n(l3 + ipv6_offset, gid.raw.size(), gid.raw.begin());
   return gid;
+}
+
+template <class Word>
+Word LoadAs(const uint8_t* from) {
+  Word word;
+  std::memcpy(&word, from, sizeof word);
+  return word;
+}
+
+// Whether `gid` stands for the four bytes at `address`.
+bool IsIpv4At(const Gid& gid, const uint8_t* address) {
+  constexpr uint64_t kSecondWord = 0xFFFF0000;  // ::ffff:0:0/96
+  return LoadAs<uint64_t>(gid.raw.data()) == 0 &&
+         LoadAs<uint64_t>(gid.raw.data() + 8) ==
+             (kSecondWord | uint64_t{LoadAs<uint32_t>(address)} << 32);
 }
 
 }  // namespace
@@ -143,12 +175,7 @@ Gid RocePacket::destination() const { return GidAt(*this, ipv4::kDestination, ip
 bool RocePacket::IsBetween(const Gid& source, const Gid& destination) const {
   const uint8_t* l3 = frame + l3_offset;
   if (ip_version == 4) {
-    constexpr Gid kAnyIpv4 = Gid::FromIpv4(0);
-    constexpr size_t kPrefix = 12;
-    return std::memcmp(source.raw.data(), kAnyIpv4.raw.data(), kPrefix) == 0 &&
-           std::memcmp(destination.raw.data(), kAnyIpv4.raw.data(), kPrefix) == 0 &&
-           std::memcmp(l3 + ipv4::kSource, source.raw.data() + kPrefix, 4) == 0 &&
-           std::memcmp(l3 + ipv4::kDestination, destination.raw.data() + kPrefix, 4) == 0;
+    return IsIpv4At(source, l3 + ipv4::kSource) && IsIpv4At(destination, l3 + ipv4::kDestination);
   }
   return std::memcmp(l3 + ipv6::kSource, source.raw.data(), source.raw.size()) == 0 &&
          std::memcmp(l3 + ipv6::kDestination, destination.raw.data(), destination.raw.size()) == 0;
@@ -189,6 +216,14 @@ ParseResult ParseRocePacket(const uint8_t* frame, size_t length, RocePacket* pac
   // A longer buffer is no Ethernet frame, and its offsets would not fit the view.
   if (length > std::numeric_limits<uint16_t>::max()) return ParseResult::kNotRoce;
   packet->frame = frame;
+  if (IsPlain(frame, length)) [[likely]] {
+    const uint8_t* ip = frame + kEthernetBytes;
+    packet->ip_version = 4;
+    packet->ecn = ip[ipv4::kTos] & ipv4::kEcnMask;
+    packet->l3_offset = kEthernetBytes;
+    const size_t datagram_bytes = LoadBe16(ip + ipv4::kTotalLength) - kIpv4Bytes;
+    return ParseTransport(frame, {kEthernetBytes + kIpv4Bytes, datagram_bytes}, packet);
+  }
   Datagram datagram;
   ParseResult result = FindDatagram(frame, length, packet, &datagram);
   if (result != ParseResult::kOk) return result;

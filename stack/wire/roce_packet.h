@@ -46,6 +46,7 @@ struct RocePacket {
   const uint8_t* payload() const { return frame + payload_offset; }
   Gid source() const;
   Gid destination() const;
+  // Whether it came from `source` to `destination`.
   bool IsBetween(const Gid& source, const Gid& destination) const;
   // Extended headers, decoded at their place; only when info->headers has the bit.
   Reth reth() const { return ParseReth(ext(kHasReth)); }

@@ -29,6 +29,7 @@ struct BenchOptions {
   bool ring_only = false;
   bool memory = false;
   std::string html;
+  std::string part;
 };
 
 Json ToJson(const Figures& figures) {
@@ -91,7 +92,7 @@ int Measure(const BenchOptions& options) {
       if (!status.ok()) break;
       std::fprintf(stderr, "pass %u of %u, %s\n", static_cast<unsigned>(pass + 1),
                    static_cast<unsigned>(options.passes), WireName(wire));
-      status = RunPass(wire, options.scale, figures[wire]);
+      status = RunPass(wire, options.scale, options.part, figures[wire]);
     }
   }
   if (status.ok()) status = page.Write(BenchPage(figures, options.passes, options.scale));
@@ -119,15 +120,20 @@ int Main(int argc, char** argv) {
   options.Switch("json", "one JSON object on standard output instead of tables", &bench.json);
   options.Text("html", "FILE", "write a page with distributions, curves and verdicts too",
                &bench.html);
+  options.Text("part", "NAME", "of each pass this part alone, as in: tirpc", &bench.part);
   const auto operands = options.Parse(argc, argv, 0, 0);
-  if (!operands.ok()) return Fail(operands.status(), tools::kExitUsage);
+  absl::Status status = operands.status();
+  status.Update(CheckPart(bench.part));
+  if (!bench.part.empty() && !bench.html.empty()) {
+    status.Update(absl::InvalidArgumentError("--html is a page of all parts"));
+  }
+  if (!status.ok()) return Fail(status, tools::kExitUsage);
   if (options.help_asked()) {
     std::printf("%s", options.Help().c_str());
     return tools::kExitOk;
   }
-  if (absl::Status status = engine::InitEal({.memory_mib = 1024}); !status.ok()) {
-    return Fail(status, tools::kExitFailure);
-  }
+  status = engine::InitEal({.memory_mib = 1024});
+  if (!status.ok()) return Fail(status, tools::kExitFailure);
   return bench.memory ? PrintMemory(bench.json) : Measure(bench);
 }
 

@@ -6,6 +6,7 @@
 #include "tests/bench/core_pair.h"
 #include "tests/bench/device_load.h"
 #include "tests/bench/many_pairs.h"
+#include "tests/bench/shared_port.h"
 #include "tests/bench/tirpc_load.h"
 #include "tests/bench/verbs_load.h"
 #include "tests/bench/wires.h"
@@ -54,6 +55,16 @@ TEST_P(LoadsTest, EveryLoadComesToItsEnd) {
     EXPECT_GE(latency_ns.count(), 1000u);
   }
   CloseWire(*wire);
+}
+
+TEST(SharedPortTest, WithoutHopsAndWithOneEach) {
+  ASSERT_TRUE(engine::InitEal({.memory_mib = 512}).ok());
+  for (const auto& [workers, hops] :
+       {std::pair(1u, Hops::kNone), {2u, Hops::kNone}, {2u, Hops::kEach}}) {
+    const auto per_second = SharedPortSendsPerSecond(workers, hops, 64, 1000, 128);
+    ASSERT_TRUE(per_second.ok()) << per_second.status();
+    EXPECT_GT(*per_second, 0);
+  }
 }
 
 TEST_P(LoadsTest, AProgramOfRpcgen) {

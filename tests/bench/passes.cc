@@ -13,6 +13,7 @@
 #include "tests/bench/device_load.h"
 #include "tests/bench/many_pairs.h"
 #include "tests/bench/rpc_pair.h"
+#include "tests/bench/shared_port.h"
 #include "tests/bench/tirpc_load.h"
 #include "tests/bench/verbs_load.h"
 #include "tools/bench/chart.h"
@@ -173,6 +174,23 @@ absl::Status WorkersPass(Wire wire, double scale, Figures& figures) {
   return absl::OkStatus();
 }
 
+// Workers that share a port, with a queue each.
+absl::Status SharedPortPass(Wire wire, double scale, Figures& figures) {
+  if (wire != Wire::kRing) return absl::OkStatus();
+  for (const unsigned workers : kSharers) {
+    if (workers > std::thread::hardware_concurrency()) break;
+    for (const Hops hops : {Hops::kNone, Hops::kEach}) {
+      if (workers == 1 && hops == Hops::kEach) continue;
+      const auto count = static_cast<uint64_t>(500'000 * scale) + kWindow;
+      const absl::StatusOr<double> per_second =
+          SharedPortSendsPerSecond(workers, hops, kSmall, count, kWindow);
+      if (!per_second.ok()) return per_second.status();
+      figures.Record(SharersFigure(workers, hops == Hops::kEach), "M/s", *per_second * 1e-6);
+    }
+  }
+  return absl::OkStatus();
+}
+
 // Megabytes over a wire that loses frames of both directions, beside one that does not.
 absl::Status LossPass(Wire wire, double scale, Figures& figures) {
   const auto measure = [&](double loss, const std::string& name) -> absl::Status {
@@ -238,10 +256,15 @@ absl::Status RpcPass(Wire wire, double scale, Figures& figures) {
   if (!many.status.ok()) return many.status;
   figures.Record("NULL RPC rate", "M/s", many.PerSecond() * 1e-6);
   for (const bool write : {true, false}) {
-    const auto blocks = TimeBlocks(node, client, write, "bench", n(500), nullptr);
+    const auto blocks = TimeBlocks(node, client, write, "bench", {.count = n(500)}, nullptr);
     if (!blocks.status.ok()) return blocks.status;
     figures.Record(write ? "RPC write 1 MiB" : "RPC read 1 MiB", "Gb/s",
                    blocks.BytesPerSecond() * 8e-9);
+    const tools::BlockLoad small{.count = n(50'000), .bytes = 4096, .in_flight = 1};
+    const auto calls = TimeBlocks(node, client, write, "small", small, nullptr);
+    if (!calls.status.ok()) return calls.status;
+    figures.Record(write ? "RPC write 4 KiB round trip" : "RPC read 4 KiB round trip", "us",
+                   calls.seconds * 1e6 / static_cast<double>(small.count));
   }
   return absl::OkStatus();
 }
@@ -292,6 +315,24 @@ absl::Status TirpcPass(Wire wire, double scale, Figures& figures) {
   return absl::OkStatus();
 }
 
+struct Part {
+  const char* name;
+  absl::Status (*run)(Wire wire, double scale, Figures& figures);
+};
+constexpr Part kParts[] = {
+    {"device", &DevicePass},
+    {"sizes", &SizePass},
+    {"one-core", &OneCorePass},
+    {"workers", &WorkersPass},
+    {"shared-port", &SharedPortPass},
+    {"scale", &ScalePass},
+    {"loss", &LossPass},
+    {"fairness", &FairnessPass},
+    {"rpc", &RpcPass},
+    {"idle", &IdlePass},
+    {"tirpc", &TirpcPass},
+};
+
 }  // namespace
 
 std::string SizeFigure(const std::string& operation, uint32_t bytes) {
@@ -311,11 +352,25 @@ std::string WorkersFigure(unsigned pairs, bool bulk) {
   return absl::StrFormat("%s, %u workers", bulk ? "WRITE 1 MiB" : "SEND 64 B", 2 * pairs);
 }
 
-absl::Status RunPass(Wire wire, double scale, Figures& figures) {
+std::string SharersFigure(unsigned workers, bool by_ring) {
+  return absl::StrFormat("SEND 64 B, one port, %u worker%s%s", workers, workers == 1 ? "" : "s",
+                         by_ring ? ", each by ring" : "");
+}
+
+absl::Status CheckPart(const std::string& part) {
+  std::string all;
+  for (const Part& one : kParts) {
+    if (part.empty() || part == one.name) return absl::OkStatus();
+    absl::StrAppend(&all, all.empty() ? "" : ", ", one.name);
+  }
+  return absl::InvalidArgumentError(absl::StrCat("no part '", part, "'; there are ", all));
+}
+
+absl::Status RunPass(Wire wire, double scale, const std::string& part, Figures& figures) {
   figures.Record("core to core, before", "ns", CoreToCoreNs());
-  for (const auto pass : {&DevicePass, &SizePass, &OneCorePass, &WorkersPass, &ScalePass, &LossPass,
-                          &FairnessPass, &RpcPass, &IdlePass, &TirpcPass}) {
-    if (absl::Status status = pass(wire, scale, figures); !status.ok()) return status;
+  for (const Part& one : kParts) {
+    if (!part.empty() && part != one.name) continue;
+    if (absl::Status status = one.run(wire, scale, figures); !status.ok()) return status;
   }
   figures.Record("core to core, after", "ns", CoreToCoreNs());
   return absl::OkStatus();

@@ -21,6 +21,8 @@ inline constexpr std::array<uint32_t, 8> kSizes = {64,    256,   1024,   4096,
 inline constexpr std::array<uint32_t, 3> kManyPairs = {1, 100, 10'000};
 // Pairs of workers, each pair with a wire and two cores of its own, as far as there are cores.
 inline constexpr std::array<unsigned, 4> kWorkerPairs = {1, 2, 4, 8};
+// Workers that share one port at each end, as far as there are cores.
+inline constexpr std::array<unsigned, 4> kSharers = {1, 2, 4, 8};
 // Frames lost on the wire, either way.
 inline constexpr std::array<double, 3> kLosses = {0.001, 0.01, 0.05};
 inline constexpr struct {
@@ -35,10 +37,13 @@ std::string SizeFigure(const std::string& operation, uint32_t bytes);
 std::string PairsFigure(uint32_t count, uint32_t burst);
 std::string LossFigure(double loss);
 std::string WorkersFigure(unsigned pairs, bool bulk);
+std::string SharersFigure(unsigned workers, bool by_ring);
 
-// All of them, one after the other, with the cost of passing a cache line before and after. `scale`
-// is the length of each. The first error of a wire, or of what runs over it.
-absl::Status RunPass(Wire wire, double scale, Figures& figures);
+// OK for "" and the name of one of a pass's parts; else InvalidArgument, with the names.
+absl::Status CheckPart(const std::string& part);
+// All of them, or one `part`, one after the other, with the cost of passing a cache line before and
+// after. `scale` is the length of each. The first error of a wire, or of what runs over it.
+absl::Status RunPass(Wire wire, double scale, const std::string& part, Figures& figures);
 
 }  // namespace pollux::bench
 

@@ -1,9 +1,10 @@
 """Programs made for rdma-core on Pollux (pollux run), beside the native API and beside others.
 
 perftest between two processes over net_af_packet on a veth, the native API over the same between
-two threads, one right after the other, pass by pass; and, in the same run, UCX over TCP and over
-shared memory, and qperf and sockperf over the kernel's TCP on a veth. Ratios are taken within a
-pass; what is printed is their median. Needs the right to make network namespaces.
+two threads, one right after the other, pass by pass; and, in the same run, ib_send_lat where both
+sides sleep between messages, UCX over TCP and over shared memory, and qperf and sockperf over the
+kernel's TCP on a veth. Ratios are taken within a pass; what is printed is their median. Needs the
+right to make network namespaces.
 
 usage: programs.py POLLUX NATIVE [--passes N] [--scale X] [--bytes N,...] [--json]
 """
@@ -127,14 +128,14 @@ class Bench:
         most = 20_000 if program.endswith("_lat") else 100_000
         return max(100, int(self.options.scale * min(most, (1 << 31) // size)))
 
-    def perftest(self, program, size):
+    def perftest(self, program, size, *options):
         """Microseconds of a round trip, or bytes a second, between two processes."""
         needs(program)
         port = free_port()
         server, client = (
             (*self.namespace.enter, self.pollux, "run", "--port", f"net_af_packet0,iface={end}",
              "--address", f"{address}/24", "--", program, "-x", "0", "-F", "-p", port, "-s", size,
-             "-n", self.count(program, size)) for end, address in zip(ENDS, ADDRESSES))
+             "-n", self.count(program, size), *options) for end, address in zip(ENDS, ADDRESSES))
         with serving(server, port):
             said = output((*client, "127.0.0.1"))
         # Sizes, iterations, then: peak, average in MiB/s; or least, most, typical, average in us.
@@ -234,6 +235,10 @@ def one_pass(bench, table, programs, sizes):
             table.record(name, unit, lambda: bench.perftest(program, size))
             if name in table.rows:
                 table.record(f"{name}, native", unit, lambda: bench.by_native_api(program, size))
+    for size in sizes if "ib_send_lat" in programs else ():
+        # Each side sleeps until a completion is announced: the progress thread has the port.
+        table.record(f"ib_send_lat -e {size} B", "us",
+                     lambda: bench.perftest("ib_send_lat", size, "-e"))
 
 
 def peers(bench, table, sizes):

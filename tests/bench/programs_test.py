@@ -41,6 +41,8 @@ class ProgramsTest(unittest.TestCase):
             for row in (name, f"{name}, native"):
                 self.assertGreater(told["figures"][row]["median"], 0)
             self.assertIn(name, told["verdicts"])
+        if shutil.which("ib_send_lat") is not None:
+            self.assertGreater(told["figures"]["ib_send_lat -e 64 B"]["median"], 0)
         for row, reason in told["missing"].items():
             self.assertIn("is not installed", reason, row)
 

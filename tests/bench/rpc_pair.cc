@@ -20,11 +20,11 @@ absl::StatusOr<std::unique_ptr<RpcPair>> RpcPair::Start(engine::Device::Pair dev
 absl::Status RpcPair::Connect(engine::Device::Pair devices, engine::Idle idle) {
   tools::Node::Options at;
   at.idle = idle;
-  at.cpu = 0;
+  at.cpus = {0};
   auto server = tools::Node::Start(std::move(devices.first), at);
   if (!server.ok()) return server.status();
   server_node_ = *std::move(server);
-  at.cpu = std::thread::hardware_concurrency() >= 2 ? 1 : 0;
+  at.cpus = {std::thread::hardware_concurrency() >= 2 ? 1 : 0};
   auto client = tools::Node::Start(std::move(devices.second), at);
   if (!client.ok()) return client.status();
   client_node_ = *std::move(client);

@@ -146,7 +146,10 @@ absl::StatusOr<TirpcTimes> TimeCalls(CLIENT* client, uint64_t calls) {
 }
 
 rpcrdma::tirpc::Host HostOf(tools::Node& node) {
-  return {.worker = &node.device().worker(), .manager = &node.manager(), .keeps = nullptr};
+  return {.worker = &node.device().worker(),
+          .manager = &node.manager(),
+          .keeps = nullptr,
+          .driver = node.driver()};
 }
 
 absl::StatusOr<TirpcTimes> TimeNodes(tools::Node& server, tools::Node& client, uint64_t calls) {
@@ -179,9 +182,9 @@ absl::StatusOr<TirpcTimes> TimeNodes(tools::Node& server, tools::Node& client, u
 }  // namespace
 
 absl::StatusOr<TirpcTimes> TimePollux(engine::Device::Pair devices, uint64_t calls) {
-  auto server = tools::Node::Start(std::move(devices.first), {});
+  auto server = tools::Node::Start(std::move(devices.first), {.shared = true});
   if (!server.ok()) return server.status();
-  auto client = tools::Node::Start(std::move(devices.second), {});
+  auto client = tools::Node::Start(std::move(devices.second), {.shared = true});
   if (!client.ok()) return client.status();
   absl::StatusOr<TirpcTimes> times = TimeNodes(**server, **client, calls);
   for (auto* node : {client->get(), server->get()}) node->StopPolling();

@@ -24,8 +24,8 @@ struct TirpcTimes {
 };
 
 // Of `calls` NULL calls, and proportionally fewer of the others. Both serve by a thread of their
-// own; over Pollux each device is polled by one more, which gives its CPU away when idle. Errors
-// say which call failed, and how.
+// own; over Pollux each device is polled by whoever waits for it, and by one thread more when
+// nobody has for a while. Errors say which call failed, and how.
 absl::StatusOr<TirpcTimes> TimePollux(engine::Device::Pair devices, uint64_t calls);
 absl::StatusOr<TirpcTimes> TimeTcp(uint64_t calls);
 

@@ -45,12 +45,12 @@ void CloseWire(engine::Device::Pair& pair) {
 WireEnd BareEnd(engine::Device& device) {
   rte_mbuf* frames[32];
   for (int quiet = 0; quiet < 1000; ++quiet) {
-    const uint16_t n = device.port().Receive(frames, 32, 0);
+    const uint16_t n = device.port().queue().Receive(frames, 32, 0);
     if (n == 0) continue;
     rte_pktmbuf_free_bulk(frames, n);
     quiet = 0;
   }
-  return {&device.port(), device.worker().packet_pool()};
+  return {&device.port().queue(), device.worker().packet_pool()};
 }
 
 }  // namespace pollux::bench

@@ -127,7 +127,9 @@ class VethTest(Everything, TwoHosts):
 
     def test_interrupted_client_disconnects(self):
         server = self.serve()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        # Ignored by whoever runs this under nohup, and by its children then.
+        self.addCleanup(signal.signal, signal.SIGHUP, signal.signal(signal.SIGHUP, signal.SIG_DFL))
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
             watch = self.watch()
             client = self.busy_client(watch)
             client.interrupt(number)
@@ -223,6 +225,41 @@ class VethTest(Everything, TwoHosts):
         again = self.finish(self.client_host, "rping", "-c", "-a", SERVER, "-C", "3", *place)
         self.assertEqual(again.process.returncode, 0, again.stderr)
         self.assertEqual(server.wait(), 0, server.stderr)
+
+    def test_living_client_keeps_its_server(self):
+        server = self.start(self.server_host, "rping", "-s",
+                            *self.place(self.server_port, SERVER))
+        server.wait_for_line("^listening ")
+        first = self.start(self.client_host, "rping", "-c", "-a", SERVER, "-d",
+                           *self.place(self.client_port, CLIENT))
+        first.wait_for_line("^ping 100: ")
+        second = self.finish(self.client_host, "rping", "-c", "-a", SERVER, "-C", "1", "--mac",
+                             "02:00:00:00:00:77", *self.place(self.client_port, "10.0.0.3"))
+        self.assertEqual(second.process.returncode, 1)
+        self.assertIn("REJ reason 28", second.stderr)
+        self.assertIsNone(first.process.poll(), first.stderr)
+        self.assertEqual(first.interrupt(), 1)
+        self.assertIn("interrupted", first.stderr.splitlines()[-1])
+        self.assertIn(server.wait(), (0, 1))
+
+    def test_interface_that_goes_under_clients_of_files(self):
+        big = self.file("big", 64 << 20)
+        (self.root / "there").write_bytes(big.read_bytes())
+        for command, arguments in (("put", (big, "new")),
+                                   ("get", ("there", self.directory / "got"))):
+            with self.subTest(command):
+                server = self.serve()
+                watch = self.watch()
+                # Slow enough to be in its midst.
+                run = self.start(self.client_host, *self.client_argv(
+                    command, *arguments, options=("--impair", "loss=0.1,seed=1")))
+                wait_for("RTU", lambda: "RTU" in watch.names())
+                self.assertTrue(self.client_host.shell("ip link del wire"))
+                for end in (run, server):
+                    self.assertEqual(end.wait(), 1)
+                    self.assertRegex(end.stderr.splitlines()[-1], 'interface "wire" is gone')
+                self.make_wire(self.server_host, self.client_host)
+        self.assertFalse((self.directory / "got").exists())
 
     def test_taken_address(self):
         self.assertTrue(self.client_host.shell(f"ip addr add {SERVER}/24 dev wire"))

@@ -7,13 +7,13 @@ import socket
 import struct
 
 from tests.command.exports import Exported
-from tests.command.harness import SERVER, Host
+from tests.command.harness import CLIENT, SERVER, Host, wait_for
 
 RPC_VERSION = 2
 PORTMAP_PROGRAM, PORTMAP_V2, PORTMAP_PORT, GETPORT = 100000, 2, 111, 3
 MOUNT_PROGRAM, MOUNT_V3, MOUNT_PORT, MNT, EXPORT = 100005, 3, 20048, 1, 5
-NLM_PROGRAM, NLM_V4, LOCK = 100021, 4, 2
-NLM4_STALE_FH, NLM4_FAILED = 7, 9
+NLM_PROGRAM, NLM_V4, LOCK, SHARE = 100021, 4, 2, 20
+NLM4_GRANTED, NLM4_STALE_FH, NLM4_FAILED = 0, 7, 9
 NSM_PROGRAM, NSM_V1, NSM_PORT, NOTIFY = 100024, 1, 662, 6
 TCP, UDP = 6, 17
 AUTH_SYS = 1
@@ -73,6 +73,14 @@ def lock_call(host, port, handle):
     return struct.unpack(">I", answer[-4:])[0]
 
 
+def share_call(host, port, handle):
+    """The status of a share that denies nothing."""
+    answer = call(host, port, NLM_PROGRAM, NLM_V4, SHARE,
+                  xdr_string("cookie") + xdr_string("guest") + xdr_string(handle)
+                  + xdr_string("owner") + struct.pack(">3I", 0, 1, 0), (AUTH_SYS, bytes(20)))
+    return struct.unpack(">I", answer[-8:-4])[0]
+
+
 def xdr_string(text):
     data = os.fsencode(text)
     return struct.pack(">I", len(data)) + data + bytes(-len(data) % 4)
@@ -127,6 +135,31 @@ class NfsdTest(Exported):
         self.assertEqual(lock_call(self.client_host, 4046, known), NLM4_FAILED)
         forged = known[:-1] + bytes([known[-1] ^ 1])
         self.assertEqual(lock_call(self.client_host, 4046, forged), NLM4_STALE_FH)
+        self.stop(server)
+
+    def test_locks_are_seen_and_dropped(self):
+        server = self.nfsd("--json")
+
+        def run(*arguments):
+            done = self.finish(Host(), "locks", "--pid", str(server.process.pid), *arguments)
+            self.assertEqual(done.process.returncode, 0, done.stderr)
+            return done
+
+        def locks():
+            process, = json.loads(run("--json").stdout)["processes"]
+            return process["locks"]
+
+        self.assertEqual(locks(), [])
+        handle = self.mount(str(self.export))[1]
+        size, = struct.unpack(">I", handle[:4])
+        self.assertEqual(share_call(self.client_host, 4045, handle[4:4 + size]), NLM4_GRANTED)
+        self.assertEqual(locks(), [{"address": CLIENT, "name": "guest", "files": 0, "ranges": 0,
+                                    "awaited": 0, "shares": 1}])
+        self.assertRegex(run().stdout, f"{CLIENT} +guest")
+        self.assertIn("0 clients at 192.0.2.77", run("--drop", "192.0.2.77").stderr)
+        self.assertIn(f"1 clients at {CLIENT}", run("--drop", CLIENT).stderr)
+        wait_for("locks to be dropped", lambda: locks() == [])
+        self.assert_one_line(self.finish(Host(), "locks", "--drop", "nobody"), 2, "nobody")
         self.stop(server)
 
     # RFC 8267 section 5.1

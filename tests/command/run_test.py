@@ -6,7 +6,7 @@ import pathlib
 import shutil
 import subprocess
 
-from tests.command.harness import PATIENCE_S, POLLUX, SERVER, wait_for
+from tests.command.harness import CLIENT, PATIENCE_S, POLLUX, SERVER, wait_for
 from tests.command.networks import SharedInterface
 
 # Where perftest and the pingpongs of libibverbs listen for the other side, in /proc/PID/net/tcp.
@@ -114,6 +114,17 @@ class DeviceTest(RunTest):
         self.assertNotEqual(run.process.returncode, 0)
         self.assertIn("nowhere", run.stderr)
 
+    def test_link_that_goes_and_comes(self):
+        if shutil.which("ibv_asyncwatch") is None:
+            self.skipTest("needs the command ibv_asyncwatch")
+        watch = self.run_program(self.server_host, "stdbuf", "-oL", "ibv_asyncwatch")
+        wait_for("a watch", lambda: "async event FD" in watch.stdout)
+        for command, event in (("set wire down", "PORT_ERR"), ("set wire up", "PORT_ACTIVE"),
+                               ("del wire", "DEVICE_FATAL")):
+            self.assertTrue(self.client_host.shell(f"ip link {command}"))
+            wait_for(event, lambda event=event: f"IBV_EVENT_{event} " in watch.stdout)
+        self.assertEqual(watch.stdout.count("event_type"), 4, watch.stdout)
+
     def test_rsockets_are_refused(self):
         run = self.finish_program(self.server_host, "rstream", "-s", "127.0.0.1")
         self.assertNotEqual(run.process.returncode, 0)
@@ -128,6 +139,26 @@ class TapTest(RunTest):
         self.assertTrue(self.server_host.shell("ip addr add 10.0.2.2/24 dev plx0;"
                                                "ip link set plx0 up; ping -c 3 -i 0.2 10.0.2.1"))
         self.assertIsNone(server.process.poll(), server.stderr)
+
+
+class MemifTest(RunTest):
+    """Two processes that share memory. The server looks at its port before its client is there."""
+
+    port_options = ()
+
+    def run_program(self, host, *argv, options=()):
+        role, address = (("server", SERVER) if host is self.server_host else ("client", CLIENT))
+        port = ("--port", f"net_memif0,role={role},socket={self.directory}/memif", "--address",
+                f"{address}/24")
+        return super().run_program(host, *argv, options=(*port, *options))
+
+    def test_perftest(self):
+        self.pingpong("ib_send_lat", "-x", "1", "-F", "-n", "200")
+        self.pingpong("ib_write_bw", "-x", "1", "-F", "-n", "200", "-s", "65536")
+
+    def test_connections(self):
+        self.both(("rping", "-s", "-a", SERVER, "-C", "20", "-V"),
+                  ("rping", "-c", "-a", SERVER, "-C", "20", "-V"))
 
 
 class PingpongTest(RunTest):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import subprocess
 import typing
 
 from capture import Capture
@@ -15,6 +16,7 @@ TO_LINUX, TO_POLLUX = "pollux -> linux", "linux -> pollux"
 BOTH = (TO_LINUX, TO_POLLUX)
 BOTH_PORTS = ("tap", "af_packet")
 CASES = []
+RECORDER_S, RECORDER_LINES = 10, 80
 
 
 @dataclasses.dataclass
@@ -62,6 +64,7 @@ class Bench:
         self.peers = []  # verbs programs, which end with the case
         self.capture = None
         self.evidence = None
+        self.recorders = []  # lines, once the case has failed
 
     @property
     def to_linux(self):
@@ -116,6 +119,9 @@ class Bench:
             look = self.case.run(self)
             for peer in self.peers:
                 peer.finish()
+        except Exception:
+            self.record_connections()
+            raise
         finally:
             for process in self.processes:
                 process.close()
@@ -129,6 +135,17 @@ class Bench:
         self._judge()
         if look is not None:
             look(self.evidence)
+
+    def record_connections(self):
+        """The flight recorders of connections that still live, for whom a failure is explained to:
+        a hang shows nowhere else."""
+        try:
+            done = subprocess.run([self.tools["pollux"], "connections", "--recorder"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  timeout=RECORDER_S, check=False)
+            self.recorders = done.stdout.splitlines()[-RECORDER_LINES:]
+        except subprocess.TimeoutExpired:
+            self.recorders = [f"pollux connections did not answer in {RECORDER_S} s"]
 
     def _judge(self):
         sides = dict(zip(("active", "passive"), self.sides))

@@ -34,13 +34,14 @@ UCX_COUNTS = ("-n", 100, "-w", 10)
 define_ucx("rc", "rc_v", "-t", "tag_lat", *UCX_COUNTS,
            wants=[("active", "RC SEND ONLY"), ("passive", "RC SEND ONLY")])
 define_ucx("rc-large", "rc_verbs,ud_verbs", "-t", "tag_bw", "-s", 65536, *UCX_COUNTS, lossy=True,
-           wants=[("active", "RC SEND ONLY")])
+           wants=[("active", "RC SEND FIRST"), ("active", "RC SEND LAST")])
 define_ucx("rc-put", "rc_verbs,ud_verbs", "-t", "ucp_put_bw", "-s", 65536, *UCX_COUNTS, lossy=True,
            wants=[("active", "RC WRITE FIRST")])
 define_ucx("rc-get", "rc_verbs,ud_verbs", "-t", "ucp_get", "-s", 65536, *UCX_COUNTS, lossy=True,
            wants=[("active", "RC READ REQUEST")])
+# Of a device whose atomics are IBV_ATOMIC_GLOB it uses none, but asks the other side to add.
 define_ucx("rc-fadd", "rc_verbs,ud_verbs", "-t", "ucp_fadd", "-s", 8, *UCX_COUNTS,
-           wants=[("active", "RC FETCH_ADD")])
+           wants=[("active", "RC SEND ONLY"), ("passive", "RC SEND ONLY")])
 define_ucx("ud", "ud_verbs", "-t", "tag_lat", "-s", 1000, *UCX_COUNTS,
            wants=[("active", "UD SEND ONLY"), ("passive", "UD SEND ONLY")])
 
@@ -72,17 +73,18 @@ define_fabric("msg-tap", "verbs", "msg", wants=TALK, ports=("tap",), directions=
 define_fabric("dgram", "verbs", "dgram",
               wants=[("active", "UD SEND ONLY"), ("passive", "UD SEND ONLY")])
 # A completion queue for two peers: for the 256 by default it is longer than those here.
-define_fabric("rdm", "verbs;ofi_rxm", "rdm", "env", "FI_UNIVERSE_SIZE=2", wants=TALK)
+define_fabric("rdm", "verbs;ofi_rxm", "rdm", "env", "FI_UNIVERSE_SIZE=2", wants=TALK,
+              lossy=True)
 
 
-def define_fio(verb, wants):
+def define_fio(verb, wants, server_depth=1):
     """fio's rdma engine, whose server is who reads, whatever the verb."""
 
     def run(bench, loss):
         common = ("fio", "--name=job", "--thread", "--ioengine=rdma", f"--port={FIO_PORT}",
                   "--bs=64k", "--size=8m", f"--verb={verb}")
         with places(bench, loss) as (active, passive):
-            passive.start(*common, "--rw=read")
+            passive.start(*common, "--rw=read", f"--iodepth={server_depth}")
             passive.wait_for_cm(FIO_PORT)
             active.start(*common, "--rw=write", f"--hostname={active.peer}", "--iodepth=4")
             end_well(active, passive)
@@ -93,3 +95,5 @@ def define_fio(verb, wants):
 
 define_fio("write", [("active", "RC WRITE FIRST"), ("active", "RC WRITE LAST")])
 define_fio("read", [("active", "RC READ REQUEST"), ("passive", "RC READ RESPONSE MIDDLE")])
+# It asks for no retry where its peer has no receive posted: all of them are posted before.
+define_fio("send", [("active", "RC SEND FIRST"), ("active", "RC SEND LAST")], server_depth=128)

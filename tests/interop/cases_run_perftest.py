@@ -10,8 +10,8 @@ have no case with loss, and send no more than the 512 buffers there are.
 import contextlib
 
 from case import BOTH_PORTS, need
+from cases_connect import drop_mads, stop_dropping
 from programs import cases_of, end_well, places
-from wire import Evidence
 
 PORT = 18515
 NO_CLOCK = "Can't produce a report"
@@ -19,7 +19,8 @@ COUNT, LOSSY_COUNT = 200, 500
 # 4.3 s, since an emulated machine may stand still for longer than the 67 ms by default; 0.27 s
 # where losses are many, each of which may cost as much.
 QP_TIMEOUT, LOSSY_QP_TIMEOUT = 20, 16
-LATE = "1500ms"
+LATE = "500ms"
+REQ, SIDR_REQ = 0x10, 0x17
 CM = [("active", "REQ"), ("passive", "REP"), ("active", "RTU")]
 ALL_SIZES = [1 << shift for shift in range(1, 24)]  # of the option -a
 ALL_COUNT = 5  # the least it takes
@@ -51,36 +52,45 @@ def reported(output, size):
                for words in map(str.split, output.splitlines()))
 
 
+def listeners(bench):
+    """What the guest says of who listens there, one line each."""
+    return bench.guest.run(f"rdma resource show cm_id | grep LISTEN | grep ':{PORT} *$'; true",
+                           bench.deadline)
+
+
 @contextlib.contextmanager
-def slow_answers(bench, wanted):
-    """What the guest sends comes late until its server has taken the second connection. perftest
-    with -R makes one to swap parameters and another for the test. Its server begins to listen for
-    the second only when it has sent its last words over the first: the guest, being slow, would
-    refuse the next REQ."""
-    if not wanted:
+def awaited_listener(bench, by_cm, request):
+    """perftest with -R makes one connection to swap parameters and another for the test. Its server
+    begins to listen for the second only after its last words over the first: the guest, being slow,
+    would refuse the next request. It hears none until its program listens anew; what it sends is
+    late until it is deaf. `request`: the attribute of the MAD that it does not hear."""
+    if not by_cm or not bench.to_linux:
         yield
         return
+    first = listeners(bench)
     bench.guest.run(f"tc qdisc replace dev eth0 root netem limit 10000 delay {LATE}",
                     bench.deadline)
     yield
-
-    def connected_twice():
-        evidence = Evidence(bench.capture.path, bench.guest.addresses)
-        return sum(evidence.count("linux", name) for name in ("REP", "SIDR_REP")) >= 2
-
-    bench.deadline.wait_for("two connections", connected_twice, pause_s=0.3)
+    bench.wait_on_wire("linux", "REP")
+    drop_mads(bench, "pollux", request)
     bench.guest.run("tc qdisc change dev eth0 root netem limit 10000 delay 0ms", bench.deadline)
+    bench.deadline.wait_for("the server's second listener",
+                            lambda: listeners(bench) not in ("", first), pause_s=0.1)
+    stop_dropping(bench)
 
 
 def measure(bench, loss, program, options, sizes, count, by_cm):
     """A whole run; the client's results must be there wherever its clock is good."""
-    common = [program, "-F", "-n", count, *options]
+    common = [program, "-F", *options]
+    if count is not None:
+        common += ["-n", count]
     if not by_cm:
         common += ["-u", LOSSY_QP_TIMEOUT if loss else QP_TIMEOUT]
     with places(bench, loss) as (active, passive):
         passive.start(*common, "-x", passive.gid_index)
         (passive.wait_for_cm if by_cm else passive.wait_for_tcp)(PORT)
-        with slow_answers(bench, wanted=by_cm and bench.to_linux):
+        # Parameters go over a reliable connection whatever the test is of.
+        with awaited_listener(bench, by_cm, SIDR_REQ if "UD" in options else REQ):
             active.start(*common, "-x", active.gid_index,
                          active.peer if by_cm else active.peer_tcp)
         good = await_ends(active, passive)
@@ -92,7 +102,8 @@ def measure(bench, loss, program, options, sizes, count, by_cm):
 
 def define(name, program, operation, *options, size=64, count=COUNT, queue_pairs=1, both_ways=False,
            lossy=False, extra=True, ports=BOTH_PORTS, wants=()):
-    """`operation`: that each of the client's messages is, and of the server's if `both_ways`."""
+    """`operation`: that each of the client's messages is, and of the server's if `both_ways`.
+    `count`: None where the options say how long to go on."""
     by_cm = "-R" in options
     everything = "-a" in options
     sizes = ALL_SIZES if everything else [size]
@@ -107,7 +118,7 @@ def define(name, program, operation, *options, size=64, count=COUNT, queue_pairs
         measure(bench, loss, program, words, sizes, each, by_cm)
 
         def look(evidence):
-            total = each * queue_pairs * len(sizes)
+            total = (each or 1) * queue_pairs * len(sizes)
             for sender in bench.sides[:2 if both_ways else 1]:
                 found = evidence.packets(sender, *beginnings(operation))
                 need(found >= total, f"{found} messages of {sender} on the wire, not {total}")
@@ -151,6 +162,7 @@ define("write_bw-b", "ib_write_bw", "RC WRITE", "-b", size=4096, queue_pairs=4, 
 define("write_bw-UC", "ib_write_bw", "UC WRITE", "-c", "UC", size=4096)
 define("write_bw-a", "ib_write_bw", "RC WRITE", "-a", count=ALL_COUNT, ports=("af_packet",),
        wants=ACKNOWLEDGED)
+define("write_bw-D", "ib_write_bw", "RC WRITE", "-D", 2, size=4096, count=None, wants=ACKNOWLEDGED)
 define("read_lat", "ib_read_lat", "RC READ REQUEST", wants=[("passive", "RC READ RESPONSE ONLY")])
 define("read_bw", "ib_read_bw", "RC READ REQUEST", size=65536, lossy=True,
        wants=[("passive", "RC READ RESPONSE MIDDLE")])

@@ -132,6 +132,7 @@ def explain(bench, guest, reason):
     for process in bench.processes:
         lines += [f"  {process.name}: {line}"
                   for line in process.stderr.splitlines()[-ERROR_LINES:]]
+    lines += [f"  pollux connections: {line}" for line in bench.recorders]
     lines += [f"  guest: {line}" for line in guest.state()]
     lines += [f"  guest console: {line}"
               for line in guest.console_tail(CONSOLE_LINES).splitlines()]

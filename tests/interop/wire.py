@@ -173,10 +173,13 @@ class Evidence:
                     if frame.names[0] in names and self.sender(frame) == sender})
 
     def repeats(self):
-        """Whether a request went again on an RC queue pair, or was asked for again."""
+        """Whether a request on an RC queue pair or a CM message went again, or one was asked for
+        again."""
         requests = [(frame.source, frame.qpn, frame.psn) for frame in self.frames
                     if frame.opcode in RC_REQUESTS]
-        return (len(set(requests)) < len(requests)
+        messages = [(frame.source, frame.payload) for frame in self.frames
+                    if frame.names[-1] in MADS.values()]
+        return (len(set(requests)) < len(requests) or len(set(messages)) < len(messages)
                 or any("NAK SEQUENCE" in frame.names for frame in self.frames))
 
     def missing(self, wants):

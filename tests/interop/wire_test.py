@@ -1,6 +1,7 @@
 """The capture reader of the interop cases, on captures of Linux."""
 
 import contextlib
+import dataclasses
 import gzip
 import os
 import pathlib
@@ -100,6 +101,14 @@ class WireTest(unittest.TestCase):
         evidence.frames.append(first)
         self.assertTrue(evidence.repeats())
         self.assertEqual(evidence.packets("pollux", "RC SEND ONLY", "RC SEND FIRST"), sends)
+
+    def test_cm_messages_that_go_again(self):
+        with unpacked("nfs_v3.pcap.gz") as path:
+            evidence = wire.Evidence(path, ())
+        request = next(frame for frame in evidence.frames if "REQ" in frame.names)
+        # Each time under a sequence number of its own.
+        evidence.frames.append(dataclasses.replace(request, psn=request.psn + 1))
+        self.assertTrue(evidence.repeats())
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ class Contender : public engine::Poller {
 
   bool Poll(uint64_t) override {
     bool worked = false;
-    ibv_wc wc;
+    ibv_wc wc{};
     while (peer.cq->Poll(1, &wc) == 1) {
       failed |= wc.status != IBV_WC_SUCCESS;
       worked = true;

@@ -38,7 +38,7 @@ class Sender : public engine::Poller {
   uint32_t port() const { return peer_.node->port().index(); }
 
   bool Poll(uint64_t) override {
-    ibv_wc wc;
+    ibv_wc wc{};
     while (peer_.cq->Poll(1, &wc) == 1) {
       EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
       --posted_;

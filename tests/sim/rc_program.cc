@@ -22,10 +22,11 @@ uint64_t Sum(Node& a, Node& b, uint64_t transport::Counters::*counter) {
 
 class RcProgram {
  public:
-  explicit RcProgram(uint64_t seed)
-      : random_(seed),
-        simulation_(random_.Next64(), DrawConditions(random_)),
-        nodes_{&simulation_.AddNode(kOptions), &simulation_.AddNode(kOptions)} {
+  RcProgram(uint64_t seed, bool behind_rings)
+      : random_(seed), simulation_(random_.Next64(), DrawConditions(random_)) {
+    NodeOptions options = kOptions;
+    options.behind_ring = behind_rings;
+    for (Node*& node : nodes_) node = &simulation_.AddNode(options);
     simulation_.fabric().SetTap([this](const FabricPort& from, const rte_mbuf& frame) {
       wire::RocePacket packet;
       if (wire::ParseRocePacket(rte_pktmbuf_mtod(&frame, const uint8_t*), frame.data_len,
@@ -162,8 +163,8 @@ class RcProgram {
 
 }  // namespace
 
-RcOutcome RunRcProgram(uint64_t seed) {
-  RcProgram program(seed);
+RcOutcome RunRcProgram(uint64_t seed, bool behind_rings) {
+  RcProgram program(seed, behind_rings);
   program.Run();
   return program.Outcome();
 }

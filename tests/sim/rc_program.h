@@ -25,8 +25,9 @@ struct RcOutcome {
   uint64_t bad_icrc = 0;
 };
 
-// Depends on `seed` alone. EAL must be initialised.
-RcOutcome RunRcProgram(uint64_t seed);
+// Depends on its arguments alone. `behind_rings`: on workers that share their ports with others and
+// get and send everything by ring (NodeOptions::behind_ring). EAL must be initialised.
+RcOutcome RunRcProgram(uint64_t seed, bool behind_rings = false);
 
 }  // namespace pollux::sim
 

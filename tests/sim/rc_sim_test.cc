@@ -31,6 +31,18 @@ TEST_P(RcSimTest, EveryProgramKeepsItsPromises) {
 
 INSTANTIATE_TEST_SUITE_P(Parts, RcSimTest, ::testing::Range<uint64_t>(0, kSeedParts));
 
+// The same with rings between cores on the way of every packet, at both ends.
+TEST(RcSimBehindRings, EveryProgramKeepsItsPromises) {
+  constexpr uint64_t kPrograms = 200;
+  uint64_t retransmitted_pkts = 0;
+  for (uint64_t seed = 1; seed <= kPrograms; ++seed) {
+    const RcOutcome outcome = RunRcProgram(seed, /*behind_rings=*/true);
+    ASSERT_EQ(outcome.violation, "") << HowToRepeat(seed);
+    retransmitted_pkts += outcome.retransmitted_pkts;
+  }
+  EXPECT_GT(retransmitted_pkts, kPrograms);
+}
+
 TEST(RcSimRepetition, ASeedAloneRepeatsExactly) {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     const RcOutcome once = RunRcProgram(seed);

@@ -27,9 +27,29 @@ uint64_t Node::ClockNs(uint64_t simulation_ns) const {
 }
 
 uint64_t Node::NextDeadline() const {
-  const uint64_t deadline_ns = worker_->NextDeadline();
+  uint64_t deadline_ns = worker_->NextDeadline();
+  if (first_) deadline_ns = std::min(deadline_ns, first_->worker->NextDeadline());
   if (clock_stopped_ || deadline_ns == UINT64_MAX) return UINT64_MAX;
   return deadline_ns - std::min(deadline_ns, clock_ahead_ns_);
+}
+
+bool Node::Poll(uint64_t simulation_ns) {
+  const bool first_worked = first_ && first_->worker->Poll(ClockNs(simulation_ns));
+  return worker_->Poll(ClockNs(simulation_ns)) || first_worked;
+}
+
+void Node::DropWhatWaits() {
+  // With what they hold for neighbours that did not answer.
+  interface_.reset();
+  if (!first_) return;
+  first_->interface.reset();
+  first_->steering->Clear();
+  rings_->Clear();
+}
+
+unsigned Node::CountMissing() const {
+  const unsigned own = rte_mempool_in_use_count(worker_->packet_pool());
+  return first_ ? own + rte_mempool_in_use_count(first_->worker->packet_pool()) : own;
 }
 
 Simulation::Simulation(uint64_t seed, const Conditions& conditions)
@@ -37,11 +57,9 @@ Simulation::Simulation(uint64_t seed, const Conditions& conditions)
 
 Simulation::~Simulation() { fabric_.Drain(); }
 
-Node& Simulation::AddNode(const NodeOptions& options) {
-  const auto number = static_cast<uint32_t>(nodes_.size() + 1);
-  std::unique_ptr<Node> node(new Node());
-
+std::unique_ptr<engine::Worker> Simulation::MakeWorker(const NodeOptions& options, uint32_t index) {
   engine::WorkerConfig config;
+  config.index = index;
   config.max_queue_pairs = options.max_queue_pairs;
   config.max_regions = options.max_regions;
   config.packet_buffers = options.packet_buffers;
@@ -52,23 +70,52 @@ Node& Simulation::AddNode(const NodeOptions& options) {
     std::fprintf(stderr, "simulation: %s\n", worker.status().ToString().c_str());
     std::abort();
   }
-  node->worker_ = *std::move(worker);
+  return *std::move(worker);
+}
+
+// Between the wire and the node's worker, which does not answer for their addresses.
+void Simulation::ShareThePort(Node& node, net::InterfaceConfig interface,
+                              const NodeOptions& options) {
+  constexpr uint32_t kWorkers = 2;
+  const engine::FrameSorter sorter{.workers = kWorkers};
+  node.rings_ = engine::SteeringRings::Create(kWorkers, /*queues=*/1).value();
+  Node::First& first = node.first_.emplace();
+  first.worker = MakeWorker(options, 0);
+  interface.answers = true;
+  first.interface = std::make_unique<net::Interface>(interface);
+  first.steering = std::make_unique<engine::Steering>(
+      sorter, 0, node.wire_.get(), first.worker->packet_pool(), node.rings_.get());
+  first.worker->AddPort(first.interface.get(), first.steering.get(), "", first.steering.get());
+  node.steering_ = std::make_unique<engine::Steering>(
+      sorter, 1, nullptr, node.worker_->packet_pool(), node.rings_.get());
+}
+
+Node& Simulation::AddNode(const NodeOptions& options) {
+  const auto number = static_cast<uint32_t>(nodes_.size() + 1);
+  std::unique_ptr<Node> node(new Node());
+  node->worker_ = MakeWorker(options, options.behind_ring ? 1 : 0);
 
   net::InterfaceConfig interface;
   interface.mac = {2, 0, 0, 0, static_cast<uint8_t>(number >> 8), static_cast<uint8_t>(number)};
   interface.addresses = {net::InterfaceAddress::Ipv4(kNetwork + number, kPrefixLength)};
   interface.mtu = options.mtu;
+  interface.answers = !options.behind_ring;
   node->interface_ = std::make_unique<net::Interface>(interface);
   node->port_ = fabric_.AddPort(interface.mac);
   node->wire_ = std::make_unique<Node::Wire>(node->port_, &now_ns_);
-  node->worker_->AddPort(node->interface_.get(), node->wire_.get());
+  transport::Link* link = node->wire_.get();
+  if (options.behind_ring) {
+    ShareThePort(*node, interface, options);
+    link = node->steering_.get();
+  }
+  node->worker_->AddPort(node->interface_.get(), link, "", node->steering_.get());
   nodes_.push_back(std::move(node));
   return *nodes_.back();
 }
 
 bool Simulation::PollOnce() {
   bool worked = false;
-  for (auto& node : nodes_) worked |= node->worker().Poll(node->ClockNs(now_ns_));
+  for (auto& node : nodes_) worked |= node->Poll(now_ns_);
   return worked;
 }
 
@@ -98,12 +145,9 @@ void Simulation::RunFor(uint64_t duration_ns) {
 std::string Simulation::Leaks() {
   fabric_.Drain();
   std::string leaks;
+  for (auto& node : nodes_) node->DropWhatWaits();
   for (size_t i = 0; i < nodes_.size(); ++i) {
-    // With what it holds for neighbours that did not answer.
-    nodes_[i]->interface_.reset();
-  }
-  for (size_t i = 0; i < nodes_.size(); ++i) {
-    const unsigned missing = rte_mempool_in_use_count(nodes_[i]->worker().packet_pool());
+    const unsigned missing = nodes_[i]->CountMissing();
     if (missing > 0) absl::StrAppendFormat(&leaks, "node %d: %u buffers; ", i + 1, missing);
   }
   if (fabric_.copies_in_use() > 0) {

@@ -5,12 +5,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "stack/base/random.h"
 #include "stack/base/types.h"
+#include "stack/engine/steering.h"
 #include "stack/engine/worker.h"
 #include "stack/net/interface.h"
 #include "tests/sim/fabric.h"
@@ -22,6 +24,9 @@ struct NodeOptions {
   uint32_t packet_buffers = 2047;
   uint32_t max_queue_pairs = 1024;
   uint32_t max_regions = 4096;
+  // The worker is the second of two that share the host's port, and has no queue of it: the first
+  // receives and sends for it, and does nothing else.
+  bool behind_ring = false;
 };
 
 // A host: one worker, one interface, one port. Addresses are 198.18.0.1 and on, in the order of
@@ -67,14 +72,28 @@ class Node {
   uint64_t ClockNs(uint64_t simulation_ns) const;
   // When the simulation must poll it for a timer.
   uint64_t NextDeadline() const;
+  bool Poll(uint64_t simulation_ns);
+  // For the end: frees what the host holds, of whatever pool. Not to be polled any more.
+  void DropWhatWaits();
+  // Buffers that are not in the pools of its workers.
+  unsigned CountMissing() const;
 
   uint64_t clock_ahead_ns_ = 0;
   bool clock_stopped_ = false;
   uint64_t clock_stopped_at_ns_ = 0;
   FabricPort* port_ = nullptr;
   std::unique_ptr<Wire> wire_;
+  // Of a worker behind a ring; the other worker of the host, which has the queue.
+  struct First {
+    std::unique_ptr<engine::Worker> worker;
+    std::unique_ptr<net::Interface> interface;
+    std::unique_ptr<engine::Steering> steering;
+  };
+  std::unique_ptr<engine::SteeringRings> rings_;
+  std::optional<First> first_;
   std::unique_ptr<engine::Worker> worker_;
   // Before the worker: it may hold frames of its pool.
+  std::unique_ptr<engine::Steering> steering_;
   std::unique_ptr<net::Interface> interface_;
 };
 
@@ -111,6 +130,8 @@ class Simulation {
   static constexpr int kMaxRounds = 10'000;  // of polls at one moment; then time passes anyway
 
   bool PollOnce();
+  std::unique_ptr<engine::Worker> MakeWorker(const NodeOptions& options, uint32_t index);
+  void ShareThePort(Node& node, net::InterfaceConfig interface, const NodeOptions& options);
 
   Random random_;
   Fabric fabric_;

@@ -18,14 +18,15 @@ Load::Load(const LoadOptions& options, Clock clock_ns, Begin begin,
 
 // When the next operation was or is due; false when it is not due yet, or there is none.
 bool Load::Due(uint64_t now_ns, uint64_t* due_ns) {
-  if (options_.limit_ns != 0 && now_ns - start_ns_ > options_.limit_ns) stopped_ = true;
   if (stopped_ || begun_ == options_.count) return false;
   *due_ns = now_ns;
   if (options_.per_second > 0) {
     *due_ns =
         start_ns_ + static_cast<uint64_t>(static_cast<double>(begun_) * 1e9 / options_.per_second);
   }
-  return *due_ns <= now_ns;
+  // In an open loop those that were due before the limit are begun however late.
+  if (options_.limit_ns != 0 && *due_ns - start_ns_ > options_.limit_ns) stopped_ = true;
+  return !stopped_ && *due_ns <= now_ns;
 }
 
 bool Load::Turn() {

@@ -104,6 +104,21 @@ TEST(LoadTest, OpenLoopCountsWhatAStallCostsThoseThatWaitForTheWindow) {
   EXPECT_LE(slow_closed, 8u);
 }
 
+// A stall that outlasts the limit of time: the 300 operations that were due before it wait for the
+// window, and are not forgotten.
+TEST(LoadTest, OpenLoopCountsWhatWasDueBeforeItsLimit) {
+  constexpr uint64_t kLimitNs = 10'000'000, kStallNs = 5'000'000;
+  Server server({.count = 1'000'000, .window = 8, .limit_ns = kLimitNs, .per_second = 100'000},
+                1'000, kStartNs + 7'000'000, kStallNs);
+  const LoadResult result = server.Run();
+  EXPECT_NEAR(static_cast<double>(result.operations), 1'000, 2);
+  uint64_t slow = 0;
+  result.latency_ns->ForEach([&](uint64_t bound, uint64_t count) {
+    if (bound > kStallNs / 4) slow += count;
+  });
+  EXPECT_GE(slow, 250u);
+}
+
 TEST(LoadTest, EndsAtItsLimit) {
   Server server({.count = 1'000'000, .window = 2, .limit_ns = 1'000'000}, 1'000);
   const LoadResult result = server.Run();

@@ -140,7 +140,7 @@ class Runner {
   void Blocks() {
     for (const bool write : {true, false}) {
       if (!run_.status.ok()) return;
-      BlocksResult result = TimeBlocks(node_, client_, write, "pollux-bench", plan_.mib,
+      BlocksResult result = TimeBlocks(node_, client_, write, "pollux-bench", {.count = plan_.mib},
                                        progress_(write ? "write" : "read", true));
       run_.status.Update(result.status);
       (write ? run_.write_blocks : run_.read_blocks) = std::move(result);

@@ -119,7 +119,7 @@ absl::StatusOr<RpcPlace> OpenRpcPlace(const char* options) {
     return absl::InvalidArgumentError(absl::StrCat(
         "port ", place.key, " is open in this process with other options: ", entry.options));
   }
-  auto node = StartNode(parsed.port);
+  auto node = StartNode(parsed.port, Cores::kOneShared);
   if (!node.ok()) return node.status();
   place.node = *std::move(node);
   entry = {.options = parsed.port_text, .node = place.node, .process = getpid()};

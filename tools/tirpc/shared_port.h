@@ -20,7 +20,10 @@ struct RpcPlace {
   bool rpcbind = false;
 
   rpcrdma::tirpc::Host host() const {
-    return {.worker = &node->device().worker(), .manager = &node->manager(), .keeps = node};
+    return {.worker = &node->device().worker(),
+            .manager = &node->manager(),
+            .keeps = node,
+            .driver = node->driver()};
   }
 };
 

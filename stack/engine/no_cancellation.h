@@ -1,10 +1,10 @@
 // Keeps a thread from being cancelled in the middle of what it has begun.
-#ifndef POLLUX_ABI_NO_CANCELLATION_H_
-#define POLLUX_ABI_NO_CANCELLATION_H_
+#ifndef POLLUX_STACK_ENGINE_NO_CANCELLATION_H_
+#define POLLUX_STACK_ENGINE_NO_CANCELLATION_H_
 
 #include <pthread.h>
 
-namespace pollux::abi {
+namespace pollux::engine {
 
 // Programs cancel threads that sleep in a call of ours (pthread_cancel(3)): they may end there and
 // nowhere else, since a system call that is made with a lock held is a cancellation point too.
@@ -19,6 +19,6 @@ class NoCancellation {
   int before_ = PTHREAD_CANCEL_ENABLE;
 };
 
-}  // namespace pollux::abi
+}  // namespace pollux::engine
 
-#endif  // POLLUX_ABI_NO_CANCELLATION_H_
+#endif  // POLLUX_STACK_ENGINE_NO_CANCELLATION_H_

@@ -1,10 +1,10 @@
-#include "abi/ownership.h"
+#include "stack/engine/ownership.h"
 
 #include <emmintrin.h>
 #include <rte_lcore.h>
 #include <sched.h>
 
-namespace pollux::abi {
+namespace pollux::engine {
 namespace {
 
 // A turn of the loop is shorter than this many looks at the word; who holds it for longer has lost
@@ -26,11 +26,15 @@ void Ownership::AcquireSlowly() {
   waiting_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-void Ownership::EnterLcore() {
+void Ownership::Enter() {
+  owner_.store(pthread_self(), std::memory_order_relaxed);
   lcore_of_thread_ = RTE_PER_LCORE(_lcore_id);
-  RTE_PER_LCORE(_lcore_id) = 0;
+  RTE_PER_LCORE(_lcore_id) = lcore_;
 }
 
-void Ownership::LeaveLcore() { RTE_PER_LCORE(_lcore_id) = lcore_of_thread_; }
+void Ownership::Leave() {
+  RTE_PER_LCORE(_lcore_id) = lcore_of_thread_;
+  owner_.store(pthread_t{}, std::memory_order_relaxed);
+}
 
-}  // namespace pollux::abi
+}  // namespace pollux::engine

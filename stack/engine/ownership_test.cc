@@ -1,4 +1,4 @@
-#include "abi/ownership.h"
+#include "stack/engine/ownership.h"
 
 #include <gtest/gtest.h>
 #include <rte_lcore.h>
@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-namespace pollux::abi {
+namespace pollux::engine {
 namespace {
 
 TEST(Ownership, OneAtATime) {
@@ -41,16 +41,26 @@ TEST(Ownership, WhatTheOwnerWroteTheNextOneSees) {
   EXPECT_FALSE(ownership.Wanted());
 }
 
-TEST(Ownership, ThreadIsLcore0WhileItOwns) {
-  Ownership ownership;
+TEST(Ownership, ThreadIsOneLcoreWhileItOwns) {
+  Ownership ownership(3);
   std::thread([&] {
     const unsigned own = rte_lcore_id();
-    EXPECT_NE(own, 0u);
+    EXPECT_NE(own, 3u);
     ownership.Acquire();
-    EXPECT_EQ(rte_lcore_id(), 0u);
+    EXPECT_EQ(rte_lcore_id(), 3u);
     ownership.Release();
     EXPECT_EQ(rte_lcore_id(), own);
   }).join();
+}
+
+TEST(Ownership, ItsThreadKnowsThatItHoldsIt) {
+  Ownership ownership;
+  EXPECT_FALSE(ownership.HeldByThisThread());
+  ownership.Acquire();
+  EXPECT_TRUE(ownership.HeldByThisThread());
+  std::thread([&] { EXPECT_FALSE(ownership.HeldByThisThread()); }).join();
+  ownership.Release();
+  EXPECT_FALSE(ownership.HeldByThisThread());
 }
 
 TEST(Ownership, WaitingThreadIsSeen) {
@@ -67,4 +77,4 @@ TEST(Ownership, WaitingThreadIsSeen) {
 }
 
 }  // namespace
-}  // namespace pollux::abi
+}  // namespace pollux::engine

@@ -1,0 +1,57 @@
+// When the progress thread takes a turn of the loop, and how it pauses.
+#ifndef POLLUX_ABI_PACE_H_
+#define POLLUX_ABI_PACE_H_
+
+#include <cstdint>
+
+#include "stack/engine/idle.h"
+
+namespace pollux::abi {
+
+// One thread's. It has a turn to take when
+//  - a thread of the program sleeps until a completion is announced, or has armed a completion
+//    queue to do so: then without a pause as long as there is something to do, and for kSpinTurns
+//    after;
+//  - or nobody has driven for kAbandonedNs: a program may compute, and its peers' packets are to be
+//    answered all the same. After kSpinTurns without work it naps in between. Threads that wait for
+//    events of connections are served so too: one that polls may well stand beside them.
+// Otherwise it naps, so that a program that polls has its CPU for itself. So has one that has
+// called a moment ago and now waits for its memory to change (ib_write_lat): what came meanwhile is
+// served at the end of a nap, and as long as such naps find something they are short.
+class Pace {
+ public:
+  enum class Pause : uint8_t { kNone, kYield, kShortNap, kNap };
+
+  static constexpr uint64_t kAbandonedNs = 50'000;
+  static constexpr uint64_t kNapNs = 100'000;  // what a packet waits at most that comes meanwhile
+  static constexpr uint32_t kSpinTurns = 4096;
+  // A program that has called no longer ago may be about to call again, on this thread's CPU.
+  static constexpr uint64_t kMomentNs = 1'000'000;
+  // A thread that wakes up so often takes a fifth of a CPU.
+  static constexpr uint64_t kShortNapNs = 10'000;
+  static constexpr uint32_t kShortNaps = 256;  // in vain, before they are long again
+
+  // What to do after `yield_after` turns without work (0: never), until it naps.
+  Pace(engine::Idle idle, uint32_t yield_after) : idle_(idle), yield_after_(yield_after) {}
+
+  // Whether a turn is due. `driven_ns`: when the program has last driven, by a clock that may be a
+  // little ahead of this one.
+  bool Due(uint64_t now_ns, uint64_t driven_ns, bool sleep_expected);
+  // Then either of them: what to do before the next look. Of a turn that found work, `busy`.
+  Pause AfterTurn(bool busy);
+  Pause WithoutTurn();
+
+ private:
+  Pause Nap();
+
+  engine::Idle idle_;
+  uint32_t yield_after_;
+  uint32_t idle_turns_ = 0;  // since the last one with work
+  uint32_t short_naps_left_ = 0;
+  bool sleep_expected_ = false;  // at the last look, as the next
+  bool called_lately_ = false;
+};
+
+}  // namespace pollux::abi
+
+#endif  // POLLUX_ABI_PACE_H_

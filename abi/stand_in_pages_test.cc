@@ -1,0 +1,82 @@
+#include "abi/stand_in_pages.h"
+
+#include <gtest/gtest.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace pollux::abi {
+namespace {
+
+constexpr size_t kBytes = 1 << 16;
+
+class StandInPagesTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    struct sigaction action {};
+    action.sa_handler = [](int) { siglongjmp(before_the_fault_, 1); };
+    ASSERT_EQ(sigaction(SIGSEGV, &action, nullptr), 0);
+    ASSERT_TRUE(UseStandInPages([](const void* address) {
+      errno = ENOTSUP;
+      return registered_ != nullptr && address >= registered_ && address < registered_ + kBytes;
+    }));
+  }
+  static volatile char* Unmapped() {
+    void* memory =
+        mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(memory, MAP_FAILED);
+    EXPECT_EQ(munmap(memory, kBytes), 0);
+    return static_cast<char*>(memory);
+  }
+  // Whether the fault of `touch` came to who took the signal before.
+  template <class Touch>
+  static bool Faults(Touch touch) {
+    if (sigsetjmp(before_the_fault_, 1) != 0) return true;
+    touch();
+    return false;
+  }
+
+  static inline sigjmp_buf before_the_fault_;
+  static inline const volatile char* registered_ = nullptr;
+};
+
+TEST_F(StandInPagesTest, WhatIsRegisteredIsThereAgain) {
+  volatile char* memory = Unmapped();
+  registered_ = memory;
+  errno = 0;
+  memory[5] = 'a';
+  memory[kBytes - 1] = 'z';
+  EXPECT_EQ(errno, 0);
+  EXPECT_EQ(memory[5], 'a');
+  EXPECT_EQ(memory[6], 0);
+  EXPECT_EQ(memory[kBytes - 1], 'z');
+  EXPECT_EQ(memory[kBytes / 2], 0) << "by reading";
+  registered_ = nullptr;
+  EXPECT_EQ(munmap(const_cast<char*>(memory), kBytes), 0);
+}
+
+TEST_F(StandInPagesTest, OtherFaultsAreTheProgramsOwn) {
+  volatile char* memory = Unmapped();
+  EXPECT_TRUE(Faults([&] { memory[0] = 'a'; }));
+  EXPECT_TRUE(Faults([&] { (void)memory[0]; })) << "a second one too";
+}
+
+TEST_F(StandInPagesTest, WhatIsProtectedStaysProtected) {
+  void* memory = mmap(nullptr, kBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  registered_ = static_cast<char*>(memory);
+  EXPECT_TRUE(Faults([&] { *static_cast<volatile char*>(memory) = 'a'; }));
+  registered_ = nullptr;
+  EXPECT_EQ(munmap(memory, kBytes), 0);
+}
+
+TEST_F(StandInPagesTest, ASignalThatIsSentIsPassedOn) {
+  EXPECT_TRUE(Faults([] { raise(SIGSEGV); }));
+}
+
+}  // namespace
+}  // namespace pollux::abi

@@ -1,0 +1,64 @@
+#include "stack/engine/operator_command.h"
+
+#include <rte_telemetry.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "stack/engine/telemetry_answer.h"
+
+namespace pollux::engine {
+namespace {
+
+constexpr std::string_view kPrefix = "/pollux/";
+
+// Lives as long as DPDK's telemetry thread: to the end.
+struct Registry {
+  std::mutex mutex;
+  std::map<std::string, OperatorCommand::Answer, std::less<>> answers;
+};
+Registry& TheRegistry() {
+  static auto* const registry = new Registry();
+  return *registry;
+}
+
+int OnCommand(const char* command, const char* parameters, rte_tel_data* data) {
+  std::string_view name = command;
+  name.remove_prefix(std::min(kPrefix.size(), name.size()));
+  return AnswerTelemetry(OperatorCommand::Ask(name, parameters == nullptr ? "" : parameters), data);
+}
+
+}  // namespace
+
+OperatorCommand::OperatorCommand(const std::string& name, const std::string& help, Answer answer)
+    : name_(name) {
+  {
+    Registry& registry = TheRegistry();
+    const std::lock_guard lock(registry.mutex);
+    registry.answers.insert_or_assign(name, std::move(answer));
+  }
+  // One that was here before is there still.
+  rte_telemetry_register_cmd(absl::StrCat("/pollux/", name).c_str(), &OnCommand, help.c_str());
+}
+
+OperatorCommand::~OperatorCommand() {
+  Registry& registry = TheRegistry();
+  const std::lock_guard lock(registry.mutex);
+  registry.answers.erase(name_);
+}
+
+absl::StatusOr<Report> OperatorCommand::Ask(std::string_view name, std::string_view parameters) {
+  Registry& registry = TheRegistry();
+  const std::lock_guard lock(registry.mutex);
+  const auto found = registry.answers.find(name);
+  if (found == registry.answers.end()) {
+    return absl::NotFoundError(absl::StrCat("nobody answers ", std::string(name), " here"));
+  }
+  return found->second(parameters);
+}
+
+}  // namespace pollux::engine

@@ -1,0 +1,39 @@
+#include "stack/engine/operator_command.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "stack/engine/eal.h"
+
+namespace pollux::engine {
+namespace {
+
+TEST(OperatorCommandTest, IsAnsweredWhileItLives) {
+  ASSERT_TRUE(InitEal({.memory_mib = 64}).ok());
+  for (const char* answer : {"first", "second"}) {
+    const OperatorCommand command("things", "Of things", [answer](std::string_view parameters) {
+      Report report;
+      report.Set(answer, std::string(parameters));
+      return report;
+    });
+    const absl::StatusOr<Report> report = OperatorCommand::Ask("things", "a,b");
+    ASSERT_TRUE(report.ok()) << report.status();
+    ASSERT_EQ(report->fields().size(), 1u);
+    EXPECT_EQ(report->fields()[0].first, answer);
+    EXPECT_EQ(std::get<std::string>(report->fields()[0].second), "a,b");
+  }
+  EXPECT_EQ(OperatorCommand::Ask("things", "").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST(OperatorCommandTest, ErrorsAreTold) {
+  ASSERT_TRUE(InitEal({.memory_mib = 64}).ok());
+  const OperatorCommand command("nothing", "Of nothing", [](std::string_view) {
+    return absl::StatusOr<Report>(absl::InvalidArgumentError("which?"));
+  });
+  EXPECT_EQ(OperatorCommand::Ask("nothing", "").status(), absl::InvalidArgumentError("which?"));
+}
+
+}  // namespace
+}  // namespace pollux::engine

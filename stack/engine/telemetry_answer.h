@@ -1,0 +1,18 @@
+// Reports as answers of DPDK telemetry.
+#ifndef POLLUX_STACK_ENGINE_TELEMETRY_ANSWER_H_
+#define POLLUX_STACK_ENGINE_TELEMETRY_ANSWER_H_
+
+#include "absl/status/statusor.h"
+#include "stack/engine/report.h"
+
+struct rte_tel_data;
+
+namespace pollux::engine {
+
+// For DPDK's telemetry thread: 0, as its callbacks return. An error is an answer too, its words
+// under "error" and its absl::StatusCode under "code": null would say nothing.
+int AnswerTelemetry(const absl::StatusOr<Report>& report, rte_tel_data* data);
+
+}  // namespace pollux::engine
+
+#endif  // POLLUX_STACK_ENGINE_TELEMETRY_ANSWER_H_

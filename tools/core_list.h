@@ -1,0 +1,22 @@
+// Lists of CPUs as people write them.
+#ifndef POLLUX_TOOLS_CORE_LIST_H_
+#define POLLUX_TOOLS_CORE_LIST_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cm/shard.h"
+
+namespace pollux::tools {
+
+inline constexpr int kMaxCpu = 1023;
+inline constexpr size_t kMaxCores = cm::Shard::kMaxCount;  // each polls with a manager of its own
+
+// "0,2", "2-5" or both in one, in the order given. InvalidArgument for what is no such list, CPUs
+// beyond kMaxCpu, one that is named twice, and more than kMaxCores.
+absl::StatusOr<std::vector<int>> ParseCoreList(const std::string& text);
+
+}  // namespace pollux::tools
+
+#endif  // POLLUX_TOOLS_CORE_LIST_H_
