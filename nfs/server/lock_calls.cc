@@ -100,6 +100,16 @@ bool LockCalls::Shared::FreeAll(const LockClients::Incarnation& incarnation,
   return all;
 }
 
+bool LockCalls::Shared::Drop(const LockClient& client) {
+  const auto renewed = clients.Renew(client);
+  // Who is not known holds nothing.
+  if (!renewed.has_value()) return true;
+  const LockClients::Incarnation now{.client = client, .number = *renewed};
+  if (!FreeAll(now, nullptr)) return false;
+  clients.Freed(now, std::nullopt);
+  return true;
+}
+
 std::optional<uint64_t> LockCalls::Session::Enter(const LockClient& holder,
                                                   std::optional<uint32_t> state) {
   const auto heard = shared.clients.HeardOf(holder, state);
@@ -235,14 +245,8 @@ void LockCalls::FreeAll(ControlCall call) {
   Nlm4Notify args;
   if (!call.Read(&args)) return call.Fail(AcceptStatus::kGarbageArguments);
   const LockClient client = ClientOf(call.client(), args.name.text);
-  const auto renewed = shared_->clients.Renew(client);
-  // Who is not known holds nothing.
-  if (!renewed.has_value()) return call.Answer(Void());
-  const LockClients::Incarnation now{.client = client, .number = *renewed};
   // What cannot be done now is not answered, and is asked again.
-  if (!shared_->FreeAll(now, nullptr)) return;
-  shared_->clients.Freed(now, std::nullopt);
-  call.Answer(Void());
+  if (shared_->Drop(client)) call.Answer(Void());
 }
 
 bool LockCalls::HasRestarted(const Gid& host, uint32_t state,
@@ -263,7 +267,7 @@ absl::StatusOr<size_t> LockCalls::Drop(const Gid& address) {
   for (const ClientLocks& held : shared_->exports->HeldLocks()) {
     if (held.client.address != address) continue;
     ++clients;
-    all &= shared_->FreeAll(held.client, shared_->clients.Renew(held.client), nullptr);
+    all &= shared_->Drop(held.client);
   }
   if (all) return clients;
   return absl::UnavailableError("storage has too much to do; ask again");

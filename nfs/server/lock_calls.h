@@ -86,6 +86,8 @@ class LockCalls {
     // What it held before that incarnation, soon, in all exports but one. False when one has no
     // room for the work.
     bool FreeAll(const LockClients::Incarnation& incarnation, const ServedExport* but);
+    // All that the client holds, soon, in a new incarnation of it. False as FreeAll().
+    bool Drop(const LockClient& client);
   };
   // One call on a thread of its export's storage.
   struct Session {
