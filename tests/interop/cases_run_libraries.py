@@ -49,11 +49,14 @@ define_ucx("ud", "ud_verbs", "-t", "tag_lat", "-s", 1000, *UCX_COUNTS,
 def fabric(bench, endpoint, provider, loss, *environment):
     """fi_pingpong, with libfabric's own checks of what comes. It uses one address over TCP and over
     RDMA, which a server on Pollux has where it shares its interface with the kernel."""
-    program = (*environment, "fi_pingpong", "-p", provider, "-e", endpoint, "-c", "-I", 20)
     with places(bench, loss) as (active, passive):
-        passive.start(*program)
+        def program(place, *arguments):
+            place.start("env", f"FI_VERBS_GID_IDX={place.gid_index}", *environment, "fi_pingpong",
+                        "-p", provider, "-e", endpoint, "-c", "-I", 20, *arguments)
+
+        program(passive)
         passive.wait_for_tcp(FABRIC_PORT)
-        active.start(*program, active.peer)
+        program(active, active.peer)
         end_well(active, passive)
 
 
@@ -73,8 +76,7 @@ define_fabric("msg-tap", "verbs", "msg", wants=TALK, ports=("tap",), directions=
 define_fabric("dgram", "verbs", "dgram",
               wants=[("active", "UD SEND ONLY"), ("passive", "UD SEND ONLY")])
 # A completion queue for two peers: for the 256 by default it is longer than those here.
-define_fabric("rdm", "verbs;ofi_rxm", "rdm", "env", "FI_UNIVERSE_SIZE=2", wants=TALK,
-              lossy=True)
+define_fabric("rdm", "verbs;ofi_rxm", "rdm", "FI_UNIVERSE_SIZE=2", wants=TALK)
 
 
 def define_fio(verb, wants, server_depth=1):
