@@ -87,7 +87,7 @@ class NodeTest : public testing::Test {
   void Listen(uint32_t core) {
     auto listening = server_->Run(core, [&] {
       RpingServer::Options options;
-      options.port = kPort;
+      options.local.port = kPort;
       return RpingServer::Listen(&server_->worker(core), &server_->manager(core),
                                  std::move(options));
     });

@@ -56,9 +56,9 @@ absl::StatusOr<std::unique_ptr<Rping>> Rping::Connect(engine::Worker* worker, cm
 }
 
 absl::StatusOr<std::unique_ptr<Rping>> Rping::Listen(engine::Worker* worker, cm::Manager* manager,
-                                                     uint16_t port, Options options) {
+                                                     const cm::Endpoint& local, Options options) {
   std::unique_ptr<Rping> made(new Rping(std::move(options), false));
-  auto connection = VerbsConnection::Listen(worker, manager, port, ConnectionConfig(), made.get());
+  auto connection = VerbsConnection::Listen(worker, manager, local, ConnectionConfig(), made.get());
   if (!connection.ok()) return connection.status();
   made->connection_ = *std::move(connection);
   return made;

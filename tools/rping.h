@@ -42,7 +42,7 @@ class Rping final : private VerbsConnection::User {
                                                         const cm::Endpoint& server,
                                                         Options options);
   static absl::StatusOr<std::unique_ptr<Rping>> Listen(engine::Worker* worker, cm::Manager* manager,
-                                                       uint16_t port, Options options);
+                                                       const cm::Endpoint& local, Options options);
   // Serves who has asked for it by CONNECT_REQUEST. `on_done` may be told before this has returned.
   static std::unique_ptr<Rping> Accept(engine::Worker* worker, cm::Manager* manager,
                                        const cm::Event& request, Options options);

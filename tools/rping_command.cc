@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "stack/net/address.h"
 #include "tools/commands.h"
 #include "tools/interrupt.h"
 #include "tools/options.h"
@@ -109,7 +110,7 @@ Rping::Options Configure(const RpingOptions& options) {
 }
 
 // One end, from its making on the worker's core to its end there.
-absl::Status RunRping(const RpingOptions& options, const cm::Endpoint& peer, Node& node,
+absl::Status RunRping(const RpingOptions& options, const cm::Endpoint& endpoint, Node& node,
                       uint64_t* pings) {
   std::promise<absl::Status> done;
   std::future<absl::Status> result = done.get_future();
@@ -117,10 +118,8 @@ absl::Status RunRping(const RpingOptions& options, const cm::Endpoint& peer, Nod
     Rping::Options rping = Configure(options);
     rping.on_done = [&done](const absl::Status& status) { done.set_value(status); };
     engine::Worker* worker = &node.device().worker();
-    return options.client
-               ? Rping::Connect(worker, &node.manager(), peer, std::move(rping))
-               : Rping::Listen(worker, &node.manager(), static_cast<uint16_t>(options.service_port),
-                               std::move(rping));
+    return options.client ? Rping::Connect(worker, &node.manager(), endpoint, std::move(rping))
+                          : Rping::Listen(worker, &node.manager(), endpoint, std::move(rping));
   });
   if (!made.ok()) return made.status();
   if (options.server) {
@@ -151,6 +150,17 @@ struct Served {
   uint64_t pings = 0;
 };
 
+// Whom to connect to, or where to listen: zeros, of either version, stand for any address.
+absl::StatusOr<cm::Endpoint> EndpointOf(const RpingOptions& options) {
+  cm::Endpoint endpoint{.port = static_cast<uint16_t>(options.service_port)};
+  if (options.server && options.address.empty()) return endpoint;
+  absl::StatusOr<Gid> address =
+      options.client ? ParsePeerAddress(options.address) : net::ParseAddress(options.address);
+  if (!address.ok()) return address.status();
+  if (*address != Gid::FromIpv4(0)) endpoint.address = *address;
+  return endpoint;
+}
+
 using RpingServers = std::vector<std::unique_ptr<RpingServer>>;
 
 void Goodbye(Node& node, const RpingServers& servers) {
@@ -165,14 +175,15 @@ void Goodbye(Node& node, const RpingServers& servers) {
 }
 
 // One server a core, until interrupted.
-absl::Status ServeMany(const RpingOptions& options, Node& node, Served* served) {
+absl::Status ServeMany(const RpingOptions& options, const cm::Endpoint& local, Node& node,
+                       Served* served) {
   RpingServers servers(node.cores());
   std::vector<uint64_t> failed(node.cores());
   const absl::Cleanup end = [&] { node.RunOnEach([&](uint32_t core) { servers[core].reset(); }); };
   absl::Status status;
   node.RunOnEach([&](uint32_t core) {
     RpingServer::Options serve;
-    serve.port = static_cast<uint16_t>(options.service_port);
+    serve.local = local;
     serve.of_client = [&options] { return Configure(options); };
     serve.on_end = [&failed, core](const absl::Status& ended) {
       if (ended.ok() || Interrupted()) return;
@@ -213,7 +224,10 @@ int RpingCommand(int argc, char** argv) {
                  "serve any number of clients at once, on all --cores, until\n"
                  "interrupted (-s)",
                  &rping.persistent);
-  options.Text("server-address", "ADDR", "the server's address (-c)", &rping.address);
+  options.Text("server-address", "ADDR",
+               "the server's address; with -s which of the\n"
+               "port's own to listen at (any)",
+               &rping.address);
   options.Number("service-port", "the server's port (7174)", 1, 65535, &rping.service_port);
   options.Number("count", "pings (until interrupted)", 1, 1'000'000'000, &rping.count);
   options.Number("size", "bytes of a ping (64); the server takes any", Rping::kMinBytes,
@@ -236,20 +250,16 @@ int RpingCommand(int argc, char** argv) {
     return kExitOk;
   }
   if (absl::Status status = CheckOptions(rping); !status.ok()) return Fail("rping", status);
-  cm::Endpoint peer;
-  if (rping.client) {
-    absl::StatusOr<Gid> address = ParsePeerAddress(rping.address);
-    if (!address.ok()) return Fail("rping", address.status());
-    peer = {.address = *address, .port = static_cast<uint16_t>(rping.service_port)};
-  }
+  const absl::StatusOr<cm::Endpoint> endpoint = EndpointOf(rping);
+  if (!endpoint.ok()) return Fail("rping", endpoint.status());
   CatchInterrupts();
   absl::StatusOr<std::unique_ptr<Node>> node =
       StartNode(rping.port, rping.persistent ? Cores::kMany : Cores::kOne);
   if (!node.ok()) return Fail("rping", node.status());
   if (rping.debug) PrintCmExchange(**node);
   Served served;
-  const absl::Status status = rping.persistent ? ServeMany(rping, **node, &served)
-                                               : RunRping(rping, peer, **node, &served.pings);
+  const absl::Status status = rping.persistent ? ServeMany(rping, *endpoint, **node, &served)
+                                               : RunRping(rping, *endpoint, **node, &served.pings);
   if (rping.json) {
     Json json = {{"ok", status.ok()}};
     if (!status.ok()) json["error"] = std::string(status.message());

@@ -18,7 +18,10 @@ absl::Status RpingServer::Begin() {
   });
   if (!id.ok()) return id.status();
   listener_ = *id;
-  return manager_->Listen(listener_, options_.port);
+  if (absl::Status status = manager_->BindAddr(listener_, options_.local); !status.ok()) {
+    return status;
+  }
+  return manager_->Listen(listener_, options_.local.port);
 }
 
 RpingServer::~RpingServer() {

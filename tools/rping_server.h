@@ -23,14 +23,14 @@ class RpingServer {
   static constexpr size_t kMaxClients = 256;  // at once: each takes Rping::kMaxBytes; more wait
 
   struct Options {
-    uint16_t port = 0;
+    cm::Endpoint local;  // all zeros: any address
     // What each client's Rping::Options begin as; `on_done` is the server's own. Null: the usual.
     std::function<Rping::Options()> of_client;
     // Told of each client's end, as Rping::Options::on_done.
     absl::AnyInvocable<void(const absl::Status& status)> on_end;
   };
 
-  // Worker and manager outlive the server. Errors as cm::Manager::Listen.
+  // Worker and manager outlive the server. Errors as cm::Manager::BindAddr and Listen.
   static absl::StatusOr<std::unique_ptr<RpingServer>> Listen(engine::Worker* worker,
                                                              cm::Manager* manager, Options options);
   // Clients that are left are disconnected without waiting for their answer.

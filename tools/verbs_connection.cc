@@ -48,13 +48,17 @@ absl::StatusOr<std::unique_ptr<VerbsConnection>> VerbsConnection::Connect(engine
   return made;
 }
 
-absl::StatusOr<std::unique_ptr<VerbsConnection>> VerbsConnection::Listen(
-    engine::Worker* worker, cm::Manager* manager, uint16_t port, const Config& config, User* user) {
+absl::StatusOr<std::unique_ptr<VerbsConnection>> VerbsConnection::Listen(engine::Worker* worker,
+                                                                         cm::Manager* manager,
+                                                                         const cm::Endpoint& local,
+                                                                         const Config& config,
+                                                                         User* user) {
   std::unique_ptr<VerbsConnection> made(new VerbsConnection(worker, manager, config, user));
   auto id = manager->CreateId(RDMA_PS_TCP, made->Handler());
   if (!id.ok()) return id.status();
   made->listener_ = *id;
-  absl::Status status = manager->Listen(*id, port);
+  absl::Status status = manager->BindAddr(*id, local);
+  if (status.ok()) status = manager->Listen(*id, local.port);
   worker->AddPoller(made.get());
   if (!status.ok()) return status;
   return made;

@@ -48,17 +48,17 @@ class VerbsConnection final : public engine::Poller {
     uint32_t resolve_timeout_ms = 10'000;
   };
 
-  // Begins to connect, or listens for one peer at `port`. One that comes while there is another
-  // takes its place if that one stays silent for kSilentNs though it is asked whether it lives, and
-  // is rejected if not. Worker, manager and user outlive the connection. Errors as the manager's
-  // and the worker's.
+  // Begins to connect, or listens for one peer at `local` (all zeros: any address). One that comes
+  // while there is another takes its place if that one stays silent for kSilentNs though it is
+  // asked whether it lives, and is rejected if not. Worker, manager and user outlive the
+  // connection. Errors as the manager's and the worker's.
   static absl::StatusOr<std::unique_ptr<VerbsConnection>> Connect(engine::Worker* worker,
                                                                   cm::Manager* manager,
                                                                   const cm::Endpoint& peer,
                                                                   const Config& config, User* user);
   static absl::StatusOr<std::unique_ptr<VerbsConnection>> Listen(engine::Worker* worker,
                                                                  cm::Manager* manager,
-                                                                 uint16_t port,
+                                                                 const cm::Endpoint& local,
                                                                  const Config& config, User* user);
   // Begins to accept what CONNECT_REQUEST has told of. What fails of it is told by OnEnded(), which
   // may come before this has returned.

@@ -74,6 +74,17 @@ class RpingTest(CommandTest):
         self.assertEqual(self.client("-C", "1", "-p", "12345").process.returncode, 0)
         self.assertEqual(server.wait(), 0, server.stderr)
 
+    def test_server_at_an_address(self):
+        for address, words in (("203.0.113.9", "at no address of this device"),
+                               ("nobody", "nobody")):
+            run = self.finish(Host(), "rping", "-s", "-a", address, *self.port("server"))
+            self.assert_one_line(run, run.process.returncode, words)
+            self.assertNotEqual(run.process.returncode, 0)
+        for address in (SERVER, "0.0.0.0"):
+            server = self.serve("-a", address)
+            self.assertEqual(self.client("-C", "1").process.returncode, 0)
+            self.assertEqual(server.wait(), 0, server.stderr)
+
     def test_interrupted_client_disconnects(self):
         server = self.serve()
         client = self.start(Host(), "rping", "-c", "-a", SERVER, "-d", *self.port("client"))

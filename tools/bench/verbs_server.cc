@@ -22,7 +22,7 @@ absl::Status VerbsServer::ListenAgain() {
   config.receive_queue = kBenchReceives;
   config.private_data = [this] { return absl::MakeConstSpan(greeting_); };
   connection_.reset();
-  auto listening = VerbsConnection::Listen(worker_, manager_, port_, config, this);
+  auto listening = VerbsConnection::Listen(worker_, manager_, {.port = port_}, config, this);
   if (!listening.ok()) return listening.status();
   connection_ = *std::move(listening);
   return absl::OkStatus();
