@@ -208,7 +208,8 @@ absl::Status Port::Configure(const Devargs& devargs, const PortOptions& options)
 absl::Status Port::SetUpQueues(const Devargs& devargs, int socket) {
   Descriptors descriptors = DriverDescriptors(devargs.driver());
   (void)rte_eth_dev_adjust_nb_rx_tx_desc(port_id_, &descriptors.rx, &descriptors.tx);
-  for (uint16_t i = 0; i < pools_.size(); ++i) {
+  const auto queues = static_cast<uint16_t>(pools_.size());
+  for (uint16_t i = 0; i < queues; ++i) {
     int error = rte_eth_rx_queue_setup(port_id_, i, descriptors.rx, static_cast<unsigned>(socket),
                                        nullptr, pools_[i]);
     if (error != 0) return Refused(name_, "setting up a receive queue", error);
