@@ -13,6 +13,15 @@ using transport::Endpoint;
 // IB specification 16.4: the Q_Key of every GSI queue pair.
 constexpr uint32_t kGsiQkey = 0x80010000;
 
+// What it has completed and not acknowledged yet, since not every queue pair has its turn to send
+// in each poll: once it has gone nobody else does, and its peer would use up its retries.
+void AcknowledgeAtLast(Endpoint& endpoint, transport::PollContext& context) {
+  if (endpoint.qp.type() != IBV_QPT_RC) return;
+  if (context.egress.room() == 0) context.egress.Flush(context.now_ns);
+  constexpr int kNoData = 0;
+  endpoint.Transmit(context, kNoData);
+}
+
 }  // namespace
 
 // No look-up, since registering is part of every call of an upper layer.
@@ -173,6 +182,8 @@ absl::Status Worker::ModifyQp(verbs::QueuePair* qp, const ibv_qp_attr& attr, int
     if (!path.ok()) return path.status();
     qp->path = *path;
   }
+  const bool ends = attr.qp_state == IBV_QPS_RESET || attr.qp_state == IBV_QPS_ERR;
+  if ((mask & IBV_QP_STATE) != 0 && ends) AcknowledgeAtLast(*Endpoint::Of(qp), context);
   const absl::Status status = Endpoint::Of(qp)->Modify(attr, mask, context);
   if (new_path) {
     // Whichever of the two paths is not the queue pair's any more.
@@ -199,6 +210,8 @@ void Worker::ReleasePath(Slot& slot) {
 absl::Status Worker::DestroyQp(verbs::QueuePair* qp, uint64_t time_wait_ns) {
   if (qp == nullptr) return NotOurs("queue pair");
   Slot& slot = SlotOf(*qp);
+  transport::PollContext context = Context(PortOf(*qp));
+  AcknowledgeAtLast(*slot.endpoint, context);
   --qp->init().pd->use_count;
   qp->init().send_cq->Detach(qp);
   qp->init().recv_cq->Detach(qp);
