@@ -162,8 +162,9 @@ absl::Status Start(engine::Device& a, engine::Device& b, uint32_t number, uint32
     const bool worked = near.Poll(now_ns);
     return far.Poll(now_ns) || worked;
   });
-  if (thread.ok()) lane.thread = *std::move(thread);
-  return thread.status();
+  if (!thread.ok()) return thread.status();
+  lane.thread = *std::move(thread);
+  return absl::OkStatus();
 }
 
 }  // namespace
