@@ -45,8 +45,9 @@ absl::Status ParseMac(const std::string& text, PortOptions* port) {
 
 absl::Status ParseCores(const std::string& text, PortOptions* port) {
   absl::StatusOr<std::vector<int>> cores = ParseCoreList(text);
-  if (cores.ok()) port->cores = *std::move(cores);
-  return cores.status();
+  if (!cores.ok()) return cores.status();
+  port->cores = *std::move(cores);
+  return absl::OkStatus();
 }
 
 absl::Status ParseCore(const std::string& text, PortOptions* port) {
