@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -335,6 +337,34 @@ TEST_F(MisuseTest, APeerWritesToMemoryThatHasGone) { WriteToMemoryThatHasGone(/*
 // Another thread than the program's places it then.
 TEST_F(MisuseTest, APeerWritesToMemoryThatHasGoneOfAProgramThatSleeps) {
   WriteToMemoryThatHasGone(/*sleeps=*/true);
+}
+
+// As reporters of crashes do: the fault is in the midst of a call, which nobody completes.
+TEST_F(MisuseTest, AHandlerThatInterruptsACallForksAndExits) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  constexpr int kReported = 7;
+  const auto crash = [this] {
+    struct sigaction action {};
+    action.sa_handler = [](int) {
+      const pid_t child = fork();
+      if (child == 0) _exit(0);
+      waitpid(child, nullptr, 0);
+      std::exit(kReported);
+    };
+    sigaction(SIGSEGV, &action, nullptr);
+    ibv_qp* qp = MakeQp();
+    if (Move(qp, IBV_QPS_INIT) != 0 || Move(qp, IBV_QPS_ERR) != 0) _exit(2);
+    ibv_sge nowhere{.addr = 8, .length = 8, .lkey = 0};
+    ibv_send_wr send{};
+    send.sg_list = &nowhere;
+    send.num_sge = 1;
+    send.opcode = IBV_WR_SEND;
+    send.send_flags = IBV_SEND_INLINE;
+    ibv_send_wr* bad = nullptr;
+    ibv_post_send(qp, &send, &bad);
+    _exit(3);
+  };
+  EXPECT_EXIT(crash(), testing::ExitedWithCode(kReported), "");
 }
 
 TEST_F(MisuseTest, ADeviceIsClosedBeforeWhatIsOfIt) {
