@@ -32,10 +32,12 @@ void Rest(Pace::Pause pause) {
   }
 }
 
-// The program's signals are for the program's threads.
+// The program's signals are for the program's threads; but that memory is missing which it has
+// registered (UseStandInPages()) this one finds out too.
 std::thread StartWithoutSignals(std::function<void()> run) {
   sigset_t all, before;
   sigfillset(&all);
+  sigdelset(&all, SIGSEGV);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   std::thread thread(std::move(run));
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
