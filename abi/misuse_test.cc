@@ -598,6 +598,64 @@ TEST_F(CmMisuseTest, RequestsThatNobodyHasSeenGoWithTheirListenerToItsNewChannel
   rdma_destroy_event_channel(others);
 }
 
+// A program that looks for events and completions in turn hears of the end when it has what came
+// before, or has looked often enough.
+TEST_F(CmMisuseTest, TheEndComesAfterWhatWasReceived) {
+  constexpr int kMostLooks = 1000;
+  for (const bool polls : {true, false}) {
+    rdma_cm_id* listener = Make();
+    ASSERT_EQ(Bind(listener, "192.0.2.1", 7473), 0);
+    ASSERT_EQ(rdma_listen(listener, 4), 0);
+    rdma_event_channel* others = rdma_create_event_channel();
+    rdma_cm_id* peer = Ask(7473, others);
+    rdma_cm_event* event = nullptr;
+    ASSERT_EQ(rdma_get_cm_event(channel_, &event), 0);
+    rdma_cm_id* id = event->id;
+    EXPECT_EQ(rdma_ack_cm_event(event), 0);
+    ASSERT_EQ(MakeQp(id), 0);
+    ibv_recv_wr receive{};
+    receive.wr_id = 5;
+    ibv_recv_wr* bad_receive = nullptr;
+    ASSERT_EQ(ibv_post_recv(id->qp, &receive, &bad_receive), 0);
+    ASSERT_EQ(rdma_accept(id, nullptr), 0);
+    for (rdma_event_channel* channel : {channel_, others}) {
+      ASSERT_EQ(rdma_get_cm_event(channel, &event), 0);
+      EXPECT_EQ(event->event, RDMA_CM_EVENT_ESTABLISHED);
+      EXPECT_EQ(rdma_ack_cm_event(event), 0);
+    }
+    ibv_send_wr send{};
+    send.opcode = IBV_WR_SEND;
+    send.send_flags = IBV_SEND_SIGNALED;
+    ibv_send_wr* bad_send = nullptr;
+    ASSERT_EQ(ibv_post_send(peer->qp, &send, &bad_send), 0);
+    ibv_wc wc{};
+    while (ibv_poll_cq(peer->send_cq, 1, &wc) == 0) {
+    }
+    EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+    ASSERT_EQ(rdma_disconnect(peer), 0);
+    ASSERT_TRUE(AwaitEvents(1));
+    ASSERT_EQ(fcntl(channel_->fd, F_SETFL, O_NONBLOCK), 0);
+    EXPECT_ERRNO(rdma_get_cm_event(channel_, &event), EAGAIN);
+    if (polls) {
+      ASSERT_EQ(ibv_poll_cq(id->recv_cq, 1, &wc), 1);
+      EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+      EXPECT_EQ(wc.wr_id, 5u);
+    }
+    for (int looks = 0; rdma_get_cm_event(channel_, &event) != 0; ++looks) {
+      ASSERT_LT(looks, kMostLooks);
+    }
+    EXPECT_EQ(event->event, RDMA_CM_EVENT_DISCONNECTED);
+    EXPECT_EQ(rdma_ack_cm_event(event), 0);
+    ASSERT_EQ(fcntl(channel_->fd, F_SETFL, 0), 0);
+    for (rdma_cm_id* end : {id, peer}) {
+      rdma_destroy_qp(end);
+      EXPECT_EQ(rdma_destroy_id(end), 0);
+    }
+    EXPECT_EQ(rdma_destroy_id(listener), 0);
+    rdma_destroy_event_channel(others);
+  }
+}
+
 // As rping ends: its queue pair, which rdma_create_qp() made, goes by ibv_destroy_qp(), and then
 // the identifier.
 TEST_F(CmMisuseTest, AnIdentifierOutlivesItsQueuePair) {
