@@ -168,6 +168,7 @@ bool Worker::Poll(uint64_t now_ns) {
     DeliverFailures();
   worked |= RunMailbox() > 0;
   worked |= RunPollers();
+  worked |= Acknowledge();
   worked |= Transmit();
   if (failed_count_ != 0) [[unlikely]]
     DeliverFailures();
@@ -372,11 +373,35 @@ bool Worker::RunPollers() {
   return worked;
 }
 
+// What is owed for what came in this poll leaves with it, however many queue pairs wait for turns.
+bool Worker::Acknowledge() {
+  bool worked = false;
+  for (size_t left = kAcknowledgements * ports_.size(); left > 0; --left) {
+    verbs::QueuePair* qp = active_.answers().Pop();
+    if (qp == nullptr) break;
+    Port& port = PortOf(*qp);
+    if (port.egress.room() == 0) port.egress.Flush(now_ns_);
+    transport::PollContext context = Context(port);
+    if (!Endpoint::Of(qp)->Acknowledge(context)) {
+      qp->ActivateAnswer();
+      if (ports_.size() == 1) break;
+      continue;
+    }
+    AfterCall(SlotOf(*qp));
+    worked = true;
+  }
+  return worked;
+}
+
 bool Worker::Transmit() {
   bool worked = false;
-  active_.VisitFirst(kTransmitTurns,
-                     [](verbs::QueuePair* qp) { Endpoint::Of(qp)->Prefetch(true); });
-  for (int turn = 0; turn < kTransmitTurns && !active_.empty(); ++turn) {
+  int packets = 0;
+  for (int turn = 0; turn < kTransmitTurns && packets < kTransmitPackets && !active_.empty();
+       ++turn) {
+    if (turn % kPrefetchTurns == 0) {
+      active_.VisitFirst(kPrefetchTurns,
+                         [](verbs::QueuePair* qp) { Endpoint::Of(qp)->Prefetch(true); });
+    }
     Port& port = PortOf(*active_.front());
     if (port.egress.room() == 0) port.egress.Flush(now_ns_);
     if (port.egress.room() == 0) {
@@ -391,8 +416,11 @@ bool Worker::Transmit() {
     const bool more = Endpoint::Of(qp)->Transmit(context, kTransmitBudget);
     if (more) active_.Push(qp);
     AfterCall(SlotOf(*qp));
+    const int pushed = static_cast<int>(port.counters.sent_pkts - sent) + room - port.egress.room();
+    // A turn for nothing counts as one that sent all it may: there may be no buffers.
+    packets += pushed > 0 ? pushed : kTransmitBudget;
     // One that could not send although it has more waits for buffers: that is idling.
-    worked |= !more || sent != port.counters.sent_pkts || room != port.egress.room();
+    worked |= !more || pushed > 0;
   }
   return worked;
 }

@@ -211,7 +211,12 @@ class Worker : public Party {
 
   static constexpr uint16_t kBurst = 32;      // frames received from a port at once
   static constexpr int kTransmitBudget = 32;  // packets a queue pair may send in its turn
-  static constexpr int kTransmitTurns = 8;    // turns in a poll, so that reception is not starved
+  // Turns in a poll, and packets sent in them, so that reception is not starved.
+  static constexpr int kTransmitTurns = 32;
+  static constexpr int kTransmitPackets = 256;
+  static constexpr int kPrefetchTurns = 8;  // queue pairs that are fetched together
+  // Acknowledgements a port in a poll: half of what its egress holds, the other is for data.
+  static constexpr size_t kAcknowledgements = transport::Egress::kCapacity / 2;
 
   explicit Worker(const WorkerConfig& config);
 
@@ -235,6 +240,7 @@ class Worker : public Party {
   Slot* FindSlot(Qpn qpn, transport::Counters& counters);
   Slot& SlotOf(const verbs::QueuePair& qp);
   bool RunPollers();
+  bool Acknowledge();
   bool Transmit();
   void DeliverEvents();
   void DeliverFailures();

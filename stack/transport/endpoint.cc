@@ -191,6 +191,12 @@ void Endpoint::OnMarked(const wire::RocePacket& packet, PollContext& context) {
   congestion_->notification.OnMarked(packet, qp.qpn(), remote, context);
 }
 
+bool Endpoint::Acknowledge(PollContext& context) {
+  if (qp.state() != IBV_QPS_RTR && !qp.sends()) return true;
+  journal_.Begin(context.now_ns);
+  return rc_responder_.Acknowledge(context);
+}
+
 bool Endpoint::Transmit(PollContext& context, int budget) {
   journal_.Begin(context.now_ns);
   const bool more = congestion_ == nullptr ? Send(context, budget) : SendPaced(context, budget);

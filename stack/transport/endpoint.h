@@ -46,6 +46,10 @@ class Endpoint {
   // state, P_Key, addresses and ICRC, then executes or drops and counts.
   void OnPacket(const wire::RocePacket& packet, PollContext& context);
 
+  // Sends the acknowledgement or NAK that it owes, without a turn. False when there was no room or
+  // no buffer for it: the caller puts the queue pair into its row again (ActiveList::answers()).
+  bool Acknowledge(PollContext& context);
+
   // Sends at most `budget` packets: READ responses, then requests, and an acknowledgement in
   // between. True when more could be sent at once: the caller puts the queue pair at the end of the
   // active list again.

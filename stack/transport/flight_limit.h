@@ -3,6 +3,7 @@
 #define POLLUX_STACK_TRANSPORT_FLIGHT_LIMIT_H_
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 
 namespace pollux::transport {
@@ -14,22 +15,33 @@ class FlightLimit {
  public:
   static constexpr uint32_t kMost = 128;  // as rxe's: its sockets hold no more
   static constexpr uint32_t kLeast = 8;
+  static constexpr uint32_t kAcksAFlight = 4;  // asked for: the loss of one stops nobody
 
   uint32_t packets() const { return packets_; }
+  // Whether packets were lost lately.
+  bool lowered() const { return packets_ < kMost; }
+  // Every so many packets one asks for an acknowledgement: a power of two.
+  uint32_t ack_every() const { return ack_every_; }
   void Reset() { *this = {}; }
   void OnLoss() {
-    packets_ = std::max(kLeast, packets_ / 2);
+    Set(std::max(kLeast, packets_ / 2));
     acknowledged_ = 0;
   }
   void OnAcknowledged(uint32_t packets) {
     if (packets_ == kMost) return;
     acknowledged_ += packets;
-    packets_ = std::min(kMost, packets_ + acknowledged_ / 2);
+    Set(std::min(kMost, packets_ + acknowledged_ / 2));
     acknowledged_ %= 2;
   }
 
  private:
+  void Set(uint32_t packets) {
+    packets_ = packets;
+    ack_every_ = std::bit_floor(packets) / kAcksAFlight;
+  }
+
   uint32_t packets_ = kMost;
+  uint32_t ack_every_ = kMost / kAcksAFlight;
   uint32_t acknowledged_ = 0;  // and not counted into the growth yet
 };
 

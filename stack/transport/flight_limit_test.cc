@@ -31,6 +31,22 @@ TEST(FlightLimit, GrowsByHalfOfWhatIsAcknowledged) {
   EXPECT_EQ(limit.packets(), FlightLimit::kMost);
 }
 
+TEST(FlightLimit, AsksFourTimesAFlight) {
+  FlightLimit limit;
+  EXPECT_FALSE(limit.lowered());
+  EXPECT_EQ(limit.ack_every(), 32u);
+  limit.OnLoss();
+  EXPECT_TRUE(limit.lowered());
+  EXPECT_EQ(limit.ack_every(), 16u);
+  limit.OnAcknowledged(40);  // 84 packets
+  EXPECT_EQ(limit.ack_every(), 16u);
+  for (int i = 0; i < 20; ++i) limit.OnLoss();
+  EXPECT_EQ(limit.ack_every(), 2u);
+  limit.OnAcknowledged(1'000);
+  EXPECT_FALSE(limit.lowered());
+  EXPECT_EQ(limit.ack_every(), 32u);
+}
+
 // One packet in n is lost, at even distances.
 TEST(FlightLimit, SettlesBelowTheDistanceBetweenLosses) {
   for (const uint32_t n : {20u, 100u}) {

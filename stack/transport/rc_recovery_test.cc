@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "stack/base/random.h"
 #include "stack/transport/test_pair.h"
 
 namespace pollux::transport {
@@ -14,7 +15,7 @@ using wire::Operation;
 
 constexpr uint32_t kPackets = 40;
 constexpr uint32_t kBytes = kPackets * 1024;
-constexpr uint64_t kFrameNs = 5'000;
+constexpr uint64_t kFrameNs = 500;
 // A message and its acknowledgement, and what was sent again; a time-out takes 67 ms.
 constexpr uint64_t kFewRoundTripsNs = 10 * RcRequester::kMinProbeNs;
 
@@ -189,6 +190,46 @@ TEST(RcFlightTest, LossyWireIsNotFilledWithRepetitions) {
   ASSERT_EQ(all.size(), kWrites);
   for (const ibv_wc& wc : all) EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
   EXPECT_LT(sent, 3 * kWrites * kWritePackets);
+}
+
+// Packets of both directions are lost, NAKs and acknowledgements too.
+class RcLossyFlightTest : public ::testing::Test {
+ protected:
+  static constexpr uint32_t kWrites = 4, kWritePackets = 600;
+  // How long all of it takes; one in `lose_every` is lost, 0: none.
+  uint64_t Took(uint32_t lose_every) {
+    TestPair pair;
+    Random random(7);
+    // By which the round trip is known.
+    pair.a.PostSend(IBV_WR_RDMA_WRITE, 0, pair.a.memory.data(), 1,
+                    reinterpret_cast<uint64_t>(pair.b.memory.data()), pair.b.key);
+    pair.Run();
+    EXPECT_EQ(pair.a.Poll().size(), 1u);
+    pair.hook = [&](bool, const wire::RocePacket&, rte_mbuf*) {
+      pair.now_ns += kFrameNs;
+      return lose_every != 0 && random.Below(lose_every) == 0 ? Fate::kDrop : Fate::kDeliver;
+    };
+    const uint64_t start_ns = pair.now_ns;
+    for (uint32_t i = 1; i <= kWrites; ++i) {
+      pair.a.PostSend(IBV_WR_RDMA_WRITE, i, pair.a.memory.data(), kWritePackets * 1024,
+                      reinterpret_cast<uint64_t>(pair.b.memory.data()), pair.b.key);
+    }
+    std::vector<ibv_wc> all;
+    pair.Run();
+    for (bool waits = true; all.size() < kWrites && waits; waits = pair.Wait()) {
+      for (const ibv_wc& wc : pair.a.Poll()) all.push_back(wc);
+    }
+    EXPECT_EQ(all.size(), kWrites);
+    for (const ibv_wc& wc : all) EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+    EXPECT_EQ(pair.a.counters.local_ack_timeout_err, 0u);
+    return pair.now_ns - start_ns;
+  }
+};
+
+// A NAK that is lost, or an answer to the last of a flight, stops it for a short probe.
+TEST_F(RcLossyFlightTest, StallsAreShort) {
+  // In virtual time. With probes of kMinProbeNs it would be more than eight times as long.
+  EXPECT_LT(Took(20), 4 * Took(0));
 }
 
 // The memory of what a probe would send again is gone: the queue pair fails, and nothing that was

@@ -236,8 +236,9 @@ RcRequester::Step RcRequester::AskFor(const SendWqe& wqe, uint32_t begin, uint32
       std::min(unanswered, static_cast<uint32_t>(std::max(0, Distance(restart_, psn))));
   if (in_flight >= flight_.packets()) return Step::kWait;
   if (in_flight == 0) ack_asked_ns_ = context.now_ns;  // nothing waits for an answer
+  const uint32_t ack_mask = flight_.ack_every() - 1;
   const bool ack_request = (packet + 1 == wqe.packets && Asks(wqe, context.now_ns)) ||
-                           psn.value() % kAckEvery == kAckEvery - 1 ||
+                           (psn.value() & ack_mask) == ack_mask ||
                            in_flight + 1 == flight_.packets() ||
                            context.now_ns - ack_asked_ns_ >= kAckEveryNs;
   const Step step = SendPacket(cursor_.index(), packet, ack_request, context);
@@ -257,6 +258,8 @@ RcRequester::Step RcRequester::AskFor(const SendWqe& wqe, uint32_t begin, uint32
   if (2 * (qp_->sq_tail() - qp_->sq_head()) > qp_->init().cap.max_send_wr) return true;
   // Whose answers come at their leisure has no measure of a round trip in them.
   if (round_trip_.smoothed_ns() == 0) return true;
+  // A probe that soon would come before an answer at the peer's leisure.
+  if (flight_.lowered()) return true;
   if (qp_->attr.timeout != 0 && wire::TimeoutCodeNs(qp_->attr.timeout) < kShortTimeoutNs)
     return true;
   return !ack_trust_.MayLeave(now_ns);
@@ -296,8 +299,8 @@ RcRequester::Step RcRequester::AskFor(const SendWqe& wqe, uint32_t begin, uint32
 }
 
 uint64_t RcRequester::ProbeNs() const {
-  return round_trip_.smoothed_ns() == 0 ? kFirstProbeNs
-                                        : std::max(kMinProbeNs, round_trip_.most_ns());
+  if (round_trip_.smoothed_ns() == 0) return kFirstProbeNs;
+  return std::max(flight_.lowered() ? kLossyProbeNs : kMinProbeNs, round_trip_.most_ns());
 }
 
 void RcRequester::ArmProbe(uint64_t now_ns) {

@@ -28,8 +28,9 @@ namespace pollux::transport {
 class RcRequester {
  public:
   static constexpr uint32_t kMaxInFlight = FlightLimit::kMost;  // request packets
-  // At the latest after this many packets one asks for an acknowledgement.
-  static constexpr uint32_t kAckEvery = 32;
+  // At the latest after this many packets one asks for an acknowledgement, on a wire that loses
+  // none (FlightLimit::ack_every()).
+  static constexpr uint32_t kAckEvery = FlightLimit::kMost / FlightLimit::kAcksAFlight;
   // Or after this time, for a sender that is held back: well before a probe.
   static constexpr uint64_t kAckEveryNs = 200'000;
   // With a shorter local ACK timeout every message asks: a peer that takes its time
@@ -41,7 +42,10 @@ class RcRequester {
   // timeout. Probes back off, and are no retries: when they stay unanswered the time-out decides.
   static constexpr uint64_t kFirstProbeNs = 10'000'000;  // before a round trip was measured
   static constexpr uint64_t kMinProbeNs = 500'000;       // above a scheduler's usual stalls
-  static constexpr int kMaxProbes = 6;                   // since the last progress
+  // After losses, while they keep the flight short: a NAK or an answer is as easily lost, and a
+  // stall of kMinProbeNs would cost many flights, a probe too many one short one.
+  static constexpr uint64_t kLossyProbeNs = 50'000;
+  static constexpr int kMaxProbes = 6;  // since the last progress
 
   RcRequester(verbs::QueuePair* qp, Journal* journal)
       : qp_(qp), journal_(journal), builder_(journal), cursor_(qp) {}

@@ -113,7 +113,7 @@ void RcResponder::OnOutOfSequence(Psn psn, PollContext& context) {
   journal_->Count(&Counters::sent_seq_nak, context);
   nak_ = wire::kNakPsnSequence;
   nak_psn_ = expected_psn_;
-  qp_->Activate();
+  qp_->ActivateAnswer();
 }
 
 void RcResponder::OnDuplicate(const wire::RocePacket& packet, PollContext& context) {
@@ -292,7 +292,7 @@ void RcResponder::Acknowledged() {
 
 void RcResponder::AskForAck(PollContext& context) {
   if (std::exchange(ack_pending_, true)) journal_->Count(&Counters::ack_deferred, context);
-  qp_->Activate();
+  qp_->ActivateAnswer();
 }
 
 void RcResponder::NotReady(PollContext& context) {
@@ -300,7 +300,7 @@ void RcResponder::NotReady(PollContext& context) {
   waiting_after_rnr_ = true;
   nak_ = wire::kRnrNak | (qp_->attr.min_rnr_timer & 0x1F);
   nak_psn_ = expected_psn_;
-  qp_->Activate();
+  qp_->ActivateAnswer();
 }
 
 void RcResponder::Fatal(uint8_t syndrome, Psn psn, ibv_event_type event) {
@@ -322,15 +322,8 @@ bool RcResponder::Transmit(PollContext& context, int* budget) {
     }
     --*budget;
   }
-  // One, which costs no budget: that a queue pair may send no data just now holds no answer back.
-  if (nak_ != 0 || ack_pending_) {
-    if (context.egress.room() == 0) return true;
-    const bool sent = nak_ != 0 ? SendAeth(nak_, nak_psn_, context)
-                                : SendAeth(wire::kAckNoCredits, expected_psn_ - 1, context);
-    if (!sent) return true;
-    nak_ = 0;
-    Acknowledged();
-  }
+  // It costs no budget: that a queue pair may send no data just now holds no answer back.
+  if (!SendOwed(context)) return true;
   if (fatal_) {
     journal_->Event(fatal_event_);
     qp_->RaiseEvent(fatal_event_);
@@ -338,6 +331,22 @@ bool RcResponder::Transmit(PollContext& context, int* budget) {
     Stop();
   }
   return false;
+}
+
+bool RcResponder::Acknowledge(PollContext& context) {
+  return fatal_ || resources_.Next().resource != nullptr || SendOwed(context);
+}
+
+// The NAK, or else the acknowledgement, if one is owed. False when there was no room or no buffer.
+bool RcResponder::SendOwed(PollContext& context) {
+  if (nak_ == 0 && !ack_pending_) return true;
+  if (context.egress.room() == 0) return false;
+  const bool sent = nak_ != 0 ? SendAeth(nak_, nak_psn_, context)
+                              : SendAeth(wire::kAckNoCredits, expected_psn_ - 1, context);
+  if (!sent) return false;
+  nak_ = 0;
+  Acknowledged();
+  return true;
 }
 
 void RcResponder::AcknowledgeAtLast(PollContext& context) {

@@ -17,7 +17,7 @@
 
 namespace pollux::transport {
 
-// Acknowledgements are coalesced: one a Transmit(), however many packets asked; and one for many
+// Acknowledgements are coalesced: one a poll, however many packets asked; and one for many
 // messages that did not ask, so that their requester need not probe. READ responses are
 // copied when they are sent, and go before any acknowledgement of what came after their READ.
 // Atomics are executed when they come, once; their result is kept for duplicates. Owned by one
@@ -46,6 +46,11 @@ class RcResponder {
   // Sends up to `*budget` responses to READs and atomics and takes them off it, and an
   // acknowledgement behind them. True when more could be sent at once.
   bool Transmit(PollContext& context, int* budget);
+
+  // Sends the acknowledgement or NAK that is owed, in the poll that made it. One that is to come
+  // behind responses, or ends the connection, stays for Transmit(), for which the queue pair is
+  // active already. False when there was no room or no buffer: to be called again.
+  bool Acknowledge(PollContext& context);
 
   // Before the queue pair goes: sends what acknowledgement it owes, and says kLastAcks times in all
   // what it has completed, where there is room in the egress for so many. Nobody answers the
@@ -81,6 +86,7 @@ class RcResponder {
   bool SendAtomicAck(ResponderResource& atomic, Answer& answer, PollContext& context);
   // Packet number `packet` of the answer has been handed on.
   void Sent(ResponderResource& resource, uint32_t packet, PollContext& context);
+  bool SendOwed(PollContext& context);
   bool SendAeth(uint8_t syndrome, Psn psn, PollContext& context);
 
   uint64_t unasked_until_ns_ = kNever;  // then messages that did not ask are acknowledged

@@ -202,6 +202,10 @@ bool TestPair::Service(TestNode& node) {
     node.endpoint->OnDeadline(context);
     worked = true;
   }
+  if (verbs::QueuePair* qp = node.active.answers().Pop()) {
+    if (!Endpoint::Of(qp)->Acknowledge(context)) qp->ActivateAnswer();
+    worked = true;
+  }
   if (verbs::QueuePair* qp = node.active.Pop()) {
     if (Endpoint::Of(qp)->Transmit(context, 32)) qp->Activate();
     worked = true;

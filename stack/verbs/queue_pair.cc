@@ -100,15 +100,6 @@ void TakeOperands(const ibv_send_wr& wr, ibv_qp_type type, SendWqe& wqe) {
 
 }  // namespace
 
-void ActiveList::Remove(QueuePair* qp) {
-  if (!qp->in_active_list_) return;
-  QueuePair* previous = nullptr;
-  for (QueuePair* it = head_; it != qp; it = it->next_active_) previous = it;
-  (previous != nullptr ? previous->next_active_ : head_) = qp->next_active_;
-  if (tail_ == qp) tail_ = previous;
-  qp->in_active_list_ = false;
-}
-
 QueuePair::QueuePair(Qpn qpn, QueuePairInitAttr init, ActiveList* active, EventList* events)
     : EventSource(events, std::move(init.on_event)),
       qpn_(qpn),

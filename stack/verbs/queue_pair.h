@@ -4,6 +4,8 @@
 
 #include <infiniband/verbs.h>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -32,23 +34,42 @@ struct RegisterWorkRequest : ibv_send_wr {
 
 class QueuePair;
 
-// Queue pairs that have something to send, first come first served. One a worker.
-class ActiveList {
+// Queue pairs in a row, first come first served, each of them once. A queue pair has a place for
+// each `kRow`.
+template <size_t kRow>
+class QueuePairRow {
  public:
   bool empty() const { return head_ == nullptr; }
   const QueuePair* front() const { return head_; }  // null when empty
-  // Appends unless it is in the list already.
+  // Appends unless it is in the row already.
   inline void Push(QueuePair* qp);
   // Null when empty.
   inline QueuePair* Pop();
   // The first `most`, when there are several.
   template <class Function>
   void VisitFirst(int most, Function visit) const;
-  void Remove(QueuePair* qp);
+  inline void Remove(QueuePair* qp);
 
  private:
   QueuePair* head_ = nullptr;
   QueuePair* tail_ = nullptr;
+};
+
+// Queue pairs that have something to send. One a worker. Those in the row that it is itself wait
+// for a turn.
+class ActiveList : public QueuePairRow<0> {
+ public:
+  // Those that owe their peer an acknowledgement or a NAK, and need no turn for it.
+  using Answers = QueuePairRow<1>;
+  Answers& answers() { return answers_; }
+  // From both.
+  void Remove(QueuePair* qp) {
+    QueuePairRow<0>::Remove(qp);
+    answers_.Remove(qp);
+  }
+
+ private:
+  Answers answers_;
 };
 
 struct QueuePairInitAttr {
@@ -218,7 +239,9 @@ class QueuePair : public EventSource {
   // A completion queue of this has lost a completion.
   void OnCompletionLost();
 
+  // For a turn to send, and for the acknowledgement or NAK that it owes.
   void Activate() { active_->Push(this); }
+  void ActivateAnswer() { active_->answers().Push(this); }
 
   // Attributes as last modified (ibv_query_qp). Written by Modify() and, for qp_state,
   // EnterError().
@@ -231,7 +254,12 @@ class QueuePair : public EventSource {
   uint8_t data_ecn = 0;
 
  private:
-  friend class ActiveList;
+  template <size_t kRow>
+  friend class QueuePairRow;
+  struct Place {
+    QueuePair* next = nullptr;
+    bool taken = false;
+  };
   int CheckSend(const ibv_send_wr& wr, uint64_t* length) const;
   int TakeSend(const ibv_send_wr& wr);
   bool TakeSharedRecv();
@@ -243,8 +271,7 @@ class QueuePair : public EventSource {
   QueuePairInitAttr init_;
   ibv_mtu port_mtu_ = IBV_MTU_256;
   ActiveList* active_;
-  QueuePair* next_active_ = nullptr;
-  bool in_active_list_ = false;
+  std::array<Place, 2> places_;  // in the rows of the active list
 
   uint32_t sq_mask_, rq_mask_;
   uint32_t sq_head_ = 0, sq_tail_ = 0;
@@ -260,27 +287,42 @@ class QueuePair : public EventSource {
   std::unique_ptr<ibv_sge[]> rq_sge_;
 };
 
-inline void ActiveList::Push(QueuePair* qp) {
-  if (qp->in_active_list_) return;
-  qp->in_active_list_ = true;
-  qp->next_active_ = nullptr;
-  (tail_ != nullptr ? tail_->next_active_ : head_) = qp;
+template <size_t kRow>
+inline void QueuePairRow<kRow>::Push(QueuePair* qp) {
+  QueuePair::Place& place = qp->places_[kRow];
+  if (place.taken) return;
+  place = {nullptr, true};
+  (tail_ != nullptr ? tail_->places_[kRow].next : head_) = qp;
   tail_ = qp;
 }
 
-inline QueuePair* ActiveList::Pop() {
+template <size_t kRow>
+inline QueuePair* QueuePairRow<kRow>::Pop() {
   QueuePair* qp = head_;
   if (qp == nullptr) return nullptr;
-  head_ = qp->next_active_;
+  head_ = qp->places_[kRow].next;
   if (head_ == nullptr) tail_ = nullptr;
-  qp->in_active_list_ = false;
+  qp->places_[kRow].taken = false;
   return qp;
 }
 
+template <size_t kRow>
 template <class Function>
-void ActiveList::VisitFirst(int most, Function visit) const {
+void QueuePairRow<kRow>::VisitFirst(int most, Function visit) const {
   if (head_ == tail_) return;
-  for (QueuePair* qp = head_; qp != nullptr && most > 0; qp = qp->next_active_, --most) visit(qp);
+  for (QueuePair* qp = head_; qp != nullptr && most > 0; qp = qp->places_[kRow].next, --most) {
+    visit(qp);
+  }
+}
+
+template <size_t kRow>
+inline void QueuePairRow<kRow>::Remove(QueuePair* qp) {
+  if (!qp->places_[kRow].taken) return;
+  QueuePair* previous = nullptr;
+  for (QueuePair* it = head_; it != qp; it = it->places_[kRow].next) previous = it;
+  (previous != nullptr ? previous->places_[kRow].next : head_) = qp->places_[kRow].next;
+  if (tail_ == qp) tail_ = previous;
+  qp->places_[kRow].taken = false;
 }
 
 }  // namespace pollux::verbs

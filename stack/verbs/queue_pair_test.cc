@@ -206,5 +206,26 @@ TEST(ActiveListTest, FirstComeFirstServedOnceEach) {
   EXPECT_TRUE(active.empty());
 }
 
+TEST(ActiveListTest, WhoOwesAnAnswerNeedsNoTurnForIt) {
+  ActiveList active;
+  memory::ProtectionDomain pd;
+  CompletionQueue cq(1);
+  QueuePairInitAttr init;
+  init.pd = &pd;
+  init.send_cq = init.recv_cq = &cq;
+  auto qp = std::make_unique<QueuePair>(Qpn{1}, std::move(init), &active);
+  qp->ActivateAnswer();
+  qp->ActivateAnswer();
+  EXPECT_TRUE(active.empty());
+  qp->Activate();
+  EXPECT_EQ(active.answers().Pop(), qp.get());
+  EXPECT_TRUE(active.answers().empty());
+  EXPECT_EQ(active.front(), qp.get());
+  qp->ActivateAnswer();
+  qp.reset();
+  EXPECT_TRUE(active.empty());
+  EXPECT_TRUE(active.answers().empty());
+}
+
 }  // namespace
 }  // namespace pollux::verbs

@@ -155,7 +155,9 @@ CrcKernel IcrcKernel(size_t bytes) {
   return bytes <= kUpTo ? CrcKernel::kFold128 : kLong;
 }
 
-uint32_t IcrcBy(CrcKernel kernel, const uint8_t* l3, uint8_t ip_version, size_t bytes) {
+// Out of line, so that Icrc() has nothing to prepare for most packets.
+[[gnu::noinline]] uint32_t IcrcBy(CrcKernel kernel, const uint8_t* l3, uint8_t ip_version,
+                                  size_t bytes) {
   if (bytes % 4 == 0) [[likely]] {
     switch (kernel) {
       case CrcKernel::kFold128:
@@ -172,6 +174,9 @@ uint32_t IcrcBy(CrcKernel kernel, const uint8_t* l3, uint8_t ip_version, size_t 
 }
 
 uint32_t Icrc(const uint8_t* l3, uint8_t ip_version, size_t bytes) {
+  if (IcrcKernel(bytes) == CrcKernel::kFold128) [[likely]] {
+    return IcrcByFolding<nullptr>(l3, ip_version, bytes);
+  }
   return IcrcBy(IcrcKernel(bytes), l3, ip_version, bytes);
 }
 
