@@ -20,6 +20,7 @@
 #include "rpcrdma/negotiated.h"
 #include "rpcrdma/program.h"
 #include "rpcrdma/program_table.h"
+#include "rpcrdma/refusal_log.h"
 #include "rpcrdma/reply_cache.h"
 #include "rpcrdma/requester.h"
 #include "rpcrdma/responder.h"
@@ -88,6 +89,8 @@ class Client : public engine::Poller, private engine::Reporter {
   // there is no program for is answered so; a call with chunks, by ERR_CHUNK. AlreadyExists,
   // InvalidArgument: see ProgramTable. No handler may hold a reply when the client goes.
   absl::Status RegisterProgram(Program program) { return programs_.Add(std::move(program)); }
+  // As Server::SetRefusalLog, of what the server sent.
+  void SetRefusalLog(RefusalLog::Sink sink) { refusal_log_.SetSink(std::move(sink)); }
   // Ends the connection (DREQ); `on_ended` tells when. Calls not done end with Unavailable.
   void Disconnect();
   bool connected() const { return state_ == State::kConnected; }
@@ -162,6 +165,7 @@ class Client : public engine::Poller, private engine::Reporter {
   ProgramTable programs_;
   ReplyCache replies_;
   LostReplies lost_;
+  RefusalLog refusal_log_;  // outlives the links
   Link link_;
   std::vector<Link> ended_;  // in which a handler still holds a reply to the server
   std::unique_ptr<Requester> requester_;

@@ -52,7 +52,7 @@ bool Responder::Stalls() const {
 bool Responder::Poll() {
   bool moved = false;
   if (Stalls() && !connection_->broken()) {
-    ++service_.counters->connections_stalled;
+    Count(Refusal::kStalled);
     connection_->MarkBroken();
   }
   while (!wait_room_.empty() && !connection_->broken() && TryPost(wait_room_.front())) {
@@ -89,8 +89,8 @@ void Responder::OnMessage(const Connection::Arrival& arrival) {
   }
 }
 
-void Responder::Discard(const Connection::Arrival& arrival, uint64_t& counter) {
-  ++counter;
+void Responder::Discard(const Connection::Arrival& arrival, Refusal why) {
+  Count(why);
   connection_->Repost(arrival.receive);
 }
 
@@ -100,14 +100,14 @@ void Responder::Accept(const Connection::Arrival& arrival) {
   const HeaderStatus status = ParseHeader(arrival.message, &header, &header_bytes);
   // RFC 8166 section 4.5
   if (status == HeaderStatus::kTooShort || arrival.message.size() < kMinHeaderBytes) {
-    return Discard(arrival, service_.counters->short_messages);
+    return Discard(arrival, Refusal::kShortMessage);
   }
   // RFC 8166 section 4.2.4 and section 4.6.2
   if (status != HeaderStatus::kBadVersion && header.proc == Proc::kError) {
-    return Discard(arrival, service_.counters->unwanted_errors);
+    return Discard(arrival, Refusal::kUnwantedError);
   }
   if (status == HeaderStatus::kOk && header.proc == Proc::kDone) {
-    return Discard(arrival, service_.counters->obsolete_messages);
+    return Discard(arrival, Refusal::kObsolete);
   }
 
   const uint32_t index = free_slots_.back();
@@ -125,17 +125,19 @@ void Responder::Accept(const Connection::Arrival& arrival) {
   slot.invalidate = slot.has_chunks && terms_.remote_invalidation ? header.chunks.OnlyHandle() : 0;
   // RFC 8166 section 4.5.1
   if (status == HeaderStatus::kBadVersion) {
+    Count(Refusal::kVersion);
     return SendError(index, ErrorCode::kVersion, header.version);
   }
   // RFC 8166 section 4.5.2 and section 4.6.1
   if (status == HeaderStatus::kMalformed || header.proc == Proc::kMsgp || !MayPull(header)) {
+    Count(Refusal::kBadCall);
     return SendError(index, ErrorCode::kChunk);
   }
   ++service_.counters->calls_received;
   // RFC 8166 section 4.5.3
   if (service_.lost->size() > 0 &&
       service_.lost->Take(caller_.address, slot.xid, connection_->worker()->now_ns())) {
-    ++service_.counters->duplicates_refused;
+    Count(Refusal::kReplyGone);
     return SendError(index, ErrorCode::kChunk);
   }
   if (header.chunks.read_count == 0 && !header.chunks.has_reply) return Dispatch(index);
@@ -217,6 +219,7 @@ void Responder::OnSent(uint32_t cookie) {
 void Responder::OnFailed(uint32_t cookie, ibv_wc_status status) {
   if (status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_INV_REQ_ERR ||
       status == IBV_WC_REM_OP_ERR) {
+    Count(Refusal::kUnreachableMemory);
     service_.lost->Add(caller_.address, slots_[cookie - buffers_.first].xid,
                        connection_->worker()->now_ns());
   }
@@ -255,11 +258,12 @@ ProgramTable::Found Responder::Examine(uint32_t index, absl::Span<const uint8_t>
   const size_t rpc_bytes = ParseCall(payload, &call->header);
   // RFC 8166 section 4.2.1 and section 4.5.2
   if (rpc_bytes == 0 || call->header.xid != slot.xid) {
+    Count(Refusal::kBadCall);
     SendError(index, ErrorCode::kChunk);
     return {};
   }
   if (call->header.rpc_version != kRpcVersion) {
-    ++service_.counters->calls_refused;
+    Count(Refusal::kNotServed);
     SendReply(index, {.xid = slot.xid, .denied = true, .low = kRpcVersion, .high = kRpcVersion},
               {});
     return {};
@@ -267,7 +271,7 @@ ProgramTable::Found Responder::Examine(uint32_t index, absl::Span<const uint8_t>
   const ProgramTable::Found found =
       service_.programs->Find(call->header.program, call->header.version, call->header.procedure);
   if (found.status != AcceptStatus::kSuccess) {
-    ++service_.counters->calls_refused;
+    Count(Refusal::kNotServed);
     SendReply(
         index,
         {.xid = slot.xid, .accept_status = found.status, .low = found.low, .high = found.high}, {});
@@ -275,7 +279,7 @@ ProgramTable::Found Responder::Examine(uint32_t index, absl::Span<const uint8_t>
   }
   // RFC 8166 section 6.1
   if (!CheckEligible(call->header, rpc_bytes, *found.binding)) {
-    ++service_.counters->eligibility_violations;
+    Count(Refusal::kIneligible);
     SendError(index, ErrorCode::kChunk);
     return {};
   }
@@ -345,7 +349,7 @@ void Responder::Replay(uint32_t index, uint32_t entry) {
   ReplyCache::Saved saved;
   // RFC 8166 section 4.5.3: it ran, and no reply is possible any more.
   if (!service_.replies->Load(entry, &saved)) {
-    ++service_.counters->duplicates_refused;
+    Count(Refusal::kReplyGone);
     return SendError(index, ErrorCode::kChunk);
   }
   ++service_.counters->duplicates_answered;

@@ -116,7 +116,8 @@ class Responder : public Connection::Role {
 
   // How a call is taken: responder.cc.
   void Accept(const Connection::Arrival& arrival);
-  void Discard(const Connection::Arrival& arrival, uint64_t& counter);
+  void Discard(const Connection::Arrival& arrival, Refusal why);
+  void Count(Refusal what) { connection_->refusals().Count(what, service_.counters); }
   // Into plan_. False when the call asks for too much.
   bool MayPull(const Header& header);
   // Reads the call's header again, into header_ and plan_.

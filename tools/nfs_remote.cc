@@ -101,8 +101,10 @@ absl::Status NfsRemote::ConnectNfs(const NfsOptions& options, const NfsUrl& url)
   auto result = connected.get_future();
   node_->Run([&] {
     engine::Worker* worker = &node_->device().worker();
+    nfs::ClientConfig config;
+    config.log = [this](const std::string& line) { node_->log().Write(absl::StrCat(line, "\n")); };
     Connecting<nfs::Client>::Start(
-        worker, nfs::Client::Create(worker, &node_->manager(), credential_), url.server,
+        worker, nfs::Client::Create(worker, &node_->manager(), credential_, config), url.server,
         {.timeout_ms = static_cast<uint32_t>(options.timeout_ms), .cancelled = &Interrupted},
         [&connected](absl::StatusOr<std::unique_ptr<nfs::Client>> client) {
           connected.set_value(std::move(client));
