@@ -550,9 +550,89 @@ TEST_F(HostileClientTest, RepliesThatAreNotTaken) {
   ASSERT_EQ(hostile->received.size(), RawPeer::kReceives);
   const uint64_t start_ns = world->now_ns();
   EXPECT_TRUE(Put(50'000).ok());
-  EXPECT_GT(world->now_ns(), start_ns + Responder::kStallNs / 2) << "nothing was held";
+  EXPECT_GT(world->now_ns(), start_ns + Responder::kWantedStallNs / 2) << "nothing was held";
   EXPECT_EQ(counters().connections_stalled, 1u);
   EXPECT_TRUE(RunUntil([this] { return server->server->connections() == 1; }));
+  ExpectTheOtherClientIsServed();
+}
+
+// Clients at addresses of their own, each of which takes no replies and as many buffers as it gets.
+class Hoarders {
+ public:
+  Hoarders(sim::Simulation* world, const cm::Endpoint& server, size_t count)
+      : world_(world), server_(server) {
+    for (size_t i = 0; i < count; ++i) {
+      sim::Node& node = world->AddNode();
+      hosts_.push_back({&node, *cm::Manager::Create(&node.worker()), nullptr});
+    }
+  }
+  bool Connect() {
+    for (Host& host : hosts_) {
+      host.peer = std::make_unique<RawPeer>(&host.node->worker(), host.manager.get());
+      host.peer->repost = false;
+      host.peer->min_rnr_timer = 31;  // 0.49 s
+      host.peer->Connect(server_);
+      if (!world_->RunUntil([&] { return host.peer->connected(); },
+                            world_->now_ns() + 10 * sim::Simulation::kSecond)) {
+        return false;
+      }
+    }
+    return true;
+  }
+  void Hoard() {
+    for (Host& host : hosts_) {
+      const Segment room = host.peer->SegmentAt(0, 8192);
+      Header header = HeaderOf();
+      header.chunks.SetReply({&room, 1});
+      for (uint32_t i = 0; i < RawPeer::kReceives + 16; ++i) {
+        host.peer->Send(WithXid(MessageOf(header, MirrorCall(kNull)), i + 1));
+        world_->RunFor(1'000'000);
+      }
+    }
+  }
+  void Leave() {
+    for (Host& host : hosts_) host.peer.reset();
+  }
+
+ private:
+  struct Host {
+    sim::Node* node;
+    std::unique_ptr<cm::Manager> manager;
+    std::unique_ptr<RawPeer> peer;
+  };
+  sim::Simulation* world_;
+  cm::Endpoint server_;
+  std::vector<Host> hosts_;
+};
+
+// Who waits for a buffer need not wait for what they keep, and the second time they get little.
+TEST_F(HostileClientTest, SixAddressesThatHoardBuffers) {
+  StartWorld();
+  StartServer({.bulk_buffers = 16});
+  StartClient();
+  ConnectClient();
+  Hoarders hoarders(world.get(), {nodes[1]->gid(), kTestPort}, 6);
+  ASSERT_TRUE(hoarders.Connect());
+  hoarders.Hoard();
+  uint64_t start_ns = world->now_ns();
+  EXPECT_TRUE(Put(50'000).ok());
+  EXPECT_GT(world->now_ns(), start_ns + sim::Simulation::kSecond) << "nothing was held";
+  EXPECT_LT(world->now_ns(), start_ns + 2 * Responder::kWantedStallNs);
+  EXPECT_GE(counters().connections_stalled, 1u);
+  // Those that get what the first had to give back keep it as well.
+  world->RunFor(3 * Responder::kWantedStallNs);
+  hoarders.Leave();
+  ASSERT_TRUE(RunUntil([this] { return server->server->connections() == 1; }));
+
+  ASSERT_TRUE(hoarders.Connect());
+  hoarders.Hoard();
+  const uint64_t stalled = counters().connections_stalled;
+  start_ns = world->now_ns();
+  EXPECT_TRUE(Put(50'000).ok());
+  EXPECT_LT(world->now_ns(), start_ns + sim::Simulation::kSecond);
+  EXPECT_EQ(counters().connections_stalled, stalled);
+  hoarders.Leave();
+  ASSERT_TRUE(RunUntil([this] { return server->server->connections() == 1; }));
   ExpectTheOtherClientIsServed();
 }
 

@@ -45,16 +45,26 @@ absl::Status Responder::Init() {
   return absl::OkStatus();
 }
 
-bool Responder::Stalls() const {
-  return in_flight_ > 0 && connection_->worker()->now_ns() - progress_ns_ > kStallNs;
+void Responder::WatchStall() {
+  if (in_flight_ == 0 || connection_->broken()) return;
+  const uint64_t now_ns = connection_->worker()->now_ns();
+  const uint64_t stalled_ns = now_ns - progress_ns_;
+  if (stalled_ns <= kWantedStallNs) return;
+  bool is_in_the_way = false;
+  if (caller_.buffers != nullptr && caller_.buffers->held() > 0) {
+    if (!caller_.buffers->IsNarrow(now_ns)) {
+      caller_.buffers->Narrow(service_.stalled->Add(caller_.address, now_ns));
+    }
+    is_in_the_way = caller_.buffers->pool().IsWanted(now_ns);
+  }
+  if (!is_in_the_way && stalled_ns <= kStallNs) return;
+  Count(Refusal::kStalled);
+  connection_->MarkBroken();
 }
 
 bool Responder::Poll() {
   bool moved = false;
-  if (Stalls() && !connection_->broken()) {
-    Count(Refusal::kStalled);
-    connection_->MarkBroken();
-  }
+  WatchStall();
   while (!wait_room_.empty() && !connection_->broken() && TryPost(wait_room_.front())) {
     wait_room_.Pop();
     moved = true;
@@ -175,7 +185,10 @@ bool Responder::TryPull(uint32_t index) {
     if (chunks.reads[i].target.length > 0) last = i;
   }
   const bool reads = last < chunks.read_count;
-  if (!caller_.buffers->Allows((reads ? 1u : 0u) + (chunks.has_reply ? 1u : 0u))) return false;
+  if (!caller_.buffers->Allows((reads ? 1u : 0u) + (chunks.has_reply ? 1u : 0u),
+                               connection_->worker()->now_ns())) {
+    return false;
+  }
   if (connection_->send_room() < chunks.read_count) return false;
   if (chunks.has_reply) slot.long_reply = caller_.buffers->Take();
   if (!reads) {

@@ -148,6 +148,7 @@ absl::Status Server::Admit(const cm::Event& event) {
                                   ServiceState{.programs = &programs_,
                                                .replies = &replies_,
                                                .lost = &lost_,
+                                               .stalled = &stalled_,
                                                .credits = &credits_,
                                                .counters = &counters_},
                                   Responder::Caller{event.id->peer().address, event.id->peer().port,
@@ -182,7 +183,7 @@ std::shared_ptr<BufferShare> Server::ShareOf(const Gid& client) {
   for (auto& peer : peers_) {
     if (peer->info.peer.address == client) return peer->buffers;
   }
-  return std::make_shared<BufferShare>(&pool_);
+  return std::make_shared<BufferShare>(&pool_, stalled_.Until(client));
 }
 
 Server::Peer* Server::FindConnected(uint64_t number) {

@@ -25,6 +25,7 @@
 #include "rpcrdma/reply_cache.h"
 #include "rpcrdma/requester.h"
 #include "rpcrdma/responder.h"
+#include "rpcrdma/stalled_clients.h"
 #include "stack/engine/report.h"
 #include "stack/engine/worker.h"
 
@@ -154,6 +155,7 @@ class Server : public engine::Poller, private engine::Reporter {
   BufferPool pool_;
   ReplyCache replies_;
   LostReplies lost_;
+  StalledClients stalled_;
   RefusalLog refusal_log_;  // outlives the connections
   cm::Id* listener_ = nullptr;
   uint64_t last_number_ = 0;
