@@ -41,6 +41,8 @@ struct ReconnectPolicy {
   // allows.
   // RFC 8167 section 5.4: who is called by its server keeps a connection.
   uint32_t attempts = 0;
+  // So many that there is no end to it.
+  static constexpr uint32_t kForEver = UINT32_MAX - 1;
   // Before the first try and at most; each waits twice as long as the last, less a random part of
   // at most a half.
   uint32_t first_delay_ms = 50;
