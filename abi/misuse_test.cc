@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -261,37 +262,63 @@ TEST_F(MisuseTest, MemoryThatIsNotThereIsNotRegistered) {
   EXPECT_EQ(munmap(memory, kBytes / 2), 0);
 }
 
-TEST_F(MisuseTest, APeerWritesToMemoryThatHasGone) {
-  constexpr size_t kBytes = 1 << 20;
-  ibv_qp *writer = MakeQp(), *target = MakeQp();
-  Join(writer, target);
-  void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  ASSERT_NE(memory, MAP_FAILED);
-  ibv_mr* to = ibv_reg_mr(pd_, memory, kBytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-  std::vector<char> text(kBytes, 'w');
-  ibv_mr* from = ibv_reg_mr(pd_, text.data(), text.size(), 0);
-  ASSERT_TRUE(to != nullptr && from != nullptr);
-  ASSERT_EQ(munmap(memory, kBytes), 0);
-  ibv_sge element = {.addr = reinterpret_cast<uint64_t>(text.data()),
-                     .length = static_cast<uint32_t>(text.size()),
-                     .lkey = from->lkey};
-  ibv_send_wr write{};
-  write.sg_list = &element;
-  write.num_sge = 1;
-  write.opcode = IBV_WR_RDMA_WRITE;
-  write.send_flags = IBV_SEND_SIGNALED;
-  write.wr.rdma = {.remote_addr = reinterpret_cast<uint64_t>(memory), .rkey = to->rkey};
-  ibv_send_wr* bad = nullptr;
-  ASSERT_EQ(ibv_post_send(writer, &write, &bad), 0);
-  ibv_wc completion{};
-  while (ibv_poll_cq(cq_, 1, &completion) == 0) {
+class GoneMemoryTest : public MisuseTest {
+ protected:
+  // `await` returns the completion of what a peer has written to memory that is there no more.
+  void WriteToGoneMemory(const std::function<ibv_wc()>& await) {
+    constexpr size_t kBytes = 1 << 20;
+    ibv_qp *writer = MakeQp(), *target = MakeQp();
+    Join(writer, target);
+    void* memory =
+        mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    ibv_mr* to = ibv_reg_mr(pd_, memory, kBytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    std::vector<char> text(kBytes, 'w');
+    ibv_mr* from = ibv_reg_mr(pd_, text.data(), text.size(), 0);
+    ASSERT_TRUE(to != nullptr && from != nullptr);
+    ASSERT_EQ(munmap(memory, kBytes), 0);
+    ibv_sge element = {.addr = reinterpret_cast<uint64_t>(text.data()),
+                       .length = static_cast<uint32_t>(text.size()),
+                       .lkey = from->lkey};
+    ibv_send_wr write{};
+    write.sg_list = &element;
+    write.num_sge = 1;
+    write.opcode = IBV_WR_RDMA_WRITE;
+    write.send_flags = IBV_SEND_SIGNALED;
+    write.wr.rdma = {.remote_addr = reinterpret_cast<uint64_t>(memory), .rkey = to->rkey};
+    ibv_send_wr* bad = nullptr;
+    ASSERT_EQ(ibv_post_send(writer, &write, &bad), 0);
+    const ibv_wc completion = await();
+    EXPECT_EQ(completion.status, IBV_WC_SUCCESS) << ibv_wc_status_str(completion.status);
+    EXPECT_EQ(ibv_destroy_qp(writer), 0);
+    EXPECT_EQ(ibv_destroy_qp(target), 0);
+    EXPECT_EQ(ibv_dereg_mr(to), 0);
+    EXPECT_EQ(ibv_dereg_mr(from), 0);
+    EXPECT_EQ(munmap(memory, kBytes), 0);
   }
-  EXPECT_EQ(completion.status, IBV_WC_SUCCESS) << ibv_wc_status_str(completion.status);
-  EXPECT_EQ(ibv_destroy_qp(writer), 0);
-  EXPECT_EQ(ibv_destroy_qp(target), 0);
-  EXPECT_EQ(ibv_dereg_mr(to), 0);
-  EXPECT_EQ(ibv_dereg_mr(from), 0);
-  EXPECT_EQ(munmap(memory, kBytes), 0);
+};
+
+TEST_F(GoneMemoryTest, OfAProgramThatPolls) {
+  WriteToGoneMemory([this] {
+    ibv_wc completion{};
+    while (ibv_poll_cq(cq_, 1, &completion) == 0) {
+    }
+    return completion;
+  });
+}
+
+// What arrives is then placed by a thread of the port's.
+TEST_F(GoneMemoryTest, OfAProgramThatSleeps) {
+  ASSERT_EQ(ibv_req_notify_cq(cq_, 0), 0);
+  WriteToGoneMemory([this] {
+    ibv_cq* told = nullptr;
+    void* context = nullptr;
+    EXPECT_EQ(ibv_get_cq_event(channel_, &told, &context), 0);
+    ibv_ack_cq_events(cq_, 1);
+    ibv_wc completion{};
+    EXPECT_EQ(ibv_poll_cq(cq_, 1, &completion), 1);
+    return completion;
+  });
 }
 
 TEST_F(MisuseTest, ADeviceIsClosedBeforeWhatIsOfIt) {
