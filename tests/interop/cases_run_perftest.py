@@ -25,6 +25,8 @@ REQ, SIDR_REQ = 0x10, 0x17
 CM = [("active", "REQ"), ("passive", "REP"), ("active", "RTU")]
 ALL_SIZES = [1 << shift for shift in range(1, 24)]  # of the option -a
 ALL_COUNT = 5  # the least it takes
+# Before each size it measures the pace of its clock, in the guest for seconds.
+DEADLINE_S, ALL_DEADLINE_S = 120, 360
 
 
 def beginnings(operation):
@@ -128,7 +130,8 @@ def define(name, program, operation, *options, size=64, count=COUNT, queue_pairs
 
     run.__doc__ = f"{program} {' '.join(map(str, words))}"
     wants = (CM if by_cm and not wants else []) + list(wants)
-    cases_of(name, wants, loss_wants=wants if lossy else None, extra=extra, ports=ports)(run)
+    cases_of(name, wants, loss_wants=wants if lossy else None, extra=extra, ports=ports,
+             deadline_s=ALL_DEADLINE_S if everything else DEADLINE_S)(run)
 
 
 ACKNOWLEDGED = [("passive", "RC ACK")]
