@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -13,7 +15,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
-#include <functional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -111,6 +112,51 @@ class MisuseTest : public testing::Test {
     return 0;
   }
 
+  // A peer's WRITE to a region whose memory the program has unmapped. `sleeps`: it waits for the
+  // announcement of the completion.
+  void WriteToMemoryThatHasGone(bool sleeps) {
+    constexpr size_t kBytes = 1 << 20;
+    ibv_qp *writer = MakeQp(), *target = MakeQp();
+    Join(writer, target);
+    void* memory =
+        mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    ibv_mr* to = ibv_reg_mr(pd_, memory, kBytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    std::vector<char> text(kBytes, 'w');
+    ibv_mr* from = ibv_reg_mr(pd_, text.data(), text.size(), 0);
+    ASSERT_TRUE(to != nullptr && from != nullptr);
+    ASSERT_EQ(munmap(memory, kBytes), 0);
+    ibv_sge element = {.addr = reinterpret_cast<uint64_t>(text.data()),
+                       .length = static_cast<uint32_t>(text.size()),
+                       .lkey = from->lkey};
+    ibv_send_wr write{};
+    write.sg_list = &element;
+    write.num_sge = 1;
+    write.opcode = IBV_WR_RDMA_WRITE;
+    write.send_flags = IBV_SEND_SIGNALED;
+    write.wr.rdma = {.remote_addr = reinterpret_cast<uint64_t>(memory), .rkey = to->rkey};
+    ibv_send_wr* bad = nullptr;
+    if (sleeps) {
+      ASSERT_EQ(ibv_req_notify_cq(cq_, 0), 0);
+    }
+    ASSERT_EQ(ibv_post_send(writer, &write, &bad), 0);
+    if (sleeps) {
+      ibv_cq* announced = nullptr;
+      void* user = nullptr;
+      ASSERT_EQ(ibv_get_cq_event(channel_, &announced, &user), 0);
+      ibv_ack_cq_events(announced, 1);
+    }
+    ibv_wc completion{};
+    while (ibv_poll_cq(cq_, 1, &completion) == 0) {
+    }
+    EXPECT_EQ(completion.status, IBV_WC_SUCCESS) << ibv_wc_status_str(completion.status);
+    EXPECT_EQ(ibv_destroy_qp(writer), 0);
+    EXPECT_EQ(ibv_destroy_qp(target), 0);
+    EXPECT_EQ(ibv_dereg_mr(to), 0);
+    EXPECT_EQ(ibv_dereg_mr(from), 0);
+    EXPECT_EQ(munmap(memory, kBytes), 0);
+  }
+
   ibv_context* context_ = nullptr;
   ibv_pd* pd_ = nullptr;
   ibv_comp_channel* channel_ = nullptr;
@@ -206,6 +252,30 @@ TEST_F(MisuseTest, OverrunOfACompletionQueueIsTold) {
   EXPECT_EQ(ibv_destroy_qp(qp), 0);
 }
 
+// libfabric polls once more when it has destroyed one, and its memory too.
+TEST_F(MisuseTest, NothingIsPolledOfADestroyedQueuePair) {
+  ibv_qp *first = MakeQp(), *second = MakeQp();
+  for (ibv_qp* qp : {first, second}) {
+    ASSERT_EQ(Move(qp, IBV_QPS_INIT), 0);
+    for (uint64_t wr_id = 1; wr_id <= 2; ++wr_id) {
+      ibv_recv_wr receive{};
+      receive.wr_id = wr_id;
+      ibv_recv_wr* bad = nullptr;
+      ASSERT_EQ(ibv_post_recv(qp, &receive, &bad), 0);
+    }
+    ASSERT_EQ(Move(qp, IBV_QPS_ERR), 0);
+  }
+  const uint32_t left = second->qp_num;
+  EXPECT_EQ(ibv_destroy_qp(first), 0);
+  std::array<ibv_wc, 8> completions{};
+  ASSERT_EQ(ibv_poll_cq(cq_, completions.size(), completions.data()), 2);
+  for (uint64_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(completions[i].qp_num, left);
+    EXPECT_EQ(completions[i].wr_id, i + 1);
+  }
+  EXPECT_EQ(ibv_destroy_qp(second), 0);
+}
+
 TEST_F(MisuseTest, WhatNoObjectIsMadeOf) {
   EXPECT_EQ(ibv_create_cq(context_, 0, nullptr, nullptr, 0), nullptr);
   EXPECT_EQ(errno, EINVAL);
@@ -262,63 +332,39 @@ TEST_F(MisuseTest, MemoryThatIsNotThereIsNotRegistered) {
   EXPECT_EQ(munmap(memory, kBytes / 2), 0);
 }
 
-class GoneMemoryTest : public MisuseTest {
- protected:
-  // `await` returns the completion of what a peer has written to memory that is there no more.
-  void WriteToGoneMemory(const std::function<ibv_wc()>& await) {
-    constexpr size_t kBytes = 1 << 20;
-    ibv_qp *writer = MakeQp(), *target = MakeQp();
-    Join(writer, target);
-    void* memory =
-        mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    ASSERT_NE(memory, MAP_FAILED);
-    ibv_mr* to = ibv_reg_mr(pd_, memory, kBytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-    std::vector<char> text(kBytes, 'w');
-    ibv_mr* from = ibv_reg_mr(pd_, text.data(), text.size(), 0);
-    ASSERT_TRUE(to != nullptr && from != nullptr);
-    ASSERT_EQ(munmap(memory, kBytes), 0);
-    ibv_sge element = {.addr = reinterpret_cast<uint64_t>(text.data()),
-                       .length = static_cast<uint32_t>(text.size()),
-                       .lkey = from->lkey};
-    ibv_send_wr write{};
-    write.sg_list = &element;
-    write.num_sge = 1;
-    write.opcode = IBV_WR_RDMA_WRITE;
-    write.send_flags = IBV_SEND_SIGNALED;
-    write.wr.rdma = {.remote_addr = reinterpret_cast<uint64_t>(memory), .rkey = to->rkey};
-    ibv_send_wr* bad = nullptr;
-    ASSERT_EQ(ibv_post_send(writer, &write, &bad), 0);
-    const ibv_wc completion = await();
-    EXPECT_EQ(completion.status, IBV_WC_SUCCESS) << ibv_wc_status_str(completion.status);
-    EXPECT_EQ(ibv_destroy_qp(writer), 0);
-    EXPECT_EQ(ibv_destroy_qp(target), 0);
-    EXPECT_EQ(ibv_dereg_mr(to), 0);
-    EXPECT_EQ(ibv_dereg_mr(from), 0);
-    EXPECT_EQ(munmap(memory, kBytes), 0);
-  }
-};
+TEST_F(MisuseTest, APeerWritesToMemoryThatHasGone) { WriteToMemoryThatHasGone(/*sleeps=*/false); }
 
-TEST_F(GoneMemoryTest, OfAProgramThatPolls) {
-  WriteToGoneMemory([this] {
-    ibv_wc completion{};
-    while (ibv_poll_cq(cq_, 1, &completion) == 0) {
-    }
-    return completion;
-  });
+// Another thread than the program's places it then.
+TEST_F(MisuseTest, APeerWritesToMemoryThatHasGoneOfAProgramThatSleeps) {
+  WriteToMemoryThatHasGone(/*sleeps=*/true);
 }
 
-// What arrives is then placed by a thread of the port's.
-TEST_F(GoneMemoryTest, OfAProgramThatSleeps) {
-  ASSERT_EQ(ibv_req_notify_cq(cq_, 0), 0);
-  WriteToGoneMemory([this] {
-    ibv_cq* told = nullptr;
-    void* context = nullptr;
-    EXPECT_EQ(ibv_get_cq_event(channel_, &told, &context), 0);
-    ibv_ack_cq_events(cq_, 1);
-    ibv_wc completion{};
-    EXPECT_EQ(ibv_poll_cq(cq_, 1, &completion), 1);
-    return completion;
-  });
+// As reporters of crashes do: the fault is in the midst of a call, which nobody completes.
+TEST_F(MisuseTest, AHandlerThatInterruptsACallForksAndExits) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  constexpr int kReported = 7;
+  const auto crash = [this] {
+    struct sigaction action {};
+    action.sa_handler = [](int) {
+      const pid_t child = fork();
+      if (child == 0) _exit(0);
+      waitpid(child, nullptr, 0);
+      std::exit(kReported);
+    };
+    sigaction(SIGSEGV, &action, nullptr);
+    ibv_qp* qp = MakeQp();
+    if (Move(qp, IBV_QPS_INIT) != 0 || Move(qp, IBV_QPS_ERR) != 0) _exit(2);
+    ibv_sge nowhere{.addr = 8, .length = 8, .lkey = 0};
+    ibv_send_wr send{};
+    send.sg_list = &nowhere;
+    send.num_sge = 1;
+    send.opcode = IBV_WR_SEND;
+    send.send_flags = IBV_SEND_INLINE;
+    ibv_send_wr* bad = nullptr;
+    ibv_post_send(qp, &send, &bad);
+    _exit(3);
+  };
+  EXPECT_EXIT(crash(), testing::ExitedWithCode(kReported), "");
 }
 
 TEST_F(MisuseTest, ADeviceIsClosedBeforeWhatIsOfIt) {

@@ -32,13 +32,13 @@ void Rest(Pace::Pause pause) {
   }
 }
 
-// The program's signals are for the program's threads; but for those that an instruction of the
-// thread's own raises, which end a process that blocks them, whatever its handler would mend.
+// The program's signals are for the program's threads; but that memory is missing which it has
+// registered (UseStandInPages()) this one finds out too.
 std::thread StartWithoutSignals(std::function<void()> run) {
-  sigset_t others, before;
-  sigfillset(&others);
-  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigdelset(&others, fault);
-  pthread_sigmask(SIG_SETMASK, &others, &before);
+  sigset_t all, before;
+  sigfillset(&all);
+  sigdelset(&all, SIGSEGV);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
   std::thread thread(std::move(run));
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return thread;

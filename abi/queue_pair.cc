@@ -42,15 +42,21 @@ absl::StatusOr<verbs::QueuePairInitAttr> Translate(ibv_pd* pd, const ibv_qp_init
   return native;
 }
 
-// As providers do for a queue pair that is reset: what it has completed and nobody has polled is
-// gone. The others keep their order.
-void RemoveCompletionsOf(const verbs::QueuePair& qp, verbs::CompletionQueue* cq) {
+void RemoveFrom(verbs::CompletionQueue* cq, uint32_t qp_num) {
   if (cq->overrun()) return;
   std::vector<ibv_wc> all(cq->size());
   cq->Poll(static_cast<int>(all.size()), all.data());
   for (const ibv_wc& wc : all) {
-    if (wc.qp_num != qp.qpn().value) cq->Push(wc);
+    if (wc.qp_num != qp_num) cq->Push(wc);
   }
+}
+
+// As providers do for a queue pair that is reset or destroyed: what it has completed and nobody has
+// polled is gone, since programs free what its work requests name next. The others keep their
+// order.
+void RemoveCompletionsOf(const ibv_qp& qp) {
+  RemoveFrom(Of(qp.send_cq)->native, qp.qp_num);
+  if (qp.recv_cq != qp.send_cq) RemoveFrom(Of(qp.recv_cq)->native, qp.qp_num);
 }
 
 // IBV_WR_DRIVER1 and what lies behind it are this side's own.
@@ -126,6 +132,7 @@ int DestroyQp(Qp* qp) {
     if (qp->connection != nullptr) turn.manager().ReleaseQp(qp->connection->native);
     const absl::Status status = turn.worker().DestroyQp(qp->native, time_wait_ns);
     if (!status.ok()) return ErrorNumber(status);
+    RemoveCompletionsOf(qp->qp_base);
     if (CmId* id = std::exchange(qp->connection, nullptr); id != nullptr) {
       id->bound = nullptr;
       if (id->qp == &qp->qp_base) id->qp = nullptr;
@@ -171,10 +178,7 @@ POLLUX_EXPORT int pollux_ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) 
   qp->state = Of(qp)->native->state();
   turn.Poll();
   if (status.ok() && (mask & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_RESET) {
-    RemoveCompletionsOf(*Of(qp)->native, Of(qp->send_cq)->native);
-    if (qp->recv_cq != qp->send_cq) {
-      RemoveCompletionsOf(*Of(qp)->native, Of(qp->recv_cq)->native);
-    }
+    RemoveCompletionsOf(*qp);
   }
   return ErrorNumber(status);
 }

@@ -24,10 +24,15 @@ bool PutPage(const void* address) {
 }
 
 void PassOn(int number, siginfo_t* info, void* context) {
-  if ((taken_before.sa_flags & SA_SIGINFO) != 0) {
-    taken_before.sa_sigaction(number, info, context);
-  } else if (taken_before.sa_handler != SIG_DFL && taken_before.sa_handler != SIG_IGN) {
-    taken_before.sa_handler(number);
+  const struct sigaction taker = taken_before;
+  if ((taker.sa_flags & SA_RESETHAND) != 0) {
+    taken_before.sa_flags = 0;
+    taken_before.sa_handler = SIG_DFL;
+  }
+  if ((taker.sa_flags & SA_SIGINFO) != 0) {
+    taker.sa_sigaction(number, info, context);
+  } else if (taker.sa_handler != SIG_DFL && taker.sa_handler != SIG_IGN) {
+    taker.sa_handler(number);
   } else {
     // The instruction is repeated and ends the process, as it would have; a signal that somebody
     // has sent does not come again by itself.
@@ -49,11 +54,13 @@ void OnFault(int number, siginfo_t* info, void* context) {
 bool UseStandInPages(bool (*is_registered_now)(const void* address)) {
   is_registered = is_registered_now;
   page_bytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  if (sigaction(SIGSEGV, nullptr, &taken_before) != 0) return false;
   struct sigaction action {};
   action.sa_sigaction = &OnFault;
-  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-  return sigaction(SIGSEGV, nullptr, &taken_before) == 0 &&
-         sigaction(SIGSEGV, &action, nullptr) == 0;
+  // What is blocked in here is what who took it before wants blocked.
+  action.sa_mask = taken_before.sa_mask;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | (taken_before.sa_flags & (SA_NODEFER | SA_RESTART));
+  return sigaction(SIGSEGV, &action, nullptr) == 0;
 }
 
 }  // namespace pollux::abi

@@ -74,6 +74,40 @@ TEST_F(StandInPagesTest, WhatIsProtectedStaysProtected) {
   EXPECT_EQ(munmap(memory, kBytes), 0);
 }
 
+// In processes of their own: programs that have taken the signal in other ways.
+
+TEST_F(StandInPagesTest, AHandlerForOnceIsCalledOnce) {
+  const auto fault = [] {
+    struct sigaction action {};
+    action.sa_handler = [](int) {
+      static int calls = 0;
+      if (++calls == 2) _exit(2);
+    };
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    sigaction(SIGSEGV, &action, nullptr);
+    UseStandInPages([](const void*) { return false; });
+    Unmapped()[0] = 'a';
+    _exit(3);
+  };
+  EXPECT_EXIT(fault(), testing::KilledBySignal(SIGSEGV), "");
+}
+
+TEST_F(StandInPagesTest, AHandlerThatDoesNotBlockItsSignalMayLeaveByAJump) {
+  const auto fault = [] {
+    struct sigaction action {};
+    action.sa_handler = [](int) { siglongjmp(before_the_fault_, 1); };
+    action.sa_flags = SA_NODEFER;
+    sigaction(SIGSEGV, &action, nullptr);
+    UseStandInPages([](const void*) { return false; });
+    static volatile int faults = 0;
+    constexpr int kMaskNotKept = 0;
+    if (sigsetjmp(before_the_fault_, kMaskNotKept) != 0) faults = faults + 1;
+    if (faults < 2) Unmapped()[0] = 'a';
+    _exit(0);
+  };
+  EXPECT_EXIT(fault(), testing::ExitedWithCode(0), "");
+}
+
 TEST_F(StandInPagesTest, ASignalThatIsSentIsPassedOn) {
   EXPECT_TRUE(Faults([] { raise(SIGSEGV); }));
 }

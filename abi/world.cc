@@ -121,6 +121,8 @@ bool World::Touches(const void* address) {
 }
 
 void World::End() {
+  // By a signal handler that has interrupted a call: nobody completes that, and no other begins.
+  if (ownership_.HeldByThisThread()) return;
   progress_->Stop();
   Turn turn(this);
   // What the program says to one of them from now on, in a destructor of its own, finds an
@@ -150,11 +152,12 @@ void World::AwaitAnswers(Turn& turn) {
 
 void World::BeforeFork() {
   world_mutex.lock();
-  world->ownership_.Acquire();
+  world->forks_in_call_ = world->ownership_.HeldByThisThread();
+  if (!world->forks_in_call_) world->ownership_.Acquire();
 }
 
 void World::AfterForkInParent() {
-  world->ownership_.Release();
+  if (!world->forks_in_call_) world->ownership_.Release();
   world_mutex.unlock();
 }
 

@@ -73,7 +73,7 @@ class World {
   // Of the peers that are told of the end of their connections.
   void AwaitAnswers(Turn& turn);
   static void EndAtExit();
-  // What is copied is in nobody's hands.
+  // What is copied is in nobody's hands, unless a signal handler forks that has interrupted a call.
   static void BeforeFork();
   static void AfterForkInParent();
   static void AfterForkInChild();
@@ -83,7 +83,8 @@ class World {
   engine::Ownership ownership_;
   Activity activity_;
   uint32_t posts_since_poll_ = 0;
-  bool copied_ = false;  // into a child
+  bool copied_ = false;         // into a child
+  bool forks_in_call_ = false;  // of the thread that forks, while it does
   std::unique_ptr<PortLink> port_link_;
   std::unique_ptr<engine::Device> device_;
   FrameSignal frame_signal_;

@@ -4,6 +4,7 @@
 #include "absl/strings/str_format.h"
 #include "stack/engine/worker.h"
 #include "stack/engine/worker_parts.h"
+#include "stack/transport/rc_responder.h"
 
 namespace pollux::engine {
 namespace {
@@ -16,10 +17,10 @@ constexpr uint32_t kGsiQkey = 0x80010000;
 // What it has completed and not acknowledged yet, since not every queue pair has its turn to send
 // in each poll: once it has gone nobody else does, and its peer would use up its retries.
 void AcknowledgeAtLast(Endpoint& endpoint, transport::PollContext& context) {
-  if (endpoint.qp.type() != IBV_QPT_RC) return;
-  if (context.egress.room() == 0) context.egress.Flush(context.now_ns);
-  constexpr int kNoData = 0;
-  endpoint.Transmit(context, kNoData);
+  if (context.egress.room() < transport::RcResponder::kLastAcks) {
+    context.egress.Flush(context.now_ns);
+  }
+  endpoint.AcknowledgeAtLast(context);
 }
 
 }  // namespace

@@ -228,6 +228,14 @@ bool Endpoint::SendPaced(PollContext& context, int budget) {
   return (more_answers || more_requests) && qp.sends();
 }
 
+void Endpoint::AcknowledgeAtLast(PollContext& context) {
+  if (qp.type() != IBV_QPT_RC || (qp.state() != IBV_QPS_RTR && !qp.sends())) return;
+  journal_.Begin(context.now_ns);
+  rc_responder_.AcknowledgeAtLast(context);
+  if (qp.state() == IBV_QPS_ERR) rc_requester_.Stop();
+  NoteState();
+}
+
 // In any state, of any type, at any rate.
 uint64_t Endpoint::SeldomDeadlineNs() const {
   uint64_t deadline = kNever;

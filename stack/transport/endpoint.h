@@ -51,6 +51,10 @@ class Endpoint {
   // active list again.
   bool Transmit(PollContext& context, int budget);
 
+  // Before the queue pair is destroyed, reset or moved to ERR: see RcResponder. Needs room for
+  // RcResponder::kLastAcks packets.
+  void AcknowledgeAtLast(PollContext& context);
+
   // When OnDeadline() wants to be called; kNever when not. Moves with every other call: the engine
   // looks at it after each and keeps a timer that may fire too early, never too late.
   static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();

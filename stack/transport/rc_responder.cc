@@ -340,6 +340,15 @@ bool RcResponder::Transmit(PollContext& context, int* budget) {
   return false;
 }
 
+void RcResponder::AcknowledgeAtLast(PollContext& context) {
+  for (int copy = 0; copy < kLastAcks; ++copy) {
+    if (!communication_established_) return;  // nothing has come, or a fatal NAK was sent
+    ack_pending_ = true;
+    int no_data = 0;
+    if (Transmit(context, &no_data)) return;
+  }
+}
+
 // False when there was no mbuf. A region that has gone meanwhile ends the connection.
 bool RcResponder::SendReadResponse(ResponderResource& read, Answer& answer, PollContext& context) {
   const uint32_t mtu = qp_->PathMtuBytes();

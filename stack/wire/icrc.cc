@@ -1,12 +1,12 @@
 #include "stack/wire/icrc.h"
 
 #include <immintrin.h>
-#include <isa-l/crc.h>
 
 #include <array>
-#include <cstring>
 
 #include "stack/base/byte_order.h"
+#include "stack/wire/crc32.h"
+#include "stack/wire/crc32_fold.h"
 #include "stack/wire/ipv4.h"
 #include "stack/wire/ipv6.h"
 #include "stack/wire/udp.h"
@@ -14,57 +14,10 @@
 namespace pollux::wire {
 namespace {
 
-constexpr uint32_t kPolynomial = 0xEDB88320;  // reflected
-// Below this ISA-L falls back to a byte at a time; measured, it wins from here on.
-constexpr size_t kShortBytes = 16;
-// Up to here one pass of 128 bits at a time wins over ISA-L behind the headers, measured.
-constexpr size_t kOnePassBytes = 320;
-
-// kTables[k][b]: the CRC of byte b followed by k zero bytes.
-using Tables = std::array<std::array<uint32_t, 256>, 4>;
-
-constexpr Tables MakeTables() {
-  Tables tables{};
-  for (uint32_t byte = 0; byte < 256; ++byte) {
-    uint32_t crc = byte;
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? kPolynomial : 0);
-    tables[0][byte] = crc;
-  }
-  for (size_t k = 1; k < tables.size(); ++k) {
-    for (uint32_t byte = 0; byte < 256; ++byte) {
-      const uint32_t previous = tables[k - 1][byte];
-      tables[k][byte] = (previous >> 8) ^ tables[0][previous & 0xFF];
-    }
-  }
-  return tables;
-}
-
-constexpr Tables kTables = MakeTables();
-
-const bool kHasAvx = __builtin_cpu_supports("avx");
-
-__attribute__((target("avx"), noinline)) void ClearUpperHalves() { _mm256_zeroupper(); }
-
-// ISA-L leaves the upper halves of the vector registers in use: each change between its
-// instructions and the older ones that the rest is compiled to then costs 100 ns, measured.
-uint32_t CrcByIsal(uint32_t crc, const uint8_t* data, size_t n) {
-  crc = crc32_gzip_refl(crc, data, n);
-  if (kHasAvx) ClearUpperHalves();
-  return crc;
-}
-
-uint32_t CrcShort(uint32_t crc, const uint8_t* data, size_t n) {
-  crc = ~crc;
-  for (; n >= 4; data += 4, n -= 4) {
-    uint32_t word;
-    std::memcpy(&word, data, sizeof word);
-    word ^= crc;
-    crc = kTables[3][word & 0xFF] ^ kTables[2][word >> 8 & 0xFF] ^ kTables[1][word >> 16 & 0xFF] ^
-          kTables[0][word >> 24];
-  }
-  for (; n > 0; ++data, --n) crc = (crc >> 8) ^ kTables[0][(crc ^ *data) & 0xFF];
-  return ~crc;
-}
+// Up to how many bytes one pass of 128 bits at a time wins over wider vectors, and where there are
+// none over ISA-L behind the headers. Measured (tools/dev bench --icrc).
+constexpr size_t kNarrowBytes = 144;
+constexpr size_t kNarrowBytesBesideIsal = 320;
 
 // What is or-ed over the headers, from the IP header to the end of the BTH.
 template <size_t kIpBytes>
@@ -96,18 +49,17 @@ constexpr HeaderMask<kIpv6Bytes> MaskIpv6() {
 constexpr auto kMaskIpv4 = MaskIpv4();
 constexpr auto kMaskIpv6 = MaskIpv6();
 
-constexpr size_t kBlock = 16;
-
-inline __m128i LoadBlock(const uint8_t* from) {
-  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
-}
+using fold::kBlock;
+using fold::LoadBlock;
 
 void OrBlock(const uint8_t* in, const uint8_t* mask, uint8_t* out) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm_or_si128(LoadBlock(in), LoadBlock(mask)));
 }
 
+// The running CRC at the end of the BTH.
 template <size_t kBytes>
-uint32_t CrcOverMasked(const uint8_t* headers, const std::array<uint8_t, kBytes>& mask) {
+uint32_t CrcOverMasked(CrcKernel kernel, const uint8_t* headers,
+                       const std::array<uint8_t, kBytes>& mask) {
   static_assert(kBytes >= kBlock);
   alignas(kBlock) std::array<uint8_t, kBytes> masked;
   // In whole blocks, the overlapping tail first: each block that the CRC then loads lies in one
@@ -117,39 +69,11 @@ uint32_t CrcOverMasked(const uint8_t* headers, const std::array<uint8_t, kBytes>
   for (size_t at = 0; at + kBlock <= kBytes; at += kBlock) {
     OrBlock(headers + at, mask.data() + at, masked.data() + at);
   }
-  return CrcByIsal(kIcrcStart, masked.data(), masked.size());
+  return Crc32By(kernel, kIcrcStart, masked.data(), masked.size());
 }
 
 constexpr size_t HeaderBytes(uint8_t ip_version) {
   return (ip_version == 4 ? kIpv4Bytes : kIpv6Bytes) + kUdpBytes + kBthBytes;
-}
-
-// ---- Carry-less multiplication. All values are reflected: the lowest bit of a register is the
-// coefficient of its highest power.
-
-// x^power modulo the polynomial as a factor: the product of two registers of 64 bits comes out
-// shifted by one bit and by the 31 that 32 bits have to spare, so that a register times this factor
-// stands for the register times x^power * x^32.
-constexpr uint64_t Factor(unsigned power) {
-  uint32_t remainder = 0x80000000;  // x^0
-  for (; power > 0; --power) {
-    remainder = (remainder >> 1) ^ ((remainder & 1) != 0 ? kPolynomial : 0);
-  }
-  return uint64_t{remainder} << 1;
-}
-
-// The polynomial with its highest power, and what it must be multiplied by to become 1 modulo
-// x^32 counted from the lowest bit.
-constexpr uint64_t kWholePolynomial = uint64_t{kPolynomial} << 1 | 1;
-constexpr uint64_t InverseOfPolynomial() {
-  uint64_t inverse = 0;
-  uint64_t rest = 1;
-  for (int bit = 0; bit < 32; ++bit) {
-    if ((rest >> bit & 1) == 0) continue;
-    inverse |= uint64_t{1} << bit;
-    rest ^= kWholePolynomial << bit;
-  }
-  return inverse;
 }
 
 // Sixteen bytes that end `n` bytes into a packet are found `n` bytes into these: what of them
@@ -176,37 +100,10 @@ constexpr Windows MakeWindows(const std::array<uint8_t, kBytes>& header_mask) {
 constexpr Windows kWindowsIpv4 = MakeWindows(kMaskIpv4);
 constexpr Windows kWindowsIpv6 = MakeWindows(kMaskIpv6);
 
-const bool kHasPclmul = __builtin_cpu_supports("pclmul");
-
-// The sum moved on by a block, to which the next block is added.
-__attribute__((target("pclmul"), always_inline)) inline __m128i Fold(__m128i sum, __m128i next) {
-  const __m128i factors = _mm_set_epi64x(static_cast<int64_t>(Factor(128 - 32)),
-                                         static_cast<int64_t>(Factor(128 + 32)));
-  const __m128i low = _mm_clmulepi64_si128(sum, factors, 0x00);
-  const __m128i high = _mm_clmulepi64_si128(sum, factors, 0x11);
-  return _mm_xor_si128(_mm_xor_si128(low, high), next);
-}
-
-// The CRC of a message whose blocks were folded into `sum`, complemented.
-__attribute__((target("pclmul"), always_inline)) inline uint32_t Reduce(__m128i sum) {
-  const __m128i factors =
-      _mm_set_epi64x(static_cast<int64_t>(Factor(96)), static_cast<int64_t>(Factor(64)));
-  const __m128i last = _mm_set_epi64x(static_cast<int64_t>(kWholePolynomial),
-                                      static_cast<int64_t>(InverseOfPolynomial()));
-  const __m128i low_word = _mm_set_epi32(0, 0, 0, -1);
-  // From 128 bits to 96, and to 64.
-  sum = _mm_xor_si128(_mm_clmulepi64_si128(sum, factors, 0x10), _mm_srli_si128(sum, 8));
-  sum = _mm_xor_si128(_mm_clmulepi64_si128(_mm_and_si128(sum, low_word), factors, 0x00),
-                      _mm_srli_si128(sum, 4));
-  // A multiple of the polynomial clears the low word.
-  const __m128i multiple = _mm_and_si128(_mm_clmulepi64_si128(sum, last, 0x00), low_word);
-  sum = _mm_xor_si128(sum, _mm_clmulepi64_si128(multiple, last, 0x10));
-  return ~static_cast<uint32_t>(_mm_cvtsi128_si64(sum) >> 32);
-}
-
+// `fold_blocks`: what takes the blocks behind the headers; null: this does it itself.
 template <size_t kHeaderBytes>
-__attribute__((target("pclmul"))) uint32_t FoldPacket(const uint8_t* l3, size_t bytes,
-                                                      const Windows& windows) {
+__attribute__((target("pclmul"), always_inline)) inline uint32_t FoldPacket(
+    const uint8_t* l3, size_t bytes, const Windows& windows, FoldFunction fold_blocks) {
   // The first block may begin before the packet: what lies there becomes zeros, which change no
   // sum. So all others are whole.
   size_t end = ((bytes - 1) & (kBlock - 1)) + 1;
@@ -215,47 +112,67 @@ __attribute__((target("pclmul"))) uint32_t FoldPacket(const uint8_t* l3, size_t 
   sum = _mm_or_si128(sum, LoadBlock(windows.mask.data() + end));
   sum = _mm_xor_si128(sum, LoadBlock(windows.start.data() + end));
   for (end += kBlock; end < kHeaderBytes + kBlock && end <= bytes; end += kBlock) {
-    sum = Fold(sum, _mm_or_si128(LoadBlock(before + end), LoadBlock(windows.mask.data() + end)));
+    const __m128i masked =
+        _mm_or_si128(LoadBlock(before + end), LoadBlock(windows.mask.data() + end));
+    sum = fold::Fold(sum, masked);
   }
-  for (; end <= bytes; end += kBlock) sum = Fold(sum, LoadBlock(before + end));
-  return Reduce(sum);
+  if (fold_blocks != nullptr) {
+    if (end <= bytes) sum = fold_blocks(sum, before + end, (bytes - end) / kBlock + 1);
+  } else {
+    for (; end <= bytes; end += kBlock) sum = fold::Fold(sum, LoadBlock(before + end));
+  }
+  return fold::Reduce(sum);
 }
+
+template <FoldFunction kFoldBlocks>
+__attribute__((target("pclmul"))) uint32_t IcrcByFolding(const uint8_t* l3, uint8_t ip_version,
+                                                         size_t bytes) {
+  return ip_version == 4 ? FoldPacket<kMaskIpv4.size()>(l3, bytes, kWindowsIpv4, kFoldBlocks)
+                         : FoldPacket<kMaskIpv6.size()>(l3, bytes, kWindowsIpv6, kFoldBlocks);
+}
+
+// In two pieces, the masked headers and what follows them.
+uint32_t IcrcInPieces(CrcKernel kernel, const uint8_t* l3, uint8_t ip_version, size_t bytes) {
+  const uint32_t crc =
+      ip_version == 4 ? CrcOverMasked(kernel, l3, kMaskIpv4) : CrcOverMasked(kernel, l3, kMaskIpv6);
+  const size_t header_bytes = HeaderBytes(ip_version);
+  return Crc32By(kernel, crc, l3 + header_bytes, bytes - header_bytes);
+}
+
+// Chosen at start-up.
+const bool kHas128 = Has(CrcKernel::kFold128);
+const CrcKernel kLong = Has(CrcKernel::kFold512)   ? CrcKernel::kFold512
+                        : Has(CrcKernel::kFold256) ? CrcKernel::kFold256
+                                                   : CrcKernel::kIsal;
+const size_t kUpTo = !kHas128                    ? 0
+                     : kLong == CrcKernel::kIsal ? kNarrowBytesBesideIsal
+                                                 : kNarrowBytes;
 
 }  // namespace
 
-uint32_t Crc32(uint32_t crc, const uint8_t* data, size_t n) {
-  return n < kShortBytes ? CrcShort(crc, data, n) : CrcByIsal(crc, data, n);
+CrcKernel IcrcKernel(size_t bytes) {
+  if (bytes % 4 != 0) return CrcKernel::kIsal;
+  return bytes <= kUpTo ? CrcKernel::kFold128 : kLong;
 }
 
-bool HasPclmul() { return kHasPclmul; }
-
-uint32_t IcrcByPclmul(const uint8_t* l3, uint8_t ip_version, size_t bytes) {
-  return ip_version == 4 ? FoldPacket<kMaskIpv4.size()>(l3, bytes, kWindowsIpv4)
-                         : FoldPacket<kMaskIpv6.size()>(l3, bytes, kWindowsIpv6);
-}
-
-uint32_t IcrcByIsal(const uint8_t* l3, uint8_t ip_version, size_t bytes) {
-  const uint32_t crc =
-      ip_version == 4 ? CrcOverMasked(l3, kMaskIpv4) : CrcOverMasked(l3, kMaskIpv6);
-  const size_t header_bytes = HeaderBytes(ip_version);
-  return Crc32(crc, l3 + header_bytes, bytes - header_bytes);
-}
-
-uint32_t IcrcByTable(const uint8_t* l3, uint8_t ip_version, size_t bytes) {
-  const size_t header_bytes = HeaderBytes(ip_version);
-  const uint8_t* mask = ip_version == 4 ? kMaskIpv4.data() : kMaskIpv6.data();
-  uint32_t crc = kIcrcStart;
-  for (size_t i = 0; i < header_bytes; ++i) {
-    const uint8_t masked = l3[i] | mask[i];
-    crc = CrcShort(crc, &masked, 1);
+uint32_t IcrcBy(CrcKernel kernel, const uint8_t* l3, uint8_t ip_version, size_t bytes) {
+  if (bytes % 4 == 0) [[likely]] {
+    switch (kernel) {
+      case CrcKernel::kFold128:
+        return IcrcByFolding<nullptr>(l3, ip_version, bytes);
+      case CrcKernel::kFold256:
+        return IcrcByFolding<FoldBlocks256>(l3, ip_version, bytes);
+      case CrcKernel::kFold512:
+        return IcrcByFolding<FoldBlocks512>(l3, ip_version, bytes);
+      default:
+        break;
+    }
   }
-  return CrcShort(crc, l3 + header_bytes, bytes - header_bytes);
+  return IcrcInPieces(kernel, l3, ip_version, bytes);
 }
 
 uint32_t Icrc(const uint8_t* l3, uint8_t ip_version, size_t bytes) {
-  if (bytes <= kOnePassBytes && bytes % 4 == 0 && kHasPclmul) [[likely]]
-    return IcrcByPclmul(l3, ip_version, bytes);
-  return IcrcByIsal(l3, ip_version, bytes);
+  return IcrcBy(IcrcKernel(bytes), l3, ip_version, bytes);
 }
 
 uint32_t ComputeIcrc(const RocePacket& packet) {

@@ -13,40 +13,9 @@
 namespace pollux::wire {
 namespace {
 
-std::vector<uint8_t> Pattern(size_t n) {
-  std::vector<uint8_t> bytes(n);
-  for (size_t i = 0; i < n; ++i) bytes[i] = static_cast<uint8_t>(i * 167 + (i >> 8));
-  return bytes;
-}
-
-uint32_t Zlib(uint32_t crc, const uint8_t* data, size_t n) {
-  // zlib takes a null pointer, as an empty vector has it, as a request for its initial value.
-  return n == 0 ? crc : static_cast<uint32_t>(crc32(crc, data, static_cast<uInt>(n)));
-}
-
-TEST(Crc32Test, StartValueIsEightBytesOfOnes) {
+TEST(IcrcTest, StartsAfterEightBytesOfOnes) {
   const std::array<uint8_t, 8> ones = {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF};
   EXPECT_EQ(Crc32(0, ones.data(), ones.size()), kIcrcStart);
-}
-
-TEST(Crc32Test, AgreesWithZlibAtEveryShortLengthAndAlignment) {
-  const auto bytes = Pattern(600);
-  for (size_t start = 0; start < 17; ++start) {
-    for (size_t n = 0; n <= 520; ++n) {
-      ASSERT_EQ(Crc32(kIcrcStart, bytes.data() + start, n),
-                Zlib(kIcrcStart, bytes.data() + start, n))
-          << start << " " << n;
-    }
-  }
-}
-
-TEST(Crc32Test, ChainsOverAnySplit) {
-  const auto bytes = Pattern(200);
-  const uint32_t whole = Zlib(kIcrcStart, bytes.data(), bytes.size());
-  for (size_t split = 0; split <= bytes.size(); ++split) {
-    const uint32_t head = Crc32(kIcrcStart, bytes.data(), split);
-    EXPECT_EQ(Crc32(head, bytes.data() + split, bytes.size() - split), whole) << split;
-  }
 }
 
 RocePacket ParseOk(const std::vector<uint8_t>& frame) {
@@ -82,24 +51,43 @@ void ExpectExactlyTheseMasked(std::string_view hex, size_t l3, std::vector<size_
   }
 }
 
-// Whatever a packet holds and however long it is.
-TEST(IcrcTest, EveryWayGivesTheSame) {
-  constexpr size_t kRoom = 16;  // an Ethernet header, and two bytes to align by
+// Whatever a packet holds, however long it is and wherever it lies.
+TEST(IcrcTest, EveryKernelGivesTheSame) {
+  constexpr size_t kMost = 5000;
+  constexpr size_t kBefore = 14;  // an Ethernet header
+  constexpr size_t kAlignments = 64;
   Random random(1);
   for (uint8_t ip_version : {4, 6}) {
     const size_t header_bytes = (ip_version == 4 ? 20 : 40) + 8 + kBthBytes;
-    for (size_t bytes = header_bytes; bytes < header_bytes + 700; ++bytes) {
-      std::vector<uint8_t> frame(kRoom + bytes);
+    for (size_t bytes = header_bytes; bytes <= kMost; ++bytes) {
+      const size_t room = kBefore + random.Below(kAlignments);
+      std::vector<uint8_t> frame(room + bytes);
       for (uint8_t& byte : frame) byte = static_cast<uint8_t>(random.Next32());
-      const uint8_t* l3 = frame.data() + kRoom;
-      const uint32_t expected = IcrcByTable(l3, ip_version, bytes);
+      const uint8_t* l3 = frame.data() + room;
+      const uint32_t expected = IcrcBy(CrcKernel::kTable, l3, ip_version, bytes);
       ASSERT_EQ(Icrc(l3, ip_version, bytes), expected) << bytes;
-      ASSERT_EQ(IcrcByIsal(l3, ip_version, bytes), expected) << bytes;
-      if (bytes % 4 == 0 && HasPclmul()) {
-        ASSERT_EQ(IcrcByPclmul(l3, ip_version, bytes), expected) << bytes;
+      for (CrcKernel kernel : kCrcKernels) {
+        if (!Has(kernel)) continue;
+        ASSERT_EQ(IcrcBy(kernel, l3, ip_version, bytes), expected) << Name(kernel) << " " << bytes;
       }
     }
   }
+}
+
+// The table alone, against another's.
+TEST(IcrcTest, TableAgreesWithZlib) {
+  const auto frame = FromHex(kUcSendOnlyIpv4);
+  const RocePacket packet = ParseOk(frame);
+  std::vector<uint8_t> masked(frame.begin() + packet.l3_offset, frame.begin() + packet.icrc_offset);
+  for (size_t at : {1, 8, 10, 11, 26, 27, 32}) masked[at] = 0xFF;
+  const auto expected =
+      static_cast<uint32_t>(crc32(kIcrcStart, masked.data(), static_cast<uInt>(masked.size())));
+  EXPECT_EQ(IcrcBy(CrcKernel::kTable, frame.data() + packet.l3_offset, 4, masked.size()), expected);
+}
+
+// Where one is chosen it is one that this machine has.
+TEST(IcrcTest, ChosenKernelIsThere) {
+  for (size_t bytes = 40; bytes <= 5000; ++bytes) EXPECT_TRUE(Has(IcrcKernel(bytes))) << bytes;
 }
 
 TEST(IcrcTest, Ipv4Mask) {

@@ -1,13 +1,16 @@
-// What a queue pair has completed it has acknowledged before it goes, however many go at once: no
-// other would.
+// What a queue pair has completed it has acknowledged before it goes, however many go at once and
+// when acknowledgements are lost: no other would.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "stack/engine/eal.h"
+#include "stack/transport/rc_responder.h"
+#include "stack/wire/roce_packet.h"
 #include "tests/sim/peer.h"
 #include "tests/sim/simulation.h"
 
@@ -17,6 +20,9 @@ namespace {
 // More than have their turn to send in one poll.
 constexpr size_t kPairs = 24;
 constexpr uint32_t kBytes = 64;
+constexpr uint64_t kDelayNs = 10'000;
+constexpr Conditions kGood = {.min_delay_ns = kDelayNs, .max_delay_ns = kDelayNs};
+constexpr Conditions kLost = {.loss = 1, .min_delay_ns = kDelayNs, .max_delay_ns = kDelayNs};
 
 enum class End : uint8_t { kDestroyed, kError, kReset };
 
@@ -53,40 +59,53 @@ class LastAckSimTest : public ::testing::TestWithParam<End> {
                                     : worker.ModifyQp(peer.qp, attr, IBV_QP_STATE);
     EXPECT_TRUE(status.ok()) << status;
   }
+
+  // Of each receiver's acknowledgements the first `lost_acks` are lost.
+  static void Run(int lost_acks) {
+    ASSERT_TRUE(engine::InitEal().ok());
+    Simulation simulation(1, kGood);
+    Node& here = simulation.AddNode();
+    Node& there = simulation.AddNode();
+    std::array<Peer, kPairs> senders, receivers;
+    std::vector<uint8_t> from(kBytes, 1), to(kBytes);
+    for (size_t i = 0; i < kPairs; ++i) {
+      senders[i].Create(here);
+      receivers[i].Create(there);
+      senders[i].Connect(receivers[i]);
+      receivers[i].Connect(senders[i]);
+    }
+    simulation.RunFor(Simulation::kSecond);  // they find each other
+    std::map<Qpn, int> acks;
+    simulation.fabric().SetTap([&](const FabricPort&, const rte_mbuf& frame) {
+      wire::RocePacket packet;
+      const bool loses = wire::ParseRocePacket(rte_pktmbuf_mtod(&frame, const uint8_t*),
+                                               frame.data_len, &packet) == wire::ParseResult::kOk &&
+                         packet.info->operation == wire::Operation::kAck &&
+                         acks[packet.bth.dest_qpn]++ < lost_acks;
+      simulation.fabric().SetConditions(loses ? kLost : kGood);
+    });
+    for (size_t i = 0; i < kPairs; ++i) {
+      PostReceive(receivers[i], to);
+      PostSend(senders[i], from);
+    }
+    const auto all_have = [](const std::array<Peer, kPairs>& peers) {
+      return std::ranges::all_of(peers, [](const Peer& peer) { return peer.cq->size() == 1; });
+    };
+    const uint64_t limit_ns = simulation.now_ns() + 10 * Simulation::kSecond;
+    ASSERT_TRUE(simulation.RunUntil([&] { return all_have(receivers); }, limit_ns));
+    for (Peer& peer : receivers) Leave(peer);
+    ASSERT_TRUE(simulation.RunUntil([&] { return all_have(senders); }, limit_ns));
+    for (Peer& peer : senders) {
+      ibv_wc wc{};
+      ASSERT_EQ(peer.cq->Poll(1, &wc), 1);
+      EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+    }
+  }
 };
 
-TEST_P(LastAckSimTest, IsSent) {
-  ASSERT_TRUE(engine::InitEal().ok());
-  constexpr Conditions kGood = {.min_delay_ns = 10'000, .max_delay_ns = 10'000};
-  Simulation simulation(1, kGood);
-  Node& here = simulation.AddNode();
-  Node& there = simulation.AddNode();
-  std::array<Peer, kPairs> senders, receivers;
-  std::vector<uint8_t> from(kBytes, 1), to(kBytes);
-  for (size_t i = 0; i < kPairs; ++i) {
-    senders[i].Create(here);
-    receivers[i].Create(there);
-    senders[i].Connect(receivers[i]);
-    receivers[i].Connect(senders[i]);
-  }
-  simulation.RunFor(Simulation::kSecond);  // they find each other
-  for (size_t i = 0; i < kPairs; ++i) {
-    PostReceive(receivers[i], to);
-    PostSend(senders[i], from);
-  }
-  const auto all_have = [](const std::array<Peer, kPairs>& peers) {
-    return std::ranges::all_of(peers, [](const Peer& peer) { return peer.cq->size() == 1; });
-  };
-  const uint64_t limit_ns = simulation.now_ns() + 10 * Simulation::kSecond;
-  ASSERT_TRUE(simulation.RunUntil([&] { return all_have(receivers); }, limit_ns));
-  for (Peer& peer : receivers) Leave(peer);
-  ASSERT_TRUE(simulation.RunUntil([&] { return all_have(senders); }, limit_ns));
-  for (Peer& peer : senders) {
-    ibv_wc wc{};
-    ASSERT_EQ(peer.cq->Poll(1, &wc), 1);
-    EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
-  }
-}
+TEST_P(LastAckSimTest, IsSent) { Run(0); }
+
+TEST_P(LastAckSimTest, MayBeLostButOnce) { Run(transport::RcResponder::kLastAcks - 1); }
 
 INSTANTIATE_TEST_SUITE_P(Ways, LastAckSimTest,
                          ::testing::Values(End::kDestroyed, End::kError, End::kReset));
