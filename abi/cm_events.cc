@@ -1,4 +1,6 @@
 // Event channels of rdma_cm, and the events in them.
+#include <fcntl.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -93,6 +95,30 @@ void Settle(const CmEvent& event) {
   FillAddresses(turn, Of(event.id));
 }
 
+// So often a program that looks for events beside its completions is told that there is none yet.
+constexpr uint8_t kMostHeldBack = 64;
+
+bool IsEnd(const std::unique_ptr<CmEvent>& event) {
+  return event->event == RDMA_CM_EVENT_DISCONNECTED;
+}
+
+// Whether the end of a connection comes next, and completions that may be of messages before it
+// wait: a program that destroys the queue pair at once (libfabric) would lose them. For who does
+// not wait, since who does may poll for completions only then.
+bool HoldsBack(CmChannel* channel) {
+  if ((fcntl(channel->fd, F_GETFL) & O_NONBLOCK) == 0 || !channel->events.LookAtOldest(IsEnd)) {
+    return false;
+  }
+  // Before the queue's lock, as for those who put events there.
+  Turn turn(CmContext()->world);
+  return channel->events.LookAtOldest([](const std::unique_ptr<CmEvent>& event) {
+    const Qp* qp = event->owner->bound;
+    if (!IsEnd(event) || qp == nullptr || event->times_held_back == kMostHeldBack) return false;
+    ++event->times_held_back;
+    return Of(qp->qp_base.send_cq)->native->size() + Of(qp->qp_base.recv_cq)->native->size() > 0;
+  });
+}
+
 }  // namespace
 
 cm::EventHandler HandlerFor(CmId* id) {
@@ -123,6 +149,7 @@ POLLUX_EXPORT void pollux_rdma_destroy_event_channel(rdma_event_channel* channel
 
 POLLUX_EXPORT int pollux_rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_event** event) {
   if (channel == nullptr || event == nullptr) return Failed(EINVAL);
+  if (HoldsBack(Of(channel))) return Failed(EAGAIN);
   std::unique_ptr<CmEvent> taken;
   const int error = Of(channel)->events.Take(
       &taken, [](const std::unique_ptr<CmEvent>& given) { given->owner->events_given.Deliver(); });

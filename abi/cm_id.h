@@ -29,6 +29,7 @@ struct CmEvent : rdma_cm_event {
   CmEvent() : rdma_cm_event{} {}
   CmId* owner = nullptr;  // whose destruction waits for it: of a request the listener
   std::vector<uint8_t> private_data_bytes;
+  uint8_t times_held_back = 0;
 };
 
 struct CmChannel : rdma_event_channel {

@@ -58,6 +58,14 @@ class EventQueue {
     }
   }
 
+  // What `look(event)` says of the oldest, with the queue locked; false when there is none.
+  template <class Look>
+  bool LookAtOldest(Look look) {
+    const engine::NoCancellation no_cancellation;
+    const std::lock_guard lock(mutex_);
+    return !events_.empty() && look(events_.front());
+  }
+
   // Takes out what `unwanted(event)` says.
   template <class Unwanted>
   void RemoveIf(Unwanted unwanted) {

@@ -31,6 +31,19 @@ TEST(EventQueue, DescriptorIsReadableWhileAnEventWaits) {
   EXPECT_FALSE(IsReadable(queue.fd()));
 }
 
+TEST(EventQueue, TheOldestCanBeLookedAt) {
+  EventQueue<int> queue;
+  const auto is_one = [](int event) { return event == 1; };
+  EXPECT_FALSE(queue.LookAtOldest([](int) { return true; }));
+  queue.Push(1);
+  queue.Push(2);
+  EXPECT_TRUE(queue.LookAtOldest(is_one));
+  EXPECT_TRUE(queue.LookAtOldest(is_one)) << "it stays";
+  int event = 0;
+  ASSERT_EQ(queue.Take(&event, kNothing), 0);
+  EXPECT_FALSE(queue.LookAtOldest(is_one));
+}
+
 TEST(EventQueue, NonBlockingDescriptorIsRespected) {
   EventQueue<int> queue;
   ASSERT_EQ(fcntl(queue.fd(), F_SETFL, O_NONBLOCK), 0);

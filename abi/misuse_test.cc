@@ -252,27 +252,34 @@ TEST_F(MisuseTest, OverrunOfACompletionQueueIsTold) {
   EXPECT_EQ(ibv_destroy_qp(qp), 0);
 }
 
-// libfabric polls once more when it has destroyed one, and its memory too.
-TEST_F(MisuseTest, NothingIsPolledOfADestroyedQueuePair) {
+// libfabric polls once more when it has destroyed one: it wants to know what was sent, and what was
+// received it would answer on a queue pair that is no more.
+TEST_F(MisuseTest, NoReceivesArePolledOfADestroyedQueuePair) {
+  constexpr uint64_t kSend = 3;
   ibv_qp *first = MakeQp(), *second = MakeQp();
   for (ibv_qp* qp : {first, second}) {
     ASSERT_EQ(Move(qp, IBV_QPS_INIT), 0);
+    ASSERT_EQ(Move(qp, IBV_QPS_ERR), 0);
     for (uint64_t wr_id = 1; wr_id <= 2; ++wr_id) {
       ibv_recv_wr receive{};
       receive.wr_id = wr_id;
       ibv_recv_wr* bad = nullptr;
       ASSERT_EQ(ibv_post_recv(qp, &receive, &bad), 0);
     }
-    ASSERT_EQ(Move(qp, IBV_QPS_ERR), 0);
+    ibv_send_wr send{};
+    send.wr_id = kSend;
+    send.opcode = IBV_WR_SEND;
+    ibv_send_wr* bad = nullptr;
+    ASSERT_EQ(ibv_post_send(qp, &send, &bad), 0);
   }
-  const uint32_t left = second->qp_num;
+  const std::vector<std::pair<uint32_t, uint64_t>> left = {
+      {first->qp_num, kSend}, {second->qp_num, 1}, {second->qp_num, 2}, {second->qp_num, kSend}};
   EXPECT_EQ(ibv_destroy_qp(first), 0);
   std::array<ibv_wc, 8> completions{};
-  ASSERT_EQ(ibv_poll_cq(cq_, completions.size(), completions.data()), 2);
-  for (uint64_t i = 0; i < 2; ++i) {
-    EXPECT_EQ(completions[i].qp_num, left);
-    EXPECT_EQ(completions[i].wr_id, i + 1);
-  }
+  const int count = ibv_poll_cq(cq_, completions.size(), completions.data());
+  std::vector<std::pair<uint32_t, uint64_t>> polled;
+  for (int i = 0; i < count; ++i) polled.emplace_back(completions[i].qp_num, completions[i].wr_id);
+  EXPECT_EQ(polled, left);
   EXPECT_EQ(ibv_destroy_qp(second), 0);
 }
 
@@ -589,6 +596,64 @@ TEST_F(CmMisuseTest, RequestsThatNobodyHasSeenGoWithTheirListenerToItsNewChannel
   EXPECT_EQ(rdma_destroy_id(listener), 0);
   rdma_destroy_event_channel(fresh);
   rdma_destroy_event_channel(others);
+}
+
+// A program that looks for events and completions in turn hears of the end when it has what came
+// before, or has looked often enough.
+TEST_F(CmMisuseTest, TheEndComesAfterWhatWasReceived) {
+  constexpr int kMostLooks = 1000;
+  for (const bool polls : {true, false}) {
+    rdma_cm_id* listener = Make();
+    ASSERT_EQ(Bind(listener, "192.0.2.1", 7473), 0);
+    ASSERT_EQ(rdma_listen(listener, 4), 0);
+    rdma_event_channel* others = rdma_create_event_channel();
+    rdma_cm_id* peer = Ask(7473, others);
+    rdma_cm_event* event = nullptr;
+    ASSERT_EQ(rdma_get_cm_event(channel_, &event), 0);
+    rdma_cm_id* id = event->id;
+    EXPECT_EQ(rdma_ack_cm_event(event), 0);
+    ASSERT_EQ(MakeQp(id), 0);
+    ibv_recv_wr receive{};
+    receive.wr_id = 5;
+    ibv_recv_wr* bad_receive = nullptr;
+    ASSERT_EQ(ibv_post_recv(id->qp, &receive, &bad_receive), 0);
+    ASSERT_EQ(rdma_accept(id, nullptr), 0);
+    for (rdma_event_channel* channel : {channel_, others}) {
+      ASSERT_EQ(rdma_get_cm_event(channel, &event), 0);
+      EXPECT_EQ(event->event, RDMA_CM_EVENT_ESTABLISHED);
+      EXPECT_EQ(rdma_ack_cm_event(event), 0);
+    }
+    ibv_send_wr send{};
+    send.opcode = IBV_WR_SEND;
+    send.send_flags = IBV_SEND_SIGNALED;
+    ibv_send_wr* bad_send = nullptr;
+    ASSERT_EQ(ibv_post_send(peer->qp, &send, &bad_send), 0);
+    ibv_wc wc{};
+    while (ibv_poll_cq(peer->send_cq, 1, &wc) == 0) {
+    }
+    EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+    ASSERT_EQ(rdma_disconnect(peer), 0);
+    ASSERT_TRUE(AwaitEvents(1));
+    ASSERT_EQ(fcntl(channel_->fd, F_SETFL, O_NONBLOCK), 0);
+    EXPECT_ERRNO(rdma_get_cm_event(channel_, &event), EAGAIN);
+    if (polls) {
+      ASSERT_EQ(ibv_poll_cq(id->recv_cq, 1, &wc), 1);
+      EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+      EXPECT_EQ(wc.wr_id, 5u);
+    }
+    for (int looks = 0; rdma_get_cm_event(channel_, &event) != 0; ++looks) {
+      ASSERT_LT(looks, kMostLooks);
+    }
+    EXPECT_EQ(event->event, RDMA_CM_EVENT_DISCONNECTED);
+    EXPECT_EQ(rdma_ack_cm_event(event), 0);
+    ASSERT_EQ(fcntl(channel_->fd, F_SETFL, 0), 0);
+    for (rdma_cm_id* end : {id, peer}) {
+      rdma_destroy_qp(end);
+      EXPECT_EQ(rdma_destroy_id(end), 0);
+    }
+    EXPECT_EQ(rdma_destroy_id(listener), 0);
+    rdma_destroy_event_channel(others);
+  }
 }
 
 // As rping ends: its queue pair, which rdma_create_qp() made, goes by ibv_destroy_qp(), and then

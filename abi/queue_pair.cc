@@ -42,21 +42,22 @@ absl::StatusOr<verbs::QueuePairInitAttr> Translate(ibv_pd* pd, const ibv_qp_init
   return native;
 }
 
-void RemoveFrom(verbs::CompletionQueue* cq, uint32_t qp_num) {
+enum class Completions : uint8_t { kAll, kOfReceives };
+
+void RemoveFrom(verbs::CompletionQueue* cq, uint32_t qp_num, Completions which) {
   if (cq->overrun()) return;
   std::vector<ibv_wc> all(cq->size());
   cq->Poll(static_cast<int>(all.size()), all.data());
   for (const ibv_wc& wc : all) {
-    if (wc.qp_num != qp_num) cq->Push(wc);
+    const bool receive = (wc.opcode & IBV_WC_RECV) != 0;
+    if (wc.qp_num != qp_num || (which == Completions::kOfReceives && !receive)) cq->Push(wc);
   }
 }
 
-// As providers do for a queue pair that is reset or destroyed: what it has completed and nobody has
-// polled is gone, since programs free what its work requests name next. The others keep their
-// order.
-void RemoveCompletionsOf(const ibv_qp& qp) {
-  RemoveFrom(Of(qp.send_cq)->native, qp.qp_num);
-  if (qp.recv_cq != qp.send_cq) RemoveFrom(Of(qp.recv_cq)->native, qp.qp_num);
+// What a queue pair has completed and nobody has polled. The others keep their order.
+void RemoveCompletions(const ibv_qp& qp, Completions which) {
+  RemoveFrom(Of(qp.send_cq)->native, qp.qp_num, which);
+  if (qp.recv_cq != qp.send_cq) RemoveFrom(Of(qp.recv_cq)->native, qp.qp_num, which);
 }
 
 // IBV_WR_DRIVER1 and what lies behind it are this side's own.
@@ -132,7 +133,10 @@ int DestroyQp(Qp* qp) {
     if (qp->connection != nullptr) turn.manager().ReleaseQp(qp->connection->native);
     const absl::Status status = turn.worker().DestroyQp(qp->native, time_wait_ns);
     if (!status.ok()) return ErrorNumber(status);
-    RemoveCompletionsOf(qp->qp_base);
+    // Providers of adapters remove all, that of rxe nothing. Programs count on the end of what they
+    // have sent when they close at the peer's word; what they have received they answer by a new
+    // receive, on a queue pair whose memory they have freed (libfabric).
+    RemoveCompletions(qp->qp_base, Completions::kOfReceives);
     if (CmId* id = std::exchange(qp->connection, nullptr); id != nullptr) {
       id->bound = nullptr;
       if (id->qp == &qp->qp_base) id->qp = nullptr;
@@ -178,7 +182,8 @@ POLLUX_EXPORT int pollux_ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) 
   qp->state = Of(qp)->native->state();
   turn.Poll();
   if (status.ok() && (mask & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_RESET) {
-    RemoveCompletionsOf(*qp);
+    // As providers do.
+    RemoveCompletions(*qp, Completions::kAll);
   }
   return ErrorNumber(status);
 }

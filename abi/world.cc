@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -13,6 +14,8 @@
 
 #include "abi/cm_id.h"
 #include "abi/descriptors.h"
+#include "abi/farewell.h"
+#include "abi/pace.h"
 #include "abi/stand_in_pages.h"
 #include "abi/telemetry_socket.h"
 #include "abi/tell_once.h"
@@ -128,9 +131,22 @@ void World::End() {
     manager_->DestroyId(std::exchange(id->native, ended_));
   }
   for (int i = 0; i < kLastTurns; ++i) turn.Poll();
+  AwaitAnswers(turn);
   if (capture_ == nullptr) return;
   if (const absl::Status status = capture_->Close(); !status.ok()) {
     std::fprintf(stderr, "pollux: %s\n", std::string(status.message()).c_str());
+  }
+}
+
+void World::AwaitAnswers(Turn& turn) {
+  Farewell farewell(clock_.NowNs());
+  while (manager_->unanswered_disconnects() > 0) {
+    const Farewell::Step step = farewell.Next(clock_.NowNs());
+    if (step == Farewell::Step::kGiveUp) return;
+    if (step == Farewell::Step::kRepeat) manager_->RepeatDisconnects();
+    turn.Poll();
+    const timespec nap{0, static_cast<int64_t>(Pace::kNapNs)};
+    nanosleep(&nap, nullptr);
   }
 }
 

@@ -26,6 +26,7 @@
 namespace pollux::abi {
 
 struct CmId;
+class Turn;
 
 // Opened by the first call that asks what devices there are; there until the process ends, since
 // programs leave objects behind. A process that was forked from one with a world has none, since it
@@ -69,6 +70,8 @@ class World {
   static bool Touches(const void* address);
   // What other libraries destroy after this still finds its worker.
   void End();
+  // Of the peers that are told of the end of their connections.
+  void AwaitAnswers(Turn& turn);
   static void EndAtExit();
   // What is copied is in nobody's hands, unless a signal handler forks that has interrupted a call.
   static void BeforeFork();

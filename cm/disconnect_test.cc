@@ -94,6 +94,33 @@ TEST_F(ManagerTest, SilentPeerAtDisconnect) {
   EXPECT_EQ(world.CountSent(Attribute::kDreq), 16);
 }
 
+// As a process does that ends: it does not wait until the DREQ is due again.
+TEST_F(ManagerTest, DisconnectMessagesAreRepeatedWhenAsked) {
+  for (const Attribute attribute : {Attribute::kDreq, Attribute::kDrep}) {
+    Host a{&world, 3};
+    Host b{&world, 4};
+    b.Listen();
+    b.AcceptAll();
+    a.Prepare(b.address);
+    ASSERT_TRUE(a.Connect().ok());
+    ASSERT_TRUE(world.RunUntil(
+        [&] { return a.Saw(RDMA_CM_EVENT_ESTABLISHED) && b.Saw(RDMA_CM_EVENT_ESTABLISHED); }));
+    EXPECT_EQ(a.manager->unanswered_disconnects(), 0u);
+    Lose(attribute, 1);
+    a.manager->DestroyId(a.id);
+    world.Run(kSecond / 100);
+    EXPECT_EQ(a.manager->unanswered_disconnects(), 1u);
+    EXPECT_EQ(b.Saw(RDMA_CM_EVENT_DISCONNECTED), attribute == Attribute::kDrep);
+    a.manager->RepeatDisconnects();
+    world.Run(kSecond / 100);
+    EXPECT_EQ(a.manager->unanswered_disconnects(), 0u);
+    EXPECT_TRUE(b.Saw(RDMA_CM_EVENT_DISCONNECTED));
+    EXPECT_EQ(a.manager->counters().of(Attribute::kDreq).retries, 1u);
+    a.manager->RepeatDisconnects();
+    EXPECT_EQ(a.manager->counters().of(Attribute::kDreq).sent, 2u) << "nothing is left to repeat";
+  }
+}
+
 TEST_F(ManagerTest, EveryMessageTwice) {
   world.network = [](const Datagram&) { return 2; };
   Establish();

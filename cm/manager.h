@@ -6,6 +6,7 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -237,6 +238,11 @@ class Manager {
   // TIMEWAIT_EXIT when the queue pair may be used again. A DREQ of the peer's is answered without
   // being asked, and ends the same way. FailedPrecondition before the REP.
   virtual absl::Status Disconnect(Id* id) = 0;
+  // For a process that is about to end and cannot await time-outs: how many DREQs are not answered
+  // yet, those of destroyed identifiers too; and each of them sent again at once, besides when it
+  // is due.
+  virtual size_t unanswered_disconnects() const = 0;
+  virtual void RepeatDisconnects() = 0;
   // As rdma_join_multicast, for RDMA_PS_UDP: joins `group` (IPv4 as ::ffff:a.b.c.d, or IPv6) on the
   // network of the identifier's local address (IGMP, MLD), and has its datagrams delivered to the
   // identifier's queue pair too. MULTICAST_JOIN follows, with whom to send to in Event::ud, or

@@ -47,6 +47,8 @@ class ManagerImpl final : public Manager, private Environment::Client {
   using Manager::Reject;
   absl::Status Reject(Id* id, absl::Span<const uint8_t> private_data, RejectReason reason) override;
   absl::Status Disconnect(Id* id) override;
+  size_t unanswered_disconnects() const override;
+  void RepeatDisconnects() override;
   absl::Status SendMra(Id* id, uint8_t service_timeout) override;
   absl::Status JoinMulticast(Id* id, const Gid& group) override;
   absl::Status LeaveMulticast(Id* id, const Gid& group) override;

@@ -1,5 +1,6 @@
 // How connections end: REJ in, DREQ and DREP, time-wait.
 #include <cerrno>
+#include <vector>
 
 #include "cm/manager_impl.h"
 #include "cm/timeouts.h"
@@ -32,6 +33,23 @@ void ManagerImpl::StartDisconnect(Connection& connection) {
   connection.state = State::kDreqSent;
   SetOutstanding(connection, dreq);
   SendOutstanding(connection);
+}
+
+size_t ManagerImpl::unanswered_disconnects() const {
+  size_t count = 0;
+  table_.Visit([&](const Connection& one) { count += one.state == State::kDreqSent; });
+  return count;
+}
+
+void ManagerImpl::RepeatDisconnects() {
+  std::vector<uint32_t> unanswered;
+  table_.Visit([&](const Connection& one) {
+    if (one.state == State::kDreqSent) unanswered.push_back(one.local_comm_id);
+  });
+  for (const uint32_t comm_id : unanswered) {
+    if (!TransmitOutstanding(*table_.Find(comm_id))) continue;
+    ++environment_->counters().of(Attribute::kDreq).retries;
+  }
 }
 
 // As Linux's rdma_cm: each identifier is told and stays its user's to destroy. Listeners at any

@@ -32,11 +32,20 @@ class BufferPool {
   }
   void Give(uint8_t* buffer) { free_.push_back(buffer); }
 
+  // That a client which asks for little has to wait.
+  void Want(uint64_t now_ns) { wanted_ns_ = now_ns; }
+  // Whether one waits: it asks again and again.
+  bool IsWanted(uint64_t now_ns) const {
+    return wanted_ns_ != 0 && now_ns - wanted_ns_ < kWantedNs;
+  }
+
  private:
+  static constexpr uint64_t kWantedNs = 1'000'000'000;
   uint32_t bytes_;
   std::unique_ptr<uint8_t[]> memory_;
   uint64_t size_;
   std::vector<uint8_t*> free_;
+  uint64_t wanted_ns_ = 0;
 };
 
 }  // namespace pollux::rpcrdma

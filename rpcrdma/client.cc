@@ -156,6 +156,7 @@ void Client::OnRouteResolved() {
   });
   if (!connection.ok()) return End(connection.status());
   link_.connection = *std::move(connection);
+  link_.connection->refusals().ReportTo(&refusal_log_, server_);
   state_ = State::kBinding;
   const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
   manager_->BindQp(id_, worker_, link_.connection->qp(), access,

@@ -20,6 +20,7 @@
 #include "rpcrdma/negotiated.h"
 #include "rpcrdma/program.h"
 #include "rpcrdma/program_table.h"
+#include "rpcrdma/refusal_log.h"
 #include "rpcrdma/reply_cache.h"
 #include "rpcrdma/requester.h"
 #include "rpcrdma/responder.h"
@@ -40,6 +41,8 @@ struct ReconnectPolicy {
   // allows.
   // RFC 8167 section 5.4: who is called by its server keeps a connection.
   uint32_t attempts = 0;
+  // So many that there is no end to it.
+  static constexpr uint32_t kForEver = UINT32_MAX - 1;
   // Before the first try and at most; each waits twice as long as the last, less a random part of
   // at most a half.
   uint32_t first_delay_ms = 50;
@@ -88,6 +91,8 @@ class Client : public engine::Poller, private engine::Reporter {
   // there is no program for is answered so; a call with chunks, by ERR_CHUNK. AlreadyExists,
   // InvalidArgument: see ProgramTable. No handler may hold a reply when the client goes.
   absl::Status RegisterProgram(Program program) { return programs_.Add(std::move(program)); }
+  // As Server::SetRefusalLog, of what the server sent.
+  void SetRefusalLog(RefusalLog::Sink sink) { refusal_log_.SetSink(std::move(sink)); }
   // Ends the connection (DREQ); `on_ended` tells when. Calls not done end with Unavailable.
   void Disconnect();
   bool connected() const { return state_ == State::kConnected; }
@@ -162,6 +167,7 @@ class Client : public engine::Poller, private engine::Reporter {
   ProgramTable programs_;
   ReplyCache replies_;
   LostReplies lost_;
+  RefusalLog refusal_log_;  // outlives the links
   Link link_;
   std::vector<Link> ended_;  // in which a handler still holds a reply to the server
   std::unique_ptr<Requester> requester_;

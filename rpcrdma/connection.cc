@@ -73,6 +73,7 @@ Connection::~Connection() {
 void Connection::Close(uint64_t time_wait_ns) {
   broken_ = true;
   quiet_timer_.Cancel();
+  refusals_.Tell();
   if (qp_ != nullptr) worker_->DestroyQp(qp_, time_wait_ns).IgnoreError();
   qp_ = nullptr;
 }

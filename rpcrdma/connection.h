@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "rpcrdma/private_data.h"
+#include "rpcrdma/refusals.h"
 #include "stack/engine/timing_wheel.h"
 #include "stack/engine/worker.h"
 
@@ -67,6 +68,7 @@ class Connection {
   memory::ProtectionDomain* pd() const { return pd_; }
   verbs::QueuePair* qp() const { return qp_; }  // null after Close()
   const ConnectionConfig& config() const { return config_; }
+  Refusals& refusals() { return refusals_; }
 
   PrivateData LocalPrivateData() const {
     return {.remote_invalidation = config_.remote_invalidation,
@@ -129,7 +131,10 @@ class Connection {
 
  private:
   Connection(engine::Worker* worker, const ConnectionConfig& config)
-      : worker_(worker), config_(config), quiet_timer_(&Connection::OnQuiet, this) {}
+      : worker_(worker),
+        config_(config),
+        refusals_(worker),
+        quiet_timer_(&Connection::OnQuiet, this) {}
   absl::Status Init(absl::AnyInvocable<void(ibv_event_type)> on_event);
   // From one buffer of `bytes` to the next: were it a power of two, as sizes are, the headers of
   // all would lie in the same few places of the cache.
@@ -148,6 +153,7 @@ class Connection {
 
   engine::Worker* worker_;
   ConnectionConfig config_;
+  Refusals refusals_;
   memory::ProtectionDomain* pd_ = nullptr;
   verbs::CompletionQueue* cq_ = nullptr;
   verbs::QueuePair* qp_ = nullptr;

@@ -37,6 +37,7 @@ struct Counters {
   uint64_t unwanted_errors = 0;         // RDMA_ERROR discarded. RFC 8166 section 4.2.4
   uint64_t version_errors_sent = 0;     // RFC 8166 section 4.5.1
   uint64_t chunk_errors_sent = 0;       // RFC 8166 section 4.5.2
+  uint64_t bad_calls = 0;               // headers or chunks without sense, among chunk_errors_sent
   uint64_t eligibility_violations = 0;  // RFC 8166 section 6.1, among chunk_errors_sent
   uint64_t calls_refused = 0;           // no such program, version, procedure; RPC version
   uint64_t replies_too_large = 0;       // for what the Requester offered, among chunk_errors_sent
@@ -47,6 +48,8 @@ struct Counters {
   uint64_t duplicates_refused = 0;      // no reply can be had any more, among chunk_errors_sent
   uint64_t calls_not_cached = 0;        // the reply cache was full of calls that run
   uint64_t connections_stalled = 0;     // given up: the client takes no replies
+  uint64_t unreachable_memory = 0;      // offered by calls that cost their connection
+  uint64_t connections_refused = 0;     // no room for another
   // Bytes of chunks moved by RDMA
   uint64_t bytes_read = 0;
   uint64_t bytes_written = 0;

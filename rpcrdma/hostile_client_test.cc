@@ -1,10 +1,18 @@
 // Clients that obey nobody, at a server that others use too.
+#include <gmock/gmock.h>
+
+#include <string>
+
 #include "rpcrdma/mirror_for_test.h"
 #include "rpcrdma/raw_peer_for_test.h"
 #include "rpcrdma/settings.h"
 
 namespace pollux::rpcrdma {
 namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr uint32_t kXid = 0x600DF00D;
 constexpr size_t kCallBytes = 40;  // an RPC call header without credentials
@@ -228,6 +236,70 @@ TEST_F(HostileClientTest, WhatIsDiscardedIsCounted) {
   EXPECT_EQ(counters().unwanted_errors, 100u);    // RFC 8166 section 4.2.4
   EXPECT_TRUE(hostile->received.empty());
   ExpectServed();
+  ExpectTheOtherClientIsServed();
+}
+
+// However many there are, and in words that say who.
+TEST_F(HostileClientTest, WhatIsRefusedIsLoggedOnceAConnectionAndKind) {
+  StartHostile();
+  std::vector<std::string> lines;
+  server->server->SetRefusalLog([&lines](const std::string& line) { lines.push_back(line); });
+  const RawPeer::Message short_message(8, 0xFF);
+  const auto send = [&](int times, const RawPeer::Message& message) {
+    for (int i = 0; i < times; ++i) {
+      hostile->Send(message);
+      world->RunFor(100'000);
+    }
+    world->RunFor(2 * Refusals::kDelayNs);
+  };
+  send(50, short_message);
+  ASSERT_EQ(lines.size(), 1u);
+  std::string peer = cm::ToString({nodes[0]->gid(), 0});
+  peer.pop_back();
+  EXPECT_THAT(lines[0], StartsWith(peer));
+  EXPECT_THAT(lines[0], HasSubstr("shorter than any header, discarded; 50 so far"));
+  send(50, short_message);
+  EXPECT_EQ(lines.size(), 1u);
+  Header version = HeaderOf();
+  version.version = 2;
+  send(1, MessageOf(version, MirrorCall(kNull)));
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_THAT(lines[1], EndsWith("another version of RPC-over-RDMA, answered ERR_VERS"));
+  // Of one that goes at once it is told when it is gone.
+  hostile = NewPeer();
+  hostile->Send(short_message);
+  ASSERT_TRUE(RunUntil([this] { return counters().short_messages == 101; }));
+  hostile->Disconnect();
+  ASSERT_TRUE(RunUntil([this] { return server->server->connections() == 1; }));
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_THAT(lines[2], HasSubstr("shorter than any header"));
+  EXPECT_EQ(counters().short_messages, 101u);
+  // By more connections than are told of in a minute.
+  for (uint32_t i = 0; i < 2 * RefusalLog::kLinesOfAddress; ++i) {
+    hostile = NewPeer();
+    hostile->Send(short_message);
+    ASSERT_TRUE(RunUntil([&] { return counters().short_messages == 102 + i; }));
+  }
+  hostile.reset();
+  ASSERT_TRUE(RunUntil([this] { return server->server->connections() == 1; }));
+  EXPECT_EQ(lines.size(), RefusalLog::kLinesOfAddress);
+  ExpectTheOtherClientIsServed();
+}
+
+// Where there is no room for another connection it is refused, counted and told of.
+TEST_F(HostileClientTest, MoreConnectionsThanThereMayBe) {
+  StartWorld();
+  StartServer({.max_connections = 1});
+  StartClient();
+  ConnectClient();
+  std::vector<std::string> lines;
+  server->server->SetRefusalLog([&lines](const std::string& line) { lines.push_back(line); });
+  hostile = std::make_unique<RawPeer>(&nodes[0]->worker(), managers[0].get());
+  hostile->Connect({nodes[1]->gid(), kTestPort});
+  ASSERT_TRUE(RunUntil([this] { return counters().connections_refused == 1; }));
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_THAT(lines[0], EndsWith("connection refused: there are 1, as many as may be"));
+  EXPECT_FALSE(hostile->connected());
   ExpectTheOtherClientIsServed();
 }
 
@@ -478,9 +550,89 @@ TEST_F(HostileClientTest, RepliesThatAreNotTaken) {
   ASSERT_EQ(hostile->received.size(), RawPeer::kReceives);
   const uint64_t start_ns = world->now_ns();
   EXPECT_TRUE(Put(50'000).ok());
-  EXPECT_GT(world->now_ns(), start_ns + Responder::kStallNs / 2) << "nothing was held";
+  EXPECT_GT(world->now_ns(), start_ns + Responder::kWantedStallNs / 2) << "nothing was held";
   EXPECT_EQ(counters().connections_stalled, 1u);
   EXPECT_TRUE(RunUntil([this] { return server->server->connections() == 1; }));
+  ExpectTheOtherClientIsServed();
+}
+
+// Clients at addresses of their own, each of which takes no replies and as many buffers as it gets.
+class Hoarders {
+ public:
+  Hoarders(sim::Simulation* world, const cm::Endpoint& server, size_t count)
+      : world_(world), server_(server) {
+    for (size_t i = 0; i < count; ++i) {
+      sim::Node& node = world->AddNode();
+      hosts_.push_back({&node, *cm::Manager::Create(&node.worker()), nullptr});
+    }
+  }
+  bool Connect() {
+    for (Host& host : hosts_) {
+      host.peer = std::make_unique<RawPeer>(&host.node->worker(), host.manager.get());
+      host.peer->repost = false;
+      host.peer->min_rnr_timer = 31;  // 0.49 s
+      host.peer->Connect(server_);
+      if (!world_->RunUntil([&] { return host.peer->connected(); },
+                            world_->now_ns() + 10 * sim::Simulation::kSecond)) {
+        return false;
+      }
+    }
+    return true;
+  }
+  void Hoard() {
+    for (Host& host : hosts_) {
+      const Segment room = host.peer->SegmentAt(0, 8192);
+      Header header = HeaderOf();
+      header.chunks.SetReply({&room, 1});
+      for (uint32_t i = 0; i < RawPeer::kReceives + 16; ++i) {
+        host.peer->Send(WithXid(MessageOf(header, MirrorCall(kNull)), i + 1));
+        world_->RunFor(1'000'000);
+      }
+    }
+  }
+  void Leave() {
+    for (Host& host : hosts_) host.peer.reset();
+  }
+
+ private:
+  struct Host {
+    sim::Node* node;
+    std::unique_ptr<cm::Manager> manager;
+    std::unique_ptr<RawPeer> peer;
+  };
+  sim::Simulation* world_;
+  cm::Endpoint server_;
+  std::vector<Host> hosts_;
+};
+
+// Who waits for a buffer need not wait for what they keep, and the second time they get little.
+TEST_F(HostileClientTest, SixAddressesThatHoardBuffers) {
+  StartWorld();
+  StartServer({.bulk_buffers = 16});
+  StartClient();
+  ConnectClient();
+  Hoarders hoarders(world.get(), {nodes[1]->gid(), kTestPort}, 6);
+  ASSERT_TRUE(hoarders.Connect());
+  hoarders.Hoard();
+  uint64_t start_ns = world->now_ns();
+  EXPECT_TRUE(Put(50'000).ok());
+  EXPECT_GT(world->now_ns(), start_ns + sim::Simulation::kSecond) << "nothing was held";
+  EXPECT_LT(world->now_ns(), start_ns + 2 * Responder::kWantedStallNs);
+  EXPECT_GE(counters().connections_stalled, 1u);
+  // Those that get what the first had to give back keep it as well.
+  world->RunFor(3 * Responder::kWantedStallNs);
+  hoarders.Leave();
+  ASSERT_TRUE(RunUntil([this] { return server->server->connections() == 1; }));
+
+  ASSERT_TRUE(hoarders.Connect());
+  hoarders.Hoard();
+  const uint64_t stalled = counters().connections_stalled;
+  start_ns = world->now_ns();
+  EXPECT_TRUE(Put(50'000).ok());
+  EXPECT_LT(world->now_ns(), start_ns + sim::Simulation::kSecond);
+  EXPECT_EQ(counters().connections_stalled, stalled);
+  hoarders.Leave();
+  ASSERT_TRUE(RunUntil([this] { return server->server->connections() == 1; }));
   ExpectTheOtherClientIsServed();
 }
 

@@ -223,6 +223,25 @@ TEST_F(FenceTest, KeysAreForWhatTheySay) {
   EXPECT_EQ(hostile->sent[0], IBV_WC_REM_ACCESS_ERR);
 }
 
+TEST_F(HostileServerTest, WhatIsDiscardedIsLoggedOnce) {
+  StartHostile();
+  std::vector<std::string> lines;
+  client->SetRefusalLog([&lines](const std::string& line) { lines.push_back(line); });
+  ASSERT_TRUE(StartGet().ok());
+  TakeCall();
+  Header unknown = ReplyHeader();
+  unknown.xid ^= 1;
+  for (int i = 0; i < 20; ++i) {
+    ExpectDiscarded(MessageOf(unknown, ReplyOf(unknown.xid)), &Counters::unknown_xids);
+  }
+  world->RunFor(2 * Refusals::kDelayNs);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0], absl::StrCat(cm::ToString({nodes[1]->gid(), kTestPort}),
+                                   ": a reply to no call that is outstanding, discarded; 20 so "
+                                   "far on this connection"));
+  ExpectGoodReplyEndsIt();
+}
+
 // RFC 8166 section 4.5: what cannot be a reply is discarded; the call waits for one that can.
 TEST_F(HostileServerTest, RepliesThatAreNone) {
   StartHostile();

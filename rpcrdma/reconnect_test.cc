@@ -385,6 +385,27 @@ TEST_F(ReconnectTest, GivesUpInTheEnd) {
   EXPECT_TRUE(Run({.procedure = kNull}).ok());
 }
 
+TEST_F(ReconnectTest, GoesOnForEver) {
+  StartWorld();
+  StartServer();
+  StartClient({.reconnect = {.attempts = ReconnectPolicy::kForEver}});
+  ConnectClient();
+  std::optional<absl::Status> status;
+  ASSERT_TRUE(
+      client->Call({.procedure = kHold}, [&](absl::Status s, const Reply*) { status = s; }).ok());
+  ASSERT_TRUE(RunUntil([&] { return !server->held.empty(); }));
+  server->server->Shutdown();
+  server->AnswerHeld();
+  world->RunFor(3600 * sim::Simulation::kSecond);
+  EXPECT_FALSE(status.has_value());
+  EXPECT_TRUE(client->reconnecting());
+  ASSERT_TRUE(server->server->Listen(kTestPort).ok());
+  ASSERT_TRUE(RunUntil([&] { return !server->held.empty(); }));
+  server->AnswerHeld();
+  ASSERT_TRUE(RunUntil([&] { return status.has_value(); }));
+  EXPECT_TRUE(status->ok()) << *status;
+}
+
 // The connections last: each is worth to be made again, the call is not.
 TEST_F(ReconnectTest, ACallIsSentABoundedNumberOfTimes) {
   StartReconnecting();

@@ -155,6 +155,7 @@ class Requester : public Connection::Role {
   // What the peer invalidated with a reply to `slot` was offered for it.
   static bool MayInvalidate(const Slot& slot, uint32_t key);
   void TakeMessage(const Connection::Arrival& arrival);
+  void Count(Refusal what) { connection_->refusals().Count(what, counters_); }
   bool CheckChunks(const Slot& slot, const ChunkLists& chunks) const;
   bool TakeReply(Slot& slot, absl::Span<const uint8_t> message, size_t header_bytes, Reply* reply);
 

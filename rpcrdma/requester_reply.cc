@@ -32,20 +32,20 @@ void Requester::TakeMessage(const Connection::Arrival& arrival) {
     // RFC 8797 section 4.1: of this XID only. Another call's memory is gone, and with it the call:
     // all are sent again on another connection.
     if (slot == nullptr || !MayInvalidate(*slot, arrival.invalidated)) {
-      ++counters_->bad_invalidations;
+      Count(Refusal::kBadInvalidation);
       return connection_->MarkBroken();
     }
     ++counters_->remote_invalidations;
   }
   if (status == HeaderStatus::kTooShort) {
-    ++counters_->short_messages;
+    Count(Refusal::kShortMessage);
   } else if (status != HeaderStatus::kOk) {
-    ++counters_->bad_reply_headers;
+    Count(Refusal::kBadReplyHeader);
   } else if (header_.proc == Proc::kDone || header_.proc == Proc::kMsgp) {
     // RFC 8166 section 4.6.1 and section 4.6.2
-    ++counters_->obsolete_messages;
+    Count(Refusal::kObsolete);
   } else if (slot == nullptr) {
-    ++counters_->unknown_xids;
+    Count(Refusal::kUnknownXid);
   } else if (slot->state == State::kAbandoned) {
     // The caller has its memory back: nothing in it is looked at.
     ++counters_->late_replies;
@@ -63,9 +63,9 @@ void Requester::TakeMessage(const Connection::Arrival& arrival) {
                      "(ERR_CHUNK)"),
            nullptr);
   } else if (!CheckChunks(*slot, header_.chunks)) {
-    ++counters_->bad_reply_chunks;
+    Count(Refusal::kBadReplyChunks);
   } else if (!TakeReply(*slot, message, header_bytes, &reply)) {
-    ++counters_->bad_rpc_replies;
+    Count(Refusal::kBadRpcReply);
   } else {
     ++counters_->replies_received;
     ++replies_on_connection_;

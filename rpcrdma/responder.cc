@@ -45,16 +45,26 @@ absl::Status Responder::Init() {
   return absl::OkStatus();
 }
 
-bool Responder::Stalls() const {
-  return in_flight_ > 0 && connection_->worker()->now_ns() - progress_ns_ > kStallNs;
+void Responder::WatchStall() {
+  if (in_flight_ == 0 || connection_->broken()) return;
+  const uint64_t now_ns = connection_->worker()->now_ns();
+  const uint64_t stalled_ns = now_ns - progress_ns_;
+  if (stalled_ns <= kWantedStallNs) return;
+  bool is_in_the_way = false;
+  if (caller_.buffers != nullptr && caller_.buffers->held() > 0) {
+    if (!caller_.buffers->IsNarrow(now_ns)) {
+      caller_.buffers->Narrow(service_.stalled->Add(caller_.address, now_ns));
+    }
+    is_in_the_way = caller_.buffers->pool().IsWanted(now_ns);
+  }
+  if (!is_in_the_way && stalled_ns <= kStallNs) return;
+  Count(Refusal::kStalled);
+  connection_->MarkBroken();
 }
 
 bool Responder::Poll() {
   bool moved = false;
-  if (Stalls() && !connection_->broken()) {
-    ++service_.counters->connections_stalled;
-    connection_->MarkBroken();
-  }
+  WatchStall();
   while (!wait_room_.empty() && !connection_->broken() && TryPost(wait_room_.front())) {
     wait_room_.Pop();
     moved = true;
@@ -89,8 +99,8 @@ void Responder::OnMessage(const Connection::Arrival& arrival) {
   }
 }
 
-void Responder::Discard(const Connection::Arrival& arrival, uint64_t& counter) {
-  ++counter;
+void Responder::Discard(const Connection::Arrival& arrival, Refusal why) {
+  Count(why);
   connection_->Repost(arrival.receive);
 }
 
@@ -100,14 +110,14 @@ void Responder::Accept(const Connection::Arrival& arrival) {
   const HeaderStatus status = ParseHeader(arrival.message, &header, &header_bytes);
   // RFC 8166 section 4.5
   if (status == HeaderStatus::kTooShort || arrival.message.size() < kMinHeaderBytes) {
-    return Discard(arrival, service_.counters->short_messages);
+    return Discard(arrival, Refusal::kShortMessage);
   }
   // RFC 8166 section 4.2.4 and section 4.6.2
   if (status != HeaderStatus::kBadVersion && header.proc == Proc::kError) {
-    return Discard(arrival, service_.counters->unwanted_errors);
+    return Discard(arrival, Refusal::kUnwantedError);
   }
   if (status == HeaderStatus::kOk && header.proc == Proc::kDone) {
-    return Discard(arrival, service_.counters->obsolete_messages);
+    return Discard(arrival, Refusal::kObsolete);
   }
 
   const uint32_t index = free_slots_.back();
@@ -125,17 +135,19 @@ void Responder::Accept(const Connection::Arrival& arrival) {
   slot.invalidate = slot.has_chunks && terms_.remote_invalidation ? header.chunks.OnlyHandle() : 0;
   // RFC 8166 section 4.5.1
   if (status == HeaderStatus::kBadVersion) {
+    Count(Refusal::kVersion);
     return SendError(index, ErrorCode::kVersion, header.version);
   }
   // RFC 8166 section 4.5.2 and section 4.6.1
   if (status == HeaderStatus::kMalformed || header.proc == Proc::kMsgp || !MayPull(header)) {
+    Count(Refusal::kBadCall);
     return SendError(index, ErrorCode::kChunk);
   }
   ++service_.counters->calls_received;
   // RFC 8166 section 4.5.3
   if (service_.lost->size() > 0 &&
       service_.lost->Take(caller_.address, slot.xid, connection_->worker()->now_ns())) {
-    ++service_.counters->duplicates_refused;
+    Count(Refusal::kReplyGone);
     return SendError(index, ErrorCode::kChunk);
   }
   if (header.chunks.read_count == 0 && !header.chunks.has_reply) return Dispatch(index);
@@ -173,7 +185,10 @@ bool Responder::TryPull(uint32_t index) {
     if (chunks.reads[i].target.length > 0) last = i;
   }
   const bool reads = last < chunks.read_count;
-  if (!caller_.buffers->Allows((reads ? 1u : 0u) + (chunks.has_reply ? 1u : 0u))) return false;
+  if (!caller_.buffers->Allows((reads ? 1u : 0u) + (chunks.has_reply ? 1u : 0u),
+                               connection_->worker()->now_ns())) {
+    return false;
+  }
   if (connection_->send_room() < chunks.read_count) return false;
   if (chunks.has_reply) slot.long_reply = caller_.buffers->Take();
   if (!reads) {
@@ -217,6 +232,7 @@ void Responder::OnSent(uint32_t cookie) {
 void Responder::OnFailed(uint32_t cookie, ibv_wc_status status) {
   if (status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_INV_REQ_ERR ||
       status == IBV_WC_REM_OP_ERR) {
+    Count(Refusal::kUnreachableMemory);
     service_.lost->Add(caller_.address, slots_[cookie - buffers_.first].xid,
                        connection_->worker()->now_ns());
   }
@@ -255,11 +271,12 @@ ProgramTable::Found Responder::Examine(uint32_t index, absl::Span<const uint8_t>
   const size_t rpc_bytes = ParseCall(payload, &call->header);
   // RFC 8166 section 4.2.1 and section 4.5.2
   if (rpc_bytes == 0 || call->header.xid != slot.xid) {
+    Count(Refusal::kBadCall);
     SendError(index, ErrorCode::kChunk);
     return {};
   }
   if (call->header.rpc_version != kRpcVersion) {
-    ++service_.counters->calls_refused;
+    Count(Refusal::kNotServed);
     SendReply(index, {.xid = slot.xid, .denied = true, .low = kRpcVersion, .high = kRpcVersion},
               {});
     return {};
@@ -267,7 +284,7 @@ ProgramTable::Found Responder::Examine(uint32_t index, absl::Span<const uint8_t>
   const ProgramTable::Found found =
       service_.programs->Find(call->header.program, call->header.version, call->header.procedure);
   if (found.status != AcceptStatus::kSuccess) {
-    ++service_.counters->calls_refused;
+    Count(Refusal::kNotServed);
     SendReply(
         index,
         {.xid = slot.xid, .accept_status = found.status, .low = found.low, .high = found.high}, {});
@@ -275,7 +292,7 @@ ProgramTable::Found Responder::Examine(uint32_t index, absl::Span<const uint8_t>
   }
   // RFC 8166 section 6.1
   if (!CheckEligible(call->header, rpc_bytes, *found.binding)) {
-    ++service_.counters->eligibility_violations;
+    Count(Refusal::kIneligible);
     SendError(index, ErrorCode::kChunk);
     return {};
   }
@@ -345,7 +362,7 @@ void Responder::Replay(uint32_t index, uint32_t entry) {
   ReplyCache::Saved saved;
   // RFC 8166 section 4.5.3: it ran, and no reply is possible any more.
   if (!service_.replies->Load(entry, &saved)) {
-    ++service_.counters->duplicates_refused;
+    Count(Refusal::kReplyGone);
     return SendError(index, ErrorCode::kChunk);
   }
   ++service_.counters->duplicates_answered;

@@ -20,6 +20,7 @@
 #include "rpcrdma/program_table.h"
 #include "rpcrdma/pull_plan.h"
 #include "rpcrdma/reply_cache.h"
+#include "rpcrdma/stalled_clients.h"
 
 namespace pollux::rpcrdma {
 
@@ -28,6 +29,7 @@ struct ServiceState {
   ProgramTable* programs = nullptr;
   ReplyCache* replies = nullptr;
   LostReplies* lost = nullptr;
+  StalledClients* stalled = nullptr;  // where calls may have chunks
   // Calls that each client may have outstanding, at most what a connection has receives for. May
   // change at any time. RFC 8166 section 3.3.1
   const uint32_t* credits = nullptr;
@@ -42,6 +44,9 @@ class Responder : public Connection::Role {
   // each reply (RFC 8166 section 3.3.1), so only the network delays it, and with CM's usual
   // time-outs RC gives up on that sooner.
   static constexpr uint64_t kStallNs = 30'000'000'000;
+  // The same of one that holds buffers for which another client waits: longer than retries over a
+  // wire that loses much take. Whoever holds some for so long has a narrow share for a time.
+  static constexpr uint64_t kWantedStallNs = 5'000'000'000;
 
   // Whose calls they are.
   struct Caller {
@@ -116,7 +121,8 @@ class Responder : public Connection::Role {
 
   // How a call is taken: responder.cc.
   void Accept(const Connection::Arrival& arrival);
-  void Discard(const Connection::Arrival& arrival, uint64_t& counter);
+  void Discard(const Connection::Arrival& arrival, Refusal why);
+  void Count(Refusal what) { connection_->refusals().Count(what, service_.counters); }
   // Into plan_. False when the call asks for too much.
   bool MayPull(const Header& header);
   // Reads the call's header again, into header_ and plan_.
@@ -139,7 +145,7 @@ class Responder : public Connection::Role {
   // A buffer of the pool, or null.
   void GiveBack(uint8_t*& buffer);
   void Free(uint32_t index);
-  bool Stalls() const;
+  void WatchStall();
 
   // How it is answered: responder_reply.cc.
   void SendError(uint32_t index, ErrorCode code, uint32_t version = kVersion);

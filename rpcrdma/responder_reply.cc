@@ -36,8 +36,7 @@ bool IsPlain(const ReplyHeader& reply) {
 
 void Responder::SendError(uint32_t index, ErrorCode code, uint32_t version) {
   Slot& slot = slots_[index];
-  ++(code == ErrorCode::kVersion ? service_.counters->version_errors_sent
-                                 : service_.counters->chunk_errors_sent);
+  if (code == ErrorCode::kChunk) ++service_.counters->chunk_errors_sent;
   // RFC 8797 section 4.1: RPC replies invalidate, errors do not.
   slot.invalidate = 0;
   header_->xid = slot.xid;
@@ -94,7 +93,7 @@ void Responder::SendReply(uint32_t index, const ReplyHeader& reply,
                           absl::Span<const uint8_t> results) {
   if (!BuildReply(index, reply, results)) {
     // RFC 8166 section 4.5.3: the Responder sees in time that what was offered is too small.
-    ++service_.counters->replies_too_large;
+    Count(Refusal::kReplyTooLarge);
     return SendError(index, ErrorCode::kChunk);
   }
   ++service_.counters->replies_sent;

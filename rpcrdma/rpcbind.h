@@ -1,8 +1,10 @@
 // What rpcbind (RFC 1833) is asked about services that are reached through RPC-over-RDMA: to
 // register them, and where they are. libtirpc's rpcb_set() and rpcb_getaddr() know only the netids
 // of /etc/netconfig, which has no RDMA, and its calls end only when the other side lets them; and
-// RPCBPROC_GETADDR answers for the transport by which it is asked, whatever netid its argument has,
-// so that a service is found by RPCBPROC_DUMP instead.
+// RPCBPROC_GETADDR answers for the transport by which it is asked, whatever netid its argument has
+// (RFC 1833 section 2.2.1): it says nothing where a program is served by RDMA alone, and names the
+// TCP port where it is served by both. So a service is found by RPCBPROC_DUMP, which rpcbind_test
+// in tests/command shows against a real rpcbind.
 #ifndef POLLUX_RPCRDMA_RPCBIND_H_
 #define POLLUX_RPCRDMA_RPCBIND_H_
 

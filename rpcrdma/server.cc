@@ -111,14 +111,19 @@ void Server::OnEvent(const cm::Event& event) {
 }
 
 void Server::OnConnectRequest(const cm::Event& event) {
-  if (Admit(event).ok()) return;
+  const absl::Status status = Admit(event);
+  if (status.ok()) return;
+  ++counters_.connections_refused;
+  refusal_log_.Write(event.id->peer(), absl::StrFormat("connection refused: %s", status.message()),
+                     worker_->now_ns());
   manager_->Reject(event.id, {}).IgnoreError();
   manager_->DestroyId(event.id);
 }
 
 absl::Status Server::Admit(const cm::Event& event) {
   if (peers_.size() >= config_.max_connections) {
-    return absl::ResourceExhaustedError("too many connections");
+    return absl::ResourceExhaustedError(
+        absl::StrFormat("there are %d, as many as may be", config_.max_connections));
   }
   auto peer = std::make_unique<Peer>();
   Peer* const raw = peer.get();
@@ -135,6 +140,7 @@ absl::Status Server::Admit(const cm::Event& event) {
   });
   if (!connection.ok()) return connection.status();
   peer->connection = *std::move(connection);
+  peer->connection->refusals().ReportTo(&refusal_log_, event.id->peer());
   peer->info.number = ++last_number_;
   peer->buffers = ShareOf(event.id->peer().address);
   peer->responder =
@@ -142,6 +148,7 @@ absl::Status Server::Admit(const cm::Event& event) {
                                   ServiceState{.programs = &programs_,
                                                .replies = &replies_,
                                                .lost = &lost_,
+                                               .stalled = &stalled_,
                                                .credits = &credits_,
                                                .counters = &counters_},
                                   Responder::Caller{event.id->peer().address, event.id->peer().port,
@@ -176,7 +183,7 @@ std::shared_ptr<BufferShare> Server::ShareOf(const Gid& client) {
   for (auto& peer : peers_) {
     if (peer->info.peer.address == client) return peer->buffers;
   }
-  return std::make_shared<BufferShare>(&pool_);
+  return std::make_shared<BufferShare>(&pool_, stalled_.Until(client));
 }
 
 Server::Peer* Server::FindConnected(uint64_t number) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -20,9 +21,11 @@
 #include "rpcrdma/negotiated.h"
 #include "rpcrdma/program.h"
 #include "rpcrdma/program_table.h"
+#include "rpcrdma/refusal_log.h"
 #include "rpcrdma/reply_cache.h"
 #include "rpcrdma/requester.h"
 #include "rpcrdma/responder.h"
+#include "rpcrdma/stalled_clients.h"
 #include "stack/engine/report.h"
 #include "stack/engine/worker.h"
 
@@ -75,6 +78,10 @@ class Server : public engine::Poller, private engine::Reporter {
   void SetObserver(absl::AnyInvocable<void(const ConnectionInfo&, bool established)> observer) {
     observer_ = std::move(observer);
   }
+
+  // Told of what clients sent that was refused: once a connection and kind, with how often, some
+  // time after the first; so many lines a minute as RefusalLog has it.
+  void SetRefusalLog(RefusalLog::Sink sink) { refusal_log_.SetSink(std::move(sink)); }
 
   // What each client is granted from its next reply on: 1 to ServerConfig::credits. Receives for
   // all of those stay posted, so that a grant may rise and fall. RFC 8166 section 3.3.1
@@ -148,6 +155,8 @@ class Server : public engine::Poller, private engine::Reporter {
   BufferPool pool_;
   ReplyCache replies_;
   LostReplies lost_;
+  StalledClients stalled_;
+  RefusalLog refusal_log_;  // outlives the connections
   cm::Id* listener_ = nullptr;
   uint64_t last_number_ = 0;
   std::vector<std::unique_ptr<Peer>> peers_;

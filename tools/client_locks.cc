@@ -20,10 +20,9 @@ constexpr const char* kCounts[] = {"files", "ranges", "awaited", "shares"};
 
 }  // namespace
 
-std::string LineOf(const nfs::ClientLocks& locks) {
-  return absl::StrCat(net::FormatAddress(locks.client.address), " ", locks.files, " ", locks.ranges,
-                      " ", locks.awaited, " ", locks.shares, " ",
-                      absl::CHexEscape(locks.client.name))
+std::string LineOf(const nfs::LockClient& client, const nfs::ClientLocks& locks) {
+  return absl::StrCat(net::FormatAddress(client.address), " ", locks.files, " ", locks.ranges, " ",
+                      locks.awaited, " ", locks.shares, " ", absl::CHexEscape(client.name))
       .substr(0, engine::Report::kMaxText);
 }
 

@@ -17,7 +17,7 @@ inline constexpr char kDropLocksTopic[] = "drop_locks";
 
 // One client's: "ADDRESS FILES RANGES AWAITED SHARES NAME", the name escaped as in C and cut to
 // what a line of telemetry holds.
-std::string LineOf(const nfs::ClientLocks& locks);
+std::string LineOf(const nfs::LockClient& client, const nfs::ClientLocks& locks);
 // {"address", "name", "files", "ranges", "awaited", "shares"} of such a line; DataLoss when it is
 // none.
 absl::StatusOr<nlohmann::ordered_json> ParseLocks(const std::string& line);

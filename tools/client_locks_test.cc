@@ -8,22 +8,19 @@ namespace pollux::tools {
 namespace {
 
 TEST(ClientLocks, ThereAndBack) {
-  nfs::ClientLocks locks{.client = {.address = Gid::FromIpv4(0xC0000207), .name = "a host\n"},
-                         .files = 1,
-                         .ranges = 20,
-                         .awaited = 3,
-                         .shares = 4};
-  EXPECT_EQ(LineOf(locks), "192.0.2.7 1 20 3 4 a host\\n");
-  const auto parsed = ParseLocks(LineOf(locks));
+  nfs::LockClient client{.address = Gid::FromIpv4(0xC0000207), .name = "a host\n"};
+  const nfs::ClientLocks locks{.files = 1, .ranges = 20, .awaited = 3, .shares = 4};
+  EXPECT_EQ(LineOf(client, locks), "192.0.2.7 1 20 3 4 a host\\n");
+  const auto parsed = ParseLocks(LineOf(client, locks));
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(parsed->dump(), R"({"address":"192.0.2.7","name":"a host\\n","files":1,"ranges":20,)"
                             R"("awaited":3,"shares":4})");
   const std::string text = LocksText(nlohmann::ordered_json::array({*parsed}));
   EXPECT_NE(text.find("192.0.2.7"), std::string::npos) << text;
   EXPECT_NE(text.find("awaited"), std::string::npos) << text;
-  locks.client.name = std::string(1024, 'x');
-  EXPECT_EQ(LineOf(locks).size(), engine::Report::kMaxText);
-  EXPECT_TRUE(ParseLocks(LineOf(locks)).ok());
+  client.name = std::string(1024, 'x');
+  EXPECT_EQ(LineOf(client, locks).size(), engine::Report::kMaxText);
+  EXPECT_TRUE(ParseLocks(LineOf(client, locks)).ok());
 }
 
 TEST(ClientLocks, OthersAreNone) {

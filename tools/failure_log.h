@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cm/manager.h"
+#include "tools/line_log.h"
 
 namespace pollux::tools {
 
@@ -13,27 +14,12 @@ namespace pollux::tools {
 std::string FailureText(const cm::Endpoint& local, const cm::Endpoint& peer, const std::string& why,
                         const std::string& log);
 
-// A peer that breaks connection after connection fills no disk: so many a minute, and a line with
-// the number of those left out.
-class FailureBudget {
- public:
-  static constexpr uint32_t kPerMinute = 16;
+// A peer that breaks connection after connection fills no disk: so many are written down.
+inline constexpr uint32_t kFailuresPerMinute = 16;
 
-  // Whether one at this time may be written.
-  bool Take(uint64_t now_ns);
-  // Left out since the last call.
-  uint64_t TakeLeftOut();
-
- private:
-  static constexpr uint64_t kMinuteNs = 60'000'000'000;
-  uint64_t minute_ns_ = 0;
-  uint32_t taken_ = 0;
-  uint64_t left_out_ = 0;
-};
-
-// Writes down from now on what fails of `manager`, but nothing after an interrupt: what ends then
-// is meant to. On the manager's core; `manager` keeps it.
-void LogFailures(cm::Manager* manager, engine::Worker* worker);
+// Writes down from now on in `log`, which outlives `manager`, what fails of it, but nothing after
+// an interrupt: what ends then is meant to. On the manager's core.
+void LogFailures(cm::Manager* manager, engine::Worker* worker, LineLog* log);
 
 }  // namespace pollux::tools
 

@@ -13,17 +13,5 @@ TEST(FailureLogTest, Text) {
       "  line\n");
 }
 
-TEST(FailureLogTest, SoManyAMinute) {
-  constexpr uint64_t kMinuteNs = 60'000'000'000;
-  FailureBudget budget;
-  for (uint32_t i = 0; i < FailureBudget::kPerMinute; ++i) EXPECT_TRUE(budget.Take(kMinuteNs + i));
-  EXPECT_EQ(budget.TakeLeftOut(), 0u);
-  EXPECT_FALSE(budget.Take(kMinuteNs + 100));
-  EXPECT_FALSE(budget.Take(2 * kMinuteNs - 1));
-  EXPECT_TRUE(budget.Take(2 * kMinuteNs + 50));
-  EXPECT_EQ(budget.TakeLeftOut(), 2u);
-  EXPECT_EQ(budget.TakeLeftOut(), 0u);
-}
-
 }  // namespace
 }  // namespace pollux::tools

@@ -74,6 +74,10 @@ void DeclareNfsOptions(Options& options, NfsOptions* nfs) {
   };
   id("uid", "act as this user (your own)", &nfs->uid);
   id("gid", "and this group", &nfs->gid);
+  options.Switch("hard",
+                 "once connected, wait for a server that is gone or busy without end, as a hard\n"
+                 "mount does (else for about a minute)",
+                 &nfs->hard);
 }
 
 absl::StatusOr<nfs::NfsFh3> NfsRemote::Mount(const NfsOptions& options, const NfsUrl& url) {
@@ -101,8 +105,14 @@ absl::Status NfsRemote::ConnectNfs(const NfsOptions& options, const NfsUrl& url)
   auto result = connected.get_future();
   node_->Run([&] {
     engine::Worker* worker = &node_->device().worker();
+    nfs::ClientConfig config;
+    config.log = [this](const std::string& line) { node_->log().Write(absl::StrCat(line, "\n")); };
+    if (options.hard) {
+      config.reconnect.attempts = rpcrdma::ReconnectPolicy::kForEver;
+      config.jukebox_tries = UINT32_MAX;
+    }
     Connecting<nfs::Client>::Start(
-        worker, nfs::Client::Create(worker, &node_->manager(), credential_), url.server,
+        worker, nfs::Client::Create(worker, &node_->manager(), credential_, config), url.server,
         {.timeout_ms = static_cast<uint32_t>(options.timeout_ms), .cancelled = &Interrupted},
         [&connected](absl::StatusOr<std::unique_ptr<nfs::Client>> client) {
           connected.set_value(std::move(client));

@@ -181,7 +181,7 @@ absl::Status Serve(const NfsdOptions& options, Served* served) {
   auto server = node.Run([&] {
     nfs::ServerOptions serve;
     serve.port = static_cast<uint16_t>(options.control.service_port);
-    serve.log = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
+    serve.log = [&node](const std::string& line) { node.log().Write(absl::StrCat(line, "\n")); };
     return nfs::Server::Listen(&node.device().worker(), &node.manager(), exports->get(),
                                std::move(serve));
   });

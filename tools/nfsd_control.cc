@@ -101,7 +101,9 @@ void NfsdControl::OfferLocks(const nfs::ServedExports* exports) {
       [exports](std::string_view /*parameters*/) -> absl::StatusOr<engine::Report> {
         engine::Report report;
         report.BeLines();
-        for (const nfs::ClientLocks& locks : exports->HeldLocks()) report.AddLine(LineOf(locks));
+        for (const auto& [client, locks] : exports->HeldLocks()) {
+          report.AddLine(LineOf(client, locks));
+        }
         return report;
       });
   drop_locks_ = std::make_unique<engine::OperatorCommand>(

@@ -28,7 +28,7 @@ absl::StatusOr<std::unique_ptr<Node>> Node::Start(std::unique_ptr<engine::Device
   if (!managers.ok()) return managers.status();
   node->managers_ = *std::move(managers);
   for (uint32_t core = 0; core < node->cores(); ++core) {
-    LogFailures(&node->manager(core), workers[core]);
+    LogFailures(&node->manager(core), workers[core], &node->log_);
     if (absl::Status status = node->StartThread(core, options); !status.ok()) return status;
   }
   return node;

@@ -18,6 +18,7 @@
 #include "stack/engine/report.h"
 #include "stack/engine/thread.h"
 #include "stack/transport/counters.h"
+#include "tools/line_log.h"
 
 namespace pollux::tools {
 
@@ -40,6 +41,8 @@ class Node {
   Node& operator=(const Node&) = delete;
 
   engine::Device& device() { return *device_; }
+  // For what is said on the workers' cores.
+  LineLog& log() { return log_; }
   // Null without Options::shared.
   engine::Driver* driver() { return driver_.get(); }
   // Workers are counted from 0 to cores() - 1. On the worker's core only.
@@ -93,6 +96,7 @@ class Node {
   Node() = default;
   absl::Status StartThread(uint32_t core, const Options& options);
 
+  LineLog log_;
   std::unique_ptr<engine::Device> device_;
   std::vector<std::unique_ptr<cm::Manager>> managers_;
   std::unique_ptr<engine::Driver> driver_;

@@ -46,8 +46,8 @@ absl::Status Serve(const ServeOptions& options, Served* served) {
   const auto port = static_cast<uint16_t>(options.service_port);
   auto servers = FileServers::Listen(
       &node, options.root,
-      {.port = port, .read_only = options.read_only, .log = [](const std::string& line) {
-         std::fprintf(stderr, "%s\n", line.c_str());
+      {.port = port, .read_only = options.read_only, .log = [&node](const std::string& line) {
+         node.log().Write(absl::StrCat(line, "\n"));
        }});
   if (!servers.ok()) return servers.status();
   SleepUntilInterrupted(kProbeMs);

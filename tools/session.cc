@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "absl/strings/str_cat.h"
 #include "tools/cm_trace.h"
 #include "tools/interrupt.h"
 
@@ -25,10 +26,12 @@ absl::Status StayUntilInterrupted(Node& node) {
 
 absl::StatusOr<std::unique_ptr<FileClient>> ConnectClient(Node& node, const cm::Endpoint& server,
                                                           const FileClient::Options& options) {
+  FileClient::Options logged = options;
+  logged.log = [&node](const std::string& line) { node.log().Write(absl::StrCat(line, "\n")); };
   std::promise<absl::StatusOr<std::unique_ptr<FileClient>>> connected;
   auto result = connected.get_future();
   node.Run([&] {
-    FileClient::Connect(&node.device().worker(), &node.manager(), server, options,
+    FileClient::Connect(&node.device().worker(), &node.manager(), server, logged,
                         [&connected](absl::StatusOr<std::unique_ptr<FileClient>> client) {
                           connected.set_value(std::move(client));
                         });

@@ -39,6 +39,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(engine::Worker* worker, c
   auto made = rpcrdma::Client::Create(worker, manager, client->binding_, rpc);
   if (!made.ok()) return made.status();
   client->rpc_ = *std::move(made);
+  if (config.log != nullptr) client->rpc_->SetRefusalLog(config.log);
   return client;
 }
 

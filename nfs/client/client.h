@@ -3,8 +3,10 @@
 #define POLLUX_NFS_CLIENT_CLIENT_H_
 
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -33,6 +35,8 @@ struct ClientConfig {
   uint32_t jukebox_delay_ms = 100;
   uint32_t max_jukebox_delay_ms = 5000;
   uint32_t jukebox_tries = 16;
+  // Told in words of what was refused of what the server sent; on the core. Optional.
+  std::function<void(const std::string& line)> log;
 };
 
 // Belongs to one worker's core: made, called, called back and destroyed there. Callbacks may do

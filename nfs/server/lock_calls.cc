@@ -28,6 +28,15 @@ const Netobj& HandleIn(const Args& args) {
   return args.alock.fh;
 }
 
+template <class Args>
+bool IsReclaim(const Args& args) {
+  if constexpr (requires { args.reclaim; }) {
+    return args.reclaim;
+  } else {
+    return false;
+  }
+}
+
 Nlm4Stats StatOf(Nfsstat3 status) {
   switch (status) {
     case Nfsstat3::kOk:
@@ -137,7 +146,7 @@ LockRequest LockCalls::Session::RequestOf(const Nlm4Lock& lock, const ByteRange&
 }
 
 LockCalls::LockCalls(const ServedExports* exports, Options options)
-    : shared_(std::make_shared<Shared>(exports)) {
+    : shared_(std::make_shared<Shared>(exports, options.patience)) {
   shared_->hosts = options.hosts;
   shared_->log = std::move(options.log);
   shared_->tell_result = std::move(options.tell_result);
@@ -216,23 +225,33 @@ void LockCalls::Start(ControlCall call, Res (*serve)(Session&, const Args&), Nlm
   if (served == nullptr) {
     return Answer(*shared_, call, Res{.cookie = args.cookie, .stat = Nlm4Stats::kStaleFh}, told_by);
   }
+  // Whose it is, WaitingCalls says.
+  auto waiting = std::make_shared<ControlCall>(std::move(call));
+  const auto put_off = [raw = shared_.get(), args, told_by, waiting] {
+    Answer(*raw, *waiting, Res{.cookie = args.cookie, .stat = Nlm4Stats::kDeniedGracePeriod},
+           told_by);
+  };
+  const uint64_t number = IsReclaim(args) ? 0 : shared_->waiting.Add(put_off);
+  const bool runs = served->storage->RunControlCall(
+      [shared = shared_, served, args, serve, told_by, number, waiting](Identity& identity) {
+        if (number != 0 && !shared->waiting.Take(number)) return;
+        ControlCall& call = *waiting;
+        const Export& exported = served->tree->exported();
+        Session session{.shared = *shared,
+                        .served = *served,
+                        .context = {.tree = served->tree.get(), .identity = &identity},
+                        .client = call.client()};
+        const AuthStatus authenticated =
+            CredentialOf(call.credential(), exported, &session.context.caller);
+        if (authenticated != AuthStatus::kOk) return call.Deny(authenticated);
+        Res results{.stat = Nlm4Stats::kFailed};
+        if (exported.Admits(session.client)) results = serve(session, args);
+        results.cookie = args.cookie;
+        Answer(*shared, call, results, told_by);
+        shared->granter->Deliver(served);
+      });
   // What storage has no room for is not answered, and is asked again.
-  served->storage->RunControlCall([shared = shared_, served, args, serve, told_by,
-                                   call = std::move(call)](Identity& identity) mutable {
-    const Export& exported = served->tree->exported();
-    Session session{.shared = *shared,
-                    .served = *served,
-                    .context = {.tree = served->tree.get(), .identity = &identity},
-                    .client = call.client()};
-    const AuthStatus authenticated =
-        CredentialOf(call.credential(), exported, &session.context.caller);
-    if (authenticated != AuthStatus::kOk) return call.Deny(authenticated);
-    Res results{.stat = Nlm4Stats::kFailed};
-    if (exported.Admits(session.client)) results = serve(session, args);
-    results.cookie = args.cookie;
-    Answer(*shared, call, results, told_by);
-    shared->granter->Deliver(served);
-  });
+  if (!runs) shared_->waiting.Take(number);
 }
 
 void LockCalls::Refuse(ControlCall call, NlmProcedure told_by) {
@@ -264,10 +283,10 @@ bool LockCalls::HasRestarted(const Gid& host, uint32_t state,
 absl::StatusOr<size_t> LockCalls::Drop(const Gid& address) {
   size_t clients = 0;
   bool all = true;
-  for (const ClientLocks& held : shared_->exports->HeldLocks()) {
-    if (held.client.address != address) continue;
+  for (const LockClient& client : shared_->exports->LockHolders()) {
+    if (client.address != address) continue;
     ++clients;
-    all &= shared_->Drop(held.client);
+    all &= shared_->Drop(client);
   }
   if (all) return clients;
   return absl::UnavailableError("storage has too much to do; ask again");

@@ -22,18 +22,24 @@
 #include "nfs/server/monitored_hosts.h"
 #include "nfs/server/outgoing_calls.h"
 #include "nfs/server/served_export.h"
+#include "nfs/server/waiting_calls.h"
 
 namespace pollux::nfs {
 
 // Calls come by any thread; what they ask is done on the threads of the file's export. What a _MSG
 // procedure asks is answered by a call of the client's _RES procedure. The server asks nobody for
 // locks: what is GRANTED to it, it does not want; and it makes no call that a _RES would answer:
-// those are taken, and mean nothing. Locks are lost with the server: when it
-// starts again, and hosts held some, those alone may take locks, theirs from before (reclaim),
-// until the grace period is over.
+// those are taken, and mean nothing. Locks are lost with the server: when it starts again, and
+// hosts held some, those alone may take locks, theirs from before (reclaim), until the grace period
+// is over. A call that an export's storage does not begin for so long that it seems to stall is
+// answered as in a grace period, which has its client ask again: so many calls of a connection are
+// at work at a time, and those for other exports need their places. Reclaims, which nobody asks
+// again, wait.
 class LockCalls {
  public:
   static constexpr size_t kMaxCallBytes = 8192;  // with its RPC header
+  // Longer than storage that works hard takes.
+  static constexpr std::chrono::seconds kPatience{5};
   static constexpr ControlProgram kProgram = {
       .program = kNlmProgram, .low = kNlmV4, .high = kNlmV4};
 
@@ -45,6 +51,7 @@ class LockCalls {
     TellResult tell_result;
     MonitoredHosts* hosts = nullptr;              // outlives what `exports` does
     std::chrono::steady_clock::duration grace{};  // from now on, if there are hosts from before
+    std::chrono::steady_clock::duration patience = kPatience;
     std::function<void(const std::string& line)> log;  // any thread
   };
 
@@ -67,8 +74,8 @@ class LockCalls {
  private:
   // What work that storage does late needs too.
   struct Shared {
-    explicit Shared(const ServedExports* all)
-        : exports(all), clients([all] { return all->LockHolders(); }) {}
+    Shared(const ServedExports* all, std::chrono::steady_clock::duration patience)
+        : exports(all), clients([all] { return all->LockHolders(); }), waiting(patience) {}
 
     const ServedExports* exports;
     MonitoredHosts* hosts = nullptr;
@@ -78,7 +85,8 @@ class LockCalls {
     TellResult tell_result;
     LockClients clients;
     std::shared_ptr<LockGranter> granter;
-    OutgoingCalls outgoing;  // uses the others: it goes first
+    OutgoingCalls outgoing;  // uses the others: it goes before them
+    WaitingCalls waiting;    // uses that too
 
     bool InGrace() const { return std::chrono::steady_clock::now() < grace_end; }
     // That the host is told when the server starts again; false when it would not be.

@@ -35,7 +35,8 @@ class Told {
  public:
   LockGranter::Tell tell() {
     return [this](const LockRequest& request) {
-      const std::lock_guard lock(mutex_);
+      std::unique_lock lock(mutex_);
+      answers_.wait(lock, [&] { return request.owner.client.address != silent_; });
       told_.push_back(request);
       came_.notify_one();
       return takes_;
@@ -52,11 +53,19 @@ class Told {
     const std::lock_guard lock(mutex_);
     takes_ = takes;
   }
+  // Who does not answer, until another is named.
+  void BeSilent(const Gid& client) {
+    const std::lock_guard lock(mutex_);
+    silent_ = client;
+    answers_.notify_all();
+  }
 
  private:
   std::mutex mutex_;
   std::condition_variable came_;
+  std::condition_variable answers_;
   std::deque<LockRequest> told_;
+  Gid silent_;
   bool takes_ = true;
 };
 
@@ -127,6 +136,7 @@ class LockCallsTest : public testing::Test {
                            .tell_result = results_told_.tell(),
                            .hosts = hosts_.get(),
                            .grace = grace,
+                           .patience = patience_,
                            .log = [this](const std::string& line) { logged_ = line; }});
   }
   // What the server held goes with it.
@@ -212,6 +222,7 @@ class LockCallsTest : public testing::Test {
   }
 
   std::vector<Network> clients_;  // of /rw and /ro; none: everybody
+  std::chrono::steady_clock::duration patience_ = kPatience;
   std::string directory_, file_;
   std::unique_ptr<MonitoredHosts> hosts_;
   std::unique_ptr<ServedExports> exports_;
@@ -439,18 +450,51 @@ TEST_F(LockCallsTest, WhatNobodyAskedFor) {
   EXPECT_EQ(Lock(Of(8, file_), kTwo), Nlm4Stats::kGranted);
 }
 
+// As many as a connection may have at work: they come again, and have done nothing.
+TEST_F(LockCallsTest, AStalledExportKeepsNoCalls) {
+  std::promise<void> goes_on;
+  const std::shared_future<void> stalled = goes_on.get_future().share();
+  for (uint32_t i = 0; i < Storage::kThreads; ++i) {
+    exports_->all()[0]->storage->RunControl([stalled](Identity&) { stalled.wait(); });
+  }
+  patience_ = {};
+  Start();
+  for (uint32_t i = 0; i < RecordServer::kMaxUnanswered; ++i) {
+    EXPECT_EQ(Lock(Of(i, file_, i, 1)), Nlm4Stats::kDeniedGracePeriod);
+  }
+  EXPECT_EQ(Unlock(Of(7, file_)), Nlm4Stats::kDeniedGracePeriod);
+  EXPECT_EQ(Test(Of(7, file_), kTwo), Nlm4Stats::kDeniedGracePeriod);
+  goes_on.set_value();
+  patience_ = kPatience;
+  Start();
+  EXPECT_EQ(Lock(Of(7, file_), kTwo), Nlm4Stats::kGranted);
+}
+
+// It is waited for until it answers; others are told meanwhile.
+TEST_F(LockCallsTest, ASilentClientHoldsUpNobodyElse) {
+  told_.BeSilent(kOne);
+  EXPECT_EQ(Lock(Of(7, file_, 0, 1), kTwo), Nlm4Stats::kGranted);
+  EXPECT_EQ(Lock(Of(7, file_, 1, 1), kOne), Nlm4Stats::kGranted);
+  EXPECT_EQ(Lock(Of(8, file_, 0, 1), kOne, /*block=*/true), Nlm4Stats::kBlocked);
+  EXPECT_EQ(Lock(Of(8, file_, 1, 1), kTwo, /*block=*/true), Nlm4Stats::kBlocked);
+  EXPECT_EQ(Unlock(Of(7, file_, 0, 1), kTwo), Nlm4Stats::kGranted);
+  EXPECT_EQ(Unlock(Of(7, file_, 1, 1), kOne), Nlm4Stats::kGranted);
+  EXPECT_EQ(told_.Next().owner.client.address, kTwo);
+  told_.BeSilent(Gid());
+  EXPECT_EQ(told_.Next().owner.client.address, kOne);
+}
+
 // What a client that is dead for good held, in every export; who waited for it is told.
 TEST_F(LockCallsTest, TheOperatorDropsLocks) {
   EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
   EXPECT_EQ(Lock(Of(8, file_), kTwo, /*block=*/true), Nlm4Stats::kBlocked);
-  std::vector<ClientLocks> held = exports_->HeldLocks();
-  ASSERT_EQ(held.size(), 2u);
+  EXPECT_EQ(exports_->HeldLocks().size(), 2u);
   EXPECT_EQ(calls_->Drop(Gid::FromIpv4(0x0A000009)).value(), 0u);
   EXPECT_EQ(calls_->Drop(kOne).value(), 1u);
   EXPECT_EQ(told_.Next().owner.client.address, kTwo);
-  held = exports_->HeldLocks();
+  const auto held = exports_->HeldLocks();
   ASSERT_EQ(held.size(), 1u);
-  EXPECT_EQ(held[0].client.address, kTwo);
+  EXPECT_EQ(held.begin()->first.address, kTwo);
   // It lives after all.
   EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kDenied);
   EXPECT_EQ(calls_->Drop(kTwo).value(), 1u);

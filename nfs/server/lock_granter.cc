@@ -1,6 +1,6 @@
 #include "nfs/server/lock_granter.h"
 
-#include <chrono>
+#include <algorithm>
 #include <utility>
 
 namespace pollux::nfs {
@@ -13,7 +13,9 @@ constexpr auto kLookAgain = std::chrono::seconds(1);
 
 std::shared_ptr<LockGranter> LockGranter::Start(const ServedExports* exports, Tell tell) {
   std::shared_ptr<LockGranter> granter(new LockGranter(exports, std::move(tell)));
-  granter->thread_ = std::thread([raw = granter.get()] { raw->Work(); });
+  for (size_t i = 0; i < kThreads; ++i) {
+    granter->threads_.emplace_back([raw = granter.get()] { raw->Work(); });
+  }
   return granter;
 }
 
@@ -21,9 +23,9 @@ void LockGranter::Stop() {
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
-    changed_.notify_one();
+    changed_.notify_all();
   }
-  thread_.join();
+  for (std::thread& thread : threads_) thread.join();
 }
 
 void LockGranter::Deliver(ServedExport* served) {
@@ -33,29 +35,46 @@ void LockGranter::Deliver(ServedExport* served) {
   for (LockTable::Grant& grant : grants) {
     pending_.push_back({.served = served, .grant = std::move(grant), .taken = {}});
   }
-  if (!grants.empty()) changed_.notify_one();
+  if (!grants.empty()) changed_.notify_all();
+}
+
+std::deque<LockGranter::Pending>::iterator LockGranter::FindNext() {
+  return std::ranges::find_if(
+      pending_, [this](const Pending& one) { return !told_.contains(ClientOf(one)); });
 }
 
 void LockGranter::Work() {
   std::unique_lock lock(mutex_);
   while (!ending_) {
-    if (pending_.empty()) {
-      changed_.wait_for(lock, kLookAgain, [this] { return ending_ || !pending_.empty(); });
+    const auto found = FindNext();
+    if (found == pending_.end()) {
+      changed_.wait_for(lock, kLookAgain,
+                        [this] { return ending_ || FindNext() != pending_.end(); });
+      LookAgainIfDue(&lock);
+      continue;
     }
-    if (ending_) return;
-    std::optional<Pending> next;
-    if (!pending_.empty()) {
-      next = std::move(pending_.front());
-      pending_.pop_front();
-    }
+    Pending next = std::move(*found);
+    pending_.erase(found);
+    const Gid client = ClientOf(next);
+    told_.insert(client);
     lock.unlock();
-    const bool handled = !next.has_value() || Handle(*next);
-    if (!next.has_value()) LookAgain();
+    const bool handled = Handle(next);
     lock.lock();
+    told_.erase(client);
+    changed_.notify_all();
     if (handled) continue;
-    pending_.push_back(*std::move(next));
+    pending_.push_back(std::move(next));
     changed_.wait_for(lock, kLookAgain, [this] { return ending_; });
   }
+}
+
+void LockGranter::LookAgainIfDue(std::unique_lock<std::mutex>* lock) {
+  const auto now = std::chrono::steady_clock::now();
+  if (ending_ || now < look_at_) return;
+  look_at_ = now + kLookAgain;
+  lock->unlock();
+  LookAgain();
+  lock->lock();
 }
 
 bool LockGranter::Handle(Pending& pending) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <set>
 #include <utility>
 
 #include "nfs/nlm.h"
@@ -248,38 +249,20 @@ void LockTable::FreeAll(const LockClient& client, uint64_t incarnation) {
   }
 }
 
-std::vector<ClientLocks> LockTable::Clients() {
+std::map<LockClient, ClientLocks> LockTable::Clients() {
   const std::lock_guard lock(mutex_);
-  std::vector<ClientLocks> clients;
-  const auto of = [&clients](const LockClient& client) -> ClientLocks& {
-    const auto found = std::ranges::find(clients, client, &ClientLocks::client);
-    return found == clients.end() ? clients.emplace_back(ClientLocks{.client = client}) : *found;
-  };
+  std::map<LockClient, ClientLocks> clients;
   for (const auto& [handle, file] : files_) {
-    std::vector<LockClient> owners;
+    std::set<const ClientLocks*> owners;
     for (const Owned& owned : file.owned) {
-      of(owned.owner.client).ranges += owned.held.all().size();
-      if (std::ranges::find(owners, owned.owner.client) != owners.end()) continue;
-      owners.push_back(owned.owner.client);
-      ++of(owned.owner.client).files;
+      ClientLocks& locks = clients[owned.owner.client];
+      locks.ranges += owned.held.all().size();
+      if (owners.insert(&locks).second) ++locks.files;
     }
-    for (const Waiting& waiting : file.waiting) ++of(waiting.request.owner.client).awaited;
-    for (const ShareRequest& share : file.shares) ++of(share.client).shares;
+    for (const Waiting& waiting : file.waiting) ++clients[waiting.request.owner.client].awaited;
+    for (const ShareRequest& share : file.shares) ++clients[share.client].shares;
   }
   return clients;
-}
-
-std::set<LockClient> LockTable::Holders() {
-  const std::lock_guard lock(mutex_);
-  std::set<LockClient> holders;
-  for (const auto& [handle, file] : files_) {
-    for (const Owned& owned : file.owned) holders.insert(owned.owner.client);
-    for (const Waiting& waiting : file.waiting) {
-      holders.insert(waiting.request.owner.client);
-    }
-    for (const ShareRequest& share : file.shares) holders.insert(share.client);
-  }
-  return holders;
 }
 
 void LockTable::GrantWaiting(File& file) {

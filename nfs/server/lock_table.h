@@ -8,7 +8,6 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -27,7 +26,6 @@ struct LockClient {
 
 // What one has in an export, or in all of them.
 struct ClientLocks {
-  LockClient client;
   size_t files = 0;    // of which ranges are locked
   size_t ranges = 0;   // that its processes hold
   size_t awaited = 0;  // requests that wait, or whose grant it does not know of yet
@@ -104,10 +102,8 @@ class LockTable {
   bool Cancel(const LockRequest& request);
   // Locks, shares and what it waits for, of incarnations before this one.
   void FreeAll(const LockClient& client, uint64_t incarnation);
-  // Every client that holds or shares something, or waits; each once.
-  std::vector<ClientLocks> Clients();
-  // Who holds or shares something, or waits.
-  std::set<LockClient> Holders();
+  // Every client that holds or shares something, or waits.
+  std::map<LockClient, ClientLocks> Clients();
 
   // Those to be told of, each once. Looks whether this host's programs have given up something.
   std::vector<Grant> TakeGrants();

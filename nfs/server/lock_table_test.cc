@@ -15,6 +15,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Key;
 using ::testing::UnorderedElementsAre;
 using Outcome = LockTable::Outcome;
 
@@ -228,7 +229,7 @@ TEST_F(LockTableTest, AClientsEndFreesWhatWasItsOwn) {
   renamed.name = "other";
   table_.FreeAll(renamed, 1);
   EXPECT_EQ(Lock(Of(4, {10, 10})), Outcome::kDenied);
-  EXPECT_THAT(table_.Holders(), ElementsAre(Of(2).owner.client, Of(3).owner.client));
+  EXPECT_THAT(table_.Clients(), ElementsAre(Key(Of(2).owner.client), Key(Of(3).owner.client)));
 }
 
 TEST_F(LockTableTest, WhatClientsHave) {
@@ -246,15 +247,13 @@ TEST_F(LockTableTest, WhatClientsHave) {
   EXPECT_EQ(Lock(Of(3, {0, 0}), /*wait=*/true), Outcome::kWaiting);
   EXPECT_EQ(table_.Share({.file = "handle", .client = Of(3).owner.client, .oh = "o", .access = 1}),
             Outcome::kGranted);
-  const std::vector<ClientLocks> clients = table_.Clients();
-  ASSERT_EQ(clients.size(), 2u);
-  const ClientLocks& one = clients[clients[0].client == Of(1).owner.client ? 0 : 1];
-  const ClientLocks& other = clients[clients[0].client == Of(1).owner.client ? 1 : 0];
-  EXPECT_EQ(one.client, Of(1).owner.client);
+  const auto clients = table_.Clients();
+  ASSERT_THAT(clients, ElementsAre(Key(Of(1).owner.client), Key(Of(3).owner.client)));
+  const ClientLocks& one = clients.at(Of(1).owner.client);
+  const ClientLocks& other = clients.at(Of(3).owner.client);
   EXPECT_EQ(one.files, 2u);
   EXPECT_EQ(one.ranges, 4u);
   EXPECT_EQ(one.awaited + one.shares, 0u);
-  EXPECT_EQ(other.client, Of(3).owner.client);
   EXPECT_EQ(other.files + other.ranges, 0u);
   EXPECT_EQ(other.awaited, 1u);
   EXPECT_EQ(other.shares, 1u);

@@ -52,19 +52,15 @@ size_t ServedExports::control_work() const {
   return count;
 }
 
-std::vector<ClientLocks> ServedExports::HeldLocks() const {
-  std::vector<ClientLocks> all;
+std::map<LockClient, ClientLocks> ServedExports::HeldLocks() const {
+  std::map<LockClient, ClientLocks> all;
   for (const auto& served : exports_) {
-    for (const ClientLocks& here : served->locks.Clients()) {
-      const auto known = std::ranges::find(all, here.client, &ClientLocks::client);
-      if (known == all.end()) {
-        all.push_back(here);
-        continue;
-      }
-      known->files += here.files;
-      known->ranges += here.ranges;
-      known->awaited += here.awaited;
-      known->shares += here.shares;
+    for (const auto& [client, here] : served->locks.Clients()) {
+      ClientLocks& locks = all[client];
+      locks.files += here.files;
+      locks.ranges += here.ranges;
+      locks.awaited += here.awaited;
+      locks.shares += here.shares;
     }
   }
   return all;
@@ -72,7 +68,7 @@ std::vector<ClientLocks> ServedExports::HeldLocks() const {
 
 std::set<LockClient> ServedExports::LockHolders() const {
   std::set<LockClient> holders;
-  for (const auto& served : exports_) holders.merge(served->locks.Holders());
+  for (const auto& [client, locks] : HeldLocks()) holders.insert(client);
   return holders;
 }
 

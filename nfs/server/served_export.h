@@ -2,6 +2,7 @@
 #ifndef POLLUX_NFS_SERVER_SERVED_EXPORT_H_
 #define POLLUX_NFS_SERVER_SERVED_EXPORT_H_
 
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -41,7 +42,7 @@ class ServedExports {
   // Calls by TCP that storage has not answered.
   size_t control_work() const;
   // What each client has of locks and shares, in all exports together.
-  std::vector<ClientLocks> HeldLocks() const;
+  std::map<LockClient, ClientLocks> HeldLocks() const;
   // Who holds locks of files, or waits for some.
   std::set<LockClient> LockHolders() const;
   // Their hosts.

@@ -62,6 +62,7 @@ absl::Status Server::Start(cm::Manager* manager) {
     rpc_->SetObserver([this](const rpcrdma::Server::ConnectionInfo& info, bool established) {
       LogConnection(info, established);
     });
+    rpc_->SetRefusalLog([this](const std::string& line) { options_.log(line); });
   }
   return rpc_->Listen(options_.port);
 }

@@ -23,7 +23,8 @@ namespace pollux::nfs {
 
 struct ServerOptions {
   uint16_t port = kNfsRdmaPort;
-  // Told in words of connections made and gone. Optional.
+  // Told in words of connections made and gone, and of what was refused on them. Optional; on the
+  // core, which it must not hold up.
   absl::AnyInvocable<void(const std::string&)> log;
 };
 

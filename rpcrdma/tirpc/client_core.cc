@@ -22,6 +22,7 @@ absl::StatusOr<std::unique_ptr<ClientCore>> ClientCore::Create(const Host& host,
   if (!client.ok()) return client.status();
   std::unique_ptr<ClientCore> core(new ClientCore(host, server));
   core->client_ = *std::move(client);
+  if (host.log != nullptr) core->client_->SetRefusalLog(host.log);
   return core;
 }
 

@@ -3,7 +3,9 @@
 #define POLLUX_RPCRDMA_TIRPC_HOST_H_
 
 #include <atomic>
+#include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "cm/manager.h"
@@ -19,6 +21,8 @@ struct Host {
   std::shared_ptr<void> keeps;
   // By which who waits polls too; null: who waits sleeps.
   engine::Driver* driver = nullptr;
+  // Of what peers sent that was refused; on the worker's core. Optional.
+  std::function<void(const std::string& line)> log;
 };
 
 // Something that one thread waits for and another says, once.

@@ -33,6 +33,7 @@ absl::StatusOr<std::unique_ptr<ServiceCore>> ServiceCore::Create(const Host& hos
   (*server)->SetObserver([raw](const Server::ConnectionInfo& info, bool established) {
     if (!established) raw->OnEnded(info.number);
   });
+  if (host.log != nullptr) (*server)->SetRefusalLog(host.log);
   if (absl::Status status = (*server)->Listen(port); !status.ok()) return status;
   core->server_ = *std::move(server);
   return core;

@@ -1,19 +1,34 @@
-"""rdma-core's own tests, as Debian ships them with pyverbs, on one port that loops back."""
+"""rdma-core's own tests, as Debian ships them with pyverbs, on one port that loops back; those of
+RDMA CM, whose two sides are processes of their own, on a port for each."""
 
 import gzip
+import multiprocessing.managers
 import os
 import pathlib
+import pickle
 import re
 import shutil
 import subprocess
 import xml.etree.ElementTree
 
+from tests.command.harness import CLIENT, PATIENCE_S, SERVER
 from tests.command.run_test import RunTest
 
 PYTHON = "/usr/bin/python3"  # the one that Debian's modules are for
 SUITE = pathlib.Path("/usr/share/doc/rdma-core/tests")
 DRIVER = os.path.abspath("tests/command/rdma_core_suite.py")
+CM_SIDE = os.path.abspath("tests/command/rdma_core_cm_side.py")
 PASSING = pathlib.Path("tests/command/rdma_core_passing.txt")
+# In sysfs, which knows the kernel's devices alone. The suite takes from there the address for the
+# two processes of its cases of RDMA CM.
+NO_INTERFACE = "Device pollux0 doesn't have net interface"
+CM_CASES = {f"test_rdmacm_{name}" for name in (
+    "sync_traffic", "async_traffic", "async_reject_traffic", "async_multicast_traffic",
+    "async_ex_multicast_traffic", "async_traffic_external_qp", "async_udp_traffic", "async_read",
+    "async_write")}
+LEAVING_CASE = "test_rdmacm_async_ex_leave_multicast_traffic"
+FAILED = 2  # the exit status of a side
+LEFT_ALONE_S = 15  # as in the suite: until the sender ends whose datagrams nobody receives
 # Why cases may be skipped. What Pollux does not announce:
 NOT_ANNOUNCED = (
     "Create Extended CQ is not supported",  # with timestamps
@@ -21,8 +36,7 @@ NOT_ANNOUNCED = (
     "Create Raw Packet QP with",
     "Create XRCD is not supported",
     "Device memory is not supported",
-    # In sysfs. Of those of RDMA CM, whose two sides are processes of their own: a port has one.
-    "Device pollux0 doesn't have net interface",
+    NO_INTERFACE,
     "Extended CQ is not supported",  # with tag matching
     "Extended QP is not supported on this device",  # with atomic writes
     "ODP is not supported",
@@ -69,11 +83,16 @@ def may_be_skipped(reason):
     return reason.startswith(NOT_ANNOUNCED + NOT_THERE) or OTHER_DEVICES.search(reason)
 
 
-class RdmaCoreSuiteTest(RunTest):
-    def test_suite(self):
+class RdmaCoreTest(RunTest):
+    def setUp(self):
+        super().setUp()
         if not SUITE.is_dir() or not has_pyverbs():
             self.skipTest("needs pyverbs and its tests (Debian: python3-pyverbs)")
         copy_suite(self.directory / "tests")
+
+
+class SuiteTest(RdmaCoreTest):
+    def test_suite(self):
         report = self.directory / "report.xml"
         run = self.finish_program(self.server_host, PYTHON, DRIVER, self.directory / "tests",
                                   "pollux0", report)
@@ -86,7 +105,42 @@ class RdmaCoreSuiteTest(RunTest):
                           if outcome not in ("passed", "skipped")}, {}, run.stderr)
         self.assertEqual({case: why for case, why in skipped.items() if not may_be_skipped(why)},
                          {})
+        by_cm = {case.rpartition(".")[2] for case, why in skipped.items()
+                 if ".test_rdmacm." in case and why == NO_INTERFACE}
+        self.assertEqual(by_cm, CM_CASES | {LEAVING_CASE}, "those that have a port for each side")
         lines = PASSING.read_text(encoding="utf-8").splitlines()
         listed = {line for line in lines if not line.startswith("#")}
         self.assertEqual(listed - passed, set(), "cases that passed before")
         self.assertEqual(passed - listed, set(), f"cases that pass now: add them to {PASSING}")
+
+
+class CmCasesTest(RdmaCoreTest):
+    def start_sides(self, case, patience_s):
+        """Its passive and its active side, under way; they wait for each other for so long."""
+        meeting = self.enterContext(multiprocessing.managers.SyncManager(authkey=self.key))
+        path = self.directory / f"{case}.meeting"
+        # Gone with the last reference, also while a side is about to take one.
+        self.meeting = meeting.Barrier(2, timeout=patience_s), meeting.Queue()
+        path.write_bytes(pickle.dumps(self.meeting))
+        return [self.run_program(host, PYTHON, CM_SIDE, self.directory / "tests", "pollux0", case,
+                                 side, own, SERVER, self.key.hex(), path)
+                for host, side, own in ((self.server_host, "passive", SERVER),
+                                        (self.client_host, "active", CLIENT))]
+
+    def setUp(self):
+        super().setUp()
+        self.key = os.urandom(16)
+        self.meeting = None
+
+    def test_cases(self):
+        for case in sorted(CM_CASES):
+            with self.subTest(case):
+                sides = self.start_sides(case, PATIENCE_S)
+                status = [side.wait() for side in sides]
+                self.assertEqual(status, [0, 0], [side.stdout + side.stderr for side in sides])
+
+    def test_nothing_comes_after_leaving(self):
+        passive, active = self.start_sides(LEAVING_CASE, LEFT_ALONE_S)
+        self.assertEqual(active.wait(), FAILED, active.stdout + active.stderr)
+        # It waits for a datagram, or on a machine with much else to do has come too late to do so.
+        self.assertIn(passive.process.poll(), (None, FAILED), passive.stdout + passive.stderr)

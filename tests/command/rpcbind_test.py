@@ -96,6 +96,40 @@ class RpcbindTest(WithRpcbind):
         left = {row[0] for netid in ("tcp", "udp") for row in self.registered(netid)}
         self.assertFalse(left & {"100005", "100021", STATUS_PROGRAM}, left)
 
+    def test_getaddr_does_not_tell_of_rdma(self):
+        """Why services are looked up by DUMP: GETADDR answers for the transport that it is asked
+        by, whatever netid it is asked for (RFC 1833 section 2.2.1)."""
+        export = self.directory / "export"
+        export.mkdir()
+        server = self.start(self.server_host, "nfsd", "--netdev", "wire", "--export", export,
+                            "--key-file", self.directory / "key", "--rpcbind", "--json")
+        server.wait_for_line("^serving NFS")
+        mount, nfs = 100005, 100003
+        self.assertIn((str(nfs), "3", "rdma", "10.0.0.1.78.81"), self.registered())
+        self.assertEqual(self.getaddr(nfs, 3, "rdma"), "")
+        self.assertEqual([row for row in self.registered() if row[0] == str(mount)], [])
+        self.assertEqual(self.getaddr(mount, 3, "rdma"), self.getaddr(mount, 3, "tcp"))
+        self.assertIn(".78.80", self.getaddr(mount, 3, "rdma"))
+        self.stop(server)
+
+    def getaddr(self, program, version, netid):
+        """RPCBPROC_GETADDR of this host's rpcbind, by TCP."""
+        def string(text):
+            data = text.encode()
+            return struct.pack(">I", len(data)) + data + bytes(-len(data) % 4)
+
+        call = struct.pack(">10I", 7, 0, 2, 100000, 3, 3, 0, 0, 0, 0)
+        call += struct.pack(">2I", program, version) + string(netid) + string("") + string("")
+        with self.server_host.entered():
+            end = socket.create_connection(("127.0.0.1", 111), timeout=30)
+        with end, end.makefile("rb") as replies:
+            end.sendall(struct.pack(">I", 1 << 31 | len(call)) + call)
+            size, = struct.unpack(">I", replies.read(4))
+            reply = replies.read(size & ~(1 << 31))
+        accepted_header = 24
+        length, = struct.unpack_from(">I", reply, accepted_header)
+        return reply[accepted_header + 4:accepted_header + 4 + length].decode()
+
     def test_another_status_monitor_keeps_its_place(self):
         self.register_monitor(9999)
         export = self.directory / "export"

@@ -10,15 +10,20 @@ REJ, RTU = 0x12, 0x14
 QPN_AT, ATTRIBUTE_AT = 32, 64
 
 
-def drop_mads(bench, sender, attribute):
-    """From now on the guest's kernel drops MADs of this attribute that `sender` sends. Without
-    telling who sends them, who would try again: hence `trap`, with nobody to trap them."""
+def drop_frames(bench, sender, match):
+    """From now on the guest's kernel drops what `sender` sends by UDP and `match` of tc's u32 fits.
+    Without telling who sends it, who would try again: hence `trap`, with nobody to trap it."""
     way = "egress" if sender == "linux" else "ingress"
     bench.guest.run(
-        "tc qdisc add dev eth0 clsact && "
-        f"tc filter add dev eth0 {way} protocol ip u32 match ip protocol 17 0xff "
-        f"match u32 1 0xffffff at {QPN_AT} match u16 {attribute} 0xffff at {ATTRIBUTE_AT} "
+        "(tc qdisc show dev eth0 | grep -q clsact || tc qdisc add dev eth0 clsact) && "
+        f"tc filter add dev eth0 {way} protocol ip u32 match ip protocol 17 0xff {match} "
         "action trap", bench.deadline)
+
+
+def drop_mads(bench, sender, attribute):
+    """drop_frames() of MADs of this attribute."""
+    drop_frames(bench, sender, f"match u32 1 0xffffff at {QPN_AT} "
+                f"match u16 {attribute} 0xffff at {ATTRIBUTE_AT}")
 
 
 def wait_until_dropped(bench, sender, count):
@@ -28,8 +33,11 @@ def wait_until_dropped(bench, sender, count):
         "do sleep 0.1; done", bench.deadline)
 
 
-def stop_dropping(bench):
-    bench.guest.run("tc qdisc del dev eth0 clsact", bench.deadline)
+def stop_dropping(bench, sender=None):
+    """What `sender` sends, or both, gets through again."""
+    ways = {"linux": "filter del dev eth0 egress", "pollux": "filter del dev eth0 ingress",
+            None: "qdisc del dev eth0 clsact"}
+    bench.guest.run(f"tc {ways[sender]}", bench.deadline)
 
 
 def prepared(bench):

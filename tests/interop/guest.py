@@ -11,6 +11,10 @@ import time
 from process import CaseFailure, Deadline, Process, last_line
 
 MEMORY_MIB = 768
+# The second never comes. Where there can be one alone, QEMU before 8.1 leaves out the memory
+# barriers by which the guest's virtio drivers agree with the devices: a notification gets lost now
+# and then, after which the interface sends nothing any more.
+PROCESSORS = "1,maxcpus=2"
 BOOT_DEADLINE_S = 180  # five seconds on an idle machine
 MAC = "52:54:00:00:00:01"
 ADDRESS, ADDRESS6 = "192.0.2.1", "2001:db8::1"
@@ -111,10 +115,11 @@ class Guest:
             f"VLAN={VLAN}:{self.place.vlan_address}/24\n")
         self.next = 1
         self.qemu = Process("qemu", [
-            "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max,-la57", "-m",
-            MEMORY_MIB, "-M", "pc,usb=off,vmport=off", "-nodefaults", "-no-user-config",
-            "-display", "none", "-no-reboot", "-kernel", self.image / "vmlinux", "-initrd",
-            self.image / "initrd.cpio", "-append", KERNEL_ARGUMENTS, "-drive",
+            "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-smp", PROCESSORS, "-cpu",
+            "max,-la57", "-m", MEMORY_MIB, "-M", "pc,usb=off,vmport=off", "-nodefaults",
+            "-no-user-config", "-display", "none", "-no-reboot", "-kernel",
+            self.image / "vmlinux", "-initrd", self.image / "initrd.cpio", "-append",
+            KERNEL_ARGUMENTS, "-drive",
             f"file={self.image}/root.squashfs,format=raw,if=virtio,readonly=on", "-netdev",
             f"tap,id=net,ifname={self.tap},script=no,downscript=no,vnet_hdr=off", "-device",
             f"virtio-net-pci,netdev=net,mac={self.place.mac},romfile=,{NO_OFFLOADS}", "-device",

@@ -222,6 +222,7 @@ void FileClient::Connect(engine::Worker* worker, cm::Manager* manager, const cm:
   rpcrdma::ClientConfig config;
   config.credits = kCredits;
   auto rpc = rpcrdma::Client::Create(worker, manager, std::move(binding), config);
+  if (rpc.ok() && options.log != nullptr) (*rpc)->SetRefusalLog(options.log);
   auto client = rpc.ok() ? absl::StatusOr<std::unique_ptr<Client>>(
                                std::make_unique<Client>(worker, *std::move(rpc)))
                          : rpc.status();

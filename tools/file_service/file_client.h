@@ -3,6 +3,7 @@
 #define POLLUX_TOOLS_FILE_SERVICE_FILE_CLIENT_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,6 +41,8 @@ class FileClient {
     uint32_t version = 0;
     // Asked now and then while connecting; true gives up. None: never.
     bool (*cancelled)() = nullptr;
+    // Told in words of what was refused of what the server sent; on the core. Optional.
+    std::function<void(const std::string& line)> log;
   };
 
   // Connects to `server`. `done` gets the client, ready for calls; errors say who refused and why.

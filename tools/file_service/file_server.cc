@@ -71,6 +71,7 @@ class Server final : public FileServer, public engine::Poller {
                                info.negotiated.peer_sent ? "sent" : "sent no")
                          : absl::StrCat(cm::ToString(info.peer), " gone"));
       });
+      rpc_->SetRefusalLog([this](const std::string& line) { options_.log(line); });
     }
     worker_->AddPoller(this);
     return rpc_->Listen(options_.port);

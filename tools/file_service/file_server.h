@@ -20,7 +20,7 @@ class FileServer {
   struct Options {
     uint16_t port = 20049;
     bool read_only = false;
-    // Told in words of connections made and gone.
+    // Told in words of connections made and gone, and of what was refused on them.
     absl::AnyInvocable<void(const std::string&)> log;
   };
   // `store`, `worker` and `manager` outlive the server. AlreadyExists when the port is taken.

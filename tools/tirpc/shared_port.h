@@ -23,7 +23,8 @@ struct RpcPlace {
     return {.worker = &node->device().worker(),
             .manager = &node->manager(),
             .keeps = node,
-            .driver = node->driver()};
+            .driver = node->driver(),
+            .log = [raw = node.get()](const std::string& line) { raw->log().Write(line + "\n"); }};
   }
 };
 
