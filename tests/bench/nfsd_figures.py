@@ -21,7 +21,7 @@ def rate(output, load, unit):
 
 
 def summary(figures):
-    """Of {(server, load): figures, one a pass}: the figures, and the medians of ratios of passes."""
+    """Of {(server, load): figures, one a pass}: medians, and those of the ratios of passes."""
     rows, ratios = {}, {}
     for (where, load), values in figures.items():
         rows[f"{where}, {load}"] = {"unit": LOADS[load][1], "median": statistics.median(values),
