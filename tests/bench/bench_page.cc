@@ -35,6 +35,15 @@ constexpr Target kTargets[] = {
     {"libtirpc write 4 KiB / TCP", "libtirpc write 4 KiB", "libtirpc TCP write 4 KiB", 1.0, true},
     {"libtirpc read 1 MiB / TCP", "libtirpc read 1 MiB", "libtirpc TCP read 1 MiB", 1.0, true},
     {"libtirpc write 1 MiB / TCP", "libtirpc write 1 MiB", "libtirpc TCP write 1 MiB", 1.0, true},
+    {"libtirpc NULL / TCP by veth", "libtirpc NULL", "libtirpc TCP by veth NULL", 1.0, true},
+    {"libtirpc read 4 KiB / TCP by veth", "libtirpc read 4 KiB", "libtirpc TCP by veth read 4 KiB",
+     1.0, true},
+    {"libtirpc write 4 KiB / TCP by veth", "libtirpc write 4 KiB",
+     "libtirpc TCP by veth write 4 KiB", 1.0, true},
+    {"libtirpc read 1 MiB / TCP by veth", "libtirpc read 1 MiB", "libtirpc TCP by veth read 1 MiB",
+     1.0, true},
+    {"libtirpc write 1 MiB / TCP by veth", "libtirpc write 1 MiB",
+     "libtirpc TCP by veth write 1 MiB", 1.0, true},
 };
 
 PageSection LatencySection(const Figures& figures) {

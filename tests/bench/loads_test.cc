@@ -82,6 +82,16 @@ TEST_P(LoadsTest, AProgramOfRpcgen) {
   }
 }
 
+TEST(TirpcLoadTest, TcpByVeth) {
+  const auto times = TimeTcpByVeth(40);
+  if (absl::IsPermissionDenied(times.status())) GTEST_SKIP() << times.status().message();
+  ASSERT_TRUE(times.ok()) << times.status();
+  for (const double seconds :
+       {times->null_s, times->read_4k_s, times->write_4k_s, times->read_1m_s, times->write_1m_s}) {
+    EXPECT_GT(seconds, 0);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Wires, LoadsTest, ::testing::Values(Wire::kRing, Wire::kMemif),
                          [](const auto& info) { return WireName(info.param); });
 

@@ -11,10 +11,8 @@ tell nothing of either on its own hardware. Needs root.
 
 import argparse
 import contextlib
-import json
 import pathlib
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -26,7 +24,9 @@ sys.path.insert(0, str(HERE.parent / "interop"))
 import guest as guests
 import image
 import network
+import nfsd_figures
 from cases_nfs import EXPORT, MIB, start_threads
+from nfsd_figures import OVER_RXE, OVER_TCP, POLLUX
 from process import CaseFailure, CaseSkipped, Deadline, Process, shell
 
 ROOT = HERE.parents[1]
@@ -36,14 +36,6 @@ PORT = network.PORTS["af_packet"]
 FILE_MIB = 32
 STEP_S = 300  # a limit against hanging
 LOAD_S = 3
-# What fio does, and in what it is counted.
-LOADS = {
-    "read 4 KiB": ("--rw=randread --bs=4k --iodepth=1", "calls/s"),
-    "write 4 KiB": ("--rw=randwrite --bs=4k --iodepth=1", "calls/s"),
-    "read 1 MiB": ("--rw=read --bs=1m --iodepth=4", "MB/s"),
-    "write 1 MiB": ("--rw=write --bs=1m --iodepth=4", "MB/s"),
-}
-POLLUX, OVER_RXE, OVER_TCP = "pollux nfsd", "knfsd by rxe", "knfsd by TCP"
 
 
 class Bench:
@@ -91,41 +83,18 @@ class Bench:
             fio --name=load --filename=/mnt/file --size={FILE_MIB}m --ioengine=libaio \\
               --direct=1 --time_based --runtime={LOAD_S} {load} --output-format=json \\
               --output=/host/fio.json""")
-        job, = json.loads(told.read_text())["jobs"]
+        text = told.read_text()
         told.unlink()
-        side = job["read" if "read" in load else "write"]
-        return side["iops"] if unit == "calls/s" else side["bw_bytes"] / 1e6
+        return nfsd_figures.rate(text, load, unit)
 
     def run(self, passes):
         """{(server, load): figures, one a pass}"""
         figures = {}
         for _ in range(passes):
-            for name, (load, unit) in LOADS.items():
+            for name, (load, unit) in nfsd_figures.LOADS.items():
                 for where in self.mounts:
                     figures.setdefault((where, name), []).append(self.measure(where, load, unit))
         return figures
-
-
-def report(figures, as_json):
-    rows, ratios = {}, {}
-    for (where, load), values in figures.items():
-        rows[f"{where}, {load}"] = {"unit": LOADS[load][1], "median": statistics.median(values),
-                                    "low": min(values), "high": max(values)}
-    for load in LOADS:
-        for other in (OVER_RXE, OVER_TCP):
-            ratios[f"{load}: {POLLUX} / {other}"] = statistics.median(
-                mine / theirs for mine, theirs in zip(figures[POLLUX, load],
-                                                      figures[other, load]))
-    if as_json:
-        print(json.dumps({"figures": rows, "ratios": ratios}))
-        return
-    print(f"{'':32}{'median':>12}{'low':>12}{'high':>12}")
-    for name, row in rows.items():
-        print(f"{name:32}{row['median']:12.1f}{row['low']:12.1f}{row['high']:12.1f}  "
-              f"{row['unit']}")
-    print(f"\n{'ratio':44}{'median':>12}")
-    for name, ratio in ratios.items():
-        print(f"{name:44}{ratio:12.2f}")
 
 
 def build(folder):
@@ -156,7 +125,7 @@ def run(passes, as_json, folder):
         bench = Bench(client, folder)
         with bench.serving(pollux):
             bench.serve_linux(server)
-            report(bench.run(passes), as_json)
+            print(nfsd_figures.report(bench.run(passes), as_json))
     finally:
         for machine in machines:
             machine.stop()

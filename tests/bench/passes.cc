@@ -1,8 +1,10 @@
 #include "tests/bench/passes.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <memory>
 #include <numeric>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -292,7 +294,7 @@ absl::Status IdlePass(Wire wire, double scale, Figures& figures) {
   return absl::OkStatus();
 }
 
-// One CLIENT's calls, one after the other, over Pollux and over TCP by loopback.
+// One CLIENT's calls, one after the other, over Pollux, and over TCP by loopback and a veth pair.
 absl::Status TirpcPass(Wire wire, double scale, Figures& figures) {
   const auto calls = static_cast<uint64_t>(10'000 * scale);
   const auto record = [&figures](const std::string& name, const TirpcTimes& times) {
@@ -312,6 +314,14 @@ absl::Status TirpcPass(Wire wire, double scale, Figures& figures) {
   const absl::StatusOr<TirpcTimes> tcp = TimeTcp(calls);
   if (!tcp.ok()) return tcp.status();
   record("libtirpc TCP", *tcp);
+  const absl::StatusOr<TirpcTimes> veth = TimeTcpByVeth(calls);
+  if (absl::IsPermissionDenied(veth.status())) {
+    std::fprintf(stderr, "libtirpc TCP by veth is not measured: %s\n",
+                 std::string(veth.status().message()).c_str());
+    return absl::OkStatus();
+  }
+  if (!veth.ok()) return veth.status();
+  record("libtirpc TCP by veth", *veth);
   return absl::OkStatus();
 }
 

@@ -18,9 +18,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "rpcrdma/tirpc/client_handle.h"
 #include "rpcrdma/tirpc/service.h"
+#include "tests/bench/namespace_pair.h"
 #include "tools/node.h"
 #include "tools/rpcgen_example/block_binding.h"
 #include "tools/rpcgen_example/block_store.h"
@@ -179,6 +181,43 @@ absl::StatusOr<TirpcTimes> TimeNodes(tools::Node& server, tools::Node& client, u
   return times;
 }
 
+absl::StatusOr<SVCXPRT*> MakeTcpService() {
+  SVCXPRT* const transport = svctcp_create(RPC_ANYSOCK, 0, 0);
+  if (transport == nullptr) return absl::UnavailableError("no TCP service can be made");
+  if (!svc_reg(transport, BLOCK_STORE, BLOCK_STORE_V1, block_store_1, nullptr)) {
+    return absl::UnavailableError("the TCP service cannot be registered");
+  }
+  return transport;
+}
+
+// Makes the sockets of one side, on the thread that it is called on.
+using Place = std::function<absl::Status(absl::FunctionRef<void()> make)>;
+
+absl::StatusOr<TirpcTimes> TimeTcpAt(uint32_t server_address, uint64_t calls,
+                                     const Place& server_place, const Place& client_place) {
+  std::atomic<uint16_t> port = 0;
+  auto service = ServiceThread::Start([&]() -> absl::StatusOr<SVCXPRT*> {
+    absl::StatusOr<SVCXPRT*> transport = nullptr;
+    const absl::Status status = server_place([&transport] { transport = MakeTcpService(); });
+    if (!status.ok()) return status;
+    if (transport.ok()) port = (*transport)->xp_port;
+    return transport;
+  });
+  if (!service.ok()) return service.status();
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(server_address);
+  int fd = RPC_ANYSOCK;
+  CLIENT* client = nullptr;
+  const absl::Status status = client_place(
+      [&] { client = clnttcp_create(&address, BLOCK_STORE, BLOCK_STORE_V1, &fd, 0, 0); });
+  if (!status.ok()) return status;
+  if (client == nullptr) return absl::UnavailableError(clnt_spcreateerror("TCP"));
+  const OwnedClient owned(client);
+  return TimeCalls(client, calls);
+}
+
 }  // namespace
 
 absl::StatusOr<TirpcTimes> TimePollux(engine::Device::Pair devices, uint64_t calls) {
@@ -193,26 +232,21 @@ absl::StatusOr<TirpcTimes> TimePollux(engine::Device::Pair devices, uint64_t cal
 }
 
 absl::StatusOr<TirpcTimes> TimeTcp(uint64_t calls) {
-  std::atomic<uint16_t> port = 0;
-  auto service = ServiceThread::Start([&port]() -> absl::StatusOr<SVCXPRT*> {
-    SVCXPRT* const transport = svctcp_create(RPC_ANYSOCK, 0, 0);
-    if (transport == nullptr) return absl::UnavailableError("no TCP service can be made");
-    if (!svc_reg(transport, BLOCK_STORE, BLOCK_STORE_V1, block_store_1, nullptr)) {
-      return absl::UnavailableError("the TCP service cannot be registered");
-    }
-    port = transport->xp_port;
-    return transport;
-  });
-  if (!service.ok()) return service.status();
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  int fd = RPC_ANYSOCK;
-  CLIENT* const client = clnttcp_create(&address, BLOCK_STORE, BLOCK_STORE_V1, &fd, 0, 0);
-  if (client == nullptr) return absl::UnavailableError(clnt_spcreateerror("TCP by loopback"));
-  const OwnedClient owned(client);
-  return TimeCalls(client, calls);
+  const auto here = [](absl::FunctionRef<void()> work) {
+    work();
+    return absl::OkStatus();
+  };
+  return TimeTcpAt(INADDR_LOOPBACK, calls, here, here);
+}
+
+absl::StatusOr<TirpcTimes> TimeTcpByVeth(uint64_t calls) {
+  auto made = NamespacePair::Make();
+  if (!made.ok()) return made.status();
+  const NamespacePair& pair = **made;
+  return TimeTcpAt(
+      NamespacePair::kFirstAddress, calls,
+      [&pair](absl::FunctionRef<void()> work) { return pair.InFirst(work); },
+      [&pair](absl::FunctionRef<void()> work) { return pair.InSecond(work); });
 }
 
 }  // namespace pollux::bench

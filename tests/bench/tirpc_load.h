@@ -1,5 +1,5 @@
 // rpcgen's program of tools/rpcgen_example, called by one CLIENT of libtirpc, one call after the
-// other: over Pollux, and over TCP by loopback.
+// other: over Pollux, and over TCP, by loopback and by a veth pair.
 #ifndef POLLUX_TESTS_BENCH_TIRPC_LOAD_H_
 #define POLLUX_TESTS_BENCH_TIRPC_LOAD_H_
 
@@ -28,6 +28,8 @@ struct TirpcTimes {
 // nobody has for a while. Errors say which call failed, and how.
 absl::StatusOr<TirpcTimes> TimePollux(engine::Device::Pair devices, uint64_t calls);
 absl::StatusOr<TirpcTimes> TimeTcp(uint64_t calls);
+// By a veth pair between two network namespaces; PermissionDenied where none may be made.
+absl::StatusOr<TirpcTimes> TimeTcpByVeth(uint64_t calls);
 
 }  // namespace pollux::bench
 

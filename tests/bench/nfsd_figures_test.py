@@ -1,0 +1,48 @@
+"""What tools/dev bench --nfsd makes of fio's output."""
+
+import json
+import unittest
+
+from tests.bench import nfsd_figures as figures
+
+
+def fio(read, write):
+    return json.dumps({"jobs": [{"read": {"iops": read[0], "bw_bytes": read[1]},
+                                 "write": {"iops": write[0], "bw_bytes": write[1]}}]})
+
+
+class NfsdFiguresTest(unittest.TestCase):
+    def test_the_side_and_the_unit_of_a_load(self):
+        output = fio((100.0, 5_000_000), (200.0, 7_000_000))
+        told = {name: figures.rate(output, *load) for name, load in figures.LOADS.items()}
+        self.assertEqual(told, {"read 4 KiB": 100.0, "write 4 KiB": 200.0, "read 1 MiB": 5.0,
+                                "write 1 MiB": 7.0})
+
+    def test_one_job_is_measured(self):
+        with self.assertRaises(ValueError):
+            figures.rate(json.dumps({"jobs": []}), "--rw=read", "MB/s")
+
+    def measured(self):
+        """Each pass has ratios of its own: 0.5, 2, 4 to rxe, whatever the figures' medians are."""
+        passes = {figures.POLLUX: [1.0, 20.0, 4.0], figures.OVER_RXE: [2.0, 10.0, 1.0],
+                  figures.OVER_TCP: [1.0, 5.0, 1.0]}
+        return {(where, load): values for load in figures.LOADS
+                for where, values in passes.items()}
+
+    def test_ratios_are_of_passes(self):
+        told = json.loads(figures.report(self.measured(), as_json=True))
+        self.assertEqual(len(told["ratios"]), 2 * len(figures.LOADS))
+        for load, (_, unit) in figures.LOADS.items():
+            self.assertEqual(told["ratios"][f"{load}: pollux nfsd / knfsd by rxe"], 2.0)
+            self.assertEqual(told["ratios"][f"{load}: pollux nfsd / knfsd by TCP"], 4.0)
+            self.assertEqual(told["figures"][f"pollux nfsd, {load}"],
+                             {"unit": unit, "median": 4.0, "low": 1.0, "high": 20.0})
+
+    def test_a_table_for_people(self):
+        lines = figures.report(self.measured(), as_json=False).splitlines()
+        self.assertEqual(lines[0].split(), ["median", "low", "high"])
+        row, = (line for line in lines if line.startswith("pollux nfsd, read 1 MiB"))
+        self.assertEqual(row.split()[-4:], ["4.0", "1.0", "20.0", "MB/s"])
+        name = "write 4 KiB: pollux nfsd / knfsd by rxe"
+        ratio, = (line for line in lines if line.startswith(name))
+        self.assertEqual(ratio.split()[-1], "2.00")
