@@ -27,6 +27,7 @@ namespace {
 
 // Turns of the loop in which what the end of connections sends leaves the port.
 constexpr int kLastTurns = 16;
+constexpr int kLastAnswers = 2;  // of each, besides the one in its time
 
 // Programs begin another listener at the port of the one that they have ended, and their peers do
 // not wait: below the time that CM gives this side to answer.
@@ -132,6 +133,11 @@ void World::End() {
   }
   for (int i = 0; i < kLastTurns; ++i) turn.Poll();
   AwaitAnswers(turn);
+  // Nobody is there to answer a DREQ that a peer repeats since the answer was lost.
+  for (int i = 0; i < kLastAnswers; ++i) {
+    manager_->RepeatAnswers();
+    for (int j = 0; j < kLastTurns; ++j) turn.Poll();
+  }
   if (capture_ == nullptr) return;
   if (const absl::Status status = capture_->Close(); !status.ok()) {
     std::fprintf(stderr, "pollux: %s\n", std::string(status.message()).c_str());

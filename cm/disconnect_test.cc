@@ -121,6 +121,24 @@ TEST_F(ManagerTest, DisconnectMessagesAreRepeatedWhenAsked) {
   }
 }
 
+TEST_F(ManagerTest, AnswersAreRepeatedWhenAsked) {
+  Establish();
+  Lose(Attribute::kDrep, 1);
+  ASSERT_TRUE(client.manager->Disconnect(client.id).ok());
+  world.Run(kSecond / 100);
+  EXPECT_TRUE(server.Saw(RDMA_CM_EVENT_DISCONNECTED));
+  EXPECT_EQ(client.manager->unanswered_disconnects(), 1u);
+  server.manager->DestroyId(server.id);
+  client.manager->RepeatAnswers();
+  server.manager->RepeatAnswers();
+  world.Run(kSecond / 100);
+  EXPECT_EQ(client.manager->unanswered_disconnects(), 0u);
+  EXPECT_TRUE(client.Saw(RDMA_CM_EVENT_DISCONNECTED));
+  EXPECT_EQ(client.Last().status, 0);
+  EXPECT_EQ(server.manager->counters().of(Attribute::kDrep).retries, 1u);
+  EXPECT_EQ(client.manager->counters().of(Attribute::kDreq).sent, 1u) << "which is no answer";
+}
+
 TEST_F(ManagerTest, EveryMessageTwice) {
   world.network = [](const Datagram&) { return 2; };
   Establish();

@@ -243,6 +243,9 @@ class Manager {
   // is due.
   virtual size_t unanswered_disconnects() const = 0;
   virtual void RepeatDisconnects() = 0;
+  // For the same process: every DREP of a connection in time-wait is sent again. Its peer would
+  // repeat a DREQ whose DREP was lost until its retries are used up.
+  virtual void RepeatAnswers() = 0;
   // As rdma_join_multicast, for RDMA_PS_UDP: joins `group` (IPv4 as ::ffff:a.b.c.d, or IPv6) on the
   // network of the identifier's local address (IGMP, MLD), and has its datagrams delivered to the
   // identifier's queue pair too. MULTICAST_JOIN follows, with whom to send to in Event::ud, or

@@ -49,6 +49,7 @@ class ManagerImpl final : public Manager, private Environment::Client {
   absl::Status Disconnect(Id* id) override;
   size_t unanswered_disconnects() const override;
   void RepeatDisconnects() override;
+  void RepeatAnswers() override;
   absl::Status SendMra(Id* id, uint8_t service_timeout) override;
   absl::Status JoinMulticast(Id* id, const Gid& group) override;
   absl::Status LeaveMulticast(Id* id, const Gid& group) override;
@@ -143,6 +144,8 @@ class ManagerImpl final : public Manager, private Environment::Client {
   void SetOutstanding(Connection& connection, const Message& message);
   bool SendOutstanding(Connection& connection);      // false: not queued this time
   bool TransmitOutstanding(Connection& connection);  // and no timer
+  // Of all connections in `state`, where it is an `attribute`.
+  void RepeatAll(State state, Attribute attribute);
   void Reject(const Origin& origin, uint32_t local_comm_id, uint32_t remote_comm_id,
               AboutMessage about, RejectReason reason);
   void RejectTimedOut(const Connection& connection, AboutMessage about);

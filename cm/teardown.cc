@@ -41,14 +41,20 @@ size_t ManagerImpl::unanswered_disconnects() const {
   return count;
 }
 
-void ManagerImpl::RepeatDisconnects() {
-  std::vector<uint32_t> unanswered;
+void ManagerImpl::RepeatDisconnects() { RepeatAll(State::kDreqSent, Attribute::kDreq); }
+
+void ManagerImpl::RepeatAnswers() { RepeatAll(State::kTimeWait, Attribute::kDrep); }
+
+void ManagerImpl::RepeatAll(State state, Attribute attribute) {
+  std::vector<uint32_t> those;
   table_.Visit([&](const Connection& one) {
-    if (one.state == State::kDreqSent) unanswered.push_back(one.local_comm_id);
+    if (one.state == state && one.outstanding_attribute == attribute) {
+      those.push_back(one.local_comm_id);
+    }
   });
-  for (const uint32_t comm_id : unanswered) {
+  for (const uint32_t comm_id : those) {
     if (!TransmitOutstanding(*table_.Find(comm_id))) continue;
-    ++environment_->counters().of(Attribute::kDreq).retries;
+    ++environment_->counters().of(attribute).retries;
   }
 }
 
@@ -103,15 +109,12 @@ void ManagerImpl::EnterTimeWait(Connection& connection) {
 }
 
 void ManagerImpl::Handle(const Origin& origin, const Dreq& dreq) {
-  const auto answer = [&] {
-    Drep drep;
-    drep.local_comm_id = dreq.remote_comm_id;
-    drep.remote_comm_id = dreq.local_comm_id;
-    Send(origin, drep);
-  };
+  Drep drep;
+  drep.local_comm_id = dreq.remote_comm_id;
+  drep.remote_comm_id = dreq.local_comm_id;
   if (IsForgotten(dreq.remote_comm_id)) {
     CountDrop(MadDrop::kUnknownCommId);
-    return answer();  // or its sender would wait in vain
+    return Send(origin, drep);  // or its sender would wait in vain
   }
   Connection* connection = FindFor(origin, dreq.local_comm_id, dreq.remote_comm_id);
   if (connection == nullptr) return;
@@ -125,10 +128,12 @@ void ManagerImpl::Handle(const Origin& origin, const Dreq& dreq) {
       return CountDrop(MadDrop::kWrongState);
   }
   if (dreq.remote_qpn != connection->local_qpn) return CountDrop(MadDrop::kWrongQpn);
-  answer();
+  Send(origin, drep);
   if (connection->state == State::kTimeWait) return CountDuplicate(Attribute::kDreq);
   // In kDreqSent the two DREQs have crossed, and the queue pair is in the error state already.
   if (connection->state != State::kDreqSent) MoveQpToError(*connection);
+  connection->transaction_id = origin.transaction_id;
+  SetOutstanding(*connection, drep);
   EnterTimeWait(*connection);
   Deliver(*connection, RDMA_CM_EVENT_DISCONNECTED);
 }
