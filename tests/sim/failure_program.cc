@@ -120,6 +120,8 @@ class FailureProgram {
         connection.idle[side] = connection.ends[side]->Release(last || random_.Chance(0.3));
       }
     }
+    // Time-wait: their last acknowledgements must not meet the same queue pairs in their next life.
+    simulation_.RunFor(2 * Simulation::kSecond);
   }
 
   template <typename Function>
