@@ -43,6 +43,11 @@ void LineLog::Write(std::string lines) {
   changed_.notify_one();
 }
 
+void LineLog::Flush() {
+  std::unique_lock lock(mutex_);
+  idle_.wait(lock, [this] { return waiting_.empty() && !writing_; });
+}
+
 void LineLog::Work() {
   std::unique_lock lock(mutex_);
   while (true) {
@@ -50,10 +55,13 @@ void LineLog::Work() {
     if (waiting_.empty()) return;
     const std::vector<std::string> lines = std::exchange(waiting_, {});
     const uint64_t left_out = std::exchange(left_out_, 0);
+    writing_ = true;
     lock.unlock();
     for (const std::string& line : lines) WriteAll(fd_, line);
     if (left_out > 0) WriteAll(fd_, absl::StrCat(left_out, " more were left out\n"));
     lock.lock();
+    writing_ = false;
+    idle_.notify_all();
   }
 }
 

@@ -26,6 +26,8 @@ class LineLog {
 
   // Whole lines, with their ends. Any thread; not on the packet path.
   void Write(std::string lines);
+  // Waits until what was written before is out: before a command says its last word.
+  void Flush();
 
  private:
   void Work();
@@ -33,7 +35,9 @@ class LineLog {
   int fd_;
   std::mutex mutex_;
   std::condition_variable changed_;
+  std::condition_variable idle_;
   bool ending_ = false;
+  bool writing_ = false;
   std::vector<std::string> waiting_;
   uint64_t left_out_ = 0;
   std::thread thread_;

@@ -59,6 +59,14 @@ TEST_F(LineLogTest, InTheirOrder) {
   EXPECT_EQ(Read(14), "one\ntwo\nthree\n");
 }
 
+TEST_F(LineLogTest, WhatWaitsIsOutOnceFlushed) {
+  log->Flush();
+  log->Write("one\n");
+  log->Flush();
+  CloseWriter();
+  EXPECT_EQ(ReadAll(), "one\n");
+}
+
 TEST_F(LineLogTest, WhatWaitsIsWrittenInTheEnd) {
   log->Write("one\n");
   log.reset();

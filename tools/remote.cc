@@ -38,7 +38,10 @@ std::optional<std::string> AddressConflict(Node& node) {
 }
 
 absl::Status Explain(Node& node, absl::Status status) {
-  if (const auto conflict = AddressConflict(node)) return absl::AlreadyExistsError(*conflict);
+  const std::optional<std::string> conflict = AddressConflict(node);
+  // The command says what comes of this after all that its connections had to say.
+  node.log().Flush();
+  if (conflict) return absl::AlreadyExistsError(*conflict);
   if (status.ok()) return status;
   absl::Status interface = node.device().port().CheckInterface();
   return interface.ok() ? status : interface;

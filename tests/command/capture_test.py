@@ -43,8 +43,8 @@ class CaptureTest(CommandTest):
         seen, also = self.checked(at_client), self.checked(at_server)
         # REQ, REP, RTU, DREQ, DREP, and the file in READ responses of at most 4,096 bytes.
         for mad in ("0x0010", "0x0013", "0x0014", "0x0015", "0x0016"):
-            self.assertEqual(seen[f"mad.{mad}"], 1)
-            self.assertEqual(also[f"mad.{mad}"], 1)
+            self.assertGreaterEqual(seen[f"mad.{mad}"], 1)
+            self.assertEqual(also[f"mad.{mad}"], seen[f"mad.{mad}"])
         responses = sum(seen.get(f"opcode.0x{opcode:02x}", 0) for opcode in (13, 14, 15, 16))
         self.assertGreaterEqual(responses, 300_001 // 4096)
         # What one side sent, and what the other: all of it went over one good wire.
@@ -57,8 +57,9 @@ class CaptureTest(CommandTest):
         run.wait_for_line("inline thresholds")
         self.assertEqual(run.interrupt(), 1)
         counts = self.checked(path)
-        # Two ports, each of which sees every message.
-        self.assertEqual((counts["mad.0x0010"], counts["mad.0x0016"]), (2, 2))
+        # Two ports, each of which sees every message, and those that a busy machine has repeated.
+        for mad in ("0x0010", "0x0016"):
+            self.assertGreaterEqual(counts[f"mad.{mad}"], 2)
 
     def test_full_disk_is_reported(self):
         if not pathlib.Path("/dev/full").exists():
