@@ -145,18 +145,30 @@ class BridgeTest(CoresTest):
         return self.start(Host(), "rping", "--port", f"net_af_packet0,iface=plx{number}",
                           "--address", f"10.0.0.{number}/24", *arguments)
 
-    def client(self, number):
-        return self.rping(number, "-c", "-a", "10.0.0.1", "-S", "4096", "--idle", "sleep",
-                          "--json")
+    def client(self, number, connected):
+        """A client that runs once `connected()` holds. DPDK names what it opens of an interface by
+        the process ID and the interface's index: where both make the same of another process, it is
+        refused, and said to be worth another try."""
+        def start():
+            return self.rping(number, "-c", "-a", "10.0.0.1", "-S", "4096", "--idle", "sleep",
+                              "--json")
+
+        client = start()
+        while True:
+            wait_for("a connection", lambda: client.process.poll() is not None or connected())
+            if client.process.poll() is None:
+                return client
+            self.assertIn("start it once more", client.stderr)
+            client = start()
 
     def clients_of_both_cores(self, server):
         """Four, and how many it took: each falls to a core by the number that it drew."""
         clients = {}
 
         def start(number):
-            # One after another: DPDK may refuse a port to one of two that open some at once.
-            clients[number] = self.client(number)
-            wait_for("a connection", lambda: sum(self.connections(server)) == len(clients))
+            count = len(clients) + 1
+            clients[number] = self.client(number,
+                                          lambda: sum(self.connections(server)) == count)
 
         for number in range(2, 6):
             start(number)
@@ -185,8 +197,8 @@ class BridgeTest(CoresTest):
         for back, number in enumerate((2, 3)):
             clients[number].process.kill()
             clients[number].wait()
-            clients[number] = self.client(number)
-            self.wait_for_new_ones(server, listed, back + 1)
+            clients[number] = self.client(
+                number, lambda: self.new_ones(server, listed) == back + 1)
         for number, client in clients.items():
             self.assertEqual(client.interrupt(), 1, client.stderr)
             answer = json.loads(client.stdout)
@@ -197,12 +209,8 @@ class BridgeTest(CoresTest):
         self.assertEqual(answer["clients"], started + 2)
         self.assertGreater(answer["pings"], started + 2)
 
-    def wait_for_new_ones(self, server, listed, count):
-        """Until there are so many connections that are not among those listed."""
+    def new_ones(self, server, listed):
+        """How many connections there are that are not among those listed."""
         known = {one["comm_id"] for one in listed}
-
-        def new_ones():
-            return sum(one["state"] == "ESTABLISHED" and one["comm_id"] not in known
-                       for one in self.told("connections", server)["connections"])
-
-        wait_for("new connections", lambda: new_ones() == count)
+        return sum(one["state"] == "ESTABLISHED" and one["comm_id"] not in known
+                   for one in self.told("connections", server)["connections"])
