@@ -68,18 +68,18 @@ NamespacePair::~NamespacePair() {
   }
 }
 
+// A thread of its own, since there may be no way back (in a user namespace that does not own the
+// first one).
 absl::Status NamespacePair::In(int space, absl::FunctionRef<void()> work) {
-  const int own = open(kOwn, O_RDONLY | O_CLOEXEC);
-  if (own < 0 || setns(space, CLONE_NEWNET) != 0) {
-    const int error = errno;
-    if (own >= 0) close(own);
-    return absl::ErrnoToStatus(error, "a network namespace cannot be entered");
-  }
-  work();
-  const bool back = setns(own, CLONE_NEWNET) == 0;
-  close(own);
-  return back ? absl::OkStatus()
-              : absl::ErrnoToStatus(errno, "the way back to this host's network");
+  absl::Status status;
+  std::thread([&] {
+    if (setns(space, CLONE_NEWNET) != 0) {
+      status = absl::ErrnoToStatus(errno, "a network namespace cannot be entered");
+    } else {
+      work();
+    }
+  }).join();
+  return status;
 }
 
 }  // namespace pollux::bench

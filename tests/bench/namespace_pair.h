@@ -23,7 +23,7 @@ class NamespacePair {
   NamespacePair(const NamespacePair&) = delete;
   NamespacePair& operator=(const NamespacePair&) = delete;
 
-  // Runs `work` on this thread as one whose sockets are made there.
+  // Runs `work`, on a thread whose sockets are made there, to its end.
   absl::Status InFirst(absl::FunctionRef<void()> work) const { return In(first_, work); }
   absl::Status InSecond(absl::FunctionRef<void()> work) const { return In(second_, work); }
 
