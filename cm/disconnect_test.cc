@@ -48,16 +48,24 @@ TEST_F(ManagerTest, EveryIdentifierIsToldThatTheDeviceIsGone) {
   server.manager->DestroyId(*id);
 }
 
-TEST_F(ManagerTest, LostDisconnectMessages) {
+class DisconnectTest : public ManagerTest {
+ protected:
+  void Join(Host& active, Host& passive) {
+    passive.Listen();
+    passive.AcceptAll();
+    active.Prepare(passive.address);
+    ASSERT_TRUE(active.Connect().ok());
+    ASSERT_TRUE(world.RunUntil([&] {
+      return active.Saw(RDMA_CM_EVENT_ESTABLISHED) && passive.Saw(RDMA_CM_EVENT_ESTABLISHED);
+    }));
+  }
+};
+
+TEST_F(DisconnectTest, LostDisconnectMessages) {
   for (const Attribute attribute : {Attribute::kDreq, Attribute::kDrep}) {
     Host a{&world, 3};
     Host b{&world, 4};
-    b.Listen();
-    b.AcceptAll();
-    a.Prepare(b.address);
-    ASSERT_TRUE(a.Connect().ok());
-    ASSERT_TRUE(world.RunUntil(
-        [&] { return a.Saw(RDMA_CM_EVENT_ESTABLISHED) && b.Saw(RDMA_CM_EVENT_ESTABLISHED); }));
+    ASSERT_NO_FATAL_FAILURE(Join(a, b));
     Lose(attribute, 2);
     ASSERT_TRUE(a.manager->Disconnect(a.id).ok());
     ASSERT_TRUE(world.RunUntil(
@@ -95,16 +103,11 @@ TEST_F(ManagerTest, SilentPeerAtDisconnect) {
 }
 
 // As a process does that ends: it does not wait until the DREQ is due again.
-TEST_F(ManagerTest, DisconnectMessagesAreRepeatedWhenAsked) {
+TEST_F(DisconnectTest, DisconnectMessagesAreRepeatedWhenAsked) {
   for (const Attribute attribute : {Attribute::kDreq, Attribute::kDrep}) {
     Host a{&world, 3};
     Host b{&world, 4};
-    b.Listen();
-    b.AcceptAll();
-    a.Prepare(b.address);
-    ASSERT_TRUE(a.Connect().ok());
-    ASSERT_TRUE(world.RunUntil(
-        [&] { return a.Saw(RDMA_CM_EVENT_ESTABLISHED) && b.Saw(RDMA_CM_EVENT_ESTABLISHED); }));
+    ASSERT_NO_FATAL_FAILURE(Join(a, b));
     EXPECT_EQ(a.manager->unanswered_disconnects(), 0u);
     Lose(attribute, 1);
     a.manager->DestroyId(a.id);
