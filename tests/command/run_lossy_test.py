@@ -2,14 +2,13 @@
 
 from tests.command import run_programs_test as programs
 from tests.command.harness import SERVER
-from tests.command.run_test import LOSES, LOSSY_PATIENCE_S, RunTest
+from tests.command.run_test import LOSES, RunTest
 
 
 class OverLoss:
     """Before a class of tests: each end loses of what it sends and of what it receives."""
 
     port_options = (*RunTest.port_options, *LOSES)
-    patience_s = LOSSY_PATIENCE_S
 
 
 class UcxOverLossTest(OverLoss, programs.UcxTest):

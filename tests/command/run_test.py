@@ -13,8 +13,6 @@ from tests.command.networks import SharedInterface
 PERFTEST_LISTENS = f":{18515:04X} "
 TCP_LISTEN = " 0A "
 LOSES = ("--impair", "loss=0.01")  # of what is sent and of what is received
-# Where the DREP of a program is lost that then ends, its peer awaits sixteen answers, for 77 s.
-LOSSY_PATIENCE_S = 3 * PATIENCE_S
 
 class RunTest(SharedInterface):
     port_options = ("--netdev", "wire")
@@ -240,7 +238,6 @@ class LossTest(RunTest):
     """Each end loses every hundredth packet of what it sends and of what it receives."""
 
     port_options = (*RunTest.port_options, *LOSES)
-    patience_s = LOSSY_PATIENCE_S
 
     def test_perftest(self):
         self.pingpong("ib_send_lat", "-x", "0", "-F", "-n", "300")
