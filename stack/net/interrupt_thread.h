@@ -6,10 +6,11 @@
 
 namespace pollux::net {
 
-// Runs `work` on DPDK's interrupt thread and returns when it is done: between two callbacks, on the
-// thread of the caller if that is the one. On the caller's, too, where DPDK has no memory for an
-// alarm. `work` may block, and nothing that a callback needs may be held by the caller. EAL is
-// initialised. For control threads: the packet path waits for nobody.
+// Runs `work` on DPDK's interrupt thread, between two callbacks. Returns when it is done and so is
+// every event that the thread had seen by then: file descriptors that `work` closed may be used
+// anew. On the caller's thread where DPDK takes no more callbacks (out of memory or descriptors).
+// `work` may block, and unregister callbacks; nothing that a callback needs may be held by the
+// caller. EAL is initialised. For control threads, and not for callbacks.
 void RunOnInterruptThread(absl::FunctionRef<void()> work);
 
 }  // namespace pollux::net

@@ -36,12 +36,5 @@ TEST(InterruptThread, RunsWhatItIsGivenAndNothingBesides) {
   EXPECT_EQ(elsewhere, 0);
 }
 
-TEST(InterruptThread, MayAskItself) {
-  InitEalForTest();
-  bool done = false;
-  RunOnInterruptThread([&] { RunOnInterruptThread([&] { done = true; }); });
-  EXPECT_TRUE(done);
-}
-
 }  // namespace
 }  // namespace pollux::net
