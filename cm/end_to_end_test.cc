@@ -69,5 +69,9 @@ TEST_F(EndToEndTest, TenPercentLoss) {
   }
 }
 
+TEST(CreateAll, AManagerForNoWorkerIsRefused) {
+  EXPECT_EQ(Manager::CreateAll({}, {}).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
 }  // namespace
 }  // namespace pollux::cm

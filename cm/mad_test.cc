@@ -189,6 +189,7 @@ TEST(MadTest, EmitCutsValuesToTheirFields) {
 }
 
 TEST(MadTest, AttributeNames) {
+  EXPECT_EQ(AttributeName(Attribute::kClassPortInfo), "ClassPortInfo");
   EXPECT_EQ(AttributeName(Attribute::kReq), "REQ");
   EXPECT_EQ(AttributeName(Attribute::kApr), "APR");
   EXPECT_EQ(AttributeName(static_cast<Attribute>(0x999)), "attribute?");

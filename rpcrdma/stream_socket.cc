@@ -27,6 +27,10 @@ int ConnectStream(const sockaddr* address, socklen_t length, int timeout_s, Sour
   if (source == SourcePort::kReserved) {
     // An ordinary user has none, and the server may take that too.
     bindresvport_sa(fd, nullptr);
+    // A server that begins at this port while the connection stands, or for the minute after it,
+    // finds it free. Not before: two connections would be given one port.
+    const int on = 1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   }
   const timeval timeout = {.tv_sec = timeout_s, .tv_usec = 0};
   if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout) != 0 ||

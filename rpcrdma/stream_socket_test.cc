@@ -62,6 +62,31 @@ TEST_F(StreamSocketTest, SignalsDoNotEndTheWait) {
   close(second);
 }
 
+TEST_F(StreamSocketTest, AReservedPortIsLeftToServers) {
+  close(accept(listener_, nullptr, nullptr));
+  const int client = ConnectTcp(server_, 10, SourcePort::kReserved);
+  ASSERT_GE(client, 0);
+  const int accepted = accept(listener_, nullptr, nullptr);
+  sockaddr_in local{};
+  socklen_t length = sizeof local;
+  ASSERT_EQ(getsockname(client, reinterpret_cast<sockaddr*>(&local), &length), 0);
+  if (ntohs(local.sin_port) >= IPPORT_RESERVED) GTEST_SKIP() << "only root has reserved ports";
+  const auto listens_there = [&local] {
+    const int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int on = 1;
+    setsockopt(server, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    local.sin_addr.s_addr = INADDR_ANY;
+    const bool done = bind(server, reinterpret_cast<sockaddr*>(&local), sizeof local) == 0 &&
+                      listen(server, 1) == 0;
+    close(server);
+    return done;
+  };
+  EXPECT_TRUE(listens_there());
+  close(client);
+  close(accepted);
+  EXPECT_TRUE(listens_there()) << "in the time-wait of the connection";
+}
+
 TEST_F(StreamSocketTest, ATimeOutIsOne) {
   const int fd = ConnectTcp(server_, 1, SourcePort::kAny);
   EXPECT_LT(fd, 0);

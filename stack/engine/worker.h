@@ -132,7 +132,6 @@ class Worker : public Party {
   net::Interface& interface(uint8_t port_num = 1);
   // Of one of its ports.
   const transport::Counters& counters(uint8_t port_num = 1) const;
-  const CoreCounters& core_counters() const { return core_counters_; }
   rte_mempool* packet_pool() { return packet_pool_; }
   // Of the port, for calls into its interface.
   transport::PollContext poll_context(uint8_t port_num = 1);

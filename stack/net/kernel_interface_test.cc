@@ -149,6 +149,9 @@ TEST_F(KernelInterfaceTest, JoinsGroupsThroughTheKernel) {
   ASSERT_NE(kernel, nullptr);
   for (const char* group : {"225.1.2.3", "ff0e::1234"}) {
     ASSERT_TRUE(kernel->Join(To(group)).ok());
+    const absl::Status again = kernel->Join(To(group));
+    EXPECT_FALSE(again.ok());
+    EXPECT_NE(again.message().find(group), std::string::npos) << again;
     EXPECT_TRUE(Shell(std::string("ip maddr show dev kside | grep -q ") + group));
     ASSERT_TRUE(kernel->Leave(To(group)).ok());
     EXPECT_FALSE(Shell(std::string("ip maddr show dev kside | grep -q ") + group));

@@ -19,6 +19,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "stack/base/byte_order.h"
+#include "stack/net/interrupt_thread.h"
 #include "stack/net/port_driver.h"
 #include "stack/wire/ethernet.h"
 
@@ -54,6 +55,11 @@ MacAddress MacFromName(const std::string& name) {
 void FreeAll(rte_ring* ring) {
   void* frame;
   while (rte_ring_dequeue(ring, &frame) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(frame));
+}
+
+bool IsMemif(const std::string& name) {
+  const absl::StatusOr<Devargs> devargs = Devargs::Parse(name);
+  return devargs.ok() && devargs->driver() == Driver::kMemif;
 }
 
 uint16_t QueuesWanted(const PortOptions& options) {
@@ -323,10 +329,18 @@ Port::~Port() { Close(); }
 
 void Port::Close() {
   if (port_id_ == kNoPort) return;
-  if (running_) (void)rte_eth_dev_stop(port_id_);
+  const auto stop_and_close = [this] {
+    if (running_) (void)rte_eth_dev_stop(port_id_);
+    (void)rte_eth_dev_close(port_id_);
+  };
+  if (IsMemif(name_)) {
+    // Its callback takes the same connection down, without a lock, when the peer leaves.
+    RunOnInterruptThread(stop_and_close);
+  } else {
+    stop_and_close();
+  }
   running_ = false;
   for (const auto& queue : queues_) queue->running_ = false;
-  (void)rte_eth_dev_close(port_id_);
   if (device_ != nullptr) (void)rte_dev_remove(device_);
   device_ = nullptr;
   port_id_ = kNoPort;

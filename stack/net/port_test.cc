@@ -8,7 +8,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "stack/net/eal_for_test.h"
 #include "stack/net/port_driver.h"
 
@@ -224,6 +226,29 @@ TEST(Port, MemifCarriesLargeFramesBetweenProcesses) {
   rte_pktmbuf_free(got);
   (*client)->Close();
   EXPECT_EQ(pclose(server), 0);
+  EXPECT_EQ(FramesInUse(), 0u);
+}
+
+// What the first sends when it goes is taken on the interrupt thread, while the other goes too.
+TEST(Port, MemifEndsMayCloseAtOnce) {
+  constexpr int kRounds = 100;
+  const TempDirectory directory;
+  const std::string path = directory / "both.sock";
+  const auto open = [&path](const char* name, const char* role) {
+    return Port::Open({.devargs = absl::StrCat(name, ",role=", role, ",socket=", path),
+                       .pools = {PoolForTest()},
+                       .start_timeout_ms = 30'000});
+  };
+  for (int i = 0; i < kRounds; ++i) {
+    auto server = open("net_memif5", "server");
+    ASSERT_TRUE(server.ok()) << server.status();
+    auto client = open("net_memif6", "client");
+    ASSERT_TRUE(client.ok()) << client.status();
+    while (!(*client)->GetLink().up || !(*server)->GetLink().up) usleep(100);
+    if (i % 2 == 0) std::swap(*server, *client);
+    (*server)->Close();
+    (*client)->Close();
+  }
   EXPECT_EQ(FramesInUse(), 0u);
 }
 

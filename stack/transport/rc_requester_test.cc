@@ -77,6 +77,33 @@ TEST_F(RcRequesterTest, WriteAndReadOfEverySize) {
   }
 }
 
+// By a peer that answers with fewer bytes than it was asked for, and by one with more.
+TEST(RcRequester, AReadOfAnotherLengthIsABadResponse) {
+  for (const uint32_t answered : {399u, 401u}) {
+    TestPair pair(IBV_QPT_RC);
+    pair.hook = [answered](bool, const wire::RocePacket& packet, rte_mbuf* frame) {
+      if (packet.info->operation == wire::Operation::kReadRequest) {
+        auto* bytes = rte_pktmbuf_mtod(frame, uint8_t*);
+        wire::Reth reth = packet.reth();
+        reth.length = answered;
+        wire::EmitReth(reth, bytes + packet.ext_offset);
+        wire::EmitIcrc(wire::ComputeIcrc(packet), bytes + packet.icrc_offset);
+      }
+      return Fate::kDeliver;
+    };
+    pair.a.memory[400] = 77;
+    ASSERT_EQ(pair.a.PostSend(IBV_WR_RDMA_READ, 1, pair.a.memory.data(), 400,
+                              reinterpret_cast<uint64_t>(pair.b.memory.data()), pair.b.key),
+              0);
+    pair.RunToEnd();
+    const std::vector<ibv_wc> all = pair.a.Poll();
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_EQ(all[0].status, IBV_WC_BAD_RESP_ERR) << ibv_wc_status_str(all[0].status);
+    EXPECT_EQ(pair.a.endpoint->qp.state(), IBV_QPS_ERR);
+    EXPECT_EQ(pair.a.memory[400], 77);
+  }
+}
+
 TEST_F(RcRequesterTest, ImmediateArrives) {
   pair_.b.PostRecv(1, pair_.b.memory.data(), 64);
   pair_.b.PostRecv(2, pair_.b.memory.data(), 0);

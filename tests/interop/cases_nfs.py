@@ -15,7 +15,7 @@ DATA_MIB, SMALL_MIB = 192, 4
 USER = 1234
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = (0, 1, 4095, 4096, 4097, 100_001, MIB, 3 * MIB + 5)
-LARGE = 64 * MIB
+LARGE, RESTARTED = 64 * MIB, 32 * MIB
 ENTRIES = 5000
 # Starts everything but the server's threads; /srv is for files, /small is soon full.
 EXPORT = f"""
@@ -33,6 +33,18 @@ exportfs -i -o rw,insecure,no_subtree_check,fsid=2 '*:/small'
 pgrep rpc.mountd >/dev/null || rpc.mountd
 """
 STOP = "rpc.nfsd 0"
+# So slow that a restart begun when 4 MiB are there finds the rest under way, however fast the two
+# machines are. By what the guest sends, and by what it receives.
+SLOW = "netem rate 48mbit limit 20000"
+SLOW_OUT, FAST_OUT = f"tc qdisc replace dev eth0 root {SLOW}", "tc qdisc del dev eth0 root"
+SLOW_IN = f"""
+ip link add ifb0 type ifb
+ip link set ifb0 up
+tc qdisc add dev ifb0 root {SLOW}
+tc qdisc add dev eth0 clsact
+tc filter add dev eth0 ingress protocol all u32 match u32 0 0 action mirred egress redirect dev ifb0
+"""
+FAST_IN = "tc qdisc del dev eth0 clsact; ip link del ifb0"
 WANTS = [("active", "REQ"), ("passive", "REP"), ("active", "RTU"), ("active", "DREQ"),
          ("passive", "DREP"), ("active", "RC SEND ONLY")]
 # The server reads what is put, and writes what is got.
@@ -210,10 +222,11 @@ def show_reconnection(server, *wants):
 def nfs_restart(bench):
     """knfsd restarted in the middle of a put: it connects again, and the data are right."""
     server = KernelServer(bench)
-    path, digest = server.local("file", LARGE)
+    path, digest = server.local("file", RESTARTED)
+    server.guest(SLOW_IN)
     # Once a part of it is there; the guest is nearer to it than we are.
-    restart = bench.guest.begin(
-        "until [[ $(du -sm /srv | cut -f1) -gt 4 ]]; do sleep 0.02; done; " + start_threads(MIB))
+    restart = bench.guest.begin("until [[ $(du -sm /srv | cut -f1) -gt 4 ]]; do sleep 0.02; done; "
+                                f"{STOP}; {FAST_IN}; {start_threads(MIB)}")
     put = server.begin("put", path, path="file")
     answer = bench.pollux_json(put)
     restart.expect(0, bench.deadline)
@@ -228,12 +241,12 @@ def nfs_restart(bench):
 def nfs_restart_get(bench):
     """knfsd restarted in the middle of a get: it connects again, and the data are right."""
     server = KernelServer(bench)
-    digest = server.guest(f"head -c {24 * MIB} /dev/urandom >/srv/file; "
-                          "sha256sum /srv/file").split()[0]
+    digest = server.guest(f"head -c {RESTARTED} /dev/urandom >/srv/file; "
+                          f"sha256sum /srv/file; {SLOW_OUT}").split()[0]
     # The bytes that the server has read, for anybody.
     read = "awk '/^io/ {print $2}' /proc/net/rpc/nfsd"
     restart = bench.guest.begin(f"before=$({read}); until (($({read}) > before + {4 * MIB})); do "
-                                f"sleep 0.02; done; {start_threads(MIB)}")
+                                f"sleep 0.02; done; {STOP}; {FAST_OUT}; {start_threads(MIB)}")
     back = bench.folder / "back"
     answer = server.run("get", back, path="file")
     restart.expect(0, bench.deadline)

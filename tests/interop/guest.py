@@ -180,7 +180,8 @@ class Guest:
                 if not base.with_suffix(".rc").exists() and base.with_suffix(".pid").exists():
                     Command(self, number).kill(Deadline(20))
             self.run("tc qdisc del dev eth0 root 2>/dev/null; tc qdisc del dev eth0 clsact "
-                     f"2>/dev/null; ip neigh flush all; ip link set eth0 mtu {mtu}", Deadline(20))
+                     "2>/dev/null; ip link del ifb0 2>/dev/null; ip neigh flush all; "
+                     f"ip link set eth0 mtu {mtu}", Deadline(20))
         except CaseFailure:
             self.stop()
         if not self.healthy():
