@@ -5,14 +5,11 @@
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -157,20 +154,6 @@ class MisuseTest : public testing::Test {
     EXPECT_EQ(ibv_dereg_mr(to), 0);
     EXPECT_EQ(ibv_dereg_mr(from), 0);
     EXPECT_EQ(munmap(memory, kBytes), 0);
-  }
-
-  // Copies inline data from where there is none.
-  void CrashInACall() {
-    ibv_qp* qp = MakeQp();
-    if (Move(qp, IBV_QPS_INIT) != 0 || Move(qp, IBV_QPS_ERR) != 0) _exit(2);
-    ibv_sge nowhere{.addr = 8, .length = 8, .lkey = 0};
-    ibv_send_wr send{};
-    send.sg_list = &nowhere;
-    send.num_sge = 1;
-    send.opcode = IBV_WR_SEND;
-    send.send_flags = IBV_SEND_INLINE;
-    ibv_send_wr* bad = nullptr;
-    ibv_post_send(qp, &send, &bad);
   }
 
   ibv_context* context_ = nullptr;
@@ -360,44 +343,6 @@ TEST_F(MisuseTest, APeerWritesToMemoryThatHasGone) { WriteToMemoryThatHasGone(/*
 // Another thread than the program's places it then.
 TEST_F(MisuseTest, APeerWritesToMemoryThatHasGoneOfAProgramThatSleeps) {
   WriteToMemoryThatHasGone(/*sleeps=*/true);
-}
-
-// As reporters of crashes do: the fault is in the midst of a call, which nobody completes.
-TEST_F(MisuseTest, AHandlerThatInterruptsACallForksAndExits) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  constexpr int kReported = 7;
-  const auto crash = [this] {
-    struct sigaction action {};
-    action.sa_handler = [](int) {
-      const pid_t child = fork();
-      if (child == 0) _exit(0);
-      waitpid(child, nullptr, 0);
-      std::exit(kReported);
-    };
-    sigaction(SIGSEGV, &action, nullptr);
-    CrashInACall();
-    _exit(3);
-  };
-  EXPECT_EXIT(crash(), testing::ExitedWithCode(kReported), "");
-}
-
-// As it does when a signal comes in the moment in which a call begins or ends.
-TEST_F(MisuseTest, AProcessEndsThoughACallIsNotCompleted) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  constexpr int kEnded = 7;
-  const auto end = [this] {
-    static std::atomic<bool> interrupted{false};
-    struct sigaction action {};
-    action.sa_handler = [](int) {
-      interrupted = true;
-      while (true) pause();
-    };
-    sigaction(SIGSEGV, &action, nullptr);
-    std::thread([this] { CrashInACall(); }).detach();
-    while (!interrupted) std::this_thread::yield();
-    std::exit(kEnded);
-  };
-  EXPECT_EXIT(end(), testing::ExitedWithCode(kEnded), "");
 }
 
 TEST_F(MisuseTest, ADeviceIsClosedBeforeWhatIsOfIt) {
