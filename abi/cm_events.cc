@@ -111,12 +111,14 @@ bool HoldsBack(CmChannel* channel) {
   }
   // Before the queue's lock, as for those who put events there.
   Turn turn(CmContext()->world);
-  return channel->events.LookAtOldest([](const std::unique_ptr<CmEvent>& event) {
+  const bool holds = channel->events.LookAtOldest([](const std::unique_ptr<CmEvent>& event) {
     const Qp* qp = event->owner->bound;
     if (!IsEnd(event) || qp == nullptr || event->times_held_back == kMostHeldBack) return false;
     ++event->times_held_back;
     return Of(qp->qp_base.send_cq)->native->size() + Of(qp->qp_base.recv_cq)->native->size() > 0;
   });
+  if (holds) channel->events.TellAgain();
+  return holds;
 }
 
 }  // namespace

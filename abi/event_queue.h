@@ -66,6 +66,17 @@ class EventQueue {
     return !events_.empty() && look(events_.front());
   }
 
+  // Has the descriptor tell once more of the event that waits: to who looks for changes of it alone
+  // (EPOLLET).
+  void TellAgain() {
+    const engine::NoCancellation no_cancellation;
+    const std::lock_guard lock(mutex_);
+    if (events_.empty()) return;
+    eventfd_write(fd_, 1);
+    eventfd_t one;
+    eventfd_read(fd_, &one);
+  }
+
   // Takes out what `unwanted(event)` says.
   template <class Unwanted>
   void RemoveIf(Unwanted unwanted) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <thread>
@@ -42,6 +44,24 @@ TEST(EventQueue, TheOldestCanBeLookedAt) {
   int event = 0;
   ASSERT_EQ(queue.Take(&event, kNothing), 0);
   EXPECT_FALSE(queue.LookAtOldest(is_one));
+}
+
+TEST(EventQueue, WhoLooksForChangesIsToldAgain) {
+  EventQueue<int> queue;
+  queue.TellAgain();
+  EXPECT_FALSE(IsReadable(queue.fd())) << "there is no event";
+  const int changes = epoll_create1(EPOLL_CLOEXEC);
+  epoll_event change{.events = EPOLLIN | EPOLLET, .data = {}};
+  ASSERT_EQ(epoll_ctl(changes, EPOLL_CTL_ADD, queue.fd(), &change), 0);
+  queue.Push(1);
+  EXPECT_EQ(epoll_wait(changes, &change, 1, 0), 1);
+  EXPECT_EQ(epoll_wait(changes, &change, 1, 0), 0);
+  queue.TellAgain();
+  EXPECT_EQ(epoll_wait(changes, &change, 1, 0), 1);
+  close(changes);
+  int event = 0;
+  ASSERT_EQ(queue.Take(&event, kNothing), 0);
+  EXPECT_FALSE(IsReadable(queue.fd())) << "it is one event still";
 }
 
 TEST(EventQueue, NonBlockingDescriptorIsRespected) {

@@ -1,6 +1,7 @@
 #include "abi/world.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -28,6 +29,9 @@ namespace {
 // Turns of the loop in which what the end of connections sends leaves the port.
 constexpr int kLastTurns = 16;
 constexpr int kLastAnswers = 2;  // of each, besides the one in its time
+
+// More than any call takes, on a busy machine too.
+constexpr uint64_t kLongestCallNs = 2'000'000'000;
 
 // Programs begin another listener at the port of the one that they have ended, and their peers do
 // not wait: below the time that CM gives this side to answer.
@@ -125,7 +129,8 @@ void World::End() {
   // By a signal handler that has interrupted a call: nobody completes that, and no other begins.
   if (ownership_.HeldByThisThread()) return;
   progress_->Stop();
-  Turn turn(this);
+  if (!AcquireAtLast()) return;
+  Turn turn(this, std::adopt_lock);
   // What the program says to one of them from now on, in a destructor of its own, finds an
   // identifier that is not connected.
   for (CmId* id : std::exchange(identifiers_, {})) {
@@ -142,6 +147,17 @@ void World::End() {
   if (const absl::Status status = capture_->Close(); !status.ok()) {
     std::fprintf(stderr, "pollux: %s\n", std::string(status.message()).c_str());
   }
+}
+
+// A signal may have interrupted a call for good: on another thread, or on this one in the moment in
+// which it has taken the ownership and does not say so yet.
+bool World::AcquireAtLast() {
+  const uint64_t begun_ns = clock_.NowNs();
+  while (!ownership_.TryAcquire()) {
+    if (clock_.NowNs() - begun_ns >= kLongestCallNs) return false;
+    sched_yield();
+  }
+  return true;
 }
 
 void World::AwaitAnswers(Turn& turn) {

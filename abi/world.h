@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 
 #include "abi/frame_signal.h"
@@ -70,6 +71,8 @@ class World {
   static bool Touches(const void* address);
   // What other libraries destroy after this still finds its worker.
   void End();
+  // Takes the ownership; false when a call has it that nobody completes.
+  bool AcquireAtLast();
   // Of the peers that are told of the end of their connections.
   void AwaitAnswers(Turn& turn);
   static void EndAtExit();
@@ -102,6 +105,8 @@ class World {
 class Turn {
  public:
   explicit Turn(World* world) : world_(world) { world_->ownership_.Acquire(); }
+  // The thread is the owner already.
+  Turn(World* world, std::adopt_lock_t /*owned*/) : world_(world) {}
   ~Turn() { world_->ownership_.Release(); }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;

@@ -250,8 +250,9 @@ void LockCalls::Start(ControlCall call, Res (*serve)(Session&, const Args&), Nlm
         Answer(*shared, call, results, told_by);
         shared->granter->Deliver(served);
       });
-  // What storage has no room for is not answered, and is asked again.
-  if (!runs) shared_->waiting.Take(number);
+  // What storage has no room for is put off at once: no answer would cost the connection, with the
+  // calls for other exports on it. A reclaim is not answered, and is asked again.
+  if (!runs && shared_->waiting.Take(number)) put_off();
 }
 
 void LockCalls::Refuse(ControlCall call, NlmProcedure told_by) {

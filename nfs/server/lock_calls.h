@@ -31,10 +31,10 @@ namespace pollux::nfs {
 // locks: what is GRANTED to it, it does not want; and it makes no call that a _RES would answer:
 // those are taken, and mean nothing. Locks are lost with the server: when it starts again, and
 // hosts held some, those alone may take locks, theirs from before (reclaim), until the grace period
-// is over. A call that an export's storage does not begin for so long that it seems to stall is
-// answered as in a grace period, which has its client ask again: so many calls of a connection are
-// at work at a time, and those for other exports need their places. Reclaims, which nobody asks
-// again, wait.
+// is over. A call that an export's storage has no room for, or does not begin for so long that it
+// seems to stall, is answered as in a grace period, which has its client ask again: so many calls
+// of a connection are at work at a time, and those for other exports need their places. Reclaims,
+// which nobody asks again, wait.
 class LockCalls {
  public:
   static constexpr size_t kMaxCallBytes = 8192;  // with its RPC header

@@ -450,7 +450,7 @@ TEST_F(LockCallsTest, WhatNobodyAskedFor) {
   EXPECT_EQ(Lock(Of(8, file_), kTwo), Nlm4Stats::kGranted);
 }
 
-// As many as a connection may have at work: they come again, and have done nothing.
+// More than its storage has room for: they come again, and have done nothing.
 TEST_F(LockCallsTest, AStalledExportKeepsNoCalls) {
   std::promise<void> goes_on;
   const std::shared_future<void> stalled = goes_on.get_future().share();
@@ -459,12 +459,13 @@ TEST_F(LockCallsTest, AStalledExportKeepsNoCalls) {
   }
   patience_ = {};
   Start();
-  for (uint32_t i = 0; i < RecordServer::kMaxUnanswered; ++i) {
+  for (uint32_t i = 0; i < Storage::kMaxControlCalls + RecordServer::kMaxUnanswered; ++i) {
     EXPECT_EQ(Lock(Of(i, file_, i, 1)), Nlm4Stats::kDeniedGracePeriod);
   }
   EXPECT_EQ(Unlock(Of(7, file_)), Nlm4Stats::kDeniedGracePeriod);
   EXPECT_EQ(Test(Of(7, file_), kTwo), Nlm4Stats::kDeniedGracePeriod);
   goes_on.set_value();
+  while (exports_->control_work() > 0) std::this_thread::yield();
   patience_ = kPatience;
   Start();
   EXPECT_EQ(Lock(Of(7, file_), kTwo), Nlm4Stats::kGranted);

@@ -232,6 +232,35 @@ TEST_F(RcLossyFlightTest, StallsAreShort) {
   EXPECT_LT(Took(20), 4 * Took(0));
 }
 
+// One packet is lost, and then for a while everything: probes go on for as long.
+TEST(RcProbeTest, OutlastsAnOutageOfALossyWire) {
+  constexpr uint64_t kOutageNs = 15'000'000;
+  TestPair pair;
+  int sent = 0;
+  uint64_t until_ns = 0;
+  pair.hook = [&](bool from_a, const wire::RocePacket&, rte_mbuf*) {
+    pair.now_ns += kFrameNs;
+    constexpr int kLost = 5;
+    const bool lost = (from_a && sent++ == kLost) || pair.now_ns < until_ns;
+    return lost ? Fate::kDrop : Fate::kDeliver;
+  };
+  const auto write = [&](uint32_t bytes) {
+    pair.a.PostSend(IBV_WR_RDMA_WRITE, 1, pair.a.memory.data(), bytes,
+                    reinterpret_cast<uint64_t>(pair.b.memory.data()), pair.b.key);
+    pair.RunToEnd();
+    const std::vector<ibv_wc> all = pair.a.Poll();
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_EQ(all[0].status, IBV_WC_SUCCESS) << ibv_wc_status_str(all[0].status);
+  };
+  write(1);  // the round trip is known
+  write(kBytes);
+  EXPECT_EQ(pair.a.counters.rcvd_seq_err, 1u);
+  until_ns = pair.now_ns + kOutageNs;
+  write(1);
+  EXPECT_GT(pair.now_ns, until_ns);
+  EXPECT_EQ(pair.a.counters.local_ack_timeout_err, 0u);
+}
+
 // The memory of what a probe would send again is gone: the queue pair fails, and nothing that was
 // flushed is sent any more.
 TEST(RcProbeTest, NothingIsSentAfterItFailed) {

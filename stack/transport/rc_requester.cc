@@ -304,7 +304,8 @@ uint64_t RcRequester::ProbeNs() const {
 }
 
 void RcRequester::ArmProbe(uint64_t now_ns) {
-  if (probes_ < kMaxProbes) probe_deadline_ns_ = now_ns + (ProbeNs() << probes_);
+  const int most = flight_.lowered() ? kMaxLossyProbes : kMaxProbes;
+  if (probes_ < most) probe_deadline_ns_ = now_ns + (ProbeNs() << probes_);
 }
 
 void RcRequester::OnResponse(const wire::RocePacket& packet, PollContext& context) {

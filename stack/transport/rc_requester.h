@@ -46,6 +46,9 @@ class RcRequester {
   // stall of kMinProbeNs would cost many flights, a probe too many one short one.
   static constexpr uint64_t kLossyProbeNs = 50'000;
   static constexpr int kMaxProbes = 6;  // since the last progress
+  // As long in all: where single packets are lost, all may be for a while.
+  static constexpr int kMaxLossyProbes = 10;
+  static_assert(kLossyProbeNs << kMaxLossyProbes >= kMinProbeNs << kMaxProbes);
 
   RcRequester(verbs::QueuePair* qp, Journal* journal)
       : qp_(qp), journal_(journal), builder_(journal), cursor_(qp) {}

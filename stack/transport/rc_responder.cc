@@ -48,6 +48,7 @@ void RcResponder::Stop() {
   message_.Reset();
   msn_ = qp_->init().first_msn & kMsnMask;
   sequence_nak_sent_ = waiting_after_rnr_ = communication_established_ = false;
+  responses_last_ = false;
   resources_.Clear();
   Acknowledged();
   fatal_ = false;
@@ -121,7 +122,7 @@ void RcResponder::OnDuplicate(const wire::RocePacket& packet, PollContext& conte
   const Psn psn = packet.bth.psn;
   const bool atomic = packet.info->operation == wire::Operation::kAtomic;
   if (!atomic && packet.info->operation != wire::Operation::kReadRequest) {
-    // Executed already, whatever it was: acknowledge as far as we are.
+    // Executed already, whatever it was: acknowledge as far as may be.
     AskForAck(context);
     return;
   }
@@ -202,6 +203,10 @@ ResponderResource* RcResponder::NewResource(uint32_t packets, PollContext& conte
     Fatal(wire::kNakInvalidRequest, expected_psn_, IBV_EVENT_QP_REQ_ERR);
     return nullptr;
   }
+  if (!std::exchange(responses_last_, true)) {
+    message_end_ = expected_psn_;
+    message_msn_ = msn_;
+  }
   expected_psn_ += packets;
   CountMessage();
   // The response acknowledges what came before.
@@ -261,6 +266,7 @@ void RcResponder::OnAtomic(const wire::RocePacket& packet, PollContext& context)
 [[gnu::always_inline]] inline void RcResponder::Executed(const wire::RocePacket& packet, bool last,
                                                          PollContext& context) {
   expected_psn_ += 1;
+  responses_last_ = false;
   if (last) CountMessage();
   if (packet.bth.ack_request) {
     AskForAck(context);
@@ -341,8 +347,10 @@ bool RcResponder::Acknowledge(PollContext& context) {
 bool RcResponder::SendOwed(PollContext& context) {
   if (nak_ == 0 && !ack_pending_) return true;
   if (context.egress.room() == 0) return false;
-  const bool sent = nak_ != 0 ? SendAeth(nak_, nak_psn_, context)
-                              : SendAeth(wire::kAckNoCredits, expected_psn_ - 1, context);
+  const bool sent = nak_ != 0 ? SendAeth(nak_, nak_psn_, msn_, context)
+                    : responses_last_
+                        ? SendAeth(wire::kAckNoCredits, message_end_ - 1, message_msn_, context)
+                        : SendAeth(wire::kAckNoCredits, expected_psn_ - 1, msn_, context);
   if (!sent) return false;
   nak_ = 0;
   Acknowledged();
@@ -352,7 +360,7 @@ bool RcResponder::SendOwed(PollContext& context) {
 void RcResponder::AcknowledgeAtLast(PollContext& context) {
   for (int copy = 0; copy < kLastAcks; ++copy) {
     if (!communication_established_) return;  // nothing has come, or a fatal NAK was sent
-    ack_pending_ = true;
+    if (!responses_last_) ack_pending_ = true;
     int no_data = 0;
     if (Transmit(context, &no_data)) return;
   }
@@ -422,12 +430,12 @@ bool RcResponder::SendAtomicAck(ResponderResource& atomic, Answer& answer, PollC
   return true;
 }
 
-bool RcResponder::SendAeth(uint8_t syndrome, Psn psn, PollContext& context) {
+bool RcResponder::SendAeth(uint8_t syndrome, Psn psn, uint32_t msn, PollContext& context) {
   if (!builder_.Begin({.opcode = Opcode::kRcAcknowledge, .psn = psn, .ext_bytes = wire::kAethBytes},
                       context)) {
     return false;
   }
-  wire::EmitAeth({.syndrome = syndrome, .msn = msn_}, builder_.ext());
+  wire::EmitAeth({.syndrome = syndrome, .msn = msn}, builder_.ext());
   builder_.Finish(context);
   return true;
 }

@@ -54,7 +54,8 @@ class RcResponder {
 
   // Before the queue pair goes: sends what acknowledgement it owes, and says kLastAcks times in all
   // what it has completed, where there is room in the egress for so many. Nobody answers the
-  // requester afterwards: were that lost, it would count as failed what was done.
+  // requester afterwards: were that lost, it would count as failed what was done. Nothing when a
+  // READ or atomic came last, whose response has said it.
   static constexpr int kLastAcks = 3;
   void AcknowledgeAtLast(PollContext& context);
 
@@ -87,7 +88,7 @@ class RcResponder {
   // Packet number `packet` of the answer has been handed on.
   void Sent(ResponderResource& resource, uint32_t packet, PollContext& context);
   bool SendOwed(PollContext& context);
-  bool SendAeth(uint8_t syndrome, Psn psn, PollContext& context);
+  bool SendAeth(uint8_t syndrome, Psn psn, uint32_t msn, PollContext& context);
 
   uint64_t unasked_until_ns_ = kNever;  // then messages that did not ask are acknowledged
   uint32_t unasked_ = 0;                // as many
@@ -96,6 +97,11 @@ class RcResponder {
   PacketBuilder builder_;
   Psn expected_psn_;
   uint32_t msn_ = 0;  // 24 bits
+  // READs or atomics came last. No acknowledgement names them, since a requester could take it for
+  // their response (rxe does, and completes them without their data), but what came before.
+  bool responses_last_ = false;
+  Psn message_end_;           // then: behind that,
+  uint32_t message_msn_ = 0;  // and its number
 
   InboundMessage message_;
 

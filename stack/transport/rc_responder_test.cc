@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "stack/transport/test_pair.h"
 #include "stack/wire/icrc.h"
 
@@ -272,6 +274,44 @@ TEST_F(RcResponderTest, AcknowledgementsAreCoalesced) {
   EXPECT_EQ(pair_.a.Poll().size(), 64u);
   EXPECT_LE(acks, 4);
   EXPECT_GE(acks, 1);
+}
+
+// The answer is lost once, so that what came before it comes again by itself.
+TEST(RcResponderAnswerTest, NoAcknowledgementNamesAReadOrAnAtomic) {
+  for (const ibv_wr_opcode opcode : {IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD}) {
+    TestPair pair;
+    Psn written;
+    int answers = 0;
+    std::vector<Psn> acknowledged;
+    pair.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
+      if (packet.info->operation == Operation::kWrite) written = packet.bth.psn;
+      if (from_a) return Fate::kDeliver;
+      if (packet.info->operation != Operation::kAck) {
+        return answers++ == 0 ? Fate::kDrop : Fate::kDeliver;
+      }
+      acknowledged.push_back(packet.bth.psn);
+      return Fate::kDeliver;
+    };
+    const auto remote = reinterpret_cast<uint64_t>(pair.b.memory.data());
+    uint8_t* const local = pair.a.memory.data();
+    pair.a.PostSend(IBV_WR_RDMA_WRITE, 1, local, 8, remote, pair.b.key);
+    if (opcode == IBV_WR_RDMA_READ) {
+      pair.a.PostSend(opcode, 2, local, 8, remote, pair.b.key);
+    } else {
+      pair.a.PostAtomic(opcode, 2, local, remote, pair.b.key, 1);
+    }
+    pair.RunToEnd();
+    const std::vector<ibv_wc> all = pair.a.Poll();
+    ASSERT_EQ(all.size(), 2u);
+    for (const ibv_wc& wc : all) EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+    EXPECT_EQ(answers, 2);
+    EXPECT_EQ(acknowledged, std::vector<Psn>{written});
+    acknowledged.clear();
+    PollContext context = pair.b.context(pair.now_ns);
+    pair.b.endpoint->AcknowledgeAtLast(context);
+    pair.Run();
+    EXPECT_TRUE(acknowledged.empty());
+  }
 }
 
 TEST_F(RcResponderTest, OneSequenceNakForAGap) {
