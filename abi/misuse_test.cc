@@ -71,40 +71,45 @@ class MisuseTest : public testing::Test {
         state == IBV_QPS_INIT ? IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS : 0;
     return ibv_modify_qp(qp, &attr, IBV_QP_STATE | more);
   }
-  // Moves the two to RTS, each the other's peer: the port reaches itself.
-  void Join(ibv_qp* one, ibv_qp* other) {
-    for (const auto& [qp, peer] : {std::pair(one, other), std::pair(other, one)}) {
-      ASSERT_EQ(Move(qp, IBV_QPS_INIT, IBV_ACCESS_REMOTE_WRITE), 0);
-      ibv_qp_attr attr{};
-      attr.qp_state = IBV_QPS_RTR;
-      attr.path_mtu = IBV_MTU_1024;
-      attr.dest_qp_num = peer->qp_num;
-      attr.ah_attr.is_global = 1;
-      attr.ah_attr.port_num = 1;
-      attr.ah_attr.grh.hop_limit = 64;
-      ASSERT_EQ(ibv_query_gid(context_, 1, 0, &attr.ah_attr.grh.dgid), 0);
-      ASSERT_EQ(ibv_modify_qp(qp, &attr,
-                              IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                                  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-                0);
-      attr.qp_state = IBV_QPS_RTS;
-      attr.timeout = 14;
-      attr.retry_cnt = 7;
-      ASSERT_EQ(ibv_modify_qp(qp, &attr,
-                              IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                                  IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
-                0);
-    }
+  // Moves it from RESET to RTS, with the queue pair of this number at the same port as its peer:
+  // the port reaches itself. It repeats what is not answered after 4.096 us * 2^timeout, never for
+  // 0.
+  void Connect(ibv_qp* qp, uint32_t peer, uint8_t timeout) {
+    ASSERT_EQ(Move(qp, IBV_QPS_INIT, IBV_ACCESS_REMOTE_WRITE), 0);
+    ibv_qp_attr attr{};
+    attr.qp_state = IBV_QPS_RTR;
+    attr.path_mtu = IBV_MTU_1024;
+    attr.dest_qp_num = peer;
+    attr.ah_attr.is_global = 1;
+    attr.ah_attr.port_num = 1;
+    attr.ah_attr.grh.hop_limit = 64;
+    ASSERT_EQ(ibv_query_gid(context_, 1, 0, &attr.ah_attr.grh.dgid), 0);
+    ASSERT_EQ(ibv_modify_qp(qp, &attr,
+                            IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                                IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+              0);
+    attr.qp_state = IBV_QPS_RTS;
+    attr.timeout = timeout;
+    attr.retry_cnt = 7;
+    ASSERT_EQ(ibv_modify_qp(qp, &attr,
+                            IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
+              0);
   }
-  // As many as the queue takes; expects that the last one is named as the bad one.
-  template <class Post>
-  uint32_t FillReceives(Post post) {
-    ibv_recv_wr wr{};
+  // Moves the two to RTS, each the other's peer.
+  void Join(ibv_qp* one, ibv_qp* other) {
+    constexpr uint8_t kTimeout = 14;
+    ASSERT_NO_FATAL_FAILURE(Connect(one, other->qp_num, kTimeout));
+    ASSERT_NO_FATAL_FAILURE(Connect(other, one->qp_num, kTimeout));
+  }
+  // As many requests as the queue takes; expects that the last one is named as the bad one.
+  template <class Request, class Post>
+  uint32_t Fill(Request request, Post post) {
     for (uint32_t count = 0; count < 1000; ++count) {
-      ibv_recv_wr* bad = nullptr;
-      if (const int error = post(&wr, &bad); error != 0) {
+      Request* bad = nullptr;
+      if (const int error = post(&request, &bad); error != 0) {
         EXPECT_EQ(error, ENOMEM);
-        EXPECT_EQ(bad, &wr);
+        EXPECT_EQ(bad, &request);
         return count;
       }
     }
@@ -215,16 +220,14 @@ TEST_F(MisuseTest, FullQueuesSaySo) {
   srq_init.attr = {.max_wr = kDepth, .max_sge = 1, .srq_limit = 0};
   ibv_srq* srq = ibv_create_srq(pd_, &srq_init);
   ASSERT_NE(srq, nullptr);
-  EXPECT_EQ(FillReceives([&](ibv_recv_wr* wr, ibv_recv_wr** bad) {
-              return ibv_post_srq_recv(srq, wr, bad);
-            }),
-            srq_init.attr.max_wr);
+  EXPECT_EQ(
+      Fill(ibv_recv_wr{}, [&](auto* wr, auto** bad) { return ibv_post_srq_recv(srq, wr, bad); }),
+      srq_init.attr.max_wr);
   EXPECT_EQ(ibv_destroy_srq(srq), 0);
   ibv_qp* qp = MakeQp();
   ASSERT_EQ(Move(qp, IBV_QPS_INIT), 0);
-  EXPECT_GE(
-      FillReceives([&](ibv_recv_wr* wr, ibv_recv_wr** bad) { return ibv_post_recv(qp, wr, bad); }),
-      kDepth);
+  EXPECT_GE(Fill(ibv_recv_wr{}, [&](auto* wr, auto** bad) { return ibv_post_recv(qp, wr, bad); }),
+            kDepth);
   std::array<ibv_sge, 8> many{};
   ibv_recv_wr wide{};
   wide.sg_list = many.data();
@@ -233,6 +236,47 @@ TEST_F(MisuseTest, FullQueuesSaySo) {
   EXPECT_NE(ibv_post_recv(qp, &wide, &bad), 0);
   EXPECT_EQ(bad, &wide);
   EXPECT_EQ(ibv_destroy_qp(qp), 0);
+}
+
+TEST_F(MisuseTest, FullSendQueuesSaySo) {
+  ibv_qp *qp = MakeQp(), *silent = MakeQp();
+  ASSERT_NO_FATAL_FAILURE(Connect(qp, silent->qp_num, /*timeout=*/0));
+  ibv_send_wr send{};
+  send.opcode = IBV_WR_SEND;
+  EXPECT_GE(Fill(send, [&](auto* wr, auto** bad) { return ibv_post_send(qp, wr, bad); }), kDepth);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_destroy_qp(silent), 0);
+}
+
+// What stands before such a request in its chain is posted.
+TEST_F(MisuseTest, SendsThatNoQueueTakes) {
+  constexpr uint32_t kTooLong = 4096;  // for inline data
+  constexpr int kRefused = 7;
+  ibv_qp *qp = MakeQp(), *silent = MakeQp();
+  ASSERT_NO_FATAL_FAILURE(Connect(qp, silent->qp_num, /*timeout=*/0));
+  std::array<char, kTooLong> text{};
+  std::array<ibv_sge, 8> elements{};
+  elements[0] = {.addr = reinterpret_cast<uint64_t>(text.data()), .length = kTooLong, .lkey = 0};
+  const auto refuses = [&](const ibv_send_wr& request) {
+    ibv_send_wr first{}, second = request;
+    first.opcode = IBV_WR_SEND;
+    first.next = &second;
+    second.sg_list = elements.data();
+    ibv_send_wr* bad = nullptr;
+    return ibv_post_send(qp, &first, &bad) == EINVAL && bad == &second && first.next == &second;
+  };
+  EXPECT_TRUE(refuses({.num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_INLINE}));
+  EXPECT_TRUE(refuses({.num_sge = elements.size(), .opcode = IBV_WR_SEND}));
+  EXPECT_TRUE(refuses({.num_sge = -1, .opcode = IBV_WR_SEND}));
+  EXPECT_TRUE(refuses({.num_sge = 1, .opcode = IBV_WR_RDMA_READ, .send_flags = IBV_SEND_INLINE}));
+  EXPECT_TRUE(refuses({.num_sge = 1, .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD})) << "of many bytes";
+  EXPECT_TRUE(refuses({.opcode = IBV_WR_TSO}));
+  EXPECT_TRUE(refuses({.opcode = IBV_WR_DRIVER1}));
+  ASSERT_EQ(Move(qp, IBV_QPS_ERR), 0);
+  std::array<ibv_wc, kDepth> flushed{};
+  EXPECT_EQ(ibv_poll_cq(cq_, flushed.size(), flushed.data()), kRefused);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_destroy_qp(silent), 0);
 }
 
 TEST_F(MisuseTest, OverrunOfACompletionQueueIsTold) {
@@ -534,6 +578,7 @@ TEST_F(CmMisuseTest, NothingAtAll) {
   uint8_t byte = 0;
   EXPECT_ERRNO(rdma_set_option(id_, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &byte, 2), EINVAL);
   EXPECT_ERRNO(rdma_set_option(id_, RDMA_OPTION_ID, 99, &byte, 1), ENOSYS);
+  EXPECT_ERRNO(rdma_set_option(id_, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, nullptr, 1), EFAULT);
   ASSERT_EQ(fcntl(channel_->fd, F_SETFL, O_NONBLOCK), 0);
   rdma_cm_event* event = nullptr;
   EXPECT_ERRNO(rdma_get_cm_event(channel_, &event), EAGAIN);
