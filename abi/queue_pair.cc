@@ -11,6 +11,7 @@
 #include "abi/error_number.h"
 #include "abi/export.h"
 #include "abi/objects.h"
+#include "abi/tell_once.h"
 
 namespace pollux::abi {
 namespace {
@@ -192,6 +193,10 @@ POLLUX_EXPORT int pollux_ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) 
   if (status.ok() && (mask & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_RESET) {
     // As providers do.
     RemoveCompletions(*qp, Completions::kAll);
+  }
+  if (!status.ok()) {
+    static TellOnce tell;
+    tell(status);
   }
   return ErrorNumber(status);
 }
