@@ -14,12 +14,13 @@ from cases_connect import drop_frames, drop_mads, stop_dropping
 from programs import cases_of, end_well, places
 
 PORT = 18515
-COUNT, LOSSY_COUNT = 200, 500
+COUNT = 200
+LOSSY_COUNT, LOSSY_BYTES = 500, 8 << 20  # or fewer, so as not to send more than this
 # 4.3 s, since an emulated machine may stand still for longer than the 67 ms by default; 1.07 s
-# where each of many losses may cost as much, of which the guest allows eight. In a stream the next
-# packet tells of a loss.
+# where each of many losses may cost as much, of which the guest allows eight. In a stream of small
+# messages the next packet tells of a loss.
 QP_TIMEOUT, LOSSY_QP_TIMEOUT = 20, 18
-STREAMS = ("ib_send_bw", "ib_write_bw")
+STREAMS, SMALL = ("ib_send_bw", "ib_write_bw"), 4096
 # In an IPv4 frame without options: the opcode in BTH.
 SEND_ONLY = "match u8 0x04 0xff at 28"
 REQ, SIDR_REQ = 0x10, 0x17
@@ -76,7 +77,8 @@ def measure(bench, loss, program, options, sizes, count, by_cm):
     if count is not None:
         common += ["-n", count]
     if not by_cm:
-        common += ["-u", LOSSY_QP_TIMEOUT if loss and program not in STREAMS else QP_TIMEOUT]
+        tells = program in STREAMS and max(sizes) <= SMALL
+        common += ["-u", LOSSY_QP_TIMEOUT if loss and not tells else QP_TIMEOUT]
     with places(bench, loss) as (active, passive):
         passive.start(*common, "-x", passive.gid_index)
         (passive.wait_for_cm if by_cm else passive.wait_for_tcp)(PORT)
@@ -103,7 +105,7 @@ def define(name, program, operation, *options, size=64, count=COUNT, queue_pairs
         words += ["-q", queue_pairs]
 
     def run(bench, loss):
-        each = LOSSY_COUNT if loss else count
+        each = min(LOSSY_COUNT, LOSSY_BYTES // size) if loss else count
         measure(bench, loss, program, words, sizes, each, by_cm)
 
         def look(evidence):
