@@ -7,6 +7,7 @@
 #include "abi/error_number.h"
 #include "abi/export.h"
 #include "abi/objects.h"
+#include "abi/tell_once.h"
 
 namespace pollux::abi {
 namespace {
@@ -48,6 +49,8 @@ POLLUX_EXPORT ibv_ah* pollux_ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
     turn.Poll();
   }
   if (!ah.ok()) {
+    static TellOnce tell;
+    tell(ah.status());
     Failed(ah.status());
     return nullptr;
   }

@@ -208,6 +208,7 @@ POLLUX_EXPORT int pollux_rdma_listen(rdma_cm_id* id, int backlog) {
 
 POLLUX_EXPORT int pollux_rdma_set_option(rdma_cm_id* id, int level, int name, void* value,
                                          size_t length) {
+  if (value == nullptr) return Failed(EFAULT);
   if (level != RDMA_OPTION_ID) return Failed(ENOSYS);
   switch (name) {
     case RDMA_OPTION_ID_TOS: {

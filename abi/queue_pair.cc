@@ -11,6 +11,7 @@
 #include "abi/error_number.h"
 #include "abi/export.h"
 #include "abi/objects.h"
+#include "abi/tell_once.h"
 
 namespace pollux::abi {
 namespace {
@@ -60,12 +61,21 @@ void RemoveCompletions(const ibv_qp& qp, Completions which) {
   if (qp.recv_cq != qp.send_cq) RemoveFrom(Of(qp.recv_cq)->native, qp.qp_num, which);
 }
 
-// IBV_WR_DRIVER1 and what lies behind it are this side's own.
-bool IsForPrograms(const ibv_send_wr* wr) {
-  for (; wr != nullptr; wr = wr->next) {
-    if (wr->opcode >= IBV_WR_DRIVER1) return false;
-  }
-  return true;
+// The link to the first request that is not for programs, or to none: IBV_WR_DRIVER1 and what lies
+// behind it are this side's own.
+ibv_send_wr** LinkToForbidden(ibv_send_wr** link) {
+  while (*link != nullptr && (*link)->opcode < IBV_WR_DRIVER1) link = &(*link)->next;
+  return link;
+}
+
+// What stands before the forbidden one is posted all the same.
+int PostSendBefore(ibv_send_wr** link, ibv_qp* qp, ibv_send_wr** first, ibv_send_wr** bad_wr) {
+  ibv_send_wr* const forbidden = std::exchange(*link, nullptr);
+  const int error = *first == nullptr ? 0 : PostSend(qp, *first, bad_wr);
+  *link = forbidden;
+  if (error != 0) return error;
+  *bad_wr = forbidden;
+  return EINVAL;
 }
 
 }  // namespace
@@ -150,11 +160,10 @@ int DestroyQp(Qp* qp) {
 }
 
 int PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
+  ibv_send_wr** const link = LinkToForbidden(&wr);
+  if (*link != nullptr) [[unlikely]]
+    return PostSendBefore(link, qp, &wr, bad_wr);
   Qp* mine = Of(qp);
-  if (!IsForPrograms(wr)) {
-    *bad_wr = wr;
-    return EINVAL;
-  }
   Turn turn(mine->owner->world);
   const int error = mine->native->PostSend(wr, const_cast<const ibv_send_wr**>(bad_wr));
   turn.PollAfterPost();
@@ -184,6 +193,10 @@ POLLUX_EXPORT int pollux_ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) 
   if (status.ok() && (mask & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_RESET) {
     // As providers do.
     RemoveCompletions(*qp, Completions::kAll);
+  }
+  if (!status.ok()) {
+    static TellOnce tell;
+    tell(status);
   }
   return ErrorNumber(status);
 }

@@ -179,6 +179,28 @@ class PerftestOptionsTest(RunTest):
     def test_inline(self):
         self.perftest("ib_write_lat", "-n", "100", "-I", "64", "-s", "64")
 
+    def test_events(self):
+        self.perftest("ib_send_bw", "-n", "100", "-e", "-s", "4096")
+        self.perftest("ib_read_bw", "-n", "100", "-e", "-s", "4096")
+
+    def test_lists_of_requests(self):
+        self.perftest("ib_write_bw", "-n", "200", "-l", "8", "-q", "2", "-s", "512")
+
+    def test_shared_receive_queue(self):
+        self.perftest("ib_send_bw", "-n", "100", "--use-srq", "-q", "2", "-s", "4096")
+
+    # Its group is of IPv6, and so must its address be: the second one.
+    def test_multicast(self):
+        self.pingpong("ib_send_lat", "-x", "1", "-F", "-n", "50", "-c", "UD", "-g", "-s", "512")
+
+    def test_multicast_from_an_address_of_the_other_kind(self):
+        program = ("ib_send_lat", "-x", "0", "-F", "-c", "UD", "-g")
+        server = self.start_server(*program)
+        client = self.finish_program(self.client_host, *program, SERVER)
+        for run in (client, server):
+            self.assertNotEqual(run.wait(), 0)
+            self.assertRegex(run.stderr, "pollux: .*is IPv4, .*is IPv6; give the sgid_index of")
+
     def test_duration(self):
         self.perftest("ib_write_bw", "-D", "1")
 

@@ -171,6 +171,14 @@ class PingpongTest(RunTest):
     def test_rc_by_the_calls_that_build_requests(self):
         self.pingpong("ibv_rc_pingpong", "-g", "0", "-c", "-N", "-n", "200")
 
+    def test_rc_without_a_gid(self):
+        server = self.start_server("ibv_rc_pingpong")
+        client = self.finish_program(self.client_host, "ibv_rc_pingpong", SERVER)
+        self.assertNotEqual(client.process.returncode, 0)
+        # Which connects first, and tells its client nothing any more.
+        self.assertNotEqual(server.wait(), 0)
+        self.assertIn("pollux: address handle: is_global is 0", server.stderr)
+
     def test_uc(self):
         self.pingpong("ibv_uc_pingpong", "-g", "0", "-c", "-n", "200")
 

@@ -47,9 +47,6 @@ class Place:
         """The exit status."""
         raise NotImplementedError
 
-    def ended(self):
-        raise NotImplementedError
-
     def kill(self):
         raise NotImplementedError
 
@@ -114,9 +111,6 @@ class OnPollux(Place):
     def wait(self):
         return self.process.wait(self.bench.deadline)
 
-    def ended(self):
-        return not self.process.running()
-
     def kill(self):
         self.process.close()
 
@@ -162,9 +156,6 @@ class OnLinux(Place):
 
     def wait(self):
         return self.command.wait(self.bench.deadline)
-
-    def ended(self):
-        return self.command.ended()
 
     def kill(self):
         self.command.kill(self.bench.deadline)
