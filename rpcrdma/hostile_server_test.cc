@@ -1,5 +1,6 @@
 // Servers that obey nobody, and what a client still holds to: its memory is its own once a call is
 // done, and what is wrong with a reply is discarded and counted.
+#include "cm/mad.h"
 #include "rpcrdma/mirror_for_test.h"
 #include "rpcrdma/raw_peer_for_test.h"
 
@@ -221,6 +222,22 @@ TEST_F(FenceTest, KeysAreForWhatTheySay) {
   Attack({segment.handle, 2, segment.offset + segment.length - 1}, /*read=*/false);
   ASSERT_TRUE(RunUntil([this] { return hostile->sent.size() == 1; }));
   EXPECT_EQ(hostile->sent[0], IBV_WC_REM_ACCESS_ERR);
+}
+
+// RFC 8797 section 5.2: as if there were none.
+TEST_F(HostileServerTest, PrivateDataThatIsNone) {
+  StartWorld();
+  hostile = std::make_unique<RawPeer>(&nodes[1]->worker(), managers[1].get());
+  hostile->private_data.emplace(cm::Rep::kPrivateBytes, 0xF6);
+  hostile->Listen(kTestPort);
+  StartClient();
+  ConnectClient();
+  EXPECT_FALSE(client->negotiated().peer_sent);
+  EXPECT_EQ(client->negotiated().thresholds.client_to_server, kMinInlineBytes);
+  EXPECT_EQ(client->negotiated().thresholds.server_to_client, kMinInlineBytes);
+  ASSERT_TRUE(StartGet().ok());
+  TakeCall();
+  ExpectGoodReplyEndsIt();
 }
 
 TEST_F(HostileServerTest, WhatIsDiscardedIsLoggedOnce) {

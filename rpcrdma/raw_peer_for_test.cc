@@ -92,11 +92,12 @@ void RawPeer::Bind(cm::Id* id, bool accept) {
   manager_->BindQp(id, worker_, qp_, kAccess, [this, id, accept](absl::Status status) {
     Require(status.ok());
     for (uint32_t i = 0; i < kReceives; ++i) PostReceive(i);
-    const auto data = EncodePrivateData({.remote_invalidation = remote_invalidation,
-                                         .send_bytes = kMessageBytes,
-                                         .receive_bytes = kMessageBytes});
+    const auto usual = EncodePrivateData({.remote_invalidation = remote_invalidation,
+                                          .send_bytes = kMessageBytes,
+                                          .receive_bytes = kMessageBytes});
     cm::ConnectionParam param;
-    param.private_data = data;
+    param.private_data = usual;
+    if (private_data.has_value()) param.private_data = *private_data;
     param.min_rnr_timer = min_rnr_timer;
     status = accept ? manager_->Accept(id, param) : manager_->Connect(id, param);
     Require(status.ok());
@@ -139,6 +140,13 @@ void RawPeer::PostRdma(ibv_wr_opcode opcode, size_t offset, const Segment& remot
   wr.wr.rdma.remote_addr = remote.offset;
   wr.wr.rdma.rkey = remote.handle;
   Require(qp_->PostSend(&wr, nullptr) == 0);
+}
+
+Segment RawPeer::ExpiredSegment(size_t offset, uint32_t length) {
+  const memory::MemoryRegion region =
+      worker_->RegMr(pd_, memory_.data() + offset, length, kAccess).value();
+  Require(worker_->DeregMr(region).ok());
+  return {region.key, length, region.iova};
 }
 
 bool RawPeer::Poll(uint64_t /*now_ns*/) {

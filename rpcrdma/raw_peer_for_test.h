@@ -6,6 +6,7 @@
 #include <infiniband/verbs.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -32,7 +33,7 @@ class RawPeer : public engine::Poller {
   RawPeer(const RawPeer&) = delete;
   RawPeer& operator=(const RawPeer&) = delete;
 
-  // As client; RFC 8797 private data says kMessageBytes both ways.
+  // As client.
   void Connect(const cm::Endpoint& server);
   // As server: accepts one connection.
   void Listen(uint16_t port);
@@ -44,6 +45,8 @@ class RawPeer : public engine::Poller {
   // Before Connect or Listen: how long a sender is told to wait, a code as in ibv_qp_attr.
   uint8_t min_rnr_timer = 12;
   bool remote_invalidation = false;  // what the private data says of it
+  // Of CM's message; nothing: as RFC 8797 has it, kMessageBytes both ways.
+  std::optional<std::vector<uint8_t>> private_data;
   // A receive is posted again when its message was taken over here, unless `repost` says no.
   bool repost = true;
   std::vector<Message> received;
@@ -60,6 +63,8 @@ class RawPeer : public engine::Poller {
   Segment SegmentAt(size_t offset, uint32_t length) const {
     return {region_.key, length, region_.iova + offset};
   }
+  // The same by a key that was registered for it and is no more.
+  Segment ExpiredSegment(size_t offset, uint32_t length);
   verbs::QueuePair* qp() { return qp_; }
 
   bool Poll(uint64_t now_ns) override;

@@ -85,7 +85,7 @@ int Measure(const BenchOptions& options, const std::string& server) {
   const bool json = options.remote.json;
   PageFile page(options.html);
   if (!page.status().ok()) return Finish("bench", json, page.status(), {}, "");
-  const absl::StatusOr<Gid> address = ParsePeerAddress(server);
+  const absl::StatusOr<Gid> address = ResolvePeer(server);
   if (!address.ok()) return Finish("bench", json, address.status(), {}, "");
   auto connected = Remote::Connect(options.remote, server);
   if (!connected.ok()) return Finish("bench", json, connected.status(), {}, "");

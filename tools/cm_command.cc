@@ -99,7 +99,7 @@ absl::StatusOr<CmPeer::Options> Configure(const CmOptions& cm) {
   }
   peer.local.port = port;
   if (!cm.server.empty()) {
-    absl::StatusOr<Gid> server = ParsePeerAddress(cm.server);
+    absl::StatusOr<Gid> server = ResolvePeer(cm.server);
     if (!server.ok()) return server.status();
     peer.server = cm::Endpoint{.address = *server, .port = port};
   }

@@ -99,7 +99,7 @@ void Open(const std::string& command, Options& options, int argc, char** argv, s
   DeclareNfsOptions(options, &session->options);
   session->done = ParseOperands(command, options, argc, argv, least, most, &session->operands);
   if (session->done) return;
-  const auto parsed = ParseNfsUrl(session->operands[url]);
+  const auto parsed = ResolveNfsUrl(session->operands[url]);
   session->status = parsed.status();
   // A local file that cannot be read is told before anything is asked of the network.
   if (parsed.ok() && url == 1) session->status = SourceFile(session->operands[0]).status();
@@ -131,7 +131,7 @@ absl::StatusOr<std::vector<NfsTree::Entry>> ListPath(NfsRemote& remote) {
 
 int List(int argc, char** argv) {
   Session session;
-  Options options("nfs ls [options] nfs://ADDR[:PORT]/export/path",
+  Options options("nfs ls [options] nfs://HOST[:PORT]/export/path",
                   "Lists a directory of an NFS server by READDIRPLUS.");
   Open("nfs ls", options, argc, argv, 1, 1, 0, &session);
   if (session.done) return *session.done;
@@ -155,7 +155,7 @@ int List(int argc, char** argv) {
 
 int Stat(int argc, char** argv) {
   Session session;
-  Options options("nfs stat [options] nfs://ADDR[:PORT]/export/path",
+  Options options("nfs stat [options] nfs://HOST[:PORT]/export/path",
                   "Shows the attributes of a file of an NFS server, and where a symbolic link "
                   "points.");
   Open("nfs stat", options, argc, argv, 1, 1, 0, &session);
@@ -199,8 +199,8 @@ int Transfer(bool put, int argc, char** argv) {
   const std::string command = put ? "nfs put" : "nfs get";
   Session session;
   Options options(
-      put ? "nfs put [options] LOCAL nfs://ADDR[:PORT]/export/path"
-          : "nfs get [options] nfs://ADDR[:PORT]/export/path [LOCAL]",
+      put ? "nfs put [options] LOCAL nfs://HOST[:PORT]/export/path"
+          : "nfs get [options] nfs://HOST[:PORT]/export/path [LOCAL]",
       put ? "Sends a file to an NFS server: WRITE under a name of its own, COMMIT, RENAME."
           : "Fetches a file from an NFS server; what was at LOCAL stays until all has "
             "come.");
@@ -240,7 +240,7 @@ int Put(int argc, char** argv) { return Transfer(true, argc, argv); }
 int Remove(int argc, char** argv) {
   Session session;
   bool directory = false;
-  Options options("nfs rm [options] nfs://ADDR[:PORT]/export/path",
+  Options options("nfs rm [options] nfs://HOST[:PORT]/export/path",
                   "Removes a file, or a symbolic link itself, of an NFS server.");
   options.Switch("dir", "remove an empty directory instead", &directory);
   Open("nfs rm", options, argc, argv, 1, 1, 0, &session);
@@ -270,7 +270,7 @@ constexpr struct {
 
 std::string Usage() {
   std::string text =
-      "usage: pollux nfs COMMAND [options] nfs://ADDR[:PORT]/export/path\n\n"
+      "usage: pollux nfs COMMAND [options] nfs://HOST[:PORT]/export/path\n\n"
       "Files of an NFS version 3 server, over RPC-over-RDMA (port 20049); MOUNT by TCP through\n"
       "this host's kernel.\n\ncommands:\n";
   for (const auto& subcommand : kSubcommands) {

@@ -44,10 +44,10 @@ std::string MachineName() {
 absl::Status WithHint(const absl::Status& status, const NfsOptions& options) {
   const bool shared =
       !options.port.device.netdev.empty() || !options.port.device.kernel_path.empty();
-  if (!absl::IsUnavailable(status) || shared || !options.mount.empty()) return status;
+  if (!absl::IsUnavailable(status) || shared || options.mount.has_value()) return status;
   return absl::UnavailableError(absl::StrCat(
       status.message(),
-      "; MOUNT goes through the kernel: give --netdev or --kernel-path, or --mount ADDR[:PORT] "
+      "; MOUNT goes through the kernel: give --netdev or --kernel-path, or --mount HOST[:PORT] "
       "where the kernel reaches it"));
 }
 
@@ -55,12 +55,13 @@ absl::Status WithHint(const absl::Status& status, const NfsOptions& options) {
 
 void DeclareNfsOptions(Options& options, NfsOptions* nfs) {
   DeclareClientOptions(options, nfs);
-  options.Parsed("mount", "ADDR[:PORT]",
+  options.Parsed("mount", "HOST[:PORT]",
                  "where the kernel finds the server's MOUNT service (the server's address, and the "
                  "port that its rpcbind names)",
                  [nfs](const std::string& value) {
-                   nfs->mount = value;
-                   return ParseHostPort(value, 0).status();
+                   const auto service = ResolveHostPort(value, 0);
+                   if (service.ok()) nfs->mount = *service;
+                   return service.status();
                  });
   const auto id = [&options](const char* name, const char* help, std::optional<uint64_t>* target) {
     options.Parsed(name, "N", help, [target](const std::string& value) {
@@ -81,8 +82,8 @@ void DeclareNfsOptions(Options& options, NfsOptions* nfs) {
 }
 
 absl::StatusOr<nfs::NfsFh3> NfsRemote::Mount(const NfsOptions& options, const NfsUrl& url) {
-  cm::Endpoint service = {.address = url.server.address, .port = 0};
-  if (!options.mount.empty()) service = *ParseHostPort(options.mount, 0);
+  const cm::Endpoint service =
+      options.mount.value_or(cm::Endpoint{.address = url.server.address, .port = 0});
   auto mount = nfs::MountClient::Connect(service, credential_);
   if (!mount.ok()) return WithHint(mount.status(), options);
   const auto exports = mount->Exports();

@@ -21,9 +21,9 @@
 namespace pollux::tools {
 
 struct NfsOptions : ClientOptions {
-  std::string mount;                 // ADDR[:PORT] of the MOUNT service; empty: the server's
-  std::optional<uint64_t> uid, gid;  // who acts; nothing: this process's
-  bool hard = false;                 // a server that is gone is waited for without end
+  std::optional<cm::Endpoint> mount;  // the MOUNT service; nothing: the server's, by its rpcbind
+  std::optional<uint64_t> uid, gid;   // who acts; nothing: this process's
+  bool hard = false;                  // a server that is gone is waited for without end
 };
 // Declares the client options, --mount, --uid, --gid and --hard.
 void DeclareNfsOptions(Options& options, NfsOptions* nfs);

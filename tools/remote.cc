@@ -70,7 +70,7 @@ absl::StatusOr<cm::Endpoint> ServiceAt(const Gid& server, const RemoteOptions& o
 
 absl::StatusOr<std::unique_ptr<Remote>> Remote::Connect(const RemoteOptions& options,
                                                         const std::string& address) {
-  absl::StatusOr<Gid> server = ParsePeerAddress(address);
+  absl::StatusOr<Gid> server = ResolvePeer(address);
   if (!server.ok()) return server.status();
   CatchInterrupts();
   std::unique_ptr<Remote> remote(new Remote());

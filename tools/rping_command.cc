@@ -155,7 +155,7 @@ absl::StatusOr<cm::Endpoint> EndpointOf(const RpingOptions& options) {
   cm::Endpoint endpoint{.port = static_cast<uint16_t>(options.service_port)};
   if (options.server && options.address.empty()) return endpoint;
   absl::StatusOr<Gid> address =
-      options.client ? ParsePeerAddress(options.address) : net::ParseAddress(options.address);
+      options.client ? ResolvePeer(options.address) : net::ParseAddress(options.address);
   if (!address.ok()) return address.status();
   if (*address != Gid::FromIpv4(0)) endpoint.address = *address;
   return endpoint;

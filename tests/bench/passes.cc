@@ -241,6 +241,10 @@ absl::Status FairnessPass(Wire wire, double scale, Figures& figures) {
   return absl::OkStatus();
 }
 
+std::string RpcFigure(bool write, uint32_t bytes) {
+  return absl::StrCat("RPC ", write ? "write " : "read ", tools::ShortBytes(bytes), " round trip");
+}
+
 // NULL calls and megabytes of the file service.
 absl::Status RpcPass(Wire wire, double scale, Figures& figures) {
   absl::StatusOr<engine::Device::Pair> opened = OpenWire(wire);
@@ -262,11 +266,13 @@ absl::Status RpcPass(Wire wire, double scale, Figures& figures) {
     if (!blocks.status.ok()) return blocks.status;
     figures.Record(write ? "RPC write 1 MiB" : "RPC read 1 MiB", "Gb/s",
                    blocks.BytesPerSecond() * 8e-9);
-    const tools::BlockLoad small{.count = n(50'000), .bytes = 4096, .in_flight = 1};
-    const auto calls = TimeBlocks(node, client, write, "small", small, nullptr);
-    if (!calls.status.ok()) return calls.status;
-    figures.Record(write ? "RPC write 4 KiB round trip" : "RPC read 4 KiB round trip", "us",
-                   calls.seconds * 1e6 / static_cast<double>(small.count));
+    for (const auto& [bytes, count] : {std::pair(4096u, n(50'000)), {kBulk, n(500)}}) {
+      const tools::BlockLoad single{.count = count, .bytes = bytes, .in_flight = 1};
+      const auto calls = TimeBlocks(node, client, write, "single", single, nullptr);
+      if (!calls.status.ok()) return calls.status;
+      figures.Record(RpcFigure(write, bytes), "us",
+                     calls.seconds * 1e6 / static_cast<double>(count));
+    }
   }
   return absl::OkStatus();
 }

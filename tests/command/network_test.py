@@ -8,7 +8,7 @@ import subprocess
 import threading
 import unittest
 
-from tests.command.harness import CLIENT, SERVER, CmWatch, wait_for
+from tests.command.harness import CLIENT, POLLUX, SERVER, CmWatch, wait_for
 from tests.command.networks import NetworkTest, SharedInterface, TwoHosts
 
 
@@ -316,6 +316,19 @@ class NetdevTest(Everything, SharedInterface):
         names, values = [line for line in lines if line[0] == "Icmp:"]
         sent = int(values[names.index("OutDestUnreachs")])
         return sent + sum(int(line[1]) for line in lines if line[0] == "Icmp6OutDestUnreachs")
+
+    def test_hosts_have_names(self):
+        """The resolver is asked; what it knows here stands in a file that is one process's."""
+        if not self.client_host.shell("unshare -m mount --bind /dev/null /etc/hosts"):
+            raise unittest.SkipTest("needs the right to mount")
+        (self.directory / "hosts").write_text(f"{SERVER} server.test\nfd00::1 six.test\n")
+        server = self.serve()
+        for name in ("server.test", "six.test"):
+            ping = self.finish(
+                self.client_host, "-m", "sh", "-ec", 'mount --bind hosts /etc/hosts; exec "$@"',
+                "sh", POLLUX, *self.client_argv("ping", server=name), program="unshare")
+            self.assertEqual(ping.process.returncode, 0, ping.stderr)
+        self.stop(server)
 
     def test_kernel_goes_on(self):
         server = self.serve()

@@ -7,6 +7,8 @@ from tests.command.harness import CommandTest, Host
 SUBCOMMANDS = ("ls", "get", "put", "stat", "rm")
 PLACE = ("--port", "net_null0", "--address", "10.0.0.2/24")
 URL = "nfs://10.0.0.1/srv/file"
+# Longer than a label may be: no resolver asks anybody for it.
+NOBODY = "x" * 64
 
 
 class NfsTest(CommandTest):
@@ -36,13 +38,16 @@ class NfsTest(CommandTest):
 
     def test_wrong_operands(self):
         self.fails(2, ["ls", *PLACE], "usage: pollux nfs ls")
-        self.fails(2, ["ls", *PLACE, "10.0.0.1:/srv"], "nfs://ADDR")
-        self.fails(2, ["ls", *PLACE, "nfs://host.example/srv"], "host.example")
+        self.fails(2, ["ls", *PLACE, "10.0.0.1:/srv"], "nfs://HOST")
+        self.fails(2, ["ls", *PLACE, "nfs://10.0.0/srv"], "'10.0.0'", "nfs://HOST")
         self.fails(2, ["ls", *PLACE, "nfs://10.0.0.1"], "no path")
         self.fails(2, ["stat", *PLACE, "nfs://10.0.0.1/srv/../etc"], "'..'")
         self.fails(2, ["rm", *PLACE, "--uid", "root", URL], "root", "ID")
         self.fails(2, ["rm", *PLACE, "--mount", "10.0.0.1:99999", URL], "99999", "port")
         self.fails(2, ["get", "--port", "net_null0", URL], "--address ADDR/LEN")
+
+    def test_a_name_that_nobody_knows(self):
+        self.fails(1, ["ls", *PLACE, f"nfs://{NOBODY}/srv"], f"host '{NOBODY}'")
 
     def test_a_local_file_that_is_not_there(self):
         self.fails(1, ["put", *PLACE, "/nosuch/file", URL], "/nosuch/file", "No such file")

@@ -6,7 +6,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "nfs/binding.h"
-#include "stack/net/address.h"
+#include "tools/peer_address.h"
 
 namespace pollux::tools {
 namespace {
@@ -15,12 +15,15 @@ constexpr uint32_t kMaxPort = 65535;
 
 absl::Status WrongUrl(const std::string& text, absl::string_view why) {
   return absl::InvalidArgumentError(
-      absl::StrCat("'", text, "': ", why, "; a URL is nfs://ADDR[:PORT]/export/path"));
+      absl::StrCat("'", text, "': ", why, "; a URL is nfs://HOST[:PORT]/export/path"));
 }
 
-}  // namespace
+struct HostPort {
+  std::string host;
+  uint16_t port;
+};
 
-absl::StatusOr<cm::Endpoint> ParseHostPort(const std::string& text, uint16_t default_port) {
+absl::StatusOr<HostPort> SplitHostPort(const std::string& text, uint16_t default_port) {
   absl::string_view host = text;
   absl::string_view port;
   bool has_port = false;
@@ -45,24 +48,37 @@ absl::StatusOr<cm::Endpoint> ParseHostPort(const std::string& text, uint16_t def
   if (has_port && (!absl::SimpleAtoi(port, &number) || number == 0 || number > kMaxPort)) {
     return absl::InvalidArgumentError(absl::StrCat("'", text, "': '", port, "' is no port"));
   }
-  absl::StatusOr<Gid> address = net::ParseAddress(host);
-  if (!address.ok()) return address.status();
-  return cm::Endpoint{.address = *address, .port = static_cast<uint16_t>(number)};
+  return HostPort{.host = std::string(host), .port = static_cast<uint16_t>(number)};
 }
 
-absl::StatusOr<NfsUrl> ParseNfsUrl(const std::string& text) {
+}  // namespace
+
+absl::StatusOr<cm::Endpoint> ResolveHostPort(const std::string& text, uint16_t default_port) {
+  const auto split = SplitHostPort(text, default_port);
+  if (!split.ok()) return split.status();
+  const auto addresses = ResolveHost(split->host);
+  if (!addresses.ok()) return addresses.status();
+  return cm::Endpoint{.address = addresses->front(), .port = split->port};
+}
+
+absl::StatusOr<NfsUrl> ResolveNfsUrl(const std::string& text) {
   absl::string_view rest = text;
   if (!absl::ConsumePrefix(&rest, "nfs://")) return WrongUrl(text, "no nfs:// at its beginning");
   const size_t slash = rest.find('/');
   if (slash == absl::string_view::npos) return WrongUrl(text, "no path");
-  auto server = ParseHostPort(std::string(rest.substr(0, slash)), nfs::kNfsRdmaPort);
+  const auto server = SplitHostPort(std::string(rest.substr(0, slash)), nfs::kNfsRdmaPort);
   if (!server.ok()) return WrongUrl(text, server.status().message());
-  NfsUrl url{.server = *server, .path = {}};
+  NfsUrl url;
+  url.server.port = server->port;
   for (const absl::string_view name : absl::StrSplit(rest.substr(slash), '/', absl::SkipEmpty())) {
     if (name == "..") return WrongUrl(text, "'..' in the path");
     if (name != ".") absl::StrAppend(&url.path, "/", name);
   }
   if (url.path.empty()) url.path.push_back('/');
+  const absl::StatusOr<Gid> address = ResolvePeer(server->host);
+  if (absl::IsInvalidArgument(address.status())) return WrongUrl(text, address.status().message());
+  if (!address.ok()) return address.status();
+  url.server.address = *address;
   return url;
 }
 

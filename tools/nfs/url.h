@@ -15,12 +15,13 @@ struct NfsUrl {
   std::string path;  // absolute, without "." and empty components, not ending in "/" but for "/"
 };
 
-// "nfs://ADDR[:PORT]/path", an IPv6 address in brackets; the port is 20049 when there is none.
-// InvalidArgument for what is none, and for ".." in the path.
-absl::StatusOr<NfsUrl> ParseNfsUrl(const std::string& text);
+// "nfs://HOST[:PORT]/path", an IPv6 address in brackets; the port is 20049 when there is none.
+// Looks a name up. InvalidArgument for what is none, and for ".." in the path; NotFound for a name
+// that nobody knows.
+absl::StatusOr<NfsUrl> ResolveNfsUrl(const std::string& text);
 
-// "ADDR[:PORT]", an IPv6 address in brackets when a port follows. InvalidArgument for what is none.
-absl::StatusOr<cm::Endpoint> ParseHostPort(const std::string& text, uint16_t default_port);
+// "HOST[:PORT]", an IPv6 address in brackets when a port follows. Errors as of a URL.
+absl::StatusOr<cm::Endpoint> ResolveHostPort(const std::string& text, uint16_t default_port);
 
 }  // namespace pollux::tools
 

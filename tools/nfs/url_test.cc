@@ -9,38 +9,50 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(UrlTest, TakesHostPortAndPath) {
-  const auto plain = ParseNfsUrl("nfs://192.0.2.1/srv/dir/f");
+  const auto plain = ResolveNfsUrl("nfs://192.0.2.1/srv/dir/f");
   ASSERT_TRUE(plain.ok()) << plain.status();
   EXPECT_EQ(plain->server.address, Gid::FromIpv4(0xC0000201));
   EXPECT_EQ(plain->server.port, 20049);
   EXPECT_EQ(plain->path, "/srv/dir/f");
-  const auto port = ParseNfsUrl("nfs://[2001:db8::1]:2050//srv/./x/");
+  const auto port = ResolveNfsUrl("nfs://[2001:db8::1]:2050//srv/./x/");
   ASSERT_TRUE(port.ok()) << port.status();
   EXPECT_EQ(cm::ToString(port->server), "[2001:db8::1]:2050");
   EXPECT_EQ(port->path, "/srv/x");
-  EXPECT_EQ(ParseNfsUrl("nfs://192.0.2.1/")->path, "/");
+  EXPECT_EQ(ResolveNfsUrl("nfs://192.0.2.1/")->path, "/");
 }
 
 TEST(UrlTest, SaysWhatIsWrong) {
   for (const auto& [url, why] : {std::pair{"http://192.0.2.1/x", "no nfs://"},
                                  {"nfs://192.0.2.1", "no path"},
-                                 {"nfs://server/x", "server"},
+                                 {"nfs://192.0.2/x", "192.0.2"},
+                                 {"nfs:///x", "not an"},
+                                 {"nfs://127.0.0.1/x", "one host"},
                                  {"nfs://192.0.2.1:0/x", "no port"},
                                  {"nfs://192.0.2.1:65536/x", "no port"},
                                  {"nfs://[2001:db8::1/x", "no ']'"},
                                  {"nfs://[2001:db8::1]2/x", "no port after"},
                                  {"nfs://192.0.2.1/x/../y", "'..'"}}) {
-    const auto parsed = ParseNfsUrl(url);
+    const auto parsed = ResolveNfsUrl(url);
     EXPECT_EQ(parsed.status().code(), absl::StatusCode::kInvalidArgument) << url;
     EXPECT_THAT(std::string(parsed.status().message()), HasSubstr(why)) << url;
   }
 }
 
+TEST(UrlTest, ANameThatNobodyKnows) {
+  // Longer than a label may be: no resolver asks anybody for it.
+  const std::string name(64, 'x');
+  for (const absl::Status& status : {ResolveNfsUrl("nfs://" + name + ":2050/x").status(),
+                                     ResolveHostPort(name + ":2050", 0).status()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("'" + name + "'"));
+  }
+}
+
 TEST(UrlTest, HostsHaveAPortOrNone) {
-  EXPECT_EQ(ParseHostPort("192.0.2.1", 7)->port, 7);
-  EXPECT_EQ(ParseHostPort("192.0.2.1:9", 7)->port, 9);
-  EXPECT_EQ(ParseHostPort("2001:db8::1", 7)->port, 7);
-  EXPECT_EQ(ParseHostPort("[2001:db8::1]:9", 7)->port, 9);
+  EXPECT_EQ(ResolveHostPort("192.0.2.1", 7)->port, 7);
+  EXPECT_EQ(ResolveHostPort("192.0.2.1:9", 7)->port, 9);
+  EXPECT_EQ(ResolveHostPort("2001:db8::1", 7)->port, 7);
+  EXPECT_EQ(ResolveHostPort("[2001:db8::1]:9", 7)->port, 9);
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 #include "tools/tirpc/pollux_rpc.h"
 
-#include <netdb.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <map>
@@ -15,10 +13,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "rpcrdma/rpcbind.h"
-#include "rpcrdma/socket_address.h"
 #include "rpcrdma/tirpc/client_handle.h"
 #include "rpcrdma/tirpc/service.h"
-#include "stack/net/address.h"
+#include "tools/peer_address.h"
 #include "tools/registration.h"
 #include "tools/served_at.h"
 #include "tools/start_node.h"
@@ -35,20 +32,6 @@ using rpcrdma::tirpc::UpperLayer;
 constexpr uint32_t kConnectTimeoutMs = 25'000;
 
 thread_local std::string last_error;
-
-absl::StatusOr<Gid> Resolve(const char* host) {
-  if (absl::StatusOr<Gid> address = net::ParseAddress(host); address.ok()) return address;
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int error = getaddrinfo(host, nullptr, &hints, &found);
-  if (error != 0) {
-    return absl::NotFoundError(absl::StrCat("host '", host, "': ", gai_strerror(error)));
-  }
-  const Gid address = rpcrdma::EndpointOf(found->ai_addr, found->ai_addrlen).address;
-  freeaddrinfo(found);
-  return address;
-}
 
 void SetCreateError(const absl::Status& status) {
   last_error = std::string(status.message());
@@ -140,14 +123,14 @@ using pollux::tools::last_error;
 
 CLIENT* clnt_pollux_create(const char* host, rpcprog_t program, rpcvers_t version,
                            const char* port) {
-  const absl::StatusOr<pollux::Gid> address = pollux::tools::Resolve(host);
-  if (!address.ok()) {
-    last_error = std::string(address.status().message());
+  const auto addresses = pollux::tools::ResolveHost(host);
+  if (!addresses.ok()) {
+    last_error = std::string(addresses.status().message());
     rpc_createerr.cf_stat = RPC_UNKNOWNHOST;
     return nullptr;
   }
   absl::StatusOr<CLIENT*> client = pollux::tools::MakeClient(
-      *address, static_cast<uint32_t>(program), static_cast<uint32_t>(version), port);
+      addresses->front(), static_cast<uint32_t>(program), static_cast<uint32_t>(version), port);
   if (client.ok()) return *client;
   pollux::tools::SetCreateError(client.status());
   return nullptr;
