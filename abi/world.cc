@@ -1,7 +1,6 @@
 #include "abi/world.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -39,6 +38,11 @@ constexpr uint64_t kRelistenNs = 2'000'000'000;
 
 std::mutex world_mutex;
 World* world = nullptr;
+
+void Nap() {
+  const timespec nap{0, static_cast<int64_t>(Pace::kNapNs)};
+  nanosleep(&nap, nullptr);
+}
 
 bool IsMemif(const std::string& port) {
   const absl::StatusOr<net::Devargs> devargs = net::Devargs::Parse(port);
@@ -155,7 +159,7 @@ bool World::AcquireAtLast() {
   const uint64_t begun_ns = clock_.NowNs();
   while (!ownership_.TryAcquire()) {
     if (clock_.NowNs() - begun_ns >= kLongestCallNs) return false;
-    sched_yield();
+    Nap();
   }
   return true;
 }
@@ -167,8 +171,7 @@ void World::AwaitAnswers(Turn& turn) {
     if (step == Farewell::Step::kGiveUp) return;
     if (step == Farewell::Step::kRepeat) manager_->RepeatDisconnects();
     turn.Poll();
-    const timespec nap{0, static_cast<int64_t>(Pace::kNapNs)};
-    nanosleep(&nap, nullptr);
+    Nap();
   }
 }
 
