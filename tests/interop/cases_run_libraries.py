@@ -31,7 +31,7 @@ def define_ucx(name, transports, *options, wants, lossy=False):
 
 
 UCX_COUNTS = ("-n", 100, "-w", 10)
-define_ucx("rc", "rc_v", "-t", "tag_lat", *UCX_COUNTS, lossy=True,
+define_ucx("rc", "rc_v", "-t", "tag_lat", *UCX_COUNTS,
            wants=[("active", "RC SEND ONLY"), ("passive", "RC SEND ONLY")])
 define_ucx("rc-large", "rc_verbs,ud_verbs", "-t", "tag_bw", "-s", 65536, *UCX_COUNTS, lossy=True,
            wants=[("active", "RC SEND FIRST"), ("active", "RC SEND LAST")])
@@ -76,7 +76,7 @@ define_fabric("msg-tap", "verbs", "msg", wants=TALK, ports=("tap",), directions=
 define_fabric("dgram", "verbs", "dgram",
               wants=[("active", "UD SEND ONLY"), ("passive", "UD SEND ONLY")])
 # A completion queue for two peers: for the 256 by default it is longer than those here.
-define_fabric("rdm", "verbs;ofi_rxm", "rdm", "FI_UNIVERSE_SIZE=2", wants=TALK, lossy=True)
+define_fabric("rdm", "verbs;ofi_rxm", "rdm", "FI_UNIVERSE_SIZE=2", wants=TALK)
 
 
 def define_fio(verb, wants, server_depth=1):

@@ -128,7 +128,7 @@ ATOMIC_ACK = [("passive", "RC ATOMIC ACK")]
 
 define("send_lat", "ib_send_lat", "RC SEND", both_ways=True, lossy=True, extra=False)
 define("send_lat-R", "ib_send_lat", "RC SEND", "-R", both_ways=True, lossy=True)
-define("send_lat-e", "ib_send_lat", "RC SEND", "-e", both_ways=True, lossy=True)
+define("send_lat-e", "ib_send_lat", "RC SEND", "-e", both_ways=True)
 define("send_lat-inline", "ib_send_lat", "RC SEND", "-I", 64, both_ways=True)
 define("send_lat-UC", "ib_send_lat", "UC SEND", "-c", "UC", size=4096, both_ways=True)
 define("send_lat-UD", "ib_send_lat", "UD SEND", "-c", "UD", size=1000, both_ways=True)
@@ -144,26 +144,25 @@ define("send_bw-UC", "ib_send_bw", "UC SEND", "-c", "UC", size=4096)
 define("send_bw-UD", "ib_send_bw", "UD SEND", "-c", "UD", size=1000)
 define("send_bw-a", "ib_send_bw", "RC SEND", "-a", count=ALL_COUNT, ports=("af_packet",),
        wants=ACKNOWLEDGED)
-define("write_lat", "ib_write_lat", "RC WRITE", both_ways=True, lossy=True)
+define("write_lat", "ib_write_lat", "RC WRITE", both_ways=True)
 define("write_lat-R", "ib_write_lat", "RC WRITE", "-R", both_ways=True)
 define("write_lat-UC", "ib_write_lat", "UC WRITE", "-c", "UC", size=4096, both_ways=True)
 define("write_bw", "ib_write_bw", "RC WRITE", size=65536, lossy=True, wants=ACKNOWLEDGED)
 define("write_bw-R", "ib_write_bw", "RC WRITE", "-R", size=65536, lossy=True)
 define("write_bw-b", "ib_write_bw", "RC WRITE", "-b", size=4096, queue_pairs=4, both_ways=True,
-       lossy=True, wants=ACKNOWLEDGED)
+       wants=ACKNOWLEDGED)
 define("write_bw-UC", "ib_write_bw", "UC WRITE", "-c", "UC", size=4096)
 define("write_bw-a", "ib_write_bw", "RC WRITE", "-a", count=ALL_COUNT, ports=("af_packet",),
        wants=ACKNOWLEDGED)
 define("write_bw-D", "ib_write_bw", "RC WRITE", "-D", 2, size=4096, count=None, wants=ACKNOWLEDGED)
-define("read_lat", "ib_read_lat", "RC READ REQUEST", lossy=True,
-       wants=[("passive", "RC READ RESPONSE ONLY")])
+define("read_lat", "ib_read_lat", "RC READ REQUEST", wants=[("passive", "RC READ RESPONSE ONLY")])
 define("read_bw", "ib_read_bw", "RC READ REQUEST", size=65536, lossy=True,
        wants=[("passive", "RC READ RESPONSE MIDDLE")])
 define("read_bw-R", "ib_read_bw", "RC READ REQUEST", "-R", size=65536, lossy=True)
 define("read_bw-b", "ib_read_bw", "RC READ REQUEST", "-b", size=4096, queue_pairs=2,
-       both_ways=True, lossy=True)
+       both_ways=True)
 define("read_bw-a", "ib_read_bw", "RC READ REQUEST", "-a", count=ALL_COUNT, ports=("af_packet",))
-define("atomic_lat", "ib_atomic_lat", "RC FETCH_ADD", size=8, lossy=True, wants=ATOMIC_ACK)
+define("atomic_lat", "ib_atomic_lat", "RC FETCH_ADD", size=8, wants=ATOMIC_ACK)
 define("atomic_lat-R", "ib_atomic_lat", "RC FETCH_ADD", "-R", size=8)
 define("atomic_bw", "ib_atomic_bw", "RC FETCH_ADD", size=8, lossy=True, wants=ATOMIC_ACK)
 define("atomic_bw-cmp", "ib_atomic_bw", "RC CMP_SWAP", "-A", "CMP_AND_SWAP", size=8, queue_pairs=2,
