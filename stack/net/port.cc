@@ -8,13 +8,16 @@
 #include <rte_lcore.h>
 #include <rte_mbuf.h>
 #include <rte_ring.h>
+#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -34,6 +37,8 @@ constexpr unsigned kXdpPoolFrames = 6143;
 constexpr unsigned kOwnPoolCache = 64;
 constexpr uint16_t kOwnPoolRoom = kMaxMtu + kFramingBytes;
 constexpr useconds_t kStartRetryUs = 20'000;
+constexpr int kOtherPids = 16;                // that are tried: their groups may be taken too
+constexpr size_t kProbeStackBytes = 1 << 18;  // drivers keep paths and messages on it
 
 absl::Status Refused(const std::string& name, const char* step, int error) {
   return absl::InternalError(absl::StrCat("port ", name, ": ", step,
@@ -84,10 +89,40 @@ const char* ProbeHint(Driver driver) {
            "address, with arguments that the driver knows";
   }
   if (geteuid() != 0) return "; this user may lack the right (CAP_NET_ADMIN): try root";
-  // The driver gives its socket a number made of process ID and interface, and two processes can
-  // hit on the same.
-  if (driver == Driver::kAfPacket) return "; another process is in its way: start it once more";
   return "";
+}
+
+// rte_dev_probe by another process ID than this process has: by a process that has the same memory
+// and descriptors, and for which this thread waits. What the driver opens and maps stays.
+int ProbeByAnotherPid(const char* devargs) {
+  struct Call {
+    const char* devargs;
+    int error;
+  } call = {.devargs = devargs, .error = -EAGAIN};  // where there can be no such process
+  const auto probe = [](void* given) {
+    auto* const made = static_cast<Call*>(given);
+    made->error = rte_dev_probe(made->devargs);
+    return 0;
+  };
+  const auto stack = std::make_unique<std::byte[]>(kProbeStackBytes);
+  // It ends without a signal: to the program around this it is no child.
+  const pid_t process =
+      clone(probe, stack.get() + kProbeStackBytes, CLONE_VM | CLONE_VFORK | CLONE_FILES, &call);
+  while (process > 0 && waitpid(process, nullptr, __WCLONE) < 0 && errno == EINTR) {
+  }
+  return call.error;
+}
+
+// As rte_dev_probe. The driver of packet sockets puts them into a fan-out group whose number is
+// made of process ID and interface index, and the kernel refuses it where a process at another
+// interface has hit on the same.
+int ProbeDevice(const Devargs& devargs) {
+  const std::string text = devargs.ToString();
+  int error = rte_dev_probe(text.c_str());
+  for (int i = 0; i < kOtherPids && error != 0 && devargs.driver() == Driver::kAfPacket; ++i) {
+    error = ProbeByAnotherPid(text.c_str());
+  }
+  return error;
 }
 
 }  // namespace
@@ -127,7 +162,7 @@ absl::Status Port::Probe(const Devargs& devargs) {
     return absl::AlreadyExistsError(
         absl::StrCat("port ", name_, " is open already in this process; give another name"));
   }
-  const int error = rte_dev_probe(devargs.ToString().c_str());
+  const int error = ProbeDevice(devargs);
   if (error == 0 && rte_eth_dev_get_port_by_name(name_.c_str(), &id) == 0) {
     port_id_ = id;
     rte_eth_dev_info info;

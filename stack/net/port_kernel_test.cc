@@ -1,8 +1,13 @@
 // Ports joined to the kernel of this machine: a packet socket on a veth, and a tap. Runs in a
 // network namespace of its own (tag block-network).
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
 #include <rte_mbuf.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -150,6 +155,24 @@ TEST_F(VethTest, HasAQueueForEachWorker) {
   Host host(&queues, **port);
   EXPECT_TRUE(host.PollWhile("ping -n -c 3 -i 0.2 -W 5 10.9.0.2"));
   EXPECT_TRUE(host.Resolve(kKernel).ok());
+}
+
+// The driver's fan-out group for this process and interface is taken at another interface.
+TEST_F(VethTest, APacketSocketElsewhereIsNotInTheWay) {
+  const int other = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(ETH_P_ALL));
+  ASSERT_GE(other, 0);
+  sockaddr_ll at{};
+  at.sll_family = AF_PACKET;
+  at.sll_protocol = htons(ETH_P_ALL);
+  at.sll_ifindex = static_cast<int>(if_nametoindex("vkern"));
+  ASSERT_EQ(bind(other, reinterpret_cast<const sockaddr*>(&at), sizeof at), 0);
+  const uint32_t group = (static_cast<uint32_t>(getpid()) ^ if_nametoindex("vport")) & 0xFFFF;
+  ASSERT_EQ(setsockopt(other, SOL_PACKET, PACKET_FANOUT, &group, sizeof group), 0);
+  absl::StatusOr<std::unique_ptr<Port>> port = Port::Open(Options());
+  ASSERT_TRUE(port.ok()) << port.status();
+  Host host(&(*port)->queue(), **port);
+  EXPECT_TRUE(host.Resolve(kKernel).ok());
+  close(other);
 }
 
 TEST_F(VethTest, WhatALoweredMtuNoLongerCarriesIsCounted) {

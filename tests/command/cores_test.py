@@ -146,20 +146,12 @@ class BridgeTest(CoresTest):
                           "--address", f"10.0.0.{number}/24", *arguments)
 
     def client(self, number, connected):
-        """A client that runs once `connected()` holds. DPDK names what it opens of an interface by
-        the process ID and the interface's index: where both make the same of another process, it is
-        refused, and said to be worth another try."""
-        def start():
-            return self.rping(number, "-c", "-a", "10.0.0.1", "-S", "4096", "--idle", "sleep",
-                              "--json")
-
-        client = start()
-        while True:
-            wait_for("a connection", lambda: client.process.poll() is not None or connected())
-            if client.process.poll() is None:
-                return client
-            self.assertIn("start it once more", client.stderr)
-            client = start()
+        """A client that runs once `connected()` holds."""
+        client = self.rping(number, "-c", "-a", "10.0.0.1", "-S", "4096", "--idle", "sleep",
+                            "--json")
+        wait_for("a connection", lambda: client.process.poll() is not None or connected())
+        self.assertIsNone(client.process.poll(), client.stderr)
+        return client
 
     def clients_of_both_cores(self, server):
         """Four, and how many it took: each falls to a core by the number that it drew."""

@@ -249,11 +249,10 @@ class VethTest(Everything, TwoHosts):
                                    ("get", ("there", self.directory / "got"))):
             with self.subTest(command):
                 server = self.serve()
-                watch = self.watch()
                 # Slow enough to be in its midst.
                 run = self.start(self.client_host, *self.client_argv(
                     command, *arguments, options=("--impair", "loss=0.1,seed=1")))
-                wait_for("RTU", lambda: "RTU" in watch.names())
+                server.wait_for_line("connected")
                 self.assertTrue(self.client_host.shell("ip link del wire"))
                 for end in (run, server):
                     self.assertEqual(end.wait(), 1)

@@ -95,8 +95,9 @@ class NfsTransferTest(NfsOnNfsd):
 
     def test_server_killed_in_mid_transfer(self):
         server = self.nfsd("--json")
-        sent = self.file("sent", 128 * MIB)
-        argv = self.nfs_argv("put", sent, path="file")
+        sent = self.file("sent", 16 * MIB)
+        # Over a wire so bad that it takes long.
+        argv = self.nfs_argv("put", sent, path="file", options=("--impair", "loss=0.1,seed=1"))
         put = self.start(self.client_host, *argv[:2], "--json", *argv[2:])
         wait_for("data", lambda: put.process.poll() is not None or self.come() > 2 * MIB)
         self.assertIsNone(put.process.poll(), "it was done too soon to be disturbed")

@@ -86,12 +86,24 @@ class Served:
         for name, digest in self.guest_checksums(*names).items():
             need(digest == self.checksum(name), f"{name} differs")
 
+    def told(self, command):
+        """What `pollux COMMAND --json` tells of it."""
+        argv = [self.bench.tools["pollux"], command, "--json", "--pid",
+                str(self.process.child.pid)]
+
+        def answer():
+            need(self.process.running(), f"{self.process.name} has ended")
+            # Its worker may have to wait for its CPU for longer than anybody waits for an answer.
+            done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                  text=True, check=False)
+            return done.stdout if done.returncode == 0 else None
+
+        text = self.bench.deadline.wait_for(f"an answer to pollux {command}", answer)
+        return json.loads(text)["processes"][0]
+
     def counters(self):
         """What it tells of its calls, by name."""
-        told = subprocess.run([self.bench.tools["pollux"], "stat", "--json", "--pid",
-                               str(self.process.child.pid)], stdout=subprocess.PIPE, text=True,
-                              check=True)
-        return json.loads(told.stdout)["processes"][0]["workers"][0]["nfs"]
+        return self.told("stat")["workers"][0]["nfs"]
 
     def calls(self):
         """How many READs and WRITEs it has answered."""
@@ -103,6 +115,12 @@ class Served:
         before = self.calls()
         self.bench.deadline.wait_for(f"{count} READs or WRITEs",
                                      lambda: self.calls() >= before + count)
+
+    def wait_for_awaited_lock(self):
+        """Until a client waits for a lock that it has not got."""
+        self.bench.deadline.wait_for(
+            "a lock that is waited for",
+            lambda: any(one["awaited"] for one in self.told("locks")["locks"]))
 
     def stop(self):
         """Its end, in good order: what it says of itself."""
@@ -261,25 +279,44 @@ def nfsd_loss(bench):
     return served.look(rpc_judge.READ, rpc_judge.WRITE)
 
 
+def again_and_again(bench, script):
+    """The guest does it until the one that is returned is called, and has then done it once more
+    than it had to: whatever happened between did so at the same time. What it said is returned."""
+    flag = f"/tmp/enough{bench.guest.next}"
+    under_way = bench.guest.begin(f"set -e; until [[ -e {flag} ]]; do {script}; done")
+
+    def enough():
+        need(not under_way.ended(), f"the guest ended too soon: {under_way.output}")
+        bench.guest.run(f"touch {flag}", bench.deadline)
+        return under_way.expect(0, bench.deadline)
+
+    return enough
+
+
 @case("nfsd-killed", directions=(TO_POLLUX,), wants=BULK, deadline_s=400, ports=("af_packet",))
 def nfsd_killed(bench):
     """Pollux is killed while the client writes and while it reads; another goes on in its place."""
     served = Served(bench)
+
+    def kill_during(script):
+        enough = again_and_again(bench, script)
+        served.wait_for_calls(8)
+        served.process.signal(signal.SIGKILL)
+        served.process.wait(bench.deadline)
+        served.start()
+        return enough()
+
     with mounted(served):
-        # Reading ahead it would be done before anybody is killed.
-        for direction in ("bs=64k count=256 if=/dev/urandom of=",
-                          "bs=32k count=512 iflag=direct of=/dev/null if="):
-            served.guest("sync; echo 3 >/proc/sys/vm/drop_caches")
-            copy = bench.guest.begin(f"dd {direction}{MOUNT_POINT}/file status=none && sync && "
-                                     "echo done")
-            served.wait_for_calls(8)
-            served.process.signal(signal.SIGKILL)
-            served.process.wait(bench.deadline)
-            need("done" not in copy.output, "it was done too soon to be disturbed")
-            served.start()
-            copy.expect(0, bench.deadline)
-        served.same("file")
-    need((served.root / "file").stat().st_size == 16 * MIB, "bytes are missing")
+        kill_during(f"number=$((number + 1)); dd if=/dev/urandom of={MOUNT_POINT}/file$number "
+                    "bs=64k count=256 conv=fsync status=none")
+        names = os.listdir(served.root)
+        need(all((served.root / name).stat().st_size == 16 * MIB for name in names),
+             "bytes are missing")
+        served.same(*names)
+        # Not through its cache, which would soon have all of it.
+        read = kill_during(f"dd if={MOUNT_POINT}/file1 bs=32k iflag=direct status=none | sha256sum")
+        digests = {line.split()[0] for line in read.splitlines()}
+        need(digests == {served.checksum("file1")}, f"the guest has read {digests}")
     served.stop()
     return served.look(rpc_judge.READ, rpc_judge.WRITE)
 
@@ -322,29 +359,28 @@ def nfsd_locks(bench):
     """Locks of the guest's programs and of this host's keep each other out, in turn."""
     served = Served(bench)
     served.guest(STATUS_MONITOR)
-    path = f"{MOUNT_POINT}/locked"
-
-    def hold():
-        held = bench.guest.begin(f"flock {path} sh -c 'echo held; sleep 5'")
-        held.wait_for_output("held", bench.deadline)
-        return held
-
+    path, flag = f"{MOUNT_POINT}/locked", "/tmp/enough"
     with mounted(served, "hard,"):
         served.guest(f"touch {path}")
         with open(served.root / "locked", "r+b") as file:
-            held = hold()
+            held = hold_until(bench, flag)
             need(not takes(file), "the guest's lock keeps nobody of this host out")
+            served.guest(f"touch {flag}")
             held.expect(0, bench.deadline)
             bench.deadline.wait_for("the lock that the guest gave up", lambda: takes(file))
             bench.guest.begin(f"flock -n {path} true").expect(1, bench.deadline)
             waits = bench.guest.begin(f"flock {path} echo mine")
-            served.guest("sleep 2")
+            served.wait_for_awaited_lock()
             need("mine" not in waits.output, "the guest did not wait")
             fcntl.lockf(file, fcntl.LOCK_UN)
             waits.expect(0, bench.deadline)
-        held = hold()
-        bench.guest.begin(f"flock {path} echo mine").expect(0, bench.deadline)
-        held.expect(0, bench.deadline)
+        held = hold_until(bench, flag)
+        waits = bench.guest.begin(f"flock {path} echo mine")
+        # By its own kernel: the server is not asked for what another program there has.
+        served.guest("until grep -q -e '->' /proc/locks; do sleep 0.05; done; "
+                     f"touch {flag}")
+        for one in (held, waits):
+            one.expect(0, bench.deadline)
     served.stop()
     return served.look()
 

@@ -7,7 +7,8 @@ import subprocess
 
 import rpc_judge
 from case import TO_POLLUX, case, need
-from cases_nfsd import BULK, MIB, MOUNT_POINT, MOUNT_PORT, WANTS, Served, mounted
+from cases_nfsd import (BULK, MIB, MOUNT_POINT, MOUNT_PORT, WANTS, Served, again_and_again,
+                        mounted)
 from network import SECOND
 
 DROP_CACHES = "echo 3 >/proc/sys/vm/drop_caches"
@@ -192,20 +193,6 @@ class SecondClient:
         return bench.program("nfs", bench.tools["pollux"], "nfs", command, *SECOND.arguments(),
                              "--mount", f"{bench.port.address}:{MOUNT_PORT}", "--json",
                              "--timeout-ms", 60_000, *order)
-
-
-def again_and_again(bench, script):
-    """The guest does it until the one that is returned is called, and has then done it once more
-    than it had to: whatever happened between did so at the same time."""
-    flag = f"/tmp/enough{bench.guest.next}"
-    under_way = bench.guest.begin(f"set -e; until [[ -e {flag} ]]; do {script}; done")
-
-    def enough():
-        need(not under_way.ended(), f"the guest ended too soon: {under_way.output}")
-        bench.guest.run(f"touch {flag}", bench.deadline)
-        return under_way.expect(0, bench.deadline)
-
-    return enough
 
 
 @case("nfsd-two-clients", directions=(TO_POLLUX,), ports=("af_packet",), wants=BULK,

@@ -93,6 +93,11 @@ class Command:
         """SIGKILL to all its processes that are left: it is a session of its own."""
         self.guest.run(f"pkill -9 -s $(cat /host/run/{self.base.name}.pid); true", deadline)
 
+    def end(self, deadline):
+        """The same, and waits until they and all that they had are gone."""
+        self.guest.run(f"session=$(cat /host/run/{self.base.name}.pid); "
+                       "while pkill -9 -s $session; do sleep 0.02; done", deadline)
+
 
 class Guest:
     """Boots with start(); one boot serves many cases."""

@@ -172,7 +172,7 @@ class LinuxPeer(Peer):
 
     def kill(self):
         self.gone = True
-        self.script.kill(self.bench.deadline)
+        self.script.end(self.bench.deadline)
 
     def expect_end(self):
         """Not waited for: rxe may take a minute to end a queue pair that has failed."""

@@ -152,7 +152,7 @@ def run_one(table, the_case, direction, port, guest, tools, folder, keep):
     except CaseSkipped as skip:
         result, reason = "skipped", str(skip)
     except (CaseFailure, ValueError, RuntimeError, KeyError, OSError,
-            subprocess.TimeoutExpired) as failure:
+            subprocess.SubprocessError) as failure:
         result, reason = "FAILED", f"{failure}" or type(failure).__name__
     table.add(the_case.name, direction, port.kind, result, time.monotonic() - begun, reason)
     if result == "FAILED":
