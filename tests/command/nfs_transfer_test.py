@@ -199,9 +199,12 @@ class StalledFileSystemTest(OnItsOwnFileSystem):
 
     def calls(self, server):
         """How many calls it has answered, and how many it has not."""
-        told = self.finish(Host(), "stat", "--json", "--pid", server.process.pid)
-        worker, = json.loads(told.stdout)["processes"][0]["workers"]
-        nfs = worker["nfs"]
+        def asked():
+            told = self.finish(Host(), "stat", "--json", "--pid", server.process.pid)
+            return told.process.returncode == 0 and json.loads(told.stdout)["processes"]
+
+        process, = wait_for("an answer of the server's", asked)
+        nfs = process["workers"][0]["nfs"]
         return sum(nfs[name] for name in nfs if name.startswith("calls/")), nfs["busy"]
 
     def leave_waiting(self, server, name, calls):
