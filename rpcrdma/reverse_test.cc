@@ -304,5 +304,76 @@ TEST_F(RawServerTest, ProgramsThatAreNotThere) {
   ExpectForwardCallIsAnswered();
 }
 
+// A client that obeys nobody, at a server that calls it back.
+class RawClientTest : public MirrorTest {
+ protected:
+  void Start() {
+    StartWorld();
+    StartServer({.reverse_credits = 8});
+    raw = std::make_unique<RawPeer>(&nodes[0]->worker(), managers[0].get());
+    raw->Connect({nodes[1]->gid(), kTestPort});
+    ASSERT_TRUE(RunUntil([this] { return raw->connected(); }));
+    CallNull();
+    ASSERT_TRUE(server->server->OpenReverse(server->last_connection, CallbackBinding()).ok());
+    ASSERT_TRUE(server->server
+                    ->CallReverse(server->last_connection, {.procedure = kCallbackNull},
+                                  [this](absl::Status s, const Reply*) {
+                                    EXPECT_FALSE(status.has_value());
+                                    status = s;
+                                  })
+                    .ok());
+    ASSERT_TRUE(RunUntil([this] { return raw->received.size() == 1; }));
+    size_t bytes = 0;
+    ASSERT_EQ(ParseHeader(raw->received[0], &call, &bytes), HeaderStatus::kOk);
+  }
+  void TearDown() override {
+    raw.reset();
+    MirrorTest::TearDown();
+  }
+  // A forward call, which is answered.
+  void CallNull() {
+    raw->received.clear();
+    raw->Send(MessageOf(HeaderOf(1), CallOf({.xid = 1, .program = kMirrorProgram, .version = 1})));
+    ASSERT_TRUE(RunUntil([this] { return raw->received.size() == 1; }));
+    raw->received.clear();
+  }
+  static Header HeaderOf(uint32_t xid) {
+    Header header;
+    header.xid = xid;
+    header.credits = 8;
+    return header;
+  }
+  void ExpectDiscarded(const RawPeer::Message& reply, uint64_t Counters::*counter) {
+    const uint64_t before = server->server->counters().*counter;
+    raw->Send(reply);
+    ASSERT_TRUE(RunUntil([&] { return server->server->counters().*counter == before + 1; }));
+  }
+
+  std::unique_ptr<RawPeer> raw;
+  Header call;  // the server's
+  std::optional<absl::Status> status;
+};
+
+TEST_F(RawClientTest, RepliesThatAreNone) {
+  Start();
+  const RawPeer::Message good = MessageOf(HeaderOf(call.xid), ReplyOf(call.xid));
+  const Segment segment = raw->SegmentAt(0, 100);
+  Header chunks = HeaderOf(call.xid), error = HeaderOf(call.xid ^ 1);
+  chunks.chunks.AddWriteChunk({&segment, 1});
+  error.proc = Proc::kError;
+  error.error = ErrorCode::kChunk;
+  ExpectDiscarded(MessageOf(HeaderOf(call.xid ^ 1), ReplyOf(call.xid ^ 1)),
+                  &Counters::unknown_xids);
+  ExpectDiscarded(MessageOf(error), &Counters::unknown_xids);
+  ExpectDiscarded(MessageOf(HeaderOf(call.xid), ReplyOf(call.xid ^ 1)), &Counters::bad_rpc_replies);
+  ExpectDiscarded(MessageOf(chunks, ReplyOf(call.xid)), &Counters::bad_reply_chunks);
+  EXPECT_FALSE(status.has_value());
+  raw->Send(good);
+  ASSERT_TRUE(RunUntil([this] { return status.has_value(); }));
+  EXPECT_TRUE(status->ok()) << *status;
+  ExpectDiscarded(good, &Counters::unknown_xids);
+  CallNull();
+}
+
 }  // namespace
 }  // namespace pollux::rpcrdma

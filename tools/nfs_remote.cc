@@ -55,14 +55,15 @@ absl::Status WithHint(const absl::Status& status, const NfsOptions& options) {
 
 void DeclareNfsOptions(Options& options, NfsOptions* nfs) {
   DeclareClientOptions(options, nfs);
-  options.Parsed("mount", "HOST[:PORT]",
-                 "where the kernel finds the server's MOUNT service (the server's address, and the "
-                 "port that its rpcbind names)",
-                 [nfs](const std::string& value) {
-                   const auto service = ResolveHostPort(value, 0);
-                   if (service.ok()) nfs->mount = *service;
-                   return service.status();
-                 });
+  options.Parsed(
+      "mount", "HOST[:PORT]",
+      "where the kernel finds the server's MOUNT service (the\nserver's address, and the "
+      "port that its rpcbind names)",
+      [nfs](const std::string& value) {
+        const auto service = ResolveHostPort(value, 0);
+        if (service.ok()) nfs->mount = *service;
+        return service.status();
+      });
   const auto id = [&options](const char* name, const char* help, std::optional<uint64_t>* target) {
     options.Parsed(name, "N", help, [target](const std::string& value) {
       uint64_t number = 0;
@@ -76,7 +77,7 @@ void DeclareNfsOptions(Options& options, NfsOptions* nfs) {
   id("uid", "act as this user (your own)", &nfs->uid);
   id("gid", "and this group", &nfs->gid);
   options.Switch("hard",
-                 "once connected, wait for a server that is gone or busy without end, as a hard\n"
+                 "once connected, wait for a server that is gone or busy\nwithout end, as a hard "
                  "mount does (else for about a minute)",
                  &nfs->hard);
 }

@@ -1,21 +1,16 @@
-"""pollux nfs on pollux nfsd: files there and back, errors, loss, restarts, a power failure, and a
-file system that stalls."""
+"""pollux nfs on pollux nfsd: files there and back, errors, loss, restarts, and a power failure."""
 
-import fcntl
 import json
-import os
 import shutil
 import signal
 import subprocess
 import unittest
 
 from tests.command.exports import Exported
-from tests.command.harness import SERVER, Host, wait_for
+from tests.command.harness import SERVER, wait_for
 
 MIB = 1 << 20
 USER = 4321
-STORAGE_THREADS = 8  # of each export (nfs/server/storage.h)
-FIFREEZE, FITHAW = 0xC0045877, 0xC0045878
 # Where Debian has what only root needs.
 SYSTEM_PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
 
@@ -25,9 +20,9 @@ class NfsOnNfsd(Exported):
         super().setUp()
         self.export.chmod(0o777)
 
-    def nfs_argv(self, command, *operands, path="", options=(), export=None):
+    def nfs_argv(self, command, *operands, path="", options=()):
         """Operands before the URL are a put's, those behind it a get's."""
-        url = f"nfs://{SERVER}{export or self.export}/{path}"
+        url = f"nfs://{SERVER}{self.export}/{path}"
         order = (*operands, url) if command == "put" else (url, *operands)
         return ("nfs", command, "--netdev", "wire", "--uid", USER, "--gid", USER,
                 "--timeout-ms", "60000", *options, *order)
@@ -43,17 +38,18 @@ class NfsOnNfsd(Exported):
         run = self.finish(self.client_host, *self.nfs_argv(*arguments, **keywords))
         self.assert_one_line(run, 1, words)
 
-    def there_and_back(self, size, export=None, **keywords):
-        sent, name = self.file(f"sent{size}", size), f"file{size}"
-        put = self.nfs("put", sent, path=name, export=export, **keywords)
-        self.assertEqual(((export or self.export) / name).read_bytes(), sent.read_bytes())
-        got = self.directory / f"got{size}"
-        self.assertEqual(self.nfs("get", got, path=name, export=export, **keywords)["sha256"],
-                         put["sha256"])
-        self.assertEqual(got.read_bytes(), sent.read_bytes())
-
 
 class NfsTransferTest(NfsOnNfsd):
+    def there_and_back(self, size, options=()):
+        sent, name = self.file(f"sent{size}", size), f"file{size}"
+        put = self.nfs("put", sent, path=name, options=options)
+        self.assertEqual((self.export / name).read_bytes(), sent.read_bytes())
+        got = self.directory / f"got{size}"
+        self.assertEqual(self.nfs("get", got, path=name, options=options)["sha256"],
+                         put["sha256"])
+        self.assertEqual(got.read_bytes(), sent.read_bytes())
+        return put
+
     def come(self):
         """Bytes of files in the export."""
         return sum(path.stat().st_size for path in self.export.iterdir())
@@ -117,8 +113,8 @@ class NfsTransferTest(NfsOnNfsd):
         self.assertGreater(self.stop(server)["retransmitted_packets"], 0)
 
 
-class OnItsOwnFileSystem(NfsOnNfsd):
-    """An export on a file system that is the test's own."""
+class PowerFailureTest(NfsOnNfsd):
+    """An export on a file system of its own, of which a copy is what a power failure leaves."""
 
     def setUp(self):
         super().setUp()
@@ -146,10 +142,6 @@ class OnItsOwnFileSystem(NfsOnNfsd):
         for point in reversed(self.mount_points):
             subprocess.run(["umount", "-l", point], check=False)
 
-
-class PowerFailureTest(OnItsOwnFileSystem):
-    """What a power failure leaves is a copy of the file system."""
-
     def left(self):
         """What is there after a power failure at this moment, by name."""
         copy = self.directory / "copy"
@@ -172,72 +164,6 @@ class PowerFailureTest(OnItsOwnFileSystem):
         unsynced.unlink()
         self.nfs("rm", path="file")
         self.assertEqual(self.left(), {})
-        self.stop(server)
-
-
-class StalledFileSystemTest(OnItsOwnFileSystem):
-    """Who changes a frozen file system waits, in whatever call that is."""
-
-    def setUp(self):
-        super().setUp()
-        self.other = self.directory / "other"
-        self.other.mkdir()
-        self.other.chmod(0o777)
-
-    def freeze(self):
-        folder = os.open(self.export, os.O_RDONLY)
-        self.addCleanup(os.close, folder)
-        fcntl.ioctl(folder, FIFREEZE, 0)
-
-        def thaw():
-            nonlocal folder
-            if folder is not None:
-                fcntl.ioctl(folder, FITHAW, 0)
-            folder = None
-
-        self.addCleanup(thaw)
-        return thaw
-
-    def calls(self, server):
-        """How many calls it has answered, and how many it has not."""
-        told = self.finish(Host(), "stat", "--json", "--pid", server.process.pid)
-        worker, = json.loads(told.stdout)["processes"][0]["workers"]
-        nfs = worker["nfs"]
-        return sum(nfs[name] for name in nfs if name.startswith("calls/")), nfs["busy"]
-
-    def leave_waiting(self, server, name, calls):
-        """A client that makes so many calls to remove a file leaves while the last one stalls."""
-        answered, busy = self.calls(server)
-        client = self.start(self.client_host, *self.nfs_argv("rm", path=name))
-        wait_for("a call that stalls",
-                 lambda: self.calls(server) == (answered + calls - 1, busy + 1))
-        self.assertIsNone(client.process.poll(), client.stderr)
-        client.interrupt(signal.SIGKILL)
-
-    def test_other_calls_go_on(self):
-        server = self.nfsd("--json", "--export", f"{self.other}:rw")
-        names = [f"file{number}" for number in range(STORAGE_THREADS)]
-        for name in ("first", *names):
-            (self.export / name).write_bytes(bytes(MIB))
-        before, _ = self.calls(server)
-        self.nfs("rm", path="first")
-        calls = self.calls(server)[0] - before
-        thaw = self.freeze()
-        for name in names[:-1]:
-            self.leave_waiting(server, name, calls)
-        # Who changes nothing needs but a thread that is left.
-        self.assertEqual({entry["name"] for entry in self.nfs("ls")["entries"]},
-                         {*names, "lost+found"})
-        self.assertEqual(self.nfs("get", self.directory / "got", path=names[0])["bytes"], MIB)
-        self.leave_waiting(server, names[-1], calls)
-        for size in (0, 4097, MIB + 5):
-            self.there_and_back(size, export=self.other)
-        self.assertEqual(len(self.nfs("ls", export=self.other)["entries"]), 3)
-        self.assertEqual(self.calls(server)[1], STORAGE_THREADS)
-        thaw()
-        wait_for("what was waited for", lambda: self.calls(server)[1] == 0)
-        self.assertEqual(os.listdir(self.export), ["lost+found"])
-        self.there_and_back(MIB)
         self.stop(server)
 
 
