@@ -15,9 +15,11 @@ class InstructionsTest(unittest.TestCase):
         with open(PATHS, "rb") as binary:
             if b"__asan_init" in binary.read() or b"__tsan_init" in binary.read():
                 self.skipTest("a sanitizer's instructions are not the paths'")
-        figures = instructions.measure(PATHS)
+        figures, spent = instructions.measure(PATHS)
         budget = instructions.read_budget(BUDGET)
         print(instructions.table(figures, budget))
+        for path, (message, _) in figures.items():
+            self.assertAlmostEqual(sum(spent[path].values()), message, places=3)
         self.assertEqual(instructions.complaints(figures, budget), [],
                          "if it is worth it: tools/dev bench --instructions --update")
 
