@@ -43,7 +43,7 @@ class Names:
 
 
 def rooms(dump):
-    """{room: instructions} of the text of a dump, each counted once: what callees take is theirs."""
+    """{room: instructions} of a dump's text, each counted once: what callees take is theirs."""
     files, objects = Names(), Names()
     file = library = "???"
     costs = dict.fromkeys(NAMES, 0)
