@@ -1,6 +1,5 @@
 #include "rpcrdma/connection.h"
 
-#include <array>
 #include <bit>
 #include <utility>
 
@@ -109,28 +108,36 @@ bool Connection::TellSent(Role& role) {
 
 bool Connection::Poll(Role& role) {
   const bool sent = TellSent(role);
-  std::array<ibv_wc, kPollBatch> completions;
-  const int n = cq_->Poll(kPollBatch, completions.data());
-  for (int i = 0; i < n && !broken_; ++i) {
-    const ibv_wc& wc = completions[i];
-    if (wc.status != IBV_WC_SUCCESS) {
-      broken_ = true;
-      failure_ = wc.status;
-      const uint32_t cookie = static_cast<uint32_t>(wc.wr_id);
-      if ((wc.wr_id & kReceiveBit) == 0 && cookie != kAskedCookie) role.OnFailed(cookie, wc.status);
-    } else if ((wc.wr_id & kReceiveBit) != 0) {
-      const uint32_t receive = static_cast<uint32_t>(wc.wr_id);
-      const size_t offset = receive * Stride(config_.receive_bytes);
-      const bool invalidated = (wc.wc_flags & IBV_WC_WITH_INV) != 0;
-      role.OnMessage({.receive = receive,
-                      .message = {receive_memory_.get() + offset, wc.byte_len},
-                      .invalidated = invalidated ? wc.invalidated_rkey : 0});
-    }
+  int taken = 0;
+  for (; taken < kPollBatch && !broken_; ++taken) {
+    const ibv_wc* const wc = cq_->front();
+    if (wc == nullptr) break;
+    TakeCompletion(*wc, role);
   }
-  const bool heard = sent || n > 0;
+  const bool heard = sent || taken > 0;
   if (heard) heard_ns_ = worker_->now_ns();
   if (cq_->overrun()) broken_ = true;
   return heard;
+}
+
+// `wc` is the queue's oldest, in its place: what the role does may write over it.
+void Connection::TakeCompletion(const ibv_wc& wc, Role& role) {
+  const uint64_t wr_id = wc.wr_id;
+  const ibv_wc_status status = wc.status;
+  const uint32_t bytes = wc.byte_len;
+  const uint32_t invalidated = (wc.wc_flags & IBV_WC_WITH_INV) != 0 ? wc.invalidated_rkey : 0;
+  cq_->Pop();
+  const auto index = static_cast<uint32_t>(wr_id);
+  if (status != IBV_WC_SUCCESS) {
+    broken_ = true;
+    failure_ = status;
+    if ((wr_id & kReceiveBit) == 0 && index != kAskedCookie) role.OnFailed(index, status);
+  } else if ((wr_id & kReceiveBit) != 0) {
+    const size_t offset = index * Stride(config_.receive_bytes);
+    role.OnMessage({.receive = index,
+                    .message = {receive_memory_.get() + offset, bytes},
+                    .invalidated = invalidated});
+  }
 }
 
 void Connection::WatchPeer() {

@@ -149,6 +149,7 @@ class Connection {
     cookies_[posted_++ & cookie_mask_] = told ? cookie : kNotTold;
   }
   bool TellSent(Role& role);
+  void TakeCompletion(const ibv_wc& wc, Role& role);
   static void OnQuiet(void* connection, uint64_t now_ns);
 
   engine::Worker* worker_;

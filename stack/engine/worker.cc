@@ -37,12 +37,14 @@ void FreeFrames(rte_mbuf** frames, unsigned count) {
   std::array<rte_mbuf*, kTogether> done;
   unsigned gathered = 0;
   for (unsigned i = 0; i < count; ++i) {
-    if (frames[i]->nb_segs != 1) [[unlikely]] {
-      rte_pktmbuf_free(frames[i]);
+    rte_mbuf* frame = frames[i];
+    // Whatever is not alone wants a look at its second line, which another core may hold.
+    const bool alone =
+        frame->nb_segs == 1 && rte_mbuf_refcnt_read(frame) == 1 && RTE_MBUF_DIRECT(frame);
+    if (!alone) [[unlikely]] {
+      rte_pktmbuf_free(frame);
       continue;
     }
-    rte_mbuf* frame = rte_pktmbuf_prefree_seg(frames[i]);
-    if (frame == nullptr) continue;
     if (gathered == done.size() || (gathered > 0 && frame->pool != done[0]->pool)) [[unlikely]] {
       rte_mempool_put_bulk(done[0]->pool, reinterpret_cast<void**>(done.data()), gathered);
       gathered = 0;
@@ -187,8 +189,12 @@ bool Worker::Receive(Port& port) {
   std::array<rte_mbuf*, kBurst> frames;
   const uint16_t count = port.link->Receive(frames.data(), kBurst, now_ns_);
   if (count == 0) return port.steering != nullptr && port.steering->moved();
-  // The headers of the whole burst come in while its first frames are worked on.
-  for (uint16_t i = 0; i < count; ++i) rte_prefetch0(rte_pktmbuf_mtod(frames[i], void*));
+  // The first two lines of the whole burst, which is all of short packets, come in while its first
+  // frames are worked on.
+  for (uint16_t i = 0; i < count; ++i) {
+    rte_prefetch0(rte_pktmbuf_mtod(frames[i], void*));
+    rte_prefetch0(rte_pktmbuf_mtod_offset(frames[i], void*, RTE_CACHE_LINE_SIZE));
+  }
   port.counters.rcvd_pkts += count;
   transport::PollContext context = Context(port);
   const Qpn before = arrivals_[0].packet.bth.dest_qpn;

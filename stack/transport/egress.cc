@@ -8,6 +8,12 @@ Egress::~Egress() {
   if (count_ > 0) rte_pktmbuf_free_bulk(frames_.data(), count_);
 }
 
+rte_mbuf* Egress::AllocateFromPool() {
+  rte_mbuf* frame = rte_pktmbuf_alloc(pool_);
+  if (frame == nullptr) CountNotSent(Drop::kNoBuffer);
+  return frame;
+}
+
 void Egress::CountNotSent(Drop reason) {
   counters_->Count(reason);
   ++counters_->send_err;

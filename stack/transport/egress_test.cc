@@ -86,6 +86,39 @@ TEST_F(EgressTest, DryPoolIsCounted) {
   rte_pktmbuf_free_bulk(held.data(), held.size());
 }
 
+// A pool with a cache for the core that asks, which the one above has not.
+TEST_F(EgressTest, EachBufferOfACacheOnceAndAsNew) {
+  const unsigned frames = 255, cache = 64;
+  rte_mempool* pool =
+      rte_pktmbuf_pool_create("egress_cache", frames, cache, 0, 2048, SOCKET_ID_ANY);
+  ASSERT_NE(pool, nullptr);
+  ASSERT_NE(rte_mempool_default_cache(pool, rte_lcore_id()), nullptr);
+  for (int round = 0; round < 2; ++round) {
+    Egress egress(&link_, pool, &counters_);
+    std::set<rte_mbuf*> held;
+    while (rte_mbuf* frame = egress.Allocate()) {
+      EXPECT_TRUE(held.insert(frame).second);
+      EXPECT_EQ(frame->pkt_len, 0u);
+      EXPECT_EQ(frame->data_len, 0u);
+      EXPECT_EQ(frame->nb_segs, 1u);
+      EXPECT_EQ(frame->next, nullptr);
+      EXPECT_EQ(frame->ol_flags, 0u);
+      EXPECT_EQ(frame->packet_type, 0u);
+      EXPECT_EQ(rte_mbuf_refcnt_read(frame), 1u);
+      EXPECT_EQ(rte_pktmbuf_headroom(frame), RTE_PKTMBUF_HEADROOM);
+      rte_pktmbuf_append(frame, 2048);  // what the next one to take it must not find
+      rte_pktmbuf_adj(frame, 100);
+      frame->ol_flags = RTE_MBUF_F_TX_IP_CKSUM;
+      frame->packet_type = RTE_PTYPE_L2_ETHER;
+    }
+    EXPECT_EQ(held.size(), frames);
+    EXPECT_EQ(counters_.drop(Drop::kNoBuffer), round + 1u);
+    for (rte_mbuf* frame : held) rte_pktmbuf_free(frame);
+    EXPECT_EQ(rte_mempool_avail_count(pool), frames);
+  }
+  rte_mempool_free(pool);
+}
+
 TEST(DropTest, EveryReasonHasItsOwnName) {
   std::set<std::string> names;
   for (size_t i = 0; i < static_cast<size_t>(Drop::kCount); ++i) {

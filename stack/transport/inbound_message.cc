@@ -24,37 +24,47 @@ InboundMessage::Result InboundMessage::AcceptSend(const wire::RocePacket& packet
   if (packet.payload_length > receive.length - std::min(offset, receive.length)) {
     return Result::kTooLong;
   }
-  ibv_wc wc{};
-  wc.opcode = IBV_WC_RECV;
-  wc.src_qp = qp_->attr.dest_qp_num;
   if (!Scatter(qp_->recv_pd(), qp_->recv_sge(), receive.num_sge, offset, packet.payload(),
                packet.payload_length)) {
-    wc.status = IBV_WC_LOC_PROT_ERR;
-    qp_->CompleteRecv(wc);
+    FailRecv(IBV_WC_LOC_PROT_ERR, 0);
     return Result::kReceiveFault;
   }
   bytes_ = offset + packet.payload_length;
   kind_ = Kind::kSend;
   if (!IsLast(packet)) return Result::kPlaced;
-  wc.byte_len = bytes_;
-  if ((packet.info->headers & wire::kHasImmediate) != 0) {
-    wc.wc_flags = IBV_WC_WITH_IMM;
-    wc.imm_data = packet.immediate_be();
-  } else if ((packet.info->headers & wire::kHasIeth) != 0) {
+  const bool immediate = (packet.info->headers & wire::kHasImmediate) != 0;
+  const bool invalidates = (packet.info->headers & wire::kHasIeth) != 0;
+  if (invalidates) {
     const memory::ProtectionDomain& pd = *qp_->init().pd;
-    const uint32_t key = packet.ieth();
-    if (!pd.regions->InvalidateRemote(pd, qp_->qpn().value, key)) {
+    if (!pd.regions->InvalidateRemote(pd, qp_->qpn().value, packet.ieth())) {
       // As Linux rxe reports it.
-      wc.status = IBV_WC_REM_INV_REQ_ERR;
-      qp_->CompleteRecv(wc);
+      FailRecv(IBV_WC_REM_INV_REQ_ERR, bytes_);
       return Result::kInvalidateFault;
     }
-    wc.wc_flags = IBV_WC_WITH_INV;
-    wc.invalidated_rkey = key;
   }
   journal_->Count(&Counters::rdma_recvs, context);
-  qp_->CompleteRecv(wc, packet.bth.solicited);
+  qp_->WriteRecvCompletion(packet.bth.solicited, [&](ibv_wc& wc) {
+    wc.opcode = IBV_WC_RECV;
+    wc.byte_len = bytes_;
+    wc.src_qp = qp_->attr.dest_qp_num;
+    if (immediate) {
+      wc.wc_flags = IBV_WC_WITH_IMM;
+      wc.imm_data = packet.immediate_be();
+    } else if (invalidates) {
+      wc.wc_flags = IBV_WC_WITH_INV;
+      wc.invalidated_rkey = packet.ieth();
+    }
+  });
   return Result::kComplete;
+}
+
+void InboundMessage::FailRecv(ibv_wc_status status, uint32_t byte_len) {
+  ibv_wc wc{};
+  wc.opcode = IBV_WC_RECV;
+  wc.status = status;
+  wc.byte_len = byte_len;
+  wc.src_qp = qp_->attr.dest_qp_num;
+  qp_->CompleteRecv(wc);
 }
 
 memory::AccessResult InboundMessage::Check(const wire::Reth& reth, uint64_t offset, uint32_t bytes,

@@ -97,18 +97,19 @@ void PacketBuilder::LoadLink() {
     if (journal_ != nullptr) journal_->NotSent();
     return nullptr;
   }
-  auto* p = reinterpret_cast<uint8_t*>(rte_pktmbuf_append(
-      frame_, static_cast<uint16_t>(udp_offset_ + wire::kUdpBytes + transport_bytes)));
-  if (p == nullptr) [[unlikely]] {  // a pool whose buffers are smaller than the path MTU needs
+  const auto bytes = static_cast<uint16_t>(udp_offset_ + wire::kUdpBytes + transport_bytes);
+  // A pool whose buffers are smaller than the path MTU needs.
+  if (bytes > frame_->buf_len - RTE_PKTMBUF_HEADROOM) [[unlikely]] {
     context.counters.Count(Drop::kNoBuffer);
     ++context.counters.send_err;
     if (journal_ != nullptr) journal_->NotSent();
     Abandon();
     return nullptr;
   }
+  frame_->pkt_len = frame_->data_len = bytes;
   if (path_->link->word() != link_word_) [[unlikely]]
     LoadLink();
-  return p;
+  return static_cast<uint8_t*>(frame_->buf_addr) + RTE_PKTMBUF_HEADROOM;
 }
 
 // Everything up to the BTH; returns what comes behind it.

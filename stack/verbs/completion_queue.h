@@ -33,9 +33,17 @@ class alignas(64) CompletionQueue : public EventSource {
   // what is polled has no gap.
   // `solicited`: the message asked for an event.
   bool Push(const ibv_wc& wc, bool solicited = false) {
+    return Write(solicited, [&wc](ibv_wc& place) { place = wc; });
+  }
+  // The same of one that `fill` writes in its place, which holds zeros before: one that is made of
+  // its fields and then copied waits for each of them.
+  template <class Fill>
+  bool Write(bool solicited, Fill fill) {
     if (size() == capacity_ || overrun_) [[unlikely]]
       return Lose();
-    ring_[tail_++ & mask_] = wc;
+    ibv_wc& wc = ring_[tail_++ & mask_];
+    wc = ibv_wc{};
+    fill(wc);
     if (armed_ != Armed::kNot) [[unlikely]]
       Tell(wc, solicited);
     return true;
@@ -46,6 +54,9 @@ class alignas(64) CompletionQueue : public EventSource {
     for (int i = 0; i < taken; ++i) wc[i] = ring_[head_++ & mask_];
     return taken;
   }
+  // The oldest, where it lies, until Pop(); null when there is none.
+  const ibv_wc* front() const { return size() > 0 ? &ring_[head_ & mask_] : nullptr; }
+  void Pop() { ++head_; }
 
   // Announces in `channel` from now on; it outlives this. ResourceExhausted when the channel has
   // all the queues that it can take.

@@ -37,6 +37,29 @@ TEST(CompletionQueueTest, AtCapacityAndOnePast) {
   EXPECT_EQ(cq.Poll(4, wc), 0);
 }
 
+TEST(CompletionQueueTest, WrittenAndReadInPlace) {
+  CompletionQueue cq(2);
+  EXPECT_EQ(cq.front(), nullptr);
+  for (uint64_t i = 0; i < 5; ++i) {
+    ibv_wc full = Completion(100 + i);
+    full.byte_len = full.wc_flags = 7;
+    ASSERT_TRUE(cq.Push(full));
+    ASSERT_TRUE(cq.Write(false, [i](ibv_wc& wc) {
+      EXPECT_EQ(wc.byte_len | wc.wc_flags, 0u) << "of the one that lay there before";
+      wc.wr_id = i;
+    }));
+    EXPECT_EQ(cq.front()->wr_id, 100 + i);
+    cq.Pop();
+    ASSERT_NE(cq.front(), nullptr);
+    EXPECT_EQ(cq.front()->wr_id, i);
+    cq.Pop();
+    EXPECT_EQ(cq.front(), nullptr);
+  }
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(cq.Push(Completion(i)));
+  EXPECT_FALSE(cq.Write(false, [](ibv_wc&) { ADD_FAILURE() << "there is no place for it"; }));
+  EXPECT_TRUE(cq.overrun());
+}
+
 TEST(CompletionQueueTest, PollOfNothing) {
   CompletionQueue cq(1);
   ibv_wc wc{};

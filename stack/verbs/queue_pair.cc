@@ -98,6 +98,38 @@ void TakeOperands(const ibv_send_wr& wr, ibv_qp_type type, SendWqe& wqe) {
   }
 }
 
+// Whether `wr` is what most are: a SEND or an RDMA WRITE of one element that one packet carries,
+// and for which there is room.
+bool IsPlain(const QueuePair& qp, const ibv_send_wr& wr) {
+  return (wr.opcode == IBV_WR_SEND || wr.opcode == IBV_WR_RDMA_WRITE) && wr.num_sge == 1 &&
+         (wr.send_flags & IBV_SEND_INLINE) == 0 && qp.type() == IBV_QPT_RC &&
+         wr.sg_list->length <= qp.PathMtuBytes() &&
+         qp.sq_tail() - qp.sq_head() < qp.init().cap.max_send_wr;
+}
+
+void FillPlain(uint64_t wr_id, const ibv_sge& sge, ibv_wr_opcode opcode, unsigned flags,
+               SendWqe& wqe, ibv_sge& element) {
+  wqe = SendWqe{};
+  wqe.wr_id = wr_id;
+  wqe.length = sge.length;
+  wqe.packets = 1;
+  wqe.opcode = opcode;
+  wqe.num_sge = 1;
+  wqe.send_flags = static_cast<uint16_t>(flags);
+  element = sge;
+}
+
+// Whether a receive of one element may be posted, with nothing more to it.
+bool TakesReceive(const QueuePair& qp, const ibv_sge& sge) {
+  return qp.state() != IBV_QPS_RESET && qp.state() != IBV_QPS_ERR && qp.srq() == nullptr &&
+         sge.length <= kMaxMessage && qp.rq_depth() < qp.init().cap.max_recv_wr;
+}
+
+void FillReceive(uint64_t wr_id, const ibv_sge& sge, RecvWqe& wqe, ibv_sge& element) {
+  wqe = RecvWqe{.wr_id = wr_id, .length = sge.length, .num_sge = 1};
+  element = sge;
+}
+
 }  // namespace
 
 QueuePair::QueuePair(Qpn qpn, QueuePairInitAttr init, ActiveList* active, EventList* events)
@@ -154,9 +186,19 @@ int QueuePair::CheckSend(const ibv_send_wr& wr, uint64_t* length) const {
 
 // 0 when `wr` was taken, else an errno.
 int QueuePair::TakeSend(const ibv_send_wr& wr) {
+  if (IsPlain(*this, wr)) [[likely]] {
+    const uint32_t slot = sq_tail_++ & sq_mask_;
+    SendWqe& wqe = sq_[slot];
+    FillPlain(wr.wr_id, *wr.sg_list, wr.opcode, wr.send_flags, wqe,
+              sq_sge_[slot * static_cast<size_t>(init_.cap.max_send_sge)]);
+    wqe.remote_address = wr.wr.rdma.remote_addr;
+    wqe.rkey = wr.wr.rdma.rkey;
+    return 0;
+  }
   uint64_t length;
   if (const int error = CheckSend(wr, &length); error != 0) return error;
-  const uint64_t packets = std::max<uint64_t>(1, (length + PathMtuBytes() - 1) / PathMtuBytes());
+  const uint64_t mtu = PathMtuBytes();
+  const uint64_t packets = length <= mtu ? 1 : (length + mtu - 1) / mtu;
   if (packets >= Psn::kWindow) return EINVAL;
 
   const ibv_qp_cap& cap = init_.cap;
@@ -203,6 +245,12 @@ int QueuePair::PostSend(const ibv_send_wr* wr, const ibv_send_wr** bad_wr) {
 
 int QueuePair::PostRecv(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr) {
   for (; wr != nullptr; wr = wr->next) {
+    if (wr->num_sge == 1 && TakesReceive(*this, *wr->sg_list)) [[likely]] {
+      const uint32_t slot = rq_tail_++ & rq_mask_;
+      FillReceive(wr->wr_id, *wr->sg_list, rq_[slot],
+                  rq_sge_[slot * static_cast<size_t>(init_.cap.max_recv_sge)]);
+      continue;
+    }
     int result = 0;
     uint64_t length = 0;
     if (state() == IBV_QPS_RESET || srq() != nullptr || wr->num_sge < 0 ||
@@ -246,30 +294,21 @@ int QueuePair::PostOneSend(uint64_t wr_id, const ibv_sge& sge, unsigned flags,
   }
   const uint32_t slot = sq_tail_++ & sq_mask_;
   SendWqe& wqe = sq_[slot];
-  wqe = SendWqe{};
-  wqe.wr_id = wr_id;
+  FillPlain(wr_id, sge, invalidate != 0 ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND, flags, wqe,
+            sq_sge_[slot * static_cast<size_t>(init_.cap.max_send_sge)]);
   wqe.rkey = invalidate;
-  wqe.length = sge.length;
-  wqe.packets = 1;
-  wqe.opcode = invalidate != 0 ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND;
-  wqe.num_sge = 1;
-  wqe.send_flags = static_cast<uint16_t>(flags);
-  sq_sge_[slot * static_cast<size_t>(init_.cap.max_send_sge)] = sge;
   Activate();
   return 0;
 }
 
 int QueuePair::PostOneRecv(uint64_t wr_id, const ibv_sge& sge) {
-  const bool plain = state() != IBV_QPS_RESET && state() != IBV_QPS_ERR && srq() == nullptr &&
-                     sge.length <= kMaxMessage && rq_tail_ - rq_head_ < init_.cap.max_recv_wr;
-  if (!plain) [[unlikely]] {
+  if (!TakesReceive(*this, sge)) [[unlikely]] {
     ibv_sge one = sge;
     const ibv_recv_wr wr{.wr_id = wr_id, .next = nullptr, .sg_list = &one, .num_sge = 1};
     return PostRecv(&wr, nullptr);
   }
   const uint32_t slot = rq_tail_++ & rq_mask_;
-  rq_[slot] = RecvWqe{.wr_id = wr_id, .length = sge.length, .num_sge = 1};
-  rq_sge_[slot * static_cast<size_t>(init_.cap.max_recv_sge)] = sge;
+  FillReceive(wr_id, sge, rq_[slot], rq_sge_[slot * static_cast<size_t>(init_.cap.max_recv_sge)]);
   return 0;
 }
 
@@ -329,13 +368,14 @@ void QueuePair::OnDrained() {
 }
 
 void QueuePair::PushSendCompletion(const SendWqe& wqe, ibv_wc_status status, uint32_t byte_len) {
-  ibv_wc wc{};
-  wc.wr_id = wqe.wr_id;
-  wc.status = status;
-  wc.opcode = CompletionOpcode(wqe.opcode);
-  wc.byte_len = byte_len;
-  wc.qp_num = qpn_.value;
-  if (!init_.send_cq->Push(wc)) OnCompletionLost();
+  const bool written = init_.send_cq->Write(/*solicited=*/false, [&](ibv_wc& wc) {
+    wc.wr_id = wqe.wr_id;
+    wc.status = status;
+    wc.opcode = CompletionOpcode(wqe.opcode);
+    wc.byte_len = byte_len;
+    wc.qp_num = qpn_.value;
+  });
+  if (!written) OnCompletionLost();
 }
 
 void QueuePair::FinishSend(ibv_wc_status status) {

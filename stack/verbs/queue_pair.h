@@ -219,17 +219,26 @@ class QueuePair : public EventSource {
   const memory::ProtectionDomain& recv_pd() const {
     return srq() != nullptr ? *srq()->pd() : *init_.pd;
   }
-  // Completes the one taken; wr_id and qp_num of `wc` are filled in here. `solicited`: its message
-  // asked for an event (IBV_SEND_SOLICITED).
-  void CompleteRecv(ibv_wc& wc, bool solicited = false) {
-    wc.wr_id = recv().wr_id;
-    wc.qp_num = qpn_.value;
+  // Completes the one taken; wr_id and qp_num are filled in here. `solicited`: its message asked
+  // for an event (IBV_SEND_SOLICITED).
+  void CompleteRecv(const ibv_wc& wc, bool solicited = false) {
+    WriteRecvCompletion(solicited, [&wc](ibv_wc& place) { place = wc; });
+  }
+  // The same; see CompletionQueue::Write().
+  template <class Fill>
+  void WriteRecvCompletion(bool solicited, Fill fill) {
+    const uint64_t wr_id = recv().wr_id;
     if (srq() != nullptr) {
       srq_taken_ = false;
     } else {
       ++rq_head_;
     }
-    if (!init_.recv_cq->Push(wc, solicited)) [[unlikely]]
+    const bool written = init_.recv_cq->Write(solicited, [&](ibv_wc& wc) {
+      fill(wc);
+      wc.wr_id = wr_id;
+      wc.qp_num = qpn_.value;
+    });
+    if (!written) [[unlikely]]
       OnCompletionLost();
   }
   uint32_t rq_depth() const { return rq_tail_ - rq_head_; }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "stack/base/byte_order.h"
 
@@ -30,6 +31,20 @@ inline uint16_t ChecksumFinish(uint64_t sum) {
 }
 inline uint16_t InternetChecksum(const uint8_t* data, size_t n) {
   return ChecksumFinish(ChecksumAdd(0, data, n));
+}
+// Whether that is 0 for the 20 bytes of an IPv4 header without options. The words are added as they
+// lie there: the sum is as right in any byte order (RFC 1071 section 2).
+inline bool Ipv4ChecksumIsValid(const uint8_t* header) {
+  uint64_t words[2];
+  uint32_t last;
+  std::memcpy(words, header, sizeof words);
+  std::memcpy(&last, header + sizeof words, sizeof last);
+  uint64_t sum = last;
+  for (const uint64_t word : words) sum += (word >> 32) + static_cast<uint32_t>(word);
+  sum = (sum >> 32) + static_cast<uint32_t>(sum);
+  sum = (sum >> 16) + (sum & 0xFFFF);
+  sum = (sum >> 16) + (sum & 0xFFFF);
+  return sum == 0xFFFF;
 }
 
 }  // namespace pollux::wire

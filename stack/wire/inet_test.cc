@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "stack/base/byte_order.h"
+#include "stack/base/random.h"
 #include "stack/wire/arp.h"
 #include "stack/wire/checksum.h"
 #include "stack/wire/ethernet.h"
@@ -32,6 +33,25 @@ TEST(ChecksumTest, OddLengthIsPaddedWithZero) {
 TEST(ChecksumTest, CarriesFoldBackIn) {
   const Buffer ones(64, 0xFF);
   EXPECT_EQ(InternetChecksum(ones.data(), ones.size()), 0);
+}
+
+TEST(ChecksumTest, OfAnIpv4HeaderAsOfAnyBytes) {
+  EXPECT_FALSE(Ipv4ChecksumIsValid(Buffer(kIpv4Bytes, 0).data()));
+  EXPECT_TRUE(Ipv4ChecksumIsValid(Buffer(kIpv4Bytes, 0xFF).data()));
+  Random random(Random::Seed{});
+  for (int round = 0; round < 10'000; ++round) {
+    Buffer header(kIpv4Bytes);
+    // Many carries in every other one.
+    for (uint8_t& byte : header) {
+      byte = static_cast<uint8_t>(round % 2 == 0 ? random.Next32() : 0xFF - random.Below(2));
+    }
+    EXPECT_EQ(Ipv4ChecksumIsValid(header.data()), InternetChecksum(header.data(), kIpv4Bytes) == 0);
+    StoreBe16(&header[ipv4::kChecksum], 0);
+    StoreBe16(&header[ipv4::kChecksum], InternetChecksum(header.data(), kIpv4Bytes));
+    EXPECT_TRUE(Ipv4ChecksumIsValid(header.data()));
+    header[random.Below(kIpv4Bytes)] ^= static_cast<uint8_t>(1 << random.Below(8));
+    EXPECT_FALSE(Ipv4ChecksumIsValid(header.data()));
+  }
 }
 
 TEST(EthernetTest, RoundTripWithAndWithoutTag) {

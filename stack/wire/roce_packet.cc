@@ -38,7 +38,7 @@ ParseResult FindDatagramIpv4(const uint8_t* ip, size_t length, RocePacket* packe
   if (!IsRocePort(ip + header_bytes)) return ParseResult::kNotRoce;
 
   if (header_bytes != kIpv4Bytes || (fragment & kIpv4MoreFragments) != 0 ||
-      InternetChecksum(ip, kIpv4Bytes) != 0) {
+      !Ipv4ChecksumIsValid(ip)) {
     return ParseResult::kBadIpHeader;
   }
   const size_t total_length = LoadBe16(ip + ipv4::kTotalLength);
@@ -105,7 +105,9 @@ ParseResult CheckUdp(const uint8_t* frame, const RocePacket& packet, const Datag
 }
 
 // From the BTH to the ICRC.
-ParseResult ParseTransport(const uint8_t* frame, const Datagram& datagram, RocePacket* packet) {
+[[gnu::always_inline]] inline ParseResult ParseTransport(const uint8_t* frame,
+                                                         const Datagram& datagram,
+                                                         RocePacket* packet) {
   if (datagram.length < kUdpBytes + kBthBytes + kIcrcBytes) return ParseResult::kTruncated;
   const size_t bth_offset = datagram.offset + kUdpBytes;
   const size_t icrc_offset = datagram.offset + datagram.length - kIcrcBytes;
@@ -140,8 +142,7 @@ bool IsPlain(const uint8_t* frame, size_t length) {
          (LoadBe16(ip + ipv4::kFragment) & kFragmented) == 0 && IsRocePort(udp) &&
          LoadBe16(udp + udp::kChecksum) == 0 && total_length <= length - kEthernetBytes &&
          total_length >= kIpv4Bytes + kUdpBytes &&
-         LoadBe16(udp + udp::kLength) == total_length - kIpv4Bytes &&
-         InternetChecksum(ip, kIpv4Bytes) == 0;
+         LoadBe16(udp + udp::kLength) == total_length - kIpv4Bytes && Ipv4ChecksumIsValid(ip);
 }
 
 Gid GidAt(const RocePacket& packet, size_t ipv4_offset, size_t ipv6_offset) {

@@ -13,13 +13,21 @@ import subprocess
 import sys
 import tempfile
 
+# Beside this file, whether it is a program or a module.
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import instruction_rooms
+
 TOLERANCE = 0.03
 # A guard against hanging, not an expectation.
 PATIENCE_S = 600
 
 
 def measure(binary):
-    """Runs every path; returns {name: (instructions per message, packets per message)}."""
+    """Runs every path.
+
+    Returns {name: (instructions per message, packets per message)}, and where the instructions are
+    spent: {name: {room: instructions per message}}.
+    """
     if shutil.which("valgrind") is None:
         raise SystemExit("instructions: valgrind is not installed (tools/dev setup installs it)")
     with tempfile.TemporaryDirectory() as directory:
@@ -30,21 +38,25 @@ def measure(binary):
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S)
         if run.returncode != 0:
             raise SystemExit(f"instructions: the program failed:\n{run.stdout}{run.stderr}")
-        totals = {}
+        totals, dumps = {}, {}
         for path in pathlib.Path(directory).iterdir():
             text = path.read_text(errors="replace")
             name = re.search(r"^desc: Trigger: Client Request: (.*)$", text, re.M)
             total = re.search(r"^totals: (\d+)", text, re.M)
             if name and total:
                 totals[name[1]] = int(total[1])
-    figures = {}
+                dumps[name[1]] = text
+    figures, spent = {}, {}
     for line in run.stdout.splitlines():
         row = re.match(r"(.+?) {2,}(\d+) +([\d.]+) +[\d.]+$", line)
         if row:
-            figures[row[1]] = (totals[row[1]] / int(row[2]), float(row[3]))
+            messages = int(row[2])
+            figures[row[1]] = (totals[row[1]] / messages, float(row[3]))
+            costs = instruction_rooms.rooms(dumps[row[1]])
+            spent[row[1]] = {room: cost / messages for room, cost in costs.items()}
     if not figures:
         raise SystemExit(f"instructions: nothing was measured:\n{run.stdout}{run.stderr}")
-    return figures
+    return figures, spent
 
 
 def read_budget(path):
@@ -92,10 +104,13 @@ def main():
     parser.add_argument("binary", help=argparse.SUPPRESS)
     parser.add_argument("budget", help=argparse.SUPPRESS)
     parser.add_argument("--update", action="store_true", help="make what is measured the budget")
+    parser.add_argument("--rooms", action="store_true", help="say where they are spent, too")
     arguments = parser.parse_args()
-    figures = measure(arguments.binary)
+    figures, spent = measure(arguments.binary)
     budget = read_budget(arguments.budget)
     print(table(figures, budget))
+    if arguments.rooms:
+        print(f"\n{instruction_rooms.table(spent)}")
     if arguments.update:
         write_budget(arguments.budget, figures)
         return 0

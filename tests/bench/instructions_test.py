@@ -16,9 +16,11 @@ class InstructionsTest(unittest.TestCase):
             program = binary.read()
             if any(name in program for name in (b"__asan_init", b"__tsan_init", b"__llvm_prf")):
                 self.skipTest("what a sanitizer or coverage adds is not the paths'")
-        figures = instructions.measure(PATHS)
+        figures, spent = instructions.measure(PATHS)
         budget = instructions.read_budget(BUDGET)
         print(instructions.table(figures, budget))
+        for path, (message, _) in figures.items():
+            self.assertAlmostEqual(sum(spent[path].values()), message, places=3)
         self.assertEqual(instructions.complaints(figures, budget), [],
                          "if it is worth it: tools/dev bench --instructions --update")
 
