@@ -178,6 +178,44 @@ def nfsd_sizes(bench):
     return served.look(rpc_judge.READ, rpc_judge.WRITE)
 
 
+@case("nfsd-names", directions=(TO_POLLUX,), wants=WANTS, deadline_s=300)
+def nfsd_names(bench):
+    """5,000 entries listed and removed; links, renames, names of 255 bytes, nodes."""
+    served = Served(bench)
+    many = served.root / "many"
+    many.mkdir()
+    for number in range(5000):
+        (many / f"entry{number}").touch()
+    with mounted(served):
+        listed = served.guest(f"ls -f {MOUNT_POINT}/many; ls -l {MOUNT_POINT}/many | wc -l")
+        need(sorted(set(listed.split())) == sorted(
+            {".", "..", "5001", *(f"entry{number}" for number in range(5000))}), "other entries")
+        name = "n" * 255
+        served.guest(f"""cd {MOUNT_POINT}
+            rm -r many
+            test ! -e many
+            echo text >{name}
+            ! echo text >{name}x
+            ln {name} hard
+            ln -s {name} soft
+            test "$(cat soft)" = text
+            test "$(readlink soft)" = {name}
+            test "$(stat -c %h hard)" = 2
+            mkdir -p one/two
+            mv {name} one/two/three
+            mv one/two other
+            ! rmdir other
+            echo new >new
+            mv -T new other/three
+            mkfifo fifo
+            ! mkdir fifo
+            rm fifo soft""")
+    need(sorted(os.listdir(served.root)) == ["hard", "one", "other"], f"{os.listdir(served.root)}")
+    need((served.root / "other/three").read_text() == "new\n", "another text")
+    served.stop()
+    return served.look()
+
+
 @case("nfsd-procedures", directions=(TO_POLLUX,), wants=BULK, deadline_s=240)
 def nfsd_procedures(bench):
     """Each of the 22 procedures is called by the kernel's client, and does what it is for."""

@@ -7,46 +7,13 @@ import subprocess
 
 import rpc_judge
 from case import TO_POLLUX, case, need
-from cases_nfsd import (BULK, MIB, MOUNT_POINT, MOUNT_PORT, WANTS, Served, again_and_again,
+from cases_nfsd import (BULK, MIB, MOUNT_POINT, MOUNT_PORT, Served, again_and_again,
                         mounted)
 from network import SECOND
 
 DROP_CACHES = "echo 3 >/proc/sys/vm/drop_caches"
 VERIFY = "--verify=crc32c --verify_fatal=1 --verify_state_save=0"
 COMMITS = 4
-
-
-def names(served):
-    """5,000 entries listed and removed; links, renames, names of 255 bytes, nodes."""
-    many = served.root / "many"
-    many.mkdir()
-    for number in range(5000):
-        (many / f"entry{number}").touch()
-    listed = served.guest(f"ls -f {MOUNT_POINT}/many; ls -l {MOUNT_POINT}/many | wc -l")
-    need(sorted(set(listed.split())) == sorted(
-        {".", "..", "5001", *(f"entry{number}" for number in range(5000))}), "other entries")
-    name = "n" * 255
-    served.guest(f"""cd {MOUNT_POINT}
-        rm -r many
-        test ! -e many
-        echo text >{name}
-        ! echo text >{name}x
-        ln {name} hard
-        ln -s {name} soft
-        test "$(cat soft)" = text
-        test "$(readlink soft)" = {name}
-        test "$(stat -c %h hard)" = 2
-        mkdir -p one/two
-        mv {name} one/two/three
-        mv one/two other
-        ! rmdir other
-        echo new >new
-        mv -T new other/three
-        mkfifo fifo
-        ! mkdir fifo
-        rm fifo soft""")
-    need(sorted(os.listdir(served.root)) == ["hard", "one", "other"], f"{os.listdir(served.root)}")
-    need((served.root / "other/three").read_text() == "new\n", "another text")
 
 
 def data(served):
@@ -147,22 +114,21 @@ def fio(served):
     served.same(*(f"{name}.0.0" for name in jobs))
 
 
-def define(name, work, *wants, deadline_s=300, shows=BULK):
+def define(name, work, *wants, deadline_s=300):
     """A case of `work`, a function of what is served, in which calls of the procedures `wants` have
-    chunks, and whose capture `shows` these; and the same, among the slow ones, with a lossy
-    wire."""
+    chunks; and the same, among the slow ones, with a lossy wire."""
     def play(bench, *arguments):
         served = Served(bench, arguments=arguments)
         with mounted(served):
             work(served)
         return served, served.stop()
 
-    @case(name, directions=(TO_POLLUX,), wants=shows, deadline_s=deadline_s)
+    @case(name, directions=(TO_POLLUX,), wants=BULK, deadline_s=deadline_s)
     def clean(bench):
         served, _ = play(bench)
         return served.look(*wants)
 
-    @case(f"{name}-loss", directions=(TO_POLLUX,), wants=shows, deadline_s=3 * deadline_s,
+    @case(f"{name}-loss", directions=(TO_POLLUX,), wants=BULK, deadline_s=3 * deadline_s,
           ports=("af_packet",), extra=True)
     def lossy(bench):
         served, answer = play(bench, "--impair", f"loss=0.01,seed={bench.port.number}")
@@ -173,7 +139,6 @@ def define(name, work, *wants, deadline_s=300, shows=BULK):
     lossy.__doc__ = f"{work.__doc__[:-1]}, with 1 % loss both ways."
 
 
-define("nfsd-names", names, shows=WANTS)
 define("nfsd-data", data, rpc_judge.READ, rpc_judge.WRITE)
 define("nfsd-tar", tar, rpc_judge.READ, rpc_judge.WRITE)
 define("nfsd-git", git, rpc_judge.READ, rpc_judge.WRITE)
