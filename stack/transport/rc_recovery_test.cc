@@ -130,6 +130,28 @@ TEST_F(RcRecoveryTest, OneNakForEachStepBack) {
   EXPECT_EQ(pair_.a.counters.completer_retry_err, 2u);
 }
 
+// Linux's rxe goes back for a further NAK only if something was acknowledged since the one before.
+TEST_F(RcRecoveryTest, LossOnTheWayBackWithAPeerThatHeedsANakAfterAnAcknowledgement) {
+  constexpr int32_t kFirst = 3, kSecond = 20;
+  bool acknowledged = true, lost_again = false;
+  pair_.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
+    pair_.now_ns += kFrameNs;
+    if (from_a) {
+      const int32_t index = Distance(first_, packet.bth.psn);
+      const int times = ++sent_[packet.bth.psn.value()];
+      if (index == kFirst) return times == 1 ? Fate::kDrop : Fate::kDeliver;
+      const bool back = sent_[(first_ + kFirst).value()] == 2;
+      return index == kSecond && back && !std::exchange(lost_again, true) ? Fate::kDrop
+                                                                          : Fate::kDeliver;
+    }
+    const bool nak = IsSequenceNak(packet);
+    return std::exchange(acknowledged, !nak) || !nak ? Fate::kDeliver : Fate::kDrop;
+  };
+  EXPECT_LT(Send(), kFewRoundTripsNs);
+  EXPECT_EQ(pair_.b.counters.sent_seq_nak, 2u);
+  EXPECT_EQ(pair_.a.counters.tail_probes, 0u);
+}
+
 // A network that repeats or reorders must not spend the retries of a peer whose packets come.
 TEST(RcRepetitionTest, WhatComesTwiceBeyondAGapIsNoStepBack) {
   TestPair pair;

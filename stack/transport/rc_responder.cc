@@ -111,6 +111,12 @@ void RcResponder::OnOutOfSequence(Psn psn, PollContext& context) {
   if (sequence_nak_sent_ && !again) return;
   nak_cause_psn_ = psn;
   sequence_nak_sent_ = true;
+  // Linux's rxe goes back for a further NAK only if something was acknowledged since the one
+  // before, else when its time-out ends. What has come since is acknowledged by itself, as READs
+  // and atomics are by their responses.
+  if (communication_established_ && nak_psn_ != expected_psn_ && !responses_last_) {
+    ack_pending_ = true;
+  }
   journal_->Count(&Counters::sent_seq_nak, context);
   nak_ = wire::kNakPsnSequence;
   nak_psn_ = expected_psn_;
@@ -343,15 +349,19 @@ bool RcResponder::Acknowledge(PollContext& context) {
   return fatal_ || resources_.Next().resource != nullptr || SendOwed(context);
 }
 
-// The NAK, or else the acknowledgement, if one is owed. False when there was no room or no buffer.
+// The acknowledgement and the NAK, if they are owed; but for a sequence NAK, a NAK says it all.
+// False when there was no room or no buffer.
 bool RcResponder::SendOwed(PollContext& context) {
-  if (nak_ == 0 && !ack_pending_) return true;
-  if (context.egress.room() == 0) return false;
-  const bool sent = nak_ != 0 ? SendAeth(nak_, nak_psn_, msn_, context)
-                    : responses_last_
-                        ? SendAeth(wire::kAckNoCredits, message_end_ - 1, message_msn_, context)
-                        : SendAeth(wire::kAckNoCredits, expected_psn_ - 1, msn_, context);
-  if (!sent) return false;
+  if (ack_pending_ && (nak_ == 0 || nak_ == wire::kNakPsnSequence)) {
+    if (context.egress.room() == 0) return false;
+    const bool sent = responses_last_
+                          ? SendAeth(wire::kAckNoCredits, message_end_ - 1, message_msn_, context)
+                          : SendAeth(wire::kAckNoCredits, expected_psn_ - 1, msn_, context);
+    if (!sent) return false;
+    Acknowledged();
+  }
+  if (nak_ == 0) return true;
+  if (context.egress.room() == 0 || !SendAeth(nak_, nak_psn_, msn_, context)) return false;
   nak_ = 0;
   Acknowledged();
   return true;
