@@ -67,7 +67,7 @@ class UsageTest(CommandTest):
         for command in ("put", "get", "ls", "ping", "bench"):
             self.fails(2, [command, *PLACE], f"usage: pollux {command}")
         self.fails(2, ["ls", *PLACE, "10.0.0.1", "10.0.0.3"], "10.0.0.3", "usage: pollux ls")
-        self.fails(2, ["ls", *PLACE, "host.example"], "host.example", "IP address")
+        self.fails(2, ["ls", *PLACE, "10.0.0.300"], "10.0.0.300", "IP address")
 
     def test_unusable_devices(self):
         there = ["--address", "10.0.0.2/24", "10.0.0.1"]
