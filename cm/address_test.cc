@@ -177,8 +177,9 @@ TEST_F(AddressTest, EachListenerHasItsBacklog) {
   EXPECT_EQ(asked.size(), 6u);
 }
 
-TEST_F(AddressTest, TheTypeOfServiceIsSetWhileTheRouteIsSought) {
+TEST_F(AddressTest, TheTypeOfServiceIsSetBeforeTheAddressIsResolvedAndMeanwhile) {
   Id* id = *client.manager->CreateId(RDMA_PS_TCP, client.Handler());
+  EXPECT_TRUE(client.manager->SetTypeOfService(id, 0x10).ok());
   ASSERT_TRUE(client.manager->ResolveAddr(id, {server.address, kPort}, 1000).ok());
   EXPECT_TRUE(client.manager->SetTypeOfService(id, 0x20).ok());
 }

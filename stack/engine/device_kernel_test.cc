@@ -1,6 +1,5 @@
 // Devices of several workers on the kernel's interfaces. Needs a network namespace of its own.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -13,6 +12,7 @@
 #include "stack/engine/device.h"
 #include "stack/engine/eal.h"
 #include "stack/engine/thread.h"
+#include "stack/net/own_network_for_test.h"
 
 namespace pollux::engine {
 namespace {
@@ -26,9 +26,12 @@ bool Shell(const std::string& command) { return std::system((command + " >&2").c
 
 class DeviceKernelTest : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() { ASSERT_TRUE(InitEal({.memory_mib = 256}).ok()); }
+  static void SetUpTestSuite() {
+    (void)net::EnterOwnNetwork();
+    ASSERT_TRUE(InitEal({.memory_mib = 256}).ok());
+  }
   void SetUp() override {
-    if (geteuid() != 0) GTEST_SKIP() << "needs root, to make network interfaces";
+    if (!net::EnterOwnNetwork()) GTEST_SKIP() << "needs the right to a network namespace";
     if (!Shell("ip link add vkern type veth peer name vport")) {
       GTEST_SKIP() << "needs the command ip and a network namespace of its own";
     }

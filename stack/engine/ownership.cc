@@ -28,13 +28,9 @@ void Ownership::AcquireSlowly() {
 
 void Ownership::Enter() {
   owner_.store(pthread_self(), std::memory_order_relaxed);
-  lcore_of_thread_ = RTE_PER_LCORE(_lcore_id);
-  RTE_PER_LCORE(_lcore_id) = lcore_;
-}
-
-void Ownership::Leave() {
-  RTE_PER_LCORE(_lcore_id) = lcore_of_thread_;
-  owner_.store(pthread_t{}, std::memory_order_relaxed);
+  lcore_place_ = &RTE_PER_LCORE(_lcore_id);
+  lcore_of_thread_ = *lcore_place_;
+  *lcore_place_ = lcore_;
 }
 
 }  // namespace pollux::engine

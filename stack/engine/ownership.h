@@ -44,12 +44,16 @@ class Ownership {
  private:
   void AcquireSlowly();
   void Enter();
-  void Leave();
+  void Leave() {
+    *lcore_place_ = lcore_of_thread_;
+    owner_.store(pthread_t{}, std::memory_order_relaxed);
+  }
 
   alignas(64) std::atomic<bool> held_{false};
   const unsigned lcore_;
-  unsigned lcore_of_thread_ = 0;    // of the owner, while it is not the owner
-  std::atomic<pthread_t> owner_{};  // no thread: none
+  unsigned lcore_of_thread_ = 0;     // of the owner, while it is not the owner
+  unsigned* lcore_place_ = nullptr;  // the owner's: finding it again takes a call
+  std::atomic<pthread_t> owner_{};   // no thread: none
   alignas(64) std::atomic<uint32_t> waiting_{0};
 };
 

@@ -118,7 +118,6 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Create(const WorkerConfig& confi
   worker->slots_ = std::make_unique<Slot[]>(worker->slot_count_);
   for (uint32_t i = 0; i < worker->slot_count_; ++i) {
     worker->slots_[i].worker = worker.get();
-    worker->slots_[i].index = i;
   }
   // From a random place on: a process started anew has other numbers than the one before, whose
   // connections a peer may not have forgotten yet (it would call ours stale).
@@ -135,6 +134,7 @@ Worker::~Worker() {
   // other in memory write none of the other's.
   static_assert(alignof(Worker) == 64 && sizeof(Worker) % 64 == 0);
   static_assert(alignof(Port) == 64 && sizeof(Port) % 64 == 0);
+  static_assert(alignof(Slot) == 64 && sizeof(Slot) == 64);
   static_assert(alignof(Endpoint) == 64 && sizeof(Endpoint) % 64 == 0);
   static_assert(alignof(verbs::CompletionQueue) == 64 && sizeof(verbs::CompletionQueue) % 64 == 0);
   destroyed_.clear();
@@ -297,6 +297,10 @@ Worker::Slot& Worker::SlotOf(const verbs::QueuePair& qp) {
   return qp.qpn() == kGsiQpn ? *gsi_slot_ : slots_[config_.qpn_layout.index(qp.qpn())];
 }
 
+uint32_t Worker::IndexOf(const Slot& slot) const {
+  return static_cast<uint32_t>(&slot - slots_.get());
+}
+
 // To follow each call into an endpoint: its deadline may have moved.
 void Worker::AfterCall(Slot& slot) {
   const uint64_t deadline = slot.endpoint->deadline_ns();
@@ -335,7 +339,7 @@ void Worker::OnSlotTimer(void* context, uint64_t) {
   Slot& slot = *static_cast<Slot*>(context);
   Worker& worker = *slot.worker;
   if (slot.endpoint == nullptr) {  // the quarantine is over
-    worker.free_slots_.push_back(slot.index);
+    worker.free_slots_.push_back(worker.IndexOf(slot));
     return;
   }
   if (slot.endpoint->deadline_ns() <= worker.now_ns_) {
@@ -405,8 +409,10 @@ bool Worker::Transmit() {
   for (int turn = 0; turn < kTransmitTurns && packets < kTransmitPackets && !active_.empty();
        ++turn) {
     if (turn % kPrefetchTurns == 0) {
-      active_.VisitFirst(kPrefetchTurns,
-                         [](verbs::QueuePair* qp) { Endpoint::Of(qp)->Prefetch(true); });
+      active_.VisitFirst(kPrefetchTurns, [this](verbs::QueuePair* qp) {
+        Endpoint::Of(qp)->Prefetch(true);
+        rte_prefetch0(&SlotOf(*qp));
+      });
     }
     Port& port = PortOf(*active_.front());
     if (port.egress.room() == 0) port.egress.Flush(now_ns_);

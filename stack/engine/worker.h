@@ -238,6 +238,7 @@ class Worker : public Party {
                          const wire::RocePacket& packet, transport::PollContext& context);
   Slot* FindSlot(Qpn qpn, transport::Counters& counters);
   Slot& SlotOf(const verbs::QueuePair& qp);
+  uint32_t IndexOf(const Slot& slot) const;  // of its number; not the GSI queue pair's
   bool RunPollers();
   bool Acknowledge();
   bool Transmit();

@@ -190,8 +190,8 @@ absl::Status Worker::ModifyQp(verbs::QueuePair* qp, const ibv_qp_attr& attr, int
   if (new_path) {
     // Whichever of the two paths is not the queue pair's any more.
     const verbs::AddressHandle& unused = status.ok() ? path_before : qp->path;
-    if (!status.ok() || slot.path_port != nullptr) port.interface->Release(unused);
-    if (status.ok()) slot.path_port = &port;
+    if (!status.ok() || slot.path_port_num != 0) port.interface->Release(unused);
+    if (status.ok()) slot.path_port_num = port.port_num;
     if (!status.ok()) qp->path = path_before;
   }
   if (status.ok() && (mask & IBV_QP_PORT) != 0 && qp->type() == IBV_QPT_UD) {
@@ -203,10 +203,10 @@ absl::Status Worker::ModifyQp(verbs::QueuePair* qp, const ibv_qp_attr& attr, int
 }
 
 void Worker::ReleasePath(Slot& slot) {
-  if (slot.path_port == nullptr) return;
-  slot.path_port->interface->Release(slot.endpoint->qp.path);
+  if (slot.path_port_num == 0) return;
+  ports_[slot.path_port_num - 1]->interface->Release(slot.endpoint->qp.path);
   slot.endpoint->qp.path = verbs::AddressHandle{};
-  slot.path_port = nullptr;
+  slot.path_port_num = 0;
 }
 
 absl::Status Worker::DestroyQp(verbs::QueuePair* qp, uint64_t time_wait_ns) {
@@ -228,7 +228,7 @@ absl::Status Worker::DestroyQp(verbs::QueuePair* qp, uint64_t time_wait_ns) {
   destroyed_.push_back(std::move(slot.endpoint));
   if (&slot == gsi_slot_.get()) return absl::OkStatus();
   if (time_wait_ns == 0) {
-    free_slots_.push_back(slot.index);
+    free_slots_.push_back(IndexOf(slot));
   } else {
     wheel_.Arm(slot.timer, now_ns_ + time_wait_ns);
   }

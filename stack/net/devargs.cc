@@ -29,16 +29,17 @@ std::optional<std::string> AsPciAddress(const std::string& text) {
   return parts.size() == 3 ? text : absl::StrCat("0000:", text);
 }
 
-Driver DriverOf(const std::string& name) {
-  if (absl::StartsWith(name, "net_ring")) return Driver::kRing;
-  if (absl::StartsWith(name, "net_memif")) return Driver::kMemif;
-  if (absl::StartsWith(name, "net_af_packet")) return Driver::kAfPacket;
-  if (absl::StartsWith(name, "net_af_xdp")) return Driver::kAfXdp;
-  if (absl::StartsWith(name, "net_tap")) return Driver::kTap;
+}  // namespace
+
+Driver DriverOf(const std::string& devargs) {
+  if (AsPciAddress(devargs.substr(0, devargs.find(',')))) return Driver::kPci;
+  if (absl::StartsWith(devargs, "net_ring")) return Driver::kRing;
+  if (absl::StartsWith(devargs, "net_memif")) return Driver::kMemif;
+  if (absl::StartsWith(devargs, "net_af_packet")) return Driver::kAfPacket;
+  if (absl::StartsWith(devargs, "net_af_xdp")) return Driver::kAfXdp;
+  if (absl::StartsWith(devargs, "net_tap")) return Driver::kTap;
   return Driver::kOther;
 }
-
-}  // namespace
 
 absl::StatusOr<Devargs> Devargs::Parse(const std::string& text) {
   const std::vector<std::string> parts = absl::StrSplit(text, ',');
@@ -49,13 +50,8 @@ absl::StatusOr<Devargs> Devargs::Parse(const std::string& text) {
                      "address such as 0000:03:00.0"));
   }
   Devargs result;
-  if (std::optional<std::string> pci = AsPciAddress(parts[0])) {
-    result.name_ = *pci;
-    result.driver_ = Driver::kPci;
-  } else {
-    result.name_ = parts[0];
-    result.driver_ = DriverOf(parts[0]);
-  }
+  result.driver_ = DriverOf(parts[0]);
+  result.name_ = AsPciAddress(parts[0]).value_or(parts[0]);
   for (size_t i = 1; i < parts.size(); ++i) {
     const size_t equals = parts[i].find('=');
     if (equals == std::string::npos || equals == 0) {

@@ -14,6 +14,9 @@ namespace pollux::net {
 // What serves the port; each carries frames under rules of its own (port_driver.h).
 enum class Driver { kPci, kRing, kMemif, kAfPacket, kAfXdp, kTap, kOther };
 
+// Of the port of that name, with or without its arguments.
+Driver DriverOf(const std::string& devargs);
+
 class Devargs {
  public:
   // InvalidArgument when the name is missing or an argument has no "key=value" form. A PCI address

@@ -30,6 +30,9 @@ TEST(Devargs, TellsDriversApart) {
   EXPECT_EQ(Devargs::Parse("net_tap0,iface=a")->driver(), Driver::kTap);
   EXPECT_EQ(Devargs::Parse("net_ring0")->driver(), Driver::kRing);
   EXPECT_EQ(Devargs::Parse("net_null0")->driver(), Driver::kOther);
+  EXPECT_EQ(DriverOf("net_memif0,role=server"), Driver::kMemif);
+  EXPECT_EQ(DriverOf("03:00.1,dv_flow_en=1"), Driver::kPci);
+  EXPECT_EQ(DriverOf(""), Driver::kOther);
 }
 
 TEST(Devargs, CompletesAPciAddress) {

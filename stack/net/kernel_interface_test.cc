@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "stack/net/kernel_tap.h"
+#include "stack/net/own_network_for_test.h"
 
 namespace pollux::net {
 namespace {
@@ -24,7 +25,7 @@ Gid To(const char* text) { return ParseAddress(text).value(); }
 class KernelInterfaceTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (geteuid() != 0) GTEST_SKIP() << "needs root, to make network interfaces";
+    if (!EnterOwnNetwork()) GTEST_SKIP() << "needs the right to a network namespace";
     (void)Shell("ip link del kside");
     if (!Shell("ip link add kside address 02:00:00:00:00:05 type veth peer name kfar")) {
       GTEST_SKIP() << "needs the command ip and the right to make a veth pair";

@@ -62,11 +62,6 @@ void FreeAll(rte_ring* ring) {
   while (rte_ring_dequeue(ring, &frame) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(frame));
 }
 
-bool IsMemif(const std::string& name) {
-  const absl::StatusOr<Devargs> devargs = Devargs::Parse(name);
-  return devargs.ok() && devargs->driver() == Driver::kMemif;
-}
-
 uint16_t QueuesWanted(const PortOptions& options) {
   return static_cast<uint16_t>(std::max<size_t>(options.pools.size(), 1));
 }
@@ -368,7 +363,7 @@ void Port::Close() {
     if (running_) (void)rte_eth_dev_stop(port_id_);
     (void)rte_eth_dev_close(port_id_);
   };
-  if (IsMemif(name_)) {
+  if (DriverOf(name_) == Driver::kMemif) {
     // Its callback takes the same connection down, without a lock, when the peer leaves.
     RunOnInterruptThread(stop_and_close);
   } else {

@@ -25,6 +25,7 @@
 #include "stack/net/eal_for_test.h"
 #include "stack/net/impairment.h"
 #include "stack/net/interface.h"
+#include "stack/net/own_network_for_test.h"
 #include "stack/net/port.h"
 
 namespace pollux::net {
@@ -121,7 +122,7 @@ class AllQueues : public transport::Link {
 class PortKernelTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (geteuid() != 0) GTEST_SKIP() << "needs root, to make network interfaces";
+    if (!EnterOwnNetwork()) GTEST_SKIP() << "needs the right to a network namespace";
     if (!Shell("command -v ip && command -v ping"))
       GTEST_SKIP() << "needs the commands ip and ping";
   }

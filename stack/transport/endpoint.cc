@@ -1,9 +1,9 @@
 #include "stack/transport/endpoint.h"
 
 #include <algorithm>
-#include <cstddef>
 
 #include "stack/base/planted_fault.h"
+#include "stack/base/prefetch.h"
 #include "stack/transport/packet_builder.h"
 #include "stack/wire/icrc.h"
 #include "stack/wire/ipv4.h"
@@ -19,14 +19,6 @@ wire::Transport TransportOf(ibv_qp_type type) {
 
 // Beside the payload, to reckon how many frames a rate allows.
 constexpr uint32_t kFrameOverhead = PacketBuilder::kMaxHeaderBytes + wire::kIcrcBytes;
-
-constexpr size_t kCacheLine = 64;
-
-template <class T>
-void PrefetchStart(const T& object, size_t bytes = sizeof(T)) {
-  const auto* at = reinterpret_cast<const char*>(&object);
-  for (size_t offset = 0; offset < bytes; offset += kCacheLine) __builtin_prefetch(at + offset);
-}
 
 }  // namespace
 
@@ -48,14 +40,14 @@ Endpoint* Endpoint::Of(verbs::QueuePair* queue_pair) {
 }
 
 void Endpoint::Prefetch(bool sends) const {
-  PrefetchStart(qp);
+  PrefetchLines(&qp.attr, &qp + 1);
   journal_.Prefetch();
   if (sends) {
-    PrefetchStart(rc_requester_);
+    rc_requester_.Prefetch();
+    rc_responder_.PrefetchOwed();
   } else {
-    // The deadlines of the requester, and the responder without most of its resources.
-    PrefetchStart(rc_requester_, kCacheLine);
-    PrefetchStart(rc_responder_, sizeof rc_responder_ - sizeof(ResponderResources) + kCacheLine);
+    __builtin_prefetch(&rc_requester_);  // its deadlines
+    rc_responder_.Prefetch();
   }
 }
 

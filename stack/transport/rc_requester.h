@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "stack/base/prefetch.h"
 #include "stack/base/types.h"
 #include "stack/transport/ack_trust.h"
 #include "stack/transport/arrived_responses.h"
@@ -51,7 +52,7 @@ class RcRequester {
   static_assert(kLossyProbeNs << kMaxLossyProbes >= kMinProbeNs << kMaxProbes);
 
   RcRequester(verbs::QueuePair* qp, Journal* journal)
-      : qp_(qp), journal_(journal), builder_(journal), cursor_(qp) {}
+      : qp_(qp), journal_(journal), cursor_(qp), builder_(journal) {}
 
   // Takes the attributes of the transition to RTS.
   void Start();
@@ -76,6 +77,9 @@ class RcRequester {
     return timer < rnr_until_ns_ ? timer : rnr_until_ns_;
   }
   void OnDeadline(PollContext& context);
+
+  // As Endpoint's.
+  void Prefetch() const { PrefetchLines(this, &repairs_); }
 
  private:
   // kLocal: done without a packet. kFault: the request's own memory does not allow it.
@@ -119,38 +123,39 @@ class RcRequester {
   verbs::SendWqe& Head() { return qp_->sq(qp_->sq_head()); }
   bool HasHead() const { return qp_->sq_head() != qp_->sq_tail(); }
 
-  // The engine asks for these three after every packet, those of the responder too.
+  // In the order in which a message needs it, since with many active queue pairs it is cold. The
+  // engine asks for the first three after every packet, those of the responder too.
   uint64_t ack_deadline_ns_ = kNever;
   uint64_t rnr_until_ns_ = kNever;
   uint64_t probe_deadline_ns_ = kNever;
   verbs::QueuePair* qp_;
   Journal* journal_;
-  PacketBuilder builder_;
-  SendCursor cursor_;
-  FlightLimit flight_;
-  ArrivedResponses arrived_;  // of [una_, max_sent_)
-  Psn next_psn_;              // for the next work request that is numbered
-  Psn una_;                   // oldest unacknowledged
-  Psn max_sent_;              // one past the highest ever sent
-  Psn restart_;               // where it went back to, or una_ once that is beyond it
+  Psn next_psn_;  // for the next work request that is numbered
+  Psn una_;       // oldest unacknowledged
+  Psn max_sent_;  // one past the highest ever sent
+  Psn restart_;   // where it went back to, or una_ once that is beyond it
   // The peer has executed, and answered if it wants an answer, all that lies before.
   Psn executed_end_;
   Psn answered_end_;  // the same, since it went back last: what lies before and is not here is lost
+  SendCursor cursor_;
+  FlightLimit flight_;
+  ibv_wc_status local_error_ = IBV_WC_SUCCESS;  // of the one at the cursor, reported in its turn
+  Psn asked_until_;                             // one past the highest that asked for an answer
   uint8_t retry_left_ = 0;
   uint8_t rnr_left_ = 0;
-  ibv_wc_status local_error_ = IBV_WC_SUCCESS;  // of the one at the cursor, reported in its turn
-  uint64_t ack_asked_ns_ = 0;                   // when a packet asked last
-  Psn asked_until_;                             // one past the highest that asked
-  AckTrust ack_trust_;
-  ReadRepairs repairs_;  // of [una_, answered_end_), and of what was probed
-
-  RoundTrip round_trip_;
-  Psn nak_psn_;                  // of the last sequence NAK that was followed,
-  uint64_t nak_at_ns_ = 0;       // and when; 0 since the last progress
-  int probes_ = 0;               // since the last progress
   bool oldest_due_ = false;      // to be sent again in the next Transmit()
   bool repairs_due_ = false;     // to be looked for in the next Transmit()
   bool answer_resends_ = false;  // what a probed SEND or WRITE's answer leaves open is sent again
+  int probes_ = 0;               // since the last progress
+  uint64_t ack_asked_ns_ = 0;    // when a packet asked last
+  RoundTrip round_trip_;
+  AckTrust ack_trust_;
+  uint64_t nak_at_ns_ = 0;  // when the last sequence NAK was followed; 0 since the last progress
+  PacketBuilder builder_;
+  // Of READs and atomics; for others, whether they are empty.
+  ArrivedResponses arrived_;  // of [una_, max_sent_)
+  ReadRepairs repairs_;       // of [una_, answered_end_), and of what was probed
+  Psn nak_psn_;               // of the last sequence NAK that was followed
 };
 
 }  // namespace pollux::transport

@@ -354,10 +354,10 @@ bool RcResponder::Acknowledge(PollContext& context) {
 bool RcResponder::SendOwed(PollContext& context) {
   if (ack_pending_ && (nak_ == 0 || nak_ == wire::kNakPsnSequence)) {
     if (context.egress.room() == 0) return false;
-    const bool sent = responses_last_
-                          ? SendAeth(wire::kAckNoCredits, message_end_ - 1, message_msn_, context)
-                          : SendAeth(wire::kAckNoCredits, expected_psn_ - 1, msn_, context);
-    if (!sent) return false;
+    // What stands before a READ or an atomic: its own PSN only its response may have.
+    const Psn psn = responses_last_ ? message_end_ - 1 : expected_psn_ - 1;
+    const uint32_t msn = responses_last_ ? message_msn_ : msn_;
+    if (!SendAeth(wire::kAckNoCredits, psn, msn, context)) return false;
     Acknowledged();
   }
   if (nak_ == 0) return true;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "stack/base/prefetch.h"
 #include "stack/base/types.h"
 #include "stack/transport/inbound_message.h"
 #include "stack/transport/journal.h"
@@ -31,7 +32,7 @@ class RcResponder {
   static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
 
   RcResponder(verbs::QueuePair* qp, Journal* journal)
-      : qp_(qp), journal_(journal), builder_(journal), message_(qp, journal) {}
+      : qp_(qp), journal_(journal), message_(qp, journal), builder_(journal) {}
 
   // Takes the attributes of the transition to RTR. Allocates room for the READs and
   // atomics to remember.
@@ -62,6 +63,14 @@ class RcResponder {
   uint64_t deadline_ns() const { return unasked_until_ns_; }
   void OnDeadline(PollContext& context);
 
+  // As Endpoint's.
+  void Prefetch() const { PrefetchLines(this, &resources_); }
+  // What the queue pair's turns to send look at, whether anything is owed or not.
+  void PrefetchOwed() const {
+    __builtin_prefetch(this);
+    __builtin_prefetch(&resources_);
+  }
+
  private:
   void OnOutOfSequence(Psn psn, PollContext& context);
   void OnDuplicate(const wire::RocePacket& packet, PollContext& context);
@@ -90,33 +99,31 @@ class RcResponder {
   bool SendOwed(PollContext& context);
   bool SendAeth(uint8_t syndrome, Psn psn, uint32_t msn, PollContext& context);
 
+  // First what the requester's turns look at too: with many active queue pairs it is cold.
   uint64_t unasked_until_ns_ = kNever;  // then messages that did not ask are acknowledged
   uint32_t unasked_ = 0;                // as many
-  verbs::QueuePair* qp_;
-  Journal* journal_;
-  PacketBuilder builder_;
-  Psn expected_psn_;
-  uint32_t msn_ = 0;  // 24 bits
+  bool ack_pending_ = false;
+  uint8_t nak_ = 0;     // syndrome, 0 for none
+  bool fatal_ = false;  // the queue pair enters ERR once all that is sent
   // READs or atomics came last. No acknowledgement names them, since a requester could take it for
   // their response (rxe does, and completes them without their data), but what came before.
   bool responses_last_ = false;
-  Psn message_end_;           // then: behind that,
-  uint32_t message_msn_ = 0;  // and its number
-
-  InboundMessage message_;
-
-  bool sequence_nak_sent_ = false;  // for the gap at expected_psn_
+  Psn expected_psn_;
+  uint32_t msn_ = 0;  // 24 bits
+  verbs::QueuePair* qp_;
+  Journal* journal_;
+  Psn nak_psn_;
+  ibv_event_type fatal_event_ = IBV_EVENT_QP_FATAL;
+  Psn message_end_;                 // of responses_last_: behind that message,
+  uint32_t message_msn_ = 0;        // and its number
   Psn nak_cause_psn_;               // beyond the gap: what its last NAK answered
+  bool sequence_nak_sent_ = false;  // for the gap at expected_psn_
   bool waiting_after_rnr_ = false;  // for expected_psn_ to come again
   bool communication_established_ = false;
-
-  bool ack_pending_ = false;
-  uint8_t nak_ = 0;  // syndrome, 0 for none
-  Psn nak_psn_;
-  bool fatal_ = false;  // the queue pair enters ERR once all that is sent
-  ibv_event_type fatal_event_ = IBV_EVENT_QP_FATAL;
+  InboundMessage message_;
+  PacketBuilder builder_;
   // Answers to be sent, before the NAK or else the ACK. The last: most of it is seldom looked at.
-  ResponderResources resources_;
+  alignas(kCacheLineBytes) ResponderResources resources_;
 };
 
 }  // namespace pollux::transport

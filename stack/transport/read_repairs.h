@@ -78,8 +78,8 @@ class ReadRepairs {
     size_ = static_cast<uint32_t>(end - gaps_.begin());
   }
 
-  std::array<Gap, kMost> gaps_{};  // the first size_, oldest first
   uint32_t size_ = 0;
+  std::array<Gap, kMost> gaps_{};  // the first size_, oldest first
 };
 
 }  // namespace pollux::transport

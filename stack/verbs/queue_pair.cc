@@ -115,7 +115,7 @@ void FillPlain(uint64_t wr_id, const ibv_sge& sge, ibv_wr_opcode opcode, unsigne
   wqe.packets = 1;
   wqe.opcode = opcode;
   wqe.num_sge = 1;
-  wqe.send_flags = static_cast<uint16_t>(flags);
+  wqe.send_flags = static_cast<uint8_t>(flags);
   element = sge;
 }
 
@@ -134,9 +134,9 @@ void FillReceive(uint64_t wr_id, const ibv_sge& sge, RecvWqe& wqe, ibv_sge& elem
 
 QueuePair::QueuePair(Qpn qpn, QueuePairInitAttr init, ActiveList* active, EventList* events)
     : EventSource(events, std::move(init.on_event)),
+      active_(active),
       qpn_(qpn),
-      init_(std::move(init)),
-      active_(active) {
+      init_(std::move(init)) {
   ibv_qp_cap& cap = init_.cap;
   if (srq() != nullptr) {
     cap.max_recv_wr = cap.max_recv_sge = 0;
@@ -208,7 +208,7 @@ int QueuePair::TakeSend(const ibv_send_wr& wr) {
   wqe.length = static_cast<uint32_t>(length);
   wqe.opcode = wr.opcode;
   wqe.packets = wqe.is_local() ? 0 : static_cast<uint32_t>(packets);
-  wqe.send_flags = static_cast<uint16_t>(wr.send_flags);
+  wqe.send_flags = static_cast<uint8_t>(wr.send_flags);
   wqe.immediate_be = wr.imm_data;
   TakeOperands(wr, type(), wqe);
   if ((wr.send_flags & IBV_SEND_INLINE) != 0) {
@@ -219,7 +219,7 @@ int QueuePair::TakeSend(const ibv_send_wr& wr) {
       to += wr.sg_list[i].length;
     }
   } else {
-    wqe.num_sge = static_cast<uint16_t>(wr.num_sge);
+    wqe.num_sge = static_cast<uint8_t>(wr.num_sge);
     std::copy_n(wr.sg_list, wr.num_sge,
                 &sq_sge_[(sq_tail_ & sq_mask_) * static_cast<size_t>(cap.max_send_sge)]);
   }

@@ -90,10 +90,13 @@ struct QueuePairInitAttr {
   EventHandler on_event;
 };
 
-// A work request in the send queue.
-struct SendWqe {
+// A work request in the send queue. One cache line: with many active queue pairs each is cold.
+struct alignas(64) SendWqe {
   uint64_t wr_id = 0;
-  uint64_t remote_address = 0;  // of kWrRegMr: the iova
+  union {
+    uint64_t remote_address = 0;  // of kWrRegMr: the iova
+    AddressHandle* ah;            // of UD
+  };
   union {
     uint64_t compare_add = 0;
     uint64_t memory_address;  // of IBV_WR_BIND_MW and kWrRegMr
@@ -102,7 +105,6 @@ struct SendWqe {
     uint64_t swap = 0;
     uint64_t memory_length;
   };
-  AddressHandle* ah = nullptr;
   uint32_t rkey = 0;  // remote key, or the one to invalidate, bind or map
   uint32_t immediate_be = 0;
   uint32_t length = 0;  // bytes of the message
@@ -116,11 +118,11 @@ struct SendWqe {
   };
   uint32_t packets = 0;  // PSNs it consumes; none when it is local
   Psn first_psn;         // valid once numbered (first transmitted)
-  ibv_wr_opcode opcode = IBV_WR_SEND;
-  uint16_t num_sge = 0;
-  uint16_t send_flags = 0;  // ibv_send_flags
-  bool numbered = false;
-  bool executed = false;  // of a local one
+  ibv_wr_opcode opcode : 8 = IBV_WR_SEND;
+  uint8_t num_sge = 0;
+  uint8_t send_flags = 0;  // ibv_send_flags
+  bool numbered : 1 = false;
+  bool executed : 1 = false;  // of a local one
 
   bool is_write() const {
     return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
@@ -135,6 +137,7 @@ struct SendWqe {
     return opcode == IBV_WR_LOCAL_INV || opcode == IBV_WR_BIND_MW || opcode == kWrRegMr;
   }
 };
+static_assert(sizeof(SendWqe) == 64 && kMaxSge <= UINT8_MAX);
 
 // Owned by one worker: only its core posts, polls or changes it.
 class QueuePair : public EventSource {
@@ -276,17 +279,17 @@ class QueuePair : public EventSource {
   void FlushSend();
   void FlushRecv();
 
-  Qpn qpn_;
-  QueuePairInitAttr init_;
-  ibv_mtu port_mtu_ = IBV_MTU_256;
+  // Together what a post looks at, since with many active queue pairs it is cold.
   ActiveList* active_;
   std::array<Place, 2> places_;  // in the rows of the active list
-
   uint32_t sq_mask_, rq_mask_;
   uint32_t sq_head_ = 0, sq_tail_ = 0;
   uint32_t rq_head_ = 0, rq_tail_ = 0;
   std::unique_ptr<SendWqe[]> sq_;
   std::unique_ptr<ibv_sge[]> sq_sge_;
+  Qpn qpn_;
+  ibv_mtu port_mtu_ = IBV_MTU_256;
+  QueuePairInitAttr init_;
   std::unique_ptr<uint8_t[]> sq_inline_;
   // The receive taken from the shared receive queue, while it is not completed.
   bool srq_taken_ = false;

@@ -3,14 +3,13 @@
 #include <infiniband/verbs.h>
 
 #include <atomic>
-#include <cstdio>
 #include <cstdlib>
 #include <utility>
 #include <vector>
 
 #include "stack/engine/clock.h"
 #include "tests/bench/core_pair.h"
-#include "tests/bench/verbs_load.h"
+#include "tests/bench/verbs_end.h"
 #include "tests/sim/connect.h"
 
 namespace pollux::bench {
@@ -21,12 +20,6 @@ constexpr uint32_t kReceives = 1024;
 constexpr uint32_t kMaxWindow = 256;
 constexpr uint32_t kBulk = 1u << 20;
 constexpr uint32_t kBulkAtOnce = 4;
-
-void Check(const ibv_wc& wc) {
-  if (wc.status == IBV_WC_SUCCESS) return;
-  std::fprintf(stderr, "bench: a work request failed: %s\n", ibv_wc_status_str(wc.status));
-  std::abort();
-}
 
 }  // namespace
 

@@ -1,10 +1,11 @@
 """Programs made for rdma-core on Pollux (pollux run), beside the native API and beside others.
 
-perftest between two processes over net_af_packet on a veth, the native API over the same between
-two threads, one right after the other, pass by pass; and, in the same run, ib_send_lat where both
-sides sleep between messages, UCX over TCP and over shared memory, and qperf and sockperf over the
-kernel's TCP on a veth. Ratios are taken within a pass; what is printed is their median. Needs the
-right to make network namespaces.
+perftest between two processes over net_af_packet on a veth and perftest's loops by the native API
+(native.cc) over the same, one right after the other, pass by pass; and, in the same run,
+ib_send_lat where both sides sleep between messages, UCX over TCP and over shared memory, and qperf
+and sockperf over the kernel's TCP on a veth. Ratios are taken within a pass; what is printed is
+their median. Round trips are medians too: a mean says how busy the machine was. Needs the right to
+make network namespaces.
 
 usage: programs.py POLLUX NATIVE [--passes N] [--scale X] [--bytes N,...] [--json]
 """
@@ -36,6 +37,8 @@ PACKAGES = {"ib_send_lat": "perftest", "ucx_perftest": "ucx-utils", "qperf": "qp
             "sockperf": "sockperf"}
 ENDS = ("end0", "end1")  # of the veth
 ADDRESSES = ("192.0.2.1", "192.0.2.2")
+GID_INDEX = 1  # of the address; 0 is the link-local one, of IPv6
+QP_TIMEOUT = 19  # 2.1 s, as native's: threads that spin on a busy machine stand still for long
 MTU = 4400
 
 
@@ -129,19 +132,20 @@ class Bench:
         return max(100, int(self.options.scale * min(most, (1 << 31) // size)))
 
     def perftest(self, program, size, *options):
-        """Microseconds of a round trip, or bytes a second, between two processes."""
+        """Microseconds of the median round trip, or bytes a second, between two processes."""
         needs(program)
         port = free_port()
         server, client = (
             (*self.namespace.enter, self.pollux, "run", "--port", f"net_af_packet0,iface={end}",
-             "--address", f"{address}/24", "--", program, "-x", "0", "-F", "-p", port, "-s", size,
-             "-n", self.count(program, size), *options) for end, address in zip(ENDS, ADDRESSES))
+             "--address", f"{address}/24", "--", program, "-x", GID_INDEX, "-u", QP_TIMEOUT, "-F",
+             "-p", port, "-s", size, "-n", self.count(program, size), *options)
+            for end, address in zip(ENDS, ADDRESSES))
         with serving(server, port):
             said = output((*client, "127.0.0.1"))
-        # Sizes, iterations, then: peak, average in MiB/s; or least, most, typical, average in us.
+        # Sizes, iterations, then: peak, average in MiB/s; or least, most, median in us.
         if program.endswith("_bw"):
             return number(rf"^\s*{size}\s+\d+\s+[\d.]+\s+([\d.]+)", said) * (1 << 20)
-        one_way = number(rf"^\s*{size}\s+\d+\s+[\d.]+\s+[\d.]+\s+[\d.]+\s+([\d.]+)", said)
+        one_way = number(rf"^\s*{size}\s+\d+\s+[\d.]+\s+[\d.]+\s+([\d.]+)", said)
         return one_way if program == "ib_read_lat" else 2 * one_way
 
     def by_native_api(self, program, size):

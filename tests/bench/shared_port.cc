@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <thread>
@@ -14,7 +13,7 @@
 #include "stack/engine/clock.h"
 #include "stack/engine/device.h"
 #include "stack/engine/thread.h"
-#include "tests/bench/verbs_load.h"
+#include "tests/bench/verbs_end.h"
 #include "tests/sim/connect.h"
 
 namespace pollux::bench {
@@ -74,11 +73,7 @@ class End : public engine::Poller {
   int Reap() {
     ibv_wc wc[kBatch];
     const int count = cq_->Poll(kBatch, wc);
-    for (int i = 0; i < count; ++i) {
-      if (wc[i].status == IBV_WC_SUCCESS) continue;
-      std::fprintf(stderr, "bench: a work request failed: %s\n", ibv_wc_status_str(wc[i].status));
-      std::abort();
-    }
+    for (int i = 0; i < count; ++i) Check(wc[i]);
     return count;
   }
 

@@ -9,18 +9,15 @@
 
 #include "absl/status/statusor.h"
 #include "stack/engine/device.h"
+#include "tests/bench/verbs_end.h"
 #include "tools/histogram.h"
 
 namespace pollux::bench {
 
-// Of a reliable connection from `own` to `peer`, for sim::BringToRts.
-ibv_qp_attr ReliableAttributes(engine::Device& own, engine::Device& peer);
-
 // Of the measurements: each end on its own, or both in turn on the caller's, in virtual time.
 enum class Threads : uint8_t { kOne, kTwo };
 
-// A reliable connection between two devices, connected by hand (no CM). Measurements run one after
-// another.
+// A reliable connection between two devices. Measurements run one after another.
 class VerbsPair {
  public:
   // The devices are not owned and not polled by anyone else. Two threads run on CPU `first_cpu` and
@@ -33,20 +30,17 @@ class VerbsPair {
   // Mean round trip in ns of SENDs of `bytes`, answered by SENDs. With `each_ns`, which costs a
   // look at the clock, all but the first are recorded there too.
   double SendRoundTripNs(uint32_t bytes, uint64_t rounds, tools::Histogram* each_ns = nullptr);
-  // Mean round trip of RDMA WRITEs, each seen in memory by its last byte.
-  double WriteRoundTripNs(uint32_t bytes, uint64_t rounds);
   // Work requests a second from a to b, `window` posted at once. SEND, RDMA_WRITE or RDMA_READ.
   double PerSecond(ibv_wr_opcode opcode, uint32_t bytes, uint64_t count, uint32_t window);
 
   uint64_t retransmitted() const;
 
  private:
-  struct End;
   VerbsPair(Threads threads, unsigned first_cpu);
   void RunBoth(engine::Poller& a, engine::Poller& b, const bool& finished);
   const Threads threads_;
   const unsigned first_cpu_;
-  std::unique_ptr<End> a_, b_;
+  std::unique_ptr<VerbsEnd> a_, b_;
 };
 
 }  // namespace pollux::bench

@@ -1,0 +1,84 @@
+// One end of a reliable connection by Pollux's own verbs, connected by hand (no CM).
+#ifndef POLLUX_TESTS_BENCH_VERBS_END_H_
+#define POLLUX_TESTS_BENCH_VERBS_END_H_
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "stack/base/types.h"
+#include "stack/engine/device.h"
+
+namespace pollux::bench {
+
+// What one end knows of the other: bytes alone, which may come from another process.
+struct VerbsPeer {
+  Gid gid;
+  ibv_mtu mtu = IBV_MTU_256;
+  Qpn qpn;
+  uint64_t memory = 0;  // where it is written to and read from
+  uint32_t rkey = 0;
+};
+
+// Of a reliable connection from `own` to a peer, for sim::BringToRts.
+ibv_qp_attr ReliableAttributes(engine::Device& own, const Gid& peer, ibv_mtu peer_mtu);
+ibv_qp_attr ReliableAttributes(engine::Device& own, engine::Device& peer);
+
+// Ends the process, and says why, when a work request has failed.
+void Check(const ibv_wc& wc);
+
+// On the core that polls the device's worker. What arrives lies in the first half of the buffer,
+// what is sent in the second.
+struct VerbsEnd {
+  static constexpr uint32_t kDepth = 256;  // sends; twice as many receives
+  static constexpr uint32_t kBufferBytes = 4u << 20;
+  // Of completions: one queue of both kinds, or one of each.
+  enum class Queues : uint8_t { kOne, kTwo };
+
+  // The device is not owned and outlives this.
+  explicit VerbsEnd(engine::Device* opened) : device(opened), worker(opened->worker()) {}
+  ~VerbsEnd();
+  VerbsEnd(const VerbsEnd&) = delete;
+  VerbsEnd& operator=(const VerbsEnd&) = delete;
+
+  absl::Status Create(Queues queues = Queues::kOne);
+  VerbsPeer ToPeer() const;
+  absl::Status Connect(const VerbsPeer& peer);
+
+  // A message of any size: what one measurement leaves posted serves the next.
+  void Receive() {
+    ibv_sge sge{reinterpret_cast<uint64_t>(buffer.data()), kBufferBytes / 2, region.key};
+    ibv_recv_wr wr{};
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    if (qp->PostRecv(&wr, nullptr) != 0) std::abort();
+  }
+  void Post(ibv_wr_opcode opcode, uint32_t bytes, const VerbsPeer& peer, bool signalled) {
+    ibv_sge sge{reinterpret_cast<uint64_t>(to_send()), bytes, region.key};
+    ibv_send_wr wr{};
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = opcode;
+    wr.send_flags = signalled ? IBV_SEND_SIGNALED : 0;
+    wr.wr.rdma.remote_addr = peer.memory;
+    wr.wr.rdma.rkey = peer.rkey;
+    if (qp->PostSend(&wr, nullptr) != 0) std::abort();
+  }
+  uint8_t* to_send() { return buffer.data() + kBufferBytes / 2; }
+
+  engine::Device* device;
+  engine::Worker& worker;
+  memory::ProtectionDomain* pd = nullptr;
+  verbs::CompletionQueue* cq = nullptr;       // of receives, and with one queue of sends
+  verbs::CompletionQueue* send_cq = nullptr;  // with one queue that
+  verbs::QueuePair* qp = nullptr;
+  std::vector<uint8_t> buffer = std::vector<uint8_t>(kBufferBytes, 1);
+  memory::MemoryRegion region;
+};
+
+}  // namespace pollux::bench
+
+#endif  // POLLUX_TESTS_BENCH_VERBS_END_H_
