@@ -87,6 +87,11 @@ constexpr size_t kResultBytes = 2 * kMaxNetobj + 256;
 
 }  // namespace
 
+LockCalls::Shared::Shared(const ServedExports* all, std::chrono::steady_clock::duration patience)
+    : exports(all), clients([all] { return all->LockHolders(); }), waiting(patience) {
+  for (const auto& served : all->all()) overdue[served.get()] = 0;
+}
+
 bool LockCalls::Shared::Remember(const Gid& host) {
   const absl::Status status = hosts->Add(host, [this] { return exports->HostsWithLocks(); });
   if (!status.ok() && !said.exchange(true)) {
@@ -231,28 +236,38 @@ void LockCalls::Start(ControlCall call, Res (*serve)(Session&, const Args&), Nlm
     Answer(*raw, *waiting, Res{.cookie = args.cookie, .stat = Nlm4Stats::kDeniedGracePeriod},
            told_by);
   };
-  const uint64_t number = IsReclaim(args) ? 0 : shared_->waiting.Add(put_off);
-  const bool runs = served->storage->RunControlCall(
-      [shared = shared_, served, args, serve, told_by, number, waiting](Identity& identity) {
-        if (number != 0 && !shared->waiting.Take(number)) return;
-        ControlCall& call = *waiting;
-        const Export& exported = served->tree->exported();
-        Session session{.shared = *shared,
-                        .served = *served,
-                        .context = {.tree = served->tree.get(), .identity = &identity},
-                        .client = call.client()};
-        const AuthStatus authenticated =
-            CredentialOf(call.credential(), exported, &session.context.caller);
-        if (authenticated != AuthStatus::kOk) return call.Deny(authenticated);
-        Res results{.stat = Nlm4Stats::kFailed};
-        if (exported.Admits(session.client)) results = serve(session, args);
-        results.cookie = args.cookie;
-        Answer(*shared, call, results, told_by);
-        shared->granter->Deliver(served);
-      });
+  std::atomic<int64_t>* const overdue = &shared_->overdue.at(served);
+  if (*overdue > 0 && !IsReclaim(args)) return put_off();
+  const uint64_t number = IsReclaim(args) ? 0 : shared_->waiting.Add([overdue, put_off] {
+    ++*overdue;
+    put_off();
+  });
+  const bool runs = served->storage->RunControlCall([shared = shared_, served, args, serve, told_by,
+                                                     number, overdue, waiting](Identity& identity) {
+    if (number != 0 && !shared->waiting.Take(number)) {
+      --*overdue;
+      return;
+    }
+    ControlCall& call = *waiting;
+    const Export& exported = served->tree->exported();
+    Session session{.shared = *shared,
+                    .served = *served,
+                    .context = {.tree = served->tree.get(), .identity = &identity},
+                    .client = call.client()};
+    const AuthStatus authenticated =
+        CredentialOf(call.credential(), exported, &session.context.caller);
+    if (authenticated != AuthStatus::kOk) return call.Deny(authenticated);
+    Res results{.stat = Nlm4Stats::kFailed};
+    if (exported.Admits(session.client)) results = serve(session, args);
+    results.cookie = args.cookie;
+    Answer(*shared, call, results, told_by);
+    shared->granter->Deliver(served);
+  });
   // What storage has no room for is put off at once: no answer would cost the connection, with the
   // calls for other exports on it. A reclaim is not answered, and is asked again.
-  if (!runs && shared_->waiting.Take(number)) put_off();
+  if (runs || number == 0) return;
+  if (shared_->waiting.Take(number)) return put_off();
+  --*overdue;
 }
 
 void LockCalls::Refuse(ControlCall call, NlmProcedure told_by) {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,9 +33,9 @@ namespace pollux::nfs {
 // those are taken, and mean nothing. Locks are lost with the server: when it starts again, and
 // hosts held some, those alone may take locks, theirs from before (reclaim), until the grace period
 // is over. A call that an export's storage has no room for, or does not begin for so long that it
-// seems to stall, is answered as in a grace period, which has its client ask again: so many calls
-// of a connection are at work at a time, and those for other exports need their places. Reclaims,
-// which nobody asks again, wait.
+// seems to stall, is answered as in a grace period, which has its client ask again, and so are all
+// that come until it goes on: so many calls of a connection are at work at a time, and those for
+// other exports need their places. Reclaims, which nobody asks again, wait.
 class LockCalls {
  public:
   static constexpr size_t kMaxCallBytes = 8192;  // with its RPC header
@@ -74,10 +75,12 @@ class LockCalls {
  private:
   // What work that storage does late needs too.
   struct Shared {
-    Shared(const ServedExports* all, std::chrono::steady_clock::duration patience)
-        : exports(all), clients([all] { return all->LockHolders(); }), waiting(patience) {}
+    Shared(const ServedExports* all, std::chrono::steady_clock::duration patience);
 
     const ServedExports* exports;
+    // Of each export, the calls that were put off for the time that they waited and that its
+    // storage still has: while there are some, it stalls.
+    std::map<const ServedExport*, std::atomic<int64_t>> overdue;
     MonitoredHosts* hosts = nullptr;
     std::chrono::steady_clock::time_point grace_end;
     std::function<void(const std::string& line)> log;

@@ -20,6 +20,7 @@
 #include "nfs/server/control_for_test.h"
 #include "nfs/server/datagram_server.h"
 #include "nfs/server/record_server.h"
+#include "nfs/server/stalled_storage_for_test.h"
 #include "rpcrdma/socket_address.h"
 #include "stack/net/address.h"
 
@@ -134,18 +135,14 @@ TEST_F(MountCallsTest, WhatCannotBeMounted) {
 }
 
 TEST_F(MountCallsTest, AStalledFileSystemHoldsUpNobodyElse) {
-  std::promise<void> goes_on;
-  std::shared_future<void> stalled = goes_on.get_future().share();
-  for (uint32_t i = 0; i < Storage::kThreads; ++i) {
-    ASSERT_TRUE(exports_->all()[0]->storage->RunControl([stalled](Identity&) { stalled.wait(); }));
-  }
+  StalledStorage stalled(exports_->all()[0]->storage.get());
   const auto serve = [this](ControlCall call) { calls_->Serve(std::move(call)); };
   const rpcrdma::CallHeader header = Header(static_cast<uint32_t>(MountProcedure::kMnt));
   auto waits = AskControl(MountCalls::kProgram, header, Dirpath{{Path("a")}}, kLocal, serve);
   EXPECT_EQ(Mount(Path("a/deep")).status, Nfsstat3::kOk);
   EXPECT_THAT(Dump(), ElementsAre("127.0.0.1 /a/deep"));
   EXPECT_GT(exports_->all()[0]->storage->control_work(), 0u);
-  goes_on.set_value();
+  stalled.GoOn();
   EXPECT_FALSE(waits.get().empty());
   EXPECT_THAT(Dump(), ElementsAre("127.0.0.1 /a/deep", "127.0.0.1 /a"));
 }
@@ -171,14 +168,11 @@ TEST_F(MountCallsTest, AStalledFileSystemHoldsUpNobodyElseByUdp) {
     message.resize(at + Encode(Dirpath{{path}}, absl::MakeSpan(message).subspan(at)).stream.size());
     return send(socket.get(), message.data(), message.size(), 0) > 0;
   };
-  std::promise<void> goes_on;
-  const std::shared_future<void> stalled = goes_on.get_future().share();
-  for (uint32_t i = 0; i < Storage::kThreads; ++i) {
-    ASSERT_TRUE(exports_->all()[0]->storage->RunControl([stalled](Identity&) { stalled.wait(); }));
-  }
+  StalledStorage stalled(exports_->all()[0]->storage.get());
   for (uint32_t i = 0; i < Storage::kMaxControlCalls; ++i) {
     ASSERT_TRUE(send_mount(Path("a"), i));
     while (exports_->all()[0]->storage->control_work() < Storage::kThreads + i + 1) {
+      std::this_thread::yield();
     }
     ASSERT_TRUE(send_mount(Path("a"), i));
   }
@@ -193,7 +187,7 @@ TEST_F(MountCallsTest, AStalledFileSystemHoldsUpNobodyElseByUdp) {
     size = recv(socket.get(), reply.data(), reply.size(), 0);
   } while (size < 0 && errno == EINTR);
   EXPECT_GT(size, 0) << strerror(errno);
-  goes_on.set_value();
+  stalled.GoOn();
   while (exports_->control_work() > 0) std::this_thread::yield();
 }
 

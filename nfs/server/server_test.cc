@@ -1,191 +1,25 @@
-// Clients and a server on two ports joined by rings, files on a real file system.
 #include "nfs/server/server.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sched.h>
-#include <signal.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "nfs/client/client.h"
-#include "nfs/directories.h"
-#include "nfs/file_system.h"
 #include "nfs/listing.h"
+#include "nfs/server/server_for_test.h"
 #include "rpcrdma/client.h"
-#include "stack/engine/clock.h"
-#include "stack/engine/device.h"
-#include "stack/engine/eal.h"
 
 namespace pollux::nfs {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr uint32_t kServerAddress = 0xC0000201, kClientAddress = 0xC0000202;
-constexpr uint32_t kUser = 1234;
-// A guard against hanging, not an expectation.
-constexpr std::chrono::seconds kPatience{100};
-
-class ServerTest : public testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    ASSERT_TRUE(engine::InitEal({.memory_mib = 256}).ok());
-    // What a lease's holder is told with.
-    signal(SIGIO, SIG_IGN);
-  }
-
-  void SetUp() override {
-    if (const absl::Status status = Identity().Begin(); !status.ok()) {
-      GTEST_SKIP() << status.message();
-    }
-    std::string pattern = std::string(getenv("TEST_TMPDIR")) + "/nfsXXXXXX";
-    directory_ = mkdtemp(pattern.data());
-    for (const char* name : {"a", "b"}) {
-      ASSERT_EQ(mkdir(Path(name).c_str(), 0777), 0);
-      exports_.push_back({.directory = Path(name), .read_only = false});
-    }
-    engine::DeviceOptions server, client;
-    server.addresses = {net::InterfaceAddress::Ipv4(kServerAddress)};
-    client.addresses = {net::InterfaceAddress::Ipv4(kClientAddress)};
-    auto pair = engine::Device::OpenPair(server, client);
-    ASSERT_TRUE(pair.ok()) << pair.status();
-    server_device_ = std::move(pair->first);
-    client_device_ = std::move(pair->second);
-    server_manager_ = *cm::Manager::Create(&server_device_->worker());
-    client_manager_ = *cm::Manager::Create(&client_device_->worker());
-  }
-  void TearDown() override {
-    if (server_device_ == nullptr) return;
-    for (auto& client : clients_) {
-      bool gone = false;
-      client->Disconnect([&] { gone = true; });
-      EXPECT_TRUE(RunUntil([&] { return gone; }));
-    }
-    clients_.clear();
-    StopServer();
-    client_manager_.reset();
-    server_manager_.reset();
-    client_device_->Close();
-    server_device_->Close();
-    std::filesystem::remove_all(directory_);
-  }
-
-  std::string Path(const std::string& name) const { return directory_ + "/" + name; }
-
-  bool RunUntil(const std::function<bool()>& done) {
-    const auto give_up = std::chrono::steady_clock::now() + kPatience;
-    while (!done()) {
-      if (std::chrono::steady_clock::now() > give_up) return false;
-      bool busy = server_device_->worker().Poll(clock_->NowNs());
-      busy |= client_device_->worker().Poll(clock_->NowNs());
-      if (!busy) sched_yield();
-    }
-    return true;
-  }
-
-  void StartServer() {
-    auto opened = ServedExports::Open(exports_, Path("key"));
-    ASSERT_TRUE(opened.ok()) << opened.status();
-    served_ = *std::move(opened);
-    auto server = Server::Listen(&server_device_->worker(), server_manager_.get(), served_.get(),
-                                 ServerOptions{});
-    ASSERT_TRUE(server.ok()) << server.status();
-    server_ = *std::move(server);
-  }
-  void StopServer() {
-    if (server_ == nullptr) return;
-    server_->Shutdown();
-    EXPECT_TRUE(RunUntil([&] { return server_->connections() == 0 && server_->busy() == 0; }));
-    server_.reset();
-    served_.reset();
-  }
-  Client* Connect(const AuthSys& who = {.machinename = {"here"}, .uid = kUser, .gid = kUser}) {
-    auto made = Client::Create(&client_device_->worker(), client_manager_.get(), who);
-    EXPECT_TRUE(made.ok()) << made.status();
-    std::optional<absl::Status> connected;
-    EXPECT_TRUE((*made)
-                    ->Connect({.address = Gid::FromIpv4(kServerAddress), .port = kNfsRdmaPort},
-                              [&](absl::Status status) { connected = status; })
-                    .ok());
-    EXPECT_TRUE(RunUntil([&] { return connected.has_value(); }));
-    EXPECT_TRUE(connected->ok()) << *connected;
-    clients_.push_back(*std::move(made));
-    Client* const client = clients_.back().get();
-    // Until the first answer a client may have one call outstanding.
-    const FsinfoArgs args{HandleOf(1)};
-    EXPECT_EQ(Run<FsinfoRes>(client, Procedure::kFsinfo, args), Nfsstat3::kOk);
-    return client;
-  }
-
-  NfsFh3 HandleOf(size_t number, const std::string& path = "") const {
-    const ExportTree& tree = *served_->all()[number]->tree;
-    Fd object;
-    EXPECT_EQ(tree.Walk(path, &object), Nfsstat3::kOk) << path;
-    return *tree.HandleOf(object);
-  }
-  // One call to its end: its status; `look` sees the results.
-  template <class Res, class Args>
-  Nfsstat3 Run(
-      Client* client, Procedure procedure, const Args& args,
-      const std::function<void(const Res&)>& look = [](const Res&) {},
-      const Client::Room& room = {}) {
-    std::optional<Nfsstat3> found;
-    client->Call<Res>(procedure, args, room, [&](absl::Status status, const Res* results) {
-      EXPECT_TRUE(status.ok()) << status;
-      found = results == nullptr ? Nfsstat3::kServerfault : results->status;
-      if (results != nullptr) look(*results);
-    });
-    EXPECT_TRUE(RunUntil([&] { return found.has_value(); }));
-    return *found;
-  }
-  Nfsstat3 Getattr(Client* client, const NfsFh3& handle) {
-    return Run<GetattrRes>(client, Procedure::kGetattr, GetattrArgs{handle});
-  }
-  NfsFh3 CreateFile(Client* client, const NfsFh3& directory, std::string_view name) {
-    NfsFh3 made;
-    const CreateArgs args{.where = {.dir = directory, .name = {name}},
-                          .how = {.obj_attributes = {.mode = 0640}}};
-    EXPECT_EQ(Run<CreateRes>(client, Procedure::kCreate, args,
-                             [&](const CreateRes& results) { made = *results.resok.obj; }),
-              Nfsstat3::kOk);
-    return made;
-  }
-  // Reads that end some time: each adds to *done.
-  void BeginReads(Client* client, const NfsFh3& file, int count, int* done) {
-    for (int i = 0; i < count; ++i) {
-      client->Call<ReadRes>(Procedure::kRead, ReadArgs{.file = file, .count = 4},
-                            {.item = absl::MakeSpan(sink_)},
-                            [done](absl::Status status, const ReadRes* results) {
-                              ASSERT_TRUE(status.ok()) << status;
-                              EXPECT_EQ(results->status, Nfsstat3::kOk);
-                              EXPECT_EQ(results->resok.count, 4u);
-                              ++*done;
-                            });
-    }
-  }
-
-  std::string directory_;
-  std::vector<Export> exports_;
-  std::unique_ptr<engine::Device> server_device_, client_device_;
-  std::unique_ptr<cm::Manager> server_manager_, client_manager_;
-  std::unique_ptr<ServedExports> served_;
-  std::unique_ptr<Server> server_;
-  std::vector<std::unique_ptr<Client>> clients_;
-  std::optional<engine::Clock> clock_{std::in_place};
-  std::array<uint8_t, 4> sink_;
-};
 
 // While it lives, who opens the file waits: so long does its file system seem to stall.
 class Stall {
