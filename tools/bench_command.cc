@@ -16,7 +16,6 @@
 #include "tools/commands.h"
 #include "tools/file_servers.h"
 #include "tools/interrupt.h"
-#include "tools/peer_address.h"
 #include "tools/remote.h"
 #include "tools/report.h"
 #include "tools/served_at.h"
@@ -85,12 +84,10 @@ int Measure(const BenchOptions& options, const std::string& server) {
   const bool json = options.remote.json;
   PageFile page(options.html);
   if (!page.status().ok()) return Finish("bench", json, page.status(), {}, "");
-  const absl::StatusOr<Gid> address = ResolvePeer(server);
-  if (!address.ok()) return Finish("bench", json, address.status(), {}, "");
   auto connected = Remote::Connect(options.remote, server);
   if (!connected.ok()) return Finish("bench", json, connected.status(), {}, "");
   Node& node = (*connected)->node();
-  const cm::Endpoint verbs = {.address = *address,
+  const cm::Endpoint verbs = {.address = (*connected)->server(),
                               .port = static_cast<uint16_t>(options.verbs_port)};
   BenchRun run = RunBench(node, (*connected)->client(), verbs, options.plan,
                           [json](const std::string& what, bool as_bytes) {
@@ -147,8 +144,8 @@ int BenchCommand(int argc, char** argv) {
                              "bench [options] ADDR | bench --server [options]"));
   }
   plan.window = static_cast<uint32_t>(window);
-  CatchInterrupts();
   if (!bench.server) return Measure(bench, operands->front());
+  CatchInterrupts();
   return Finish("bench", bench.remote.json, ServeMeasurements(bench), {}, "");
 }
 

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <future>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -98,11 +99,6 @@ absl::StatusOr<CmPeer::Options> Configure(const CmOptions& cm) {
     peer.local.address = *local;
   }
   peer.local.port = port;
-  if (!cm.server.empty()) {
-    absl::StatusOr<Gid> server = ResolvePeer(cm.server);
-    if (!server.ok()) return server.status();
-    peer.server = cm::Endpoint{.address = *server, .port = port};
-  }
   peer.connections = static_cast<uint32_t>(cm.connections);
   peer.messages = static_cast<uint32_t>(cm.messages);
   peer.bytes = static_cast<uint32_t>(cm.bytes);
@@ -162,9 +158,19 @@ Json Report(const CmOptions& cm, Node& node, const CmPeer::Totals& totals) {
 absl::Status Run(const CmOptions& cm, Json* json) {
   absl::StatusOr<CmPeer::Options> options = Configure(cm);
   if (!options.ok()) return options.status();
+  std::vector<Gid> servers;
+  if (!cm.server.empty()) {
+    auto resolved = ResolvePeer(cm.server);
+    if (!resolved.ok()) return resolved.status();
+    servers = *std::move(resolved);
+  }
+  CatchInterrupts();
   absl::StatusOr<std::unique_ptr<Node>> started = StartNode(cm.port);
   if (!started.ok()) return started.status();
   Node& node = **started;
+  if (!servers.empty()) {
+    options->server = {.address = node.FirstReachable(servers), .port = options->local.port};
+  }
   if (cm.verbose) PrintCmExchange(node);
   CmPeer::Totals totals;
   absl::Status status = RunPeer(cm, *std::move(options), node, &totals);
@@ -195,17 +201,9 @@ int CmCommand(int argc, char** argv) {
     std::printf("%s", options.Help().c_str());
     return kExitOk;
   }
-  CatchInterrupts();
   Json report = Json::object();
   const absl::Status status = Run(cm, &report);
-  if (cm.json) {
-    Json out;
-    out["ok"] = status.ok();
-    if (!status.ok()) out["error"] = std::string(status.message());
-    out.update(report);
-    std::printf("%s\n", out.dump().c_str());
-  }
-  return status.ok() ? kExitOk : Fail("cm", status);
+  return Finish("cm", cm.json, status, report, "");
 }
 
 }  // namespace pollux::tools

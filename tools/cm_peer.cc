@@ -337,8 +337,9 @@ bool CmPeer::Poll(uint64_t now_ns) {
   for (const auto& channel : channels_) busy |= PollChannel(*channel);
   if (busy) idle_since_ns_ = now_ns;
   Advance();
-  // All data has been exchanged; a DREP that is lost with the client's exit comes no more.
-  if (phase_ == Phase::kDisconnecting && !is_client() && now_ns > *idle_since_ns_ + kGoodbyeNs) {
+  // All data has been exchanged. A DREP that is lost with the client's exit comes no more, nor does
+  // the DREQ of a server that has left.
+  if (phase_ == Phase::kDisconnecting && AllSent() && now_ns > *idle_since_ns_ + kGoodbyeNs) {
     Step("disconnected, not everywhere with an answer");
     Done(absl::OkStatus());
   }

@@ -2,20 +2,42 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <time.h>
+
+#include <cerrno>
+
+#include "tools/insistence.h"
 
 namespace pollux::tools {
 namespace {
 
 volatile sig_atomic_t interrupted = 0;
 
-void OnSignal(int) { interrupted = 1; }
+Insistence insistence;
+
+int64_t NowMs() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * int64_t{1000} + now.tv_nsec / 1'000'000;
+}
+
+void OnSignal(int number) {
+  const int error = errno;
+  interrupted = 1;
+  if (insistence.Insists(NowMs())) {
+    signal(number, SIG_DFL);
+    raise(number);
+  }
+  errno = error;
+}
+
+void OnClosedPipe(int) { interrupted = 1; }
 
 }  // namespace
 
 void CatchInterrupts(ClosedPipe closed_pipe) {
   struct sigaction action {};
   action.sa_handler = OnSignal;
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   // A terminal that is closed; nohup(1) has it ignored.
@@ -23,8 +45,8 @@ void CatchInterrupts(ClosedPipe closed_pipe) {
   sigaction(SIGHUP, nullptr, &hangup);
   if (hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
   if (closed_pipe == ClosedPipe::kEnds) return;
-  // Each time: more is written on the way to the end.
-  action.sa_flags = 0;
+  // More is written on the way to the end.
+  action.sa_handler = OnClosedPipe;
   sigaction(SIGPIPE, &action, nullptr);
 }
 

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -105,17 +106,15 @@ absl::Status WriteBlock(int fd, uint64_t offset, absl::Span<const uint8_t> block
              : absl::ErrnoToStatus(errno, "writing the local file");
 }
 
-absl::StatusOr<std::string> Sha256OfFile(int fd) {
+absl::StatusOr<std::string> Sha256OfFile(int fd, uint64_t bytes) {
   crypto_hash_sha256_state state;
   crypto_hash_sha256_init(&state);
   std::vector<uint8_t> buffer(kHashedAtOnce);
-  off_t offset = 0;
-  for (;;) {
-    const ssize_t n = pread(fd, buffer.data(), buffer.size(), offset);
-    if (n < 0) return absl::ErrnoToStatus(errno, "reading back the local file");
-    if (n == 0) break;
-    crypto_hash_sha256_update(&state, buffer.data(), static_cast<unsigned long long>(n));
-    offset += n;
+  for (uint64_t offset = 0; offset < bytes; offset += buffer.size()) {
+    buffer.resize(std::min<uint64_t>(kHashedAtOnce, bytes - offset));
+    const absl::Status read = ReadBlock(fd, offset, absl::MakeSpan(buffer));
+    if (!read.ok()) return read;
+    crypto_hash_sha256_update(&state, buffer.data(), buffer.size());
   }
   uint8_t digest[crypto_hash_sha256_BYTES];
   crypto_hash_sha256_final(&state, digest);

@@ -59,8 +59,8 @@ class DestinationFile {
 absl::Status ReadBlock(int fd, uint64_t offset, absl::Span<uint8_t> block);
 absl::Status WriteBlock(int fd, uint64_t offset, absl::Span<const uint8_t> block);
 
-// Of all that is in the file, hexadecimal.
-absl::StatusOr<std::string> Sha256OfFile(int fd);
+// Of the first `bytes` of a file, hexadecimal. Errors as ReadBlock().
+absl::StatusOr<std::string> Sha256OfFile(int fd, uint64_t bytes);
 
 }  // namespace pollux::tools
 

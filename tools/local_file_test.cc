@@ -57,6 +57,22 @@ TEST_F(LocalFileTest, SourceMustTellItsSize) {
   EXPECT_TRUE(SourceFile(Path("empty")).status().ok());
 }
 
+// A file that grows while it is sent is not all sent.
+TEST_F(LocalFileTest, DigestIsOfSoManyBytes) {
+  constexpr size_t kMany = (size_t{1} << 20) + 5;  // more than are read at once
+  Fill("a", std::string(kMany, 'x'));
+  Fill("more", std::string(kMany, 'x') + "y");
+  Fill("abc", "abc, and more");
+  const SourceFile some(Path("a")), more(Path("more")), abc(Path("abc"));
+  ASSERT_TRUE(Sha256OfFile(some.fd(), kMany).ok());
+  EXPECT_EQ(*Sha256OfFile(some.fd(), kMany), *Sha256OfFile(more.fd(), kMany));
+  EXPECT_NE(*Sha256OfFile(some.fd(), kMany), *Sha256OfFile(more.fd(), kMany + 1));
+  // FIPS 180-4's example.
+  EXPECT_EQ(*Sha256OfFile(abc.fd(), 3),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_TRUE(absl::IsAborted(Sha256OfFile(some.fd(), kMany + 1).status()));
+}
+
 TEST_F(LocalFileTest, DestinationReplacesOnlyWhenComplete) {
   Fill("a", "old");
   ASSERT_EQ(chmod(Path("a").c_str(), 0640), 0);

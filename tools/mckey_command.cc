@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "stack/net/address.h"
 #include "tools/commands.h"
 #include "tools/interrupt.h"
@@ -124,17 +125,10 @@ int MckeyCommand(int argc, char** argv) {
   CatchInterrupts();
   Json counts = {{"messages_sent", 0}, {"messages_received", 0}};
   const absl::Status status = Run(mcast, &counts);
-  if (mcast.json) {
-    Json out = {{"ok", status.ok()}};
-    if (!status.ok()) out["error"] = std::string(status.message());
-    out.update(counts);
-    std::printf("%s\n", out.dump().c_str());
-  } else if (status.ok()) {
-    std::printf("data transfers complete: %u sent, %u received\n",
-                counts["messages_sent"].get<uint32_t>(),
-                counts["messages_received"].get<uint32_t>());
-  }
-  return status.ok() ? kExitOk : Fail("mckey", status);
+  return Finish("mckey", mcast.json, status, counts,
+                absl::StrFormat("data transfers complete: %u sent, %u received\n",
+                                counts["messages_sent"].get<uint32_t>(),
+                                counts["messages_received"].get<uint32_t>()));
 }
 
 }  // namespace pollux::tools

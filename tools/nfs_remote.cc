@@ -82,27 +82,27 @@ void DeclareNfsOptions(Options& options, NfsOptions* nfs) {
                  &nfs->hard);
 }
 
-absl::StatusOr<nfs::NfsFh3> NfsRemote::Mount(const NfsOptions& options, const NfsUrl& url) {
-  const cm::Endpoint service =
-      options.mount.value_or(cm::Endpoint{.address = url.server.address, .port = 0});
+absl::StatusOr<nfs::NfsFh3> NfsRemote::Mount(const NfsOptions& options, const Gid& server,
+                                             const std::string& path) {
+  const cm::Endpoint service = options.mount.value_or(cm::Endpoint{.address = server, .port = 0});
   auto mount = nfs::MountClient::Connect(service, credential_);
   if (!mount.ok()) return WithHint(mount.status(), options);
   const auto exports = mount->Exports();
   if (!exports.ok()) return exports.status();
-  export_ = nfs::ExportOf(*exports, url.path);
+  export_ = nfs::ExportOf(*exports, path);
   if (export_.empty()) {
     return absl::NotFoundError(
-        absl::StrCat(url.path, ": the server exports no directory that holds it, only: ",
+        absl::StrCat(path, ": the server exports no directory that holds it, only: ",
                      exports->empty() ? std::string("nothing") : absl::StrJoin(*exports, ", ")));
   }
   const size_t base = export_.find_last_not_of('/');
-  path_ = base == std::string::npos ? url.path : url.path.substr(base + 1);
+  path_ = base == std::string::npos ? path : path.substr(base + 1);
   const auto root = mount->Mount(export_);
   if (root.ok()) mount_.emplace(*std::move(mount));
   return root;
 }
 
-absl::Status NfsRemote::ConnectNfs(const NfsOptions& options, const NfsUrl& url) {
+absl::Status NfsRemote::ConnectNfs(const NfsOptions& options, const cm::Endpoint& server) {
   std::promise<absl::StatusOr<std::unique_ptr<nfs::Client>>> connected;
   auto result = connected.get_future();
   node_->Run([&] {
@@ -114,7 +114,7 @@ absl::Status NfsRemote::ConnectNfs(const NfsOptions& options, const NfsUrl& url)
       config.jukebox_tries = UINT32_MAX;
     }
     Connecting<nfs::Client>::Start(
-        worker, nfs::Client::Create(worker, &node_->manager(), credential_, config), url.server,
+        worker, nfs::Client::Create(worker, &node_->manager(), credential_, config), server,
         {.timeout_ms = static_cast<uint32_t>(options.timeout_ms), .cancelled = &Interrupted},
         [&connected](absl::StatusOr<std::unique_ptr<nfs::Client>> client) {
           connected.set_value(std::move(client));
@@ -136,9 +136,11 @@ absl::StatusOr<std::unique_ptr<NfsRemote>> NfsRemote::Connect(const NfsOptions& 
   if (!node.ok()) return node.status();
   remote->node_ = *std::move(node);
   if (options.verbose) PrintCmExchange(*remote->node_);
-  const auto root = remote->Mount(options, url);
+  const cm::Endpoint server = {.address = remote->node_->FirstReachable(url.servers),
+                               .port = url.port};
+  const auto root = remote->Mount(options, server.address, url.path);
   if (!root.ok()) return Explain(*remote->node_, root.status());
-  absl::Status status = Explain(*remote->node_, remote->ConnectNfs(options, url));
+  absl::Status status = Explain(*remote->node_, remote->ConnectNfs(options, server));
   if (!status.ok()) return status;
   remote->tree_ = std::make_unique<NfsTree>(NfsServer{*remote->node_, *remote->client_}, *root,
                                             remote->export_);

@@ -46,8 +46,9 @@ class NfsRemote {
 
  private:
   NfsRemote() = default;
-  absl::StatusOr<nfs::NfsFh3> Mount(const NfsOptions& options, const NfsUrl& url);
-  absl::Status ConnectNfs(const NfsOptions& options, const NfsUrl& url);
+  absl::StatusOr<nfs::NfsFh3> Mount(const NfsOptions& options, const Gid& server,
+                                    const std::string& path);
+  absl::Status ConnectNfs(const NfsOptions& options, const cm::Endpoint& server);
 
   std::string machine_name_;
   nfs::AuthSys credential_;  // points to the name

@@ -113,6 +113,12 @@ void Announce(const NfsdOptions& options, const NfsdControl& control,
                  "--rpcbind\n",
                  nfs::kPortmapPort);
   }
+  // The kernel's interfaces may lose theirs at any time, and get others.
+  if (endpoints.empty()) {
+    std::fprintf(stderr, "serving NFS on %s, which has no address any more\n",
+                 Place(device).c_str());
+    return;
+  }
   for (const nfs::Export& exported : options.exports) {
     std::fprintf(stderr, "%s, %s: %s\n", exported.directory.c_str(),
                  exported.read_only ? "read-only" : "read-write",

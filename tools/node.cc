@@ -71,6 +71,15 @@ transport::Counters Node::Counters() {
   return std::bit_cast<transport::Counters>(total);
 }
 
+Gid Node::FirstReachable(const std::vector<Gid>& addresses) {
+  return Run([&] {
+    for (const Gid& address : addresses) {
+      if (device_->interface().SourceIndex(address).ok()) return address;
+    }
+    return addresses.front();
+  });
+}
+
 // All threads first: what is on its way between two of the managers finds both.
 void Node::StopPolling() {
   for (const auto& thread : threads_) thread->Stop();

@@ -78,6 +78,9 @@ class Node {
 
   // Of its only port, those of all workers together. Not from a worker's core.
   transport::Counters Counters();
+  // Of a host's addresses, at least one, the first that the port has a way to, else the first: an
+  // error about that one explains. Not from a worker's core.
+  Gid FirstReachable(const std::vector<Gid>& addresses);
 
   // Ends the polling. What runs on the cores must be gone; the managers go here.
   void StopPolling();

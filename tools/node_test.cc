@@ -150,6 +150,16 @@ TEST_F(NodeTest, ConnectionsOfAllCores) {
   EXPECT_GE(client_->Counters().sent_pkts, sum.sent_pkts);
 }
 
+TEST_F(NodeTest, OfAHostsAddressesTheOneThatItHasAWayTo) {
+  ASSERT_NO_FATAL_FAILURE(Start(1, 1));
+  const Gid near = Gid::FromIpv4(kServerAddress), far = Gid::FromIpv4(0xC6336401);
+  Gid other_version;
+  other_version.raw = {0x20, 0x01, 0x0D, 0xB8};
+  EXPECT_EQ(client_->FirstReachable({other_version, far, near}), near);
+  EXPECT_EQ(client_->FirstReachable({near, far}), near);
+  EXPECT_EQ(client_->FirstReachable({other_version, far}), other_version);
+}
+
 // Whichever core a request comes to, the one that listens gets it.
 TEST_F(NodeTest, AServerOfOneCore) {
   ASSERT_NO_FATAL_FAILURE(Start(3, 1));

@@ -44,19 +44,19 @@ absl::StatusOr<std::vector<Gid>> ResolveHost(const std::string& host) {
   return addresses;
 }
 
-absl::StatusOr<Gid> ResolvePeer(const std::string& text) {
+absl::StatusOr<std::vector<Gid>> ResolvePeer(const std::string& text) {
   const size_t scope = text.find('%');
-  const auto addresses = ResolveHost(text.substr(0, scope));
+  auto addresses = ResolveHost(text.substr(0, scope));
   if (!addresses.ok()) return addresses.status();
   if (scope != std::string::npos && !addresses->front().IsLinkLocal()) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", text, "': only link-local addresses (fe80::...) have a scope"));
   }
-  for (const Gid& address : *addresses) {
-    if (net::IsOneHost(address)) return address;
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "'", text, "': ", net::FormatAddress(addresses->front()), " is not the address of one host"));
+  const Gid first = addresses->front();
+  std::erase_if(*addresses, [](const Gid& address) { return !net::IsOneHost(address); });
+  if (!addresses->empty()) return addresses;
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", text, "': ", net::FormatAddress(first), " is not the address of one host"));
 }
 
 }  // namespace pollux::tools

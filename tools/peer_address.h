@@ -15,11 +15,12 @@ namespace pollux::tools {
 // neither, NotFound for a name of which the resolver knows no address, with its reason.
 absl::StatusOr<std::vector<Gid>> ResolveHost(const std::string& host);
 
-// The address of a peer: that of a host, and with a scope "fe80::1%eth0" (RFC 4007 section 11): a
-// port has one link, which the scope can but name. Of several addresses the first that can be one
-// host's. Errors: those of ResolveHost(), InvalidArgument for a scope without a link-local address,
-// and when no address can be one host's.
-absl::StatusOr<Gid> ResolvePeer(const std::string& text);
+// The addresses of a peer: those of a host that can be one host's, at least one, and with a scope
+// "fe80::1%eth0" (RFC 4007 section 11): a port has one link, which the scope can but name. Which of
+// them the port has a way to, the port knows (Node::FirstReachable). Errors: those of
+// ResolveHost(), InvalidArgument for a scope without a link-local address, and when no address can
+// be one host's.
+absl::StatusOr<std::vector<Gid>> ResolvePeer(const std::string& text);
 
 }  // namespace pollux::tools
 

@@ -36,16 +36,16 @@ TEST(ResolveHost, ANameThatNobodyKnows) {
 
 TEST(ResolvePeer, Hosts) {
   for (const char* text : {"192.0.2.1", "2001:db8::1", "fe80::1"}) {
-    const absl::StatusOr<Gid> address = ResolvePeer(text);
-    ASSERT_TRUE(address.ok()) << address.status();
-    EXPECT_EQ(*address, *net::ParseAddress(text));
+    const auto addresses = ResolvePeer(text);
+    ASSERT_TRUE(addresses.ok()) << addresses.status();
+    EXPECT_THAT(*addresses, ElementsAre(*net::ParseAddress(text)));
   }
 }
 
 TEST(ResolvePeer, ScopeOfLinkLocal) {
-  const absl::StatusOr<Gid> address = ResolvePeer("fe80::1%eth0");
-  ASSERT_TRUE(address.ok()) << address.status();
-  EXPECT_EQ(*address, *net::ParseAddress("fe80::1"));
+  const auto addresses = ResolvePeer("fe80::1%eth0");
+  ASSERT_TRUE(addresses.ok()) << addresses.status();
+  EXPECT_THAT(*addresses, ElementsAre(*net::ParseAddress("fe80::1")));
   EXPECT_FALSE(ResolvePeer("2001:db8::1%eth0").ok());
   EXPECT_FALSE(ResolvePeer("192.0.2.1%eth0").ok());
 }

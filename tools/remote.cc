@@ -69,9 +69,9 @@ absl::StatusOr<cm::Endpoint> ServiceAt(const Gid& server, const RemoteOptions& o
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Remote>> Remote::Connect(const RemoteOptions& options,
-                                                        const std::string& address) {
-  absl::StatusOr<Gid> server = ResolvePeer(address);
-  if (!server.ok()) return server.status();
+                                                        const std::string& host) {
+  const auto addresses = ResolvePeer(host);
+  if (!addresses.ok()) return addresses.status();
   CatchInterrupts();
   std::unique_ptr<Remote> remote(new Remote());
   absl::StatusOr<std::unique_ptr<Node>> node = StartNode(options.port);
@@ -79,7 +79,8 @@ absl::StatusOr<std::unique_ptr<Remote>> Remote::Connect(const RemoteOptions& opt
   remote->node_ = *std::move(node);
   Node& started = *remote->node_;
   if (options.verbose) PrintCmExchange(started);
-  absl::StatusOr<cm::Endpoint> service = ServiceAt(*server, options);
+  remote->server_ = started.FirstReachable(*addresses);
+  absl::StatusOr<cm::Endpoint> service = ServiceAt(remote->server_, options);
   if (!service.ok()) return service.status();
   auto client = ConnectClient(started, *service,
                               {.timeout_ms = static_cast<uint32_t>(options.timeout_ms),

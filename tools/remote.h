@@ -50,17 +50,20 @@ void AddCounters(Node& node, nlohmann::ordered_json* json);
 // A connection to the file service at one address. Disconnects (DREQ) and stops in the end.
 class Remote {
  public:
+  // Catches interrupts once `host` has its addresses.
   static absl::StatusOr<std::unique_ptr<Remote>> Connect(const RemoteOptions& options,
-                                                         const std::string& address);
+                                                         const std::string& host);
   ~Remote();
   Remote(const Remote&) = delete;
   Remote& operator=(const Remote&) = delete;
 
   Node& node() { return *node_; }
   FileClient& client() { return *client_; }
+  const Gid& server() const { return server_; }
 
  private:
   Remote() = default;
+  Gid server_;
   std::unique_ptr<Node> node_;
   std::unique_ptr<FileClient> client_;
 };

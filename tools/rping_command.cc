@@ -150,15 +150,13 @@ struct Served {
   uint64_t pings = 0;
 };
 
-// Whom to connect to, or where to listen: zeros, of either version, stand for any address.
-absl::StatusOr<cm::Endpoint> EndpointOf(const RpingOptions& options) {
-  cm::Endpoint endpoint{.port = static_cast<uint16_t>(options.service_port)};
-  if (options.server && options.address.empty()) return endpoint;
-  absl::StatusOr<Gid> address =
-      options.client ? ResolvePeer(options.address) : net::ParseAddress(options.address);
+// Of whom to connect to, or the one to listen at: zeros, of either version, stand for any address.
+absl::StatusOr<std::vector<Gid>> AddressesOf(const RpingOptions& options) {
+  if (options.client) return ResolvePeer(options.address);
+  if (options.address.empty()) return std::vector<Gid>{Gid()};
+  absl::StatusOr<Gid> address = net::ParseAddress(options.address);
   if (!address.ok()) return address.status();
-  if (*address != Gid::FromIpv4(0)) endpoint.address = *address;
-  return endpoint;
+  return std::vector<Gid>{*address == Gid::FromIpv4(0) ? Gid() : *address};
 }
 
 using RpingServers = std::vector<std::unique_ptr<RpingServer>>;
@@ -250,29 +248,26 @@ int RpingCommand(int argc, char** argv) {
     return kExitOk;
   }
   if (absl::Status status = CheckOptions(rping); !status.ok()) return Fail("rping", status);
-  const absl::StatusOr<cm::Endpoint> endpoint = EndpointOf(rping);
-  if (!endpoint.ok()) return Fail("rping", endpoint.status());
+  const auto addresses = AddressesOf(rping);
+  if (!addresses.ok()) return Finish("rping", rping.json, addresses.status(), {}, "");
   CatchInterrupts();
   absl::StatusOr<std::unique_ptr<Node>> node =
       StartNode(rping.port, rping.persistent ? Cores::kMany : Cores::kOne);
-  if (!node.ok()) return Fail("rping", node.status());
+  if (!node.ok()) return Finish("rping", rping.json, node.status(), {}, "");
   if (rping.debug) PrintCmExchange(**node);
+  const cm::Endpoint endpoint = {.address = (*node)->FirstReachable(*addresses),
+                                 .port = static_cast<uint16_t>(rping.service_port)};
   Served served;
-  const absl::Status status = rping.persistent ? ServeMany(rping, *endpoint, **node, &served)
-                                               : RunRping(rping, *endpoint, **node, &served.pings);
-  if (rping.json) {
-    Json json = {{"ok", status.ok()}};
-    if (!status.ok()) json["error"] = std::string(status.message());
-    json["pings"] = served.pings;
-    if (rping.persistent) {
-      json["clients"] = served.clients;
-      json["failed_clients"] = served.failed;
-    }
-    json.update(CountersJson(**node));
-    std::printf("%s\n", json.dump().c_str());
+  const absl::Status status = rping.persistent ? ServeMany(rping, endpoint, **node, &served)
+                                               : RunRping(rping, endpoint, **node, &served.pings);
+  Json json = {{"pings", served.pings}};
+  if (rping.persistent) {
+    json["clients"] = served.clients;
+    json["failed_clients"] = served.failed;
   }
+  json.update(CountersJson(**node));
   (*node)->StopPolling();
-  return status.ok() ? kExitOk : Fail("rping", status);
+  return Finish("rping", rping.json, status, json, "");
 }
 
 }  // namespace pollux::tools

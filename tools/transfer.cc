@@ -101,7 +101,7 @@ void RunBlocks(Node& node, FileClient& client, int fd, const std::string& remote
   result->seconds = static_cast<double>(clock.NowNs() - start_ns) * 1e-9;
   result->bytes = blocks.done();
   if (!result->status.ok()) return;
-  absl::StatusOr<std::string> sha256 = Sha256OfFile(fd);
+  absl::StatusOr<std::string> sha256 = Sha256OfFile(fd, total);
   result->status = sha256.status();
   if (sha256.ok()) result->sha256 = *sha256;
 }

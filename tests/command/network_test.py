@@ -320,9 +320,12 @@ class NetdevTest(Everything, SharedInterface):
         """The resolver is asked; what it knows here stands in a file that is one process's."""
         if not self.client_host.shell("unshare -m mount --bind /dev/null /etc/hosts"):
             raise unittest.SkipTest("needs the right to mount")
-        (self.directory / "hosts").write_text(f"{SERVER} server.test\nfd00::1 six.test\n")
+        # To this one the kernel has a way, by another interface, and looks there first.
+        self.assertTrue(self.client_host.shell("ip addr add 2001:db8::2/64 dev lo nodad"))
+        (self.directory / "hosts").write_text(
+            f"{SERVER} server.test\nfd00::1 six.test\n2001:db8::1 both.test\n{SERVER} both.test\n")
         server = self.serve()
-        for name in ("server.test", "six.test"):
+        for name in ("server.test", "six.test", "both.test"):
             ping = self.finish(
                 self.client_host, "-m", "sh", "-ec", 'mount --bind hosts /etc/hosts; exec "$@"',
                 "sh", POLLUX, *self.client_argv("ping", server=name), program="unshare")

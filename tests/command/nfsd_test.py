@@ -7,7 +7,7 @@ import socket
 import struct
 
 from tests.command.exports import Exported
-from tests.command.harness import CLIENT, SERVER, Host, wait_for
+from tests.command.harness import CLIENT, ROCE_PORT, SERVER, Host, wait_for
 
 RPC_VERSION = 2
 PORTMAP_PROGRAM, PORTMAP_V2, PORTMAP_PORT, GETPORT = 100000, 2, 111, 3
@@ -122,6 +122,19 @@ class NfsdTest(Exported):
         server = self.nfsd("--json")
         self.assertEqual(self.mount(str(self.export)), (0, root))
         self.stop(server)
+
+    def test_an_interface_may_lose_its_addresses(self):
+        """While it starts: before it tells them, or later on a busy machine."""
+        server = self.start(self.server_host, *self.nfsd_argv())
+        holds_port = f"grep -q ':{ROCE_PORT:04X} ' /proc/net/udp"
+        wait_for("its UDP port", lambda: server.process.poll() is not None
+                 or self.server_host.shell(holds_port))
+        self.assertTrue(self.server_host.shell("ip addr flush dev wire"))
+        server.wait_for_line("^serving NFS ")
+        self.assertTrue(self.server_host.shell(f"ip addr add {SERVER}/24 dev wire"))
+        ping = self.client("ping", options=("--program", "100003", "--version", "3"))
+        self.assertEqual(ping.process.returncode, 0, ping.stderr)
+        self.assertEqual(server.interrupt(), 0, server.stderr)
 
     def test_locks_are_found(self):
         server = self.nfsd("--json", "--lock-port", "4046")

@@ -2,7 +2,7 @@
 
 import json
 
-from tests.command.harness import CLIENT, SERVER, CommandTest, Host
+from tests.command.harness import CLIENT, POLLUX, SERVER, CommandTest, Host
 
 FIRST_LETTER, LAST_LETTER = ord("A"), ord("z")
 
@@ -67,6 +67,15 @@ class RpingTest(CommandTest):
         with open(capture, "rb") as file:
             # EtherType, version and header length, type of service with ECT(0).
             self.assertIn(b"\x08\x00\x45\x02", file.read())
+
+    def test_a_result_that_cannot_be_written(self):
+        for options in (("-v",), ("--json",)):
+            server = self.serve()
+            client = self.finish(
+                Host(), "-c", 'exec "$@" >/dev/full', "sh", POLLUX, "rping", "-c", "-a", SERVER,
+                *self.port("client"), "-C", "1", *options, program="sh")
+            self.assert_one_line(client, 1, "writing the result", "No space")
+            self.assertEqual(server.wait(), 0, server.stderr)
 
     def test_another_port_than_the_usual(self):
         server = self.serve("-p", "12345")

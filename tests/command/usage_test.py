@@ -1,6 +1,7 @@
 """What is wrong with a command line, a device or a file is said in one line."""
 
 import json
+import os
 
 from tests.command.harness import CommandTest, Host
 
@@ -92,3 +93,8 @@ class UsageTest(CommandTest):
         answer = json.loads(run.stdout)
         self.assertFalse(answer["ok"])
         self.assertIn("nosuch", answer["error"])
+        for arguments in (("cm", "--ps", b"\xff"), ("mckey", "-m", b"\xff"),
+                          ("rping", "-c", "-a", b"\xff\xff::")):
+            run = self.finish(Host(), *arguments[:-1], os.fsdecode(arguments[-1]), "--json")
+            self.assertEqual(run.process.returncode, 2)
+            self.assertFalse(json.loads(run.stdout)["ok"])

@@ -49,8 +49,8 @@ class Stopwatch {
   uint64_t start_ns_;
 };
 
-absl::Status Digest(int fd, NfsTransfer* result) {
-  absl::StatusOr<std::string> sha256 = Sha256OfFile(fd);
+absl::Status Digest(int fd, uint64_t bytes, NfsTransfer* result) {
+  absl::StatusOr<std::string> sha256 = Sha256OfFile(fd, bytes);
   if (sha256.ok()) result->sha256 = *sha256;
   return sha256.status();
 }
@@ -89,7 +89,7 @@ absl::Status Fetch(NfsTree& tree, const NfsLimits& limits, const std::string& pa
   if (after->mtime != found->attributes.mtime || after->size != size) {
     return absl::AbortedError(absl::StrCat(what, ": the file changed while it was read"));
   }
-  if (absl::Status status = Digest(destination.fd(), result); !status.ok()) return status;
+  if (absl::Status status = Digest(destination.fd(), size, result); !status.ok()) return status;
   return destination.Complete();
 }
 
@@ -231,7 +231,7 @@ absl::Status Put(NfsTree& tree, const NfsLimits& limits, const std::string& loca
     if (!status.ok()) return status;
   }
   result->bytes = source.bytes();
-  return Digest(source.fd(), result);
+  return Digest(source.fd(), source.bytes(), result);
 }
 
 }  // namespace

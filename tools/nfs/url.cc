@@ -69,16 +69,16 @@ absl::StatusOr<NfsUrl> ResolveNfsUrl(const std::string& text) {
   const auto server = SplitHostPort(std::string(rest.substr(0, slash)), nfs::kNfsRdmaPort);
   if (!server.ok()) return WrongUrl(text, server.status().message());
   NfsUrl url;
-  url.server.port = server->port;
+  url.port = server->port;
   for (const absl::string_view name : absl::StrSplit(rest.substr(slash), '/', absl::SkipEmpty())) {
     if (name == "..") return WrongUrl(text, "'..' in the path");
     if (name != ".") absl::StrAppend(&url.path, "/", name);
   }
   if (url.path.empty()) url.path.push_back('/');
-  const absl::StatusOr<Gid> address = ResolvePeer(server->host);
-  if (absl::IsInvalidArgument(address.status())) return WrongUrl(text, address.status().message());
-  if (!address.ok()) return address.status();
-  url.server.address = *address;
+  auto servers = ResolvePeer(server->host);
+  if (absl::IsInvalidArgument(servers.status())) return WrongUrl(text, servers.status().message());
+  if (!servers.ok()) return servers.status();
+  url.servers = *std::move(servers);
   return url;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "cm/manager.h"
@@ -11,7 +12,8 @@
 namespace pollux::tools {
 
 struct NfsUrl {
-  cm::Endpoint server;
+  std::vector<Gid> servers;  // the addresses of the one, as of ResolvePeer()
+  uint16_t port = 0;
   std::string path;  // absolute, without "." and empty components, not ending in "/" but for "/"
 };
 

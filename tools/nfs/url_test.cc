@@ -2,21 +2,24 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "stack/net/address.h"
 
 namespace pollux::tools {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(UrlTest, TakesHostPortAndPath) {
   const auto plain = ResolveNfsUrl("nfs://192.0.2.1/srv/dir/f");
   ASSERT_TRUE(plain.ok()) << plain.status();
-  EXPECT_EQ(plain->server.address, Gid::FromIpv4(0xC0000201));
-  EXPECT_EQ(plain->server.port, 20049);
+  EXPECT_THAT(plain->servers, ElementsAre(Gid::FromIpv4(0xC0000201)));
+  EXPECT_EQ(plain->port, 20049);
   EXPECT_EQ(plain->path, "/srv/dir/f");
   const auto port = ResolveNfsUrl("nfs://[2001:db8::1]:2050//srv/./x/");
   ASSERT_TRUE(port.ok()) << port.status();
-  EXPECT_EQ(cm::ToString(port->server), "[2001:db8::1]:2050");
+  EXPECT_THAT(port->servers, ElementsAre(*net::ParseAddress("2001:db8::1")));
+  EXPECT_EQ(port->port, 2050);
   EXPECT_EQ(port->path, "/srv/x");
   EXPECT_EQ(ResolveNfsUrl("nfs://192.0.2.1/")->path, "/");
 }

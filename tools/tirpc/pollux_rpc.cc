@@ -56,10 +56,11 @@ void SetCreateError(const absl::Status& status) {
   rpc_createerr.cf_stat = RPC_SYSTEMERROR;
 }
 
-absl::StatusOr<CLIENT*> MakeClient(const Gid& address, uint32_t program, uint32_t version,
-                                   const char* port) {
+absl::StatusOr<CLIENT*> MakeClient(const std::vector<Gid>& addresses, uint32_t program,
+                                   uint32_t version, const char* port) {
   absl::StatusOr<RpcPlace> place = OpenRpcPlace(port);
   if (!place.ok()) return place.status();
+  const Gid address = place->node->FirstReachable(addresses);
   cm::Endpoint server{.address = address, .port = place->service_port};
   if (place->rpcbind) {
     auto rpcbind = rpcrdma::RpcBind::At(address);
@@ -130,7 +131,7 @@ CLIENT* clnt_pollux_create(const char* host, rpcprog_t program, rpcvers_t versio
     return nullptr;
   }
   absl::StatusOr<CLIENT*> client = pollux::tools::MakeClient(
-      addresses->front(), static_cast<uint32_t>(program), static_cast<uint32_t>(version), port);
+      *addresses, static_cast<uint32_t>(program), static_cast<uint32_t>(version), port);
   if (client.ok()) return *client;
   pollux::tools::SetCreateError(client.status());
   return nullptr;

@@ -1,0 +1,52 @@
+#include "tools/insistence.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "tools/interrupt.h"
+
+namespace pollux::tools {
+namespace {
+
+TEST(Insistence, WhatComesAtOnceIsOneRequest) {
+  constexpr int64_t kFirst = 1000;
+  Insistence insistence;
+  EXPECT_FALSE(insistence.Insists(kFirst));
+  EXPECT_FALSE(insistence.Insists(kFirst));
+  EXPECT_FALSE(insistence.Insists(kFirst + Insistence::kAtOnceMs - 1));
+  EXPECT_TRUE(insistence.Insists(kFirst + Insistence::kAtOnceMs));
+}
+
+void Await(int64_t ms) { usleep(static_cast<useconds_t>(ms * 1000)); }
+
+TEST(CatchInterrupts, TheSecondRequestEndsTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto insist = [] {
+    CatchInterrupts();
+    raise(SIGINT);
+    if (!Interrupted()) std::exit(1);
+    Await(Insistence::kAtOnceMs);
+    raise(SIGTERM);
+  };
+  EXPECT_EXIT(insist(), testing::KilledBySignal(SIGTERM), "");
+}
+
+TEST(CatchInterrupts, AClosedPipeIsNoRequest) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto write = [] {
+    CatchInterrupts();
+    for (int i = 0; i < 2; ++i) {
+      raise(SIGPIPE);
+      Await(Insistence::kAtOnceMs);
+    }
+    raise(SIGINT);
+    std::exit(Interrupted() ? 0 : 1);
+  };
+  EXPECT_EXIT(write(), testing::ExitedWithCode(0), "");
+}
+
+}  // namespace
+}  // namespace pollux::tools
