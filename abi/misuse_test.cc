@@ -271,6 +271,51 @@ TEST_F(MisuseTest, SendsThatNoQueueTakes) {
   EXPECT_EQ(ibv_destroy_qp(silent), 0);
 }
 
+TEST_F(MisuseTest, ChainsHoldWhatWasBuiltSinceTheirStart) {
+  ibv_qp_init_attr_ex init{};
+  init.send_cq = init.recv_cq = cq_;
+  init.cap = {.max_send_wr = kDepth,
+              .max_recv_wr = 1,
+              .max_send_sge = 1,
+              .max_recv_sge = 1,
+              .max_inline_data = 0};
+  init.qp_type = IBV_QPT_RC;
+  init.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  init.pd = pd_;
+  init.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE;
+  ibv_qp *writer = ibv_create_qp_ex(context_, &init), *target = MakeQp();
+  ASSERT_TRUE(writer != nullptr && target != nullptr);
+  Join(writer, target);
+  ibv_qp_ex* const builder = ibv_qp_to_qp_ex(writer);
+  const auto build = [builder](const std::vector<uint64_t>& ids) {
+    ibv_wr_start(builder);
+    for (const uint64_t id : ids) {
+      builder->wr_id = id;
+      builder->wr_flags = IBV_SEND_SIGNALED;
+      ibv_wr_rdma_write(builder, 0, 0);
+    }
+  };
+  build({1, 2, 3});
+  EXPECT_EQ(ibv_wr_complete(builder), 0);
+  build({4});
+  EXPECT_EQ(ibv_wr_complete(builder), 0);
+  build({100, 101});
+  ibv_wr_abort(builder);
+  build({});
+  EXPECT_EQ(ibv_wr_complete(builder), 0);
+  build({5});
+  EXPECT_EQ(ibv_wr_complete(builder), 0);
+  for (uint64_t id = 1; id <= 5; ++id) {
+    ibv_wc wc{};
+    while (ibv_poll_cq(cq_, 1, &wc) == 0) {
+    }
+    EXPECT_EQ(wc.wr_id, id);
+    EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+  }
+  EXPECT_EQ(ibv_destroy_qp(writer), 0);
+  EXPECT_EQ(ibv_destroy_qp(target), 0);
+}
+
 TEST_F(MisuseTest, OverrunOfACompletionQueueIsTold) {
   constexpr uint32_t kMany = 1000;
   ibv_qp* qp = MakeQp(nullptr, kMany);

@@ -83,7 +83,7 @@ struct Srq : ibv_srq {
 };
 
 // Work requests between ibv_wr_start(3) and ibv_wr_complete(3). Sends of one chain are posted
-// together or not at all.
+// together or not at all. What a chain has taken from the heap serves the next.
 struct Builder {
   struct Request {
     ibv_send_wr wr{};
@@ -91,7 +91,8 @@ struct Builder {
     std::vector<uint8_t> inline_data;
   };
   std::vector<Request> requests;
-  int error = 0;  // the first
+  size_t count = 0;  // of them that belong to the chain
+  int error = 0;     // the first
 };
 
 struct CmId;

@@ -17,7 +17,7 @@ namespace pollux::abi {
 // call, it looks.
 class Activity {
  public:
-  // A thread of the program has polled the port.
+  // A thread of the program has polled the port, until then.
   void Drove(uint64_t now_ns) { driven_ns_.store(now_ns, std::memory_order_relaxed); }
   uint64_t driven_ns() const { return driven_ns_.load(std::memory_order_relaxed); }
 

@@ -16,22 +16,26 @@ using Request = Builder::Request;
 
 void Start(ibv_qp_ex* qp) {
   Builder& builder = Of(qp)->builder;
-  builder.requests.clear();
+  builder.count = 0;
   builder.error = 0;
 }
 
 // The one that is being built; null after an error.
 Request* Last(ibv_qp_ex* qp) {
   Builder& builder = Of(qp)->builder;
-  if (builder.error == 0 && builder.requests.empty()) builder.error = EINVAL;
-  return builder.error != 0 ? nullptr : &builder.requests.back();
+  if (builder.error == 0 && builder.count == 0) builder.error = EINVAL;
+  return builder.error != 0 ? nullptr : &builder.requests[builder.count - 1];
 }
 
 Request* Begin(ibv_qp_ex* qp, ibv_wr_opcode opcode) {
   Builder& builder = Of(qp)->builder;
-  if (builder.requests.size() == kMaxRequests && builder.error == 0) builder.error = ENOMEM;
+  if (builder.count == kMaxRequests && builder.error == 0) builder.error = ENOMEM;
   if (builder.error != 0) return nullptr;
-  Request& request = builder.requests.emplace_back();
+  if (builder.count == builder.requests.size()) builder.requests.emplace_back();
+  Request& request = builder.requests[builder.count++];
+  request.wr = ibv_send_wr{};
+  request.sges.clear();
+  request.inline_data.clear();
   request.wr.wr_id = qp->wr_id;
   request.wr.send_flags = qp->wr_flags;
   request.wr.opcode = opcode;
@@ -150,21 +154,20 @@ void SetSge(ibv_qp_ex* qp, uint32_t lkey, uint64_t address, uint32_t length) {
 int Complete(ibv_qp_ex* qp) {
   Builder& builder = Of(qp)->builder;
   if (builder.error != 0) return builder.error;
-  if (builder.requests.empty()) return 0;
   ibv_send_wr* next = nullptr;
-  for (auto it = builder.requests.rbegin(); it != builder.requests.rend(); ++it) {
-    if ((it->wr.send_flags & IBV_SEND_INLINE) != 0) {
-      it->sges.assign(1, {reinterpret_cast<uintptr_t>(it->inline_data.data()),
-                          static_cast<uint32_t>(it->inline_data.size()), 0});
+  for (size_t left = std::exchange(builder.count, 0); left > 0; --left) {
+    Request& request = builder.requests[left - 1];
+    if ((request.wr.send_flags & IBV_SEND_INLINE) != 0) {
+      request.sges.assign(1, {reinterpret_cast<uintptr_t>(request.inline_data.data()),
+                              static_cast<uint32_t>(request.inline_data.size()), 0});
     }
-    it->wr.sg_list = it->sges.data();
-    it->wr.num_sge = static_cast<int>(it->sges.size());
-    it->wr.next = std::exchange(next, &it->wr);
+    request.wr.sg_list = request.sges.data();
+    request.wr.num_sge = static_cast<int>(request.sges.size());
+    request.wr.next = std::exchange(next, &request.wr);
   }
+  if (next == nullptr) return 0;
   ibv_send_wr* bad = nullptr;
-  const int error = PostSend(&qp->qp_base, next, &bad);
-  builder.requests.clear();
-  return error;
+  return PostSend(&qp->qp_base, next, &bad);
 }
 
 void Abort(ibv_qp_ex* qp) { Start(qp); }

@@ -44,11 +44,6 @@ void Nap() {
   nanosleep(&nap, nullptr);
 }
 
-bool IsMemif(const std::string& port) {
-  const absl::StatusOr<net::Devargs> devargs = net::Devargs::Parse(port);
-  return devargs.ok() && devargs->driver() == net::Driver::kMemif;
-}
-
 }  // namespace
 
 absl::StatusOr<World*> World::Get() {
@@ -98,7 +93,8 @@ absl::StatusOr<std::unique_ptr<World>> World::Open() {
   absl::StatusOr<std::unique_ptr<engine::Device>> device = engine::Device::Open(settings->device);
   if (!device.ok()) return device.status();
   opened->device_ = *std::move(device);
-  opened->port_link_ = std::make_unique<PortLink>(IsMemif(settings->device.port));
+  opened->port_link_ =
+      std::make_unique<PortLink>(net::DriverOf(settings->device.port) == net::Driver::kMemif);
   opened->device_->worker().AddPortObserver(opened->port_link_.get());
   opened->frame_signal_ = FrameSignal::TakeOver();
   absl::StatusOr<std::unique_ptr<cm::Manager>> manager =

@@ -125,8 +125,9 @@ class Turn {
     if (world_->copied_) [[unlikely]]
       return;
     const uint64_t now_ns = world_->clock_.NowNs();
-    world_->Poll(now_ns);
-    world_->activity_.Drove(now_ns);
+    const bool busy = world_->Poll(now_ns);
+    // One with work may take longer than a program counts as present.
+    world_->activity_.Drove(busy ? world_->clock_.NowNs() : now_ns);
     world_->posts_since_poll_ = 0;
   }
   // After a post: the first one after a Poll() leaves at once, and of those that follow without

@@ -15,6 +15,7 @@
 #include <string>
 #include <thread>
 
+#include "stack/engine/clock.h"
 #include "stack/engine/runtime_directory.h"
 
 namespace pollux::abi {
@@ -116,6 +117,25 @@ TEST_F(WorldTest, ChildrenThatExitLeaveTheTelemetrySocket) {
     EXPECT_TRUE(std::filesystem::exists(socket));
   }
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory), {}), 1);
+}
+
+TEST_F(WorldTest, ATurnWithWorkCountsUntilItsEnd) {
+  struct Work : engine::Poller {
+    bool Poll(uint64_t /*now_ns*/) override {
+      done_ns = clock.NowNs();
+      return true;
+    }
+    const engine::Clock clock{};
+    uint64_t done_ns = 0;
+  };
+  const absl::StatusOr<World*> world = World::Get();
+  ASSERT_TRUE(world.ok()) << world.status();
+  Work work;
+  Turn turn(*world);
+  turn.worker().AddPoller(&work);
+  turn.Poll();
+  turn.worker().RemovePoller(&work);
+  EXPECT_GE(turn.activity().driven_ns(), work.done_ns);
 }
 
 TEST_F(WorldTest, ProgramsThatItStartsInheritNothing) {

@@ -1,0 +1,23 @@
+"""Tests of the engine's calls, by the names that programs know them by and nothing between."""
+
+def calls_test(name, size, deps = [], tags = []):
+    """A test of googletest in NAME.cc, linked with the engine.
+
+    Args:
+      name: of the test, and of its source without the suffix.
+      size: as of any test.
+      deps: what it uses besides the engine.
+      tags: as of any test.
+    """
+    native.cc_test(
+        name = name,
+        size = size,
+        srcs = [name + ".cc"],
+        linkopts = ["$(location calls.lds)"],
+        tags = tags,
+        deps = [
+            "calls.lds",
+            ":engine",
+            "@com_google_googletest//:gtest_main",
+        ] + deps,
+    )
