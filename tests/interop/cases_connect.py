@@ -6,8 +6,10 @@ from peers import ask, disconnect, establish, listen, peers
 DATA = bytes(range(1, 41))
 REJ_CONSUMER = 28
 REJ, RTU = 0x12, 0x14
-# In an IPv4 frame without options: the destination queue pair in BTH, the attribute of a MAD.
+# In an IPv4 frame without options: the destination queue pair in BTH, the attribute of a MAD, and
+# the opcode of an RC SEND of one packet in BTH.
 QPN_AT, ATTRIBUTE_AT = 32, 64
+SEND_ONLY = "match u8 0x04 0xff at 28"
 
 
 def drop_frames(bench, sender, match):

@@ -47,6 +47,7 @@ def kill_pollux(bench):
     if bench.to_linux:
         # The old server has the port until its queue pair has given up.
         guest.kill(bench.deadline)
+        bench.guest.wait_for_no_cm(bench.deadline)
     exchange(bench, PINGS, SIZE)
     return two_requests
 
@@ -62,6 +63,7 @@ def kill_guest_program(bench):
     need(between or status == 1 and ("in the midst of ping" in mine.stderr
                                      or "work request failed" in mine.stderr),
          f"pollux ended with {status} and says {mine.stderr[-200:]}")
+    bench.guest.wait_for_no_cm(bench.deadline)
     exchange(bench, PINGS, SIZE)
     return two_requests
 

@@ -7,13 +7,56 @@ import subprocess
 
 import rpc_judge
 from case import TO_POLLUX, case, need
-from cases_nfsd import (BULK, MIB, MOUNT_POINT, MOUNT_PORT, Served, again_and_again,
+from cases_connect import SEND_ONLY, drop_frames, stop_dropping
+from cases_nfsd import (BULK, MIB, MOUNT_POINT, MOUNT_PORT, WANTS, Served, again_and_again,
                         mounted)
 from network import SECOND
 
 DROP_CACHES = "echo 3 >/proc/sys/vm/drop_caches"
 VERIFY = "--verify=crc32c --verify_fatal=1 --verify_state_save=0"
 COMMITS = 4
+LISTED, FEW = 5000, 300
+
+
+def names(served, removed="many"):
+    """5,000 entries listed and removed; links, renames, names of 255 bytes, nodes."""
+    entries = {"many": LISTED, "few": FEW}
+    for folder, count in entries.items():
+        (served.root / folder).mkdir()
+        for number in range(count):
+            (served.root / folder / f"entry{number}").touch()
+    listed = served.guest(f"ls -f {MOUNT_POINT}/many; ls -l {MOUNT_POINT}/many | wc -l")
+    need(sorted(set(listed.split())) == sorted(
+        {".", "..", f"{LISTED + 1}", *(f"entry{number}" for number in range(LISTED))}),
+         "other entries")
+    name = "n" * 255
+    served.guest(f"""cd {MOUNT_POINT}
+        rm -r {removed}
+        test ! -e {removed}
+        echo text >{name}
+        ! echo text >{name}x
+        ln {name} hard
+        ln -s {name} soft
+        test "$(cat soft)" = text
+        test "$(readlink soft)" = {name}
+        test "$(stat -c %h hard)" = 2
+        mkdir -p one/two
+        mv {name} one/two/three
+        mv one/two other
+        ! rmdir other
+        echo new >new
+        mv -T new other/three
+        mkfifo fifo
+        ! mkdir fifo
+        rm fifo soft""")
+    need(set(os.listdir(served.root)) == {"hard", "one", "other", *entries} - {removed},
+         f"{os.listdir(served.root)}")
+    need((served.root / "other/three").read_text() == "new\n", "another text")
+
+
+def fewer_names(served):
+    """Each REMOVE that is lost costs a time-out of the guest's."""
+    names(served, "few")
 
 
 def data(served):
@@ -114,24 +157,27 @@ def fio(served):
     served.same(*(f"{name}.0.0" for name in jobs))
 
 
-def define(name, work, *wants, deadline_s=300):
+def define(name, work, *wants, frames=BULK, lossy_work=None, deadline_s=300):
     """A case of `work`, a function of what is served, in which calls of the procedures `wants` have
-    chunks; and the same, among the slow ones, with a lossy wire."""
-    def play(bench, *arguments):
-        served = Served(bench, arguments=arguments)
+    chunks; and the same, or `lossy_work` instead, among the slow ones with a lossy wire."""
+    @case(name, directions=(TO_POLLUX,), wants=frames, deadline_s=deadline_s)
+    def clean(bench):
+        served = Served(bench)
         with mounted(served):
             work(served)
-        return served, served.stop()
-
-    @case(name, directions=(TO_POLLUX,), wants=BULK, deadline_s=deadline_s)
-    def clean(bench):
-        served, _ = play(bench)
+        served.stop()
         return served.look(*wants)
 
-    @case(f"{name}-loss", directions=(TO_POLLUX,), wants=BULK, deadline_s=3 * deadline_s,
+    @case(f"{name}-loss", directions=(TO_POLLUX,), wants=frames, deadline_s=3 * deadline_s,
           ports=("af_packet",), extra=True)
     def lossy(bench):
-        served, answer = play(bench, "--impair", f"loss=0.01,seed={bench.port.number}")
+        served = Served(bench, arguments=("--impair", f"loss=0.01,seed={bench.port.number}"))
+        with mounted(served):
+            (lossy_work or work)(served)
+            port, = served.worker()["ports"]
+        for way in ("sent", "received"):
+            need(port[f"impaired/{way}/lost"] > 0, f"no frame {way} was lost: {port}")
+        answer = served.stop()
         need(answer["retransmitted_packets"] > 0, f"nothing was sent again: {answer}")
         return served.look(*wants)
 
@@ -139,10 +185,41 @@ def define(name, work, *wants, deadline_s=300):
     lossy.__doc__ = f"{work.__doc__[:-1]}, with 1 % loss both ways."
 
 
+define("nfsd-names", names, frames=WANTS, lossy_work=fewer_names)
 define("nfsd-data", data, rpc_judge.READ, rpc_judge.WRITE)
 define("nfsd-tar", tar, rpc_judge.READ, rpc_judge.WRITE)
 define("nfsd-git", git, rpc_judge.READ, rpc_judge.WRITE)
 define("nfsd-fio", fio, rpc_judge.READ, rpc_judge.WRITE)
+
+
+@case("nfsd-replayed", directions=(TO_POLLUX,), wants=WANTS, deadline_s=600, ports=("af_packet",),
+      extra=True)
+def nfsd_replayed(bench):
+    """Answers are lost until the connection is: what the client then asks again runs once."""
+    served = Served(bench)
+
+    def counted(name):
+        return served.worker()["rpc"][f"server/{name}"]
+
+    def wait_for(name, count):
+        bench.deadline.wait_for(f"{count} {name}", lambda: counted(name) >= count)
+
+    with mounted(served):
+        enough = again_and_again(
+            bench, f"n=$((n + 1)); mkdir {MOUNT_POINT}/a$n; mv -T {MOUNT_POINT}/a$n "
+                   f"{MOUNT_POINT}/b$n; rmdir {MOUNT_POINT}/b$n")
+        # The one that is lost may be of a call that may be repeated.
+        while not counted("duplicates_answered"):
+            connections = counted("connections_established")
+            wait_for("replies_sent", counted("replies_sent") + 1)
+            drop_frames(bench, "pollux", SEND_ONLY)
+            wait_for("connections_established", connections + 1)
+            stop_dropping(bench)
+            wait_for("replies_sent", counted("replies_sent") + 3)
+        enough()
+    need(os.listdir(served.root) == [], f"{os.listdir(served.root)} is left")
+    served.stop()
+    return served.look()
 
 
 class SecondClient:

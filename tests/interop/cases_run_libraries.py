@@ -4,10 +4,12 @@ from case import TO_LINUX, need
 from programs import cases_of, end_well, places
 
 UCX_PORT, FABRIC_PORT, FIO_PORT = 13337, 47592, 8888
+COUNT, WARM_UP = 100, 10  # messages of UCX
+MANY = 600  # of one packet, so that some are lost for certain where 1 % are
 CM = [("active", "REQ"), ("passive", "REP"), ("active", "RTU")]
 
 
-def define_ucx(name, transports, *options, wants, lossy=False):
+def define_ucx(name, transports, *options, wants, lossy_count=None):
     """ucx_perftest, which makes its queue pairs with addresses that it swaps over TCP. These are of
     IPv6: of a datagram over IPv4 UCX 1.13 wants to be told by the service level of its completion,
     as ConnectX does, and rxe leaves that zero, so that UCX over rxe drops all of them."""
@@ -18,31 +20,30 @@ def define_ucx(name, transports, *options, wants, lossy=False):
                 place.start("env", f"UCX_TLS={transports}",
                             f"UCX_NET_DEVICES={place.device}:1",
                             f"UCX_IB_GID_INDEX={place.gid_index6}", "ucx_perftest", *options,
-                            *arguments)
+                            "-n", lossy_count if loss else COUNT, "-w", WARM_UP, *arguments)
 
             program(passive)
-            passive.wait_for_tcp(UCX_PORT)
+            passive.wait_for_tcp(UCX_PORT, opened=False)
             program(active, active.peer_tcp)
             end_well(active, passive)
             need("Final:" in active.output, f"ucx_perftest says {active.output}")
 
     run.__doc__ = f"ucx_perftest over {transports}: {' '.join(map(str, options))}"
-    cases_of(f"ucx-{name}", wants, loss_wants=wants if lossy else None)(run)
+    cases_of(f"ucx-{name}", wants, loss_wants=wants if lossy_count else None)(run)
 
 
-UCX_COUNTS = ("-n", 100, "-w", 10)
-define_ucx("rc", "rc_v", "-t", "tag_lat", *UCX_COUNTS,
+define_ucx("rc", "rc_v", "-t", "tag_lat", lossy_count=MANY,
            wants=[("active", "RC SEND ONLY"), ("passive", "RC SEND ONLY")])
-define_ucx("rc-large", "rc_verbs,ud_verbs", "-t", "tag_bw", "-s", 65536, *UCX_COUNTS, lossy=True,
+define_ucx("rc-large", "rc_verbs,ud_verbs", "-t", "tag_bw", "-s", 65536, lossy_count=COUNT,
            wants=[("active", "RC SEND FIRST"), ("active", "RC SEND LAST")])
-define_ucx("rc-put", "rc_verbs,ud_verbs", "-t", "ucp_put_bw", "-s", 65536, *UCX_COUNTS, lossy=True,
+define_ucx("rc-put", "rc_verbs,ud_verbs", "-t", "ucp_put_bw", "-s", 65536, lossy_count=COUNT,
            wants=[("active", "RC WRITE FIRST")])
-define_ucx("rc-get", "rc_verbs,ud_verbs", "-t", "ucp_get", "-s", 65536, *UCX_COUNTS, lossy=True,
+define_ucx("rc-get", "rc_verbs,ud_verbs", "-t", "ucp_get", "-s", 65536, lossy_count=COUNT,
            wants=[("active", "RC READ REQUEST")])
 # Of a device whose atomics are IBV_ATOMIC_GLOB it uses none, but asks the other side to add.
-define_ucx("rc-fadd", "rc_verbs,ud_verbs", "-t", "ucp_fadd", "-s", 8, *UCX_COUNTS,
+define_ucx("rc-fadd", "rc_verbs,ud_verbs", "-t", "ucp_fadd", "-s", 8,
            wants=[("active", "RC SEND ONLY"), ("passive", "RC SEND ONLY")])
-define_ucx("ud", "ud_verbs", "-t", "tag_lat", "-s", 1000, *UCX_COUNTS,
+define_ucx("ud", "ud_verbs", "-t", "tag_lat", "-s", 1000,
            wants=[("active", "UD SEND ONLY"), ("passive", "UD SEND ONLY")])
 
 
@@ -76,7 +77,8 @@ define_fabric("msg-tap", "verbs", "msg", wants=TALK, ports=("tap",), directions=
 define_fabric("dgram", "verbs", "dgram",
               wants=[("active", "UD SEND ONLY"), ("passive", "UD SEND ONLY")])
 # A completion queue for two peers: for the 256 by default it is longer than those here.
-define_fabric("rdm", "verbs;ofi_rxm", "rdm", "FI_UNIVERSE_SIZE=2", wants=TALK)
+define_fabric("rdm", "verbs;ofi_rxm", "rdm", "FI_UNIVERSE_SIZE=2", wants=TALK, lossy=True,
+              deadline_s=240)
 
 
 def define_fio(verb, wants, server_depth=1):

@@ -37,7 +37,7 @@ KERNEL_ARGUMENTS = ("console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off tsc
                     "net.ifnames=0 random.trust_cpu=on audit=0 no_timer_check")
 # Queue pairs with their states and PSNs, rxe's counters that moved, what netem dropped.
 SHOW_STATE = ("rdma -d resource show qp; grep -Hv '^0$' /sys/class/infiniband/rxe0/ports/1/"
-              "hw_counters/* | sed 's|.*/||'; tc -s qdisc show dev eth0; true")
+              "hw_counters/* | sed 's|.*/||'; tc -s qdisc show; true")
 # Frames carry whole checksums and are never larger than the wire's.
 NO_OFFLOADS = ",".join(f"{name}=off" for name in (
     "csum", "guest_csum", "gso", "guest_tso4", "guest_tso6", "guest_ufo", "host_tso4", "host_tso6",
@@ -161,7 +161,13 @@ class Guest:
 
     def wait_for_cm(self, port, deadline):
         """Until a program listens there by RDMA CM: they do not say when, the kernel does."""
-        self.run(f"until rdma resource show cm_id | grep -q 'src-addr.*:{port}'; do sleep 0.05; "
+        self.run("until rdma resource show cm_id | "
+                 f"grep -Eq 'LISTEN .*src-addr [^ ]*:{port}( |$)'; do sleep 0.05; done", deadline)
+
+    def wait_for_no_cm(self, deadline):
+        """Until no program listens by RDMA CM: one that was killed does for some time, and would be
+        taken for the next one, which cannot have its port."""
+        self.run("while rdma resource show cm_id | grep LISTEN | grep -q ' pid '; do sleep 0.05; "
                  "done", deadline)
 
     def wait_for_tcp(self, port, deadline):
@@ -187,6 +193,7 @@ class Guest:
             self.run("tc qdisc del dev eth0 root 2>/dev/null; tc qdisc del dev eth0 clsact "
                      "2>/dev/null; ip link del ifb0 2>/dev/null; ip neigh flush all; "
                      f"ip link set eth0 mtu {mtu}", Deadline(20))
+            self.wait_for_no_cm(Deadline(20))
         except CaseFailure:
             self.stop()
         if not self.healthy():

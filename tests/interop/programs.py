@@ -33,8 +33,8 @@ class Place:
         """Begins the program, once."""
         raise NotImplementedError
 
-    def wait_for_tcp(self, port):
-        """Until it listens there."""
+    def wait_for_tcp(self, port, opened=True):
+        """Until it listens there. `opened`: it has opened its device before."""
         raise NotImplementedError
 
     def wait_for_cm(self, port):
@@ -96,17 +96,22 @@ class OnPollux(Place):
     def _wait_for(self, listens, port):
         self.bench.deadline.wait_for(f"{self.process.name} to listen on {port}",
                                      lambda: listens(port))
+
+    def _wait_until_plugged(self):
         self.bench.deadline.wait_for("the port on the bridge", self.bench.port.plugged)
 
-    def wait_for_tcp(self, port):
+    def wait_for_tcp(self, port, opened=True):
         self._wait_for(self._listens_tcp, port)
+        if opened:
+            self._wait_until_plugged()
 
     def wait_for_cm(self, port):
         self._wait_for(self._listens_cm, port)
+        self._wait_until_plugged()
 
     def wait_for_output(self, text):
         self.process.wait_for_line(re.escape(text), self.bench.deadline)
-        self.bench.deadline.wait_for("the port on the bridge", self.bench.port.plugged)
+        self._wait_until_plugged()
 
     def wait(self):
         return self.process.wait(self.bench.deadline)
@@ -145,7 +150,7 @@ class OnLinux(Place):
         words = shlex.join(str(word) for word in ("stdbuf", "-oL", *argv))
         self.command = self.bench.guest.begin(f"timeout {self.bench.deadline.seconds} {words}")
 
-    def wait_for_tcp(self, port):
+    def wait_for_tcp(self, port, opened=True):
         self.bench.guest.wait_for_tcp(port, self.bench.deadline)
 
     def wait_for_cm(self, port):

@@ -50,10 +50,10 @@ def number(text):
     return int(text, 0) if text else 0
 
 
-def rows(path, fields, occurrence="f"):
-    """Of every RPC-over-RDMA message, as tshark reads it: the first value of each field, or with
-    "a" all of them with commas between."""
-    command = ["tshark", "-n", "-r", path, "-Y", "rpcordma.xid", "-T", "fields", "-E",
+def rows(path, fields, occurrence="f", which="rpcordma.xid"):
+    """Of every RPC-over-RDMA message, or what `which`, a filter of tshark's, shows, as tshark reads
+    it: the first value of each field, or with "a" all of them with commas between."""
+    command = ["tshark", "-n", "-r", path, "-Y", which, "-T", "fields", "-E",
                "separator=;", "-E", f"occurrence={occurrence}"]
     for field in fields:
         command += ["-e", field]
@@ -167,6 +167,29 @@ def wrong_recall(all_rows, server, client):
             if done == (CB_SEQUENCE, CB_RECALL) and number(grant) > 0:
                 return found
     return found + ["no CB_RECALL that was answered"]
+
+
+NSM_PROGRAM, SM_NOTIFY = 100024, 6
+NSM_FIELDS = ("ip.src", "rpc.xid", "rpc.msgtyp", "rpc.procedure")
+
+
+def unanswered_notification(all_rows, client):
+    """What is missing of an SM_NOTIFY of the client's and its answer; `all_rows` are of
+    NSM_FIELDS."""
+    calls = {xid for sender, xid, kind, procedure in all_rows
+             if sender == client and number(kind) == CALL and number(procedure) == SM_NOTIFY}
+    replies = {xid for sender, xid, kind, _ in all_rows
+               if sender != client and number(kind) == REPLY}
+    return [] if calls & replies else [f"no SM_NOTIFY that was answered, among {len(calls)}"]
+
+
+def judge_notification(evidence, client):
+    """Raises CaseFailure unless the client, an IP address, has told by UDP that it has started anew
+    (the Open Group's Network Status Monitor), and was answered."""
+    found = unanswered_notification(
+        rows(evidence.path, NSM_FIELDS, which=f"udp && rpc.program == {NSM_PROGRAM}"), client)
+    if found:
+        raise CaseFailure(found[0])
 
 
 def judge_recall(evidence, server, client):

@@ -92,3 +92,19 @@ class RecallTest(unittest.TestCase):
     def test_chunks_in_the_reverse_direction(self):
         found = self.check(self.but(self.CALL, 5, "1"), self.REPLY)
         self.assertEqual(found, [f"{SERVER} sends chunks in the reverse direction"])
+
+
+class NotificationTest(unittest.TestCase):
+    """Rows are of NSM_FIELDS, as tshark prints them."""
+
+    CALL, REPLY = [CLIENT, "0x7", "0", "6"], [SERVER, "0x7", "1", "6"]
+
+    def test_one_that_is_answered(self):
+        found = rpc_judge.unanswered_notification([self.CALL, self.CALL, self.REPLY], CLIENT)
+        self.assertEqual(found, [])
+
+    def test_none_that_is_answered(self):
+        for rows in ((), (self.CALL,), (self.REPLY,), (self.CALL, [SERVER, "0x8", "1", "6"]),
+                     ([CLIENT, "0x7", "0", "2"], self.REPLY),
+                     ([SERVER, "0x7", "0", "6"], [CLIENT, "0x7", "1", "6"])):
+            self.assertEqual(len(rpc_judge.unanswered_notification(rows, CLIENT)), 1, rows)
