@@ -96,12 +96,8 @@ CallHeader Requester::HeaderOf(const Slot& slot) const {
 size_t Requester::BuildPlainCall(Slot& slot, uint32_t buffer) {
   slot.write_chunk_count = 0;
   slot.offered_reply = false;
-  return plain_call_.Emit({.xid = slot.xid,
-                           .program = binding_->program,
-                           .version = binding_->version,
-                           .procedure = slot.request.procedure},
-                          window_.requested(), slot.request.arguments,
-                          connection_->send_buffer(buffer));
+  return plain_call_.Emit(slot.xid, slot.request.procedure, window_.requested(),
+                          slot.request.arguments, connection_->send_buffer(buffer));
 }
 
 absl::Status Requester::BuildCall(Slot& slot, uint32_t buffer, size_t* bytes) {

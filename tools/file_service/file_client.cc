@@ -148,7 +148,7 @@ class Client final : public FileClient {
  private:
   DoneStatus TakeNull(uint32_t place) {
     null_free_.push_back(place);
-    return std::exchange(null_done_[place], nullptr);
+    return std::move(null_done_[place]);
   }
 
   void Later(absl::AnyInvocable<void()> work) { engine::Party::Post(*worker_, std::move(work)); }
