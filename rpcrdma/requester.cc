@@ -73,6 +73,7 @@ void Requester::Attach(Connection* connection, const DirectionTerms& terms, Send
     const absl::StatusOr<CallPlan> plan = PlanCall(slot->request, TermsOf(slot->request));
     if (plan.ok()) {
       slot->plan = *plan;
+      slot->has_chunks = plan->has_chunks();
     } else {
       Abandon(*slot, absl::FailedPreconditionError(plan.status().message()));
     }
@@ -110,11 +111,13 @@ void Requester::Detach(const absl::Status& why) {
 absl::Status Requester::Call(const CallRequest& request, CallDone&& done, CallId* id) {
   if (!down_.ok()) return down_;
   CallPlan plan;
+  bool has_chunks = false;
   if (!plain_calls_.Include(request)) {
     if (absl::Status status = CheckHeader(request); !status.ok()) return status;
     const absl::StatusOr<CallPlan> made = PlanCall(request, TermsOf(request));
     if (!made.ok()) return made.status();
     plan = *made;
+    has_chunks = plan.has_chunks();
     if (request.header != nullptr && PlaceOf(request.header->xid) != nullptr) {
       return absl::AlreadyExistsError(
           absl::StrFormat("XID %#x is too near to one that is taken", request.header->xid));
@@ -132,6 +135,7 @@ absl::Status Requester::Call(const CallRequest& request, CallDone&& done, CallId
   slot.silent = false;
   slot.request = request;
   slot.plan = plan;
+  slot.has_chunks = has_chunks;
   slot.done = std::move(done);
   if (request.header != nullptr) {
     slot.xid = request.header->xid;
@@ -221,8 +225,7 @@ void Requester::ReleaseBuffer(uint32_t buffer) {
   if (--buffer_uses_[buffer] == 0) free_buffers_.push_back(buffer);
 }
 
-void Requester::Finish(Slot& slot, absl::Status status, const Reply* reply) {
-  Fence(slot);
+void Requester::FinishFenced(Slot& slot, absl::Status status, const Reply* reply) {
   slot.timer.Cancel();
   CallDone done = std::move(slot.done);
   const bool abandoned = slot.state == State::kAbandoned;
@@ -231,7 +234,7 @@ void Requester::Finish(Slot& slot, absl::Status status, const Reply* reply) {
 }
 
 // Its callback is called, or on its way to be.
-void Requester::Release(Slot& slot) {
+[[gnu::always_inline]] inline void Requester::Release(Slot& slot) {
   slot.state = State::kFree;
   slot.queued = false;
   if (std::exchange(slot.has_xid, false)) PlaceOf(slot.xid) = nullptr;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -95,8 +96,9 @@ class Requester : public Connection::Role {
     Requester* requester;
     State state = State::kFree;
     bool has_xid = false;
-    bool queued = false;  // in waiting_: nothing of it was sent on this connection
-    bool silent = false;  // a connection was given up for it
+    bool queued = false;      // in waiting_: nothing of it was sent on this connection
+    bool silent = false;      // a connection was given up for it
+    bool has_chunks = false;  // by its plan
     uint32_t index = 0;
     uint32_t xid = 0;
     uint32_t sends = 0;
@@ -136,7 +138,11 @@ class Requester : public Connection::Role {
   void SendFirstWaiting();
   void SendCall(Slot& slot);
   void Abandon(Slot& slot, absl::Status status);
-  void Finish(Slot& slot, absl::Status status, const Reply* reply);
+  void Finish(Slot& slot, absl::Status status, const Reply* reply) {
+    Fence(slot);
+    FinishFenced(slot, std::move(status), reply);
+  }
+  void FinishFenced(Slot& slot, absl::Status status, const Reply* reply);
   void Release(Slot& slot);
   void ReleaseBuffer(uint32_t buffer);
   void TakeXid(Slot& slot);

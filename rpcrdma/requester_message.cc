@@ -103,7 +103,7 @@ size_t Requester::BuildPlainCall(Slot& slot, uint32_t buffer) {
 absl::Status Requester::BuildCall(Slot& slot, uint32_t buffer, size_t* bytes) {
   const CallRequest& request = slot.request;
   const CallPlan& plan = slot.plan;
-  if (request.header == nullptr && request.items.empty() && !plan.has_chunks()) {
+  if (request.header == nullptr && request.items.empty() && !slot.has_chunks) {
     *bytes = BuildPlainCall(slot, buffer);
     return *bytes > 0 ? absl::OkStatus() : Outgrown();
   }

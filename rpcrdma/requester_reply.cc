@@ -27,7 +27,7 @@ bool Requester::TakePlainReply(const Connection::Arrival& arrival) {
   const absl::Span<const uint8_t> message = arrival.message;
   if (!IsPlainMessage(message) || arrival.invalidated != 0) return false;
   Slot* const slot = FindXid(LoadBe32(&message[kXidAt]));
-  if (slot == nullptr || slot->state != State::kSent || slot->plan.has_chunks()) return false;
+  if (slot == nullptr || slot->state != State::kSent || slot->has_chunks) return false;
   Reply reply;
   const absl::Span<const uint8_t> payload = message.subspan(kMinHeaderBytes);
   // RFC 8166 section 4.2.1: both XIDs are the same.
@@ -36,7 +36,8 @@ bool Requester::TakePlainReply(const Connection::Arrival& arrival) {
   ++counters_->replies_received;
   ++replies_on_connection_;
   window_.OnReply(LoadBe32(&message[kCreditsAt]));
-  Finish(*slot, absl::OkStatus(), &reply);
+  // Nothing was offered for it.
+  FinishFenced(*slot, absl::OkStatus(), &reply);
   return true;
 }
 
