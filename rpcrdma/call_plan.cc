@@ -156,4 +156,17 @@ absl::StatusOr<CallPlan> PlanCall(const CallRequest& request, const CallTerms& t
   return plan;
 }
 
+void PlainCalls::Reset(const CallTerms& terms) {
+  procedures_.clear();
+  const size_t headers = kMinHeaderBytes + terms.call_header_bytes;
+  if (headers > terms.call_threshold) return;
+  for (const ProcedureBinding& binding : terms.binding->procedures) {
+    const absl::StatusOr<CallPlan> plan = PlanCall({.procedure = binding.number}, terms);
+    if (!plan.ok() || plan->has_chunks()) continue;
+    procedures_.push_back({.number = binding.number,
+                           .most_argument_bytes = std::min<size_t>(
+                               binding.max_argument_bytes, terms.call_threshold - headers)});
+  }
+}
+
 }  // namespace pollux::rpcrdma

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "rpcrdma/binding.h"
@@ -36,6 +37,32 @@ struct CallTerms {
 // InvalidArgument for what the binding does not allow, when the reply can be larger than a message
 // and the reply buffer, and when it takes chunks where there are none.
 absl::StatusOr<CallPlan> PlanCall(const CallRequest& request, const CallTerms& terms);
+
+// The calls that never have chunks, whatever their arguments are, planned once for all calls under
+// the same terms.
+class PlainCalls {
+ public:
+  void Reset(const CallTerms& terms);
+  // True: PlanCall() has a plan without chunks. False says nothing.
+  bool Include(const CallRequest& request) const {
+    if (request.header != nullptr || !request.items.empty() || !request.item_buffers.empty() ||
+        request.max_result_bytes.has_value() || request.arguments.size() % 4 != 0) {
+      return false;
+    }
+    for (const Procedure& procedure : procedures_) {
+      if (procedure.number != request.procedure) continue;
+      return request.arguments.size() <= procedure.most_argument_bytes;
+    }
+    return false;
+  }
+
+ private:
+  struct Procedure {
+    uint32_t number = 0;
+    size_t most_argument_bytes = 0;
+  };
+  std::vector<Procedure> procedures_;  // at most kMaxProcedures
+};
 
 }  // namespace pollux::rpcrdma
 

@@ -141,5 +141,67 @@ TEST_F(CallPlanTest, WhatTheBindingDoesNotSay) {
   EXPECT_TRUE(refused());
 }
 
+// Each call that is said to be plain has a plan without chunks, by sizes on both sides of what
+// fits.
+TEST(PlainCallsTest, HaveNoChunks) {
+  constexpr uint32_t kSizes[] = {0, 4, 900, 952, 956, 960, 4000, 8192};
+  const std::vector<uint8_t> bytes(8192);
+  ProgramBinding binding{.program = 0x20000000, .version = 1};
+  for (const uint32_t arguments : kSizes) {
+    for (const uint32_t results : kSizes) {
+      for (const uint32_t eligible : {0u, 8192u}) {
+        binding.procedures.push_back({.number = static_cast<uint32_t>(binding.procedures.size()),
+                                      .max_argument_bytes = arguments,
+                                      .max_result_bytes = results,
+                                      .max_eligible_result_bytes = eligible});
+      }
+    }
+  }
+  ASSERT_LE(binding.procedures.size(), 2 * kMaxProcedures);
+  uint32_t plain = 0;
+  for (const uint32_t threshold : {20u, 1024u, 4096u}) {
+    const CallTerms terms{.binding = &binding,
+                          .call_threshold = threshold,
+                          .reply_threshold = threshold,
+                          .call_header_bytes = kRpcHeader};
+    PlainCalls calls;
+    calls.Reset(terms);
+    for (uint32_t procedure = 0; procedure <= binding.procedures.size(); ++procedure) {
+      for (const size_t size : {0, 1, 4, 948, 952, 956, 960, 4024, 4028, 4032}) {
+        const CallRequest request{.procedure = procedure,
+                                  .arguments = absl::MakeConstSpan(bytes).first(size)};
+        const absl::StatusOr<CallPlan> plan = PlanCall(request, terms);
+        EXPECT_EQ(calls.Include(request), plan.ok() && !plan->has_chunks())
+            << threshold << " " << procedure << " " << size;
+        plain += calls.Include(request) ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_GT(plain, 0u);
+}
+
+// What the caller states itself is planned anew.
+TEST(PlainCallsTest, SayNothingOfCallsThatStateMore) {
+  const ProgramBinding binding{.program = 0x20000000, .version = 1, .procedures = {{.number = 1}}};
+  PlainCalls calls;
+  calls.Reset({.binding = &binding, .call_header_bytes = kRpcHeader});
+  CallRequest request{.procedure = 1};
+  EXPECT_TRUE(calls.Include(request));
+  const CallHeader header{.procedure = 1};
+  request.header = &header;
+  EXPECT_FALSE(calls.Include(request));
+  request.header = nullptr;
+  const EligibleItem item;
+  request.items = {&item, 1};
+  EXPECT_FALSE(calls.Include(request));
+  request.items = {};
+  const absl::Span<uint8_t> buffer;
+  request.item_buffers = {&buffer, 1};
+  EXPECT_FALSE(calls.Include(request));
+  request.item_buffers = {};
+  request.max_result_bytes = 0;
+  EXPECT_FALSE(calls.Include(request));
+}
+
 }  // namespace
 }  // namespace pollux::rpcrdma

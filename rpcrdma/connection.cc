@@ -97,10 +97,10 @@ bool Connection::TellSent(Role& role) {
   if (told_ == end) return false;
   while (told_ != end && !broken_) {
     const uint32_t cookie = cookies_[told_++ & cookie_mask_];
-    if (cookie == kAskedCookie) {
-      asked_ = false;
-    } else if (cookie != kNotTold) {
+    if (cookie < kMaxCookie) {
       role.OnSent(cookie);
+    } else if (cookie == kAskedCookie) {
+      asked_ = false;
     }
   }
   return true;

@@ -42,10 +42,20 @@ size_t PayloadWord(const Words& words) {
   return words[at] == 1 ? words.AfterChunk(at + 1) : at + 1;
 }
 
+// RFC 8167 section 4.1: by the call direction field.
+Direction ByType(uint32_t type, Direction forward) {
+  if (type == static_cast<uint32_t>(MessageType::kCall)) return Direction::kCall;
+  return type == static_cast<uint32_t>(MessageType::kReply) ? Direction::kReply : forward;
+}
+
 }  // namespace
 
 Direction DirectionOf(absl::Span<const uint8_t> message, Direction forward) {
   const Words words(message);
+  constexpr size_t kPlainTypeWord = kMinHeaderBytes / 4 + 1;
+  if (IsPlainMessage(message) && kPlainTypeWord < words.count()) [[likely]] {
+    return ByType(words[kPlainTypeWord], forward);
+  }
   if (words.count() < kMinHeaderBytes / 4) {
     // Nothing shorter is anything but an error. RFC 8166 section 4.5
     return words[kProcWord] == static_cast<uint32_t>(Proc::kError) ? Direction::kReply : forward;
@@ -57,12 +67,8 @@ Direction DirectionOf(absl::Span<const uint8_t> message, Direction forward) {
     case Proc::kNomsg:
       return words[kReadListWord] != 0 ? Direction::kCall : forward;
     case Proc::kMsg: {
-      // RFC 8167 section 4.1: by the call direction field.
       const size_t type_word = PayloadWord(words) + 1;
-      if (type_word >= words.count()) return forward;
-      if (words[type_word] == static_cast<uint32_t>(MessageType::kCall)) return Direction::kCall;
-      if (words[type_word] == static_cast<uint32_t>(MessageType::kReply)) return Direction::kReply;
-      return forward;
+      return type_word < words.count() ? ByType(words[type_word], forward) : forward;
     }
     default:
       return forward;

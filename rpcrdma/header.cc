@@ -63,16 +63,6 @@ bool ParseWriteChunk(Reader& in, ChunkLists& lists, WriteChunk& chunk) {
   return in.ok;
 }
 
-// Three empty lists.
-constexpr uint8_t kNoLists[kMinHeaderBytes - kFixedBytes] = {};
-
-// Whether it is an RDMA_MSG without chunks, as most messages are.
-bool HasNoLists(absl::Span<const uint8_t> message) {
-  return message.size() >= kMinHeaderBytes && LoadBe32(&message[4]) == kVersion &&
-         LoadBe32(&message[12]) == static_cast<uint32_t>(Proc::kMsg) &&
-         std::memcmp(&message[kFixedBytes], kNoLists, sizeof kNoLists) == 0;
-}
-
 bool ParseLists(Reader& in, ChunkLists& lists) {
   if (!ParseReadList(in, lists)) return false;
   while (in.Marker()) {
@@ -129,8 +119,7 @@ struct Writer {
 
 void EmitLists(Writer& out, const ChunkLists& lists) {
   if (lists.empty()) {
-    std::memcpy(out.at, kNoLists, sizeof kNoLists);
-    out.at += sizeof kNoLists;
+    for (int list = 0; list < 3; ++list) out.Word(0);
     return;
   }
   for (const ReadSegment& read : lists.read_list()) {
@@ -204,15 +193,10 @@ bool ChunkLists::SetReply(absl::Span<const Segment> chunk) {
   return true;
 }
 
-void ChunkLists::Clear() {
-  read_count = write_chunk_count = segment_count = 0;
-  has_reply = false;
-}
-
 HeaderStatus ParseHeader(absl::Span<const uint8_t> message, Header* header, size_t* header_bytes) {
   *header_bytes = 0;
   header->chunks.Clear();
-  if (HasNoLists(message)) {
+  if (IsPlainMessage(message)) {
     header->xid = LoadBe32(&message[0]);
     header->version = kVersion;
     header->credits = LoadBe32(&message[8]);

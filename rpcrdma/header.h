@@ -6,8 +6,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "absl/types/span.h"
+#include "stack/base/byte_order.h"
 
 namespace pollux::rpcrdma {
 
@@ -19,6 +21,10 @@ inline constexpr size_t kMaxReadSegments = 64;
 inline constexpr size_t kMaxWriteChunks = 16;
 inline constexpr size_t kMaxWriteSegments = 128;  // of all Write chunks and the Reply chunk
 
+inline constexpr size_t kXidAt = 0;
+inline constexpr size_t kVersionAt = 4;
+inline constexpr size_t kCreditsAt = 8;
+inline constexpr size_t kProcAt = 12;
 inline constexpr size_t kFixedBytes = 16;      // XID, version, credits, procedure
 inline constexpr size_t kMinHeaderBytes = 28;  // with three empty lists
 inline constexpr size_t kSegmentBytes = 16;
@@ -79,7 +85,10 @@ struct ChunkLists {
   bool AddRead(uint32_t position, const Segment& segment);
   bool AddWriteChunk(absl::Span<const Segment> chunk);
   bool SetReply(absl::Span<const Segment> chunk);
-  void Clear();
+  void Clear() {
+    read_count = write_chunk_count = segment_count = 0;
+    has_reply = false;
+  }
 
  private:
   bool AddSegments(absl::Span<const Segment> chunk, WriteChunk* out);
@@ -107,6 +116,16 @@ enum class HeaderStatus : uint8_t {
   kBadVersion,  // xid, version, credits and proc are valid, nothing else. RFC 8166 section 4.5.1
   kMalformed,   // the fixed fields are valid, nothing else. RFC 8166 section 4.5.2
 };
+
+// Whether it is an RDMA_MSG without chunks, as most messages are.
+inline bool IsPlainMessage(absl::Span<const uint8_t> message) {
+  static_assert(Proc::kMsg == Proc{} && kMinHeaderBytes == kProcAt + 16);
+  if (message.size() < kMinHeaderBytes || LoadBe32(message.data() + kVersionAt) != kVersion)
+    return false;
+  uint64_t zeroes[2];  // the procedure and three empty lists
+  std::memcpy(zeroes, message.data() + kProcAt, sizeof zeroes);
+  return (zeroes[0] | zeroes[1]) == 0;
+}
 
 // Decodes the header at the start of `message`. `*header_bytes` is where the Payload stream begins.
 // Accepts no segment that wraps around the address space, no Read position that is not a multiple

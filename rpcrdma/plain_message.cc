@@ -14,8 +14,6 @@ constexpr size_t kVersionWord = 4;
 constexpr size_t kCredits = 8;
 constexpr size_t kRpcXid = kMinHeaderBytes;
 constexpr size_t kMessageType = kMinHeaderBytes + 4;
-constexpr size_t kProgram = kMinHeaderBytes + 12;
-constexpr size_t kProgramVersion = kMinHeaderBytes + 16;
 constexpr size_t kProcedure = kMinHeaderBytes + 20;
 
 using ReplyHeaders = std::array<uint8_t, kMinHeaderBytes + kReplyHeaderBytes>;
@@ -30,10 +28,11 @@ constexpr ReplyHeaders MakeReplyHeaders() {
 constexpr ReplyHeaders kReplyHeaders = MakeReplyHeaders();
 
 // Puts `body` and its pad behind the headers. False when it does not fit.
-bool Append(absl::Span<const uint8_t> body, size_t header_bytes, absl::Span<uint8_t> out) {
-  const size_t padded = XdrRoundUp(body.size());
-  if (out.size() < header_bytes || out.size() - header_bytes < padded) return false;
+inline bool Append(absl::Span<const uint8_t> body, size_t header_bytes, absl::Span<uint8_t> out) {
+  if (out.size() < header_bytes) return false;
   if (body.empty()) return true;
+  const size_t padded = XdrRoundUp(body.size());
+  if (out.size() - header_bytes < padded) return false;
   uint8_t* to = out.data() + header_bytes;
   std::memcpy(to, body.data(), body.size());
   std::memset(to + body.size(), 0, padded - body.size());
@@ -42,23 +41,28 @@ bool Append(absl::Span<const uint8_t> body, size_t header_bytes, absl::Span<uint
 
 }  // namespace
 
-PlainCall::PlainCall(const OpaqueAuth& credential) {
+PlainCall::PlainCall(const CallHeader& call) {
   const size_t transport_bytes = EmitHeader(Header{}, absl::MakeSpan(headers_));
-  header_bytes_ = transport_bytes + EmitCall({.credential = credential},
-                                             absl::MakeSpan(headers_).subspan(transport_bytes));
+  header_bytes_ =
+      transport_bytes +
+      EmitCall({.program = call.program, .version = call.version, .credential = call.credential},
+               absl::MakeSpan(headers_).subspan(transport_bytes));
 }
 
-size_t PlainCall::Emit(const CallHeader& call, uint32_t credits,
+size_t PlainCall::Emit(uint32_t xid, uint32_t procedure, uint32_t credits,
                        absl::Span<const uint8_t> arguments, absl::Span<uint8_t> out) const {
   if (!Append(arguments, header_bytes_, out)) return 0;
   uint8_t* p = out.data();
-  std::memcpy(p, headers_.data(), header_bytes_);
-  StoreBe32(p + kXid, call.xid);
+  // Without a body, as most credentials are: the compiler knows how much it is.
+  if (header_bytes_ == kLeastBytes) {
+    std::memcpy(p, headers_.data(), kLeastBytes);
+  } else {
+    std::memcpy(p, headers_.data(), header_bytes_);
+  }
+  StoreBe32(p + kXid, xid);
   StoreBe32(p + kCredits, credits);
-  StoreBe32(p + kRpcXid, call.xid);
-  StoreBe32(p + kProgram, call.program);
-  StoreBe32(p + kProgramVersion, call.version);
-  StoreBe32(p + kProcedure, call.procedure);
+  StoreBe32(p + kRpcXid, xid);
+  StoreBe32(p + kProcedure, procedure);
   return header_bytes_ + XdrRoundUp(arguments.size());
 }
 

@@ -14,20 +14,22 @@
 
 namespace pollux::rpcrdma {
 
-// The headers of calls under one credential, whose body is at most kMaxAuthBytes and is copied; the
-// verifier is empty.
+// The headers of calls of one program under one credential, whose body is at most kMaxAuthBytes and
+// is copied; the verifier is empty.
 class PlainCall {
  public:
-  explicit PlainCall(const OpaqueAuth& credential);
+  // `call`: its program, version and credential.
+  explicit PlainCall(const CallHeader& call);
 
   // Writes both headers and the arguments at the start of `out`; returns the length of all, or 0
-  // when it does not fit. `call`: without its credential and verifier.
-  size_t Emit(const CallHeader& call, uint32_t credits, absl::Span<const uint8_t> arguments,
-              absl::Span<uint8_t> out) const;
+  // when it does not fit.
+  size_t Emit(uint32_t xid, uint32_t procedure, uint32_t credits,
+              absl::Span<const uint8_t> arguments, absl::Span<uint8_t> out) const;
 
  private:
   // Six words and two empty authenticators.
-  static constexpr size_t kMostBytes = kMinHeaderBytes + 24 + 8 + kMaxAuthBytes + 8;
+  static constexpr size_t kLeastBytes = kMinHeaderBytes + 24 + 8 + 8;
+  static constexpr size_t kMostBytes = kLeastBytes + kMaxAuthBytes;
 
   size_t header_bytes_;
   std::array<uint8_t, kMostBytes> headers_{};

@@ -53,10 +53,10 @@ std::vector<uint8_t> Exactly(size_t bytes, Emit emit) {
 }
 
 TEST(PlainCall, IsWhatTheCodecsWrite) {
-  for (const size_t credential_bytes : {0u, 4u, 21u, kMaxAuthBytes}) {
+  for (const size_t credential_bytes : {0u, 1u, 4u, 21u, kMaxAuthBytes}) {
     const std::vector<uint8_t> body = Pattern(credential_bytes);
     const OpaqueAuth credential{.flavor = AuthFlavor::kSys, .body = body};
-    const PlainCall plain(credential);
+    const PlainCall plain({.program = 0x20504C58, .version = 3, .credential = credential});
     for (const size_t argument_bytes : kBodySizes) {
       const std::vector<uint8_t> arguments = Pattern(argument_bytes);
       const CallHeader call{.xid = 0x89ABCDEF,
@@ -66,10 +66,11 @@ TEST(PlainCall, IsWhatTheCodecsWrite) {
                             .credential = credential};
       const std::vector<uint8_t> reference = Reference(
           call.xid, 77, [&](absl::Span<uint8_t> out) { return EmitCall(call, out); }, arguments);
-      EXPECT_EQ(
-          Exactly(reference.size(),
-                  [&](absl::Span<uint8_t> out) { return plain.Emit(call, 77, arguments, out); }),
-          reference);
+      EXPECT_EQ(Exactly(reference.size(),
+                        [&](absl::Span<uint8_t> out) {
+                          return plain.Emit(call.xid, call.procedure, 77, arguments, out);
+                        }),
+                reference);
     }
   }
 }

@@ -34,12 +34,15 @@ Requester::Requester(engine::Worker* worker, const ProgramBinding* binding,
       terms_{.binding = binding,
              .call_header_bytes = CallHeaderBytes({.credential = config.credential}),
              .may_reduce = !ForbidsReduction(config.credential)},
-      plain_call_(config.credential),
+      plain_call_({.program = binding->program,
+                   .version = binding->version,
+                   .credential = config.credential}),
       window_(config.credits),
       next_xid_(worker->random().Next32()),
       by_xid_(std::bit_ceil(size_t{config.max_calls} * 4)),
       waiting_(std::bit_ceil(config.max_calls)),
       look_timer_(&Requester::OnLook, this) {
+  plain_calls_.Reset(terms_);
   for (uint32_t i = 0; i < config.max_calls; ++i) {
     slots_.push_back(std::make_unique<Slot>(this));
     slots_.back()->index = i;
@@ -54,6 +57,7 @@ void Requester::Attach(Connection* connection, const DirectionTerms& terms, Send
   terms_.call_threshold = terms.call_threshold;
   terms_.reply_threshold = terms.reply_threshold;
   terms_.chunks = terms.chunks;
+  plain_calls_.Reset(terms_);
   invalidatable_ = terms.invalidatable;
   // RFC 8166 section 3.3.3: nothing is known of the grant again.
   window_ = CreditWindow(config_.credits);
@@ -69,6 +73,7 @@ void Requester::Attach(Connection* connection, const DirectionTerms& terms, Send
     const absl::StatusOr<CallPlan> plan = PlanCall(slot->request, TermsOf(slot->request));
     if (plan.ok()) {
       slot->plan = *plan;
+      slot->has_chunks = plan->has_chunks();
     } else {
       Abandon(*slot, absl::FailedPreconditionError(plan.status().message()));
     }
@@ -103,14 +108,20 @@ void Requester::Detach(const absl::Status& why) {
   }
 }
 
-absl::Status Requester::Call(const CallRequest& request, CallDone done, CallId* id) {
+absl::Status Requester::Call(const CallRequest& request, CallDone&& done, CallId* id) {
   if (!down_.ok()) return down_;
-  if (absl::Status status = CheckHeader(request); !status.ok()) return status;
-  const absl::StatusOr<CallPlan> plan = PlanCall(request, TermsOf(request));
-  if (!plan.ok()) return plan.status();
-  if (request.header != nullptr && PlaceOf(request.header->xid) != nullptr) {
-    return absl::AlreadyExistsError(
-        absl::StrFormat("XID %#x is too near to one that is taken", request.header->xid));
+  CallPlan plan;
+  bool has_chunks = false;
+  if (!plain_calls_.Include(request)) {
+    if (absl::Status status = CheckHeader(request); !status.ok()) return status;
+    const absl::StatusOr<CallPlan> made = PlanCall(request, TermsOf(request));
+    if (!made.ok()) return made.status();
+    plan = *made;
+    has_chunks = plan.has_chunks();
+    if (request.header != nullptr && PlaceOf(request.header->xid) != nullptr) {
+      return absl::AlreadyExistsError(
+          absl::StrFormat("XID %#x is too near to one that is taken", request.header->xid));
+    }
   }
   if (free_slots_.empty()) {
     return absl::ResourceExhaustedError(
@@ -123,7 +134,8 @@ absl::Status Requester::Call(const CallRequest& request, CallDone done, CallId* 
   slot.sends = slot.losses = 0;
   slot.silent = false;
   slot.request = request;
-  slot.plan = *plan;
+  slot.plan = plan;
+  slot.has_chunks = has_chunks;
   slot.done = std::move(done);
   if (request.header != nullptr) {
     slot.xid = request.header->xid;
@@ -134,8 +146,12 @@ absl::Status Requester::Call(const CallRequest& request, CallDone done, CallId* 
   if (request.timeout_ns != 0) {
     worker_->wheel().Arm(slot.timer, worker_->now_ns() + request.timeout_ns);
   }
-  Enqueue(slot);
-  SendWaiting();
+  if (waiting_count_ == 0 && MaySend()) {
+    SendCall(slot);
+  } else {
+    Enqueue(slot);
+    SendWaiting();
+  }
   return absl::OkStatus();
 }
 
@@ -150,15 +166,12 @@ void Requester::Dequeue(const Slot& slot) {
   for (--waiting_count_; place < waiting_count_; ++place) WaitingAt(place) = WaitingAt(place + 1);
 }
 
-void Requester::SendWaiting() {
-  while (connection_ != nullptr && waiting_count_ > 0 && window_.CanSend() &&
-         !free_buffers_.empty() && connection_->send_room() > 0 && !connection_->broken()) {
-    Slot& slot = *slots_[WaitingAt(0)];
-    ++waiting_head_;
-    --waiting_count_;
-    slot.queued = false;
-    SendCall(slot);
-  }
+void Requester::SendFirstWaiting() {
+  Slot& slot = *slots_[WaitingAt(0)];
+  ++waiting_head_;
+  --waiting_count_;
+  slot.queued = false;
+  SendCall(slot);
 }
 
 void Requester::SendCall(Slot& slot) {
@@ -212,8 +225,7 @@ void Requester::ReleaseBuffer(uint32_t buffer) {
   if (--buffer_uses_[buffer] == 0) free_buffers_.push_back(buffer);
 }
 
-void Requester::Finish(Slot& slot, absl::Status status, const Reply* reply) {
-  Fence(slot);
+void Requester::FinishFenced(Slot& slot, absl::Status status, const Reply* reply) {
   slot.timer.Cancel();
   CallDone done = std::move(slot.done);
   const bool abandoned = slot.state == State::kAbandoned;
@@ -221,10 +233,10 @@ void Requester::Finish(Slot& slot, absl::Status status, const Reply* reply) {
   if (!abandoned) done(std::move(status), reply);
 }
 
-void Requester::Release(Slot& slot) {
+// Its callback is called, or on its way to be.
+[[gnu::always_inline]] inline void Requester::Release(Slot& slot) {
   slot.state = State::kFree;
   slot.queued = false;
-  slot.done = nullptr;
   if (std::exchange(slot.has_xid, false)) PlaceOf(slot.xid) = nullptr;
   free_slots_.push_back(slot.index);
 }

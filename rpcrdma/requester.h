@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -62,7 +63,7 @@ class Requester : public Connection::Role {
   // InvalidArgument for what the binding does not allow or no buffer is large enough for;
   // AlreadyExists when a header's XID cannot be had because of a call that is outstanding: the next
   // one may do; Unavailable after FailAll. `id`, when not null, names the call.
-  absl::Status Call(const CallRequest& request, CallDone done, CallId* id = nullptr);
+  absl::Status Call(const CallRequest& request, CallDone&& done, CallId* id = nullptr);
   // The server is locked out of the call's memory before this returns; its callback is dropped
   // uncalled. False: the call is done already. RFC 8166 section 4.4.1 and section 8.1.3
   bool Cancel(const CallId& id);
@@ -95,8 +96,9 @@ class Requester : public Connection::Role {
     Requester* requester;
     State state = State::kFree;
     bool has_xid = false;
-    bool queued = false;  // in waiting_: nothing of it was sent on this connection
-    bool silent = false;  // a connection was given up for it
+    bool queued = false;      // in waiting_: nothing of it was sent on this connection
+    bool silent = false;      // a connection was given up for it
+    bool has_chunks = false;  // by its plan
     uint32_t index = 0;
     uint32_t xid = 0;
     uint32_t sends = 0;
@@ -126,10 +128,21 @@ class Requester : public Connection::Role {
   // Whether a call cannot be sent for others that are silent, or that nobody waits for any more.
   bool IsChoked() const;
   // The life of a call: requester.cc.
-  void SendWaiting();
+  void SendWaiting() {
+    while (waiting_count_ > 0 && MaySend()) SendFirstWaiting();
+  }
+  bool MaySend() const {
+    return connection_ != nullptr && window_.CanSend() && !free_buffers_.empty() &&
+           connection_->send_room() > 0 && !connection_->broken();
+  }
+  void SendFirstWaiting();
   void SendCall(Slot& slot);
   void Abandon(Slot& slot, absl::Status status);
-  void Finish(Slot& slot, absl::Status status, const Reply* reply);
+  void Finish(Slot& slot, absl::Status status, const Reply* reply) {
+    Fence(slot);
+    FinishFenced(slot, std::move(status), reply);
+  }
+  void FinishFenced(Slot& slot, absl::Status status, const Reply* reply);
   void Release(Slot& slot);
   void ReleaseBuffer(uint32_t buffer);
   void TakeXid(Slot& slot);
@@ -155,6 +168,9 @@ class Requester : public Connection::Role {
   // What the peer invalidated with a reply to `slot` was offered for it.
   static bool MayInvalidate(const Slot& slot, uint32_t key);
   void TakeMessage(const Connection::Arrival& arrival);
+  // The same of a success without chunks that answers a call without any. False: it is none, and
+  // nothing was done.
+  bool TakePlainReply(const Connection::Arrival& arrival);
   void Count(Refusal what) { connection_->refusals().Count(what, counters_); }
   bool CheckChunks(const Slot& slot, const ChunkLists& chunks) const;
   bool TakeReply(Slot& slot, absl::Span<const uint8_t> message, size_t header_bytes, Reply* reply);
@@ -165,6 +181,7 @@ class Requester : public Connection::Role {
   Counters* counters_;
   Connection* connection_ = nullptr;
   CallTerms terms_;
+  PlainCalls plain_calls_;  // under terms_
   PlainCall plain_call_;
   bool invalidatable_ = false;
   bool given_up_ = false;  // the connection, for its silence

@@ -96,18 +96,14 @@ CallHeader Requester::HeaderOf(const Slot& slot) const {
 size_t Requester::BuildPlainCall(Slot& slot, uint32_t buffer) {
   slot.write_chunk_count = 0;
   slot.offered_reply = false;
-  return plain_call_.Emit({.xid = slot.xid,
-                           .program = binding_->program,
-                           .version = binding_->version,
-                           .procedure = slot.request.procedure},
-                          window_.requested(), slot.request.arguments,
-                          connection_->send_buffer(buffer));
+  return plain_call_.Emit(slot.xid, slot.request.procedure, window_.requested(),
+                          slot.request.arguments, connection_->send_buffer(buffer));
 }
 
 absl::Status Requester::BuildCall(Slot& slot, uint32_t buffer, size_t* bytes) {
   const CallRequest& request = slot.request;
   const CallPlan& plan = slot.plan;
-  if (request.header == nullptr && request.items.empty() && !plan.has_chunks()) {
+  if (request.header == nullptr && request.items.empty() && !slot.has_chunks) {
     *bytes = BuildPlainCall(slot, buffer);
     return *bytes > 0 ? absl::OkStatus() : Outgrown();
   }

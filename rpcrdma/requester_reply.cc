@@ -5,12 +5,13 @@
 #include "absl/strings/str_format.h"
 #include "rpcrdma/reply_status.h"
 #include "rpcrdma/requester.h"
+#include "stack/base/byte_order.h"
 
 namespace pollux::rpcrdma {
 
 // RFC 8166 section 4.5: what is wrong with a reply is discarded in silence (and counted).
 void Requester::OnMessage(const Connection::Arrival& arrival) {
-  TakeMessage(arrival);
+  if (!TakePlainReply(arrival)) TakeMessage(arrival);
   connection_->Repost(arrival.receive);
   SendWaiting();
 }
@@ -20,6 +21,24 @@ bool Requester::MayInvalidate(const Slot& slot, uint32_t key) {
     if (slot.regions[i].key == key) return true;
   }
   return false;
+}
+
+bool Requester::TakePlainReply(const Connection::Arrival& arrival) {
+  const absl::Span<const uint8_t> message = arrival.message;
+  if (!IsPlainMessage(message) || arrival.invalidated != 0) return false;
+  Slot* const slot = FindXid(LoadBe32(&message[kXidAt]));
+  if (slot == nullptr || slot->state != State::kSent || slot->has_chunks) return false;
+  Reply reply;
+  const absl::Span<const uint8_t> payload = message.subspan(kMinHeaderBytes);
+  // RFC 8166 section 4.2.1: both XIDs are the same.
+  if (!ParsePlainReply(payload, &reply.header) || reply.header.xid != slot->xid) return false;
+  reply.results = payload.subspan(kReplyHeaderBytes);
+  ++counters_->replies_received;
+  ++replies_on_connection_;
+  window_.OnReply(LoadBe32(&message[kCreditsAt]));
+  // Nothing was offered for it.
+  FinishFenced(*slot, absl::OkStatus(), &reply);
+  return true;
 }
 
 void Requester::TakeMessage(const Connection::Arrival& arrival) {

@@ -5,6 +5,7 @@
 
 #include "rpcrdma/credits.h"
 #include "rpcrdma/xdr.h"
+#include "stack/base/byte_order.h"
 #include "stack/base/planted_fault.h"
 
 namespace pollux::rpcrdma {
@@ -104,7 +105,48 @@ void Responder::Discard(const Connection::Arrival& arrival, Refusal why) {
   connection_->Repost(arrival.receive);
 }
 
+[[gnu::always_inline]] inline uint32_t Responder::TakeSlot(const Connection::Arrival& arrival,
+                                                           uint32_t xid, uint32_t credits,
+                                                           size_t header_bytes) {
+  const uint32_t index = free_slots_.back();
+  free_slots_.pop_back();
+  Slot& slot = slots_[index];
+  slot.state = State::kWaitBuffers;
+  slot.has_receive = true;
+  slot.has_chunks = false;
+  slot.may_reduce = true;
+  slot.receive = arrival.receive;
+  slot.message = arrival.message;
+  slot.xid = xid;
+  slot.grant = Grant(credits, *service_.credits);
+  slot.invalidate = 0;
+  slot.payload_offset = header_bytes;
+  return index;
+}
+
+[[gnu::always_inline]] inline bool Responder::IsWelcome(uint32_t index) {
+  ++service_.counters->calls_received;
+  // RFC 8166 section 4.5.3
+  if (service_.lost->size() == 0) return true;
+  if (!service_.lost->Take(caller_.address, slots_[index].xid, connection_->worker()->now_ns())) {
+    return true;
+  }
+  Count(Refusal::kReplyGone);
+  SendError(index, ErrorCode::kChunk);
+  return false;
+}
+
+[[gnu::always_inline]] inline void Responder::AcceptPlain(const Connection::Arrival& arrival) {
+  const uint8_t* const header = arrival.message.data();
+  const uint32_t index =
+      TakeSlot(arrival, LoadBe32(header + kXidAt), LoadBe32(header + kCreditsAt), kMinHeaderBytes);
+  plan_.item_count = plan_.payload_bytes = 0;
+  if (IsWelcome(index)) Dispatch(index);
+}
+
 void Responder::Accept(const Connection::Arrival& arrival) {
+  if (IsPlainMessage(arrival.message)) [[likely]]
+    return AcceptPlain(arrival);
   size_t header_bytes = 0;
   Header& header = *header_;
   const HeaderStatus status = ParseHeader(arrival.message, &header, &header_bytes);
@@ -120,17 +162,8 @@ void Responder::Accept(const Connection::Arrival& arrival) {
     return Discard(arrival, Refusal::kObsolete);
   }
 
-  const uint32_t index = free_slots_.back();
-  free_slots_.pop_back();
+  const uint32_t index = TakeSlot(arrival, header.xid, header.credits, header_bytes);
   Slot& slot = slots_[index];
-  slot.state = State::kWaitBuffers;
-  slot.has_receive = true;
-  slot.receive = arrival.receive;
-  slot.message = arrival.message;
-  slot.payload_offset = header_bytes;
-  slot.may_reduce = true;
-  slot.xid = header.xid;
-  slot.grant = Grant(header.credits, *service_.credits);
   slot.has_chunks = status == HeaderStatus::kOk && !header.chunks.empty();
   slot.invalidate = slot.has_chunks && terms_.remote_invalidation ? header.chunks.OnlyHandle() : 0;
   // RFC 8166 section 4.5.1
@@ -143,13 +176,7 @@ void Responder::Accept(const Connection::Arrival& arrival) {
     Count(Refusal::kBadCall);
     return SendError(index, ErrorCode::kChunk);
   }
-  ++service_.counters->calls_received;
-  // RFC 8166 section 4.5.3
-  if (service_.lost->size() > 0 &&
-      service_.lost->Take(caller_.address, slot.xid, connection_->worker()->now_ns())) {
-    Count(Refusal::kReplyGone);
-    return SendError(index, ErrorCode::kChunk);
-  }
+  if (!IsWelcome(index)) return;
   if (header.chunks.read_count == 0 && !header.chunks.has_reply) return Dispatch(index);
   // What will be refused is not pulled.
   CallView call;
@@ -370,11 +397,6 @@ void Responder::Replay(uint32_t index, uint32_t entry) {
   SendReply(index, saved.reply, saved.results);
 }
 
-void Responder::GiveReceiveBack(Slot& slot) {
-  if (slot.has_receive) connection_->Repost(slot.receive);
-  slot.has_receive = false;
-}
-
 void Responder::GiveBack(uint8_t*& buffer) {
   if (buffer != nullptr) caller_.buffers->Give(std::exchange(buffer, nullptr));
 }
@@ -389,7 +411,7 @@ void Responder::Free(uint32_t index) {
     GiveBack(slot.long_reply);
   }
   slot.state = State::kFree;
-  ReleaseItems(slot);
+  if (slot.item_count > 0) ReleaseItems(slot);
   free_slots_.push_back(index);
 }
 

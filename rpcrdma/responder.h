@@ -121,6 +121,13 @@ class Responder : public Connection::Role {
 
   // How a call is taken: responder.cc.
   void Accept(const Connection::Arrival& arrival);
+  // The same of a message that IsPlainMessage().
+  void AcceptPlain(const Connection::Arrival& arrival);
+  // The number of a free slot, which is the call's from now on.
+  uint32_t TakeSlot(const Connection::Arrival& arrival, uint32_t xid, uint32_t credits,
+                    size_t header_bytes);
+  // Counts the call, and refuses one whose reply is known to be lost.
+  bool IsWelcome(uint32_t index);
   void Discard(const Connection::Arrival& arrival, Refusal why);
   void Count(Refusal what) { connection_->refusals().Count(what, service_.counters); }
   // Into plan_. False when the call asks for too much.
@@ -141,7 +148,10 @@ class Responder : public Connection::Role {
   bool IsFirst(uint32_t index, const CallView& call);
   void Replay(uint32_t index, uint32_t entry);
   uint32_t BufferOf(uint32_t index) const { return buffers_.first + index; }
-  void GiveReceiveBack(Slot& slot);
+  void GiveReceiveBack(Slot& slot) {
+    if (slot.has_receive) connection_->Repost(slot.receive);
+    slot.has_receive = false;
+  }
   // A buffer of the pool, or null.
   void GiveBack(uint8_t*& buffer);
   void Free(uint32_t index);
@@ -152,9 +162,12 @@ class Responder : public Connection::Role {
   // From a handler, by its handle.
   void Answer(uint32_t index, ReplyHeader reply, absl::Span<const uint8_t> results,
               absl::Span<ResultItem> items);
+  // The same of a success without items.
+  void AnswerPlainly(uint32_t index, absl::Span<const uint8_t> results);
   // Takes the items; false when they are too many or out of order.
   static bool TakeItems(Slot& slot, absl::Span<ResultItem> items, size_t result_bytes);
   void SendReply(uint32_t index, const ReplyHeader& reply, absl::Span<const uint8_t> results);
+  bool BuildPlainReply(uint32_t index, absl::Span<const uint8_t> results);
   bool BuildReply(uint32_t index, const ReplyHeader& reply, absl::Span<const uint8_t> results);
   bool PlaceItems(Slot& slot, ChunkLists& chunks, uint64_t* bytes);
   static size_t EmitPayload(const Slot& slot, const ReplyHeader& reply,
@@ -163,8 +176,13 @@ class Responder : public Connection::Role {
   void Finish(uint32_t index);
   bool TryPost(uint32_t index);
   bool TryPostChunks(uint32_t index);
+  void PostReply(uint32_t index, bool hurried);
+  // Calls may soon wait for slots.
+  bool IsShortOfSlots() const { return free_slots_.size() * 2 < slots_.size(); }
   void WriteOut(uint32_t index, const uint8_t* from, uint32_t lkey, absl::Span<const Segment> to);
-  void OnPosted();
+  void OnPosted() {
+    if (in_flight_++ == 0) progress_ns_ = connection_->worker()->now_ns();
+  }
 
   Connection* connection_;
   ServiceState service_;

@@ -89,6 +89,46 @@ void Responder::Answer(uint32_t index, ReplyHeader reply, absl::Span<const uint8
   if (entry != kNotCached && joins) service_.replies->Forget(entry);
 }
 
+[[gnu::always_inline]] inline bool Responder::BuildPlainReply(uint32_t index,
+                                                              absl::Span<const uint8_t> results) {
+  Slot& slot = slots_[index];
+  const absl::Span<uint8_t> buffer = connection_->send_buffer(BufferOf(index));
+  const size_t limit = std::min<size_t>(buffer.size(), terms_.reply_threshold);
+  slot.reply_bytes =
+      static_cast<uint32_t>(EmitPlainReply(slot.xid, slot.grant, results, buffer.first(limit)));
+  return slot.reply_bytes > 0;
+}
+
+// There is room for it.
+[[gnu::always_inline]] inline void Responder::PostReply(uint32_t index, bool hurried) {
+  Slot& slot = slots_[index];
+  slot.state = State::kReplying;
+  connection_->PostSend(BufferOf(index), slot.reply_bytes, BufferOf(index), hurried,
+                        slot.invalidate);
+  OnPosted();
+}
+
+void Responder::AnswerPlainly(uint32_t index, absl::Span<const uint8_t> results) {
+  Slot& slot = slots_[index];
+  if (slot.has_chunks || slot.cached != kNotCached || aborted_ || connection_->broken()) {
+    return Answer(index, {}, results, {});
+  }
+  --dispatched_;
+  if (!BuildPlainReply(index, results)) {
+    // RFC 8166 section 4.5.3
+    Count(Refusal::kReplyTooLarge);
+    return SendError(index, ErrorCode::kChunk);
+  }
+  ++service_.counters->replies_sent;
+  GiveReceiveBack(slot);
+  if (wait_room_.empty() && connection_->send_room() > 0) [[likely]] {
+    PostReply(index, /*hurried=*/IsShortOfSlots());
+  } else {
+    slot.state = State::kWaitRoom;
+    wait_room_.Push(index);
+  }
+}
+
 void Responder::SendReply(uint32_t index, const ReplyHeader& reply,
                           absl::Span<const uint8_t> results) {
   if (!BuildReply(index, reply, results)) {
@@ -144,13 +184,11 @@ size_t Responder::EmitPayload(const Slot& slot, const ReplyHeader& reply,
 bool Responder::BuildReply(uint32_t index, const ReplyHeader& reply,
                            absl::Span<const uint8_t> results) {
   Slot& slot = slots_[index];
+  if (!slot.has_chunks && slot.item_count == 0 && IsPlain(reply)) {
+    return BuildPlainReply(index, results);
+  }
   const absl::Span<uint8_t> buffer = connection_->send_buffer(BufferOf(index));
   const size_t limit = std::min<size_t>(buffer.size(), terms_.reply_threshold);
-  if (!slot.has_chunks && slot.item_count == 0 && IsPlain(reply)) {
-    slot.reply_bytes =
-        static_cast<uint32_t>(EmitPlainReply(slot.xid, slot.grant, results, buffer.first(limit)));
-    return slot.reply_bytes > 0;
-  }
   Header& header = *header_;
   if (slot.has_chunks) {
     size_t call_header_bytes = 0;
@@ -208,14 +246,10 @@ bool Responder::TryPost(uint32_t index) {
   } else if (connection_->send_room() == 0) {
     return false;
   }
-  slot.state = State::kReplying;
   if (slot.invalidate != 0) ++service_.counters->invalidations_sent;
   // What a plain reply holds until it is done is its slot alone.
   const bool plain = !slot.has_chunks && slot.item_count == 0;
-  const bool hurried = !plain || free_slots_.size() * 2 < slots_.size();
-  connection_->PostSend(BufferOf(index), slot.reply_bytes, BufferOf(index), hurried,
-                        slot.invalidate);
-  OnPosted();
+  PostReply(index, /*hurried=*/!plain || IsShortOfSlots());
   return true;
 }
 
@@ -253,10 +287,6 @@ void Responder::WriteOut(uint32_t index, const uint8_t* from, uint32_t lkey,
   }
 }
 
-void Responder::OnPosted() {
-  if (in_flight_++ == 0) progress_ns_ = connection_->worker()->now_ns();
-}
-
 void Responder::ReleaseItems(Slot& slot) {
   // A release may call anything: the slot is done with its items first.
   for (uint32_t i = 0, count = std::exchange(slot.item_count, 0); i < count; ++i) {
@@ -277,7 +307,9 @@ ReplyHandle::~ReplyHandle() {
 
 void ReplyHandle::Send(absl::Span<const uint8_t> results, absl::Span<ResultItem> items) {
   if (responder_ == nullptr) return;
-  std::exchange(responder_, nullptr)->Answer(slot_, {}, results, items);
+  Responder* const responder = std::exchange(responder_, nullptr);
+  if (items.empty()) return responder->AnswerPlainly(slot_, results);
+  responder->Answer(slot_, {}, results, items);
 }
 
 void ReplyHandle::Send(const ReplyHeader& reply, absl::Span<const uint8_t> results,

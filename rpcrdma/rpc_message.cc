@@ -57,29 +57,13 @@ bool ParseBareCall(const uint8_t* p, size_t bytes, CallHeader* call) {
       LoadBe32(p + at::kVerifier + 4) != 0) {
     return false;
   }
-  *call = {.xid = LoadBe32(p),
-           .rpc_version = kRpcVersion,
-           .program = LoadBe32(p + at::kProgram),
-           .version = LoadBe32(p + at::kVersion),
-           .procedure = LoadBe32(p + at::kProcedure),
-           .credential = BareAuth(p + at::kCredential),
-           .verifier = BareAuth(p + at::kVerifier)};
-  return true;
-}
-
-// As ParseReply(), for one that says success.
-bool ParseBareReply(const uint8_t* p, size_t bytes, ReplyHeader* reply) {
-  namespace at = bare_reply;
-  if (bytes < kBareReplyBytes ||
-      LoadBe32(p + at::kType) != static_cast<uint32_t>(MessageType::kReply) ||
-      LoadBe32(p + at::kDenied) != 0 || LoadBe32(p + at::kVerifier + 4) != 0 ||
-      LoadBe32(p + at::kAcceptStatus) != static_cast<uint32_t>(AcceptStatus::kSuccess)) {
-    return false;
-  }
-  reply->xid = LoadBe32(p);
-  reply->denied = false;
-  reply->verifier = BareAuth(p + at::kVerifier);
-  reply->accept_status = AcceptStatus::kSuccess;
+  call->xid = LoadBe32(p);
+  call->rpc_version = kRpcVersion;
+  call->program = LoadBe32(p + at::kProgram);
+  call->version = LoadBe32(p + at::kVersion);
+  call->procedure = LoadBe32(p + at::kProcedure);
+  call->credential = BareAuth(p + at::kCredential);
+  call->verifier = BareAuth(p + at::kVerifier);
   return true;
 }
 
@@ -113,8 +97,24 @@ size_t ParseCall(absl::Span<const uint8_t> bytes, CallHeader* call) {
   return in.ok() ? CallHeaderBytes(*call) : 0;
 }
 
+bool ParsePlainReply(absl::Span<const uint8_t> bytes, ReplyHeader* reply) {
+  namespace at = bare_reply;
+  const uint8_t* p = bytes.data();
+  if (bytes.size() < kBareReplyBytes ||
+      LoadBe32(p + at::kType) != static_cast<uint32_t>(MessageType::kReply) ||
+      LoadBe32(p + at::kDenied) != 0 || LoadBe32(p + at::kVerifier + 4) != 0 ||
+      LoadBe32(p + at::kAcceptStatus) != static_cast<uint32_t>(AcceptStatus::kSuccess)) {
+    return false;
+  }
+  reply->xid = LoadBe32(p);
+  reply->denied = false;
+  reply->verifier = BareAuth(p + at::kVerifier);
+  reply->accept_status = AcceptStatus::kSuccess;
+  return true;
+}
+
 size_t ParseReply(absl::Span<const uint8_t> bytes, ReplyHeader* reply) {
-  if (ParseBareReply(bytes.data(), bytes.size(), reply)) return kBareReplyBytes;
+  if (ParsePlainReply(bytes, reply)) return kBareReplyBytes;
   XdrReader in(bytes);
   reply->xid = in.Uint32();
   if (in.Uint32() != static_cast<uint32_t>(MessageType::kReply)) return 0;

@@ -68,6 +68,9 @@ inline constexpr size_t kReplyHeaderBytes = 24;
 // A call of another RPC version parses up to rpc_version (and returns 8 + 4).
 size_t ParseCall(absl::Span<const uint8_t> bytes, CallHeader* call);
 size_t ParseReply(absl::Span<const uint8_t> bytes, ReplyHeader* reply);
+// The same of what most replies are, success under a verifier without a body, in kReplyHeaderBytes;
+// false for any other. `*reply` is as it was made.
+bool ParsePlainReply(absl::Span<const uint8_t> bytes, ReplyHeader* reply);
 
 size_t CallHeaderBytes(const CallHeader& call);
 // Both return the length written, or 0 when it does not fit.

@@ -36,6 +36,7 @@ void FreeFrames(rte_mbuf** frames, unsigned count) {
   constexpr unsigned kTogether = 32;  // a burst
   std::array<rte_mbuf*, kTogether> done;
   unsigned gathered = 0;
+  const rte_mempool* pool = nullptr;  // of what is gathered
   for (unsigned i = 0; i < count; ++i) {
     rte_mbuf* frame = frames[i];
     // Whatever is not alone wants a look at its second line, which another core may hold.
@@ -45,9 +46,12 @@ void FreeFrames(rte_mbuf** frames, unsigned count) {
       rte_pktmbuf_free(frame);
       continue;
     }
-    if (gathered == done.size() || (gathered > 0 && frame->pool != done[0]->pool)) [[unlikely]] {
-      rte_mempool_put_bulk(done[0]->pool, reinterpret_cast<void**>(done.data()), gathered);
+    if (frame->pool != pool || gathered == done.size()) [[unlikely]] {
+      if (gathered > 0) {
+        rte_mempool_put_bulk(done[0]->pool, reinterpret_cast<void**>(done.data()), gathered);
+      }
       gathered = 0;
+      pool = frame->pool;
     }
     done[gathered++] = frame;
   }
@@ -203,12 +207,13 @@ bool Worker::Receive(Port& port) {
   const bool warm = count == 1 && arrivals_[0].packet.bth.dest_qpn == before;
   for (uint16_t i = 0; !warm && i < count && i < kPrefetchAhead; ++i) Prefetch(i);
   unsigned done = 0;
-  const uint8_t* ours = nullptr;
+  Burst burst;
   for (uint16_t i = 0; i < count; ++i) {
     if (i + kPrefetchAhead < count) Prefetch(static_cast<uint16_t>(i + kPrefetchAhead));
     port.counters.rcvd_bytes += frames[i]->pkt_len;
-    if (Dispatch(port, frames[i], arrivals_[i], &ours, context)) frames[done++] = frames[i];
+    if (Dispatch(port, frames[i], arrivals_[i], &burst, context)) frames[done++] = frames[i];
   }
+  if (burst.called != nullptr) AfterCall(*burst.called);
   if (port.steering != nullptr) {
     port.steering->Free(frames.data(), done);
   } else {
@@ -242,8 +247,7 @@ void Worker::Prefetch(uint16_t i) const {
 }
 
 // True when the frame is done with, false when the interface has taken it over.
-// `*ours`: the last frame of the burst that was found to be for this host; null: none yet.
-bool Worker::Dispatch(Port& port, rte_mbuf* frame, const Arrival& arrival, const uint8_t** ours,
+bool Worker::Dispatch(Port& port, rte_mbuf* frame, const Arrival& arrival, Burst* burst,
                       transport::PollContext& context) {
   if (frame->nb_segs != 1) [[unlikely]] {
     port.counters.Count(Drop::kScattered);
@@ -260,13 +264,15 @@ bool Worker::Dispatch(Port& port, rte_mbuf* frame, const Arrival& arrival, const
     port.counters.Count(DropOf(result));
   } else if (packet.bth.dest_qpn == kMulticastQpn) {
     DispatchMulticast(*port.interface, bytes, packet, context);
-  } else if (!HaveSameAddresses(*ours, bytes, packet) &&
+  } else if (!HaveSameAddresses(burst->ours, bytes, packet) &&
              !port.interface->IsOurs(bytes, packet.destination())) {
     port.counters.Count(Drop::kNotForUs);
   } else if (Slot* slot = FindSlot(packet.bth.dest_qpn, port.counters)) {
-    *ours = bytes;
+    burst->ours = bytes;
+    // Once for packets in a row that lead to the same.
+    if (burst->called != slot && burst->called != nullptr) AfterCall(*burst->called);
+    burst->called = slot;
     slot->endpoint->OnPacket(packet, context);
-    AfterCall(*slot);
   }
   return true;
 }
@@ -274,12 +280,16 @@ bool Worker::Dispatch(Port& port, rte_mbuf* frame, const Arrival& arrival, const
 // The slot that answers to `qpn`; null, and counted, when there is none.
 Worker::Slot* Worker::FindSlot(Qpn qpn, transport::Counters& counters) {
   const QpnLayout& layout = config_.qpn_layout;
+  // A number in use says whose it is as a whole.
+  const uint32_t place = layout.index(qpn);
+  if (place < slot_count_ && slots_[place].qpn == qpn && slots_[place].endpoint != nullptr)
+      [[likely]]
+    return &slots_[place];
   Slot* slot = nullptr;
   if (qpn == kGsiQpn) {
     slot = gsi_slot_.get();
   } else if (layout.worker(qpn) == config_.index) {
-    const uint32_t index = layout.index(qpn);
-    if (index < slot_count_) slot = &slots_[index];
+    if (place < slot_count_) slot = &slots_[place];
   }
   // Of another worker, or nobody's.
   if (slot == nullptr || slot->endpoint == nullptr) {

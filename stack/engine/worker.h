@@ -232,7 +232,12 @@ class Worker : public Party {
   static constexpr uint16_t kPrefetchAhead = 6;
   void Parse(const rte_mbuf* frame, Arrival* arrival) const;
   void Prefetch(uint16_t i) const;
-  bool Dispatch(Port& port, rte_mbuf* frame, const Arrival& arrival, const uint8_t** ours,
+  // What the frames of one burst that are dispatched already leave to those behind them.
+  struct Burst {
+    const uint8_t* ours = nullptr;  // the last frame that was found to be for this host
+    Slot* called = nullptr;         // the last that had a packet; AfterCall() is to come
+  };
+  bool Dispatch(Port& port, rte_mbuf* frame, const Arrival& arrival, Burst* burst,
                 transport::PollContext& context);
   void DispatchMulticast(const net::Interface& interface, const uint8_t* frame,
                          const wire::RocePacket& packet, transport::PollContext& context);

@@ -25,6 +25,7 @@ constexpr uint32_t kFrameOverhead = PacketBuilder::kMaxHeaderBytes + wire::kIcrc
 Endpoint::Endpoint(Qpn qpn, verbs::QueuePairInitAttr init, verbs::ActiveList* active,
                    verbs::EventList* events, const DcqcnParameters* dcqcn)
     : qp(qpn, std::move(init), active, events),
+      transport_(TransportOf(qp.type())),
       rc_requester_(&qp, &journal_),
       rc_responder_(&qp, &journal_),
       uc_(&qp, &journal_),
@@ -129,8 +130,7 @@ void Endpoint::CheckDrained() {
   // A send error of UC or UD leaves the receiving side as it is.
   const bool receives = state == IBV_QPS_RTR || qp.sends() || state == IBV_QPS_SQE;
   if (!receives || (packet.info->is_response && !qp.sends())) return Drop::kQpState;
-  if (packet.info->transport != TransportOf(qp.type()) &&
-      packet.info->transport != wire::Transport::kCnp) {
+  if (packet.info->transport != transport_ && packet.info->transport != wire::Transport::kCnp) {
     return Drop::kWrongTransport;
   }
   if (!wire::PkeysMatch(packet.bth.pkey, wire::kDefaultPkey)) return Drop::kBadPkey;

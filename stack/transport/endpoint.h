@@ -101,6 +101,7 @@ class Endpoint {
   void NoteState();
   uint64_t SeldomDeadlineNs() const;
 
+  const wire::Transport transport_;  // of the packets that it takes
   ibv_qp_state noted_state_ = IBV_QPS_RESET;
   bool failed_ = false;
   std::unique_ptr<Congestion> congestion_;  // null: off

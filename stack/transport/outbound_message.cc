@@ -44,11 +44,6 @@ Opcode OpcodeOf(ibv_qp_type type, Opcode rc) {
   return type == IBV_QPT_UC ? static_cast<Opcode>(static_cast<uint8_t>(rc) | kUc) : rc;
 }
 
-// A SEND of one packet from one piece of memory, and no more to say: as most small messages are.
-bool IsShortSend(const SendWqe& wqe) {
-  return wqe.opcode == IBV_WR_SEND && wqe.packets == 1 && wqe.num_sge == 1 && wqe.length > 0;
-}
-
 BuildResult SendShort(verbs::QueuePair& qp, uint32_t index, Psn psn, bool ack_request,
                       PacketBuilder& builder, PollContext& context) {
   const SendWqe& wqe = qp.sq(index);
@@ -72,7 +67,7 @@ BuildResult SendShort(verbs::QueuePair& qp, uint32_t index, Psn psn, bool ack_re
 BuildResult SendMessagePacket(verbs::QueuePair& qp, uint32_t index, uint32_t packet, Psn psn,
                               bool ack_request, PacketBuilder& builder, PollContext& context) {
   const SendWqe& wqe = qp.sq(index);
-  if (IsShortSend(wqe)) [[likely]]
+  if (wqe.is_short_send) [[likely]]
     return SendShort(qp, index, psn, ack_request, builder, context);
   const uint32_t mtu = qp.PathMtuBytes();
   const uint32_t offset = packet * mtu;

@@ -481,7 +481,8 @@ void RcRequester::Complete(const SendWqe& wqe, PollContext& context) {
     qp_->CompleteSend(IBV_WC_SUCCESS, wqe.length);
     return;
   }
-  if (!wqe.is_write() && !wqe.is_local()) journal_->Count(&Counters::rdma_sends, context);
+  if (wqe.is_short_send || (!wqe.is_write() && !wqe.is_local()))
+    journal_->Count(&Counters::rdma_sends, context);
   qp_->CompleteSend(IBV_WC_SUCCESS);
 }
 

@@ -116,6 +116,7 @@ void FillPlain(uint64_t wr_id, const ibv_sge& sge, ibv_wr_opcode opcode, unsigne
   wqe.opcode = opcode;
   wqe.num_sge = 1;
   wqe.send_flags = static_cast<uint8_t>(flags);
+  wqe.is_short_send = opcode == IBV_WR_SEND && sge.length > 0;
   element = sge;
 }
 
@@ -220,6 +221,7 @@ int QueuePair::TakeSend(const ibv_send_wr& wr) {
     }
   } else {
     wqe.num_sge = static_cast<uint8_t>(wr.num_sge);
+    wqe.is_short_send = wr.opcode == IBV_WR_SEND && packets == 1 && wr.num_sge == 1 && length > 0;
     std::copy_n(wr.sg_list, wr.num_sge,
                 &sq_sge_[(sq_tail_ & sq_mask_) * static_cast<size_t>(cap.max_send_sge)]);
   }

@@ -123,6 +123,9 @@ struct alignas(64) SendWqe {
   uint8_t send_flags = 0;  // ibv_send_flags
   bool numbered : 1 = false;
   bool executed : 1 = false;  // of a local one
+  // A SEND of one packet from one piece of memory, and no more to say, as most small messages are:
+  // found out when it is posted, and not at each look at it.
+  bool is_short_send : 1 = false;
 
   bool is_write() const {
     return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
@@ -131,10 +134,11 @@ struct alignas(64) SendWqe {
     return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
   }
   // Completed by an answer of its own, not by an acknowledgement.
-  bool brings_data() const { return opcode == IBV_WR_RDMA_READ || is_atomic(); }
+  bool brings_data() const { return !is_short_send && (opcode == IBV_WR_RDMA_READ || is_atomic()); }
   // Changes keys of this side; nothing is sent.
   bool is_local() const {
-    return opcode == IBV_WR_LOCAL_INV || opcode == IBV_WR_BIND_MW || opcode == kWrRegMr;
+    return !is_short_send &&
+           (opcode == IBV_WR_LOCAL_INV || opcode == IBV_WR_BIND_MW || opcode == kWrRegMr);
   }
 };
 static_assert(sizeof(SendWqe) == 64 && kMaxSge <= UINT8_MAX);

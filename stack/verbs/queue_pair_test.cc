@@ -99,6 +99,33 @@ TEST_F(QueuePairTest, OneSendOrReceiveAtATime) {
   for (const ibv_wc& wc : flushed) EXPECT_EQ(wc.status, IBV_WC_WR_FLUSH_ERR);
 }
 
+TEST_F(QueuePairTest, ShortSendsAreToldFromOthersWhenPosted) {
+  qp_->attr.qp_state = IBV_QPS_RTS;
+  qp_->attr.path_mtu = IBV_MTU_256;
+  const auto is_short = [this](int posted) {
+    EXPECT_EQ(posted, 0);
+    const bool result = qp_->sq(qp_->sq_head()).is_short_send;
+    qp_->CompleteSend(IBV_WC_SUCCESS);
+    return result;
+  };
+  EXPECT_TRUE(is_short(Send(1)));
+  EXPECT_TRUE(is_short(Send(1, 1, IBV_SEND_SIGNALED | IBV_SEND_SOLICITED)));
+  EXPECT_TRUE(is_short(qp_->PostOneSend(1, sge_[0], 0, /*invalidate=*/0)));
+  EXPECT_FALSE(is_short(qp_->PostOneSend(1, sge_[0], 0, /*invalidate=*/7)));
+  EXPECT_FALSE(is_short(Send(1, 0))) << "no element";
+  EXPECT_FALSE(is_short(Send(1, 2))) << "two elements";
+  EXPECT_FALSE(is_short(Send(1, 1, IBV_SEND_INLINE)));
+  EXPECT_FALSE(is_short(Send(1, 1, 0, IBV_WR_SEND_WITH_IMM)));
+  EXPECT_FALSE(is_short(Send(1, 1, 0, IBV_WR_RDMA_WRITE)));
+  EXPECT_FALSE(is_short(Send(1, 1, 0, IBV_WR_RDMA_READ)));
+  sge_[0].length = 257;
+  EXPECT_FALSE(is_short(Send(1))) << "two packets";
+  sge_[0].length = 256;
+  EXPECT_TRUE(is_short(Send(1)));
+  sge_[0].length = 0;
+  EXPECT_FALSE(is_short(Send(1))) << "no bytes";
+}
+
 TEST_F(QueuePairTest, BadWorkRequests) {
   qp_->attr.qp_state = IBV_QPS_RTS;
   EXPECT_EQ(Send(1, 3), EINVAL) << "more elements than max_send_sge";

@@ -42,8 +42,9 @@ class Client final : public FileClient {
     const uint32_t place = null_free_.back();
     null_free_.pop_back();
     null_done_[place] = std::move(done);
-    const absl::Status status = rpc_->Call(
-        rpcrdma::CallRequest{}, [this, place](absl::Status result, const rpcrdma::Reply*) {
+    static constexpr rpcrdma::CallRequest kNullCall;
+    const absl::Status status =
+        rpc_->Call(kNullCall, [this, place](absl::Status result, const rpcrdma::Reply*) {
           TakeNull(place)(std::move(result));
         });
     if (!status.ok()) Later([done = TakeNull(place), status]() mutable { done(status); });
@@ -148,7 +149,7 @@ class Client final : public FileClient {
  private:
   DoneStatus TakeNull(uint32_t place) {
     null_free_.push_back(place);
-    return std::exchange(null_done_[place], nullptr);
+    return std::move(null_done_[place]);
   }
 
   void Later(absl::AnyInvocable<void()> work) { engine::Party::Post(*worker_, std::move(work)); }
