@@ -1,16 +1,24 @@
 #include "abi/pace.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace pollux::abi {
 
 uint64_t Pace::SilenceOfAbandoned() const {
-  if (idle_ == engine::Idle::kSpin) return kBetweenPollsNs;
-  return short_naps_left_ > 0 ? kShortNapNs : kAbandonedNs;
+  const bool often = short_naps_left_ > 0 || idle_ == engine::Idle::kSpin;
+  return often ? kBetweenPollsNs : kAbandonedNs;
 }
 
 bool Pace::Due(uint64_t now_ns, uint64_t driven_ns, bool sleep_expected) {
-  const uint64_t silent_ns = now_ns > driven_ns ? now_ns - driven_ns : 0;
+  const bool napped = std::exchange(napped_, false);
+  const uint64_t at_ns = napped ? std::min(now_ns, look_ns_ + nap_ns_) : now_ns;
+  const uint64_t silent_ns = at_ns > driven_ns ? at_ns - driven_ns : 0;
+  look_ns_ = now_ns;
   sleep_expected_ = sleep_expected;
   called_lately_ = silent_ns < kMomentNs;
+  // It cannot call while this thread has its CPU.
+  waits_ = napped ? silent_ns >= kShortNapNs : waits_ || silent_ns > kAbandonedNs;
   return sleep_expected || silent_ns > SilenceOfAbandoned();
 }
 
@@ -28,7 +36,8 @@ Pace::Pause Pace::AfterTurn(const Found& found) {
   packets_ += found.packets;
   if (found.work) {
     idle_turns_ = 0;
-    if (shares_cpu) short_naps_left_ = kShortNaps;
+    worked_ = true;
+    if (shares_cpu && waits_) short_naps_left_ = kShortNaps;
     return Pause::kNone;
   }
   ++idle_turns_;
@@ -42,12 +51,14 @@ Pace::Pause Pace::AfterTurn(const Found& found) {
 }
 
 Pace::Pause Pace::Nap() {
-  packets_ = 0;
   nap_ns_ = polling_looks_ < kPollingLooks ? kNapNs : kLongNapNs;
   if (short_naps_left_ > 0) {
-    --short_naps_left_;
+    if (!worked_) --short_naps_left_;
     nap_ns_ = kShortNapNs;
   }
+  packets_ = 0;
+  worked_ = false;
+  napped_ = true;
   return Pause::kNap;
 }
 

@@ -34,25 +34,26 @@ class Pace {
   static constexpr uint32_t kSpinTurns = 4096;
   // A program that has called no longer ago may be about to call again, on this thread's CPU.
   static constexpr uint64_t kMomentNs = 1'000'000;
-  // A nap takes a few microseconds of the CPU, and in virtual machines up to 30: of one that polls,
-  // a third at kNapNs. One that has polled for kPollingLooks naps leaves its packets no longer than
-  // a quarter of that time when it then does something else.
+  // A nap takes up to 30 us of the CPU in virtual machines: of one that polls, a fifth at kNapNs.
+  // One that has polled for kPollingLooks naps leaves its packets no longer than an eighth of that
+  // time when it then does something else.
   static constexpr uint32_t kPollingLooks = 40;
-  static constexpr uint64_t kLongNapNs = 1'000'000;
+  static constexpr uint64_t kLongNapNs = 500'000;
   static constexpr uint64_t kShortNapNs = 10'000;
   static constexpr uint32_t kShortNaps = 8;  // in vain, before they are long again
   // So many packets since a nap are a message of which more is to come: for the next one this
   // thread stays awake for about as long as a nap would cost.
   static constexpr uint64_t kStreamPackets = 4;
   static constexpr uint32_t kStreamTurns = 256;
-  // A CPU of its own (Idle::kSpin): one that polls has called within that time.
-  static constexpr uint64_t kBetweenPollsNs = 1'000;
+  // One that polls has called within that time before the nap was to end. What came then, up to 50
+  // us in virtual machines until this thread has the CPU, is not its silence.
+  static constexpr uint64_t kBetweenPollsNs = 2'000;
 
   // What to do after `yield_after` turns without work (0: never), until it naps.
   Pace(engine::Idle idle, uint32_t yield_after) : idle_(idle), yield_after_(yield_after) {}
 
-  // Whether a turn is due. `driven_ns`: when the program has last driven, by a clock that may be a
-  // little ahead of this one.
+  // Whether a turn is due; after each pause. `driven_ns`: when the program has last driven, by a
+  // clock that may be a little ahead of this one.
   bool Due(uint64_t now_ns, uint64_t driven_ns, bool sleep_expected);
   // Then either of them: what to do before the next look.
   Pause AfterTurn(const Found& found);
@@ -70,10 +71,14 @@ class Pace {
   uint32_t idle_turns_ = 0;     // since the last one with work
   uint32_t polling_looks_ = 0;  // in a row that found the program driving
   uint32_t short_naps_left_ = 0;
-  uint64_t packets_ = 0;  // since the last nap
+  uint64_t packets_ = 0;  // since the last nap, as the next
+  bool worked_ = false;
   uint64_t nap_ns_ = kNapNs;
+  uint64_t look_ns_ = 0;
+  bool napped_ = false;          // since the last look
   bool sleep_expected_ = false;  // at the last look, as the next
   bool called_lately_ = false;
+  bool waits_ = false;  // the program, for something else than a call of its own
 };
 
 }  // namespace pollux::abi

@@ -87,17 +87,46 @@ TEST(Pace, NapsAreShortAsLongAsThePacketsOfOneWhoCallsNowAndThenWaitForTheirEnd)
     silent_ns = Pace::kShortNapNs + 1;  // it is soon abandoned
     EXPECT_EQ(Turn(pace, silent_ns, kNothing), Pause::kNap);
     EXPECT_EQ(pace.nap_ns(), Pace::kShortNapNs);
-    EXPECT_FALSE(pace.Due(kNow, kNow - Pace::kShortNapNs, false)) << "it has called";
+    EXPECT_FALSE(pace.Due(kNow, kNow - Pace::kBetweenPollsNs, false)) << "it polls";
     EXPECT_EQ(pace.WithoutTurn(), Pause::kNap);
     EXPECT_EQ(pace.nap_ns(), Pace::kShortNapNs);
   }
-  for (uint32_t naps = 2; naps < Pace::kShortNaps; ++naps) {
+  for (uint32_t naps = 1; naps < Pace::kShortNaps; ++naps) {
     EXPECT_EQ(Turn(pace, Pace::kShortNapNs + 1, kNothing), Pause::kNap);
     EXPECT_EQ(pace.nap_ns(), Pace::kShortNapNs) << naps;
   }
   EXPECT_EQ(Turn(pace, Pace::kAbandonedNs + 1, kNothing), Pause::kNap);
   EXPECT_EQ(pace.nap_ns(), Pace::kNapNs);
   EXPECT_FALSE(pace.Due(kNow, kNow - Pace::kAbandonedNs, false));
+}
+
+TEST(Pace, ThatItsThreadTakesTheCpuIsNoSilenceOfAProgram) {
+  Pace pace(Idle::kYield, kYieldAfter);
+  EXPECT_EQ(Turn(pace, Pace::kAbandonedNs + 1, kPacket), Pause::kNone);
+  EXPECT_EQ(Turn(pace, Pace::kAbandonedNs + 1, kNothing), Pause::kNap);
+  constexpr uint64_t kEndOfNap = kNow + Pace::kShortNapNs;
+  constexpr uint64_t kAwake = kEndOfNap + Pace::kAbandonedNs;
+  EXPECT_FALSE(pace.Due(kAwake, kEndOfNap - Pace::kBetweenPollsNs, false));
+  EXPECT_EQ(pace.WithoutTurn(), Pause::kNap);
+  constexpr uint64_t kEndOfNext = kAwake + Pace::kShortNapNs;
+  EXPECT_TRUE(pace.Due(kEndOfNext, kEndOfNext - Pace::kBetweenPollsNs - 1, false));
+}
+
+TEST(Pace, OneThatCallsBetweenShortNapsHasThemForNoLonger) {
+  Pace pace(Idle::kYield, kYieldAfter);
+  EXPECT_EQ(Turn(pace, Pace::kAbandonedNs + 1, kPacket), Pause::kNone);
+  EXPECT_EQ(Turn(pace, Pace::kAbandonedNs + 1, kNothing), Pause::kNap);
+  for (uint32_t naps = 0; naps < Pace::kShortNaps; ++naps) {
+    EXPECT_EQ(pace.nap_ns(), Pace::kShortNapNs) << naps;
+    EXPECT_EQ(Turn(pace, Pace::kShortNapNs - 1, kPacket), Pause::kNone);
+    EXPECT_EQ(Turn(pace, Pace::kShortNapNs - 1, kNothing), Pause::kNap);
+    EXPECT_EQ(pace.nap_ns(), Pace::kShortNapNs) << "it was not in vain";
+    EXPECT_FALSE(pace.Due(kNow, kNow, false));
+    EXPECT_EQ(pace.WithoutTurn(), Pause::kNap);
+  }
+  EXPECT_FALSE(pace.Due(kNow, kNow, false));
+  EXPECT_EQ(pace.WithoutTurn(), Pause::kNap);
+  EXPECT_EQ(pace.nap_ns(), Pace::kNapNs);
 }
 
 TEST(Pace, DoesNotNapWhileMoreOfAMessageIsToCome) {
