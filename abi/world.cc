@@ -110,6 +110,7 @@ absl::StatusOr<std::unique_ptr<World>> World::Open() {
       &opened->activity_, [world = opened.get()](uint64_t now_ns) {
         const uint64_t before = world->device_->worker().counters().rcvd_pkts;
         const bool work = world->Poll(now_ns);
+        world->held_answers_.Sent(work);
         return Pace::Found{work, world->device_->worker().counters().rcvd_pkts - before};
       });
   return opened;
