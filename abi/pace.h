@@ -58,8 +58,8 @@ class Pace {
   // Then either of them: what to do before the next look.
   Pause AfterTurn(const Found& found);
   Pause WithoutTurn();
-  // Of the nap that they have asked for last. From one of kLongNapNs the thread is to be woken when
-  // the program is about to sleep.
+  // Of the nap that they have asked for last; the thread is to be woken when the program is about
+  // to sleep.
   uint64_t nap_ns() const { return nap_ns_; }
 
  private:
