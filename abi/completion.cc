@@ -103,7 +103,7 @@ int PollCq(ibv_cq* cq, int count, ibv_wc* wc) {
   // The port is asked only when the program has taken all that came before.
   int taken = mine->native->Poll(count, wc);
   if (taken > 0 || count <= 0) return taken;
-  turn.Poll();
+  turn.PollForCompletions();
   taken = mine->native->Poll(count, wc);
   if (taken > 0) return taken;
   turn.activity().FoundNothing();

@@ -1,38 +1,65 @@
 #include "abi/pace.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace pollux::abi {
 
+uint64_t Pace::SilenceOfAbandoned() const {
+  const bool often = short_naps_left_ > 0 || idle_ == engine::Idle::kSpin;
+  return often ? kBetweenPollsNs : kAbandonedNs;
+}
+
 bool Pace::Due(uint64_t now_ns, uint64_t driven_ns, bool sleep_expected) {
-  const uint64_t silent_ns = now_ns > driven_ns ? now_ns - driven_ns : 0;
+  const bool napped = std::exchange(napped_, false);
+  const uint64_t at_ns = napped ? std::min(now_ns, look_ns_ + nap_ns_) : now_ns;
+  const uint64_t silent_ns = at_ns > driven_ns ? at_ns - driven_ns : 0;
+  look_ns_ = now_ns;
   sleep_expected_ = sleep_expected;
   called_lately_ = silent_ns < kMomentNs;
-  return sleep_expected || silent_ns > (short_naps_left_ > 0 ? kShortNapNs : kAbandonedNs);
+  // It cannot call while this thread has its CPU.
+  waits_ = napped ? silent_ns >= kShortNapNs : waits_ || silent_ns > kAbandonedNs;
+  return sleep_expected || silent_ns > SilenceOfAbandoned();
 }
 
 Pace::Pause Pace::WithoutTurn() {
   idle_turns_ = 0;
-  return sleep_expected_ ? Pause::kYield : Nap();
+  if (sleep_expected_) return Pause::kYield;
+  if (idle_ == engine::Idle::kSpin) return Pause::kRelax;
+  if (polling_looks_ < kPollingLooks) ++polling_looks_;
+  return Nap();
 }
 
-Pace::Pause Pace::AfterTurn(bool busy) {
+Pace::Pause Pace::AfterTurn(const Found& found) {
   const bool shares_cpu = called_lately_ && !sleep_expected_ && idle_ != engine::Idle::kSpin;
-  if (busy) {
+  polling_looks_ = 0;
+  packets_ += found.packets;
+  if (found.work) {
     idle_turns_ = 0;
-    if (shares_cpu) short_naps_left_ = kShortNaps;
+    worked_ = true;
+    if (shares_cpu && waits_) short_naps_left_ = kShortNaps;
     return Pause::kNone;
   }
   ++idle_turns_;
   const bool idles = yield_after_ != 0 && idle_turns_ > yield_after_;
-  if (shares_cpu || idle_turns_ > kSpinTurns || (idles && idle_ == engine::Idle::kSleep)) {
+  const bool more_to_come = packets_ >= kStreamPackets && idle_turns_ < kStreamTurns;
+  if ((shares_cpu && !more_to_come) || idle_turns_ > kSpinTurns ||
+      (idles && idle_ == engine::Idle::kSleep)) {
     return Nap();
   }
   return idles && idle_ == engine::Idle::kYield ? Pause::kYield : Pause::kNone;
 }
 
 Pace::Pause Pace::Nap() {
-  if (short_naps_left_ == 0) return Pause::kNap;
-  --short_naps_left_;
-  return Pause::kShortNap;
+  nap_ns_ = polling_looks_ < kPollingLooks ? kNapNs : kLongNapNs;
+  if (short_naps_left_ > 0) {
+    if (!worked_) --short_naps_left_;
+    nap_ns_ = kShortNapNs;
+  }
+  packets_ = 0;
+  worked_ = false;
+  napped_ = true;
+  return Pause::kNap;
 }
 
 }  // namespace pollux::abi

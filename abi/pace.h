@@ -15,41 +15,70 @@ namespace pollux::abi {
 //  - or nobody has driven for kAbandonedNs: a program may compute, and its peers' packets are to be
 //    answered all the same. After kSpinTurns without work it naps in between. Threads that wait for
 //    events of connections are served so too: one that polls may well stand beside them.
-// Otherwise it naps, so that a program that polls has its CPU for itself. So has one that has
-// called a moment ago and now waits for its memory to change (ib_write_lat): what came meanwhile is
-// served at the end of a nap, and as long as such naps find something they are short.
+// Otherwise it naps, so that a program that polls has its CPU for itself: the longer one has polled
+// on, the longer. So has its CPU one that has called a moment ago and now waits for its memory to
+// change (ib_write_lat): what came meanwhile is served at the end of a nap, and as long as such
+// naps find something they are short. While more comes, there is no nap at all.
 class Pace {
  public:
-  enum class Pause : uint8_t { kNone, kYield, kShortNap, kNap };
+  // kRelax: a microsecond, with the CPU kept.
+  enum class Pause : uint8_t { kNone, kRelax, kYield, kNap };
+  // What a turn of the loop has found.
+  struct Found {
+    bool work = false;
+    uint64_t packets = 0;
+  };
 
   static constexpr uint64_t kAbandonedNs = 50'000;
   static constexpr uint64_t kNapNs = 100'000;  // what a packet waits at most that comes meanwhile
   static constexpr uint32_t kSpinTurns = 4096;
   // A program that has called no longer ago may be about to call again, on this thread's CPU.
   static constexpr uint64_t kMomentNs = 1'000'000;
-  // A thread that wakes up so often takes a fifth of a CPU.
+  // A nap takes up to 30 us of the CPU in virtual machines: of one that polls, a fifth at kNapNs.
+  // One that has polled for kPollingLooks naps leaves its packets no longer than an eighth of that
+  // time when it then does something else.
+  static constexpr uint32_t kPollingLooks = 40;
+  static constexpr uint64_t kLongNapNs = 500'000;
   static constexpr uint64_t kShortNapNs = 10'000;
-  static constexpr uint32_t kShortNaps = 256;  // in vain, before they are long again
+  static constexpr uint32_t kShortNaps = 8;  // in vain, before they are long again
+  // So many packets since a nap are a message of which more is to come: for the next one this
+  // thread stays awake for about as long as a nap would cost.
+  static constexpr uint64_t kStreamPackets = 4;
+  static constexpr uint32_t kStreamTurns = 256;
+  // One that polls has called within that time before the nap was to end. What came then, up to 50
+  // us in virtual machines until this thread has the CPU, is not its silence.
+  static constexpr uint64_t kBetweenPollsNs = 2'000;
 
   // What to do after `yield_after` turns without work (0: never), until it naps.
   Pace(engine::Idle idle, uint32_t yield_after) : idle_(idle), yield_after_(yield_after) {}
 
-  // Whether a turn is due. `driven_ns`: when the program has last driven, by a clock that may be a
-  // little ahead of this one.
+  // Whether a turn is due; after each pause. `driven_ns`: when the program has last driven, by a
+  // clock that may be a little ahead of this one.
   bool Due(uint64_t now_ns, uint64_t driven_ns, bool sleep_expected);
-  // Then either of them: what to do before the next look. Of a turn that found work, `busy`.
-  Pause AfterTurn(bool busy);
+  // Then either of them: what to do before the next look.
+  Pause AfterTurn(const Found& found);
   Pause WithoutTurn();
+  // Of the nap that they have asked for last; the thread is to be woken when the program is about
+  // to sleep.
+  uint64_t nap_ns() const { return nap_ns_; }
 
  private:
+  uint64_t SilenceOfAbandoned() const;
   Pause Nap();
 
   engine::Idle idle_;
   uint32_t yield_after_;
-  uint32_t idle_turns_ = 0;  // since the last one with work
+  uint32_t idle_turns_ = 0;     // since the last one with work
+  uint32_t polling_looks_ = 0;  // in a row that found the program driving
   uint32_t short_naps_left_ = 0;
+  uint64_t packets_ = 0;  // since the last nap, as the next
+  bool worked_ = false;
+  uint64_t nap_ns_ = kNapNs;
+  uint64_t look_ns_ = 0;
+  bool napped_ = false;          // since the last look
   bool sleep_expected_ = false;  // at the last look, as the next
   bool called_lately_ = false;
+  bool waits_ = false;  // the program, for something else than a call of its own
 };
 
 }  // namespace pollux::abi

@@ -12,9 +12,21 @@ constexpr uint64_t kNow = 1'000'000'000;
 constexpr uint32_t kYieldAfter = 4;
 
 // A look so long after the program has driven, and the turn that is then taken.
-Pause Turn(Pace& pace, uint64_t silent_ns, bool busy, bool sleep_expected = false) {
+Pause Turn(Pace& pace, uint64_t silent_ns, const Pace::Found& found, bool sleep_expected = false) {
   EXPECT_TRUE(pace.Due(kNow, kNow - silent_ns, sleep_expected)) << silent_ns;
-  return pace.AfterTurn(busy);
+  return pace.AfterTurn(found);
+}
+
+constexpr Pace::Found kNothing{};
+constexpr Pace::Found kPacket{true, 1};
+
+// Looks that find the program driving, each followed by a nap of `nap_ns`.
+void ExpectNapsOfPolled(Pace& pace, uint32_t looks, uint64_t nap_ns) {
+  for (uint32_t look = 0; look < looks; ++look) {
+    EXPECT_FALSE(pace.Due(kNow, kNow, false));
+    EXPECT_EQ(pace.WithoutTurn(), Pause::kNap);
+    EXPECT_EQ(pace.nap_ns(), nap_ns) << look;
+  }
 }
 
 TEST(Pace, LeavesAPollingProgramItsPort) {
@@ -22,8 +34,19 @@ TEST(Pace, LeavesAPollingProgramItsPort) {
   for (const uint64_t driven_ns : {kNow, kNow + 5'000, kNow - Pace::kAbandonedNs}) {
     EXPECT_FALSE(pace.Due(kNow, driven_ns, false));
     EXPECT_EQ(pace.WithoutTurn(), Pause::kNap);
+    EXPECT_EQ(pace.nap_ns(), Pace::kNapNs);
   }
   EXPECT_TRUE(pace.Due(kNow, kNow - Pace::kAbandonedNs - 1, false));
+}
+
+TEST(Pace, LooksSeldomAtAProgramThatPollsOn) {
+  Pace pace(Idle::kYield, kYieldAfter);
+  ExpectNapsOfPolled(pace, Pace::kPollingLooks - 1, Pace::kNapNs);
+  ExpectNapsOfPolled(pace, 3, Pace::kLongNapNs);
+  EXPECT_EQ(Turn(pace, Pace::kAbandonedNs + 1, kNothing), Pause::kNap);
+  EXPECT_EQ(pace.nap_ns(), Pace::kNapNs);
+  ExpectNapsOfPolled(pace, Pace::kPollingLooks - 1, Pace::kNapNs);
+  ExpectNapsOfPolled(pace, 1, Pace::kLongNapNs);
 }
 
 TEST(Pace, ServesSleepersAtOnce) {
@@ -31,50 +54,110 @@ TEST(Pace, ServesSleepersAtOnce) {
   EXPECT_TRUE(pace.Due(kNow, kNow, true));
   EXPECT_EQ(pace.WithoutTurn(), Pause::kYield) << "another thread has the worker";
   for (uint32_t turn = 0; turn < kYieldAfter; ++turn) {
-    EXPECT_EQ(Turn(pace, 0, false, true), Pause::kNone);
+    EXPECT_EQ(Turn(pace, 0, kNothing, true), Pause::kNone);
   }
-  EXPECT_EQ(Turn(pace, 0, false, true), Pause::kYield);
-  EXPECT_EQ(Turn(pace, 0, true, true), Pause::kNone);
-  EXPECT_EQ(Turn(pace, 0, false, true), Pause::kNone);
+  EXPECT_EQ(Turn(pace, 0, kNothing, true), Pause::kYield);
+  EXPECT_EQ(Turn(pace, 0, kPacket, true), Pause::kNone);
+  EXPECT_EQ(Turn(pace, 0, kNothing, true), Pause::kNone);
 }
 
 TEST(Pace, SpinsForAProgramThatIsElsewhereAndThenNaps) {
   Pace pace(Idle::kYield, 0);
-  EXPECT_EQ(Turn(pace, Pace::kMomentNs, true), Pause::kNone);
+  EXPECT_EQ(Turn(pace, Pace::kMomentNs, kPacket), Pause::kNone);
   for (uint32_t turn = 0; turn < Pace::kSpinTurns; ++turn) {
-    EXPECT_EQ(Turn(pace, Pace::kMomentNs, false), Pause::kNone);
+    EXPECT_EQ(Turn(pace, Pace::kMomentNs, kNothing), Pause::kNone);
   }
-  EXPECT_EQ(Turn(pace, Pace::kMomentNs, false), Pause::kNap);
+  EXPECT_EQ(Turn(pace, Pace::kMomentNs, kNothing), Pause::kNap);
+  EXPECT_EQ(pace.nap_ns(), Pace::kNapNs);
 }
 
 TEST(Pace, NapsWhereIdleMeansSleep) {
   Pace pace(Idle::kSleep, kYieldAfter);
-  for (uint32_t turn = 0; turn < kYieldAfter; ++turn) Turn(pace, Pace::kMomentNs, false);
-  EXPECT_EQ(Turn(pace, Pace::kMomentNs, false), Pause::kNap);
+  for (uint32_t turn = 0; turn < kYieldAfter; ++turn) Turn(pace, Pace::kMomentNs, kNothing);
+  EXPECT_EQ(Turn(pace, Pace::kMomentNs, kNothing), Pause::kNap);
 }
 
 TEST(Pace, NapsAreShortAsLongAsThePacketsOfOneWhoCallsNowAndThenWaitForTheirEnd) {
   Pace pace(Idle::kYield, kYieldAfter);
-  EXPECT_EQ(Turn(pace, Pace::kAbandonedNs + 1, false), Pause::kNap);
+  EXPECT_EQ(Turn(pace, Pace::kAbandonedNs + 1, kNothing), Pause::kNap);
+  EXPECT_EQ(pace.nap_ns(), Pace::kNapNs);
+  uint64_t silent_ns = Pace::kAbandonedNs + 1;
   for (int packets = 0; packets < 3; ++packets) {
-    EXPECT_EQ(Turn(pace, Pace::kAbandonedNs + 1, true), Pause::kNone);
-    EXPECT_EQ(Turn(pace, Pace::kShortNapNs + 1, false), Pause::kShortNap) << "it is soon abandoned";
-    EXPECT_FALSE(pace.Due(kNow, kNow - Pace::kShortNapNs, false)) << "it has called";
-    EXPECT_EQ(pace.WithoutTurn(), Pause::kShortNap);
+    EXPECT_EQ(Turn(pace, silent_ns, kPacket), Pause::kNone);
+    silent_ns = Pace::kShortNapNs + 1;  // it is soon abandoned
+    EXPECT_EQ(Turn(pace, silent_ns, kNothing), Pause::kNap);
+    EXPECT_EQ(pace.nap_ns(), Pace::kShortNapNs);
+    EXPECT_FALSE(pace.Due(kNow, kNow - Pace::kBetweenPollsNs, false)) << "it polls";
+    EXPECT_EQ(pace.WithoutTurn(), Pause::kNap);
+    EXPECT_EQ(pace.nap_ns(), Pace::kShortNapNs);
   }
-  for (uint32_t naps = 2; naps < Pace::kShortNaps; ++naps) {
-    EXPECT_EQ(Turn(pace, Pace::kShortNapNs + 1, false), Pause::kShortNap) << naps;
+  for (uint32_t naps = 1; naps < Pace::kShortNaps; ++naps) {
+    EXPECT_EQ(Turn(pace, Pace::kShortNapNs + 1, kNothing), Pause::kNap);
+    EXPECT_EQ(pace.nap_ns(), Pace::kShortNapNs) << naps;
   }
-  EXPECT_EQ(Turn(pace, Pace::kAbandonedNs + 1, false), Pause::kNap);
+  EXPECT_EQ(Turn(pace, Pace::kAbandonedNs + 1, kNothing), Pause::kNap);
+  EXPECT_EQ(pace.nap_ns(), Pace::kNapNs);
   EXPECT_FALSE(pace.Due(kNow, kNow - Pace::kAbandonedNs, false));
+}
+
+TEST(Pace, ThatItsThreadTakesTheCpuIsNoSilenceOfAProgram) {
+  Pace pace(Idle::kYield, kYieldAfter);
+  EXPECT_EQ(Turn(pace, Pace::kAbandonedNs + 1, kPacket), Pause::kNone);
+  EXPECT_EQ(Turn(pace, Pace::kAbandonedNs + 1, kNothing), Pause::kNap);
+  constexpr uint64_t kEndOfNap = kNow + Pace::kShortNapNs;
+  constexpr uint64_t kAwake = kEndOfNap + Pace::kAbandonedNs;
+  EXPECT_FALSE(pace.Due(kAwake, kEndOfNap - Pace::kBetweenPollsNs, false));
+  EXPECT_EQ(pace.WithoutTurn(), Pause::kNap);
+  constexpr uint64_t kEndOfNext = kAwake + Pace::kShortNapNs;
+  EXPECT_TRUE(pace.Due(kEndOfNext, kEndOfNext - Pace::kBetweenPollsNs - 1, false));
+}
+
+TEST(Pace, OneThatCallsBetweenShortNapsHasThemForNoLonger) {
+  Pace pace(Idle::kYield, kYieldAfter);
+  EXPECT_EQ(Turn(pace, Pace::kAbandonedNs + 1, kPacket), Pause::kNone);
+  EXPECT_EQ(Turn(pace, Pace::kAbandonedNs + 1, kNothing), Pause::kNap);
+  for (uint32_t naps = 0; naps < Pace::kShortNaps; ++naps) {
+    EXPECT_EQ(pace.nap_ns(), Pace::kShortNapNs) << naps;
+    EXPECT_EQ(Turn(pace, Pace::kShortNapNs - 1, kPacket), Pause::kNone);
+    EXPECT_EQ(Turn(pace, Pace::kShortNapNs - 1, kNothing), Pause::kNap);
+    EXPECT_EQ(pace.nap_ns(), Pace::kShortNapNs) << "it was not in vain";
+    EXPECT_FALSE(pace.Due(kNow, kNow, false));
+    EXPECT_EQ(pace.WithoutTurn(), Pause::kNap);
+  }
+  EXPECT_FALSE(pace.Due(kNow, kNow, false));
+  EXPECT_EQ(pace.WithoutTurn(), Pause::kNap);
+  EXPECT_EQ(pace.nap_ns(), Pace::kNapNs);
+}
+
+TEST(Pace, DoesNotNapWhileMoreOfAMessageIsToCome) {
+  Pace pace(Idle::kYield, 0);
+  for (uint64_t packets = 0; packets < Pace::kStreamPackets; ++packets) {
+    EXPECT_EQ(Turn(pace, Pace::kAbandonedNs + 1, kPacket), Pause::kNone);
+  }
+  for (int packets = 0; packets < 3; ++packets) {
+    for (uint32_t turn = 1; turn < Pace::kStreamTurns; ++turn) {
+      EXPECT_EQ(Turn(pace, Pace::kAbandonedNs + 1, kNothing), Pause::kNone) << turn;
+    }
+    EXPECT_EQ(Turn(pace, Pace::kAbandonedNs + 1, kPacket), Pause::kNone);
+  }
+  for (uint32_t turn = 1; turn < Pace::kStreamTurns; ++turn) {
+    EXPECT_EQ(Turn(pace, Pace::kAbandonedNs + 1, kNothing), Pause::kNone) << turn;
+  }
+  EXPECT_EQ(Turn(pace, Pace::kAbandonedNs + 1, kNothing), Pause::kNap);
+  EXPECT_EQ(pace.nap_ns(), Pace::kShortNapNs);
+  EXPECT_EQ(Turn(pace, Pace::kAbandonedNs + 1, kPacket), Pause::kNone);
+  EXPECT_EQ(Turn(pace, Pace::kAbandonedNs + 1, kNothing), Pause::kNap) << "one is no stream";
 }
 
 TEST(Pace, HasACpuOfItsOwnWhereIdleMeansSpin) {
   Pace pace(Idle::kSpin, kYieldAfter);
-  EXPECT_EQ(Turn(pace, Pace::kAbandonedNs + 1, true), Pause::kNone);
+  EXPECT_FALSE(pace.Due(kNow, kNow - Pace::kBetweenPollsNs, false));
+  EXPECT_EQ(pace.WithoutTurn(), Pause::kRelax);
+  EXPECT_EQ(Turn(pace, Pace::kBetweenPollsNs + 1, kPacket), Pause::kNone);
   for (uint32_t turn = 0; turn < Pace::kSpinTurns; ++turn) {
-    EXPECT_EQ(Turn(pace, Pace::kAbandonedNs + 1, false), Pause::kNone);
+    EXPECT_EQ(Turn(pace, Pace::kAbandonedNs + 1, kNothing), Pause::kNone);
   }
+  EXPECT_EQ(Turn(pace, Pace::kAbandonedNs + 1, kNothing), Pause::kNap);
 }
 
 }  // namespace

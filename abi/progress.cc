@@ -1,36 +1,25 @@
 #include "abi/progress.h"
 
+#include <emmintrin.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <utility>
 
-#include "abi/pace.h"
 #include "stack/engine/clock.h"
 
 namespace pollux::abi {
 namespace {
 
-void Rest(Pace::Pause pause) {
-  const auto nap = [](int64_t ns) {
-    const timespec duration{0, ns};
-    nanosleep(&duration, nullptr);
-  };
-  switch (pause) {
-    case Pace::Pause::kNone:
-      return;
-    case Pace::Pause::kYield:
-      sched_yield();
-      return;
-    case Pace::Pause::kShortNap:
-      return nap(Pace::kShortNapNs);
-    case Pace::Pause::kNap:
-      return nap(Pace::kNapNs);
-  }
-}
+constexpr int kRelaxedLooks = 16;  // a microsecond or two on any processor
+
+timespec Duration(uint64_t ns) { return {0, static_cast<int64_t>(ns)}; }
 
 // The program's signals are for the program's threads; but that memory is missing which it has
 // registered (UseStandInPages()) this one finds out too.
@@ -46,8 +35,23 @@ std::thread StartWithoutSignals(std::function<void()> run) {
 
 }  // namespace
 
+void Activity::Nap(uint64_t ns) {
+  napping_.store(1);
+  if (!ExpectsSleep()) {
+    const timespec duration = Duration(ns);
+    syscall(SYS_futex, &napping_, FUTEX_WAIT_PRIVATE, 1, &duration, nullptr, 0);
+  }
+  napping_.store(0);
+}
+
+void Activity::WakeUp() {
+  if (napping_.exchange(0) != 0) {
+    syscall(SYS_futex, &napping_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  }
+}
+
 Progress::Progress(const Options& options, engine::Ownership* ownership, Activity* activity,
-                   std::function<bool(uint64_t)> poll)
+                   std::function<Pace::Found(uint64_t)> poll)
     : options_(options),
       ownership_(ownership),
       activity_(activity),
@@ -69,12 +73,28 @@ void Progress::Run() {
     const uint64_t now_ns = clock.NowNs();
     const bool due = pace.Due(now_ns, activity_->driven_ns(), activity_->ExpectsSleep());
     if (!due || ownership_->Wanted() || !ownership_->TryAcquire()) {
-      Rest(pace.WithoutTurn());
+      Rest(pace.WithoutTurn(), pace.nap_ns());
       continue;
     }
-    const bool busy = poll_(now_ns);
+    const Pace::Found found = poll_(now_ns);
     ownership_->Release();
-    Rest(pace.AfterTurn(busy));
+    Rest(pace.AfterTurn(found), pace.nap_ns());
+  }
+}
+
+void Progress::Rest(Pace::Pause pause, uint64_t nap_ns) {
+  switch (pause) {
+    case Pace::Pause::kNone:
+      return;
+    case Pace::Pause::kRelax:
+      for (int looks = 0; looks < kRelaxedLooks; ++looks) _mm_pause();
+      return;
+    case Pace::Pause::kYield:
+      sched_yield();
+      return;
+    case Pace::Pause::kNap:
+      activity_->Nap(nap_ns);
+      return;
   }
 }
 

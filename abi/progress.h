@@ -8,6 +8,7 @@
 #include <optional>
 #include <thread>
 
+#include "abi/pace.h"
 #include "stack/engine/idle.h"
 #include "stack/engine/ownership.h"
 
@@ -24,23 +25,38 @@ class Activity {
   // A completion queue was armed: who does that is about to sleep, perhaps in a poll(2) that nobody
   // here sees. Who keeps on finding nothing in completion queues is not.
   static constexpr uint32_t kEmptyPollsOfSleeper = 8;
-  void Armed() { empty_polls_left_.store(kEmptyPollsOfSleeper, std::memory_order_relaxed); }
+  void Armed() {
+    empty_polls_left_.store(kEmptyPollsOfSleeper);
+    EndNap();
+  }
   void FoundNothing() {
     const uint32_t left = empty_polls_left_.load(std::memory_order_relaxed);
     if (left > 0) empty_polls_left_.store(left - 1, std::memory_order_relaxed);
   }
   // A thread sleeps until a completion is announced.
-  void SleepBegins() { sleepers_.fetch_add(1, std::memory_order_relaxed); }
-  void SleepEnds() { sleepers_.fetch_sub(1, std::memory_order_relaxed); }
-  bool ExpectsSleep() const {
-    return sleepers_.load(std::memory_order_relaxed) > 0 ||
-           empty_polls_left_.load(std::memory_order_relaxed) > 0;
+  void SleepBegins() {
+    sleepers_.fetch_add(1);
+    EndNap();
   }
+  void SleepEnds() { sleepers_.fetch_sub(1, std::memory_order_relaxed); }
+  bool ExpectsSleep() const { return sleepers_.load() > 0 || empty_polls_left_.load() > 0; }
+
+  // The progress thread sleeps for so long (below a second), or until a thread of the program is
+  // about to sleep.
+  void Nap(uint64_t ns);
 
  private:
+  // Who announces a sleep and then looks for a nap, and who announces a nap and then looks for
+  // sleepers: at least one of them sees the other.
+  void EndNap() {
+    if (napping_.load() != 0) WakeUp();
+  }
+  void WakeUp();
+
   std::atomic<uint64_t> driven_ns_{0};
   std::atomic<uint32_t> empty_polls_left_{0};
   std::atomic<uint32_t> sleepers_{0};
+  std::atomic<uint32_t> napping_{0};  // a futex
 };
 
 // The hand-over between a program that polls and one that sleeps. Each of the program's calls
@@ -54,10 +70,9 @@ class Progress {
     engine::Idle idle = engine::Idle::kYield;
     uint32_t yield_after = 256;  // turns without work, before it yields or naps
   };
-  // `poll(now_ns)` is one turn of the loop and returns whether it did anything; called by the
-  // owner. Both references outlive this.
+  // `poll(now_ns)` is one turn of the loop; called by the owner. Both references outlive this.
   Progress(const Options& options, engine::Ownership* ownership, Activity* activity,
-           std::function<bool(uint64_t)> poll);
+           std::function<Pace::Found(uint64_t)> poll);
   ~Progress() { Stop(); }
 
   // Returns when the thread has ended.
@@ -65,11 +80,12 @@ class Progress {
 
  private:
   void Run();
+  void Rest(Pace::Pause pause, uint64_t nap_ns);
 
   Options options_;
   engine::Ownership* ownership_;
   Activity* activity_;
-  std::function<bool(uint64_t)> poll_;
+  std::function<Pace::Found(uint64_t)> poll_;
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };

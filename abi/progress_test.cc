@@ -21,10 +21,10 @@ class ProgressTest : public testing::Test {
   engine::Ownership ownership_;
   Activity activity_;
   std::atomic<uint64_t> turns_{0};
-  std::function<bool(uint64_t)> poll_ = [this](uint64_t) {
+  std::function<Pace::Found(uint64_t)> poll_ = [this](uint64_t) {
     EXPECT_FALSE(ownership_.TryAcquire()) << "polled by who is not the owner";
     ++turns_;
-    return false;
+    return Pace::Found{};
   };
 };
 
@@ -67,6 +67,23 @@ TEST_F(ProgressTest, StandsBackForAThreadThatWaits) {
   EXPECT_TRUE(ownership_.TryAcquire());
   ownership_.Release();
   EXPECT_EQ(turns_, before);
+}
+
+TEST_F(ProgressTest, ItsNapEndsWhenTheProgramIsAboutToSleep) {
+  constexpr uint64_t kFarTooLongNs = 999'999'999;
+  std::atomic<bool> awake{false};
+  std::thread sleeper([&] {
+    for (int nap = 0; nap < 100; ++nap) activity_.Nap(kFarTooLongNs);
+    awake = true;
+  });
+  while (!awake) {
+    activity_.SleepBegins();
+    activity_.SleepEnds();
+    std::this_thread::yield();
+  }
+  sleeper.join();
+  activity_.Armed();
+  activity_.Nap(kFarTooLongNs);
 }
 
 }  // namespace

@@ -107,7 +107,12 @@ absl::StatusOr<std::unique_ptr<World>> World::Open() {
   opened->ended_ = *ended;
   opened->progress_ = std::make_unique<Progress>(
       Progress::Options{settings->core, settings->idle, settings->yield_after}, &opened->ownership_,
-      &opened->activity_, [world = opened.get()](uint64_t now_ns) { return world->Poll(now_ns); });
+      &opened->activity_, [world = opened.get()](uint64_t now_ns) {
+        const uint64_t before = world->device_->worker().counters().rcvd_pkts;
+        const bool work = world->Poll(now_ns);
+        world->held_answers_.Sent(work);
+        return Pace::Found{work, world->device_->worker().counters().rcvd_pkts - before};
+      });
   return opened;
 }
 

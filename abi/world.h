@@ -12,6 +12,7 @@
 #include <set>
 
 #include "abi/frame_signal.h"
+#include "abi/held_answers.h"
 #include "abi/port_link.h"
 #include "abi/progress.h"
 #include "abi/settings.h"
@@ -63,9 +64,9 @@ class World {
   World() = default;
   static absl::StatusOr<std::unique_ptr<World>> Open();
   // One turn of the loop, by the owner; whether it did anything.
-  bool Poll(uint64_t now_ns) {
+  bool Poll(uint64_t now_ns, engine::Worker::Answers answers = engine::Worker::Answers::kSent) {
     frame_signal_.Raise();
-    return device_->worker().Poll(now_ns);
+    return device_->worker().Poll(now_ns, answers);
   }
   // Whether the world touches registered memory on this thread, and `address` is of it.
   static bool Touches(const void* address);
@@ -86,6 +87,7 @@ class World {
   engine::Ownership ownership_;
   Activity activity_;
   uint32_t posts_since_poll_ = 0;
+  HeldAnswers held_answers_;
   bool copied_ = false;         // into a child
   bool forks_in_call_ = false;  // of the thread that forks, while it does
   std::unique_ptr<PortLink> port_link_;
@@ -126,20 +128,43 @@ class Turn {
       return;
     const uint64_t now_ns = world_->clock_.NowNs();
     const bool busy = world_->Poll(now_ns);
-    // One with work may take longer than a program counts as present.
-    world_->activity_.Drove(busy ? world_->clock_.NowNs() : now_ns);
-    world_->posts_since_poll_ = 0;
+    world_->held_answers_.Sent(busy);
+    After(busy, now_ns);
+  }
+  // As Poll(), of a call that looks for completions: what they tell the program it may answer.
+  void PollForCompletions() {
+    if (world_->copied_) [[unlikely]]
+      return;
+    HeldAnswers& held = world_->held_answers_;
+    const uint64_t now_ns = world_->clock_.NowNs();
+    if (!held.MayHold(now_ns)) {
+      const bool busy = world_->Poll(now_ns);
+      held.Sent(busy);
+      return After(busy, now_ns);
+    }
+    const bool busy = world_->Poll(now_ns, engine::Worker::Answers::kKept);
+    held.Held(worker().OwesAnswers(), now_ns);
+    After(busy, now_ns);
   }
   // After a post: the first one after a Poll() leaves at once, and of those that follow without
   // one, kPostsTogether leave together.
   static constexpr uint32_t kPostsTogether = 16;
   void PollAfterPost() {
     const uint32_t posts = world_->posts_since_poll_;
-    if (posts % kPostsTogether == 0) Poll();
+    if (posts % kPostsTogether == 0) {
+      world_->held_answers_.Accompanied();
+      Poll();
+    }
     world_->posts_since_poll_ = posts + 1;
   }
 
  private:
+  void After(bool busy, uint64_t now_ns) {
+    // One with work may take longer than a program counts as present.
+    world_->activity_.Drove(busy ? world_->clock_.NowNs() : now_ns);
+    world_->posts_since_poll_ = 0;
+  }
+
   engine::NoCancellation no_cancellation_;
   World* world_;
 };

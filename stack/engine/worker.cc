@@ -162,7 +162,7 @@ Worker::Port& Worker::PortOf(const verbs::QueuePair& qp) {
   return *ports_[port_num >= 1 && port_num <= ports_.size() ? port_num - 1 : 0];
 }
 
-bool Worker::Poll(uint64_t now_ns) {
+bool Worker::Poll(uint64_t now_ns, Answers answers) {
   const uint64_t before_ns = now_ns_;
   now_ns_ = std::max(now_ns_, now_ns);
   ++core_counters_.polls;
@@ -174,7 +174,7 @@ bool Worker::Poll(uint64_t now_ns) {
     DeliverFailures();
   worked |= RunMailbox() > 0;
   worked |= RunPollers();
-  worked |= Acknowledge();
+  if (answers == Answers::kSent) worked |= Acknowledge();
   worked |= Transmit();
   if (failed_count_ != 0) [[unlikely]]
     DeliverFailures();

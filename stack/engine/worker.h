@@ -114,8 +114,12 @@ class Worker : public Party {
   void EnableDcqcn(const transport::DcqcnParameters& parameters) { dcqcn_ = parameters; }
 
   // One turn of the loop: receive a burst, dispatch, timers, mailbox, pollers, transmit, flush.
-  // Returns whether anything was done, so that the caller can yield when idle.
-  bool Poll(uint64_t now_ns);
+  // Returns whether anything was done, so that the caller can yield when idle. Acknowledgements
+  // that are kept leave with the next turn that does not keep them: for callers who are about to
+  // post what leaves together with them.
+  enum class Answers : uint8_t { kSent, kKept };
+  bool Poll(uint64_t now_ns, Answers answers = Answers::kSent);
+  bool OwesAnswers() { return !active_.answers().empty(); }
   // The earliest time at which a timer of this worker is due; UINT64_MAX when none.
   uint64_t NextDeadline() const { return wheel_.NextDeadline(); }
 

@@ -199,6 +199,33 @@ TEST_F(WorkerTurnsTest, AcknowledgementsLeaveWithThePollThatMadeThem) {
   PollUntilCompleted(a_, kSmallPairs);
 }
 
+TEST_F(WorkerTurnsTest, KeptAcknowledgementsLeaveTogetherWithWhatIsPostedNext) {
+  SendBurst();
+  EXPECT_FALSE(b_.worker->OwesAnswers());
+  b_.worker->Poll(b_.now_ns += 1000, Worker::Answers::kKept);
+  EXPECT_EQ(b_.cq->size(), kSmallPairs);
+  EXPECT_EQ(a_.link.incoming.size(), 0u);
+  EXPECT_TRUE(b_.worker->OwesAnswers());
+  a_.Receive(0);
+  b_.Send(0);
+  b_.Poll();
+  EXPECT_FALSE(b_.worker->OwesAnswers());
+  EXPECT_EQ(a_.link.Count(wire::Operation::kAck), kSmallPairs);
+  EXPECT_EQ(a_.link.Count(wire::Operation::kSend), 1u);
+  PollUntilCompleted(a_, kSmallPairs + 1);
+}
+
+TEST_F(WorkerTurnsTest, KeptAcknowledgementsLeaveBeforeTheirQueuePairDoes) {
+  SendBurst();
+  b_.worker->Poll(b_.now_ns += 1000, Worker::Answers::kKept);
+  ASSERT_TRUE(b_.worker->DestroyQp(b_.qps.front()).ok());
+  b_.qps.erase(b_.qps.begin());
+  b_.worker->Poll(b_.now_ns += 1000, Worker::Answers::kKept);
+  EXPECT_EQ(a_.link.Count(wire::Operation::kAck), transport::RcResponder::kLastAcks);
+  b_.Poll();
+  PollUntilCompleted(a_, kSmallPairs);
+}
+
 // One message each is one turn each: as many leave in a poll as a burst holds.
 TEST_F(WorkerTurnsTest, SmallMessagesOfManyQueuePairsLeaveInOneBurst) {
   for (uint32_t pair = 0; pair < kSmallPairs; ++pair) a_.Send(pair);
