@@ -2,12 +2,12 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <time.h>
 
 #include <utility>
 
+#include "abi/own_thread.h"
 #include "abi/pace.h"
 #include "stack/engine/clock.h"
 
@@ -30,18 +30,6 @@ void Rest(Pace::Pause pause) {
     case Pace::Pause::kNap:
       return nap(Pace::kNapNs);
   }
-}
-
-// The program's signals are for the program's threads; but that memory is missing which it has
-// registered (UseStandInPages()) this one finds out too.
-std::thread StartWithoutSignals(std::function<void()> run) {
-  sigset_t all, before;
-  sigfillset(&all);
-  sigdelset(&all, SIGSEGV);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread(std::move(run));
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 
 from tests.command.harness import CLIENT, PATIENCE_S, POLLUX, SERVER, wait_for
@@ -303,6 +304,15 @@ class RdmaCmTest(RunTest):
         run = self.finish_program(self.client_host, "rping", "-c", "-a", SERVER, "-C", "1")
         self.assertNotEqual(run.process.returncode, 0)
         self.assertIn("RDMA_CM_EVENT_REJECTED, error 8", run.stderr)
+
+    def test_program_that_a_signal_ends_takes_leave(self):
+        server = self.start_server("rping", "-s", "-a", SERVER)
+        client = self.run_program(self.client_host, "rping", "-c", "-a", SERVER, "-v")  # for ever
+        wait_for("a ping", lambda: "ping data" in client.stdout)
+        client.process.send_signal(signal.SIGTERM)
+        self.assertEqual(client.wait(), -signal.SIGTERM)
+        server.wait(self.patience_s)
+        self.assertIn("DISCONNECT EVENT", server.stderr)
 
     def test_one_program_on_an_interface(self):
         self.start_server("rping", "-s")
