@@ -109,6 +109,8 @@ class DeviceTest(RunTest):
         self.assert_one_line(self.finish(self.server_host, "run", "--netdev", "wire"), 2,
                              "which program")
         self.assert_one_line(self.finish(self.server_host, "run", "--", "true"), 2, "which port")
+        self.assert_one_line(self.finish(self.server_host, "run", "--netdev", "wire", "--core",
+                                         "1023", "--", "true"), 2, "CPU 1023", "may not run there")
 
     def test_interface_that_is_not_there(self):
         run = self.finish(self.server_host, "run", "--netdev", "nowhere", "--", "ibv_devinfo")
