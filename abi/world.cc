@@ -50,8 +50,11 @@ thread_local bool held_for_fork = false;
 // A world that this process has, or that it has inherited.
 absl::StatusOr<World*> OfThisProcess(World* there, pid_t its_process) {
   if (its_process == getpid()) return there;
-  return absl::FailedPreconditionError(
+  absl::Status status = absl::FailedPreconditionError(
       "this process was forked from one that has the port; open the device after the fork");
+  static TellOnce tell;
+  tell(status);
+  return status;
 }
 
 void Nap() {
