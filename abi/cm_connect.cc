@@ -77,6 +77,7 @@ int MakeQp(CmId* id, ibv_pd* pd, ibv_qp_init_attr* init, uint64_t send_ops) {
     return Failed(init->qp_type == IBV_QPT_UC ? EOPNOTSUPP : EINVAL);
   }
   if (pd == nullptr) pd = id->pd;
+  if (init->srq == nullptr) init->srq = id->srq;
   Qp* qp = MakeMissingCqs(id, init) ? CreateQp(pd, init, send_ops) : nullptr;
   const absl::Status bound = qp == nullptr ? absl::InternalError("") : Bind(id, qp);
   if (!bound.ok()) {

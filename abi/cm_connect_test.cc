@@ -1,6 +1,5 @@
 // rdma_cm's connections of queue pairs that the program has made and moves by itself, as UCX does:
 // one port as both ends.
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
@@ -11,21 +10,14 @@
 #include <cstring>
 #include <memory>
 
+#include "abi/cm_peer_for_test.h"
 #include "abi/settings.h"
 
+namespace pollux::abi {
 namespace {
 
-constexpr char kPort[] = "port=net_ring0\naddress=192.0.2.1/24\nmemory=128\n";
-constexpr int kTimeoutMs = 10'000;
+constexpr uint16_t kPort = 7471;
 constexpr uint8_t kPrivateData[] = {'o', 'w', 'n'};
-
-sockaddr_in Address() {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(7471);
-  inet_pton(AF_INET, "192.0.2.1", &address.sin_addr);
-  return address;
-}
 
 // One side: its queue pair, which rdma_cm does not know, and a message.
 class Side {
@@ -44,14 +36,8 @@ class Side {
     pd = id->pd;
     ASSERT_NE(pd, nullptr) << "librdmacm's own, which UCX makes its queue pair in";
     cq = ibv_create_cq(id->verbs, 4, nullptr, nullptr, 0);
-    ibv_qp_init_attr init{};
+    ibv_qp_init_attr init = ReliableQp(2);
     init.send_cq = init.recv_cq = cq;
-    init.cap = {.max_send_wr = 2,
-                .max_recv_wr = 2,
-                .max_send_sge = 1,
-                .max_recv_sge = 1,
-                .max_inline_data = 0};
-    init.qp_type = IBV_QPT_RC;
     init.sq_sig_all = 1;
     qp = ibv_create_qp(pd, &init);
     mr = ibv_reg_mr(pd, text.data(), text.size(), IBV_ACCESS_LOCAL_WRITE);
@@ -94,19 +80,18 @@ class Side {
 
 class OwnQueuePairTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() { setenv(pollux::abi::kSettingsVariable, kPort, 1); }
+  static void SetUpTestSuite() { setenv(kSettingsVariable, kPortOfOne, 1); }
   void SetUp() override {
     channel_ = rdma_create_event_channel();
     ASSERT_NE(channel_, nullptr);
-    sockaddr_in address = Address();
-    auto* const generic = reinterpret_cast<sockaddr*>(&address);
+    Ipv4Address address(kAddressOfOne, kPort);
     ASSERT_EQ(rdma_create_id(channel_, &listener_, nullptr, RDMA_PS_TCP), 0);
-    ASSERT_EQ(rdma_bind_addr(listener_, generic), 0) << std::strerror(errno);
+    ASSERT_EQ(rdma_bind_addr(listener_, address.get()), 0) << std::strerror(errno);
     ASSERT_EQ(rdma_listen(listener_, 1), 0);
     ASSERT_EQ(rdma_create_id(channel_, &client_->id, nullptr, RDMA_PS_TCP), 0);
-    ASSERT_EQ(rdma_resolve_addr(client_->id, nullptr, generic, kTimeoutMs), 0);
+    ASSERT_EQ(rdma_resolve_addr(client_->id, nullptr, address.get(), kResolveTimeoutMs), 0);
     Await(RDMA_CM_EVENT_ADDR_RESOLVED);
-    ASSERT_EQ(rdma_resolve_route(client_->id, kTimeoutMs), 0);
+    ASSERT_EQ(rdma_resolve_route(client_->id, kResolveTimeoutMs), 0);
     Await(RDMA_CM_EVENT_ROUTE_RESOLVED);
     client_->MakeQp();
   }
@@ -206,13 +191,11 @@ TEST_F(OwnQueuePairTest, CallsOutOfTurnAreRefused) {
   rdma_conn_param none{};
   EXPECT_EQ(rdma_connect(client_->id, &none), -1) << "no queue pair has the number 0";
   EXPECT_EQ(errno, EINVAL);
-  ibv_qp_init_attr init{};
-  init.cap.max_send_wr = init.cap.max_recv_wr = init.cap.max_send_sge = init.cap.max_recv_sge = 1;
-  init.qp_type = IBV_QPT_RC;
-  ASSERT_EQ(rdma_create_qp(client_->id, nullptr, &init), 0);
+  ASSERT_EQ(MakeQp(client_->id), 0);
   EXPECT_EQ(rdma_establish(client_->id), -1);
   EXPECT_EQ(errno, EINVAL);
   rdma_destroy_qp(client_->id);
 }
 
 }  // namespace
+}  // namespace pollux::abi

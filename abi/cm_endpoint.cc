@@ -46,6 +46,10 @@ int BindListener(rdma_cm_id* id, const rdma_addrinfo& info, ibv_pd* pd, ibv_qp_i
 
 POLLUX_EXPORT int pollux_rdma_create_ep(rdma_cm_id** id, rdma_addrinfo* info, ibv_pd* pd,
                                         ibv_qp_init_attr* init) {
+  // Of a listener too, which would wait for peers that cannot come.
+  if (info->ai_qp_type != 0 && info->ai_qp_type != IBV_QPT_RC && info->ai_qp_type != IBV_QPT_UD) {
+    return Failed(EOPNOTSUPP);
+  }
   rdma_cm_id* made = nullptr;
   if (pollux_rdma_create_id(nullptr, &made, nullptr,
                             static_cast<rdma_port_space>(info->ai_port_space)) != 0) {

@@ -102,9 +102,9 @@ bool IsEnd(const std::unique_ptr<CmEvent>& event) {
   return event->event == RDMA_CM_EVENT_DISCONNECTED;
 }
 
-// Whether the end of a connection comes next, and completions that may be of messages before it
-// wait: a program that destroys the queue pair at once (libfabric) would lose them. For who does
-// not wait, since who does may poll for completions only then.
+// Whether the end of a connection comes next, and completions of its queue pair wait: a program
+// that destroys that at once (libfabric) would lose them. For who does not wait, since who does may
+// poll for completions only then.
 bool HoldsBack(CmChannel* channel) {
   if ((fcntl(channel->fd, F_GETFL) & O_NONBLOCK) == 0 || !channel->events.LookAtOldest(IsEnd)) {
     return false;
@@ -115,7 +115,9 @@ bool HoldsBack(CmChannel* channel) {
     const Qp* qp = event->owner->bound;
     if (!IsEnd(event) || qp == nullptr || event->times_held_back == kMostHeldBack) return false;
     ++event->times_held_back;
-    return Of(qp->qp_base.send_cq)->native->size() + Of(qp->qp_base.recv_cq)->native->size() > 0;
+    const uint32_t number = qp->qp_base.qp_num;
+    return Of(qp->qp_base.send_cq)->native->HasCompletionOf(number) ||
+           Of(qp->qp_base.recv_cq)->native->HasCompletionOf(number);
   });
   if (holds) channel->events.TellAgain();
   return holds;

@@ -1,10 +1,10 @@
 // What a program does that the manuals of librdmacm have an error for: the documented error, and
 // everything else still works.
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -15,13 +15,11 @@
 #include <string>
 #include <thread>
 
+#include "abi/cm_peer_for_test.h"
 #include "abi/settings.h"
 
+namespace pollux::abi {
 namespace {
-
-// A port whose frames nobody takes: for what is refused before it leaves.
-constexpr char kPort[] = "port=net_ring0\naddress=192.0.2.1/24\nmemory=128\n";
-constexpr uint32_t kDepth = 16;
 
 // What a program that calls exit() has left, and its own static destructors come to.
 struct Leftover {
@@ -36,7 +34,7 @@ struct Leftover {
 
 class CmMisuseTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() { setenv(pollux::abi::kSettingsVariable, kPort, 1); }
+  static void SetUpTestSuite() { setenv(kSettingsVariable, kPortOfOne, 1); }
   void SetUp() override {
     channel_ = rdma_create_event_channel();
     ASSERT_NE(channel_, nullptr);
@@ -50,42 +48,6 @@ class CmMisuseTest : public testing::Test {
     rdma_cm_id* id = nullptr;
     EXPECT_EQ(rdma_create_id(channel_, &id, nullptr, RDMA_PS_TCP), 0);
     return id;
-  }
-  static sockaddr_in Address(const char* text, uint16_t port) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(port);
-    inet_pton(AF_INET, text, &address.sin_addr);
-    return address;
-  }
-  static int Bind(rdma_cm_id* id, const char* text, uint16_t port) {
-    sockaddr_in address = Address(text, port);
-    return rdma_bind_addr(id, reinterpret_cast<sockaddr*>(&address));
-  }
-  // With completion queues that are librdmacm's.
-  static int MakeQp(rdma_cm_id* id) {
-    ibv_qp_init_attr init{};
-    init.cap = {.max_send_wr = kDepth,
-                .max_recv_wr = kDepth,
-                .max_send_sge = 1,
-                .max_recv_sge = 1,
-                .max_inline_data = 0};
-    init.qp_type = IBV_QPT_RC;
-    return rdma_create_qp(id, nullptr, &init);
-  }
-  // A peer that has asked the listener at `port` for a connection, and hears in `channel`.
-  static rdma_cm_id* Ask(uint16_t port, rdma_event_channel* channel) {
-    // Its calls wait, but for the last.
-    rdma_cm_id* peer = nullptr;
-    EXPECT_EQ(rdma_create_id(nullptr, &peer, nullptr, RDMA_PS_TCP), 0);
-    sockaddr_in address = Address("192.0.2.1", port);
-    EXPECT_EQ(rdma_resolve_addr(peer, nullptr, reinterpret_cast<sockaddr*>(&address), 2000), 0);
-    EXPECT_EQ(rdma_resolve_route(peer, 2000), 0);
-    EXPECT_EQ(rdma_migrate_id(peer, channel), 0);
-    EXPECT_EQ(MakeQp(peer), 0);
-    rdma_conn_param param{};
-    EXPECT_EQ(rdma_connect(peer, &param), 0);
-    return peer;
   }
   // False when not as many wait in the channel in time.
   bool AwaitEvents(int count) const {
@@ -127,17 +89,17 @@ TEST_F(CmMisuseTest, CallsThatTheStateDoesNotAllow) {
 
 TEST_F(CmMisuseTest, Addresses) {
   EXPECT_ERRNO(Bind(id_, "198.51.100.1", 0), EADDRNOTAVAIL);
-  ASSERT_EQ(Bind(id_, "192.0.2.1", 7000), 0);
-  EXPECT_ERRNO(Bind(id_, "192.0.2.1", 7001), EINVAL);
+  ASSERT_EQ(Bind(id_, kAddressOfOne, 7000), 0);
+  EXPECT_ERRNO(Bind(id_, kAddressOfOne, 7001), EINVAL);
   ASSERT_EQ(rdma_listen(id_, 1), 0);
   EXPECT_ERRNO(rdma_listen(id_, 1), EINVAL);
   rdma_cm_id* second = Make();
-  EXPECT_ERRNO(Bind(second, "192.0.2.1", 7000), EADDRINUSE);
+  EXPECT_ERRNO(Bind(second, kAddressOfOne, 7000), EADDRINUSE);
   sockaddr_storage other{};
   other.ss_family = AF_UNIX;
   EXPECT_ERRNO(rdma_bind_addr(second, reinterpret_cast<sockaddr*>(&other)), EAFNOSUPPORT);
-  sockaddr_in none = Address("0.0.0.0", 7000);
-  EXPECT_ERRNO(rdma_resolve_addr(second, nullptr, reinterpret_cast<sockaddr*>(&none), 100), EINVAL);
+  Ipv4Address none("0.0.0.0", 7000);
+  EXPECT_ERRNO(rdma_resolve_addr(second, nullptr, none.get(), 100), EINVAL);
   EXPECT_EQ(rdma_destroy_id(second), 0);
 }
 
@@ -161,7 +123,7 @@ TEST_F(CmMisuseTest, AChannelIsDestroyedBeforeItsIdentifiers) {
   rdma_event_channel* channel = rdma_create_event_channel();
   rdma_cm_id* id = nullptr;
   ASSERT_EQ(rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP), 0);
-  ASSERT_EQ(Bind(id, "192.0.2.1", 0), 0);
+  ASSERT_EQ(Bind(id, kAddressOfOne, 0), 0);
   rdma_destroy_event_channel(channel);
   EXPECT_EQ(rdma_destroy_id(id), 0);
 }
@@ -170,7 +132,7 @@ TEST_F(CmMisuseTest, AChannelIsDestroyedBeforeItsIdentifiers) {
 // listener goes, and with it what it was asked.
 TEST_F(CmMisuseTest, NothingIsHeardOfRequestsThatWentWithTheirListener) {
   rdma_cm_id* listener = Make();
-  ASSERT_EQ(Bind(listener, "192.0.2.1", 7471), 0);
+  ASSERT_EQ(Bind(listener, kAddressOfOne, 7471), 0);
   ASSERT_EQ(rdma_listen(listener, 4), 0);
   rdma_event_channel* others = rdma_create_event_channel();
   rdma_cm_id* peer = Ask(7471, others);
@@ -189,7 +151,7 @@ TEST_F(CmMisuseTest, NothingIsHeardOfRequestsThatWentWithTheirListener) {
 // hears of both.
 TEST_F(CmMisuseTest, RequestsThatNobodyHasSeenGoWithTheirListenerToItsNewChannel) {
   rdma_cm_id* listener = Make();
-  ASSERT_EQ(Bind(listener, "192.0.2.1", 7472), 0);
+  ASSERT_EQ(Bind(listener, kAddressOfOne, 7472), 0);
   ASSERT_EQ(rdma_listen(listener, 4), 0);
   rdma_event_channel* others = rdma_create_event_channel();
   rdma_cm_id* peer = Ask(7472, others);
@@ -199,12 +161,9 @@ TEST_F(CmMisuseTest, RequestsThatNobodyHasSeenGoWithTheirListenerToItsNewChannel
   ASSERT_TRUE(AwaitEvents(2));
   rdma_event_channel* fresh = rdma_create_event_channel();
   ASSERT_EQ(rdma_migrate_id(listener, fresh), 0);
-  rdma_cm_event* event = nullptr;
-  ASSERT_EQ(rdma_get_cm_event(fresh, &event), 0);
-  ASSERT_EQ(event->event, RDMA_CM_EVENT_CONNECT_REQUEST);
-  rdma_cm_id* request = event->id;
+  rdma_cm_id* request = AwaitEvent(fresh, RDMA_CM_EVENT_CONNECT_REQUEST);
   EXPECT_EQ(request->channel, fresh);
-  EXPECT_EQ(rdma_ack_cm_event(event), 0);
+  rdma_cm_event* event = nullptr;
   ASSERT_EQ(rdma_get_cm_event(fresh, &event), 0);
   EXPECT_EQ(event->id, request);
   EXPECT_EQ(rdma_ack_cm_event(event), 0);
@@ -225,14 +184,11 @@ TEST_F(CmMisuseTest, TheEndComesAfterWhatWasReceived) {
   enum class Program : uint8_t { kPolls, kLooks, kWaitsForChanges };
   for (const auto program : {Program::kPolls, Program::kLooks, Program::kWaitsForChanges}) {
     rdma_cm_id* listener = Make();
-    ASSERT_EQ(Bind(listener, "192.0.2.1", 7473), 0);
+    ASSERT_EQ(Bind(listener, kAddressOfOne, 7473), 0);
     ASSERT_EQ(rdma_listen(listener, 4), 0);
     rdma_event_channel* others = rdma_create_event_channel();
     rdma_cm_id* peer = Ask(7473, others);
-    rdma_cm_event* event = nullptr;
-    ASSERT_EQ(rdma_get_cm_event(channel_, &event), 0);
-    rdma_cm_id* id = event->id;
-    EXPECT_EQ(rdma_ack_cm_event(event), 0);
+    rdma_cm_id* id = AwaitEvent(channel_, RDMA_CM_EVENT_CONNECT_REQUEST);
     ASSERT_EQ(MakeQp(id), 0);
     ibv_recv_wr receive{};
     receive.wr_id = 5;
@@ -240,9 +196,7 @@ TEST_F(CmMisuseTest, TheEndComesAfterWhatWasReceived) {
     ASSERT_EQ(ibv_post_recv(id->qp, &receive, &bad_receive), 0);
     ASSERT_EQ(rdma_accept(id, nullptr), 0);
     for (rdma_event_channel* channel : {channel_, others}) {
-      ASSERT_EQ(rdma_get_cm_event(channel, &event), 0);
-      EXPECT_EQ(event->event, RDMA_CM_EVENT_ESTABLISHED);
-      EXPECT_EQ(rdma_ack_cm_event(event), 0);
+      AwaitEvent(channel, RDMA_CM_EVENT_ESTABLISHED);
     }
     ibv_send_wr send{};
     send.opcode = IBV_WR_SEND;
@@ -260,6 +214,7 @@ TEST_F(CmMisuseTest, TheEndComesAfterWhatWasReceived) {
     epoll_event change{.events = EPOLLIN | EPOLLET, .data = {}};
     ASSERT_EQ(epoll_ctl(changes, EPOLL_CTL_ADD, channel_->fd, &change), 0);
     ASSERT_EQ(epoll_wait(changes, &change, 1, kPatienceMs), 1);
+    rdma_cm_event* event = nullptr;
     EXPECT_ERRNO(rdma_get_cm_event(channel_, &event), EAGAIN);
     if (program == Program::kPolls) {
       ASSERT_EQ(ibv_poll_cq(id->recv_cq, 1, &wc), 1);
@@ -284,10 +239,83 @@ TEST_F(CmMisuseTest, TheEndComesAfterWhatWasReceived) {
   }
 }
 
+// Completions that wait in the same queue are of other connections.
+TEST_F(CmMisuseTest, TheEndDoesNotWaitForWhatOthersReceived) {
+  rdma_cm_id* listener = Make();
+  ASSERT_EQ(Bind(listener, kAddressOfOne, 7474), 0);
+  ASSERT_EQ(rdma_listen(listener, 4), 0);
+  rdma_event_channel* others = rdma_create_event_channel();
+  ibv_cq* shared = ibv_create_cq(listener->verbs, 64, nullptr, nullptr, 0);
+  rdma_cm_id* ids[2];
+  rdma_cm_id* peers[2];
+  for (int i = 0; i < 2; ++i) {
+    peers[i] = Ask(7474, others);
+    ids[i] = AwaitEvent(channel_, RDMA_CM_EVENT_CONNECT_REQUEST);
+    ibv_qp_init_attr init = ReliableQp(4);
+    init.send_cq = init.recv_cq = shared;
+    ASSERT_EQ(rdma_create_qp(ids[i], nullptr, &init), 0);
+    ASSERT_EQ(rdma_accept(ids[i], nullptr), 0);
+    for (rdma_event_channel* channel : {channel_, others}) {
+      AwaitEvent(channel, RDMA_CM_EVENT_ESTABLISHED);
+    }
+  }
+  ibv_send_wr send{};
+  send.opcode = IBV_WR_SEND;
+  send.send_flags = IBV_SEND_SIGNALED;
+  ibv_recv_wr receive{};
+  ibv_recv_wr* bad_receive = nullptr;
+  ASSERT_EQ(ibv_post_recv(ids[1]->qp, &receive, &bad_receive), 0);
+  ibv_send_wr* bad_send = nullptr;
+  ASSERT_EQ(ibv_post_send(peers[1]->qp, &send, &bad_send), 0);
+  ibv_wc wc{};
+  while (ibv_poll_cq(peers[1]->send_cq, 1, &wc) == 0) {
+  }
+  EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+  ASSERT_EQ(rdma_disconnect(peers[0]), 0);
+  ASSERT_TRUE(AwaitEvents(1));
+  ASSERT_EQ(fcntl(channel_->fd, F_SETFL, O_NONBLOCK), 0);
+  EXPECT_EQ(AwaitEvent(channel_, RDMA_CM_EVENT_DISCONNECTED), ids[0]);
+  ASSERT_EQ(fcntl(channel_->fd, F_SETFL, 0), 0);
+  for (rdma_cm_id* end : {ids[0], ids[1], peers[0], peers[1]}) {
+    rdma_destroy_qp(end);
+    EXPECT_EQ(rdma_destroy_id(end), 0);
+  }
+  EXPECT_EQ(ibv_destroy_cq(shared), 0);
+  EXPECT_EQ(rdma_destroy_id(listener), 0);
+  rdma_destroy_event_channel(others);
+}
+
+TEST_F(CmMisuseTest, AQueuePairReceivesFromTheSharedQueueOfItsIdentifier) {
+  ASSERT_EQ(Bind(id_, kAddressOfOne, 0), 0);
+  ibv_srq_init_attr init{};
+  init.attr = {.max_wr = 8, .max_sge = 1, .srq_limit = 0};
+  ASSERT_EQ(rdma_create_srq(id_, nullptr, &init), 0);
+  ASSERT_EQ(MakeQp(id_), 0);
+  EXPECT_EQ(id_->qp->srq, id_->srq);
+  rdma_destroy_qp(id_);
+  rdma_destroy_srq(id_);
+}
+
+TEST_F(CmMisuseTest, EndpointsOfKindsThatAreNotServed) {
+  Ipv4Address address(kAddressOfOne, 7475);
+  rdma_addrinfo info{};
+  info.ai_port_space = RDMA_PS_TCP;
+  info.ai_src_addr = address.get();
+  info.ai_src_len = sizeof(sockaddr_in);
+  for (const ibv_qp_type type : {IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND, IBV_QPT_UC}) {
+    for (const int flags : {0, RAI_PASSIVE}) {
+      info.ai_flags = flags;
+      info.ai_qp_type = type;
+      rdma_cm_id* endpoint = nullptr;
+      EXPECT_ERRNO(rdma_create_ep(&endpoint, &info, nullptr, nullptr), EOPNOTSUPP);
+    }
+  }
+}
+
 // As rping ends: its queue pair, which rdma_create_qp() made, goes by ibv_destroy_qp(), and then
 // the identifier.
 TEST_F(CmMisuseTest, AnIdentifierOutlivesItsQueuePair) {
-  ASSERT_EQ(Bind(id_, "192.0.2.1", 0), 0);
+  ASSERT_EQ(Bind(id_, kAddressOfOne, 0), 0);
   ASSERT_EQ(MakeQp(id_), 0);
   EXPECT_EQ(ibv_destroy_qp(id_->qp), 0);
   EXPECT_EQ(id_->qp, nullptr);
@@ -302,10 +330,11 @@ TEST_F(CmMisuseTest, StaticDestructorsFindWhatTheProgramLeft) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto leave = [] {
     if (rdma_create_id(nullptr, &leftover.id, nullptr, RDMA_PS_TCP) != 0) _exit(4);
-    if (Bind(leftover.id, "192.0.2.1", 0) != 0 || MakeQp(leftover.id) != 0) _exit(5);
+    if (Bind(leftover.id, kAddressOfOne, 0) != 0 || MakeQp(leftover.id) != 0) _exit(5);
     std::exit(0);
   };
   EXPECT_EXIT(leave(), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace
+}  // namespace pollux::abi

@@ -18,7 +18,9 @@ namespace {
 // A port whose frames nobody takes.
 constexpr char kPort[] = "port=net_ring0\naddress=192.0.2.1/24\nmemory=128\n";
 
-enum ExitCode : int { kNoPort = 2, kNotInterrupted = 3, kReported = 7, kEnded = 8 };
+enum ExitCode : int { kNoPort = 2, kNotInterrupted = 3, kReported = 7, kEnded = 8, kForked = 9 };
+
+constexpr unsigned kPatienceS = 60;  // of a child that waits for what nobody gives back
 
 class InterruptedCallTest : public testing::Test {
  protected:
@@ -72,6 +74,32 @@ TEST_F(InterruptedCallTest, AHandlerForksAndExits) {
     });
   };
   EXPECT_EXIT(crash(), testing::ExitedWithCode(kReported), "");
+}
+
+// And its child has what it has inherited to itself.
+TEST_F(InterruptedCallTest, TheProcessForksThoughAThreadStaysInIt) {
+  const auto fork_and_end = [] {
+    static std::atomic<bool> interrupted{false};
+    ibv_device** list = ibv_get_device_list(nullptr);
+    if (list == nullptr || list[0] == nullptr) _exit(kNoPort);
+    ibv_pd* pd = ibv_alloc_pd(ibv_open_device(list[0]));
+    std::thread([] {
+      CrashInACall([](int) {
+        interrupted = true;
+        while (true) pause();
+      });
+    }).detach();
+    while (!interrupted) std::this_thread::yield();
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(kPatienceS);
+      _exit(ibv_dealloc_pd(pd));
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    _exit(status == 0 ? kForked : kReported);
+  };
+  EXPECT_EXIT(fork_and_end(), testing::ExitedWithCode(kForked), "");
 }
 
 // As it does, too, when a signal comes in the moment in which a call begins or ends.

@@ -4,7 +4,6 @@
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -12,6 +11,7 @@
 
 #include <utility>
 
+#include "abi/own_thread.h"
 #include "stack/engine/clock.h"
 
 namespace pollux::abi {
@@ -20,18 +20,6 @@ namespace {
 constexpr int kRelaxedLooks = 16;  // a microsecond or two on any processor
 
 timespec Duration(uint64_t ns) { return {0, static_cast<int64_t>(ns)}; }
-
-// The program's signals are for the program's threads; but that memory is missing which it has
-// registered (UseStandInPages()) this one finds out too.
-std::thread StartWithoutSignals(std::function<void()> run) {
-  sigset_t all, before;
-  sigfillset(&all);
-  sigdelset(&all, SIGSEGV);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread(std::move(run));
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
-}
 
 }  // namespace
 

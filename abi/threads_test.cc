@@ -21,12 +21,14 @@
 #include <thread>
 #include <vector>
 
+#include "abi/cm_peer_for_test.h"
 #include "abi/settings.h"
 #include "stack/net/own_network_for_test.h"
 
+namespace pollux::abi {
 namespace {
 
-constexpr uint32_t kDepth = 16;
+constexpr uint32_t kDepth = 16, kConnectedDepth = 4;
 constexpr uint32_t kBytes = 3000;
 constexpr size_t kPollers = 2, kSleepers = 3;
 constexpr uint32_t kRounds = 500;
@@ -78,14 +80,8 @@ class Lane {
   Lane(ibv_context* context, ibv_pd* pd, bool sleeps) : sleeps_(sleeps) {
     if (sleeps) channel_ = ibv_create_comp_channel(context);
     cq_ = ibv_create_cq(context, 4 * kDepth, this, channel_, 0);
-    ibv_qp_init_attr init{};
+    ibv_qp_init_attr init = ReliableQp(kDepth);
     init.send_cq = init.recv_cq = cq_;
-    init.cap = {.max_send_wr = kDepth,
-                .max_recv_wr = kDepth,
-                .max_send_sge = 1,
-                .max_recv_sge = 1,
-                .max_inline_data = 0};
-    init.qp_type = IBV_QPT_RC;
     init.sq_sig_all = 1;
     qp_ = ibv_create_qp(pd, &init);
     mr_ = ibv_reg_mr(pd, memory_.data(), memory_.size(), IBV_ACCESS_LOCAL_WRITE);
@@ -223,30 +219,10 @@ class Lane {
   std::string trouble_;
 };
 
-ibv_qp_init_attr ConnectedQp() {
-  ibv_qp_init_attr init{};
-  init.cap = {.max_send_wr = 4,
-              .max_recv_wr = 4,
-              .max_send_sge = 1,
-              .max_recv_sge = 1,
-              .max_inline_data = 0};
-  init.qp_type = IBV_QPT_RC;
-  return init;
-}
-
 // Connections one after the other, each call waiting for its event.
 void ConnectAgainAndAgain() {
-  sockaddr_in server{};
-  server.sin_family = AF_INET;
-  server.sin_port = htons(kPort);
-  inet_pton(AF_INET, Of(Side::kServer).address, &server.sin_addr);
   for (int i = 0; i < kConnectionsOfEach; ++i) {
-    rdma_cm_id* id = nullptr;
-    ASSERT_EQ(rdma_create_id(nullptr, &id, nullptr, RDMA_PS_TCP), 0);
-    ASSERT_EQ(rdma_resolve_addr(id, nullptr, reinterpret_cast<sockaddr*>(&server), 10'000), 0);
-    ASSERT_EQ(rdma_resolve_route(id, 10'000), 0);
-    ibv_qp_init_attr init = ConnectedQp();
-    ASSERT_EQ(rdma_create_qp(id, nullptr, &init), 0);
+    rdma_cm_id* id = MakePeer(Of(Side::kServer).address, kPort, kConnectedDepth);
     rdma_conn_param param{};
     param.retry_count = 7;
     ASSERT_EQ(rdma_connect(id, &param), 0) << strerror(errno);
@@ -261,10 +237,7 @@ class Acceptor {
   void Listen() {
     channel_ = rdma_create_event_channel();
     ASSERT_EQ(rdma_create_id(channel_, &listener_, nullptr, RDMA_PS_TCP), 0);
-    sockaddr_in any{};
-    any.sin_family = AF_INET;
-    any.sin_port = htons(kPort);
-    ASSERT_EQ(rdma_bind_addr(listener_, reinterpret_cast<sockaddr*>(&any)), 0);
+    ASSERT_EQ(Bind(listener_, "0.0.0.0", kPort), 0);
     ASSERT_EQ(rdma_listen(listener_, kConnectors), 0);
   }
   // Until all connections have come and gone.
@@ -276,8 +249,7 @@ class Acceptor {
       const rdma_cm_event_type type = event->event;
       ASSERT_EQ(rdma_ack_cm_event(event), 0);
       if (type == RDMA_CM_EVENT_CONNECT_REQUEST) {
-        ibv_qp_init_attr init = ConnectedQp();
-        ASSERT_EQ(rdma_create_qp(id, nullptr, &init), 0);
+        ASSERT_EQ(MakeQp(id, kConnectedDepth), 0);
         rdma_conn_param param{};
         param.rnr_retry_count = 7;
         ASSERT_EQ(rdma_accept(id, &param), 0);
@@ -347,7 +319,7 @@ void ConnectLanes(Side side, ibv_context* context, Line& line,
 void RunSide(Side side, Line& line) {
   const std::string port = std::string("port=net_af_packet0,iface=") + Of(side).interface +
                            "\naddress=" + Of(side).address + "/24\nmemory=128\n";
-  setenv(pollux::abi::kSettingsVariable, port.c_str(), 1);
+  setenv(kSettingsVariable, port.c_str(), 1);
   ibv_device** list = ibv_get_device_list(nullptr);
   ASSERT_NE(list[0], nullptr);
   ibv_context* context = ibv_open_device(list[0]);
@@ -392,7 +364,7 @@ void RunSide(Side side, Line& line) {
 bool Shell(const std::string& command) { return std::system((command + " >&2").c_str()) == 0; }
 
 TEST(Threads, OfEveryKindOnOneDevice) {
-  if (!pollux::net::EnterOwnNetwork()) GTEST_SKIP() << "needs the right to a network namespace";
+  if (!net::EnterOwnNetwork()) GTEST_SKIP() << "needs the right to a network namespace";
   ASSERT_TRUE(
       Shell("ip link add pollux-a mtu 4400 type veth peer name pollux-b mtu 4400 &&"
             "ip link set pollux-a up && ip link set pollux-b up"));
@@ -412,3 +384,4 @@ TEST(Threads, OfEveryKindOnOneDevice) {
 }
 
 }  // namespace
+}  // namespace pollux::abi

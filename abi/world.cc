@@ -1,6 +1,7 @@
 #include "abi/world.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -8,12 +9,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "abi/cm_id.h"
 #include "abi/descriptors.h"
+#include "abi/ending_signal.h"
 #include "abi/farewell.h"
 #include "abi/pace.h"
 #include "abi/stand_in_pages.h"
@@ -31,13 +35,27 @@ constexpr int kLastAnswers = 2;  // of each, besides the one in its time
 
 // More than any call takes, on a busy machine too.
 constexpr uint64_t kLongestCallNs = 2'000'000'000;
+constexpr int kLooksBeforeNap = 1000;  // at who completes a call soon, a program's poll mostly
 
 // Programs begin another listener at the port of the one that they have ended, and their peers do
 // not wait: below the time that CM gives this side to answer.
 constexpr uint64_t kRelistenNs = 2'000'000'000;
 
-std::mutex world_mutex;
-World* world = nullptr;
+std::mutex world_mutex;  // of who opens it
+std::atomic<World*> world{nullptr};
+
+// While a thread forks: whether it holds the world for that.
+thread_local bool held_for_fork = false;
+
+// A world that this process has, or that it has inherited.
+absl::StatusOr<World*> OfThisProcess(World* there, pid_t its_process) {
+  if (its_process == getpid()) return there;
+  absl::Status status = absl::FailedPreconditionError(
+      "this process was forked from one that has the port; open the device after the fork");
+  static TellOnce tell;
+  tell(status);
+  return status;
+}
 
 void Nap() {
   const timespec nap{0, static_cast<int64_t>(Pace::kNapNs)};
@@ -47,12 +65,9 @@ void Nap() {
 }  // namespace
 
 absl::StatusOr<World*> World::Get() {
+  if (World* const there = world; there != nullptr) return OfThisProcess(there, there->process_);
   const std::lock_guard lock(world_mutex);
-  if (world != nullptr) {
-    if (world->process_ == getpid()) return world;
-    return absl::FailedPreconditionError(
-        "this process was forked from one that has the port; open the device after the fork");
-  }
+  if (World* const there = world; there != nullptr) return OfThisProcess(there, there->process_);
   const NewDescriptors descriptors;
   absl::StatusOr<std::unique_ptr<World>> opened = Open();
   descriptors.CloseOnExec();
@@ -61,13 +76,16 @@ absl::StatusOr<World*> World::Get() {
     tell(opened.status());
     return opened.status();
   }
-  world = opened->release();
   if (!UseStandInPages(&Touches)) {
     std::fprintf(stderr, "pollux: registered memory must not be unmapped: %s\n",
                  std::strerror(errno));
   }
   std::atexit(EndAtExit);
   pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
+  // From here on no call takes the lock: what forks while another thread has it leaves a child in
+  // which nobody gives it back.
+  world = opened->release();
+  LeaveBeforeEndingSignals(EndOnce, InCall);
   return world;
 }
 
@@ -122,9 +140,9 @@ World::~World() {
 
 // In a signal handler. The map is whole when its owner touches registered memory.
 bool World::Touches(const void* address) {
-  if (!world->ownership_.HeldByThisThread()) return false;
+  if (!InCall()) return false;
   const auto* const byte = static_cast<const uint8_t*>(address);
-  for (const auto& [key, stretch] : world->registered_) {
+  for (const auto& [key, stretch] : world.load()->registered_) {
     if (byte >= stretch.data() && byte < stretch.data() + stretch.size()) return true;
   }
   return false;
@@ -158,9 +176,13 @@ void World::End() {
 // which it has taken the ownership and does not say so yet.
 bool World::AcquireAtLast() {
   const uint64_t begun_ns = clock_.NowNs();
-  while (!ownership_.TryAcquire()) {
+  for (int looks = 0; !ownership_.TryAcquire(); ++looks) {
     if (clock_.NowNs() - begun_ns >= kLongestCallNs) return false;
-    Nap();
+    if (looks < kLooksBeforeNap) {
+      sched_yield();
+    } else {
+      Nap();
+    }
   }
   return true;
 }
@@ -176,24 +198,43 @@ void World::AwaitAnswers(Turn& turn) {
   }
 }
 
+// Of this thread. In a signal handler.
+bool World::InCall() {
+  World* const there = world;
+  return there != nullptr && there->ownership_.HeldByThisThread();
+}
+
 void World::BeforeFork() {
-  world_mutex.lock();
-  world->forks_in_call_ = world->ownership_.HeldByThisThread();
-  if (!world->forks_in_call_) world->ownership_.Acquire();
+  World* const there = world;
+  held_for_fork = there != nullptr && !InCall() && there->AcquireAtLast();
 }
 
 void World::AfterForkInParent() {
-  if (!world->forks_in_call_) world->ownership_.Release();
-  world_mutex.unlock();
+  if (held_for_fork) world.load()->ownership_.Release();
 }
 
 void World::AfterForkInChild() {
-  world->copied_ = true;
-  AfterForkInParent();
+  World* const there = world;
+  if (there == nullptr) return;
+  there->copied_ = true;
+  if (InCall()) {
+    AfterForkInParent();
+    return;
+  }
+  // The thread that holds it is not here, nor is any that waits.
+  static_assert(std::is_trivially_destructible_v<engine::Ownership>);
+  std::construct_at(&there->ownership_);
 }
 
 void World::EndAtExit() {
-  if (world->process_ == getpid()) world->End();
+  World* const there = world;
+  if (there != nullptr && there->process_ == getpid()) EndOnce();
+}
+
+// By exit(), and by a signal that ends the process meanwhile: the later one waits.
+void World::EndOnce() {
+  static std::once_flag once;
+  std::call_once(once, [] { world.load()->End(); });
 }
 
 }  // namespace pollux::abi

@@ -74,10 +74,13 @@ class World {
   void End();
   // Takes the ownership; false when a call has it that nobody completes.
   bool AcquireAtLast();
+  static bool InCall();
   // Of the peers that are told of the end of their connections.
   void AwaitAnswers(Turn& turn);
   static void EndAtExit();
-  // What is copied is in nobody's hands, unless a signal handler forks that has interrupted a call.
+  static void EndOnce();
+  // What is copied is in nobody's hands, but for a call that a signal handler has interrupted: of
+  // the thread that forks, or of another one that does not complete it.
   static void BeforeFork();
   static void AfterForkInParent();
   static void AfterForkInChild();
@@ -88,8 +91,7 @@ class World {
   Activity activity_;
   uint32_t posts_since_poll_ = 0;
   HeldAnswers held_answers_;
-  bool copied_ = false;         // into a child
-  bool forks_in_call_ = false;  // of the thread that forks, while it does
+  bool copied_ = false;  // into a child
   std::unique_ptr<PortLink> port_link_;
   std::unique_ptr<engine::Device> device_;
   FrameSignal frame_signal_;

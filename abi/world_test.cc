@@ -103,6 +103,27 @@ TEST_F(WorldTest, ChildrenHaveACopyAndTheParentGoesOn) {
   EXPECT_EQ(ibv_dealloc_pd(pd), 0);
 }
 
+TEST_F(WorldTest, ChildrenThatLookForTheDeviceAreToldWhyThereIsNone) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    dup2(ends[1], STDERR_FILENO);
+    ibv_free_device_list(ibv_get_device_list(nullptr));
+    _exit(0);
+  }
+  close(ends[1]);
+  std::string said;
+  char part[256];
+  for (ssize_t bytes = 0; (bytes = read(ends[0], part, sizeof part)) > 0;) {
+    said.append(part, static_cast<size_t>(bytes));
+  }
+  close(ends[0]);
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  EXPECT_NE(said.find("open the device after the fork"), std::string::npos) << said;
+}
+
 TEST_F(WorldTest, ChildrenThatExitLeaveTheTelemetrySocket) {
   const std::string directory = runtime_ + "/dpdk/world";
   const std::string socket = directory + "/" + engine::kTelemetrySocket;

@@ -1,4 +1,5 @@
 // pollux run: a program that was compiled for libibverbs and librdmacm, on a Pollux port.
+#include <sched.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -31,6 +32,21 @@ constexpr char kPreload[] = "LD_PRELOAD";
 constexpr char kDeviceFile[] = "libpollux_device_file.so";
 constexpr const char* kLibraries[] = {"libibverbs.so.1", "libpollux_verbs.so", "librdmacm.so.1",
                                       kDeviceFile};
+
+// Whether a thread of the program's could poll there, which nobody would say once the program runs.
+absl::Status CheckCpu(int cpu) {
+  cpu_set_t before, wanted;
+  CPU_ZERO(&wanted);
+  CPU_SET(static_cast<unsigned>(cpu), &wanted);
+  if (sched_getaffinity(0, sizeof before, &before) != 0) return absl::OkStatus();
+  if (sched_setaffinity(0, sizeof wanted, &wanted) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("CPU ", cpu,
+                                                   ": this process may not run there (",
+                                                   std::strerror(errno), "); see `taskset -p $$`"));
+  }
+  sched_setaffinity(0, sizeof before, &before);
+  return absl::OkStatus();
+}
 
 // Where the libraries lie: beside the command's own directory, as the build leaves them.
 absl::StatusOr<std::string> FindLibraries() {
@@ -99,6 +115,11 @@ int RunCommand(int argc, char** argv) {
     return Fail("run", absl::InvalidArgumentError("which program? give -- PROGRAM [ARGUMENT...]"));
   }
   if (absl::Status status = CheckPortOptions(port); !status.ok()) return Fail("run", status);
+  if (!port.cores.empty()) {
+    if (absl::Status status = CheckCpu(port.cores.front()); !status.ok()) {
+      return Fail("run", status);
+    }
+  }
   const absl::StatusOr<std::string> libraries = FindLibraries();
   if (!libraries.ok()) return Fail("run", libraries.status());
   SetEnvironment(options, port, *libraries);

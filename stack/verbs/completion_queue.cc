@@ -38,6 +38,13 @@ void CompletionQueue::Tell(const ibv_wc& wc, bool solicited) {
   }
 }
 
+bool CompletionQueue::HasCompletionOf(uint32_t qp_num) const {
+  for (uint32_t at = head_; at != tail_; ++at) {
+    if (ring_[at & mask_].qp_num == qp_num) return true;
+  }
+  return false;
+}
+
 absl::Status CompletionQueue::SetChannel(CompletionChannel* channel) {
   if (!channel->Attach()) {
     return absl::ResourceExhaustedError(

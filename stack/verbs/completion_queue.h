@@ -57,6 +57,8 @@ class alignas(64) CompletionQueue : public EventSource {
   // The oldest, where it lies, until Pop(); null when there is none.
   const ibv_wc* front() const { return size() > 0 ? &ring_[head_ & mask_] : nullptr; }
   void Pop() { ++head_; }
+  // Whether one of those that wait is of the queue pair.
+  bool HasCompletionOf(uint32_t qp_num) const;
 
   // Announces in `channel` from now on; it outlives this. ResourceExhausted when the channel has
   // all the queues that it can take.

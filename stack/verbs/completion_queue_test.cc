@@ -37,6 +37,21 @@ TEST(CompletionQueueTest, AtCapacityAndOnePast) {
   EXPECT_EQ(cq.Poll(4, wc), 0);
 }
 
+TEST(CompletionQueueTest, WhoseCompletionsWait) {
+  CompletionQueue cq(3);
+  for (const uint32_t qp_num : {5u, 6u, 7u, 8u}) {
+    EXPECT_FALSE(cq.HasCompletionOf(qp_num));
+    ibv_wc wc{};
+    wc.qp_num = qp_num;
+    ASSERT_TRUE(cq.Push(wc));
+    EXPECT_TRUE(cq.HasCompletionOf(qp_num));
+    if (qp_num == 5) continue;
+    EXPECT_TRUE(cq.HasCompletionOf(qp_num - 1));
+    cq.Pop();
+    EXPECT_FALSE(cq.HasCompletionOf(qp_num - 1)) << "it was taken";
+  }
+}
+
 TEST(CompletionQueueTest, WrittenAndReadInPlace) {
   CompletionQueue cq(2);
   EXPECT_EQ(cq.front(), nullptr);

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 
 from tests.command.harness import CLIENT, PATIENCE_S, POLLUX, SERVER, wait_for
@@ -108,6 +109,8 @@ class DeviceTest(RunTest):
         self.assert_one_line(self.finish(self.server_host, "run", "--netdev", "wire"), 2,
                              "which program")
         self.assert_one_line(self.finish(self.server_host, "run", "--", "true"), 2, "which port")
+        self.assert_one_line(self.finish(self.server_host, "run", "--netdev", "wire", "--core",
+                                         "1023", "--", "true"), 2, "CPU 1023", "may not run there")
 
     def test_interface_that_is_not_there(self):
         run = self.finish(self.server_host, "run", "--netdev", "nowhere", "--", "ibv_devinfo")
@@ -303,6 +306,15 @@ class RdmaCmTest(RunTest):
         run = self.finish_program(self.client_host, "rping", "-c", "-a", SERVER, "-C", "1")
         self.assertNotEqual(run.process.returncode, 0)
         self.assertIn("RDMA_CM_EVENT_REJECTED, error 8", run.stderr)
+
+    def test_program_that_a_signal_ends_takes_leave(self):
+        server = self.start_server("rping", "-s", "-a", SERVER)
+        client = self.run_program(self.client_host, "rping", "-c", "-a", SERVER, "-v")  # for ever
+        wait_for("a ping", lambda: "ping data" in client.stdout)
+        client.process.send_signal(signal.SIGTERM)
+        self.assertEqual(client.wait(), -signal.SIGTERM)
+        server.wait(self.patience_s)
+        self.assertIn("DISCONNECT EVENT", server.stderr)
 
     def test_one_program_on_an_interface(self):
         self.start_server("rping", "-s")

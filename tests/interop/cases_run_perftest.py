@@ -10,6 +10,7 @@ lost it posts a SEND before it has taken the last one's completion, for which it
 """
 
 import contextlib
+import pathlib
 
 from case import BOTH_PORTS, need
 from cases_connect import SEND_ONLY, drop_frames, drop_mads, stop_dropping
@@ -71,7 +72,21 @@ def awaited_listener(bench, by_cm, request):
     stop_dropping(bench)
 
 
-def measure(bench, loss, program, options, sizes, count, by_cm):
+@contextlib.contextmanager
+def report_of(bench, place, asked):
+    """The options by which Pollux's side writes one as JSON, in which results must stand at the
+    end. Names in it are without quotation marks: no parser of JSON takes it."""
+    if not asked or place.name != "pollux":
+        yield ()
+        return
+    file = pathlib.Path(bench.folder) / "report.json"
+    yield ("--out_json", f"--out_json_file={file}")
+    text = file.read_text()
+    need("results" in text and f"n_iterations: {COUNT}" in text.replace('"', ""),
+         f"the report says {text}")
+
+
+def measure(bench, loss, program, options, sizes, count, by_cm, report):
     """A whole run, at whose end the client has results for all sizes."""
     common = [program, "-F", *options]
     if count is not None:
@@ -79,12 +94,14 @@ def measure(bench, loss, program, options, sizes, count, by_cm):
     if not by_cm:
         tells = program in STREAMS and max(sizes) <= SMALL
         common += ["-u", LOSSY_QP_TIMEOUT if loss and not tells else QP_TIMEOUT]
-    with places(bench, loss) as (active, passive):
-        passive.start(*common, "-x", passive.gid_index)
+    with (places(bench, loss) as (active, passive),
+          report_of(bench, active, report) as of_active,
+          report_of(bench, passive, report) as of_passive):
+        passive.start(*common, *of_passive, "-x", passive.gid_index)
         (passive.wait_for_cm if by_cm else passive.wait_for_tcp)(PORT)
         # Parameters go over a reliable connection whatever the test is of.
         with awaited_listener(bench, by_cm, SIDR_REQ if "UD" in options else REQ):
-            active.start(*common, "-x", active.gid_index,
+            active.start(*common, *of_active, "-x", active.gid_index,
                          active.peer if by_cm else active.peer_tcp)
         end_well(active, passive)
         missing = [size for size in sizes if not reported(active.output, size)]
@@ -92,9 +109,10 @@ def measure(bench, loss, program, options, sizes, count, by_cm):
 
 
 def define(name, program, operation, *options, size=64, count=COUNT, queue_pairs=1, both_ways=False,
-           lossy=False, extra=True, ports=BOTH_PORTS, wants=()):
+           lossy=False, extra=True, ports=BOTH_PORTS, wants=(), report=False):
     """`operation`: that each of the client's messages is, and of the server's if `both_ways`.
-    `count`: None where the options say how long to go on."""
+    `count`: None where the options say how long to go on. `report`: Pollux's side writes one as
+    JSON."""
     by_cm = "-R" in options
     everything = "-a" in options
     sizes = ALL_SIZES if everything else [size]
@@ -106,7 +124,7 @@ def define(name, program, operation, *options, size=64, count=COUNT, queue_pairs
 
     def run(bench, loss):
         each = min(LOSSY_COUNT, LOSSY_BYTES // size) if loss else count
-        measure(bench, loss, program, words, sizes, each, by_cm)
+        measure(bench, loss, program, words, sizes, each, by_cm, report and not loss)
 
         def look(evidence):
             total = (each or 1) * queue_pairs * len(sizes)
@@ -126,7 +144,7 @@ ACKNOWLEDGED = [("passive", "RC ACK")]
 LOOK_UP = [("active", "SIDR_REQ"), ("passive", "SIDR_REP")]
 ATOMIC_ACK = [("passive", "RC ATOMIC ACK")]
 
-define("send_lat", "ib_send_lat", "RC SEND", both_ways=True, lossy=True, extra=False)
+define("send_lat", "ib_send_lat", "RC SEND", both_ways=True, lossy=True, extra=False, report=True)
 define("send_lat-R", "ib_send_lat", "RC SEND", "-R", both_ways=True, lossy=True)
 define("send_lat-e", "ib_send_lat", "RC SEND", "-e", both_ways=True)
 define("send_lat-inline", "ib_send_lat", "RC SEND", "-I", 64, both_ways=True)

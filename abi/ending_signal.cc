@@ -1,0 +1,80 @@
+#include "abi/ending_signal.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <utility>
+
+#include "abi/own_thread.h"
+
+namespace pollux::abi {
+namespace {
+
+constexpr int kSignals[] = {SIGHUP, SIGINT, SIGTERM};
+
+// A thread that stops in a signal handler may hold what leaving needs (the heap's lock): it stays
+// for longer than leaving takes where it does not, and no longer.
+constexpr int kStepMs = 100, kSteps = 50;
+
+pid_t process = 0;
+bool (*interrupted_in_call)() = nullptr;
+std::atomic<int> taken{0};
+sem_t wakes;
+
+// Of the default action by now: SA_RESETHAND.
+void EndBy(int signal) {
+  sigset_t one;
+  sigemptyset(&one);
+  sigaddset(&one, signal);
+  pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
+  raise(signal);
+}
+
+void OnSignal(int signal) {
+  if (getpid() != process) {
+    EndBy(signal);
+    return;
+  }
+  const int error = errno;
+  taken.store(signal, std::memory_order_relaxed);
+  sem_post(&wakes);
+  const bool goes_on = interrupted_in_call();
+  for (int step = 0; !goes_on && step < kSteps; ++step) poll(nullptr, 0, kStepMs);
+  if (!goes_on) EndBy(signal);
+  errno = error;
+}
+
+void TakeOver(int signal) {
+  struct sigaction before {};
+  if (sigaction(signal, nullptr, &before) != 0 || (before.sa_flags & SA_SIGINFO) != 0 ||
+      before.sa_handler != SIG_DFL) {
+    return;
+  }
+  struct sigaction action {};
+  action.sa_handler = OnSignal;
+  // SA_NODEFER: the second one, on the same thread.
+  action.sa_flags = SA_RESTART | SA_RESETHAND | SA_NODEFER;
+  sigaction(signal, &action, nullptr);
+}
+
+}  // namespace
+
+void LeaveBeforeEndingSignals(std::function<void()> leave, bool (*in_call)()) {
+  process = getpid();
+  interrupted_in_call = in_call;
+  sem_init(&wakes, 0, 0);
+  StartWithoutSignals([leave = std::move(leave)] {
+    while (sem_wait(&wakes) != 0) {
+    }
+    leave();
+    EndBy(taken.load(std::memory_order_relaxed));
+  }).detach();
+  for (const int signal : kSignals) TakeOver(signal);
+}
+
+}  // namespace pollux::abi
