@@ -4,11 +4,13 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "tools/bench/core_to_core.h"
 #include "tools/bench/page.h"
 #include "tools/bench/run.h"
 #include "tools/bench/run_report.h"
@@ -84,6 +86,7 @@ int Measure(const BenchOptions& options, const std::string& server) {
   const bool json = options.remote.json;
   PageFile page(options.html);
   if (!page.status().ok()) return Finish("bench", json, page.status(), {}, "");
+  const std::optional<double> before_ns = CoreToCoreNs();
   auto connected = Remote::Connect(options.remote, server);
   if (!connected.ok()) return Finish("bench", json, connected.status(), {}, "");
   Node& node = (*connected)->node();
@@ -93,12 +96,18 @@ int Measure(const BenchOptions& options, const std::string& server) {
                           [json](const std::string& what, bool as_bytes) {
                             return json ? Progress() : ProgressBar(what, as_bytes);
                           });
-  nlohmann::ordered_json out = BenchJson(options.plan, run);
-  AddCounters(node, &out);
+  nlohmann::ordered_json counters;
+  AddCounters(node, &counters);
   absl::Status status = Explain(node, run.status);
+  auto conditions = Conditions(options, server, node);
+  connected->reset();  // no core of this process polls any more
   if (status.ok()) {
-    status = page.Write(BenchPage(options.plan, run, Conditions(options, server, node)));
+    run.core_to_core_before_ns = before_ns;
+    run.core_to_core_after_ns = CoreToCoreNs();
+    status = page.Write(BenchPage(options.plan, run, std::move(conditions)));
   }
+  nlohmann::ordered_json out = BenchJson(options.plan, run);
+  out.update(counters);
   return Finish("bench", json, status, out, BenchText(run));
 }
 

@@ -1,10 +1,8 @@
 // The benchmark: what the device can do, what Pollux does over it, the ratio of the two, in one
 // run.
 #include <cstdio>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "stack/engine/eal.h"
@@ -12,6 +10,7 @@
 #include "tests/bench/figures.h"
 #include "tests/bench/memory_cost.h"
 #include "tests/bench/passes.h"
+#include "tests/bench/results.h"
 #include "tests/bench/wires.h"
 #include "tools/bench/page.h"
 #include "tools/options.h"
@@ -29,11 +28,14 @@ struct BenchOptions {
   bool ring_only = false;
   bool memory = false;
   std::string html;
-  std::string part;
+  std::string parts;
 };
 
-Json ToJson(const Figures& figures) {
+Json ToJson(const Results::Section& of) {
+  const Figures& figures = *of.figures;
   Json json;
+  json["cores"] = CoresName(of.cores);
+  json["passes"] = of.passes;
   for (const auto& [name, series] : figures.series) {
     json["figures"][name] = {{"unit", series.unit},
                              {"median", series.Median()},
@@ -48,11 +50,14 @@ Json ToJson(const Figures& figures) {
                                     {verdict.at_most ? "at_most" : "at_least", verdict.target},
                                     {"met", verdict.met()}};
   }
+  for (const auto& [what, why] : figures.missing) json["missing"][what] = why;
   return json;
 }
 
-void Print(Wire wire, const Figures& figures) {
-  std::printf("\n%s\n%-44s%12s%12s%12s\n", WireName(wire), "", "median", "low", "high");
+void Print(const Results::Section& of) {
+  const Figures& figures = *of.figures;
+  std::printf("\n%s (cores %s)\n%-44s%12s%12s%12s\n", of.name.c_str(), CoresName(of.cores), "",
+              "median", "low", "high");
   for (const auto& [name, series] : figures.series) {
     std::printf("%-44s%12.3f%12.3f%12.3f  %s\n", name.c_str(), series.Median(), series.Low(),
                 series.High(), series.unit.c_str());
@@ -62,6 +67,9 @@ void Print(Wire wire, const Figures& figures) {
     std::printf("%-44s%12.2f%12s  %s\n", verdict.name.c_str(), verdict.value,
                 absl::StrFormat("%s%.2f", verdict.at_most ? "<= " : ">= ", verdict.target).c_str(),
                 verdict.met() ? "met" : "not met");
+  }
+  for (const auto& [what, why] : figures.missing) {
+    std::printf("%s: not measured: %s\n", what.c_str(), why.c_str());
   }
 }
 
@@ -84,24 +92,25 @@ int Fail(const absl::Status& status, int exit_status) {
 int Measure(const BenchOptions& options) {
   tools::PageFile page(options.html);
   absl::Status status = page.status();
-  std::map<Wire, Figures> figures;
-  std::vector<Wire> wires = {Wire::kRing};
-  if (!options.ring_only) wires.push_back(Wire::kMemif);
+  Results results;
   for (uint64_t pass = 0; pass < options.passes && status.ok(); ++pass) {
-    for (const Wire wire : wires) {
-      if (!status.ok()) break;
+    for (const Wire wire : {Wire::kRing, Wire::kMemif, Wire::kAfPacket}) {
+      const bool asked = wire == Wire::kRing || !options.ring_only;
+      if (!status.ok() || !asked || !HasPart(wire, options.parts)) continue;
       std::fprintf(stderr, "pass %u of %u, %s\n", static_cast<unsigned>(pass + 1),
                    static_cast<unsigned>(options.passes), WireName(wire));
-      status = RunPass(wire, options.scale, options.part, figures[wire]);
+      Figures figures;
+      status = RunPass(wire, options.scale, options.parts, figures);
+      results.Add(wire, figures);
     }
   }
-  if (status.ok()) status = page.Write(BenchPage(figures, options.passes, options.scale));
+  if (status.ok()) status = page.Write(BenchPage(results, options.passes, options.scale));
   if (!status.ok()) return Fail(status, tools::kExitFailure);
   Json out;
   out["passes"] = options.passes;
-  for (const auto& [wire, of_wire] : figures) {
-    if (!options.json) Print(wire, of_wire);
-    out[WireName(wire)] = ToJson(of_wire);
+  for (const Results::Section& of : results.Sections()) {
+    if (!options.json) Print(of);
+    out[of.name] = ToJson(of);
   }
   if (options.json) std::printf("%s\n", out.dump().c_str());
   return tools::kExitOk;
@@ -109,23 +118,26 @@ int Measure(const BenchOptions& options) {
 
 int Main(int argc, char** argv) {
   BenchOptions bench;
-  tools::Options options("bench [options]   (tools/dev bench)",
-                         "Measures, pass by pass and interleaved, the bare device, the least work\n"
-                         "that any RoCE stack does (+work), and Pollux over the same device.");
+  tools::Options options(
+      "bench [options]   (tools/dev bench)",
+      "Measures, pass by pass and interleaved, the bare device, the least work\n"
+      "that any RoCE stack does (+work), and Pollux over the same device. The cost of\n"
+      "passing a cache line from core to core is measured before and after each\n"
+      "part; passes with near cores and passes with far ones stand apart.");
   options.Number("passes", "passes, of which the median is taken (5)", 1, 1000, &bench.passes);
   options.Real("scale", "length of each measurement (1)", 0.001, 1000, &bench.scale);
-  options.Switch("ring-only", "leave out net_memif", &bench.ring_only);
+  options.Switch("ring-only", "leave out net_memif and net_af_packet", &bench.ring_only);
   options.Switch("memory", "instead: what a queue pair, a region, a connection cost in bytes",
                  &bench.memory);
   options.Switch("json", "one JSON object on standard output instead of tables", &bench.json);
   options.Text("html", "FILE", "write a page with distributions, curves and verdicts too",
                &bench.html);
-  options.Text("part", "NAME", "of each pass this part alone, as in: tirpc", &bench.part);
+  options.Text("part", "LIST", "of each pass these parts alone, as in: rpc,tirpc", &bench.parts);
   const auto operands = options.Parse(argc, argv, 0, 0);
   absl::Status status = operands.status();
-  status.Update(CheckPart(bench.part));
-  if (!bench.part.empty() && !bench.html.empty()) {
-    status.Update(absl::InvalidArgumentError("--html is a page of all parts"));
+  status.Update(CheckParts(bench.parts));
+  if (!bench.parts.empty() && !bench.html.empty()) {
+    status.Update(absl::InvalidArgumentError("--html is a page of all parts: leave out --part"));
   }
   if (!status.ok()) return Fail(status, tools::kExitUsage);
   if (options.help_asked()) {

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "tests/bench/passes.h"
+#include "tests/bench/results.h"
 
 namespace pollux::bench {
 namespace {
@@ -30,6 +31,11 @@ constexpr Target kTargets[] = {
     {"5 % loss / none", "WRITE 1 MiB, 5 % loss", "WRITE 1 MiB, no loss", 0.1, false},
     {"small messages beside bulk / alone, p99", "1,000 small messages beside bulk, p99",
      "1,000 small messages alone, p99", 3.0, true},
+    {"64 B SEND round trip by veth / +work", kSendByVeth, kWorkByVeth, 1.2, true},
+    {"TCP NULL, polling server / native", "libtirpc TCP, polling server, NULL",
+     "NULL RPC round trip", 20, false},
+    {"TCP read 1 MiB, polling server / native", "libtirpc TCP, polling server, read 1 MiB",
+     "RPC read 1 MiB round trip", 2.5, false},
     {"native NULL / TCP", "NULL RPC round trip", "libtirpc TCP NULL", 1.0, true},
     {"native read 4 KiB / TCP", "RPC read 4 KiB round trip", "libtirpc TCP read 4 KiB", 1.0, true},
     {"native write 4 KiB / TCP", "RPC write 4 KiB round trip", "libtirpc TCP write 4 KiB", 1.0,
@@ -64,7 +70,6 @@ constexpr Target kTargets[] = {
 
 PageSection LatencySection(const Figures& figures) {
   PageSection section;
-  section.title = "Latency";
   section.note =
       "All passes together. Values are upper bounds of log-linear buckets, at most 1/64 "
       "(1.6 %) too high.";
@@ -78,6 +83,7 @@ PageSection LatencySection(const Figures& figures) {
     section.charts.push_back(CdfChart(title + ": distribution", latencies));
   };
   add("64 B SEND, answered by a SEND", "SEND");
+  add("64 B there and back, by packet sockets on a veth pair", "64 B round trip by veth");
   add("NULL RPC, one after the other", "NULL RPC round");
   add("NULL RPC when both ends idle in between", "NULL RPC, 1,000/s");
   add("Small messages on a thousand queue pairs", "1,000 small");
@@ -110,13 +116,11 @@ PageSection ThroughputSection(const Figures& figures) {
                                        figures.Median(LossFigure(kLosses[i])) / lossless);
     loss.series[1].points.emplace_back(100 * kLosses[i], kLossTargets[i]);
   }
-  return {.title = "Throughput by message size, and under loss",
-          .charts = {std::move(chart), std::move(loss)}};
+  return {.charts = {std::move(chart), std::move(loss)}};
 }
 
 PageSection ScalingSection(const Figures& figures) {
   PageSection section;
-  section.title = "Scaling";
   section.note =
       "One core runs both ends by turns; two run one each. More cores are more such "
       "pairs, each with a wire of its own: workers share nothing, so that what the "
@@ -125,7 +129,7 @@ PageSection ScalingSection(const Figures& figures) {
   for (const bool bulk : {false, true}) {
     Chart cores{.title = bulk ? "1 MiB WRITEs by cores" : "64 B SENDs by cores",
                 .note = "",
-                .x = {"cores", Scale::kLinear},
+                .x = {"cores", Scale::kCount},
                 .y = {bulk ? "throughput, Gb/s" : "SENDs, million/s", Scale::kLinear},
                 .series = {{"measured", {}}, {"linear in pairs of cores", {}}}};
     const double one = figures.Median(bulk ? "WRITE 1 MiB, 1 core" : "SEND 64 B stream, 1 core");
@@ -137,6 +141,8 @@ PageSection ScalingSection(const Figures& figures) {
       cores.series[0].points.emplace_back(2 * pairs, sum);
       cores.series[1].points.emplace_back(2 * pairs, two * pairs);
     }
+    // Through one point there is no line.
+    if (cores.series[1].points.size() < 2) cores.series.pop_back();
     section.charts.push_back(std::move(cores));
   }
   Chart pairs{.title = "By queue pairs",
@@ -155,7 +161,7 @@ PageSection ScalingSection(const Figures& figures) {
   return section;
 }
 
-tools::PageTable FiguresTable(const Figures& figures) {
+std::vector<tools::PageTable> FiguresTables(const Figures& figures) {
   tools::PageTable table{
       "All figures: medians of the passes", {"figure", "median", "low", "high", "unit"}, {}};
   for (const auto& [name, series] : figures.series) {
@@ -163,7 +169,12 @@ tools::PageTable FiguresTable(const Figures& figures) {
                           absl::StrFormat("%.3f", series.Low()),
                           absl::StrFormat("%.3f", series.High()), series.unit});
   }
-  return table;
+  std::vector<tools::PageTable> tables = {std::move(table)};
+  if (figures.missing.empty()) return tables;
+  tools::PageTable missing{"Not measured", {"what", "why"}, {}};
+  for (const auto& [what, why] : figures.missing) missing.rows.push_back({what, why});
+  tables.push_back(std::move(missing));
+  return tables;
 }
 
 }  // namespace
@@ -178,7 +189,7 @@ std::vector<tools::Verdict> Verdicts(const Figures& figures) {
   return verdicts;
 }
 
-tools::Page BenchPage(const std::map<Wire, Figures>& figures, uint64_t passes, double scale) {
+tools::Page BenchPage(const Results& results, uint64_t passes, double scale) {
   tools::Page page;
   page.title = "Pollux benchmark";
   page.lead =
@@ -191,22 +202,28 @@ tools::Page BenchPage(const std::map<Wire, Figures>& figures, uint64_t passes, d
       "passes", absl::StrCat(passes, ", interleaved; medians unless said otherwise"));
   page.conditions.emplace_back("length of the measurements",
                                absl::StrFormat("%g of the usual", scale));
-  for (const auto& [wire, of_wire] : figures) {
-    page.conditions.emplace_back(absl::StrCat("core to core, ", WireName(wire)),
-                                 absl::StrFormat("%.0f ns before, %.0f ns after (medians)",
-                                                 of_wire.Median("core to core, before"),
-                                                 of_wire.Median("core to core, after")));
+  for (const Results::Section& of : results.Sections()) {
+    const auto measured = of.figures->series.find(kCoreToCore);
+    if (measured == of.figures->series.end()) continue;
+    const Series& ns = measured->second;
+    page.conditions.emplace_back(
+        absl::StrCat("core to core, ", of.name),
+        absl::StrFormat("%s: %.0f ns (%.0f to %.0f), between the parts of %u of the passes",
+                        CoresName(of.cores), ns.Median(), ns.Low(), ns.High(), of.passes));
   }
-  for (const auto& [wire, of_wire] : figures) {
-    page.sections.push_back({.title = absl::StrCat(WireName(wire), ": ratios and verdicts"),
-                             .verdicts = Verdicts(of_wire)});
-    for (PageSection section :
-         {LatencySection(of_wire), ThroughputSection(of_wire), ScalingSection(of_wire)}) {
-      section.title = absl::StrCat(WireName(wire), ": ", section.title);
+  for (const Results::Section& of : results.Sections()) {
+    const auto add = [&](PageSection section, const char* title) {
+      if (section.verdicts.empty() && section.charts.empty() && section.tables.empty()) return;
+      section.title = absl::StrCat(of.name, ": ", title);
       page.sections.push_back(std::move(section));
+    };
+    add({.verdicts = Verdicts(*of.figures)}, "ratios and verdicts");
+    add(LatencySection(*of.figures), "Latency");
+    if (of.wire != Wire::kAfPacket) {
+      add(ThroughputSection(*of.figures), "Throughput by message size, and under loss");
+      add(ScalingSection(*of.figures), "Scaling");
     }
-    page.sections.push_back({.title = absl::StrCat(WireName(wire), ": all figures"),
-                             .tables = {FiguresTable(of_wire)}});
+    add({.tables = FiguresTables(*of.figures)}, "all figures");
   }
   return page;
 }

@@ -2,12 +2,11 @@
 #ifndef POLLUX_TESTS_BENCH_BENCH_PAGE_H_
 #define POLLUX_TESTS_BENCH_BENCH_PAGE_H_
 
-#include <map>
-#include <string>
+#include <cstdint>
 #include <vector>
 
 #include "tests/bench/figures.h"
-#include "tests/bench/wires.h"
+#include "tests/bench/results.h"
 #include "tools/bench/page.h"
 
 namespace pollux::bench {
@@ -15,7 +14,7 @@ namespace pollux::bench {
 // The targets of one wire, judged. Those whose figures were not measured are left out.
 std::vector<tools::Verdict> Verdicts(const Figures& figures);
 
-tools::Page BenchPage(const std::map<Wire, Figures>& figures, uint64_t passes, double scale);
+tools::Page BenchPage(const Results& results, uint64_t passes, double scale);
 
 }  // namespace pollux::bench
 

@@ -2,7 +2,6 @@
 #ifndef POLLUX_TESTS_BENCH_CORE_PAIR_H_
 #define POLLUX_TESTS_BENCH_CORE_PAIR_H_
 
-#include <cstdint>
 #include <functional>
 
 namespace pollux::bench {
@@ -11,11 +10,6 @@ namespace pollux::bench {
 // registered with DPDK, and returns when both have ended.
 void RunOnTwoCores(const std::function<void()>& a, const std::function<void()>& b,
                    unsigned first = 0);
-
-// The cost of one core reading a line that the other wrote, in ns: the median of
-// several rounds. Machines differ in it by a factor of five and some flip within minutes, so that a
-// figure without it says little.
-double CoreToCoreNs();
 
 }  // namespace pollux::bench
 

@@ -14,6 +14,7 @@
 #include "stack/engine/clock.h"
 #include "stack/wire/ethernet.h"
 #include "stack/wire/icrc.h"
+#include "stack/wire/ipv4.h"
 #include "tests/bench/core_pair.h"
 
 namespace pollux::bench {
@@ -27,14 +28,19 @@ constexpr uint32_t kMaxPayload = 4096;
 // One side's application buffers and header template.
 class Side {
  public:
-  Side(WireEnd end, Work work, uint32_t payload)
+  Side(WireEnd end, WireEnd peer, Work work, uint32_t payload)
       : end_(end), work_(work), payload_(payload), out_(kMaxPayload, 1), in_(kMaxPayload) {
     const uint16_t ip_bytes = static_cast<uint16_t>(20 + 8 + 12 + payload + kIcrcBytes);
+    std::copy(peer.mac.begin(), peer.mac.end(), template_);
+    std::copy(end.mac.begin(), end.mac.end(), template_ + 6);
     template_[12] = 0x08;
     template_[14] = 0x45;
     StoreBe16(template_ + 16, ip_bytes);
     template_[22] = 64;
     template_[23] = 17;
+    StoreBe32(template_ + 26, end.address);
+    StoreBe32(template_ + 30, peer.address);
+    wire::UpdateIpv4Checksum(template_ + wire::kEthernetBytes);
     StoreBe16(template_ + 36, wire::kRocePort);
     StoreBe16(template_ + 38, ip_bytes - 20);
     template_[42] = 0x04;
@@ -97,19 +103,29 @@ class Side {
 
 }  // namespace
 
-double EchoPerSecond(WireEnd a, WireEnd b, Work work, uint32_t payload, uint64_t rounds,
-                     uint32_t window) {
-  Side near(a, work, payload), far(b, work, payload);
+namespace {
+
+// Time of all rounds. `each_ns` may be null; else the window is 1.
+uint64_t EchoNs(WireEnd a, WireEnd b, Work work, uint32_t payload, uint64_t rounds, uint32_t window,
+                tools::Histogram* each_ns) {
+  Side near(a, b, work, payload), far(b, a, work, payload);
   const engine::Clock clock;
   uint64_t elapsed_ns = 0;
   RunOnTwoCores(
       [&] {
         const uint64_t start_ns = clock.NowNs();
+        uint64_t last_ns = start_ns;
         uint64_t sent = 0, received = 0;
         while (received < rounds) {
           const uint64_t may = std::min<uint64_t>(window - (sent - received), rounds - sent);
           if (may > 0) sent += near.Send(static_cast<uint16_t>(std::min<uint64_t>(may, kBurst)));
-          received += near.Receive();
+          const uint16_t came = near.Receive();
+          received += came;
+          if (came > 0 && each_ns != nullptr) {
+            const uint64_t now_ns = clock.NowNs();
+            each_ns->Record(now_ns - last_ns);
+            last_ns = now_ns;
+          }
         }
         elapsed_ns = clock.NowNs() - start_ns;
       },
@@ -124,15 +140,25 @@ double EchoPerSecond(WireEnd a, WireEnd b, Work work, uint32_t payload, uint64_t
           }
         }
       });
+  return elapsed_ns;
+}
+
+}  // namespace
+
+double EchoPerSecond(WireEnd a, WireEnd b, Work work, uint32_t payload, uint64_t rounds,
+                     uint32_t window) {
+  const uint64_t elapsed_ns = EchoNs(a, b, work, payload, rounds, window, nullptr);
   return static_cast<double>(rounds) * 1e9 / static_cast<double>(elapsed_ns);
 }
 
-double RoundTripNs(WireEnd a, WireEnd b, Work work, uint32_t payload, uint64_t rounds) {
-  return 1e9 / EchoPerSecond(a, b, work, payload, rounds, 1);
+double RoundTripNs(WireEnd a, WireEnd b, Work work, uint32_t payload, uint64_t rounds,
+                   tools::Histogram* each_ns) {
+  const uint64_t elapsed_ns = EchoNs(a, b, work, payload, rounds, 1, each_ns);
+  return static_cast<double>(elapsed_ns) / static_cast<double>(rounds);
 }
 
 double StreamPerSecond(WireEnd a, WireEnd b, Work work, uint32_t payload, uint64_t frames) {
-  Side near(a, work, payload), far(b, work, payload);
+  Side near(a, b, work, payload), far(b, a, work, payload);
   const engine::Clock clock;
   std::atomic<uint64_t> start_ns{0};
   uint64_t end_ns = 0;

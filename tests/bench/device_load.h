@@ -5,16 +5,21 @@
 
 #include <cstdint>
 
+#include "stack/base/types.h"
 #include "stack/transport/link.h"
+#include "tools/histogram.h"
 
 struct rte_mempool;
 
 namespace pollux::bench {
 
-// One end of a wire: its link and the pool that its frames come from.
+// One end of a wire: its link, the pool that its frames come from, and its addresses, which a
+// kernel on the way looks at.
 struct WireEnd {
   transport::Link* link;
   rte_mempool* pool;
+  MacAddress mac;
+  uint32_t address;  // IPv4, host order
 };
 
 // "+work": headers built from a template, the ICRC made and checked, the payload copied out of and
@@ -22,8 +27,10 @@ struct WireEnd {
 // of that.
 enum class Work { kRaw, kPacket };
 
-// Mean round trip in ns of one frame with `payload` bytes at a time.
-double RoundTripNs(WireEnd a, WireEnd b, Work work, uint32_t payload, uint64_t rounds);
+// Mean round trip in ns of one frame with `payload` bytes at a time. With `each_ns`, which costs a
+// look at the clock, each is recorded there too.
+double RoundTripNs(WireEnd a, WireEnd b, Work work, uint32_t payload, uint64_t rounds,
+                   tools::Histogram* each_ns = nullptr);
 // Frames a second with `payload` bytes one way.
 double StreamPerSecond(WireEnd a, WireEnd b, Work work, uint32_t payload, uint64_t frames);
 // Round trips a second with `window` at once.

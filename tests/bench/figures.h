@@ -13,7 +13,7 @@
 
 namespace pollux::bench {
 
-// One figure, measured once a pass.
+// One figure, measured as often in each pass.
 struct Series {
   std::string unit;
   std::vector<double> values;
@@ -31,6 +31,7 @@ struct Series {
 struct Figures {
   std::map<std::string, Series> series;
   std::map<std::string, std::unique_ptr<tools::Histogram>> latencies_ns;  // of all passes together
+  std::map<std::string, std::string> missing;  // what could not be measured, and why
 
   void Record(const std::string& name, const char* unit, double value) {
     series[name].unit = unit;
@@ -40,6 +41,14 @@ struct Figures {
     std::unique_ptr<tools::Histogram>& all = latencies_ns[name];
     if (all == nullptr) all = std::make_unique<tools::Histogram>();
     all->Add(latency_ns);
+  }
+  // Those of another pass after these.
+  void Add(const Figures& pass) {
+    for (const auto& [name, one] : pass.series) {
+      for (const double value : one.values) Record(name, one.unit.c_str(), value);
+    }
+    for (const auto& [name, latency_ns] : pass.latencies_ns) RecordLatencies(name, *latency_ns);
+    missing.insert(pass.missing.begin(), pass.missing.end());
   }
   // 0 for what was not measured.
   double Median(const std::string& name) const {

@@ -66,10 +66,32 @@ TEST(SharedPortTest, WithoutHopsAndWithOneEach) {
   }
 }
 
+TEST(VethTest, RoundTripsOfTheDeviceAndOfPolluxByTurns) {
+  ASSERT_TRUE(engine::InitEal({.memory_mib = 512}).ok());
+  auto wire = OpenWire(Wire::kAfPacket);
+  if (absl::IsPermissionDenied(wire.status())) GTEST_SKIP() << wire.status().message();
+  ASSERT_TRUE(wire.ok()) << wire.status();
+  engine::Device& a = *wire->first;
+  engine::Device& b = *wire->second;
+  for (int turn = 0; turn < 2; ++turn) {
+    for (const Work work : {Work::kRaw, Work::kPacket}) {
+      const WireEnd x = BareEnd(a), y = BareEnd(b);
+      tools::Histogram each_ns;
+      EXPECT_GT(RoundTripNs(x, y, work, 64, 100, &each_ns), 0);
+      EXPECT_EQ(each_ns.count(), 100u);
+    }
+    auto pair = VerbsPair::Connect(&a, &b);
+    ASSERT_TRUE(pair.ok()) << pair.status();
+    EXPECT_GT((*pair)->SendRoundTripNs(64, 100), 0);
+  }
+  CloseWire(*wire);
+}
+
 TEST_P(LoadsTest, AProgramOfRpcgen) {
   auto wire = OpenWire(GetParam());
   ASSERT_TRUE(wire.ok()) << wire.status();
-  for (const auto& times : {TimePollux(*std::move(wire), 40), TimeTcp(40)}) {
+  for (const auto& times :
+       {TimePollux(*std::move(wire), 40), TimeTcp(40), TimeTcp(40, TcpServer::kPolls)}) {
     ASSERT_TRUE(times.ok()) << times.status();
     for (const double seconds : {times->null_s, times->read_4k_s, times->write_4k_s,
                                  times->read_1m_s, times->write_1m_s}) {

@@ -31,10 +31,12 @@ int MakeNamespace() {
 
 bool RunShell(const std::string& command) { return std::system(command.c_str()) == 0; }
 
-// Of the veth end in the namespace that this thread is in.
+// Of the veth end in the namespace that this thread is in. Without an address of IPv6, the kernel
+// sends nothing on its own.
 bool SetUp(const char* end, const char* address) {
   return RunShell(absl::StrCat("PATH=$PATH:/usr/sbin:/sbin; ip addr add ", address, "/30 dev ", end,
-                               " && ip link set ", end, " up && ip link set lo up"));
+                               " && ip link set ", end,
+                               " addrgenmode none up && ip link set lo up"));
 }
 
 }  // namespace
@@ -49,13 +51,13 @@ absl::StatusOr<std::unique_ptr<NamespacePair>> NamespacePair::Make() {
   }
   bool made = false;
   absl::Status status = pair->InFirst([&] {
-    made = RunShell(absl::StrCat("PATH=$PATH:/usr/sbin:/sbin; ip link add veth0 type veth peer "
-                                 "name veth1 netns /proc/",
-                                 getpid(), "/fd/", pair->second_)) &&
-           SetUp("veth0", "198.18.0.1");
+    made = RunShell(absl::StrCat("PATH=$PATH:/usr/sbin:/sbin; ip link add ", kFirstEnd,
+                                 " type veth peer name ", kSecondEnd, " netns /proc/", getpid(),
+                                 "/fd/", pair->second_)) &&
+           SetUp(kFirstEnd, "198.18.0.1");
   });
   if (status.ok() && made) {
-    status = pair->InSecond([&] { made = SetUp("veth1", "198.18.0.2"); });
+    status = pair->InSecond([&] { made = SetUp(kSecondEnd, "198.18.0.2"); });
   }
   if (!status.ok()) return status;
   if (!made) return absl::PermissionDeniedError("no veth pair can be made");

@@ -14,6 +14,8 @@ namespace pollux::bench {
 // They go with it, and with the last socket that was made there.
 class NamespacePair {
  public:
+  static constexpr char kFirstEnd[] = "veth0";
+  static constexpr char kSecondEnd[] = "veth1";
   static constexpr uint32_t kFirstAddress = 0xC6120001;   // 198.18.0.1
   static constexpr uint32_t kSecondAddress = 0xC6120002;  // 198.18.0.2
 

@@ -1,7 +1,6 @@
 #include "tests/bench/passes.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -11,14 +10,18 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "tests/bench/core_pair.h"
 #include "tests/bench/device_load.h"
 #include "tests/bench/many_pairs.h"
+#include "tests/bench/results.h"
 #include "tests/bench/rpc_pair.h"
 #include "tests/bench/shared_port.h"
 #include "tests/bench/tirpc_load.h"
 #include "tests/bench/verbs_load.h"
 #include "tools/bench/chart.h"
+#include "tools/bench/core_to_core.h"
 #include "tools/transfer.h"
 
 namespace pollux::bench {
@@ -65,6 +68,44 @@ absl::Status DevicePass(Wire wire, double scale, Figures& figures) {
     figures.Record("READ 1 MiB", "Gb/s",
                    verbs.PerSecond(IBV_WR_RDMA_READ, kBulk, n(1'000), 4) * kBulk * 8e-9);
     figures.Record("retransmitted packets", "", static_cast<double>(verbs.retransmitted()));
+  }
+  CloseWire(*opened);
+  if (wire == Wire::kMemif) {
+    figures.missing["1 MiB WRITE / eRPC, at least 2"] = "eRPC is no package of Debian's";
+  }
+  return absl::OkStatus();
+}
+
+// What Pollux adds to a round trip of the kernel's, by turns with it. Medians of the single round
+// trips: a mean would say how busy the machine was.
+absl::Status VethPass(Wire wire, double scale, Figures& figures) {
+  constexpr int kTurns = 4;
+  absl::StatusOr<engine::Device::Pair> opened = OpenWire(wire);
+  if (absl::IsPermissionDenied(opened.status())) {
+    figures.missing["round trips by a veth pair"] = std::string(opened.status().message());
+    return absl::OkStatus();
+  }
+  if (!opened.ok()) return opened.status();
+  engine::Device& a = *opened->first;
+  engine::Device& b = *opened->second;
+  const auto rounds = static_cast<uint64_t>(20'000 * scale) + 2;
+  const auto record = [&figures](const std::string& name, const tools::Histogram& each_ns) {
+    figures.Record(name, "us", static_cast<double>(each_ns.Percentile(0.5)) * 1e-3);
+    figures.RecordLatencies(name, each_ns);
+  };
+  for (int turn = 0; turn < kTurns; ++turn) {
+    for (const auto& [name, work] :
+         {std::pair(kRawByVeth, Work::kRaw), {kWorkByVeth, Work::kPacket}}) {
+      tools::Histogram each_ns;
+      const WireEnd x = BareEnd(a), y = BareEnd(b);
+      RoundTripNs(x, y, work, kSmall, rounds, &each_ns);
+      record(name, each_ns);
+    }
+    absl::StatusOr<std::unique_ptr<VerbsPair>> pair = VerbsPair::Connect(&a, &b);
+    if (!pair.ok()) return pair.status();
+    tools::Histogram each_ns;
+    (*pair)->SendRoundTripNs(kSmall, rounds, &each_ns);
+    record(kSendByVeth, each_ns);
   }
   CloseWire(*opened);
   return absl::OkStatus();
@@ -320,10 +361,12 @@ absl::Status TirpcPass(Wire wire, double scale, Figures& figures) {
   const absl::StatusOr<TirpcTimes> tcp = TimeTcp(calls);
   if (!tcp.ok()) return tcp.status();
   record("libtirpc TCP", *tcp);
+  const absl::StatusOr<TirpcTimes> polling = TimeTcp(calls, TcpServer::kPolls);
+  if (!polling.ok()) return polling.status();
+  record("libtirpc TCP, polling server,", *polling);
   const absl::StatusOr<TirpcTimes> veth = TimeTcpByVeth(calls);
   if (absl::IsPermissionDenied(veth.status())) {
-    std::fprintf(stderr, "libtirpc TCP by veth is not measured: %s\n",
-                 std::string(veth.status().message()).c_str());
+    figures.missing["libtirpc TCP by veth"] = std::string(veth.status().message());
     return absl::OkStatus();
   }
   if (!veth.ok()) return veth.status();
@@ -334,6 +377,13 @@ absl::Status TirpcPass(Wire wire, double scale, Figures& figures) {
 struct Part {
   const char* name;
   absl::Status (*run)(Wire wire, double scale, Figures& figures);
+  bool of_veth = false;  // and of no other wire
+
+  bool Runs(Wire wire, const std::string& asked) const {
+    const std::vector<std::string> names = absl::StrSplit(asked, ',', absl::SkipEmpty());
+    return of_veth == (wire == Wire::kAfPacket) &&
+           (names.empty() || std::find(names.begin(), names.end(), name) != names.end());
+  }
 };
 constexpr Part kParts[] = {
     {"device", &DevicePass},
@@ -347,6 +397,7 @@ constexpr Part kParts[] = {
     {"rpc", &RpcPass},
     {"idle", &IdlePass},
     {"tirpc", &TirpcPass},
+    {"veth", &VethPass, true},
 };
 
 }  // namespace
@@ -373,22 +424,38 @@ std::string SharersFigure(unsigned workers, bool by_ring) {
                          by_ring ? ", each by ring" : "");
 }
 
-absl::Status CheckPart(const std::string& part) {
-  std::string all;
-  for (const Part& one : kParts) {
-    if (part.empty() || part == one.name) return absl::OkStatus();
-    absl::StrAppend(&all, all.empty() ? "" : ", ", one.name);
+absl::Status CheckParts(const std::string& parts) {
+  std::vector<std::string> all;
+  for (const Part& one : kParts) all.emplace_back(one.name);
+  for (const auto part : absl::StrSplit(parts, ',', absl::SkipEmpty())) {
+    if (std::find(all.begin(), all.end(), part) != all.end()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("no part '", part, "'; there are ", absl::StrJoin(all, ", ")));
   }
-  return absl::InvalidArgumentError(absl::StrCat("no part '", part, "'; there are ", all));
+  return absl::OkStatus();
 }
 
-absl::Status RunPass(Wire wire, double scale, const std::string& part, Figures& figures) {
-  figures.Record("core to core, before", "ns", CoreToCoreNs());
+namespace {
+
+// Nothing of a machine with one core.
+void RecordCoreToCore(Figures& figures) {
+  if (const auto ns = tools::CoreToCoreNs()) figures.Record(kCoreToCore, "ns", *ns);
+}
+
+}  // namespace
+
+bool HasPart(Wire wire, const std::string& parts) {
+  return std::any_of(std::begin(kParts), std::end(kParts),
+                     [&](const Part& one) { return one.Runs(wire, parts); });
+}
+
+absl::Status RunPass(Wire wire, double scale, const std::string& parts, Figures& figures) {
+  RecordCoreToCore(figures);
   for (const Part& one : kParts) {
-    if (!part.empty() && part != one.name) continue;
+    if (!one.Runs(wire, parts)) continue;
     if (absl::Status status = one.run(wire, scale, figures); !status.ok()) return status;
+    RecordCoreToCore(figures);
   }
-  figures.Record("core to core, after", "ns", CoreToCoreNs());
   return absl::OkStatus();
 }
 

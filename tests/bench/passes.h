@@ -33,17 +33,22 @@ inline constexpr struct {
               {"sleep", engine::Idle::kSleep}};
 
 // Names of figures that more than the pass has to know.
+inline constexpr char kRawByVeth[] = "64 B round trip by veth, raw";
+inline constexpr char kWorkByVeth[] = "64 B round trip by veth, +work";
+inline constexpr char kSendByVeth[] = "64 B round trip by veth, SEND";
 std::string SizeFigure(const std::string& operation, uint32_t bytes);
 std::string PairsFigure(uint32_t count, uint32_t burst);
 std::string LossFigure(double loss);
 std::string WorkersFigure(unsigned pairs, bool bulk);
 std::string SharersFigure(unsigned workers, bool by_ring);
 
-// OK for "" and the name of one of a pass's parts; else InvalidArgument, with the names.
-absl::Status CheckPart(const std::string& part);
-// All of them, or one `part`, one after the other, with the cost of passing a cache line before and
-// after. `scale` is the length of each. The first error of a wire, or of what runs over it.
-absl::Status RunPass(Wire wire, double scale, const std::string& part, Figures& figures);
+// OK for "" and a list of a pass's parts, as in "rpc,tirpc"; else InvalidArgument, with the names.
+absl::Status CheckParts(const std::string& parts);
+// Whether a pass over this wire has one of these parts, or for "" any.
+bool HasPart(Wire wire, const std::string& parts);
+// All of them, or `parts`, one after the other, with the cost of passing a cache line before and
+// after each. `scale` is the length of each. The first error of a wire, or of what runs over it.
+absl::Status RunPass(Wire wire, double scale, const std::string& parts, Figures& figures);
 
 }  // namespace pollux::bench
 

@@ -37,6 +37,7 @@ namespace {
 constexpr uint16_t kPort = 20049;
 constexpr uint32_t kTimeoutMs = 25'000;
 constexpr int kTickMs = 20;  // in which a service hears that it is to end
+constexpr int kNoWait = 0;
 constexpr uint32_t k4k = 4096;
 constexpr uint32_t k1m = BLOCK_MAX_BYTES;
 
@@ -47,9 +48,9 @@ bool_t Nothing(XDR* /*xdr*/, void* /*nothing*/) { return TRUE; }
 class ServiceThread {
  public:
   using Make = std::function<absl::StatusOr<SVCXPRT*>()>;
-  // `make` runs on the thread.
-  static absl::StatusOr<std::unique_ptr<ServiceThread>> Start(Make make) {
-    std::unique_ptr<ServiceThread> service(new ServiceThread);
+  // `make` runs on the thread, which looks for calls at least every `wait_ms`.
+  static absl::StatusOr<std::unique_ptr<ServiceThread>> Start(Make make, int wait_ms = kTickMs) {
+    std::unique_ptr<ServiceThread> service(new ServiceThread(wait_ms));
     std::promise<absl::Status> made;
     service->thread_ = std::thread([&made, make, raw = service.get()] {
       absl::StatusOr<SVCXPRT*> transport = make();
@@ -68,16 +69,17 @@ class ServiceThread {
   ServiceThread& operator=(const ServiceThread&) = delete;
 
  private:
-  ServiceThread() = default;
+  explicit ServiceThread(int wait_ms) : wait_ms_(wait_ms) {}
   void Serve(SVCXPRT* transport) {
     while (!stop_) {
       std::vector<pollfd> polled(svc_pollfd, svc_pollfd + svc_max_pollfd);
-      const int ready = poll(polled.data(), polled.size(), kTickMs);
+      const int ready = poll(polled.data(), polled.size(), wait_ms_);
       if (ready > 0) svc_getreq_poll(polled.data(), ready);
     }
     svc_destroy(transport);
   }
 
+  const int wait_ms_;
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };
@@ -193,16 +195,17 @@ absl::StatusOr<SVCXPRT*> MakeTcpService() {
 // Makes the sockets of one side, on the thread that it is called on.
 using Place = std::function<absl::Status(absl::FunctionRef<void()> make)>;
 
-absl::StatusOr<TirpcTimes> TimeTcpAt(uint32_t server_address, uint64_t calls,
+absl::StatusOr<TirpcTimes> TimeTcpAt(uint32_t server_address, uint64_t calls, int server_wait_ms,
                                      const Place& server_place, const Place& client_place) {
   std::atomic<uint16_t> port = 0;
-  auto service = ServiceThread::Start([&]() -> absl::StatusOr<SVCXPRT*> {
+  const auto make = [&]() -> absl::StatusOr<SVCXPRT*> {
     absl::StatusOr<SVCXPRT*> transport = nullptr;
     const absl::Status status = server_place([&transport] { transport = MakeTcpService(); });
     if (!status.ok()) return status;
     if (transport.ok()) port = (*transport)->xp_port;
     return transport;
-  });
+  };
+  auto service = ServiceThread::Start(make, server_wait_ms);
   if (!service.ok()) return service.status();
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -231,12 +234,13 @@ absl::StatusOr<TirpcTimes> TimePollux(engine::Device::Pair devices, uint64_t cal
   return times;
 }
 
-absl::StatusOr<TirpcTimes> TimeTcp(uint64_t calls) {
+absl::StatusOr<TirpcTimes> TimeTcp(uint64_t calls, TcpServer server) {
   const auto here = [](absl::FunctionRef<void()> work) {
     work();
     return absl::OkStatus();
   };
-  return TimeTcpAt(INADDR_LOOPBACK, calls, here, here);
+  const int wait_ms = server == TcpServer::kPolls ? kNoWait : kTickMs;
+  return TimeTcpAt(INADDR_LOOPBACK, calls, wait_ms, here, here);
 }
 
 absl::StatusOr<TirpcTimes> TimeTcpByVeth(uint64_t calls) {
@@ -244,7 +248,7 @@ absl::StatusOr<TirpcTimes> TimeTcpByVeth(uint64_t calls) {
   if (!made.ok()) return made.status();
   const NamespacePair& pair = **made;
   return TimeTcpAt(
-      NamespacePair::kFirstAddress, calls,
+      NamespacePair::kFirstAddress, calls, kTickMs,
       [&pair](absl::FunctionRef<void()> work) { return pair.InFirst(work); },
       [&pair](absl::FunctionRef<void()> work) { return pair.InSecond(work); });
 }

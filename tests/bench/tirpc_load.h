@@ -27,7 +27,9 @@ struct TirpcTimes {
 // own; over Pollux each device is polled by whoever waits for it, and by one thread more when
 // nobody has for a while. Errors say which call failed, and how.
 absl::StatusOr<TirpcTimes> TimePollux(engine::Device::Pair devices, uint64_t calls);
-absl::StatusOr<TirpcTimes> TimeTcp(uint64_t calls);
+// A server that polls instead of sleeping until a call comes is the quickest that TCP has.
+enum class TcpServer : uint8_t { kSleeps, kPolls };
+absl::StatusOr<TirpcTimes> TimeTcp(uint64_t calls, TcpServer server = TcpServer::kSleeps);
 // By a veth pair between two network namespaces; PermissionDenied where none may be made.
 absl::StatusOr<TirpcTimes> TimeTcpByVeth(uint64_t calls);
 

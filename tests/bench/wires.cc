@@ -3,9 +3,11 @@
 #include <rte_mbuf.h>
 #include <unistd.h>
 
-#include <future>
+#include <memory>
+#include <utility>
 
 #include "absl/strings/str_format.h"
+#include "tests/bench/namespace_pair.h"
 
 namespace pollux::bench {
 namespace {
@@ -13,9 +15,36 @@ namespace {
 constexpr uint32_t kAddressA = 0xC0000201;
 constexpr uint32_t kAddressB = 0xC0000202;
 
+// The namespaces live on with the sockets of the ports.
+absl::StatusOr<engine::Device::Pair> OpenVeth(engine::DeviceOptions a, engine::DeviceOptions b) {
+  static int count = 0;
+  auto spaces = NamespacePair::Make();
+  if (!spaces.ok()) return spaces.status();
+  absl::StatusOr<std::unique_ptr<engine::Device>> first, second;
+  a.port = absl::StrFormat("net_af_packet%d,iface=%s", count++, NamespacePair::kFirstEnd);
+  absl::Status status = (*spaces)->InFirst([&] { first = engine::Device::Open(a); });
+  status.Update(first.status());
+  if (!status.ok()) return status;
+  b.port = absl::StrFormat("net_af_packet%d,iface=%s", count++, NamespacePair::kSecondEnd);
+  status = (*spaces)->InSecond([&] { second = engine::Device::Open(b); });
+  status.Update(second.status());
+  if (!status.ok()) return status;
+  return engine::Device::Pair(*std::move(first), *std::move(second));
+}
+
 }  // namespace
 
-const char* WireName(Wire wire) { return wire == Wire::kRing ? "net_ring" : "net_memif"; }
+const char* WireName(Wire wire) {
+  switch (wire) {
+    case Wire::kRing:
+      return "net_ring";
+    case Wire::kMemif:
+      return "net_memif";
+    case Wire::kAfPacket:
+      break;
+  }
+  return "net_af_packet";
+}
 
 absl::StatusOr<engine::Device::Pair> OpenWire(Wire wire, const net::ImpairmentOptions& impairment) {
   engine::DeviceOptions a, b;
@@ -23,6 +52,7 @@ absl::StatusOr<engine::Device::Pair> OpenWire(Wire wire, const net::ImpairmentOp
   a.impairment = impairment;
   b.addresses = {net::InterfaceAddress::Ipv4(kAddressB)};
   if (wire == Wire::kRing) return engine::Device::OpenPair(a, b);
+  if (wire == Wire::kAfPacket) return OpenVeth(a, b);
   static int count = 0;
   const std::string socket = absl::StrFormat("/tmp/pollux-bench-%d-%d.sock", getpid(), count);
   a.port = absl::StrFormat("net_memif%d,role=server,id=0,socket=%s,socket-abstract=no", 2 * count,
@@ -50,7 +80,10 @@ WireEnd BareEnd(engine::Device& device) {
     rte_pktmbuf_free_bulk(frames, n);
     quiet = 0;
   }
-  return {&device.port().queue(), device.worker().packet_pool()};
+  return {.link = &device.port().queue(),
+          .pool = device.worker().packet_pool(),
+          .mac = device.port().mac(),
+          .address = device.gid().Ipv4()};
 }
 
 }  // namespace pollux::bench

@@ -11,10 +11,13 @@
 
 namespace pollux::bench {
 
-enum class Wire { kRing, kMemif };
+// The last is a veth pair between two network namespaces of the bench's own, with a packet socket
+// at each end.
+enum class Wire { kRing, kMemif, kAfPacket };
 const char* WireName(Wire wire);
 
 // 192.0.2.1 and 192.0.2.2, joined. The first is impaired so, both ways: each frame meets it once.
+// PermissionDenied where no network namespace may be made for the wire.
 absl::StatusOr<engine::Device::Pair> OpenWire(Wire wire,
                                               const net::ImpairmentOptions& impairment = {});
 // Hands back every frame of both.

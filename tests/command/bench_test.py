@@ -1,6 +1,7 @@
 """pollux bench with its server over shared memory, and its page in a browser."""
 
 import json
+import os
 import signal
 
 from tests.command.browser import Browser
@@ -48,6 +49,9 @@ class BenchTest(CommandTest):
             self.assertGreater(latency["p50"], 0)
         for key in ("write_bytes_per_second", "read_bytes_per_second", "packets_sent"):
             self.assertGreater(answer[key], 0)
+        if len(os.sched_getaffinity(0)) > 1:
+            for when in ("before", "after"):
+                self.assertGreater(answer["core_to_core_ns"][when], 0)
         self.end(server)
         self.assertIn("the client of the measurements has gone", server.stderr)
 
@@ -75,7 +79,9 @@ class BenchTest(CommandTest):
         self.assertEqual(run.process.returncode, 0, run.stderr)
         lines = run.stdout.splitlines()
         self.assertIn("median us", lines[0])
-        self.assertEqual([line.split()[0] for line in lines[1:]], ["null", "read", "read", "read"])
+        self.assertEqual([line.split()[0] for line in lines[1:5]],
+                         ["null", "read", "read", "read"])
+        self.assertLessEqual({line.split(":")[0].split()[0] for line in lines[5:]}, {"core"})
         self.end(server)
 
     def test_bad_wire(self):

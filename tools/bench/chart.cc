@@ -53,7 +53,9 @@ Range RangeOf(const Axis& axis, const std::vector<double>& values) {
     range.high = std::max(range.high, at);
   }
   if (range.low > range.high) return {0, 1};
-  if (axis.scale == Scale::kLinear) return {0, range.high > 0 ? range.high * 1.05 : 1};
+  if (axis.scale == Scale::kLinear || axis.scale == Scale::kCount) {
+    return {0, range.high > 0 ? range.high * 1.05 : 1};
+  }
   if (axis.scale == Scale::kNines) return {0, std::max(1.0, range.high)};
   if (axis.scale == Scale::kBytes) return {range.low - 0.5, range.high + 0.5};
   // To the next 1, 2 or 5.
@@ -79,13 +81,14 @@ struct Tick {
   std::string label;
 };
 
-std::vector<Tick> LinearTicks(const Range& range) {
+std::vector<Tick> LinearTicks(const Range& range, double least_step) {
   const double raw = (range.high - range.low) / 6;
   const double decade = std::pow(10, std::floor(std::log10(raw)));
-  const double step = decade * (raw <= decade * 1   ? 1
+  const double nice = decade * (raw <= decade * 1   ? 1
                                 : raw <= decade * 2 ? 2
                                 : raw <= decade * 5 ? 5
                                                     : 10);
+  const double step = std::max(nice, least_step);
   std::vector<Tick> ticks;
   for (int i = 0; i * step <= range.high && ticks.size() <= kMaxTicks; ++i) {
     ticks.push_back({i * step, ShortNumber(i * step)});
@@ -113,7 +116,9 @@ std::vector<Tick> TicksOf(const Axis& axis, const Range& range) {
   std::vector<Tick> ticks;
   switch (axis.scale) {
     case Scale::kLinear:
-      return LinearTicks(range);
+      return LinearTicks(range, 0);
+    case Scale::kCount:
+      return LinearTicks(range, 1);
     case Scale::kLog:
       return LogTicks(range);
     case Scale::kPercent:

@@ -13,6 +13,7 @@ namespace pollux::tools {
 
 enum class Scale : uint8_t {
   kLinear,   // from 0
+  kCount,    // from 0, of what there are no halves
   kLog,      // decades
   kBytes,    // powers of two, told in B, KiB, MiB
   kNines,    // fractions below 1, one more nine at equal distances: 0 %, 90 %, 99 %, 99.9 %

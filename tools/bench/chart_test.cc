@@ -73,9 +73,20 @@ TEST(ChartTest, WhatAScaleCannotShowIsLeftOut) {
   EXPECT_EQ(Count(html, "inf"), 0u);
 }
 
+TEST(ChartTest, OfWhatIsCountedThereAreNoHalves) {
+  Chart chart;
+  chart.y.scale = Scale::kLog;
+  chart.series.push_back({"s", {{1, 1}, {2, 1}}});
+  chart.x.scale = Scale::kLinear;
+  EXPECT_THAT(RenderChart(chart), HasSubstr(">1.5<"));
+  chart.x.scale = Scale::kCount;
+  EXPECT_THAT(RenderChart(chart), Not(HasSubstr(">1.5<")));
+  EXPECT_THAT(RenderChart(chart), HasSubstr(">2<"));
+}
+
 TEST(ChartTest, NothingAtAllIsStillAChart) {
-  for (const Scale scale :
-       {Scale::kLinear, Scale::kLog, Scale::kBytes, Scale::kNines, Scale::kPercent}) {
+  for (const Scale scale : {Scale::kLinear, Scale::kCount, Scale::kLog, Scale::kBytes,
+                            Scale::kNines, Scale::kPercent}) {
     Chart chart;
     chart.x.scale = chart.y.scale = scale;
     EXPECT_EQ(Count(RenderChart(chart), "nan"), 0u);

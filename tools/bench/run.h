@@ -50,6 +50,8 @@ struct BenchRun {
   absl::Status status;  // of the first measurement that failed: the last
   std::vector<BenchRow> rows;
   std::optional<BlocksResult> write_blocks, read_blocks;
+  // Of this machine, while its port was not polled; nothing where there is but one core.
+  std::optional<double> core_to_core_before_ns, core_to_core_after_ns;
 };
 
 // The bar of a measurement, by its name.

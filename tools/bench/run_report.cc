@@ -109,6 +109,11 @@ PageSection ThroughputSection(
   return section;
 }
 
+std::string CoreToCore(const BenchRun& run) {
+  return absl::StrFormat("%.0f ns before, %.0f ns after", *run.core_to_core_before_ns,
+                         *run.core_to_core_after_ns);
+}
+
 PageTable BlocksTable(const BenchRun& run) {
   PageTable table{"1 MiB blocks by RPC", {"direction", "GB/s"}, {}};
   for (const auto& [name, blocks] :
@@ -141,6 +146,9 @@ std::string BenchText(const BenchRun& run) {
   if (run.read_blocks) {
     blocks.emplace_back("1 MiB blocks by RPC, read", Rate(run.read_blocks->BytesPerSecond()));
   }
+  if (run.core_to_core_before_ns && run.core_to_core_after_ns) {
+    blocks.emplace_back("core to core, here", CoreToCore(run));
+  }
   return text + Table(blocks);
 }
 
@@ -158,6 +166,10 @@ nlohmann::ordered_json BenchJson(const BenchPlan& plan, const BenchRun& run) {
     one["rate"]["window"] = row.window;
     if (row.bytes) one["rate"]["bytes_per_second"] = BytesPerSecond(row);
     json["measurements"].push_back(std::move(one));
+  }
+  if (run.core_to_core_before_ns && run.core_to_core_after_ns) {
+    json["core_to_core_ns"] = {{"before", *run.core_to_core_before_ns},
+                               {"after", *run.core_to_core_after_ns}};
   }
   if (run.write_blocks) json["write_bytes_per_second"] = run.write_blocks->BytesPerSecond();
   if (run.read_blocks) json["read_bytes_per_second"] = run.read_blocks->BytesPerSecond();
@@ -182,6 +194,9 @@ Page BenchPage(const BenchPlan& plan, const BenchRun& run,
   conditions.emplace_back(
       "length of a measurement",
       absl::StrFormat("at most %s operations and %g s", Grouped(plan.count), plan.seconds));
+  if (run.core_to_core_before_ns && run.core_to_core_after_ns) {
+    conditions.emplace_back("core to core, client", CoreToCore(run));
+  }
   page.conditions = std::move(conditions);
   std::map<std::string, std::vector<const BenchRow*>> by_operation;
   for (const BenchRow& row : run.rows) by_operation[row.operation].push_back(&row);

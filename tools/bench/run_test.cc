@@ -59,8 +59,11 @@ TEST(BenchReportTest, TextJsonAndPageShowEachRow) {
   run.rows.push_back(Row("write", 64));
   run.rows.push_back(Row("write", 1 << 20));
   run.read_blocks = BlocksResult{.bytes = 1'000'000, .seconds = 0.001};
+  run.core_to_core_before_ns = 59.6;
+  run.core_to_core_after_ns = 520;
   const std::string text = BenchText(run);
-  for (const char* part : {"1,000,000", "64 B", "1 MiB", "1.000 GB/s"}) {
+  for (const char* part :
+       {"1,000,000", "64 B", "1 MiB", "1.000 GB/s", "60 ns before, 520 ns after"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
   const auto json = BenchJson(plan, run);
@@ -70,8 +73,11 @@ TEST(BenchReportTest, TextJsonAndPageShowEachRow) {
   EXPECT_DOUBLE_EQ(json["measurements"][1]["rate"]["bytes_per_second"], 64e6);
   EXPECT_DOUBLE_EQ(json["measurements"][1]["latency"]["latency_us"]["p50"], 5.0);
   EXPECT_FALSE(json.contains("write_bytes_per_second"));
+  EXPECT_DOUBLE_EQ(json["core_to_core_ns"]["before"], 59.6);
+  EXPECT_DOUBLE_EQ(json["core_to_core_ns"]["after"], 520);
   const Page page = BenchPage(plan, run, {{"server", "192.0.2.1"}});
   EXPECT_EQ(page.conditions[0].second, "192.0.2.1");
+  EXPECT_EQ(page.conditions.back().second, "60 ns before, 520 ns after");
   ASSERT_EQ(page.sections.size(), 3u);
   EXPECT_EQ(page.sections[0].charts.size(), 4u);
   EXPECT_EQ(page.sections[1].charts.size(), 2u);
