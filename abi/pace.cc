@@ -31,7 +31,8 @@ Pace::Pause Pace::WithoutTurn() {
 }
 
 Pace::Pause Pace::AfterTurn(const Found& found) {
-  const bool shares_cpu = called_lately_ && !sleep_expected_ && idle_ != engine::Idle::kSpin;
+  const bool shares_cpu =
+      (called_lately_ || shared_naps_left_ > 0) && !sleep_expected_ && idle_ != engine::Idle::kSpin;
   polling_looks_ = 0;
   packets_ += found.packets;
   if (found.work) {
@@ -51,6 +52,7 @@ Pace::Pause Pace::AfterTurn(const Found& found) {
 }
 
 Pace::Pause Pace::Nap() {
+  if (shared_naps_left_ > 0) --shared_naps_left_;
   nap_ns_ = polling_looks_ < kPollingLooks ? kNapNs : kLongNapNs;
   if (short_naps_left_ > 0) {
     if (!worked_) --short_naps_left_;

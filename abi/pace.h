@@ -18,7 +18,8 @@ namespace pollux::abi {
 // Otherwise it naps, so that a program that polls has its CPU for itself: the longer one has polled
 // on, the longer. So has its CPU one that has called a moment ago and now waits for its memory to
 // change (ib_write_lat): what came meanwhile is served at the end of a nap, and as long as such
-// naps find something they are short. While more comes, there is no nap at all.
+// naps find something they are short. While more comes, there is no nap at all. Nor does it yield
+// where another thread takes the CPU for long when it may: it naps instead.
 class Pace {
  public:
   // kRelax: a microsecond, with the CPU kept.
@@ -49,6 +50,12 @@ class Pace {
   // us in virtual machines until this thread has the CPU, is not its silence.
   static constexpr uint64_t kBetweenPollsNs = 2'000;
 
+  // Who yields for longer has left the CPU to a thread that runs on, and has it back when that
+  // one's slice is over: up to a tick of 4 ms (the scheduler of Linux 6.18 takes the rest of one's
+  // own slice for it). From a nap it is woken at once.
+  static constexpr uint64_t kOthersNs = 50'000;
+  static constexpr uint32_t kSharedNaps = 4096;  // before it yields once more, to see
+
   // What to do after `yield_after` turns without work (0: never), until it naps.
   Pace(engine::Idle idle, uint32_t yield_after) : idle_(idle), yield_after_(yield_after) {}
 
@@ -58,6 +65,10 @@ class Pace {
   // Then either of them: what to do before the next look.
   Pause AfterTurn(const Found& found);
   Pause WithoutTurn();
+  // After a kYield that has taken so long.
+  void Yielded(uint64_t ns) {
+    if (ns > kOthersNs) shared_naps_left_ = kSharedNaps;
+  }
   // Of the nap that they have asked for last; the thread is to be woken when the program is about
   // to sleep.
   uint64_t nap_ns() const { return nap_ns_; }
@@ -71,6 +82,7 @@ class Pace {
   uint32_t idle_turns_ = 0;     // since the last one with work
   uint32_t polling_looks_ = 0;  // in a row that found the program driving
   uint32_t short_naps_left_ = 0;
+  uint32_t shared_naps_left_ = 0;
   uint64_t packets_ = 0;  // since the last nap, as the next
   bool worked_ = false;
   uint64_t nap_ns_ = kNapNs;

@@ -149,6 +149,28 @@ TEST(Pace, DoesNotNapWhileMoreOfAMessageIsToCome) {
   EXPECT_EQ(Turn(pace, Pace::kAbandonedNs + 1, kNothing), Pause::kNap) << "one is no stream";
 }
 
+TEST(Pace, NapsWhereOthersTakeTheCpuOfOneThatYields) {
+  Pace pace(Idle::kYield, kYieldAfter);
+  const auto idle = [&pace] {
+    for (uint32_t turn = 0; turn < kYieldAfter; ++turn) {
+      EXPECT_EQ(Turn(pace, Pace::kMomentNs, kNothing), Pause::kNone);
+    }
+    EXPECT_EQ(Turn(pace, Pace::kMomentNs, kNothing), Pause::kYield);
+  };
+  idle();
+  pace.Yielded(Pace::kOthersNs);
+  EXPECT_EQ(Turn(pace, Pace::kMomentNs, kNothing), Pause::kYield) << "nobody wanted it";
+  pace.Yielded(Pace::kOthersNs + 1);
+  EXPECT_EQ(Turn(pace, Pace::kMomentNs, kPacket), Pause::kNone);
+  for (uint32_t nap = 0; nap < Pace::kSharedNaps; ++nap) {
+    EXPECT_EQ(Turn(pace, Pace::kMomentNs, kNothing), Pause::kNap);
+    EXPECT_EQ(pace.nap_ns(), nap < Pace::kShortNaps + 1 ? Pace::kShortNapNs : Pace::kNapNs) << nap;
+  }
+  EXPECT_EQ(Turn(pace, Pace::kMomentNs, kPacket), Pause::kNone);
+  idle();
+  EXPECT_EQ(Turn(pace, 0, kNothing, true), Pause::kYield) << "a sleeper is served at once";
+}
+
 TEST(Pace, HasACpuOfItsOwnWhereIdleMeansSpin) {
   Pace pace(Idle::kSpin, kYieldAfter);
   EXPECT_FALSE(pace.Due(kNow, kNow - Pace::kBetweenPollsNs, false));

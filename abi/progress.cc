@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "abi/own_thread.h"
-#include "stack/engine/clock.h"
 
 namespace pollux::abi {
 namespace {
@@ -61,27 +60,30 @@ void Progress::Run() {
     const uint64_t now_ns = clock.NowNs();
     const bool due = pace.Due(now_ns, activity_->driven_ns(), activity_->ExpectsSleep());
     if (!due || ownership_->Wanted() || !ownership_->TryAcquire()) {
-      Rest(pace.WithoutTurn(), pace.nap_ns());
+      Rest(pace.WithoutTurn(), clock, &pace);
       continue;
     }
     const Pace::Found found = poll_(now_ns);
     ownership_->Release();
-    Rest(pace.AfterTurn(found), pace.nap_ns());
+    Rest(pace.AfterTurn(found), clock, &pace);
   }
 }
 
-void Progress::Rest(Pace::Pause pause, uint64_t nap_ns) {
+void Progress::Rest(Pace::Pause pause, const engine::Clock& clock, Pace* pace) {
   switch (pause) {
     case Pace::Pause::kNone:
       return;
     case Pace::Pause::kRelax:
       for (int looks = 0; looks < kRelaxedLooks; ++looks) _mm_pause();
       return;
-    case Pace::Pause::kYield:
+    case Pace::Pause::kYield: {
+      const uint64_t before_ns = clock.NowNs();
       sched_yield();
+      pace->Yielded(clock.NowNs() - before_ns);
       return;
+    }
     case Pace::Pause::kNap:
-      activity_->Nap(nap_ns);
+      activity_->Nap(pace->nap_ns());
       return;
   }
 }

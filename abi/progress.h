@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "abi/pace.h"
+#include "stack/engine/clock.h"
 #include "stack/engine/idle.h"
 #include "stack/engine/ownership.h"
 
@@ -80,7 +81,7 @@ class Progress {
 
  private:
   void Run();
-  void Rest(Pace::Pause pause, uint64_t nap_ns);
+  void Rest(Pace::Pause pause, const engine::Clock& clock, Pace* pace);
 
   Options options_;
   engine::Ownership* ownership_;
