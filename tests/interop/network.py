@@ -10,8 +10,8 @@ from process import CaseSkipped, shell
 
 CLONE_NEWNET = 0x40000000
 BRIDGE, GUEST_TAP = "br0", "guest0"
-# One that was not told has the least of its ports' and changes it when Pollux's tap comes, for which
-# the guest has no ear within a second of having learnt the one before (locktime, arp(7)).
+# One that was not told has the least of its ports' and changes it when Pollux's tap comes, for
+# which the guest has no ear within a second of having learnt the one before (locktime, arp(7)).
 BRIDGE_MAC = "02:00:00:00:01:00"
 NETDEV = "veth5"  # where the kernel has the port's addresses
 MTU = 9000
