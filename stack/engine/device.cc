@@ -1,5 +1,10 @@
 #include "stack/engine/device.h"
 
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 
@@ -8,6 +13,20 @@
 #include "stack/engine/clock.h"
 
 namespace pollux::engine {
+namespace {
+
+bool IsLoopback(const std::string& interface) {
+  ifreq request{};
+  if (interface.size() >= sizeof request.ifr_name) return false;
+  interface.copy(request.ifr_name, interface.size());
+  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  const bool known = ioctl(fd, SIOCGIFFLAGS, &request) == 0;
+  close(fd);
+  return known && (request.ifr_flags & IFF_LOOPBACK) != 0;
+}
+
+}  // namespace
 
 uint64_t DeviceEpochNs() {
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
@@ -63,6 +82,12 @@ absl::Status Device::MakeInterfaces(net::InterfaceConfig config) {
     seat->interface.emplace(config, seat->kernel.get());
   }
   if (interface().gid_table_size() == 0) {
+    if (IsLoopback(options_.netdev)) {
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "interface \"%s\": loopback addresses are not served; take the interface that faces the "
+          "peer, or on one host an end of a veth pair for each program",
+          options_.netdev));
+    }
     return absl::FailedPreconditionError(
         absl::StrFormat("interface \"%s\" has no address; `ip addr add ADDR/LEN dev %s`",
                         options_.netdev, options_.netdev));
@@ -81,7 +106,8 @@ absl::Status Device::MakeSteering() {
   if (!rings.ok()) return rings.status();
   rings_ = *std::move(rings);
   if (port_->queues() == 1) return absl::OkStatus();
-  hardware_ = std::make_unique<net::FlowQpnSteering>(port_->id());
+  hardware_ = options_.qpn_steering ? options_.qpn_steering(port_->id())
+                                    : std::make_unique<net::FlowQpnSteering>(port_->id());
   if (!net::SteerWorkersToQueues(*hardware_, QpnLayout{}.worker_bits, port_->queues()).ok()) {
     hardware_.reset();
   }
@@ -276,6 +302,7 @@ void Device::Close() {
     if (seat->loopback) seat->loopback->Clear();
   }
   if (rings_ != nullptr) rings_->Clear();
+  if (hardware_ != nullptr) hardware_->Clear();
   hardware_.reset();
   if (port_ != nullptr) port_->Close();
 }

@@ -4,6 +4,7 @@
 #define POLLUX_STACK_ENGINE_DEVICE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -58,6 +59,9 @@ struct DeviceOptions {
   // kMaxWorkers. Each has a queue of the port where there are as many; the others live by rings.
   static constexpr uint32_t kMaxWorkers = 1u << QpnLayout{}.worker_bits;
   uint32_t workers = 1;
+  // Makes what has a port of several queues, known to DPDK by that number, sort packets. Null:
+  // net::FlowQpnSteering.
+  std::function<std::unique_ptr<net::QpnSteering>(uint16_t port_id)> qpn_steering;
   // Which worker gets what comes to queue pair 1; null: worker 0 all of it.
   GsiOwner gsi_owner = nullptr;
 };
@@ -154,7 +158,7 @@ class Device {
   std::vector<std::unique_ptr<Seat>> seats_;
   std::unique_ptr<SteeringRings> rings_;
   std::unique_ptr<net::Port> port_;
-  std::unique_ptr<net::FlowQpnSteering> hardware_;  // null: the port does not sort
+  std::unique_ptr<net::QpnSteering> hardware_;  // null: the port does not sort
 };
 
 }  // namespace pollux::engine

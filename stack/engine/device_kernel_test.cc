@@ -93,6 +93,12 @@ TEST_F(DeviceKernelTest, OneAnswersForAllAndAllFindTheirPeer) {
   EXPECT_EQ(device_->interface(1).counters().echo_replies_sent, 0u);
 }
 
+TEST_F(DeviceKernelTest, LoopbackIsRefusedInWords) {
+  ASSERT_TRUE(Shell("ip link set lo up"));
+  const absl::Status refused = Device::Open({.netdev = "lo"}).status();
+  EXPECT_NE(refused.message().find("loopback"), std::string::npos) << refused;
+}
+
 TEST_F(DeviceKernelTest, WorkersShareAnInterfaceWithTheKernel) {
   ASSERT_TRUE(Shell("ip addr add 10.9.0.2/24 dev vport"));
   Open({.netdev = "vport"});

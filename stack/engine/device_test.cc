@@ -5,11 +5,19 @@
 #include <rte_mempool.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <variant>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "stack/engine/clock.h"
 #include "stack/engine/eal.h"
+#include "stack/net/qpn_steering.h"
+#include "stack/verbs/queue_pair.h"
+#include "tests/sim/connect.h"
 
 namespace pollux::engine {
 namespace {
@@ -114,6 +122,174 @@ TEST_F(DeviceTest, AsManyQueuesAsBothSidesHaveWorkers) {
   pair->second->Close();
 }
 
+// The prefix of a queue pair number, how many bits it has, and the queue for it.
+using SortingRules = std::vector<std::tuple<uint32_t, uint8_t, uint16_t>>;
+
+// Hardware that takes as many rules as it has room for.
+class SortingHardware : public net::QpnSteering {
+ public:
+  SortingHardware(SortingRules* rules, size_t room) : rules_(rules), room_(room) {}
+  absl::Status Direct(uint32_t prefix, uint8_t bits, uint16_t queue) override {
+    if (rules_->size() == room_) return absl::UnimplementedError("no room");
+    rules_->emplace_back(prefix, bits, queue);
+    return absl::OkStatus();
+  }
+  void Clear() override { rules_->clear(); }
+
+ private:
+  SortingRules* rules_;
+  size_t room_;
+};
+
+class SortingDeviceTest : public DeviceTest {
+ protected:
+  static constexpr uint32_t kWorkers = 2;
+  // Both of two workers and two queues. What is sent on one arrives on the same of the other side,
+  // as if it had been sorted, where the workers of the two speak with those of the same number.
+  void Open(size_t room) {
+    DeviceOptions a = At(0xC0000201), b = At(0xC0000202);
+    a.workers = b.workers = kWorkers;
+    b.qpn_steering = [this, room](uint16_t port_id) {
+      port_id_ = port_id;
+      return std::make_unique<SortingHardware>(&rules_, room);
+    };
+    auto pair = Device::OpenPair(a, b);
+    ASSERT_TRUE(pair.ok()) << pair.status();
+    std::tie(a_, b_) = *std::move(pair);
+  }
+  static bool Sorts(Device& device) {
+    Report report;
+    EXPECT_TRUE(device.worker().Tell({.topic = "port"}, &report));
+    return std::ranges::any_of(report.fields(), [](const Report::Field& field) {
+      return field.first == "device/sorts_by_qpn" && std::get<uint64_t>(field.second) == 1;
+    });
+  }
+  void PollAll() {
+    for (Device* device : {a_.get(), b_.get()}) {
+      for (uint32_t i = 0; i < kWorkers; ++i) device->worker(i).Poll(clock_.NowNs());
+    }
+  }
+  uint64_t RingHops() const {
+    uint64_t hops = 0;
+    for (const Device* device : {a_.get(), b_.get()}) {
+      for (uint32_t i = 0; i < kWorkers; ++i) {
+        const SteeringCounters& counters = device->steering(i)->counters();
+        hops += counters.handed_over + counters.by_ring + counters.sent_by_ring;
+      }
+    }
+    return hops;
+  }
+
+  const Clock clock_;
+  SortingRules rules_;
+  int port_id_ = -1;
+  std::unique_ptr<Device> a_, b_;
+};
+
+// Of both sides' workers with the same number.
+struct ConnectedPair {
+  ConnectedPair(Device& a, Device& b, uint32_t worker) {
+    Device* const devices[] = {&a, &b};
+    for (int i = 0; i < 2; ++i) {
+      workers[i] = &devices[i]->worker(worker);
+      pds[i] = workers[i]->AllocPd().value();
+      cqs[i] = workers[i]->CreateCq(4).value();
+      verbs::QueuePairInitAttr init;
+      init.pd = pds[i];
+      init.send_cq = init.recv_cq = cqs[i];
+      init.cap.max_send_wr = init.cap.max_recv_wr = 4;
+      init.cap.max_send_sge = init.cap.max_recv_sge = 1;
+      qps[i] = workers[i]->CreateQp(std::move(init)).value();
+      regions[i] = workers[i]->RegMr(pds[i], memory, sizeof memory, IBV_ACCESS_LOCAL_WRITE).value();
+    }
+    for (int i = 0; i < 2; ++i) {
+      ibv_qp_attr attr{};
+      attr.path_mtu = IBV_MTU_1024;
+      attr.timeout = 20;
+      attr.retry_cnt = attr.rnr_retry = 7;
+      attr.ah_attr = AttrTo(*devices[1 - i], *devices[i]);
+      EXPECT_TRUE(sim::BringToRts(*workers[i], qps[i], qps[1 - i]->qpn(), attr).ok());
+    }
+  }
+  ~ConnectedPair() {
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_TRUE(workers[i]->DestroyQp(qps[i]).ok());
+      EXPECT_TRUE(workers[i]->DeregMr(regions[i]).ok());
+      EXPECT_TRUE(workers[i]->DestroyCq(cqs[i]).ok());
+      EXPECT_TRUE(workers[i]->DeallocPd(pds[i]).ok());
+    }
+  }
+  void PostMessage() {
+    EXPECT_EQ(qps[1]->PostOneRecv(0, Sge(1)), 0);
+    EXPECT_EQ(qps[0]->PostOneSend(0, Sge(0), IBV_SEND_SIGNALED, 0), 0);
+  }
+  ibv_sge Sge(int side) const {
+    return {reinterpret_cast<uint64_t>(memory), sizeof memory, regions[side].key};
+  }
+  bool Completed() {
+    if (cqs[0]->size() == 0 || cqs[1]->size() == 0) return false;
+    for (verbs::CompletionQueue* cq : cqs) {
+      EXPECT_EQ(cq->front()->status, IBV_WC_SUCCESS);
+      cq->Pop();
+    }
+    return true;
+  }
+
+  uint8_t memory[64] = {};
+  Worker* workers[2];
+  memory::ProtectionDomain* pds[2];
+  verbs::CompletionQueue* cqs[2];
+  verbs::QueuePair* qps[2];
+  memory::MemoryRegion regions[2];
+};
+
+TEST_F(SortingDeviceTest, WhatArrivesWhereItBelongsTakesNoRing) {
+  Open(kWorkers);
+  constexpr uint8_t kBits = QpnLayout{}.worker_bits;
+  EXPECT_EQ(rules_, (SortingRules{{0, kBits, 0}, {1, kBits, 1}}));
+  EXPECT_EQ(port_id_, b_->port().id());
+  EXPECT_TRUE(Sorts(*b_));
+  EXPECT_FALSE(Sorts(*a_)) << "a pair of rings takes no flow rules";
+  {
+    std::vector<std::unique_ptr<ConnectedPair>> pairs;
+    for (uint32_t i = 0; i < kWorkers; ++i) {
+      pairs.push_back(std::make_unique<ConnectedPair>(*a_, *b_, i));
+      // The rules are for all queue pairs of a worker: there is none to add.
+      const uint32_t number = pairs.back()->qps[1]->qpn().value;
+      const auto& [prefix, bits, queue] = rules_[i];
+      EXPECT_EQ(number >> (24 - bits), prefix);
+      EXPECT_EQ(queue, i);
+    }
+    uint64_t hops = 0;
+    for (int round = 0; round < 3; ++round) {
+      for (const auto& pair : pairs) {
+        pair->PostMessage();
+        bool completed = false;
+        for (int turn = 0; turn < 100'000 && !completed; ++turn) {
+          PollAll();
+          completed = pair->Completed();
+        }
+        EXPECT_TRUE(completed);
+      }
+      // In the first round they find each other, by frames that are for every worker.
+      if (round == 0) hops = RingHops();
+    }
+    EXPECT_EQ(RingHops(), hops);
+    for (uint32_t i = 0; i < kWorkers; ++i) EXPECT_GT(b_->steering(i)->counters().kept, 0u);
+  }
+  b_->Close();
+  EXPECT_TRUE(rules_.empty());
+  a_->Close();
+}
+
+TEST_F(SortingDeviceTest, HardwareWithoutRoomForAllWorkersSortsForNone) {
+  Open(kWorkers - 1);
+  EXPECT_TRUE(rules_.empty());
+  EXPECT_FALSE(Sorts(*b_));
+  a_->Close();
+  b_->Close();
+}
+
 // As ibv_devinfo -v shows it: the link-local address first.
 TEST_F(DeviceTest, GidTableAndGroups) {
   auto pair = Device::OpenPair(At(0xC0000201), At(0xC0000202));
@@ -128,6 +304,68 @@ TEST_F(DeviceTest, GidTableAndGroups) {
   EXPECT_FALSE(device.LeaveMulticast(group).ok());
   EXPECT_TRUE(device.JoinMulticast(group).ok());
   EXPECT_TRUE(device.LeaveMulticast(group).ok());
+  pair->first->Close();
+  pair->second->Close();
+}
+
+// What the cores of two workers write with every message, made by one thread in turns and of few
+// elements, which the heap puts side by side.
+TEST_F(DeviceTest, NoCacheLineHasWhatTwoWorkersWrite) {
+  constexpr int kObjects = 20;
+  constexpr uint32_t kElements = 4;
+  struct Written {
+    std::string what;
+    uintptr_t first_line, last_line;
+  };
+  DeviceOptions two = At(0xC0000201);
+  two.workers = 2;
+  auto pair = Device::OpenPair(two, At(0xC0000202));
+  ASSERT_TRUE(pair.ok()) << pair.status();
+  std::vector<Written> written[2];
+  for (int object = 0; object < kObjects; ++object) {
+    memory::ProtectionDomain* pds[2];
+    verbs::CompletionQueue* cqs[2];
+    const auto add = [&](int worker, const char* what, const void* at, size_t bytes) {
+      const auto begin = reinterpret_cast<uintptr_t>(at);
+      written[worker].push_back({what, begin / 64, (begin + bytes - 1) / 64});
+    };
+    for (int i = 0; i < 2; ++i) {
+      pds[i] = pair->first->worker(i).AllocPd().value();
+      cqs[i] = pair->first->worker(i).CreateCq(kElements).value();
+      cqs[i]->Push(ibv_wc{});
+      add(i, "completion queue", cqs[i], sizeof *cqs[i]);
+      add(i, "completions", cqs[i]->front(), kElements * sizeof(ibv_wc));
+    }
+    for (int i = 0; i < 2; ++i) {
+      Worker& worker = pair->first->worker(i);
+      const ibv_srq_attr attr = {.max_wr = kElements, .max_sge = 1, .srq_limit = 0};
+      const verbs::SharedReceiveQueue* srq = worker.CreateSrq(pds[i], attr).value();
+      add(i, "shared receive queue", srq, sizeof *srq);
+    }
+    for (int i = 0; i < 2; ++i) {
+      verbs::QueuePairInitAttr init;
+      init.pd = pds[i];
+      init.send_cq = init.recv_cq = cqs[i];
+      init.cap = {.max_send_wr = kElements,
+                  .max_recv_wr = kElements,
+                  .max_send_sge = 1,
+                  .max_recv_sge = 1,
+                  .max_inline_data = 8};
+      verbs::QueuePair* qp = pair->first->worker(i).CreateQp(std::move(init)).value();
+      add(i, "queue pair", qp, sizeof *qp);
+      add(i, "sends", &qp->sq(0), kElements * sizeof(verbs::SendWqe));
+      add(i, "elements of sends", qp->sq_sge(0), kElements * sizeof(ibv_sge));
+      add(i, "inline data", qp->sq_inline(0), kElements * size_t{8});
+      add(i, "receives", &qp->recv(), kElements * sizeof(verbs::RecvWqe));
+      add(i, "elements of receives", qp->recv_sge(), kElements * sizeof(ibv_sge));
+    }
+  }
+  for (const Written& one : written[0]) {
+    for (const Written& other : written[1]) {
+      EXPECT_TRUE(one.last_line < other.first_line || other.last_line < one.first_line)
+          << "the " << one.what << " of one, the " << other.what << " of the other";
+    }
+  }
   pair->first->Close();
   pair->second->Close();
 }

@@ -11,7 +11,6 @@
 #include <filesystem>
 #include <fstream>
 #include <system_error>
-#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -83,15 +82,20 @@ absl::Status& MutableTelemetryStatus() {
   return *status;
 }
 
+struct Files {
+  std::string prefix;
+  bool telemetry = false;
+};
+
 // EAL does not start at all where its telemetry cannot: that is tried before.
-std::vector<std::string> TelemetryArguments(const EalOptions& options) {
-  if (!options.telemetry) return {"--no-telemetry"};
-  const std::string prefix =
-      options.file_prefix.empty() ? absl::StrCat(kFilePrefix, getpid()) : options.file_prefix;
+Files PrepareFiles(const EalOptions& options) {
+  const std::string own = absl::StrCat(kFilePrefix, getpid());
+  if (!options.telemetry) return {.prefix = own};
+  const std::string prefix = options.file_prefix.empty() ? own : options.file_prefix;
   RemoveStaleDirectories();
   MutableTelemetryStatus() = MakeRuntimeDirectory(prefix);
-  if (!MutableTelemetryStatus().ok()) return {"--no-telemetry"};
-  return {"--file-prefix", prefix};
+  if (!MutableTelemetryStatus().ok()) return {.prefix = own};
+  return {.prefix = prefix, .telemetry = true};
 }
 
 absl::Status Start(const EalOptions& options) {
@@ -109,7 +113,9 @@ absl::Status Start(const EalOptions& options) {
   std::vector<std::string> args = {"pollux",   "--log-level=critical",
                                    "--lcores", absl::StrCat("0@(", absl::StrJoin(*cpus, ","), ")"),
                                    "-m",       absl::StrCat(options.memory_mib)};
-  for (std::string& argument : TelemetryArguments(options)) args.push_back(std::move(argument));
+  const Files files = PrepareFiles(options);
+  args.insert(args.end(), {"--file-prefix", files.prefix});
+  if (!files.telemetry) args.emplace_back("--no-telemetry");
   if (*huge_pages) {
     args.push_back("--in-memory");
   } else {
@@ -122,6 +128,8 @@ absl::Status Start(const EalOptions& options) {
   for (std::string& arg : args) argv.push_back(arg.data());
   const bool started = rte_eal_init(static_cast<int>(argv.size()), argv.data()) >= 0;
   const int error = rte_errno;
+  // Made by EAL all the same, and of no use.
+  if (!files.telemetry) rmdir(absl::StrCat(RuntimeDirectory(), "/", files.prefix).c_str());
   // What EAL cannot name is allowed all the same.
   sched_setaffinity(0, sizeof affinity, &affinity);
   if (started) return absl::OkStatus();

@@ -2,7 +2,13 @@
 
 #include <gtest/gtest.h>
 #include <rte_lcore.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <fstream>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -61,6 +67,39 @@ TEST(Ownership, ItsThreadKnowsThatItHoldsIt) {
   std::thread([&] { EXPECT_FALSE(ownership.HeldByThisThread()); }).join();
   ownership.Release();
   EXPECT_FALSE(ownership.HeldByThisThread());
+}
+
+// How often the thread has given up its CPU to sleep.
+uint64_t SleepsOf(pid_t thread) {
+  std::ifstream status("/proc/self/task/" + std::to_string(thread) + "/status");
+  const std::string name = "voluntary_ctxt_switches:";
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(name)) return std::stoull(line.substr(name.size()));
+  }
+  return 0;
+}
+
+// One of a real-time class that shares the owner's CPU only yields to its like.
+TEST(Ownership, WhoWaitsForLongSleeps) {
+  Ownership ownership;
+  ownership.Acquire();
+  std::atomic<pid_t> id = 0;
+  std::thread waiter([&] {
+    id = gettid();
+    ownership.Acquire();
+    ownership.Release();
+  });
+  while (!ownership.Wanted()) std::this_thread::yield();
+  const uint64_t before = SleepsOf(id);
+  bool sleeps = false;
+  // A guard against hanging, not an expectation.
+  for (int looks = 0; looks < 10'000 && !sleeps; ++looks) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    sleeps = SleepsOf(id) >= before + 3;
+  }
+  EXPECT_TRUE(sleeps);
+  ownership.Release();
+  waiter.join();
 }
 
 TEST(Ownership, WaitingThreadIsSeen) {

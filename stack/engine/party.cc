@@ -36,9 +36,7 @@ void Party::TakeArrived() {
   last_taken_ = last;
 }
 
-unsigned Party::RunMailbox(unsigned limit) {
-  // Looked at before it is written: most of the time it is empty, and this core's to read.
-  if (arrived_.load(std::memory_order_relaxed) != nullptr) TakeArrived();
+unsigned Party::RunTaken(unsigned limit) {
   unsigned ran = 0;
   for (; ran < limit && taken_ != nullptr; ++ran) {
     const std::unique_ptr<Message> message(std::exchange(taken_, taken_->next));

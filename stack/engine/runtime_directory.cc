@@ -35,8 +35,12 @@ void RemoveOwnDirectory() {
   if (!directory.empty()) rmdir(directory.c_str());
 }
 
-absl::Status MakeDirectory(const std::string& path) {
-  if (mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) return absl::OkStatus();
+// Has no effect on what is one user's alone, and tells Pollux's directories, whatever their names,
+// from those of other programs over DPDK.
+constexpr mode_t kOwnMark = S_ISVTX;
+
+absl::Status MakeDirectory(const std::string& path, mode_t mark = 0) {
+  if (mkdir(path.c_str(), 0700 | mark) == 0 || errno == EEXIST) return absl::OkStatus();
   return absl::ErrnoToStatus(errno, absl::StrCat("directory ", path));
 }
 
@@ -68,7 +72,7 @@ absl::Status TrySocket(const std::string& directory) {
 
 bool Listens(const std::string& path) {
   const auto address = AddressOf(path);
-  if (!address.ok()) return false;
+  if (!address.ok()) return true;  // not to be asked: let it be
   const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return true;  // not known: let it be
   const bool connected =
@@ -80,8 +84,10 @@ bool Listens(const std::string& path) {
 
 bool IsStale(const fs::path& directory) {
   struct stat status;
-  if (lstat(directory.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
-      status.st_uid != geteuid() || status.st_mtime > std::time(nullptr) - kStaleSeconds) {
+  if (lstat(directory.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return false;
+  const bool named = directory.filename().string().rfind(kFilePrefix, 0) == 0;
+  if ((!named && (status.st_mode & kOwnMark) == 0) || status.st_uid != geteuid() ||
+      status.st_mtime > std::time(nullptr) - kStaleSeconds) {
     return false;
   }
   std::error_code error;
@@ -104,7 +110,7 @@ absl::Status MakeRuntimeDirectory(const std::string& file_prefix) {
   const std::string all = RuntimeDirectory();
   const std::string own = absl::StrCat(all, "/", file_prefix);
   absl::Status status = MakeDirectory(all);
-  if (status.ok()) status = MakeDirectory(own);
+  if (status.ok()) status = MakeDirectory(own, kOwnMark);
   if (status.ok()) status = AddressOf(absl::StrCat(own, "/", kTelemetrySocket)).status();
   if (status.ok()) status = TrySocket(own);
   if (!status.ok()) {
@@ -119,9 +125,10 @@ absl::Status MakeRuntimeDirectory(const std::string& file_prefix) {
 void RemoveStaleDirectories() {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(RuntimeDirectory(), error)) {
-    const std::string name = entry.path().filename();
-    if (name.rfind(kFilePrefix, 0) != 0 || !IsStale(entry.path())) continue;
+    if (!IsStale(entry.path())) continue;
     for (const fs::directory_entry& socket : fs::directory_iterator(entry.path(), error)) {
+      // Another process of the same file prefix may have begun since.
+      if (Listens(socket.path())) break;
       unlink(socket.path().c_str());
     }
     rmdir(entry.path().c_str());

@@ -23,8 +23,8 @@ std::string RuntimeDirectory();
 // process ends, unless another uses it. Errors say what cannot be done where.
 absl::Status MakeRuntimeDirectory(const std::string& file_prefix);
 
-// Removes what processes that were killed have left: directories of kFilePrefix, older than
-// kStaleSeconds, in which nobody listens.
+// Removes what processes that were killed have left: directories that MakeRuntimeDirectory() has
+// made, older than kStaleSeconds, in which nobody listens.
 inline constexpr int kStaleSeconds = 600;  // no process takes so long from directory to socket
 void RemoveStaleDirectories();
 

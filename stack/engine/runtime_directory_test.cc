@@ -84,12 +84,23 @@ TEST_F(RuntimeDirectoryTest, OnlyWhatIsOldAndDeadGoes) {
   close(Leave("pollux-2", kStaleSeconds / 2));
   const int alive = Leave("pollux-3", 2 * kStaleSeconds);
   close(Leave("rte", 2 * kStaleSeconds));
+  ASSERT_TRUE(MakeRuntimeDirectory("chosen").ok());
+  close(Leave("chosen", 2 * kStaleSeconds));
   RemoveStaleDirectories();
   EXPECT_FALSE(Exists("pollux-1"));
+  EXPECT_FALSE(Exists("chosen")) << "by --file-prefix";
   EXPECT_TRUE(Exists("pollux-2")) << "may have just begun";
   EXPECT_TRUE(Exists("pollux-3")) << "listens";
   EXPECT_TRUE(Exists("rte")) << "another program's";
   close(alive);
+}
+
+TEST_F(RuntimeDirectoryTest, WhatCannotBeAskedStays) {
+  close(Leave("pollux-1", 2 * kStaleSeconds));
+  const std::string long_name = "pollux-" + std::string(80, '1');
+  fs::rename(base_ / "dpdk/pollux-1", base_ / "dpdk" / long_name);
+  RemoveStaleDirectories();
+  EXPECT_TRUE(Exists(long_name)) << "its socket's name is longer than one may be";
 }
 
 TEST_F(RuntimeDirectoryTest, NothingThereToClean) { RemoveStaleDirectories(); }

@@ -91,9 +91,8 @@ unsigned TimingWheel::FireCurrent() {
   return fired;
 }
 
-unsigned TimingWheel::Advance(uint64_t now_ns) {
+unsigned TimingWheel::AdvanceTo(uint64_t now_ns) {
   const uint64_t now_tick = now_ns >> kTickShift;
-  if (now_tick < tick_) return 0;
   fire_time_ns_ = now_ns;
   unsigned fired = 0;
   while (idle_until_tick_ <= now_tick) {

@@ -2,6 +2,7 @@
 #ifndef POLLUX_STACK_ENGINE_TIMING_WHEEL_H_
 #define POLLUX_STACK_ENGINE_TIMING_WHEEL_H_
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -49,7 +50,14 @@ class TimingWheel {
   void Arm(Timer& timer, uint64_t deadline_ns);
   // Fires what is due, in order of deadline's ticks; callbacks may arm, cancel and destroy any
   // timer, their own too. Returns how many fired.
-  unsigned Advance(uint64_t now_ns);
+  unsigned Advance(uint64_t now_ns) {
+    const uint64_t now_tick = now_ns >> kTickShift;
+    if (now_tick < idle_until_tick_) [[likely]] {
+      tick_ = std::max(tick_, now_tick + 1);
+      return 0;
+    }
+    return now_tick < tick_ ? 0 : AdvanceTo(now_ns);
+  }
   // A time before which Advance() has nothing to do, later than the last Advance(); UINT64_MAX when
   // nothing is armed: how far virtual time may jump.
   uint64_t NextDeadline() const;
@@ -63,6 +71,7 @@ class TimingWheel {
     Timer head;
   };
 
+  unsigned AdvanceTo(uint64_t now_ns);
   void Insert(Timer& timer);
   void MoveDown(int level);
   unsigned FireCurrent();

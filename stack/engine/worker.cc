@@ -31,12 +31,11 @@ std::string UniqueName(const char* what, uint32_t index) {
   return absl::StrFormat("%s%u_%u", what, index, count++);
 }
 
-// As rte_pktmbuf_free_bulk(), at less cost for frames in one piece of one pool.
-void FreeFrames(rte_mbuf** frames, unsigned count) {
-  constexpr unsigned kTogether = 32;  // a burst
-  std::array<rte_mbuf*, kTogether> done;
-  unsigned gathered = 0;
-  const rte_mempool* pool = nullptr;  // of what is gathered
+// As rte_pktmbuf_free_bulk(), at less cost for frames in one piece: each goes into this core's
+// cache of its pool.
+void FreeFrames(rte_mbuf* const* frames, unsigned count) {
+  rte_mempool* pool = nullptr;  // of the last
+  rte_mempool_cache* cache = nullptr;
   for (unsigned i = 0; i < count; ++i) {
     rte_mbuf* frame = frames[i];
     // Whatever is not alone wants a look at its second line, which another core may hold.
@@ -46,28 +45,16 @@ void FreeFrames(rte_mbuf** frames, unsigned count) {
       rte_pktmbuf_free(frame);
       continue;
     }
-    if (frame->pool != pool || gathered == done.size()) [[unlikely]] {
-      if (gathered > 0) {
-        rte_mempool_put_bulk(done[0]->pool, reinterpret_cast<void**>(done.data()), gathered);
-      }
-      gathered = 0;
+    if (frame->pool != pool) [[unlikely]] {
       pool = frame->pool;
+      cache = rte_mempool_default_cache(pool, rte_lcore_id());
     }
-    done[gathered++] = frame;
+    if (cache == nullptr || cache->len == cache->flushthresh) [[unlikely]] {
+      rte_mempool_put(pool, frame);
+      continue;
+    }
+    cache->objs[cache->len++] = frame;
   }
-  if (gathered > 0) {
-    rte_mempool_put_bulk(done[0]->pool, reinterpret_cast<void**>(done.data()), gathered);
-  }
-}
-
-// Whether two frames of one burst, the first of which was for this host, bear the same addresses.
-bool HaveSameAddresses(const uint8_t* one, const uint8_t* other, const wire::RocePacket& packet) {
-  // The first fourteen bytes in two words that overlap, then both IP addresses.
-  static_assert(wire::kEthernetBytes == 14);
-  constexpr size_t kAddresses = wire::kEthernetBytes + wire::ipv4::kSource;
-  return packet.ip_version == 4 && packet.l3_offset == wire::kEthernetBytes && one != nullptr &&
-         LoadBe64(one) == LoadBe64(other) && LoadBe64(one + 6) == LoadBe64(other + 6) &&
-         LoadBe64(one + kAddresses) == LoadBe64(other + kAddresses);
 }
 
 Drop DropOf(wire::ParseResult result) {
@@ -84,6 +71,7 @@ Drop DropOf(wire::ParseResult result) {
 
 Worker::Worker(const WorkerConfig& config)
     : config_(config),
+      index_mask_((1u << config.qpn_layout.index_bits) - 1),
       random_(config.seed),
       wheel_(config.start_ns),
       now_ns_(config.start_ns),
@@ -141,6 +129,8 @@ Worker::~Worker() {
   static_assert(alignof(Slot) == 64 && sizeof(Slot) == 64);
   static_assert(alignof(Endpoint) == 64 && sizeof(Endpoint) % 64 == 0);
   static_assert(alignof(verbs::CompletionQueue) == 64 && sizeof(verbs::CompletionQueue) % 64 == 0);
+  static_assert(alignof(verbs::SharedReceiveQueue) == 64 &&
+                sizeof(verbs::SharedReceiveQueue) % 64 == 0);
   destroyed_.clear();
   gsi_slot_.reset();
   slots_.reset();
@@ -148,12 +138,9 @@ Worker::~Worker() {
   rte_mempool_free(packet_pool_);
 }
 
-transport::PollContext Worker::Context(Port& port) {
-  return {.now_ns = now_ns_,
-          .egress = port.egress,
-          .counters = port.counters,
-          .random = random_,
-          .resolver = port.interface};
+transport::PollContext& Worker::Context(Port& port) {
+  port.context.now_ns = now_ns_;
+  return port.context;
 }
 
 // A queue pair has no port before it is in INIT; nothing is sent for it then.
@@ -167,6 +154,8 @@ bool Worker::Poll(uint64_t now_ns, Answers answers) {
   now_ns_ = std::max(now_ns_, now_ns);
   ++core_counters_.polls;
   if (busy_) core_counters_.busy_ns += now_ns_ - before_ns;
+  // Behind a link that is full they would wait as long as there is something to send.
+  if (answers == Answers::kSentLast && IsBehindALink()) answers = Answers::kSent;
   bool worked = false;
   for (auto& port : ports_) worked |= Receive(*port);
   worked |= wheel_.Advance(now_ns_) > 0;
@@ -174,25 +163,35 @@ bool Worker::Poll(uint64_t now_ns, Answers answers) {
     DeliverFailures();
   worked |= RunMailbox() > 0;
   worked |= RunPollers();
-  if (answers == Answers::kSent) worked |= Acknowledge();
-  worked |= Transmit();
+  if (!active_.empty() || !active_.answers().empty()) {
+    if (answers == Answers::kSent && OwesAnswers()) worked |= Acknowledge();
+    worked |= Transmit(answers);
+    if (answers == Answers::kSentLast && OwesAnswers()) worked |= Acknowledge();
+  }
   if (failed_count_ != 0) [[unlikely]]
     DeliverFailures();
-  DeliverEvents();
-  destroyed_.clear();
+  if (events_.size() != 0) [[unlikely]]
+    DeliverEvents();
+  if (!destroyed_.empty()) [[unlikely]]
+    destroyed_.clear();
   for (auto& port : ports_) {
     ArmInterface(*port);
-    port->egress.Flush(now_ns_);
+    if (!port->egress.empty()) port->egress.Flush(now_ns_);
   }
   busy_ = worked;
   if (worked) ++core_counters_.busy_polls;
   return worked;
 }
 
-bool Worker::Receive(Port& port) {
+[[gnu::always_inline]] inline bool Worker::Receive(Port& port) {
   std::array<rte_mbuf*, kBurst> frames;
   const uint16_t count = port.link->Receive(frames.data(), kBurst, now_ns_);
   if (count == 0) return port.steering != nullptr && port.steering->moved();
+  TakeBurst(port, frames.data(), count);
+  return true;
+}
+
+void Worker::TakeBurst(Port& port, rte_mbuf** frames, uint16_t count) {
   // The first two lines of the whole burst, which is all of short packets, come in while its first
   // frames are worked on.
   for (uint16_t i = 0; i < count; ++i) {
@@ -200,7 +199,7 @@ bool Worker::Receive(Port& port) {
     rte_prefetch0(rte_pktmbuf_mtod_offset(frames[i], void*, RTE_CACHE_LINE_SIZE));
   }
   port.counters.rcvd_pkts += count;
-  transport::PollContext context = Context(port);
+  transport::PollContext& context = Context(port);
   const Qpn before = arrivals_[0].packet.bth.dest_qpn;
   for (uint16_t i = 0; i < count; ++i) Parse(frames[i], &arrivals_[i]);
   // One that follows one to the same queue pair finds it warm.
@@ -215,11 +214,10 @@ bool Worker::Receive(Port& port) {
   }
   if (burst.called != nullptr) AfterCall(*burst.called);
   if (port.steering != nullptr) {
-    port.steering->Free(frames.data(), done);
+    port.steering->Free(frames, done);
   } else {
-    FreeFrames(frames.data(), done);
+    FreeFrames(frames, done);
   }
-  return true;
 }
 
 // With many active queue pairs the slot of each is cold, and then all that it leads to.
@@ -230,7 +228,7 @@ void Worker::Parse(const rte_mbuf* frame, Arrival* arrival) const {
   arrival->result = wire::ParseRocePacket(rte_pktmbuf_mtod(frame, const uint8_t*), frame->data_len,
                                           &arrival->packet);
   if (arrival->result != wire::ParseResult::kOk) return;
-  const uint32_t index = config_.qpn_layout.index(arrival->packet.bth.dest_qpn);
+  const uint32_t index = PlaceOf(arrival->packet.bth.dest_qpn);
   if (index < slot_count_) rte_prefetch0(&slots_[index]);
 }
 
@@ -241,7 +239,7 @@ void Worker::Prefetch(uint16_t i) const {
   const Qpn qpn = arrival.packet.bth.dest_qpn;
   const bool follows = i > 0 && arrivals_[i - 1].result == wire::ParseResult::kOk;
   if (follows && arrivals_[i - 1].packet.bth.dest_qpn == qpn) return;
-  const uint32_t index = config_.qpn_layout.index(qpn);
+  const uint32_t index = PlaceOf(qpn);
   if (index >= slot_count_ || slots_[index].endpoint == nullptr) return;
   slots_[index].endpoint->Prefetch(arrival.packet.info->is_response);
 }
@@ -264,11 +262,9 @@ bool Worker::Dispatch(Port& port, rte_mbuf* frame, const Arrival& arrival, Burst
     port.counters.Count(DropOf(result));
   } else if (packet.bth.dest_qpn == kMulticastQpn) {
     DispatchMulticast(*port.interface, bytes, packet, context);
-  } else if (!HaveSameAddresses(burst->ours, bytes, packet) &&
-             !port.interface->IsOurs(bytes, packet.destination())) {
+  } else if (!IsOurs(port, packet)) {
     port.counters.Count(Drop::kNotForUs);
   } else if (Slot* slot = FindSlot(packet.bth.dest_qpn, port.counters)) {
-    burst->ours = bytes;
     // Once for packets in a row that lead to the same.
     if (burst->called != slot && burst->called != nullptr) AfterCall(*burst->called);
     burst->called = slot;
@@ -277,11 +273,32 @@ bool Worker::Dispatch(Port& port, rte_mbuf* frame, const Arrival& arrival, Burst
   return true;
 }
 
+// Whether its addresses are the port's; without a look at them when they are those of the last one.
+[[gnu::always_inline]] inline bool Worker::IsOurs(Port& port, const wire::RocePacket& packet) {
+  // The first fourteen bytes in two words that overlap, then both IP addresses.
+  static_assert(wire::kEthernetBytes == 14);
+  constexpr size_t kAddresses = wire::kEthernetBytes + wire::ipv4::kSource;
+  const uint8_t* frame = packet.frame;
+  const bool plain = packet.ip_version == 4 && packet.l3_offset == wire::kEthernetBytes;
+  Port::Known& known = port.known;
+  if (plain && known.of == port.interface->addresses_state() && known.words[0] == LoadBe64(frame) &&
+      known.words[1] == LoadBe64(frame + 6) && known.words[2] == LoadBe64(frame + kAddresses))
+      [[likely]] {
+    return true;
+  }
+  if (!port.interface->IsOurs(frame, packet.destination())) return false;
+  if (plain) {
+    known = {.of = port.interface->addresses_state(),
+             .words = {LoadBe64(frame), LoadBe64(frame + 6), LoadBe64(frame + kAddresses)}};
+  }
+  return true;
+}
+
 // The slot that answers to `qpn`; null, and counted, when there is none.
 Worker::Slot* Worker::FindSlot(Qpn qpn, transport::Counters& counters) {
   const QpnLayout& layout = config_.qpn_layout;
   // A number in use says whose it is as a whole.
-  const uint32_t place = layout.index(qpn);
+  const uint32_t place = PlaceOf(qpn);
   if (place < slot_count_ && slots_[place].qpn == qpn && slots_[place].endpoint != nullptr)
       [[likely]]
     return &slots_[place];
@@ -304,37 +321,33 @@ Worker::Slot* Worker::FindSlot(Qpn qpn, transport::Counters& counters) {
 }
 
 Worker::Slot& Worker::SlotOf(const verbs::QueuePair& qp) {
-  return qp.qpn() == kGsiQpn ? *gsi_slot_ : slots_[config_.qpn_layout.index(qp.qpn())];
+  return qp.qpn() == kGsiQpn ? *gsi_slot_ : slots_[PlaceOf(qp.qpn())];
 }
 
 uint32_t Worker::IndexOf(const Slot& slot) const {
   return static_cast<uint32_t>(&slot - slots_.get());
 }
 
-// To follow each call into an endpoint: its deadline may have moved.
-void Worker::AfterCall(Slot& slot) {
-  const uint64_t deadline = slot.endpoint->deadline_ns();
-  if (deadline != Endpoint::kNever &&
-      (!slot.timer.armed() || slot.timer.deadline_ns() > deadline)) {
-    wheel_.Arm(slot.timer, deadline);
-  } else if (deadline == Endpoint::kNever && slot.timer.armed()) {
+void Worker::MoveTimer(Slot& slot, uint64_t deadline_ns) {
+  if (deadline_ns != Endpoint::kNever) {
+    wheel_.Arm(slot.timer, deadline_ns);
+  } else {
     // While its neighbours in the wheel are warm: with many queue pairs that send one message at a
     // time, one that fires for nothing would find all of it cold.
     slot.timer.Cancel();
   }
-  if (slot.endpoint->TakeFailure() && failed_count_ < kMaxFailuresTold) [[unlikely]]
-    failed_[failed_count_++] = slot.qpn;
 }
 
 void Worker::DeliverFailures() {
   const uint32_t count = std::exchange(failed_count_, 0);
   for (uint32_t i = 0; i < count; ++i) {
     const Qpn qpn = failed_[i];
-    const Slot* slot = qpn == kGsiQpn ? gsi_slot_.get() : &slots_[config_.qpn_layout.index(qpn)];
-    if (slot == nullptr || slot->qpn != qpn || slot->endpoint == nullptr) continue;
+    const Slot* slot = qpn == kGsiQpn ? gsi_slot_.get() : &slots_[PlaceOf(qpn)];
     for (const auto& weak : failure_observers_) {
       const std::shared_ptr<FailureObserver> observer = weak.lock();
       if (observer == nullptr) continue;
+      // The one before may have destroyed it.
+      if (slot == nullptr || slot->qpn != qpn || slot->endpoint == nullptr) break;
       observer->OnQpFailure(slot->endpoint->qp, slot->endpoint->journal());
     }
   }
@@ -353,8 +366,7 @@ void Worker::OnSlotTimer(void* context, uint64_t) {
     return;
   }
   if (slot.endpoint->deadline_ns() <= worker.now_ns_) {
-    transport::PollContext poll = worker.Context(worker.PortOf(slot.endpoint->qp));
-    slot.endpoint->OnDeadline(poll);
+    slot.endpoint->OnDeadline(worker.Context(worker.PortOf(slot.endpoint->qp)));
   }
   worker.AfterCall(slot);
 }
@@ -362,8 +374,7 @@ void Worker::OnSlotTimer(void* context, uint64_t) {
 void Worker::OnInterfaceTimer(void* context, uint64_t) {
   Port& port = *static_cast<Port*>(context);
   if (port.interface->deadline_ns() > port.worker->now_ns_) return;
-  transport::PollContext poll = port.worker->Context(port);
-  port.interface->OnDeadline(poll);
+  port.interface->OnDeadline(port.worker->Context(port));
 }
 
 void Worker::ArmInterface(Port& port) {
@@ -378,18 +389,21 @@ void Worker::AddPoller(Poller* poller) { pollers_.push_back(poller); }
 
 void Worker::RemovePoller(Poller* poller) {
   std::replace(pollers_.begin(), pollers_.end(), poller, static_cast<Poller*>(nullptr));
+  poller_removed_ = true;
 }
 
 // By index: pollers add and remove pollers.
 bool Worker::RunPollers() {
   bool worked = false;
-  bool removed = false;
   for (size_t i = 0; i < pollers_.size(); ++i) {
-    if (pollers_[i] != nullptr) worked |= pollers_[i]->Poll(now_ns_);
-    removed |= pollers_[i] == nullptr;
+    Poller* const poller = pollers_[i];
+    if (poller != nullptr) [[likely]]
+      worked |= poller->Poll(now_ns_);
   }
-  if (removed) [[unlikely]]
+  if (poller_removed_) [[unlikely]] {
+    poller_removed_ = false;
     std::erase(pollers_, nullptr);
+  }
   return worked;
 }
 
@@ -401,8 +415,7 @@ bool Worker::Acknowledge() {
     if (qp == nullptr) break;
     Port& port = PortOf(*qp);
     if (port.egress.room() == 0) port.egress.Flush(now_ns_);
-    transport::PollContext context = Context(port);
-    if (!Endpoint::Of(qp)->Acknowledge(context)) {
+    if (!Endpoint::Of(qp)->Acknowledge(Context(port))) {
       qp->ActivateAnswer();
       if (ports_.size() == 1) break;
       continue;
@@ -413,7 +426,14 @@ bool Worker::Acknowledge() {
   return worked;
 }
 
-bool Worker::Transmit() {
+bool Worker::IsBehindALink() const {
+  return std::any_of(ports_.begin(), ports_.end(),
+                     [](const auto& port) { return port->egress.room() == 0; });
+}
+
+bool Worker::Transmit(Answers answers) {
+  using Owed = transport::RcResponder::Owed;
+  const Owed owed = answers == Answers::kSentLast ? Owed::kLeft : Owed::kSent;
   bool worked = false;
   int packets = 0;
   for (int turn = 0; turn < kTransmitTurns && packets < kTransmitPackets && !active_.empty();
@@ -434,13 +454,15 @@ bool Worker::Transmit() {
     const uint64_t sent = port.counters.sent_pkts;
     const uint16_t room = port.egress.room();
     verbs::QueuePair* qp = active_.Pop();
-    transport::PollContext context = Context(port);
-    const bool more = Endpoint::Of(qp)->Transmit(context, kTransmitBudget);
+    port.egress.BeginTurn(kTransmitBytes);
+    const bool more = Endpoint::Of(qp)->Transmit(Context(port), kTransmitBudget, owed);
     if (more) active_.Push(qp);
     AfterCall(SlotOf(*qp));
     const int pushed = static_cast<int>(port.counters.sent_pkts - sent) + room - port.egress.room();
-    // A turn for nothing counts as one that sent all it may: there may be no buffers.
-    packets += pushed > 0 ? pushed : kTransmitBudget;
+    // Who could not send although it has more counts as if it had: there may be no buffers.
+    packets += pushed == 0 && more ? kTransmitBudget : pushed;
+    // The peer works on them while the next are made.
+    if (port.egress.TurnIsOver()) port.egress.Flush(now_ns_);
     // One that could not send although it has more waits for buffers: that is idling.
     worked |= !more || pushed > 0;
   }

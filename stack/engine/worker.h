@@ -116,8 +116,9 @@ class Worker : public Party {
   // One turn of the loop: receive a burst, dispatch, timers, mailbox, pollers, transmit, flush.
   // Returns whether anything was done, so that the caller can yield when idle. Acknowledgements
   // that are kept leave with the next turn that does not keep them: for callers who are about to
-  // post what leaves together with them.
-  enum class Answers : uint8_t { kSent, kKept };
+  // post what leaves together with them. Sent last they stand behind what was posted: a peer that
+  // waits for both then has both when it sees the acknowledgement.
+  enum class Answers : uint8_t { kSent, kKept, kSentLast };
   bool Poll(uint64_t now_ns, Answers answers = Answers::kSent);
   bool OwesAnswers() { return !active_.answers().empty(); }
   // The earliest time at which a timer of this worker is due; UINT64_MAX when none.
@@ -214,6 +215,9 @@ class Worker : public Party {
 
   static constexpr uint16_t kBurst = 32;      // frames received from a port at once
   static constexpr int kTransmitBudget = 32;  // packets a queue pair may send in its turn
+  // And bytes: of packets that are longer, fewer, so that others wait as long. A little more than
+  // so many packets have at path MTU 1024.
+  static constexpr uint32_t kTransmitBytes = 34 * 1024;
   // Turns in a poll, and packets sent in them, so that reception is not starved.
   static constexpr int kTransmitTurns = 32;
   static constexpr int kTransmitPackets = 256;
@@ -223,10 +227,11 @@ class Worker : public Party {
 
   explicit Worker(const WorkerConfig& config);
 
-  transport::PollContext Context(Port& port);
+  transport::PollContext& Context(Port& port);
   Port& PortOf(const verbs::QueuePair& qp);
   absl::StatusOr<Port*> FindPort(uint8_t port_num);
   bool Receive(Port& port);
+  void TakeBurst(Port& port, rte_mbuf** frames, uint16_t count);
   // A received frame: what it is, and for kOk its packet.
   struct Arrival {
     wire::ParseResult result = wire::ParseResult::kNotRoce;
@@ -238,22 +243,26 @@ class Worker : public Party {
   void Prefetch(uint16_t i) const;
   // What the frames of one burst that are dispatched already leave to those behind them.
   struct Burst {
-    const uint8_t* ours = nullptr;  // the last frame that was found to be for this host
-    Slot* called = nullptr;         // the last that had a packet; AfterCall() is to come
+    Slot* called = nullptr;  // the last that had a packet; AfterCall() is to come
   };
   bool Dispatch(Port& port, rte_mbuf* frame, const Arrival& arrival, Burst* burst,
                 transport::PollContext& context);
   void DispatchMulticast(const net::Interface& interface, const uint8_t* frame,
                          const wire::RocePacket& packet, transport::PollContext& context);
+  bool IsOurs(Port& port, const wire::RocePacket& packet);
   Slot* FindSlot(Qpn qpn, transport::Counters& counters);
+  uint32_t PlaceOf(Qpn qpn) const { return qpn.value & index_mask_; }  // in slots_
   Slot& SlotOf(const verbs::QueuePair& qp);
   uint32_t IndexOf(const Slot& slot) const;  // of its number; not the GSI queue pair's
   bool RunPollers();
   bool Acknowledge();
-  bool Transmit();
+  // Whether the last poll has left all that an egress holds.
+  bool IsBehindALink() const;
+  bool Transmit(Answers answers);
   void DeliverEvents();
   void DeliverFailures();
   void AfterCall(Slot& slot);
+  void MoveTimer(Slot& slot, uint64_t deadline_ns);
   void ArmInterface(Port& port);
   void TellPortEvent(const Port& port, ibv_event_type event);
   void ReleasePath(Slot& slot);
@@ -275,6 +284,7 @@ class Worker : public Party {
   static void OnInterfaceTimer(void* port, uint64_t now_ns);
 
   WorkerConfig config_;
+  uint32_t index_mask_;  // of a queue pair number
   Random random_;
   TimingWheel wheel_;
   uint64_t now_ns_;
@@ -287,6 +297,7 @@ class Worker : public Party {
   verbs::ActiveList active_;
   std::array<Arrival, kBurst> arrivals_;  // of the burst that is being received
   std::vector<Poller*> pollers_;          // null: removed, to be erased after the round
+  bool poller_removed_ = false;
   std::vector<Reporter*> reporters_;
   // By index of the queue pair number: in one piece, so that a burst's are found without a look at
   // memory.

@@ -66,7 +66,7 @@ absl::StatusOr<verbs::AddressHandle*> Worker::CreateAh(memory::ProtectionDomain*
   if (ahs_.size() >= config_.max_objects) return Full("address handle", config_.max_objects);
   const absl::StatusOr<Port*> port = FindPort(attr.port_num);
   if (!port.ok()) return port.status();
-  transport::PollContext context = Context(**port);
+  transport::PollContext& context = Context(**port);
   absl::StatusOr<verbs::AddressHandle> made = (*port)->interface->MakeAddressHandle(attr, context);
   if (!made.ok()) return made.status();
   auto ah = std::make_unique<verbs::AddressHandle>(*made);
@@ -175,7 +175,7 @@ absl::Status Worker::ModifyQp(verbs::QueuePair* qp, const ibv_qp_attr& attr, int
   }
   Slot& slot = SlotOf(*qp);
   Port& port = PortOf(*qp);
-  transport::PollContext context = Context(port);
+  transport::PollContext& context = Context(port);
   const verbs::AddressHandle path_before = qp->path;
   const bool new_path = (mask & IBV_QP_AV) != 0;
   if (new_path) {
@@ -212,7 +212,7 @@ void Worker::ReleasePath(Slot& slot) {
 absl::Status Worker::DestroyQp(verbs::QueuePair* qp, uint64_t time_wait_ns) {
   if (qp == nullptr) return NotOurs("queue pair");
   Slot& slot = SlotOf(*qp);
-  transport::PollContext context = Context(PortOf(*qp));
+  transport::PollContext& context = Context(PortOf(*qp));
   AcknowledgeAtLast(*slot.endpoint, context);
   --qp->init().pd->use_count;
   qp->init().send_cq->Detach(qp);

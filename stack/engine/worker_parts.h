@@ -2,6 +2,7 @@
 #ifndef POLLUX_STACK_ENGINE_WORKER_PARTS_H_
 #define POLLUX_STACK_ENGINE_WORKER_PARTS_H_
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -25,6 +26,11 @@ struct alignas(64) Worker::Port {
         steering(its_steering),
         name(std::move(its_name)),
         egress(its_link, owner->packet_pool_, &counters),
+        context{.now_ns = owner->now_ns_,
+                .egress = egress,
+                .counters = counters,
+                .random = owner->random_,
+                .resolver = its_interface},
         timer(&Worker::OnInterfaceTimer, this),
         events(&owner->events_,
                [this](ibv_event_type event) { worker->TellPortEvent(*this, event); }),
@@ -38,6 +44,12 @@ struct alignas(64) Worker::Port {
   std::string name;
   transport::Counters counters;
   transport::Egress egress;
+  transport::PollContext context;
+  // Of the last frame that was found to be for this host, over IPv4 and without a tag.
+  struct Known {
+    uint32_t of = 0;  // net::Interface::addresses_state()
+    std::array<uint64_t, 3> words{};
+  } known;
   Timer timer;  // of the interface
   verbs::EventSource events;
   LinkWatch link_watch;
@@ -61,6 +73,17 @@ struct alignas(64) Worker::Slot {
   Timer timer;
   std::unique_ptr<transport::Endpoint> endpoint;
 };
+
+// To follow each call into an endpoint: its deadline may have moved.
+[[gnu::always_inline]] inline void Worker::AfterCall(Slot& slot) {
+  const uint64_t deadline = slot.endpoint->deadline_ns();
+  const bool never = deadline == transport::Endpoint::kNever;
+  if (slot.timer.armed() ? never || slot.timer.deadline_ns() > deadline : !never) {
+    MoveTimer(slot, deadline);
+  }
+  if (slot.endpoint->TakeFailure() && failed_count_ < kMaxFailuresTold) [[unlikely]]
+    failed_[failed_count_++] = slot.qpn;
+}
 
 // What its calls answer when they cannot do what they are asked.
 inline absl::Status Full(const char* what, uint32_t limit) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <rte_mbuf.h>
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <memory>
@@ -40,16 +41,37 @@ class PipeLink : public transport::Link {
     peer->incoming.insert(peer->incoming.end(), frames, frames + count);
     return count;
   }
-  // Frames that wait to be received.
-  uint32_t Count(wire::Operation operation) const {
-    uint32_t count = 0;
+  // Packets that wait to be received.
+  std::vector<wire::RocePacket> Packets() const {
+    std::vector<wire::RocePacket> packets;
     for (const rte_mbuf* frame : incoming) {
       wire::RocePacket packet;
       const auto* bytes = rte_pktmbuf_mtod(frame, const uint8_t*);
-      count += wire::ParseRocePacket(bytes, frame->data_len, &packet) == wire::ParseResult::kOk &&
-               packet.info->operation == operation;
+      if (wire::ParseRocePacket(bytes, frame->data_len, &packet) == wire::ParseResult::kOk) {
+        packets.push_back(packet);
+      }
     }
-    return count;
+    return packets;
+  }
+  std::vector<wire::Operation> Operations() const {
+    std::vector<wire::Operation> operations;
+    for (const wire::RocePacket& packet : Packets()) operations.push_back(packet.info->operation);
+    return operations;
+  }
+  // How many of them are for one queue pair in a row, each time.
+  std::vector<uint32_t> Runs() const {
+    std::vector<uint32_t> runs;
+    Qpn last;
+    for (const wire::RocePacket& packet : Packets()) {
+      if (runs.empty() || packet.bth.dest_qpn != last) runs.push_back(0);
+      ++runs.back();
+      last = packet.bth.dest_qpn;
+    }
+    return runs;
+  }
+  uint32_t Count(wire::Operation operation) const {
+    const std::vector<wire::Operation> all = Operations();
+    return static_cast<uint32_t>(std::count(all.begin(), all.end(), operation));
   }
   PipeLink* peer = nullptr;
   std::deque<rte_mbuf*> incoming;
@@ -64,7 +86,7 @@ struct End {
     net::InterfaceConfig of_port;
     of_port.mac = {2, 0, 0, 0, 0, number};
     of_port.addresses = {net::InterfaceAddress::Ipv4(0xC0000200 + number)};
-    of_port.mtu = 1500;
+    of_port.mtu = 4300;  // path MTU 4096
     address = Gid::FromIpv4(0xC0000200 + number);
     interface = std::make_unique<net::Interface>(of_port);
     worker->AddPort(interface.get(), &link);
@@ -72,7 +94,7 @@ struct End {
     cq = worker->CreateCq(8 * kPairs).value();
     region = worker
                  ->RegMr(pd, memory.data(), memory.size(),
-                         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
+                         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
                  .value();
     for (uint32_t i = 0; i < kPairs; ++i) {
       verbs::QueuePairInitAttr init;
@@ -83,10 +105,11 @@ struct End {
       qps.push_back(worker->CreateQp(std::move(init)).value());
     }
   }
-  void Connect(const End& peer) {
+  void Connect(const End& peer, ibv_mtu path_mtu) {
     ibv_qp_attr attr{};
-    attr.path_mtu = IBV_MTU_1024;
-    attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+    attr.path_mtu = path_mtu;
+    attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+    attr.max_rd_atomic = attr.max_dest_rd_atomic = 2;
     attr.timeout = 20;
     attr.retry_cnt = attr.rnr_retry = 7;
     attr.ah_attr.is_global = 1;
@@ -106,17 +129,21 @@ struct End {
     EXPECT_EQ(qps[pair]->PostOneSend(pair, sge, IBV_SEND_SIGNALED, 0), 0);
   }
   void Write(uint32_t pair, const End& peer) {
+    Move(IBV_WR_RDMA_WRITE, pair, peer, peer.memory.data());
+  }
+  void Move(ibv_wr_opcode opcode, uint32_t pair, const End& peer, const uint8_t* address) {
     ibv_sge sge{reinterpret_cast<uint64_t>(memory.data()), kBulk, region.key};
     ibv_send_wr wr{};
     wr.sg_list = &sge;
     wr.num_sge = 1;
-    wr.opcode = IBV_WR_RDMA_WRITE;
+    wr.opcode = opcode;
     wr.send_flags = IBV_SEND_SIGNALED;
-    wr.wr.rdma = {.remote_addr = reinterpret_cast<uint64_t>(peer.memory.data()),
-                  .rkey = peer.region.key};
+    wr.wr.rdma = {.remote_addr = reinterpret_cast<uint64_t>(address), .rkey = peer.region.key};
     EXPECT_EQ(qps[pair]->PostSend(&wr, nullptr), 0);
   }
-  void Poll() { worker->Poll(now_ns += 1000); }
+  void Poll(Worker::Answers answers = Worker::Answers::kSent) {
+    worker->Poll(now_ns += 1000, answers);
+  }
 
   Gid address;
   std::vector<uint8_t> memory = std::vector<uint8_t>(kBulk);
@@ -133,11 +160,11 @@ struct End {
 class WorkerTurnsTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() { ASSERT_TRUE(InitEal().ok()); }
-  WorkerTurnsTest() : a_(1), b_(2) {
+  explicit WorkerTurnsTest(ibv_mtu path_mtu = IBV_MTU_1024) : a_(1), b_(2) {
     a_.link.peer = &b_.link;
     b_.link.peer = &a_.link;
-    a_.Connect(b_);
-    b_.Connect(a_);
+    a_.Connect(b_, path_mtu);
+    b_.Connect(a_, path_mtu);
     for (uint32_t pair = 0; pair < kSmallPairs; ++pair) b_.Receive(pair);
     // One message each way, by which each end finds the other.
     const uint32_t last = kPairs - 1;
@@ -202,7 +229,7 @@ TEST_F(WorkerTurnsTest, AcknowledgementsLeaveWithThePollThatMadeThem) {
 TEST_F(WorkerTurnsTest, KeptAcknowledgementsLeaveTogetherWithWhatIsPostedNext) {
   SendBurst();
   EXPECT_FALSE(b_.worker->OwesAnswers());
-  b_.worker->Poll(b_.now_ns += 1000, Worker::Answers::kKept);
+  b_.Poll(Worker::Answers::kKept);
   EXPECT_EQ(b_.cq->size(), kSmallPairs);
   EXPECT_EQ(a_.link.incoming.size(), 0u);
   EXPECT_TRUE(b_.worker->OwesAnswers());
@@ -215,12 +242,79 @@ TEST_F(WorkerTurnsTest, KeptAcknowledgementsLeaveTogetherWithWhatIsPostedNext) {
   PollUntilCompleted(a_, kSmallPairs + 1);
 }
 
+TEST_F(WorkerTurnsTest, WhatIsSentLastStandsBehindWhatIsPosted) {
+  a_.Send(0);
+  a_.Poll();
+  b_.Poll(Worker::Answers::kKept);
+  a_.Receive(0);
+  b_.Send(0);
+  b_.Poll(Worker::Answers::kSentLast);
+  EXPECT_FALSE(b_.worker->OwesAnswers());
+  EXPECT_EQ(a_.link.Operations(), (std::vector{wire::Operation::kSend, wire::Operation::kAck}));
+  PollUntilCompleted(a_, 2);
+}
+
+// A fatal NAK is the last that the queue pair sends: what is posted is flushed behind it.
+TEST_F(WorkerTurnsTest, WhatEndsTheConnectionIsNotLeftForLater) {
+  a_.Move(IBV_WR_RDMA_WRITE, 0, b_, b_.memory.data() + 1);
+  a_.Poll();
+  b_.Poll(Worker::Answers::kKept);
+  b_.Send(0);
+  b_.Poll(Worker::Answers::kSentLast);
+  EXPECT_EQ(b_.qps.front()->state(), IBV_QPS_ERR);
+  EXPECT_EQ(a_.link.Count(wire::Operation::kAck), 1u);
+  EXPECT_EQ(a_.link.Count(wire::Operation::kSend), 0u);
+}
+
+// An acknowledgement that waits for the responses to a READ, which take turns, stands behind them.
+TEST_F(WorkerTurnsTest, WhatIsSentLastStandsBehindResponsesOfSeveralPolls) {
+  WriteBulk();
+  a_.Move(IBV_WR_RDMA_READ, 0, b_, b_.memory.data());
+  a_.Send(0);
+  a_.Poll();
+  b_.Poll(Worker::Answers::kSentLast);
+  EXPECT_LT(a_.link.Count(wire::Operation::kReadResponse), kBulk / 1024);
+  EXPECT_FALSE(b_.worker->OwesAnswers());
+  for (int polls = 0; a_.link.Count(wire::Operation::kReadResponse) < kBulk / 1024; ++polls) {
+    ASSERT_LT(polls, 100);
+    b_.Poll(Worker::Answers::kSentLast);
+  }
+  EXPECT_EQ(a_.link.Count(wire::Operation::kAck), 1u);
+  PollUntilCompleted(a_, 2);
+}
+
+// It tells of what was completed before.
+TEST_F(WorkerTurnsTest, WhatIsSentLastLeavesWhenWhatIsPostedFails) {
+  a_.Send(0);
+  a_.Poll();
+  b_.Poll(Worker::Answers::kKept);
+  ibv_sge sge{reinterpret_cast<uint64_t>(b_.memory.data()), kSmall, b_.region.key + 1};
+  EXPECT_EQ(b_.qps[0]->PostOneSend(0, sge, IBV_SEND_SIGNALED, 0), 0);
+  b_.Poll(Worker::Answers::kSentLast);
+  EXPECT_EQ(b_.qps[0]->state(), IBV_QPS_ERR);
+  EXPECT_EQ(a_.link.Count(wire::Operation::kAck), 1u);
+  PollUntilCompleted(a_, 1);
+}
+
+TEST_F(WorkerTurnsTest, WhatIsSentLastDoesNotWaitBehindALinkThatIsFull) {
+  WriteBulk();
+  SendBurst();
+  b_.link.full = true;
+  for (int polls = 0; polls < 10; ++polls) b_.Poll(Worker::Answers::kKept);
+  b_.link.full = false;
+  b_.Poll(Worker::Answers::kSentLast);
+  EXPECT_EQ(a_.link.Count(wire::Operation::kAck), kSmallPairs);
+  // Before the last of the data.
+  EXPECT_NE(a_.link.Operations().back(), wire::Operation::kAck);
+  PollUntilCompleted(a_, kSmallPairs);
+}
+
 TEST_F(WorkerTurnsTest, KeptAcknowledgementsLeaveBeforeTheirQueuePairDoes) {
   SendBurst();
-  b_.worker->Poll(b_.now_ns += 1000, Worker::Answers::kKept);
+  b_.Poll(Worker::Answers::kKept);
   ASSERT_TRUE(b_.worker->DestroyQp(b_.qps.front()).ok());
   b_.qps.erase(b_.qps.begin());
-  b_.worker->Poll(b_.now_ns += 1000, Worker::Answers::kKept);
+  b_.Poll(Worker::Answers::kKept);
   EXPECT_EQ(a_.link.Count(wire::Operation::kAck), transport::RcResponder::kLastAcks);
   b_.Poll();
   PollUntilCompleted(a_, kSmallPairs);
@@ -232,6 +326,15 @@ TEST_F(WorkerTurnsTest, SmallMessagesOfManyQueuePairsLeaveInOneBurst) {
   a_.Poll();
   EXPECT_EQ(b_.link.Count(wire::Operation::kSend), kSmallPairs);
   PollUntilCompleted(a_, kSmallPairs);
+}
+
+// As those have whose windows are closed, with each response that does not open them.
+TEST_F(WorkerTurnsTest, TurnsOfThoseWhoHaveNothingToSendAreOthersTurns) {
+  for (uint32_t pair = kSmallPairs; pair < kPairs; ++pair) a_.qps[pair]->Activate();
+  a_.Send(0);
+  a_.Poll();
+  EXPECT_EQ(b_.link.Count(wire::Operation::kSend), 1u);
+  PollUntilCompleted(a_, 1);
 }
 
 TEST_F(WorkerTurnsTest, WhatALinkDoesNotTakeLeavesWhenItDoes) {
@@ -246,6 +349,35 @@ TEST_F(WorkerTurnsTest, WhatALinkDoesNotTakeLeavesWhenItDoes) {
   b_.Poll();
   EXPECT_EQ(a_.link.Count(wire::Operation::kAck), kSmallPairs);
   PollUntilCompleted(a_, kSmallPairs);
+}
+
+// Four times as long as those of the others.
+class WorkerTurnsOfLongPacketsTest : public WorkerTurnsTest {
+ protected:
+  static constexpr uint32_t kPackets = kBulk / 4096;
+  // The last goes beyond.
+  static constexpr uint32_t kInATurn = 34 * 1024 / 4096 + 1;
+  static_assert(kPackets / 2 < kInATurn && kInATurn < kPackets);
+  WorkerTurnsOfLongPacketsTest() : WorkerTurnsTest(IBV_MTU_4096) {}
+};
+
+TEST_F(WorkerTurnsOfLongPacketsTest, RequestsTakeTurnsInBytes) {
+  for (const uint32_t pair : {0, 1}) b_.Write(pair, a_);
+  b_.Poll();
+  EXPECT_EQ(a_.link.Runs(),
+            (std::vector{kInATurn, kInATurn, kPackets - kInATurn, kPackets - kInATurn}));
+  PollUntilCompleted(b_, 2);
+}
+
+TEST_F(WorkerTurnsOfLongPacketsTest, ResponsesTakeTurnsInBytes) {
+  for (const uint32_t pair : {0, 1}) {
+    a_.Move(IBV_WR_RDMA_READ, pair, b_, b_.memory.data());
+  }
+  a_.Poll();
+  b_.Poll();
+  EXPECT_EQ(a_.link.Runs(),
+            (std::vector{kInATurn, kInATurn, kPackets - kInATurn, kPackets - kInATurn}));
+  PollUntilCompleted(a_, 2);
 }
 
 // A NAK is owed as an acknowledgement is: here for a receive that nobody posted.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -184,46 +185,74 @@ TEST_F(WorkerVerbsTest, ALostCompletionStopsAllWhoUseTheQueue) {
   EXPECT_EQ(std::count(events_.begin(), events_.end(), IBV_EVENT_QP_FATAL), 2);
 }
 
-TEST_F(WorkerVerbsTest, AQueuePairThatFailsIsToldOfOnce) {
-  struct Observer : FailureObserver {
-    void OnQpFailure(verbs::QueuePair& qp, const transport::Journal& journal) override {
-      told.emplace_back(qp.qpn(), journal.failure());
+// Keeps who has told it of failures.
+struct Observer : FailureObserver {
+  void OnQpFailure(verbs::QueuePair& qp, const transport::Journal& journal) override {
+    told.emplace_back(qp.qpn(), journal.failure());
+    if (then) then(qp);
+  }
+  std::vector<std::pair<Qpn, ibv_wc_status>> told;
+  std::function<void(verbs::QueuePair&)> then;
+};
+
+class WorkerFailureTest : public WorkerVerbsTest {
+ protected:
+  // A queue pair whose message nobody answers.
+  verbs::QueuePair* SendInVain() {
+    verbs::QueuePair* qp = worker_->CreateQp(Init(IBV_QPT_RC)).value();
+    ibv_qp_attr attr{};
+    attr.port_num = 1;
+    attr.path_mtu = IBV_MTU_1024;
+    attr.dest_qp_num = 77;
+    attr.timeout = 1;  // 8.2 us
+    attr.retry_cnt = 2;
+    attr.ah_attr.is_global = 1;
+    attr.ah_attr.grh.hop_limit = 64;
+    const Gid peer = Gid::FromIpv4(0xC0000202);
+    std::memcpy(attr.ah_attr.grh.dgid.raw, peer.raw.data(), 16);
+    for (const auto& [state, mask] :
+         {std::pair{IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
+          {IBV_QPS_RTR, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                            IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER},
+          {IBV_QPS_RTS, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+                            IBV_QP_MAX_QP_RD_ATOMIC}}) {
+      attr.qp_state = state;
+      EXPECT_TRUE(worker_->ModifyQp(qp, attr, mask | IBV_QP_STATE).ok());
     }
-    std::vector<std::pair<Qpn, ibv_wc_status>> told;
-  };
+    ibv_send_wr wr{};
+    wr.opcode = IBV_WR_SEND;
+    EXPECT_EQ(qp->PostSend(&wr, nullptr), 0);
+    return qp;
+  }
+  // Only when nobody has answered to ARP do its retries begin to count.
+  void WaitForTheFailure() {
+    for (uint64_t ns = 0; ns < 5'000'000'000; ns += 1'000'000) worker_->Poll(ns);
+  }
+};
+
+TEST_F(WorkerFailureTest, AQueuePairThatFailsIsToldOfOnce) {
   const auto observer = std::make_shared<Observer>();
   worker_->AddFailureObserver(observer);
   auto gone = std::make_shared<Observer>();
   worker_->AddFailureObserver(gone);
   gone.reset();
-  verbs::QueuePair* qp = worker_->CreateQp(Init(IBV_QPT_RC)).value();
-  ibv_qp_attr attr{};
-  attr.port_num = 1;
-  attr.path_mtu = IBV_MTU_1024;
-  attr.dest_qp_num = 77;
-  attr.timeout = 1;  // 8.2 us
-  attr.retry_cnt = 2;
-  attr.ah_attr.is_global = 1;
-  attr.ah_attr.grh.hop_limit = 64;
-  const Gid peer = Gid::FromIpv4(0xC0000202);
-  std::memcpy(attr.ah_attr.grh.dgid.raw, peer.raw.data(), 16);
-  for (const auto& [state, mask] :
-       {std::pair{IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
-        {IBV_QPS_RTR, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER},
-        {IBV_QPS_RTS, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                          IBV_QP_MAX_QP_RD_ATOMIC}}) {
-    attr.qp_state = state;
-    ASSERT_TRUE(worker_->ModifyQp(qp, attr, mask | IBV_QP_STATE).ok());
-  }
-  ibv_send_wr wr{};
-  wr.opcode = IBV_WR_SEND;
-  ASSERT_EQ(qp->PostSend(&wr, nullptr), 0);
-  // Only when nobody has answered to ARP do its retries begin to count.
-  for (uint64_t ns = 0; ns < 5'000'000'000; ns += 1'000'000) worker_->Poll(ns);
+  verbs::QueuePair* qp = SendInVain();
+  WaitForTheFailure();
   ASSERT_EQ(observer->told.size(), 1u);
   EXPECT_EQ(observer->told[0], std::pair(qp->qpn(), IBV_WC_RETRY_EXC_ERR));
   ASSERT_TRUE(worker_->DestroyQp(qp).ok());
+  interface_->Clear();
+}
+
+TEST_F(WorkerFailureTest, WhatAnObserverDestroysNoOtherIsToldOf) {
+  const auto destroyer = std::make_shared<Observer>(), late = std::make_shared<Observer>();
+  worker_->AddFailureObserver(destroyer);
+  worker_->AddFailureObserver(late);
+  destroyer->then = [this](verbs::QueuePair& qp) { EXPECT_TRUE(worker_->DestroyQp(&qp).ok()); };
+  SendInVain();
+  WaitForTheFailure();
+  EXPECT_EQ(destroyer->told.size(), 1u);
+  EXPECT_EQ(late->told.size(), 0u);
   interface_->Clear();
 }
 

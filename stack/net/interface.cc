@@ -443,6 +443,7 @@ void Interface::TakeKernelState() {
   std::vector<GidEntry> gids;
   for (const InterfaceAddress& own : state.addresses) gids.push_back({own.address, own.vlan});
   host_.gids.Assign(gids);
+  if (++addresses_state_ == 0) addresses_state_ = 1;
   host_.routes = Routes(state.addresses, state.routes);
 }
 
@@ -464,11 +465,6 @@ void Interface::FollowKernel(PollContext& context) {
 }
 
 // ---- Time.
-
-uint64_t Interface::deadline_ns() const {
-  return std::min({claim_ == Claim::kDone ? NeighbourTable::kNever : claim_deadline_ns_,
-                   host_.neighbours.deadline_ns(), groups_.deadline_ns(), kernel_poll_ns_});
-}
 
 void Interface::OnDeadline(PollContext& context) {
   host_.neighbours.OnDeadline(context);

@@ -5,6 +5,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -89,6 +90,8 @@ class Interface : public transport::Resolver, private Solicitor {
   // Whether a RoCE packet's destination MAC, VLAN and IP address are this interface's. `frame` has
   // an IP header.
   bool IsOurs(const uint8_t* frame, const Gid& destination) const;
+  // Another one, never 0, when its addresses have changed: what IsOurs() answered holds till then.
+  uint32_t addresses_state() const { return addresses_state_; }
   // Whether they are those of a group, on a VLAN on which this interface has an address. The group
   // need not be joined: ibv_attach_mcast alone takes in what others of this host have joined.
   bool IsOfGroup(const uint8_t* frame, const Gid& destination) const;
@@ -123,7 +126,12 @@ class Interface : public transport::Resolver, private Solicitor {
   void Clear() { host_.neighbours.Clear(); }
 
   // Retries, ageing. `deadline_ns` as Endpoint's.
-  uint64_t deadline_ns() const;
+  uint64_t deadline_ns() const {
+    uint64_t deadline = claim_ == Claim::kDone ? NeighbourTable::kNever : claim_deadline_ns_;
+    deadline = std::min(deadline, host_.neighbours.deadline_ns());
+    deadline = std::min(deadline, groups_.deadline_ns());
+    return std::min(deadline, kernel_poll_ns_);
+  }
   void OnDeadline(transport::PollContext& context);
 
   // The last host that claimed one of this interface's addresses.
@@ -158,6 +166,7 @@ class Interface : public transport::Resolver, private Solicitor {
   NdSpeaker nd_;
   EchoResponder echo_;
   Groups groups_;
+  uint32_t addresses_state_ = 1;
   Claim claim_ = Claim::kNotBegun;
   uint64_t claim_deadline_ns_ = 0;
   uint64_t kernel_poll_ns_ = NeighbourTable::kNever;

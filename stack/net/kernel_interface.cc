@@ -95,7 +95,10 @@ void TakeAddress(const nlmsghdr& message, uint32_t index, KernelState* state) {
   });
   // On a point-to-point link IFA_ADDRESS is the other end's; IPv6 without one has no IFA_LOCAL.
   const std::optional<Gid> own = local ? local : peer;
-  if (!own || !IsOneHost(*own) || (flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)) != 0) return;
+  if (!own || !IsOneHost(*own) || (flags & IFA_F_DADFAILED) != 0) return;
+  // The link-local one, first in the GID table, has its place from the beginning: the others would
+  // change theirs a second after the link is up, when the kernel knows that nobody else has it.
+  if ((flags & IFA_F_TENTATIVE) != 0 && !own->IsLinkLocal()) return;
   state->addresses.push_back({.address = *own, .prefix_length = address->ifa_prefixlen});
 }
 
@@ -219,10 +222,13 @@ absl::StatusOr<int> KernelInterface::HoldPort(int family) {
   const int error = errno;
   close(fd);
   if (error == EADDRINUSE) {
-    return absl::AlreadyExistsError(
-        absl::StrCat("interface \"", name_, "\": UDP port ", wire::kRocePort,
-                     " is taken: by Linux's soft-RoCE (`rdma link`; `modprobe -r rdma_rxe`) or by "
-                     "another program that speaks RoCE there"));
+    return absl::AlreadyExistsError(absl::StrCat(
+        "interface \"", name_, "\": UDP port ", wire::kRocePort,
+        " is taken: by Linux's soft-RoCE (`rdma link`; `modprobe -r rdma_rxe`), by "
+        "another pollux on this interface, `pollux run` or a process that its program "
+        "has left behind, or by another program that speaks RoCE there (`ss -ulpn sport "
+        "= ",
+        wire::kRocePort, "` names it)"));
   }
   return absl::ErrnoToStatus(error, absl::StrCat("interface \"", name_, "\": UDP port 4791"));
 }

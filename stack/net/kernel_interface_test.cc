@@ -107,6 +107,14 @@ TEST_F(KernelInterfaceTest, FollowsChanges) {
   while (!reachable()) AwaitChange(*kernel);
 }
 
+// Places in the GID table do not change when the kernel has made sure of it.
+TEST_F(KernelInterfaceTest, HasTheLinkLocalAddressFromTheBeginning) {
+  ASSERT_TRUE(Shell("ip addr add fe80::7/64 dev kside"));
+  const auto kernel = Open();
+  ASSERT_NE(kernel, nullptr);
+  EXPECT_EQ(std::ranges::count(kernel->state().addresses, Own("fe80::7/64")), 1);
+}
+
 // As routing on the host has it (BGP unnumbered). Nobody on the link has the destination's address.
 TEST_F(KernelInterfaceTest, ARouteByWayOfIpv6IsNotTakenForOneOnTheLink) {
   ASSERT_TRUE(Shell("ip route add 10.99.0.0/16 via inet6 fe80::fe dev kside"));

@@ -27,6 +27,14 @@ bool Loopback::TurnBack(rte_mbuf* frame) {
 }
 
 uint16_t Loopback::Send(rte_mbuf** frames, uint16_t count, uint64_t now_ns) {
+  uint16_t foreign = 0;
+  while (foreign < count && !IsOwn(frames[foreign])) ++foreign;
+  if (foreign == count) [[likely]]
+    return link_->Send(frames, count, now_ns);
+  return SendMixed(frames, count, now_ns);
+}
+
+uint16_t Loopback::SendMixed(rte_mbuf** frames, uint16_t count, uint64_t now_ns) {
   uint16_t sent = 0;
   while (sent < count) {
     const auto own =
@@ -44,7 +52,12 @@ uint16_t Loopback::Send(rte_mbuf** frames, uint16_t count, uint64_t now_ns) {
 }
 
 uint16_t Loopback::Receive(rte_mbuf** frames, uint16_t capacity, uint64_t now_ns) {
-  if (count_ == 0) return link_->Receive(frames, capacity, now_ns);
+  if (count_ == 0) [[likely]]
+    return link_->Receive(frames, capacity, now_ns);
+  return ReceiveLooped(frames, capacity, now_ns);
+}
+
+uint16_t Loopback::ReceiveLooped(rte_mbuf** frames, uint16_t capacity, uint64_t now_ns) {
   // Half of a burst at most, so that the wire is heard too.
   const uint16_t looped = std::min<uint16_t>(count_, (capacity + 1) / 2);
   for (uint16_t i = 0; i < looped; ++i) {

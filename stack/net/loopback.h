@@ -40,6 +40,8 @@ class Loopback : public transport::Link {
   const LoopbackCounters& counters() const { return counters_; }
 
  private:
+  uint16_t ReceiveLooped(rte_mbuf** frames, uint16_t capacity, uint64_t now_ns);
+  uint16_t SendMixed(rte_mbuf** frames, uint16_t count, uint64_t now_ns);
   bool IsOwn(const rte_mbuf* frame) const;
   // False when the queue is full; takes over `frame` otherwise.
   bool TurnBack(rte_mbuf* frame);

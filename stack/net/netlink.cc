@@ -7,17 +7,10 @@
 
 #include <cerrno>
 #include <cstring>
-#include <memory>
 
 #include "absl/strings/str_cat.h"
 
 namespace pollux::net {
-namespace {
-
-constexpr size_t kBufferBytes = 32768;  // what the kernel makes its dumps' pieces of
-alignas(nlmsghdr) thread_local uint8_t buffer[kBufferBytes];
-
-}  // namespace
 
 NetlinkRequest::NetlinkRequest(uint16_t type, uint16_t flags) {
   *header() = {.nlmsg_len = NLMSG_HDRLEN,
@@ -76,7 +69,7 @@ NetlinkSocket::~NetlinkSocket() {
 
 bool NetlinkSocket::HandOn(size_t bytes, Take take, absl::Status* status) {
   auto left = static_cast<int>(bytes);
-  for (auto* message = reinterpret_cast<nlmsghdr*>(buffer); NLMSG_OK(message, left);
+  for (auto* message = reinterpret_cast<nlmsghdr*>(buffer_.get()); NLMSG_OK(message, left);
        message = NLMSG_NEXT(message, left)) {
     if (status != nullptr && message->nlmsg_seq != sequence_) continue;  // of an earlier question
     if (message->nlmsg_type == NLMSG_DONE) return true;
@@ -100,7 +93,7 @@ absl::Status NetlinkSocket::Ask(NetlinkRequest& request, Take take) {
   }
   absl::Status status;
   for (;;) {
-    const ssize_t bytes = recv(fd_, buffer, sizeof buffer, 0);
+    const ssize_t bytes = recv(fd_, buffer_.get(), kBufferBytes, 0);
     if (bytes < 0 && errno == EINTR) continue;
     if (bytes < 0) return absl::ErrnoToStatus(errno, "netlink's answer");
     if (HandOn(static_cast<size_t>(bytes), take, &status)) return status;
@@ -109,7 +102,7 @@ absl::Status NetlinkSocket::Ask(NetlinkRequest& request, Take take) {
 
 bool NetlinkSocket::Drain(Take take) {
   for (;;) {
-    const ssize_t bytes = recv(fd_, buffer, sizeof buffer, MSG_DONTWAIT);
+    const ssize_t bytes = recv(fd_, buffer_.get(), kBufferBytes, MSG_DONTWAIT);
     if (bytes >= 0) {
       HandOn(static_cast<size_t>(bytes), take, nullptr);
     } else if (errno == ENOBUFS) {

@@ -6,7 +6,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <utility>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -45,7 +47,8 @@ class NetlinkSocket {
   // Subscribed to `groups` (RTMGRP_*; 0: for requests). Internal when the kernel refuses.
   static absl::StatusOr<NetlinkSocket> Open(uint32_t groups);
   ~NetlinkSocket();
-  NetlinkSocket(NetlinkSocket&& other) noexcept : fd_(other.fd_), sequence_(other.sequence_) {
+  NetlinkSocket(NetlinkSocket&& other) noexcept
+      : fd_(other.fd_), sequence_(other.sequence_), buffer_(std::move(other.buffer_)) {
     other.fd_ = -1;
   }
   NetlinkSocket& operator=(NetlinkSocket&&) = delete;
@@ -60,6 +63,7 @@ class NetlinkSocket {
 
  private:
   static constexpr int kAnswerMs = 1000;
+  static constexpr size_t kBufferBytes = 32768;  // what the kernel makes its dumps' pieces of
 
   explicit NetlinkSocket(int fd) : fd_(fd) {}
   // Whether the end of the answer was among the messages.
@@ -67,6 +71,9 @@ class NetlinkSocket {
 
   int fd_;
   uint32_t sequence_ = 0;
+  // From the heap: programs that bring threads of their own make them with stacks of 16 KiB, and
+  // what is thread-local takes its room there.
+  std::unique_ptr<uint8_t[]> buffer_ = std::make_unique<uint8_t[]>(kBufferBytes);
 };
 
 }  // namespace pollux::net

@@ -1,5 +1,7 @@
 #include "stack/net/port.h"
 
+#include <dirent.h>
+#include <linux/if_packet.h>
 #include <net/if.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
@@ -18,8 +20,10 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <iterator>
 #include <optional>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "stack/base/byte_order.h"
 #include "stack/net/interrupt_thread.h"
@@ -41,8 +45,12 @@ constexpr int kOtherPids = 16;                // that are tried: their groups ma
 constexpr size_t kProbeStackBytes = 1 << 18;  // drivers keep paths and messages on it
 
 absl::Status Refused(const std::string& name, const char* step, int error) {
-  return absl::InternalError(absl::StrCat("port ", name, ": ", step,
-                                          " failed: ", rte_strerror(error < 0 ? -error : error)));
+  const int number = error < 0 ? -error : error;
+  const std::string text =
+      absl::StrCat("port ", name, ": ", step, " failed: ", rte_strerror(number));
+  if (number != EPERM) return absl::InternalError(text);
+  return absl::PermissionDeniedError(
+      absl::StrCat(text, "; run as root or with CAP_NET_RAW and CAP_NET_ADMIN"));
 }
 
 // Locally administered, and another for each name (FNV-1a).
@@ -83,7 +91,8 @@ const char* ProbeHint(Driver driver) {
     return "; ports are named after their driver: net_tap0, net_af_packet0, net_memif0 or a PCI "
            "address, with arguments that the driver knows";
   }
-  if (geteuid() != 0) return "; this user may lack the right (CAP_NET_ADMIN): try root";
+  if (geteuid() != 0)
+    return "; this user may lack the right (CAP_NET_RAW, CAP_NET_ADMIN): try root";
   return "";
 }
 
@@ -118,6 +127,28 @@ int ProbeDevice(const Devargs& devargs) {
     error = ProbeByAnotherPid(text.c_str());
   }
   return error;
+}
+
+// The descriptors of packet sockets at the interface that the process has now.
+std::vector<int> PacketSockets(unsigned interface_index) {
+  std::vector<int> found;
+  DIR* const directory = opendir("/proc/self/fd");
+  if (directory == nullptr) return found;
+  while (const dirent* entry = readdir(directory)) {
+    int fd, domain;
+    socklen_t length = sizeof domain;
+    if (!absl::SimpleAtoi(entry->d_name, &fd)) continue;
+    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length) != 0) continue;
+    sockaddr_ll at = {};
+    length = sizeof at;
+    if (domain != AF_PACKET || getsockname(fd, reinterpret_cast<sockaddr*>(&at), &length) != 0) {
+      continue;
+    }
+    if (at.sll_ifindex == static_cast<int>(interface_index)) found.push_back(fd);
+  }
+  closedir(directory);
+  std::ranges::sort(found);
+  return found;
 }
 
 }  // namespace
@@ -157,7 +188,13 @@ absl::Status Port::Probe(const Devargs& devargs) {
     return absl::AlreadyExistsError(
         absl::StrCat("port ", name_, " is open already in this process; give another name"));
   }
+  const bool on_packet_sockets = devargs.driver() == Driver::kAfPacket;
+  const unsigned index = if_nametoindex(devargs.Get("iface").value_or("").c_str());
+  const std::vector<int> before = on_packet_sockets ? PacketSockets(index) : std::vector<int>();
   const int error = ProbeDevice(devargs);
+  if (on_packet_sockets) {
+    std::ranges::set_difference(PacketSockets(index), before, std::back_inserter(packet_sockets_));
+  }
   if (error == 0 && rte_eth_dev_get_port_by_name(name_.c_str(), &id) == 0) {
     port_id_ = id;
     rte_eth_dev_info info;
@@ -359,6 +396,8 @@ Port::~Port() { Close(); }
 
 void Port::Close() {
   if (port_id_ == kNoPort) return;
+  (void)PacketsDropped();
+  packet_sockets_.clear();  // before their numbers are others'
   const auto stop_and_close = [this] {
     if (running_) (void)rte_eth_dev_stop(port_id_);
     (void)rte_eth_dev_close(port_id_);
@@ -456,6 +495,16 @@ LinkState Port::GetLink() const {
   return {.up = link.link_status == RTE_ETH_LINK_UP, .speed_mbps = known ? link.link_speed : 0};
 }
 
+uint64_t Port::PacketsDropped() const {
+  for (const int fd : packet_sockets_) {
+    tpacket_stats since = {};
+    socklen_t length = sizeof since;
+    if (getsockopt(fd, SOL_PACKET, PACKET_STATISTICS, &since, &length) != 0) continue;
+    packets_dropped_.fetch_add(since.tp_drops, std::memory_order_relaxed);
+  }
+  return packets_dropped_.load(std::memory_order_relaxed);
+}
+
 PortStatistics Port::Statistics() const {
   rte_eth_stats stats = {};
   if (port_id_ != kNoPort) (void)rte_eth_stats_get(port_id_, &stats);
@@ -467,7 +516,7 @@ PortStatistics Port::Statistics() const {
           .tx_frames = stats.opackets,
           .rx_bytes = stats.ibytes,
           .tx_bytes = stats.obytes,
-          .rx_missed = stats.imissed,
+          .rx_missed = stats.imissed + PacketsDropped(),
           .rx_no_buffer = stats.rx_nombuf,
           .rx_errors = stats.ierrors,
           .tx_errors = stats.oerrors,

@@ -117,6 +117,8 @@ class Port {
   // with some drivers: not for the packet path.
   LinkState GetLink() const;
   PortStatistics Statistics() const;
+  // Of the kernel's interface that the port stands on, as it was at the start; 0: on none.
+  unsigned interface_index() const { return interface_index_; }
   // Unavailable when the interface of the kernel's that the port stands on is gone, whatever its
   // name is now. Makes a system call: for a control thread, at any time.
   absl::Status CheckInterface() const;
@@ -139,6 +141,7 @@ class Port {
   void LearnMac(const Devargs& devargs, const PortOptions& options);
   // Of the interface of the kernel's; nothing when that is gone.
   std::optional<std::string> InterfaceName() const;
+  uint64_t PacketsDropped() const;
 
   static constexpr uint16_t kNoPort = 0xFFFF;
   std::string name_;
@@ -148,6 +151,10 @@ class Port {
   bool kernel_link_ = false;      // whose link is this port's: the driver does not look at it
   unsigned interface_index_ = 0;  // as it was at the start
   int interface_fd_ = -1;         // to ask by, whatever else the process has open
+  // Of the driver, which does not count what the kernel drops there. The kernel counts anew after
+  // each answer.
+  std::vector<int> packet_sockets_;
+  mutable std::atomic<uint64_t> packets_dropped_{0};
   MacAddress mac_{};
   uint16_t mtu_ = 0;
   uint16_t data_room_ = 0;           // the smallest of the receive pools, without headroom

@@ -75,7 +75,8 @@ absl::Status CheckInterface(const Devargs& devargs) {
   if (fd < 0) {
     return absl::PermissionDeniedError(absl::StrCat("port ", devargs.name(), ": raw sockets on \"",
                                                     iface, "\" are refused (", std::strerror(errno),
-                                                    "); run as root or with CAP_NET_RAW"));
+                                                    "); run as root or with CAP_NET_RAW and "
+                                                    "CAP_NET_ADMIN"));
   }
   close(fd);
   return absl::OkStatus();

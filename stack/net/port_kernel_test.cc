@@ -208,6 +208,52 @@ TEST_F(VethTest, WhatALoweredMtuNoLongerCarriesIsCounted) {
   EXPECT_EQ(rte_mempool_in_use_count(PoolForTest()), buffers);
 }
 
+// The driver does not tell.
+TEST_F(VethTest, WhatTheKernelDropsForAFullRingIsCounted) {
+  const absl::StatusOr<std::unique_ptr<Port>> port = Port::Open(Options());
+  ASSERT_TRUE(port.ok()) << port.status();
+  (void)(*port)->Statistics();
+  constexpr uint64_t kFrames = 1000;  // the ring has 512 slots
+  sockaddr_ll to{};
+  to.sll_family = AF_PACKET;
+  to.sll_ifindex = static_cast<int>(if_nametoindex("vkern"));
+  const int sender = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+  ASSERT_GE(sender, 0);
+  // Experimental (IEEE 802): nobody else sends it here.
+  constexpr uint8_t kMark[] = {0x88, 0xB5};
+  std::array<uint8_t, 60> frame{};
+  std::ranges::copy(kMark, frame.begin() + 12);
+  for (uint64_t i = 0; i < kFrames; ++i) {
+    ASSERT_EQ(sendto(sender, frame.data(), frame.size(), 0, reinterpret_cast<const sockaddr*>(&to),
+                     sizeof to),
+              static_cast<ssize_t>(frame.size()));
+  }
+  // What comes besides counts for both.
+  uint64_t received = 0, marked = 0;
+  const uint64_t patience_ns = NowNs() + 10'000'000'000;
+  std::array<rte_mbuf*, 32> frames;
+  const auto receive = [&] {
+    const uint16_t count = (*port)->queue().Receive(frames.data(), frames.size(), 0);
+    for (uint16_t i = 0; i < count; ++i) {
+      const auto* bytes = rte_pktmbuf_mtod(frames[i], const uint8_t*);
+      marked += std::equal(std::begin(kMark), std::end(kMark), bytes + 12);
+      rte_pktmbuf_free(frames[i]);
+    }
+    received += count;
+  };
+  uint64_t missed = 0;
+  while (marked + missed < kFrames && NowNs() < patience_ns) {
+    receive();
+    missed = (*port)->Statistics().rx_missed;
+  }
+  EXPECT_GE(missed, kFrames - 512);
+  EXPECT_EQ((*port)->Statistics().rx_missed, missed) << "asked again, with nothing in between";
+  EXPECT_EQ((*port)->Statistics().rx_frames, received);
+  (*port)->Close();
+  EXPECT_EQ((*port)->Statistics().rx_missed, missed);
+  close(sender);
+}
+
 TEST_F(VethTest, AnInterfaceThatIsDeletedIsGone) {
   absl::StatusOr<std::unique_ptr<Port>> port = Port::Open(Options());
   ASSERT_TRUE(port.ok()) << port.status();

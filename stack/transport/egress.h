@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "stack/transport/counters.h"
 #include "stack/transport/link.h"
@@ -33,8 +34,13 @@ class Egress {
   Egress& operator=(const Egress&) = delete;
 
   uint16_t room() const { return kCapacity - count_; }
+  bool empty() const { return count_ == 0; }
   // Of all frames that Push() has taken.
   uint64_t pushed_bytes() const { return pushed_bytes_; }
+  // A queue pair's turn, which is over when so many bytes more were pushed; the last packet may go
+  // beyond. Before the first turn none is over.
+  void BeginTurn(uint32_t bytes) { turn_end_bytes_ = pushed_bytes_ + bytes; }
+  bool TurnIsOver() const { return pushed_bytes_ >= turn_end_bytes_; }
   // An empty mbuf of one segment with DPDK's headroom, or null (counted) when the pool is dry.
   rte_mbuf* Allocate() {
     rte_mempool_cache* cache = rte_mempool_default_cache(pool_, rte_lcore_id());
@@ -81,6 +87,7 @@ class Egress {
     asm volatile("prefetchw %0" : : "m"(at[data_offset_]));
     asm volatile("prefetchw %0" : : "m"(at[data_offset_ + kCacheLine]));
   }
+  void FlushSeveral(uint64_t now_ns);
   rte_mbuf* AllocateFromPool();
   void CountNotSent(Drop reason);
 
@@ -90,6 +97,7 @@ class Egress {
   size_t data_offset_;  // of the first byte of a frame in its mbuf
   uint16_t count_ = 0;
   uint64_t pushed_bytes_ = 0;
+  uint64_t turn_end_bytes_ = std::numeric_limits<uint64_t>::max();
   std::array<rte_mbuf*, kCapacity> frames_;
 };
 

@@ -67,6 +67,24 @@ TEST_F(EgressTest, WhatTheLinkRefusesGoesFirstNextTime) {
   EXPECT_EQ(counters_.sent_bytes, 21u);
 }
 
+TEST_F(EgressTest, OneAloneThatTheLinkRefusesStays) {
+  Egress egress(&link_, pool_, &counters_);
+  EXPECT_TRUE(egress.empty());
+  PushFrame(egress, 7);
+  egress.Flush(0);
+  EXPECT_FALSE(egress.empty());
+  EXPECT_EQ(counters_.sent_pkts, 0u);
+  PushFrame(egress, 8);
+  link_.willing = 1;
+  egress.Flush(0);
+  link_.willing = 1;
+  egress.Flush(0);
+  EXPECT_TRUE(egress.empty());
+  EXPECT_EQ(link_.order, (std::vector<uint32_t>{7, 8}));
+  EXPECT_EQ(counters_.sent_pkts, 2u);
+  EXPECT_EQ(counters_.sent_bytes, 15u);
+}
+
 TEST_F(EgressTest, AtCapacityAndOnePast) {
   Egress egress(&link_, pool_, &counters_);
   for (uint16_t i = 0; i < Egress::kCapacity; ++i) PushFrame(egress, 1);
@@ -75,6 +93,19 @@ TEST_F(EgressTest, AtCapacityAndOnePast) {
   PushFrame(egress, 1);
   EXPECT_EQ(counters_.drop(Drop::kEgressFull), 1u);
   EXPECT_EQ(egress.room(), 0);
+}
+
+TEST_F(EgressTest, ATurnIsOverWithItsBytes) {
+  Egress egress(&link_, pool_, &counters_);
+  PushFrame(egress, 1000);
+  EXPECT_FALSE(egress.TurnIsOver()) << "none has begun";
+  for (int turn = 0; turn < 2; ++turn) {
+    egress.BeginTurn(300);
+    PushFrame(egress, 299);
+    EXPECT_FALSE(egress.TurnIsOver());
+    PushFrame(egress, 1);
+    EXPECT_TRUE(egress.TurnIsOver());
+  }
 }
 
 TEST_F(EgressTest, DryPoolIsCounted) {

@@ -5,6 +5,36 @@
 namespace pollux::transport {
 namespace {
 
+constexpr uint32_t kMtu = 1024;
+
+TEST(FlightLimit, OfLargeMessagesIsOfBytesToo) {
+  FlightLimit limit;
+  for (const uint32_t mtu : {256, 512, 1024}) {
+    limit.Reset(mtu);
+    EXPECT_EQ(limit.packets(true), FlightLimit::kMost) << mtu;
+    EXPECT_EQ(limit.ack_every(true), 32u) << mtu;
+  }
+  constexpr uint32_t kLarge = kWindowBytes / 4096;
+  limit.Reset(4096);
+  EXPECT_EQ(limit.packets(), FlightLimit::kMost);
+  EXPECT_EQ(limit.packets(true), kLarge);
+  EXPECT_EQ(limit.ack_every(), 32u);
+  EXPECT_EQ(limit.ack_every(true), 8u);
+  limit.OnLoss();
+  EXPECT_EQ(limit.packets(true), kLarge) << "the other is above it still";
+  limit.OnLoss();
+  EXPECT_EQ(limit.packets(true), FlightLimit::kMost / 4);
+  limit.OnAcknowledged(1'000);
+  EXPECT_EQ(limit.packets(true), kLarge);
+  EXPECT_FALSE(limit.lowered());
+}
+
+TEST(FlightLimit, MessagesAreLargeBeyondAPacketOfPathMtu1024) {
+  EXPECT_FALSE(IsLarge(0));
+  EXPECT_FALSE(IsLarge(1024));
+  EXPECT_TRUE(IsLarge(1025));
+}
+
 TEST(FlightLimit, IsWholeWithoutLosses) {
   FlightLimit limit;
   EXPECT_EQ(limit.packets(), FlightLimit::kMost);
@@ -18,7 +48,7 @@ TEST(FlightLimit, HalvesDownToTheLeast) {
   EXPECT_EQ(limit.packets(), FlightLimit::kMost / 2);
   for (int i = 0; i < 20; ++i) limit.OnLoss();
   EXPECT_EQ(limit.packets(), FlightLimit::kLeast);
-  limit.Reset();
+  limit.Reset(kMtu);
   EXPECT_EQ(limit.packets(), FlightLimit::kMost);
 }
 

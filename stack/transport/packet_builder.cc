@@ -16,6 +16,18 @@ namespace {
 constexpr size_t kPlainIpv4Bytes =
     wire::kEthernetBytes + wire::kIpv4Bytes + wire::kUdpBytes + wire::kBthBytes;
 
+// From here on a payload begins on a cache line of the frame: what is then written and read again,
+// by the receiver too where frames go by pointer, does not straddle lines. Shorter ones would lie
+// on one line more. Measured.
+constexpr uint32_t kLongPayload = 512;
+
+// Where the frame begins so that its payload, `before` bytes on, does.
+constexpr uint16_t OffsetOfLine(size_t before) {
+  constexpr size_t kLine = RTE_CACHE_LINE_SIZE;
+  return static_cast<uint16_t>((RTE_PKTMBUF_HEADROOM + before + kLine - 1) / kLine * kLine -
+                               before);
+}
+
 uint16_t FoldChecksum(uint32_t sum) {
   sum = (sum & 0xFFFF) + (sum >> 16);
   sum = (sum & 0xFFFF) + (sum >> 16);
@@ -89,8 +101,10 @@ void PacketBuilder::LoadLink() {
   std::memcpy(template_, link.mac.data(), 6);
 }
 
-// The frame of the next packet, with room for everything behind the UDP header; null: none.
+// The frame of the next packet, `data_offset` bytes into its buffer unless that has too little
+// room, with room for everything behind the UDP header; null: none.
 [[gnu::always_inline]] inline uint8_t* PacketBuilder::Append(uint16_t transport_bytes,
+                                                             uint16_t data_offset,
                                                              PollContext& context) {
   frame_ = context.egress.Allocate();
   if (frame_ == nullptr) [[unlikely]] {
@@ -98,18 +112,22 @@ void PacketBuilder::LoadLink() {
     return nullptr;
   }
   const auto bytes = static_cast<uint16_t>(udp_offset_ + wire::kUdpBytes + transport_bytes);
-  // A pool whose buffers are smaller than the path MTU needs.
-  if (bytes > frame_->buf_len - RTE_PKTMBUF_HEADROOM) [[unlikely]] {
-    context.counters.Count(Drop::kNoBuffer);
-    ++context.counters.send_err;
-    if (journal_ != nullptr) journal_->NotSent();
-    Abandon();
-    return nullptr;
+  if (bytes > frame_->buf_len - data_offset) [[unlikely]] {
+    // A pool whose buffers are smaller than the path MTU needs.
+    if (bytes > frame_->buf_len - RTE_PKTMBUF_HEADROOM) {
+      context.counters.Count(Drop::kNoBuffer);
+      ++context.counters.send_err;
+      if (journal_ != nullptr) journal_->NotSent();
+      Abandon();
+      return nullptr;
+    }
+    data_offset = RTE_PKTMBUF_HEADROOM;
   }
+  if (data_offset != RTE_PKTMBUF_HEADROOM) frame_->data_off = data_offset;
   frame_->pkt_len = frame_->data_len = bytes;
   if (path_->link->word() != link_word_) [[unlikely]]
     LoadLink();
-  return static_cast<uint8_t*>(frame_->buf_addr) + RTE_PKTMBUF_HEADROOM;
+  return static_cast<uint8_t*>(frame_->buf_addr) + data_offset;
 }
 
 // Everything up to the BTH; returns what comes behind it.
@@ -170,10 +188,16 @@ void PacketBuilder::LoadLink() {
 }
 
 bool PacketBuilder::Send(const Spec& spec, const uint8_t* payload, PollContext& context) {
+  if (spec.payload_bytes >= kLongPayload) [[unlikely]] {
+    if (!Begin(spec, context)) return false;
+    Copy(payload, spec.payload_bytes);
+    Finish(context);
+    return true;
+  }
   const auto pad = static_cast<uint8_t>(-spec.payload_bytes & 3);
   const auto transport_bytes =
       static_cast<uint16_t>(wire::kBthBytes + spec.payload_bytes + pad + wire::kIcrcBytes);
-  uint8_t* p = Append(transport_bytes, context);
+  uint8_t* p = Append(transport_bytes, RTE_PKTMBUF_HEADROOM, context);
   if (p == nullptr) return false;
   uint8_t* end = EmitHeaders(spec, pad, transport_bytes, p);
   std::memcpy(end, payload, spec.payload_bytes);
@@ -190,7 +214,11 @@ bool PacketBuilder::Begin(const Spec& spec, PollContext& context) {
   spec_ = spec;
   const auto transport_bytes = static_cast<uint16_t>(wire::kBthBytes + spec.ext_bytes +
                                                      spec.payload_bytes + pad_ + wire::kIcrcBytes);
-  uint8_t* p = Append(transport_bytes, context);
+  uint16_t data_offset = RTE_PKTMBUF_HEADROOM;
+  if (spec.payload_bytes >= kLongPayload) [[unlikely]] {
+    data_offset = OffsetOfLine(header_bytes_ + size_t{spec.ext_bytes});
+  }
+  uint8_t* p = Append(transport_bytes, data_offset, context);
   if (p == nullptr) return false;
   ext_ = EmitHeaders(spec, pad_, transport_bytes, p);
   cursor_ = ext_ + spec.ext_bytes;
@@ -203,11 +231,9 @@ void PacketBuilder::Copy(const uint8_t* source, uint32_t bytes) {
 }
 
 void PacketBuilder::Finish(PollContext& context) {
-  if (pad_ != 0) {
-    static constexpr uint8_t kZeroes[4] = {};
-    Copy(kZeroes, pad_);
-  }
-  Close(cursor_, ext_ - header_bytes_ + ip_offset_);
+  // As in Send().
+  StoreBe32(cursor_, 0);
+  Close(cursor_ + pad_, ext_ - header_bytes_ + ip_offset_);
   HandOn(spec_, spec_.opcode == wire::Opcode::kRcAcknowledge ? *ext_ : uint8_t{0}, context);
 }
 

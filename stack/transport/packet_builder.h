@@ -68,7 +68,7 @@ class PacketBuilder {
  private:
   void LoadLink();
   void EmitIp();
-  uint8_t* Append(uint16_t transport_bytes, PollContext& context);
+  uint8_t* Append(uint16_t transport_bytes, uint16_t data_offset, PollContext& context);
   uint8_t* EmitHeaders(const Spec& spec, uint8_t pad, uint16_t transport_bytes, uint8_t* to);
   void Close(uint8_t* icrc, const uint8_t* l3) const;
   void HandOn(const Spec& spec, uint8_t syndrome, PollContext& context);

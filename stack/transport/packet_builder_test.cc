@@ -2,14 +2,18 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <optional>
 #include <string>
 
 #include "stack/transport/test_pair.h"
 #include "stack/wire/ethernet.h"
+#include "stack/wire/ext_headers.h"
 #include "stack/wire/icrc.h"
 #include "stack/wire/ipv4.h"
 #include "stack/wire/ipv6.h"
+#include "stack/wire/udp.h"
 
 namespace pollux::transport {
 namespace {
@@ -106,6 +110,76 @@ INSTANTIATE_TEST_SUITE_P(All, PacketBuilderPathTest,
                                            PathCase{"Ipv6", true, std::nullopt, 54},
                                            PathCase{"Ipv6Vlan", true, 0xE00A, 58}),
                          [](const auto& info) { return std::string(info.param.name); });
+
+class LongPayloadTest : public ::testing::Test {
+ protected:
+  LongPayloadTest() {
+    builder_.Reset(&pair_.a.endpoint->qp.path, Qpn{1}, Qpn{2});
+    for (size_t i = 0; i < pair_.a.memory.size(); ++i) {
+      pair_.a.memory[i] = static_cast<uint8_t>(i * 7 + (i >> 8));
+    }
+  }
+  // The payload in pieces of so many bytes; the packet must hold it, with the ICRC that it needs.
+  // Returns where in its buffer the payload lies.
+  size_t OffsetAfter(uint32_t length, uint8_t ext_bytes, uint32_t piece) {
+    PollContext context = pair_.a.context(0);
+    const auto opcode = ext_bytes == 0 ? wire::Opcode::kRcWriteMiddle : wire::Opcode::kRcWriteFirst;
+    EXPECT_TRUE(builder_.Begin(
+        {.opcode = opcode, .psn = Psn(5), .ext_bytes = ext_bytes, .payload_bytes = length},
+        context));
+    std::fill_n(builder_.ext(), ext_bytes, uint8_t{0x3C});
+    for (uint32_t done = 0; done < length; done += piece) {
+      builder_.Copy(pair_.a.memory.data() + done, std::min(piece, length - done));
+    }
+    builder_.Finish(context);
+    pair_.a.egress.Flush(0);
+    rte_mbuf* frame = pair_.a.outgoing.front();
+    pair_.a.outgoing.pop_front();
+    wire::RocePacket packet;
+    EXPECT_EQ(wire::ParseRocePacket(rte_pktmbuf_mtod(frame, uint8_t*), rte_pktmbuf_data_len(frame),
+                                    &packet),
+              wire::ParseResult::kOk);
+    EXPECT_TRUE(wire::IcrcIsValid(packet)) << length << " " << piece;
+    EXPECT_EQ(packet.payload_length, length);
+    EXPECT_EQ(std::memcmp(packet.payload(), pair_.a.memory.data(), length), 0) << length;
+    const auto offset =
+        static_cast<size_t>(packet.payload() - static_cast<uint8_t*>(frame->buf_addr));
+    rte_pktmbuf_free(frame);
+    return offset;
+  }
+  TestPair pair_;
+  PacketBuilder builder_;
+};
+
+TEST_F(LongPayloadTest, BeginsOnACacheLine) {
+  for (const uint8_t ext_bytes : {size_t{0}, wire::kRethBytes}) {
+    for (const uint32_t length : {512u, 1024u, 2048u, 4096u}) {
+      EXPECT_EQ(OffsetAfter(length, ext_bytes, length) % RTE_CACHE_LINE_SIZE, 0u) << length;
+    }
+  }
+}
+
+TEST_F(LongPayloadTest, InPieces) {
+  for (const uint32_t length : {511u, 513u, 1023u, 1024u, 1025u, 2047u, 2050u, 4095u, 4096u}) {
+    for (const uint32_t piece : {1u, 15u, 16u, 100u, 1000u}) {
+      OffsetAfter(length, 0, piece);
+      OffsetAfter(length, wire::kRethBytes, piece);
+    }
+  }
+}
+
+// In a buffer that is filled to the last byte the payload lies where it fits.
+TEST_F(LongPayloadTest, WhereThereIsNoRoomToAlignIt) {
+  constexpr uint32_t kBeside = wire::kEthernetBytes + wire::kIpv4Bytes + wire::kUdpBytes +
+                               wire::kBthBytes + wire::kIcrcBytes;
+  const uint32_t room = rte_pktmbuf_data_room_size(pair_.a.pool) - RTE_PKTMBUF_HEADROOM;
+  const uint32_t most = (room - kBeside) / 4 * 4;
+  EXPECT_EQ(OffsetAfter(most, 0, most), RTE_PKTMBUF_HEADROOM + kBeside - wire::kIcrcBytes);
+  PollContext context = pair_.a.context(0);
+  EXPECT_FALSE(builder_.Begin(
+      {.opcode = wire::Opcode::kRcWriteMiddle, .psn = Psn(5), .payload_bytes = most + 4}, context));
+  EXPECT_EQ(pair_.a.counters.drop(Drop::kNoBuffer), 1u);
+}
 
 TEST(PacketBuilderTest, FollowsANeighbourThatMoves) {
   TestPair pair;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <vector>
 
 #include "stack/transport/test_pair.h"
 #include "stack/wire/icrc.h"
@@ -130,6 +132,42 @@ TEST_F(RcMessageTest, InlineFromSeveralElementsIsTakenAtThePost) {
   pair_.RunToEnd();
   EXPECT_EQ(pair_.b.Poll().size(), 1u);
   EXPECT_EQ(std::memcmp(pair_.b.memory.data(), "onetwothree", 11), 0);
+}
+
+// Elements that begin and end anywhere, in packets of the whole path MTU and in shorter ones.
+TEST_F(RcMessageTest, LongMessageFromSeveralElements) {
+  constexpr uint32_t kAt = 100'000;  // from here on, in b's memory
+  Random random(3);
+  for (uint8_t& byte : pair_.a.memory) byte = static_cast<uint8_t>(random.Next32());
+  for (const ibv_wr_opcode opcode : {IBV_WR_SEND, IBV_WR_RDMA_WRITE}) {
+    for (uint32_t round = 0; round < 50; ++round) {
+      ibv_sge list[3];
+      std::vector<uint8_t> expected;
+      for (ibv_sge& element : list) {
+        const uint64_t at = random.Below(10'000);
+        const auto length = static_cast<uint32_t>(random.Below(2000));
+        element = {reinterpret_cast<uint64_t>(pair_.a.memory.data()) + at, length, pair_.a.key};
+        const auto begin = pair_.a.memory.begin() + static_cast<ptrdiff_t>(at);
+        expected.insert(expected.end(), begin, begin + length);
+      }
+      expected.push_back(0);  // nothing beyond it is written
+      std::fill_n(pair_.b.memory.begin() + kAt, expected.size(), uint8_t{0});
+      ibv_send_wr wr{};
+      wr.sg_list = list;
+      wr.num_sge = std::size(list);
+      wr.opcode = opcode;
+      wr.send_flags = IBV_SEND_SIGNALED;
+      wr.wr.rdma = {.remote_addr = Remote(kAt), .rkey = pair_.b.key};
+      if (opcode == IBV_WR_SEND) pair_.b.PostRecv(1, pair_.b.memory.data() + kAt, 10'000);
+      ASSERT_EQ(pair_.a.endpoint->qp.PostSend(&wr, nullptr), 0);
+      pair_.RunToEnd();
+      const std::vector<ibv_wc> all = pair_.a.Poll();
+      ASSERT_EQ(all.size(), 1u);
+      ASSERT_EQ(all[0].status, IBV_WC_SUCCESS);
+      ASSERT_TRUE(std::equal(expected.begin(), expected.end(), pair_.b.memory.begin() + kAt));
+    }
+  }
+  EXPECT_EQ(pair_.b.counters.drop(Drop::kBadIcrc), 0u);
 }
 
 TEST_F(RcMessageTest, AccessThatTheQueuePairDoesNotGive) {

@@ -40,7 +40,7 @@ class RcReadTest : public ::testing::TestWithParam<uint8_t> {
     const uint32_t begin = static_cast<uint32_t>(Distance(first_, packet.bth.psn));
     const uint32_t packets = (reth.length + kMtu - 1) / kMtu;
     EXPECT_EQ(reth.address, reinterpret_cast<uint64_t>(pair_.b.memory.data()) + begin * kMtu);
-    EXPECT_LE(packets, ReadRequestPackets(GetParam()));
+    EXPECT_LE(packets, ReadRequestPackets(GetParam(), kMtu));
     // Within one request as it was first asked.
     const auto after = starts_.upper_bound(begin);
     if (after == starts_.begin() || std::prev(after)->second <= begin) {
@@ -81,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(Depths, RcReadTest, ::testing::Values(1, 2, 16, 128));
 TEST_P(RcReadTest, IsSeveralRequestsOfBoundedLength) {
   Read();
   EXPECT_EQ(responses_, kPackets);
-  const uint32_t most = ReadRequestPackets(GetParam());
+  const uint32_t most = ReadRequestPackets(GetParam(), kMtu);
   EXPECT_EQ(starts_.size(), (kPackets + most - 1) / most);
   EXPECT_EQ(pair_.a.counters.retransmitted(), 0u);
   EXPECT_EQ(pair_.b.counters.retransmitted(), 0u);
@@ -98,8 +98,8 @@ TEST_P(RcReadTest, NeverMoreOutstandingThanTheWindow) {
   };
   Read();
   EXPECT_EQ(asked, kPackets);
-  EXPECT_LE(most, kReadWindow);
-  EXPECT_GT(most, kReadWindow / 2);
+  EXPECT_LE(most, ReadWindow(kMtu));
+  EXPECT_GT(most, ReadWindow(kMtu) / 2);
 }
 
 TEST_P(RcReadTest, ALostResponseAloneIsSentAgain) {

@@ -1,6 +1,8 @@
 // What a loss costs a reliable connection, in virtual time.
 #include <gtest/gtest.h>
+#include <rte_mbuf.h>
 
+#include <deque>
 #include <map>
 #include <utility>
 #include <vector>
@@ -252,6 +254,97 @@ class RcLossyFlightTest : public ::testing::Test {
 TEST_F(RcLossyFlightTest, StallsAreShort) {
   // In virtual time. With probes of kMinProbeNs it would be more than eight times as long.
   EXPECT_LT(Took(20), 4 * Took(0));
+}
+
+// A peer that does not run for a while has got all that was sent. When it runs again it answers
+// that first, and then the probe.
+class RcStandstillTest : public ::testing::Test {
+ protected:
+  static constexpr uint64_t kRoundTripNs = 100'000;
+  static constexpr uint32_t kFlight = 96;  // packets, all of which may be under way
+  static_assert(kFlight < RcRequester::kMaxInFlight);
+  RcStandstillTest() {
+    pair_.hook = [this](bool, const wire::RocePacket&, rte_mbuf*) {
+      pair_.now_ns += kRoundTripNs / 2;
+      return Fate::kDeliver;
+    };
+    Write(1);  // the round trip is known
+    pair_.Run();
+    pair_.hook = [this](bool from_a, const wire::RocePacket&, rte_mbuf* frame) {
+      pair_.now_ns += kFrameNs;
+      if (!from_a) return Fate::kDeliver;
+      if (arriving_ > 0) {
+        --arriving_;
+        return Fate::kDeliver;
+      }
+      held_.push_back(rte_pktmbuf_copy(frame, pair_.a.pool, 0, UINT32_MAX));
+      return Fate::kDrop;
+    };
+  }
+  ~RcStandstillTest() override {
+    for (rte_mbuf* frame : held_) rte_pktmbuf_free(frame);
+  }
+  void Write(uint32_t bytes) {
+    pair_.a.PostSend(IBV_WR_RDMA_WRITE, 1, pair_.a.memory.data(), bytes,
+                     reinterpret_cast<uint64_t>(pair_.b.memory.data()), pair_.b.key);
+  }
+  // Until the first probe is on its way, too.
+  void WaitForProbe(size_t flight = kFlight) {
+    pair_.Run();
+    while (pair_.a.counters.tail_probes == 0) ASSERT_TRUE(pair_.Wait());
+    ASSERT_EQ(held_.size(), flight + 1);
+  }
+  // So many of those that wait arrive.
+  void Arrive(size_t count) {
+    arriving_ = count;
+    for (; count > 0; --count) {
+      pair_.a.outgoing.push_back(held_.front());
+      held_.pop_front();
+    }
+    pair_.Run();
+  }
+  TestPair pair_;
+  size_t arriving_ = 0;
+  std::deque<rte_mbuf*> held_;
+};
+
+TEST_F(RcStandstillTest, NothingIsSentAgainButTheProbe) {
+  Write(kFlight * 1024);
+  WaitForProbe();
+  for (uint32_t some = 0; some < 3; ++some) Arrive(kFlight / 3);
+  Arrive(held_.size());
+  pair_.RunToEnd();
+  EXPECT_EQ(pair_.a.Poll().size(), 2u);
+  EXPECT_EQ(pair_.a.counters.retransmitted_pkts, 1u);
+}
+
+// The last packets were lost beside: they are sent again a round trip after the last answer.
+TEST_F(RcStandstillTest, WhatIsLostBehindItIsSentAgainSoon) {
+  Write(kFlight * 1024);
+  WaitForProbe();
+  const uint64_t start_ns = pair_.now_ns;
+  constexpr uint32_t kArrive = kFlight - 10;
+  Arrive(kArrive);
+  for (; held_.size() > 1; held_.pop_front()) rte_pktmbuf_free(held_.front());
+  Arrive(1);
+  arriving_ = SIZE_MAX;
+  while (pair_.a.cq.size() < 2) ASSERT_TRUE(pair_.Wait());
+  EXPECT_LT(pair_.now_ns - start_ns, 4 * kRoundTripNs);
+  EXPECT_LE(pair_.a.counters.retransmitted_pkts, 1u + kFlight - kArrive);
+  EXPECT_EQ(pair_.a.counters.tail_probes, 1u);
+}
+
+// Answers to all that was under way say that nothing was lost: of what follows, which stands still
+// too, one packet is sent again.
+TEST_F(RcStandstillTest, TheNextOneIsForTheNextProbe) {
+  for (int i = 0; i < 4; ++i) Write(kFlight * 1024);
+  WaitForProbe(RcRequester::kMaxInFlight);
+  Arrive(held_.size());
+  ASSERT_FALSE(held_.empty());
+  ASSERT_EQ(pair_.a.counters.retransmitted_pkts, 1u);
+  while (pair_.a.counters.retransmitted_pkts == 1) ASSERT_TRUE(pair_.Wait());
+  EXPECT_EQ(pair_.a.counters.retransmitted_pkts, 2u);
+  EXPECT_EQ(pair_.a.counters.tail_probes, 2u);
 }
 
 // One packet is lost, and then for a while everything: probes go on for as long.

@@ -13,7 +13,7 @@ namespace pollux::transport {
 
 using verbs::SendWqe;
 
-static_assert(RcRequester::kMaxInFlight + kReadWindow <= ArrivedResponses::kSpan);
+static_assert(RcRequester::kMaxInFlight + kMaxReadWindow <= ArrivedResponses::kSpan);
 
 namespace {
 
@@ -56,12 +56,12 @@ void RcRequester::Stop() {
   local_error_ = IBV_WC_SUCCESS;
   ack_deadline_ns_ = rnr_until_ns_ = probe_deadline_ns_ = kNever;
   round_trip_.Reset();
-  flight_.Reset();
+  flight_.Reset(qp_->PathMtuBytes());
   ack_trust_.Reset();
   repairs_.Clear();
   probes_ = 0;
   nak_at_ns_ = 0;
-  oldest_due_ = repairs_due_ = answer_resends_ = false;
+  oldest_due_ = repairs_due_ = answer_resends_ = resends_due_ = false;
 }
 
 bool RcRequester::Transmit(PollContext& context, int* budget) {
@@ -78,7 +78,7 @@ bool RcRequester::Transmit(PollContext& context, int* budget) {
   }
   while (qp_->sends() && !cursor_.AtEnd() && local_error_ == IBV_WC_SUCCESS &&
          rnr_until_ns_ == kNever) {
-    if (*budget == 0 || context.egress.room() == 0) return true;
+    if (*budget == 0 || context.egress.room() == 0 || context.egress.TurnIsOver()) return true;
     switch (SendNext(context)) {
       case Step::kSent:
         --*budget;
@@ -192,6 +192,8 @@ RcRequester::Step RcRequester::SendOldest(PollContext& context) {
   if (step == Step::kFault) Fail(IBV_WC_LOC_PROT_ERR);
   if (step == Step::kSent) {
     answer_resends_ = true;
+    probed_psn_ = una_;
+    probed_end_ = max_sent_;
     round_trip_.Cancel();
   }
   return step;
@@ -208,7 +210,7 @@ RcRequester::Step RcRequester::SendNextDataRequest(PollContext& context) {
   const SendWqe& wqe = cursor_.wqe();
   const uint32_t request_end = cursor_.RequestEnd(wqe, cursor_.packet());
   uint32_t begin = cursor_.packet();
-  if (cursor_.read_psns() + request_end - begin > kReadWindow) return Step::kWait;
+  if (cursor_.read_psns() + request_end - begin > cursor_.read_window(wqe)) return Step::kWait;
   begin += arrived_.Until(false, wqe.first_psn + begin, request_end - begin);
   if (begin < request_end) {
     const uint32_t end = begin + arrived_.Until(true, wqe.first_psn + begin, request_end - begin);
@@ -234,12 +236,14 @@ RcRequester::Step RcRequester::AskFor(const SendWqe& wqe, uint32_t begin, uint32
   // What lies before the place that it went back to has arrived, answered or not.
   const uint32_t in_flight =
       std::min(unanswered, static_cast<uint32_t>(std::max(0, Distance(restart_, psn))));
-  if (in_flight >= flight_.packets()) return Step::kWait;
+  const bool large = IsLarge(wqe.length);
+  const uint32_t most_in_flight = flight_.packets(large);
+  if (in_flight >= most_in_flight) return Step::kWait;
   if (in_flight == 0) ack_asked_ns_ = context.now_ns;  // nothing waits for an answer
-  const uint32_t ack_mask = flight_.ack_every() - 1;
+  const uint32_t ack_mask = flight_.ack_every(large) - 1;
   const bool ack_request = (packet + 1 == wqe.packets && Asks(wqe, context.now_ns)) ||
                            (psn.value() & ack_mask) == ack_mask ||
-                           in_flight + 1 == flight_.packets() ||
+                           in_flight + 1 == most_in_flight ||
                            context.now_ns - ack_asked_ns_ >= kAckEveryNs;
   const Step step = SendPacket(cursor_.index(), packet, ack_request, context);
   if (step == Step::kSent) {
@@ -301,6 +305,11 @@ RcRequester::Step RcRequester::AskFor(const SendWqe& wqe, uint32_t begin, uint32
 uint64_t RcRequester::ProbeNs() const {
   if (round_trip_.smoothed_ns() == 0) return kFirstProbeNs;
   return std::max(flight_.lowered() ? kLossyProbeNs : kMinProbeNs, round_trip_.most_ns());
+}
+
+uint64_t RcRequester::QuietNs() const {
+  if (round_trip_.smoothed_ns() == 0) return kFirstProbeNs;
+  return std::max(flight_.lowered() ? kLossyProbeNs : kUnaskedAnswerNs, round_trip_.most_ns());
 }
 
 void RcRequester::ArmProbe(uint64_t now_ns) {
@@ -508,15 +517,30 @@ void RcRequester::Progress(PollContext& context) {
   ack_deadline_ns_ = Before(una_, max_sent_) && qp_->attr.timeout != 0
                          ? context.now_ns + wire::TimeoutCodeNs(qp_->attr.timeout)
                          : kNever;
-  if (!Before(una_, max_sent_)) {
-    answer_resends_ = false;
-    return;
-  }
-  if (std::exchange(answer_resends_, false)) {
-    GoBack(Before(una_, executed_end_) ? executed_end_ : una_);
-  } else {
+  // Of what was sent before the probe nothing was lost.
+  if (!Before(una_, probed_end_)) answer_resends_ = resends_due_ = false;
+  if (!Before(una_, max_sent_)) return;
+  if (!answer_resends_) {
     ArmProbe(context.now_ns);
+  } else if (una_ == executed_end_ && executed_end_ == probed_psn_ + 1) {
+    // The probe's alone: behind the response to a READ, which executes what is before it, una_ is
+    // further.
+    GoBack(una_);
+  } else {
+    // A peer that merely did not run answers what was sent before the probe first, one after the
+    // other, and then the probe.
+    resends_due_ = true;
+    probe_deadline_ns_ = context.now_ns + QuietNs();
   }
+}
+
+// What lies behind what the peer has executed is lost. What it has executed may still miss its
+// answer, and what is lost may have to wait for that: both time-outs go on.
+void RcRequester::ResendUnanswered(PollContext& context) {
+  const uint64_t ack_deadline_ns = ack_deadline_ns_;
+  GoBack(Before(una_, executed_end_) ? executed_end_ : una_);
+  ack_deadline_ns_ = ack_deadline_ns;
+  ArmProbe(context.now_ns);
 }
 
 bool RcRequester::ChargeRetry(PollContext& context) {
@@ -538,7 +562,7 @@ void RcRequester::GoBack(Psn to) {
   cursor_.MoveTo(restart_, una_);
   ack_deadline_ns_ = probe_deadline_ns_ = kNever;
   round_trip_.Cancel();
-  answer_resends_ = false;
+  answer_resends_ = resends_due_ = false;
   if (!cursor_.Beyond(una_)) oldest_due_ = false;
   // What could not be sent is tried again: its memory may be there this time, and if not, it fails
   // again in its turn.
@@ -566,7 +590,9 @@ void RcRequester::OnDeadline(PollContext& context) {
   }
   if (probe_deadline_ns_ <= context.now_ns) {
     probe_deadline_ns_ = kNever;
-    if (rnr_until_ns_ == kNever && ack_deadline_ns_ > context.now_ns) {
+    if (resends_due_) {
+      ResendUnanswered(context);
+    } else if (rnr_until_ns_ == kNever && ack_deadline_ns_ > context.now_ns) {
       ++probes_;
       if (!Before(una_, asked_until_)) ack_trust_.OnSilence(context.now_ns);
       journal_->Timer(FlightTimer::kProbe);

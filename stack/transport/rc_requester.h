@@ -46,7 +46,8 @@ class RcRequester {
   // After losses, while they keep the flight short: a NAK or an answer is as easily lost, and a
   // stall of kMinProbeNs would cost many flights, a probe too many one short one.
   static constexpr uint64_t kLossyProbeNs = 50'000;
-  static constexpr int kMaxProbes = 6;  // since the last progress
+  static constexpr uint64_t kUnaskedAnswerNs = 200'000;  // above a peer's (RcResponder::kUnaskedNs)
+  static constexpr int kMaxProbes = 6;                   // since the last progress
   // As long in all: where single packets are lost, all may be for a while.
   static constexpr int kMaxLossyProbes = 10;
   static_assert(kLossyProbeNs << kMaxLossyProbes >= kMinProbeNs << kMaxProbes);
@@ -100,6 +101,7 @@ class RcRequester {
   // `asked`: for an answer at once.
   void Sent(Psn psn, Psn end, bool asked, PollContext& context);
   uint64_t ProbeNs() const;  // how long to wait for an answer
+  uint64_t QuietNs() const;  // after which no further answer is on its way
   void ArmProbe(uint64_t now_ns);
 
   void OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context);
@@ -117,6 +119,7 @@ class RcRequester {
   // Charges a retry; false when none was left and the queue pair has failed.
   bool ChargeRetry(PollContext& context);
   void GoBack(Psn to);
+  void ResendUnanswered(PollContext& context);
   void Fail(ibv_wc_status status);
   void FailWhenReached(ibv_wc_status status);
 
@@ -146,6 +149,7 @@ class RcRequester {
   bool oldest_due_ = false;      // to be sent again in the next Transmit()
   bool repairs_due_ = false;     // to be looked for in the next Transmit()
   bool answer_resends_ = false;  // what a probed SEND or WRITE's answer leaves open is sent again
+  bool resends_due_ = false;     // at probe_deadline_ns_: no more answers have come meanwhile
   int probes_ = 0;               // since the last progress
   uint64_t ack_asked_ns_ = 0;    // when a packet asked last
   RoundTrip round_trip_;
@@ -156,6 +160,8 @@ class RcRequester {
   ArrivedResponses arrived_;  // of [una_, max_sent_)
   ReadRepairs repairs_;       // of [una_, answered_end_), and of what was probed
   Psn nak_psn_;               // of the last sequence NAK that was followed
+  Psn probed_psn_;            // of the last SEND or WRITE that was probed with
+  Psn probed_end_;            // of what was sent before that
 };
 
 }  // namespace pollux::transport

@@ -406,6 +406,43 @@ TEST_F(RcRequesterTest, NeverMoreInFlightThanTheBound) {
   EXPECT_EQ(sent, static_cast<int>(RcRequester::kMaxInFlight));
 }
 
+class RcRequesterLongPacketsTest : public ::testing::Test {
+ protected:
+  static ibv_qp_attr Attr() {
+    ibv_qp_attr attr = TestPair::DefaultAttr();
+    attr.path_mtu = IBV_MTU_4096;
+    return attr;
+  }
+  // As many as `message_bytes` each are taken without an acknowledgement.
+  int SentUnanswered(uint32_t message_bytes) {
+    int sent = 0;
+    pair_.hook = [&](bool from_a, const wire::RocePacket&, rte_mbuf*) {
+      sent += from_a;
+      return from_a ? Fate::kDeliver : Fate::kDrop;
+    };
+    for (int i = 0; i < 200; ++i) {
+      pair_.a.PostSend(IBV_WR_RDMA_WRITE, i, pair_.a.memory.data(), message_bytes,
+                       reinterpret_cast<uint64_t>(pair_.b.memory.data()), pair_.b.key);
+    }
+    pair_.Run();
+    return sent;
+  }
+  const ibv_qp_attr attr_ = Attr();
+  TestPair pair_{IBV_QPT_RC, &attr_};
+};
+
+TEST_F(RcRequesterLongPacketsTest, OfLongMessagesNoMoreBytesThanTheWindow) {
+  EXPECT_EQ(SentUnanswered(1 << 17), static_cast<int>(kWindowBytes / 4096));
+}
+
+TEST_F(RcRequesterLongPacketsTest, OfMessagesOfOneLongPacketToo) {
+  EXPECT_EQ(SentUnanswered(4096), static_cast<int>(kWindowBytes / 4096));
+}
+
+TEST_F(RcRequesterLongPacketsTest, OfShortMessagesAsManyPacketsAsElsewhere) {
+  EXPECT_EQ(SentUnanswered(64), static_cast<int>(RcRequester::kMaxInFlight));
+}
+
 // A pause is no reason to ask: there is nothing to be told.
 TEST_F(RcRequesterTest, TheFirstPacketAfterAPauseAsksForNoAcknowledgement) {
   pair_.now_ns += 1'000'000'000;

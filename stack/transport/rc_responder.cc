@@ -323,11 +323,11 @@ void RcResponder::Fatal(uint8_t syndrome, Psn psn, ibv_event_type event) {
   qp_->Activate();
 }
 
-bool RcResponder::Transmit(PollContext& context, int* budget) {
+bool RcResponder::Transmit(PollContext& context, int* budget, Owed owed) {
   while (true) {
     const auto [resource, answer] = resources_.Next();
     if (resource == nullptr) break;
-    if (*budget == 0 || context.egress.room() == 0) return true;
+    if (*budget == 0 || context.egress.room() == 0 || context.egress.TurnIsOver()) return true;
     if (!(resource->atomic ? SendAtomicAck(*resource, *answer, context)
                            : SendReadResponse(*resource, *answer, context))) {
       return true;
@@ -335,6 +335,11 @@ bool RcResponder::Transmit(PollContext& context, int* budget) {
     --*budget;
   }
   // It costs no budget: that a queue pair may send no data just now holds no answer back.
+  if (owed == Owed::kLeft && !fatal_) {
+    // Acknowledge() may have left it to the end of the responses.
+    if (ack_pending_ || nak_ != 0) qp_->ActivateAnswer();
+    return false;
+  }
   if (!SendOwed(context)) return true;
   if (fatal_) {
     journal_->Event(fatal_event_);

@@ -7,7 +7,8 @@ using verbs::SendWqe;
 void SendCursor::Start() {
   index_ = qp_->sq_head();
   packet_ = reads_ = read_psns_ = 0;
-  request_packets_ = ReadRequestPackets(qp_->attr.max_rd_atomic);
+  request_packets_ = ReadRequestPackets(qp_->attr.max_rd_atomic, qp_->PathMtuBytes());
+  large_read_window_ = ReadWindow(qp_->PathMtuBytes());
 }
 
 void SendCursor::ToTail() {

@@ -8,23 +8,31 @@
 #include <cstdint>
 
 #include "stack/base/types.h"
+#include "stack/transport/flight_limit.h"
 #include "stack/verbs/queue_pair.h"
 
 namespace pollux::transport {
 
-// READ response packets that may be under way to a queue pair: above the product of bandwidth and
-// delay of a data centre (256 KiB at path MTU 1024, 1 MiB at 4096), and less than the receive rings
-// of usual ports hold.
-inline constexpr uint32_t kReadWindow = 256;
+// READ response packets that may be under way to a queue pair: less than the receive rings of usual
+// ports hold. Of large READs no more than kWindowBytes.
+inline constexpr uint32_t kMaxReadWindow = 256;
+constexpr uint32_t ReadWindow(uint32_t mtu_bytes) {
+  return std::min(kMaxReadWindow, kWindowBytes / mtu_bytes);
+}
 // Of one READ request, unless the window is shared by fewer: then a request costs little beside its
 // answer, and what a lost request or a restarted answer costs stays small.
 inline constexpr uint32_t kMinReadRequestPackets = 32;
+inline constexpr uint32_t kMinReadRequestBytes = 32 * 1024;  // if that is fewer packets
 
 // Response packets that one READ request asks for at most, given how many may be outstanding: a
-// power of two, and the whole window where only one request may be.
-constexpr uint32_t ReadRequestPackets(uint32_t max_rd_atomic) {
-  const uint32_t share = kReadWindow / std::max<uint32_t>(1, std::bit_ceil(max_rd_atomic));
-  return std::max(share, kMinReadRequestPackets);
+// power of two, and most of the window where only one request may be, else of half of it. As few
+// requests as fill the window: where all of them are lost, each is asked for after a probe.
+constexpr uint32_t ReadRequestPackets(uint32_t max_rd_atomic, uint32_t mtu_bytes) {
+  const uint32_t window = ReadWindow(mtu_bytes);
+  const uint32_t most = std::bit_floor(max_rd_atomic <= 1 ? window : window / 2);
+  const uint32_t share = window / std::max<uint32_t>(1, std::bit_ceil(max_rd_atomic));
+  return std::max(std::min(std::bit_ceil(share), most),
+                  std::min(kMinReadRequestPackets, kMinReadRequestBytes / mtu_bytes));
 }
 
 // A long READ is several requests on the wire, which begin at multiples of ReadRequestPackets()
@@ -47,6 +55,10 @@ class SendCursor {
   // READ requests and atomics that end between `una` and the cursor, and response packets there.
   uint32_t reads() const { return reads_; }
   uint32_t read_psns() const { return read_psns_; }
+  // As many of the latter as may be for such a READ, or atomic.
+  uint32_t read_window(const verbs::SendWqe& wqe) const {
+    return IsLarge(wqe.length) ? large_read_window_ : kMaxReadWindow;
+  }
   // Where the request of a READ or atomic that packet number `packet` belongs to ends.
   uint32_t RequestEnd(const verbs::SendWqe& wqe, uint32_t packet) const {
     return std::min(wqe.packets, (packet & ~(request_packets_ - 1)) + request_packets_);
@@ -81,6 +93,7 @@ class SendCursor {
   uint32_t reads_ = 0;
   uint32_t read_psns_ = 0;
   uint32_t request_packets_ = kMinReadRequestPackets;  // a power of two
+  uint32_t large_read_window_ = kMaxReadWindow;
 };
 
 }  // namespace pollux::transport

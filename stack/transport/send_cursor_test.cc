@@ -7,13 +7,26 @@
 namespace pollux::transport {
 namespace {
 
+TEST(ReadWindowTest, IsOfBytesAndOfPackets) {
+  EXPECT_EQ(ReadWindow(256), kMaxReadWindow);
+  EXPECT_EQ(ReadWindow(512), kMaxReadWindow);
+  EXPECT_EQ(ReadWindow(1024), 192u);
+  EXPECT_EQ(ReadWindow(4096), 48u);
+}
+
+// In powers of two.
 TEST(ReadRequestPacketsTest, TheWindowIsShared) {
-  EXPECT_EQ(ReadRequestPackets(0), kReadWindow);
-  EXPECT_EQ(ReadRequestPackets(1), kReadWindow);
-  EXPECT_EQ(ReadRequestPackets(2), kReadWindow / 2);
-  EXPECT_EQ(ReadRequestPackets(3), kReadWindow / 4);
-  EXPECT_EQ(ReadRequestPackets(8), kMinReadRequestPackets);
-  EXPECT_EQ(ReadRequestPackets(255), kMinReadRequestPackets);
+  EXPECT_EQ(ReadRequestPackets(0, 1024), 128u);
+  EXPECT_EQ(ReadRequestPackets(1, 1024), 128u);
+  EXPECT_EQ(ReadRequestPackets(2, 1024), 64u);
+  EXPECT_EQ(ReadRequestPackets(3, 1024), 64u);
+  EXPECT_EQ(ReadRequestPackets(255, 1024), kMinReadRequestPackets);
+  EXPECT_EQ(ReadRequestPackets(1, 512), kMaxReadWindow);
+  EXPECT_EQ(ReadRequestPackets(255, 256), kMinReadRequestPackets);
+  EXPECT_EQ(ReadRequestPackets(1, 4096), 32u);
+  EXPECT_EQ(ReadRequestPackets(2, 4096), 16u);
+  EXPECT_EQ(ReadRequestPackets(4, 4096), 16u);
+  EXPECT_EQ(ReadRequestPackets(255, 4096), kMinReadRequestBytes / 4096);
 }
 
 // A SEND of 3 packets, a READ of 70 in requests of 32, an atomic, a SEND; numbered from kFirst on.

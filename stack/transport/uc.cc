@@ -72,7 +72,7 @@ void Uc::OnPacket(const wire::RocePacket& packet, PollContext& context) {
 bool Uc::Transmit(PollContext& context, int* budget) {
   while (qp_->sends() && qp_->sq_head() != qp_->sq_tail()) {
     if (qp_->state() == IBV_QPS_SQD && !HasBegun()) return false;
-    if (*budget == 0 || context.egress.room() == 0) return true;
+    if (*budget == 0 || context.egress.room() == 0 || context.egress.TurnIsOver()) return true;
     if (!SendNext(context)) return true;
     --*budget;
   }

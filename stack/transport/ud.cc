@@ -69,7 +69,7 @@ void Ud::OnPacket(const wire::RocePacket& packet, PollContext& context) {
 
 bool Ud::Transmit(PollContext& context, int* budget) {
   while (qp_->state() == IBV_QPS_RTS && qp_->sq_head() != qp_->sq_tail()) {
-    if (*budget == 0 || context.egress.room() == 0) return true;
+    if (*budget == 0 || context.egress.room() == 0 || context.egress.TurnIsOver()) return true;
     if (!SendHead(context)) return true;
     --*budget;
   }

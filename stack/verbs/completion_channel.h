@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "stack/base/bell.h"
 
 namespace pollux::verbs {
 
@@ -31,6 +32,8 @@ class CompletionChannel {
   // As ibv_get_cq_event, without waiting: the queue that was announced longest ago, null when none
   // was. It has to be armed again before it is announced again.
   CompletionQueue* GetEvent();
+  // Rings with each announcement, for threads that wait for it by no other means.
+  Bell& bell() { return bell_; }
 
  private:
   friend class CompletionQueue;
@@ -42,6 +45,7 @@ class CompletionChannel {
   void Announce(CompletionQueue* cq);
 
   int fd_;
+  Bell bell_;
   uint32_t queues_ = 0;
   std::atomic<uint32_t> head_{0}, tail_{0};
   std::array<CompletionQueue*, kMaxQueues> ring_{};

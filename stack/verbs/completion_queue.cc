@@ -14,7 +14,7 @@ CompletionQueue::CompletionQueue(uint32_t entries, EventList* events, EventHandl
     : EventSource(events, std::move(handler)),
       capacity_(std::clamp<uint32_t>(entries, 1, kMaxCqEntries)),
       mask_(std::bit_ceil(capacity_) - 1),
-      ring_(std::make_unique<ibv_wc[]>(mask_ + 1)) {}
+      ring_(MakeLineArray<ibv_wc>(mask_ + 1)) {}
 
 CompletionQueue::~CompletionQueue() {
   if (channel_ != nullptr) channel_->Detach();
@@ -73,7 +73,7 @@ absl::Status CompletionQueue::Resize(uint32_t entries) {
                         size(), entries));
   }
   const uint32_t mask = std::bit_ceil(entries) - 1;
-  auto ring = std::make_unique<ibv_wc[]>(mask + 1);
+  auto ring = MakeLineArray<ibv_wc>(mask + 1);
   const uint32_t count = size();
   Poll(static_cast<int>(count), ring.get());
   ring_ = std::move(ring);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "stack/base/line_array.h"
 #include "stack/verbs/completion_channel.h"
 #include "stack/verbs/event_list.h"
 #include "stack/verbs/limits.h"
@@ -102,7 +103,7 @@ class alignas(64) CompletionQueue : public EventSource {
   Armed armed_ = Armed::kNot;
   CompletionChannel* channel_ = nullptr;
   std::atomic<bool> announced_{false};
-  std::unique_ptr<ibv_wc[]> ring_;
+  LineArray<ibv_wc> ring_;
   std::vector<QueuePair*> users_;
 };
 

@@ -141,7 +141,7 @@ QueuePair::QueuePair(Qpn qpn, QueuePairInitAttr init, ActiveList* active, EventL
   ibv_qp_cap& cap = init_.cap;
   if (srq() != nullptr) {
     cap.max_recv_wr = cap.max_recv_sge = 0;
-    srq_sge_ = std::make_unique<ibv_sge[]>(srq()->attr().max_sge);
+    srq_sge_ = MakeLineArray<ibv_sge>(srq()->attr().max_sge);
   } else {
     cap.max_recv_wr = std::clamp<uint32_t>(cap.max_recv_wr, 1, kMaxWorkRequests);
     cap.max_recv_sge = std::clamp<uint32_t>(cap.max_recv_sge, 1, kMaxSge);
@@ -156,11 +156,11 @@ QueuePair::QueuePair(Qpn qpn, QueuePairInitAttr init, ActiveList* active, EventL
   const size_t rq_slots = std::bit_ceil(cap.max_recv_wr);
   sq_mask_ = static_cast<uint32_t>(sq_slots - 1);
   rq_mask_ = static_cast<uint32_t>(rq_slots - 1);
-  sq_ = std::make_unique<SendWqe[]>(sq_slots);
-  sq_sge_ = std::make_unique<ibv_sge[]>(sq_slots * cap.max_send_sge);
-  sq_inline_ = std::make_unique<uint8_t[]>(sq_slots * cap.max_inline_data);
-  rq_ = std::make_unique<RecvWqe[]>(rq_slots);
-  rq_sge_ = std::make_unique<ibv_sge[]>(rq_slots * cap.max_recv_sge);
+  sq_ = MakeLineArray<SendWqe>(sq_slots);
+  sq_sge_ = MakeLineArray<ibv_sge>(sq_slots * cap.max_send_sge);
+  sq_inline_ = MakeLineArray<uint8_t>(sq_slots * cap.max_inline_data);
+  rq_ = MakeLineArray<RecvWqe>(rq_slots);
+  rq_sge_ = MakeLineArray<ibv_sge>(rq_slots * cap.max_recv_sge);
 }
 
 QueuePair::~QueuePair() { active_->Remove(this); }
@@ -182,7 +182,19 @@ int QueuePair::CheckSend(const ibv_send_wr& wr, uint64_t* length) const {
   if (*length > kMaxMessage || (is_inline && *length > cap.max_inline_data)) return EINVAL;
   if (kind.is_atomic() && *length != kAtomicBytes) return EINVAL;
   if (type() == IBV_QPT_UD && (wr.wr.ud.ah == nullptr || *length > PathMtuBytes())) return EINVAL;
+  if (PacketsOf(*length) >= Psn::kWindow) return EINVAL;
   return sq_tail_ - sq_head_ == cap.max_send_wr ? ENOMEM : 0;
+}
+
+int QueuePair::CheckSends(const ibv_send_wr* wr) const {
+  if (!takes_sends()) return EINVAL;
+  const uint32_t room = init_.cap.max_send_wr - (sq_tail_ - sq_head_);
+  uint32_t count = 0;
+  for (; wr != nullptr; wr = wr->next, ++count) {
+    uint64_t length;
+    if (const int error = CheckSend(*wr, &length); error != 0) return error;
+  }
+  return count > room && !flushes_sends() ? ENOMEM : 0;
 }
 
 // 0 when `wr` was taken, else an errno.
@@ -198,10 +210,7 @@ int QueuePair::TakeSend(const ibv_send_wr& wr) {
   }
   uint64_t length;
   if (const int error = CheckSend(wr, &length); error != 0) return error;
-  const uint64_t mtu = PathMtuBytes();
-  const uint64_t packets = length <= mtu ? 1 : (length + mtu - 1) / mtu;
-  if (packets >= Psn::kWindow) return EINVAL;
-
+  const uint64_t packets = PacketsOf(length);
   const ibv_qp_cap& cap = init_.cap;
   SendWqe& wqe = sq_[sq_tail_ & sq_mask_];
   wqe = SendWqe{};
@@ -230,8 +239,8 @@ int QueuePair::TakeSend(const ibv_send_wr& wr) {
 }
 
 int QueuePair::PostSend(const ibv_send_wr* wr, const ibv_send_wr** bad_wr) {
-  const bool flushes = state() == IBV_QPS_ERR || state() == IBV_QPS_SQE;
-  const bool takes = sends() || flushes;
+  const bool flushes = flushes_sends();
+  const bool takes = takes_sends();
   int result = 0;
   for (; wr != nullptr; wr = wr->next) {
     result = takes ? TakeSend(*wr) : EINVAL;

@@ -7,9 +7,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 
 #include "absl/status/status.h"
+#include "stack/base/line_array.h"
 #include "stack/base/types.h"
 #include "stack/memory/protection_domain.h"
 #include "stack/verbs/address_handle.h"
@@ -157,6 +157,9 @@ class QueuePair : public EventSource {
   // IBV_QPS_ERR they are taken and flushed, in IBV_QPS_SQE sends are; in IBV_QPS_SQD sends wait.
   int PostSend(const ibv_send_wr* wr, const ibv_send_wr** bad_wr);
   int PostRecv(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr);
+  // What PostSend() would say of the chain, in which nothing has been posted; 0 when it would take
+  // all of it.
+  int CheckSends(const ibv_send_wr* wr) const;
   // The same of one SEND or one receive of one element, for who posts with every message: the
   // request is written in its place at once. `flags`: ibv_send_flags without IBV_SEND_INLINE;
   // `invalidate`: a key of the peer's that the SEND takes away, 0 for none.
@@ -276,6 +279,12 @@ class QueuePair : public EventSource {
     QueuePair* next = nullptr;
     bool taken = false;
   };
+  bool flushes_sends() const { return state() == IBV_QPS_ERR || state() == IBV_QPS_SQE; }
+  bool takes_sends() const { return sends() || flushes_sends(); }
+  uint64_t PacketsOf(uint64_t length) const {
+    const uint64_t mtu = PathMtuBytes();
+    return length <= mtu ? 1 : (length + mtu - 1) / mtu;
+  }
   int CheckSend(const ibv_send_wr& wr, uint64_t* length) const;
   int TakeSend(const ibv_send_wr& wr);
   bool TakeSharedRecv();
@@ -289,18 +298,18 @@ class QueuePair : public EventSource {
   uint32_t sq_mask_, rq_mask_;
   uint32_t sq_head_ = 0, sq_tail_ = 0;
   uint32_t rq_head_ = 0, rq_tail_ = 0;
-  std::unique_ptr<SendWqe[]> sq_;
-  std::unique_ptr<ibv_sge[]> sq_sge_;
+  LineArray<SendWqe> sq_;
+  LineArray<ibv_sge> sq_sge_;
   Qpn qpn_;
   ibv_mtu port_mtu_ = IBV_MTU_256;
   QueuePairInitAttr init_;
-  std::unique_ptr<uint8_t[]> sq_inline_;
+  LineArray<uint8_t> sq_inline_;
   // The receive taken from the shared receive queue, while it is not completed.
   bool srq_taken_ = false;
   RecvWqe srq_recv_;
-  std::unique_ptr<ibv_sge[]> srq_sge_;
-  std::unique_ptr<RecvWqe[]> rq_;
-  std::unique_ptr<ibv_sge[]> rq_sge_;
+  LineArray<ibv_sge> srq_sge_;
+  LineArray<RecvWqe> rq_;
+  LineArray<ibv_sge> rq_sge_;
 };
 
 template <size_t kRow>

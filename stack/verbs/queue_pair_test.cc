@@ -150,6 +150,24 @@ TEST_F(QueuePairTest, BadWrPointsAtTheFirstNotTaken) {
   EXPECT_EQ(bad, &wr[3]);
 }
 
+TEST_F(QueuePairTest, AChainIsCheckedAsAWholeBeforeItIsPosted) {
+  ibv_send_wr wr[4] = {};
+  for (int i = 0; i < 3; ++i) wr[i].next = &wr[i + 1];
+  EXPECT_EQ(qp_->CheckSends(wr), EINVAL) << "the state";
+  qp_->attr.qp_state = IBV_QPS_RTS;
+  EXPECT_EQ(qp_->CheckSends(wr), ENOMEM);
+  wr[2].next = nullptr;
+  EXPECT_EQ(qp_->CheckSends(wr), 0);
+  wr[2].num_sge = -1;
+  EXPECT_EQ(qp_->CheckSends(wr), EINVAL);
+  wr[2].num_sge = 0;
+  EXPECT_EQ(Send(1), 0) << "nothing has been posted by looking";
+  EXPECT_EQ(qp_->CheckSends(wr), ENOMEM);
+  wr[2].next = &wr[3];
+  qp_->EnterError();
+  EXPECT_EQ(qp_->CheckSends(wr), 0) << "they are flushed one by one";
+}
+
 TEST_F(QueuePairTest, InlineDataIsTakenAtPost) {
   qp_->attr.qp_state = IBV_QPS_RTS;
   data_[0] = 7;

@@ -18,8 +18,8 @@ SharedReceiveQueue::SharedReceiveQueue(memory::ProtectionDomain* pd, const ibv_s
   attr_.srq_limit = 0;
   const size_t slots = std::bit_ceil(attr_.max_wr);
   mask_ = static_cast<uint32_t>(slots - 1);
-  wqes_ = std::make_unique<RecvWqe[]>(slots);
-  sges_ = std::make_unique<ibv_sge[]>(slots * attr_.max_sge);
+  wqes_ = MakeLineArray<RecvWqe>(slots);
+  sges_ = MakeLineArray<ibv_sge>(slots * attr_.max_sge);
 }
 
 int SharedReceiveQueue::PostRecv(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr) {
@@ -96,8 +96,8 @@ absl::Status SharedReceiveQueue::Modify(const ibv_srq_attr& change, int mask) {
 
 void SharedReceiveQueue::Resize(uint32_t max_wr) {
   const size_t slots = std::bit_ceil(max_wr);
-  auto wqes = std::make_unique<RecvWqe[]>(slots);
-  auto sges = std::make_unique<ibv_sge[]>(slots * attr_.max_sge);
+  auto wqes = MakeLineArray<RecvWqe>(slots);
+  auto sges = MakeLineArray<ibv_sge>(slots * attr_.max_sge);
   const uint32_t posted = depth();
   for (uint32_t i = 0; i < posted; ++i) {
     const uint32_t from = (head_ + i) & mask_;

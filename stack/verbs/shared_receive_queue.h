@@ -5,9 +5,9 @@
 #include <infiniband/verbs.h>
 
 #include <cstdint>
-#include <memory>
 
 #include "absl/status/status.h"
+#include "stack/base/line_array.h"
 #include "stack/memory/protection_domain.h"
 #include "stack/verbs/event_list.h"
 
@@ -20,8 +20,9 @@ struct RecvWqe {
   uint16_t num_sge = 0;
 };
 
-// Owned by one worker, as are all queue pairs that take from it. Source: IB specification 10.8.2.
-class SharedReceiveQueue : public EventSource {
+// Owned by one worker, as are all queue pairs that take from it. On cache lines of its own, as a
+// completion queue is. Source: IB specification 10.8.2.
+class alignas(64) SharedReceiveQueue : public EventSource {
  public:
   // `attr`: max_wr and max_sge are taken as given, within kMaxWorkRequests and kMaxSge; srq_limit
   // is not looked at. `handler` gets IBV_EVENT_SRQ_LIMIT_REACHED.
@@ -56,8 +57,8 @@ class SharedReceiveQueue : public EventSource {
   ibv_srq_attr attr_;
   uint32_t mask_;
   uint32_t head_ = 0, tail_ = 0;
-  std::unique_ptr<RecvWqe[]> wqes_;
-  std::unique_ptr<ibv_sge[]> sges_;
+  LineArray<RecvWqe> wqes_;
+  LineArray<ibv_sge> sges_;
 };
 
 }  // namespace pollux::verbs

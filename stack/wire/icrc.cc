@@ -14,11 +14,6 @@
 namespace pollux::wire {
 namespace {
 
-// Up to how many bytes one pass of 128 bits at a time wins over wider vectors, and where there are
-// none over ISA-L behind the headers. Measured (tools/dev bench --icrc).
-constexpr size_t kNarrowBytes = 144;
-constexpr size_t kNarrowBytesBesideIsal = 320;
-
 // What is or-ed over the headers, from the IP header to the end of the BTH.
 template <size_t kIpBytes>
 using HeaderMask = std::array<uint8_t, kIpBytes + kUdpBytes + kBthBytes>;
@@ -139,20 +134,15 @@ uint32_t IcrcInPieces(CrcKernel kernel, const uint8_t* l3, uint8_t ip_version, s
   return Crc32By(kernel, crc, l3 + header_bytes, bytes - header_bytes);
 }
 
-// Chosen at start-up.
-const bool kHas128 = Has(CrcKernel::kFold128);
-const CrcKernel kLong = Has(CrcKernel::kFold512)   ? CrcKernel::kFold512
-                        : Has(CrcKernel::kFold256) ? CrcKernel::kFold256
-                                                   : CrcKernel::kIsal;
-const size_t kUpTo = !kHas128                    ? 0
-                     : kLong == CrcKernel::kIsal ? kNarrowBytesBesideIsal
-                                                 : kNarrowBytes;
+// Made at start-up.
+const IcrcChoice kChoice =
+    ChooseIcrc(Has(CrcKernel::kFold128), Has(CrcKernel::kFold256), Has(CrcKernel::kFold512));
 
 }  // namespace
 
 CrcKernel IcrcKernel(size_t bytes) {
   if (bytes % 4 != 0) return CrcKernel::kIsal;
-  return bytes <= kUpTo ? CrcKernel::kFold128 : kLong;
+  return kChoice.For(bytes);
 }
 
 // Out of line, so that Icrc() has nothing to prepare for most packets.

@@ -24,7 +24,30 @@ uint32_t Icrc(const uint8_t* l3, uint8_t ip_version, size_t bytes);
 // `bytes` is a multiple of four, as that of every RoCE packet is.
 uint32_t IcrcBy(CrcKernel kernel, const uint8_t* l3, uint8_t ip_version, size_t bytes);
 
-// Which of them Icrc() takes for so many bytes on this machine: the fastest, as measured.
+// The fastest of them for each length, as measured (tools/dev bench --icrc).
+struct IcrcChoice {
+  size_t narrow_bytes;  // up to as many by CrcKernel::kFold128
+  CrcKernel wide;       // more
+  // For so many bytes, a multiple of four.
+  constexpr CrcKernel For(size_t bytes) const {
+    return bytes <= narrow_bytes ? CrcKernel::kFold128 : wide;
+  }
+};
+// For a machine that Has() these beside the ones that every machine has.
+constexpr IcrcChoice ChooseIcrc(bool has_128, bool has_256, bool has_512) {
+  // Up to how many bytes one pass of 128 bits at a time wins over wider vectors, and where there
+  // are none over ISA-L behind the headers.
+  constexpr size_t kBesideWider = 144, kBesideIsal = 320;
+  const bool wider = has_256 || has_512;
+  return {.narrow_bytes = !has_128 ? 0
+                          : wider  ? kBesideWider
+                                   : kBesideIsal,
+          .wide = has_512   ? CrcKernel::kFold512
+                  : has_256 ? CrcKernel::kFold256
+                            : CrcKernel::kIsal};
+}
+
+// Which of them Icrc() takes for so many bytes on this machine.
 CrcKernel IcrcKernel(size_t bytes);
 
 // That of a packet as it was parsed.

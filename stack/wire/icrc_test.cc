@@ -51,8 +51,25 @@ void ExpectExactlyTheseMasked(std::string_view hex, size_t l3, std::vector<size_
   }
 }
 
+// The choices that there can be, of machines that have no more than this one.
+std::vector<IcrcChoice> ChoicesPossibleHere() {
+  std::vector<IcrcChoice> choices;
+  for (bool has_128 : {false, true}) {
+    for (bool has_256 : {false, true}) {
+      for (bool has_512 : {false, true}) {
+        if (has_128 && !Has(CrcKernel::kFold128)) continue;
+        if (has_256 && !Has(CrcKernel::kFold256)) continue;
+        if (has_512 && !Has(CrcKernel::kFold512)) continue;
+        choices.push_back(ChooseIcrc(has_128, has_256, has_512));
+      }
+    }
+  }
+  return choices;
+}
+
 // Whatever a packet holds, however long it is and wherever it lies.
-TEST(IcrcTest, EveryKernelGivesTheSame) {
+TEST(IcrcTest, EveryKernelAndEveryChoiceGivesTheSame) {
+  const std::vector<IcrcChoice> choices = ChoicesPossibleHere();
   constexpr size_t kMost = 5000;
   constexpr size_t kBefore = 14;  // an Ethernet header
   constexpr size_t kAlignments = 64;
@@ -70,6 +87,10 @@ TEST(IcrcTest, EveryKernelGivesTheSame) {
         if (!Has(kernel)) continue;
         ASSERT_EQ(IcrcBy(kernel, l3, ip_version, bytes), expected) << Name(kernel) << " " << bytes;
       }
+      for (const IcrcChoice& choice : choices) {
+        ASSERT_EQ(IcrcBy(choice.For(bytes), l3, ip_version, bytes), expected)
+            << "up to " << choice.narrow_bytes << ", then " << Name(choice.wide) << ": " << bytes;
+      }
     }
   }
 }
@@ -83,6 +104,32 @@ TEST(IcrcTest, TableAgreesWithZlib) {
   const auto expected =
       static_cast<uint32_t>(crc32(kIcrcStart, masked.data(), static_cast<uInt>(masked.size())));
   EXPECT_EQ(IcrcBy(CrcKernel::kTable, frame.data() + packet.l3_offset, 4, masked.size()), expected);
+}
+
+// For each combination of what a machine may have: what is taken for short and for long ones, and
+// never what it has not.
+TEST(IcrcTest, ChoiceIsTheWidestThatIsThere) {
+  constexpr auto k128 = CrcKernel::kFold128, k256 = CrcKernel::kFold256;
+  constexpr auto k512 = CrcKernel::kFold512, kIsal = CrcKernel::kIsal;
+  struct Case {
+    bool has_128, has_256, has_512;
+    CrcKernel shortest, at_200, longest;
+  };
+  constexpr Case kCases[] = {
+      {false, false, false, kIsal, kIsal, kIsal}, {true, false, false, k128, k128, kIsal},
+      {false, true, false, k256, k256, k256},     {true, true, false, k128, k256, k256},
+      {false, false, true, k512, k512, k512},     {true, false, true, k128, k512, k512},
+      {false, true, true, k512, k512, k512},      {true, true, true, k128, k512, k512},
+  };
+  for (const Case& machine : kCases) {
+    const IcrcChoice choice = ChooseIcrc(machine.has_128, machine.has_256, machine.has_512);
+    EXPECT_EQ(choice.For(40), machine.shortest);
+    EXPECT_EQ(choice.For(200), machine.at_200);
+    EXPECT_EQ(choice.For(5000), machine.longest);
+    if (choice.narrow_bytes == 0) continue;
+    EXPECT_EQ(choice.For(choice.narrow_bytes), k128);
+    EXPECT_EQ(choice.For(choice.narrow_bytes + 4), machine.longest);
+  }
 }
 
 // Where one is chosen it is one that this machine has.

@@ -1,0 +1,37 @@
+// Arrays on cache lines of their own.
+#ifndef POLLUX_STACK_BASE_LINE_ARRAY_H_
+#define POLLUX_STACK_BASE_LINE_ARRAY_H_
+
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <type_traits>
+
+#include "stack/base/prefetch.h"
+
+namespace pollux {
+
+struct LineArrayDeleter {
+  void operator()(void* memory) const {
+    ::operator delete (memory, std::align_val_t{kCacheLineBytes});
+  }
+};
+
+// What one core writes with every packet. It begins and ends with a cache line, so that what
+// another core has beside it in memory lies on other lines.
+template <class T>
+using LineArray = std::unique_ptr<T[], LineArrayDeleter>;
+
+// Of `count` elements, all zero or as their type makes them.
+template <class T>
+LineArray<T> MakeLineArray(size_t count) {
+  static_assert(std::is_trivially_destructible_v<T> && alignof(T) <= kCacheLineBytes);
+  const size_t bytes = (count * sizeof(T) + kCacheLineBytes - 1) & ~(kCacheLineBytes - 1);
+  auto* elements = static_cast<T*>(::operator new (bytes, std::align_val_t{kCacheLineBytes}));
+  std::uninitialized_value_construct_n(elements, count);
+  return LineArray<T>(elements);
+}
+
+}  // namespace pollux
+
+#endif  // POLLUX_STACK_BASE_LINE_ARRAY_H_
