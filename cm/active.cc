@@ -41,9 +41,10 @@ absl::Status ManagerImpl::Connect(Id* id, const ConnectionParam& param) {
   connection.ack_timeout = std::min(param.ack_timeout, kMaxTimeoutCode);
   connection.max_retries = config_.max_cm_retries;
   connection.resend_after_ns = ResendAfterNs(config_.packet_lifetime, config_.cm_response_timeout);
+  connection.told_qpn = connection.local_qpn;
   connection.state = State::kReqSent;
   SetOutstanding(connection, BuildReq(connection, param));
-  SendOutstanding(connection);
+  SendRequest(connection);
   return absl::OkStatus();
 }
 
@@ -65,6 +66,7 @@ Req ManagerImpl::BuildReq(const Connection& connection, const ConnectionParam& p
   req.starting_psn = connection.receive_psn;
   req.retry_count = connection.retry_count;
   req.rnr_retry_count = std::min<uint8_t>(param.rnr_retry_count, 7);
+  req.srq = HasSrq(connection, param);
   req.path_mtu = static_cast<uint8_t>(connection.path_mtu);
   req.max_cm_retries = config_.max_cm_retries;
   // The permissive LID: on RoCE the GIDs decide.
@@ -131,6 +133,11 @@ void ManagerImpl::Handle(const Origin& origin, const Rep& rep) {
     EnterClosed(*connection);
     Deliver(*connection, RDMA_CM_EVENT_CONNECT_ERROR, status);
   };
+  // Its user has taken the queue pair back (ReleaseQp), perhaps for another one, of which the peer
+  // does not know.
+  if (connection->binding == QpBinding::kNone || connection->local_qpn != connection->told_qpn) {
+    return refuse(RejectReason::kNoResources, -EINVAL);
+  }
   if (rep.local_comm_id == 0) return refuse(RejectReason::kInvalidCommId, -EINVAL);
   if (!CanBeConnected(rep.local_qpn)) return refuse(RejectReason::kUnsupportedRequest, -EINVAL);
   Connection* old = table_.FindByPeerQpn(rep.local_ca_guid, rep.local_qpn);
@@ -148,6 +155,7 @@ void ManagerImpl::Handle(const Origin& origin, const Rep& rep) {
   connection->initiator_depth = std::min(connection->initiator_depth, rep.responder_resources);
   connection->flow_control = rep.flow_control != 0;
   connection->rnr_retry_count = rep.rnr_retry_count;
+  connection->peer_has_srq = rep.srq != 0;
   if (connection->ack_timeout == 0) {
     connection->ack_timeout = AckTimeoutCode(config_.packet_lifetime, rep.target_ack_delay);
   }
@@ -164,10 +172,7 @@ void ManagerImpl::Handle(const Origin& origin, const Rep& rep) {
 
 void ManagerImpl::OnActiveQpReady(Connection& connection, absl::Status status) {
   if (!status.ok()) {
-    Reject(PeerOf(connection), connection.local_comm_id, connection.remote_comm_id,
-           AboutMessage::kRep, RejectReason::kNoResources);
-    MoveQpToError(connection);
-    EnterClosed(connection);
+    EndWithoutQp(connection, AboutMessage::kRep);
     return Deliver(connection, RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL);
   }
   EnterEstablished(connection);
@@ -192,9 +197,10 @@ void ManagerImpl::DeliverResponse(Connection& connection, rdma_cm_event_type typ
                                  .responder_resources = connection.offered_responder_resources,
                                  .initiator_depth = connection.offered_initiator_depth,
                                  .flow_control = connection.flow_control,
-                                 .retry_count = connection.retry_count,
+                                 .retry_count = 0,
                                  .rnr_retry_count = connection.rnr_retry_count,
-                                 .qp_num = connection.remote_qpn}});
+                                 .qp_num = connection.remote_qpn,
+                                 .srq = connection.peer_has_srq}});
 }
 
 void ManagerImpl::SendRtu(const Connection& connection) {

@@ -1,4 +1,6 @@
 // Local addresses and ports, listeners, and the way to a peer.
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "cm/manager_impl.h"
 
@@ -29,6 +31,43 @@ absl::Status ManagerImpl::BindAddr(Id* id, const Endpoint& local) {
   return Bind(connection, local);
 }
 
+absl::Status ManagerImpl::SetReuseAddress(Id* id, bool reuse) {
+  Connection& connection = Of(id);
+  if (connection.state == State::kListen || (!reuse && connection.has_port)) {
+    return absl::FailedPreconditionError(
+        "reuse address: say so before the identifier listens, and take it back before it is bound");
+  }
+  connection.reuses_address = reuse;
+  return absl::OkStatus();
+}
+
+absl::Status ManagerImpl::SetIpv6Only(Id* id, bool only) {
+  Connection& connection = Of(id);
+  if (connection.state != State::kIdle) {
+    return absl::FailedPreconditionError(
+        "IPv6 only: say so before the identifier listens or connects");
+  }
+  const bool before = std::exchange(connection.ipv6_only, only);
+  if (before == only || !connection.has_port) return absl::OkStatus();
+  PortTable& ports = table_.ports();
+  const Endpoint local = connection.local();
+  ports.Release(connection);
+  if (ports.Bind(connection, local)) return absl::OkStatus();
+  connection.ipv6_only = before;
+  ports.Bind(connection, local);
+  return absl::AlreadyExistsError(absl::StrCat("IPv6 only: another identifier has ",
+                                               ToString(local), "; say so before it is bound"));
+}
+
+Manager::Path ManagerImpl::QueryPath(const Id& id) const {
+  const auto& connection = static_cast<const Connection&>(id);
+  const bool agreed = connection.remote_qpn != 0;
+  return {.mtu = agreed ? connection.path_mtu : environment_->active_mtu(),
+          .traffic_class = connection.traffic_class,
+          .hop_limit = connection.hop_limit,
+          .packet_lifetime = config_.packet_lifetime};
+}
+
 absl::Status ManagerImpl::Listen(Id* id, uint16_t port, uint32_t backlog, Placement placement) {
   Connection& connection = Of(id);
   if (connection.state != State::kIdle) {
@@ -40,6 +79,11 @@ absl::Status ManagerImpl::Listen(Id* id, uint16_t port, uint32_t backlog, Placem
     return absl::InvalidArgumentError(
         absl::StrCat("listen: port ", port, ", but bound to port ", connection.local().port));
   }
+  if (connection.reuses_address && !table_.ports().IsAlone(connection)) {
+    return absl::AlreadyExistsError(absl::StrCat("listen: another identifier is bound to ",
+                                                 ToString(connection.local()), " too"));
+  }
+  connection.reuses_address = false;
   connection.backlog = backlog != 0 ? backlog : config_.max_pending_requests;
   connection.placement = placement;
   connection.state = State::kListen;

@@ -5,6 +5,7 @@
 
 #include "cm/manager_fixture.h"
 #include "cm/service_id.h"
+#include "stack/base/byte_order.h"
 
 namespace pollux::cm {
 namespace {
@@ -43,6 +44,46 @@ TEST_F(AddressTest, BindErrors) {
   EXPECT_EQ(id->local().port, port);
   server.manager->DestroyId(id);
   EXPECT_EQ(Bind({Gid{}, port}), absl::StatusCode::kOk);
+}
+
+TEST_F(AddressTest, AnAddressIsReusedByThoseThatSaySoAndListenedAtByOneAlone) {
+  Id *first = New(), *second = New();
+  for (Id* id : {first, second}) {
+    ASSERT_TRUE(server.manager->SetReuseAddress(id, true).ok());
+    ASSERT_TRUE(server.manager->BindAddr(id, {server.address, kPort}).ok());
+    EXPECT_EQ(server.manager->SetReuseAddress(id, false).code(),
+              absl::StatusCode::kFailedPrecondition);
+  }
+  EXPECT_EQ(Bind({server.address, kPort}), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(server.manager->Listen(first, kPort).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_TRUE(server.manager->ResolveAddr(second, {client.address, kPort}, 1000).ok());
+  EXPECT_EQ(server.manager->Listen(first, kPort).code(), absl::StatusCode::kAlreadyExists);
+  server.manager->DestroyId(second);
+  ASSERT_TRUE(server.manager->Listen(first, kPort).ok());
+  EXPECT_EQ(server.manager->SetReuseAddress(first, true).code(),
+            absl::StatusCode::kFailedPrecondition);
+  Id* third = New();
+  ASSERT_TRUE(server.manager->SetReuseAddress(third, true).ok());
+  ASSERT_TRUE(server.manager->SetReuseAddress(third, false).ok());
+  ASSERT_TRUE(server.manager->SetReuseAddress(third, true).ok());
+  EXPECT_EQ(server.manager->BindAddr(third, {server.address, kPort}).code(),
+            absl::StatusCode::kAlreadyExists);
+}
+
+TEST_F(AddressTest, IPv6OnlyIsSaidAndTakenBackUntilTheIdentifierListens) {
+  Id* id = New();
+  ASSERT_TRUE(server.manager->SetIpv6Only(id, true).ok());
+  EXPECT_FALSE(server.manager->BindAddr(id, {client.address, kPort}).ok());
+  ASSERT_TRUE(server.manager->SetIpv6Only(id, false).ok());
+  ASSERT_TRUE(server.manager->BindAddr(id, {Gid{}, kPort}).ok());
+  EXPECT_EQ(Bind({server.address, kPort}), absl::StatusCode::kAlreadyExists);
+  ASSERT_TRUE(server.manager->SetIpv6Only(id, true).ok());
+  EXPECT_EQ(Bind({server.address, kPort}), absl::StatusCode::kOk);
+  EXPECT_EQ(server.manager->SetIpv6Only(id, false).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(Bind({second_, kPort}), absl::StatusCode::kOk) << "it is as it was";
+  EXPECT_EQ(Bind({global_, kPort}), absl::StatusCode::kAlreadyExists);
+  ASSERT_TRUE(server.manager->Listen(id, kPort).ok());
+  EXPECT_EQ(server.manager->SetIpv6Only(id, true).code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_F(AddressTest, TheSamePortInEveryPortSpace) {
@@ -123,6 +164,8 @@ TEST_F(AddressTest, TypeOfServiceOfBothSides) {
   ASSERT_TRUE(world.RunUntil([&] { return BothEstablished(); }));
   EXPECT_EQ(client.qp().attr.ah_attr.grh.traffic_class, 0x68);
   EXPECT_EQ(server.qp().attr.ah_attr.grh.traffic_class, 0x68);
+  EXPECT_EQ(client.manager->QueryPath(*client.id).traffic_class, 0x68);
+  EXPECT_EQ(server.manager->QueryPath(*server.id).traffic_class, 0x68);
 }
 
 TEST_F(AddressTest, SourcesAreOfThePeersKind) {
@@ -175,6 +218,80 @@ TEST_F(AddressTest, EachListenerHasItsBacklog) {
   knock(kPort);
   knock(kPort);
   EXPECT_EQ(asked.size(), 6u);
+}
+
+TEST_F(AddressTest, RequestsThatTheirUserHasLeaveTheBacklog) {
+  Id* listener = New();
+  ASSERT_TRUE(server.manager->Listen(listener, kPort, 1).ok());
+  std::vector<Id*> asked;
+  server.on_event = [&](const Event& event) {
+    if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST) asked.push_back(event.id);
+  };
+  client.Prepare(server.address);
+  ASSERT_TRUE(client.Connect().ok());
+  Req req = LastSent<Req>();
+  const auto knock = [&] {
+    ++req.local_comm_id;
+    ++req.local_qpn;
+    Inject(server, client.address, req);
+  };
+  for (size_t i = 1; i <= 3; ++i) {
+    knock();
+    knock();
+    ASSERT_EQ(asked.size(), i);
+    EXPECT_EQ(server.drop(MadDrop::kBacklogFull), i);
+    server.manager->LeaveBacklog(asked.back());
+  }
+  // What has left makes no room a second time.
+  server.manager->LeaveBacklog(asked[0]);
+  ASSERT_TRUE(server.manager->Reject(asked[0], {}).ok());
+  server.manager->DestroyId(asked[1]);
+  knock();
+  knock();
+  EXPECT_EQ(asked.size(), 4u);
+  server.manager->DestroyId(listener);
+  server.manager->LeaveBacklog(asked[3]);
+}
+
+// Or a peer that asks and gives up, over and over, would fill a slow user's hands.
+TEST_F(AddressTest, RequestsThatTheirPeersGiveUpStayInTheBacklogUntilTheyAreDestroyed) {
+  Id* listener = New();
+  ASSERT_TRUE(server.manager->Listen(listener, kPort, 2).ok());
+  std::vector<Id*> asked;
+  server.on_event = [&](const Event& event) {
+    if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST) asked.push_back(event.id);
+  };
+  client.Prepare(server.address);
+  ASSERT_TRUE(client.Connect().ok());
+  Req req = LastSent<Req>();
+  const auto knock = [&] {
+    ++req.local_comm_id;
+    Inject(server, client.address, req);
+  };
+  const auto give_up = [&] {
+    Rej rej;
+    rej.local_comm_id = req.local_comm_id;
+    rej.reason = static_cast<uint16_t>(RejectReason::kTimeout);
+    rej.reject_info_length = sizeof req.local_ca_guid;
+    StoreBe64(rej.ari.data(), req.local_ca_guid);
+    Inject(server, client.address, rej);
+  };
+  ++req.local_qpn;
+  knock();
+  give_up();
+  EXPECT_TRUE(server.Saw(RDMA_CM_EVENT_REJECTED));
+  knock();
+  // Of the same queue pair: the request before is stale.
+  for (int i = 0; i < 3; ++i) knock();
+  EXPECT_EQ(asked.size(), 2u);
+  EXPECT_EQ(server.manager->pending(), 2u);
+  EXPECT_EQ(server.drop(MadDrop::kBacklogFull), 3u);
+  for (const size_t i : {0, 1}) {
+    server.manager->DestroyId(asked[i]);
+    EXPECT_EQ(server.manager->pending(), 1u);
+    knock();
+    EXPECT_EQ(asked.size(), i + 3);
+  }
 }
 
 TEST_F(AddressTest, TheTypeOfServiceIsSetBeforeTheAddressIsResolvedAndMeanwhile) {

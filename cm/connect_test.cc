@@ -31,10 +31,19 @@ TEST_F(ManagerTest, ConnectsAndNegotiates) {
   EXPECT_EQ(request.param.responder_resources, 9);
   EXPECT_EQ(request.param.initiator_depth, 128);  // what a queue pair can do
   EXPECT_EQ(request.param.retry_count, 7);
+  const Seen& told = server.events[1];
+  EXPECT_EQ(told.private_data.size(), 0u) << "as rdma_cm, whatever the RTU bears";
+  EXPECT_EQ(told.param.responder_resources, 0);
+  EXPECT_EQ(told.param.initiator_depth, 0);
+  EXPECT_EQ(told.param.retry_count, 0);
+  EXPECT_EQ(told.param.rnr_retry_count, 0);
+  EXPECT_EQ(told.param.qp_num, 0u);
   EXPECT_EQ(client.Last().private_data.size(), 196u);
   EXPECT_EQ(client.Last().private_data[3], 7);
   EXPECT_EQ(client.Last().param.initiator_depth, 7);
   EXPECT_EQ(client.Last().param.responder_resources, 40);
+  EXPECT_EQ(client.Last().param.rnr_retry_count, 5);
+  EXPECT_EQ(client.Last().param.retry_count, 0) << "a REP says nothing of it";
 
   EXPECT_EQ(server.id->peer().address, client.address);
   EXPECT_EQ(server.id->peer(), client.id->local());
@@ -52,6 +61,8 @@ TEST_F(ManagerTest, ConnectsAndNegotiates) {
   EXPECT_EQ(LastSent<Rep>().starting_psn, a.sq_psn);
   EXPECT_EQ(a.dest_qp_num, server.qp().qpn().value);
   EXPECT_EQ(b.dest_qp_num, client.qp().qpn().value);
+  EXPECT_EQ(client.manager->QueryPath(*client.id).mtu, IBV_MTU_1024);
+  EXPECT_EQ(server.manager->QueryPath(*server.id).mtu, IBV_MTU_1024);
   EXPECT_EQ(a.path_mtu, IBV_MTU_1024);  // what both can carry
   EXPECT_EQ(b.path_mtu, IBV_MTU_1024);
   EXPECT_EQ(a.max_rd_atomic, 7);
@@ -75,6 +86,7 @@ TEST_F(ManagerTest, ThePassiveSideTakesTheSmallerMtuOfTheRequest) {
   EXPECT_EQ(world.CountSent(Attribute::kReq), 1);
   EXPECT_EQ(client.qp().attr.path_mtu, IBV_MTU_512);
   EXPECT_EQ(server.qp().attr.path_mtu, IBV_MTU_512);
+  EXPECT_EQ(server.manager->QueryPath(*server.id).mtu, IBV_MTU_512) << "of a port with 4096";
 }
 
 TEST_F(ManagerTest, ALargerMtuThanThePeersIsAskedForAgainLower) {
@@ -209,6 +221,9 @@ TEST_F(ManagerTest, ConsumerRejects) {
   EXPECT_EQ(client.Last().status, 28);
   ASSERT_EQ(client.Last().private_data.size(), 148u);
   EXPECT_EQ(client.Last().private_data[1], 8);
+  EXPECT_EQ(client.Last().param.responder_resources, 0);
+  EXPECT_EQ(client.Last().param.initiator_depth, 0);
+  EXPECT_EQ(client.Last().param.rnr_retry_count, 0);
   client.manager->DestroyId(client.id);
   ExpectNothingLeft();
 }

@@ -69,12 +69,16 @@ struct Connection final : Id {
   ManagerImpl* const manager;
   State state = State::kIdle;
   bool destroyed = false;  // the user's part is over; what is left is between the peers
+  bool failed = false;     // the user has been told, and hears of no DISCONNECTED any more
   bool indexed = false;    // found by its peer's numbers (ConnectionTable)
   bool sidr_indexed = false;
-  bool has_port = false;  // in the PortTable
+  bool has_port = false;   // in the PortTable
+  bool ipv6_only = false;  // of one at any address
+  bool reuses_address = false;
   QpBinding binding = QpBinding::kNone;
 
   uint32_t local_comm_id = 0;
+  uint32_t told_qpn = 0;   // that the REQ or REP names: this side may have bound another one since
   uint32_t local_qpn = 0;  // kept, since the queue pair may go before the connection's last message
   uint32_t remote_comm_id = 0;
   uint64_t remote_ca_guid = 0;
@@ -86,6 +90,7 @@ struct Connection final : Id {
   uint32_t backlog = 0;
   Placement placement = Placement::kByConnection;
   uint32_t listener_comm_id = 0;  // of what came of a listener
+  bool is_pending = false;        // counts there
 
   // Shared with identifiers that come of a listener.
   std::shared_ptr<EventHandler> handler;
@@ -101,6 +106,7 @@ struct Connection final : Id {
   engine::Timer timer;
   MadBuffer outstanding;
   Attribute outstanding_attribute = Attribute::kReq;
+  bool waits = false;  // for its turn to be sent (RequestWindow)
   uint8_t retries_left = 0;
   uint8_t max_retries = 0;
   uint64_t resend_after_ns = 0;
@@ -121,6 +127,7 @@ struct Connection final : Id {
   uint8_t ack_timeout = 0;
   uint8_t min_rnr_timer = ConnectionParam{}.min_rnr_timer;
   bool flow_control = false;
+  bool peer_has_srq = false;  // as the REP says
   bool alternate_path_asked = false;
   // As the peer offers them, swapped to this side's view.
   uint8_t offered_responder_resources = 0;

@@ -32,6 +32,7 @@ class ConnectionTable {
   void Remove(Connection& connection);
   // True when there was something to free.
   bool FreeRemoved();
+  bool has_removed() const { return !removed_.empty(); }
 
   // Null when there is none.
   Connection* Find(uint32_t local_comm_id) const;

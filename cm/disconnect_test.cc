@@ -185,6 +185,172 @@ TEST_F(ManagerTest, ReleasedQueuePairIsNotTouched) {
   }));
 }
 
+class GoneQueuePairTest : public ManagerTest {
+ protected:
+  // The client has none any more that the answer is about.
+  void ExpectTheAnswerRefused() {
+    ASSERT_TRUE(world.RunUntil([&] {
+      return client.Saw(RDMA_CM_EVENT_CONNECT_ERROR) && server.Saw(RDMA_CM_EVENT_REJECTED);
+    }));
+    EXPECT_EQ(client.Last().status, -EINVAL);
+    EXPECT_EQ(server.Last().status, static_cast<int>(RejectReason::kNoResources));
+    client.manager->DestroyId(client.id);
+    server.manager->DestroyId(server.id);
+    ExpectNothingLeft();
+  }
+};
+
+TEST_F(GoneQueuePairTest, AQueuePairThatIsReleasedBeforeTheAnswerIsNotConnected) {
+  Start();
+  client.manager->ReleaseQp(client.id);
+  client.qps.pop_back();
+  ExpectTheAnswerRefused();
+}
+
+// The peer has been told of the one before.
+TEST_F(GoneQueuePairTest, AQueuePairThatIsReplacedBeforeTheAnswerIsNotConnected) {
+  Start();
+  client.manager->ReleaseQp(client.id);
+  client.Bind(client.id);
+  ExpectTheAnswerRefused();
+}
+
+TEST_F(GoneQueuePairTest, AQueuePairThatIsReleasedAfterTheAnswerIsNotConnected) {
+  Start();
+  client.env->moves_held = true;
+  ASSERT_TRUE(world.RunUntil([&] { return world.CountSent(Attribute::kRep) == 1; }));
+  world.Run(2 * FakeWorld::kFlightNs);
+  client.manager->ReleaseQp(client.id);
+  client.qps.pop_back();
+  EXPECT_FALSE(client.Saw(RDMA_CM_EVENT_CONNECT_ERROR)) << "no handler runs inside the call";
+  EXPECT_EQ(LastSent<Rej>().message_rejected, static_cast<uint8_t>(AboutMessage::kRep));
+  client.env->moves_held = false;
+  ExpectTheAnswerRefused();
+}
+
+TEST_F(ManagerTest, AQueuePairThatIsReleasedAfterAcceptIsNotConnected) {
+  server.Listen();
+  server.on_event = [this](const Event& event) {
+    if (event.type != RDMA_CM_EVENT_CONNECT_REQUEST) return;
+    server.id = event.id;
+    server.Bind(server.id);
+    server.on_bound = [this] {
+      server.env->moves_held = true;
+      server.accept_status = server.Accept();
+    };
+  };
+  client.Prepare(server.address);
+  ASSERT_TRUE(client.Connect().ok());
+  ASSERT_TRUE(world.RunUntil([&] { return server.env->moves_held; }));
+  ASSERT_TRUE(server.accept_status.ok());
+  server.manager->ReleaseQp(server.id);
+  server.qps.pop_back();
+  EXPECT_FALSE(server.Saw(RDMA_CM_EVENT_CONNECT_ERROR)) << "no handler runs inside the call";
+  EXPECT_EQ(server.manager->pending(), 0u);
+  server.env->moves_held = false;
+  ASSERT_TRUE(world.RunUntil([&] {
+    return server.Saw(RDMA_CM_EVENT_CONNECT_ERROR) && client.Saw(RDMA_CM_EVENT_REJECTED);
+  }));
+  EXPECT_EQ(server.Last().status, -EINVAL);
+  EXPECT_EQ(client.Last().status, static_cast<int>(RejectReason::kNoResources));
+  EXPECT_EQ(world.CountSent(Attribute::kRep), 0);
+  client.manager->DestroyId(client.id);
+  server.manager->DestroyId(server.id);
+  ExpectNothingLeft();
+}
+
+// The peer may have taken the REP for the end of it, or not have it yet.
+TEST_F(ManagerTest, AQueuePairThatIsReleasedAfterTheRepIsNotConnected) {
+  for (const Attribute lost : {Attribute::kRep, Attribute::kRtu, Attribute::kRej}) {
+    SCOPED_TRACE(static_cast<int>(lost));
+    FakeWorld own;
+    Host a{&own, 2};
+    Host b{&own, 1};
+    own.network = [lost](const Datagram& datagram) {
+      const Attribute attribute = ParseMadHeader(datagram.mad)->attribute;
+      return attribute == lost || attribute == Attribute::kRtu ? 0 : 1;
+    };
+    b.Listen();
+    b.AcceptAll();
+    a.Prepare(b.address);
+    ASSERT_TRUE(a.Connect().ok());
+    ASSERT_TRUE(own.RunUntil([&] { return own.CountSent(Attribute::kRep) == 1; }));
+    own.Run(4 * FakeWorld::kFlightNs);
+    EXPECT_EQ(a.Saw(RDMA_CM_EVENT_ESTABLISHED), lost != Attribute::kRep);
+    b.manager->ReleaseQp(b.id);
+    b.qps.clear();
+    EXPECT_FALSE(b.Saw(RDMA_CM_EVENT_CONNECT_ERROR)) << "no handler runs inside the call";
+    own.Run(kSecond);
+    EXPECT_TRUE(b.Saw(RDMA_CM_EVENT_CONNECT_ERROR));
+    EXPECT_EQ(b.Last().type, RDMA_CM_EVENT_TIMEWAIT_EXIT) << "nor DISCONNECTED";
+    EXPECT_FALSE(b.Saw(RDMA_CM_EVENT_ESTABLISHED));
+    EXPECT_TRUE(
+        a.Saw(lost == Attribute::kRep ? RDMA_CM_EVENT_REJECTED : RDMA_CM_EVENT_DISCONNECTED));
+    a.manager->DestroyId(a.id);
+    b.manager->DestroyId(b.id);
+    own.Run(2000 * kSecond);
+    EXPECT_EQ(a.manager->size(), 0u);
+    EXPECT_EQ(b.manager->size(), 1u);
+  }
+}
+
+// Who asks for the end, having heard of the failure, waits for DISCONNECTED.
+TEST_F(ManagerTest, AConnectionWhoseQueuePairWasReleasedIsDisconnected) {
+  for (const bool answered : {false, true}) {
+    SCOPED_TRACE(answered);
+    FakeWorld own;
+    Host a{&own, 2};
+    Host b{&own, 1};
+    own.network = [](const Datagram& datagram) {
+      return ParseMadHeader(datagram.mad)->attribute == Attribute::kRtu ? 0 : 1;
+    };
+    b.Listen();
+    b.AcceptAll();
+    a.Prepare(b.address);
+    ASSERT_TRUE(a.Connect().ok());
+    ASSERT_TRUE(own.RunUntil([&] { return a.Saw(RDMA_CM_EVENT_ESTABLISHED); }));
+    b.manager->ReleaseQp(b.id);
+    b.qps.clear();
+    if (answered) {
+      ASSERT_TRUE(own.RunUntil([&] { return a.Saw(RDMA_CM_EVENT_DISCONNECTED); }));
+      own.Run(4 * FakeWorld::kFlightNs);
+    }
+    ASSERT_TRUE(b.manager->Disconnect(b.id).ok());
+    ASSERT_TRUE(b.manager->Disconnect(b.id).ok());
+    EXPECT_FALSE(b.Saw(RDMA_CM_EVENT_DISCONNECTED)) << "no handler runs inside the call";
+    own.Run(kSecond);
+    EXPECT_EQ(std::ranges::count(b.events, RDMA_CM_EVENT_DISCONNECTED, &Seen::type), 1);
+    a.manager->DestroyId(a.id);
+    b.manager->DestroyId(b.id);
+    own.Run(2000 * kSecond);
+    EXPECT_EQ(a.manager->size(), 0u);
+    EXPECT_EQ(b.manager->size(), 1u);
+  }
+}
+
+// The peer goes on with the number that it was told.
+TEST_F(ManagerTest, AQueuePairThatIsReplacedLaterDoesNotKeepTheConnectionFromItsEnd) {
+  for (const bool client_replaces : {true, false}) {
+    SCOPED_TRACE(client_replaces);
+    Establish();
+    Host& replaces = client_replaces ? client : server;
+    Host& ends = client_replaces ? server : client;
+    replaces.on_bound = nullptr;
+    replaces.manager->ReleaseQp(replaces.id);
+    replaces.Bind(replaces.id);
+    ASSERT_TRUE(world.RunUntil([&] { return replaces.bound; }));
+    ASSERT_TRUE(ends.manager->Disconnect(ends.id).ok());
+    world.Run(kSecond / 100);
+    EXPECT_TRUE(replaces.Saw(RDMA_CM_EVENT_DISCONNECTED));
+    EXPECT_TRUE(ends.Saw(RDMA_CM_EVENT_DISCONNECTED));
+    EXPECT_EQ(replaces.drop(MadDrop::kWrongQpn), 0u);
+    client.manager->DestroyId(client.id);
+    server.manager->DestroyId(server.id);
+    server.manager->DestroyId(server.listener);
+    server.events.clear();
+  }
+}
+
 TEST_F(ManagerTest, HandlersMayDestroyTheirIdentifier) {
   for (const rdma_cm_event_type type :
        {RDMA_CM_EVENT_CONNECT_REQUEST, RDMA_CM_EVENT_ESTABLISHED, RDMA_CM_EVENT_DISCONNECTED,

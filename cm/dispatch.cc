@@ -1,6 +1,7 @@
 // What comes in, and what goes out.
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "cm/flight_text.h"
 #include "cm/manager_impl.h"
@@ -107,6 +108,49 @@ bool ManagerImpl::TransmitOutstanding(Connection& connection) {
   ++environment_->counters().of(connection.outstanding_attribute).sent;
   RecordMad(connection, kFlightMadSent, connection.outstanding_attribute, 0);
   return true;
+}
+
+bool ManagerImpl::IsUnanswered(uint32_t comm_id) const {
+  const Connection* connection = table_.Find(comm_id);
+  if (connection == nullptr || connection->mra_heard) return false;
+  return connection->state == State::kReqSent || connection->state == State::kSidrReqSent ||
+         connection->state == State::kDreqSent;
+}
+
+void ManagerImpl::SendRequest(Connection& connection) {
+  connection.mra_heard = false;
+  connection.waits = !window_.Enter(connection.local_comm_id, environment_->now_ns(),
+                                    [this](uint32_t comm_id) { return IsUnanswered(comm_id); });
+  if (!connection.waits) {
+    SendOutstanding(connection);
+    return;
+  }
+  connection.timer.Cancel();  // of the message before
+  if (!window_timer_.armed()) environment_->wheel().Arm(window_timer_, window_.deadline_ns());
+}
+
+bool ManagerImpl::SendWaiting() {
+  if (window_.waiting() == 0) return false;
+  bool any = false;
+  while (const auto comm_id = window_.Next(environment_->now_ns(),
+                                           [this](uint32_t id) { return IsUnanswered(id); })) {
+    any = true;
+    if (!IsUnanswered(*comm_id)) continue;  // a peer has guessed its number
+    Connection& connection = *table_.Find(*comm_id);
+    connection.waits = false;
+    SendOutstanding(connection);
+  }
+  if (window_.waiting() == 0) {
+    window_timer_.Cancel();
+  } else if (any || !window_timer_.armed()) {
+    // Also when it has fired for one that was answered, whose place another took since.
+    environment_->wheel().Arm(window_timer_, window_.deadline_ns());
+  }
+  return any;
+}
+
+void ManagerImpl::LeaveWindow(Connection& connection) {
+  if (std::exchange(connection.waits, false)) window_.Cancel(connection.local_comm_id);
 }
 
 bool ManagerImpl::SendOutstanding(Connection& connection) {

@@ -53,6 +53,8 @@ class Gsi {
   using Receiver =
       absl::FunctionRef<void(const Gid& from, const Gid& to, std::span<const uint8_t> mad)>;
   bool Poll(Receiver receiver);
+  // All that Poll() looks for; most turns find nothing of it.
+  bool HasWork() const { return cq_->size() != 0 || !waiting_.empty(); }
 
  private:
   // Our address, and theirs. Not its place in the GID table, which another may take.

@@ -57,6 +57,18 @@ struct ConnectionParam {
   // the one that Accept names, else the user's own, see QueryQpAttr. In CONNECT_REQUEST,
   // CONNECT_RESPONSE and ESTABLISHED the peer's.
   uint32_t qp_num = 0;
+  // Whether this side's queue pair receives from a shared queue: on the way out of one of the
+  // user's own, CM knows of those that it was given. In the same events the peer's.
+  bool srq = false;
+
+  // Of an event that says nothing of them, as rdma_cm's: all zeros.
+  static constexpr ConnectionParam Unsaid() {
+    return {.responder_resources = 0,
+            .initiator_depth = 0,
+            .retry_count = 0,
+            .rnr_retry_count = 0,
+            .min_rnr_timer = 0};
+  }
 };
 
 // As rdma_ud_param: whom to send to, for identifiers of RDMA_PS_UDP.
@@ -78,12 +90,14 @@ struct Event {
   Id* listen_id = nullptr;  // for CONNECT_REQUEST
   // RDMA_CM_EVENT_DEVICE_REMOVAL comes to every identifier, once, when the interface under the
   // device is gone, and to each that is made after that: nothing is sent or received any more.
-  // For CONNECT_REQUEST, CONNECT_RESPONSE, ESTABLISHED and REJECTED. Private data comes with all
-  // the bytes that the message has room for (56, 196 in REP, 224 in RTU, 148): CM does not carry
-  // its length.
-  ConnectionParam param{};
+  // For CONNECT_REQUEST, CONNECT_RESPONSE and ESTABLISHED of the active side, but for
+  // `retry_count`, which the REQ alone says; for REJECTED private data. Private data comes with all
+  // the bytes that the message has room for (56, 196 in REP, 148): CM does not carry its length.
+  // That of the RTU is not told of: ESTABLISHED of the passive side says nothing, as rdma_cm's.
+  ConnectionParam param = ConnectionParam::Unsaid();
   // In its place for identifiers of RDMA_PS_UDP: private data (180 bytes) with CONNECT_REQUEST, all
-  // of it (136) with ESTABLISHED, private data with UNREACHABLE, all but that with MULTICAST_JOIN.
+  // of it (136) with ESTABLISHED, private data with UNREACHABLE, all but that with MULTICAST_JOIN
+  // and MULTICAST_ERROR.
   UdParam ud{};
 };
 using EventHandler = absl::AnyInvocable<void(const Event&)>;
@@ -122,7 +136,8 @@ enum class Placement : uint8_t {
 struct ManagerConfig {
   // Each of a manager, also where a device has several.
   uint32_t max_ids = 16384;  // connections (in time-wait too) and listeners together
-  // REQs and SIDR_REQs not yet accepted or rejected, of all listeners; more are dropped.
+  // REQs and SIDR_REQs not yet accepted, rejected or destroyed, of all listeners, but for those of
+  // which LeaveBacklog() was called; more are dropped.
   uint32_t max_pending_requests = 1024;
   // As Linux. A message is sent again after 2 * packet lifetime + the peer's response time.
   uint8_t cm_response_timeout = 20;  // code, 0..31: what both sides may take to answer (4.3 s)
@@ -170,6 +185,18 @@ class Manager {
   // ephemeral port in ResolveAddr.
   virtual absl::Status BindAddr(Id* id, const Endpoint& local) = 0;
 
+  // As rdma_set_option with RDMA_OPTION_ID_REUSEADDR: whether others that say the same may be bound
+  // to its address and port too, before it or after it, as long as none of them listens. Who
+  // listens has them to itself (AlreadyExists while they are shared), and from then on does not
+  // share them. FailedPrecondition for a listener, and to take it back once there is an address.
+  // Ephemeral ports are not shared.
+  virtual absl::Status SetReuseAddress(Id* id, bool reuse) = 0;
+
+  // Of an identifier at any address: whether it has its port for IPv6 only. Then another one may
+  // have it at any address, or any of IPv4. AlreadyExists (EADDRINUSE): it is bound, and another
+  // one has what it would have now. FailedPrecondition once it listens or connects.
+  virtual absl::Status SetIpv6Only(Id* id, bool only) = 0;
+
   // RDMA_CM_EVENT_ADDR_RESOLVED and then RDMA_CM_EVENT_ROUTE_RESOLVED come in one step each:
   // ResolveAddr finds the next hop (ARP), ResolveRoute has nothing to ask on RoCE. No answer within
   // `timeout_ms`: ADDR_ERROR with -ETIMEDOUT.
@@ -177,9 +204,13 @@ class Manager {
   virtual absl::Status ResolveRoute(Id* id, uint32_t timeout_ms) = 0;
   // At the port that BindAddr gave (`port` is then that or 0), or else at `port` of any address
   // (errors as BindAddr's). A listener bound to the address that a request names goes before one
-  // at any address. At most `backlog` requests wait for Accept or Reject, more are dropped and
-  // counted, to be sent again; 0: max_pending_requests.
+  // at any address. At most `backlog` requests wait for Accept, Reject or DestroyId, those that
+  // their peers have given up for DestroyId alone; more are dropped and counted, to be sent again;
+  // 0: max_pending_requests.
   virtual absl::Status Listen(Id* id, uint16_t port, uint32_t backlog, Placement placement) = 0;
+  // For who keeps CONNECT_REQUESTs for a user of its own: that one has been given this, and may
+  // take its time to accept. From now on it leaves its room in the backlog to others.
+  virtual void LeaveBacklog(Id* request) = 0;
   absl::Status Listen(Id* id, uint16_t port, uint32_t backlog = 0) {
     return Listen(id, port, backlog, Placement::kByConnection);
   }
@@ -197,8 +228,19 @@ class Manager {
 
   // Takes its queue pair from an identifier that goes on, as rdma_destroy_qp does: it is not
   // touched any more, and may be destroyed with time_wait_ns(). A connection that is not
-  // established yet will not be.
+  // established yet will not be: one whose peer has answered, or was accepted, ends in
+  // CONNECT_ERROR.
   virtual void ReleaseQp(Id* id) = 0;
+
+  // The way to the peer, as far as it is agreed: the MTU is the connection's once the peer's REQ or
+  // REP is here, before that the port's.
+  struct Path {
+    ibv_mtu mtu = IBV_MTU_1024;
+    uint8_t traffic_class = 0;
+    uint8_t hop_limit = 0;
+    uint8_t packet_lifetime = 0;  // a time-out code
+  };
+  virtual Path QueryPath(const Id& id) const = 0;
 
   // A user may connect a queue pair that CM does not touch, by naming it in Connect or Accept
   // (ConnectionParam::qp_num) and moving it itself by what this says: the attributes for
@@ -243,15 +285,20 @@ class Manager {
   // is due.
   virtual size_t unanswered_disconnects() const = 0;
   virtual void RepeatDisconnects() = 0;
+  // As many as may leave in one turn of the DREQs that wait for others to be answered; false when
+  // none waits any more.
+  virtual bool SendWaitingDisconnects() = 0;
   // For the same process: every DREP of a connection in time-wait is sent again. Its peer would
   // repeat a DREQ whose DREP was lost until its retries are used up.
   virtual void RepeatAnswers() = 0;
   // As rdma_join_multicast, for RDMA_PS_UDP: joins `group` (IPv4 as ::ffff:a.b.c.d, or IPv6) on the
   // network of the identifier's local address (IGMP, MLD), and has its datagrams delivered to the
-  // identifier's queue pair too. MULTICAST_JOIN follows, with whom to send to in Event::ud, or
-  // MULTICAST_ERROR with -errno. FailedPrecondition when the local address or the queue pair are
-  // not ready; InvalidArgument for what is no group of the address's kind; AlreadyExists for one
-  // that it has joined; ResourceExhausted at kMaxGroupsOfId, or at the network's limit.
+  // identifier's queue pair too, if it has one: others are attached by Worker::AttachMulticast().
+  // MULTICAST_JOIN follows, also when the queue pair is released meanwhile, with whom to send to in
+  // Event::ud, or MULTICAST_ERROR with -errno. FailedPrecondition when there is no local address,
+  // or BindQp is not done; InvalidArgument for what is no group of the address's kind;
+  // AlreadyExists for one that it has joined; ResourceExhausted at kMaxGroupsOfId, or at the
+  // network's limit.
   static constexpr size_t kMaxGroupsOfId = 16;
   virtual absl::Status JoinMulticast(Id* id, const Gid& group) = 0;
   // Without an event; NotFound for what it has not joined. DestroyId leaves all groups.

@@ -66,16 +66,16 @@ void ManagerImpl::DestroyId(Id* id) {
     TellFailure(connection, "given up before the peer has answered");
   }
   connection.destroyed = true;
+  LeavePending(connection);
   LeaveAll(connection);
   connection.lease->valid = false;
   const Origin origin = PeerOf(connection);
   switch (connection.state) {
     case State::kReqSent:
-      RejectTimedOut(connection, AboutMessage::kReq);
+      if (!connection.waits) RejectTimedOut(connection, AboutMessage::kReq);
       break;
     case State::kReqRcvd:
     case State::kRepPending:
-      LeavePending(connection);
       Reject(origin, connection.local_comm_id, connection.remote_comm_id, AboutMessage::kReq,
              RejectReason::kConsumerDefined);
       break;
@@ -113,14 +113,18 @@ bool ManagerImpl::DeliverDeferred() {
   for (size_t n = deferred_.size(); n > 0; --n) {
     const Deferred event = deferred_.front();
     deferred_.pop_front();
-    if (Connection* connection = table_.Find(event.comm_id)) {
+    Connection* connection = table_.Find(event.comm_id);
+    if (connection == nullptr) continue;
+    if (event.type == RDMA_CM_EVENT_MULTICAST_JOIN) {
+      OnJoined(*connection, event.group, absl::OkStatus());
+    } else {
       Deliver(*connection, event.type, event.status);
     }
   }
   return any;
 }
 
-bool ManagerImpl::OnPoll() {
+bool ManagerImpl::Work() {
   bool busy = table_.FreeRemoved();
   busy |= ServeEarlyRequests();
   busy |= DeliverDeferred();
@@ -139,11 +143,12 @@ bool ManagerImpl::OnPoll() {
     connection->state = State::kAddressResolved;
     Deliver(*connection, RDMA_CM_EVENT_ADDR_RESOLVED);
   }
-  return busy;
+  return SendWaiting() || busy;
 }
 
 void ManagerImpl::Deliver(Connection& connection, Event event) {
   if (connection.destroyed) return;
+  if (connection.failed && event.type == RDMA_CM_EVENT_DISCONNECTED) return;
   RecordEvent(connection, event);
   if (event.id == nullptr) event.id = &connection;
   // Held, since the handler may replace itself.
@@ -156,10 +161,11 @@ void ManagerImpl::Deliver(Connection& connection, rdma_cm_event_type type, int s
 }
 
 void ManagerImpl::Defer(const Connection& connection, rdma_cm_event_type type, int status) {
-  deferred_.push_back({connection.local_comm_id, type, status});
+  deferred_.push_back({connection.local_comm_id, type, status, {}});
 }
 
 void ManagerImpl::EnterClosed(Connection& connection) {
+  LeaveWindow(connection);
   connection.timer.Cancel();
   connection.state = State::kClosed;
   table_.UnindexPeer(connection);
@@ -169,6 +175,10 @@ void ManagerImpl::EnterClosed(Connection& connection) {
 void ManagerImpl::TimerFired(void* connection, uint64_t /*now_ns*/) {
   auto& expired = *static_cast<Connection*>(connection);
   expired.manager->OnTimer(expired);
+}
+
+void ManagerImpl::WindowTimerFired(void* manager, uint64_t /*now_ns*/) {
+  static_cast<ManagerImpl*>(manager)->SendWaiting();
 }
 
 void ManagerImpl::OnTimer(Connection& connection) {

@@ -20,6 +20,7 @@
 #include "cm/environment.h"
 #include "cm/mad.h"
 #include "cm/manager.h"
+#include "cm/request_window.h"
 
 namespace pollux::cm {
 
@@ -32,14 +33,18 @@ class ManagerImpl final : public Manager, private Environment::Client {
   void SetHandler(Id* id, EventHandler handler) override;
   void DestroyId(Id* id) override;
   absl::Status BindAddr(Id* id, const Endpoint& local) override;
+  absl::Status SetReuseAddress(Id* id, bool reuse) override;
+  absl::Status SetIpv6Only(Id* id, bool only) override;
   absl::Status ResolveAddr(Id* id, const Endpoint& destination, uint32_t timeout_ms) override;
   absl::Status ResolveRoute(Id* id, uint32_t timeout_ms) override;
   absl::Status SetTypeOfService(Id* id, uint8_t type_of_service) override;
   using Manager::Listen;
   absl::Status Listen(Id* id, uint16_t port, uint32_t backlog, Placement placement) override;
+  void LeaveBacklog(Id* request) override { LeavePending(Of(request)); }
   void ReleaseQp(Id* id) override;
   void BindQp(Id* id, engine::Worker* owner, verbs::QueuePair* qp, int access,
               absl::AnyInvocable<void(absl::Status)> done) override;
+  Path QueryPath(const Id& id) const override;
   absl::Status QueryQpAttr(const Id& id, ibv_qp_attr* attr, int* mask) const override;
   absl::Status Connect(Id* id, const ConnectionParam& param) override;
   absl::Status Establish(Id* id) override;
@@ -49,6 +54,7 @@ class ManagerImpl final : public Manager, private Environment::Client {
   absl::Status Disconnect(Id* id) override;
   size_t unanswered_disconnects() const override;
   void RepeatDisconnects() override;
+  bool SendWaitingDisconnects() override;
   void RepeatAnswers() override;
   absl::Status SendMra(Id* id, uint8_t service_timeout) override;
   absl::Status JoinMulticast(Id* id, const Gid& group) override;
@@ -70,13 +76,14 @@ class ManagerImpl final : public Manager, private Environment::Client {
 
   // Connections of any kind that still take room: identifiers, and what outlives them.
   size_t size() const { return table_.size(); }
-  uint32_t pending() const { return pending_; }  // requests that wait for their user
+  uint32_t pending() const { return pending_; }  // requests in backlogs
 
  private:
   struct Deferred {
     uint32_t comm_id;
     rdma_cm_event_type type;
     int status;
+    Gid group{};  // of RDMA_CM_EVENT_MULTICAST_JOIN
   };
   // Where a received message comes from, which of our addresses it was for, and the exchange that
   // its answer belongs to.
@@ -89,7 +96,13 @@ class ManagerImpl final : public Manager, private Environment::Client {
 
   // Environment::Client
   void OnMad(const Gid& from, const Gid& to, std::span<const uint8_t> mad) override;
-  bool OnPoll() override;
+  bool OnPoll() override { return HasWork() && Work(); }
+  // All that Work() looks for; most turns find nothing of it.
+  bool HasWork() const {
+    return table_.has_removed() || !early_requests_.empty() || !deferred_.empty() ||
+           !resolving_.empty() || window_.waiting() > 0;
+  }
+  bool Work();
   bool DeliverDeferred();
 
   // dispatch.cc
@@ -142,6 +155,10 @@ class ManagerImpl final : public Manager, private Environment::Client {
   // What SendOutstanding() sends, and sends again until something cancels the timer or the retries
   // are used up.
   void SetOutstanding(Connection& connection, const Message& message);
+  // As SendOutstanding(), when it is its turn.
+  void SendRequest(Connection& connection);
+  bool SendWaiting();  // whose turn it is now; whether there was one
+  bool IsUnanswered(uint32_t comm_id) const;
   bool SendOutstanding(Connection& connection);      // false: not queued this time
   bool TransmitOutstanding(Connection& connection);  // and no timer
   // Of all connections in `state`, where it is an `attribute`.
@@ -156,6 +173,7 @@ class ManagerImpl final : public Manager, private Environment::Client {
 
   // Time.
   static void TimerFired(void* connection, uint64_t now_ns);
+  static void WindowTimerFired(void* manager, uint64_t now_ns);
   void OnTimer(Connection& connection);
   void OnRetriesUsedUp(Connection& connection);
 
@@ -165,6 +183,8 @@ class ManagerImpl final : public Manager, private Environment::Client {
   void Defer(const Connection& connection, rdma_cm_event_type type, int status = 0);
 
   // States.
+  // Its request, should it still wait for its turn, is not sent any more.
+  void LeaveWindow(Connection& connection);
   void EnterClosed(Connection& connection);      // forgets the peer; frees it when destroyed
   void EnterTimeWait(Connection& connection);    // teardown.cc
   void StartDisconnect(Connection& connection);  // teardown.cc
@@ -174,10 +194,14 @@ class ManagerImpl final : public Manager, private Environment::Client {
   // still in `expected`.
   void MoveQpToRts(Connection& connection, State expected,
                    void (ManagerImpl::*done)(Connection&, absl::Status));
+  // The peer, which waits for an answer to `about`, hears that there is no queue pair.
+  void EndWithoutQp(Connection& connection, AboutMessage about);
   QpMove::Step ToRtr(const Connection& connection) const;
   // Takes the user's own queue pair, in Connect or Accept of an identifier without another.
   // FailedPrecondition when there is none at all or it is not ready.
   absl::Status TakeQp(Connection& connection, const ConnectionParam& param) const;
+  // Of the queue pair that TakeQp() has taken.
+  static bool HasSrq(const Connection& connection, const ConnectionParam& param);
   // The peer of `old`, or someone who claims to be it, gives the queue pair of `old` to another
   // connection: it has forgotten `old`, which ends. True when it is over already, and the other one
   // may have the number; false when a DREQ must be answered first.
@@ -206,7 +230,7 @@ class ManagerImpl final : public Manager, private Environment::Client {
   bool HasRoomFor(const Connection& listener) const;
   void OnPassiveQpReady(Connection& connection, absl::Status status);
   Rep BuildRep(const Connection& connection, const ConnectionParam& param) const;
-  void LeavePending(const Connection& connection);
+  void LeavePending(Connection& connection);
   // Whether `request`, for whose service nobody listens, waits until somebody does.
   bool AwaitListener(const Origin& origin, const std::optional<ServiceId>& service,
                      const Message& request);
@@ -220,6 +244,8 @@ class ManagerImpl final : public Manager, private Environment::Client {
   // multicast.cc
   absl::Status CheckJoin(const Connection& connection, const Gid& group) const;
   void OnJoined(Connection& connection, const Gid& group, const absl::Status& status);
+  // OnJoined() in the next turn: there is no queue pair to attach.
+  void DeferJoined(const Connection& connection, const Gid& group);
   void LeaveAll(Connection& connection);
   // address.cc
   absl::Status Bind(Connection& connection, const Endpoint& local);
@@ -232,10 +258,12 @@ class ManagerImpl final : public Manager, private Environment::Client {
   Trace trace_;
   FailureHandler on_failure_;
   bool device_gone_ = false;
-  uint32_t pending_ = 0;  // connections in kReqRcvd, kRepPending and kSidrReqRcvd
+  uint32_t pending_ = 0;  // connections that count in a backlog
   std::deque<Deferred> deferred_;
   std::vector<uint32_t> resolving_;  // communication IDs
   EarlyRequests early_requests_{config_.relisten_ns};
+  RequestWindow window_;
+  engine::Timer window_timer_{&ManagerImpl::WindowTimerFired, this};
   // Ends before `this` does; callbacks from other cores ask it first.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

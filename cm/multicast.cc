@@ -10,10 +10,11 @@ namespace pollux::cm {
 
 absl::Status ManagerImpl::CheckJoin(const Connection& connection, const Gid& group) const {
   const Gid& local = connection.local().address;
-  if (connection.port_space() != RDMA_PS_UDP || connection.binding != QpBinding::kReady ||
+  if (connection.port_space() != RDMA_PS_UDP || connection.binding == QpBinding::kMoving ||
       !environment_->GidIndex(local)) {
     return absl::FailedPreconditionError(
-        "join: only an identifier of RDMA_PS_UDP with a local address and a bound queue pair can");
+        "join: only an identifier of RDMA_PS_UDP with a local address can, and when its queue pair "
+        "is bound");
   }
   if (!group.IsMulticast() || group.IsIpv4() != local.IsIpv4()) {
     return absl::InvalidArgumentError(
@@ -36,6 +37,10 @@ absl::Status ManagerImpl::JoinMulticast(Id* id, const Gid& group) {
   const Gid& local = connection.local().address;
   if (absl::Status status = environment_->JoinGroup(local, group); !status.ok()) return status;
   connection.groups.push_back({group});
+  if (connection.binding != QpBinding::kReady) {
+    DeferJoined(connection, group);
+    return absl::OkStatus();
+  }
   environment_->AttachGroup(connection.qp_owner(), connection.qp(), group, true, connection.lease,
                             [this, alive = alive_, lease = connection.lease, &connection,
                              group](const absl::Status& status) {
@@ -45,17 +50,14 @@ absl::Status ManagerImpl::JoinMulticast(Id* id, const Gid& group) {
   return absl::OkStatus();
 }
 
+void ManagerImpl::DeferJoined(const Connection& connection, const Gid& group) {
+  deferred_.push_back({connection.local_comm_id, RDMA_CM_EVENT_MULTICAST_JOIN, 0, group});
+}
+
 void ManagerImpl::OnJoined(Connection& connection, const Gid& group, const absl::Status& status) {
   const auto found = std::ranges::find(connection.groups, group, &Connection::Group::gid);
   // Left, or joined anew, before the queue pair's owner had heard of it.
   if (found == connection.groups.end() || found->joined) return;
-  found->joined = status.ok();
-  if (!status.ok()) {
-    connection.groups.erase(found);
-    environment_->LeaveGroup(connection.local().address, group);
-    return Deliver(connection, RDMA_CM_EVENT_MULTICAST_ERROR,
-                   absl::IsResourceExhausted(status) ? -ENOMEM : -EINVAL);
-  }
   UdParam ud;
   ud.ah_attr.is_global = 1;
   ud.ah_attr.port_num = 1;
@@ -65,6 +67,14 @@ void ManagerImpl::OnJoined(Connection& connection, const Gid& group, const absl:
   std::ranges::copy(group.raw, ud.ah_attr.grh.dgid.raw);
   ud.qp_num = kMulticastQpn.value;
   ud.qkey = RDMA_UDP_QKEY;
+  found->joined = status.ok();
+  if (!status.ok()) {
+    connection.groups.erase(found);
+    environment_->LeaveGroup(connection.local().address, group);
+    return Deliver(connection, {.type = RDMA_CM_EVENT_MULTICAST_ERROR,
+                                .status = absl::IsResourceExhausted(status) ? -ENOMEM : -EINVAL,
+                                .ud = ud});
+  }
   Deliver(connection, {.type = RDMA_CM_EVENT_MULTICAST_JOIN, .ud = ud});
 }
 

@@ -95,6 +95,7 @@ TEST_F(MulticastTest, TheQueuePairCannotBeAttached) {
   ASSERT_TRUE(client.manager->JoinMulticast(client.id, kGroup).ok());
   ASSERT_TRUE(world.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_MULTICAST_ERROR); }));
   EXPECT_EQ(client.Last().status, -ENOMEM);
+  EXPECT_TRUE(std::ranges::equal(client.Last().ud.ah_attr.grh.dgid.raw, kGroup.raw)) << "which";
   EXPECT_TRUE(client.env->joined.empty());
   client.env->attach_status = absl::OkStatus();
   JoinAndSee(kGroup);
@@ -117,6 +118,50 @@ TEST_F(MulticastTest, LeftOrJoinedAnewBeforeTheOwnerHeardOfIt) {
   EXPECT_TRUE(Attached(kOther));
   EXPECT_FALSE(Attached(kGroup));
   EXPECT_FALSE(Joined(kGroup));
+}
+
+TEST_F(MulticastTest, JoinsWithoutAQueuePairWhichItsUserAttaches) {
+  client.id = *client.manager->CreateId(RDMA_PS_UDP, client.Handler());
+  ASSERT_TRUE(client.manager->BindAddr(client.id, {client.address, 0}).ok());
+  JoinAndSee(kGroup);
+  EXPECT_TRUE(std::ranges::equal(client.Last().ud.ah_attr.grh.dgid.raw, kGroup.raw));
+  EXPECT_TRUE(Joined(kGroup));
+  EXPECT_TRUE(client.env->attached.empty());
+  client.Bind(client.id);
+  EXPECT_EQ(Join(kOther), absl::StatusCode::kFailedPrecondition) << "it is on its way";
+  ASSERT_TRUE(world.RunUntil([&] { return client.bound; }));
+  JoinAndSee(kOther);
+  EXPECT_TRUE(Attached(kOther));
+  ASSERT_TRUE(client.manager->LeaveMulticast(client.id, kGroup).ok());
+  EXPECT_FALSE(Joined(kGroup));
+}
+
+TEST_F(MulticastTest, TheQueuePairIsReleasedBeforeItsOwnerHeardOfIt) {
+  Prepare();
+  JoinAndSee(kOther);
+  client.events.clear();
+  client.env->moves_held = true;
+  ASSERT_EQ(Join(kGroup), absl::StatusCode::kOk);
+  client.manager->ReleaseQp(client.id);
+  client.env->moves_held = false;
+  world.Run(kSecond);
+  ASSERT_EQ(client.events.size(), 1u) << "of the other one it has been told";
+  EXPECT_EQ(client.Last().type, RDMA_CM_EVENT_MULTICAST_JOIN);
+  EXPECT_EQ(client.Last().status, 0);
+  EXPECT_TRUE(std::ranges::equal(client.Last().ud.ah_attr.grh.dgid.raw, kGroup.raw));
+  EXPECT_TRUE(Joined(kGroup));
+  EXPECT_FALSE(Attached(kGroup));
+}
+
+TEST_F(MulticastTest, LeftAfterTheQueuePairWasReleased) {
+  Prepare();
+  client.events.clear();
+  ASSERT_EQ(Join(kGroup), absl::StatusCode::kOk);
+  client.manager->ReleaseQp(client.id);
+  ASSERT_TRUE(client.manager->LeaveMulticast(client.id, kGroup).ok());
+  world.Run(kSecond);
+  EXPECT_TRUE(client.events.empty());
+  EXPECT_TRUE(client.env->joined.empty());
 }
 
 TEST_F(MulticastTest, DestroyedMeanwhile) {

@@ -1,6 +1,7 @@
 // The side that is connected to: REQ in, REP out, RTU in.
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "cm/flight_text.h"
@@ -59,7 +60,8 @@ void ManagerImpl::Handle(const Origin& origin, const Req& req) {
                      .flow_control = req.flow_control != 0,
                      .retry_count = req.retry_count,
                      .rnr_retry_count = req.rnr_retry_count,
-                     .qp_num = req.local_qpn}});
+                     .qp_num = req.local_qpn,
+                     .srq = req.srq != 0}});
 }
 
 bool ManagerImpl::IsDuplicate(const Origin& origin, const Req& req) {
@@ -122,6 +124,7 @@ Connection* ManagerImpl::NewPassive(const Origin& origin, Connection& listener,
   connection->transaction_id = origin.transaction_id;
   connection->created_ns = environment_->now_ns();
   connection->listener_comm_id = listener.local_comm_id;
+  connection->is_pending = true;
   ++pending_;
   ++listener.pending;
   return connection;
@@ -153,11 +156,8 @@ void ManagerImpl::TakeRequest(Connection& connection, const Req& req) {
   connection.state = State::kReqRcvd;
 }
 
-void ManagerImpl::LeavePending(const Connection& connection) {
-  if (connection.state != State::kReqRcvd && connection.state != State::kRepPending &&
-      connection.state != State::kSidrReqRcvd) {
-    return;
-  }
+void ManagerImpl::LeavePending(Connection& connection) {
+  if (!std::exchange(connection.is_pending, false)) return;
   --pending_;
   // Its listener may have gone in between; numbers are not used twice while this one lives, but
   // for chance.
@@ -208,6 +208,7 @@ absl::Status ManagerImpl::Accept(Id* id, const ConnectionParam& param) {
   if (param.ack_timeout != 0) {
     connection.ack_timeout = std::min(param.ack_timeout, kMaxTimeoutCode);
   }
+  connection.told_qpn = connection.local_qpn;
   SetOutstanding(connection, BuildRep(connection, param));
   connection.state = State::kRepPending;
   if (connection.binding == QpBinding::kUsers) {
@@ -231,6 +232,7 @@ Rep ManagerImpl::BuildRep(const Connection& connection, const ConnectionParam& p
   if (connection.alternate_path_asked) rep.failover_accepted = kFailoverUnsupported;
   rep.flow_control = param.flow_control;
   rep.rnr_retry_count = std::min<uint8_t>(param.rnr_retry_count, 7);
+  rep.srq = HasSrq(connection, param);
   rep.local_ca_guid = environment_->ca_guid();
   std::ranges::copy(param.private_data, rep.private_data.begin());
   return rep;
@@ -239,10 +241,7 @@ Rep ManagerImpl::BuildRep(const Connection& connection, const ConnectionParam& p
 void ManagerImpl::OnPassiveQpReady(Connection& connection, absl::Status status) {
   LeavePending(connection);
   if (!status.ok()) {
-    Reject(PeerOf(connection), connection.local_comm_id, connection.remote_comm_id,
-           AboutMessage::kReq, RejectReason::kNoResources);
-    MoveQpToError(connection);
-    EnterClosed(connection);
+    EndWithoutQp(connection, AboutMessage::kReq);
     return Deliver(connection, RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL);
   }
   connection.state = State::kRepSent;
@@ -284,8 +283,7 @@ void ManagerImpl::Handle(const Origin& origin, const Rtu& rtu) {
   if (connection->state != State::kRepSent) return CountDrop(MadDrop::kWrongState);
   connection->timer.Cancel();
   EnterEstablished(*connection);
-  Deliver(*connection,
-          {.type = RDMA_CM_EVENT_ESTABLISHED, .param = {.private_data = rtu.private_data}});
+  Deliver(*connection, RDMA_CM_EVENT_ESTABLISHED);
 }
 
 void ManagerImpl::Notify(Id* id, ibv_event_type event) {

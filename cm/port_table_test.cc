@@ -11,6 +11,7 @@ namespace {
 constexpr Gid kAny{};
 constexpr Gid kFirst = Gid::FromIpv4(0xC0000201);
 constexpr Gid kSecond = Gid::FromIpv4(0xC0000202);
+constexpr Gid kIpv6{{0xFD, 1}};
 
 class PortTableTest : public testing::Test {
  protected:
@@ -38,6 +39,50 @@ TEST_F(PortTableTest, APortIsTakenAtItsAddressAndAtAny) {
   EXPECT_FALSE(table.Bind(New(), {kAny, 8}));
   table.Release(any);
   EXPECT_TRUE(table.Bind(New(), {kFirst, 8}));
+}
+
+TEST_F(PortTableTest, APortForIpv6OnlyLeavesIpv4ToOthers) {
+  Connection& ipv6 = New();
+  ipv6.ipv6_only = true;
+  Connection& any = New();
+  ASSERT_TRUE(table.Bind(ipv6, {kAny, 7}));
+  EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kFirst), nullptr);
+  EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kIpv6), &ipv6);
+  EXPECT_FALSE(table.Bind(New(), {kIpv6, 7}));
+  ASSERT_TRUE(table.Bind(any, {kAny, 7}));
+  EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kFirst), &any);
+  EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kIpv6), &ipv6);
+  Connection& second = New();
+  second.ipv6_only = true;
+  EXPECT_FALSE(table.Bind(second, {kAny, 7}));
+  EXPECT_FALSE(table.Bind(New(), {kAny, 7}));
+  EXPECT_FALSE(table.Bind(New(), {kFirst, 7}));
+  table.Release(any);
+  Connection& first = New();
+  ASSERT_TRUE(table.Bind(first, {kFirst, 7}));
+  EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kFirst), &first);
+  // The other way round.
+  ASSERT_TRUE(table.Bind(New(), {kFirst, 8}));
+  EXPECT_TRUE(table.Bind(second, {kAny, 8}));
+}
+
+TEST_F(PortTableTest, APortIsSharedByThoseThatSaySoWhileNobodyListens) {
+  Connection& first = New();
+  Connection& second = New();
+  for (Connection* connection : {&first, &second}) {
+    connection->state = State::kIdle;
+    connection->reuses_address = true;
+    ASSERT_TRUE(table.Bind(*connection, {kFirst, 7}));
+  }
+  EXPECT_FALSE(table.IsAlone(first));
+  EXPECT_FALSE(table.Bind(New(), {kFirst, 7})) << "it does not say so";
+  table.Release(second);
+  EXPECT_TRUE(table.IsAlone(first));
+  first.state = State::kListen;
+  EXPECT_FALSE(table.Bind(second, {kFirst, 7}));
+  EXPECT_FALSE(table.Bind(second, {kAny, 7}));
+  EXPECT_TRUE(table.Bind(second, {kSecond, 7}));
+  EXPECT_TRUE(table.IsAlone(second));
 }
 
 TEST_F(PortTableTest, PortSpacesAreApart) {
@@ -68,6 +113,8 @@ TEST_F(PortTableTest, EveryEphemeralPortIsFoundOnce) {
   Connection* last = nullptr;
   for (uint32_t i = 0; i < PortTable::kEphemerals; ++i) {
     last = &New();
+    last->state = State::kIdle;
+    last->reuses_address = true;  // which says nothing of ports that are chosen
     ASSERT_TRUE(table.BindEphemeral(*last, kAny, random));
     const uint16_t port = last->local().port;
     EXPECT_GE(port, PortTable::kFirstEphemeral);

@@ -1,5 +1,6 @@
 // The queue pairs of identifiers: those that CM moves, and the user's own.
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -87,6 +88,34 @@ void ManagerImpl::ReleaseQp(Id* id) {
   connection.lease = std::make_shared<QpLease>();
   connection.binding = QpBinding::kNone;
   connection.SetQp(nullptr, nullptr);
+  for (const Connection::Group& group : connection.groups) {
+    if (!group.joined) DeferJoined(connection, group.gid);
+  }
+  switch (connection.state) {
+    case State::kRepPending:  // nothing else would end it: its queue pair is not moved any more
+    case State::kRepRcvd:
+      LeavePending(connection);
+      EndWithoutQp(connection,
+                   connection.state == State::kRepRcvd ? AboutMessage::kRep : AboutMessage::kReq);
+      break;
+    case State::kRepSent:
+      // As DestroyId(): for a peer that waits for the REP, and for one that has sent its RTU.
+      Reject(PeerOf(connection), connection.local_comm_id, connection.remote_comm_id,
+             AboutMessage::kOther, RejectReason::kConsumerDefined);
+      connection.failed = true;
+      StartDisconnect(connection);
+      break;
+    default:
+      return;
+  }
+  Defer(connection, RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL);
+}
+
+void ManagerImpl::EndWithoutQp(Connection& connection, AboutMessage about) {
+  Reject(PeerOf(connection), connection.local_comm_id, connection.remote_comm_id, about,
+         RejectReason::kNoResources);
+  MoveQpToError(connection);
+  EnterClosed(connection);
 }
 
 absl::Status ManagerImpl::TakeQp(Connection& connection, const ConnectionParam& param) const {
@@ -98,6 +127,11 @@ absl::Status ManagerImpl::TakeQp(Connection& connection, const ConnectionParam& 
   }
   return absl::FailedPreconditionError(
       "bind a queue pair and wait until it is done, or name one of your own");
+}
+
+bool ManagerImpl::HasSrq(const Connection& connection, const ConnectionParam& param) {
+  return connection.binding == QpBinding::kUsers ? param.srq
+                                                 : connection.qp()->init().srq != nullptr;
 }
 
 void ManagerImpl::MoveQpToError(Connection& connection) {

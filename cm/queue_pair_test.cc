@@ -85,6 +85,23 @@ TEST_F(OwnQueuePairTest, ConnectsByWhatCmTells) {
   EXPECT_EQ(a.path_mtu, b.path_mtu);
 }
 
+TEST_F(OwnQueuePairTest, EachSideHearsWhetherTheOtherReceivesFromASharedQueue) {
+  for (const bool client_has : {false, true}) {
+    client.param.srq = client_has;
+    server.param.srq = !client_has;
+    if (server.listener != nullptr) server.manager->DestroyId(server.listener);
+    server.events.clear();
+    Request();
+    EXPECT_EQ(server.Last().param.srq, client_has);
+    ASSERT_TRUE(server.Accept().ok());
+    ASSERT_TRUE(world.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_CONNECT_RESPONSE); }));
+    EXPECT_EQ(client.Last().param.srq, !client_has);
+    client.manager->DestroyId(client.id);
+    server.manager->DestroyId(server.id);
+    world.Run(kSecond);
+  }
+}
+
 TEST_F(OwnQueuePairTest, IsNotTouchedAtTheEnd) {
   Respond();
   MoveToRts(client, client_qp);

@@ -41,7 +41,7 @@ absl::Status ManagerImpl::ConnectUd(Connection& connection, const ConnectionPara
   connection.resend_after_ns = ResendAfterNs(config_.packet_lifetime, config_.cm_response_timeout);
   connection.state = State::kSidrReqSent;
   SetOutstanding(connection, req);
-  SendOutstanding(connection);
+  SendRequest(connection);
   return absl::OkStatus();
 }
 

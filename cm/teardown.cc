@@ -1,5 +1,6 @@
 // How connections end: REJ in, DREQ and DREP, time-wait.
 #include <cerrno>
+#include <utility>
 #include <vector>
 
 #include "cm/manager_impl.h"
@@ -16,7 +17,10 @@ absl::Status ManagerImpl::Disconnect(Id* id) {
       StartDisconnect(connection);
       return absl::OkStatus();
     case State::kDreqSent:
+      connection.failed = false;  // who asks for the end hears of it
+      return absl::OkStatus();
     case State::kTimeWait:
+      if (std::exchange(connection.failed, false)) Defer(connection, RDMA_CM_EVENT_DISCONNECTED);
       return absl::OkStatus();
     default:
       return absl::FailedPreconditionError("disconnect: the identifier is not connected");
@@ -32,7 +36,7 @@ void ManagerImpl::StartDisconnect(Connection& connection) {
   connection.transaction_id = environment_->random().Next64();
   connection.state = State::kDreqSent;
   SetOutstanding(connection, dreq);
-  SendOutstanding(connection);
+  SendRequest(connection);
 }
 
 size_t ManagerImpl::unanswered_disconnects() const {
@@ -43,12 +47,27 @@ size_t ManagerImpl::unanswered_disconnects() const {
 
 void ManagerImpl::RepeatDisconnects() { RepeatAll(State::kDreqSent, Attribute::kDreq); }
 
+bool ManagerImpl::SendWaitingDisconnects() {
+  std::vector<uint32_t> those;
+  table_.Visit([&](const Connection& one) {
+    if (one.state == State::kDreqSent && one.waits && those.size() < RequestWindow::kMost) {
+      those.push_back(one.local_comm_id);
+    }
+  });
+  for (const uint32_t comm_id : those) {
+    Connection& connection = *table_.Find(comm_id);
+    LeaveWindow(connection);
+    SendOutstanding(connection);
+  }
+  return !those.empty();
+}
+
 void ManagerImpl::RepeatAnswers() { RepeatAll(State::kTimeWait, Attribute::kDrep); }
 
 void ManagerImpl::RepeatAll(State state, Attribute attribute) {
   std::vector<uint32_t> those;
   table_.Visit([&](const Connection& one) {
-    if (one.state == state && one.outstanding_attribute == attribute) {
+    if (one.state == state && one.outstanding_attribute == attribute && !one.waits) {
       those.push_back(one.local_comm_id);
     }
   });
@@ -73,9 +92,10 @@ bool ManagerImpl::EndStale(const Origin& origin, Connection& old) {
     return false;
   }
   switch (old.state) {
-    case State::kReqRcvd:
     case State::kRepPending:
       LeavePending(old);
+      [[fallthrough]];
+    case State::kReqRcvd:  // which its user has to destroy, and waits for that
       MoveQpToError(old);
       EnterClosed(old);
       Defer(old, RDMA_CM_EVENT_REJECTED, static_cast<int>(RejectReason::kStaleConnection));
@@ -103,6 +123,7 @@ bool ManagerImpl::EndStale(const Origin& origin, Connection& old) {
 }
 
 void ManagerImpl::EnterTimeWait(Connection& connection) {
+  LeaveWindow(connection);
   connection.state = State::kTimeWait;
   table_.UnindexPeerQpn(connection);
   environment_->wheel().Arm(connection.timer, environment_->now_ns() + time_wait_ns());
@@ -127,7 +148,7 @@ void ManagerImpl::Handle(const Origin& origin, const Dreq& dreq) {
     default:
       return CountDrop(MadDrop::kWrongState);
   }
-  if (dreq.remote_qpn != connection->local_qpn) return CountDrop(MadDrop::kWrongQpn);
+  if (dreq.remote_qpn != connection->told_qpn) return CountDrop(MadDrop::kWrongQpn);
   Send(origin, drep);
   if (connection->state == State::kTimeWait) return CountDuplicate(Attribute::kDreq);
   // In kDreqSent the two DREQs have crossed, and the queue pair is in the error state already.
@@ -166,10 +187,10 @@ void ManagerImpl::Handle(const Origin& origin, const Rej& rej) {
   if (connection == nullptr) return;
   if (connection->state == State::kReqSent && AskWithLowerMtu(origin, *connection, rej)) return;
   switch (connection->state) {
-    case State::kReqRcvd:
     case State::kRepPending:
       LeavePending(*connection);
       [[fallthrough]];
+    case State::kReqRcvd:  // which its user has to destroy, and waits for that
     case State::kReqSent:
     case State::kRepRcvd:
       MoveQpToError(*connection);
@@ -188,9 +209,9 @@ void ManagerImpl::Handle(const Origin& origin, const Rej& rej) {
     default:
       return CountDrop(MadDrop::kWrongState);
   }
-  Deliver(*connection, {.type = RDMA_CM_EVENT_REJECTED,
-                        .status = rej.reason,
-                        .param = {.private_data = rej.private_data}});
+  Event rejected{.type = RDMA_CM_EVENT_REJECTED, .status = rej.reason};
+  rejected.param.private_data = rej.private_data;
+  Deliver(*connection, rejected);
 }
 
 }  // namespace pollux::cm

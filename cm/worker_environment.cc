@@ -99,6 +99,12 @@ std::vector<transport::FlightEntry> WorkerEnvironment::QpFlight(const engine::Wo
 }
 
 bool WorkerEnvironment::Poll(uint64_t /*now_ns*/) {
+  if (gsi_->HasWork()) [[unlikely]]
+    return TakeMads();
+  return client_ != nullptr && client_->OnPoll();
+}
+
+bool WorkerEnvironment::TakeMads() {
   bool busy = gsi_->Poll([this](const Gid& from, const Gid& to, std::span<const uint8_t> mad) {
     if (client_ != nullptr) client_->OnMad(from, to, mad);
   });

@@ -64,6 +64,7 @@ class WorkerEnvironment final : public Environment,
   WorkerEnvironment(std::shared_ptr<Siblings> siblings, uint32_t index)
       : siblings_(std::move(siblings)), index_(index), worker_(siblings_->workers[index]) {}
   bool Poll(uint64_t now_ns) override;
+  bool TakeMads();
   void OnPortEvent(uint8_t port_num, ibv_event_type event) override;
   uint16_t VlanOf(const Gid& local) const;
   bool Tell(const engine::Question& question, engine::Report* report) override;
