@@ -257,7 +257,8 @@ bool Client::Poll(uint64_t /*now_ns*/) {
       requester_->FailAll(absl::UnavailableError("disconnected"));
     }
   }
-  std::erase_if(ended_, [](const Link& link) { return link.responder->idle(); });
+  if (!ended_.empty()) [[unlikely]]
+    std::erase_if(ended_, [](const Link& link) { return link.responder->idle(); });
   if (ending_ && state_ != State::kIdle) {
     TakeDown();
     busy = true;

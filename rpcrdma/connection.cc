@@ -106,7 +106,7 @@ bool Connection::TellSent(Role& role) {
   return true;
 }
 
-bool Connection::Poll(Role& role) {
+bool Connection::TakeNews(Role& role) {
   const bool sent = TellSent(role);
   int taken = 0;
   for (; taken < kPollBatch && !broken_; ++taken) {
@@ -194,15 +194,17 @@ void Connection::PostRead(const Local& to, uint64_t remote, uint32_t rkey, uint3
   Post(wr, cookie, told);
 }
 
-void Connection::PostWrite(const Local& from, uint64_t remote, uint32_t rkey, uint32_t cookie) {
+void Connection::PostWrite(const Local& from, uint64_t remote, uint32_t rkey, uint32_t cookie,
+                           bool told) {
   ibv_sge sge{reinterpret_cast<uint64_t>(from.address), from.length, from.lkey};
   ibv_send_wr wr{};
   wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.send_flags = told ? IBV_SEND_SIGNALED : 0;
   wr.sg_list = &sge;
   wr.num_sge = 1;
   wr.wr.rdma.remote_addr = remote;
   wr.wr.rdma.rkey = rkey;
-  Post(wr, cookie, /*told=*/false);
+  Post(wr, cookie, told);
 }
 
 absl::StatusOr<memory::MemoryRegion> Connection::Register(const void* address, uint64_t length,

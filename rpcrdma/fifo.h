@@ -4,6 +4,7 @@
 
 #include <cassert>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 namespace pollux::rpcrdma {
@@ -17,12 +18,12 @@ class Fifo {
   size_t size() const { return count_; }
   const T& front() const { return ring_[head_]; }
   // The caller knows that there is room: what it queues is bounded by the same number.
-  void Push(const T& item) {
+  void Push(T item) {
     assert(count_ < ring_.size());
-    ring_[(head_ + count_++) % ring_.size()] = item;
+    ring_[(head_ + count_++) % ring_.size()] = std::move(item);
   }
   T Pop() {
-    const T item = ring_[head_];
+    T item = std::move(ring_[head_]);
     head_ = (head_ + 1) % ring_.size();
     --count_;
     return item;

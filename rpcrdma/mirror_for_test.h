@@ -34,7 +34,8 @@ enum MirrorProcedure : uint32_t {
   kMany = 6,   // three times word, opaque<> (eligible); the results are the same
   kCount = 7,  // word -> how often it ran, this one included; held when the word is 1
   kNote = 8,  // length, opaque<> (eligible) -> how often it ran, opaque<> (eligible) of that length
-  kStore = 9,  // word; held when the test says so. Idempotent, and joins
+  kStore = 9,     // word; held when the test says so. Idempotent, and joins
+  kGradual = 10,  // nothing -> opaque<> (eligible), given by the test
 };
 
 // All are idempotent but kCount and kNote.
@@ -68,7 +69,8 @@ inline ProgramBinding MirrorBinding() {
            .max_eligible_argument_bytes = kMaxItem,
            .max_result_bytes = 12,
            .max_eligible_result_bytes = kMaxItem},
-          {.number = kStore, .max_argument_bytes = 4, .joins = true}}};
+          {.number = kStore, .max_argument_bytes = 4, .joins = true},
+          {.number = kGradual, .max_result_bytes = 4, .max_eligible_result_bytes = kMaxItem}}};
   for (ProcedureBinding& procedure : binding.procedures) {
     procedure.idempotent = procedure.number != kCount && procedure.number != kNote;
   }
@@ -120,6 +122,7 @@ class MirrorServer {
   bool hold_stores = false;
   std::vector<uint32_t> stores;  // of kStore, as they began to run
   std::vector<ReplyHandle> held;
+  std::vector<ReplyHandle> gradual;      // of kGradual
   std::vector<ReplyHandle> held_counts;  // of kCount, and of kNote if so asked
   int releases = 0;                      // of result items
   uint32_t runs = 0;                     // of kCount and kNote
@@ -168,6 +171,8 @@ class MirrorServer {
       reply.Send(out.bytes(), std::move(item));
     });
     add(kHold, [this](const CallView&, ReplyHandle reply) { held.push_back(std::move(reply)); });
+    add(kGradual,
+        [this](const CallView&, ReplyHandle reply) { gradual.push_back(std::move(reply)); });
     add(kDrop, [](const CallView&, ReplyHandle) {});
     add(kMany, [this](const CallView& call, ReplyHandle reply) {
       XdrReader in = call.reader();

@@ -33,10 +33,18 @@ struct CallView {
 // An eligible result: goes out by RDMA WRITE from where it lies when the client offers a Write
 // chunk for it, else in the stream.
 struct ResultItem {
+  // Of a result of which pieces went ahead what follows them, if anything.
   absl::Span<const uint8_t> bytes;
   size_t position = 0;  // in the results without items, right after its length word
   // Called once, when `bytes` is not needed any more. Until then `bytes` must stay untouched; it
   // may lie in the call's pulled item, but not in its receive buffer.
+  absl::AnyInvocable<void()> release;
+};
+
+// The next bytes of an eligible result, which go out ahead of the reply.
+struct ResultPiece {
+  absl::Span<const uint8_t> bytes;
+  // As that of a ResultItem; also from within ReplyHandle::Write(), when nothing is to go out.
   absl::AnyInvocable<void()> release;
 };
 
@@ -61,6 +69,26 @@ class ReplyHandle {
   // is copied too.
   void Send(const ReplyHeader& reply, absl::Span<const uint8_t> results,
             absl::Span<ResultItem> items);
+  // A large result may go out in pieces while the rest of it is still being made: whoever reads it
+  // from a file works at the same time as the network and the client, with memory that stays in the
+  // cache. It is the first eligible one; Send() brings what is left of it, with the length of all
+  // of it in `results`. A reply without items says that there is no such result: what was written
+  // is nothing's then. RFC 8166 section 4.3.2.2
+
+  // The most bytes that the first eligible result may have to go out in pieces: the length of its
+  // Write chunk. 0: it can only be given whole, since none is offered, or the reply is remembered.
+  uint64_t PieceRoom();
+  // Whether one Write() may be called now. Else pieces are on their way that the client has not
+  // taken, as many as may be for all calls of its connection, or replies wait for what they hold of
+  // the send queue.
+  bool CanWrite() const;
+  // The connection has ended or is about to: nothing reaches the client any more, and Write() drops
+  // what it is given. Who makes a result for it may stop.
+  bool client_is_gone() const;
+  // Not with more than PieceRoom() in all, and not without CanWrite(): neither that nor the rest is
+  // written, and a reply with items is ERR_CHUNK then. RFC 8166 section 4.5.3
+  void Write(ResultPiece piece);
+
   // Bytes of pulled items, or of results' items, that the handler has copied: for
   // Counters::bytes_copied. Before the reply.
   void CountCopied(uint64_t bytes);

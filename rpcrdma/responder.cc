@@ -23,7 +23,8 @@ Responder::Responder(Connection* connection, const ServiceState& service, const 
       slots_(buffers.count),
       backlog_(connection->config().receives),
       wait_buffers_(slots_.size()),
-      wait_room_(slots_.size()) {
+      wait_room_(slots_.size()),
+      pieces_(kMaxPieces) {
   for (uint32_t i = 0; i < slots_.size(); ++i) {
     slots_[i].reduced = &reduced_[size_t{i} * kMaxItems];
     slots_[i].items = &items_[size_t{i} * kMaxItems];
@@ -63,7 +64,7 @@ void Responder::WatchStall() {
   connection_->MarkBroken();
 }
 
-bool Responder::Poll() {
+bool Responder::Work() {
   bool moved = false;
   WatchStall();
   while (!wait_room_.empty() && !connection_->broken() && TryPost(wait_room_.front())) {
@@ -86,6 +87,7 @@ void Responder::Abort() {
   backlog_.Clear();
   wait_buffers_.Clear();
   wait_room_.Clear();
+  while (!pieces_.empty()) ReleasePiece();
   for (uint32_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i].state == State::kDispatched) GiveBack(slots_[i].long_reply);
     if (slots_[i].state != State::kFree && slots_[i].state != State::kDispatched) Free(i);
@@ -249,6 +251,8 @@ void Responder::OnSent(uint32_t cookie) {
   if (slots_[index].state == State::kPulling) {
     Plan(slots_[index]);
     Dispatch(index);
+  } else if (slots_[index].pieces > 0) {
+    ReleasePiece();
   } else {
     Free(index);
   }
@@ -409,6 +413,8 @@ void Responder::Free(uint32_t index) {
   if (slot.has_chunks) {
     GiveBack(slot.pulled);
     GiveBack(slot.long_reply);
+    slot.ahead_bytes = 0;
+    slot.ahead_fits = true;
   }
   slot.state = State::kFree;
   if (slot.item_count > 0) ReleaseItems(slot);

@@ -47,6 +47,10 @@ class Responder : public Connection::Role {
   // The same of one that holds buffers for which another client waits: longer than retries over a
   // wire that loses much take. Whoever holds some for so long has a narrow share for a time.
   static constexpr uint64_t kWantedStallNs = 5'000'000'000;
+  // Pieces of results that are on their way. With 64 KiB each, as the file service gives them, what
+  // a fast network carries between a WRITE and its acknowledgement, and no more than a core's
+  // second cache holds; pollux nfsd gives 128 KiB and more, for which the third must do.
+  static constexpr uint32_t kMaxPieces = 8;
 
   // Whose calls they are.
   struct Caller {
@@ -69,7 +73,7 @@ class Responder : public Connection::Role {
   // Of what handlers copied.
   void CountCopied(uint64_t bytes) { service_.counters->bytes_copied += bytes; }
   // Goes on with calls that waited for buffers or room. True when one went on.
-  bool Poll();
+  bool Poll() { return HasWork() && Work(); }
   // The queue pair is closed: gives back whatever no handler holds. Replies are dropped from now
   // on; those of calls that must not run twice are kept for when they come again. A handler's call
   // keeps what was pulled for it.
@@ -109,6 +113,10 @@ class Responder : public Connection::Role {
     size_t payload_offset = 0;      // in the message
     uint8_t* pulled = nullptr;      // pool buffer, filled as the PullPlan says
     uint8_t* long_reply = nullptr;  // pool buffer, taken when a Reply chunk is offered
+    // Of the first result, what went ahead of the reply.
+    uint64_t ahead_bytes = 0;
+    bool ahead_fits = true;  // and all of it was written
+    uint32_t pieces = 0;     // of it, on their way
     // The reply
     uint32_t reply_bytes = 0;  // of the message in the send buffer
     uint32_t item_count = 0;
@@ -117,6 +125,13 @@ class Responder : public Connection::Role {
     ReducedItem* reduced = nullptr;
     ResultItem* items = nullptr;
     memory::MemoryRegion* item_regions = nullptr;
+  };
+
+  // On its way; the connection's, in the order in which they are done.
+  struct Piece {
+    uint32_t slot = 0;
+    memory::MemoryRegion region;
+    absl::AnyInvocable<void()> release;
   };
 
   // How a call is taken: responder.cc.
@@ -156,6 +171,10 @@ class Responder : public Connection::Role {
   void GiveBack(uint8_t*& buffer);
   void Free(uint32_t index);
   void WatchStall();
+  bool HasWork() const {
+    return in_flight_ != 0 || !wait_room_.empty() || !wait_buffers_.empty() || !backlog_.empty();
+  }
+  bool Work();
 
   // How it is answered: responder_reply.cc.
   void SendError(uint32_t index, ErrorCode code, uint32_t version = kVersion);
@@ -179,7 +198,20 @@ class Responder : public Connection::Role {
   void PostReply(uint32_t index, bool hurried);
   // Calls may soon wait for slots.
   bool IsShortOfSlots() const { return free_slots_.size() * 2 < slots_.size(); }
-  void WriteOut(uint32_t index, const uint8_t* from, uint32_t lkey, absl::Span<const Segment> to);
+  // Into a chunk, behind the first `at` bytes of it; all of it fits. `told`: of the last WRITE.
+  void WriteOut(uint32_t index, Connection::Local from, absl::Span<const Segment> to, uint64_t at,
+                bool told);
+
+  // What goes ahead of the reply: responder_pieces.cc.
+  uint64_t PieceRoom(uint32_t index);
+  bool client_is_gone() const { return aborted_ || connection_->broken(); }
+  bool CanWritePiece() const;
+  void WritePiece(uint32_t index, ResultPiece piece);
+  // False: it is not written.
+  bool TryWritePiece(uint32_t index, ResultPiece& piece);
+  // The oldest is done, or never will be.
+  void ReleasePiece();
+
   void OnPosted() {
     if (in_flight_++ == 0) progress_ns_ = connection_->worker()->now_ns();
   }
@@ -192,7 +224,7 @@ class Responder : public Connection::Role {
   memory::MemoryRegion pool_region_;
   bool aborted_ = false;
   uint32_t dispatched_ = 0;
-  uint32_t in_flight_ = 0;    // slots with something posted
+  uint32_t in_flight_ = 0;    // slots with something posted, and pieces
   uint64_t progress_ns_ = 0;  // when the oldest of it became the oldest
   // Scratch: of the message in hand.
   std::unique_ptr<Header> header_;
@@ -207,6 +239,7 @@ class Responder : public Connection::Role {
   Fifo<Connection::Arrival> backlog_;  // no slot
   Fifo<uint32_t> wait_buffers_;
   Fifo<uint32_t> wait_room_;
+  Fifo<Piece> pieces_;
 };
 
 }  // namespace pollux::rpcrdma

@@ -143,7 +143,7 @@ void Responder::SendReply(uint32_t index, const ReplyHeader& reply,
 // Each Write chunk takes the next item; an empty one leaves it in the stream, and those that no
 // item is left for are returned unused. RFC 8166 sections 4.3.2, 4.3.2.1, 4.3.2.2 and 4.3.2.3
 bool Responder::PlaceItems(Slot& slot, ChunkLists& chunks, uint64_t* placed_bytes) {
-  bool fits = true;
+  bool fits = slot.ahead_fits || slot.item_count == 0;
   for (uint32_t i = 0; i < std::max<uint32_t>(slot.item_count, chunks.write_chunk_count); ++i) {
     const bool has_chunk = i < chunks.write_chunk_count && chunks.write_chunks[i].count > 0;
     const bool has_item = i < slot.item_count;
@@ -153,7 +153,8 @@ bool Responder::PlaceItems(Slot& slot, ChunkLists& chunks, uint64_t* placed_byte
     if (!has_chunk) continue;
     // RFC 8166 section 3.4.6.2: no round-up in a Write chunk.
     const size_t bytes = is_placed ? slot.items[i].bytes.size() : 0;
-    fits &= Fill(chunks.SegmentsOf(chunks.write_chunks[i]), bytes);
+    const uint64_t ahead_bytes = is_placed && i == 0 ? slot.ahead_bytes : 0;
+    fits &= Fill(chunks.SegmentsOf(chunks.write_chunks[i]), ahead_bytes + bytes);
     if (bytes == 0 || !fits) continue;
     auto region = connection_->Register(slot.items[i].bytes.data(), bytes, 0);
     if (!region.ok()) return false;
@@ -268,22 +269,33 @@ bool Responder::TryPostChunks(uint32_t index) {
   if (connection_->send_room() < writes + 1) return false;
   for (uint32_t i = 0; i < std::min<uint32_t>(chunks.write_chunk_count, slot.item_count); ++i) {
     if (slot.item_regions[i].key == 0) continue;
-    WriteOut(index, slot.items[i].bytes.data(), slot.item_regions[i].key,
-             chunks.SegmentsOf(chunks.write_chunks[i]));
+    const absl::Span<const uint8_t> bytes = slot.items[i].bytes;
+    WriteOut(index, {bytes.data(), static_cast<uint32_t>(bytes.size()), slot.item_regions[i].key},
+             chunks.SegmentsOf(chunks.write_chunks[i]), i == 0 ? slot.ahead_bytes : 0,
+             /*told=*/false);
   }
   if (chunks.has_reply) {
-    WriteOut(index, slot.long_reply, pool_region_.key, chunks.SegmentsOf(chunks.reply));
+    const auto bytes = static_cast<uint32_t>(chunks.BytesOf(chunks.reply));
+    WriteOut(index, {slot.long_reply, bytes, pool_region_.key}, chunks.SegmentsOf(chunks.reply), 0,
+             /*told=*/false);
   }
   return true;
 }
 
-void Responder::WriteOut(uint32_t index, const uint8_t* from, uint32_t lkey,
-                         absl::Span<const Segment> to) {
+void Responder::WriteOut(uint32_t index, Connection::Local from, absl::Span<const Segment> to,
+                         uint64_t at, bool told) {
   for (const Segment& segment : to) {
-    if (segment.length == 0) continue;
-    connection_->PostWrite({from, segment.length, lkey}, segment.offset, segment.handle,
-                           BufferOf(index));
-    from += segment.length;
+    if (at >= segment.length) {
+      at -= segment.length;
+      continue;
+    }
+    const auto length = static_cast<uint32_t>(std::min<uint64_t>(segment.length - at, from.length));
+    if (length == 0) return;
+    connection_->PostWrite({from.address, length, from.lkey}, segment.offset + at, segment.handle,
+                           BufferOf(index), told && length == from.length);
+    from.address += length;
+    from.length -= length;
+    at = 0;
   }
 }
 
@@ -295,6 +307,21 @@ void Responder::ReleaseItems(Slot& slot) {
     ResultItem item = std::exchange(slot.items[i], {});
     if (item.release) item.release();
   }
+}
+
+uint64_t ReplyHandle::PieceRoom() {
+  return responder_ != nullptr ? responder_->PieceRoom(slot_) : 0;
+}
+
+bool ReplyHandle::CanWrite() const { return responder_ != nullptr && responder_->CanWritePiece(); }
+
+bool ReplyHandle::client_is_gone() const {
+  return responder_ != nullptr && responder_->client_is_gone();
+}
+
+void ReplyHandle::Write(ResultPiece piece) {
+  if (responder_ != nullptr) return responder_->WritePiece(slot_, std::move(piece));
+  if (piece.release) piece.release();
 }
 
 void ReplyHandle::CountCopied(uint64_t bytes) {

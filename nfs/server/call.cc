@@ -16,6 +16,10 @@ using rpcrdma::AcceptStatus;
 constexpr size_t kResultBytes = 4 + kMaxDirectoryBytes;
 constexpr size_t kBlockBytes = kMaxFileData;
 static_assert(kBlockBytes >= kMaxNfspath3);
+// Of what is read at once a part goes to the client while the next is read. Each costs a turn of
+// two threads.
+constexpr size_t kPartBytes = size_t{128} << 10;
+static_assert(kBlockBytes <= kPartBytes * Storage::kMaxParts);
 
 }  // namespace
 
@@ -36,7 +40,19 @@ void Call::Start(const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply) {
   reply_.emplace(std::move(reply));
   outcome_ = {};
   refused_ = begun_ = Nfsstat3::kOk;
+  piece_room_ = procedure() == Procedure::kRead ? reply_->PieceRoom() : 0;
+  read_bytes_ = ahead_bytes_ = 0;
+  holds_ = 1;
   served_->storage->Run(this);
+}
+
+void Call::WriteAhead(absl::AnyInvocable<void()> release) {
+  const uint32_t bytes = read_bytes_.load(std::memory_order_acquire) - ahead_bytes_;
+  if (bytes == 0 || !reply_->CanWrite()) return;
+  ++holds_;
+  const absl::Span<const uint8_t> piece = context_.block.subspan(ahead_bytes_, bytes);
+  ahead_bytes_ += bytes;
+  reply_->Write({.bytes = piece, .release = std::move(release)});
 }
 
 rpcrdma::ReplyHandle Call::TakeReply() {
@@ -120,10 +136,17 @@ void Call::Begin(Storage& storage) {
   if (begun_ != Nfsstat3::kOk || data_->transfer().kind == Transfer::Kind::kNone) {
     return Transferred(0);
   }
+  const size_t read_bytes = data_->transfer().to.size();
+  if (read_bytes > kPartBytes && read_bytes <= piece_room_) data_->ReadInParts(kPartBytes);
   const AsCaller as_caller(context_);
   if (as_caller.ok()) return storage.Begin(data_->transfer(), this);
   begun_ = Nfsstat3::kServerfault;
   Transferred(0);
+}
+
+void Call::PartTransferred(int bytes) {
+  read_bytes_.store(static_cast<uint32_t>(bytes), std::memory_order_release);
+  owner_->PostPart(this);
 }
 
 void Call::Transferred(int result) {

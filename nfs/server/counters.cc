@@ -22,6 +22,7 @@ void Counters::Tell(engine::Report* report) const {
     report->Count(absl::StrCat("failures/", kNames[i]), procedures[i].failures);
   }
   report->Count("bytes_read", bytes_read);
+  report->Count("bytes_ahead", bytes_ahead);
   report->Count("bytes_written", bytes_written);
   report->Count("waited", waited);
   report->Count("put_off", put_off);

@@ -16,7 +16,10 @@ struct Counters {
     uint64_t failures = 0;  // among them: with another status than NFS3_OK, or none
   };
   std::array<OfProcedure, kProcedures> procedures;
-  uint64_t bytes_read = 0;     // from files
+  uint64_t bytes_read = 0;  // from files
+  // Of those read: given to the connection while more was read, which drops what is for a client
+  // that has gone.
+  uint64_t bytes_ahead = 0;
   uint64_t bytes_written = 0;  // to files
   uint64_t waited = 0;         // calls that waited for others of their export
   uint64_t put_off = 0;        // calls that were told to come again (NFS3ERR_JUKEBOX) for that

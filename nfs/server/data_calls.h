@@ -3,6 +3,7 @@
 #ifndef POLLUX_NFS_SERVER_DATA_CALLS_H_
 #define POLLUX_NFS_SERVER_DATA_CALLS_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/types/span.h"
@@ -18,6 +19,7 @@ struct Transfer {
   Fd file;
   uint64_t offset = 0;
   absl::Span<uint8_t> to;          // kRead
+  size_t part_bytes = 0;           // kRead: each is told of, in order; 0: all at once
   absl::Span<const uint8_t> from;  // kWrite
   int flags = 0;                   // kWrite: RWF_DSYNC, RWF_SYNC
 };
@@ -31,6 +33,8 @@ class DataCall {
   Nfsstat3 Begin(const CallContext& context, const WriteArgs& args);
   Nfsstat3 Begin(const CallContext& context, const CommitArgs& args);
   const Transfer& transfer() const { return transfer_; }
+  // Of what is to be read.
+  void ReadInParts(size_t bytes) { transfer_.part_bytes = bytes; }
 
   // After the transfer, or without one when `begun` is not kOk. `done`: bytes moved, or minus the
   // errno. Any one thread; once.

@@ -136,6 +136,11 @@ void Server::PostDone(Call* call) {
   engine::Party::Post(*worker_, [this, call] { Answer(call); });
 }
 
+void Server::PostPart(Call* call) {
+  engine::Party::Post(*worker_,
+                      [this, call] { call->WriteAhead([this, call] { Release(call); }); });
+}
+
 void Server::Answer(Call* call) {
   --busy_;
   const Call::Outcome& outcome = call->outcome();
@@ -146,6 +151,7 @@ void Server::Answer(Call* call) {
   if (!authenticated || !accepted || outcome.status != Nfsstat3::kOk) ++counters.failures;
   (call->procedure() == Procedure::kRead ? counters_.bytes_read : counters_.bytes_written) +=
       outcome.moved_bytes;
+  counters_.bytes_ahead += call->ahead_bytes();
   rpcrdma::ReplyHandle reply = call->TakeReply();
   if (!authenticated) {
     reply.Send({.denied = true,
@@ -155,13 +161,18 @@ void Server::Answer(Call* call) {
   } else if (!accepted) {
     reply.Fail(outcome.accepted);
   } else if (outcome.item.has_value()) {
-    rpcrdma::ResultItem item{.bytes = outcome.item->bytes, .position = outcome.item->position};
-    item.release = [this, call] { Free(call); };
+    rpcrdma::ResultItem item{.bytes = outcome.item->bytes.subspan(call->ahead_bytes()),
+                             .position = outcome.item->position};
+    item.release = [this, call] { Release(call); };
     return reply.Send(outcome.results, std::move(item));
   } else {
     reply.Send(outcome.results);
   }
-  Free(call);
+  Release(call);
+}
+
+void Server::Release(Call* call) {
+  if (call->Release()) Free(call);
 }
 
 void Server::Free(Call* call) {

@@ -79,7 +79,9 @@ class Server final : public engine::Poller, private engine::Reporter, private Ca
   // The first that waits: begins it, or puts it off. False when it is to wait on.
   bool MoveOn(Lane& lane);
   void PostDone(Call* call) override;
+  void PostPart(Call* call) override;
   void Answer(Call* call);
+  void Release(Call* call);
   void Free(Call* call);
   void LogConnection(const rpcrdma::Server::ConnectionInfo& info, bool established);
   bool Tell(const engine::Question& question, engine::Report* report) override;

@@ -265,6 +265,79 @@ TEST_F(ServerTest, AClientThatLeavesWhileItsFileStalls) {
   EXPECT_EQ(Getattr(Connect(), stalled), Nfsstat3::kOk);
 }
 
+// More of it is read than any part has: it goes out while the rest is read.
+TEST_F(ServerTest, LargeReads) {
+  constexpr size_t kBytes = (5 * kMaxFileData) / 2 + 1;
+  std::string text(kBytes, '\0');
+  for (size_t i = 0; i < kBytes; ++i) text[i] = static_cast<char>(i * 11 + (i >> 10));
+  std::ofstream(Path("a/file"), std::ios::binary) << text;
+  StartServer();
+  Client* const client = Connect();
+  const NfsFh3 file = HandleOf(0, "file");
+  struct Read {
+    uint64_t offset;
+    uint32_t count;
+    std::vector<uint8_t> room;
+  };
+  std::vector<Read> reads;
+  // More than are run at once; some end with the file, some begin behind it.
+  for (uint32_t i = 0; i < Storage::kMaxJobs + 16; ++i) {
+    reads.push_back({i * 41'003, i % 3 == 0 ? kMaxFileData : 100'000 + i * 5001, {}});
+  }
+  size_t done = 0;
+  for (Read& read : reads) {
+    read.room.resize(read.count);
+    client->Call<ReadRes>(
+        Procedure::kRead, ReadArgs{.file = file, .offset = read.offset, .count = read.count},
+        {.item = absl::MakeSpan(read.room)}, [&](absl::Status status, const ReadRes* results) {
+          ++done;
+          ASSERT_TRUE(status.ok()) << status;
+          ASSERT_EQ(results->status, Nfsstat3::kOk);
+          const size_t expected =
+              read.offset < kBytes ? std::min<size_t>(read.count, kBytes - read.offset) : 0;
+          ASSERT_EQ(results->resok.count, expected);
+          EXPECT_EQ(results->resok.eof, read.offset + expected >= kBytes);
+          const auto bytes = results->resok.data.bytes;
+          EXPECT_TRUE(
+              std::equal(bytes.begin(), bytes.end(),
+                         reinterpret_cast<const uint8_t*>(text.data()) + read.offset,
+                         reinterpret_cast<const uint8_t*>(text.data()) + read.offset + expected));
+        });
+  }
+  EXPECT_TRUE(RunUntil([&] { return done == reads.size(); }));
+  EXPECT_GT(server_->counters().bytes_ahead, 0u);
+}
+
+// What its reads hold is given back, however far they have come.
+TEST_F(ServerTest, AClientThatLeavesInTheMiddleOfLargeReads) {
+  std::ofstream(Path("a/file")) << std::string(kMaxFileData, 'x');
+  StartServer();
+  const NfsFh3 file = HandleOf(0, "file");
+  constexpr int kEach = 10;
+  std::vector<uint8_t> room(kMaxFileData);
+  const auto read = [&](Client* client, int* done) {
+    client->Call<ReadRes>(Procedure::kRead, ReadArgs{.file = file, .count = kMaxFileData},
+                          {.item = absl::MakeSpan(room)},
+                          [done](absl::Status, const ReadRes*) { ++*done; });
+  };
+  // More than can run, were each to keep its place.
+  for (uint32_t turn = 0; turn * kEach < Storage::kMaxJobs + kEach; ++turn) {
+    Client* const client = Connect();
+    int done = 0;
+    for (int i = 0; i < kEach; ++i) read(client, &done);
+    EXPECT_TRUE(RunUntil([&] { return done > static_cast<int>(turn % kEach); }));
+    bool gone = false;
+    client->Disconnect([&] { gone = true; });
+    EXPECT_TRUE(RunUntil([&] { return gone && done == kEach && server_->busy() == 0; }));
+    clients_.clear();
+  }
+  Client* const client = Connect();
+  int done = 0;
+  for (int i = 0; i < kEach; ++i) read(client, &done);
+  EXPECT_TRUE(RunUntil([&] { return done == kEach; }));
+  EXPECT_EQ(server_->counters().waited, 0u);
+}
+
 TEST_F(ServerTest, OthersAreKeptOut) {
   exports_[0].clients = {{.address = Gid::FromIpv4(kClientAddress + 1), .prefix_length = 32}};
   StartServer();

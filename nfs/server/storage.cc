@@ -32,7 +32,10 @@ Storage::Storage() {
 
 absl::StatusOr<std::unique_ptr<Storage>> Storage::Start() {
   std::unique_ptr<Storage> storage(new Storage());
-  const int made = io_uring_queue_init(kMaxJobs, &storage->uring_, 0);
+  io_uring_params params = {};
+  params.flags = IORING_SETUP_CQSIZE;
+  params.cq_entries = kMaxJobs * kMaxParts;
+  const int made = io_uring_queue_init_params(kMaxJobs, &storage->uring_, &params);
   if (made < 0) {
     return absl::ErrnoToStatus(-made,
                                "io_uring, which file data goes through, is not to be had "
@@ -131,12 +134,31 @@ bool Storage::RunOneControl(Identity& identity) {
 
 void Storage::Begin(const Transfer& transfer, Job* job) {
   const std::lock_guard lock(submitting_);
-  io_uring_sqe* const sqe = io_uring_get_sqe(&uring_);  // there are as many as jobs
+  const size_t part_bytes = transfer.part_bytes > 0 ? transfer.part_bytes : transfer.to.size();
+  job->part_count_ = 0;
+  job->next_part_ = 0;
+  job->moved_ = 0;
+  job->ended_ = false;
+  size_t from = 0;
+  do {
+    const bool last = transfer.to.size() - from <= part_bytes;
+    Job::Part& part = job->parts_.at(job->part_count_++);
+    part = {.job = job};
+    part.wanted = static_cast<int>(last ? transfer.to.size() - from : part_bytes);
+    Prepare(transfer, from, part, last);
+    from += part_bytes;
+  } while (from < transfer.to.size());
+  job->parts_left_ = job->part_count_;
+  Submit();
+}
+
+void Storage::Prepare(const Transfer& transfer, size_t from, Job::Part& part, bool last) {
+  io_uring_sqe* const sqe = io_uring_get_sqe(&uring_);  // there are more than parts
   const int fd = transfer.file.get();
   switch (transfer.kind) {
     case Transfer::Kind::kRead:
-      io_uring_prep_read(sqe, fd, transfer.to.data(), static_cast<unsigned>(transfer.to.size()),
-                         transfer.offset);
+      io_uring_prep_read(sqe, fd, transfer.to.data() + from, static_cast<unsigned>(part.wanted),
+                         transfer.offset + from);
       break;
     case Transfer::Kind::kWrite:
       io_uring_prep_write(sqe, fd, transfer.from.data(),
@@ -150,30 +172,47 @@ void Storage::Begin(const Transfer& transfer, Job* job) {
       io_uring_prep_nop(sqe);
       break;
   }
-  io_uring_sqe_set_data(sqe, job);
+  io_uring_sqe_set_data(sqe, &part);
   // By the kernel's workers from the start: they finish it though this thread should stall.
-  io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
-  Submit();
+  io_uring_sqe_set_flags(sqe, last ? IOSQE_ASYNC : IOSQE_ASYNC | IOSQE_IO_LINK);
 }
 
 // What the kernel has no memory for now it takes later; the entry stays in the ring meanwhile.
 void Storage::Submit() {
   constexpr useconds_t kRetryUs = 1000;
-  while (io_uring_submit(&uring_) < 0) usleep(kRetryUs);
+  while (io_uring_submit(&uring_) < 0 || io_uring_sq_ready(&uring_) > 0) usleep(kRetryUs);
+}
+
+// Behind one that comes short the kernel cancels the others. If it took the parts in two goes, they
+// may come in any order, and more may be moved than counts.
+void Storage::Job::Take(Part& part, int result) {
+  part.result = result;
+  part.done = true;
+  const uint32_t before = next_part_;
+  while (!ended_ && next_part_ < part_count_ && parts_[next_part_].done) {
+    const Part& next = parts_[next_part_++];
+    ended_ = next.result < next.wanted;
+    if (next.result > 0 || moved_ == 0) moved_ += next.result;
+  }
+  if (--parts_left_ == 0) {
+    Transferred(moved_);
+  } else if (next_part_ > before && !ended_) {
+    PartTransferred(moved_);
+  }
 }
 
 void Storage::Complete() {
   while (true) {
     io_uring_cqe* cqe = nullptr;
     if (io_uring_wait_cqe(&uring_, &cqe) != 0) continue;  // a signal
-    auto* const job = static_cast<Job*>(io_uring_cqe_get_data(cqe));
+    auto* const part = static_cast<Job::Part*>(io_uring_cqe_get_data(cqe));
     const int result = cqe->res;
     io_uring_cqe_seen(&uring_, cqe);
-    if (job == nullptr) return;
+    if (part == nullptr) return;
     // What the thread that began the transfer wrote is seen here: the way through the kernel is
     // none that the memory model knows.
     { const std::lock_guard lock(submitting_); }
-    job->Transferred(result);
+    part->job->Take(*part, result);
   }
 }
 

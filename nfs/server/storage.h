@@ -6,7 +6,9 @@
 #include <liburing.h>
 #include <semaphore.h>
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -30,6 +32,7 @@ class Storage {
  public:
   static constexpr uint32_t kThreads = 8;
   static constexpr uint32_t kMaxJobs = 64;  // given to Run() and not done
+  static constexpr uint32_t kMaxParts = 8;  // of a transfer
   // Jobs go before control work, but not without end: one time in so many each thread looks for
   // control work first.
   static constexpr uint32_t kControlTurn = 4;
@@ -43,6 +46,26 @@ class Storage {
     // After a transfer, on the thread of completions, with the bytes moved or minus the errno. The
     // job is done.
     virtual void Transferred(int result) = 0;
+    // During one in parts: its first `bytes` are moved, and there is more to come. On that thread.
+    virtual void PartTransferred(int /*bytes*/) {}
+
+   private:
+    friend class Storage;
+    struct Part {
+      Job* job = nullptr;
+      int wanted = 0;
+      int result = 0;
+      bool done = false;
+    };
+    // Takes what the kernel says of a part.
+    void Take(Part& part, int result);
+    // Of the transfer in hand.
+    std::array<Part, kMaxParts> parts_;
+    uint32_t part_count_ = 0;
+    uint32_t parts_left_ = 0;  // that the kernel has
+    uint32_t next_part_ = 0;   // all before it are in moved_
+    int moved_ = 0;
+    bool ended_ = false;  // with a part that came short, or failed
   };
 
   // PermissionDenied when the process may not act for others, what io_uring_setup(2) says when
@@ -64,7 +87,7 @@ class Storage {
   bool RunControlCall(ControlWork work);
   // Of RunControl(), begun or not.
   size_t control_work() const { return control_count_; }
-  // From Job::Run, as whom the thread is. kNone is no transfer to begin.
+  // From Job::Run, as whom the thread is. kNone is no transfer to begin. At most kMaxParts.
   void Begin(const Transfer& transfer, Job* job);
 
  private:
@@ -78,6 +101,8 @@ class Storage {
   // True when there was one, which is done.
   bool RunJob(Identity& identity);
   bool RunOneControl(Identity& identity);
+  // One that the kernel is to begin when those before it are done.
+  void Prepare(const Transfer& transfer, size_t from, Job::Part& part, bool last);
   void Submit();
   void Complete();
 
