@@ -7,6 +7,8 @@
 #include "abi/error_number.h"
 #include "abi/export.h"
 #include "abi/objects.h"
+#include "abi/reachable_handle.h"
+#include "abi/spare_memory.h"
 #include "abi/tell_once.h"
 
 namespace pollux::abi {
@@ -42,12 +44,10 @@ std::optional<Addresses> AddressesOf(const uint8_t* grh) {
 }  // namespace
 
 POLLUX_EXPORT ibv_ah* pollux_ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
-  absl::StatusOr<verbs::AddressHandle*> ah;
-  {
-    Turn turn(Of(pd->context)->world);
-    ah = turn.worker().CreateAh(Of(pd)->native, *attr);
-    turn.Poll();
-  }
+  if (World::IsCopy()) return nullptr;
+  const MemoryFor memory;
+  if (!memory) return nullptr;
+  const absl::StatusOr<verbs::AddressHandle*> ah = CreateReachableHandle(Of(pd), *attr);
   if (!ah.ok()) {
     static TellOnce tell;
     tell(ah.status());
@@ -62,9 +62,7 @@ POLLUX_EXPORT ibv_ah* pollux_ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
 POLLUX_EXPORT int pollux_ibv_destroy_ah(ibv_ah* ah) {
   auto* native = static_cast<verbs::AddressHandle*>(ah);
   Turn turn(Of(ah->context)->world);
-  // The worker knows its own domain by this, the program its own.
-  ah->pd = reinterpret_cast<ibv_pd*>(Of(ah->pd)->native);
-  return ErrorNumber(turn.worker().DestroyAh(native));
+  return ErrorNumber(turn.unwanted_handles().Destroy(turn.worker(), native));
 }
 
 POLLUX_EXPORT int pollux_ibv_init_ah_from_wc(ibv_context* context, uint8_t port_num, ibv_wc* wc,

@@ -1,6 +1,6 @@
 """Tests of the engine's calls, by the names that programs know them by and nothing between."""
 
-def calls_test(name, size, deps = [], tags = []):
+def calls_test(name, size, deps = [], tags = [], env = {}):
     """A test of googletest in NAME.cc, linked with the engine.
 
     Args:
@@ -8,6 +8,7 @@ def calls_test(name, size, deps = [], tags = []):
       size: as of any test.
       deps: what it uses besides the engine.
       tags: as of any test.
+      env: as of any test.
     """
     native.cc_test(
         name = name,
@@ -15,6 +16,7 @@ def calls_test(name, size, deps = [], tags = []):
         srcs = [name + ".cc"],
         linkopts = ["$(location calls.lds)"],
         tags = tags,
+        env = env,
         deps = [
             "calls.lds",
             ":engine",

@@ -25,7 +25,15 @@ std::optional<cm::Endpoint> ToEndpoint(const sockaddr* address) {
   return endpoint;
 }
 
-void ToSockaddr(const cm::Endpoint& endpoint, sa_family_t family, sockaddr_storage* address) {
+uint32_t ScopeOf(const sockaddr* address) {
+  sockaddr_in6 in6{};
+  if (address == nullptr || address->sa_family != AF_INET6) return 0;
+  std::memcpy(&in6, address, sizeof in6);
+  return IN6_IS_ADDR_LINKLOCAL(&in6.sin6_addr) ? in6.sin6_scope_id : 0;
+}
+
+void ToSockaddr(const cm::Endpoint& endpoint, sa_family_t family, uint32_t scope_id,
+                sockaddr_storage* address) {
   std::memset(address, 0, sizeof *address);
   const bool any = endpoint.address.IsZero();
   if (any ? family == AF_INET : endpoint.address.IsIpv4()) {
@@ -40,6 +48,7 @@ void ToSockaddr(const cm::Endpoint& endpoint, sa_family_t family, sockaddr_stora
   in6.sin6_family = AF_INET6;
   in6.sin6_port = htons(endpoint.port);
   std::copy(endpoint.address.raw.begin(), endpoint.address.raw.end(), in6.sin6_addr.s6_addr);
+  if (endpoint.address.IsLinkLocal()) in6.sin6_scope_id = scope_id;
   std::memcpy(address, &in6, sizeof in6);
 }
 

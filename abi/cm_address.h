@@ -15,8 +15,14 @@ namespace pollux::abi {
 // zeros.
 std::optional<cm::Endpoint> ToEndpoint(const sockaddr* address);
 
-// An endpoint without an address becomes the any address of `family`.
-void ToSockaddr(const cm::Endpoint& endpoint, sa_family_t family, sockaddr_storage* address);
+// The link that a link-local address is on, by the index of the interface there; 0 when the address
+// does not say, or is of another kind.
+uint32_t ScopeOf(const sockaddr* address);
+
+// An endpoint without an address becomes the any address of `family`. A link-local one is on the
+// link `scope_id`.
+void ToSockaddr(const cm::Endpoint& endpoint, sa_family_t family, uint32_t scope_id,
+                sockaddr_storage* address);
 
 // In bytes; 0 for families that are not served.
 socklen_t AddressLength(const sockaddr* address);

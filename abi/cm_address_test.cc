@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <utility>
 
 namespace pollux::abi {
 namespace {
@@ -38,7 +39,7 @@ TEST(CmAddress, ThereAndBack) {
     const std::optional<cm::Endpoint> endpoint = ToEndpoint(Plain(address));
     ASSERT_TRUE(endpoint.has_value());
     sockaddr_storage back;
-    ToSockaddr(*endpoint, address.ss_family, &back);
+    ToSockaddr(*endpoint, address.ss_family, /*scope_id=*/3, &back);
     EXPECT_EQ(std::memcmp(&back, &address, sizeof back), 0) << cm::ToString(*endpoint);
   }
 }
@@ -47,6 +48,21 @@ TEST(CmAddress, AnyAddressIsZeros) {
   EXPECT_TRUE(ToEndpoint(Plain(Ipv4("0.0.0.0", 1)))->address.IsZero());
   EXPECT_TRUE(ToEndpoint(Plain(Ipv6("::", 1)))->address.IsZero());
   EXPECT_FALSE(ToEndpoint(Plain(Ipv4("192.0.2.1", 1)))->address.IsZero());
+}
+
+TEST(CmAddress, LinkLocalAddressesAreOnALink) {
+  for (const auto& [text, scope] : {std::pair("fe80::7", 3u), {"fd00::7", 0u}, {"::", 0u}}) {
+    sockaddr_storage address = Ipv6(text, 1);
+    auto& in6 = reinterpret_cast<sockaddr_in6&>(address);
+    EXPECT_EQ(ScopeOf(Plain(address)), 0u) << text;
+    in6.sin6_scope_id = 3;
+    EXPECT_EQ(ScopeOf(Plain(address)), scope) << text;
+    sockaddr_storage back;
+    ToSockaddr(*ToEndpoint(Plain(address)), AF_INET6, 3, &back);
+    EXPECT_EQ(reinterpret_cast<const sockaddr_in6&>(back).sin6_scope_id, scope) << text;
+  }
+  EXPECT_EQ(ScopeOf(nullptr), 0u);
+  EXPECT_EQ(ScopeOf(Plain(Ipv4("169.254.1.1", 1))), 0u);
 }
 
 TEST(CmAddress, OtherFamiliesAreRefused) {

@@ -6,6 +6,7 @@
 #include "abi/error_number.h"
 #include "abi/export.h"
 #include "abi/queue_pair.h"
+#include "absl/functional/function_ref.h"
 
 extern "C" {
 ibv_comp_channel* pollux_ibv_create_comp_channel(ibv_context* context);
@@ -57,6 +58,7 @@ bool MakeMissingCqs(CmId* id, ibv_qp_init_attr* init) {
 
 absl::Status Bind(CmId* id, Qp* qp) {
   Turn turn(id->world);
+  if (!turn.Has(id)) return absl::InvalidArgumentError("the identifier has ended");
   std::optional<absl::Status> done;
   turn.manager().BindQp(id->native, &turn.worker(), qp->native, kAccess,
                         [&done](absl::Status status) { done = std::move(status); });
@@ -72,7 +74,26 @@ absl::Status Bind(CmId* id, Qp* qp) {
   return absl::OkStatus();
 }
 
+// The manager moves it, by messages, where librdmacm does so before the call returns.
+void AwaitMove(Turn& turn, const CmId& id, absl::FunctionRef<bool(ibv_qp_state)> is_there) {
+  if (id.bound == nullptr) return;
+  const verbs::QueuePair& native = *id.bound->native;
+  for (int i = 0; i < kTurnsOfBinding && !is_there(native.state()); ++i) turn.Poll();
+  id.bound->qp_base.state = native.state();
+}
+
+// As librdmacm, which moves it before it says anything: what is posted is flushed.
+void EndQueuePair(Turn& turn, const CmId& id) {
+  if (id.bound == nullptr) return;
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_ERR;
+  turn.worker().ModifyQp(id.bound->native, attr, IBV_QP_STATE).IgnoreError();  // from any state
+  turn.Poll();
+  id.bound->qp_base.state = id.bound->native->state();
+}
+
 int MakeQp(CmId* id, ibv_pd* pd, ibv_qp_init_attr* init, uint64_t send_ops) {
+  if (World::IsCopy()) return -1;
   if (id->verbs == nullptr || id->qp != nullptr || init->qp_type == IBV_QPT_UC) {
     return Failed(init->qp_type == IBV_QPT_UC ? EOPNOTSUPP : EINVAL);
   }
@@ -96,6 +117,20 @@ uint8_t Limited(uint8_t asked, uint8_t most, uint8_t there) {
   return asked == most ? there : asked;
 }
 
+// As librdmacm, which asks no more than the device has.
+bool IsTooMuch(const rdma_conn_param* param) {
+  const auto beyond = [](uint8_t asked, uint8_t most) {
+    return asked != most && asked > verbs::kMaxRdAtomic;
+  };
+  return param != nullptr && (beyond(param->responder_resources, RDMA_MAX_RESP_RES) ||
+                              beyond(param->initiator_depth, RDMA_MAX_INIT_DEPTH));
+}
+
+// A program made for Linux, where CM asks for the longest wait between the attempts, may be that
+// late with its receives. Who lets its peer try for ever loses nothing by asking for the short one.
+constexpr uint8_t kLongestRnrTimer = 0;  // 655 ms
+constexpr uint8_t kForEver = 7;
+
 cm::ConnectionParam Translate(const CmId& id, const rdma_conn_param* param) {
   cm::ConnectionParam native;
   native.ack_timeout = id.ack_timeout;
@@ -112,11 +147,37 @@ cm::ConnectionParam Translate(const CmId& id, const rdma_conn_param* param) {
   native.flow_control = param->flow_control != 0;
   native.retry_count = param->retry_count;
   native.rnr_retry_count = param->rnr_retry_count;
+  if (param->rnr_retry_count < kForEver) native.min_rnr_timer = kLongestRnrTimer;
+  native.srq = param->srq != 0;
   native.qp_num = param->qp_num;
   return native;
 }
 
+// 0, or -1 with errno. Of a queue pair that cannot be moved the manager has told the peer.
+int Accept(CmId* id, const rdma_conn_param* param) {
+  Turn turn(id->world);
+  // By the program: from there it cannot be moved.
+  const bool was_moved = id->bound != nullptr && id->bound->native->state() == IBV_QPS_RTS;
+  const absl::Status status = turn.manager().Accept(id->native, Translate(*id, param));
+  int error = 0;
+  if (status.ok()) {
+    id->awaits_accept = false;
+    id->accept_error = &error;
+  }
+  turn.Poll();
+  if (!status.ok()) return CmResult(status);
+  if (id->ps != RDMA_PS_UDP) {
+    AwaitMove(turn, *id, [&](ibv_qp_state state) {
+      if (error == 0) return state == IBV_QPS_RTS && !was_moved;
+      return state == IBV_QPS_ERR || state == IBV_QPS_RESET;
+    });
+  }
+  id->accept_error = nullptr;
+  return error == 0 ? 0 : Failed(error);
+}
+
 int Reject(rdma_cm_id* id, const void* data, uint8_t length) {
+  if (World::IsCopy()) return -1;
   Turn turn(Of(id)->world);
   const absl::Status status = turn.manager().Reject(
       Of(id)->native, {static_cast<const uint8_t*>(data), data == nullptr ? 0u : length});
@@ -131,8 +192,12 @@ POLLUX_EXPORT int pollux_rdma_create_qp(rdma_cm_id* id, ibv_pd* pd, ibv_qp_init_
 }
 
 POLLUX_EXPORT int pollux_rdma_create_qp_ex(rdma_cm_id* id, ibv_qp_init_attr_ex* init) {
-  constexpr uint32_t kMask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-  if ((init->comp_mask & ~kMask) != 0) return Failed(EOPNOTSUPP);
+  constexpr uint32_t kMask =
+      IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+  const bool flags_given = (init->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0;
+  if ((init->comp_mask & ~kMask) != 0 || (flags_given && init->create_flags != 0)) {
+    return Failed(EOPNOTSUPP);
+  }
   ibv_pd* pd = (init->comp_mask & IBV_QP_INIT_ATTR_PD) != 0 ? init->pd : nullptr;
   const bool ops_given = (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
   // The longer structure begins as the shorter one does.
@@ -147,9 +212,12 @@ POLLUX_EXPORT void pollux_rdma_destroy_qp(rdma_cm_id* id) {
 }
 
 POLLUX_EXPORT int pollux_rdma_connect(rdma_cm_id* id, rdma_conn_param* param) {
+  if (World::IsCopy()) return -1;
+  if (id->ps == RDMA_PS_TCP && IsTooMuch(param)) return Failed(EINVAL);
   {
     Turn turn(Of(id)->world);
     const absl::Status status = turn.manager().Connect(Of(id)->native, Translate(*Of(id), param));
+    if (status.ok()) Of(id)->is_connection = true;
     turn.Poll();
     if (!status.ok()) return CmResult(status);
   }
@@ -157,12 +225,9 @@ POLLUX_EXPORT int pollux_rdma_connect(rdma_cm_id* id, rdma_conn_param* param) {
 }
 
 POLLUX_EXPORT int pollux_rdma_accept(rdma_cm_id* id, rdma_conn_param* param) {
-  {
-    Turn turn(Of(id)->world);
-    const absl::Status status = turn.manager().Accept(Of(id)->native, Translate(*Of(id), param));
-    turn.Poll();
-    if (!status.ok()) return CmResult(status);
-  }
+  if (World::IsCopy()) return -1;
+  if (id->ps == RDMA_PS_TCP && IsTooMuch(param)) return Failed(EINVAL);
+  if (Accept(Of(id), param) != 0) return -1;
   // Of an answered SIDR_REQ nothing more is heard.
   return id->ps == RDMA_PS_UDP ? 0 : Complete(Of(id));
 }
@@ -179,6 +244,7 @@ POLLUX_EXPORT int pollux_rdma_reject_ece(rdma_cm_id* id, const void* data, uint8
 
 // As librdmacm: only for an identifier whose queue pair the program has made and moved by itself.
 POLLUX_EXPORT int pollux_rdma_establish(rdma_cm_id* id) {
+  if (World::IsCopy()) return -1;
   if (id->qp != nullptr) return Failed(EINVAL);
   Turn turn(Of(id)->world);
   const absl::Status status = turn.manager().Establish(Of(id)->native);
@@ -195,16 +261,24 @@ POLLUX_EXPORT int pollux_rdma_init_qp_attr(rdma_cm_id* id, ibv_qp_attr* attr, in
 }
 
 POLLUX_EXPORT int pollux_rdma_disconnect(rdma_cm_id* id) {
+  if (World::IsCopy()) return -1;
   {
     Turn turn(Of(id)->world);
     const absl::Status status = turn.manager().Disconnect(Of(id)->native);
     turn.Poll();
+    // As rdma_cm, of a connection that is over or never came to be. But who waits here would do so
+    // for an event that does not come.
+    const bool over = absl::IsFailedPrecondition(status) && Of(id)->is_connection;
+    if (over) EndQueuePair(turn, *Of(id));
+    if (over && Of(id)->sync == nullptr) return 0;
     if (!status.ok()) return CmResult(status);
+    AwaitMove(turn, *Of(id), [](ibv_qp_state state) { return state == IBV_QPS_ERR; });
   }
   return Complete(Of(id));
 }
 
 POLLUX_EXPORT int pollux_rdma_notify(rdma_cm_id* id, ibv_event_type event) {
+  if (World::IsCopy()) return -1;
   Turn turn(Of(id)->world);
   turn.manager().Notify(Of(id)->native, event);
   return 0;

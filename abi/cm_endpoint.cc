@@ -15,7 +15,6 @@ int pollux_rdma_resolve_addr(rdma_cm_id* id, sockaddr* source, sockaddr* destina
 int pollux_rdma_resolve_route(rdma_cm_id* id, int timeout_ms);
 int pollux_rdma_create_qp(rdma_cm_id* id, ibv_pd* pd, ibv_qp_init_attr* init);
 void pollux_rdma_destroy_qp(rdma_cm_id* id);
-int pollux_rdma_migrate_id(rdma_cm_id* id, rdma_event_channel* channel);
 int pollux_ibv_destroy_srq(ibv_srq* srq);
 }
 
@@ -37,7 +36,7 @@ int ResolveAndMakeQp(rdma_cm_id* id, const rdma_addrinfo& info, ibv_pd* pd,
 
 int BindListener(rdma_cm_id* id, const rdma_addrinfo& info, ibv_pd* pd, ibv_qp_init_attr* init) {
   if (pollux_rdma_bind_addr(id, info.ai_src_addr) != 0) return -1;
-  Of(id)->pd_of_requests = pd;
+  if (pd != nullptr) id->pd = pd;  // of its requests too
   if (init != nullptr) Of(id)->qp_of_requests = *init;
   return 0;
 }
@@ -102,17 +101,18 @@ POLLUX_EXPORT void pollux_rdma_destroy_ep(rdma_cm_id* id) {
 
 POLLUX_EXPORT int pollux_rdma_get_request(rdma_cm_id* listener, rdma_cm_id** id) {
   CmId* mine = Of(listener);
+  if (World::IsCopy()) return -1;
   // Of a listener with a channel, requests come as events.
   if (mine->sync == nullptr) return Failed(EINVAL);
   if (Complete(mine) != 0) return -1;
   if (listener->event->event != RDMA_CM_EVENT_CONNECT_REQUEST) return Failed(EINVAL);
   rdma_cm_id* request = listener->event->id;
   request->event = std::exchange(listener->event, nullptr);
-  int result = pollux_rdma_migrate_id(request, nullptr);
+  int result = Migrate(Of(request), nullptr);
   if (result == 0 && mine->qp_of_requests) {
     ibv_qp_init_attr init = *mine->qp_of_requests;
     init.qp_type = request->qp_type;
-    result = pollux_rdma_create_qp(request, mine->pd_of_requests, &init);
+    result = pollux_rdma_create_qp(request, listener->pd, &init);
   }
   if (result != 0) {
     const int error = errno;

@@ -11,6 +11,7 @@
 #include "abi/error_number.h"
 #include "abi/export.h"
 #include "abi/retired.h"
+#include "abi/spare_memory.h"
 
 namespace pollux::abi {
 namespace {
@@ -25,6 +26,7 @@ CmId* MakeRequest(CmId* listener, const cm::Event& event) {
   id->ps = listener->ps;
   id->qp_type = listener->qp_type;
   id->sync = listener->sync;
+  id->awaits_accept = id->is_connection = true;
   id->world->identifiers().insert(id);
   id->world->manager().SetHandler(event.id, HandlerFor(id));
   return id;
@@ -37,6 +39,7 @@ rdma_conn_param ToParam(const cm::ConnectionParam& from) {
   param.flow_control = from.flow_control ? 1 : 0;
   param.retry_count = from.retry_count;
   param.rnr_retry_count = from.rnr_retry_count;
+  param.srq = from.srq ? 1 : 0;
   param.qp_num = from.qp_num;
   return param;
 }
@@ -61,15 +64,18 @@ void SetParam(const CmId& id, const cm::Event& from, CmEvent* event) {
   event->param.conn.private_data_len = length;
 }
 
-void SetGroup(const CmId& id, CmEvent* event) {
-  Gid group;
-  const ibv_gid& gid = event->param.ud.ah_attr.grh.dgid;
-  std::copy(std::begin(gid.raw), std::end(gid.raw), group.raw.begin());
-  const auto found = id.groups.find(group);
+void SetContextOfGroup(const CmId& id, CmEvent* event) {
+  const auto found = id.groups.find(GroupOf(*event));
   event->param.ud.private_data = found == id.groups.end() ? nullptr : found->second;
 }
 
 void OnEvent(CmId* id, const cm::Event& from) {
+  // As rdma_ucm: who accepts finds that the peer has given up.
+  if (id->awaits_accept && from.type != RDMA_CM_EVENT_DEVICE_REMOVAL) return;
+  if (id->accept_error != nullptr && from.type == RDMA_CM_EVENT_CONNECT_ERROR) {
+    *id->accept_error = -from.status;
+    return;
+  }
   auto event = std::make_unique<CmEvent>();
   event->owner = id;
   event->id = id;
@@ -81,18 +87,61 @@ void OnEvent(CmId* id, const cm::Event& from) {
     event->id = MakeRequest(id, from);
     Of(event->id)->offered = ToParam(from.param);
   }
-  if (from.type == RDMA_CM_EVENT_MULTICAST_JOIN) SetGroup(*id, event.get());
+  if (IsAboutGroup(*event)) SetContextOfGroup(*id, event.get());
   Of(id->channel)->events.Push(std::move(event));
 }
 
-// What the program may look at in the identifier once it has the event.
-void Settle(const CmEvent& event) {
-  if (event.event != RDMA_CM_EVENT_ADDR_RESOLVED && event.event != RDMA_CM_EVENT_ESTABLISHED &&
-      event.event != RDMA_CM_EVENT_CONNECT_REQUEST) {
+// Nothing is resolved where there is nothing to look at.
+void Fail(CmEvent& event) {
+  if (event.event == RDMA_CM_EVENT_ADDR_RESOLVED) {
+    event.event = RDMA_CM_EVENT_ADDR_ERROR;
+  } else if (event.event == RDMA_CM_EVENT_ROUTE_RESOLVED) {
+    event.event = RDMA_CM_EVENT_ROUTE_ERROR;
+  } else {
     return;
   }
-  Turn turn(Of(event.id)->world);
-  FillAddresses(turn, Of(event.id));
+  event.status = -ENODEV;
+}
+
+bool IsResolvedOrConnected(rdma_cm_event_type type) {
+  switch (type) {
+    case RDMA_CM_EVENT_ADDR_RESOLVED:
+    case RDMA_CM_EVENT_ROUTE_RESOLVED:
+    case RDMA_CM_EVENT_CONNECT_REQUEST:
+    case RDMA_CM_EVENT_CONNECT_RESPONSE:
+    case RDMA_CM_EVENT_ESTABLISHED:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// As librdmacm: whichever queue pair there is now, of a group that is still joined. The manager has
+// attached the one that there was when it was joined, which may be this one.
+void AttachToGroup(Turn& turn, CmEvent& event) {
+  CmId* const id = Of(event.id);
+  const Gid group = GroupOf(event);
+  if (id->bound == nullptr || !turn.Has(id) || !id->groups.contains(group)) return;
+  const absl::Status status = turn.worker().AttachMulticast(id->bound->native, group);
+  if (status.ok()) return;
+  turn.manager().LeaveMulticast(id->native, group).IgnoreError();  // it is joined
+  event.event = RDMA_CM_EVENT_MULTICAST_ERROR;
+  event.status = -ErrorNumber(status);
+}
+
+// What the program may look at in the identifier once it has the event.
+void Settle(CmEvent& event) {
+  CmId* const id = Of(event.id);
+  Turn turn(id->world);
+  if (Qp* qp = id->bound; qp != nullptr) qp->qp_base.state = qp->native->state();
+  if (event.event == RDMA_CM_EVENT_MULTICAST_JOIN) AttachToGroup(turn, event);
+  if (!IsResolvedOrConnected(event.event)) return;
+  // Another thread destroys it, and waits for this event. What there was to look at has gone.
+  if (!turn.Has(id)) return Fail(event);
+  FillAddresses(turn, id);
+  if (event.event != RDMA_CM_EVENT_ADDR_RESOLVED) FillPath(turn, id);
+  // As Linux: the backlog is of requests that the program has not been told of.
+  if (event.event == RDMA_CM_EVENT_CONNECT_REQUEST) turn.manager().LeaveBacklog(id->native);
 }
 
 // So often a program that looks for events beside its completions is told that there is none yet.
@@ -125,6 +174,17 @@ bool HoldsBack(CmChannel* channel) {
 
 }  // namespace
 
+bool IsAboutGroup(const CmEvent& event) {
+  return event.event == RDMA_CM_EVENT_MULTICAST_JOIN ||
+         event.event == RDMA_CM_EVENT_MULTICAST_ERROR;
+}
+
+Gid GroupOf(const CmEvent& event) {
+  Gid group;
+  std::ranges::copy(event.param.ud.ah_attr.grh.dgid.raw, group.raw.begin());
+  return group;
+}
+
 cm::EventHandler HandlerFor(CmId* id) {
   return [id](const cm::Event& event) { OnEvent(id, event); };
 }
@@ -138,6 +198,8 @@ void AcknowledgeLast(CmId* id) {
 
 POLLUX_EXPORT rdma_event_channel* pollux_rdma_create_event_channel() {
   if (CmContext() == nullptr) return nullptr;
+  const MemoryFor memory;
+  if (!memory) return nullptr;
   auto* channel = new CmChannel();
   channel->fd = channel->events.fd();
   if (channel->fd >= 0) return channel;
@@ -148,11 +210,26 @@ POLLUX_EXPORT rdma_event_channel* pollux_rdma_create_event_channel() {
 
 POLLUX_EXPORT void pollux_rdma_destroy_event_channel(rdma_event_channel* channel) {
   static auto* const retired = new Retired<CmChannel>();
-  if (channel != nullptr) retired->Put(std::unique_ptr<CmChannel>(Of(channel)));
+  // Where identifiers tell their events whose program has destroyed the channel first. It may find
+  // this one there, and destroy it too.
+  static auto* const nowhere = new CmChannel(kNobodyWaits);
+  if (channel == nullptr || channel == nowhere) return;
+  if (Context* device = OpenedCmContext(); device != nullptr) {
+    Turn turn(device->world);
+    for (CmId* id : turn.identifiers()) {
+      if (id->channel == channel) id->channel = nowhere;
+    }
+    Of(channel)->events.RemoveIf([](std::unique_ptr<CmEvent>& event) {
+      nowhere->events.Push(std::move(event));
+      return true;
+    });
+  }
+  retired->Put(std::unique_ptr<CmChannel>(Of(channel)));
 }
 
 POLLUX_EXPORT int pollux_rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_event** event) {
   if (channel == nullptr || event == nullptr) return Failed(EINVAL);
+  if (World::IsCopy()) return -1;
   if (HoldsBack(Of(channel))) return Failed(EAGAIN);
   std::unique_ptr<CmEvent> taken;
   const int error = Of(channel)->events.Take(
@@ -180,8 +257,8 @@ int Complete(CmId* id) {
   return Failed(id->event->status < 0 ? -id->event->status : ECONNREFUSED);
 }
 
-POLLUX_EXPORT int pollux_rdma_migrate_id(rdma_cm_id* id, rdma_event_channel* channel) {
-  CmId* mine = Of(id);
+int Migrate(CmId* id, rdma_event_channel* channel) {
+  if (World::IsCopy()) return -1;
   std::shared_ptr<CmChannel> sync;
   if (channel == nullptr) {
     sync = std::make_shared<CmChannel>();
@@ -191,10 +268,10 @@ POLLUX_EXPORT int pollux_rdma_migrate_id(rdma_cm_id* id, rdma_event_channel* cha
   }
   std::vector<std::unique_ptr<CmEvent>> moved;
   // With a listener those go who ask for it and of whom the program has not heard yet.
-  std::set<CmId*> movers = {mine};
+  std::set<CmId*> movers = {id};
   // The old channel, should it be this identifier's own, lives until its events are out of it.
-  const std::shared_ptr<CmChannel> before = mine->sync;
-  Turn turn(mine->world);
+  const std::shared_ptr<CmChannel> before = id->sync;
+  Turn turn(id->world);
   Of(id->channel)->events.RemoveIf([&](std::unique_ptr<CmEvent>& event) {
     if (!movers.contains(event->owner)) return false;
     if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) movers.insert(Of(event->id));
@@ -206,6 +283,18 @@ POLLUX_EXPORT int pollux_rdma_migrate_id(rdma_cm_id* id, rdma_event_channel* cha
     mover->sync = sync;
   }
   for (std::unique_ptr<CmEvent>& event : moved) Of(channel)->events.Push(std::move(event));
+  return 0;
+}
+
+// Who has taken an event in the old channel is done with it when this returns.
+POLLUX_EXPORT int pollux_rdma_migrate_id(rdma_cm_id* id, rdma_event_channel* channel) {
+  CmId* const mine = Of(id);
+  if (channel == nullptr && mine->sync != nullptr) return Failed(EINVAL);
+  const bool waited = mine->sync != nullptr;
+  // Events keep their place among those of others where they stay.
+  if (channel != id->channel && Migrate(mine, channel) != 0) return -1;
+  if (waited) AcknowledgeLast(mine);
+  mine->events_given.AwaitAll();
   return 0;
 }
 

@@ -2,22 +2,28 @@
 #include "abi/cm_id.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "abi/cm_address.h"
 #include "abi/context.h"
+#include "abi/copied.h"
 #include "abi/error_number.h"
 #include "abi/export.h"
+#include "abi/spare_memory.h"
 
 extern "C" ibv_pd* pollux_ibv_alloc_pd(ibv_context* context);
 
 namespace pollux::abi {
 namespace {
 
-std::mutex context_mutex;
+std::mutex context_mutex;  // of who makes the two, which all others only read
+std::atomic<Context*> cm_context{nullptr};
+std::atomic<ibv_pd*> cm_domain{nullptr};
 
 // What the program sees of the device, once the identifier has an address of it. The domain is
 // there since the identifier is.
@@ -40,9 +46,13 @@ void SetGids(CmId* id) {
 // Nobody hears of the identifier any more; it is the caller's to delete.
 void EndNative(CmId* id) {
   Turn turn(id->world);
-  // Ended already when the process is about to exit.
-  if (turn.identifiers().erase(id) != 0) turn.manager().DestroyId(id->native);
-  if (id->bound != nullptr) id->bound->connection = nullptr;
+  // Ended already when the process is about to exit. Who has an event of it still calls. The peer
+  // of a copy's is the other process's.
+  if (turn.identifiers().erase(id) != 0 && !Copied::Is()) {
+    turn.manager().DestroyId(std::exchange(id->native, id->world->ended()));
+  }
+  // Its queue pair may go before the rest of it.
+  if (Qp* qp = std::exchange(id->bound, nullptr); qp != nullptr) qp->connection = nullptr;
   turn.Poll();
 }
 
@@ -84,26 +94,49 @@ Gid InPlaceOfLoopback(Turn& turn, const Gid& loopback) {
   return loopback;
 }
 
-int BindTo(CmId* id, cm::Endpoint local) {
+// Whether the address is not said to be on another link than the device's.
+bool IsInReach(const CmId& id, const sockaddr* address) {
+  const uint32_t scope = ScopeOf(address), own = id.world->scope();
+  return scope == 0 || own == 0 || scope == own;
+}
+
+int BindTo(CmId* id, cm::Endpoint local, sa_family_t family) {
   Turn turn(id->world);
+  if (!turn.Has(id)) return Failed(EINVAL);
+  // What is bound stays as it is.
+  if (id->native->local().port != 0) return Failed(EINVAL);
+  const absl::Status status =
+      turn.manager().SetIpv6Only(id->native, id->family_only && family == AF_INET6);
+  if (!status.ok()) return CmResult(status);
   if (IsLoopback(local.address)) local.address = InPlaceOfLoopback(turn, local.address);
   return CmResult(turn.manager().BindAddr(id->native, local));
 }
 
 }  // namespace
 
+Context* OpenedCmContext() { return cm_context.load(std::memory_order_acquire); }
+
 Context* CmContext() {
-  static Context* context = nullptr;
+  // Before the mutex: who had that may not be in a copy.
+  if (World::IsCopy()) return nullptr;
+  Context* context = OpenedCmContext();
+  if (context != nullptr) return context;
   const std::lock_guard lock(context_mutex);
-  if (context == nullptr) context = OpenContext();
+  context = OpenedCmContext();
+  if (context == nullptr) cm_context.store(context = OpenContext(), std::memory_order_release);
   return context;
 }
 
 ibv_pd* CmDomain() {
   Context* context = CmContext();
-  static ibv_pd* pd = nullptr;
+  if (context == nullptr) return nullptr;
+  ibv_pd* pd = cm_domain.load(std::memory_order_acquire);
+  if (pd != nullptr) return pd;
   const std::lock_guard lock(context_mutex);
-  if (pd == nullptr && context != nullptr) pd = pollux_ibv_alloc_pd(&context->context);
+  pd = cm_domain.load(std::memory_order_acquire);
+  if (pd == nullptr) {
+    cm_domain.store(pd = pollux_ibv_alloc_pd(&context->context), std::memory_order_release);
+  }
   return pd;
 }
 
@@ -116,16 +149,41 @@ void FillAddresses(Turn&, CmId* id) {
   const sa_family_t family = id->route.addr.src_addr.sa_family != 0
                                  ? id->route.addr.src_addr.sa_family
                                  : sa_family_t{AF_INET};
-  ToSockaddr(id->native->local(), family, &id->route.addr.src_storage);
-  if (!peer.address.IsZero()) ToSockaddr(peer, family, &id->route.addr.dst_storage);
+  const uint32_t scope = id->world->scope();
+  ToSockaddr(id->native->local(), family, scope, &id->route.addr.src_storage);
+  if (!peer.address.IsZero()) ToSockaddr(peer, family, scope, &id->route.addr.dst_storage);
   SetGids(id);
   if (!id->native->local().address.IsZero()) Attach(id);
+}
+
+void FillPath(Turn& turn, CmId* id) {
+  constexpr uint8_t kExactly = 2;  // of IB_SA_PATH_REC's selectors
+  const cm::Manager::Path native = turn.manager().QueryPath(*id->native);
+  const rdma_ib_addr& ib = id->route.addr.addr.ibaddr;
+  ibv_sa_path_rec path{};
+  path.sgid = ib.sgid;
+  path.dgid = ib.dgid;
+  path.pkey = ib.pkey;
+  path.hop_limit = native.hop_limit;
+  path.traffic_class = native.traffic_class;
+  path.reversible = 1;
+  path.numb_path = 1;
+  path.mtu_selector = path.rate_selector = path.packet_life_time_selector = kExactly;
+  path.mtu = static_cast<uint8_t>(native.mtu);
+  path.rate = IBV_RATE_MAX;
+  path.packet_life_time = native.packet_lifetime;
+  // Whole, since another thread may look at the one from before.
+  id->path = path;
+  id->route.path_rec = &id->path;
+  id->route.num_paths = 1;
 }
 
 POLLUX_EXPORT int pollux_rdma_create_id(rdma_event_channel* channel, rdma_cm_id** id, void* context,
                                         rdma_port_space port_space) {
   Context* device = CmContext();
   if (device == nullptr || CmDomain() == nullptr) return -1;
+  const MemoryFor memory;
+  if (!memory) return -1;
   auto made = std::make_unique<CmId>();
   if (channel == nullptr) {
     made->sync = std::make_shared<CmChannel>();
@@ -155,9 +213,11 @@ POLLUX_EXPORT int pollux_rdma_destroy_id(rdma_cm_id* id) {
 
 POLLUX_EXPORT int pollux_rdma_bind_addr(rdma_cm_id* id, sockaddr* address) {
   if (address == nullptr) return Failed(EINVAL);
+  if (World::IsCopy()) return -1;
   const std::optional<cm::Endpoint> local = ToEndpoint(address);
-  if (!local) return Failed(EAFNOSUPPORT);
-  if (BindTo(Of(id), *local) != 0) return -1;
+  if (!local) return Failed(EINVAL);
+  if (!IsInReach(*Of(id), address)) return Failed(ENODEV);
+  if (BindTo(Of(id), *local, address->sa_family) != 0) return -1;
   id->route.addr.src_addr.sa_family = address->sa_family;
   Turn turn(Of(id)->world);
   FillAddresses(turn, Of(id));
@@ -167,20 +227,26 @@ POLLUX_EXPORT int pollux_rdma_bind_addr(rdma_cm_id* id, sockaddr* address) {
 POLLUX_EXPORT int pollux_rdma_resolve_addr(rdma_cm_id* id, sockaddr* source, sockaddr* destination,
                                            int timeout_ms) {
   if (destination == nullptr) return Failed(EINVAL);
+  if (World::IsCopy()) return -1;
   const std::optional<cm::Endpoint> peer = ToEndpoint(destination);
-  if (!peer || peer->address.IsZero()) return Failed(peer ? EINVAL : EAFNOSUPPORT);
+  if (!peer || peer->address.IsZero()) return Failed(EINVAL);
+  if (!IsInReach(*Of(id), destination)) return Failed(ENODEV);
   // The source of an identifier that is bound already is not asked for, as in the kernel.
   const bool bound = id->route.addr.src_addr.sa_family != AF_UNSPEC;
   if (!bound && source != nullptr && source->sa_family != AF_UNSPEC) {
     const std::optional<cm::Endpoint> local = ToEndpoint(source);
-    if (!local) return Failed(EAFNOSUPPORT);
-    if (BindTo(Of(id), *local) != 0) return -1;
+    if (!local) return Failed(EINVAL);
+    if (!IsInReach(*Of(id), source)) return Failed(ENODEV);
+    if (BindTo(Of(id), *local, source->sa_family) != 0) return -1;
   }
   id->route.addr.src_addr.sa_family = destination->sa_family;
   {
     Turn turn(Of(id)->world);
+    if (!turn.Has(Of(id))) return Failed(EINVAL);
     const absl::Status status = turn.manager().ResolveAddr(
         Of(id)->native, *peer, static_cast<uint32_t>(std::max(timeout_ms, 0)));
+    // As routes are missed elsewhere.
+    if (absl::IsNotFound(status)) return Failed(ENETUNREACH);
     if (!status.ok()) return CmResult(status);
     turn.Poll();
   }
@@ -188,6 +254,7 @@ POLLUX_EXPORT int pollux_rdma_resolve_addr(rdma_cm_id* id, sockaddr* source, soc
 }
 
 POLLUX_EXPORT int pollux_rdma_resolve_route(rdma_cm_id* id, int timeout_ms) {
+  if (World::IsCopy()) return -1;
   {
     Turn turn(Of(id)->world);
     const absl::Status status =
@@ -199,7 +266,9 @@ POLLUX_EXPORT int pollux_rdma_resolve_route(rdma_cm_id* id, int timeout_ms) {
 }
 
 POLLUX_EXPORT int pollux_rdma_listen(rdma_cm_id* id, int backlog) {
+  if (World::IsCopy()) return -1;
   Turn turn(Of(id)->world);
+  if (!turn.Has(Of(id))) return Failed(EINVAL);
   const absl::Status status = turn.manager().Listen(Of(id)->native, Of(id)->native->local().port,
                                                     static_cast<uint32_t>(std::max(backlog, 0)));
   if (status.ok()) FillAddresses(turn, Of(id));
@@ -209,19 +278,37 @@ POLLUX_EXPORT int pollux_rdma_listen(rdma_cm_id* id, int backlog) {
 POLLUX_EXPORT int pollux_rdma_set_option(rdma_cm_id* id, int level, int name, void* value,
                                          size_t length) {
   if (value == nullptr) return Failed(EFAULT);
+  if (World::IsCopy()) return -1;
   if (level != RDMA_OPTION_ID) return Failed(ENOSYS);
   switch (name) {
     case RDMA_OPTION_ID_TOS: {
       if (length != 1) return Failed(EINVAL);
       Turn turn(Of(id)->world);
-      return CmResult(
-          turn.manager().SetTypeOfService(Of(id)->native, *static_cast<const uint8_t*>(value)));
+      // As rdma_cm: who says it too late, for a connection that is asked for, is not told.
+      turn.manager()
+          .SetTypeOfService(Of(id)->native, *static_cast<const uint8_t*>(value))
+          .IgnoreError();
+      return 0;
     }
-    case RDMA_OPTION_ID_REUSEADDR:
-      // The port of a listener that has ended is free at once.
-      return length == sizeof(int) ? 0 : Failed(EINVAL);
+    case RDMA_OPTION_ID_REUSEADDR: {
+      int reuse;
+      if (length != sizeof reuse) return Failed(EINVAL);
+      std::memcpy(&reuse, value, sizeof reuse);
+      Turn turn(Of(id)->world);
+      return CmResult(turn.manager().SetReuseAddress(Of(id)->native, reuse != 0));
+    }
+    case RDMA_OPTION_ID_AFONLY: {
+      int only;
+      if (length != sizeof only) return Failed(EINVAL);
+      std::memcpy(&only, value, sizeof only);
+      Turn turn(Of(id)->world);
+      const bool ipv6 = id->route.addr.src_addr.sa_family == AF_INET6;
+      const absl::Status set = turn.manager().SetIpv6Only(Of(id)->native, ipv6 && only != 0);
+      if (set.ok()) Of(id)->family_only = only != 0;
+      return CmResult(set);
+    }
     case RDMA_OPTION_ID_ACK_TIMEOUT:
-      if (length != 1) return Failed(EINVAL);
+      if (length != 1 || id->qp_type != IBV_QPT_RC) return Failed(EINVAL);
       Of(id)->ack_timeout = *static_cast<const uint8_t*>(value);
       return 0;
     default:

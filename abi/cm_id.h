@@ -33,6 +33,8 @@ struct CmEvent : rdma_cm_event {
 };
 
 struct CmChannel : rdma_event_channel {
+  CmChannel() : rdma_event_channel{} {}
+  explicit CmChannel(NobodyWaits /*unused*/) : rdma_event_channel{-1}, events(kNobodyWaits) {}
   EventQueue<std::unique_ptr<CmEvent>> events;
 };
 
@@ -44,12 +46,20 @@ struct CmId : rdma_cm_id {
   std::shared_ptr<CmChannel> sync;  // of one without a channel of the program's: calls wait
   Deliveries events_given;
   std::optional<rdma_conn_param> offered;  // what the peer asked for, without its private data
-  uint8_t ack_timeout = 0;                 // RDMA_OPTION_ID_ACK_TIMEOUT
-  std::map<Gid, void*> groups;             // the program's context of each group that it joined
+  bool awaits_accept = false;   // of a peer that asks, and that the program has not accepted
+  int* accept_error = nullptr;  // of the call that accepts: where it hears what it returns
+  bool is_connection = false;   // or asks for one, or was one
+  uint8_t ack_timeout = 0;      // RDMA_OPTION_ID_ACK_TIMEOUT
+  bool family_only = false;     // RDMA_OPTION_ID_AFONLY
+  ibv_sa_path_rec path{};       // route.path_rec, once there is a route
+  std::map<Gid, void*> groups;  // the program's context of each group that it joined
   // What rdma_create_ep(3) of a listener keeps for the identifiers of its requests.
-  ibv_pd* pd_of_requests = nullptr;
   std::optional<ibv_qp_init_attr> qp_of_requests;
 };
+
+// Of joining a group, and which.
+bool IsAboutGroup(const CmEvent& event);
+Gid GroupOf(const CmEvent& event);
 
 inline CmId* Of(rdma_cm_id* id) { return static_cast<CmId*>(id); }
 inline CmChannel* Of(rdma_event_channel* channel) { return static_cast<CmChannel*>(channel); }
@@ -57,6 +67,7 @@ inline CmChannel* Of(rdma_event_channel* channel) { return static_cast<CmChannel
 // The context that librdmacm opens on the programs' behalf, and its protection domain: one of each,
 // until the process ends. Null with errno set.
 Context* CmContext();
+Context* OpenedCmContext();  // as it is, in a copy of the process too; null without errno
 ibv_pd* CmDomain();
 
 // As absl::Status says it, but for what the identifier's state does not allow: EINVAL, as
@@ -71,9 +82,14 @@ cm::EventHandler HandlerFor(CmId* id);
 int Complete(CmId* id);
 // Acknowledges id->event.
 void AcknowledgeLast(CmId* id);
+// Gives it another channel, or for null one of its own, for which calls wait, and takes along the
+// events that the program has not taken. 0, or -1 with errno. Not during a Turn.
+int Migrate(CmId* id, rdma_event_channel* channel);
 
 // Takes over what the native identifier knows of itself and its peer, and the device.
 void FillAddresses(Turn& turn, CmId* id);
+// And the path between them.
+void FillPath(Turn& turn, CmId* id);
 
 }  // namespace pollux::abi
 

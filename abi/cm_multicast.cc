@@ -10,10 +10,12 @@ namespace pollux::abi {
 namespace {
 
 int Join(CmId* id, const sockaddr* address, void* context) {
+  if (World::IsCopy()) return -1;
   const std::optional<cm::Endpoint> group = ToEndpoint(address);
-  if (!group) return Failed(EAFNOSUPPORT);
+  if (!group) return Failed(EINVAL);
   {
     Turn turn(id->world);
+    if (!turn.Has(id)) return Failed(EINVAL);
     const absl::Status status = turn.manager().JoinMulticast(id->native, group->address);
     if (!status.ok()) return CmResult(status);
     id->groups[group->address] = context;
@@ -38,12 +40,18 @@ POLLUX_EXPORT int pollux_rdma_join_multicast_ex(rdma_cm_id* id, rdma_cm_join_mc_
   return Join(Of(id), attr->addr, context);
 }
 
+// Of its joining nothing is heard any more.
 POLLUX_EXPORT int pollux_rdma_leave_multicast(rdma_cm_id* id, sockaddr* address) {
+  if (World::IsCopy()) return -1;
   const std::optional<cm::Endpoint> group = ToEndpoint(address);
-  if (!group) return Failed(EAFNOSUPPORT);
-  Turn turn(Of(id)->world);
-  const absl::Status status = turn.manager().LeaveMulticast(Of(id)->native, group->address);
-  Of(id)->groups.erase(group->address);
+  if (!group) return Failed(EINVAL);
+  CmId* const mine = Of(id);
+  Turn turn(mine->world);
+  const absl::Status status = turn.manager().LeaveMulticast(mine->native, group->address);
+  mine->groups.erase(group->address);
+  Of(id->channel)->events.RemoveIf([&](const std::unique_ptr<CmEvent>& event) {
+    return event->owner == mine && IsAboutGroup(*event) && GroupOf(*event) == group->address;
+  });
   turn.Poll();
   return CmResult(status);
 }

@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "abi/reliable_qp_for_test.h"
+
 namespace pollux::abi {
 
 // A port whose frames nobody takes but itself: it is both ends.
@@ -33,19 +35,6 @@ class Ipv4Address {
 
 inline int Bind(rdma_cm_id* id, const char* text, uint16_t port) {
   return rdma_bind_addr(id, Ipv4Address(text, port).get());
-}
-
-// With room for `depth` requests of one element on each side; its completion queues are
-// librdmacm's, unless the caller says otherwise.
-inline ibv_qp_init_attr ReliableQp(uint32_t depth) {
-  ibv_qp_init_attr init{};
-  init.cap = {.max_send_wr = depth,
-              .max_recv_wr = depth,
-              .max_send_sge = 1,
-              .max_recv_sge = 1,
-              .max_inline_data = 0};
-  init.qp_type = IBV_QPT_RC;
-  return init;
 }
 
 inline int MakeQp(rdma_cm_id* id, uint32_t depth = 16) {

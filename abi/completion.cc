@@ -1,18 +1,20 @@
 // Completion channels and completion queues.
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <utility>
 
 #include "abi/async_events.h"
+#include "abi/copied.h"
 #include "abi/error_number.h"
 #include "abi/export.h"
 #include "abi/objects.h"
+#include "abi/spare_memory.h"
 #include "abi/tell_once.h"
-#include "abi/wait.h"
+#include "stack/base/bell.h"
 #include "stack/engine/no_cancellation.h"
 
 namespace pollux::abi {
@@ -23,8 +25,7 @@ constexpr uint64_t kWcFlags = IBV_WC_STANDARD_FLAGS;  // of ibv_create_cq_ex(3)
 // The announced queue that has waited longest; null when another thread has been faster. Under the
 // channel's mutex. Each count of the descriptor stands for one announcement, wherever it is.
 Cq* TakeAnnounced(Channel* channel) {
-  pollfd wanted{channel->fd, POLLIN, 0};
-  if (poll(&wanted, 1, 0) != 1) return nullptr;
+  if (IsReadable(channel->fd) != 1) return nullptr;
   if (channel->taken.empty()) return channel->queues.at(channel->native->GetEvent());
   eventfd_t one;
   eventfd_read(channel->fd, &one);
@@ -33,23 +34,30 @@ Cq* TakeAnnounced(Channel* channel) {
   return cq;
 }
 
-// Takes back what is announced of `cq` and not taken yet: the others keep their order.
+// Takes back what is announced of `cq` and not taken yet: the others keep their order. In a copy
+// nothing of it is taken any more, and the counts of the descriptor are the other process's.
 void Withdraw(Channel* channel, Cq* cq) {
   const std::lock_guard lock(channel->mutex);
+  if (Copied::Is()) {
+    std::erase(channel->taken, cq);
+    return;
+  }
   std::deque<Cq*> kept;
   while (Cq* announced = TakeAnnounced(channel)) {
     if (announced != cq) kept.push_back(announced);
   }
   channel->taken = std::move(kept);
-  if (!channel->taken.empty()) eventfd_write(channel->fd, channel->taken.size());
+  if (channel->taken.empty()) return;
+  eventfd_write(channel->fd, channel->taken.size());
+  channel->native->bell().Ring();
 }
 
-// As AwaitReadable(), known to the progress thread; the thread may be cancelled.
-int Sleep(int fd, Activity& activity) {
+// Until something is announced, known to the progress thread; the thread may be cancelled.
+int Sleep(Channel* channel, Activity& activity) {
   int error;
   activity.SleepBegins();
   pthread_cleanup_push([](void* of) { static_cast<Activity*>(of)->SleepEnds(); }, &activity);
-  error = AwaitReadable(fd);
+  error = channel->native->bell().AwaitReadable(channel->fd);
   pthread_cleanup_pop(1);
   return error;
 }
@@ -70,11 +78,35 @@ absl::Status Attach(Turn& turn, Cq* cq, int entries) {
   return absl::OkStatus();
 }
 
+absl::Status Detach(Turn& turn, Cq* cq) {
+  if (cq->its_channel != nullptr) Withdraw(cq->its_channel, cq);
+  // Its channel may hold an announcement of it for ever in a copy, in which nothing is driven.
+  if (!Copied::Is()) {
+    const absl::Status status = turn.worker().DestroyCq(cq->native);
+    if (!status.ok()) return status;
+    // The worker lets go of it at the end of a turn, and it of its channel.
+    turn.Poll();
+  }
+  if (cq->its_channel == nullptr) return absl::OkStatus();
+  const std::lock_guard lock(cq->its_channel->mutex);
+  cq->its_channel->queues.erase(cq->native);
+  --cq->its_channel->refcnt;
+  return absl::OkStatus();
+}
+
+size_t BytesOf(int entries) {
+  return std::bit_ceil(std::min(static_cast<uint32_t>(entries), verbs::kMaxCqEntries)) *
+         sizeof(ibv_wc);
+}
+
 Cq* Create(ibv_context* context, int entries, void* user, ibv_comp_channel* channel, int vector) {
   if (entries <= 0 || vector < 0 || vector >= context->num_comp_vectors) {
     Failed(EINVAL);
     return nullptr;
   }
+  if (World::IsCopy()) return nullptr;
+  const MemoryFor memory(BytesOf(entries));
+  if (!memory) return nullptr;
   auto cq = std::make_unique<Cq>();
   cq->context = context;
   cq->channel = channel;
@@ -102,6 +134,7 @@ int PollCq(ibv_cq* cq, int count, ibv_wc* wc) {
   Turn turn(mine->owner->world);
   // The port is asked only when the program has taken all that came before.
   int taken = mine->native->Poll(count, wc);
+  if (taken > 0) turn.SendWaiting();
   if (taken > 0 || count <= 0) return taken;
   turn.PollForCompletions();
   taken = mine->native->Poll(count, wc);
@@ -111,6 +144,7 @@ int PollCq(ibv_cq* cq, int count, ibv_wc* wc) {
 }
 
 int ReqNotifyCq(ibv_cq* cq, int solicited_only) {
+  if (World::IsCopy()) return ENODEV;
   Turn turn(Of(cq)->owner->world);
   Of(cq)->native->Arm(solicited_only != 0);
   turn.activity().Armed();
@@ -126,11 +160,17 @@ ibv_cq_ex* CreateCqEx(ibv_context* context, ibv_cq_init_attr_ex* init) {
     Failed(EOPNOTSUPP);
     return nullptr;
   }
-  return Create(context, static_cast<int>(std::min<uint32_t>(init->cqe, INT32_MAX)),
-                init->cq_context, init->channel, static_cast<int>(init->comp_vector));
+  Cq* cq = Create(context, static_cast<int>(std::min<uint32_t>(init->cqe, INT32_MAX)),
+                  init->cq_context, init->channel, static_cast<int>(init->comp_vector));
+  if (cq == nullptr) return nullptr;
+  cq->single_threaded = flags_given && (init->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0;
+  return cq;
 }
 
 POLLUX_EXPORT ibv_comp_channel* pollux_ibv_create_comp_channel(ibv_context* context) {
+  if (World::IsCopy()) return nullptr;
+  const MemoryFor memory;
+  if (!memory) return nullptr;
   auto native = verbs::CompletionChannel::Create();
   if (!native.ok()) {
     Failed(EMFILE);
@@ -159,7 +199,8 @@ POLLUX_EXPORT int pollux_ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq
                                           void** cq_context) {
   Activity& activity = Of(channel->context)->world->activity();
   while (true) {
-    if (const int error = Sleep(channel->fd, activity); error != 0) return Failed(error);
+    if (World::IsCopy()) return -1;
+    if (const int error = Sleep(Of(channel), activity); error != 0) return Failed(error);
     const engine::NoCancellation no_cancellation;
     const std::lock_guard lock(Of(channel)->mutex);
     Cq* announced = TakeAnnounced(Of(channel));
@@ -183,6 +224,9 @@ POLLUX_EXPORT ibv_cq* pollux_ibv_create_cq(ibv_context* context, int entries, vo
 
 POLLUX_EXPORT int pollux_ibv_resize_cq(ibv_cq* cq, int entries) {
   if (entries <= 0) return EINVAL;
+  if (World::IsCopy()) return ENODEV;
+  const MemoryFor memory(BytesOf(entries));
+  if (!memory) return ENOMEM;
   Turn turn(Of(cq)->owner->world);
   // What was posted before this call may complete yet.
   turn.Poll();
@@ -197,16 +241,7 @@ POLLUX_EXPORT int pollux_ibv_destroy_cq(ibv_cq* cq) {
   {
     Turn turn(mine->owner->world);
     if (mine->native->use_count() != 0) return EBUSY;
-    if (mine->its_channel != nullptr) Withdraw(mine->its_channel, mine);
-    const absl::Status status = turn.worker().DestroyCq(mine->native);
-    if (!status.ok()) return ErrorNumber(status);
-    // The worker lets go of it at the end of a turn, and it of its channel.
-    turn.Poll();
-    if (mine->its_channel != nullptr) {
-      const std::lock_guard lock(mine->its_channel->mutex);
-      mine->its_channel->queues.erase(mine->native);
-      --mine->its_channel->refcnt;
-    }
+    if (const absl::Status status = Detach(turn, mine); !status.ok()) return ErrorNumber(status);
   }
   EndEvents(mine);
   mine->completion_events.AwaitAll();

@@ -16,12 +16,18 @@ int NextPoll(ibv_cq_ex* cq) {
   return 0;
 }
 
-int StartPoll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) {
-  return attr->comp_mask != 0 ? EINVAL : NextPoll(cq);
+void EndPoll(ibv_cq_ex* cq) {
+  if (!Of(cq)->single_threaded) Of(cq)->looking.Leave();
 }
 
-// Nothing is held between the calls.
-void EndPoll(ibv_cq_ex*) {}
+// Who is given no completion does not end what it began.
+int StartPoll(ibv_cq_ex* cq, ibv_poll_cq_attr* attr) {
+  if (attr->comp_mask != 0) return EINVAL;
+  if (!Of(cq)->single_threaded) Of(cq)->looking.Enter();
+  const int error = NextPoll(cq);
+  if (error != 0) EndPoll(cq);
+  return error;
+}
 
 ibv_wc_opcode ReadOpcode(ibv_cq_ex* cq) { return Of(cq)->current.opcode; }
 uint32_t ReadVendorErr(ibv_cq_ex* cq) { return Of(cq)->current.vendor_err; }

@@ -4,35 +4,39 @@
 #ifndef POLLUX_ABI_DELIVERIES_H_
 #define POLLUX_ABI_DELIVERIES_H_
 
-#include <condition_variable>
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
-#include <mutex>
+
+#include "abi/copied.h"
 
 namespace pollux::abi {
 
-// Any thread.
+// Any thread. No mutex, which a child would inherit from a thread that it does not have.
 class Deliveries {
  public:
-  void Deliver() {
-    const std::lock_guard lock(mutex_);
-    ++open_;
-  }
+  void Deliver() { open_.fetch_add(1, std::memory_order_relaxed); }
   // More than were delivered count as all of them.
   void Acknowledge(uint32_t count = 1) {
-    const std::lock_guard lock(mutex_);
-    open_ -= count < open_ ? count : open_;
-    if (open_ == 0) none_open_.notify_all();
+    uint32_t open = open_.load(std::memory_order_relaxed), left;
+    do {
+      left = open - std::min(count, open);
+    } while (!open_.compare_exchange_weak(open, left, std::memory_order_release,
+                                          std::memory_order_relaxed));
+    // The object may be gone by now: of this one the address alone is used.
+    if (left == 0 && open != 0) open_.notify_all();
   }
-  // Blocks for as long as the program owes one, as the real library does.
+  // Blocks for as long as the program owes one, as the real library does: not in a copy, in which
+  // the threads that owe them are not.
   void AwaitAll() {
-    std::unique_lock lock(mutex_);
-    none_open_.wait(lock, [this] { return open_ == 0; });
+    if (Copied::Is()) return;
+    while (const uint32_t open = open_.load(std::memory_order_acquire)) {
+      open_.wait(open, std::memory_order_acquire);
+    }
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable none_open_;
-  uint32_t open_ = 0;
+  std::atomic<uint32_t> open_{0};
 };
 
 }  // namespace pollux::abi

@@ -16,6 +16,7 @@
 #include "abi/export.h"
 #include "abi/objects.h"
 #include "abi/retired.h"
+#include "abi/spare_memory.h"
 
 namespace pollux::abi {
 namespace {
@@ -70,6 +71,8 @@ Context* OpenContext() {
     Failed(ENODEV);
     return nullptr;
   }
+  const MemoryFor memory;
+  if (!memory) return nullptr;
   auto* context = new Context(*world);
   const int cmd_fd = fcntl((*world)->command_fd(), F_DUPFD_CLOEXEC, 0);
   if (context->async_events.fd() < 0 || cmd_fd < 0) {

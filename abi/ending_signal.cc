@@ -4,12 +4,15 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <utility>
 
+#include "abi/last_thread.h"
 #include "abi/own_thread.h"
 
 namespace pollux::abi {
@@ -21,10 +24,26 @@ constexpr int kSignals[] = {SIGHUP, SIGINT, SIGTERM};
 // for longer than leaving takes where it does not, and no longer.
 constexpr int kStepMs = 100, kSteps = 50;
 
+constexpr int64_t kLookNs = 500'000'000;  // for threads of the program's
+
 pid_t process = 0;
 bool (*interrupted_in_call)() = nullptr;
 std::atomic<int> taken{0};
 sem_t wakes;
+
+// Whether a signal has come, before it is time to look for the program's threads.
+bool AwaitSignal() {
+  timespec until{};
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  constexpr int64_t kSecondNs = 1'000'000'000;
+  until.tv_nsec += kLookNs;
+  until.tv_sec += until.tv_nsec / kSecondNs;
+  until.tv_nsec %= kSecondNs;
+  while (sem_clockwait(&wakes, CLOCK_MONOTONIC, &until) != 0) {
+    if (errno == ETIMEDOUT) return false;
+  }
+  return true;
+}
 
 // Of the default action by now: SA_RESETHAND.
 void EndBy(int signal) {
@@ -49,6 +68,23 @@ void OnSignal(int signal) {
   errno = error;
 }
 
+// Users may lose patience with what the program does at its exit: this thread is the only one that
+// can take a signal by now.
+[[noreturn]] void ExitAsLastThread() {
+  sigset_t ending;
+  sigemptyset(&ending);
+  for (const int number : kSignals) {
+    sigaddset(&ending, number);
+    // Nobody is left whom OnSignal could wake.
+    struct sigaction action {};
+    if (sigaction(number, nullptr, &action) == 0 && action.sa_handler == OnSignal) {
+      signal(number, SIG_DFL);
+    }
+  }
+  pthread_sigmask(SIG_UNBLOCK, &ending, nullptr);
+  std::exit(0);
+}
+
 void TakeOver(int signal) {
   struct sigaction before {};
   if (sigaction(signal, nullptr, &before) != 0 || (before.sa_flags & SA_SIGINFO) != 0 ||
@@ -69,7 +105,9 @@ void LeaveBeforeEndingSignals(std::function<void()> leave, bool (*in_call)()) {
   interrupted_in_call = in_call;
   sem_init(&wakes, 0, 0);
   StartWithoutSignals([leave = std::move(leave)] {
-    while (sem_wait(&wakes) != 0) {
+    for (bool alone = false; !AwaitSignal();) {
+      const bool was_alone = std::exchange(alone, OnlyOurThreadsAreLeft());
+      if (was_alone && alone) ExitAsLastThread();
     }
     leave();
     EndBy(taken.load(std::memory_order_relaxed));

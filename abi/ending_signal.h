@@ -1,4 +1,4 @@
-// Signals by which users end programs.
+// Signals by which users end programs, and the end of a program's last thread.
 #ifndef POLLUX_ABI_ENDING_SIGNAL_H_
 #define POLLUX_ABI_ENDING_SIGNAL_H_
 
@@ -12,6 +12,10 @@ namespace pollux::abi {
 // thread that takes the signal stops there, as it would have, unless `in_call()` says in the
 // handler that `leave` needs it to go on. A second signal of the kind ends the process at once. In
 // processes that are forked from this one the signals do what they would have done. Once a process.
+//
+// The same thread notices, within half a second, that main() has ended by pthread_exit(3) and the
+// program's other threads have ended too (OnlyOurThreadsAreLeft()), and calls exit(0) as the last
+// of them would have.
 void LeaveBeforeEndingSignals(std::function<void()> leave, bool (*in_call)());
 
 }  // namespace pollux::abi

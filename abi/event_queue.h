@@ -12,18 +12,26 @@
 #include <optional>
 #include <utility>
 
-#include "abi/wait.h"
+#include "abi/copied.h"
+#include "abi/fork_gate.h"
+#include "stack/base/bell.h"
 #include "stack/engine/no_cancellation.h"
 
 namespace pollux::abi {
 
+// Of a queue that has no descriptor, and from which nothing is taken.
+struct NobodyWaits {};
+inline constexpr NobodyWaits kNobodyWaits;
+
 // Any thread. The descriptor is readable while an event waits, and the program's to poll and to
 // make non-blocking; one count of it stands for one event. As long as the objects that events are
-// about live, each with a handful of events at most, so does the bound of the queue.
+// about live, each with a handful of events at most, so does the bound of the queue. In a copy of
+// the process the events are its own, and the descriptor stays the other's: nothing is taken there.
 template <class Event>
 class EventQueue {
  public:
   EventQueue() : fd_(eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE)) {}
+  explicit EventQueue(NobodyWaits /*unused*/) : fd_(-1) {}
   ~EventQueue() {
     if (fd_ >= 0) close(fd_);
   }
@@ -37,15 +45,19 @@ class EventQueue {
     const engine::NoCancellation no_cancellation;
     const std::lock_guard lock(mutex_);
     events_.push_back(std::move(event));
+    if (!HasCount()) return;
     eventfd_write(fd_, 1);
+    bell_.Ring();
   }
 
   // 0 with the oldest in `*event`, after `taken(*event)` with the queue locked: no RemoveIf() comes
-  // between. Waits while there is none, unless the descriptor is non-blocking (EAGAIN); EINTR.
+  // between. Waits while there is none, unless the descriptor is non-blocking (EAGAIN); EINTR after
+  // the handlers of signals that let nothing go on (Bell); ENODEV in a copy.
   template <class Taken>
   int Take(Event* event, Taken taken) {
     while (true) {
-      if (const int error = AwaitReadable(fd_); error != 0) return error;
+      if (Copied::Is()) return ENODEV;
+      if (const int error = bell_.AwaitReadable(fd_); error != 0) return error;
       const engine::NoCancellation no_cancellation;
       const std::lock_guard lock(mutex_);
       if (events_.empty()) continue;  // another thread was faster
@@ -89,13 +101,16 @@ class EventQueue {
       }
       it = events_.erase(it);
       eventfd_t one;
-      eventfd_read(fd_, &one);
+      if (HasCount()) eventfd_read(fd_, &one);
     }
   }
 
  private:
+  bool HasCount() const { return fd_ >= 0 && !Copied::Is(); }
+
   int fd_;
-  std::mutex mutex_;
+  Bell bell_;
+  GatedMutex mutex_;
   std::deque<Event> events_;
 };
 

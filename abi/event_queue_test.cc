@@ -6,7 +6,10 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <thread>
+
+#include "stack/base/thread_state_for_test.h"
 
 namespace pollux::abi {
 namespace {
@@ -31,6 +34,18 @@ TEST(EventQueue, DescriptorIsReadableWhileAnEventWaits) {
   ASSERT_EQ(queue.Take(&event, kNothing), 0);
   EXPECT_EQ(event, 2);
   EXPECT_FALSE(IsReadable(queue.fd()));
+}
+
+TEST(EventQueue, WithoutADescriptorNothingIsTaken) {
+  EventQueue<int> queue(kNobodyWaits);
+  EXPECT_LT(queue.fd(), 0);
+  queue.Push(1);
+  queue.Push(2);
+  int event = 0;
+  EXPECT_EQ(queue.Take(&event, kNothing), EBADF);
+  int removed = 0;
+  queue.RemoveIf([&](int) { return ++removed > 0; });
+  EXPECT_EQ(removed, 2);
 }
 
 TEST(EventQueue, TheOldestCanBeLookedAt) {
@@ -96,6 +111,24 @@ TEST(EventQueue, SleeperCanBeCancelled) {
   sleeper.join();
   int event = 0;
   queue.Push(5);
+  ASSERT_EQ(queue.Take(&event, kNothing), 0);
+  EXPECT_EQ(event, 5);
+}
+
+TEST(EventQueue, SleeperCanBeCancelledInItsSleep) {
+  EventQueue<int> queue;
+  std::atomic<pid_t> id = 0;
+  std::thread sleeper([&] {
+    id = gettid();
+    int event = 0;
+    queue.Take(&event, kNothing);
+    ADD_FAILURE() << "it is awake";
+  });
+  AwaitSleepOf(id);
+  ASSERT_EQ(pthread_cancel(sleeper.native_handle()), 0);
+  sleeper.join();
+  queue.Push(5);
+  int event = 0;
   ASSERT_EQ(queue.Take(&event, kNothing), 0);
   EXPECT_EQ(event, 5);
 }

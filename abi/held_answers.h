@@ -8,8 +8,9 @@ namespace pollux::abi {
 
 // A program that takes a message and answers it at once sends two packets: the acknowledgement and
 // its answer. Sent alone, before the program has the completion, the first one costs a burst (on
-// net_af_packet and net_tap a system call) in the middle of each round trip. So it is left for the
-// post that follows, as long as posts do follow. Of the worker's owner.
+// net_af_packet and net_tap a system call) in the middle of each round trip, and tells a peer that
+// waits for both that it may look elsewhere for the answer. So it is left for the post that
+// follows, as long as posts do follow. Of the worker's owner.
 class HeldAnswers {
  public:
   // Who asks for completions again sends what is held for so long.
@@ -17,8 +18,9 @@ class HeldAnswers {
   static constexpr uint32_t kMisses = 4;   // in a row, before it is not tried
   static constexpr uint32_t kPause = 256;  // turns with work, until it is tried once more
 
-  // Before a turn of the loop in a call that looks for completions: whether it may leave answers
-  // unsent. A turn of any other kind sends them.
+  // Before a turn of the loop in a call that looks for completions, or by the progress thread for a
+  // program that looks at its memory: whether it may leave answers unsent. A turn of any other kind
+  // sends them.
   bool MayHold(uint64_t now_ns) const {
     return since_ns_ != 0 ? now_ns - since_ns_ < kMostNs : pause_ == 0;
   }

@@ -42,6 +42,7 @@ POLLUX_EXPORT ibv_context* pollux_ibv_import_device(int cmd_fd) {
 }
 
 POLLUX_EXPORT ibv_pd* pollux_ibv_import_pd(ibv_context* context, uint32_t handle) {
+  if (World::IsCopy()) return nullptr;
   Turn turn(Of(context)->world);
   const auto found = turn.domains().find(handle);
   if (found != turn.domains().end()) return MakePd(context, found->second);
@@ -52,6 +53,7 @@ POLLUX_EXPORT ibv_pd* pollux_ibv_import_pd(ibv_context* context, uint32_t handle
 POLLUX_EXPORT void pollux_ibv_unimport_pd(ibv_pd* pd) { delete Of(pd); }
 
 POLLUX_EXPORT ibv_mr* pollux_ibv_import_mr(ibv_pd* pd, uint32_t handle) {
+  if (World::IsCopy()) return nullptr;
   Turn turn(Of(pd->context)->world);
   const memory::ProtectionDomain* domain = Of(pd)->native;
   const memory::MemoryRegion* found = domain->regions->Find(handle);

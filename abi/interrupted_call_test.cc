@@ -118,5 +118,56 @@ TEST_F(InterruptedCallTest, TheProcessEndsThoughAThreadStaysInIt) {
   EXPECT_EXIT(end(), testing::ExitedWithCode(kEnded), "");
 }
 
+// As after a read(2) of what libibverbs waits for: a timer of signal(3) does not end it.
+TEST(InterruptedWaitTest, GoesOnAfterHandlersThatWantIt) {
+  setenv(kSettingsVariable, kPort, 1);
+  struct sigaction action {};
+  action.sa_handler = [](int) {};
+  action.sa_flags = SA_RESTART;
+  ASSERT_EQ(sigaction(SIGUSR1, &action, nullptr), 0);
+  ibv_device** list = ibv_get_device_list(nullptr);
+  ASSERT_TRUE(list != nullptr && list[0] != nullptr);
+  ibv_context* context = ibv_open_device(list[0]);
+  ibv_free_device_list(list);
+  ASSERT_NE(context, nullptr);
+  ibv_pd* pd = ibv_alloc_pd(context);
+  ibv_comp_channel* channel = ibv_create_comp_channel(context);
+  ibv_cq* cq = ibv_create_cq(context, 1, nullptr, channel, 0);
+  ibv_qp_init_attr init{};
+  init.send_cq = init.recv_cq = cq;
+  init.cap.max_recv_wr = init.cap.max_recv_sge = 1;
+  init.qp_type = IBV_QPT_RC;
+  ibv_qp* qp = ibv_create_qp(pd, &init);
+  ASSERT_NE(qp, nullptr);
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = 1;
+  constexpr int kInit = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+  ASSERT_EQ(ibv_modify_qp(qp, &attr, kInit), 0);
+  ibv_recv_wr receive{};
+  ibv_recv_wr* bad = nullptr;
+  ASSERT_EQ(ibv_post_recv(qp, &receive, &bad), 0);
+  ASSERT_EQ(ibv_req_notify_cq(cq, 0), 0);
+  std::thread waits([&] {
+    ibv_cq* announced = nullptr;
+    void* user = nullptr;
+    ASSERT_EQ(ibv_get_cq_event(channel, &announced, &user), 0);
+    EXPECT_EQ(announced, cq);
+    ibv_ack_cq_events(announced, 1);
+  });
+  for (int i = 0; i < 1000; ++i) {
+    pthread_kill(waits.native_handle(), SIGUSR1);
+    std::this_thread::yield();
+  }
+  attr.qp_state = IBV_QPS_ERR;
+  EXPECT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+  waits.join();
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+  EXPECT_EQ(ibv_destroy_comp_channel(channel), 0);
+  EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+  EXPECT_EQ(ibv_close_device(context), 0);
+}
+
 }  // namespace
 }  // namespace pollux::abi

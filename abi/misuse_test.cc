@@ -12,8 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "abi/reliable_qp_for_test.h"
 #include "abi/settings.h"
 
+namespace pollux::abi {
 namespace {
 
 // A port whose frames nobody takes: for what is refused before it leaves.
@@ -22,7 +24,7 @@ constexpr uint32_t kDepth = 16;
 
 class MisuseTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() { setenv(pollux::abi::kSettingsVariable, kPort, 1); }
+  static void SetUpTestSuite() { setenv(kSettingsVariable, kPort, 1); }
   void SetUp() override {
     int count = 0;
     ibv_device** list = ibv_get_device_list(&count);
@@ -43,16 +45,44 @@ class MisuseTest : public testing::Test {
   }
 
   ibv_qp* MakeQp(ibv_srq* srq = nullptr, uint32_t max_recv_wr = kDepth) {
-    ibv_qp_init_attr init{};
+    ibv_qp_init_attr init = ReliableQp(kDepth);
     init.send_cq = init.recv_cq = cq_;
     init.srq = srq;
-    init.cap = {.max_send_wr = kDepth,
-                .max_recv_wr = max_recv_wr,
-                .max_send_sge = 1,
-                .max_recv_sge = 1,
-                .max_inline_data = 0};
-    init.qp_type = IBV_QPT_RC;
+    init.cap.max_recv_wr = max_recv_wr;
     return ibv_create_qp(pd_, &init);
+  }
+  // That ibv_wr_rdma_write() and ibv_wr_rdma_read() build for.
+  ibv_qp* MakeBuilder() {
+    ibv_qp_init_attr_ex init{};
+    init.send_cq = init.recv_cq = cq_;
+    init.cap = ReliableQp(kDepth).cap;
+    init.qp_type = IBV_QPT_RC;
+    init.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    init.pd = pd_;
+    init.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ;
+    return ibv_create_qp_ex(context_, &init);
+  }
+  ibv_wc AwaitCompletion() {
+    ibv_wc wc{};
+    while (ibv_poll_cq(cq_, 1, &wc) == 0) {
+    }
+    return wc;
+  }
+  // In RTS, with the Q_Key 0.
+  ibv_qp* MakeDatagramQp() {
+    ibv_qp_init_attr init = ReliableQp(kDepth);
+    init.send_cq = init.recv_cq = cq_;
+    init.qp_type = IBV_QPT_UD;
+    ibv_qp* qp = ibv_create_qp(pd_, &init);
+    ibv_qp_attr attr{};
+    attr.qp_state = IBV_QPS_INIT;
+    attr.port_num = 1;
+    constexpr int kToInit = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
+    EXPECT_EQ(ibv_modify_qp(qp, &attr, kToInit), 0);
+    EXPECT_EQ(Move(qp, IBV_QPS_RTR), 0);
+    attr.qp_state = IBV_QPS_RTS;
+    EXPECT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+    return qp;
   }
   int Move(ibv_qp* qp, ibv_qp_state state, unsigned access = 0) {
     ibv_qp_attr attr{};
@@ -63,30 +93,12 @@ class MisuseTest : public testing::Test {
         state == IBV_QPS_INIT ? IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS : 0;
     return ibv_modify_qp(qp, &attr, IBV_QP_STATE | more);
   }
-  // Moves it from RESET to RTS, with the queue pair of this number at the same port as its peer:
-  // the port reaches itself. It repeats what is not answered after 4.096 us * 2^timeout, never for
-  // 0.
+  // Its peer is the queue pair of this number at the same port.
   void Connect(ibv_qp* qp, uint32_t peer, uint8_t timeout) {
-    ASSERT_EQ(Move(qp, IBV_QPS_INIT, IBV_ACCESS_REMOTE_WRITE), 0);
-    ibv_qp_attr attr{};
-    attr.qp_state = IBV_QPS_RTR;
-    attr.path_mtu = IBV_MTU_1024;
-    attr.dest_qp_num = peer;
-    attr.ah_attr.is_global = 1;
-    attr.ah_attr.port_num = 1;
-    attr.ah_attr.grh.hop_limit = 64;
-    ASSERT_EQ(ibv_query_gid(context_, 1, 0, &attr.ah_attr.grh.dgid), 0);
-    ASSERT_EQ(ibv_modify_qp(qp, &attr,
-                            IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                                IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-              0);
-    attr.qp_state = IBV_QPS_RTS;
-    attr.timeout = timeout;
-    attr.retry_cnt = 7;
-    ASSERT_EQ(ibv_modify_qp(qp, &attr,
-                            IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                                IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
-              0);
+    ReliablePeer at_same_port = PeerAtSamePort(context_, peer);
+    at_same_port.access = IBV_ACCESS_REMOTE_WRITE;
+    at_same_port.timeout = timeout;
+    ASSERT_EQ(MoveToRts(qp, at_same_port), 0);
   }
   // Moves the two to RTS, each the other's peer.
   void Join(ibv_qp* one, ibv_qp* other) {
@@ -207,6 +219,34 @@ TEST_F(MisuseTest, PostsInTheWrongStateAreRefused) {
   EXPECT_EQ(ibv_destroy_qp(qp), 0);
 }
 
+TEST_F(MisuseTest, OfPsnsTheLast24BitsCount) {
+  ibv_qp_init_attr init{};
+  init.send_cq = init.recv_cq = cq_;
+  init.qp_type = IBV_QPT_UC;
+  ibv_qp* qp = ibv_create_qp(pd_, &init);
+  ASSERT_NE(qp, nullptr);
+  ASSERT_EQ(Move(qp, IBV_QPS_INIT), 0);
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_RTR;
+  attr.path_mtu = IBV_MTU_1024;
+  attr.dest_qp_num = qp->qp_num;
+  attr.rq_psn = 0xFF000001;
+  attr.ah_attr.is_global = 1;
+  attr.ah_attr.port_num = 1;
+  ASSERT_EQ(ibv_query_gid(context_, 1, 0, &attr.ah_attr.grh.dgid), 0);
+  ASSERT_EQ(
+      ibv_modify_qp(qp, &attr,
+                    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN),
+      0);
+  attr.qp_state = IBV_QPS_RTS;
+  attr.sq_psn = UINT32_MAX;
+  ASSERT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+  ASSERT_EQ(ibv_query_qp(qp, &attr, IBV_QP_RQ_PSN | IBV_QP_SQ_PSN, &init), 0);
+  EXPECT_EQ(attr.rq_psn, 1u);
+  EXPECT_EQ(attr.sq_psn, 0xFFFFFFu);
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+}
+
 TEST_F(MisuseTest, FullQueuesSaySo) {
   ibv_srq_init_attr srq_init{};
   srq_init.attr = {.max_wr = kDepth, .max_sge = 1, .srq_limit = 0};
@@ -272,18 +312,7 @@ TEST_F(MisuseTest, SendsThatNoQueueTakes) {
 }
 
 TEST_F(MisuseTest, ChainsHoldWhatWasBuiltSinceTheirStart) {
-  ibv_qp_init_attr_ex init{};
-  init.send_cq = init.recv_cq = cq_;
-  init.cap = {.max_send_wr = kDepth,
-              .max_recv_wr = 1,
-              .max_send_sge = 1,
-              .max_recv_sge = 1,
-              .max_inline_data = 0};
-  init.qp_type = IBV_QPT_RC;
-  init.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-  init.pd = pd_;
-  init.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE;
-  ibv_qp *writer = ibv_create_qp_ex(context_, &init), *target = MakeQp();
+  ibv_qp *writer = MakeBuilder(), *target = MakeQp();
   ASSERT_TRUE(writer != nullptr && target != nullptr);
   Join(writer, target);
   ibv_qp_ex* const builder = ibv_qp_to_qp_ex(writer);
@@ -306,14 +335,46 @@ TEST_F(MisuseTest, ChainsHoldWhatWasBuiltSinceTheirStart) {
   build({5});
   EXPECT_EQ(ibv_wr_complete(builder), 0);
   for (uint64_t id = 1; id <= 5; ++id) {
-    ibv_wc wc{};
-    while (ibv_poll_cq(cq_, 1, &wc) == 0) {
-    }
+    const ibv_wc wc = AwaitCompletion();
     EXPECT_EQ(wc.wr_id, id);
     EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
   }
   EXPECT_EQ(ibv_destroy_qp(writer), 0);
   EXPECT_EQ(ibv_destroy_qp(target), 0);
+}
+
+TEST_F(MisuseTest, OfAChainThatIsRefusedNothingIsPosted) {
+  ibv_qp *writer = MakeBuilder(), *silent = MakeQp();
+  ASSERT_NO_FATAL_FAILURE(Connect(writer, silent->qp_num, /*timeout=*/0));
+  ibv_qp_ex* const builder = ibv_qp_to_qp_ex(writer);
+  const auto build = [builder](uint32_t count) {
+    ibv_wr_start(builder);
+    builder->wr_flags = 0;
+    for (uint32_t i = 0; i < count; ++i) ibv_wr_rdma_write(builder, 0, 0);
+  };
+  build(kDepth + 1);
+  EXPECT_EQ(ibv_wr_complete(builder), ENOMEM);
+  build(2);
+  const ibv_sge elements[2] = {};
+  ibv_wr_set_sge_list(builder, 2, elements);
+  EXPECT_EQ(ibv_wr_complete(builder), EINVAL);
+  build(2);
+  builder->wr_flags = IBV_SEND_INLINE;
+  ibv_wr_rdma_read(builder, 0, 0);
+  EXPECT_EQ(ibv_wr_complete(builder), EINVAL) << "found when it is posted";
+  build(kDepth - 1);
+  EXPECT_EQ(ibv_wr_complete(builder), 0);
+  build(2);
+  EXPECT_EQ(ibv_wr_complete(builder), ENOMEM);
+  build(1);
+  EXPECT_EQ(ibv_wr_complete(builder), 0);
+  build(1);
+  EXPECT_EQ(ibv_wr_complete(builder), ENOMEM);
+  ASSERT_EQ(Move(writer, IBV_QPS_ERR), 0);
+  std::array<ibv_wc, 2 * kDepth> flushed{};
+  EXPECT_EQ(ibv_poll_cq(cq_, flushed.size(), flushed.data()), static_cast<int>(kDepth));
+  EXPECT_EQ(ibv_destroy_qp(writer), 0);
+  EXPECT_EQ(ibv_destroy_qp(silent), 0);
 }
 
 TEST_F(MisuseTest, OverrunOfACompletionQueueIsTold) {
@@ -364,6 +425,59 @@ TEST_F(MisuseTest, NoReceivesArePolledOfADestroyedQueuePair) {
   EXPECT_EQ(ibv_destroy_qp(second), 0);
 }
 
+// Another handle may have the place of the first one when the sends that name that leave.
+TEST_F(MisuseTest, AddressHandlesMayGoBeforeTheirSends) {
+  ibv_qp* const sender = MakeDatagramQp();
+  ibv_qp* const receiver = MakeDatagramQp();
+  std::array<uint8_t, 64> bytes{};
+  ibv_mr* mr = ibv_reg_mr(pd_, bytes.data(), bytes.size(), IBV_ACCESS_LOCAL_WRITE);
+  ibv_sge element{reinterpret_cast<uintptr_t>(bytes.data()), bytes.size(), mr->lkey};
+  ibv_recv_wr receive{};
+  receive.sg_list = &element;
+  receive.num_sge = 1;
+  ibv_recv_wr* bad_receive = nullptr;
+  ASSERT_EQ(ibv_post_recv(receiver, &receive, &bad_receive), 0);
+
+  ibv_ah_attr attr{};
+  attr.is_global = 1;
+  attr.port_num = 1;
+  attr.grh.hop_limit = 1;
+  ASSERT_EQ(ibv_query_gid(context_, 1, 0, &attr.grh.dgid), 0);
+  ibv_ah* own = ibv_create_ah(pd_, &attr);
+  ASSERT_NE(own, nullptr);
+  ASSERT_EQ(Move(sender, IBV_QPS_SQD), 0);
+  ibv_send_wr send{};
+  send.opcode = IBV_WR_SEND;
+  send.send_flags = IBV_SEND_SIGNALED;
+  send.wr.ud.ah = own;
+  send.wr.ud.remote_qpn = receiver->qp_num;
+  ibv_send_wr* bad_send = nullptr;
+  ASSERT_EQ(ibv_post_send(sender, &send, &bad_send), 0);
+  EXPECT_EQ(ibv_destroy_ah(own), 0);
+  EXPECT_EQ(ibv_destroy_ah(own), EINVAL) << "once";
+  attr.grh.dgid.raw[0] = 0xFF;  // a group
+  ibv_ah* other = ibv_create_ah(pd_, &attr);
+  ASSERT_NE(other, nullptr);
+  ASSERT_EQ(Move(sender, IBV_QPS_RTS), 0);
+  for (int completions = 0; completions < 2;) {
+    ibv_wc wc{};
+    const int polled = ibv_poll_cq(cq_, 1, &wc);
+    ASSERT_GE(polled, 0);
+    EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+    completions += polled;
+  }
+  EXPECT_EQ(ibv_destroy_ah(other), 0);
+
+  // Those of a queue pair that goes with them.
+  send.wr.ud.ah = ibv_create_ah(pd_, &attr);
+  ASSERT_EQ(Move(sender, IBV_QPS_SQD), 0);
+  ASSERT_EQ(ibv_post_send(sender, &send, &bad_send), 0);
+  EXPECT_EQ(ibv_destroy_ah(send.wr.ud.ah), 0);
+  EXPECT_EQ(ibv_destroy_qp(sender), 0);
+  EXPECT_EQ(ibv_destroy_qp(receiver), 0);
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
+}
+
 TEST_F(MisuseTest, WhatNoObjectIsMadeOf) {
   EXPECT_EQ(ibv_create_cq(context_, 0, nullptr, nullptr, 0), nullptr);
   EXPECT_EQ(errno, EINVAL);
@@ -389,6 +503,16 @@ TEST_F(MisuseTest, WhatNoObjectIsMadeOf) {
   EXPECT_EQ(errno, EINVAL);
   EXPECT_EQ(ibv_reg_mr(pd_, &byte, 1, IBV_ACCESS_ON_DEMAND), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
+  EXPECT_EQ(ibv_reg_mr(pd_, &byte, 1, 1 << 15), nullptr) << "what nobody knows";
+  EXPECT_EQ(errno, EINVAL);
+  ibv_mr* mr = ibv_reg_mr(pd_, &byte, 1, 0);
+  EXPECT_EQ(ibv_rereg_mr(mr, 0, nullptr, nullptr, 0, 0), IBV_REREG_MR_ERR_INPUT);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
+  ibv_srq_init_attr none{};
+  none.attr.max_sge = 1;
+  EXPECT_EQ(ibv_create_srq(pd_, &none), nullptr);
+  EXPECT_EQ(errno, EINVAL);
 }
 
 TEST_F(MisuseTest, MemoryMayGoBeforeItsRegion) {
@@ -418,6 +542,87 @@ TEST_F(MisuseTest, MemoryThatIsNotThereIsNotRegistered) {
   EXPECT_NE(mr, nullptr) << "the half that is left";
   EXPECT_EQ(ibv_dereg_mr(mr), 0);
   EXPECT_EQ(munmap(memory, kBytes / 2), 0);
+}
+
+// As adapters, whose pages the kernel takes hold of: a peer that wrote there would end the process.
+TEST_F(MisuseTest, MemoryThatForbidsWhatItIsRegisteredFor) {
+  constexpr size_t kBytes = 1 << 14;
+  constexpr int kReads = IBV_ACCESS_REMOTE_READ;
+  constexpr int kWrites[] = {IBV_ACCESS_LOCAL_WRITE,
+                             IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
+                             IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC, IBV_ACCESS_MW_BIND};
+  auto* memory = static_cast<char*>(
+      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(memory, MAP_FAILED);
+  memory[0] = memory[kBytes - 1] = 'x';
+  ASSERT_EQ(mprotect(memory + kBytes / 2, kBytes / 2, PROT_READ), 0);
+  for (const int access : kWrites) {
+    EXPECT_EQ(ibv_reg_mr(pd_, memory, kBytes, access), nullptr) << access;
+    EXPECT_EQ(errno, EFAULT);
+    ibv_mr* half = ibv_reg_mr(pd_, memory + 1, kBytes / 2 - 1, access);
+    ASSERT_NE(half, nullptr) << access << ": the half that may be written to";
+    EXPECT_EQ(ibv_dereg_mr(half), 0);
+  }
+  ibv_mr* mr = ibv_reg_mr(pd_, memory, kBytes, kReads);
+  ASSERT_NE(mr, nullptr);
+  EXPECT_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, kWrites[0]),
+            IBV_REREG_MR_ERR_INPUT);
+  EXPECT_EQ(errno, EFAULT);
+  EXPECT_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS | IBV_REREG_MR_CHANGE_TRANSLATION, nullptr,
+                         memory, kBytes / 2, kWrites[0]),
+            0);
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
+  EXPECT_EQ(memory[0], 'x');
+  EXPECT_EQ(memory[kBytes - 1], 'x');
+  ASSERT_EQ(mprotect(memory, kBytes, PROT_NONE), 0);
+  EXPECT_EQ(ibv_reg_mr(pd_, memory, kBytes, kReads), nullptr);
+  EXPECT_EQ(errno, EFAULT);
+  EXPECT_EQ(munmap(memory, kBytes), 0);
+
+  static constexpr char kConstant[] = "a program's own text";
+  EXPECT_EQ(ibv_reg_mr(pd_, const_cast<char*>(kConstant), sizeof kConstant, kWrites[0]), nullptr);
+  EXPECT_EQ(errno, EFAULT);
+  mr = ibv_reg_mr(pd_, const_cast<char*>(kConstant), sizeof kConstant, kReads);
+  EXPECT_NE(mr, nullptr);
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
+}
+
+// More of it than is looked at in one go.
+TEST_F(MisuseTest, LargeMemoryIsLookedAtToItsEnd) {
+  const auto page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t bytes = (32u << 20) + 3 * page_bytes;
+  constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE;
+  auto* memory = static_cast<char*>(
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(memory, MAP_FAILED);
+  ibv_mr* mr = ibv_reg_mr(pd_, memory + 1, bytes - 1, kAccess);
+  ASSERT_NE(mr, nullptr);
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
+  ASSERT_EQ(munmap(memory + bytes - page_bytes, page_bytes), 0);
+  EXPECT_EQ(ibv_reg_mr(pd_, memory, bytes, kAccess), nullptr);
+  EXPECT_EQ(errno, EFAULT);
+  mr = ibv_reg_mr(pd_, memory, bytes - page_bytes, kAccess);
+  EXPECT_NE(mr, nullptr);
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
+  EXPECT_EQ(munmap(memory, bytes - page_bytes), 0);
+}
+
+// Its pages are mapped, and whoever touches them gets SIGBUS.
+TEST_F(MisuseTest, MemoryBehindTheEndOfItsFileIsNotRegistered) {
+  const auto page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const int file = memfd_create("short", MFD_CLOEXEC);
+  ASSERT_EQ(ftruncate(file, static_cast<off_t>(page_bytes)), 0);
+  void* memory = mmap(nullptr, 2 * page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  for (const int access : {0, static_cast<int>(IBV_ACCESS_LOCAL_WRITE)}) {
+    EXPECT_EQ(ibv_reg_mr(pd_, memory, 2 * page_bytes, access), nullptr) << access;
+    EXPECT_EQ(errno, EFAULT);
+    ibv_mr* mr = ibv_reg_mr(pd_, memory, page_bytes, access);
+    ASSERT_NE(mr, nullptr) << access;
+    EXPECT_EQ(ibv_dereg_mr(mr), 0);
+  }
+  EXPECT_EQ(munmap(memory, 2 * page_bytes), 0);
+  close(file);
 }
 
 TEST_F(MisuseTest, APeerWritesToMemoryThatHasGone) { WriteToMemoryThatHasGone(/*sleeps=*/false); }
@@ -460,3 +665,4 @@ TEST_F(MisuseTest, EmptyChannelsDoNotBlockWhoDoesNotWantThat) {
 }
 
 }  // namespace
+}  // namespace pollux::abi

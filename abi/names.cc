@@ -80,9 +80,10 @@ constexpr std::array kCmEvent = {"RDMA_CM_EVENT_ADDR_RESOLVED",   "RDMA_CM_EVENT
 static_assert(kCmEvent.size() == RDMA_CM_EVENT_TIMEWAIT_EXIT + 1);
 
 template <size_t kCount>
-const char* Name(const std::array<const char*, kCount>& names, int value) {
+const char* Name(const std::array<const char*, kCount>& names, int value,
+                 const char* otherwise = "unknown") {
   return value >= 0 && static_cast<size_t>(value) < kCount ? names[static_cast<size_t>(value)]
-                                                           : "unknown";
+                                                           : otherwise;
 }
 
 // Multiples of 2.5 Gb/s and Mb/s. Source: IB specification, PathRecord.Rate.
@@ -90,17 +91,18 @@ struct Rate {
   ibv_rate rate;
   int multiple, mbps;
 };
-constexpr Rate kRates[] = {{IBV_RATE_2_5_GBPS, 1, 2500},    {IBV_RATE_5_GBPS, 2, 5000},
-                           {IBV_RATE_10_GBPS, 4, 10000},    {IBV_RATE_20_GBPS, 8, 20000},
-                           {IBV_RATE_30_GBPS, 12, 30000},   {IBV_RATE_40_GBPS, 16, 40000},
-                           {IBV_RATE_60_GBPS, 24, 60000},   {IBV_RATE_80_GBPS, 32, 80000},
-                           {IBV_RATE_120_GBPS, 48, 120000}, {IBV_RATE_14_GBPS, -1, 14062},
-                           {IBV_RATE_56_GBPS, -1, 56250},   {IBV_RATE_112_GBPS, -1, 112500},
-                           {IBV_RATE_168_GBPS, -1, 168750}, {IBV_RATE_25_GBPS, -1, 25781},
-                           {IBV_RATE_100_GBPS, -1, 103125}, {IBV_RATE_200_GBPS, -1, 206250},
-                           {IBV_RATE_300_GBPS, -1, 309375}, {IBV_RATE_28_GBPS, -1, 28125},
-                           {IBV_RATE_50_GBPS, -1, 53125},   {IBV_RATE_400_GBPS, -1, 425000},
-                           {IBV_RATE_600_GBPS, -1, 637500}};
+constexpr Rate kRates[] = {{IBV_RATE_2_5_GBPS, 1, 2500},      {IBV_RATE_5_GBPS, 2, 5000},
+                           {IBV_RATE_10_GBPS, 4, 10000},      {IBV_RATE_20_GBPS, 8, 20000},
+                           {IBV_RATE_30_GBPS, 12, 30000},     {IBV_RATE_40_GBPS, 16, 40000},
+                           {IBV_RATE_60_GBPS, 24, 60000},     {IBV_RATE_80_GBPS, 32, 80000},
+                           {IBV_RATE_120_GBPS, 48, 120000},   {IBV_RATE_14_GBPS, -1, 14062},
+                           {IBV_RATE_56_GBPS, -1, 56250},     {IBV_RATE_112_GBPS, -1, 112500},
+                           {IBV_RATE_168_GBPS, -1, 168750},   {IBV_RATE_25_GBPS, -1, 25781},
+                           {IBV_RATE_100_GBPS, -1, 103125},   {IBV_RATE_200_GBPS, -1, 206250},
+                           {IBV_RATE_300_GBPS, -1, 309375},   {IBV_RATE_28_GBPS, 11, 28125},
+                           {IBV_RATE_50_GBPS, 20, 53125},     {IBV_RATE_400_GBPS, 160, 425000},
+                           {IBV_RATE_600_GBPS, 240, 637500},  {IBV_RATE_800_GBPS, 320, 850000},
+                           {IBV_RATE_1200_GBPS, 480, 1275000}};
 
 }  // namespace
 
@@ -117,7 +119,7 @@ POLLUX_EXPORT const char* pollux_ibv_node_type_str(ibv_node_type type) {
   return Name(kNodeType, type);
 }
 POLLUX_EXPORT const char* pollux_rdma_event_str(rdma_cm_event_type event) {
-  return Name(kCmEvent, event);
+  return Name(kCmEvent, event, "UNKNOWN EVENT");
 }
 
 POLLUX_EXPORT int pollux_ibv_rate_to_mult(ibv_rate rate) {

@@ -14,11 +14,13 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "abi/critical_section.h"
 #include "abi/deliveries.h"
 #include "abi/event_queue.h"
+#include "abi/fork_gate.h"
+#include "abi/work_request_chain.h"
 #include "abi/world.h"
 #include "stack/memory/protection_domain.h"
 #include "stack/verbs/address_handle.h"
@@ -60,7 +62,7 @@ struct Cq;
 struct Channel : ibv_comp_channel {
   std::unique_ptr<verbs::CompletionChannel> native;
   // Below: who takes events, and who destroys what they are about.
-  std::mutex mutex;
+  GatedMutex mutex;
   std::map<const verbs::CompletionQueue*, Cq*> queues;
   std::deque<Cq*> taken;  // from the native channel, for the program to take; oldest first
 };
@@ -71,8 +73,11 @@ struct Cq : ibv_cq_ex {
   verbs::CompletionQueue* native = nullptr;
   Channel* its_channel = nullptr;
   Deliveries completion_events, async_events_given;
-  // Of ibv_start_poll(3): the one that is being looked at.
+  // Of ibv_start_poll(3): the one that is being looked at, by one thread until its ibv_end_poll(3),
+  // which the program sees to itself when it has said so.
   ibv_wc current{};
+  CriticalSection looking;
+  bool single_threaded = false;
 };
 
 struct Srq : ibv_srq {
@@ -80,19 +85,6 @@ struct Srq : ibv_srq {
   Context* owner = nullptr;
   verbs::SharedReceiveQueue* native = nullptr;
   Deliveries async_events_given;
-};
-
-// Work requests between ibv_wr_start(3) and ibv_wr_complete(3). Sends of one chain are posted
-// together or not at all. What a chain has taken from the heap serves the next.
-struct Builder {
-  struct Request {
-    ibv_send_wr wr{};
-    std::vector<ibv_sge> sges;
-    std::vector<uint8_t> inline_data;
-  };
-  std::vector<Request> requests;
-  size_t count = 0;  // of them that belong to the chain
-  int error = 0;     // the first
 };
 
 struct CmId;
@@ -105,7 +97,7 @@ struct Qp : ibv_qp_ex {
   // the other.
   CmId* connection = nullptr;
   bool was_connected = false;  // its number rests for the time that a connection's does
-  Builder builder;
+  WorkRequestChain chain;
   Deliveries async_events_given;
 };
 
@@ -135,6 +127,8 @@ int ReqNotifyCq(ibv_cq* cq, int solicited_only);
 int PostSrqRecv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
 int PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr);
 int PostRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
+// As PostSend(), all of them or none.
+int PostChain(Qp* qp, ibv_send_wr* first);
 int QueryPort(ibv_context* context, uint8_t port_num, ibv_port_attr* attr, size_t size);
 int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
                   ibv_device_attr_ex* attr, size_t size);
@@ -142,7 +136,7 @@ ibv_cq_ex* CreateCqEx(ibv_context* context, ibv_cq_init_attr_ex* init);
 ibv_qp* CreateQpEx(ibv_context* context, ibv_qp_init_attr_ex* init);
 ibv_srq* CreateSrqEx(ibv_context* context, ibv_srq_init_attr_ex* init);
 
-// Fills in the calls by which ibv_wr_*(3) builds work requests.
+// Fills in the calls by which ibv_wr_*(3) builds work requests, and takes the memory for them.
 void SetBuilder(Qp* qp);
 // Fills in the calls by which ibv_start_poll(3) and its kin look at completions.
 void SetPollCalls(Cq* cq);

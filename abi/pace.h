@@ -10,20 +10,28 @@ namespace pollux::abi {
 
 // One thread's. It has a turn to take when
 //  - a thread of the program sleeps until a completion is announced, or has armed a completion
-//    queue to do so: then without a pause as long as there is something to do, and for kSpinTurns
-//    after;
+//    queue to do so: then without a pause as long as there is something to do, and after
+//    `yield_after` turns without, as `idle` says;
 //  - or nobody has driven for kAbandonedNs: a program may compute, and its peers' packets are to be
 //    answered all the same. After kSpinTurns without work it naps in between. Threads that wait for
 //    events of connections are served so too: one that polls may well stand beside them.
 // Otherwise it naps, so that a program that polls has its CPU for itself: the longer one has polled
 // on, the longer. So has its CPU one that has called a moment ago and now waits for its memory to
 // change (ib_write_lat): what came meanwhile is served at the end of a nap, and as long as such
-// naps find something they are short. While more comes, there is no nap at all. Nor does it yield
-// where another thread takes the CPU for long when it may: it naps instead.
+// naps find something they are short. Its acknowledgement is left to the answer that the program
+// posts then (HeldAnswers), so that the peer, which polls until it has both, needs no nap for it.
+// While more comes, there is no nap at all. Nor does it yield where another thread takes the CPU
+// for long when it may: it naps instead, when it would have yielded.
 class Pace {
  public:
-  // kRelax: a microsecond, with the CPU kept.
-  enum class Pause : uint8_t { kNone, kRelax, kYield, kNap };
+  // Of the thread, among those that want its CPU.
+  enum class Standing : uint8_t {
+    kUsual,
+    kWokenAtOnce,  // from a nap
+    kAhead,        // and has the larger part of the CPU
+  };
+  // kRelax: a microsecond, with the CPU kept. kSleep: a nap while a thread of the program sleeps.
+  enum class Pause : uint8_t { kNone, kRelax, kYield, kNap, kSleep };
   // What a turn of the loop has found.
   struct Found {
     bool work = false;
@@ -40,8 +48,14 @@ class Pace {
   // time when it then does something else.
   static constexpr uint32_t kPollingLooks = 40;
   static constexpr uint64_t kLongNapNs = 500'000;
-  static constexpr uint64_t kShortNapNs = 10'000;
+  // Going to sleep and being woken take 30 us of the CPU there: between messages the program has
+  // more of it than the thread, and time to answer what it finds in its memory.
+  static constexpr uint64_t kShortNapNs = 50'000;
   static constexpr uint32_t kShortNaps = 8;  // in vain, before they are long again
+  // So long after its last call a program that waits for its memory stands back for this thread,
+  // without which nothing changes there: a message of 8 MiB takes 5 to 10 ms. One that has called
+  // longer ago computes, whatever its peers send.
+  static constexpr uint64_t kAheadNs = 20'000'000;
   // So many packets since a nap are a message of which more is to come: for the next one this
   // thread stays awake for about as long as a nap would cost.
   static constexpr uint64_t kStreamPackets = 4;
@@ -49,6 +63,8 @@ class Pace {
   // One that polls has called within that time before the nap was to end. What came then, up to 50
   // us in virtual machines until this thread has the CPU, is not its silence.
   static constexpr uint64_t kBetweenPollsNs = 2'000;
+  // And one that waits for its memory has not for so long.
+  static constexpr uint64_t kWaitsNs = 10'000;
 
   // Who yields for longer has left the CPU to a thread that runs on, and has it back when that
   // one's slice is over: up to a tick of 4 ms (the scheduler of Linux 6.18 takes the rest of one's
@@ -65,16 +81,24 @@ class Pace {
   // Then either of them: what to do before the next look.
   Pause AfterTurn(const Found& found);
   Pause WithoutTurn();
+  // At the last look: what a turn finds in the port the program may be about to answer.
+  bool AwaitsPost() const { return called_lately_ && !sleep_expected_; }
   // After a kYield that has taken so long.
   void Yielded(uint64_t ns) {
     if (ns > kOthersNs) shared_naps_left_ = kSharedNaps;
   }
-  // Of the nap that they have asked for last; the thread is to be woken when the program is about
-  // to sleep.
+  // Of the nap or sleep that they have asked for last; the thread is to be woken when a thread of
+  // the program is about to sleep.
   uint64_t nap_ns() const { return nap_ns_; }
+  // At the last look, after such a nap or before it.
+  Standing standing() const {
+    if (sleep_expected_ || nap_ns_ != kShortNapNs) return Standing::kUsual;
+    return silent_ns_ < kAheadNs ? Standing::kAhead : Standing::kWokenAtOnce;
+  }
 
  private:
   uint64_t SilenceOfAbandoned() const;
+  Pause AfterIdleTurnForSleeper();
   Pause Nap();
 
   engine::Idle idle_;
@@ -86,7 +110,9 @@ class Pace {
   uint64_t packets_ = 0;  // since the last nap, as the next
   bool worked_ = false;
   uint64_t nap_ns_ = kNapNs;
+  engine::SleepLength sleep_length_;
   uint64_t look_ns_ = 0;
+  uint64_t silent_ns_ = 0;       // the program, at the last look
   bool napped_ = false;          // since the last look
   bool sleep_expected_ = false;  // at the last look, as the next
   bool called_lately_ = false;

@@ -61,6 +61,30 @@ TEST(Pace, ServesSleepersAtOnce) {
   EXPECT_EQ(Turn(pace, 0, kNothing, true), Pause::kNone);
 }
 
+TEST(Pace, IdlesForSleepersAsItIsTold) {
+  Pace yields(Idle::kYield, kYieldAfter);
+  Pace spins(Idle::kSpin, kYieldAfter);
+  Pace sleeps(Idle::kSleep, kYieldAfter);
+  for (uint32_t turn = 0; turn < kYieldAfter; ++turn) {
+    for (Pace* pace : {&yields, &spins, &sleeps}) {
+      EXPECT_EQ(Turn(*pace, 0, kNothing, true), Pause::kNone);
+    }
+  }
+  uint64_t last_ns = 0;
+  for (uint32_t turn = 0; turn < 2 * Pace::kSpinTurns; ++turn) {
+    EXPECT_EQ(Turn(yields, 0, kNothing, true), Pause::kYield);
+    EXPECT_EQ(Turn(spins, 0, kNothing, true), Pause::kNone);
+    EXPECT_EQ(Turn(sleeps, 0, kNothing, true), Pause::kSleep);
+    EXPECT_GE(sleeps.nap_ns(), last_ns) << "longer and longer";
+    last_ns = sleeps.nap_ns();
+  }
+  EXPECT_EQ(last_ns, engine::SleepLength::kMostNs);
+  EXPECT_EQ(Turn(sleeps, 0, kPacket, true), Pause::kNone);
+  for (uint32_t turn = 0; turn < kYieldAfter; ++turn) Turn(sleeps, 0, kNothing, true);
+  EXPECT_EQ(Turn(sleeps, 0, kNothing, true), Pause::kSleep);
+  EXPECT_EQ(sleeps.nap_ns(), engine::SleepLength::kLeastNs);
+}
+
 TEST(Pace, SpinsForAProgramThatIsElsewhereAndThenNaps) {
   Pace pace(Idle::kYield, 0);
   EXPECT_EQ(Turn(pace, Pace::kMomentNs, kPacket), Pause::kNone);
@@ -118,8 +142,8 @@ TEST(Pace, OneThatCallsBetweenShortNapsHasThemForNoLonger) {
   EXPECT_EQ(Turn(pace, Pace::kAbandonedNs + 1, kNothing), Pause::kNap);
   for (uint32_t naps = 0; naps < Pace::kShortNaps; ++naps) {
     EXPECT_EQ(pace.nap_ns(), Pace::kShortNapNs) << naps;
-    EXPECT_EQ(Turn(pace, Pace::kShortNapNs - 1, kPacket), Pause::kNone);
-    EXPECT_EQ(Turn(pace, Pace::kShortNapNs - 1, kNothing), Pause::kNap);
+    EXPECT_EQ(Turn(pace, Pace::kWaitsNs - 1, kPacket), Pause::kNone);
+    EXPECT_EQ(Turn(pace, Pace::kWaitsNs - 1, kNothing), Pause::kNap);
     EXPECT_EQ(pace.nap_ns(), Pace::kShortNapNs) << "it was not in vain";
     EXPECT_FALSE(pace.Due(kNow, kNow, false));
     EXPECT_EQ(pace.WithoutTurn(), Pause::kNap);
@@ -127,6 +151,16 @@ TEST(Pace, OneThatCallsBetweenShortNapsHasThemForNoLonger) {
   EXPECT_FALSE(pace.Due(kNow, kNow, false));
   EXPECT_EQ(pace.WithoutTurn(), Pause::kNap);
   EXPECT_EQ(pace.nap_ns(), Pace::kNapNs);
+}
+
+TEST(Pace, KnowsWhoMayBeAboutToAnswerWhatComes) {
+  Pace pace(Idle::kYield, kYieldAfter);
+  EXPECT_EQ(Turn(pace, Pace::kMomentNs - 1, kPacket), Pause::kNone);
+  EXPECT_TRUE(pace.AwaitsPost());
+  EXPECT_EQ(Turn(pace, Pace::kMomentNs, kPacket), Pause::kNone);
+  EXPECT_FALSE(pace.AwaitsPost()) << "it is elsewhere";
+  EXPECT_EQ(Turn(pace, 0, kPacket, true), Pause::kNone);
+  EXPECT_FALSE(pace.AwaitsPost()) << "it sleeps, and its peer waits";
 }
 
 TEST(Pace, DoesNotNapWhileMoreOfAMessageIsToCome) {
@@ -162,6 +196,9 @@ TEST(Pace, NapsWhereOthersTakeTheCpuOfOneThatYields) {
   EXPECT_EQ(Turn(pace, Pace::kMomentNs, kNothing), Pause::kYield) << "nobody wanted it";
   pace.Yielded(Pace::kOthersNs + 1);
   EXPECT_EQ(Turn(pace, Pace::kMomentNs, kPacket), Pause::kNone);
+  for (uint32_t turn = 0; turn < kYieldAfter; ++turn) {
+    EXPECT_EQ(Turn(pace, Pace::kMomentNs, kNothing), Pause::kNone);
+  }
   for (uint32_t nap = 0; nap < Pace::kSharedNaps; ++nap) {
     EXPECT_EQ(Turn(pace, Pace::kMomentNs, kNothing), Pause::kNap);
     EXPECT_EQ(pace.nap_ns(), nap < Pace::kShortNaps + 1 ? Pace::kShortNapNs : Pace::kNapNs) << nap;
@@ -169,6 +206,42 @@ TEST(Pace, NapsWhereOthersTakeTheCpuOfOneThatYields) {
   EXPECT_EQ(Turn(pace, Pace::kMomentNs, kPacket), Pause::kNone);
   idle();
   EXPECT_EQ(Turn(pace, 0, kNothing, true), Pause::kYield) << "a sleeper is served at once";
+}
+
+TEST(Pace, WhereOthersTookTheCpuItDoesNotNapBetweenPacketsForAProgramThatIsElsewhere) {
+  Pace pace(Idle::kYield, kYieldAfter);
+  pace.Yielded(Pace::kOthersNs + 1);
+  for (int packets = 0; packets < 3; ++packets) {
+    EXPECT_EQ(Turn(pace, Pace::kMomentNs, kPacket), Pause::kNone);
+    for (uint32_t turn = 0; turn < kYieldAfter; ++turn) {
+      EXPECT_EQ(Turn(pace, Pace::kMomentNs, kNothing), Pause::kNone) << turn;
+    }
+  }
+  EXPECT_EQ(Turn(pace, Pace::kMomentNs, kNothing), Pause::kNap);
+}
+
+TEST(Pace, GoesAheadOfAProgramThatWaitsForItsMemory) {
+  using Standing = Pace::Standing;
+  Pace pace(Idle::kYield, kYieldAfter);
+  EXPECT_EQ(pace.standing(), Standing::kUsual);
+  EXPECT_EQ(Turn(pace, Pace::kAbandonedNs + 1, kNothing), Pause::kNap);
+  EXPECT_EQ(pace.standing(), Standing::kUsual) << "nothing comes for it";
+  EXPECT_EQ(Turn(pace, Pace::kAbandonedNs + 1, kPacket), Pause::kNone);
+  EXPECT_EQ(Turn(pace, Pace::kAbandonedNs + 1, kNothing), Pause::kNap);
+  EXPECT_EQ(pace.standing(), Standing::kAhead);
+  EXPECT_EQ(Turn(pace, Pace::kAheadNs - 1, kPacket), Pause::kNone);
+  EXPECT_EQ(pace.standing(), Standing::kAhead);
+  EXPECT_EQ(Turn(pace, Pace::kAheadNs, kPacket), Pause::kNone);
+  EXPECT_EQ(pace.standing(), Standing::kWokenAtOnce) << "it computes";
+  EXPECT_EQ(Turn(pace, 0, kPacket, true), Pause::kNone);
+  EXPECT_EQ(pace.standing(), Standing::kUsual) << "it sleeps";
+  EXPECT_EQ(Turn(pace, Pace::kAbandonedNs + 1, kNothing), Pause::kNap) << "not in vain";
+  for (uint32_t naps = 0; naps < Pace::kShortNaps; ++naps) {
+    EXPECT_EQ(Turn(pace, Pace::kAbandonedNs + 1, kNothing), Pause::kNap);
+    EXPECT_EQ(pace.standing(), Standing::kAhead);
+  }
+  EXPECT_EQ(Turn(pace, Pace::kAbandonedNs + 1, kNothing), Pause::kNap);
+  EXPECT_EQ(pace.standing(), Standing::kUsual) << "naps in vain";
 }
 
 TEST(Pace, HasACpuOfItsOwnWhereIdleMeansSpin) {

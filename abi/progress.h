@@ -43,8 +43,10 @@ class Activity {
   bool ExpectsSleep() const { return sleepers_.load() > 0 || empty_polls_left_.load() > 0; }
 
   // The progress thread sleeps for so long (below a second), or until a thread of the program is
-  // about to sleep.
+  // about to sleep: not at all if one is.
   void Nap(uint64_t ns);
+  // The same while threads of the program sleep, or until one more does.
+  void Sleep(uint64_t ns);
 
  private:
   // Who announces a sleep and then looks for a nap, and who announces a nap and then looks for
@@ -53,6 +55,7 @@ class Activity {
     if (napping_.load() != 0) WakeUp();
   }
   void WakeUp();
+  void Wait(uint64_t ns);
 
   std::atomic<uint64_t> driven_ns_{0};
   std::atomic<uint32_t> empty_polls_left_{0};
@@ -71,9 +74,11 @@ class Progress {
     engine::Idle idle = engine::Idle::kYield;
     uint32_t yield_after = 256;  // turns without work, before it yields or naps
   };
-  // `poll(now_ns)` is one turn of the loop; called by the owner. Both references outlive this.
+  // `poll(now_ns, awaits_post)` is one turn of the loop; called by the owner. `awaits_post`: the
+  // program may be about to post what can take acknowledgements along. Both references outlive
+  // this.
   Progress(const Options& options, engine::Ownership* ownership, Activity* activity,
-           std::function<Pace::Found(uint64_t)> poll);
+           std::function<Pace::Found(uint64_t, bool)> poll);
   ~Progress() { Stop(); }
 
   // Returns when the thread has ended.
@@ -82,12 +87,21 @@ class Progress {
  private:
   void Run();
   void Rest(Pace::Pause pause, const engine::Clock& clock, Pace* pace);
+  // Who is woken waits for the end of the slice of a program that runs on, milliseconds, unless its
+  // own is shorter. That makes no thread's share of the CPU larger, and a program that sleeps wants
+  // its CPU from this thread as soon. A larger share is by a nice value, which the process may be
+  // refused: then this thread does without.
+  void Stand(Pace::Standing standing);
 
   Options options_;
   engine::Ownership* ownership_;
   Activity* activity_;
-  std::function<Pace::Found(uint64_t)> poll_;
+  std::function<Pace::Found(uint64_t, bool)> poll_;
   std::atomic<bool> stop_{false};
+  Pace::Standing standing_ = Pace::Standing::kUsual;
+  int usual_nice_ = 0;  // when it has last left kUsual, or what it was given since
+  int nice_ahead_ = 0;  // what was asked for last
+  bool refused_ = false;
   std::thread thread_;
 };
 

@@ -7,6 +7,8 @@
 #include <memory>
 #include <mutex>
 
+#include "abi/fork_gate.h"
+
 namespace pollux::abi {
 
 // Programs end in any order: a thread of theirs is about to wait on a channel that another one
@@ -25,7 +27,7 @@ class Retired {
   }
 
  private:
-  std::mutex mutex_;
+  GatedMutex mutex_;
   std::deque<std::unique_ptr<Object>> objects_;  // oldest first
 };
 

@@ -60,7 +60,8 @@ absl::Status Take(const std::string& name, const std::string& value, Settings* s
   engine::DeviceOptions& device = settings->device;
   if (name == "memory") return Assign(ParseNumber<unsigned>(value), &settings->eal.memory_mib);
   if (name == "file-prefix") {
-    // Telemetry has files: only for who asks for it by name.
+    // Telemetry has files, which a process that replaces itself (exec) or ends without exit(3)
+    // leaves behind: only for who asks for it by name.
     settings->eal.telemetry = true;
     return Assign<std::string>(value, &settings->eal.file_prefix);
   }

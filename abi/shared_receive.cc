@@ -1,15 +1,30 @@
 // Shared receive queues.
+#include <algorithm>
+#include <bit>
 #include <cerrno>
 
 #include "abi/async_events.h"
 #include "abi/error_number.h"
 #include "abi/export.h"
 #include "abi/objects.h"
+#include "abi/spare_memory.h"
 
 namespace pollux::abi {
 namespace {
 
+size_t BytesOf(const ibv_srq_attr& attr) {
+  return std::bit_ceil(std::clamp(attr.max_wr, 1u, verbs::kMaxWorkRequests)) *
+         (sizeof(verbs::RecvWqe) + std::min(attr.max_sge, verbs::kMaxSge) * sizeof(ibv_sge));
+}
+
 Srq* Create(ibv_pd* pd, void* user, ibv_srq_attr* attr) {
+  if (attr->max_wr == 0) {
+    Failed(EINVAL);
+    return nullptr;
+  }
+  if (World::IsCopy()) return nullptr;
+  const MemoryFor memory(BytesOf(*attr));
+  if (!memory) return nullptr;
   auto srq = std::make_unique<Srq>();
   srq->context = pd->context;
   srq->srq_context = user;
@@ -31,6 +46,10 @@ Srq* Create(ibv_pd* pd, void* user, ibv_srq_attr* attr) {
 }  // namespace
 
 int PostSrqRecv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+  if (World::IsCopy()) [[unlikely]] {
+    *bad_wr = wr;
+    return ENODEV;
+  }
   Turn turn(Of(srq)->owner->world);
   return Of(srq)->native->PostRecv(wr, const_cast<const ibv_recv_wr**>(bad_wr));
 }
@@ -55,6 +74,11 @@ POLLUX_EXPORT ibv_srq* pollux_ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* init
 }
 
 POLLUX_EXPORT int pollux_ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {
+  if (World::IsCopy()) return ENODEV;
+  const bool resizes = (mask & IBV_SRQ_MAX_WR) != 0;
+  // Its elements are as many as they were.
+  const MemoryFor memory(resizes ? BytesOf({attr->max_wr, verbs::kMaxSge, 0}) : 0);
+  if (!memory) return ENOMEM;
   Turn turn(Of(srq)->owner->world);
   return ErrorNumber(Of(srq)->native->Modify(*attr, mask));
 }

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,9 +12,11 @@
 #include <filesystem>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "stack/engine/runtime_directory.h"
 
@@ -22,6 +26,7 @@ namespace {
 struct Guarded {
   pid_t owner = 0;
   std::string directory;
+  std::string own_socket;  // of several in the directory
   // In a child: the process's own, and those of others with the same prefix, since there is no
   // telling whose is whose.
   std::vector<std::string> kept;
@@ -73,16 +78,47 @@ void PutBack() {
     if (back) unlink(aside.c_str());
   }
   if (owner_ended) rmdir(TheGuarded().directory.c_str());
-  if (TheGuarded().lock_fd >= 0) close(TheGuarded().lock_fd);
+  if (TheGuarded().lock_fd >= 0) close(std::exchange(TheGuarded().lock_fd, -1));
+}
+
+// The name of this process's socket in the directory: processes that share a file prefix number
+// theirs. Empty: it has none.
+std::string OwnSocket() {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error)) {
+    int fd;
+    sockaddr_un address{};
+    socklen_t bytes = sizeof address - 1;
+    if (!absl::SimpleAtoi(entry.path().filename().string(), &fd) ||
+        getsockname(fd, reinterpret_cast<sockaddr*>(&address), &bytes) != 0 ||
+        address.sun_family != AF_UNIX) {
+      continue;
+    }
+    const std::string path = address.sun_path;
+    if (absl::StartsWith(path, absl::StrCat(TheGuarded().directory, "/"))) return path;
+  }
+  return "";
 }
 
 }  // namespace
 
 void GuardTelemetrySocketFrom(const std::string& file_prefix) {
-  TheGuarded() = {getpid(), absl::StrCat(engine::RuntimeDirectory(), "/", file_prefix), {}, -1};
-  std::atexit(PutBack);
+  static const int registered = std::atexit(PutBack);  // once, though a failed start is tried again
+  static_cast<void>(registered);
+  TheGuarded() = {getpid(), absl::StrCat(engine::RuntimeDirectory(), "/", file_prefix), {}, {}, -1};
 }
 
-void GuardTelemetrySocketTo() { std::atexit(PutAside); }
+void GuardTelemetrySocketTo() {
+  TheGuarded().own_socket = OwnSocket();
+  static const int registered = std::atexit(PutAside);
+  static_cast<void>(registered);
+}
+
+void RemoveTelemetrySocket() {
+  const Guarded& guarded = TheGuarded();
+  if (guarded.own_socket.empty() || InChild()) return;
+  unlink(guarded.own_socket.c_str());
+  rmdir(guarded.directory.c_str());
+}
 
 }  // namespace pollux::abi

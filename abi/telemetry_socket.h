@@ -11,11 +11,16 @@ namespace pollux::abi {
 // registration, so the two that are registered here have DPDK's between them: in a child the first
 // gives the socket a second name, and the last the one that it had; nobody finds it in between.
 // Children that end together wait for each other there.
-// They do nothing in the process that has registered them. Once a process, from one thread.
+// They do nothing in the process that has registered them. From one thread; again, where EAL did
+// not start.
 //
 // Before EAL starts, with its file prefix (engine::EalOptions), and after that.
 void GuardTelemetrySocketFrom(const std::string& file_prefix);
 void GuardTelemetrySocketTo();
+
+// What an exit would remove, where a signal ends the process: in the process that has registered
+// the handlers. Takes nothing from the heap.
+void RemoveTelemetrySocket();
 
 }  // namespace pollux::abi
 

@@ -1,5 +1,6 @@
 #include "abi/telemetry_socket.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -118,6 +119,36 @@ TEST_F(TelemetrySocketTest, SurvivesChildrenThatExitTogether) {
                 }
               }
               return Names(owner.socket_path()) == alone ? 0 : 2;
+            }),
+            0);
+}
+
+TEST_F(TelemetrySocketTest, GoesWithAProcessThatASignalEnds) {
+  EXPECT_EQ(InProcess([&](const Owner& owner) -> int {
+              const pid_t child = fork();
+              if (child == 0) {
+                RemoveTelemetrySocket();
+                _exit(0);
+              }
+              waitpid(child, nullptr, 0);
+              if (!std::filesystem::exists(owner.socket_path())) _exit(2);
+              RemoveTelemetrySocket();
+              _exit(0);
+            }),
+            0);
+  EXPECT_FALSE(std::filesystem::exists(base_ + "/dpdk/guarded"));
+}
+
+TEST_F(TelemetrySocketTest, LeavesThoseOfOthersWithItsPrefix) {
+  EXPECT_EQ(InProcess([&](const Owner& owner) -> int {
+              const std::string other = owner.socket_path() + ":1";
+              close(open(other.c_str(), O_CREAT | O_WRONLY, 0600));
+              RemoveTelemetrySocket();
+              if (Names(owner.socket_path()) !=
+                  std::vector{std::filesystem::path(other).filename().string()}) {
+                _exit(2);
+              }
+              _exit(0);
             }),
             0);
 }

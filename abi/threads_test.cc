@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "abi/cm_peer_for_test.h"
+#include "abi/reliable_qp_for_test.h"
 #include "abi/settings.h"
 #include "stack/net/own_network_for_test.h"
 
@@ -96,32 +97,10 @@ class Lane {
   }
 
   uint32_t qpn() const { return qp_->qp_num; }
-  bool Connect(uint8_t gid_index, const ibv_gid& peer, uint32_t peer_qpn) {
-    ibv_qp_attr attr{};
-    attr.qp_state = IBV_QPS_INIT;
-    attr.port_num = 1;
-    if (ibv_modify_qp(qp_, &attr,
-                      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) != 0) {
-      return false;
-    }
-    attr.qp_state = IBV_QPS_RTR;
-    attr.path_mtu = IBV_MTU_1024;
-    attr.dest_qp_num = peer_qpn;
-    attr.min_rnr_timer = 12;
-    attr.ah_attr.is_global = 1;
-    attr.ah_attr.port_num = 1;
-    attr.ah_attr.grh = {.dgid = peer, .sgid_index = gid_index, .hop_limit = 64};
-    if (ibv_modify_qp(qp_, &attr,
-                      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) != 0) {
-      return false;
-    }
-    attr.qp_state = IBV_QPS_RTS;
-    attr.timeout = 19;  // 2.1 s: on a busy machine the other process stands still for long
-    attr.retry_cnt = attr.rnr_retry = 7;
-    return ibv_modify_qp(qp_, &attr,
-                         IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                             IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC) == 0;
+  int Connect(uint8_t gid_index, const ibv_gid& peer, uint32_t peer_qpn) {
+    constexpr uint8_t kTimeout = 19;  // 2.1 s: on a busy machine the other process stands still
+    return MoveToRts(qp_,
+                     {.qpn = peer_qpn, .gid = peer, .gid_index = gid_index, .timeout = kTimeout});
   }
 
   // Before the peer may send.
@@ -311,7 +290,7 @@ void ConnectLanes(Side side, ibv_context* context, Line& line,
     ASSERT_TRUE(line.Tell(lane->qpn()));
     uint32_t peer_qpn = 0;
     ASSERT_TRUE(line.Hear(&peer_qpn));
-    ASSERT_TRUE(lane->Connect(*index, peer, peer_qpn));
+    ASSERT_EQ(lane->Connect(*index, peer, peer_qpn), 0);
     ASSERT_TRUE(lane->PostReceive());
   }
 }

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -16,18 +17,28 @@
 #include <utility>
 
 #include "abi/cm_id.h"
-#include "abi/descriptors.h"
+#include "abi/copied.h"
 #include "abi/ending_signal.h"
 #include "abi/farewell.h"
+#include "abi/fork_gate.h"
+#include "abi/own_thread.h"
 #include "abi/pace.h"
+#include "abi/spare_memory.h"
 #include "abi/stand_in_pages.h"
 #include "abi/telemetry_socket.h"
 #include "abi/tell_once.h"
 #include "absl/strings/str_cat.h"
 #include "stack/net/devargs.h"
+#include "stack/wire/roce_packet.h"
 
 namespace pollux::abi {
 namespace {
+
+// EAL has threads of its own.
+absl::Status StartEal(const engine::EalOptions& options) {
+  const WithoutSignals without_signals;
+  return engine::InitEal(options);
+}
 
 // Turns of the loop in which what the end of connections sends leaves the port.
 constexpr int kLastTurns = 16;
@@ -41,20 +52,38 @@ constexpr int kLooksBeforeNap = 1000;  // at who completes a call soon, a progra
 // not wait: below the time that CM gives this side to answer.
 constexpr uint64_t kRelistenNs = 2'000'000'000;
 
+// That programs have not been told of, of all listeners: four times as many as Linux keeps. A peer
+// asks again after 4.8 s only.
+constexpr uint32_t kMaxUnheardRequests = 4096;
+
+// Of the heap; what DPDK maps comes beside it.
+constexpr size_t kBytesOfWorld = 16 << 20;
+
 std::mutex world_mutex;  // of who opens it
 std::atomic<World*> world{nullptr};
 
 // While a thread forks: whether it holds the world for that.
 thread_local bool held_for_fork = false;
 
-// A world that this process has, or that it has inherited.
-absl::StatusOr<World*> OfThisProcess(World* there, pid_t its_process) {
-  if (its_process == getpid()) return there;
+absl::Status OfAnotherProcess() {
   absl::Status status = absl::FailedPreconditionError(
       "this process was forked from one that has the port; open the device after the fork");
   static TellOnce tell;
   tell(status);
   return status;
+}
+
+// A world that this process has, or that it has inherited.
+absl::StatusOr<World*> OfThisProcess(World* there, pid_t its_process) {
+  if (its_process == getpid()) return there;
+  return OfAnotherProcess();
+}
+
+// Addresses of a tagged network, or of a kernel path, are another interface's than the port's.
+uint32_t ScopeOf(const engine::DeviceOptions& options, const net::Port& port) {
+  const bool tagged = std::ranges::any_of(
+      options.addresses, [](const auto& address) { return address.vlan != net::kNoVlan; });
+  return options.netdev.empty() || tagged ? 0 : port.interface_index();
 }
 
 void Nap() {
@@ -68,9 +97,14 @@ absl::StatusOr<World*> World::Get() {
   if (World* const there = world; there != nullptr) return OfThisProcess(there, there->process_);
   const std::lock_guard lock(world_mutex);
   if (World* const there = world; there != nullptr) return OfThisProcess(there, there->process_);
+  KeepSpareMemory(&InCall);
+  const MemoryFor memory(kBytesOfWorld);
   const NewDescriptors descriptors;
-  absl::StatusOr<std::unique_ptr<World>> opened = Open();
+  absl::StatusOr<std::unique_ptr<World>> opened =
+      absl::ResourceExhaustedError("no memory to open the port");
+  if (memory) opened = Open();
   descriptors.CloseOnExec();
+  if (opened.ok()) (*opened)->descriptors_of_port_ = descriptors.OfPort(wire::kRocePort);
   if (!opened.ok()) {
     static TellOnce tell;
     tell(opened.status());
@@ -85,7 +119,12 @@ absl::StatusOr<World*> World::Get() {
   // From here on no call takes the lock: what forks while another thread has it leaves a child in
   // which nobody gives it back.
   world = opened->release();
-  LeaveBeforeEndingSignals(EndOnce, InCall);
+  LeaveBeforeEndingSignals(
+      [] {
+        EndOnce();
+        RemoveTelemetrySocket();
+      },
+      InCall);
   return world;
 }
 
@@ -94,8 +133,16 @@ absl::StatusOr<std::unique_ptr<World>> World::Open() {
   absl::StatusOr<Settings> settings = Settings::Parse(text == nullptr ? "" : text);
   if (!settings.ok()) return settings.status();
   if (settings->eal.telemetry) GuardTelemetrySocketFrom(settings->eal.file_prefix);
-  if (absl::Status status = engine::InitEal(settings->eal); !status.ok()) return status;
-  if (settings->eal.telemetry) GuardTelemetrySocketTo();
+  if (absl::Status status = StartEal(settings->eal); !status.ok()) return status;
+  if (settings->eal.telemetry) {
+    GuardTelemetrySocketTo();
+    if (const absl::Status status = engine::TelemetryStatus(); !status.ok()) {
+      static TellOnce tell;
+      tell(absl::Status(status.code(),
+                        absl::StrCat("no telemetry, `pollux stat` will not find this process: ",
+                                     status.message())));
+    }
+  }
   std::unique_ptr<World> opened(new World());
   opened->command_fd_ = memfd_create("pollux", MFD_CLOEXEC);
   if (opened->command_fd_ < 0) {
@@ -111,12 +158,18 @@ absl::StatusOr<std::unique_ptr<World>> World::Open() {
   absl::StatusOr<std::unique_ptr<engine::Device>> device = engine::Device::Open(settings->device);
   if (!device.ok()) return device.status();
   opened->device_ = *std::move(device);
+  opened->scope_ = ScopeOf(settings->device, opened->device_->port());
   opened->port_link_ =
       std::make_unique<PortLink>(net::DriverOf(settings->device.port) == net::Driver::kMemif);
   opened->device_->worker().AddPortObserver(opened->port_link_.get());
+  opened->memif_sockets_ = MemifSockets::Of(settings->device.port);
+  if (opened->memif_sockets_ != nullptr) {
+    opened->device_->worker().AddPortObserver(opened->memif_sockets_.get());
+  }
   opened->frame_signal_ = FrameSignal::TakeOver();
-  absl::StatusOr<std::unique_ptr<cm::Manager>> manager =
-      cm::Manager::Create(&opened->device_->worker(), {.relisten_ns = kRelistenNs});
+  absl::StatusOr<std::unique_ptr<cm::Manager>> manager = cm::Manager::Create(
+      &opened->device_->worker(),
+      {.max_pending_requests = kMaxUnheardRequests, .relisten_ns = kRelistenNs});
   if (!manager.ok()) return manager.status();
   opened->manager_ = *std::move(manager);
   absl::StatusOr<cm::Id*> ended =
@@ -125,10 +178,9 @@ absl::StatusOr<std::unique_ptr<World>> World::Open() {
   opened->ended_ = *ended;
   opened->progress_ = std::make_unique<Progress>(
       Progress::Options{settings->core, settings->idle, settings->yield_after}, &opened->ownership_,
-      &opened->activity_, [world = opened.get()](uint64_t now_ns) {
+      &opened->activity_, [world = opened.get()](uint64_t now_ns, bool awaits_post) {
         const uint64_t before = world->device_->worker().counters().rcvd_pkts;
-        const bool work = world->Poll(now_ns);
-        world->held_answers_.Sent(work);
+        const bool work = awaits_post ? world->PollBeforePost(now_ns) : world->PollAndSend(now_ns);
         return Pace::Found{work, world->device_->worker().counters().rcvd_pkts - before};
       });
   return opened;
@@ -191,7 +243,12 @@ void World::AwaitAnswers(Turn& turn) {
   Farewell farewell(clock_.NowNs());
   while (manager_->unanswered_disconnects() > 0) {
     const Farewell::Step step = farewell.Next(clock_.NowNs());
-    if (step == Farewell::Step::kGiveUp) return;
+    if (step == Farewell::Step::kGiveUp) {
+      // None repeats these, but there is one for each peer.
+      while (manager_->SendWaitingDisconnects()) turn.Poll();
+      for (int i = 0; i < kLastTurns; ++i) turn.Poll();
+      return;
+    }
     if (step == Farewell::Step::kRepeat) manager_->RepeatDisconnects();
     turn.Poll();
     Nap();
@@ -207,23 +264,34 @@ bool World::InCall() {
 void World::BeforeFork() {
   World* const there = world;
   held_for_fork = there != nullptr && !InCall() && there->AcquireAtLast();
+  ForkGate::Close(kLongestCallNs);
 }
 
 void World::AfterForkInParent() {
+  ForkGate::OpenInParent();
   if (held_for_fork) world.load()->ownership_.Release();
 }
 
 void World::AfterForkInChild() {
+  ForkGate::OpenInChild();
   World* const there = world;
   if (there == nullptr) return;
-  there->copied_ = true;
+  Copied::Become();
+  // A program of the kernel's verbs leaves nothing of its port with its children.
+  LetGo(there->descriptors_of_port_);
+  if (there->memif_sockets_ != nullptr) there->memif_sockets_->LetGo();
   if (InCall()) {
-    AfterForkInParent();
+    if (held_for_fork) there->ownership_.Release();
     return;
   }
   // The thread that holds it is not here, nor is any that waits.
   static_assert(std::is_trivially_destructible_v<engine::Ownership>);
   std::construct_at(&there->ownership_);
+}
+
+void World::TellOfCopy() {
+  OfAnotherProcess().IgnoreError();
+  errno = ENODEV;
 }
 
 void World::EndAtExit() {

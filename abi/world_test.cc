@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <iterator>
@@ -56,13 +57,17 @@ class WorldTest : public testing::Test {
     return open;
   }
   // What a child does with what it has inherited, and how it ends.
-  static int UseInherited(ibv_pd* pd, ibv_cq* cq) {
+  static int UseInherited(ibv_pd* pd, ibv_cq* cq, ibv_qp* qp) {
     alarm(kPatienceS);
     int count = 1;
     ibv_free_device_list(ibv_get_device_list(&count));
     if (count != 0) return 1;
     ibv_wc completion{};
     if (ibv_poll_cq(cq, 1, &completion) != 0) return 2;
+    ibv_send_wr send{};
+    ibv_send_wr* bad = nullptr;
+    if (ibv_post_send(qp, &send, &bad) != ENODEV || bad != &send) return 5;
+    if (ibv_destroy_qp(qp) != 0) return 6;
     if (ibv_destroy_cq(cq) != 0) return 3;
     if (ibv_dealloc_pd(pd) != 0) return 4;
     return 0;
@@ -78,6 +83,11 @@ TEST_F(WorldTest, ChildrenHaveACopyAndTheParentGoesOn) {
   ibv_pd* pd = ibv_alloc_pd(context_);
   ibv_cq* cq = ibv_create_cq(context_, 16, nullptr, nullptr, 0);
   ASSERT_TRUE(pd != nullptr && cq != nullptr);
+  ibv_qp_init_attr init{};
+  init.send_cq = init.recv_cq = cq;
+  init.qp_type = IBV_QPT_RC;
+  ibv_qp* qp = ibv_create_qp(pd, &init);
+  ASSERT_NE(qp, nullptr);
   std::atomic<bool> enough = false;
   std::atomic<int> polls = 0;
   std::thread poller([&] {
@@ -90,7 +100,7 @@ TEST_F(WorldTest, ChildrenHaveACopyAndTheParentGoesOn) {
   for (int i = 0; i < kChildren; ++i) {
     const pid_t child = fork();
     ASSERT_GE(child, 0);
-    if (child == 0) _exit(UseInherited(pd, cq));
+    if (child == 0) _exit(UseInherited(pd, cq, qp));
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);
     EXPECT_EQ(status, 0);
@@ -99,6 +109,7 @@ TEST_F(WorldTest, ChildrenHaveACopyAndTheParentGoesOn) {
   while (polls == before) std::this_thread::yield();
   enough = true;
   poller.join();
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
   EXPECT_EQ(ibv_destroy_cq(cq), 0);
   EXPECT_EQ(ibv_dealloc_pd(pd), 0);
 }
@@ -140,6 +151,36 @@ TEST_F(WorldTest, ChildrenThatExitLeaveTheTelemetrySocket) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory), {}), 1);
 }
 
+// As many as leave together, or half as many when a call finds completions.
+TEST_F(WorldTest, PostsWaitForEachOther) {
+  struct Turns : engine::Poller {
+    bool Poll(uint64_t /*now_ns*/) override {
+      ++count;
+      return false;
+    }
+    uint32_t count = 0;
+  };
+  const absl::StatusOr<World*> world = World::Get();
+  ASSERT_TRUE(world.ok()) << world.status();
+  Turns turns;
+  Turn turn(*world);
+  turn.worker().AddPoller(&turns);
+  // How many turns of the loop so many posts take, the call behind them included.
+  const auto turns_of = [&](uint32_t posts) {
+    turn.Poll();
+    const uint32_t before = turns.count;
+    for (uint32_t i = 0; i < posts; ++i) turn.PollAfterPost();
+    turn.SendWaiting();
+    return turns.count - before;
+  };
+  EXPECT_EQ(turns_of(0), 0u);
+  EXPECT_EQ(turns_of(1), 1u) << "the first leaves at once";
+  EXPECT_EQ(turns_of(Turn::kPostsWaiting), 1u);
+  EXPECT_EQ(turns_of(Turn::kPostsWaiting + 1), 2u) << "the others have waited for the call";
+  EXPECT_EQ(turns_of(Turn::kPostsTogether), 2u);
+  turn.worker().RemovePoller(&turns);
+}
+
 TEST_F(WorldTest, ATurnWithWorkCountsUntilItsEnd) {
   struct Work : engine::Poller {
     bool Poll(uint64_t /*now_ns*/) override {
@@ -168,6 +209,20 @@ TEST_F(WorldTest, ProgramsThatItStartsInheritNothing) {
         << std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd)).string();
   }
   EXPECT_GT(added, 0u);
+}
+
+// Not that of the fixture, which has its telemetry.
+TEST(World, SaysWhyThereIsNoTelemetry) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto open = [] {
+    setenv(kSettingsVariable, kPort, 1);
+    setenv("RUNTIME_DIRECTORY", "/dev/null", 1);
+    int count = 0;
+    ibv_free_device_list(ibv_get_device_list(&count));
+    _exit(count);
+  };
+  EXPECT_EXIT(open(), testing::ExitedWithCode(1),
+              "pollux: no telemetry, `pollux stat` will not find this process: ");
 }
 
 }  // namespace
