@@ -1,5 +1,7 @@
 #include "tools/core_list.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -39,6 +41,17 @@ absl::StatusOr<std::vector<int>> ParseCoreList(const std::string& text) {
     }
   }
   return cores;
+}
+
+absl::Status CheckCpusExist(const std::vector<int>& cpus, const std::string& root) {
+  // Without sysfs nothing is known.
+  if (access(absl::StrCat(root, "/cpu0").c_str(), F_OK) != 0) return absl::OkStatus();
+  for (const int cpu : cpus) {
+    if (access(absl::StrCat(root, "/cpu", cpu).c_str(), F_OK) == 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("CPU ", cpu, ": this machine has none of that number; `lscpu -e` lists them"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace pollux::tools

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 namespace pollux::tools {
 namespace {
 
@@ -30,6 +32,18 @@ TEST(CoreListTest, WhatIsNoList) {
 TEST(CoreListTest, TwiceAndTooMany) {
   EXPECT_NE(ParseCoreList("1,0-3").status().message().find("CPU 1 twice"), std::string::npos);
   EXPECT_NE(ParseCoreList("0-16").status().message().find("more than 16"), std::string::npos);
+}
+
+TEST(CoreListTest, CpusThatTheMachineHasNot) {
+  const std::string root = ::testing::TempDir() + "cpus";
+  std::filesystem::remove_all(root);
+  EXPECT_TRUE(CheckCpusExist({99}, root).ok());  // where nothing is known
+  for (const char* cpu : {"/cpu0", "/cpu2"}) std::filesystem::create_directories(root + cpu);
+  EXPECT_TRUE(CheckCpusExist({}, root).ok());
+  EXPECT_TRUE(CheckCpusExist({2, 0}, root).ok());
+  const absl::Status status = CheckCpusExist({0, 1}, root);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("CPU 1: this machine has none"), std::string::npos);
 }
 
 }  // namespace

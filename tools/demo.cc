@@ -8,11 +8,12 @@
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <thread>
+#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "tools/bench/core_to_core.h"
 #include "tools/commands.h"
 #include "tools/file_service/file_client.h"
 #include "tools/file_service/file_server.h"
@@ -88,16 +89,17 @@ absl::Status Demo::StartNodes() {
   client.impairment.seed += 1;
   absl::StatusOr<engine::Device::Pair> devices = engine::Device::OpenPair(server, client);
   if (!devices.ok()) return devices.status();
-  const bool two_cpus = std::thread::hardware_concurrency() >= 2;
+  const std::vector<int> cpus = UsableCpus();
+  const bool two_cpus = cpus.size() >= 2;
   Node::Options at;
   // A wire inside one process: a lost CM message is missed after milliseconds, not Linux's seconds.
   at.cm.packet_lifetime = 10;      // 4 ms
   at.cm.cm_response_timeout = 13;  // 34 ms
-  if (two_cpus) at.cpus = {0};
+  if (two_cpus) at.cpus = {cpus[0]};
   absl::StatusOr<std::unique_ptr<Node>> node = Node::Start(std::move(devices->first), at);
   if (!node.ok()) return node.status();
   server_node_ = *std::move(node);
-  if (two_cpus) at.cpus = {1};
+  if (two_cpus) at.cpus = {cpus[1]};
   node = Node::Start(std::move(devices->second), at);
   if (!node.ok()) return node.status();
   client_node_ = *std::move(node);

@@ -35,7 +35,9 @@ void Options::Real(const std::string& name, const std::string& help, double low,
                    double* target) {
   Parsed(name, "X", help, [=](const std::string& text) {
     double number;
-    if (!absl::SimpleAtod(text, &number) || !(number >= low && number <= high)) {
+    // SimpleAtod() takes hexadecimal numbers too.
+    const bool decimal = text.find_first_of("xX") == std::string::npos;
+    if (!decimal || !absl::SimpleAtod(text, &number) || !(number >= low && number <= high)) {
       return absl::InvalidArgumentError(
           absl::StrFormat("'%s' is not a number from %g to %g", text, low, high));
     }

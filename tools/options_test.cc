@@ -64,6 +64,7 @@ TEST_F(OptionsTest, MistakesAreNamed) {
       {{"file", "--count", "11"}, "--count: '11' is not a number from 1 to 10"},
       {{"file", "--count", "2x"}, "--count: '2x' is not"},
       {{"file", "--rate", "nan"}, "--rate: 'nan' is not"},
+      {{"file", "--rate", "0x1"}, "--rate: '0x1' is not"},
       {{}, "too few operands"},
       {{"a", "b"}, "'b' is one operand too many"},
   };

@@ -44,6 +44,10 @@ absl::Status ParseMac(const std::string& text, PortOptions* port) {
 }
 
 absl::Status ParseCores(const std::string& text, PortOptions* port) {
+  if (!port->cores.empty()) {
+    return absl::InvalidArgumentError(
+        "the CPUs are given already; give either --core N or --cores LIST, once");
+  }
   absl::StatusOr<std::vector<int>> cores = ParseCoreList(text);
   if (!cores.ok()) return cores.status();
   port->cores = *std::move(cores);
@@ -179,6 +183,7 @@ absl::StatusOr<std::shared_ptr<net::CaptureFile>> OpenCapture(const PortOptions&
 }
 
 absl::Status CheckPortOptions(const PortOptions& port) {
+  if (absl::Status status = CheckCpusExist(port.cores); !status.ok()) return status;
   if (!port.device.netdev.empty()) {
     if (port.device.port.empty() && port.device.addresses.empty() && port.device.gateways.empty() &&
         !port.device.mac && port.vlan == 0 && port.device.kernel_path.empty()) {

@@ -47,7 +47,7 @@ absl::Status StartEal(const engine::EalOptions& eal);
 // engine::InitEal(). Errors as net::CaptureFile::Open.
 absl::StatusOr<std::shared_ptr<net::CaptureFile>> OpenCapture(const PortOptions& port);
 
-// InvalidArgument when what every port needs was not given.
+// InvalidArgument when what every port needs was not given, or a CPU that the machine has not.
 absl::Status CheckPortOptions(const PortOptions& port);
 
 }  // namespace pollux::tools

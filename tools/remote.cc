@@ -69,12 +69,12 @@ absl::StatusOr<cm::Endpoint> ServiceAt(const Gid& server, const RemoteOptions& o
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Remote>> Remote::Connect(const RemoteOptions& options,
-                                                        const std::string& host) {
+                                                        const std::string& host, Cores cores) {
   const auto addresses = ResolvePeer(host);
   if (!addresses.ok()) return addresses.status();
   CatchInterrupts();
   std::unique_ptr<Remote> remote(new Remote());
-  absl::StatusOr<std::unique_ptr<Node>> node = StartNode(options.port);
+  absl::StatusOr<std::unique_ptr<Node>> node = StartNode(options.port, cores);
   if (!node.ok()) return node.status();
   remote->node_ = *std::move(node);
   Node& started = *remote->node_;

@@ -52,7 +52,8 @@ class Remote {
  public:
   // Catches interrupts once `host` has its addresses.
   static absl::StatusOr<std::unique_ptr<Remote>> Connect(const RemoteOptions& options,
-                                                         const std::string& host);
+                                                         const std::string& host,
+                                                         Cores cores = Cores::kOne);
   ~Remote();
   Remote(const Remote&) = delete;
   Remote& operator=(const Remote&) = delete;

@@ -176,8 +176,10 @@ absl::StatusOr<Processes> FindProcesses(const ProcessChoice& choice) {
                                   ? absl::StrCat("no pollux process of ", choice.file_prefix)
                                   : std::string("no pollux process");
     if (!found.silent.empty()) return absl::NotFoundError(absl::StrJoin(found.silent, "; "));
-    return absl::NotFoundError(absl::StrCat(which, " runs here (none answers in ", runtime,
-                                            "); run as the same user, in the same container"));
+    return absl::NotFoundError(
+        absl::StrCat(which, " runs here (none answers in ", runtime,
+                     "); run as the same user, in the same container; programs of "
+                     "`pollux run` answer if they have a --file-prefix"));
   }
   std::ranges::sort(found.answering, {}, [](const auto& client) { return client->pid(); });
   return found;

@@ -25,5 +25,20 @@ TEST(CoreToCoreTest, TwoCpusHaveACostAndOneHasNone) {
   }).join();
 }
 
+TEST(CoreToCoreTest, CpusThatAreNotThereHaveNoCost) {
+  EXPECT_EQ(CoreToCoreNs({CPU_SETSIZE, 0}), std::nullopt);
+  EXPECT_EQ(CoreToCoreNs({0, CPU_SETSIZE}), std::nullopt);
+  EXPECT_FALSE(PinThread(-1));
+}
+
+TEST(CoreToCoreTest, NearAndFar) {
+  EXPECT_EQ(DistanceOf({"ns", {}}), CoreDistance::kUnmeasured);
+  EXPECT_EQ(DistanceOf({"ns", {110, 120}}), CoreDistance::kNear);
+  EXPECT_EQ(DistanceOf({"ns", {520, 510}}), CoreDistance::kFar);
+  EXPECT_EQ(DistanceOf({"ns", {110, 520, 110}}), CoreDistance::kFlipped);
+  EXPECT_STREQ(DistanceName(CoreDistance::kFlipped), "now near, now far");
+  EXPECT_STREQ(DistanceName(CoreDistance::kUnmeasured), "not measured");
+}
+
 }  // namespace
 }  // namespace pollux::tools

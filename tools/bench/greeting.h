@@ -15,12 +15,14 @@ inline constexpr uint32_t kBenchMaxBytes = 1u << 20;  // of a message, a READ or
 // follows while it takes care of it.
 inline constexpr uint32_t kBenchMaxWindow = 256;
 inline constexpr uint32_t kBenchReceives = 2 * kBenchMaxWindow;
+// Connections of all clients, on each of a server's cores.
+inline constexpr size_t kBenchMaxPairs = 128;
 inline constexpr uint16_t kBenchVerbsPort = 18515;  // perftest's
 
-// Private data, big-endian: "plxb", version 1 (4 bytes), key (4), length (4), address (8).
+// Private data, big-endian: "plxb", version 2 (4 bytes), key (4), length (4), address (8).
 struct Greeting {
   static constexpr size_t kBytes = 24;
-  static constexpr uint32_t kVersion = 1;
+  static constexpr uint32_t kVersion = 2;
 
   uint64_t address = 0;
   uint32_t length = 0;  // bytes that READ and WRITE may touch there

@@ -5,6 +5,17 @@
 
 namespace pollux::tools {
 
+LoadResult Together(absl::Span<const LoadResult> loads) {
+  LoadResult all;
+  for (const LoadResult& one : loads) {
+    all.status.Update(one.status);
+    all.operations += one.operations;
+    all.elapsed_ns = std::max(all.elapsed_ns, one.elapsed_ns);
+    all.latency_ns->Add(*one.latency_ns);
+  }
+  return all;
+}
+
 Load::Load(const LoadOptions& options, Clock clock_ns, Begin begin,
            absl::AnyInvocable<void(LoadResult)> done)
     : options_(options),
@@ -29,13 +40,15 @@ bool Load::Due(uint64_t now_ns, uint64_t* due_ns) {
   return !stopped_ && *due_ns <= now_ns;
 }
 
-bool Load::Turn() {
+bool Load::Turn() { return !free_.empty() && TurnAt(clock_ns_()); }
+
+bool Load::TurnAt(uint64_t now_ns) {
   if (turning_ || done_ == nullptr) return false;
   turning_ = true;
-  if (!std::exchange(started_, true)) start_ns_ = clock_ns_();
+  if (!std::exchange(started_, true)) start_ns_ = now_ns;
   const uint64_t begun_before = begun_;
   uint64_t due_ns = 0;
-  while (!free_.empty() && Due(clock_ns_(), &due_ns)) {
+  while (!free_.empty() && Due(now_ns, &due_ns)) {
     const uint32_t slot = free_.back();
     free_.pop_back();
     due_ns_[slot] = due_ns;
@@ -51,19 +64,19 @@ bool Load::Turn() {
 void Load::Ended(uint32_t slot, const absl::Status& status) {
   const uint64_t now_ns = clock_ns_();
   free_.push_back(slot);
-  if (status.ok()) {
+  if (!status.ok()) {
+    stopped_ = true;
+    result_.status.Update(status);
+  } else if (!was_told_to_stop_) {
     result_.latency_ns->Record(now_ns - std::min(now_ns, due_ns_[slot]));
     ++result_.operations;
     result_.elapsed_ns = now_ns - start_ns_;
-  } else {
-    stopped_ = true;
-    result_.status.Update(status);
   }
-  Turn();
+  TurnAt(now_ns);
 }
 
 void Load::Stop(const absl::Status& status) {
-  stopped_ = true;
+  stopped_ = was_told_to_stop_ = true;
   result_.status.Update(status);
   FinishIfIdle();
 }

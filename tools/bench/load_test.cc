@@ -6,6 +6,7 @@
 #include <deque>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace pollux::tools {
 namespace {
@@ -159,6 +160,61 @@ TEST(LoadTest, StoppedBeforeItsBeginning) {
   load.Stop(absl::CancelledError("interrupted"));
   ASSERT_TRUE(result.has_value());
   EXPECT_EQ(result->status.code(), absl::StatusCode::kCancelled);
+}
+
+// A load that goes on beside another one, until that has ended, has the port alone after that.
+TEST(LoadTest, WhatEndsAfterItWasStoppedDoesNotCount) {
+  std::optional<LoadResult> result;
+  uint64_t now_ns = kStartNs;
+  Load load(
+      {.count = 100, .window = 4}, [&] { return now_ns; }, [](uint32_t) {},
+      [&](LoadResult ended) { result = std::move(ended); });
+  load.Turn();
+  now_ns += 1'000;
+  load.Ended(0, absl::OkStatus());
+  load.Ended(1, absl::OkStatus());
+  now_ns += 500;
+  load.Stop(absl::OkStatus());
+  now_ns += 8'500;
+  for (uint32_t slot = 0; slot < 4; ++slot) {
+    EXPECT_FALSE(result.has_value()) << "it is under way";
+    load.Ended(slot, absl::OkStatus());
+  }
+  ASSERT_TRUE(result.has_value());
+  EXPECT_TRUE(result->status.ok());
+  EXPECT_EQ(result->operations, 2u);
+  EXPECT_EQ(result->elapsed_ns, 1'000u);
+  EXPECT_EQ(result->latency_ns->count(), 2u);
+  EXPECT_EQ(result->PerSecond(), 2e6);
+}
+
+TEST(LoadTest, AFailureAfterItWasStoppedIsTold) {
+  std::optional<LoadResult> result;
+  Load load(
+      {.count = 5}, [] { return uint64_t{1}; }, [](uint32_t) {},
+      [&](LoadResult ended) { result = std::move(ended); });
+  load.Turn();
+  load.Stop(absl::OkStatus());
+  load.Ended(0, absl::AbortedError("lost"));
+  ASSERT_TRUE(result.has_value());
+  EXPECT_EQ(result->status.message(), "lost");
+}
+
+// One that was done sooner does not count as if it had gone on at its pace.
+TEST(LoadTest, TogetherTheyTakeAsLongAsTheLongest) {
+  std::vector<LoadResult> loads(2);
+  for (LoadResult& one : loads) {
+    one.operations = 1000;
+    one.latency_ns->Record(5);
+  }
+  loads[0].elapsed_ns = 1'000'000'000;
+  loads[1].elapsed_ns = 4'000'000'000;
+  EXPECT_EQ(Together(loads).PerSecond(), 500);
+  EXPECT_EQ(Together(loads).latency_ns->count(), 2u);
+  EXPECT_TRUE(Together(loads).status.ok());
+  loads[1].status = absl::AbortedError("lost");
+  EXPECT_EQ(Together(loads).status.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(Together({}).PerSecond(), 0);
 }
 
 }  // namespace

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <ctime>
 #include <fstream>
-#include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "tools/bench/core_to_core.h"
 
 namespace pollux::tools {
 namespace {
@@ -81,15 +81,19 @@ std::string TableHtml(const PageTable& table) {
 std::string VerdictsHtml(const std::vector<Verdict>& verdicts) {
   std::string html =
       "<div class=\"scroll\"><table class=\"verdicts\">\n<caption>Verdicts: medians of the ratios "
-      "of each pass</caption>\n<thead><tr><th scope=\"col\">ratio</th><th scope=\"col\">measured"
-      "</th><th scope=\"col\">target</th><th scope=\"col\">verdict</th></tr></thead>\n<tbody>\n";
+      "of each pass</caption>\n<thead><tr><th scope=\"col\">ratio</th><th scope=\"col\">median</th>"
+      "<th scope=\"col\">low</th><th scope=\"col\">high</th><th scope=\"col\">target</th>"
+      "<th scope=\"col\">verdict</th></tr></thead>\n<tbody>\n";
   for (const Verdict& verdict : verdicts) {
+    const char* judged = verdict.met() ? "met" : "missed";
+    const char* mark = verdict.met() ? "\u2713 " : "\u2717 ";
     absl::StrAppendFormat(
         &html,
-        "<tr><th scope=\"row\">%s</th><td>%.2f</td><td>at %s %.2f</td>"
-        "<td class=\"%s\">%s</td></tr>\n",
-        EscapeHtml(verdict.name), verdict.value, verdict.at_most ? "most" : "least", verdict.target,
-        verdict.met() ? "met" : "missed", verdict.met() ? "\u2713 met" : "\u2717 not met");
+        "<tr><th scope=\"row\">%s</th><td>%.2f</td><td>%.2f</td><td>%.2f</td><td>%s</td>"
+        "<td class=\"%s\">%s%s</td></tr>\n",
+        EscapeHtml(verdict.name), verdict.value(), verdict.ratios.Low(), verdict.ratios.High(),
+        TargetWords(verdict), verdict.target ? judged : "unjudged", verdict.target ? mark : "",
+        VerdictWords(verdict));
   }
   return absl::StrCat(html, "</tbody>\n</table></div>\n");
 }
@@ -158,10 +162,10 @@ std::vector<std::pair<std::string, std::string>> MachineConditions() {
   std::strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &utc);
   utsname names{};
   uname(&names);
-  return {{"date", date},
-          {"processor", absl::StrCat(ProcessorName(), ", ", std::thread::hardware_concurrency(),
-                                     " CPUs to run on")},
-          {"kernel", absl::StrCat(names.sysname, " ", names.release, ", ", names.machine)}};
+  return {
+      {"date", date},
+      {"processor", absl::StrCat(ProcessorName(), ", ", UsableCpus().size(), " CPUs to run on")},
+      {"kernel", absl::StrCat(names.sysname, " ", names.release, ", ", names.machine)}};
 }
 
 Chart PercentileChart(const std::string& title, const NamedLatencies& latencies_ns) {

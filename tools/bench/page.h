@@ -9,19 +9,11 @@
 
 #include "absl/status/status.h"
 #include "tools/bench/chart.h"
+#include "tools/bench/verdict.h"
 #include "tools/histogram.h"
 #include "tools/local_file.h"
 
 namespace pollux::tools {
-
-// A ratio (or figure) against its target.
-struct Verdict {
-  std::string name;
-  double value = 0;
-  double target = 0;
-  bool at_most = false;  // the target; otherwise it is an at least
-  bool met() const { return at_most ? value <= target : value >= target; }
-};
 
 struct PageTable {
   std::string caption;

@@ -23,15 +23,19 @@ TEST(PageTest, ShowsAllThatItIsGiven) {
   page.conditions = {{"kernel", "Linux & more"}};
   page.sections.push_back({.title = "A section",
                            .note = "A note.",
-                           .verdicts = {{"a / b", 0.58, 0.5, false}, {"c / d", 1.98, 1.7, true}},
+                           .verdicts = {{"a / b", {"", {0.5, 0.58, 0.6}}, 0.5, false, 0.65},
+                                        {"c / d", {"", {1.98}}, 1.7, true, {}},
+                                        {"e / f", {"", {7}}, {}, true, {}}},
                            .charts = {{.title = "A chart", .series = {{"curve", {{1, 2}}}}}},
                            .tables = {{"All of it", {"figure", "median"}, {{"SEND", "1.5"}}}}});
   const std::string html = RenderPage(page);
   for (const char* part :
        {"<h1>A &lt;title&gt;</h1>", "Linux &amp; more", "<h2>A section</h2>", "A note.",
-        "<td>0.58</td><td>at least 0.50</td><td class=\"met\">\u2713 met</td>",
-        "<td>1.98</td><td>at most 1.70</td><td class=\"missed\">\u2717 not met</td>",
-        "<h3>A chart</h3>", "<th scope=\"row\">SEND</th><td>1.5</td>"}) {
+        "<td>0.58</td><td>0.50</td><td>0.60</td><td>at least 0.50</td>",
+        "<td>at least 0.50</td><td class=\"met\">\u2713 met, not the aim of 0.65</td>",
+        "<td>at most 1.70</td><td class=\"missed\">\u2717 not met</td>",
+        "<td>none</td><td class=\"unjudged\">no target</td>", "<h3>A chart</h3>",
+        "<th scope=\"row\">SEND</th><td>1.5</td>"}) {
     EXPECT_THAT(html, HasSubstr(part));
   }
   // It stands alone.

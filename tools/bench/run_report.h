@@ -1,4 +1,4 @@
-// What came of a run of `pollux bench`, for people and for programs.
+// What came of `pollux bench`, for people and for programs.
 #ifndef POLLUX_TOOLS_BENCH_RUN_REPORT_H_
 #define POLLUX_TOOLS_BENCH_RUN_REPORT_H_
 
@@ -12,10 +12,11 @@
 
 namespace pollux::tools {
 
-std::string BenchText(const BenchRun& run);
-nlohmann::ordered_json BenchJson(const BenchPlan& plan, const BenchRun& run);
+std::string BenchText(const BenchPlan& plan, const BenchResult& result);
+// The figures of the run with the most passes, and under "apart" those of others.
+nlohmann::ordered_json BenchJson(const BenchPlan& plan, const BenchResult& result);
 // `conditions` come before those of the plan.
-Page BenchPage(const BenchPlan& plan, const BenchRun& run,
+Page BenchPage(const BenchPlan& plan, const BenchResult& result,
                std::vector<std::pair<std::string, std::string>> conditions);
 
 }  // namespace pollux::tools

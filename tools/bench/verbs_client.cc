@@ -71,7 +71,6 @@ void VerbsClient::OnEnded(const absl::Status& status) {
 void VerbsClient::Measure(const VerbsMeasurement& measurement, Done done) {
   measurement_ = measurement;
   done_ = std::move(done);
-  operations_.store(0, std::memory_order_relaxed);
   if (ended_) {
     result_.emplace();
     result_->status = *ended_;
@@ -82,12 +81,15 @@ void VerbsClient::Measure(const VerbsMeasurement& measurement, Done done) {
       [this](LoadResult result) { result_ = std::move(result); });
 }
 
+void VerbsClient::Stop() {
+  if (load_ != nullptr && !result_) load_->Stop(absl::OkStatus());
+}
+
 bool VerbsClient::Poll(uint64_t /*now_ns*/) {
   bool busy = false;
   if (load_ != nullptr && !result_) {
     if (Interrupted()) load_->Stop(absl::CancelledError("interrupted"));
     busy = load_->Turn();
-    operations_.store(load_->operations() * measurement_.batch, std::memory_order_relaxed);
   }
   if (!result_) return busy;
   load_.reset();

@@ -2,7 +2,6 @@
 #ifndef POLLUX_TOOLS_BENCH_VERBS_CLIENT_H_
 #define POLLUX_TOOLS_BENCH_VERBS_CLIENT_H_
 
-#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -49,8 +48,8 @@ class VerbsClient final : private VerbsConnection::User, private engine::Poller 
   // One at a time. `done` is called once, with what failed if anything did; not from inside. An
   // interrupt (tools/interrupt.h) ends it with Cancelled.
   void Measure(const VerbsMeasurement& measurement, Done done);
-  // Of the measurement under way, for who waits for it on another thread.
-  const std::atomic<uint64_t>& operations() const { return operations_; }
+  // The measurement under way, if any, begins no more: its count is what it has done by then.
+  void Stop();
   // DREQ. `done` when the connection is gone; a measurement under way fails first.
   void Disconnect(absl::AnyInvocable<void()> done);
 
@@ -81,7 +80,6 @@ class VerbsClient final : private VerbsConnection::User, private engine::Poller 
   std::unique_ptr<Load> load_;
   std::optional<LoadResult> result_;  // that is to be given away
   Done done_;
-  std::atomic<uint64_t> operations_{0};
   std::deque<uint32_t> echoes_;        // slots whose answers are waited for, in order
   std::deque<uint32_t> posted_;        // slots whose completions are waited for, in order
   std::optional<absl::Status> ended_;  // why there is no connection any more

@@ -2,58 +2,59 @@
 #ifndef POLLUX_TOOLS_BENCH_VERBS_SERVER_H_
 #define POLLUX_TOOLS_BENCH_VERBS_SERVER_H_
 
-#include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "cm/manager.h"
+#include "stack/engine/worker.h"
 #include "tools/bench/greeting.h"
-#include "tools/verbs_connection.h"
 
 namespace pollux::tools {
 
-// Serves one client after another; who comes while one is served is rejected. A SEND with immediate
-// data is answered by a SEND of as many bytes, one without is only received. Every call on the
-// worker's core.
-class VerbsServer final : private VerbsConnection::User {
+// Serves up to kBenchMaxPairs connections at a time; who comes then is rejected. A SEND with
+// immediate data is answered by a SEND of as many bytes, one without is only received. Every call
+// on the worker's core.
+class VerbsServer {
  public:
-  // `log` is told of clients that come and go. Worker and manager outlive the server. Errors as
-  // VerbsConnection::Listen.
+  // `log` is told when there are clients and when there are none any more. Worker and manager
+  // outlive the server. Errors as the manager's.
   static absl::StatusOr<std::unique_ptr<VerbsServer>> Listen(
       engine::Worker* worker, cm::Manager* manager, uint16_t port,
       absl::AnyInvocable<void(const std::string&)> log);
-  ~VerbsServer() override;
+  ~VerbsServer();
 
-  uint64_t clients() const { return clients_; }  // that have connected so far
+  uint64_t served() const { return served_; }  // connections that stood so far
 
  private:
-  VerbsServer(engine::Worker* worker, cm::Manager* manager, uint16_t port,
-              absl::AnyInvocable<void(const std::string&)> log)
-      : worker_(worker), manager_(manager), port_(port), log_(std::move(log)) {}
+  class Connection;
 
-  absl::Status ListenAgain();
-  absl::Status OnReady() override;
-  void OnEstablished(absl::Span<const uint8_t> private_data) override;
-  void OnCompletion(const ibv_wc& wc) override;
-  void OnEnded(const absl::Status& status) override;
-  absl::Status Receive();
-  absl::Status Echo(uint32_t bytes);
+  VerbsServer(engine::Worker* worker, cm::Manager* manager,
+              absl::AnyInvocable<void(const std::string&)> log);
+
+  void OnRequest(const cm::Event& request);
+  void OnEstablished();
+  void Tell(const absl::Status& failure);
+  void OnEnded(uint64_t number, const absl::Status& status, bool stood);
 
   engine::Worker* worker_;
   cm::Manager* manager_;
-  const uint16_t port_;
   absl::AnyInvocable<void(const std::string&)> log_;
-  uint64_t clients_ = 0;
+  cm::Id* listener_ = nullptr;
+  uint64_t requests_ = 0;
+  uint64_t served_ = 0;
+  uint64_t standing_ = 0;
+  std::string last_failure_;  // told once of many connections that end alike
   // Of all that comes and goes: what it holds tells nothing.
   std::vector<uint8_t> memory_ = std::vector<uint8_t>(kBenchMaxBytes);
-  memory::MemoryRegion region_;
-  std::array<uint8_t, Greeting::kBytes> greeting_{};
   // Work that others of the worker's loop do later for this server, as long as it is there.
   std::shared_ptr<VerbsServer*> self_ = std::make_shared<VerbsServer*>(this);
-  std::unique_ptr<VerbsConnection> connection_;
+  std::map<uint64_t, std::unique_ptr<Connection>> connections_;
 };
 
 }  // namespace pollux::tools

@@ -74,4 +74,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    import closed_pipe
+    closed_pipe.run(main)

@@ -1,7 +1,10 @@
 #include "tools/file_service/file_server.h"
 
+#include <algorithm>
 #include <array>
 #include <deque>
+#include <list>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -26,6 +29,11 @@ constexpr size_t kEntriesAtOnce = 64;  // asked of the store
 constexpr size_t kListTail = 4;        // `more`
 // Blocks of kMaxBlock that replies may hold, all clients together: more could not be on the wire.
 constexpr size_t kMaxBlocksOut = 64;
+// Of larger reads. What was read into one is still in the cache when it is sent.
+constexpr size_t kPieceBytes = 64 * 1024;
+constexpr size_t kMaxPiecesOut = 256;  // pieces that replies may hold, all clients together
+// Reads that go out in pieces, all clients together: each holds a file descriptor.
+constexpr size_t kMaxStreams = 64;
 
 class Server final : public FileServer, public engine::Poller {
  public:
@@ -34,6 +42,8 @@ class Server final : public FileServer, public engine::Poller {
   ~Server() override {
     worker_->RemovePoller(this);
     waiting_.clear();  // they answer through rpc_
+    waiting_to_stream_.clear();
+    streams_.clear();
   }
 
   absl::Status Start(cm::Manager* manager) {
@@ -87,18 +97,34 @@ class Server final : public FileServer, public engine::Poller {
 
   bool Poll(uint64_t) override {
     if (std::exchange(woken_, false)) ServeWaiting();
-    if (shut_down_ == nullptr || rpc_->connections() != 0) return false;
+    const bool read = !streams_.empty() && ReadPiece();
+    if (shut_down_ == nullptr || rpc_->connections() != 0) return read;
     std::exchange(shut_down_, nullptr)();
     return true;
   }
 
  private:
+  // A read that is answered piece by piece.
+  struct Stream {
+    ReplyHandle reply;
+    FileStore::Reader file;
+    uint64_t offset = 0;  // of the next piece, in the file
+    uint32_t left = 0;    // wanted
+    uint32_t done = 0;    // gone out
+  };
+
+  using Waiting = std::deque<std::pair<CallView, ReplyHandle>>;
+
   void ServeWaiting() {
-    while (!waiting_.empty() && blocks_out_ < kMaxBlocksOut) {
-      auto [call, reply] = std::move(waiting_.front());
-      waiting_.pop_front();
-      Read(call, std::move(reply));
+    while (!waiting_.empty() && blocks_out_ < kMaxBlocksOut) ServeFirst(waiting_);
+    while (!waiting_to_stream_.empty() && streams_.size() < kMaxStreams) {
+      ServeFirst(waiting_to_stream_);
     }
+  }
+  void ServeFirst(Waiting& waiting) {
+    auto [call, reply] = std::move(waiting.front());
+    waiting.pop_front();
+    if (!reply.client_is_gone()) Read(call, std::move(reply));
   }
 
   // Answers with a status and, when it is OK, what `write` appends.
@@ -149,6 +175,11 @@ class Server final : public FileServer, public engine::Poller {
       reply.Fail(AcceptStatus::kGarbageArguments);
       return;
     }
+    if (count > kPieceBytes && reply.PieceRoom() >= count) {
+      if (streams_.size() < kMaxStreams) return Begin(name, offset, count, std::move(reply));
+      waiting_to_stream_.emplace_back(call, std::move(reply));
+      return;
+    }
     if (blocks_out_ == kMaxBlocksOut) {
       waiting_.emplace_back(call, std::move(reply));
       return;
@@ -170,6 +201,58 @@ class Server final : public FileServer, public engine::Poller {
     // The vector's storage does not move with it.
     item.release = [this, block = std::move(block)]() mutable { GiveBlock(std::move(block)); };
     reply.Send(writer.bytes(), std::move(item));
+  }
+
+  void Begin(const std::string& name, uint64_t offset, uint32_t count, ReplyHandle reply) {
+    absl::StatusOr<FileStore::Reader> file = store_->OpenReader(name);
+    if (!file.ok()) return Answer(reply, file.status());
+    streams_.push_back(
+        {.reply = std::move(reply), .file = *std::move(file), .offset = offset, .left = count});
+    if (streams_.size() == 1) ReadPiece();
+  }
+
+  // One piece at a time, for the network's turn: of the first read that can go on. False when none
+  // can.
+  bool ReadPiece() {
+    if (pieces_out_ == kMaxPiecesOut) return false;
+    for (auto stream = streams_.begin(); stream != streams_.end(); ++stream) {
+      if (!stream->reply.CanWrite()) continue;
+      // Its release may begin anything.
+      if (stream->reply.client_is_gone() || GoOn(*stream)) {
+        streams_.erase(stream);
+        woken_ |= !waiting_to_stream_.empty();
+      }
+      return true;
+    }
+    return false;
+  }
+
+  // True when that was the last piece.
+  bool GoOn(Stream& stream) {
+    uint8_t* const piece = TakePiece();
+    const size_t wanted = std::min<size_t>(stream.left, kPieceBytes);
+    const absl::StatusOr<size_t> read = stream.file.Read(stream.offset, {piece, wanted});
+    if (!read.ok()) {
+      GivePiece(piece);
+      Answer(stream.reply, read.status());
+      return true;
+    }
+    const absl::Span<const uint8_t> bytes(piece, *read);
+    stream.left -= static_cast<uint32_t>(wanted);
+    stream.done += static_cast<uint32_t>(*read);
+    stream.offset += *read;
+    if (*read == wanted && stream.left > 0) {
+      stream.reply.Write({.bytes = bytes, .release = [this, piece] { GivePiece(piece); }});
+      return false;
+    }
+    std::array<uint8_t, kSmallResult> buffer;
+    XdrWriter writer(absl::MakeSpan(buffer));
+    writer.Uint32(static_cast<uint32_t>(FileStatus::kOk));
+    const size_t position = writer.EligibleOpaque(stream.done);
+    stream.reply.Send(
+        writer.bytes(),
+        {.bytes = bytes, .position = position, .release = [this, piece] { GivePiece(piece); }});
+    return true;
   }
 
   void Create(const CallView& call, ReplyHandle reply) {
@@ -248,14 +331,32 @@ class Server final : public FileServer, public engine::Poller {
     woken_ = true;
   }
 
+  // The one that came back last is the warmest.
+  uint8_t* TakePiece() {
+    ++pieces_out_;
+    if (pieces_.empty()) return new uint8_t[kPieceBytes];
+    uint8_t* const piece = pieces_.back().release();
+    pieces_.pop_back();
+    return piece;
+  }
+  void GivePiece(uint8_t* piece) {
+    --pieces_out_;
+    pieces_.emplace_back(piece);
+  }
+
   engine::Worker* worker_;
   FileStore* store_;
   Options options_;
   std::vector<std::vector<uint8_t>> blocks_;
   size_t blocks_out_ = 0;  // lent to replies
-  bool woken_ = false;     // a block has come back, and reads wait for one
+  bool woken_ = false;     // a block has come back, or a stream ended, and reads wait for one
+  std::vector<std::unique_ptr<uint8_t[]>> pieces_;
+  size_t pieces_out_ = 0;
+  // First come, first served; bounded as those that wait.
+  std::list<Stream> streams_;
   // Reads that wait for a block, bounded by the calls that the connections have outstanding.
-  std::deque<std::pair<CallView, ReplyHandle>> waiting_;
+  Waiting waiting_;
+  Waiting waiting_to_stream_;             // the same for their turn among streams_
   std::unique_ptr<rpcrdma::Server> rpc_;  // its calls may hold blocks: it goes first
   absl::AnyInvocable<void()> shut_down_;
 };

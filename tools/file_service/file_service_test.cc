@@ -1,8 +1,11 @@
 // Client and server of the file service over two ports joined by rings.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <future>
 
@@ -101,6 +104,45 @@ TEST_F(FileServiceTest, FilesOfManySizesThereAndBack) {
     std::ifstream in(back, std::ios::binary);
     EXPECT_TRUE(std::string(std::istreambuf_iterator<char>(in), {}) == data) << size;
   }
+}
+
+// However many large reads are under way, few files are open for them.
+TEST_F(FileServiceTest, ManyLargeReadsAtOnce) {
+  Start(false);
+  client_ = *Connect(kPort);
+  constexpr size_t kReads = kCredits;
+  constexpr size_t kBytes = 512 * 1024;
+  const std::string data(kBytes, 'p');
+  std::ofstream(root_ + "/f", std::ios::binary) << data;
+  ASSERT_TRUE(Await<absl::Status>([&](auto done) { client_->Null(std::move(done)); }).ok());
+
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlim_t highest = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    highest = std::max<rlim_t>(highest, std::stoul(entry.path().filename()));
+  }
+  rlimit few = before;
+  few.rlim_cur = highest + 70;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::vector<uint8_t> buffer(kReads * kBytes);
+  std::promise<void> all;
+  size_t ended = 0;
+  absl::Status status;
+  client_node_->Run([&] {
+    for (size_t i = 0; i < kReads; ++i) {
+      client_->Read("f", 0, absl::MakeSpan(buffer).subspan(i * kBytes, kBytes),
+                    [&](absl::StatusOr<size_t> read) {
+                      status.Update(read.status());
+                      if (++ended == kReads) all.set_value();
+                    });
+    }
+  });
+  all.get_future().wait();
+  client_node_->Run([] {});
+  EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_TRUE(std::all_of(buffer.begin(), buffer.end(), [](uint8_t byte) { return byte == 'p'; }));
 }
 
 TEST_F(FileServiceTest, ListsPageByPage) {

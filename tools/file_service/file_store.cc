@@ -26,6 +26,21 @@ absl::Status Failure(const std::string& what) {
   return absl::ErrnoToStatus(error, what);
 }
 
+// `what`: for the error.
+absl::StatusOr<size_t> ReadAll(int fd, const std::string& what, uint64_t offset,
+                               absl::Span<uint8_t> buffer) {
+  size_t done = 0;
+  while (done < buffer.size()) {
+    const ssize_t n =
+        pread(fd, buffer.data() + done, buffer.size() - done, static_cast<off_t>(offset + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return Failure(what);
+    if (n == 0) break;
+    done += static_cast<size_t>(n);
+  }
+  return done;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<FileStore>> FileStore::Open(const std::string& root) {
@@ -102,16 +117,24 @@ absl::StatusOr<size_t> FileStore::Read(const std::string& name, uint64_t offset,
                                        absl::Span<uint8_t> buffer) {
   absl::StatusOr<int> fd = Cached(name, false);
   if (!fd.ok()) return fd.status();
-  size_t done = 0;
-  while (done < buffer.size()) {
-    const ssize_t n =
-        pread(*fd, buffer.data() + done, buffer.size() - done, static_cast<off_t>(offset + done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return Failure(name);
-    if (n == 0) break;
-    done += static_cast<size_t>(n);
-  }
-  return done;
+  return ReadAll(*fd, name, offset, buffer);
+}
+
+absl::StatusOr<FileStore::Reader> FileStore::OpenReader(const std::string& name) {
+  absl::StatusOr<int> fd = Cached(name, false);
+  if (!fd.ok()) return fd.status();
+  // The one that is cached gives way to the next name.
+  const int own = fcntl(*fd, F_DUPFD_CLOEXEC, 0);
+  if (own < 0) return Failure(name);
+  return Reader(own);
+}
+
+FileStore::Reader::~Reader() {
+  if (fd_ >= 0) close(fd_);
+}
+
+absl::StatusOr<size_t> FileStore::Reader::Read(uint64_t offset, absl::Span<uint8_t> buffer) {
+  return ReadAll(fd_, "a file", offset, buffer);
 }
 
 absl::Status FileStore::Create(const std::string& name) {

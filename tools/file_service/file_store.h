@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -39,6 +40,25 @@ class FileStore {
   absl::StatusOr<Attributes> Stat(const std::string& name) const;
   // Reads up to buffer.size() bytes; fewer only at the end of the file.
   absl::StatusOr<size_t> Read(const std::string& name, uint64_t offset, absl::Span<uint8_t> buffer);
+  // One file to be read piece by piece: the same all the time, whatever becomes of its name.
+  class Reader {
+   public:
+    Reader() = default;
+    Reader(Reader&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+    Reader& operator=(Reader&& other) noexcept {
+      std::swap(fd_, other.fd_);
+      return *this;
+    }
+    ~Reader();
+    // As FileStore::Read.
+    absl::StatusOr<size_t> Read(uint64_t offset, absl::Span<uint8_t> buffer);
+
+   private:
+    friend class FileStore;
+    explicit Reader(int fd) : fd_(fd) {}
+    int fd_ = -1;
+  };
+  absl::StatusOr<Reader> OpenReader(const std::string& name);
   // Creates an empty file, or empties the one there is.
   absl::Status Create(const std::string& name);
   // Writes all of it, into a file that exists.

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 
 namespace pollux::tools {
@@ -62,6 +63,25 @@ TEST_F(FileStoreTest, FileThatAnotherReplaces) {
   ASSERT_EQ(unlink((outer_ + "/root/f").c_str()), 0);
   uint8_t byte;
   EXPECT_FALSE(store_->Read("f", 0, {&byte, 1}).ok());
+}
+
+// One that is read piece by piece stays the same.
+TEST_F(FileStoreTest, ReaderOfAFileThatAnotherReplaces) {
+  ASSERT_TRUE(store_->Create("f").ok());
+  ASSERT_TRUE(Put("f", "old one").ok());
+  auto reader = store_->OpenReader("f");
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  std::array<uint8_t, 4> buffer;
+  EXPECT_EQ(*reader->Read(0, absl::MakeSpan(buffer)), 4u);
+  ASSERT_TRUE(store_->Create("g").ok());
+  ASSERT_TRUE(Put("g", "new one").ok());
+  ASSERT_EQ(rename((outer_ + "/root/g").c_str(), (outer_ + "/root/f").c_str()), 0);
+  EXPECT_EQ(Get("f", 0, 3), "new");
+  FileStore::Reader moved = *std::move(reader);
+  EXPECT_EQ(*moved.Read(4, absl::MakeSpan(buffer)), 3u);
+  EXPECT_EQ(std::string(buffer.begin(), buffer.begin() + 3), "one");
+  EXPECT_EQ(*moved.Read(7, absl::MakeSpan(buffer)), 0u);
+  EXPECT_EQ(store_->OpenReader("h").status().code(), absl::StatusCode::kNotFound);
 }
 
 TEST_F(FileStoreTest, NoWayOut) {
