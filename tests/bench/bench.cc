@@ -3,16 +3,19 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
-#include "absl/strings/str_format.h"
+#include "absl/strings/str_cat.h"
 #include "stack/engine/eal.h"
 #include "tests/bench/bench_page.h"
 #include "tests/bench/figures.h"
 #include "tests/bench/memory_cost.h"
 #include "tests/bench/passes.h"
 #include "tests/bench/results.h"
+#include "tests/bench/targets.h"
 #include "tests/bench/wires.h"
 #include "tools/bench/page.h"
+#include "tools/bench/verdict.h"
 #include "tools/options.h"
 #include "tools/report.h"
 
@@ -22,19 +25,18 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct BenchOptions {
-  uint64_t passes = 5;
-  double scale = 1;
+  uint64_t passes = tools::kLeastPasses;
   bool json = false;
   bool ring_only = false;
   bool memory = false;
   std::string html;
-  std::string parts;
+  PassOptions pass;
 };
 
 Json ToJson(const Results::Section& of) {
   const Figures& figures = *of.figures;
   Json json;
-  json["cores"] = CoresName(of.cores);
+  json["cores"] = tools::DistanceName(of.cores);
   json["passes"] = of.passes;
   for (const auto& [name, series] : figures.series) {
     json["figures"][name] = {{"unit", series.unit},
@@ -44,29 +46,27 @@ Json ToJson(const Results::Section& of) {
   }
   for (const auto& [name, latency_ns] : figures.latencies_ns) {
     json["latencies_us"][name] = tools::LatencyJson(*latency_ns);
+    json["latencies_us"][name]["count"] = latency_ns->count();
   }
-  for (const tools::Verdict& verdict : Verdicts(figures)) {
-    json["ratios"][verdict.name] = {{"median", verdict.value},
-                                    {verdict.at_most ? "at_most" : "at_least", verdict.target},
-                                    {"met", verdict.met()}};
-  }
+  json["verdicts_count"] = tools::WhyUncounted(of.passes, of.cores).empty();
+  if (!figures.ratios.empty()) json["ratios"] = tools::VerdictsJson(Verdicts(figures));
   for (const auto& [what, why] : figures.missing) json["missing"][what] = why;
   return json;
 }
 
 void Print(const Results::Section& of) {
   const Figures& figures = *of.figures;
-  std::printf("\n%s (cores %s)\n%-44s%12s%12s%12s\n", of.name.c_str(), CoresName(of.cores), "",
-              "median", "low", "high");
+  std::printf("\n%s (cores %s)\n%-44s%12s%12s%12s\n", of.name.c_str(),
+              tools::DistanceName(of.cores), "", "median", "low", "high");
   for (const auto& [name, series] : figures.series) {
     std::printf("%-44s%12.3f%12.3f%12.3f  %s\n", name.c_str(), series.Median(), series.Low(),
                 series.High(), series.unit.c_str());
   }
-  std::printf("\n%-44s%12s%12s\n", "ratio", "median", "target");
-  for (const tools::Verdict& verdict : Verdicts(figures)) {
-    std::printf("%-44s%12.2f%12s  %s\n", verdict.name.c_str(), verdict.value,
-                absl::StrFormat("%s%.2f", verdict.at_most ? "<= " : ">= ", verdict.target).c_str(),
-                verdict.met() ? "met" : "not met");
+  if (!figures.ratios.empty()) {
+    std::printf("\n%s", tools::VerdictsText(Verdicts(figures)).c_str());
+    if (const std::string why = tools::WhyUncounted(of.passes, of.cores); !why.empty()) {
+      std::printf("%s\n", why.c_str());
+    }
   }
   for (const auto& [what, why] : figures.missing) {
     std::printf("%s: not measured: %s\n", what.c_str(), why.c_str());
@@ -92,28 +92,33 @@ int Fail(const absl::Status& status, int exit_status) {
 int Measure(const BenchOptions& options) {
   tools::PageFile page(options.html);
   absl::Status status = page.status();
-  Results results;
-  for (uint64_t pass = 0; pass < options.passes && status.ok(); ++pass) {
-    for (const Wire wire : {Wire::kRing, Wire::kMemif, Wire::kAfPacket}) {
-      const bool asked = wire == Wire::kRing || !options.ring_only;
-      if (!status.ok() || !asked || !HasPart(wire, options.parts)) continue;
-      std::fprintf(stderr, "pass %u of %u, %s\n", static_cast<unsigned>(pass + 1),
-                   static_cast<unsigned>(options.passes), WireName(wire));
-      Figures figures;
-      status = RunPass(wire, options.scale, options.parts, figures);
-      results.Add(wire, figures);
-    }
-  }
-  if (status.ok()) status = page.Write(BenchPage(results, options.passes, options.scale));
   if (!status.ok()) return Fail(status, tools::kExitFailure);
+  std::vector<Wire> wires;
+  for (const Wire wire : {Wire::kRing, Wire::kMemif, Wire::kAfPacket}) {
+    const bool asked = wire == Wire::kRing || !options.ring_only;
+    if (asked && HasPart(wire, options.pass.parts)) wires.push_back(wire);
+  }
+  Results results;
+  status = RunPasses(
+      options.passes, wires,
+      [&options](uint64_t pass, Wire wire, Figures& figures) {
+        std::fprintf(stderr, "pass %u of %u, %s\n", static_cast<unsigned>(pass),
+                     static_cast<unsigned>(options.passes), WireName(wire));
+        return RunPass(wire, options.pass, figures);
+      },
+      results);
+  if (status.ok() || !results.Sections().empty()) {
+    status.Update(page.Write(BenchPage(results, options.passes, options.pass.scale, status)));
+  }
   Json out;
   out["passes"] = options.passes;
+  if (!status.ok()) out["error"] = std::string(status.message());
   for (const Results::Section& of : results.Sections()) {
     if (!options.json) Print(of);
     out[of.name] = ToJson(of);
   }
   if (options.json) std::printf("%s\n", out.dump().c_str());
-  return tools::kExitOk;
+  return status.ok() ? tools::kExitOk : Fail(status, tools::kExitFailure);
 }
 
 int Main(int argc, char** argv) {
@@ -121,22 +126,32 @@ int Main(int argc, char** argv) {
   tools::Options options(
       "bench [options]   (tools/dev bench)",
       "Measures, pass by pass and interleaved, the bare device, the least work\n"
-      "that any RoCE stack does (+work), and Pollux over the same device. The cost of\n"
-      "passing a cache line from core to core is measured before and after each\n"
-      "part; passes with near cores and passes with far ones stand apart.");
-  options.Number("passes", "passes, of which the median is taken (5)", 1, 1000, &bench.passes);
-  options.Real("scale", "length of each measurement (1)", 0.001, 1000, &bench.scale);
-  options.Switch("ring-only", "leave out net_memif and net_af_packet", &bench.ring_only);
+      "that any RoCE stack does (+work), Pollux over the same device, libtirpc over\n"
+      "TCP, UCX, qperf and sockperf, and holds the ratios of each pass against their\n"
+      "targets. The cost of passing a cache line from core to core is measured before\n"
+      "and after each part; passes with near cores and passes with far ones stand apart.");
+  options.Number("passes",
+                 "passes, of which the median is taken (5); verdicts of fewer\ndo not count", 1,
+                 1000, &bench.passes);
+  options.Real("scale", "length of each measurement (1)", 0.001, 1000, &bench.pass.scale);
+  options.Text("peers", "FILE",
+               "peers.py, which measures UCX, qperf and sockperf; tools/dev\nbench gives it",
+               &bench.pass.peers);
+  options.Switch("ring-only", "leave out net_memif, net_af_packet, UCX, qperf and sockperf",
+                 &bench.ring_only);
   options.Switch("memory", "instead: what a queue pair, a region, a connection cost in bytes",
                  &bench.memory);
   options.Switch("json", "one JSON object on standard output instead of tables", &bench.json);
   options.Text("html", "FILE", "write a page with distributions, curves and verdicts too",
                &bench.html);
-  options.Text("part", "LIST", "of each pass these parts alone, as in: rpc,tirpc", &bench.parts);
+  options.Text(
+      "part", "LIST",
+      absl::StrCat("of each pass these parts alone, as in: rpc,tirpc\n(of ", PartNames(), ")"),
+      &bench.pass.parts);
   const auto operands = options.Parse(argc, argv, 0, 0);
   absl::Status status = operands.status();
-  status.Update(CheckParts(bench.parts));
-  if (!bench.parts.empty() && !bench.html.empty()) {
+  status.Update(CheckParts(bench.pass.parts));
+  if (!bench.pass.parts.empty() && !bench.html.empty()) {
     status.Update(absl::InvalidArgumentError("--html is a page of all parts: leave out --part"));
   }
   if (!status.ok()) return Fail(status, tools::kExitUsage);

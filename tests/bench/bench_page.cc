@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "tests/bench/passes.h"
 #include "tests/bench/results.h"
+#include "tests/bench/targets.h"
 
 namespace pollux::bench {
 namespace {
@@ -14,59 +15,13 @@ using tools::Chart;
 using tools::PageSection;
 using tools::Scale;
 
-// From the project's targets: ratios within one run.
-constexpr Target kTargets[] = {
-    {"64 B SEND stream / +work", "SEND 64 B stream", "+work 64 B stream", 0.5, false},
-    {"1 MiB WRITE / +work", "WRITE 1 MiB", "+work bulk", 0.70, false},
-    {"1 MiB READ / WRITE", "READ 1 MiB", "WRITE 1 MiB", 0.85, false},
-    {"64 B SEND round trip / +work", "SEND 64 B round trip", "+work 64 B round trip", 1.7, true},
-    {"10,000 connections / 1", "SEND 64 B, 10000 connections", "SEND 64 B, 1 connections", 0.67,
-     false},
-    {"10,000 connections / 1, by 16", "SEND 64 B, 10000 connections, by 16",
-     "SEND 64 B, 1 connections, by 16", 0.67, false},
-    {"NULL RPC rate / +work echo", "NULL RPC rate", "+work 64 B echo", 0.4, false},
-    {"NULL RPC round trip / +work", "NULL RPC round trip", "+work 64 B round trip", 2.4, true},
-    {"0.1 % loss / none", "WRITE 1 MiB, 0.1 % loss", "WRITE 1 MiB, no loss", 0.8, false},
-    {"1 % loss / none", "WRITE 1 MiB, 1 % loss", "WRITE 1 MiB, no loss", 0.4, false},
-    {"5 % loss / none", "WRITE 1 MiB, 5 % loss", "WRITE 1 MiB, no loss", 0.1, false},
-    {"small messages beside bulk / alone, p99", "1,000 small messages beside bulk, p99",
-     "1,000 small messages alone, p99", 3.0, true},
-    {"64 B SEND round trip by veth / +work", kSendByVeth, kWorkByVeth, 1.2, true},
-    {"TCP NULL, polling server / native", "libtirpc TCP, polling server, NULL",
-     "NULL RPC round trip", 20, false},
-    {"TCP read 1 MiB, polling server / native", "libtirpc TCP, polling server, read 1 MiB",
-     "RPC read 1 MiB round trip", 2.5, false},
-    {"native NULL / TCP", "NULL RPC round trip", "libtirpc TCP NULL", 1.0, true},
-    {"native read 4 KiB / TCP", "RPC read 4 KiB round trip", "libtirpc TCP read 4 KiB", 1.0, true},
-    {"native write 4 KiB / TCP", "RPC write 4 KiB round trip", "libtirpc TCP write 4 KiB", 1.0,
-     true},
-    {"native read 1 MiB / TCP", "RPC read 1 MiB round trip", "libtirpc TCP read 1 MiB", 1.0, true},
-    {"native write 1 MiB / TCP", "RPC write 1 MiB round trip", "libtirpc TCP write 1 MiB", 1.0,
-     true},
-    {"native NULL / TCP by veth", "NULL RPC round trip", "libtirpc TCP by veth NULL", 1.0, true},
-    {"native read 4 KiB / TCP by veth", "RPC read 4 KiB round trip",
-     "libtirpc TCP by veth read 4 KiB", 1.0, true},
-    {"native write 4 KiB / TCP by veth", "RPC write 4 KiB round trip",
-     "libtirpc TCP by veth write 4 KiB", 1.0, true},
-    {"native read 1 MiB / TCP by veth", "RPC read 1 MiB round trip",
-     "libtirpc TCP by veth read 1 MiB", 1.0, true},
-    {"native write 1 MiB / TCP by veth", "RPC write 1 MiB round trip",
-     "libtirpc TCP by veth write 1 MiB", 1.0, true},
-    {"libtirpc NULL / TCP", "libtirpc NULL", "libtirpc TCP NULL", 1.0, true},
-    {"libtirpc read 4 KiB / TCP", "libtirpc read 4 KiB", "libtirpc TCP read 4 KiB", 1.0, true},
-    {"libtirpc write 4 KiB / TCP", "libtirpc write 4 KiB", "libtirpc TCP write 4 KiB", 1.0, true},
-    {"libtirpc read 1 MiB / TCP", "libtirpc read 1 MiB", "libtirpc TCP read 1 MiB", 1.0, true},
-    {"libtirpc write 1 MiB / TCP", "libtirpc write 1 MiB", "libtirpc TCP write 1 MiB", 1.0, true},
-    {"libtirpc NULL / TCP by veth", "libtirpc NULL", "libtirpc TCP by veth NULL", 1.0, true},
-    {"libtirpc read 4 KiB / TCP by veth", "libtirpc read 4 KiB", "libtirpc TCP by veth read 4 KiB",
-     1.0, true},
-    {"libtirpc write 4 KiB / TCP by veth", "libtirpc write 4 KiB",
-     "libtirpc TCP by veth write 4 KiB", 1.0, true},
-    {"libtirpc read 1 MiB / TCP by veth", "libtirpc read 1 MiB", "libtirpc TCP by veth read 1 MiB",
-     1.0, true},
-    {"libtirpc write 1 MiB / TCP by veth", "libtirpc write 1 MiB",
-     "libtirpc TCP by veth write 1 MiB", 1.0, true},
-};
+// What the ratios with them cannot say.
+constexpr char kAboutPeers[] =
+    " Peers are two processes each: UCX over TCP by loopback and over shared memory, qperf and "
+    "sockperf over the kernel's TCP on a veth. The kernel's TCP in batched writes carries more "
+    "tiny "
+    "messages than any scheme of a packet each can, and shared memory without packets is faster "
+    "than any packet.";
 
 PageSection LatencySection(const Figures& figures) {
   PageSection section;
@@ -109,12 +64,12 @@ PageSection ThroughputSection(const Figures& figures) {
       .x = {"frames lost, %", Scale::kLog},
       .y = {"rate / lossless rate", Scale::kLinear},
       .series = {{"measured", {}}, {"target", {}}}};
-  constexpr double kLossTargets[] = {0.8, 0.4, 0.1};
-  const double lossless = figures.Median(LossFigure(0));
-  for (size_t i = 0; i < kLosses.size(); ++i) {
-    loss.series[0].points.emplace_back(100 * kLosses[i],
-                                       figures.Median(LossFigure(kLosses[i])) / lossless);
-    loss.series[1].points.emplace_back(100 * kLosses[i], kLossTargets[i]);
+  const std::vector<tools::Verdict> verdicts = Verdicts(figures);
+  for (const double lost : kLosses) {
+    const tools::Verdict* of = Find(verdicts, LossRatio(lost));
+    if (of == nullptr) continue;
+    loss.series[0].points.emplace_back(100 * lost, of->value());
+    loss.series[1].points.emplace_back(100 * lost, of->target.value_or(0));
   }
   return {.charts = {std::move(chart), std::move(loss)}};
 }
@@ -179,17 +134,8 @@ std::vector<tools::PageTable> FiguresTables(const Figures& figures) {
 
 }  // namespace
 
-std::vector<tools::Verdict> Verdicts(const Figures& figures) {
-  std::vector<tools::Verdict> verdicts;
-  for (const Target& target : kTargets) {
-    if (!figures.series.contains(target.above) || !figures.series.contains(target.below)) continue;
-    verdicts.push_back(
-        {target.name, MedianRatio(figures, target), target.at_least, target.inverse});
-  }
-  return verdicts;
-}
-
-tools::Page BenchPage(const Results& results, uint64_t passes, double scale) {
+tools::Page BenchPage(const Results& results, uint64_t passes, double scale,
+                      const absl::Status& status) {
   tools::Page page;
   page.title = "Pollux benchmark";
   page.lead =
@@ -200,16 +146,19 @@ tools::Page BenchPage(const Results& results, uint64_t passes, double scale) {
   page.conditions = tools::MachineConditions();
   page.conditions.emplace_back(
       "passes", absl::StrCat(passes, ", interleaved; medians unless said otherwise"));
+  if (!status.ok()) page.conditions.emplace_back("ended before them by", status.message());
   page.conditions.emplace_back("length of the measurements",
                                absl::StrFormat("%g of the usual", scale));
   for (const Results::Section& of : results.Sections()) {
     const auto measured = of.figures->series.find(kCoreToCore);
-    if (measured == of.figures->series.end()) continue;
-    const Series& ns = measured->second;
+    const bool known = measured != of.figures->series.end();
+    const Series ns = known ? measured->second : Series();
     page.conditions.emplace_back(
         absl::StrCat("core to core, ", of.name),
-        absl::StrFormat("%s: %.0f ns (%.0f to %.0f), between the parts of %u of the passes",
-                        CoresName(of.cores), ns.Median(), ns.Low(), ns.High(), of.passes));
+        known ? absl::StrFormat("%s: %.0f ns (%.0f to %.0f), between the parts of %u of the passes",
+                                tools::DistanceName(of.cores), ns.Median(), ns.Low(), ns.High(),
+                                of.passes)
+              : tools::kNoCoreToCore);
   }
   for (const Results::Section& of : results.Sections()) {
     const auto add = [&](PageSection section, const char* title) {
@@ -217,7 +166,10 @@ tools::Page BenchPage(const Results& results, uint64_t passes, double scale) {
       section.title = absl::StrCat(of.name, ": ", title);
       page.sections.push_back(std::move(section));
     };
-    add({.verdicts = Verdicts(*of.figures)}, "ratios and verdicts");
+    add({.note = absl::StrCat(tools::WhyUncounted(of.passes, of.cores),
+                              of.wire == Wire::kMemif ? kAboutPeers : ""),
+         .verdicts = Verdicts(*of.figures)},
+        "ratios and verdicts");
     add(LatencySection(*of.figures), "Latency");
     if (of.wire != Wire::kAfPacket) {
       add(ThroughputSection(*of.figures), "Throughput by message size, and under loss");

@@ -1,28 +1,28 @@
 #include "tests/bench/core_pair.h"
 
-#include <pthread.h>
 #include <rte_lcore.h>
-#include <sched.h>
 
+#include <cstdio>
+#include <cstdlib>
+#include <latch>
 #include <thread>
+#include <vector>
+
+#include "tools/bench/core_to_core.h"
 
 namespace pollux::bench {
-namespace {
-
-void Pin(unsigned cpu) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(cpu, &set);
-  pthread_setaffinity_np(pthread_self(), sizeof set, &set);
-}
-
-}  // namespace
 
 void RunOnTwoCores(const std::function<void()>& a, const std::function<void()>& b, unsigned first) {
-  const bool enough = std::thread::hardware_concurrency() >= first + 2;
-  const auto run = [enough](unsigned cpu, const std::function<void()>& work) {
-    if (enough) Pin(cpu);
+  const std::vector<int> cpus = tools::UsableCpus();
+  const bool enough = cpus.size() >= first + 2;
+  std::latch both(2);
+  const auto run = [&cpus, &both, enough](unsigned number, const std::function<void()>& work) {
+    if (enough && !tools::PinThread(cpus[number])) {
+      std::fprintf(stderr, "bench: CPU %d was taken away meanwhile\n", cpus[number]);
+      std::abort();
+    }
     rte_thread_register();
+    both.arrive_and_wait();
     work();
     rte_thread_unregister();
   };

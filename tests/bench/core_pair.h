@@ -6,8 +6,9 @@
 
 namespace pollux::bench {
 
-// Runs `a` on CPU `first` and `b` on the next (where there are so many; anywhere else), both
-// registered with DPDK, and returns when both have ended.
+// Runs `a` on the CPU that is the caller's `first`, from 0, and `b` on its next (where it may use
+// so many; else on any of them), both registered with DPDK, and returns when both have ended.
+// Neither begins before the other is there.
 void RunOnTwoCores(const std::function<void()>& a, const std::function<void()>& b,
                    unsigned first = 0);
 

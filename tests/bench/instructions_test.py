@@ -24,11 +24,15 @@ class InstructionsTest(unittest.TestCase):
         self.assertEqual(instructions.complaints(figures, budget), [],
                          "if it is worth it: tools/dev bench --instructions --update")
 
-    def test_what_grows_is_found(self):
-        figures = {"kept": (1000.0, 2.0), "grown": (1031.0, 2.0), "new": (1.0, 1.0)}
-        budget = {"kept": 1000, "grown": 1000, "gone": 1}
-        names = [text.split(":")[0] for text in instructions.complaints(figures, budget)]
-        self.assertEqual(names, ["grown", "new", "gone"])
+    def test_what_grows_or_shrinks_is_found(self):
+        figures = {"kept": (1000.0, 2.0), "grown": (1031.0, 2.0), "as much": (1030.0, 2.0),
+                   "shrunk": (969.0, 2.0), "as little": (970.0, 2.0), "new": (1.0, 1.0)}
+        budget = {"kept": 1000, "grown": 1000, "as much": 1000, "shrunk": 1000, "as little": 1000,
+                  "gone": 1}
+        complaints = instructions.complaints(figures, budget)
+        self.assertEqual([text.split(":")[0] for text in complaints],
+                         ["grown", "shrunk", "new", "gone"])
+        self.assertIn("update the budget", complaints[1])
 
 
 if __name__ == "__main__":

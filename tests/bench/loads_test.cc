@@ -1,15 +1,21 @@
 #include <gtest/gtest.h>
+#include <sched.h>
 
+#include <thread>
 #include <utility>
+#include <vector>
 
+#include "stack/engine/clock.h"
 #include "stack/engine/eal.h"
 #include "tests/bench/core_pair.h"
 #include "tests/bench/device_load.h"
 #include "tests/bench/many_pairs.h"
 #include "tests/bench/shared_port.h"
 #include "tests/bench/tirpc_load.h"
+#include "tests/bench/verbs_end.h"
 #include "tests/bench/verbs_load.h"
 #include "tests/bench/wires.h"
+#include "tools/bench/core_to_core.h"
 
 namespace pollux::bench {
 namespace {
@@ -46,14 +52,74 @@ TEST_P(LoadsTest, EveryLoadComesToItsEnd) {
     EXPECT_GT((*pairs)->SendsPerSecond(64, 1024, 128, 1), 0);
     EXPECT_GT((*pairs)->SendsPerSecond(64, 1024, 128, 16), 0);
   }
-  for (const bool bulk : {false, true}) {
+  for (const auto mix : {ManyPairs::Mix::kSmall, ManyPairs::Mix::kBulk, ManyPairs::Mix::kBoth}) {
     auto pairs = ManyPairs::Connect(&a, &b, 11);
     ASSERT_TRUE(pairs.ok()) << pairs.status();
-    tools::Histogram latency_ns;
-    (*pairs)->LatenciesBesideBulk(64, 1000, bulk, &latency_ns);
-    EXPECT_GE(latency_ns.count(), 1000u);
+    ManyPairs::Mixed mixed;
+    (*pairs)->RunMix(mix, 64, mix == ManyPairs::Mix::kBulk ? 10 : 10'000, &mixed);
+    EXPECT_EQ(mixed.latency_ns.count(), mix == ManyPairs::Mix::kBulk ? 0u : 10'000u);
+    EXPECT_EQ(mixed.bulk_bytes_per_second > 0, mix != ManyPairs::Mix::kSmall);
   }
   CloseWire(*wire);
+}
+
+// The first frames of a measurement are not lost because nobody knows where to.
+TEST_P(LoadsTest, AWireWhoseEndsKnowEachOther) {
+  auto wire = OpenWire(GetParam());
+  ASSERT_TRUE(wire.ok()) << wire.status();
+  engine::Worker& worker = wire->first->worker();
+  {
+    VerbsEnd near(wire->first.get()), far(wire->second.get());
+    for (VerbsEnd* end : {&near, &far}) ASSERT_TRUE(end->Create().ok());
+    ASSERT_TRUE(near.Connect(far.ToPeer()).ok());
+    ASSERT_TRUE(far.Connect(near.ToPeer()).ok());
+    for (int i = 0; i < 100; ++i) near.Post(IBV_WR_SEND, 64, far.ToPeer(), false);
+    // The far end is not there yet.
+    const engine::Clock clock;
+    for (int turn = 0; turn < 30; ++turn) worker.Poll(clock.NowNs());
+    EXPECT_EQ(worker.counters().drop(transport::Drop::kUnresolved), 0u);
+    EXPECT_GE(worker.counters().sent_pkts, 100u);
+  }
+  CloseWire(*wire);
+}
+
+// What one measurement leaves unacknowledged the next one would send again.
+TEST_P(LoadsTest, AMeasurementLeavesNothingUnderWay) {
+  for (const Threads threads : {Threads::kOne, Threads::kTwo}) {
+    auto wire = OpenWire(GetParam());
+    ASSERT_TRUE(wire.ok()) << wire.status();
+    {
+      auto pair = VerbsPair::Connect(wire->first.get(), wire->second.get(), threads);
+      ASSERT_TRUE(pair.ok()) << pair.status();
+      for (int i = 0; i < 10; ++i) {
+        (*pair)->SendRoundTripNs(64, 10);
+        EXPECT_TRUE((*pair)->idle());
+      }
+      (*pair)->PerSecond(IBV_WR_SEND, 64, 1024, 128);
+      EXPECT_TRUE((*pair)->idle());
+    }
+    CloseWire(*wire);
+  }
+}
+
+// Those of the caller's, whichever they are; the one there is for both.
+TEST(CorePairTest, RunsOnCpusThatMayBeUsed) {
+  ASSERT_TRUE(engine::InitEal({.memory_mib = 512}).ok());
+  std::thread([] {
+    std::vector<int> cpus = tools::UsableCpus();
+    if (cpus.size() >= 2) {
+      int a = -1, b = -1;
+      RunOnTwoCores([&] { a = sched_getcpu(); }, [&] { b = sched_getcpu(); });
+      EXPECT_EQ(a, cpus[0]);
+      EXPECT_EQ(b, cpus[1]);
+    }
+    ASSERT_TRUE(tools::PinThread(cpus.back()));
+    int a = -1, b = -1;
+    RunOnTwoCores([&] { a = sched_getcpu(); }, [&] { b = sched_getcpu(); });
+    EXPECT_EQ(a, cpus.back());
+    EXPECT_EQ(b, cpus.back());
+    EXPECT_TRUE(SharedPortSendsPerSecond(2, Hops::kNone, 64, 100, 16).ok());
+  }).join();
 }
 
 TEST(SharedPortTest, WithoutHopsAndWithOneEach) {

@@ -2,13 +2,11 @@
 
 #include <infiniband/verbs.h>
 
-#include <atomic>
 #include <cstdlib>
 #include <utility>
 #include <vector>
 
 #include "stack/engine/clock.h"
-#include "tests/bench/core_pair.h"
 #include "tests/bench/verbs_end.h"
 #include "tests/sim/connect.h"
 
@@ -109,31 +107,84 @@ struct ManyPairs::Receiver : engine::Poller {
   End& end;
 };
 
-// The end of LatenciesBesideBulk that sends.
-struct ManyPairs::Mixer : engine::Poller {
+// The end of SendsPerSecond() that sends.
+struct ManyPairs::Sender : TimedPoller {
+  Sender(End& own, uint32_t length, uint64_t messages, uint32_t at_once, uint32_t in_a_row)
+      : end(own),
+        bytes(length),
+        count(messages / in_a_row * in_a_row),
+        window(at_once),
+        burst(in_a_row) {}
+  bool Poll(uint64_t) override {
+    Begin();
+    ibv_wc wc[32];
+    const int n = end.cq->Poll(32, wc);
+    for (int i = 0; i < n; ++i) Check(wc[i]);
+    done += static_cast<uint64_t>(n) * burst;
+    if (done >= count) Finish();
+    bool posted = false;
+    while (sent < count && sent + burst - done <= window) {
+      verbs::QueuePair& qp = *end.qps[turn];
+      turn = turn + 1 == end.qps.size() ? 0 : turn + 1;
+      for (uint32_t i = 1; i <= burst; ++i) end.Send(qp, bytes, i == burst);
+      sent += burst;
+      posted = true;
+    }
+    return posted || n > 0;
+  }
+  End& end;
+  const uint32_t bytes;
+  const uint64_t count;
+  const uint32_t window, burst;
+  uint64_t sent = 0, done = 0;
+  size_t turn = 0;
+};
+
+// The end of RunMix() that sends.
+struct ManyPairs::Mixer : TimedPoller {
   Mixer(End& own, const End& other) : end(own), peer(other), begun_ns(own.qps.size()) {}
   bool Poll(uint64_t) override {
-    if (begun_ns[1] == 0) {
-      for (uint32_t i = 0; bulk && i < kBulkAtOnce; ++i) Write();
-      for (size_t pair = 1; pair < end.qps.size(); ++pair) Send(pair);
+    const bool first = !std::exchange(posted, true);
+    if (first) {
+      if (mix != Mix::kSmall) {
+        for (uint32_t i = 0; i < kBulkAtOnce; ++i) Write();
+      }
+      if (mix != Mix::kBulk) {
+        for (size_t pair = 1; pair < end.qps.size(); ++pair) Send(pair);
+      }
     }
     ibv_wc wc[32];
     const int n = end.cq->Poll(32, wc);
     for (int i = 0; i < n; ++i) {
       Check(wc[i]);
       if (wc[i].opcode == IBV_WC_RDMA_WRITE) {
-        Write();
-        continue;
+        Written();
+      } else {
+        Sent(static_cast<size_t>(wc[i].wr_id));
       }
-      const auto pair = static_cast<size_t>(wc[i].wr_id);
-      latency_ns->Record(clock.NowNs() - begun_ns[pair]);
-      if (++done == count) finished.store(true, std::memory_order_release);
-      Send(pair);
     }
-    return n > 0;
+    return first || n > 0;
+  }
+  void Written() {
+    if (begun() && !finished()) ++written;
+    if (mix == Mix::kBulk) OneDone(written, kBulkAtOnce);
+    if (!finished()) Write();
+  }
+  void Sent(size_t pair) {
+    if (begun_ns[pair] != 0 && !finished()) {
+      latency_ns->Record(clock.NowNs() - begun_ns[pair]);
+      ++sent;
+    }
+    OneDone(sent, end.qps.size() - 1);
+    if (!finished()) Send(pair);
+  }
+  // `counted` of what says when it is over, of which so many are a round.
+  void OneDone(uint64_t counted, uint64_t round) {
+    if (++done == round) Begin();
+    if (counted == count) Finish();
   }
   void Send(size_t pair) {
-    begun_ns[pair] = clock.NowNs();
+    begun_ns[pair] = begun() ? clock.NowNs() : 0;
     end.Send(*end.qps[pair], bytes, true, pair);
   }
   void Write() {
@@ -149,36 +200,30 @@ struct ManyPairs::Mixer : engine::Poller {
   }
   End& end;
   const End& peer;
-  std::vector<uint64_t> begun_ns;  // by connection
+  std::vector<uint64_t> begun_ns;  // by connection; 0: in the first round
   const engine::Clock clock{};
   tools::Histogram* latency_ns = nullptr;
+  Mix mix = Mix::kBoth;
   uint32_t bytes = 0;
-  bool bulk = false;
-  uint64_t count = 0, done = 0;
-  std::atomic<bool> finished{false};
+  bool posted = false;
+  uint64_t count = 0;
+  uint64_t done = 0;               // of all rounds
+  uint64_t sent = 0, written = 0;  // of those that count
 };
 
-void ManyPairs::LatenciesBesideBulk(uint32_t bytes, uint64_t count, bool bulk,
-                                    tools::Histogram* latency_ns) {
+void ManyPairs::RunMix(Mix mix, uint32_t bytes, uint64_t count, Mixed* mixed) {
   Mixer near(*a_, *b_);
-  near.latency_ns = latency_ns;
+  near.latency_ns = &mixed->latency_ns;
+  near.mix = mix;
   near.bytes = bytes;
-  near.bulk = bulk;
   near.count = count;
-  Receiver far(*b_);
-  RunBoth(near, far, near.finished);
+  Run(near);
+  mixed->bulk_bytes_per_second = near.PerSecond(near.written) * kBulk;
 }
 
-void ManyPairs::RunBoth(engine::Poller& a, engine::Poller& b, const std::atomic<bool>& finished) {
-  a_->worker.AddPoller(&a);
-  b_->worker.AddPoller(&b);
-  const engine::Clock clock;
-  const auto run = [&](engine::Worker& worker) {
-    while (!finished.load(std::memory_order_acquire)) worker.Poll(clock.NowNs());
-  };
-  RunOnTwoCores([&] { run(a_->worker); }, [&] { run(b_->worker); });
-  a_->worker.RemovePoller(&a);
-  b_->worker.RemovePoller(&b);
+void ManyPairs::Run(TimedPoller& near) {
+  Receiver far(*b_);
+  RunTimed({a_->worker, a_->qps}, near, {b_->worker, b_->qps}, far);
 }
 
 ManyPairs::ManyPairs() = default;
@@ -199,44 +244,17 @@ absl::StatusOr<std::unique_ptr<ManyPairs>> ManyPairs::Connect(engine::Device* a,
 }
 
 double ManyPairs::SendsPerSecond(uint32_t bytes, uint64_t count, uint32_t window, uint32_t burst) {
-  struct Sender : engine::Poller {
-    explicit Sender(End& own) : end(own) {}
-    bool Poll(uint64_t) override {
-      ibv_wc wc[32];
-      const int n = end.cq->Poll(32, wc);
-      for (int i = 0; i < n; ++i) Check(wc[i]);
-      done += static_cast<uint64_t>(n) * burst;
-      finished.store(done >= count, std::memory_order_release);
-      bool posted = false;
-      while (sent < count && sent + burst - done <= window) {
-        verbs::QueuePair& qp = *end.qps[turn];
-        turn = turn + 1 == end.qps.size() ? 0 : turn + 1;
-        for (uint32_t i = 1; i <= burst; ++i) end.Send(qp, bytes, i == burst);
-        sent += burst;
-        posted = true;
-      }
-      return posted || n > 0;
-    }
-    End& end;
-    uint64_t count = 0, sent = 0, done = 0;
-    uint32_t bytes = 0, window = 0, burst = 1;
-    size_t turn = 0;
-    std::atomic<bool> finished{false};
-  } near(*a_);
-  Receiver far(*b_);
-  near.bytes = bytes;
-  near.window = window;
-  near.burst = burst;
-  near.count = count / burst * burst;
-  const engine::Clock clock;
-  const uint64_t start_ns = clock.NowNs();
-  RunBoth(near, far, near.finished);
-  const uint64_t elapsed_ns = clock.NowNs() - start_ns;
-  return static_cast<double>(near.count) * 1e9 / static_cast<double>(elapsed_ns);
+  if (!std::exchange(warm_, true)) {
+    Sender once(*a_, bytes, a_->qps.size(), window, 1);
+    Run(once);
+  }
+  Sender near(*a_, bytes, count, window, burst);
+  Run(near);
+  return near.PerSecond(near.count);
 }
 
 uint64_t ManyPairs::retransmitted() const {
-  return a_->worker.counters().retransmitted_pkts + b_->worker.counters().retransmitted_pkts;
+  return a_->worker.counters().retransmitted() + b_->worker.counters().retransmitted();
 }
 
 }  // namespace pollux::bench

@@ -2,12 +2,12 @@
 #ifndef POLLUX_TESTS_BENCH_MANY_PAIRS_H_
 #define POLLUX_TESTS_BENCH_MANY_PAIRS_H_
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 
 #include "absl/status/statusor.h"
 #include "stack/engine/device.h"
+#include "tests/bench/timed_run.h"
 #include "tools/histogram.h"
 
 namespace pollux::bench {
@@ -22,24 +22,31 @@ class ManyPairs {
   ~ManyPairs();
 
   // SENDs of `bytes` a second from a to b, `window` under way in all, in turns of `burst` posted to
-  // one connection at a time; each burst completes with its last.
+  // one connection at a time; each burst completes with its last. Before the first measurement each
+  // connection carries one, so that none pays for what is done once.
   double SendsPerSecond(uint32_t bytes, uint64_t count, uint32_t window, uint32_t burst);
 
-  // The first connection is left to bulk: with `bulk`, RDMA WRITEs of 1 MiB, four under way. On
-  // each other one SEND of `bytes` is under way from a to b, again and again, until `count` have
-  // completed. Records how long each took from its posting to its completion.
-  void LatenciesBesideBulk(uint32_t bytes, uint64_t count, bool bulk, tools::Histogram* latency_ns);
+  // RDMA WRITEs of 1 MiB, four under way, on the first connection, and on each other one a SEND of
+  // `bytes`, again and again, from a to b; or one of the two alone. Until `count` SENDs have
+  // completed, of WRITEs alone so many. The first round is not counted.
+  enum class Mix : uint8_t { kSmall, kBulk, kBoth };
+  struct Mixed {
+    tools::Histogram latency_ns;       // of SENDs, from the posting to the completion
+    double bulk_bytes_per_second = 0;  // of whole WRITEs
+  };
+  void RunMix(Mix mix, uint32_t bytes, uint64_t count, Mixed* mixed);
 
   uint64_t retransmitted() const;
 
  private:
   struct End;
   struct Receiver;
+  struct Sender;
   struct Mixer;
   ManyPairs();
-  // Polls both, each on its core, until `finished`.
-  void RunBoth(engine::Poller& a, engine::Poller& b, const std::atomic<bool>& finished);
+  void Run(TimedPoller& near);
   std::unique_ptr<End> a_, b_;
+  bool warm_ = false;  // each connection has carried a message
 };
 
 }  // namespace pollux::bench

@@ -3,7 +3,6 @@
 // perftest waits for the completion of each message before it looks for the answer, asks for one
 // completion of kEvery when it measures rates, takes kTaken at once, and looks at the clock at each
 // message. So does this: what is left between the figures of the two is the cost of libibverbs.
-#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -17,7 +16,6 @@
 #include <cstdio>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -30,6 +28,7 @@
 #include "stack/verbs/limits.h"
 #include "tests/bench/verbs_end.h"
 #include "tests/sim/connect.h"
+#include "tools/bench/core_to_core.h"
 #include "tools/options.h"
 
 namespace pollux::bench {
@@ -273,11 +272,9 @@ void Program::TakeStream() {
 }
 
 absl::StatusOr<double> RunSide(const Asked& asked, Side side, Meeting& meeting, pid_t other) {
-  if (std::thread::hardware_concurrency() >= meeting.steps.size()) {
-    cpu_set_t cpus;
-    CPU_ZERO(&cpus);
-    CPU_SET(side, &cpus);
-    sched_setaffinity(0, sizeof cpus, &cpus);
+  const std::vector<int> cpus = tools::UsableCpus();
+  if (cpus.size() >= meeting.steps.size() && !tools::PinThread(cpus[side])) {
+    return absl::UnavailableError(absl::StrCat("CPU ", cpus[side], " was taken away meanwhile"));
   }
   if (absl::Status status = engine::InitEal({}); !status.ok()) return status;
   Program program(asked, side, meeting, other);

@@ -12,10 +12,11 @@ namespace pollux::bench {
 // A turn of both takes so long.
 inline constexpr uint64_t kTurnNs = 1'000;
 
-// Polls one after the other until `finished`, which what runs on them sets.
-inline void TakeTurns(engine::Worker& a, engine::Worker& b, const bool& finished) {
+// Polls one after the other until `finished()`.
+template <class Finished>
+void TakeTurns(engine::Worker& a, engine::Worker& b, Finished finished) {
   uint64_t now_ns = std::max(a.now_ns(), b.now_ns());
-  while (!finished) {
+  while (!finished()) {
     now_ns += kTurnNs;
     a.Poll(now_ns);
     b.Poll(now_ns);

@@ -11,6 +11,13 @@ import unittest
 from tests.command.browser import Browser
 
 BENCH = os.path.abspath("tests/bench/bench")
+PEERS = os.path.abspath("tests/bench/peers.py")
+# Of net_memif, by the part that measures them, unless what they need is missing.
+PEERS_RATIOS = {
+    "UCX": ("64 B SEND round trip / UCX tcp", "64 B SEND stream / UCX posix",
+            "1 MiB WRITE / UCX posix"),
+    "qperf": ("64 B SEND round trip / qperf TCP by veth", "1 MiB WRITE / qperf TCP by veth"),
+    "sockperf": ("64 B SEND round trip / sockperf TCP by veth",)}
 WIRES = ("net_ring", "net_memif")
 # Where network namespaces may be made.
 VETH = "net_af_packet"
@@ -30,9 +37,52 @@ class PageTest(unittest.TestCase):
         self.assertEqual(run.returncode, 1)
         self.assertIn("/nonexistent/page.html", run.stderr)
 
+    def test_peers_alone(self):
+        run = self.bench("--json", "--part", "ucx,qperf,sockperf", "--peers", PEERS)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        answer = json.loads(run.stdout)
+        # They use no wire of the bench's, and are measured once a pass.
+        self.assertNotIn("net_ring", answer)
+        memif = answer["net_memif"]
+        missing = memif.get("missing", {})
+        for peer, figures in (
+                ("UCX", ("UCX tcp 64 B round trip", "UCX posix 64 B stream", "UCX tcp 1 MiB")),
+                ("qperf", ("qperf TCP by veth 64 B stream, batched", "qperf TCP by veth 1 MiB")),
+                ("sockperf", ("sockperf TCP by veth 64 B round trip",))):
+            for name in () if peer in missing else figures:
+                self.assertGreater(memif["figures"][name]["median"], 0)
+        self.assertNotIn("ratios", memif)
+
+    def test_without_what_measures_the_peers(self):
+        run = self.bench("--json", "--part", "ucx")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("--peers", json.loads(run.stdout)["net_memif"]["missing"]["ucx"])
+
+    def test_one_cpu_has_no_cost_from_core_to_core(self):
+        cpu = max(os.sched_getaffinity(0))
+
+        def on_one(*arguments):
+            # A part that measures nothing here.
+            return subprocess.run(
+                [BENCH, "--passes", "5", "--scale", "0.002", "--part", "ucx", *arguments],
+                capture_output=True, text=True, check=True, cwd=self.directory,
+                preexec_fn=lambda: os.sched_setaffinity(0, {cpu})).stdout
+
+        memif = json.loads(on_one("--json"))["net_memif"]
+        self.assertEqual(memif["cores"], "not measured")
+        self.assertIs(memif["verdicts_count"], False)
+        self.assertNotIn("core to core", memif.get("figures", {}))
+        self.assertIn("net_memif (cores not measured)", on_one())
+
+    def test_part_that_does_not_exist(self):
+        run = self.bench("--part", "frob")
+        self.assertEqual(run.returncode, 2)
+        for word in ("frob", "ucx", "sockperf"):
+            self.assertIn(word, run.stderr)
+
     def test_every_figure_stands_on_the_page(self):
         page = self.directory / "page.html"
-        run = self.bench("--json", "--html", page)
+        run = self.bench("--json", "--html", page, "--peers", PEERS)
         self.assertEqual(run.returncode, 0, run.stderr)
         answer = json.loads(run.stdout)
         dom, console = Browser(self.directory).open(page)
@@ -40,6 +90,7 @@ class PageTest(unittest.TestCase):
         for wire in (*WIRES, VETH):
             self.assertIn(answer[wire]["cores"], ("near", "far", "now near, now far"))
             self.assertEqual(answer[wire]["passes"], 1)
+            self.assertIs(answer[wire]["verdicts_count"], False)
             self.assertGreater(answer[wire]["figures"]["core to core"]["high"], 0)
         by_veth = "64 B SEND round trip by veth / +work"
         if "missing" in answer[VETH]:
@@ -55,6 +106,9 @@ class PageTest(unittest.TestCase):
             self.assertIn("SEND 64 B round trip", figures)
             self.assertIn("WRITE 1 MiB, 5 % loss", figures)
             self.assertIn("NULL RPC, 1,000/s, --idle sleep, p99", figures)
+            # However short the measurements: a percentile of 99 needs them.
+            self.assertGreaterEqual(
+                answer[wire]["latencies_us"]["NULL RPC, 1,000/s, --idle sleep"]["count"], 1000)
             # A row whose figures were not measured is left out.
             for way in ("native", "libtirpc"):
                 for call in ("NULL", "read 4 KiB", "write 4 KiB", "read 1 MiB", "write 1 MiB"):
@@ -72,9 +126,23 @@ class PageTest(unittest.TestCase):
                      "operations, cumulative", "frames lost, %"):
             self.assertIn(text, dom.texts)
         self.assertIn("1 MiB WRITE / eRPC, at least 2", answer["net_memif"]["missing"])
-        verdicts = sum(len(of_wire["ratios"]) for of_wire in answer.values()
-                       if isinstance(of_wire, dict) and "ratios" in of_wire)
-        self.assertEqual(dom.count("td", "met") + dom.count("td", "missed"), verdicts)
+        self.assertTrue(any("these verdicts do not count" in text for text in dom.texts))
+        memif = answer["net_memif"]
+        for peer, ratios in PEERS_RATIOS.items():
+            if peer in memif["missing"]:
+                self.assertRegex(memif["missing"][peer], "not installed|network namespaces")
+                continue
+            for name in ratios:
+                self.assertNotIn("met", memif["ratios"][name])
+                self.assertIn(name, dom.texts)
+        stream = memif["ratios"]["64 B WRITE stream / +work"]
+        self.assertEqual((stream["at_least"], stream["aim"]), (0.5, 0.65))
+        self.assertLessEqual(stream["low"], stream["high"])
+        ratios = [ratio for of_wire in answer.values() if isinstance(of_wire, dict)
+                  for ratio in of_wire.get("ratios", {}).values()]
+        judged = sum("met" in ratio for ratio in ratios)
+        self.assertEqual(dom.count("td", "met") + dom.count("td", "missed"), judged)
+        self.assertEqual(dom.count("td", "unjudged"), len(ratios) - judged)
         # Eight of latency, two of throughput and loss, three of scaling; by veth two of latency.
         of_veth = 0 if "missing" in answer[VETH] else 2
         self.assertEqual(dom.count("figure", "chart"), len(WIRES) * 13 + of_veth)

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -15,9 +16,10 @@
 #include "tests/bench/core_pair.h"
 #include "tests/bench/device_load.h"
 #include "tests/bench/many_pairs.h"
-#include "tests/bench/results.h"
+#include "tests/bench/peer_load.h"
 #include "tests/bench/rpc_pair.h"
 #include "tests/bench/shared_port.h"
+#include "tests/bench/targets.h"
 #include "tests/bench/tirpc_load.h"
 #include "tests/bench/verbs_load.h"
 #include "tools/bench/chart.h"
@@ -67,7 +69,7 @@ absl::Status DevicePass(Wire wire, double scale, Figures& figures) {
                    verbs.PerSecond(IBV_WR_RDMA_WRITE, kBulk, n(1'000), 4) * kBulk * 8e-9);
     figures.Record("READ 1 MiB", "Gb/s",
                    verbs.PerSecond(IBV_WR_RDMA_READ, kBulk, n(1'000), 4) * kBulk * 8e-9);
-    figures.Record("retransmitted packets", "", static_cast<double>(verbs.retransmitted()));
+    figures.Record("retransmitted packets, device", "", static_cast<double>(verbs.retransmitted()));
   }
   CloseWire(*opened);
   if (wire == Wire::kMemif) {
@@ -125,7 +127,8 @@ absl::Status ScalePass(Wire wire, double scale, Figures& figures) {
         figures.Record(PairsFigure(count, burst), "M/s",
                        (*pairs)->SendsPerSecond(kSmall, messages, kWindow, burst) * 1e-6);
       }
-      figures.Record("retransmitted packets", "", static_cast<double>((*pairs)->retransmitted()));
+      figures.Record(absl::StrFormat("retransmitted packets, %u connections", count), "",
+                     static_cast<double>((*pairs)->retransmitted()));
     }
     CloseWire(*opened);
   }
@@ -184,7 +187,7 @@ absl::Status OneCorePass(Wire wire, double scale, Figures& figures) {
 // Workers that share nothing, side by side.
 absl::Status WorkersPass(Wire wire, double scale, Figures& figures) {
   for (const unsigned count : kWorkerPairs) {
-    if (2 * count > std::thread::hardware_concurrency()) break;
+    if (2 * count > tools::UsableCpus().size()) break;
     std::vector<engine::Device::Pair> wires;
     std::vector<std::unique_ptr<VerbsPair>> pairs;
     for (unsigned i = 0; i < count; ++i) {
@@ -221,7 +224,7 @@ absl::Status WorkersPass(Wire wire, double scale, Figures& figures) {
 absl::Status SharedPortPass(Wire wire, double scale, Figures& figures) {
   if (wire != Wire::kRing) return absl::OkStatus();
   for (const unsigned workers : kSharers) {
-    if (workers > std::thread::hardware_concurrency()) break;
+    if (workers > tools::UsableCpus().size()) break;
     for (const Hops hops : {Hops::kNone, Hops::kEach}) {
       if (workers == 1 && hops == Hops::kEach) continue;
       const auto count = static_cast<uint64_t>(500'000 * scale) + kWindow;
@@ -259,23 +262,30 @@ absl::Status LossPass(Wire wire, double scale, Figures& figures) {
   return status;
 }
 
-// A message under way on each of a thousand queue pairs, without and with bulk beside them.
+// A message under way on each of a thousand queue pairs, without and with bulk on another, and that
+// bulk alone.
 absl::Status FairnessPass(Wire wire, double scale, Figures& figures) {
   constexpr uint32_t kPairs = 1'001;
-  for (const bool bulk : {false, true}) {
+  const auto n = [scale](double count) { return static_cast<uint64_t>(count * scale); };
+  using Mix = ManyPairs::Mix;
+  for (const auto& [mix, small, bulk, count] :
+       {std::tuple(Mix::kSmall, kSmallAlone, "", n(500'000) + kPairs),
+        {Mix::kBoth, kSmallBesideBulk, kBulkBesideSmall, n(500'000) + kPairs},
+        {Mix::kBulk, "", kBulkAlone, n(500) + 8}}) {
     absl::StatusOr<engine::Device::Pair> opened = OpenWire(wire);
     if (!opened.ok()) return opened.status();
     {
       absl::StatusOr<std::unique_ptr<ManyPairs>> pairs =
           ManyPairs::Connect(opened->first.get(), opened->second.get(), kPairs);
       if (!pairs.ok()) return pairs.status();
-      const std::string name =
-          absl::StrCat("1,000 small messages", bulk ? " beside bulk" : " alone");
-      tools::Histogram latency_ns;
-      (*pairs)->LatenciesBesideBulk(kSmall, static_cast<uint64_t>(500'000 * scale) + kPairs, bulk,
-                                    &latency_ns);
-      figures.Record(name + ", p99", "us", static_cast<double>(latency_ns.Percentile(0.99)) * 1e-3);
-      figures.RecordLatencies(name, latency_ns);
+      ManyPairs::Mixed mixed;
+      (*pairs)->RunMix(mix, kSmall, count, &mixed);
+      if (mix != Mix::kBulk) {
+        figures.Record(absl::StrCat(small, ", p99"), "us",
+                       static_cast<double>(mixed.latency_ns.Percentile(0.99)) * 1e-3);
+        figures.RecordLatencies(small, mixed.latency_ns);
+      }
+      if (mix != Mix::kSmall) figures.Record(bulk, "Gb/s", mixed.bulk_bytes_per_second * 8e-9);
     }
     CloseWire(*opened);
   }
@@ -321,15 +331,17 @@ absl::Status RpcPass(Wire wire, double scale, Figures& figures) {
 // What each way to idle costs a call that comes when nothing has been done for a while: an open
 // loop, slow enough that both ends idle in between.
 absl::Status IdlePass(Wire wire, double scale, Figures& figures) {
+  constexpr double kCalls = 1'000;  // at least: of fewer the 99th percentile is a few calls
   for (const auto& [name, idle] : kIdles) {
     absl::StatusOr<engine::Device::Pair> opened = OpenWire(wire);
     if (!opened.ok()) return opened.status();
     absl::StatusOr<std::unique_ptr<RpcPair>> started = RpcPair::Start(*std::move(opened), idle);
     if (!started.ok()) return started.status();
-    const auto calls = TimeNullCalls(
-        (*started)->node(), (*started)->client(),
-        {.count = static_cast<uint64_t>(1'000 * scale) + 1, .window = 16, .per_second = 1'000},
-        nullptr);
+    const auto calls = TimeNullCalls((*started)->node(), (*started)->client(),
+                                     {.count = static_cast<uint64_t>(kCalls * std::max(1.0, scale)),
+                                      .window = 16,
+                                      .per_second = 1'000},
+                                     nullptr);
     if (!calls.status.ok()) return calls.status;
     const std::string figure = absl::StrCat("NULL RPC, 1,000/s, --idle ", name);
     for (const auto& [part, fraction] : {std::pair("p50", 0.5), std::pair("p99", 0.99)}) {
@@ -374,30 +386,39 @@ absl::Status TirpcPass(Wire wire, double scale, Figures& figures) {
   return absl::OkStatus();
 }
 
+// Where a part runs.
+bool InMemory(Wire wire) { return wire != Wire::kAfPacket; }
+bool ByVeth(Wire wire) { return wire == Wire::kAfPacket; }
+// Others' programs use no wire of ours. They stand beside the one that joins processes.
+bool BetweenProcesses(Wire wire) { return wire == Wire::kMemif; }
+
 struct Part {
   const char* name;
-  absl::Status (*run)(Wire wire, double scale, Figures& figures);
-  bool of_veth = false;  // and of no other wire
+  bool (*of)(Wire wire);
+  absl::Status (*run)(Wire wire, double scale, Figures& figures);  // null: another's program
 
   bool Runs(Wire wire, const std::string& asked) const {
     const std::vector<std::string> names = absl::StrSplit(asked, ',', absl::SkipEmpty());
-    return of_veth == (wire == Wire::kAfPacket) &&
+    return of(wire) &&
            (names.empty() || std::find(names.begin(), names.end(), name) != names.end());
   }
 };
 constexpr Part kParts[] = {
-    {"device", &DevicePass},
-    {"sizes", &SizePass},
-    {"one-core", &OneCorePass},
-    {"workers", &WorkersPass},
-    {"shared-port", &SharedPortPass},
-    {"scale", &ScalePass},
-    {"loss", &LossPass},
-    {"fairness", &FairnessPass},
-    {"rpc", &RpcPass},
-    {"idle", &IdlePass},
-    {"tirpc", &TirpcPass},
-    {"veth", &VethPass, true},
+    {"device", &InMemory, &DevicePass},
+    {"sizes", &InMemory, &SizePass},
+    {"one-core", &InMemory, &OneCorePass},
+    {"workers", &InMemory, &WorkersPass},
+    {"shared-port", &InMemory, &SharedPortPass},
+    {"scale", &InMemory, &ScalePass},
+    {"loss", &InMemory, &LossPass},
+    {"fairness", &InMemory, &FairnessPass},
+    {"rpc", &InMemory, &RpcPass},
+    {"idle", &InMemory, &IdlePass},
+    {"tirpc", &InMemory, &TirpcPass},
+    {"veth", &ByVeth, &VethPass},
+    {"ucx", &BetweenProcesses, nullptr},
+    {"qperf", &BetweenProcesses, nullptr},
+    {"sockperf", &BetweenProcesses, nullptr},
 };
 
 }  // namespace
@@ -415,6 +436,8 @@ std::string LossFigure(double loss) {
                    : absl::StrFormat("WRITE 1 MiB, %g %% loss", 100 * loss);
 }
 
+std::string LossRatio(double loss) { return absl::StrFormat("%g %% loss / none", 100 * loss); }
+
 std::string WorkersFigure(unsigned pairs, bool bulk) {
   return absl::StrFormat("%s, %u workers", bulk ? "WRITE 1 MiB" : "SEND 64 B", 2 * pairs);
 }
@@ -424,13 +447,19 @@ std::string SharersFigure(unsigned workers, bool by_ring) {
                          by_ring ? ", each by ring" : "");
 }
 
+std::string PartNames() {
+  return absl::StrJoin(kParts, ", ",
+                       [](std::string* to, const Part& one) { absl::StrAppend(to, one.name); });
+}
+
 absl::Status CheckParts(const std::string& parts) {
-  std::vector<std::string> all;
-  for (const Part& one : kParts) all.emplace_back(one.name);
   for (const auto part : absl::StrSplit(parts, ',', absl::SkipEmpty())) {
-    if (std::find(all.begin(), all.end(), part) != all.end()) continue;
+    if (std::any_of(std::begin(kParts), std::end(kParts),
+                    [part](const Part& one) { return one.name == part; })) {
+      continue;
+    }
     return absl::InvalidArgumentError(
-        absl::StrCat("no part '", part, "'; there are ", absl::StrJoin(all, ", ")));
+        absl::StrCat("no part '", part, "'; there are ", PartNames()));
   }
   return absl::OkStatus();
 }
@@ -442,6 +471,18 @@ void RecordCoreToCore(Figures& figures) {
   if (const auto ns = tools::CoreToCoreNs()) figures.Record(kCoreToCore, "ns", *ns);
 }
 
+absl::Status RunPart(const Part& part, Wire wire, const PassOptions& options, Figures& figures) {
+  if (part.run != nullptr) return part.run(wire, options.scale, figures);
+  if (options.peers.empty()) {
+    figures.missing[part.name] = "tools/dev bench measures it: --peers was not given";
+    return absl::OkStatus();
+  }
+  // Where a peer cannot be measured, everything else can.
+  const absl::Status status = RecordPeer(options.peers, part.name, options.scale, figures);
+  if (!status.ok()) figures.missing[part.name] = std::string(status.message());
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 bool HasPart(Wire wire, const std::string& parts) {
@@ -449,12 +490,25 @@ bool HasPart(Wire wire, const std::string& parts) {
                      [&](const Part& one) { return one.Runs(wire, parts); });
 }
 
-absl::Status RunPass(Wire wire, double scale, const std::string& parts, Figures& figures) {
+absl::Status RunPass(Wire wire, const PassOptions& options, Figures& figures) {
   RecordCoreToCore(figures);
   for (const Part& one : kParts) {
-    if (!one.Runs(wire, parts)) continue;
-    if (absl::Status status = one.run(wire, scale, figures); !status.ok()) return status;
+    if (!one.Runs(wire, options.parts)) continue;
+    if (absl::Status status = RunPart(one, wire, options, figures); !status.ok()) return status;
     RecordCoreToCore(figures);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunPasses(uint64_t passes, const std::vector<Wire>& wires, OnePass run,
+                       Results& results) {
+  for (uint64_t pass = 1; pass <= passes; ++pass) {
+    for (const Wire wire : wires) {
+      Figures figures;
+      if (absl::Status status = run(pass, wire, figures); !status.ok()) return status;
+      RecordRatios(figures);
+      results.Add(wire, figures);
+    }
   }
   return absl::OkStatus();
 }

@@ -39,11 +39,11 @@ struct PathLoad::Rpc {
   ~Rpc() {
     bool gone = client == nullptr;
     if (client != nullptr) client->Disconnect([&gone] { gone = true; });
-    TakeTurns(client_device.worker(), server_device.worker(), gone);
+    TakeTurns(client_device.worker(), server_device.worker(), [&] { return gone; });
     client.reset();
     gone = server == nullptr;
     if (server != nullptr) server->Shutdown([&gone] { gone = true; });
-    TakeTurns(client_device.worker(), server_device.worker(), gone);
+    TakeTurns(client_device.worker(), server_device.worker(), [&] { return gone; });
     server.reset();
     std::error_code ignored;
     std::filesystem::remove_all(directory, ignored);
@@ -74,7 +74,7 @@ struct PathLoad::Rpc {
                                  status = connected.status();
                                  if (connected.ok()) client = *std::move(connected);
                                });
-    TakeTurns(client_device.worker(), server_device.worker(), answered);
+    TakeTurns(client_device.worker(), server_device.worker(), [&] { return answered; });
     return status;
   }
 
@@ -98,7 +98,7 @@ struct PathLoad::Rpc {
     left = count;
     bool finished = false;
     for (uint32_t i = 0; i < window; ++i) Next(&finished);
-    TakeTurns(client_device.worker(), server_device.worker(), finished);
+    TakeTurns(client_device.worker(), server_device.worker(), [&] { return finished; });
   }
 };
 
@@ -140,6 +140,11 @@ absl::Status PathLoad::Connect() {
                     [this](uint64_t messages) { rpc_->NullCalls(messages, kWindow); }});
   paths_.push_back(
       {"NULL call round trip", 4096, [this](uint64_t messages) { rpc_->NullCalls(messages, 1); }});
+  // While connections are open and nothing is under way.
+  paths_.push_back({"turn without work", 8192, [this](uint64_t turns) {
+                      TakeTurns(wire_.first->worker(), wire_.second->worker(),
+                                [&turns] { return turns-- == 0; });
+                    }});
   return absl::OkStatus();
 }
 

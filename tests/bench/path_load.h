@@ -1,5 +1,5 @@
 // The main paths, both ends of a wire polled in turn on one thread and in virtual time: each run
-// executes the same instructions.
+// executes the same instructions, to one in a thousand.
 #ifndef POLLUX_TESTS_BENCH_PATH_LOAD_H_
 #define POLLUX_TESTS_BENCH_PATH_LOAD_H_
 

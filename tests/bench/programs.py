@@ -1,27 +1,30 @@
-"""Programs made for rdma-core on Pollux (pollux run), beside the native API and beside others.
+"""Programs made for rdma-core on Pollux (pollux run), beside the native API.
 
 perftest between two processes over net_af_packet on a veth and perftest's loops by the native API
 (native.cc) over the same, one right after the other, pass by pass; and, in the same run,
-ib_send_lat where both sides sleep between messages, UCX over TCP and over shared memory, and qperf
-and sockperf over the kernel's TCP on a veth. Ratios are taken within a pass; what is printed is
-their median. Round trips are medians too: a mean says how busy the machine was. Needs the right to
-make network namespaces.
+ib_send_lat where both sides sleep between messages, and the peers of peers.py, which have no
+verdict. Ratios are taken within a pass; what is printed is their median. Round trips are medians
+too: a mean says how busy the machine was. Needs the right to make network namespaces.
 
 usage: programs.py POLLUX NATIVE [--passes N] [--scale X] [--bytes N,...] [--json]
 """
 
 import argparse
-import contextlib
 import json
 import os
-import re
-import shutil
-import socket
+import pathlib
 import statistics
 import subprocess
 import sys
-import time
 
+# Beside this file, whether it is a program or a module.
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from processes import (ADDRESSES, ENDS, Missing, Namespace, free_port, make_veth, needs, number,
+                       output, serving)
+from peers import PEERS
+
+# Verdicts of fewer do not count.
+LEAST_PASSES = 5
 BYTES = (2, 64, 4096, 65536, 1 << 20)
 PERFTEST = ("ib_send_lat", "ib_write_lat", "ib_read_lat", "ib_send_bw", "ib_write_bw",
             "ib_read_bw")
@@ -29,94 +32,12 @@ PERFTEST = ("ib_send_lat", "ib_write_lat", "ib_read_lat", "ib_send_bw", "ib_writ
 # thread serves it meanwhile, and where there are two CPUs it takes turns with the program.
 RATE_AT_LEAST = 0.9
 ROUND_TRIP_ADDS_AT_MOST_US = 0.15
-# A guard against hanging, not an expectation.
-PATIENCE_S = 120
-SERVER_CPU, CLIENT_CPU = 0, 1
-SOCKPERF_MOST_BYTES = 65506
-PACKAGES = {"ib_send_lat": "perftest", "ucx_perftest": "ucx-utils", "qperf": "qperf",
-            "sockperf": "sockperf"}
-ENDS = ("end0", "end1")  # of the veth
-ADDRESSES = ("192.0.2.1", "192.0.2.2")
+# Of the native time, where that is more and a message takes several packets: its time is that of
+# its bytes, for which the rate's tenth is, and varies by far more than 150 ns.
+ROUND_TRIP_ADDS_AT_MOST = 0.1
+PACKET_BYTES = 4096  # path MTU
 GID_INDEX = 1  # of the address; 0 is the link-local one, of IPv6
 QP_TIMEOUT = 19  # 2.1 s, as native's: threads that spin on a busy machine stand still for long
-MTU = 4400
-
-
-class Missing(Exception):
-    """A program that is not installed, or a right that is not given."""
-
-
-def needs(program):
-    if shutil.which(program) is None:
-        raise Missing(f"{program} is not installed (apt-get install {PACKAGES[program]})")
-
-
-def pinned(cpu):
-    """Keeps a child on its CPU, where there are two."""
-    if os.cpu_count() > CLIENT_CPU:
-        return lambda: os.sched_setaffinity(0, {cpu})
-    return None
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def listening(pid, port):
-    for table in ("tcp", "tcp6"):
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/net/{table}") as lines:
-            if any(f":{port:04X} " in line and " 0A " in line for line in lines):
-                return True
-    return False
-
-
-def start(argv, cpu):
-    return subprocess.Popen([str(part) for part in argv], stdin=subprocess.DEVNULL,
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                            preexec_fn=pinned(cpu))
-
-
-@contextlib.contextmanager
-def serving(argv, port):
-    """A server, once it listens on its TCP port; ended with the block."""
-    server = start(argv, SERVER_CPU)
-    try:
-        give_up = time.monotonic() + PATIENCE_S
-        while not listening(server.pid, port):
-            if server.poll() is not None:
-                raise RuntimeError(f"{argv[0]} ended with {server.returncode}:\n"
-                                   f"{server.stdout.read()}")
-            if time.monotonic() > give_up:
-                raise RuntimeError(f"{argv} does not listen on TCP port {port}")
-            time.sleep(0.02)
-        yield server
-    finally:
-        server.kill()
-        server.communicate()
-
-
-def output(argv, cpu=CLIENT_CPU):
-    line = " ".join(map(str, argv))
-    run = start(argv, cpu)
-    try:
-        said, _ = run.communicate(timeout=PATIENCE_S)
-    except subprocess.TimeoutExpired:
-        run.kill()
-        said, _ = run.communicate()
-        raise RuntimeError(f"{line} took more than {PATIENCE_S} s:\n"
-                           f"{said}") from None
-    if run.returncode != 0:
-        raise RuntimeError(f"{line} ended with {run.returncode}:\n{said}")
-    return said
-
-
-def number(pattern, text):
-    found = re.search(pattern, text, re.MULTILINE)
-    if found is None:
-        raise RuntimeError(f"no figure in:\n{text}")
-    return float(found[1])
 
 
 class Bench:
@@ -150,68 +71,9 @@ class Bench:
 
     def by_native_api(self, program, size):
         _, operation, kind = program.split("_")
+        # Both sides in one, which gives each its CPU.
         return float(output((*self.namespace.enter, self.native, *ENDS, operation, kind, size,
-                             self.count(program, size))))
-
-    def ucx(self, transport, test, size):
-        """Microseconds of a round trip, or bytes a second."""
-        needs("ucx_perftest")
-        port = free_port()
-        argv = ("env", f"UCX_TLS={transport}", "ucx_perftest", "-p", port, "-t", f"tag_{test}",
-                "-s", size, "-n", self.count(f"ucx_{test}", size), "-w", 100)
-        with serving(argv, port):
-            said = output((*argv, "127.0.0.1"))
-        # Iterations, percentile; latency average, overall; bandwidth average, overall; rates.
-        figures = re.search(r"^Final:(?:\s+[\d.]+){3}\s+([\d.]+)\s+[\d.]+\s+([\d.]+)", said,
-                            re.MULTILINE)
-        if figures is None:
-            raise RuntimeError(f"no figure in:\n{said}")
-        return 2 * float(figures[1]) if test == "lat" else float(figures[2]) * (1 << 20)
-
-    def qperf(self, veth, test, size):
-        needs("qperf")
-        port = free_port()
-        server, client = (namespace.enter for namespace in veth)
-        with serving((*server, "qperf", "-lp", port), port):
-            said = output((*client, "qperf", "-lp", port, "-uu", "-m", size, "-t", 1,
-                           ADDRESSES[0], f"tcp_{test}"))
-        value = number(r"= +([\d.e+]+)", said)
-        # In the least unit: ns one way, or bytes a second.
-        return 2e-3 * value if test == "lat" else value
-
-    def sockperf(self, veth, size):
-        needs("sockperf")
-        port = free_port()
-        server, client = (namespace.enter for namespace in veth)
-        with serving((*server, "sockperf", "sr", "--tcp", "-p", port), port):
-            said = output((*client, "sockperf", "pp", "--tcp", "-i", ADDRESSES[0], "-p", port,
-                           "-m", max(size, 14), "-t", 1))
-        return 2 * number(r"avg-lat(?:ency)?= *([\d.]+)", said)
-
-
-class Namespace:
-    """A network namespace: what enters it before a program."""
-
-    def __enter__(self):
-        self.holder = subprocess.Popen(
-            ["unshare", "-n", "sh", "-c", "ip link set lo up && echo && exec sleep infinity"],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        if said := self.holder.stdout.readline().strip():
-            self.__exit__()
-            raise Missing(f"needs the right to make network namespaces: {said}")
-        self.enter = ("nsenter", "-t", self.holder.pid, "-n")
-        return self
-
-    def __exit__(self, *_):
-        self.holder.kill()
-        self.holder.communicate()
-
-
-def make_veth(one, other):
-    output((*one.enter, "ip", "link", "add", ENDS[0], "mtu", MTU, "type", "veth", "peer", "name",
-            ENDS[1], "mtu", MTU, "netns", other.holder.pid))
-    for namespace, end in zip((one, other), ENDS):
-        output((*namespace.enter, "ip", "link", "set", end, "addrgenmode", "none", "up"))
+                             self.count(program, size)), cpu=None))
 
 
 class Table:
@@ -220,15 +82,21 @@ class Table:
     def __init__(self):
         self.rows = {}
         self.missing = {}
+        self.failed = False
 
     def record(self, row, unit, measure):
         if row in self.missing:
             return
         try:
-            self.rows.setdefault(row, (unit, []))[1].append(measure())
+            value = measure()
         except Missing as reason:
-            del self.rows[row]
             self.missing[row] = str(reason)
+        except (RuntimeError, OSError, subprocess.SubprocessError) as failure:
+            # What was measured stands, of this row in passes before and of others.
+            self.failed = True
+            self.missing[row] = str(failure).strip().replace("\n", "; ")
+        else:
+            self.rows.setdefault(row, (unit, []))[1].append(value)
 
 
 def one_pass(bench, table, programs, sizes):
@@ -245,24 +113,23 @@ def one_pass(bench, table, programs, sizes):
                      lambda: bench.perftest("ib_send_lat", size, "-e"))
 
 
-def peers(bench, table, sizes):
-    """What is measured beside, without a verdict."""
-    for size in sizes:
-        for transport in ("tcp", "posix"):
-            for test in ("lat", "bw"):
-                table.record(f"UCX {transport} {test} {size} B", "us" if test == "lat" else "B/s",
-                             lambda: bench.ucx(transport, test, size))
-    with Namespace() as server, Namespace() as client:
-        veth = (server, client)
-        make_veth(server, client)
-        for namespace, end, address in zip(veth, ENDS, ADDRESSES):
-            output((*namespace.enter, "ip", "address", "add", f"{address}/24", "dev", end))
-        for size in sizes:
-            table.record(f"qperf TCP lat {size} B", "us", lambda: bench.qperf(veth, "lat", size))
-            table.record(f"qperf TCP bw {size} B", "B/s", lambda: bench.qperf(veth, "bw", size))
-            if size <= SOCKPERF_MOST_BYTES:
-                table.record(f"sockperf TCP lat {size} B", "us",
-                             lambda: bench.sockperf(veth, size))
+def peers_pass(table, peers, scale):
+    for peer in peers:
+        name, measure = PEERS[peer]
+        if name in table.missing:
+            continue
+        try:
+            for row, unit, value in measure(scale):
+                table.record(row, unit, lambda: value)
+        except (Missing, RuntimeError, OSError, subprocess.SubprocessError) as reason:
+            # What was measured stands, in passes before and for other peers too.
+            table.missing[name] = str(reason).strip().replace("\n", "; ")
+
+
+def may_add_us(size, native_us):
+    """What a round trip of so many bytes may take more than a native one."""
+    share = ROUND_TRIP_ADDS_AT_MOST if size > PACKET_BYTES else 0
+    return max(ROUND_TRIP_ADDS_AT_MOST_US, share * native_us)
 
 
 def verdicts(table, programs, sizes):
@@ -270,7 +137,7 @@ def verdicts(table, programs, sizes):
     for program in programs:
         for size in sizes:
             name = f"{program} {size} B"
-            if name not in table.rows:
+            if name not in table.rows or f"{name}, native" not in table.rows:
                 continue
             pairs = list(zip(table.rows[name][1], table.rows[f"{name}, native"][1]))
             if program.endswith("_bw"):
@@ -278,46 +145,59 @@ def verdicts(table, programs, sizes):
                 yield name, "rate / native", ratio, RATE_AT_LEAST, ratio >= RATE_AT_LEAST
             else:
                 added = statistics.median(ours - native for ours, native in pairs)
-                yield (name, "us above native", added, ROUND_TRIP_ADDS_AT_MOST_US,
-                       added <= ROUND_TRIP_ADDS_AT_MOST_US)
+                limit = may_add_us(size, statistics.median(native for _, native in pairs))
+                yield name, "us above native", added, limit, added <= limit
 
 
-def report(table, programs, sizes, as_json):
+def report(table, programs, sizes, passes, as_json):
     rows = {name: {"unit": unit, "median": statistics.median(values), "low": min(values),
                    "high": max(values)} for name, (unit, values) in table.rows.items()}
     judged = list(verdicts(table, programs, sizes))
     if as_json:
         print(json.dumps({"figures": rows, "missing": table.missing,
+                          "verdicts_count": passes >= LEAST_PASSES,
                           "verdicts": {name: {what: figure, "limit": limit, "met": met}
                                        for name, what, figure, limit, met in judged}}))
         return
-    print(f"{'':32}{'median':>14}{'low':>14}{'high':>14}")
+    print(f"{'':40}{'median':>14}{'low':>14}{'high':>14}")
     for name, row in rows.items():
-        print(f"{name:32}{row['median']:14.5g}{row['low']:14.5g}{row['high']:14.5g}  "
+        print(f"{name:40}{row['median']:14.5g}{row['low']:14.5g}{row['high']:14.5g}  "
               f"{row['unit']}")
     print()
     for name, what, figure, limit, met in judged:
-        print(f"{name:32}{figure:14.3f}  {what}, limit {limit}: {'met' if met else 'not met'}")
+        print(f"{name:40}{figure:14.3f}  {what}, limit {limit:.4g}: "
+              f"{'met' if met else 'not met'}")
+    if any(not program.endswith("_bw") for program in programs):
+        print(f"limit of a round trip: {ROUND_TRIP_ADDS_AT_MOST_US} us, or of more than "
+              f"{PACKET_BYTES} B {ROUND_TRIP_ADDS_AT_MOST:.0%} of the native one if that is more")
+    if judged and passes < LEAST_PASSES:
+        print(f"passes: {passes}, fewer than {LEAST_PASSES}: these verdicts do not count")
     for row, reason in table.missing.items():
         print(f"{row}: not measured: {reason}")
 
 
 def main():
     parser = argparse.ArgumentParser(
-        prog="bench --programs", description="perftest on Pollux beside the native API; UCX, "
-        "qperf and sockperf in the same run")
+        prog="tools/dev bench --programs",
+        description="perftest on Pollux beside the native API; ratios of each pass, their median")
     parser.add_argument("pollux", help=argparse.SUPPRESS)
     parser.add_argument("native", help=argparse.SUPPRESS)
-    parser.add_argument("--passes", type=int, default=3, help="of which the median is taken (3)")
+    parser.add_argument("--passes", type=int, default=LEAST_PASSES,
+                        help="of which the median is taken (%(default)s)")
     parser.add_argument("--scale", type=float, default=1.0, help="length of each measurement (1)")
     parser.add_argument("--bytes", default=",".join(map(str, BYTES)),
                         help="message sizes (%(default)s)")
-    parser.add_argument("--only", default=",".join(PERFTEST),
-                        help="programs of perftest (%(default)s)")
+    parser.add_argument("--only", default=",".join((*PERFTEST, *PEERS)),
+                        help="programs of perftest, and peers (%(default)s)")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
     options = parser.parse_args()
     sizes = [int(size) for size in options.bytes.split(",")]
-    programs = options.only.split(",")
+    only = options.only.split(",")
+    for name in only:
+        if name not in (*PERFTEST, *PEERS):
+            parser.error(f"--only {name}: there are {', '.join((*PERFTEST, *PEERS))}")
+    programs = [name for name in only if name in PERFTEST]
+    peers = [name for name in only if name in PEERS]
     table = Table()
     with Namespace() as namespace:
         make_veth(namespace, namespace)
@@ -325,12 +205,15 @@ def main():
         for number_of_pass in range(options.passes):
             print(f"pass {number_of_pass + 1} of {options.passes}", file=sys.stderr)
             one_pass(bench, table, programs, sizes)
-            peers(bench, table, sizes)
-    report(table, programs, sizes, options.json)
+            peers_pass(table, peers, options.scale)
+    report(table, programs, sizes, options.passes, options.json)
+    return 1 if table.failed else 0
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools/build"))
+    import closed_pipe
     try:
-        main()
+        closed_pipe.run(main)
     except (Missing, RuntimeError) as failure:
         raise SystemExit(f"bench --programs: {failure}") from None

@@ -3,29 +3,9 @@
 #include "absl/strings/str_cat.h"
 
 namespace pollux::bench {
-namespace {
-
-// Between the two costs that virtual machines were seen to flip between, 110 and 520 ns.
-constexpr double kFarNs = 250;
-
-}  // namespace
-
-const char* CoresName(Cores cores) {
-  switch (cores) {
-    case Cores::kNear:
-      return "near";
-    case Cores::kFar:
-      return "far";
-    case Cores::kFlipped:
-      break;
-  }
-  return "now near, now far";
-}
-
-Cores CoresOf(const Figures& pass) {
+tools::CoreDistance CoresOf(const Figures& pass) {
   const auto found = pass.series.find(kCoreToCore);
-  if (found == pass.series.end() || found->second.High() < kFarNs) return Cores::kNear;
-  return found->second.Low() < kFarNs ? Cores::kFlipped : Cores::kFar;
+  return tools::DistanceOf(found == pass.series.end() ? Series() : found->second);
 }
 
 void Results::Add(Wire wire, const Figures& pass) {
@@ -39,7 +19,7 @@ std::vector<Results::Section> Results::Sections() const {
   for (const auto& [wire, by_cores] : wires_) {
     for (const auto& [cores, passes] : by_cores) {
       std::string name = WireName(wire);
-      if (by_cores.size() > 1) absl::StrAppend(&name, ", cores ", CoresName(cores));
+      if (by_cores.size() > 1) absl::StrAppend(&name, ", cores ", tools::DistanceName(cores));
       sections.push_back({std::move(name), wire, cores, passes.count, &passes.figures});
     }
   }

@@ -11,6 +11,7 @@
 
 #include "tests/bench/figures.h"
 #include "tests/bench/wires.h"
+#include "tools/bench/core_to_core.h"
 
 namespace pollux::bench {
 
@@ -18,11 +19,8 @@ namespace pollux::bench {
 // each of its parts.
 inline constexpr char kCoreToCore[] = "core to core";
 
-enum class Cores : uint8_t { kNear, kFar, kFlipped };
-// "near", "far" or "now near, now far".
-const char* CoresName(Cores cores);
 // Throughout a pass.
-Cores CoresOf(const Figures& pass);
+tools::CoreDistance CoresOf(const Figures& pass);
 
 // Passes in which the cores were near and passes in which they were far are never mixed: neither
 // median would be one of anything.
@@ -31,7 +29,7 @@ class Results {
   struct Section {
     std::string name;  // the wire's, and with passes of both kinds how far the cores were apart
     Wire wire;
-    Cores cores;
+    tools::CoreDistance cores;
     size_t passes;
     const Figures* figures;
   };
@@ -45,7 +43,7 @@ class Results {
     size_t count = 0;
     Figures figures;
   };
-  std::map<Wire, std::map<Cores, Passes>> wires_;
+  std::map<Wire, std::map<tools::CoreDistance, Passes>> wires_;
 };
 
 }  // namespace pollux::bench

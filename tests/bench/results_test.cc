@@ -20,7 +20,7 @@ TEST(ResultsTest, PassesOfOneKindStandTogether) {
   const auto sections = results.Sections();
   ASSERT_EQ(sections.size(), 1u);
   EXPECT_EQ(sections[0].name, "net_ring");
-  EXPECT_EQ(sections[0].cores, Cores::kNear);
+  EXPECT_EQ(sections[0].cores, tools::CoreDistance::kNear);
   EXPECT_EQ(sections[0].passes, 3u);
   EXPECT_EQ(sections[0].figures->Median("rate"), 2);
 }
@@ -40,7 +40,19 @@ TEST(ResultsTest, NearAndFarAreApart) {
   EXPECT_EQ(sections[2].name, "net_ring, cores now near, now far");
   EXPECT_EQ(sections[2].figures->Median("rate"), 2);
   EXPECT_EQ(sections[3].name, "net_memif");
-  EXPECT_EQ(sections[3].cores, Cores::kFar);
+  EXPECT_EQ(sections[3].cores, tools::CoreDistance::kFar);
+}
+
+TEST(ResultsTest, WhatWasNotMeasuredIsNotNear) {
+  Results results;
+  results.Add(Wire::kRing, Pass({}, 3));
+  EXPECT_EQ(results.Sections()[0].name, "net_ring");
+  EXPECT_EQ(results.Sections()[0].cores, tools::CoreDistance::kUnmeasured);
+  results.Add(Wire::kRing, Pass({70}, 5));
+  const auto sections = results.Sections();
+  ASSERT_EQ(sections.size(), 2u);
+  EXPECT_EQ(sections[0].figures->Median("rate"), 5);
+  EXPECT_EQ(sections[1].name, "net_ring, cores not measured");
 }
 
 TEST(ResultsTest, WhatIsMissingInAPassIsToldOfAll) {
@@ -50,15 +62,6 @@ TEST(ResultsTest, WhatIsMissingInAPassIsToldOfAll) {
   results.Add(Wire::kRing, pass);
   results.Add(Wire::kRing, Pass({70}, 1));
   EXPECT_EQ(results.Sections()[0].figures->missing.at("a peer"), "not installed");
-}
-
-TEST(FiguresTest, RatiosAreOfNeighboursInTime) {
-  Figures figures;
-  for (const double pace : {1.0, 10.0, 4.0}) {  // of a machine that changes it
-    figures.Record("above", "us", 3 * pace);
-    figures.Record("below", "us", 2 * pace);
-  }
-  EXPECT_EQ(MedianRatio(figures, {"a / b", "above", "below", 2, true}), 1.5);
 }
 
 }  // namespace

@@ -3,9 +3,10 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
-#include <thread>
 #include <utility>
+#include <vector>
 
+#include "tools/bench/core_to_core.h"
 #include "tools/session.h"
 
 namespace pollux::bench {
@@ -20,11 +21,12 @@ absl::StatusOr<std::unique_ptr<RpcPair>> RpcPair::Start(engine::Device::Pair dev
 absl::Status RpcPair::Connect(engine::Device::Pair devices, engine::Idle idle) {
   tools::Node::Options at;
   at.idle = idle;
-  at.cpus = {0};
+  const std::vector<int> cpus = tools::UsableCpus();
+  if (!cpus.empty()) at.cpus = {cpus.front()};
   auto server = tools::Node::Start(std::move(devices.first), at);
   if (!server.ok()) return server.status();
   server_node_ = *std::move(server);
-  at.cpus = {std::thread::hardware_concurrency() >= 2 ? 1 : 0};
+  if (cpus.size() > 1) at.cpus = {cpus[1]};
   auto client = tools::Node::Start(std::move(devices.second), at);
   if (!client.ok()) return client.status();
   client_node_ = *std::move(client);

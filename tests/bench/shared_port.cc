@@ -15,6 +15,7 @@
 #include "stack/engine/thread.h"
 #include "tests/bench/verbs_end.h"
 #include "tests/sim/connect.h"
+#include "tools/bench/core_to_core.h"
 
 namespace pollux::bench {
 namespace {
@@ -152,7 +153,8 @@ absl::Status Start(engine::Device& a, engine::Device& b, uint32_t number, uint32
   lane.receiver->ReceiveAll(2 * window);
   engine::PollThread::Options options;
   options.poll.idle = engine::Idle::kSpin;
-  if (number < std::thread::hardware_concurrency()) options.cpu = static_cast<int>(number);
+  const std::vector<int> cpus = tools::UsableCpus();
+  if (number < cpus.size()) options.cpu = cpus[number];
   auto thread = engine::PollThread::Start(options, [&near, &far](uint64_t now_ns) {
     const bool worked = near.Poll(now_ns);
     return far.Poll(now_ns) || worked;

@@ -67,6 +67,8 @@ struct VerbsEnd {
     wr.wr.rdma.rkey = peer.rkey;
     if (qp->PostSend(&wr, nullptr) != 0) std::abort();
   }
+  // Whether nothing that was posted to be sent is under way.
+  bool idle() const { return qp->sq_head() == qp->sq_tail(); }
   uint8_t* to_send() { return buffer.data() + kBufferBytes / 2; }
 
   engine::Device* device;

@@ -1,10 +1,6 @@
 #include "tests/bench/verbs_load.h"
 
-#include <atomic>
-
 #include "stack/engine/clock.h"
-#include "tests/bench/core_pair.h"
-#include "tests/bench/one_thread.h"
 
 namespace pollux::bench {
 
@@ -26,36 +22,17 @@ absl::StatusOr<std::unique_ptr<VerbsPair>> VerbsPair::Connect(engine::Device* a,
   return pair;
 }
 
-// Polls both workers until the first's poller says that it is done, and the other's a while more,
-// so that nothing is left to be sent again.
-void VerbsPair::RunBoth(engine::Poller& a, engine::Poller& b, const bool& finished) {
-  a_->worker.AddPoller(&a);
-  b_->worker.AddPoller(&b);
-  if (threads_ == Threads::kOne) {
-    TakeTurns(a_->worker, b_->worker, finished);
-  } else {
-    const engine::Clock clock;
-    std::atomic<bool> stop{false};
-    RunOnTwoCores(
-        [&] {
-          while (!finished) a_->worker.Poll(clock.NowNs());
-          stop.store(true, std::memory_order_release);
-        },
-        [&] {
-          while (!stop.load(std::memory_order_acquire)) b_->worker.Poll(clock.NowNs());
-        },
-        first_cpu_);
-  }
-  a_->worker.RemovePoller(&a);
-  b_->worker.RemovePoller(&b);
+void VerbsPair::Run(TimedPoller& near, engine::Poller& far) {
+  RunTimed({a_->worker, {&a_->qp, 1}}, near, {b_->worker, {&b_->qp, 1}}, far, threads_, first_cpu_);
 }
 
 double VerbsPair::SendRoundTripNs(uint32_t bytes, uint64_t rounds, tools::Histogram* each_ns) {
   // Answers each message by one; at the near end that means to send the next.
-  struct Echo : engine::Poller {
+  struct Echo : TimedPoller {
     Echo(VerbsEnd& own, const VerbsEnd& other, uint32_t length, uint64_t total)
         : end(own), peer(other.ToPeer()), bytes(length), left(total) {}
     bool Poll(uint64_t) override {
+      Begin();
       ibv_wc wc[16];
       const int n = end.cq->Poll(16, wc);
       for (int i = 0; i < n; ++i) {
@@ -63,7 +40,7 @@ double VerbsPair::SendRoundTripNs(uint32_t bytes, uint64_t rounds, tools::Histog
         if (wc[i].opcode != IBV_WC_RECV) continue;
         if (each_ns != nullptr) RecordRound();
         if (left == 0) {
-          finished = true;
+          Finish();
           return true;
         }
         --left;
@@ -81,7 +58,6 @@ double VerbsPair::SendRoundTripNs(uint32_t bytes, uint64_t rounds, tools::Histog
     const VerbsPeer peer;
     uint32_t bytes;
     uint64_t left;
-    bool finished = false;
     tools::Histogram* each_ns = nullptr;
     const engine::Clock clock{};
     uint64_t last_ns = 0;
@@ -91,24 +67,22 @@ double VerbsPair::SendRoundTripNs(uint32_t bytes, uint64_t rounds, tools::Histog
   a_->Receive();
   b_->Receive();
   a_->Post(IBV_WR_SEND, bytes, b_->ToPeer(), false);
-  const engine::Clock clock;
-  const uint64_t start_ns = clock.NowNs();
-  RunBoth(near, far, near.finished);
-  const uint64_t elapsed_ns = clock.NowNs() - start_ns;
-  return static_cast<double>(elapsed_ns) / static_cast<double>(rounds);
+  Run(near, far);
+  return static_cast<double>(near.elapsed_ns()) / static_cast<double>(rounds);
 }
 
 double VerbsPair::PerSecond(ibv_wr_opcode opcode, uint32_t bytes, uint64_t count, uint32_t window) {
-  struct Sender : engine::Poller {
+  struct Sender : TimedPoller {
     Sender(VerbsEnd& own, const VerbsEnd& other) : end(own), peer(other.ToPeer()) {}
     bool Poll(uint64_t) override {
+      Begin();
       ibv_wc wc[32];
       const int n = end.cq->Poll(32, wc);
       for (int i = 0; i < n; ++i) {
         Check(wc[i]);
         done += every;
       }
-      if (done >= count) finished = true;
+      if (done >= count) Finish();
       bool posted = false;
       while (sent < count && sent - done < window) {
         // One completion for a batch; the last of all is signalled in any case.
@@ -122,7 +96,6 @@ double VerbsPair::PerSecond(ibv_wr_opcode opcode, uint32_t bytes, uint64_t count
     ibv_wr_opcode opcode{};
     uint32_t bytes = 0, window = 0, every = 1;
     uint64_t count = 0, sent = 0, done = 0;
-    bool finished = false;
   };
   struct Receiver : engine::Poller {
     explicit Receiver(VerbsEnd& own) : end(own) {}
@@ -148,11 +121,8 @@ double VerbsPair::PerSecond(ibv_wr_opcode opcode, uint32_t bytes, uint64_t count
     // Receives stay posted for the next measurement: top up only.
     while (b_->qp->rq_depth() < 2 * VerbsEnd::kDepth) b_->Receive();
   }
-  const engine::Clock clock;
-  const uint64_t start_ns = clock.NowNs();
-  RunBoth(near, far, near.finished);
-  const uint64_t elapsed_ns = clock.NowNs() - start_ns;
-  return static_cast<double>(near.count) * 1e9 / static_cast<double>(elapsed_ns);
+  Run(near, far);
+  return near.PerSecond(near.count);
 }
 
 uint64_t VerbsPair::retransmitted() const {

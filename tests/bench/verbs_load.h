@@ -9,19 +9,17 @@
 
 #include "absl/status/statusor.h"
 #include "stack/engine/device.h"
+#include "tests/bench/timed_run.h"
 #include "tests/bench/verbs_end.h"
 #include "tools/histogram.h"
 
 namespace pollux::bench {
 
-// Of the measurements: each end on its own, or both in turn on the caller's, in virtual time.
-enum class Threads : uint8_t { kOne, kTwo };
-
 // A reliable connection between two devices. Measurements run one after another.
 class VerbsPair {
  public:
-  // The devices are not owned and not polled by anyone else. Two threads run on CPU `first_cpu` and
-  // the next.
+  // The devices are not owned and not polled by anyone else. Two threads run on the
+  // caller's CPUs from the `first_cpu`th on, as RunOnTwoCores() has it.
   static absl::StatusOr<std::unique_ptr<VerbsPair>> Connect(engine::Device* a, engine::Device* b,
                                                             Threads threads = Threads::kTwo,
                                                             unsigned first_cpu = 0);
@@ -33,11 +31,13 @@ class VerbsPair {
   // Work requests a second from a to b, `window` posted at once. SEND, RDMA_WRITE or RDMA_READ.
   double PerSecond(ibv_wr_opcode opcode, uint32_t bytes, uint64_t count, uint32_t window);
 
+  // Whether neither end has anything under way, as between measurements.
+  bool idle() const { return a_->idle() && b_->idle(); }
   uint64_t retransmitted() const;
 
  private:
   VerbsPair(Threads threads, unsigned first_cpu);
-  void RunBoth(engine::Poller& a, engine::Poller& b, const bool& finished);
+  void Run(TimedPoller& near, engine::Poller& far);
   const Threads threads_;
   const unsigned first_cpu_;
   std::unique_ptr<VerbsEnd> a_, b_;

@@ -86,7 +86,7 @@ class VerbsServerTest : public testing::Test {
 // up to hear its goodbye.
 TEST_F(VerbsServerTest, TheGoodbyeOfAVanishedClientDoesNotEndTheNext) {
   Client one(one_, managers_[1].get(), at_);
-  ASSERT_TRUE(RunUntil([&] { return one.established && server_->clients() == 1; }));
+  ASSERT_TRUE(RunUntil([&] { return one.established && server_->served() == 1; }));
   one.Send();
   simulation_.RunFor(kDelayNs * 3 / 2);
   one_.port().SetUp(false);
@@ -107,6 +107,26 @@ TEST_F(VerbsServerTest, AClientWithoutAnRtuKeepsNobodyOut) {
   Client other(other_, managers_[2].get(), at_);
   EXPECT_TRUE(RunUntil([&] { return other.established || other.ended; }, 20));
   EXPECT_TRUE(other.established) << other.why;
+}
+
+// As many connections as are named are served side by side, and one more is rejected.
+TEST_F(VerbsServerTest, ConnectionsSideBySide) {
+  std::vector<std::unique_ptr<Client>> clients;
+  const auto stand = [&] {
+    return std::count_if(clients.begin(), clients.end(),
+                         [](const auto& one) { return one->established && !one->ended; });
+  };
+  for (size_t i = 0; i < kBenchMaxPairs; ++i) {
+    clients.push_back(std::make_unique<Client>(one_, managers_[1].get(), at_));
+  }
+  ASSERT_TRUE(RunUntil([&] { return stand() == static_cast<int64_t>(kBenchMaxPairs); }));
+  Client other(other_, managers_[2].get(), at_);
+  ASSERT_TRUE(RunUntil([&] { return other.ended; }));
+  EXPECT_NE(other.why.message().find("rejected"), absl::string_view::npos) << other.why;
+  for (auto& one : clients) one->Send();
+  simulation_.RunFor(Simulation::kSecond);
+  EXPECT_EQ(stand(), static_cast<int64_t>(kBenchMaxPairs));
+  EXPECT_EQ(log_.size(), 1u);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "stack/engine/clock.h"
 #include "tests/bench/namespace_pair.h"
 
 namespace pollux::bench {
@@ -32,6 +33,41 @@ absl::StatusOr<engine::Device::Pair> OpenVeth(engine::DeviceOptions a, engine::D
   return engine::Device::Pair(*std::move(first), *std::move(second));
 }
 
+absl::StatusOr<engine::Device::Pair> OpenMemif(engine::DeviceOptions a, engine::DeviceOptions b) {
+  static int count = 0;
+  const std::string socket = absl::StrFormat("/tmp/pollux-bench-%d-%d.sock", getpid(), count);
+  a.port = absl::StrFormat("net_memif%d,role=server,id=0,socket=%s,socket-abstract=no", 2 * count,
+                           socket);
+  b.port = absl::StrFormat("net_memif%d,role=client,id=0,socket=%s,socket-abstract=no",
+                           2 * count + 1, socket);
+  ++count;
+  auto first = engine::Device::Open(a);
+  if (!first.ok()) return first.status();
+  auto second = engine::Device::Open(b);
+  if (!second.ok()) return second.status();
+  return engine::Device::Pair(*std::move(first), *std::move(second));
+}
+
+absl::Status FindEachOther(engine::Device& a, engine::Device& b) {
+  const engine::Clock clock;
+  absl::Status status;
+  int found = 0;
+  const auto poll = [&] {
+    a.worker().Poll(clock.NowNs());
+    b.worker().Poll(clock.NowNs());
+  };
+  poll();
+  for (const auto& [from, to] : {std::pair(&a, &b), {&b, &a}}) {
+    transport::PollContext context = from->worker().poll_context();
+    from->worker().interface().Resolve(to->gid(), context, [&](const absl::Status& answer) {
+      status.Update(answer);
+      ++found;
+    });
+  }
+  while (found < 2) poll();
+  return status;
+}
+
 }  // namespace
 
 const char* WireName(Wire wire) {
@@ -51,20 +87,14 @@ absl::StatusOr<engine::Device::Pair> OpenWire(Wire wire, const net::ImpairmentOp
   a.addresses = {net::InterfaceAddress::Ipv4(kAddressA)};
   a.impairment = impairment;
   b.addresses = {net::InterfaceAddress::Ipv4(kAddressB)};
-  if (wire == Wire::kRing) return engine::Device::OpenPair(a, b);
-  if (wire == Wire::kAfPacket) return OpenVeth(a, b);
-  static int count = 0;
-  const std::string socket = absl::StrFormat("/tmp/pollux-bench-%d-%d.sock", getpid(), count);
-  a.port = absl::StrFormat("net_memif%d,role=server,id=0,socket=%s,socket-abstract=no", 2 * count,
-                           socket);
-  b.port = absl::StrFormat("net_memif%d,role=client,id=0,socket=%s,socket-abstract=no",
-                           2 * count + 1, socket);
-  ++count;
-  auto first = engine::Device::Open(a);
-  if (!first.ok()) return first.status();
-  auto second = engine::Device::Open(b);
-  if (!second.ok()) return second.status();
-  return engine::Device::Pair(*std::move(first), *std::move(second));
+  absl::StatusOr<engine::Device::Pair> opened = wire == Wire::kRing ? engine::Device::OpenPair(a, b)
+                                                : wire == Wire::kMemif ? OpenMemif(a, b)
+                                                                       : OpenVeth(a, b);
+  if (!opened.ok()) return opened.status();
+  if (absl::Status status = FindEachOther(*opened->first, *opened->second); !status.ok()) {
+    return status;
+  }
+  return opened;
 }
 
 void CloseWire(engine::Device::Pair& pair) {

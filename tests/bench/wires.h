@@ -16,7 +16,9 @@ namespace pollux::bench {
 enum class Wire { kRing, kMemif, kAfPacket };
 const char* WireName(Wire wire);
 
-// 192.0.2.1 and 192.0.2.2, joined. The first is impaired so, both ways: each frame meets it once.
+// 192.0.2.1 and 192.0.2.2, joined, each of which knows the other's link-layer address: the first
+// frames of a measurement neither wait for one nor are lost for want of it. The first is impaired
+// so, both ways: each frame meets it once.
 // PermissionDenied where no network namespace may be made for the wire.
 absl::StatusOr<engine::Device::Pair> OpenWire(Wire wire,
                                               const net::ImpairmentOptions& impairment = {});

@@ -5,10 +5,11 @@ import os
 import signal
 
 from tests.command.browser import Browser
-from tests.command.harness import CLIENT, SERVER, CommandTest, Host
+from tests.command.harness import CLIENT, SERVER, CommandTest, Host, wait_for
 
 # No limit of time: each measurement comes to its end.
-QUICK = ("--count", "100", "--seconds", "0", "--mib", "2", "--sizes", "2,4096,1048576")
+SHORT = ("--count", "100", "--seconds", "0", "--mib", "2")
+QUICK = (*SHORT, "--passes", "2", "--sizes", "2,4096,1048576", "--pairs", "1,5")
 
 
 class BenchTest(CommandTest):
@@ -41,8 +42,12 @@ class BenchTest(CommandTest):
         self.assertEqual(kinds, [("null", None)] + [
             (operation, size) for operation in ("send", "write", "read") for size in sizes])
         for one in answer["measurements"]:
-            self.assertEqual(one["latency"]["operations"], 100, one)
+            self.assertEqual(one["latency"]["operations"], 200, one)  # of two passes
             self.assertGreater(one["rate"]["operations"], 0, one)
+            for spread in (one["latency"]["p50_us"], one["latency"]["p99_us"]):
+                self.assertLessEqual(spread["low"], spread["median"])
+                self.assertLessEqual(spread["median"], spread["high"])
+            self.assertLessEqual(one["rate"]["per_second_low"], one["rate"]["per_second_high"])
             latency = one["latency"]["latency_us"]
             self.assertLessEqual(latency["p50"], latency["p99"])
             self.assertLessEqual(latency["p99"], latency["max"])
@@ -50,8 +55,24 @@ class BenchTest(CommandTest):
         for key in ("write_bytes_per_second", "read_bytes_per_second", "packets_sent"):
             self.assertGreater(answer[key], 0)
         if len(os.sched_getaffinity(0)) > 1:
-            for when in ("before", "after"):
-                self.assertGreater(answer["core_to_core_ns"][when], 0)
+            for of in (answer, *answer["measurements"], *answer["pairs"]):
+                self.assertGreater(of["core_to_core_ns"]["low"], 0)
+        self.assertEqual([(one["queue_pairs"], one["cores"]) for one in answer["pairs"]],
+                         [(1, 1), (5, 1)])
+        for one in answer["pairs"]:
+            self.assertGreater(one["per_second"]["low"], 0)
+        # 25 messages on each of the four without bulk, twice.
+        self.assertEqual(answer["beside_bulk"]["queue_pairs"], 4)
+        for load in ("alone", "beside"):
+            self.assertEqual(answer["beside_bulk"][load]["operations"], 200)
+        # A machine whose cores were now near and now far has passes that stand apart.
+        passes = [one["passes"] for one in (answer, *answer.get("apart", ()))]
+        self.assertEqual(sum(passes), 2)
+        self.assertIs(answer["verdicts_count"], False)
+        read = answer["ratios"]["1 MiB READ / WRITE"]
+        self.assertEqual((read["at_least"], read["aim"]), (0.85, 0.95))
+        self.assertIn("met", answer["ratios"][
+            "64 B on 4 queue pairs beside bulk / alone, p99"])
         self.end(server)
         self.assertIn("the client of the measurements has gone", server.stderr)
 
@@ -65,7 +86,7 @@ class BenchTest(CommandTest):
     def test_open_loop_keeps_its_rate(self):
         server = self.serve()
         answer = self.asked("--measure", "null,send", "--rate", "1000", "--count", "100",
-                            "--seconds", "0", "--sizes", "64")
+                            "--seconds", "0", "--sizes", "64", "--passes", "1")
         self.assertEqual(answer["asked_per_second"], 1000)
         for one in answer["measurements"]:
             self.assertEqual(one["latency"]["operations"], 100)
@@ -78,16 +99,19 @@ class BenchTest(CommandTest):
         run = self.client("--measure", "null,read", *QUICK)
         self.assertEqual(run.process.returncode, 0, run.stderr)
         lines = run.stdout.splitlines()
+        # Of passes that stand apart there is more of the same.
+        if lines[0].startswith("cores "):
+            del lines[0]
         self.assertIn("median us", lines[0])
+        self.assertIn("low to high", lines[0])
         self.assertEqual([line.split()[0] for line in lines[1:5]],
                          ["null", "read", "read", "read"])
-        self.assertLessEqual({line.split(":")[0].split()[0] for line in lines[5:]}, {"core"})
         self.end(server)
 
     def test_bad_wire(self):
         server = self.serve("--impair", "loss=0.02,corrupt=0.02")
         answer = self.asked("--measure", "send,write,read", "--count", "50", "--seconds", "0",
-                            "--sizes", "64,65536")
+                            "--sizes", "64,65536", "--passes", "1")
         for one in answer["measurements"]:
             self.assertEqual(one["latency"]["operations"], 50, one)
         self.assertGreater(answer["retransmitted_packets"], 0)
@@ -97,6 +121,20 @@ class BenchTest(CommandTest):
         server = self.start(Host(), "serve", *self.port("server"), "--root", self.directory)
         server.wait_for_line("^serving ")
         self.assert_one_line(self.client(), 1, "pollux bench --server", "--measure null,blocks")
+        self.end(server)
+
+    def test_client_on_two_cores(self):
+        cpus = sorted(os.sched_getaffinity(0))
+        if len(cpus) < 2:
+            self.skipTest("needs two CPUs")
+        server = self.serve("--idle", "sleep")
+        answer = self.asked("--measure", "pairs,beside,send", *SHORT, "--passes", "1", "--sizes",
+                            "64", "--pairs", "1,6", "--cores", f"{cpus[0]},{cpus[1]}", "--idle",
+                            "sleep")
+        # The last: those of the first core alone.
+        self.assertEqual([(one["queue_pairs"], one["cores"]) for one in answer["pairs"]],
+                         [(1, 1), (6, 2), (3, 1)])
+        self.assertEqual(answer["beside_bulk"]["queue_pairs"], 5)
         self.end(server)
 
     def test_interrupted(self):
@@ -109,10 +147,48 @@ class BenchTest(CommandTest):
         server.wait_for_line("the client of the measurements has gone")
         self.end(server)
 
+    def test_interrupted_after_complete_passes(self):
+        server = self.serve()
+        for output in ((), ("--json",)):
+            page = self.directory / f"bench{len(output)}.html"
+            # The open loop makes a pass of 40 calls last 190 ms, and all of them minutes.
+            client = self.start(Host(), "bench", *self.port("client"), *output, "--measure",
+                                "null", "--rate", "100", "--count", "20", "--seconds", "0",
+                                "--passes", "1000", "--html", page, SERVER)
+            before = self.calls(server)
+            wait_for("a pass", lambda before=before: self.calls(server) > before + 80)
+            self.assertEqual(client.interrupt(), 1)
+            self.assertIn("interrupted", client.stderr)
+            self.assertIn("ended before them by", page.read_text())
+            if output:
+                answer = json.loads(client.stdout)
+                self.assertIs(answer["ok"], False)
+                self.assertEqual(answer["measurements"][0]["operation"], "null")
+            else:
+                self.assertIn("\nnull ", client.stdout)
+                self.assertIn("open loop: 100/s asked", client.stdout)
+                self.assertIn("core to core, here: ", client.stdout)
+        self.end(server)
+
+    def calls(self, server):
+        asked = self.finish(Host(), "stat", "--json", "--pid", server.process.pid)
+        if asked.process.returncode != 0:
+            return 0
+        (process,) = json.loads(asked.stdout)["processes"]
+        return sum(worker["rpc"]["server/calls_received"] for worker in process["workers"])
+
     def test_wrong_options(self):
         for arguments, words in (
+                (("--server", "--html", "x"), ("--html", "client's")),
+                (("--server", "--rate", "5"), ("--rate", "client's")),
+                (("--measure", "blocks", "--rate", "5", SERVER), ("--rate", "null, send")),
+                (("--rate", "0x10", SERVER), ("--rate", "0x10")),
+                (("--core", "0", "--cores", "0-1", SERVER), ("either --core N or --cores",)),
+                (("--core", "1023", SERVER), ("CPU 1023", "has none")),
                 (("--server", SERVER), ("--server",)),
                 (("--measure", "frob", SERVER), ("frob", "null, blocks")),
+                (("--pairs", "129", SERVER), ("129", "1 to 128")),
+                (("--passes", "0", SERVER), ("--passes", "1 to 1000")),
                 (("--sizes", "0", SERVER), ("1048576",))):
             run = self.finish(Host(), "bench", *self.port("client"), *arguments)
             self.assert_one_line(run, 2, *words)
@@ -123,21 +199,28 @@ class BenchTest(CommandTest):
         browser = Browser(self.directory)
         server = self.serve()
         page = self.directory / "bench.html"
-        self.asked(*QUICK, "--html", page)
+        answer = self.asked(*QUICK, "--html", page)
         self.end(server)
         dom, console = browser.open(page)
         self.assertEqual(console, [])
-        # Two of each operation's latency, two of throughput, each with axes and a curve a series.
-        self.assertEqual(dom.count("figure", "chart"), 10)
-        self.assertEqual(dom.count("path", "axis"), 10)
-        self.assertEqual(dom.count("text", "label"), 20)
-        # One of NULL, three sizes of each verb, in both kinds; three verbs in two of throughput.
-        # Each once more in its legend.
-        self.assertEqual(dom.count("path", "curve"), 2 * (2 * (1 + 9) + 2 * 3))
+        # Two of each operation's latency and of that beside bulk, two of throughput, one of
+        # scaling, each with axes and a curve a series; once for the passes of each kind.
+        kinds = 1 + len(answer.get("apart", ()))
+        self.assertEqual(dom.count("figure", "chart"), kinds * 13)
+        self.assertEqual(dom.count("path", "axis"), kinds * 13)
+        self.assertEqual(dom.count("text", "label"), kinds * 26)
+        # One of NULL, three sizes of each verb, two beside bulk, in both kinds; three verbs in two
+        # of throughput; one of scaling. Each once more in its legend.
+        curves = 2 * (2 * (1 + 9 + 2) + 2 * 3 + 1)
+        self.assertEqual(dom.count("path", "curve"), kinds * curves)
+        self.assertEqual(dom.count("td", "met") + dom.count("td", "missed"), kinds * 3)
         for text in ("pollux bench", "Conditions", "processor", "kernel", "path MTU of the port",
-                     "Throughput by message size", "throughput, Gb/s", "percentile",
-                     "latency, \u00b5s", "1 MiB", "All figures"):
+                     "throughput, Gb/s", "percentile",
+                     "latency, \u00b5s", "1 MiB", "passes", "core to core, client"):
             self.assertIn(text, dom.texts)
+        for title in ("Ratios and verdicts", "Latency", "Throughput by message size",
+                      "Scaling by queue pairs and cores", "All figures"):
+            self.assertTrue(any(text.startswith(title) for text in dom.texts), title)
         for figure in (one for one in dom.elements if one[0] == "path"):
             self.assertNotIn("nan", figure[1].get("d", ""))
         self.assertNotIn("script", [name for name, _ in dom.elements])

@@ -1,11 +1,16 @@
 """serve and its clients on the networks that tests make: one host, two, shared interfaces."""
 
+import contextlib
 import json
 import os
+import pathlib
 import shutil
+import threading
 import unittest
 
 from tests.command.harness import CLIENT, SERVER, CommandTest, Host
+
+TAP = "plx0"
 
 
 class NetworkTest(CommandTest):
@@ -104,3 +109,38 @@ class SharedInterface(TwoHosts):
             self.assertTrue(host.shell(f"ip addr add 10.0.0.{last}/24 dev wire;"
                                        f"ip addr add fd00::{last}/64 dev wire nodad"))
         return hosts
+
+
+class BridgedTaps:
+    """Before TwoHosts or its heirs: each port is a tap that the kernel bridges to the wire as soon
+    as it appears."""
+
+    def make_network(self):
+        if not pathlib.Path("/dev/net/tun").exists():
+            raise unittest.SkipTest("needs /dev/net/tun")
+        hosts = super().make_network()
+        for host in hosts:
+            if not host.shell("ip link add bridge type bridge"):
+                raise unittest.SkipTest("needs a kernel and a right to make a bridge")
+            self.assertTrue(host.shell("ip link set wire master bridge; ip link set bridge up"))
+            self.plug_in(host)
+        return hosts
+
+    def plug_in(self, host):
+        # The kernel tells of each link that appears: whoever looks for it now and then may be too
+        # late for the port's first three ARP requests when the machine is busy.
+        links = host.link_events()
+        done = threading.Event()
+
+        def plug():
+            while not done.is_set():
+                with contextlib.suppress(TimeoutError):
+                    if f"{TAP}\0".encode() in links.recv(1 << 16):
+                        host.shell(f"ip -o link show {TAP} | grep -q master || "
+                                   f"ip link set {TAP} master bridge up")
+
+        thread = threading.Thread(target=plug)
+        thread.start()
+        self.addCleanup(links.close)
+        self.addCleanup(thread.join)
+        self.addCleanup(done.set)

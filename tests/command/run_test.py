@@ -13,11 +13,47 @@ from tests.command.networks import SharedInterface
 # Where perftest and the pingpongs of libibverbs listen for the other side, in /proc/PID/net/tcp.
 PERFTEST_LISTENS = f":{18515:04X} "
 TCP_LISTEN = " 0A "
-LOSES = ("--impair", "loss=0.01")  # of what is sent and of what is received
+
+DEVICES = """#include <infiniband/verbs.h>
+#include <stdio.h>
+int main(void) {
+  int count = 0;
+  struct ibv_device** list = ibv_get_device_list(&count);
+  printf("%d %s\\n", count, count > 0 ? ibv_get_device_name(list[0]) : "-");
+  ibv_free_device_list(list);
+  return 0;
+}
+"""
+
+
+# Blocks it after the device is open, as rdma-core's libraries, which have no threads, allow.
+WAITS_FOR_SIGNAL = """#include <infiniband/verbs.h>
+#include <signal.h>
+#include <unistd.h>
+int main(void) {
+  int taken = 0;
+  sigset_t set;
+  if (ibv_open_device(ibv_get_device_list(NULL)[0]) == NULL) return 1;
+  sigemptyset(&set);
+  sigaddset(&set, SIGUSR1);
+  sigprocmask(SIG_BLOCK, &set, NULL);
+  kill(getpid(), SIGUSR1);
+  sigwait(&set, &taken);
+  return taken == SIGUSR1 ? 0 : 2;
+}
+"""
+
 
 class RunTest(SharedInterface):
     port_options = ("--netdev", "wire")
     patience_s = PATIENCE_S
+    # The server's addresses over RDMA, the GID index of its IPv4 one, and where its kernel is met
+    # by TCP.
+    address, address6, gid, meeting = SERVER, "fd00::1", "0", SERVER
+
+    def setUp(self):
+        self.runs = []
+        super().setUp()
 
     def make_network(self):
         linked = subprocess.run(["ldd", POLLUX], capture_output=True, text=True, check=True).stdout
@@ -34,6 +70,16 @@ class RunTest(SharedInterface):
         if shutil.which(argv[0]) is None:
             self.skipTest(f"needs the command {argv[0]}")
         return self.start(host, "run", *self.port_options, *options, "--", *argv)
+
+    def start(self, host, *arguments, **keywords):
+        run = super().start(host, *arguments, **keywords)
+        self.runs.append(run)
+        return run
+
+    def end_all(self):
+        """Of what was started nothing runs on: the next program needs its port."""
+        while self.runs:
+            self.runs.pop().close()
 
     def finish_program(self, host, *argv):
         run = self.run_program(host, *argv)
@@ -83,7 +129,20 @@ class RunTest(SharedInterface):
         return client.process.returncode == 0 and server.wait(self.patience_s) == 0
 
     def pingpong(self, program, *options):
-        self.both((program, *options), (program, *options, SERVER))
+        self.both((program, *options), (program, *options, self.meeting))
+
+    def pingpongs(self, rows, *options):
+        """Each of the command lines with itself; one that fails does not keep the next."""
+        for row in rows:
+            with self.subTest(row):
+                try:
+                    self.pingpong(*row.split(), *options)
+                finally:
+                    self.end_all()
+
+    def rping(self, count, address=None):
+        common = ("rping", "-a", address or self.address, "-C", count, "-V")
+        self.both((*common, "-s"), (*common, "-c"))
 
 
 class DeviceTest(RunTest):
@@ -110,7 +169,61 @@ class DeviceTest(RunTest):
                              "which program")
         self.assert_one_line(self.finish(self.server_host, "run", "--", "true"), 2, "which port")
         self.assert_one_line(self.finish(self.server_host, "run", "--netdev", "wire", "--core",
-                                         "1023", "--", "true"), 2, "CPU 1023", "may not run there")
+                                         "1023", "--", "true"), 2, "CPU 1023", "has none")
+
+    def need_gcc(self):
+        if shutil.which("gcc") is None:
+            self.skipTest("needs the command gcc")
+
+    def compile(self, *options, text=DEVICES):
+        """A program, as it is one that prints how many devices there are."""
+        self.need_gcc()
+        source, program = self.directory / "program.c", self.directory / "program"
+        source.write_text(text)
+        done = subprocess.run(["gcc", source, "-o", program, "-libverbs", *options],
+                              capture_output=True, text=True, check=False)
+        return program if done.returncode == 0 else None
+
+    def assert_finds_pollux(self, *argv, options=(), environment=None):
+        run = self.start(self.server_host, "run", *self.port_options, *options, "--", *argv,
+                         environment=environment)
+        self.assertEqual((run.wait(), run.stdout), (0, "1 pollux0\n"), run.stderr)
+
+    def test_program_with_an_rpath_to_the_real_libraries(self):
+        self.need_gcc()
+        found = subprocess.run(["gcc", "-print-file-name=libibverbs.so"], capture_output=True,
+                               text=True, check=True).stdout.strip()
+        rpath = f"-Wl,-rpath,{os.path.dirname(os.path.realpath(found))}"
+        self.assert_finds_pollux(self.compile(rpath, "-Wl,--enable-new-dtags"))
+        program = self.compile(rpath, "-Wl,--disable-new-dtags")
+        self.assert_finds_pollux(program)
+        self.assert_finds_pollux("env", program, options=("--preload",))
+
+    def test_program_that_takes_no_libraries(self):
+        program = self.compile("-static", text="int main(void) { return 0; }\n")
+        if program is None:
+            self.skipTest("needs the C library as an archive")
+        run = self.finish(self.server_host, "run", "--netdev", "wire", "--", program)
+        self.assert_one_line(run, 126, str(program), "statically")
+        file = bytearray(program.read_bytes())
+        file[4] = 1  # EI_CLASS
+        program.write_bytes(file)
+        run = self.finish(self.server_host, "run", "--netdev", "wire", "--", program)
+        self.assert_one_line(run, 126, str(program), "32 bits")
+
+    def test_program_made_with_address_sanitizer(self):
+        program = self.compile("-fsanitize=address")
+        if program is None:
+            self.skipTest("needs gcc's libasan")
+        self.assert_finds_pollux(program)
+        libasan = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True,
+                                 text=True, check=True).stdout.strip()
+        # As ASan itself advises.
+        self.assert_finds_pollux(program, environment={"LD_PRELOAD": libasan})
+
+    def test_program_that_waits_for_a_signal_gets_it(self):
+        run = self.finish_program(self.server_host, self.compile(text=WAITS_FOR_SIGNAL))
+        self.assertEqual(run.process.returncode, 0, run.stderr)
 
     def test_interface_that_is_not_there(self):
         run = self.finish(self.server_host, "run", "--netdev", "nowhere", "--", "ibv_devinfo")
@@ -127,6 +240,14 @@ class DeviceTest(RunTest):
             self.assertTrue(self.client_host.shell(f"ip link {command}"))
             wait_for(event, lambda event=event: f"IBV_EVENT_{event} " in watch.stdout)
         self.assertEqual(watch.stdout.count("event_type"), 4, watch.stdout)
+
+    def test_rc_without_a_gid(self):
+        server = self.start_server("ibv_rc_pingpong")
+        client = self.finish_program(self.client_host, "ibv_rc_pingpong", SERVER)
+        self.assertNotEqual(client.process.returncode, 0)
+        # Which connects first, and tells its client nothing any more.
+        self.assertNotEqual(server.wait(), 0)
+        self.assertIn("pollux: address handle: is_global is 0", server.stderr)
 
     def test_rsockets_are_refused(self):
         run = self.finish_program(self.server_host, "rstream", "-s", "127.0.0.1")
@@ -160,133 +281,49 @@ class MemifTest(RunTest):
         self.pingpong("ib_write_bw", "-x", "1", "-F", "-n", "200", "-s", "65536")
 
     def test_connections(self):
-        self.both(("rping", "-s", "-a", SERVER, "-C", "20", "-V"),
-                  ("rping", "-c", "-a", SERVER, "-C", "20", "-V"))
+        self.rping("20")
 
 
 class PingpongTest(RunTest):
-    def test_rc(self):
-        self.pingpong("ibv_rc_pingpong", "-g", "0", "-c", "-n", "200")
+    """The pingpongs of libibverbs with their checks of what comes."""
 
-    def test_rc_that_sleeps(self):
-        self.pingpong("ibv_rc_pingpong", "-g", "0", "-c", "-e", "-n", "200")
+    count = "200"
 
-    def test_rc_by_the_calls_that_build_requests(self):
-        self.pingpong("ibv_rc_pingpong", "-g", "0", "-c", "-N", "-n", "200")
+    def pingpongs(self, rows, *options):
+        super().pingpongs(rows, "-c", "-g", self.gid, "-n", self.count, *options)
 
-    def test_rc_without_a_gid(self):
-        server = self.start_server("ibv_rc_pingpong")
-        client = self.finish_program(self.client_host, "ibv_rc_pingpong", SERVER)
-        self.assertNotEqual(client.process.returncode, 0)
-        # Which connects first, and tells its client nothing any more.
-        self.assertNotEqual(server.wait(), 0)
-        self.assertIn("pollux: address handle: is_global is 0", server.stderr)
+    # -N: by the calls that build requests.
+    def test_reliable(self):
+        self.pingpongs(("ibv_rc_pingpong", "ibv_rc_pingpong -e", "ibv_rc_pingpong -N",
+                        "ibv_srq_pingpong", "ibv_srq_pingpong -e"))
 
-    def test_uc(self):
-        self.pingpong("ibv_uc_pingpong", "-g", "0", "-c", "-n", "200")
-
-    def test_ud(self):
-        self.pingpong("ibv_ud_pingpong", "-g", "0", "-c", "-n", "200")
-        self.pingpong("ibv_ud_pingpong", "-g", "0", "-c", "-e", "-n", "200")
-
-    def test_srq(self):
-        self.pingpong("ibv_srq_pingpong", "-g", "0", "-c", "-n", "200")
-        self.pingpong("ibv_srq_pingpong", "-g", "0", "-c", "-e", "-n", "200")
+    def test_unreliable(self):
+        self.pingpongs(("ibv_uc_pingpong", "ibv_uc_pingpong -e", "ibv_ud_pingpong",
+                        "ibv_ud_pingpong -e"))
 
 
-class PerftestTest(RunTest):
-    def perftest(self, program, *options):
-        # The address of the interface, and a message count for a test that judges data, not rate.
-        self.pingpong(program, "-x", "0", "-F", "-n", "200", *options)
+class CmProgramsTest(RunTest):
+    """rdma-core's own programs for the connection manager."""
 
-    def test_send(self):
-        self.perftest("ib_send_lat")
-        self.perftest("ib_send_bw", "-b", "-q", "2")
-        self.perftest("ib_send_lat", "-e")
-        self.perftest("ib_send_lat", "-c", "UD")
+    pings = "20"
 
-    def test_write(self):
-        self.perftest("ib_write_lat")
-        self.perftest("ib_write_bw", "-s", "1048576", "-n", "20")
-
-    def test_read(self):
-        self.perftest("ib_read_lat")
-        self.perftest("ib_read_bw", "-s", "65536")
-
-    def test_atomic(self):
-        self.perftest("ib_atomic_lat")
-        self.perftest("ib_atomic_bw", "-A", "CMP_AND_SWAP")
-
-    # The server ends its first listener and begins another, which its client does not wait for.
-    def test_connected_by_cm(self):
-        self.perftest("ib_send_lat", "-R")
-        self.perftest("ib_send_lat", "-R", "-c", "UD")
-        self.perftest("ib_send_bw", "-R", "-b", "-q", "4")
-        self.perftest("ib_write_bw", "-R")
-        self.perftest("ib_read_bw", "-R")
-
-
-class LastAcknowledgementTest(RunTest):
-    """One side of a pingpong is gone when it has all that it waits for: where its last
-    acknowledgement is lost, nobody is left to repeat it to the other."""
-
-    port_options = (*RunTest.port_options, *LOSES)
-
-    def end_well(self, client, server):
-        server.wait()
-        good = [run.process.returncode == 0 for run in (client, server)]
-        return any(good) and all(
-            ended or "transport retry counter exceeded" in run.stdout + run.stderr
-            for ended, run in zip(good, (client, server)))
-
-    def test_pingpongs(self):
-        self.pingpong("ibv_rc_pingpong", "-g", "0", "-c", "-n", "500")
-        self.pingpong("ibv_rc_pingpong", "-g", "0", "-c", "-e", "-n", "500")
-        self.pingpong("ibv_srq_pingpong", "-g", "0", "-c", "-n", "500")
-
-
-class LossTest(RunTest):
-    """Each end loses every hundredth packet of what it sends and of what it receives."""
-
-    port_options = (*RunTest.port_options, *LOSES)
-
-    def test_perftest(self):
-        self.pingpong("ib_send_lat", "-x", "0", "-F", "-n", "300")
-        self.pingpong("ib_send_lat", "-x", "0", "-F", "-n", "300", "-R")
-        self.pingpong("ib_send_bw", "-x", "0", "-F", "-n", "300", "-b", "-q", "2")
-        self.pingpong("ib_write_bw", "-x", "0", "-F", "-n", "300", "-s", "65536")
-        self.pingpong("ib_read_bw", "-x", "0", "-F", "-n", "300", "-s", "65536")
-        self.pingpong("ib_atomic_bw", "-x", "0", "-F", "-n", "300")
-
-    def test_connections(self):
-        self.both(("rping", "-s", "-a", SERVER, "-C", "100", "-V"),
-                  ("rping", "-c", "-a", SERVER, "-C", "100", "-V"))
-        self.both(("ucmatose", "-c", "5", "-C", "20"),
-                  ("ucmatose", "-s", SERVER, "-c", "5", "-C", "20"))
-
-
-class RdmaCmTest(RunTest):
     def test_rping(self):
-        self.both(("rping", "-s", "-a", SERVER, "-C", "20", "-V"),
-                  ("rping", "-c", "-a", SERVER, "-C", "20", "-V"))
+        self.rping(self.pings)
 
-    # On an interface without a link-local address.
     def test_rping_over_ipv6(self):
-        self.both(("rping", "-s", "-a", "fd00::1", "-C", "20", "-V"),
-                  ("rping", "-c", "-a", "fd00::1", "-C", "20", "-V"))
+        self.rping(self.pings, self.address6)
 
     def test_ucmatose(self):
-        said = self.both(("ucmatose", "-c", "5", "-C", "20"),
-                         ("ucmatose", "-s", SERVER, "-c", "5", "-C", "20"))
-        self.assertIn("data transfers complete", said)
+        common = ("ucmatose", "-c", "5", "-C", "20")
+        self.assertIn("data transfers complete", self.both(common, (*common, "-s", self.address)))
 
     def test_udaddy(self):
-        self.both(("udaddy", "-c", "2", "-C", "10"),
-                  ("udaddy", "-s", SERVER, "-c", "2", "-C", "10"))
+        common = ("udaddy", "-c", "2", "-C", "10")
+        self.both(common, (*common, "-s", self.address))
 
     def test_endpoints(self):
-        self.both(("rdma_server",), ("rdma_client", "-s", SERVER))
-        self.both(("rdma_xserver", "-c", "r"), ("rdma_xclient", "-s", SERVER, "-c", "r"))
+        self.both(("rdma_server",), ("rdma_client", "-s", self.address))
+        self.both(("rdma_xserver", "-c", "r"), ("rdma_xclient", "-s", self.address, "-c", "r"))
 
     def test_multicast(self):
         receiver = self.run_program(self.server_host, "mckey", "-m", "239.1.2.3", "-C", "5")
@@ -300,6 +337,43 @@ class RdmaCmTest(RunTest):
 
         wait_for("five messages", received)
         self.assertEqual(receiver.wait(), 0, receiver.stdout + receiver.stderr)
+
+
+class RefusedTest(RunTest):
+    """Programs for what Pollux has not: they say so, and so does Pollux where they do not."""
+
+    def assert_refused(self, words, *argv):
+        run = self.finish_program(self.server_host, *argv)
+        self.assertNotEqual(run.process.returncode, 0)
+        self.assertIn(words, run.stdout + run.stderr)
+
+    def test_raw_packets(self):
+        flow = "--server -B 02:00:00:00:00:01 -E 02:00:00:00:00:02"
+        for program in ("raw_ethernet_bw", "raw_ethernet_lat", "raw_ethernet_fs_rate"):
+            with self.subTest(program):
+                self.assert_refused("pollux: queue pair of type 8: only", program, *flow.split())
+        # Of itself, on any device: it forces a limit of its rate that it then has no use for.
+        self.assert_refused("SW Rate limiter", "raw_ethernet_burst_lat", *flow.split())
+
+    def test_extended_reliable_connections(self):
+        for words, row in (("XRC", "ibv_xsrq_pingpong -g 0"),
+                           ("Operation not supported", "rdma_xserver -c x"),
+                           ("Operation not supported", f"rdma_xclient -c x -s {SERVER}")):
+            with self.subTest(row):
+                self.assert_refused(words, *row.split())
+
+
+class RdmaCmTest(RunTest):
+    def test_link_local_addresses(self):
+        for host, last in ((self.server_host, 1), (self.client_host, 2)):
+            self.assertTrue(host.shell(f"ip addr add fe80::{last}/64 dev wire nodad"))
+        self.both(("rping", "-s", "-a", "fe80::1%wire", "-C", "5", "-V"),
+                  ("rping", "-c", "-a", "fe80::1%wire", "-C", "5", "-V"))
+        for side in ("-s", "-c"):
+            elsewhere = self.finish_program(self.server_host, "rping", side, "-a", "fe80::1%lo",
+                                            "-C", "5")
+            self.assertNotEqual(elsewhere.process.returncode, 0)
+            self.assertIn("No such device", elsewhere.stdout + elsewhere.stderr)
 
     def test_nobody_listens(self):
         self.start_server("rping", "-s", "-p", "7999")
@@ -316,11 +390,19 @@ class RdmaCmTest(RunTest):
         server.wait(self.patience_s)
         self.assertIn("DISCONNECT EVENT", server.stderr)
 
+    def test_program_that_a_signal_ends_leaves_no_telemetry(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            server = self.start_server("rping", "-s", "-a", SERVER)
+            self.assertEqual(os.listdir(self.directory / "dpdk"), ["server"])
+            self.assertEqual(server.interrupt(number), -number)
+            self.assertEqual(os.listdir(self.directory / "dpdk"), [])
+
     def test_one_program_on_an_interface(self):
         self.start_server("rping", "-s")
         run = self.finish_program(self.server_host, "ibv_devinfo")
         self.assertNotEqual(run.process.returncode, 0)
         self.assertIn("UDP port 4791 is taken", run.stderr)
+        self.assertIn("another pollux", run.stderr)
 
     def test_two_programs_on_two_interfaces(self):
         self.assertTrue(self.server_host.shell(
@@ -341,7 +423,10 @@ class RdmaCmTest(RunTest):
 
     def test_nothing_is_left(self):
         before = set(os.listdir("/tmp")) | set(os.listdir("/dev/shm"))
-        self.test_rping()
+        self.rping("20")
+        # Nor of a program without --file-prefix, which DPDK would have share one with others.
+        self.assertEqual(self.finish_program(self.server_host, "ibv_devices").process.returncode, 0)
+        self.assertEqual(os.listdir(self.directory / "dpdk"), [])
         after = set(os.listdir("/tmp")) | set(os.listdir("/dev/shm"))
         self.assertEqual({name for name in after - before if "pollux" in name or "dpdk" in name},
                          set())

@@ -60,6 +60,7 @@ class Bench:
         self.guest, self.tools, self.folder = guest, tools, folder
         self.deadline = Deadline(the_case.deadline_s)
         self.guest_address = ADDRESS
+        self.network = "ipv4"  # or "ipv6", "vlan": by which two programs meet over RDMA
         self.processes = []
         self.peers = []  # verbs programs, which end with the case
         self.capture = None

@@ -1,7 +1,8 @@
 """rping of rdma-core in the guest with pollux rping, either of them as client."""
 
 from case import BOTH, case, need
-from guest import ADDRESS6, VLAN, VLAN_ADDRESS
+from guest import ADDRESS6, VLAN_ADDRESS
+from judges import strays
 from process import CaseFailure
 
 PORT = 7174
@@ -140,7 +141,7 @@ def rping_ipv6(bench):
     exchange(bench, 10, 1000, server_address=bench.port.address6, guest_address=ADDRESS6)
 
     def look(evidence):
-        need(all(":" in frame.source for frame in evidence.frames), "a frame went over IPv4")
+        need(not strays(evidence, "ipv6"), "a frame went over IPv4")
 
     return look
 
@@ -151,6 +152,6 @@ def rping_vlan(bench):
     exchange(bench, 10, 1000, server_address=bench.port.vlan_address, guest_address=VLAN_ADDRESS)
 
     def look(evidence):
-        need(all(frame.vlan == VLAN for frame in evidence.frames), "a frame has no tag, or another")
+        need(not strays(evidence, "vlan"), "a frame has no tag, or another")
 
     return look

@@ -51,6 +51,8 @@ define("rc_pingpong", "ibv_rc_pingpong", "ibv_rc_pingpong: messages of four pack
        many_packets("RC"), lossy=True, extra=False)
 define("rc_pingpong-events", "ibv_rc_pingpong", "ibv_rc_pingpong that sleeps between messages.",
        many_packets("RC"), "-e", lossy=True)
+define("rc_pingpong-new", "ibv_rc_pingpong",
+       "ibv_rc_pingpong by the calls that build requests.", many_packets("RC"), "-N", lossy=True)
 define("rc_pingpong-mtu-256", "ibv_rc_pingpong", "ibv_rc_pingpong at the least path MTU.",
        many_packets("RC"), "-m", 256)
 define("uc_pingpong", "ibv_uc_pingpong", "ibv_uc_pingpong: messages of four packets.",

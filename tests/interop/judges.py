@@ -3,6 +3,8 @@
 import json
 import subprocess
 
+from guest import VLAN
+
 TSHARK_FIELDS = ("frame.number", "infiniband.bth.opcode", "infiniband.bth.psn",
                  "infiniband.bth.destqp", "_ws.malformed")
 # tshark 4.0 guesses a protocol for the payload of these and finds it malformed; it does not know
@@ -10,6 +12,12 @@ TSHARK_FIELDS = ("frame.number", "infiniband.bth.opcode", "infiniband.bth.psn",
 GUESSED_PAYLOAD = ("SEND", "WRITE", "READ RESPONSE", "MRA", "SIDR_REQ", "SIDR_REP", "LAP", "APR")
 KNOWN_OPCODES = range(0x80)
 TIME_LIMIT_S = 120
+
+
+def strays(evidence, network):
+    """Frames that did not go by it: "ipv6" or "vlan"."""
+    went = {"ipv6": lambda frame: ":" in frame.source, "vlan": lambda frame: frame.vlan == VLAN}
+    return [frame for frame in evidence.frames if not went[network](frame)]
 
 
 def judge_icrc(evidence, corrupted):

@@ -10,15 +10,23 @@ import shlex
 import subprocess
 
 from case import case, need
-from guest import ADDRESS6
+from guest import ADDRESS6, VLAN_ADDRESS
+from judges import strays
 from network import BRIDGE, NETDEV
-from process import last_line, shell
+from process import CaseFailure, Deadline, last_line, shell
 
 # The host's own place on the bridge, for programs that meet over TCP before they use verbs.
 HOST_ADDRESS = "192.0.2.9"
 PREFIX = 24
+HOST_ADDRESS6 = "fd00::9/64"  # of another network than the port's
 TCP_LISTEN = " 0A "  # in /proc/net/tcp
+WAYS = {"ipv6": "Over IPv6.", "vlan": "In a VLAN."}
 LOSS = 0.01  # of the frames each way
+# Where a whole run is a dozen frames: some are lost for certain in a few runs of it.
+LOSS_OF_FEW = 0.05
+# An interface by which the host's kernel has the port's address, without a way to anywhere.
+OWN_INTERFACE = "own0"
+TCP_TABLE = 100  # of the guest's routes
 
 
 class Place:
@@ -60,7 +68,10 @@ class OnPollux(Place):
     name, device = "pollux", "pollux0"
 
     def __init__(self, bench, *options):
-        super().__init__(bench, bench.port.address, bench.guest_address, bench.guest_address)
+        port = bench.port
+        own, peer = {"ipv4": (port.address, bench.guest_address), "ipv6": (port.address6, ADDRESS6),
+                     "vlan": (port.vlan_address, VLAN_ADDRESS)}[bench.network]
+        super().__init__(bench, own, peer, bench.guest_address)
         self.options = options
         self.gid_index, self.gid_index6 = bench.port.gid_index, bench.port.gid_index6
         self.file_prefix = f"pollux-interop-{os.getpid()}"
@@ -127,8 +138,8 @@ class OnPollux(Place):
 class OnLinux(Place):
     name, device = "the guest", "rxe0"
 
-    def __init__(self, bench, host_address):
-        super().__init__(bench, bench.guest_address, bench.port.address, host_address)
+    def __init__(self, bench, on_pollux, host_address):
+        super().__init__(bench, on_pollux.peer, on_pollux.address, host_address)
         self.command = None
 
     def _gid_index(self, tail):
@@ -139,7 +150,7 @@ class OnLinux(Place):
 
     @property
     def gid_index(self):
-        raw = ipaddress.ip_address(self.address).packed.hex()
+        raw = ipaddress.ip_address(self.bench.guest_address).packed.hex()
         return self._gid_index(f"ffff:{raw[:4]}:{raw[4:]}")
 
     @property
@@ -171,20 +182,47 @@ class OnLinux(Place):
 
 
 @contextlib.contextmanager
-def places(bench, loss=0.0):
+def places(bench, loss=0.0, turn=0):
     """The active and the passive place. `loss`: of the frames that Pollux's port sends, and of
-    those that it receives."""
+    those that it receives; which, differs from `turn` to turn."""
     netdev = bench.port.kind == "netdev"
     host_address = bench.port.address if netdev else HOST_ADDRESS
     interface = NETDEV if netdev else BRIDGE
     shell(f"ip addr flush dev {BRIDGE}; ip addr add {host_address}/{PREFIX} dev {interface}")
-    options = ("--impair", f"loss={loss},seed={bench.port.number}") if loss else ()
-    mine, guest = OnPollux(bench, *options), OnLinux(bench, host_address)
+    if bench.network == "ipv6":
+        # getaddrinfo(3) knows none where the kernel has none.
+        shell(f"ip addr add {HOST_ADDRESS6} dev {interface} nodad")
+    seed = bench.port.number + 100 * turn
+    options = ("--impair", f"loss={loss},seed={seed}") if loss else ()
+    mine = OnPollux(bench, *options)
+    guest = OnLinux(bench, mine, host_address)
     try:
         yield (mine, guest) if bench.to_linux else (guest, mine)
     finally:
         # Of two interfaces with one network the kernel would take the wrong one in other cases.
         shell(f"ip addr flush dev {interface}")
+
+
+@contextlib.contextmanager
+def tcp_at_own_address(bench):
+    """The host's kernel is met by TCP at the address that Pollux's own port has, for programs that
+    know but one address of a peer: the guest alone sends it there, and nobody else asks for it."""
+    if bench.port.kind == "netdev":
+        yield
+        return
+    address = bench.port.address
+    rule = f"to {address} ipproto tcp lookup {TCP_TABLE}"
+    try:
+        shell(f"ip link add {OWN_INTERFACE} type bridge; ip addr add {address}/32 dev "
+              f"{OWN_INTERFACE}; ip link set {OWN_INTERFACE} up")
+        bench.guest.run(f"ip route replace {address} via {HOST_ADDRESS} dev eth0 table "
+                        f"{TCP_TABLE}; ip rule del {rule} 2>/dev/null; ip rule add {rule}",
+                        bench.deadline)
+        yield
+    finally:
+        shell(f"ip link del {OWN_INTERFACE} || true")
+        with contextlib.suppress(CaseFailure):  # the guest may be gone, and its rules with it
+            bench.guest.run(f"ip rule del {rule}", Deadline(20))
 
 
 def end_well(*sides):
@@ -194,9 +232,11 @@ def end_well(*sides):
         need(status == 0, f"{side.name}'s program ended with {status}: {last_line(side.output)}")
 
 
-def cases_of(name, wants, loss_wants=None, extra=True, deadline_s=120, **options):
-    """Registers `run(bench, loss)` as a case over a good wire; and, with `loss_wants`, which its
-    capture must show, over one that loses."""
+def cases_of(name, wants, loss_wants=None, loss=LOSS, networks=(), extra=True, deadline_s=120,
+             **options):
+    """Registers `run(bench, loss)` as a case over a good wire; with `loss_wants`, which its capture
+    must show, over one that loses; and over each of `networks` ("ipv6", "vlan"), for programs that
+    know each other by their addresses alone."""
 
     def register(run):
         @case(f"run-{name}", wants=wants, extra=extra, deadline_s=deadline_s, **options)
@@ -204,22 +244,42 @@ def cases_of(name, wants, loss_wants=None, extra=True, deadline_s=120, **options
             return run(bench, 0.0)
 
         clean.__doc__ = run.__doc__
-        if loss_wants is None:
-            return run
-
-        @case(f"run-{name}-loss", wants=loss_wants, extra=True, deadline_s=2 * deadline_s,
-              **options)
-        def lossy(bench):
-            look = run(bench, LOSS)
-
-            def look_at_both(evidence):
-                need(evidence.repeats(), "nothing was sent again or asked for: no frame was lost")
-                if look is not None:
-                    look(evidence)
-
-            return look_at_both
-
-        lossy.__doc__ = f"{run.__doc__} {LOSS:.0%} of the frames are lost each way."
+        for network in networks:
+            define_over(network, name, run, wants, deadline_s, options)
+        if loss_wants is not None:
+            define_lossy(name, run, loss_wants, loss, deadline_s, options)
         return run
 
     return register
+
+
+def define_over(network, name, run, wants, deadline_s, options):
+    @case(f"run-{name}-{network}", wants=wants, extra=True, deadline_s=deadline_s, **options)
+    def over_it(bench):
+        bench.network = network
+        look = run(bench, 0.0)
+
+        def look_at_both(evidence):
+            need(not strays(evidence, network), "a frame went another way")
+            if look is not None:
+                look(evidence)
+
+        return look_at_both
+
+    over_it.__doc__ = f"{run.__doc__} {WAYS[network]}"
+
+
+def define_lossy(name, run, wants, loss, deadline_s, options):
+    @case(f"run-{name}-loss", wants=wants, extra=True, deadline_s=2 * deadline_s, **options)
+    def lossy(bench):
+        look = run(bench, loss)
+
+        def look_at_both(evidence):
+            need(evidence.repeats() or evidence.lost_datagrams("pollux"),
+                 "nothing was sent again or asked for, no datagram is missing: no frame was lost")
+            if look is not None:
+                look(evidence)
+
+        return look_at_both
+
+    lossy.__doc__ = f"{run.__doc__} {loss:.0%} of the frames are lost each way."

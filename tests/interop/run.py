@@ -225,4 +225,6 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools/build"))
+    import closed_pipe
+    closed_pipe.run(main)

@@ -23,6 +23,8 @@ MADS = {0x10: "REQ", 0x11: "MRA", 0x12: "REJ", 0x13: "REP", 0x14: "RTU", 0x15: "
         0x16: "DREP", 0x17: "SIDR_REQ", 0x18: "SIDR_REP", 0x19: "LAP", 0x1A: "APR"}
 NAKS = {0: "NAK SEQUENCE", 1: "NAK INVALID", 2: "NAK ACCESS", 3: "NAK OPERATION"}
 BTH_BYTES, DETH_BYTES, ICRC_BYTES = 12, 8, 4
+SOURCE_QPN_AT = 5  # in a datagram's extended header
+PSN_MASK = 0xFFFFFF
 MAD_ATTRIBUTE_AT = 16
 PCAP_MAGIC = 0xA1B2C3D4
 IGMP, IGMP_REPORT = 2, 0x22
@@ -181,6 +183,20 @@ class Evidence:
                     if frame.names[-1] in MADS.values()]
         return (len(set(requests)) < len(requests) or len(set(messages)) < len(messages)
                 or any("NAK SEQUENCE" in frame.names for frame in self.frames))
+
+    def lost_datagrams(self, sender):
+        """How many of the datagrams that `sender` sent did not get this far: a queue pair numbers
+        its own, to whomever they go."""
+        last, lost = {}, 0
+        for frame in self.frames:
+            if not frame.names[0].startswith("UD ") or self.sender(frame) != sender:
+                continue
+            whose = frame.source, frame.payload[SOURCE_QPN_AT:DETH_BYTES]
+            step = (frame.psn - last.get(whose, frame.psn - 1)) & PSN_MASK
+            if step <= PSN_MASK // 2:
+                lost += max(step - 1, 0)
+                last[whose] = frame.psn
+        return lost
 
     def missing(self, wants):
         """Those of (sender, name) that the capture does not show."""

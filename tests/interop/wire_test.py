@@ -110,6 +110,24 @@ class WireTest(unittest.TestCase):
         evidence.frames.append(dataclasses.replace(request, psn=request.psn + 1))
         self.assertTrue(evidence.repeats())
 
+    def test_lost_datagrams(self):
+        with unpacked("nfs_v3.pcap.gz") as path:
+            evidence = wire.Evidence(path, ())
+        datagram = next(frame for frame in evidence.frames if frame.names[0] == "UD SEND ONLY")
+        other = datagram.payload[:5] + b"\x00\x00\x99" + datagram.payload[8:]
+
+        def lost(*psns, sender="pollux"):
+            evidence.frames = [dataclasses.replace(datagram, psn=psn) for psn in psns]
+            # Another queue pair's between them.
+            evidence.frames[1:1] = [dataclasses.replace(datagram, psn=7, payload=other)]
+            return evidence.lost_datagrams(sender)
+
+        self.assertEqual(lost(4, 5, 6), 0)
+        self.assertEqual(lost(4, 7, 8, 10), 3)
+        self.assertEqual(lost(0xFFFFFE, 0xFFFFFF, 1), 1)
+        self.assertEqual(lost(4, 5, 5, 4, 6), 0)  # repeated on the wire
+        self.assertEqual(lost(4, 7, sender="linux"), 0)
+
 
 if __name__ == "__main__":
     unittest.main()

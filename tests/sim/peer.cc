@@ -20,16 +20,17 @@ ibv_qp_attr Peer::DefaultAttr() {
   return attr;
 }
 
-void Peer::Create(Node& at, uint32_t max_send_wr) {
+void Peer::Create(Node& at, uint32_t max_send_wr, ibv_qp_type type) {
   node = &at;
   engine::Worker& worker = at.worker();
   pd = worker.AllocPd().value();
   cq = worker.CreateCq(2 * max_send_wr).value();
   verbs::QueuePairInitAttr init;
+  init.type = type;
   init.pd = pd;
   init.send_cq = init.recv_cq = cq;
-  init.cap.max_send_wr = max_send_wr;
-  init.cap.max_send_sge = 1;
+  init.cap.max_send_wr = init.cap.max_recv_wr = max_send_wr;
+  init.cap.max_send_sge = init.cap.max_recv_sge = 1;
   qp = worker.CreateQp(std::move(init)).value();
 }
 

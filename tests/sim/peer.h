@@ -1,4 +1,4 @@
-// One end of a reliable connection in a simulation, with the objects that it needs.
+// One end of a connection in a simulation, with the objects that it needs.
 #ifndef POLLUX_TESTS_SIM_PEER_H_
 #define POLLUX_TESTS_SIM_PEER_H_
 
@@ -21,7 +21,7 @@ struct Peer {
   // Path MTU 1024, timeout code 14 (67 ms), 7 retries, 4 READs and atomics each way.
   static ibv_qp_attr DefaultAttr();
 
-  void Create(Node& at, uint32_t max_send_wr = 16);
+  void Create(Node& at, uint32_t max_send_wr = 16, ibv_qp_type type = IBV_QPT_RC);
   // To RTS with `attr`, against `peer`, which is created.
   void Connect(const Peer& peer, ibv_qp_attr attr = DefaultAttr());
 };

@@ -187,7 +187,7 @@ void RcSide::Connect(const ibv_qp_attr& common) {
     uint32_t left = std::max(1u, (operation.length + mtu - 1) / mtu);
     // A long READ is several messages to the peer.
     const uint32_t most = operation.opcode == IBV_WR_RDMA_READ
-                              ? transport::ReadRequestPackets(attr.max_rd_atomic)
+                              ? transport::ReadRequestPackets(attr.max_rd_atomic, mtu)
                               : left;
     for (; left > most; left -= most) packets.push_back(most);
     packets.push_back(left);

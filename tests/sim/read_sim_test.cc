@@ -119,7 +119,8 @@ INSTANTIATE_TEST_SUITE_P(Seeds, WideReadSimTest,
 TEST_P(WideReadSimTest, RequestsAreRepairedSideBySide) {
   constexpr uint64_t kRoundTripNs = 2'000'000;
   Run({.loss = 0.1, .min_delay_ns = kRoundTripNs / 2, .max_delay_ns = kRoundTripNs / 2});
-  constexpr uint64_t kWindows = (kNeeded + transport::kReadWindow - 1) / transport::kReadWindow;
+  constexpr uint32_t kWindow = transport::ReadWindow(kMtu);
+  constexpr uint64_t kWindows = (kNeeded + kWindow - 1) / kWindow;
   EXPECT_LT(took_ns_ / kRoundTripNs, 10 * kWindows);
   EXPECT_EQ(requester_.local_ack_timeout_err, 0u);
 }

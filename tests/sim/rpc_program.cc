@@ -362,6 +362,7 @@ class Program {
     outcome_.duplicates = service_->server().counters().duplicates_answered +
                           service_->server().counters().duplicates_joined;
     outcome_.callbacks = service_->callbacks_answered();
+    outcome_.pieces = service_->pieces();
     outcome_.reconnects = client_->counters().reconnects;
     for (Node* node : {&client_node_, &server_node_}) {
       outcome_.retransmitted_pkts += node->worker().counters().retransmitted_pkts;

@@ -31,6 +31,7 @@ struct RpcOutcome {
   uint64_t callbacks = 0;    // of the server's calls, those that the client answered
   uint64_t bytes_read = 0;   // in chunks, by the server
   uint64_t bytes_written = 0;
+  uint64_t pieces = 0;  // of results, that went out ahead of their replies
   uint64_t retransmitted_pkts = 0;
 };
 

@@ -81,11 +81,15 @@ void RpcService::Serve(uint32_t procedure, const rpcrdma::CallView& call,
                        rpcrdma::ReplyHandle reply) {
   if (random_.Chance(0.2)) CallBack(call.connection);
   if (random_.Chance(0.6)) return Reply(procedure, call, reply);
-  const uint64_t due_ns = node_.worker().now_ns() + 1 + random_.Below(2'000'000);
   // The call stays where it is until it is answered, whatever becomes of the connection.
-  delayed_.emplace(due_ns, [this, procedure, call, reply = std::move(reply)]() mutable {
+  Delay([this, procedure, call, reply = std::move(reply)]() mutable {
     Reply(procedure, call, reply);
   });
+}
+
+void RpcService::Delay(Answer answer) {
+  const uint64_t due_ns = node_.worker().now_ns() + 1 + random_.Below(2'000'000);
+  delayed_.emplace(due_ns, std::move(answer));
   node_.worker().wheel().Arm(timer_, delayed_.begin()->first);
 }
 
@@ -127,12 +131,13 @@ void RpcService::Reply(uint32_t procedure, const rpcrdma::CallView& call,
   const uint32_t length = in.Uint32();
   const uint32_t salt = in.Uint32();
   if (!in.AtEnd() || length > kRpcMaxItem) return reply.Fail(AcceptStatus::kGarbageArguments);
-  Get(length, salt, reply);
+  Get(length, salt, 0, reply);
 }
 
-rpcrdma::ResultItem RpcService::Lend(uint32_t length, uint32_t salt, size_t position) {
+rpcrdma::ResultItem RpcService::Lend(uint32_t length, uint32_t salt, size_t position,
+                                     uint32_t from) {
   auto bytes = std::make_shared<std::vector<uint8_t>>(length);
-  for (size_t i = 0; i < length; ++i) (*bytes)[i] = RpcByteAt(salt, i);
+  for (size_t i = 0; i < length; ++i) (*bytes)[i] = RpcByteAt(salt, from + i);
   ++lent_;
   return {.bytes = *bytes, .position = position, .release = [this, bytes] {
             --lent_;
@@ -141,12 +146,26 @@ rpcrdma::ResultItem RpcService::Lend(uint32_t length, uint32_t salt, size_t posi
           }};
 }
 
-void RpcService::Get(uint32_t length, uint32_t salt, rpcrdma::ReplyHandle& reply) {
+void RpcService::Get(uint32_t length, uint32_t salt, uint32_t done, rpcrdma::ReplyHandle& reply) {
+  const auto go_on_later = [&] {
+    Delay([this, length, salt, done, reply = std::move(reply)]() mutable {
+      Get(length, salt, done, reply);
+    });
+  };
+  while (reply.PieceRoom() >= length && done < length && random_.Chance(0.7)) {
+    if (!reply.CanWrite()) return go_on_later();
+    const auto bytes = 1 + static_cast<uint32_t>(random_.Below(length - done));
+    rpcrdma::ResultItem piece = Lend(bytes, salt, 0, done);
+    reply.Write({.bytes = piece.bytes, .release = std::move(piece.release)});
+    ++pieces_;
+    done += bytes;
+    if (random_.Chance(0.3)) return go_on_later();
+  }
   uint8_t space[8];
   rpcrdma::XdrWriter out(absl::MakeSpan(space));
   const size_t position = out.EligibleOpaque(length);
   out.Uint32(salt);
-  reply.Send(out.bytes(), Lend(length, salt, position));
+  reply.Send(out.bytes(), Lend(length - done, salt, position, done));
 }
 
 void RpcService::Once(uint32_t number, uint32_t length, rpcrdma::ReplyHandle& reply) {

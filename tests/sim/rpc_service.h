@@ -52,6 +52,8 @@ class RpcService {
   size_t delayed() const { return delayed_.size(); }
   // Items given to replies and not given back.
   int lent() const { return lent_; }
+  // Parts of results that went out ahead of their replies.
+  uint64_t pieces() const { return pieces_; }
   // How often call `number` of kRpcOnce ran.
   uint32_t runs(uint32_t number) const;
   // Calls to clients: each ends once, with the right results or with its connection.
@@ -67,9 +69,11 @@ class RpcService {
   void Serve(uint32_t procedure, const rpcrdma::CallView& call, rpcrdma::ReplyHandle reply);
   void Reply(uint32_t procedure, const rpcrdma::CallView& call, rpcrdma::ReplyHandle& reply);
   void CallBack(uint64_t connection);
-  // Lends `length` bytes that `salt` says.
-  rpcrdma::ResultItem Lend(uint32_t length, uint32_t salt, size_t position);
-  void Get(uint32_t length, uint32_t salt, rpcrdma::ReplyHandle& reply);
+  // Lends `length` bytes that `salt` says, from byte `from` of them on.
+  rpcrdma::ResultItem Lend(uint32_t length, uint32_t salt, size_t position, uint32_t from = 0);
+  // Its first `done` bytes went ahead.
+  void Get(uint32_t length, uint32_t salt, uint32_t done, rpcrdma::ReplyHandle& reply);
+  void Delay(Answer answer);
   void Once(uint32_t number, uint32_t length, rpcrdma::ReplyHandle& reply);
   static void OnTimer(void* service, uint64_t now_ns);
 
@@ -78,6 +82,7 @@ class RpcService {
   std::multimap<uint64_t, Answer> delayed_;  // by when they are due
   engine::Timer timer_;
   int lent_ = 0;
+  uint64_t pieces_ = 0;
   std::map<uint32_t, uint32_t> runs_;
   int callbacks_outstanding_ = 0;
   uint64_t callbacks_answered_ = 0;

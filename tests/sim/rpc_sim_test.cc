@@ -25,6 +25,7 @@ TEST_P(RpcSimTest, EveryProgramKeepsItsPromises) {
     sum.callbacks += outcome.callbacks;
     sum.bytes_read += outcome.bytes_read;
     sum.bytes_written += outcome.bytes_written;
+    sum.pieces += outcome.pieces;
     sum.retransmitted_pkts += outcome.retransmitted_pkts;
   }
   std::printf(
@@ -46,6 +47,7 @@ TEST_P(RpcSimTest, EveryProgramKeepsItsPromises) {
     EXPECT_GT(sum.retransmitted_pkts, count);
     EXPECT_GT(sum.bytes_read, count * 10'000);
     EXPECT_GT(sum.bytes_written, count * 10'000);
+    EXPECT_GT(sum.pieces, count);
   }
 }
 

@@ -1,4 +1,5 @@
 // The loss of a whole window, in virtual time: made good within the time-out and two round trips.
+// At path MTU 1024 packets bound the window, at 4096 bytes do.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,7 +10,9 @@
 #include <vector>
 
 #include "stack/engine/eal.h"
+#include "stack/transport/flight_limit.h"
 #include "stack/transport/rc_requester.h"
+#include "stack/transport/send_cursor.h"
 #include "tests/sim/peer.h"
 #include "tests/sim/simulation.h"
 
@@ -18,19 +21,35 @@ namespace {
 
 constexpr uint64_t kDelayNs = 20'000;  // of each frame, one way
 constexpr uint64_t kRoundTripNs = 2 * kDelayNs;
-constexpr uint32_t kMtu = 1024;
-constexpr uint32_t kWindow = transport::RcRequester::kMaxInFlight;  // packets
 constexpr Conditions kGood = {.min_delay_ns = kDelayNs, .max_delay_ns = kDelayNs};
 constexpr Conditions kNothingArrives = {
     .loss = 1, .min_delay_ns = kDelayNs, .max_delay_ns = kDelayNs};
 
 enum class Lost : uint8_t { kRequests, kAnswers };
 
-class WindowLossSimTest : public ::testing::TestWithParam<std::tuple<ibv_wr_opcode, Lost>> {
+// Packets of a large message.
+uint32_t WindowOf(ibv_mtu path_mtu) {
+  transport::FlightLimit limit;
+  limit.Reset(128u << path_mtu);
+  return limit.packets(true);
+}
+
+class WindowLossSimTest
+    : public ::testing::TestWithParam<std::tuple<ibv_wr_opcode, Lost, ibv_mtu>> {
  protected:
-  WindowLossSimTest() : data_(kWindow * kMtu), memory_(kWindow * kMtu) {
+  WindowLossSimTest()
+      : window_(WindowOf(std::get<2>(GetParam()))),
+        window_bytes_(window_ * (128u << std::get<2>(GetParam()))),
+        data_(window_bytes_),
+        memory_(window_bytes_) {
     std::iota(data_.begin(), data_.end(), uint8_t{1});
     for (size_t i = 0; i < data_.size(); ++i) data_[i] ^= static_cast<uint8_t>(i / 777);
+  }
+
+  static ibv_qp_attr Attributes() {
+    ibv_qp_attr attr = Peer::DefaultAttr();
+    attr.path_mtu = std::get<2>(GetParam());
+    return attr;
   }
 
   void Start(Simulation& simulation, const ibv_qp_attr& attr) {
@@ -73,6 +92,8 @@ class WindowLossSimTest : public ::testing::TestWithParam<std::tuple<ibv_wr_opco
     return simulation.now_ns() - since_ns;
   }
 
+  const uint32_t window_;  // packets
+  const uint32_t window_bytes_;
   std::vector<uint8_t> data_, memory_;
   Peer a_, b_;
   memory::MemoryRegion local_, remote_;
@@ -81,20 +102,26 @@ class WindowLossSimTest : public ::testing::TestWithParam<std::tuple<ibv_wr_opco
 };
 
 std::string NameOf(const ::testing::TestParamInfo<WindowLossSimTest::ParamType>& info) {
-  const auto [opcode, lost] = info.param;
+  const auto [opcode, lost, path_mtu] = info.param;
   return std::string(opcode == IBV_WR_RDMA_READ ? "Read" : "Write") +
-         (lost == Lost::kRequests ? "Requests" : "Answers");
+         (lost == Lost::kRequests ? "Requests" : "Answers") + std::to_string(128u << path_mtu);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, WindowLossSimTest,
                          ::testing::Combine(::testing::Values(IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ),
-                                            ::testing::Values(Lost::kRequests, Lost::kAnswers)),
+                                            ::testing::Values(Lost::kRequests, Lost::kAnswers),
+                                            ::testing::Values(IBV_MTU_1024, IBV_MTU_4096)),
                          NameOf);
+
+TEST(WindowTest, BytesBindWhereThePathTakesLongPackets) {
+  EXPECT_EQ(WindowOf(IBV_MTU_1024), transport::FlightLimit::kMost);
+  EXPECT_LT(WindowOf(IBV_MTU_4096), transport::FlightLimit::kMost);
+}
 
 TEST_P(WindowLossSimTest, IsMadeGoodWithinTheTimeOutAndTwoRoundTrips) {
   ASSERT_TRUE(engine::InitEal().ok());
   Simulation simulation(1, kGood);
-  const ibv_qp_attr attr = Peer::DefaultAttr();
+  const ibv_qp_attr attr = Attributes();
   Start(simulation, attr);
   Post(1);  // by which the round trip is known
   EXPECT_EQ(Completed(simulation, simulation.now_ns()), kRoundTripNs);
@@ -103,10 +130,10 @@ TEST_P(WindowLossSimTest, IsMadeGoodWithinTheTimeOutAndTwoRoundTrips) {
   const uint64_t lost_before = simulation.fabric().counters().lost;
   if (std::get<1>(GetParam()) == Lost::kRequests) {
     simulation.fabric().SetConditions(kNothingArrives);
-    Post(kWindow * kMtu);
+    Post(window_bytes_);
     simulation.RunFor(kDelayNs / 2);
   } else {
-    Post(kWindow * kMtu);
+    Post(window_bytes_);
     simulation.RunFor(kDelayNs / 2);
     simulation.fabric().SetConditions(kNothingArrives);
     simulation.RunFor(kDelayNs);  // they arrive, and are answered
@@ -114,7 +141,7 @@ TEST_P(WindowLossSimTest, IsMadeGoodWithinTheTimeOutAndTwoRoundTrips) {
   // All that was sent, but where a READ's request is one packet and a WRITE's answer few.
   const bool many = (std::get<0>(GetParam()) == IBV_WR_RDMA_WRITE) ==
                     (std::get<1>(GetParam()) == Lost::kRequests);
-  EXPECT_GE(simulation.fabric().counters().lost - lost_before, many ? kWindow : 1);
+  EXPECT_GE(simulation.fabric().counters().lost - lost_before, many ? window_ : 1);
   simulation.fabric().SetConditions(kGood);
   const uint64_t timeout_ns = uint64_t{4'096} << attr.timeout;
   EXPECT_LE(Completed(simulation, start_ns), timeout_ns + 2 * kRoundTripNs);
@@ -126,21 +153,28 @@ TEST_P(WindowLossSimTest, IsMadeGoodWithinTheTimeOutAndTwoRoundTrips) {
 }
 
 // A round trip that was measured makes the requester ask long before the time-out: two probes at
-// the most, and what it asks for comes within two round trips.
+// the most, or one for each READ request that the window is made of (ReadRequestPackets()), and
+// what each asks for comes within a round trip.
 TEST_P(WindowLossSimTest, IsAskedForBeforeTheTimeOut) {
   ASSERT_TRUE(engine::InitEal().ok());
   Simulation simulation(2, kGood);
-  Start(simulation, Peer::DefaultAttr());
+  Start(simulation, Attributes());
   Post(1);
   Completed(simulation, simulation.now_ns());
   const uint64_t start_ns = simulation.now_ns();
   simulation.fabric().SetConditions(kNothingArrives);
-  Post(kWindow * kMtu);
+  Post(window_bytes_);
   simulation.RunFor(kDelayNs / 2);
   simulation.fabric().SetConditions(kGood);
-  EXPECT_LE(Completed(simulation, start_ns), 2 * transport::RcRequester::kMinProbeNs +
-                                                 2 * kRoundTripNs +
-                                                 (2u << engine::TimingWheel::kTickShift));
+  uint32_t probes = 2;
+  if (std::get<0>(GetParam()) == IBV_WR_RDMA_READ) {
+    const uint32_t asked =
+        transport::ReadRequestPackets(Attributes().max_rd_atomic, window_bytes_ / window_);
+    probes = std::max(probes, (window_ + asked - 1) / asked);
+  }
+  constexpr uint64_t kTickNs = 1u << engine::TimingWheel::kTickShift;
+  EXPECT_LE(Completed(simulation, start_ns),
+            probes * (transport::RcRequester::kMinProbeNs + kRoundTripNs + kTickNs));
   EXPECT_EQ(a_.node->worker().counters().local_ack_timeout_err, 0u);
   EXPECT_EQ(simulation.Leaks(), "");
 }

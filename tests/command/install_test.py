@@ -1,0 +1,100 @@
+"""The installed command, as another user than who has built it meets it."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+from tests.command.harness import POLLUX, CommandTest, Host
+
+INSTALL = os.path.abspath("tools/build/install.sh")
+OTHER_USER = 65534
+
+
+class InstallTest(CommandTest):
+    def setUp(self):
+        super().setUp()
+        self.directory.chmod(0o755)
+        self.prefix = self.directory / "prefix"
+
+    def install(self):
+        built = pathlib.Path(POLLUX).parent.parent
+        done = subprocess.run([INSTALL, built, self.prefix], capture_output=True, text=True,
+                              check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"{self.prefix}/bin/pollux", done.stdout)
+
+    def by_other(self, *arguments):
+        if os.geteuid() != 0 or shutil.which("setpriv") is None:
+            self.skipTest("needs root and the command setpriv, to become another user")
+        become = ["setpriv", f"--reuid={OTHER_USER}", f"--regid={OTHER_USER}", "--clear-groups"]
+        run = self.start(Host(), *become[1:], self.prefix / "bin/pollux", *arguments,
+                         program=become[0])
+        run.wait()
+        return run
+
+    def test_runs_programs_with_its_libraries(self):
+        self.install()
+        self.install()  # over itself
+        self.assertEqual(len(list(self.prefix.glob("**/*.new"))), 0)
+        run = self.finish(Host(), "run", "--netdev", "lo", "--", "sh", "-c",
+                          "echo $LD_LIBRARY_PATH", program=self.prefix / "bin/pollux")
+        self.assertEqual((run.process.returncode, run.stdout.split(":")[0].strip()),
+                         (0, f"{self.prefix}/lib/pollux"), run.stderr)
+
+    def test_directories_that_are_there_stay_as_they_are(self):
+        for directory in ("bin", "lib"):
+            (self.prefix / directory).mkdir(parents=True)
+            (self.prefix / directory).chmod(0o2775)
+        self.install()
+        for directory in ("bin", "lib"):
+            self.assertEqual((self.prefix / directory).stat().st_mode & 0o7777, 0o2775)
+
+    def test_path_that_the_loader_does_not_take(self):
+        for name in ("of two words", "a:b", "a;b"):
+            self.prefix = self.directory / name
+            self.install()
+            run = self.finish(Host(), "run", "--netdev", "lo", "--", "true",
+                              program=self.prefix / "bin/pollux")
+            self.assert_one_line(run, 1, f"{name}/lib/pollux", "space", "tools/dev install")
+
+    def test_run_within_a_run_of_another_build(self):
+        self.install()
+        outer = self.directory / "outer"
+        shutil.copytree(self.prefix, outer)
+        run = self.finish(Host(), "run", "--netdev", "lo", "--preload", "--",
+                          self.prefix / "bin/pollux", "run", "--netdev", "lo", "--",
+                          "sh", "-c", "echo $LD_PRELOAD", program=outer / "bin/pollux")
+        self.assertEqual((run.process.returncode, run.stdout.strip()),
+                         (0, f"{self.prefix}/lib/pollux/libpollux_device_file.so"), run.stderr)
+
+    def test_runs_by_another_user(self):
+        self.install()
+        run = self.by_other("run", "--netdev", "lo", "--", "true")
+        self.assertEqual((run.process.returncode, run.stderr), (0, ""))
+
+    def test_libraries_that_are_missing_or_not_to_be_read(self):
+        self.install()
+        (self.prefix / "lib/pollux").chmod(0o700)
+        run = self.by_other("run", "--netdev", "lo", "--", "true")
+        self.assert_one_line(run, 1, "may not read", str(OTHER_USER), "tools/dev install")
+        shutil.rmtree(self.prefix / "lib")
+        run = self.by_other("run", "--netdev", "lo", "--", "true")
+        self.assert_one_line(run, 1, "lib/pollux/libibverbs.so.1", "tools/dev install")
+
+    def test_program_that_gains_rights_is_refused(self):
+        self.install()
+        program = self.directory / "program"
+        shutil.copy(shutil.which("true"), program)
+        program.chmod(0o4755)
+        run = self.by_other("run", "--netdev", "lo", "--", program)
+        self.assert_one_line(run, 126, str(program), "setuid")
+        program.chmod(0o755)
+        run = self.by_other("run", "--netdev", "lo", "--", program)
+        self.assertEqual(run.process.returncode, 0, run.stderr)
+        setcap = shutil.which("setcap", path="/usr/sbin:/sbin")
+        if setcap is None or subprocess.run([setcap, "cap_net_raw+ep", program], check=False,
+                                            capture_output=True).returncode != 0:
+            self.skipTest("needs the command setcap and the right to use it")
+        run = self.by_other("run", "--netdev", "lo", "--", program)
+        self.assert_one_line(run, 126, str(program), "file capabilities")

@@ -1,0 +1,115 @@
+"""pollux run: perftest, row by row; what its options cannot be combined with it says itself.
+
+It moves data without looking at them, so that what is judged is that both sides end as they should.
+Between two sizes it measures the pace of its CPU for 0.2 s, and so it does before it
+begins.
+"""
+
+import re
+
+from tests.command.harness import PATIENCE_S
+from tests.command.run_test import RunTest
+
+# A few messages each: what is tested is data, not rate. Of more than one packet where that differs.
+SEND = ("ib_send_lat -n 200", "ib_send_lat -n 100 -I 64 -s 64", "ib_send_lat -D 1",
+        "ib_send_bw -n 200 -b -q 2", "ib_send_bw -n 100 -I 64 -s 64",
+        "ib_send_bw -n 100 -e -s 4096", "ib_send_bw -n 100 --use-srq -q 2 -s 4096",
+        "ib_send_bw -D 1 -s 4096")
+WRITE = ("ib_write_lat -n 200", "ib_write_lat -n 100 -I 64 -s 64", "ib_write_lat -D 1",
+         "ib_write_bw -n 20 -s 1048576", "ib_write_bw -n 100 -I 64 -s 64",
+         "ib_write_bw -n 100 -b -q 4", "ib_write_bw -n 200 -l 8 -q 2 -s 512", "ib_write_bw -D 1")
+READ = ("ib_read_lat -n 200", "ib_read_lat -n 100 -e", "ib_read_lat -D 1",
+        "ib_read_bw -n 100 -s 65536", "ib_read_bw -n 100 -e -s 4096",
+        "ib_read_bw -n 100 -b -q 2 -s 4096", "ib_read_bw -D 1 -s 4096")
+ATOMIC = ("ib_atomic_lat -n 200", "ib_atomic_lat -n 100 -e", "ib_atomic_lat -D 1",
+          "ib_atomic_bw -n 200", "ib_atomic_bw -n 200 -A CMP_AND_SWAP", "ib_atomic_bw -n 100 -e",
+          "ib_atomic_bw -n 100 -b -q 2", "ib_atomic_bw -D 1")
+ALL_SIZES = tuple(f"ib_{verb}_{kind} -a -n 5" for verb in ("send", "write", "read")
+                  for kind in ("lat", "bw"))
+# ib_atomic_bw -R crashes with the real libraries too.
+BY_CM = ("ib_send_lat -n 100 -R", "ib_send_bw -n 100 -R -b -q 4", "ib_write_lat -n 100 -R",
+         "ib_write_bw -n 100 -R", "ib_read_lat -n 100 -R", "ib_read_bw -n 100 -R",
+         "ib_atomic_lat -n 100 -R")
+# No more than the receives that are posted and the frames that the interface holds: what an
+# unreliable connection loses, perftest awaits for ever.
+UNRELIABLE = ("ib_send_lat -n 200 -c UD", "ib_send_lat -n 100 -c UC", "ib_send_lat -n 100 -c UD -R",
+              "ib_send_bw -n 200 -c UC -s 1024", "ib_send_bw -n 200 -c UD -s 1024",
+              "ib_send_bw -n 100 -c UC -s 1024 -b", "ib_send_bw -n 100 -c UD -s 1024 -b",
+              "ib_send_bw -n 100 -c UD -s 1024 -R", "ib_write_lat -n 100 -c UC",
+              "ib_write_bw -n 200 -c UC -s 1024", "ib_write_bw -n 100 -c UC -s 1024 -b")
+
+# How long it measures, how it waits, where what it sends lies: it puts the same on the wire.
+OF_THE_PROGRAM_ALONE = re.compile(" -[DIAe]")
+
+
+class PerftestTest(RunTest):
+    def pingpong(self, program, *options):
+        server = self.address if "-R" in options else self.meeting
+        self.both((program, *options), (program, *options, server))
+
+    def perftest(self, rows):
+        self.pingpongs(rows, "-x", self.gid, "-F")
+
+    def test_send(self):
+        self.perftest(SEND)
+
+    # It waits for either of its completion queues by one channel.
+    def test_send_that_sleeps(self):
+        self.perftest(("ib_send_lat -n 100 -e",))
+
+    def test_write(self):
+        self.perftest(WRITE)
+
+    def test_read(self):
+        self.perftest(READ)
+
+    def test_atomic(self):
+        self.perftest(ATOMIC)
+
+    def test_all_sizes(self):
+        self.patience_s = 5 * PATIENCE_S
+        self.perftest(ALL_SIZES)
+
+    # The server ends its first listener and begins another, which its client does not wait for.
+    def test_connected_by_cm(self):
+        self.perftest(BY_CM)
+
+    def test_unreliable(self):
+        self.perftest(UNRELIABLE)
+
+    def test_json(self):
+        report = self.directory / "report.json"
+        for program in ("ib_send_lat", "ib_write_bw", "ib_read_lat", "ib_atomic_bw"):
+            with self.subTest(program):
+                common = (program, "-x", self.gid, "-F", "-n", "100")
+                self.both(common, (*common, "--out_json", f"--out_json_file={report}",
+                                   self.meeting))
+                # Names without quotation marks: no parser of JSON takes it.
+                text = report.read_text()
+                self.assertIn("results", text)
+                self.assertIn("n_iterations: 100", text.replace('"', ""))
+                report.unlink()
+
+
+class OnAnotherWire:
+    """Before PerftestTest: without what makes no difference to the wire."""
+
+    test_send_that_sleeps = None
+    test_json = None
+
+    def perftest(self, rows):
+        super().perftest([row for row in rows if not OF_THE_PROGRAM_ALONE.search(row)])
+
+
+class MulticastTest(RunTest):
+    # Its group is of IPv6, and so must its address be: the second one.
+    def test_multicast(self):
+        self.pingpong("ib_send_lat", "-x", "1", "-F", "-n", "50", "-c", "UD", "-g", "-s", "512")
+
+    def test_multicast_from_an_address_of_the_other_kind(self):
+        program = ("ib_send_lat", "-x", "0", "-F", "-c", "UD", "-g")
+        server = self.start_server(*program)
+        client = self.finish_program(self.client_host, *program, self.meeting)
+        for run in (client, server):
+            self.assertNotEqual(run.wait(), 0)
+            self.assertRegex(run.stderr, "pollux: .*is IPv4, .*is IPv6; give the sgid_index of")
