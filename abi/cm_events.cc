@@ -117,12 +117,14 @@ bool IsResolvedOrConnected(rdma_cm_event_type type) {
 }
 
 // As librdmacm: whichever queue pair there is now, of a group that is still joined. The manager has
-// attached the one that there was when it was joined, which may be this one.
+// attached the one that was bound when it was joined, which may be this one.
 void AttachToGroup(Turn& turn, CmEvent& event) {
   CmId* const id = Of(event.id);
   const Gid group = GroupOf(event);
-  if (id->bound == nullptr || !turn.Has(id) || !id->groups.contains(group)) return;
-  const absl::Status status = turn.worker().AttachMulticast(id->bound->native, group);
+  if (!turn.Has(id) || !id->groups.contains(group)) return;
+  const Qp* const member = MemberOf(*id);
+  if (member == nullptr) return;
+  const absl::Status status = turn.worker().AttachMulticast(member->native, group);
   if (status.ok()) return;
   turn.manager().LeaveMulticast(id->native, group).IgnoreError();  // it is joined
   event.event = RDMA_CM_EVENT_MULTICAST_ERROR;

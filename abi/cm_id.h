@@ -57,6 +57,11 @@ struct CmId : rdma_cm_id {
   std::optional<ibv_qp_init_attr> qp_of_requests;
 };
 
+// Whose groups its groups are: what is bound, or what the program has put there. Null: nobody's.
+inline Qp* MemberOf(const CmId& id) {
+  return id.bound != nullptr || id.qp == nullptr ? id.bound : Of(id.qp);
+}
+
 // Of joining a group, and which.
 bool IsAboutGroup(const CmEvent& event);
 Gid GroupOf(const CmEvent& event);

@@ -48,7 +48,10 @@ POLLUX_EXPORT int pollux_rdma_leave_multicast(rdma_cm_id* id, sockaddr* address)
   CmId* const mine = Of(id);
   Turn turn(mine->world);
   const absl::Status status = turn.manager().LeaveMulticast(mine->native, group->address);
-  mine->groups.erase(group->address);
+  const bool was_joined = mine->groups.erase(group->address) != 0;
+  if (const Qp* const member = MemberOf(*mine); was_joined && member != nullptr) {
+    turn.worker().DetachMulticast(member->native, group->address).IgnoreError();  // may be already
+  }
   Of(id->channel)->events.RemoveIf([&](const std::unique_ptr<CmEvent>& event) {
     return event->owner == mine && IsAboutGroup(*event) && GroupOf(*event) == group->address;
   });

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "abi/cm_peer_for_test.h"
@@ -98,6 +99,23 @@ TEST_F(CmMulticastTest, AQueuePairThatIsMadeMeanwhileIsAttachedWhenTheEventIsTak
     EXPECT_FALSE(IsAttached());
     rdma_destroy_qp(id_);
   }
+}
+
+// As librdmacm, which asks for no more than the identifier's `qp`.
+TEST_F(CmMulticastTest, AQueuePairThatTheProgramHasPutThereIsAttached) {
+  ibv_qp_init_attr init = ReliableQp(1);
+  init.qp_type = IBV_QPT_UD;
+  init.send_cq = init.recv_cq = ibv_create_cq(id_->verbs, 1, nullptr, nullptr, 0);
+  ASSERT_NE(init.recv_cq, nullptr);
+  id_->qp = ibv_create_qp(id_->pd, &init);
+  ASSERT_NE(id_->qp, nullptr);
+  ASSERT_EQ(Join(), 0) << std::strerror(errno);
+  ASSERT_NO_FATAL_FAILURE(ExpectJoined());
+  EXPECT_TRUE(IsAttached());
+  ASSERT_EQ(rdma_leave_multicast(id_, group_.get()), 0);
+  EXPECT_FALSE(IsAttached());
+  EXPECT_EQ(ibv_destroy_qp(std::exchange(id_->qp, nullptr)), 0);
+  EXPECT_EQ(ibv_destroy_cq(init.recv_cq), 0);
 }
 
 TEST_F(CmMulticastTest, AQueuePairThatCannotBeAttachedIsNotJoined) {

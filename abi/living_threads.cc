@@ -7,6 +7,8 @@
 #include <mutex>
 #include <type_traits>
 
+#include "abi/without_signals.h"
+
 namespace pollux::abi {
 namespace {
 
@@ -30,6 +32,13 @@ struct List {
 static_assert(std::is_trivially_destructible_v<List>);  // threads outlive main()
 constinit List list;
 
+// A program's signal handler may ask too, on the thread that it has interrupted.
+class Locked {
+ private:
+  const WithoutSignals without_signals_;
+  const std::lock_guard<std::mutex> lock_{list.mutex};
+};
+
 // In a child the others' memory is no thread's any more, and one of them may have had the mutex.
 void KeepOwnAlone() {
   std::construct_at(&list.mutex);
@@ -39,7 +48,7 @@ void KeepOwnAlone() {
 
 // At a thread's end; if it asks again after that, in destructors of others, it begins anew.
 void Disappear(void* /*entry*/) {
-  const std::lock_guard lock(list.mutex);
+  const Locked locked;
   (own_entry.previous == nullptr ? list.first : own_entry.previous->next) = own_entry.next;
   if (own_entry.next != nullptr) own_entry.next->previous = own_entry.previous;
   *own_entry.number = 0;
@@ -59,7 +68,8 @@ const pthread_key_t end_of_thread = MakeKey();
 }  // namespace
 
 void LivingThreads::Appear() {
-  const std::lock_guard lock(list.mutex);
+  const Locked locked;
+  if (own_ != 0) return;  // by a signal handler meanwhile
   own_ = ++list.last_number;
   if (pthread_setspecific(end_of_thread, &own_entry) != 0) {
     own_ |= kEndUnheardOf;
@@ -72,7 +82,7 @@ void LivingThreads::Appear() {
 
 bool LivingThreads::Has(uint64_t number) {
   if ((number & kEndUnheardOf) != 0) return true;
-  const std::lock_guard lock(list.mutex);
+  const Locked locked;
   for (const Entry* entry = list.first; entry != nullptr; entry = entry->next) {
     if (*entry->number == number) return true;
   }

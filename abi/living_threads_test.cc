@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,6 +54,27 @@ TEST(LivingThreads, AreThereUntilTheyEnd) {
   for (std::thread& thread : threads) thread.join();
   for (const uint64_t number : numbers) EXPECT_FALSE(LivingThreads::Has(number));
   EXPECT_TRUE(LivingThreads::Has(own));
+}
+
+// On the thread that asks, or that is about to be known.
+TEST(LivingThreads, ASignalHandlerMayAsk) {
+  constexpr int kThreads = 50, kSignals = 200;
+  struct sigaction asks {};
+  asks.sa_handler = [](int /*signal*/) { EXPECT_TRUE(LivingThreads::Has(LivingThreads::Own())); };
+  struct sigaction before {};
+  ASSERT_EQ(sigaction(SIGUSR1, &asks, &before), 0);
+  for (int i = 0; i < kThreads; ++i) {
+    std::atomic<bool> there = false, enough = false;
+    std::thread asked([&] {
+      there = true;
+      while (!enough) EXPECT_TRUE(LivingThreads::Has(LivingThreads::Own()));
+    });
+    while (!there) std::this_thread::yield();
+    for (int j = 0; j < kSignals; ++j) pthread_kill(asked.native_handle(), SIGUSR1);
+    enough = true;
+    asked.join();
+  }
+  EXPECT_EQ(sigaction(SIGUSR1, &before, nullptr), 0);
 }
 
 // The kernel's do.

@@ -2,40 +2,14 @@
 #ifndef POLLUX_ABI_OWN_THREAD_H_
 #define POLLUX_ABI_OWN_THREAD_H_
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <functional>
-#include <initializer_list>
 #include <thread>
 #include <utility>
 
 #include "abi/last_thread.h"
+#include "abi/without_signals.h"
 
 namespace pollux::abi {
-
-// The program's signals are for the program's threads: who blocks one to wait for it would not get
-// it, and would end by it. No thread that is started while this lives takes any; but that memory is
-// missing which the program has registered (UseStandInPages()) these find out too. What an
-// instruction of a thread itself raises (SIGILL and so on) is no program's to wait for, and blocked
-// it would end the process without the program's handler.
-class WithoutSignals {
- public:
-  WithoutSignals() {
-    sigset_t all;
-    sigfillset(&all);
-    for (const int raised : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS}) {
-      sigdelset(&all, raised);
-    }
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~WithoutSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  WithoutSignals(const WithoutSignals&) = delete;
-  WithoutSignals& operator=(const WithoutSignals&) = delete;
-
- private:
-  sigset_t before_;
-};
 
 // The program may end while it runs.
 inline std::thread StartWithoutSignals(std::function<void()> run) {
