@@ -16,6 +16,12 @@
 namespace pollux::abi {
 namespace {
 
+// Not made at first use: a fork amid that would leave the child a guard that nobody gives back.
+auto* const retired_channels = new Retired<CmChannel>();
+// Where identifiers tell their events whose program has destroyed the channel first. It may find
+// this one there, and destroy it too.
+auto* const nowhere = new CmChannel(kNobodyWaits);
+
 // A new identifier for the peer that asks, with the context of its listener.
 CmId* MakeRequest(CmId* listener, const cm::Event& event) {
   auto* id = new CmId();
@@ -211,10 +217,6 @@ POLLUX_EXPORT rdma_event_channel* pollux_rdma_create_event_channel() {
 }
 
 POLLUX_EXPORT void pollux_rdma_destroy_event_channel(rdma_event_channel* channel) {
-  static auto* const retired = new Retired<CmChannel>();
-  // Where identifiers tell their events whose program has destroyed the channel first. It may find
-  // this one there, and destroy it too.
-  static auto* const nowhere = new CmChannel(kNobodyWaits);
   if (channel == nullptr || channel == nowhere) return;
   if (Context* device = OpenedCmContext(); device != nullptr) {
     Turn turn(device->world);
@@ -226,7 +228,7 @@ POLLUX_EXPORT void pollux_rdma_destroy_event_channel(rdma_event_channel* channel
       return true;
     });
   }
-  retired->Put(std::unique_ptr<CmChannel>(Of(channel)));
+  retired_channels->Put(std::unique_ptr<CmChannel>(Of(channel)));
 }
 
 POLLUX_EXPORT int pollux_rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_event** event) {

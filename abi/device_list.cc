@@ -23,17 +23,18 @@ namespace {
 
 constexpr char kDeviceName[] = "pollux0";
 
-DeviceRecord* TheDevice() {
-  static DeviceRecord* const device = [] {
-    auto* made = new DeviceRecord();
-    made->node_type = IBV_NODE_CA;
-    made->transport_type = IBV_TRANSPORT_IB;
-    std::snprintf(made->name, sizeof made->name, "%s", kDeviceName);
-    std::snprintf(made->dev_name, sizeof made->dev_name, "uverbs_%s", kDeviceName);
-    return made;
-  }();
+DeviceRecord* MakeDevice() {
+  auto* device = new DeviceRecord();
+  device->node_type = IBV_NODE_CA;
+  device->transport_type = IBV_TRANSPORT_IB;
+  std::snprintf(device->name, sizeof device->name, "%s", kDeviceName);
+  std::snprintf(device->dev_name, sizeof device->dev_name, "uverbs_%s", kDeviceName);
   return device;
 }
+
+// Not made at first use: a fork amid that would leave the child a guard that nobody gives back.
+DeviceRecord* const the_device = MakeDevice();
+auto* const retired_contexts = new Retired<Context>();
 
 // The modified EUI-64 of the port's MAC. Source: RFC 4291 appendix A.
 uint64_t DeviceGuid(World* world) {
@@ -89,7 +90,7 @@ Context* OpenContext() {
   context->create_srq_ex = CreateSrqEx;
   ibv_context& verbs = context->context;
   verbs.abi_compat = __VERBS_ABI_IS_EXTENDED;
-  verbs.device = TheDevice();
+  verbs.device = the_device;
   verbs.cmd_fd = cmd_fd;
   verbs.async_fd = context->async_events.fd();
   verbs.num_comp_vectors = 1;
@@ -137,7 +138,7 @@ POLLUX_EXPORT ibv_device** pollux_ibv_get_device_list(int* count) {
   const bool there = World::Get().ok();
   // None is no error: a list without a device, as on a machine without one.
   auto** list = static_cast<ibv_device**>(std::calloc(2, sizeof(void*)));
-  if (list != nullptr && there) list[0] = TheDevice();
+  if (list != nullptr && there) list[0] = the_device;
   if (count != nullptr) *count = there ? 1 : 0;
   return list;
 }
@@ -165,8 +166,7 @@ POLLUX_EXPORT int pollux_ibv_close_device(ibv_context* context) {
     Turn turn(Of(context)->world);
     turn.port_link().Remove(Of(context));
   }
-  static auto* const retired = new Retired<Context>();
-  retired->Put(std::unique_ptr<Context>(Of(context)));
+  retired_contexts->Put(std::unique_ptr<Context>(Of(context)));
   return 0;
 }
 

@@ -3,6 +3,8 @@
 #include <sched.h>
 #include <time.h>
 
+#include "abi/waited.h"
+
 namespace pollux::abi {
 namespace {
 
@@ -33,10 +35,10 @@ void ForkGate::Leave() {
 }
 
 void ForkGate::Close(uint64_t most_ns) {
-  const uint64_t begun_ns = NowNs();
+  Waited waited(NowNs());
   const int32_t own = held != 0 ? 1 : 0;
   closed_.store(true);
-  while (inside_.load() != own && NowNs() - begun_ns < most_ns) sched_yield();
+  while (inside_.load() != own && waited.Ns(NowNs()) < most_ns) sched_yield();
 }
 
 void ForkGate::OpenInParent() {

@@ -26,6 +26,7 @@
 #include "abi/stand_in_pages.h"
 #include "abi/telemetry_socket.h"
 #include "abi/tell_once.h"
+#include "abi/waited.h"
 #include "abi/without_signals.h"
 #include "absl/strings/str_cat.h"
 #include "stack/net/devargs.h"
@@ -227,9 +228,9 @@ void World::End() {
 // A signal may have interrupted a call for good: on another thread, or on this one in the moment in
 // which it has taken the ownership and does not say so yet.
 bool World::AcquireAtLast() {
-  const uint64_t begun_ns = clock_.NowNs();
+  Waited waited(clock_.NowNs());
   for (int looks = 0; !ownership_.TryAcquire(); ++looks) {
-    if (clock_.NowNs() - begun_ns >= kLongestCallNs) return false;
+    if (waited.Ns(clock_.NowNs()) >= kLongestCallNs) return false;
     if (looks < kLooksBeforeNap) {
       sched_yield();
     } else {
