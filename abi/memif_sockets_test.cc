@@ -7,7 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <utility>
 
@@ -18,6 +20,10 @@ namespace {
 class MemifSocketsTest : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
+    char pattern[] = "/tmp/plxXXXXXX";
+    ASSERT_NE(mkdtemp(pattern), nullptr);
+    directory_ = pattern;
+    name_ = directory_ + "/s";
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::strncpy(address.sun_path + (IsAbstract() ? 1 : 0), name_.c_str(), name_.size());
@@ -32,12 +38,12 @@ class MemifSocketsTest : public testing::TestWithParam<bool> {
   }
   void TearDown() override {
     for (const int fd : {listener_, client_, server_}) EXPECT_EQ(close(fd), 0);
-    unlink(name_.c_str());
+    std::filesystem::remove_all(directory_);
   }
   static bool IsAbstract() { return GetParam(); }
   static bool ClosesOnExec(int fd) { return (fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0; }
 
-  const std::string name_ = "/tmp/memif-sockets-test-" + std::to_string(getpid());
+  std::string directory_, name_;
   int listener_ = -1, client_ = -1, server_ = -1;
 };
 

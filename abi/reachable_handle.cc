@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "abi/waited.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "stack/engine/clock.h"
@@ -36,14 +37,14 @@ absl::StatusOr<verbs::AddressHandle*> CreateReachableHandle(Pd* pd, const ibv_ah
     handle = *made;
   }
   engine::Clock clock;
-  const uint64_t begun_ns = clock.NowNs();
+  Waited waited(clock.NowNs());
   engine::Patience patience;
   while (true) {
     patience.Wait();
     Turn turn(world);
     turn.Poll();
     if (handle->link->resolved()) return handle;
-    if (clock.NowNs() - begun_ns < kLongestSearchNs) continue;
+    if (waited.Ns(clock.NowNs()) < kLongestSearchNs) continue;
     const Gid host = handle->destination;
     if (const absl::Status status = turn.worker().DestroyAh(handle); !status.ok()) return status;
     return NotFound(host);

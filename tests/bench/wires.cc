@@ -1,12 +1,12 @@
 #include "tests/bench/wires.h"
 
 #include <rte_mbuf.h>
-#include <unistd.h>
 
 #include <memory>
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "stack/base/random.h"
 #include "stack/engine/clock.h"
 #include "tests/bench/namespace_pair.h"
 
@@ -35,7 +35,9 @@ absl::StatusOr<engine::Device::Pair> OpenVeth(engine::DeviceOptions a, engine::D
 
 absl::StatusOr<engine::Device::Pair> OpenMemif(engine::DeviceOptions a, engine::DeviceOptions b) {
   static int count = 0;
-  const std::string socket = absl::StrFormat("/tmp/pollux-bench-%d-%d.sock", getpid(), count);
+  // Not named by the process: one with a process namespace of its own shares /tmp with others.
+  const std::string socket =
+      absl::StrFormat("/tmp/pollux-bench-%x.sock", Random(Random::SystemSeed()).Next64());
   a.port = absl::StrFormat("net_memif%d,role=server,id=0,socket=%s,socket-abstract=no", 2 * count,
                            socket);
   b.port = absl::StrFormat("net_memif%d,role=client,id=0,socket=%s,socket-abstract=no",
