@@ -188,6 +188,10 @@ class CmWatch:
     def names(self):
         return [name for _, name in self.seen()]
 
+    def seen_once(self):
+        """As seen(), without repeats: an end that waits long for its CPU is asked again."""
+        return list(dict.fromkeys(self.seen()))
+
     def close(self):
         for end in (*self.sockets, self.clock):
             end.close()

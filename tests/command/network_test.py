@@ -135,7 +135,7 @@ class VethTest(Everything, TwoHosts):
             client = self.busy_client(watch)
             client.interrupt(number)
             self.assert_one_line(client, 1, "interrupted")
-            self.assertEqual(watch.seen()[3:], [(CLIENT, "DREQ"), (SERVER, "DREP")])
+            self.assertEqual(watch.seen_once()[3:], [(CLIENT, "DREQ"), (SERVER, "DREP")])
         self.asked("ping")
         self.stop(server)
 
@@ -147,7 +147,7 @@ class VethTest(Everything, TwoHosts):
             self.assertEqual(server.interrupt(number), 0, server.stderr)
             self.assertEqual(client.wait(), 1)
             self.assert_one_line(client, 1, "connect")
-            self.assertEqual(watch.seen()[3:], [(SERVER, "DREQ"), (CLIENT, "DREP")])
+            self.assertEqual(watch.seen_once()[3:], [(SERVER, "DREQ"), (CLIENT, "DREP")])
 
     def assert_explained(self, words):
         """That standard error has why a connection failed, and the end of its flight recorder."""
