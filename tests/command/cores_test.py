@@ -17,19 +17,14 @@ class CoresTest(CommandTest):
             raise unittest.SkipTest("needs two CPUs")
         self.cores = ("--cores", f"{CPUS[0]},{CPUS[1]}", "--idle", "sleep")
 
-    def told(self, command, run):
+    def told_by(self, run, command):
         """What `command` --json tells of a process under way."""
-        def answer():
-            # A worker has one CPU alone, and on a busy machine may have to wait for it for long.
-            asked = self.finish(Host(), command, "--json", "--pid", run.process.pid)
-            return asked.stdout if asked.process.returncode == 0 else None
-
-        (process,) = json.loads(wait_for("an answer of every worker", answer))["processes"]
+        (process,) = self.told(command, "--pid", run.process.pid)
         return process
 
     def connections(self, run):
         """How many each worker has."""
-        return [worker["core"]["connections"] for worker in self.told("stat", run)["workers"]]
+        return [worker["core"]["connections"] for worker in self.told_by(run, "stat")["workers"]]
 
 
 class OnePortTest(CoresTest):
@@ -53,7 +48,7 @@ class OnePortTest(CoresTest):
 
     def calls(self, run):
         return [worker["rpc"]["server/calls_received"]
-                for worker in self.told("stat", run)["workers"]]
+                for worker in self.told_by(run, "stat")["workers"]]
 
     def test_a_client_stays_with_one_worker(self):
         server = self.serve()
@@ -73,7 +68,7 @@ class OnePortTest(CoresTest):
         # All frames came in at the queue of the first, and those that were the second's reached it;
         # but for those that found its ring full while it had no CPU, which were sent again.
         def handed_over():
-            first, second = (worker["core"] for worker in self.told("stat", server)["workers"])
+            first, second = (worker["core"] for worker in self.told_by(server, "stat")["workers"])
             same = first["steering/handed_over"] == second["steering/by_ring"]
             return same and second["steering/by_ring"]
 
@@ -179,7 +174,7 @@ class BridgeTest(CoresTest):
         server = self.rping(1, "-s", "-P", "--json", *self.cores)
         server.wait_for_line("^listening ")
         clients, started = self.clients_of_both_cores(server)
-        listed = [one for one in self.told("connections", server)["connections"]
+        listed = [one for one in self.told_by(server, "connections")["connections"]
                   if one["state"] == "ESTABLISHED"]
         self.assertEqual(len(listed), 4)
         for one in listed:
@@ -187,7 +182,7 @@ class BridgeTest(CoresTest):
             # The worker's number is in its queue pairs'.
             self.assertEqual(one["qpn"] >> 20, one["worker"])
         self.assertEqual(sum(one["state"] == "LISTEN" for one in
-                             self.told("connections", server)["connections"]), 2)
+                             self.told_by(server, "connections")["connections"]), 2)
         # Two are killed, and come back.
         for back, number in enumerate((2, 3)):
             clients[number].process.kill()
@@ -208,4 +203,4 @@ class BridgeTest(CoresTest):
         """How many connections there are that are not among those listed."""
         known = {one["comm_id"] for one in listed}
         return sum(one["state"] == "ESTABLISHED" and one["comm_id"] not in known
-                   for one in self.told("connections", server)["connections"])
+                   for one in self.told_by(server, "connections")["connections"])

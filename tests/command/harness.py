@@ -269,11 +269,19 @@ class CommandTest(unittest.TestCase):
         path.write_bytes(random.Random(size).randbytes(size))
         return path
 
+    def told(self, command, *arguments):
+        """The processes of the JSON object of `command`, once all of their workers answer: one
+        that waits for its CPU on a busy machine does not in time."""
+        def answer():
+            asked = self.finish(Host(), command, "--json", *arguments)
+            return asked.stdout if asked.process.returncode == 0 else None
+
+        (line,) = wait_for(f"an answer to {command}", answer).splitlines()
+        return json.loads(line)["processes"]
+
     def core_of(self, run):
         """What the only worker of a pollux under way tells of its core."""
-        told = self.finish(Host(), "stat", "--json", "--pid", run.process.pid)
-        self.assertEqual(told.process.returncode, 0, told.stderr)
-        (process,) = json.loads(told.stdout)["processes"]
+        (process,) = self.told("stat", "--pid", run.process.pid)
         (worker,) = process["workers"]
         return worker["core"]
 

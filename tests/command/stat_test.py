@@ -32,13 +32,6 @@ class StatTest(CommandTest):
         server.wait_for_line(" connected")
         return run
 
-    def told(self, command, *arguments):
-        """The processes of the JSON object of `command`, which must succeed."""
-        run = self.finish(Host(), command, "--json", *arguments)
-        self.assertEqual(run.process.returncode, 0, run.stderr)
-        self.assertEqual(len(run.stdout.splitlines()), 1)
-        return json.loads(run.stdout)["processes"]
-
     def test_nobody_runs(self):
         for command in ("stat", "connections"):
             self.assert_one_line(self.finish(Host(), command), 1, "no pollux process runs here",
