@@ -44,6 +44,8 @@ verbs::EventHandler HandlerFor(Qp* qp) {
     if (qp->connection != nullptr) {
       qp->owner->world->manager().Notify(qp->connection->native, type);
     }
+    // The first packet in RTS is news for the manager alone: of an HCA's queue pair it is none.
+    if (type == IBV_EVENT_COMM_EST && qp->native->state() != IBV_QPS_RTR) return;
     ibv_async_event event{};
     event.element.qp = &qp->qp_base;
     event.event_type = type;

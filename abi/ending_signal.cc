@@ -14,6 +14,7 @@
 
 #include "abi/last_thread.h"
 #include "abi/own_thread.h"
+#include "stack/base/insistence.h"
 
 namespace pollux::abi {
 namespace {
@@ -29,6 +30,7 @@ constexpr int64_t kLookNs = 500'000'000;  // for threads of the program's
 pid_t process = 0;
 bool (*interrupted_in_call)() = nullptr;
 std::atomic<int> taken{0};
+Insistence insistence;
 sem_t wakes;
 
 // Whether a signal has come, before it is time to look for the program's threads.
@@ -45,17 +47,23 @@ bool AwaitSignal() {
   return true;
 }
 
-// Of the default action by now: SA_RESETHAND.
-void EndBy(int signal) {
+int64_t NowMs() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * int64_t{1000} + now.tv_nsec / 1'000'000;
+}
+
+void EndBy(int number) {
+  signal(number, SIG_DFL);
   sigset_t one;
   sigemptyset(&one);
-  sigaddset(&one, signal);
+  sigaddset(&one, number);
   pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
-  raise(signal);
+  raise(number);
 }
 
 void OnSignal(int signal) {
-  if (getpid() != process) {
+  if (getpid() != process || insistence.Insists(NowMs())) {
     EndBy(signal);
     return;
   }
@@ -94,7 +102,7 @@ void TakeOver(int signal) {
   struct sigaction action {};
   action.sa_handler = OnSignal;
   // SA_NODEFER: the second one, on the same thread.
-  action.sa_flags = SA_RESTART | SA_RESETHAND | SA_NODEFER;
+  action.sa_flags = SA_RESTART | SA_NODEFER;
   sigaction(signal, &action, nullptr);
 }
 

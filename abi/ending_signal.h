@@ -10,8 +10,9 @@ namespace pollux::abi {
 // SIGTERM: a kernel would tell the peers of a process that is gone, here nobody else does. Only for
 // those that are left to their default action now; who changes one later has it for himself. The
 // thread that takes the signal stops there, as it would have, unless `in_call()` says in the
-// handler that `leave` needs it to go on. A second signal of the kind ends the process at once. In
-// processes that are forked from this one the signals do what they would have done. Once a process.
+// handler that `leave` needs it to go on. Another of them ends the process at once when it comes
+// Insistence::kAtOnceMs after the first or later. In processes that are forked from this one the
+// signals do what they would have done. Once a process.
 //
 // The same thread notices, within half a second, that main() has ended by pthread_exit(3) and the
 // program's other threads have ended too (OnlyOurThreadsAreLeft()), and calls exit(0) as the last

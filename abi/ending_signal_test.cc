@@ -12,6 +12,8 @@
 #include <cstdlib>
 #include <thread>
 
+#include "stack/base/insistence.h"
+
 namespace pollux::abi {
 namespace {
 
@@ -23,6 +25,11 @@ constexpr int kMoreThanALookMs = 1500;
 std::atomic<bool> in_call{false}, call_has_ended{false};
 
 bool InCall() { return in_call; }
+std::atomic<int> signals_taken{0};
+bool TakeSignal() {
+  ++signals_taken;
+  return false;
+}
 void Leave() { std::fputs("left\n", stderr); }
 
 [[noreturn]] void StayForEver() {
@@ -61,18 +68,37 @@ TEST(EndingSignalTest, ACallIsCompleted) {
   EXPECT_EXIT(end(), testing::KilledBySignal(SIGTERM), "left");
 }
 
-TEST(EndingSignalTest, ASecondSignalDoesNotWait) {
+TEST(EndingSignalTest, ASecondRequestDoesNotWait) {
+  for (const int second : {SIGINT, SIGTERM}) {
+    const auto end = [second] {
+      LeaveBeforeEndingSignals(
+          [second] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(Insistence::kAtOnceMs));
+            kill(getpid(), second);
+            StayForEver();
+          },
+          InCall);
+      raise(SIGINT);
+      _exit(kWentOn);
+    };
+    EXPECT_EXIT(end(), testing::KilledBySignal(second), "^$");
+  }
+}
+
+// timeout(1) sends its signal to the process and then to its group.
+TEST(EndingSignalTest, OneRequestMayComeAsTwoSignals) {
   const auto end = [] {
     LeaveBeforeEndingSignals(
         [] {
           kill(getpid(), SIGINT);
-          StayForEver();
+          while (signals_taken < 2) std::this_thread::yield();
+          Leave();
         },
-        InCall);
+        TakeSignal);
     raise(SIGINT);
     _exit(kWentOn);
   };
-  EXPECT_EXIT(end(), testing::KilledBySignal(SIGINT), "^$");
+  EXPECT_EXIT(end(), testing::KilledBySignal(SIGINT), "^left\n$");
 }
 
 TEST(EndingSignalTest, WhatTheProgramHasSaidBeforeStands) {

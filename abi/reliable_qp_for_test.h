@@ -38,8 +38,8 @@ inline ReliablePeer PeerAtSamePort(ibv_context* context, uint32_t qpn) {
   return peer;
 }
 
-// From RESET to RTS: 0, or an errno. A SEND waits for as long as the peer has no receive for it.
-inline int MoveToRts(ibv_qp* qp, const ReliablePeer& peer) {
+// From RESET to RTR: 0, or an errno.
+inline int MoveToRtr(ibv_qp* qp, const ReliablePeer& peer) {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_INIT;
   attr.port_num = 1;
@@ -57,7 +57,13 @@ inline int MoveToRts(ibv_qp* qp, const ReliablePeer& peer) {
   attr.ah_attr.grh.hop_limit = 64;
   constexpr int kToRtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
                          IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-  if (const int error = ibv_modify_qp(qp, &attr, kToRtr); error != 0) return error;
+  return ibv_modify_qp(qp, &attr, kToRtr);
+}
+
+// From RESET to RTS: 0, or an errno. A SEND waits for as long as the peer has no receive for it.
+inline int MoveToRts(ibv_qp* qp, const ReliablePeer& peer) {
+  if (const int error = MoveToRtr(qp, peer); error != 0) return error;
+  ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_RTS;
   attr.timeout = peer.timeout;
   attr.retry_cnt = attr.rnr_retry = 7;

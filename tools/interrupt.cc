@@ -6,7 +6,7 @@
 
 #include <cerrno>
 
-#include "tools/insistence.h"
+#include "stack/base/insistence.h"
 
 namespace pollux::tools {
 namespace {

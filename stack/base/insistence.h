@@ -1,11 +1,11 @@
-// Who asks a command to end, and who insists.
-#ifndef POLLUX_TOOLS_INSISTENCE_H_
-#define POLLUX_TOOLS_INSISTENCE_H_
+// Who asks a process to end, and who insists.
+#ifndef POLLUX_STACK_BASE_INSISTENCE_H_
+#define POLLUX_STACK_BASE_INSISTENCE_H_
 
 #include <atomic>
 #include <cstdint>
 
-namespace pollux::tools {
+namespace pollux {
 
 // One request may come as several signals: timeout(1) sends its own to the process and then to its
 // group, and passes on what the terminal has sent to all of that. For signal handlers, on any
@@ -27,6 +27,6 @@ class Insistence {
   static_assert(std::atomic<int64_t>::is_always_lock_free);
 };
 
-}  // namespace pollux::tools
+}  // namespace pollux
 
-#endif  // POLLUX_TOOLS_INSISTENCE_H_
+#endif  // POLLUX_STACK_BASE_INSISTENCE_H_

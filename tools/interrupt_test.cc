@@ -1,4 +1,4 @@
-#include "tools/insistence.h"
+#include "tools/interrupt.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -6,19 +6,10 @@
 
 #include <cstdlib>
 
-#include "tools/interrupt.h"
+#include "stack/base/insistence.h"
 
 namespace pollux::tools {
 namespace {
-
-TEST(Insistence, WhatComesAtOnceIsOneRequest) {
-  constexpr int64_t kFirst = 1000;
-  Insistence insistence;
-  EXPECT_FALSE(insistence.Insists(kFirst));
-  EXPECT_FALSE(insistence.Insists(kFirst));
-  EXPECT_FALSE(insistence.Insists(kFirst + Insistence::kAtOnceMs - 1));
-  EXPECT_TRUE(insistence.Insists(kFirst + Insistence::kAtOnceMs));
-}
 
 void Await(int64_t ms) { usleep(static_cast<useconds_t>(ms * 1000)); }
 
