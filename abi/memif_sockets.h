@@ -3,10 +3,13 @@
 #define POLLUX_ABI_MEMIF_SOCKETS_H_
 
 #include <infiniband/verbs.h>
+#include <sys/types.h>
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "stack/engine/worker.h"
 
@@ -17,7 +20,7 @@ namespace pollux::abi {
 // port's events.
 class MemifSockets : public engine::PortObserver {
  public:
-  // Null for a port that is no memif.
+  // Of a port that is open. Null for one that is no memif.
   static std::unique_ptr<MemifSockets> Of(const std::string& port);
   explicit MemifSockets(std::string address) : address_(std::move(address)) {}
 
@@ -25,9 +28,19 @@ class MemifSockets : public engine::PortObserver {
   void OnPortEvent(uint8_t port_num, ibv_event_type event) override;
   // In a child, of those that there are at the fork.
   void LetGo() const;
+  // The file at which a server has been found, which DPDK removes only with the port. Another
+  // process's that has taken its place stays.
+  void RemoveFile() const;
 
  private:
+  struct File {
+    dev_t device;
+    ino_t inode;
+  };
+  std::optional<File> FileNow() const;
+
   const std::string address_;
+  std::optional<File> file_;  // of a server with a path
 };
 
 }  // namespace pollux::abi

@@ -85,6 +85,25 @@ TEST_P(MemifSocketsTest, AChildKeepsNoLink) {
   EXPECT_EQ(status, 0);
 }
 
+TEST_P(MemifSocketsTest, AServersOwnFileIsRemoved) {
+  if (IsAbstract()) GTEST_SKIP() << "there is none";
+  const auto of = [this](const char* role) {
+    return MemifSockets::Of(std::string("net_memif0,role=") + role + ",socket=" + name_);
+  };
+  const auto server = of("server"), client = of("client");
+  client->RemoveFile();
+  EXPECT_TRUE(std::filesystem::exists(name_));
+  const std::string aside = name_ + "-aside";
+  ASSERT_EQ(rename(name_.c_str(), aside.c_str()), 0);
+  ASSERT_TRUE(std::filesystem::create_directory(name_)) << "another's";
+  server->RemoveFile();
+  EXPECT_TRUE(std::filesystem::exists(name_));
+  std::filesystem::remove(name_);
+  ASSERT_EQ(rename(aside.c_str(), name_.c_str()), 0);
+  server->RemoveFile();
+  EXPECT_FALSE(std::filesystem::exists(name_));
+}
+
 INSTANTIATE_TEST_SUITE_P(Addresses, MemifSocketsTest, testing::Bool(),
                          [](const auto& info) { return info.param ? "Name" : "Path"; });
 

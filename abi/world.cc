@@ -219,6 +219,7 @@ void World::End() {
     manager_->RepeatAnswers();
     for (int j = 0; j < kLastTurns; ++j) turn.Poll();
   }
+  if (memif_sockets_ != nullptr) memif_sockets_->RemoveFile();
   if (capture_ == nullptr) return;
   if (const absl::Status status = capture_->Close(); !status.ok()) {
     std::fprintf(stderr, "pollux: %s\n", std::string(status.message()).c_str());
