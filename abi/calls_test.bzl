@@ -1,5 +1,7 @@
 """Tests of the engine's calls, by the names that programs know them by and nothing between."""
 
+load("//tools/build:cc.bzl", "room_test")
+
 def calls_test(name, size, deps = [], tags = [], env = {}):
     """A test of googletest in NAME.cc, linked with the engine.
 
@@ -10,7 +12,7 @@ def calls_test(name, size, deps = [], tags = [], env = {}):
       tags: as of any test.
       env: as of any test.
     """
-    native.cc_test(
+    room_test(
         name = name,
         size = size,
         srcs = [name + ".cc"],
@@ -20,6 +22,5 @@ def calls_test(name, size, deps = [], tags = [], env = {}):
         deps = [
             "calls.lds",
             ":engine",
-            "@com_google_googletest//:gtest_main",
         ] + deps,
     )

@@ -13,7 +13,7 @@
 namespace pollux::cm {
 namespace {
 
-constexpr size_t kUserPrivateBytes = Req::kPrivateBytes - kCmaHeaderBytes;
+constexpr size_t kReqUserBytes = Req::kPrivateBytes - kCmaHeaderBytes;
 
 }  // namespace
 
@@ -24,10 +24,10 @@ absl::Status ManagerImpl::Connect(Id* id, const ConnectionParam& param) {
     return absl::FailedPreconditionError(
         "connect: resolve address and route first; an identifier connects once");
   }
-  if (param.private_data.size() > kUserPrivateBytes) {
+  if (param.private_data.size() > kReqUserBytes) {
     return absl::InvalidArgumentError(absl::StrCat("connect: ", param.private_data.size(),
                                                    " bytes of private data; a REQ has room for ",
-                                                   kUserPrivateBytes));
+                                                   kReqUserBytes));
   }
   if (absl::Status status = TakeQp(connection, param); !status.ok()) return status;
   Random& random = environment_->random();

@@ -12,7 +12,7 @@
 namespace pollux::cm {
 namespace {
 
-constexpr size_t kUserPrivateBytes = SidrReq::kPrivateBytes - kCmaHeaderBytes;
+constexpr size_t kSidrReqUserBytes = SidrReq::kPrivateBytes - kCmaHeaderBytes;
 
 }  // namespace
 
@@ -21,11 +21,11 @@ absl::Status ManagerImpl::ConnectUd(Connection& connection, const ConnectionPara
     return absl::FailedPreconditionError(
         "connect: resolve address and route first; an identifier connects once");
   }
-  if (param.private_data.size() > kUserPrivateBytes) {
+  if (param.private_data.size() > kSidrReqUserBytes) {
     return absl::InvalidArgumentError(absl::StrCat("connect: ", param.private_data.size(),
                                                    " bytes of private data; a SIDR_REQ has room "
                                                    "for ",
-                                                   kUserPrivateBytes));
+                                                   kSidrReqUserBytes));
   }
   SidrReq req;
   req.request_id = connection.local_comm_id;

@@ -10,7 +10,7 @@ namespace pollux::rpcrdma {
 namespace {
 
 // Words of the transport header.
-constexpr size_t kVersionWord = 1;
+constexpr size_t kVersionIndex = 1;
 constexpr size_t kProcWord = 3;
 constexpr size_t kReadListWord = 4;
 
@@ -60,7 +60,7 @@ Direction DirectionOf(absl::Span<const uint8_t> message, Direction forward) {
     // Nothing shorter is anything but an error. RFC 8166 section 4.5
     return words[kProcWord] == static_cast<uint32_t>(Proc::kError) ? Direction::kReply : forward;
   }
-  if (words[kVersionWord] != kVersion) return forward;
+  if (words[kVersionIndex] != kVersion) return forward;
   switch (static_cast<Proc>(words[kProcWord])) {
     case Proc::kError:
       return Direction::kReply;

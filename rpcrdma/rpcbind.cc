@@ -23,7 +23,7 @@ namespace pollux::rpcrdma {
 namespace {
 
 // RFC 1833 section 2.1
-constexpr uint32_t kProgram = 100000, kVersion = 3;
+constexpr uint32_t kRpcbindProgram = 100000, kRpcbindVersion = 3;
 constexpr uint32_t kSet = 1, kUnset = 2, kDump = 4;
 // The RFC leaves these without a bound.
 constexpr uint32_t kMaxString = 256;    // bytes
@@ -82,7 +82,7 @@ absl::StatusOr<RpcBind> RpcBind::At(const Gid& host, uint16_t port) {
 absl::StatusOr<absl::Span<const uint8_t>> RpcBind::Call(uint32_t procedure, const char* what,
                                                         absl::Span<const uint8_t> arguments) {
   const CallHeader call{
-      .xid = ++xid_, .program = kProgram, .version = kVersion, .procedure = procedure};
+      .xid = ++xid_, .program = kRpcbindProgram, .version = kRpcbindVersion, .procedure = procedure};
   std::vector<uint8_t> message(CallHeaderBytes(call));
   EmitCall(call, absl::MakeSpan(message));
   message.insert(message.end(), arguments.begin(), arguments.end());
@@ -98,7 +98,7 @@ absl::StatusOr<absl::Span<const uint8_t>> RpcBind::Call(uint32_t procedure, cons
     return absl::UnavailableError(absl::StrCat(name, ": the answer is none"));
   }
   const absl::Status status =
-      StatusOf(header, {.program = kProgram, .version = kVersion, .procedures = {}}, procedure);
+      StatusOf(header, {.program = kRpcbindProgram, .version = kRpcbindVersion, .procedures = {}}, procedure);
   if (!status.ok()) return absl::UnavailableError(absl::StrCat(name, ": ", status.message()));
   return absl::MakeConstSpan(reply_).subspan(begin);
 }

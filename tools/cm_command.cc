@@ -27,7 +27,7 @@ constexpr uint16_t kUcmatosePort = 7471;
 constexpr uint16_t kUdaddyPort = 7174;
 // How long the port stays after the end: a wire in shared memory ends with it, and what lies there
 // unread, the last message of CM or the last datagram.
-constexpr int kLingerMs = 300;
+constexpr int kCmLingerMs = 300;
 
 struct CmOptions {
   PortOptions port;
@@ -132,7 +132,7 @@ absl::Status RunPeer(const CmOptions& cm, CmPeer::Options options, Node& node,
     *totals = (*made)->totals();
     made->reset();
   });
-  SleepUntilInterrupted(kLingerMs);
+  SleepUntilInterrupted(kCmLingerMs);
   return Explain(node, status);
 }
 

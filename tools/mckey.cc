@@ -10,8 +10,8 @@
 namespace pollux::tools {
 namespace {
 
-constexpr size_t kGrhBytes = 40;
-constexpr uint32_t kResolveTimeoutMs = 2000;
+constexpr size_t kMckeyGrhBytes = 40;
+constexpr uint32_t kMckeyResolveTimeoutMs = 2000;
 
 }  // namespace
 
@@ -53,7 +53,7 @@ absl::Status Mckey::Begin() {
     absl::Status bound = manager_->BindAddr(id_, {.address = options_.local, .port = 0});
     if (!bound.ok()) return bound;
   }
-  return manager_->ResolveAddr(id_, {.address = options_.group, .port = 0}, kResolveTimeoutMs);
+  return manager_->ResolveAddr(id_, {.address = options_.group, .port = 0}, kMckeyResolveTimeoutMs);
 }
 
 absl::Status Mckey::OnEvent(const cm::Event& event) {
@@ -76,7 +76,7 @@ absl::Status Mckey::MakeQp() {
   auto cq = worker_->CreateCq(options_.messages);
   if (!cq.ok()) return cq.status();
   cq_ = *cq;
-  memory_.assign(kGrhBytes + 2 * size_t{options_.bytes}, 'm');
+  memory_.assign(kMckeyGrhBytes + 2 * size_t{options_.bytes}, 'm');
   auto region = worker_->RegMr(pd_, memory_.data(), memory_.size(), IBV_ACCESS_LOCAL_WRITE);
   if (!region.ok()) return region.status();
   region_ = *region;
@@ -118,7 +118,7 @@ absl::Status Mckey::OnJoined(const cm::UdParam& ud) {
 absl::Status Mckey::PostReceives() {
   // All of them in one place: what is in the messages is nobody's concern.
   ibv_sge sge{reinterpret_cast<uint64_t>(memory_.data()),
-              static_cast<uint32_t>(kGrhBytes + options_.bytes), region_.key};
+              static_cast<uint32_t>(kMckeyGrhBytes + options_.bytes), region_.key};
   ibv_recv_wr wr{};
   wr.sg_list = &sge;
   wr.num_sge = 1;
@@ -135,7 +135,7 @@ absl::Status Mckey::PostSends() {
   auto ah = worker_->CreateAh(pd_, to_->ah_attr);
   if (!ah.ok()) return ah.status();
   ah_ = *ah;
-  ibv_sge sge{reinterpret_cast<uint64_t>(memory_.data()) + kGrhBytes + options_.bytes,
+  ibv_sge sge{reinterpret_cast<uint64_t>(memory_.data()) + kMckeyGrhBytes + options_.bytes,
               options_.bytes, region_.key};
   ibv_send_wr wr{};
   wr.sg_list = &sge;

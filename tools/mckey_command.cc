@@ -23,7 +23,7 @@ using Json = nlohmann::ordered_json;
 
 // How long the port stays after the end: a wire in shared memory ends with it, and what lies there
 // unread.
-constexpr int kLingerMs = 300;
+constexpr int kMckeyLingerMs = 300;
 
 struct McastOptions {
   PortOptions port;
@@ -79,7 +79,7 @@ absl::Status RunMember(Mckey::Options options, Node& node, Json* json) {
     (*json)["messages_received"] = (*made)->received();
     made->reset();
   });
-  SleepUntilInterrupted(kLingerMs);
+  SleepUntilInterrupted(kMckeyLingerMs);
   return Explain(node, status);
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kMaxEntries = 10'000'000;  // of a listing: what one can still hold
+constexpr size_t kMaxListedFiles = 10'000'000;  // of a listing: what one can still hold
 
 int Transfer(const std::string& command, bool put, int argc, char** argv) {
   RemoteOptions remote;
@@ -66,9 +66,9 @@ absl::StatusOr<std::vector<FileStore::Entry>> ListAll(Remote& server) {
       if (!all.empty() && entry.name <= all.back().name) {
         return absl::DataLossError("the server's list is not in order; it would never end");
       }
-      if (all.size() == kMaxEntries) {
+      if (all.size() == kMaxListedFiles) {
         return absl::ResourceExhaustedError(
-            absl::StrCat("the server lists more than ", kMaxEntries, " files"));
+            absl::StrCat("the server lists more than ", kMaxListedFiles, " files"));
       }
       all.push_back(std::move(entry));
     }

@@ -144,7 +144,7 @@ absl::Status RunRping(const RpingOptions& options, const cm::Endpoint& endpoint,
   return Explain(node, status);
 }
 
-struct Served {
+struct ServedClients {
   uint64_t clients = 0;
   uint64_t failed = 0;  // of those
   uint64_t pings = 0;
@@ -174,7 +174,7 @@ void Goodbye(Node& node, const RpingServers& servers) {
 
 // One server a core, until interrupted.
 absl::Status ServeMany(const RpingOptions& options, const cm::Endpoint& local, Node& node,
-                       Served* served) {
+                       ServedClients* served) {
   RpingServers servers(node.cores());
   std::vector<uint64_t> failed(node.cores());
   const absl::Cleanup end = [&] { node.RunOnEach([&](uint32_t core) { servers[core].reset(); }); };
@@ -257,7 +257,7 @@ int RpingCommand(int argc, char** argv) {
   if (rping.debug) PrintCmExchange(**node);
   const cm::Endpoint endpoint = {.address = (*node)->FirstReachable(*addresses),
                                  .port = static_cast<uint16_t>(rping.service_port)};
-  Served served;
+  ServedClients served;
   const absl::Status status = rping.persistent ? ServeMany(rping, endpoint, **node, &served)
                                                : RunRping(rping, endpoint, **node, &served.pings);
   Json json = {{"pings", served.pings}};

@@ -30,12 +30,12 @@ struct ServeOptions {
 };
 
 // What came of it.
-struct Served {
+struct ServedFiles {
   uint64_t calls = 0;
   transport::Counters counters;
 };
 
-absl::Status Serve(const ServeOptions& options, Served* served) {
+absl::Status Serve(const ServeOptions& options, ServedFiles* served) {
   if (options.root.empty()) {
     return absl::InvalidArgumentError("which directory? give --root DIR");
   }
@@ -90,7 +90,7 @@ int ServeCommand(int argc, char** argv) {
     return kExitOk;
   }
   CatchInterrupts();
-  Served served;
+  ServedFiles served;
   absl::Status status = Serve(serve, &served);
   if (serve.json) {
     nlohmann::ordered_json json;

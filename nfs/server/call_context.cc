@@ -14,7 +14,6 @@
 namespace pollux::nfs {
 namespace {
 
-constexpr mode_t kPermissions = 07777;
 constexpr uint64_t kStatBlock = 512;  // stat(2): the unit of st_blocks
 constexpr uint32_t kSecondNs = 1'000'000'000;
 

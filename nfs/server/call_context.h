@@ -20,6 +20,9 @@
 
 namespace pollux::nfs {
 
+// The bits of a mode that a client sets: permissions, set-user-ID, set-group-ID, sticky.
+inline constexpr mode_t kPermissions = 07777;
+
 // What has been written but not committed is lost when the server's process ends, or when a file
 // system fails to store it: then this changes, and clients write it again. RFC 1813 section 3.3.7
 using WriteVerifier = std::atomic<uint64_t>;

@@ -17,7 +17,6 @@ namespace {
 
 constexpr mode_t kFileMode = 0644;  // where the client says none
 constexpr mode_t kDirectoryMode = 0755;
-constexpr mode_t kPermissions = 07777;
 // mkdir(2) and mknod(2) leave these to chmod(2), and chown(2) takes them.
 constexpr mode_t kSetIds = S_ISUID | S_ISGID;
 

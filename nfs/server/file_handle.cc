@@ -50,7 +50,7 @@ Hash SealOf(absl::Span<const uint8_t> key, absl::Span<const uint8_t> handle) {
   return HashOf(key, kSealPurpose, handle.first(kSealAt), handle.subspan(kKernelAt));
 }
 
-absl::Status Failure(const std::string& path, const char* what) {
+absl::Status KeyFileError(const std::string& path, const char* what) {
   return absl::ErrnoToStatus(errno, absl::StrCat("the key of file handles, ", path, ": ", what));
 }
 
@@ -58,17 +58,17 @@ absl::Status Failure(const std::string& path, const char* what) {
 absl::Status MakeKeyFile(const std::string& path) {
   const std::string fresh = absl::StrCat(path, ".", getpid());
   const int fd = open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (fd < 0) return Failure(path, "cannot be made");
+  if (fd < 0) return KeyFileError(path, "cannot be made");
   const absl::Cleanup remove = [&] { unlink(fresh.c_str()); };
   std::array<uint8_t, HandleKey::kBytes> key;
   randombytes_buf(key.data(), key.size());
   const bool written =
       write(fd, key.data(), key.size()) == static_cast<ssize_t>(key.size()) && fsync(fd) == 0;
-  const absl::Status status = written ? absl::OkStatus() : Failure(path, "cannot be written");
+  const absl::Status status = written ? absl::OkStatus() : KeyFileError(path, "cannot be written");
   close(fd);
   if (!status.ok()) return status;
   if (link(fresh.c_str(), path.c_str()) != 0 && errno != EEXIST) {
-    return Failure(path, "cannot be made");
+    return KeyFileError(path, "cannot be made");
   }
   return absl::OkStatus();
 }
@@ -82,10 +82,10 @@ absl::StatusOr<HandleKey> HandleKey::Load(const std::string& path) {
     if (absl::Status status = MakeKeyFile(path); !status.ok()) return status;
     fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   }
-  if (fd < 0) return Failure(path, "cannot be opened");
+  if (fd < 0) return KeyFileError(path, "cannot be opened");
   const absl::Cleanup closer = [fd] { close(fd); };
   struct stat attributes;
-  if (fstat(fd, &attributes) != 0) return Failure(path, "cannot be looked at");
+  if (fstat(fd, &attributes) != 0) return KeyFileError(path, "cannot be looked at");
   if ((attributes.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     return absl::PermissionDeniedError(
         absl::StrCat("the key of file handles, ", path,

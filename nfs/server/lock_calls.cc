@@ -83,7 +83,7 @@ ShareRequest ShareOf(const LockClient& client, const Nlm4Share& share, uint64_t 
 }
 
 // The largest cookie with the largest holder.
-constexpr size_t kResultBytes = 2 * kMaxNetobj + 256;
+constexpr size_t kMaxLockResultBytes = 2 * kMaxNetobj + 256;
 
 }  // namespace
 
@@ -213,7 +213,7 @@ void LockCalls::Answer(Shared& shared, ControlCall& call, const Res& results,
   call.Answer(Void());
   // A stranger has no host of anybody's called.
   if (!shared.exports->Admit(call.client())) return;
-  std::vector<uint8_t> bytes(kResultBytes);
+  std::vector<uint8_t> bytes(kMaxLockResultBytes);
   bytes.resize(Encode(results, absl::MakeSpan(bytes)).stream.size());
   // One that there is no room for is asked for again.
   shared.outgoing.Post(call.client(),

@@ -21,7 +21,7 @@ namespace {
 
 constexpr absl::string_view kState = "state ", kHost = "host ";
 
-absl::Status Failure(const std::string& path, const char* what) {
+absl::Status HostListError(const std::string& path, const char* what) {
   return absl::ErrnoToStatus(errno,
                              absl::StrCat("the list of hosts with locks, ", path, ": ", what));
 }
@@ -56,9 +56,9 @@ absl::StatusOr<std::unique_ptr<MonitoredHosts>> MonitoredHosts::Open(std::string
 
 absl::Status MonitoredHosts::TakeLock() {
   lock_ = Fd(open(absl::StrCat(path_, ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!lock_.ok()) return Failure(path_, "cannot be taken");
+  if (!lock_.ok()) return HostListError(path_, "cannot be taken");
   if (flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return absl::OkStatus();
-  if (errno != EWOULDBLOCK) return Failure(path_, "cannot be taken");
+  if (errno != EWOULDBLOCK) return HostListError(path_, "cannot be taken");
   return absl::AlreadyExistsError(absl::StrCat("another server has the list of hosts with locks, ",
                                                path_, "; name another by --lock-file"));
 }
@@ -66,7 +66,7 @@ absl::Status MonitoredHosts::TakeLock() {
 absl::Status MonitoredHosts::Read() {
   if (access(path_.c_str(), F_OK) != 0 && errno == ENOENT) return absl::OkStatus();
   std::ifstream file(path_, std::ios::binary);
-  if (!file) return Failure(path_, "cannot be read");
+  if (!file) return HostListError(path_, "cannot be read");
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
     if (!TakeLine(line, &state_, &before_)) {
@@ -94,13 +94,13 @@ absl::Status MonitoredHosts::Write() const {
   }
   const std::string fresh = absl::StrCat(path_, ".new");
   Fd file(open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-  if (!file.ok()) return Failure(path_, "cannot be made");
+  if (!file.ok()) return HostListError(path_, "cannot be made");
   if (write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
       fsync(file.get()) != 0 || rename(fresh.c_str(), path_.c_str()) != 0) {
-    return Failure(path_, "cannot be written");
+    return HostListError(path_, "cannot be written");
   }
   const Fd directory(open(DirectoryOf(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!directory.ok() || fsync(directory.get()) != 0) return Failure(path_, "cannot be written");
+  if (!directory.ok() || fsync(directory.get()) != 0) return HostListError(path_, "cannot be written");
   return absl::OkStatus();
 }
 

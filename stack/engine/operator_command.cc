@@ -14,21 +14,19 @@
 namespace pollux::engine {
 namespace {
 
-constexpr std::string_view kPrefix = "/pollux/";
-
 // Lives as long as DPDK's telemetry thread: to the end.
-struct Registry {
+struct CommandRegistry {
   std::mutex mutex;
   std::map<std::string, OperatorCommand::Answer, std::less<>> answers;
 };
-Registry& TheRegistry() {
-  static auto* const registry = new Registry();
+CommandRegistry& TheCommandRegistry() {
+  static auto* const registry = new CommandRegistry();
   return *registry;
 }
 
-int OnCommand(const char* command, const char* parameters, rte_tel_data* data) {
+int OnOperatorCommand(const char* command, const char* parameters, rte_tel_data* data) {
   std::string_view name = command;
-  name.remove_prefix(std::min(kPrefix.size(), name.size()));
+  name.remove_prefix(std::min(kTelemetryPrefix.size(), name.size()));
   return AnswerTelemetry(OperatorCommand::Ask(name, parameters == nullptr ? "" : parameters), data);
 }
 
@@ -37,22 +35,22 @@ int OnCommand(const char* command, const char* parameters, rte_tel_data* data) {
 OperatorCommand::OperatorCommand(const std::string& name, const std::string& help, Answer answer)
     : name_(name) {
   {
-    Registry& registry = TheRegistry();
+    CommandRegistry& registry = TheCommandRegistry();
     const std::lock_guard lock(registry.mutex);
     registry.answers.insert_or_assign(name, std::move(answer));
   }
   // One that was here before is there still.
-  rte_telemetry_register_cmd(absl::StrCat("/pollux/", name).c_str(), &OnCommand, help.c_str());
+  rte_telemetry_register_cmd(absl::StrCat(std::string(kTelemetryPrefix), name).c_str(), &OnOperatorCommand, help.c_str());
 }
 
 OperatorCommand::~OperatorCommand() {
-  Registry& registry = TheRegistry();
+  CommandRegistry& registry = TheCommandRegistry();
   const std::lock_guard lock(registry.mutex);
   registry.answers.erase(name_);
 }
 
 absl::StatusOr<Report> OperatorCommand::Ask(std::string_view name, std::string_view parameters) {
-  Registry& registry = TheRegistry();
+  CommandRegistry& registry = TheCommandRegistry();
   const std::lock_guard lock(registry.mutex);
   const auto found = registry.answers.find(name);
   if (found == registry.answers.end()) {

@@ -20,8 +20,6 @@
 namespace pollux::engine {
 namespace {
 
-constexpr std::string_view kPrefix = "/pollux/";
-
 // Who asks waits for it; who answers, or drops the question, ends the wait.
 class Answer {
  public:
@@ -174,7 +172,7 @@ absl::StatusOr<Report> AskAll(const std::string& topic, std::optional<uint64_t> 
 // In DPDK's telemetry thread.
 int OnCommand(const char* command, const char* parameters, rte_tel_data* data) {
   std::string_view topic = command;
-  topic.remove_prefix(std::min(kPrefix.size(), topic.size()));
+  topic.remove_prefix(std::min(kTelemetryPrefix.size(), topic.size()));
   return AnswerTelemetry(AskWorkers(topic, parameters == nullptr ? "" : parameters), data);
 }
 
@@ -200,7 +198,7 @@ void OfferTopic(const Topic& topic) {
   Registry& registry = TheRegistry();
   const std::lock_guard lock(registry.mutex);
   if (!registry.topics.emplace(topic.name, topic).second) return;
-  rte_telemetry_register_cmd(absl::StrCat("/pollux/", topic.name).c_str(), &OnCommand,
+  rte_telemetry_register_cmd(absl::StrCat(std::string(kTelemetryPrefix), topic.name).c_str(), &OnCommand,
                              topic.help.c_str());
 }
 

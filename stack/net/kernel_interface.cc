@@ -156,12 +156,6 @@ std::optional<KernelNeighbour> ToNeighbour(const nlmsghdr& message, uint32_t ind
   return KernelNeighbour{.address = *address, .mac = *mac};
 }
 
-std::span<const uint8_t> AddressBytes(const Gid& gid) {
-  return gid.IsIpv4() ? std::span(gid.raw).last<kIpv4Bytes>() : std::span<const uint8_t>(gid.raw);
-}
-
-uint8_t FamilyOf(const Gid& gid) { return gid.IsIpv4() ? AF_INET : AF_INET6; }
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<KernelInterface>> KernelInterface::Open(const std::string& name,

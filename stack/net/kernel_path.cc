@@ -11,17 +11,11 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "stack/net/mbuf_ring.h"
 #include "stack/wire/roce_packet.h"
 
 namespace pollux::net {
 namespace {
-
-void FreeAll(rte_ring* ring) {
-  void* frame = nullptr;
-  while (ring != nullptr && rte_ring_dequeue(ring, &frame) == 0) {
-    rte_pktmbuf_free(static_cast<rte_mbuf*>(frame));
-  }
-}
 
 bool IsRoce(const rte_mbuf* frame) {
   return wire::IsRoceFrame(rte_pktmbuf_mtod(frame, const uint8_t*), frame->data_len);
@@ -60,8 +54,8 @@ KernelPath::~KernelPath() {
 void KernelPath::Stop() {
   stop_ = true;
   if (thread_.joinable()) thread_.join();
-  FreeAll(to_kernel_);
-  FreeAll(from_kernel_);
+  FreeFrames(to_kernel_);
+  FreeFrames(from_kernel_);
 }
 
 // ---- On the worker's core.

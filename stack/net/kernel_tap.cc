@@ -21,13 +21,7 @@
 namespace pollux::net {
 namespace {
 
-constexpr size_t kIpv4Bytes = 4;
 constexpr const char* kTunDevice = "/dev/net/tun";
-
-std::span<const uint8_t> AddressBytes(const Gid& gid) {
-  return gid.IsIpv4() ? std::span(gid.raw).last<kIpv4Bytes>() : std::span<const uint8_t>(gid.raw);
-}
-uint8_t FamilyOf(const Gid& gid) { return gid.IsIpv4() ? AF_INET : AF_INET6; }
 
 absl::Status Do(NetlinkSocket& socket, NetlinkRequest& request, const std::string& what) {
   const absl::Status status = socket.Ask(request, [](const nlmsghdr&) {});

@@ -12,6 +12,13 @@
 
 namespace pollux::net {
 
+std::span<const uint8_t> AddressBytes(const Gid& gid) {
+  constexpr size_t kIpv4Bytes = 4;
+  return gid.IsIpv4() ? std::span(gid.raw).last<kIpv4Bytes>() : std::span<const uint8_t>(gid.raw);
+}
+
+uint8_t FamilyOf(const Gid& gid) { return gid.IsIpv4() ? AF_INET : AF_INET6; }
+
 NetlinkRequest::NetlinkRequest(uint16_t type, uint16_t flags) {
   *header() = {.nlmsg_len = NLMSG_HDRLEN,
                .nlmsg_type = type,

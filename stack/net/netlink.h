@@ -13,8 +13,14 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "stack/base/types.h"
 
 namespace pollux::net {
+
+// An address as rtnetlink's attributes hold it, 4 bytes or 16; a view into `gid`.
+std::span<const uint8_t> AddressBytes(const Gid& gid);
+// AF_INET or AF_INET6.
+uint8_t FamilyOf(const Gid& gid);
 
 // A message under construction: header, the family's structure, attributes.
 class NetlinkRequest {

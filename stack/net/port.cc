@@ -27,6 +27,7 @@
 #include "absl/strings/str_cat.h"
 #include "stack/base/byte_order.h"
 #include "stack/net/interrupt_thread.h"
+#include "stack/net/mbuf_ring.h"
 #include "stack/net/port_driver.h"
 #include "stack/wire/ethernet.h"
 
@@ -63,11 +64,6 @@ MacAddress MacFromName(const std::string& name) {
           static_cast<uint8_t>(hash >> 16),
           static_cast<uint8_t>(hash >> 8),
           static_cast<uint8_t>(hash)};
-}
-
-void FreeAll(rte_ring* ring) {
-  void* frame;
-  while (rte_ring_dequeue(ring, &frame) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(frame));
 }
 
 uint16_t QueuesWanted(const PortOptions& options) {
@@ -162,7 +158,7 @@ struct Port::Rings {
     }
   }
   void Clear() {
-    for (const auto& way : {there, back}) std::ranges::for_each(way, FreeAll);
+    for (const auto& way : {there, back}) std::ranges::for_each(way, FreeFrames);
   }
 };
 

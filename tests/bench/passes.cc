@@ -30,7 +30,7 @@ namespace pollux::bench {
 namespace {
 
 constexpr uint32_t kSmall = 64;
-constexpr uint32_t kBulk = 1u << 20;
+constexpr uint32_t kBulkBytes = 1u << 20;
 constexpr uint32_t kWindow = 128;
 
 absl::Status DevicePass(Wire wire, double scale, Figures& figures) {
@@ -66,9 +66,9 @@ absl::Status DevicePass(Wire wire, double scale, Figures& figures) {
     figures.Record("WRITE 64 B stream", "M/s",
                    verbs.PerSecond(IBV_WR_RDMA_WRITE, kSmall, n(1'000'000), kWindow) * 1e-6);
     figures.Record("WRITE 1 MiB", "Gb/s",
-                   verbs.PerSecond(IBV_WR_RDMA_WRITE, kBulk, n(1'000), 4) * kBulk * 8e-9);
+                   verbs.PerSecond(IBV_WR_RDMA_WRITE, kBulkBytes, n(1'000), 4) * kBulkBytes * 8e-9);
     figures.Record("READ 1 MiB", "Gb/s",
-                   verbs.PerSecond(IBV_WR_RDMA_READ, kBulk, n(1'000), 4) * kBulk * 8e-9);
+                   verbs.PerSecond(IBV_WR_RDMA_READ, kBulkBytes, n(1'000), 4) * kBulkBytes * 8e-9);
     figures.Record("retransmitted packets, device", "", static_cast<double>(verbs.retransmitted()));
   }
   CloseWire(*opened);
@@ -176,7 +176,7 @@ absl::Status OneCorePass(Wire wire, double scale, Figures& figures) {
           figures.Record("SEND 64 B stream, 1 core", "M/s",
                          (*pair)->PerSecond(IBV_WR_SEND, kSmall, n(1'000'000), kWindow) * 1e-6);
           figures.Record("WRITE 1 MiB, 1 core", "Gb/s",
-                         (*pair)->PerSecond(IBV_WR_RDMA_WRITE, kBulk, n(500), 4) * kBulk * 8e-9);
+                         (*pair)->PerSecond(IBV_WR_RDMA_WRITE, kBulkBytes, n(500), 4) * kBulkBytes * 8e-9);
         },
         [] {});
   }
@@ -205,14 +205,14 @@ absl::Status WorkersPass(Wire wire, double scale, Figures& figures) {
       std::vector<std::thread> threads;
       for (unsigned i = 0; i < count; ++i) {
         threads.emplace_back([&, i] {
-          rates[i] = bulk ? pairs[i]->PerSecond(IBV_WR_RDMA_WRITE, kBulk, messages, 4)
+          rates[i] = bulk ? pairs[i]->PerSecond(IBV_WR_RDMA_WRITE, kBulkBytes, messages, 4)
                           : pairs[i]->PerSecond(IBV_WR_SEND, kSmall, messages, kWindow);
         });
       }
       for (std::thread& thread : threads) thread.join();
       const double sum = std::accumulate(rates.begin(), rates.end(), 0.0);
       figures.Record(WorkersFigure(count, bulk), bulk ? "Gb/s" : "M/s",
-                     bulk ? sum * kBulk * 8e-9 : sum * 1e-6);
+                     bulk ? sum * kBulkBytes * 8e-9 : sum * 1e-6);
     }
     pairs.clear();
     for (engine::Device::Pair& pair : wires) CloseWire(pair);
@@ -250,7 +250,7 @@ absl::Status LossPass(Wire wire, double scale, Figures& figures) {
       if (!pair.ok()) return pair.status();
       const auto count = static_cast<uint64_t>(400 * scale) + 8;
       figures.Record(name, "Gb/s",
-                     (*pair)->PerSecond(IBV_WR_RDMA_WRITE, kBulk, count, 4) * kBulk * 8e-9);
+                     (*pair)->PerSecond(IBV_WR_RDMA_WRITE, kBulkBytes, count, 4) * kBulkBytes * 8e-9);
     }
     CloseWire(*opened);
     return absl::OkStatus();
@@ -317,7 +317,7 @@ absl::Status RpcPass(Wire wire, double scale, Figures& figures) {
     if (!blocks.status.ok()) return blocks.status;
     figures.Record(write ? "RPC write 1 MiB" : "RPC read 1 MiB", "Gb/s",
                    blocks.BytesPerSecond() * 8e-9);
-    for (const auto& [bytes, count] : {std::pair(4096u, n(50'000)), {kBulk, n(500)}}) {
+    for (const auto& [bytes, count] : {std::pair(4096u, n(50'000)), {kBulkBytes, n(500)}}) {
       const tools::BlockLoad single{.count = count, .bytes = bytes, .in_flight = 1};
       const auto calls = TimeBlocks(node, client, write, "single", single, nullptr);
       if (!calls.status.ok()) return calls.status;

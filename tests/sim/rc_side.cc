@@ -11,7 +11,7 @@
 namespace pollux::sim {
 namespace {
 
-constexpr size_t kGuardBytes = 4096;  // between parts of the arena, registered for nobody
+constexpr size_t kRcGuardBytes = 4096;  // between parts of the arena, registered for nobody
 constexpr uint64_t kStaleWrId = 1'000'000;
 
 }  // namespace
@@ -36,33 +36,33 @@ void RcSide::Reserve(size_t* end, size_t length, size_t* offset) {
 
 void RcSide::LayOut(RcSide& peer) {
   peer_ = &peer;
-  size_t end = kGuardBytes;
+  size_t end = kRcGuardBytes;
   for (RcOperation& operation : operations_) Reserve(&end, operation.length, &operation.local);
   for (RcOperation& operation : peer.operations_) {
     if (!operation.takes_receive()) continue;
     Reserve(&end, operation.receive_size, &operation.receive);
     receives_.push_back(&operation);
   }
-  target_start_ = end += kGuardBytes;
+  target_start_ = end += kRcGuardBytes;
   for (RcOperation& operation : peer.operations_) {
     if (operation.is_write() && operation.exposure == nullptr) {
       Reserve(&end, operation.length, &operation.remote);
     }
   }
   target_end_ = end + 1;
-  exposed_start_ = end += kGuardBytes;
+  exposed_start_ = end += kRcGuardBytes;
   LayOutExposures(&end);
   exposed_end_ = end + 1;
-  source_start_ = end += kGuardBytes;
+  source_start_ = end += kRcGuardBytes;
   for (RcOperation& operation : peer.operations_) {
     if (operation.opcode == IBV_WR_RDMA_READ && operation.exposure == nullptr) {
       Reserve(&end, operation.length, &operation.remote);
     }
   }
   source_end_ = end + 1;
-  end += kGuardBytes;
+  end += kRcGuardBytes;
   words_start_ = (end + 7) / 8 * 8;
-  arena_bytes_ = words_start_ + 8 * kRcWords + kGuardBytes;
+  arena_bytes_ = words_start_ + 8 * kRcWords + kRcGuardBytes;
   arena_ = std::make_unique<Arena>(arena_bytes_, slot_, random_);
   constexpr uint8_t kZeroes[8 * kRcWords] = {};
   std::copy(std::begin(kZeroes), std::end(kZeroes), arena_->at(words_start_));
@@ -91,7 +91,7 @@ void RcSide::LayOutExposures(size_t* end) {
     reserve_for(peer_->operations_);
     *end += 1;
     exposure.length = static_cast<uint32_t>(*end - exposure.offset);
-    *end += kGuardBytes;
+    *end += kRcGuardBytes;
   }
 }
 
@@ -116,9 +116,9 @@ void RcSide::Create(uint32_t depth) {
 
 void RcSide::Register() {
   engine::Worker& worker = node_.worker();
-  const size_t local_start = kGuardBytes;
+  const size_t local_start = kRcGuardBytes;
   local_ = worker
-               .RegMr(pd_, arena_->at(local_start), target_start_ - kGuardBytes - local_start,
+               .RegMr(pd_, arena_->at(local_start), target_start_ - kRcGuardBytes - local_start,
                       IBV_ACCESS_LOCAL_WRITE)
                .value();
   target_ = worker
@@ -488,7 +488,7 @@ uint32_t RcSide::MakeStaleKey() {
 
 void RcSide::PostStale(uint32_t key, uint64_t address) {
   stale_phase_ = true;
-  ibv_sge element{Address(kGuardBytes), 1, local_.key};
+  ibv_sge element{Address(kRcGuardBytes), 1, local_.key};
   ibv_send_wr wr[2] = {};
   for (int i = 0; i < 2; ++i) {
     wr[i].wr_id = kStaleWrId + i;

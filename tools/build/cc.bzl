@@ -16,11 +16,12 @@ LTO_COPTS = select({
     "//conditions:default": ["-flto=auto", "-ffat-lto-objects"],
 })
 
-# Optimizing a test's own source takes longer than running it.
-TEST_COPTS = ["-O0", "-U_FORTIFY_SOURCE"]
+# Optimizing a test's own source takes longer than running it. Without it gcc 12 does not see that
+# rte_ring never copies 32 bytes of 8.
+TEST_COPTS = ["-O0", "-U_FORTIFY_SOURCE", "-Wno-stringop-overread"]
 
 def _precompiled(header):
-    return ["-include", "tools/build/%s.h" % header]
+    return ["-include", "tools/build/%s.h" % header, "-Winvalid-pch"]
 
 def _joined_sources_impl(ctx):
     ctx.actions.write(

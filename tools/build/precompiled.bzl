@@ -10,6 +10,9 @@ load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 def _precompiled_header_impl(ctx):
     header = ctx.actions.declare_file(ctx.attr.name + ".h")
     outputs = [header]
+    context = cc_common.merge_cc_infos(
+        cc_infos = [dep[CcInfo] for dep in ctx.attr.deps],
+    ).compilation_context
     if not ctx.attr.enabled:
         ctx.actions.write(header, "")
     else:
@@ -23,9 +26,6 @@ def _precompiled_header_impl(ctx):
             requested_features = ctx.features,
             unsupported_features = ctx.disabled_features,
         )
-        context = cc_common.merge_cc_infos(
-            cc_infos = [dep[CcInfo] for dep in ctx.attr.deps],
-        ).compilation_context
         variables = cc_common.create_compile_variables(
             feature_configuration = features,
             cc_toolchain = toolchain,
@@ -65,6 +65,7 @@ def _precompiled_header_impl(ctx):
     return [
         DefaultInfo(files = depset(outputs)),
         CcInfo(compilation_context = cc_common.create_compilation_context(
+            defines = context.defines,
             headers = depset(outputs),
         )),
     ]

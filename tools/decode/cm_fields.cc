@@ -10,18 +10,13 @@
 #include "cm/reasons.h"
 #include "cm/service_id.h"
 #include "rpcrdma/private_data.h"
+#include "tools/decode/hex.h"
 #include "tools/decode/names.h"
 
 namespace pollux::decode {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string Hex8(uint32_t value) { return absl::StrFormat("0x%02x", value); }
-std::string Hex16(uint32_t value) { return absl::StrFormat("0x%04x", value); }
-std::string Hex24(uint32_t value) { return absl::StrFormat("0x%06x", value); }
-std::string Hex32(uint32_t value) { return absl::StrFormat("0x%08x", value); }
-std::string Hex64(uint64_t value) { return absl::StrFormat("0x%016x", value); }
 
 std::string HexBytes(std::span<const uint8_t> bytes) {
   size_t end = bytes.size();

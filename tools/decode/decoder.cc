@@ -18,6 +18,7 @@
 #include "stack/wire/ipv6.h"
 #include "stack/wire/udp.h"
 #include "tools/decode/cm_fields.h"
+#include "tools/decode/hex.h"
 #include "tools/decode/names.h"
 #include "tools/decode/rpcrdma_fields.h"
 
@@ -27,10 +28,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr uint8_t kBthNextHeader = 0x1B;  // in the GRH of RoCEv1
-
-std::string Hex24(uint32_t value) { return absl::StrFormat("0x%06x", value); }
-std::string Hex32(uint32_t value) { return absl::StrFormat("0x%08x", value); }
-std::string Hex64(uint64_t value) { return absl::StrFormat("0x%016x", value); }
 
 std::string CutText(size_t kept, size_t original) {
   return absl::StrCat("cut to ", kept, " of ", original, " bytes");

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "rpcrdma/header.h"
+#include "tools/decode/hex.h"
 #include "tools/decode/names.h"
 
 namespace pollux::decode {
@@ -15,12 +16,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string Hex32(uint32_t value) { return absl::StrFormat("0x%08x", value); }
-
 Json SegmentFields(const rpcrdma::Segment& segment) {
   return {{"handle", Hex32(segment.handle)},
           {"length", segment.length},
-          {"offset", absl::StrFormat("0x%016x", segment.offset)}};
+          {"offset", Hex64(segment.offset)}};
 }
 
 Json ChunkFields(const rpcrdma::ChunkLists& lists, const rpcrdma::WriteChunk& chunk) {

@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr uint64_t kNsPerSecond = 1'000'000'000;
+constexpr uint64_t kNanosecondsPerSecond = 1'000'000'000;
 constexpr int kMargin = 8;
 
 std::string Plain(const Json& value) {
@@ -52,7 +52,7 @@ void Append(const std::string& name, const Json& value, int margin, std::string*
 
 std::string ToLine(const FrameTime& time, const DecodedFrame& frame) {
   return absl::StrFormat("%6u %5u.%09u  %s > %s  %s%s%s%s%s\n", time.number,
-                         time.since_first / kNsPerSecond, time.since_first % kNsPerSecond,
+                         time.since_first / kNanosecondsPerSecond, time.since_first % kNanosecondsPerSecond,
                          frame.source, frame.destination, frame.summary,
                          frame.unchecked.empty() ? "" : absl::StrCat("  (", frame.unchecked, ")"),
                          frame.cut.empty() ? "" : absl::StrCat("  (", frame.cut, ")"),

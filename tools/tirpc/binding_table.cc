@@ -17,12 +17,12 @@ using rpcrdma::tirpc::UpperLayer;
 static_assert(POLLUX_MAX_ITEMS == rpcrdma::kMaxItems);
 
 // Never destroyed: threads may outlive main().
-struct Table {
+struct BindingTable {
   std::mutex mutex;
   std::map<std::pair<uint32_t, uint32_t>, UpperLayer> stated;
 };
-Table& Stated() {
-  static auto* const table = new Table;
+BindingTable& Stated() {
+  static auto* const table = new BindingTable;
   return *table;
 }
 
@@ -74,14 +74,14 @@ absl::Status StateBinding(const pollux_program& program) {
     }
   }
   if (absl::Status status = upper.binding.Validate(); !status.ok()) return status;
-  Table& table = Stated();
+  BindingTable& table = Stated();
   const std::lock_guard<std::mutex> lock(table.mutex);
   table.stated.insert_or_assign({program.program, program.version}, std::move(upper));
   return absl::OkStatus();
 }
 
 UpperLayer FindBinding(uint32_t program, uint32_t version) {
-  Table& table = Stated();
+  BindingTable& table = Stated();
   const std::lock_guard<std::mutex> lock(table.mutex);
   const auto found = table.stated.find({program, version});
   return found == table.stated.end() ? UpperLayer::Default(program, version) : found->second;

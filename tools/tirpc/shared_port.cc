@@ -22,7 +22,7 @@ namespace {
 constexpr char kVariable[] = "POLLUX_PORT";
 
 // Never destroyed: threads may outlive main().
-struct Table {
+struct PortTable {
   std::mutex mutex;
   struct Open {
     std::string options;
@@ -31,8 +31,8 @@ struct Table {
   };
   std::map<std::string, Open> open;  // by key
 };
-Table& Ports() {
-  static auto* const table = new Table;
+PortTable& Ports() {
+  static auto* const table = new PortTable;
   return *table;
 }
 
@@ -98,7 +98,7 @@ absl::StatusOr<RpcPlace> OpenRpcPlace(const char* options) {
     return absl::InvalidArgumentError(absl::StrCat(
         "which port? set ", kVariable, " to the port options, as in \"--netdev eth0\""));
   }
-  Table& table = Ports();
+  PortTable& table = Ports();
   const std::lock_guard<std::mutex> lock(table.mutex);
   Parsed parsed;
   if (absl::Status status = Parse(options, &parsed); !status.ok()) return status;
@@ -107,7 +107,7 @@ absl::StatusOr<RpcPlace> OpenRpcPlace(const char* options) {
                  .key = device.netdev.empty() ? device.port : device.netdev,
                  .service_port = static_cast<uint16_t>(parsed.service_port),
                  .rpcbind = parsed.rpcbind};
-  Table::Open& entry = table.open[place.key];
+  PortTable::Open& entry = table.open[place.key];
   place.node = entry.node.lock();
   if (place.node != nullptr) {
     if (entry.process != getpid()) {
