@@ -12,7 +12,7 @@ namespace pollux::abi {
 namespace {
 
 constexpr uint64_t kLongNs = 60'000'000'000;
-constexpr unsigned kPatienceS = 60;
+constexpr unsigned kForkPatienceS = 60;
 
 TEST(ForkGate, NobodyIsWithinWhileItIsClosed) {
   GatedMutex mutex;
@@ -74,7 +74,7 @@ TEST(ForkGate, WhoStaysWithinIsNotWaitedForForEver) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    alarm(kPatienceS);
+    alarm(kForkPatienceS);
     ForkGate::OpenInChild();
     GatedMutex other;
     const std::lock_guard lock(other);

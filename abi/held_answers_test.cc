@@ -5,25 +5,25 @@
 namespace pollux::abi {
 namespace {
 
-constexpr uint64_t kNow = 1'000'000'000;
+constexpr uint64_t kNowNs = 1'000'000'000;
 
 void Hold(HeldAnswers& answers) {
-  ASSERT_TRUE(answers.MayHold(kNow));
-  answers.Held(true, kNow);
+  ASSERT_TRUE(answers.MayHold(kNowNs));
+  answers.Held(true, kNowNs);
 }
 
 TEST(HeldAnswers, WaitForAPostButNotForLong) {
   HeldAnswers answers;
   Hold(answers);
-  EXPECT_TRUE(answers.MayHold(kNow + HeldAnswers::kMostNs - 1));
-  answers.Held(true, kNow + HeldAnswers::kMostNs - 1);
-  EXPECT_FALSE(answers.MayHold(kNow + HeldAnswers::kMostNs)) << "they count from the first";
+  EXPECT_TRUE(answers.MayHold(kNowNs + HeldAnswers::kMostNs - 1));
+  answers.Held(true, kNowNs + HeldAnswers::kMostNs - 1);
+  EXPECT_FALSE(answers.MayHold(kNowNs + HeldAnswers::kMostNs)) << "they count from the first";
 }
 
 TEST(HeldAnswers, NothingWaitsWhenNothingIsOwed) {
   HeldAnswers answers;
-  answers.Held(false, kNow);
-  EXPECT_TRUE(answers.MayHold(kNow + HeldAnswers::kMostNs));
+  answers.Held(false, kNowNs);
+  EXPECT_TRUE(answers.MayHold(kNowNs + HeldAnswers::kMostNs));
 }
 
 TEST(HeldAnswers, AreTriedSeldomWithAProgramThatDoesNotPost) {
@@ -34,7 +34,7 @@ TEST(HeldAnswers, AreTriedSeldomWithAProgramThatDoesNotPost) {
   }
   for (int round = 0; round < 3; ++round) {
     for (uint32_t turn = 0; turn < HeldAnswers::kPause; ++turn) {
-      EXPECT_FALSE(answers.MayHold(kNow)) << turn;
+      EXPECT_FALSE(answers.MayHold(kNowNs)) << turn;
       answers.Sent(false);
       answers.Sent(true);
     }
@@ -53,7 +53,7 @@ TEST(HeldAnswers, APostMakesUpForMisses) {
     Hold(answers);
     answers.Accompanied();
   }
-  EXPECT_TRUE(answers.MayHold(kNow));
+  EXPECT_TRUE(answers.MayHold(kNowNs));
 }
 
 TEST(HeldAnswers, APostWithoutAnyIsNoSign) {
@@ -63,7 +63,7 @@ TEST(HeldAnswers, APostWithoutAnyIsNoSign) {
     Hold(answers);
     answers.Sent(true);
   }
-  EXPECT_FALSE(answers.MayHold(kNow));
+  EXPECT_FALSE(answers.MayHold(kNowNs));
 }
 
 }  // namespace

@@ -15,12 +15,12 @@
 namespace pollux::abi {
 namespace {
 
-constexpr unsigned kPatienceS = 60;
+constexpr unsigned kThreadPatienceS = 60;
 
 int StatusOfChild(const std::function<int()>& work) {
   const pid_t child = fork();
   if (child == 0) {
-    alarm(kPatienceS);
+    alarm(kThreadPatienceS);
     _exit(work());
   }
   int status = -1;

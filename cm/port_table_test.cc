@@ -9,8 +9,8 @@ namespace pollux::cm {
 namespace {
 
 constexpr Gid kAny{};
-constexpr Gid kFirst = Gid::FromIpv4(0xC0000201);
-constexpr Gid kSecond = Gid::FromIpv4(0xC0000202);
+constexpr Gid kFirstGid = Gid::FromIpv4(0xC0000201);
+constexpr Gid kSecondGid = Gid::FromIpv4(0xC0000202);
 constexpr Gid kIpv6{{0xFD, 1}};
 
 class PortTableTest : public testing::Test {
@@ -29,16 +29,16 @@ class PortTableTest : public testing::Test {
 };
 
 TEST_F(PortTableTest, APortIsTakenAtItsAddressAndAtAny) {
-  EXPECT_TRUE(table.Bind(New(), {kFirst, 7}));
-  EXPECT_FALSE(table.Bind(New(), {kFirst, 7}));
+  EXPECT_TRUE(table.Bind(New(), {kFirstGid, 7}));
+  EXPECT_FALSE(table.Bind(New(), {kFirstGid, 7}));
   EXPECT_FALSE(table.Bind(New(), {kAny, 7}));
-  EXPECT_TRUE(table.Bind(New(), {kSecond, 7}));
+  EXPECT_TRUE(table.Bind(New(), {kSecondGid, 7}));
   Connection& any = New();
   EXPECT_TRUE(table.Bind(any, {kAny, 8}));
-  EXPECT_FALSE(table.Bind(New(), {kFirst, 8}));
+  EXPECT_FALSE(table.Bind(New(), {kFirstGid, 8}));
   EXPECT_FALSE(table.Bind(New(), {kAny, 8}));
   table.Release(any);
-  EXPECT_TRUE(table.Bind(New(), {kFirst, 8}));
+  EXPECT_TRUE(table.Bind(New(), {kFirstGid, 8}));
 }
 
 TEST_F(PortTableTest, APortForIpv6OnlyLeavesIpv4ToOthers) {
@@ -46,23 +46,23 @@ TEST_F(PortTableTest, APortForIpv6OnlyLeavesIpv4ToOthers) {
   ipv6.ipv6_only = true;
   Connection& any = New();
   ASSERT_TRUE(table.Bind(ipv6, {kAny, 7}));
-  EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kFirst), nullptr);
+  EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kFirstGid), nullptr);
   EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kIpv6), &ipv6);
   EXPECT_FALSE(table.Bind(New(), {kIpv6, 7}));
   ASSERT_TRUE(table.Bind(any, {kAny, 7}));
-  EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kFirst), &any);
+  EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kFirstGid), &any);
   EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kIpv6), &ipv6);
   Connection& second = New();
   second.ipv6_only = true;
   EXPECT_FALSE(table.Bind(second, {kAny, 7}));
   EXPECT_FALSE(table.Bind(New(), {kAny, 7}));
-  EXPECT_FALSE(table.Bind(New(), {kFirst, 7}));
+  EXPECT_FALSE(table.Bind(New(), {kFirstGid, 7}));
   table.Release(any);
   Connection& first = New();
-  ASSERT_TRUE(table.Bind(first, {kFirst, 7}));
-  EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kFirst), &first);
+  ASSERT_TRUE(table.Bind(first, {kFirstGid, 7}));
+  EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kFirstGid), &first);
   // The other way round.
-  ASSERT_TRUE(table.Bind(New(), {kFirst, 8}));
+  ASSERT_TRUE(table.Bind(New(), {kFirstGid, 8}));
   EXPECT_TRUE(table.Bind(second, {kAny, 8}));
 }
 
@@ -72,16 +72,16 @@ TEST_F(PortTableTest, APortIsSharedByThoseThatSaySoWhileNobodyListens) {
   for (Connection* connection : {&first, &second}) {
     connection->state = State::kIdle;
     connection->reuses_address = true;
-    ASSERT_TRUE(table.Bind(*connection, {kFirst, 7}));
+    ASSERT_TRUE(table.Bind(*connection, {kFirstGid, 7}));
   }
   EXPECT_FALSE(table.IsAlone(first));
-  EXPECT_FALSE(table.Bind(New(), {kFirst, 7})) << "it does not say so";
+  EXPECT_FALSE(table.Bind(New(), {kFirstGid, 7})) << "it does not say so";
   table.Release(second);
   EXPECT_TRUE(table.IsAlone(first));
   first.state = State::kListen;
-  EXPECT_FALSE(table.Bind(second, {kFirst, 7}));
+  EXPECT_FALSE(table.Bind(second, {kFirstGid, 7}));
   EXPECT_FALSE(table.Bind(second, {kAny, 7}));
-  EXPECT_TRUE(table.Bind(second, {kSecond, 7}));
+  EXPECT_TRUE(table.Bind(second, {kSecondGid, 7}));
   EXPECT_TRUE(table.IsAlone(second));
 }
 
@@ -92,19 +92,19 @@ TEST_F(PortTableTest, PortSpacesAreApart) {
   EXPECT_TRUE(table.Bind(tcp, {kAny, 7}));
   EXPECT_TRUE(table.Bind(udp, {kAny, 7}));
   EXPECT_TRUE(table.Bind(ib, {kAny, 7}));
-  EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kFirst), &tcp);
-  EXPECT_EQ(table.FindListener({RDMA_PS_UDP, 7}, kFirst), &udp);
-  EXPECT_EQ(table.FindListener({RDMA_PS_IB, 7}, kFirst), &ib);
-  EXPECT_EQ(table.FindListener({RDMA_PS_IB, 8}, kFirst), nullptr);
+  EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kFirstGid), &tcp);
+  EXPECT_EQ(table.FindListener({RDMA_PS_UDP, 7}, kFirstGid), &udp);
+  EXPECT_EQ(table.FindListener({RDMA_PS_IB, 7}, kFirstGid), &ib);
+  EXPECT_EQ(table.FindListener({RDMA_PS_IB, 8}, kFirstGid), nullptr);
 }
 
 TEST_F(PortTableTest, ListenersAreFoundByAddress) {
   Connection& first = New();
-  ASSERT_TRUE(table.Bind(first, {kFirst, 7}));
-  EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kFirst), &first);
-  EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kSecond), nullptr);
+  ASSERT_TRUE(table.Bind(first, {kFirstGid, 7}));
+  EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kFirstGid), &first);
+  EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kSecondGid), nullptr);
   first.state = State::kIdle;  // bound, and does not listen
-  EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kFirst), nullptr);
+  EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kFirstGid), nullptr);
 }
 
 TEST_F(PortTableTest, EveryEphemeralPortIsFoundOnce) {

@@ -11,7 +11,7 @@
 namespace pollux::cm {
 namespace {
 
-constexpr Gid kClient = Gid::FromIpv4(0xC0000202);
+constexpr Gid kShardClient = Gid::FromIpv4(0xC0000202);
 
 uint32_t OwnerOf(const Message& message, const Gid& from, uint32_t workers) {
   MadBuffer mad;
@@ -41,7 +41,7 @@ TEST(ShardTest, IdsLeadBack) {
     for (uint32_t index = 0; index < count; ++index) {
       const Shard shard{index, count};
       for (const Message& message : AllToId(shard.MakeId(random.Next32()))) {
-        EXPECT_EQ(OwnerOf(message, kClient, count), index) << message.index();
+        EXPECT_EQ(OwnerOf(message, kShardClient, count), index) << message.index();
       }
     }
   }
@@ -57,7 +57,7 @@ TEST(ShardTest, WhoIsAloneHasAllBitsRandom) {
 TEST(ShardTest, IdsOfNoneHere) {
   for (uint32_t workers = 1; workers <= Shard::kMaxCount; ++workers) {
     for (const Message& message : AllToId(0xFFFFFFFF)) {
-      EXPECT_LT(OwnerOf(message, kClient, workers), workers);
+      EXPECT_LT(OwnerOf(message, kShardClient, workers), workers);
     }
   }
 }
@@ -68,12 +68,12 @@ TEST(ShardTest, RequestsGoByQueuePair) {
     for (uint32_t i = 0; i < workers; ++i) {
       Req req;
       req.local_qpn = 0xFFFF0 + i;
-      const uint32_t owner = OwnerOf(req, kClient, workers);
+      const uint32_t owner = OwnerOf(req, kShardClient, workers);
       EXPECT_TRUE(owners.insert(owner).second) << "consecutive numbers meet";
       // What else it says changes nothing.
       req.local_comm_id = 77 + i;
       req.service_id = 5;
-      EXPECT_EQ(OwnerOf(req, kClient, workers), owner);
+      EXPECT_EQ(OwnerOf(req, kShardClient, workers), owner);
     }
     EXPECT_LT(*owners.rbegin(), workers);
   }
@@ -86,7 +86,7 @@ TEST(ShardTest, DatagramRequestsGoByRequestId) {
     for (uint32_t i = 0; i < 3; ++i) {
       SidrReq req;
       req.request_id = 0x10203040 + i * step;
-      owners.insert(OwnerOf(req, kClient, 3));
+      owners.insert(OwnerOf(req, kShardClient, 3));
     }
     EXPECT_EQ(owners.size(), 3u);
   }
@@ -98,7 +98,7 @@ TEST(ShardTest, ClientsTakeTurns) {
     homes.insert(Shard{0, 3}.HomeOf(Gid::FromIpv4(0xC0000202 + i)));
   }
   EXPECT_EQ(homes, (std::set<uint32_t>{0, 1, 2}));
-  EXPECT_EQ((Shard{0, 3}.HomeOf(kClient)), (Shard{2, 3}.HomeOf(kClient)));
+  EXPECT_EQ((Shard{0, 3}.HomeOf(kShardClient)), (Shard{2, 3}.HomeOf(kShardClient)));
 }
 
 // Both sides of what Linux hosts have said: the number of the queue pair, the ID that came back.
@@ -121,7 +121,7 @@ TEST(ShardTest, CapturedMads) {
           mad.message);
       EXPECT_EQ(owner, id >> 28) << sample.name;
     }
-    EXPECT_EQ(GsiOwner(bytes, kClient, 1), 0u) << sample.name;
+    EXPECT_EQ(GsiOwner(bytes, kShardClient, 1), 0u) << sample.name;
   }
 }
 
@@ -140,7 +140,7 @@ TEST(ShardTest, WhatIsNoMadIsTheFirstWorkers) {
   for (int i = 0; i < 10'000; ++i) {
     for (uint8_t& byte : mad) byte = static_cast<uint8_t>(random.Next32());
     mad[1] = kMadClassCm;
-    EXPECT_LT(GsiOwner(mad, kClient, 5), 5u);
+    EXPECT_LT(GsiOwner(mad, kShardClient, 5), 5u);
   }
 }
 

@@ -12,7 +12,8 @@ constexpr size_t kFattr3 = 84;
 }  // namespace
 
 size_t ListedBytes(const Entry3& entry) {
-  return kWordBytes + kHyperBytes + kWordBytes + rpcrdma::XdrRoundUp(entry.name.text.size()) + kHyperBytes;
+  return kWordBytes + kHyperBytes + kWordBytes + rpcrdma::XdrRoundUp(entry.name.text.size()) +
+         kHyperBytes;
 }
 
 size_t ListedBytes(const Entryplus3& entry) {

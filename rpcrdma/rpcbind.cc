@@ -81,8 +81,10 @@ absl::StatusOr<RpcBind> RpcBind::At(const Gid& host, uint16_t port) {
 
 absl::StatusOr<absl::Span<const uint8_t>> RpcBind::Call(uint32_t procedure, const char* what,
                                                         absl::Span<const uint8_t> arguments) {
-  const CallHeader call{
-      .xid = ++xid_, .program = kRpcbindProgram, .version = kRpcbindVersion, .procedure = procedure};
+  const CallHeader call{.xid = ++xid_,
+                        .program = kRpcbindProgram,
+                        .version = kRpcbindVersion,
+                        .procedure = procedure};
   std::vector<uint8_t> message(CallHeaderBytes(call));
   EmitCall(call, absl::MakeSpan(message));
   message.insert(message.end(), arguments.begin(), arguments.end());
@@ -98,7 +100,8 @@ absl::StatusOr<absl::Span<const uint8_t>> RpcBind::Call(uint32_t procedure, cons
     return absl::UnavailableError(absl::StrCat(name, ": the answer is none"));
   }
   const absl::Status status =
-      StatusOf(header, {.program = kRpcbindProgram, .version = kRpcbindVersion, .procedures = {}}, procedure);
+      StatusOf(header, {.program = kRpcbindProgram, .version = kRpcbindVersion, .procedures = {}},
+               procedure);
   if (!status.ok()) return absl::UnavailableError(absl::StrCat(name, ": ", status.message()));
   return absl::MakeConstSpan(reply_).subspan(begin);
 }

@@ -7,8 +7,8 @@
 namespace pollux::nfs {
 namespace {
 
-const LockClient kOne{.address = Gid::FromIpv4(1), .name = "one"};
-const LockClient kTwo{.address = Gid::FromIpv4(1), .name = "two"};
+const LockClient kClientOne{.address = Gid::FromIpv4(1), .name = "one"};
+const LockClient kClientTwo{.address = Gid::FromIpv4(1), .name = "two"};
 
 class LockClientsTest : public testing::Test {
  protected:
@@ -27,62 +27,62 @@ class LockClientsTest : public testing::Test {
 };
 
 TEST_F(LockClientsTest, AnotherStateIsAnotherStart) {
-  EXPECT_FALSE(HasRestarted(kOne, 3));
-  EXPECT_FALSE(HasRestarted(kTwo, 5));
-  EXPECT_FALSE(HasRestarted(kOne, 3));
-  EXPECT_EQ(IncarnationOf(kOne), 0u);
-  EXPECT_TRUE(HasRestarted(kOne, 5));
-  const uint64_t second = IncarnationOf(kOne);
+  EXPECT_FALSE(HasRestarted(kClientOne, 3));
+  EXPECT_FALSE(HasRestarted(kClientTwo, 5));
+  EXPECT_FALSE(HasRestarted(kClientOne, 3));
+  EXPECT_EQ(IncarnationOf(kClientOne), 0u);
+  EXPECT_TRUE(HasRestarted(kClientOne, 5));
+  const uint64_t second = IncarnationOf(kClientOne);
   EXPECT_GT(second, 0u);
-  EXPECT_EQ(clients_.HeardOf(kOne, 5)->incarnation, second);
-  EXPECT_EQ(IncarnationOf(kTwo), 0u);
+  EXPECT_EQ(clients_.HeardOf(kClientOne, 5)->incarnation, second);
+  EXPECT_EQ(IncarnationOf(kClientTwo), 0u);
 }
 
 TEST_F(LockClientsTest, WhatIsNotFreedYetIsToBeFreed) {
-  clients_.HeardOf(kOne, 3);
-  EXPECT_TRUE(HasRestarted(kOne, 5));
-  EXPECT_TRUE(HasRestarted(kOne, 5));
-  const uint64_t number = IncarnationOf(kOne);
-  const auto left = clients_.Restarted(kOne.address, 5);
+  clients_.HeardOf(kClientOne, 3);
+  EXPECT_TRUE(HasRestarted(kClientOne, 5));
+  EXPECT_TRUE(HasRestarted(kClientOne, 5));
+  const uint64_t number = IncarnationOf(kClientOne);
+  const auto left = clients_.Restarted(kClientOne.address, 5);
   ASSERT_EQ(left.size(), 1u);
   EXPECT_EQ(left[0].number, number);
   // What was freed for an incarnation before says nothing of this one.
-  clients_.Freed({.client = kOne, .number = number - 1}, 3);
-  EXPECT_TRUE(HasRestarted(kOne, 5));
-  clients_.Freed({.client = kOne, .number = number}, 5);
-  EXPECT_FALSE(HasRestarted(kOne, 5));
-  EXPECT_EQ(IncarnationOf(kOne), number);
-  EXPECT_TRUE(clients_.Restarted(kOne.address, 5).empty());
+  clients_.Freed({.client = kClientOne, .number = number - 1}, 3);
+  EXPECT_TRUE(HasRestarted(kClientOne, 5));
+  clients_.Freed({.client = kClientOne, .number = number}, 5);
+  EXPECT_FALSE(HasRestarted(kClientOne, 5));
+  EXPECT_EQ(IncarnationOf(kClientOne), number);
+  EXPECT_TRUE(clients_.Restarted(kClientOne.address, 5).empty());
 }
 
 TEST_F(LockClientsTest, WhoSaysSoHoldsNothing) {
-  EXPECT_FALSE(clients_.Renew(kOne).has_value());
-  clients_.HeardOf(kOne, std::nullopt);
-  const uint64_t renewed = *clients_.Renew(kOne);
+  EXPECT_FALSE(clients_.Renew(kClientOne).has_value());
+  clients_.HeardOf(kClientOne, std::nullopt);
+  const uint64_t renewed = *clients_.Renew(kClientOne);
   EXPECT_GT(renewed, 0u);
-  EXPECT_EQ(clients_.HeardOf(kOne, 3)->incarnation, renewed);
-  EXPECT_GT(*clients_.Renew(kOne), renewed);
-  clients_.Freed({.client = kOne, .number = IncarnationOf(kOne)}, std::nullopt);
-  EXPECT_FALSE(HasRestarted(kOne, 3));
+  EXPECT_EQ(clients_.HeardOf(kClientOne, 3)->incarnation, renewed);
+  EXPECT_GT(*clients_.Renew(kClientOne), renewed);
+  clients_.Freed({.client = kClientOne, .number = IncarnationOf(kClientOne)}, std::nullopt);
+  EXPECT_FALSE(HasRestarted(kClientOne, 3));
 }
 
 TEST_F(LockClientsTest, AllOfAnAddressThatWereInAnotherState) {
-  clients_.HeardOf(kOne, 3);
-  clients_.HeardOf(kTwo, 5);
+  clients_.HeardOf(kClientOne, 3);
+  clients_.HeardOf(kClientTwo, 5);
   clients_.HeardOf({.address = Gid::FromIpv4(2), .name = "one"}, 3);
   for (int again = 0; again < 2; ++again) {
-    const auto restarted = clients_.Restarted(kOne.address, 5);
+    const auto restarted = clients_.Restarted(kClientOne.address, 5);
     ASSERT_EQ(restarted.size(), 1u);
-    EXPECT_EQ(restarted[0].client, kOne);
-    EXPECT_GT(restarted[0].number, IncarnationOf(kOne));
+    EXPECT_EQ(restarted[0].client, kClientOne);
+    EXPECT_GT(restarted[0].number, IncarnationOf(kClientOne));
     if (again == 1) clients_.Freed(restarted[0], 5);
   }
-  EXPECT_TRUE(clients_.Restarted(kOne.address, 5).empty());
-  EXPECT_FALSE(HasRestarted(kOne, 5));
+  EXPECT_TRUE(clients_.Restarted(kClientOne.address, 5).empty());
+  EXPECT_FALSE(HasRestarted(kClientOne, 5));
 }
 
 TEST_F(LockClientsTest, WhoseNameItIs) {
-  const Gid address = kOne.address;
+  const Gid address = kClientOne.address;
   for (const char* name : {"guest", "guest.lan", "guest.other", "guestbook", ""}) {
     clients_.HeardOf({.address = address, .name = name}, 3);
   }
@@ -104,16 +104,16 @@ LockClient Numbered(size_t number, uint32_t address) {
 }
 
 TEST_F(LockClientsTest, OneOfAnAddressThatHoldsNothingMakesRoom) {
-  EXPECT_FALSE(HasRestarted(kOne, 1));
-  EXPECT_FALSE(HasRestarted(kTwo, 1));
+  EXPECT_FALSE(HasRestarted(kClientOne, 1));
+  EXPECT_FALSE(HasRestarted(kClientTwo, 1));
   const LockClient neighbour = Numbered(0, 2);
   EXPECT_FALSE(HasRestarted(neighbour, 1));
-  holders_ = {kTwo};
+  holders_ = {kClientTwo};
   for (size_t i = 0; i < LockClients::kMaxClientsOfAddress; ++i) {
     EXPECT_FALSE(HasRestarted(Numbered(i, 1), 1));
   }
-  EXPECT_FALSE(HasRestarted(kOne, 2));
-  EXPECT_TRUE(HasRestarted(kTwo, 2));
+  EXPECT_FALSE(HasRestarted(kClientOne, 2));
+  EXPECT_TRUE(HasRestarted(kClientTwo, 2));
   EXPECT_TRUE(HasRestarted(neighbour, 2));
 }
 

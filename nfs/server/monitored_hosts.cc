@@ -100,7 +100,8 @@ absl::Status MonitoredHosts::Write() const {
     return HostListError(path_, "cannot be written");
   }
   const Fd directory(open(DirectoryOf(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!directory.ok() || fsync(directory.get()) != 0) return HostListError(path_, "cannot be written");
+  if (!directory.ok() || fsync(directory.get()) != 0)
+    return HostListError(path_, "cannot be written");
   return absl::OkStatus();
 }
 

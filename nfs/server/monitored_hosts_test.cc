@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-const Gid kOne = Gid::FromIpv4(1), kTwo = Gid::FromIpv4(2), kThree = Gid::FromIpv4(3);
+const Gid kHostOne = Gid::FromIpv4(1), kHostTwo = Gid::FromIpv4(2), kHostThree = Gid::FromIpv4(3);
 
 class MonitoredHostsTest : public testing::Test {
  protected:
@@ -48,33 +48,34 @@ TEST_F(MonitoredHostsTest, EachStartIsAnotherOddState) {
 TEST_F(MonitoredHostsTest, WhoWasThereIsKnownUntilItsTimeIsOver) {
   {
     const auto hosts = Open();
-    for (const Gid& host : {kOne, kTwo, kThree, kOne}) EXPECT_TRUE(hosts->Add(host).ok());
+    for (const Gid& host : {kHostOne, kHostTwo, kHostThree, kHostOne})
+      EXPECT_TRUE(hosts->Add(host).ok());
   }
   {
     const auto hosts = Open();
-    EXPECT_THAT(hosts->before(), ElementsAre(kOne, kTwo, kThree));
-    EXPECT_TRUE(hosts->Add(kTwo).ok());
-    EXPECT_TRUE(hosts->Told(kTwo).ok());
-    EXPECT_TRUE(hosts->Told(kThree).ok());
-    EXPECT_THAT(hosts->before(), ElementsAre(kOne, kTwo, kThree));
+    EXPECT_THAT(hosts->before(), ElementsAre(kHostOne, kHostTwo, kHostThree));
+    EXPECT_TRUE(hosts->Add(kHostTwo).ok());
+    EXPECT_TRUE(hosts->Told(kHostTwo).ok());
+    EXPECT_TRUE(hosts->Told(kHostThree).ok());
+    EXPECT_THAT(hosts->before(), ElementsAre(kHostOne, kHostTwo, kHostThree));
   }
   {
     const auto hosts = Open();
-    EXPECT_THAT(hosts->before(), ElementsAre(kOne, kTwo, kThree));
-    EXPECT_TRUE(hosts->Told(kTwo).ok());
-    EXPECT_TRUE(hosts->Told(kThree).ok());
-    EXPECT_TRUE(hosts->Add(kTwo).ok());
+    EXPECT_THAT(hosts->before(), ElementsAre(kHostOne, kHostTwo, kHostThree));
+    EXPECT_TRUE(hosts->Told(kHostTwo).ok());
+    EXPECT_TRUE(hosts->Told(kHostThree).ok());
+    EXPECT_TRUE(hosts->Add(kHostTwo).ok());
     hosts->KeepToldUntil({});
-    EXPECT_TRUE(hosts->KeepOnly({kTwo}).ok());
+    EXPECT_TRUE(hosts->KeepOnly({kHostTwo}).ok());
   }
-  EXPECT_THAT(Open()->before(), ElementsAre(kOne, kTwo));
+  EXPECT_THAT(Open()->before(), ElementsAre(kHostOne, kHostTwo));
 }
 
 TEST_F(MonitoredHostsTest, AmongManyWhoHoldsNothingMakesRoom) {
   const auto host = [](size_t number) { return Gid::FromIpv4(static_cast<uint32_t>(number)); };
   {
     const auto hosts = Open();
-    const auto holders = [] { return std::set<Gid>{kOne, kTwo}; };
+    const auto holders = [] { return std::set<Gid>{kHostOne, kHostTwo}; };
     for (size_t i = 1; i <= MonitoredHosts::kCrowded; ++i) {
       EXPECT_TRUE(hosts->Add(host(i), holders).ok());
     }
@@ -85,27 +86,27 @@ TEST_F(MonitoredHostsTest, AmongManyWhoHoldsNothingMakesRoom) {
   {
     const auto hosts = Open();
     for (size_t i = 1; i <= MonitoredHosts::kCrowded; ++i) EXPECT_TRUE(hosts->Add(host(i)).ok());
-    EXPECT_TRUE(hosts->Add(host(5000), [] { return std::set<Gid>{kOne, kTwo}; }).ok());
+    EXPECT_TRUE(hosts->Add(host(5000), [] { return std::set<Gid>{kHostOne, kHostTwo}; }).ok());
   }
-  EXPECT_THAT(Open()->before(), ElementsAre(kOne, kTwo, host(5000)));
+  EXPECT_THAT(Open()->before(), ElementsAre(kHostOne, kHostTwo, host(5000)));
 }
 
 // The server is killed once more after it has told, and before the host has asked for its locks.
 TEST_F(MonitoredHostsTest, WhoWasToldAndHasNotAskedYetIsToldAgain) {
-  EXPECT_TRUE(Open()->Add(kOne).ok());
-  EXPECT_TRUE(Open()->Told(kOne).ok());
-  EXPECT_THAT(Open()->before(), ElementsAre(kOne));
+  EXPECT_TRUE(Open()->Add(kHostOne).ok());
+  EXPECT_TRUE(Open()->Told(kHostOne).ok());
+  EXPECT_THAT(Open()->before(), ElementsAre(kHostOne));
 }
 
 TEST_F(MonitoredHostsTest, WhoHoldsNothingIsForgottenOfThoseThatWereAdded) {
-  EXPECT_TRUE(Open()->Add(kOne).ok());
+  EXPECT_TRUE(Open()->Add(kHostOne).ok());
   {
     const auto hosts = Open();
-    EXPECT_TRUE(hosts->Add(kTwo).ok());
-    EXPECT_TRUE(hosts->Add(kThree).ok());
-    EXPECT_TRUE(hosts->KeepOnly({kThree}).ok());
+    EXPECT_TRUE(hosts->Add(kHostTwo).ok());
+    EXPECT_TRUE(hosts->Add(kHostThree).ok());
+    EXPECT_TRUE(hosts->KeepOnly({kHostThree}).ok());
   }
-  EXPECT_THAT(Open()->before(), ElementsAre(kOne, kThree));
+  EXPECT_THAT(Open()->before(), ElementsAre(kHostOne, kHostThree));
 }
 
 TEST_F(MonitoredHostsTest, NoMoreThanSoMany) {
@@ -119,7 +120,7 @@ TEST_F(MonitoredHostsTest, NoMoreThanSoMany) {
     EXPECT_EQ(hosts->state(), 9u);
     EXPECT_EQ(hosts->before().size(), MonitoredHosts::kMaxHosts);
     for (const Gid& host : hosts->before()) ASSERT_TRUE(hosts->Add(host).ok());
-    EXPECT_EQ(hosts->Add(kOne).code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_EQ(hosts->Add(kHostOne).code(), absl::StatusCode::kResourceExhausted);
   }
 }
 
@@ -137,11 +138,11 @@ TEST_F(MonitoredHostsTest, WhatCannotBeWrittenIsNotAdded) {
   auto hosts = Open();
   // In the way of the new file.
   ASSERT_EQ(mkdir((path_ + ".new").c_str(), 0700), 0);
-  EXPECT_FALSE(hosts->Add(kOne).ok());
+  EXPECT_FALSE(hosts->Add(kHostOne).ok());
   std::filesystem::remove(path_ + ".new");
-  EXPECT_TRUE(hosts->Add(kTwo).ok());
+  EXPECT_TRUE(hosts->Add(kHostTwo).ok());
   hosts.reset();
-  EXPECT_THAT(Open()->before(), ElementsAre(kTwo));
+  EXPECT_THAT(Open()->before(), ElementsAre(kHostTwo));
 }
 
 TEST_F(MonitoredHostsTest, IsOneServersAtATime) {

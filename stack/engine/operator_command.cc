@@ -40,7 +40,8 @@ OperatorCommand::OperatorCommand(const std::string& name, const std::string& hel
     registry.answers.insert_or_assign(name, std::move(answer));
   }
   // One that was here before is there still.
-  rte_telemetry_register_cmd(absl::StrCat(std::string(kTelemetryPrefix), name).c_str(), &OnOperatorCommand, help.c_str());
+  rte_telemetry_register_cmd(absl::StrCat(std::string(kTelemetryPrefix), name).c_str(),
+                             &OnOperatorCommand, help.c_str());
 }
 
 OperatorCommand::~OperatorCommand() {

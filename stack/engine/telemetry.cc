@@ -198,8 +198,8 @@ void OfferTopic(const Topic& topic) {
   Registry& registry = TheRegistry();
   const std::lock_guard lock(registry.mutex);
   if (!registry.topics.emplace(topic.name, topic).second) return;
-  rte_telemetry_register_cmd(absl::StrCat(std::string(kTelemetryPrefix), topic.name).c_str(), &OnCommand,
-                             topic.help.c_str());
+  rte_telemetry_register_cmd(absl::StrCat(std::string(kTelemetryPrefix), topic.name).c_str(),
+                             &OnCommand, topic.help.c_str());
 }
 
 absl::StatusOr<Report> AskWorkers(std::string_view topic, std::string_view parameters,

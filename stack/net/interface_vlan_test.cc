@@ -10,8 +10,8 @@
 namespace pollux::net {
 namespace {
 
-const Gid kOurLinkLocal = wire::LinkLocalAddress(kOurMac);
-const Gid kPeerLinkLocal = wire::LinkLocalAddress(kPeerMac);
+const Gid kOurVlanLinkLocal = wire::LinkLocalAddress(kOurMac);
+const Gid kPeerVlanLinkLocal = wire::LinkLocalAddress(kPeerMac);
 
 class InterfaceVlanTest : public InterfaceHost {
  protected:
@@ -31,10 +31,10 @@ class InterfaceVlanTest : public InterfaceHost {
 
 TEST_F(InterfaceVlanTest, GidsKnowTheirVlan) {
   ASSERT_EQ(interface_.gid_table_size(), 4u);
-  EXPECT_EQ(*interface_.QueryGid(0), kOurLinkLocal);
+  EXPECT_EQ(*interface_.QueryGid(0), kOurVlanLinkLocal);
   EXPECT_EQ(interface_.GidVlan(0), kNoVlan);
   EXPECT_EQ(interface_.GidVlan(1), kNoVlan);
-  EXPECT_EQ(*interface_.QueryGid(2), kOurLinkLocal);
+  EXPECT_EQ(*interface_.QueryGid(2), kOurVlanLinkLocal);
   EXPECT_EQ(interface_.GidVlan(2), 7);
   EXPECT_EQ(interface_.GidVlan(3), 7);
   EXPECT_EQ(interface_.SourceIndex(Gid::FromIpv4(kPeerOn7)).value(), 3);
@@ -82,9 +82,9 @@ TEST_F(InterfaceVlanTest, NeighboursBelongToAVlan) {
   EXPECT_TRUE(results_[0]->value().ok());
   // One link-local address on two VLANs: two hosts.
   ibv_ah_attr attr{};
-  const auto untagged = Handle(kPeerLinkLocal, attr);
+  const auto untagged = Handle(kPeerVlanLinkLocal, attr);
   attr.grh.sgid_index = 2;
-  const auto on7 = Handle(kPeerLinkLocal, attr);
+  const auto on7 = Handle(kPeerVlanLinkLocal, attr);
   ASSERT_TRUE(untagged.ok() && on7.ok());
   EXPECT_NE(untagged->link, on7->link);
   EXPECT_EQ(untagged->vlan_tci, std::nullopt);

@@ -9,16 +9,18 @@
 namespace pollux::transport {
 namespace {
 
-constexpr auto kSendOnly = static_cast<uint8_t>(wire::Opcode::kRcSendOnly);
-constexpr auto kAck = static_cast<uint8_t>(wire::Opcode::kRcAcknowledge);
+constexpr auto kSendOnlyOpcode = static_cast<uint8_t>(wire::Opcode::kRcSendOnly);
+constexpr auto kAckOpcode = static_cast<uint8_t>(wire::Opcode::kRcAcknowledge);
 
 TEST(FlightTextTest, Words) {
-  EXPECT_EQ(
-      FlightText(
-          {.kind = FlightKind::kSent, .code = kSendOnly, .detail = 64, .psn = Psn(5), .count = 16}),
-      "-> RC SEND Only PSN 5..20, 16 packets, 64 bytes");
+  EXPECT_EQ(FlightText({.kind = FlightKind::kSent,
+                        .code = kSendOnlyOpcode,
+                        .detail = 64,
+                        .psn = Psn(5),
+                        .count = 16}),
+            "-> RC SEND Only PSN 5..20, 16 packets, 64 bytes");
   EXPECT_EQ(FlightText({.kind = FlightKind::kReceived,
-                        .code = kAck,
+                        .code = kAckOpcode,
                         .detail = wire::kNakPsnSequence,
                         .psn = Psn(7),
                         .count = 1}),
@@ -29,13 +31,13 @@ TEST(FlightTextTest, Words) {
                         .count = 1}),
             "-> RC RDMA READ Request PSN 8");
   EXPECT_EQ(FlightText({.kind = FlightKind::kDropped,
-                        .code = kSendOnly,
+                        .code = kSendOnlyOpcode,
                         .detail = static_cast<uint16_t>(Drop::kBadIcrc),
                         .psn = Psn(9),
                         .count = 1}),
             "<- RC SEND Only PSN 9, dropped: bad_icrc");
   EXPECT_EQ(FlightText({.kind = FlightKind::kDropped,
-                        .code = kSendOnly,
+                        .code = kSendOnlyOpcode,
                         .detail = static_cast<uint16_t>(Drop::kBadIcrc),
                         .psn = Psn(9),
                         .count = 12}),

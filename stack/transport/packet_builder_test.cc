@@ -35,7 +35,7 @@ struct PathCase {
 
 class PacketBuilderPathTest : public ::testing::TestWithParam<PathCase> {};
 
-Gid Ipv6(uint8_t last) {
+Gid Ipv6Address(uint8_t last) {
   return {.raw = {0x20, 0x01, 0x0D, 0xB8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last}};
 }
 
@@ -48,8 +48,8 @@ TEST_P(PacketBuilderPathTest, EveryLengthParsesBackWithAValidIcrc) {
   path.hop_limit = 17;
   path.vlan_tci = GetParam().vlan_tci;
   if (GetParam().ipv6) {
-    path.source = Ipv6(1);
-    path.destination = Ipv6(2);
+    path.source = Ipv6Address(1);
+    path.destination = Ipv6Address(2);
   }
   builder.Reset(&path, Qpn{0x111}, Qpn{0x222});
   PollContext context = pair.a.context(0);
@@ -107,7 +107,7 @@ TEST_P(PacketBuilderPathTest, EveryLengthParsesBackWithAValidIcrc) {
 INSTANTIATE_TEST_SUITE_P(All, PacketBuilderPathTest,
                          ::testing::Values(PathCase{"Ipv4", false, std::nullopt, 34},
                                            PathCase{"Ipv4Vlan", false, 0x6005, 38},
-                                           PathCase{"Ipv6", true, std::nullopt, 54},
+                                           PathCase{"Ipv6Address", true, std::nullopt, 54},
                                            PathCase{"Ipv6Vlan", true, 0xE00A, 58}),
                          [](const auto& info) { return std::string(info.param.name); });
 

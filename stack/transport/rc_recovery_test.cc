@@ -15,8 +15,8 @@ namespace {
 
 using wire::Operation;
 
-constexpr uint32_t kPackets = 40;
-constexpr uint32_t kBytes = kPackets * 1024;
+constexpr uint32_t kLostPackets = 40;
+constexpr uint32_t kLostBytes = kLostPackets * 1024;
 constexpr uint64_t kFrameNs = 500;
 // A message and its acknowledgement, and what was sent again; a time-out takes 67 ms.
 constexpr uint64_t kFewRoundTripsNs = 10 * RcRequester::kMinProbeNs;
@@ -55,11 +55,11 @@ class RcRecoveryTest : public ::testing::Test {
   }
   // One message; returns how long it took.
   uint64_t Send() {
-    for (uint32_t i = 0; i < kBytes; ++i)
+    for (uint32_t i = 0; i < kLostBytes; ++i)
       pair_.a.memory[i] = static_cast<uint8_t>(i * 13 + i / 700);
-    pair_.b.PostRecv(1, pair_.b.memory.data(), kBytes);
+    pair_.b.PostRecv(1, pair_.b.memory.data(), kLostBytes);
     const uint64_t start = pair_.now_ns;
-    pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), kBytes);
+    pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), kLostBytes);
     pair_.Run();
     while (pair_.a.cq.size() == 0 && pair_.Wait()) {
     }
@@ -68,7 +68,7 @@ class RcRecoveryTest : public ::testing::Test {
     EXPECT_EQ(all.size(), 1u);
     for (const ibv_wc& wc : all) EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
     EXPECT_EQ(pair_.a.counters.local_ack_timeout_err, 0u);
-    EXPECT_TRUE(std::equal(pair_.a.memory.begin(), pair_.a.memory.begin() + kBytes,
+    EXPECT_TRUE(std::equal(pair_.a.memory.begin(), pair_.a.memory.begin() + kLostBytes,
                            pair_.b.memory.begin()));
     return took;
   }
@@ -118,7 +118,7 @@ TEST_F(RcRecoveryTest, ProbeInTheMiddleOfAMessageIsAnswered) {
 }
 
 TEST_F(RcRecoveryTest, LastPacketLost) {
-  lost_index_ = kPackets - 1;
+  lost_index_ = kLostPackets - 1;
   lost_times_ = 3;
   EXPECT_LT(Send(), kFewRoundTripsNs);
   EXPECT_EQ(naks_, 0);
@@ -368,7 +368,7 @@ TEST(RcProbeTest, OutlastsAnOutageOfALossyWire) {
     EXPECT_EQ(all[0].status, IBV_WC_SUCCESS) << ibv_wc_status_str(all[0].status);
   };
   write(1);  // the round trip is known
-  write(kBytes);
+  write(kLostBytes);
   EXPECT_EQ(pair.a.counters.rcvd_seq_err, 1u);
   until_ns = pair.now_ns + kOutageNs;
   write(1);

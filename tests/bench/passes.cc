@@ -175,8 +175,9 @@ absl::Status OneCorePass(Wire wire, double scale, Figures& figures) {
         [&] {
           figures.Record("SEND 64 B stream, 1 core", "M/s",
                          (*pair)->PerSecond(IBV_WR_SEND, kSmall, n(1'000'000), kWindow) * 1e-6);
-          figures.Record("WRITE 1 MiB, 1 core", "Gb/s",
-                         (*pair)->PerSecond(IBV_WR_RDMA_WRITE, kBulkBytes, n(500), 4) * kBulkBytes * 8e-9);
+          figures.Record(
+              "WRITE 1 MiB, 1 core", "Gb/s",
+              (*pair)->PerSecond(IBV_WR_RDMA_WRITE, kBulkBytes, n(500), 4) * kBulkBytes * 8e-9);
         },
         [] {});
   }
@@ -249,8 +250,9 @@ absl::Status LossPass(Wire wire, double scale, Figures& figures) {
           VerbsPair::Connect(opened->first.get(), opened->second.get());
       if (!pair.ok()) return pair.status();
       const auto count = static_cast<uint64_t>(400 * scale) + 8;
-      figures.Record(name, "Gb/s",
-                     (*pair)->PerSecond(IBV_WR_RDMA_WRITE, kBulkBytes, count, 4) * kBulkBytes * 8e-9);
+      figures.Record(
+          name, "Gb/s",
+          (*pair)->PerSecond(IBV_WR_RDMA_WRITE, kBulkBytes, count, 4) * kBulkBytes * 8e-9);
     }
     CloseWire(*opened);
     return absl::OkStatus();

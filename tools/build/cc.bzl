@@ -5,7 +5,7 @@ those of a library are compiled together, a few translation units a library.
 """
 
 # How many sources are compiled together: more repeat less work, fewer are done sooner after an edit.
-_SOURCES_PER_UNIT = 12
+_SOURCES_PER_UNIT = 8
 
 # Rooms on the packet path, whose programs are optimized across files when they are linked.
 _LTO_ROOMS = ["abi", "cm", "rpcrdma", "stack"]
@@ -38,6 +38,26 @@ _joined_sources = rule(
     },
 )
 
+def _units(name, srcs, testonly):
+    """The translation units of `srcs`: what is compiled, and the sources that it includes."""
+    sources = [source for source in srcs if source.endswith(".cc")]
+    others = [source for source in srcs if not source.endswith(".cc")]
+    if len(sources) < 2:
+        return struct(srcs = srcs, included = [])
+    count = (len(sources) + _SOURCES_PER_UNIT - 1) // _SOURCES_PER_UNIT
+    units = []
+    for i in range(count):
+        unit = "%s_unit_%d.cc" % (name, i + 1)
+        _joined_sources(
+            name = unit[:-3],
+            out = unit,
+            srcs = sources[len(sources) * i // count:len(sources) * (i + 1) // count],
+            testonly = testonly,
+            visibility = ["//visibility:private"],
+        )
+        units.append(unit)
+    return struct(srcs = units + others, included = sources)
+
 def room_library(
         name,
         srcs = [],
@@ -65,21 +85,7 @@ def room_library(
     room = native.package_name().split("/")[0]
     lto = LTO_COPTS if room in _LTO_ROOMS else []
     header = "lto_headers" if room in _LTO_ROOMS else "common_headers"
-    sources = [source for source in srcs if source.endswith(".cc")]
-    units = sources
-    if len(sources) > 1:
-        units = []
-        count = (len(sources) + _SOURCES_PER_UNIT - 1) // _SOURCES_PER_UNIT
-        for i in range(count):
-            unit = "%s_unit_%d.cc" % (name, i + 1)
-            _joined_sources(
-                name = unit[:-3],
-                out = unit,
-                srcs = sources[len(sources) * i // count:len(sources) * (i + 1) // count],
-                testonly = testonly,
-                visibility = ["//visibility:private"],
-            )
-            units.append(unit)
+    units = _units(name, srcs, testonly)
     if alone:
         native.cc_library(
             name = name + "_alone",
@@ -91,31 +97,41 @@ def room_library(
         )
     native.cc_library(
         name = name,
-        srcs = units + [source for source in srcs if not source.endswith(".cc")],
+        srcs = units.srcs,
         hdrs = hdrs,
-        copts = (_precompiled(header) if units else []) + copts + lto,
+        copts = (_precompiled(header) if srcs else []) + copts + lto,
         testonly = testonly,
-        textual_hdrs = sources if units != sources else [],
-        deps = deps + (["//tools/build:" + header] if units else []) +
+        textual_hdrs = units.included,
+        deps = deps + (["//tools/build:" + header] if srcs else []) +
                ([name + "_alone"] if alone else []),
         **kwargs
     )
 
-def room_test(name, copts = [], deps = [], **kwargs):
-    """A cc_test of GoogleTest.
+def room_test(name, srcs, copts = [], deps = [], **kwargs):
+    """A cc_test of GoogleTest, whose sources are compiled together as those of a library.
 
     Args:
       name: of the test.
+      srcs: its sources, and headers that nothing else includes.
       copts: as of any test.
       deps: what it uses besides GoogleTest.
       **kwargs: passed to the test.
     """
+    units = _units(name, srcs, True)
+    copts = _precompiled("test_headers") + TEST_COPTS + copts
+    deps = deps + ["//tools/build:test_headers"]
+    if units.included:
+        native.cc_library(
+            name = name + "_sources",
+            testonly = True,
+            textual_hdrs = units.included,
+            visibility = ["//visibility:private"],
+        )
+        deps = deps + [name + "_sources"]
     native.cc_test(
         name = name,
-        copts = _precompiled("test_headers") + TEST_COPTS + copts,
-        deps = deps + [
-            "//tools/build:test_headers",
-            "@com_google_googletest//:gtest_main",
-        ],
+        srcs = units.srcs,
+        copts = copts,
+        deps = deps + ["@com_google_googletest//:gtest_main"],
         **kwargs
     )

@@ -1,11 +1,13 @@
-"""Runs clang-tidy-14 over the C++ sources: those of the product that changed, or all.
+"""Runs clang-tidy-14 over the C++ sources: those of the product, those that changed, or all.
 
-usage: tidy.py [--all] [FILE...]
+usage: tidy.py [--since REVISION] [--all] [FILE...]
 
 A source that passed once is not looked at again until it, a header it includes, its flags or
-.clang-tidy change (the key is a hash of the preprocessed text). --all ignores that, and looks at
-the tests' sources too: gtest's macros cost it ten seconds each, half an hour on two cores. The
-compile commands come from `bazel aquery`.
+.clang-tidy change (the key is a hash of the preprocessed text). --since looks only at sources
+whose own lines, or whose header's of the same name, differ from those of REVISION. --all looks at
+every source again, the tests' too: gtest's macros cost ten seconds each, half an hour on two
+cores. The compile commands come from `bazel aquery`; a source is compiled by itself, without the
+precompiled header, so that an include it lacks is found.
 """
 
 import argparse
@@ -14,6 +16,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -22,8 +25,11 @@ CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".ca
 PASSED = CACHE / "tidy"
 # What gcc understands and clang does not, or what only names outputs.
 DROPPED = {"-fno-canonical-system-headers", "-Wno-free-nonheap-object", "-c", "-MD", "-Werror",
-           "-Wunused-but-set-parameter"}
-DROPPED_WITH_VALUE = {"-MF", "-o"}
+           "-Wunused-but-set-parameter", "-Winvalid-pch", "-Wno-stringop-overread",
+           "-ffat-lto-objects", "-flto=auto"}
+UNIT = re.compile(r"bazel-out/[^/]+/bin/.*_unit_\d+\.cc$")
+INCLUDED = re.compile(r'^#include "(.*)"$', re.MULTILINE)
+DROPPED_WITH_VALUE = {"-MF", "-o", "-include"}
 
 
 def bazel(*arguments):
@@ -47,18 +53,37 @@ def clang_flags(arguments, source):
     return flags + ["-Wno-unknown-warning-option"]
 
 
-def compile_commands():
+def sources_of(compiled, execution_root):
+    """The sources of the tree that a compiled file stands for."""
+    if UNIT.match(compiled):  # tools/build/cc.bzl
+        return INCLUDED.findall((execution_root / compiled).read_text())
+    # What a generator has written is its own business.
+    if compiled.startswith(("external/", "bazel-out/")) or not (ROOT / compiled).exists():
+        return []
+    return [compiled]
+
+
+def compile_commands(execution_root):
     """Source to flags, for the sources of the tree."""
     answer = json.loads(bazel("aquery", "--noshow_progress", "--ui_event_filters=-info",
                               "--output=jsonproto", 'mnemonic("CppCompile", //...)'))
     commands = {}
     for action in answer["actions"]:
         arguments = action["arguments"]
-        source = arguments[arguments.index("-c") + 1]
-        # What a generator has written is its own business.
-        if not source.startswith(("external/", "bazel-out/")) and (ROOT / source).exists():
-            commands.setdefault(source, clang_flags(arguments, source))
+        compiled = arguments[arguments.index("-c") + 1]
+        flags = clang_flags(arguments, compiled)
+        for source in sources_of(compiled, execution_root):
+            commands.setdefault(source, flags)
     return commands
+
+
+def changed_since(revision):
+    """The sources whose lines, or whose header's, differ between `revision` and the tree."""
+    done = subprocess.run(["git", "diff", "--name-only", "--no-renames", revision, "--", "*.cc",
+                           "*.h"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"clang-tidy: git diff {revision} ended with status {done.returncode}")
+    return {name[:-2] + ".cc" if name.endswith(".h") else name for name in done.stdout.split()}
 
 
 def is_test(source):
@@ -96,17 +121,21 @@ def tidy(source, flags, execution_root, everything):
 def main():
     parser = argparse.ArgumentParser(prog="tools/dev check", description=__doc__.splitlines()[0])
     parser.add_argument("--all", action="store_true", help="unchanged files and tests too")
+    parser.add_argument("--since", metavar="REVISION", help="what differs from REVISION only")
     parser.add_argument("files", nargs="*", metavar="FILE")
     options = parser.parse_args()
     PASSED.mkdir(parents=True, exist_ok=True)
     # Puts the headers of installed libraries, and generated ones, where the commands look.
     bazel("build", "--noshow_progress", "--ui_event_filters=-info", "--show_result=0", "//...")
-    execution_root = bazel("info", "execution_root").strip()
-    commands = compile_commands()
+    execution_root = pathlib.Path(bazel("info", "execution_root").strip())
+    commands = compile_commands(execution_root)
     if options.files:
         sources = [file for file in options.files if file in commands]
     else:
         sources = [file for file in commands if options.all or not is_test(file)]
+    if options.since:
+        changed = changed_since(options.since)
+        sources = [file for file in sources if file in changed]
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         jobs = [pool.submit(tidy, source, commands[source], execution_root, options.all)
@@ -115,7 +144,7 @@ def main():
             source, found = job.result()
             if found:
                 failed += 1
-                print(found.replace(execution_root + "/", ""), end="")
+                print(found.replace(f"{execution_root}/", ""), end="")
     print(f"{len(jobs)} sources, {failed} with findings")
     sys.exit(1 if failed else 0)
 

@@ -51,12 +51,12 @@ void Append(const std::string& name, const Json& value, int margin, std::string*
 }  // namespace
 
 std::string ToLine(const FrameTime& time, const DecodedFrame& frame) {
-  return absl::StrFormat("%6u %5u.%09u  %s > %s  %s%s%s%s%s\n", time.number,
-                         time.since_first / kNanosecondsPerSecond, time.since_first % kNanosecondsPerSecond,
-                         frame.source, frame.destination, frame.summary,
-                         frame.unchecked.empty() ? "" : absl::StrCat("  (", frame.unchecked, ")"),
-                         frame.cut.empty() ? "" : absl::StrCat("  (", frame.cut, ")"),
-                         frame.problem.empty() ? "" : "  !! ", frame.problem);
+  return absl::StrFormat(
+      "%6u %5u.%09u  %s > %s  %s%s%s%s%s\n", time.number, time.since_first / kNanosecondsPerSecond,
+      time.since_first % kNanosecondsPerSecond, frame.source, frame.destination, frame.summary,
+      frame.unchecked.empty() ? "" : absl::StrCat("  (", frame.unchecked, ")"),
+      frame.cut.empty() ? "" : absl::StrCat("  (", frame.cut, ")"),
+      frame.problem.empty() ? "" : "  !! ", frame.problem);
 }
 
 std::string ToDetails(const DecodedFrame& frame) {
