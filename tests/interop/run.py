@@ -1,10 +1,11 @@
 """Pollux against Linux's soft-RoCE in a virtual machine.
 
-usage: tools/dev interop [--all] [--list] [--json] [--port KIND] [--keep] [CASE...]
+usage: tools/dev interop [--all | --once] [--list] [--json] [--port KIND] [--keep] [CASE...]
 
-CASE is a name or a pattern such as 'rping-*'; without any, what continuous integration runs: all
-but the slow cases, in every direction, each direction over another kind of port. With --all, and
-for cases that are named, every direction over every kind of port. A case counts only if its
+CASE is a name or a pattern such as 'rping-*'; without any, all but the slow cases, in every
+direction, each direction over another kind of port. With --all, and for cases that are named, every
+direction over every kind of port. With --once, which is what every change must pass, each case in
+one direction and over one kind of port, in turn. A case counts only if its
 capture shows what it is named after. Needs root. Ends with the line `N passed, N failed` (and `,
 N skipped`); the exit status is 0 only if nothing failed.
 """
@@ -44,6 +45,8 @@ def parse_arguments():
     parser = argparse.ArgumentParser(prog="tools/dev interop", description=__doc__.splitlines()[0])
     parser.add_argument("--all", action="store_true",
                         help="the slow cases too, and all over every kind of port")
+    parser.add_argument("--once", action="store_true",
+                        help="each case in one direction and over one kind of port only")
     parser.add_argument("--list", action="store_true", help="list the cases and end")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of the table")
     parser.add_argument("--port", choices=sorted(network.PORTS), help="over this kind only")
@@ -166,6 +169,13 @@ def make_plan(options, chosen):
     whole = options.all or options.cases or options.port
     plan = []
     for number, one in enumerate(chosen):
+        if options.once:
+            direction = one.directions[number % len(one.directions)]
+            ports = [port for port in one.ports if options.port in (None, port)]
+            # Neighbours have other directions, and every second pair of them the other port.
+            plan += [(one, direction, network.PORTS[port])
+                     for port in ports[number // 2 % max(len(ports), 1):][:1]]
+            continue
         for turn, direction in enumerate(one.directions):
             ports = one.ports if whole else one.ports[(number + turn) % len(one.ports):][:1]
             plan += [(one, direction, network.PORTS[port]) for port in ports
