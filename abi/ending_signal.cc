@@ -29,6 +29,7 @@ constexpr int64_t kLookNs = 500'000'000;  // for threads of the program's
 
 pid_t process = 0;
 bool (*interrupted_in_call)() = nullptr;
+int64_t (*clock_ms)() = nullptr;
 std::atomic<int> taken{0};
 Insistence insistence;
 sem_t wakes;
@@ -47,12 +48,6 @@ bool AwaitSignal() {
   return true;
 }
 
-int64_t NowMs() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * int64_t{1000} + now.tv_nsec / 1'000'000;
-}
-
 void EndBy(int number) {
   signal(number, SIG_DFL);
   sigset_t one;
@@ -63,7 +58,7 @@ void EndBy(int number) {
 }
 
 void OnSignal(int signal) {
-  if (getpid() != process || insistence.Insists(NowMs())) {
+  if (getpid() != process || insistence.Insists(clock_ms())) {
     EndBy(signal);
     return;
   }
@@ -108,9 +103,16 @@ void TakeOver(int signal) {
 
 }  // namespace
 
-void LeaveBeforeEndingSignals(std::function<void()> leave, bool (*in_call)()) {
+int64_t MonotonicMs() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * int64_t{1000} + now.tv_nsec / 1'000'000;
+}
+
+void LeaveBeforeEndingSignals(std::function<void()> leave, bool (*in_call)(), int64_t (*now_ms)()) {
   process = getpid();
   interrupted_in_call = in_call;
+  clock_ms = now_ms;
   sem_init(&wakes, 0, 0);
   StartWithoutSignals([leave = std::move(leave)] {
     for (bool alone = false; !AwaitSignal();) {
