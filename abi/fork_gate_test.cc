@@ -5,8 +5,9 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
 #include <thread>
+
+#include "stack/base/eventually_for_test.h"
 
 namespace pollux::abi {
 namespace {
@@ -36,7 +37,6 @@ TEST(ForkGate, NobodyIsWithinWhileItIsClosed) {
 }
 
 TEST(ForkGate, WhoIsWithinGoesOn) {
-  constexpr int kMostLooks = 10'000;  // a guard against hanging, not an expectation
   GatedMutex outer, inner;
   std::atomic<bool> within{false}, closed{false}, has_gone_on{false}, enough{false};
   std::thread holder([&] {
@@ -51,10 +51,8 @@ TEST(ForkGate, WhoIsWithinGoesOn) {
   while (!within) std::this_thread::yield();
   ForkGate::Close(1);  // returns though somebody is within
   closed = true;
-  for (int looks = 0; looks < kMostLooks && !has_gone_on; ++looks) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  EXPECT_TRUE(has_gone_on) << "it waits for the gate that waits for it";
+  EXPECT_TRUE(Eventually([&] { return has_gone_on.load(); }))
+      << "it waits for the gate that waits for it";
   enough = true;
   if (has_gone_on) ForkGate::Close(kLongNs);
   ForkGate::OpenInParent();

@@ -11,7 +11,6 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -23,6 +22,7 @@
 #include "abi/cm_peer_for_test.h"
 #include "abi/reliable_qp_for_test.h"
 #include "abi/settings.h"
+#include "stack/base/eventually_for_test.h"
 
 namespace pollux::abi {
 namespace {
@@ -154,16 +154,6 @@ class ForkTest : public testing::Test {
                      &free);
     return free;
   }
-  // Whether as many are free again at last: some are under way until their acknowledgements are.
-  static bool AreFree(size_t frames) {
-    constexpr auto kPatience = std::chrono::seconds(10);
-    const auto begun = std::chrono::steady_clock::now();
-    while (FreeFrames() < frames) {
-      if (std::chrono::steady_clock::now() - begun > kPatience) return false;
-      std::this_thread::yield();
-    }
-    return true;
-  }
   int GetCqEvent() {
     ibv_cq* announced = nullptr;
     void* user = nullptr;
@@ -290,7 +280,9 @@ TEST_F(ForkTest, FramesStayTheParents) {
               }),
               0);
   }
-  EXPECT_TRUE(AreFree(before)) << FreeFrames() << " of " << before;
+  // Some are under way until their acknowledgements are.
+  EXPECT_TRUE(Eventually([&] { return FreeFrames() >= before; }))
+      << FreeFrames() << " of " << before;
   EXPECT_EQ(rdma_destroy_id(listener), 0);
 }
 

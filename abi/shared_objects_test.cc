@@ -20,6 +20,7 @@
 #include "abi/cm_peer_for_test.h"
 #include "abi/reliable_qp_for_test.h"
 #include "abi/settings.h"
+#include "stack/base/eventually_for_test.h"
 
 namespace pollux::abi {
 namespace {
@@ -215,15 +216,11 @@ TEST_F(SharedObjectsTest, ThreadsBuildRequestsOfOneQueuePair) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  // What is lost is not waited for.
   ibv_wc completion{};
-  for (int empty = 0; roll.came() < kWrites && empty < 100'000;) {
-    if (ibv_poll_cq(send_cq_, 1, &completion) == 0) {
-      ++empty;
-    } else {
-      roll.Came(completion.wr_id);
-    }
-  }
+  EXPECT_TRUE(Eventually([&] {
+    while (ibv_poll_cq(send_cq_, 1, &completion) > 0) roll.Came(completion.wr_id);
+    return roll.came() >= kWrites;
+  }));
   roll.ExpectEachOnce();
   EXPECT_EQ(from, to);
   EXPECT_EQ(ibv_destroy_qp(writer), 0);

@@ -5,24 +5,21 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <chrono>
 #include <deque>
-#include <functional>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "rpcrdma/socket_address.h"
+#include "stack/base/eventually_for_test.h"
 #include "stack/net/address.h"
 
 namespace pollux::nfs {
 namespace {
 
 constexpr size_t kMaxRecord = 1000;
-// A guard against hanging, not an expectation.
-constexpr timeval kPatience = {.tv_sec = 100, .tv_usec = 0};
+constexpr timeval kPatience = {.tv_sec = kHangGuard.count(), .tv_usec = 0};
 
 // Answers a record by itself, backwards; one that begins with 'k' is kept for later, an empty one
 // is not answered.
@@ -92,15 +89,6 @@ class Peer {
   bool reached_ = false;
 };
 
-bool Await(const std::function<bool()>& done) {
-  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(kPatience.tv_sec);
-  while (!done()) {
-    if (std::chrono::steady_clock::now() > give_up) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
-
 class DatagramServerTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -137,14 +125,14 @@ TEST_F(DatagramServerTest, SoManyWaitForTheirReplies) {
   // One by one: the socket has room for fewer.
   const auto keep = [&](size_t number) {
     waiting.Send({'k', static_cast<char>(number >> 8), static_cast<char>(number), 'p'});
-    EXPECT_TRUE(Await([&] { return mirror_.kept() == number + 1; }));
+    EXPECT_TRUE(Eventually([&] { return mirror_.kept() == number + 1; }));
   };
   for (size_t i = 0; i < DatagramServer::kMaxUnanswered - 1; ++i) keep(i);
   other.Send("abc");
   EXPECT_EQ(other.Reply(), "cba");
   keep(DatagramServer::kMaxUnanswered - 1);
   other.Send("dropped");
-  EXPECT_TRUE(Await([&] { return server_->dropped() == 1; }));
+  EXPECT_TRUE(Eventually([&] { return server_->dropped() == 1; }));
   mirror_.SendKept("late");
   EXPECT_EQ(waiting.Reply(), "late");
   other.Send("def");
@@ -154,14 +142,14 @@ TEST_F(DatagramServerTest, SoManyWaitForTheirReplies) {
 TEST_F(DatagramServerTest, WhatComesAgainWaitsOnce) {
   Peer peer("127.0.0.1", server_->port()), other("127.0.0.1", server_->port());
   for (int again = 0; again < 3; ++again) peer.Send("keep");
-  EXPECT_TRUE(Await([&] { return server_->dropped() == 2; }));
+  EXPECT_TRUE(Eventually([&] { return server_->dropped() == 2; }));
   // As another's XID, and after its reply.
   other.Send("keep");
-  EXPECT_TRUE(Await([&] { return mirror_.kept() == 2; }));
+  EXPECT_TRUE(Eventually([&] { return mirror_.kept() == 2; }));
   mirror_.SendKept("late");
   EXPECT_EQ(peer.Reply(), "late");
   peer.Send("keep");
-  EXPECT_TRUE(Await([&] { return mirror_.kept() == 1; }));
+  EXPECT_TRUE(Eventually([&] { return mirror_.kept() == 1; }));
   EXPECT_EQ(server_->dropped(), 2u);
 }
 

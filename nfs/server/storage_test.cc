@@ -15,13 +15,12 @@
 #include <utility>
 #include <vector>
 
+#include "stack/base/eventually_for_test.h"
+
 namespace pollux::nfs {
 namespace {
 
 using ::testing::ElementsAre;
-
-// A guard against hanging, not an expectation.
-constexpr std::chrono::seconds kPatience{10};
 
 // Takes as long as a change that is put on stable storage.
 class SlowJob final : public Storage::Job {
@@ -46,7 +45,7 @@ TEST(StorageTest, ControlWorkGetsItsTurn) {
   std::atomic<bool> served{false};
   uint32_t given = 0;
   bool asked = false;
-  const auto give_up = std::chrono::steady_clock::now() + kPatience;
+  const auto give_up = std::chrono::steady_clock::now() + kHangGuard;
   while (!served && std::chrono::steady_clock::now() < give_up) {
     for (SlowJob& job : jobs) {
       if (!job.done.exchange(false)) continue;

@@ -5,12 +5,13 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "stack/base/eventually_for_test.h"
 
 namespace pollux::engine {
 namespace {
@@ -91,13 +92,7 @@ TEST(Ownership, WhoWaitsForLongSleeps) {
   });
   while (!ownership.Wanted()) std::this_thread::yield();
   const uint64_t before = SleepsOf(id);
-  bool sleeps = false;
-  // A guard against hanging, not an expectation.
-  for (int looks = 0; looks < 10'000 && !sleeps; ++looks) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    sleeps = SleepsOf(id) >= before + 3;
-  }
-  EXPECT_TRUE(sleeps);
+  EXPECT_TRUE(Eventually([&] { return SleepsOf(id) >= before + 3; }));
   ownership.Release();
   waiter.join();
 }
