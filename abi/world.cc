@@ -1,7 +1,6 @@
 #include "abi/world.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -29,6 +28,7 @@
 #include "abi/waited.h"
 #include "abi/without_signals.h"
 #include "absl/strings/str_cat.h"
+#include "stack/engine/patience.h"
 #include "stack/net/devargs.h"
 #include "stack/wire/roce_packet.h"
 
@@ -47,7 +47,6 @@ constexpr int kLastAnswers = 2;  // of each, besides the one in its time
 
 // More than any call takes, on a busy machine too.
 constexpr uint64_t kLongestCallNs = 2'000'000'000;
-constexpr int kLooksBeforeNap = 1000;  // at who completes a call soon, a program's poll mostly
 
 // Programs begin another listener at the port of the one that they have ended, and their peers do
 // not wait: below the time that CM gives this side to answer.
@@ -230,13 +229,10 @@ void World::End() {
 // which it has taken the ownership and does not say so yet.
 bool World::AcquireAtLast() {
   Waited waited(clock_.NowNs());
-  for (int looks = 0; !ownership_.TryAcquire(); ++looks) {
+  engine::Patience patience;
+  while (!ownership_.TryAcquire()) {
     if (waited.Ns(clock_.NowNs()) >= kLongestCallNs) return false;
-    if (looks < kLooksBeforeNap) {
-      sched_yield();
-    } else {
-      Nap();
-    }
+    patience.Wait();
   }
   return true;
 }

@@ -20,9 +20,15 @@ class Patience {
  private:
   // A turn of the loop is shorter than this many looks at a word.
   static constexpr uint32_t kRelaxedWaits = 256;
-  // With nobody to give way to a fraction of a millisecond; else a slice of the CPU for each.
+  // With nobody to give way to a fraction of a millisecond. Else each takes a slice of the CPU or
+  // more, and there are only as many as fit in a few slices.
   static constexpr uint32_t kYields = 1000;
+  static constexpr uint64_t kYieldingNs = 10'000'000;
+
+  void Yield();
+
   uint32_t waits_ = 0;  // not counted any further
+  uint64_t first_yield_ns_ = 0;
 };
 
 }  // namespace pollux::engine
