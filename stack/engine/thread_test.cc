@@ -79,7 +79,8 @@ TEST_F(PollThreadTest, SleepsBetweenPollsAndOnlyThen) {
   EXPECT_EQ((*thread)->sleeps(), 0u);
   busy = false;
   while ((*thread)->sleeps() < 50) sched_yield();
-  const uint64_t polls_before = polls, sleeps_before = (*thread)->sleeps();
+  // In this order: it polls on in between.
+  const uint64_t sleeps_before = (*thread)->sleeps(), polls_before = polls;
   while ((*thread)->sleeps() < sleeps_before + 50) sched_yield();
   (*thread)->Stop();
   // One poll a sleep, and one that may have come between the two looks.

@@ -153,7 +153,7 @@ class End : public Poller {
     attr.qp_access_flags = kAccess;
     attr.max_rd_atomic = attr.max_dest_rd_atomic = 4;
     attr.min_rnr_timer = 1;
-    attr.timeout = 17;
+    attr.timeout = 20;  // 4.3 s: on a busy machine threads stand still for long
     attr.retry_cnt = attr.rnr_retry = 7;
     attr.ah_attr.is_global = 1;
     attr.ah_attr.port_num = 1;
