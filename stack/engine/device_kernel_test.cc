@@ -83,7 +83,7 @@ class DeviceKernelTest : public ::testing::Test {
 TEST_F(DeviceKernelTest, OneAnswersForAllAndAllFindTheirPeer) {
   Open({.port = "net_af_packet0,iface=vport",
         .addresses = {net::InterfaceAddress::Ipv4(kOurs, 24)}});
-  for (int i = 0; i < 4; ++i) EXPECT_TRUE(Shell("ping -n -c 1 -W 5 10.9.0.2"));
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(Shell("ping -n -c 1 -W 60 10.9.0.2"));
   EachFinds(kKernel);
   threads_.clear();
   uint64_t received = 0;
