@@ -74,7 +74,6 @@ class NodeTest : public testing::Test {
                                          DeviceWith(client_cores, kClientAddress));
     ASSERT_TRUE(pair.ok()) << pair.status();
     Node::Options options;
-    options.cm.packet_lifetime = 10;  // 4 ms, and no seconds for a message that is lost
     auto server = Node::Start(std::move(pair->first), options);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
