@@ -9,7 +9,7 @@ import subprocess
 import time
 
 # A guard against hanging, not an expectation.
-PATIENCE_S = 120
+PATIENCE_S = 600
 SERVER_CPU, CLIENT_CPU = 0, 1
 PACKAGES = {"ib_send_lat": "perftest", "ucx_perftest": "ucx-utils", "qperf": "qperf",
             "sockperf": "sockperf", "unshare": "util-linux", "nsenter": "util-linux",

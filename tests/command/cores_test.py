@@ -73,7 +73,7 @@ class OnePortTest(CoresTest):
             return same and second["steering/by_ring"]
 
         self.assertGreater(wait_for("what was handed over", handed_over), 1000)
-        shown = self.finish(Host(), "stat", "--pid", server.process.pid).stdout
+        shown = self.answered("stat", "--pid", server.process.pid).stdout
         for words in ("handed over", f"worker 1: CPU {CPUS[1]}"):
             self.assertIn(words, shown)
         calls = sum(self.calls(server))

@@ -269,14 +269,18 @@ class CommandTest(unittest.TestCase):
         path.write_bytes(random.Random(size).randbytes(size))
         return path
 
-    def told(self, command, *arguments):
-        """The processes of the JSON object of `command`, once all of their workers answer: one
-        that waits for its CPU on a busy machine does not in time."""
-        def answer():
-            asked = self.finish(Host(), command, "--json", *arguments)
-            return asked.stdout if asked.process.returncode == 0 else None
+    def answered(self, command, *arguments):
+        """A run of `command` whom all of the workers answered that it asked: one that waits for
+        its CPU on a busy machine does not in time."""
+        def run():
+            asked = self.finish(Host(), command, *arguments)
+            return asked if asked.process.returncode == 0 else None
 
-        (line,) = wait_for(f"an answer to {command}", answer).splitlines()
+        return wait_for(f"an answer to {command}", run)
+
+    def told(self, command, *arguments):
+        """The processes of the JSON object of `command`."""
+        (line,) = self.answered(command, "--json", *arguments).stdout.splitlines()
         return json.loads(line)["processes"]
 
     def core_of(self, run):

@@ -2,7 +2,7 @@
 
 import json
 
-from tests.command.harness import CLIENT, SERVER, CommandTest, Host
+from tests.command.harness import CLIENT, PATIENCE_S, SERVER, CommandTest, Host
 
 GROUP, GROUP6 = "239.1.2.3", "ff0e::7"
 
@@ -24,7 +24,8 @@ class MckeyTest(CommandTest):
     def test_what_is_sent_to_the_group_comes(self):
         for group in (GROUP, GROUP6):
             with self.subTest(group):
-                options = ("-m", group, "-C", "20", "-S", "777", "--json")
+                options = ("-m", group, "-C", "20", "-S", "777", "--json", "--timeout-ms",
+                           PATIENCE_S * 1000)
                 receiver = self.receive(*options)
                 sender = self.send(*options)
                 self.assertEqual(sender.process.returncode, 0, sender.stderr)

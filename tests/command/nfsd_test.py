@@ -7,7 +7,7 @@ import socket
 import struct
 
 from tests.command.exports import Exported
-from tests.command.harness import CLIENT, ROCE_PORT, SERVER, Host, wait_for
+from tests.command.harness import CLIENT, PATIENCE_S, ROCE_PORT, SERVER, Host, wait_for
 
 RPC_VERSION = 2
 PORTMAP_PROGRAM, PORTMAP_V2, PORTMAP_PORT, GETPORT = 100000, 2, 111, 3
@@ -21,7 +21,7 @@ AUTH_SYS = 1
 
 def exchange_tcp(host, port, message):
     with host.entered():
-        connection = socket.create_connection((SERVER, port), 30)
+        connection = socket.create_connection((SERVER, port), PATIENCE_S)
     with connection:
         connection.sendall(struct.pack(">I", 1 << 31 | len(message)) + message)
         with connection.makefile("rb") as reader:
@@ -33,7 +33,7 @@ def exchange_udp(host, port, message):
     with host.entered():
         end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     with end:
-        end.settimeout(30)
+        end.settimeout(PATIENCE_S)
         # Hears the address that was asked alone.
         end.connect((SERVER, port))
         end.send(message)
@@ -110,11 +110,11 @@ class NfsdTest(Exported):
         ping = self.client("ping", options=("--program", "100003", "--version", "3", "--count",
                                             "5"))
         self.assertEqual(ping.process.returncode, 0, ping.stderr)
-        told = self.finish(Host(), "stat", "--json", "--pid", str(server.process.pid))
-        worker, = json.loads(told.stdout)["processes"][0]["workers"]
+        (process,) = self.told("stat", "--pid", server.process.pid)
+        (worker,) = process["workers"]
         self.assertEqual(worker["nfs"]["calls/null"], 5)
         self.assertEqual(worker["nfs"]["failures/null"], 0)
-        shown = self.finish(Host(), "stat", "--pid", str(server.process.pid))
+        shown = self.answered("stat", "--pid", server.process.pid)
         self.assertRegex(shown.stdout, r"calls/null +5")
         answer = self.stop(server)
         self.assertEqual(answer["calls"], 5)

@@ -40,7 +40,7 @@ class RpcgenTest(Blocks):
             "another program: RPC: Program unavailable"])
         self.assertEqual(self.ask("garbage"), "garbage: RPC: Server can't decode arguments\n")
         self.assertIn("there is no block", self.ask("get", "none", "file", status=1))
-        self.assertIn("Timed out", self.ask("wait", "2000", options=("-t", "200"), status=1))
+        self.assertIn("Timed out", self.ask("wait", "5000", options=("-t", "200"), status=1))
         # The server is none the worse for it.
         self.put_and_get(BLOCK_MAX_BYTES)
 
