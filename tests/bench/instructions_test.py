@@ -25,8 +25,8 @@ class InstructionsTest(unittest.TestCase):
                          "if it is worth it: tools/dev bench --instructions --update")
 
     def test_what_grows_or_shrinks_is_found(self):
-        figures = {"kept": (1000.0, 2.0), "grown": (1031.0, 2.0), "as much": (1030.0, 2.0),
-                   "shrunk": (969.0, 2.0), "as little": (970.0, 2.0), "new": (1.0, 1.0)}
+        figures = {"kept": (1000.0, 2.0), "grown": (1051.0, 2.0), "as much": (1050.0, 2.0),
+                   "shrunk": (949.0, 2.0), "as little": (950.0, 2.0), "new": (1.0, 1.0)}
         budget = {"kept": 1000, "grown": 1000, "as much": 1000, "shrunk": 1000, "as little": 1000,
                   "gone": 1}
         complaints = instructions.complaints(figures, budget)
