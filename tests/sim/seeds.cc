@@ -13,7 +13,7 @@
 #ifdef __SANITIZE_ADDRESS__
 constexpr uint64_t kDefaultSeeds = 1000;
 #else
-constexpr uint64_t kDefaultSeeds = 10'000;
+constexpr uint64_t kDefaultSeeds = 4000;
 #endif
 ABSL_FLAG(uint64_t, seeds, kDefaultSeeds, "how many random programs to run");
 ABSL_FLAG(uint64_t, first_seed, 1, "the first of them");
