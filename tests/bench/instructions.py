@@ -17,7 +17,8 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import instruction_rooms
 
-# What a change elsewhere may move: gcc decides anew what it inlines when the sources of a unit change.
+# What a change elsewhere may move: gcc decides anew what it inlines when the sources of a unit
+# change.
 TOLERANCE = 0.05
 # A guard against hanging, not an expectation.
 PATIENCE_S = 600
