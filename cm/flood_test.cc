@@ -5,11 +5,11 @@
 #include <span>
 #include <vector>
 
-#include "cm/cma_header.h"
-#include "cm/gsi.h"
-#include "cm/mad.h"
+#include "cm/gsi/gsi.h"
 #include "cm/node_fixture.h"
-#include "cm/service_id.h"
+#include "cm/wire/cma_header.h"
+#include "cm/wire/mad.h"
+#include "cm/wire/service_id.h"
 
 namespace pollux::cm {
 namespace {

@@ -3,13 +3,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "cm/manager_impl.h"
-#include "cm/shard.h"
-#include "cm/worker_environment.h"
+#include "cm/connection/manager_impl.h"
+#include "cm/connection/worker_environment.h"
+#include "cm/gsi/shard.h"
 
 namespace pollux::cm {
 
-static_assert(Shard::kMaxCount >= 1u << engine::QpnLayout{}.worker_bits);
+static_assert(Shard::kMaxCount >= 1u << io::QpnLayout{}.worker_bits);
 
 absl::StatusOr<std::unique_ptr<Manager>> Manager::Create(engine::Worker* worker,
                                                          const ManagerConfig& config) {

@@ -16,8 +16,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "cm/counters.h"
-#include "cm/reasons.h"
+#include "cm/gsi/counters.h"
+#include "cm/wire/reasons.h"
 #include "stack/base/types.h"
 
 namespace pollux::engine {

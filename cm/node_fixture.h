@@ -13,7 +13,7 @@
 
 #include "cm/manager.h"
 #include "stack/engine/eal.h"
-#include "stack/engine/worker.h"
+#include "stack/engine/loop/worker.h"
 #include "tests/sim/simulation.h"
 
 namespace pollux::cm {

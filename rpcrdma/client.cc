@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "rpcrdma/report.h"
-#include "rpcrdma/settings.h"
+#include "rpcrdma/connection/report.h"
+#include "rpcrdma/connection/settings.h"
 
 namespace pollux::rpcrdma {
 namespace {
@@ -42,14 +42,14 @@ absl::Status Failed(const cm::Endpoint& server, const cm::Event& event) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Create(engine::Worker* worker, cm::Manager* manager,
-                                                       ProgramBinding binding,
+                                                       oncrpc::ProgramBinding binding,
                                                        const ClientConfig& config) {
   // RFC 8166 section 6
   if (absl::Status status = binding.Validate(); !status.ok()) return status;
   absl::Status status = CheckSettings(config.credits, config.reverse_credits, config.send_bytes,
                                       config.receive_bytes);
   if (!status.ok()) return status;
-  if (config.max_calls == 0 || config.credential.body.size() > kMaxAuthBytes) {
+  if (config.max_calls == 0 || config.credential.body.size() > oncrpc::kMaxAuthBytes) {
     return absl::InvalidArgumentError("max_calls is 0, or the credential longer than 400 bytes");
   }
   std::unique_ptr<Client> client(new Client(worker, manager, std::move(binding), config));
@@ -59,7 +59,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(engine::Worker* worker, c
   return client;
 }
 
-Client::Client(engine::Worker* worker, cm::Manager* manager, ProgramBinding binding,
+Client::Client(engine::Worker* worker, cm::Manager* manager, oncrpc::ProgramBinding binding,
                const ClientConfig& config)
     : worker_(worker),
       manager_(manager),
@@ -77,7 +77,7 @@ Client::~Client() {
   TakeDown();
 }
 
-bool Client::Tell(const engine::Question& question, engine::Report* report) {
+bool Client::Tell(const Question& question, Report* report) {
   return rpcrdma::Tell(question, "client", connected() ? 1 : 0, counters_, report);
 }
 
@@ -223,7 +223,8 @@ void Client::Disconnect() {
   state_ = State::kDisconnecting;
 }
 
-absl::Status Client::Call(const CallRequest& request, CallDone done, CallId* id) {
+absl::Status Client::Call(const oncrpc::CallRequest& request, oncrpc::CallDone done,
+                          oncrpc::CallId* id) {
   const bool outlives = established_ && !leaving_ && config_.reconnect.attempts > 0;
   if (!outlives && (!connected() || ending_)) {
     return absl::UnavailableError("the client is not connected");

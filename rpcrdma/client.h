@@ -11,22 +11,22 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cm/manager.h"
-#include "rpcrdma/binding.h"
-#include "rpcrdma/call.h"
-#include "rpcrdma/connection.h"
-#include "rpcrdma/counters.h"
-#include "rpcrdma/duplex.h"
-#include "rpcrdma/lost_replies.h"
-#include "rpcrdma/negotiated.h"
-#include "rpcrdma/program.h"
-#include "rpcrdma/program_table.h"
-#include "rpcrdma/refusal_log.h"
-#include "rpcrdma/reply_cache.h"
-#include "rpcrdma/requester.h"
-#include "rpcrdma/responder.h"
-#include "stack/engine/report.h"
-#include "stack/engine/timing_wheel.h"
-#include "stack/engine/worker.h"
+#include "oncrpc/binding.h"
+#include "oncrpc/call.h"
+#include "rpcrdma/connection/connection.h"
+#include "rpcrdma/connection/counters.h"
+#include "rpcrdma/connection/duplex.h"
+#include "rpcrdma/connection/refusal_log.h"
+#include "rpcrdma/requester/requester.h"
+#include "rpcrdma/responder/lost_replies.h"
+#include "rpcrdma/responder/program.h"
+#include "rpcrdma/responder/program_table.h"
+#include "rpcrdma/responder/reply_cache.h"
+#include "rpcrdma/responder/responder.h"
+#include "rpcrdma/wire/negotiated.h"
+#include "stack/base/report.h"
+#include "stack/engine/loop/timing_wheel.h"
+#include "stack/engine/loop/worker.h"
 
 namespace pollux::rpcrdma {
 
@@ -60,7 +60,7 @@ struct ClientConfig {
   uint32_t send_bytes = 4096;    // inline sizes, RFC 8797: 1,024..262,144, multiples of 1,024
   uint32_t receive_bytes = 4096;
   bool remote_invalidation = true;  // the server may invalidate what calls offer. RFC 8797
-  OpaqueAuth credential;            // its body outlives the client
+  oncrpc::OpaqueAuth credential;    // its body outlives the client
   uint32_t resolve_timeout_ms = 5000;
   ReconnectPolicy reconnect;
   cm::ConnectionParam connection;  // private data is filled in
@@ -68,13 +68,13 @@ struct ClientConfig {
 
 // Lives on one worker, on which the CM manager lives too; every call is made and every callback
 // runs on its core. Callbacks may call anything here but the destructor.
-class Client : public engine::Poller, private engine::Reporter {
+class Client : public engine::Poller, private Reporter {
  public:
   // InvalidArgument for a binding that does not hold, or sizes past their bounds. `worker` and
   // `manager` outlive the client.
   static absl::StatusOr<std::unique_ptr<Client>> Create(engine::Worker* worker,
                                                         cm::Manager* manager,
-                                                        ProgramBinding binding,
+                                                        oncrpc::ProgramBinding binding,
                                                         const ClientConfig& config = {});
   // Disconnects; calls that are not done end with Cancelled.
   ~Client() override;
@@ -101,11 +101,12 @@ class Client : public engine::Poller, private engine::Reporter {
 
   // What calls are checked by from now on, in place of the binding that Create() was given, and as
   // valid. While no call is under way.
-  void Rebind(ProgramBinding binding) { binding_ = std::move(binding); }
+  void Rebind(oncrpc::ProgramBinding binding) { binding_ = std::move(binding); }
   // See Requester::Call. Unavailable when neither connected nor reconnecting.
-  absl::Status Call(const CallRequest& request, CallDone done, CallId* id = nullptr);
+  absl::Status Call(const oncrpc::CallRequest& request, oncrpc::CallDone done,
+                    oncrpc::CallId* id = nullptr);
   // See Requester::Cancel.
-  bool Cancel(const CallId& id) { return requester_ != nullptr && requester_->Cancel(id); }
+  bool Cancel(const oncrpc::CallId& id) { return requester_ != nullptr && requester_->Cancel(id); }
 
   // Of the connection there is, or the last one.
   const Negotiated& negotiated() const { return negotiated_; }
@@ -131,7 +132,7 @@ class Client : public engine::Poller, private engine::Reporter {
     kDisconnecting,  // DREQ sent
   };
 
-  Client(engine::Worker* worker, cm::Manager* manager, ProgramBinding binding,
+  Client(engine::Worker* worker, cm::Manager* manager, oncrpc::ProgramBinding binding,
          const ClientConfig& config);
   // One connection, and what answers the server on it.
   struct Link {
@@ -141,7 +142,7 @@ class Client : public engine::Poller, private engine::Reporter {
   };
 
   absl::Status StartConnecting();
-  bool Tell(const engine::Question& question, engine::Report* report) override;
+  bool Tell(const Question& question, Report* report) override;
   void OnEvent(const cm::Event& event);
   void OnRouteResolved();
   void OnBound(const absl::Status& status);
@@ -157,7 +158,7 @@ class Client : public engine::Poller, private engine::Reporter {
 
   engine::Worker* worker_;
   cm::Manager* manager_;
-  ProgramBinding binding_;
+  oncrpc::ProgramBinding binding_;
   ClientConfig config_;
   Counters counters_;
   State state_ = State::kIdle;

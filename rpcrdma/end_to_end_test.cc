@@ -49,13 +49,13 @@ TEST_F(MirrorTest, PutAndGetOfEverySize) {
 
 TEST_F(MirrorTest, EligibleResultWithoutAWriteChunkComesInTheReplyChunk) {
   StartAll();
-  std::vector<uint8_t> reply_buffer(kReplyHeaderBytes + 12 + kMaxItem);
+  std::vector<uint8_t> reply_buffer(oncrpc::kReplyHeaderBytes + 12 + kMaxItem);
   uint8_t argument[4];
   StoreBe32(argument, 10'001);
   EXPECT_TRUE(
       Run({.procedure = kGet, .arguments = argument, .reply_buffer = absl::MakeSpan(reply_buffer)},
-          [](const Reply& reply) {
-            XdrReader in = reply.reader();
+          [](const oncrpc::Reply& reply) {
+            oncrpc::XdrReader in = reply.reader();
             in.Uint32();
             EXPECT_EQ(in.EligibleOpaque(kMaxItem), absl::MakeConstSpan(Pattern(10'001)));
             in.Uint32();
@@ -78,11 +78,11 @@ TEST_F(MirrorTest, SeveralEligibleItems) {
   int longest = 0;
   for (int round = 0; round < 300; ++round) {
     std::vector<uint8_t> sent[3], rooms[3];
-    std::vector<uint8_t> reply_buffer(kReplyHeaderBytes + 24 + 3 * kManyItem);
-    EligibleItem items[3];
+    std::vector<uint8_t> reply_buffer(oncrpc::kReplyHeaderBytes + 24 + 3 * kManyItem);
+    oncrpc::EligibleItem items[3];
     absl::Span<uint8_t> buffers[3];
     uint8_t space[24];
-    XdrWriter out(absl::MakeSpan(space));
+    oncrpc::XdrWriter out(absl::MakeSpan(space));
     for (uint32_t i = 0; i < 3; ++i) {
       sent[i] = Pattern(kSizes[random.Below(std::size(kSizes))]);
       for (uint8_t& byte : sent[i]) byte += static_cast<uint8_t>(i + 1);
@@ -98,8 +98,8 @@ TEST_F(MirrorTest, SeveralEligibleItems) {
              .items = items,
              .item_buffers = absl::MakeSpan(buffers).first(random.Below(4)),
              .reply_buffer = absl::MakeSpan(reply_buffer)},
-            [&](const Reply& reply) {
-              XdrReader in = reply.reader();
+            [&](const oncrpc::Reply& reply) {
+              oncrpc::XdrReader in = reply.reader();
               for (uint32_t i = 0; i < 3; ++i) {
                 EXPECT_EQ(in.Uint32(), i);
                 EXPECT_EQ(in.EligibleOpaque(kManyItem), absl::MakeConstSpan(sent[i])) << round;
@@ -131,7 +131,7 @@ TEST_F(MirrorTest, ManyCallsStayWithinTheGrant) {
   for (int i = 0; i < 200; ++i) {
     ASSERT_TRUE(client
                     ->Call({.procedure = kHold},
-                           [&](absl::Status status, const Reply*) {
+                           [&](absl::Status status, const oncrpc::Reply*) {
                              EXPECT_TRUE(status.ok()) << status;
                              ++done;
                            })
@@ -154,7 +154,7 @@ TEST_F(MirrorTest, GrantsRiseAndFall) {
   const auto call = [&] {
     ASSERT_TRUE(client
                     ->Call({.procedure = kHold},
-                           [&](absl::Status status, const Reply*) {
+                           [&](absl::Status status, const oncrpc::Reply*) {
                              EXPECT_TRUE(status.ok()) << status;
                              ++done;
                            })
@@ -194,7 +194,7 @@ TEST_F(MirrorTest, ManyLongCallsAtOnce) {
   size_t done = 0;
   for (size_t i = 0; i < kCalls; ++i) {
     arguments.push_back(Pattern(8000 + 4 * i));
-    rooms.emplace_back(kReplyHeaderBytes + arguments[i].size());
+    rooms.emplace_back(oncrpc::kReplyHeaderBytes + arguments[i].size());
   }
   for (size_t i = 0; i < kCalls; ++i) {
     ASSERT_TRUE(client
@@ -202,7 +202,7 @@ TEST_F(MirrorTest, ManyLongCallsAtOnce) {
                             .arguments = arguments[i],
                             .reply_buffer = absl::MakeSpan(rooms[i]),
                             .max_result_bytes = static_cast<uint32_t>(arguments[i].size())},
-                           [&, i](absl::Status status, const Reply* reply) {
+                           [&, i](absl::Status status, const oncrpc::Reply* reply) {
                              ++done;
                              ASSERT_TRUE(status.ok()) << status;
                              EXPECT_EQ(reply->results, absl::MakeConstSpan(arguments[i]));
@@ -219,7 +219,7 @@ TEST_F(MirrorTest, WhatTheBindingDoesNotAllowIsRefused) {
   const auto invalid = absl::StatusCode::kInvalidArgument;
   EXPECT_EQ(Run({.procedure = 77}).code(), invalid);
   EXPECT_EQ(Run({.procedure = kNull, .arguments = absl::MakeSpan(bytes).first(4)}).code(), invalid);
-  const EligibleItem item{bytes, 0};
+  const oncrpc::EligibleItem item{bytes, 0};
   EXPECT_EQ(Run({.procedure = kNull, .items = {&item, 1}}).code(), invalid);
   const absl::Span<uint8_t> buffer = absl::MakeSpan(room);
   EXPECT_EQ(Run({.procedure = kNull, .item_buffers = {&buffer, 1}}).code(), invalid);
@@ -231,14 +231,14 @@ TEST_F(MirrorTest, ProgramsVersionsAndProceduresThatAreNotThere) {
   StartWorld();
   StartServer();
   for (auto [program, version] : {std::pair{kMirrorProgram + 1, 1u}, {kMirrorProgram, 2u}}) {
-    ProgramBinding binding = MirrorBinding();
+    oncrpc::ProgramBinding binding = MirrorBinding();
     binding.program = program;
     binding.version = version;
     StartClient({}, binding);
     ConnectClient();
     EXPECT_EQ(Run({.procedure = kNull}).code(), absl::StatusCode::kUnimplemented);
   }
-  ProgramBinding binding = MirrorBinding();
+  oncrpc::ProgramBinding binding = MirrorBinding();
   binding.procedures.push_back({.number = 60});
   StartClient({}, binding);
   ConnectClient();
@@ -270,7 +270,7 @@ TEST_F(MirrorTest, LostConnectionFailsEveryCallAndTheClientConnectsAgain) {
   for (int i = 0; i < 50; ++i) {
     ASSERT_TRUE(client
                     ->Call({.procedure = kHold},
-                           [&](absl::Status status, const Reply*) {
+                           [&](absl::Status status, const oncrpc::Reply*) {
                              EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
                              ++failed;
                            })
@@ -305,7 +305,8 @@ TEST_F(MirrorTest, ServerThatVanishesWhileACallWaits) {
   StartAll();
   std::optional<absl::Status> status;
   ASSERT_TRUE(
-      client->Call({.procedure = kHold}, [&](absl::Status s, const Reply*) { status = s; }).ok());
+      client->Call({.procedure = kHold}, [&](absl::Status s, const oncrpc::Reply*) { status = s; })
+          .ok());
   ASSERT_TRUE(RunUntil([&] { return !server->held.empty(); }));
   world->RunFor(sim::Simulation::kSecond);
   nodes[1]->port().SetUp(false);
@@ -323,7 +324,8 @@ TEST_F(MirrorTest, QuietConnectionsStay) {
   StartAll();
   std::optional<absl::Status> status;
   ASSERT_TRUE(
-      client->Call({.procedure = kHold}, [&](absl::Status s, const Reply*) { status = s; }).ok());
+      client->Call({.procedure = kHold}, [&](absl::Status s, const oncrpc::Reply*) { status = s; })
+          .ok());
   world->RunFor(100 * Connection::kQuietNs);
   EXPECT_FALSE(status.has_value());
   server->AnswerHeld();
@@ -339,7 +341,8 @@ TEST_F(MirrorTest, DisconnectFailsCallsAtOnce) {
   StartAll();
   std::optional<absl::Status> status;
   ASSERT_TRUE(
-      client->Call({.procedure = kHold}, [&](absl::Status s, const Reply*) { status = s; }).ok());
+      client->Call({.procedure = kHold}, [&](absl::Status s, const oncrpc::Reply*) { status = s; })
+          .ok());
   ASSERT_TRUE(RunUntil([&] { return !server->held.empty(); }));
   nodes[1]->port().SetUp(false);
   client->Disconnect();
@@ -352,7 +355,7 @@ TEST_F(MirrorTest, DisconnectFailsCallsAtOnce) {
 
 TEST_F(MirrorTest, TimeOutFencesTheCall) {
   StartAll();
-  std::vector<uint8_t> reply_buffer(kReplyHeaderBytes + kMaxEcho);
+  std::vector<uint8_t> reply_buffer(oncrpc::kReplyHeaderBytes + kMaxEcho);
   EXPECT_EQ(Run({.procedure = kHold,
                  .reply_buffer = absl::MakeSpan(reply_buffer),
                  .timeout_ns = 1'000'000})
@@ -366,7 +369,8 @@ TEST_F(MirrorTest, TheCallersMemoryIsHisWhenTheClientGoes) {
   StartAll();
   std::optional<absl::Status> status;
   ASSERT_TRUE(
-      client->Call({.procedure = kHold}, [&](absl::Status s, const Reply*) { status = s; }).ok());
+      client->Call({.procedure = kHold}, [&](absl::Status s, const oncrpc::Reply*) { status = s; })
+          .ok());
   client.reset();
   ASSERT_TRUE(status.has_value());
   EXPECT_EQ(status->code(), absl::StatusCode::kCancelled);

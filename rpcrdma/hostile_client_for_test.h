@@ -78,7 +78,7 @@ class HostileClientTest : public MirrorTest {
   }
   void ExpectServed() {
     const RawPeer::Message reply = Ask(MessageOf(HeaderOf(), MirrorCall(kNull)));
-    ASSERT_EQ(reply.size(), kMinHeaderBytes + kReplyHeaderBytes);
+    ASSERT_EQ(reply.size(), kMinHeaderBytes + oncrpc::kReplyHeaderBytes);
     EXPECT_EQ(WordAt(reply, 0), kXid);
     EXPECT_EQ(WordAt(reply, 3), static_cast<uint32_t>(Proc::kMsg));
   }

@@ -81,7 +81,7 @@ class InvalidatingServerTest : public MirrorTest {
     ASSERT_TRUE(
         client
             ->Call({.procedure = kGet, .arguments = argument, .item_buffers = {&rooms[i], 1}},
-                   [this, i](absl::Status s, const Reply*) { status[i] = s; })
+                   [this, i](absl::Status s, const oncrpc::Reply*) { status[i] = s; })
             .ok());
     ASSERT_TRUE(RunUntil([&] { return hostile->received.size() > before; }));
     size_t bytes = 0;
@@ -168,7 +168,8 @@ class InvalidatedClientTest : public MirrorTest {
     header.chunks.AddWriteChunk(segments);
     uint8_t length[4];
     StoreBe32(length, 100);
-    const CallHeader call{.xid = kXid, .program = kMirrorProgram, .version = 1, .procedure = kGet};
+    const oncrpc::CallHeader call{
+        .xid = kXid, .program = kMirrorProgram, .version = 1, .procedure = kGet};
     hostile->Send(MessageOf(header, CallOf(call, length)));
     EXPECT_TRUE(RunUntil([this] { return !hostile->received.empty() || hostile->ended(); }));
     return !hostile->received.empty();

@@ -39,8 +39,8 @@ enum MirrorProcedure : uint32_t {
 };
 
 // All are idempotent but kCount and kNote.
-inline ProgramBinding MirrorBinding() {
-  ProgramBinding binding{
+inline oncrpc::ProgramBinding MirrorBinding() {
+  oncrpc::ProgramBinding binding{
       .program = kMirrorProgram,
       .version = 1,
       .procedures = {
@@ -71,7 +71,7 @@ inline ProgramBinding MirrorBinding() {
            .max_eligible_result_bytes = kMaxItem},
           {.number = kStore, .max_argument_bytes = 4, .joins = true},
           {.number = kGradual, .max_result_bytes = 4, .max_eligible_result_bytes = kMaxItem}}};
-  for (ProcedureBinding& procedure : binding.procedures) {
+  for (oncrpc::ProcedureBinding& procedure : binding.procedures) {
     procedure.idempotent = procedure.number != kCount && procedure.number != kNote;
   }
   return binding;
@@ -110,7 +110,7 @@ class MirrorServer {
   // The one note that is held.
   void AnswerNote() {
     uint8_t space[8];
-    XdrWriter out(absl::MakeSpan(space));
+    oncrpc::XdrWriter out(absl::MakeSpan(space));
     out.Uint32(runs);
     out.EligibleOpaque(note_item_.bytes.size());
     held_counts.front().Send(out.bytes(), std::move(note_item_));
@@ -143,13 +143,13 @@ class MirrorServer {
     });
     add(kEcho, [](const CallView& call, ReplyHandle reply) { reply.Send(call.arguments); });
     add(kPut, [](const CallView& call, ReplyHandle reply) {
-      XdrReader in = call.reader();
+      oncrpc::XdrReader in = call.reader();
       const uint32_t first = in.Uint32();
       const absl::Span<const uint8_t> item = in.EligibleOpaque(kMaxItem);
       const uint32_t last = in.Uint32();
-      if (!in.AtEnd()) return reply.Fail(AcceptStatus::kGarbageArguments);
+      if (!in.AtEnd()) return reply.Fail(oncrpc::AcceptStatus::kGarbageArguments);
       uint8_t space[16];
-      XdrWriter out(absl::MakeSpan(space));
+      oncrpc::XdrWriter out(absl::MakeSpan(space));
       out.Uint32(static_cast<uint32_t>(item.size()));
       out.Uint32(SumOf(item));
       out.Uint32(first);
@@ -157,11 +157,12 @@ class MirrorServer {
       reply.Send(out.bytes());
     });
     add(kGet, [this](const CallView& call, ReplyHandle reply) {
-      XdrReader in = call.reader();
+      oncrpc::XdrReader in = call.reader();
       const uint32_t length = in.Uint32();
-      if (!in.AtEnd() || length > kMaxItem) return reply.Fail(AcceptStatus::kGarbageArguments);
+      if (!in.AtEnd() || length > kMaxItem)
+        return reply.Fail(oncrpc::AcceptStatus::kGarbageArguments);
       uint8_t space[12];
-      XdrWriter out(absl::MakeSpan(space));
+      oncrpc::XdrWriter out(absl::MakeSpan(space));
       out.Uint32(0x11111111);
       const size_t position = out.EligibleOpaque(length);
       out.Uint32(0x22222222);
@@ -175,9 +176,9 @@ class MirrorServer {
         [this](const CallView&, ReplyHandle reply) { gradual.push_back(std::move(reply)); });
     add(kDrop, [](const CallView&, ReplyHandle) {});
     add(kMany, [this](const CallView& call, ReplyHandle reply) {
-      XdrReader in = call.reader();
+      oncrpc::XdrReader in = call.reader();
       uint8_t space[24];
-      XdrWriter out(absl::MakeSpan(space));
+      oncrpc::XdrWriter out(absl::MakeSpan(space));
       ResultItem items[3];
       for (ResultItem& item : items) {
         out.Uint32(in.Uint32());
@@ -187,24 +188,25 @@ class MirrorServer {
                 .position = out.EligibleOpaque(copy->size()),
                 .release = [this, copy] { ++releases; }};
       }
-      if (!in.AtEnd()) return reply.Fail(AcceptStatus::kGarbageArguments);
+      if (!in.AtEnd()) return reply.Fail(oncrpc::AcceptStatus::kGarbageArguments);
       reply.Send(out.bytes(), absl::MakeSpan(items));
     });
     add(kCount, [this](const CallView& call, ReplyHandle reply) {
-      XdrReader in = call.reader();
+      oncrpc::XdrReader in = call.reader();
       const bool hold = in.Uint32() == 1;
       ++runs;
       if (hold) return held_counts.push_back(std::move(reply));
       reply.Send(Count());
     });
     add(kNote, [this](const CallView& call, ReplyHandle reply) {
-      XdrReader in = call.reader();
+      oncrpc::XdrReader in = call.reader();
       const uint32_t length = in.Uint32();
       in.EligibleOpaque(kMaxItem);
-      if (!in.AtEnd() || length > kMaxItem) return reply.Fail(AcceptStatus::kGarbageArguments);
+      if (!in.AtEnd() || length > kMaxItem)
+        return reply.Fail(oncrpc::AcceptStatus::kGarbageArguments);
       ++runs;
       uint8_t space[8];
-      XdrWriter out(absl::MakeSpan(space));
+      oncrpc::XdrWriter out(absl::MakeSpan(space));
       out.Uint32(runs);
       const size_t position = out.EligibleOpaque(length);
       note_item_ = {.bytes = absl::MakeConstSpan(pattern_).first(length),
@@ -241,7 +243,8 @@ class MirrorTest : public testing::Test {
   void StartServer(const ServerConfig& config = {}) {
     server = std::make_unique<MirrorServer>(&nodes[1]->worker(), managers[1].get(), config);
   }
-  void StartClient(const ClientConfig& config = {}, ProgramBinding binding = MirrorBinding()) {
+  void StartClient(const ClientConfig& config = {},
+                   oncrpc::ProgramBinding binding = MirrorBinding()) {
     auto made = Client::Create(&nodes[0]->worker(), managers[0].get(), binding, config);
     ASSERT_TRUE(made.ok()) << made.status();
     client = *std::move(made);
@@ -282,9 +285,10 @@ class MirrorTest : public testing::Test {
   }
 
   // Each runs one call to its end.
-  absl::Status Run(const CallRequest& request, std::function<void(const Reply&)> on_reply = {}) {
+  absl::Status Run(const oncrpc::CallRequest& request,
+                   std::function<void(const oncrpc::Reply&)> on_reply = {}) {
     std::optional<absl::Status> status;
-    absl::Status s = client->Call(request, [&](absl::Status result, const Reply* reply) {
+    absl::Status s = client->Call(request, [&](absl::Status result, const oncrpc::Reply* reply) {
       EXPECT_FALSE(status.has_value());
       // RFC 8166 section 4.4.1
       EXPECT_EQ(client->advertised_regions(), 0u);
@@ -298,26 +302,27 @@ class MirrorTest : public testing::Test {
   }
   void Echo(size_t bytes) {
     const std::vector<uint8_t> arguments = Pattern(bytes);
-    std::vector<uint8_t> reply_buffer(kReplyHeaderBytes + bytes);
-    const absl::Status status =
-        Run({.procedure = kEcho,
-             .arguments = arguments,
-             .reply_buffer = absl::MakeSpan(reply_buffer),
-             .max_result_bytes = static_cast<uint32_t>(bytes)},
-            [&](const Reply& reply) { EXPECT_EQ(reply.results, absl::MakeConstSpan(arguments)); });
+    std::vector<uint8_t> reply_buffer(oncrpc::kReplyHeaderBytes + bytes);
+    const absl::Status status = Run({.procedure = kEcho,
+                                     .arguments = arguments,
+                                     .reply_buffer = absl::MakeSpan(reply_buffer),
+                                     .max_result_bytes = static_cast<uint32_t>(bytes)},
+                                    [&](const oncrpc::Reply& reply) {
+                                      EXPECT_EQ(reply.results, absl::MakeConstSpan(arguments));
+                                    });
     EXPECT_TRUE(status.ok()) << bytes << ": " << status;
   }
   absl::Status Put(size_t bytes) {
     const std::vector<uint8_t> item = Pattern(bytes);
     uint8_t space[12];
-    XdrWriter out(absl::MakeSpan(space));
+    oncrpc::XdrWriter out(absl::MakeSpan(space));
     out.Uint32(0xAAAAAAAA);
     const size_t position = out.EligibleOpaque(bytes);
     out.Uint32(0xBBBBBBBB);
-    const EligibleItem argument{item, position};
+    const oncrpc::EligibleItem argument{item, position};
     return Run({.procedure = kPut, .arguments = out.bytes(), .items = {&argument, 1}},
-               [&](const Reply& reply) {
-                 XdrReader in = reply.reader();
+               [&](const oncrpc::Reply& reply) {
+                 oncrpc::XdrReader in = reply.reader();
                  EXPECT_EQ(in.Uint32(), bytes);
                  EXPECT_EQ(in.Uint32(), SumOf(item));
                  EXPECT_EQ(in.Uint32(), 0xAAAAAAAAu);
@@ -333,8 +338,8 @@ class MirrorTest : public testing::Test {
     StoreBe32(argument, static_cast<uint32_t>(bytes));
     absl::Status status =
         Run({.procedure = kGet, .arguments = argument, .item_buffers = {&item_buffer, 1}},
-            [&](const Reply& reply) {
-              XdrReader in = reply.reader();
+            [&](const oncrpc::Reply& reply) {
+              oncrpc::XdrReader in = reply.reader();
               EXPECT_EQ(in.Uint32(), 0x11111111u);
               EXPECT_EQ(in.EligibleOpaque(kMaxItem), absl::MakeConstSpan(Pattern(bytes)));
               EXPECT_EQ(in.Uint32(), 0x22222222u);

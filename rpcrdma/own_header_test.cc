@@ -9,9 +9,10 @@ constexpr uint32_t kOwnProgram = 0x20000077;
 constexpr uint32_t kDenied = 13;  // the procedure that is denied
 constexpr uint32_t kAuthStatus = 13;
 
-ProgramBinding OwnBinding() {
-  ProgramBinding binding{.program = kOwnProgram, .version = 1, .procedures = {}};
-  binding.others = ProcedureBinding{.max_argument_bytes = kMaxEcho, .max_result_bytes = kMaxEcho};
+oncrpc::ProgramBinding OwnBinding() {
+  oncrpc::ProgramBinding binding{.program = kOwnProgram, .version = 1, .procedures = {}};
+  binding.others =
+      oncrpc::ProcedureBinding{.max_argument_bytes = kMaxEcho, .max_result_bytes = kMaxEcho};
   return binding;
 }
 
@@ -26,10 +27,11 @@ class OwnHeaderTest : public MirrorTest {
       ++calls;
       client_address = call.client_address;
       client_port = call.client_port;
-      ReplyHeader header{.verifier = call.header.verifier};
+      oncrpc::ReplyHeader header{.verifier = call.header.verifier};
       if (call.header.procedure == kDenied) {
-        header = {
-            .denied = true, .reject_status = RejectStatus::kAuthError, .auth_status = kAuthStatus};
+        header = {.denied = true,
+                  .reject_status = oncrpc::RejectStatus::kAuthError,
+                  .auth_status = kAuthStatus};
       }
       reply.Send(header, header.denied ? absl::Span<const uint8_t>() : call.arguments, {});
     };
@@ -37,13 +39,13 @@ class OwnHeaderTest : public MirrorTest {
     StartClient({}, OwnBinding());
     ConnectClient();
   }
-  CallHeader Header(uint32_t xid, uint32_t procedure) const {
+  oncrpc::CallHeader Header(uint32_t xid, uint32_t procedure) const {
     return {.xid = xid,
             .program = kOwnProgram,
             .version = 1,
             .procedure = procedure,
-            .credential = {AuthFlavor::kGss, credential},
-            .verifier = {AuthFlavor::kGss, verifier}};
+            .credential = {oncrpc::AuthFlavor::kGss, credential},
+            .verifier = {oncrpc::AuthFlavor::kGss, verifier}};
   }
 
   // RFC 2203 section 5: version, control procedure, sequence number, service none, no handle.
@@ -58,18 +60,18 @@ class OwnHeaderTest : public MirrorTest {
 TEST_F(OwnHeaderTest, TravelsBothWays) {
   Start();
   for (const size_t bytes : {0u, 2000u, kMaxEcho}) {
-    const CallHeader header = Header(0x1234, 99);
+    const oncrpc::CallHeader header = Header(0x1234, 99);
     const std::vector<uint8_t> arguments = Pattern(bytes);
-    std::vector<uint8_t> buffer(kReplyHeaderBytes + kMaxEcho + verifier.size());
+    std::vector<uint8_t> buffer(oncrpc::kReplyHeaderBytes + kMaxEcho + verifier.size());
     const absl::Status status =
         Run({.procedure = 99,
              .header = &header,
              .arguments = arguments,
              .reply_buffer = absl::MakeSpan(buffer),
              .max_result_bytes = static_cast<uint32_t>(kMaxEcho + verifier.size())},
-            [&](const Reply& reply) {
+            [&](const oncrpc::Reply& reply) {
               EXPECT_EQ(reply.header.xid, 0x1234u);
-              EXPECT_EQ(reply.header.verifier.flavor, AuthFlavor::kGss);
+              EXPECT_EQ(reply.header.verifier.flavor, oncrpc::AuthFlavor::kGss);
               EXPECT_EQ(reply.header.verifier.body, absl::MakeConstSpan(verifier));
               EXPECT_EQ(reply.results, absl::MakeConstSpan(arguments));
             });
@@ -81,13 +83,13 @@ TEST_F(OwnHeaderTest, TravelsBothWays) {
 
 TEST_F(OwnHeaderTest, ADenialIsAReply) {
   Start();
-  const CallHeader header = Header(7, kDenied);
-  std::vector<uint8_t> buffer(kReplyHeaderBytes + kMaxEcho);
-  std::optional<ReplyHeader> denied;
+  const oncrpc::CallHeader header = Header(7, kDenied);
+  std::vector<uint8_t> buffer(oncrpc::kReplyHeaderBytes + kMaxEcho);
+  std::optional<oncrpc::ReplyHeader> denied;
   ASSERT_TRUE(
       client
           ->Call({.procedure = kDenied, .header = &header, .reply_buffer = absl::MakeSpan(buffer)},
-                 [&denied](const absl::Status& status, const Reply* reply) {
+                 [&denied](const absl::Status& status, const oncrpc::Reply* reply) {
                    EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
                    ASSERT_NE(reply, nullptr);
                    denied = reply->header;
@@ -100,14 +102,14 @@ TEST_F(OwnHeaderTest, ADenialIsAReply) {
 
 TEST_F(OwnHeaderTest, WhatIsAskedForMustHold) {
   Start();
-  std::vector<uint8_t> buffer(kReplyHeaderBytes + kMaxEcho);
-  const auto call = [&](const CallHeader& header) {
+  std::vector<uint8_t> buffer(oncrpc::kReplyHeaderBytes + kMaxEcho);
+  const auto call = [&](const oncrpc::CallHeader& header) {
     return client
         ->Call({.procedure = 99, .header = &header, .reply_buffer = absl::MakeSpan(buffer)},
-               [](const absl::Status&, const Reply*) {})
+               [](const absl::Status&, const oncrpc::Reply*) {})
         .code();
   };
-  const CallHeader header = Header(8, 99), other = Header(8, 98);
+  const oncrpc::CallHeader header = Header(8, 99), other = Header(8, 98);
   EXPECT_EQ(call(other), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(call(header), absl::StatusCode::kOk);
   // Outstanding.
@@ -121,10 +123,10 @@ TEST_F(OwnHeaderTest, WhatIsAskedForMustHold) {
 // all; one that only says so is another.
 TEST_F(OwnHeaderTest, TheReplyCacheKnowsWhoAsks) {
   Start();
-  const auto run = [this](const CallHeader& header) {
-    std::vector<uint8_t> buffer(kReplyHeaderBytes + kMaxEcho);
+  const auto run = [this](const oncrpc::CallHeader& header) {
+    std::vector<uint8_t> buffer(oncrpc::kReplyHeaderBytes + kMaxEcho);
     return Run({.procedure = 99, .header = &header, .reply_buffer = absl::MakeSpan(buffer)},
-               [this](const Reply& reply) {
+               [this](const oncrpc::Reply& reply) {
                  EXPECT_EQ(reply.header.verifier.body, absl::MakeConstSpan(verifier));
                });
   };

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "rpcrdma/private_data.h"
+#include "rpcrdma/wire/private_data.h"
 
 namespace pollux::rpcrdma {
 namespace {
@@ -174,16 +174,16 @@ RawPeer::Message MessageOf(const Header& header, absl::Span<const uint8_t> paylo
   return message;
 }
 
-RawPeer::Message CallOf(const CallHeader& call, absl::Span<const uint8_t> arguments) {
-  RawPeer::Message message(CallHeaderBytes(call));
-  Require(EmitCall(call, absl::MakeSpan(message)) == message.size());
+RawPeer::Message CallOf(const oncrpc::CallHeader& call, absl::Span<const uint8_t> arguments) {
+  RawPeer::Message message(oncrpc::CallHeaderBytes(call));
+  Require(oncrpc::EmitCall(call, absl::MakeSpan(message)) == message.size());
   message.insert(message.end(), arguments.begin(), arguments.end());
   return message;
 }
 
 RawPeer::Message ReplyOf(uint32_t xid, absl::Span<const uint8_t> results) {
-  RawPeer::Message message(kReplyHeaderBytes);
-  Require(EmitReply({.xid = xid}, absl::MakeSpan(message)) == message.size());
+  RawPeer::Message message(oncrpc::kReplyHeaderBytes);
+  Require(oncrpc::EmitReply({.xid = xid}, absl::MakeSpan(message)) == message.size());
   message.insert(message.end(), results.begin(), results.end());
   return message;
 }

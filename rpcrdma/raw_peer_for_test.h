@@ -11,9 +11,9 @@
 
 #include "absl/types/span.h"
 #include "cm/manager.h"
-#include "rpcrdma/header.h"
-#include "rpcrdma/rpc_message.h"
-#include "stack/engine/worker.h"
+#include "oncrpc/rpc_message.h"
+#include "rpcrdma/wire/header.h"
+#include "stack/engine/loop/worker.h"
 
 namespace pollux::rpcrdma {
 
@@ -94,7 +94,7 @@ class RawPeer : public engine::Poller {
 // A message: this header, then these bytes.
 RawPeer::Message MessageOf(const Header& header, absl::Span<const uint8_t> payload = {});
 // An RPC call with these arguments.
-RawPeer::Message CallOf(const CallHeader& call, absl::Span<const uint8_t> arguments = {});
+RawPeer::Message CallOf(const oncrpc::CallHeader& call, absl::Span<const uint8_t> arguments = {});
 // A successful RPC reply.
 RawPeer::Message ReplyOf(uint32_t xid, absl::Span<const uint8_t> results = {});
 

@@ -31,7 +31,7 @@ class ReconnectTest : public MirrorTest {
     StoreBe32(count_argument_, hold ? 1 : 0);
     ASSERT_TRUE(client
                     ->Call({.procedure = kCount, .arguments = count_argument_},
-                           [=](absl::Status result, const Reply* reply) {
+                           [=](absl::Status result, const oncrpc::Reply* reply) {
                              EXPECT_FALSE(status->has_value());
                              *status = result;
                              if (reply != nullptr) *count = reply->reader().Uint32();
@@ -40,7 +40,7 @@ class ReconnectTest : public MirrorTest {
   }
   // kNote with an item of `sent` bytes, for one of `wanted` bytes in a Write chunk.
   void StartNote(size_t sent, size_t wanted, std::optional<absl::Status>* status) {
-    XdrWriter out(absl::MakeSpan(note_argument_));
+    oncrpc::XdrWriter out(absl::MakeSpan(note_argument_));
     out.Uint32(static_cast<uint32_t>(wanted));
     note_item_ = Pattern(sent);
     note_argument_item_ = {note_item_, out.EligibleOpaque(sent)};
@@ -51,10 +51,10 @@ class ReconnectTest : public MirrorTest {
                             .arguments = note_argument_,
                             .items = {&note_argument_item_, 1},
                             .item_buffers = {&note_buffer_, 1}},
-                           [=](absl::Status result, const Reply* reply) {
+                           [=](absl::Status result, const oncrpc::Reply* reply) {
                              *status = result;
                              if (!result.ok()) return;
-                             XdrReader in = reply->reader();
+                             oncrpc::XdrReader in = reply->reader();
                              EXPECT_EQ(in.Uint32(), 1u);
                              EXPECT_EQ(in.EligibleOpaque(kMaxItem),
                                        absl::MakeConstSpan(Pattern(wanted)));
@@ -67,7 +67,7 @@ class ReconnectTest : public MirrorTest {
   uint8_t count_argument_[4];
   uint8_t note_argument_[8];
   std::vector<uint8_t> note_item_, note_room_;
-  EligibleItem note_argument_item_;
+  oncrpc::EligibleItem note_argument_item_;
   absl::Span<uint8_t> note_buffer_;
 };
 
@@ -77,7 +77,7 @@ TEST_F(ReconnectTest, CallsAreSentAgain) {
   for (int i = 0; i < 50; ++i) {
     ASSERT_TRUE(client
                     ->Call({.procedure = kHold},
-                           [&](absl::Status status, const Reply*) {
+                           [&](absl::Status status, const oncrpc::Reply*) {
                              EXPECT_TRUE(status.ok()) << status;
                              ++done;
                            })
@@ -170,7 +170,7 @@ TEST_F(ReconnectTest, WhatMustNotRunLateIsJoined) {
   std::optional<absl::Status> status;
   ASSERT_TRUE(client
                   ->Call({.procedure = kStore, .arguments = word},
-                         [&](absl::Status s, const Reply*) { status = s; })
+                         [&](absl::Status s, const oncrpc::Reply*) { status = s; })
                   .ok());
   ASSERT_TRUE(RunUntil([&] { return server->stores.size() == 1; }));
   Cut();
@@ -184,7 +184,8 @@ TEST_F(ReconnectTest, WhatMustNotRunLateIsJoined) {
 
   server->hold_stores = false;
   StoreBe32(word, 2);
-  const CallHeader again{.xid = 77, .program = kMirrorProgram, .version = 1, .procedure = kStore};
+  const oncrpc::CallHeader again{
+      .xid = 77, .program = kMirrorProgram, .version = 1, .procedure = kStore};
   for (int i = 0; i < 2; ++i) {
     EXPECT_TRUE(Run({.procedure = kStore, .header = &again, .arguments = word}).ok());
   }
@@ -272,13 +273,13 @@ TEST_F(ReconnectTest, ServerKilledAndStartedAgain) {
     uint32_t count = 0;
     StartCount(/*hold=*/true, &count_status, &count);
     const std::vector<uint8_t> arguments = Pattern(20'000);
-    std::vector<uint8_t> room(kReplyHeaderBytes + arguments.size());
+    std::vector<uint8_t> room(oncrpc::kReplyHeaderBytes + arguments.size());
     ASSERT_TRUE(client
                     ->Call({.procedure = kEcho,
                             .arguments = arguments,
                             .reply_buffer = absl::MakeSpan(room),
                             .max_result_bytes = static_cast<uint32_t>(arguments.size())},
-                           [&](absl::Status status, const Reply* reply) {
+                           [&](absl::Status status, const oncrpc::Reply* reply) {
                              echo_status = status;
                              ASSERT_NE(reply, nullptr);
                              EXPECT_EQ(reply->results, absl::MakeConstSpan(arguments));
@@ -354,10 +355,11 @@ TEST_F(ReconnectTest, CallsThatTheNewSettingsDoNotAllow) {
   ASSERT_TRUE(
       client
           ->Call({.procedure = kEcho, .arguments = arguments, .max_result_bytes = 3000},
-                 [&](absl::Status s, const Reply*) {
+                 [&](absl::Status s, const oncrpc::Reply*) {
                    status = s;
                    EXPECT_TRUE(
-                       client->Call({.procedure = kNull}, [](absl::Status, const Reply*) {}).ok());
+                       client->Call({.procedure = kNull}, [](absl::Status, const oncrpc::Reply*) {})
+                           .ok());
                  })
           .ok());
   StartServer({.send_bytes = 1024, .receive_bytes = 1024});
@@ -370,7 +372,8 @@ TEST_F(ReconnectTest, GivesUpInTheEnd) {
   StartReconnecting();
   std::optional<absl::Status> status;
   ASSERT_TRUE(
-      client->Call({.procedure = kHold}, [&](absl::Status s, const Reply*) { status = s; }).ok());
+      client->Call({.procedure = kHold}, [&](absl::Status s, const oncrpc::Reply*) { status = s; })
+          .ok());
   ASSERT_TRUE(RunUntil([&] { return !server->held.empty(); }));
   server->server->Shutdown();  // nobody listens again
   ASSERT_TRUE(RunUntil([&] { return ended.has_value(); }));
@@ -392,7 +395,8 @@ TEST_F(ReconnectTest, GoesOnForEver) {
   ConnectClient();
   std::optional<absl::Status> status;
   ASSERT_TRUE(
-      client->Call({.procedure = kHold}, [&](absl::Status s, const Reply*) { status = s; }).ok());
+      client->Call({.procedure = kHold}, [&](absl::Status s, const oncrpc::Reply*) { status = s; })
+          .ok());
   ASSERT_TRUE(RunUntil([&] { return !server->held.empty(); }));
   server->server->Shutdown();
   server->AnswerHeld();
@@ -411,7 +415,8 @@ TEST_F(ReconnectTest, ACallIsSentABoundedNumberOfTimes) {
   StartReconnecting();
   std::optional<absl::Status> status;
   ASSERT_TRUE(
-      client->Call({.procedure = kHold}, [&](absl::Status s, const Reply*) { status = s; }).ok());
+      client->Call({.procedure = kHold}, [&](absl::Status s, const oncrpc::Reply*) { status = s; })
+          .ok());
   uint32_t cuts = 0;
   while (!status.has_value() && cuts < 2 * kAttempts) {
     world->RunFor(ReconnectPolicy{}.max_delay_ms * 1'000'000ull);
@@ -441,11 +446,12 @@ TEST_F(ReconnectTest, TimeOutsWhileItReconnectsLeaveNothing) {
     for (int i = 0; i < 4; ++i) {
       // The third stays.
       const uint64_t timeout_ns = i == 2 && round == 1 ? 0 : 1'000 + 100 * ((i * 7) % 4);
-      const absl::Status status = client->Call(
-          {.procedure = kNull, .timeout_ns = timeout_ns}, [&](absl::Status s, const Reply*) {
-            timed_out += s.code() == absl::StatusCode::kDeadlineExceeded ? 1 : 0;
-            done += s.ok() ? 1 : 0;
-          });
+      const absl::Status status =
+          client->Call({.procedure = kNull, .timeout_ns = timeout_ns},
+                       [&](absl::Status s, const oncrpc::Reply*) {
+                         timed_out += s.code() == absl::StatusCode::kDeadlineExceeded ? 1 : 0;
+                         done += s.ok() ? 1 : 0;
+                       });
       EXPECT_EQ(status.code(),
                 i == 3 && round > 1 ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kOk);
     }
@@ -488,7 +494,8 @@ TEST_F(ReconnectTest, DisconnectEndsIt) {
   ASSERT_TRUE(RunUntil([this] { return client->reconnecting(); }));
   std::optional<absl::Status> status;
   ASSERT_TRUE(
-      client->Call({.procedure = kNull}, [&](absl::Status s, const Reply*) { status = s; }).ok());
+      client->Call({.procedure = kNull}, [&](absl::Status s, const oncrpc::Reply*) { status = s; })
+          .ok());
   client->Disconnect();
   EXPECT_EQ(client->Call({.procedure = kNull}, nullptr).code(), absl::StatusCode::kUnavailable);
   ASSERT_TRUE(RunUntil([this] { return ended.has_value(); }));
@@ -501,20 +508,22 @@ TEST_F(ReconnectTest, AFailedCallCancelsOthers) {
   StartReconnecting();
   server->server->Shutdown();
   ASSERT_TRUE(RunUntil([this] { return client->reconnecting(); }));
-  std::vector<CallId> others(200);
+  std::vector<oncrpc::CallId> others(200);
   int failed = 0;
   ASSERT_TRUE(client
                   ->Call({.procedure = kNull},
-                         [&](absl::Status, const Reply*) {
+                         [&](absl::Status, const oncrpc::Reply*) {
                            ++failed;
-                           for (const CallId& other : others) EXPECT_TRUE(client->Cancel(other));
+                           for (const oncrpc::CallId& other : others)
+                             EXPECT_TRUE(client->Cancel(other));
                          })
                   .ok());
-  for (CallId& other : others) {
-    ASSERT_TRUE(client
-                    ->Call(
-                        {.procedure = kNull}, [&](absl::Status, const Reply*) { ++failed; }, &other)
-                    .ok());
+  for (oncrpc::CallId& other : others) {
+    ASSERT_TRUE(
+        client
+            ->Call(
+                {.procedure = kNull}, [&](absl::Status, const oncrpc::Reply*) { ++failed; }, &other)
+            .ok());
   }
   client->Disconnect();
   ASSERT_TRUE(RunUntil([this] { return ended.has_value(); }));
@@ -526,16 +535,16 @@ TEST_F(ReconnectTest, TimeOutsAndCancelsWhileItReconnects) {
   server->server->Shutdown();
   ASSERT_TRUE(RunUntil([this] { return client->reconnecting(); }));
   std::optional<absl::Status> timed, cancelled;
-  CallId id;
+  oncrpc::CallId id;
   ASSERT_TRUE(client
                   ->Call({.procedure = kNull, .timeout_ns = 1000},
-                         [&](absl::Status s, const Reply*) { timed = s; })
+                         [&](absl::Status s, const oncrpc::Reply*) { timed = s; })
                   .ok());
-  ASSERT_TRUE(
-      client
-          ->Call(
-              {.procedure = kNull}, [&](absl::Status s, const Reply*) { cancelled = s; }, &id)
-          .ok());
+  ASSERT_TRUE(client
+                  ->Call(
+                      {.procedure = kNull},
+                      [&](absl::Status s, const oncrpc::Reply*) { cancelled = s; }, &id)
+                  .ok());
   EXPECT_TRUE(client->Cancel(id));
   EXPECT_FALSE(client->Cancel(id));
   EXPECT_FALSE(client->Cancel({}));
@@ -563,13 +572,13 @@ TEST_F(ReconnectTest, ACacheFullOfCallsThatRun) {
 TEST_F(ReconnectTest, ACallThatStallsDoesNotTakeEveryBuffer) {
   constexpr uint32_t kBuffers = 4;
   StartReconnecting({.bulk_buffers = kBuffers});
-  std::vector<uint8_t> room(kReplyHeaderBytes + 10'000);
+  std::vector<uint8_t> room(oncrpc::kReplyHeaderBytes + 10'000);
   std::optional<absl::Status> status;
   ASSERT_TRUE(client
                   ->Call({.procedure = kHold,
                           .reply_buffer = absl::MakeSpan(room),
                           .max_result_bytes = 10'000},
-                         [&](absl::Status s, const Reply*) { status = s; })
+                         [&](absl::Status s, const oncrpc::Reply*) { status = s; })
                   .ok());
   for (uint32_t sent = 1; sent <= kBuffers; ++sent) {
     ASSERT_TRUE(RunUntil([&] { return server->held.size() == sent; }));

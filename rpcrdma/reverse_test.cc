@@ -10,7 +10,7 @@ enum CallbackProcedure : uint32_t { kCallbackNull = 0, kCallbackEcho = 1, kCallb
 constexpr uint32_t kMaxCallback = 8192;
 constexpr uint32_t kReverseCredits = 3;
 
-ProgramBinding CallbackBinding() {
+oncrpc::ProgramBinding CallbackBinding() {
   return {.program = kCallbackProgram,
           .version = 1,
           .procedures = {{.number = kCallbackNull},
@@ -62,10 +62,10 @@ class CallbackTest : public ReverseTest {
     connection = server->last_connection;
     ASSERT_TRUE(server->server->OpenReverse(connection, CallbackBinding()).ok());
   }
-  absl::Status CallBack(const CallRequest& request, std::optional<absl::Status>* status,
+  absl::Status CallBack(const oncrpc::CallRequest& request, std::optional<absl::Status>* status,
                         std::vector<uint8_t>* results = nullptr) {
     return server->server->CallReverse(
-        connection, request, [=](absl::Status result, const Reply* reply) {
+        connection, request, [=](absl::Status result, const oncrpc::Reply* reply) {
           EXPECT_FALSE(status->has_value());
           *status = result;
           if (results != nullptr && reply != nullptr) {
@@ -102,9 +102,9 @@ TEST_F(CallbackTest, NoLargerThanAMessage) {
   const std::vector<uint8_t> bytes = Pattern(kMaxCallback);
   std::optional<absl::Status> status;
   constexpr size_t kFits = 2048 - kMinHeaderBytes - 40;
-  CallRequest request{.procedure = kCallbackEcho,
-                      .arguments = absl::MakeConstSpan(bytes).first(kFits),
-                      .max_result_bytes = kFits};
+  oncrpc::CallRequest request{.procedure = kCallbackEcho,
+                              .arguments = absl::MakeConstSpan(bytes).first(kFits),
+                              .max_result_bytes = kFits};
   ASSERT_TRUE(CallBack(request, &status).ok());
   ASSERT_TRUE(RunUntil([&] { return status.has_value(); }));
   EXPECT_TRUE(status->ok()) << *status;
@@ -126,14 +126,14 @@ TEST_F(CallbackTest, CreditsOfItsOwn) {
   for (int i = 0; i < kCalls; ++i) {
     ASSERT_TRUE(client
                     ->Call({.procedure = kHold},
-                           [&](absl::Status s, const Reply*) {
+                           [&](absl::Status s, const oncrpc::Reply*) {
                              EXPECT_TRUE(s.ok()) << s;
                              ++done;
                            })
                     .ok());
     ASSERT_TRUE(server->server
                     ->CallReverse(connection, {.procedure = kCallbackHold, .arguments = argument},
-                                  [&](absl::Status s, const Reply*) {
+                                  [&](absl::Status s, const oncrpc::Reply*) {
                                     EXPECT_TRUE(s.ok()) << s;
                                     ++callbacks_done;
                                   })
@@ -162,7 +162,7 @@ TEST_F(CallbackTest, Refusals) {
   EXPECT_EQ(server->server->OpenReverse(connection + 1, CallbackBinding()).code(),
             absl::StatusCode::kNotFound);
   EXPECT_EQ(server->server->OpenReverse(connection, {}).code(), absl::StatusCode::kInvalidArgument);
-  const std::vector<uint8_t> body(kMaxAuthBytes + 1);
+  const std::vector<uint8_t> body(oncrpc::kMaxAuthBytes + 1);
   EXPECT_EQ(server->server->OpenReverse(connection, CallbackBinding(), {.body = body}).code(),
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(server->server->CallReverse(connection + 1, {}, nullptr).code(),
@@ -205,7 +205,7 @@ class RawServerTest : public ReverseTest {
     // A forward call is outstanding all the while.
     ASSERT_TRUE(client
                     ->Call({.procedure = kNull},
-                           [this](absl::Status s, const Reply*) { forward_status = s; })
+                           [this](absl::Status s, const oncrpc::Reply*) { forward_status = s; })
                     .ok());
     ASSERT_TRUE(RunUntil([this] { return raw->received.size() == 1; }));
     size_t bytes = 0;
@@ -265,10 +265,11 @@ TEST_F(RawServerTest, TheSameXidInBothDirections) {
   EXPECT_EQ(header.version, 1u);
   EXPECT_EQ(header.proc, Proc::kMsg);
   EXPECT_EQ(header.credits, kReverseCredits);
-  ReplyHeader reply;
-  ASSERT_EQ(ParseReply(absl::MakeConstSpan(answer).subspan(at), &reply), kReplyHeaderBytes);
+  oncrpc::ReplyHeader reply;
+  ASSERT_EQ(oncrpc::ParseReply(absl::MakeConstSpan(answer).subspan(at), &reply),
+            oncrpc::kReplyHeaderBytes);
   EXPECT_EQ(reply.xid, forward.xid);
-  EXPECT_EQ(reply.accept_status, AcceptStatus::kSuccess);
+  EXPECT_EQ(reply.accept_status, oncrpc::AcceptStatus::kSuccess);
   // Its credit value was a request, and grants nothing.
   EXPECT_EQ(client->granted_credits(), 1u);
   ExpectForwardCallIsAnswered();
@@ -297,10 +298,10 @@ TEST_F(RawServerTest, ProgramsThatAreNotThere) {
   Start();
   const RawPeer::Message answer =
       Ask(MessageOf(HeaderOf(), CallbackOf(kCallbackNull, kCallbackProgram + 1)));
-  ReplyHeader reply;
+  oncrpc::ReplyHeader reply;
   ASSERT_GT(answer.size(), kMinHeaderBytes);
-  ASSERT_NE(ParseReply(absl::MakeConstSpan(answer).subspan(kMinHeaderBytes), &reply), 0u);
-  EXPECT_EQ(reply.accept_status, AcceptStatus::kProgramUnavailable);
+  ASSERT_NE(oncrpc::ParseReply(absl::MakeConstSpan(answer).subspan(kMinHeaderBytes), &reply), 0u);
+  EXPECT_EQ(reply.accept_status, oncrpc::AcceptStatus::kProgramUnavailable);
   ExpectForwardCallIsAnswered();
 }
 
@@ -317,7 +318,7 @@ class RawClientTest : public MirrorTest {
     ASSERT_TRUE(server->server->OpenReverse(server->last_connection, CallbackBinding()).ok());
     ASSERT_TRUE(server->server
                     ->CallReverse(server->last_connection, {.procedure = kCallbackNull},
-                                  [this](absl::Status s, const Reply*) {
+                                  [this](absl::Status s, const oncrpc::Reply*) {
                                     EXPECT_FALSE(status.has_value());
                                     status = s;
                                   })

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "rpcrdma/report.h"
-#include "rpcrdma/settings.h"
+#include "rpcrdma/connection/report.h"
+#include "rpcrdma/connection/settings.h"
 
 namespace pollux::rpcrdma {
 namespace {
@@ -27,10 +27,10 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(engine::Worker* worker, c
   if (!status.ok()) return status;
   // One call can need two: its arguments and its long reply.
   if (config.bulk_buffers < 2 || config.bulk_buffer_bytes < kMinInlineBytes ||
-      config.bulk_buffer_bytes > kMaxItemBytes) {
+      config.bulk_buffer_bytes > oncrpc::kMaxItemBytes) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "%d bulk buffers of %d bytes asked for; at least 2 of %d to %d are needed",
-        config.bulk_buffers, config.bulk_buffer_bytes, kMinInlineBytes, kMaxItemBytes));
+        config.bulk_buffers, config.bulk_buffer_bytes, kMinInlineBytes, oncrpc::kMaxItemBytes));
   }
   if (config.cached_replies == 0 || config.cached_replies > kMaxCachedReplies ||
       config.cached_reply_bytes > kMaxCachedReplyBytes) {
@@ -60,7 +60,7 @@ Server::~Server() {
   for (auto& peer : peers_) TakeDown(*peer);
 }
 
-bool Server::Tell(const engine::Question& question, engine::Report* report) {
+bool Server::Tell(const Question& question, Report* report) {
   return rpcrdma::Tell(question, "server", peers_.size(), counters_, report);
 }
 
@@ -193,13 +193,13 @@ Server::Peer* Server::FindConnected(uint64_t number) {
   return nullptr;
 }
 
-absl::Status Server::OpenReverse(uint64_t connection, ProgramBinding binding,
-                                 const OpaqueAuth& credential) {
+absl::Status Server::OpenReverse(uint64_t connection, oncrpc::ProgramBinding binding,
+                                 const oncrpc::OpaqueAuth& credential) {
   // RFC 8167 section 7
   if (absl::Status status = binding.Validate(); !status.ok()) return status;
-  if (credential.body.size() > kMaxAuthBytes) {
-    return absl::InvalidArgumentError(absl::StrFormat("a credential of %d bytes; %d are allowed",
-                                                      credential.body.size(), kMaxAuthBytes));
+  if (credential.body.size() > oncrpc::kMaxAuthBytes) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "a credential of %d bytes; %d are allowed", credential.body.size(), oncrpc::kMaxAuthBytes));
   }
   Peer* peer = FindConnected(connection);
   if (peer == nullptr) return absl::NotFoundError("the client's connection is gone");
@@ -225,7 +225,8 @@ absl::Status Server::OpenReverse(uint64_t connection, ProgramBinding binding,
   return absl::OkStatus();
 }
 
-absl::Status Server::CallReverse(uint64_t connection, const CallRequest& request, CallDone done) {
+absl::Status Server::CallReverse(uint64_t connection, const oncrpc::CallRequest& request,
+                                 oncrpc::CallDone done) {
   Peer* peer = FindConnected(connection);
   if (peer == nullptr || peer->reverse == nullptr) {
     return absl::NotFoundError("the client's connection is gone, or takes no calls");

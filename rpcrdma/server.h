@@ -11,23 +11,23 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cm/manager.h"
-#include "rpcrdma/buffer_pool.h"
-#include "rpcrdma/buffer_share.h"
-#include "rpcrdma/call.h"
-#include "rpcrdma/connection.h"
-#include "rpcrdma/counters.h"
-#include "rpcrdma/duplex.h"
-#include "rpcrdma/lost_replies.h"
-#include "rpcrdma/negotiated.h"
-#include "rpcrdma/program.h"
-#include "rpcrdma/program_table.h"
-#include "rpcrdma/refusal_log.h"
-#include "rpcrdma/reply_cache.h"
-#include "rpcrdma/requester.h"
-#include "rpcrdma/responder.h"
-#include "rpcrdma/stalled_clients.h"
-#include "stack/engine/report.h"
-#include "stack/engine/worker.h"
+#include "oncrpc/call.h"
+#include "rpcrdma/connection/connection.h"
+#include "rpcrdma/connection/counters.h"
+#include "rpcrdma/connection/duplex.h"
+#include "rpcrdma/connection/refusal_log.h"
+#include "rpcrdma/requester/requester.h"
+#include "rpcrdma/responder/buffer_pool.h"
+#include "rpcrdma/responder/buffer_share.h"
+#include "rpcrdma/responder/lost_replies.h"
+#include "rpcrdma/responder/program.h"
+#include "rpcrdma/responder/program_table.h"
+#include "rpcrdma/responder/reply_cache.h"
+#include "rpcrdma/responder/responder.h"
+#include "rpcrdma/responder/stalled_clients.h"
+#include "rpcrdma/wire/negotiated.h"
+#include "stack/base/report.h"
+#include "stack/engine/loop/worker.h"
 
 namespace pollux::rpcrdma {
 
@@ -56,7 +56,7 @@ struct ServerConfig {
 // callback runs on its core. Handlers may call anything but the destructor. Where a device has
 // several workers, a server on each of them at one port makes one service: clients are divided
 // among them by address (cm::Placement::kByClient).
-class Server : public engine::Poller, private engine::Reporter {
+class Server : public engine::Poller, private Reporter {
  public:
   static absl::StatusOr<std::unique_ptr<Server>> Create(engine::Worker* worker,
                                                         cm::Manager* manager,
@@ -92,12 +92,13 @@ class Server : public engine::Poller, private engine::Reporter {
   // connection. Errors: NotFound when the connection is gone, AlreadyExists, InvalidArgument for a
   // binding that does not hold or a credential longer than kMaxAuthBytes. `credential`'s body
   // outlives the connection.
-  absl::Status OpenReverse(uint64_t connection, ProgramBinding binding,
-                           const OpaqueAuth& credential = {});
+  absl::Status OpenReverse(uint64_t connection, oncrpc::ProgramBinding binding,
+                           const oncrpc::OpaqueAuth& credential = {});
   // See Requester::Call; call and reply are Short Messages (InvalidArgument when they may not be).
   // NotFound when the connection is gone or OpenReverse() was not called. A call that is not done
   // when the connection ends, ends with Unavailable: only the client could make another.
-  absl::Status CallReverse(uint64_t connection, const CallRequest& request, CallDone done);
+  absl::Status CallReverse(uint64_t connection, const oncrpc::CallRequest& request,
+                           oncrpc::CallDone done);
 
   // Disconnects (DREQ) a client (CallView::connection), if it is connected.
   void Disconnect(uint64_t connection);
@@ -110,7 +111,7 @@ class Server : public engine::Poller, private engine::Reporter {
 
  private:
   struct Reverse {
-    ProgramBinding binding;
+    oncrpc::ProgramBinding binding;
     std::unique_ptr<Requester> requester;
     std::unique_ptr<Duplex> duplex;
   };
@@ -135,7 +136,7 @@ class Server : public engine::Poller, private engine::Reporter {
   };
 
   Server(engine::Worker* worker, cm::Manager* manager, const ServerConfig& config);
-  bool Tell(const engine::Question& question, engine::Report* report) override;
+  bool Tell(const Question& question, Report* report) override;
   void OnEvent(const cm::Event& event);
   void OnConnectRequest(const cm::Event& event);
   absl::Status Admit(const cm::Event& event);

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "nfs/status.h"
-#include "rpcrdma/xdr.h"
+#include "nfs/v3/status.h"
+#include "oncrpc/xdr.h"
 #include "stack/base/byte_order.h"
 
 namespace pollux::nfs {
@@ -13,7 +13,7 @@ constexpr uint64_t kNsPerMs = 1'000'000;
 constexpr size_t kMaxCredential = 400;  // RFC 5531 section 8.2
 
 // Every procedure but NULL begins its results with the status.
-bool IsJukebox(Procedure procedure, const rpcrdma::Reply& reply) {
+bool IsJukebox(Procedure procedure, const oncrpc::Reply& reply) {
   return procedure != Procedure::kNull && reply.results.size() >= 4 &&
          LoadBe32(reply.results.data()) == static_cast<uint32_t>(Nfsstat3::kJukebox);
 }
@@ -21,12 +21,12 @@ bool IsJukebox(Procedure procedure, const rpcrdma::Reply& reply) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Create(engine::Worker* worker, cm::Manager* manager,
-                                                       const AuthSys& credential,
+                                                       const oncrpc::AuthSys& credential,
                                                        const ClientConfig& config) {
   std::unique_ptr<Client> client(new Client(worker, config));
   client->binding_ = Nfs3Binding();
   client->credential_.resize(kMaxCredential);
-  const Encoded body = Encode(credential, absl::MakeSpan(client->credential_));
+  const oncrpc::Encoded body = oncrpc::Encode(credential, absl::MakeSpan(client->credential_));
   if (!body.ok) {
     return absl::InvalidArgumentError(
         "an AUTH_SYS credential has a name of at most 255 bytes and "
@@ -34,7 +34,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(engine::Worker* worker, c
   }
   rpcrdma::ClientConfig rpc;
   rpc.credits = config.credits;
-  rpc.credential = {.flavor = rpcrdma::AuthFlavor::kSys, .body = body.stream};
+  rpc.credential = {.flavor = oncrpc::AuthFlavor::kSys, .body = body.stream};
   rpc.reconnect = config.reconnect;
   auto made = rpcrdma::Client::Create(worker, manager, client->binding_, rpc);
   if (!made.ok()) return made.status();
@@ -75,7 +75,7 @@ void Client::Disconnect(absl::AnyInvocable<void()> done) {
 Client::Pending& Client::Add(Procedure procedure, const Room& room) {
   Pending& pending = pending_.emplace_back(this, procedure);
   pending.self = std::prev(pending_.end());
-  const rpcrdma::ProcedureBinding& binding = *binding_.Find(static_cast<uint32_t>(procedure));
+  const oncrpc::ProcedureBinding& binding = *binding_.Find(static_cast<uint32_t>(procedure));
   pending.arguments.resize(binding.max_argument_bytes);
   pending.request.procedure = binding.number;
   if (!room.item.empty()) {
@@ -84,13 +84,13 @@ Client::Pending& Client::Add(Procedure procedure, const Room& room) {
   }
   if (room.max_result_bytes > 0) {
     pending.request.max_result_bytes = room.max_result_bytes;
-    pending.reply.resize(rpcrdma::kReplyHeaderBytes + room.max_result_bytes);
+    pending.reply.resize(oncrpc::kReplyHeaderBytes + room.max_result_bytes);
     pending.request.reply_buffer = absl::MakeSpan(pending.reply);
   }
   return pending;
 }
 
-void Client::Start(Pending& pending, const Encoded& encoded) {
+void Client::Start(Pending& pending, const oncrpc::Encoded& encoded) {
   if (ending_) {
     pending_.erase(pending.self);
     return;
@@ -109,7 +109,7 @@ void Client::Start(Pending& pending, const Encoded& encoded) {
 
 void Client::Send(Pending& pending) {
   absl::Status status =
-      rpc_->Call(pending.request, [this, &pending](absl::Status result, const rpcrdma::Reply* r) {
+      rpc_->Call(pending.request, [this, &pending](absl::Status result, const oncrpc::Reply* r) {
         OnReply(pending, std::move(result), r);
       });
   if (!status.ok()) FailSoon(pending, std::move(status));
@@ -121,7 +121,7 @@ void Client::FailSoon(Pending& pending, absl::Status status) {
   worker_->wheel().Arm(pending.timer, worker_->now_ns());
 }
 
-void Client::OnReply(Pending& pending, absl::Status status, const rpcrdma::Reply* reply) {
+void Client::OnReply(Pending& pending, absl::Status status, const oncrpc::Reply* reply) {
   if (status.ok() && IsJukebox(pending.procedure, *reply) &&
       pending.jukeboxes + 1 < config_.jukebox_tries) {
     const uint64_t delay_ms =
@@ -134,7 +134,7 @@ void Client::OnReply(Pending& pending, absl::Status status, const rpcrdma::Reply
   Finish(pending, std::move(status), reply);
 }
 
-void Client::Finish(Pending& pending, absl::Status status, const rpcrdma::Reply* reply) {
+void Client::Finish(Pending& pending, absl::Status status, const oncrpc::Reply* reply) {
   pending.done(std::move(status), reply);
   pending_.erase(pending.self);
 }

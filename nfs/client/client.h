@@ -15,12 +15,12 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "cm/manager.h"
-#include "nfs/auth_sys.h"
-#include "nfs/binding.h"
-#include "nfs/codec.h"
+#include "nfs/v3/binding.h"
+#include "oncrpc/auth_sys.h"
+#include "oncrpc/codec.h"
 #include "rpcrdma/client.h"
-#include "stack/engine/timing_wheel.h"
-#include "stack/engine/worker.h"
+#include "stack/engine/loop/timing_wheel.h"
+#include "stack/engine/loop/worker.h"
 
 namespace pollux::nfs {
 
@@ -62,7 +62,7 @@ class Client {
   // rpcrdma::Client::Create.
   static absl::StatusOr<std::unique_ptr<Client>> Create(engine::Worker* worker,
                                                         cm::Manager* manager,
-                                                        const AuthSys& credential,
+                                                        const oncrpc::AuthSys& credential,
                                                         const ClientConfig& config = {});
   // Calls that are not done end with Cancelled or Unavailable; those that their callbacks make then
   // are forgotten.
@@ -81,12 +81,12 @@ class Client {
   template <class Res, class Args>
   void Call(Procedure procedure, const Args& arguments, const Room& room, Done<Res> done) {
     Pending& pending = Add(procedure, room);
-    const Encoded encoded = Encode(arguments, absl::MakeSpan(pending.arguments));
+    const oncrpc::Encoded encoded = oncrpc::Encode(arguments, absl::MakeSpan(pending.arguments));
     pending.done = [done = std::move(done)](absl::Status status,
-                                            const rpcrdma::Reply* reply) mutable {
+                                            const oncrpc::Reply* reply) mutable {
       if (!status.ok()) return done(std::move(status), nullptr);
       Res results;
-      if (!Decode(reply->reader(), &results)) {
+      if (!oncrpc::Decode(reply->reader(), &results)) {
         return done(absl::DataLossError("the server's results do not decode"), nullptr);
       }
       done(absl::OkStatus(), &results);
@@ -105,11 +105,11 @@ class Client {
     Client* client;
     Procedure procedure;
     std::vector<uint8_t> arguments;
-    rpcrdma::EligibleItem item;
+    oncrpc::EligibleItem item;
     absl::Span<uint8_t> item_buffer;
     std::vector<uint8_t> reply;
-    rpcrdma::CallRequest request;
-    absl::AnyInvocable<void(absl::Status, const rpcrdma::Reply*)> done;
+    oncrpc::CallRequest request;
+    absl::AnyInvocable<void(absl::Status, const oncrpc::Reply*)> done;
     absl::Status failed;                          // before it was sent
     uint32_t jukeboxes = 0;                       // answers
     engine::Timer timer{&Client::OnTimer, this};  // to be sent again, or told that it failed
@@ -118,11 +118,11 @@ class Client {
 
   Client(engine::Worker* worker, const ClientConfig& config) : worker_(worker), config_(config) {}
   Pending& Add(Procedure procedure, const Room& room);
-  void Start(Pending& pending, const Encoded& encoded);
+  void Start(Pending& pending, const oncrpc::Encoded& encoded);
   void Send(Pending& pending);
   void FailSoon(Pending& pending, absl::Status status);
-  void OnReply(Pending& pending, absl::Status status, const rpcrdma::Reply* reply);
-  void Finish(Pending& pending, absl::Status status, const rpcrdma::Reply* reply);
+  void OnReply(Pending& pending, absl::Status status, const oncrpc::Reply* reply);
+  void Finish(Pending& pending, absl::Status status, const oncrpc::Reply* reply);
   static void OnTimer(void* pending, uint64_t now_ns);
 
   bool connected_ = false;  // or connecting again
@@ -130,7 +130,7 @@ class Client {
   absl::AnyInvocable<void()> disconnected_;
   engine::Worker* worker_;
   const ClientConfig config_;
-  rpcrdma::ProgramBinding binding_;
+  oncrpc::ProgramBinding binding_;
   std::vector<uint8_t> credential_;
   std::list<Pending> pending_;
   std::unique_ptr<rpcrdma::Client> rpc_;  // its end calls back: it goes first

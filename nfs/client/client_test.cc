@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 #include "nfs/client/memory_server_for_test.h"
-#include "nfs/status.h"
+#include "nfs/v3/status.h"
 #include "stack/engine/eal.h"
 #include "tests/sim/simulation.h"
 
@@ -24,7 +24,7 @@ class ClientTest : public testing::Test {
     for (int i = 0; i < 2; ++i) nodes_[i] = &world_.AddNode();
     for (int i = 0; i < 2; ++i) managers_[i] = *cm::Manager::Create(&nodes_[i]->worker());
     StartServer();
-    const AuthSys me{.machinename = {"here"}, .uid = 1};
+    const oncrpc::AuthSys me{.machinename = {"here"}, .uid = 1};
     client_ = *Client::Create(&nodes_[0]->worker(), managers_[0].get(), me, config);
     std::optional<absl::Status> connected;
     ASSERT_TRUE(client_
@@ -216,8 +216,8 @@ TEST_F(ClientTest, CallsFromCallbacksOfAClientThatEnds) {
 
 TEST_F(ClientTest, ACredentialPastItsBoundsIsRefused) {
   Start();
-  AuthSys credential;
-  credential.gids.items.assign(kMaxAuthSysGids + 1, 0);
+  oncrpc::AuthSys credential;
+  credential.gids.items.assign(oncrpc::kMaxAuthSysGids + 1, 0);
   EXPECT_EQ(Client::Create(&nodes_[0]->worker(), managers_[0].get(), credential).status().code(),
             absl::StatusCode::kInvalidArgument);
 }

@@ -12,14 +12,14 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "nfs/attributes.h"
-#include "nfs/binding.h"
-#include "nfs/codec.h"
-#include "nfs/directories.h"
-#include "nfs/file_system.h"
-#include "nfs/files.h"
-#include "nfs/listing.h"
-#include "rpcrdma/program.h"
+#include "nfs/v3/attributes.h"
+#include "nfs/v3/binding.h"
+#include "nfs/v3/directories.h"
+#include "nfs/v3/file_system.h"
+#include "nfs/v3/files.h"
+#include "nfs/v3/listing.h"
+#include "oncrpc/codec.h"
+#include "rpcrdma/responder/program.h"
 #include "rpcrdma/server.h"
 #include "stack/base/byte_order.h"
 
@@ -112,8 +112,8 @@ class MemoryServer {
     program.procedures.push_back({number, [this, procedure, serve](const rpcrdma::CallView& call,
                                                                    rpcrdma::ReplyHandle reply) {
                                     Plain arguments;
-                                    if (!Decode(call.reader(), &arguments)) {
-                                      return reply.Fail(rpcrdma::AcceptStatus::kGarbageArguments);
+                                    if (!oncrpc::Decode(call.reader(), &arguments)) {
+                                      return reply.Fail(oncrpc::AcceptStatus::kGarbageArguments);
                                     }
                                     ++calls[procedure];
                                     Res results;
@@ -129,8 +129,8 @@ class MemoryServer {
   template <class Res>
   void Send(const Res& results, rpcrdma::ReplyHandle reply) {
     std::vector<uint8_t> space(2 * kMaxDirectoryBytes);
-    const Encoded encoded = Encode(results, absl::MakeSpan(space));
-    if (!encoded.ok) return reply.Fail(rpcrdma::AcceptStatus::kSystemError);
+    const oncrpc::Encoded encoded = oncrpc::Encode(results, absl::MakeSpan(space));
+    if (!encoded.ok) return reply.Fail(oncrpc::AcceptStatus::kSystemError);
     if (!encoded.item.has_value()) return reply.Send(encoded.stream);
     auto bytes = std::make_shared<std::vector<uint8_t>>(encoded.item->bytes.begin(),
                                                         encoded.item->bytes.end());

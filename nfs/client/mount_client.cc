@@ -6,11 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "nfs/mount.h"
-#include "nfs/status.h"
-#include "rpcrdma/rpc_message.h"
-#include "rpcrdma/rpcbind.h"
-#include "stack/net/address.h"
+#include "nfs/mount/mount.h"
+#include "nfs/v3/status.h"
+#include "oncrpc/rpc_message.h"
+#include "oncrpc/rpcbind.h"
+#include "stack/base/address.h"
 
 namespace pollux::nfs {
 namespace {
@@ -18,33 +18,33 @@ namespace {
 constexpr uint32_t Number(MountProcedure procedure) { return static_cast<uint32_t>(procedure); }
 
 bool Usable(uint32_t flavor) {
-  return flavor == static_cast<uint32_t>(rpcrdma::AuthFlavor::kSys) ||
-         flavor == static_cast<uint32_t>(rpcrdma::AuthFlavor::kNone);
+  return flavor == static_cast<uint32_t>(oncrpc::AuthFlavor::kSys) ||
+         flavor == static_cast<uint32_t>(oncrpc::AuthFlavor::kNone);
 }
 
 }  // namespace
 
 absl::StatusOr<MountClient> MountClient::Connect(const cm::Endpoint& service,
-                                                 const AuthSys& credential) {
+                                                 const oncrpc::AuthSys& credential) {
   cm::Endpoint at = service;
   if (at.port == 0) {
-    auto rpcbind = rpcrdma::RpcBind::At(at.address);
+    auto rpcbind = oncrpc::RpcBind::At(at.address);
     if (!rpcbind.ok()) return rpcbind.status();
     auto found =
-        rpcbind->Find(kMountProgram, kMountV3, at.address, rpcrdma::RpcBind::Transport::kTcp);
+        rpcbind->Find(kMountProgram, kMountV3, at.address, oncrpc::RpcBind::Transport::kTcp);
     if (!found.ok()) return found.status();
     at = *found;
   }
-  auto rpc = TcpRpc::Connect(at, kMountProgram, kMountV3, credential,
-                             absl::StrCat("the MOUNT service at ", net::FormatAddress(at.address),
-                                          ", TCP port ", at.port));
+  auto rpc = TcpRpc::Connect(
+      at, kMountProgram, kMountV3, credential,
+      absl::StrCat("the MOUNT service at ", FormatAddress(at.address), ", TCP port ", at.port));
   if (!rpc.ok()) return rpc.status();
   return MountClient(*std::move(rpc));
 }
 
 absl::StatusOr<std::vector<std::string>> MountClient::Exports() {
   nfs::Exports exports;
-  const absl::Status status = rpc_.Call(Number(MountProcedure::kExport), Void(), &exports);
+  const absl::Status status = rpc_.Call(Number(MountProcedure::kExport), oncrpc::Void(), &exports);
   if (!status.ok()) return status;
   std::vector<std::string> paths;
   for (const Exportnode& node : exports.items) paths.emplace_back(node.dir.text);
@@ -68,7 +68,7 @@ absl::StatusOr<NfsFh3> MountClient::Mount(const std::string& path) {
 }
 
 absl::Status MountClient::Unmount(const std::string& path) {
-  Void nothing;
+  oncrpc::Void nothing;
   return rpc_.Call(Number(MountProcedure::kUmnt), Dirpath{.path = {path}}, &nothing);
 }
 

@@ -8,9 +8,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cm/manager.h"
-#include "nfs/auth_sys.h"
 #include "nfs/client/tcp_rpc.h"
-#include "nfs/handle.h"
+#include "nfs/v3/handle.h"
+#include "oncrpc/auth_sys.h"
 
 namespace pollux::nfs {
 
@@ -20,7 +20,7 @@ class MountClient {
   // Connects to the MOUNT service, version 3, at `service`; where its port is 0, at the port that
   // the host's rpcbind names. Errors as TcpRpc::Connect and rpcrdma::RpcBind.
   static absl::StatusOr<MountClient> Connect(const cm::Endpoint& service,
-                                             const AuthSys& credential);
+                                             const oncrpc::AuthSys& credential);
 
   // What the server exports, as it tells: absolute paths.
   absl::StatusOr<std::vector<std::string>> Exports();

@@ -5,8 +5,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nfs/client/tcp_server_for_test.h"
-#include "nfs/mount.h"
-#include "nfs/samples_for_test.h"
+#include "nfs/mount/mount.h"
+#include "nfs/v3/samples_for_test.h"
 
 namespace pollux::nfs {
 namespace {
@@ -15,11 +15,11 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Exports /srv and /srv/deep, the second not to us, and /gss by Kerberos alone.
-std::vector<uint8_t> Mountd(const rpcrdma::CallHeader& call, absl::Span<const uint8_t> arguments) {
+std::vector<uint8_t> Mountd(const oncrpc::CallHeader& call, absl::Span<const uint8_t> arguments) {
   EXPECT_EQ(call.program, kMountProgram);
   EXPECT_EQ(call.version, kMountV3);
   const auto procedure = static_cast<MountProcedure>(call.procedure);
-  const rpcrdma::ReplyHeader reply{.xid = call.xid};
+  const oncrpc::ReplyHeader reply{.xid = call.xid};
   if (procedure == MountProcedure::kExport) {
     Exports exports;
     for (const char* path : {"/srv", "/srv/deep", "/gss"}) {
@@ -28,7 +28,7 @@ std::vector<uint8_t> Mountd(const rpcrdma::CallHeader& call, absl::Span<const ui
     return Record(reply, Encoding(exports));
   }
   Dirpath path;
-  EXPECT_TRUE(Decode(rpcrdma::XdrReader(arguments), &path));
+  EXPECT_TRUE(oncrpc::Decode(oncrpc::XdrReader(arguments), &path));
   if (procedure == MountProcedure::kUmnt) return Record(reply, {});
   EXPECT_EQ(procedure, MountProcedure::kMnt);
   MountRes result;
@@ -40,7 +40,7 @@ std::vector<uint8_t> Mountd(const rpcrdma::CallHeader& call, absl::Span<const ui
 
 TEST(MountClientTest, MountsWhatIsExported) {
   const TcpServer server(Mountd);
-  auto mount = MountClient::Connect(server.endpoint(), AuthSys());
+  auto mount = MountClient::Connect(server.endpoint(), oncrpc::AuthSys());
   ASSERT_TRUE(mount.ok()) << mount.status();
   const auto exports = mount->Exports();
   ASSERT_TRUE(exports.ok()) << exports.status();
@@ -54,7 +54,7 @@ TEST(MountClientTest, MountsWhatIsExported) {
 
 TEST(MountClientTest, RefusalsSayWhy) {
   const TcpServer server(Mountd);
-  auto mount = MountClient::Connect(server.endpoint(), AuthSys());
+  auto mount = MountClient::Connect(server.endpoint(), oncrpc::AuthSys());
   const auto denied = mount->Mount("/srv/deep");
   EXPECT_EQ(denied.status().message(), "mounting /srv/deep: permission denied (NFS3ERR_ACCES)");
   EXPECT_THAT(std::string(mount->Mount("/gss").status().message()), HasSubstr("AUTH_SYS"));

@@ -7,23 +7,23 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "rpcrdma/record_exchange.h"
-#include "rpcrdma/reply_status.h"
-#include "rpcrdma/rpc_message.h"
-#include "rpcrdma/stream_socket.h"
+#include "oncrpc/record_exchange.h"
+#include "oncrpc/reply_status.h"
+#include "oncrpc/rpc_message.h"
+#include "oncrpc/stream_socket.h"
 #include "stack/base/random.h"
 
 namespace pollux::nfs {
 
 absl::StatusOr<TcpRpc> TcpRpc::Connect(const cm::Endpoint& server, uint32_t program,
-                                       uint32_t version, const AuthSys& credential,
+                                       uint32_t version, const oncrpc::AuthSys& credential,
                                        std::string name) {
-  std::vector<uint8_t> body(rpcrdma::kMaxAuthBytes);
-  const Encoded encoded = Encode(credential, absl::MakeSpan(body));
+  std::vector<uint8_t> body(oncrpc::kMaxAuthBytes);
+  const oncrpc::Encoded encoded = oncrpc::Encode(credential, absl::MakeSpan(body));
   if (!encoded.ok)
     return absl::InvalidArgumentError(absl::StrCat(name, ": too large a credential"));
   body.resize(encoded.stream.size());
-  const int fd = rpcrdma::ConnectTcp(server, kTimeoutSeconds, rpcrdma::SourcePort::kReserved);
+  const int fd = oncrpc::ConnectTcp(server, kTimeoutSeconds, oncrpc::SourcePort::kReserved);
   if (fd < 0) {
     return absl::UnavailableError(absl::StrCat(
         name, ": ", strerror(errno),
@@ -47,23 +47,23 @@ absl::Status TcpRpc::Garbage() const {
 
 absl::StatusOr<absl::Span<const uint8_t>> TcpRpc::CallEncoded(uint32_t procedure,
                                                               absl::Span<const uint8_t> arguments) {
-  rpcrdma::CallHeader call{.xid = ++xid_,
-                           .program = binding_.program,
-                           .version = binding_.version,
-                           .procedure = procedure};
-  call.credential = {.flavor = rpcrdma::AuthFlavor::kSys, .body = credential_};
-  std::vector<uint8_t> message(rpcrdma::CallHeaderBytes(call));
-  rpcrdma::EmitCall(call, absl::MakeSpan(message));
+  oncrpc::CallHeader call{.xid = ++xid_,
+                          .program = binding_.program,
+                          .version = binding_.version,
+                          .procedure = procedure};
+  call.credential = {.flavor = oncrpc::AuthFlavor::kSys, .body = credential_};
+  std::vector<uint8_t> message(oncrpc::CallHeaderBytes(call));
+  oncrpc::EmitCall(call, absl::MakeSpan(message));
   message.insert(message.end(), arguments.begin(), arguments.end());
-  auto record = rpcrdma::ExchangeRecord(
+  auto record = oncrpc::ExchangeRecord(
       fd_, message, kMaxRecord,
       std::chrono::steady_clock::now() + std::chrono::seconds(kTimeoutSeconds), name_);
   if (!record.ok()) return record.status();
   record_ = *std::move(record);
-  rpcrdma::ReplyHeader reply;
-  const size_t header = rpcrdma::ParseReply(record_, &reply);
+  oncrpc::ReplyHeader reply;
+  const size_t header = oncrpc::ParseReply(record_, &reply);
   if (header == 0 || reply.xid != call.xid) return Garbage();
-  const absl::Status status = rpcrdma::StatusOf(reply, binding_, procedure);
+  const absl::Status status = oncrpc::StatusOf(reply, binding_, procedure);
   if (!status.ok()) {
     return absl::Status(status.code(), absl::StrCat(name_, ": ", status.message()));
   }

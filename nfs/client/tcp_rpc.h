@@ -12,10 +12,10 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "cm/manager.h"
-#include "nfs/auth_sys.h"
-#include "nfs/codec.h"
-#include "rpcrdma/binding.h"
-#include "rpcrdma/xdr.h"
+#include "oncrpc/auth_sys.h"
+#include "oncrpc/binding.h"
+#include "oncrpc/codec.h"
+#include "oncrpc/xdr.h"
 
 namespace pollux::nfs {
 
@@ -30,7 +30,7 @@ class TcpRpc {
   // Unavailable when it cannot be reached, with why. InvalidArgument for a credential past its
   // bounds.
   static absl::StatusOr<TcpRpc> Connect(const cm::Endpoint& server, uint32_t program,
-                                        uint32_t version, const AuthSys& credential,
+                                        uint32_t version, const oncrpc::AuthSys& credential,
                                         std::string name);
   TcpRpc(TcpRpc&& other) noexcept
       : fd_(std::exchange(other.fd_, -1)),
@@ -48,11 +48,11 @@ class TcpRpc {
   template <class Args, class Res>
   absl::Status Call(uint32_t procedure, const Args& arguments, Res* results) {
     std::vector<uint8_t> space(kMaxArguments);
-    const Encoded encoded = Encode(arguments, absl::MakeSpan(space));
+    const oncrpc::Encoded encoded = oncrpc::Encode(arguments, absl::MakeSpan(space));
     if (!encoded.ok) return TooLong();
     auto reply = CallEncoded(procedure, encoded.stream);
     if (!reply.ok()) return reply.status();
-    return Decode(rpcrdma::XdrReader(*reply), results) ? absl::OkStatus() : Garbage();
+    return oncrpc::Decode(oncrpc::XdrReader(*reply), results) ? absl::OkStatus() : Garbage();
   }
   // The same, both in XDR: the results of a call that succeeded.
   absl::StatusOr<absl::Span<const uint8_t>> CallEncoded(uint32_t procedure,
@@ -61,7 +61,7 @@ class TcpRpc {
  private:
   static constexpr size_t kMaxArguments = 4096;  // bytes
 
-  TcpRpc(int fd, rpcrdma::ProgramBinding binding, std::vector<uint8_t> credential, std::string name,
+  TcpRpc(int fd, oncrpc::ProgramBinding binding, std::vector<uint8_t> credential, std::string name,
          uint32_t xid)
       : fd_(fd),
         binding_(std::move(binding)),
@@ -72,7 +72,7 @@ class TcpRpc {
   absl::Status Garbage() const;
 
   int fd_;
-  rpcrdma::ProgramBinding binding_;  // program and version alone
+  oncrpc::ProgramBinding binding_;  // program and version alone
   std::vector<uint8_t> credential_;
   std::string name_;
   uint32_t xid_;

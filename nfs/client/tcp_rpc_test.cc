@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nfs/client/tcp_server_for_test.h"
-#include "nfs/mount.h"
+#include "nfs/mount/mount.h"
 
 namespace pollux::nfs {
 namespace {
@@ -13,17 +13,18 @@ namespace {
 using ::testing::HasSubstr;
 using Bytes = std::vector<uint8_t>;
 
-const AuthSys& Me() {
-  static const AuthSys me{.machinename = {"here"}, .uid = 1000, .gid = 100, .gids = {{5, 6}}};
+const oncrpc::AuthSys& Me() {
+  static const oncrpc::AuthSys me{
+      .machinename = {"here"}, .uid = 1000, .gid = 100, .gids = {{5, 6}}};
   return me;
 }
 
-absl::StatusOr<TcpRpc> To(const TcpServer& server, const AuthSys& credential = Me()) {
+absl::StatusOr<TcpRpc> To(const TcpServer& server, const oncrpc::AuthSys& credential = Me()) {
   return TcpRpc::Connect(server.endpoint(), 7, 3, credential, "the service");
 }
 
 // Adds one to the word that it is given.
-Bytes Increment(const rpcrdma::CallHeader& call, absl::Span<const uint8_t> arguments) {
+Bytes Increment(const oncrpc::CallHeader& call, absl::Span<const uint8_t> arguments) {
   Bytes results(4);
   StoreBe32(results.data(), LoadBe32(arguments.data()) + 1);
   return Record({.xid = call.xid}, results);
@@ -39,10 +40,10 @@ struct Word {
 
 TEST(TcpRpcTest, CallsOneAfterTheOther) {
   std::atomic<uint32_t> uid = 0, gids = 0;
-  const TcpServer server([&](const rpcrdma::CallHeader& call, absl::Span<const uint8_t> arguments) {
-    AuthSys credential;
-    EXPECT_EQ(call.credential.flavor, rpcrdma::AuthFlavor::kSys);
-    EXPECT_TRUE(Decode(rpcrdma::XdrReader(call.credential.body), &credential));
+  const TcpServer server([&](const oncrpc::CallHeader& call, absl::Span<const uint8_t> arguments) {
+    oncrpc::AuthSys credential;
+    EXPECT_EQ(call.credential.flavor, oncrpc::AuthFlavor::kSys);
+    EXPECT_TRUE(oncrpc::Decode(oncrpc::XdrReader(call.credential.body), &credential));
     uid = credential.uid;
     gids = static_cast<uint32_t>(credential.gids.items.size());
     EXPECT_EQ(call.program, 7u);
@@ -62,7 +63,7 @@ TEST(TcpRpcTest, CallsOneAfterTheOther) {
 }
 
 TEST(TcpRpcTest, TakesAReplyInFragments) {
-  const TcpServer server([](const rpcrdma::CallHeader& call, absl::Span<const uint8_t> arguments) {
+  const TcpServer server([](const oncrpc::CallHeader& call, absl::Span<const uint8_t> arguments) {
     const Bytes whole = Increment(call, arguments);
     Bytes pieces = {0, 0, 0, 8, 0, 0, 0, 0, 0x80, 0, 0, static_cast<uint8_t>(whole.size() - 12)};
     pieces.insert(pieces.begin() + 4, whole.begin() + 4, whole.begin() + 12);
@@ -78,8 +79,8 @@ TEST(TcpRpcTest, TakesAReplyInFragments) {
 }
 
 TEST(TcpRpcTest, ErrorsOfTheRpcLayerNameTheService) {
-  const TcpServer server([](const rpcrdma::CallHeader& call, absl::Span<const uint8_t>) {
-    return Record({.xid = call.xid, .accept_status = rpcrdma::AcceptStatus::kProcedureUnavailable},
+  const TcpServer server([](const oncrpc::CallHeader& call, absl::Span<const uint8_t>) {
+    return Record({.xid = call.xid, .accept_status = oncrpc::AcceptStatus::kProcedureUnavailable},
                   {});
   });
   auto rpc = To(server);
@@ -91,7 +92,7 @@ TEST(TcpRpcTest, ErrorsOfTheRpcLayerNameTheService) {
 
 TEST(TcpRpcTest, AnswersThatAreNoneAreRefused) {
   const auto answer = [](auto make) {
-    const TcpServer server([make](const rpcrdma::CallHeader& call, absl::Span<const uint8_t>) {
+    const TcpServer server([make](const oncrpc::CallHeader& call, absl::Span<const uint8_t>) {
       return make(call.xid);
     });
     auto rpc = To(server);
@@ -117,12 +118,12 @@ TEST(TcpRpcTest, WhatCannotBeReachedOrSaidIsTold) {
   {
     const TcpServer server(Increment);
     nobody = server.endpoint();
-    AuthSys credential = Me();
-    credential.gids.items.assign(kMaxAuthSysGids + 1, 1);
+    oncrpc::AuthSys credential = Me();
+    credential.gids.items.assign(oncrpc::kMaxAuthSysGids + 1, 1);
     EXPECT_EQ(To(server, credential).status().code(), absl::StatusCode::kInvalidArgument);
 
     auto rpc = To(server);
-    Void nothing;
+    oncrpc::Void nothing;
     const std::string path(kMntpathlen + 1, '/');
     EXPECT_EQ(rpc->Call(1, Dirpath{{path}}, &nothing).code(), absl::StatusCode::kInvalidArgument);
   }

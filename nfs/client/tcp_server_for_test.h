@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "cm/manager.h"
-#include "nfs/codec.h"
-#include "rpcrdma/rpc_message.h"
+#include "oncrpc/codec.h"
+#include "oncrpc/rpc_message.h"
 #include "stack/base/byte_order.h"
 
 namespace pollux::nfs {
@@ -23,7 +23,7 @@ class TcpServer {
  public:
   // Given a call's header and its arguments; what it returns is sent as it is, and an empty answer
   // closes the connection. On the server's own thread.
-  using Answer = std::function<std::vector<uint8_t>(const rpcrdma::CallHeader& call,
+  using Answer = std::function<std::vector<uint8_t>(const oncrpc::CallHeader& call,
                                                     absl::Span<const uint8_t> arguments)>;
 
   explicit TcpServer(Answer answer) : answer_(std::move(answer)) {
@@ -61,8 +61,8 @@ class TcpServer {
     std::vector<uint8_t> record(LoadBe32(mark) & 0x7FFFFFFF);
     const ssize_t bytes = recv(connection, record.data(), record.size(), MSG_WAITALL);
     if (bytes != static_cast<ssize_t>(record.size())) return false;
-    rpcrdma::CallHeader call;
-    const size_t header = rpcrdma::ParseCall(record, &call);
+    oncrpc::CallHeader call;
+    const size_t header = oncrpc::ParseCall(record, &call);
     if (header == 0) return false;
     const std::vector<uint8_t> answer = answer_(call, absl::MakeConstSpan(record).subspan(header));
     return !answer.empty() && send(connection, answer.data(), answer.size(), MSG_NOSIGNAL) ==
@@ -76,10 +76,10 @@ class TcpServer {
 };
 
 // A record of one fragment: a reply, and what follows its header.
-inline std::vector<uint8_t> Record(const rpcrdma::ReplyHeader& reply,
+inline std::vector<uint8_t> Record(const oncrpc::ReplyHeader& reply,
                                    const std::vector<uint8_t>& results) {
   std::vector<uint8_t> record(4 + 64);
-  const size_t header = rpcrdma::EmitReply(reply, absl::MakeSpan(record).subspan(4));
+  const size_t header = oncrpc::EmitReply(reply, absl::MakeSpan(record).subspan(4));
   record.resize(4 + header);
   record.insert(record.end(), results.begin(), results.end());
   StoreBe32(record.data(), 0x80000000 | static_cast<uint32_t>(record.size() - 4));

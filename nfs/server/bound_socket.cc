@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "rpcrdma/socket_address.h"
+#include "oncrpc/socket_address.h"
 
 namespace pollux::nfs {
 namespace {
@@ -25,7 +25,7 @@ int Bind(int family, int type, uint16_t port, Fd* bound) {
     setsockopt(bound->get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
   }
   const Gid any = family == AF_INET ? Gid::FromIpv4(INADDR_ANY) : Gid();
-  const rpcrdma::SocketAddress address = rpcrdma::SocketAddressOf({.address = any, .port = port});
+  const oncrpc::SocketAddress address = oncrpc::SocketAddressOf({.address = any, .port = port});
   return bind(bound->get(), address.get(), address.length);
 }
 
@@ -49,7 +49,7 @@ uint16_t PortOf(const Fd& socket) {
   sockaddr_storage address = {};
   socklen_t size = sizeof address;
   getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size);
-  return rpcrdma::EndpointOf(reinterpret_cast<const sockaddr*>(&address), size).port;
+  return oncrpc::EndpointOf(reinterpret_cast<const sockaddr*>(&address), size).port;
 }
 
 }  // namespace pollux::nfs

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "nfs/server/fd.h"
+#include "stack/base/fd.h"
 
 namespace pollux::nfs {
 

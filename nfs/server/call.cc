@@ -1,16 +1,16 @@
 #include "nfs/server/call.h"
 
-#include "nfs/codec.h"
-#include "nfs/listing.h"
-#include "nfs/server/attribute_calls.h"
-#include "nfs/server/create_calls.h"
-#include "nfs/server/listing_calls.h"
-#include "nfs/server/name_calls.h"
+#include "nfs/procedures/attribute_calls.h"
+#include "nfs/procedures/create_calls.h"
+#include "nfs/procedures/listing_calls.h"
+#include "nfs/procedures/name_calls.h"
+#include "nfs/v3/listing.h"
+#include "oncrpc/codec.h"
 
 namespace pollux::nfs {
 namespace {
 
-using rpcrdma::AcceptStatus;
+using oncrpc::AcceptStatus;
 
 // The largest results without their items are a directory's, behind the status.
 constexpr size_t kResultBytes = 4 + kMaxDirectoryBytes;
@@ -123,14 +123,14 @@ void Call::Dispatch(Storage& storage) {
 template <class Args, class Res>
 void Call::Answer(Res (*serve)(const CallContext&, const Args&)) {
   Args args;
-  if (!Decode(view_.reader(), &args)) return Fail(AcceptStatus::kGarbageArguments);
+  if (!oncrpc::Decode(view_.reader(), &args)) return Fail(AcceptStatus::kGarbageArguments);
   Finish(refused_ == Nfsstat3::kOk ? serve(context_, args) : Res{.status = refused_});
 }
 
 template <class Args>
 void Call::Begin(Storage& storage) {
   Args args;
-  if (!Decode(view_.reader(), &args)) return Fail(AcceptStatus::kGarbageArguments);
+  if (!oncrpc::Decode(view_.reader(), &args)) return Fail(AcceptStatus::kGarbageArguments);
   data_.emplace();
   begun_ = refused_ == Nfsstat3::kOk ? data_->Begin(context_, args) : refused_;
   if (begun_ != Nfsstat3::kOk || data_->transfer().kind == Transfer::Kind::kNone) {
@@ -163,7 +163,7 @@ void Call::Transferred(int result) {
 
 template <class Res>
 void Call::Finish(const Res& result) {
-  const Encoded encoded = Encode(result, {results_.get(), kResultBytes});
+  const oncrpc::Encoded encoded = oncrpc::Encode(result, {results_.get(), kResultBytes});
   if (!encoded.ok) return Fail(AcceptStatus::kSystemError);
   outcome_.status = result.status;
   outcome_.results = encoded.stream;
@@ -171,7 +171,7 @@ void Call::Finish(const Res& result) {
   Done();
 }
 
-void Call::Fail(rpcrdma::AcceptStatus status) {
+void Call::Fail(oncrpc::AcceptStatus status) {
   outcome_.accepted = status;
   Done();
 }

@@ -10,14 +10,14 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/types/span.h"
-#include "nfs/binding.h"
-#include "nfs/server/call_context.h"
-#include "nfs/server/credential.h"
-#include "nfs/server/data_calls.h"
+#include "nfs/export/credential.h"
+#include "nfs/procedures/call_context.h"
+#include "nfs/procedures/data_calls.h"
 #include "nfs/server/served_export.h"
-#include "nfs/server/storage.h"
-#include "rpcrdma/call.h"
-#include "rpcrdma/program.h"
+#include "nfs/storage/storage.h"
+#include "nfs/v3/binding.h"
+#include "oncrpc/call.h"
+#include "rpcrdma/responder/program.h"
 
 namespace pollux::nfs {
 
@@ -51,11 +51,11 @@ class Call final : public Storage::Job {
   // The owner's core, once it is done.
   struct Outcome {
     AuthStatus authenticated = AuthStatus::kOk;
-    rpcrdma::AcceptStatus accepted = rpcrdma::AcceptStatus::kSuccess;
+    oncrpc::AcceptStatus accepted = oncrpc::AcceptStatus::kSuccess;
     Nfsstat3 status = Nfsstat3::kOk;
     uint64_t moved_bytes = 0;  // between memory and file
     absl::Span<const uint8_t> results;
-    std::optional<rpcrdma::EligibleItem> item;
+    std::optional<oncrpc::EligibleItem> item;
   };
   Procedure procedure() const { return static_cast<Procedure>(view_.header.procedure); }
   const Outcome& outcome() const { return outcome_; }
@@ -75,7 +75,7 @@ class Call final : public Storage::Job {
   void Begin(Storage& storage);
   template <class Res>
   void Finish(const Res& result);
-  void Fail(rpcrdma::AcceptStatus status);
+  void Fail(oncrpc::AcceptStatus status);
   void Done();
 
   Owner* owner_;

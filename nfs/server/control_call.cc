@@ -7,16 +7,16 @@ std::optional<ControlCall> ControlCall::Take(const ControlProgram& program,
                                              const RecordServer::Ends& ends,
                                              RecordServer::Reply reply) {
   ControlCall call(std::move(record), ends, std::move(reply));
-  call.header_bytes_ = rpcrdma::ParseCall(call.record_, &call.header_);
+  call.header_bytes_ = oncrpc::ParseCall(call.record_, &call.header_);
   if (call.header_bytes_ == 0) return std::nullopt;
-  rpcrdma::ReplyHeader header{.xid = call.header_.xid};
-  if (call.header_.rpc_version != rpcrdma::kRpcVersion) {
+  oncrpc::ReplyHeader header{.xid = call.header_.xid};
+  if (call.header_.rpc_version != oncrpc::kRpcVersion) {
     header.denied = true;
-    header.low = header.high = rpcrdma::kRpcVersion;
+    header.low = header.high = oncrpc::kRpcVersion;
   } else if (call.header_.program != program.program) {
-    header.accept_status = rpcrdma::AcceptStatus::kProgramUnavailable;
+    header.accept_status = oncrpc::AcceptStatus::kProgramUnavailable;
   } else if (call.header_.version < program.low || call.header_.version > program.high) {
-    header.accept_status = rpcrdma::AcceptStatus::kProgramMismatch;
+    header.accept_status = oncrpc::AcceptStatus::kProgramMismatch;
     header.low = program.low;
     header.high = program.high;
   } else {
@@ -26,21 +26,21 @@ std::optional<ControlCall> ControlCall::Take(const ControlProgram& program,
   return std::nullopt;
 }
 
-void ControlCall::Fail(rpcrdma::AcceptStatus status) {
+void ControlCall::Fail(oncrpc::AcceptStatus status) {
   Send({.xid = header_.xid, .accept_status = status}, std::vector<uint8_t>(kResultBytes), 0);
 }
 
 void ControlCall::Deny(AuthStatus status) {
   Send({.xid = header_.xid,
         .denied = true,
-        .reject_status = rpcrdma::RejectStatus::kAuthError,
+        .reject_status = oncrpc::RejectStatus::kAuthError,
         .auth_status = static_cast<uint32_t>(status)},
        std::vector<uint8_t>(kResultBytes), 0);
 }
 
-void ControlCall::Send(const rpcrdma::ReplyHeader& header, std::vector<uint8_t> message,
+void ControlCall::Send(const oncrpc::ReplyHeader& header, std::vector<uint8_t> message,
                        size_t result_bytes) {
-  message.resize(rpcrdma::EmitReply(header, absl::MakeSpan(message)) + result_bytes);
+  message.resize(oncrpc::EmitReply(header, absl::MakeSpan(message)) + result_bytes);
   reply_.Send(std::move(message));
 }
 

@@ -12,11 +12,11 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/types/span.h"
-#include "nfs/codec.h"
-#include "nfs/server/credential.h"
+#include "nfs/export/credential.h"
 #include "nfs/server/record_server.h"
-#include "rpcrdma/rpc_message.h"
-#include "rpcrdma/xdr.h"
+#include "oncrpc/codec.h"
+#include "oncrpc/rpc_message.h"
+#include "oncrpc/xdr.h"
 
 namespace pollux::nfs {
 
@@ -38,7 +38,7 @@ class ControlCall {
 
   uint32_t version() const { return header_.version; }
   uint32_t procedure() const { return header_.procedure; }
-  const rpcrdma::OpaqueAuth& credential() const { return header_.credential; }
+  const oncrpc::OpaqueAuth& credential() const { return header_.credential; }
   const Gid& client() const { return ends_.client; }
   const Gid& server() const { return ends_.server; }
   // False: it came by a datagram, and anybody may have claimed to be the client.
@@ -50,19 +50,20 @@ class ControlCall {
   // Whether the arguments are an Args and nothing else. Views in `*args` live as long as the call.
   template <class Args>
   bool Read(Args* args) const {
-    return Decode(rpcrdma::XdrReader(absl::MakeConstSpan(record_).subspan(header_bytes_)), args);
+    return oncrpc::Decode(oncrpc::XdrReader(absl::MakeConstSpan(record_).subspan(header_bytes_)),
+                          args);
   }
   // `max_bytes`: of the results in XDR. Larger ones, and such as the way back does not carry, are a
   // system error.
   template <class Res>
   void Answer(const Res& results, size_t max_bytes = kResultBytes) {
-    std::vector<uint8_t> message(std::min(rpcrdma::kReplyHeaderBytes + max_bytes, ends_.max_reply));
-    const Encoded encoded =
-        Encode(results, absl::MakeSpan(message).subspan(rpcrdma::kReplyHeaderBytes));
-    if (!encoded.ok) return Fail(rpcrdma::AcceptStatus::kSystemError);
+    std::vector<uint8_t> message(std::min(oncrpc::kReplyHeaderBytes + max_bytes, ends_.max_reply));
+    const oncrpc::Encoded encoded =
+        oncrpc::Encode(results, absl::MakeSpan(message).subspan(oncrpc::kReplyHeaderBytes));
+    if (!encoded.ok) return Fail(oncrpc::AcceptStatus::kSystemError);
     Send({.xid = header_.xid}, std::move(message), encoded.stream.size());
   }
-  void Fail(rpcrdma::AcceptStatus status);
+  void Fail(oncrpc::AcceptStatus status);
   void Deny(AuthStatus status);
 
   // MountCalls::kMaxRemembered of the longest, or as many exports with their clients.
@@ -76,12 +77,12 @@ class ControlCall {
               RecordServer::Reply reply)
       : record_(std::move(record)), ends_(ends), reply_(std::move(reply)) {}
   // `message`: room for the header, then so many bytes of results.
-  void Send(const rpcrdma::ReplyHeader& header, std::vector<uint8_t> message, size_t result_bytes);
+  void Send(const oncrpc::ReplyHeader& header, std::vector<uint8_t> message, size_t result_bytes);
 
   std::vector<uint8_t> record_;  // the header's views point into it, wherever the call goes
   RecordServer::Ends ends_;
   RecordServer::Reply reply_;
-  rpcrdma::CallHeader header_;
+  oncrpc::CallHeader header_;
   size_t header_bytes_ = 0;
 };
 

@@ -7,7 +7,7 @@
 namespace pollux::nfs {
 namespace {
 
-using rpcrdma::AcceptStatus;
+using oncrpc::AcceptStatus;
 
 constexpr ControlProgram kProgram = {.program = 77, .low = 2, .high = 4};
 
@@ -32,10 +32,10 @@ void Serve(ControlCall call) {
 class ControlCallTest : public testing::Test {
  protected:
   template <class Args>
-  rpcrdma::ReplyHeader Ask(const rpcrdma::CallHeader& header, const Args& args) {
+  oncrpc::ReplyHeader Ask(const oncrpc::CallHeader& header, const Args& args) {
     message_ = AskControl(kProgram, header, args, {}, Serve).get();
-    rpcrdma::ReplyHeader reply;
-    const size_t begin = rpcrdma::ParseReply(message_, &reply);
+    oncrpc::ReplyHeader reply;
+    const size_t begin = oncrpc::ParseReply(message_, &reply);
     EXPECT_GT(begin, 0u);
     EXPECT_EQ(reply.xid, header.xid);
     results_ = absl::MakeConstSpan(message_).subspan(begin);
@@ -50,13 +50,13 @@ TEST_F(ControlCallTest, AnswersInEachOfItsVersions) {
     const auto reply = Ask({.xid = version, .program = 77, .version = version}, Number{21});
     EXPECT_EQ(reply.accept_status, AcceptStatus::kSuccess);
     Number number;
-    ASSERT_TRUE(Decode(rpcrdma::XdrReader(results_), &number));
+    ASSERT_TRUE(oncrpc::Decode(oncrpc::XdrReader(results_), &number));
     EXPECT_EQ(number.value, 42u);
   }
 }
 
 TEST_F(ControlCallTest, WhatCannotBeAnswered) {
-  rpcrdma::ReplyHeader reply = Ask({.program = 78, .version = 2}, Number());
+  oncrpc::ReplyHeader reply = Ask({.program = 78, .version = 2}, Number());
   EXPECT_EQ(reply.accept_status, AcceptStatus::kProgramUnavailable);
   for (const uint32_t version : {1, 5}) {
     reply = Ask({.program = 77, .version = version}, Number());
@@ -67,39 +67,41 @@ TEST_F(ControlCallTest, WhatCannotBeAnswered) {
   reply = Ask({.program = 77, .version = 2, .procedure = 1}, Number());
   EXPECT_EQ(reply.accept_status, AcceptStatus::kProcedureUnavailable);
   EXPECT_TRUE(results_.empty());
-  EXPECT_EQ(Ask({.program = 77, .version = 2}, Void()).accept_status,
+  EXPECT_EQ(Ask({.program = 77, .version = 2}, oncrpc::Void()).accept_status,
             AcceptStatus::kGarbageArguments);
   reply = Ask({.program = 77, .version = 2, .procedure = 3}, Number());
   EXPECT_TRUE(reply.denied);
   EXPECT_EQ(reply.auth_status, static_cast<uint32_t>(AuthStatus::kRejectedCred));
-  reply = Ask({.rpc_version = 3, .program = 77, .version = 2}, Void());
+  reply = Ask({.rpc_version = 3, .program = 77, .version = 2}, oncrpc::Void());
   EXPECT_TRUE(reply.denied);
-  EXPECT_EQ(reply.high, rpcrdma::kRpcVersion);
+  EXPECT_EQ(reply.high, oncrpc::kRpcVersion);
 }
 
 TEST_F(ControlCallTest, WhatTheWayBackDoesNotCarryIsAnError) {
-  for (const size_t room : {rpcrdma::kReplyHeaderBytes + 8, rpcrdma::kReplyHeaderBytes + 7}) {
+  for (const size_t room : {oncrpc::kReplyHeaderBytes + 8, oncrpc::kReplyHeaderBytes + 7}) {
     std::vector<uint8_t> record(100), answer;
-    const rpcrdma::CallHeader header{.program = 77, .version = 2};
-    const size_t at = rpcrdma::EmitCall(header, absl::MakeSpan(record));
-    record.resize(at + Encode(Number{21}, absl::MakeSpan(record).subspan(at)).stream.size());
+    const oncrpc::CallHeader header{.program = 77, .version = 2};
+    const size_t at = oncrpc::EmitCall(header, absl::MakeSpan(record));
+    record.resize(at +
+                  oncrpc::Encode(Number{21}, absl::MakeSpan(record).subspan(at)).stream.size());
     auto call = ControlCall::Take(
         kProgram, std::move(record), {.max_reply = room},
         RecordServer::Reply([&](std::vector<uint8_t> message) { answer = std::move(message); }));
     ASSERT_TRUE(call.has_value());
     Serve(*std::move(call));
-    rpcrdma::ReplyHeader reply;
-    EXPECT_GT(rpcrdma::ParseReply(answer, &reply), 0u);
-    EXPECT_EQ(reply.accept_status, room == rpcrdma::kReplyHeaderBytes + 8
+    oncrpc::ReplyHeader reply;
+    EXPECT_GT(oncrpc::ParseReply(answer, &reply), 0u);
+    EXPECT_EQ(reply.accept_status, room == oncrpc::kReplyHeaderBytes + 8
                                        ? AcceptStatus::kSuccess
                                        : AcceptStatus::kSystemError);
   }
 }
 
 TEST_F(ControlCallTest, WhatIsNotAnsweredSaysSo) {
-  EXPECT_TRUE(AskControl(kProgram, {.program = 77, .version = 2, .procedure = 2}, Void(), {}, Serve)
-                  .get()
-                  .empty());
+  EXPECT_TRUE(
+      AskControl(kProgram, {.program = 77, .version = 2, .procedure = 2}, oncrpc::Void(), {}, Serve)
+          .get()
+          .empty());
   for (const std::vector<uint8_t>& record :
        {std::vector<uint8_t>(), std::vector<uint8_t>(40, 0xFF)}) {
     bool dropped = false;

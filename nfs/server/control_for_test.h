@@ -9,21 +9,21 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "nfs/codec.h"
 #include "nfs/server/control_call.h"
+#include "oncrpc/codec.h"
 
 namespace pollux::nfs {
 
 // The message that answers, later or now; empty when there is none.
 template <class Args>
 std::future<std::vector<uint8_t>> AskControl(const ControlProgram& program,
-                                             const rpcrdma::CallHeader& header, const Args& args,
+                                             const oncrpc::CallHeader& header, const Args& args,
                                              const Gid& client,
                                              absl::FunctionRef<void(ControlCall)> serve,
                                              bool connected = true) {
   std::vector<uint8_t> message(1 << 16);
-  const size_t at = rpcrdma::EmitCall(header, absl::MakeSpan(message));
-  message.resize(at + Encode(args, absl::MakeSpan(message).subspan(at)).stream.size());
+  const size_t at = oncrpc::EmitCall(header, absl::MakeSpan(message));
+  message.resize(at + oncrpc::Encode(args, absl::MakeSpan(message).subspan(at)).stream.size());
   auto answered = std::make_shared<std::promise<std::vector<uint8_t>>>();
   auto future = answered->get_future();
   RecordServer::Reply reply(

@@ -16,7 +16,7 @@ static_assert(std::size(kNames) == kProcedures);
 
 }  // namespace
 
-void Counters::Tell(engine::Report* report) const {
+void Counters::Tell(Report* report) const {
   for (uint32_t i = 0; i < kProcedures; ++i) {
     report->Count(absl::StrCat("calls/", kNames[i]), procedures[i].calls);
     report->Count(absl::StrCat("failures/", kNames[i]), procedures[i].failures);

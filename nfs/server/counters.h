@@ -5,8 +5,8 @@
 #include <array>
 #include <cstdint>
 
-#include "nfs/binding.h"
-#include "stack/engine/report.h"
+#include "nfs/v3/binding.h"
+#include "stack/base/report.h"
 
 namespace pollux::nfs {
 
@@ -26,7 +26,7 @@ struct Counters {
 
   OfProcedure& Of(Procedure procedure) { return procedures[static_cast<uint32_t>(procedure)]; }
   // "calls/getattr", "failures/getattr", ..., then the others by their names.
-  void Tell(engine::Report* report) const;
+  void Tell(Report* report) const;
   uint64_t calls() const;
 };
 

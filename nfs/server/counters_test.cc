@@ -13,7 +13,7 @@ TEST(CountersTest, TellsEachByName) {
   counters.Of(Procedure::kGetattr) = {.calls = 3, .failures = 1};
   counters.Of(Procedure::kCommit) = {.calls = 2};
   counters.bytes_read = 5;
-  engine::Report report;
+  Report report;
   counters.Tell(&report);
   std::map<std::string, uint64_t> told;
   for (const auto& [name, value] : report.fields()) told[name] = std::get<uint64_t>(value);

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "nfs/export/export.h"
 #include "nfs/server/bound_socket.h"
-#include "nfs/server/export.h"
-#include "nfs/server/storage.h"
-#include "rpcrdma/socket_address.h"
+#include "nfs/storage/storage.h"
+#include "oncrpc/socket_address.h"
 #include "stack/base/byte_order.h"
 
 namespace pollux::nfs {
@@ -122,7 +122,7 @@ void DatagramServer::Receive() {
   if (size < 0) return;
   record.resize(static_cast<size_t>(size));
   const cm::Endpoint peer =
-      rpcrdma::EndpointOf(reinterpret_cast<const sockaddr*>(&way.peer), way.header.msg_namelen);
+      oncrpc::EndpointOf(reinterpret_cast<const sockaddr*>(&way.peer), way.header.msg_namelen);
   const Asked asked(peer.address, peer.port, XidOf(record));
   if ((way.header.msg_flags & MSG_TRUNC) != 0 || !socket_->Begin(asked)) {
     ++dropped_;

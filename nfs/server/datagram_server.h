@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "nfs/server/fd.h"
 #include "nfs/server/record_server.h"
+#include "stack/base/fd.h"
 
 namespace pollux::nfs {
 

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "rpcrdma/socket_address.h"
+#include "oncrpc/socket_address.h"
+#include "stack/base/address.h"
 #include "stack/base/eventually_for_test.h"
-#include "stack/net/address.h"
 
 namespace pollux::nfs {
 namespace {
@@ -65,8 +65,8 @@ class Mirror {
 class Peer {
  public:
   Peer(const char* address, uint16_t port) {
-    const Gid gid = *net::ParseAddress(address);
-    const rpcrdma::SocketAddress to = rpcrdma::SocketAddressOf({.address = gid, .port = port});
+    const Gid gid = *ParseAddress(address);
+    const oncrpc::SocketAddress to = oncrpc::SocketAddressOf({.address = gid, .port = port});
     fd_ = Fd(socket(to.get()->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     // Takes replies from that address alone.
     reached_ = connect(fd_.get(), to.get(), to.length) == 0;
@@ -107,7 +107,7 @@ TEST_F(DatagramServerTest, AnswersFromTheAddressThatWasAsked) {
     if (!peer.reached()) continue;  // no IPv6 here
     peer.Send("abc");
     EXPECT_EQ(peer.Reply(), "cba");
-    EXPECT_EQ(net::FormatAddress(mirror_.asked()), address);
+    EXPECT_EQ(FormatAddress(mirror_.asked()), address);
   }
 }
 

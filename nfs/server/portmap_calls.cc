@@ -7,12 +7,12 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
-#include "rpcrdma/universal_address.h"
+#include "oncrpc/universal_address.h"
 
 namespace pollux::nfs {
 namespace {
 
-using rpcrdma::AcceptStatus;
+using oncrpc::AcceptStatus;
 
 using Transport = PortmapCalls::Transport;
 
@@ -29,15 +29,16 @@ constexpr uint32_t ProtocolOf(Transport transport) {
 }  // namespace
 
 void PortmapCalls::Serve(ControlCall call) const {
-  switch (static_cast<PortmapProcedure>(call.procedure())) {
-    case PortmapProcedure::kNull:
-      return call.Answer(Void());
-    case PortmapProcedure::kSet:
-    case PortmapProcedure::kUnset:
-      return call.Answer(SetRes{.done = false});
-    case PortmapProcedure::kGetport:
-      return call.version() == kPortmapV2 ? Getport(std::move(call)) : Getaddr(std::move(call));
-    case PortmapProcedure::kDump:
+  switch (static_cast<oncrpc::PortmapProcedure>(call.procedure())) {
+    case oncrpc::PortmapProcedure::kNull:
+      return call.Answer(oncrpc::Void());
+    case oncrpc::PortmapProcedure::kSet:
+    case oncrpc::PortmapProcedure::kUnset:
+      return call.Answer(oncrpc::SetRes{.done = false});
+    case oncrpc::PortmapProcedure::kGetport:
+      return call.version() == oncrpc::kPortmapV2 ? Getport(std::move(call))
+                                                  : Getaddr(std::move(call));
+    case oncrpc::PortmapProcedure::kDump:
       return Dump(std::move(call));
   }
   call.Fail(AcceptStatus::kProcedureUnavailable);
@@ -53,17 +54,17 @@ const PortmapCalls::Service* PortmapCalls::Find(uint32_t program, uint32_t versi
 }
 
 void PortmapCalls::Getport(ControlCall call) const {
-  Mapping asked;
+  oncrpc::Mapping asked;
   if (!call.Read(&asked)) return call.Fail(AcceptStatus::kGarbageArguments);
   const Service* service = nullptr;
   for (const Transport transport : {Transport::kTcp, Transport::kUdp}) {
     if (asked.prot == ProtocolOf(transport)) service = Find(asked.prog, asked.vers, transport);
   }
-  call.Answer(GetportRes{service == nullptr ? 0u : service->port});
+  call.Answer(oncrpc::GetportRes{service == nullptr ? 0u : service->port});
 }
 
 void PortmapCalls::Getaddr(ControlCall call) const {
-  Rpcb asked;
+  oncrpc::Rpcb asked;
   if (!call.Read(&asked)) return call.Fail(AcceptStatus::kGarbageArguments);
   const Service* service = nullptr;
   for (const Transport transport : {Transport::kTcp, Transport::kUdp, Transport::kRdma}) {
@@ -73,14 +74,14 @@ void PortmapCalls::Getaddr(ControlCall call) const {
   }
   std::string address;
   if (service != nullptr) {
-    address = rpcrdma::UniversalAddress({.address = call.server(), .port = service->port});
+    address = oncrpc::UniversalAddress({.address = call.server(), .port = service->port});
   }
-  call.Answer(GetaddrRes{{address}});
+  call.Answer(oncrpc::GetaddrRes{{address}});
 }
 
 void PortmapCalls::Dump(ControlCall call) const {
-  Pmaplist ports;
-  Rpcblist services;
+  oncrpc::Pmaplist ports;
+  oncrpc::Rpcblist services;
   std::list<std::string> texts;
   for (const Service& service : services_) {
     if (service.transport != Transport::kRdma) {
@@ -96,7 +97,7 @@ void PortmapCalls::Dump(ControlCall call) const {
       services.items.push_back({service.program, service.version, {netid}, {address}, {kOwner}});
     }
   }
-  if (call.version() == kPortmapV2) return call.Answer(ports, call.list_bytes());
+  if (call.version() == oncrpc::kPortmapV2) return call.Answer(ports, call.list_bytes());
   call.Answer(services, call.list_bytes());
 }
 

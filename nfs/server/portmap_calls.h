@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "nfs/portmap.h"
 #include "nfs/server/control_call.h"
+#include "oncrpc/portmap.h"
 
 namespace pollux::nfs {
 
@@ -18,7 +18,7 @@ class PortmapCalls {
  public:
   static constexpr size_t kMaxCallBytes = 2048;  // with its RPC header
   static constexpr ControlProgram kProgram = {
-      .program = kPortmapProgram, .low = kPortmapV2, .high = kRpcbindV4};
+      .program = oncrpc::kPortmapProgram, .low = oncrpc::kPortmapV2, .high = oncrpc::kRpcbindV4};
 
   enum class Transport { kTcp, kUdp, kRdma };
   // At every address of the host.

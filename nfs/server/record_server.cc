@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "nfs/server/bound_socket.h"
-#include "rpcrdma/socket_address.h"
+#include "oncrpc/socket_address.h"
 #include "stack/base/byte_order.h"
 
 namespace pollux::nfs {
@@ -40,7 +40,7 @@ absl::StatusOr<Fd> ListenAt(uint16_t port) {
 }
 
 Gid AddressOf(const sockaddr_storage& address, socklen_t size) {
-  return rpcrdma::EndpointOf(reinterpret_cast<const sockaddr*>(&address), size).address;
+  return oncrpc::EndpointOf(reinterpret_cast<const sockaddr*>(&address), size).address;
 }
 
 bool WouldBlock() { return errno == EAGAIN || errno == EINTR; }

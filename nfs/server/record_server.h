@@ -16,7 +16,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "nfs/server/fd.h"
+#include "stack/base/fd.h"
 #include "stack/base/types.h"
 
 namespace pollux::nfs {

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "stack/base/address.h"
 #include "stack/base/byte_order.h"
-#include "stack/net/address.h"
 
 namespace pollux::nfs {
 namespace {
@@ -29,8 +29,8 @@ constexpr timeval kPatience = {.tv_sec = 100, .tv_usec = 0};
 // not at all.
 void Mirror(std::vector<uint8_t> record, const RecordServer::Ends& ends,
             RecordServer::Reply reply) {
-  EXPECT_EQ(net::FormatAddress(ends.client), "127.0.0.1");
-  EXPECT_EQ(net::FormatAddress(ends.server), "127.0.0.1");
+  EXPECT_EQ(FormatAddress(ends.client), "127.0.0.1");
+  EXPECT_EQ(FormatAddress(ends.server), "127.0.0.1");
   EXPECT_LE(record.size(), kMaxRecord);
   if (record.empty()) return;
   if (record[0] == 'x') return reply.Send(std::vector<uint8_t>(kMaxReply, 'y'));

@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "nfs/server/call_context.h"
-#include "nfs/server/change_watch.h"
-#include "nfs/server/export.h"
-#include "nfs/server/export_tree.h"
-#include "nfs/server/file_handle.h"
-#include "nfs/server/lock_table.h"
-#include "nfs/server/storage.h"
+#include "nfs/export/change_watch.h"
+#include "nfs/export/export.h"
+#include "nfs/export/export_tree.h"
+#include "nfs/export/file_handle.h"
+#include "nfs/lock/lock_table.h"
+#include "nfs/procedures/call_context.h"
+#include "nfs/storage/storage.h"
 
 namespace pollux::nfs {
 

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "nfs/handle.h"
-#include "nfs/server/failed_results.h"
+#include "nfs/procedures/failed_results.h"
+#include "nfs/v3/handle.h"
 
 namespace pollux::nfs {
 namespace {
@@ -69,7 +69,7 @@ absl::Status Server::Start(cm::Manager* manager) {
 
 rpcrdma::Program Server::MakeProgram() {
   rpcrdma::Program program{.binding = Nfs3Binding(), .procedures = {}};
-  for (const rpcrdma::ProcedureBinding& procedure : program.binding.procedures) {
+  for (const oncrpc::ProcedureBinding& procedure : program.binding.procedures) {
     program.procedures.push_back(
         {.number = procedure.number,
          .handler = [this](const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply) {
@@ -104,7 +104,7 @@ void Server::Handle(const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply) {
     ++counters_.Of(Procedure::kNull).calls;
     if (view.reader().AtEnd()) return reply.Send({});
     ++counters_.Of(Procedure::kNull).failures;
-    return reply.Fail(rpcrdma::AcceptStatus::kGarbageArguments);
+    return reply.Fail(oncrpc::AcceptStatus::kGarbageArguments);
   }
   ++busy_;
   Lane& lane = LaneOf(view);
@@ -147,7 +147,7 @@ void Server::Answer(Call* call) {
   Counters::OfProcedure& counters = counters_.Of(call->procedure());
   ++counters.calls;
   const bool authenticated = outcome.authenticated == AuthStatus::kOk;
-  const bool accepted = outcome.accepted == rpcrdma::AcceptStatus::kSuccess;
+  const bool accepted = outcome.accepted == oncrpc::AcceptStatus::kSuccess;
   if (!authenticated || !accepted || outcome.status != Nfsstat3::kOk) ++counters.failures;
   (call->procedure() == Procedure::kRead ? counters_.bytes_read : counters_.bytes_written) +=
       outcome.moved_bytes;
@@ -155,7 +155,7 @@ void Server::Answer(Call* call) {
   rpcrdma::ReplyHandle reply = call->TakeReply();
   if (!authenticated) {
     reply.Send({.denied = true,
-                .reject_status = rpcrdma::RejectStatus::kAuthError,
+                .reject_status = oncrpc::RejectStatus::kAuthError,
                 .auth_status = static_cast<uint32_t>(outcome.authenticated)},
                {}, {});
   } else if (!accepted) {
@@ -208,7 +208,7 @@ bool Server::Poll(uint64_t) {
 
 void Server::Shutdown() { rpc_->Shutdown(); }
 
-bool Server::Tell(const engine::Question& question, engine::Report* report) {
+bool Server::Tell(const Question& question, Report* report) {
   if (question.topic != "nfs") return false;
   counters_.Tell(report);
   report->Count("busy", busy_);

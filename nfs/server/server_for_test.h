@@ -22,16 +22,16 @@
 #include <variant>
 #include <vector>
 
-#include "nfs/attributes.h"
 #include "nfs/client/client.h"
-#include "nfs/directories.h"
-#include "nfs/file_system.h"
 #include "nfs/server/server.h"
+#include "nfs/v3/attributes.h"
+#include "nfs/v3/directories.h"
+#include "nfs/v3/file_system.h"
 #include "stack/base/eventually_for_test.h"
-#include "stack/engine/clock.h"
-#include "stack/engine/device.h"
+#include "stack/base/report.h"
 #include "stack/engine/eal.h"
-#include "stack/engine/report.h"
+#include "stack/engine/loop/clock.h"
+#include "stack/engine/objects/device.h"
 
 namespace pollux::nfs {
 
@@ -57,8 +57,8 @@ class ServerTest : public testing::Test {
       exports_.push_back({.directory = Path(name), .read_only = false});
     }
     engine::DeviceOptions server, client;
-    server.addresses = {net::InterfaceAddress::Ipv4(kServerAddress)};
-    client.addresses = {net::InterfaceAddress::Ipv4(kClientAddress)};
+    server.addresses = {InterfaceAddress::Ipv4(kServerAddress)};
+    client.addresses = {InterfaceAddress::Ipv4(kClientAddress)};
     auto pair = engine::Device::OpenPair(server, client);
     ASSERT_TRUE(pair.ok()) << pair.status();
     server_device_ = std::move(pair->first);
@@ -123,7 +123,8 @@ class ServerTest : public testing::Test {
     server_.reset();
     served_.reset();
   }
-  Client* Connect(const AuthSys& who = {.machinename = {"here"}, .uid = kUser, .gid = kUser}) {
+  Client* Connect(const oncrpc::AuthSys& who = {
+                      .machinename = {"here"}, .uid = kUser, .gid = kUser}) {
     auto made = Client::Create(&client_device_->worker(), client_manager_.get(), who);
     EXPECT_TRUE(made.ok()) << made.status();
     std::optional<absl::Status> connected;
@@ -176,7 +177,7 @@ class ServerTest : public testing::Test {
   }
   // Calls that came to the server again while they ran.
   uint64_t DuplicatesJoined() {
-    engine::Report report;
+    Report report;
     EXPECT_TRUE(server_device_->worker().Tell({.topic = "rpc"}, &report));
     for (const auto& [name, value] : report.fields()) {
       if (name == "server/duplicates_joined") return std::get<uint64_t>(value);

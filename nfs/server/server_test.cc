@@ -11,8 +11,8 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "nfs/listing.h"
 #include "nfs/server/server_for_test.h"
+#include "nfs/v3/listing.h"
 #include "rpcrdma/client.h"
 
 namespace pollux::nfs {
@@ -364,8 +364,8 @@ TEST_F(ServerTest, CredentialsThatAreNoneAreDenied) {
   StartServer();
   const NfsFh3 root = HandleOf(0);
   std::vector<uint8_t> space(100);
-  const Encoded encoded = Encode(GetattrArgs{root}, absl::MakeSpan(space));
-  for (const auto flavor : {rpcrdma::AuthFlavor::kSys, rpcrdma::AuthFlavor::kGss}) {
+  const oncrpc::Encoded encoded = oncrpc::Encode(GetattrArgs{root}, absl::MakeSpan(space));
+  for (const auto flavor : {oncrpc::AuthFlavor::kSys, oncrpc::AuthFlavor::kGss}) {
     rpcrdma::ClientConfig config;
     config.credential.flavor = flavor;
     auto client = *rpcrdma::Client::Create(&client_device_->worker(), client_manager_.get(),
@@ -381,7 +381,7 @@ TEST_F(ServerTest, CredentialsThatAreNoneAreDenied) {
     ASSERT_TRUE(client
                     ->Call({.procedure = static_cast<uint32_t>(Procedure::kGetattr),
                             .arguments = encoded.stream},
-                           [&](absl::Status status, const rpcrdma::Reply*) { answered = status; })
+                           [&](absl::Status status, const oncrpc::Reply*) { answered = status; })
                     .ok());
     EXPECT_TRUE(RunUntil([&] { return answered.has_value(); }));
     EXPECT_EQ(answered->code(), absl::StatusCode::kPermissionDenied) << *answered;

@@ -17,7 +17,7 @@ constexpr ClientConfig kConfig = {
 
 absl::StatusOr<std::unique_ptr<ClientCore>> ClientCore::Create(const Host& host,
                                                                const cm::Endpoint& server,
-                                                               ProgramBinding binding) {
+                                                               oncrpc::ProgramBinding binding) {
   auto client = Client::Create(host.worker, host.manager, std::move(binding), kConfig);
   if (!client.ok()) return client.status();
   std::unique_ptr<ClientCore> core(new ClientCore(host, server));
@@ -42,12 +42,12 @@ void ClientCore::Connect(uint64_t timeout_ns, Outcome* outcome, absl::AnyInvocab
   Begin(nullptr, timeout_ns, outcome, std::move(done));
 }
 
-void ClientCore::Call(const CallRequest* request, Outcome* outcome,
+void ClientCore::Call(const oncrpc::CallRequest* request, Outcome* outcome,
                       absl::AnyInvocable<void()> done) {
   Begin(request, request->timeout_ns, outcome, std::move(done));
 }
 
-void ClientCore::Begin(const CallRequest* request, uint64_t timeout_ns, Outcome* outcome,
+void ClientCore::Begin(const oncrpc::CallRequest* request, uint64_t timeout_ns, Outcome* outcome,
                        absl::AnyInvocable<void()> done) {
   request_ = request;
   outcome_ = outcome;
@@ -100,15 +100,15 @@ void ClientCore::OnGoodbyeTimeout(void* core, uint64_t /*now_ns*/) {
 }
 
 void ClientCore::Send(uint64_t timeout_ns) {
-  CallRequest request = *request_;
+  oncrpc::CallRequest request = *request_;
   request.timeout_ns = timeout_ns;
   const absl::Status status = client_->Call(
-      request, [this](const absl::Status& over, const Reply* reply) { Take(over, reply); });
+      request, [this](const absl::Status& over, const oncrpc::Reply* reply) { Take(over, reply); });
   if (!status.ok()) return End(status);
   outcome_->sent = true;
 }
 
-void ClientCore::Take(const absl::Status& status, const Reply* reply) {
+void ClientCore::Take(const absl::Status& status, const oncrpc::Reply* reply) {
   if (reply == nullptr) return End(status);
   Outcome& outcome = *outcome_;
   outcome.header = reply->header;

@@ -11,26 +11,26 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cm/manager.h"
-#include "rpcrdma/call.h"
+#include "oncrpc/call.h"
+#include "oncrpc/rpc_message.h"
 #include "rpcrdma/client.h"
-#include "rpcrdma/rpc_message.h"
 #include "rpcrdma/tirpc/host.h"
-#include "stack/engine/timing_wheel.h"
+#include "stack/engine/loop/timing_wheel.h"
 
 namespace pollux::rpcrdma::tirpc {
 
 // What a call came to. Filled in on the worker's core, read by the thread that waits once it was
 // told so.
 struct Outcome {
-  absl::Status status;  // not OK: there is no RPC reply
-  bool sent = false;    // it was taken to be sent
-  ReplyHeader header;   // its verifier lies in `verifier`
-  std::array<uint8_t, kMaxAuthBytes> verifier;
+  absl::Status status;         // not OK: there is no RPC reply
+  bool sent = false;           // it was taken to be sent
+  oncrpc::ReplyHeader header;  // its verifier lies in `verifier`
+  std::array<uint8_t, oncrpc::kMaxAuthBytes> verifier;
   // In `message`, or in the request's reply buffer.
   absl::Span<const uint8_t> results;
   std::vector<uint8_t> message;
   // In the request's item buffers.
-  std::array<ReducedItem, kMaxItems> items;
+  std::array<oncrpc::ReducedItem, oncrpc::kMaxItems> items;
   size_t item_count = 0;
 };
 
@@ -39,7 +39,7 @@ class ClientCore {
  public:
   static absl::StatusOr<std::unique_ptr<ClientCore>> Create(const Host& host,
                                                             const cm::Endpoint& server,
-                                                            ProgramBinding binding);
+                                                            oncrpc::ProgramBinding binding);
   ~ClientCore();
 
   // `done` is called once, when `*outcome` is filled in; then both are free again. A time-out of 0
@@ -47,7 +47,7 @@ class ClientCore {
   void Connect(uint64_t timeout_ns, Outcome* outcome, absl::AnyInvocable<void()> done);
   // As Client::Call, with the request's time-out. A connection that is lost for good is made again.
   // `request` and all that it names stay until `done`.
-  void Call(const CallRequest* request, Outcome* outcome, absl::AnyInvocable<void()> done);
+  void Call(const oncrpc::CallRequest* request, Outcome* outcome, absl::AnyInvocable<void()> done);
   // Ends the connection (DREQ). `done` is called once, when the server has said so too, or has not
   // for kGoodbyeNs. A call that is under way ends first. Nothing but the destructor may follow.
   static constexpr uint64_t kGoodbyeNs = 2'000'000'000;
@@ -56,15 +56,15 @@ class ClientCore {
   void CountCopied(uint64_t bytes) { client_->CountCopied(bytes); }
   const Counters& counters() const { return client_->counters(); }
   // What calls are checked by from now on. While there is no call.
-  void Rebind(ProgramBinding binding) { client_->Rebind(std::move(binding)); }
+  void Rebind(oncrpc::ProgramBinding binding) { client_->Rebind(std::move(binding)); }
 
  private:
   ClientCore(const Host& host, const cm::Endpoint& server);
-  void Begin(const CallRequest* request, uint64_t timeout_ns, Outcome* outcome,
+  void Begin(const oncrpc::CallRequest* request, uint64_t timeout_ns, Outcome* outcome,
              absl::AnyInvocable<void()> done);
   void OnConnected(const absl::Status& status);
   void Send(uint64_t timeout_ns);
-  void Take(const absl::Status& status, const Reply* reply);
+  void Take(const absl::Status& status, const oncrpc::Reply* reply);
   void End(absl::Status status);
   void OnEnded();
   static void OnTimeout(void* core, uint64_t now_ns);
@@ -79,8 +79,8 @@ class ClientCore {
   engine::Timer goodbye_timer_;
   // Of what is asked for.
   bool awaits_connection_ = false;
-  uint64_t deadline_ns_ = 0;              // 0: none
-  const CallRequest* request_ = nullptr;  // null: only to connect
+  uint64_t deadline_ns_ = 0;                      // 0: none
+  const oncrpc::CallRequest* request_ = nullptr;  // null: only to connect
   Outcome* outcome_ = nullptr;
   absl::AnyInvocable<void()> done_;
   engine::Timer timer_;

@@ -9,7 +9,7 @@
 #include <set>
 #include <utility>
 
-#include "rpcrdma/universal_address.h"
+#include "oncrpc/universal_address.h"
 
 namespace pollux::rpcrdma::tirpc {
 namespace {
@@ -36,13 +36,13 @@ uint64_t Nanoseconds(const timeval& time) {
 
 bool IsZero(const timeval& time) { return time.tv_sec == 0 && time.tv_usec == 0; }
 
-opaque_auth AuthOf(const OpaqueAuth& auth) {
+opaque_auth AuthOf(const oncrpc::OpaqueAuth& auth) {
   return {.oa_flavor = static_cast<enum_t>(auth.flavor),
           .oa_base = reinterpret_cast<caddr_t>(const_cast<uint8_t*>(auth.body.data())),
           .oa_length = static_cast<u_int>(auth.body.size())};
 }
 
-rpc_msg MessageOf(const ReplyHeader& header) {
+rpc_msg MessageOf(const oncrpc::ReplyHeader& header) {
   rpc_msg message{};
   message.rm_xid = header.xid;
   message.rm_direction = REPLY;
@@ -50,7 +50,7 @@ rpc_msg MessageOf(const ReplyHeader& header) {
     message.rm_reply.rp_stat = MSG_DENIED;
     rejected_reply& rejected = message.rjcted_rply;
     rejected.rj_stat = static_cast<reject_stat>(header.reject_status);
-    if (header.reject_status == RejectStatus::kAuthError) {
+    if (header.reject_status == oncrpc::RejectStatus::kAuthError) {
       rejected.rj_why = static_cast<auth_stat>(header.auth_status);
     } else {
       rejected.rj_vers.low = header.low;
@@ -62,7 +62,7 @@ rpc_msg MessageOf(const ReplyHeader& header) {
   accepted_reply& accepted = message.acpted_rply;
   accepted.ar_verf = AuthOf(header.verifier);
   accepted.ar_stat = static_cast<accept_stat>(header.accept_status);
-  if (header.accept_status == AcceptStatus::kProgramMismatch) {
+  if (header.accept_status == oncrpc::AcceptStatus::kProgramMismatch) {
     accepted.ar_vers.low = header.low;
     accepted.ar_vers.high = header.high;
   }
@@ -136,7 +136,7 @@ ClientHandle::ClientHandle(const Host& host, const cm::Endpoint& server, uint32_
                            uint32_t version, FindUpperLayer find)
     : host_(host),
       server_(server),
-      address_(SocketAddressOf(server)),
+      address_(oncrpc::SocketAddressOf(server)),
       find_(find),
       program_(program),
       version_(version),
@@ -146,7 +146,7 @@ ClientHandle::ClientHandle(const Host& host, const cm::Endpoint& server, uint32_
   client_.cl_auth = NoAuth();
   client_.cl_ops = &operations;
   client_.cl_private = this;
-  client_.cl_netid = strdup(Netid(server.address));
+  client_.cl_netid = strdup(oncrpc::Netid(server.address));
 }
 
 ClientHandle::~ClientHandle() {
@@ -222,11 +222,12 @@ clnt_stat ClientHandle::CallOnce(const Asked& asked, rpc_msg* reply) {
     if (!EncodeHeader(asked.procedure) || !EncodeArguments(asked)) {
       return Fail(RPC_CANTENCODEARGS);
     }
-    CallRequest request{.procedure = static_cast<uint32_t>(asked.procedure),
-                        .header = &header_,
-                        .arguments = encoder_.bytes(),
-                        .items = items_,
-                        .timeout_ns = is_batched ? kBatchedTimeoutNs : Nanoseconds(timeout)};
+    oncrpc::CallRequest request{
+        .procedure = static_cast<uint32_t>(asked.procedure),
+        .header = &header_,
+        .arguments = encoder_.bytes(),
+        .items = items_,
+        .timeout_ns = is_batched ? kBatchedTimeoutNs : Nanoseconds(timeout)};
     OfferMemory(asked, &request);
     auto done = std::make_shared<Signal>();
     engine::Party::Post(*host_.worker, [this, &request, done] {
@@ -243,22 +244,24 @@ clnt_stat ClientHandle::CallOnce(const Asked& asked, rpc_msg* reply) {
 bool ClientHandle::EncodeHeader(rpcproc_t procedure) {
   XDR xdr;
   xdrmem_create(&xdr, reinterpret_cast<char*>(header_bytes_.data()), kMaxHeaderBytes, XDR_ENCODE);
-  for (const uint32_t word : {next_xid_++, uint32_t{CALL}, kRpcVersion, program_, version_,
+  for (const uint32_t word : {next_xid_++, uint32_t{CALL}, oncrpc::kRpcVersion, program_, version_,
                               static_cast<uint32_t>(procedure)}) {
     const long value = static_cast<long>(word);
     if (!XDR_PUTLONG(&xdr, &value)) return false;
   }
   if (!AUTH_MARSHALL(client_.cl_auth, &xdr)) return false;
-  return ParseCall(absl::MakeConstSpan(header_bytes_).first(XDR_GETPOS(&xdr)), &header_) != 0;
+  return oncrpc::ParseCall(absl::MakeConstSpan(header_bytes_).first(XDR_GETPOS(&xdr)), &header_) !=
+         0;
 }
 
 bool ClientHandle::EncodeArguments(const Asked& asked) {
   const auto procedure = static_cast<uint32_t>(asked.procedure);
-  const bool is_gss = header_.credential.flavor == AuthFlavor::kGss;
-  const ProcedureBinding* binding = (is_gss ? protected_binding_ : upper_.binding).Find(procedure);
+  const bool is_gss = header_.credential.flavor == oncrpc::AuthFlavor::kGss;
+  const oncrpc::ProcedureBinding* binding =
+      (is_gss ? protected_binding_ : upper_.binding).Find(procedure);
   encoder_.Reset(binding->max_argument_bytes);
   // RFC 8166 section 8.2.2.3
-  reduces_ = !ForbidsReduction(header_.credential);
+  reduces_ = !oncrpc::ForbidsReduction(header_.credential);
   if (reduces_) encoder_.Watch(&upper_.ArgumentsOf(procedure), asked.arguments);
   if (!AUTH_WRAP(client_.cl_auth, encoder_.xdr(), asked.xdr_arguments,
                  static_cast<caddr_t>(asked.arguments))) {
@@ -271,13 +274,14 @@ bool ClientHandle::EncodeArguments(const Asked& asked) {
   return true;
 }
 
-void ClientHandle::OfferMemory(const Asked& asked, CallRequest* request) {
+void ClientHandle::OfferMemory(const Asked& asked, oncrpc::CallRequest* request) {
   const uint32_t procedure = request->procedure;
-  const bool is_gss = header_.credential.flavor == AuthFlavor::kGss;
-  const ProcedureBinding& binding = *(is_gss ? protected_binding_ : upper_.binding).Find(procedure);
-  request->max_result_bytes = binding.max_result_bytes + (is_gss ? kMaxAuthBytes : 0);
+  const bool is_gss = header_.credential.flavor == oncrpc::AuthFlavor::kGss;
+  const oncrpc::ProcedureBinding& binding =
+      *(is_gss ? protected_binding_ : upper_.binding).Find(procedure);
+  request->max_result_bytes = binding.max_result_bytes + (is_gss ? oncrpc::kMaxAuthBytes : 0);
   const ItemFields& fields = upper_.ResultsOf(procedure);
-  size_t reply_bytes = kReplyHeaderBytes + *request->max_result_bytes;
+  size_t reply_bytes = oncrpc::kReplyHeaderBytes + *request->max_result_bytes;
   if (reduces_ && asked.results != nullptr) {
     for (size_t i = 0; i < fields.offsets.size(); ++i) {
       Chunk& chunk = chunks_[i];
@@ -291,7 +295,7 @@ void ClientHandle::OfferMemory(const Asked& asked, CallRequest* request) {
     request->item_buffers = absl::MakeConstSpan(item_buffers_).first(fields.offsets.size());
   }
   // A result that has no memory of its own comes in the reply.
-  reply_bytes += fields.offsets.size() * XdrRoundUp(fields.max_bytes);
+  reply_bytes += fields.offsets.size() * oncrpc::XdrRoundUp(fields.max_bytes);
   if (reply_buffer_bytes_ < reply_bytes) {
     reply_buffer_.reset(static_cast<char*>(std::malloc(reply_bytes)));
     reply_buffer_bytes_ = reply_buffer_ == nullptr ? 0 : reply_bytes;
@@ -361,7 +365,7 @@ bool_t ClientHandle::FreeResults(CLIENT* client, xdrproc_t xdr_results, void* re
   }
   const std::lock_guard<std::mutex> lock(self.mutex_);
   if (results == self.lent_results_) {
-    for (size_t i = 0; i < kMaxItems; ++i) {
+    for (size_t i = 0; i < oncrpc::kMaxItems; ++i) {
       Lent& lent = self.lent_[i];
       if (lent.field == nullptr || *lent.field != lent.memory) continue;
       *lent.field = nullptr;

@@ -15,8 +15,8 @@
 
 #include "absl/status/statusor.h"
 #include "cm/manager.h"
-#include "rpcrdma/counters.h"
-#include "rpcrdma/socket_address.h"
+#include "oncrpc/socket_address.h"
+#include "rpcrdma/connection/counters.h"
 #include "rpcrdma/tirpc/client_core.h"
 #include "rpcrdma/tirpc/host.h"
 #include "rpcrdma/tirpc/upper_layer.h"
@@ -110,7 +110,7 @@ class ClientHandle {
   bool EncodeHeader(rpcproc_t procedure);
   bool EncodeArguments(const Asked& asked);
   // Memory for what comes back.
-  void OfferMemory(const Asked& asked, CallRequest* request);
+  void OfferMemory(const Asked& asked, oncrpc::CallRequest* request);
   clnt_stat TakeReply(const Asked& asked, rpc_msg* reply);
   clnt_stat DecodeResults(const Asked& asked, const opaque_auth& verifier);
   clnt_stat Fail(clnt_stat status, int system_error = 0);
@@ -119,19 +119,19 @@ class ClientHandle {
   void Rebind(uint32_t program, uint32_t version);
 
   // RFC 5531 section 9: six words, a credential and a verifier.
-  static constexpr size_t kMaxHeaderBytes = 24 + 2 * (8 + kMaxAuthBytes);
+  static constexpr size_t kMaxHeaderBytes = 24 + 2 * (8 + oncrpc::kMaxAuthBytes);
 
   const pid_t process_ = getpid();
   CLIENT client_{};
   Host host_;
   const cm::Endpoint server_;
-  SocketAddress address_;
+  oncrpc::SocketAddress address_;
   const FindUpperLayer find_;
   std::mutex mutex_;  // users' threads, one call at a time; the worker takes none
   uint32_t program_;
   uint32_t version_;
   UpperLayer upper_;
-  ProgramBinding protected_binding_;
+  oncrpc::ProgramBinding protected_binding_;
   std::unique_ptr<ClientCore> core_;  // the worker's
   uint32_t next_xid_;
   bool timeout_is_set_ = false;
@@ -139,12 +139,12 @@ class ClientHandle {
   rpc_err error_{};
   // Of the call at hand.
   alignas(8) std::array<uint8_t, kMaxHeaderBytes> header_bytes_{};
-  CallHeader header_;
+  oncrpc::CallHeader header_;
   bool reduces_ = false;  // see ForbidsReduction()
   XdrEncoder encoder_;
   XdrDecoder decoder_;
-  std::vector<EligibleItem> items_;
-  std::array<absl::Span<uint8_t>, kMaxItems> item_buffers_;
+  std::vector<oncrpc::EligibleItem> items_;
+  std::array<absl::Span<uint8_t>, oncrpc::kMaxItems> item_buffers_;
   Outcome outcome_;
   // Kept from call to call.
   std::unique_ptr<char[], Free> reply_buffer_;
@@ -153,14 +153,14 @@ class ClientHandle {
     std::unique_ptr<char[], Free> memory;
     size_t bytes = 0;
   };
-  std::array<Chunk, kMaxItems> chunks_;
+  std::array<Chunk, oncrpc::kMaxItems> chunks_;
   // Where the last call's results were adopted: to have the memory back.
   struct Lent {
     char** field = nullptr;
     char* memory = nullptr;
     size_t bytes = 0;
   };
-  std::array<Lent, kMaxItems> lent_;
+  std::array<Lent, oncrpc::kMaxItems> lent_;
   void* lent_results_ = nullptr;
 };
 

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "cm/manager.h"
-#include "stack/engine/driver.h"
-#include "stack/engine/worker.h"
+#include "stack/engine/loop/driver.h"
+#include "stack/engine/loop/worker.h"
 
 namespace pollux::rpcrdma::tirpc {
 

@@ -77,7 +77,7 @@ Counters Service::counters() {
 }
 
 absl::Status Service::Add(const UpperLayer& upper, Dispatch dispatch) {
-  const ProgramBinding& binding = upper.binding;
+  const oncrpc::ProgramBinding& binding = upper.binding;
   if (upper.LargestMessage() > bulk_bytes_) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "program %#x: a message of %d bytes does not fit this service's buffers of %d; make it "

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "rpcrdma/counters.h"
+#include "rpcrdma/connection/counters.h"
 #include "rpcrdma/tirpc/event_queue.h"
 #include "rpcrdma/tirpc/host.h"
 #include "rpcrdma/tirpc/service_core.h"

@@ -64,7 +64,7 @@ Channel* ServiceCore::ChannelOf(const CallView& call) {
 
 void ServiceCore::OnCall(const UpperLayer* upper, const CallView& call, ReplyHandle reply) {
   Channel* const channel = closing_ ? nullptr : ChannelOf(call);
-  if (channel == nullptr || channel->closed) return reply.Fail(AcceptStatus::kSystemError);
+  if (channel == nullptr || channel->closed) return reply.Fail(oncrpc::AcceptStatus::kSystemError);
   auto pending = std::unique_ptr<PendingCall>(new PendingCall{call, upper, std::move(reply)});
   // Answered with a system error, if there ever were no room, as it is dropped.
   channel->calls->Push(pending);

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-#include "rpcrdma/universal_address.h"
+#include "oncrpc/universal_address.h"
 
 // Of libtirpc, exported for transports outside it: the descriptors that it takes.
 extern "C" int __rpc_dtbsize(void);
@@ -23,20 +23,20 @@ constexpr size_t kCopiedBytes = 1024;
 constexpr uint64_t kLongestWaitNs = 1'000'000;
 
 // The bodies are copied into the caller's memory: svc_getreq() has MAX_AUTH_BYTES for each.
-void Store(const OpaqueAuth& from, opaque_auth* to) {
+void Store(const oncrpc::OpaqueAuth& from, opaque_auth* to) {
   to->oa_flavor = static_cast<enum_t>(from.flavor);
   to->oa_length = static_cast<u_int>(from.body.size());
   std::copy(from.body.begin(), from.body.end(), reinterpret_cast<uint8_t*>(to->oa_base));
 }
-static_assert(kMaxAuthBytes == MAX_AUTH_BYTES);
+static_assert(oncrpc::kMaxAuthBytes == MAX_AUTH_BYTES);
 
 // Without xid, and without its verifier.
-ReplyHeader HeaderOf(const rpc_msg& message) {
-  ReplyHeader header;
+oncrpc::ReplyHeader HeaderOf(const rpc_msg& message) {
+  oncrpc::ReplyHeader header;
   if (message.rm_reply.rp_stat == MSG_DENIED) {
     const rejected_reply& rejected = message.rjcted_rply;
     header.denied = true;
-    header.reject_status = static_cast<RejectStatus>(rejected.rj_stat);
+    header.reject_status = static_cast<oncrpc::RejectStatus>(rejected.rj_stat);
     if (rejected.rj_stat == AUTH_ERROR) {
       header.auth_status = static_cast<uint32_t>(rejected.rj_why);
     } else {
@@ -46,7 +46,7 @@ ReplyHeader HeaderOf(const rpc_msg& message) {
     return header;
   }
   const accepted_reply& accepted = message.acpted_rply;
-  header.accept_status = static_cast<AcceptStatus>(accepted.ar_stat);
+  header.accept_status = static_cast<oncrpc::AcceptStatus>(accepted.ar_stat);
   if (accepted.ar_stat == PROG_MISMATCH) {
     header.low = static_cast<uint32_t>(accepted.ar_vers.low);
     header.high = static_cast<uint32_t>(accepted.ar_vers.high);
@@ -57,7 +57,7 @@ ReplyHeader HeaderOf(const rpc_msg& message) {
 // A reply on its way to the worker, and what is told when nobody needs its items any more.
 struct OutgoingReply {
   std::unique_ptr<PendingCall> call;
-  ReplyHeader header;
+  oncrpc::ReplyHeader header;
   std::vector<uint8_t> verifier;
   std::vector<uint8_t> results;
   struct Item {
@@ -102,7 +102,7 @@ std::unique_ptr<ServiceLink> ServiceLink::Make(const Host& host, std::shared_ptr
 
 ServiceLink::ServiceLink(const Host& host, std::shared_ptr<Channel> channel, uint16_t port,
                          size_t bulk_bytes, absl::AnyInvocable<void(ServiceLink*)> on_destroy)
-    : peer_(SocketAddressOf(channel->peer)),
+    : peer_(oncrpc::SocketAddressOf(channel->peer)),
       host_(host),
       channel_(std::move(channel)),
       bulk_bytes_(bulk_bytes),
@@ -111,7 +111,7 @@ ServiceLink::ServiceLink(const Host& host, std::shared_ptr<Channel> channel, uin
   transport_.xp_port = port;
   transport_.xp_ops = &operations;
   transport_.xp_ops2 = &more_operations;
-  transport_.xp_netid = const_cast<char*>(Netid(channel_->peer.address));
+  transport_.xp_netid = const_cast<char*>(oncrpc::Netid(channel_->peer.address));
   transport_.xp_addrlen = static_cast<int>(peer_.length);
   std::memcpy(&transport_.xp_raddr, peer_.get(),
               std::min<size_t>(peer_.length, sizeof transport_.xp_raddr));
@@ -170,7 +170,7 @@ bool_t ServiceLink::Receive(SVCXPRT* transport, rpc_msg* message) {
     return FALSE;
   }
   self.is_at_work_ = true;
-  const CallHeader& header = self.call_->call.header;
+  const oncrpc::CallHeader& header = self.call_->call.header;
   message->rm_xid = header.xid;
   message->rm_direction = CALL;
   call_body& body = message->rm_call;
@@ -180,8 +180,8 @@ bool_t ServiceLink::Receive(SVCXPRT* transport, rpc_msg* message) {
   body.cb_proc = header.procedure;
   Store(header.credential, &body.cb_cred);
   Store(header.verifier, &body.cb_verf);
-  self.reduces_ = !ForbidsReduction(header.credential);
-  self.used_gss_ |= header.credential.flavor == AuthFlavor::kGss;
+  self.reduces_ = !oncrpc::ForbidsReduction(header.credential);
+  self.used_gss_ |= header.credential.flavor == oncrpc::AuthFlavor::kGss;
   return TRUE;
 }
 
@@ -244,12 +244,12 @@ bool ServiceLink::EncodeResults(xdrproc_t xdr_results, void* results) {
 bool_t ServiceLink::Reply(SVCXPRT* transport, rpc_msg* message) {
   ServiceLink& self = Of(transport);
   if (self.call_ == nullptr) return FALSE;
-  ReplyHeader header = HeaderOf(*message);
+  oncrpc::ReplyHeader header = HeaderOf(*message);
   opaque_auth verifier{};
   if (!header.denied) verifier = message->acpted_rply.ar_verf;
-  if (verifier.oa_length > kMaxAuthBytes) return FALSE;
-  header.verifier.flavor = static_cast<AuthFlavor>(verifier.oa_flavor);
-  const bool has_results = !header.denied && header.accept_status == AcceptStatus::kSuccess;
+  if (verifier.oa_length > oncrpc::kMaxAuthBytes) return FALSE;
+  header.verifier.flavor = static_cast<oncrpc::AuthFlavor>(verifier.oa_flavor);
+  const bool has_results = !header.denied && header.accept_status == oncrpc::AcceptStatus::kSuccess;
   const auto& results = message->acpted_rply.ar_results;
   self.encoder_.Reset(0);
   if (has_results && !self.EncodeResults(results.proc, results.where)) return FALSE;
@@ -257,7 +257,7 @@ bool_t ServiceLink::Reply(SVCXPRT* transport, rpc_msg* message) {
   return TRUE;
 }
 
-void ServiceLink::SendReply(const ReplyHeader& header, absl::Span<const uint8_t> verifier) {
+void ServiceLink::SendReply(const oncrpc::ReplyHeader& header, absl::Span<const uint8_t> verifier) {
   auto reply = std::make_shared<OutgoingReply>();
   reply->call = std::move(call_);
   reply->header = header;

@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "rpcrdma/socket_address.h"
+#include "oncrpc/socket_address.h"
 #include "rpcrdma/tirpc/host.h"
 #include "rpcrdma/tirpc/service_core.h"
 #include "rpcrdma/tirpc/xdr_decoder.h"
@@ -76,12 +76,12 @@ class ServiceLink {
   bool AwaitsCall(bool may_wait);
   void Disown();
   bool EncodeResults(xdrproc_t xdr_results, void* results);
-  void SendReply(const ReplyHeader& header, absl::Span<const uint8_t> verifier);
+  void SendReply(const oncrpc::ReplyHeader& header, absl::Span<const uint8_t> verifier);
   void DestroySecurityContext();
 
   SVCXPRT transport_{};
   ServiceTransportState state_;
-  SocketAddress peer_;
+  oncrpc::SocketAddress peer_;
   Host host_;
   std::shared_ptr<Channel> channel_;
   const size_t bulk_bytes_;

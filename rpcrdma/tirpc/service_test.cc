@@ -16,10 +16,10 @@
 
 #include "cm/manager.h"
 #include "rpcrdma/tirpc/client_handle.h"
-#include "stack/engine/device.h"
-#include "stack/engine/driver.h"
 #include "stack/engine/eal.h"
-#include "stack/engine/thread.h"
+#include "stack/engine/loop/driver.h"
+#include "stack/engine/loop/thread.h"
+#include "stack/engine/objects/device.h"
 
 namespace pollux::rpcrdma::tirpc {
 namespace {
@@ -155,8 +155,8 @@ class ServiceTest : public testing::TestWithParam<bool> {
 
   void SetUp() override {
     engine::DeviceOptions server, client;
-    server.addresses = {net::InterfaceAddress::Ipv4(0xC0000201)};
-    client.addresses = {net::InterfaceAddress::Ipv4(0xC0000202)};
+    server.addresses = {InterfaceAddress::Ipv4(0xC0000201)};
+    client.addresses = {InterfaceAddress::Ipv4(0xC0000202)};
     auto pair = engine::Device::OpenPair(server, client);
     ASSERT_TRUE(pair.ok()) << pair.status();
     server_ = std::make_unique<End>(std::move(pair->first), GetParam());

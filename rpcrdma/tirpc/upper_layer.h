@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "rpcrdma/binding.h"
+#include "oncrpc/binding.h"
 
 namespace pollux::rpcrdma::tirpc {
 
@@ -34,7 +34,7 @@ struct ProcedureItems {
 };
 
 struct UpperLayer {
-  ProgramBinding binding;  // has `others`
+  oncrpc::ProgramBinding binding;  // has `others`
   std::vector<ProcedureItems> items;
 
   // Of a program of which nothing is known: no eligible items, kDefaultMaxBytes each way.
@@ -45,7 +45,7 @@ struct UpperLayer {
   const ItemFields& ResultsOf(uint32_t procedure) const;
   // With the room that RPCSEC_GSS needs, for who checks calls by it: eligible items are then in the
   // stream, protected with the rest.
-  ProgramBinding WithProtection() const;
+  oncrpc::ProgramBinding WithProtection() const;
   // The largest arguments, or long reply, that there can be, protected: what one bulk buffer of a
   // server has to hold.
   uint32_t LargestMessage() const;

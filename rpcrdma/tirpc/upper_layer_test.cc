@@ -35,7 +35,7 @@ TEST(UpperLayer, ItemsAreOfTheirProcedure) {
 
 TEST(UpperLayer, ProtectionTakesRoom) {
   const UpperLayer upper = Store();
-  const ProgramBinding with = upper.WithProtection();
+  const oncrpc::ProgramBinding with = upper.WithProtection();
   EXPECT_TRUE(with.Validate().ok());
   // Tokens.
   EXPECT_GE(with.Find(0)->max_argument_bytes, kMaxTokenBytes);
@@ -46,9 +46,9 @@ TEST(UpperLayer, ProtectionTakesRoom) {
 
 TEST(UpperLayer, StaysWithinTheBounds) {
   UpperLayer upper = Store();
-  upper.binding.procedures[1].max_eligible_argument_bytes = kMaxItemBytes;
+  upper.binding.procedures[1].max_eligible_argument_bytes = oncrpc::kMaxItemBytes;
   EXPECT_TRUE(upper.WithProtection().Validate().ok());
-  EXPECT_EQ(upper.LargestMessage(), kMaxItemBytes);
+  EXPECT_EQ(upper.LargestMessage(), oncrpc::kMaxItemBytes);
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ void XdrDecoder::Reset(absl::Span<const uint8_t> bytes) {
 }
 
 void XdrDecoder::Watch(const ItemFields* fields, void* structure,
-                       absl::Span<const ReducedItem> items) {
+                       absl::Span<const oncrpc::ReducedItem> items) {
   items_ = items;
   if (structure == nullptr) return;
   fields_ = fields;
@@ -70,16 +70,16 @@ size_t XdrDecoder::ItemOf(size_t field) const {
 }
 
 bool XdrDecoder::TakeItem(size_t item, size_t field, char* bytes, u_int count) {
-  const ReducedItem& source = items_[item];
+  const oncrpc::ReducedItem& source = items_[item];
   // RFC 8166 section 6.1: what the binding does not call eligible must not be reduced. A chunk may
   // hold the item's pad or not: section 3.4.5.2.
   if (field == kNone || count > fields_->max_bytes || source.bytes.size() < count ||
-      source.bytes.size() > XdrRoundUp(count)) {
+      source.bytes.size() > oncrpc::XdrRoundUp(count)) {
     return false;
   }
   if (source.position.has_value()) ++next_;
-  pad_ = XdrRoundUp(count) - count;
-  moved_ += XdrRoundUp(count);
+  pad_ = oncrpc::XdrRoundUp(count) - count;
+  moved_ += oncrpc::XdrRoundUp(count);
   if (!was_null_[field]) {
     std::memcpy(bytes, source.bytes.data(), count);
     copied_bytes_ += count;

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "oncrpc/xdr.h"
 #include "rpcrdma/tirpc/upper_layer.h"
-#include "rpcrdma/xdr.h"
 
 namespace pollux::rpcrdma::tirpc {
 
@@ -34,7 +34,8 @@ class XdrDecoder {
   // `items` were moved out of the stream. Arguments have positions (as CallView::items); results
   // stand in the order of `fields` (as Reply::items). An item of a field that points to memory of
   // the user's already is copied there. All outlive the decoding.
-  void Watch(const ItemFields* fields, void* structure, absl::Span<const ReducedItem> items);
+  void Watch(const ItemFields* fields, void* structure,
+             absl::Span<const oncrpc::ReducedItem> items);
   // What XDR procedures are called with. An operation fails past the end, where an item is no
   // eligible one or not as long as the stream says, and for a move. A result that is in the stream
   // although it had a Write chunk is taken from there: it may be another arm's of a union.
@@ -74,7 +75,7 @@ class XdrDecoder {
   size_t moved_ = 0;  // bytes of the items taken, with their pads
   const ItemFields* fields_ = nullptr;
   char* structure_ = nullptr;
-  absl::Span<const ReducedItem> items_;
+  absl::Span<const oncrpc::ReducedItem> items_;
   size_t next_ = 0;             // of items with positions
   std::vector<bool> was_null_;  // by field, before the decoding
   std::vector<Adopted> adopted_;

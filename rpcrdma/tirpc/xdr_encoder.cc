@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "rpcrdma/xdr.h"
+#include "oncrpc/xdr.h"
 #include "stack/base/byte_order.h"
 
 namespace pollux::rpcrdma::tirpc {
@@ -58,7 +58,7 @@ bool XdrEncoder::TakeItem(const char* bytes, u_int count) {
   // Those that stand before it and were not met are empty.
   while (items_.size() < field_) items_.push_back({.bytes = {}, .position = at_});
   items_.push_back({.bytes = {reinterpret_cast<const uint8_t*>(bytes), count}, .position = at_});
-  pad_ = XdrRoundUp(count) - count;
+  pad_ = oncrpc::XdrRoundUp(count) - count;
   return true;
 }
 

@@ -144,8 +144,8 @@ TEST(XdrDecoder, GivesItemsWhereTheyLie) {
     encoder.Reset(kMax);
     encoder.Watch(&kFields, &sample.block);
     ASSERT_TRUE(XdrBlock(encoder.xdr(), &sample.block));
-    std::array<ReducedItem, 2> items = {ReducedItem{.bytes = BytesOf(sample.data)},
-                                        ReducedItem{.bytes = BytesOf(sample.more)}};
+    std::array<oncrpc::ReducedItem, 2> items = {oncrpc::ReducedItem{.bytes = BytesOf(sample.data)},
+                                                oncrpc::ReducedItem{.bytes = BytesOf(sample.more)}};
     if (by_position) {
       items[0].position = 24;
       items[1].position = 24 + 1004 + 4;
@@ -174,7 +174,7 @@ TEST(XdrDecoder, CopiesIntoMemoryOfTheUsers) {
   encoder.Reset(kMax);
   encoder.Watch(&kFields, &sample.block);
   ASSERT_TRUE(XdrBlock(encoder.xdr(), &sample.block));
-  const ReducedItem item{.bytes = BytesOf(sample.data), .position = 24};
+  const oncrpc::ReducedItem item{.bytes = BytesOf(sample.data), .position = 24};
   std::string own(2000, 'x');
   Block got;
   got.data.value = own.data();
@@ -197,10 +197,10 @@ TEST(XdrDecoder, ItemsMayBeInTheStream) {
   XdrEncoder encoder;
   encoder.Reset(kMax);
   ASSERT_TRUE(XdrBlock(encoder.xdr(), &sample.block));
-  const std::array<ReducedItem, 2> empty = {ReducedItem{.in_stream = true},
-                                            ReducedItem{.in_stream = true}};
-  for (const absl::Span<const ReducedItem> items :
-       {absl::Span<const ReducedItem>(), absl::MakeConstSpan(empty)}) {
+  const std::array<oncrpc::ReducedItem, 2> empty = {oncrpc::ReducedItem{.in_stream = true},
+                                                    oncrpc::ReducedItem{.in_stream = true}};
+  for (const absl::Span<const oncrpc::ReducedItem> items :
+       {absl::Span<const oncrpc::ReducedItem>(), absl::MakeConstSpan(empty)}) {
     Block got;
     XdrDecoder decoder;
     decoder.Reset(encoder.bytes());
@@ -220,7 +220,7 @@ TEST(XdrDecoder, RefusesAResultThatAChunkWasThereFor) {
     XdrEncoder encoder;
     encoder.Reset(kMax);
     ASSERT_TRUE(XdrBlock(encoder.xdr(), &sample.block));
-    const std::array<ReducedItem, 2> unused;
+    const std::array<oncrpc::ReducedItem, 2> unused;
     Block got;
     XdrDecoder decoder;
     decoder.Reset(encoder.bytes());
@@ -239,14 +239,14 @@ TEST(XdrDecoder, RefusesWhatTheBindingDoesNotAllow) {
   ASSERT_TRUE(XdrBlock(encoder.xdr(), &sample.block));
   const std::string name(6, 'n'), short_item = sample.data.substr(1),
                                   long_item = sample.data + "1234";
-  const ReducedItem bad[] = {
+  const oncrpc::ReducedItem bad[] = {
       {.bytes = BytesOf(name), .position = 4},  // a string is no opaque of the binding
       {.bytes = BytesOf(short_item), .position = 24},
       {.bytes = BytesOf(long_item), .position = 24},
       {.bytes = BytesOf(sample.data), .position = 28},  // no item stands there
       {.bytes = BytesOf(short_item), .position = std::nullopt},
   };
-  for (const ReducedItem& item : bad) {
+  for (const oncrpc::ReducedItem& item : bad) {
     Block got;
     XdrDecoder decoder;
     decoder.Reset(encoder.bytes());

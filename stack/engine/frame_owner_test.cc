@@ -1,4 +1,4 @@
-#include "stack/engine/frame_owner.h"
+#include "stack/io/steering/frame_owner.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 namespace pollux::engine {
 namespace {
 
-using Kind = FrameOwner::Kind;
+using Kind = io::FrameOwner::Kind;
 
 class FrameOwnerTest : public ::testing::Test {
  protected:
@@ -17,14 +17,14 @@ class FrameOwnerTest : public ::testing::Test {
     pool_ = rte_pktmbuf_pool_create("owners", 31, 0, 0, 2048, SOCKET_ID_ANY);
     ASSERT_NE(pool_, nullptr);
   }
-  FrameOwner Find(const Bytes& bytes) const {
+  io::FrameOwner Find(const Bytes& bytes) const {
     rte_mbuf* frame = MbufOf(bytes, pool_);
-    const FrameOwner owner = sorter_.Find(*frame);
+    const io::FrameOwner owner = sorter_.Find(*frame);
     rte_pktmbuf_free(frame);
     return owner;
   }
   static inline rte_mempool* pool_ = nullptr;
-  FrameSorter sorter_{.workers = 3};
+  io::FrameSorter sorter_{.workers = 3};
 };
 
 constexpr FrameKind kKinds[] = {{}, {.vlan = true}, {.ipv6 = true}, {.ipv6 = true, .vlan = true}};
@@ -32,7 +32,7 @@ constexpr FrameKind kKinds[] = {{}, {.vlan = true}, {.ipv6 = true}, {.ipv6 = tru
 TEST_F(FrameOwnerTest, QueuePairNumbersNameTheirWorker) {
   for (const FrameKind& kind : kKinds) {
     for (uint32_t worker = 0; worker < 3; ++worker) {
-      const FrameOwner owner = Find(RoceFrame(sorter_.layout.Make(worker, 3, 77), kind));
+      const io::FrameOwner owner = Find(RoceFrame(sorter_.layout.Make(worker, 3, 77), kind));
       EXPECT_EQ(owner.kind, Kind::kWorker);
       EXPECT_EQ(owner.worker, worker);
       EXPECT_TRUE(owner.is_roce);
@@ -50,7 +50,7 @@ TEST_F(FrameOwnerTest, WhatIsCutStaysWhereItIs) {
     const Bytes whole = RoceFrame(sorter_.layout.Make(1, 0, 2), kind);
     const size_t to_bth_end = whole.size() - kDethBytes - wire::kIcrcBytes;
     for (size_t length = 0; length <= whole.size(); ++length) {
-      const FrameOwner owner = Find({whole.begin(), whole.begin() + static_cast<long>(length)});
+      const io::FrameOwner owner = Find({whole.begin(), whole.begin() + static_cast<long>(length)});
       EXPECT_EQ(owner.kind, length < to_bth_end ? Kind::kReceiver : Kind::kWorker) << length;
     }
   }
@@ -99,7 +99,7 @@ TEST_F(FrameOwnerTest, LinkTalkIsForEveryoneAndTheRestForTheFirst) {
                             IpFrame(wire::kIpProtocolIcmp, Bytes(8), ipv4),
                             IpFrame(wire::kIpProtocolIcmpV6, solicitation, ipv6),
                             IpFrame(wire::kIpProtocolIcmpV6, {}, ipv6)};
-    using Others = FrameSorter::Others;
+    using Others = io::FrameSorter::Others;
     for (const Bytes& frame : talk) {
       sorter_.others = Others::kAnswered;
       EXPECT_EQ(Find(frame).kind, Kind::kEveryone);

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "stack/engine/report.h"
+#include "stack/base/report.h"
 
 namespace pollux::engine {
 

@@ -1,4 +1,4 @@
-#include "stack/engine/steering_rings.h"
+#include "stack/io/steering/steering_rings.h"
 
 #include <gtest/gtest.h>
 #include <rte_mbuf.h>
@@ -12,7 +12,7 @@ namespace {
 TEST(SteeringRingsTest, JoinsTheWorkersThatPassFrames) {
   ASSERT_TRUE(InitEal().ok());
   for (const uint32_t queues : {1u, 2u, 4u}) {
-    auto rings = SteeringRings::Create(4, queues);
+    auto rings = io::SteeringRings::Create(4, queues);
     ASSERT_TRUE(rings.ok()) << rings.status();
     for (uint32_t from = 0; from < 4; ++from) {
       for (uint32_t to = 0; to < 4; ++to) {
@@ -26,10 +26,11 @@ TEST(SteeringRingsTest, JoinsTheWorkersThatPassFrames) {
 
 TEST(SteeringRingsTest, TogetherTheyHoldNoMoreThanIsAllowed) {
   for (uint32_t workers = 2; workers <= 16; ++workers) {
-    EXPECT_LE((workers - 1) * SteeringRings::SizeFor(workers), SteeringRings::kFramesUnderWay);
+    EXPECT_LE((workers - 1) * io::SteeringRings::SizeFor(workers),
+              io::SteeringRings::kFramesUnderWay);
   }
-  EXPECT_EQ(SteeringRings::SizeFor(2), 1024u);
-  EXPECT_EQ(SteeringRings::SizeFor(16), 64u);
+  EXPECT_EQ(io::SteeringRings::SizeFor(2), 1024u);
+  EXPECT_EQ(io::SteeringRings::SizeFor(16), 64u);
 }
 
 TEST(SteeringRingsTest, ClearFreesWhatLiesInThem) {
@@ -37,7 +38,7 @@ TEST(SteeringRingsTest, ClearFreesWhatLiesInThem) {
   rte_mempool* pool = rte_pktmbuf_pool_create("ringed", 31, 0, 0, 256, SOCKET_ID_ANY);
   ASSERT_NE(pool, nullptr);
   {
-    auto rings = SteeringRings::Create(2, 2);
+    auto rings = io::SteeringRings::Create(2, 2);
     ASSERT_TRUE(rings.ok()) << rings.status();
     ASSERT_EQ(rte_ring_enqueue((*rings)->forward(0, 1), rte_pktmbuf_alloc(pool)), 0);
     ASSERT_EQ(rte_ring_enqueue((*rings)->back(0, 1), rte_pktmbuf_alloc(pool)), 0);

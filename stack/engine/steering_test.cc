@@ -1,4 +1,4 @@
-#include "stack/engine/steering.h"
+#include "stack/io/steering/steering.h"
 
 #include <gtest/gtest.h>
 #include <rte_mbuf.h>
@@ -12,18 +12,18 @@
 
 #include "stack/engine/eal.h"
 #include "stack/engine/frames_for_test.h"
-#include "stack/net/qpn_steering.h"
+#include "stack/io/steering/qpn_steering.h"
 
 namespace pollux::engine {
 namespace {
 
 constexpr unsigned kPoolFrames = 4095;
-constexpr QpnLayout kLayout;
+constexpr io::QpnLayout kLayout;
 
 using Frames = std::vector<Bytes>;
 
 // A queue of the port: hands in what a test has put there, and takes as much as there is room for.
-class FakeQueue : public transport::Link {
+class FakeQueue : public io::Link {
  public:
   uint16_t Receive(rte_mbuf** frames, uint16_t capacity, uint64_t) override {
     uint16_t count = 0;
@@ -61,8 +61,8 @@ class SteeringTest : public ::testing::Test {
     }
   }
   void Start(uint32_t workers, uint32_t queues) {
-    rings_ = SteeringRings::Create(workers, queues).value();
-    const FrameSorter sorter{.workers = workers};
+    rings_ = io::SteeringRings::Create(workers, queues).value();
+    const io::FrameSorter sorter{.workers = workers};
     for (uint32_t i = 0; i < workers; ++i) {
       steering_[i].emplace(sorter, i, i < queues ? &queues_[i] : nullptr, pools_[i], rings_.get());
     }
@@ -82,8 +82,8 @@ class SteeringTest : public ::testing::Test {
   }
   // What a worker gets in one turn; given back as a worker does.
   Frames Poll(uint32_t worker) {
-    rte_mbuf* frames[Steering::kBurst];
-    const uint16_t count = steering_[worker]->Receive(frames, Steering::kBurst, 0);
+    rte_mbuf* frames[io::Steering::kBurst];
+    const uint16_t count = steering_[worker]->Receive(frames, io::Steering::kBurst, 0);
     Frames got;
     for (uint16_t i = 0; i < count; ++i) got.push_back(BytesOf(frames[i]));
     steering_[worker]->Free(frames, count);
@@ -93,8 +93,8 @@ class SteeringTest : public ::testing::Test {
 
   static inline rte_mempool* pools_[kMost] = {};
   FakeQueue queues_[kMost];
-  std::unique_ptr<SteeringRings> rings_;
-  std::optional<Steering> steering_[kMost];
+  std::unique_ptr<io::SteeringRings> rings_;
+  std::optional<io::Steering> steering_[kMost];
 };
 
 TEST_F(SteeringTest, EachGetsItsOwnAndBuffersGoHome) {
@@ -108,7 +108,7 @@ TEST_F(SteeringTest, EachGetsItsOwnAndBuffersGoHome) {
   EXPECT_TRUE(Poll(0).empty());
   EXPECT_FALSE(steering_[0]->moved());
   EXPECT_EQ(InUse(0), 0u);
-  const SteeringCounters& first = steering_[0]->counters();
+  const io::SteeringCounters& first = steering_[0]->counters();
   EXPECT_EQ(first.received, 3u);
   EXPECT_EQ(first.kept, 1u);
   EXPECT_EQ(first.handed_over, 2u);
@@ -139,15 +139,15 @@ TEST_F(SteeringTest, WhatIsKeptIsOfTheKeepersPool) {
   Start(2, 2);
   Arrive(0, OtherFrame(wire::kEtherTypeArp));
   Arrive(1, IpFrame(wire::kIpProtocolTcp, Bytes(20)));
-  rte_mbuf* frames[Steering::kBurst];
-  ASSERT_EQ(steering_[0]->Receive(frames, Steering::kBurst, 0), 1);
+  rte_mbuf* frames[io::Steering::kBurst];
+  ASSERT_EQ(steering_[0]->Receive(frames, io::Steering::kBurst, 0), 1);
   EXPECT_EQ(frames[0]->pool, pools_[0]);
   rte_pktmbuf_free(frames[0]);
-  ASSERT_EQ(steering_[1]->Receive(frames, Steering::kBurst, 0), 1) << "ARP alone";
+  ASSERT_EQ(steering_[1]->Receive(frames, io::Steering::kBurst, 0), 1) << "ARP alone";
   EXPECT_EQ(frames[0]->pool, pools_[1]);
   EXPECT_EQ(BytesOf(frames[0]), OtherFrame(wire::kEtherTypeArp));
   rte_pktmbuf_free(frames[0]);
-  ASSERT_EQ(steering_[0]->Receive(frames, Steering::kBurst, 0), 1) << "TCP";
+  ASSERT_EQ(steering_[0]->Receive(frames, io::Steering::kBurst, 0), 1) << "TCP";
   EXPECT_EQ(frames[0]->pool, pools_[0]);
   rte_pktmbuf_free(frames[0]);
   EXPECT_TRUE(Poll(1).empty());
@@ -159,7 +159,7 @@ TEST_F(SteeringTest, AFullRingIsACountedLoss) {
   Start(2, 2);
   const uint32_t holds = rings_->size() - 1;
   for (uint32_t i = 0; i < holds + 1; ++i) Arrive(0, For(1, static_cast<uint8_t>(i)));
-  for (uint32_t i = 0; i <= holds / Steering::kBurst; ++i) EXPECT_TRUE(Poll(0).empty());
+  for (uint32_t i = 0; i <= holds / io::Steering::kBurst; ++i) EXPECT_TRUE(Poll(0).empty());
   EXPECT_EQ(steering_[0]->counters().handed_over, holds);
   EXPECT_EQ(steering_[0]->counters().ring_full, 1u);
   EXPECT_EQ(InUse(0), holds);
@@ -221,7 +221,7 @@ TEST_F(SteeringTest, WhatThePortDoesNotTakeWaitsInOrder) {
   Poll(0);
   Poll(0);
   EXPECT_EQ(queues_[0].sent.size(), 1u);
-  EXPECT_EQ(InUse(0), Steering::kBurst - 1u) << "no more is taken from the ring meanwhile";
+  EXPECT_EQ(InUse(0), io::Steering::kBurst - 1u) << "no more is taken from the ring meanwhile";
   queues_[0].room = 2 * holds;
   while (queues_[0].sent.size() < holds) {
     const size_t before = queues_[0].sent.size();
@@ -243,8 +243,8 @@ TEST_F(SteeringTest, WithoutBuffersCopiesAreCountedLosses) {
   ASSERT_EQ(steering_[1]->Send(&frame, 1, 0), 1);
   std::vector<rte_mbuf*> hoard;
   for (rte_mbuf* more; (more = rte_pktmbuf_alloc(pools_[0])) != nullptr;) hoard.push_back(more);
-  rte_mbuf* frames[Steering::kBurst];
-  ASSERT_EQ(steering_[0]->Receive(frames, Steering::kBurst, 0), 2) << "its own";
+  rte_mbuf* frames[io::Steering::kBurst];
+  ASSERT_EQ(steering_[0]->Receive(frames, io::Steering::kBurst, 0), 2) << "its own";
   EXPECT_EQ(steering_[0]->counters().no_buffer, 3u);
   rte_pktmbuf_free_bulk(frames, 2);
   rte_pktmbuf_free_bulk(hoard.data(), static_cast<unsigned>(hoard.size()));
@@ -252,7 +252,7 @@ TEST_F(SteeringTest, WithoutBuffersCopiesAreCountedLosses) {
   EXPECT_TRUE(Poll(1).empty());
   // And where one that is handed over is to be kept.
   Arrive(0, OtherFrame(wire::kEtherTypeArp));
-  ASSERT_EQ(steering_[0]->Receive(frames, Steering::kBurst, 0), 1);
+  ASSERT_EQ(steering_[0]->Receive(frames, io::Steering::kBurst, 0), 1);
   rte_pktmbuf_free(frames[0]);
   for (rte_mbuf* more; (more = rte_pktmbuf_alloc(pools_[1])) != nullptr;) hoard.push_back(more);
   EXPECT_TRUE(Poll(1).empty());
@@ -262,7 +262,7 @@ TEST_F(SteeringTest, WithoutBuffersCopiesAreCountedLosses) {
 }
 
 // A port that sorts by queue pair number, as hardware may.
-class SortingPort : public net::QpnSteering {
+class SortingPort : public io::QpnSteering {
  public:
   absl::Status Direct(uint32_t prefix, uint8_t bits, uint16_t queue) override {
     rules_.push_back({prefix, bits, queue});
@@ -288,7 +288,7 @@ class SortingPort : public net::QpnSteering {
 TEST_F(SteeringTest, BehindAPortThatSortsThereIsNothingToHandOver) {
   Start(3, 3);
   SortingPort port;
-  ASSERT_TRUE(net::SteerWorkersToQueues(port, kLayout.worker_bits, 3).ok());
+  ASSERT_TRUE(io::SteerWorkersToQueues(port, kLayout.worker_bits, 3).ok());
   for (uint32_t i = 0; i < 30; ++i) {
     const Qpn qpn = kLayout.Make(i % 3, i, 2 + i);
     Arrive(port.QueueOf(qpn), RoceFrame(qpn));

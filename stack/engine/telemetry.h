@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "stack/engine/report.h"
-#include "stack/engine/worker.h"
+#include "stack/base/report.h"
+#include "stack/engine/loop/worker.h"
 
 namespace pollux::engine {
 

@@ -4,7 +4,7 @@
 
 #include "stack/base/planted_fault.h"
 #include "stack/base/prefetch.h"
-#include "stack/transport/packet_builder.h"
+#include "stack/transport/message/packet_builder.h"
 #include "stack/wire/icrc.h"
 #include "stack/wire/ipv4.h"
 

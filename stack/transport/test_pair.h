@@ -21,7 +21,7 @@ void InitEalForTest();
 enum class Fate { kDeliver, kDrop, kDuplicate };
 
 // One side: an endpoint and everything that a worker would give it.
-class TestNode : public Link {
+class TestNode : public io::Link {
  public:
   // With `shared` receives are posted to `srq`.
   TestNode(const std::string& name, Qpn qpn, uint32_t address, ibv_qp_type type,

@@ -1,8 +1,8 @@
 #include "stack/transport/uc.h"
 
 #include "stack/base/planted_fault.h"
-#include "stack/transport/local_operation.h"
-#include "stack/transport/outbound_message.h"
+#include "stack/transport/message/local_operation.h"
+#include "stack/transport/message/outbound_message.h"
 
 namespace pollux::transport {
 

@@ -5,10 +5,10 @@
 #include <cstdint>
 
 #include "stack/base/types.h"
-#include "stack/transport/inbound_message.h"
-#include "stack/transport/journal.h"
-#include "stack/transport/packet_builder.h"
-#include "stack/transport/poll_context.h"
+#include "stack/transport/diagnostics/journal.h"
+#include "stack/transport/message/inbound_message.h"
+#include "stack/transport/message/packet_builder.h"
+#include "stack/transport/message/poll_context.h"
 #include "stack/verbs/queue_pair.h"
 #include "stack/wire/roce_packet.h"
 

@@ -2,8 +2,8 @@
 
 #include <cstring>
 
-#include "stack/transport/gather.h"
-#include "stack/transport/scatter.h"
+#include "stack/transport/message/gather.h"
+#include "stack/transport/message/scatter.h"
 #include "stack/wire/ext_headers.h"
 
 namespace pollux::transport {

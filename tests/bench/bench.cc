@@ -16,8 +16,8 @@
 #include "tests/bench/wires.h"
 #include "tools/bench/page.h"
 #include "tools/bench/verdict.h"
-#include "tools/options.h"
-#include "tools/report.h"
+#include "tools/common/options.h"
+#include "tools/common/report.h"
 
 namespace pollux::bench {
 namespace {

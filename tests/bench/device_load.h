@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "stack/base/types.h"
-#include "stack/transport/link.h"
-#include "tools/histogram.h"
+#include "stack/io/link/link.h"
+#include "tools/common/histogram.h"
 
 struct rte_mempool;
 
@@ -16,7 +16,7 @@ namespace pollux::bench {
 // One end of a wire: its link, the pool that its frames come from, and its addresses, which a
 // kernel on the way looks at.
 struct WireEnd {
-  transport::Link* link;
+  io::Link* link;
   rte_mempool* pool;
   MacAddress mac;
   uint32_t address;  // IPv4, host order

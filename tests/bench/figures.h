@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tools/bench/series.h"
-#include "tools/histogram.h"
+#include "tools/common/histogram.h"
 
 namespace pollux::bench {
 

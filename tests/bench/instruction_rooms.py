@@ -8,12 +8,12 @@ import re
 
 # In the order of the table; the first whose pattern is found in the name of a file takes its cost.
 ROOMS = [
-    ("rpcrdma", r"(^|/)rpcrdma/"),
+    ("rpcrdma", r"(^|/)(oncrpc|rpcrdma)/"),
     ("cm", r"(^|/)cm/"),
     ("stack/transport", r"(^|/)stack/transport/"),
     ("stack/wire", r"(^|/)stack/(wire|base)/"),
     ("stack/verbs, memory", r"(^|/)stack/(verbs|memory)/"),
-    ("stack/engine, net", r"(^|/)stack/(engine|net)/"),
+    ("stack/engine, io, ip", r"(^|/)stack/(engine|io|ip|kernel)/"),
     ("DPDK", r"/dpdk/|librte_|rte_[a-z_]+[.][ch]$"),
     ("the load", r"(^|/)(tests|tools)/"),
 ]

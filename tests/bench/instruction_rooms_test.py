@@ -61,7 +61,7 @@ class RoomsTest(unittest.TestCase):
         self.assertEqual(sum(costs.values()), 462)
 
     def test_files_of_any_form_find_their_room(self):
-        for file, room in (("/root/out/execroot/stack/net/port.cc", "stack/engine, net"),
+        for file, room in (("/root/out/execroot/stack/io/port/port.cc", "stack/engine, io, ip"),
                            ("stack/base/byte_order.h", "stack/wire"),
                            ("cm/manager.cc", "cm"),
                            ("tests/bench/path_load.cc", "the load"),

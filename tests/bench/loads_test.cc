@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "stack/engine/clock.h"
 #include "stack/engine/eal.h"
+#include "stack/engine/loop/clock.h"
 #include "tests/bench/core_pair.h"
 #include "tests/bench/device_load.h"
 #include "tests/bench/many_pairs.h"

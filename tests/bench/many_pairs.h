@@ -6,9 +6,9 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "stack/engine/device.h"
+#include "stack/engine/objects/device.h"
 #include "tests/bench/timed_run.h"
-#include "tools/histogram.h"
+#include "tools/common/histogram.h"
 
 namespace pollux::bench {
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "cm/manager.h"
-#include "stack/engine/worker.h"
+#include "stack/engine/loop/worker.h"
 #include "tests/sim/connect.h"
 #include "tests/sim/simulation.h"
 

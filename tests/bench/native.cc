@@ -22,14 +22,14 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "stack/engine/clock.h"
-#include "stack/engine/device.h"
 #include "stack/engine/eal.h"
+#include "stack/engine/loop/clock.h"
+#include "stack/engine/objects/device.h"
 #include "stack/verbs/limits.h"
 #include "tests/bench/verbs_end.h"
 #include "tests/sim/connect.h"
 #include "tools/bench/core_to_core.h"
-#include "tools/options.h"
+#include "tools/common/options.h"
 
 namespace pollux::bench {
 namespace {
@@ -147,7 +147,7 @@ class Program {
 absl::Status Program::Open() {
   engine::DeviceOptions options;
   options.port = absl::StrCat("net_af_packet0,iface=", asked_.interfaces[side_]);
-  options.addresses = {net::InterfaceAddress::Ipv4(kAddresses[side_])};
+  options.addresses = {InterfaceAddress::Ipv4(kAddresses[side_])};
   absl::StatusOr<std::unique_ptr<engine::Device>> device = engine::Device::Open(options);
   if (!device.ok()) return device.status();
   device_ = *std::move(device);

@@ -99,12 +99,12 @@ class Bench:
 
 def build(folder):
     done = subprocess.run(["bazel", "build", "--noshow_progress", "--show_result=0",
-                           "//tools:pollux", "//tests/interop:peer"], cwd=ROOT,
+                           "//tools/pollux:pollux", "//tests/interop:peer"], cwd=ROOT,
                           stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"{done.stderr}\ntools/dev bench: the build failed")
     return [pathlib.Path(shutil.copy(ROOT / "bazel-bin" / path, folder))
-            for path in ("tools/pollux", "tests/interop/peer")]
+            for path in ("tools/pollux/pollux", "tests/interop/peer")]
 
 
 def run(passes, as_json, folder):

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "stack/engine/worker.h"
+#include "stack/engine/loop/worker.h"
 
 namespace pollux::bench {
 

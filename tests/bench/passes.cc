@@ -24,7 +24,7 @@
 #include "tests/bench/verbs_load.h"
 #include "tools/bench/chart.h"
 #include "tools/bench/core_to_core.h"
-#include "tools/transfer.h"
+#include "tools/file_service/transfer.h"
 
 namespace pollux::bench {
 namespace {
@@ -241,7 +241,7 @@ absl::Status SharedPortPass(Wire wire, double scale, Figures& figures) {
 // Megabytes over a wire that loses frames of both directions, beside one that does not.
 absl::Status LossPass(Wire wire, double scale, Figures& figures) {
   const auto measure = [&](double loss, const std::string& name) -> absl::Status {
-    net::ImpairmentOptions impairment;
+    io::ImpairmentOptions impairment;
     impairment.loss = loss;
     absl::StatusOr<engine::Device::Pair> opened = OpenWire(wire, impairment);
     if (!opened.ok()) return opened.status();

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "cm/manager.h"
-#include "stack/net/interface.h"
+#include "stack/ip/interface.h"
 #include "tests/bench/one_thread.h"
 #include "tests/bench/verbs_load.h"
 #include "tests/bench/wires.h"
@@ -27,7 +27,7 @@ constexpr uint32_t kWindow = 128;
 // turn, and how long it takes depends on the machine.
 void LetClaimsPass(engine::Device::Pair& wire) {
   constexpr uint64_t kStepNs = 1'000'000;
-  constexpr uint64_t kPassNs = 2 * net::Interface::kProbeNs;
+  constexpr uint64_t kPassNs = 2 * ip::Interface::kProbeNs;
   uint64_t now_ns = std::max(wire.first->worker().now_ns(), wire.second->worker().now_ns());
   for (const uint64_t end_ns = now_ns + kPassNs; now_ns < end_ns;) {
     now_ns += kStepNs;

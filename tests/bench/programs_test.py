@@ -9,7 +9,7 @@ import unittest
 from tests.bench import programs
 
 PROGRAM = "tests/bench/programs.py"
-POLLUX, NATIVE = "tools/pollux", "tests/bench/native"
+POLLUX, NATIVE = "tools/pollux/pollux", "tests/bench/native"
 # A guard against hanging, not an expectation: of several programs one after the other.
 PATIENCE_S = 1500
 

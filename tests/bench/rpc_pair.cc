@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tools/bench/core_to_core.h"
-#include "tools/session.h"
+#include "tools/file_service/session.h"
 
 namespace pollux::bench {
 

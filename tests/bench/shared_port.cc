@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "stack/engine/clock.h"
-#include "stack/engine/device.h"
-#include "stack/engine/thread.h"
+#include "stack/engine/loop/clock.h"
+#include "stack/engine/loop/thread.h"
+#include "stack/engine/objects/device.h"
 #include "tests/bench/verbs_end.h"
 #include "tests/sim/connect.h"
 #include "tools/bench/core_to_core.h"
@@ -169,8 +169,8 @@ absl::Status Start(engine::Device& a, engine::Device& b, uint32_t number, uint32
 absl::StatusOr<double> SharedPortSendsPerSecond(uint32_t workers, Hops hops, uint32_t bytes,
                                                 uint64_t count, uint32_t window) {
   engine::DeviceOptions near, far;
-  near.addresses = {net::InterfaceAddress::Ipv4(0xC0000201)};
-  far.addresses = {net::InterfaceAddress::Ipv4(0xC0000202)};
+  near.addresses = {InterfaceAddress::Ipv4(0xC0000201)};
+  far.addresses = {InterfaceAddress::Ipv4(0xC0000202)};
   near.workers = far.workers = workers;
   absl::StatusOr<engine::Device::Pair> opened = engine::Device::OpenPair(near, far);
   if (!opened.ok()) return opened.status();

@@ -20,12 +20,12 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
+#include "examples/rpcgen/block_binding.h"
+#include "examples/rpcgen/block_store.h"
 #include "rpcrdma/tirpc/client_handle.h"
 #include "rpcrdma/tirpc/service.h"
 #include "tests/bench/namespace_pair.h"
-#include "tools/node.h"
-#include "tools/rpcgen_example/block_binding.h"
-#include "tools/rpcgen_example/block_store.h"
+#include "tools/common/node.h"
 #include "tools/tirpc/binding_table.h"
 
 // Of rpcgen -m.

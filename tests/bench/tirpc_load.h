@@ -1,4 +1,4 @@
-// rpcgen's program of tools/rpcgen_example, called by one CLIENT of libtirpc, one call after the
+// rpcgen's program of examples/rpcgen, called by one CLIENT of libtirpc, one call after the
 // other: over Pollux, and over TCP, by loopback and by a veth pair.
 #ifndef POLLUX_TESTS_BENCH_TIRPC_LOAD_H_
 #define POLLUX_TESTS_BENCH_TIRPC_LOAD_H_
@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "stack/engine/device.h"
+#include "stack/engine/objects/device.h"
 
 namespace pollux::bench {
 

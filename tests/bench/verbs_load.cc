@@ -1,6 +1,6 @@
 #include "tests/bench/verbs_load.h"
 
-#include "stack/engine/clock.h"
+#include "stack/engine/loop/clock.h"
 
 namespace pollux::bench {
 

@@ -8,10 +8,10 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "stack/engine/device.h"
+#include "stack/engine/objects/device.h"
 #include "tests/bench/timed_run.h"
 #include "tests/bench/verbs_end.h"
-#include "tools/histogram.h"
+#include "tools/common/histogram.h"
 
 namespace pollux::bench {
 

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "stack/base/random.h"
-#include "stack/engine/clock.h"
+#include "stack/engine/loop/clock.h"
 #include "tests/bench/namespace_pair.h"
 
 namespace pollux::bench {
@@ -84,11 +84,11 @@ const char* WireName(Wire wire) {
   return "net_af_packet";
 }
 
-absl::StatusOr<engine::Device::Pair> OpenWire(Wire wire, const net::ImpairmentOptions& impairment) {
+absl::StatusOr<engine::Device::Pair> OpenWire(Wire wire, const io::ImpairmentOptions& impairment) {
   engine::DeviceOptions a, b;
-  a.addresses = {net::InterfaceAddress::Ipv4(kAddressA)};
+  a.addresses = {InterfaceAddress::Ipv4(kAddressA)};
   a.impairment = impairment;
-  b.addresses = {net::InterfaceAddress::Ipv4(kAddressB)};
+  b.addresses = {InterfaceAddress::Ipv4(kAddressB)};
   absl::StatusOr<engine::Device::Pair> opened = wire == Wire::kRing ? engine::Device::OpenPair(a, b)
                                                 : wire == Wire::kMemif ? OpenMemif(a, b)
                                                                        : OpenVeth(a, b);

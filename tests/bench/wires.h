@@ -5,8 +5,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "stack/engine/device.h"
-#include "stack/net/impairment.h"
+#include "stack/engine/objects/device.h"
+#include "stack/io/link/impairment.h"
 #include "tests/bench/device_load.h"
 
 namespace pollux::bench {
@@ -21,7 +21,7 @@ const char* WireName(Wire wire);
 // so, both ways: each frame meets it once.
 // PermissionDenied where no network namespace may be made for the wire.
 absl::StatusOr<engine::Device::Pair> OpenWire(Wire wire,
-                                              const net::ImpairmentOptions& impairment = {});
+                                              const io::ImpairmentOptions& impairment = {});
 // Hands back every frame of both.
 void CloseWire(engine::Device::Pair& pair);
 

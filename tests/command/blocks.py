@@ -1,12 +1,12 @@
-"""The example of rpcgen, tools/rpcgen_example, on two hosts."""
+"""The example of rpcgen, examples/rpcgen, on two hosts."""
 
 import os
 
 from tests.command.harness import SERVER
 from tests.command.networks import SharedInterface
 
-BLOCK_SERVER = os.path.abspath("tools/rpcgen_example/block_server")
-BLOCK_CLIENT = os.path.abspath("tools/rpcgen_example/block_client")
+BLOCK_SERVER = os.path.abspath("examples/rpcgen/block_server")
+BLOCK_CLIENT = os.path.abspath("examples/rpcgen/block_client")
 
 
 class Blocks(SharedInterface):

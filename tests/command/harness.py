@@ -16,7 +16,7 @@ import tempfile
 import time
 import unittest
 
-POLLUX = os.path.abspath("tools/pollux")
+POLLUX = os.path.abspath("tools/pollux/pollux")
 # A guard against hanging, not an expectation: sanitizers on a busy machine are slow.
 PATIENCE_S = int(os.environ.get("POLLUX_TEST_PATIENCE_S", "100"))
 SERVER, CLIENT = "10.0.0.1", "10.0.0.2"

@@ -18,7 +18,7 @@ class InstallTest(CommandTest):
         self.prefix = self.directory / "prefix"
 
     def install(self):
-        built = pathlib.Path(POLLUX).parent.parent
+        built = pathlib.Path(POLLUX).parents[2]
         done = subprocess.run([INSTALL, built, self.prefix], capture_output=True, text=True,
                               check=False)
         self.assertEqual(done.returncode, 0, done.stderr)

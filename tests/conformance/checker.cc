@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "cm/cma_header.h"
-#include "cm/service_id.h"
-#include "rpcrdma/header.h"
+#include "cm/wire/cma_header.h"
+#include "cm/wire/service_id.h"
+#include "rpcrdma/wire/header.h"
 #include "stack/base/byte_order.h"
 #include "stack/wire/ethernet.h"
 #include "stack/wire/icrc.h"

@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "cm/mad.h"
+#include "cm/wire/mad.h"
 #include "stack/wire/roce_packet.h"
 #include "tools/decode/rpc_connections.h"
 

@@ -4,12 +4,12 @@
 #include <map>
 #include <vector>
 
-#include "nfs/binding.h"
-#include "nfs/codec.h"
-#include "nfs/samples_for_test.h"
-#include "rpcrdma/header.h"
-#include "rpcrdma/rpc_message.h"
-#include "rpcrdma/xdr.h"
+#include "nfs/v3/binding.h"
+#include "nfs/v3/samples_for_test.h"
+#include "oncrpc/codec.h"
+#include "oncrpc/rpc_message.h"
+#include "oncrpc/xdr.h"
+#include "rpcrdma/wire/header.h"
 #include "stack/wire/roce_packet.h"
 #include "tools/decode/capture_reader.h"
 
@@ -22,14 +22,14 @@ constexpr const char* kCapture = "tests/conformance/captures/nfs_v3.pcap.gz";
 template <class T>
 bool GoesThrough(absl::Span<const uint8_t> bytes) {
   T value;
-  if (!Decode(rpcrdma::XdrReader(bytes), &value)) return false;
+  if (!oncrpc::Decode(oncrpc::XdrReader(bytes), &value)) return false;
   std::vector<uint8_t> again(bytes.size());
-  const Encoded encoded = Encode(value, absl::MakeSpan(again));
+  const oncrpc::Encoded encoded = oncrpc::Encode(value, absl::MakeSpan(again));
   if (!encoded.ok) return false;
   again.resize(encoded.stream.size());
   if (encoded.item.has_value()) {
     std::vector<uint8_t> item(encoded.item->bytes.begin(), encoded.item->bytes.end());
-    item.resize(rpcrdma::XdrRoundUp(item.size()));
+    item.resize(oncrpc::XdrRoundUp(item.size()));
     again.insert(again.begin() + static_cast<ptrdiff_t>(encoded.item->position), item.begin(),
                  item.end());
   }
@@ -74,15 +74,15 @@ class Walk {
 
  private:
   void TakeRpc(uint64_t frame, absl::Span<const uint8_t> rpc) {
-    rpcrdma::CallHeader call;
-    rpcrdma::ReplyHeader reply;
-    if (const size_t bytes = rpcrdma::ParseCall(rpc, &call); bytes != 0) {
+    oncrpc::CallHeader call;
+    oncrpc::ReplyHeader reply;
+    if (const size_t bytes = oncrpc::ParseCall(rpc, &call); bytes != 0) {
       if (call.program != kNfsProgram) return;
       const auto procedure = static_cast<Procedure>(call.procedure);
       procedures_[call.xid] = procedure;
       ++seen_[procedure].calls;
       EXPECT_TRUE(GoesThrough(procedure, true, rpc.subspan(bytes))) << frame;
-    } else if (const size_t size = rpcrdma::ParseReply(rpc, &reply); size != 0) {
+    } else if (const size_t size = oncrpc::ParseReply(rpc, &reply); size != 0) {
       const auto asked = procedures_.find(reply.xid);
       if (asked == procedures_.end()) return;
       ++seen_[asked->second].replies;

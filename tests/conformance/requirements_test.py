@@ -6,8 +6,9 @@ from tests.conformance import requirements
 
 TABLE = "tests/conformance/requirements.txt"
 # All of whose citations must have a row. Other files may be named in the table too.
-SOURCES = ("rpcrdma/*.h", "rpcrdma/*.cc", "rpcrdma/tirpc/*.h", "rpcrdma/tirpc/*.cc", "nfs/*.h",
-           "nfs/*.cc", "tests/sim/rpc_*", "tests/packet_path/*.cc")
+SOURCES = ("oncrpc/*.h", "oncrpc/*.cc", "rpcrdma/*.h", "rpcrdma/*.cc", "rpcrdma/*/*.h",
+           "rpcrdma/*/*.cc", "nfs/*/*.h", "nfs/*/*.cc", "tests/hostile/*.cc", "tests/sim/rpc_*",
+           "tests/packet_path/*.cc")
 ROW = "RFC 8166 | 4.5.2 | MUST | answer ERR_CHUNK | a.cc | a_test.cc"
 
 

@@ -7,8 +7,8 @@
 #include <span>
 #include <variant>
 
-#include "cm/cma_header.h"
-#include "cm/mad.h"
+#include "cm/wire/cma_header.h"
+#include "cm/wire/mad.h"
 
 namespace {
 

@@ -7,25 +7,26 @@
 #include <cstdlib>
 #include <vector>
 
-#include "nfs/attributes.h"
-#include "nfs/auth_sys.h"
-#include "nfs/codec.h"
-#include "nfs/directories.h"
-#include "nfs/file_system.h"
-#include "nfs/files.h"
-#include "nfs/listing.h"
-#include "nfs/mount.h"
-#include "nfs/nlm.h"
-#include "nfs/nsm.h"
-#include "nfs/portmap.h"
-#include "rpcrdma/xdr.h"
+#include "nfs/lock/nlm.h"
+#include "nfs/lock/nsm.h"
+#include "nfs/mount/mount.h"
+#include "nfs/v3/attributes.h"
+#include "nfs/v3/directories.h"
+#include "nfs/v3/file_system.h"
+#include "nfs/v3/files.h"
+#include "nfs/v3/listing.h"
+#include "oncrpc/auth_sys.h"
+#include "oncrpc/codec.h"
+#include "oncrpc/portmap.h"
+#include "oncrpc/xdr.h"
 
 namespace {
 
 using namespace pollux::nfs;
-using pollux::rpcrdma::ReducedItem;
-using pollux::rpcrdma::XdrReader;
-using pollux::rpcrdma::XdrRoundUp;
+using namespace pollux::oncrpc;
+using pollux::oncrpc::ReducedItem;
+using pollux::oncrpc::XdrReader;
+using pollux::oncrpc::XdrRoundUp;
 
 void Require(bool holds) {
   if (!holds) std::abort();

@@ -21,8 +21,8 @@
 #include "rpcrdma/server.h"
 #include "stack/base/byte_order.h"
 #include "stack/engine/eal.h"
-#include "stack/engine/worker.h"
-#include "stack/net/interface.h"
+#include "stack/engine/loop/worker.h"
+#include "stack/ip/interface.h"
 #include "stack/wire/ethernet.h"
 #include "stack/wire/icrc.h"
 #include "stack/wire/ipv4.h"
@@ -50,7 +50,7 @@ void Require(bool holds) {
 }
 
 // One end of a cable.
-class Wire : public transport::Link {
+class Wire : public io::Link {
  public:
   ~Wire() override {
     for (rte_mbuf* frame : arriving_) rte_pktmbuf_free(frame);
@@ -84,12 +84,12 @@ struct Host {
     config.seed[0] = number;
     config.start_ns = kSecond;
     worker = engine::Worker::Create(config).value();
-    net::InterfaceConfig port;
+    ip::InterfaceConfig port;
     port.mac = {2, 0, 0, 0, 0, number};
-    port.addresses = {net::InterfaceAddress::Ipv4(kNetwork + number)};
+    port.addresses = {InterfaceAddress::Ipv4(kNetwork + number)};
     port.link_local = true;  // neighbour discovery and MLD are there to be attacked too
     port.mtu = kMtu;
-    interface = std::make_unique<net::Interface>(port);
+    interface = std::make_unique<ip::Interface>(port);
     wire = std::make_unique<Wire>();
     worker->AddPort(interface.get(), wire.get());
     manager = cm::Manager::Create(worker.get()).value();
@@ -98,11 +98,11 @@ struct Host {
 
   std::unique_ptr<engine::Worker> worker;
   std::unique_ptr<Wire> wire;
-  std::unique_ptr<net::Interface> interface;
+  std::unique_ptr<ip::Interface> interface;
   std::unique_ptr<cm::Manager> manager;
 };
 
-rpcrdma::ProgramBinding Binding() {
+oncrpc::ProgramBinding Binding() {
   return {
       .program = kProgram,
       .version = 1,
@@ -120,6 +120,7 @@ rpcrdma::ProgramBinding Binding() {
 
 // Nothing, an echo, a put, a get.
 rpcrdma::Program MakeProgram() {
+  using namespace oncrpc;
   using namespace rpcrdma;
   static const std::vector<uint8_t> item(kMaxItem, 0x5A);
   Program program{.binding = Binding(), .procedures = {}};
@@ -300,7 +301,7 @@ class Attack {
         rpcrdma::Client::Create(client_.worker.get(), client_.manager.get(), Binding()).value();
     bool connected = false, answered = false;
     const auto on_connected = [&](absl::Status status) { connected = status.ok(); };
-    const auto on_reply = [&](absl::Status status, const rpcrdma::Reply*) {
+    const auto on_reply = [&](absl::Status status, const oncrpc::Reply*) {
       answered = status.ok();
     };
     Require(client->Connect(server_.endpoint(), on_connected, nullptr).ok());

@@ -6,14 +6,15 @@
 #include <cstring>
 #include <vector>
 
-#include "rpcrdma/header.h"
-#include "rpcrdma/private_data.h"
-#include "rpcrdma/rpc_message.h"
-#include "rpcrdma/xdr.h"
+#include "oncrpc/rpc_message.h"
+#include "oncrpc/xdr.h"
+#include "rpcrdma/wire/header.h"
+#include "rpcrdma/wire/private_data.h"
 
 namespace {
 
 using namespace pollux::rpcrdma;
+using namespace pollux::oncrpc;
 
 void Require(bool holds) {
   if (!holds) std::abort();

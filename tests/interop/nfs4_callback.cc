@@ -13,17 +13,17 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "stack/net/address.h"
+#include "stack/base/address.h"
 #include "tests/interop/peer/nfs4_client.h"
-#include "tools/await.h"
-#include "tools/connecting.h"
-#include "tools/interrupt.h"
-#include "tools/node.h"
-#include "tools/options.h"
-#include "tools/port_options.h"
-#include "tools/report.h"
-#include "tools/session.h"
-#include "tools/start_node.h"
+#include "tools/common/await.h"
+#include "tools/common/connecting.h"
+#include "tools/common/interrupt.h"
+#include "tools/common/node.h"
+#include "tools/common/options.h"
+#include "tools/common/port_options.h"
+#include "tools/common/report.h"
+#include "tools/common/start_node.h"
+#include "tools/file_service/session.h"
 
 namespace pollux::tools {
 namespace {
@@ -48,7 +48,7 @@ nfs4::ChannelAttrs Channel() {
           .max_requests = 1};
 }
 
-nfs::AuthSys Credential() { return {.machinename = {kMachineName}}; }
+oncrpc::AuthSys Credential() { return {.machinename = {kMachineName}}; }
 
 nfs4::Owner OwnerOf(uint64_t verifier) {
   const std::string text = absl::StrCat(kMachineName, verifier);
@@ -222,7 +222,7 @@ int Main(int argc, char** argv) {
   options.Switch("json", "one JSON object on standard output instead of text", &json);
   std::vector<std::string> operands;
   if (auto done = ParseOperands(kCommand, options, argc, argv, 2, 2, &operands)) return *done;
-  const auto address = net::ParseAddress(operands[0]);
+  const auto address = pollux::ParseAddress(operands[0]);
   if (!address.ok()) return Fail(kCommand, address.status());
   CatchInterrupts();
   auto node = StartNode(port);

@@ -13,13 +13,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "stack/engine/device.h"
+#include "stack/base/address.h"
 #include "stack/engine/eal.h"
-#include "stack/net/address.h"
+#include "stack/engine/objects/device.h"
 #include "tests/interop/peer/words.h"
-#include "tools/node.h"
-#include "tools/options.h"
-#include "tools/port_options.h"
+#include "tools/common/node.h"
+#include "tools/common/options.h"
+#include "tools/common/port_options.h"
 
 namespace pollux::tools {
 namespace {
@@ -173,7 +173,7 @@ ibv_ah_attr PathTo(const std::string& address) {
   attr.is_global = 1;
   attr.port_num = 1;
   attr.grh.hop_limit = 64;
-  const auto to = net::ParseAddress(address);
+  const auto to = pollux::ParseAddress(address);
   if (!to.ok()) return attr;
   std::copy(to->raw.begin(), to->raw.end(), attr.grh.dgid.raw);
   for (int index = 0; index < 256; ++index) {
@@ -216,7 +216,7 @@ void MakeAh(const peer_words* words) {
 
 // Membership of the port, and of the queue pair.
 absl::Status ChangeGroup(const peer_words* words, bool join) {
-  const auto group = net::ParseAddress(peer_text(words, "group", ""));
+  const auto group = pollux::ParseAddress(peer_text(words, "group", ""));
   if (!group.ok()) return group.status();
   engine::Worker& worker = program->worker();
   verbs::QueuePair* qp = program->qps[static_cast<size_t>(peer_object(words, "n"))];
@@ -366,7 +366,7 @@ absl::Status ResolveBoth(cm::Id* id, const cm::Endpoint& to) {
 }
 
 void Resolve(const peer_words* words) {
-  const auto address = net::ParseAddress(peer_text(words, "to", ""));
+  const auto address = pollux::ParseAddress(peer_text(words, "to", ""));
   if (!address.ok()) return Answer(address.status());
   Answer(ResolveBoth(IdOf(words), {.address = *address,
                                    .port = static_cast<uint16_t>(peer_number(words, "port", 0))}));

@@ -29,10 +29,10 @@ from process import CaseFailure, CaseSkipped, is_root
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-TOOLS = {"pollux": "//tools:pollux", "conformance": "//tests/conformance:conformance",
+TOOLS = {"pollux": "//tools/pollux:pollux", "conformance": "//tests/conformance:conformance",
          "pollux_peer": "//tests/interop:pollux_peer", "peer": "//tests/interop:peer",
          "nfs4_callback": "//tests/interop:nfs4_callback"}
-# What `pollux run` looks for beside the command's own folder.
+# What `pollux run` looks for beside the folder that the command's lies in.
 LIBRARIES = ("libibverbs.so.1", "libpollux_verbs.so", "librdmacm.so.1", "libpollux_device_file.so")
 NEEDED = ("ip", "tcpdump", "tshark", "qemu-system-x86_64", "debootstrap", "mksquashfs", "cpio",
           "modprobe")
@@ -79,13 +79,13 @@ def build_tools(folder):
         sys.exit(f"{done.stderr}\ntools/dev interop: the build failed")
     built = ROOT / "bazel-bin"
     copies = {}
-    for name in ("tools", "abi"):
-        (folder / name).mkdir()
+    for name in ("tools/pollux", "compat"):
+        (folder / name).mkdir(parents=True)
     for name, label in TOOLS.items():
-        copies[name] = folder / "tools" / name
+        copies[name] = folder / "tools/pollux" / name
         shutil.copy(built / label.removeprefix("//").replace(":", "/"), copies[name])
     for name in LIBRARIES:
-        shutil.copy(built / "abi" / name, folder / "abi" / name)
+        shutil.copy(built / "compat" / name, folder / "compat" / name)
     return copies
 
 

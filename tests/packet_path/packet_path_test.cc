@@ -13,8 +13,8 @@
 #include "cm/manager.h"
 #include "rpcrdma/client.h"
 #include "rpcrdma/mirror_for_test.h"
-#include "stack/engine/device.h"
 #include "stack/engine/eal.h"
+#include "stack/engine/objects/device.h"
 #include "tests/packet_path/meters.h"
 
 namespace pollux::packet_path {
@@ -36,9 +36,8 @@ class PacketPathTest : public testing::Test {
       GTEST_SKIP() << available.message();
     }
     meters_ = std::make_unique<Meters>();
-    auto opened =
-        engine::Device::OpenPair({.addresses = {net::InterfaceAddress::Ipv4(0xC0000201)}},
-                                 {.addresses = {net::InterfaceAddress::Ipv4(0xC0000202)}});
+    auto opened = engine::Device::OpenPair({.addresses = {InterfaceAddress::Ipv4(0xC0000201)}},
+                                           {.addresses = {InterfaceAddress::Ipv4(0xC0000202)}});
     ASSERT_TRUE(opened.ok()) << opened.status();
     pair_ = *std::move(opened);
     now_ns_ = std::max(worker(0).now_ns(), worker(1).now_ns());
@@ -261,7 +260,7 @@ class RpcTest : public PacketPathTest {
     PacketPathTest::TearDown();
   }
   // Keeps `window` calls like `request` outstanding.
-  void ExpectCleanCalls(const rpcrdma::CallRequest& request, uint32_t window, int turns) {
+  void ExpectCleanCalls(const oncrpc::CallRequest& request, uint32_t window, int turns) {
     // What a callback holds must fit into AnyInvocable itself: one pointer.
     struct Tally {
       uint32_t outstanding = 0;
@@ -271,7 +270,7 @@ class RpcTest : public PacketPathTest {
     ExpectClean(turns, [&] {
       while (tally.outstanding < window) {
         const absl::Status status =
-            client_->Call(request, [t = &tally](absl::Status result, const rpcrdma::Reply*) {
+            client_->Call(request, [t = &tally](absl::Status result, const oncrpc::Reply*) {
               --t->outstanding;
               ++t->done;
               t->failed += !result.ok();
@@ -309,11 +308,11 @@ TEST_F(RpcTest, CallsThatMustNotRunTwice) {
 TEST_F(RpcTest, ReadChunks) {
   std::vector<uint8_t> item = rpcrdma::Pattern(100'000);
   uint8_t space[12];
-  rpcrdma::XdrWriter out(absl::MakeSpan(space));
+  oncrpc::XdrWriter out(absl::MakeSpan(space));
   out.Uint32(1);
   const size_t position = out.EligibleOpaque(item.size());
   out.Uint32(2);
-  const rpcrdma::EligibleItem argument{item, position};
+  const oncrpc::EligibleItem argument{item, position};
   ExpectCleanCalls({.procedure = rpcrdma::kPut, .arguments = out.bytes(), .items = {&argument, 1}},
                    4, 3000);
 }
@@ -329,7 +328,7 @@ TEST_F(RpcTest, WriteChunks) {
 
 TEST_F(RpcTest, LongCallsAndReplies) {
   const std::vector<uint8_t> arguments = rpcrdma::Pattern(20'000);
-  std::vector<uint8_t> reply(rpcrdma::kReplyHeaderBytes + arguments.size());
+  std::vector<uint8_t> reply(oncrpc::kReplyHeaderBytes + arguments.size());
   ExpectCleanCalls({.procedure = rpcrdma::kEcho,
                     .arguments = arguments,
                     .reply_buffer = absl::MakeSpan(reply),

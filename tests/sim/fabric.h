@@ -15,7 +15,7 @@
 
 #include "stack/base/random.h"
 #include "stack/base/types.h"
-#include "stack/transport/link.h"
+#include "stack/io/link/link.h"
 #include "tests/sim/marked_queue.h"
 
 namespace pollux::sim {
@@ -51,7 +51,7 @@ class Fabric;
 
 // One port of the switch. Where nothing is to be changed the sender's own mbuf is what arrives, as
 // with net_ring: an mbuf touched after it was sent is seen.
-class FabricPort : public transport::Link {
+class FabricPort : public io::Link {
  public:
   ~FabricPort() override;
   FabricPort(const FabricPort&) = delete;

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "stack/base/random.h"
-#include "stack/engine/worker.h"
+#include "stack/engine/loop/worker.h"
 #include "tests/sim/arena.h"
 #include "tests/sim/log.h"
 #include "tests/sim/mishap.h"

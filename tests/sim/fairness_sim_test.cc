@@ -11,7 +11,7 @@
 #include "stack/engine/eal.h"
 #include "tests/sim/connect.h"
 #include "tests/sim/simulation.h"
-#include "tools/histogram.h"
+#include "tools/common/histogram.h"
 
 namespace pollux::sim {
 namespace {

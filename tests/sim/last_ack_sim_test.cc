@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "stack/engine/eal.h"
-#include "stack/transport/rc_responder.h"
+#include "stack/transport/rc/rc_responder.h"
 #include "stack/wire/roce_packet.h"
 #include "tests/sim/peer.h"
 #include "tests/sim/simulation.h"

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "stack/engine/worker.h"
+#include "stack/engine/loop/worker.h"
 #include "tests/sim/simulation.h"
 
 namespace pollux::sim {

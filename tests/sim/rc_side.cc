@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "stack/transport/send_cursor.h"
+#include "stack/transport/rc/send_cursor.h"
 #include "tests/sim/connect.h"
 
 namespace pollux::sim {

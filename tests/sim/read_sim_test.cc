@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "stack/engine/eal.h"
-#include "stack/transport/send_cursor.h"
+#include "stack/transport/rc/send_cursor.h"
 #include "tests/sim/peer.h"
 #include "tests/sim/simulation.h"
 

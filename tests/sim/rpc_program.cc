@@ -36,7 +36,7 @@ class Call {
       case kRpcEcho: {
         arguments_.resize(size(kRpcMaxEcho) / 4 * 4);
         Fill(arguments_);
-        SetRoom(rpcrdma::kReplyHeaderBytes + arguments_.size() + random.Below(100));
+        SetRoom(oncrpc::kReplyHeaderBytes + arguments_.size() + random.Below(100));
         request_.reply_buffer = Room();
         request_.max_result_bytes = static_cast<uint32_t>(arguments_.size());
         break;
@@ -45,7 +45,7 @@ class Call {
         item_.resize(size(kRpcMaxItem));
         Fill(item_);
         arguments_.resize(8);
-        rpcrdma::XdrWriter out(absl::MakeSpan(arguments_));
+        oncrpc::XdrWriter out(absl::MakeSpan(arguments_));
         const size_t position = out.EligibleOpaque(item_.size());
         out.Uint32(salt_);
         argument_ = {item_, position};
@@ -55,7 +55,7 @@ class Call {
       case kRpcGet: {
         length_ = size(kRpcMaxItem);
         arguments_.resize(8);
-        rpcrdma::XdrWriter out(absl::MakeSpan(arguments_));
+        oncrpc::XdrWriter out(absl::MakeSpan(arguments_));
         out.Uint32(length_);
         out.Uint32(salt_);
         // Into a Write chunk, or in the message or the Reply chunk.
@@ -64,7 +64,7 @@ class Call {
           item_room_ = Room();
           request_.item_buffers = {&item_room_, 1};
         } else {
-          SetRoom(rpcrdma::kReplyHeaderBytes + 8 + rpcrdma::XdrRoundUp(kRpcMaxItem));
+          SetRoom(oncrpc::kReplyHeaderBytes + 8 + oncrpc::XdrRoundUp(kRpcMaxItem));
           request_.reply_buffer = Room();
         }
         break;
@@ -74,7 +74,7 @@ class Call {
         Fill(item_);
         length_ = size(kRpcMaxOnce);
         arguments_.resize(12);
-        rpcrdma::XdrWriter out(absl::MakeSpan(arguments_));
+        oncrpc::XdrWriter out(absl::MakeSpan(arguments_));
         out.Uint32(number_);
         argument_ = {item_, out.EligibleOpaque(item_.size())};
         out.Uint32(length_);
@@ -84,7 +84,7 @@ class Call {
           item_room_ = Room();
           request_.item_buffers = {&item_room_, 1};
         } else {
-          SetRoom(rpcrdma::kReplyHeaderBytes + 8 + rpcrdma::XdrRoundUp(kRpcMaxOnce));
+          SetRoom(oncrpc::kReplyHeaderBytes + 8 + oncrpc::XdrRoundUp(kRpcMaxOnce));
           request_.reply_buffer = Room();
         }
         break;
@@ -93,12 +93,12 @@ class Call {
     request_.arguments = arguments_;
   }
 
-  const rpcrdma::CallRequest& request() const { return request_; }
+  const oncrpc::CallRequest& request() const { return request_; }
   bool done = false;
 
   // What is wrong with the results; null when nothing is.
-  const char* Check(const rpcrdma::Reply& reply) const {
-    rpcrdma::XdrReader in = reply.reader();
+  const char* Check(const oncrpc::Reply& reply) const {
+    oncrpc::XdrReader in = reply.reader();
     switch (request_.procedure) {
       case kRpcEcho:
         return reply.results == absl::MakeConstSpan(arguments_) ? nullptr : "another echo";
@@ -150,8 +150,8 @@ class Call {
     return {Checksum(arguments_), Checksum(item_), Checksum(room_)};
   }
 
-  rpcrdma::CallRequest request_;
-  rpcrdma::EligibleItem argument_;
+  oncrpc::CallRequest request_;
+  oncrpc::EligibleItem argument_;
   absl::Span<uint8_t> item_room_;
   uint32_t number_ = 0;
   uint32_t salt_ = 0;
@@ -266,7 +266,7 @@ class Program {
       Call& call = *calls_[issued_];
       const absl::Status status = client_->Call(
           call.request(),
-          [this, &call, index = issued_](absl::Status result, const rpcrdma::Reply* reply) {
+          [this, &call, index = issued_](absl::Status result, const oncrpc::Reply* reply) {
             if (call.done) return Violate(absl::StrCat("call ", index, " is called back twice"));
             OnDone(call, index, result, reply);
           });
@@ -276,7 +276,7 @@ class Program {
     }
   }
 
-  void OnDone(Call& call, size_t index, const absl::Status& status, const rpcrdma::Reply* reply) {
+  void OnDone(Call& call, size_t index, const absl::Status& status, const oncrpc::Reply* reply) {
     call.done = true;
     ++done_;
     Digest(index);

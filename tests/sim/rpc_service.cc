@@ -12,8 +12,8 @@ constexpr uint32_t kCallbackProgram = 0x40000099;
 
 }  // namespace
 
-rpcrdma::ProgramBinding RpcBinding() {
-  rpcrdma::ProgramBinding binding{
+oncrpc::ProgramBinding RpcBinding() {
+  oncrpc::ProgramBinding binding{
       .program = kProgram,
       .version = 1,
       .procedures = {
@@ -32,13 +32,13 @@ rpcrdma::ProgramBinding RpcBinding() {
            .max_eligible_argument_bytes = kRpcMaxItem,
            .max_result_bytes = 8,
            .max_eligible_result_bytes = kRpcMaxOnce}}};
-  for (rpcrdma::ProcedureBinding& procedure : binding.procedures) {
+  for (oncrpc::ProcedureBinding& procedure : binding.procedures) {
     procedure.idempotent = procedure.number != kRpcOnce;
   }
   return binding;
 }
 
-rpcrdma::ProgramBinding RpcCallbackBinding() {
+oncrpc::ProgramBinding RpcCallbackBinding() {
   return {.program = kCallbackProgram,
           .version = 1,
           .procedures = {{.number = kRpcCallbackEcho,
@@ -107,8 +107,8 @@ void RpcService::OnTimer(void* service, uint64_t now_ns) {
 
 void RpcService::Reply(uint32_t procedure, const rpcrdma::CallView& call,
                        rpcrdma::ReplyHandle& reply) {
-  using rpcrdma::AcceptStatus;
-  rpcrdma::XdrReader in = call.reader();
+  using oncrpc::AcceptStatus;
+  oncrpc::XdrReader in = call.reader();
   if (procedure == kRpcNull) return reply.Send({});
   if (procedure == kRpcEcho) return reply.Send(call.arguments);
   if (procedure == kRpcPut) {
@@ -116,7 +116,7 @@ void RpcService::Reply(uint32_t procedure, const rpcrdma::CallView& call,
     const uint32_t word = in.Uint32();
     if (!in.AtEnd()) return reply.Fail(AcceptStatus::kGarbageArguments);
     uint8_t space[8];
-    rpcrdma::XdrWriter out(absl::MakeSpan(space));
+    oncrpc::XdrWriter out(absl::MakeSpan(space));
     out.Uint32(sum);
     out.Uint32(word);
     return reply.Send(out.bytes());
@@ -162,7 +162,7 @@ void RpcService::Get(uint32_t length, uint32_t salt, uint32_t done, rpcrdma::Rep
     if (random_.Chance(0.3)) return go_on_later();
   }
   uint8_t space[8];
-  rpcrdma::XdrWriter out(absl::MakeSpan(space));
+  oncrpc::XdrWriter out(absl::MakeSpan(space));
   const size_t position = out.EligibleOpaque(length);
   out.Uint32(salt);
   reply.Send(out.bytes(), Lend(length - done, salt, position, done));
@@ -170,7 +170,7 @@ void RpcService::Get(uint32_t length, uint32_t salt, uint32_t done, rpcrdma::Rep
 
 void RpcService::Once(uint32_t number, uint32_t length, rpcrdma::ReplyHandle& reply) {
   uint8_t space[8];
-  rpcrdma::XdrWriter out(absl::MakeSpan(space));
+  oncrpc::XdrWriter out(absl::MakeSpan(space));
   out.Uint32(++runs_[number]);
   const size_t position = out.EligibleOpaque(length);
   reply.Send(out.bytes(), Lend(length, number, position));
@@ -183,9 +183,9 @@ void RpcService::CallBack(uint64_t connection) {
   auto bytes = std::make_shared<std::vector<uint8_t>>(random_.Below(kRpcMaxCallback / 4 + 1) * 4);
   const uint32_t salt = random_.Next32();
   for (size_t i = 0; i < bytes->size(); ++i) (*bytes)[i] = RpcByteAt(salt, i);
-  const rpcrdma::CallRequest request{.procedure = kRpcCallbackEcho, .arguments = *bytes};
+  const oncrpc::CallRequest request{.procedure = kRpcCallbackEcho, .arguments = *bytes};
   const absl::Status status = server_->CallReverse(
-      connection, request, [this, bytes](absl::Status result, const rpcrdma::Reply* reply) {
+      connection, request, [this, bytes](absl::Status result, const oncrpc::Reply* reply) {
         --callbacks_outstanding_;
         if (result.ok()) {
           ++callbacks_answered_;

@@ -30,12 +30,12 @@ enum RpcProcedure : uint32_t {
 };
 inline constexpr uint32_t kRpcMaxOnce = 900;  // bytes of its result: what the reply cache holds
 
-rpcrdma::ProgramBinding RpcBinding();
+oncrpc::ProgramBinding RpcBinding();
 
 // What the client serves, on the connection that it made.
 inline constexpr uint32_t kRpcCallbackEcho = 1;  // arguments come back as results
 inline constexpr uint32_t kRpcMaxCallback = 800;
-rpcrdma::ProgramBinding RpcCallbackBinding();
+oncrpc::ProgramBinding RpcCallbackBinding();
 
 // Depends on the place of every byte.
 uint32_t Checksum(absl::Span<const uint8_t> bytes);

@@ -74,20 +74,20 @@ std::unique_ptr<engine::Worker> Simulation::MakeWorker(const NodeOptions& option
 }
 
 // Between the wire and the node's worker, which does not answer for their addresses.
-void Simulation::ShareThePort(Node& node, net::InterfaceConfig interface,
+void Simulation::ShareThePort(Node& node, ip::InterfaceConfig interface,
                               const NodeOptions& options) {
   constexpr uint32_t kWorkers = 2;
-  const engine::FrameSorter sorter{.workers = kWorkers};
-  node.rings_ = engine::SteeringRings::Create(kWorkers, /*queues=*/1).value();
+  const io::FrameSorter sorter{.workers = kWorkers};
+  node.rings_ = io::SteeringRings::Create(kWorkers, /*queues=*/1).value();
   Node::First& first = node.first_.emplace();
   first.worker = MakeWorker(options, 0);
   interface.answers = true;
-  first.interface = std::make_unique<net::Interface>(interface);
-  first.steering = std::make_unique<engine::Steering>(
-      sorter, 0, node.wire_.get(), first.worker->packet_pool(), node.rings_.get());
+  first.interface = std::make_unique<ip::Interface>(interface);
+  first.steering = std::make_unique<io::Steering>(sorter, 0, node.wire_.get(),
+                                                  first.worker->packet_pool(), node.rings_.get());
   first.worker->AddPort(first.interface.get(), first.steering.get(), "", first.steering.get());
-  node.steering_ = std::make_unique<engine::Steering>(
-      sorter, 1, nullptr, node.worker_->packet_pool(), node.rings_.get());
+  node.steering_ = std::make_unique<io::Steering>(sorter, 1, nullptr, node.worker_->packet_pool(),
+                                                  node.rings_.get());
 }
 
 Node& Simulation::AddNode(const NodeOptions& options) {
@@ -95,15 +95,15 @@ Node& Simulation::AddNode(const NodeOptions& options) {
   std::unique_ptr<Node> node(new Node());
   node->worker_ = MakeWorker(options, options.behind_ring ? 1 : 0);
 
-  net::InterfaceConfig interface;
+  ip::InterfaceConfig interface;
   interface.mac = {2, 0, 0, 0, static_cast<uint8_t>(number >> 8), static_cast<uint8_t>(number)};
-  interface.addresses = {net::InterfaceAddress::Ipv4(kNetwork + number, kPrefixLength)};
+  interface.addresses = {InterfaceAddress::Ipv4(kNetwork + number, kPrefixLength)};
   interface.mtu = options.mtu;
   interface.answers = !options.behind_ring;
-  node->interface_ = std::make_unique<net::Interface>(interface);
+  node->interface_ = std::make_unique<ip::Interface>(interface);
   node->port_ = fabric_.AddPort(interface.mac);
   node->wire_ = std::make_unique<Node::Wire>(node->port_, &now_ns_);
-  transport::Link* link = node->wire_.get();
+  io::Link* link = node->wire_.get();
   if (options.behind_ring) {
     ShareThePort(*node, interface, options);
     link = node->steering_.get();

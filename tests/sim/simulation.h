@@ -12,9 +12,9 @@
 #include "absl/functional/function_ref.h"
 #include "stack/base/random.h"
 #include "stack/base/types.h"
-#include "stack/engine/steering.h"
-#include "stack/engine/worker.h"
-#include "stack/net/interface.h"
+#include "stack/engine/loop/worker.h"
+#include "stack/io/steering/steering.h"
+#include "stack/ip/interface.h"
 #include "tests/sim/fabric.h"
 
 namespace pollux::sim {
@@ -35,7 +35,7 @@ class Node {
  public:
   ~Node();
   engine::Worker& worker() { return *worker_; }
-  net::Interface& interface() { return *interface_; }
+  ip::Interface& interface() { return *interface_; }
   FabricPort& port() { return *port_; }
   uint32_t address() const {
     return interface_->config().addresses[0].address.Ipv4();
@@ -53,7 +53,7 @@ class Node {
  private:
   friend class Simulation;
   // What the worker has of the port: frames travel by the simulation's time, not by its clock.
-  class Wire : public transport::Link {
+  class Wire : public io::Link {
    public:
     Wire(FabricPort* port, const uint64_t* now_ns) : port_(port), now_ns_(now_ns) {}
     uint16_t Receive(rte_mbuf** frames, uint16_t capacity, uint64_t) override {
@@ -86,15 +86,15 @@ class Node {
   // Of a worker behind a ring; the other worker of the host, which has the queue.
   struct First {
     std::unique_ptr<engine::Worker> worker;
-    std::unique_ptr<net::Interface> interface;
-    std::unique_ptr<engine::Steering> steering;
+    std::unique_ptr<ip::Interface> interface;
+    std::unique_ptr<io::Steering> steering;
   };
-  std::unique_ptr<engine::SteeringRings> rings_;
+  std::unique_ptr<io::SteeringRings> rings_;
   std::optional<First> first_;
   std::unique_ptr<engine::Worker> worker_;
   // Before the worker: it may hold frames of its pool.
-  std::unique_ptr<engine::Steering> steering_;
-  std::unique_ptr<net::Interface> interface_;
+  std::unique_ptr<io::Steering> steering_;
+  std::unique_ptr<ip::Interface> interface_;
 };
 
 class Simulation {
@@ -131,7 +131,7 @@ class Simulation {
 
   bool PollOnce();
   std::unique_ptr<engine::Worker> MakeWorker(const NodeOptions& options, uint32_t index);
-  void ShareThePort(Node& node, net::InterfaceConfig interface, const NodeOptions& options);
+  void ShareThePort(Node& node, ip::InterfaceConfig interface, const NodeOptions& options);
 
   Random random_;
   Fabric fabric_;

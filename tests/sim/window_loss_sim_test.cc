@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "stack/engine/eal.h"
-#include "stack/transport/flight_limit.h"
-#include "stack/transport/rc_requester.h"
-#include "stack/transport/send_cursor.h"
+#include "stack/transport/rc/flight_limit.h"
+#include "stack/transport/rc/rc_requester.h"
+#include "stack/transport/rc/send_cursor.h"
 #include "tests/sim/peer.h"
 #include "tests/sim/simulation.h"
 

@@ -10,8 +10,8 @@
 #include "absl/status/status.h"
 #include "tools/bench/chart.h"
 #include "tools/bench/verdict.h"
-#include "tools/histogram.h"
-#include "tools/local_file.h"
+#include "tools/common/histogram.h"
+#include "tools/common/local_file.h"
 
 namespace pollux::tools {
 

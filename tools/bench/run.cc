@@ -13,8 +13,8 @@
 #include "absl/types/span.h"
 #include "tools/bench/chart.h"
 #include "tools/bench/verbs_session.h"
-#include "tools/interrupt.h"
-#include "tools/transfer.h"
+#include "tools/common/interrupt.h"
+#include "tools/file_service/transfer.h"
 
 namespace pollux::tools {
 namespace {

@@ -12,12 +12,12 @@
 #include "absl/status/status.h"
 #include "cm/manager.h"
 #include "tools/bench/core_to_core.h"
-#include "tools/bench/load.h"
 #include "tools/bench/series.h"
 #include "tools/bench/verdict.h"
+#include "tools/common/histogram.h"
+#include "tools/common/load.h"
+#include "tools/common/node.h"
 #include "tools/file_service/file_client.h"
-#include "tools/histogram.h"
-#include "tools/node.h"
 
 namespace pollux::tools {
 

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "tools/report.h"
+#include "tools/common/report.h"
 
 namespace pollux::tools {
 namespace {

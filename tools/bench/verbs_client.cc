@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "tools/interrupt.h"
+#include "tools/common/interrupt.h"
 
 namespace pollux::tools {
 namespace {

@@ -10,10 +10,10 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
-#include "stack/engine/clock.h"
+#include "stack/engine/loop/clock.h"
 #include "tools/bench/greeting.h"
-#include "tools/bench/load.h"
-#include "tools/verbs_connection.h"
+#include "tools/common/load.h"
+#include "tools/common/verbs_connection.h"
 
 namespace pollux::tools {
 
@@ -46,7 +46,7 @@ class VerbsClient final : private VerbsConnection::User, private engine::Poller 
   ~VerbsClient() override;
 
   // One at a time. `done` is called once, with what failed if anything did; not from inside. An
-  // interrupt (tools/interrupt.h) ends it with Cancelled.
+  // interrupt (tools/common/interrupt.h) ends it with Cancelled.
   void Measure(const VerbsMeasurement& measurement, Done done);
   // The measurement under way, if any, begins no more: its count is what it has done by then.
   void Stop();

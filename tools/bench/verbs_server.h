@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cm/manager.h"
-#include "stack/engine/worker.h"
+#include "stack/engine/loop/worker.h"
 #include "tools/bench/greeting.h"
 
 namespace pollux::tools {

@@ -4,9 +4,9 @@
 #include <future>
 
 #include "absl/strings/str_cat.h"
-#include "tools/await.h"
-#include "tools/interrupt.h"
-#include "tools/session.h"
+#include "tools/common/await.h"
+#include "tools/common/interrupt.h"
+#include "tools/file_service/session.h"
 
 namespace pollux::tools {
 

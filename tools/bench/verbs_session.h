@@ -9,9 +9,9 @@
 
 #include "absl/status/status.h"
 #include "cm/manager.h"
-#include "tools/bench/load.h"
 #include "tools/bench/verbs_client.h"
-#include "tools/node.h"
+#include "tools/common/load.h"
+#include "tools/common/node.h"
 
 namespace pollux::tools {
 

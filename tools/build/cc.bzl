@@ -8,7 +8,7 @@ those of a library are compiled together, a few translation units a library.
 _SOURCES_PER_UNIT = 8
 
 # Rooms on the packet path, whose programs are optimized across files when they are linked.
-_LTO_ROOMS = ["abi", "cm", "rpcrdma", "stack"]
+_LTO_ROOMS = ["cm", "compat", "oncrpc", "rpcrdma", "stack"]
 
 # Objects hold code beside what the link-time optimizer reads: tests are linked without it.
 LTO_COPTS = select({

@@ -5,7 +5,7 @@ set -euo pipefail
 
 umask 022
 readonly BUILT=$1 PREFIX=$2
-# Where the command looks for them: kPlaces in tools/run_command.cc.
+# Where the command looks for them: kPlaces in tools/pollux/run_command.cc.
 readonly LIBRARIES=$PREFIX/lib/pollux
 
 # Programs that run go on with what they have mapped: a file is put beside the old one, then in its
@@ -19,7 +19,7 @@ put() {
 # Directories that are there keep their owner and mode.
 mkdir -p "$PREFIX/bin" "$LIBRARIES"
 for library in libibverbs.so.1 libpollux_device_file.so libpollux_verbs.so librdmacm.so.1; do
-  put 0644 "$BUILT/abi/$library" "$LIBRARIES/$library"
+  put 0644 "$BUILT/compat/$library" "$LIBRARIES/$library"
 done
-put 0755 "$BUILT/tools/pollux" "$PREFIX/bin/pollux"
+put 0755 "$BUILT/tools/pollux/pollux" "$PREFIX/bin/pollux"
 echo "installed $PREFIX/bin/pollux and $LIBRARIES"

@@ -10,15 +10,33 @@ import subprocess
 import sys
 
 # A room includes only rooms that stand above it here. tests/ sees all.
-ROOMS = ["stack/base", "stack/wire", "stack/memory", "stack/verbs", "stack/transport", "stack/net",
-         "stack/engine", "cm", "rpcrdma", "nfs", "abi", "tools"]
+ROOMS = ["stack/base", "stack/wire", "stack/io", "stack/memory", "stack/verbs", "stack/transport",
+         "stack/ip", "stack/kernel", "stack/engine", "cm", "oncrpc", "rpcrdma", "nfs", "compat",
+         "tools"]
 # A room that stands aside: it sees no more than these, and nothing sees it.
-ASIDE = {"abi": [room for room in ROOMS if room.startswith("stack/")] + ["cm"]}
+ASIDE = {"compat": [room for room in ROOMS if room.startswith("stack/")] + ["cm"]}
+# A room that sees no more than these of those above it.
+NARROW = {"oncrpc": ["stack/base"]}
+# The folders of a room, each seeing those before it. What stands in the room's own folder sees
+# all of them; "" is that folder, where others see it.
+INNER = {
+    "stack/io": ["link", "port", "steering", "capture"],
+    "stack/transport": ["diagnostics", "message", "congestion", "rc"],
+    "stack/engine": ["loop", "objects"],
+    "cm": ["wire", "gsi", "connection"],
+    "rpcrdma": ["wire", "connection", "requester", "responder", "", "tirpc"],
+    "nfs": ["v3", "export", "procedures", "storage", "server", "mount", "lock", "client"],
+    "compat": ["loader", "process", "runtime", "verbs", "rdmacm"],
+    "tools": ["build", "decode", "common", "file_service", "nfs", "tirpc", "bench", "pollux"],
+}
+# Includes that break this order and wait for an edit, `FILE INCLUDED` a line. A line that is not
+# needed any more is an error.
+EXCEPTIONS = "tools/build/include_exceptions.txt"
 # Code that only tests link may look everywhere.
 TEST_ONLY = re.compile(
     r"(_test|_for_test|_fixture|_fuzz|_samples|_bench)\.(cc|h)$|/(test|fake)_[^/]*$")
-TOP_LEVEL = {"WORKSPACE", "BUILD.bazel", "README.md", "LICENSE", "stack", "cm", "rpcrdma", "nfs",
-             "abi", "tools", "tests", "docs"}
+TOP_LEVEL = {"WORKSPACE", "BUILD.bazel", "README.md", "LICENSE", "stack", "cm", "oncrpc",
+             "rpcrdma", "nfs", "compat", "tools", "examples", "tests", "docs"}
 LINE_COLUMNS_MAX = 100
 FILE_LINES_MAX = 700
 MARK = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX|HA" r"CK)\b")
@@ -40,19 +58,52 @@ def guard_of(path):
     return "POLLUX_" + re.sub(r"[^A-Z0-9]", "_", path.upper()) + "_"
 
 
-def check_include(path, number, included):
+def inner_rank(path, room):
+    """Where among its room's folders a file stands; nothing when its folder is none of them."""
+    folder = path[len(room) + 1:].rpartition("/")[0]
+    order = INNER[room] if "" in INNER[room] else INNER[room] + [""]
+    return order.index(folder) if folder in order else None
+
+
+def breach(path, included):
+    """Why a file may not include another of a room; nothing when it may."""
     mine, theirs = room_of(path), room_of(included)
-    if mine is None or theirs is None or TEST_ONLY.search(path):
-        return []
     if theirs in ASIDE and mine != theirs:
-        return [(path, number, f"{mine} may not include {included}: nothing sees {theirs}")]
-    if mine in ASIDE and theirs not in ASIDE[mine] + [mine]:
-        return [(path, number, f"{mine} may not include {included}: it does not see {theirs}")]
+        return f"nothing sees {theirs}"
+    if mine != theirs and theirs not in ASIDE.get(mine, NARROW.get(mine, ROOMS)):
+        return f"it does not see {theirs}"
     if ROOMS.index(theirs) > ROOMS.index(mine):
-        return [(path, number, f"{mine} may not include {included}: {theirs} stands below it")]
+        return f"{theirs} stands below it"
+    if mine != theirs or mine not in INNER:
+        return ""
+    rank, other = inner_rank(path, mine), inner_rank(included, mine)
+    if rank is None or other is None:
+        return f"INNER has no such folder of {mine}"
+    return f"its folder stands below {os.path.dirname(path)}" if other > rank else ""
+
+
+def read_exceptions(text):
+    """Lines `FILE INCLUDED`, to a set of pairs."""
+    return {tuple(line.split()) for line in text.splitlines() if line and line[0] != "#"}
+
+
+def check_include(path, number, included, exceptions=frozenset()):
+    mine, theirs = room_of(path), room_of(included)
+    if mine is None or theirs is None or TEST_ONLY.search(path) or (path, included) in exceptions:
+        return []
+    why = breach(path, included)
+    if why:
+        return [(path, number, f"{mine} may not include {included}: {why}")]
     if TEST_ONLY.search(included):
         return [(path, number, f"{included} is for tests only")]
     return []
+
+
+def check_exceptions(exceptions, includes):
+    """`includes`: the pairs that there are."""
+    return [(EXCEPTIONS, 1, f"{path} {included}: not needed any more; take its line out")
+            for path, included in sorted(exceptions)
+            if (path, included) not in includes or not breach(path, included)]
 
 
 def check_guard(path, lines):
@@ -65,7 +116,7 @@ def check_guard(path, lines):
     return [(path, 1, f"the header guard is not {guard}")]
 
 
-def check_file(path, text):
+def check_file(path, text, exceptions=frozenset()):
     """Findings of one file as (path, line, message)."""
     lines = text.split("\n")
     found = []
@@ -80,7 +131,7 @@ def check_file(path, text):
             found.append((path, number, "blanks at the end of the line"))
         include = INCLUDE.match(line) if path.endswith(SOURCES) else None
         if include:
-            found += check_include(path, number, include.group(1))
+            found += check_include(path, number, include.group(1), exceptions)
     if path.endswith(SOURCES) and len(lines) > FILE_LINES_MAX:
         found.append((path, 1, f"{len(lines)} lines, at most {FILE_LINES_MAX}: one concept a file"))
     return found + check_guard(path, lines)
@@ -110,6 +161,17 @@ def check_top_level(paths):
             if not name.startswith(".")]
 
 
+def includes_of(exceptions):
+    """Those of the pairs that files of the tree have."""
+    there = set()
+    for path, included in exceptions:
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                if f'#include "{included}"\n' in file.read():
+                    there.add((path, included))
+    return there
+
+
 def read_elsewhere(text):
     """Lines `SOURCE TEST`, to a map."""
     return dict(line.split() for line in text.splitlines() if line and line[0] != "#")
@@ -120,12 +182,15 @@ def main():
     tracked = subprocess.check_output(["git", "ls-files"], text=True).splitlines()
     tracked = [path for path in tracked if os.path.exists(path)]
     found = check_top_level(tracked)
+    with open(EXCEPTIONS, encoding="utf-8") as file:
+        exceptions = read_exceptions(file.read())
     for path in sys.argv[1:] or tracked:
         if path.endswith(TEXTS) or path in ("tools/dev", ".ci/run"):
             with open(path, encoding="utf-8") as file:
-                found += check_file(path, file.read())
+                found += check_file(path, file.read(), exceptions)
     with open(TESTED_ELSEWHERE, encoding="utf-8") as file:
         found += check_tests(tracked, read_elsewhere(file.read()))
+    found += check_exceptions(exceptions, includes_of(exceptions))
     for path, number, message in found:
         print(f"{path}:{number}: {message}")
     sys.exit(1 if found else 0)

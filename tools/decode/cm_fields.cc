@@ -6,10 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "cm/cma_header.h"
-#include "cm/reasons.h"
-#include "cm/service_id.h"
-#include "rpcrdma/private_data.h"
+#include "cm/wire/cma_header.h"
+#include "cm/wire/reasons.h"
+#include "cm/wire/service_id.h"
+#include "rpcrdma/wire/private_data.h"
 #include "tools/decode/hex.h"
 #include "tools/decode/names.h"
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "cm/mad.h"
+#include "cm/wire/mad.h"
 
 namespace pollux::decode {
 

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "cm/mad.h"
-#include "rpcrdma/header.h"
+#include "cm/wire/mad.h"
+#include "rpcrdma/wire/header.h"
 #include "stack/base/byte_order.h"
 #include "stack/wire/checksum.h"
 #include "stack/wire/ethernet.h"

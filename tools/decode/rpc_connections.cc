@@ -2,9 +2,9 @@
 
 #include <variant>
 
-#include "cm/cma_header.h"
-#include "cm/service_id.h"
-#include "rpcrdma/private_data.h"
+#include "cm/wire/cma_header.h"
+#include "cm/wire/service_id.h"
+#include "rpcrdma/wire/private_data.h"
 
 namespace pollux::decode {
 namespace {

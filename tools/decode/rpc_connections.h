@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <set>
 
-#include "cm/mad.h"
+#include "cm/wire/mad.h"
 #include "stack/base/types.h"
 #include "stack/wire/roce_packet.h"
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "rpcrdma/header.h"
+#include "rpcrdma/wire/header.h"
 #include "tools/decode/hex.h"
 #include "tools/decode/names.h"
 

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "oncrpc/xdr.h"
 #include "rpcrdma/client.h"
-#include "rpcrdma/xdr.h"
-#include "stack/engine/worker.h"
-#include "tools/connecting.h"
+#include "stack/engine/loop/worker.h"
+#include "tools/common/connecting.h"
 
 namespace pollux::tools {
 namespace {
@@ -17,7 +17,7 @@ namespace {
 struct CallMemory {
   std::array<uint8_t, 4 + kMaxName + 1 + 8 + 4> arguments;
   std::vector<uint8_t> reply;
-  rpcrdma::EligibleItem item;
+  oncrpc::EligibleItem item;
   absl::Span<uint8_t> item_buffer;
 };
 
@@ -42,9 +42,9 @@ class Client final : public FileClient {
     const uint32_t place = null_free_.back();
     null_free_.pop_back();
     null_done_[place] = std::move(done);
-    static constexpr rpcrdma::CallRequest kNullCall;
+    static constexpr oncrpc::CallRequest kNullCall;
     const absl::Status status =
-        rpc_->Call(kNullCall, [this, place](absl::Status result, const rpcrdma::Reply*) {
+        rpc_->Call(kNullCall, [this, place](absl::Status result, const oncrpc::Reply*) {
           TakeNull(place)(std::move(result));
         });
     if (!status.ok()) Later([done = TakeNull(place), status]() mutable { done(status); });
@@ -52,10 +52,10 @@ class Client final : public FileClient {
 
   void Stat(const std::string& name, Done<FileStore::Attributes> done) override {
     auto memory = std::make_shared<CallMemory>();
-    rpcrdma::XdrWriter writer(absl::MakeSpan(memory->arguments));
+    oncrpc::XdrWriter writer(absl::MakeSpan(memory->arguments));
     writer.String(name);
     Call<FileStore::Attributes>(FileProcedure::kStat, name, memory, writer, {}, std::move(done),
-                                [](rpcrdma::XdrReader& reader) {
+                                [](oncrpc::XdrReader& reader) {
                                   FileStore::Attributes attributes;
                                   attributes.size = reader.Uint64();
                                   attributes.modified_ns = reader.Uint64();
@@ -67,15 +67,15 @@ class Client final : public FileClient {
   void Read(const std::string& name, uint64_t offset, absl::Span<uint8_t> buffer,
             Done<size_t> done) override {
     auto memory = std::make_shared<CallMemory>();
-    rpcrdma::XdrWriter writer(absl::MakeSpan(memory->arguments));
+    oncrpc::XdrWriter writer(absl::MakeSpan(memory->arguments));
     writer.String(name);
     writer.Uint64(offset);
     writer.Uint32(static_cast<uint32_t>(buffer.size()));
-    rpcrdma::CallRequest request;
+    oncrpc::CallRequest request;
     memory->item_buffer = buffer;
     request.item_buffers = {&memory->item_buffer, 1};
     Call<size_t>(FileProcedure::kRead, name, memory, writer, request, std::move(done),
-                 [buffer](rpcrdma::XdrReader& reader) {
+                 [buffer](oncrpc::XdrReader& reader) {
                    const absl::Span<const uint8_t> data =
                        reader.EligibleOpaque(static_cast<uint32_t>(buffer.size()));
                    // Short data may come in the message instead of the chunk.
@@ -88,7 +88,7 @@ class Client final : public FileClient {
 
   void Create(const std::string& name, DoneStatus done) override {
     auto memory = std::make_shared<CallMemory>();
-    rpcrdma::XdrWriter writer(absl::MakeSpan(memory->arguments));
+    oncrpc::XdrWriter writer(absl::MakeSpan(memory->arguments));
     writer.String(name);
     CallForStatus(FileProcedure::kCreate, name, memory, writer, {}, std::move(done));
   }
@@ -96,10 +96,10 @@ class Client final : public FileClient {
   void Write(const std::string& name, uint64_t offset, absl::Span<const uint8_t> data,
              DoneStatus done) override {
     auto memory = std::make_shared<CallMemory>();
-    rpcrdma::XdrWriter writer(absl::MakeSpan(memory->arguments));
+    oncrpc::XdrWriter writer(absl::MakeSpan(memory->arguments));
     writer.String(name);
     writer.Uint64(offset);
-    rpcrdma::CallRequest request;
+    oncrpc::CallRequest request;
     memory->item = {.bytes = data, .position = writer.EligibleOpaque(data.size())};
     request.items = {&memory->item, 1};
     CallForStatus(FileProcedure::kWrite, name, memory, writer, request, std::move(done));
@@ -107,13 +107,13 @@ class Client final : public FileClient {
 
   void List(const std::string& after, Done<Page> done) override {
     auto memory = std::make_shared<CallMemory>();
-    memory->reply.resize(rpcrdma::kReplyHeaderBytes + kMaxListBytes);
-    rpcrdma::XdrWriter writer(absl::MakeSpan(memory->arguments));
+    memory->reply.resize(oncrpc::kReplyHeaderBytes + kMaxListBytes);
+    oncrpc::XdrWriter writer(absl::MakeSpan(memory->arguments));
     writer.String(after);
-    rpcrdma::CallRequest request;
+    oncrpc::CallRequest request;
     request.reply_buffer = absl::MakeSpan(memory->reply);
     Call<Page>(FileProcedure::kList, "list", memory, writer, request, std::move(done),
-               [](rpcrdma::XdrReader& reader) {
+               [](oncrpc::XdrReader& reader) {
                  Page page;
                  const uint32_t count = reader.Uint32();
                  for (uint32_t i = 0; i < count && reader.ok(); ++i) {
@@ -157,7 +157,7 @@ class Client final : public FileClient {
   // Makes one call whose result begins with a status; `parse` takes what follows OK.
   template <class T, class Parse>
   void Call(FileProcedure procedure, const std::string& what, std::shared_ptr<CallMemory> memory,
-            const rpcrdma::XdrWriter& writer, rpcrdma::CallRequest request, Done<T> done,
+            const oncrpc::XdrWriter& writer, oncrpc::CallRequest request, Done<T> done,
             Parse parse) {
     auto shared = std::make_shared<Done<T>>(std::move(done));
     absl::Status status = absl::OkStatus();
@@ -168,12 +168,12 @@ class Client final : public FileClient {
       request.procedure = static_cast<uint32_t>(procedure);
       request.arguments = writer.bytes();
       status = rpc_->Call(request, [memory, shared, what, parse](
-                                       absl::Status result, const rpcrdma::Reply* reply) mutable {
+                                       absl::Status result, const oncrpc::Reply* reply) mutable {
         if (!result.ok()) {
           (*shared)(std::move(result));
           return;
         }
-        rpcrdma::XdrReader reader = reply->reader();
+        oncrpc::XdrReader reader = reply->reader();
         const auto file_status = static_cast<FileStatus>(reader.Uint32());
         if (!reader.ok() || file_status != FileStatus::kOk) {
           (*shared)(reader.ok() ? StatusOf(file_status, what)
@@ -192,12 +192,12 @@ class Client final : public FileClient {
   }
 
   void CallForStatus(FileProcedure procedure, const std::string& what,
-                     std::shared_ptr<CallMemory> memory, const rpcrdma::XdrWriter& writer,
-                     const rpcrdma::CallRequest& request, DoneStatus done) {
+                     std::shared_ptr<CallMemory> memory, const oncrpc::XdrWriter& writer,
+                     const oncrpc::CallRequest& request, DoneStatus done) {
     Call<bool>(
         procedure, what, std::move(memory), writer, request,
         [done = std::move(done)](absl::StatusOr<bool> result) mutable { done(result.status()); },
-        [](rpcrdma::XdrReader&) { return true; });
+        [](oncrpc::XdrReader&) { return true; });
   }
 
   engine::Worker* worker_;
@@ -214,12 +214,12 @@ class Client final : public FileClient {
 
 void FileClient::Connect(engine::Worker* worker, cm::Manager* manager, const cm::Endpoint& server,
                          const Options& options, Done<std::unique_ptr<FileClient>> done) {
-  rpcrdma::ProgramBinding binding =
+  oncrpc::ProgramBinding binding =
       options.program == 0
           ? FileBinding()
-          : rpcrdma::ProgramBinding{.program = options.program,
-                                    .version = options.version,
-                                    .procedures = {rpcrdma::ProcedureBinding{.number = 0}}};
+          : oncrpc::ProgramBinding{.program = options.program,
+                                   .version = options.version,
+                                   .procedures = {oncrpc::ProcedureBinding{.number = 0}}};
   rpcrdma::ClientConfig config;
   config.credits = kCredits;
   auto rpc = rpcrdma::Client::Create(worker, manager, std::move(binding), config);

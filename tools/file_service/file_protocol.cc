@@ -51,7 +51,7 @@ absl::Status StatusOf(FileStatus status, const std::string& what) {
   return absl::UnknownError(absl::StrCat(what, ": the server could not do it (I/O error)"));
 }
 
-rpcrdma::ProgramBinding FileBinding() {
+oncrpc::ProgramBinding FileBinding() {
   using P = FileProcedure;
   return {.program = kFileProgram,
           .version = kFileVersion,

@@ -22,7 +22,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "rpcrdma/binding.h"
+#include "oncrpc/binding.h"
 
 namespace pollux::tools {
 
@@ -58,7 +58,7 @@ FileStatus FileStatusOf(const absl::Status& status);
 absl::Status StatusOf(FileStatus status, const std::string& what);
 
 // Sizes of every procedure, and which items are DDP-eligible. RFC 8166 section 6
-rpcrdma::ProgramBinding FileBinding();
+oncrpc::ProgramBinding FileBinding();
 
 }  // namespace pollux::tools
 

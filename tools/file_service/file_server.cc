@@ -10,19 +10,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "oncrpc/xdr.h"
 #include "rpcrdma/server.h"
-#include "rpcrdma/xdr.h"
-#include "stack/engine/worker.h"
+#include "stack/engine/loop/worker.h"
 #include "tools/file_service/file_protocol.h"
 
 namespace pollux::tools {
 namespace {
 
-using rpcrdma::AcceptStatus;
+using oncrpc::AcceptStatus;
+using oncrpc::XdrReader;
+using oncrpc::XdrWriter;
 using rpcrdma::CallView;
 using rpcrdma::ReplyHandle;
-using rpcrdma::XdrReader;
-using rpcrdma::XdrWriter;
 
 constexpr size_t kSmallResult = 64;    // every result but LIST's
 constexpr size_t kEntriesAtOnce = 64;  // asked of the store
@@ -298,7 +298,7 @@ class Server final : public FileServer, public engine::Poller {
     // As many as fit; the count is written when it is known.
     size_t fits = 0, bytes = 2 * 4 + kListTail;
     while (fits < count) {
-      const size_t entry = 4 + rpcrdma::XdrRoundUp((*entries)[fits].name.size()) + 8 + 4;
+      const size_t entry = 4 + oncrpc::XdrRoundUp((*entries)[fits].name.size()) + 8 + 4;
       if (bytes + entry > kMaxListBytes) break;
       bytes += entry;
       ++fits;

@@ -10,10 +10,10 @@
 #include <future>
 
 #include "stack/engine/eal.h"
+#include "tools/common/node.h"
 #include "tools/file_service/file_client.h"
 #include "tools/file_service/file_server.h"
-#include "tools/node.h"
-#include "tools/transfer.h"
+#include "tools/file_service/transfer.h"
 
 namespace pollux::tools {
 namespace {
@@ -31,8 +31,8 @@ class FileServiceTest : public ::testing::Test {
     root_ = mkdtemp(pattern.data());
     store_ = *FileStore::Open(root_);
     engine::DeviceOptions a, b;
-    a.addresses = {net::InterfaceAddress::Ipv4(0xC0000201)};
-    b.addresses = {net::InterfaceAddress::Ipv4(0xC0000202)};
+    a.addresses = {InterfaceAddress::Ipv4(0xC0000201)};
+    b.addresses = {InterfaceAddress::Ipv4(0xC0000202)};
     auto pair = engine::Device::OpenPair(a, b);
     ASSERT_TRUE(pair.ok()) << pair.status();
     server_node_ = *Node::Start(std::move(pair->first), Node::Options());

@@ -11,9 +11,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "nfs/client/client.h"
-#include "nfs/status.h"
-#include "tools/await.h"
-#include "tools/node.h"
+#include "nfs/v3/status.h"
+#include "tools/common/await.h"
+#include "tools/common/node.h"
 
 namespace pollux::tools {
 

@@ -15,12 +15,12 @@
 #include <utility>
 
 #include "nfs/client/memory_server_for_test.h"
-#include "stack/engine/device.h"
 #include "stack/engine/eal.h"
-#include "tools/connecting.h"
+#include "stack/engine/objects/device.h"
+#include "tools/common/connecting.h"
+#include "tools/common/node.h"
+#include "tools/file_service/session.h"
 #include "tools/nfs/tree.h"
-#include "tools/node.h"
-#include "tools/session.h"
 
 namespace pollux::tools {
 
@@ -32,8 +32,8 @@ class NfsTest : public ::testing::Test {
 
   void SetUp() override {
     engine::DeviceOptions a, b;
-    a.addresses = {net::InterfaceAddress::Ipv4(kServerAddress)};
-    b.addresses = {net::InterfaceAddress::Ipv4(kServerAddress + 1)};
+    a.addresses = {InterfaceAddress::Ipv4(kServerAddress)};
+    b.addresses = {InterfaceAddress::Ipv4(kServerAddress + 1)};
     auto pair = engine::Device::OpenPair(a, b);
     ASSERT_TRUE(pair.ok()) << pair.status();
     server_node_ = *Node::Start(std::move(pair->first), Node::Options());

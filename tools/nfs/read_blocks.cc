@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "nfs/status.h"
-#include "tools/local_file.h"
+#include "nfs/v3/status.h"
+#include "tools/common/local_file.h"
 
 namespace pollux::tools {
 

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "nfs/client/client.h"
-#include "nfs/files.h"
-#include "nfs/handle.h"
-#include "tools/blocks.h"
+#include "nfs/v3/files.h"
+#include "nfs/v3/handle.h"
+#include "tools/common/blocks.h"
 
 namespace pollux::tools {
 

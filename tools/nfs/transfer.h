@@ -7,8 +7,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tools/common/progress.h"
 #include "tools/nfs/tree.h"
-#include "tools/progress.h"
 
 namespace pollux::tools {
 

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "nfs/directories.h"
-#include "nfs/files.h"
+#include "nfs/v3/directories.h"
+#include "nfs/v3/files.h"
 
 namespace pollux::tools {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "nfs/attributes.h"
-#include "nfs/handle.h"
-#include "nfs/listing.h"
+#include "nfs/v3/attributes.h"
+#include "nfs/v3/handle.h"
+#include "nfs/v3/listing.h"
 #include "tools/nfs/calls.h"
 
 namespace pollux::tools {

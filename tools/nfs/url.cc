@@ -5,8 +5,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "nfs/binding.h"
-#include "tools/peer_address.h"
+#include "nfs/v3/binding.h"
+#include "tools/common/peer_address.h"
 
 namespace pollux::tools {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "stack/net/address.h"
+#include "stack/base/address.h"
 
 namespace pollux::tools {
 namespace {
@@ -18,7 +18,7 @@ TEST(UrlTest, TakesHostPortAndPath) {
   EXPECT_EQ(plain->path, "/srv/dir/f");
   const auto port = ResolveNfsUrl("nfs://[2001:db8::1]:2050//srv/./x/");
   ASSERT_TRUE(port.ok()) << port.status();
-  EXPECT_THAT(port->servers, ElementsAre(*net::ParseAddress("2001:db8::1")));
+  EXPECT_THAT(port->servers, ElementsAre(*pollux::ParseAddress("2001:db8::1")));
   EXPECT_EQ(port->port, 2050);
   EXPECT_EQ(port->path, "/srv/x");
   EXPECT_EQ(ResolveNfsUrl("nfs://192.0.2.1/")->path, "/");

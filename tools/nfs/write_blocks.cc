@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "nfs/status.h"
-#include "tools/local_file.h"
+#include "nfs/v3/status.h"
+#include "tools/common/local_file.h"
 
 namespace pollux::tools {
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "nfs/client/client.h"
-#include "nfs/files.h"
-#include "nfs/handle.h"
-#include "tools/blocks.h"
+#include "nfs/v3/files.h"
+#include "nfs/v3/handle.h"
+#include "tools/common/blocks.h"
 
 namespace pollux::tools {
 

@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_format.h"
-#include "rpcrdma/xdr.h"
+#include "oncrpc/xdr.h"
 
 namespace pollux::tools {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 using rpcrdma::tirpc::ItemFields;
 using rpcrdma::tirpc::UpperLayer;
 
-static_assert(POLLUX_MAX_ITEMS == rpcrdma::kMaxItems);
+static_assert(POLLUX_MAX_ITEMS == oncrpc::kMaxItems);
 
 // Never destroyed: threads may outlive main().
 struct BindingTable {
@@ -38,7 +38,7 @@ absl::StatusOr<ItemFields> FieldsOf(const pollux_items& items, const char* what)
 
 uint32_t BytesOf(unsigned bytes) {
   return bytes == 0 ? rpcrdma::tirpc::kDefaultMaxBytes
-                    : static_cast<uint32_t>(rpcrdma::XdrRoundUp(bytes));
+                    : static_cast<uint32_t>(oncrpc::XdrRoundUp(bytes));
 }
 
 absl::Status AddProcedure(const pollux_procedure& procedure, UpperLayer* upper) {

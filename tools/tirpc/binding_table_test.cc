@@ -28,7 +28,7 @@ TEST(BindingTable, WhatWasStatedIsFound) {
       StateBinding({.program = 7, .version = 2, .procedure_count = 1, .procedures = procedures})
           .ok());
   const rpcrdma::tirpc::UpperLayer upper = FindBinding(7, 2);
-  const rpcrdma::ProcedureBinding* const put = upper.binding.Find(1);
+  const oncrpc::ProcedureBinding* const put = upper.binding.Find(1);
   EXPECT_EQ(put->max_argument_bytes, 260u);
   EXPECT_EQ(put->max_eligible_argument_bytes, 1u << 20);
   EXPECT_EQ(put->max_eligible_arguments, 1u);

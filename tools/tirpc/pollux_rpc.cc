@@ -12,13 +12,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "rpcrdma/rpcbind.h"
+#include "oncrpc/rpcbind.h"
 #include "rpcrdma/tirpc/client_handle.h"
 #include "rpcrdma/tirpc/service.h"
-#include "tools/peer_address.h"
-#include "tools/registration.h"
-#include "tools/served_at.h"
-#include "tools/start_node.h"
+#include "tools/common/peer_address.h"
+#include "tools/common/registration.h"
+#include "tools/common/served_at.h"
+#include "tools/common/start_node.h"
 #include "tools/tirpc/binding_table.h"
 #include "tools/tirpc/shared_port.h"
 
@@ -63,7 +63,7 @@ absl::StatusOr<CLIENT*> MakeClient(const std::vector<Gid>& addresses, uint32_t p
   const Gid address = place->node->FirstReachable(addresses);
   cm::Endpoint server{.address = address, .port = place->service_port};
   if (place->rpcbind) {
-    auto rpcbind = rpcrdma::RpcBind::At(address);
+    auto rpcbind = oncrpc::RpcBind::At(address);
     if (!rpcbind.ok()) return rpcbind.status();
     auto found = rpcbind->Find(program, version, address);
     if (!found.ok()) return found.status();

@@ -12,9 +12,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "tools/options.h"
-#include "tools/port_options.h"
-#include "tools/start_node.h"
+#include "tools/common/options.h"
+#include "tools/common/port_options.h"
+#include "tools/common/start_node.h"
 
 namespace pollux::tools {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "rpcrdma/tirpc/host.h"
-#include "tools/node.h"
+#include "tools/common/node.h"
 
 namespace pollux::tools {
 

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <tuple>
 
-#include "nfs/auth_sys.h"
-#include "nfs/codec.h"
+#include "oncrpc/auth_sys.h"
+#include "oncrpc/codec.h"
 
 namespace pollux::nfs4 {
 
@@ -48,9 +48,9 @@ enum class Op : uint32_t {
 // Which one may stand where is for the compounds below to say.
 constexpr bool IsValid(Op) { return true; }
 
-using Handle = nfs::InlineOpaque<kMaxHandle>;
-using Owner = nfs::InlineOpaque<kMaxOwner>;
-using Name = nfs::BoundedString<kMaxName>;
+using Handle = oncrpc::InlineOpaque<kMaxHandle>;
+using Owner = oncrpc::InlineOpaque<kMaxOwner>;
+using Name = oncrpc::BoundedString<kMaxName>;
 
 // opaque[16]
 struct SessionId {
@@ -81,7 +81,7 @@ struct ChannelAttrs {
   uint32_t max_response_cached = 0;
   uint32_t max_operations = 0;
   uint32_t max_requests = 0;
-  nfs::BoundedArray<uint32_t, 1> rdma_ird;
+  oncrpc::BoundedArray<uint32_t, 1> rdma_ird;
   template <class Codec, class Self>
   static void Xdr(Codec& codec, Self& self) {
     codec(self.header_pad, self.max_request, self.max_response, self.max_response_cached,
@@ -90,7 +90,7 @@ struct ChannelAttrs {
 };
 
 struct Implementation {
-  nfs::BoundedString<kMaxOpaque> domain, name;
+  oncrpc::BoundedString<kMaxOpaque> domain, name;
   uint64_t seconds = 0;
   uint32_t nanoseconds = 0;
   template <class Codec, class Self>
@@ -106,8 +106,8 @@ struct ExchangeIdRes {
   uint32_t flags = 0;
   uint32_t protection = 0;
   uint64_t server_minor_id = 0;
-  nfs::InlineOpaque<kMaxOpaque> server_major_id, server_scope;
-  nfs::BoundedArray<Implementation, 1> implementation;
+  oncrpc::InlineOpaque<kMaxOpaque> server_major_id, server_scope;
+  oncrpc::BoundedArray<Implementation, 1> implementation;
   template <class Codec, class Self>
   static void Xdr(Codec& codec, Self& self) {
     codec(self.clientid, self.sequenceid, self.flags, self.protection);
@@ -122,7 +122,7 @@ struct ExchangeId {
   Owner owner;
   uint32_t flags = 0;
   uint32_t protection = 0;
-  nfs::BoundedArray<Implementation, 1> implementation;
+  oncrpc::BoundedArray<Implementation, 1> implementation;
   template <class Codec, class Self>
   static void Xdr(Codec& codec, Self& self) {
     codec(self.verifier, self.owner, self.flags, self.protection, self.implementation);
@@ -144,7 +144,7 @@ struct CreateSessionRes {
 // Callbacks bear AUTH_SYS.
 struct CallbackSecurity {
   uint32_t flavor = 1;
-  nfs::AuthSys credential;
+  oncrpc::AuthSys credential;
   template <class Codec, class Self>
   static void Xdr(Codec& codec, Self& self) {
     codec(self.flavor, self.credential);
@@ -158,7 +158,7 @@ struct CreateSession {
   uint32_t flags = 0;
   ChannelAttrs fore, back;
   uint32_t callback_program = kCallbackProgram;
-  nfs::BoundedArray<CallbackSecurity, 1> security;
+  oncrpc::BoundedArray<CallbackSecurity, 1> security;
   template <class Codec, class Self>
   static void Xdr(Codec& codec, Self& self) {
     codec(self.clientid, self.sequence, self.flags, self.fore, self.back, self.callback_program,
@@ -196,7 +196,7 @@ struct Sequence {
 
 struct ReclaimComplete {
   static constexpr Op kOp = Op::kReclaimComplete;
-  using Result = nfs::Void;
+  using Result = oncrpc::Void;
   bool one_fs = false;
   template <class Codec, class Self>
   static void Xdr(Codec& codec, Self& self) {
@@ -204,13 +204,13 @@ struct ReclaimComplete {
   }
 };
 
-struct Putrootfh : nfs::Void {
+struct Putrootfh : oncrpc::Void {
   static constexpr Op kOp = Op::kPutrootfh;
-  using Result = nfs::Void;
+  using Result = oncrpc::Void;
 };
 struct Putfh {
   static constexpr Op kOp = Op::kPutfh;
-  using Result = nfs::Void;
+  using Result = oncrpc::Void;
   Handle handle;
   template <class Codec, class Self>
   static void Xdr(Codec& codec, Self& self) {
@@ -224,7 +224,7 @@ struct GetfhRes {
     codec(self.handle);
   }
 };
-struct Getfh : nfs::Void {
+struct Getfh : oncrpc::Void {
   static constexpr Op kOp = Op::kGetfh;
   using Result = GetfhRes;
 };
@@ -236,7 +236,7 @@ struct Delegation {
   Stateid stateid;
   bool recall = false;
   uint32_t ace_type = 0, ace_flags = 0, ace_mask = 0;
-  nfs::BoundedString<kMaxOpaque> who;
+  oncrpc::BoundedString<kMaxOpaque> who;
   uint32_t why = 0;
   bool will_signal = false;
   template <class Codec, class Self>
@@ -257,7 +257,7 @@ struct OpenRes {
   bool atomic = false;
   uint64_t change_before = 0, change_after = 0;
   uint32_t flags = 0;
-  nfs::BoundedArray<uint32_t, 3> attributes_set;
+  oncrpc::BoundedArray<uint32_t, 3> attributes_set;
   Delegation delegation;
   template <class Codec, class Self>
   static void Xdr(Codec& codec, Self& self) {
@@ -296,7 +296,7 @@ struct Close {
 };
 struct Delegreturn {
   static constexpr Op kOp = Op::kDelegreturn;
-  using Result = nfs::Void;
+  using Result = oncrpc::Void;
   Stateid stateid;
   template <class Codec, class Self>
   static void Xdr(Codec& codec, Self& self) {
@@ -305,7 +305,7 @@ struct Delegreturn {
 };
 struct DestroySession {
   static constexpr Op kOp = Op::kDestroySession;
-  using Result = nfs::Void;
+  using Result = oncrpc::Void;
   SessionId session;
   template <class Codec, class Self>
   static void Xdr(Codec& codec, Self& self) {
@@ -314,7 +314,7 @@ struct DestroySession {
 };
 struct DestroyClientid {
   static constexpr Op kOp = Op::kDestroyClientid;
-  using Result = nfs::Void;
+  using Result = oncrpc::Void;
   uint64_t clientid = 0;
   template <class Codec, class Self>
   static void Xdr(Codec& codec, Self& self) {
@@ -328,7 +328,7 @@ struct Compound {
   std::tuple<Ops...> ops;
   template <class Codec, class Self>
   static void Xdr(Codec& codec, Self& self) {
-    nfs::BoundedString<kMaxTag> tag;
+    oncrpc::BoundedString<kMaxTag> tag;
     uint32_t minor_version = kMinorVersion, count = sizeof...(Ops);
     codec(tag, minor_version, count);
     if (minor_version != kMinorVersion || count != sizeof...(Ops)) return codec.Fail();
@@ -350,7 +350,7 @@ struct CompoundRes {
   std::tuple<typename Ops::Result...> results;
   template <class Codec, class Self>
   static void Xdr(Codec& codec, Self& self) {
-    nfs::BoundedString<kMaxTag> tag;
+    oncrpc::BoundedString<kMaxTag> tag;
     codec(self.status, tag, self.answered);
     if (self.answered > sizeof...(Ops)) return codec.Fail();
     if (self.status == kOk && self.answered != sizeof...(Ops)) return codec.Fail();

@@ -7,7 +7,7 @@
 #include <optional>
 #include <type_traits>
 
-#include "nfs/codec.h"
+#include "oncrpc/codec.h"
 #include "tests/interop/peer/nfs4.h"
 
 namespace pollux::nfs4 {
@@ -29,7 +29,7 @@ struct ReferringCall {
 };
 struct ReferringCalls {
   SessionId session;
-  nfs::BoundedArray<ReferringCall, 16> calls;
+  oncrpc::BoundedArray<ReferringCall, 16> calls;
   template <class Codec, class Self>
   static void Xdr(Codec& codec, Self& self) {
     codec(self.session, self.calls);
@@ -41,7 +41,7 @@ struct CbSequence {
   uint32_t slot = 0;
   uint32_t highest_slot = 0;
   bool cache_this = false;
-  nfs::BoundedArray<ReferringCalls, 4> referring;
+  oncrpc::BoundedArray<ReferringCalls, 4> referring;
   template <class Codec, class Self>
   static void Xdr(Codec& codec, Self& self) {
     codec(self.session, self.sequenceid, self.slot, self.highest_slot, self.cache_this,
@@ -65,7 +65,7 @@ struct CbCompound {
   std::optional<CbRecall> recall;
   template <class Codec, class Self>
   static void Xdr(Codec& codec, Self& self) {
-    nfs::BoundedString<kMaxTag> tag;
+    oncrpc::BoundedString<kMaxTag> tag;
     uint32_t minor_version = kMinorVersion, ident = 0, count = self.recall.has_value() ? 2 : 1;
     CbOp op = CbOp::kSequence;
     codec(tag, minor_version, ident, count, op);
@@ -91,7 +91,7 @@ struct CbCompoundRes {
   bool recalled = false;
   template <class Codec, class Self>
   static void Xdr(Codec& codec, Self& self) {
-    nfs::BoundedString<kMaxTag> tag;
+    oncrpc::BoundedString<kMaxTag> tag;
     uint32_t status = self.status, count = self.status == kOk && self.recalled ? 2 : 1;
     CbOp op = CbOp::kSequence;
     codec(self.status, tag, count, op, status);

@@ -5,7 +5,7 @@ namespace {
 
 constexpr size_t kMaxCallbackResultBytes = 256;
 
-rpcrdma::ProcedureBinding Bind(uint32_t number, uint32_t bytes) {
+oncrpc::ProcedureBinding Bind(uint32_t number, uint32_t bytes) {
   return {.number = number, .max_argument_bytes = bytes, .max_result_bytes = bytes};
 }
 
@@ -14,10 +14,11 @@ rpcrdma::ProcedureBinding Bind(uint32_t number, uint32_t bytes) {
 absl::StatusOr<std::unique_ptr<Client>> Client::Create(engine::Worker* worker, cm::Manager* manager,
                                                        const Config& config) {
   std::unique_ptr<Client> client(new Client(config.timeout_ns));
-  const nfs::Encoded body = nfs::Encode(config.credential, absl::MakeSpan(client->credential_));
+  const oncrpc::Encoded body =
+      oncrpc::Encode(config.credential, absl::MakeSpan(client->credential_));
   if (!body.ok) return absl::InvalidArgumentError("the credential is longer than AUTH_SYS allows");
   rpcrdma::ClientConfig rpc;
-  rpc.credential = {.flavor = rpcrdma::AuthFlavor::kSys, .body = body.stream};
+  rpc.credential = {.flavor = oncrpc::AuthFlavor::kSys, .body = body.stream};
   auto made =
       rpcrdma::Client::Create(worker, manager,
                               {.program = kProgram,
@@ -64,12 +65,12 @@ void Client::Disconnect(absl::AnyInvocable<void()> done) {
   rpc_->Disconnect();
 }
 
-void Client::Send(const nfs::Encoded& encoded, rpcrdma::CallDone done) {
+void Client::Send(const oncrpc::Encoded& encoded, oncrpc::CallDone done) {
   if (!encoded.ok) return done(absl::InvalidArgumentError("the compound is too long"), nullptr);
-  auto shared = std::make_shared<rpcrdma::CallDone>(std::move(done));
+  auto shared = std::make_shared<oncrpc::CallDone>(std::move(done));
   const absl::Status status =
       rpc_->Call({.procedure = kCompound, .arguments = encoded.stream, .timeout_ns = timeout_ns_},
-                 [shared](absl::Status result, const rpcrdma::Reply* reply) {
+                 [shared](absl::Status result, const oncrpc::Reply* reply) {
                    (*shared)(std::move(result), reply);
                  });
   if (!status.ok()) (*shared)(status, nullptr);
@@ -77,9 +78,9 @@ void Client::Send(const nfs::Encoded& encoded, rpcrdma::CallDone done) {
 
 void Client::OnCallback(const rpcrdma::CallView& call, rpcrdma::ReplyHandle reply) {
   CbCompound compound;
-  if (!nfs::Decode(call.reader(), &compound)) {
+  if (!oncrpc::Decode(call.reader(), &compound)) {
     ++refused_;
-    return reply.Fail(rpcrdma::AcceptStatus::kGarbageArguments);
+    return reply.Fail(oncrpc::AcceptStatus::kGarbageArguments);
   }
   const CbSequence& sequence = compound.sequence;
   const bool ours = sequence.session == session_;
@@ -91,7 +92,7 @@ void Client::OnCallback(const rpcrdma::CallView& call, rpcrdma::ReplyHandle repl
                               .target_highest_slot = sequence.highest_slot,
                               .recalled = compound.recall.has_value()};
   std::array<uint8_t, kMaxCallbackResultBytes> bytes;
-  reply.Send(nfs::Encode(results, absl::MakeSpan(bytes)).stream);
+  reply.Send(oncrpc::Encode(results, absl::MakeSpan(bytes)).stream);
   ++(ours ? callbacks_ : refused_);
   if (ours && compound.recall.has_value() && on_recall_ != nullptr) on_recall_(*compound.recall);
 }

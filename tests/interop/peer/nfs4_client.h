@@ -12,9 +12,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cm/manager.h"
-#include "nfs/codec.h"
+#include "oncrpc/codec.h"
 #include "rpcrdma/client.h"
-#include "stack/engine/worker.h"
+#include "stack/engine/loop/worker.h"
 #include "tests/interop/peer/nfs4.h"
 #include "tests/interop/peer/nfs4_callback.h"
 
@@ -28,8 +28,8 @@ inline constexpr uint32_t kMaxCompoundBytes = 2048;
 class Client {
  public:
   struct Config {
-    nfs::AuthSys credential;  // its name outlives Create()
-    uint64_t timeout_ns = 0;  // of each call
+    oncrpc::AuthSys credential;  // its name outlives Create()
+    uint64_t timeout_ns = 0;     // of each call
   };
 
   // `worker` and `manager` outlive the client. InvalidArgument: a credential past its bounds.
@@ -47,12 +47,12 @@ class Client {
   // that do not decode, or as rpcrdma::Client::Call and CallDone. Names in the results are gone.
   template <class Done, class... Ops>
   void Call(const Compound<Ops...>& compound, Done done) {
-    const nfs::Encoded encoded = nfs::Encode(compound, absl::MakeSpan(arguments_));
+    const oncrpc::Encoded encoded = oncrpc::Encode(compound, absl::MakeSpan(arguments_));
     Send(encoded,
-         [done = std::move(done)](absl::Status status, const rpcrdma::Reply* reply) mutable {
+         [done = std::move(done)](absl::Status status, const oncrpc::Reply* reply) mutable {
            if (!status.ok()) return done(std::move(status));
            CompoundRes<Ops...> results;
-           if (!nfs::Decode(reply->reader(), &results)) {
+           if (!oncrpc::Decode(reply->reader(), &results)) {
              return done(absl::DataLossError("the server's results do not decode"));
            }
            done(std::move(results));
@@ -73,10 +73,10 @@ class Client {
  private:
   explicit Client(uint64_t timeout_ns) : timeout_ns_(timeout_ns) {}
   absl::Status RegisterCallbacks();
-  void Send(const nfs::Encoded& encoded, rpcrdma::CallDone done);
+  void Send(const oncrpc::Encoded& encoded, oncrpc::CallDone done);
   void OnCallback(const rpcrdma::CallView& call, rpcrdma::ReplyHandle reply);
 
-  std::array<uint8_t, rpcrdma::kMaxAuthBytes> credential_;
+  std::array<uint8_t, oncrpc::kMaxAuthBytes> credential_;
   std::array<uint8_t, kMaxCompoundBytes> arguments_;
   const uint64_t timeout_ns_;
   std::unique_ptr<rpcrdma::Client> rpc_;

@@ -23,14 +23,14 @@ std::vector<uint8_t> Words(std::initializer_list<uint32_t> words) {
 template <class T>
 std::vector<uint8_t> Encoded(const T& value) {
   std::vector<uint8_t> bytes(2048);
-  const nfs::Encoded encoded = nfs::Encode(value, absl::MakeSpan(bytes));
+  const oncrpc::Encoded encoded = oncrpc::Encode(value, absl::MakeSpan(bytes));
   EXPECT_TRUE(encoded.ok);
   return {encoded.stream.begin(), encoded.stream.end()};
 }
 
 template <class T>
 bool Decoded(const std::vector<uint8_t>& bytes, T* value) {
-  return nfs::Decode(rpcrdma::XdrReader(bytes), value);
+  return oncrpc::Decode(oncrpc::XdrReader(bytes), value);
 }
 
 // That `bytes` hold a T and no shorter part of them does.

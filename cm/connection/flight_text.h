@@ -1,0 +1,24 @@
+// CM's entries of a flight recorder, and their words.
+#ifndef POLLUX_CM_CONNECTION_FLIGHT_TEXT_H_
+#define POLLUX_CM_CONNECTION_FLIGHT_TEXT_H_
+
+#include <string>
+
+#include "stack/transport/diagnostics/flight_recorder.h"
+
+namespace pollux::cm {
+
+// `code` and `detail` of transport::FlightEntry by kind.
+inline constexpr auto kFlightMadSent = transport::FlightKind::kUpper;  // Attribute; REJ reason
+inline constexpr auto kFlightMadReceived =                             // the same
+    static_cast<transport::FlightKind>(static_cast<int>(transport::FlightKind::kUpper) + 1);
+inline constexpr auto kFlightEvent =  // rdma_cm_event_type; the event's status without its sign
+    static_cast<transport::FlightKind>(static_cast<int>(transport::FlightKind::kUpper) + 2);
+
+// "-> CM REQ", "<- CM REJ, stale connection", "RDMA_CM_EVENT_ESTABLISHED"; those of the transport
+// in its own words.
+std::string FlightText(const transport::FlightEntry& entry);
+
+}  // namespace pollux::cm
+
+#endif  // POLLUX_CM_CONNECTION_FLIGHT_TEXT_H_

@@ -1,0 +1,101 @@
+// Multicast groups of UD identifiers. RoCE has no subnet administrator: a join is the network's
+// (IGMP, MLD), and who is joined is known at once. The choices are Linux's.
+#include <algorithm>
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+#include "cm/connection/manager_impl.h"
+
+namespace pollux::cm {
+
+absl::Status ManagerImpl::CheckJoin(const Connection& connection, const Gid& group) const {
+  const Gid& local = connection.local().address;
+  if (connection.port_space() != RDMA_PS_UDP || connection.binding == QpBinding::kMoving ||
+      !environment_->GidIndex(local)) {
+    return absl::FailedPreconditionError(
+        "join: only an identifier of RDMA_PS_UDP with a local address can, and when its queue pair "
+        "is bound");
+  }
+  if (!group.IsMulticast() || group.IsIpv4() != local.IsIpv4()) {
+    return absl::InvalidArgumentError(
+        "join: not a multicast address, or not of the local address's kind (IPv4, IPv6)");
+  }
+  if (std::ranges::find(connection.groups, group, &Connection::Group::gid) !=
+      connection.groups.end()) {
+    return absl::AlreadyExistsError("join: the identifier has joined this group already");
+  }
+  if (connection.groups.size() == kMaxGroupsOfId) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("join: the identifier is in ", kMaxGroupsOfId, " groups already"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ManagerImpl::JoinMulticast(Id* id, const Gid& group) {
+  Connection& connection = Of(id);
+  if (absl::Status status = CheckJoin(connection, group); !status.ok()) return status;
+  const Gid& local = connection.local().address;
+  if (absl::Status status = environment_->JoinGroup(local, group); !status.ok()) return status;
+  connection.groups.push_back({group});
+  if (connection.binding != QpBinding::kReady) {
+    DeferJoined(connection, group);
+    return absl::OkStatus();
+  }
+  environment_->AttachGroup(connection.qp_owner(), connection.qp(), group, true, connection.lease,
+                            [this, alive = alive_, lease = connection.lease, &connection,
+                             group](const absl::Status& status) {
+                              if (!*alive || !lease->valid) return;
+                              OnJoined(connection, group, status);
+                            });
+  return absl::OkStatus();
+}
+
+void ManagerImpl::DeferJoined(const Connection& connection, const Gid& group) {
+  deferred_.push_back({connection.local_comm_id, RDMA_CM_EVENT_MULTICAST_JOIN, 0, group});
+}
+
+void ManagerImpl::OnJoined(Connection& connection, const Gid& group, const absl::Status& status) {
+  const auto found = std::ranges::find(connection.groups, group, &Connection::Group::gid);
+  // Left, or joined anew, before the queue pair's owner had heard of it.
+  if (found == connection.groups.end() || found->joined) return;
+  UdParam ud;
+  ud.ah_attr.is_global = 1;
+  ud.ah_attr.port_num = 1;
+  ud.ah_attr.grh.hop_limit = connection.hop_limit;
+  ud.ah_attr.grh.traffic_class = connection.traffic_class;
+  ud.ah_attr.grh.sgid_index = environment_->GidIndex(connection.local().address).value_or(0);
+  std::ranges::copy(group.raw, ud.ah_attr.grh.dgid.raw);
+  ud.qp_num = kMulticastQpn.value;
+  ud.qkey = RDMA_UDP_QKEY;
+  found->joined = status.ok();
+  if (!status.ok()) {
+    connection.groups.erase(found);
+    environment_->LeaveGroup(connection.local().address, group);
+    return Deliver(connection, {.type = RDMA_CM_EVENT_MULTICAST_ERROR,
+                                .status = absl::IsResourceExhausted(status) ? -ENOMEM : -EINVAL,
+                                .ud = ud});
+  }
+  Deliver(connection, {.type = RDMA_CM_EVENT_MULTICAST_JOIN, .ud = ud});
+}
+
+absl::Status ManagerImpl::LeaveMulticast(Id* id, const Gid& group) {
+  Connection& connection = Of(id);
+  if (std::erase_if(connection.groups, [&](const auto& one) { return one.gid == group; }) == 0) {
+    return absl::NotFoundError("leave: the identifier has not joined this group");
+  }
+  environment_->LeaveGroup(connection.local().address, group);
+  // Its queue pair may have been released, and has left all groups when it is destroyed.
+  if (connection.binding != QpBinding::kReady) return absl::OkStatus();
+  environment_->AttachGroup(connection.qp_owner(), connection.qp(), group, false, connection.lease,
+                            [](const absl::Status&) {});
+  return absl::OkStatus();
+}
+
+void ManagerImpl::LeaveAll(Connection& connection) {
+  for (const Connection::Group& group : connection.groups) {
+    environment_->LeaveGroup(connection.local().address, group.gid);
+  }
+  connection.groups.clear();
+}
+
+}  // namespace pollux::cm

@@ -1,0 +1,95 @@
+#include "cm/connection/port_table.h"
+
+#include <algorithm>
+
+namespace pollux::cm {
+namespace {
+
+// Of one that is bound to any address: whether it is there for that one.
+bool Takes(const Connection& any, const Gid& address) {
+  return !any.ipv6_only || !address.IsIpv4();
+}
+
+bool Overlap(const Connection& a, const Gid& address_of_a, const Connection& b,
+             const Gid& address_of_b) {
+  if (address_of_a == address_of_b) {
+    return address_of_a != Gid{} || a.ipv6_only == b.ipv6_only;
+  }
+  if (address_of_a == Gid{}) return Takes(a, address_of_b);
+  return address_of_b == Gid{} && Takes(b, address_of_a);
+}
+
+}  // namespace
+
+bool PortTable::IsFree(const Connection& connection, const Endpoint& local, Sharing sharing) const {
+  const auto it = bindings_.find(ServiceId{connection.port_space(), local.port}.ToWire());
+  if (it == bindings_.end()) return true;
+  return std::ranges::none_of(it->second, [&](const Binding& binding) {
+    const Connection& other = *binding.connection;
+    if (&other == &connection) return false;
+    const bool shared = sharing == Sharing::kAsSaid && connection.reuses_address &&
+                        other.reuses_address && other.state != State::kListen;
+    return !shared && Overlap(other, binding.address, connection, local.address);
+  });
+}
+
+void PortTable::Add(Connection& connection, const Endpoint& local) {
+  bindings_[ServiceId{connection.port_space(), local.port}.ToWire()].push_back(
+      {local.address, &connection});
+  connection.mutable_local() = local;
+  connection.has_port = true;
+}
+
+bool PortTable::Bind(Connection& connection, const Endpoint& local) {
+  if (!IsFree(connection, local, Sharing::kAsSaid)) return false;
+  Add(connection, local);
+  return true;
+}
+
+bool PortTable::IsAlone(const Connection& connection) const {
+  return IsFree(connection, connection.local(), Sharing::kNone);
+}
+
+bool PortTable::BindEphemeral(Connection& connection, const Gid& address, Random& random) {
+  const uint32_t own = kEphemerals / shard_.count;
+  const uint64_t start = random.Below(own);
+  for (uint32_t tried = 0; tried < own; ++tried) {
+    const uint64_t chosen = (start + tried) % own * shard_.count + shard_.index;
+    const auto port = static_cast<uint16_t>(kFirstEphemeral + chosen);
+    if (!IsFree(connection, {address, port}, Sharing::kNone)) continue;
+    Add(connection, {address, port});
+    return true;
+  }
+  return false;
+}
+
+void PortTable::Release(Connection& connection) {
+  if (!connection.has_port) return;
+  connection.has_port = false;
+  const auto it =
+      bindings_.find(ServiceId{connection.port_space(), connection.local().port}.ToWire());
+  std::erase_if(it->second,
+                [&](const Binding& binding) { return binding.connection == &connection; });
+  if (it->second.empty()) bindings_.erase(it);
+}
+
+Connection* PortTable::FindListener(ServiceId service, const Gid& address) const {
+  const auto it = bindings_.find(service.ToWire());
+  if (it == bindings_.end()) return nullptr;
+  Connection* found = nullptr;
+  for (const Binding& binding : it->second) {
+    if (binding.connection->state != State::kListen) continue;
+    if (binding.address == address) return binding.connection;
+    if (binding.address != Gid{} || !Takes(*binding.connection, address)) continue;
+    if (found == nullptr || binding.connection->ipv6_only) found = binding.connection;
+  }
+  return found;
+}
+
+size_t PortTable::size() const {
+  size_t count = 0;
+  for (const auto& [service, holders] : bindings_) count += holders.size();
+  return count;
+}
+
+}  // namespace pollux::cm

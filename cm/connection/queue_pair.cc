@@ -1,0 +1,205 @@
+// The queue pairs of identifiers: those that CM moves, and the user's own.
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cm/connection/manager_impl.h"
+
+namespace pollux::cm {
+namespace {
+
+constexpr uint8_t kNoGidIndex = 255;
+
+// To INIT; of RDMA_PS_UDP with the Q_Key that rdma_cm's datagrams bear.
+QpMove::Step ToInit(const Connection& connection) {
+  const bool ud = connection.port_space() == RDMA_PS_UDP;
+  QpMove::Step step;
+  step.attr.qp_state = IBV_QPS_INIT;
+  step.attr.port_num = 1;
+  step.attr.qkey = ud ? RDMA_UDP_QKEY : 0;
+  step.mask =
+      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS);
+  return step;
+}
+
+QpMove::Step ToRts(const Connection& connection) {
+  QpMove::Step step;
+  step.attr.qp_state = IBV_QPS_RTS;
+  step.attr.sq_psn = connection.send_psn;
+  step.attr.timeout = connection.ack_timeout;
+  step.attr.retry_cnt = connection.retry_count;
+  step.attr.rnr_retry = connection.rnr_retry_count;
+  step.attr.max_rd_atomic = connection.initiator_depth;
+  step.mask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+              IBV_QP_MAX_QP_RD_ATOMIC;
+  return step;
+}
+
+// Who sends to whom is not a datagram queue pair's business.
+QpMove::Step UdStep(ibv_qp_state state) {
+  QpMove::Step step;
+  step.attr.qp_state = state;
+  step.mask = IBV_QP_STATE | (state == IBV_QPS_RTS ? IBV_QP_SQ_PSN : 0);
+  return step;
+}
+
+bool KnowsPeersQp(const Connection& connection) {
+  switch (connection.state) {
+    case State::kReqRcvd:
+    case State::kRepPending:
+    case State::kRepSent:
+    case State::kRepRcvd:
+    case State::kEstablished:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+void ManagerImpl::BindQp(Id* id, engine::Worker* owner, verbs::QueuePair* qp, int access,
+                         absl::AnyInvocable<void(absl::Status)> done) {
+  Connection& connection = Of(id);
+  connection.SetQp(owner, qp);
+  connection.local_qpn = qp->qpn().value;
+  connection.binding = QpBinding::kMoving;
+  QpMove::Step init = ToInit(connection);
+  init.attr.qp_access_flags = static_cast<unsigned>(access);
+  QpMove move;
+  move.Add(init);
+  if (connection.port_space() == RDMA_PS_UDP) {
+    move.Add(UdStep(IBV_QPS_RTR));
+    move.Add(UdStep(IBV_QPS_RTS));
+  }
+  environment_->MoveQp(owner, qp, move, connection.lease,
+                       [this, alive = alive_, lease = connection.lease, &connection,
+                        done = std::move(done)](absl::Status status) mutable {
+                         if (!*alive || !lease->valid) return;
+                         connection.binding = status.ok() ? QpBinding::kReady : QpBinding::kNone;
+                         done(std::move(status));
+                       });
+}
+
+void ManagerImpl::ReleaseQp(Id* id) {
+  Connection& connection = Of(id);
+  connection.lease->valid = false;
+  connection.lease = std::make_shared<QpLease>();
+  connection.binding = QpBinding::kNone;
+  connection.SetQp(nullptr, nullptr);
+  for (const Connection::Group& group : connection.groups) {
+    if (!group.joined) DeferJoined(connection, group.gid);
+  }
+  switch (connection.state) {
+    case State::kRepPending:  // nothing else would end it: its queue pair is not moved any more
+    case State::kRepRcvd:
+      LeavePending(connection);
+      EndWithoutQp(connection,
+                   connection.state == State::kRepRcvd ? AboutMessage::kRep : AboutMessage::kReq);
+      break;
+    case State::kRepSent:
+      // As DestroyId(): for a peer that waits for the REP, and for one that has sent its RTU.
+      Reject(PeerOf(connection), connection.local_comm_id, connection.remote_comm_id,
+             AboutMessage::kOther, RejectReason::kConsumerDefined);
+      connection.failed = true;
+      StartDisconnect(connection);
+      break;
+    default:
+      return;
+  }
+  Defer(connection, RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL);
+}
+
+void ManagerImpl::EndWithoutQp(Connection& connection, AboutMessage about) {
+  Reject(PeerOf(connection), connection.local_comm_id, connection.remote_comm_id, about,
+         RejectReason::kNoResources);
+  MoveQpToError(connection);
+  EnterClosed(connection);
+}
+
+absl::Status ManagerImpl::TakeQp(Connection& connection, const ConnectionParam& param) const {
+  if (connection.binding == QpBinding::kReady) return absl::OkStatus();
+  if (connection.binding == QpBinding::kNone && CanBeConnected(param.qp_num)) {
+    connection.binding = QpBinding::kUsers;
+    connection.local_qpn = param.qp_num;
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      "bind a queue pair and wait until it is done, or name one of your own");
+}
+
+bool ManagerImpl::HasSrq(const Connection& connection, const ConnectionParam& param) {
+  return connection.binding == QpBinding::kUsers ? param.srq
+                                                 : connection.qp()->init().srq != nullptr;
+}
+
+void ManagerImpl::MoveQpToError(Connection& connection) {
+  if (connection.destroyed || connection.binding != QpBinding::kReady) return;
+  QpMove::Step step;
+  step.attr.qp_state = IBV_QPS_ERR;
+  step.mask = IBV_QP_STATE;
+  QpMove move;
+  move.Add(step);
+  environment_->MoveQp(connection.qp_owner(), connection.qp(), move, connection.lease,
+                       [](absl::Status) {});
+}
+
+QpMove::Step ManagerImpl::ToRtr(const Connection& connection) const {
+  QpMove::Step step;
+  ibv_qp_attr& attr = step.attr;
+  attr.qp_state = IBV_QPS_RTR;
+  attr.ah_attr.is_global = 1;
+  attr.ah_attr.port_num = 1;
+  // An address that has gone since is an index that ModifyQp refuses.
+  attr.ah_attr.grh.sgid_index =
+      environment_->GidIndex(connection.local().address).value_or(kNoGidIndex);
+  attr.ah_attr.grh.hop_limit = connection.hop_limit;
+  attr.ah_attr.grh.traffic_class = connection.traffic_class;
+  std::ranges::copy(connection.peer().address.raw, attr.ah_attr.grh.dgid.raw);
+  attr.path_mtu = connection.path_mtu;
+  attr.dest_qp_num = connection.remote_qpn;
+  attr.rq_psn = connection.receive_psn;
+  attr.max_dest_rd_atomic = connection.responder_resources;
+  attr.min_rnr_timer = connection.min_rnr_timer;
+  step.mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+              IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+  return step;
+}
+
+void ManagerImpl::MoveQpToRts(Connection& connection, State expected,
+                              void (ManagerImpl::*done)(Connection&, absl::Status)) {
+  QpMove move;
+  move.Add(ToRtr(connection));
+  move.Add(ToRts(connection));
+  environment_->MoveQp(connection.qp_owner(), connection.qp(), move, connection.lease,
+                       [this, alive = alive_, lease = connection.lease, &connection, expected,
+                        done](absl::Status status) {
+                         if (!*alive || !lease->valid || connection.state != expected) return;
+                         (this->*done)(connection, std::move(status));
+                       });
+}
+
+absl::Status ManagerImpl::QueryQpAttr(const Id& id, ibv_qp_attr* attr, int* mask) const {
+  const auto& connection = static_cast<const Connection&>(id);
+  const ibv_qp_state state = attr->qp_state;
+  if (state != IBV_QPS_INIT && state != IBV_QPS_RTR && state != IBV_QPS_RTS) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("queue pair attributes for state ", static_cast<int>(state),
+                     "; connections have them for INIT, RTR and RTS"));
+  }
+  const bool ud = connection.port_space() == RDMA_PS_UDP;
+  if (state != IBV_QPS_INIT && !ud && !KnowsPeersQp(connection)) {
+    return absl::FailedPreconditionError(
+        "queue pair attributes: the peer's queue pair is not known yet");
+  }
+  const QpMove::Step step = state == IBV_QPS_INIT  ? ToInit(connection)
+                            : ud                   ? UdStep(state)
+                            : state == IBV_QPS_RTR ? ToRtr(connection)
+                                                   : ToRts(connection);
+  *attr = step.attr;
+  *mask = step.mask;
+  return absl::OkStatus();
+}
+
+}  // namespace pollux::cm

@@ -1,0 +1,39 @@
+// CM's time arithmetic. Source: IB specification volume 1, section 12.7; the choices are Linux's.
+#ifndef POLLUX_CM_CONNECTION_TIMEOUTS_H_
+#define POLLUX_CM_CONNECTION_TIMEOUTS_H_
+
+#include <algorithm>
+#include <cstdint>
+
+namespace pollux::cm {
+
+inline constexpr uint8_t kMaxTimeoutCode = 31;
+
+// What an MRA asks for while an application decides: 69 s, as Linux.
+inline constexpr uint8_t kMraServiceTimeout = 24;
+
+// 4.096 us * 2^code, in nanoseconds.
+constexpr uint64_t TimeoutNs(uint8_t code) {
+  return uint64_t{4096} << std::min(code, kMaxTimeoutCode);
+}
+
+// How long to wait for the answer to a message before it is sent again. A peer's code is cut to
+// 24 (69 s), so that it cannot tie up a connection for hours.
+constexpr uint64_t ResendAfterNs(uint8_t packet_lifetime, uint8_t response_timeout) {
+  constexpr uint8_t kMaxResponseTimeout = kMraServiceTimeout;
+  return 2 * TimeoutNs(packet_lifetime) +
+         TimeoutNs(std::min(response_timeout, kMaxResponseTimeout));
+}
+
+// The QP timeout for a path and an acknowledging side: there and back, and the delay in between.
+constexpr uint8_t AckTimeoutCode(uint8_t packet_lifetime, uint8_t ack_delay) {
+  const auto way = static_cast<uint8_t>(packet_lifetime + 1);
+  const uint8_t greater = std::max(way, ack_delay);
+  const uint8_t lesser = std::min(way, ack_delay);
+  const auto sum = static_cast<uint8_t>(lesser + 1 >= greater ? greater + 1 : greater);
+  return std::min(sum, kMaxTimeoutCode);
+}
+
+}  // namespace pollux::cm
+
+#endif  // POLLUX_CM_CONNECTION_TIMEOUTS_H_

@@ -1,0 +1,90 @@
+// CM's environment on a worker: queue pair 1, the worker's time, randomness and mailboxes.
+#ifndef POLLUX_CM_CONNECTION_WORKER_ENVIRONMENT_H_
+#define POLLUX_CM_CONNECTION_WORKER_ENVIRONMENT_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "cm/connection/environment.h"
+#include "cm/connection/failure_relay.h"
+#include "cm/gsi/gsi.h"
+#include "stack/engine/loop/worker.h"
+
+namespace pollux::cm {
+
+// Hung into the worker's loop from creation to destruction, both on the worker's core.
+class WorkerEnvironment final : public Environment,
+                                private engine::Poller,
+                                private engine::PortObserver,
+                                private Reporter {
+ public:
+  // Those of a device's workers, by number. The place of each environment is looked at and changed
+  // on the core of its worker alone.
+  struct Siblings {
+    std::vector<engine::Worker*> workers;
+    std::vector<WorkerEnvironment*> environments;  // null: none yet, or no more
+  };
+  // On worker `index` of `siblings`.
+  static absl::StatusOr<std::unique_ptr<WorkerEnvironment>> Create(
+      std::shared_ptr<Siblings> siblings, uint32_t index);
+  ~WorkerEnvironment() override;
+
+  void SetClient(Client* client) override { client_ = client; }
+  Shard shard() const override {
+    return {.index = index_, .count = static_cast<uint32_t>(siblings_->workers.size())};
+  }
+  bool Post(uint32_t to, absl::AnyInvocable<void(Client& manager)> work) override;
+  std::optional<uint8_t> GidIndex(const Gid& address) const override;
+  std::optional<Gid> SourceFor(const Gid& to) const override;
+  uint64_t ca_guid() const override { return ca_guid_; }
+  ibv_mtu active_mtu() const override { return worker_->interface().active_mtu(); }
+  uint64_t now_ns() const override { return worker_->now_ns(); }
+  engine::TimingWheel& wheel() override { return worker_->wheel(); }
+  Random& random() override { return worker_->random(); }
+  Counters& counters() override { return counters_; }
+  bool SendMad(const Gid& from, const Gid& to, const MadBuffer& mad) override;
+  absl::Status StartResolve(const Gid& from, const Gid& to) override;
+  bool IsResolved(const Gid& from, const Gid& to) override;
+  std::vector<transport::FlightEntry> QpFlight(const engine::Worker* owner,
+                                               verbs::QueuePair* qp) const override;
+  void MoveQp(engine::Worker* owner, verbs::QueuePair* qp, const QpMove& move,
+              std::shared_ptr<QpLease> lease, absl::AnyInvocable<void(absl::Status)> done) override;
+  absl::Status JoinGroup(const Gid& local, const Gid& group) override;
+  void LeaveGroup(const Gid& local, const Gid& group) override;
+  void AttachGroup(engine::Worker* owner, verbs::QueuePair* qp, const Gid& group, bool attach,
+                   std::shared_ptr<QpLease> lease,
+                   absl::AnyInvocable<void(absl::Status)> done) override;
+
+ private:
+  WorkerEnvironment(std::shared_ptr<Siblings> siblings, uint32_t index)
+      : siblings_(std::move(siblings)), index_(index), worker_(siblings_->workers[index]) {}
+  bool Poll(uint64_t now_ns) override;
+  bool TakeMads();
+  void OnPortEvent(uint8_t port_num, ibv_event_type event) override;
+  uint16_t VlanOf(const Gid& local) const;
+  bool Tell(const Question& question, Report* report) override;
+  // Has failures of its queue pairs told here.
+  void Follow(engine::Worker* owner);
+
+  const std::shared_ptr<Siblings> siblings_;
+  const uint32_t index_;
+  engine::Worker* const worker_;
+  uint32_t posts_ = 0;  // under way
+  Client* client_ = nullptr;
+  uint64_t ca_guid_ = 0;
+  Counters counters_;
+  std::unique_ptr<Gsi> gsi_;
+  // Read on this core alone, by what arrives from others.
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  // Of the workers that own a queue pair of a connection, or have owned one.
+  absl::flat_hash_map<engine::Worker*, std::shared_ptr<FailureRelay>> relays_;
+};
+
+}  // namespace pollux::cm
+
+#endif  // POLLUX_CM_CONNECTION_WORKER_ENVIRONMENT_H_

@@ -1,0 +1,66 @@
+// What CM messages came and went, and why some were not acted on.
+#ifndef POLLUX_CM_GSI_COUNTERS_H_
+#define POLLUX_CM_GSI_COUNTERS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "absl/functional/function_ref.h"
+#include "cm/wire/mad.h"
+
+namespace pollux::cm {
+
+// Why a received MAD was dropped, or one of ours not sent.
+enum class MadDrop : uint8_t {
+  kBadLength,         // not 256 bytes
+  kBadHeader,         // class, version or method that is not CM's
+  kUnknownAttribute,  // or one that Pollux does not answer
+  kBadSource,         // not from a queue pair 1, or without a usable source address
+  kUnknownCommId,
+  kWrongPeer,      // the communication ID's connection is with another address or identifier
+  kWrongQpn,       // a DREQ for another queue pair
+  kWrongState,     // a message that its connection does not expect now
+  kBacklogFull,    // a REQ beyond max_pending_requests
+  kSendQueueFull,  // one of ours; sent again when its time-out strikes
+  kNoSource,       // one of ours, whose address is no longer the device's
+  kHandoverFull,   // for another manager of the device, with too much on the way to them
+  kCount
+};
+// snake_case, for tables and telemetry.
+const char* MadDropName(MadDrop drop);
+
+struct MessageCounters {
+  uint64_t sent = 0;        // repetitions included
+  uint64_t received = 0;    // duplicates included
+  uint64_t retries = 0;     // sent again because no answer came in time
+  uint64_t duplicates = 0;  // received again
+};
+
+// By message, then what Pollux did not act on.
+struct Counters {
+  static constexpr uint16_t kFirst = static_cast<uint16_t>(Attribute::kReq);
+  static constexpr uint16_t kLast = static_cast<uint16_t>(Attribute::kApr);
+  std::array<MessageCounters, kLast - kFirst + 1> messages{};
+  std::array<uint64_t, static_cast<size_t>(MadDrop::kCount)> drops{};
+
+  // Only for attributes from kReq to kApr.
+  MessageCounters& of(Attribute attribute) {
+    return messages[static_cast<uint16_t>(attribute) - kFirst];
+  }
+  const MessageCounters& of(Attribute attribute) const {
+    return messages[static_cast<uint16_t>(attribute) - kFirst];
+  }
+  void Count(MadDrop drop) { ++drops[static_cast<size_t>(drop)]; }
+  uint64_t drop(MadDrop reason) const { return drops[static_cast<size_t>(reason)]; }
+
+  // Calls `visit` for each with its name: those by message as Linux has them in
+  // /sys/class/infiniband/DEV/ports/1/cm_*_*/ ("cm_tx_msgs/req", "cm_tx_retries/req",
+  // "cm_rx_msgs/req", "cm_rx_duplicates/req"), and "cm_rx_drops/" with MadDropName().
+  void Visit(absl::FunctionRef<void(std::string_view name, uint64_t value)> visit) const;
+};
+
+}  // namespace pollux::cm
+
+#endif  // POLLUX_CM_GSI_COUNTERS_H_

@@ -1,0 +1,35 @@
+// The RDMA IP CM header: the first 36 bytes of a REQ's and a SIDR_REQ's private data. Source: IB
+// specification volume 1, annex A11.
+#ifndef POLLUX_CM_WIRE_CMA_HEADER_H_
+#define POLLUX_CM_WIRE_CMA_HEADER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "stack/base/types.h"
+
+namespace pollux::cm {
+
+inline constexpr size_t kCmaHeaderBytes = 36;
+
+// Addresses are both IPv4 (as ::ffff:a.b.c.d) or both IPv6. The destination port is not here: it is
+// in the service ID.
+struct CmaHeader {
+  uint8_t version = 0;  // major in the high, minor in the low nibble
+  uint16_t source_port = 0;
+  Gid source;
+  Gid destination;
+  friend bool operator==(const CmaHeader&, const CmaHeader&) = default;
+
+  // Nothing when `bytes` is shorter than the header, the CMA major version is not 0, or the IP
+  // version is neither 4 nor 6.
+  static std::optional<CmaHeader> Parse(std::span<const uint8_t> bytes);
+  // The IP version is 4 when both addresses are IPv4's.
+  void Emit(std::span<uint8_t, kCmaHeaderBytes> out) const;
+};
+
+}  // namespace pollux::cm
+
+#endif  // POLLUX_CM_WIRE_CMA_HEADER_H_

@@ -1,0 +1,68 @@
+"""The table of exports, the real libraries and the fronts have the same names and versions; what
+the engine brings into every thread of a program is small."""
+
+import glob
+import subprocess
+import unittest
+
+from compat.loader.make_front import read_table
+
+LIBRARIES = {"libibverbs": "libibverbs.so.1.14.44.0", "librdmacm": "librdmacm.so.1.3.44.0"}
+
+
+def exports(path):
+    """{(name, "@" or "@@", version)} of a shared library."""
+    lines = subprocess.run(["nm", "-D", "--with-symbol-versions", "--defined-only", path],
+                           capture_output=True, text=True, check=True).stdout.splitlines()
+    found = set()
+    for line in lines:
+        _, kind, versioned = line.split()
+        at = "@@" if "@@" in versioned else "@"
+        name, _, version = versioned.partition(at)
+        # The versions themselves stand there as absolute symbols.
+        if kind != "A":
+            found.add((name, at, version))
+    return found
+
+
+def table(library):
+    with open("compat/loader/exports.txt", encoding="utf-8") as file:
+        rows = read_table(file.read())
+    return [row[1:4] for row in rows if row[0] == library]
+
+
+def thread_local_bytes(path):
+    headers = subprocess.run(["readelf", "-lW", path], capture_output=True, text=True, check=True)
+    sizes = [line.split()[5] for line in headers.stdout.splitlines() if line.split()[:1] == ["TLS"]]
+    return sum(int(size, 16) for size in sizes)
+
+
+class ExportsTest(unittest.TestCase):
+    def test_real_libraries(self):
+        for library, file in LIBRARIES.items():
+            with self.subTest(library):
+                real = glob.glob(f"/usr/lib/*/{file}")
+                if not real:
+                    self.skipTest(f"needs {file} of rdma-core 44")
+                self.assertEqual(exports(real[0]) ^ set(table(library)), set())
+
+    def test_fronts(self):
+        for library in LIBRARIES:
+            with self.subTest(library):
+                self.assertEqual(exports(f"compat/{library}.so.1") ^ set(table(library)), set())
+
+    def test_thread_local_bytes(self):
+        # They lie on the stack that the program gives its thread, 16 KiB where that is the least.
+        self.assertLess(thread_local_bytes("compat/libpollux_verbs.so"), 1024)
+
+    def test_each_name_once(self):
+        for library in LIBRARIES:
+            rows = table(library)
+            self.assertEqual(len(rows), len(set(rows)))
+            self.assertEqual(rows, sorted(rows, key=lambda row: (row[0], row[1] + row[2])))
+
+    def test_what_is_not_understood_is_an_error(self):
+        for line in ("libibverbs ibv_x@@V", "libibverbs ibv_x@@V maybe", "l n@@V served errno",
+                     "l n@@V refused", "l n@@V refused nonsense"):
+            with self.assertRaises(ValueError, msg=line):
+                read_table(line)

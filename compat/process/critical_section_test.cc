@@ -1,0 +1,125 @@
+#include "compat/process/critical_section.h"
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+namespace pollux::compat {
+namespace {
+
+constexpr unsigned kPatienceS = 60;
+
+TEST(CriticalSection, OneThreadAtATime) {
+  constexpr int kThreads = 4, kTimes = 20'000;
+  CriticalSection section;
+  int plain = 0;  // a race for TSan, if two were in it
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      for (int time = 0; time < kTimes; ++time) {
+        section.Enter();
+        if (time % 1000 == 0) std::this_thread::yield();
+        ++plain;
+        section.Leave();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(plain, kThreads * kTimes);
+}
+
+TEST(CriticalSection, IsTakenOverFromAThreadThatWasCancelledInIt) {
+  CriticalSection section;
+  std::atomic<bool> within = false;
+  std::thread cancelled([&] {
+    section.Enter();
+    within = true;
+    while (true) {
+      pthread_testcancel();
+      std::this_thread::yield();
+    }
+  });
+  while (!within) std::this_thread::yield();
+  ASSERT_EQ(pthread_cancel(cancelled.native_handle()), 0);
+  cancelled.join();
+  section.Enter();
+  section.Leave();
+}
+
+// The kernel's number of the thread that has forked is another one in the child.
+TEST(CriticalSection, OneThreadAtATimeInAChildToo) {
+  constexpr useconds_t kLookUs = 1000;
+  constexpr int kLooks = 200;  // more than who waits takes to look who is in it
+  CriticalSection section;
+  section.Enter();
+  section.Leave();
+  for (const bool within : {false, true}) {  // as it forks
+    if (within) section.Enter();
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      alarm(kPatienceS);
+      if (!within) section.Enter();
+      std::atomic<bool> entered = false;
+      std::thread other([&] {
+        section.Enter();
+        entered = true;
+        section.Leave();
+      });
+      for (int i = 0; i < kLooks && !entered; ++i) usleep(kLookUs);
+      const bool too_early = entered;
+      section.Leave();
+      other.join();
+      _exit(too_early ? 1 : 0);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0) << within;
+    if (within) section.Leave();
+  }
+}
+
+TEST(CriticalSection, AChildTakesItOverFromItsParentsOtherThreads) {
+  CriticalSection section;
+  std::atomic<bool> within = false, enough = false;
+  std::thread holder([&] {
+    section.Enter();
+    within = true;
+    while (!enough) std::this_thread::yield();
+    section.Leave();
+  });
+  while (!within) std::this_thread::yield();
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    alarm(kPatienceS);
+    section.Enter();
+    _exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  enough = true;
+  holder.join();
+}
+
+TEST(CriticalSection, AnyThreadLeavesIt) {
+  CriticalSection section;
+  section.Leave();
+  section.Enter();
+  std::thread([&] {
+    section.Leave();
+    section.Enter();
+    section.Leave();
+  }).join();
+  section.Enter();
+  section.Leave();
+}
+
+}  // namespace
+}  // namespace pollux::compat

@@ -1,0 +1,128 @@
+#include "compat/process/descriptors.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <system_error>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace pollux::compat {
+namespace {
+
+// In order. Empty without /proc: nothing is known then, and nothing is changed.
+std::vector<int> OpenDescriptors() {
+  std::vector<int> open;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error)) {
+    int fd;
+    if (absl::SimpleAtoi(entry.path().filename().string(), &fd)) open.push_back(fd);
+  }
+  // The listing's own is closed by now.
+  std::erase_if(open, [](int fd) { return fcntl(fd, F_GETFD) < 0; });
+  std::ranges::sort(open);
+  return open;
+}
+
+void SetCloseOnExec(int fd) {
+  const int flags = fcntl(fd, F_GETFD);
+  if (flags >= 0) fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
+}
+
+bool IsTap(int fd) {
+  std::error_code error;
+  return std::filesystem::read_symlink(absl::StrCat("/proc/self/fd/", fd), error) == "/dev/net/tun";
+}
+
+bool HoldsPort(int fd, uint16_t udp_port) {
+  int family = 0;
+  socklen_t bytes = sizeof family;
+  if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &bytes) != 0) return IsTap(fd);
+  if (family == AF_PACKET || family == AF_XDP) return true;
+  if (family != AF_INET && family != AF_INET6) return false;
+  sockaddr_storage own{};
+  bytes = sizeof own;
+  // Both have it at the same place.
+  static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
+  return getsockname(fd, reinterpret_cast<sockaddr*>(&own), &bytes) == 0 &&
+         reinterpret_cast<sockaddr_in&>(own).sin_port == htons(udp_port);
+}
+
+// `name` is getsockname() or getpeername().
+bool IsAt(int fd, int (*name)(int, sockaddr*, socklen_t*), const std::string& address) {
+  sockaddr_un found{};
+  socklen_t bytes = sizeof found - 1;  // it ends with a zero
+  if (name(fd, reinterpret_cast<sockaddr*>(&found), &bytes) != 0 || found.sun_family != AF_UNIX) {
+    return false;
+  }
+  // Names that are no paths begin with a zero.
+  return address == found.sun_path + (found.sun_path[0] == '\0' ? 1 : 0);
+}
+
+bool IsStill(const HeldDescriptor& held) {
+  struct stat now {};
+  return fstat(held.fd, &now) == 0 && now.st_dev == held.device && now.st_ino == held.inode;
+}
+
+}  // namespace
+
+NewDescriptors::NewDescriptors() : before_(OpenDescriptors()) {}
+
+std::vector<int> NewDescriptors::OpenedSince() const {
+  std::vector<int> opened = OpenDescriptors();
+  std::erase_if(opened, [this](int fd) { return std::ranges::binary_search(before_, fd); });
+  return opened;
+}
+
+std::vector<HeldDescriptor> NewDescriptors::OfPort(uint16_t udp_port) const {
+  std::vector<HeldDescriptor> held;
+  for (const int fd : OpenedSince()) {
+    struct stat file {};
+    if (HoldsPort(fd, udp_port) && fstat(fd, &file) == 0) {
+      held.push_back({fd, file.st_dev, file.st_ino});
+    }
+  }
+  return held;
+}
+
+std::vector<HeldDescriptor> SocketsAt(const std::string& address) {
+  std::vector<HeldDescriptor> held;
+  for (const int fd : OpenDescriptors()) {
+    struct stat file {};
+    if ((IsAt(fd, getsockname, address) || IsAt(fd, getpeername, address)) &&
+        fstat(fd, &file) == 0) {
+      held.push_back({fd, file.st_dev, file.st_ino});
+    }
+  }
+  return held;
+}
+
+void CloseOnExec(std::span<const HeldDescriptor> descriptors) {
+  for (const HeldDescriptor& held : descriptors) {
+    if (IsStill(held)) SetCloseOnExec(held.fd);
+  }
+}
+
+void LetGo(std::span<const HeldDescriptor> descriptors) {
+  if (descriptors.empty()) return;
+  const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (nothing < 0) return;
+  for (const HeldDescriptor& held : descriptors) {
+    if (IsStill(held)) dup3(nothing, held.fd, O_CLOEXEC);
+  }
+  close(nothing);
+}
+
+void NewDescriptors::CloseOnExec() const {
+  for (const int fd : OpenedSince()) SetCloseOnExec(fd);
+}
+
+}  // namespace pollux::compat

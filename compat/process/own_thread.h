@@ -1,0 +1,25 @@
+// Threads of the libraries' own in a program's process.
+#ifndef POLLUX_COMPAT_PROCESS_OWN_THREAD_H_
+#define POLLUX_COMPAT_PROCESS_OWN_THREAD_H_
+
+#include <functional>
+#include <thread>
+#include <utility>
+
+#include "compat/process/last_thread.h"
+#include "compat/process/without_signals.h"
+
+namespace pollux::compat {
+
+// The program may end while it runs.
+inline std::thread StartWithoutSignals(std::function<void()> run) {
+  const WithoutSignals without_signals;
+  return std::thread([run = std::move(run)] {
+    const OwnThread own;
+    run();
+  });
+}
+
+}  // namespace pollux::compat
+
+#endif  // POLLUX_COMPAT_PROCESS_OWN_THREAD_H_

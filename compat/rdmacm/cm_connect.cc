@@ -1,0 +1,287 @@
+// Connections of rdma_cm, and the queue pairs that it makes for them.
+#include <algorithm>
+#include <cerrno>
+
+#include "absl/functional/function_ref.h"
+#include "compat/loader/export.h"
+#include "compat/rdmacm/cm_id.h"
+#include "compat/verbs/error_number.h"
+#include "compat/verbs/queue_pair.h"
+
+extern "C" {
+ibv_comp_channel* pollux_ibv_create_comp_channel(ibv_context* context);
+int pollux_ibv_destroy_comp_channel(ibv_comp_channel* channel);
+ibv_cq* pollux_ibv_create_cq(ibv_context* context, int entries, void* user,
+                             ibv_comp_channel* channel, int vector);
+int pollux_ibv_destroy_cq(ibv_cq* cq);
+}
+
+namespace pollux::compat {
+namespace {
+
+// A queue pair is moved in two turns, one for each way of the messages; more is a worker that has
+// stopped.
+constexpr int kTurnsOfBinding = 64;
+
+// What peers may do to its memory is up to the regions that the program registers.
+constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
+                        IBV_ACCESS_REMOTE_ATOMIC;
+
+void DestroyOwnCqs(CmId* id) {
+  if (id->recv_cq != nullptr) pollux_ibv_destroy_cq(id->recv_cq);
+  if (id->send_cq != nullptr) pollux_ibv_destroy_cq(id->send_cq);
+  if (id->recv_cq_channel != nullptr) pollux_ibv_destroy_comp_channel(id->recv_cq_channel);
+  if (id->send_cq_channel != nullptr) pollux_ibv_destroy_comp_channel(id->send_cq_channel);
+  id->recv_cq = id->send_cq = nullptr;
+  id->recv_cq_channel = id->send_cq_channel = nullptr;
+}
+
+bool MakeCq(CmId* id, uint32_t entries, ibv_comp_channel** channel, ibv_cq** cq) {
+  *channel = pollux_ibv_create_comp_channel(id->verbs);
+  if (*channel == nullptr) return false;
+  *cq = pollux_ibv_create_cq(id->verbs, static_cast<int>(std::max(entries, 1u)), id, *channel, 0);
+  return *cq != nullptr;
+}
+
+// Those that the program leaves to librdmacm.
+bool MakeMissingCqs(CmId* id, ibv_qp_init_attr* init) {
+  if (init->send_cq == nullptr) {
+    if (!MakeCq(id, init->cap.max_send_wr, &id->send_cq_channel, &id->send_cq)) return false;
+    init->send_cq = id->send_cq;
+  }
+  if (init->recv_cq == nullptr) {
+    if (!MakeCq(id, init->cap.max_recv_wr, &id->recv_cq_channel, &id->recv_cq)) return false;
+    init->recv_cq = id->recv_cq;
+  }
+  return true;
+}
+
+absl::Status Bind(CmId* id, Qp* qp) {
+  Turn turn(id->world);
+  if (!turn.Has(id)) return absl::InvalidArgumentError("the identifier has ended");
+  std::optional<absl::Status> done;
+  turn.manager().BindQp(id->native, &turn.worker(), qp->native, kAccess,
+                        [&done](absl::Status status) { done = std::move(status); });
+  for (int i = 0; i < kTurnsOfBinding && !done; ++i) turn.Poll();
+  if (!done || !done->ok()) {
+    turn.manager().ReleaseQp(id->native);
+    return done ? *done : absl::InternalError("the queue pair does not move");
+  }
+  qp->connection = id;
+  id->bound = qp;
+  qp->was_connected = true;
+  qp->qp_base.state = qp->native->state();
+  return absl::OkStatus();
+}
+
+// The manager moves it, by messages, where librdmacm does so before the call returns.
+void AwaitMove(Turn& turn, const CmId& id, absl::FunctionRef<bool(ibv_qp_state)> is_there) {
+  if (id.bound == nullptr) return;
+  const verbs::QueuePair& native = *id.bound->native;
+  for (int i = 0; i < kTurnsOfBinding && !is_there(native.state()); ++i) turn.Poll();
+  id.bound->qp_base.state = native.state();
+}
+
+// As librdmacm, which moves it before it says anything: what is posted is flushed.
+void EndQueuePair(Turn& turn, const CmId& id) {
+  if (id.bound == nullptr) return;
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_ERR;
+  turn.worker().ModifyQp(id.bound->native, attr, IBV_QP_STATE).IgnoreError();  // from any state
+  turn.Poll();
+  id.bound->qp_base.state = id.bound->native->state();
+}
+
+int MakeQp(CmId* id, ibv_pd* pd, ibv_qp_init_attr* init, uint64_t send_ops) {
+  if (World::IsCopy()) return -1;
+  if (id->verbs == nullptr || id->qp != nullptr || init->qp_type == IBV_QPT_UC) {
+    return Failed(init->qp_type == IBV_QPT_UC ? EOPNOTSUPP : EINVAL);
+  }
+  if (pd == nullptr) pd = id->pd;
+  if (init->srq == nullptr) init->srq = id->srq;
+  Qp* qp = MakeMissingCqs(id, init) ? CreateQp(pd, init, send_ops) : nullptr;
+  const absl::Status bound = qp == nullptr ? absl::InternalError("") : Bind(id, qp);
+  if (!bound.ok()) {
+    const int error = qp == nullptr ? errno : ErrorNumber(bound);
+    if (qp != nullptr) DestroyQp(qp);
+    DestroyOwnCqs(id);
+    return Failed(error);
+  }
+  id->pd = pd;
+  id->qp = &qp->qp_base;
+  return 0;
+}
+
+// `most` stands for all that there is.
+uint8_t Limited(uint8_t asked, uint8_t most, uint8_t there) {
+  return asked == most ? there : asked;
+}
+
+// As librdmacm, which asks no more than the device has.
+bool IsTooMuch(const rdma_conn_param* param) {
+  const auto beyond = [](uint8_t asked, uint8_t most) {
+    return asked != most && asked > verbs::kMaxRdAtomic;
+  };
+  return param != nullptr && (beyond(param->responder_resources, RDMA_MAX_RESP_RES) ||
+                              beyond(param->initiator_depth, RDMA_MAX_INIT_DEPTH));
+}
+
+// A program made for Linux, where CM asks for the longest wait between the attempts, may be that
+// late with its receives. Who lets its peer try for ever loses nothing by asking for the short one.
+constexpr uint8_t kLongestRnrTimer = 0;  // 655 ms
+constexpr uint8_t kForEver = 7;
+
+cm::ConnectionParam Translate(const CmId& id, const rdma_conn_param* param) {
+  cm::ConnectionParam native;
+  native.ack_timeout = id.ack_timeout;
+  // Without a word of the program: as much as the peer offers, or as there is.
+  const uint8_t resources = id.offered ? id.offered->responder_resources : verbs::kMaxRdAtomic;
+  const uint8_t depth = id.offered ? id.offered->initiator_depth : verbs::kMaxRdAtomic;
+  native.responder_resources = resources;
+  native.initiator_depth = depth;
+  if (param == nullptr) return native;
+  native.private_data = {static_cast<const uint8_t*>(param->private_data),
+                         param->private_data == nullptr ? 0u : param->private_data_len};
+  native.responder_resources = Limited(param->responder_resources, RDMA_MAX_RESP_RES, resources);
+  native.initiator_depth = Limited(param->initiator_depth, RDMA_MAX_INIT_DEPTH, depth);
+  native.flow_control = param->flow_control != 0;
+  native.retry_count = param->retry_count;
+  native.rnr_retry_count = param->rnr_retry_count;
+  if (param->rnr_retry_count < kForEver) native.min_rnr_timer = kLongestRnrTimer;
+  native.srq = param->srq != 0;
+  native.qp_num = param->qp_num;
+  return native;
+}
+
+// 0, or -1 with errno. Of a queue pair that cannot be moved the manager has told the peer.
+int Accept(CmId* id, const rdma_conn_param* param) {
+  Turn turn(id->world);
+  // By the program: from there it cannot be moved.
+  const bool was_moved = id->bound != nullptr && id->bound->native->state() == IBV_QPS_RTS;
+  const absl::Status status = turn.manager().Accept(id->native, Translate(*id, param));
+  int error = 0;
+  if (status.ok()) {
+    id->awaits_accept = false;
+    id->accept_error = &error;
+  }
+  turn.Poll();
+  if (!status.ok()) return CmResult(status);
+  if (id->ps != RDMA_PS_UDP) {
+    AwaitMove(turn, *id, [&](ibv_qp_state state) {
+      if (error == 0) return state == IBV_QPS_RTS && !was_moved;
+      return state == IBV_QPS_ERR || state == IBV_QPS_RESET;
+    });
+  }
+  id->accept_error = nullptr;
+  return error == 0 ? 0 : Failed(error);
+}
+
+int Reject(rdma_cm_id* id, const void* data, uint8_t length) {
+  if (World::IsCopy()) return -1;
+  Turn turn(Of(id)->world);
+  const absl::Status status = turn.manager().Reject(
+      Of(id)->native, {static_cast<const uint8_t*>(data), data == nullptr ? 0u : length});
+  turn.Poll();
+  return CmResult(status);
+}
+
+}  // namespace
+
+POLLUX_EXPORT int pollux_rdma_create_qp(rdma_cm_id* id, ibv_pd* pd, ibv_qp_init_attr* init) {
+  return MakeQp(Of(id), pd, init, 0);
+}
+
+POLLUX_EXPORT int pollux_rdma_create_qp_ex(rdma_cm_id* id, ibv_qp_init_attr_ex* init) {
+  constexpr uint32_t kMask =
+      IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+  const bool flags_given = (init->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0;
+  if ((init->comp_mask & ~kMask) != 0 || (flags_given && init->create_flags != 0)) {
+    return Failed(EOPNOTSUPP);
+  }
+  ibv_pd* pd = (init->comp_mask & IBV_QP_INIT_ATTR_PD) != 0 ? init->pd : nullptr;
+  const bool ops_given = (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+  // The longer structure begins as the shorter one does.
+  return MakeQp(Of(id), pd, reinterpret_cast<ibv_qp_init_attr*>(init),
+                ops_given ? init->send_ops_flags : 0);
+}
+
+POLLUX_EXPORT void pollux_rdma_destroy_qp(rdma_cm_id* id) {
+  if (id->qp != nullptr && DestroyQp(Of(id->qp)) != 0) return;
+  id->qp = nullptr;
+  DestroyOwnCqs(Of(id));
+}
+
+POLLUX_EXPORT int pollux_rdma_connect(rdma_cm_id* id, rdma_conn_param* param) {
+  if (World::IsCopy()) return -1;
+  if (id->ps == RDMA_PS_TCP && IsTooMuch(param)) return Failed(EINVAL);
+  {
+    Turn turn(Of(id)->world);
+    const absl::Status status = turn.manager().Connect(Of(id)->native, Translate(*Of(id), param));
+    if (status.ok()) Of(id)->is_connection = true;
+    turn.Poll();
+    if (!status.ok()) return CmResult(status);
+  }
+  return Complete(Of(id));
+}
+
+POLLUX_EXPORT int pollux_rdma_accept(rdma_cm_id* id, rdma_conn_param* param) {
+  if (World::IsCopy()) return -1;
+  if (id->ps == RDMA_PS_TCP && IsTooMuch(param)) return Failed(EINVAL);
+  if (Accept(Of(id), param) != 0) return -1;
+  // Of an answered SIDR_REQ nothing more is heard.
+  return id->ps == RDMA_PS_UDP ? 0 : Complete(Of(id));
+}
+
+POLLUX_EXPORT int pollux_rdma_reject(rdma_cm_id* id, const void* data, uint8_t length) {
+  return Reject(id, data, length);
+}
+
+// Enhanced connection establishment is no part of these connections: any rejection is an ordinary
+// one.
+POLLUX_EXPORT int pollux_rdma_reject_ece(rdma_cm_id* id, const void* data, uint8_t length) {
+  return Reject(id, data, length);
+}
+
+// As librdmacm: only for an identifier whose queue pair the program has made and moved by itself.
+POLLUX_EXPORT int pollux_rdma_establish(rdma_cm_id* id) {
+  if (World::IsCopy()) return -1;
+  if (id->qp != nullptr) return Failed(EINVAL);
+  Turn turn(Of(id)->world);
+  const absl::Status status = turn.manager().Establish(Of(id)->native);
+  turn.Poll();
+  return CmResult(status);
+}
+
+POLLUX_EXPORT int pollux_rdma_init_qp_attr(rdma_cm_id* id, ibv_qp_attr* attr, int* mask) {
+  Turn turn(Of(id)->world);
+  const absl::Status status = turn.manager().QueryQpAttr(*Of(id)->native, attr, mask);
+  if (!status.ok()) return CmResult(status);
+  if ((*mask & IBV_QP_ACCESS_FLAGS) != 0) attr->qp_access_flags = kAccess;
+  return 0;
+}
+
+POLLUX_EXPORT int pollux_rdma_disconnect(rdma_cm_id* id) {
+  if (World::IsCopy()) return -1;
+  {
+    Turn turn(Of(id)->world);
+    const absl::Status status = turn.manager().Disconnect(Of(id)->native);
+    turn.Poll();
+    // As rdma_cm, of a connection that is over or never came to be. But who waits here would do so
+    // for an event that does not come.
+    const bool over = absl::IsFailedPrecondition(status) && Of(id)->is_connection;
+    if (over) EndQueuePair(turn, *Of(id));
+    if (over && Of(id)->sync == nullptr) return 0;
+    if (!status.ok()) return CmResult(status);
+    AwaitMove(turn, *Of(id), [](ibv_qp_state state) { return state == IBV_QPS_ERR; });
+  }
+  return Complete(Of(id));
+}
+
+POLLUX_EXPORT int pollux_rdma_notify(rdma_cm_id* id, ibv_event_type event) {
+  if (World::IsCopy()) return -1;
+  Turn turn(Of(id)->world);
+  turn.manager().Notify(Of(id)->native, event);
+  return 0;
+}
+
+}  // namespace pollux::compat

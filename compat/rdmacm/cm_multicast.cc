@@ -1,0 +1,62 @@
+// Multicast groups of rdma_cm.
+#include <cerrno>
+
+#include "compat/loader/export.h"
+#include "compat/rdmacm/cm_address.h"
+#include "compat/rdmacm/cm_id.h"
+#include "compat/verbs/error_number.h"
+
+namespace pollux::compat {
+namespace {
+
+int Join(CmId* id, const sockaddr* address, void* context) {
+  if (World::IsCopy()) return -1;
+  const std::optional<cm::Endpoint> group = ToEndpoint(address);
+  if (!group) return Failed(EINVAL);
+  {
+    Turn turn(id->world);
+    if (!turn.Has(id)) return Failed(EINVAL);
+    const absl::Status status = turn.manager().JoinMulticast(id->native, group->address);
+    if (!status.ok()) return CmResult(status);
+    id->groups[group->address] = context;
+    turn.Poll();
+  }
+  return Complete(id);
+}
+
+}  // namespace
+
+POLLUX_EXPORT int pollux_rdma_join_multicast(rdma_cm_id* id, sockaddr* address, void* context) {
+  return Join(Of(id), address, context);
+}
+
+POLLUX_EXPORT int pollux_rdma_join_multicast_ex(rdma_cm_id* id, rdma_cm_join_mc_attr_ex* attr,
+                                                void* context) {
+  constexpr uint32_t kMask = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
+  if ((attr->comp_mask & RDMA_CM_JOIN_MC_ATTR_ADDRESS) == 0) return Failed(EINVAL);
+  const bool full_member = (attr->comp_mask & RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS) == 0 ||
+                           attr->join_flags == RDMA_MC_JOIN_FLAG_FULLMEMBER;
+  if ((attr->comp_mask & ~kMask) != 0 || !full_member) return Failed(EOPNOTSUPP);
+  return Join(Of(id), attr->addr, context);
+}
+
+// Of its joining nothing is heard any more.
+POLLUX_EXPORT int pollux_rdma_leave_multicast(rdma_cm_id* id, sockaddr* address) {
+  if (World::IsCopy()) return -1;
+  const std::optional<cm::Endpoint> group = ToEndpoint(address);
+  if (!group) return Failed(EINVAL);
+  CmId* const mine = Of(id);
+  Turn turn(mine->world);
+  const absl::Status status = turn.manager().LeaveMulticast(mine->native, group->address);
+  const bool was_joined = mine->groups.erase(group->address) != 0;
+  if (const Qp* const member = MemberOf(*mine); was_joined && member != nullptr) {
+    turn.worker().DetachMulticast(member->native, group->address).IgnoreError();  // may be already
+  }
+  Of(id->channel)->events.RemoveIf([&](const std::unique_ptr<CmEvent>& event) {
+    return event->owner == mine && IsAboutGroup(*event) && GroupOf(*event) == group->address;
+  });
+  turn.Poll();
+  return CmResult(status);
+}
+
+}  // namespace pollux::compat

@@ -1,0 +1,78 @@
+// Peers of rdma_cm and their queue pairs, for tests of whatever comes of them.
+#ifndef POLLUX_COMPAT_RDMACM_CM_PEER_FOR_TEST_H_
+#define POLLUX_COMPAT_RDMACM_CM_PEER_FOR_TEST_H_
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "compat/verbs/reliable_qp_for_test.h"
+
+namespace pollux::compat {
+
+// A port whose frames nobody takes but itself: it is both ends.
+inline constexpr char kPortOfOne[] = "port=net_ring0\naddress=192.0.2.1/24\nmemory=128\n";
+inline constexpr char kAddressOfOne[] = "192.0.2.1";
+inline constexpr int kResolveTimeoutMs = 10'000;
+
+// What the calls of rdma_cm take by a pointer.
+class Ipv4Address {
+ public:
+  Ipv4Address(const char* text, uint16_t port) {
+    address_.sin_family = AF_INET;
+    address_.sin_port = htons(port);
+    inet_pton(AF_INET, text, &address_.sin_addr);
+  }
+  sockaddr* get() { return reinterpret_cast<sockaddr*>(&address_); }
+
+ private:
+  sockaddr_in address_{};
+};
+
+inline int Bind(rdma_cm_id* id, const char* text, uint16_t port) {
+  return rdma_bind_addr(id, Ipv4Address(text, port).get());
+}
+
+inline int MakeQp(rdma_cm_id* id, uint32_t depth = 16) {
+  ibv_qp_init_attr init = ReliableQp(depth);
+  return rdma_create_qp(id, nullptr, &init);
+}
+
+// One whose calls wait, which knows its way to the listener and has a queue pair.
+inline rdma_cm_id* MakePeer(const char* listener, uint16_t port, uint32_t depth = 16) {
+  rdma_cm_id* peer = nullptr;
+  EXPECT_EQ(rdma_create_id(nullptr, &peer, nullptr, RDMA_PS_TCP), 0);
+  Ipv4Address address(listener, port);
+  EXPECT_EQ(rdma_resolve_addr(peer, nullptr, address.get(), kResolveTimeoutMs), 0)
+      << std::strerror(errno);
+  EXPECT_EQ(rdma_resolve_route(peer, kResolveTimeoutMs), 0) << std::strerror(errno);
+  EXPECT_EQ(MakeQp(peer, depth), 0) << std::strerror(errno);
+  return peer;
+}
+
+// One that has asked this port's own listener for a connection, and hears in `channel`.
+inline rdma_cm_id* Ask(uint16_t port, rdma_event_channel* channel) {
+  rdma_cm_id* peer = MakePeer(kAddressOfOne, port);
+  EXPECT_EQ(rdma_migrate_id(peer, channel), 0);
+  rdma_conn_param param{};
+  EXPECT_EQ(rdma_connect(peer, &param), 0);
+  return peer;
+}
+
+// The next event in the channel, which is of that type: whom it is about.
+inline rdma_cm_id* AwaitEvent(rdma_event_channel* channel, rdma_cm_event_type type) {
+  rdma_cm_event* event = nullptr;
+  EXPECT_EQ(rdma_get_cm_event(channel, &event), 0) << std::strerror(errno);
+  EXPECT_EQ(event->event, type) << rdma_event_str(event->event) << " " << event->status;
+  rdma_cm_id* const id = event->id;
+  EXPECT_EQ(rdma_ack_cm_event(event), 0);
+  return id;
+}
+
+}  // namespace pollux::compat
+
+#endif  // POLLUX_COMPAT_RDMACM_CM_PEER_FOR_TEST_H_

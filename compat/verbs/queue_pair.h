@@ -1,0 +1,17 @@
+// Queue pairs, for those who make them on a program's behalf (rdma_cm).
+#ifndef POLLUX_COMPAT_VERBS_QUEUE_PAIR_H_
+#define POLLUX_COMPAT_VERBS_QUEUE_PAIR_H_
+
+#include "compat/verbs/objects.h"
+
+namespace pollux::compat {
+
+// As ibv_create_qp: null with errno set. With `send_ops` (ibv_qp_create_send_ops_flags) it can
+// build work requests. Not during a Turn.
+Qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* init, uint64_t send_ops);
+// As ibv_destroy_qp: 0 or an errno. Not during a Turn.
+int DestroyQp(Qp* qp);
+
+}  // namespace pollux::compat
+
+#endif  // POLLUX_COMPAT_VERBS_QUEUE_PAIR_H_

@@ -1,0 +1,76 @@
+#include "nfs/export/credential.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <vector>
+
+#include "oncrpc/codec.h"
+
+namespace pollux::nfs {
+namespace {
+
+constexpr oncrpc::AuthFlavor kSys = oncrpc::AuthFlavor::kSys;
+
+std::vector<uint8_t> Body(uint32_t uid, uint32_t gid, std::initializer_list<uint32_t> gids) {
+  oncrpc::AuthSys sys{.machinename = {"client"}, .uid = uid, .gid = gid};
+  for (const uint32_t id : gids) sys.gids.items.push_back(id);
+  std::vector<uint8_t> space(oncrpc::kMaxAuthBytes);
+  const oncrpc::Encoded encoded = oncrpc::Encode(sys, absl::MakeSpan(space));
+  EXPECT_TRUE(encoded.ok);
+  space.resize(encoded.stream.size());
+  return space;
+}
+
+// Nothing when it is refused.
+std::optional<Credential> Of(const oncrpc::OpaqueAuth& auth, const Export& exported = {}) {
+  Credential credential;
+  if (CredentialOf(auth, exported, &credential) != AuthStatus::kOk) return std::nullopt;
+  return credential;
+}
+
+TEST(CredentialTest, IdsAreTheClients) {
+  const std::vector<uint8_t> body = Body(1000, 100, {4, 24, 1000});
+  const auto credential = Of({.flavor = kSys, .body = body});
+  ASSERT_TRUE(credential.has_value());
+  EXPECT_EQ(*credential, (Credential{.uid = 1000, .gid = 100, .groups = {4, 24, 1000}}));
+}
+
+TEST(CredentialTest, RootIsSquashedUnlessTheExportSaysOtherwise) {
+  const std::vector<uint8_t> body = Body(0, 0, {0, 4});
+  EXPECT_EQ(Of({.flavor = kSys, .body = body}), Credential{});
+  EXPECT_EQ(Of({.flavor = kSys, .body = body}, Export{.root_squash = false}),
+            (Credential{.uid = 0, .gid = 0, .groups = {0, 4}}));
+  // Root's group does not come by the side door either.
+  const std::vector<uint8_t> user = Body(7, 0, {0, 4});
+  EXPECT_EQ(Of({.flavor = kSys, .body = user}),
+            (Credential{.uid = 7, .gid = kAnonymousId, .groups = {kAnonymousId, 4}}));
+}
+
+TEST(CredentialTest, NobodysIdIsAnonymous) {
+  const std::vector<uint8_t> body = Body(UINT32_MAX, 4, {});
+  EXPECT_EQ(Of({.flavor = kSys, .body = body}, Export{.root_squash = false}), Credential{});
+}
+
+TEST(CredentialTest, WithoutOneAnonymous) {
+  EXPECT_EQ(Of({}, Export{.root_squash = false}), Credential{});
+}
+
+TEST(CredentialTest, WhatIsNoneIsRefused) {
+  std::vector<uint8_t> body = Body(1, 2, {3});
+  Credential credential{.uid = 9, .gid = 9, .groups = {}};
+  EXPECT_EQ(CredentialOf({.flavor = oncrpc::AuthFlavor::kGss, .body = body}, Export{}, &credential),
+            AuthStatus::kRejectedCred);
+  for (size_t size = 0; size < body.size(); ++size) {
+    EXPECT_EQ(CredentialOf({.flavor = kSys, .body = absl::MakeConstSpan(body).first(size)},
+                           Export{}, &credential),
+              AuthStatus::kBadCred);
+  }
+  body.push_back(0);
+  EXPECT_EQ(CredentialOf({.flavor = kSys, .body = body}, Export{}, &credential),
+            AuthStatus::kBadCred);
+  EXPECT_EQ(credential.uid, 9u);
+}
+
+}  // namespace
+}  // namespace pollux::nfs

@@ -1,0 +1,61 @@
+#include "nfs/lock/lock_callback.h"
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "nfs/client/tcp_rpc.h"
+#include "nfs/lock/own_name.h"
+#include "oncrpc/rpcbind.h"
+#include "stack/base/address.h"
+
+namespace pollux::nfs {
+namespace {
+
+absl::StatusOr<cm::Endpoint> FindManager(const Gid& client) {
+  auto rpcbind = oncrpc::RpcBind::At(client);
+  if (!rpcbind.ok()) return rpcbind.status();
+  return rpcbind->Find(kNlmProgram, kNlmV4, client, oncrpc::RpcBind::Transport::kTcp);
+}
+
+absl::StatusOr<TcpRpc> Connect(const cm::Endpoint& manager, const std::string& own_name) {
+  return TcpRpc::Connect(manager, kNlmProgram, kNlmV4, {.machinename = {own_name}},
+                         absl::StrCat("the lock manager of ", FormatAddress(manager.address)));
+}
+
+}  // namespace
+
+bool TellGranted(const LockRequest& request) {
+  const auto manager = FindManager(request.owner.client.address);
+  return manager.ok() && TellGrantedAt(*manager, request);
+}
+
+bool TellGrantedAt(const cm::Endpoint& manager, const LockRequest& request) {
+  const std::string own = OwnName();
+  auto rpc = Connect(manager, own);
+  if (!rpc.ok()) return false;
+  Nlm4Testargs args{.exclusive = request.exclusive};
+  args.alock.caller_name.text = own;
+  args.alock.fh.text = request.file;
+  args.alock.oh.text = request.owner.oh;
+  args.alock.svid = request.owner.svid;
+  args.alock.l_offset = request.range.begin;
+  args.alock.l_len = request.range.length();
+  Nlm4Res result;
+  const absl::Status status =
+      rpc->Call(static_cast<uint32_t>(NlmProcedure::kGranted), args, &result);
+  return !status.ok() || result.stat == Nlm4Stats::kGranted;
+}
+
+bool TellResult(const Gid& client, NlmProcedure procedure, absl::Span<const uint8_t> results) {
+  const auto manager = FindManager(client);
+  return manager.ok() && TellResultAt(*manager, procedure, results);
+}
+
+bool TellResultAt(const cm::Endpoint& manager, NlmProcedure procedure,
+                  absl::Span<const uint8_t> results) {
+  auto rpc = Connect(manager, OwnName());
+  return rpc.ok() && rpc->CallEncoded(static_cast<uint32_t>(procedure), results).ok();
+}
+
+}  // namespace pollux::nfs

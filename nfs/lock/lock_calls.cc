@@ -1,0 +1,409 @@
+#include "nfs/lock/lock_calls.h"
+
+#include <fcntl.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "nfs/export/file_handle.h"
+#include "nfs/procedures/call_context.h"
+
+namespace pollux::nfs {
+namespace {
+
+using oncrpc::AcceptStatus;
+using Outcome = LockTable::Outcome;
+
+absl::Span<const uint8_t> BytesOf(const Netobj& object) {
+  return {reinterpret_cast<const uint8_t*>(object.text.data()), object.text.size()};
+}
+
+const Netobj& HandleIn(const Nlm4Shareargs& args) { return args.share.fh; }
+template <class Args>
+const Netobj& HandleIn(const Args& args) {
+  return args.alock.fh;
+}
+
+template <class Args>
+bool IsReclaim(const Args& args) {
+  if constexpr (requires { args.reclaim; }) {
+    return args.reclaim;
+  } else {
+    return false;
+  }
+}
+
+Nlm4Stats StatOf(Nfsstat3 status) {
+  switch (status) {
+    case Nfsstat3::kOk:
+      return Nlm4Stats::kGranted;
+    case Nfsstat3::kStale:
+    case Nfsstat3::kBadhandle:
+      return Nlm4Stats::kStaleFh;
+    case Nfsstat3::kRofs:
+      return Nlm4Stats::kRofs;
+    case Nfsstat3::kJukebox:
+      return Nlm4Stats::kDeniedNolocks;
+    default:
+      return Nlm4Stats::kFailed;
+  }
+}
+
+Nlm4Stats StatOf(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kGranted:
+      return Nlm4Stats::kGranted;
+    case Outcome::kDenied:
+      return Nlm4Stats::kDenied;
+    case Outcome::kWaiting:
+      return Nlm4Stats::kBlocked;
+    case Outcome::kNoLocks:
+      return Nlm4Stats::kDeniedNolocks;
+    case Outcome::kFailed:
+      break;
+  }
+  return Nlm4Stats::kFailed;
+}
+
+LockClient ClientOf(const Gid& address, std::string_view name) {
+  return {.address = address, .name = std::string(name)};
+}
+
+ShareRequest ShareOf(const LockClient& client, const Nlm4Share& share, uint64_t incarnation) {
+  return {.file = std::string(share.fh.text),
+          .client = client,
+          .oh = std::string(share.oh.text),
+          .access = share.access & kFsh4Both,
+          .mode = share.mode & kFsh4Both,
+          .incarnation = incarnation};
+}
+
+// The largest cookie with the largest holder.
+constexpr size_t kMaxLockResultBytes = 2 * kMaxNetobj + 256;
+
+}  // namespace
+
+LockCalls::Shared::Shared(const ServedExports* all, std::chrono::steady_clock::duration patience)
+    : exports(all), clients([all] { return all->LockHolders(); }), waiting(patience) {
+  for (const auto& served : all->all()) overdue[served.get()] = 0;
+}
+
+bool LockCalls::Shared::Remember(const Gid& host) {
+  const absl::Status status = hosts->Add(host, [this] { return exports->HostsWithLocks(); });
+  if (!status.ok() && !said.exchange(true)) {
+    log(absl::StrCat("locks are refused: ", status.message()));
+  }
+  return status.ok();
+}
+
+bool LockCalls::Shared::FreeAll(const LockClients::Incarnation& incarnation,
+                                const ServedExport* but) {
+  bool all = true;
+  for (const auto& served : exports->all()) {
+    if (served.get() == but) continue;
+    all &= served->storage->RunControl(
+        [granter = granter, raw = served.get(), incarnation](Identity&) {
+          raw->locks.FreeAll(incarnation.client, incarnation.number);
+          granter->Deliver(raw);
+        });
+  }
+  return all;
+}
+
+bool LockCalls::Shared::Drop(const LockClient& client) {
+  const auto renewed = clients.Renew(client);
+  // Who is not known holds nothing.
+  if (!renewed.has_value()) return true;
+  const LockClients::Incarnation now{.client = client, .number = *renewed};
+  if (!FreeAll(now, nullptr)) return false;
+  clients.Freed(now, std::nullopt);
+  return true;
+}
+
+std::optional<uint64_t> LockCalls::Session::Enter(const LockClient& holder,
+                                                  std::optional<uint32_t> state) {
+  const auto heard = shared.clients.HeardOf(holder, state);
+  if (!heard.has_value()) return std::nullopt;
+  const LockClients::Incarnation now{.client = holder, .number = heard->incarnation};
+  // Here before the new lock; elsewhere it may be a little later.
+  served.locks.FreeAll(holder, now.number);
+  if (!heard->freed && shared.FreeAll(now, &served)) shared.clients.Freed(now, state);
+  return now.number;
+}
+
+bool LockCalls::Session::MayTake(bool reclaim) const {
+  if (!reclaim) return !shared.InGrace();
+  return shared.InGrace() && shared.hosts->before().contains(client);
+}
+
+LockRequest LockCalls::Session::RequestOf(const Nlm4Lock& lock, const ByteRange& range,
+                                          bool exclusive) const {
+  return {.file = std::string(lock.fh.text),
+          .owner = {.client = ClientOf(client, lock.caller_name.text),
+                    .svid = lock.svid,
+                    .oh = std::string(lock.oh.text)},
+          .range = range,
+          .exclusive = exclusive};
+}
+
+LockCalls::LockCalls(const ServedExports* exports, Options options)
+    : shared_(std::make_shared<Shared>(exports, options.patience)) {
+  shared_->hosts = options.hosts;
+  shared_->log = std::move(options.log);
+  shared_->tell_result = std::move(options.tell_result);
+  if (!options.hosts->before().empty()) {
+    shared_->grace_end = std::chrono::steady_clock::now() + options.grace;
+  }
+  shared_->hosts->KeepToldUntil(shared_->grace_end);
+  shared_->granter = LockGranter::Start(exports, std::move(options.tell_granted));
+}
+
+LockCalls::~LockCalls() { shared_->granter->Stop(); }
+
+void LockCalls::Serve(ControlCall call) {
+  switch (static_cast<NlmProcedure>(call.procedure())) {
+    case NlmProcedure::kNull:
+      return call.Answer(oncrpc::Void());
+    case NlmProcedure::kTest:
+      return Start(std::move(call), &Test);
+    case NlmProcedure::kTestMsg:
+      return Start(std::move(call), &Test, NlmProcedure::kTestRes);
+    case NlmProcedure::kLock:
+      return Start(std::move(call), &Lock);
+    case NlmProcedure::kLockMsg:
+      return Start(std::move(call), &Lock, NlmProcedure::kLockRes);
+    case NlmProcedure::kNmLock:
+      return Start(std::move(call), &NmLock);
+    case NlmProcedure::kCancel:
+      return Start(std::move(call), &Cancel);
+    case NlmProcedure::kCancelMsg:
+      return Start(std::move(call), &Cancel, NlmProcedure::kCancelRes);
+    case NlmProcedure::kUnlock:
+      return Start(std::move(call), &Unlock);
+    case NlmProcedure::kUnlockMsg:
+      return Start(std::move(call), &Unlock, NlmProcedure::kUnlockRes);
+    case NlmProcedure::kShare:
+      return Start(std::move(call), &Share);
+    case NlmProcedure::kUnshare:
+      return Start(std::move(call), &Unshare);
+    case NlmProcedure::kFreeAll:
+      return FreeAll(std::move(call));
+    case NlmProcedure::kGranted:
+      return Refuse(std::move(call));
+    case NlmProcedure::kGrantedMsg:
+      return Refuse(std::move(call), NlmProcedure::kGrantedRes);
+    case NlmProcedure::kTestRes:
+    case NlmProcedure::kLockRes:
+    case NlmProcedure::kCancelRes:
+    case NlmProcedure::kUnlockRes:
+    case NlmProcedure::kGrantedRes:
+      return call.Answer(oncrpc::Void());
+  }
+  call.Fail(AcceptStatus::kProcedureUnavailable);
+}
+
+template <class Res>
+void LockCalls::Answer(Shared& shared, ControlCall& call, const Res& results,
+                       NlmProcedure told_by) {
+  if (told_by == NlmProcedure::kNull) return call.Answer(results);
+  call.Answer(oncrpc::Void());
+  // A stranger has no host of anybody's called.
+  if (!shared.exports->Admit(call.client())) return;
+  std::vector<uint8_t> bytes(kMaxLockResultBytes);
+  bytes.resize(oncrpc::Encode(results, absl::MakeSpan(bytes)).stream.size());
+  // One that there is no room for is asked for again.
+  shared.outgoing.Post(call.client(),
+                       [&shared, client = call.client(), told_by, bytes = std::move(bytes)] {
+                         return shared.tell_result(client, told_by, bytes);
+                       });
+}
+
+template <class Res, class Args>
+void LockCalls::Start(ControlCall call, Res (*serve)(Session&, const Args&), NlmProcedure told_by) {
+  Args args;
+  if (!call.Read(&args)) return call.Fail(AcceptStatus::kGarbageArguments);
+  ServedExport* const served = shared_->exports->Find(ClaimedExport(BytesOf(HandleIn(args))));
+  if (served == nullptr) {
+    return Answer(*shared_, call, Res{.cookie = args.cookie, .stat = Nlm4Stats::kStaleFh}, told_by);
+  }
+  // Whose it is, WaitingCalls says.
+  auto waiting = std::make_shared<ControlCall>(std::move(call));
+  const auto put_off = [raw = shared_.get(), args, told_by, waiting] {
+    Answer(*raw, *waiting, Res{.cookie = args.cookie, .stat = Nlm4Stats::kDeniedGracePeriod},
+           told_by);
+  };
+  std::atomic<int64_t>* const overdue = &shared_->overdue.at(served);
+  if (*overdue > 0 && !IsReclaim(args)) return put_off();
+  const uint64_t number = IsReclaim(args) ? 0 : shared_->waiting.Add([overdue, put_off] {
+    ++*overdue;
+    put_off();
+  });
+  const bool runs = served->storage->RunControlCall([shared = shared_, served, args, serve, told_by,
+                                                     number, overdue, waiting](Identity& identity) {
+    if (number != 0 && !shared->waiting.Take(number)) {
+      --*overdue;
+      return;
+    }
+    ControlCall& call = *waiting;
+    const Export& exported = served->tree->exported();
+    Session session{.shared = *shared,
+                    .served = *served,
+                    .context = {.tree = served->tree.get(), .identity = &identity},
+                    .client = call.client()};
+    const AuthStatus authenticated =
+        CredentialOf(call.credential(), exported, &session.context.caller);
+    if (authenticated != AuthStatus::kOk) return call.Deny(authenticated);
+    Res results{.stat = Nlm4Stats::kFailed};
+    if (exported.Admits(session.client)) results = serve(session, args);
+    results.cookie = args.cookie;
+    Answer(*shared, call, results, told_by);
+    shared->granter->Deliver(served);
+  });
+  // What storage has no room for is put off at once: no answer would cost the connection, with the
+  // calls for other exports on it. A reclaim is not answered, and is asked again.
+  if (runs || number == 0) return;
+  if (shared_->waiting.Take(number)) return put_off();
+  --*overdue;
+}
+
+void LockCalls::Refuse(ControlCall call, NlmProcedure told_by) {
+  Nlm4Testargs args;
+  if (!call.Read(&args)) return call.Fail(AcceptStatus::kGarbageArguments);
+  Answer(*shared_, call, Nlm4Res{.cookie = args.cookie, .stat = Nlm4Stats::kDenied}, told_by);
+}
+
+void LockCalls::FreeAll(ControlCall call) {
+  Nlm4Notify args;
+  if (!call.Read(&args)) return call.Fail(AcceptStatus::kGarbageArguments);
+  const LockClient client = ClientOf(call.client(), args.name.text);
+  // What cannot be done now is not answered, and is asked again.
+  if (shared_->Drop(client)) call.Answer(oncrpc::Void());
+}
+
+bool LockCalls::HasRestarted(const Gid& host, uint32_t state,
+                             std::optional<std::string_view> name) {
+  bool all = true;
+  for (const auto& incarnation : shared_->clients.Restarted(host, state, name)) {
+    const bool freed = shared_->FreeAll(incarnation, nullptr);
+    // Not before: it is to be found again when it is told once more.
+    if (freed) shared_->clients.Freed(incarnation, state);
+    all &= freed;
+  }
+  return all;
+}
+
+absl::StatusOr<size_t> LockCalls::Drop(const Gid& address) {
+  size_t clients = 0;
+  bool all = true;
+  for (const LockClient& client : shared_->exports->LockHolders()) {
+    if (client.address != address) continue;
+    ++clients;
+    all &= shared_->Drop(client);
+  }
+  if (all) return clients;
+  return absl::UnavailableError("storage has too much to do; ask again");
+}
+
+// Programs may read locks and write locks by turns, and the file is opened once: for both, if it
+// can be.
+Nlm4Stats LockCalls::Open(const Session& session, const Netobj& handle, bool exclusive, Fd* file) {
+  const CallContext& context = session.context;
+  Fd object, allowed;
+  Nfsstat3 status = context.tree->Find(BytesOf(handle), &object);
+  if (status == Nfsstat3::kOk && exclusive && context.tree->exported().read_only) {
+    status = Nfsstat3::kRofs;
+  }
+  if (status == Nfsstat3::kOk) status = OpenFile(context, object, exclusive, &allowed);
+  if (status != Nfsstat3::kOk) return StatOf(status);
+  *file = Fd(open(PathTo(object).c_str(), O_RDWR | O_CLOEXEC));
+  if (!file->ok()) *file = std::move(allowed);
+  return Nlm4Stats::kGranted;
+}
+
+Nlm4Testres LockCalls::Test(Session& session, const Nlm4Testargs& args) {
+  // Who will hold what is not known yet.
+  if (session.shared.InGrace()) return {.stat = Nlm4Stats::kDeniedGracePeriod};
+  const auto range = ByteRange::From(args.alock.l_offset, args.alock.l_len);
+  if (!range.has_value()) return {.stat = Nlm4Stats::kFbig};
+  Fd file;
+  const Nlm4Stats opened = Open(session, args.alock.fh, args.exclusive, &file);
+  if (opened != Nlm4Stats::kGranted) return {.stat = opened};
+  const LockRequest request = session.RequestOf(args.alock, *range, args.exclusive);
+  const auto holder = session.served.locks.Test(request, file);
+  if (!holder.has_value()) return {.stat = Nlm4Stats::kGranted};
+  session.holder = holder->oh;
+  return {.stat = Nlm4Stats::kDenied,
+          .holder = {.exclusive = holder->held.exclusive,
+                     .svid = holder->svid,
+                     .oh = {session.holder},
+                     .l_offset = holder->held.range.begin,
+                     .l_len = holder->held.range.length()}};
+}
+
+Nlm4Res LockCalls::Lock(Session& session, const Nlm4Lockargs& args) {
+  return Take(session, args, /*monitored=*/true);
+}
+
+Nlm4Res LockCalls::NmLock(Session& session, const Nlm4Lockargs& args) {
+  return Take(session, args, /*monitored=*/false);
+}
+
+Nlm4Res LockCalls::Take(Session& session, const Nlm4Lockargs& args, bool monitored) {
+  if (!session.MayTake(args.reclaim)) return {.stat = Nlm4Stats::kDeniedGracePeriod};
+  const auto range = ByteRange::From(args.alock.l_offset, args.alock.l_len);
+  if (!range.has_value()) return {.stat = Nlm4Stats::kFbig};
+  // First: a datagram's sender may be forged, and a file's handle not.
+  Fd file;
+  const Nlm4Stats opened = Open(session, args.alock.fh, args.exclusive, &file);
+  if (opened != Nlm4Stats::kGranted) return {.stat = opened};
+  const LockRequest request = session.RequestOf(args.alock, *range, args.exclusive);
+  const auto incarnation = session.Enter(
+      request.owner.client, monitored ? std::optional<uint32_t>(args.state) : std::nullopt);
+  if (!incarnation.has_value() || (monitored && !session.shared.Remember(session.client))) {
+    return {.stat = Nlm4Stats::kDeniedNolocks};
+  }
+  const Outcome outcome =
+      session.served.locks.Lock(request, args.block, std::move(file), *incarnation);
+  // Again: meanwhile it may have been taken for one that holds nothing.
+  if (monitored && !session.shared.Remember(session.client)) {
+    return {.stat = Nlm4Stats::kDeniedNolocks};
+  }
+  return {.stat = StatOf(outcome)};
+}
+
+Nlm4Res LockCalls::Cancel(Session& session, const Nlm4Cancargs& args) {
+  const auto range = ByteRange::From(args.alock.l_offset, args.alock.l_len);
+  const bool cancelled = range.has_value() && session.served.locks.Cancel(session.RequestOf(
+                                                  args.alock, *range, args.exclusive));
+  return {.stat = cancelled ? Nlm4Stats::kGranted : Nlm4Stats::kDenied};
+}
+
+Nlm4Res LockCalls::Unlock(Session& session, const Nlm4Unlockargs& args) {
+  const auto range = ByteRange::From(args.alock.l_offset, args.alock.l_len);
+  if (!range.has_value()) return {.stat = Nlm4Stats::kFbig};
+  session.served.locks.Unlock(session.RequestOf(args.alock, *range, false));
+  return {.stat = Nlm4Stats::kGranted};
+}
+
+Nlm4Shareres LockCalls::Share(Session& session, const Nlm4Shareargs& args) {
+  if (!session.MayTake(args.reclaim)) return {.stat = Nlm4Stats::kDeniedGracePeriod};
+  Fd object;
+  const Nfsstat3 status = session.context.tree->Find(BytesOf(args.share.fh), &object);
+  if (status != Nfsstat3::kOk) return {.stat = StatOf(status)};
+  const LockClient client = ClientOf(session.client, args.share.caller_name.text);
+  const auto incarnation = session.Enter(client, std::nullopt);
+  if (!incarnation.has_value()) return {.stat = Nlm4Stats::kDeniedNolocks};
+  return {.stat = StatOf(session.served.locks.Share(ShareOf(client, args.share, *incarnation)))};
+}
+
+Nlm4Shareres LockCalls::Unshare(Session& session, const Nlm4Shareargs& args) {
+  const LockClient client = ClientOf(session.client, args.share.caller_name.text);
+  session.served.locks.Unshare(ShareOf(client, args.share, 0));
+  return {.stat = Nlm4Stats::kGranted};
+}
+
+}  // namespace pollux::nfs

@@ -1,0 +1,576 @@
+#include "nfs/lock/lock_calls.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "nfs/server/control_for_test.h"
+#include "nfs/storage/stalled_storage_for_test.h"
+#include "stack/base/address.h"
+
+namespace pollux::nfs {
+namespace {
+
+// A guard against hanging, not an expectation.
+constexpr auto kPatience = std::chrono::seconds(100);
+constexpr uint32_t kUser = 1234;
+// Of every incarnation.
+constexpr uint64_t kAll = UINT64_MAX;
+
+const Gid kOne = Gid::FromIpv4(0x0A000001), kTwo = Gid::FromIpv4(0x0A000002);
+
+// What clients are told, and what they say to it.
+class Told {
+ public:
+  LockGranter::Tell tell() {
+    return [this](const LockRequest& request) {
+      std::unique_lock lock(mutex_);
+      answers_.wait(lock, [&] { return request.owner.client.address != silent_; });
+      told_.push_back(request);
+      came_.notify_one();
+      return takes_;
+    };
+  }
+  LockRequest Next() {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(came_.wait_for(lock, kPatience, [this] { return !told_.empty(); }));
+    LockRequest next = std::move(told_.front());
+    told_.pop_front();
+    return next;
+  }
+  void Take(bool takes) {
+    const std::lock_guard lock(mutex_);
+    takes_ = takes;
+  }
+  // Who does not answer, until another is named.
+  void BeSilent(const Gid& client) {
+    const std::lock_guard lock(mutex_);
+    silent_ = client;
+    answers_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable came_;
+  std::condition_variable answers_;
+  std::deque<LockRequest> told_;
+  Gid silent_;
+  bool takes_ = true;
+};
+
+// What clients are told of their calls.
+class ResultsTold {
+ public:
+  struct Result {
+    Gid client;
+    NlmProcedure procedure;
+    std::vector<uint8_t> bytes;
+  };
+  LockCalls::TellResult tell() {
+    return [this](const Gid& client, NlmProcedure procedure, absl::Span<const uint8_t> bytes) {
+      const std::lock_guard lock(mutex_);
+      told_.push_back({client, procedure, {bytes.begin(), bytes.end()}});
+      came_.notify_one();
+      return true;
+    };
+  }
+  Result Next() {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(came_.wait_for(lock, kPatience, [this] { return !told_.empty(); }));
+    Result next = std::move(told_.front());
+    told_.pop_front();
+    return next;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable came_;
+  std::deque<Result> told_;
+};
+
+// The exports /rw and /ro, with a file that everybody may write, and the lock manager.
+class LockCallsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const absl::Status status = Identity().Begin(); !status.ok()) {
+      GTEST_SKIP() << status.message();
+    }
+    std::string pattern = std::string(getenv("TEST_TMPDIR")) + "/locksXXXXXX";
+    directory_ = mkdtemp(pattern.data());
+    std::vector<Export> exports;
+    for (const char* name : {"rw", "ro", "elsewhere"}) {
+      ASSERT_EQ(mkdir(Path(name).c_str(), 0755), 0);
+      exports.push_back(
+          {.directory = Path(name), .read_only = std::string(name) == "ro", .clients = clients_});
+      std::ofstream(Path(name) + "/f") << "text";
+      ASSERT_EQ(chmod((Path(name) + "/f").c_str(), 0666), 0);
+    }
+    exports[2].clients = {{.address = *ParseAddress("192.0.2.0"), .prefix_length = 24}};
+    auto opened = ServedExports::Open(exports, Path("key"));
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    exports_ = *std::move(opened);
+    Start();
+    file_ = HandleOf(0, "f");
+  }
+  // The lock manager of a server that starts, again or for the first time.
+  void Start(std::chrono::seconds grace = kPatience) {
+    calls_.reset();
+    hosts_.reset();
+    auto hosts = MonitoredHosts::Open(Path("locks"));
+    ASSERT_TRUE(hosts.ok()) << hosts.status();
+    hosts_ = *std::move(hosts);
+    calls_ = std::make_unique<LockCalls>(
+        exports_.get(),
+        LockCalls::Options{.tell_granted = told_.tell(),
+                           .tell_result = results_told_.tell(),
+                           .hosts = hosts_.get(),
+                           .grace = grace,
+                           .patience = patience_,
+                           .log = [this](const std::string& line) { logged_ = line; }});
+  }
+  // What the server held goes with it.
+  void Restart(std::chrono::seconds grace) {
+    calls_.reset();
+    exports_->all()[0]->locks.FreeAll({.address = kOne, .name = "guest"}, kAll);
+    exports_->all()[0]->locks.FreeAll({.address = kTwo, .name = "guest"}, kAll);
+    Start(grace);
+  }
+  void TearDown() override {
+    calls_.reset();
+    exports_.reset();
+    if (!directory_.empty()) std::filesystem::remove_all(directory_);
+  }
+  std::string Path(const std::string& name) const { return directory_ + "/" + name; }
+  std::string HandleOf(size_t which, const std::string& name) {
+    const ExportTree& tree = *exports_->all()[which]->tree;
+    Fd object;
+    EXPECT_EQ(tree.Walk(name, &object), Nfsstat3::kOk);
+    const NfsFh3 handle = *tree.HandleOf(object);
+    return {handle.bytes.begin(), handle.bytes.begin() + handle.size};
+  }
+
+  static Nlm4Lock Of(uint32_t svid, const std::string& file, uint64_t offset = 0,
+                     uint64_t length = 0) {
+    return {.caller_name = {"guest"},
+            .fh = {file},
+            .oh = {"process"},
+            .svid = svid,
+            .l_offset = offset,
+            .l_len = length};
+  }
+  // Sends a call as kUser; its reply's header, with what came behind it in results_.
+  template <class Args>
+  oncrpc::ReplyHeader Call(NlmProcedure procedure, const Args& args, const Gid& client) {
+    std::vector<uint8_t> credential(oncrpc::kMaxAuthBytes);
+    const oncrpc::Encoded encoded =
+        oncrpc::Encode(oncrpc::AuthSys{.uid = kUser, .gid = kUser}, absl::MakeSpan(credential));
+    const oncrpc::CallHeader header{
+        .program = kNlmProgram,
+        .version = kNlmV4,
+        .procedure = static_cast<uint32_t>(procedure),
+        .credential = {.flavor = oncrpc::AuthFlavor::kSys, .body = encoded.stream}};
+    message_ = AskControl(LockCalls::kProgram, header, args, client, [this](ControlCall call) {
+                 calls_->Serve(std::move(call));
+               }).get();
+    oncrpc::ReplyHeader reply;
+    const size_t begin = oncrpc::ParseReply(message_, &reply);
+    EXPECT_GT(begin, 0u);
+    results_ = absl::MakeConstSpan(message_).subspan(begin);
+    return reply;
+  }
+  template <class Res, class Args>
+  Res Ask(NlmProcedure procedure, const Args& args, const Gid& client) {
+    Res results;
+    EXPECT_EQ(Call(procedure, args, client).accept_status, oncrpc::AcceptStatus::kSuccess);
+    EXPECT_TRUE(oncrpc::Decode(oncrpc::XdrReader(results_), &results));
+    EXPECT_EQ(results.cookie.text, "cookie");
+    return results;
+  }
+  static Nlm4Lockargs LockArgs(const Nlm4Lock& lock) {
+    return {.cookie = {"cookie"}, .exclusive = true, .alock = lock, .state = 1};
+  }
+  Nlm4Stats Lock(const Nlm4Lock& lock, const Gid& client = kOne, bool block = false,
+                 uint32_t state = 1) {
+    Nlm4Lockargs args = LockArgs(lock);
+    args.block = block;
+    args.state = state;
+    return Ask<Nlm4Res>(NlmProcedure::kLock, args, client).stat;
+  }
+  Nlm4Stats Reclaim(const Nlm4Lock& lock, const Gid& client) {
+    Nlm4Lockargs args = LockArgs(lock);
+    args.reclaim = true;
+    return Ask<Nlm4Res>(NlmProcedure::kLock, args, client).stat;
+  }
+  Nlm4Stats Test(const Nlm4Lock& lock, const Gid& client) {
+    const Nlm4Testargs args{.cookie = {"cookie"}, .exclusive = true, .alock = lock};
+    return Ask<Nlm4Testres>(NlmProcedure::kTest, args, client).stat;
+  }
+  Nlm4Stats Unlock(const Nlm4Lock& lock, const Gid& client = kOne) {
+    return Ask<Nlm4Res>(NlmProcedure::kUnlock, Nlm4Unlockargs{.cookie = {"cookie"}, .alock = lock},
+                        client)
+        .stat;
+  }
+
+  std::vector<Network> clients_;  // of /rw and /ro; none: everybody
+  std::chrono::steady_clock::duration patience_ = kPatience;
+  std::string directory_, file_;
+  std::unique_ptr<MonitoredHosts> hosts_;
+  std::unique_ptr<ServedExports> exports_;
+  Told told_;
+  ResultsTold results_told_;
+  std::string logged_;
+  std::unique_ptr<LockCalls> calls_;
+  std::vector<uint8_t> message_;
+  absl::Span<const uint8_t> results_;
+};
+
+TEST_F(LockCallsTest, LockTestAndUnlock) {
+  EXPECT_EQ(Lock(Of(7, file_, 10, 10)), Nlm4Stats::kGranted);
+  EXPECT_EQ(Lock(Of(7, file_, 15, 10), kTwo), Nlm4Stats::kDenied);
+  EXPECT_EQ(Lock(Of(8, file_, 15, 10)), Nlm4Stats::kDenied);
+  EXPECT_EQ(Lock(Of(8, file_, 20)), Nlm4Stats::kGranted);
+  const Nlm4Testargs asked{.cookie = {"cookie"}, .alock = Of(8, file_)};
+  const auto held = Ask<Nlm4Testres>(NlmProcedure::kTest, asked, kTwo);
+  EXPECT_EQ(held.stat, Nlm4Stats::kDenied);
+  EXPECT_TRUE(held.holder.exclusive);
+  EXPECT_EQ(held.holder.svid, 7u);
+  EXPECT_EQ(held.holder.oh.text, "process");
+  EXPECT_EQ(held.holder.l_offset, 10u);
+  EXPECT_EQ(held.holder.l_len, 10u);
+  EXPECT_EQ(Unlock(Of(7, file_)), Nlm4Stats::kGranted);
+  EXPECT_EQ(Unlock(Of(8, file_)), Nlm4Stats::kGranted);
+  EXPECT_EQ(Ask<Nlm4Testres>(NlmProcedure::kTest, asked, kTwo).stat, Nlm4Stats::kGranted);
+}
+
+TEST_F(LockCallsTest, WhoWaitsIsTold) {
+  EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
+  EXPECT_EQ(Lock(Of(9, file_), kTwo, /*block=*/true), Nlm4Stats::kBlocked);
+  Unlock(Of(7, file_));
+  const LockRequest told = told_.Next();
+  EXPECT_EQ(told.owner.client.address, kTwo);
+  EXPECT_EQ(told.owner.svid, 9u);
+  EXPECT_EQ(told.file, file_);
+  EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kDenied);
+  // Who does not want it any more does not keep the next from it.
+  told_.Take(false);
+  EXPECT_EQ(Lock(Of(7, file_), kOne, /*block=*/true), Nlm4Stats::kBlocked);
+  EXPECT_EQ(Lock(Of(8, file_), kOne, /*block=*/true), Nlm4Stats::kBlocked);
+  Unlock(Of(9, file_), kTwo);
+  EXPECT_EQ(told_.Next().owner.svid, 7u);
+  EXPECT_EQ(told_.Next().owner.svid, 8u);
+}
+
+TEST_F(LockCallsTest, CancelledBeforeItsTurn) {
+  EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
+  EXPECT_EQ(Lock(Of(9, file_), kTwo, /*block=*/true), Nlm4Stats::kBlocked);
+  const Nlm4Cancargs args{
+      .cookie = {"cookie"}, .block = true, .exclusive = true, .alock = Of(9, file_)};
+  EXPECT_EQ(Ask<Nlm4Res>(NlmProcedure::kCancel, args, kOne).stat, Nlm4Stats::kDenied);
+  EXPECT_EQ(Ask<Nlm4Res>(NlmProcedure::kCancel, args, kTwo).stat, Nlm4Stats::kGranted);
+  EXPECT_EQ(Ask<Nlm4Res>(NlmProcedure::kCancel, args, kTwo).stat, Nlm4Stats::kDenied);
+}
+
+TEST_F(LockCallsTest, AClientThatStartsAnewHoldsNothing) {
+  EXPECT_EQ(Lock(Of(7, file_), kOne, false, 3), Nlm4Stats::kGranted);
+  EXPECT_EQ(Lock(Of(8, file_, 0, 1), kOne, false, 3), Nlm4Stats::kDenied);
+  EXPECT_EQ(Lock(Of(8, file_, 0, 1), kOne, false, 5), Nlm4Stats::kGranted);
+  // Or says so itself.
+  EXPECT_EQ(Lock(Of(9, file_), kTwo, /*block=*/true), Nlm4Stats::kBlocked);
+  EXPECT_EQ(Call(NlmProcedure::kFreeAll, Nlm4Notify{.name = {"guest"}}, kOne).accept_status,
+            oncrpc::AcceptStatus::kSuccess);
+  EXPECT_EQ(told_.Next().owner.svid, 9u);
+}
+
+// A client's status monitor says so, once or several times.
+TEST_F(LockCallsTest, AHostThatHasRestartedHoldsNothing) {
+  EXPECT_EQ(Lock(Of(7, file_), kOne, false, 3), Nlm4Stats::kGranted);
+  EXPECT_EQ(Lock(Of(9, file_), kTwo, /*block=*/true), Nlm4Stats::kBlocked);
+  EXPECT_TRUE(calls_->HasRestarted(kOne, 3));
+  EXPECT_TRUE(calls_->HasRestarted(Gid::FromIpv4(1), 5));
+  EXPECT_TRUE(calls_->HasRestarted(kOne, 5, "another"));
+  EXPECT_EQ(Test(Of(8, file_), kOne), Nlm4Stats::kDenied);
+  EXPECT_TRUE(calls_->HasRestarted(kOne, 5));
+  EXPECT_EQ(told_.Next().owner.svid, 9u);
+  Unlock(Of(9, file_), kTwo);
+  EXPECT_EQ(Lock(Of(7, file_), kOne, false, 5), Nlm4Stats::kGranted);
+  EXPECT_TRUE(calls_->HasRestarted(kOne, 5));
+  EXPECT_EQ(Lock(Of(9, file_), kTwo), Nlm4Stats::kDenied);
+}
+
+TEST_F(LockCallsTest, AfterARestartThoseWhoHeldLocksMayHaveThemBack) {
+  EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
+  EXPECT_EQ(Reclaim(Of(7, file_), kOne), Nlm4Stats::kDeniedGracePeriod);
+  Restart(kPatience);
+  EXPECT_EQ(hosts_->before(), std::set<Gid>{kOne});
+  EXPECT_EQ(Lock(Of(9, file_), kTwo), Nlm4Stats::kDeniedGracePeriod);
+  EXPECT_EQ(Test(Of(9, file_), kTwo), Nlm4Stats::kDeniedGracePeriod);
+  // Who held none has none to reclaim.
+  EXPECT_EQ(Reclaim(Of(9, file_), kTwo), Nlm4Stats::kDeniedGracePeriod);
+  EXPECT_EQ(Reclaim(Of(7, file_), kOne), Nlm4Stats::kGranted);
+  // What was reclaimed may be given up at once.
+  EXPECT_EQ(Unlock(Of(7, file_)), Nlm4Stats::kGranted);
+  Restart(std::chrono::seconds(0));
+  EXPECT_EQ(Reclaim(Of(7, file_), kOne), Nlm4Stats::kDeniedGracePeriod);
+  EXPECT_EQ(Lock(Of(9, file_), kTwo), Nlm4Stats::kGranted);
+}
+
+TEST_F(LockCallsTest, WithNobodyToReclaimNobodyWaits) {
+  Restart(kPatience);
+  EXPECT_EQ(Lock(Of(9, file_), kTwo), Nlm4Stats::kGranted);
+}
+
+TEST_F(LockCallsTest, WhoCannotBeRememberedGetsNoLock) {
+  // In the way of the list.
+  ASSERT_EQ(mkdir(Path("locks.new").c_str(), 0700), 0);
+  EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kDeniedNolocks);
+  EXPECT_NE(logged_.find("locks are refused"), std::string::npos) << logged_;
+  ASSERT_EQ(rmdir(Path("locks.new").c_str()), 0);
+  EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
+}
+
+TEST_F(LockCallsTest, ManyHostsThatHoldNothingMakeRoom) {
+  for (uint32_t i = 0; i < MonitoredHosts::kMaxHosts; ++i) {
+    ASSERT_TRUE(hosts_->Add(Gid::FromIpv4(0x0B000000 + i)).ok());
+  }
+  EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
+  Restart(kPatience);
+  EXPECT_EQ(hosts_->before(), std::set<Gid>{kOne});
+}
+
+// Names that strangers make up (FREE_ALL asks for no credential, and for no export) drive out who
+// holds locks: then his status monitor is not heard any more.
+TEST_F(LockCallsTest, StrangersMakeNobodyForgotten) {
+  EXPECT_EQ(Lock(Of(7, file_), kOne, false, 3), Nlm4Stats::kGranted);
+  const oncrpc::CallHeader header{.program = kNlmProgram,
+                                  .version = kNlmV4,
+                                  .procedure = static_cast<uint32_t>(NlmProcedure::kFreeAll)};
+  for (size_t i = 0; i < LockClients::kMaxClients; ++i) {
+    const std::string name = std::to_string(i);
+    AskControl(LockCalls::kProgram, header, Nlm4Notify{.name = {name}}, Gid::FromIpv4(0xC6336401),
+               [this](ControlCall call) { calls_->Serve(std::move(call)); });
+  }
+  const auto wait = [this] {
+    while (exports_->control_work() > 0) std::this_thread::yield();
+  };
+  wait();
+  EXPECT_TRUE(calls_->HasRestarted(kOne, 5));
+  wait();
+  EXPECT_EQ(Lock(Of(9, file_), kTwo), Nlm4Stats::kGranted);
+}
+
+// A client that starts anew says so to an export, and another has no room for the work now.
+TEST_F(LockCallsTest, WhatABusyExportCouldNotFreeIsFreedLater) {
+  const Gid client = *ParseAddress("192.0.2.1"), other = *ParseAddress("192.0.2.2");
+  const std::string elsewhere = HandleOf(2, "f");
+  EXPECT_EQ(Lock(Of(7, elsewhere), client, false, 3), Nlm4Stats::kGranted);
+  Storage& storage = *exports_->all()[2]->storage;
+  StalledStorage stalled(&storage);
+  while (storage.RunControl([](Identity&) {})) {
+  }
+  EXPECT_EQ(Lock(Of(7, file_), client, false, 5), Nlm4Stats::kGranted);
+  stalled.GoOn();
+  const auto wait = [this] {
+    while (exports_->control_work() > 0) std::this_thread::yield();
+  };
+  wait();
+  EXPECT_TRUE(calls_->HasRestarted(client, 5));
+  wait();
+  EXPECT_EQ(Lock(Of(9, elsewhere), other), Nlm4Stats::kGranted);
+}
+
+TEST_F(LockCallsTest, ResultsByACall) {
+  const auto asked = [&](NlmProcedure procedure, const auto& args) {
+    EXPECT_EQ(Call(procedure, args, kOne).accept_status, oncrpc::AcceptStatus::kSuccess);
+    EXPECT_TRUE(results_.empty());
+    return results_told_.Next();
+  };
+  const auto stat_of = [](const ResultsTold::Result& told) {
+    Nlm4Res result;
+    EXPECT_TRUE(oncrpc::Decode(oncrpc::XdrReader(told.bytes), &result));
+    EXPECT_EQ(result.cookie.text, "cookie");
+    EXPECT_EQ(told.client, kOne);
+    return result.stat;
+  };
+  auto told = asked(NlmProcedure::kLockMsg, LockArgs(Of(7, file_)));
+  EXPECT_EQ(told.procedure, NlmProcedure::kLockRes);
+  EXPECT_EQ(stat_of(told), Nlm4Stats::kGranted);
+  EXPECT_EQ(stat_of(asked(NlmProcedure::kLockMsg, LockArgs(Of(8, "none")))), Nlm4Stats::kStaleFh);
+  told = asked(NlmProcedure::kTestMsg, Nlm4Testargs{.cookie = {"cookie"}, .alock = Of(8, file_)});
+  EXPECT_EQ(told.procedure, NlmProcedure::kTestRes);
+  Nlm4Testres held;
+  ASSERT_TRUE(oncrpc::Decode(oncrpc::XdrReader(told.bytes), &held));
+  EXPECT_EQ(held.stat, Nlm4Stats::kDenied);
+  EXPECT_EQ(held.holder.svid, 7u);
+  EXPECT_EQ(held.holder.oh.text, "process");
+  told = asked(NlmProcedure::kCancelMsg, Nlm4Cancargs{.cookie = {"cookie"}, .alock = Of(8, file_)});
+  EXPECT_EQ(told.procedure, NlmProcedure::kCancelRes);
+  EXPECT_EQ(stat_of(told), Nlm4Stats::kDenied);
+  told =
+      asked(NlmProcedure::kUnlockMsg, Nlm4Unlockargs{.cookie = {"cookie"}, .alock = Of(7, file_)});
+  EXPECT_EQ(told.procedure, NlmProcedure::kUnlockRes);
+  EXPECT_EQ(stat_of(told), Nlm4Stats::kGranted);
+  EXPECT_EQ(Lock(Of(9, file_), kTwo), Nlm4Stats::kGranted);
+}
+
+// It has asked nobody: what it is granted it refuses, and results it takes no note of.
+TEST_F(LockCallsTest, WhatNobodyAskedFor) {
+  const Nlm4Testargs granted{.cookie = {"cookie"}, .exclusive = true, .alock = Of(7, file_)};
+  EXPECT_EQ(Ask<Nlm4Res>(NlmProcedure::kGranted, granted, kOne).stat, Nlm4Stats::kDenied);
+  EXPECT_EQ(Call(NlmProcedure::kGrantedMsg, granted, kOne).accept_status,
+            oncrpc::AcceptStatus::kSuccess);
+  EXPECT_TRUE(results_.empty());
+  const ResultsTold::Result told = results_told_.Next();
+  EXPECT_EQ(told.client, kOne);
+  EXPECT_EQ(told.procedure, NlmProcedure::kGrantedRes);
+  Nlm4Res result;
+  ASSERT_TRUE(oncrpc::Decode(oncrpc::XdrReader(told.bytes), &result));
+  EXPECT_EQ(result.cookie.text, "cookie");
+  EXPECT_EQ(result.stat, Nlm4Stats::kDenied);
+  for (const NlmProcedure procedure :
+       {NlmProcedure::kTestRes, NlmProcedure::kLockRes, NlmProcedure::kCancelRes,
+        NlmProcedure::kUnlockRes, NlmProcedure::kGrantedRes}) {
+    EXPECT_EQ(Call(procedure, Nlm4Res{.cookie = {"cookie"}}, kOne).accept_status,
+              oncrpc::AcceptStatus::kSuccess);
+    EXPECT_TRUE(results_.empty());
+  }
+  EXPECT_EQ(Call(NlmProcedure::kGranted, oncrpc::Void(), kOne).accept_status,
+            oncrpc::AcceptStatus::kGarbageArguments);
+  EXPECT_EQ(Lock(Of(8, file_), kTwo), Nlm4Stats::kGranted);
+}
+
+// They come again, and have done nothing; none but the first waits for it.
+TEST_F(LockCallsTest, AStalledExportKeepsNoCalls) {
+  StalledStorage stalled(exports_->all()[0]->storage.get());
+  patience_ = std::chrono::milliseconds(50);
+  Start();
+  for (uint32_t i = 0; i <= RecordServer::kMaxUnanswered; ++i) {
+    EXPECT_EQ(Lock(Of(i, file_, i, 1)), Nlm4Stats::kDeniedGracePeriod);
+    EXPECT_EQ(exports_->control_work(), Storage::kThreads + 1);
+  }
+  EXPECT_EQ(Unlock(Of(7, file_)), Nlm4Stats::kDeniedGracePeriod);
+  EXPECT_EQ(Test(Of(7, file_), kTwo), Nlm4Stats::kDeniedGracePeriod);
+  stalled.GoOn();
+  // A thread that waits for its CPU seems to stall, too.
+  Nlm4Stats found = Nlm4Stats::kDeniedGracePeriod;
+  while (found == Nlm4Stats::kDeniedGracePeriod) found = Lock(Of(7, file_), kTwo);
+  EXPECT_EQ(found, Nlm4Stats::kGranted);
+}
+
+TEST_F(LockCallsTest, WhatStorageHasNoRoomForComesAgain) {
+  Storage& storage = *exports_->all()[0]->storage;
+  StalledStorage stalled(&storage);
+  while (storage.RunControlCall([](Identity&) {})) {
+  }
+  EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kDeniedGracePeriod);
+  stalled.GoOn();
+  while (storage.control_work() > 0) std::this_thread::yield();
+  EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
+}
+
+// It is waited for until it answers; others are told meanwhile.
+TEST_F(LockCallsTest, ASilentClientHoldsUpNobodyElse) {
+  told_.BeSilent(kOne);
+  EXPECT_EQ(Lock(Of(7, file_, 0, 1), kTwo), Nlm4Stats::kGranted);
+  EXPECT_EQ(Lock(Of(7, file_, 1, 1), kOne), Nlm4Stats::kGranted);
+  EXPECT_EQ(Lock(Of(8, file_, 0, 1), kOne, /*block=*/true), Nlm4Stats::kBlocked);
+  EXPECT_EQ(Lock(Of(8, file_, 1, 1), kTwo, /*block=*/true), Nlm4Stats::kBlocked);
+  EXPECT_EQ(Unlock(Of(7, file_, 0, 1), kTwo), Nlm4Stats::kGranted);
+  EXPECT_EQ(Unlock(Of(7, file_, 1, 1), kOne), Nlm4Stats::kGranted);
+  EXPECT_EQ(told_.Next().owner.client.address, kTwo);
+  told_.BeSilent(Gid());
+  EXPECT_EQ(told_.Next().owner.client.address, kOne);
+}
+
+// What a client that is dead for good held, in every export; who waited for it is told.
+TEST_F(LockCallsTest, TheOperatorDropsLocks) {
+  EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
+  EXPECT_EQ(Lock(Of(8, file_), kTwo, /*block=*/true), Nlm4Stats::kBlocked);
+  EXPECT_EQ(exports_->HeldLocks().size(), 2u);
+  EXPECT_EQ(calls_->Drop(Gid::FromIpv4(0x0A000009)).value(), 0u);
+  EXPECT_EQ(calls_->Drop(kOne).value(), 1u);
+  EXPECT_EQ(told_.Next().owner.client.address, kTwo);
+  const auto held = exports_->HeldLocks();
+  ASSERT_EQ(held.size(), 1u);
+  EXPECT_EQ(held.begin()->first.address, kTwo);
+  // It lives after all.
+  EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kDenied);
+  EXPECT_EQ(calls_->Drop(kTwo).value(), 1u);
+  while (!exports_->HeldLocks().empty()) sched_yield();
+  EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
+}
+
+class ClosedLockCallsTest : public LockCallsTest {
+ protected:
+  ClosedLockCallsTest() { clients_ = {{.address = kTwo, .prefix_length = 32}}; }
+};
+
+TEST_F(ClosedLockCallsTest, NobodyCallsAStranger) {
+  for (const std::string& handle : {std::string("none"), file_}) {
+    for (const Gid& client : {kOne, kTwo}) {
+      Call(NlmProcedure::kLockMsg, LockArgs(Of(7, handle)), client);
+    }
+    EXPECT_EQ(results_told_.Next().client, kTwo);
+  }
+}
+
+TEST_F(LockCallsTest, Shares) {
+  Nlm4Shareargs args{.cookie = {"cookie"},
+                     .share = {.caller_name = {"guest"},
+                               .fh = {file_},
+                               .oh = {"o"},
+                               .mode = kFsh4Both,
+                               .access = kFsh4Both}};
+  EXPECT_EQ(Ask<Nlm4Shareres>(NlmProcedure::kShare, args, kOne).stat, Nlm4Stats::kGranted);
+  EXPECT_EQ(Ask<Nlm4Shareres>(NlmProcedure::kShare, args, kTwo).stat, Nlm4Stats::kDenied);
+  EXPECT_EQ(Ask<Nlm4Shareres>(NlmProcedure::kUnshare, args, kOne).stat, Nlm4Stats::kGranted);
+  EXPECT_EQ(Ask<Nlm4Shareres>(NlmProcedure::kShare, args, kTwo).stat, Nlm4Stats::kGranted);
+  args.reclaim = true;
+  EXPECT_EQ(Ask<Nlm4Shareres>(NlmProcedure::kShare, args, kTwo).stat,
+            Nlm4Stats::kDeniedGracePeriod);
+}
+
+TEST_F(LockCallsTest, WhatCannotBeLocked) {
+  EXPECT_EQ(Lock(Of(7, "no handle")), Nlm4Stats::kStaleFh);
+  std::string forged = file_;
+  forged.back() = static_cast<char>(forged.back() ^ 1);
+  EXPECT_EQ(Lock(Of(7, forged)), Nlm4Stats::kStaleFh);
+  EXPECT_EQ(Lock(Of(7, HandleOf(0, ""))), Nlm4Stats::kFailed);
+  EXPECT_EQ(Lock(Of(7, HandleOf(1, "f"))), Nlm4Stats::kRofs);
+  EXPECT_EQ(Lock(Of(7, HandleOf(2, "f"))), Nlm4Stats::kFailed);
+  EXPECT_EQ(Lock(Of(7, HandleOf(2, "f")), *ParseAddress("192.0.2.7")), Nlm4Stats::kGranted);
+  EXPECT_EQ(Lock(Of(7, file_, uint64_t{1} << 63)), Nlm4Stats::kFbig);
+  const Nlm4Lockargs again{.cookie = {"cookie"}, .alock = Of(7, file_), .reclaim = true};
+  EXPECT_EQ(Ask<Nlm4Res>(NlmProcedure::kNmLock, again, kOne).stat, Nlm4Stats::kDeniedGracePeriod);
+  // A reader may lock as a reader.
+  ASSERT_EQ(chmod(Path("rw/f").c_str(), 0444), 0);
+  EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kFailed);
+  const Nlm4Lockargs shared{.cookie = {"cookie"}, .alock = Of(7, file_)};
+  EXPECT_EQ(Ask<Nlm4Res>(NlmProcedure::kLock, shared, kOne).stat, Nlm4Stats::kGranted);
+}
+
+TEST_F(LockCallsTest, WhatIsNoneOfItsCalls) {
+  using oncrpc::AcceptStatus;
+  EXPECT_EQ(Call(NlmProcedure::kNull, oncrpc::Void(), kOne).accept_status, AcceptStatus::kSuccess);
+  EXPECT_EQ(Call(NlmProcedure::kLock, oncrpc::Void(), kOne).accept_status,
+            AcceptStatus::kGarbageArguments);
+  EXPECT_EQ(Call(NlmProcedure::kFreeAll, oncrpc::Void(), kOne).accept_status,
+            AcceptStatus::kGarbageArguments);
+  for (const auto procedure : {NlmProcedure{16}, NlmProcedure{24}}) {
+    EXPECT_EQ(Call(procedure, oncrpc::Void(), kOne).accept_status,
+              AcceptStatus::kProcedureUnavailable);
+  }
+}
+
+}  // namespace
+}  // namespace pollux::nfs

@@ -1,0 +1,78 @@
+// The hosts that have locked something, as their status monitors count their starts.
+#ifndef POLLUX_NFS_LOCK_LOCK_CLIENTS_H_
+#define POLLUX_NFS_LOCK_LOCK_CLIENTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "nfs/lock/lock_table.h"
+
+namespace pollux::nfs {
+
+// Any thread. A client's incarnation is 0 until it is seen to have started anew, then a number
+// larger than every one before: what was locked under a smaller one is nobody's.
+class LockClients {
+ public:
+  // Beyond these the one longest unheard of that holds nothing is forgotten.
+  static constexpr size_t kMaxClients = 1024;
+  static constexpr size_t kMaxClientsOfAddress = 64;  // the names that one goes by
+
+  // Who holds something, or waits. Any thread; must not come back here.
+  using Holders = std::function<std::set<LockClient>()>;
+  explicit LockClients(Holders holders) : holders_(std::move(holders)) {}
+
+  struct Incarnation {
+    LockClient client;
+    uint64_t number = 0;
+  };
+
+  struct Heard {
+    uint64_t incarnation = 0;
+    // That nothing is left of incarnations before, as Freed() has it.
+    bool freed = true;
+  };
+
+  // That it locks something. `state`: that its status monitor has, if it says; another one than
+  // before is another incarnation. Nothing when there is no room for it.
+  std::optional<Heard> HeardOf(const LockClient& client, std::optional<uint32_t> state);
+  // A new incarnation: it holds nothing any more, and says so. Nothing when it is not known.
+  std::optional<uint64_t> Renew(const LockClient& client);
+  // Those of the address that were last heard of in another state, or of whose former incarnations
+  // something is left: each with a number that makes void what they hold of those; they are not
+  // renewed by it. `name`: of them those alone that it is the name of, with its domain or without.
+  std::vector<Incarnation> Restarted(const Gid& address, uint32_t state,
+                                     std::optional<std::string_view> name = std::nullopt);
+  // What it held before this incarnation is nobody's now, everywhere. `state`: that it is known to
+  // be in by that.
+  void Freed(const Incarnation& incarnation, std::optional<uint32_t> state);
+
+ private:
+  struct Known {
+    LockClient client;
+    std::optional<uint32_t> state;
+    uint64_t incarnation = 0;
+    bool freed = true;
+  };
+  // Null when it is not there.
+  Known* Find(const LockClient& client);
+  // Takes it to the end of the list, or puts it there; null when there is no room.
+  Known* Enter(const LockClient& client);
+  bool MakeRoom(const Gid& address);
+
+  const Holders holders_;
+  std::mutex mutex_;
+  std::deque<Known> known_;  // the one heard of last at the end
+  uint64_t last_ = 0;
+};
+
+}  // namespace pollux::nfs
+
+#endif  // POLLUX_NFS_LOCK_LOCK_CLIENTS_H_

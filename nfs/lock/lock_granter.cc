@@ -1,0 +1,98 @@
+#include "nfs/lock/lock_granter.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace pollux::nfs {
+namespace {
+
+// How often it is looked for locks that this host's programs have given up: they do not say.
+constexpr auto kLookAgain = std::chrono::seconds(1);
+
+}  // namespace
+
+std::shared_ptr<LockGranter> LockGranter::Start(const ServedExports* exports, Tell tell) {
+  std::shared_ptr<LockGranter> granter(new LockGranter(exports, std::move(tell)));
+  for (size_t i = 0; i < kThreads; ++i) {
+    granter->threads_.emplace_back([raw = granter.get()] { raw->Work(); });
+  }
+  return granter;
+}
+
+void LockGranter::Stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+    changed_.notify_all();
+  }
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void LockGranter::Deliver(ServedExport* served) {
+  if (served->locks.waiting() == 0) return;
+  std::vector<LockTable::Grant> grants = served->locks.TakeGrants();
+  const std::lock_guard lock(mutex_);
+  for (LockTable::Grant& grant : grants) {
+    pending_.push_back({.served = served, .grant = std::move(grant), .taken = {}});
+  }
+  if (!grants.empty()) changed_.notify_all();
+}
+
+std::deque<LockGranter::Pending>::iterator LockGranter::FindNext() {
+  return std::ranges::find_if(
+      pending_, [this](const Pending& one) { return !told_.contains(ClientOf(one)); });
+}
+
+void LockGranter::Work() {
+  std::unique_lock lock(mutex_);
+  while (!ending_) {
+    const auto found = FindNext();
+    if (found == pending_.end()) {
+      changed_.wait_for(lock, kLookAgain,
+                        [this] { return ending_ || FindNext() != pending_.end(); });
+      LookAgainIfDue(&lock);
+      continue;
+    }
+    Pending next = std::move(*found);
+    pending_.erase(found);
+    const Gid client = ClientOf(next);
+    told_.insert(client);
+    lock.unlock();
+    const bool handled = Handle(next);
+    lock.lock();
+    told_.erase(client);
+    changed_.notify_all();
+    if (handled) continue;
+    pending_.push_back(std::move(next));
+    changed_.wait_for(lock, kLookAgain, [this] { return ending_; });
+  }
+}
+
+void LockGranter::LookAgainIfDue(std::unique_lock<std::mutex>* lock) {
+  const auto now = std::chrono::steady_clock::now();
+  if (ending_ || now < look_at_) return;
+  look_at_ = now + kLookAgain;
+  lock->unlock();
+  LookAgain();
+  lock->lock();
+}
+
+bool LockGranter::Handle(Pending& pending) {
+  if (!pending.taken.has_value()) pending.taken = tell_(pending.grant.request);
+  return pending.served->storage->RunControl([self = shared_from_this(), served = pending.served,
+                                              number = pending.grant.number,
+                                              taken = *pending.taken](Identity&) {
+    served->locks.Told(number, taken);
+    self->Deliver(served);
+  });
+}
+
+void LockGranter::LookAgain() {
+  for (const auto& served : exports_->all()) {
+    if (served->locks.waiting() == 0) continue;
+    served->storage->RunControl(
+        [self = shared_from_this(), raw = served.get()](Identity&) { self->Deliver(raw); });
+  }
+}
+
+}  // namespace pollux::nfs

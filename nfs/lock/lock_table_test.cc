@@ -1,0 +1,341 @@
+#include "nfs/lock/lock_table.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "nfs/lock/nlm.h"
+
+namespace pollux::nfs {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Key;
+using ::testing::UnorderedElementsAre;
+using Outcome = LockTable::Outcome;
+
+constexpr ByteRange kAll = {.begin = 0, .last = ByteRange::kEnd};
+
+// A file, clients that lock it, and a program of this host that does.
+class LockTableTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string path = std::string(getenv("TEST_TMPDIR")) + "/lockXXXXXX";
+    local_ = Fd(mkstemp(path.data()));
+    ASSERT_TRUE(local_.ok());
+    path_ = path;
+  }
+  void TearDown() override { unlink(path_.c_str()); }
+
+  Fd Open() const { return Fd(open(path_.c_str(), O_RDWR | O_CLOEXEC)); }
+  static LockRequest Of(uint32_t who, ByteRange range = kAll, bool exclusive = true) {
+    return {.file = "handle",
+            .owner = {.client = {.address = Gid::FromIpv4(who), .name = "host"},
+                      .svid = who,
+                      .oh = "process"},
+            .range = range,
+            .exclusive = exclusive};
+  }
+  Outcome Lock(const LockRequest& request, bool wait = false) {
+    return table_.Lock(request, wait, Open());
+  }
+  // Whether a program of this host gets what it asks.
+  bool LocallyLocked(ByteRange range, int type = F_WRLCK) {
+    struct flock lock = {};
+    lock.l_type = static_cast<short>(type);
+    lock.l_start = static_cast<off_t>(range.begin);
+    lock.l_len = static_cast<off_t>(range.length());
+    return fcntl(local_.get(), F_OFD_SETLK, &lock) == 0;
+  }
+  std::vector<uint32_t> Granted() {
+    std::vector<uint32_t> owners;
+    for (const LockTable::Grant& grant : table_.TakeGrants()) {
+      owners.push_back(grant.request.owner.svid);
+      numbers_.push_back(grant.number);
+    }
+    return owners;
+  }
+
+  std::string path_;
+  Fd local_;
+  LockTable table_;
+  std::vector<uint64_t> numbers_;
+};
+
+TEST_F(LockTableTest, ReadersShareAndWritersDoNot) {
+  EXPECT_EQ(Lock(Of(1, {0, 9}, false)), Outcome::kGranted);
+  EXPECT_EQ(Lock(Of(2, {5, 19}, false)), Outcome::kGranted);
+  EXPECT_EQ(Lock(Of(3, {9, 9})), Outcome::kDenied);
+  EXPECT_EQ(Lock(Of(3, {20, 29})), Outcome::kGranted);
+  EXPECT_EQ(Lock(Of(1, {25, 25}, false)), Outcome::kDenied);
+  // Its own locks are nobody's hindrance.
+  EXPECT_EQ(Lock(Of(3, {20, 24}, false)), Outcome::kGranted);
+  EXPECT_EQ(Lock(Of(1, {20, 24}, false)), Outcome::kGranted);
+  table_.Unlock(Of(1));
+  table_.Unlock(Of(2, {5, 9}));
+  EXPECT_EQ(Lock(Of(4, {0, 9})), Outcome::kGranted);
+  EXPECT_EQ(Lock(Of(4, {10, 10})), Outcome::kDenied);
+}
+
+TEST_F(LockTableTest, ThisHostsProgramsSeeThemToo) {
+  EXPECT_EQ(Lock(Of(1, {0, 9})), Outcome::kGranted);
+  EXPECT_FALSE(LocallyLocked({5, 5}));
+  EXPECT_TRUE(LocallyLocked({10, 19}));
+  EXPECT_EQ(Lock(Of(1, {10, 10})), Outcome::kDenied);
+  table_.Unlock(Of(1));
+  EXPECT_TRUE(LocallyLocked({0, 9}));
+  EXPECT_EQ(Lock(Of(1, kAll), /*wait=*/true), Outcome::kWaiting);
+  EXPECT_THAT(Granted(), IsEmpty());
+  EXPECT_TRUE(LocallyLocked(kAll, F_UNLCK));
+  EXPECT_THAT(Granted(), ElementsAre(1));
+  EXPECT_FALSE(LocallyLocked({100, 100}));
+}
+
+TEST_F(LockTableTest, TestNamesTheHolder) {
+  EXPECT_FALSE(table_.Test(Of(1), Open()).has_value());
+  EXPECT_EQ(Lock(Of(1, {10, 19})), Outcome::kGranted);
+  EXPECT_FALSE(table_.Test(Of(1), Open()).has_value());
+  EXPECT_FALSE(table_.Test(Of(2, {0, 9}), Open()).has_value());
+  const auto holder = table_.Test(Of(2, {0, 10}, false), Open());
+  ASSERT_TRUE(holder.has_value());
+  EXPECT_EQ(holder->held, (HeldRange{{10, 19}, true}));
+  EXPECT_EQ(holder->svid, 1u);
+  EXPECT_EQ(holder->oh, "process");
+  EXPECT_TRUE(LocallyLocked({30, ByteRange::kEnd}, F_RDLCK));
+  const auto local = table_.Test(Of(1), Open());
+  ASSERT_TRUE(local.has_value());
+  EXPECT_EQ(local->held, (HeldRange{{30, ByteRange::kEnd}, false}));
+  EXPECT_EQ(local->oh, "");
+  EXPECT_FALSE(table_.Test(Of(1, kAll, false), Open()).has_value());
+}
+
+TEST_F(LockTableTest, ThoseWhoWaitAreServedInTurn) {
+  EXPECT_EQ(Lock(Of(1)), Outcome::kGranted);
+  EXPECT_EQ(Lock(Of(2), true), Outcome::kWaiting);
+  EXPECT_EQ(Lock(Of(3), true), Outcome::kWaiting);
+  EXPECT_EQ(Lock(Of(2), true), Outcome::kWaiting);
+  EXPECT_EQ(table_.waiting(), 2u);
+  EXPECT_THAT(Granted(), IsEmpty());
+  table_.Unlock(Of(1));
+  EXPECT_THAT(Granted(), ElementsAre(2));
+  EXPECT_THAT(Granted(), IsEmpty());  // once
+  EXPECT_EQ(Lock(Of(1)), Outcome::kDenied);
+  table_.Told(numbers_[0], /*taken=*/true);
+  EXPECT_EQ(table_.waiting(), 1u);
+  EXPECT_EQ(Lock(Of(1)), Outcome::kDenied);
+  table_.Unlock(Of(2));
+  EXPECT_THAT(Granted(), ElementsAre(3));
+  // Whoever does not want it any more does not keep it.
+  EXPECT_EQ(Lock(Of(1), true), Outcome::kWaiting);
+  table_.Told(numbers_[1], /*taken=*/false);
+  EXPECT_THAT(Granted(), ElementsAre(1));
+}
+
+// It asked for more than it had, and could not be told that it got it: what it had it still has.
+TEST_F(LockTableTest, WhoCannotBeToldKeepsWhatItHad) {
+  EXPECT_EQ(Lock(Of(1, kAll, false)), Outcome::kGranted);
+  EXPECT_EQ(Lock(Of(2, kAll, false)), Outcome::kGranted);
+  EXPECT_EQ(Lock(Of(1), true), Outcome::kWaiting);
+  table_.Unlock(Of(2));
+  EXPECT_THAT(Granted(), ElementsAre(1));
+  table_.Told(numbers_[0], /*taken=*/false);
+  EXPECT_EQ(Lock(Of(3)), Outcome::kDenied);
+  // As it had it: others may share it.
+  EXPECT_EQ(Lock(Of(3, kAll, false)), Outcome::kGranted);
+  EXPECT_FALSE(LocallyLocked(kAll));
+  EXPECT_TRUE(LocallyLocked(kAll, F_RDLCK));
+}
+
+TEST_F(LockTableTest, WhoCancelsKeepsWhatItHadAndTookSince) {
+  EXPECT_EQ(Lock(Of(1, {10, 19}, false)), Outcome::kGranted);
+  EXPECT_EQ(Lock(Of(2)), Outcome::kDenied);
+  EXPECT_EQ(Lock(Of(2, {50, 50})), Outcome::kGranted);
+  EXPECT_EQ(Lock(Of(1, {0, 99}), true), Outcome::kWaiting);
+  table_.Unlock(Of(2));
+  EXPECT_THAT(Granted(), ElementsAre(1));
+  EXPECT_EQ(Lock(Of(1, {90, 119})), Outcome::kGranted);
+  EXPECT_TRUE(table_.Cancel(Of(1, {0, 99})));
+  EXPECT_EQ(Lock(Of(3, {0, 9})), Outcome::kGranted);
+  EXPECT_EQ(Lock(Of(3, {20, 89})), Outcome::kGranted);
+  EXPECT_EQ(Lock(Of(3, {10, 19})), Outcome::kDenied);
+  EXPECT_EQ(Lock(Of(3, {10, 19}, false)), Outcome::kGranted);
+  EXPECT_EQ(Lock(Of(3, {90, 90}, false)), Outcome::kDenied);
+  EXPECT_FALSE(LocallyLocked({119, 119}, F_RDLCK));
+}
+
+// The second waits for what becomes of the first.
+TEST_F(LockTableTest, OneUnknownGrantAtATime) {
+  EXPECT_EQ(Lock(Of(2)), Outcome::kGranted);
+  EXPECT_EQ(Lock(Of(1, {0, 9}), true), Outcome::kWaiting);
+  EXPECT_EQ(Lock(Of(1, {5, 19}, false), true), Outcome::kWaiting);
+  table_.Unlock(Of(2));
+  EXPECT_THAT(Granted(), ElementsAre(1));
+  table_.Told(numbers_[0], /*taken=*/false);
+  EXPECT_THAT(Granted(), ElementsAre(1));
+  table_.Told(numbers_[1], /*taken=*/true);
+  EXPECT_EQ(Lock(Of(3, {0, 4})), Outcome::kGranted);
+  EXPECT_EQ(Lock(Of(3, {5, 19})), Outcome::kDenied);
+}
+
+TEST_F(LockTableTest, WhoAsksAgainKnowsAndKeeps) {
+  EXPECT_EQ(Lock(Of(1)), Outcome::kGranted);
+  EXPECT_EQ(Lock(Of(2), true), Outcome::kWaiting);
+  table_.Unlock(Of(1));
+  EXPECT_THAT(Granted(), ElementsAre(2));
+  EXPECT_EQ(Lock(Of(2), true), Outcome::kGranted);
+  EXPECT_EQ(table_.waiting(), 0u);
+  table_.Told(numbers_[0], /*taken=*/false);
+  EXPECT_EQ(Lock(Of(1)), Outcome::kDenied);
+  table_.Unlock(Of(2));
+  EXPECT_EQ(Lock(Of(1)), Outcome::kGranted);
+}
+
+TEST_F(LockTableTest, CancelledOnesWaitNoMore) {
+  EXPECT_EQ(Lock(Of(1)), Outcome::kGranted);
+  EXPECT_FALSE(table_.Cancel(Of(1)));
+  EXPECT_EQ(Lock(Of(2), true), Outcome::kWaiting);
+  EXPECT_FALSE(table_.Cancel(Of(2, {0, 5})));
+  EXPECT_TRUE(table_.Cancel(Of(2)));
+  EXPECT_EQ(Lock(Of(2), true), Outcome::kWaiting);
+  EXPECT_EQ(Lock(Of(3), true), Outcome::kWaiting);
+  table_.Unlock(Of(1));
+  // Granted meanwhile: given up again, to the next.
+  EXPECT_THAT(Granted(), ElementsAre(2));
+  EXPECT_TRUE(table_.Cancel(Of(2)));
+  EXPECT_THAT(Granted(), ElementsAre(3));
+  EXPECT_EQ(Lock(Of(2)), Outcome::kDenied);
+  // Unlocked before it was told of it.
+  table_.Unlock(Of(3));
+  EXPECT_EQ(table_.waiting(), 0u);
+  table_.Told(numbers_[1], true);
+  EXPECT_EQ(Lock(Of(2)), Outcome::kGranted);
+}
+
+TEST_F(LockTableTest, AClientsEndFreesWhatWasItsOwn) {
+  EXPECT_EQ(Lock(Of(1, {0, 9})), Outcome::kGranted);
+  EXPECT_EQ(Lock(Of(2, {10, 19})), Outcome::kGranted);
+  EXPECT_EQ(Lock(Of(1, {10, 19}), true), Outcome::kWaiting);
+  EXPECT_EQ(Lock(Of(3, {0, 9}), true), Outcome::kWaiting);
+  table_.FreeAll(Of(1).owner.client, 1);
+  EXPECT_THAT(Granted(), ElementsAre(3));
+  EXPECT_EQ(table_.waiting(), 1u);
+  EXPECT_EQ(Lock(Of(4, {10, 10})), Outcome::kDenied);
+  LockClient renamed = Of(2).owner.client;
+  renamed.name = "other";
+  table_.FreeAll(renamed, 1);
+  EXPECT_EQ(Lock(Of(4, {10, 10})), Outcome::kDenied);
+  EXPECT_THAT(table_.Clients(), ElementsAre(Key(Of(2).owner.client), Key(Of(3).owner.client)));
+}
+
+TEST_F(LockTableTest, WhatClientsHave) {
+  EXPECT_THAT(table_.Clients(), IsEmpty());
+  LockRequest process = Of(1, {0, 9});
+  EXPECT_EQ(Lock(process), Outcome::kGranted);
+  process.owner.svid = 2;
+  process.range = {20, 29};
+  EXPECT_EQ(Lock(process), Outcome::kGranted);
+  process.range = {40, 49};
+  EXPECT_EQ(Lock(process), Outcome::kGranted);
+  process.file = "another";
+  process.range = {60, 69};
+  EXPECT_EQ(Lock(process), Outcome::kGranted);
+  EXPECT_EQ(Lock(Of(3, {0, 0}), /*wait=*/true), Outcome::kWaiting);
+  EXPECT_EQ(table_.Share({.file = "handle", .client = Of(3).owner.client, .oh = "o", .access = 1}),
+            Outcome::kGranted);
+  const auto clients = table_.Clients();
+  ASSERT_THAT(clients, ElementsAre(Key(Of(1).owner.client), Key(Of(3).owner.client)));
+  const ClientLocks& one = clients.at(Of(1).owner.client);
+  const ClientLocks& other = clients.at(Of(3).owner.client);
+  EXPECT_EQ(one.files, 2u);
+  EXPECT_EQ(one.ranges, 4u);
+  EXPECT_EQ(one.awaited + one.shares, 0u);
+  EXPECT_EQ(other.files + other.ranges, 0u);
+  EXPECT_EQ(other.awaited, 1u);
+  EXPECT_EQ(other.shares, 1u);
+}
+
+// What frees the locks of a client that has restarted may come after its first new one.
+TEST_F(LockTableTest, ALaterIncarnationKeepsItsOwn) {
+  EXPECT_EQ(Lock(Of(1, {0, 9})), Outcome::kGranted);
+  LockRequest later = Of(1, {10, 19});
+  later.owner.svid = 7;
+  EXPECT_EQ(table_.Lock(later, false, Open(), 2), Outcome::kGranted);
+  table_.FreeAll(later.owner.client, 2);
+  EXPECT_EQ(Lock(Of(3, {0, 9})), Outcome::kGranted);
+  EXPECT_EQ(Lock(Of(3, {10, 19})), Outcome::kDenied);
+  table_.FreeAll(later.owner.client, 3);
+  EXPECT_EQ(Lock(Of(3, {10, 19})), Outcome::kGranted);
+}
+
+TEST_F(LockTableTest, BoundsOfOneClientAndOfAll) {
+  const auto of_file = [](uint32_t who, size_t file) {
+    LockRequest request = Of(who);
+    request.file = std::to_string(file);
+    request.exclusive = false;
+    return request;
+  };
+  uint32_t who = 0;
+  for (size_t i = 0; i < LockTable::kMaxOwned; ++i) {
+    if (i % LockTable::kMaxOwnedByClient == 0) ++who;
+    ASSERT_EQ(Lock(of_file(who, i)), Outcome::kGranted) << i;
+    if (i + 1 == LockTable::kMaxOwnedByClient) {
+      EXPECT_EQ(Lock(of_file(who, i + 1)), Outcome::kNoLocks);
+    }
+  }
+  EXPECT_EQ(Lock(of_file(who + 1, 0)), Outcome::kNoLocks);
+  EXPECT_EQ(Lock(of_file(1, 0)), Outcome::kGranted);
+  table_.Unlock(of_file(1, 0));
+  EXPECT_EQ(Lock(of_file(who + 1, 0)), Outcome::kGranted);
+}
+
+TEST_F(LockTableTest, BoundsOfRangesAndOfThoseWhoWait) {
+  for (uint64_t i = 0; i < LockTable::kMaxRanges; ++i) {
+    ASSERT_EQ(Lock(Of(1, {2 * i, 2 * i})), Outcome::kGranted);
+  }
+  EXPECT_EQ(Lock(Of(1, {1'000'000, 1'000'000})), Outcome::kNoLocks);
+  uint32_t who = 1;
+  for (size_t i = 0; i < LockTable::kMaxWaiting; ++i) {
+    if (i % LockTable::kMaxWaitingOfClient == 0) ++who;
+    ASSERT_EQ(Lock(Of(who, {0, i}), true), Outcome::kWaiting) << i;
+    if (i + 1 == LockTable::kMaxWaitingOfClient) {
+      EXPECT_EQ(Lock(Of(who, {0, i + 1}), true), Outcome::kNoLocks);
+    }
+  }
+  EXPECT_EQ(Lock(Of(who + 1), true), Outcome::kNoLocks);
+  EXPECT_EQ(Lock(Of(who + 1)), Outcome::kDenied);
+}
+
+TEST_F(LockTableTest, SharesDenyEachOther) {
+  const auto share = [](uint32_t who, uint32_t access, uint32_t mode) {
+    return ShareRequest{.file = "handle",
+                        .client = {.address = Gid::FromIpv4(who), .name = "host"},
+                        .oh = "o",
+                        .access = access,
+                        .mode = mode};
+  };
+  EXPECT_EQ(table_.Share(share(1, kFsh4Read, kFsh4Write)), Outcome::kGranted);
+  EXPECT_EQ(table_.Share(share(2, kFsh4Write, 0)), Outcome::kDenied);
+  EXPECT_EQ(table_.Share(share(2, kFsh4Read, kFsh4Read)), Outcome::kDenied);
+  EXPECT_EQ(table_.Share(share(2, kFsh4Read, 0)), Outcome::kGranted);
+  EXPECT_EQ(table_.Share(share(1, kFsh4Both, 0)), Outcome::kGranted);
+  EXPECT_EQ(table_.Share(share(2, kFsh4Write, 0)), Outcome::kGranted);
+  EXPECT_EQ(table_.Share(share(3, 0, kFsh4Read)), Outcome::kDenied);
+  table_.Unshare(share(1, 0, 0));
+  EXPECT_EQ(table_.Share(share(3, 0, kFsh4Read)), Outcome::kGranted);
+  table_.FreeAll(share(2, 0, 0).client, 1);
+  EXPECT_EQ(table_.Share(share(4, 0, kFsh4Both)), Outcome::kGranted);
+}
+
+TEST_F(LockTableTest, WhatCannotBeLockedSo) {
+  Fd reader(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  EXPECT_EQ(table_.Lock(Of(1), false, std::move(reader)), Outcome::kFailed);
+  EXPECT_EQ(Lock(Of(2)), Outcome::kGranted);
+}
+
+}  // namespace
+}  // namespace pollux::nfs

@@ -1,0 +1,135 @@
+#include "nfs/mount/mount_calls.h"
+
+#include <optional>
+#include <utility>
+
+#include "nfs/v3/errno_status.h"
+#include "oncrpc/codec.h"
+#include "stack/base/address.h"
+
+namespace pollux::nfs {
+namespace {
+
+using oncrpc::AcceptStatus;
+
+// Whether `path` is the export's directory or below.
+bool IsBelow(std::string_view path, std::string_view directory) {
+  if (path.substr(0, directory.size()) != directory) return false;
+  const std::string_view rest = path.substr(directory.size());
+  return rest.empty() || rest.front() == '/' || directory == "/";
+}
+
+}  // namespace
+
+void MountCalls::Remembered::Add(Mounted one) {
+  const std::lock_guard lock(mutex);
+  std::erase(mounted, one);
+  mounted.push_back(std::move(one));
+  if (mounted.size() > kMaxRemembered) mounted.pop_front();
+}
+
+MountCalls::MountCalls(const ServedExports* exports)
+    : exports_(exports), remembered_(std::make_shared<Remembered>()) {}
+
+void MountCalls::Serve(ControlCall call) {
+  Dirpath path;
+  std::list<std::string> names;
+  switch (static_cast<MountProcedure>(call.procedure())) {
+    case MountProcedure::kNull:
+      return call.Answer(oncrpc::Void());
+    case MountProcedure::kMnt:
+      return Mount(std::move(call));
+    case MountProcedure::kDump:
+      return Dump(std::move(call));
+    case MountProcedure::kUmnt:
+      if (!call.Read(&path)) return call.Fail(AcceptStatus::kGarbageArguments);
+      if (!path.path.text.empty()) Unmount(call.client(), path.path.text);
+      return call.Answer(oncrpc::Void());
+    case MountProcedure::kUmntall:
+      Unmount(call.client(), {});
+      return call.Answer(oncrpc::Void());
+    case MountProcedure::kExport:
+      return call.Answer(List(&names), call.list_bytes());
+  }
+  call.Fail(AcceptStatus::kProcedureUnavailable);
+}
+
+void MountCalls::Mount(ControlCall call) {
+  Dirpath asked;
+  if (!call.Read(&asked)) return call.Fail(AcceptStatus::kGarbageArguments);
+  const std::string_view path = asked.path.text;
+  ServedExport* chosen = nullptr;
+  size_t rest_at = 0;
+  // Of exports inside each other the innermost.
+  for (const auto& served : exports_->all()) {
+    const std::string& directory = served->tree->exported().directory;
+    if (!IsBelow(path, directory) || (chosen != nullptr && rest_at > directory.size())) continue;
+    chosen = served.get();
+    rest_at = directory.size();
+  }
+  if (chosen == nullptr || !chosen->tree->exported().Admits(call.client())) {
+    return call.Answer(MountRes{.status = Nfsstat3::kAcces});
+  }
+  auto find = [tree = chosen->tree.get(), remembered = remembered_, path = std::string(path),
+               rest_at, call = std::move(call)](Identity&) mutable {
+    const MountRes found = Find(*tree, std::string_view(path).substr(rest_at));
+    if (found.status == Nfsstat3::kOk) {
+      remembered->Add({FormatAddress(call.client()), path});
+    }
+    call.Answer(found);
+  };
+  // What storage has no room for is not answered, and is asked again.
+  chosen->storage->RunControlCall(std::move(find));
+}
+
+MountRes MountCalls::Find(const ExportTree& tree, std::string_view path) {
+  Fd directory;
+  struct stat attributes;
+  Nfsstat3 status = tree.Walk(path, &directory);
+  if (status == Nfsstat3::kOk && fstat(directory.get(), &attributes) == 0 &&
+      !S_ISDIR(attributes.st_mode)) {
+    status = Nfsstat3::kNotdir;
+  }
+  if (status != Nfsstat3::kOk) return {.status = status};
+  const std::optional<NfsFh3> handle = tree.HandleOf(directory);
+  if (!handle.has_value()) return {.status = Nfsstat3::kServerfault};
+  MountRes result;
+  result.resok.fhandle = *handle;
+  for (const auto flavor : {oncrpc::AuthFlavor::kSys, oncrpc::AuthFlavor::kNone}) {
+    result.resok.auth_flavors.items.push_back(static_cast<uint32_t>(flavor));
+  }
+  return result;
+}
+
+void MountCalls::Unmount(const Gid& client, std::string_view path) {
+  const std::string host = FormatAddress(client);
+  const std::lock_guard lock(remembered_->mutex);
+  std::erase_if(remembered_->mounted, [&](const Remembered::Mounted& mounted) {
+    return mounted.host == host && (path.empty() || mounted.directory == path);
+  });
+}
+
+void MountCalls::Dump(ControlCall call) {
+  const std::lock_guard lock(remembered_->mutex);
+  Mountlist list;
+  for (const Remembered::Mounted& mounted : remembered_->mounted) {
+    list.items.push_back({.hostname = {mounted.host}, .directory = {mounted.directory}});
+  }
+  call.Answer(list, call.list_bytes());
+}
+
+Exports MountCalls::List(std::list<std::string>* names) const {
+  Exports exports;
+  names->clear();
+  for (const auto& served : exports_->all()) {
+    const Export& exported = served->tree->exported();
+    Exportnode node{.dir = {exported.directory}};
+    for (const Network& network : exported.clients) {
+      node.groups.items.push_back({.name = {names->emplace_back(FormatNetwork(network))}});
+    }
+    exports.items.push_back(std::move(node));
+  }
+  return exports;
+}
+
+}  // namespace pollux::nfs

@@ -1,0 +1,206 @@
+#include "nfs/procedures/create_calls.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <array>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "nfs/v3/errno_status.h"
+
+namespace pollux::nfs {
+namespace {
+
+constexpr mode_t kFileMode = 0644;  // where the client says none
+constexpr mode_t kDirectoryMode = 0755;
+// mkdir(2) and mknod(2) leave these to chmod(2), and chown(2) takes them.
+constexpr mode_t kSetIds = S_ISUID | S_ISGID;
+
+// Makes `name` in the directory as the caller.
+using Maker = absl::FunctionRef<Nfsstat3(const Fd& directory, const std::string& name)>;
+
+mode_t ModeOf(const Sattr3& attributes, mode_t otherwise) {
+  return attributes.mode.value_or(otherwise) & kPermissions;
+}
+
+Nfsstat3 StatusOf(int done) { return done == 0 ? Nfsstat3::kOk : StatusOfErrno(errno); }
+
+// Only 31 bits each: file systems that store more seconds than that do not all store these.
+std::array<timespec, 2> TimesOf(uint64_t verf) {
+  constexpr uint64_t kSeconds = 0x7FFFFFFF;
+  return {timespec{.tv_sec = static_cast<time_t>(verf >> 32 & kSeconds), .tv_nsec = 0},
+          timespec{.tv_sec = static_cast<time_t>(verf & kSeconds), .tv_nsec = 0}};
+}
+
+bool BearsVerifier(const struct stat& attributes, uint64_t verf) {
+  const std::array<timespec, 2> times = TimesOf(verf);
+  return attributes.st_atim.tv_sec == times[0].tv_sec &&
+         attributes.st_mtim.tv_sec == times[1].tv_sec && attributes.st_atim.tv_nsec == 0 &&
+         attributes.st_mtim.tv_nsec == 0;
+}
+
+Nfsstat3 CreateExclusive(const Fd& directory, const std::string& name, uint64_t verf) {
+  const Fd file(openat(directory.get(), name.c_str(),
+                       O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  if (file.ok()) return StatusOf(futimens(file.get(), TimesOf(verf).data()));
+  if (errno != EEXIST) return StatusOfErrno(errno);
+  struct stat there;
+  if (fstatat(directory.get(), name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0) {
+    return StatusOfErrno(errno);
+  }
+  return S_ISREG(there.st_mode) && BearsVerifier(there, verf) ? Nfsstat3::kOk : Nfsstat3::kExist;
+}
+
+Nfsstat3 CreateNew(const Fd& directory, const std::string& name, mode_t mode) {
+  return Fd(openat(directory.get(), name.c_str(),
+                   O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, mode))
+                 .ok()
+             ? Nfsstat3::kOk
+             : StatusOfErrno(errno);
+}
+
+// What remains to be set of an object that was just made with its mode. Owners are root's to set:
+// of others' wishes only the group counts.
+Sattr3 Remaining(const CallContext& context, const Sattr3& wanted) {
+  Sattr3 rest = wanted;
+  if ((wanted.mode.value_or(0) & kSetIds) == 0) rest.mode.reset();
+  if (context.caller.uid != 0) rest.uid.reset();
+  return rest;
+}
+
+// Finds what was made, sets what remains, stores both, and tells.
+Nfsstat3 TellCreated(const CallContext& context, const Fd& directory, std::string_view name,
+                     const Sattr3& rest, CreateOk* told) {
+  Fd object;
+  Nfsstat3 status = Nfsstat3::kServerfault;
+  {
+    const AsCaller as_caller(context);
+    if (as_caller.ok()) status = context.tree->Lookup(directory, name, &object);
+  }
+  if (status == Nfsstat3::kOk) status = SetAttributes(context, object, rest);
+  if (status == Nfsstat3::kOk) status = Settle(object);
+  if (status == Nfsstat3::kOk) status = Settle(directory);
+  if (status != Nfsstat3::kOk) return status;
+  told->obj = context.tree->HandleOf(object);
+  told->obj_attributes = AttributesOf(context, object);
+  return Nfsstat3::kOk;
+}
+
+// RFC 1813 section 3.3.9 has these names exist.
+Nfsstat3 CheckMade(const CallContext& context, std::string_view name) {
+  if (context.tree->exported().read_only) return Nfsstat3::kRofs;
+  return name == "." || name == ".." ? Nfsstat3::kExist : CheckName(name);
+}
+
+CreateRes Make(const CallContext& context, const Diropargs3& where, const Sattr3& rest,
+               Maker maker) {
+  Fd directory;
+  Nfsstat3 status = context.tree->FindDirectory(where.dir.span(), &directory);
+  if (status != Nfsstat3::kOk) return {.status = status};
+  WeakCache wcc;
+  wcc.Begin(context, directory);
+  const std::string name(where.name.text);
+  status = CheckMade(context, name);
+  if (status == Nfsstat3::kOk) {
+    const AsCaller as_caller(context);
+    status = as_caller.ok() ? maker(directory, name) : Nfsstat3::kServerfault;
+  }
+  CreateRes result;
+  if (status == Nfsstat3::kOk) {
+    status = TellCreated(context, directory, name, rest, &result.resok);
+  }
+  result.status = status;
+  (status == Nfsstat3::kOk ? result.resok.dir_wcc : result.resfail) = wcc.End(context, directory);
+  return result;
+}
+
+// An UNCHECKED create of what is there sets its size and nothing else.
+CreateRes CreateUnchecked(const CallContext& context, const CreateArgs& args) {
+  const Sattr3& wanted = args.how.obj_attributes;
+  CreateRes made = Make(context, args.where, Remaining(context, wanted),
+                        [&](const Fd& directory, const std::string& name) {
+                          return CreateNew(directory, name, ModeOf(wanted, kFileMode));
+                        });
+  if (made.status != Nfsstat3::kExist) return made;
+  return Make(context, args.where, Sattr3{.size = wanted.size},
+              [](const Fd& directory, const std::string& name) {
+                struct stat there;
+                if (fstatat(directory.get(), name.c_str(), &there, AT_SYMLINK_NOFOLLOW) != 0) {
+                  return StatusOfErrno(errno);
+                }
+                return S_ISREG(there.st_mode) ? Nfsstat3::kOk : Nfsstat3::kExist;
+              });
+}
+
+std::optional<mode_t> FileTypeOf(Ftype3 type) {
+  switch (type) {
+    case Ftype3::kBlk:
+      return S_IFBLK;
+    case Ftype3::kChr:
+      return S_IFCHR;
+    case Ftype3::kSock:
+      return S_IFSOCK;
+    case Ftype3::kFifo:
+      return S_IFIFO;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+CreateRes Create(const CallContext& context, const CreateArgs& args) {
+  const Sattr3& wanted = args.how.obj_attributes;
+  switch (args.how.mode) {
+    case Createmode3::kUnchecked:
+      return CreateUnchecked(context, args);
+    case Createmode3::kGuarded:
+      return Make(context, args.where, Remaining(context, wanted),
+                  [&](const Fd& directory, const std::string& name) {
+                    return CreateNew(directory, name, ModeOf(wanted, kFileMode));
+                  });
+    case Createmode3::kExclusive:
+      break;
+  }
+  return Make(context, args.where, Sattr3{}, [&](const Fd& directory, const std::string& name) {
+    return CreateExclusive(directory, name, args.how.verf);
+  });
+}
+
+CreateRes Mkdir(const CallContext& context, const MkdirArgs& args) {
+  const mode_t mode = ModeOf(args.attributes, kDirectoryMode);
+  return Make(context, args.where, Remaining(context, args.attributes),
+              [&](const Fd& directory, const std::string& name) {
+                return StatusOf(mkdirat(directory.get(), name.c_str(), mode));
+              });
+}
+
+CreateRes Symlink(const CallContext& context, const SymlinkArgs& args) {
+  const absl::Span<const uint8_t> bytes = args.symlink_data.bytes;
+  const std::string text(bytes.begin(), bytes.end());
+  // A link has no mode and no size of its own to set.
+  Sattr3 rest = Remaining(context, args.symlink_attributes);
+  rest.mode.reset();
+  rest.size.reset();
+  return Make(context, args.where, rest, [&](const Fd& directory, const std::string& name) {
+    if (text.empty() || text.find('\0') != std::string::npos) return Nfsstat3::kInval;
+    return StatusOf(symlinkat(text.c_str(), directory.get(), name.c_str()));
+  });
+}
+
+CreateRes Mknod(const CallContext& context, const MknodArgs& args) {
+  const std::optional<mode_t> type = FileTypeOf(args.what.type);
+  const mode_t mode = ModeOf(args.what.attributes, kFileMode);
+  const dev_t device = makedev(args.what.spec.specdata1, args.what.spec.specdata2);
+  return Make(context, args.where, Remaining(context, args.what.attributes),
+              [&](const Fd& directory, const std::string& name) {
+                if (!type.has_value()) return Nfsstat3::kBadtype;
+                return StatusOf(mknodat(directory.get(), name.c_str(), *type | mode, device));
+              });
+}
+
+}  // namespace pollux::nfs

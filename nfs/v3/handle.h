@@ -1,0 +1,50 @@
+// What names a file at the server, and its bounds. Source: RFC 1813 section 2.3.
+#ifndef POLLUX_NFS_V3_HANDLE_H_
+#define POLLUX_NFS_V3_HANDLE_H_
+
+#include <cstdint>
+
+#include "nfs/v3/status.h"
+#include "oncrpc/codec.h"
+
+namespace pollux::nfs {
+
+inline constexpr uint32_t kFhsize3 = 64;  // bytes, NFS3_FHSIZE
+// The RFC leaves names without a bound. This one is past every file system's, so that a server can
+// still answer NFS3ERR_NAMETOOLONG to a name that is too long.
+inline constexpr uint32_t kMaxFilename3 = 1024;
+
+using NfsFh3 = oncrpc::InlineOpaque<kFhsize3>;  // bytes that mean something to the server alone
+using Filename3 = oncrpc::BoundedString<kMaxFilename3>;  // one component, any bytes
+using PostOpFh3 = std::optional<NfsFh3>;
+
+// A name in a directory.
+struct Diropargs3 {
+  NfsFh3 dir;
+  Filename3 name;
+  template <class Codec, class Self>
+  static void Xdr(Codec& codec, Self& self) {
+    codec(self.dir, self.name);
+  }
+};
+
+// The results of a procedure: a union switched by the status.
+template <class Ok, class Fail>
+struct Result3 {
+  Nfsstat3 status = Nfsstat3::kOk;
+  Ok resok;
+  Fail resfail;
+  template <class Codec, class Self>
+  static void Xdr(Codec& codec, Self& self) {
+    codec(self.status);
+    if (self.status == Nfsstat3::kOk) {
+      codec(self.resok);
+    } else {
+      codec(self.resfail);
+    }
+  }
+};
+
+}  // namespace pollux::nfs
+
+#endif  // POLLUX_NFS_V3_HANDLE_H_

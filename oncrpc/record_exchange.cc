@@ -1,0 +1,103 @@
+#include "oncrpc/record_exchange.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "stack/base/byte_order.h"
+
+namespace pollux::oncrpc {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr uint32_t kLastFragment = 0x80000000;
+constexpr size_t kMarkBytes = 4;
+
+// One exchange: what its steps share.
+struct Exchange {
+  int fd;
+  Clock::time_point deadline;
+  const std::string& name;
+
+  absl::Status Broken(const char* what) const {
+    return absl::UnavailableError(absl::StrCat(name, ", ", what, ": ", strerror(errno)));
+  }
+  absl::Status TooLarge() const {
+    return absl::DataLossError(absl::StrCat(name, ": the answer is larger than any may be"));
+  }
+  absl::Status WaitFor(short events, const char* what) const;
+  absl::Status Send(absl::Span<const uint8_t> bytes) const;
+  absl::Status Receive(absl::Span<uint8_t> bytes) const;
+};
+
+absl::Status Exchange::WaitFor(short events, const char* what) const {
+  pollfd watched = {fd, events, 0};
+  int ready = 0;
+  do {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    if (left.count() <= 0) {
+      return absl::UnavailableError(absl::StrCat(name, ", ", what, ": no answer in time"));
+    }
+    ready = poll(&watched, 1, static_cast<int>(left.count()));
+  } while (ready == 0 || (ready < 0 && errno == EINTR));
+  return ready < 0 ? Broken(what) : absl::OkStatus();
+}
+
+absl::Status Exchange::Send(absl::Span<const uint8_t> bytes) const {
+  while (!bytes.empty()) {
+    if (absl::Status status = WaitFor(POLLOUT, "sending"); !status.ok()) return status;
+    const ssize_t n = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (n < 0) return Broken("sending");
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Exchange::Receive(absl::Span<uint8_t> bytes) const {
+  while (!bytes.empty()) {
+    if (absl::Status status = WaitFor(POLLIN, "receiving"); !status.ok()) return status;
+    const ssize_t n = recv(fd, bytes.data(), bytes.size(), MSG_DONTWAIT);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (n == 0) errno = ECONNRESET;
+    if (n <= 0) return Broken("receiving");
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<uint8_t>> ExchangeRecord(int fd, absl::Span<const uint8_t> message,
+                                                    size_t max_reply, Clock::time_point deadline,
+                                                    const std::string& name) {
+  const Exchange exchange{.fd = fd, .deadline = deadline, .name = name};
+  std::vector<uint8_t> out(kMarkBytes);
+  StoreBe32(out.data(), kLastFragment | static_cast<uint32_t>(message.size()));
+  out.insert(out.end(), message.begin(), message.end());
+  if (absl::Status status = exchange.Send(out); !status.ok()) return status;
+  std::vector<uint8_t> reply;
+  for (int fragment = 0; fragment < kMaxRecordFragments; ++fragment) {
+    std::array<uint8_t, kMarkBytes> mark;
+    absl::Status status = exchange.Receive(absl::MakeSpan(mark));
+    if (!status.ok()) return status;
+    const uint32_t word = LoadBe32(mark.data());
+    const size_t bytes = word & ~kLastFragment;
+    if (bytes > max_reply - reply.size()) return exchange.TooLarge();
+    const size_t before = reply.size();
+    reply.resize(before + bytes);
+    status = exchange.Receive(absl::MakeSpan(reply).subspan(before));
+    if (!status.ok()) return status;
+    if ((word & kLastFragment) != 0) return reply;
+  }
+  return exchange.TooLarge();
+}
+
+}  // namespace pollux::oncrpc

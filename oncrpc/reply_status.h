@@ -1,0 +1,18 @@
+// What an RPC reply's header means to whoever made the call.
+#ifndef POLLUX_ONCRPC_REPLY_STATUS_H_
+#define POLLUX_ONCRPC_REPLY_STATUS_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "oncrpc/binding.h"
+#include "oncrpc/rpc_message.h"
+
+namespace pollux::oncrpc {
+
+// As CallDone states it.
+absl::Status StatusOf(const ReplyHeader& reply, const ProgramBinding& binding, uint32_t procedure);
+
+}  // namespace pollux::oncrpc
+
+#endif  // POLLUX_ONCRPC_REPLY_STATUS_H_

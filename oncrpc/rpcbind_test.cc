@@ -1,0 +1,38 @@
+// What an rpcbind that is none makes of a look-up; tests/command/rpcbind_test.py has a real one.
+#include "oncrpc/rpcbind.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "oncrpc/stream_peer_for_test.h"
+
+namespace pollux::oncrpc {
+namespace {
+
+using ::testing::HasSubstr;
+
+absl::Status Find(StreamPeer::Next next) {
+  const StreamPeer peer(std::move(next));
+  auto rpcbind = RpcBind::At(peer.endpoint().address, peer.endpoint().port);
+  if (!rpcbind.ok()) return rpcbind.status();
+  return rpcbind->Find(100021, 4, peer.endpoint().address, RpcBind::Transport::kTcp).status();
+}
+
+TEST(RpcBindTest, AServerThatStreamsForEverIsGivenUp) {
+  // Fragments of nothing; small ones; one as large as there can be.
+  for (const std::vector<uint8_t>& bytes :
+       {std::vector<uint8_t>(4096), {0, 0, 0, 1, 7}, std::vector<uint8_t>(4096, 0x7F)}) {
+    const absl::Status status = Find([bytes] { return bytes; });
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("the rpcbind of 127.0.0.1"));
+  }
+}
+
+TEST(RpcBindTest, AnAnswerThatIsNone) {
+  const absl::Status status = Find([] { return std::vector<uint8_t>{0x80, 0, 0, 4, 1, 2, 3, 4}; });
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_EQ(Find([] { return std::vector<uint8_t>(); }).code(), absl::StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace pollux::oncrpc

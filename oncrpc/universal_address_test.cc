@@ -1,0 +1,43 @@
+#include "oncrpc/universal_address.h"
+
+#include <gtest/gtest.h>
+
+#include "stack/base/address.h"
+
+namespace pollux::oncrpc {
+namespace {
+
+cm::Endpoint At(const char* address, uint16_t port) {
+  return {.address = ParseAddress(address).value(), .port = port};
+}
+
+// RFC 5665 section 5.2.3.3, section 5.2.3.4
+TEST(UniversalAddressTest, IsWrittenAndRead) {
+  const struct {
+    cm::Endpoint endpoint;
+    const char* netid;
+    const char* text;
+  } cases[] = {{At("192.0.2.1", 20049), "rdma", "192.0.2.1.78.81"},
+               {At("0.0.0.0", 1), "rdma", "0.0.0.0.0.1"},
+               {At("2001:db8::1", 65535), "rdma6", "2001:db8::1.255.255"}};
+  for (const auto& one : cases) {
+    EXPECT_STREQ(Netid(one.endpoint.address), one.netid);
+    EXPECT_EQ(UniversalAddress(one.endpoint), one.text);
+    const auto parsed = ParseUniversalAddress(one.text);
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    EXPECT_EQ(*parsed, one.endpoint);
+  }
+}
+
+TEST(UniversalAddressTest, RefusesWhatIsNone) {
+  for (const char* text :
+       {"", ".", "..", "1.2", "192.0.2.1", "192.0.2.1.78", "192.0.2.1.256.1", "192.0.2.1.1.256",
+        "192.0.2.1.-1.1", "192.0.2.1.78.81.1", "192.0.2.300.78.81", "2001:db8::1", "::1.1",
+        "/run/rpcbind.sock", "192.0.2.1..81", "192.0.2.1.78."}) {
+    EXPECT_EQ(ParseUniversalAddress(text).status().code(), absl::StatusCode::kInvalidArgument)
+        << text;
+  }
+}
+
+}  // namespace
+}  // namespace pollux::oncrpc

@@ -1,0 +1,226 @@
+#include "rpcrdma/connection/connection.h"
+
+#include <bit>
+#include <utility>
+
+namespace pollux::rpcrdma {
+namespace {
+
+// wr_id: receives carry their index and this bit; sends carry their cookie.
+constexpr uint64_t kReceiveBit = 1ull << 63;
+constexpr int kPollBatch = 32;
+constexpr uint32_t kAskedCookie = UINT32_MAX;  // of WatchPeer()
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Connection>> Connection::Create(
+    engine::Worker* worker, const ConnectionConfig& config,
+    absl::AnyInvocable<void(ibv_event_type)> on_event) {
+  std::unique_ptr<Connection> connection(new Connection(worker, config));
+  if (absl::Status status = connection->Init(std::move(on_event)); !status.ok()) return status;
+  return connection;
+}
+
+absl::Status Connection::Init(absl::AnyInvocable<void(ibv_event_type)> on_event) {
+  auto pd = worker_->AllocPd();
+  if (!pd.ok()) return pd.status();
+  pd_ = *pd;
+  // Its own, and never full: RFC 5042 section 6.4.3.2 and section 6.4.6.
+  auto cq = worker_->CreateCq(config_.receives + config_.send_queue);
+  if (!cq.ok()) return cq.status();
+  cq_ = *cq;
+
+  verbs::QueuePairInitAttr init;
+  init.type = IBV_QPT_RC;
+  init.pd = pd_;
+  init.send_cq = cq_;
+  init.recv_cq = cq_;
+  init.cap.max_send_wr = config_.send_queue;
+  init.cap.max_recv_wr = config_.receives;
+  init.cap.max_send_sge = 1;
+  init.cap.max_recv_sge = 1;
+  init.on_event = std::move(on_event);
+  auto qp = worker_->CreateQp(std::move(init));
+  if (!qp.ok()) return qp.status();
+  qp_ = *qp;
+  posted_ = told_ = qp_->sq_head();
+  const uint32_t places = std::bit_ceil(config_.send_queue);
+  cookie_mask_ = places - 1;
+  cookies_.reset(new uint32_t[places]);
+
+  const uint64_t receive_bytes = config_.receives * Stride(config_.receive_bytes);
+  const uint64_t send_bytes = config_.send_buffers * Stride(config_.send_bytes);
+  receive_memory_.reset(new uint8_t[receive_bytes]());
+  send_memory_.reset(new uint8_t[send_bytes]());
+  auto receive = Register(receive_memory_.get(), receive_bytes, IBV_ACCESS_LOCAL_WRITE);
+  if (!receive.ok()) return receive.status();
+  receive_region_ = *receive;
+  auto send = Register(send_memory_.get(), send_bytes, 0);
+  if (!send.ok()) return send.status();
+  send_region_ = *send;
+  return absl::OkStatus();
+}
+
+Connection::~Connection() {
+  Close();
+  if (receive_region_.key != 0) worker_->DeregMr(receive_region_).IgnoreError();
+  if (send_region_.key != 0) worker_->DeregMr(send_region_).IgnoreError();
+  if (cq_ != nullptr) worker_->DestroyCq(cq_).IgnoreError();
+  if (pd_ != nullptr) worker_->DeallocPd(pd_).IgnoreError();
+}
+
+void Connection::Close(uint64_t time_wait_ns) {
+  broken_ = true;
+  quiet_timer_.Cancel();
+  refusals_.Tell();
+  if (qp_ != nullptr) worker_->DestroyQp(qp_, time_wait_ns).IgnoreError();
+  qp_ = nullptr;
+}
+
+absl::Status Connection::PostReceives() {
+  for (uint32_t i = 0; i < config_.receives; ++i) Repost(i);
+  return broken_ ? absl::InternalError("the queue pair takes no receives") : absl::OkStatus();
+}
+
+void Connection::Repost(uint32_t receive) {
+  if (qp_ == nullptr) return;
+  const uint64_t address =
+      reinterpret_cast<uint64_t>(receive_memory_.get()) + receive * Stride(config_.receive_bytes);
+  const ibv_sge sge{address, config_.receive_bytes, receive_region_.key};
+  if (qp_->PostOneRecv(kReceiveBit | receive, sge) != 0) broken_ = true;
+}
+
+// In IBV_QPS_ERR the rest of the send queue was flushed, which is not done.
+bool Connection::TellSent(Role& role) {
+  if (qp_ == nullptr || qp_->state() == IBV_QPS_ERR) return false;
+  const uint32_t end = qp_->sq_head();
+  if (told_ == end) return false;
+  while (told_ != end && !broken_) {
+    const uint32_t cookie = cookies_[told_++ & cookie_mask_];
+    if (cookie < kMaxCookie) {
+      role.OnSent(cookie);
+    } else if (cookie == kAskedCookie) {
+      asked_ = false;
+    }
+  }
+  return true;
+}
+
+bool Connection::TakeNews(Role& role) {
+  const bool sent = TellSent(role);
+  int taken = 0;
+  for (; taken < kPollBatch && !broken_; ++taken) {
+    const ibv_wc* const wc = cq_->front();
+    if (wc == nullptr) break;
+    TakeCompletion(*wc, role);
+  }
+  const bool heard = sent || taken > 0;
+  if (heard) heard_ns_ = worker_->now_ns();
+  if (cq_->overrun()) broken_ = true;
+  return heard;
+}
+
+// `wc` is the queue's oldest, in its place: what the role does may write over it.
+void Connection::TakeCompletion(const ibv_wc& wc, Role& role) {
+  const uint64_t wr_id = wc.wr_id;
+  const ibv_wc_status status = wc.status;
+  const uint32_t bytes = wc.byte_len;
+  const uint32_t invalidated = (wc.wc_flags & IBV_WC_WITH_INV) != 0 ? wc.invalidated_rkey : 0;
+  cq_->Pop();
+  const auto index = static_cast<uint32_t>(wr_id);
+  if (status != IBV_WC_SUCCESS) {
+    broken_ = true;
+    failure_ = status;
+    if ((wr_id & kReceiveBit) == 0 && index != kAskedCookie) role.OnFailed(index, status);
+  } else if ((wr_id & kReceiveBit) != 0) {
+    const size_t offset = index * Stride(config_.receive_bytes);
+    role.OnMessage({.receive = index,
+                    .message = {receive_memory_.get() + offset, bytes},
+                    .invalidated = invalidated});
+  }
+}
+
+void Connection::WatchPeer() {
+  heard_ns_ = worker_->now_ns();
+  worker_->wheel().Arm(quiet_timer_, heard_ns_ + kQuietNs);
+}
+
+void Connection::OnQuiet(void* connection, uint64_t now_ns) {
+  auto& self = *static_cast<Connection*>(connection);
+  if (self.broken_) return;
+  const bool quiet = now_ns >= self.heard_ns_ + kQuietNs;
+  // Without room there is something on the way, whose retries tell as well.
+  if (quiet && !self.asked_ && self.send_room() > 0) {
+    self.asked_ = true;
+    ibv_send_wr wr{};
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    self.Post(wr, kAskedCookie, /*told=*/true);
+  }
+  self.worker_->wheel().Arm(self.quiet_timer_, (quiet ? now_ns : self.heard_ns_) + kQuietNs);
+}
+
+void Connection::Post(ibv_send_wr& wr, uint32_t cookie, bool told) {
+  wr.wr_id = cookie;
+  if (!IsOpen() || qp_->PostSend(&wr, nullptr) != 0) {
+    broken_ = true;
+    return;
+  }
+  Posted(cookie, told);
+}
+
+void Connection::PostSend(uint32_t buffer, uint32_t bytes, uint32_t cookie, bool hurried,
+                          uint32_t invalidate) {
+  const ibv_sge sge{reinterpret_cast<uint64_t>(send_buffer(buffer).data()), bytes,
+                    send_region_.key};
+  // What waits for no completion asks for no acknowledgement.
+  const unsigned flags = hurried ? IBV_SEND_SIGNALED : 0;
+  if (!IsOpen() || qp_->PostOneSend(cookie, sge, flags, invalidate) != 0) {
+    broken_ = true;
+    return;
+  }
+  Posted(cookie, /*told=*/true);
+}
+
+void Connection::PostRead(const Local& to, uint64_t remote, uint32_t rkey, uint32_t cookie,
+                          bool told) {
+  ibv_sge sge{reinterpret_cast<uint64_t>(to.address), to.length, to.lkey};
+  ibv_send_wr wr{};
+  wr.opcode = IBV_WR_RDMA_READ;
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.wr.rdma.remote_addr = remote;
+  wr.wr.rdma.rkey = rkey;
+  Post(wr, cookie, told);
+}
+
+void Connection::PostWrite(const Local& from, uint64_t remote, uint32_t rkey, uint32_t cookie,
+                           bool told) {
+  ibv_sge sge{reinterpret_cast<uint64_t>(from.address), from.length, from.lkey};
+  ibv_send_wr wr{};
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.send_flags = told ? IBV_SEND_SIGNALED : 0;
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.wr.rdma.remote_addr = remote;
+  wr.wr.rdma.rkey = rkey;
+  Post(wr, cookie, told);
+}
+
+absl::StatusOr<memory::MemoryRegion> Connection::Register(const void* address, uint64_t length,
+                                                          int access) {
+  return worker_->RegMr(pd_, const_cast<void*>(address), length, access);
+}
+
+absl::StatusOr<memory::MemoryRegion> Connection::RegisterInvalidatable(const void* address,
+                                                                       uint32_t length,
+                                                                       int access) {
+  return worker_->RegFastMr(pd_, const_cast<void*>(address), length, access);
+}
+
+void Connection::Deregister(const memory::MemoryRegion& region) {
+  // RFC 8166 section 4.5.4
+  if (!worker_->DeregMr(region).ok()) broken_ = true;
+}
+
+}  // namespace pollux::rpcrdma

@@ -1,0 +1,81 @@
+// What costs a connection: memory that cannot be fenced, messages that cannot be posted, and memory
+// that cannot be offered.
+#include "rpcrdma/connection/connection.h"
+
+#include "rpcrdma/mirror_for_test.h"
+
+namespace pollux::rpcrdma {
+namespace {
+
+class ConnectionTest : public MirrorTest {
+ protected:
+  std::unique_ptr<Connection> Make(const ConnectionConfig& config = {}) {
+    StartWorld();
+    auto connection = Connection::Create(&nodes[0]->worker(), config, nullptr);
+    EXPECT_TRUE(connection.ok()) << connection.status();
+    return *std::move(connection);
+  }
+};
+
+// RFC 8166 section 4.5.4
+TEST_F(ConnectionTest, MemoryThatCannotBeFenced) {
+  const std::unique_ptr<Connection> connection = Make();
+  uint8_t bytes[8] = {};
+  const auto region = connection->Register(bytes, sizeof(bytes), IBV_ACCESS_REMOTE_READ);
+  ASSERT_TRUE(region.ok());
+  connection->Deregister(*region);
+  EXPECT_FALSE(connection->broken());
+  connection->Deregister(*region);
+  EXPECT_TRUE(connection->broken());
+}
+
+// RFC 8166 section 4.5.4: nothing can be posted before the connection is made.
+TEST_F(ConnectionTest, MessageThatCannotBePosted) {
+  const std::unique_ptr<Connection> connection = Make();
+  connection->PostSend(0, 4, 0, true);
+  EXPECT_TRUE(connection->broken());
+}
+
+TEST_F(ConnectionTest, RoomRunsOut) {
+  const std::unique_ptr<Connection> connection = Make({.send_queue = 1});
+  EXPECT_EQ(connection->send_room(), 1u);
+  connection->MarkBroken();
+  connection->PostSend(0, 4, 0, true);
+  EXPECT_EQ(connection->send_room(), 1u);
+}
+
+// RFC 8166 section 4.5.4: a call whose memory cannot be offered fails, and all others with the
+// connection; nothing stays offered.
+TEST_F(ConnectionTest, NoRegionIsLeftForACall) {
+  StartAll();
+  ASSERT_TRUE(Run({.procedure = kNull}).ok());
+  engine::Worker& worker = nodes[0]->worker();
+  memory::ProtectionDomain* const pd = *worker.AllocPd();
+  std::vector<memory::MemoryRegion> taken;
+  uint8_t byte = 0;
+  for (;;) {
+    const auto region = worker.RegMr(pd, &byte, 1, 0);
+    if (!region.ok()) break;
+    taken.push_back(*region);
+  }
+  ASSERT_GT(taken.size(), 100u);
+  EXPECT_EQ(Get(10'000, 10'000).code(), absl::StatusCode::kUnavailable);
+  ASSERT_TRUE(RunUntil([this] { return ended.has_value(); }));
+  for (const memory::MemoryRegion& region : taken) EXPECT_TRUE(worker.DeregMr(region).ok());
+  EXPECT_TRUE(worker.DeallocPd(pd).ok());
+  ConnectClient();
+  EXPECT_TRUE(Get(10'000, 10'000).ok());
+}
+
+// RFC 8797 section 4.1
+TEST_F(ConnectionTest, SaysWhatItIs) {
+  const PrivateData data =
+      Make({.send_bytes = 2048, .receive_bytes = 8192, .remote_invalidation = false})
+          ->LocalPrivateData();
+  EXPECT_EQ(data.send_bytes, 2048u);
+  EXPECT_EQ(data.receive_bytes, 8192u);
+  EXPECT_FALSE(data.remote_invalidation);
+}
+
+}  // namespace
+}  // namespace pollux::rpcrdma

@@ -1,0 +1,24 @@
+#include "rpcrdma/connection/counters.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+namespace pollux::rpcrdma {
+namespace {
+
+TEST(RpcCountersTest, EachHasANameAndAValueOfItsOwn) {
+  Counters counters;
+  auto* const values = reinterpret_cast<uint64_t*>(&counters);
+  constexpr size_t kCount = sizeof counters / sizeof(uint64_t);
+  for (size_t i = 0; i < kCount; ++i) values[i] = 100 + i;
+  std::map<std::string, uint64_t> seen;
+  counters.Visit([&](std::string_view name, uint64_t value) { seen.emplace(name, value); });
+  EXPECT_EQ(seen.size(), kCount);
+  EXPECT_EQ(seen["calls_received"], counters.calls_received);
+  EXPECT_EQ(seen["bytes_written"], counters.bytes_written);
+}
+
+}  // namespace
+}  // namespace pollux::rpcrdma

@@ -1,0 +1,40 @@
+#include "rpcrdma/connection/settings.h"
+
+#include "absl/strings/str_format.h"
+
+namespace pollux::rpcrdma {
+
+absl::Status CheckSettings(uint32_t credits, uint32_t reverse_credits, uint32_t send_bytes,
+                           uint32_t receive_bytes) {
+  for (const uint32_t asked : {credits, reverse_credits}) {
+    if (asked == 0 || asked > kMaxCredits) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("%d credits asked for; 1 to %d can be had", asked, kMaxCredits));
+    }
+  }
+  for (const uint32_t bytes : {send_bytes, receive_bytes}) {
+    if (bytes < kMinInlineBytes || bytes > kMaxInlineBytes || bytes % 1024 != 0) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("an inline size of %d bytes was asked for; it must be a multiple of "
+                          "1024 between %d and %d",
+                          bytes, kMinInlineBytes, kMaxInlineBytes));
+    }
+  }
+  return absl::OkStatus();
+}
+
+Negotiated Negotiate(const PrivateData& local, bool local_is_client,
+                     absl::Span<const uint8_t> bytes) {
+  Negotiated negotiated;
+  negotiated.local = local;
+  negotiated.peer_private_data.assign(bytes.begin(), bytes.end());
+  const auto found = FindPrivateData(bytes);
+  negotiated.peer_sent = found.has_value();
+  // RFC 8797 section 5.1
+  negotiated.peer = found.value_or(PrivateData{});
+  negotiated.thresholds = local_is_client ? NegotiateThresholds(local, negotiated.peer)
+                                          : NegotiateThresholds(negotiated.peer, local);
+  return negotiated;
+}
+
+}  // namespace pollux::rpcrdma

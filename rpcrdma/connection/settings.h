@@ -1,0 +1,42 @@
+// Bounds of what a client or a server can be configured to.
+#ifndef POLLUX_RPCRDMA_CONNECTION_SETTINGS_H_
+#define POLLUX_RPCRDMA_CONNECTION_SETTINGS_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "rpcrdma/connection/connection.h"
+#include "rpcrdma/wire/negotiated.h"
+
+namespace pollux::rpcrdma {
+
+inline constexpr uint32_t kMaxCredits = 256;
+// Receives beyond the credits: for messages that carry no call or reply (RDMA_DONE, repeats).
+inline constexpr uint32_t kSpareReceives = 2;
+
+// How a connection's send buffers and receives are shared out. RFC 8167 section 4.3: those of the
+// two directions add up.
+struct Shares {
+  SendBuffers forward;  // calls at a client, replies at a server
+  SendBuffers reverse;
+  uint32_t receives = 0;
+};
+constexpr Shares SharesOf(uint32_t credits, uint32_t reverse_credits) {
+  return {.forward = {.first = 0, .count = 2 * credits},
+          .reverse = {.first = 2 * credits, .count = 2 * reverse_credits},
+          .receives = credits + reverse_credits + kSpareReceives};
+}
+
+// InvalidArgument unless both are 1 to kMaxCredits and both sizes are multiples of 1,024 in
+// [kMinInlineBytes, kMaxInlineBytes].
+absl::Status CheckSettings(uint32_t credits, uint32_t reverse_credits, uint32_t send_bytes,
+                           uint32_t receive_bytes);
+
+// Source: RFC 8797. `bytes` is the peer's private data, without a CMA header.
+Negotiated Negotiate(const PrivateData& local, bool local_is_client,
+                     absl::Span<const uint8_t> bytes);
+
+}  // namespace pollux::rpcrdma
+
+#endif  // POLLUX_RPCRDMA_CONNECTION_SETTINGS_H_

@@ -1,0 +1,16 @@
+// MAC addresses as users write them.
+#ifndef POLLUX_STACK_BASE_MAC_TEXT_H_
+#define POLLUX_STACK_BASE_MAC_TEXT_H_
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "stack/base/types.h"
+
+namespace pollux {
+
+// "02:00:00:00:00:01". InvalidArgument for anything else, and for the address of a group.
+absl::StatusOr<MacAddress> ParseMac(absl::string_view text);
+
+}  // namespace pollux
+
+#endif  // POLLUX_STACK_BASE_MAC_TEXT_H_

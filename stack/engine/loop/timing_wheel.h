@@ -1,0 +1,92 @@
+// Timers driven by the time that each poll is given: a hierarchical wheel.
+#ifndef POLLUX_STACK_ENGINE_LOOP_TIMING_WHEEL_H_
+#define POLLUX_STACK_ENGINE_LOOP_TIMING_WHEEL_H_
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+namespace pollux::engine {
+
+// A timer, embedded in what it belongs to. Destroying an armed timer cancels it.
+class Timer {
+ public:
+  using Callback = void (*)(void* context, uint64_t now_ns);
+  Timer(Callback callback, void* context) : callback_(callback), context_(context) {}
+  ~Timer() { Cancel(); }
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+
+  bool armed() const { return next_ != nullptr; }
+  uint64_t deadline_ns() const { return deadline_ns_; }  // when armed
+  void Cancel();
+
+ private:
+  friend class TimingWheel;
+  // A list head.
+  Timer() : callback_(nullptr), context_(nullptr), next_(this), prev_(this) {}
+  bool alone() const { return next_ == this; }
+  void PushBack(Timer& timer);
+  Callback callback_;
+  void* context_;
+  uint64_t deadline_ns_ = 0;
+  Timer* next_ = nullptr;
+  Timer* prev_ = nullptr;
+};
+
+// Owned by one worker. Arming, cancelling and firing are constant-time; no heap, no clock. A timer
+// fires at the first Advance() whose time has reached its deadline rounded up to a tick: never
+// early, and late by less than a tick. One that is armed with a deadline in the past fires at the
+// next tick.
+class TimingWheel {
+ public:
+  static constexpr int kTickShift = 10;  // 1,024 ns
+  static constexpr int kSlotBits = 8;    // 256 slots a level
+  static constexpr int kLevels = 5;      // 2^40 ticks: over 13 days; later ones are re-armed
+
+  explicit TimingWheel(uint64_t now_ns);
+
+  // Arms, or moves an armed timer.
+  void Arm(Timer& timer, uint64_t deadline_ns);
+  // Fires what is due, in order of deadline's ticks; callbacks may arm, cancel and destroy any
+  // timer, their own too. Returns how many fired.
+  unsigned Advance(uint64_t now_ns) {
+    const uint64_t now_tick = now_ns >> kTickShift;
+    if (now_tick < idle_until_tick_) [[likely]] {
+      tick_ = std::max(tick_, now_tick + 1);
+      return 0;
+    }
+    return now_tick < tick_ ? 0 : AdvanceTo(now_ns);
+  }
+  // A time before which Advance() has nothing to do, later than the last Advance(); UINT64_MAX when
+  // nothing is armed: how far virtual time may jump.
+  uint64_t NextDeadline() const;
+
+ private:
+  static constexpr int kSlots = 1 << kSlotBits;
+  static constexpr int kWords = kSlots / 64;
+  static constexpr uint64_t kNoTick = UINT64_MAX;
+  struct Slot {
+    Slot() {}
+    Timer head;
+  };
+
+  unsigned AdvanceTo(uint64_t now_ns);
+  void Insert(Timer& timer);
+  void MoveDown(int level);
+  unsigned FireCurrent();
+  uint64_t NextTick() const;
+  uint64_t NextTickOf(int level) const;
+
+  uint64_t tick_;              // the next to be processed
+  uint64_t fire_time_ns_ = 0;  // of the Advance() under way
+  // Nothing is to be done before this tick: saves the search at most polls.
+  uint64_t idle_until_tick_ = kNoTick;
+  std::array<std::array<Slot, kSlots>, kLevels> slots_;
+  // A bit for each slot that may hold timers; stays set when they are cancelled.
+  mutable std::array<std::array<uint64_t, kWords>, kLevels> occupied_{};
+};
+
+}  // namespace pollux::engine
+
+#endif  // POLLUX_STACK_ENGINE_LOOP_TIMING_WHEEL_H_

@@ -1,0 +1,418 @@
+// Who sends in a poll: what is owed for what came in it, and queue pairs in their turns.
+#include <gtest/gtest.h>
+#include <rte_mbuf.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "stack/engine/eal.h"
+#include "stack/engine/loop/worker.h"
+#include "stack/transport/rc/rc_responder.h"
+#include "stack/wire/roce_packet.h"
+#include "tests/sim/connect.h"
+
+namespace pollux::engine {
+namespace {
+
+constexpr uint16_t kBurst = 32;       // a worker receives at once
+constexpr uint32_t kSmallPairs = 32;  // one burst of messages, each from another queue pair
+constexpr uint32_t kBulkPairs = 20;   // which wait for turns
+constexpr uint32_t kPairs = kSmallPairs + kBulkPairs;
+constexpr uint32_t kSmall = 8;
+constexpr uint32_t kBulk = 64 * 1024;
+
+// One direction of a wire is the queue that its receiver looks at.
+class PipeLink : public io::Link {
+ public:
+  uint16_t Receive(rte_mbuf** frames, uint16_t capacity, uint64_t) override {
+    uint16_t count = 0;
+    for (; count < capacity && !incoming.empty(); ++count) {
+      frames[count] = incoming.front();
+      incoming.pop_front();
+    }
+    return count;
+  }
+  uint16_t Send(rte_mbuf** frames, uint16_t count, uint64_t) override {
+    if (full) return 0;
+    peer->incoming.insert(peer->incoming.end(), frames, frames + count);
+    return count;
+  }
+  // Packets that wait to be received.
+  std::vector<wire::RocePacket> Packets() const {
+    std::vector<wire::RocePacket> packets;
+    for (const rte_mbuf* frame : incoming) {
+      wire::RocePacket packet;
+      const auto* bytes = rte_pktmbuf_mtod(frame, const uint8_t*);
+      if (wire::ParseRocePacket(bytes, frame->data_len, &packet) == wire::ParseResult::kOk) {
+        packets.push_back(packet);
+      }
+    }
+    return packets;
+  }
+  std::vector<wire::Operation> Operations() const {
+    std::vector<wire::Operation> operations;
+    for (const wire::RocePacket& packet : Packets()) operations.push_back(packet.info->operation);
+    return operations;
+  }
+  // How many of them are for one queue pair in a row, each time.
+  std::vector<uint32_t> Runs() const {
+    std::vector<uint32_t> runs;
+    Qpn last;
+    for (const wire::RocePacket& packet : Packets()) {
+      if (runs.empty() || packet.bth.dest_qpn != last) runs.push_back(0);
+      ++runs.back();
+      last = packet.bth.dest_qpn;
+    }
+    return runs;
+  }
+  uint32_t Count(wire::Operation operation) const {
+    const std::vector<wire::Operation> all = Operations();
+    return static_cast<uint32_t>(std::count(all.begin(), all.end(), operation));
+  }
+  PipeLink* peer = nullptr;
+  std::deque<rte_mbuf*> incoming;
+  bool full = false;
+};
+
+struct End {
+  explicit End(uint8_t number) {
+    WorkerConfig config;
+    config.seed[0] = number;
+    worker = Worker::Create(config).value();
+    ip::InterfaceConfig of_port;
+    of_port.mac = {2, 0, 0, 0, 0, number};
+    of_port.addresses = {InterfaceAddress::Ipv4(0xC0000200 + number)};
+    of_port.mtu = 4300;  // path MTU 4096
+    address = Gid::FromIpv4(0xC0000200 + number);
+    interface = std::make_unique<ip::Interface>(of_port);
+    worker->AddPort(interface.get(), &link);
+    pd = worker->AllocPd().value();
+    cq = worker->CreateCq(8 * kPairs).value();
+    region = worker
+                 ->RegMr(pd, memory.data(), memory.size(),
+                         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
+                 .value();
+    for (uint32_t i = 0; i < kPairs; ++i) {
+      verbs::QueuePairInitAttr init;
+      init.pd = pd;
+      init.send_cq = init.recv_cq = cq;
+      init.cap.max_send_wr = init.cap.max_recv_wr = 8;
+      init.cap.max_send_sge = init.cap.max_recv_sge = 1;
+      qps.push_back(worker->CreateQp(std::move(init)).value());
+    }
+  }
+  void Connect(const End& peer, ibv_mtu path_mtu) {
+    ibv_qp_attr attr{};
+    attr.path_mtu = path_mtu;
+    attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+    attr.max_rd_atomic = attr.max_dest_rd_atomic = 2;
+    attr.timeout = 20;
+    attr.retry_cnt = attr.rnr_retry = 7;
+    attr.ah_attr.is_global = 1;
+    attr.ah_attr.port_num = 1;
+    attr.ah_attr.grh.hop_limit = 64;
+    std::memcpy(attr.ah_attr.grh.dgid.raw, peer.address.raw.data(), peer.address.raw.size());
+    for (uint32_t i = 0; i < kPairs; ++i) {
+      ASSERT_TRUE(sim::BringToRts(*worker, qps[i], peer.qps[i]->qpn(), attr).ok());
+    }
+  }
+  void Receive(uint32_t pair) {
+    ibv_sge sge{reinterpret_cast<uint64_t>(memory.data()), kSmall, region.key};
+    EXPECT_EQ(qps[pair]->PostOneRecv(pair, sge), 0);
+  }
+  void Send(uint32_t pair) {
+    ibv_sge sge{reinterpret_cast<uint64_t>(memory.data()), kSmall, region.key};
+    EXPECT_EQ(qps[pair]->PostOneSend(pair, sge, IBV_SEND_SIGNALED, 0), 0);
+  }
+  void Write(uint32_t pair, const End& peer) {
+    Move(IBV_WR_RDMA_WRITE, pair, peer, peer.memory.data());
+  }
+  void Move(ibv_wr_opcode opcode, uint32_t pair, const End& peer, const uint8_t* address) {
+    ibv_sge sge{reinterpret_cast<uint64_t>(memory.data()), kBulk, region.key};
+    ibv_send_wr wr{};
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = opcode;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.wr.rdma = {.remote_addr = reinterpret_cast<uint64_t>(address), .rkey = peer.region.key};
+    EXPECT_EQ(qps[pair]->PostSend(&wr, nullptr), 0);
+  }
+  void Poll(Worker::Answers answers = Worker::Answers::kSent) {
+    worker->Poll(now_ns += 1000, answers);
+  }
+
+  Gid address;
+  std::vector<uint8_t> memory = std::vector<uint8_t>(kBulk);
+  PipeLink link;
+  std::unique_ptr<Worker> worker;
+  std::unique_ptr<ip::Interface> interface;
+  memory::ProtectionDomain* pd = nullptr;
+  verbs::CompletionQueue* cq = nullptr;
+  memory::MemoryRegion region;
+  std::vector<verbs::QueuePair*> qps;
+  uint64_t now_ns = 0;
+};
+
+class WorkerTurnsTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { ASSERT_TRUE(InitEal().ok()); }
+  explicit WorkerTurnsTest(ibv_mtu path_mtu = IBV_MTU_1024) : a_(1), b_(2) {
+    a_.link.peer = &b_.link;
+    b_.link.peer = &a_.link;
+    a_.Connect(b_, path_mtu);
+    b_.Connect(a_, path_mtu);
+    for (uint32_t pair = 0; pair < kSmallPairs; ++pair) b_.Receive(pair);
+    // One message each way, by which each end finds the other.
+    const uint32_t last = kPairs - 1;
+    b_.Receive(last);
+    a_.Send(last);
+    PollUntilCompleted(a_, 1);
+    a_.Receive(last);
+    b_.Send(last);
+    PollUntilCompleted(b_, 2);
+  }
+  ~WorkerTurnsTest() override {
+    for (End* end : {&a_, &b_}) {
+      for (verbs::QueuePair* qp : end->qps) EXPECT_TRUE(end->worker->DestroyQp(qp).ok());
+    }
+    // Frames travel between the pools: all must be home before either goes.
+    for (End* end : {&a_, &b_}) {
+      for (rte_mbuf* frame : end->link.incoming) rte_pktmbuf_free(frame);
+      end->link.incoming.clear();
+    }
+  }
+  void PollBoth() {
+    a_.Poll();
+    b_.Poll();
+  }
+  // And drops the completions.
+  void PollUntilCompleted(End& end, uint32_t count) {
+    for (int polls = 0; end.cq->size() < count; ++polls) {
+      ASSERT_LT(polls, 100'000) << "no end in sight";
+      PollBoth();
+    }
+    std::vector<ibv_wc> all(count);
+    ASSERT_EQ(end.cq->Poll(static_cast<int>(count), all.data()), static_cast<int>(count));
+    for (const ibv_wc& wc : all) EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+  }
+  // A message of each small pair's, in one burst, waits to be received.
+  void SendBurst() {
+    for (uint32_t pair = 0; pair < kSmallPairs; ++pair) a_.Send(pair);
+    for (int polls = 0; b_.link.incoming.size() < kSmallPairs; ++polls) {
+      ASSERT_LT(polls, 100) << "no end in sight";
+      a_.Poll();
+    }
+    ASSERT_EQ(b_.link.incoming.size(), kSmallPairs);
+    static_assert(kSmallPairs == kBurst);
+  }
+  void WriteBulk() {
+    for (uint32_t pair = kSmallPairs; pair < kPairs; ++pair) b_.Write(pair, a_);
+  }
+
+  End a_, b_;
+};
+
+TEST_F(WorkerTurnsTest, AcknowledgementsLeaveWithThePollThatMadeThem) {
+  WriteBulk();
+  SendBurst();
+  b_.Poll();
+  EXPECT_EQ(a_.link.Count(wire::Operation::kAck), kSmallPairs);
+  // And data is not held back for them.
+  EXPECT_GE(a_.link.Count(wire::Operation::kWrite), kBurst);
+  PollUntilCompleted(a_, kSmallPairs);
+}
+
+TEST_F(WorkerTurnsTest, KeptAcknowledgementsLeaveTogetherWithWhatIsPostedNext) {
+  SendBurst();
+  EXPECT_FALSE(b_.worker->OwesAnswers());
+  b_.Poll(Worker::Answers::kKept);
+  EXPECT_EQ(b_.cq->size(), kSmallPairs);
+  EXPECT_EQ(a_.link.incoming.size(), 0u);
+  EXPECT_TRUE(b_.worker->OwesAnswers());
+  a_.Receive(0);
+  b_.Send(0);
+  b_.Poll();
+  EXPECT_FALSE(b_.worker->OwesAnswers());
+  EXPECT_EQ(a_.link.Count(wire::Operation::kAck), kSmallPairs);
+  EXPECT_EQ(a_.link.Count(wire::Operation::kSend), 1u);
+  PollUntilCompleted(a_, kSmallPairs + 1);
+}
+
+TEST_F(WorkerTurnsTest, WhatIsSentLastStandsBehindWhatIsPosted) {
+  a_.Send(0);
+  a_.Poll();
+  b_.Poll(Worker::Answers::kKept);
+  a_.Receive(0);
+  b_.Send(0);
+  b_.Poll(Worker::Answers::kSentLast);
+  EXPECT_FALSE(b_.worker->OwesAnswers());
+  EXPECT_EQ(a_.link.Operations(), (std::vector{wire::Operation::kSend, wire::Operation::kAck}));
+  PollUntilCompleted(a_, 2);
+}
+
+// A fatal NAK is the last that the queue pair sends: what is posted is flushed behind it.
+TEST_F(WorkerTurnsTest, WhatEndsTheConnectionIsNotLeftForLater) {
+  a_.Move(IBV_WR_RDMA_WRITE, 0, b_, b_.memory.data() + 1);
+  a_.Poll();
+  b_.Poll(Worker::Answers::kKept);
+  b_.Send(0);
+  b_.Poll(Worker::Answers::kSentLast);
+  EXPECT_EQ(b_.qps.front()->state(), IBV_QPS_ERR);
+  EXPECT_EQ(a_.link.Count(wire::Operation::kAck), 1u);
+  EXPECT_EQ(a_.link.Count(wire::Operation::kSend), 0u);
+}
+
+// An acknowledgement that waits for the responses to a READ, which take turns, stands behind them.
+TEST_F(WorkerTurnsTest, WhatIsSentLastStandsBehindResponsesOfSeveralPolls) {
+  WriteBulk();
+  a_.Move(IBV_WR_RDMA_READ, 0, b_, b_.memory.data());
+  a_.Send(0);
+  a_.Poll();
+  b_.Poll(Worker::Answers::kSentLast);
+  EXPECT_LT(a_.link.Count(wire::Operation::kReadResponse), kBulk / 1024);
+  EXPECT_FALSE(b_.worker->OwesAnswers());
+  for (int polls = 0; a_.link.Count(wire::Operation::kReadResponse) < kBulk / 1024; ++polls) {
+    ASSERT_LT(polls, 100);
+    b_.Poll(Worker::Answers::kSentLast);
+  }
+  EXPECT_EQ(a_.link.Count(wire::Operation::kAck), 1u);
+  PollUntilCompleted(a_, 2);
+}
+
+// It tells of what was completed before.
+TEST_F(WorkerTurnsTest, WhatIsSentLastLeavesWhenWhatIsPostedFails) {
+  a_.Send(0);
+  a_.Poll();
+  b_.Poll(Worker::Answers::kKept);
+  ibv_sge sge{reinterpret_cast<uint64_t>(b_.memory.data()), kSmall, b_.region.key + 1};
+  EXPECT_EQ(b_.qps[0]->PostOneSend(0, sge, IBV_SEND_SIGNALED, 0), 0);
+  b_.Poll(Worker::Answers::kSentLast);
+  EXPECT_EQ(b_.qps[0]->state(), IBV_QPS_ERR);
+  EXPECT_EQ(a_.link.Count(wire::Operation::kAck), 1u);
+  PollUntilCompleted(a_, 1);
+}
+
+TEST_F(WorkerTurnsTest, WhatIsSentLastDoesNotWaitBehindALinkThatIsFull) {
+  WriteBulk();
+  SendBurst();
+  b_.link.full = true;
+  for (int polls = 0; polls < 10; ++polls) b_.Poll(Worker::Answers::kKept);
+  b_.link.full = false;
+  b_.Poll(Worker::Answers::kSentLast);
+  EXPECT_EQ(a_.link.Count(wire::Operation::kAck), kSmallPairs);
+  // Before the last of the data.
+  EXPECT_NE(a_.link.Operations().back(), wire::Operation::kAck);
+  PollUntilCompleted(a_, kSmallPairs);
+}
+
+TEST_F(WorkerTurnsTest, KeptAcknowledgementsLeaveBeforeTheirQueuePairDoes) {
+  SendBurst();
+  b_.Poll(Worker::Answers::kKept);
+  ASSERT_TRUE(b_.worker->DestroyQp(b_.qps.front()).ok());
+  b_.qps.erase(b_.qps.begin());
+  b_.Poll(Worker::Answers::kKept);
+  EXPECT_EQ(a_.link.Count(wire::Operation::kAck), transport::RcResponder::kLastAcks);
+  b_.Poll();
+  PollUntilCompleted(a_, kSmallPairs);
+}
+
+// One message each is one turn each: as many leave in a poll as a burst holds.
+TEST_F(WorkerTurnsTest, SmallMessagesOfManyQueuePairsLeaveInOneBurst) {
+  for (uint32_t pair = 0; pair < kSmallPairs; ++pair) a_.Send(pair);
+  a_.Poll();
+  EXPECT_EQ(b_.link.Count(wire::Operation::kSend), kSmallPairs);
+  PollUntilCompleted(a_, kSmallPairs);
+}
+
+// As those have whose windows are closed, with each response that does not open them.
+TEST_F(WorkerTurnsTest, TurnsOfThoseWhoHaveNothingToSendAreOthersTurns) {
+  for (uint32_t pair = kSmallPairs; pair < kPairs; ++pair) a_.qps[pair]->Activate();
+  a_.Send(0);
+  a_.Poll();
+  EXPECT_EQ(b_.link.Count(wire::Operation::kSend), 1u);
+  PollUntilCompleted(a_, 1);
+}
+
+TEST_F(WorkerTurnsTest, WhatALinkDoesNotTakeLeavesWhenItDoes) {
+  WriteBulk();
+  b_.link.full = true;
+  // The egress fills with data.
+  for (int polls = 0; polls < 10; ++polls) b_.Poll();
+  SendBurst();
+  for (int polls = 0; polls < 10; ++polls) b_.Poll();
+  EXPECT_TRUE(a_.link.incoming.empty());
+  b_.link.full = false;
+  b_.Poll();
+  EXPECT_EQ(a_.link.Count(wire::Operation::kAck), kSmallPairs);
+  PollUntilCompleted(a_, kSmallPairs);
+}
+
+// Four times as long as those of the others.
+class WorkerTurnsOfLongPacketsTest : public WorkerTurnsTest {
+ protected:
+  static constexpr uint32_t kPackets = kBulk / 4096;
+  // The last goes beyond.
+  static constexpr uint32_t kInATurn = 34 * 1024 / 4096 + 1;
+  static_assert(kPackets / 2 < kInATurn && kInATurn < kPackets);
+  WorkerTurnsOfLongPacketsTest() : WorkerTurnsTest(IBV_MTU_4096) {}
+};
+
+TEST_F(WorkerTurnsOfLongPacketsTest, RequestsTakeTurnsInBytes) {
+  for (const uint32_t pair : {0, 1}) b_.Write(pair, a_);
+  b_.Poll();
+  EXPECT_EQ(a_.link.Runs(),
+            (std::vector{kInATurn, kInATurn, kPackets - kInATurn, kPackets - kInATurn}));
+  PollUntilCompleted(b_, 2);
+}
+
+TEST_F(WorkerTurnsOfLongPacketsTest, ResponsesTakeTurnsInBytes) {
+  for (const uint32_t pair : {0, 1}) {
+    a_.Move(IBV_WR_RDMA_READ, pair, b_, b_.memory.data());
+  }
+  a_.Poll();
+  b_.Poll();
+  EXPECT_EQ(a_.link.Runs(),
+            (std::vector{kInATurn, kInATurn, kPackets - kInATurn, kPackets - kInATurn}));
+  PollUntilCompleted(a_, 2);
+}
+
+// A NAK is owed as an acknowledgement is: here for a receive that nobody posted.
+TEST_F(WorkerTurnsTest, ANakWaitsForNoTurn) {
+  WriteBulk();
+  for (int i = 0; i < 2; ++i) a_.Send(0);
+  a_.Poll();
+  b_.Poll();
+  EXPECT_EQ(b_.worker->counters().send_rnr_err, 1u);
+  EXPECT_EQ(a_.link.Count(wire::Operation::kAck), 1u);
+}
+
+// It owes an acknowledgement when it goes, and has no turn any more.
+TEST_F(WorkerTurnsTest, AQueuePairThatIsDestroyedIsInNoRow) {
+  struct Destroyer : Poller {
+    bool Poll(uint64_t) override {
+      if (qp != nullptr) {
+        EXPECT_TRUE(worker->DestroyQp(std::exchange(qp, nullptr)).ok());
+      }
+      return false;
+    }
+    Worker* worker;
+    verbs::QueuePair* qp;
+  } destroyer;
+  SendBurst();
+  destroyer.worker = b_.worker.get();
+  destroyer.qp = b_.qps[0];
+  b_.worker->AddPoller(&destroyer);
+  b_.Poll();
+  b_.qps.erase(b_.qps.begin());
+  b_.worker->RemovePoller(&destroyer);
+  EXPECT_EQ(a_.link.Count(wire::Operation::kAck),
+            kSmallPairs - 1 + transport::RcResponder::kLastAcks);
+  PollUntilCompleted(a_, kSmallPairs);
+}
+
+}  // namespace
+}  // namespace pollux::engine

@@ -1,0 +1,311 @@
+#include "stack/engine/objects/device.h"
+
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "stack/engine/loop/clock.h"
+
+namespace pollux::engine {
+namespace {
+
+bool IsLoopback(const std::string& interface) {
+  ifreq request{};
+  if (interface.size() >= sizeof request.ifr_name) return false;
+  interface.copy(request.ifr_name, interface.size());
+  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  const bool known = ioctl(fd, SIOCGIFFLAGS, &request) == 0;
+  close(fd);
+  return known && (request.ifr_flags & IFF_LOOPBACK) != 0;
+}
+
+}  // namespace
+
+uint64_t DeviceEpochNs() {
+  const auto wall = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(wall).count()) -
+         Clock().NowNs();
+}
+
+absl::StatusOr<std::unique_ptr<Device>> Device::WithWorkers(const DeviceOptions& options) {
+  if (options.workers < 1 || options.workers > DeviceOptions::kMaxWorkers) {
+    return absl::InvalidArgumentError(absl::StrFormat("%u workers on a port: 1 to %u are possible",
+                                                      options.workers, DeviceOptions::kMaxWorkers));
+  }
+  std::unique_ptr<Device> device(new Device(options));
+  for (uint32_t i = 0; i < options.workers; ++i) {
+    WorkerConfig config;
+    config.index = i;
+    config.seed = Random::SystemSeed();
+    config.start_ns = Clock().NowNs();
+    absl::StatusOr<std::unique_ptr<Worker>> worker = Worker::Create(config);
+    if (!worker.ok()) return worker.status();
+    device->seats_.push_back(std::make_unique<Seat>(device.get(), i));
+    device->seats_.back()->worker = *std::move(worker);
+  }
+  return device;
+}
+
+std::vector<rte_mempool*> Device::PacketPools() const {
+  std::vector<rte_mempool*> pools;
+  for (const auto& seat : seats_) pools.push_back(seat->worker->packet_pool());
+  return pools;
+}
+
+absl::Status Device::OpenKernelSide(Seat& seat, const std::string& name) {
+  auto kernel = kernel::KernelInterface::Open(name, /*hold_port=*/seat.index == 0);
+  if (!kernel.ok()) return kernel.status();
+  seat.kernel = *std::move(kernel);
+  return absl::OkStatus();
+}
+
+absl::Status Device::MakeInterfaces(ip::InterfaceConfig config) {
+  if (absl::Status status = ip::CheckConfig(config); !status.ok()) return status;
+  if (!options_.kernel_path.empty()) {
+    auto tap = kernel::KernelTap::Make(options_.kernel_path, config);
+    if (!tap.ok()) return tap.status();
+    tap_ = *std::move(tap);
+  }
+  const std::string& of_kernel = tap_ != nullptr ? options_.kernel_path : options_.netdev;
+  for (const auto& seat : seats_) {
+    if (seat->kernel == nullptr && !of_kernel.empty()) {
+      if (absl::Status status = OpenKernelSide(*seat, of_kernel); !status.ok()) return status;
+    }
+    config.answers = seat->index == 0;
+    seat->interface.emplace(config, seat->kernel.get());
+  }
+  if (interface().gid_table_size() == 0) {
+    if (IsLoopback(options_.netdev)) {
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "interface \"%s\": loopback addresses are not served; take the interface that faces the "
+          "peer, or on one host an end of a veth pair for each program",
+          options_.netdev));
+    }
+    return absl::FailedPreconditionError(
+        absl::StrFormat("interface \"%s\" has no address; `ip addr add ADDR/LEN dev %s`",
+                        options_.netdev, options_.netdev));
+  }
+  if (!ip::PathMtu(config.mtu).ok()) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "port %s carries %u bytes a packet; RoCE needs at least 352", port_->name(), config.mtu));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Device::MakeSteering() {
+  if (workers() == 1) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<io::SteeringRings>> rings =
+      io::SteeringRings::Create(workers(), port_->queues());
+  if (!rings.ok()) return rings.status();
+  rings_ = *std::move(rings);
+  if (port_->queues() == 1) return absl::OkStatus();
+  hardware_ = options_.qpn_steering ? options_.qpn_steering(port_->id())
+                                    : std::make_unique<io::FlowQpnSteering>(port_->id());
+  if (!io::SteerWorkersToQueues(*hardware_, io::QpnLayout{}.worker_bits, port_->queues()).ok()) {
+    hardware_.reset();
+  }
+  return absl::OkStatus();
+}
+
+// From the port's queue up to the worker.
+absl::Status Device::Furnish(Seat& seat) {
+  rte_mempool* pool = seat.worker->packet_pool();
+  const ip::InterfaceConfig& config = seat.interface->config();
+  io::Link* link = nullptr;
+  LinkWatch::Look look = [port = port_.get()] { return port->GetLink(); };
+  if (seat.index < port_->queues()) {
+    io::Port::Queue* queue = &port_->queue(static_cast<uint16_t>(seat.index));
+    look = [queue] { return queue->FollowLink(); };
+    link = &seat.loopback.emplace(queue, &config.mac, pool);
+    if (options_.capture != nullptr) {
+      link = &seat.capture.emplace(link, options_.capture->AddInterface(port_->name(), config.mac));
+    }
+    if (options_.impairment.Any()) {
+      io::ImpairmentOptions impairment = options_.impairment;
+      impairment.seed += seat.index;
+      link = &seat.impairment.emplace(link, impairment, pool);
+    }
+  }
+  if (rings_ != nullptr) {
+    io::FrameSorter sorter{.workers = workers(), .gsi_owner = options_.gsi_owner};
+    if (seat.kernel != nullptr) {
+      sorter.others =
+          tap_ != nullptr ? io::FrameSorter::Others::kToFirst : io::FrameSorter::Others::kLeft;
+    }
+    link = &seat.steering.emplace(sorter, seat.index, link, pool, rings_.get());
+  }
+  if (tap_ != nullptr && seat.index == 0) {
+    // A VLAN tag more than the IP packet needs: the kernel's VLAN devices may stand on the tap.
+    constexpr uint16_t kEthernetAndTag = 18;
+    auto path = kernel::KernelPath::Start(link, tap_->fd(),
+                                          static_cast<uint16_t>(port_->mtu() + kEthernetAndTag));
+    if (!path.ok()) return path.status();
+    seat.kernel_path = *std::move(path);
+    link = seat.kernel_path.get();
+  }
+  Worker& worker = *seat.worker;
+  worker.AddPort(&*seat.interface, link, port_->name(), seat.steering ? &*seat.steering : nullptr);
+  worker.WatchLink(std::move(look));
+  worker.AddReporter(&seat);
+  seat.published = std::make_unique<Published>(&worker);
+  if (options_.dcqcn) {
+    transport::DcqcnParameters parameters = *options_.dcqcn;
+    if (parameters.rpg_max_rate == 0) parameters.rpg_max_rate = port_->GetLink().speed_mbps;
+    worker.EnableDcqcn(parameters);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Device::Attach(std::unique_ptr<io::Port> port) {
+  port_ = std::move(port);
+  ip::InterfaceConfig config;
+  config.mac = options_.mac.value_or(port_->mac());
+  config.addresses = options_.addresses;
+  config.gateways = options_.gateways;
+  config.link_local = true;
+  config.mtu = port_->mtu();
+  if (absl::Status status = MakeInterfaces(config); !status.ok()) return status;
+  if (absl::Status status = MakeSteering(); !status.ok()) return status;
+  for (const auto& seat : seats_) {
+    if (absl::Status status = Furnish(*seat); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+void Device::TellPort(Report* report) const {
+  const io::PortStatistics statistics = port_->Statistics();
+  report->Set("device/rx_frames", statistics.rx_frames);
+  report->Set("device/tx_frames", statistics.tx_frames);
+  report->Set("device/rx_bytes", statistics.rx_bytes);
+  report->Set("device/tx_bytes", statistics.tx_bytes);
+  report->Set("device/rx_missed", statistics.rx_missed);
+  report->Set("device/rx_no_buffer", statistics.rx_no_buffer);
+  report->Set("device/rx_errors", statistics.rx_errors);
+  report->Set("device/tx_errors", statistics.tx_errors);
+  report->Set("device/tx_over_mtu", statistics.tx_over_mtu);
+  if (workers() == 1) return;
+  report->Set("device/queues", uint64_t{port_->queues()});
+  report->Set("device/sorts_by_qpn", uint64_t{hardware_ != nullptr});
+}
+
+bool Device::Seat::Tell(const Question& question, Report* report) {
+  if (question.topic == "worker" && steering) {
+    const io::SteeringCounters& counters = steering->counters();
+    report->Set("steering/received", counters.received);
+    report->Set("steering/kept", counters.kept);
+    report->Set("steering/handed_over", counters.handed_over);
+    report->Set("steering/ring_full", counters.ring_full);
+    report->Set("steering/by_ring", counters.by_ring);
+    report->Set("steering/sent_by_ring", counters.sent_by_ring);
+    report->Set("steering/carried", counters.carried);
+    report->Set("steering/no_buffer", counters.no_buffer);
+    return true;
+  }
+  if (question.topic != "port" || question.object.value_or(1) != 1) return false;
+  // What the port counts is told once, by worker 0.
+  if (index == 0) device->TellPort(report);
+  if (loopback) {
+    report->Set("loopback/passed", loopback->counters().passed);
+    report->Set("loopback/no_buffer", loopback->counters().no_buffer);
+  }
+  if (!impairment) return true;
+  for (const auto& [way, counters] : {std::pair("sent", &impairment->send_counters()),
+                                      std::pair("received", &impairment->receive_counters())}) {
+    const std::string prefix = absl::StrCat("impaired/", way, "/");
+    report->Set(absl::StrCat(prefix, "passed"), counters->passed);
+    report->Set(absl::StrCat(prefix, "lost"), counters->lost);
+    report->Set(absl::StrCat(prefix, "duplicated"), counters->duplicated);
+    report->Set(absl::StrCat(prefix, "reordered"), counters->reordered);
+    report->Set(absl::StrCat(prefix, "corrupted"), counters->corrupted);
+  }
+  return true;
+}
+
+absl::StatusOr<std::unique_ptr<Device>> Device::Open(const DeviceOptions& options) {
+  absl::StatusOr<std::unique_ptr<Device>> made = WithWorkers(options);
+  if (!made.ok()) return made.status();
+  Device& device = **made;
+  io::PortOptions port;
+  port.devargs = options.port;
+  if (!options.netdev.empty()) {
+    // Before the port: what is wrong with the interface is said better here.
+    absl::Status status = device.OpenKernelSide(*device.seats_[0], options.netdev);
+    if (!status.ok()) return status;
+    static std::atomic<unsigned> count{0};
+    port.devargs = absl::StrFormat("net_af_packet%u,iface=%s", count++, options.netdev);
+  }
+  port.pools = device.PacketPools();
+  port.mac = options.mac;
+  port.start_timeout_ms = options.start_timeout_ms;
+  absl::StatusOr<std::unique_ptr<io::Port>> opened = io::Port::Open(port);
+  if (!opened.ok()) return opened.status();
+  if (absl::Status status = device.Attach(*std::move(opened)); !status.ok()) return status;
+  return made;
+}
+
+absl::StatusOr<Device::Pair> Device::OpenPair(const DeviceOptions& a, const DeviceOptions& b) {
+  static std::atomic<unsigned> count{0};
+  absl::StatusOr<std::unique_ptr<Device>> first = WithWorkers(a);
+  if (!first.ok()) return first.status();
+  absl::StatusOr<std::unique_ptr<Device>> second = WithWorkers(b);
+  if (!second.ok()) return second.status();
+  Pair pair(*std::move(first), *std::move(second));
+  absl::StatusOr<io::Port::Pair> ports = io::Port::CreateRingPair(
+      absl::StrFormat("pair%u", count++), pair.first->PacketPools(), pair.second->PacketPools());
+  if (!ports.ok()) return ports.status();
+  if (absl::Status status = pair.first->Attach(std::move(ports->first)); !status.ok()) {
+    return status;
+  }
+  if (absl::Status status = pair.second->Attach(std::move(ports->second)); !status.ok()) {
+    return status;
+  }
+  return pair;
+}
+
+Device::~Device() {
+  static_assert(alignof(Seat) == 64 && sizeof(Seat) % 64 == 0);
+  Close();
+}
+
+Gid Device::gid() const {
+  if (!options_.addresses.empty()) return options_.addresses[0].address;
+  const ip::Interface& interface = this->interface();
+  for (uint32_t i = 0; i < interface.gid_table_size(); ++i) {
+    const absl::StatusOr<Gid> gid = interface.QueryGid(static_cast<int>(i));
+    if (gid.ok() && !gid->IsLinkLocal()) return *gid;
+  }
+  return interface.QueryGid(0).value_or(Gid{});
+}
+
+absl::Status Device::JoinMulticast(const Gid& group, uint16_t vlan) {
+  transport::PollContext context = worker().poll_context();
+  return seats_[0]->interface->JoinMulticast(group, context, vlan);
+}
+
+absl::Status Device::LeaveMulticast(const Gid& group, uint16_t vlan) {
+  transport::PollContext context = worker().poll_context();
+  return seats_[0]->interface->LeaveMulticast(group, context, vlan);
+}
+
+void Device::Close() {
+  for (const auto& seat : seats_) {
+    if (seat->interface) seat->interface->Clear();
+    if (seat->kernel_path != nullptr) seat->kernel_path->Stop();
+    if (seat->steering) seat->steering->Clear();
+    if (seat->impairment) seat->impairment->Clear();
+    if (seat->loopback) seat->loopback->Clear();
+  }
+  if (rings_ != nullptr) rings_->Clear();
+  if (hardware_ != nullptr) hardware_->Clear();
+  hardware_.reset();
+  if (port_ != nullptr) port_->Close();
+}
+
+}  // namespace pollux::engine

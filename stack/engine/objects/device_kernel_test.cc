@@ -1,0 +1,111 @@
+// Devices of several workers on the kernel's interfaces. Needs a network namespace of its own.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "stack/engine/eal.h"
+#include "stack/engine/loop/thread.h"
+#include "stack/engine/objects/device.h"
+#include "stack/io/own_network_for_test.h"
+
+namespace pollux::engine {
+namespace {
+
+constexpr uint32_t kWorkers = 2;
+constexpr uint32_t kKernel = 0x0A090001;  // 10.9.0.1
+constexpr uint32_t kOurs = 0x0A090002;
+constexpr uint32_t kNeighbour = 0x0A090009;
+
+bool Shell(const std::string& command) { return std::system((command + " >&2").c_str()) == 0; }
+
+class DeviceKernelTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    (void)io::EnterOwnNetwork();
+    ASSERT_TRUE(InitEal({.memory_mib = 256}).ok());
+  }
+  void SetUp() override {
+    if (!io::EnterOwnNetwork()) GTEST_SKIP() << "needs the right to a network namespace";
+    if (!Shell("ip link add vkern type veth peer name vport")) {
+      GTEST_SKIP() << "needs the command ip and a network namespace of its own";
+    }
+    ASSERT_TRUE(
+        Shell("ip link set vkern up && ip link set vport up && ip addr add 10.9.0.1/24 dev vkern"));
+  }
+  void TearDown() override {
+    threads_.clear();
+    device_.reset();
+    (void)Shell("ip link del vkern 2>/dev/null");
+  }
+  void Open(DeviceOptions options) {
+    options.workers = kWorkers;
+    auto opened = Device::Open(options);
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    device_ = *std::move(opened);
+    ASSERT_EQ(device_->port().queues(), kWorkers);
+    for (uint32_t i = 0; i < kWorkers; ++i) {
+      Worker* worker = &device_->worker(i);
+      auto thread =
+          PollThread::Start({}, [worker](uint64_t now_ns) { return worker->Poll(now_ns); });
+      ASSERT_TRUE(thread.ok()) << thread.status();
+      threads_.push_back(*std::move(thread));
+    }
+  }
+  // On each worker: whether it finds who has that address.
+  void EachFinds(uint32_t address) {
+    for (uint32_t i = 0; i < kWorkers; ++i) {
+      Worker* worker = &device_->worker(i);
+      std::atomic<bool> done{false};
+      absl::Status result;
+      Party::Post(*worker, [&, worker] {
+        transport::PollContext context = worker->poll_context();
+        worker->interface().Resolve(Gid::FromIpv4(address), context, [&](absl::Status status) {
+          result = std::move(status);
+          done.store(true, std::memory_order_release);
+        });
+      });
+      while (!done.load(std::memory_order_acquire)) std::this_thread::yield();
+      EXPECT_TRUE(result.ok()) << "worker " << i << ": " << result;
+    }
+  }
+
+  std::unique_ptr<Device> device_;
+  std::vector<std::unique_ptr<PollThread>> threads_;
+};
+
+// Each ping is a flow of its own, which the kernel puts on either queue: one worker answers all.
+TEST_F(DeviceKernelTest, OneAnswersForAllAndAllFindTheirPeer) {
+  Open({.port = "net_af_packet0,iface=vport", .addresses = {InterfaceAddress::Ipv4(kOurs, 24)}});
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(Shell("ping -n -c 1 -W 60 10.9.0.2"));
+  EachFinds(kKernel);
+  threads_.clear();
+  uint64_t received = 0;
+  for (uint32_t i = 0; i < kWorkers; ++i) received += device_->steering(i)->counters().received;
+  EXPECT_GT(received, 4u);
+  EXPECT_EQ(device_->interface(0).counters().echo_replies_sent, 4u);
+  EXPECT_EQ(device_->interface(1).counters().echo_replies_sent, 0u);
+}
+
+TEST_F(DeviceKernelTest, LoopbackIsRefusedInWords) {
+  ASSERT_TRUE(Shell("ip link set lo up"));
+  const absl::Status refused = Device::Open({.netdev = "lo"}).status();
+  EXPECT_NE(refused.message().find("loopback"), std::string::npos) << refused;
+}
+
+TEST_F(DeviceKernelTest, WorkersShareAnInterfaceWithTheKernel) {
+  ASSERT_TRUE(Shell("ip addr add 10.9.0.2/24 dev vport"));
+  Open({.netdev = "vport"});
+  // Only now: the kernel forgets its neighbours when a driver takes the interface.
+  ASSERT_TRUE(Shell("ip neigh add 10.9.0.9 lladdr 02:00:00:00:00:09 dev vport nud reachable"));
+  EXPECT_EQ(device_->gid(), Gid::FromIpv4(kOurs));
+  EachFinds(kNeighbour);
+}
+
+}  // namespace
+}  // namespace pollux::engine

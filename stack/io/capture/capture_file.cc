@@ -1,0 +1,142 @@
+#include "stack/io/capture/capture_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+#include "absl/strings/str_cat.h"
+#include "stack/io/capture/pcapng.h"
+
+namespace pollux::io {
+namespace {
+
+constexpr size_t kWriteBytes = 256u << 10;  // handed to the system at once, about
+// How long a frame may lie in its ring on an idle port. The ring holds far more than comes in it.
+constexpr std::chrono::milliseconds kInterval(2);
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CaptureFile>> CaptureFile::Open(const std::string& path,
+                                                               uint64_t epoch_ns) {
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (file < 0) return absl::ErrnoToStatus(errno, absl::StrCat("capture ", path));
+  return std::unique_ptr<CaptureFile>(new CaptureFile(path, file, epoch_ns));
+}
+
+CaptureFile::CaptureFile(std::string path, int file, uint64_t epoch_ns)
+    : path_(std::move(path)), epoch_ns_(epoch_ns), file_(file) {
+  buffer_.reserve(kWriteBytes + pcapng::kSnapLength + pcapng::kPacketOverhead);
+  pcapng::AppendSection("pollux", &buffer_);
+  thread_ = std::thread([this] { Run(); });
+}
+
+CaptureFile::~CaptureFile() { (void)Close(); }
+
+CaptureRing* CaptureFile::AddInterface(const std::string& name, const MacAddress& mac) {
+  auto interface = std::make_unique<Interface>(
+      Interface{.name = name, .mac = mac, .described = false, .ring = nullptr});
+  interface->ring = std::make_unique<CaptureRing>();
+  CaptureRing* ring = interface->ring.get();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  interfaces_.push_back(std::move(interface));
+  return ring;
+}
+
+void CaptureFile::Run() {
+  for (bool stopping = false; !stopping;) {
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      wake_.wait_for(lock, kInterval, [this] { return stop_; });
+      stopping = stop_;
+    }
+    DescribeNew();
+    while (Drain()) Flush();
+    Flush();
+  }
+}
+
+void CaptureFile::DescribeNew() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (size_t i = known_.size(); i < interfaces_.size(); ++i) {
+    known_.push_back(interfaces_[i].get());
+    pcapng::AppendInterface(known_[i]->name, known_[i]->mac, &buffer_);
+  }
+}
+
+// Fills the buffer, the oldest frame of all rings first. False when nothing is left.
+bool CaptureFile::Drain() {
+  while (buffer_.size() < kWriteBytes) {
+    const CaptureRing::Record* oldest = nullptr;
+    uint32_t from = 0;
+    for (uint32_t i = 0; i < known_.size(); ++i) {
+      const CaptureRing::Record* record = known_[i]->ring->Front();
+      if (record == nullptr || (oldest != nullptr && oldest->time_ns <= record->time_ns)) continue;
+      oldest = record;
+      from = i;
+    }
+    if (oldest == nullptr) return false;
+    last_time_ns_ = std::max(last_time_ns_, oldest->time_ns + epoch_ns_);
+    pcapng::AppendPacket({.interface = from,
+                          .time_ns = oldest->time_ns + epoch_ns_,
+                          .direction = oldest->direction,
+                          .bytes = oldest->bytes(),
+                          .captured = oldest->captured,
+                          .length = oldest->length},
+                         &buffer_);
+    ++frames_in_buffer_;
+    known_[from]->ring->Pop();
+  }
+  return true;
+}
+
+// After the first error nothing more is written: a file must not go on after a hole.
+void CaptureFile::Flush() {
+  size_t written = 0;
+  while (error_ == 0 && written < buffer_.size()) {
+    const ssize_t n = write(file_, buffer_.data() + written, buffer_.size() - written);
+    if (n > 0) {
+      written += static_cast<size_t>(n);
+    } else if (errno != EINTR) {
+      error_ = errno;
+    }
+  }
+  if (error_ != 0) unwritten_ += frames_in_buffer_;
+  frames_in_buffer_ = 0;
+  buffer_.clear();
+}
+
+absl::Status CaptureFile::Close() {
+  if (file_ < 0) return result_;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+  uint64_t dropped = 0;
+  for (uint32_t i = 0; i < known_.size(); ++i) {
+    const CaptureRing& ring = *known_[i]->ring;
+    dropped += ring.dropped();
+    pcapng::AppendStatistics(
+        {.interface = i, .time_ns = last_time_ns_, .seen = ring.seen(), .dropped = ring.dropped()},
+        &buffer_);
+  }
+  Flush();
+  // Some file systems tell of a full disk only now.
+  if (close(file_) != 0 && error_ == 0) error_ = errno;
+  file_ = -1;
+  if (error_ != 0) {
+    result_ =
+        absl::ErrnoToStatus(error_, absl::StrCat("capture ", path_, " is incomplete, at least ",
+                                                 unwritten_ + dropped, " frames are missing"));
+  } else if (dropped > 0) {
+    result_ = absl::DataLossError(absl::StrCat("capture ", path_, " is incomplete, ", dropped,
+                                               " frames came faster than they could be written"));
+  }
+  return result_;
+}
+
+}  // namespace pollux::io

@@ -1,0 +1,24 @@
+// The wire as the stack sees it: bursts of frames in, bursts of frames out.
+#ifndef POLLUX_STACK_IO_LINK_LINK_H_
+#define POLLUX_STACK_IO_LINK_LINK_H_
+
+#include <cstdint>
+
+struct rte_mbuf;
+
+namespace pollux::io {
+
+// One queue of one port (net/), or of a simulated fabric (tests/sim). Used by one worker. Virtual
+// calls happen once a burst.
+class Link {
+ public:
+  virtual ~Link() = default;
+  // Takes up to `capacity` frames that have arrived; the caller owns them.
+  virtual uint16_t Receive(rte_mbuf** frames, uint16_t capacity, uint64_t now_ns) = 0;
+  // Takes over the first n of `count` frames and returns n; the rest stay the caller's.
+  virtual uint16_t Send(rte_mbuf** frames, uint16_t count, uint64_t now_ns) = 0;
+};
+
+}  // namespace pollux::io
+
+#endif  // POLLUX_STACK_IO_LINK_LINK_H_

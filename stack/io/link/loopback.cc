@@ -1,0 +1,78 @@
+#include "stack/io/link/loopback.h"
+
+#include <rte_mbuf.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace pollux::io {
+
+bool Loopback::IsOwn(const rte_mbuf* frame) const {
+  return frame->data_len >= mac_->size() &&
+         std::memcmp(rte_pktmbuf_mtod(frame, const uint8_t*), mac_->data(), mac_->size()) == 0;
+}
+
+bool Loopback::TurnBack(rte_mbuf* frame) {
+  if (count_ == kCapacity) return false;
+  rte_mbuf* copy = rte_pktmbuf_copy(frame, pool_, 0, UINT32_MAX);
+  rte_pktmbuf_free(frame);
+  if (copy == nullptr || copy->nb_segs != 1) {
+    rte_pktmbuf_free(copy);
+    ++counters_.no_buffer;
+    return true;
+  }
+  queue_[(head_ + count_++) % kCapacity] = copy;
+  ++counters_.passed;
+  return true;
+}
+
+uint16_t Loopback::Send(rte_mbuf** frames, uint16_t count, uint64_t now_ns) {
+  uint16_t foreign = 0;
+  while (foreign < count && !IsOwn(frames[foreign])) ++foreign;
+  if (foreign == count) [[likely]]
+    return link_->Send(frames, count, now_ns);
+  return SendMixed(frames, count, now_ns);
+}
+
+uint16_t Loopback::SendMixed(rte_mbuf** frames, uint16_t count, uint64_t now_ns) {
+  uint16_t sent = 0;
+  while (sent < count) {
+    const auto own =
+        static_cast<uint16_t>(std::find_if(frames + sent, frames + count,
+                                           [this](const rte_mbuf* frame) { return IsOwn(frame); }) -
+                              frames);
+    if (own > sent) {
+      sent += link_->Send(frames + sent, own - sent, now_ns);
+      if (sent < own) break;
+    }
+    if (sent == count || !TurnBack(frames[sent])) break;
+    ++sent;
+  }
+  return sent;
+}
+
+uint16_t Loopback::Receive(rte_mbuf** frames, uint16_t capacity, uint64_t now_ns) {
+  if (count_ == 0) [[likely]]
+    return link_->Receive(frames, capacity, now_ns);
+  return ReceiveLooped(frames, capacity, now_ns);
+}
+
+uint16_t Loopback::ReceiveLooped(rte_mbuf** frames, uint16_t capacity, uint64_t now_ns) {
+  // Half of a burst at most, so that the wire is heard too.
+  const uint16_t looped = std::min<uint16_t>(count_, (capacity + 1) / 2);
+  for (uint16_t i = 0; i < looped; ++i) {
+    frames[i] = queue_[head_];
+    head_ = (head_ + 1) % kCapacity;
+  }
+  count_ -= looped;
+  return looped + link_->Receive(frames + looped, capacity - looped, now_ns);
+}
+
+void Loopback::Clear() {
+  for (; count_ > 0; --count_) {
+    rte_pktmbuf_free(queue_[head_]);
+    head_ = (head_ + 1) % kCapacity;
+  }
+}
+
+}  // namespace pollux::io

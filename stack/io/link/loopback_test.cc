@@ -1,0 +1,140 @@
+#include "stack/io/link/loopback.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <vector>
+
+#include "stack/io/eal_for_test.h"
+
+namespace pollux::io {
+namespace {
+
+constexpr uint16_t kBurst = 8;
+
+class Wire : public Link {
+ public:
+  ~Wire() override {
+    for (rte_mbuf* frame : frames) rte_pktmbuf_free(frame);
+  }
+  // What is sent comes, later.
+  uint16_t Receive(rte_mbuf** into, uint16_t capacity, uint64_t) override {
+    uint16_t n = 0;
+    for (; n < capacity && !frames.empty(); ++n) {
+      into[n] = frames.front();
+      frames.pop_front();
+    }
+    return n;
+  }
+  uint16_t Send(rte_mbuf** from, uint16_t count, uint64_t) override {
+    const auto taken = static_cast<uint16_t>(std::min<size_t>(count, takes));
+    frames.insert(frames.end(), from, from + taken);
+    takes -= taken;
+    return taken;
+  }
+  std::deque<rte_mbuf*> frames;
+  size_t takes = SIZE_MAX;
+};
+
+std::vector<uint8_t> Frame(const MacAddress& to, uint8_t mark) {
+  std::vector<uint8_t> bytes(100, mark);
+  std::copy(to.begin(), to.end(), bytes.begin());
+  return bytes;
+}
+
+class LoopbackTest : public ::testing::Test {
+ protected:
+  LoopbackTest() { InitEalForTest(); }
+  uint16_t Send(const std::vector<std::vector<uint8_t>>& all) {
+    std::vector<rte_mbuf*> frames;
+    for (const auto& bytes : all) frames.push_back(FrameForTest(bytes));
+    const uint16_t sent = loopback_.Send(frames.data(), static_cast<uint16_t>(frames.size()), 0);
+    for (size_t i = sent; i < frames.size(); ++i) rte_pktmbuf_free(frames[i]);
+    return sent;
+  }
+  std::vector<uint8_t> Marks(uint16_t capacity = kBurst) {
+    rte_mbuf* frames[kBurst];
+    const uint16_t got = loopback_.Receive(frames, capacity, 0);
+    std::vector<uint8_t> marks;
+    for (uint16_t i = 0; i < got; ++i) {
+      marks.push_back(BytesOf(frames[i]).back());
+      rte_pktmbuf_free(frames[i]);
+    }
+    return marks;
+  }
+
+  MacAddress own_{2, 0, 0, 0, 0, 1};
+  const MacAddress other_{2, 0, 0, 0, 0, 2};
+  Wire wire_;
+  Loopback loopback_{&wire_, &own_, PoolForTest()};
+};
+
+TEST_F(LoopbackTest, OnlyOwnFramesComeBack) {
+  EXPECT_EQ(Send({Frame(own_, 1), Frame(other_, 2), Frame(own_, 3), Frame(other_, 4)}), 4);
+  EXPECT_EQ(wire_.frames.size(), 2u);
+  EXPECT_EQ(Marks(), (std::vector<uint8_t>{1, 3, 2, 4}));
+  EXPECT_TRUE(Marks().empty());
+  EXPECT_EQ(loopback_.counters().passed, 2u);
+}
+
+TEST_F(LoopbackTest, TheWireIsHeardWhateverComesBack) {
+  Send({Frame(other_, 9)});
+  Send(std::vector<std::vector<uint8_t>>(kBurst, Frame(own_, 1)));
+  EXPECT_EQ(Marks(), (std::vector<uint8_t>{1, 1, 1, 1, 9}));
+}
+
+TEST_F(LoopbackTest, TheAddressMayChange) {
+  own_ = other_;
+  Send({Frame(other_, 5)});
+  EXPECT_TRUE(wire_.frames.empty());
+  EXPECT_EQ(Marks(), (std::vector<uint8_t>{5}));
+}
+
+TEST_F(LoopbackTest, SendersWaitForRoomHereAndBeneath) {
+  for (int i = 0; i < Loopback::kCapacity; ++i) EXPECT_EQ(Send({Frame(own_, 1)}), 1);
+  EXPECT_EQ(Send({Frame(other_, 2), Frame(own_, 3)}), 1);
+  EXPECT_EQ(Marks(1), (std::vector<uint8_t>{1}));
+  EXPECT_EQ(Send({Frame(own_, 3)}), 1);
+  wire_.takes = 1;
+  EXPECT_EQ(Send({Frame(other_, 2), Frame(other_, 2), Frame(own_, 3)}), 1);
+}
+
+TEST_F(LoopbackTest, FramesInPiecesComeBackInOne) {
+  rte_mbuf* frame = FrameForTest(Frame(own_, 1));
+  rte_mbuf* more = FrameForTest(Frame(other_, 7));
+  ASSERT_EQ(rte_pktmbuf_chain(frame, more), 0);
+  ASSERT_EQ(loopback_.Send(&frame, 1, 0), 1);
+  rte_mbuf* back[kBurst];
+  ASSERT_EQ(loopback_.Receive(back, kBurst, 0), 1);
+  EXPECT_EQ(back[0]->nb_segs, 1);
+  EXPECT_EQ(BytesOf(back[0]).size(), 200u);
+  EXPECT_EQ(BytesOf(back[0]).back(), 7);
+  rte_pktmbuf_free(back[0]);
+}
+
+TEST_F(LoopbackTest, LeaksNothing) {
+  const unsigned before = FramesInUse();
+  {
+    Loopback loopback(&wire_, &own_, PoolForTest());
+    rte_mbuf* frame = FrameForTest(Frame(own_, 1));
+    EXPECT_EQ(loopback.Send(&frame, 1, 0), 1);
+  }
+  EXPECT_EQ(FramesInUse(), before);
+}
+
+TEST_F(LoopbackTest, WithoutABufferAFrameIsLostAndCounted) {
+  rte_mempool* dry = rte_pktmbuf_pool_create("dry", 1, 0, 0, 4480, SOCKET_ID_ANY);
+  ASSERT_NE(dry, nullptr);
+  rte_mbuf* last = rte_pktmbuf_alloc(dry);
+  {
+    Loopback loopback(&wire_, &own_, dry);
+    rte_mbuf* frame = FrameForTest(Frame(own_, 1));
+    EXPECT_EQ(loopback.Send(&frame, 1, 0), 1);
+    EXPECT_EQ(loopback.counters().no_buffer, 1u);
+  }
+  rte_pktmbuf_free(last);
+  rte_mempool_free(dry);
+}
+
+}  // namespace
+}  // namespace pollux::io

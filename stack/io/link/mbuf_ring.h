@@ -1,0 +1,20 @@
+// Rings of frames.
+#ifndef POLLUX_STACK_IO_LINK_MBUF_RING_H_
+#define POLLUX_STACK_IO_LINK_MBUF_RING_H_
+
+#include <rte_mbuf.h>
+#include <rte_ring.h>
+
+namespace pollux::io {
+
+// Frees the frames that wait in `ring`, which may be null. By the thread that receives from it.
+inline void FreeFrames(rte_ring* ring) {
+  void* frame = nullptr;
+  while (ring != nullptr && rte_ring_dequeue(ring, &frame) == 0) {
+    rte_pktmbuf_free(static_cast<rte_mbuf*>(frame));
+  }
+}
+
+}  // namespace pollux::io
+
+#endif  // POLLUX_STACK_IO_LINK_MBUF_RING_H_

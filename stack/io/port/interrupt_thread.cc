@@ -1,0 +1,68 @@
+// DPDK 22.11 does not yet promise to keep the functions that make an interrupt handle.
+#define ALLOW_EXPERIMENTAL_API
+
+#include "stack/io/port/interrupt_thread.h"
+
+#include <rte_interrupts.h>
+#include <semaphore.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+namespace pollux::io {
+namespace {
+
+// A callback for an event that has happened already. DPDK gathers the descriptors that it waits
+// for anew when one is added, so that this callback never shares a round with one before it.
+class Errand {
+ public:
+  explicit Errand(absl::FunctionRef<void()> work) : work_(work) {
+    sem_init(&done_, 0, 0);
+    if (event_ < 0 || handle_ == nullptr) return;
+    (void)rte_intr_fd_set(handle_, event_);
+    (void)rte_intr_type_set(handle_, RTE_INTR_HANDLE_EXT);
+  }
+  ~Errand() {
+    rte_intr_instance_free(handle_);
+    if (event_ >= 0) close(event_);
+    sem_destroy(&done_);
+  }
+  Errand(const Errand&) = delete;
+  Errand& operator=(const Errand&) = delete;
+
+  // False where it cannot be had.
+  bool RunAndWait() {
+    if (event_ < 0 || handle_ == nullptr) return false;
+    if (rte_intr_callback_register(handle_, &Errand::Run, this) != 0) return false;
+    // Signals of the program's end a wait before its time.
+    while (sem_wait(&done_) != 0) {
+    }
+    (void)rte_intr_callback_unregister_sync(handle_, &Errand::Run, this);
+    return true;
+  }
+
+ private:
+  static void Run(void* argument) {
+    auto* errand = static_cast<Errand*>(argument);
+    eventfd_t happened;
+    if (eventfd_read(errand->event_, &happened) != 0) return;
+    errand->work_();
+    sem_post(&errand->done_);
+  }
+
+  absl::FunctionRef<void()> work_;
+  sem_t done_;
+  int event_ = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+  rte_intr_handle* handle_ = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
+};
+
+}  // namespace
+
+void RunOnInterruptThread(absl::FunctionRef<void()> work) {
+  if (!Errand(work).RunAndWait()) {
+    work();
+    return;
+  }
+  (void)Errand([] {}).RunAndWait();
+}
+
+}  // namespace pollux::io

@@ -1,0 +1,259 @@
+#include "stack/io/port/port_driver.h"
+
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+
+namespace pollux::io {
+namespace {
+
+// The largest frame, and an odd number of cache lines: with a power of two the headers of all
+// buffers would lie in the same few places of the cache.
+constexpr uint32_t kMemifBuffer = 4416;
+static_assert(kMemifBuffer >= kMaxMtu + kFramingBytes && kMemifBuffer % 128 == 64);
+// A power of two: 512. Every buffer of a ring is used in turn, so that four times as many do not
+// stay in the cache; a sender that finds the ring full waits.
+constexpr uint32_t kMemifRingBits = 9;
+// The packet socket's slot: 4,352 bytes, of which 66 stand before the frame (the kernel's
+// TPACKET_V2 header, aligned). Seventeen pages hold sixteen: the driver wants slots contiguous.
+constexpr uint32_t kAfPacketSlot = 4352;
+constexpr uint32_t kAfPacketBlock = 69632;
+constexpr uint32_t kAfPacketSlots = 512;
+constexpr uint32_t kAfPacketSlotHeader = 66;
+// What the driver takes for that header when it compares a slot with a receive buffer.
+constexpr uint32_t kAfPacketDriverHeader = TPACKET2_HDRLEN - sizeof(sockaddr_ll);
+constexpr uint16_t kAfXdpMtu = 3542;
+// The kernel wants a whole buffer, with what DPDK keeps before it, in one page.
+constexpr uint16_t kAfXdpDataRoom = 3584;
+constexpr uint16_t kEthernetMtu = 1500;
+
+uint32_t Less(uint32_t value, uint32_t part) { return value > part ? value - part : 0; }
+
+bool NeedsInterface(Driver driver) {
+  return driver == Driver::kAfPacket || driver == Driver::kAfXdp;
+}
+
+// An ioctl on the network interface `name`; false when it fails.
+bool InterfaceRequest(const std::string& name, unsigned long request, ifreq* out) {
+  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  absl::Cleanup close_fd = [fd] { close(fd); };
+  *out = {};
+  std::strncpy(out->ifr_name, name.c_str(), IFNAMSIZ - 1);
+  return ioctl(fd, request, out) == 0;
+}
+
+absl::Status CheckInterface(const Devargs& devargs) {
+  const std::string iface = devargs.Get("iface").value_or("");
+  if (iface.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("port ", devargs.name(), " needs iface=NAME, the interface to take"));
+  }
+  ifreq request;
+  if (iface.size() >= IFNAMSIZ || !InterfaceRequest(iface, SIOCGIFFLAGS, &request)) {
+    return absl::NotFoundError(absl::StrCat("port ", devargs.name(), ": interface \"", iface,
+                                            "\" does not exist; `ip link` lists those that do"));
+  }
+  if ((request.ifr_flags & IFF_UP) == 0) {
+    return absl::FailedPreconditionError(absl::StrCat("port ", devargs.name(), ": interface \"",
+                                                      iface, "\" is down; `ip link set ", iface,
+                                                      " up` and try again"));
+  }
+  const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+  if (fd < 0) {
+    return absl::PermissionDeniedError(absl::StrCat("port ", devargs.name(), ": raw sockets on \"",
+                                                    iface, "\" are refused (", std::strerror(errno),
+                                                    "); run as root or with CAP_NET_RAW and "
+                                                    "CAP_NET_ADMIN"));
+  }
+  close(fd);
+  return absl::OkStatus();
+}
+
+absl::Status CheckTap(const Devargs& devargs) {
+  if (access("/dev/net/tun", R_OK | W_OK) != 0) {
+    const int error = errno;
+    const std::string what = absl::StrCat(
+        "port ", devargs.name(), ": /dev/net/tun cannot be used (", std::strerror(error), "); ");
+    if (error == ENOENT) {
+      return absl::NotFoundError(absl::StrCat(what, "this kernel or container has no tun device"));
+    }
+    return absl::PermissionDeniedError(
+        absl::StrCat(what, "run as root or with CAP_NET_ADMIN and access to it"));
+  }
+  const std::string iface = devargs.Get("iface").value_or("");
+  if (iface.size() >= IFNAMSIZ) {
+    return absl::InvalidArgumentError(absl::StrCat("port ", devargs.name(), ": interface name \"",
+                                                   iface, "\" is longer than ", IFNAMSIZ - 1,
+                                                   " characters"));
+  }
+  if (!iface.empty() && if_nametoindex(iface.c_str()) != 0) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("port ", devargs.name(), ": interface \"", iface,
+                     "\" exists already; give another iface=NAME, or end the program that has it"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckMemif(const Devargs& devargs) {
+  const std::string role = devargs.Get("role").value_or("client");
+  if (role != "server" && role != "client") {
+    return absl::InvalidArgumentError(absl::StrCat("port ", devargs.name(), ": role=", role,
+                                                   " is unknown; give role=server or role=client"));
+  }
+  const std::string path = devargs.Get("socket").value_or("");
+  if (path.empty() || devargs.Get("socket-abstract") != "no") return absl::OkStatus();
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  if (path.size() >= sizeof address.sun_path) {
+    return absl::InvalidArgumentError(absl::StrCat("port ", devargs.name(), ": socket=", path,
+                                                   " is longer than ", sizeof address.sun_path - 1,
+                                                   " bytes"));
+  }
+  const std::string directory = path.substr(0, path.find_last_of('/'));
+  if (directory.size() < path.size() && !directory.empty() &&
+      access(directory.c_str(), X_OK) != 0) {
+    return absl::NotFoundError(absl::StrCat("port ", devargs.name(), ": socket=", path,
+                                            ": directory ", directory, ": ", strerror(errno)));
+  }
+  if (role == "client") return absl::OkStatus();
+  struct stat file;
+  if (lstat(path.c_str(), &file) != 0) return absl::OkStatus();
+  if (!S_ISSOCK(file.st_mode)) {
+    return absl::AlreadyExistsError(absl::StrCat("port ", devargs.name(), ": ", path,
+                                                 " exists and is no socket; give another socket="));
+  }
+  // A socket of another type than memif's: the kernel tells whether somebody listens without
+  // connecting, which, followed by a disconnect, can bring that server's driver down.
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return absl::InternalError(std::strerror(errno));
+  absl::Cleanup close_fd = [fd] { close(fd); };
+  std::memcpy(address.sun_path, path.c_str(), path.size());
+  const int error =
+      connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 ? 0 : errno;
+  if (error == 0 || error == EPROTOTYPE) {
+    return absl::AlreadyExistsError(absl::StrCat("port ", devargs.name(),
+                                                 ": another server listens on ", path,
+                                                 "; end it or give another socket="));
+  }
+  if (error == ECONNREFUSED) unlink(path.c_str());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddDriverDefaults(Devargs* devargs, uint16_t data_room, uint16_t queues) {
+  switch (devargs->driver()) {
+    case Driver::kMemif:
+      if (devargs->Get("socket")) devargs->SetDefault("socket-abstract", "no");
+      devargs->SetDefault("rsize", absl::StrCat(kMemifRingBits));
+      devargs->SetDefault("bsize", absl::StrCat(kMemifBuffer));
+      return;
+    case Driver::kAfPacket:
+      if (queues > 1) devargs->SetDefault("qpairs", absl::StrCat(queues));
+      // Slots, blocks and counts belong together: all are the user's or none.
+      if (devargs->Get("framesz") || devargs->Get("blocksz") || devargs->Get("framecnt")) return;
+      if (data_room + kAfPacketDriverHeader < kAfPacketSlot) return;
+      devargs->SetDefault("framesz", absl::StrCat(kAfPacketSlot));
+      devargs->SetDefault("blocksz", absl::StrCat(kAfPacketBlock));
+      devargs->SetDefault("framecnt", absl::StrCat(kAfPacketSlots));
+      return;
+    default:
+      return;
+  }
+}
+
+absl::Status CheckMachine(const Devargs& devargs) {
+  switch (devargs.driver()) {
+    case Driver::kAfPacket:
+    case Driver::kAfXdp:
+      return CheckInterface(devargs);
+    case Driver::kTap:
+      return CheckTap(devargs);
+    case Driver::kMemif:
+      return CheckMemif(devargs);
+    default:
+      return absl::OkStatus();
+  }
+}
+
+DataRoom DriverDataRoom(const Devargs& devargs) {
+  DataRoom room = {.least = kFramingBytes + kEthernetMtu, .most = UINT16_MAX};
+  if (devargs.driver() == Driver::kAfPacket) {
+    const uint32_t slot = devargs.GetNumber("framesz").value_or(2048);
+    room.least =
+        static_cast<uint16_t>(std::min<uint32_t>(Less(slot, kAfPacketDriverHeader), UINT16_MAX));
+  } else if (devargs.driver() == Driver::kAfXdp) {
+    room.most = kAfXdpDataRoom;
+  }
+  return room;
+}
+
+uint16_t DriverMtu(const Devargs& devargs, uint16_t data_room, uint16_t reported) {
+  uint32_t mtu = reported;
+  ifreq request;
+  if (NeedsInterface(devargs.driver()) &&
+      InterfaceRequest(devargs.Get("iface").value_or(""), SIOCGIFMTU, &request)) {
+    mtu = static_cast<uint32_t>(std::max(request.ifr_mtu, 0));
+  }
+  switch (devargs.driver()) {
+    case Driver::kRing:
+      mtu = kMaxMtu;
+      break;
+    case Driver::kMemif:
+      mtu = Less(devargs.GetNumber("bsize").value_or(kMemifBuffer), kFramingBytes);
+      break;
+    case Driver::kAfPacket:
+      mtu = std::min(mtu, Less(devargs.GetNumber("framesz").value_or(2048),
+                               kAfPacketSlotHeader + kFramingBytes));
+      break;
+    case Driver::kAfXdp:
+      mtu = std::min<uint32_t>(mtu, kAfXdpMtu);
+      break;
+    case Driver::kTap:
+      mtu = kEthernetMtu;
+      break;
+    case Driver::kPci:
+    case Driver::kOther:
+      break;
+  }
+  return static_cast<uint16_t>(
+      std::min({mtu, Less(data_room, kFramingBytes), static_cast<uint32_t>(kMaxMtu)}));
+}
+
+uint16_t DriverQueues(Driver driver) {
+  switch (driver) {
+    case Driver::kMemif:
+      // With a peer that has fewer, the others stay unconnected: what is sent there waits for ever.
+      return 1;
+    case Driver::kAfXdp:
+      // One queue of the interface's; others would have to be there and be steered to.
+      return 1;
+    case Driver::kPci:
+    case Driver::kRing:
+    case Driver::kAfPacket:
+    case Driver::kTap:
+    case Driver::kOther:
+      break;
+  }
+  return UINT16_MAX;
+}
+
+Descriptors DriverDescriptors(Driver driver) {
+  // A tap's receive descriptors are the segments of one frame, each a buffer kept for good.
+  if (driver == Driver::kTap) return {.rx = 4, .tx = 64};
+  return {.rx = 512, .tx = 512};
+}
+
+}  // namespace pollux::io

@@ -1,0 +1,61 @@
+// What an interface knows of itself and its link: shared by the protocols that it speaks. For the
+// sources of net/ alone.
+#ifndef POLLUX_STACK_IP_HOST_STATE_H_
+#define POLLUX_STACK_IP_HOST_STATE_H_
+
+#include <cstddef>
+#include <optional>
+
+#include "stack/base/types.h"
+#include "stack/ip/gid_table.h"
+#include "stack/ip/interface_counters.h"
+#include "stack/ip/neighbours.h"
+#include "stack/ip/routes.h"
+#include "stack/transport/message/poll_context.h"
+#include "stack/wire/ethernet.h"
+
+struct rte_mbuf;
+
+namespace pollux::ip {
+
+// Another host that claims one of the interface's addresses.
+struct AddressConflict {
+  Gid address;
+  MacAddress mac{};
+  friend bool operator==(const AddressConflict&, const AddressConflict&) = default;
+};
+
+struct HostState {
+  explicit HostState(Solicitor* solicitor) : neighbours(solicitor) {}
+
+  MacAddress mac{};
+  bool answers = true;  // InterfaceConfig::answers
+  GidTable gids;
+  Routes routes;
+  NeighbourTable neighbours;
+  InterfaceCounters counters;
+  std::optional<AddressConflict> conflict;  // the last
+};
+
+// One of the interface's own frames under construction: `l3` is the place for what stands after the
+// Ethernet header.
+struct OutFrame {
+  rte_mbuf* mbuf = nullptr;
+  uint8_t* l3 = nullptr;
+};
+// With room for `l3_bytes`, its Ethernet header written (tagged on a VLAN). Without a buffer that
+// holds it, counted, `l3` is null and there is nothing to send.
+OutFrame BeginFrame(const HostState& host, const MacAddress& to, uint16_t vlan,
+                    wire::EtherType type, size_t l3_bytes, transport::PollContext& context);
+void SendFrame(const OutFrame& frame, transport::PollContext& context);
+
+// The VLAN ID of a tag; kNoVlan without one, and for a tag that carries a priority only.
+inline uint16_t VlanOf(const wire::EthernetHeader& ethernet) {
+  return ethernet.vlan_tci.value_or(0) & wire::kVlanIdMask;
+}
+
+inline bool IsUnicast(const MacAddress& mac) { return (mac[0] & 0x01) == 0 && mac != MacAddress{}; }
+
+}  // namespace pollux::ip
+
+#endif  // POLLUX_STACK_IP_HOST_STATE_H_

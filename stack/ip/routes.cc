@@ -1,0 +1,132 @@
+#include "stack/ip/routes.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace pollux::ip {
+namespace {
+
+bool OnLinkOf(const Gid& address, const InterfaceAddress& own) {
+  return InPrefix(address, own.address, own.prefix_length);
+}
+
+absl::Status NoRoute(const Gid& destination, const std::vector<InterfaceAddress>& addresses) {
+  std::string links;
+  for (const InterfaceAddress& own : addresses) {
+    if (own.address.IsIpv4() != destination.IsIpv4() || own.address.IsLinkLocal()) continue;
+    absl::StrAppend(&links, links.empty() ? "" : ", ", FormatInterfaceAddress(own));
+  }
+  if (links.empty()) {
+    return absl::NotFoundError(absl::StrCat("no route to ", FormatAddress(destination),
+                                            ": this port has no IPv",
+                                            destination.IsIpv4() ? "4" : "6", " address"));
+  }
+  return absl::NotFoundError(absl::StrCat("no route to ", FormatAddress(destination),
+                                          ": it is not on the link of ", links,
+                                          " and no gateway is set"));
+}
+
+}  // namespace
+
+Route DefaultRoute(const Gid& gateway, const std::vector<InterfaceAddress>& addresses) {
+  Route route;
+  route.gateway = gateway;
+  if (gateway.IsIpv4()) route.prefix = Gid::FromIpv4(0);
+  const auto same_version = [&](const InterfaceAddress& own) {
+    return own.address.IsIpv4() == gateway.IsIpv4();
+  };
+  auto own = std::ranges::find_if(
+      addresses, [&](const InterfaceAddress& address) { return OnLinkOf(gateway, address); });
+  // A gateway need not be on a prefix (one address of /32, or fe80::1).
+  if (own == addresses.end()) own = std::ranges::find_if(addresses, same_version);
+  if (own != addresses.end()) route.vlan = own->vlan;
+  return route;
+}
+
+Routes::Routes(std::vector<InterfaceAddress> addresses, std::vector<Route> routes)
+    : addresses_(std::move(addresses)) {
+  for (const InterfaceAddress& own : addresses_) {
+    routes_.push_back(
+        {.prefix = own.address, .prefix_length = own.prefix_length, .vlan = own.vlan});
+  }
+  const size_t room = kMaxRoutes > routes_.size() ? kMaxRoutes - routes_.size() : 0;
+  if (routes.size() > room) routes.resize(room);
+  routes_.insert(routes_.end(), routes.begin(), routes.end());
+}
+
+bool Routes::IsOwn(const Gid& address) const {
+  return std::ranges::any_of(addresses_,
+                             [&](const InterfaceAddress& own) { return own.address == address; });
+}
+
+bool Routes::IsBroadcast(const Gid& address) const {
+  if (!address.IsIpv4()) return false;
+  const uint32_t ipv4 = address.Ipv4();
+  return std::ranges::any_of(addresses_, [&](const InterfaceAddress& own) {
+    if (own.prefix_length > 30 || !OnLinkOf(address, own)) return false;
+    const uint32_t host_bits = ~0u >> own.prefix_length;
+    return (ipv4 & host_bits) == host_bits;
+  });
+}
+
+bool Routes::IsNeighbour(const Gid& address, uint16_t vlan) const {
+  if (!IsOneHost(address) || IsBroadcast(address) || IsOwn(address)) return false;
+  return std::ranges::any_of(routes_, [&](const Route& route) {
+    if (route.vlan != vlan) return false;
+    return route.gateway ? *route.gateway == address
+                         : InPrefix(address, route.prefix, route.prefix_length);
+  });
+}
+
+const Route* Routes::Longest(const Gid& destination, std::optional<uint16_t> vlan) const {
+  const Route* best = nullptr;
+  for (const Route& route : routes_) {
+    if (vlan && route.vlan != *vlan) continue;
+    if (!InPrefix(destination, route.prefix, route.prefix_length)) continue;
+    const bool longer = best == nullptr || route.prefix_length > best->prefix_length;
+    const bool cheaper = best != nullptr && route.prefix_length == best->prefix_length &&
+                         route.metric < best->metric;
+    if (longer || cheaper) best = &route;
+  }
+  return best;
+}
+
+std::optional<Gid> Routes::Source(const Gid& destination, uint16_t vlan) const {
+  const InterfaceAddress* best = nullptr;
+  const auto rank = [&](const InterfaceAddress& own) {
+    return std::pair(own.address.IsLinkLocal() == destination.IsLinkLocal(),
+                     CommonPrefixLength(own.address, destination));
+  };
+  for (const InterfaceAddress& own : addresses_) {
+    if (own.vlan != vlan || own.address.IsIpv4() != destination.IsIpv4()) continue;
+    if (best == nullptr || rank(own) > rank(*best)) best = &own;
+  }
+  if (best == nullptr) return std::nullopt;
+  return best->address;
+}
+
+absl::StatusOr<Routes::Hop> Routes::Find(const Gid& destination,
+                                         std::optional<uint16_t> vlan) const {
+  if (!IsOneHost(destination) || IsBroadcast(destination)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(FormatAddress(destination), " is not the address of one host"));
+  }
+  if (IsOwn(destination)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(FormatAddress(destination),
+                     " is this interface's own address; packets to it do not reach a wire"));
+  }
+  const Route* route = Longest(destination, vlan);
+  if (route == nullptr) return NoRoute(destination, addresses_);
+  Hop hop{.address = route->gateway.value_or(destination), .vlan = route->vlan, .source = {}};
+  const std::optional<Gid> source =
+      route->source ? route->source : Source(destination, route->vlan);
+  if (!source) return NoRoute(destination, addresses_);
+  hop.source = *source;
+  return hop;
+}
+
+}  // namespace pollux::ip

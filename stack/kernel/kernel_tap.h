@@ -1,0 +1,40 @@
+// A tap in the kernel with a port's MAC and addresses: the kernel's side of an interface whose wire
+// Pollux owns.
+#ifndef POLLUX_STACK_KERNEL_KERNEL_TAP_H_
+#define POLLUX_STACK_KERNEL_KERNEL_TAP_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "stack/ip/interface.h"
+
+namespace pollux::kernel {
+
+class KernelTap {
+ public:
+  // Makes the interface `name`, gives it MAC, MTU, addresses and default routes of `config`, and
+  // brings it up. It goes with the object. InvalidArgument (name, an address on a VLAN),
+  // NotFound (no tun device), PermissionDenied, AlreadyExists (the name), Internal.
+  static absl::StatusOr<std::unique_ptr<KernelTap>> Make(const std::string& name,
+                                                         const ip::InterfaceConfig& config);
+  ~KernelTap();
+  KernelTap(const KernelTap&) = delete;
+  KernelTap& operator=(const KernelTap&) = delete;
+
+  // Whole Ethernet frames; does not block.
+  int fd() const { return fd_; }
+
+ private:
+  KernelTap(std::string name, int fd) : name_(std::move(name)), fd_(fd) {}
+  absl::Status Configure(const ip::InterfaceConfig& config);
+
+  std::string name_;
+  int fd_;
+};
+
+}  // namespace pollux::kernel
+
+#endif  // POLLUX_STACK_KERNEL_KERNEL_TAP_H_

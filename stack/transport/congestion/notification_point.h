@@ -1,0 +1,37 @@
+// The receiver's half of DCQCN: tells senders that the network has marked their packets.
+#ifndef POLLUX_STACK_TRANSPORT_CONGESTION_NOTIFICATION_POINT_H_
+#define POLLUX_STACK_TRANSPORT_CONGESTION_NOTIFICATION_POINT_H_
+
+#include <cstdint>
+
+#include "stack/base/types.h"
+#include "stack/transport/congestion/dcqcn_parameters.h"
+#include "stack/transport/diagnostics/journal.h"
+#include "stack/transport/message/poll_context.h"
+#include "stack/wire/roce_packet.h"
+
+namespace pollux::transport {
+
+// Of one queue pair; at most one CNP in min_time_between_cnps. A CNP goes back the way that the
+// marked packet came (addresses, VLAN), so that a datagram of an unknown sender is answered as
+// well. Owned by one worker. Source: IB specification, annex A17.9.
+class NotificationPoint {
+ public:
+  // `parameters` and `journal`, the queue pair's own, outlive this.
+  NotificationPoint(const DcqcnParameters* parameters, Journal* journal)
+      : parameters_(parameters), journal_(journal) {}
+
+  // A packet with the CE mark, whose ICRC is right, for queue pair `local` and from `remote`.
+  void OnMarked(const wire::RocePacket& packet, Qpn local, Qpn remote, PollContext& context);
+
+ private:
+  bool Send(const wire::RocePacket& packet, Qpn local, Qpn remote, PollContext& context) const;
+
+  const DcqcnParameters* parameters_;
+  Journal* journal_;
+  uint64_t next_ns_ = 0;
+};
+
+}  // namespace pollux::transport
+
+#endif  // POLLUX_STACK_TRANSPORT_CONGESTION_NOTIFICATION_POINT_H_

@@ -1,0 +1,162 @@
+#include "stack/transport/message/egress.h"
+
+#include <gtest/gtest.h>
+#include <rte_eal.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+namespace pollux::transport {
+namespace {
+
+// Takes as many frames as it is told to.
+class FakeLink : public io::Link {
+ public:
+  uint16_t Receive(rte_mbuf**, uint16_t, uint64_t) override { return 0; }
+  uint16_t Send(rte_mbuf** frames, uint16_t count, uint64_t) override {
+    const uint16_t taken = std::min<uint16_t>(count, willing);
+    willing -= taken;
+    for (uint16_t i = 0; i < taken; ++i) {
+      order.push_back(frames[i]->pkt_len);
+      rte_pktmbuf_free(frames[i]);
+    }
+    return taken;
+  }
+  uint16_t willing = 0;
+  std::vector<uint32_t> order;
+};
+
+class EgressTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    std::vector<std::string> args = {"test",           "--no-huge", "--no-pci", "--no-shconf",
+                                     "--no-telemetry", "-m",        "64",       "--log-level=1"};
+    std::vector<char*> argv;
+    for (std::string& arg : args) argv.push_back(arg.data());
+    ASSERT_GE(rte_eal_init(static_cast<int>(argv.size()), argv.data()), 0);
+    pool_ = rte_pktmbuf_pool_create("egress_test", 127, 0, 0, 2048, SOCKET_ID_ANY);
+    ASSERT_NE(pool_, nullptr);
+  }
+  void TearDown() override { EXPECT_EQ(rte_mempool_avail_count(pool_), 127u); }
+
+  void PushFrame(Egress& egress, uint16_t length) {
+    rte_mbuf* frame = egress.Allocate();
+    ASSERT_NE(frame, nullptr);
+    rte_pktmbuf_append(frame, length);
+    egress.Push(frame, 0);
+  }
+
+  static rte_mempool* pool_;
+  FakeLink link_;
+  Counters counters_;
+};
+rte_mempool* EgressTest::pool_ = nullptr;
+
+TEST_F(EgressTest, WhatTheLinkRefusesGoesFirstNextTime) {
+  Egress egress(&link_, pool_, &counters_);
+  for (uint16_t i = 1; i <= 5; ++i) PushFrame(egress, i);
+  link_.willing = 2;
+  egress.Flush(0);
+  EXPECT_EQ(egress.room(), Egress::kCapacity - 3);
+  PushFrame(egress, 6);
+  link_.willing = 100;
+  egress.Flush(0);
+  EXPECT_EQ(link_.order, (std::vector<uint32_t>{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(counters_.sent_pkts, 6u);
+  EXPECT_EQ(counters_.sent_bytes, 21u);
+}
+
+TEST_F(EgressTest, OneAloneThatTheLinkRefusesStays) {
+  Egress egress(&link_, pool_, &counters_);
+  EXPECT_TRUE(egress.empty());
+  PushFrame(egress, 7);
+  egress.Flush(0);
+  EXPECT_FALSE(egress.empty());
+  EXPECT_EQ(counters_.sent_pkts, 0u);
+  PushFrame(egress, 8);
+  link_.willing = 1;
+  egress.Flush(0);
+  link_.willing = 1;
+  egress.Flush(0);
+  EXPECT_TRUE(egress.empty());
+  EXPECT_EQ(link_.order, (std::vector<uint32_t>{7, 8}));
+  EXPECT_EQ(counters_.sent_pkts, 2u);
+  EXPECT_EQ(counters_.sent_bytes, 15u);
+}
+
+TEST_F(EgressTest, AtCapacityAndOnePast) {
+  Egress egress(&link_, pool_, &counters_);
+  for (uint16_t i = 0; i < Egress::kCapacity; ++i) PushFrame(egress, 1);
+  EXPECT_EQ(egress.room(), 0);
+  EXPECT_EQ(counters_.drop(Drop::kEgressFull), 0u);
+  PushFrame(egress, 1);
+  EXPECT_EQ(counters_.drop(Drop::kEgressFull), 1u);
+  EXPECT_EQ(egress.room(), 0);
+}
+
+TEST_F(EgressTest, ATurnIsOverWithItsBytes) {
+  Egress egress(&link_, pool_, &counters_);
+  PushFrame(egress, 1000);
+  EXPECT_FALSE(egress.TurnIsOver()) << "none has begun";
+  for (int turn = 0; turn < 2; ++turn) {
+    egress.BeginTurn(300);
+    PushFrame(egress, 299);
+    EXPECT_FALSE(egress.TurnIsOver());
+    PushFrame(egress, 1);
+    EXPECT_TRUE(egress.TurnIsOver());
+  }
+}
+
+TEST_F(EgressTest, DryPoolIsCounted) {
+  Egress egress(&link_, pool_, &counters_);
+  std::vector<rte_mbuf*> held;
+  while (rte_mbuf* frame = egress.Allocate()) held.push_back(frame);
+  EXPECT_EQ(held.size(), 127u);
+  EXPECT_EQ(counters_.drop(Drop::kNoBuffer), 1u);
+  rte_pktmbuf_free_bulk(held.data(), held.size());
+}
+
+// A pool with a cache for the core that asks, which the one above has not.
+TEST_F(EgressTest, EachBufferOfACacheOnceAndAsNew) {
+  const unsigned frames = 255, cache = 64;
+  rte_mempool* pool =
+      rte_pktmbuf_pool_create("egress_cache", frames, cache, 0, 2048, SOCKET_ID_ANY);
+  ASSERT_NE(pool, nullptr);
+  ASSERT_NE(rte_mempool_default_cache(pool, rte_lcore_id()), nullptr);
+  for (int round = 0; round < 2; ++round) {
+    Egress egress(&link_, pool, &counters_);
+    std::set<rte_mbuf*> held;
+    while (rte_mbuf* frame = egress.Allocate()) {
+      EXPECT_TRUE(held.insert(frame).second);
+      EXPECT_EQ(frame->pkt_len, 0u);
+      EXPECT_EQ(frame->data_len, 0u);
+      EXPECT_EQ(frame->nb_segs, 1u);
+      EXPECT_EQ(frame->next, nullptr);
+      EXPECT_EQ(frame->ol_flags, 0u);
+      EXPECT_EQ(frame->packet_type, 0u);
+      EXPECT_EQ(rte_mbuf_refcnt_read(frame), 1u);
+      EXPECT_EQ(rte_pktmbuf_headroom(frame), RTE_PKTMBUF_HEADROOM);
+      rte_pktmbuf_append(frame, 2048);  // what the next one to take it must not find
+      rte_pktmbuf_adj(frame, 100);
+      frame->ol_flags = RTE_MBUF_F_TX_IP_CKSUM;
+      frame->packet_type = RTE_PTYPE_L2_ETHER;
+    }
+    EXPECT_EQ(held.size(), frames);
+    EXPECT_EQ(counters_.drop(Drop::kNoBuffer), round + 1u);
+    for (rte_mbuf* frame : held) rte_pktmbuf_free(frame);
+    EXPECT_EQ(rte_mempool_avail_count(pool), frames);
+  }
+  rte_mempool_free(pool);
+}
+
+TEST(DropTest, EveryReasonHasItsOwnName) {
+  std::set<std::string> names;
+  for (size_t i = 0; i < static_cast<size_t>(Drop::kCount); ++i) {
+    EXPECT_TRUE(names.insert(DropName(static_cast<Drop>(i))).second);
+  }
+  EXPECT_FALSE(names.contains("invalid"));
+}
+
+}  // namespace
+}  // namespace pollux::transport

@@ -1,0 +1,17 @@
+// Work requests that change keys of this side and send nothing.
+#ifndef POLLUX_STACK_TRANSPORT_MESSAGE_LOCAL_OPERATION_H_
+#define POLLUX_STACK_TRANSPORT_MESSAGE_LOCAL_OPERATION_H_
+
+#include <infiniband/verbs.h>
+
+#include "stack/verbs/queue_pair.h"
+
+namespace pollux::transport {
+
+// Executes IBV_WR_LOCAL_INV, IBV_WR_BIND_MW or kWrRegMr. IBV_WC_MW_BIND_ERR (the specification's
+// memory management operation error) when the keys do not allow it; nothing has changed then.
+ibv_wc_status ExecuteLocal(const verbs::QueuePair& qp, const verbs::SendWqe& wqe);
+
+}  // namespace pollux::transport
+
+#endif  // POLLUX_STACK_TRANSPORT_MESSAGE_LOCAL_OPERATION_H_

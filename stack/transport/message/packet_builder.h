@@ -1,0 +1,98 @@
+// Outgoing packets of one path: a header template in which only opcode, flags, PSN, length and
+// identification change, and the steps from there to a finished frame.
+#ifndef POLLUX_STACK_TRANSPORT_MESSAGE_PACKET_BUILDER_H_
+#define POLLUX_STACK_TRANSPORT_MESSAGE_PACKET_BUILDER_H_
+
+#include <cstdint>
+
+#include "stack/transport/diagnostics/journal.h"
+#include "stack/transport/message/poll_context.h"
+#include "stack/verbs/address_handle.h"
+#include "stack/wire/bth.h"
+#include "stack/wire/ethernet.h"
+#include "stack/wire/ipv6.h"
+#include "stack/wire/udp.h"
+
+struct rte_mbuf;
+
+namespace pollux::transport {
+
+// The UDP source port of a flow, constant so that ECMP keeps its order (a RoCEv2 habit; receivers
+// do not look at it). In 0xC000..0xFFFF.
+uint16_t FlowSourcePort(Qpn local, Qpn remote);
+
+// What congestion control has to say in every packet.
+struct PacketMarks {
+  uint8_t data_ecn = 0;  // the ECN field of packets with payload; 0: as the path has it
+  bool becn = false;
+};
+
+class PacketBuilder {
+ public:
+  // Everything that one packet differs in.
+  struct Spec {
+    wire::Opcode opcode;
+    Psn psn;
+    bool solicited = false;
+    bool ack_request = false;
+    uint8_t ext_bytes = 0;       // extended headers; the caller fills them at ext()
+    uint32_t payload_bytes = 0;  // at most the path MTU
+  };
+
+  // `journal` is told of what is sent; null: nobody is.
+  explicit PacketBuilder(Journal* journal = nullptr) : journal_(journal) {}
+
+  // `path` outlives its use here (until the next Reset).
+  void Reset(const verbs::AddressHandle* path, Qpn local, Qpn remote,
+             const PacketMarks& marks = {});
+
+  // A packet without extended headers whose payload is all at `payload`: the three below in one.
+  // False when there is no mbuf.
+  bool Send(const Spec& spec, const uint8_t* payload, PollContext& context);
+  // Takes an mbuf and writes the headers. False when there is no mbuf.
+  bool Begin(const Spec& spec, PollContext& context);
+  // Where the extended headers go: spec.ext_bytes bytes.
+  uint8_t* ext() { return ext_; }
+  // Appends payload. In all spec.payload_bytes.
+  void Copy(const uint8_t* source, uint32_t bytes);
+  // Pads, closes with the ICRC, which covers what was copied whatever became of its source, and
+  // hands the frame to the egress (or to the resolver while the next hop is unknown).
+  void Finish(PollContext& context);
+  // Gives the mbuf back instead.
+  void Abandon();
+
+  // From Ethernet to BTH, at most: with an 802.1Q tag, over IPv6.
+  static constexpr uint16_t kMaxHeaderBytes = wire::kEthernetBytes + wire::kVlanTagBytes +
+                                              wire::kIpv6Bytes + wire::kUdpBytes + wire::kBthBytes;
+
+ private:
+  void LoadLink();
+  void EmitIp();
+  uint8_t* Append(uint16_t transport_bytes, uint16_t data_offset, PollContext& context);
+  uint8_t* EmitHeaders(const Spec& spec, uint8_t pad, uint16_t transport_bytes, uint8_t* to);
+  void Close(uint8_t* icrc, const uint8_t* l3) const;
+  void HandOn(const Spec& spec, uint8_t syndrome, PollContext& context);
+
+  Journal* journal_;
+  const verbs::AddressHandle* path_ = nullptr;
+  uint64_t link_word_ = 0;
+  alignas(16) uint8_t template_[kMaxHeaderBytes] = {};
+  uint8_t ip_version_ = 4;
+  uint8_t ip_offset_ = 0;
+  uint8_t udp_offset_ = 0;
+  uint8_t data_ecn_ = 0;
+  uint8_t header_bytes_ = 0;       // Ethernet to BTH
+  uint32_t ip_checksum_base_ = 0;  // one's complement sum without length and identification
+  uint16_t identification_ = 0;
+
+  // The packet under construction.
+  rte_mbuf* frame_ = nullptr;
+  uint8_t* ext_ = nullptr;
+  uint8_t* cursor_ = nullptr;
+  Spec spec_{};
+  uint8_t pad_ = 0;
+};
+
+}  // namespace pollux::transport
+
+#endif  // POLLUX_STACK_TRANSPORT_MESSAGE_PACKET_BUILDER_H_

@@ -1,0 +1,36 @@
+// Placing payload into the memory that a work request names.
+#ifndef POLLUX_STACK_TRANSPORT_MESSAGE_SCATTER_H_
+#define POLLUX_STACK_TRANSPORT_MESSAGE_SCATTER_H_
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "stack/base/planted_fault.h"
+#include "stack/memory/protection_domain.h"
+
+namespace pollux::transport {
+
+// Copies `bytes` from `source` to `offset` bytes into the scatter list. False when a key, its
+// domain, its bounds or its access does not allow it, or the list is too short; what lay before the
+// offending element has then been written.
+bool ScatterList(const memory::ProtectionDomain& pd, const ibv_sge* sge, int num_sge,
+                 uint32_t offset, const uint8_t* source, uint32_t bytes);
+inline bool Scatter(const memory::ProtectionDomain& pd, const ibv_sge* sge, int num_sge,
+                    uint32_t offset, const uint8_t* source, uint32_t bytes) {
+  // What nearly every list is: one element that holds it all.
+  uint8_t* at;
+  if (num_sge == 1 && bytes > 0 && uint64_t{offset} + bytes <= sge->length &&
+      pd.regions->Check(pd, sge->lkey, sge->addr + offset, bytes, IBV_ACCESS_LOCAL_WRITE, &at) ==
+          memory::AccessResult::kOk) [[likely]] {
+    std::memcpy(at, source, bytes);
+    if (Planted(Fault::kOneByteBeyond)) at[bytes] ^= 0xFF;
+    return true;
+  }
+  return ScatterList(pd, sge, num_sge, offset, source, bytes);
+}
+
+}  // namespace pollux::transport
+
+#endif  // POLLUX_STACK_TRANSPORT_MESSAGE_SCATTER_H_

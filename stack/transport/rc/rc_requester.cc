@@ -1,0 +1,622 @@
+#include "stack/transport/rc/rc_requester.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "stack/base/planted_fault.h"
+#include "stack/transport/message/local_operation.h"
+#include "stack/transport/message/outbound_message.h"
+#include "stack/transport/rc/data_request.h"
+#include "stack/wire/ext_headers.h"
+
+namespace pollux::transport {
+
+using verbs::SendWqe;
+
+static_assert(RcRequester::kMaxInFlight + kMaxReadWindow <= ArrivedResponses::kSpan);
+
+namespace {
+
+// A peer in software loses its CPU for longer than some programs, made for hardware, are ready to
+// wait in all: perftest asks for eight times 67 ms. What is noticed late after the first time-out
+// costs little, since probes and NAKs have repaired what could be repaired by then.
+constexpr uint64_t kPatienceNs = 250'000'000;
+
+// How long this transmission waits for its acknowledgement: what was asked for, and after time-outs
+// in a row up to four times as much, as long as that is not above kPatienceNs. Source: IB
+// specification volume 1, section 9.7.6.1.3, which allows one to four times.
+uint64_t AckTimeoutNs(const ibv_qp_attr& attr, uint8_t retry_left) {
+  const uint64_t asked_ns = wire::TimeoutCodeNs(attr.timeout);
+  const int doublings = std::min(attr.retry_cnt - retry_left, 2);
+  return std::max(asked_ns, std::min(asked_ns << doublings, kPatienceNs));
+}
+
+}  // namespace
+
+void RcRequester::Start() {
+  Stop();
+  builder_.Reset(&qp_->path, qp_->qpn(), Qpn{qp_->attr.dest_qp_num}, {.data_ecn = qp_->data_ecn});
+  next_psn_ = una_ = max_sent_ = restart_ = executed_end_ = answered_end_ = asked_until_ =
+      Psn(qp_->attr.sq_psn);
+  retry_left_ = qp_->attr.retry_cnt;
+  rnr_left_ = qp_->attr.rnr_retry;
+  cursor_.Start();
+}
+
+void RcRequester::Resume() {
+  builder_.Reset(&qp_->path, qp_->qpn(), Qpn{qp_->attr.dest_qp_num}, {.data_ecn = qp_->data_ecn});
+  retry_left_ = qp_->attr.retry_cnt;
+  rnr_left_ = qp_->attr.rnr_retry;
+  cursor_.Start();
+}
+
+void RcRequester::Stop() {
+  cursor_.ToTail();
+  arrived_.Clear();
+  local_error_ = IBV_WC_SUCCESS;
+  ack_deadline_ns_ = rnr_until_ns_ = probe_deadline_ns_ = kNever;
+  round_trip_.Reset();
+  flight_.Reset(qp_->PathMtuBytes());
+  ack_trust_.Reset();
+  repairs_.Clear();
+  probes_ = 0;
+  nak_at_ns_ = 0;
+  oldest_due_ = repairs_due_ = answer_resends_ = resends_due_ = false;
+}
+
+bool RcRequester::Transmit(PollContext& context, int* budget) {
+  if (repairs_due_) {
+    if (SendRepairs(context, budget) == Step::kNoBuffer) return true;
+    repairs_due_ = false;
+  }
+  if (oldest_due_) {
+    if (*budget == 0 || context.egress.room() == 0) return true;
+    const Step step = SendOldest(context);
+    if (step == Step::kNoBuffer) return true;
+    if (step == Step::kSent) --*budget;
+    oldest_due_ = false;
+  }
+  while (qp_->sends() && !cursor_.AtEnd() && local_error_ == IBV_WC_SUCCESS &&
+         rnr_until_ns_ == kNever) {
+    if (*budget == 0 || context.egress.room() == 0 || context.egress.TurnIsOver()) return true;
+    switch (SendNext(context)) {
+      case Step::kSent:
+        --*budget;
+        break;
+      case Step::kLocal:
+        break;
+      case Step::kWait:
+        return false;
+      case Step::kNoBuffer:
+        return true;
+      case Step::kFault:
+        FailWhenReached(IBV_WC_LOC_PROT_ERR);
+        return false;
+    }
+  }
+  return false;
+}
+
+[[gnu::always_inline]] inline RcRequester::Step RcRequester::SendNext(PollContext& context) {
+  SendWqe& wqe = cursor_.wqe();
+  if (!wqe.numbered && qp_->state() == IBV_QPS_SQD) return Step::kWait;
+  if (wqe.is_local()) return ExecuteNext(context);
+  if (!wqe.numbered) {
+    // PSNs outstanding must span less than half of their circle, or old and new look alike.
+    if (static_cast<uint32_t>(Distance(una_, next_psn_)) + wqe.packets >= Psn::kWindow) {
+      return Step::kWait;
+    }
+    wqe.numbered = true;
+    wqe.first_psn = next_psn_;
+    next_psn_ += wqe.packets;
+  }
+  if ((wqe.send_flags & IBV_SEND_FENCE) != 0 && cursor_.reads() > 0 && cursor_.packet() == 0 &&
+      !Planted(Fault::kFenceIgnored)) {
+    return Step::kWait;
+  }
+  return wqe.brings_data() ? SendNextDataRequest(context) : SendNextPacket(context);
+}
+
+// Once, and in its turn. What is invalidated may be named by all requests before it, and those are
+// sent again until they are answered: an invalidation waits for them.
+RcRequester::Step RcRequester::ExecuteNext(PollContext& context) {
+  SendWqe& wqe = cursor_.wqe();
+  if (!wqe.executed) {
+    if (wqe.opcode == IBV_WR_LOCAL_INV && cursor_.index() != qp_->sq_head()) return Step::kWait;
+    if ((wqe.send_flags & IBV_SEND_FENCE) != 0 && cursor_.reads() > 0) return Step::kWait;
+    const ibv_wc_status status = ExecuteLocal(*qp_, wqe);
+    if (status != IBV_WC_SUCCESS) {
+      FailWhenReached(status);
+      return Step::kWait;
+    }
+    wqe.executed = wqe.numbered = true;
+    wqe.first_psn = next_psn_;
+  }
+  cursor_.Advance(0);
+  Retire(context);
+  return Step::kLocal;
+}
+
+// Asks for the first gap of every READ request and atomic that the peer has answered and whose
+// answer is not whole, unless it was asked for since. kNoBuffer: there is more.
+RcRequester::Step RcRequester::SendRepairs(PollContext& context, int* budget) {
+  for (uint32_t index = qp_->sq_head(); index != qp_->sq_tail(); ++index) {
+    const SendWqe& wqe = qp_->sq(index);
+    if (!wqe.numbered || !Before(wqe.first_psn, answered_end_)) break;
+    if (wqe.brings_data() && SendRepairsOf(index, context, budget) == Step::kNoBuffer) {
+      return Step::kNoBuffer;
+    }
+    if (index == cursor_.index()) break;  // it sends the rest again itself
+  }
+  return Step::kSent;
+}
+
+RcRequester::Step RcRequester::SendRepairsOf(uint32_t index, PollContext& context, int* budget) {
+  const SendWqe& wqe = qp_->sq(index);
+  const uint32_t sent = index == cursor_.index() ? cursor_.packet() : wqe.packets;
+  const auto answered = static_cast<uint32_t>(Distance(wqe.first_psn, answered_end_));
+  const uint32_t limit = std::min(sent, answered);
+  auto begin = static_cast<uint32_t>(std::max(0, Distance(wqe.first_psn, una_)));
+  for (uint32_t request_end; begin < limit; begin = request_end) {
+    request_end = cursor_.RequestEnd(wqe, begin);
+    if (repairs_.Awaits(wqe.first_psn + begin, wqe.first_psn + request_end)) continue;
+    const uint32_t most = std::min(limit, request_end) - begin;
+    const uint32_t here = arrived_.Until(false, wqe.first_psn + begin, most);
+    if (here == most) continue;
+    if (repairs_.full()) return Step::kSent;
+    if (*budget == 0 || context.egress.room() == 0) return Step::kNoBuffer;
+    if (AskAgain(wqe, begin + here, context) == Step::kNoBuffer) return Step::kNoBuffer;
+    --*budget;
+    journal_->Count(&Counters::implied_nak_seq_err, context);
+  }
+  return Step::kSent;
+}
+
+// For the gap that begins at packet number `begin`: up to what has arrived, or the request's end.
+RcRequester::Step RcRequester::AskAgain(const SendWqe& wqe, uint32_t begin, PollContext& context) {
+  const Psn psn = wqe.first_psn + begin;
+  const uint32_t end = begin + arrived_.Until(true, psn, cursor_.RequestEnd(wqe, begin) - begin);
+  const Step step = AskFor(wqe, begin, end, context);
+  if (step == Step::kSent) repairs_.Asked(psn, wqe.first_psn + end, max_sent_);
+  return step;
+}
+
+// Sends the oldest unacknowledged packet again (of a READ: asks for what is missing up to what has
+// arrived), whatever the cursor is at.
+RcRequester::Step RcRequester::SendOldest(PollContext& context) {
+  if (!HasHead() || !Head().numbered || !cursor_.Beyond(una_)) return Step::kWait;
+  const SendWqe& wqe = Head();
+  const auto packet = static_cast<uint32_t>(Distance(wqe.first_psn, una_));
+  if (wqe.brings_data()) return AskAgain(wqe, packet, context);
+  const Step step = SendPacket(qp_->sq_head(), packet, true, context);
+  if (step == Step::kFault) Fail(IBV_WC_LOC_PROT_ERR);
+  if (step == Step::kSent) {
+    answer_resends_ = true;
+    probed_psn_ = una_;
+    probed_end_ = max_sent_;
+    round_trip_.Cancel();
+  }
+  return step;
+}
+
+// A READ, or the next request of a long one, or an atomic. After going back, what is missing of it.
+RcRequester::Step RcRequester::SendNextDataRequest(PollContext& context) {
+  const uint32_t depth = qp_->attr.max_rd_atomic;
+  if (depth == 0) {  // the peer grants none at all: it would wait for ever
+    FailWhenReached(IBV_WC_LOC_QP_OP_ERR);
+    return Step::kWait;
+  }
+  if (cursor_.reads() >= depth) return Step::kWait;
+  const SendWqe& wqe = cursor_.wqe();
+  const uint32_t request_end = cursor_.RequestEnd(wqe, cursor_.packet());
+  uint32_t begin = cursor_.packet();
+  if (cursor_.read_psns() + request_end - begin > cursor_.read_window(wqe)) return Step::kWait;
+  begin += arrived_.Until(false, wqe.first_psn + begin, request_end - begin);
+  if (begin < request_end) {
+    const uint32_t end = begin + arrived_.Until(true, wqe.first_psn + begin, request_end - begin);
+    if (AskFor(wqe, begin, end, context) == Step::kNoBuffer) return Step::kNoBuffer;
+  }
+  cursor_.Advance(request_end);
+  return begin < request_end ? Step::kSent : Step::kLocal;
+}
+
+RcRequester::Step RcRequester::AskFor(const SendWqe& wqe, uint32_t begin, uint32_t end,
+                                      PollContext& context) {
+  if (!SendDataRequest(*qp_, wqe, begin, end, builder_, context)) return Step::kNoBuffer;
+  Sent(wqe.first_psn + begin, wqe.first_psn + end, true, context);
+  return Step::kSent;
+}
+
+[[gnu::always_inline]] inline RcRequester::Step RcRequester::SendNextPacket(PollContext& context) {
+  const SendWqe& wqe = cursor_.wqe();
+  const uint32_t packet = cursor_.packet();
+  const Psn psn = wqe.first_psn + packet;
+  const uint32_t unanswered = static_cast<uint32_t>(Distance(una_, psn)) - cursor_.read_psns();
+  if (unanswered >= kMaxInFlight) return Step::kWait;
+  // What lies before the place that it went back to has arrived, answered or not.
+  const uint32_t in_flight =
+      std::min(unanswered, static_cast<uint32_t>(std::max(0, Distance(restart_, psn))));
+  const bool large = IsLarge(wqe.length);
+  const uint32_t most_in_flight = flight_.packets(large);
+  if (in_flight >= most_in_flight) return Step::kWait;
+  if (in_flight == 0) ack_asked_ns_ = context.now_ns;  // nothing waits for an answer
+  const uint32_t ack_mask = flight_.ack_every(large) - 1;
+  const bool ack_request = (packet + 1 == wqe.packets && Asks(wqe, context.now_ns)) ||
+                           (psn.value() & ack_mask) == ack_mask ||
+                           in_flight + 1 == most_in_flight ||
+                           context.now_ns - ack_asked_ns_ >= kAckEveryNs;
+  const Step step = SendPacket(cursor_.index(), packet, ack_request, context);
+  if (step == Step::kSent) {
+    if (ack_request) ack_asked_ns_ = context.now_ns;
+    cursor_.Advance(packet + 1);
+  }
+  return step;
+}
+
+[[gnu::always_inline]] inline bool RcRequester::Asks(const SendWqe& wqe, uint64_t now_ns) const {
+  const bool signaled = qp_->init().sq_sig_all || (wqe.send_flags & IBV_SEND_SIGNALED) != 0;
+  if (signaled) return true;
+  // What waits behind it: an invalidation for its answer, whoever posts for room.
+  const bool last = cursor_.index() + 1 == qp_->sq_tail();
+  if (!last && qp_->sq(cursor_.index() + 1).is_local()) return true;
+  if (2 * (qp_->sq_tail() - qp_->sq_head()) > qp_->init().cap.max_send_wr) return true;
+  // Whose answers come at their leisure has no measure of a round trip in them.
+  if (round_trip_.smoothed_ns() == 0) return true;
+  // A probe that soon would come before an answer at the peer's leisure.
+  if (flight_.lowered()) return true;
+  if (qp_->attr.timeout != 0 && wire::TimeoutCodeNs(qp_->attr.timeout) < kShortTimeoutNs)
+    return true;
+  return !ack_trust_.MayLeave(now_ns);
+}
+
+[[gnu::always_inline]] inline RcRequester::Step RcRequester::SendPacket(uint32_t index,
+                                                                        uint32_t packet,
+                                                                        bool ack_request,
+                                                                        PollContext& context) {
+  const Psn psn = qp_->sq(index).first_psn + packet;
+  switch (SendMessagePacket(*qp_, index, packet, psn, ack_request, builder_, context)) {
+    case BuildResult::kBuilt:
+      break;
+    case BuildResult::kNoBuffer:
+      return Step::kNoBuffer;
+    case BuildResult::kLocalFault:
+      return Step::kFault;
+  }
+  Sent(psn, psn + 1, ack_request, context);
+  return Step::kSent;
+}
+
+[[gnu::always_inline]] inline void RcRequester::Sent(Psn psn, Psn end, bool asked,
+                                                     PollContext& context) {
+  if (Before(psn, max_sent_)) {
+    journal_->Count(&Counters::retransmitted_pkts, context);
+    round_trip_.Cancel(psn, end);
+  } else if (asked) {
+    round_trip_.Start(psn, context.now_ns);
+  }
+  if (asked && Before(asked_until_, end)) asked_until_ = end;
+  if (Before(max_sent_, end)) max_sent_ = end;
+  if (ack_deadline_ns_ == kNever && qp_->attr.timeout != 0) {
+    ack_deadline_ns_ = context.now_ns + AckTimeoutNs(qp_->attr, retry_left_);
+  }
+  if (probe_deadline_ns_ == kNever) ArmProbe(context.now_ns);
+}
+
+uint64_t RcRequester::ProbeNs() const {
+  if (round_trip_.smoothed_ns() == 0) return kFirstProbeNs;
+  return std::max(flight_.lowered() ? kLossyProbeNs : kMinProbeNs, round_trip_.most_ns());
+}
+
+uint64_t RcRequester::QuietNs() const {
+  if (round_trip_.smoothed_ns() == 0) return kFirstProbeNs;
+  return std::max(flight_.lowered() ? kLossyProbeNs : kUnaskedAnswerNs, round_trip_.most_ns());
+}
+
+void RcRequester::ArmProbe(uint64_t now_ns) {
+  const int most = flight_.lowered() ? kMaxLossyProbes : kMaxProbes;
+  if (probes_ < most) probe_deadline_ns_ = now_ns + (ProbeNs() << probes_);
+}
+
+void RcRequester::OnResponse(const wire::RocePacket& packet, PollContext& context) {
+  const Psn psn = packet.bth.psn;
+  if (!HasHead() || Before(psn, una_) || !Before(psn, max_sent_)) {
+    // An answer to what was answered already, or to what was never asked.
+    journal_->Count(Drop::kUnexpectedResponse, context);
+    return;
+  }
+  switch (packet.info->operation) {
+    case wire::Operation::kReadResponse:
+    case wire::Operation::kAtomicAck:
+      OnDataResponse(packet, context);
+      break;
+    case wire::Operation::kAck:
+      OnAeth(packet.aeth(), psn, context);
+      break;
+    default:
+      journal_->Count(Drop::kUnexpectedResponse, context);
+      return;
+  }
+  if (local_error_ != IBV_WC_SUCCESS && qp_->sq_head() == cursor_.index()) Fail(local_error_);
+  if (!cursor_.AtEnd() || oldest_due_ || repairs_due_) qp_->Activate();
+}
+
+void RcRequester::OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context) {
+  // An ACK acknowledges its own PSN, a NAK only what lies before it.
+  const bool ack = wire::IsAck(aeth.syndrome);
+  if (ack && probes_ == 0 && !Before(una_, asked_until_)) ack_trust_.OnVolunteered();
+  const Psn executed_end = ack ? psn + 1 : psn;
+  Executed(executed_end);
+  const bool lost = Answered(psn, executed_end);
+  Retire(context);
+  const bool missing = HasHead() && Before(una_, executed_end_);
+  const bool charged = lost && AskForMissing(context);
+  if (ack || !qp_->sends()) return;
+  if (wire::IsRnrNak(aeth.syndrome)) {
+    OnRnrNak(aeth.syndrome & 0x1F, psn, context);
+    return;
+  }
+  if (aeth.syndrome == wire::kNakPsnSequence) {
+    OnSequenceNak(psn, charged, context);
+    return;
+  }
+  // It is not the oldest one that has failed: that one still lacks what the peer will not send.
+  if (missing) return;
+  switch (aeth.syndrome) {
+    case wire::kNakInvalidRequest:
+      Fail(IBV_WC_REM_INV_REQ_ERR);
+      break;
+    case wire::kNakRemoteAccess:
+      Fail(IBV_WC_REM_ACCESS_ERR);
+      break;
+    case wire::kNakRemoteOperational:
+      Fail(IBV_WC_REM_OP_ERR);
+      break;
+    default:  // reserved codes
+      journal_->Count(Drop::kUnexpectedResponse, context);
+  }
+}
+
+void RcRequester::OnRnrNak(uint8_t timer, Psn psn, PollContext& context) {
+  journal_->Count(&Counters::rcvd_rnr_err, context);
+  if (rnr_until_ns_ != kNever && psn == restart_) return;  // a copy of the one that is waited for
+  retry_left_ = qp_->attr.retry_cnt;                       // the peer is there
+  if (qp_->attr.rnr_retry != 7) {
+    if (rnr_left_ == 0) {
+      journal_->Count(&Counters::retry_rnr_exceeded_err, context);
+      Fail(IBV_WC_RNR_RETRY_EXC_ERR);
+      return;
+    }
+    --rnr_left_;
+  }
+  GoBack(psn);
+  rnr_until_ns_ = context.now_ns + 1000ull * wire::RnrDelayUs(timer);
+}
+
+// `charged`: a retry, for what the same NAK showed to be missing before `psn`.
+void RcRequester::OnSequenceNak(Psn psn, bool charged, PollContext& context) {
+  journal_->Count(&Counters::rcvd_seq_err, context);
+  // A second NAK sooner than the first one's resends can have been answered is its copy. A later
+  // one says that they are lost as well.
+  if (psn == nak_psn_ &&
+      context.now_ns < nak_at_ns_ + std::max<uint64_t>(1, round_trip_.smoothed_ns() / 2)) {
+    return;
+  }
+  nak_psn_ = psn;
+  nak_at_ns_ = context.now_ns;
+  if (!charged && !ChargeRetry(context)) return;
+  flight_.OnLoss();
+  GoBack(psn);
+}
+
+void RcRequester::OnDataResponse(const wire::RocePacket& packet, PollContext& context) {
+  const Psn psn = packet.bth.psn;
+  const uint32_t index = FindNumbered(psn);
+  if (index == qp_->sq_tail() || !Answers(packet, qp_->sq(index)) || arrived_.Has(psn)) {
+    journal_->Count(Drop::kUnexpectedResponse, context);
+    return;
+  }
+  const auto number = static_cast<uint32_t>(Distance(qp_->sq(index).first_psn, psn));
+  const ibv_wc_status status = PlaceResponse(packet, *qp_, index, number);
+  // It acknowledges everything before its request.
+  Executed(psn);
+  round_trip_.Answered(psn + 1, context.now_ns);
+  if (status == IBV_WC_SUCCESS) arrived_.Add(psn);
+  const bool lost = Answered(psn, psn);
+  Retire(context);
+  // What cannot be placed fails in its turn: till then it counts as lost.
+  if (status != IBV_WC_SUCCESS && psn == una_) {
+    Fail(status);
+  } else if (lost) {
+    AskForMissing(context);
+  }
+}
+
+// The work request that `psn` belongs to; the tail when there is none.
+uint32_t RcRequester::FindNumbered(Psn psn) const {
+  for (uint32_t index = qp_->sq_head(); index != qp_->sq_tail(); ++index) {
+    const SendWqe& wqe = qp_->sq(index);
+    if (!wqe.numbered) break;
+    if (Before(psn, wqe.first_psn + wqe.packets)) return index;
+  }
+  return qp_->sq_tail();
+}
+
+// Retries count the losses at one place: a peer that goes on executing is there, even when the
+// answer to an older READ stays missing meanwhile.
+void RcRequester::Executed(Psn end) {
+  if (!Before(executed_end_, end)) return;
+  executed_end_ = end;
+  retry_left_ = qp_->attr.retry_cnt;
+}
+
+// An answer with `psn` came, and the peer has answered all before `end`. Whether that shows a READ
+// response or an ATOMIC ACK to be lost that is not asked for yet.
+bool RcRequester::Answered(Psn psn, Psn end) {
+  bool lost = !repairs_.empty() && repairs_.OnAnswer(psn, una_, arrived_);
+  if (Before(end, answered_end_)) return true;  // it may have closed a gap that hid another
+  const Psn begin = Before(answered_end_, una_) ? una_ : answered_end_;
+  answered_end_ = end;
+  if (!Before(begin, end)) return lost;
+  const auto fresh = static_cast<uint32_t>(Distance(begin, end));
+  return arrived_.Until(false, begin, fresh) < fresh || lost;
+}
+
+// Moves una_ over what is done: READs and atomics whose responses have arrived, other requests that
+// the peer has executed.
+void RcRequester::Retire(PollContext& context) {
+  const Psn before = una_;
+  while (HasHead() && Head().numbered) {
+    const SendWqe& wqe = Head();
+    const Psn end = wqe.first_psn + wqe.packets;
+    if (wqe.brings_data()) {
+      while (Before(una_, end) && arrived_.Take(una_)) {
+        cursor_.Answered(una_);
+        una_ += 1;
+      }
+    } else if (Before(una_, executed_end_)) {
+      una_ = Before(executed_end_, end) ? executed_end_ : end;
+    }
+    if (Before(una_, end)) break;
+    Complete(wqe, context);
+  }
+  if (una_ == before) return;
+  if (Before(restart_, una_)) restart_ = una_;
+  flight_.OnAcknowledged(static_cast<uint32_t>(Distance(before, una_)));
+  Progress(context);
+}
+
+void RcRequester::Complete(const SendWqe& wqe, PollContext& context) {
+  if (wqe.brings_data()) {
+    qp_->CompleteSend(IBV_WC_SUCCESS, wqe.length);
+    return;
+  }
+  if (wqe.is_short_send || (!wqe.is_write() && !wqe.is_local()))
+    journal_->Count(&Counters::rdma_sends, context);
+  qp_->CompleteSend(IBV_WC_SUCCESS);
+}
+
+// Something that the peer has answered is lost: true when that has charged a retry, as a loss at
+// the oldest place does.
+bool RcRequester::AskForMissing(PollContext& context) {
+  if (repairs_due_ || !HasHead() || !Before(una_, answered_end_)) return false;
+  repairs_due_ = true;
+  if (repairs_.Awaits(una_, una_ + 1)) return false;
+  ChargeRetry(context);
+  return true;
+}
+
+void RcRequester::Progress(PollContext& context) {
+  cursor_.CatchUp(una_);
+  round_trip_.Answered(una_, context.now_ns);
+  probes_ = 0;
+  nak_at_ns_ = 0;
+  probe_deadline_ns_ = kNever;
+  oldest_due_ = false;
+  retry_left_ = qp_->attr.retry_cnt;
+  rnr_left_ = qp_->attr.rnr_retry;
+  ack_deadline_ns_ = Before(una_, max_sent_) && qp_->attr.timeout != 0
+                         ? context.now_ns + wire::TimeoutCodeNs(qp_->attr.timeout)
+                         : kNever;
+  // Of what was sent before the probe nothing was lost.
+  if (!Before(una_, probed_end_)) answer_resends_ = resends_due_ = false;
+  if (!Before(una_, max_sent_)) return;
+  if (!answer_resends_) {
+    ArmProbe(context.now_ns);
+  } else if (una_ == executed_end_ && executed_end_ == probed_psn_ + 1) {
+    // The probe's alone: behind the response to a READ, which executes what is before it, una_ is
+    // further.
+    GoBack(una_);
+  } else {
+    // A peer that merely did not run answers what was sent before the probe first, one after the
+    // other, and then the probe.
+    resends_due_ = true;
+    probe_deadline_ns_ = context.now_ns + QuietNs();
+  }
+}
+
+// What lies behind what the peer has executed is lost. What it has executed may still miss its
+// answer, and what is lost may have to wait for that: both time-outs go on.
+void RcRequester::ResendUnanswered(PollContext& context) {
+  const uint64_t ack_deadline_ns = ack_deadline_ns_;
+  GoBack(Before(una_, executed_end_) ? executed_end_ : una_);
+  ack_deadline_ns_ = ack_deadline_ns;
+  ArmProbe(context.now_ns);
+}
+
+bool RcRequester::ChargeRetry(PollContext& context) {
+  if (retry_left_ == 0) {
+    journal_->Count(&Counters::retry_exceeded_err, context);
+    Fail(IBV_WC_RETRY_EXC_ERR);
+    return false;
+  }
+  --retry_left_;
+  journal_->Count(&Counters::completer_retry_err, context);
+  return true;
+}
+
+// `to` and everything behind it is sent again.
+void RcRequester::GoBack(Psn to) {
+  restart_ = Before(to, una_) ? una_ : to;
+  if (Before(restart_, answered_end_)) answered_end_ = restart_;
+  repairs_.ForgetFrom(restart_);
+  cursor_.MoveTo(restart_, una_);
+  ack_deadline_ns_ = probe_deadline_ns_ = kNever;
+  round_trip_.Cancel();
+  answer_resends_ = resends_due_ = false;
+  if (!cursor_.Beyond(una_)) oldest_due_ = false;
+  // What could not be sent is tried again: its memory may be there this time, and if not, it fails
+  // again in its turn.
+  local_error_ = IBV_WC_SUCCESS;
+  qp_->Activate();
+}
+
+void RcRequester::FailWhenReached(ibv_wc_status status) {
+  local_error_ = status;
+  if (qp_->sq_head() == cursor_.index()) Fail(status);
+}
+
+void RcRequester::Fail(ibv_wc_status status) {
+  journal_->Failed(status);
+  qp_->CompleteSend(status);
+  qp_->EnterError();
+  Stop();
+}
+
+void RcRequester::OnDeadline(PollContext& context) {
+  if (rnr_until_ns_ <= context.now_ns) {
+    rnr_until_ns_ = kNever;
+    journal_->Timer(FlightTimer::kRnrOver);
+    qp_->Activate();
+  }
+  if (probe_deadline_ns_ <= context.now_ns) {
+    probe_deadline_ns_ = kNever;
+    if (resends_due_) {
+      ResendUnanswered(context);
+    } else if (rnr_until_ns_ == kNever && ack_deadline_ns_ > context.now_ns) {
+      ++probes_;
+      if (!Before(una_, asked_until_)) ack_trust_.OnSilence(context.now_ns);
+      journal_->Timer(FlightTimer::kProbe);
+      oldest_due_ = true;
+      journal_->Count(&Counters::tail_probes, context);
+      ArmProbe(context.now_ns);
+      qp_->Activate();
+    }
+  }
+  if (ack_deadline_ns_ <= context.now_ns) {
+    ack_deadline_ns_ = kNever;
+    const verbs::LinkAddress::Value next_hop = qp_->path.link->Load();
+    if (!next_hop.resolved && !next_hop.unanswered) {
+      // Nothing has left yet: what asks for the next hop has retries of its own.
+      ack_deadline_ns_ = context.now_ns + wire::TimeoutCodeNs(qp_->attr.timeout);
+      return;
+    }
+    journal_->Timer(FlightTimer::kAckTimeout);
+    journal_->Count(&Counters::local_ack_timeout_err, context);
+    if (ChargeRetry(context)) {
+      flight_.OnLoss();
+      GoBack(una_);
+    }
+  }
+}
+
+}  // namespace pollux::transport

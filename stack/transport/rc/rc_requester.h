@@ -1,0 +1,169 @@
+// The requester side of a reliable connection: sends work requests, takes responses, retransmits.
+#ifndef POLLUX_STACK_TRANSPORT_RC_RC_REQUESTER_H_
+#define POLLUX_STACK_TRANSPORT_RC_RC_REQUESTER_H_
+
+#include <cstdint>
+#include <limits>
+
+#include "stack/base/prefetch.h"
+#include "stack/base/types.h"
+#include "stack/transport/diagnostics/journal.h"
+#include "stack/transport/message/packet_builder.h"
+#include "stack/transport/message/poll_context.h"
+#include "stack/transport/rc/ack_trust.h"
+#include "stack/transport/rc/arrived_responses.h"
+#include "stack/transport/rc/flight_limit.h"
+#include "stack/transport/rc/read_repairs.h"
+#include "stack/transport/rc/round_trip.h"
+#include "stack/transport/rc/send_cursor.h"
+#include "stack/verbs/queue_pair.h"
+#include "stack/wire/roce_packet.h"
+
+namespace pollux::transport {
+
+// Go-back-N: everything from the PSN of a NAK on is sent again, or from the oldest unacknowledged
+// one after a time-out. Of READs and atomics only what is missing is asked for: of every request
+// its first gap, the others when that is closed. So the start of a repeated READ request never lies
+// before that of an earlier repetition, for there are peers (rxe) that then drop it. Owned by one
+// worker. Source: IB specification 9.7.
+class RcRequester {
+ public:
+  static constexpr uint32_t kMaxInFlight = FlightLimit::kMost;  // request packets
+  // At the latest after this many packets one asks for an acknowledgement, on a wire that loses
+  // none (FlightLimit::ack_every()).
+  static constexpr uint32_t kAckEvery = FlightLimit::kMost / FlightLimit::kAcksAFlight;
+  // Or after this time, for a sender that is held back: well before a probe.
+  static constexpr uint64_t kAckEveryNs = 200'000;
+  // With a shorter local ACK timeout every message asks: a peer that takes its time
+  // (RcResponder::kUnaskedNs) would let it run out.
+  static constexpr uint64_t kShortTimeoutNs = 1'000'000;
+  static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
+  // Without an answer for a measured round trip (and its variation), the oldest unacknowledged
+  // packet is sent again: it makes any go-back-N peer say how far it is, long before the local ACK
+  // timeout. Probes back off, and are no retries: when they stay unanswered the time-out decides.
+  static constexpr uint64_t kFirstProbeNs = 10'000'000;  // before a round trip was measured
+  static constexpr uint64_t kMinProbeNs = 500'000;       // above a scheduler's usual stalls
+  // After losses, while they keep the flight short: a NAK or an answer is as easily lost, and a
+  // stall of kMinProbeNs would cost many flights, a probe too many one short one.
+  static constexpr uint64_t kLossyProbeNs = 50'000;
+  static constexpr uint64_t kUnaskedAnswerNs = 200'000;  // above a peer's (RcResponder::kUnaskedNs)
+  static constexpr int kMaxProbes = 6;                   // since the last progress
+  // As long in all: where single packets are lost, all may be for a while.
+  static constexpr int kMaxLossyProbes = 10;
+  static_assert(kLossyProbeNs << kMaxLossyProbes >= kMinProbeNs << kMaxProbes);
+
+  RcRequester(verbs::QueuePair* qp, Journal* journal)
+      : qp_(qp), journal_(journal), cursor_(qp), builder_(journal) {}
+
+  // Takes the attributes of the transition to RTS.
+  void Start();
+  // Goes on after SQD, with drained send queue and the attributes as they are now.
+  void Resume();
+  // Forgets everything under way (RESET, ERR).
+  void Stop();
+
+  // A response at or before the queue pair's own PSNs: ACK, NAK, READ response, ATOMIC ACK. Checked
+  // for state, address and ICRC already.
+  void OnResponse(const wire::RocePacket& packet, PollContext& context);
+
+  // Sends up to `*budget` packets and takes them off it. True when more could be sent at once. In
+  // SQD no work request is begun.
+  bool Transmit(PollContext& context, int* budget);
+  // Whether a work request was begun and has not completed.
+  bool HasBegun() const { return HasHead() && qp_->sq(qp_->sq_head()).numbered; }
+
+  uint64_t deadline_ns() const {
+    const uint64_t timer =
+        ack_deadline_ns_ < probe_deadline_ns_ ? ack_deadline_ns_ : probe_deadline_ns_;
+    return timer < rnr_until_ns_ ? timer : rnr_until_ns_;
+  }
+  void OnDeadline(PollContext& context);
+
+  // As Endpoint's.
+  void Prefetch() const { PrefetchLines(this, &repairs_); }
+
+ private:
+  // kLocal: done without a packet. kFault: the request's own memory does not allow it.
+  enum class Step : uint8_t { kSent, kLocal, kWait, kNoBuffer, kFault };
+
+  Step SendNext(PollContext& context);
+  Step SendRepairs(PollContext& context, int* budget);
+  Step SendRepairsOf(uint32_t index, PollContext& context, int* budget);
+  Step SendOldest(PollContext& context);
+  Step ExecuteNext(PollContext& context);
+  Step SendNextDataRequest(PollContext& context);
+  Step SendNextPacket(PollContext& context);
+  // Whether the last packet of the request at the cursor asks for an acknowledgement.
+  bool Asks(const verbs::SendWqe& wqe, uint64_t now_ns) const;
+  Step SendPacket(uint32_t index, uint32_t packet, bool ack_request, PollContext& context);
+  Step AskFor(const verbs::SendWqe& wqe, uint32_t begin, uint32_t end, PollContext& context);
+  Step AskAgain(const verbs::SendWqe& wqe, uint32_t begin, PollContext& context);
+  // `asked`: for an answer at once.
+  void Sent(Psn psn, Psn end, bool asked, PollContext& context);
+  uint64_t ProbeNs() const;  // how long to wait for an answer
+  uint64_t QuietNs() const;  // after which no further answer is on its way
+  void ArmProbe(uint64_t now_ns);
+
+  void OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context);
+  void OnRnrNak(uint8_t timer, Psn psn, PollContext& context);
+  void OnSequenceNak(Psn psn, bool charged, PollContext& context);
+  void OnDataResponse(const wire::RocePacket& packet, PollContext& context);
+
+  uint32_t FindNumbered(Psn psn) const;
+  void Executed(Psn end);
+  bool Answered(Psn psn, Psn end);
+  void Retire(PollContext& context);
+  void Complete(const verbs::SendWqe& wqe, PollContext& context);
+  bool AskForMissing(PollContext& context);
+  void Progress(PollContext& context);
+  // Charges a retry; false when none was left and the queue pair has failed.
+  bool ChargeRetry(PollContext& context);
+  void GoBack(Psn to);
+  void ResendUnanswered(PollContext& context);
+  void Fail(ibv_wc_status status);
+  void FailWhenReached(ibv_wc_status status);
+
+  verbs::SendWqe& Head() { return qp_->sq(qp_->sq_head()); }
+  bool HasHead() const { return qp_->sq_head() != qp_->sq_tail(); }
+
+  // In the order in which a message needs it, since with many active queue pairs it is cold. The
+  // engine asks for the first three after every packet, those of the responder too.
+  uint64_t ack_deadline_ns_ = kNever;
+  uint64_t rnr_until_ns_ = kNever;
+  uint64_t probe_deadline_ns_ = kNever;
+  verbs::QueuePair* qp_;
+  Journal* journal_;
+  Psn next_psn_;  // for the next work request that is numbered
+  Psn una_;       // oldest unacknowledged
+  Psn max_sent_;  // one past the highest ever sent
+  Psn restart_;   // where it went back to, or una_ once that is beyond it
+  // The peer has executed, and answered if it wants an answer, all that lies before.
+  Psn executed_end_;
+  Psn answered_end_;  // the same, since it went back last: what lies before and is not here is lost
+  SendCursor cursor_;
+  FlightLimit flight_;
+  ibv_wc_status local_error_ = IBV_WC_SUCCESS;  // of the one at the cursor, reported in its turn
+  Psn asked_until_;                             // one past the highest that asked for an answer
+  uint8_t retry_left_ = 0;
+  uint8_t rnr_left_ = 0;
+  bool oldest_due_ = false;      // to be sent again in the next Transmit()
+  bool repairs_due_ = false;     // to be looked for in the next Transmit()
+  bool answer_resends_ = false;  // what a probed SEND or WRITE's answer leaves open is sent again
+  bool resends_due_ = false;     // at probe_deadline_ns_: no more answers have come meanwhile
+  int probes_ = 0;               // since the last progress
+  uint64_t ack_asked_ns_ = 0;    // when a packet asked last
+  RoundTrip round_trip_;
+  AckTrust ack_trust_;
+  uint64_t nak_at_ns_ = 0;  // when the last sequence NAK was followed; 0 since the last progress
+  PacketBuilder builder_;
+  // Of READs and atomics; for others, whether they are empty.
+  ArrivedResponses arrived_;  // of [una_, max_sent_)
+  ReadRepairs repairs_;       // of [una_, answered_end_), and of what was probed
+  Psn nak_psn_;               // of the last sequence NAK that was followed
+  Psn probed_psn_;            // of the last SEND or WRITE that was probed with
+  Psn probed_end_;            // of what was sent before that
+};
+
+}  // namespace pollux::transport
+
+#endif  // POLLUX_STACK_TRANSPORT_RC_RC_REQUESTER_H_

@@ -1,0 +1,458 @@
+#include "stack/transport/rc/rc_responder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "stack/base/planted_fault.h"
+#include "stack/wire/ext_headers.h"
+
+namespace pollux::transport {
+namespace {
+
+using wire::Opcode;
+
+uint32_t PacketsOf(uint32_t length, uint32_t mtu) {
+  return length == 0 ? 1 : static_cast<uint32_t>((uint64_t{length} + mtu - 1) / mtu);
+}
+
+constexpr uint32_t kAtomicBytes = 8;
+constexpr uint32_t kMsnMask = 0xFFFFFF;
+
+// On memory in host order, and atomic for every processor that shares it (IBV_ATOMIC_GLOB). Returns
+// what was there.
+uint64_t ExecuteAtomic(Opcode opcode, const wire::AtomicEth& eth, uint64_t* at) {
+  if (opcode == Opcode::kRcFetchAdd) {
+    return __atomic_fetch_add(at, eth.swap_or_add, __ATOMIC_ACQ_REL);
+  }
+  uint64_t original = eth.compare;
+  __atomic_compare_exchange_n(at, &original, eth.swap_or_add, false, __ATOMIC_ACQ_REL,
+                              __ATOMIC_ACQUIRE);
+  return original;
+}
+
+}  // namespace
+
+void RcResponder::Start() {
+  Stop();
+  builder_.Reset(&qp_->path, qp_->qpn(), Qpn{qp_->attr.dest_qp_num}, {.data_ecn = qp_->data_ecn});
+  expected_psn_ = Psn(qp_->attr.rq_psn);
+  resources_.Start(qp_->attr.max_dest_rd_atomic);
+}
+
+void RcResponder::OnModified() {
+  builder_.Reset(&qp_->path, qp_->qpn(), Qpn{qp_->attr.dest_qp_num}, {.data_ecn = qp_->data_ecn});
+  resources_.Resize(qp_->attr.max_dest_rd_atomic);
+}
+
+void RcResponder::Stop() {
+  message_.Reset();
+  msn_ = qp_->init().first_msn & kMsnMask;
+  sequence_nak_sent_ = waiting_after_rnr_ = communication_established_ = false;
+  responses_last_ = false;
+  resources_.Clear();
+  Acknowledged();
+  fatal_ = false;
+  nak_ = 0;
+}
+
+void RcResponder::OnRequest(const wire::RocePacket& packet, PollContext& context) {
+  if (fatal_) {  // the NAK that ends this queue pair waits for room in the egress
+    journal_->Count(Drop::kQpState, context);
+    return;
+  }
+  if (Planted(Fault::kPsnOffByOne) && packet.bth.psn == expected_psn_ + 1) expected_psn_ += 1;
+  const int32_t ahead = Distance(expected_psn_, packet.bth.psn);
+  if (ahead != 0) {
+    if (ahead > 0) {
+      OnOutOfSequence(packet.bth.psn, context);
+    } else {
+      OnDuplicate(packet, context);
+    }
+    return;
+  }
+  sequence_nak_sent_ = waiting_after_rnr_ = false;
+  nak_ = 0;  // a sequence NAK not sent yet: the packet it would ask for is here
+  // In RTS too: the passive side is there before its peer has its answer.
+  if (!communication_established_) {
+    communication_established_ = true;
+    qp_->RaiseEvent(IBV_EVENT_COMM_EST);
+  }
+  if (!message_.SequenceIsLegal(packet) || !message_.LengthIsLegal(packet)) {
+    Fatal(wire::kNakInvalidRequest, expected_psn_, IBV_EVENT_QP_REQ_ERR);
+    return;
+  }
+  switch (packet.info->operation) {
+    case wire::Operation::kSend:
+    case wire::Operation::kWrite:
+      OnMessage(packet, context);
+      break;
+    case wire::Operation::kReadRequest:
+      OnRead(packet, context);
+      break;
+    case wire::Operation::kAtomic:
+      OnAtomic(packet, context);
+      break;
+    default:
+      Fatal(wire::kNakInvalidRequest, expected_psn_, IBV_EVENT_QP_REQ_ERR);
+  }
+}
+
+void RcResponder::OnOutOfSequence(Psn psn, PollContext& context) {
+  if (waiting_after_rnr_) {
+    journal_->Count(Drop::kAfterRnr, context);
+    return;
+  }
+  journal_->Count(&Counters::out_of_seq_request, context);
+  journal_->Count(Drop::kOutOfSequence, context);
+  // A PSN at or before the one that the last NAK answered: the peer went back, and the first packet
+  // of what it sent again is lost too. A peer that only goes back when it is told would wait for
+  // its time-out. What is merely late, or comes twice, lies beyond, and must cost it no retry.
+  const bool again = sequence_nak_sent_ && nak_ == 0 && !Before(nak_cause_psn_, psn);
+  if (sequence_nak_sent_ && !again) return;
+  nak_cause_psn_ = psn;
+  sequence_nak_sent_ = true;
+  // Linux's rxe goes back for a further NAK only if something was acknowledged since the one
+  // before, else when its time-out ends. What has come since is acknowledged by itself, as READs
+  // and atomics are by their responses.
+  if (communication_established_ && nak_psn_ != expected_psn_ && !responses_last_) {
+    ack_pending_ = true;
+  }
+  journal_->Count(&Counters::sent_seq_nak, context);
+  nak_ = wire::kNakPsnSequence;
+  nak_psn_ = expected_psn_;
+  qp_->ActivateAnswer();
+}
+
+void RcResponder::OnDuplicate(const wire::RocePacket& packet, PollContext& context) {
+  journal_->Count(&Counters::duplicate_request, context);
+  const Psn psn = packet.bth.psn;
+  const bool atomic = packet.info->operation == wire::Operation::kAtomic;
+  if (!atomic && packet.info->operation != wire::Operation::kReadRequest) {
+    // Executed already, whatever it was: acknowledge as far as may be.
+    AskForAck(context);
+    return;
+  }
+  ResponderResource* known = resources_.Find(psn);
+  bool repeats = known != nullptr && known->atomic == atomic;
+  if (repeats) {
+    const auto begin = static_cast<uint32_t>(Distance(known->first_psn, psn));
+    uint32_t packets = 1;
+    if (!atomic) {
+      const wire::Reth reth = packet.reth();
+      const uint32_t mtu = qp_->PathMtuBytes();
+      const uint64_t offset = static_cast<uint64_t>(begin) * mtu;
+      packets = PacketsOf(reth.length, mtu);
+      repeats = reth.rkey == known->reth.rkey && reth.address == known->reth.address + offset &&
+                reth.length <= known->reth.length - offset;
+    }
+    repeats = repeats && resources_.Repeat(*known, begin, begin + packets);
+  }
+  if (!repeats) {
+    journal_->Count(Drop::kDuplicateDropped, context);
+    return;
+  }
+  qp_->Activate();
+}
+
+[[gnu::always_inline]] inline void RcResponder::OnMessage(const wire::RocePacket& packet,
+                                                          PollContext& context) {
+  using Result = InboundMessage::Result;
+  switch (message_.Accept(packet, context)) {
+    case Result::kPlaced:
+      Executed(packet, false, context);
+      break;
+    case Result::kComplete:
+      Executed(packet, true, context);
+      break;
+    case Result::kNotReady:
+      if (Planted(Fault::kRnrLost)) {
+        Executed(packet, (packet.info->position & (wire::kLast | wire::kOnly)) != 0, context);
+      } else {
+        NotReady(context);
+      }
+      break;
+    case Result::kInvalidRequest:
+      Fatal(wire::kNakInvalidRequest, expected_psn_, IBV_EVENT_QP_REQ_ERR);
+      break;
+    case Result::kAccess:
+      Fatal(wire::kNakRemoteAccess, expected_psn_, IBV_EVENT_QP_ACCESS_ERR);
+      break;
+    case Result::kTooLong: {
+      ibv_wc wc{};
+      wc.opcode = IBV_WC_RECV;
+      wc.status = IBV_WC_LOC_LEN_ERR;
+      wc.src_qp = qp_->attr.dest_qp_num;
+      qp_->CompleteRecv(wc);
+      Fatal(wire::kNakInvalidRequest, expected_psn_, IBV_EVENT_QP_FATAL);
+      break;
+    }
+    case Result::kReceiveFault:
+      Fatal(wire::kNakRemoteOperational, expected_psn_, IBV_EVENT_QP_FATAL);
+      break;
+    case Result::kInvalidateFault:
+      // The peer is told nothing. What came before is still acknowledged.
+      Fatal(0, expected_psn_, IBV_EVENT_QP_FATAL);
+      break;
+  }
+}
+
+memory::AccessResult RcResponder::CheckRemote(uint32_t rkey, uint64_t address, uint32_t bytes,
+                                              int needed, uint8_t** at) const {
+  const memory::ProtectionDomain& pd = *qp_->init().pd;
+  return pd.regions->CheckRemote(pd, qp_->qpn().value, rkey, address, bytes, needed, at);
+}
+
+ResponderResource* RcResponder::NewResource(uint32_t packets, PollContext& context) {
+  ResponderResource* entry = resources_.Add(expected_psn_, packets);
+  if (entry == nullptr) {
+    // More at once than the responder resources that were agreed.
+    Fatal(wire::kNakInvalidRequest, expected_psn_, IBV_EVENT_QP_REQ_ERR);
+    return nullptr;
+  }
+  if (!std::exchange(responses_last_, true)) {
+    message_end_ = expected_psn_;
+    message_msn_ = msn_;
+  }
+  expected_psn_ += packets;
+  CountMessage();
+  // The response acknowledges what came before.
+  if (ack_pending_) journal_->Count(&Counters::ack_deferred, context);
+  Acknowledged();
+  qp_->Activate();
+  return entry;
+}
+
+void RcResponder::OnRead(const wire::RocePacket& packet, PollContext& context) {
+  const wire::Reth reth = packet.reth();
+  const uint32_t packets = PacketsOf(reth.length, qp_->PathMtuBytes());
+  if (reth.length > verbs::kMaxMessage || packets >= Psn::kWindow ||
+      (qp_->attr.qp_access_flags & IBV_ACCESS_REMOTE_READ) == 0) {
+    Fatal(wire::kNakInvalidRequest, expected_psn_, IBV_EVENT_QP_REQ_ERR);
+    return;
+  }
+  uint8_t* at;
+  if (CheckRemote(reth.rkey, reth.address, reth.length, IBV_ACCESS_REMOTE_READ, &at) !=
+      memory::AccessResult::kOk) {
+    Fatal(wire::kNakRemoteAccess, expected_psn_, IBV_EVENT_QP_ACCESS_ERR);
+    return;
+  }
+  if (ResponderResource* entry = NewResource(packets, context); entry != nullptr)
+    entry->reth = reth;
+}
+
+void RcResponder::OnAtomic(const wire::RocePacket& packet, PollContext& context) {
+  const wire::AtomicEth eth = packet.atomic_eth();
+  if (eth.address % kAtomicBytes != 0 ||
+      (qp_->attr.qp_access_flags & IBV_ACCESS_REMOTE_ATOMIC) == 0) {
+    Fatal(wire::kNakInvalidRequest, expected_psn_, IBV_EVENT_QP_REQ_ERR);
+    return;
+  }
+  uint8_t* at;
+  if (CheckRemote(eth.rkey, eth.address, kAtomicBytes, IBV_ACCESS_REMOTE_ATOMIC, &at) !=
+      memory::AccessResult::kOk) {
+    Fatal(wire::kNakRemoteAccess, expected_psn_, IBV_EVENT_QP_ACCESS_ERR);
+    return;
+  }
+  // An aligned name for memory that is not: the owner of the region chose it so.
+  if (reinterpret_cast<uintptr_t>(at) % kAtomicBytes != 0) {
+    Fatal(wire::kNakInvalidRequest, expected_psn_, IBV_EVENT_QP_REQ_ERR);
+    return;
+  }
+  ResponderResource* entry = NewResource(1, context);
+  if (entry == nullptr) return;
+  entry->atomic = true;
+  entry->original = ExecuteAtomic(packet.bth.opcode, eth, reinterpret_cast<uint64_t*>(at));
+}
+
+[[gnu::always_inline]] inline void RcResponder::CountMessage() {
+  msn_ = (msn_ + 1) & kMsnMask;
+  if (Planted(Fault::kMsnNotWrapped) && msn_ == 0) msn_ = 1;
+}
+
+[[gnu::always_inline]] inline void RcResponder::Executed(const wire::RocePacket& packet, bool last,
+                                                         PollContext& context) {
+  expected_psn_ += 1;
+  responses_last_ = false;
+  if (last) CountMessage();
+  if (packet.bth.ack_request) {
+    AskForAck(context);
+  } else if (last) {
+    OnUnasked(context);
+  }
+}
+
+[[gnu::always_inline]] inline void RcResponder::OnUnasked(PollContext& context) {
+  if (ack_pending_) return;
+  if (++unasked_ == kUnaskedMessages) {
+    AskForAck(context);
+  } else if (unasked_until_ns_ == kNever) {
+    unasked_until_ns_ = context.now_ns + kUnaskedNs;
+  }
+}
+
+void RcResponder::OnDeadline(PollContext& context) {
+  if (unasked_until_ns_ > context.now_ns) return;
+  unasked_until_ns_ = kNever;
+  if (!ack_pending_) AskForAck(context);
+}
+
+void RcResponder::Acknowledged() {
+  ack_pending_ = false;
+  unasked_ = 0;
+  unasked_until_ns_ = kNever;
+}
+
+void RcResponder::AskForAck(PollContext& context) {
+  if (std::exchange(ack_pending_, true)) journal_->Count(&Counters::ack_deferred, context);
+  qp_->ActivateAnswer();
+}
+
+void RcResponder::NotReady(PollContext& context) {
+  journal_->Count(&Counters::send_rnr_err, context);
+  waiting_after_rnr_ = true;
+  nak_ = wire::kRnrNak | (qp_->attr.min_rnr_timer & 0x1F);
+  nak_psn_ = expected_psn_;
+  qp_->ActivateAnswer();
+}
+
+void RcResponder::Fatal(uint8_t syndrome, Psn psn, ibv_event_type event) {
+  nak_ = syndrome;
+  nak_psn_ = psn;
+  fatal_ = true;
+  fatal_event_ = event;
+  qp_->Activate();
+}
+
+bool RcResponder::Transmit(PollContext& context, int* budget, Owed owed) {
+  while (true) {
+    const auto [resource, answer] = resources_.Next();
+    if (resource == nullptr) break;
+    if (*budget == 0 || context.egress.room() == 0 || context.egress.TurnIsOver()) return true;
+    if (!(resource->atomic ? SendAtomicAck(*resource, *answer, context)
+                           : SendReadResponse(*resource, *answer, context))) {
+      return true;
+    }
+    --*budget;
+  }
+  // It costs no budget: that a queue pair may send no data just now holds no answer back.
+  if (owed == Owed::kLeft && !fatal_) {
+    // Acknowledge() may have left it to the end of the responses.
+    if (ack_pending_ || nak_ != 0) qp_->ActivateAnswer();
+    return false;
+  }
+  if (!SendOwed(context)) return true;
+  if (fatal_) {
+    journal_->Event(fatal_event_);
+    qp_->RaiseEvent(fatal_event_);
+    qp_->EnterError();
+    Stop();
+  }
+  return false;
+}
+
+bool RcResponder::Acknowledge(PollContext& context) {
+  return fatal_ || resources_.Next().resource != nullptr || SendOwed(context);
+}
+
+// The acknowledgement and the NAK, if they are owed; but for a sequence NAK, a NAK says it all.
+// False when there was no room or no buffer.
+bool RcResponder::SendOwed(PollContext& context) {
+  if (ack_pending_ && (nak_ == 0 || nak_ == wire::kNakPsnSequence)) {
+    if (context.egress.room() == 0) return false;
+    // What stands before a READ or an atomic: its own PSN only its response may have.
+    const Psn psn = responses_last_ ? message_end_ - 1 : expected_psn_ - 1;
+    const uint32_t msn = responses_last_ ? message_msn_ : msn_;
+    if (!SendAeth(wire::kAckNoCredits, psn, msn, context)) return false;
+    Acknowledged();
+  }
+  if (nak_ == 0) return true;
+  if (context.egress.room() == 0 || !SendAeth(nak_, nak_psn_, msn_, context)) return false;
+  nak_ = 0;
+  Acknowledged();
+  return true;
+}
+
+void RcResponder::AcknowledgeAtLast(PollContext& context) {
+  for (int copy = 0; copy < kLastAcks; ++copy) {
+    if (!communication_established_) return;  // nothing has come, or a fatal NAK was sent
+    if (!responses_last_) ack_pending_ = true;
+    int no_data = 0;
+    if (Transmit(context, &no_data)) return;
+  }
+}
+
+// False when there was no mbuf. A region that has gone meanwhile ends the connection.
+bool RcResponder::SendReadResponse(ResponderResource& read, Answer& answer, PollContext& context) {
+  const uint32_t mtu = qp_->PathMtuBytes();
+  const uint64_t offset = static_cast<uint64_t>(answer.next) * mtu;
+  const auto bytes = static_cast<uint32_t>(std::min<uint64_t>(mtu, read.reth.length - offset));
+  const Psn psn = read.first_psn + answer.next;
+  uint8_t* at = nullptr;
+  if (CheckRemote(read.reth.rkey, read.reth.address + offset, bytes, IBV_ACCESS_REMOTE_READ, &at) !=
+      memory::AccessResult::kOk) {
+    if (read.repeated) {
+      // A late copy of a request that was answered long ago: its region may rightly be gone.
+      answer.next = answer.end;
+      journal_->Count(Drop::kDuplicateDropped, context);
+      return true;
+    }
+    resources_.Cancel();
+    Fatal(wire::kNakRemoteAccess, psn, IBV_EVENT_QP_ACCESS_ERR);
+    return true;
+  }
+  const bool first = answer.next == answer.begin;
+  const bool last = answer.next + 1 == answer.end;
+  const Opcode opcode = first && last ? Opcode::kRcReadResponseOnly
+                        : first       ? Opcode::kRcReadResponseFirst
+                        : last        ? Opcode::kRcReadResponseLast
+                                      : Opcode::kRcReadResponseMiddle;
+  const bool aeth = first || last;
+  if (!builder_.Begin({.opcode = opcode,
+                       .psn = psn,
+                       .ext_bytes = static_cast<uint8_t>(aeth ? wire::kAethBytes : 0),
+                       .payload_bytes = bytes},
+                      context)) {
+    return false;
+  }
+  if (aeth) {
+    wire::EmitAeth({.syndrome = wire::kAckNoCredits, .msn = msn_}, builder_.ext());
+  }
+  if (bytes > 0) builder_.Copy(at, bytes);
+  builder_.Finish(context);
+  Sent(read, answer.next++, context);
+  return true;
+}
+
+void RcResponder::Sent(ResponderResource& resource, uint32_t packet, PollContext& context) {
+  if (packet < resource.sent) {
+    journal_->Count(&Counters::retransmitted_responses, context);
+  } else {
+    resource.sent = packet + 1;
+  }
+}
+
+bool RcResponder::SendAtomicAck(ResponderResource& atomic, Answer& answer, PollContext& context) {
+  if (!builder_.Begin({.opcode = Opcode::kRcAtomicAcknowledge,
+                       .psn = atomic.first_psn,
+                       .ext_bytes = wire::kAethBytes + wire::kAtomicAckEthBytes},
+                      context)) {
+    return false;
+  }
+  wire::EmitAeth({.syndrome = wire::kAckNoCredits, .msn = msn_}, builder_.ext());
+  wire::EmitAtomicAckEth(atomic.original, builder_.ext() + wire::kAethBytes);
+  builder_.Finish(context);
+  Sent(atomic, answer.next++, context);
+  return true;
+}
+
+bool RcResponder::SendAeth(uint8_t syndrome, Psn psn, uint32_t msn, PollContext& context) {
+  if (!builder_.Begin({.opcode = Opcode::kRcAcknowledge, .psn = psn, .ext_bytes = wire::kAethBytes},
+                      context)) {
+    return false;
+  }
+  wire::EmitAeth({.syndrome = syndrome, .msn = msn}, builder_.ext());
+  builder_.Finish(context);
+  return true;
+}
+
+}  // namespace pollux::transport

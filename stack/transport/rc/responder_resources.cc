@@ -1,0 +1,85 @@
+#include "stack/transport/rc/responder_resources.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace pollux::transport {
+
+void ResponderResources::Start(uint32_t capacity) {
+  Clear();
+  Resize(capacity);
+}
+
+void ResponderResources::Resize(uint32_t capacity) {
+  const uint32_t slots = std::bit_ceil(std::max(capacity, 1u));
+  auto resources = std::make_unique<ResponderResource[]>(slots);
+  const uint32_t kept = std::min(tail_ - head_, capacity);
+  head_ = tail_ - kept;
+  for (uint32_t i = head_; i != tail_; ++i) resources[i & (slots - 1)] = At(i);
+  if (due_ - head_ > kept) due_ = head_;
+  resources_ = std::move(resources);
+  mask_ = slots - 1;
+  capacity_ = capacity;
+}
+
+ResponderResource* ResponderResources::Add(Psn first_psn, uint32_t packets) {
+  if (capacity_ == 0) return nullptr;
+  if (tail_ - head_ == capacity_) {
+    // A peer that sends a new READ or atomic has the answer to the oldest: a repetition under way
+    // answers a duplicate that came late.
+    if (At(head_).answer.active() && !At(head_).answered()) return nullptr;
+    if (due_ == head_++) due_ = head_;
+  }
+  ResponderResource& entry = At(tail_++);
+  entry = ResponderResource{.first_psn = first_psn, .packets = packets};
+  entry.answer.end = packets;
+  return &entry;
+}
+
+ResponderResource* ResponderResources::Find(Psn psn) {
+  // The newest first: PSNs come again.
+  for (uint32_t i = tail_; i != head_;) {
+    ResponderResource& entry = At(--i);
+    const int32_t packet = Distance(entry.first_psn, psn);
+    if (packet >= 0 && static_cast<uint32_t>(packet) < entry.packets) return &entry;
+  }
+  return nullptr;
+}
+
+bool ResponderResources::Repeat(ResponderResource& resource, uint32_t begin, uint32_t end) {
+  Answer& answer = resource.answer;
+  uint32_t index = head_;
+  while (&At(index) != &resource) ++index;
+  if (!answer.active() || (begin <= answer.next && end >= answer.end)) {
+    answer = {.begin = begin, .next = begin, .end = end};
+    resource.repeated = true;
+    if (index - head_ < due_ - head_) due_ = index;
+    return true;
+  }
+  if (begin >= answer.next && end <= answer.end) return true;  // it comes in its turn
+  if (repeat_tail_ - repeat_head_ == kMaxRepeats) return false;
+  repeats_[repeat_tail_++ % kMaxRepeats] = {.index = index,
+                                            .answer = {.begin = begin, .next = begin, .end = end}};
+  resource.repeated = true;
+  return true;
+}
+
+ResponderResources::Due ResponderResources::Next() {
+  for (; repeat_head_ != repeat_tail_; ++repeat_head_) {
+    Repetition& repeat = repeats_[repeat_head_ % kMaxRepeats];
+    const bool remembered = repeat.index - head_ < tail_ - head_;
+    if (remembered && repeat.answer.active()) return {&At(repeat.index), &repeat.answer};
+  }
+  for (; due_ != tail_; ++due_) {
+    if (At(due_).answer.active()) return {&At(due_), &At(due_).answer};
+  }
+  return {};
+}
+
+void ResponderResources::Cancel() {
+  repeat_head_ = repeat_tail_;
+  for (uint32_t i = head_; i != tail_; ++i) At(i).answer.next = At(i).answer.end;
+}
+
+}  // namespace pollux::transport

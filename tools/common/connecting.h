@@ -1,0 +1,103 @@
+// Connecting a client within a time.
+#ifndef POLLUX_TOOLS_COMMON_CONNECTING_H_
+#define POLLUX_TOOLS_COMMON_CONNECTING_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "cm/manager.h"
+#include "stack/engine/loop/timing_wheel.h"
+#include "stack/engine/loop/worker.h"
+
+namespace pollux::tools {
+
+struct ConnectLimits {
+  uint32_t timeout_ms = 20'000;
+  // Asked now and then while connecting; true gives up. None: never.
+  bool (*cancelled)() = nullptr;
+};
+
+// A connection in the making: gives the client away, or gives up when time runs out. Deletes
+// itself. `Client` has Connect() as rpcrdma::Client's, without the callback of the end; it is given
+// away as a `Given`, its base.
+template <class Client, class Given = Client>
+class Connecting {
+ public:
+  using Done = absl::AnyInvocable<void(absl::StatusOr<std::unique_ptr<Given>>)>;
+
+  // On the worker's core. `done` is called once, never from inside: with the connected client; or
+  // with the error of `client`, with what Connect() said, DeadlineExceeded or Cancelled.
+  static void Start(engine::Worker* worker, absl::StatusOr<std::unique_ptr<Client>> client,
+                    const cm::Endpoint& server, const ConnectLimits& limits, Done done) {
+    auto* connecting = new Connecting(worker, limits, cm::ToString(server), std::move(done));
+    if (!client.ok()) return connecting->Finish(client.status());
+    connecting->client_ = *std::move(client);
+    connecting->ArmTimer();
+    const absl::Status status = connecting->client_->Connect(
+        server, [connecting](absl::Status result) { connecting->Finish(std::move(result)); });
+    if (!status.ok()) connecting->Finish(status);
+  }
+
+ private:
+  static constexpr uint64_t kNsPerMs = 1'000'000;
+  static constexpr uint64_t kAskIntervalNs = 100 * kNsPerMs;
+
+  Connecting(engine::Worker* worker, const ConnectLimits& limits, std::string server, Done done)
+      : worker_(worker),
+        limits_(limits),
+        server_(std::move(server)),
+        done_(std::move(done)),
+        timer_(&Connecting::OnTimeout, this),
+        deadline_ns_(worker->now_ns() + limits.timeout_ms * kNsPerMs) {}
+
+  void ArmTimer() {
+    const uint64_t ask_ns = worker_->now_ns() + kAskIntervalNs;
+    worker_->wheel().Arm(timer_, limits_.cancelled ? std::min(ask_ns, deadline_ns_) : deadline_ns_);
+  }
+  static void OnTimeout(void* self, uint64_t now_ns) {
+    auto* connecting = static_cast<Connecting*>(self);
+    if (connecting->limits_.cancelled && connecting->limits_.cancelled()) {
+      return connecting->Finish(absl::CancelledError("interrupted"));
+    }
+    if (now_ns < connecting->deadline_ns_) return connecting->ArmTimer();
+    connecting->Finish(absl::DeadlineExceededError(
+        absl::StrCat("no connection to ", connecting->server_,
+                     " in time; is a server running there, and can it be reached?")));
+  }
+
+  // Later, since neither the client nor this may go while one of their callbacks runs.
+  void Finish(absl::Status status) {
+    if (finished_) return;
+    finished_ = true;
+    timer_.Cancel();
+    engine::Party::Post(*worker_, [this, status = std::move(status)]() mutable {
+      if (status.ok()) {
+        done_(std::move(client_));
+      } else {
+        client_.reset();
+        done_(std::move(status));
+      }
+      delete this;
+    });
+  }
+
+  engine::Worker* worker_;
+  const ConnectLimits limits_;
+  const std::string server_;
+  Done done_;
+  engine::Timer timer_;
+  const uint64_t deadline_ns_;
+  std::unique_ptr<Client> client_;
+  bool finished_ = false;
+};
+
+}  // namespace pollux::tools
+
+#endif  // POLLUX_TOOLS_COMMON_CONNECTING_H_

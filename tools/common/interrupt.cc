@@ -1,0 +1,59 @@
+#include "tools/common/interrupt.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <time.h>
+
+#include <cerrno>
+
+#include "stack/base/insistence.h"
+
+namespace pollux::tools {
+namespace {
+
+volatile sig_atomic_t interrupted = 0;
+
+Insistence insistence;
+
+int64_t NowMs() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * int64_t{1000} + now.tv_nsec / 1'000'000;
+}
+
+void OnSignal(int number) {
+  const int error = errno;
+  interrupted = 1;
+  if (insistence.Insists(NowMs())) {
+    signal(number, SIG_DFL);
+    raise(number);
+  }
+  errno = error;
+}
+
+void OnClosedPipe(int) { interrupted = 1; }
+
+}  // namespace
+
+void CatchInterrupts(ClosedPipe closed_pipe) {
+  struct sigaction action {};
+  action.sa_handler = OnSignal;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  // A terminal that is closed; nohup(1) has it ignored.
+  struct sigaction hangup {};
+  sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
+  if (closed_pipe == ClosedPipe::kEnds) return;
+  // More is written on the way to the end.
+  action.sa_handler = OnClosedPipe;
+  sigaction(SIGPIPE, &action, nullptr);
+}
+
+bool Interrupted() { return interrupted != 0; }
+
+void SleepUntilInterrupted(int ms) {
+  if (!Interrupted()) poll(nullptr, 0, ms);
+}
+
+}  // namespace pollux::tools

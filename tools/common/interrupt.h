@@ -1,0 +1,20 @@
+// Signals that ask a command to end, as a flag that loops look at: nobody else would tell the peers
+// of a stack in user space.
+#ifndef POLLUX_TOOLS_COMMON_INTERRUPT_H_
+#define POLLUX_TOOLS_COMMON_INTERRUPT_H_
+
+namespace pollux::tools {
+
+// What SIGPIPE does: a reader has closed the pipe that the output goes to.
+enum class ClosedPipe { kInterrupts, kEnds };
+// From now on the first SIGINT, SIGTERM or SIGHUP only sets the flag, so that connections can be
+// ended; another, Insistence::kAtOnceMs after it or later, ends the process as usual. SIGHUP stays
+// ignored where it is.
+void CatchInterrupts(ClosedPipe closed_pipe = ClosedPipe::kInterrupts);
+bool Interrupted();
+// Sleeps for at most `ms` milliseconds, less when interrupted.
+void SleepUntilInterrupted(int ms);
+
+}  // namespace pollux::tools
+
+#endif  // POLLUX_TOOLS_COMMON_INTERRUPT_H_

@@ -1,0 +1,43 @@
+#include "tools/common/interrupt.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "stack/base/insistence.h"
+
+namespace pollux::tools {
+namespace {
+
+void Await(int64_t ms) { usleep(static_cast<useconds_t>(ms * 1000)); }
+
+TEST(CatchInterrupts, TheSecondRequestEndsTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto insist = [] {
+    CatchInterrupts();
+    raise(SIGINT);
+    if (!Interrupted()) std::exit(1);
+    Await(Insistence::kAtOnceMs);
+    raise(SIGTERM);
+  };
+  EXPECT_EXIT(insist(), testing::KilledBySignal(SIGTERM), "");
+}
+
+TEST(CatchInterrupts, AClosedPipeIsNoRequest) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto write = [] {
+    CatchInterrupts();
+    for (int i = 0; i < 2; ++i) {
+      raise(SIGPIPE);
+      Await(Insistence::kAtOnceMs);
+    }
+    raise(SIGINT);
+    std::exit(Interrupted() ? 0 : 1);
+  };
+  EXPECT_EXIT(write(), testing::ExitedWithCode(0), "");
+}
+
+}  // namespace
+}  // namespace pollux::tools

@@ -1,0 +1,95 @@
+#include "tools/common/node.h"
+
+#include <array>
+#include <bit>
+
+#include "absl/strings/str_cat.h"
+#include "tools/common/failure_log.h"
+
+namespace pollux::tools {
+namespace {
+
+// Each member of it is one.
+using Counts = std::array<uint64_t, sizeof(transport::Counters) / sizeof(uint64_t)>;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Node>> Node::Start(std::unique_ptr<engine::Device> device,
+                                                  const Options& options) {
+  std::unique_ptr<Node> node(new Node());
+  node->device_ = std::move(device);
+  if (!options.cpus.empty() && options.cpus.size() != node->cores()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.cpus.size(), " CPUs for ", node->cores(), " workers"));
+  }
+  std::vector<engine::Worker*> workers;
+  for (uint32_t core = 0; core < node->cores(); ++core) workers.push_back(&node->worker(core));
+  auto managers = cm::Manager::CreateAll(workers, options.cm);
+  if (!managers.ok()) return managers.status();
+  node->managers_ = *std::move(managers);
+  for (uint32_t core = 0; core < node->cores(); ++core) {
+    LogFailures(&node->manager(core), workers[core], &node->log_);
+    if (absl::Status status = node->StartThread(core, options); !status.ok()) return status;
+  }
+  return node;
+}
+
+absl::Status Node::StartThread(uint32_t core, const Options& options) {
+  engine::Worker* const polled = &worker(core);
+  engine::PollThread::Options thread;
+  if (!options.cpus.empty()) thread.cpu = options.cpus[core];
+  thread.poll.idle = options.idle;
+  thread.poll.idle_turns = options.idle_turns;
+  thread.poll.next_deadline_ns = [polled] { return polled->NextDeadline(); };
+  const auto turn = [polled](uint64_t now_ns) { return polled->Poll(now_ns); };
+  absl::AnyInvocable<bool(uint64_t)> poll = turn;
+  if (options.shared) {
+    driver_ = std::make_unique<engine::Driver>(turn);
+    poll = [driver = driver_.get()](uint64_t now_ns) { return driver->TakeTurn(now_ns); };
+  }
+  absl::StatusOr<std::unique_ptr<engine::PollThread>> started =
+      engine::PollThread::Start(thread, std::move(poll));
+  if (!started.ok()) return started.status();
+  threads_.push_back(*std::move(started));
+  reporters_.push_back(std::make_unique<ThreadReporter>(threads_.back().get()));
+  Run(core, [&] { polled->AddReporter(reporters_[core].get()); });
+  return absl::OkStatus();
+}
+
+bool Node::ThreadReporter::Tell(const Question& question, pollux::Report* report) {
+  if (question.topic != "worker") return false;
+  report->Set("sleeps", thread_->sleeps());
+  return true;
+}
+
+transport::Counters Node::Counters() {
+  Counts total{};
+  RunOnEach([&](uint32_t core) {
+    const auto counts = std::bit_cast<Counts>(worker(core).counters());
+    for (size_t i = 0; i < counts.size(); ++i) total[i] += counts[i];
+  });
+  return std::bit_cast<transport::Counters>(total);
+}
+
+Gid Node::FirstReachable(const std::vector<Gid>& addresses) {
+  return Run([&] {
+    for (const Gid& address : addresses) {
+      if (device_->interface().SourceIndex(address).ok()) return address;
+    }
+    return addresses.front();
+  });
+}
+
+// All threads first: what is on its way between two of the managers finds both.
+void Node::StopPolling() {
+  for (const auto& thread : threads_) thread->Stop();
+  for (uint32_t core = 0; core < reporters_.size(); ++core) {
+    worker(core).RemoveReporter(reporters_[core].get());
+  }
+  reporters_.clear();
+  managers_.clear();
+}
+
+Node::~Node() { StopPolling(); }
+
+}  // namespace pollux::tools

@@ -1,0 +1,112 @@
+// One side of a connection as the command line runs it: a device, and for each of its workers a
+// connection manager and the thread that polls both.
+#ifndef POLLUX_TOOLS_COMMON_NODE_H_
+#define POLLUX_TOOLS_COMMON_NODE_H_
+
+#include <cstdint>
+#include <future>
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cm/manager.h"
+#include "stack/base/report.h"
+#include "stack/engine/loop/driver.h"
+#include "stack/engine/loop/thread.h"
+#include "stack/engine/objects/device.h"
+#include "stack/transport/diagnostics/counters.h"
+#include "tools/common/line_log.h"
+
+namespace pollux::tools {
+
+class Node {
+ public:
+  struct Options {
+    std::vector<int> cpus;  // that of each worker; empty: whichever there is
+    engine::Idle idle = engine::Idle::kYield;
+    uint32_t idle_turns = 256;  // without work, before that
+    bool shared = false;  // threads that wait for its worker, its only one, drive it: driver()
+    cm::ManagerConfig cm;
+  };
+
+  // Takes over an open device and begins to poll it. Errors are cm::Manager::CreateAll's and
+  // engine::PollThread's; InvalidArgument for CPUs that are not as many as workers.
+  static absl::StatusOr<std::unique_ptr<Node>> Start(std::unique_ptr<engine::Device> device,
+                                                     const Options& options);
+  ~Node();
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  engine::Device& device() { return *device_; }
+  // For what is said on the workers' cores.
+  LineLog& log() { return log_; }
+  // Null without Options::shared.
+  engine::Driver* driver() { return driver_.get(); }
+  // Workers are counted from 0 to cores() - 1. On the worker's core only.
+  uint32_t cores() const { return device_->workers(); }
+  engine::Worker& worker(uint32_t core = 0) { return device_->worker(core); }
+  cm::Manager& manager(uint32_t core = 0) { return *managers_[core]; }
+
+  // Runs `work` on a worker's core and returns its result. Not from a worker's core itself.
+  template <class Work>
+  auto Run(Work work) -> std::invoke_result_t<Work> {
+    return Run(0, std::move(work));
+  }
+  template <class Work>
+  auto Run(uint32_t core, Work work) -> std::invoke_result_t<Work> {
+    using Result = std::invoke_result_t<Work>;
+    std::promise<Result> promise;
+    std::future<Result> future = promise.get_future();
+    engine::Party::Post(worker(core), [&promise, work = std::move(work)]() mutable {
+      if constexpr (std::is_void_v<Result>) {
+        work();
+        promise.set_value();
+      } else {
+        promise.set_value(work());
+      }
+    });
+    return future.get();
+  }
+  // Runs `work(core)` on each worker's core, one after the other.
+  template <class Work>
+  void RunOnEach(Work work) {
+    for (uint32_t core = 0; core < cores(); ++core) Run(core, [&work, core] { work(core); });
+  }
+
+  // Of its only port, those of all workers together. Not from a worker's core.
+  transport::Counters Counters();
+  // Of a host's addresses, at least one, the first that the port has a way to, else the first: an
+  // error about that one explains. Not from a worker's core.
+  Gid FirstReachable(const std::vector<Gid>& addresses);
+
+  // Ends the polling. What runs on the cores must be gone; the managers go here.
+  void StopPolling();
+
+ private:
+  // Adds to what a worker tells of its core what its thread knows.
+  class ThreadReporter : public Reporter {
+   public:
+    explicit ThreadReporter(const engine::PollThread* thread) : thread_(thread) {}
+    bool Tell(const Question& question, pollux::Report* report) override;
+
+   private:
+    const engine::PollThread* thread_;
+  };
+
+  Node() = default;
+  absl::Status StartThread(uint32_t core, const Options& options);
+
+  LineLog log_;
+  std::unique_ptr<engine::Device> device_;
+  std::vector<std::unique_ptr<cm::Manager>> managers_;
+  std::unique_ptr<engine::Driver> driver_;
+  std::vector<std::unique_ptr<engine::PollThread>> threads_;
+  std::vector<std::unique_ptr<ThreadReporter>> reporters_;
+};
+
+}  // namespace pollux::tools
+
+#endif  // POLLUX_TOOLS_COMMON_NODE_H_

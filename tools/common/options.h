@@ -1,0 +1,65 @@
+// Command lines: options declared in a table, parsed by getopt_long, help printed from the table.
+#ifndef POLLUX_TOOLS_COMMON_OPTIONS_H_
+#define POLLUX_TOOLS_COMMON_OPTIONS_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace pollux::tools {
+
+// Exit statuses of every command.
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitFailure = 1;
+inline constexpr int kExitUsage = 2;
+
+class Options {
+ public:
+  // `usage` is what follows "usage: pollux " on the first line of help, `about` a sentence or two.
+  Options(std::string usage, std::string about)
+      : usage_(std::move(usage)), about_(std::move(about)) {}
+
+  // Declare an option "--name VALUE" (or "--name" alone). The target is written only when the
+  // option is given and its value is good.
+  void Text(const std::string& name, const std::string& value, const std::string& help,
+            std::string* target);
+  void Number(const std::string& name, const std::string& help, uint64_t low, uint64_t high,
+              uint64_t* target);
+  void Real(const std::string& name, const std::string& help, double low, double high,
+            double* target);
+  void Switch(const std::string& name, const std::string& help, bool* target);
+  // Any other value; `parse` explains what is wrong with it.
+  void Parsed(const std::string& name, const std::string& value, const std::string& help,
+              std::function<absl::Status(const std::string&)> parse);
+
+  // Lets a declared option be given by a letter too, as in -p 7174.
+  void Letter(const std::string& name, char letter);
+
+  // The operands that are left, at least `least` and at most `most`. Errors: InvalidArgument, one
+  // line. Sets help_asked() instead of failing when --help is among the arguments.
+  absl::StatusOr<std::vector<std::string>> Parse(int argc, char** argv, size_t least, size_t most);
+  bool help_asked() const { return help_asked_; }
+  // What Parse() has taken, in order: the option's full name and its value ("" of a switch).
+  const std::vector<std::pair<std::string, std::string>>& given() const { return given_; }
+  std::string Help() const;
+
+ private:
+  struct Option {
+    std::string name, value, help;
+    std::function<absl::Status(const std::string&)> take;
+    char letter = 0;  // none
+  };
+  std::string usage_, about_;
+  std::vector<Option> options_;
+  bool help_asked_ = false;
+  std::vector<std::pair<std::string, std::string>> given_;
+};
+
+}  // namespace pollux::tools
+
+#endif  // POLLUX_TOOLS_COMMON_OPTIONS_H_

@@ -1,0 +1,219 @@
+#include "tools/common/port_options.h"
+
+#include <cstdio>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "stack/base/address.h"
+#include "stack/base/mac_text.h"
+#include "stack/io/link/impairment.h"
+#include "tools/common/core_list.h"
+
+namespace pollux::tools {
+namespace {
+
+absl::Status ParseAddress(const std::string& text, PortOptions* port) {
+  const absl::StatusOr<InterfaceAddress> address = ParseInterfaceAddress(text);
+  if (address.ok()) port->device.addresses.push_back(*address);
+  return address.status();
+}
+
+absl::Status ParseGateway(const std::string& text, PortOptions* port) {
+  const absl::StatusOr<Gid> gateway = pollux::ParseAddress(text);
+  if (gateway.ok()) port->device.gateways.push_back(*gateway);
+  return gateway.status();
+}
+
+absl::Status ParseFilePrefix(const std::string& text, PortOptions* port) {
+  constexpr size_t kMaxBytes = 40;
+  if (text.empty() || text.size() > kMaxBytes || text[0] == '.' ||
+      text.find_first_of("/%") != std::string::npos) {
+    return absl::InvalidArgumentError(absl::StrCat("'", text,
+                                                   "' is not the name of a file of at most ",
+                                                   kMaxBytes, " bytes, without % and leading dot"));
+  }
+  port->eal.file_prefix = text;
+  return absl::OkStatus();
+}
+
+absl::Status ParseMac(const std::string& text, PortOptions* port) {
+  const absl::StatusOr<MacAddress> mac = pollux::ParseMac(text);
+  if (mac.ok()) port->device.mac = *mac;
+  return mac.status();
+}
+
+absl::Status ParseCores(const std::string& text, PortOptions* port) {
+  if (!port->cores.empty()) {
+    return absl::InvalidArgumentError(
+        "the CPUs are given already; give either --core N or --cores LIST, once");
+  }
+  absl::StatusOr<std::vector<int>> cores = ParseCoreList(text);
+  if (!cores.ok()) return cores.status();
+  port->cores = *std::move(cores);
+  return absl::OkStatus();
+}
+
+absl::Status ParseCore(const std::string& text, PortOptions* port) {
+  absl::Status status = ParseCores(text, port);
+  if (!status.ok() || port->cores.size() == 1) return status;
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", text, "' is not one CPU; --cores takes several"));
+}
+
+absl::Status ParseIdle(const std::string& text, PortOptions* port) {
+  const absl::StatusOr<engine::Idle> idle = engine::ParseIdle(text);
+  if (idle.ok()) port->idle = *idle;
+  return idle.status();
+}
+
+}  // namespace
+
+void DeclareWireOptions(Options& options, PortOptions* port) {
+  options.Parsed("impair", "LIST",
+                 "make the wire bad, both ways: loss=P,dup=P,reorder=P,\n"
+                 "corrupt=P,seed=N (probabilities a frame)",
+                 [port](const std::string& text) {
+                   absl::StatusOr<io::ImpairmentOptions> parsed =
+                       io::ImpairmentOptions::Parse(text);
+                   if (parsed.ok()) port->device.impairment = *parsed;
+                   return parsed.status();
+                 });
+  options.Text("capture", "FILE",
+               "write every frame on the wire into a pcapng file:\n"
+               "what --impair loses on its way out is not in it",
+               &port->capture);
+  options.Parsed("memory", "MIB", "memory for packets and rings (512)",
+                 [port](const std::string& text) {
+                   if (!absl::SimpleAtoi(text, &port->eal.memory_mib) ||
+                       port->eal.memory_mib < 64 || port->eal.memory_mib > 1048576) {
+                     return absl::InvalidArgumentError(
+                         absl::StrCat("'", text, "' is not a number from 64 to 1048576"));
+                   }
+                   return absl::OkStatus();
+                 });
+  options.Parsed("file-prefix", "NAME",
+                 "name of this process for `pollux stat` and other clients\n"
+                 "of DPDK telemetry (pollux-PID)",
+                 [port](const std::string& text) { return ParseFilePrefix(text, port); });
+}
+
+void DeclarePortOptions(Options& options, PortOptions* port) {
+  options.Text("port", "DEVARGS",
+               "the port, as DPDK names it: net_tap0,iface=plx0\n"
+               "net_af_packet0,iface=veth1  net_memif0,role=server,socket=PATH\n"
+               "or a PCI address (untested)",
+               &port->device.port);
+  options.Text("netdev", "IFACE",
+               "instead of --port and all of its addresses: an interface\n"
+               "that the kernel keeps, as the kernel has it (addresses,\n"
+               "routes, neighbours); only UDP port 4791 is taken from it",
+               &port->device.netdev);
+  options.Parsed("address", "ADDR/LEN",
+                 "IP address of the port, as in 192.0.2.1/24, 2001:db8::1/64\n"
+                 "or 192.0.2.1/24,vlan=100; may be given several times.\n"
+                 "The link-local address that follows from the MAC comes\n"
+                 "with it",
+                 [port](const std::string& text) { return ParseAddress(text, port); });
+  options.Number("vlan", "802.1Q VLAN of the addresses that name none", 1, kMaxVlan, &port->vlan);
+  options.Parsed("gateway", "ADDR",
+                 "next hop for what is not on the link; once for IPv4\nand once for IPv6",
+                 [port](const std::string& text) { return ParseGateway(text, port); });
+  options.Text("kernel-path", "IFACE",
+               "make an interface in the kernel with the port's MAC and\n"
+               "addresses: all that is not RoCE goes to it and comes from\n"
+               "it (ping, ssh, rpcbind)",
+               &port->device.kernel_path);
+  options.Parsed("mac", "MAC", "instead of the port's own",
+                 [port](const std::string& text) { return ParseMac(text, port); });
+  options.Parsed("core", "N", "CPU that the worker polls on (any)",
+                 [port](const std::string& text) { return ParseCore(text, port); });
+  options.Parsed("cores", "LIST",
+                 "of servers that can: several, a worker on each with the\n"
+                 "connections that fall to it, as in 2-5 or 0,2",
+                 [port](const std::string& text) { return ParseCores(text, port); });
+  options.Parsed("idle", "HOW",
+                 "spin: polls on, for a CPU of its own; yield: lets others\n"
+                 "have it; sleep: takes next to none, and a packet that\n"
+                 "wakes it waits up to 1 ms (yield)",
+                 [port](const std::string& text) { return ParseIdle(text, port); });
+  options.Number("yield-after", "turns without work before it does so; 0: never (256)", 0, 1u << 30,
+                 &port->yield_after);
+  options.Switch("dcqcn",
+                 "congestion control: data packets are ECN-capable, marks are\n"
+                 "answered by CNPs, and CNPs slow senders down",
+                 &port->dcqcn);
+  options.Parsed("dcqcn-parameters", "NAME=VALUE,...",
+                 "congestion control with other parameters than these (Mb/s,\n"
+                 "microseconds, bytes; rpg_max_rate 0: the port's speed):\n" +
+                     transport::DcqcnParameters::Help(),
+                 [port](const std::string& text) {
+                   absl::StatusOr<transport::DcqcnParameters> parsed =
+                       transport::DcqcnParameters::Parse(text);
+                   if (parsed.ok()) port->dcqcn_parameters = *parsed;
+                   return parsed.status();
+                 });
+  DeclareWireOptions(options, port);
+}
+
+absl::Status StartEal(const engine::EalOptions& eal) {
+  engine::EalOptions with_telemetry = eal;
+  with_telemetry.telemetry = true;
+  if (absl::Status status = engine::InitEal(with_telemetry); !status.ok()) return status;
+  if (const absl::Status status = engine::TelemetryStatus(); !status.ok()) {
+    std::fprintf(stderr, "pollux: no telemetry, `pollux stat` will not find this process: %s\n",
+                 std::string(status.message()).c_str());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<io::CaptureFile>> OpenCapture(const PortOptions& port) {
+  if (port.capture.empty()) return nullptr;
+  absl::StatusOr<std::unique_ptr<io::CaptureFile>> file =
+      io::CaptureFile::Open(port.capture, engine::DeviceEpochNs());
+  if (!file.ok()) return file.status();
+  return std::shared_ptr<io::CaptureFile>(file->release(), [](io::CaptureFile* opened) {
+    const absl::Status status = opened->Close();
+    if (!status.ok()) {
+      std::fprintf(stderr, "pollux: %s\n", std::string(status.message()).c_str());
+    }
+    delete opened;
+  });
+}
+
+absl::Status CheckPortOptions(const PortOptions& port) {
+  if (absl::Status status = CheckCpusExist(port.cores); !status.ok()) return status;
+  if (!port.device.netdev.empty()) {
+    if (port.device.port.empty() && port.device.addresses.empty() && port.device.gateways.empty() &&
+        !port.device.mac && port.vlan == 0 && port.device.kernel_path.empty()) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("--netdev ", port.device.netdev,
+                     " comes with its own addresses; leave --port, --address, --vlan, --gateway, "
+                     "--mac and --kernel-path out"));
+  }
+  if (port.device.port.empty()) {
+    return absl::InvalidArgumentError(
+        "which port? give --port DEVARGS, as in --port net_tap0,iface=plx0, or --netdev IFACE");
+  }
+  if (port.device.addresses.empty()) {
+    return absl::InvalidArgumentError(
+        "which address? give --address ADDR/LEN, as in --address 192.0.2.1/24");
+  }
+  const engine::DeviceOptions device = port.Device();
+  return ip::CheckConfig({.addresses = device.addresses, .gateways = device.gateways});
+}
+
+engine::DeviceOptions PortOptions::Device() const {
+  engine::DeviceOptions options = device;
+  if (dcqcn || dcqcn_parameters) {
+    options.dcqcn = dcqcn_parameters.value_or(transport::DcqcnParameters{});
+  }
+  for (InterfaceAddress& address : options.addresses) {
+    if (address.vlan == kNoVlan) address.vlan = static_cast<uint16_t>(vlan);
+  }
+  return options;
+}
+
+}  // namespace pollux::tools

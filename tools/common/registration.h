@@ -1,0 +1,40 @@
+// A service's place in this host's rpcbind.
+#ifndef POLLUX_TOOLS_COMMON_REGISTRATION_H_
+#define POLLUX_TOOLS_COMMON_REGISTRATION_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cm/manager.h"
+#include "oncrpc/rpcbind.h"
+
+namespace pollux::tools {
+
+// Registered from Make() on until it goes. Blocks: for a thread that polls nothing.
+class Registration {
+ public:
+  // Of the first address of each IP version: rpcbind has one a netid. What rpcrdma::RpcBind says
+  // when it cannot be.
+  static absl::StatusOr<std::unique_ptr<Registration>> Make(
+      uint32_t program, uint32_t version, const std::vector<cm::Endpoint>& endpoints,
+      oncrpc::RpcBind::Transport transport = oncrpc::RpcBind::Transport::kRdma);
+  ~Registration();
+  Registration(const Registration&) = delete;
+  Registration& operator=(const Registration&) = delete;
+
+ private:
+  Registration(oncrpc::RpcBind::Transport transport, uint32_t program, uint32_t version)
+      : transport_(transport), program_(program), version_(version) {}
+  absl::Status Register(const std::vector<cm::Endpoint>& endpoints);
+
+  oncrpc::RpcBind::Transport transport_;
+  uint32_t program_;
+  uint32_t version_;
+  std::vector<Gid> addresses_;
+};
+
+}  // namespace pollux::tools
+
+#endif  // POLLUX_TOOLS_COMMON_REGISTRATION_H_

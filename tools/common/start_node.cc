@@ -1,0 +1,56 @@
+#include "tools/common/start_node.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cm/gsi/shard.h"
+
+namespace pollux::tools {
+namespace {
+
+// "0000:01:00.0" or "01:00.0", alone or before a comma.
+bool IsPciAddress(const std::string& port) {
+  unsigned domain, bus, device, function;
+  int length = 0;
+  const std::string name = port.substr(0, port.find(','));
+  const bool whole =
+      std::sscanf(name.c_str(), "%4x:%2x:%2x.%1x%n", &domain, &bus, &device, &function, &length) ==
+          4 ||
+      std::sscanf(name.c_str(), "%2x:%2x.%1x%n", &bus, &device, &function, &length) == 3;
+  return whole && static_cast<size_t>(length) == name.size();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Node>> StartNode(const PortOptions& port, Cores cores) {
+  if (absl::Status status = CheckPortOptions(port); !status.ok()) return status;
+  if (cores != Cores::kMany && port.cores.size() > 1) {
+    return absl::InvalidArgumentError(absl::StrCat("--cores: this runs on one core, and ",
+                                                   port.cores.size(), " are given; give --core N"));
+  }
+  engine::EalOptions eal = port.eal;
+  if (IsPciAddress(port.device.port)) {
+    std::fprintf(stderr, "pollux: port %s: PCI ports are untested\n", port.device.port.c_str());
+    eal.pci_devices.push_back(port.device.port);
+  }
+  if (absl::Status status = StartEal(eal); !status.ok()) return status;
+  auto capture = OpenCapture(port);
+  if (!capture.ok()) return capture.status();
+  engine::DeviceOptions open = port.Device();
+  open.capture = *std::move(capture);
+  open.workers = std::max<uint32_t>(1, static_cast<uint32_t>(port.cores.size()));
+  open.gsi_owner = &cm::GsiOwner;
+  absl::StatusOr<std::unique_ptr<engine::Device>> device = engine::Device::Open(open);
+  if (!device.ok()) return device.status();
+  Node::Options options;
+  options.cpus = port.cores;
+  options.idle = port.idle;
+  options.idle_turns = static_cast<uint32_t>(port.yield_after);
+  options.shared = cores == Cores::kOneShared;
+  return Node::Start(*std::move(device), options);
+}
+
+}  // namespace pollux::tools

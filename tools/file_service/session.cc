@@ -1,0 +1,48 @@
+#include "tools/file_service/session.h"
+
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "tools/common/cm_trace.h"
+#include "tools/common/interrupt.h"
+
+namespace pollux::tools {
+void PrintCmExchange(Node& node) {
+  node.RunOnEach([&node](uint32_t core) {
+    node.manager(core).SetTrace([](bool outgoing, absl::Span<const uint8_t> mad) {
+      std::fprintf(stderr, "%s", DescribeMad(outgoing, mad).c_str());
+    });
+  });
+}
+
+absl::Status StayUntilInterrupted(Node& node) {
+  absl::Status status;
+  while (!Interrupted() && status.ok()) {
+    SleepUntilInterrupted(1000);
+    status = node.device().port().CheckInterface();
+  }
+  return status;
+}
+
+absl::StatusOr<std::unique_ptr<FileClient>> ConnectClient(Node& node, const cm::Endpoint& server,
+                                                          const FileClient::Options& options) {
+  FileClient::Options logged = options;
+  logged.log = [&node](const std::string& line) { node.log().Write(absl::StrCat(line, "\n")); };
+  std::promise<absl::StatusOr<std::unique_ptr<FileClient>>> connected;
+  auto result = connected.get_future();
+  node.Run([&] {
+    FileClient::Connect(&node.device().worker(), &node.manager(), server, logged,
+                        [&connected](absl::StatusOr<std::unique_ptr<FileClient>> client) {
+                          connected.set_value(std::move(client));
+                        });
+  });
+  return result.get();
+}
+
+void End(Node& node, std::unique_ptr<FileServer> server) {
+  if (server == nullptr) return;
+  SayGoodbye(
+      node, [&](auto done) { server->Shutdown(std::move(done)); }, [&] { server.reset(); });
+}
+
+}  // namespace pollux::tools

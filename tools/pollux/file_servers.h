@@ -1,0 +1,50 @@
+// The file service on every core of a node.
+#ifndef POLLUX_TOOLS_POLLUX_FILE_SERVERS_H_
+#define POLLUX_TOOLS_POLLUX_FILE_SERVERS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tools/common/node.h"
+#include "tools/file_service/file_server.h"
+#include "tools/file_service/file_store.h"
+
+namespace pollux::tools {
+
+// Made and destroyed on a control thread, while the node polls.
+class FileServers {
+ public:
+  struct Options {
+    uint16_t port = 20049;
+    bool read_only = false;
+    // As FileServer::Options, from any core.
+    std::function<void(const std::string&)> log;
+  };
+
+  // One server a core, each with the directory open for itself. `node` outlives them. Errors as
+  // FileStore::Open() and FileServer::Listen().
+  static absl::StatusOr<std::unique_ptr<FileServers>> Listen(Node* node, const std::string& root,
+                                                             const Options& options);
+  ~FileServers();
+  FileServers(const FileServers&) = delete;
+  FileServers& operator=(const FileServers&) = delete;
+
+  uint64_t calls();
+  // Disconnects, and waits at most kGoodbyeSeconds for the clients' answers.
+  void Goodbye();
+
+ private:
+  explicit FileServers(Node* node) : node_(node) {}
+
+  Node* const node_;
+  std::vector<std::unique_ptr<FileStore>> stores_;
+  std::vector<std::unique_ptr<FileServer>> servers_;
+};
+
+}  // namespace pollux::tools
+
+#endif  // POLLUX_TOOLS_POLLUX_FILE_SERVERS_H_

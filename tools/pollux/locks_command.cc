@@ -1,0 +1,109 @@
+// pollux locks: what the clients of a running nfsd have of locks, and what of it is to be dropped.
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "stack/base/address.h"
+#include "tools/common/client_locks.h"
+#include "tools/common/options.h"
+#include "tools/common/report.h"
+#include "tools/common/telemetry_client.h"
+#include "tools/pollux/commands.h"
+
+namespace pollux::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct LocksOptions {
+  ProcessChoice choice;
+  uint64_t pid = 0;  // 0: all
+  std::optional<Gid> drop;
+  bool json = false;
+};
+
+// Of one process that has some to tell of.
+absl::StatusOr<Json> Gather(TelemetryClient& process, const Json& lines) {
+  Json told = {
+      {"pid", process.pid()}, {"file_prefix", process.file_prefix()}, {"locks", Json::array()}};
+  for (const Json& line : lines) {
+    if (!line.is_string()) continue;
+    auto locks = ParseLocks(line.get<std::string>());
+    if (!locks.ok()) return locks.status();
+    told["locks"].push_back(*std::move(locks));
+  }
+  return told;
+}
+
+absl::Status Drop(TelemetryClient& process, const Gid& address) {
+  const auto dropped = process.Ask(kDropLocksTopic, FormatAddress(address));
+  if (!dropped.ok()) return dropped.status();
+  if (!dropped->contains("clients")) {
+    return absl::DataLossError(absl::StrCat("process ", process.pid(), " does not say how many"));
+  }
+  std::fprintf(stderr, "process %u: dropped what %u clients at %s had\n",
+               static_cast<unsigned>(process.pid()), (*dropped)["clients"].get<unsigned>(),
+               FormatAddress(address).c_str());
+  return absl::OkStatus();
+}
+
+absl::Status Locks(const LocksOptions& options) {
+  auto processes = FindProcesses(options.choice);
+  if (!processes.ok()) return processes.status();
+  Json all = {{"processes", Json::array()}};
+  for (const auto& process : processes->answering) {
+    const auto lines = process->Ask(kLocksTopic);
+    if (absl::IsNotFound(lines.status()) || (lines.ok() && lines->is_null())) continue;
+    if (!lines.ok()) return lines.status();
+    if (options.drop.has_value()) {
+      if (absl::Status status = Drop(*process, *options.drop); !status.ok()) return status;
+    }
+    auto told = Gather(*process, *lines);
+    if (!told.ok()) return told.status();
+    all["processes"].push_back(*std::move(told));
+  }
+  if (all["processes"].empty()) return absl::NotFoundError("no pollux nfsd runs here");
+  if (options.drop.has_value()) return absl::OkStatus();
+  if (options.json) return PrintJson(all);
+  std::string text;
+  for (const Json& process : all["processes"]) {
+    absl::StrAppend(&text, "process ", process["pid"].get<uint64_t>(), "\n",
+                    LocksText(process["locks"]));
+  }
+  return PrintOut(text);
+}
+
+}  // namespace
+
+int LocksCommand(int argc, char** argv) {
+  LocksOptions locks;
+  Options options("locks [options]",
+                  "Prints what NFS clients have locked at the pollux nfsd that run here: files,\n"
+                  "ranges of bytes in them, requests that wait, shares. What a client held that\n"
+                  "has died and does not come again is its own until it is dropped.");
+  options.Number("pid", "only this process", 1, UINT32_MAX, &locks.pid);
+  options.Parsed("drop", "ADDRESS",
+                 "takes away all that the clients at this address have; they are not told:\n"
+                 "for those that are dead",
+                 [&locks](const std::string& text) {
+                   absl::StatusOr<Gid> address = pollux::ParseAddress(text);
+                   if (address.ok()) locks.drop = *address;
+                   return address.status();
+                 });
+  options.Switch("json", "one JSON object on standard output instead of text", &locks.json);
+  if (auto operands = options.Parse(argc, argv, 0, 0); !operands.ok()) {
+    return Fail("locks", operands.status());
+  }
+  if (options.help_asked()) {
+    std::printf("%s", options.Help().c_str());
+    return kExitOk;
+  }
+  if (locks.pid != 0) locks.choice.pid = locks.pid;
+  const absl::Status status = Locks(locks);
+  return status.ok() ? kExitOk : Fail("locks", status);
+}
+
+}  // namespace pollux::tools

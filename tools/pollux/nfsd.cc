@@ -1,0 +1,279 @@
+// pollux nfsd: directories by NFS version 3 over RPC-over-RDMA, until interrupted.
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "nfs/lock/monitored_hosts.h"
+#include "nfs/server/server.h"
+#include "oncrpc/portmap.h"
+#include "stack/base/address.h"
+#include "stack/transport/diagnostics/counters.h"
+#include "tools/common/interrupt.h"
+#include "tools/common/options.h"
+#include "tools/common/port_options.h"
+#include "tools/common/report.h"
+#include "tools/common/served_at.h"
+#include "tools/file_service/session.h"
+#include "tools/pollux/commands.h"
+#include "tools/pollux/nfsd_control.h"
+#include "tools/pollux/remote.h"
+
+namespace pollux::tools {
+namespace {
+
+// As IANA has mountd's and nlockmgr's; the last as administrators have statd's when it is to have a
+// fixed one.
+constexpr uint16_t kMountPort = 20048;
+constexpr uint16_t kLockPort = 4045;
+constexpr uint16_t kStatusPort = 662;
+// In which clients notice, by SM_NOTIFY or by what they are at, and ask for what they held.
+constexpr uint64_t kGraceSeconds = 45;
+constexpr uint64_t kMaxGraceSeconds = 3600;
+constexpr char kStateDirectory[] = "/var/lib/pollux";
+constexpr int kStorageSeconds = 30;  // how long storage may take for the last calls
+
+struct NfsdOptions {
+  PortOptions port;
+  std::vector<nfs::Export> exports;
+  std::string key_file;
+  std::string lock_file;
+  ControlOptions control{.service_port = nfs::kNfsRdmaPort,
+                         .mount_port = kMountPort,
+                         .lock_port = kLockPort,
+                         .status_port = kStatusPort,
+                         .grace_s = kGraceSeconds};
+  bool json = false;
+};
+
+// What came of it.
+struct Served {
+  uint64_t calls = 0;
+  nfs::Counters nfs;
+  transport::Counters counters;
+  uint64_t dropped_datagrams = 0;
+};
+
+// As many files as calls and locks have open at once, and some; as far as the system lets us.
+void RaiseFileLimit() {
+  constexpr rlim_t kFilesOfACall = 4, kOthers = 1024;
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const rlim_t of_an_export = nfs::Storage::kMaxJobs * kFilesOfACall + nfs::LockTable::kMaxOwned +
+                              nfs::LockTable::kMaxWaiting;
+  const rlim_t wanted = nfs::kMaxServedExports * of_an_export + kOthers;
+  limit.rlim_cur = std::min(limit.rlim_max, std::max(limit.rlim_cur, wanted));
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+std::string InStateDirectory(const std::string& path, const char* name) {
+  if (!path.empty()) return path;
+  mkdir(kStateDirectory, 0700);
+  return absl::StrCat(kStateDirectory, "/", name);
+}
+
+// What to type on a Linux client. Its kernel asks port 111 here for the ports of MOUNT and,
+// whatever it is told, of NLM.
+std::string MountCommand(bool found, const NfsdOptions& options, const cm::Endpoint& at,
+                         const nfs::Export& exported) {
+  const std::string ports =
+      found ? "" : absl::StrCat(",mountport=", options.control.mount_port, ",nolock");
+  const std::string address = FormatAddress(at.address);
+  return absl::StrFormat("mount -t nfs -o vers=3,proto=%s,port=%u%s %s:%s /mnt",
+                         at.address.IsIpv4() ? "rdma" : "rdma6", at.port, ports,
+                         at.address.IsIpv4() ? address : absl::StrCat("[", address, "]"),
+                         exported.directory);
+}
+
+void Announce(const NfsdOptions& options, const NfsdControl& control,
+              const std::vector<cm::Endpoint>& endpoints) {
+  const engine::DeviceOptions& device = options.port.device;
+  if (device.netdev.empty() && device.kernel_path.empty()) {
+    std::fprintf(stderr,
+                 "MOUNT and NLM are at the addresses of this host's kernel: --netdev or "
+                 "--kernel-path make them the port's\n");
+  }
+  if (control.is_status_elsewhere()) {
+    std::fprintf(stderr,
+                 "another status monitor of this host is told of clients that start anew: what "
+                 "they held is theirs until they lock again\n");
+  }
+  const bool found = control.found();
+  if (!found) {
+    std::fprintf(stderr,
+                 "an rpcbind of this host has TCP port %u: clients find locks only with "
+                 "--rpcbind\n",
+                 oncrpc::kPortmapPort);
+  }
+  // The kernel's interfaces may lose theirs at any time, and get others.
+  if (endpoints.empty()) {
+    std::fprintf(stderr, "serving NFS on %s, which has no address any more\n",
+                 Place(device).c_str());
+    return;
+  }
+  for (const nfs::Export& exported : options.exports) {
+    std::fprintf(stderr, "%s, %s: %s\n", exported.directory.c_str(),
+                 exported.read_only ? "read-only" : "read-write",
+                 MountCommand(found, options, endpoints.front(), exported).c_str());
+  }
+  std::fprintf(stderr, "serving NFS at %s on %s\n", ListOf(endpoints).c_str(),
+               Place(device).c_str());
+}
+
+bool WaitFor(Node& node, int seconds, const std::function<bool()>& done) {
+  constexpr auto kEvery = std::chrono::milliseconds(10);
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+  while (!node.Run(done)) {
+    if (std::chrono::steady_clock::now() > give_up) return false;
+    std::this_thread::sleep_for(kEvery);
+  }
+  return true;
+}
+
+// Clients are told; the calls that storage has not answered end first.
+void End(Node& node, const nfs::ServedExports& exports, std::unique_ptr<nfs::Server> server) {
+  node.Run([&] { server->Shutdown(); });
+  WaitFor(node, kGoodbyeSeconds, [&] { return server->connections() == 0; });
+  const auto busy = [&] { return server->busy() + exports.control_work(); };
+  if (!WaitFor(node, kStorageSeconds, [&] { return busy() == 0; })) {
+    std::fprintf(stderr, "pollux nfsd: storage has not answered %zu calls in %d s; ends without\n",
+                 node.Run(busy), kStorageSeconds);
+    std::_Exit(kExitFailure);
+  }
+  node.Run([&] { server.reset(); });
+}
+
+absl::Status ServeUntilInterrupted(const NfsdOptions& options, Node& node,
+                                   const nfs::ServedExports* exports, nfs::MonitoredHosts* hosts,
+                                   uint64_t* dropped_datagrams) {
+  SleepUntilInterrupted(kProbeMs);
+  if (const auto conflict = AddressConflict(node)) return absl::AlreadyExistsError(*conflict);
+  const auto control = NfsdControl::Start(options.control, exports, hosts);
+  if (!control.ok()) return control.status();
+  const std::vector<cm::Endpoint> endpoints =
+      ServedAt(node, static_cast<uint16_t>(options.control.service_port));
+  absl::Status status = (*control)->Announce(endpoints);
+  if (status.ok()) Announce(options, **control, endpoints);
+  if (status.ok()) status = StayUntilInterrupted(node);
+  *dropped_datagrams = (*control)->dropped_datagrams();
+  return status;
+}
+
+absl::Status Serve(const NfsdOptions& options, Served* served) {
+  if (options.port.cores.size() > 1) {
+    return absl::InvalidArgumentError(
+        "--cores: open files and locks are one worker's; give --core N");
+  }
+  RaiseFileLimit();
+  auto hosts = nfs::MonitoredHosts::Open(InStateDirectory(
+      options.lock_file.empty() && !options.key_file.empty() ? options.key_file + ".locks"
+                                                             : options.lock_file,
+      "nfsd.locks"));
+  if (!hosts.ok()) return hosts.status();
+  auto exports =
+      nfs::ServedExports::Open(options.exports, InStateDirectory(options.key_file, "nfsd.key"));
+  if (!exports.ok()) return exports.status();
+  absl::StatusOr<std::unique_ptr<Node>> started = StartNode(options.port);
+  if (!started.ok()) return started.status();
+  Node& node = **started;
+  auto server = node.Run([&] {
+    nfs::ServerOptions serve;
+    serve.port = static_cast<uint16_t>(options.control.service_port);
+    serve.log = [&node](const std::string& line) { node.log().Write(absl::StrCat(line, "\n")); };
+    return nfs::Server::Listen(&node.device().worker(), &node.manager(), exports->get(),
+                               std::move(serve));
+  });
+  if (!server.ok()) return server.status();
+  const absl::Status status = ServeUntilInterrupted(options, node, exports->get(), hosts->get(),
+                                                    &served->dropped_datagrams);
+  node.Run([&] {
+    served->nfs = (*server)->counters();
+    served->calls = served->nfs.calls();
+  });
+  End(node, **exports, *std::move(server));
+  // Only these have something to ask for when it starts again.
+  (*hosts)->KeepOnly((*exports)->HostsWithLocks()).IgnoreError();
+  served->counters = node.Run([&] { return node.device().worker().counters(); });
+  node.StopPolling();
+  return status;
+}
+
+absl::Status Report(const absl::Status& status, const Served& served) {
+  nlohmann::ordered_json json;
+  json["ok"] = status.ok();
+  if (!status.ok()) json["error"] = std::string(status.message());
+  json["calls"] = served.calls;
+  json["bytes_read"] = served.nfs.bytes_read;
+  json["bytes_written"] = served.nfs.bytes_written;
+  json["packets_sent"] = served.counters.sent_pkts;
+  json["retransmitted_packets"] = served.counters.retransmitted();
+  json["dropped_datagrams"] = served.dropped_datagrams;
+  AddCongestion(served.counters, &json);
+  return PrintJson(json);
+}
+
+}  // namespace
+
+int NfsdCommand(int argc, char** argv) {
+  NfsdOptions nfsd;
+  Options options(
+      "nfsd --export DIR [options]",
+      "Serves directories by NFS version 3 over RPC-over-RDMA, and MOUNT version 3, NLM version 4\n"
+      "and NSM version 1 over the kernel's TCP and UDP, until SIGINT or SIGTERM. Needs root.");
+  DeclarePortOptions(options, &nfsd.port);
+  options.Parsed("export", "DIR[:ro|rw][,OPTION]...",
+                 "a directory, read-only unless :rw; OPTION is\nclients=CIDR, again for more (else "
+                 "everybody), or\nno_root_squash; again for more directories",
+                 [&nfsd](const std::string& text) {
+                   absl::StatusOr<nfs::Export> exported = nfs::ParseExport(text);
+                   if (!exported.ok()) return exported.status();
+                   nfsd.exports.push_back(*std::move(exported));
+                   return absl::OkStatus();
+                 });
+  options.Text(
+      "key-file", "FILE",
+      absl::StrCat("seals file handles, made when there is none (", kStateDirectory, "/nfsd.key)"),
+      &nfsd.key_file);
+  options.Text(
+      "lock-file", "FILE",
+      absl::StrCat("remembers who holds locks (that of --key-file with .locks behind it, or\n",
+                   kStateDirectory, "/nfsd.locks)"),
+      &nfsd.lock_file);
+  ControlOptions& control = nfsd.control;
+  options.Number("service-port", "RDMA port of NFS (20049)", 1, 65535, &control.service_port);
+  options.Number("mount-port", "port of MOUNT (20048)", 1, 65535, &control.mount_port);
+  options.Number("lock-port", "port of NLM, for locks (4045)", 1, 65535, &control.lock_port);
+  options.Number("status-port", "port of NSM, for clients that start anew (662)", 1, 65535,
+                 &control.status_port);
+  options.Number("grace-s",
+                 "seconds in which, after a start, those who held locks may have them\nback, and "
+                 "others wait (45)",
+                 0, kMaxGraceSeconds, &control.grace_s);
+  options.Switch("rpcbind",
+                 "register them with the rpcbind of this host meanwhile; where there\n"
+                 "is none, port 111 answers for them",
+                 &control.rpcbind);
+  options.Switch("json", "at the end, one JSON object on standard output", &nfsd.json);
+  if (auto operands = options.Parse(argc, argv, 0, 0); !operands.ok()) {
+    return Fail("nfsd", operands.status());
+  }
+  if (options.help_asked()) {
+    std::printf("%s", options.Help().c_str());
+    return kExitOk;
+  }
+  CatchInterrupts();
+  Served served;
+  absl::Status status = Serve(nfsd, &served);
+  if (nfsd.json) status.Update(Report(status, served));
+  return status.ok() ? kExitOk : Fail("nfsd", status);
+}
+
+}  // namespace pollux::tools

@@ -1,0 +1,61 @@
+// The pollux command: finds the command that is asked for.
+#include <cstdio>
+#include <cstring>
+
+#include "tools/common/options.h"
+#include "tools/pollux/commands.h"
+
+namespace {
+
+constexpr struct {
+  const char* name;
+  int (*run)(int argc, char** argv);
+  const char* about;
+} kCommands[] = {
+    {"demo", pollux::tools::DemoCommand, "a file through RDMA and back, inside this process"},
+    {"serve", pollux::tools::ServeCommand, "serve a directory over RPC-over-RDMA"},
+    {"nfsd", pollux::tools::NfsdCommand, "serve directories by NFS version 3 over RDMA"},
+    {"put", pollux::tools::PutCommand, "send a file to a server"},
+    {"get", pollux::tools::GetCommand, "fetch a file from a server"},
+    {"ls", pollux::tools::ListCommand, "list a server's files"},
+    {"nfs", pollux::tools::NfsCommand, "files of an NFS version 3 server: ls, get, put, stat, rm"},
+    {"ping", pollux::tools::PingCommand, "connect to an RPC-over-RDMA service and call NULL"},
+    {"bench", pollux::tools::BenchCommand, "measure calls and transfers against a server"},
+    {"cm", pollux::tools::CmCommand,
+     "connections and messages with a ucmatose or udaddy elsewhere"},
+    {"mckey", pollux::tools::MckeyCommand,
+     "datagrams to a multicast group, with an mckey elsewhere"},
+    {"rping", pollux::tools::RpingCommand, "RDMA READ and WRITE ping-pong with an rping elsewhere"},
+    {"run", pollux::tools::RunCommand,
+     "start a program made for libibverbs and librdmacm on a port"},
+    {"stat", pollux::tools::StatCommand, "counters of the pollux processes that run here"},
+    {"connections", pollux::tools::ConnectionsCommand, "and their connections"},
+    {"locks", pollux::tools::LocksCommand, "what clients of an nfsd have locked; drops it"},
+    {"decode", pollux::tools::DecodeCommand, "print the frames of capture files"},
+};
+
+void Usage(FILE* out) {
+  std::fprintf(out, "usage: pollux COMMAND [options] [operands]\n\ncommands:\n");
+  for (const auto& command : kCommands) {
+    std::fprintf(out, "  %-13s%s\n", command.name, command.about);
+  }
+  std::fprintf(out, "\n`pollux COMMAND --help` lists a command's options.\n");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) {
+    Usage(stderr);
+    return pollux::tools::kExitUsage;
+  }
+  if (std::strcmp(argv[1], "--help") == 0 || std::strcmp(argv[1], "help") == 0) {
+    Usage(stdout);
+    return pollux::tools::kExitOk;
+  }
+  for (const auto& command : kCommands) {
+    if (std::strcmp(argv[1], command.name) == 0) return command.run(argc - 1, argv + 1);
+  }
+  std::fprintf(stderr, "pollux: no command '%s'; `pollux --help` lists those there are\n", argv[1]);
+  return pollux::tools::kExitUsage;
+}

@@ -1,0 +1,69 @@
+// rping's server for many clients at once, on one core.
+#ifndef POLLUX_TOOLS_POLLUX_RPING_SERVER_H_
+#define POLLUX_TOOLS_POLLUX_RPING_SERVER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cm/manager.h"
+#include "stack/engine/loop/worker.h"
+#include "tools/pollux/rping.h"
+
+namespace pollux::tools {
+
+// Every call on the worker's core. Servers on several of a device's workers divide its clients.
+class RpingServer {
+ public:
+  static constexpr size_t kMaxClients = 256;  // at once: each takes Rping::kMaxBytes; more wait
+
+  struct Options {
+    cm::Endpoint local;  // all zeros: any address
+    // What each client's Rping::Options begin as; `on_done` is the server's own. Null: the usual.
+    std::function<Rping::Options()> of_client;
+    // Told of each client's end, as Rping::Options::on_done.
+    absl::AnyInvocable<void(const absl::Status& status)> on_end;
+  };
+
+  // Worker and manager outlive the server. Errors as cm::Manager::BindAddr and Listen.
+  static absl::StatusOr<std::unique_ptr<RpingServer>> Listen(engine::Worker* worker,
+                                                             cm::Manager* manager, Options options);
+  // Clients that are left are disconnected without waiting for their answer.
+  ~RpingServer();
+  RpingServer(const RpingServer&) = delete;
+  RpingServer& operator=(const RpingServer&) = delete;
+
+  // Listens no more and disconnects every client; clients() falls to 0 as they answer.
+  void Shutdown();
+  size_t clients() const { return clients_.size(); }
+  uint64_t served() const { return served_; }  // clients so far
+  uint64_t pings() const;                      // of all of them
+
+ private:
+  RpingServer(engine::Worker* worker, cm::Manager* manager, Options options)
+      : worker_(worker), manager_(manager), options_(std::move(options)) {}
+
+  absl::Status Begin();
+  void OnRequest(const cm::Event& event);
+  void OnDone(uint64_t number, const absl::Status& status);
+  void Remove(uint64_t number);
+
+  engine::Worker* const worker_;
+  cm::Manager* const manager_;
+  Options options_;
+  cm::Id* listener_ = nullptr;
+  uint64_t served_ = 0;
+  uint64_t pings_ = 0;                                  // of clients that are gone
+  std::map<uint64_t, std::unique_ptr<Rping>> clients_;  // by when they came
+  // Work that the worker's loop does later for this server, as long as it is there.
+  std::shared_ptr<RpingServer*> self_ = std::make_shared<RpingServer*>(this);
+};
+
+}  // namespace pollux::tools
+
+#endif  // POLLUX_TOOLS_POLLUX_RPING_SERVER_H_

@@ -1,0 +1,108 @@
+// pollux serve: a directory over RPC-over-RDMA, until interrupted.
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "stack/transport/diagnostics/counters.h"
+#include "tools/common/interrupt.h"
+#include "tools/common/options.h"
+#include "tools/common/port_options.h"
+#include "tools/common/registration.h"
+#include "tools/common/report.h"
+#include "tools/common/served_at.h"
+#include "tools/file_service/file_protocol.h"
+#include "tools/file_service/session.h"
+#include "tools/pollux/commands.h"
+#include "tools/pollux/file_servers.h"
+#include "tools/pollux/remote.h"
+
+namespace pollux::tools {
+namespace {
+
+struct ServeOptions {
+  PortOptions port;
+  std::string root;
+  uint64_t service_port = 20049;
+  bool read_only = false;
+  bool rpcbind = false;
+  bool json = false;
+};
+
+// What came of it.
+struct ServedFiles {
+  uint64_t calls = 0;
+  transport::Counters counters;
+};
+
+absl::Status Serve(const ServeOptions& options, ServedFiles* served) {
+  if (options.root.empty()) {
+    return absl::InvalidArgumentError("which directory? give --root DIR");
+  }
+  if (auto store = FileStore::Open(options.root); !store.ok()) return store.status();
+  absl::StatusOr<std::unique_ptr<Node>> started = StartNode(options.port, Cores::kMany);
+  if (!started.ok()) return started.status();
+  Node& node = **started;
+  const auto port = static_cast<uint16_t>(options.service_port);
+  auto servers = FileServers::Listen(
+      &node, options.root,
+      {.port = port, .read_only = options.read_only, .log = [&node](const std::string& line) {
+         node.log().Write(absl::StrCat(line, "\n"));
+       }});
+  if (!servers.ok()) return servers.status();
+  SleepUntilInterrupted(kProbeMs);
+  if (const auto conflict = AddressConflict(node)) return absl::AlreadyExistsError(*conflict);
+  const std::vector<cm::Endpoint> endpoints = ServedAt(node, port);
+  std::unique_ptr<Registration> registration;
+  if (options.rpcbind) {
+    auto registered = Registration::Make(kFileProgram, kFileVersion, endpoints);
+    if (!registered.ok()) return registered.status();
+    registration = *std::move(registered);
+  }
+  std::fprintf(stderr, "serving %s at %s on %s\n", options.root.c_str(), ListOf(endpoints).c_str(),
+               Place(options.port.device).c_str());
+  const absl::Status status = StayUntilInterrupted(node);
+  registration.reset();
+  served->calls = (*servers)->calls();
+  (*servers)->Goodbye();
+  served->counters = node.Counters();
+  return status;
+}
+
+}  // namespace
+
+int ServeCommand(int argc, char** argv) {
+  ServeOptions serve;
+  Options options("serve [options]",
+                  "Serves the files of a directory over RPC-over-RDMA, until SIGINT or SIGTERM.");
+  DeclarePortOptions(options, &serve.port);
+  options.Text("root", "DIR", "the directory to serve", &serve.root);
+  options.Number("service-port", "port to listen on (20049)", 1, 65535, &serve.service_port);
+  options.Switch("read-only", "refuse CREATE and WRITE", &serve.read_only);
+  options.Switch("rpcbind", "register with the rpcbind of this host meanwhile (netid rdma, rdma6)",
+                 &serve.rpcbind);
+  options.Switch("json", "at the end, one JSON object on standard output", &serve.json);
+  if (auto operands = options.Parse(argc, argv, 0, 0); !operands.ok()) {
+    return Fail("serve", operands.status());
+  }
+  if (options.help_asked()) {
+    std::printf("%s", options.Help().c_str());
+    return kExitOk;
+  }
+  CatchInterrupts();
+  ServedFiles served;
+  absl::Status status = Serve(serve, &served);
+  if (serve.json) {
+    nlohmann::ordered_json json;
+    json["ok"] = status.ok();
+    if (!status.ok()) json["error"] = std::string(status.message());
+    json["calls"] = served.calls;
+    json["packets_sent"] = served.counters.sent_pkts;
+    json["retransmitted_packets"] = served.counters.retransmitted();
+    AddCongestion(served.counters, &json);
+    status.Update(PrintJson(json));
+  }
+  return status.ok() ? kExitOk : Fail("serve", status);
+}
+
+}  // namespace pollux::tools

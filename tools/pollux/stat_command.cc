@@ -1,0 +1,150 @@
+// pollux stat and pollux connections: what running processes tell of themselves.
+#include <chrono>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "tools/common/interrupt.h"
+#include "tools/common/options.h"
+#include "tools/common/process_stat.h"
+#include "tools/common/report.h"
+#include "tools/common/stat_text.h"
+#include "tools/pollux/commands.h"
+
+namespace pollux::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+struct StatOptions {
+  ProcessChoice choice;
+  bool json = false;
+  bool all = false;
+  bool watch = false;
+  bool recorders = false;
+  uint64_t interval_s = 1;
+};
+
+void Declare(Options& options, StatOptions* stat) {
+  options.Parsed("pid", "PID", "only this process", [stat](const std::string& text) {
+    uint64_t pid = 0;
+    if (!absl::SimpleAtoi(text, &pid) || pid == 0) {
+      return absl::InvalidArgumentError(absl::StrCat("'", text, "' is not a process ID"));
+    }
+    stat->choice.pid = pid;
+    return absl::OkStatus();
+  });
+  options.Text("file-prefix", "NAME", "only processes of this name (pollux-PID)",
+               &stat->choice.file_prefix);
+  options.Switch("json", "one JSON object on standard output instead of text", &stat->json);
+}
+
+// {"processes": [...]}, each by `gather`. A process that ends in the midst is left out; of one that
+// does not answer standard error tells.
+template <class Gather>
+absl::StatusOr<Json> All(const StatOptions& stat, Gather gather) {
+  auto processes = FindProcesses(stat.choice);
+  if (!processes.ok()) return processes.status();
+  Json all = {{"processes", Json::array()}};
+  absl::Status status;
+  for (const std::string& words : processes->silent) std::fprintf(stderr, "%s\n", words.c_str());
+  for (const auto& process : processes->answering) {
+    absl::StatusOr<Json> one = gather(*process);
+    status.Update(one.status());
+    if (one.ok()) all["processes"].push_back(*std::move(one));
+  }
+  if (all["processes"].empty()) return status;
+  return all;
+}
+
+std::string Watched(const StatOptions& stat, const Json& now, const Json& before, double seconds) {
+  std::string text;
+  for (const Json& process : now["processes"]) {
+    const Json* known = nullptr;
+    if (before.is_object()) {
+      for (const Json& one : before["processes"]) {
+        if (one["pid"] == process["pid"]) known = &one;
+      }
+    }
+    absl::StrAppend(&text, text.empty() ? "" : "\n", StatText(process, stat.all, known, seconds));
+  }
+  return text;
+}
+
+absl::Status Stat(const StatOptions& stat) {
+  constexpr char kClearScreen[] = "\033[H\033[2J";
+  Json before;
+  Clock::time_point then;
+  for (;;) {
+    absl::StatusOr<Json> now = All(stat, [](TelemetryClient& one) { return GatherStat(one); });
+    if (!now.ok()) return now.status();
+    const Clock::time_point at = Clock::now();
+    const double seconds = std::chrono::duration<double>(at - then).count();
+    absl::Status printed = stat.json ? PrintJson(*now)
+                                     : PrintOut(absl::StrCat(stat.watch ? kClearScreen : "",
+                                                             Watched(stat, *now, before, seconds)));
+    if (!printed.ok() || !stat.watch) return printed;
+    before = *std::move(now);
+    then = at;
+    SleepUntilInterrupted(static_cast<int>(stat.interval_s * 1000));
+    if (Interrupted()) return absl::OkStatus();
+  }
+}
+
+absl::Status Connections(const StatOptions& stat) {
+  const absl::StatusOr<Json> all =
+      All(stat, [&](TelemetryClient& one) { return GatherConnections(one, stat.recorders); });
+  if (!all.ok()) return all.status();
+  if (stat.json) return PrintJson(*all);
+  std::string text;
+  for (const Json& process : (*all)["processes"]) {
+    absl::StrAppend(&text, text.empty() ? "" : "\n", ConnectionsText(process));
+  }
+  return PrintOut(text);
+}
+
+template <class Run>
+int Command(const char* name, Options& options, int argc, char** argv, Run run) {
+  if (auto operands = options.Parse(argc, argv, 0, 0); !operands.ok()) {
+    return Fail(name, operands.status());
+  }
+  if (options.help_asked()) {
+    std::printf("%s", options.Help().c_str());
+    return kExitOk;
+  }
+  CatchInterrupts(ClosedPipe::kEnds);
+  const absl::Status status = run();
+  return status.ok() ? kExitOk : Fail(name, status);
+}
+
+}  // namespace
+
+int StatCommand(int argc, char** argv) {
+  StatOptions stat;
+  Options options("stat [options]",
+                  "Prints the counters of the pollux processes that run here: cores, ports, CM,\n"
+                  "RPC-over-RDMA, memory, queue pairs.");
+  Declare(options, &stat);
+  options.Switch("all", "counters at zero too", &stat.all);
+  options.Switch("watch",
+                 "again and again, with what has grown per second;\n"
+                 "with --json one object a line",
+                 &stat.watch);
+  options.Number("interval", "seconds between two looks of --watch (1)", 1, 86'400,
+                 &stat.interval_s);
+  return Command("stat", options, argc, argv, [&] { return Stat(stat); });
+}
+
+int ConnectionsCommand(int argc, char** argv) {
+  StatOptions stat;
+  Options options("connections [options]",
+                  "Prints the connections and listeners of the pollux processes that run here.");
+  Declare(options, &stat);
+  options.Switch("recorder", "and the last packets, timers and states of each queue pair",
+                 &stat.recorders);
+  return Command("connections", options, argc, argv, [&] { return Connections(stat); });
+}
+
+}  // namespace pollux::tools
