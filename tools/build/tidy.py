@@ -77,13 +77,34 @@ def compile_commands(execution_root):
     return commands
 
 
-def changed_since(revision):
-    """The sources whose lines, or whose header's, differ between `revision` and the tree."""
-    done = subprocess.run(["git", "diff", "--name-only", "--no-renames", revision, "--", "*.cc",
-                           "*.h"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+def git(*arguments):
+    done = subprocess.run(["git", *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True,
+                          check=False)
     if done.returncode != 0:
-        sys.exit(f"clang-tidy: git diff {revision} ended with status {done.returncode}")
-    return {name[:-2] + ".cc" if name.endswith(".h") else name for name in done.stdout.split()}
+        sys.exit(f"clang-tidy: git {' '.join(arguments)} ended with status {done.returncode}")
+    return done.stdout.split()
+
+
+def changed_since(revision):
+    """The sources whose lines, or whose header's, differ between `revision` and the tree.
+
+    A commit that only moves files (.git-blame-ignore-revs) changes no lines: the nightly run, which
+    looks at everything, would find what it broke.
+    """
+    listed = (ROOT / ".git-blame-ignore-revs").read_text().split()
+    patterns = ["--", "*.cc", "*.h"]
+    names = set()
+    for commit in git("rev-list", "--reverse", f"{revision}..HEAD"):
+        if commit in listed:
+            fields = git("diff-tree", "-r", "-M30%", "-l0", "--no-commit-id", "--name-status",
+                         "--diff-filter=R", commit, *patterns)
+            moved = dict(zip(fields[1::3], fields[2::3]))
+            names = {moved.get(name, name) for name in names}
+        else:
+            names.update(git("diff-tree", "-r", "--no-renames", "--no-commit-id", "--name-only",
+                             commit, *patterns))
+    names.update(git("diff", "--name-only", "--no-renames", "HEAD", *patterns))
+    return {name[:-2] + ".cc" if name.endswith(".h") else name for name in names}
 
 
 def is_test(source):
