@@ -1,12 +1,13 @@
 """Pollux against Linux's soft-RoCE in a virtual machine.
 
-usage: tools/dev interop [--all | --once] [--list] [--json] [--port KIND] [--keep] [CASE...]
+usage: tools/dev interop [--all | --once | --nightly] [--list] [--json] [--port KIND] [--keep] [CASE...]
 
 CASE is a name or a pattern such as 'rping-*'; without any, all but the slow cases, in every
 direction, each direction over another kind of port. With --all, and for cases that are named, every
 direction over every kind of port. With --once, which is what every change must pass, each case in
-one direction and over one kind of port, in turn. A case counts only if its
-capture shows what it is named after. Needs root. Ends with the line `N passed, N failed` (and `,
+one direction and over one kind of port, in turn. With --nightly, the plain run and each slow case in
+one direction and over one kind of port, which change with the number of commits. A case counts only
+if its capture shows what it is named after. Needs root. Ends with the line `N passed, N failed` (and `,
 N skipped`); the exit status is 0 only if nothing failed.
 """
 
@@ -47,6 +48,9 @@ def parse_arguments():
                         help="the slow cases too, and all over every kind of port")
     parser.add_argument("--once", action="store_true",
                         help="each case in one direction and over one kind of port only")
+    parser.add_argument("--nightly", action="store_true",
+                        help="the slow cases too, each in one direction and over one kind of port, "
+                             "which differ from commit to commit")
     parser.add_argument("--list", action="store_true", help="list the cases and end")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of the table")
     parser.add_argument("--port", choices=sorted(network.PORTS), help="over this kind only")
@@ -57,7 +61,7 @@ def parse_arguments():
 
 def choose(options):
     if not options.cases:
-        return [one for one in CASES if options.all or not one.extra]
+        return [one for one in CASES if options.all or options.nightly or not one.extra]
     chosen = [one for one in CASES
               if any(fnmatch.fnmatchcase(one.name, pattern) for pattern in options.cases)]
     for pattern in options.cases:
@@ -164,17 +168,29 @@ def run_one(table, the_case, direction, port, guest, tools, folder, keep):
         shutil.rmtree(folder)
 
 
-def make_plan(options, chosen):
-    """What to run: (case, direction, port), in order."""
+def one_way(one, number, port):
+    """One direction and one kind of port of a case; those of the next number differ."""
+    direction = one.directions[number % len(one.directions)]
+    ports = [kind for kind in one.ports if port in (None, kind)]
+    # Neighbours have other directions, and every second pair of them the other port.
+    return [(one, direction, network.PORTS[kind])
+            for kind in ports[number // 2 % max(len(ports), 1):][:1]]
+
+
+def commits():
+    """How many commits lead to this one; 0 outside a repository."""
+    done = subprocess.run(["git", "rev-list", "--count", "HEAD"], cwd=ROOT, text=True, check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return int(done.stdout or 0)
+
+
+def make_plan(options, chosen, first=0):
+    """What to run: (case, direction, port), in order. Slow cases of --nightly count from `first`."""
     whole = options.all or options.cases or options.port
     plan = []
     for number, one in enumerate(chosen):
-        if options.once:
-            direction = one.directions[number % len(one.directions)]
-            ports = [port for port in one.ports if options.port in (None, port)]
-            # Neighbours have other directions, and every second pair of them the other port.
-            plan += [(one, direction, network.PORTS[port])
-                     for port in ports[number // 2 % max(len(ports), 1):][:1]]
+        if options.once or (options.nightly and one.extra):
+            plan += one_way(one, number if options.once else number + first, options.port)
             continue
         for turn, direction in enumerate(one.directions):
             ports = one.ports if whole else one.ports[(number + turn) % len(one.ports):][:1]
@@ -184,7 +200,7 @@ def make_plan(options, chosen):
 
 
 def run_all(options, chosen, folder):
-    plan = make_plan(options, chosen)
+    plan = make_plan(options, chosen, commits() if options.nightly else 0)
     table = Table(options.json, len(plan))
     try:
         if not is_root():
