@@ -151,7 +151,7 @@ struct ManagerConfig {
 
 // Lives on one worker of the device as a poller, with a QP 1 of its own; all calls are made, all
 // handlers run on that core. Queue pairs may live on any worker: CM moves them through
-// Party::Call. Connections belong to the manager that asks for them, or has the listener that they
+// Actor::Call. Connections belong to the manager that asks for them, or has the listener that they
 // were asked of. A handler may call anything here, DestroyId of its own identifier included, but
 // not destroy the manager. No handler runs inside a call made here.
 class Manager {

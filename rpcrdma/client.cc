@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "rpcrdma/connection/report.h"
 #include "rpcrdma/connection/settings.h"
+#include "rpcrdma/connection/stats.h"
 
 namespace pollux::rpcrdma {
 namespace {
@@ -54,7 +54,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(engine::Worker* worker, c
   }
   std::unique_ptr<Client> client(new Client(worker, manager, std::move(binding), config));
   worker->AddPoller(client.get());
-  worker->AddReporter(client.get());
+  worker->AddStatsProvider(client.get());
   OfferTopic();
   return client;
 }
@@ -70,15 +70,15 @@ Client::Client(engine::Worker* worker, cm::Manager* manager, oncrpc::ProgramBind
 
 Client::~Client() {
   worker_->RemovePoller(this);
-  worker_->RemoveReporter(this);
+  worker_->RemoveStatsProvider(this);
   if (state_ == State::kIdle) return;
   leaving_ = true;
   if (!ending_) end_status_ = absl::CancelledError("the client is gone");
   TakeDown();
 }
 
-bool Client::Tell(const Question& question, Report* report) {
-  return rpcrdma::Tell(question, "client", connected() ? 1 : 0, counters_, report);
+bool Client::Collect(const StatsQuery& query, Stats* stats) {
+  return rpcrdma::Collect(query, "client", connected() ? 1 : 0, counters_, stats);
 }
 
 absl::Status Client::Connect(const cm::Endpoint& server,
@@ -208,8 +208,8 @@ void Client::OnEstablished(const cm::Event& event) {
                                                .counters = &counters_},
                                   Responder::Caller{.address = server_.address}, shares.reverse);
   link_.responder->SetTerms(ReverseTerms(negotiated_));
-  link_.duplex = std::make_unique<Duplex>(Direction::kReply, link_.responder.get(), shares.reverse,
-                                          requester_.get());
+  link_.demux = std::make_unique<MessageDemux>(Direction::kReply, link_.responder.get(),
+                                               shares.reverse, requester_.get());
   requester_->Attach(link_.connection.get(), ForwardTerms(negotiated_), shares.forward);
   if (on_connected_) std::exchange(on_connected_, nullptr)(absl::OkStatus());
 }
@@ -241,7 +241,7 @@ void Client::End(absl::Status status) {
 bool Client::Poll(uint64_t /*now_ns*/) {
   bool busy = false;
   if (state_ == State::kConnected || state_ == State::kDisconnecting) {
-    busy = link_.connection->Poll(*link_.duplex);
+    busy = link_.connection->Poll(*link_.demux);
     busy |= link_.responder->Poll();
     // One that is being disconnected breaks at once; the answer to the DREQ ends it, since a
     // program that leaves before may take the DREQ with it.

@@ -15,7 +15,7 @@
 #include "oncrpc/call.h"
 #include "rpcrdma/connection/connection.h"
 #include "rpcrdma/connection/counters.h"
-#include "rpcrdma/connection/duplex.h"
+#include "rpcrdma/connection/message_demux.h"
 #include "rpcrdma/connection/refusal_log.h"
 #include "rpcrdma/requester/requester.h"
 #include "rpcrdma/responder/lost_replies.h"
@@ -24,7 +24,7 @@
 #include "rpcrdma/responder/reply_cache.h"
 #include "rpcrdma/responder/responder.h"
 #include "rpcrdma/wire/negotiated.h"
-#include "stack/base/report.h"
+#include "stack/base/stats.h"
 #include "stack/engine/loop/timing_wheel.h"
 #include "stack/engine/loop/worker.h"
 
@@ -68,7 +68,7 @@ struct ClientConfig {
 
 // Lives on one worker, on which the CM manager lives too; every call is made and every callback
 // runs on its core. Callbacks may call anything here but the destructor.
-class Client : public engine::Poller, private Reporter {
+class Client : public engine::Poller, private StatsProvider {
  public:
   // InvalidArgument for a binding that does not hold, or sizes past their bounds. `worker` and
   // `manager` outlive the client.
@@ -138,11 +138,11 @@ class Client : public engine::Poller, private Reporter {
   struct Link {
     std::unique_ptr<Connection> connection;
     std::unique_ptr<Responder> responder;  // once established
-    std::unique_ptr<Duplex> duplex;
+    std::unique_ptr<MessageDemux> demux;
   };
 
   absl::Status StartConnecting();
-  bool Tell(const Question& question, Report* report) override;
+  bool Collect(const StatsQuery& query, Stats* stats) override;
   void OnEvent(const cm::Event& event);
   void OnRouteResolved();
   void OnBound(const absl::Status& status);

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "rpcrdma/connection/report.h"
 #include "rpcrdma/connection/settings.h"
+#include "rpcrdma/connection/stats.h"
 
 namespace pollux::rpcrdma {
 namespace {
@@ -40,7 +40,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(engine::Worker* worker, c
   }
   std::unique_ptr<Server> server(new Server(worker, manager, config));
   worker->AddPoller(server.get());
-  worker->AddReporter(server.get());
+  worker->AddStatsProvider(server.get());
   OfferTopic();
   return server;
 }
@@ -55,13 +55,13 @@ Server::Server(engine::Worker* worker, cm::Manager* manager, const ServerConfig&
 
 Server::~Server() {
   worker_->RemovePoller(this);
-  worker_->RemoveReporter(this);
+  worker_->RemoveStatsProvider(this);
   if (listener_ != nullptr) manager_->DestroyId(listener_);
   for (auto& peer : peers_) TakeDown(*peer);
 }
 
-bool Server::Tell(const Question& question, Report* report) {
-  return rpcrdma::Tell(question, "server", peers_.size(), counters_, report);
+bool Server::Collect(const StatsQuery& query, Stats* stats) {
+  return rpcrdma::Collect(query, "server", peers_.size(), counters_, stats);
 }
 
 absl::Status Server::RegisterProgram(Program program) { return programs_.Add(std::move(program)); }
@@ -217,8 +217,8 @@ absl::Status Server::OpenReverse(uint64_t connection, oncrpc::ProgramBinding bin
                       .credential = credential},
       &counters_);
   const Shares shares = SharesOf(config_.credits, config_.reverse_credits);
-  reverse->duplex = std::make_unique<Duplex>(Direction::kCall, peer->responder.get(),
-                                             shares.forward, reverse->requester.get());
+  reverse->demux = std::make_unique<MessageDemux>(Direction::kCall, peer->responder.get(),
+                                                  shares.forward, reverse->requester.get());
   reverse->requester->Attach(peer->connection.get(), ReverseTerms(peer->info.negotiated),
                              shares.reverse);
   peer->reverse = std::move(reverse);
@@ -274,7 +274,7 @@ bool Server::PollPeer(Peer& peer) {
   bool busy = false;
   if (peer.state == kAccepting || peer.state == kConnected) {
     if (peer.reverse != nullptr) {
-      busy = peer.connection->Poll(*peer.reverse->duplex);
+      busy = peer.connection->Poll(*peer.reverse->demux);
     } else {
       busy = peer.connection->Poll(*peer.responder);
     }

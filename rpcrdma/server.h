@@ -14,7 +14,7 @@
 #include "oncrpc/call.h"
 #include "rpcrdma/connection/connection.h"
 #include "rpcrdma/connection/counters.h"
-#include "rpcrdma/connection/duplex.h"
+#include "rpcrdma/connection/message_demux.h"
 #include "rpcrdma/connection/refusal_log.h"
 #include "rpcrdma/requester/requester.h"
 #include "rpcrdma/responder/buffer_pool.h"
@@ -26,7 +26,7 @@
 #include "rpcrdma/responder/responder.h"
 #include "rpcrdma/responder/stalled_clients.h"
 #include "rpcrdma/wire/negotiated.h"
-#include "stack/base/report.h"
+#include "stack/base/stats.h"
 #include "stack/engine/loop/worker.h"
 
 namespace pollux::rpcrdma {
@@ -56,7 +56,7 @@ struct ServerConfig {
 // callback runs on its core. Handlers may call anything but the destructor. Where a device has
 // several workers, a server on each of them at one port makes one service: clients are divided
 // among them by address (cm::Placement::kByClient).
-class Server : public engine::Poller, private Reporter {
+class Server : public engine::Poller, private StatsProvider {
  public:
   static absl::StatusOr<std::unique_ptr<Server>> Create(engine::Worker* worker,
                                                         cm::Manager* manager,
@@ -113,7 +113,7 @@ class Server : public engine::Poller, private Reporter {
   struct Reverse {
     oncrpc::ProgramBinding binding;
     std::unique_ptr<Requester> requester;
-    std::unique_ptr<Duplex> duplex;
+    std::unique_ptr<MessageDemux> demux;
   };
   struct Peer {
     enum class State : uint8_t {
@@ -136,7 +136,7 @@ class Server : public engine::Poller, private Reporter {
   };
 
   Server(engine::Worker* worker, cm::Manager* manager, const ServerConfig& config);
-  bool Tell(const Question& question, Report* report) override;
+  bool Collect(const StatsQuery& query, Stats* stats) override;
   void OnEvent(const cm::Event& event);
   void OnConnectRequest(const cm::Event& event);
   absl::Status Admit(const cm::Event& event);

@@ -18,7 +18,7 @@ constexpr size_t kReqUserBytes = Req::kPrivateBytes - kCmaHeaderBytes;
 }  // namespace
 
 absl::Status ManagerImpl::Connect(Id* id, const ConnectionParam& param) {
-  Connection& connection = Of(id);
+  CmConnection& connection = Of(id);
   if (connection.port_space() == RDMA_PS_UDP) return ConnectUd(connection, param);
   if (connection.state != State::kRouteResolved) {
     return absl::FailedPreconditionError(
@@ -52,7 +52,7 @@ uint8_t ManagerImpl::OwnAckTimeout() const {
   return AckTimeoutCode(config_.packet_lifetime, config_.target_ack_delay);
 }
 
-Req ManagerImpl::BuildReq(const Connection& connection, const ConnectionParam& param) const {
+Req ManagerImpl::BuildReq(const CmConnection& connection, const ConnectionParam& param) const {
   Req req;
   req.local_comm_id = connection.local_comm_id;
   req.service_id = ServiceId{connection.port_space(), connection.peer().port}.ToWire();
@@ -85,7 +85,7 @@ Req ManagerImpl::BuildReq(const Connection& connection, const ConnectionParam& p
   return req;
 }
 
-bool ManagerImpl::AskWithLowerMtu(const Origin& origin, Connection& connection, const Rej& rej) {
+bool ManagerImpl::AskWithLowerMtu(const Origin& origin, CmConnection& connection, const Rej& rej) {
   if (rej.reason != static_cast<uint16_t>(RejectReason::kInvalidMtu)) return false;
   // A REQ that was sent twice is rejected twice; the new one has a transaction of its own.
   if (connection.mtu_lowered && origin.transaction_id != connection.transaction_id) {
@@ -115,7 +115,7 @@ void ManagerImpl::Handle(const Origin& origin, const Rep& rep) {
     return Reject(origin, rep.remote_comm_id, rep.local_comm_id, AboutMessage::kRep,
                   RejectReason::kInvalidCommId);
   }
-  Connection* connection = FindFor(origin, rep.local_comm_id, rep.remote_comm_id);
+  CmConnection* connection = FindFor(origin, rep.local_comm_id, rep.remote_comm_id);
   if (connection == nullptr) return;
   if (connection->state == State::kEstablished) {
     CountDuplicate(Attribute::kRep);  // the RTU was lost
@@ -140,7 +140,7 @@ void ManagerImpl::Handle(const Origin& origin, const Rep& rep) {
   }
   if (rep.local_comm_id == 0) return refuse(RejectReason::kInvalidCommId, -EINVAL);
   if (!CanBeConnected(rep.local_qpn)) return refuse(RejectReason::kUnsupportedRequest, -EINVAL);
-  Connection* old = table_.FindByPeerQpn(rep.local_ca_guid, rep.local_qpn);
+  CmConnection* old = table_.FindByPeerQpn(rep.local_ca_guid, rep.local_qpn);
   const bool ended = old == nullptr || EndStale(origin, *old);
   if (!ended || table_.FindByPeerCommId(rep.local_ca_guid, rep.local_comm_id) != nullptr) {
     return refuse(RejectReason::kStaleConnection, -ESTALE);
@@ -170,7 +170,7 @@ void ManagerImpl::Handle(const Origin& origin, const Rep& rep) {
   MoveQpToRts(*connection, State::kRepRcvd, &ManagerImpl::OnActiveQpReady);
 }
 
-void ManagerImpl::OnActiveQpReady(Connection& connection, absl::Status status) {
+void ManagerImpl::OnActiveQpReady(CmConnection& connection, absl::Status status) {
   if (!status.ok()) {
     EndWithoutQp(connection, AboutMessage::kRep);
     return Deliver(connection, RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL);
@@ -181,7 +181,7 @@ void ManagerImpl::OnActiveQpReady(Connection& connection, absl::Status status) {
 }
 
 absl::Status ManagerImpl::Establish(Id* id) {
-  Connection& connection = Of(id);
+  CmConnection& connection = Of(id);
   if (connection.state != State::kRepRcvd || connection.binding != QpBinding::kUsers) {
     return absl::FailedPreconditionError(
         "establish: no connect response waits for a queue pair of your own");
@@ -191,7 +191,7 @@ absl::Status ManagerImpl::Establish(Id* id) {
   return absl::OkStatus();
 }
 
-void ManagerImpl::DeliverResponse(Connection& connection, rdma_cm_event_type type) {
+void ManagerImpl::DeliverResponse(CmConnection& connection, rdma_cm_event_type type) {
   Deliver(connection, {.type = type,
                        .param = {.private_data = connection.peer_private_data,
                                  .responder_resources = connection.offered_responder_resources,
@@ -203,7 +203,7 @@ void ManagerImpl::DeliverResponse(Connection& connection, rdma_cm_event_type typ
                                  .srq = connection.peer_has_srq}});
 }
 
-void ManagerImpl::SendRtu(const Connection& connection) {
+void ManagerImpl::SendRtu(const CmConnection& connection) {
   Rtu rtu;
   rtu.local_comm_id = connection.local_comm_id;
   rtu.remote_comm_id = connection.remote_comm_id;

@@ -6,7 +6,7 @@
 
 namespace pollux::cm {
 
-absl::Status ManagerImpl::Bind(Connection& connection, const Endpoint& local) {
+absl::Status ManagerImpl::Bind(CmConnection& connection, const Endpoint& local) {
   if (local.address != Gid{} && !environment_->GidIndex(local.address)) {
     return absl::NotFoundError(absl::StrCat("bind: ", ToString(local),
                                             " is at no address of this device; all zeros stand "
@@ -24,7 +24,7 @@ absl::Status ManagerImpl::Bind(Connection& connection, const Endpoint& local) {
 }
 
 absl::Status ManagerImpl::BindAddr(Id* id, const Endpoint& local) {
-  Connection& connection = Of(id);
+  CmConnection& connection = Of(id);
   if (connection.state != State::kIdle || connection.has_port) {
     return absl::FailedPreconditionError("bind: the identifier has an address already");
   }
@@ -32,7 +32,7 @@ absl::Status ManagerImpl::BindAddr(Id* id, const Endpoint& local) {
 }
 
 absl::Status ManagerImpl::SetReuseAddress(Id* id, bool reuse) {
-  Connection& connection = Of(id);
+  CmConnection& connection = Of(id);
   if (connection.state == State::kListen || (!reuse && connection.has_port)) {
     return absl::FailedPreconditionError(
         "reuse address: say so before the identifier listens, and take it back before it is bound");
@@ -42,7 +42,7 @@ absl::Status ManagerImpl::SetReuseAddress(Id* id, bool reuse) {
 }
 
 absl::Status ManagerImpl::SetIpv6Only(Id* id, bool only) {
-  Connection& connection = Of(id);
+  CmConnection& connection = Of(id);
   if (connection.state != State::kIdle) {
     return absl::FailedPreconditionError(
         "IPv6 only: say so before the identifier listens or connects");
@@ -60,7 +60,7 @@ absl::Status ManagerImpl::SetIpv6Only(Id* id, bool only) {
 }
 
 Manager::Path ManagerImpl::QueryPath(const Id& id) const {
-  const auto& connection = static_cast<const Connection&>(id);
+  const auto& connection = static_cast<const CmConnection&>(id);
   const bool agreed = connection.remote_qpn != 0;
   return {.mtu = agreed ? connection.path_mtu : environment_->active_mtu(),
           .traffic_class = connection.traffic_class,
@@ -69,7 +69,7 @@ Manager::Path ManagerImpl::QueryPath(const Id& id) const {
 }
 
 absl::Status ManagerImpl::Listen(Id* id, uint16_t port, uint32_t backlog, Placement placement) {
-  Connection& connection = Of(id);
+  CmConnection& connection = Of(id);
   if (connection.state != State::kIdle) {
     return absl::FailedPreconditionError("listen: the identifier is in use already");
   }
@@ -91,7 +91,7 @@ absl::Status ManagerImpl::Listen(Id* id, uint16_t port, uint32_t backlog, Placem
 }
 
 absl::Status ManagerImpl::ResolveAddr(Id* id, const Endpoint& destination, uint32_t timeout_ms) {
-  Connection& connection = Of(id);
+  CmConnection& connection = Of(id);
   if (connection.state != State::kIdle) {
     return absl::FailedPreconditionError(
         "resolve address: the identifier is resolved, listening or connected already");
@@ -121,7 +121,7 @@ absl::Status ManagerImpl::ResolveAddr(Id* id, const Endpoint& destination, uint3
 }
 
 absl::Status ManagerImpl::SetTypeOfService(Id* id, uint8_t type_of_service) {
-  Connection& connection = Of(id);
+  CmConnection& connection = Of(id);
   switch (connection.state) {
     case State::kIdle:
     case State::kResolving:
@@ -135,7 +135,7 @@ absl::Status ManagerImpl::SetTypeOfService(Id* id, uint8_t type_of_service) {
 }
 
 absl::Status ManagerImpl::ResolveRoute(Id* id, uint32_t /*timeout_ms*/) {
-  Connection& connection = Of(id);
+  CmConnection& connection = Of(id);
   if (connection.state != State::kAddressResolved) {
     return absl::FailedPreconditionError("resolve route: resolve the address first");
   }

@@ -100,14 +100,14 @@ TEST_F(AddressTest, RequestsFindTheListenerOfTheirPortSpace) {
   client.Prepare(server.address);
   ASSERT_TRUE(client.Connect().ok());
   EXPECT_EQ(LastSent<Req>().service_id, (ServiceId{RDMA_PS_IB, kPort}.ToWire()));
-  ASSERT_TRUE(world.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_REJECTED); }));
+  ASSERT_TRUE(network.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_REJECTED); }));
   EXPECT_EQ(client.Last().status, 8);
   server.port_space = RDMA_PS_IB;
   server.Listen();
   server.AcceptAll();
   client.Prepare(server.address);
   ASSERT_TRUE(client.Connect().ok());
-  ASSERT_TRUE(world.RunUntil([&] { return BothEstablished(); }));
+  ASSERT_TRUE(network.RunUntil([&] { return BothEstablished(); }));
   EXPECT_EQ(server.id->port_space(), RDMA_PS_IB);
   // A REQ does not reach a listener for UD.
   Id* udp = New(RDMA_PS_UDP);
@@ -130,11 +130,11 @@ TEST_F(AddressTest, ABoundListenerGoesBeforeTheOneForAny) {
   };
   client.Prepare(server.address);
   ASSERT_TRUE(client.Connect().ok());
-  ASSERT_TRUE(world.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_REJECTED); }));
+  ASSERT_TRUE(network.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_REJECTED); }));
   EXPECT_EQ(client.Last().status, 8);
   client.Prepare(second_);
   ASSERT_TRUE(client.Connect().ok());
-  ASSERT_TRUE(world.RunUntil([&] { return asked != nullptr; }));
+  ASSERT_TRUE(network.RunUntil([&] { return asked != nullptr; }));
   EXPECT_EQ(asked, second);
 }
 
@@ -145,10 +145,10 @@ TEST_F(AddressTest, ConnectionsKeepTheAddressThatWasAsked) {
   EXPECT_EQ(server.listener->local().address, Gid{});
   client.Prepare(second_);
   ASSERT_TRUE(client.Connect().ok());
-  ASSERT_TRUE(world.RunUntil([&] { return BothEstablished(); }));
+  ASSERT_TRUE(network.RunUntil([&] { return BothEstablished(); }));
   EXPECT_EQ(server.id->local().address, second_);
   EXPECT_EQ(server.qp().attr.ah_attr.grh.sgid_index, 1);
-  for (const Datagram& datagram : world.log) {
+  for (const Datagram& datagram : network.log) {
     EXPECT_TRUE(datagram.from == second_ || datagram.to == second_);
   }
 }
@@ -161,7 +161,7 @@ TEST_F(AddressTest, TypeOfServiceOfBothSides) {
   ASSERT_TRUE(client.Connect().ok());
   EXPECT_FALSE(client.manager->SetTypeOfService(client.id, 0).ok());
   EXPECT_EQ(LastSent<Req>().primary.traffic_class, 0x68);
-  ASSERT_TRUE(world.RunUntil([&] { return BothEstablished(); }));
+  ASSERT_TRUE(network.RunUntil([&] { return BothEstablished(); }));
   EXPECT_EQ(client.qp().attr.ah_attr.grh.traffic_class, 0x68);
   EXPECT_EQ(server.qp().attr.ah_attr.grh.traffic_class, 0x68);
   EXPECT_EQ(client.manager->QueryPath(*client.id).traffic_class, 0x68);

@@ -83,7 +83,7 @@ TEST_F(ManagerTest, ConnectsAndNegotiates) {
 TEST_F(ManagerTest, ThePassiveSideTakesTheSmallerMtuOfTheRequest) {
   client.env->mtu = IBV_MTU_512;
   Establish();
-  EXPECT_EQ(world.CountSent(Attribute::kReq), 1);
+  EXPECT_EQ(network.CountSent(Attribute::kReq), 1);
   EXPECT_EQ(client.qp().attr.path_mtu, IBV_MTU_512);
   EXPECT_EQ(server.qp().attr.path_mtu, IBV_MTU_512);
   EXPECT_EQ(server.manager->QueryPath(*server.id).mtu, IBV_MTU_512) << "of a port with 4096";
@@ -92,14 +92,14 @@ TEST_F(ManagerTest, ThePassiveSideTakesTheSmallerMtuOfTheRequest) {
 TEST_F(ManagerTest, ALargerMtuThanThePeersIsAskedForAgainLower) {
   server.env->mtu = IBV_MTU_1024;
   // Also when the first REQ comes twice, and so is rejected twice.
-  world.network = [](const Datagram& datagram) {
+  network.copies_of = [](const Datagram& datagram) {
     const std::optional<Mad> mad = ParseMad(datagram.mad);
     const Req* req = std::get_if<Req>(&mad->message);
     return req != nullptr && req->path_mtu == IBV_MTU_4096 ? 2 : 1;
   };
   Establish();
-  EXPECT_EQ(world.CountSent(Attribute::kReq), 2);
-  EXPECT_EQ(world.CountSent(Attribute::kRej), 2);
+  EXPECT_EQ(network.CountSent(Attribute::kReq), 2);
+  EXPECT_EQ(network.CountSent(Attribute::kRej), 2);
   const Rej rej = LastSent<Rej>();
   EXPECT_EQ(rej.reason, 26);
   EXPECT_EQ(rej.message_rejected, 0);
@@ -121,7 +121,7 @@ TEST_F(ManagerTest, RejectionsByMtuThatEndTheAttempt) {
   for (const Case& c : {Case{0, 1}, {1, 0}, {1, 5}, {1, 15}, {1, 2}}) {
     SCOPED_TRACE(testing::Message() << +c.info_length << ' ' << +c.largest);
     client.Prepare(server.address);
-    world.network = [](const Datagram&) { return 0; };
+    network.copies_of = [](const Datagram&) { return 0; };
     ASSERT_TRUE(client.Connect().ok());
     const auto reject = [&] {
       Rej rej;
@@ -130,7 +130,7 @@ TEST_F(ManagerTest, RejectionsByMtuThatEndTheAttempt) {
       rej.reject_info_length = c.info_length;
       rej.ari[0] = c.largest;
       MadBuffer mad;
-      EmitMad({.transaction_id = ParseMadHeader(world.log.back().mad)->transaction_id}, rej, mad);
+      EmitMad({.transaction_id = ParseMadHeader(network.log.back().mad)->transaction_id}, rej, mad);
       client.env->Receive(server.address, mad);
     };
     reject();
@@ -139,7 +139,7 @@ TEST_F(ManagerTest, RejectionsByMtuThatEndTheAttempt) {
       EXPECT_FALSE(client.Saw(RDMA_CM_EVENT_REJECTED));
       reject();
     }
-    ASSERT_TRUE(world.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_REJECTED); }));
+    ASSERT_TRUE(network.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_REJECTED); }));
     EXPECT_EQ(client.Last().status, 26);
     client.manager->DestroyId(client.id);
   }
@@ -160,19 +160,19 @@ TEST_F(ManagerTest, RequestLooksLikeLinuxs) {
   EXPECT_EQ(cma->source, client.address);
   EXPECT_EQ(cma->destination, server.address);
   // One transaction from REQ to RTU.
-  EXPECT_EQ(ParseMadHeader(world.log[0].mad)->transaction_id,
-            ParseMadHeader(world.log[2].mad)->transaction_id);
+  EXPECT_EQ(ParseMadHeader(network.log[0].mad)->transaction_id,
+            ParseMadHeader(network.log[2].mad)->transaction_id);
 }
 
 TEST_F(ManagerTest, QueuePairReceivesBeforeTheReplyLeaves) {
   server.env->moves_held = true;
   Start();
   server.on_event = nullptr;
-  world.Run(kSecond / 100);
-  EXPECT_EQ(world.CountSent(Attribute::kRep), 0);
+  network.Run(kSecond / 100);
+  EXPECT_EQ(network.CountSent(Attribute::kRep), 0);
   server.env->moves_held = false;
   server.AcceptAll();
-  world.network = [&](const Datagram& datagram) {
+  network.copies_of = [&](const Datagram& datagram) {
     if (ParseMadHeader(datagram.mad)->attribute == Attribute::kRep) {
       EXPECT_EQ(server.qp().attr.qp_state, IBV_QPS_RTS);
     }
@@ -182,7 +182,7 @@ TEST_F(ManagerTest, QueuePairReceivesBeforeTheReplyLeaves) {
   client.manager->DestroyId(client.id);
   client.Prepare(server.address);
   ASSERT_TRUE(client.Connect().ok());
-  EXPECT_TRUE(world.RunUntil([&] { return BothEstablished(); }));
+  EXPECT_TRUE(network.RunUntil([&] { return BothEstablished(); }));
 }
 
 TEST_F(ManagerTest, ReplyHasRoomForSoMuchPrivateData) {
@@ -201,7 +201,7 @@ TEST_F(ManagerTest, ReplyHasRoomForSoMuchPrivateData) {
   };
   client.Prepare(server.address);
   ASSERT_TRUE(client.Connect().ok());
-  EXPECT_TRUE(world.RunUntil([&] { return BothEstablished(); }));
+  EXPECT_TRUE(network.RunUntil([&] { return BothEstablished(); }));
 }
 
 TEST_F(ManagerTest, ConsumerRejects) {
@@ -217,7 +217,7 @@ TEST_F(ManagerTest, ConsumerRejects) {
   };
   client.Prepare(server.address);
   ASSERT_TRUE(client.Connect().ok());
-  ASSERT_TRUE(world.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_REJECTED); }));
+  ASSERT_TRUE(network.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_REJECTED); }));
   EXPECT_EQ(client.Last().status, 28);
   ASSERT_EQ(client.Last().private_data.size(), 148u);
   EXPECT_EQ(client.Last().private_data[1], 8);
@@ -231,7 +231,7 @@ TEST_F(ManagerTest, ConsumerRejects) {
 TEST_F(ManagerTest, NoListener) {
   client.Prepare(server.address);
   ASSERT_TRUE(client.Connect().ok());
-  ASSERT_TRUE(world.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_REJECTED); }));
+  ASSERT_TRUE(network.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_REJECTED); }));
   EXPECT_EQ(client.Last().status, 8);
   EXPECT_EQ(LastSent<Rej>().remote_comm_id, LastSent<Req>().local_comm_id);
   EXPECT_FALSE(client.Connect().ok());  // once
@@ -240,54 +240,54 @@ TEST_F(ManagerTest, NoListener) {
 }
 
 TEST_F(ManagerTest, GivesUpAfterFifteenRetries) {
-  world.network = [](const Datagram&) { return 0; };
-  const uint64_t start_ns = world.now_ns;
+  network.copies_of = [](const Datagram&) { return 0; };
+  const uint64_t start_ns = network.now_ns;
   Start();
-  ASSERT_TRUE(world.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_UNREACHABLE); }));
+  ASSERT_TRUE(network.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_UNREACHABLE); }));
   EXPECT_EQ(client.Last().status, -ETIMEDOUT);
-  EXPECT_EQ(world.CountSent(Attribute::kReq), 16);
+  EXPECT_EQ(network.CountSent(Attribute::kReq), 16);
   EXPECT_EQ(client.manager->counters().of(Attribute::kReq).retries, 15u);
   const uint64_t interval_ns = 2 * TimeoutNs(16) + TimeoutNs(20);
-  EXPECT_GE(world.now_ns - start_ns, 16 * interval_ns);
-  EXPECT_LE(world.now_ns - start_ns, 16 * interval_ns + kSecond / 10);
+  EXPECT_GE(network.now_ns - start_ns, 16 * interval_ns);
+  EXPECT_LE(network.now_ns - start_ns, 16 * interval_ns + kSecond / 10);
   EXPECT_EQ(LastSent<Rej>().reason, 4);
   client.manager->DestroyId(client.id);
   ExpectNothingLeft();
 }
 
 TEST_F(ManagerTest, PassiveSideGivesUpWithoutRtu) {
-  world.network = [&](const Datagram& datagram) {
+  network.copies_of = [&](const Datagram& datagram) {
     return ParseMadHeader(datagram.mad)->attribute == Attribute::kRep ? 0 : 1;
   };
   Start();
-  ASSERT_TRUE(world.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_UNREACHABLE); }));
-  ASSERT_TRUE(world.RunUntil(
+  ASSERT_TRUE(network.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_UNREACHABLE); }));
+  ASSERT_TRUE(network.RunUntil(
       [&] { return server.Saw(RDMA_CM_EVENT_REJECTED) || server.Saw(RDMA_CM_EVENT_UNREACHABLE); }));
-  world.Run(kSecond / 100);
+  network.Run(kSecond / 100);
   EXPECT_EQ(server.qp().attr.qp_state, IBV_QPS_ERR);
 }
 
 TEST_F(ManagerTest, PassiveSideGivesUpWhenNothingComesBack) {
   Start();
-  world.network = [&](const Datagram& datagram) {
+  network.copies_of = [&](const Datagram& datagram) {
     return ParseMadHeader(datagram.mad)->attribute == Attribute::kReq ? 1 : 0;
   };
-  ASSERT_TRUE(world.RunUntil([&] { return server.Saw(RDMA_CM_EVENT_UNREACHABLE); }));
+  ASSERT_TRUE(network.RunUntil([&] { return server.Saw(RDMA_CM_EVENT_UNREACHABLE); }));
   EXPECT_EQ(server.manager->counters().of(Attribute::kRep).retries, 15u);
   EXPECT_FALSE(server.Saw(RDMA_CM_EVENT_TIMEWAIT_EXIT));  // the queue pair may have been sent to
-  ASSERT_TRUE(world.RunUntil([&] { return server.Saw(RDMA_CM_EVENT_TIMEWAIT_EXIT); }));
+  ASSERT_TRUE(network.RunUntil([&] { return server.Saw(RDMA_CM_EVENT_TIMEWAIT_EXIT); }));
   EXPECT_EQ(server.qp().attr.qp_state, IBV_QPS_ERR);
 }
 
 TEST_F(ManagerTest, RepeatedRequestBringsTheReplyAgain) {
   Lose(Attribute::kRep, 1);
   Start();
-  ASSERT_TRUE(world.RunUntil([&] { return world.CountSent(Attribute::kRep) == 1; }));
-  const uint64_t start_ns = world.now_ns;
+  ASSERT_TRUE(network.RunUntil([&] { return network.CountSent(Attribute::kRep) == 1; }));
+  const uint64_t start_ns = network.now_ns;
   Inject(server, client.address, LastSent<Req>());
-  EXPECT_EQ(world.CountSent(Attribute::kRep), 2);
-  ASSERT_TRUE(world.RunUntil([&] { return BothEstablished(); }));
-  EXPECT_LT(world.now_ns - start_ns, kSecond);  // no time-out was waited for
+  EXPECT_EQ(network.CountSent(Attribute::kRep), 2);
+  ASSERT_TRUE(network.RunUntil([&] { return BothEstablished(); }));
+  EXPECT_LT(network.now_ns - start_ns, kSecond);  // no time-out was waited for
 }
 
 TEST_F(ManagerTest, LostReply) {
@@ -316,15 +316,15 @@ TEST_F(ManagerTest, LostRtuIsRepeated) {
 TEST_F(ManagerTest, FirstPacketEstablishes) {
   Lose(Attribute::kRtu, 100);
   Start();
-  ASSERT_TRUE(world.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_ESTABLISHED); }));
+  ASSERT_TRUE(network.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_ESTABLISHED); }));
   EXPECT_FALSE(server.Saw(RDMA_CM_EVENT_ESTABLISHED));
   server.manager->Notify(server.id, IBV_EVENT_COMM_EST);
   EXPECT_FALSE(server.Saw(RDMA_CM_EVENT_ESTABLISHED));  // not from inside the call
-  const uint64_t start_ns = world.now_ns;
-  ASSERT_TRUE(world.RunUntil([&] { return server.Saw(RDMA_CM_EVENT_ESTABLISHED); }));
-  EXPECT_EQ(world.now_ns, start_ns);
+  const uint64_t start_ns = network.now_ns;
+  ASSERT_TRUE(network.RunUntil([&] { return server.Saw(RDMA_CM_EVENT_ESTABLISHED); }));
+  EXPECT_EQ(network.now_ns, start_ns);
   server.manager->Notify(server.id, IBV_EVENT_COMM_EST);
-  world.Run(100 * kSecond);
+  network.Run(100 * kSecond);
   EXPECT_EQ(server.events.size(), 2u);
 }
 
@@ -347,8 +347,8 @@ TEST_F(ManagerTest, ZeroAckTimeoutDoesNotMeanForEver) {
   req.local_qpn ^= 0x800;
   req.primary.ack_timeout = 0;
   Inject(server, client.address, req);
-  ASSERT_TRUE(world.RunUntil([&] { return server.qps.size() == 2; }));
-  ASSERT_TRUE(world.RunUntil([&] { return server.qp().attr.qp_state == IBV_QPS_RTS; }));
+  ASSERT_TRUE(network.RunUntil([&] { return server.qps.size() == 2; }));
+  ASSERT_TRUE(network.RunUntil([&] { return server.qp().attr.qp_state == IBV_QPS_RTS; }));
   EXPECT_EQ(server.qp().attr.timeout, 17);
 }
 
@@ -356,14 +356,14 @@ TEST_F(ManagerTest, MraBuysTime) {
   server.Listen();
   client.Prepare(server.address);
   ASSERT_TRUE(client.Connect().ok());
-  const uint64_t start_ns = world.now_ns;
+  const uint64_t start_ns = network.now_ns;
   Mra mra;
   mra.local_comm_id = 77;
   mra.remote_comm_id = LastSent<Req>().local_comm_id;
   mra.service_timeout = 24;
   Inject(client, server.address, mra);
-  ASSERT_TRUE(world.RunUntil([&] { return world.CountSent(Attribute::kReq) == 2; }));
-  EXPECT_GE(world.now_ns - start_ns, TimeoutNs(24));
+  ASSERT_TRUE(network.RunUntil([&] { return network.CountSent(Attribute::kReq) == 2; }));
+  EXPECT_GE(network.now_ns - start_ns, TimeoutNs(24));
   mra.message_mraed = 1;  // of a REP there was none
   Inject(client, server.address, mra);
   EXPECT_EQ(client.drop(MadDrop::kWrongState), 1u);
@@ -375,7 +375,7 @@ TEST_F(ManagerTest, AddressErrors) {
   client.env->resolvable = false;
   EXPECT_TRUE(client.manager->ResolveAddr(client.id, {server.address, kPort}, 100).ok());
   EXPECT_FALSE(client.manager->ResolveAddr(client.id, {server.address, kPort}, 100).ok());
-  ASSERT_TRUE(world.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_ADDR_ERROR); }));
+  ASSERT_TRUE(network.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_ADDR_ERROR); }));
   EXPECT_EQ(client.Last().status, -ETIMEDOUT);
   EXPECT_EQ(client.manager->CreateId(RDMA_PS_IPOIB, client.Handler()).status().code(),
             absl::StatusCode::kUnimplemented);
@@ -412,28 +412,28 @@ TEST_F(ManagerTest, QueuePairThatWillNotMove) {
     server.Bind(event.id);
   };
   ASSERT_TRUE(client.Connect().ok());
-  ASSERT_TRUE(world.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_REJECTED); }));
+  ASSERT_TRUE(network.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_REJECTED); }));
   EXPECT_EQ(client.Last().status, 3);
   EXPECT_EQ(server.Last().type, RDMA_CM_EVENT_CONNECT_ERROR);
 
   server.env->moves_fail = false;
   server.AcceptAll();
-  Host third{&world, 3};
+  Host third{&network, 3};
   third.Prepare(server.address);
   ASSERT_TRUE(third.Connect().ok());
   third.env->moves_fail = true;
-  ASSERT_TRUE(world.RunUntil([&] { return third.Saw(RDMA_CM_EVENT_CONNECT_ERROR); }));
-  ASSERT_TRUE(world.RunUntil([&] { return server.Saw(RDMA_CM_EVENT_REJECTED); }));
+  ASSERT_TRUE(network.RunUntil([&] { return third.Saw(RDMA_CM_EVENT_CONNECT_ERROR); }));
+  ASSERT_TRUE(network.RunUntil([&] { return server.Saw(RDMA_CM_EVENT_REJECTED); }));
 }
 
 TEST_F(ManagerTest, FullSendQueueIsSurvived) {
   client.env->queue_full = true;
   Start();
-  world.Run(kSecond);
+  network.Run(kSecond);
   EXPECT_EQ(client.drop(MadDrop::kSendQueueFull), 1u);
   EXPECT_EQ(client.manager->counters().of(Attribute::kReq).sent, 0u);
   client.env->queue_full = false;
-  EXPECT_TRUE(world.RunUntil([&] { return BothEstablished(); }));
+  EXPECT_TRUE(network.RunUntil([&] { return BothEstablished(); }));
 }
 
 TEST(ToStringTest, Endpoints) {

@@ -62,8 +62,8 @@ enum class QpBinding : uint8_t {
 };
 
 // Owned by the manager, on its core.
-struct Connection final : Id {
-  Connection(ManagerImpl* the_manager, engine::Timer::Callback on_timer)
+struct CmConnection final : Id {
+  CmConnection(ManagerImpl* the_manager, engine::Timer::Callback on_timer)
       : manager(the_manager), timer(on_timer, this) {}
 
   ManagerImpl* const manager;

@@ -4,14 +4,14 @@ namespace pollux::cm {
 namespace {
 
 template <class Map, class Key>
-Connection* Lookup(const Map& map, const Key& key) {
+CmConnection* Lookup(const Map& map, const Key& key) {
   const auto it = map.find(key);
   return it == map.end() ? nullptr : &*it->second;
 }
 
 }  // namespace
 
-Connection* ConnectionTable::Add(std::unique_ptr<Connection> connection, Random& random) {
+CmConnection* ConnectionTable::Add(std::unique_ptr<CmConnection> connection, Random& random) {
   if (by_id_.size() >= capacity_) return nullptr;
   uint32_t id;
   do {
@@ -21,7 +21,7 @@ Connection* ConnectionTable::Add(std::unique_ptr<Connection> connection, Random&
   return by_id_.emplace(id, std::move(connection)).first->second.get();
 }
 
-void ConnectionTable::Remove(Connection& connection) {
+void ConnectionTable::Remove(CmConnection& connection) {
   connection.timer.Cancel();
   UnindexPeer(connection);
   ports_.Release(connection);
@@ -36,28 +36,28 @@ bool ConnectionTable::FreeRemoved() {
   return any;
 }
 
-Connection* ConnectionTable::Find(uint32_t local_comm_id) const {
+CmConnection* ConnectionTable::Find(uint32_t local_comm_id) const {
   return Lookup(by_id_, local_comm_id);
 }
 
-Connection* ConnectionTable::FindByQpn(Qpn qpn) const {
+CmConnection* ConnectionTable::FindByQpn(Qpn qpn) const {
   for (const auto& [id, connection] : by_id_) {
     if (connection->local_qpn == qpn.value && !connection->destroyed) return connection.get();
   }
   return nullptr;
 }
 
-void ConnectionTable::Visit(absl::FunctionRef<void(const Connection& connection)> visit) const {
+void ConnectionTable::Visit(absl::FunctionRef<void(const CmConnection& connection)> visit) const {
   for (const auto& [id, connection] : by_id_) visit(*connection);
 }
 
-void ConnectionTable::IndexPeer(Connection& connection) {
+void ConnectionTable::IndexPeer(CmConnection& connection) {
   by_peer_comm_id_[{connection.remote_ca_guid, connection.remote_comm_id}] = &connection;
   by_peer_qpn_[{connection.remote_ca_guid, connection.remote_qpn}] = &connection;
   connection.indexed = true;
 }
 
-void ConnectionTable::UnindexPeer(Connection& connection) {
+void ConnectionTable::UnindexPeer(CmConnection& connection) {
   if (connection.sidr_indexed) {
     by_sidr_.erase({connection.peer().address.raw, connection.remote_comm_id});
     connection.sidr_indexed = false;
@@ -68,26 +68,26 @@ void ConnectionTable::UnindexPeer(Connection& connection) {
   connection.indexed = false;
 }
 
-void ConnectionTable::UnindexPeerQpn(Connection& connection) {
+void ConnectionTable::UnindexPeerQpn(CmConnection& connection) {
   // It may be another connection's by now.
   const auto it = by_peer_qpn_.find({connection.remote_ca_guid, connection.remote_qpn});
   if (it != by_peer_qpn_.end() && it->second == &connection) by_peer_qpn_.erase(it);
 }
 
-Connection* ConnectionTable::FindByPeerCommId(uint64_t ca_guid, uint32_t comm_id) const {
+CmConnection* ConnectionTable::FindByPeerCommId(uint64_t ca_guid, uint32_t comm_id) const {
   return Lookup(by_peer_comm_id_, PeerKey{ca_guid, comm_id});
 }
 
-Connection* ConnectionTable::FindByPeerQpn(uint64_t ca_guid, uint32_t qpn) const {
+CmConnection* ConnectionTable::FindByPeerQpn(uint64_t ca_guid, uint32_t qpn) const {
   return Lookup(by_peer_qpn_, PeerKey{ca_guid, qpn});
 }
 
-void ConnectionTable::IndexSidr(Connection& connection) {
+void ConnectionTable::IndexSidr(CmConnection& connection) {
   by_sidr_[{connection.peer().address.raw, connection.remote_comm_id}] = &connection;
   connection.sidr_indexed = true;
 }
 
-Connection* ConnectionTable::FindSidr(const Gid& from, uint32_t request_id) const {
+CmConnection* ConnectionTable::FindSidr(const Gid& from, uint32_t request_id) const {
   return Lookup(by_sidr_, SidrKey{from.raw, request_id});
 }
 

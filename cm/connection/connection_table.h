@@ -26,32 +26,32 @@ class ConnectionTable {
 
   // Takes over a connection under a fresh, unpredictable local communication ID of this manager's.
   // Null at capacity.
-  Connection* Add(std::unique_ptr<Connection> connection, Random& random);
+  CmConnection* Add(std::unique_ptr<CmConnection> connection, Random& random);
   // Takes the connection out of every index; its memory stays until FreeRemoved(), since it may be
   // in the midst of a call of its own handler.
-  void Remove(Connection& connection);
+  void Remove(CmConnection& connection);
   // True when there was something to free.
   bool FreeRemoved();
   bool has_removed() const { return !removed_.empty(); }
 
   // Null when there is none.
-  Connection* Find(uint32_t local_comm_id) const;
+  CmConnection* Find(uint32_t local_comm_id) const;
 
   // Null when there is none, or its identifier is destroyed. Looks at each.
-  Connection* FindByQpn(Qpn qpn) const;
-  void Visit(absl::FunctionRef<void(const Connection& connection)> visit) const;
+  CmConnection* FindByQpn(Qpn qpn) const;
+  void Visit(absl::FunctionRef<void(const CmConnection& connection)> visit) const;
 
   // By the peer's numbers. None with the same numbers must be there already.
-  void IndexPeer(Connection& connection);
-  void UnindexPeer(Connection& connection);
+  void IndexPeer(CmConnection& connection);
+  void UnindexPeer(CmConnection& connection);
   // The peer may give the number to another queue pair; a late copy of its REQ is still known.
-  void UnindexPeerQpn(Connection& connection);
-  Connection* FindByPeerCommId(uint64_t ca_guid, uint32_t comm_id) const;
-  Connection* FindByPeerQpn(uint64_t ca_guid, uint32_t qpn) const;
+  void UnindexPeerQpn(CmConnection& connection);
+  CmConnection* FindByPeerCommId(uint64_t ca_guid, uint32_t comm_id) const;
+  CmConnection* FindByPeerQpn(uint64_t ca_guid, uint32_t qpn) const;
 
   // By who asked in a SIDR_REQ, and its request ID (`remote_comm_id`).
-  void IndexSidr(Connection& connection);
-  Connection* FindSidr(const Gid& from, uint32_t request_id) const;
+  void IndexSidr(CmConnection& connection);
+  CmConnection* FindSidr(const Gid& from, uint32_t request_id) const;
 
   PortTable& ports() { return ports_; }
   size_t size() const { return by_id_.size(); }
@@ -60,13 +60,13 @@ class ConnectionTable {
   using PeerKey = std::pair<uint64_t, uint32_t>;  // CA GUID, communication ID or QPN
   const size_t capacity_;
   const Shard shard_;
-  absl::flat_hash_map<uint32_t, std::unique_ptr<Connection>> by_id_;
-  absl::flat_hash_map<PeerKey, Connection*> by_peer_comm_id_;
-  absl::flat_hash_map<PeerKey, Connection*> by_peer_qpn_;
+  absl::flat_hash_map<uint32_t, std::unique_ptr<CmConnection>> by_id_;
+  absl::flat_hash_map<PeerKey, CmConnection*> by_peer_comm_id_;
+  absl::flat_hash_map<PeerKey, CmConnection*> by_peer_qpn_;
   using SidrKey = std::pair<std::array<uint8_t, 16>, uint32_t>;
-  absl::flat_hash_map<SidrKey, Connection*> by_sidr_;
+  absl::flat_hash_map<SidrKey, CmConnection*> by_sidr_;
   PortTable ports_;
-  std::vector<std::unique_ptr<Connection>> removed_;
+  std::vector<std::unique_ptr<CmConnection>> removed_;
 };
 
 }  // namespace pollux::cm

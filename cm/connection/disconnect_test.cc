@@ -12,18 +12,18 @@ namespace {
 
 TEST_F(ManagerTest, DisconnectsAndWaits) {
   Establish();
-  const uint64_t start_ns = world.now_ns;
+  const uint64_t start_ns = network.now_ns;
   ASSERT_TRUE(client.manager->Disconnect(client.id).ok());
-  ASSERT_TRUE(world.RunUntil([&] {
+  ASSERT_TRUE(network.RunUntil([&] {
     return client.Saw(RDMA_CM_EVENT_DISCONNECTED) && server.Saw(RDMA_CM_EVENT_DISCONNECTED);
   }));
   EXPECT_EQ(client.qp().attr.qp_state, IBV_QPS_ERR);
-  world.RunUntil([&] { return server.qp().attr.qp_state == IBV_QPS_ERR; }, kSecond / 100);
+  network.RunUntil([&] { return server.qp().attr.qp_state == IBV_QPS_ERR; }, kSecond / 100);
   EXPECT_EQ(server.qp().attr.qp_state, IBV_QPS_ERR);
-  ASSERT_TRUE(world.RunUntil([&] {
+  ASSERT_TRUE(network.RunUntil([&] {
     return client.Saw(RDMA_CM_EVENT_TIMEWAIT_EXIT) && server.Saw(RDMA_CM_EVENT_TIMEWAIT_EXIT);
   }));
-  EXPECT_GE(world.now_ns - start_ns, client.manager->time_wait_ns());
+  EXPECT_GE(network.now_ns - start_ns, client.manager->time_wait_ns());
   EXPECT_EQ(client.manager->time_wait_ns(), TimeoutNs(17));
   client.manager->DestroyId(client.id);
   server.manager->DestroyId(server.id);
@@ -33,7 +33,7 @@ TEST_F(ManagerTest, DisconnectsAndWaits) {
 TEST_F(ManagerTest, EveryIdentifierIsToldThatTheDeviceIsGone) {
   Establish();
   server.manager->OnDeviceGone();
-  ASSERT_TRUE(world.RunUntil([&] { return server.Saw(RDMA_CM_EVENT_DEVICE_REMOVAL); }));
+  ASSERT_TRUE(network.RunUntil([&] { return server.Saw(RDMA_CM_EVENT_DEVICE_REMOVAL); }));
   const auto told = std::count_if(server.events.begin(), server.events.end(), [](const Seen& seen) {
     return seen.type == RDMA_CM_EVENT_DEVICE_REMOVAL;
   });
@@ -44,7 +44,7 @@ TEST_F(ManagerTest, EveryIdentifierIsToldThatTheDeviceIsGone) {
   auto id = server.manager->CreateId(
       RDMA_PS_TCP, [&](const Event& event) { late = event.type == RDMA_CM_EVENT_DEVICE_REMOVAL; });
   ASSERT_TRUE(id.ok()) << id.status();
-  EXPECT_TRUE(world.RunUntil([&] { return late; }));
+  EXPECT_TRUE(network.RunUntil([&] { return late; }));
   server.manager->DestroyId(*id);
 }
 
@@ -55,7 +55,7 @@ class DisconnectTest : public ManagerTest {
     passive.AcceptAll();
     active.Prepare(passive.address);
     ASSERT_TRUE(active.Connect().ok());
-    ASSERT_TRUE(world.RunUntil([&] {
+    ASSERT_TRUE(network.RunUntil([&] {
       return active.Saw(RDMA_CM_EVENT_ESTABLISHED) && passive.Saw(RDMA_CM_EVENT_ESTABLISHED);
     }));
   }
@@ -63,12 +63,12 @@ class DisconnectTest : public ManagerTest {
 
 TEST_F(DisconnectTest, LostDisconnectMessages) {
   for (const Attribute attribute : {Attribute::kDreq, Attribute::kDrep}) {
-    Host a{&world, 3};
-    Host b{&world, 4};
+    Host a{&network, 3};
+    Host b{&network, 4};
     ASSERT_NO_FATAL_FAILURE(Join(a, b));
     Lose(attribute, 2);
     ASSERT_TRUE(a.manager->Disconnect(a.id).ok());
-    ASSERT_TRUE(world.RunUntil(
+    ASSERT_TRUE(network.RunUntil(
         [&] { return a.Saw(RDMA_CM_EVENT_DISCONNECTED) && b.Saw(RDMA_CM_EVENT_DISCONNECTED); }));
     EXPECT_EQ(a.Last().status, 0);
     EXPECT_EQ(a.manager->counters().of(Attribute::kDreq).retries, 2u);
@@ -80,7 +80,7 @@ TEST_F(DisconnectTest, LostDisconnectMessages) {
 TEST_F(ManagerTest, EstablishedByAPacketAndDisconnectedAtOnce) {
   Lose(Attribute::kRtu, 1);
   Start();
-  ASSERT_TRUE(world.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_ESTABLISHED); }));
+  ASSERT_TRUE(network.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_ESTABLISHED); }));
   server.manager->Notify(server.id, IBV_EVENT_COMM_EST);
   const Rep rep = LastSent<Rep>();
   Dreq dreq;
@@ -88,34 +88,34 @@ TEST_F(ManagerTest, EstablishedByAPacketAndDisconnectedAtOnce) {
   dreq.remote_comm_id = rep.local_comm_id;
   dreq.remote_qpn = rep.local_qpn;
   Inject(server, client.address, dreq);  // in the same poll, before what was put off
-  world.Run(kSecond / 100);
+  network.Run(kSecond / 100);
   ASSERT_TRUE(server.Saw(RDMA_CM_EVENT_ESTABLISHED));
   EXPECT_EQ(server.Last().type, RDMA_CM_EVENT_DISCONNECTED);
 }
 
 TEST_F(ManagerTest, SilentPeerAtDisconnect) {
   Establish();
-  world.network = [](const Datagram&) { return 0; };
+  network.copies_of = [](const Datagram&) { return 0; };
   ASSERT_TRUE(client.manager->Disconnect(client.id).ok());
-  ASSERT_TRUE(world.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_DISCONNECTED); }));
+  ASSERT_TRUE(network.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_DISCONNECTED); }));
   EXPECT_EQ(client.Last().status, -ETIMEDOUT);
-  EXPECT_EQ(world.CountSent(Attribute::kDreq), 16);
+  EXPECT_EQ(network.CountSent(Attribute::kDreq), 16);
 }
 
 // As a process does that ends: it does not wait until the DREQ is due again.
 TEST_F(DisconnectTest, DisconnectMessagesAreRepeatedWhenAsked) {
   for (const Attribute attribute : {Attribute::kDreq, Attribute::kDrep}) {
-    Host a{&world, 3};
-    Host b{&world, 4};
+    Host a{&network, 3};
+    Host b{&network, 4};
     ASSERT_NO_FATAL_FAILURE(Join(a, b));
     EXPECT_EQ(a.manager->unanswered_disconnects(), 0u);
     Lose(attribute, 1);
     a.manager->DestroyId(a.id);
-    world.Run(kSecond / 100);
+    network.Run(kSecond / 100);
     EXPECT_EQ(a.manager->unanswered_disconnects(), 1u);
     EXPECT_EQ(b.Saw(RDMA_CM_EVENT_DISCONNECTED), attribute == Attribute::kDrep);
     a.manager->RepeatDisconnects();
-    world.Run(kSecond / 100);
+    network.Run(kSecond / 100);
     EXPECT_EQ(a.manager->unanswered_disconnects(), 0u);
     EXPECT_TRUE(b.Saw(RDMA_CM_EVENT_DISCONNECTED));
     EXPECT_EQ(a.manager->counters().of(Attribute::kDreq).retries, 1u);
@@ -128,13 +128,13 @@ TEST_F(ManagerTest, AnswersAreRepeatedWhenAsked) {
   Establish();
   Lose(Attribute::kDrep, 1);
   ASSERT_TRUE(client.manager->Disconnect(client.id).ok());
-  world.Run(kSecond / 100);
+  network.Run(kSecond / 100);
   EXPECT_TRUE(server.Saw(RDMA_CM_EVENT_DISCONNECTED));
   EXPECT_EQ(client.manager->unanswered_disconnects(), 1u);
   server.manager->DestroyId(server.id);
   client.manager->RepeatAnswers();
   server.manager->RepeatAnswers();
-  world.Run(kSecond / 100);
+  network.Run(kSecond / 100);
   EXPECT_EQ(client.manager->unanswered_disconnects(), 0u);
   EXPECT_TRUE(client.Saw(RDMA_CM_EVENT_DISCONNECTED));
   EXPECT_EQ(client.Last().status, 0);
@@ -143,10 +143,10 @@ TEST_F(ManagerTest, AnswersAreRepeatedWhenAsked) {
 }
 
 TEST_F(ManagerTest, EveryMessageTwice) {
-  world.network = [](const Datagram&) { return 2; };
+  network.copies_of = [](const Datagram&) { return 2; };
   Establish();
   ASSERT_TRUE(client.manager->Disconnect(client.id).ok());
-  ASSERT_TRUE(world.RunUntil([&] {
+  ASSERT_TRUE(network.RunUntil([&] {
     return client.Saw(RDMA_CM_EVENT_TIMEWAIT_EXIT) && server.Saw(RDMA_CM_EVENT_TIMEWAIT_EXIT);
   }));
   EXPECT_EQ(server.events.size(), 4u);
@@ -161,7 +161,7 @@ TEST_F(ManagerTest, CrossingDisconnects) {
   Establish();
   ASSERT_TRUE(client.manager->Disconnect(client.id).ok());
   ASSERT_TRUE(server.manager->Disconnect(server.id).ok());
-  ASSERT_TRUE(world.RunUntil([&] {
+  ASSERT_TRUE(network.RunUntil([&] {
     return client.Saw(RDMA_CM_EVENT_TIMEWAIT_EXIT) && server.Saw(RDMA_CM_EVENT_TIMEWAIT_EXIT);
   }));
   for (const Host* host : {&client, &server}) {
@@ -180,7 +180,7 @@ TEST_F(ManagerTest, ReleasedQueuePairIsNotTouched) {
   client.qps.pop_back();
   EXPECT_EQ(before, IBV_QPS_RTS);
   ASSERT_TRUE(client.manager->Disconnect(client.id).ok());
-  ASSERT_TRUE(world.RunUntil([&] {
+  ASSERT_TRUE(network.RunUntil([&] {
     return client.Saw(RDMA_CM_EVENT_TIMEWAIT_EXIT) && server.Saw(RDMA_CM_EVENT_DISCONNECTED);
   }));
 }
@@ -189,7 +189,7 @@ class GoneQueuePairTest : public ManagerTest {
  protected:
   // The client has none any more that the answer is about.
   void ExpectTheAnswerRefused() {
-    ASSERT_TRUE(world.RunUntil([&] {
+    ASSERT_TRUE(network.RunUntil([&] {
       return client.Saw(RDMA_CM_EVENT_CONNECT_ERROR) && server.Saw(RDMA_CM_EVENT_REJECTED);
     }));
     EXPECT_EQ(client.Last().status, -EINVAL);
@@ -218,8 +218,8 @@ TEST_F(GoneQueuePairTest, AQueuePairThatIsReplacedBeforeTheAnswerIsNotConnected)
 TEST_F(GoneQueuePairTest, AQueuePairThatIsReleasedAfterTheAnswerIsNotConnected) {
   Start();
   client.env->moves_held = true;
-  ASSERT_TRUE(world.RunUntil([&] { return world.CountSent(Attribute::kRep) == 1; }));
-  world.Run(2 * FakeWorld::kFlightNs);
+  ASSERT_TRUE(network.RunUntil([&] { return network.CountSent(Attribute::kRep) == 1; }));
+  network.Run(2 * FakeNetwork::kFlightNs);
   client.manager->ReleaseQp(client.id);
   client.qps.pop_back();
   EXPECT_FALSE(client.Saw(RDMA_CM_EVENT_CONNECT_ERROR)) << "no handler runs inside the call";
@@ -241,19 +241,19 @@ TEST_F(ManagerTest, AQueuePairThatIsReleasedAfterAcceptIsNotConnected) {
   };
   client.Prepare(server.address);
   ASSERT_TRUE(client.Connect().ok());
-  ASSERT_TRUE(world.RunUntil([&] { return server.env->moves_held; }));
+  ASSERT_TRUE(network.RunUntil([&] { return server.env->moves_held; }));
   ASSERT_TRUE(server.accept_status.ok());
   server.manager->ReleaseQp(server.id);
   server.qps.pop_back();
   EXPECT_FALSE(server.Saw(RDMA_CM_EVENT_CONNECT_ERROR)) << "no handler runs inside the call";
   EXPECT_EQ(server.manager->pending(), 0u);
   server.env->moves_held = false;
-  ASSERT_TRUE(world.RunUntil([&] {
+  ASSERT_TRUE(network.RunUntil([&] {
     return server.Saw(RDMA_CM_EVENT_CONNECT_ERROR) && client.Saw(RDMA_CM_EVENT_REJECTED);
   }));
   EXPECT_EQ(server.Last().status, -EINVAL);
   EXPECT_EQ(client.Last().status, static_cast<int>(RejectReason::kNoResources));
-  EXPECT_EQ(world.CountSent(Attribute::kRep), 0);
+  EXPECT_EQ(network.CountSent(Attribute::kRep), 0);
   client.manager->DestroyId(client.id);
   server.manager->DestroyId(server.id);
   ExpectNothingLeft();
@@ -263,10 +263,10 @@ TEST_F(ManagerTest, AQueuePairThatIsReleasedAfterAcceptIsNotConnected) {
 TEST_F(ManagerTest, AQueuePairThatIsReleasedAfterTheRepIsNotConnected) {
   for (const Attribute lost : {Attribute::kRep, Attribute::kRtu, Attribute::kRej}) {
     SCOPED_TRACE(static_cast<int>(lost));
-    FakeWorld own;
+    FakeNetwork own;
     Host a{&own, 2};
     Host b{&own, 1};
-    own.network = [lost](const Datagram& datagram) {
+    own.copies_of = [lost](const Datagram& datagram) {
       const Attribute attribute = ParseMadHeader(datagram.mad)->attribute;
       return attribute == lost || attribute == Attribute::kRtu ? 0 : 1;
     };
@@ -275,7 +275,7 @@ TEST_F(ManagerTest, AQueuePairThatIsReleasedAfterTheRepIsNotConnected) {
     a.Prepare(b.address);
     ASSERT_TRUE(a.Connect().ok());
     ASSERT_TRUE(own.RunUntil([&] { return own.CountSent(Attribute::kRep) == 1; }));
-    own.Run(4 * FakeWorld::kFlightNs);
+    own.Run(4 * FakeNetwork::kFlightNs);
     EXPECT_EQ(a.Saw(RDMA_CM_EVENT_ESTABLISHED), lost != Attribute::kRep);
     b.manager->ReleaseQp(b.id);
     b.qps.clear();
@@ -298,10 +298,10 @@ TEST_F(ManagerTest, AQueuePairThatIsReleasedAfterTheRepIsNotConnected) {
 TEST_F(ManagerTest, AConnectionWhoseQueuePairWasReleasedIsDisconnected) {
   for (const bool answered : {false, true}) {
     SCOPED_TRACE(answered);
-    FakeWorld own;
+    FakeNetwork own;
     Host a{&own, 2};
     Host b{&own, 1};
-    own.network = [](const Datagram& datagram) {
+    own.copies_of = [](const Datagram& datagram) {
       return ParseMadHeader(datagram.mad)->attribute == Attribute::kRtu ? 0 : 1;
     };
     b.Listen();
@@ -313,7 +313,7 @@ TEST_F(ManagerTest, AConnectionWhoseQueuePairWasReleasedIsDisconnected) {
     b.qps.clear();
     if (answered) {
       ASSERT_TRUE(own.RunUntil([&] { return a.Saw(RDMA_CM_EVENT_DISCONNECTED); }));
-      own.Run(4 * FakeWorld::kFlightNs);
+      own.Run(4 * FakeNetwork::kFlightNs);
     }
     ASSERT_TRUE(b.manager->Disconnect(b.id).ok());
     ASSERT_TRUE(b.manager->Disconnect(b.id).ok());
@@ -338,9 +338,9 @@ TEST_F(ManagerTest, AQueuePairThatIsReplacedLaterDoesNotKeepTheConnectionFromIts
     replaces.on_bound = nullptr;
     replaces.manager->ReleaseQp(replaces.id);
     replaces.Bind(replaces.id);
-    ASSERT_TRUE(world.RunUntil([&] { return replaces.bound; }));
+    ASSERT_TRUE(network.RunUntil([&] { return replaces.bound; }));
     ASSERT_TRUE(ends.manager->Disconnect(ends.id).ok());
-    world.Run(kSecond / 100);
+    network.Run(kSecond / 100);
     EXPECT_TRUE(replaces.Saw(RDMA_CM_EVENT_DISCONNECTED));
     EXPECT_TRUE(ends.Saw(RDMA_CM_EVENT_DISCONNECTED));
     EXPECT_EQ(replaces.drop(MadDrop::kWrongQpn), 0u);
@@ -356,7 +356,7 @@ TEST_F(ManagerTest, HandlersMayDestroyTheirIdentifier) {
        {RDMA_CM_EVENT_CONNECT_REQUEST, RDMA_CM_EVENT_ESTABLISHED, RDMA_CM_EVENT_DISCONNECTED,
         RDMA_CM_EVENT_TIMEWAIT_EXIT, RDMA_CM_EVENT_REJECTED, RDMA_CM_EVENT_ADDR_RESOLVED,
         RDMA_CM_EVENT_ROUTE_RESOLVED}) {
-    FakeWorld own;
+    FakeNetwork own;
     Host a{&own, 2};
     Host b{&own, 1};
     b.Listen();
@@ -391,7 +391,7 @@ TEST_F(ManagerTest, HandlersMayDestroyTheirIdentifier) {
 TEST_F(ManagerTest, DestroyAtEveryPoint) {
   for (const bool client_side : {true, false}) {
     for (int steps = 0; steps < 40; ++steps) {
-      FakeWorld own(static_cast<uint64_t>(steps) + 1);
+      FakeNetwork own(static_cast<uint64_t>(steps) + 1);
       Host a{&own, 2};
       Host b{&own, 1};
       b.Listen();
@@ -440,14 +440,14 @@ TEST_F(ManagerTest, DestroyAtEveryPoint) {
 }
 
 TEST_F(ManagerTest, DestroyedBeforeTheRtuArrives) {
-  world.network = [](const Datagram& datagram) {
+  network.copies_of = [](const Datagram& datagram) {
     const Attribute attribute = ParseMadHeader(datagram.mad)->attribute;
     return attribute == Attribute::kRtu || attribute == Attribute::kRej ? 0 : 1;
   };
   Start();
-  ASSERT_TRUE(world.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_ESTABLISHED); }));
+  ASSERT_TRUE(network.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_ESTABLISHED); }));
   server.manager->DestroyId(server.id);
-  ASSERT_TRUE(world.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_DISCONNECTED); }, kSecond));
+  ASSERT_TRUE(network.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_DISCONNECTED); }, kSecond));
   client.manager->DestroyId(client.id);
   ExpectNothingLeft();
 }
@@ -458,18 +458,18 @@ TEST_F(ManagerTest, QueuePairOfADestroyedIdentifierIsLeftAlone) {
   client.Bind(client.id);
   client.manager->DestroyId(client.id);
   client.env->moves_held = false;
-  world.Run(kSecond);
+  network.Run(kSecond);
   EXPECT_FALSE(client.bound);
   EXPECT_EQ(client.qp().attr.qp_state, IBV_QPS_RESET);
 
   // The same on the way to RTS.
   Start();
   client.env->moves_held = true;
-  ASSERT_TRUE(world.RunUntil([&] { return world.CountSent(Attribute::kRep) == 1; }));
-  world.Run(kSecond / 100);
+  ASSERT_TRUE(network.RunUntil([&] { return network.CountSent(Attribute::kRep) == 1; }));
+  network.Run(kSecond / 100);
   client.manager->DestroyId(client.id);
   client.env->moves_held = false;
-  world.Run(kSecond / 100);
+  network.Run(kSecond / 100);
   EXPECT_EQ(client.qp().attr.qp_state, IBV_QPS_INIT);
   EXPECT_TRUE(server.Saw(RDMA_CM_EVENT_REJECTED));
 }
@@ -482,10 +482,10 @@ TEST_F(ManagerTest, ManyConnectionsLeaveNothing) {
     server.events.clear();
     client.Prepare(server.address);
     ASSERT_TRUE(client.Connect().ok());
-    ASSERT_TRUE(world.RunUntil([&] { return BothEstablished(); })) << i;
+    ASSERT_TRUE(network.RunUntil([&] { return BothEstablished(); })) << i;
     Host& first = i % 2 == 0 ? client : server;
     ASSERT_TRUE(first.manager->Disconnect(first.id).ok());
-    ASSERT_TRUE(world.RunUntil([&] {
+    ASSERT_TRUE(network.RunUntil([&] {
       return client.Saw(RDMA_CM_EVENT_DISCONNECTED) && server.Saw(RDMA_CM_EVENT_DISCONNECTED);
     }));
     client.manager->DestroyId(client.id);
@@ -499,12 +499,12 @@ TEST_F(ManagerTest, ManyConnectionsLeaveNothing) {
 TEST_F(ManagerTest, EndsUnderHeavyLoss) {
   int established = 0;
   for (uint64_t seed = 1; seed <= 300; ++seed) {
-    FakeWorld own(seed);
+    FakeNetwork own(seed);
     Host a{&own, 2};
     Host b{&own, 1};
     b.Listen();
     b.AcceptAll();
-    own.network = [&](const Datagram&) {
+    own.copies_of = [&](const Datagram&) {
       return own.random.Chance(0.4) ? 0 : own.random.Chance(0.2) ? 2 : 1;
     };
     a.Prepare(b.address);

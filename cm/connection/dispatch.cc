@@ -40,8 +40,9 @@ void ManagerImpl::RejectClassVersion(const Origin& origin, const MadHeader& head
          RejectReason::kInvalidClassVersion);
 }
 
-Connection* ManagerImpl::FindFor(const Origin& origin, uint32_t senders_id, uint32_t receivers_id) {
-  Connection* connection = table_.Find(receivers_id);
+CmConnection* ManagerImpl::FindFor(const Origin& origin, uint32_t senders_id,
+                                   uint32_t receivers_id) {
+  CmConnection* connection = table_.Find(receivers_id);
   if (connection == nullptr) {
     CountDrop(MadDrop::kUnknownCommId);
     return nullptr;
@@ -57,7 +58,7 @@ Connection* ManagerImpl::FindFor(const Origin& origin, uint32_t senders_id, uint
 }
 
 bool ManagerImpl::IsForgotten(uint32_t local_comm_id) const {
-  const Connection* connection = table_.Find(local_comm_id);
+  const CmConnection* connection = table_.Find(local_comm_id);
   return connection == nullptr || connection->state == State::kClosed;
 }
 
@@ -92,7 +93,7 @@ void ManagerImpl::Send(const Origin& origin, const Message& message) {
   RecordSent(message);
 }
 
-void ManagerImpl::SetOutstanding(Connection& connection, const Message& message) {
+void ManagerImpl::SetOutstanding(CmConnection& connection, const Message& message) {
   MadHeader header;
   header.transaction_id = connection.transaction_id;
   EmitMad(header, message, connection.outstanding);
@@ -101,7 +102,7 @@ void ManagerImpl::SetOutstanding(Connection& connection, const Message& message)
   connection.retries_left = connection.max_retries;
 }
 
-bool ManagerImpl::TransmitOutstanding(Connection& connection) {
+bool ManagerImpl::TransmitOutstanding(CmConnection& connection) {
   if (!SendMad(connection.local().address, connection.peer().address, connection.outstanding)) {
     return false;
   }
@@ -111,13 +112,13 @@ bool ManagerImpl::TransmitOutstanding(Connection& connection) {
 }
 
 bool ManagerImpl::IsUnanswered(uint32_t comm_id) const {
-  const Connection* connection = table_.Find(comm_id);
+  const CmConnection* connection = table_.Find(comm_id);
   if (connection == nullptr || connection->mra_heard) return false;
   return connection->state == State::kReqSent || connection->state == State::kSidrReqSent ||
          connection->state == State::kDreqSent;
 }
 
-void ManagerImpl::SendRequest(Connection& connection) {
+void ManagerImpl::SendRequest(CmConnection& connection) {
   connection.mra_heard = false;
   connection.waits = !window_.Enter(connection.local_comm_id, environment_->now_ns(),
                                     [this](uint32_t comm_id) { return IsUnanswered(comm_id); });
@@ -136,7 +137,7 @@ bool ManagerImpl::SendWaiting() {
                                            [this](uint32_t id) { return IsUnanswered(id); })) {
     any = true;
     if (!IsUnanswered(*comm_id)) continue;  // a peer has guessed its number
-    Connection& connection = *table_.Find(*comm_id);
+    CmConnection& connection = *table_.Find(*comm_id);
     connection.waits = false;
     SendOutstanding(connection);
   }
@@ -149,11 +150,11 @@ bool ManagerImpl::SendWaiting() {
   return any;
 }
 
-void ManagerImpl::LeaveWindow(Connection& connection) {
+void ManagerImpl::LeaveWindow(CmConnection& connection) {
   if (std::exchange(connection.waits, false)) window_.Cancel(connection.local_comm_id);
 }
 
-bool ManagerImpl::SendOutstanding(Connection& connection) {
+bool ManagerImpl::SendOutstanding(CmConnection& connection) {
   const bool sent = TransmitOutstanding(connection);
   connection.mra_heard = false;
   environment_->wheel().Arm(connection.timer, environment_->now_ns() + connection.resend_after_ns);
@@ -170,7 +171,7 @@ void ManagerImpl::Reject(const Origin& origin, uint32_t local_comm_id, uint32_t 
   Send(origin, rej);
 }
 
-void ManagerImpl::RejectTimedOut(const Connection& connection, AboutMessage about) {
+void ManagerImpl::RejectTimedOut(const CmConnection& connection, AboutMessage about) {
   Rej rej;
   rej.local_comm_id = connection.local_comm_id;
   rej.remote_comm_id = connection.remote_comm_id;

@@ -21,7 +21,7 @@
 #include "cm/gsi/shard.h"
 #include "cm/wire/mad.h"
 #include "stack/base/random.h"
-#include "stack/base/report.h"
+#include "stack/base/stats.h"
 #include "stack/base/types.h"
 #include "stack/engine/loop/timing_wheel.h"
 #include "stack/transport/diagnostics/flight_recorder.h"
@@ -63,8 +63,8 @@ class Environment {
     virtual void OnMad(const Gid& from, const Gid& to, std::span<const uint8_t> mad) = 0;
     // After the datagrams of this poll. True when it did something.
     virtual bool OnPoll() = 0;
-    // As engine::Reporter::Tell().
-    virtual bool OnQuestion(const Question& question, Report* report) = 0;
+    // As engine::StatsProvider::Tell().
+    virtual bool OnStatsQuery(const StatsQuery& query, Stats* stats) = 0;
     // A queue pair has failed by itself; `status` is that of its work request, IBV_WC_SUCCESS when
     // it was not one of its own. `flight`: what its flight recorder had then. One of another core
     // may be gone meanwhile.

@@ -2,13 +2,13 @@
 
 namespace pollux::cm {
 
-void FailureRelay::OnQpFailure(verbs::QueuePair& qp, const transport::Journal& journal) {
+void FailureRelay::OnQpFailure(verbs::QueuePair& qp, const transport::QpDiagnostics& diagnostics) {
   if (local_) {
-    handler_(qp.qpn(), journal.failure(), journal.recorder().Entries());
+    handler_(qp.qpn(), diagnostics.failure(), diagnostics.recorder().Entries());
     return;
   }
-  engine::Party::Post(*home_, [handler = handler_, qpn = qp.qpn(), status = journal.failure(),
-                               flight = journal.recorder().Entries()]() mutable {
+  engine::Actor::Post(*home_, [handler = handler_, qpn = qp.qpn(), status = diagnostics.failure(),
+                               flight = diagnostics.recorder().Entries()]() mutable {
     handler(qpn, status, std::move(flight));
   });
 }

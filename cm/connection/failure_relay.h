@@ -25,7 +25,7 @@ class FailureRelay final : public engine::FailureObserver {
   FailureRelay(engine::Worker* home, const engine::Worker* owner, Handler handler)
       : home_(home), local_(home == owner), handler_(std::move(handler)) {}
 
-  void OnQpFailure(verbs::QueuePair& qp, const transport::Journal& journal) override;
+  void OnQpFailure(verbs::QueuePair& qp, const transport::QpDiagnostics& diagnostics) override;
 
  private:
   engine::Worker* const home_;

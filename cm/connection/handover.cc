@@ -15,7 +15,7 @@ bool ManagerImpl::PassOn(const Origin& origin, const Message& message) {
   return true;
 }
 
-bool ManagerImpl::SendHome(const Origin& origin, const Connection& listener,
+bool ManagerImpl::SendHome(const Origin& origin, const CmConnection& listener,
                            const Message& message) {
   const Shard shard = environment_->shard();
   if (listener.placement != Placement::kByClient || origin.route.from_home) return false;
@@ -42,7 +42,7 @@ void ManagerImpl::OnHandover(const Handover& handover) {
   std::visit([&](const auto& message) { Handle(origin, message); }, handover.message);
 }
 
-void ManagerImpl::EnterEstablished(Connection& connection) {
+void ManagerImpl::EnterEstablished(CmConnection& connection) {
   connection.state = State::kEstablished;
   const Shard shard = environment_->shard();
   const PeerQpTaken taken{.from = connection.peer().address,
@@ -60,7 +60,7 @@ void ManagerImpl::EnterEstablished(Connection& connection) {
 }
 
 void ManagerImpl::OnPeerQpTaken(const PeerQpTaken& taken) {
-  Connection* const old = table_.FindByPeerQpn(taken.ca_guid, taken.qpn);
+  CmConnection* const old = table_.FindByPeerQpn(taken.ca_guid, taken.qpn);
   if (old == nullptr || old->created_ns >= taken.at_ns) return;
   EndStale({taken.from, taken.to, 0}, *old);
 }

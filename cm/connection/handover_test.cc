@@ -19,7 +19,8 @@ class HandoverTest : public testing::Test {
  protected:
   void MakeServers(uint32_t count, const ManagerConfig& config = {}) {
     for (uint32_t index = 0; index < count; ++index) {
-      servers.push_back(std::make_unique<Host>(&world, kServerNumber, config, Shard{index, count}));
+      servers.push_back(
+          std::make_unique<Host>(&network, kServerNumber, config, Shard{index, count}));
     }
   }
   void Serve(uint32_t index, Placement placement = Placement::kByConnection) {
@@ -37,7 +38,7 @@ class HandoverTest : public testing::Test {
   }
   void Ask() { Ask(client); }
   bool WaitFor(rdma_cm_event_type type) {
-    return world.RunUntil([&] { return client.Saw(type); });
+    return network.RunUntil([&] { return client.Saw(type); });
   }
   // The managers that have been told of it since Ask().
   std::vector<uint32_t> Told(rdma_cm_event_type type) const {
@@ -55,7 +56,7 @@ class HandoverTest : public testing::Test {
   // Whose connection it has become.
   uint32_t Connect(Host& from) {
     Ask(from);
-    EXPECT_TRUE(world.RunUntil([&] { return IsEstablished(from); }));
+    EXPECT_TRUE(network.RunUntil([&] { return IsEstablished(from); }));
     const std::vector<uint32_t> told = Told(RDMA_CM_EVENT_CONNECT_REQUEST);
     EXPECT_EQ(told.size(), 1u);
     EXPECT_EQ(Told(RDMA_CM_EVENT_ESTABLISHED), told);
@@ -77,8 +78,8 @@ class HandoverTest : public testing::Test {
   }
 
   static constexpr uint32_t kFirstQpn = 0x2000;  // of the client, as its fixture counts
-  FakeWorld world;
-  Host client{&world, 2};
+  FakeNetwork network;
+  Host client{&network, 2};
   std::vector<std::unique_ptr<Host>> servers;
 };
 
@@ -89,9 +90,9 @@ TEST_F(HandoverTest, ConnectionsSpreadEvenly) {
   for (int i = 0; i < 6; ++i) ++connections[Connect()];
   EXPECT_EQ(connections, (std::vector{2, 2, 2}));
   for (const auto& server : servers) {
-    Report report;
-    ASSERT_TRUE(server->manager->OnQuestion({.topic = "worker"}, &report));
-    EXPECT_EQ(report.fields(), (std::vector<Report::Field>{{"connections", uint64_t{2}}}));
+    Stats stats;
+    ASSERT_TRUE(server->manager->OnStatsQuery({.topic = "worker"}, &stats));
+    EXPECT_EQ(stats.fields(), (std::vector<Stats::Field>{{"connections", uint64_t{2}}}));
   }
 }
 
@@ -107,7 +108,7 @@ TEST_F(HandoverTest, EachEndIsHeard) {
   for (int i = 0; i < 3; ++i) {
     const uint32_t index = Connect();
     ASSERT_TRUE(servers[index]->manager->Disconnect(servers[index]->id).ok());
-    ASSERT_TRUE(world.RunUntil([&] { return !Told(RDMA_CM_EVENT_DISCONNECTED).empty(); }));
+    ASSERT_TRUE(network.RunUntil([&] { return !Told(RDMA_CM_EVENT_DISCONNECTED).empty(); }));
     EXPECT_TRUE(client.Saw(RDMA_CM_EVENT_DISCONNECTED));
   }
   EXPECT_EQ(Dropped(MadDrop::kUnknownCommId), 0u);
@@ -116,18 +117,18 @@ TEST_F(HandoverTest, EachEndIsHeard) {
 // From each of its managers: the answers come back to it.
 TEST_F(HandoverTest, AHostConnectsFromEachManager) {
   MakeServers(3);
-  Host other{&world, 9};
+  Host other{&network, 9};
   other.Listen();
   other.AcceptAll();
   for (const auto& from : servers) {
     from->Prepare(other.address);
     ASSERT_TRUE(from->Connect().ok());
-    ASSERT_TRUE(world.RunUntil([&] { return from->Saw(RDMA_CM_EVENT_ESTABLISHED); }));
+    ASSERT_TRUE(network.RunUntil([&] { return from->Saw(RDMA_CM_EVENT_ESTABLISHED); }));
     ASSERT_TRUE(from->manager->Disconnect(from->id).ok());
-    ASSERT_TRUE(world.RunUntil([&] { return from->Saw(RDMA_CM_EVENT_DISCONNECTED); }));
+    ASSERT_TRUE(network.RunUntil([&] { return from->Saw(RDMA_CM_EVENT_DISCONNECTED); }));
   }
-  EXPECT_EQ(world.CountSent(Attribute::kReq), 3);
-  EXPECT_EQ(world.CountSent(Attribute::kDreq), 3);
+  EXPECT_EQ(network.CountSent(Attribute::kReq), 3);
+  EXPECT_EQ(network.CountSent(Attribute::kDreq), 3);
 }
 
 // An application names the core by where it listens.
@@ -135,7 +136,7 @@ TEST_F(HandoverTest, OneManagerListens) {
   MakeServers(3);
   Serve(1);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(Connect(), 1u);
-  EXPECT_EQ(world.CountSent(Attribute::kRej), 0);
+  EXPECT_EQ(network.CountSent(Attribute::kRej), 0);
 }
 
 TEST_F(HandoverTest, WhatIsRepeatedGoesTheSameWay) {
@@ -143,7 +144,7 @@ TEST_F(HandoverTest, WhatIsRepeatedGoesTheSameWay) {
   Serve(2);
   for (int i = 0; i < 3; ++i) {
     int replies = 0;
-    world.network = [&](const Datagram& datagram) {
+    network.copies_of = [&](const Datagram& datagram) {
       const bool reply = ParseMadHeader(datagram.mad)->attribute == Attribute::kRep;
       return reply && replies++ == 0 ? 0 : 1;
     };
@@ -160,7 +161,7 @@ TEST_F(HandoverTest, NobodyListens) {
     Ask();
     ASSERT_TRUE(WaitFor(RDMA_CM_EVENT_REJECTED));
     EXPECT_EQ(client.Last().status, static_cast<int>(RejectReason::kInvalidServiceId));
-    EXPECT_EQ(world.CountSent(Attribute::kRej), i);
+    EXPECT_EQ(network.CountSent(Attribute::kRej), i);
   }
 }
 
@@ -170,7 +171,7 @@ TEST_F(HandoverTest, DatagramServiceOfOneManager) {
   Ask();
   ASSERT_TRUE(WaitFor(RDMA_CM_EVENT_UNREACHABLE));
   EXPECT_EQ(client.Last().status, static_cast<int>(SidrStatus::kUnsupported));
-  EXPECT_EQ(world.CountSent(Attribute::kSidrRep), 1);
+  EXPECT_EQ(network.CountSent(Attribute::kSidrRep), 1);
   servers[1]->port_space = RDMA_PS_UDP;
   Serve(1);
   for (int i = 0; i < 3; ++i) {
@@ -185,7 +186,7 @@ TEST_F(HandoverTest, AClientStaysWithOneManager) {
   ServeAll(Placement::kByClient);
   const uint32_t home = Shard{0, 3}.HomeOf(client.address);
   for (int i = 0; i < 6; ++i) EXPECT_EQ(Connect(), home);
-  Host neighbour{&world, 3};
+  Host neighbour{&network, 3};
   EXPECT_EQ(Connect(neighbour), (home + 1) % 3);
   // With another that listens when its own does no more, from wherever its requests come in.
   servers[home]->manager->DestroyId(servers[home]->listener);
@@ -201,9 +202,9 @@ TEST_F(HandoverTest, ARejectionWithoutAnIdIsFound) {
   for (uint32_t index = 0; index < 3; ++index) servers[index]->Listen();
   for (int i = 0; i < 3; ++i) {
     Ask();
-    ASSERT_TRUE(world.RunUntil([&] { return !Told(RDMA_CM_EVENT_CONNECT_REQUEST).empty(); }));
+    ASSERT_TRUE(network.RunUntil([&] { return !Told(RDMA_CM_EVENT_CONNECT_REQUEST).empty(); }));
     client.manager->DestroyId(client.id);
-    ASSERT_TRUE(world.RunUntil([&] { return !Told(RDMA_CM_EVENT_REJECTED).empty(); }));
+    ASSERT_TRUE(network.RunUntil([&] { return !Told(RDMA_CM_EVENT_REJECTED).empty(); }));
     EXPECT_EQ(Told(RDMA_CM_EVENT_REJECTED), Told(RDMA_CM_EVENT_CONNECT_REQUEST));
   }
   EXPECT_EQ(Dropped(MadDrop::kUnknownCommId), 0u);
@@ -215,7 +216,7 @@ TEST_F(HandoverTest, ARejectionWithoutAnIdIsFound) {
   MadBuffer mad;
   EmitMad({}, rej, mad);
   servers[1]->env->Receive(client.address, mad);
-  world.Run(kSecond);
+  network.Run(kSecond);
   EXPECT_EQ(Dropped(MadDrop::kUnknownCommId), 1u);
   EXPECT_EQ(servers[0]->drop(MadDrop::kUnknownCommId), 1u);
 }
@@ -229,14 +230,14 @@ TEST_F(HandoverTest, AStaleConnectionOfAnotherManagerEnds) {
   ASSERT_EQ(Connect(), other);
   client.manager.reset();
   Serve(owner);
-  Host again{&world, 2};
+  Host again{&network, 2};
   EXPECT_EQ(Connect(again), owner);
   EXPECT_EQ(again.qp().qpn(), client.qp().qpn());
   ASSERT_TRUE(
-      world.RunUntil([&] { return !Told(RDMA_CM_EVENT_DISCONNECTED).empty(); }, kSecond / 100));
+      network.RunUntil([&] { return !Told(RDMA_CM_EVENT_DISCONNECTED).empty(); }, kSecond / 100));
   EXPECT_EQ(Told(RDMA_CM_EVENT_DISCONNECTED), std::vector{other});
   EXPECT_EQ(servers[other]->qps[0]->qp.attr.qp_state, IBV_QPS_ERR);
-  world.Run(kSecond);
+  network.Run(kSecond);
   EXPECT_FALSE(again.Saw(RDMA_CM_EVENT_DISCONNECTED));
 }
 
@@ -250,7 +251,7 @@ TEST_F(HandoverTest, NewerConnectionsAreNotStale) {
                                       .ca_guid = client.env->ca_guid(),
                                       .qpn = client.qp().qpn().value,
                                       .at_ns = 1});
-  world.Run(kSecond);
+  network.Run(kSecond);
   EXPECT_TRUE(Told(RDMA_CM_EVENT_DISCONNECTED).empty());
 }
 
@@ -260,10 +261,10 @@ TEST_F(HandoverTest, TooMuchOnTheWayIsAskedForAgain) {
   Serve(1 - owner);
   servers[owner]->env->posts_full = true;
   Ask();
-  ASSERT_TRUE(world.RunUntil([&] { return servers[owner]->drop(MadDrop::kHandoverFull) == 1; }));
+  ASSERT_TRUE(network.RunUntil([&] { return servers[owner]->drop(MadDrop::kHandoverFull) == 1; }));
   servers[owner]->env->posts_full = false;
-  ASSERT_TRUE(world.RunUntil([&] { return IsEstablished(client); }));
-  EXPECT_EQ(world.CountSent(Attribute::kReq), 2);
+  ASSERT_TRUE(network.RunUntil([&] { return IsEstablished(client); }));
+  EXPECT_EQ(network.CountSent(Attribute::kReq), 2);
 }
 
 TEST_F(HandoverTest, EphemeralPortsOfManagersDiffer) {

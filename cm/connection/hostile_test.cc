@@ -17,18 +17,18 @@ TEST_F(ManagerTest, ForgetfulPeerIsStale) {
   server.on_event = nullptr;
   Inject(server, Gid::FromIpv4(0xC0000209), again);  // not the peer: the connection stays
   EXPECT_EQ(server.drop(MadDrop::kWrongPeer), 1u);
-  EXPECT_EQ(world.CountSent(Attribute::kDreq), 0);
+  EXPECT_EQ(network.CountSent(Attribute::kDreq), 0);
   Inject(server, client.address, again);
   EXPECT_EQ(LastSent<Rej>().reason, 10);
   EXPECT_EQ(LastSent<Dreq>().remote_qpn, client.qp().qpn().value);
-  ASSERT_TRUE(world.RunUntil([&] { return server.Saw(RDMA_CM_EVENT_DISCONNECTED); }));
+  ASSERT_TRUE(network.RunUntil([&] { return server.Saw(RDMA_CM_EVENT_DISCONNECTED); }));
 }
 
 TEST_F(ManagerTest, RequestInTimeWaitIsStale) {
   Establish();
   const Req req = LastSent<Req>();
   ASSERT_TRUE(client.manager->Disconnect(client.id).ok());
-  ASSERT_TRUE(world.RunUntil([&] { return server.Saw(RDMA_CM_EVENT_DISCONNECTED); }));
+  ASSERT_TRUE(network.RunUntil([&] { return server.Saw(RDMA_CM_EVENT_DISCONNECTED); }));
   Inject(server, client.address, req);
   EXPECT_EQ(LastSent<Rej>().reason, 10);
   EXPECT_EQ(server.events.size(), 3u);
@@ -77,7 +77,7 @@ TEST_F(ManagerTest, StrangersCannotInterfere) {
   ++dreq.remote_qpn;
   Inject(server, client.address, dreq);
   EXPECT_EQ(server.drop(MadDrop::kWrongQpn), 1u);
-  EXPECT_EQ(world.CountSent(Attribute::kDrep), 0);
+  EXPECT_EQ(network.CountSent(Attribute::kDrep), 0);
   Rej rej;
   rej.remote_comm_id = rtu.remote_comm_id;
   Inject(server, client.address, rej);  // without the peer's own ID
@@ -136,7 +136,7 @@ TEST_F(ManagerTest, UnsupportedMessagesAreAnsweredOrCounted) {
 }
 
 TEST_F(ManagerTest, BacklogIsBounded) {
-  Host small{&world, 5, {.max_ids = 4, .max_pending_requests = 2}};
+  Host small{&network, 5, {.max_ids = 4, .max_pending_requests = 2}};
   small.Listen();
   std::vector<Id*> asked;
   small.on_event = [&](const Event& event) {
@@ -171,7 +171,7 @@ TEST_F(ManagerTest, BacklogIsBounded) {
 TEST_F(ManagerTest, CutAndRandomBytes) {
   Establish();
   std::vector<MadBuffer> real;
-  for (const Datagram& datagram : world.log) real.push_back(datagram.mad);
+  for (const Datagram& datagram : network.log) real.push_back(datagram.mad);
   for (const MadBuffer& mad : real) {
     for (size_t length = 0; length < kMadBytes; ++length) {
       server.env->Receive(client.address, std::span(mad).first(length));
@@ -204,7 +204,7 @@ TEST_F(ManagerTest, CutAndRandomBytes) {
     Host& to = noise.Chance(0.5) ? client : server;
     Host& from = &to == &client ? server : client;
     to.env->Receive(from.address, mad);
-    if (i % 100 == 0) world.Run(kSecond);
+    if (i % 100 == 0) network.Run(kSecond);
   }
   EXPECT_LE(server.manager->size(), ManagerConfig{}.max_ids);
 }

@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "cm/connection/fake_world.h"
+#include "cm/connection/fake_network.h"
 #include "cm/connection/manager_impl.h"
 #include "cm/manager.h"
 #include "cm/wire/mad.h"
@@ -18,7 +18,7 @@
 namespace pollux::cm {
 
 inline constexpr uint16_t kPort = 20049;
-inline constexpr uint64_t kSecond = FakeWorld::kSecond;
+inline constexpr uint64_t kSecond = FakeNetwork::kSecond;
 
 struct Seen {
   rdma_cm_event_type type;
@@ -32,11 +32,11 @@ struct Seen {
 class Host {
  public:
   // Of a host with several managers: that of `shard`.
-  Host(FakeWorld* world, uint8_t number, const ManagerConfig& config = {}, Shard shard = {})
+  Host(FakeNetwork* network, uint8_t number, const ManagerConfig& config = {}, Shard shard = {})
       : address(Gid::FromIpv4(0xC0000200 + number)),
-        world_(world),
+        network_(network),
         qpn_(number * 0x1000u + shard.index * 0x100u) {
-    auto environment = std::make_unique<FakeEnvironment>(world, address, shard);
+    auto environment = std::make_unique<FakeEnvironment>(network, address, shard);
     env = environment.get();
     manager = std::make_unique<ManagerImpl>(std::move(environment), config);
   }
@@ -49,16 +49,16 @@ class Host {
   void Prepare(const Gid& to) {
     ASSERT_NO_FATAL_FAILURE(Resolve(to));
     Bind(id);
-    ASSERT_TRUE(world_->RunUntil([&] { return bound; }));
+    ASSERT_TRUE(network_->RunUntil([&] { return bound; }));
   }
   // And leaves the queue pair to the caller.
   void Resolve(const Gid& to) {
     events.clear();
     id = *manager->CreateId(port_space, Handler());
     ASSERT_TRUE(manager->ResolveAddr(id, {to, kPort}, 1000).ok());
-    ASSERT_TRUE(world_->RunUntil([&] { return Saw(RDMA_CM_EVENT_ADDR_RESOLVED); }));
+    ASSERT_TRUE(network_->RunUntil([&] { return Saw(RDMA_CM_EVENT_ADDR_RESOLVED); }));
     ASSERT_TRUE(manager->ResolveRoute(id, 1000).ok());
-    ASSERT_TRUE(world_->RunUntil([&] { return Saw(RDMA_CM_EVENT_ROUTE_RESOLVED); }));
+    ASSERT_TRUE(network_->RunUntil([&] { return Saw(RDMA_CM_EVENT_ROUTE_RESOLVED); }));
   }
   void Bind(Id* to) {
     const bool ud = port_space == RDMA_PS_UDP;
@@ -122,7 +122,7 @@ class Host {
   absl::Status accept_status;
 
  private:
-  FakeWorld* world_;
+  FakeNetwork* network_;
   uint32_t qpn_;
 };
 
@@ -141,11 +141,11 @@ class ManagerTest : public testing::Test {
   }
   void Establish() {
     Start();
-    ASSERT_TRUE(world.RunUntil([&] { return BothEstablished(); }));
+    ASSERT_TRUE(network.RunUntil([&] { return BothEstablished(); }));
   }
   // Drops the first `count` of `attribute`.
   void Lose(Attribute attribute, int count) {
-    world.network = [attribute, count](const Datagram& datagram) mutable {
+    network.copies_of = [attribute, count](const Datagram& datagram) mutable {
       if (ParseMadHeader(datagram.mad)->attribute != attribute || count == 0) return 1;
       --count;
       return 0;
@@ -153,7 +153,7 @@ class ManagerTest : public testing::Test {
   }
   template <class T>
   T LastSent() {
-    for (auto it = world.log.rbegin(); it != world.log.rend(); ++it) {
+    for (auto it = network.log.rbegin(); it != network.log.rend(); ++it) {
       const Mad mad = *ParseMad(it->mad);
       if (const T* message = std::get_if<T>(&mad.message)) return *message;
     }
@@ -167,14 +167,14 @@ class ManagerTest : public testing::Test {
   }
   // Everything is over and given back.
   void ExpectNothingLeft() {
-    world.Run(2000 * kSecond);
+    network.Run(2000 * kSecond);
     EXPECT_EQ(client.manager->size(), 0u);
     EXPECT_EQ(server.manager->size(), server.listener != nullptr ? 1u : 0u);
   }
 
-  FakeWorld world;
-  Host client{&world, 2};
-  Host server{&world, 1};
+  FakeNetwork network;
+  Host client{&network, 2};
+  Host server{&network, 1};
 };
 
 }  // namespace pollux::cm

@@ -42,8 +42,8 @@ absl::StatusOr<Id*> ManagerImpl::CreateId(rdma_port_space port_space, EventHandl
         absl::StrCat("create identifier: port space 0x", absl::Hex(static_cast<int>(port_space)),
                      " is not supported; use RDMA_PS_TCP, RDMA_PS_UDP or RDMA_PS_IB"));
   }
-  Connection* connection = table_.Add(std::make_unique<Connection>(this, &ManagerImpl::TimerFired),
-                                      environment_->random());
+  CmConnection* connection = table_.Add(
+      std::make_unique<CmConnection>(this, &ManagerImpl::TimerFired), environment_->random());
   if (connection == nullptr) {
     return absl::ResourceExhaustedError(
         absl::StrCat("create identifier: all ", config_.max_ids,
@@ -61,7 +61,7 @@ void ManagerImpl::SetHandler(Id* id, EventHandler handler) {
 }
 
 void ManagerImpl::DestroyId(Id* id) {
-  Connection& connection = Of(id);
+  CmConnection& connection = Of(id);
   if (connection.state == State::kReqSent) {
     TellFailure(connection, "given up before the peer has answered");
   }
@@ -99,7 +99,7 @@ void ManagerImpl::DestroyId(Id* id) {
     case State::kTimeWait:
       return;
     case State::kListen:
-      early_requests_.ListenerEnded(connection.local().port, environment_->now_ns());
+      relisten_grace_.ListenerEnded(connection.local().port, environment_->now_ns());
       break;
     default:
       break;
@@ -113,7 +113,7 @@ bool ManagerImpl::DeliverDeferred() {
   for (size_t n = deferred_.size(); n > 0; --n) {
     const Deferred event = deferred_.front();
     deferred_.pop_front();
-    Connection* connection = table_.Find(event.comm_id);
+    CmConnection* connection = table_.Find(event.comm_id);
     if (connection == nullptr) continue;
     if (event.type == RDMA_CM_EVENT_MULTICAST_JOIN) {
       OnJoined(*connection, event.group, absl::OkStatus());
@@ -129,7 +129,7 @@ bool ManagerImpl::Work() {
   busy |= ServeEarlyRequests();
   busy |= DeliverDeferred();
   for (size_t i = 0; i < resolving_.size();) {
-    Connection* connection = table_.Find(resolving_[i]);
+    CmConnection* connection = table_.Find(resolving_[i]);
     const bool waits = connection != nullptr && connection->state == State::kResolving;
     if (waits &&
         !environment_->IsResolved(connection->local().address, connection->peer().address)) {
@@ -146,7 +146,7 @@ bool ManagerImpl::Work() {
   return SendWaiting() || busy;
 }
 
-void ManagerImpl::Deliver(Connection& connection, Event event) {
+void ManagerImpl::Deliver(CmConnection& connection, Event event) {
   if (connection.destroyed) return;
   if (connection.failed && event.type == RDMA_CM_EVENT_DISCONNECTED) return;
   RecordEvent(connection, event);
@@ -156,15 +156,15 @@ void ManagerImpl::Deliver(Connection& connection, Event event) {
   (*handler)(event);
 }
 
-void ManagerImpl::Deliver(Connection& connection, rdma_cm_event_type type, int status) {
+void ManagerImpl::Deliver(CmConnection& connection, rdma_cm_event_type type, int status) {
   Deliver(connection, {.type = type, .status = status});
 }
 
-void ManagerImpl::Defer(const Connection& connection, rdma_cm_event_type type, int status) {
+void ManagerImpl::Defer(const CmConnection& connection, rdma_cm_event_type type, int status) {
   deferred_.push_back({connection.local_comm_id, type, status, {}});
 }
 
-void ManagerImpl::EnterClosed(Connection& connection) {
+void ManagerImpl::EnterClosed(CmConnection& connection) {
   LeaveWindow(connection);
   connection.timer.Cancel();
   connection.state = State::kClosed;
@@ -173,7 +173,7 @@ void ManagerImpl::EnterClosed(Connection& connection) {
 }
 
 void ManagerImpl::TimerFired(void* connection, uint64_t /*now_ns*/) {
-  auto& expired = *static_cast<Connection*>(connection);
+  auto& expired = *static_cast<CmConnection*>(connection);
   expired.manager->OnTimer(expired);
 }
 
@@ -181,7 +181,7 @@ void ManagerImpl::WindowTimerFired(void* manager, uint64_t /*now_ns*/) {
   static_cast<ManagerImpl*>(manager)->SendWaiting();
 }
 
-void ManagerImpl::OnTimer(Connection& connection) {
+void ManagerImpl::OnTimer(CmConnection& connection) {
   switch (connection.state) {
     case State::kResolving:
       connection.state = State::kIdle;
@@ -204,7 +204,7 @@ void ManagerImpl::OnTimer(Connection& connection) {
   }
 }
 
-void ManagerImpl::OnRetriesUsedUp(Connection& connection) {
+void ManagerImpl::OnRetriesUsedUp(CmConnection& connection) {
   switch (connection.state) {
     case State::kReqSent:
       RejectTimedOut(connection, AboutMessage::kReq);

@@ -15,8 +15,8 @@
 
 #include "cm/connection/connection.h"
 #include "cm/connection/connection_table.h"
-#include "cm/connection/early_requests.h"
 #include "cm/connection/environment.h"
+#include "cm/connection/relisten_grace_queue.h"
 #include "cm/connection/request_window.h"
 #include "cm/manager.h"
 #include "cm/wire/cma_header.h"
@@ -67,7 +67,7 @@ class ManagerImpl final : public Manager, private Environment::Client {
   std::string FlightLog(const Id& id) const override;
 
   // Environment::Client, for the tests too; report.cc
-  bool OnQuestion(const Question& question, Report* report) override;
+  bool OnStatsQuery(const StatsQuery& query, Stats* stats) override;
   void OnDeviceGone() override;
   void OnQpFailed(Qpn qpn, ibv_wc_status status,
                   std::vector<transport::FlightEntry> flight) override;
@@ -99,7 +99,7 @@ class ManagerImpl final : public Manager, private Environment::Client {
   bool OnPoll() override { return HasWork() && Work(); }
   // All that Work() looks for; most turns find nothing of it.
   bool HasWork() const {
-    return table_.has_removed() || !early_requests_.empty() || !deferred_.empty() ||
+    return table_.has_removed() || !relisten_grace_.empty() || !deferred_.empty() ||
            !resolving_.empty() || window_.waiting() > 0;
   }
   bool Work();
@@ -119,7 +119,7 @@ class ManagerImpl final : public Manager, private Environment::Client {
   void Handle(const Origin& origin, const SidrRep& rep);  // sidr.cc
   // The connection that a message with these two IDs (as its sender names them) is for. Null, and
   // counted, when there is none or it is with someone else.
-  Connection* FindFor(const Origin& origin, uint32_t senders_id, uint32_t receivers_id);
+  CmConnection* FindFor(const Origin& origin, uint32_t senders_id, uint32_t receivers_id);
   // No connection of ours, or one that is over though its identifier is not destroyed yet.
   bool IsForgotten(uint32_t local_comm_id) const;
   void CountDuplicate(Attribute attribute) { ++environment_->counters().of(attribute).duplicates; }
@@ -130,42 +130,42 @@ class ManagerImpl final : public Manager, private Environment::Client {
   bool PassOn(const Origin& origin, const Message& message);
   // To the manager that `listener` wants all of its client's requests to be answered by; false when
   // that is this one.
-  bool SendHome(const Origin& origin, const Connection& listener, const Message& message);
+  bool SendHome(const Origin& origin, const CmConnection& listener, const Message& message);
   void HandOver(uint32_t to, const Origin& origin, Route route, const Message& message);
   // Tells the other managers whose queue pair it is connected with.
-  void EnterEstablished(Connection& connection);
+  void EnterEstablished(CmConnection& connection);
 
   // report.cc
-  void RecordMad(Connection& connection, transport::FlightKind kind, Attribute attribute,
+  void RecordMad(CmConnection& connection, transport::FlightKind kind, Attribute attribute,
                  uint16_t detail);
-  void RecordEvent(Connection& connection, const Event& event);
-  void TellFailure(Connection& connection, const std::string& why);
-  void ListConnections(uint32_t after, Report* report) const;
-  void DescribeConnection(const Connection& connection, Report* report) const;
+  void RecordEvent(CmConnection& connection, const Event& event);
+  void TellFailure(CmConnection& connection, const std::string& why);
+  void ListConnections(uint32_t after, Stats* stats) const;
+  void DescribeConnection(const CmConnection& connection, Stats* stats) const;
   // Of the connection with this local communication ID, if there is one with `peer`.
   void RecordReceived(const Gid& peer, const Message& message);
   void RecordSent(const Message& message);
 
   // Sending.
-  static Origin PeerOf(const Connection& connection) {
+  static Origin PeerOf(const CmConnection& connection) {
     return {connection.peer().address, connection.local().address, connection.transaction_id};
   }
   bool SendMad(const Gid& from, const Gid& to, const MadBuffer& mad);  // false: not queued
   void Send(const Origin& origin, const Message& message);             // an answer
   // What SendOutstanding() sends, and sends again until something cancels the timer or the retries
   // are used up.
-  void SetOutstanding(Connection& connection, const Message& message);
+  void SetOutstanding(CmConnection& connection, const Message& message);
   // As SendOutstanding(), when it is its turn.
-  void SendRequest(Connection& connection);
+  void SendRequest(CmConnection& connection);
   bool SendWaiting();  // whose turn it is now; whether there was one
   bool IsUnanswered(uint32_t comm_id) const;
-  bool SendOutstanding(Connection& connection);      // false: not queued this time
-  bool TransmitOutstanding(Connection& connection);  // and no timer
+  bool SendOutstanding(CmConnection& connection);      // false: not queued this time
+  bool TransmitOutstanding(CmConnection& connection);  // and no timer
   // Of all connections in `state`, where it is an `attribute`.
   void RepeatAll(State state, Attribute attribute);
   void Reject(const Origin& origin, uint32_t local_comm_id, uint32_t remote_comm_id,
               AboutMessage about, RejectReason reason);
-  void RejectTimedOut(const Connection& connection, AboutMessage about);
+  void RejectTimedOut(const CmConnection& connection, AboutMessage about);
   // Answers a REQ of a class version that is not spoken here; nothing else.
   void RejectClassVersion(const Origin& origin, const MadHeader& header,
                           std::span<const uint8_t> mad);
@@ -174,83 +174,83 @@ class ManagerImpl final : public Manager, private Environment::Client {
   // Time.
   static void TimerFired(void* connection, uint64_t now_ns);
   static void WindowTimerFired(void* manager, uint64_t now_ns);
-  void OnTimer(Connection& connection);
-  void OnRetriesUsedUp(Connection& connection);
+  void OnTimer(CmConnection& connection);
+  void OnRetriesUsedUp(CmConnection& connection);
 
   // Events. The last thing that is done to a connection in a turn: the handler may do anything.
-  void Deliver(Connection& connection, Event event);
-  void Deliver(Connection& connection, rdma_cm_event_type type, int status = 0);
-  void Defer(const Connection& connection, rdma_cm_event_type type, int status = 0);
+  void Deliver(CmConnection& connection, Event event);
+  void Deliver(CmConnection& connection, rdma_cm_event_type type, int status = 0);
+  void Defer(const CmConnection& connection, rdma_cm_event_type type, int status = 0);
 
   // States.
   // Its request, should it still wait for its turn, is not sent any more.
-  void LeaveWindow(Connection& connection);
-  void EnterClosed(Connection& connection);      // forgets the peer; frees it when destroyed
-  void EnterTimeWait(Connection& connection);    // teardown.cc
-  void StartDisconnect(Connection& connection);  // teardown.cc
+  void LeaveWindow(CmConnection& connection);
+  void EnterClosed(CmConnection& connection);      // forgets the peer; frees it when destroyed
+  void EnterTimeWait(CmConnection& connection);    // teardown.cc
+  void StartDisconnect(CmConnection& connection);  // teardown.cc
   // queue_pair.cc: QP to the error state if CM may still touch it.
-  void MoveQpToError(Connection& connection);
+  void MoveQpToError(CmConnection& connection);
   // INIT to RTR to RTS with what has been agreed; then `done` if `connection` still is and is
   // still in `expected`.
-  void MoveQpToRts(Connection& connection, State expected,
-                   void (ManagerImpl::*done)(Connection&, absl::Status));
+  void MoveQpToRts(CmConnection& connection, State expected,
+                   void (ManagerImpl::*done)(CmConnection&, absl::Status));
   // The peer, which waits for an answer to `about`, hears that there is no queue pair.
-  void EndWithoutQp(Connection& connection, AboutMessage about);
-  QpMove::Step ToRtr(const Connection& connection) const;
+  void EndWithoutQp(CmConnection& connection, AboutMessage about);
+  QpMove::Step ToRtr(const CmConnection& connection) const;
   // Takes the user's own queue pair, in Connect or Accept of an identifier without another.
   // FailedPrecondition when there is none at all or it is not ready.
-  absl::Status TakeQp(Connection& connection, const ConnectionParam& param) const;
+  absl::Status TakeQp(CmConnection& connection, const ConnectionParam& param) const;
   // Of the queue pair that TakeQp() has taken.
-  static bool HasSrq(const Connection& connection, const ConnectionParam& param);
+  static bool HasSrq(const CmConnection& connection, const ConnectionParam& param);
   // The peer of `old`, or someone who claims to be it, gives the queue pair of `old` to another
   // connection: it has forgotten `old`, which ends. True when it is over already, and the other one
   // may have the number; false when a DREQ must be answered first.
-  bool EndStale(const Origin& origin, Connection& old);
-  Connection* FindRejected(const Origin& origin, const Rej& rej);  // as FindFor()
+  bool EndStale(const Origin& origin, CmConnection& old);
+  CmConnection* FindRejected(const Origin& origin, const Rej& rej);  // as FindFor()
 
   // mra.cc: asks the peer of a REQ or REP that this side still works on not to send it again for
   // so long. Only for connections in kReqRcvd, kRepPending and kRepRcvd.
-  void AskForTime(const Connection& connection, uint8_t service_timeout);
+  void AskForTime(const CmConnection& connection, uint8_t service_timeout);
   // active.cc
   uint8_t OwnAckTimeout() const;  // asked of the peer when the user states none
-  Req BuildReq(const Connection& connection, const ConnectionParam& param) const;
+  Req BuildReq(const CmConnection& connection, const ConnectionParam& param) const;
   // Whether `rej`, of a REQ, is answered by another REQ with the path MTU that it names, or is
   // about the REQ before that: in both cases it ends nothing.
-  bool AskWithLowerMtu(const Origin& origin, Connection& connection, const Rej& rej);
-  void OnActiveQpReady(Connection& connection, absl::Status status);
-  void DeliverResponse(Connection& connection, rdma_cm_event_type type);  // what the REP said
-  void SendRtu(const Connection& connection);
+  bool AskWithLowerMtu(const Origin& origin, CmConnection& connection, const Rej& rej);
+  void OnActiveQpReady(CmConnection& connection, absl::Status status);
+  void DeliverResponse(CmConnection& connection, rdma_cm_event_type type);  // what the REP said
+  void SendRtu(const CmConnection& connection);
   // passive.cc
   bool IsDuplicate(const Origin& origin, const Req& req);
   // Nothing when it is, the reason to give when not.
   std::optional<RejectReason> ReasonToReject(const Origin& origin, const Req& req) const;
   // For the listener's user to accept or reject. Null at max_ids.
-  Connection* NewPassive(const Origin& origin, Connection& listener, uint16_t source_port);
-  void TakeRequest(Connection& connection, const Req& req);
-  bool HasRoomFor(const Connection& listener) const;
-  void OnPassiveQpReady(Connection& connection, absl::Status status);
-  Rep BuildRep(const Connection& connection, const ConnectionParam& param) const;
-  void LeavePending(Connection& connection);
+  CmConnection* NewPassive(const Origin& origin, CmConnection& listener, uint16_t source_port);
+  void TakeRequest(CmConnection& connection, const Req& req);
+  bool HasRoomFor(const CmConnection& listener) const;
+  void OnPassiveQpReady(CmConnection& connection, absl::Status status);
+  Rep BuildRep(const CmConnection& connection, const ConnectionParam& param) const;
+  void LeavePending(CmConnection& connection);
   // Whether `request`, for whose service nobody listens, waits until somebody does.
   bool AwaitListener(const Origin& origin, const std::optional<ServiceId>& service,
                      const Message& request);
   bool ServeEarlyRequests();  // whether there were any to serve or to refuse
   // sidr.cc
-  absl::Status ConnectUd(Connection& connection, const ConnectionParam& param);
-  absl::Status AcceptUd(Connection& connection, const ConnectionParam& param);
-  absl::Status AnswerUd(Connection& connection, SidrStatus status, uint32_t qpn,
+  absl::Status ConnectUd(CmConnection& connection, const ConnectionParam& param);
+  absl::Status AcceptUd(CmConnection& connection, const ConnectionParam& param);
+  absl::Status AnswerUd(CmConnection& connection, SidrStatus status, uint32_t qpn,
                         absl::Span<const uint8_t> private_data);
   void AnswerSidr(const Origin& origin, const SidrReq& req, SidrStatus status);
   // multicast.cc
-  absl::Status CheckJoin(const Connection& connection, const Gid& group) const;
-  void OnJoined(Connection& connection, const Gid& group, const absl::Status& status);
+  absl::Status CheckJoin(const CmConnection& connection, const Gid& group) const;
+  void OnJoined(CmConnection& connection, const Gid& group, const absl::Status& status);
   // OnJoined() in the next turn: there is no queue pair to attach.
-  void DeferJoined(const Connection& connection, const Gid& group);
-  void LeaveAll(Connection& connection);
+  void DeferJoined(const CmConnection& connection, const Gid& group);
+  void LeaveAll(CmConnection& connection);
   // address.cc
-  absl::Status Bind(Connection& connection, const Endpoint& local);
+  absl::Status Bind(CmConnection& connection, const Endpoint& local);
 
-  static Connection& Of(Id* id) { return *static_cast<Connection*>(id); }
+  static CmConnection& Of(Id* id) { return *static_cast<CmConnection*>(id); }
 
   std::unique_ptr<Environment> environment_;
   const ManagerConfig config_;
@@ -261,7 +261,7 @@ class ManagerImpl final : public Manager, private Environment::Client {
   uint32_t pending_ = 0;  // connections that count in a backlog
   std::deque<Deferred> deferred_;
   std::vector<uint32_t> resolving_;  // communication IDs
-  EarlyRequests early_requests_{config_.relisten_ns};
+  RelistenGraceQueue relisten_grace_{config_.relisten_ns};
   RequestWindow window_;
   engine::Timer window_timer_{&ManagerImpl::WindowTimerFired, this};
   // Ends before `this` does; callbacks from other cores ask it first.

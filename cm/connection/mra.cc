@@ -8,7 +8,7 @@
 namespace pollux::cm {
 
 absl::Status ManagerImpl::SendMra(Id* id, uint8_t service_timeout) {
-  const Connection& connection = Of(id);
+  const CmConnection& connection = Of(id);
   switch (connection.state) {
     case State::kReqRcvd:
     case State::kRepPending:
@@ -21,7 +21,7 @@ absl::Status ManagerImpl::SendMra(Id* id, uint8_t service_timeout) {
   }
 }
 
-void ManagerImpl::AskForTime(const Connection& connection, uint8_t service_timeout) {
+void ManagerImpl::AskForTime(const CmConnection& connection, uint8_t service_timeout) {
   Mra mra;
   mra.local_comm_id = connection.local_comm_id;
   mra.remote_comm_id = connection.remote_comm_id;
@@ -32,7 +32,7 @@ void ManagerImpl::AskForTime(const Connection& connection, uint8_t service_timeo
 }
 
 void ManagerImpl::Handle(const Origin& origin, const Mra& mra) {
-  Connection* connection = FindFor(origin, mra.local_comm_id, mra.remote_comm_id);
+  CmConnection* connection = FindFor(origin, mra.local_comm_id, mra.remote_comm_id);
   if (connection == nullptr) return;
   const auto about = static_cast<AboutMessage>(mra.message_mraed);
   const bool expected = (connection->state == State::kReqSent && about == AboutMessage::kReq) ||

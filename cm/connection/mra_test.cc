@@ -20,7 +20,7 @@ class MraTest : public ManagerTest {
     };
     client.Prepare(server.address);
     ASSERT_TRUE(client.Connect().ok());
-    ASSERT_TRUE(world.RunUntil([&] { return server.id != nullptr; }));
+    ASSERT_TRUE(network.RunUntil([&] { return server.id != nullptr; }));
   }
   void AcceptNow() {
     server.on_bound = [this] { server.accept_status = server.Accept(); };
@@ -30,37 +30,37 @@ class MraTest : public ManagerTest {
 
 TEST_F(MraTest, ARepeatedRequestIsToldToWait) {
   Ask();
-  world.Run(60 * kSecond);
-  EXPECT_EQ(world.CountSent(Attribute::kReq), 2);
-  EXPECT_EQ(world.CountSent(Attribute::kMra), 1);
+  network.Run(60 * kSecond);
+  EXPECT_EQ(network.CountSent(Attribute::kReq), 2);
+  EXPECT_EQ(network.CountSent(Attribute::kMra), 1);
   EXPECT_EQ(LastSent<Mra>().service_timeout, 24);
   EXPECT_EQ(LastSent<Mra>().message_mraed, 0);
   EXPECT_EQ(LastSent<Mra>().remote_comm_id, LastSent<Req>().local_comm_id);
   AcceptNow();
-  ASSERT_TRUE(world.RunUntil([&] { return BothEstablished(); }));
+  ASSERT_TRUE(network.RunUntil([&] { return BothEstablished(); }));
   EXPECT_EQ(server.events.size(), 2u);
 }
 
 // The time of the MRA over, the request comes again and is put off again.
 TEST_F(MraTest, AnApplicationMayTakeMinutes) {
   Ask();
-  world.Run(300 * kSecond);
-  EXPECT_EQ(world.CountSent(Attribute::kReq), 2 + 4);
-  EXPECT_EQ(world.CountSent(Attribute::kMra), 1 + 4);
+  network.Run(300 * kSecond);
+  EXPECT_EQ(network.CountSent(Attribute::kReq), 2 + 4);
+  EXPECT_EQ(network.CountSent(Attribute::kMra), 1 + 4);
   EXPECT_TRUE(client.events.back().type == RDMA_CM_EVENT_ROUTE_RESOLVED);
   AcceptNow();
-  EXPECT_TRUE(world.RunUntil([&] { return BothEstablished(); }));
+  EXPECT_TRUE(network.RunUntil([&] { return BothEstablished(); }));
 }
 
 TEST_F(MraTest, AnApplicationThatKnowsAsksFirst) {
   Ask();
   ASSERT_TRUE(server.manager->SendMra(server.id, 22).ok());
-  world.Run(TimeoutNs(22));
-  EXPECT_EQ(world.CountSent(Attribute::kReq), 1);
-  world.Run(kSecond);
-  EXPECT_EQ(world.CountSent(Attribute::kReq), 2);
+  network.Run(TimeoutNs(22));
+  EXPECT_EQ(network.CountSent(Attribute::kReq), 1);
+  network.Run(kSecond);
+  EXPECT_EQ(network.CountSent(Attribute::kReq), 2);
   AcceptNow();
-  ASSERT_TRUE(world.RunUntil([&] { return BothEstablished(); }));
+  ASSERT_TRUE(network.RunUntil([&] { return BothEstablished(); }));
   EXPECT_FALSE(server.manager->SendMra(server.id, 22).ok());
   EXPECT_FALSE(client.manager->SendMra(client.id, 22).ok());
   EXPECT_FALSE(server.manager->SendMra(server.listener, 22).ok());
@@ -70,24 +70,24 @@ TEST_F(MraTest, ARepeatedReplyIsToldToWaitWhileTheQueuePairMoves) {
   Ask();
   client.env->moves_held = true;
   AcceptNow();
-  world.Run(2 * kUsualWaitNs);
-  EXPECT_EQ(world.CountSent(Attribute::kRep), 2);
+  network.Run(2 * kUsualWaitNs);
+  EXPECT_EQ(network.CountSent(Attribute::kRep), 2);
   EXPECT_EQ(LastSent<Mra>().message_mraed, 1);
   EXPECT_EQ(client.manager->counters().of(Attribute::kMra).sent, 1u);
-  world.Run(kLongWaitNs - 2 * kUsualWaitNs);
-  EXPECT_EQ(world.CountSent(Attribute::kRep), 2);
+  network.Run(kLongWaitNs - 2 * kUsualWaitNs);
+  EXPECT_EQ(network.CountSent(Attribute::kRep), 2);
   client.env->moves_held = false;
-  EXPECT_TRUE(world.RunUntil([&] { return BothEstablished(); }));
+  EXPECT_TRUE(network.RunUntil([&] { return BothEstablished(); }));
 }
 
 TEST_F(MraTest, OneMraASendingCounts) {
   Ask();
   ASSERT_TRUE(server.manager->SendMra(server.id, 24).ok());
-  world.Run(kLongWaitNs - kSecond);
+  network.Run(kLongWaitNs - kSecond);
   ASSERT_TRUE(server.manager->SendMra(server.id, 24).ok());  // would begin the time anew
-  world.Run(2 * kSecond);
+  network.Run(2 * kSecond);
   EXPECT_EQ(client.manager->counters().of(Attribute::kMra).duplicates, 1u);
-  EXPECT_EQ(world.CountSent(Attribute::kReq), 2);
+  EXPECT_EQ(network.CountSent(Attribute::kReq), 2);
 }
 
 // A peer that answers with nothing but MRAs of the longest time does not hold a connection for
@@ -95,11 +95,11 @@ TEST_F(MraTest, OneMraASendingCounts) {
 TEST_F(MraTest, PatienceHasAnEnd) {
   server.Listen();
   client.Prepare(server.address);
-  world.network = [&](const Datagram& datagram) {
+  network.copies_of = [&](const Datagram& datagram) {
     return ParseMadHeader(datagram.mad)->attribute == Attribute::kRej ? 0 : 1;
   };
   ASSERT_TRUE(client.Connect().ok());
-  const uint64_t start_ns = world.now_ns;
+  const uint64_t start_ns = network.now_ns;
   int heard = 0;
   while (!client.Saw(RDMA_CM_EVENT_UNREACHABLE)) {
     ASSERT_LT(++heard, 10000);
@@ -108,9 +108,9 @@ TEST_F(MraTest, PatienceHasAnEnd) {
     mra.remote_comm_id = LastSent<Req>().local_comm_id;
     mra.service_timeout = 31;
     Inject(client, server.address, mra);
-    world.Run(kSecond);
+    network.Run(kSecond);
   }
-  EXPECT_LE(world.now_ns - start_ns, 16 * kLongWaitNs + 2 * kSecond);
+  EXPECT_LE(network.now_ns - start_ns, 16 * kLongWaitNs + 2 * kSecond);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 namespace pollux::cm {
 
-absl::Status ManagerImpl::CheckJoin(const Connection& connection, const Gid& group) const {
+absl::Status ManagerImpl::CheckJoin(const CmConnection& connection, const Gid& group) const {
   const Gid& local = connection.local().address;
   if (connection.port_space() != RDMA_PS_UDP || connection.binding == QpBinding::kMoving ||
       !environment_->GidIndex(local)) {
@@ -20,7 +20,7 @@ absl::Status ManagerImpl::CheckJoin(const Connection& connection, const Gid& gro
     return absl::InvalidArgumentError(
         "join: not a multicast address, or not of the local address's kind (IPv4, IPv6)");
   }
-  if (std::ranges::find(connection.groups, group, &Connection::Group::gid) !=
+  if (std::ranges::find(connection.groups, group, &CmConnection::Group::gid) !=
       connection.groups.end()) {
     return absl::AlreadyExistsError("join: the identifier has joined this group already");
   }
@@ -32,7 +32,7 @@ absl::Status ManagerImpl::CheckJoin(const Connection& connection, const Gid& gro
 }
 
 absl::Status ManagerImpl::JoinMulticast(Id* id, const Gid& group) {
-  Connection& connection = Of(id);
+  CmConnection& connection = Of(id);
   if (absl::Status status = CheckJoin(connection, group); !status.ok()) return status;
   const Gid& local = connection.local().address;
   if (absl::Status status = environment_->JoinGroup(local, group); !status.ok()) return status;
@@ -50,12 +50,12 @@ absl::Status ManagerImpl::JoinMulticast(Id* id, const Gid& group) {
   return absl::OkStatus();
 }
 
-void ManagerImpl::DeferJoined(const Connection& connection, const Gid& group) {
+void ManagerImpl::DeferJoined(const CmConnection& connection, const Gid& group) {
   deferred_.push_back({connection.local_comm_id, RDMA_CM_EVENT_MULTICAST_JOIN, 0, group});
 }
 
-void ManagerImpl::OnJoined(Connection& connection, const Gid& group, const absl::Status& status) {
-  const auto found = std::ranges::find(connection.groups, group, &Connection::Group::gid);
+void ManagerImpl::OnJoined(CmConnection& connection, const Gid& group, const absl::Status& status) {
+  const auto found = std::ranges::find(connection.groups, group, &CmConnection::Group::gid);
   // Left, or joined anew, before the queue pair's owner had heard of it.
   if (found == connection.groups.end() || found->joined) return;
   UdParam ud;
@@ -79,7 +79,7 @@ void ManagerImpl::OnJoined(Connection& connection, const Gid& group, const absl:
 }
 
 absl::Status ManagerImpl::LeaveMulticast(Id* id, const Gid& group) {
-  Connection& connection = Of(id);
+  CmConnection& connection = Of(id);
   if (std::erase_if(connection.groups, [&](const auto& one) { return one.gid == group; }) == 0) {
     return absl::NotFoundError("leave: the identifier has not joined this group");
   }
@@ -91,8 +91,8 @@ absl::Status ManagerImpl::LeaveMulticast(Id* id, const Gid& group) {
   return absl::OkStatus();
 }
 
-void ManagerImpl::LeaveAll(Connection& connection) {
-  for (const Connection::Group& group : connection.groups) {
+void ManagerImpl::LeaveAll(CmConnection& connection) {
+  for (const CmConnection::Group& group : connection.groups) {
     environment_->LeaveGroup(connection.local().address, group.gid);
   }
   connection.groups.clear();

@@ -23,7 +23,7 @@ class MulticastTest : public ManagerTest {
     client.events.clear();
     ASSERT_TRUE(client.manager->JoinMulticast(client.id, group).ok());
     EXPECT_TRUE(client.events.empty());  // no handler runs inside the call
-    ASSERT_TRUE(world.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_MULTICAST_JOIN); }));
+    ASSERT_TRUE(network.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_MULTICAST_JOIN); }));
   }
   absl::StatusCode Join(const Gid& group) {
     return client.manager->JoinMulticast(client.id, group).code();
@@ -43,7 +43,7 @@ TEST_F(MulticastTest, JoinsAndTellsWhomToSendTo) {
   EXPECT_TRUE(std::ranges::equal(seen.ud.ah_attr.grh.dgid.raw, kGroup.raw));
   EXPECT_TRUE(Joined(kGroup));
   EXPECT_TRUE(Attached(kGroup));
-  EXPECT_TRUE(world.log.empty());  // CM sends nothing
+  EXPECT_TRUE(network.log.empty());  // CM sends nothing
 }
 
 TEST_F(MulticastTest, LeavesOneAndDestroysAll) {
@@ -53,7 +53,7 @@ TEST_F(MulticastTest, LeavesOneAndDestroysAll) {
   EXPECT_EQ(Join(kGroup), absl::StatusCode::kAlreadyExists);
   ASSERT_TRUE(client.manager->LeaveMulticast(client.id, kGroup).ok());
   EXPECT_FALSE(client.manager->LeaveMulticast(client.id, kGroup).ok());
-  world.Run(kSecond);
+  network.Run(kSecond);
   EXPECT_FALSE(Joined(kGroup));
   EXPECT_FALSE(Attached(kGroup));
   EXPECT_TRUE(Joined(kOther));
@@ -93,7 +93,7 @@ TEST_F(MulticastTest, TheQueuePairCannotBeAttached) {
   Prepare();
   client.env->attach_status = absl::ResourceExhaustedError("full");
   ASSERT_TRUE(client.manager->JoinMulticast(client.id, kGroup).ok());
-  ASSERT_TRUE(world.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_MULTICAST_ERROR); }));
+  ASSERT_TRUE(network.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_MULTICAST_ERROR); }));
   EXPECT_EQ(client.Last().status, -ENOMEM);
   EXPECT_TRUE(std::ranges::equal(client.Last().ud.ah_attr.grh.dgid.raw, kGroup.raw)) << "which";
   EXPECT_TRUE(client.env->joined.empty());
@@ -111,7 +111,7 @@ TEST_F(MulticastTest, LeftOrJoinedAnewBeforeTheOwnerHeardOfIt) {
   ASSERT_TRUE(client.manager->LeaveMulticast(client.id, kOther).ok());
   ASSERT_EQ(Join(kOther), absl::StatusCode::kOk);
   client.env->moves_held = false;
-  world.Run(kSecond);
+  network.Run(kSecond);
   ASSERT_EQ(client.events.size(), 1u);
   EXPECT_EQ(client.events[0].type, RDMA_CM_EVENT_MULTICAST_JOIN);
   EXPECT_TRUE(std::ranges::equal(client.events[0].ud.ah_attr.grh.dgid.raw, kOther.raw));
@@ -129,7 +129,7 @@ TEST_F(MulticastTest, JoinsWithoutAQueuePairWhichItsUserAttaches) {
   EXPECT_TRUE(client.env->attached.empty());
   client.Bind(client.id);
   EXPECT_EQ(Join(kOther), absl::StatusCode::kFailedPrecondition) << "it is on its way";
-  ASSERT_TRUE(world.RunUntil([&] { return client.bound; }));
+  ASSERT_TRUE(network.RunUntil([&] { return client.bound; }));
   JoinAndSee(kOther);
   EXPECT_TRUE(Attached(kOther));
   ASSERT_TRUE(client.manager->LeaveMulticast(client.id, kGroup).ok());
@@ -144,7 +144,7 @@ TEST_F(MulticastTest, TheQueuePairIsReleasedBeforeItsOwnerHeardOfIt) {
   ASSERT_EQ(Join(kGroup), absl::StatusCode::kOk);
   client.manager->ReleaseQp(client.id);
   client.env->moves_held = false;
-  world.Run(kSecond);
+  network.Run(kSecond);
   ASSERT_EQ(client.events.size(), 1u) << "of the other one it has been told";
   EXPECT_EQ(client.Last().type, RDMA_CM_EVENT_MULTICAST_JOIN);
   EXPECT_EQ(client.Last().status, 0);
@@ -159,7 +159,7 @@ TEST_F(MulticastTest, LeftAfterTheQueuePairWasReleased) {
   ASSERT_EQ(Join(kGroup), absl::StatusCode::kOk);
   client.manager->ReleaseQp(client.id);
   ASSERT_TRUE(client.manager->LeaveMulticast(client.id, kGroup).ok());
-  world.Run(kSecond);
+  network.Run(kSecond);
   EXPECT_TRUE(client.events.empty());
   EXPECT_TRUE(client.env->joined.empty());
 }
@@ -169,7 +169,7 @@ TEST_F(MulticastTest, DestroyedMeanwhile) {
   ASSERT_EQ(Join(kGroup), absl::StatusCode::kOk);
   client.events.clear();
   client.manager->DestroyId(client.id);
-  world.Run(kSecond);
+  network.Run(kSecond);
   EXPECT_TRUE(client.events.empty());
   EXPECT_TRUE(client.env->joined.empty());
   EXPECT_TRUE(client.env->attached.empty());

@@ -25,7 +25,7 @@ void ManagerImpl::Handle(const Origin& origin, const Req& req) {
   const auto reject = [&](RejectReason reason) {
     Reject(origin, 0, req.local_comm_id, AboutMessage::kReq, reason);
   };
-  Connection* old = table_.FindByPeerQpn(req.local_ca_guid, req.local_qpn);
+  CmConnection* old = table_.FindByPeerQpn(req.local_ca_guid, req.local_qpn);
   if (old != nullptr && !EndStale(origin, *old)) return reject(RejectReason::kStaleConnection);
   if (const auto reason = ReasonToReject(origin, req)) return reject(*reason);
   // A peer that sent packets as large as it asks for would wait for their acknowledgement in vain.
@@ -33,9 +33,9 @@ void ManagerImpl::Handle(const Origin& origin, const Req& req) {
     return RejectMtu(origin, req.local_comm_id);
   }
   const std::optional<ServiceId> service = ServiceId::FromWire(req.service_id);
-  Connection* listener = service && service->port_space != RDMA_PS_UDP
-                             ? table_.ports().FindListener(*service, origin.to)
-                             : nullptr;
+  CmConnection* listener = service && service->port_space != RDMA_PS_UDP
+                               ? table_.ports().FindListener(*service, origin.to)
+                               : nullptr;
   if (listener == nullptr) {
     if (AwaitListener(origin, service, req) || PassOn(origin, req)) return;
     return reject(RejectReason::kInvalidServiceId);
@@ -46,7 +46,7 @@ void ManagerImpl::Handle(const Origin& origin, const Req& req) {
   // Its sender asks again, perhaps when there is room.
   if (!HasRoomFor(*listener)) return CountDrop(MadDrop::kBacklogFull);
 
-  Connection* connection = NewPassive(origin, *listener, cma->source_port);
+  CmConnection* connection = NewPassive(origin, *listener, cma->source_port);
   if (connection == nullptr) return reject(RejectReason::kNoResources);
   TakeRequest(*connection, req);
   RecordMad(*connection, kFlightMadReceived, Attribute::kReq, 0);
@@ -65,7 +65,7 @@ void ManagerImpl::Handle(const Origin& origin, const Req& req) {
 }
 
 bool ManagerImpl::IsDuplicate(const Origin& origin, const Req& req) {
-  Connection* known = table_.FindByPeerCommId(req.local_ca_guid, req.local_comm_id);
+  CmConnection* known = table_.FindByPeerCommId(req.local_ca_guid, req.local_comm_id);
   if (known == nullptr) return false;
   if (known->peer().address != origin.from) {
     CountDrop(MadDrop::kWrongPeer);
@@ -108,14 +108,14 @@ std::optional<RejectReason> ManagerImpl::ReasonToReject(const Origin& origin,
   return std::nullopt;
 }
 
-bool ManagerImpl::HasRoomFor(const Connection& listener) const {
+bool ManagerImpl::HasRoomFor(const CmConnection& listener) const {
   return pending_ < config_.max_pending_requests && listener.pending < listener.backlog;
 }
 
-Connection* ManagerImpl::NewPassive(const Origin& origin, Connection& listener,
-                                    uint16_t source_port) {
-  Connection* connection = table_.Add(std::make_unique<Connection>(this, &ManagerImpl::TimerFired),
-                                      environment_->random());
+CmConnection* ManagerImpl::NewPassive(const Origin& origin, CmConnection& listener,
+                                      uint16_t source_port) {
+  CmConnection* connection = table_.Add(
+      std::make_unique<CmConnection>(this, &ManagerImpl::TimerFired), environment_->random());
   if (connection == nullptr) return nullptr;
   connection->handler = listener.handler;
   connection->set_port_space(listener.port_space());
@@ -130,7 +130,7 @@ Connection* ManagerImpl::NewPassive(const Origin& origin, Connection& listener,
   return connection;
 }
 
-void ManagerImpl::TakeRequest(Connection& connection, const Req& req) {
+void ManagerImpl::TakeRequest(CmConnection& connection, const Req& req) {
   connection.remote_comm_id = req.local_comm_id;
   connection.remote_ca_guid = req.local_ca_guid;
   connection.remote_qpn = req.local_qpn;
@@ -156,18 +156,18 @@ void ManagerImpl::TakeRequest(Connection& connection, const Req& req) {
   connection.state = State::kReqRcvd;
 }
 
-void ManagerImpl::LeavePending(Connection& connection) {
+void ManagerImpl::LeavePending(CmConnection& connection) {
   if (!std::exchange(connection.is_pending, false)) return;
   --pending_;
   // Its listener may have gone in between; numbers are not used twice while this one lives, but
   // for chance.
-  Connection* listener = table_.Find(connection.listener_comm_id);
+  CmConnection* listener = table_.Find(connection.listener_comm_id);
   if (listener != nullptr && listener->state == State::kListen) --listener->pending;
 }
 
 bool ManagerImpl::AwaitListener(const Origin& origin, const std::optional<ServiceId>& service,
                                 const Message& request) {
-  return service && early_requests_.Keep({.from = origin.from,
+  return service && relisten_grace_.Keep({.from = origin.from,
                                           .to = origin.to,
                                           .transaction_id = origin.transaction_id,
                                           .service = *service,
@@ -176,12 +176,12 @@ bool ManagerImpl::AwaitListener(const Origin& origin, const std::optional<Servic
 }
 
 bool ManagerImpl::ServeEarlyRequests() {
-  if (early_requests_.empty()) return false;
-  const std::vector<EarlyRequest> due =
-      early_requests_.TakeDue(environment_->now_ns(), [this](const EarlyRequest& request) {
+  if (relisten_grace_.empty()) return false;
+  const std::vector<HeldRequest> due =
+      relisten_grace_.TakeDue(environment_->now_ns(), [this](const HeldRequest& request) {
         return table_.ports().FindListener(request.service, request.to) != nullptr;
       });
-  for (const EarlyRequest& request : due) {
+  for (const HeldRequest& request : due) {
     const Origin origin{request.from, request.to, request.transaction_id};
     std::visit([&](const auto& message) { Handle(origin, message); }, request.message);
   }
@@ -189,7 +189,7 @@ bool ManagerImpl::ServeEarlyRequests() {
 }
 
 absl::Status ManagerImpl::Accept(Id* id, const ConnectionParam& param) {
-  Connection& connection = Of(id);
+  CmConnection& connection = Of(id);
   if (connection.port_space() == RDMA_PS_UDP) return AcceptUd(connection, param);
   if (connection.state != State::kReqRcvd) {
     return absl::FailedPreconditionError(
@@ -220,7 +220,7 @@ absl::Status ManagerImpl::Accept(Id* id, const ConnectionParam& param) {
   return absl::OkStatus();
 }
 
-Rep ManagerImpl::BuildRep(const Connection& connection, const ConnectionParam& param) const {
+Rep ManagerImpl::BuildRep(const CmConnection& connection, const ConnectionParam& param) const {
   Rep rep;
   rep.local_comm_id = connection.local_comm_id;
   rep.remote_comm_id = connection.remote_comm_id;
@@ -238,7 +238,7 @@ Rep ManagerImpl::BuildRep(const Connection& connection, const ConnectionParam& p
   return rep;
 }
 
-void ManagerImpl::OnPassiveQpReady(Connection& connection, absl::Status status) {
+void ManagerImpl::OnPassiveQpReady(CmConnection& connection, absl::Status status) {
   LeavePending(connection);
   if (!status.ok()) {
     EndWithoutQp(connection, AboutMessage::kReq);
@@ -250,7 +250,7 @@ void ManagerImpl::OnPassiveQpReady(Connection& connection, absl::Status status) 
 
 absl::Status ManagerImpl::Reject(Id* id, absl::Span<const uint8_t> private_data,
                                  RejectReason reason) {
-  Connection& connection = Of(id);
+  CmConnection& connection = Of(id);
   if (connection.port_space() == RDMA_PS_UDP) {
     return AnswerUd(connection, SidrStatus::kReject, 0, private_data);
   }
@@ -277,7 +277,7 @@ absl::Status ManagerImpl::Reject(Id* id, absl::Span<const uint8_t> private_data,
 }
 
 void ManagerImpl::Handle(const Origin& origin, const Rtu& rtu) {
-  Connection* connection = FindFor(origin, rtu.local_comm_id, rtu.remote_comm_id);
+  CmConnection* connection = FindFor(origin, rtu.local_comm_id, rtu.remote_comm_id);
   if (connection == nullptr) return;
   if (connection->state == State::kEstablished) return CountDuplicate(Attribute::kRtu);
   if (connection->state != State::kRepSent) return CountDrop(MadDrop::kWrongState);
@@ -287,7 +287,7 @@ void ManagerImpl::Handle(const Origin& origin, const Rtu& rtu) {
 }
 
 void ManagerImpl::Notify(Id* id, ibv_event_type event) {
-  Connection& connection = Of(id);
+  CmConnection& connection = Of(id);
   if (event != IBV_EVENT_COMM_EST || connection.state != State::kRepSent) return;
   connection.timer.Cancel();
   EnterEstablished(connection);

@@ -6,11 +6,11 @@ namespace pollux::cm {
 namespace {
 
 // Of one that is bound to any address: whether it is there for that one.
-bool Takes(const Connection& any, const Gid& address) {
+bool Takes(const CmConnection& any, const Gid& address) {
   return !any.ipv6_only || !address.IsIpv4();
 }
 
-bool Overlap(const Connection& a, const Gid& address_of_a, const Connection& b,
+bool Overlap(const CmConnection& a, const Gid& address_of_a, const CmConnection& b,
              const Gid& address_of_b) {
   if (address_of_a == address_of_b) {
     return address_of_a != Gid{} || a.ipv6_only == b.ipv6_only;
@@ -21,11 +21,12 @@ bool Overlap(const Connection& a, const Gid& address_of_a, const Connection& b,
 
 }  // namespace
 
-bool PortTable::IsFree(const Connection& connection, const Endpoint& local, Sharing sharing) const {
+bool PortTable::IsFree(const CmConnection& connection, const Endpoint& local,
+                       Sharing sharing) const {
   const auto it = bindings_.find(ServiceId{connection.port_space(), local.port}.ToWire());
   if (it == bindings_.end()) return true;
   return std::ranges::none_of(it->second, [&](const Binding& binding) {
-    const Connection& other = *binding.connection;
+    const CmConnection& other = *binding.connection;
     if (&other == &connection) return false;
     const bool shared = sharing == Sharing::kAsSaid && connection.reuses_address &&
                         other.reuses_address && other.state != State::kListen;
@@ -33,24 +34,24 @@ bool PortTable::IsFree(const Connection& connection, const Endpoint& local, Shar
   });
 }
 
-void PortTable::Add(Connection& connection, const Endpoint& local) {
+void PortTable::Add(CmConnection& connection, const Endpoint& local) {
   bindings_[ServiceId{connection.port_space(), local.port}.ToWire()].push_back(
       {local.address, &connection});
   connection.mutable_local() = local;
   connection.has_port = true;
 }
 
-bool PortTable::Bind(Connection& connection, const Endpoint& local) {
+bool PortTable::Bind(CmConnection& connection, const Endpoint& local) {
   if (!IsFree(connection, local, Sharing::kAsSaid)) return false;
   Add(connection, local);
   return true;
 }
 
-bool PortTable::IsAlone(const Connection& connection) const {
+bool PortTable::IsAlone(const CmConnection& connection) const {
   return IsFree(connection, connection.local(), Sharing::kNone);
 }
 
-bool PortTable::BindEphemeral(Connection& connection, const Gid& address, Random& random) {
+bool PortTable::BindEphemeral(CmConnection& connection, const Gid& address, Random& random) {
   const uint32_t own = kEphemerals / shard_.count;
   const uint64_t start = random.Below(own);
   for (uint32_t tried = 0; tried < own; ++tried) {
@@ -63,7 +64,7 @@ bool PortTable::BindEphemeral(Connection& connection, const Gid& address, Random
   return false;
 }
 
-void PortTable::Release(Connection& connection) {
+void PortTable::Release(CmConnection& connection) {
   if (!connection.has_port) return;
   connection.has_port = false;
   const auto it =
@@ -73,10 +74,10 @@ void PortTable::Release(Connection& connection) {
   if (it->second.empty()) bindings_.erase(it);
 }
 
-Connection* PortTable::FindListener(ServiceId service, const Gid& address) const {
+CmConnection* PortTable::FindListener(ServiceId service, const Gid& address) const {
   const auto it = bindings_.find(service.ToWire());
   if (it == bindings_.end()) return nullptr;
-  Connection* found = nullptr;
+  CmConnection* found = nullptr;
   for (const Binding& binding : it->second) {
     if (binding.connection->state != State::kListen) continue;
     if (binding.address == address) return binding.connection;

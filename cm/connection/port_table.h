@@ -27,29 +27,29 @@ class PortTable {
 
   // In the connection's port space. False when the port is in use at that address or at any, but
   // for those that share it (Connection::reuses_address).
-  bool Bind(Connection& connection, const Endpoint& local);
+  bool Bind(CmConnection& connection, const Endpoint& local);
   // Whether nobody else has what it is bound to.
-  bool IsAlone(const Connection& connection) const;
+  bool IsAlone(const CmConnection& connection) const;
   // At a free port, chosen at random of those that are this manager's alone. False when there is
   // none.
-  bool BindEphemeral(Connection& connection, const Gid& address, Random& random);
+  bool BindEphemeral(CmConnection& connection, const Gid& address, Random& random);
   // Gives up what Bind gave, if anything.
-  void Release(Connection& connection);
+  void Release(CmConnection& connection);
 
   // The listener for what is sent to `address`: one that is bound to it before one for any of its
   // kind, before one for any. Null when there is none.
-  Connection* FindListener(ServiceId service, const Gid& address) const;
+  CmConnection* FindListener(ServiceId service, const Gid& address) const;
   size_t size() const;
 
  private:
   struct Binding {
     Gid address;
-    Connection* connection;
+    CmConnection* connection;
   };
   enum class Sharing : bool { kNone, kAsSaid };
 
-  bool IsFree(const Connection& connection, const Endpoint& local, Sharing sharing) const;
-  void Add(Connection& connection, const Endpoint& local);
+  bool IsFree(const CmConnection& connection, const Endpoint& local, Sharing sharing) const;
+  void Add(CmConnection& connection, const Endpoint& local);
 
   const Shard shard_;
   absl::flat_hash_map<uint64_t, std::vector<Binding>> bindings_;  // by ServiceId::ToWire

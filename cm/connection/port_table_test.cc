@@ -15,8 +15,8 @@ constexpr Gid kIpv6{{0xFD, 1}};
 
 class PortTableTest : public testing::Test {
  protected:
-  Connection& New(rdma_port_space port_space = RDMA_PS_TCP) {
-    made_.push_back(std::make_unique<Connection>(nullptr, [](void*, uint64_t) {}));
+  CmConnection& New(rdma_port_space port_space = RDMA_PS_TCP) {
+    made_.push_back(std::make_unique<CmConnection>(nullptr, [](void*, uint64_t) {}));
     made_.back()->set_port_space(port_space);
     made_.back()->state = State::kListen;
     return *made_.back();
@@ -25,7 +25,7 @@ class PortTableTest : public testing::Test {
   PortTable table;
 
  private:
-  std::vector<std::unique_ptr<Connection>> made_;
+  std::vector<std::unique_ptr<CmConnection>> made_;
 };
 
 TEST_F(PortTableTest, APortIsTakenAtItsAddressAndAtAny) {
@@ -33,7 +33,7 @@ TEST_F(PortTableTest, APortIsTakenAtItsAddressAndAtAny) {
   EXPECT_FALSE(table.Bind(New(), {kFirstGid, 7}));
   EXPECT_FALSE(table.Bind(New(), {kAny, 7}));
   EXPECT_TRUE(table.Bind(New(), {kSecondGid, 7}));
-  Connection& any = New();
+  CmConnection& any = New();
   EXPECT_TRUE(table.Bind(any, {kAny, 8}));
   EXPECT_FALSE(table.Bind(New(), {kFirstGid, 8}));
   EXPECT_FALSE(table.Bind(New(), {kAny, 8}));
@@ -42,9 +42,9 @@ TEST_F(PortTableTest, APortIsTakenAtItsAddressAndAtAny) {
 }
 
 TEST_F(PortTableTest, APortForIpv6OnlyLeavesIpv4ToOthers) {
-  Connection& ipv6 = New();
+  CmConnection& ipv6 = New();
   ipv6.ipv6_only = true;
-  Connection& any = New();
+  CmConnection& any = New();
   ASSERT_TRUE(table.Bind(ipv6, {kAny, 7}));
   EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kFirstGid), nullptr);
   EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kIpv6), &ipv6);
@@ -52,13 +52,13 @@ TEST_F(PortTableTest, APortForIpv6OnlyLeavesIpv4ToOthers) {
   ASSERT_TRUE(table.Bind(any, {kAny, 7}));
   EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kFirstGid), &any);
   EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kIpv6), &ipv6);
-  Connection& second = New();
+  CmConnection& second = New();
   second.ipv6_only = true;
   EXPECT_FALSE(table.Bind(second, {kAny, 7}));
   EXPECT_FALSE(table.Bind(New(), {kAny, 7}));
   EXPECT_FALSE(table.Bind(New(), {kFirstGid, 7}));
   table.Release(any);
-  Connection& first = New();
+  CmConnection& first = New();
   ASSERT_TRUE(table.Bind(first, {kFirstGid, 7}));
   EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kFirstGid), &first);
   // The other way round.
@@ -67,9 +67,9 @@ TEST_F(PortTableTest, APortForIpv6OnlyLeavesIpv4ToOthers) {
 }
 
 TEST_F(PortTableTest, APortIsSharedByThoseThatSaySoWhileNobodyListens) {
-  Connection& first = New();
-  Connection& second = New();
-  for (Connection* connection : {&first, &second}) {
+  CmConnection& first = New();
+  CmConnection& second = New();
+  for (CmConnection* connection : {&first, &second}) {
     connection->state = State::kIdle;
     connection->reuses_address = true;
     ASSERT_TRUE(table.Bind(*connection, {kFirstGid, 7}));
@@ -86,9 +86,9 @@ TEST_F(PortTableTest, APortIsSharedByThoseThatSaySoWhileNobodyListens) {
 }
 
 TEST_F(PortTableTest, PortSpacesAreApart) {
-  Connection& tcp = New(RDMA_PS_TCP);
-  Connection& udp = New(RDMA_PS_UDP);
-  Connection& ib = New(RDMA_PS_IB);
+  CmConnection& tcp = New(RDMA_PS_TCP);
+  CmConnection& udp = New(RDMA_PS_UDP);
+  CmConnection& ib = New(RDMA_PS_IB);
   EXPECT_TRUE(table.Bind(tcp, {kAny, 7}));
   EXPECT_TRUE(table.Bind(udp, {kAny, 7}));
   EXPECT_TRUE(table.Bind(ib, {kAny, 7}));
@@ -99,7 +99,7 @@ TEST_F(PortTableTest, PortSpacesAreApart) {
 }
 
 TEST_F(PortTableTest, ListenersAreFoundByAddress) {
-  Connection& first = New();
+  CmConnection& first = New();
   ASSERT_TRUE(table.Bind(first, {kFirstGid, 7}));
   EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kFirstGid), &first);
   EXPECT_EQ(table.FindListener({RDMA_PS_TCP, 7}, kSecondGid), nullptr);
@@ -110,7 +110,7 @@ TEST_F(PortTableTest, ListenersAreFoundByAddress) {
 TEST_F(PortTableTest, EveryEphemeralPortIsFoundOnce) {
   Random random(1);
   std::vector<bool> seen(65536);
-  Connection* last = nullptr;
+  CmConnection* last = nullptr;
   for (uint32_t i = 0; i < PortTable::kEphemerals; ++i) {
     last = &New();
     last->state = State::kIdle;

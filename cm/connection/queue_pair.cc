@@ -12,7 +12,7 @@ namespace {
 constexpr uint8_t kNoGidIndex = 255;
 
 // To INIT; of RDMA_PS_UDP with the Q_Key that rdma_cm's datagrams bear.
-QpMove::Step ToInit(const Connection& connection) {
+QpMove::Step ToInit(const CmConnection& connection) {
   const bool ud = connection.port_space() == RDMA_PS_UDP;
   QpMove::Step step;
   step.attr.qp_state = IBV_QPS_INIT;
@@ -23,7 +23,7 @@ QpMove::Step ToInit(const Connection& connection) {
   return step;
 }
 
-QpMove::Step ToRts(const Connection& connection) {
+QpMove::Step ToRts(const CmConnection& connection) {
   QpMove::Step step;
   step.attr.qp_state = IBV_QPS_RTS;
   step.attr.sq_psn = connection.send_psn;
@@ -44,7 +44,7 @@ QpMove::Step UdStep(ibv_qp_state state) {
   return step;
 }
 
-bool KnowsPeersQp(const Connection& connection) {
+bool KnowsPeersQp(const CmConnection& connection) {
   switch (connection.state) {
     case State::kReqRcvd:
     case State::kRepPending:
@@ -61,7 +61,7 @@ bool KnowsPeersQp(const Connection& connection) {
 
 void ManagerImpl::BindQp(Id* id, engine::Worker* owner, verbs::QueuePair* qp, int access,
                          absl::AnyInvocable<void(absl::Status)> done) {
-  Connection& connection = Of(id);
+  CmConnection& connection = Of(id);
   connection.SetQp(owner, qp);
   connection.local_qpn = qp->qpn().value;
   connection.binding = QpBinding::kMoving;
@@ -83,12 +83,12 @@ void ManagerImpl::BindQp(Id* id, engine::Worker* owner, verbs::QueuePair* qp, in
 }
 
 void ManagerImpl::ReleaseQp(Id* id) {
-  Connection& connection = Of(id);
+  CmConnection& connection = Of(id);
   connection.lease->valid = false;
   connection.lease = std::make_shared<QpLease>();
   connection.binding = QpBinding::kNone;
   connection.SetQp(nullptr, nullptr);
-  for (const Connection::Group& group : connection.groups) {
+  for (const CmConnection::Group& group : connection.groups) {
     if (!group.joined) DeferJoined(connection, group.gid);
   }
   switch (connection.state) {
@@ -111,14 +111,14 @@ void ManagerImpl::ReleaseQp(Id* id) {
   Defer(connection, RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL);
 }
 
-void ManagerImpl::EndWithoutQp(Connection& connection, AboutMessage about) {
+void ManagerImpl::EndWithoutQp(CmConnection& connection, AboutMessage about) {
   Reject(PeerOf(connection), connection.local_comm_id, connection.remote_comm_id, about,
          RejectReason::kNoResources);
   MoveQpToError(connection);
   EnterClosed(connection);
 }
 
-absl::Status ManagerImpl::TakeQp(Connection& connection, const ConnectionParam& param) const {
+absl::Status ManagerImpl::TakeQp(CmConnection& connection, const ConnectionParam& param) const {
   if (connection.binding == QpBinding::kReady) return absl::OkStatus();
   if (connection.binding == QpBinding::kNone && CanBeConnected(param.qp_num)) {
     connection.binding = QpBinding::kUsers;
@@ -129,12 +129,12 @@ absl::Status ManagerImpl::TakeQp(Connection& connection, const ConnectionParam& 
       "bind a queue pair and wait until it is done, or name one of your own");
 }
 
-bool ManagerImpl::HasSrq(const Connection& connection, const ConnectionParam& param) {
+bool ManagerImpl::HasSrq(const CmConnection& connection, const ConnectionParam& param) {
   return connection.binding == QpBinding::kUsers ? param.srq
                                                  : connection.qp()->init().srq != nullptr;
 }
 
-void ManagerImpl::MoveQpToError(Connection& connection) {
+void ManagerImpl::MoveQpToError(CmConnection& connection) {
   if (connection.destroyed || connection.binding != QpBinding::kReady) return;
   QpMove::Step step;
   step.attr.qp_state = IBV_QPS_ERR;
@@ -145,7 +145,7 @@ void ManagerImpl::MoveQpToError(Connection& connection) {
                        [](absl::Status) {});
 }
 
-QpMove::Step ManagerImpl::ToRtr(const Connection& connection) const {
+QpMove::Step ManagerImpl::ToRtr(const CmConnection& connection) const {
   QpMove::Step step;
   ibv_qp_attr& attr = step.attr;
   attr.qp_state = IBV_QPS_RTR;
@@ -167,8 +167,8 @@ QpMove::Step ManagerImpl::ToRtr(const Connection& connection) const {
   return step;
 }
 
-void ManagerImpl::MoveQpToRts(Connection& connection, State expected,
-                              void (ManagerImpl::*done)(Connection&, absl::Status)) {
+void ManagerImpl::MoveQpToRts(CmConnection& connection, State expected,
+                              void (ManagerImpl::*done)(CmConnection&, absl::Status)) {
   QpMove move;
   move.Add(ToRtr(connection));
   move.Add(ToRts(connection));
@@ -181,7 +181,7 @@ void ManagerImpl::MoveQpToRts(Connection& connection, State expected,
 }
 
 absl::Status ManagerImpl::QueryQpAttr(const Id& id, ibv_qp_attr* attr, int* mask) const {
-  const auto& connection = static_cast<const Connection&>(id);
+  const auto& connection = static_cast<const CmConnection&>(id);
   const ibv_qp_state state = attr->qp_state;
   if (state != IBV_QPS_INIT && state != IBV_QPS_RTR && state != IBV_QPS_RTS) {
     return absl::InvalidArgumentError(

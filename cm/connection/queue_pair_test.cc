@@ -36,14 +36,14 @@ class OwnQueuePairTest : public ManagerTest {
     client.param.qp_num = kClientQpn;
     server.param.qp_num = kServerQpn;
     ASSERT_TRUE(client.Connect().ok());
-    ASSERT_TRUE(world.RunUntil([&] { return server.Saw(RDMA_CM_EVENT_CONNECT_REQUEST); }));
+    ASSERT_TRUE(network.RunUntil([&] { return server.Saw(RDMA_CM_EVENT_CONNECT_REQUEST); }));
   }
   // And the server has accepted, and the client's user has heard of that.
   void Respond() {
     Request();
     MoveToRts(server, server_qp);
     ASSERT_TRUE(server.Accept().ok());
-    ASSERT_TRUE(world.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_CONNECT_RESPONSE); }));
+    ASSERT_TRUE(network.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_CONNECT_RESPONSE); }));
   }
   void ExpectNothingLeftAfterDestruction() {
     client.manager->DestroyId(client.id);
@@ -62,13 +62,13 @@ TEST_F(OwnQueuePairTest, ConnectsByWhatCmTells) {
   EXPECT_EQ(server.Last().param.qp_num, kClientQpn);
   MoveToRts(server, server_qp);
   ASSERT_TRUE(server.Accept().ok());
-  ASSERT_TRUE(world.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_CONNECT_RESPONSE); }));
+  ASSERT_TRUE(network.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_CONNECT_RESPONSE); }));
   EXPECT_EQ(client.Last().param.qp_num, kServerQpn);
   EXPECT_EQ(client.Last().private_data[0], 4);
   MoveToRts(client, client_qp);
   EXPECT_FALSE(server.Saw(RDMA_CM_EVENT_ESTABLISHED));
   ASSERT_TRUE(client.manager->Establish(client.id).ok());
-  ASSERT_TRUE(world.RunUntil([&] { return server.Saw(RDMA_CM_EVENT_ESTABLISHED); }));
+  ASSERT_TRUE(network.RunUntil([&] { return server.Saw(RDMA_CM_EVENT_ESTABLISHED); }));
   EXPECT_EQ(client.Last().type, RDMA_CM_EVENT_CONNECT_RESPONSE) << "no event follows";
 
   const ibv_qp_attr& a = client_qp.qp.attr;
@@ -94,11 +94,11 @@ TEST_F(OwnQueuePairTest, EachSideHearsWhetherTheOtherReceivesFromASharedQueue) {
     Request();
     EXPECT_EQ(server.Last().param.srq, client_has);
     ASSERT_TRUE(server.Accept().ok());
-    ASSERT_TRUE(world.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_CONNECT_RESPONSE); }));
+    ASSERT_TRUE(network.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_CONNECT_RESPONSE); }));
     EXPECT_EQ(client.Last().param.srq, !client_has);
     client.manager->DestroyId(client.id);
     server.manager->DestroyId(server.id);
-    world.Run(kSecond);
+    network.Run(kSecond);
   }
 }
 
@@ -106,9 +106,9 @@ TEST_F(OwnQueuePairTest, IsNotTouchedAtTheEnd) {
   Respond();
   MoveToRts(client, client_qp);
   ASSERT_TRUE(client.manager->Establish(client.id).ok());
-  ASSERT_TRUE(world.RunUntil([&] { return server.Saw(RDMA_CM_EVENT_ESTABLISHED); }));
+  ASSERT_TRUE(network.RunUntil([&] { return server.Saw(RDMA_CM_EVENT_ESTABLISHED); }));
   ASSERT_TRUE(client.manager->Disconnect(client.id).ok());
-  ASSERT_TRUE(world.RunUntil([&] {
+  ASSERT_TRUE(network.RunUntil([&] {
     return client.Saw(RDMA_CM_EVENT_DISCONNECTED) && server.Saw(RDMA_CM_EVENT_DISCONNECTED);
   }));
   EXPECT_EQ(client_qp.qp.attr.qp_state, IBV_QPS_RTS);
@@ -120,14 +120,14 @@ TEST_F(OwnQueuePairTest, ALostRtuComesAgain) {
   Respond();
   Lose(Attribute::kRtu, 1);
   ASSERT_TRUE(client.manager->Establish(client.id).ok());
-  ASSERT_TRUE(world.RunUntil([&] { return server.Saw(RDMA_CM_EVENT_ESTABLISHED); }));
-  EXPECT_EQ(world.CountSent(Attribute::kRtu), 2);
+  ASSERT_TRUE(network.RunUntil([&] { return server.Saw(RDMA_CM_EVENT_ESTABLISHED); }));
+  EXPECT_EQ(network.CountSent(Attribute::kRtu), 2);
 }
 
 TEST_F(OwnQueuePairTest, AResponseMayBeRejected) {
   Respond();
   ASSERT_TRUE(client.manager->Reject(client.id, {}).ok());
-  ASSERT_TRUE(world.RunUntil([&] { return server.Saw(RDMA_CM_EVENT_REJECTED); }));
+  ASSERT_TRUE(network.RunUntil([&] { return server.Saw(RDMA_CM_EVENT_REJECTED); }));
   EXPECT_EQ(server.Last().status, static_cast<int>(RejectReason::kConsumerDefined));
   EXPECT_EQ(LastSent<Rej>().message_rejected, static_cast<uint8_t>(AboutMessage::kRep));
   EXPECT_TRUE(absl::IsFailedPrecondition(client.manager->Establish(client.id)));
@@ -137,8 +137,8 @@ TEST_F(OwnQueuePairTest, AResponseMayBeRejected) {
 // A user that takes its time is heard of; one that never moves on loses the connection.
 TEST_F(OwnQueuePairTest, AResponseThatIsForgotten) {
   Respond();
-  ASSERT_TRUE(world.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_REJECTED); }, 3000 * kSecond));
-  EXPECT_GT(world.CountSent(Attribute::kMra), 0);
+  ASSERT_TRUE(network.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_REJECTED); }, 3000 * kSecond));
+  EXPECT_GT(network.CountSent(Attribute::kMra), 0);
   EXPECT_EQ(client.Last().status, static_cast<int>(RejectReason::kTimeout));
   EXPECT_EQ(server.Last().type, RDMA_CM_EVENT_UNREACHABLE);
   ExpectNothingLeftAfterDestruction();
@@ -149,7 +149,7 @@ TEST_F(OwnQueuePairTest, EstablishIsForThoseWhoMoveTheirOwn) {
   EXPECT_TRUE(absl::IsFailedPrecondition(client.manager->Establish(client.id)));
   Start();
   EXPECT_TRUE(absl::IsFailedPrecondition(client.manager->Establish(client.id)));
-  ASSERT_TRUE(world.RunUntil([&] { return BothEstablished(); }));
+  ASSERT_TRUE(network.RunUntil([&] { return BothEstablished(); }));
   EXPECT_TRUE(absl::IsFailedPrecondition(client.manager->Establish(client.id)));
 }
 

@@ -12,14 +12,14 @@
 #include <utility>
 #include <vector>
 
-#include "cm/connection/fake_world.h"
+#include "cm/connection/fake_network.h"
 #include "cm/connection/manager_impl.h"
 #include "cm/manager.h"
 
 namespace pollux::cm {
 namespace {
 
-constexpr uint64_t kSecond = FakeWorld::kSecond;
+constexpr uint64_t kSecond = FakeNetwork::kSecond;
 constexpr uint64_t kMillisecond = kSecond / 1000;
 constexpr uint16_t kPort = 20049;
 constexpr int kSeeds = 1000;
@@ -93,19 +93,19 @@ class Life {
  private:
   friend class Machine;
   void At(uint64_t after_ns, std::function<void()> action) {
-    actions_.emplace(world_.now_ns + after_ns, std::move(action));
+    actions_.emplace(network_.now_ns + after_ns, std::move(action));
   }
-  uint64_t Some(uint64_t most_ns) { return world_.random.Below(most_ns) + 1; }
-  bool Chance(double p) { return world_.random.Chance(p); }
+  uint64_t Some(uint64_t most_ns) { return network_.random.Below(most_ns) + 1; }
+  bool Chance(double p) { return network_.random.Chance(p); }
   void RunFor(uint64_t ns);
   void Disturb();
   void Meddle();
   void CheckSettled();
   const User* PartnerOf(const User& user) const;
-  Machine& SomeOf(size_t host) { return *hosts_[host][world_.random.Below(hosts_[host].size())]; }
+  Machine& SomeOf(size_t host) { return *hosts_[host][network_.random.Below(hosts_[host].size())]; }
   std::vector<Machine*> AllMachines() const;
 
-  FakeWorld world_;
+  FakeNetwork network_;
   double loss_;
   double duplication_;
   bool reliable_ = false;
@@ -125,7 +125,7 @@ class Machine {
 
   void Start() {
     auto environment = std::make_unique<FakeEnvironment>(
-        &life_->world_, Gid::FromIpv4(0xC0000200 + number_), shard_);
+        &life_->network_, Gid::FromIpv4(0xC0000200 + number_), shard_);
     env = environment.get();
     if (life_->Chance(0.3)) env->mtu = IBV_MTU_1024;
     ManagerConfig config;
@@ -246,33 +246,33 @@ class Machine {
   std::map<Id*, User*> by_id_;
 };
 
-Life::Life(uint64_t seed) : world_(seed) {
+Life::Life(uint64_t seed) : network_(seed) {
   // Not so much that all 16 sendings of a message could be lost.
-  loss_ = Chance(0.3) ? 0 : 0.25 * static_cast<double>(world_.random.Below(100)) / 100;
+  loss_ = Chance(0.3) ? 0 : 0.25 * static_cast<double>(network_.random.Below(100)) / 100;
   duplication_ = Chance(0.3) ? 0 : 0.3;
-  world_.network = [this](const Datagram&) {
+  network_.copies_of = [this](const Datagram&) {
     if (reliable_) return 1;
     return Chance(loss_) ? 0 : Chance(duplication_) ? 2 : 1;
   };
-  world_.delay = [this](const Datagram&) {
+  network_.delay = [this](const Datagram&) {
     if (reliable_ || Chance(0.5)) return uint64_t{0};
     return Some(Chance(0.02) ? 10 * kSecond : 100 * kMillisecond);
   };
   for (const uint8_t number : {1, 2}) {
-    const auto count = static_cast<uint32_t>(1 + world_.random.Below(kMaxManagers));
+    const auto count = static_cast<uint32_t>(1 + network_.random.Below(kMaxManagers));
     hosts_.emplace_back();
     for (uint32_t index = 0; index < count; ++index) {
       hosts_.back().push_back(std::make_unique<Machine>(this, number, Shard{index, count}));
     }
   }
-  for (uint64_t n = 1 + world_.random.Below(16); n > 0; --n) {
+  for (uint64_t n = 1 + network_.random.Below(16); n > 0; --n) {
     At(Some(kBusyNs * 2 / 3), [this] {
-      const size_t from = world_.random.Below(2);
+      const size_t from = network_.random.Below(2);
       SomeOf(from).Connect(SomeOf(1 - from).env->address());
     });
   }
-  for (uint64_t n = world_.random.Below(20); n > 0; --n) At(Some(kBusyNs), [this] { Disturb(); });
-  for (uint64_t n = world_.random.Below(40); n > 0; --n) At(Some(kBusyNs), [this] { Meddle(); });
+  for (uint64_t n = network_.random.Below(20); n > 0; --n) At(Some(kBusyNs), [this] { Disturb(); });
+  for (uint64_t n = network_.random.Below(40); n > 0; --n) At(Some(kBusyNs), [this] { Meddle(); });
 }
 
 Life::~Life() {
@@ -289,24 +289,24 @@ std::vector<Machine*> Life::AllMachines() const {
 }
 
 void Life::RunFor(uint64_t ns) {
-  const uint64_t end_ns = world_.now_ns + ns;
+  const uint64_t end_ns = network_.now_ns + ns;
   while (!actions_.empty() && actions_.begin()->first <= end_ns && !testing::Test::HasFailure()) {
     const auto [at_ns, action] = *actions_.begin();
     actions_.erase(actions_.begin());
-    if (at_ns > world_.now_ns) world_.Run(at_ns - world_.now_ns);
-    world_.now_ns = std::max(world_.now_ns, at_ns);
+    if (at_ns > network_.now_ns) network_.Run(at_ns - network_.now_ns);
+    network_.now_ns = std::max(network_.now_ns, at_ns);
     action();
   }
-  if (end_ns > world_.now_ns) world_.Run(end_ns - world_.now_ns);
-  world_.now_ns = std::max(world_.now_ns, end_ns);
+  if (end_ns > network_.now_ns) network_.Run(end_ns - network_.now_ns);
+  network_.now_ns = std::max(network_.now_ns, end_ns);
 }
 
 // A machine does not send, does not move queue pairs, does not reach its siblings, or its host is
 // killed.
 void Life::Disturb() {
-  const size_t host = world_.random.Below(2);
+  const size_t host = network_.random.Below(2);
   Machine& machine = SomeOf(host);
-  switch (world_.random.Below(5)) {
+  switch (network_.random.Below(5)) {
     case 0:
       machine.env->queue_full = true;
       At(Some(10 * kSecond), [&machine] { machine.env->queue_full = false; });
@@ -337,9 +337,9 @@ void Life::Meddle() {
     if (!user->gone) alive.push_back(user.get());
   }
   if (alive.empty()) return;
-  User& user = *alive[world_.random.Below(alive.size())];
+  User& user = *alive[network_.random.Below(alive.size())];
   ManagerImpl& manager = *user.machine->manager;
-  switch (world_.random.Below(4)) {
+  switch (network_.random.Below(4)) {
     case 0:
       return user.machine->Destroy(user);
     case 1:

@@ -3,7 +3,7 @@
 namespace pollux::cm {
 
 bool RequestWindow::HasRoom(uint64_t now_ns, IsOpen is_open) {
-  if (out_.size() < kMost) return true;
+  if (out_.size() < kMax) return true;
   return std::erase_if(out_, [&](const Out& one) {
            return now_ns >= one.sent_ns + kHoldNs || !is_open(one.comm_id);
          }) > 0;

@@ -21,7 +21,7 @@ class RequestWindow {
  public:
   // An eighth of the smallest receive ring, af_packet's of 512 slots, and 1,280 requests a second
   // to peers that do not answer.
-  static constexpr size_t kMost = 64;
+  static constexpr size_t kMax = 64;
   static constexpr uint64_t kHoldNs = 50'000'000;
   using IsOpen = absl::FunctionRef<bool(uint32_t comm_id)>;  // sent, and not answered yet
 
@@ -43,7 +43,7 @@ class RequestWindow {
   };
   bool HasRoom(uint64_t now_ns, IsOpen is_open);
 
-  std::deque<Out> out_;  // oldest first, kMost at most
+  std::deque<Out> out_;  // oldest first, kMax at most
   std::deque<uint32_t> waiting_;
 };
 

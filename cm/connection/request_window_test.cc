@@ -15,7 +15,7 @@ bool Open(uint32_t) { return true; }
 
 TEST(RequestWindow, RequestsBeyondTheBoundWaitInOrder) {
   RequestWindow window;
-  for (uint32_t i = 0; i < RequestWindow::kMost; ++i) EXPECT_TRUE(window.Enter(i, 0, Open)) << i;
+  for (uint32_t i = 0; i < RequestWindow::kMax; ++i) EXPECT_TRUE(window.Enter(i, 0, Open)) << i;
   EXPECT_FALSE(window.Enter(100, 0, Open));
   EXPECT_FALSE(window.Enter(101, 0, Open));
   EXPECT_EQ(window.Next(0, Open), std::nullopt);
@@ -32,7 +32,7 @@ TEST(RequestWindow, RequestsBeyondTheBoundWaitInOrder) {
 
 TEST(RequestWindow, NobodyHoldsAPlaceForEver) {
   RequestWindow window;
-  for (uint32_t i = 0; i < RequestWindow::kMost; ++i) window.Enter(i, i == 0 ? 5 : 6, Open);
+  for (uint32_t i = 0; i < RequestWindow::kMax; ++i) window.Enter(i, i == 0 ? 5 : 6, Open);
   EXPECT_FALSE(window.Enter(100, 7, Open));
   EXPECT_FALSE(window.Enter(101, 7, Open));
   EXPECT_EQ(window.deadline_ns(), RequestWindow::kHoldNs + 5);
@@ -44,7 +44,7 @@ TEST(RequestWindow, NobodyHoldsAPlaceForEver) {
 
 TEST(RequestWindow, WhatIsCancelledDoesNotLeave) {
   RequestWindow window;
-  for (uint32_t i = 0; i < RequestWindow::kMost; ++i) window.Enter(i, 0, Open);
+  for (uint32_t i = 0; i < RequestWindow::kMax; ++i) window.Enter(i, 0, Open);
   for (const uint32_t id : {100u, 101u, 102u}) EXPECT_FALSE(window.Enter(id, 0, Open));
   window.Cancel(101);
   window.Cancel(3);  // which is out
@@ -56,9 +56,9 @@ TEST(RequestWindow, WhatIsCancelledDoesNotLeave) {
 // Many connections of one client to one server, asked for in one go.
 class RequestWindowTest : public ManagerTest {
  protected:
-  static constexpr size_t kCount = 3 * RequestWindow::kMost + 1;
+  static constexpr size_t kCount = 3 * RequestWindow::kMax + 1;
 
-  // A client's identifiers on their way; `network` sees every datagram first.
+  // A client's identifiers on their way; `copies_of` sees every datagram first.
   void AskForMany() {
     server.Listen();
     server.on_event = [this](const Event& event) {
@@ -89,7 +89,7 @@ class RequestWindowTest : public ManagerTest {
   // The queue pairs of the REQs that were sent, without repetitions.
   std::vector<uint32_t> Asked() {
     std::vector<uint32_t> asked;
-    for (const Datagram& datagram : world.log) {
+    for (const Datagram& datagram : network.log) {
       const Mad mad = *ParseMad(datagram.mad);
       const Req* req = std::get_if<Req>(&mad.message);
       if (req == nullptr || std::ranges::find(asked, req->local_qpn) != asked.end()) continue;
@@ -109,7 +109,7 @@ class RequestWindowTest : public ManagerTest {
 
 TEST_F(RequestWindowTest, NoMoreThanSoManyAreUnanswered) {
   size_t out = 0, most = 0;
-  world.network = [&](const Datagram& datagram) {
+  network.copies_of = [&](const Datagram& datagram) {
     const Attribute attribute = ParseMadHeader(datagram.mad)->attribute;
     out += attribute == Attribute::kReq || attribute == Attribute::kDreq;
     out -= attribute == Attribute::kRep || attribute == Attribute::kDrep;
@@ -117,14 +117,14 @@ TEST_F(RequestWindowTest, NoMoreThanSoManyAreUnanswered) {
     return 1;
   };
   AskForMany();
-  EXPECT_EQ(world.CountSent(Attribute::kReq), static_cast<int>(RequestWindow::kMost));
-  ASSERT_TRUE(world.RunUntil([&] { return AllAre(server, RDMA_CM_EVENT_ESTABLISHED); }));
+  EXPECT_EQ(network.CountSent(Attribute::kReq), static_cast<int>(RequestWindow::kMax));
+  ASSERT_TRUE(network.RunUntil([&] { return AllAre(server, RDMA_CM_EVENT_ESTABLISHED); }));
   EXPECT_EQ(Asked().front(), 0x200000u);
   EXPECT_TRUE(std::ranges::is_sorted(Asked()));
   for (Id* id : ids) ASSERT_TRUE(client.manager->Disconnect(id).ok());
-  EXPECT_EQ(world.CountSent(Attribute::kDreq), static_cast<int>(RequestWindow::kMost));
-  ASSERT_TRUE(world.RunUntil([&] { return AllAre(client, RDMA_CM_EVENT_DISCONNECTED); }));
-  EXPECT_EQ(most, RequestWindow::kMost);
+  EXPECT_EQ(network.CountSent(Attribute::kDreq), static_cast<int>(RequestWindow::kMax));
+  ASSERT_TRUE(network.RunUntil([&] { return AllAre(client, RDMA_CM_EVENT_DISCONNECTED); }));
+  EXPECT_EQ(most, RequestWindow::kMax);
   EXPECT_EQ(client.manager->counters().of(Attribute::kReq).retries, 0u);
   EXPECT_EQ(client.manager->counters().of(Attribute::kDreq).retries, 0u);
   DestroyAll();
@@ -132,11 +132,11 @@ TEST_F(RequestWindowTest, NoMoreThanSoManyAreUnanswered) {
 }
 
 TEST_F(RequestWindowTest, AllAreConnectedUnderLoss) {
-  world.network = [this](const Datagram&) { return world.random.Chance(0.2) ? 0 : 1; };
+  network.copies_of = [this](const Datagram&) { return network.random.Chance(0.2) ? 0 : 1; };
   AskForMany();
-  ASSERT_TRUE(world.RunUntil([&] { return AllAre(server, RDMA_CM_EVENT_ESTABLISHED); }));
+  ASSERT_TRUE(network.RunUntil([&] { return AllAre(server, RDMA_CM_EVENT_ESTABLISHED); }));
   for (Id* id : ids) ASSERT_TRUE(client.manager->Disconnect(id).ok());
-  ASSERT_TRUE(world.RunUntil([&] {
+  ASSERT_TRUE(network.RunUntil([&] {
     return AllAre(client, RDMA_CM_EVENT_TIMEWAIT_EXIT) &&
            AllAre(server, RDMA_CM_EVENT_TIMEWAIT_EXIT);
   }));
@@ -145,16 +145,16 @@ TEST_F(RequestWindowTest, AllAreConnectedUnderLoss) {
 }
 
 TEST_F(RequestWindowTest, APeerThatDoesNotAnswerHoldsUpNobodyForLong) {
-  world.network = [](const Datagram&) { return 0; };
+  network.copies_of = [](const Datagram&) { return 0; };
   AskForMany();
-  world.Run(RequestWindow::kHoldNs / 2);
-  EXPECT_EQ(Asked().size(), RequestWindow::kMost);
-  world.Run(RequestWindow::kHoldNs);
-  EXPECT_EQ(Asked().size(), 2 * RequestWindow::kMost);
-  world.Run(2 * RequestWindow::kHoldNs);
+  network.Run(RequestWindow::kHoldNs / 2);
+  EXPECT_EQ(Asked().size(), RequestWindow::kMax);
+  network.Run(RequestWindow::kHoldNs);
+  EXPECT_EQ(Asked().size(), 2 * RequestWindow::kMax);
+  network.Run(2 * RequestWindow::kHoldNs);
   EXPECT_EQ(Asked().size(), kCount);
-  ASSERT_TRUE(world.RunUntil([&] { return AllAre(client, RDMA_CM_EVENT_UNREACHABLE); }));
-  EXPECT_EQ(world.CountSent(Attribute::kReq), static_cast<int>(kCount) * 16) << "each in full";
+  ASSERT_TRUE(network.RunUntil([&] { return AllAre(client, RDMA_CM_EVENT_UNREACHABLE); }));
+  EXPECT_EQ(network.CountSent(Attribute::kReq), static_cast<int>(kCount) * 16) << "each in full";
   DestroyAll();
   ExpectNothingLeft();
 }
@@ -167,7 +167,7 @@ TEST_F(RequestWindowTest, WhatIsHeardOfByMraIsAnswered) {
     accepted.push_back(event.id);
     EXPECT_TRUE(server.manager->SendMra(event.id, 24).ok());
   };
-  world.Run(RequestWindow::kHoldNs / 2);
+  network.Run(RequestWindow::kHoldNs / 2);
   EXPECT_EQ(Asked().size(), kCount);
   DestroyAll();
   ExpectNothingLeft();
@@ -175,12 +175,12 @@ TEST_F(RequestWindowTest, WhatIsHeardOfByMraIsAnswered) {
 
 TEST_F(RequestWindowTest, WhatIsDestroyedBeforeItsTurnIsNeverSent) {
   AskForMany();
-  for (size_t i = RequestWindow::kMost; i < kCount; ++i) client.manager->DestroyId(ids[i]);
-  EXPECT_EQ(world.CountSent(Attribute::kRej), 0);
-  ids.resize(RequestWindow::kMost);
-  ASSERT_TRUE(world.RunUntil(
-      [&] { return Count(server, RDMA_CM_EVENT_ESTABLISHED) == RequestWindow::kMost; }));
-  EXPECT_EQ(Asked().size(), RequestWindow::kMost);
+  for (size_t i = RequestWindow::kMax; i < kCount; ++i) client.manager->DestroyId(ids[i]);
+  EXPECT_EQ(network.CountSent(Attribute::kRej), 0);
+  ids.resize(RequestWindow::kMax);
+  ASSERT_TRUE(network.RunUntil(
+      [&] { return Count(server, RDMA_CM_EVENT_ESTABLISHED) == RequestWindow::kMax; }));
+  EXPECT_EQ(Asked().size(), RequestWindow::kMax);
   DestroyAll();
   ExpectNothingLeft();
 }
@@ -188,12 +188,12 @@ TEST_F(RequestWindowTest, WhatIsDestroyedBeforeItsTurnIsNeverSent) {
 // It is not repeated before it was sent, but is answered for.
 TEST_F(RequestWindowTest, AtTheEndOfAProcess) {
   AskForMany();
-  ASSERT_TRUE(world.RunUntil([&] { return AllAre(server, RDMA_CM_EVENT_ESTABLISHED); }));
+  ASSERT_TRUE(network.RunUntil([&] { return AllAre(server, RDMA_CM_EVENT_ESTABLISHED); }));
   for (Id* id : std::exchange(ids, {})) client.manager->DestroyId(id);
   EXPECT_EQ(client.manager->unanswered_disconnects(), kCount);
   client.manager->RepeatDisconnects();
-  EXPECT_EQ(world.CountSent(Attribute::kDreq), static_cast<int>(2 * RequestWindow::kMost));
-  world.Run(kSecond / 100);
+  EXPECT_EQ(network.CountSent(Attribute::kDreq), static_cast<int>(2 * RequestWindow::kMax));
+  network.Run(kSecond / 100);
   EXPECT_EQ(client.manager->unanswered_disconnects(), 0u);
   DestroyAll();
   ExpectNothingLeft();
@@ -202,17 +202,17 @@ TEST_F(RequestWindowTest, AtTheEndOfAProcess) {
 // With peers that are silent, and no time to wait for each.
 TEST_F(RequestWindowTest, AtTheEndOfAProcessEachPeerIsToldOnce) {
   AskForMany();
-  ASSERT_TRUE(world.RunUntil([&] { return AllAre(server, RDMA_CM_EVENT_ESTABLISHED); }));
-  world.network = [](const Datagram&) { return 0; };
+  ASSERT_TRUE(network.RunUntil([&] { return AllAre(server, RDMA_CM_EVENT_ESTABLISHED); }));
+  network.copies_of = [](const Datagram&) { return 0; };
   for (Id* id : std::exchange(ids, {})) client.manager->DestroyId(id);
   int calls = 0;
   while (client.manager->SendWaitingDisconnects()) ++calls;
-  EXPECT_EQ(world.CountSent(Attribute::kDreq), static_cast<int>(kCount));
-  EXPECT_EQ(calls, static_cast<int>((kCount - 1) / RequestWindow::kMost)) << "so many at once";
+  EXPECT_EQ(network.CountSent(Attribute::kDreq), static_cast<int>(kCount));
+  EXPECT_EQ(calls, static_cast<int>((kCount - 1) / RequestWindow::kMax)) << "so many at once";
   EXPECT_EQ(client.manager->unanswered_disconnects(), kCount);
-  world.network = [](const Datagram&) { return 1; };
+  network.copies_of = [](const Datagram&) { return 1; };
   client.manager->RepeatDisconnects();
-  world.Run(kSecond / 100);
+  network.Run(kSecond / 100);
   EXPECT_EQ(client.manager->unanswered_disconnects(), 0u);
   DestroyAll();
   ExpectNothingLeft();
@@ -220,38 +220,38 @@ TEST_F(RequestWindowTest, AtTheEndOfAProcessEachPeerIsToldOnce) {
 
 // The timer was armed for requests that are answered by then, and nobody waited meanwhile.
 TEST_F(RequestWindowTest, WhoHasTakenAPlaceLaterHoldsItNoLonger) {
-  const uint64_t begun_ns = world.now_ns;
+  const uint64_t begun_ns = network.now_ns;
   AskForMany();
-  while (ids.size() > RequestWindow::kMost) {
+  while (ids.size() > RequestWindow::kMax) {
     client.manager->DestroyId(ids.back());
     ids.pop_back();
   }
-  ASSERT_TRUE(world.RunUntil(
-      [&] { return Count(server, RDMA_CM_EVENT_ESTABLISHED) == RequestWindow::kMost; }));
-  for (size_t i = 0; i < RequestWindow::kMost + 1; ++i) {
+  ASSERT_TRUE(network.RunUntil(
+      [&] { return Count(server, RDMA_CM_EVENT_ESTABLISHED) == RequestWindow::kMax; }));
+  for (size_t i = 0; i < RequestWindow::kMax + 1; ++i) {
     client.Resolve(server.address);
     ids.push_back(client.id);
   }
-  world.network = [](const Datagram&) { return 0; };
-  for (size_t i = RequestWindow::kMost; i < ids.size(); ++i) {
+  network.copies_of = [](const Datagram&) { return 0; };
+  for (size_t i = RequestWindow::kMax; i < ids.size(); ++i) {
     client.id = ids[i];
     client.param.qp_num = 0x300000 + static_cast<uint32_t>(i);
     ASSERT_TRUE(client.Connect().ok());
   }
-  ASSERT_LT(world.now_ns, begun_ns + RequestWindow::kHoldNs) << "the timer is armed still";
-  EXPECT_EQ(Asked().size(), 2 * RequestWindow::kMost);
-  world.Run(2 * RequestWindow::kHoldNs);
-  EXPECT_EQ(Asked().size(), 2 * RequestWindow::kMost + 1);
+  ASSERT_LT(network.now_ns, begun_ns + RequestWindow::kHoldNs) << "the timer is armed still";
+  EXPECT_EQ(Asked().size(), 2 * RequestWindow::kMax);
+  network.Run(2 * RequestWindow::kHoldNs);
+  EXPECT_EQ(Asked().size(), 2 * RequestWindow::kMax + 1);
   DestroyAll();
   ExpectNothingLeft();
 }
 
 TEST_F(RequestWindowTest, ADisconnectThatWaitsMayBeCrossed) {
   AskForMany();
-  ASSERT_TRUE(world.RunUntil([&] { return AllAre(server, RDMA_CM_EVENT_ESTABLISHED); }));
+  ASSERT_TRUE(network.RunUntil([&] { return AllAre(server, RDMA_CM_EVENT_ESTABLISHED); }));
   for (Id* id : ids) ASSERT_TRUE(client.manager->Disconnect(id).ok());
   for (Id* id : accepted) ASSERT_TRUE(server.manager->Disconnect(id).ok());
-  ASSERT_TRUE(world.RunUntil([&] {
+  ASSERT_TRUE(network.RunUntil([&] {
     return AllAre(client, RDMA_CM_EVENT_DISCONNECTED) && AllAre(server, RDMA_CM_EVENT_DISCONNECTED);
   }));
   DestroyAll();

@@ -16,7 +16,7 @@ constexpr size_t kSidrReqUserBytes = SidrReq::kPrivateBytes - kCmaHeaderBytes;
 
 }  // namespace
 
-absl::Status ManagerImpl::ConnectUd(Connection& connection, const ConnectionParam& param) {
+absl::Status ManagerImpl::ConnectUd(CmConnection& connection, const ConnectionParam& param) {
   if (connection.state != State::kRouteResolved) {
     return absl::FailedPreconditionError(
         "connect: resolve address and route first; an identifier connects once");
@@ -46,7 +46,7 @@ absl::Status ManagerImpl::ConnectUd(Connection& connection, const ConnectionPara
 }
 
 void ManagerImpl::Handle(const Origin& origin, const SidrReq& req) {
-  if (Connection* known = table_.FindSidr(origin.from, req.request_id)) {
+  if (CmConnection* known = table_.FindSidr(origin.from, req.request_id)) {
     CountDuplicate(Attribute::kSidrReq);
     // The answer was lost. While the user still thinks there is none: SIDR knows no MRA.
     if (known->state == State::kSidrAnswered) TransmitOutstanding(*known);
@@ -54,9 +54,9 @@ void ManagerImpl::Handle(const Origin& origin, const SidrReq& req) {
   }
   const auto answer = [&](SidrStatus status) { AnswerSidr(origin, req, status); };
   const std::optional<ServiceId> service = ServiceId::FromWire(req.service_id);
-  Connection* listener = service && service->port_space == RDMA_PS_UDP
-                             ? table_.ports().FindListener(*service, origin.to)
-                             : nullptr;
+  CmConnection* listener = service && service->port_space == RDMA_PS_UDP
+                               ? table_.ports().FindListener(*service, origin.to)
+                               : nullptr;
   if (listener == nullptr) {
     if (AwaitListener(origin, service, req) || PassOn(origin, req)) return;
     return answer(SidrStatus::kUnsupported);
@@ -66,7 +66,7 @@ void ManagerImpl::Handle(const Origin& origin, const SidrReq& req) {
   if (!cma) return answer(SidrStatus::kReject);
   if (!HasRoomFor(*listener)) return CountDrop(MadDrop::kBacklogFull);
 
-  Connection* connection = NewPassive(origin, *listener, cma->source_port);
+  CmConnection* connection = NewPassive(origin, *listener, cma->source_port);
   if (connection == nullptr) return answer(SidrStatus::kReject);
   connection->remote_comm_id = req.request_id;
   connection->state = State::kSidrReqRcvd;
@@ -86,7 +86,7 @@ void ManagerImpl::AnswerSidr(const Origin& origin, const SidrReq& req, SidrStatu
   Send(origin, rep);
 }
 
-absl::Status ManagerImpl::AnswerUd(Connection& connection, SidrStatus status, uint32_t qpn,
+absl::Status ManagerImpl::AnswerUd(CmConnection& connection, SidrStatus status, uint32_t qpn,
                                    absl::Span<const uint8_t> private_data) {
   if (connection.state != State::kSidrReqRcvd) {
     return absl::FailedPreconditionError("answer: no request waits here; it is answered once");
@@ -113,7 +113,7 @@ absl::Status ManagerImpl::AnswerUd(Connection& connection, SidrStatus status, ui
   return absl::OkStatus();
 }
 
-absl::Status ManagerImpl::AcceptUd(Connection& connection, const ConnectionParam& param) {
+absl::Status ManagerImpl::AcceptUd(CmConnection& connection, const ConnectionParam& param) {
   if (connection.binding != QpBinding::kReady && param.qp_num == 0) {
     return absl::FailedPreconditionError(
         "accept: bind a queue pair and wait until it is done, or name one in qp_num");
@@ -124,7 +124,7 @@ absl::Status ManagerImpl::AcceptUd(Connection& connection, const ConnectionParam
 }
 
 void ManagerImpl::Handle(const Origin& origin, const SidrRep& rep) {
-  Connection* connection = table_.Find(rep.request_id);
+  CmConnection* connection = table_.Find(rep.request_id);
   if (connection == nullptr) return CountDrop(MadDrop::kUnknownCommId);
   if (connection->peer().address != origin.from) return CountDrop(MadDrop::kWrongPeer);
   if (connection->port_space() != RDMA_PS_UDP) return CountDrop(MadDrop::kWrongState);

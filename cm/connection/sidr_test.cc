@@ -25,7 +25,7 @@ class SidrTest : public ManagerTest {
 
 TEST_F(SidrTest, ResolvesAQueuePair) {
   Start();
-  ASSERT_TRUE(world.RunUntil([&] { return ClientDone(); }));
+  ASSERT_TRUE(network.RunUntil([&] { return ClientDone(); }));
   ASSERT_EQ(server.events.size(), 1u);  // nothing follows the request on the passive side
   ASSERT_EQ(server.events[0].private_data.size(), 180u);
   EXPECT_EQ(server.events[0].private_data[1], 2);
@@ -62,7 +62,7 @@ TEST_F(SidrTest, AQueuePairCanBeNamedInstead) {
   };
   client.Prepare(server.address);
   ASSERT_TRUE(client.Connect().ok());
-  ASSERT_TRUE(world.RunUntil([&] { return ClientDone(); }));
+  ASSERT_TRUE(network.RunUntil([&] { return ClientDone(); }));
   EXPECT_EQ(client.Last().ud.qp_num, 0x4321u);
 }
 
@@ -78,7 +78,7 @@ TEST_F(SidrTest, Refusals) {
   client.Prepare(server.address);
   EXPECT_FALSE(client.Connect(std::vector<uint8_t>(181)).ok());
   ASSERT_TRUE(client.Connect(std::vector<uint8_t>(180)).ok());
-  ASSERT_TRUE(world.RunUntil([&] { return ClientDone(); }));
+  ASSERT_TRUE(network.RunUntil([&] { return ClientDone(); }));
   EXPECT_EQ(client.Last().type, RDMA_CM_EVENT_UNREACHABLE);
   EXPECT_EQ(client.Last().status, 2);
   EXPECT_EQ(client.Last().private_data[1], 8);
@@ -87,7 +87,7 @@ TEST_F(SidrTest, Refusals) {
   server.on_event = [&](const Event& event) { server.manager->DestroyId(event.id); };
   client.Prepare(server.address);
   ASSERT_TRUE(client.Connect().ok());
-  ASSERT_TRUE(world.RunUntil([&] { return ClientDone(); }));
+  ASSERT_TRUE(network.RunUntil([&] { return ClientDone(); }));
   EXPECT_EQ(client.Last().status, 2);
 
   // Nobody listens there, though someone does for connections.
@@ -96,19 +96,19 @@ TEST_F(SidrTest, Refusals) {
   server.Listen();
   client.Prepare(server.address);
   ASSERT_TRUE(client.Connect().ok());
-  ASSERT_TRUE(world.RunUntil([&] { return ClientDone(); }));
+  ASSERT_TRUE(network.RunUntil([&] { return ClientDone(); }));
   EXPECT_EQ(client.Last().type, RDMA_CM_EVENT_UNREACHABLE);
   EXPECT_EQ(client.Last().status, 1);
 }
 
 TEST_F(SidrTest, NobodyAnswers) {
-  world.network = [](const Datagram&) { return 0; };
+  network.copies_of = [](const Datagram&) { return 0; };
   client.Prepare(server.address);
   ASSERT_TRUE(client.Connect().ok());
-  ASSERT_TRUE(world.RunUntil([&] { return ClientDone(); }));
+  ASSERT_TRUE(network.RunUntil([&] { return ClientDone(); }));
   EXPECT_EQ(client.Last().type, RDMA_CM_EVENT_UNREACHABLE);
   EXPECT_EQ(client.Last().status, -ETIMEDOUT);
-  EXPECT_EQ(world.CountSent(Attribute::kSidrReq), 16);
+  EXPECT_EQ(network.CountSent(Attribute::kSidrReq), 16);
   EXPECT_EQ(client.manager->counters().of(Attribute::kSidrReq).retries, 15u);
   client.manager->DestroyId(client.id);
   ExpectNothingLeft();
@@ -117,14 +117,14 @@ TEST_F(SidrTest, NobodyAnswers) {
 TEST_F(SidrTest, LostMessages) {
   Lose(Attribute::kSidrReq, 2);
   Start();
-  ASSERT_TRUE(world.RunUntil([&] { return ClientDone(); }));
+  ASSERT_TRUE(network.RunUntil([&] { return ClientDone(); }));
   EXPECT_TRUE(client.Saw(RDMA_CM_EVENT_ESTABLISHED));
-  EXPECT_EQ(world.CountSent(Attribute::kSidrReq), 3);
+  EXPECT_EQ(network.CountSent(Attribute::kSidrReq), 3);
 
   Lose(Attribute::kSidrRep, 2);
   client.Prepare(server.address);
   ASSERT_TRUE(client.Connect().ok());
-  ASSERT_TRUE(world.RunUntil([&] { return ClientDone(); }));
+  ASSERT_TRUE(network.RunUntil([&] { return ClientDone(); }));
   EXPECT_TRUE(client.Saw(RDMA_CM_EVENT_ESTABLISHED));
   // The user was asked once for each.
   EXPECT_EQ(Count(server, RDMA_CM_EVENT_CONNECT_REQUEST), 2);
@@ -132,9 +132,9 @@ TEST_F(SidrTest, LostMessages) {
 }
 
 TEST_F(SidrTest, EverythingTwice) {
-  world.network = [](const Datagram&) { return 2; };
+  network.copies_of = [](const Datagram&) { return 2; };
   Start();
-  world.Run(kSecond);
+  network.Run(kSecond);
   EXPECT_EQ(Count(server, RDMA_CM_EVENT_CONNECT_REQUEST), 1);
   EXPECT_EQ(Count(client, RDMA_CM_EVENT_ESTABLISHED), 1);
   EXPECT_GE(client.manager->counters().of(Attribute::kSidrRep).duplicates, 1u);
@@ -165,7 +165,7 @@ TEST_F(SidrTest, StrangersAndLateAnswers) {
 }
 
 TEST_F(SidrTest, WaitingRequestsAreBounded) {
-  Host small{&world, 5, {.max_ids = 4, .max_pending_requests = 2}};
+  Host small{&network, 5, {.max_ids = 4, .max_pending_requests = 2}};
   small.port_space = RDMA_PS_UDP;
   small.Listen();
   std::vector<Id*> asked;

@@ -17,14 +17,14 @@ class StaleTest : public ManagerTest {
   // Nothing of `host` is left; a host that takes its place uses the same queue pair numbers.
   static void Kill(Host& host) { host.manager.reset(); }
   // What `by` comes to in its attempt to connect, soon.
-  static rdma_cm_event_type Attempt(FakeWorld& world, Host& by, const Gid& to) {
+  static rdma_cm_event_type Attempt(FakeNetwork& network, Host& by, const Gid& to) {
     by.Prepare(to);
     EXPECT_TRUE(by.Connect().ok());
     const auto done = [&] {
       return by.Saw(RDMA_CM_EVENT_ESTABLISHED) || by.Saw(RDMA_CM_EVENT_REJECTED) ||
              by.Saw(RDMA_CM_EVENT_CONNECT_ERROR);
     };
-    EXPECT_TRUE(world.RunUntil(done, kAtOnceNs));
+    EXPECT_TRUE(network.RunUntil(done, kAtOnceNs));
     return by.Last().type;
   }
 };
@@ -33,16 +33,16 @@ TEST_F(StaleTest, ClientWithTheSameQueuePairNumber) {
   Establish();
   Id* const old = server.id;
   Kill(client);
-  Host again{&world, 2};
-  EXPECT_EQ(Attempt(world, again, server.address), RDMA_CM_EVENT_REJECTED);
+  Host again{&network, 2};
+  EXPECT_EQ(Attempt(network, again, server.address), RDMA_CM_EVENT_REJECTED);
   EXPECT_EQ(again.Last().status, 10);
   // The DREQ for the old one was answered: it is over on both sides.
-  world.Run(kAtOnceNs);
+  network.Run(kAtOnceNs);
   EXPECT_TRUE(server.Saw(RDMA_CM_EVENT_DISCONNECTED));
   EXPECT_EQ(server.qps[0]->qp.attr.qp_state, IBV_QPS_ERR);
   Kill(again);
-  Host third{&world, 2};
-  EXPECT_EQ(Attempt(world, third, server.address), RDMA_CM_EVENT_ESTABLISHED);
+  Host third{&network, 2};
+  EXPECT_EQ(Attempt(network, third, server.address), RDMA_CM_EVENT_ESTABLISHED);
   EXPECT_EQ(third.qp().qpn(), client.qp().qpn());
   EXPECT_NE(server.id, old);
 }
@@ -51,14 +51,14 @@ TEST_F(StaleTest, ClientWithAnotherQueuePairNumber) {
   Establish();
   Id* const old = server.id;
   Kill(client);
-  Host again{&world, 2};
+  Host again{&network, 2};
   again.qps.push_back(std::make_unique<FakeQp>(1));
   again.Bind(*again.manager->CreateId(RDMA_PS_TCP, again.Handler()));  // uses up the number
-  EXPECT_EQ(Attempt(world, again, server.address), RDMA_CM_EVENT_ESTABLISHED);
+  EXPECT_EQ(Attempt(network, again, server.address), RDMA_CM_EVENT_ESTABLISHED);
   // The old one ends at once, too, when its user has noticed.
   server.events.clear();
   ASSERT_TRUE(server.manager->Disconnect(old).ok());
-  ASSERT_TRUE(world.RunUntil([&] { return server.Saw(RDMA_CM_EVENT_DISCONNECTED); }, kAtOnceNs));
+  ASSERT_TRUE(network.RunUntil([&] { return server.Saw(RDMA_CM_EVENT_DISCONNECTED); }, kAtOnceNs));
   EXPECT_EQ(server.Last().status, 0);
 }
 
@@ -66,22 +66,22 @@ TEST_F(StaleTest, ServerWithTheSameQueuePairNumber) {
   Establish();
   Id* const old = client.id;
   Kill(server);
-  Host again{&world, 1};
+  Host again{&network, 1};
   again.Listen();
   again.AcceptAll();
-  EXPECT_EQ(Attempt(world, client, again.address), RDMA_CM_EVENT_CONNECT_ERROR);
+  EXPECT_EQ(Attempt(network, client, again.address), RDMA_CM_EVENT_CONNECT_ERROR);
   EXPECT_EQ(client.Last().status, -ESTALE);
   EXPECT_EQ(LastSent<Rej>().reason, 10);
   EXPECT_EQ(LastSent<Rej>().message_rejected, 1);
-  world.Run(kAtOnceNs);
+  network.Run(kAtOnceNs);
   EXPECT_TRUE(client.Saw(RDMA_CM_EVENT_DISCONNECTED));
   EXPECT_FALSE(client.manager->Connect(old, {}).ok());
   EXPECT_TRUE(again.Saw(RDMA_CM_EVENT_REJECTED));
   Kill(again);
-  Host third{&world, 1};
+  Host third{&network, 1};
   third.Listen();
   third.AcceptAll();
-  EXPECT_EQ(Attempt(world, client, third.address), RDMA_CM_EVENT_ESTABLISHED);
+  EXPECT_EQ(Attempt(network, client, third.address), RDMA_CM_EVENT_ESTABLISHED);
 }
 
 // Not yet established, the old attempt is over, and the new one goes on.
@@ -91,23 +91,23 @@ TEST_F(StaleTest, ClientKilledBeforeTheServersUserDecided) {
   server.on_event = [&](const Event& event) { first = event.id; };
   client.Prepare(server.address);
   ASSERT_TRUE(client.Connect().ok());
-  ASSERT_TRUE(world.RunUntil([&] { return first != nullptr; }));
+  ASSERT_TRUE(network.RunUntil([&] { return first != nullptr; }));
   Kill(client);
   server.AcceptAll();
-  Host again{&world, 2};
-  EXPECT_EQ(Attempt(world, again, server.address), RDMA_CM_EVENT_ESTABLISHED);
+  Host again{&network, 2};
+  EXPECT_EQ(Attempt(network, again, server.address), RDMA_CM_EVENT_ESTABLISHED);
   EXPECT_TRUE(server.Saw(RDMA_CM_EVENT_REJECTED));
   EXPECT_FALSE(server.manager->Accept(first, {}).ok());
-  EXPECT_EQ(world.CountSent(Attribute::kRej), 0);
+  EXPECT_EQ(network.CountSent(Attribute::kRej), 0);
 }
 
 TEST_F(StaleTest, ClientKilledBeforeItsRtu) {
   Lose(Attribute::kRtu, 1);
   Start();
-  ASSERT_TRUE(world.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_ESTABLISHED); }));
+  ASSERT_TRUE(network.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_ESTABLISHED); }));
   Kill(client);
-  Host again{&world, 2};
-  EXPECT_EQ(Attempt(world, again, server.address), RDMA_CM_EVENT_ESTABLISHED);
+  Host again{&network, 2};
+  EXPECT_EQ(Attempt(network, again, server.address), RDMA_CM_EVENT_ESTABLISHED);
   EXPECT_TRUE(server.Saw(RDMA_CM_EVENT_REJECTED));
   EXPECT_EQ(server.qps[0]->qp.attr.qp_state, IBV_QPS_ERR);
 }
@@ -116,14 +116,14 @@ TEST_F(StaleTest, ClientKilledWhileTheServerDisconnects) {
   Establish();
   Kill(client);
   ASSERT_TRUE(server.manager->Disconnect(server.id).ok());
-  world.Run(kAtOnceNs);  // the DREQ reaches nobody
+  network.Run(kAtOnceNs);  // the DREQ reaches nobody
   EXPECT_FALSE(server.Saw(RDMA_CM_EVENT_DISCONNECTED));
-  Host again{&world, 2};
-  EXPECT_EQ(Attempt(world, again, server.address), RDMA_CM_EVENT_ESTABLISHED);
+  Host again{&network, 2};
+  EXPECT_EQ(Attempt(network, again, server.address), RDMA_CM_EVENT_ESTABLISHED);
   EXPECT_TRUE(server.Saw(RDMA_CM_EVENT_DISCONNECTED));
   again.manager->DestroyId(again.id);
   server.manager->DestroyId(server.id);
-  world.Run(100 * kSecond);
+  network.Run(100 * kSecond);
   EXPECT_EQ(again.manager->size(), 0u);
   EXPECT_EQ(server.manager->size(), 2u);  // the listener, and what the test forgot
 }
@@ -133,13 +133,13 @@ TEST_F(StaleTest, ServerKilledWhileTheClientDisconnects) {
   Establish();
   Kill(server);
   ASSERT_TRUE(client.manager->Disconnect(client.id).ok());
-  world.Run(kAtOnceNs);
-  Host again{&world, 1};
+  network.Run(kAtOnceNs);
+  Host again{&network, 1};
   again.Listen();
   again.AcceptAll();
-  ASSERT_TRUE(world.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_DISCONNECTED); }));
+  ASSERT_TRUE(network.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_DISCONNECTED); }));
   EXPECT_EQ(client.Last().status, 0);
-  EXPECT_EQ(Attempt(world, client, again.address), RDMA_CM_EVENT_ESTABLISHED);
+  EXPECT_EQ(Attempt(network, client, again.address), RDMA_CM_EVENT_ESTABLISHED);
 }
 
 // Its REQ repeated, a client hears from a server that was killed in between and does not know it.
@@ -147,13 +147,13 @@ TEST_F(StaleTest, ServerKilledBetweenRequestAndReply) {
   server.Listen();
   client.Prepare(server.address);
   ASSERT_TRUE(client.Connect().ok());
-  world.Run(kAtOnceNs);
+  network.Run(kAtOnceNs);
   Kill(server);
-  Host again{&world, 1};
+  Host again{&network, 1};
   again.Listen();
   again.AcceptAll();
-  ASSERT_TRUE(world.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_ESTABLISHED); }));
-  EXPECT_EQ(world.CountSent(Attribute::kReq), 2);
+  ASSERT_TRUE(network.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_ESTABLISHED); }));
+  EXPECT_EQ(network.CountSent(Attribute::kReq), 2);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace pollux::cm {
 
 absl::Status ManagerImpl::Disconnect(Id* id) {
-  Connection& connection = Of(id);
+  CmConnection& connection = Of(id);
   switch (connection.state) {
     case State::kRepSent:  // the peer may have sent its RTU
     case State::kEstablished:
@@ -27,7 +27,7 @@ absl::Status ManagerImpl::Disconnect(Id* id) {
   }
 }
 
-void ManagerImpl::StartDisconnect(Connection& connection) {
+void ManagerImpl::StartDisconnect(CmConnection& connection) {
   MoveQpToError(connection);
   Dreq dreq;
   dreq.local_comm_id = connection.local_comm_id;
@@ -41,7 +41,7 @@ void ManagerImpl::StartDisconnect(Connection& connection) {
 
 size_t ManagerImpl::unanswered_disconnects() const {
   size_t count = 0;
-  table_.Visit([&](const Connection& one) { count += one.state == State::kDreqSent; });
+  table_.Visit([&](const CmConnection& one) { count += one.state == State::kDreqSent; });
   return count;
 }
 
@@ -49,13 +49,13 @@ void ManagerImpl::RepeatDisconnects() { RepeatAll(State::kDreqSent, Attribute::k
 
 bool ManagerImpl::SendWaitingDisconnects() {
   std::vector<uint32_t> those;
-  table_.Visit([&](const Connection& one) {
-    if (one.state == State::kDreqSent && one.waits && those.size() < RequestWindow::kMost) {
+  table_.Visit([&](const CmConnection& one) {
+    if (one.state == State::kDreqSent && one.waits && those.size() < RequestWindow::kMax) {
       those.push_back(one.local_comm_id);
     }
   });
   for (const uint32_t comm_id : those) {
-    Connection& connection = *table_.Find(comm_id);
+    CmConnection& connection = *table_.Find(comm_id);
     LeaveWindow(connection);
     SendOutstanding(connection);
   }
@@ -66,7 +66,7 @@ void ManagerImpl::RepeatAnswers() { RepeatAll(State::kTimeWait, Attribute::kDrep
 
 void ManagerImpl::RepeatAll(State state, Attribute attribute) {
   std::vector<uint32_t> those;
-  table_.Visit([&](const Connection& one) {
+  table_.Visit([&](const CmConnection& one) {
     if (one.state == state && one.outstanding_attribute == attribute && !one.waits) {
       those.push_back(one.local_comm_id);
     }
@@ -81,12 +81,12 @@ void ManagerImpl::RepeatAll(State state, Attribute attribute) {
 // address too, for there is no other device that they could go on with.
 void ManagerImpl::OnDeviceGone() {
   device_gone_ = true;
-  table_.Visit([this](const Connection& connection) {
+  table_.Visit([this](const CmConnection& connection) {
     if (!connection.destroyed) Defer(connection, RDMA_CM_EVENT_DEVICE_REMOVAL);
   });
 }
 
-bool ManagerImpl::EndStale(const Origin& origin, Connection& old) {
+bool ManagerImpl::EndStale(const Origin& origin, CmConnection& old) {
   if (old.peer().address != origin.from) {
     CountDrop(MadDrop::kWrongPeer);
     return false;
@@ -122,7 +122,7 @@ bool ManagerImpl::EndStale(const Origin& origin, Connection& old) {
   }
 }
 
-void ManagerImpl::EnterTimeWait(Connection& connection) {
+void ManagerImpl::EnterTimeWait(CmConnection& connection) {
   LeaveWindow(connection);
   connection.state = State::kTimeWait;
   table_.UnindexPeerQpn(connection);
@@ -137,7 +137,7 @@ void ManagerImpl::Handle(const Origin& origin, const Dreq& dreq) {
     CountDrop(MadDrop::kUnknownCommId);
     return Send(origin, drep);  // or its sender would wait in vain
   }
-  Connection* connection = FindFor(origin, dreq.local_comm_id, dreq.remote_comm_id);
+  CmConnection* connection = FindFor(origin, dreq.local_comm_id, dreq.remote_comm_id);
   if (connection == nullptr) return;
   switch (connection->state) {
     case State::kRepSent:  // established, had the RTU not been lost
@@ -160,7 +160,7 @@ void ManagerImpl::Handle(const Origin& origin, const Dreq& dreq) {
 }
 
 void ManagerImpl::Handle(const Origin& origin, const Drep& drep) {
-  Connection* connection = FindFor(origin, drep.local_comm_id, drep.remote_comm_id);
+  CmConnection* connection = FindFor(origin, drep.local_comm_id, drep.remote_comm_id);
   if (connection == nullptr) return;
   if (connection->state == State::kTimeWait) return CountDuplicate(Attribute::kDrep);
   if (connection->state != State::kDreqSent) return CountDrop(MadDrop::kWrongState);
@@ -168,12 +168,12 @@ void ManagerImpl::Handle(const Origin& origin, const Drep& drep) {
   Deliver(*connection, RDMA_CM_EVENT_DISCONNECTED);
 }
 
-Connection* ManagerImpl::FindRejected(const Origin& origin, const Rej& rej) {
+CmConnection* ManagerImpl::FindRejected(const Origin& origin, const Rej& rej) {
   const bool by_guid = rej.remote_comm_id == 0 &&
                        rej.reason == static_cast<uint16_t>(RejectReason::kTimeout) &&
                        rej.reject_info_length >= sizeof(uint64_t);
   if (!by_guid) return FindFor(origin, rej.local_comm_id, rej.remote_comm_id);
-  Connection* connection = table_.FindByPeerCommId(LoadBe64(rej.ari.data()), rej.local_comm_id);
+  CmConnection* connection = table_.FindByPeerCommId(LoadBe64(rej.ari.data()), rej.local_comm_id);
   if (connection == nullptr) {
     // It says nothing of where its REQ went.
     if (!PassOn(origin, rej)) CountDrop(MadDrop::kUnknownCommId);
@@ -183,7 +183,7 @@ Connection* ManagerImpl::FindRejected(const Origin& origin, const Rej& rej) {
 }
 
 void ManagerImpl::Handle(const Origin& origin, const Rej& rej) {
-  Connection* connection = FindRejected(origin, rej);
+  CmConnection* connection = FindRejected(origin, rej);
   if (connection == nullptr) return;
   if (connection->state == State::kReqSent && AskWithLowerMtu(origin, *connection, rej)) return;
   switch (connection->state) {

@@ -39,7 +39,7 @@ absl::StatusOr<std::unique_ptr<WorkerEnvironment>> WorkerEnvironment::Create(
   if (!gsi.ok()) return gsi.status();
   environment->gsi_ = *std::move(gsi);
   worker->AddPoller(environment.get());
-  worker->AddReporter(environment.get());
+  worker->AddStatsProvider(environment.get());
   worker->AddPortObserver(environment.get());
   environment->siblings_->environments[index] = environment.get();
   OfferTopics();
@@ -50,7 +50,7 @@ WorkerEnvironment::~WorkerEnvironment() {
   *alive_ = false;
   if (gsi_ == nullptr) return;
   worker_->RemovePoller(this);
-  worker_->RemoveReporter(this);
+  worker_->RemoveStatsProvider(this);
   worker_->RemovePortObserver(this);
   siblings_->environments[index_] = nullptr;
 }
@@ -83,19 +83,19 @@ void WorkerEnvironment::Follow(engine::Worker* owner) {
                              std::vector<transport::FlightEntry> flight) {
         if (*alive && client_ != nullptr) client_->OnQpFailed(qpn, status, std::move(flight));
       });
-  engine::Party::Post(*owner, [owner, weak = std::weak_ptr<FailureRelay>(relay)] {
+  engine::Actor::Post(*owner, [owner, weak = std::weak_ptr<FailureRelay>(relay)] {
     owner->AddFailureObserver(weak);
   });
 }
 
-bool WorkerEnvironment::Tell(const Question& question, Report* report) {
-  return client_ != nullptr && client_->OnQuestion(question, report);
+bool WorkerEnvironment::Collect(const StatsQuery& query, Stats* stats) {
+  return client_ != nullptr && client_->OnStatsQuery(query, stats);
 }
 
 std::vector<transport::FlightEntry> WorkerEnvironment::QpFlight(const engine::Worker* owner,
                                                                 verbs::QueuePair* qp) const {
   if (owner != worker_) return {};
-  return transport::Endpoint::Of(qp)->journal().recorder().Entries();
+  return transport::Endpoint::Of(qp)->diagnostics().recorder().Entries();
 }
 
 bool WorkerEnvironment::Poll(uint64_t /*now_ns*/) {

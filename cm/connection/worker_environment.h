@@ -21,7 +21,7 @@ namespace pollux::cm {
 class WorkerEnvironment final : public Environment,
                                 private engine::Poller,
                                 private engine::PortObserver,
-                                private Reporter {
+                                private StatsProvider {
  public:
   // Those of a device's workers, by number. The place of each environment is looked at and changed
   // on the core of its worker alone.
@@ -67,7 +67,7 @@ class WorkerEnvironment final : public Environment,
   bool TakeMads();
   void OnPortEvent(uint8_t port_num, ibv_event_type event) override;
   uint16_t VlanOf(const Gid& local) const;
-  bool Tell(const Question& question, Report* report) override;
+  bool Collect(const StatsQuery& query, Stats* stats) override;
   // Has failures of its queue pairs told here.
   void Follow(engine::Worker* owner);
 

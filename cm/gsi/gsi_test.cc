@@ -114,7 +114,7 @@ TEST_F(GsiTest, MorePeersThanItRemembers) {
 }
 
 // An interface of the kernel's, whose one address changes as by DHCP.
-class RenumberedTest : public testing::Test, public ip::KernelSide, public io::Link {
+class RenumberedTest : public testing::Test, public ip::HostInterface, public io::Link {
  protected:
   static constexpr uint32_t kBefore = 0xC0000201, kAfter = 0xC0000202, kPeer = 0xC0000209;
   static void SetUpTestSuite() { ASSERT_TRUE(engine::InitEal().ok()); }
@@ -134,7 +134,7 @@ class RenumberedTest : public testing::Test, public ip::KernelSide, public io::L
     Pass();
     interface_.reset();
   }
-  // net::KernelSide
+  // net::HostInterface
   bool Poll(std::vector<ip::KernelNeighbour>* found) override {
     found->insert(found->end(), news_.begin(), news_.end());
     news_.clear();

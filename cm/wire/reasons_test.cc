@@ -25,7 +25,7 @@ TEST(ReasonsTest, EachHasItsName) {
 }
 
 TEST_F(ManagerTest, EveryReasonEndsARequest) {
-  world.network = [](const Datagram&) { return 0; };
+  network.copies_of = [](const Datagram&) { return 0; };
   for (uint16_t reason = 0; reason < 40; ++reason) {
     client.Prepare(server.address);
     ASSERT_TRUE(client.Connect().ok());
@@ -35,7 +35,7 @@ TEST_F(ManagerTest, EveryReasonEndsARequest) {
     Inject(client, server.address, rej);
     EXPECT_EQ(client.Last().type, RDMA_CM_EVENT_REJECTED);
     EXPECT_EQ(client.Last().status, reason);
-    world.Run(kSecond);
+    network.Run(kSecond);
     EXPECT_EQ(client.qp().attr.qp_state, IBV_QPS_ERR);
     Inject(client, server.address, rej);  // once
     EXPECT_EQ(client.events.size(), 3u);
@@ -52,8 +52,8 @@ TEST_F(ManagerTest, EveryReasonEndsAReply) {
     server.events.clear();
     client.Prepare(server.address);
     ASSERT_TRUE(client.Connect().ok());
-    const int replies = world.CountSent(Attribute::kRep);
-    ASSERT_TRUE(world.RunUntil([&] { return world.CountSent(Attribute::kRep) > replies; }));
+    const int replies = network.CountSent(Attribute::kRep);
+    ASSERT_TRUE(network.RunUntil([&] { return network.CountSent(Attribute::kRep) > replies; }));
     const Rep rep = LastSent<Rep>();
     Rej rej;
     rej.local_comm_id = rep.remote_comm_id;
@@ -63,10 +63,10 @@ TEST_F(ManagerTest, EveryReasonEndsAReply) {
     Inject(server, client.address, rej);
     EXPECT_EQ(server.Last().type, RDMA_CM_EVENT_REJECTED);
     EXPECT_EQ(server.Last().status, reason);
-    world.network = [](const Datagram&) { return 0; };
+    network.copies_of = [](const Datagram&) { return 0; };
     client.manager->DestroyId(client.id);
     server.manager->DestroyId(server.id);
-    world.Run(kSecond);
+    network.Run(kSecond);
   }
   ExpectNothingLeft();
 }
@@ -79,13 +79,13 @@ TEST_F(ManagerTest, UsersMayGiveAReason) {
   };
   client.Prepare(server.address);
   ASSERT_TRUE(client.Connect().ok());
-  ASSERT_TRUE(world.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_REJECTED); }));
+  ASSERT_TRUE(network.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_REJECTED); }));
   EXPECT_EQ(client.Last().status, 27);
 }
 
 TEST_F(ManagerTest, RepliesThatCannotBeUsed) {
   const auto answer = [&](uint32_t comm_id, uint32_t qpn) {
-    world.network = [](const Datagram&) { return 0; };
+    network.copies_of = [](const Datagram&) { return 0; };
     client.Prepare(server.address);
     EXPECT_TRUE(client.Connect().ok());
     Rep rep;
@@ -105,20 +105,20 @@ TEST_F(ManagerTest, OtherClassVersionsAreRefused) {
   server.Listen();
   client.Prepare(server.address);
   ASSERT_TRUE(client.Connect().ok());
-  MadBuffer mad = world.log.back().mad;
-  world.network = [](const Datagram&) { return 0; };
+  MadBuffer mad = network.log.back().mad;
+  network.copies_of = [](const Datagram&) { return 0; };
   mad[2] = 3;
   server.env->Receive(client.address, mad);
   EXPECT_EQ(LastSent<Rej>().reason, 31);
   EXPECT_EQ(LastSent<Rej>().remote_comm_id, LastSent<Req>().local_comm_id);
   EXPECT_EQ(server.drop(MadDrop::kBadHeader), 1u);
-  const int sent = world.CountSent(Attribute::kRej);
+  const int sent = network.CountSent(Attribute::kRej);
   mad[17] = 0x12;  // a REJ is not answered by one
   server.env->Receive(client.address, mad);
   mad[17] = 0x10;
   mad[3] = 0x81;  // a response of another management class's kind
   server.env->Receive(client.address, mad);
-  EXPECT_EQ(world.CountSent(Attribute::kRej), sent);
+  EXPECT_EQ(network.CountSent(Attribute::kRej), sent);
 }
 
 TEST_F(ManagerTest, AlternatePathsAreDeclined) {
@@ -129,7 +129,7 @@ TEST_F(ManagerTest, AlternatePathsAreDeclined) {
   req.local_qpn ^= 0x800;
   req.alternate.local_gid = client.address;
   Inject(server, client.address, req);
-  ASSERT_TRUE(world.RunUntil([&] { return world.CountSent(Attribute::kRep) == 2; }));
+  ASSERT_TRUE(network.RunUntil([&] { return network.CountSent(Attribute::kRep) == 2; }));
   EXPECT_EQ(LastSent<Rep>().failover_accepted, 1);
 }
 

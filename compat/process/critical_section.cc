@@ -2,18 +2,18 @@
 
 #include <cerrno>
 
-#include "stack/engine/loop/patience.h"
+#include "stack/engine/loop/spin_then_sleep_backoff.h"
 
 namespace pollux::compat {
 
 void CriticalSection::EnterSlowly(uint64_t self) {
   const int error = errno;
-  engine::Patience patience;
+  engine::SpinThenSleepBackoff backoff;
   for (uint64_t holder = kNobody;
        !holder_.compare_exchange_strong(holder, self, std::memory_order_acq_rel);) {
-    if (patience.slept() && !LivingThreads::Has(holder)) continue;
+    if (backoff.slept() && !ThreadRegistry::Has(holder)) continue;
     holder = kNobody;
-    patience.Wait();
+    backoff.Wait();
   }
   errno = error;
 }

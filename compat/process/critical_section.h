@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "compat/process/living_threads.h"
+#include "compat/process/thread_registry.h"
 
 namespace pollux::compat {
 
@@ -19,7 +19,7 @@ class CriticalSection {
  public:
   void Enter() {
     uint64_t nobody = kNobody;
-    const uint64_t self = LivingThreads::Own();
+    const uint64_t self = ThreadRegistry::Own();
     if (!holder_.compare_exchange_strong(nobody, self, std::memory_order_acq_rel)) {
       EnterSlowly(self);
     }

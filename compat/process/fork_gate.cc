@@ -3,7 +3,7 @@
 #include <sched.h>
 #include <time.h>
 
-#include "compat/process/waited.h"
+#include "compat/process/stall_tolerant_stopwatch.h"
 
 namespace pollux::compat {
 namespace {
@@ -35,10 +35,10 @@ void ForkGate::Leave() {
 }
 
 void ForkGate::Close(uint64_t most_ns) {
-  Waited waited(NowNs());
+  StallTolerantStopwatch stopwatch(NowNs());
   const int32_t own = held != 0 ? 1 : 0;
   closed_.store(true);
-  while (inside_.load() != own && waited.Ns(NowNs()) < most_ns) sched_yield();
+  while (inside_.load() != own && stopwatch.Ns(NowNs()) < most_ns) sched_yield();
 }
 
 void ForkGate::OpenInParent() {

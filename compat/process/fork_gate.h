@@ -14,7 +14,8 @@ namespace pollux::compat {
 // process.
 class ForkGate {
  public:
-  // Any thread, within it already or not. Not before a Turn, which the one that forks has.
+  // Any thread, within it already or not. Not before a ScopedWorkerOwnership, which the one that
+  // forks has.
   static void Enter();
   static void Leave();
 

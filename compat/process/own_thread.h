@@ -6,14 +6,14 @@
 #include <thread>
 #include <utility>
 
-#include "compat/process/last_thread.h"
-#include "compat/process/without_signals.h"
+#include "compat/process/program_threads_exit.h"
+#include "compat/process/scoped_signal_block.h"
 
 namespace pollux::compat {
 
 // The program may end while it runs.
 inline std::thread StartWithoutSignals(std::function<void()> run) {
-  const WithoutSignals without_signals;
+  const ScopedSignalBlock signals_blocked;
   return std::thread([run = std::move(run)] {
     const OwnThread own;
     run();

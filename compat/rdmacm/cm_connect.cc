@@ -57,14 +57,14 @@ bool MakeMissingCqs(CmId* id, ibv_qp_init_attr* init) {
 }
 
 absl::Status Bind(CmId* id, Qp* qp) {
-  Turn turn(id->world);
-  if (!turn.Has(id)) return absl::InvalidArgumentError("the identifier has ended");
+  ScopedWorkerOwnership owned(id->runtime);
+  if (!owned.Has(id)) return absl::InvalidArgumentError("the identifier has ended");
   std::optional<absl::Status> done;
-  turn.manager().BindQp(id->native, &turn.worker(), qp->native, kAccess,
-                        [&done](absl::Status status) { done = std::move(status); });
-  for (int i = 0; i < kTurnsOfBinding && !done; ++i) turn.Poll();
+  owned.manager().BindQp(id->native, &owned.worker(), qp->native, kAccess,
+                         [&done](absl::Status status) { done = std::move(status); });
+  for (int i = 0; i < kTurnsOfBinding && !done; ++i) owned.Poll();
   if (!done || !done->ok()) {
-    turn.manager().ReleaseQp(id->native);
+    owned.manager().ReleaseQp(id->native);
     return done ? *done : absl::InternalError("the queue pair does not move");
   }
   qp->connection = id;
@@ -75,25 +75,26 @@ absl::Status Bind(CmId* id, Qp* qp) {
 }
 
 // The manager moves it, by messages, where librdmacm does so before the call returns.
-void AwaitMove(Turn& turn, const CmId& id, absl::FunctionRef<bool(ibv_qp_state)> is_there) {
+void AwaitMove(ScopedWorkerOwnership& owned, const CmId& id,
+               absl::FunctionRef<bool(ibv_qp_state)> is_there) {
   if (id.bound == nullptr) return;
   const verbs::QueuePair& native = *id.bound->native;
-  for (int i = 0; i < kTurnsOfBinding && !is_there(native.state()); ++i) turn.Poll();
+  for (int i = 0; i < kTurnsOfBinding && !is_there(native.state()); ++i) owned.Poll();
   id.bound->qp_base.state = native.state();
 }
 
 // As librdmacm, which moves it before it says anything: what is posted is flushed.
-void EndQueuePair(Turn& turn, const CmId& id) {
+void EndQueuePair(ScopedWorkerOwnership& owned, const CmId& id) {
   if (id.bound == nullptr) return;
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_ERR;
-  turn.worker().ModifyQp(id.bound->native, attr, IBV_QP_STATE).IgnoreError();  // from any state
-  turn.Poll();
+  owned.worker().ModifyQp(id.bound->native, attr, IBV_QP_STATE).IgnoreError();  // from any state
+  owned.Poll();
   id.bound->qp_base.state = id.bound->native->state();
 }
 
 int MakeQp(CmId* id, ibv_pd* pd, ibv_qp_init_attr* init, uint64_t send_ops) {
-  if (World::IsCopy()) return -1;
+  if (Runtime::IsCopy()) return -1;
   if (id->verbs == nullptr || id->qp != nullptr || init->qp_type == IBV_QPT_UC) {
     return Failed(init->qp_type == IBV_QPT_UC ? EOPNOTSUPP : EINVAL);
   }
@@ -155,19 +156,19 @@ cm::ConnectionParam Translate(const CmId& id, const rdma_conn_param* param) {
 
 // 0, or -1 with errno. Of a queue pair that cannot be moved the manager has told the peer.
 int Accept(CmId* id, const rdma_conn_param* param) {
-  Turn turn(id->world);
+  ScopedWorkerOwnership owned(id->runtime);
   // By the program: from there it cannot be moved.
   const bool was_moved = id->bound != nullptr && id->bound->native->state() == IBV_QPS_RTS;
-  const absl::Status status = turn.manager().Accept(id->native, Translate(*id, param));
+  const absl::Status status = owned.manager().Accept(id->native, Translate(*id, param));
   int error = 0;
   if (status.ok()) {
     id->awaits_accept = false;
     id->accept_error = &error;
   }
-  turn.Poll();
+  owned.Poll();
   if (!status.ok()) return CmResult(status);
   if (id->ps != RDMA_PS_UDP) {
-    AwaitMove(turn, *id, [&](ibv_qp_state state) {
+    AwaitMove(owned, *id, [&](ibv_qp_state state) {
       if (error == 0) return state == IBV_QPS_RTS && !was_moved;
       return state == IBV_QPS_ERR || state == IBV_QPS_RESET;
     });
@@ -177,11 +178,11 @@ int Accept(CmId* id, const rdma_conn_param* param) {
 }
 
 int Reject(rdma_cm_id* id, const void* data, uint8_t length) {
-  if (World::IsCopy()) return -1;
-  Turn turn(Of(id)->world);
-  const absl::Status status = turn.manager().Reject(
+  if (Runtime::IsCopy()) return -1;
+  ScopedWorkerOwnership owned(Of(id)->runtime);
+  const absl::Status status = owned.manager().Reject(
       Of(id)->native, {static_cast<const uint8_t*>(data), data == nullptr ? 0u : length});
-  turn.Poll();
+  owned.Poll();
   return CmResult(status);
 }
 
@@ -212,20 +213,20 @@ POLLUX_EXPORT void pollux_rdma_destroy_qp(rdma_cm_id* id) {
 }
 
 POLLUX_EXPORT int pollux_rdma_connect(rdma_cm_id* id, rdma_conn_param* param) {
-  if (World::IsCopy()) return -1;
+  if (Runtime::IsCopy()) return -1;
   if (id->ps == RDMA_PS_TCP && IsTooMuch(param)) return Failed(EINVAL);
   {
-    Turn turn(Of(id)->world);
-    const absl::Status status = turn.manager().Connect(Of(id)->native, Translate(*Of(id), param));
+    ScopedWorkerOwnership owned(Of(id)->runtime);
+    const absl::Status status = owned.manager().Connect(Of(id)->native, Translate(*Of(id), param));
     if (status.ok()) Of(id)->is_connection = true;
-    turn.Poll();
+    owned.Poll();
     if (!status.ok()) return CmResult(status);
   }
   return Complete(Of(id));
 }
 
 POLLUX_EXPORT int pollux_rdma_accept(rdma_cm_id* id, rdma_conn_param* param) {
-  if (World::IsCopy()) return -1;
+  if (Runtime::IsCopy()) return -1;
   if (id->ps == RDMA_PS_TCP && IsTooMuch(param)) return Failed(EINVAL);
   if (Accept(Of(id), param) != 0) return -1;
   // Of an answered SIDR_REQ nothing more is heard.
@@ -244,43 +245,43 @@ POLLUX_EXPORT int pollux_rdma_reject_ece(rdma_cm_id* id, const void* data, uint8
 
 // As librdmacm: only for an identifier whose queue pair the program has made and moved by itself.
 POLLUX_EXPORT int pollux_rdma_establish(rdma_cm_id* id) {
-  if (World::IsCopy()) return -1;
+  if (Runtime::IsCopy()) return -1;
   if (id->qp != nullptr) return Failed(EINVAL);
-  Turn turn(Of(id)->world);
-  const absl::Status status = turn.manager().Establish(Of(id)->native);
-  turn.Poll();
+  ScopedWorkerOwnership owned(Of(id)->runtime);
+  const absl::Status status = owned.manager().Establish(Of(id)->native);
+  owned.Poll();
   return CmResult(status);
 }
 
 POLLUX_EXPORT int pollux_rdma_init_qp_attr(rdma_cm_id* id, ibv_qp_attr* attr, int* mask) {
-  Turn turn(Of(id)->world);
-  const absl::Status status = turn.manager().QueryQpAttr(*Of(id)->native, attr, mask);
+  ScopedWorkerOwnership owned(Of(id)->runtime);
+  const absl::Status status = owned.manager().QueryQpAttr(*Of(id)->native, attr, mask);
   if (!status.ok()) return CmResult(status);
   if ((*mask & IBV_QP_ACCESS_FLAGS) != 0) attr->qp_access_flags = kAccess;
   return 0;
 }
 
 POLLUX_EXPORT int pollux_rdma_disconnect(rdma_cm_id* id) {
-  if (World::IsCopy()) return -1;
+  if (Runtime::IsCopy()) return -1;
   {
-    Turn turn(Of(id)->world);
-    const absl::Status status = turn.manager().Disconnect(Of(id)->native);
-    turn.Poll();
+    ScopedWorkerOwnership owned(Of(id)->runtime);
+    const absl::Status status = owned.manager().Disconnect(Of(id)->native);
+    owned.Poll();
     // As rdma_cm, of a connection that is over or never came to be. But who waits here would do so
     // for an event that does not come.
     const bool over = absl::IsFailedPrecondition(status) && Of(id)->is_connection;
-    if (over) EndQueuePair(turn, *Of(id));
+    if (over) EndQueuePair(owned, *Of(id));
     if (over && Of(id)->sync == nullptr) return 0;
     if (!status.ok()) return CmResult(status);
-    AwaitMove(turn, *Of(id), [](ibv_qp_state state) { return state == IBV_QPS_ERR; });
+    AwaitMove(owned, *Of(id), [](ibv_qp_state state) { return state == IBV_QPS_ERR; });
   }
   return Complete(Of(id));
 }
 
 POLLUX_EXPORT int pollux_rdma_notify(rdma_cm_id* id, ibv_event_type event) {
-  if (World::IsCopy()) return -1;
-  Turn turn(Of(id)->world);
-  turn.manager().Notify(Of(id)->native, event);
+  if (Runtime::IsCopy()) return -1;
+  ScopedWorkerOwnership owned(Of(id)->runtime);
+  owned.manager().Notify(Of(id)->native, event);
   return 0;
 }
 

@@ -101,7 +101,7 @@ POLLUX_EXPORT void pollux_rdma_destroy_ep(rdma_cm_id* id) {
 
 POLLUX_EXPORT int pollux_rdma_get_request(rdma_cm_id* listener, rdma_cm_id** id) {
   CmId* mine = Of(listener);
-  if (World::IsCopy()) return -1;
+  if (Runtime::IsCopy()) return -1;
   // Of a listener with a channel, requests come as events.
   if (mine->sync == nullptr) return Failed(EINVAL);
   if (Complete(mine) != 0) return -1;

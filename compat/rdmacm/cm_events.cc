@@ -7,17 +7,17 @@
 #include <set>
 
 #include "compat/loader/export.h"
-#include "compat/process/spare_memory.h"
+#include "compat/process/oom_reserve.h"
 #include "compat/rdmacm/cm_address.h"
 #include "compat/rdmacm/cm_id.h"
 #include "compat/verbs/error_number.h"
-#include "compat/verbs/retired.h"
+#include "compat/verbs/recently_destroyed.h"
 
 namespace pollux::compat {
 namespace {
 
 // Not made at first use: a fork amid that would leave the child a guard that nobody gives back.
-auto* const retired_channels = new Retired<CmChannel>();
+auto* const recently_destroyed_channels = new RecentlyDestroyed<CmChannel>();
 // Where identifiers tell their events whose program has destroyed the channel first. It may find
 // this one there, and destroy it too.
 auto* const nowhere = new CmChannel(kNobodyWaits);
@@ -25,7 +25,7 @@ auto* const nowhere = new CmChannel(kNobodyWaits);
 // A new identifier for the peer that asks, with the context of its listener.
 CmId* MakeRequest(CmId* listener, const cm::Event& event) {
   auto* id = new CmId();
-  id->world = listener->world;
+  id->runtime = listener->runtime;
   id->native = event.id;
   id->channel = listener->channel;
   id->context = listener->context;
@@ -33,8 +33,8 @@ CmId* MakeRequest(CmId* listener, const cm::Event& event) {
   id->qp_type = listener->qp_type;
   id->sync = listener->sync;
   id->awaits_accept = id->is_connection = true;
-  id->world->identifiers().insert(id);
-  id->world->manager().SetHandler(event.id, HandlerFor(id));
+  id->runtime->identifiers().insert(id);
+  id->runtime->manager().SetHandler(event.id, HandlerFor(id));
   return id;
 }
 
@@ -124,15 +124,15 @@ bool IsResolvedOrConnected(rdma_cm_event_type type) {
 
 // As librdmacm: whichever queue pair there is now, of a group that is still joined. The manager has
 // attached the one that was bound when it was joined, which may be this one.
-void AttachToGroup(Turn& turn, CmEvent& event) {
+void AttachToGroup(ScopedWorkerOwnership& owned, CmEvent& event) {
   CmId* const id = Of(event.id);
   const Gid group = GroupOf(event);
-  if (!turn.Has(id) || !id->groups.contains(group)) return;
+  if (!owned.Has(id) || !id->groups.contains(group)) return;
   const Qp* const member = MemberOf(*id);
   if (member == nullptr) return;
-  const absl::Status status = turn.worker().AttachMulticast(member->native, group);
+  const absl::Status status = owned.worker().AttachMulticast(member->native, group);
   if (status.ok()) return;
-  turn.manager().LeaveMulticast(id->native, group).IgnoreError();  // it is joined
+  owned.manager().LeaveMulticast(id->native, group).IgnoreError();  // it is joined
   event.event = RDMA_CM_EVENT_MULTICAST_ERROR;
   event.status = -ErrorNumber(status);
 }
@@ -140,20 +140,20 @@ void AttachToGroup(Turn& turn, CmEvent& event) {
 // What the program may look at in the identifier once it has the event.
 void Settle(CmEvent& event) {
   CmId* const id = Of(event.id);
-  Turn turn(id->world);
+  ScopedWorkerOwnership owned(id->runtime);
   if (Qp* qp = id->bound; qp != nullptr) qp->qp_base.state = qp->native->state();
-  if (event.event == RDMA_CM_EVENT_MULTICAST_JOIN) AttachToGroup(turn, event);
+  if (event.event == RDMA_CM_EVENT_MULTICAST_JOIN) AttachToGroup(owned, event);
   if (!IsResolvedOrConnected(event.event)) return;
   // Another thread destroys it, and waits for this event. What there was to look at has gone.
-  if (!turn.Has(id)) return Fail(event);
-  FillAddresses(turn, id);
-  if (event.event != RDMA_CM_EVENT_ADDR_RESOLVED) FillPath(turn, id);
+  if (!owned.Has(id)) return Fail(event);
+  FillAddresses(owned, id);
+  if (event.event != RDMA_CM_EVENT_ADDR_RESOLVED) FillPath(owned, id);
   // As Linux: the backlog is of requests that the program has not been told of.
-  if (event.event == RDMA_CM_EVENT_CONNECT_REQUEST) turn.manager().LeaveBacklog(id->native);
+  if (event.event == RDMA_CM_EVENT_CONNECT_REQUEST) owned.manager().LeaveBacklog(id->native);
 }
 
 // So often a program that looks for events beside its completions is told that there is none yet.
-constexpr uint8_t kMostHeldBack = 64;
+constexpr uint8_t kMaxHeldBack = 64;
 
 bool IsEnd(const std::unique_ptr<CmEvent>& event) {
   return event->event == RDMA_CM_EVENT_DISCONNECTED;
@@ -167,10 +167,10 @@ bool HoldsBack(CmChannel* channel) {
     return false;
   }
   // Before the queue's lock, as for those who put events there.
-  Turn turn(CmContext()->world);
+  ScopedWorkerOwnership owned(CmContext()->runtime);
   const bool holds = channel->events.LookAtOldest([](const std::unique_ptr<CmEvent>& event) {
     const Qp* qp = event->owner->bound;
-    if (!IsEnd(event) || qp == nullptr || event->times_held_back == kMostHeldBack) return false;
+    if (!IsEnd(event) || qp == nullptr || event->times_held_back == kMaxHeldBack) return false;
     ++event->times_held_back;
     const uint32_t number = qp->qp_base.qp_num;
     return Of(qp->qp_base.send_cq)->native->HasCompletionOf(number) ||
@@ -219,8 +219,8 @@ POLLUX_EXPORT rdma_event_channel* pollux_rdma_create_event_channel() {
 POLLUX_EXPORT void pollux_rdma_destroy_event_channel(rdma_event_channel* channel) {
   if (channel == nullptr || channel == nowhere) return;
   if (Context* device = OpenedCmContext(); device != nullptr) {
-    Turn turn(device->world);
-    for (CmId* id : turn.identifiers()) {
+    ScopedWorkerOwnership owned(device->runtime);
+    for (CmId* id : owned.identifiers()) {
       if (id->channel == channel) id->channel = nowhere;
     }
     Of(channel)->events.RemoveIf([](std::unique_ptr<CmEvent>& event) {
@@ -228,12 +228,12 @@ POLLUX_EXPORT void pollux_rdma_destroy_event_channel(rdma_event_channel* channel
       return true;
     });
   }
-  retired_channels->Put(std::unique_ptr<CmChannel>(Of(channel)));
+  recently_destroyed_channels->Put(std::unique_ptr<CmChannel>(Of(channel)));
 }
 
 POLLUX_EXPORT int pollux_rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_event** event) {
   if (channel == nullptr || event == nullptr) return Failed(EINVAL);
-  if (World::IsCopy()) return -1;
+  if (Runtime::IsCopy()) return -1;
   if (HoldsBack(Of(channel))) return Failed(EAGAIN);
   std::unique_ptr<CmEvent> taken;
   const int error = Of(channel)->events.Take(
@@ -262,7 +262,7 @@ int Complete(CmId* id) {
 }
 
 int Migrate(CmId* id, rdma_event_channel* channel) {
-  if (World::IsCopy()) return -1;
+  if (Runtime::IsCopy()) return -1;
   std::shared_ptr<CmChannel> sync;
   if (channel == nullptr) {
     sync = std::make_shared<CmChannel>();
@@ -275,7 +275,7 @@ int Migrate(CmId* id, rdma_event_channel* channel) {
   std::set<CmId*> movers = {id};
   // The old channel, should it be this identifier's own, lives until its events are out of it.
   const std::shared_ptr<CmChannel> before = id->sync;
-  Turn turn(id->world);
+  ScopedWorkerOwnership owned(id->runtime);
   Of(id->channel)->events.RemoveIf([&](std::unique_ptr<CmEvent>& event) {
     if (!movers.contains(event->owner)) return false;
     if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) movers.insert(Of(event->id));

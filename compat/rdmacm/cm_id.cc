@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "compat/loader/export.h"
-#include "compat/process/copied.h"
-#include "compat/process/spare_memory.h"
+#include "compat/process/forked_child.h"
+#include "compat/process/oom_reserve.h"
 #include "compat/rdmacm/cm_address.h"
 #include "compat/verbs/context.h"
 #include "compat/verbs/error_number.h"
@@ -45,15 +45,15 @@ void SetGids(CmId* id) {
 
 // Nobody hears of the identifier any more; it is the caller's to delete.
 void EndNative(CmId* id) {
-  Turn turn(id->world);
+  ScopedWorkerOwnership owned(id->runtime);
   // Ended already when the process is about to exit. Who has an event of it still calls. The peer
   // of a copy's is the other process's.
-  if (turn.identifiers().erase(id) != 0 && !Copied::Is()) {
-    turn.manager().DestroyId(std::exchange(id->native, id->world->ended()));
+  if (owned.identifiers().erase(id) != 0 && !ForkedChild::Is()) {
+    owned.manager().DestroyId(std::exchange(id->native, id->runtime->ended()));
   }
   // Its queue pair may go before the rest of it.
   if (Qp* qp = std::exchange(id->bound, nullptr); qp != nullptr) qp->connection = nullptr;
-  turn.Poll();
+  owned.Poll();
 }
 
 void Destroy(CmId* id);
@@ -86,9 +86,9 @@ bool IsLoopback(const Gid& address) {
 
 // The host's loopback address stands for the port's first one of its kind, as the kernel binds it
 // to a device. Unchanged when there is none.
-Gid InPlaceOfLoopback(Turn& turn, const Gid& loopback) {
-  for (uint32_t i = 0; i < turn.interface().gid_table_size(); ++i) {
-    const absl::StatusOr<Gid> own = turn.interface().QueryGid(static_cast<int>(i));
+Gid InPlaceOfLoopback(ScopedWorkerOwnership& owned, const Gid& loopback) {
+  for (uint32_t i = 0; i < owned.interface().gid_table_size(); ++i) {
+    const absl::StatusOr<Gid> own = owned.interface().QueryGid(static_cast<int>(i));
     if (own.ok() && !own->IsLinkLocal() && own->IsIpv4() == loopback.IsIpv4()) return *own;
   }
   return loopback;
@@ -96,20 +96,20 @@ Gid InPlaceOfLoopback(Turn& turn, const Gid& loopback) {
 
 // Whether the address is not said to be on another link than the device's.
 bool IsInReach(const CmId& id, const sockaddr* address) {
-  const uint32_t scope = ScopeOf(address), own = id.world->scope();
+  const uint32_t scope = ScopeOf(address), own = id.runtime->scope();
   return scope == 0 || own == 0 || scope == own;
 }
 
 int BindTo(CmId* id, cm::Endpoint local, sa_family_t family) {
-  Turn turn(id->world);
-  if (!turn.Has(id)) return Failed(EINVAL);
+  ScopedWorkerOwnership owned(id->runtime);
+  if (!owned.Has(id)) return Failed(EINVAL);
   // What is bound stays as it is.
   if (id->native->local().port != 0) return Failed(EINVAL);
   const absl::Status status =
-      turn.manager().SetIpv6Only(id->native, id->family_only && family == AF_INET6);
+      owned.manager().SetIpv6Only(id->native, id->family_only && family == AF_INET6);
   if (!status.ok()) return CmResult(status);
-  if (IsLoopback(local.address)) local.address = InPlaceOfLoopback(turn, local.address);
-  return CmResult(turn.manager().BindAddr(id->native, local));
+  if (IsLoopback(local.address)) local.address = InPlaceOfLoopback(owned, local.address);
+  return CmResult(owned.manager().BindAddr(id->native, local));
 }
 
 }  // namespace
@@ -118,7 +118,7 @@ Context* OpenedCmContext() { return cm_context.load(std::memory_order_acquire); 
 
 Context* CmContext() {
   // Before the mutex: who had that may not be in a copy.
-  if (World::IsCopy()) return nullptr;
+  if (Runtime::IsCopy()) return nullptr;
   Context* context = OpenedCmContext();
   if (context != nullptr) return context;
   const std::lock_guard lock(context_mutex);
@@ -144,21 +144,21 @@ int CmResult(const absl::Status& status) {
   return absl::IsFailedPrecondition(status) ? Failed(EINVAL) : ZeroOrErrno(status);
 }
 
-void FillAddresses(Turn&, CmId* id) {
+void FillAddresses(ScopedWorkerOwnership&, CmId* id) {
   const cm::Endpoint& peer = id->native->peer();
   const sa_family_t family = id->route.addr.src_addr.sa_family != 0
                                  ? id->route.addr.src_addr.sa_family
                                  : sa_family_t{AF_INET};
-  const uint32_t scope = id->world->scope();
+  const uint32_t scope = id->runtime->scope();
   ToSockaddr(id->native->local(), family, scope, &id->route.addr.src_storage);
   if (!peer.address.IsZero()) ToSockaddr(peer, family, scope, &id->route.addr.dst_storage);
   SetGids(id);
   if (!id->native->local().address.IsZero()) Attach(id);
 }
 
-void FillPath(Turn& turn, CmId* id) {
+void FillPath(ScopedWorkerOwnership& owned, CmId* id) {
   constexpr uint8_t kExactly = 2;  // of IB_SA_PATH_REC's selectors
-  const cm::Manager::Path native = turn.manager().QueryPath(*id->native);
+  const cm::Manager::Path native = owned.manager().QueryPath(*id->native);
   const rdma_ib_addr& ib = id->route.addr.addr.ibaddr;
   ibv_sa_path_rec path{};
   path.sgid = ib.sgid;
@@ -191,16 +191,16 @@ POLLUX_EXPORT int pollux_rdma_create_id(rdma_event_channel* channel, rdma_cm_id*
     if (made->sync->fd < 0) return Failed(EMFILE);
     channel = made->sync.get();
   }
-  made->world = device->world;
+  made->runtime = device->runtime;
   made->channel = channel;
   made->context = context;
   made->ps = port_space;
   made->qp_type = port_space == RDMA_PS_UDP ? IBV_QPT_UD : IBV_QPT_RC;
-  Turn turn(made->world);
-  absl::StatusOr<cm::Id*> native = turn.manager().CreateId(port_space, HandlerFor(made.get()));
+  ScopedWorkerOwnership owned(made->runtime);
+  absl::StatusOr<cm::Id*> native = owned.manager().CreateId(port_space, HandlerFor(made.get()));
   if (!native.ok()) return CmResult(native.status());
   made->native = *native;
-  turn.identifiers().insert(made.get());
+  owned.identifiers().insert(made.get());
   *id = made.release();
   return 0;
 }
@@ -213,21 +213,21 @@ POLLUX_EXPORT int pollux_rdma_destroy_id(rdma_cm_id* id) {
 
 POLLUX_EXPORT int pollux_rdma_bind_addr(rdma_cm_id* id, sockaddr* address) {
   if (address == nullptr) return Failed(EINVAL);
-  if (World::IsCopy()) return -1;
+  if (Runtime::IsCopy()) return -1;
   const std::optional<cm::Endpoint> local = ToEndpoint(address);
   if (!local) return Failed(EINVAL);
   if (!IsInReach(*Of(id), address)) return Failed(ENODEV);
   if (BindTo(Of(id), *local, address->sa_family) != 0) return -1;
   id->route.addr.src_addr.sa_family = address->sa_family;
-  Turn turn(Of(id)->world);
-  FillAddresses(turn, Of(id));
+  ScopedWorkerOwnership owned(Of(id)->runtime);
+  FillAddresses(owned, Of(id));
   return 0;
 }
 
 POLLUX_EXPORT int pollux_rdma_resolve_addr(rdma_cm_id* id, sockaddr* source, sockaddr* destination,
                                            int timeout_ms) {
   if (destination == nullptr) return Failed(EINVAL);
-  if (World::IsCopy()) return -1;
+  if (Runtime::IsCopy()) return -1;
   const std::optional<cm::Endpoint> peer = ToEndpoint(destination);
   if (!peer || peer->address.IsZero()) return Failed(EINVAL);
   if (!IsInReach(*Of(id), destination)) return Failed(ENODEV);
@@ -241,51 +241,51 @@ POLLUX_EXPORT int pollux_rdma_resolve_addr(rdma_cm_id* id, sockaddr* source, soc
   }
   id->route.addr.src_addr.sa_family = destination->sa_family;
   {
-    Turn turn(Of(id)->world);
-    if (!turn.Has(Of(id))) return Failed(EINVAL);
-    const absl::Status status = turn.manager().ResolveAddr(
+    ScopedWorkerOwnership owned(Of(id)->runtime);
+    if (!owned.Has(Of(id))) return Failed(EINVAL);
+    const absl::Status status = owned.manager().ResolveAddr(
         Of(id)->native, *peer, static_cast<uint32_t>(std::max(timeout_ms, 0)));
     // As routes are missed elsewhere.
     if (absl::IsNotFound(status)) return Failed(ENETUNREACH);
     if (!status.ok()) return CmResult(status);
-    turn.Poll();
+    owned.Poll();
   }
   return Complete(Of(id));
 }
 
 POLLUX_EXPORT int pollux_rdma_resolve_route(rdma_cm_id* id, int timeout_ms) {
-  if (World::IsCopy()) return -1;
+  if (Runtime::IsCopy()) return -1;
   {
-    Turn turn(Of(id)->world);
-    const absl::Status status =
-        turn.manager().ResolveRoute(Of(id)->native, static_cast<uint32_t>(std::max(timeout_ms, 0)));
+    ScopedWorkerOwnership owned(Of(id)->runtime);
+    const absl::Status status = owned.manager().ResolveRoute(
+        Of(id)->native, static_cast<uint32_t>(std::max(timeout_ms, 0)));
     if (!status.ok()) return CmResult(status);
-    turn.Poll();
+    owned.Poll();
   }
   return Complete(Of(id));
 }
 
 POLLUX_EXPORT int pollux_rdma_listen(rdma_cm_id* id, int backlog) {
-  if (World::IsCopy()) return -1;
-  Turn turn(Of(id)->world);
-  if (!turn.Has(Of(id))) return Failed(EINVAL);
-  const absl::Status status = turn.manager().Listen(Of(id)->native, Of(id)->native->local().port,
-                                                    static_cast<uint32_t>(std::max(backlog, 0)));
-  if (status.ok()) FillAddresses(turn, Of(id));
+  if (Runtime::IsCopy()) return -1;
+  ScopedWorkerOwnership owned(Of(id)->runtime);
+  if (!owned.Has(Of(id))) return Failed(EINVAL);
+  const absl::Status status = owned.manager().Listen(Of(id)->native, Of(id)->native->local().port,
+                                                     static_cast<uint32_t>(std::max(backlog, 0)));
+  if (status.ok()) FillAddresses(owned, Of(id));
   return CmResult(status);
 }
 
 POLLUX_EXPORT int pollux_rdma_set_option(rdma_cm_id* id, int level, int name, void* value,
                                          size_t length) {
   if (value == nullptr) return Failed(EFAULT);
-  if (World::IsCopy()) return -1;
+  if (Runtime::IsCopy()) return -1;
   if (level != RDMA_OPTION_ID) return Failed(ENOSYS);
   switch (name) {
     case RDMA_OPTION_ID_TOS: {
       if (length != 1) return Failed(EINVAL);
-      Turn turn(Of(id)->world);
+      ScopedWorkerOwnership owned(Of(id)->runtime);
       // As rdma_cm: who says it too late, for a connection that is asked for, is not told.
-      turn.manager()
+      owned.manager()
           .SetTypeOfService(Of(id)->native, *static_cast<const uint8_t*>(value))
           .IgnoreError();
       return 0;
@@ -294,16 +294,16 @@ POLLUX_EXPORT int pollux_rdma_set_option(rdma_cm_id* id, int level, int name, vo
       int reuse;
       if (length != sizeof reuse) return Failed(EINVAL);
       std::memcpy(&reuse, value, sizeof reuse);
-      Turn turn(Of(id)->world);
-      return CmResult(turn.manager().SetReuseAddress(Of(id)->native, reuse != 0));
+      ScopedWorkerOwnership owned(Of(id)->runtime);
+      return CmResult(owned.manager().SetReuseAddress(Of(id)->native, reuse != 0));
     }
     case RDMA_OPTION_ID_AFONLY: {
       int only;
       if (length != sizeof only) return Failed(EINVAL);
       std::memcpy(&only, value, sizeof only);
-      Turn turn(Of(id)->world);
+      ScopedWorkerOwnership owned(Of(id)->runtime);
       const bool ipv6 = id->route.addr.src_addr.sa_family == AF_INET6;
-      const absl::Status set = turn.manager().SetIpv6Only(Of(id)->native, ipv6 && only != 0);
+      const absl::Status set = owned.manager().SetIpv6Only(Of(id)->native, ipv6 && only != 0);
       if (set.ok()) Of(id)->family_only = only != 0;
       return CmResult(set);
     }

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "cm/manager.h"
-#include "compat/verbs/deliveries.h"
 #include "compat/verbs/event_queue.h"
 #include "compat/verbs/objects.h"
+#include "compat/verbs/unacked_events.h"
 
 namespace pollux::compat {
 
@@ -34,17 +34,17 @@ struct CmEvent : rdma_cm_event {
 
 struct CmChannel : rdma_event_channel {
   CmChannel() : rdma_event_channel{} {}
-  explicit CmChannel(NobodyWaits /*unused*/) : rdma_event_channel{-1}, events(kNobodyWaits) {}
+  explicit CmChannel(NullWaiter /*unused*/) : rdma_event_channel{-1}, events(kNobodyWaits) {}
   EventQueue<std::unique_ptr<CmEvent>> events;
 };
 
 struct CmId : rdma_cm_id {
   CmId() : rdma_cm_id{} {}
-  World* world = nullptr;
-  cm::Id* native = nullptr;         // during a Turn only
+  Runtime* runtime = nullptr;
+  cm::Id* native = nullptr;         // during a ScopedWorkerOwnership only
   Qp* bound = nullptr;              // whose connection this is; `qp` is the program's to write
   std::shared_ptr<CmChannel> sync;  // of one without a channel of the program's: calls wait
-  Deliveries events_given;
+  UnackedEvents events_given;
   std::optional<rdma_conn_param> offered;  // what the peer asked for, without its private data
   bool awaits_accept = false;   // of a peer that asks, and that the program has not accepted
   int* accept_error = nullptr;  // of the call that accepts: where it hears what it returns
@@ -79,22 +79,22 @@ ibv_pd* CmDomain();
 // librdmacm.
 int CmResult(const absl::Status& status);  // 0, or -1 with errno
 
-// What the manager calls for `id`, during a Turn.
+// What the manager calls for `id`, during a ScopedWorkerOwnership.
 cm::EventHandler HandlerFor(CmId* id);
 
 // After a call on an identifier without a channel: waits for the event that ends it, which is then
-// id->event. -1 with errno when the event is a failure. Not during a Turn.
+// id->event. -1 with errno when the event is a failure. Not during a ScopedWorkerOwnership.
 int Complete(CmId* id);
 // Acknowledges id->event.
 void AcknowledgeLast(CmId* id);
 // Gives it another channel, or for null one of its own, for which calls wait, and takes along the
-// events that the program has not taken. 0, or -1 with errno. Not during a Turn.
+// events that the program has not taken. 0, or -1 with errno. Not during a ScopedWorkerOwnership.
 int Migrate(CmId* id, rdma_event_channel* channel);
 
 // Takes over what the native identifier knows of itself and its peer, and the device.
-void FillAddresses(Turn& turn, CmId* id);
+void FillAddresses(ScopedWorkerOwnership& owned, CmId* id);
 // And the path between them.
-void FillPath(Turn& turn, CmId* id);
+void FillPath(ScopedWorkerOwnership& owned, CmId* id);
 
 }  // namespace pollux::compat
 

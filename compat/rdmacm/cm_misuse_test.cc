@@ -477,7 +477,7 @@ TEST_F(CmMisuseTest, RequestsThatNobodyHasSeenGoWithTheirListenerToItsNewChannel
 // before, or has looked often enough; of which it may be reminded by changes of the descriptor
 // alone.
 TEST_F(CmMisuseTest, TheEndComesAfterWhatWasReceived) {
-  constexpr int kMostLooks = 1000;
+  constexpr int kMaxLooks = 1000;
   constexpr int kPatienceMs = std::chrono::milliseconds(kHangGuard).count();
   enum class Program : uint8_t { kPolls, kLooks, kWaitsForChanges };
   for (const auto program : {Program::kPolls, Program::kLooks, Program::kWaitsForChanges}) {
@@ -520,7 +520,7 @@ TEST_F(CmMisuseTest, TheEndComesAfterWhatWasReceived) {
       EXPECT_EQ(wc.wr_id, 5u);
     }
     for (int looks = 0; rdma_get_cm_event(channel_, &event) != 0; ++looks) {
-      ASSERT_LT(looks, kMostLooks);
+      ASSERT_LT(looks, kMaxLooks);
       if (program != Program::kWaitsForChanges) continue;
       ASSERT_EQ(epoll_wait(changes, &change, 1, kPatienceMs), 1);
     }

@@ -10,16 +10,16 @@ namespace pollux::compat {
 namespace {
 
 int Join(CmId* id, const sockaddr* address, void* context) {
-  if (World::IsCopy()) return -1;
+  if (Runtime::IsCopy()) return -1;
   const std::optional<cm::Endpoint> group = ToEndpoint(address);
   if (!group) return Failed(EINVAL);
   {
-    Turn turn(id->world);
-    if (!turn.Has(id)) return Failed(EINVAL);
-    const absl::Status status = turn.manager().JoinMulticast(id->native, group->address);
+    ScopedWorkerOwnership owned(id->runtime);
+    if (!owned.Has(id)) return Failed(EINVAL);
+    const absl::Status status = owned.manager().JoinMulticast(id->native, group->address);
     if (!status.ok()) return CmResult(status);
     id->groups[group->address] = context;
-    turn.Poll();
+    owned.Poll();
   }
   return Complete(id);
 }
@@ -42,20 +42,20 @@ POLLUX_EXPORT int pollux_rdma_join_multicast_ex(rdma_cm_id* id, rdma_cm_join_mc_
 
 // Of its joining nothing is heard any more.
 POLLUX_EXPORT int pollux_rdma_leave_multicast(rdma_cm_id* id, sockaddr* address) {
-  if (World::IsCopy()) return -1;
+  if (Runtime::IsCopy()) return -1;
   const std::optional<cm::Endpoint> group = ToEndpoint(address);
   if (!group) return Failed(EINVAL);
   CmId* const mine = Of(id);
-  Turn turn(mine->world);
-  const absl::Status status = turn.manager().LeaveMulticast(mine->native, group->address);
+  ScopedWorkerOwnership owned(mine->runtime);
+  const absl::Status status = owned.manager().LeaveMulticast(mine->native, group->address);
   const bool was_joined = mine->groups.erase(group->address) != 0;
   if (const Qp* const member = MemberOf(*mine); was_joined && member != nullptr) {
-    turn.worker().DetachMulticast(member->native, group->address).IgnoreError();  // may be already
+    owned.worker().DetachMulticast(member->native, group->address).IgnoreError();  // may be already
   }
   Of(id->channel)->events.RemoveIf([&](const std::unique_ptr<CmEvent>& event) {
     return event->owner == mine && IsAboutGroup(*event) && GroupOf(*event) == group->address;
   });
-  turn.Poll();
+  owned.Poll();
   return CmResult(status);
 }
 

@@ -14,7 +14,7 @@ namespace pollux::compat {
 class HeldAnswers {
  public:
   // Who asks for completions again sends what is held for so long.
-  static constexpr uint64_t kMostNs = 5'000;
+  static constexpr uint64_t kMaxNs = 5'000;
   static constexpr uint32_t kMisses = 4;   // in a row, before it is not tried
   static constexpr uint32_t kPause = 256;  // turns with work, until it is tried once more
 
@@ -22,7 +22,7 @@ class HeldAnswers {
   // program that looks at its memory: whether it may leave answers unsent. A turn of any other kind
   // sends them.
   bool MayHold(uint64_t now_ns) const {
-    return since_ns_ != 0 ? now_ns - since_ns_ < kMostNs : pause_ == 0;
+    return since_ns_ != 0 ? now_ns - since_ns_ < kMaxNs : pause_ == 0;
   }
   // After a turn that held, by which some are `owed`, or none.
   void Held(bool owed, uint64_t now_ns) {

@@ -15,15 +15,15 @@ void Hold(HeldAnswers& answers) {
 TEST(HeldAnswers, WaitForAPostButNotForLong) {
   HeldAnswers answers;
   Hold(answers);
-  EXPECT_TRUE(answers.MayHold(kNowNs + HeldAnswers::kMostNs - 1));
-  answers.Held(true, kNowNs + HeldAnswers::kMostNs - 1);
-  EXPECT_FALSE(answers.MayHold(kNowNs + HeldAnswers::kMostNs)) << "they count from the first";
+  EXPECT_TRUE(answers.MayHold(kNowNs + HeldAnswers::kMaxNs - 1));
+  answers.Held(true, kNowNs + HeldAnswers::kMaxNs - 1);
+  EXPECT_FALSE(answers.MayHold(kNowNs + HeldAnswers::kMaxNs)) << "they count from the first";
 }
 
 TEST(HeldAnswers, NothingWaitsWhenNothingIsOwed) {
   HeldAnswers answers;
   answers.Held(false, kNowNs);
-  EXPECT_TRUE(answers.MayHold(kNowNs + HeldAnswers::kMostNs));
+  EXPECT_TRUE(answers.MayHold(kNowNs + HeldAnswers::kMaxNs));
 }
 
 TEST(HeldAnswers, AreTriedSeldomWithAProgramThatDoesNotPost) {

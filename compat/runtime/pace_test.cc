@@ -78,11 +78,11 @@ TEST(Pace, IdlesForSleepersAsItIsTold) {
     EXPECT_GE(sleeps.nap_ns(), last_ns) << "longer and longer";
     last_ns = sleeps.nap_ns();
   }
-  EXPECT_EQ(last_ns, engine::SleepLength::kMostNs);
+  EXPECT_EQ(last_ns, engine::SleepLength::kMaxNs);
   EXPECT_EQ(Turn(sleeps, 0, kPacket, true), Pause::kNone);
   for (uint32_t turn = 0; turn < kYieldAfter; ++turn) Turn(sleeps, 0, kNothingFound, true);
   EXPECT_EQ(Turn(sleeps, 0, kNothingFound, true), Pause::kSleep);
-  EXPECT_EQ(sleeps.nap_ns(), engine::SleepLength::kLeastNs);
+  EXPECT_EQ(sleeps.nap_ns(), engine::SleepLength::kMinNs);
 }
 
 TEST(Pace, SpinsForAProgramThatIsElsewhereAndThenNaps) {

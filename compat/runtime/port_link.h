@@ -13,7 +13,7 @@ namespace pollux::compat {
 
 struct Context;
 
-// One of a port. During a Turn only.
+// One of a port. During a ScopedWorkerOwnership only.
 class PortLink : public engine::PortObserver {
  public:
   // `to_one_process`: the port is a memif, whose link is up while the process at its other end is

@@ -38,7 +38,7 @@ constexpr uint64_t kUsualSlice = 0;
 // Two thirds of the CPU, beside a program of the usual value: a message of 1 MiB takes little less
 // with nine tenths (10), and a program that computes between its calls would be left with one.
 constexpr int kNicerBy = 3;
-constexpr int kLeastNice = -20;
+constexpr int kMinNice = -20;
 
 // Those of the calling thread, where Linux shares the CPU out; not of one that a program has given
 // to a real-time or a background class.
@@ -153,7 +153,7 @@ void Progress::Stand(Pace::Standing standing) {
   attributes->runtime_ns = standing == Pace::Standing::kUsual ? kUsualSlice : kShortSliceNs;
   attributes->nice = usual_nice_;
   if (standing == Pace::Standing::kAhead && !refused_) {
-    nice_ahead_ = std::max(usual_nice_ - kNicerBy, kLeastNice);
+    nice_ahead_ = std::max(usual_nice_ - kNicerBy, kMinNice);
     attributes->nice = nice_ahead_;
     if (Set(*attributes)) return;
     refused_ = true;

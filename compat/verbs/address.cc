@@ -5,11 +5,11 @@
 #include <optional>
 
 #include "compat/loader/export.h"
-#include "compat/process/spare_memory.h"
-#include "compat/process/tell_once.h"
+#include "compat/process/log_once.h"
+#include "compat/process/oom_reserve.h"
 #include "compat/verbs/error_number.h"
 #include "compat/verbs/objects.h"
-#include "compat/verbs/reachable_handle.h"
+#include "compat/verbs/resolved_ah.h"
 
 namespace pollux::compat {
 namespace {
@@ -44,13 +44,13 @@ std::optional<Addresses> AddressesOf(const uint8_t* grh) {
 }  // namespace
 
 POLLUX_EXPORT ibv_ah* pollux_ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
-  if (World::IsCopy()) return nullptr;
+  if (Runtime::IsCopy()) return nullptr;
   const MemoryFor memory;
   if (!memory) return nullptr;
-  const absl::StatusOr<verbs::AddressHandle*> ah = CreateReachableHandle(Of(pd), *attr);
+  const absl::StatusOr<verbs::AddressHandle*> ah = CreateResolvedAh(Of(pd), *attr);
   if (!ah.ok()) {
-    static TellOnce tell;
-    tell(ah.status());
+    static LogOnce log_once;
+    log_once(ah.status());
     Failed(ah.status());
     return nullptr;
   }
@@ -61,8 +61,8 @@ POLLUX_EXPORT ibv_ah* pollux_ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
 
 POLLUX_EXPORT int pollux_ibv_destroy_ah(ibv_ah* ah) {
   auto* native = static_cast<verbs::AddressHandle*>(ah);
-  Turn turn(Of(ah->context)->world);
-  return ErrorNumber(turn.unwanted_handles().Destroy(turn.worker(), native));
+  ScopedWorkerOwnership owned(Of(ah->context)->runtime);
+  return ErrorNumber(owned.deferred_ah_destroy().Destroy(owned.worker(), native));
 }
 
 POLLUX_EXPORT int pollux_ibv_init_ah_from_wc(ibv_context* context, uint8_t port_num, ibv_wc* wc,
@@ -71,10 +71,10 @@ POLLUX_EXPORT int pollux_ibv_init_ah_from_wc(ibv_context* context, uint8_t port_
   if (port_num != 1 || (wc->wc_flags & IBV_WC_GRH) == 0) return Failed(EINVAL);
   const std::optional<Addresses> found = AddressesOf(reinterpret_cast<const uint8_t*>(grh));
   if (!found) return Failed(EINVAL);
-  Turn turn(Of(context)->world);
+  ScopedWorkerOwnership owned(Of(context)->runtime);
   const std::optional<uint8_t> own = found->to.IsMulticast()
-                                         ? turn.interface().SourceIndex(found->from).value_or(0)
-                                         : turn.interface().GidIndex(found->to);
+                                         ? owned.interface().SourceIndex(found->from).value_or(0)
+                                         : owned.interface().GidIndex(found->to);
   if (!own) return Failed(EINVAL);
   attr->is_global = 1;
   attr->port_num = port_num;

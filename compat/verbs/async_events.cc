@@ -8,7 +8,7 @@ namespace pollux::compat {
 namespace {
 
 // The object that an event is about; null for one about the port.
-Deliveries* DeliveriesOf(const ibv_async_event& event) {
+UnackedEvents* UnackedEventsOf(const ibv_async_event& event) {
   switch (event.event_type) {
     case IBV_EVENT_CQ_ERR:
       return &Of(event.element.cq)->async_events_given;
@@ -32,7 +32,7 @@ Deliveries* DeliveriesOf(const ibv_async_event& event) {
 template <class Object>
 void End(Object* object) {
   object->owner->async_events.RemoveIf([object](const ibv_async_event& event) {
-    return DeliveriesOf(event) == &object->async_events_given;
+    return UnackedEventsOf(event) == &object->async_events_given;
   });
   object->async_events_given.AwaitAll();
 }
@@ -42,7 +42,7 @@ void End(Object* object) {
 verbs::EventHandler HandlerFor(Qp* qp) {
   return [qp](ibv_event_type type) {
     if (qp->connection != nullptr) {
-      qp->owner->world->manager().Notify(qp->connection->native, type);
+      qp->owner->runtime->manager().Notify(qp->connection->native, type);
     }
     // The first packet in RTS is news for the manager alone: of an HCA's queue pair it is none.
     if (type == IBV_EVENT_COMM_EST && qp->native->state() != IBV_QPS_RTR) return;
@@ -77,13 +77,13 @@ void EndEvents(Srq* srq) { End(srq); }
 
 POLLUX_EXPORT int pollux_ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
   const int error = Of(context)->async_events.Take(event, [](const ibv_async_event& taken) {
-    if (Deliveries* deliveries = DeliveriesOf(taken)) deliveries->Deliver();
+    if (UnackedEvents* unacked_events = UnackedEventsOf(taken)) unacked_events->Deliver();
   });
   return error == 0 ? 0 : Failed(error);
 }
 
 POLLUX_EXPORT void pollux_ibv_ack_async_event(ibv_async_event* event) {
-  if (Deliveries* deliveries = DeliveriesOf(*event)) deliveries->Acknowledge();
+  if (UnackedEvents* unacked_events = UnackedEventsOf(*event)) unacked_events->Acknowledge();
 }
 
 }  // namespace pollux::compat

@@ -13,7 +13,7 @@ verbs::EventHandler HandlerFor(Cq* cq);
 verbs::EventHandler HandlerFor(Srq* srq);
 
 // Takes back what the program has not been given, and waits until it has acknowledged the rest. Not
-// during a Turn, and after the native object is gone.
+// during a ScopedWorkerOwnership, and after the native object is gone.
 void EndEvents(Qp* qp);
 void EndEvents(Cq* cq);
 void EndEvents(Srq* srq);

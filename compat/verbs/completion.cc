@@ -8,14 +8,14 @@
 #include <utility>
 
 #include "compat/loader/export.h"
-#include "compat/process/copied.h"
-#include "compat/process/spare_memory.h"
-#include "compat/process/tell_once.h"
+#include "compat/process/forked_child.h"
+#include "compat/process/log_once.h"
+#include "compat/process/oom_reserve.h"
 #include "compat/verbs/async_events.h"
 #include "compat/verbs/error_number.h"
 #include "compat/verbs/objects.h"
-#include "stack/base/bell.h"
-#include "stack/engine/loop/no_cancellation.h"
+#include "stack/base/fd_waiter.h"
+#include "stack/engine/loop/scoped_cancellation_disable.h"
 
 namespace pollux::compat {
 namespace {
@@ -38,7 +38,7 @@ Cq* TakeAnnounced(Channel* channel) {
 // nothing of it is taken any more, and the counts of the descriptor are the other process's.
 void Withdraw(Channel* channel, Cq* cq) {
   const std::lock_guard lock(channel->mutex);
-  if (Copied::Is()) {
+  if (ForkedChild::Is()) {
     std::erase(channel->taken, cq);
     return;
   }
@@ -49,7 +49,7 @@ void Withdraw(Channel* channel, Cq* cq) {
   channel->taken = std::move(kept);
   if (channel->taken.empty()) return;
   eventfd_write(channel->fd, channel->taken.size());
-  channel->native->bell().Ring();
+  channel->native->fd_waiter().Ring();
 }
 
 // Until something is announced, known to the progress thread; the thread may be cancelled.
@@ -57,19 +57,19 @@ int Sleep(Channel* channel, Activity& activity) {
   int error;
   activity.SleepBegins();
   pthread_cleanup_push([](void* of) { static_cast<Activity*>(of)->SleepEnds(); }, &activity);
-  error = channel->native->bell().AwaitReadable(channel->fd);
+  error = channel->native->fd_waiter().AwaitReadable(channel->fd);
   pthread_cleanup_pop(1);
   return error;
 }
 
-absl::Status Attach(Turn& turn, Cq* cq, int entries) {
-  auto native = turn.worker().CreateCq(static_cast<uint32_t>(entries), HandlerFor(cq));
+absl::Status Attach(ScopedWorkerOwnership& owned, Cq* cq, int entries) {
+  auto native = owned.worker().CreateCq(static_cast<uint32_t>(entries), HandlerFor(cq));
   if (!native.ok()) return native.status();
   cq->native = *native;
   if (cq->its_channel == nullptr) return absl::OkStatus();
   absl::Status status = cq->native->SetChannel(cq->its_channel->native.get());
   if (!status.ok()) {
-    turn.worker().DestroyCq(cq->native).IgnoreError();  // nothing uses it
+    owned.worker().DestroyCq(cq->native).IgnoreError();  // nothing uses it
     return status;
   }
   const std::lock_guard lock(cq->its_channel->mutex);
@@ -78,14 +78,14 @@ absl::Status Attach(Turn& turn, Cq* cq, int entries) {
   return absl::OkStatus();
 }
 
-absl::Status Detach(Turn& turn, Cq* cq) {
+absl::Status Detach(ScopedWorkerOwnership& owned, Cq* cq) {
   if (cq->its_channel != nullptr) Withdraw(cq->its_channel, cq);
   // Its channel may hold an announcement of it for ever in a copy, in which nothing is driven.
-  if (!Copied::Is()) {
-    const absl::Status status = turn.worker().DestroyCq(cq->native);
+  if (!ForkedChild::Is()) {
+    const absl::Status status = owned.worker().DestroyCq(cq->native);
     if (!status.ok()) return status;
     // The worker lets go of it at the end of a turn, and it of its channel.
-    turn.Poll();
+    owned.Poll();
   }
   if (cq->its_channel == nullptr) return absl::OkStatus();
   const std::lock_guard lock(cq->its_channel->mutex);
@@ -104,7 +104,7 @@ Cq* Create(ibv_context* context, int entries, void* user, ibv_comp_channel* chan
     Failed(EINVAL);
     return nullptr;
   }
-  if (World::IsCopy()) return nullptr;
+  if (Runtime::IsCopy()) return nullptr;
   const MemoryFor memory(BytesOf(entries));
   if (!memory) return nullptr;
   auto cq = std::make_unique<Cq>();
@@ -117,10 +117,10 @@ Cq* Create(ibv_context* context, int entries, void* user, ibv_comp_channel* chan
   pthread_mutex_init(&cq->mutex, nullptr);
   pthread_cond_init(&cq->cond, nullptr);
   SetPollCalls(cq.get());
-  Turn turn(cq->owner->world);
-  if (const absl::Status status = Attach(turn, cq.get(), entries); !status.ok()) {
-    static TellOnce tell;
-    tell(status);
+  ScopedWorkerOwnership owned(cq->owner->runtime);
+  if (const absl::Status status = Attach(owned, cq.get(), entries); !status.ok()) {
+    static LogOnce log_once;
+    log_once(status);
     Failed(status);
     return nullptr;
   }
@@ -131,23 +131,23 @@ Cq* Create(ibv_context* context, int entries, void* user, ibv_comp_channel* chan
 
 int PollCq(ibv_cq* cq, int count, ibv_wc* wc) {
   Cq* mine = Of(cq);
-  Turn turn(mine->owner->world);
+  ScopedWorkerOwnership owned(mine->owner->runtime);
   // The port is asked only when the program has taken all that came before.
   int taken = mine->native->Poll(count, wc);
-  if (taken > 0) turn.SendWaiting();
+  if (taken > 0) owned.SendWaiting();
   if (taken > 0 || count <= 0) return taken;
-  turn.PollForCompletions();
+  owned.PollForCompletions();
   taken = mine->native->Poll(count, wc);
   if (taken > 0) return taken;
-  turn.activity().FoundNothing();
+  owned.activity().FoundNothing();
   return mine->native->overrun() ? -1 : 0;
 }
 
 int ReqNotifyCq(ibv_cq* cq, int solicited_only) {
-  if (World::IsCopy()) return ENODEV;
-  Turn turn(Of(cq)->owner->world);
+  if (Runtime::IsCopy()) return ENODEV;
+  ScopedWorkerOwnership owned(Of(cq)->owner->runtime);
   Of(cq)->native->Arm(solicited_only != 0);
-  turn.activity().Armed();
+  owned.activity().Armed();
   return 0;
 }
 
@@ -168,7 +168,7 @@ ibv_cq_ex* CreateCqEx(ibv_context* context, ibv_cq_init_attr_ex* init) {
 }
 
 POLLUX_EXPORT ibv_comp_channel* pollux_ibv_create_comp_channel(ibv_context* context) {
-  if (World::IsCopy()) return nullptr;
+  if (Runtime::IsCopy()) return nullptr;
   const MemoryFor memory;
   if (!memory) return nullptr;
   auto native = verbs::CompletionChannel::Create();
@@ -197,11 +197,11 @@ POLLUX_EXPORT int pollux_ibv_destroy_comp_channel(ibv_comp_channel* channel) {
 
 POLLUX_EXPORT int pollux_ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq,
                                           void** cq_context) {
-  Activity& activity = Of(channel->context)->world->activity();
+  Activity& activity = Of(channel->context)->runtime->activity();
   while (true) {
-    if (World::IsCopy()) return -1;
+    if (Runtime::IsCopy()) return -1;
     if (const int error = Sleep(Of(channel), activity); error != 0) return Failed(error);
-    const engine::NoCancellation no_cancellation;
+    const engine::ScopedCancellationDisable no_cancel;
     const std::lock_guard lock(Of(channel)->mutex);
     Cq* announced = TakeAnnounced(Of(channel));
     if (announced == nullptr) continue;
@@ -224,12 +224,12 @@ POLLUX_EXPORT ibv_cq* pollux_ibv_create_cq(ibv_context* context, int entries, vo
 
 POLLUX_EXPORT int pollux_ibv_resize_cq(ibv_cq* cq, int entries) {
   if (entries <= 0) return EINVAL;
-  if (World::IsCopy()) return ENODEV;
+  if (Runtime::IsCopy()) return ENODEV;
   const MemoryFor memory(BytesOf(entries));
   if (!memory) return ENOMEM;
-  Turn turn(Of(cq)->owner->world);
+  ScopedWorkerOwnership owned(Of(cq)->owner->runtime);
   // What was posted before this call may complete yet.
-  turn.Poll();
+  owned.Poll();
   const absl::Status status = Of(cq)->native->Resize(static_cast<uint32_t>(entries));
   if (!status.ok()) return EINVAL;
   cq->cqe = entries;
@@ -239,9 +239,9 @@ POLLUX_EXPORT int pollux_ibv_resize_cq(ibv_cq* cq, int entries) {
 POLLUX_EXPORT int pollux_ibv_destroy_cq(ibv_cq* cq) {
   Cq* mine = Of(cq);
   {
-    Turn turn(mine->owner->world);
+    ScopedWorkerOwnership owned(mine->owner->runtime);
     if (mine->native->use_count() != 0) return EBUSY;
-    if (const absl::Status status = Detach(turn, mine); !status.ok()) return ErrorNumber(status);
+    if (const absl::Status status = Detach(owned, mine); !status.ok()) return ErrorNumber(status);
   }
   EndEvents(mine);
   mine->completion_events.AwaitAll();

@@ -12,11 +12,11 @@
 #include <utility>
 
 #include "compat/loader/export.h"
-#include "compat/process/spare_memory.h"
+#include "compat/process/oom_reserve.h"
 #include "compat/verbs/context.h"
 #include "compat/verbs/error_number.h"
 #include "compat/verbs/objects.h"
-#include "compat/verbs/retired.h"
+#include "compat/verbs/recently_destroyed.h"
 
 namespace pollux::compat {
 namespace {
@@ -34,12 +34,12 @@ DeviceRecord* MakeDevice() {
 
 // Not made at first use: a fork amid that would leave the child a guard that nobody gives back.
 DeviceRecord* const the_device = MakeDevice();
-auto* const retired_contexts = new Retired<Context>();
+auto* const recently_destroyed_contexts = new RecentlyDestroyed<Context>();
 
 // The modified EUI-64 of the port's MAC. Source: RFC 4291 appendix A.
-uint64_t DeviceGuid(World* world) {
-  Turn turn(world);
-  const MacAddress& mac = turn.interface().config().mac;
+uint64_t DeviceGuid(Runtime* runtime) {
+  ScopedWorkerOwnership owned(runtime);
+  const MacAddress& mac = owned.interface().config().mac;
   const uint8_t guid[8] = {
       static_cast<uint8_t>(mac[0] ^ 2), mac[1], mac[2], 0xFF, 0xFE, mac[3], mac[4], mac[5]};
   uint64_t network_order;
@@ -47,13 +47,13 @@ uint64_t DeviceGuid(World* world) {
   return network_order;
 }
 
-ibv_device_attr QueryDevice(World* world) {
+ibv_device_attr QueryDevice(Runtime* runtime) {
   ibv_device_attr attr;
   {
-    Turn turn(world);
-    attr = turn.worker().QueryDevice();
+    ScopedWorkerOwnership owned(runtime);
+    attr = owned.worker().QueryDevice();
   }
-  attr.node_guid = attr.sys_image_guid = DeviceGuid(world);
+  attr.node_guid = attr.sys_image_guid = DeviceGuid(runtime);
   return attr;
 }
 
@@ -67,15 +67,15 @@ void CopyOut(const Attributes& from, void* to, size_t size) {
 }  // namespace
 
 Context* OpenContext() {
-  const absl::StatusOr<World*> world = World::Get();
-  if (!world.ok()) {
+  const absl::StatusOr<Runtime*> runtime = Runtime::Get();
+  if (!runtime.ok()) {
     Failed(ENODEV);
     return nullptr;
   }
   const MemoryFor memory;
   if (!memory) return nullptr;
-  auto* context = new Context(*world);
-  const int cmd_fd = fcntl((*world)->command_fd(), F_DUPFD_CLOEXEC, 0);
+  auto* context = new Context(*runtime);
+  const int cmd_fd = fcntl((*runtime)->command_fd(), F_DUPFD_CLOEXEC, 0);
   if (context->async_events.fd() < 0 || cmd_fd < 0) {
     if (cmd_fd >= 0) close(cmd_fd);
     delete context;
@@ -103,18 +103,18 @@ Context* OpenContext() {
   verbs.ops.post_srq_recv = PostSrqRecv;
   verbs.ops.post_send = PostSend;
   verbs.ops.post_recv = PostRecv;
-  Turn turn(context->world);
-  turn.port_link().Add(context);
+  ScopedWorkerOwnership owned(context->runtime);
+  owned.port_link().Add(context);
   return context;
 }
 
 int QueryPort(ibv_context* context, uint8_t port_num, ibv_port_attr* attr, size_t size) {
   absl::StatusOr<ibv_port_attr> queried;
   {
-    Turn turn(Of(context)->world);
-    queried = turn.worker().QueryPort(port_num);
+    ScopedWorkerOwnership owned(Of(context)->runtime);
+    queried = owned.worker().QueryPort(port_num);
     if (!queried.ok()) return ErrorNumber(queried.status());
-    turn.port_link().Show(&*queried);
+    owned.port_link().Show(&*queried);
     queried->gid_tbl_len = ip::GidTable::kMaxGids;
   }
   queried->flags = IBV_QPF_GRH_REQUIRED;
@@ -127,7 +127,7 @@ int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
   if (input != nullptr && input->comp_mask != 0) return EINVAL;
   if (size < sizeof attr->orig_attr) return EINVAL;
   ibv_device_attr_ex extended{};
-  extended.orig_attr = QueryDevice(Of(context)->world);
+  extended.orig_attr = QueryDevice(Of(context)->runtime);
   extended.device_cap_flags_ex = extended.orig_attr.device_cap_flags;
   extended.phys_port_cnt_ex = extended.orig_attr.phys_port_cnt;
   CopyOut(extended, attr, size);
@@ -135,7 +135,7 @@ int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
 }
 
 POLLUX_EXPORT ibv_device** pollux_ibv_get_device_list(int* count) {
-  const bool there = World::Get().ok();
+  const bool there = Runtime::Get().ok();
   // None is no error: a list without a device, as on a machine without one.
   auto** list = static_cast<ibv_device**>(std::calloc(2, sizeof(void*)));
   if (list != nullptr && there) list[0] = the_device;
@@ -151,8 +151,8 @@ POLLUX_EXPORT const char* pollux_ibv_get_device_name(ibv_device* device) { retur
 POLLUX_EXPORT int pollux_ibv_get_device_index(ibv_device*) { return -1; }
 
 POLLUX_EXPORT uint64_t pollux_ibv_get_device_guid(ibv_device*) {
-  const absl::StatusOr<World*> world = World::Get();
-  return world.ok() ? DeviceGuid(*world) : 0;
+  const absl::StatusOr<Runtime*> runtime = Runtime::Get();
+  return runtime.ok() ? DeviceGuid(*runtime) : 0;
 }
 
 POLLUX_EXPORT ibv_context* pollux_ibv_open_device(ibv_device*) {
@@ -163,15 +163,15 @@ POLLUX_EXPORT ibv_context* pollux_ibv_open_device(ibv_device*) {
 POLLUX_EXPORT int pollux_ibv_close_device(ibv_context* context) {
   close(std::exchange(context->cmd_fd, -1));
   {
-    Turn turn(Of(context)->world);
-    turn.port_link().Remove(Of(context));
+    ScopedWorkerOwnership owned(Of(context)->runtime);
+    owned.port_link().Remove(Of(context));
   }
-  retired_contexts->Put(std::unique_ptr<Context>(Of(context)));
+  recently_destroyed_contexts->Put(std::unique_ptr<Context>(Of(context)));
   return 0;
 }
 
 POLLUX_EXPORT int pollux_ibv_query_device(ibv_context* context, ibv_device_attr* attr) {
-  *attr = QueryDevice(Of(context)->world);
+  *attr = QueryDevice(Of(context)->runtime);
   return 0;
 }
 
@@ -184,12 +184,12 @@ POLLUX_EXPORT int pollux_ibv_query_port(ibv_context* context, uint8_t port_num, 
 POLLUX_EXPORT int pollux_ibv_query_gid(ibv_context* context, uint8_t port_num, int index,
                                        ibv_gid* gid) {
   if (port_num != 1) return Failed(EINVAL);
-  Turn turn(Of(context)->world);
+  ScopedWorkerOwnership owned(Of(context)->runtime);
   // A program that steps through the table meets empty places.
   if (index < 0 || static_cast<uint32_t>(index) >= ip::GidTable::kMaxGids) {
     return Failed(EINVAL);
   }
-  const Gid found = turn.interface().QueryGid(index).value_or(Gid{});
+  const Gid found = owned.interface().QueryGid(index).value_or(Gid{});
   std::copy(found.raw.begin(), found.raw.end(), gid->raw);
   return 0;
 }
@@ -197,8 +197,8 @@ POLLUX_EXPORT int pollux_ibv_query_gid(ibv_context* context, uint8_t port_num, i
 POLLUX_EXPORT int pollux__ibv_query_gid_ex(ibv_context* context, uint32_t port_num, uint32_t index,
                                            ibv_gid_entry* entry, uint32_t flags, size_t size) {
   if (port_num != 1 || flags != 0 || size < sizeof *entry) return EINVAL;
-  Turn turn(Of(context)->world);
-  const absl::StatusOr<ibv_gid_entry> found = turn.interface().QueryGidEx(index);
+  ScopedWorkerOwnership owned(Of(context)->runtime);
+  const absl::StatusOr<ibv_gid_entry> found = owned.interface().QueryGidEx(index);
   if (!found.ok()) return index < ip::GidTable::kMaxGids ? ENODATA : EINVAL;
   *entry = *found;
   return 0;
@@ -207,10 +207,10 @@ POLLUX_EXPORT int pollux__ibv_query_gid_ex(ibv_context* context, uint32_t port_n
 POLLUX_EXPORT ssize_t pollux__ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries,
                                                   size_t max_entries, uint32_t flags, size_t size) {
   if (flags != 0 || size < sizeof *entries) return -EINVAL;
-  Turn turn(Of(context)->world);
+  ScopedWorkerOwnership owned(Of(context)->runtime);
   size_t count = 0;
-  for (uint32_t i = 0; i < turn.interface().gid_table_size(); ++i) {
-    const absl::StatusOr<ibv_gid_entry> found = turn.interface().QueryGidEx(i);
+  for (uint32_t i = 0; i < owned.interface().gid_table_size(); ++i) {
+    const absl::StatusOr<ibv_gid_entry> found = owned.interface().QueryGidEx(i);
     if (!found.ok()) continue;
     if (count == max_entries) return -EINVAL;
     auto* at = reinterpret_cast<uint8_t*>(entries) + count++ * size;

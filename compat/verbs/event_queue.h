@@ -12,16 +12,16 @@
 #include <optional>
 #include <utility>
 
-#include "compat/process/copied.h"
 #include "compat/process/fork_gate.h"
-#include "stack/base/bell.h"
-#include "stack/engine/loop/no_cancellation.h"
+#include "compat/process/forked_child.h"
+#include "stack/base/fd_waiter.h"
+#include "stack/engine/loop/scoped_cancellation_disable.h"
 
 namespace pollux::compat {
 
 // Of a queue that has no descriptor, and from which nothing is taken.
-struct NobodyWaits {};
-inline constexpr NobodyWaits kNobodyWaits;
+struct NullWaiter {};
+inline constexpr NullWaiter kNobodyWaits;
 
 // Any thread. The descriptor is readable while an event waits, and the program's to poll and to
 // make non-blocking; one count of it stands for one event. As long as the objects that events are
@@ -31,7 +31,7 @@ template <class Event>
 class EventQueue {
  public:
   EventQueue() : fd_(eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE)) {}
-  explicit EventQueue(NobodyWaits /*unused*/) : fd_(-1) {}
+  explicit EventQueue(NullWaiter /*unused*/) : fd_(-1) {}
   ~EventQueue() {
     if (fd_ >= 0) close(fd_);
   }
@@ -42,23 +42,23 @@ class EventQueue {
   int fd() const { return fd_; }
 
   void Push(Event event) {
-    const engine::NoCancellation no_cancellation;
+    const engine::ScopedCancellationDisable no_cancel;
     const std::lock_guard lock(mutex_);
     events_.push_back(std::move(event));
     if (!HasCount()) return;
     eventfd_write(fd_, 1);
-    bell_.Ring();
+    fd_waiter_.Ring();
   }
 
   // 0 with the oldest in `*event`, after `taken(*event)` with the queue locked: no RemoveIf() comes
   // between. Waits while there is none, unless the descriptor is non-blocking (EAGAIN); EINTR after
-  // the handlers of signals that let nothing go on (Bell); ENODEV in a copy.
+  // the handlers of signals that let nothing go on (FdWaiter); ENODEV in a copy.
   template <class Taken>
   int Take(Event* event, Taken taken) {
     while (true) {
-      if (Copied::Is()) return ENODEV;
-      if (const int error = bell_.AwaitReadable(fd_); error != 0) return error;
-      const engine::NoCancellation no_cancellation;
+      if (ForkedChild::Is()) return ENODEV;
+      if (const int error = fd_waiter_.AwaitReadable(fd_); error != 0) return error;
+      const engine::ScopedCancellationDisable no_cancel;
       const std::lock_guard lock(mutex_);
       if (events_.empty()) continue;  // another thread was faster
       eventfd_t one;
@@ -73,7 +73,7 @@ class EventQueue {
   // What `look(event)` says of the oldest, with the queue locked; false when there is none.
   template <class Look>
   bool LookAtOldest(Look look) {
-    const engine::NoCancellation no_cancellation;
+    const engine::ScopedCancellationDisable no_cancel;
     const std::lock_guard lock(mutex_);
     return !events_.empty() && look(events_.front());
   }
@@ -81,7 +81,7 @@ class EventQueue {
   // Has the descriptor tell once more of the event that waits: to who looks for changes of it alone
   // (EPOLLET).
   void TellAgain() {
-    const engine::NoCancellation no_cancellation;
+    const engine::ScopedCancellationDisable no_cancel;
     const std::lock_guard lock(mutex_);
     if (events_.empty()) return;
     eventfd_write(fd_, 1);
@@ -92,7 +92,7 @@ class EventQueue {
   // Takes out what `unwanted(event)` says.
   template <class Unwanted>
   void RemoveIf(Unwanted unwanted) {
-    const engine::NoCancellation no_cancellation;
+    const engine::ScopedCancellationDisable no_cancel;
     const std::lock_guard lock(mutex_);
     for (auto it = events_.begin(); it != events_.end();) {
       if (!unwanted(*it)) {
@@ -106,10 +106,10 @@ class EventQueue {
   }
 
  private:
-  bool HasCount() const { return fd_ >= 0 && !Copied::Is(); }
+  bool HasCount() const { return fd_ >= 0 && !ForkedChild::Is(); }
 
   int fd_;
-  Bell bell_;
+  FdWaiter fd_waiter_;
   GatedMutex mutex_;
   std::deque<Event> events_;
 };

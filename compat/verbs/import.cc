@@ -19,10 +19,10 @@ bool SameFile(const struct stat& a, const struct stat& b) {
 
 // 0, or why `cmd_fd` is not that of a context of this process.
 int CheckCommandFd(int cmd_fd) {
-  const absl::StatusOr<World*> world = World::Get();
-  if (!world.ok()) return ENODEV;
+  const absl::StatusOr<Runtime*> runtime = Runtime::Get();
+  if (!runtime.ok()) return ENODEV;
   struct stat given, own;
-  if (fstat(cmd_fd, &given) != 0 || fstat((*world)->command_fd(), &own) != 0) return errno;
+  if (fstat(cmd_fd, &given) != 0 || fstat((*runtime)->command_fd(), &own) != 0) return errno;
   return SameFile(given, own) ? 0 : EOPNOTSUPP;
 }
 
@@ -42,10 +42,10 @@ POLLUX_EXPORT ibv_context* pollux_ibv_import_device(int cmd_fd) {
 }
 
 POLLUX_EXPORT ibv_pd* pollux_ibv_import_pd(ibv_context* context, uint32_t handle) {
-  if (World::IsCopy()) return nullptr;
-  Turn turn(Of(context)->world);
-  const auto found = turn.domains().find(handle);
-  if (found != turn.domains().end()) return MakePd(context, found->second);
+  if (Runtime::IsCopy()) return nullptr;
+  ScopedWorkerOwnership owned(Of(context)->runtime);
+  const auto found = owned.domains().find(handle);
+  if (found != owned.domains().end()) return MakePd(context, found->second);
   Failed(EINVAL);
   return nullptr;
 }
@@ -53,8 +53,8 @@ POLLUX_EXPORT ibv_pd* pollux_ibv_import_pd(ibv_context* context, uint32_t handle
 POLLUX_EXPORT void pollux_ibv_unimport_pd(ibv_pd* pd) { delete Of(pd); }
 
 POLLUX_EXPORT ibv_mr* pollux_ibv_import_mr(ibv_pd* pd, uint32_t handle) {
-  if (World::IsCopy()) return nullptr;
-  Turn turn(Of(pd->context)->world);
+  if (Runtime::IsCopy()) return nullptr;
+  ScopedWorkerOwnership owned(Of(pd->context)->runtime);
   const memory::ProtectionDomain* domain = Of(pd)->native;
   const memory::MemoryRegion* found = domain->regions->Find(handle);
   if (found != nullptr && !found->is_window() && found->pd == domain) return MakeMr(pd, *found);

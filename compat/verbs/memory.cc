@@ -6,7 +6,7 @@
 #include <cerrno>
 
 #include "compat/loader/export.h"
-#include "compat/process/spare_memory.h"
+#include "compat/process/oom_reserve.h"
 #include "compat/verbs/error_number.h"
 #include "compat/verbs/objects.h"
 
@@ -72,7 +72,7 @@ int CheckMemory(const void* address, size_t length, int access) {
 }
 
 ibv_mr* Register(ibv_pd* pd, void* address, size_t length, uint64_t iova, unsigned access) {
-  if (World::IsCopy()) return nullptr;
+  if (Runtime::IsCopy()) return nullptr;
   const MemoryFor memory;
   if (!memory) return nullptr;
   const absl::StatusOr<int> native_access = NativeAccess(access);
@@ -86,12 +86,12 @@ ibv_mr* Register(ibv_pd* pd, void* address, size_t length, uint64_t iova, unsign
   }
   absl::StatusOr<memory::MemoryRegion> native;
   {
-    Turn turn(Of(pd->context)->world);
+    ScopedWorkerOwnership owned(Of(pd->context)->runtime);
     memory::ProtectionDomain* domain = Of(pd)->native;
     native = (*native_access & IBV_ACCESS_ZERO_BASED) != 0
                  ? domain->regions->Register(domain, address, length, *native_access)
                  : domain->regions->RegisterIova(domain, address, length, iova, *native_access);
-    if (native.ok()) turn.registered()[native->key] = {native->address, native->length};
+    if (native.ok()) owned.registered()[native->key] = {native->address, native->length};
   }
   if (!native.ok()) {
     Failed(native.status());
@@ -123,17 +123,17 @@ absl::StatusOr<memory::MemoryRegion> Changed(const memory::MemoryRegion& before,
 }
 
 absl::StatusOr<memory::MemoryRegion> Find(const ibv_mr* mr) {
-  Turn turn(Of(mr->context)->world);
+  ScopedWorkerOwnership owned(Of(mr->context)->runtime);
   const memory::MemoryRegion* found = Of(mr->pd)->native->regions->Find(mr->lkey);
   if (found == nullptr) return absl::InvalidArgumentError("no such region");
   return *found;
 }
 
 absl::Status Reregister(const ibv_mr* mr, const memory::MemoryRegion& after) {
-  Turn turn(Of(mr->context)->world);
+  ScopedWorkerOwnership owned(Of(mr->context)->runtime);
   const absl::StatusOr<memory::MemoryRegion> changed = Of(mr->pd)->native->regions->Reregister(
       mr->lkey, after.pd, after.address, after.length, after.iova, after.access);
-  if (changed.ok()) turn.registered()[mr->lkey] = {changed->address, changed->length};
+  if (changed.ok()) owned.registered()[mr->lkey] = {changed->address, changed->length};
   return changed.status();
 }
 
@@ -158,14 +158,14 @@ ibv_pd* MakePd(ibv_context* context, memory::ProtectionDomain* native) {
 }
 
 POLLUX_EXPORT ibv_pd* pollux_ibv_alloc_pd(ibv_context* context) {
-  if (World::IsCopy()) return nullptr;
+  if (Runtime::IsCopy()) return nullptr;
   const MemoryFor memory;
   if (!memory) return nullptr;
   absl::StatusOr<memory::ProtectionDomain*> native;
   {
-    Turn turn(Of(context)->world);
-    native = turn.worker().AllocPd();
-    if (native.ok()) turn.domains()[(*native)->handle] = *native;
+    ScopedWorkerOwnership owned(Of(context)->runtime);
+    native = owned.worker().AllocPd();
+    if (native.ok()) owned.domains()[(*native)->handle] = *native;
   }
   if (!native.ok()) {
     Failed(native.status());
@@ -176,11 +176,11 @@ POLLUX_EXPORT ibv_pd* pollux_ibv_alloc_pd(ibv_context* context) {
 
 POLLUX_EXPORT int pollux_ibv_dealloc_pd(ibv_pd* pd) {
   {
-    Turn turn(Of(pd->context)->world);
-    turn.unwanted_handles().Sweep(turn.worker());
-    const absl::Status status = turn.worker().DeallocPd(Of(pd)->native);
+    ScopedWorkerOwnership owned(Of(pd->context)->runtime);
+    owned.deferred_ah_destroy().Sweep(owned.worker());
+    const absl::Status status = owned.worker().DeallocPd(Of(pd)->native);
     if (!status.ok()) return ErrorNumber(status);
-    turn.domains().erase(pd->handle);
+    owned.domains().erase(pd->handle);
   }
   delete Of(pd);
   return 0;
@@ -212,7 +212,7 @@ POLLUX_EXPORT int pollux_ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* a
     Failed(EINVAL);
     return IBV_REREG_MR_ERR_INPUT;
   }
-  if (World::IsCopy()) return IBV_REREG_MR_ERR_CMD;
+  if (Runtime::IsCopy()) return IBV_REREG_MR_ERR_CMD;
   absl::StatusOr<memory::MemoryRegion> after = Find(mr);
   if (after.ok()) {
     after = Changed(*after, flags, pd, address, length, static_cast<unsigned>(access));
@@ -239,23 +239,23 @@ POLLUX_EXPORT int pollux_ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* a
 
 POLLUX_EXPORT int pollux_ibv_dereg_mr(ibv_mr* mr) {
   {
-    Turn turn(Of(mr->context)->world);
-    const absl::Status status = turn.worker().DeregMr(Of(mr)->native);
+    ScopedWorkerOwnership owned(Of(mr->context)->runtime);
+    const absl::Status status = owned.worker().DeregMr(Of(mr)->native);
     if (!status.ok()) return ErrorNumber(status);
-    turn.registered().erase(mr->lkey);
+    owned.registered().erase(mr->lkey);
   }
   delete Of(mr);
   return 0;
 }
 
 ibv_mw* AllocMw(ibv_pd* pd, ibv_mw_type type) {
-  if (World::IsCopy()) return nullptr;
+  if (Runtime::IsCopy()) return nullptr;
   const MemoryFor memory;
   if (!memory) return nullptr;
   absl::StatusOr<ibv_mw*> mw;
   {
-    Turn turn(Of(pd->context)->world);
-    mw = turn.worker().AllocMw(Of(pd)->native, type);
+    ScopedWorkerOwnership owned(Of(pd->context)->runtime);
+    mw = owned.worker().AllocMw(Of(pd)->native, type);
   }
   if (!mw.ok()) {
     Failed(mw.status());
@@ -267,18 +267,18 @@ ibv_mw* AllocMw(ibv_pd* pd, ibv_mw_type type) {
 }
 
 int BindMw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
-  if (World::IsCopy()) return ENODEV;
+  if (Runtime::IsCopy()) return ENODEV;
   const ibv_mw_bind_info& info = bind->bind_info;
   if (info.mr == nullptr ? info.length != 0 : info.mr->pd != mw->pd) return EINVAL;
-  Turn turn(Of(qp->context)->world);
-  const int error = turn.worker().BindMw(Of(qp)->native, mw, *bind);
-  turn.Poll();
+  ScopedWorkerOwnership owned(Of(qp->context)->runtime);
+  const int error = owned.worker().BindMw(Of(qp)->native, mw, *bind);
+  owned.Poll();
   return error;
 }
 
 int DeallocMw(ibv_mw* mw) {
-  Turn turn(Of(mw->context)->world);
-  return ErrorNumber(turn.worker().DeallocMw(mw));
+  ScopedWorkerOwnership owned(Of(mw->context)->runtime);
+  return ErrorNumber(owned.worker().DeallocMw(mw));
 }
 
 }  // namespace pollux::compat

@@ -2,7 +2,7 @@
 //
 // What a program sees of them is the beginning; their addresses are what it passes back. Made and
 // destroyed by the calls in device_list.cc, memory.cc, completion.cc, queue_pair.cc and
-// shared_receive.cc; the native object is touched during a Turn only.
+// shared_receive.cc; the native object is touched during a ScopedWorkerOwnership only.
 #ifndef POLLUX_COMPAT_VERBS_OBJECTS_H_
 #define POLLUX_COMPAT_VERBS_OBJECTS_H_
 
@@ -18,9 +18,9 @@
 
 #include "compat/process/critical_section.h"
 #include "compat/process/fork_gate.h"
-#include "compat/runtime/world.h"
-#include "compat/verbs/deliveries.h"
+#include "compat/runtime/runtime.h"
 #include "compat/verbs/event_queue.h"
+#include "compat/verbs/unacked_events.h"
 #include "compat/verbs/work_request_chain.h"
 #include "stack/memory/protection_domain.h"
 #include "stack/verbs/address_handle.h"
@@ -44,8 +44,8 @@ struct DeviceRecord : ibv_device {
 };
 
 struct Context : verbs_context {
-  explicit Context(World* its_world) : verbs_context{}, world(its_world) {}
-  World* world;
+  explicit Context(Runtime* its_runtime) : verbs_context{}, runtime(its_runtime) {}
+  Runtime* runtime;
   EventQueue<ibv_async_event> async_events;
 };
 
@@ -72,7 +72,7 @@ struct Cq : ibv_cq_ex {
   Context* owner = nullptr;
   verbs::CompletionQueue* native = nullptr;
   Channel* its_channel = nullptr;
-  Deliveries completion_events, async_events_given;
+  UnackedEvents completion_events, async_events_given;
   // Of ibv_start_poll(3): the one that is being looked at, by one thread until its ibv_end_poll(3),
   // which the program sees to itself when it has said so.
   ibv_wc current{};
@@ -84,7 +84,7 @@ struct Srq : ibv_srq {
   Srq() : ibv_srq{} {}
   Context* owner = nullptr;
   verbs::SharedReceiveQueue* native = nullptr;
-  Deliveries async_events_given;
+  UnackedEvents async_events_given;
 };
 
 struct CmId;
@@ -98,7 +98,7 @@ struct Qp : ibv_qp_ex {
   CmId* connection = nullptr;
   bool was_connected = false;  // its number rests for the time that a connection's does
   WorkRequestChain chain;
-  Deliveries async_events_given;
+  UnackedEvents async_events_given;
 };
 
 inline Context* Of(ibv_context* context) { return static_cast<Context*>(verbs_get_ctx(context)); }

@@ -7,14 +7,14 @@
 #include <utility>
 
 #include "compat/loader/export.h"
-#include "compat/process/copied.h"
-#include "compat/process/spare_memory.h"
-#include "compat/process/tell_once.h"
+#include "compat/process/forked_child.h"
+#include "compat/process/log_once.h"
+#include "compat/process/oom_reserve.h"
 #include "compat/rdmacm/cm_id.h"
 #include "compat/verbs/async_events.h"
 #include "compat/verbs/error_number.h"
 #include "compat/verbs/objects.h"
-#include "compat/verbs/reachable_handle.h"
+#include "compat/verbs/resolved_ah.h"
 
 namespace pollux::compat {
 namespace {
@@ -93,13 +93,13 @@ ibv_send_wr** LinkToForbidden(ibv_send_wr** link) {
   return link;
 }
 
-int PostIn(Turn& turn, Qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
-  if (World::IsCopy()) [[unlikely]] {
+int PostIn(ScopedWorkerOwnership& owned, Qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
+  if (Runtime::IsCopy()) [[unlikely]] {
     *bad_wr = wr;
     return ENODEV;
   }
   const int error = qp->native->PostSend(wr, const_cast<const ibv_send_wr**>(bad_wr));
-  turn.PollAfterPost();
+  owned.PollAfterPost();
   return error;
 }
 
@@ -116,23 +116,23 @@ int PostSendBefore(ibv_send_wr** link, ibv_qp* qp, ibv_send_wr** first, ibv_send
 }  // namespace
 
 Qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* init, uint64_t send_ops) {
-  if (World::IsCopy()) return nullptr;
+  if (Runtime::IsCopy()) return nullptr;
   const MemoryFor memory(BytesOf(init->cap, send_ops != 0));
   if (!memory) return nullptr;
   auto qp = std::make_unique<Qp>();
   qp->owner = Of(pd->context);
   ibv_qp& base = qp->qp_base;
   {
-    Turn turn(qp->owner->world);
+    ScopedWorkerOwnership owned(qp->owner->runtime);
     absl::StatusOr<verbs::QueuePairInitAttr> translated = Translate(pd, *init, qp.get());
     absl::StatusOr<verbs::QueuePair*> native =
-        translated.ok() ? turn.worker().CreateQp(*std::move(translated))
+        translated.ok() ? owned.worker().CreateQp(*std::move(translated))
                         : absl::StatusOr<verbs::QueuePair*>(translated.status());
     if (!native.ok()) {
       if (init->qp_type != IBV_QPT_RC && init->qp_type != IBV_QPT_UC &&
           init->qp_type != IBV_QPT_UD) {
-        static TellOnce tell;
-        tell(native.status());
+        static LogOnce log_once;
+        log_once(native.status());
         Failed(EOPNOTSUPP);
       } else {
         Failed(native.status());
@@ -140,7 +140,7 @@ Qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* init, uint64_t send_ops) {
       return nullptr;
     }
     qp->native = *native;
-    if (init->qp_type == IBV_QPT_UD) turn.unwanted_handles().AddSender(qp->native);
+    if (init->qp_type == IBV_QPT_UD) owned.deferred_ah_destroy().AddSender(qp->native);
     base.qp_num = qp->native->qpn().value;
     init->cap = qp->native->init().cap;
   }
@@ -191,18 +191,18 @@ void EndUses(verbs::QueuePair* qp) {
 
 // In a copy the native one stays: what the worker would send to the peer at its end takes frames
 // that are the other process's.
-absl::Status EndNative(Turn& turn, Qp* qp) {
-  if (Copied::Is()) {
+absl::Status EndNative(ScopedWorkerOwnership& owned, Qp* qp) {
+  if (ForkedChild::Is()) {
     EndUses(qp->native);
-    turn.unwanted_handles().RemoveSender(qp->native);
+    owned.deferred_ah_destroy().RemoveSender(qp->native);
     return absl::OkStatus();
   }
-  const uint64_t time_wait_ns = qp->was_connected ? turn.manager().time_wait_ns() : 0;
-  if (qp->connection != nullptr) turn.manager().ReleaseQp(qp->connection->native);
-  const absl::Status status = turn.worker().DestroyQp(qp->native, time_wait_ns);
+  const uint64_t time_wait_ns = qp->was_connected ? owned.manager().time_wait_ns() : 0;
+  if (qp->connection != nullptr) owned.manager().ReleaseQp(qp->connection->native);
+  const absl::Status status = owned.worker().DestroyQp(qp->native, time_wait_ns);
   if (!status.ok()) return status;
-  turn.unwanted_handles().RemoveSender(qp->native);
-  turn.unwanted_handles().Sweep(turn.worker());
+  owned.deferred_ah_destroy().RemoveSender(qp->native);
+  owned.deferred_ah_destroy().Sweep(owned.worker());
   // Providers of adapters remove all, that of rxe nothing. Programs count on the end of what they
   // have sent when they close at the peer's word; what they have received they answer by a new
   // receive, on a queue pair whose memory they have freed (libfabric).
@@ -214,8 +214,8 @@ absl::Status EndNative(Turn& turn, Qp* qp) {
 
 int DestroyQp(Qp* qp) {
   {
-    Turn turn(qp->owner->world);
-    if (const absl::Status status = EndNative(turn, qp); !status.ok()) return ErrorNumber(status);
+    ScopedWorkerOwnership owned(qp->owner->runtime);
+    if (const absl::Status status = EndNative(owned, qp); !status.ok()) return ErrorNumber(status);
     if (CmId* id = std::exchange(qp->connection, nullptr); id != nullptr) {
       id->bound = nullptr;
       if (id->qp == &qp->qp_base) id->qp = nullptr;
@@ -232,27 +232,27 @@ int PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   ibv_send_wr** const link = LinkToForbidden(&wr);
   if (*link != nullptr) [[unlikely]]
     return PostSendBefore(link, qp, &wr, bad_wr);
-  Turn turn(Of(qp)->owner->world);
-  return PostIn(turn, Of(qp), wr, bad_wr);
+  ScopedWorkerOwnership owned(Of(qp)->owner->runtime);
+  return PostIn(owned, Of(qp), wr, bad_wr);
 }
 
 int PostChain(Qp* qp, ibv_send_wr* first) {
-  if (World::IsCopy()) [[unlikely]]
+  if (Runtime::IsCopy()) [[unlikely]]
     return ENODEV;
-  Turn turn(qp->owner->world);
+  ScopedWorkerOwnership owned(qp->owner->runtime);
   if (first->next != nullptr) {
     if (const int error = qp->native->CheckSends(first); error != 0) return error;
   }
   ibv_send_wr* bad = nullptr;
-  return PostIn(turn, qp, first, &bad);
+  return PostIn(owned, qp, first, &bad);
 }
 
 int PostRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
-  if (World::IsCopy()) [[unlikely]] {
+  if (Runtime::IsCopy()) [[unlikely]] {
     *bad_wr = wr;
     return ENODEV;
   }
-  Turn turn(Of(qp)->owner->world);
+  ScopedWorkerOwnership owned(Of(qp)->owner->runtime);
   return Of(qp)->native->PostRecv(wr, const_cast<const ibv_recv_wr**>(bad_wr));
 }
 
@@ -264,11 +264,11 @@ absl::Status FindPeer(const ibv_qp& qp, const ibv_qp_attr& attr, int mask) {
   constexpr int kMoves = IBV_QP_STATE | IBV_QP_AV;
   const bool moves = (mask & kMoves) == kMoves && attr.qp_state == IBV_QPS_RTR;
   if (qp.qp_type != IBV_QPT_UC || !moves || qp.state != IBV_QPS_INIT) return absl::OkStatus();
-  const absl::StatusOr<verbs::AddressHandle*> peer = CreateReachableHandle(Of(qp.pd), attr.ah_attr);
+  const absl::StatusOr<verbs::AddressHandle*> peer = CreateResolvedAh(Of(qp.pd), attr.ah_attr);
   if (absl::IsDeadlineExceeded(peer.status())) return peer.status();
   if (!peer.ok()) return absl::OkStatus();
-  Turn turn(Of(qp.context)->world);
-  return turn.worker().DestroyAh(*peer);
+  ScopedWorkerOwnership owned(Of(qp.context)->runtime);
+  return owned.worker().DestroyAh(*peer);
 }
 
 }  // namespace
@@ -284,27 +284,27 @@ POLLUX_EXPORT ibv_qp_ex* pollux_ibv_qp_to_qp_ex(ibv_qp* qp) {
 }
 
 POLLUX_EXPORT int pollux_ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
-  if (World::IsCopy()) return ENODEV;
+  if (Runtime::IsCopy()) return ENODEV;
   if (const absl::Status status = FindPeer(*qp, *attr, mask); !status.ok()) {
-    static TellOnce tell;
-    tell(status);
+    static LogOnce log_once;
+    log_once(status);
     return ErrorNumber(status);
   }
   // As rxe: programs draw PSNs that are too long.
   ibv_qp_attr native = *attr;
   native.sq_psn &= Psn::kMask;
   native.rq_psn &= Psn::kMask;
-  Turn turn(Of(qp)->owner->world);
-  const absl::Status status = turn.worker().ModifyQp(Of(qp)->native, native, mask);
+  ScopedWorkerOwnership owned(Of(qp)->owner->runtime);
+  const absl::Status status = owned.worker().ModifyQp(Of(qp)->native, native, mask);
   qp->state = Of(qp)->native->state();
-  turn.Poll();
+  owned.Poll();
   if (status.ok() && (mask & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_RESET) {
     // As providers do.
     RemoveCompletions(*qp, Completions::kAll);
   }
   if (!status.ok()) {
-    static TellOnce tell;
-    tell(status);
+    static LogOnce log_once;
+    log_once(status);
   }
   return ErrorNumber(status);
 }
@@ -312,7 +312,7 @@ POLLUX_EXPORT int pollux_ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) 
 POLLUX_EXPORT int pollux_ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int /*mask*/,
                                       ibv_qp_init_attr* init) {
   {
-    Turn turn(Of(qp)->owner->world);
+    ScopedWorkerOwnership owned(Of(qp)->owner->runtime);
     engine::Worker::QueryQp(*Of(qp)->native, attr, init);
   }
   qp->state = attr->qp_state;
@@ -330,19 +330,19 @@ POLLUX_EXPORT int pollux_ibv_destroy_qp(ibv_qp* qp) { return DestroyQp(Of(qp)); 
 POLLUX_EXPORT int pollux_ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, uint32_t) { return 0; }
 
 POLLUX_EXPORT int pollux_ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t /*lid*/) {
-  if (World::IsCopy()) return ENODEV;
+  if (Runtime::IsCopy()) return ENODEV;
   Gid group;
   std::copy(std::begin(gid->raw), std::end(gid->raw), group.raw.begin());
-  Turn turn(Of(qp)->owner->world);
-  return ErrorNumber(turn.worker().AttachMulticast(Of(qp)->native, group));
+  ScopedWorkerOwnership owned(Of(qp)->owner->runtime);
+  return ErrorNumber(owned.worker().AttachMulticast(Of(qp)->native, group));
 }
 
 POLLUX_EXPORT int pollux_ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t /*lid*/) {
-  if (World::IsCopy()) return ENODEV;
+  if (Runtime::IsCopy()) return ENODEV;
   Gid group;
   std::copy(std::begin(gid->raw), std::end(gid->raw), group.raw.begin());
-  Turn turn(Of(qp)->owner->world);
-  const absl::Status status = turn.worker().DetachMulticast(Of(qp)->native, group);
+  ScopedWorkerOwnership owned(Of(qp)->owner->runtime);
+  const absl::Status status = owned.worker().DetachMulticast(Of(qp)->native, group);
   return absl::IsNotFound(status) ? EINVAL : ErrorNumber(status);
 }
 

@@ -7,9 +7,9 @@
 namespace pollux::compat {
 
 // As ibv_create_qp: null with errno set. With `send_ops` (ibv_qp_create_send_ops_flags) it can
-// build work requests. Not during a Turn.
+// build work requests. Not during a ScopedWorkerOwnership.
 Qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* init, uint64_t send_ops);
-// As ibv_destroy_qp: 0 or an errno. Not during a Turn.
+// As ibv_destroy_qp: 0 or an errno. Not during a ScopedWorkerOwnership.
 int DestroyQp(Qp* qp);
 
 }  // namespace pollux::compat

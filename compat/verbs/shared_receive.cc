@@ -4,7 +4,7 @@
 #include <cerrno>
 
 #include "compat/loader/export.h"
-#include "compat/process/spare_memory.h"
+#include "compat/process/oom_reserve.h"
 #include "compat/verbs/async_events.h"
 #include "compat/verbs/error_number.h"
 #include "compat/verbs/objects.h"
@@ -22,7 +22,7 @@ Srq* Create(ibv_pd* pd, void* user, ibv_srq_attr* attr) {
     Failed(EINVAL);
     return nullptr;
   }
-  if (World::IsCopy()) return nullptr;
+  if (Runtime::IsCopy()) return nullptr;
   const MemoryFor memory(BytesOf(*attr));
   if (!memory) return nullptr;
   auto srq = std::make_unique<Srq>();
@@ -32,8 +32,8 @@ Srq* Create(ibv_pd* pd, void* user, ibv_srq_attr* attr) {
   srq->owner = Of(pd->context);
   pthread_mutex_init(&srq->mutex, nullptr);
   pthread_cond_init(&srq->cond, nullptr);
-  Turn turn(srq->owner->world);
-  auto native = turn.worker().CreateSrq(Of(pd)->native, *attr, HandlerFor(srq.get()));
+  ScopedWorkerOwnership owned(srq->owner->runtime);
+  auto native = owned.worker().CreateSrq(Of(pd)->native, *attr, HandlerFor(srq.get()));
   if (!native.ok()) {
     Failed(native.status());
     return nullptr;
@@ -46,11 +46,11 @@ Srq* Create(ibv_pd* pd, void* user, ibv_srq_attr* attr) {
 }  // namespace
 
 int PostSrqRecv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
-  if (World::IsCopy()) [[unlikely]] {
+  if (Runtime::IsCopy()) [[unlikely]] {
     *bad_wr = wr;
     return ENODEV;
   }
-  Turn turn(Of(srq)->owner->world);
+  ScopedWorkerOwnership owned(Of(srq)->owner->runtime);
   return Of(srq)->native->PostRecv(wr, const_cast<const ibv_recv_wr**>(bad_wr));
 }
 
@@ -74,17 +74,17 @@ POLLUX_EXPORT ibv_srq* pollux_ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* init
 }
 
 POLLUX_EXPORT int pollux_ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attr, int mask) {
-  if (World::IsCopy()) return ENODEV;
+  if (Runtime::IsCopy()) return ENODEV;
   const bool resizes = (mask & IBV_SRQ_MAX_WR) != 0;
   // Its elements are as many as they were.
   const MemoryFor memory(resizes ? BytesOf({attr->max_wr, verbs::kMaxSge, 0}) : 0);
   if (!memory) return ENOMEM;
-  Turn turn(Of(srq)->owner->world);
+  ScopedWorkerOwnership owned(Of(srq)->owner->runtime);
   return ErrorNumber(Of(srq)->native->Modify(*attr, mask));
 }
 
 POLLUX_EXPORT int pollux_ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attr) {
-  Turn turn(Of(srq)->owner->world);
+  ScopedWorkerOwnership owned(Of(srq)->owner->runtime);
   *attr = Of(srq)->native->attr();
   return 0;
 }
@@ -92,8 +92,8 @@ POLLUX_EXPORT int pollux_ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attr) {
 POLLUX_EXPORT int pollux_ibv_destroy_srq(ibv_srq* srq) {
   Srq* mine = Of(srq);
   {
-    Turn turn(mine->owner->world);
-    const absl::Status status = turn.worker().DestroySrq(mine->native);
+    ScopedWorkerOwnership owned(mine->owner->runtime);
+    const absl::Status status = owned.worker().DestroySrq(mine->native);
     if (!status.ok()) return ErrorNumber(status);
   }
   EndEvents(mine);

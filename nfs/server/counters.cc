@@ -16,16 +16,16 @@ static_assert(std::size(kNames) == kProcedures);
 
 }  // namespace
 
-void Counters::Tell(Report* report) const {
+void Counters::Collect(Stats* stats) const {
   for (uint32_t i = 0; i < kProcedures; ++i) {
-    report->Count(absl::StrCat("calls/", kNames[i]), procedures[i].calls);
-    report->Count(absl::StrCat("failures/", kNames[i]), procedures[i].failures);
+    stats->Count(absl::StrCat("calls/", kNames[i]), procedures[i].calls);
+    stats->Count(absl::StrCat("failures/", kNames[i]), procedures[i].failures);
   }
-  report->Count("bytes_read", bytes_read);
-  report->Count("bytes_ahead", bytes_ahead);
-  report->Count("bytes_written", bytes_written);
-  report->Count("waited", waited);
-  report->Count("put_off", put_off);
+  stats->Count("bytes_read", bytes_read);
+  stats->Count("bytes_ahead", bytes_ahead);
+  stats->Count("bytes_written", bytes_written);
+  stats->Count("waited", waited);
+  stats->Count("put_off", put_off);
 }
 
 uint64_t Counters::calls() const {

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "nfs/v3/binding.h"
-#include "stack/base/report.h"
+#include "stack/base/stats.h"
 
 namespace pollux::nfs {
 
@@ -26,7 +26,7 @@ struct Counters {
 
   OfProcedure& Of(Procedure procedure) { return procedures[static_cast<uint32_t>(procedure)]; }
   // "calls/getattr", "failures/getattr", ..., then the others by their names.
-  void Tell(Report* report) const;
+  void Collect(Stats* stats) const;
   uint64_t calls() const;
 };
 

@@ -13,10 +13,10 @@ TEST(CountersTest, TellsEachByName) {
   counters.Of(Procedure::kGetattr) = {.calls = 3, .failures = 1};
   counters.Of(Procedure::kCommit) = {.calls = 2};
   counters.bytes_read = 5;
-  Report report;
-  counters.Tell(&report);
+  Stats stats;
+  counters.Collect(&stats);
   std::map<std::string, uint64_t> told;
-  for (const auto& [name, value] : report.fields()) told[name] = std::get<uint64_t>(value);
+  for (const auto& [name, value] : stats.fields()) told[name] = std::get<uint64_t>(value);
   EXPECT_EQ(told.size(), 2 * kProcedures + 5);
   EXPECT_EQ(told["calls/getattr"], 3u);
   EXPECT_EQ(told["failures/getattr"], 1u);

@@ -35,11 +35,11 @@ Server::Server(engine::Worker* worker, ServedExports* exports, ServerOptions opt
   }
   OfferTopic();
   worker_->AddPoller(this);
-  worker_->AddReporter(this);
+  worker_->AddStatsProvider(this);
 }
 
 Server::~Server() {
-  worker_->RemoveReporter(this);
+  worker_->RemoveStatsProvider(this);
   worker_->RemovePoller(this);
 }
 
@@ -133,11 +133,11 @@ void Server::Begin(Lane& lane, const rpcrdma::CallView& view, rpcrdma::ReplyHand
 }
 
 void Server::PostDone(Call* call) {
-  engine::Party::Post(*worker_, [this, call] { Answer(call); });
+  engine::Actor::Post(*worker_, [this, call] { Answer(call); });
 }
 
 void Server::PostPart(Call* call) {
-  engine::Party::Post(*worker_,
+  engine::Actor::Post(*worker_,
                       [this, call] { call->WriteAhead([this, call] { Release(call); }); });
 }
 
@@ -208,10 +208,10 @@ bool Server::Poll(uint64_t) {
 
 void Server::Shutdown() { rpc_->Shutdown(); }
 
-bool Server::Tell(const Question& question, Report* report) {
-  if (question.topic != "nfs") return false;
-  counters_.Tell(report);
-  report->Count("busy", busy_);
+bool Server::Collect(const StatsQuery& query, Stats* stats) {
+  if (query.topic != "nfs") return false;
+  counters_.Collect(stats);
+  stats->Count("busy", busy_);
   return true;
 }
 

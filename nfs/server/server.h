@@ -16,7 +16,7 @@
 #include "nfs/server/served_export.h"
 #include "nfs/v3/binding.h"
 #include "rpcrdma/server.h"
-#include "stack/base/report.h"
+#include "stack/base/stats.h"
 #include "stack/engine/loop/worker.h"
 
 namespace pollux::nfs {
@@ -32,7 +32,7 @@ struct ServerOptions {
 // each call is one of its export's Storage::kMaxJobs, or waits for one of them, kMaxWaitNs at most:
 // then its client is told to come again (NFS3ERR_JUKEBOX), so that an export that stalls gives back
 // what it holds of the buffers and credits that the others need too.
-class Server final : public engine::Poller, private Reporter, private Call::Owner {
+class Server final : public engine::Poller, private StatsProvider, private Call::Owner {
  public:
   // Longer than a file system that works hard takes for those before.
   static constexpr uint64_t kMaxWaitNs = 2'000'000'000;
@@ -84,7 +84,7 @@ class Server final : public engine::Poller, private Reporter, private Call::Owne
   void Release(Call* call);
   void Free(Call* call);
   void LogConnection(const rpcrdma::Server::ConnectionInfo& info, bool established);
-  bool Tell(const Question& question, Report* report) override;
+  bool Collect(const StatsQuery& query, Stats* stats) override;
 
   engine::Worker* worker_;
   ServedExports* exports_;

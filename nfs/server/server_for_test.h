@@ -28,7 +28,7 @@
 #include "nfs/v3/directories.h"
 #include "nfs/v3/file_system.h"
 #include "stack/base/eventually_for_test.h"
-#include "stack/base/report.h"
+#include "stack/base/stats.h"
 #include "stack/engine/eal.h"
 #include "stack/engine/loop/clock.h"
 #include "stack/engine/objects/device.h"
@@ -177,9 +177,9 @@ class ServerTest : public testing::Test {
   }
   // Calls that came to the server again while they ran.
   uint64_t DuplicatesJoined() {
-    Report report;
-    EXPECT_TRUE(server_device_->worker().Tell({.topic = "rpc"}, &report));
-    for (const auto& [name, value] : report.fields()) {
+    Stats stats;
+    EXPECT_TRUE(server_device_->worker().Collect({.topic = "rpc"}, &stats));
+    for (const auto& [name, value] : stats.fields()) {
       if (name == "server/duplicates_joined") return std::get<uint64_t>(value);
     }
     return 0;

@@ -106,7 +106,7 @@ bool Connection::TellSent(Role& role) {
   return true;
 }
 
-bool Connection::TakeNews(Role& role) {
+bool Connection::PollCompletions(Role& role) {
   const bool sent = TellSent(role);
   int taken = 0;
   for (; taken < kPollBatch && !broken_; ++taken) {

@@ -82,7 +82,7 @@ class Connection {
   void Repost(uint32_t receive);
 
   // Takes what completed, a bounded number of completions. True when there was something.
-  bool Poll(Role& role) { return HasNews() && TakeNews(role); }
+  bool Poll(Role& role) { return HasCompletions() && PollCompletions(role); }
   // From now on a peer that was not heard of for kQuietNs is asked whether it lives, by an RDMA
   // WRITE of no bytes, which needs no key and takes no receive of the peer's; when RC's retries run
   // out the connection is broken. Else one that is gone without a DREQ would never be missed while
@@ -148,10 +148,10 @@ class Connection {
   void Posted(uint32_t cookie, bool told) {
     cookies_[posted_++ & cookie_mask_] = told ? cookie : kNotTold;
   }
-  bool HasNews() const {
+  bool HasCompletions() const {
     return cq_->size() != 0 || (qp_ != nullptr && qp_->sq_head() != told_) || cq_->overrun();
   }
-  bool TakeNews(Role& role);
+  bool PollCompletions(Role& role);
   bool TellSent(Role& role);
   void TakeCompletion(const ibv_wc& wc, Role& role);
   static void OnQuiet(void* connection, uint64_t now_ns);

@@ -8,7 +8,7 @@
 
 namespace pollux::rpcrdma {
 
-LogBudget& RefusalLog::BudgetOf(const Gid& address, uint64_t now_ns) {
+LogRateLimiter& RefusalLog::BudgetOf(const Gid& address, uint64_t now_ns) {
   const auto end = addresses_.begin() + static_cast<ptrdiff_t>(address_count_);
   auto found = std::find_if(addresses_.begin(), end,
                             [&](const OfAddress& one) { return one.address == address; });

@@ -10,7 +10,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "cm/manager.h"
-#include "stack/base/log_budget.h"
+#include "stack/base/log_rate_limiter.h"
 #include "stack/base/types.h"
 
 namespace pollux::rpcrdma {
@@ -35,12 +35,12 @@ class RefusalLog {
   struct OfAddress {
     Gid address;
     uint64_t used_ns = 0;
-    LogBudget budget{kLinesOfAddress};
+    LogRateLimiter budget{kLinesOfAddress};
   };
-  LogBudget& BudgetOf(const Gid& address, uint64_t now_ns);
+  LogRateLimiter& BudgetOf(const Gid& address, uint64_t now_ns);
 
   Sink sink_;
-  LogBudget all_{kLines};
+  LogRateLimiter all_{kLines};
   std::array<OfAddress, kAddresses> addresses_;
   size_t address_count_ = 0;
   uint64_t left_out_ = 0;

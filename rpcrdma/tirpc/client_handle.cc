@@ -181,7 +181,7 @@ Counters ClientHandle::counters() {
 
 std::shared_ptr<Signal> ClientHandle::Disconnect() {
   auto ended = std::make_shared<Signal>();
-  engine::Party::Post(*host_.worker,
+  engine::Actor::Post(*host_.worker,
                       [this, ended] { core_->Disconnect([ended] { ended->Give(); }); });
   return ended;
 }
@@ -230,7 +230,7 @@ clnt_stat ClientHandle::CallOnce(const Asked& asked, rpc_msg* reply) {
         .timeout_ns = is_batched ? kBatchedTimeoutNs : Nanoseconds(timeout)};
     OfferMemory(asked, &request);
     auto done = std::make_shared<Signal>();
-    engine::Party::Post(*host_.worker, [this, &request, done] {
+    engine::Actor::Post(*host_.worker, [this, &request, done] {
       core_->Call(&request, &outcome_, [done] { done->Give(); });
     });
     Await(*done);
@@ -341,7 +341,7 @@ clnt_stat ClientHandle::DecodeResults(const Asked& asked, const opaque_auth& ver
   const bool decoded = AUTH_UNWRAP(client_.cl_auth, decoder_.xdr(), asked.xdr_results,
                                    static_cast<caddr_t>(asked.results));
   if (const uint64_t copied = decoder_.copied_bytes(); copied > 0) {
-    engine::Party::Post(*host_.worker, [this, copied] { core_->CountCopied(copied); });
+    engine::Actor::Post(*host_.worker, [this, copied] { core_->CountCopied(copied); });
   }
   lent_ = {};
   lent_results_ = asked.results;

@@ -52,7 +52,7 @@ template <class Work>
 void RunOn(const Host& host, Work work) {
   // Shared: who waits may be gone while Give() still returns.
   auto done = std::make_shared<Signal>();
-  engine::Party::Post(*host.worker, [&work, done] {
+  engine::Actor::Post(*host.worker, [&work, done] {
     work();
     done->Give();
   });

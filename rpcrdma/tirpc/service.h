@@ -11,11 +11,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "rpcrdma/connection/counters.h"
-#include "rpcrdma/tirpc/event_queue.h"
 #include "rpcrdma/tirpc/host.h"
 #include "rpcrdma/tirpc/service_core.h"
 #include "rpcrdma/tirpc/service_link.h"
 #include "rpcrdma/tirpc/upper_layer.h"
+#include "rpcrdma/tirpc/wakeup_queue.h"
 
 namespace pollux::rpcrdma::tirpc {
 

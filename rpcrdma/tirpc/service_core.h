@@ -11,9 +11,9 @@
 #include "absl/status/statusor.h"
 #include "cm/manager.h"
 #include "rpcrdma/server.h"
-#include "rpcrdma/tirpc/event_queue.h"
 #include "rpcrdma/tirpc/host.h"
 #include "rpcrdma/tirpc/upper_layer.h"
+#include "rpcrdma/tirpc/wakeup_queue.h"
 
 namespace pollux::rpcrdma::tirpc {
 
@@ -27,7 +27,7 @@ struct PendingCall {
   ReplyHandle reply;
 };
 // As many as a connection can have; one of null says that the connection has ended.
-using Calls = EventQueue<std::unique_ptr<PendingCall>>;
+using Calls = WakeupQueue<std::unique_ptr<PendingCall>>;
 
 // A connection, shared by both threads.
 struct Channel {
@@ -37,7 +37,7 @@ struct Channel {
   bool closed = false;  // the worker's: its SVCXPRT has gone, nobody takes calls any more
 };
 // Connections that made their first call.
-using Accepted = EventQueue<std::shared_ptr<Channel>>;
+using Accepted = WakeupQueue<std::shared_ptr<Channel>>;
 
 // Made, called and destroyed on the worker's core. No ReplyHandle outlives it.
 class ServiceCore {

@@ -151,7 +151,7 @@ void ServiceLink::DestroySecurityContext() {
 void ServiceLink::DropCall() {
   if (call_ == nullptr) return;
   // Answers by going.
-  engine::Party::Post(*host_.worker, [call = std::move(call_)] {});
+  engine::Actor::Post(*host_.worker, [call = std::move(call_)] {});
 }
 
 // What was adopted lies in a buffer of the worker's that is about to be given back.
@@ -282,7 +282,7 @@ void ServiceLink::SendReply(const oncrpc::ReplyHeader& header, absl::Span<const 
     reply->items.push_back({bytes, item.position});
   }
   auto released = std::make_shared<Signal>();
-  engine::Party::Post(*host_.worker, [reply, released] { reply->Send(reply, released); });
+  engine::Actor::Post(*host_.worker, [reply, released] { reply->Send(reply, released); });
   if (waits) return Await(host_, *released);
   if (host_.driver != nullptr) host_.driver->DriveOnce();
 }

@@ -55,8 +55,8 @@ size_t PlainCall::Emit(uint32_t xid, uint32_t procedure, uint32_t credits,
   if (!Append(arguments, header_bytes_, out)) return 0;
   uint8_t* p = out.data();
   // Without a body, as most credentials are: the compiler knows how much it is.
-  if (header_bytes_ == kLeastBytes) {
-    std::memcpy(p, headers_.data(), kLeastBytes);
+  if (header_bytes_ == kMinBytes) {
+    std::memcpy(p, headers_.data(), kMinBytes);
   } else {
     std::memcpy(p, headers_.data(), header_bytes_);
   }

@@ -28,11 +28,11 @@ class PlainCall {
 
  private:
   // Six words and two empty authenticators.
-  static constexpr size_t kLeastBytes = kMinHeaderBytes + 24 + 8 + 8;
-  static constexpr size_t kMostBytes = kLeastBytes + oncrpc::kMaxAuthBytes;
+  static constexpr size_t kMinBytes = kMinHeaderBytes + 24 + 8 + 8;
+  static constexpr size_t kMaxBytes = kMinBytes + oncrpc::kMaxAuthBytes;
 
   size_t header_bytes_;
-  std::array<uint8_t, kMostBytes> headers_{};
+  std::array<uint8_t, kMaxBytes> headers_{};
 };
 
 // The same of a reply that says success, with an empty verifier.

@@ -50,7 +50,7 @@ OperatorCommand::~OperatorCommand() {
   registry.answers.erase(name_);
 }
 
-absl::StatusOr<Report> OperatorCommand::Ask(std::string_view name, std::string_view parameters) {
+absl::StatusOr<Stats> OperatorCommand::Ask(std::string_view name, std::string_view parameters) {
   CommandRegistry& registry = TheCommandRegistry();
   const std::lock_guard lock(registry.mutex);
   const auto found = registry.answers.find(name);

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "stack/base/report.h"
+#include "stack/base/stats.h"
 
 namespace pollux::engine {
 
@@ -16,7 +16,7 @@ namespace pollux::engine {
 class OperatorCommand {
  public:
   // On telemetry's thread, one at a time.
-  using Answer = std::function<absl::StatusOr<Report>(std::string_view parameters)>;
+  using Answer = std::function<absl::StatusOr<Stats>(std::string_view parameters)>;
 
   // `name` is no Topic's, and of one that lives at a time. Any thread but telemetry's.
   OperatorCommand(const std::string& name, const std::string& help, Answer answer);
@@ -26,7 +26,7 @@ class OperatorCommand {
   OperatorCommand& operator=(const OperatorCommand&) = delete;
 
   // As telemetry does.
-  static absl::StatusOr<Report> Ask(std::string_view name, std::string_view parameters);
+  static absl::StatusOr<Stats> Ask(std::string_view name, std::string_view parameters);
 
  private:
   std::string name_;

@@ -14,15 +14,15 @@ TEST(OperatorCommandTest, IsAnsweredWhileItLives) {
   ASSERT_TRUE(InitEal({.memory_mib = 64}).ok());
   for (const char* answer : {"first", "second"}) {
     const OperatorCommand command("things", "Of things", [answer](std::string_view parameters) {
-      Report report;
-      report.Set(answer, std::string(parameters));
-      return report;
+      Stats stats;
+      stats.Set(answer, std::string(parameters));
+      return stats;
     });
-    const absl::StatusOr<Report> report = OperatorCommand::Ask("things", "a,b");
-    ASSERT_TRUE(report.ok()) << report.status();
-    ASSERT_EQ(report->fields().size(), 1u);
-    EXPECT_EQ(report->fields()[0].first, answer);
-    EXPECT_EQ(std::get<std::string>(report->fields()[0].second), "a,b");
+    const absl::StatusOr<Stats> stats = OperatorCommand::Ask("things", "a,b");
+    ASSERT_TRUE(stats.ok()) << stats.status();
+    ASSERT_EQ(stats->fields().size(), 1u);
+    EXPECT_EQ(stats->fields()[0].first, answer);
+    EXPECT_EQ(std::get<std::string>(stats->fields()[0].second), "a,b");
   }
   EXPECT_EQ(OperatorCommand::Ask("things", "").status().code(), absl::StatusCode::kNotFound);
 }
@@ -30,7 +30,7 @@ TEST(OperatorCommandTest, IsAnsweredWhileItLives) {
 TEST(OperatorCommandTest, ErrorsAreTold) {
   ASSERT_TRUE(InitEal({.memory_mib = 64}).ok());
   const OperatorCommand command("nothing", "Of nothing", [](std::string_view) {
-    return absl::StatusOr<Report>(absl::InvalidArgumentError("which?"));
+    return absl::StatusOr<Stats>(absl::InvalidArgumentError("which?"));
   });
   EXPECT_EQ(OperatorCommand::Ask("nothing", "").status(), absl::InvalidArgumentError("which?"));
 }

@@ -50,11 +50,11 @@ class FakeQueue : public io::Link {
 
 class SteeringTest : public ::testing::Test {
  protected:
-  static constexpr uint32_t kMost = 3;
+  static constexpr uint32_t kMax = 3;
 
   static void SetUpTestSuite() {
     ASSERT_TRUE(InitEal().ok());
-    for (uint32_t i = 0; i < kMost; ++i) {
+    for (uint32_t i = 0; i < kMax; ++i) {
       pools_[i] = rte_pktmbuf_pool_create(("steered" + std::to_string(i)).c_str(), kPoolFrames, 0,
                                           0, 512, SOCKET_ID_ANY);
       ASSERT_NE(pools_[i], nullptr);
@@ -62,9 +62,10 @@ class SteeringTest : public ::testing::Test {
   }
   void Start(uint32_t workers, uint32_t queues) {
     rings_ = io::SteeringRings::Create(workers, queues).value();
-    const io::FrameSorter sorter{.workers = workers};
+    const io::RxClassifier classifier{.workers = workers};
     for (uint32_t i = 0; i < workers; ++i) {
-      steering_[i].emplace(sorter, i, i < queues ? &queues_[i] : nullptr, pools_[i], rings_.get());
+      steering_[i].emplace(classifier, i, i < queues ? &queues_[i] : nullptr, pools_[i],
+                           rings_.get());
     }
   }
   void TearDown() override {
@@ -91,10 +92,10 @@ class SteeringTest : public ::testing::Test {
   }
   unsigned InUse(uint32_t worker) { return rte_mempool_in_use_count(pools_[worker]); }
 
-  static inline rte_mempool* pools_[kMost] = {};
-  FakeQueue queues_[kMost];
+  static inline rte_mempool* pools_[kMax] = {};
+  FakeQueue queues_[kMax];
   std::unique_ptr<io::SteeringRings> rings_;
-  std::optional<io::Steering> steering_[kMost];
+  std::optional<io::Steering> steering_[kMax];
 };
 
 TEST_F(SteeringTest, EachGetsItsOwnAndBuffersGoHome) {

@@ -20,20 +20,20 @@
 namespace pollux::engine {
 namespace {
 
-// Who asks waits for it; who answers, or drops the question, ends the wait.
+// Who asks waits for it; who answers, or drops the query, ends the wait.
 class Answer {
  public:
-  void Give(std::optional<Report> report) {
+  void Give(std::optional<Stats> stats) {
     const std::lock_guard lock(mutex_);
-    report_ = std::move(report);
+    stats_ = std::move(stats);
     given_ = true;
     changed_.notify_all();
   }
   // False when nothing came in time.
-  bool Wait(std::chrono::milliseconds patience, std::optional<Report>* report) {
+  bool Wait(std::chrono::milliseconds patience, std::optional<Stats>* stats) {
     std::unique_lock lock(mutex_);
     if (!changed_.wait_for(lock, patience, [this] { return given_; })) return false;
-    *report = std::move(report_);
+    *stats = std::move(stats_);
     return true;
   }
 
@@ -41,17 +41,17 @@ class Answer {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool given_ = false;
-  std::optional<Report> report_;
+  std::optional<Stats> stats_;
 };
 
 // Rides in the message: one that is never run says so when it goes.
-class Promise {
+class DeferredAnswer {
  public:
-  explicit Promise(std::shared_ptr<Answer> answer) : answer_(std::move(answer)) {}
-  Promise(Promise&&) = default;
-  ~Promise() { Keep(std::nullopt); }
-  void Keep(std::optional<Report> report) {
-    if (const auto answer = std::exchange(answer_, nullptr)) answer->Give(std::move(report));
+  explicit DeferredAnswer(std::shared_ptr<Answer> answer) : answer_(std::move(answer)) {}
+  DeferredAnswer(DeferredAnswer&&) = default;
+  ~DeferredAnswer() { Keep(std::nullopt); }
+  void Keep(std::optional<Stats> stats) {
+    if (const auto answer = std::exchange(answer_, nullptr)) answer->Give(std::move(stats));
   }
 
  private:
@@ -114,9 +114,9 @@ absl::StatusOr<std::vector<uint32_t>> WorkersFor(std::optional<uint64_t> number)
 }
 
 // Nothing when it has nothing to say, or is gone meanwhile.
-absl::StatusOr<std::optional<Report>> AskOne(uint32_t number, const std::string& topic,
-                                             std::optional<uint64_t> object,
-                                             std::chrono::milliseconds patience) {
+absl::StatusOr<std::optional<Stats>> AskOne(uint32_t number, const std::string& topic,
+                                            std::optional<uint64_t> object,
+                                            std::chrono::milliseconds patience) {
   auto answer = std::make_shared<Answer>();
   {
     Registry& registry = TheRegistry();
@@ -124,45 +124,45 @@ absl::StatusOr<std::optional<Report>> AskOne(uint32_t number, const std::string&
     const auto found = registry.workers.find(number);
     if (found == registry.workers.end()) return std::nullopt;
     Worker* const worker = found->second;
-    Party::Post(*worker, [worker, topic, object, promise = Promise(answer)]() mutable {
-      Report report;
-      const bool told = worker->Tell({.topic = topic, .object = object}, &report);
-      promise.Keep(told ? std::optional(std::move(report)) : std::nullopt);
+    Actor::Post(*worker, [worker, topic, object, promise = DeferredAnswer(answer)]() mutable {
+      Stats stats;
+      const bool told = worker->Collect({.topic = topic, .object = object}, &stats);
+      promise.Keep(told ? std::optional(std::move(stats)) : std::nullopt);
     });
   }
-  std::optional<Report> report;
-  if (!answer->Wait(patience, &report)) {
+  std::optional<Stats> stats;
+  if (!answer->Wait(patience, &stats)) {
     return absl::DeadlineExceededError(
         absl::StrFormat("worker %u does not answer: is it polled?", number));
   }
-  return report;
+  return stats;
 }
 
-absl::StatusOr<Report> AskFirst(const std::string& topic, std::optional<uint64_t> worker,
-                                std::optional<uint64_t> object, bool all,
-                                std::chrono::milliseconds patience) {
+absl::StatusOr<Stats> AskFirst(const std::string& topic, std::optional<uint64_t> worker,
+                               std::optional<uint64_t> object, bool all,
+                               std::chrono::milliseconds patience) {
   const auto workers = WorkersFor(worker);
   if (!workers.ok()) return workers.status();
   for (const uint32_t number : *workers) {
-    auto report = AskOne(number, topic, object, patience);
-    if (!report.ok()) return report.status();
-    if (*report) return **std::move(report);
+    auto stats = AskOne(number, topic, object, patience);
+    if (!stats.ok()) return stats.status();
+    if (*stats) return **std::move(stats);
     if (!all) break;
   }
   return absl::NotFoundError(object ? absl::StrFormat("%s: no %u here", topic, *object)
                                     : absl::StrFormat("%s: there is none here", topic));
 }
 
-absl::StatusOr<Report> AskAll(const std::string& topic, std::optional<uint64_t> object,
-                              std::chrono::milliseconds patience) {
+absl::StatusOr<Stats> AskAll(const std::string& topic, std::optional<uint64_t> object,
+                             std::chrono::milliseconds patience) {
   const auto workers = WorkersFor(std::nullopt);
   if (!workers.ok()) return workers.status();
-  Report all;
+  Stats all;
   for (const uint32_t number : *workers) {
-    auto report = AskOne(number, topic, object, patience);
-    if (!report.ok()) return report.status();
-    if (!*report) continue;
-    for (const auto& [name, value] : (*report)->fields()) {
+    auto stats = AskOne(number, topic, object, patience);
+    if (!stats.ok()) return stats.status();
+    if (!*stats) continue;
+    for (const auto& [name, value] : (*stats)->fields()) {
       all.Set(absl::StrCat(number, "/", name), value);
     }
   }
@@ -202,8 +202,8 @@ void OfferTopic(const Topic& topic) {
                              &OnCommand, topic.help.c_str());
 }
 
-absl::StatusOr<Report> AskWorkers(std::string_view topic, std::string_view parameters,
-                                  std::chrono::milliseconds patience) {
+absl::StatusOr<Stats> AskWorkers(std::string_view topic, std::string_view parameters,
+                                 std::chrono::milliseconds patience) {
   const auto asks = AsksOf(topic);
   if (!asks.ok()) return asks.status();
   const auto parsed = ParseParameters(parameters);

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "stack/base/report.h"
+#include "stack/base/stats.h"
 #include "stack/engine/loop/worker.h"
 
 namespace pollux::engine {
@@ -37,8 +37,8 @@ inline constexpr std::chrono::milliseconds kAnswerPatience{1000};
 // a worker's own; waits for at most `patience` a worker asked. NotFound for a topic, worker or
 // object that is not there, InvalidArgument for parameters that are no numbers, DeadlineExceeded
 // when the worker is not polled.
-absl::StatusOr<Report> AskWorkers(std::string_view topic, std::string_view parameters,
-                                  std::chrono::milliseconds patience = kAnswerPatience);
+absl::StatusOr<Stats> AskWorkers(std::string_view topic, std::string_view parameters,
+                                 std::chrono::milliseconds patience = kAnswerPatience);
 
 // While it lives, its worker answers under a number of its own (0 for the first of a process) and
 // offers what every worker tells: workers, worker, ports, port, qps, qp, recorder, memory. Made and

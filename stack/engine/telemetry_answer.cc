@@ -8,18 +8,18 @@
 namespace pollux::engine {
 namespace {
 
-void Fill(const Report& report, rte_tel_data* data) {
-  if (report.shape() == Report::Shape::kNumbers) {
+void Fill(const Stats& stats, rte_tel_data* data) {
+  if (stats.shape() == Stats::Shape::kNumbers) {
     rte_tel_data_start_array(data, RTE_TEL_U64_VAL);
-    for (const uint64_t number : report.numbers()) rte_tel_data_add_array_u64(data, number);
-  } else if (report.shape() == Report::Shape::kLines) {
+    for (const uint64_t number : stats.numbers()) rte_tel_data_add_array_u64(data, number);
+  } else if (stats.shape() == Stats::Shape::kLines) {
     rte_tel_data_start_array(data, RTE_TEL_STRING_VAL);
-    for (const std::string& line : report.lines()) {
+    for (const std::string& line : stats.lines()) {
       rte_tel_data_add_array_string(data, line.c_str());
     }
   } else {
     rte_tel_data_start_dict(data);
-    for (const auto& [name, value] : report.fields()) {
+    for (const auto& [name, value] : stats.fields()) {
       if (const auto* number = std::get_if<uint64_t>(&value)) {
         rte_tel_data_add_dict_u64(data, name.c_str(), *number);
       } else {
@@ -31,14 +31,14 @@ void Fill(const Report& report, rte_tel_data* data) {
 
 }  // namespace
 
-int AnswerTelemetry(const absl::StatusOr<Report>& report, rte_tel_data* data) {
-  if (report.ok()) {
-    Fill(*report, data);
+int AnswerTelemetry(const absl::StatusOr<Stats>& stats, rte_tel_data* data) {
+  if (stats.ok()) {
+    Fill(*stats, data);
     return 0;
   }
-  Report error;
-  error.Set("error", std::string(report.status().message()));
-  error.Set("code", static_cast<uint64_t>(report.status().code()));
+  Stats error;
+  error.Set("error", std::string(stats.status().message()));
+  error.Set("code", static_cast<uint64_t>(stats.status().code()));
   Fill(error, data);
   return 0;
 }

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "stack/base/report.h"
+#include "stack/base/stats.h"
 
 struct rte_tel_data;
 
@@ -16,7 +16,7 @@ inline constexpr std::string_view kTelemetryPrefix = "/pollux/";
 
 // For DPDK's telemetry thread: 0, as its callbacks return. An error is an answer too, its words
 // under "error" and its absl::StatusCode under "code": null would say nothing.
-int AnswerTelemetry(const absl::StatusOr<Report>& report, rte_tel_data* data);
+int AnswerTelemetry(const absl::StatusOr<Stats>& report, rte_tel_data* data);
 
 }  // namespace pollux::engine
 

@@ -23,8 +23,8 @@ class TelemetryTest : public ::testing::Test {
     return Worker::Create(config).value();
   }
   static std::string Ask(std::string_view topic, std::string_view parameters) {
-    const auto report = AskWorkers(topic, parameters, kLong);
-    return report.ok() ? "" : std::string(report.status().message());
+    const auto stats = AskWorkers(topic, parameters, kLong);
+    return stats.ok() ? "" : std::string(stats.status().message());
   }
 };
 
@@ -81,8 +81,8 @@ TEST_F(TelemetryTest, NobodyPublished) { EXPECT_EQ(Ask("worker", ""), "no worker
 TEST_F(TelemetryTest, AWorkerThatIsNotPolled) {
   const std::unique_ptr<Worker> worker = MakeWorker();
   const Published published(worker.get());
-  const auto report = AskWorkers("worker", "", std::chrono::milliseconds(1));
-  EXPECT_EQ(report.status().code(), absl::StatusCode::kDeadlineExceeded);
+  const auto stats = AskWorkers("worker", "", std::chrono::milliseconds(1));
+  EXPECT_EQ(stats.status().code(), absl::StatusCode::kDeadlineExceeded);
   // The late answer to nobody does no harm.
   worker->Poll(1);
 }

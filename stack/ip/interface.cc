@@ -120,7 +120,7 @@ absl::Status CheckConfig(const InterfaceConfig& config) {
   return absl::OkStatus();
 }
 
-Interface::Interface(const InterfaceConfig& config, KernelSide* kernel)
+Interface::Interface(const InterfaceConfig& config, HostInterface* kernel)
     : config_(config),
       kernel_(kernel),
       port_mtu_(config.mtu),
@@ -461,7 +461,7 @@ void Interface::FollowKernel(PollContext& context) {
     host_.neighbours.Learn({neighbour.address}, neighbour.mac, /*create=*/false,
                            /*solicited=*/false, context);
   }
-  kernel_poll_ns_ = context.now_ns + KernelSide::kPollNs;
+  kernel_poll_ns_ = context.now_ns + HostInterface::kPollNs;
 }
 
 // ---- Time.

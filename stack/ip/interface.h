@@ -18,8 +18,8 @@
 #include "stack/ip/arp_speaker.h"
 #include "stack/ip/echo_responder.h"
 #include "stack/ip/groups.h"
+#include "stack/ip/host_interface.h"
 #include "stack/ip/host_state.h"
-#include "stack/ip/kernel_side.h"
 #include "stack/ip/nd_speaker.h"
 #include "stack/transport/message/poll_context.h"
 #include "stack/verbs/address_handle.h"
@@ -65,7 +65,7 @@ class Interface : public transport::Resolver, private Solicitor {
   // the kernel's: MAC, addresses, routes and neighbours are as the kernel has them and change with
   // it (those of `config` are ignored, its MTU is a bound), the kernel asks for neighbours and
   // joins groups, and frames that are not RoCE are left to it.
-  explicit Interface(const InterfaceConfig& config, KernelSide* kernel = nullptr);
+  explicit Interface(const InterfaceConfig& config, HostInterface* kernel = nullptr);
 
   const InterfaceConfig& config() const { return config_; }
   // The GID table, as ibv_query_gid and ibv_query_gid_ex know it: link-local addresses first, IPv4
@@ -159,7 +159,7 @@ class Interface : public transport::Resolver, private Solicitor {
   void FollowKernel(transport::PollContext& context);
 
   InterfaceConfig config_;
-  KernelSide* kernel_;
+  HostInterface* kernel_;
   uint16_t port_mtu_;
   HostState host_;
   ArpSpeaker arp_;

@@ -45,7 +45,7 @@ class InterfaceHost : public ::testing::Test {
                        .addresses = {InterfaceAddress::Ipv4(kOurs)},
                        .gateways = {Gid::FromIpv4(Ip(10, 0, 0, 254))},
                        .mtu = 1500}) {}
-  explicit InterfaceHost(const InterfaceConfig& config, KernelSide* kernel = nullptr)
+  explicit InterfaceHost(const InterfaceConfig& config, HostInterface* kernel = nullptr)
       : egress_(&link_, io::PoolForTest(), &counters_), interface_(config, kernel) {}
 
   transport::PollContext Context() {

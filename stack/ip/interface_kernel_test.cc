@@ -16,7 +16,7 @@ namespace {
 constexpr uint32_t kGateway = Ip(10, 0, 0, 254);
 const Gid kGroup = Gid::FromIpv4(Ip(225, 1, 2, 3));
 
-class FakeKernel : public KernelSide {
+class FakeKernel : public HostInterface {
  public:
   FakeKernel() {
     state_.mac = kOurMac;
@@ -68,7 +68,7 @@ TEST_F(InterfaceKernelTest, IsAsTheKernelHasIt) {
   EXPECT_EQ(interface_.QueryGidEx(0)->ndev_ifindex, 5u);
   Pass(kSecond);
   EXPECT_TRUE(link_.sent.empty());  // neither probes nor announcements
-  const auto polls_a_second = static_cast<int>(kSecond / KernelSide::kPollNs);
+  const auto polls_a_second = static_cast<int>(kSecond / HostInterface::kPollNs);
   EXPECT_GE(kernel_.polls, polls_a_second);
   EXPECT_LE(kernel_.polls, polls_a_second + 2);
 }
@@ -98,7 +98,7 @@ TEST_F(InterfaceKernelTest, NeighboursComeFromTheKernel) {
   const auto handle = Handle(kPeer);
   const MacAddress other{2, 0, 0, 0, 0, 3};
   kernel_.news = {{Gid::FromIpv4(kPeer), other}};
-  Pass(KernelSide::kPollNs);
+  Pass(HostInterface::kPollNs);
   EXPECT_EQ(handle->link->Load().mac, other);
   // Used, it is confirmed through the kernel.
   kernel_.solicited.clear();
@@ -110,7 +110,7 @@ TEST_F(InterfaceKernelTest, Ipv6NeighboursAreSolicitedWithoutALinkLocalAddress) 
   const Gid ours = ParseAddress("2001:db8::1").value(), peer = ParseAddress("2001:db8::2").value();
   kernel_.state_.addresses.push_back({.address = ours, .prefix_length = 64});
   kernel_.changed = true;
-  Pass(KernelSide::kPollNs);
+  Pass(HostInterface::kPollNs);
   EXPECT_FALSE(Resolve(peer).has_value());
   EXPECT_EQ(kernel_.solicited, std::vector{peer});
   ASSERT_EQ(link_.sent.size(), 1u);
@@ -128,7 +128,7 @@ TEST_F(InterfaceKernelTest, Ipv6NeighboursAreSolicitedWithoutALinkLocalAddress) 
   EXPECT_EQ(asked->target, peer);
   // The answer is for the kernel, which tells of it.
   kernel_.news = {{peer, kPeerMac}};
-  Pass(KernelSide::kPollNs);
+  Pass(HostInterface::kPollNs);
   EXPECT_TRUE(results_[0]->value().ok());
 }
 
@@ -137,7 +137,7 @@ TEST_F(InterfaceKernelTest, FollowsAddressesAndRoutes) {
   kernel_.state_.addresses.push_back(InterfaceAddress::Ipv4(kOurs + 9));
   kernel_.state_.routes = {DefaultRoute(Gid::FromIpv4(kGateway), kernel_.state_.addresses)};
   kernel_.changed = true;
-  Pass(KernelSide::kPollNs);
+  Pass(HostInterface::kPollNs);
   ASSERT_EQ(interface_.gid_table_size(), 2u);
   EXPECT_FALSE(Resolve(Ip(192, 168, 0, 1)).has_value());
   EXPECT_EQ(kernel_.solicited.back(), Gid::FromIpv4(kGateway));
@@ -145,7 +145,7 @@ TEST_F(InterfaceKernelTest, FollowsAddressesAndRoutes) {
   EXPECT_TRUE(interface_.IsOurs(frame, Gid::FromIpv4(kOurs)));
   kernel_.state_.addresses.erase(kernel_.state_.addresses.begin());
   kernel_.changed = true;
-  Pass(KernelSide::kPollNs);
+  Pass(HostInterface::kPollNs);
   EXPECT_FALSE(interface_.IsOurs(frame, Gid::FromIpv4(kOurs)));
   EXPECT_EQ(interface_.QueryGid(0).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(*interface_.QueryGid(1), Gid::FromIpv4(kOurs + 9));
@@ -156,13 +156,13 @@ TEST_F(InterfaceKernelTest, AnAddressThatWasOursIsFoundWhereItWent) {
   constexpr uint32_t kService = kOurs + 9;
   kernel_.state_.addresses.push_back(InterfaceAddress::Ipv4(kService));
   kernel_.changed = true;
-  Pass(KernelSide::kPollNs);
+  Pass(HostInterface::kPollNs);
   const auto own = Handle(kService);
   ASSERT_TRUE(own.ok()) << own.status();
   EXPECT_EQ(own->link->Load().mac, kOurMac);
   kernel_.state_.addresses.pop_back();
   kernel_.changed = true;
-  Pass(KernelSide::kPollNs);
+  Pass(HostInterface::kPollNs);
   EXPECT_FALSE(own->link->Load().resolved) << "whoever keeps a handle is told";
   const auto away = Handle(kService);
   ASSERT_TRUE(away.ok()) << away.status();
@@ -176,7 +176,7 @@ TEST_F(InterfaceKernelTest, LoopbackFollowsTheMacAddress) {
   ASSERT_TRUE(before.ok());
   kernel_.state_.mac = {2, 0, 0, 0, 0, 7};
   kernel_.changed = true;
-  Pass(KernelSide::kPollNs);
+  Pass(HostInterface::kPollNs);
   EXPECT_EQ(before->link->Load().mac, kernel_.state_.mac);
   const auto after = Handle(kOurs);
   ASSERT_TRUE(after.ok());
@@ -188,12 +188,12 @@ TEST_F(InterfaceKernelTest, AnAddressThatBecameOursNeedsNoTimer) {
   const auto remote = Handle(kPeer);
   ASSERT_TRUE(remote.ok());
   kernel_.news = {{Gid::FromIpv4(kPeer), kPeerMac}};
-  Pass(KernelSide::kPollNs);
+  Pass(HostInterface::kPollNs);
   ASSERT_EQ(StateOf(kPeer), NeighbourState::kReachable);
   interface_.Release(*remote);
   kernel_.state_.addresses.push_back(InterfaceAddress::Ipv4(kPeer));
   kernel_.changed = true;
-  Pass(KernelSide::kPollNs);
+  Pass(HostInterface::kPollNs);
   ASSERT_TRUE(Handle(kPeer).ok());
   now_ns_ += 3 * NeighbourTable::kReachableNs;
   transport::PollContext context = Context();
@@ -206,12 +206,12 @@ TEST_F(InterfaceKernelTest, AnAddressThatBecameOursNeedsNoTimer) {
 TEST_F(InterfaceKernelTest, NewsOfWhoHadAnAddressBeforeDoNotLeadLoopbackAway) {
   kernel_.state_.addresses.push_back(InterfaceAddress::Ipv4(kPeer));
   kernel_.changed = true;
-  Pass(KernelSide::kPollNs);
+  Pass(HostInterface::kPollNs);
   const auto own = Handle(kPeer);
   ASSERT_TRUE(own.ok()) << own.status();
   ASSERT_EQ(own->link->Load().mac, kOurMac);
   kernel_.news = {{Gid::FromIpv4(kPeer), kPeerMac}};
-  Pass(KernelSide::kPollNs);
+  Pass(HostInterface::kPollNs);
   EXPECT_EQ(own->link->Load().mac, kOurMac);
   EXPECT_EQ(StateOf(kPeer), NeighbourState::kPermanent);
 }

@@ -11,14 +11,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "stack/io/port/netlink.h"
-#include "stack/ip/kernel_side.h"
+#include "stack/ip/host_interface.h"
 
 namespace pollux::kernel {
 
 // Holds UDP port 4791 on the interface as well, without ever reading from it: a kernel that has a
 // socket there does not tell Pollux's peers that the port is unreachable. Workers that share the
 // interface have one each, of which the first holds the port.
-class KernelInterface final : public ip::KernelSide {
+class KernelInterface final : public ip::HostInterface {
  public:
   // NotFound (no such interface), AlreadyExists (UDP port 4791 is taken on it: Linux's soft-RoCE,
   // or another Pollux), Internal (the kernel refuses).

@@ -109,7 +109,7 @@ TEST_P(ReliableDrainTest, LossesAreMadeGoodWhileItDrains) {
   pair_.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
     pair_.now_ns += 1000;
     const bool lose = from_a && packet.info->operation == Operation::kSend && ++lost <= 3;
-    return lose ? Fate::kDrop : Fate::kDeliver;
+    return lose ? PacketAction::kDrop : PacketAction::kDeliver;
   };
   Send(1);
   pair_.Run();
@@ -154,7 +154,7 @@ TEST_P(ReliableDrainTest, PathAndRetriesChangeInBetween) {
     reads += packet.info->operation == Operation::kReadRequest;
     reads -= packet.info->operation == Operation::kReadResponse;
     most_reads = std::max(most_reads, reads);
-    return Fate::kDeliver;
+    return PacketAction::kDeliver;
   };
   const auto remote = reinterpret_cast<uint64_t>(pair_.b.memory.data());
   for (uint64_t i = 2; i < 5; ++i) {
@@ -165,7 +165,7 @@ TEST_P(ReliableDrainTest, PathAndRetriesChangeInBetween) {
   EXPECT_EQ(to_new, 3);
   EXPECT_EQ(most_reads, 1) << "the initiator depth is the new one";
   // The peer is gone: the new retry count holds.
-  pair_.hook = [](bool, const wire::RocePacket&, rte_mbuf*) { return Fate::kDrop; };
+  pair_.hook = [](bool, const wire::RocePacket&, rte_mbuf*) { return PacketAction::kDrop; };
   Send(5);
   pair_.RunToEnd();
   EXPECT_EQ(pair_.a.counters.local_ack_timeout_err, 3u);
@@ -174,7 +174,7 @@ TEST_P(ReliableDrainTest, PathAndRetriesChangeInBetween) {
 
 TEST_P(ReliableDrainTest, AFailureEndsTheDraining) {
   Send(1);
-  pair_.hook = [](bool, const wire::RocePacket&, rte_mbuf*) { return Fate::kDrop; };
+  pair_.hook = [](bool, const wire::RocePacket&, rte_mbuf*) { return PacketAction::kDrop; };
   pair_.Run();
   ASSERT_TRUE(Drain().ok());
   pair_.RunToEnd();

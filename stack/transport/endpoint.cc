@@ -26,13 +26,13 @@ Endpoint::Endpoint(Qpn qpn, verbs::QueuePairInitAttr init, verbs::ActiveList* ac
                    verbs::EventList* events, const DcqcnParameters* dcqcn)
     : qp(qpn, std::move(init), active, events),
       transport_(TransportOf(qp.type())),
-      rc_requester_(&qp, &journal_),
-      rc_responder_(&qp, &journal_),
-      uc_(&qp, &journal_),
-      ud_(&qp, &journal_) {
+      rc_requester_(&qp, &diagnostics_),
+      rc_responder_(&qp, &diagnostics_),
+      uc_(&qp, &diagnostics_),
+      ud_(&qp, &diagnostics_) {
   qp.transport = this;
   if (dcqcn == nullptr || qpn == kGsiQpn) return;
-  congestion_ = std::make_unique<Congestion>(dcqcn, &journal_);
+  congestion_ = std::make_unique<Congestion>(dcqcn, &diagnostics_);
   qp.data_ecn = wire::kEct0;
 }
 
@@ -42,7 +42,7 @@ Endpoint* Endpoint::Of(verbs::QueuePair* queue_pair) {
 
 void Endpoint::Prefetch(bool sends) const {
   PrefetchLines(&qp.attr, &qp + 1);
-  journal_.Prefetch();
+  diagnostics_.Prefetch();
   if (sends) {
     rc_requester_.Prefetch();
     rc_responder_.PrefetchOwed();
@@ -53,7 +53,7 @@ void Endpoint::Prefetch(bool sends) const {
 }
 
 absl::Status Endpoint::Modify(const ibv_qp_attr& change, int mask, PollContext& context) {
-  journal_.Begin(context.now_ns);
+  diagnostics_.Begin(context.now_ns);
   const ibv_qp_state before = qp.state();
   if (absl::Status status = qp.Modify(change, mask); !status.ok()) return status;
   const ibv_qp_state after = qp.state();
@@ -63,10 +63,10 @@ absl::Status Endpoint::Modify(const ibv_qp_attr& change, int mask, PollContext& 
   }
   // What the user asks for is no failure.
   noted_state_ = after;
-  journal_.State(after);
+  diagnostics_.State(after);
   switch (after) {
     case IBV_QPS_RTR:
-      if (congestion_ != nullptr) *congestion_ = Congestion(congestion_->parameters, &journal_);
+      if (congestion_ != nullptr) *congestion_ = Congestion(congestion_->parameters, &diagnostics_);
       EnterRtr();
       break;
     case IBV_QPS_RTS:
@@ -121,7 +121,7 @@ void Endpoint::CheckDrained() {
   if (state == noted_state_) [[likely]]
     return;
   noted_state_ = state;
-  journal_.State(state);
+  diagnostics_.State(state);
   failed_ |= state == IBV_QPS_ERR;
 }
 
@@ -143,12 +143,12 @@ void Endpoint::CheckDrained() {
 }
 
 void Endpoint::OnPacket(const wire::RocePacket& packet, PollContext& context) {
-  journal_.Begin(context.now_ns);
+  diagnostics_.Begin(context.now_ns);
   if (const Drop reason = ReasonToDrop(packet); reason != Drop::kCount) {
-    journal_.Dropped(packet, reason, context);
+    diagnostics_.Dropped(packet, reason, context);
     return;
   }
-  journal_.Received(packet);
+  diagnostics_.Received(packet);
   if (packet.info->transport == wire::Transport::kCnp) {
     OnCnp(context);
     return;
@@ -169,15 +169,15 @@ void Endpoint::OnPacket(const wire::RocePacket& packet, PollContext& context) {
 
 void Endpoint::OnCnp(PollContext& context) {
   if (congestion_ == nullptr) {
-    journal_.Count(&Counters::rp_cnp_ignored, context);
+    diagnostics_.Count(&Counters::rp_cnp_ignored, context);
     return;
   }
-  journal_.Count(&Counters::rp_cnp_handled, context);
+  diagnostics_.Count(&Counters::rp_cnp_handled, context);
   congestion_->reaction.OnCnp(context.now_ns);
 }
 
 void Endpoint::OnMarked(const wire::RocePacket& packet, PollContext& context) {
-  journal_.Count(&Counters::np_ecn_marked_roce_packets, context);
+  diagnostics_.Count(&Counters::np_ecn_marked_roce_packets, context);
   if (congestion_ == nullptr) return;
   const Qpn remote = qp.type() == IBV_QPT_UD ? packet.deth().source_qpn : Qpn{qp.attr.dest_qp_num};
   congestion_->notification.OnMarked(packet, qp.qpn(), remote, context);
@@ -185,12 +185,12 @@ void Endpoint::OnMarked(const wire::RocePacket& packet, PollContext& context) {
 
 bool Endpoint::Acknowledge(PollContext& context) {
   if (qp.state() != IBV_QPS_RTR && !qp.sends()) return true;
-  journal_.Begin(context.now_ns);
+  diagnostics_.Begin(context.now_ns);
   return rc_responder_.Acknowledge(context);
 }
 
 bool Endpoint::Transmit(PollContext& context, int budget, RcResponder::Owed owed) {
-  journal_.Begin(context.now_ns);
+  diagnostics_.Begin(context.now_ns);
   const bool more =
       congestion_ == nullptr ? Send(context, budget, owed) : SendPaced(context, budget, owed);
   NoteState();
@@ -234,7 +234,7 @@ bool Endpoint::SendPaced(PollContext& context, int budget, RcResponder::Owed owe
 
 void Endpoint::AcknowledgeAtLast(PollContext& context) {
   if (qp.type() != IBV_QPT_RC || (qp.state() != IBV_QPS_RTR && !qp.sends())) return;
-  journal_.Begin(context.now_ns);
+  diagnostics_.Begin(context.now_ns);
   rc_responder_.AcknowledgeAtLast(context);
   if (qp.state() == IBV_QPS_ERR) rc_requester_.Stop();
   NoteState();
@@ -255,7 +255,7 @@ uint64_t Endpoint::SeldomDeadlineNs() const {
 
 void Endpoint::OnDeadline(PollContext& context) {
   if (deadline_ns() > context.now_ns) return;
-  journal_.Begin(context.now_ns);
+  diagnostics_.Begin(context.now_ns);
   if (congestion_ != nullptr && congestion_->wait_until_ns <= context.now_ns) {
     congestion_->wait_until_ns = kNever;
     qp.Activate();

@@ -14,7 +14,7 @@
 #include "stack/transport/congestion/notification_point.h"
 #include "stack/transport/congestion/reaction_point.h"
 #include "stack/transport/diagnostics/counters.h"
-#include "stack/transport/diagnostics/journal.h"
+#include "stack/transport/diagnostics/qp_diagnostics.h"
 #include "stack/transport/message/egress.h"
 #include "stack/transport/rc/rc_requester.h"
 #include "stack/transport/rc/rc_responder.h"
@@ -75,7 +75,7 @@ class Endpoint {
   // cold, and would come in one line after the other. `sends`: a packet of the requester's.
   void Prefetch(bool sends) const;
 
-  const Journal& journal() const { return journal_; }
+  const QpDiagnostics& diagnostics() const { return diagnostics_; }
   // Whether the queue pair has entered IBV_QPS_ERR by itself, for an error of the transport's; true
   // once. The engine looks at it after each call.
   bool TakeFailure() { return failed_ && std::exchange(failed_, false); }
@@ -84,8 +84,8 @@ class Endpoint {
 
  private:
   struct Congestion {
-    Congestion(const DcqcnParameters* dcqcn, Journal* journal)
-        : parameters(dcqcn), notification(dcqcn, journal), reaction(dcqcn) {}
+    Congestion(const DcqcnParameters* dcqcn, QpDiagnostics* diagnostics)
+        : parameters(dcqcn), notification(dcqcn, diagnostics), reaction(dcqcn) {}
     const DcqcnParameters* parameters;
     NotificationPoint notification;
     ReactionPoint reaction;
@@ -107,7 +107,7 @@ class Endpoint {
   ibv_qp_state noted_state_ = IBV_QPS_RESET;
   bool failed_ = false;
   std::unique_ptr<Congestion> congestion_;  // null: off
-  Journal journal_;
+  QpDiagnostics diagnostics_;
   alignas(64) RcRequester rc_requester_;
   alignas(64) RcResponder rc_responder_;
   Uc uc_;

@@ -25,7 +25,7 @@ TEST(EndpointTest, PkeysMustMatch) {
     uint8_t* bytes = rte_pktmbuf_mtod(frame, uint8_t*);
     StoreBe16(bytes + packet.bth_offset + 2, 0x8001);
     wire::EmitIcrc(wire::ComputeIcrc(packet), bytes + packet.icrc_offset);
-    return Fate::kDeliver;
+    return PacketAction::kDeliver;
   };
   pair.b.PostRecv(1, pair.b.memory.data(), 64);
   pair.a.PostSend(IBV_WR_SEND, 1, pair.a.memory.data(), 64);
@@ -38,7 +38,7 @@ TEST(EndpointTest, OpcodesOfAnotherTransportAreDropped) {
   pair.hook = [](bool, const wire::RocePacket& packet, rte_mbuf* frame) {
     uint8_t* bytes = rte_pktmbuf_mtod(frame, uint8_t*);
     bytes[packet.bth_offset] = static_cast<uint8_t>(wire::Opcode::kUcSendOnly);
-    return Fate::kDeliver;
+    return PacketAction::kDeliver;
   };
   pair.b.PostRecv(1, pair.b.memory.data(), 64);
   pair.a.PostSend(IBV_WR_SEND, 1, pair.a.memory.data(), 64);
@@ -73,7 +73,7 @@ TEST(EndpointTest, ErrorInTheMidstOfATransferFlushes) {
       PollContext context = pair.a.context(pair.now_ns);
       EXPECT_TRUE(pair.a.endpoint->Modify(attr, IBV_QP_STATE, context).ok());
     }
-    return Fate::kDeliver;
+    return PacketAction::kDeliver;
   };
   pair.RunToEnd();
   const std::vector<ibv_wc> all = pair.a.Poll();

@@ -24,7 +24,7 @@ TEST_F(PlantedFaultTest, IcrcUnchecked) {
   planted_fault = Fault::kIcrcUnchecked;
   pair_.hook = [](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
     if (from_a) rte_pktmbuf_mtod(frame, uint8_t*)[packet.payload_offset] ^= 1;
-    return Fate::kDeliver;
+    return PacketAction::kDeliver;
   };
   pair_.a.PostSend(IBV_WR_RDMA_WRITE, 1, pair_.a.memory.data(), 100,
                    reinterpret_cast<uint64_t>(pair_.b.memory.data()), pair_.b.key);
@@ -36,7 +36,7 @@ TEST_F(PlantedFaultTest, PsnOffByOne) {
   planted_fault = Fault::kPsnOffByOne;
   int frames = 0;
   pair_.hook = [&](bool from_a, const wire::RocePacket&, rte_mbuf*) {
-    return from_a && ++frames == 2 ? Fate::kDrop : Fate::kDeliver;
+    return from_a && ++frames == 2 ? PacketAction::kDrop : PacketAction::kDeliver;
   };
   for (int i = 0; i < 3; ++i) {
     pair_.b.PostRecv(i, pair_.b.memory.data(), 10);
@@ -80,7 +80,7 @@ TEST_F(PlantedFaultTest, FenceIgnored) {
   pair_.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
     answered |= !from_a;
     fenced_before_answer |= !answered && packet.info->operation == wire::Operation::kWrite;
-    return Fate::kDeliver;
+    return PacketAction::kDeliver;
   };
   pair_.a.PostSend(IBV_WR_RDMA_READ, 1, pair_.a.memory.data(), 10, remote, pair_.b.key);
   pair_.a.PostSend(IBV_WR_RDMA_WRITE, 2, pair_.a.memory.data(), 10, remote, pair_.b.key,
@@ -119,7 +119,7 @@ TEST(PlantedFaultOfMsnTest, NotWrapped) {
   std::vector<uint32_t> numbers;
   pair.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
     if (!from_a) numbers.push_back(packet.aeth().msn);
-    return Fate::kDeliver;
+    return PacketAction::kDeliver;
   };
   pair.b.PostRecv(1, pair.b.memory.data(), 10);
   pair.a.PostSend(IBV_WR_SEND, 1, pair.a.memory.data(), 10);
@@ -133,7 +133,7 @@ TEST(PlantedFaultOfUcTest, GapUnnoticed) {
   planted_fault = Fault::kGapUnnoticed;
   int frames = 0;
   pair.hook = [&](bool, const wire::RocePacket&, rte_mbuf*) {
-    return ++frames == 2 ? Fate::kDrop : Fate::kDeliver;
+    return ++frames == 2 ? PacketAction::kDrop : PacketAction::kDeliver;
   };
   pair.b.PostRecv(1, pair.b.memory.data(), 4096);
   pair.a.PostSend(IBV_WR_SEND, 1, pair.a.memory.data(), 4096);

@@ -54,7 +54,7 @@ TEST(SharedReceiveRcTest, InErrorOnlyWhatWasTakenIsFlushed) {
   // The second packet of the message never comes.
   int frames = 0;
   pair.hook = [&](bool from_a, const wire::RocePacket&, rte_mbuf*) {
-    return from_a && ++frames > 1 ? Fate::kDrop : Fate::kDeliver;
+    return from_a && ++frames > 1 ? PacketAction::kDrop : PacketAction::kDeliver;
   };
   pair.a.PostSend(IBV_WR_SEND, 1, pair.a.memory.data(), 5000);
   pair.Run();

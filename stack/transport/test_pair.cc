@@ -183,9 +183,9 @@ bool TestPair::Deliver(TestNode& from, TestNode& to) {
   };
   wire::RocePacket packet;
   EXPECT_EQ(parse(&packet), wire::ParseResult::kOk);
-  const Fate fate = hook ? hook(&from == &a, packet, frame) : Fate::kDeliver;
+  const PacketAction action = hook ? hook(&from == &a, packet, frame) : PacketAction::kDeliver;
   // The hook may have written into the frame.
-  const int times = fate == Fate::kDrop ? 0 : fate == Fate::kDuplicate ? 2 : 1;
+  const int times = action == PacketAction::kDrop ? 0 : action == PacketAction::kDuplicate ? 2 : 1;
   for (int i = 0; i < times; ++i) {
     PollContext context = to.context(now_ns);
     ++to.counters.rcvd_pkts;

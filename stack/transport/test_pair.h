@@ -18,7 +18,7 @@ namespace pollux::transport {
 void InitEalForTest();
 
 // What a hook makes of a frame.
-enum class Fate { kDeliver, kDrop, kDuplicate };
+enum class PacketAction { kDeliver, kDrop, kDuplicate };
 
 // One side: an endpoint and everything that a worker would give it.
 class TestNode : public io::Link {
@@ -89,7 +89,7 @@ class TestPair {
   uint64_t now_ns = 1'000'000;
   TestNode a, b;
   // Called for each frame; `from_a` tells the direction.
-  std::function<Fate(bool from_a, const wire::RocePacket&, rte_mbuf*)> hook;
+  std::function<PacketAction(bool from_a, const wire::RocePacket&, rte_mbuf*)> hook;
 
  private:
   bool Deliver(TestNode& from, TestNode& to);

@@ -23,7 +23,7 @@ void Uc::ResumeSending() {
 }
 
 void Uc::DropMessage(Drop reason, PollContext& context) {
-  journal_->Count(reason, context);
+  diagnostics_->Count(reason, context);
   message_.Reset();
 }
 
@@ -35,7 +35,7 @@ void Uc::OnPacket(const wire::RocePacket& packet, PollContext& context) {
   // Whatever is missing, the message that it belonged to is lost. What begins another is taken from
   // where it begins.
   if (packet.bth.psn != expected_psn_ && !Planted(Fault::kGapUnnoticed)) {
-    journal_->Count(&Counters::out_of_seq_request, context);
+    diagnostics_->Count(&Counters::out_of_seq_request, context);
     message_.Reset();
   }
   expected_psn_ = packet.bth.psn + 1;
@@ -62,7 +62,7 @@ void Uc::OnPacket(const wire::RocePacket& packet, PollContext& context) {
       break;
     case Result::kReceiveFault:
     case Result::kInvalidateFault:  // UC has no such opcode
-      journal_->Event(IBV_EVENT_QP_FATAL);
+      diagnostics_->Event(IBV_EVENT_QP_FATAL);
       qp_->RaiseEvent(IBV_EVENT_QP_FATAL);
       qp_->EnterError();
       break;
@@ -99,7 +99,7 @@ bool Uc::SendNext(PollContext& context) {
   next_psn_ += 1;
   if (++packet_ < wqe.packets) return true;
   packet_ = 0;
-  if (!wqe.is_write()) journal_->Count(&Counters::rdma_sends, context);
+  if (!wqe.is_write()) diagnostics_->Count(&Counters::rdma_sends, context);
   qp_->FinishSend(IBV_WC_SUCCESS);
   return true;
 }

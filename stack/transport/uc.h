@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "stack/base/types.h"
-#include "stack/transport/diagnostics/journal.h"
+#include "stack/transport/diagnostics/qp_diagnostics.h"
 #include "stack/transport/message/inbound_message.h"
 #include "stack/transport/message/packet_builder.h"
 #include "stack/transport/message/poll_context.h"
@@ -18,8 +18,8 @@ namespace pollux::transport {
 // the next message begins. Owned by one worker. Source: IB specification 9.8.2.
 class Uc {
  public:
-  Uc(verbs::QueuePair* qp, Journal* journal)
-      : qp_(qp), journal_(journal), message_(qp, journal), builder_(journal) {}
+  Uc(verbs::QueuePair* qp, QpDiagnostics* diagnostics)
+      : qp_(qp), diagnostics_(diagnostics), message_(qp, diagnostics), builder_(diagnostics) {}
 
   // Takes the attributes of the transition to RTR, and of the one to RTS.
   void StartReceiving();
@@ -40,7 +40,7 @@ class Uc {
   void DropMessage(Drop reason, PollContext& context);
 
   verbs::QueuePair* qp_;
-  Journal* journal_;
+  QpDiagnostics* diagnostics_;
   InboundMessage message_;
   Psn expected_psn_;
   bool communication_established_ = false;

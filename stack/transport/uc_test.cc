@@ -18,7 +18,7 @@ class UcTest : public ::testing::Test {
   // Drops frame number `n` (from 0) of those that a sends.
   void Lose(int n) {
     pair_.hook = [n, count = 0](bool, const wire::RocePacket&, rte_mbuf*) mutable {
-      return count++ == n ? Fate::kDrop : Fate::kDeliver;
+      return count++ == n ? PacketAction::kDrop : PacketAction::kDeliver;
     };
   }
   TestPair pair_{IBV_QPT_UC};
@@ -45,7 +45,7 @@ TEST_F(UcTest, SendOfEverySize) {
 TEST_F(UcTest, NothingIsEverAnswered) {
   pair_.hook = [](bool from_a, const wire::RocePacket&, rte_mbuf*) {
     EXPECT_TRUE(from_a);
-    return Fate::kDeliver;
+    return PacketAction::kDeliver;
   };
   pair_.b.PostRecv(1, pair_.b.memory.data(), 64);
   pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), 64);

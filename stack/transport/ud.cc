@@ -23,15 +23,15 @@ constexpr uint8_t kUdpOverIpv4 = 8 | 2;
 void Ud::OnPacket(const wire::RocePacket& packet, PollContext& context) {
   const wire::Deth deth = packet.deth();
   if (deth.qkey != qp_->attr.qkey) {
-    journal_->Count(Drop::kBadQkey, context);
+    diagnostics_->Count(Drop::kBadQkey, context);
     return;
   }
   if (!qp_->TakeRecv()) {
-    journal_->Count(Drop::kNoReceive, context);
+    diagnostics_->Count(Drop::kNoReceive, context);
     return;
   }
   if (qp_->recv().length < kGrhBytes + packet.payload_length) {
-    journal_->Count(Drop::kReceiveTooSmall, context);
+    diagnostics_->Count(Drop::kReceiveTooSmall, context);
     return;
   }
   uint8_t grh[kGrhBytes] = {};
@@ -51,7 +51,7 @@ void Ud::OnPacket(const wire::RocePacket& packet, PollContext& context) {
       !Scatter(pd, sge, num_sge, kGrhBytes, packet.payload(), packet.payload_length)) {
     wc.status = IBV_WC_LOC_PROT_ERR;
     qp_->CompleteRecv(wc);
-    journal_->Event(IBV_EVENT_QP_FATAL);
+    diagnostics_->Event(IBV_EVENT_QP_FATAL);
     qp_->RaiseEvent(IBV_EVENT_QP_FATAL);
     qp_->EnterError();
     return;
@@ -63,7 +63,7 @@ void Ud::OnPacket(const wire::RocePacket& packet, PollContext& context) {
     wc.wc_flags |= IBV_WC_WITH_IMM;
     wc.imm_data = packet.immediate_be();
   }
-  journal_->Count(&Counters::rdma_recvs, context);
+  diagnostics_->Count(&Counters::rdma_recvs, context);
   qp_->CompleteRecv(wc, packet.bth.solicited);
 }
 
@@ -102,7 +102,7 @@ bool Ud::SendHead(PollContext& context) {
   }
   builder_.Finish(context);
   psn_ += 1;
-  journal_->Count(&Counters::rdma_sends, context);
+  diagnostics_->Count(&Counters::rdma_sends, context);
   qp_->FinishSend(IBV_WC_SUCCESS);
   return true;
 }

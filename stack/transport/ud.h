@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "stack/base/types.h"
-#include "stack/transport/diagnostics/journal.h"
+#include "stack/transport/diagnostics/qp_diagnostics.h"
 #include "stack/transport/message/packet_builder.h"
 #include "stack/transport/message/poll_context.h"
 #include "stack/verbs/queue_pair.h"
@@ -20,7 +20,8 @@ inline constexpr uint32_t kGrhBytes = 40;
 // Owned by one worker.
 class Ud {
  public:
-  Ud(verbs::QueuePair* qp, Journal* journal) : qp_(qp), journal_(journal), builder_(journal) {}
+  Ud(verbs::QueuePair* qp, QpDiagnostics* diagnostics)
+      : qp_(qp), diagnostics_(diagnostics), builder_(diagnostics) {}
 
   void Start() { psn_ = Psn(qp_->attr.sq_psn); }
 
@@ -33,7 +34,7 @@ class Ud {
   bool SendHead(PollContext& context);
 
   verbs::QueuePair* qp_;
-  Journal* journal_;
+  QpDiagnostics* diagnostics_;
   PacketBuilder builder_;
   Psn psn_;
 };

@@ -33,7 +33,7 @@ void CompletionChannel::Announce(CompletionQueue* cq) {
   ring_[tail % kMaxQueues] = cq;
   tail_.store(tail + 1, std::memory_order_release);
   eventfd_write(fd_, 1);
-  bell_.Ring();
+  fd_waiter_.Ring();
 }
 
 CompletionQueue* CompletionChannel::GetEvent() {

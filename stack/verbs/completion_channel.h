@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "stack/base/bell.h"
+#include "stack/base/fd_waiter.h"
 
 namespace pollux::verbs {
 
@@ -33,7 +33,7 @@ class CompletionChannel {
   // was. It has to be armed again before it is announced again.
   CompletionQueue* GetEvent();
   // Rings with each announcement, for threads that wait for it by no other means.
-  Bell& bell() { return bell_; }
+  FdWaiter& fd_waiter() { return fd_waiter_; }
 
  private:
   friend class CompletionQueue;
@@ -45,7 +45,7 @@ class CompletionChannel {
   void Announce(CompletionQueue* cq);
 
   int fd_;
-  Bell bell_;
+  FdWaiter fd_waiter_;
   uint32_t queues_ = 0;
   std::atomic<uint32_t> head_{0}, tail_{0};
   std::array<CompletionQueue*, kMaxQueues> ring_{};

@@ -31,10 +31,10 @@ class CrcKernelTest : public ::testing::TestWithParam<CrcKernel> {
 };
 
 TEST_P(CrcKernelTest, AgreesWithZlibAtEveryShortLengthAndAlignment) {
-  constexpr size_t kAlignments = 65, kMost = 600;
-  const auto bytes = RandomBytes(kAlignments + kMost);
+  constexpr size_t kAlignments = 65, kMax = 600;
+  const auto bytes = RandomBytes(kAlignments + kMax);
   for (size_t start = 0; start < kAlignments; ++start) {
-    for (size_t n = 0; n <= kMost; ++n) {
+    for (size_t n = 0; n <= kMax; ++n) {
       const uint8_t* at = bytes.data() + start;
       ASSERT_EQ(Crc32By(GetParam(), 0x2144DF1C, at, n), Zlib(0x2144DF1C, at, n))
           << start << " " << n;
@@ -44,10 +44,10 @@ TEST_P(CrcKernelTest, AgreesWithZlibAtEveryShortLengthAndAlignment) {
 
 // Up to what no frame exceeds, from anywhere, in one piece and in several.
 TEST_P(CrcKernelTest, AgreesWithZlibAtEveryLengthInAnyPieces) {
-  constexpr size_t kMost = 5000, kAlignments = 64, kPieces = 4;
-  const auto bytes = RandomBytes(kAlignments + kMost);
+  constexpr size_t kMax = 5000, kAlignments = 64, kPieces = 4;
+  const auto bytes = RandomBytes(kAlignments + kMax);
   Random random(1);
-  for (size_t n = 0; n <= kMost; ++n) {
+  for (size_t n = 0; n <= kMax; ++n) {
     const uint8_t* at = bytes.data() + random.Below(kAlignments);
     const uint32_t start = random.Next32();
     const uint32_t expected = Zlib(start, at, n);

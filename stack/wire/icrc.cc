@@ -74,11 +74,11 @@ constexpr size_t HeaderBytes(uint8_t ip_version) {
 // Sixteen bytes that end `n` bytes into a packet are found `n` bytes into these: what of them
 // belongs to it; the running CRC of the ones that stand for the LRH, under its first four bytes;
 // and the header mask, behind which nothing is masked.
-constexpr size_t kMostHeaderBytes = kIpv6Bytes + kUdpBytes + kBthBytes;
+constexpr size_t kMaxHeaderBytes = kIpv6Bytes + kUdpBytes + kBthBytes;
 struct Windows {
   std::array<uint8_t, 2 * kBlock> inside{};
   std::array<uint8_t, 2 * kBlock> start{};
-  std::array<uint8_t, kBlock + kMostHeaderBytes + kBlock> mask{};
+  std::array<uint8_t, kBlock + kMaxHeaderBytes + kBlock> mask{};
 };
 
 template <size_t kBytes>

@@ -70,13 +70,13 @@ std::vector<IcrcChoice> ChoicesPossibleHere() {
 // Whatever a packet holds, however long it is and wherever it lies.
 TEST(IcrcTest, EveryKernelAndEveryChoiceGivesTheSame) {
   const std::vector<IcrcChoice> choices = ChoicesPossibleHere();
-  constexpr size_t kMost = 5000;
+  constexpr size_t kMax = 5000;
   constexpr size_t kBefore = 14;  // an Ethernet header
   constexpr size_t kAlignments = 64;
   Random random(1);
   for (uint8_t ip_version : {4, 6}) {
     const size_t header_bytes = (ip_version == 4 ? 20 : 40) + 8 + kBthBytes;
-    for (size_t bytes = header_bytes; bytes <= kMost; ++bytes) {
+    for (size_t bytes = header_bytes; bytes <= kMax; ++bytes) {
       const size_t room = kBefore + random.Below(kAlignments);
       std::vector<uint8_t> frame(room + bytes);
       for (uint8_t& byte : frame) byte = static_cast<uint8_t>(random.Next32());

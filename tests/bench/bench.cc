@@ -25,7 +25,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct BenchOptions {
-  uint64_t passes = tools::kLeastPasses;
+  uint64_t passes = tools::kMinPasses;
   bool json = false;
   bool ring_only = false;
   bool memory = false;

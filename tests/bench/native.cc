@@ -44,7 +44,7 @@ constexpr uint32_t kEveryUpTo = 8192;  // in bytes; of longer ones each
 // want too.
 constexpr useconds_t kNapUs = 100;
 
-constexpr uint32_t kMostBytes = 1u << 20;
+constexpr uint32_t kMaxBytes = 1u << 20;
 constexpr uint32_t kAddresses[] = {0xC0000201, 0xC0000202};
 
 enum Side : size_t { kServer, kClient };
@@ -72,10 +72,10 @@ absl::StatusOr<Asked> ParseOperands(const std::vector<std::string>& operands) {
   if (!asked.round_trip && operands[3] != "bw") {
     return absl::InvalidArgumentError(operands[3] + ": lat or bw");
   }
-  if (!absl::SimpleAtoi(operands[4], &asked.bytes) || asked.bytes == 0 ||
-      asked.bytes > kMostBytes || !absl::SimpleAtoi(operands[5], &asked.count) || asked.count < 2) {
+  if (!absl::SimpleAtoi(operands[4], &asked.bytes) || asked.bytes == 0 || asked.bytes > kMaxBytes ||
+      !absl::SimpleAtoi(operands[5], &asked.count) || asked.count < 2) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("BYTES are 1 to %u, COUNT at least 2", kMostBytes));
+        absl::StrFormat("BYTES are 1 to %u, COUNT at least 2", kMaxBytes));
   }
   return asked;
 }
@@ -83,7 +83,7 @@ absl::StatusOr<Asked> ParseOperands(const std::vector<std::string>& operands) {
 enum class Step : uint32_t { kStarted, kKnown, kReady, kFinished };
 
 // In memory that both processes share.
-struct Meeting {
+struct SharedState {
   std::array<VerbsPeer, 2> ends;
   std::array<std::atomic<Step>, 2> steps{};
 };
@@ -92,8 +92,8 @@ struct Meeting {
 class Program {
  public:
   // `other_process`: 0 where that ends this one with itself.
-  Program(const Asked& asked, Side side, Meeting& meeting, pid_t other_process)
-      : asked_(asked), side_(side), meeting_(meeting), other_process_(other_process) {}
+  Program(const Asked& asked, Side side, SharedState& shared_state, pid_t other_process)
+      : asked_(asked), side_(side), shared_state_(shared_state), other_process_(other_process) {}
 
   absl::Status Open();
   // Microseconds of the median round trip, or bytes a second.
@@ -135,7 +135,7 @@ class Program {
 
   const Asked& asked_;
   const Side side_;
-  Meeting& meeting_;
+  SharedState& shared_state_;
   const pid_t other_process_;
   engine::Clock clock_;
   std::unique_ptr<engine::Device> device_;
@@ -159,8 +159,8 @@ absl::Status Program::Open() {
 }
 
 absl::Status Program::Meet(Step step) {
-  meeting_.steps[side_].store(step, std::memory_order_release);
-  while (meeting_.steps[1 - side_].load(std::memory_order_acquire) < step) {
+  shared_state_.steps[side_].store(step, std::memory_order_release);
+  while (shared_state_.steps[1 - side_].load(std::memory_order_acquire) < step) {
     end_->worker.Poll(clock_.NowNs());
     if (step != Step::kFinished) usleep(kNapUs);
     siginfo_t ended{};
@@ -175,9 +175,9 @@ absl::Status Program::Meet(Step step) {
 }
 
 absl::StatusOr<double> Program::Run() {
-  meeting_.ends[side_] = end_->ToPeer();
+  shared_state_.ends[side_] = end_->ToPeer();
   if (absl::Status status = Meet(Step::kKnown); !status.ok()) return status;
-  peer_ = meeting_.ends[1 - side_];
+  peer_ = shared_state_.ends[1 - side_];
   ibv_qp_attr attr = ReliableAttributes(*device_, peer_.gid, peer_.mtu);
   attr.max_rd_atomic = attr.max_dest_rd_atomic = verbs::kMaxRdAtomic;
   absl::Status connected = sim::BringToRts(end_->worker, end_->qp, peer_.qpn, attr);
@@ -271,13 +271,14 @@ void Program::TakeStream() {
   }
 }
 
-absl::StatusOr<double> RunSide(const Asked& asked, Side side, Meeting& meeting, pid_t other) {
+absl::StatusOr<double> RunSide(const Asked& asked, Side side, SharedState& shared_state,
+                               pid_t other) {
   const std::vector<int> cpus = tools::UsableCpus();
-  if (cpus.size() >= meeting.steps.size() && !tools::PinThread(cpus[side])) {
+  if (cpus.size() >= shared_state.steps.size() && !tools::PinThread(cpus[side])) {
     return absl::UnavailableError(absl::StrCat("CPU ", cpus[side], " was taken away meanwhile"));
   }
   if (absl::Status status = engine::InitEal({}); !status.ok()) return status;
-  Program program(asked, side, meeting, other);
+  Program program(asked, side, shared_state, other);
   if (absl::Status status = program.Open(); !status.ok()) return status;
   const absl::StatusOr<double> figure = program.Run();
   program.Close();
@@ -292,16 +293,16 @@ int Tell(const absl::Status& status) {
 
 absl::Status RunBoth(const Asked& asked) {
   void* const shared =
-      mmap(nullptr, sizeof(Meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+      mmap(nullptr, sizeof(SharedState), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) return absl::ErrnoToStatus(errno, "memory for two processes");
-  auto* const meeting = new (shared) Meeting();
+  auto* const shared_state = new (shared) SharedState();
   const pid_t server = fork();
   if (server < 0) return absl::ErrnoToStatus(errno, "a process for the server");
   if (server == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    _exit(Tell(RunSide(asked, kServer, *meeting, 0).status()));
+    _exit(Tell(RunSide(asked, kServer, *shared_state, 0).status()));
   }
-  const absl::StatusOr<double> figure = RunSide(asked, kClient, *meeting, server);
+  const absl::StatusOr<double> figure = RunSide(asked, kClient, *shared_state, server);
   if (!figure.ok()) kill(server, SIGKILL);
   waitpid(server, nullptr, 0);
   if (figure.ok()) std::printf("%.6g\n", *figure);

@@ -139,7 +139,7 @@ absl::Status ScalePass(Wire wire, double scale, Figures& figures) {
 absl::Status SizePass(Wire wire, double scale, Figures& figures) {
   constexpr uint32_t kUnderWay = 4u << 20;
   constexpr double kBytes = 512u << 20;
-  constexpr double kMostMessages = 500'000;
+  constexpr double kMaxMessages = 500'000;
   absl::StatusOr<engine::Device::Pair> opened = OpenWire(wire);
   if (!opened.ok()) return opened.status();
   {
@@ -151,7 +151,7 @@ absl::Status SizePass(Wire wire, double scale, Figures& figures) {
           std::pair("READ", IBV_WR_RDMA_READ)}) {
       for (const uint32_t bytes : kSizes) {
         const uint32_t window = std::clamp(kUnderWay / bytes, 4u, kWindow);
-        const double messages = std::min(kMostMessages, kBytes / bytes) * scale;
+        const double messages = std::min(kMaxMessages, kBytes / bytes) * scale;
         const auto count = std::max<uint64_t>(window, static_cast<uint64_t>(messages));
         figures.Record(SizeFigure(name, bytes), "Gb/s",
                        (*pair)->PerSecond(opcode, bytes, count, window) * bytes * 8e-9);

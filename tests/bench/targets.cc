@@ -49,7 +49,7 @@ constexpr Target kTargets[] = {
     {"0.1 % loss / none", "WRITE 1 MiB, 0.1 % loss", "WRITE 1 MiB, no loss", 0.8, kAtLeast, {}},
     {"1 % loss / none", "WRITE 1 MiB, 1 % loss", "WRITE 1 MiB, no loss", 0.4, kAtLeast, {}},
     {"5 % loss / none", "WRITE 1 MiB, 5 % loss", "WRITE 1 MiB, no loss", 0.1, kAtLeast, {}},
-    {kBulkShare, kBulkBesideSmall, kBulkAlone, tools::kLeastBulkShare, kAtLeast, {}},
+    {kBulkShare, kBulkBesideSmall, kBulkAlone, tools::kMinBulkShare, kAtLeast, {}},
     {"small messages beside bulk / alone, p99",
      "1,000 small messages beside bulk, p99",
      "1,000 small messages alone, p99",

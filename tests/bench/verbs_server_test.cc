@@ -12,7 +12,7 @@
 #include "cm/manager.h"
 #include "stack/engine/eal.h"
 #include "tests/sim/simulation.h"
-#include "tools/bench/greeting.h"
+#include "tools/bench/peer_handshake.h"
 #include "tools/common/verbs_connection.h"
 
 namespace pollux::tools {

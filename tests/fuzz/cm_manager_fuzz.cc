@@ -9,7 +9,7 @@
 #include <set>
 #include <span>
 
-#include "cm/connection/fake_world.h"
+#include "cm/connection/fake_network.h"
 #include "cm/connection/manager_impl.h"
 #include "cm/manager.h"
 
@@ -30,9 +30,9 @@ class Peers {
     if (!server_->Listen(listener_, kPort).ok()) abort();
     client_id_ = *client_->CreateId(RDMA_PS_TCP, [this](const Event& event) { OnEvent(event); });
     if (!client_->ResolveAddr(client_id_, {Gid::FromIpv4(kServerAddress), kPort}, 1).ok()) abort();
-    world_.Run(FakeWorld::kFlightNs);
+    world_.Run(FakeNetwork::kFlightNs);
     client_->BindQp(client_id_, nullptr, &client_qp_.qp, 0, [](absl::Status) {});
-    world_.Run(FakeWorld::kFlightNs);
+    world_.Run(FakeNetwork::kFlightNs);
   }
 
   // The communication IDs cannot be guessed, so those of the latest real message stand in for the
@@ -51,16 +51,16 @@ class Peers {
     FakeEnvironment* to = to_server ? server_environment_ : client_environment_;
     const Gid from = Gid::FromIpv4(to_server ? kClientAddress : kServerAddress);
     to->Receive(from, bytes.size() < kMadBytes ? bytes : std::span<const uint8_t>(mad));
-    world_.Run(FakeWorld::kFlightNs * 10);
+    world_.Run(FakeNetwork::kFlightNs * 10);
   }
 
   void End() {
     client_->DestroyId(client_id_);
     // What is on its way arrives, and nothing follows: no more identifiers come.
-    world_.network = [](const Datagram&) { return 0; };
-    world_.Run(10 * FakeWorld::kFlightNs);
+    world_.copies_of = [](const Datagram&) { return 0; };
+    world_.Run(10 * FakeNetwork::kFlightNs);
     for (Id* id : ids_) server_->DestroyId(id);
-    world_.Run(5000 * FakeWorld::kSecond);
+    world_.Run(5000 * FakeNetwork::kSecond);
     if (client_->size() != 0 || server_->size() != 1) abort();
   }
 
@@ -81,7 +81,7 @@ class Peers {
     });
   }
 
-  FakeWorld world_;
+  FakeNetwork world_;
   FakeEnvironment* server_environment_ =
       new FakeEnvironment(&world_, Gid::FromIpv4(kServerAddress));
   FakeEnvironment* client_environment_ =

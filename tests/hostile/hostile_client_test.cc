@@ -233,11 +233,11 @@ TEST_F(HostileClientTest, MoreConnectionsThanThereMayBe) {
 // RFC 8797 section 5.1 then says how large a reply may be.
 TEST_F(HostileClientTest, PrivateDataInOddPlaces) {
   StartHostile();
-  static constexpr size_t kMost = 56;  // of a REQ, behind the CMA header
+  static constexpr size_t kMax = 56;  // of a REQ, behind the CMA header
   const std::vector<uint8_t> good = {0xF6, 0xAB, 0x0E, 0x18, 1, 0, 7, 7};
   const auto behind = [](std::vector<uint8_t> first, const std::vector<uint8_t>& data) {
     first.insert(first.end(), data.begin(), data.end());
-    first.resize(std::min(first.size(), kMost));
+    first.resize(std::min(first.size(), kMax));
     return first;
   };
   std::vector<uint8_t> reversed = good, version = good;
@@ -245,14 +245,14 @@ TEST_F(HostileClientTest, PrivateDataInOddPlaces) {
   version[4] = 2;
   const std::tuple<const char*, std::vector<uint8_t>, bool> cases[] = {
       {"in front", good, true},
-      {"at the end", behind(std::vector<uint8_t>(kMost - good.size(), 0xF6), good), true},
+      {"at the end", behind(std::vector<uint8_t>(kMax - good.size(), 0xF6), good), true},
       {"at no multiple of four", behind({0xF6, 0xAB, 0x0E}, good), true},
       {"behind what has another version", behind(version, good), true},
       {"none", {}, false},
-      {"a byte past the end", behind(std::vector<uint8_t>(kMost - good.size() + 1), good), false},
+      {"a byte past the end", behind(std::vector<uint8_t>(kMax - good.size() + 1), good), false},
       {"of another byte order", reversed, false},
       {"of another version", version, false},
-      {"all ones", std::vector<uint8_t>(kMost, 0xFF), false},
+      {"all ones", std::vector<uint8_t>(kMax, 0xFF), false},
   };
   for (const auto& [what, data, is_found] : cases) {
     SCOPED_TRACE(what);

@@ -21,7 +21,7 @@ namespace pollux::sim {
 namespace {
 
 constexpr uint32_t kAreaBytes = 1 << 16;  // a flipped bit of an address often stays inside
-constexpr uint32_t kMostBytes = 2500;     // three packets
+constexpr uint32_t kMaxBytes = 2500;      // three packets
 constexpr uint32_t kWords = 64;           // atomics are of the first
 constexpr uint64_t kOperations = 300;
 constexpr uint64_t kReceives = 4;
@@ -71,8 +71,8 @@ class Target : public engine::Poller {
   void PostReceives() {
     while (receives_posted_ < received + kReceives) {
       uint8_t* const at = Buffer(receives_posted_);
-      std::fill_n(at, kMostBytes, uint8_t{0});
-      ibv_sge sge{Address(at), kMostBytes, received_key_};
+      std::fill_n(at, kMaxBytes, uint8_t{0});
+      ibv_sge sge{Address(at), kMaxBytes, received_key_};
       ibv_recv_wr wr{};
       wr.sg_list = &sge;
       wr.num_sge = 1;
@@ -118,7 +118,7 @@ class Target : public engine::Poller {
 
  private:
   uint8_t* Buffer(uint64_t number) {
-    return received_.data() + number % kReceives * size_t{kMostBytes};
+    return received_.data() + number % kReceives * size_t{kMaxBytes};
   }
   void CheckWritten() {
     if (written == written_before_) return;
@@ -143,7 +143,7 @@ class Target : public engine::Poller {
   std::vector<uint8_t> written_before_ = std::vector<uint8_t>(kAreaBytes);
   std::vector<uint8_t> source_before_;
   uint64_t first_word_before_ = 0;
-  std::vector<uint8_t> received_ = std::vector<uint8_t>(kReceives * kMostBytes);
+  std::vector<uint8_t> received_ = std::vector<uint8_t>(kReceives * kMaxBytes);
   uint32_t received_key_ = 0;
   uint64_t receives_posted_ = 0;
 };
@@ -196,7 +196,7 @@ class Source : public engine::Poller {
  private:
   static constexpr uint64_t kSlots = 4;
 
-  uint8_t* Slot(uint64_t number) { return slots_.data() + number % kSlots * size_t{kMostBytes}; }
+  uint8_t* Slot(uint64_t number) { return slots_.data() + number % kSlots * size_t{kMaxBytes}; }
 
   void CheckRead(uint64_t number) {
     const auto& [first, bytes] = reads_[number % kSlots];
@@ -232,7 +232,7 @@ class Source : public engine::Poller {
         ++target_->additions;
         break;
       case 2: {
-        const auto first = static_cast<uint32_t>(random_->Below(kAreaBytes - kMostBytes));
+        const auto first = static_cast<uint32_t>(random_->Below(kAreaBytes - kMaxBytes));
         wr.opcode = IBV_WR_RDMA_READ;
         wr.wr.rdma = {.remote_addr = Address(&target_->source[first]), .rkey = target_->source_key};
         reads_[number % kSlots] = {first, bytes};
@@ -250,7 +250,7 @@ class Source : public engine::Poller {
 
   // Short ones, of which the headers are half, and long ones.
   uint32_t DrawBytes() {
-    return static_cast<uint32_t>(1 + random_->Below(random_->Below(2) == 0 ? 64 : kMostBytes));
+    return static_cast<uint32_t>(1 + random_->Below(random_->Below(2) == 0 ? 64 : kMaxBytes));
   }
   // Makes `wr` a WRITE of the next of the area. False when there is none.
   bool NextWrite(uint32_t bytes, uint32_t own_key, uint32_t key, ibv_send_wr* wr) {
@@ -279,7 +279,7 @@ class Source : public engine::Poller {
   Target* target_ = nullptr;
   Random* random_ = nullptr;
   std::vector<uint8_t> written_ = std::vector<uint8_t>(kAreaBytes);
-  std::vector<uint8_t> slots_ = std::vector<uint8_t>(kSlots * kMostBytes);
+  std::vector<uint8_t> slots_ = std::vector<uint8_t>(kSlots * kMaxBytes);
   uint32_t written_key_ = 0, uc_written_key_ = 0, slots_key_ = 0;
   uint32_t written_end_ = 0;
   uint32_t uc_under_way_ = 0;

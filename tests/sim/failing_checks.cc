@@ -44,14 +44,15 @@ void FailingEnd::OnSendCompletion(const ibv_wc& wc) {
   } else {
     first_error_ = wc.status;
     // A receive that came too late is as good as none.
-    peer_->fired_ |= wc.status == IBV_WC_RNR_RETRY_EXC_ERR && peer_->mishap_ == Mishap::kNoReceives;
-    const bool from_peer = reliable() && MayFailAtPeer(peer_->mishap(), wc.status);
+    peer_->fired_ |=
+        wc.status == IBV_WC_RNR_RETRY_EXC_ERR && peer_->fault_ == SimulatedFault::kNoReceives;
+    const bool from_peer = reliable() && MayFailAtPeer(peer_->fault(), wc.status);
     // Whatever befalls the peer's requests or its receives may end this end's as well.
     const bool dragged = reliable() && (peer_->fired_ || fired_) &&
                          (wc.status == IBV_WC_WR_FLUSH_ERR || wc.status == IBV_WC_RETRY_EXC_ERR);
-    if (!from_peer && !dragged && !MayFailHere(mishap(), wc.status)) {
+    if (!from_peer && !dragged && !MayFailHere(fault(), wc.status)) {
       Violate(absl::StrFormat("request %d: status %d with mishaps %d and %d", wc.wr_id, wc.status,
-                              mishap(), peer_->mishap()));
+                              fault(), peer_->fault()));
     }
   }
 }
@@ -99,7 +100,7 @@ void FailingEnd::OnReceiveCompletion(const ibv_wc& wc) {
     OnReceived(wc, arena, place);
   } else {
     if (wc.status != IBV_WC_WR_FLUSH_ERR &&
-        (receive_failed_ || !MayFailReceive(mishap(), wc.status))) {
+        (receive_failed_ || !MayFailReceive(fault(), wc.status))) {
       Violate(absl::StrFormat("receive %d: status %d", wc.wr_id, wc.status));
     }
     receive_failed_ = true;

@@ -48,7 +48,7 @@ void FailingEnd::Violate(const std::string& what) {
   log_->Violate(absl::StrCat(name_, ": ", what));
 }
 
-void FailingEnd::Draw(int messages, uint32_t max_length, Mishap mishap) {
+void FailingEnd::Draw(int messages, uint32_t max_length, SimulatedFault fault) {
   for (int i = 0; i < messages; ++i) {
     FailingMessage message;
     message.opcode = DrawOpcode(random_, type_);
@@ -58,8 +58,8 @@ void FailingEnd::Draw(int messages, uint32_t max_length, Mishap mishap) {
     message.add = random_.Next64();
     messages_.push_back(message);
   }
-  mishap_ = mishap;
-  mishap_after_ = random_.Below(static_cast<uint64_t>(messages));
+  fault_ = fault;
+  fault_after_ = random_.Below(static_cast<uint64_t>(messages));
 }
 
 void FailingEnd::Reserve(size_t length, size_t* offset) {
@@ -112,7 +112,7 @@ void FailingEnd::Connect(ibv_qp_attr attr, uint32_t own_psn, uint32_t peer_psn, 
   attr.sq_psn = own_psn;
   attr.rq_psn = peer_psn;
   // A receive that comes late is waited for; one that does not come is not.
-  attr.rnr_retry = peer_->mishap_ == Mishap::kNoReceives ? 3 : 7;
+  attr.rnr_retry = peer_->fault_ == SimulatedFault::kNoReceives ? 3 : 7;
   Node& peer_node = peer_->host_.node();
   const absl::Status status = BringToRts(host_.node(), qp_, peer_node, peer_->qpn_, attr);
   if (!status.ok()) Violate(status.ToString());
@@ -123,7 +123,7 @@ void FailingEnd::Connect(ibv_qp_attr attr, uint32_t own_psn, uint32_t peer_psn, 
 }
 
 bool FailingEnd::Run() {
-  if (mishap_ != Mishap::kNone && !fired_ && posted_ > mishap_after_ && random_.Chance(0.3)) {
+  if (fault_ != SimulatedFault::kNone && !fired_ && posted_ > fault_after_ && random_.Chance(0.3)) {
     Fire();
   }
   if (qp_ == nullptr || qp_->state() == IBV_QPS_RESET) return false;
@@ -134,33 +134,33 @@ bool FailingEnd::Run() {
 void FailingEnd::Fire() {
   fired_ = true;
   ibv_qp_attr attr{};
-  switch (mishap_) {
-    case Mishap::kNone:
-    case Mishap::kNoReceives:
-    case Mishap::kReceiveTooSmall:
-    case Mishap::kCompletionsLost:
+  switch (fault_) {
+    case SimulatedFault::kNone:
+    case SimulatedFault::kNoReceives:
+    case SimulatedFault::kReceiveTooSmall:
+    case SimulatedFault::kCompletionsLost:
       return;
-    case Mishap::kReceiveGone:
+    case SimulatedFault::kReceiveGone:
       return Deregister(receive_);
-    case Mishap::kTargetGone:
+    case SimulatedFault::kTargetGone:
       return Deregister(target_);
-    case Mishap::kLocalGone:
+    case SimulatedFault::kLocalGone:
       return Deregister(local_);
-    case Mishap::kError:
-    case Mishap::kReset: {
-      if (mishap_ == Mishap::kReset && qp_->state() != IBV_QPS_ERR) host_.CountLostReceive();
-      attr.qp_state = mishap_ == Mishap::kError ? IBV_QPS_ERR : IBV_QPS_RESET;
+    case SimulatedFault::kError:
+    case SimulatedFault::kReset: {
+      if (fault_ == SimulatedFault::kReset && qp_->state() != IBV_QPS_ERR) host_.CountLostReceive();
+      attr.qp_state = fault_ == SimulatedFault::kError ? IBV_QPS_ERR : IBV_QPS_RESET;
       const absl::Status status = host_.worker().ModifyQp(qp_, attr, IBV_QP_STATE);
       if (!status.ok()) Violate(status.ToString());
       return;
     }
-    case Mishap::kDestroyed:
+    case SimulatedFault::kDestroyed:
       return Destroy();
   }
 }
 
 void FailingEnd::OnCompletionsLost() {
-  if (!fired_) mishap_ = Mishap::kCompletionsLost;
+  if (!fired_) fault_ = SimulatedFault::kCompletionsLost;
   fired_ = true;
   if (qp_ != nullptr && qp_->state() != IBV_QPS_ERR && qp_->state() != IBV_QPS_RESET) {
     Violate("a queue pair goes on after one of its completions was lost");
@@ -225,12 +225,12 @@ int FailingEnd::Post(const FailingMessage& message) {
 }
 
 bool FailingEnd::PostReceives() {
-  const bool stopped = fired_ && mishap_ == Mishap::kNoReceives;
+  const bool stopped = fired_ && fault_ == SimulatedFault::kNoReceives;
   if (host_.srq() != nullptr || stopped || receives_posted_ == peer_->messages_.size() ||
       receives_posted_ - receives_completed_ == kDepth || random_.Chance(0.6)) {
     return false;
   }
-  const bool no_room = fired_ && mishap_ == Mishap::kReceiveTooSmall;
+  const bool no_room = fired_ && fault_ == SimulatedFault::kReceiveTooSmall;
   ibv_sge sge{Address(ReceivePlace(receives_posted_)), no_room ? 0 : ReceiveBytes(), receive_.key};
   ibv_recv_wr wr{};
   wr.wr_id = receives_posted_;
@@ -247,13 +247,14 @@ bool FailingEnd::PostReceives() {
 bool FailingEnd::settled() const {
   const bool sends = qp_ == nullptr || qp_->state() == IBV_QPS_RESET || host_.overran() ||
                      completed_ == messages_.size();
-  if (!reliable() || mishap_ != Mishap::kNone || peer_->mishap_ != Mishap::kNone) return sends;
+  if (!reliable() || fault_ != SimulatedFault::kNone || peer_->fault_ != SimulatedFault::kNone)
+    return sends;
   return sends && received_ == peer_->ReceivesSentFor(peer_->messages_.size());
 }
 
 std::string FailingEnd::Progress() const {
-  return absl::StrFormat("%s (type %d, mishap %d, %s): %d of %d posted, %d completed; %d received",
-                         name_, type_, mishap_, fired_ ? "fired" : "not fired", posted_,
+  return absl::StrFormat("%s (type %d, fault %d, %s): %d of %d posted, %d completed; %d received",
+                         name_, type_, fault_, fired_ ? "fired" : "not fired", posted_,
                          messages_.size(), completed_, received_);
 }
 

@@ -16,7 +16,7 @@
 #include "stack/engine/loop/worker.h"
 #include "tests/sim/arena.h"
 #include "tests/sim/log.h"
-#include "tests/sim/mishap.h"
+#include "tests/sim/simulated_fault.h"
 #include "tests/sim/simulation.h"
 
 namespace pollux::sim {
@@ -114,7 +114,7 @@ class FailingEnd {
              uint64_t seed, Log* log);
 
   // In this order, each on both ends.
-  void Draw(int messages, uint32_t max_length, Mishap mishap);
+  void Draw(int messages, uint32_t max_length, SimulatedFault fault);
   void LayOut(FailingEnd& peer, unsigned arena_slot);
   // `in_order`: the network neither reorders nor repeats.
   void Connect(ibv_qp_attr attr, uint32_t own_psn, uint32_t peer_psn, bool in_order);
@@ -125,7 +125,7 @@ class FailingEnd {
   void OnCompletionsLost();
   void OnCompletion(const ibv_wc& wc);
 
-  // Nothing more will complete of what it sends. Of a reliable connection without mishap also: what
+  // Nothing more will complete of what it sends. Of a reliable connection without fault also: what
   // it is to receive has come.
   bool settled() const;
   std::string Progress() const;
@@ -139,7 +139,7 @@ class FailingEnd {
   verbs::QueuePair* Release(bool destroy);
 
   Qpn qpn() const { return qpn_; }
-  Mishap mishap() const { return fired_ ? mishap_ : Mishap::kNone; }
+  SimulatedFault fault() const { return fired_ ? fault_ : SimulatedFault::kNone; }
   // Sent and never received.
   uint64_t lost_messages() const;
   bool failed() const { return first_error_ != IBV_WC_SUCCESS || receive_failed_; }
@@ -186,8 +186,8 @@ class FailingEnd {
   std::vector<FailingMessage> messages_;
   size_t posted_ = 0, completed_ = 0, succeeded_ = 0;
   ibv_wc_status first_error_ = IBV_WC_SUCCESS;
-  Mishap mishap_ = Mishap::kNone;
-  size_t mishap_after_ = 0;  // requests posted
+  SimulatedFault fault_ = SimulatedFault::kNone;
+  size_t fault_after_ = 0;  // requests posted
   bool fired_ = false;
 
   size_t receives_posted_ = 0, receives_completed_ = 0;

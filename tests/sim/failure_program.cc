@@ -59,12 +59,13 @@ class FailureProgram {
   }
 
   // What only its own receives can suffer cannot befall an end that shares them.
-  Mishap DrawMishap(int side) {
-    if (random_.Chance(0.6)) return Mishap::kNone;
-    const auto mishap = static_cast<Mishap>(random_.Below(kMishaps - 1));
-    const bool of_receives = mishap == Mishap::kNoReceives || mishap == Mishap::kReceiveTooSmall ||
-                             mishap == Mishap::kReceiveGone;
-    return of_receives && hosts_[side]->srq() != nullptr ? Mishap::kError : mishap;
+  SimulatedFault DrawFault(int side) {
+    if (random_.Chance(0.6)) return SimulatedFault::kNone;
+    const auto fault = static_cast<SimulatedFault>(random_.Below(kSimulatedFaults - 1));
+    const bool of_receives = fault == SimulatedFault::kNoReceives ||
+                             fault == SimulatedFault::kReceiveTooSmall ||
+                             fault == SimulatedFault::kReceiveGone;
+    return of_receives && hosts_[side]->srq() != nullptr ? SimulatedFault::kError : fault;
   }
 
   void Begin(Connection& connection, int number) {
@@ -75,7 +76,7 @@ class FailureProgram {
           absl::StrCat(side == 0 ? "a" : "b", number), *hosts_[side], connection.type,
           connection.idle[side], random_.Next64(), &log_);
       connection.ends[side]->Draw(1 + static_cast<int>(random_.Below(20)), max_length,
-                                  DrawMishap(side));
+                                  DrawFault(side));
     }
     FailingEnd &a = *connection.ends[0], &b = *connection.ends[1];
     a.LayOut(b, next_slot_++);
@@ -111,7 +112,7 @@ class FailureProgram {
     ForEachEnd([](FailingEnd& end) { end.SettleMemory(); });
     ForEachEnd([](FailingEnd& end) { end.CheckMemory(); });
     ForEachEnd([&](FailingEnd& end) {
-      ++outcome_.fired[static_cast<size_t>(end.mishap())];
+      ++outcome_.fired[static_cast<size_t>(end.fault())];
       outcome_.failed += end.failed();
       outcome_.lost_messages += end.lost_messages();
     });

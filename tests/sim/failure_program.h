@@ -6,14 +6,14 @@
 #include <cstdint>
 #include <string>
 
-#include "tests/sim/mishap.h"
+#include "tests/sim/simulated_fault.h"
 
 namespace pollux::sim {
 
 struct FailureOutcome {
   // Which property did not hold, in words; empty when all did:
   // - each work request completes once, in order: successes, then one error that the mishaps
-  //   explain, then what was flushed; without a mishap a reliable connection sees only successes;
+  //   explain, then what was flushed; without a fault a reliable connection sees only successes;
   // - a completion for which there was no room ends all queue pairs of its completion queue, and
   //   what is polled of that has no gap;
   // - nothing completes of a queue pair that was destroyed;
@@ -23,9 +23,9 @@ struct FailureOutcome {
   // - queue pairs serve again after RESET, all objects can be destroyed, all buffers come home.
   std::string violation;
   uint64_t digest = 0;
-  std::array<uint64_t, kMishaps> fired{};  // by Mishap
-  uint64_t failed = 0;                     // ends that saw an error
-  uint64_t lost_messages = 0;              // of UC and UD
+  std::array<uint64_t, kSimulatedFaults> fired{};  // by SimulatedFault
+  uint64_t failed = 0;                             // ends that saw an error
+  uint64_t lost_messages = 0;                      // of UC and UD
 };
 
 // Depends on `seed` alone. EAL must be initialised.

@@ -16,14 +16,15 @@ TEST_P(FailureSimTest, FailuresStayWithinTheirBounds) {
   for (const uint64_t seed : seeds) {
     const FailureOutcome outcome = RunFailureProgram(seed);
     ASSERT_EQ(outcome.violation, "") << HowToRepeat(seed);
-    for (size_t i = 0; i < kMishaps; ++i) sum.fired[i] += outcome.fired[i];
+    for (size_t i = 0; i < kSimulatedFaults; ++i) sum.fired[i] += outcome.fired[i];
     sum.failed += outcome.failed;
     sum.lost_messages += outcome.lost_messages;
   }
   const uint64_t count = seeds.size();
   // Programs in which nothing ever went wrong would prove little.
   if (count >= 100) {
-    for (size_t i = 0; i < kMishaps; ++i) EXPECT_GT(sum.fired[i], count / 50) << "mishap " << i;
+    for (size_t i = 0; i < kSimulatedFaults; ++i)
+      EXPECT_GT(sum.fired[i], count / 50) << "fault " << i;
     EXPECT_GT(sum.failed, count / 2);
     EXPECT_GT(sum.lost_messages, count / 10);
   }

@@ -72,24 +72,24 @@ void DrawOrdinary(Random& random, int count, uint32_t max_length, RcSequence& se
   }
 }
 
-ibv_wr_opcode MapsIt(const Exposure& exposure) {
-  return exposure.kind == Exposure::Kind::kFastRegion ? verbs::kWrRegMr : IBV_WR_BIND_MW;
+ibv_wr_opcode MapsIt(const ExposedRegion& exposure) {
+  return exposure.kind == ExposedRegion::Kind::kFastRegion ? verbs::kWrRegMr : IBV_WR_BIND_MW;
 }
 // A window of type 1 is not invalidated: it is bound to nothing.
-ibv_wr_opcode TakesItBack(const Exposure& exposure) {
-  return exposure.kind == Exposure::Kind::kWindowType1 ? IBV_WR_BIND_MW : IBV_WR_LOCAL_INV;
+ibv_wr_opcode TakesItBack(const ExposedRegion& exposure) {
+  return exposure.kind == ExposedRegion::Kind::kWindowType1 ? IBV_WR_BIND_MW : IBV_WR_LOCAL_INV;
 }
 
-class Exposures {
+class ExposedRegions {
  public:
-  Exposures(Random& random, uint32_t max_length) : random_(random), max_length_(max_length) {}
+  ExposedRegions(Random& random, uint32_t max_length) : random_(random), max_length_(max_length) {}
 
   // One request of `own` names its memory by a fast region that lives as long as it.
   void Privately(RcSequence& own, double from, double to) {
-    own.objects.push_back(Exposure::Kind::kFastRegion);
+    own.objects.push_back(ExposedRegion::Kind::kFastRegion);
     for (uint64_t rounds = 1 + random_.Below(2); rounds > 0; --rounds) {
-      auto exposure = std::make_shared<Exposure>(
-          Exposure{.kind = Exposure::Kind::kFastRegion, .object = own.objects.size() - 1});
+      auto exposure = std::make_shared<ExposedRegion>(ExposedRegion{
+          .kind = ExposedRegion::Kind::kFastRegion, .object = own.objects.size() - 1});
       Local(own, exposure, verbs::kWrRegMr, from);
       const ibv_wr_opcode opcode =
           OneOf(random_, {IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ});
@@ -106,12 +106,12 @@ class Exposures {
   // `own` shows memory to `peer`, which uses it when it has been told, and says when it has done
   // so; then it is taken back, by either. Perhaps the same object serves again.
   void ToPeer(RcSequence& own, RcSequence& peer, double from, double to) {
-    const auto kind = static_cast<Exposure::Kind>(random_.Below(3));
+    const auto kind = static_cast<ExposedRegion::Kind>(random_.Below(3));
     own.objects.push_back(kind);
     int released = 0;
     for (uint64_t rounds = 1 + random_.Below(2); rounds > 0; --rounds) {
-      auto exposure =
-          std::make_shared<Exposure>(Exposure{.kind = kind, .object = own.objects.size() - 1});
+      auto exposure = std::make_shared<ExposedRegion>(
+          ExposedRegion{.kind = kind, .object = own.objects.size() - 1});
       Local(own, exposure, MapsIt(*exposure), from).waits_for = std::exchange(released, 0);
       const int known = Message(own, IBV_WR_SEND, from, 0).message;
       for (uint64_t uses = 1 + random_.Below(3); uses > 0; --uses) {
@@ -119,7 +119,7 @@ class Exposures {
         Use(peer, exposure, known, from);
       }
       from = Later(from, to);
-      const bool by_peer = kind != Exposure::Kind::kWindowType1 && random_.Chance(0.5);
+      const bool by_peer = kind != ExposedRegion::Kind::kWindowType1 && random_.Chance(0.5);
       RcOperation& last = Message(peer, by_peer ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND, from, known);
       // What it reads must have come before the memory is taken back.
       last.flags |= IBV_SEND_FENCE;
@@ -136,7 +136,7 @@ class Exposures {
   double Later(double from, double to) {
     return from + (to - from) * 0.3 * static_cast<double>(random_.Below(1000)) / 1000;
   }
-  RcOperation& Local(RcSequence& own, const std::shared_ptr<Exposure>& exposure,
+  RcOperation& Local(RcSequence& own, const std::shared_ptr<ExposedRegion>& exposure,
                      ibv_wr_opcode opcode, double when) {
     own.operations.push_back(DrawOperation(random_, opcode, 0, when));
     own.operations.back().exposure = exposure;
@@ -148,7 +148,7 @@ class Exposures {
     from.operations.back().waits_for = waits_for;
     return from.operations.back();
   }
-  void Use(RcSequence& by, const std::shared_ptr<Exposure>& exposure, int known, double when) {
+  void Use(RcSequence& by, const std::shared_ptr<ExposedRegion>& exposure, int known, double when) {
     const ibv_wr_opcode opcode =
         OneOf(random_, {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ});
     RcOperation operation = DrawOperation(random_, opcode, max_length_, when);
@@ -168,7 +168,7 @@ RcSequences DrawRcSequences(Random& random, int count_a, int count_b, uint32_t m
   RcSequences both;
   DrawOrdinary(random, count_a, max_length, both.a);
   DrawOrdinary(random, count_b, max_length, both.b);
-  Exposures exposures(random, max_length);
+  ExposedRegions exposures(random, max_length);
   const double end = std::max(count_a, count_b);
   for (uint64_t more = random.Below(4); more > 0; --more) {
     RcSequence& own = random.Chance(0.5) ? both.a : both.b;

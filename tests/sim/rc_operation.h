@@ -19,7 +19,7 @@ inline constexpr uint32_t kRcWords = 3;    // of each side, for atomics
 
 // Memory that a side makes known under a key of its own by a work request, and takes back: for its
 // own requests, or for its peer's between two messages that say so.
-struct Exposure {
+struct ExposedRegion {
   enum class Kind : uint8_t { kFastRegion, kWindowType1, kWindowType2 };
   Kind kind;
   size_t object;      // of its owner: which fast region or window; used again by later exposures
@@ -48,9 +48,9 @@ struct RcOperation {
   uint64_t found = 0, left = 0;
   // What it maps, binds, takes back (here or by IBV_WR_SEND_WITH_INV), or names instead of the
   // peer's memory.
-  std::shared_ptr<Exposure> exposure;
+  std::shared_ptr<ExposedRegion> exposure;
   // Names its own memory by this instead of the ordinary key.
-  std::shared_ptr<Exposure> local_exposure;
+  std::shared_ptr<ExposedRegion> local_exposure;
   // Messages by which the sides wait for each other have a number; 0: none.
   int message = 0;
   int waits_for = 0;  // not posted before this message of the peer has come
@@ -75,7 +75,7 @@ struct RcOperation {
 // What one side posts, in order, and the fast regions and windows that it needs for that.
 struct RcSequence {
   std::vector<RcOperation> operations;
-  std::vector<Exposure::Kind> objects;
+  std::vector<ExposedRegion::Kind> objects;
 };
 
 // Two sequences that come to their end when both are run: `count_a` and `count_b` requests of all

@@ -78,7 +78,7 @@ void RcSide::LayOutExposures(size_t* end) {
     }
     const bool maps = operation.is_local() && operation.opcode != IBV_WR_LOCAL_INV;
     if (!maps || operation.exposure->length != 0) continue;
-    Exposure& exposure = *operation.exposure;
+    ExposedRegion& exposure = *operation.exposure;
     const auto reserve_for = [&](std::vector<RcOperation>& users) {
       for (RcOperation& user : users) {
         if (user.exposure != operation.exposure || user.is_local()) continue;
@@ -140,16 +140,16 @@ void RcSide::Register() {
 }
 
 void RcSide::MakeObjects() {
-  for (const Exposure::Kind kind : object_kinds_) {
+  for (const ExposedRegion::Kind kind : object_kinds_) {
     Object object{.kind = kind};
-    if (kind == Exposure::Kind::kFastRegion) {
+    if (kind == ExposedRegion::Kind::kFastRegion) {
       const auto most = static_cast<uint32_t>(arena_bytes_);
       object.key = node_.worker().AllocFastMr(pd_, most).value().key;
     } else {
-      object.window =
-          node_.worker()
-              .AllocMw(pd_, kind == Exposure::Kind::kWindowType1 ? IBV_MW_TYPE_1 : IBV_MW_TYPE_2)
-              .value();
+      object.window = node_.worker()
+                          .AllocMw(pd_, kind == ExposedRegion::Kind::kWindowType1 ? IBV_MW_TYPE_1
+                                                                                  : IBV_MW_TYPE_2)
+                          .value();
       object.key = object.window->rkey;
     }
     objects_.push_back(object);
@@ -250,7 +250,7 @@ int RcSide::PostTransfer(const RcOperation& operation, int flags) {
   wr.opcode = operation.opcode;
   wr.send_flags = flags;
   wr.imm_data = operation.immediate;
-  const Exposure* exposure = operation.exposure.get();
+  const ExposedRegion* exposure = operation.exposure.get();
   if (operation.opcode == IBV_WR_SEND_WITH_INV) {
     wr.invalidate_rkey = exposure != nullptr ? exposure->key : operation.invalidate;
   }
@@ -276,7 +276,7 @@ uint32_t RcSide::NextVariant(const Object& object) {
 }
 
 int RcSide::PostLocal(RcOperation& operation, int flags) {
-  Exposure& exposure = *operation.exposure;
+  ExposedRegion& exposure = *operation.exposure;
   Object& object = objects_[exposure.object];
   if (operation.opcode == verbs::kWrRegMr) {
     verbs::RegisterWorkRequest wr{};
@@ -304,7 +304,7 @@ int RcSide::PostLocal(RcOperation& operation, int flags) {
   return PostBind(exposure, object, exposure.key != 0, &wr);
 }
 
-int RcSide::PostBind(Exposure& exposure, const Object& object, bool unbind, ibv_send_wr* wr) {
+int RcSide::PostBind(ExposedRegion& exposure, const Object& object, bool unbind, ibv_send_wr* wr) {
   ibv_mr region{};
   region.lkey = exposed_.key;
   const ibv_mw_bind_info info{.mr = &region,
@@ -312,7 +312,7 @@ int RcSide::PostBind(Exposure& exposure, const Object& object, bool unbind, ibv_
                               .length = unbind ? 0 : exposure.length,
                               .mw_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE};
   int error;
-  if (object.kind == Exposure::Kind::kWindowType1) {
+  if (object.kind == ExposedRegion::Kind::kWindowType1) {
     const ibv_mw_bind bind{.wr_id = wr->wr_id,
                            .send_flags = static_cast<unsigned int>(wr->send_flags),
                            .bind_info = info};
@@ -422,7 +422,7 @@ bool RcSide::KeyWorks(uint32_t key) const {
 
 // The object may serve the next exposure already, under another variant.
 void RcSide::OnLocal(const RcOperation& operation) {
-  Exposure& exposure = *operation.exposure;
+  ExposedRegion& exposure = *operation.exposure;
   const bool takes_back = operation.opcode == IBV_WR_LOCAL_INV ||
                           (operation.opcode == IBV_WR_BIND_MW && exposure.known);
   if (takes_back && KeyWorks(exposure.key)) Violate("memory that was taken back is still shown");

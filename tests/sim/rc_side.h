@@ -62,7 +62,7 @@ class RcSide : public engine::Poller {
  private:
   // A fast region or a window.
   struct Object {
-    Exposure::Kind kind;
+    ExposedRegion::Kind kind;
     uint32_t key = 0;  // its latest
     ibv_mw* window = nullptr;
   };
@@ -80,7 +80,7 @@ class RcSide : public engine::Poller {
   bool PostSends();
   int PostTransfer(const RcOperation& operation, int flags);
   int PostLocal(RcOperation& operation, int flags);
-  int PostBind(Exposure& exposure, const Object& object, bool unbind, ibv_send_wr* wr);
+  int PostBind(ExposedRegion& exposure, const Object& object, bool unbind, ibv_send_wr* wr);
   bool PostReceives();
   void OnCompletion(const ibv_wc& wc, uint64_t now_ns);
   void OnSent(const RcOperation& operation);
@@ -116,10 +116,10 @@ class RcSide : public engine::Poller {
   size_t source_start_ = 0, source_end_ = 0;    // what the peer reads
   size_t words_start_ = 0;                      // what the peer's atomics change
   memory::MemoryRegion local_, target_, exposed_, source_, words_;
-  std::vector<Exposure::Kind> object_kinds_;
+  std::vector<ExposedRegion::Kind> object_kinds_;
   std::vector<Object> objects_;
   std::vector<uint32_t> invalidated_;  // keys of this side that the peer invalidates
-  std::shared_ptr<Exposure> last_revoked_;
+  std::shared_ptr<ExposedRegion> last_revoked_;
   memory::ProtectionDomain* pd_ = nullptr;
   verbs::CompletionQueue* cq_ = nullptr;
   verbs::QueuePair* qp_ = nullptr;

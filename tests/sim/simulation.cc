@@ -77,17 +77,17 @@ std::unique_ptr<engine::Worker> Simulation::MakeWorker(const NodeOptions& option
 void Simulation::ShareThePort(Node& node, ip::InterfaceConfig interface,
                               const NodeOptions& options) {
   constexpr uint32_t kWorkers = 2;
-  const io::FrameSorter sorter{.workers = kWorkers};
+  const io::RxClassifier classifier{.workers = kWorkers};
   node.rings_ = io::SteeringRings::Create(kWorkers, /*queues=*/1).value();
   Node::First& first = node.first_.emplace();
   first.worker = MakeWorker(options, 0);
   interface.answers = true;
   first.interface = std::make_unique<ip::Interface>(interface);
-  first.steering = std::make_unique<io::Steering>(sorter, 0, node.wire_.get(),
+  first.steering = std::make_unique<io::Steering>(classifier, 0, node.wire_.get(),
                                                   first.worker->packet_pool(), node.rings_.get());
   first.worker->AddPort(first.interface.get(), first.steering.get(), "", first.steering.get());
-  node.steering_ = std::make_unique<io::Steering>(sorter, 1, nullptr, node.worker_->packet_pool(),
-                                                  node.rings_.get());
+  node.steering_ = std::make_unique<io::Steering>(classifier, 1, nullptr,
+                                                  node.worker_->packet_pool(), node.rings_.get());
 }
 
 Node& Simulation::AddNode(const NodeOptions& options) {

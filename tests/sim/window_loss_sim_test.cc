@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "stack/engine/eal.h"
-#include "stack/transport/rc/flight_limit.h"
+#include "stack/transport/rc/in_flight_window.h"
 #include "stack/transport/rc/rc_requester.h"
 #include "stack/transport/rc/send_cursor.h"
 #include "tests/sim/peer.h"
@@ -29,7 +29,7 @@ enum class Lost : uint8_t { kRequests, kAnswers };
 
 // Packets of a large message.
 uint32_t WindowOf(ibv_mtu path_mtu) {
-  transport::FlightLimit limit;
+  transport::InFlightWindow limit;
   limit.Reset(128u << path_mtu);
   return limit.packets(true);
 }
@@ -114,8 +114,8 @@ INSTANTIATE_TEST_SUITE_P(All, WindowLossSimTest,
                          NameOf);
 
 TEST(WindowTest, BytesBindWhereThePathTakesLongPackets) {
-  EXPECT_EQ(WindowOf(IBV_MTU_1024), transport::FlightLimit::kMost);
-  EXPECT_LT(WindowOf(IBV_MTU_4096), transport::FlightLimit::kMost);
+  EXPECT_EQ(WindowOf(IBV_MTU_1024), transport::InFlightWindow::kMax);
+  EXPECT_LT(WindowOf(IBV_MTU_4096), transport::InFlightWindow::kMax);
 }
 
 TEST_P(WindowLossSimTest, IsMadeGoodWithinTheTimeOutAndTwoRoundTrips) {

@@ -22,7 +22,7 @@ namespace {
 constexpr size_t kMaxSizes = 32;
 // Of large messages fewer are under way: more would only wait in queues.
 constexpr uint32_t kBytesUnderWay = 8u << 20;
-constexpr uint32_t kLeastWindow = 4;
+constexpr uint32_t kMinWindow = 4;
 // Small messages complete in batches when a rate is measured, as programs that want rates have it.
 constexpr uint32_t kBatch = 16;
 constexpr uint32_t kBatchMaxBytes = 4096;
@@ -70,7 +70,7 @@ std::optional<double> CoreToCoreBetween(Node& node, const std::vector<int>& cpus
   const std::shared_future<void> end = measured.get_future().share();
   std::vector<std::promise<void>> stand(node.cores());
   for (uint32_t core = 0; core < node.cores(); ++core) {
-    engine::Party::Post(node.worker(core), [&stand, core, end] {
+    engine::Actor::Post(node.worker(core), [&stand, core, end] {
       stand[core].set_value();
       end.wait();
     });
@@ -179,7 +179,7 @@ class Pass {
   template <class Operation>
   void Verbs(const Operation& operation, uint32_t bytes) {
     const uint32_t most = std::min(plan_.window, kBenchMaxWindow);
-    const uint32_t window = std::min(std::max(kBytesUnderWay / bytes, kLeastWindow), most);
+    const uint32_t window = std::min(std::max(kBytesUnderWay / bytes, kMinWindow), most);
     VerbsMeasurement one{.operation = operation.latency, .bytes = bytes};
     one.load = LatencyLoad(plan_, window);
     VerbsMeasurement many{.operation = operation.rate, .bytes = bytes};
@@ -253,7 +253,7 @@ class Pass {
         nullptr);
     VerbsMeasurement bulk{.operation = VerbsOperation::kWrite, .bytes = kBulkBytes};
     bulk.load = Limited(plan_);
-    bulk.load.window = kLeastWindow;
+    bulk.load.window = kMinWindow;
     Measure(
         "bulk",
         [&] {
@@ -474,7 +474,7 @@ std::vector<Verdict> BenchVerdicts(const BenchRun& run) {
   }
   if (run.beside.operations > 0) {
     add(absl::StrCat("bulk beside 64 B on ", QueuePairs(run.small_pairs), " / alone"),
-        run.bulk_beside.per_second, run.bulk_alone.per_second, {.target = kLeastBulkShare});
+        run.bulk_beside.per_second, run.bulk_alone.per_second, {.target = kMinBulkShare});
     const std::string starved = verdicts.back().met() ? "" : kBulkStarved;
     add(absl::StrCat("64 B on ", QueuePairs(run.small_pairs), " beside bulk / alone, p99"),
         run.beside.p99_us, run.alone.p99_us, {.target = 3, .at_most = true, .unmet_by = starved});

@@ -28,7 +28,7 @@ struct BenchPlan {
   std::vector<std::string> what = {"null", "blocks", "send", "write", "read", "pairs", "beside"};
   std::vector<uint32_t> sizes = {2, 64, 1024, 8192, 65536, 1u << 20};  // of verbs, bytes
   std::vector<uint32_t> pairs = {1, 4, 16, 64};  // queue pairs, in rising order
-  uint64_t passes = kLeastPasses;
+  uint64_t passes = kMinPasses;
   uint64_t count = 100'000;  // operations of a measurement, at most
   double seconds = 0.2;      // and its length, at most; 0: no limit. Not of blocks
   uint32_t window = 128;     // operations under way when a rate is measured, at most

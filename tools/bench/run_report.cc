@@ -15,7 +15,7 @@ constexpr size_t kMaxSizesShown = 6;
 // Of what an open loop was asked for, to have been reached: the last operation's latency costs
 // some.
 constexpr double kRateReached = 0.95;
-constexpr double kLeastOfRate = 100;
+constexpr double kMinOfRate = 100;
 
 double Us(const LoadSeries& load, double fraction) {
   return static_cast<double>(load.latency_ns->Percentile(fraction)) * 1e-3;
@@ -35,8 +35,7 @@ bool RateReached(const BenchPlan& plan, const LoadSeries& latency) {
 // that ends late is too much of it.
 bool RateIsKnown(const BenchPlan& plan) {
   const auto count = static_cast<double>(plan.count);
-  return kLeastOfRate <=
-         (plan.seconds > 0 ? std::min(count, plan.per_second * plan.seconds) : count);
+  return kMinOfRate <= (plan.seconds > 0 ? std::min(count, plan.per_second * plan.seconds) : count);
 }
 
 // Nothing of a closed loop.

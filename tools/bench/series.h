@@ -10,7 +10,7 @@
 namespace pollux::tools {
 
 // Of fewer passes neither a median nor its spread says much.
-inline constexpr size_t kLeastPasses = 5;
+inline constexpr size_t kMinPasses = 5;
 
 // Its values are measured as often in each pass. All of an empty one is 0.
 struct Series {

@@ -54,9 +54,9 @@ absl::Status VerbsClient::OnReady() {
 }
 
 void VerbsClient::OnEstablished(absl::Span<const uint8_t> private_data) {
-  auto greeting = Greeting::Parse(private_data);
-  if (greeting.ok()) server_ = *greeting;
-  std::exchange(ready_, nullptr)(greeting.status());
+  auto handshake = PeerHandshake::Parse(private_data);
+  if (handshake.ok()) server_ = *handshake;
+  std::exchange(ready_, nullptr)(handshake.status());
 }
 
 void VerbsClient::OnEnded(const absl::Status& status) {

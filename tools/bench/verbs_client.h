@@ -11,7 +11,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "stack/engine/loop/clock.h"
-#include "tools/bench/greeting.h"
+#include "tools/bench/peer_handshake.h"
 #include "tools/common/load.h"
 #include "tools/common/verbs_connection.h"
 
@@ -73,7 +73,7 @@ class VerbsClient final : private VerbsConnection::User, private engine::Poller 
   absl::AnyInvocable<void(absl::Status)> ready_;
   absl::AnyInvocable<void()> gone_;
   const engine::Clock clock_;
-  Greeting server_;
+  PeerHandshake server_;
   std::vector<uint8_t> memory_ = std::vector<uint8_t>(kBenchMaxBytes);
   memory::MemoryRegion region_;
   VerbsMeasurement measurement_;

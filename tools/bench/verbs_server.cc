@@ -15,7 +15,7 @@ class VerbsServer::Connection final : private VerbsConnection::User {
     VerbsConnection::Config config;
     config.send_queue = kBenchReceives;
     config.receive_queue = kBenchReceives;
-    config.private_data = [this] { return absl::MakeConstSpan(greeting_); };
+    config.private_data = [this] { return absl::MakeConstSpan(handshake_); };
     connection_ = VerbsConnection::Accept(server->worker_, server->manager_, request, config, this);
   }
 
@@ -34,7 +34,7 @@ class VerbsServer::Connection final : private VerbsConnection::User {
   const uint64_t number_;
   bool stood_ = false;
   memory::MemoryRegion region_;
-  std::array<uint8_t, Greeting::kBytes> greeting_{};
+  std::array<uint8_t, PeerHandshake::kBytes> handshake_{};
   std::unique_ptr<VerbsConnection> connection_;
 };
 
@@ -45,10 +45,10 @@ absl::Status VerbsServer::Connection::OnReady() {
       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
   if (!region.ok()) return region.status();
   region_ = *region;
-  greeting_ = Greeting{.address = reinterpret_cast<uint64_t>(memory.data()),
-                       .length = static_cast<uint32_t>(memory.size()),
-                       .key = region_.key}
-                  .Encode();
+  handshake_ = PeerHandshake{.address = reinterpret_cast<uint64_t>(memory.data()),
+                             .length = static_cast<uint32_t>(memory.size()),
+                             .key = region_.key}
+                   .Encode();
   absl::Status status;
   for (uint32_t i = 0; i < kBenchReceives && status.ok(); ++i) status = Receive();
   return status;
@@ -136,7 +136,7 @@ void VerbsServer::OnEnded(uint64_t number, const absl::Status& status, bool stoo
   if (!status.ok()) Tell(status);
   if (stood && --standing_ == 0) log_("the client of the measurements has gone");
   // The connection may not go while it calls.
-  engine::Party::Post(*worker_, [self = self_, number] {
+  engine::Actor::Post(*worker_, [self = self_, number] {
     if (*self != nullptr) (*self)->connections_.erase(number);
   });
 }

@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "cm/manager.h"
 #include "stack/engine/loop/worker.h"
-#include "tools/bench/greeting.h"
+#include "tools/bench/peer_handshake.h"
 
 namespace pollux::tools {
 

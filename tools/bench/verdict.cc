@@ -21,8 +21,8 @@ std::string VerdictWords(const Verdict& verdict) {
 
 std::string WhyUncounted(size_t passes, CoreDistance cores) {
   std::string why;
-  if (passes < kLeastPasses) {
-    why = absl::StrCat(passes, passes == 1 ? " pass" : " passes", ", fewer than ", kLeastPasses);
+  if (passes < kMinPasses) {
+    why = absl::StrCat(passes, passes == 1 ? " pass" : " passes", ", fewer than ", kMinPasses);
   }
   if (cores == CoreDistance::kUnmeasured) {
     absl::StrAppend(&why, why.empty() ? "" : "; ", "core to core ", kNoCoreToCore);

@@ -16,7 +16,7 @@ namespace pollux::tools {
 // least so much, or what they reach counts for nothing: a third to a half of what it has where
 // queue pairs take turns, a thousand of them with a small message and one with 34 KiB of bulk
 // (engine::Worker). Of fewer queue pairs it gets more.
-inline constexpr double kLeastBulkShare = 0.005;
+inline constexpr double kMinBulkShare = 0.005;
 inline constexpr char kBulkStarved[] = "the bulk starved";
 
 struct Verdict {

@@ -68,20 +68,20 @@ TEST(VerdictTest, NotMetAtTheCostOfAnother) {
 }
 
 TEST(VerdictTest, FewPassesDoNotCount) {
-  EXPECT_EQ(WhyUncounted(kLeastPasses, CoreDistance::kNear), "");
-  EXPECT_THAT(WhyUncounted(kLeastPasses - 1, CoreDistance::kFar), HasSubstr("4 passes"));
+  EXPECT_EQ(WhyUncounted(kMinPasses, CoreDistance::kNear), "");
+  EXPECT_THAT(WhyUncounted(kMinPasses - 1, CoreDistance::kFar), HasSubstr("4 passes"));
   EXPECT_THAT(WhyUncounted(1, CoreDistance::kFlipped), HasSubstr("1 pass, "));
 }
 
 // What stands above the line may have been measured with near cores, and what stands below with far
 // ones.
 TEST(VerdictTest, NorDoPassesInWhichTheCoresFlipped) {
-  EXPECT_THAT(WhyUncounted(kLeastPasses, CoreDistance::kFlipped),
+  EXPECT_THAT(WhyUncounted(kMinPasses, CoreDistance::kFlipped),
               AllOf(StartsWith("the cores were now near, now far"), HasSubstr("do not count")));
 }
 
 TEST(VerdictTest, NorDoCoresOfUnknownDistance) {
-  EXPECT_THAT(WhyUncounted(kLeastPasses, CoreDistance::kUnmeasured),
+  EXPECT_THAT(WhyUncounted(kMinPasses, CoreDistance::kUnmeasured),
               AllOf(StartsWith("core to core not measured"), HasSubstr("do not count")));
   EXPECT_THAT(WhyUncounted(1, CoreDistance::kUnmeasured),
               AllOf(HasSubstr("1 pass, "), HasSubstr("core to core not measured")));

@@ -23,13 +23,13 @@ class LintTest(unittest.TestCase):
         self.assertEqual(messages("stack/io/port/port_test.cc", down), [])
 
     def test_a_room_that_stands_aside(self):
-        self.assertEqual(messages("compat/runtime/world.cc", '#include "cm/manager.h"\n'), [])
-        self.assertEqual(messages("compat/runtime/world.cc",
+        self.assertEqual(messages("compat/runtime/runtime.cc", '#include "cm/manager.h"\n'), [])
+        self.assertEqual(messages("compat/runtime/runtime.cc",
                                   '#include "compat/process/wait.h"\n'), [])
-        self.assertEqual(messages("compat/runtime/world.cc", '#include "rpcrdma/client.h"\n'),
+        self.assertEqual(messages("compat/runtime/runtime.cc", '#include "rpcrdma/client.h"\n'),
                          ["compat may not include rpcrdma/client.h: it does not see rpcrdma"])
-        self.assertEqual(messages("tools/common/run.cc", '#include "compat/runtime/world.h"\n'),
-                         ["tools may not include compat/runtime/world.h: "
+        self.assertEqual(messages("tools/common/run.cc", '#include "compat/runtime/runtime.h"\n'),
+                         ["tools may not include compat/runtime/runtime.h: "
                           "nothing sees compat"])
 
     def test_a_room_that_sees_less_than_stands_above_it(self):

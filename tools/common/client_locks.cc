@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "stack/base/address.h"
-#include "stack/base/report.h"
+#include "stack/base/stats.h"
 #include "tools/common/stat_text.h"
 
 namespace pollux::tools {
@@ -23,7 +23,7 @@ constexpr const char* kCounts[] = {"files", "ranges", "awaited", "shares"};
 std::string LineOf(const nfs::LockClient& client, const nfs::ClientLocks& locks) {
   return absl::StrCat(FormatAddress(client.address), " ", locks.files, " ", locks.ranges, " ",
                       locks.awaited, " ", locks.shares, " ", absl::CHexEscape(client.name))
-      .substr(0, pollux::Report::kMaxText);
+      .substr(0, pollux::Stats::kMaxText);
 }
 
 absl::StatusOr<Json> ParseLocks(const std::string& line) {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "stack/base/report.h"
+#include "stack/base/stats.h"
 
 namespace pollux::tools {
 namespace {
@@ -19,7 +19,7 @@ TEST(ClientLocks, ThereAndBack) {
   EXPECT_NE(text.find("192.0.2.7"), std::string::npos) << text;
   EXPECT_NE(text.find("awaited"), std::string::npos) << text;
   client.name = std::string(1024, 'x');
-  EXPECT_EQ(LineOf(client, locks).size(), pollux::Report::kMaxText);
+  EXPECT_EQ(LineOf(client, locks).size(), pollux::Stats::kMaxText);
   EXPECT_TRUE(ParseLocks(LineOf(client, locks)).ok());
 }
 

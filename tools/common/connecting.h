@@ -77,7 +77,7 @@ class Connecting {
     if (finished_) return;
     finished_ = true;
     timer_.Cancel();
-    engine::Party::Post(*worker_, [this, status = std::move(status)]() mutable {
+    engine::Actor::Post(*worker_, [this, status = std::move(status)]() mutable {
       if (status.ok()) {
         done_(std::move(client_));
       } else {

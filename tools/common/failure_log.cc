@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "stack/base/log_budget.h"
+#include "stack/base/log_rate_limiter.h"
 #include "stack/engine/loop/worker.h"
 #include "tools/common/interrupt.h"
 
@@ -16,7 +16,7 @@ std::string FailureText(const cm::Endpoint& local, const cm::Endpoint& peer, con
 }
 
 void LogFailures(cm::Manager* manager, engine::Worker* worker, LineLog* log) {
-  manager->SetFailureHandler([manager, worker, log, budget = LogBudget(kFailuresPerMinute)](
+  manager->SetFailureHandler([manager, worker, log, budget = LogRateLimiter(kFailuresPerMinute)](
                                  const cm::Id& id, const std::string& why) mutable {
     if (Interrupted() || !budget.Take(worker->now_ns())) return;
     std::string text = FailureText(id.local(), id.peer(), why, manager->FlightLog(id));

@@ -6,14 +6,14 @@
 
 #include <cerrno>
 
-#include "stack/base/insistence.h"
+#include "stack/base/repeated_signal_filter.h"
 
 namespace pollux::tools {
 namespace {
 
 volatile sig_atomic_t interrupted = 0;
 
-Insistence insistence;
+RepeatedSignalFilter signal_filter;
 
 int64_t NowMs() {
   timespec now;
@@ -24,7 +24,7 @@ int64_t NowMs() {
 void OnSignal(int number) {
   const int error = errno;
   interrupted = 1;
-  if (insistence.Insists(NowMs())) {
+  if (signal_filter.IsRepeated(NowMs())) {
     signal(number, SIG_DFL);
     raise(number);
   }

@@ -8,8 +8,8 @@ namespace pollux::tools {
 // What SIGPIPE does: a reader has closed the pipe that the output goes to.
 enum class ClosedPipe { kInterrupts, kEnds };
 // From now on the first SIGINT, SIGTERM or SIGHUP only sets the flag, so that connections can be
-// ended; another, Insistence::kAtOnceMs after it or later, ends the process as usual. SIGHUP stays
-// ignored where it is.
+// ended; another, RepeatedSignalFilter::kAtOnceMs after it or later, ends the process as usual.
+// SIGHUP stays ignored where it is.
 void CatchInterrupts(ClosedPipe closed_pipe = ClosedPipe::kInterrupts);
 bool Interrupted();
 // Sleeps for at most `ms` milliseconds, less when interrupted.

@@ -6,7 +6,7 @@
 
 #include <cstdlib>
 
-#include "stack/base/insistence.h"
+#include "stack/base/repeated_signal_filter.h"
 
 namespace pollux::tools {
 namespace {
@@ -19,7 +19,7 @@ TEST(CatchInterrupts, TheSecondRequestEndsTheProcess) {
     CatchInterrupts();
     raise(SIGINT);
     if (!Interrupted()) std::exit(1);
-    Await(Insistence::kAtOnceMs);
+    Await(RepeatedSignalFilter::kAtOnceMs);
     raise(SIGTERM);
   };
   EXPECT_EXIT(insist(), testing::KilledBySignal(SIGTERM), "");
@@ -31,7 +31,7 @@ TEST(CatchInterrupts, AClosedPipeIsNoRequest) {
     CatchInterrupts();
     for (int i = 0; i < 2; ++i) {
       raise(SIGPIPE);
-      Await(Insistence::kAtOnceMs);
+      Await(RepeatedSignalFilter::kAtOnceMs);
     }
     raise(SIGINT);
     std::exit(Interrupted() ? 0 : 1);

@@ -51,14 +51,14 @@ absl::Status Node::StartThread(uint32_t core, const Options& options) {
       engine::PollThread::Start(thread, std::move(poll));
   if (!started.ok()) return started.status();
   threads_.push_back(*std::move(started));
-  reporters_.push_back(std::make_unique<ThreadReporter>(threads_.back().get()));
-  Run(core, [&] { polled->AddReporter(reporters_[core].get()); });
+  stats_providers_.push_back(std::make_unique<ThreadStatsProvider>(threads_.back().get()));
+  Run(core, [&] { polled->AddStatsProvider(stats_providers_[core].get()); });
   return absl::OkStatus();
 }
 
-bool Node::ThreadReporter::Tell(const Question& question, pollux::Report* report) {
-  if (question.topic != "worker") return false;
-  report->Set("sleeps", thread_->sleeps());
+bool Node::ThreadStatsProvider::Collect(const StatsQuery& query, pollux::Stats* stats) {
+  if (query.topic != "worker") return false;
+  stats->Set("sleeps", thread_->sleeps());
   return true;
 }
 
@@ -83,10 +83,10 @@ Gid Node::FirstReachable(const std::vector<Gid>& addresses) {
 // All threads first: what is on its way between two of the managers finds both.
 void Node::StopPolling() {
   for (const auto& thread : threads_) thread->Stop();
-  for (uint32_t core = 0; core < reporters_.size(); ++core) {
-    worker(core).RemoveReporter(reporters_[core].get());
+  for (uint32_t core = 0; core < stats_providers_.size(); ++core) {
+    worker(core).RemoveStatsProvider(stats_providers_[core].get());
   }
-  reporters_.clear();
+  stats_providers_.clear();
   managers_.clear();
 }
 

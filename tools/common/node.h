@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cm/manager.h"
-#include "stack/base/report.h"
+#include "stack/base/stats.h"
 #include "stack/engine/loop/driver.h"
 #include "stack/engine/loop/thread.h"
 #include "stack/engine/objects/device.h"
@@ -60,7 +60,7 @@ class Node {
     using Result = std::invoke_result_t<Work>;
     std::promise<Result> promise;
     std::future<Result> future = promise.get_future();
-    engine::Party::Post(worker(core), [&promise, work = std::move(work)]() mutable {
+    engine::Actor::Post(worker(core), [&promise, work = std::move(work)]() mutable {
       if constexpr (std::is_void_v<Result>) {
         work();
         promise.set_value();
@@ -87,10 +87,10 @@ class Node {
 
  private:
   // Adds to what a worker tells of its core what its thread knows.
-  class ThreadReporter : public Reporter {
+  class ThreadStatsProvider : public StatsProvider {
    public:
-    explicit ThreadReporter(const engine::PollThread* thread) : thread_(thread) {}
-    bool Tell(const Question& question, pollux::Report* report) override;
+    explicit ThreadStatsProvider(const engine::PollThread* thread) : thread_(thread) {}
+    bool Collect(const StatsQuery& query, pollux::Stats* stats) override;
 
    private:
     const engine::PollThread* thread_;
@@ -104,7 +104,7 @@ class Node {
   std::vector<std::unique_ptr<cm::Manager>> managers_;
   std::unique_ptr<engine::Driver> driver_;
   std::vector<std::unique_ptr<engine::PollThread>> threads_;
-  std::vector<std::unique_ptr<ThreadReporter>> reporters_;
+  std::vector<std::unique_ptr<ThreadStatsProvider>> stats_providers_;
 };
 
 }  // namespace pollux::tools

@@ -152,7 +152,7 @@ class Client final : public FileClient {
     return std::move(null_done_[place]);
   }
 
-  void Later(absl::AnyInvocable<void()> work) { engine::Party::Post(*worker_, std::move(work)); }
+  void Later(absl::AnyInvocable<void()> work) { engine::Actor::Post(*worker_, std::move(work)); }
 
   // Makes one call whose result begins with a status; `parse` takes what follows OK.
   template <class T, class Parse>

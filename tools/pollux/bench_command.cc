@@ -19,8 +19,8 @@
 #include "tools/bench/run_report.h"
 #include "tools/bench/verbs_server.h"
 #include "tools/common/interrupt.h"
+#include "tools/common/listen_addresses.h"
 #include "tools/common/report.h"
-#include "tools/common/served_at.h"
 #include "tools/file_service/session.h"
 #include "tools/pollux/commands.h"
 #include "tools/pollux/file_servers.h"
@@ -69,8 +69,9 @@ absl::Status ServeMeasurements(const BenchOptions& options) {
   SleepUntilInterrupted(kProbeMs);
   status = Explain(node, absl::OkStatus());
   if (!status.ok()) return status;
-  Log(absl::StrCat("serving measurements at ", ListOf(ServedAt(node, port)), ", verbs at port ",
-                   options.verbs_port, ", on ", Place(options.remote.port.device)));
+  Log(absl::StrCat("serving measurements at ", ListOf(ListenAddresses(node, port)),
+                   ", verbs at port ", options.verbs_port, ", on ",
+                   Place(options.remote.port.device)));
   return StayUntilInterrupted(node);
 }
 

@@ -18,10 +18,10 @@
 #include "stack/base/address.h"
 #include "stack/transport/diagnostics/counters.h"
 #include "tools/common/interrupt.h"
+#include "tools/common/listen_addresses.h"
 #include "tools/common/options.h"
 #include "tools/common/port_options.h"
 #include "tools/common/report.h"
-#include "tools/common/served_at.h"
 #include "tools/file_service/session.h"
 #include "tools/pollux/commands.h"
 #include "tools/pollux/nfsd_control.h"
@@ -159,7 +159,7 @@ absl::Status ServeUntilInterrupted(const NfsdOptions& options, Node& node,
   const auto control = NfsdControl::Start(options.control, exports, hosts);
   if (!control.ok()) return control.status();
   const std::vector<cm::Endpoint> endpoints =
-      ServedAt(node, static_cast<uint16_t>(options.control.service_port));
+      ListenAddresses(node, static_cast<uint16_t>(options.control.service_port));
   absl::Status status = (*control)->Announce(endpoints);
   if (status.ok()) Announce(options, **control, endpoints);
   if (status.ok()) status = StayUntilInterrupted(node);

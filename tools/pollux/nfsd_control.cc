@@ -98,24 +98,24 @@ absl::Status NfsdControl::StartServices() {
 void NfsdControl::OfferLocks(const nfs::ServedExports* exports) {
   list_locks_ = std::make_unique<engine::OperatorCommand>(
       kLocksTopic, "What NFS clients have of locks: address, files, ranges, awaited, shares, name",
-      [exports](std::string_view /*parameters*/) -> absl::StatusOr<pollux::Report> {
-        pollux::Report report;
-        report.BeLines();
+      [exports](std::string_view /*parameters*/) -> absl::StatusOr<pollux::Stats> {
+        pollux::Stats stats;
+        stats.BeLines();
         for (const auto& [client, locks] : exports->HeldLocks()) {
-          report.AddLine(LineOf(client, locks));
+          stats.AddLine(LineOf(client, locks));
         }
-        return report;
+        return stats;
       });
   drop_locks_ = std::make_unique<engine::OperatorCommand>(
       kDropLocksTopic, "Takes the locks of NFS clients away. Parameters: ADDRESS",
-      [this](std::string_view parameters) -> absl::StatusOr<pollux::Report> {
+      [this](std::string_view parameters) -> absl::StatusOr<pollux::Stats> {
         const absl::StatusOr<Gid> address = pollux::ParseAddress(std::string(parameters));
         if (!address.ok()) return address.status();
         const absl::StatusOr<size_t> clients = lock_calls_->Drop(*address);
         if (!clients.ok()) return clients.status();
-        pollux::Report report;
-        report.Set("clients", *clients);
-        return report;
+        pollux::Stats stats;
+        stats.Set("clients", *clients);
+        return stats;
       });
 }
 

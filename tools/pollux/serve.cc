@@ -6,11 +6,11 @@
 #include "absl/strings/str_format.h"
 #include "stack/transport/diagnostics/counters.h"
 #include "tools/common/interrupt.h"
+#include "tools/common/listen_addresses.h"
 #include "tools/common/options.h"
 #include "tools/common/port_options.h"
 #include "tools/common/registration.h"
 #include "tools/common/report.h"
-#include "tools/common/served_at.h"
 #include "tools/file_service/file_protocol.h"
 #include "tools/file_service/session.h"
 #include "tools/pollux/commands.h"
@@ -52,7 +52,7 @@ absl::Status Serve(const ServeOptions& options, ServedFiles* served) {
   if (!servers.ok()) return servers.status();
   SleepUntilInterrupted(kProbeMs);
   if (const auto conflict = AddressConflict(node)) return absl::AlreadyExistsError(*conflict);
-  const std::vector<cm::Endpoint> endpoints = ServedAt(node, port);
+  const std::vector<cm::Endpoint> endpoints = ListenAddresses(node, port);
   std::unique_ptr<Registration> registration;
   if (options.rpcbind) {
     auto registered = Registration::Make(kFileProgram, kFileVersion, endpoints);

@@ -15,9 +15,9 @@
 #include "oncrpc/rpcbind.h"
 #include "rpcrdma/tirpc/client_handle.h"
 #include "rpcrdma/tirpc/service.h"
+#include "tools/common/listen_addresses.h"
 #include "tools/common/peer_address.h"
 #include "tools/common/registration.h"
-#include "tools/common/served_at.h"
 #include "tools/common/start_node.h"
 #include "tools/tirpc/binding_table.h"
 #include "tools/tirpc/shared_port.h"
@@ -110,7 +110,7 @@ absl::StatusOr<SVCXPRT*> Serve(void (*dispatch)(svc_req*, SVCXPRT*), uint32_t pr
   if (absl::Status status = (*serving)->service->Add(upper, dispatch); !status.ok()) return status;
   if (place->rpcbind) {
     auto registered =
-        Registration::Make(program, version, ServedAt(*place->node, place->service_port));
+        Registration::Make(program, version, ListenAddresses(*place->node, place->service_port));
     if (!registered.ok()) return registered.status();
     (*serving)->registrations.push_back(*std::move(registered));
   }

@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "stack/engine/loop/no_cancellation.h"
+#include "stack/engine/loop/scoped_cancellation_disable.h"
 
 namespace pollux::engine {
 
@@ -58,7 +58,7 @@ bool Driver::Turn() {
 
 bool Driver::DriveUntil(const std::function<bool()>& done, uint64_t longest_ns) {
   if (driven_.exchange(true, std::memory_order_acquire)) return done();
-  const NoCancellation no_cancellation;
+  const ScopedCancellationDisable no_cancel;
   const uint64_t begin_ns = clock_.NowNs();
   uint64_t worked_ns = begin_ns;
   bool is_done = done();
@@ -80,7 +80,7 @@ bool Driver::DriveUntil(const std::function<bool()>& done, uint64_t longest_ns) 
 }
 
 void Driver::DriveOnce() {
-  const NoCancellation no_cancellation;
+  const ScopedCancellationDisable no_cancel;
   if (ownership_->TryAcquire()) Turn();
 }
 

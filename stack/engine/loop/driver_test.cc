@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "stack/engine/eal.h"
-#include "stack/engine/loop/party.h"
+#include "stack/engine/loop/actor.h"
 #include "stack/engine/loop/thread.h"
 
 namespace pollux::engine {
 namespace {
 
-// A party that answers what it is asked as often as it is polled.
+// A actor that answers what it is asked as often as it is polled.
 class DriverTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -36,12 +36,12 @@ class DriverTest : public testing::Test {
     EXPECT_FALSE(polled_.exchange(true)) << "two threads at once";
     ++turns_;
     ++plain_;
-    const bool worked = party_.RunMailbox() > 0;
+    const bool worked = actor_.RunMailbox() > 0;
     polled_ = false;
     return worked;
   }
 
-  Party party_;
+  Actor actor_;
   std::atomic<bool> polled_{false};
   std::atomic<uint64_t> turns_{0};
   uint64_t plain_ = 0;  // a race for TSan, if the hand-over were one
@@ -53,11 +53,11 @@ TEST_F(DriverTest, WhoWaitsDrives) {
   driver_.TakeTurn(0);
   for (int i = 0; i < 1000; ++i) {
     bool answered = false;
-    Party::Post(party_, [&answered] { answered = true; });
+    Actor::Post(actor_, [&answered] { answered = true; });
     EXPECT_TRUE(driver_.DriveUntil([&answered] { return answered; }));
   }
   bool answered = false;
-  Party::Post(party_, [&answered] { answered = true; });
+  Actor::Post(actor_, [&answered] { answered = true; });
   driver_.DriveOnce();
   EXPECT_TRUE(answered);
 }
@@ -66,7 +66,7 @@ TEST_F(DriverTest, PatienceEnds) {
   driver_.TakeTurn(0);
   EXPECT_FALSE(driver_.DriveUntil([] { return false; }));
   // With something done in every turn too.
-  std::function<void()> again = [&] { Party::Post(party_, [&again] { again(); }); };
+  std::function<void()> again = [&] { Actor::Post(actor_, [&again] { again(); }); };
   again();
   EXPECT_FALSE(driver_.DriveUntil([] { return false; }, 1'000'000));
   again = [] {};
@@ -76,7 +76,7 @@ TEST_F(DriverTest, PatienceEnds) {
 TEST_F(DriverTest, OneDrivesForAll) {
   driver_.TakeTurn(0);
   bool inner_drove = true;
-  Party::Post(party_, [&] {
+  Actor::Post(actor_, [&] {
     std::thread([&] {
       inner_drove = driver_.DriveUntil([] { return false; });
       driver_.DriveOnce();
@@ -93,7 +93,7 @@ TEST_F(DriverTest, TheThreadServesSleepersAndTheAbandoned) {
   for (int i = 0; i < 100; ++i) {
     std::atomic<bool> answered{false};
     driver_.DriveOnce();
-    Party::Post(party_, [&answered] {
+    Actor::Post(actor_, [&answered] {
       answered = true;
       answered.notify_one();
     });
@@ -103,7 +103,7 @@ TEST_F(DriverTest, TheThreadServesSleepersAndTheAbandoned) {
   for (int i = 0; i < 100; ++i) {
     std::atomic<bool> answered{false};
     driver_.DriveOnce();
-    Party::Post(party_, [&answered] { answered = true; });
+    Actor::Post(actor_, [&answered] { answered = true; });
     if (i % 2 == 0) driver_.HandOver();
     while (!answered) std::this_thread::yield();
   }
@@ -113,13 +113,13 @@ TEST_F(DriverTest, WhoDrivesHasThePacketCachesOfTheThread) {
   unsigned of_thread = 0, of_driver = 1;
   StartThread();
   std::atomic<bool> answered{false};
-  Party::Post(party_, [&] {
+  Actor::Post(actor_, [&] {
     of_thread = rte_lcore_id();
     answered = true;
   });
   while (!answered) std::this_thread::yield();
   thread_.reset();
-  Party::Post(party_, [&] { of_driver = rte_lcore_id(); });
+  Actor::Post(actor_, [&] { of_driver = rte_lcore_id(); });
   driver_.DriveOnce();
   EXPECT_EQ(of_thread, of_driver);
 }
@@ -133,7 +133,7 @@ TEST_F(DriverTest, AnyMixOfThreads) {
     threads.emplace_back([&] {
       for (int call = 0; call < kCalls; ++call) {
         auto answered = std::make_shared<std::atomic<bool>>(false);
-        Party::Post(party_, [&answers, answered] {
+        Actor::Post(actor_, [&answers, answered] {
           ++answers;
           *answered = true;
           answered->notify_one();

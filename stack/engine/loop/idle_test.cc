@@ -13,12 +13,12 @@ TEST(SleepLengthTest, GrowsToItsLimitAndBeginsAnewAfterWork) {
   for (int i = 0; i < 20; ++i) {
     const uint64_t next = length.Next(kNow, UINT64_MAX);
     EXPECT_GE(next, before);
-    EXPECT_LE(next, SleepLength::kMostNs);
+    EXPECT_LE(next, SleepLength::kMaxNs);
     before = next;
   }
-  EXPECT_EQ(before, SleepLength::kMostNs);
+  EXPECT_EQ(before, SleepLength::kMaxNs);
   length.Reset();
-  EXPECT_EQ(length.Next(kNow, UINT64_MAX), SleepLength::kLeastNs);
+  EXPECT_EQ(length.Next(kNow, UINT64_MAX), SleepLength::kMinNs);
 }
 
 TEST(IdleTest, Names) {
@@ -32,8 +32,8 @@ TEST(SleepLengthTest, NeverBeyondATimer) {
   SleepLength length;
   for (int i = 0; i < 20; ++i) length.Next(kNow, UINT64_MAX);
   EXPECT_EQ(length.Next(kNow, kNow + 1), 1u);
-  EXPECT_EQ(length.Next(kNow, kNow + SleepLength::kMostNs - 1), SleepLength::kMostNs - 1);
-  EXPECT_EQ(length.Next(kNow, kNow + SleepLength::kMostNs + 1), SleepLength::kMostNs);
+  EXPECT_EQ(length.Next(kNow, kNow + SleepLength::kMaxNs - 1), SleepLength::kMaxNs - 1);
+  EXPECT_EQ(length.Next(kNow, kNow + SleepLength::kMaxNs + 1), SleepLength::kMaxNs);
   EXPECT_EQ(length.Next(kNow, kNow), 0u);
   EXPECT_EQ(length.Next(kNow, kNow - 1), 0u);
   EXPECT_EQ(length.Next(kNow, 0), 0u);

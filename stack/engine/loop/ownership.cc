@@ -2,15 +2,15 @@
 
 #include <rte_lcore.h>
 
-#include "stack/engine/loop/patience.h"
+#include "stack/engine/loop/spin_then_sleep_backoff.h"
 
 namespace pollux::engine {
 
 void Ownership::AcquireSlowly() {
   waiting_.fetch_add(1, std::memory_order_relaxed);
-  Patience patience;
+  SpinThenSleepBackoff backoff;
   while (held_.load(std::memory_order_relaxed) || held_.exchange(true, std::memory_order_acquire)) {
-    patience.Wait();
+    backoff.Wait();
   }
   waiting_.fetch_sub(1, std::memory_order_relaxed);
 }

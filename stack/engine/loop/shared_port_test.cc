@@ -41,7 +41,7 @@ struct Seat {
       worker->AddPort(&*interface, link);
       return;
     }
-    steering.emplace(io::FrameSorter{.workers = rings->workers()}, index, link,
+    steering.emplace(io::RxClassifier{.workers = rings->workers()}, index, link,
                      worker->packet_pool(), rings);
     worker->AddPort(&*interface, &*steering, "", &*steering);
   }

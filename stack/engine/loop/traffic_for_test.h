@@ -99,7 +99,7 @@ template <class Work>
 auto On(Worker& worker, Work work) {
   std::promise<decltype(work())> promise;
   auto future = promise.get_future();
-  Party::Post(worker, [&] { promise.set_value(work()); });
+  Actor::Post(worker, [&] { promise.set_value(work()); });
   return future.get();
 }
 
@@ -236,8 +236,8 @@ inline bool MakeAndDestroy(Worker& worker) {
   init.send_cq = init.recv_cq = *cq;
   auto qp = worker.CreateQp(std::move(init));
   if (!region.ok() || !qp.ok()) return false;
-  Report report;
-  return worker.Tell({.topic = "worker"}, &report) && worker.DestroyQp(*qp).ok() &&
+  Stats stats;
+  return worker.Collect({.topic = "worker"}, &stats) && worker.DestroyQp(*qp).ok() &&
          worker.DeregMr(*region).ok() && worker.DestroyCq(*cq).ok() && worker.DeallocPd(*pd).ok();
 }
 

@@ -348,7 +348,7 @@ void Worker::DeliverFailures() {
       if (observer == nullptr) continue;
       // The one before may have destroyed it.
       if (slot == nullptr || slot->qpn != qpn || slot->endpoint == nullptr) break;
-      observer->OnQpFailure(slot->endpoint->qp, slot->endpoint->journal());
+      observer->OnQpFailure(slot->endpoint->qp, slot->endpoint->diagnostics());
     }
   }
 }

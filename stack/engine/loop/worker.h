@@ -19,9 +19,9 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "stack/base/random.h"
-#include "stack/base/report.h"
+#include "stack/base/stats.h"
+#include "stack/engine/loop/actor.h"
 #include "stack/engine/loop/link_watch.h"
-#include "stack/engine/loop/party.h"
 #include "stack/engine/loop/timing_wheel.h"
 #include "stack/io/steering/qpn_layout.h"
 #include "stack/ip/interface.h"
@@ -50,12 +50,12 @@ class Poller {
 };
 
 // Told of each queue pair that has entered IBV_QPS_ERR for an error of the transport's, before
-// anyone polls its completions; `journal` says what it was. On the worker's core, between polls of
-// the packet path.
+// anyone polls its completions; `diagnostics` says what it was. On the worker's core, between polls
+// of the packet path.
 class FailureObserver {
  public:
   virtual ~FailureObserver() = default;
-  virtual void OnQpFailure(verbs::QueuePair& qp, const transport::Journal& journal) = 0;
+  virtual void OnQpFailure(verbs::QueuePair& qp, const transport::QpDiagnostics& diagnostics) = 0;
 };
 
 // Told of a port's asynchronous events: IBV_EVENT_PORT_ERR when its link has gone,
@@ -89,9 +89,9 @@ struct WorkerConfig {
   uint64_t start_ns = 0;  // the `now_ns` before the first poll
 };
 
-// One core. Every function below except Party::Post is for its own core only; others go through
-// Party::Call. EAL must be initialised (eal.h).
-class Worker : public Party {
+// One core. Every function below except Actor::Post is for its own core only; others go through
+// Actor::Call. EAL must be initialised (eal.h).
+class Worker : public Actor {
  public:
   // ResourceExhausted when the packet pool cannot be had; InvalidArgument when the queue pair
   // number layout does not hold what is asked for.
@@ -130,9 +130,9 @@ class Worker : public Party {
   void RemovePoller(Poller* poller);
   // What is told besides the worker's own, and all of it: false when nobody knows. See
   // engine/telemetry.h for who asks.
-  void AddReporter(Reporter* reporter) { reporters_.push_back(reporter); }
-  void RemoveReporter(Reporter* reporter);
-  bool Tell(const Question& question, Report* report);
+  void AddStatsProvider(StatsProvider* provider) { stats_providers_.push_back(provider); }
+  void RemoveStatsProvider(StatsProvider* provider);
+  bool Collect(const StatsQuery& query, Stats* stats);
   TimingWheel& wheel() { return wheel_; }
   Random& random() { return random_; }
   uint64_t now_ns() const { return now_ns_; }  // as given to the current or last Poll()
@@ -271,14 +271,14 @@ class Worker : public Party {
   // worker_report.cc
   uint32_t QueuePairs() const;
   const transport::Endpoint* FindEndpoint(std::optional<uint64_t> qpn) const;
-  bool TellSummary(const Question& question, Report* report);
-  bool TellCore(const Question& question, Report* report);
-  bool TellPorts(const Question& question, Report* report);
-  bool TellPort(const Question& question, Report* report);
-  bool TellQps(const Question& question, Report* report);
-  bool TellQp(const Question& question, Report* report);
-  bool TellRecorder(const Question& question, Report* report);
-  bool TellMemory(const Question& question, Report* report);
+  bool CollectSummary(const StatsQuery& query, Stats* stats);
+  bool CollectCore(const StatsQuery& query, Stats* stats);
+  bool CollectPorts(const StatsQuery& query, Stats* stats);
+  bool CollectPort(const StatsQuery& query, Stats* stats);
+  bool CollectQps(const StatsQuery& query, Stats* stats);
+  bool CollectQp(const StatsQuery& query, Stats* stats);
+  bool CollectRecorder(const StatsQuery& query, Stats* stats);
+  bool CollectMemory(const StatsQuery& query, Stats* stats);
   bool IsOurs(const memory::ProtectionDomain* pd) const;
   absl::Status CheckInit(const verbs::QueuePairInitAttr& init) const;
   verbs::QueuePair* Place(Slot& slot, Qpn qpn, verbs::QueuePairInitAttr init);
@@ -300,7 +300,7 @@ class Worker : public Party {
   std::array<Arrival, kBurst> arrivals_;  // of the burst that is being received
   std::vector<Poller*> pollers_;          // null: removed, to be erased after the round
   bool poller_removed_ = false;
-  std::vector<Reporter*> reporters_;
+  std::vector<StatsProvider*> stats_providers_;
   // By index of the queue pair number: in one piece, so that a burst's are found without a look at
   // memory.
   std::unique_ptr<Slot[]> slots_;

@@ -10,7 +10,7 @@
 
 #include "stack/engine/eal.h"
 #include "stack/engine/loop/worker.h"
-#include "stack/ip/kernel_side.h"
+#include "stack/ip/host_interface.h"
 #include "stack/wire/bth.h"
 
 namespace pollux::engine {
@@ -22,7 +22,7 @@ constexpr uint32_t kOurs = 0xC0000201, kPeer = 0xC0000202;
 constexpr size_t kIp = 14, kUdp = 34, kBth = 42;
 
 // Its addresses are what a test makes them.
-class FakeKernel : public ip::KernelSide {
+class FakeKernel : public ip::HostInterface {
  public:
   FakeKernel() {
     state_.mac = {2, 0, 0, 0, 0, 1};
@@ -113,8 +113,8 @@ class WorkerFramesTest : public ::testing::Test {
   void Pass(uint64_t ns) { worker_->Poll(now_ns_ += ns); }
   void KernelChanges() {
     kernel_.changed = true;
-    Pass(2 * ip::KernelSide::kPollNs);
-    Pass(2 * ip::KernelSide::kPollNs);
+    Pass(2 * ip::HostInterface::kPollNs);
+    Pass(2 * ip::HostInterface::kPollNs);
   }
 
   uint64_t now_ns_ = 0;

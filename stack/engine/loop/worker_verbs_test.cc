@@ -187,8 +187,8 @@ TEST_F(WorkerVerbsTest, ALostCompletionStopsAllWhoUseTheQueue) {
 
 // Keeps who has told it of failures.
 struct Observer : FailureObserver {
-  void OnQpFailure(verbs::QueuePair& qp, const transport::Journal& journal) override {
-    told.emplace_back(qp.qpn(), journal.failure());
+  void OnQpFailure(verbs::QueuePair& qp, const transport::QpDiagnostics& diagnostics) override {
+    told.emplace_back(qp.qpn(), diagnostics.failure());
     if (then) then(qp);
   }
   std::vector<std::pair<Qpn, ibv_wc_status>> told;
@@ -368,10 +368,10 @@ TEST_F(WorkerVerbsTest, ALinkThatGoesAndComesBack) {
   wait();
   EXPECT_EQ(worker_->QueryPort()->state, IBV_PORT_DOWN);
   EXPECT_EQ(worker_->QueryPort()->phys_state, 3) << "disabled";
-  Report report;
-  ASSERT_TRUE(worker_->Tell({.topic = "port"}, &report));
-  const auto downed = std::ranges::find(report.fields(), "link_downed", &Report::Field::first);
-  ASSERT_NE(downed, report.fields().end());
+  Stats stats;
+  ASSERT_TRUE(worker_->Collect({.topic = "port"}, &stats));
+  const auto downed = std::ranges::find(stats.fields(), "link_downed", &Stats::Field::first);
+  ASSERT_NE(downed, stats.fields().end());
   EXPECT_EQ(std::get<uint64_t>(downed->second), 1u);
   link.up = true;
   wait();

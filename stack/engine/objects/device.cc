@@ -134,18 +134,18 @@ absl::Status Device::Furnish(Seat& seat) {
     }
   }
   if (rings_ != nullptr) {
-    io::FrameSorter sorter{.workers = workers(), .gsi_owner = options_.gsi_owner};
+    io::RxClassifier classifier{.workers = workers(), .gsi_owner = options_.gsi_owner};
     if (seat.kernel != nullptr) {
-      sorter.others =
-          tap_ != nullptr ? io::FrameSorter::Others::kToFirst : io::FrameSorter::Others::kLeft;
+      classifier.others =
+          tap_ != nullptr ? io::RxClassifier::Others::kToFirst : io::RxClassifier::Others::kLeft;
     }
-    link = &seat.steering.emplace(sorter, seat.index, link, pool, rings_.get());
+    link = &seat.steering.emplace(classifier, seat.index, link, pool, rings_.get());
   }
   if (tap_ != nullptr && seat.index == 0) {
     // A VLAN tag more than the IP packet needs: the kernel's VLAN devices may stand on the tap.
     constexpr uint16_t kEthernetAndTag = 18;
-    auto path = kernel::KernelPath::Start(link, tap_->fd(),
-                                          static_cast<uint16_t>(port_->mtu() + kEthernetAndTag));
+    auto path = kernel::ExceptionPath::Start(link, tap_->fd(),
+                                             static_cast<uint16_t>(port_->mtu() + kEthernetAndTag));
     if (!path.ok()) return path.status();
     seat.kernel_path = *std::move(path);
     link = seat.kernel_path.get();
@@ -153,7 +153,7 @@ absl::Status Device::Furnish(Seat& seat) {
   Worker& worker = *seat.worker;
   worker.AddPort(&*seat.interface, link, port_->name(), seat.steering ? &*seat.steering : nullptr);
   worker.WatchLink(std::move(look));
-  worker.AddReporter(&seat);
+  worker.AddStatsProvider(&seat);
   seat.published = std::make_unique<Published>(&worker);
   if (options_.dcqcn) {
     transport::DcqcnParameters parameters = *options_.dcqcn;
@@ -179,51 +179,51 @@ absl::Status Device::Attach(std::unique_ptr<io::Port> port) {
   return absl::OkStatus();
 }
 
-void Device::TellPort(Report* report) const {
+void Device::CollectPort(Stats* stats) const {
   const io::PortStatistics statistics = port_->Statistics();
-  report->Set("device/rx_frames", statistics.rx_frames);
-  report->Set("device/tx_frames", statistics.tx_frames);
-  report->Set("device/rx_bytes", statistics.rx_bytes);
-  report->Set("device/tx_bytes", statistics.tx_bytes);
-  report->Set("device/rx_missed", statistics.rx_missed);
-  report->Set("device/rx_no_buffer", statistics.rx_no_buffer);
-  report->Set("device/rx_errors", statistics.rx_errors);
-  report->Set("device/tx_errors", statistics.tx_errors);
-  report->Set("device/tx_over_mtu", statistics.tx_over_mtu);
+  stats->Set("device/rx_frames", statistics.rx_frames);
+  stats->Set("device/tx_frames", statistics.tx_frames);
+  stats->Set("device/rx_bytes", statistics.rx_bytes);
+  stats->Set("device/tx_bytes", statistics.tx_bytes);
+  stats->Set("device/rx_missed", statistics.rx_missed);
+  stats->Set("device/rx_no_buffer", statistics.rx_no_buffer);
+  stats->Set("device/rx_errors", statistics.rx_errors);
+  stats->Set("device/tx_errors", statistics.tx_errors);
+  stats->Set("device/tx_over_mtu", statistics.tx_over_mtu);
   if (workers() == 1) return;
-  report->Set("device/queues", uint64_t{port_->queues()});
-  report->Set("device/sorts_by_qpn", uint64_t{hardware_ != nullptr});
+  stats->Set("device/queues", uint64_t{port_->queues()});
+  stats->Set("device/sorts_by_qpn", uint64_t{hardware_ != nullptr});
 }
 
-bool Device::Seat::Tell(const Question& question, Report* report) {
-  if (question.topic == "worker" && steering) {
+bool Device::Seat::Collect(const StatsQuery& query, Stats* stats) {
+  if (query.topic == "worker" && steering) {
     const io::SteeringCounters& counters = steering->counters();
-    report->Set("steering/received", counters.received);
-    report->Set("steering/kept", counters.kept);
-    report->Set("steering/handed_over", counters.handed_over);
-    report->Set("steering/ring_full", counters.ring_full);
-    report->Set("steering/by_ring", counters.by_ring);
-    report->Set("steering/sent_by_ring", counters.sent_by_ring);
-    report->Set("steering/carried", counters.carried);
-    report->Set("steering/no_buffer", counters.no_buffer);
+    stats->Set("steering/received", counters.received);
+    stats->Set("steering/kept", counters.kept);
+    stats->Set("steering/handed_over", counters.handed_over);
+    stats->Set("steering/ring_full", counters.ring_full);
+    stats->Set("steering/by_ring", counters.by_ring);
+    stats->Set("steering/sent_by_ring", counters.sent_by_ring);
+    stats->Set("steering/carried", counters.carried);
+    stats->Set("steering/no_buffer", counters.no_buffer);
     return true;
   }
-  if (question.topic != "port" || question.object.value_or(1) != 1) return false;
+  if (query.topic != "port" || query.object.value_or(1) != 1) return false;
   // What the port counts is told once, by worker 0.
-  if (index == 0) device->TellPort(report);
+  if (index == 0) device->CollectPort(stats);
   if (loopback) {
-    report->Set("loopback/passed", loopback->counters().passed);
-    report->Set("loopback/no_buffer", loopback->counters().no_buffer);
+    stats->Set("loopback/passed", loopback->counters().passed);
+    stats->Set("loopback/no_buffer", loopback->counters().no_buffer);
   }
   if (!impairment) return true;
   for (const auto& [way, counters] : {std::pair("sent", &impairment->send_counters()),
                                       std::pair("received", &impairment->receive_counters())}) {
     const std::string prefix = absl::StrCat("impaired/", way, "/");
-    report->Set(absl::StrCat(prefix, "passed"), counters->passed);
-    report->Set(absl::StrCat(prefix, "lost"), counters->lost);
-    report->Set(absl::StrCat(prefix, "duplicated"), counters->duplicated);
-    report->Set(absl::StrCat(prefix, "reordered"), counters->reordered);
-    report->Set(absl::StrCat(prefix, "corrupted"), counters->corrupted);
+    stats->Set(absl::StrCat(prefix, "passed"), counters->passed);
+    stats->Set(absl::StrCat(prefix, "lost"), counters->lost);
+    stats->Set(absl::StrCat(prefix, "duplicated"), counters->duplicated);
+    stats->Set(absl::StrCat(prefix, "reordered"), counters->reordered);
+    stats->Set(absl::StrCat(prefix, "corrupted"), counters->corrupted);
   }
   return true;
 }

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "stack/base/report.h"
+#include "stack/base/stats.h"
 #include "stack/base/types.h"
 #include "stack/engine/loop/worker.h"
 #include "stack/engine/telemetry.h"
@@ -21,13 +21,13 @@
 #include "stack/io/link/impairment.h"
 #include "stack/io/link/loopback.h"
 #include "stack/io/port/port.h"
-#include "stack/io/steering/frame_owner.h"
 #include "stack/io/steering/qpn_steering.h"
+#include "stack/io/steering/rx_destination.h"
 #include "stack/io/steering/steering.h"
 #include "stack/io/steering/steering_rings.h"
 #include "stack/ip/interface.h"
+#include "stack/kernel/exception_path.h"
 #include "stack/kernel/kernel_interface.h"
-#include "stack/kernel/kernel_path.h"
 #include "stack/kernel/kernel_tap.h"
 #include "stack/transport/congestion/dcqcn_parameters.h"
 
@@ -125,9 +125,9 @@ class Device {
  private:
   // What one worker has, from the port up. In one piece, so that no two cores write to one cache
   // line.
-  struct alignas(64) Seat final : Reporter {
+  struct alignas(64) Seat final : StatsProvider {
     Seat(Device* owner, uint32_t number) : device(owner), index(number) {}
-    bool Tell(const Question& question, Report* report) override;
+    bool Collect(const StatsQuery& query, Stats* stats) override;
 
     Device* device;
     uint32_t index;
@@ -137,7 +137,7 @@ class Device {
     std::optional<io::Capture> capture;
     std::optional<io::Impairment> impairment;
     std::optional<io::Steering> steering;
-    std::unique_ptr<kernel::KernelPath> kernel_path;
+    std::unique_ptr<kernel::ExceptionPath> kernel_path;
     std::unique_ptr<Worker> worker;
     std::unique_ptr<Published> published;
   };
@@ -150,7 +150,7 @@ class Device {
   absl::Status MakeInterfaces(ip::InterfaceConfig config);
   absl::Status MakeSteering();
   absl::Status Furnish(Seat& seat);
-  void TellPort(Report* report) const;
+  void CollectPort(Stats* stats) const;
 
   DeviceOptions options_;
   std::unique_ptr<kernel::KernelTap> tap_;  // of a kernel path

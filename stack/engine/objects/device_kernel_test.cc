@@ -63,7 +63,7 @@ class DeviceKernelTest : public ::testing::Test {
       Worker* worker = &device_->worker(i);
       std::atomic<bool> done{false};
       absl::Status result;
-      Party::Post(*worker, [&, worker] {
+      Actor::Post(*worker, [&, worker] {
         transport::PollContext context = worker->poll_context();
         worker->interface().Resolve(Gid::FromIpv4(address), context, [&](absl::Status status) {
           result = std::move(status);

@@ -98,9 +98,9 @@ TEST_F(DeviceTest, WorkersShareAPort) {
   EXPECT_GT(server.steering(1)->counters().by_ring, 0u);
   EXPECT_EQ(server.steering(1)->counters().received, 0u);
   EXPECT_EQ(server.interface(1).counters().arp_replies_sent, 0u) << "the first answers";
-  Report report;
-  ASSERT_TRUE(server.worker(1).Tell({.topic = "worker"}, &report));
-  EXPECT_TRUE(std::ranges::any_of(report.fields(), [](const Report::Field& field) {
+  Stats stats;
+  ASSERT_TRUE(server.worker(1).Collect({.topic = "worker"}, &stats));
+  EXPECT_TRUE(std::ranges::any_of(stats.fields(), [](const Stats::Field& field) {
     return field.first == "steering/by_ring" && std::get<uint64_t>(field.second) > 0;
   }));
   client.Close();
@@ -164,9 +164,9 @@ class SortingDeviceTest : public DeviceTest {
     for (int i = 0; i < 2500; ++i) PollAll(kMs);
   }
   static bool Sorts(Device& device) {
-    Report report;
-    EXPECT_TRUE(device.worker().Tell({.topic = "port"}, &report));
-    return std::ranges::any_of(report.fields(), [](const Report::Field& field) {
+    Stats stats;
+    EXPECT_TRUE(device.worker().Collect({.topic = "port"}, &stats));
+    return std::ranges::any_of(stats.fields(), [](const Stats::Field& field) {
       return field.first == "device/sorts_by_qpn" && std::get<uint64_t>(field.second) == 1;
     });
   }

@@ -13,40 +13,40 @@ namespace {
 
 // A callback for an event that has happened already. DPDK gathers the descriptors that it waits
 // for anew when one is added, so that this callback never shares a round with one before it.
-class Errand {
+class InterruptTask {
  public:
-  explicit Errand(absl::FunctionRef<void()> work) : work_(work) {
+  explicit InterruptTask(absl::FunctionRef<void()> work) : work_(work) {
     sem_init(&done_, 0, 0);
     if (event_ < 0 || handle_ == nullptr) return;
     (void)rte_intr_fd_set(handle_, event_);
     (void)rte_intr_type_set(handle_, RTE_INTR_HANDLE_EXT);
   }
-  ~Errand() {
+  ~InterruptTask() {
     rte_intr_instance_free(handle_);
     if (event_ >= 0) close(event_);
     sem_destroy(&done_);
   }
-  Errand(const Errand&) = delete;
-  Errand& operator=(const Errand&) = delete;
+  InterruptTask(const InterruptTask&) = delete;
+  InterruptTask& operator=(const InterruptTask&) = delete;
 
   // False where it cannot be had.
   bool RunAndWait() {
     if (event_ < 0 || handle_ == nullptr) return false;
-    if (rte_intr_callback_register(handle_, &Errand::Run, this) != 0) return false;
+    if (rte_intr_callback_register(handle_, &InterruptTask::Run, this) != 0) return false;
     // Signals of the program's end a wait before its time.
     while (sem_wait(&done_) != 0) {
     }
-    (void)rte_intr_callback_unregister_sync(handle_, &Errand::Run, this);
+    (void)rte_intr_callback_unregister_sync(handle_, &InterruptTask::Run, this);
     return true;
   }
 
  private:
   static void Run(void* argument) {
-    auto* errand = static_cast<Errand*>(argument);
+    auto* task = static_cast<InterruptTask*>(argument);
     eventfd_t happened;
-    if (eventfd_read(errand->event_, &happened) != 0) return;
-    errand->work_();
-    sem_post(&errand->done_);
+    if (eventfd_read(task->event_, &happened) != 0) return;
+    task->work_();
+    sem_post(&task->done_);
   }
 
   absl::FunctionRef<void()> work_;
@@ -58,11 +58,11 @@ class Errand {
 }  // namespace
 
 void RunOnInterruptThread(absl::FunctionRef<void()> work) {
-  if (!Errand(work).RunAndWait()) {
+  if (!InterruptTask(work).RunAndWait()) {
     work();
     return;
   }
-  (void)Errand([] {}).RunAndWait();
+  (void)InterruptTask([] {}).RunAndWait();
 }
 
 }  // namespace pollux::io

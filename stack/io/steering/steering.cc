@@ -28,9 +28,9 @@ unsigned Enqueue(rte_ring* ring, rte_mbuf** frames, unsigned count) {
 
 }  // namespace
 
-Steering::Steering(const FrameSorter& sorter, uint32_t index, Link* link, rte_mempool* pool,
+Steering::Steering(const RxClassifier& classifier, uint32_t index, Link* link, rte_mempool* pool,
                    SteeringRings* rings)
-    : sorter_(sorter),
+    : classifier_(classifier),
       index_(index),
       link_(link),
       pool_(pool),
@@ -74,15 +74,15 @@ uint16_t Steering::TakeFromLink(rte_mbuf** frames, uint16_t capacity, uint64_t n
 
 // Whether the frame is for this worker; it is on its way to its owner otherwise.
 bool Steering::Place(rte_mbuf* frame) {
-  const FrameOwner owner = sorter_.Find(*frame);
+  const RxDestination owner = classifier_.Find(*frame);
   frame->hash.usr = index_;
   switch (owner.kind) {
-    case FrameOwner::Kind::kReceiver:
+    case RxDestination::Kind::kReceiver:
       return true;
-    case FrameOwner::Kind::kEveryone:
+    case RxDestination::Kind::kEveryone:
       CopyToOthers(frame, owner.is_roce);
       return true;
-    case FrameOwner::Kind::kWorker:
+    case RxDestination::Kind::kWorker:
       break;
   }
   if (owner.worker == index_) return true;

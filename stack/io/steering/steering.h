@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "stack/io/link/link.h"
-#include "stack/io/steering/frame_owner.h"
+#include "stack/io/steering/rx_destination.h"
 #include "stack/io/steering/steering_rings.h"
 
 struct rte_mempool;
@@ -40,7 +40,7 @@ class alignas(64) Steering final : public Link {
 
   // Of worker `index`. `link` is its queue, null where it has none (SteeringRings::HasQueue());
   // `pool` its packets'. None is owned, all outlive this.
-  Steering(const FrameSorter& sorter, uint32_t index, Link* link, rte_mempool* pool,
+  Steering(const RxClassifier& classifier, uint32_t index, Link* link, rte_mempool* pool,
            SteeringRings* rings);
   ~Steering() override { Clear(); }
   Steering(const Steering&) = delete;
@@ -80,7 +80,7 @@ class alignas(64) Steering final : public Link {
   void EmptyOutboxes();
   void GiveBack(uint32_t owner, rte_mbuf** frames, unsigned count);
 
-  FrameSorter sorter_;
+  RxClassifier classifier_;
   uint32_t index_;
   Link* link_;
   rte_mempool* pool_;

@@ -62,7 +62,7 @@ TEST_P(CongestionTest, DataIsEcnCapableAndNothingElse) {
       const bool capable = on && packet.payload_length > 0;
       EXPECT_EQ(packet.ecn, capable ? wire::kEct0 : wire::kNotEct) << packet.info->name;
       data += packet.payload_length > 0;
-      return Fate::kDeliver;
+      return PacketAction::kDeliver;
     };
     EXPECT_EQ(Transfer(pair, 5'000), 1u);
     EXPECT_GT(data, 0);
@@ -75,7 +75,7 @@ TEST_P(CongestionTest, AMarkIsAnsweredAndSlowsTheSenderDown) {
   pair.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
     if (from_a) MarkCe(packet, frame);
     cnps += packet.info->operation == Operation::kCnp;
-    return Fate::kDeliver;
+    return PacketAction::kDeliver;
   };
   EXPECT_EQ(Transfer(pair, 500), 1u);
   EXPECT_EQ(cnps, 1);
@@ -100,7 +100,7 @@ TEST_P(CongestionTest, OffNothingIsAnsweredOrSlowedDown) {
   pair.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
     if (from_a) MarkCe(packet, frame);
     EXPECT_NE(packet.info->operation, Operation::kCnp);
-    return Fate::kDeliver;
+    return PacketAction::kDeliver;
   };
   EXPECT_EQ(Transfer(pair, 5'000), 1u);
   EXPECT_GT(pair.b.counters.np_ecn_marked_roce_packets, 0u);
@@ -111,17 +111,17 @@ TEST_P(CongestionTest, OffNothingIsAnsweredOrSlowedDown) {
 TEST_P(CongestionTest, ASenderWithoutItIgnoresCnps) {
   TestPair pair(GetParam());
   pair.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
-    if (!from_a) return Fate::kDeliver;
+    if (!from_a) return PacketAction::kDeliver;
     // b answers as one that has it on.
     MarkCe(packet, frame);
     const auto* bytes = rte_pktmbuf_mtod(frame, const uint8_t*);
     wire::RocePacket marked;
     EXPECT_EQ(wire::ParseRocePacket(bytes, frame->data_len, &marked), wire::ParseResult::kOk);
-    Journal journal;
-    NotificationPoint point(&kOn, &journal);
+    QpDiagnostics diagnostics;
+    NotificationPoint point(&kOn, &diagnostics);
     PollContext context = pair.b.context(pair.now_ns);
     point.OnMarked(marked, Qpn{0x222}, Qpn{0x111}, context);
-    return Fate::kDeliver;
+    return PacketAction::kDeliver;
   };
   EXPECT_EQ(Transfer(pair, 500), 1u);
   EXPECT_EQ(pair.a.counters.rp_cnp_ignored, 1u);
@@ -136,7 +136,7 @@ TEST_P(CongestionTest, AFloodOfCnpsDoesNotStall) {
   TestPair pair(GetParam(), nullptr, false, &parameters);
   pair.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
     if (from_a) MarkCe(packet, frame);
-    return Fate::kDeliver;
+    return PacketAction::kDeliver;
   };
   EXPECT_EQ(Transfer(pair, 1'000, 100), 100u);
   EXPECT_GT(pair.a.counters.rp_cnp_handled, 90u);
@@ -160,7 +160,7 @@ TEST_P(CongestionTest, WrongOnesAreDropped) {
           bytes[packet.payload_offset] ^= 1;
         }
       }
-      return Fate::kDeliver;
+      return PacketAction::kDeliver;
     };
     EXPECT_EQ(Transfer(pair, 500), 1u);
     EXPECT_EQ(pair.a.counters.drop(connected_only ? Drop::kBadAddress : Drop::kBadIcrc), 1u);
@@ -173,7 +173,7 @@ TEST(CongestionReadTest, TheResponderIsSlowedDown) {
   TestPair pair(IBV_QPT_RC, nullptr, false, &kOn);
   pair.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
     if (!from_a && packet.info->operation == Operation::kReadResponse) MarkCe(packet, frame);
-    return Fate::kDeliver;
+    return PacketAction::kDeliver;
   };
   pair.a.PostSend(IBV_WR_RDMA_READ, 1, pair.a.memory.data(), 300'000,
                   reinterpret_cast<uint64_t>(pair.b.memory.data()), pair.b.key);

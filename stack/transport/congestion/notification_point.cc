@@ -21,7 +21,7 @@ void NotificationPoint::OnMarked(const wire::RocePacket& packet, Qpn local, Qpn 
   // To a group: the sender has no queue pair that this would slow down for all of it.
   if (context.now_ns < next_ns_ || packet.destination().IsMulticast()) return;
   if (context.egress.room() == 0 || !Send(packet, local, remote, context)) return;
-  journal_->Count(&Counters::np_cnp_sent, context);
+  diagnostics_->Count(&Counters::np_cnp_sent, context);
   next_ns_ = context.now_ns + uint64_t{1000} * parameters_->min_time_between_cnps;
 }
 
@@ -45,7 +45,7 @@ bool NotificationPoint::Send(const wire::RocePacket& packet, Qpn local, Qpn remo
   path.hop_limit = kHopLimit;
   // Itself capable: a full queue would rather mark it than drop it, and nobody answers the mark.
   path.traffic_class = static_cast<uint8_t>(parameters_->cnp_dscp << 2 | wire::kEct0);
-  PacketBuilder builder(journal_);
+  PacketBuilder builder(diagnostics_);
   builder.Reset(&path, local, remote, {.becn = true});
   if (!builder.Begin({.opcode = wire::Opcode::kCnp, .ext_bytes = kReservedBytes}, context)) {
     return false;

@@ -6,7 +6,7 @@
 
 #include "stack/base/types.h"
 #include "stack/transport/congestion/dcqcn_parameters.h"
-#include "stack/transport/diagnostics/journal.h"
+#include "stack/transport/diagnostics/qp_diagnostics.h"
 #include "stack/transport/message/poll_context.h"
 #include "stack/wire/roce_packet.h"
 
@@ -17,9 +17,9 @@ namespace pollux::transport {
 // well. Owned by one worker. Source: IB specification, annex A17.9.
 class NotificationPoint {
  public:
-  // `parameters` and `journal`, the queue pair's own, outlive this.
-  NotificationPoint(const DcqcnParameters* parameters, Journal* journal)
-      : parameters_(parameters), journal_(journal) {}
+  // `parameters` and `diagnostics`, the queue pair's own, outlive this.
+  NotificationPoint(const DcqcnParameters* parameters, QpDiagnostics* diagnostics)
+      : parameters_(parameters), diagnostics_(diagnostics) {}
 
   // A packet with the CE mark, whose ICRC is right, for queue pair `local` and from `remote`.
   void OnMarked(const wire::RocePacket& packet, Qpn local, Qpn remote, PollContext& context);
@@ -28,7 +28,7 @@ class NotificationPoint {
   bool Send(const wire::RocePacket& packet, Qpn local, Qpn remote, PollContext& context) const;
 
   const DcqcnParameters* parameters_;
-  Journal* journal_;
+  QpDiagnostics* diagnostics_;
   uint64_t next_ns_ = 0;
 };
 

@@ -68,8 +68,8 @@ class NotificationPointTest : public ::testing::TestWithParam<WayCase> {
     return Take(pair_.a);
   }
   DcqcnParameters parameters_;
-  Journal journal_;
-  NotificationPoint point_{&parameters_, &journal_};
+  QpDiagnostics diagnostics_;
+  NotificationPoint point_{&parameters_, &diagnostics_};
   TestPair pair_;
   std::vector<uint8_t> frame_;
   wire::RocePacket packet_;

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "stack/transport/diagnostics/journal.h"
+#include "stack/transport/diagnostics/qp_diagnostics.h"
 #include "stack/verbs/queue_pair.h"
 #include "stack/wire/ext_headers.h"
 #include "stack/wire/roce_packet.h"
@@ -26,7 +26,8 @@ class InboundMessage {
     kInvalidateFault,  // the key to invalidate
   };
 
-  InboundMessage(verbs::QueuePair* qp, Journal* journal) : qp_(qp), journal_(journal) {}
+  InboundMessage(verbs::QueuePair* qp, QpDiagnostics* diagnostics)
+      : qp_(qp), diagnostics_(diagnostics) {}
 
   // Forgets the message under way. A receive that it took serves the next one.
   void Reset() { kind_ = Kind::kNone; }
@@ -73,7 +74,7 @@ class InboundMessage {
                              uint8_t** at) const;
 
   verbs::QueuePair* qp_;
-  Journal* journal_;
+  QpDiagnostics* diagnostics_;
   Kind kind_ = Kind::kNone;
   wire::Reth write_;    // of the WRITE
   uint32_t bytes_ = 0;  // received so far

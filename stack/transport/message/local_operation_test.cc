@@ -47,7 +47,7 @@ TEST_F(LocalOperationTest, MapUseAndInvalidateInOneChainUnderLoss) {
     const uint32_t key = pair_.a.regions.AllocFast(&pair_.a.pd, 4096)->key ^ 1;
     int count = 0;
     pair_.hook = [&](bool, const wire::RocePacket&, rte_mbuf*) {
-      return count++ == lost ? Fate::kDrop : Fate::kDeliver;
+      return count++ == lost ? PacketAction::kDrop : PacketAction::kDeliver;
     };
     pair_.b.PostRecv(1, pair_.b.memory.data(), 4096);
     pair_.a.memory[0] = static_cast<uint8_t>(lost);
@@ -126,7 +126,7 @@ TEST_F(LocalOperationTest, NothingIsSentBehindALostCompletion) {
   int sent = 0;
   pair_.hook = [&](bool from_a, const wire::RocePacket&, rte_mbuf*) {
     sent += from_a;
-    return Fate::kDeliver;
+    return PacketAction::kDeliver;
   };
   const uint32_t key = pair_.a.regions.AllocFast(&pair_.a.pd, 4096)->key ^ 1;
   ASSERT_EQ(PostMap(pair_.a, 2, key, 0, 4096), 0);

@@ -108,7 +108,7 @@ void PacketBuilder::LoadLink() {
                                                              PollContext& context) {
   frame_ = context.egress.Allocate();
   if (frame_ == nullptr) [[unlikely]] {
-    if (journal_ != nullptr) journal_->NotSent();
+    if (diagnostics_ != nullptr) diagnostics_->NotSent();
     return nullptr;
   }
   const auto bytes = static_cast<uint16_t>(udp_offset_ + wire::kUdpBytes + transport_bytes);
@@ -117,7 +117,7 @@ void PacketBuilder::LoadLink() {
     if (bytes > frame_->buf_len - RTE_PKTMBUF_HEADROOM) {
       context.counters.Count(Drop::kNoBuffer);
       ++context.counters.send_err;
-      if (journal_ != nullptr) journal_->NotSent();
+      if (diagnostics_ != nullptr) diagnostics_->NotSent();
       Abandon();
       return nullptr;
     }
@@ -171,8 +171,8 @@ void PacketBuilder::LoadLink() {
 
 [[gnu::always_inline]] inline void PacketBuilder::HandOn(const Spec& spec, uint8_t syndrome,
                                                          PollContext& context) {
-  if (journal_ != nullptr) [[likely]]
-    journal_->Sent(spec.opcode, spec.psn, spec.payload_bytes, syndrome);
+  if (diagnostics_ != nullptr) [[likely]]
+    diagnostics_->Sent(spec.opcode, spec.psn, spec.payload_bytes, syndrome);
   rte_mbuf* frame = frame_;
   frame_ = nullptr;
   if (path_->link->resolved()) [[likely]] {
@@ -182,7 +182,7 @@ void PacketBuilder::LoadLink() {
   } else {
     context.counters.Count(Drop::kUnresolved);
     ++context.counters.send_err;
-    if (journal_ != nullptr) journal_->NotSent();
+    if (diagnostics_ != nullptr) diagnostics_->NotSent();
     rte_pktmbuf_free(frame);
   }
 }

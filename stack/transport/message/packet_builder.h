@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "stack/transport/diagnostics/journal.h"
+#include "stack/transport/diagnostics/qp_diagnostics.h"
 #include "stack/transport/message/poll_context.h"
 #include "stack/verbs/address_handle.h"
 #include "stack/wire/bth.h"
@@ -39,8 +39,8 @@ class PacketBuilder {
     uint32_t payload_bytes = 0;  // at most the path MTU
   };
 
-  // `journal` is told of what is sent; null: nobody is.
-  explicit PacketBuilder(Journal* journal = nullptr) : journal_(journal) {}
+  // `diagnostics` is told of what is sent; null: nobody is.
+  explicit PacketBuilder(QpDiagnostics* diagnostics = nullptr) : diagnostics_(diagnostics) {}
 
   // `path` outlives its use here (until the next Reset).
   void Reset(const verbs::AddressHandle* path, Qpn local, Qpn remote,
@@ -73,7 +73,7 @@ class PacketBuilder {
   void Close(uint8_t* icrc, const uint8_t* l3) const;
   void HandOn(const Spec& spec, uint8_t syndrome, PollContext& context);
 
-  Journal* journal_;
+  QpDiagnostics* diagnostics_;
   const verbs::AddressHandle* path_ = nullptr;
   uint64_t link_word_ = 0;
   alignas(16) uint8_t template_[kMaxHeaderBytes] = {};

@@ -72,7 +72,7 @@ TEST_F(RcAtomicTest, AnyOneFrameMayBeLost) {
     Store(0);
     int count = 0;
     pair_.hook = [&](bool, const wire::RocePacket&, rte_mbuf*) {
-      return count++ == lost ? Fate::kDrop : Fate::kDeliver;
+      return count++ == lost ? PacketAction::kDrop : PacketAction::kDeliver;
     };
     for (uint64_t i = 1; i <= 4; ++i) Post(IBV_WR_ATOMIC_FETCH_AND_ADD, i, 1);
     pair_.a.PostSend(IBV_WR_RDMA_WRITE, 5, pair_.a.memory.data(), 8, Remote(64), pair_.b.key);
@@ -87,7 +87,7 @@ TEST_F(RcAtomicTest, AnyOneFrameMayBeLost) {
 
 TEST_F(RcAtomicTest, EveryFrameTwiceIsExecutedOnce) {
   Store(0);
-  pair_.hook = [](bool, const wire::RocePacket&, rte_mbuf*) { return Fate::kDuplicate; };
+  pair_.hook = [](bool, const wire::RocePacket&, rte_mbuf*) { return PacketAction::kDuplicate; };
   for (uint64_t i = 1; i <= 20; ++i) Post(IBV_WR_ATOMIC_FETCH_AND_ADD, i, 1);
   pair_.RunToEnd();
   EXPECT_EQ(pair_.a.Poll().size(), 20u);
@@ -153,7 +153,7 @@ TEST_F(RcAtomicTest, FenceWaitsForAtomics) {
     if (from_a && packet.info->operation == Operation::kWrite) {
       EXPECT_TRUE(answered);
     }
-    return Fate::kDeliver;
+    return PacketAction::kDeliver;
   };
   Post(IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 1);
   pair_.a.PostSend(IBV_WR_RDMA_WRITE, 2, pair_.a.memory.data(), 8, Remote(64), pair_.b.key,
@@ -194,7 +194,7 @@ TEST_F(RcAtomicResourcesTest, ForgottenOnesAreDroppedAndNotExecutedAgain) {
       requests.emplace_back(bytes, bytes + frame->data_len);
     }
     answers += packet.info->operation == Operation::kAtomicAck;
-    return Fate::kDeliver;
+    return PacketAction::kDeliver;
   };
   for (uint64_t i = 1; i <= 2; ++i) {
     Post(IBV_WR_ATOMIC_FETCH_AND_ADD, i, 1);

@@ -74,7 +74,7 @@ TEST_F(RcMessageTest, FailedInvalidationIsALocalErrorAndNoNak) {
   pair_.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
     naks +=
         !from_a && packet.info->operation == Operation::kAck && wire::IsNak(packet.aeth().syndrome);
-    return Fate::kDeliver;
+    return PacketAction::kDeliver;
   };
   for (uint64_t i = 1; i <= 3; ++i) pair_.b.PostRecv(i, pair_.b.memory.data(), 64);
   pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), 8);
@@ -99,7 +99,7 @@ TEST_F(RcMessageTest, SolicitedOnlyWhereAReceiveCompletes) {
   std::vector<std::pair<Operation, bool>> seen;
   pair_.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
     if (from_a) seen.emplace_back(packet.info->operation, packet.bth.solicited);
-    return Fate::kDeliver;
+    return PacketAction::kDeliver;
   };
   constexpr int kFlags = IBV_SEND_SIGNALED | IBV_SEND_SOLICITED;
   for (int i = 0; i < 2; ++i) pair_.b.PostRecv(i, pair_.b.memory.data(), 4096);
@@ -191,11 +191,11 @@ TEST(RcNakTest, EachCodeHasItsStatus) {
   for (const auto& code : kCodes) {
     TestPair pair;
     pair.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
-      if (from_a) return Fate::kDeliver;
+      if (from_a) return PacketAction::kDeliver;
       uint8_t* bytes = rte_pktmbuf_mtod(frame, uint8_t*);
       bytes[packet.ext_offset] = code.syndrome;
       wire::EmitIcrc(wire::ComputeIcrc(packet), bytes + packet.icrc_offset);
-      return Fate::kDeliver;
+      return PacketAction::kDeliver;
     };
     pair.b.PostRecv(1, pair.b.memory.data(), 64);
     pair.a.PostSend(IBV_WR_SEND, 1, pair.a.memory.data(), 8);
@@ -219,7 +219,7 @@ TEST(RcRnrTimerTest, EveryCode) {
     std::vector<uint8_t> syndromes;
     pair.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
       if (!from_a) syndromes.push_back(packet.aeth().syndrome);
-      return Fate::kDeliver;
+      return PacketAction::kDeliver;
     };
     const uint64_t start = pair.now_ns;
     pair.a.PostSend(IBV_WR_SEND, 1, pair.a.memory.data(), 8);

@@ -31,7 +31,7 @@ class RcReadTest : public ::testing::TestWithParam<uint8_t> {
       pair_.now_ns += 1'000;
       if (packet.info->operation == Operation::kReadRequest) OnRequest(packet);
       responses_ += packet.info->operation == Operation::kReadResponse;
-      return lose(from_a, packet) ? Fate::kDrop : Fate::kDeliver;
+      return lose(from_a, packet) ? PacketAction::kDrop : PacketAction::kDeliver;
     };
   }
   // What every request must keep to, repeated ones as well.
@@ -172,16 +172,16 @@ TEST_P(RcReadTest, LossesBehindAMissingAnswerAreNoRetriesOfIt) {
     pair_.now_ns += 1'000;
     const int32_t number = Distance(first_, packet.bth.psn);
     if (packet.info->operation == Operation::kReadResponse && naks.size() < kLost) {
-      return Fate::kDrop;
+      return PacketAction::kDrop;
     }
     if (packet.info->operation == Operation::kAck &&
         packet.aeth().syndrome == wire::kNakPsnSequence && naks.insert(number).second &&
         naks.size() < kLost) {
       next_lost = number + 1;
     }
-    if (!from_a || number != next_lost) return Fate::kDeliver;
+    if (!from_a || number != next_lost) return PacketAction::kDeliver;
     next_lost = -1;
-    return Fate::kDrop;
+    return PacketAction::kDrop;
   };
   pair_.RunToEnd();
   EXPECT_EQ(naks.size(), kLost) << "each at another PSN";
@@ -204,7 +204,7 @@ TEST_P(RcReadTest, SendsBetweenReadsAreSentOnce) {
     pair_.a.PostSend(IBV_WR_SEND, 2 * i + 1, pair_.a.memory.data(), 2000);
   }
   pair_.hook = [this](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
-    return lose(from_a, packet) ? Fate::kDrop : Fate::kDeliver;
+    return lose(from_a, packet) ? PacketAction::kDrop : PacketAction::kDeliver;
   };
   int sends = 0;
   const auto hook = pair_.hook;

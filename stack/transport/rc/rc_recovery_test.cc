@@ -32,7 +32,7 @@ class RcRecoveryTest : public ::testing::Test {
     // One short message, by which the round trip is known.
     pair_.hook = [this](bool, const wire::RocePacket&, rte_mbuf*) {
       pair_.now_ns += kFrameNs;
-      return Fate::kDeliver;
+      return PacketAction::kDeliver;
     };
     pair_.b.PostRecv(0, pair_.b.memory.data(), 1);
     pair_.a.PostSend(IBV_WR_SEND, 0, pair_.a.memory.data(), 1);
@@ -43,14 +43,15 @@ class RcRecoveryTest : public ::testing::Test {
       if (from_a) {
         const int times = ++sent_[packet.bth.psn.value()];
         const uint32_t index = static_cast<uint32_t>(Distance(first_, packet.bth.psn));
-        return index == lost_index_ && times <= lost_times_ ? Fate::kDrop : Fate::kDeliver;
+        return index == lost_index_ && times <= lost_times_ ? PacketAction::kDrop
+                                                            : PacketAction::kDeliver;
       }
-      if (!IsSequenceNak(packet)) return Fate::kDeliver;
+      if (!IsSequenceNak(packet)) return PacketAction::kDeliver;
       ++naks_;
-      if (naks_ <= lost_naks_) return Fate::kDrop;
+      if (naks_ <= lost_naks_) return PacketAction::kDrop;
       // A peer that says once what it misses, whatever comes after.
-      if (only_one_nak_ && naks_ > 1) return Fate::kDrop;
-      return Fate::kDeliver;
+      if (only_one_nak_ && naks_ > 1) return PacketAction::kDrop;
+      return PacketAction::kDeliver;
     };
   }
   // One message; returns how long it took.
@@ -141,13 +142,13 @@ TEST_F(RcRecoveryTest, LossOnTheWayBackWithAPeerThatHeedsANakAfterAnAcknowledgem
     if (from_a) {
       const int32_t index = Distance(first_, packet.bth.psn);
       const int times = ++sent_[packet.bth.psn.value()];
-      if (index == kFirst) return times == 1 ? Fate::kDrop : Fate::kDeliver;
+      if (index == kFirst) return times == 1 ? PacketAction::kDrop : PacketAction::kDeliver;
       const bool back = sent_[(first_ + kFirst).value()] == 2;
-      return index == kSecond && back && !std::exchange(lost_again, true) ? Fate::kDrop
-                                                                          : Fate::kDeliver;
+      return index == kSecond && back && !std::exchange(lost_again, true) ? PacketAction::kDrop
+                                                                          : PacketAction::kDeliver;
     }
     const bool nak = IsSequenceNak(packet);
-    return std::exchange(acknowledged, !nak) || !nak ? Fate::kDeliver : Fate::kDrop;
+    return std::exchange(acknowledged, !nak) || !nak ? PacketAction::kDeliver : PacketAction::kDrop;
   };
   EXPECT_LT(Send(), kFewRoundTripsNs);
   EXPECT_EQ(pair_.b.counters.sent_seq_nak, 2u);
@@ -160,9 +161,9 @@ TEST(RcRepetitionTest, WhatComesTwiceBeyondAGapIsNoStepBack) {
   const Psn gap = Psn(TestPair::DefaultAttr().sq_psn) + 3;
   bool lost = false;
   pair.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
-    if (!from_a) return Fate::kDeliver;
-    if (packet.bth.psn == gap && !std::exchange(lost, true)) return Fate::kDrop;
-    return Fate::kDuplicate;
+    if (!from_a) return PacketAction::kDeliver;
+    if (packet.bth.psn == gap && !std::exchange(lost, true)) return PacketAction::kDrop;
+    return PacketAction::kDuplicate;
   };
   pair.a.PostSend(IBV_WR_RDMA_WRITE, 1, pair.a.memory.data(), 100 * 1024,
                   reinterpret_cast<uint64_t>(pair.b.memory.data()), pair.b.key);
@@ -182,11 +183,11 @@ TEST(RcRepetitionTest, AnRnrNakThatComesTwiceIsOneRetry) {
   int naks = 0;
   pair.hook = [&](bool, const wire::RocePacket& packet, rte_mbuf*) {
     if (packet.info->operation != Operation::kAck || !wire::IsRnrNak(packet.aeth().syndrome)) {
-      return Fate::kDeliver;
+      return PacketAction::kDeliver;
     }
     ++naks;
     pair.b.PostRecv(1, pair.b.memory.data(), 64);
-    return Fate::kDuplicate;
+    return PacketAction::kDuplicate;
   };
   pair.a.PostSend(IBV_WR_SEND, 1, pair.a.memory.data(), 64);
   pair.RunToEnd();
@@ -203,7 +204,7 @@ TEST(RcFlightTest, LossyWireIsNotFilledWithRepetitions) {
   uint32_t sent = 0;
   pair.hook = [&](bool from_a, const wire::RocePacket&, rte_mbuf*) {
     pair.now_ns += kFrameNs;
-    return from_a && ++sent % 20 == 0 ? Fate::kDrop : Fate::kDeliver;
+    return from_a && ++sent % 20 == 0 ? PacketAction::kDrop : PacketAction::kDeliver;
   };
   for (uint32_t i = 1; i <= kWrites; ++i) {
     pair.a.PostSend(IBV_WR_RDMA_WRITE, i, pair.a.memory.data(), kWritePackets * 1024,
@@ -231,7 +232,8 @@ class RcLossyFlightTest : public ::testing::Test {
     EXPECT_EQ(pair.a.Poll().size(), 1u);
     pair.hook = [&](bool, const wire::RocePacket&, rte_mbuf*) {
       pair.now_ns += kFrameNs;
-      return lose_every != 0 && random.Below(lose_every) == 0 ? Fate::kDrop : Fate::kDeliver;
+      return lose_every != 0 && random.Below(lose_every) == 0 ? PacketAction::kDrop
+                                                              : PacketAction::kDeliver;
     };
     const uint64_t start_ns = pair.now_ns;
     for (uint32_t i = 1; i <= kWrites; ++i) {
@@ -266,19 +268,19 @@ class RcStandstillTest : public ::testing::Test {
   RcStandstillTest() {
     pair_.hook = [this](bool, const wire::RocePacket&, rte_mbuf*) {
       pair_.now_ns += kRoundTripNs / 2;
-      return Fate::kDeliver;
+      return PacketAction::kDeliver;
     };
     Write(1);  // the round trip is known
     pair_.Run();
     pair_.hook = [this](bool from_a, const wire::RocePacket&, rte_mbuf* frame) {
       pair_.now_ns += kFrameNs;
-      if (!from_a) return Fate::kDeliver;
+      if (!from_a) return PacketAction::kDeliver;
       if (arriving_ > 0) {
         --arriving_;
-        return Fate::kDeliver;
+        return PacketAction::kDeliver;
       }
       held_.push_back(rte_pktmbuf_copy(frame, pair_.a.pool, 0, UINT32_MAX));
-      return Fate::kDrop;
+      return PacketAction::kDrop;
     };
   }
   ~RcStandstillTest() override {
@@ -357,7 +359,7 @@ TEST(RcProbeTest, OutlastsAnOutageOfALossyWire) {
     pair.now_ns += kFrameNs;
     constexpr int kLost = 5;
     const bool lost = (from_a && sent++ == kLost) || pair.now_ns < until_ns;
-    return lost ? Fate::kDrop : Fate::kDeliver;
+    return lost ? PacketAction::kDrop : PacketAction::kDeliver;
   };
   const auto write = [&](uint32_t bytes) {
     pair.a.PostSend(IBV_WR_RDMA_WRITE, 1, pair.a.memory.data(), bytes,
@@ -383,7 +385,7 @@ TEST(RcProbeTest, NothingIsSentAfterItFailed) {
   int sent = 0;
   pair.hook = [&](bool, const wire::RocePacket&, rte_mbuf*) {
     ++sent;
-    return Fate::kDrop;
+    return PacketAction::kDrop;
   };
   // More than may be in flight: some of it is still to be sent.
   for (uint64_t i = 1; i <= 2; ++i) {

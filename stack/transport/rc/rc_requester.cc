@@ -13,7 +13,7 @@ namespace pollux::transport {
 
 using verbs::SendWqe;
 
-static_assert(RcRequester::kMaxInFlight + kMaxReadWindow <= ArrivedResponses::kSpan);
+static_assert(RcRequester::kMaxInFlight + kMaxReadWindow <= ReceivedPsnBitmap::kSpan);
 
 namespace {
 
@@ -55,9 +55,9 @@ void RcRequester::Stop() {
   arrived_.Clear();
   local_error_ = IBV_WC_SUCCESS;
   ack_deadline_ns_ = rnr_until_ns_ = probe_deadline_ns_ = kNever;
-  round_trip_.Reset();
+  rtt_.Reset();
   flight_.Reset(qp_->PathMtuBytes());
-  ack_trust_.Reset();
+  peer_ack_behavior_.Reset();
   repairs_.Clear();
   probes_ = 0;
   nak_at_ns_ = 0;
@@ -167,7 +167,7 @@ RcRequester::Step RcRequester::SendRepairsOf(uint32_t index, PollContext& contex
     if (*budget == 0 || context.egress.room() == 0) return Step::kNoBuffer;
     if (AskAgain(wqe, begin + here, context) == Step::kNoBuffer) return Step::kNoBuffer;
     --*budget;
-    journal_->Count(&Counters::implied_nak_seq_err, context);
+    diagnostics_->Count(&Counters::implied_nak_seq_err, context);
   }
   return Step::kSent;
 }
@@ -194,7 +194,7 @@ RcRequester::Step RcRequester::SendOldest(PollContext& context) {
     answer_resends_ = true;
     probed_psn_ = una_;
     probed_end_ = max_sent_;
-    round_trip_.Cancel();
+    rtt_.Cancel();
   }
   return step;
 }
@@ -261,12 +261,12 @@ RcRequester::Step RcRequester::AskFor(const SendWqe& wqe, uint32_t begin, uint32
   if (!last && qp_->sq(cursor_.index() + 1).is_local()) return true;
   if (2 * (qp_->sq_tail() - qp_->sq_head()) > qp_->init().cap.max_send_wr) return true;
   // Whose answers come at their leisure has no measure of a round trip in them.
-  if (round_trip_.smoothed_ns() == 0) return true;
+  if (rtt_.smoothed_ns() == 0) return true;
   // A probe that soon would come before an answer at the peer's leisure.
   if (flight_.lowered()) return true;
   if (qp_->attr.timeout != 0 && wire::TimeoutCodeNs(qp_->attr.timeout) < kShortTimeoutNs)
     return true;
-  return !ack_trust_.MayLeave(now_ns);
+  return !peer_ack_behavior_.MayLeave(now_ns);
 }
 
 [[gnu::always_inline]] inline RcRequester::Step RcRequester::SendPacket(uint32_t index,
@@ -289,10 +289,10 @@ RcRequester::Step RcRequester::AskFor(const SendWqe& wqe, uint32_t begin, uint32
 [[gnu::always_inline]] inline void RcRequester::Sent(Psn psn, Psn end, bool asked,
                                                      PollContext& context) {
   if (Before(psn, max_sent_)) {
-    journal_->Count(&Counters::retransmitted_pkts, context);
-    round_trip_.Cancel(psn, end);
+    diagnostics_->Count(&Counters::retransmitted_pkts, context);
+    rtt_.Cancel(psn, end);
   } else if (asked) {
-    round_trip_.Start(psn, context.now_ns);
+    rtt_.Start(psn, context.now_ns);
   }
   if (asked && Before(asked_until_, end)) asked_until_ = end;
   if (Before(max_sent_, end)) max_sent_ = end;
@@ -303,13 +303,13 @@ RcRequester::Step RcRequester::AskFor(const SendWqe& wqe, uint32_t begin, uint32
 }
 
 uint64_t RcRequester::ProbeNs() const {
-  if (round_trip_.smoothed_ns() == 0) return kFirstProbeNs;
-  return std::max(flight_.lowered() ? kLossyProbeNs : kMinProbeNs, round_trip_.most_ns());
+  if (rtt_.smoothed_ns() == 0) return kFirstProbeNs;
+  return std::max(flight_.lowered() ? kLossyProbeNs : kMinProbeNs, rtt_.most_ns());
 }
 
 uint64_t RcRequester::QuietNs() const {
-  if (round_trip_.smoothed_ns() == 0) return kFirstProbeNs;
-  return std::max(flight_.lowered() ? kLossyProbeNs : kUnaskedAnswerNs, round_trip_.most_ns());
+  if (rtt_.smoothed_ns() == 0) return kFirstProbeNs;
+  return std::max(flight_.lowered() ? kLossyProbeNs : kUnaskedAnswerNs, rtt_.most_ns());
 }
 
 void RcRequester::ArmProbe(uint64_t now_ns) {
@@ -321,7 +321,7 @@ void RcRequester::OnResponse(const wire::RocePacket& packet, PollContext& contex
   const Psn psn = packet.bth.psn;
   if (!HasHead() || Before(psn, una_) || !Before(psn, max_sent_)) {
     // An answer to what was answered already, or to what was never asked.
-    journal_->Count(Drop::kUnexpectedResponse, context);
+    diagnostics_->Count(Drop::kUnexpectedResponse, context);
     return;
   }
   switch (packet.info->operation) {
@@ -333,7 +333,7 @@ void RcRequester::OnResponse(const wire::RocePacket& packet, PollContext& contex
       OnAeth(packet.aeth(), psn, context);
       break;
     default:
-      journal_->Count(Drop::kUnexpectedResponse, context);
+      diagnostics_->Count(Drop::kUnexpectedResponse, context);
       return;
   }
   if (local_error_ != IBV_WC_SUCCESS && qp_->sq_head() == cursor_.index()) Fail(local_error_);
@@ -343,7 +343,7 @@ void RcRequester::OnResponse(const wire::RocePacket& packet, PollContext& contex
 void RcRequester::OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context) {
   // An ACK acknowledges its own PSN, a NAK only what lies before it.
   const bool ack = wire::IsAck(aeth.syndrome);
-  if (ack && probes_ == 0 && !Before(una_, asked_until_)) ack_trust_.OnVolunteered();
+  if (ack && probes_ == 0 && !Before(una_, asked_until_)) peer_ack_behavior_.OnVolunteered();
   const Psn executed_end = ack ? psn + 1 : psn;
   Executed(executed_end);
   const bool lost = Answered(psn, executed_end);
@@ -372,17 +372,17 @@ void RcRequester::OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context) 
       Fail(IBV_WC_REM_OP_ERR);
       break;
     default:  // reserved codes
-      journal_->Count(Drop::kUnexpectedResponse, context);
+      diagnostics_->Count(Drop::kUnexpectedResponse, context);
   }
 }
 
 void RcRequester::OnRnrNak(uint8_t timer, Psn psn, PollContext& context) {
-  journal_->Count(&Counters::rcvd_rnr_err, context);
+  diagnostics_->Count(&Counters::rcvd_rnr_err, context);
   if (rnr_until_ns_ != kNever && psn == restart_) return;  // a copy of the one that is waited for
   retry_left_ = qp_->attr.retry_cnt;                       // the peer is there
   if (qp_->attr.rnr_retry != 7) {
     if (rnr_left_ == 0) {
-      journal_->Count(&Counters::retry_rnr_exceeded_err, context);
+      diagnostics_->Count(&Counters::retry_rnr_exceeded_err, context);
       Fail(IBV_WC_RNR_RETRY_EXC_ERR);
       return;
     }
@@ -394,11 +394,11 @@ void RcRequester::OnRnrNak(uint8_t timer, Psn psn, PollContext& context) {
 
 // `charged`: a retry, for what the same NAK showed to be missing before `psn`.
 void RcRequester::OnSequenceNak(Psn psn, bool charged, PollContext& context) {
-  journal_->Count(&Counters::rcvd_seq_err, context);
+  diagnostics_->Count(&Counters::rcvd_seq_err, context);
   // A second NAK sooner than the first one's resends can have been answered is its copy. A later
   // one says that they are lost as well.
   if (psn == nak_psn_ &&
-      context.now_ns < nak_at_ns_ + std::max<uint64_t>(1, round_trip_.smoothed_ns() / 2)) {
+      context.now_ns < nak_at_ns_ + std::max<uint64_t>(1, rtt_.smoothed_ns() / 2)) {
     return;
   }
   nak_psn_ = psn;
@@ -412,14 +412,14 @@ void RcRequester::OnDataResponse(const wire::RocePacket& packet, PollContext& co
   const Psn psn = packet.bth.psn;
   const uint32_t index = FindNumbered(psn);
   if (index == qp_->sq_tail() || !Answers(packet, qp_->sq(index)) || arrived_.Has(psn)) {
-    journal_->Count(Drop::kUnexpectedResponse, context);
+    diagnostics_->Count(Drop::kUnexpectedResponse, context);
     return;
   }
   const auto number = static_cast<uint32_t>(Distance(qp_->sq(index).first_psn, psn));
   const ibv_wc_status status = PlaceResponse(packet, *qp_, index, number);
   // It acknowledges everything before its request.
   Executed(psn);
-  round_trip_.Answered(psn + 1, context.now_ns);
+  rtt_.Answered(psn + 1, context.now_ns);
   if (status == IBV_WC_SUCCESS) arrived_.Add(psn);
   const bool lost = Answered(psn, psn);
   Retire(context);
@@ -491,7 +491,7 @@ void RcRequester::Complete(const SendWqe& wqe, PollContext& context) {
     return;
   }
   if (wqe.is_short_send || (!wqe.is_write() && !wqe.is_local()))
-    journal_->Count(&Counters::rdma_sends, context);
+    diagnostics_->Count(&Counters::rdma_sends, context);
   qp_->CompleteSend(IBV_WC_SUCCESS);
 }
 
@@ -507,7 +507,7 @@ bool RcRequester::AskForMissing(PollContext& context) {
 
 void RcRequester::Progress(PollContext& context) {
   cursor_.CatchUp(una_);
-  round_trip_.Answered(una_, context.now_ns);
+  rtt_.Answered(una_, context.now_ns);
   probes_ = 0;
   nak_at_ns_ = 0;
   probe_deadline_ns_ = kNever;
@@ -545,12 +545,12 @@ void RcRequester::ResendUnanswered(PollContext& context) {
 
 bool RcRequester::ChargeRetry(PollContext& context) {
   if (retry_left_ == 0) {
-    journal_->Count(&Counters::retry_exceeded_err, context);
+    diagnostics_->Count(&Counters::retry_exceeded_err, context);
     Fail(IBV_WC_RETRY_EXC_ERR);
     return false;
   }
   --retry_left_;
-  journal_->Count(&Counters::completer_retry_err, context);
+  diagnostics_->Count(&Counters::completer_retry_err, context);
   return true;
 }
 
@@ -561,7 +561,7 @@ void RcRequester::GoBack(Psn to) {
   repairs_.ForgetFrom(restart_);
   cursor_.MoveTo(restart_, una_);
   ack_deadline_ns_ = probe_deadline_ns_ = kNever;
-  round_trip_.Cancel();
+  rtt_.Cancel();
   answer_resends_ = resends_due_ = false;
   if (!cursor_.Beyond(una_)) oldest_due_ = false;
   // What could not be sent is tried again: its memory may be there this time, and if not, it fails
@@ -576,7 +576,7 @@ void RcRequester::FailWhenReached(ibv_wc_status status) {
 }
 
 void RcRequester::Fail(ibv_wc_status status) {
-  journal_->Failed(status);
+  diagnostics_->Failed(status);
   qp_->CompleteSend(status);
   qp_->EnterError();
   Stop();
@@ -585,7 +585,7 @@ void RcRequester::Fail(ibv_wc_status status) {
 void RcRequester::OnDeadline(PollContext& context) {
   if (rnr_until_ns_ <= context.now_ns) {
     rnr_until_ns_ = kNever;
-    journal_->Timer(FlightTimer::kRnrOver);
+    diagnostics_->Timer(FlightTimer::kRnrOver);
     qp_->Activate();
   }
   if (probe_deadline_ns_ <= context.now_ns) {
@@ -594,10 +594,10 @@ void RcRequester::OnDeadline(PollContext& context) {
       ResendUnanswered(context);
     } else if (rnr_until_ns_ == kNever && ack_deadline_ns_ > context.now_ns) {
       ++probes_;
-      if (!Before(una_, asked_until_)) ack_trust_.OnSilence(context.now_ns);
-      journal_->Timer(FlightTimer::kProbe);
+      if (!Before(una_, asked_until_)) peer_ack_behavior_.OnSilence(context.now_ns);
+      diagnostics_->Timer(FlightTimer::kProbe);
       oldest_due_ = true;
-      journal_->Count(&Counters::tail_probes, context);
+      diagnostics_->Count(&Counters::tail_probes, context);
       ArmProbe(context.now_ns);
       qp_->Activate();
     }
@@ -610,8 +610,8 @@ void RcRequester::OnDeadline(PollContext& context) {
       ack_deadline_ns_ = context.now_ns + wire::TimeoutCodeNs(qp_->attr.timeout);
       return;
     }
-    journal_->Timer(FlightTimer::kAckTimeout);
-    journal_->Count(&Counters::local_ack_timeout_err, context);
+    diagnostics_->Timer(FlightTimer::kAckTimeout);
+    diagnostics_->Count(&Counters::local_ack_timeout_err, context);
     if (ChargeRetry(context)) {
       flight_.OnLoss();
       GoBack(una_);

@@ -7,14 +7,14 @@
 
 #include "stack/base/prefetch.h"
 #include "stack/base/types.h"
-#include "stack/transport/diagnostics/journal.h"
+#include "stack/transport/diagnostics/qp_diagnostics.h"
 #include "stack/transport/message/packet_builder.h"
 #include "stack/transport/message/poll_context.h"
-#include "stack/transport/rc/ack_trust.h"
-#include "stack/transport/rc/arrived_responses.h"
-#include "stack/transport/rc/flight_limit.h"
-#include "stack/transport/rc/read_repairs.h"
-#include "stack/transport/rc/round_trip.h"
+#include "stack/transport/rc/in_flight_window.h"
+#include "stack/transport/rc/peer_ack_behavior.h"
+#include "stack/transport/rc/read_gap_tracker.h"
+#include "stack/transport/rc/received_psn_bitmap.h"
+#include "stack/transport/rc/rtt_estimator.h"
 #include "stack/transport/rc/send_cursor.h"
 #include "stack/verbs/queue_pair.h"
 #include "stack/wire/roce_packet.h"
@@ -28,10 +28,10 @@ namespace pollux::transport {
 // worker. Source: IB specification 9.7.
 class RcRequester {
  public:
-  static constexpr uint32_t kMaxInFlight = FlightLimit::kMost;  // request packets
+  static constexpr uint32_t kMaxInFlight = InFlightWindow::kMax;  // request packets
   // At the latest after this many packets one asks for an acknowledgement, on a wire that loses
-  // none (FlightLimit::ack_every()).
-  static constexpr uint32_t kAckEvery = FlightLimit::kMost / FlightLimit::kAcksAFlight;
+  // none (InFlightWindow::ack_every()).
+  static constexpr uint32_t kAckEvery = InFlightWindow::kMax / InFlightWindow::kAcksAFlight;
   // Or after this time, for a sender that is held back: well before a probe.
   static constexpr uint64_t kAckEveryNs = 200'000;
   // With a shorter local ACK timeout every message asks: a peer that takes its time
@@ -52,8 +52,8 @@ class RcRequester {
   static constexpr int kMaxLossyProbes = 10;
   static_assert(kLossyProbeNs << kMaxLossyProbes >= kMinProbeNs << kMaxProbes);
 
-  RcRequester(verbs::QueuePair* qp, Journal* journal)
-      : qp_(qp), journal_(journal), cursor_(qp), builder_(journal) {}
+  RcRequester(verbs::QueuePair* qp, QpDiagnostics* diagnostics)
+      : qp_(qp), diagnostics_(diagnostics), cursor_(qp), builder_(diagnostics) {}
 
   // Takes the attributes of the transition to RTS.
   void Start();
@@ -132,7 +132,7 @@ class RcRequester {
   uint64_t rnr_until_ns_ = kNever;
   uint64_t probe_deadline_ns_ = kNever;
   verbs::QueuePair* qp_;
-  Journal* journal_;
+  QpDiagnostics* diagnostics_;
   Psn next_psn_;  // for the next work request that is numbered
   Psn una_;       // oldest unacknowledged
   Psn max_sent_;  // one past the highest ever sent
@@ -141,7 +141,7 @@ class RcRequester {
   Psn executed_end_;
   Psn answered_end_;  // the same, since it went back last: what lies before and is not here is lost
   SendCursor cursor_;
-  FlightLimit flight_;
+  InFlightWindow flight_;
   ibv_wc_status local_error_ = IBV_WC_SUCCESS;  // of the one at the cursor, reported in its turn
   Psn asked_until_;                             // one past the highest that asked for an answer
   uint8_t retry_left_ = 0;
@@ -152,16 +152,16 @@ class RcRequester {
   bool resends_due_ = false;     // at probe_deadline_ns_: no more answers have come meanwhile
   int probes_ = 0;               // since the last progress
   uint64_t ack_asked_ns_ = 0;    // when a packet asked last
-  RoundTrip round_trip_;
-  AckTrust ack_trust_;
+  RttEstimator rtt_;
+  PeerAckBehavior peer_ack_behavior_;
   uint64_t nak_at_ns_ = 0;  // when the last sequence NAK was followed; 0 since the last progress
   PacketBuilder builder_;
   // Of READs and atomics; for others, whether they are empty.
-  ArrivedResponses arrived_;  // of [una_, max_sent_)
-  ReadRepairs repairs_;       // of [una_, answered_end_), and of what was probed
-  Psn nak_psn_;               // of the last sequence NAK that was followed
-  Psn probed_psn_;            // of the last SEND or WRITE that was probed with
-  Psn probed_end_;            // of what was sent before that
+  ReceivedPsnBitmap arrived_;  // of [una_, max_sent_)
+  ReadGapTracker repairs_;     // of [una_, answered_end_), and of what was probed
+  Psn nak_psn_;                // of the last sequence NAK that was followed
+  Psn probed_psn_;             // of the last SEND or WRITE that was probed with
+  Psn probed_end_;             // of what was sent before that
 };
 
 }  // namespace pollux::transport

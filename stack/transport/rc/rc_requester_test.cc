@@ -89,7 +89,7 @@ TEST(RcRequester, AReadOfAnotherLengthIsABadResponse) {
         wire::EmitReth(reth, bytes + packet.ext_offset);
         wire::EmitIcrc(wire::ComputeIcrc(packet), bytes + packet.icrc_offset);
       }
-      return Fate::kDeliver;
+      return PacketAction::kDeliver;
     };
     pair.a.memory[400] = 77;
     ASSERT_EQ(pair.a.PostSend(IBV_WR_RDMA_READ, 1, pair.a.memory.data(), 400,
@@ -141,7 +141,7 @@ TEST_F(RcRequesterTest, AnyOneFrameMayBeLost) {
   for (int lost = 0; lost < 60; ++lost) {
     int count = 0;
     pair_.hook = [&](bool, const wire::RocePacket&, rte_mbuf*) {
-      return count++ == lost ? Fate::kDrop : Fate::kDeliver;
+      return count++ == lost ? PacketAction::kDrop : PacketAction::kDeliver;
     };
     Fill(10'000);
     std::fill(pair_.b.memory.begin(), pair_.b.memory.end(), 0);
@@ -179,7 +179,7 @@ TEST_F(RcRequesterTest, AnyOneFrameMayBeLost) {
 }
 
 TEST_F(RcRequesterTest, EveryFrameTwice) {
-  pair_.hook = [](bool, const wire::RocePacket&, rte_mbuf*) { return Fate::kDuplicate; };
+  pair_.hook = [](bool, const wire::RocePacket&, rte_mbuf*) { return PacketAction::kDuplicate; };
   Fill(50'000);
   pair_.b.PostRecv(1, pair_.b.memory.data(), 50'000);
   pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), 50'000);
@@ -194,7 +194,7 @@ TEST_F(RcRequesterTest, EveryFrameTwice) {
 
 TEST_F(RcRequesterTest, SilentPeerExhaustsRetries) {
   pair_.hook = [](bool from_a, const wire::RocePacket&, rte_mbuf*) {
-    return from_a ? Fate::kDrop : Fate::kDeliver;
+    return from_a ? PacketAction::kDrop : PacketAction::kDeliver;
   };
   pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), 10);
   pair_.a.PostSend(IBV_WR_SEND, 2, pair_.a.memory.data(), 10);
@@ -214,7 +214,7 @@ class PatienceTest : public testing::Test {
     ibv_qp_attr attr = TestPair::DefaultAttr();
     attr.timeout = timeout;
     TestPair pair(IBV_QPT_RC, &attr);
-    pair.hook = [](bool, const wire::RocePacket&, rte_mbuf*) { return Fate::kDrop; };
+    pair.hook = [](bool, const wire::RocePacket&, rte_mbuf*) { return PacketAction::kDrop; };
     pair.a.PostSend(IBV_WR_SEND, 1, pair.a.memory.data(), 10);
     const uint64_t start_ns = pair.now_ns;
     pair.RunToEnd();
@@ -335,7 +335,7 @@ TEST(RcRequesterDepthTest, NeverMoreReadsThanInitiatorDepth) {
         packet.bth.opcode == Opcode::kRcReadResponseLast) {
       --outstanding;
     }
-    return Fate::kDeliver;
+    return PacketAction::kDeliver;
   };
   for (int i = 0; i < 10; ++i) {
     pair.a.PostSend(IBV_WR_RDMA_READ, i, pair.a.memory.data() + 8192 * i, 3000,
@@ -362,11 +362,11 @@ TEST(RcRequesterDepthTest, ReadWithoutInitiatorDepthIsALocalError) {
 TEST_F(RcRequesterTest, DuplicatedSequenceNakIsIgnored) {
   int frame_number = 0;
   pair_.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
-    if (from_a) return frame_number++ == 1 ? Fate::kDrop : Fate::kDeliver;
+    if (from_a) return frame_number++ == 1 ? PacketAction::kDrop : PacketAction::kDeliver;
     return packet.info->operation == Operation::kAck &&
                    packet.aeth().syndrome == wire::kNakPsnSequence
-               ? Fate::kDuplicate
-               : Fate::kDeliver;
+               ? PacketAction::kDuplicate
+               : PacketAction::kDeliver;
   };
   pair_.b.PostRecv(1, pair_.b.memory.data(), 20'000);
   pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), 20'000);
@@ -384,7 +384,7 @@ TEST_F(RcRequesterTest, FenceWaitsForReads) {
     if (from_a && packet.info->operation == Operation::kWrite) {
       EXPECT_TRUE(read_answered);
     }
-    return Fate::kDeliver;
+    return PacketAction::kDeliver;
   };
   pair_.a.PostSend(IBV_WR_RDMA_READ, 1, pair_.a.memory.data(), 5000, Remote(), pair_.b.key);
   pair_.a.PostSend(IBV_WR_RDMA_WRITE, 2, pair_.a.memory.data(), 10, Remote(), pair_.b.key,
@@ -398,7 +398,7 @@ TEST_F(RcRequesterTest, NeverMoreInFlightThanTheBound) {
   int sent = 0;
   pair_.hook = [&](bool from_a, const wire::RocePacket&, rte_mbuf*) {
     sent += from_a;
-    return from_a ? Fate::kDeliver : Fate::kDrop;
+    return from_a ? PacketAction::kDeliver : PacketAction::kDrop;
   };
   pair_.b.PostRecv(1, pair_.b.memory.data(), 1 << 19);
   pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), 1 << 19);
@@ -418,7 +418,7 @@ class RcRequesterLongPacketsTest : public ::testing::Test {
     int sent = 0;
     pair_.hook = [&](bool from_a, const wire::RocePacket&, rte_mbuf*) {
       sent += from_a;
-      return from_a ? Fate::kDeliver : Fate::kDrop;
+      return from_a ? PacketAction::kDeliver : PacketAction::kDrop;
     };
     for (int i = 0; i < 200; ++i) {
       pair_.a.PostSend(IBV_WR_RDMA_WRITE, i, pair_.a.memory.data(), message_bytes,
@@ -449,7 +449,7 @@ TEST_F(RcRequesterTest, TheFirstPacketAfterAPauseAsksForNoAcknowledgement) {
   std::vector<bool> asks;
   pair_.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
     if (from_a) asks.push_back(packet.bth.ack_request);
-    return Fate::kDeliver;
+    return PacketAction::kDeliver;
   };
   pair_.b.PostRecv(1, pair_.b.memory.data(), 5'000);
   pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), 5'000);
@@ -461,11 +461,11 @@ TEST_F(RcRequesterTest, ForgedResponsesChangeNothing) {
   pair_.b.PostRecv(1, pair_.b.memory.data(), 64);
   // Acknowledgements of what was never sent.
   pair_.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
-    if (from_a || packet.info->operation != Operation::kAck) return Fate::kDeliver;
+    if (from_a || packet.info->operation != Operation::kAck) return PacketAction::kDeliver;
     rte_pktmbuf_mtod(frame, uint8_t*)[packet.bth_offset + 11] += 5;
     wire::EmitIcrc(wire::ComputeIcrc(packet),
                    rte_pktmbuf_mtod(frame, uint8_t*) + packet.icrc_offset);
-    return Fate::kDeliver;
+    return PacketAction::kDeliver;
   };
   pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), 10);
   pair_.Run();

@@ -8,7 +8,7 @@
 
 #include "stack/base/prefetch.h"
 #include "stack/base/types.h"
-#include "stack/transport/diagnostics/journal.h"
+#include "stack/transport/diagnostics/qp_diagnostics.h"
 #include "stack/transport/message/inbound_message.h"
 #include "stack/transport/message/packet_builder.h"
 #include "stack/transport/message/poll_context.h"
@@ -31,8 +31,8 @@ class RcResponder {
   static constexpr uint64_t kUnaskedNs = 100'000;
   static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
 
-  RcResponder(verbs::QueuePair* qp, Journal* journal)
-      : qp_(qp), journal_(journal), message_(qp, journal), builder_(journal) {}
+  RcResponder(verbs::QueuePair* qp, QpDiagnostics* diagnostics)
+      : qp_(qp), diagnostics_(diagnostics), message_(qp, diagnostics), builder_(diagnostics) {}
 
   // Takes the attributes of the transition to RTR. Allocates room for the READs and
   // atomics to remember.
@@ -113,7 +113,7 @@ class RcResponder {
   Psn expected_psn_;
   uint32_t msn_ = 0;  // 24 bits
   verbs::QueuePair* qp_;
-  Journal* journal_;
+  QpDiagnostics* diagnostics_;
   Psn nak_psn_;
   ibv_event_type fatal_event_ = IBV_EVENT_QP_FATAL;
   Psn message_end_;                 // of responses_last_: behind that message,

@@ -60,7 +60,7 @@ TEST_F(RcResponderTest, KeyWithdrawnInTheMiddleOfARead) {
     if (!from_a && packet.info->operation == Operation::kReadResponse && ++responses == 1) {
       EXPECT_TRUE(pair_.b.regions.Deregister(pair_.b.key).ok());
     }
-    return Fate::kDeliver;
+    return PacketAction::kDeliver;
   };
   ExpectFailure(IBV_WR_RDMA_READ, 100'000, Remote(), pair_.b.key, IBV_WC_REM_ACCESS_ERR,
                 IBV_EVENT_QP_ACCESS_ERR);
@@ -77,14 +77,14 @@ class RcResponderLateTest : public RcResponderTest {
         const uint8_t* bytes = rte_pktmbuf_mtod(frame, const uint8_t*);
         requests_.emplace_back(bytes, bytes + frame->data_len);
       }
-      return Fate::kDeliver;
+      return PacketAction::kDeliver;
     };
     pair_.a.PostSend(IBV_WR_RDMA_READ, 1, pair_.a.memory.data(), length, Remote(), pair_.b.key);
     pair_.RunToEnd();
     ExpectOneSuccess();
     pair_.hook = [this](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
       responses_ += !from_a && packet.info->operation == Operation::kReadResponse;
-      return Fate::kDeliver;
+      return PacketAction::kDeliver;
     };
   }
   void ComesAgain() {
@@ -183,14 +183,14 @@ class RcResponderForgeryTest : public RcResponderTest {
  protected:
   void Forge(std::function<void(const wire::RocePacket&, uint8_t* frame)> change) {
     pair_.hook = [change](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
-      if (!from_a) return Fate::kDeliver;
+      if (!from_a) return PacketAction::kDeliver;
       uint8_t* bytes = rte_pktmbuf_mtod(frame, uint8_t*);
       change(packet, bytes);
       wire::RocePacket changed;
       if (wire::ParseRocePacket(bytes, frame->data_len, &changed) == wire::ParseResult::kOk) {
         wire::EmitIcrc(wire::ComputeIcrc(changed), bytes + changed.icrc_offset);
       }
-      return Fate::kDeliver;
+      return PacketAction::kDeliver;
     };
   }
 };
@@ -247,7 +247,7 @@ TEST_F(RcResponderTest, CorruptFramesNeverReachMemory) {
     if (from_a && corrupt) {
       rte_pktmbuf_mtod(frame, uint8_t*)[packet.payload_offset] ^= 0x40;
     }
-    return Fate::kDeliver;
+    return PacketAction::kDeliver;
   };
   std::fill_n(pair_.a.memory.begin(), 3000, 0xAA);
   pair_.a.PostSend(IBV_WR_RDMA_WRITE, 1, pair_.a.memory.data(), 3000, Remote(), pair_.b.key);
@@ -264,7 +264,7 @@ TEST_F(RcResponderTest, AcknowledgementsAreCoalesced) {
   int acks = 0;
   pair_.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
     acks += !from_a && packet.info->operation == Operation::kAck;
-    return Fate::kDeliver;
+    return PacketAction::kDeliver;
   };
   for (int i = 0; i < 64; ++i) {
     pair_.b.PostRecv(i, pair_.b.memory.data(), 64);
@@ -285,12 +285,12 @@ TEST(RcResponderAnswerTest, NoAcknowledgementNamesAReadOrAnAtomic) {
     std::vector<Psn> acknowledged;
     pair.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
       if (packet.info->operation == Operation::kWrite) written = packet.bth.psn;
-      if (from_a) return Fate::kDeliver;
+      if (from_a) return PacketAction::kDeliver;
       if (packet.info->operation != Operation::kAck) {
-        return answers++ == 0 ? Fate::kDrop : Fate::kDeliver;
+        return answers++ == 0 ? PacketAction::kDrop : PacketAction::kDeliver;
       }
       acknowledged.push_back(packet.bth.psn);
-      return Fate::kDeliver;
+      return PacketAction::kDeliver;
     };
     const auto remote = reinterpret_cast<uint64_t>(pair.b.memory.data());
     uint8_t* const local = pair.a.memory.data();
@@ -317,10 +317,10 @@ TEST(RcResponderAnswerTest, NoAcknowledgementNamesAReadOrAnAtomic) {
 TEST_F(RcResponderTest, OneSequenceNakForAGap) {
   int frame_number = 0, naks = 0;
   pair_.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
-    if (from_a) return frame_number++ == 2 ? Fate::kDrop : Fate::kDeliver;
+    if (from_a) return frame_number++ == 2 ? PacketAction::kDrop : PacketAction::kDeliver;
     naks += packet.info->operation == Operation::kAck &&
             packet.aeth().syndrome == wire::kNakPsnSequence;
-    return Fate::kDeliver;
+    return PacketAction::kDeliver;
   };
   pair_.b.PostRecv(1, pair_.b.memory.data(), 100'000);
   pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), 100'000);
@@ -354,7 +354,7 @@ TEST(RcResponderMsnTest, CountsMessagesFromItsStartThroughTheWrap) {
   std::vector<uint32_t> numbers;
   pair.hook = [&](bool from_a, const wire::RocePacket& packet, rte_mbuf*) {
     if (!from_a) numbers.push_back(packet.aeth().msn);
-    return Fate::kDeliver;
+    return PacketAction::kDeliver;
   };
   const auto remote = reinterpret_cast<uint64_t>(pair.b.memory.data());
   const auto post = [&](ibv_wr_opcode opcode, uint32_t bytes) {

@@ -17,11 +17,11 @@ class RcUnaskedTest : public ::testing::Test {
         ++sent_;
         if (packet.bth.ack_request) asked_.insert(packet.bth.psn.value());
         last_asked_ = packet.bth.ack_request;
-        return sent_ == lost_ ? Fate::kDrop : Fate::kDeliver;
+        return sent_ == lost_ ? PacketAction::kDrop : PacketAction::kDeliver;
       }
       ++acks_;
       const bool volunteered = !asked_.contains(packet.bth.psn.value());
-      return only_asked_ && volunteered ? Fate::kDrop : Fate::kDeliver;
+      return only_asked_ && volunteered ? PacketAction::kDrop : PacketAction::kDeliver;
     };
     // The requester measures a round trip before it leaves anything to the peer.
     Send(IBV_SEND_SIGNALED);
@@ -102,7 +102,7 @@ TEST_F(RcUnaskedTest, APeerThatAnswersOnlyWhatAsksIsAskedBeforeLong) {
   }
   EXPECT_EQ(pair_.b.Poll().size(), 40u);
   EXPECT_TRUE(last_asked_);
-  EXPECT_LE(pair_.a.counters.tail_probes, static_cast<uint64_t>(AckTrust::kTrials));
+  EXPECT_LE(pair_.a.counters.tail_probes, static_cast<uint64_t>(PeerAckBehavior::kTrials));
 }
 
 // Whoever posts more than the queue holds cannot wait for the peer's leisure.

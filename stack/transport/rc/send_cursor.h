@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "stack/base/types.h"
-#include "stack/transport/rc/flight_limit.h"
+#include "stack/transport/rc/in_flight_window.h"
 #include "stack/verbs/queue_pair.h"
 
 namespace pollux::transport {

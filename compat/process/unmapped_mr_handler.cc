@@ -1,0 +1,82 @@
+#include "compat/process/unmapped_mr_handler.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+
+namespace pollux::compat {
+namespace {
+
+bool (*is_registered)(const void* address) = nullptr;
+uintptr_t page_bytes = 0;
+struct sigaction taken_before[2];  // of SIGSEGV and SIGBUS
+
+struct sigaction& TakenBefore(int number) {
+  return taken_before[number == SIGBUS ? 1 : 0];
+}
+
+// Whether there is a page now, another thread's perhaps.
+bool PutPage(const void* address, int in_place) {
+  void* const page =
+      reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(address) & ~(page_bytes - 1));
+  return mmap(page, page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | in_place, -1,
+              0) == page ||
+         errno == EEXIST;
+}
+
+void PassOn(int number, siginfo_t* info, void* context) {
+  struct sigaction& before = TakenBefore(number);
+  const struct sigaction taker = before;
+  if ((taker.sa_flags & SA_RESETHAND) != 0) {
+    before.sa_flags = 0;
+    before.sa_handler = SIG_DFL;
+  }
+  if ((taker.sa_flags & SA_SIGINFO) != 0) {
+    taker.sa_sigaction(number, info, context);
+  } else if (taker.sa_handler != SIG_DFL && taker.sa_handler != SIG_IGN) {
+    taker.sa_handler(number);
+  } else {
+    // The instruction is repeated and ends the process, as it would have; a signal that somebody
+    // has sent does not come again by itself.
+    sigaction(number, &before, nullptr);
+    if (info->si_code <= 0) raise(number);
+  }
+}
+
+bool Mend(int number, const siginfo_t& info) {
+  const bool no_mapping = number == SIGSEGV && info.si_code == SEGV_MAPERR;
+  const bool beyond_file = number == SIGBUS && info.si_code == BUS_ADRERR;
+  return (no_mapping || beyond_file) && is_registered(info.si_addr) &&
+         PutPage(info.si_addr, beyond_file ? MAP_FIXED : MAP_FIXED_NOREPLACE);
+}
+
+void OnFault(int number, siginfo_t* info, void* context) {
+  const int error = errno;
+  const bool mended = Mend(number, *info);
+  errno = error;
+  if (!mended) PassOn(number, info, context);
+}
+
+bool Take(int number) {
+  struct sigaction& before = TakenBefore(number);
+  if (sigaction(number, nullptr, &before) != 0) return false;
+  struct sigaction action {};
+  action.sa_sigaction = &OnFault;
+  // What is blocked in here is what who took it before wants blocked.
+  action.sa_mask = before.sa_mask;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | (before.sa_flags & (SA_NODEFER | SA_RESTART));
+  return sigaction(number, &action, nullptr) == 0;
+}
+
+}  // namespace
+
+bool InstallUnmappedMrHandler(bool (*is_registered_now)(const void* address)) {
+  is_registered = is_registered_now;
+  page_bytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  return Take(SIGSEGV) && Take(SIGBUS);
+}
+
+}  // namespace pollux::compat

@@ -1,0 +1,148 @@
+#include "compat/process/unmapped_mr_handler.h"
+
+#include <gtest/gtest.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace pollux::compat {
+namespace {
+
+constexpr size_t kBytes = 1 << 16;
+
+class UnmappedMrHandlerTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    struct sigaction action {};
+    action.sa_handler = [](int) { siglongjmp(before_the_fault_, 1); };
+    ASSERT_EQ(sigaction(SIGSEGV, &action, nullptr), 0);
+    ASSERT_EQ(sigaction(SIGBUS, &action, nullptr), 0);
+    ASSERT_TRUE(InstallUnmappedMrHandler([](const void* address) {
+      errno = ENOTSUP;
+      return registered_ != nullptr && address >= registered_ && address < registered_ + kBytes;
+    }));
+  }
+  static volatile char* Unmapped() {
+    void* memory =
+        mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(memory, MAP_FAILED);
+    EXPECT_EQ(munmap(memory, kBytes), 0);
+    return static_cast<char*>(memory);
+  }
+  // Of a file that has been made shorter by half.
+  static volatile char* Truncated() {
+    const int file = memfd_create("truncated", MFD_CLOEXEC);
+    EXPECT_EQ(ftruncate(file, kBytes), 0);
+    void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    EXPECT_NE(memory, MAP_FAILED);
+    std::memset(memory, 'f', kBytes);
+    EXPECT_EQ(ftruncate(file, kBytes / 2), 0);
+    close(file);
+    return static_cast<char*>(memory);
+  }
+  // Whether the fault of `touch` came to who took the signal before.
+  template <class Touch>
+  static bool Faults(Touch touch) {
+    if (sigsetjmp(before_the_fault_, 1) != 0) return true;
+    touch();
+    return false;
+  }
+
+  static inline sigjmp_buf before_the_fault_;
+  static inline const volatile char* volatile registered_ = nullptr;
+};
+
+TEST_F(UnmappedMrHandlerTest, WhatIsRegisteredIsThereAgain) {
+  volatile char* memory = Unmapped();
+  registered_ = memory;
+  errno = 0;
+  memory[5] = 'a';
+  memory[kBytes - 1] = 'z';
+  EXPECT_EQ(errno, 0);
+  EXPECT_EQ(memory[5], 'a');
+  EXPECT_EQ(memory[6], 0);
+  EXPECT_EQ(memory[kBytes - 1], 'z');
+  EXPECT_EQ(memory[kBytes / 2], 0) << "by reading";
+  registered_ = nullptr;
+  EXPECT_EQ(munmap(const_cast<char*>(memory), kBytes), 0);
+}
+
+TEST_F(UnmappedMrHandlerTest, WhatIsRegisteredOutlastsItsFile) {
+  volatile char* memory = Truncated();
+  registered_ = memory;
+  memory[kBytes - 1] = 'z';
+  EXPECT_EQ(memory[kBytes - 1], 'z');
+  EXPECT_EQ(memory[kBytes / 2], 0) << "by reading";
+  EXPECT_EQ(memory[kBytes / 2 - 1], 'f') << "what is left of the file";
+  registered_ = nullptr;
+  EXPECT_EQ(munmap(const_cast<char*>(memory), kBytes), 0);
+}
+
+TEST_F(UnmappedMrHandlerTest, OtherFaultsAreTheProgramsOwn) {
+  volatile char* memory = Unmapped();
+  EXPECT_TRUE(Faults([&] { memory[0] = 'a'; }));
+  EXPECT_TRUE(Faults([&] { (void)memory[0]; })) << "a second one too";
+  volatile char* file = Truncated();
+  EXPECT_TRUE(Faults([&] { file[kBytes / 2] = 'a'; }));
+  EXPECT_EQ(munmap(const_cast<char*>(file), kBytes), 0);
+}
+
+TEST_F(UnmappedMrHandlerTest, WhatIsProtectedStaysProtected) {
+  void* memory = mmap(nullptr, kBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  registered_ = static_cast<char*>(memory);
+  EXPECT_TRUE(Faults([&] { *static_cast<volatile char*>(memory) = 'a'; }));
+  registered_ = nullptr;
+  EXPECT_EQ(munmap(memory, kBytes), 0);
+}
+
+// In processes of their own: programs that have taken the signal in other ways.
+
+TEST_F(UnmappedMrHandlerTest, AHandlerForOnceIsCalledOnce) {
+  const auto fault = [] {
+    struct sigaction action {};
+    action.sa_handler = [](int) {
+      static int calls = 0;
+      if (++calls == 2) _exit(2);
+    };
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    sigaction(SIGSEGV, &action, nullptr);
+    InstallUnmappedMrHandler([](const void*) { return false; });
+    Unmapped()[0] = 'a';
+    _exit(3);
+  };
+  EXPECT_EXIT(fault(), testing::KilledBySignal(SIGSEGV), "");
+}
+
+TEST_F(UnmappedMrHandlerTest, AHandlerThatDoesNotBlockItsSignalMayLeaveByAJump) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP()
+      << "TSan blocks every signal in handlers, whatever their flags say: a jump that keeps "
+         "the mask leaves SIGSEGV blocked, and the next fault ends the process";
+#endif
+  const auto fault = [] {
+    struct sigaction action {};
+    action.sa_handler = [](int) { siglongjmp(before_the_fault_, 1); };
+    action.sa_flags = SA_NODEFER;
+    sigaction(SIGSEGV, &action, nullptr);
+    InstallUnmappedMrHandler([](const void*) { return false; });
+    static volatile int faults = 0;
+    constexpr int kMaskNotKept = 0;
+    if (sigsetjmp(before_the_fault_, kMaskNotKept) != 0) faults = faults + 1;
+    if (faults < 2) Unmapped()[0] = 'a';
+    _exit(0);
+  };
+  EXPECT_EXIT(fault(), testing::ExitedWithCode(0), "");
+}
+
+TEST_F(UnmappedMrHandlerTest, ASignalThatIsSentIsPassedOn) {
+  EXPECT_TRUE(Faults([] { raise(SIGSEGV); }));
+  EXPECT_TRUE(Faults([] { raise(SIGBUS); }));
+}
+
+}  // namespace
+}  // namespace pollux::compat

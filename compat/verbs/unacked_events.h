@@ -1,0 +1,44 @@
+// Events of an object that its program has been given and has not acknowledged yet: destroying the
+// object waits for them. Source: ibv_ack_cq_events(3), ibv_ack_async_event(3),
+// rdma_ack_cm_event(3).
+#ifndef POLLUX_COMPAT_VERBS_UNACKED_EVENTS_H_
+#define POLLUX_COMPAT_VERBS_UNACKED_EVENTS_H_
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+#include "compat/process/forked_child.h"
+
+namespace pollux::compat {
+
+// Any thread. No mutex, which a child would inherit from a thread that it does not have.
+class UnackedEvents {
+ public:
+  void Deliver() { open_.fetch_add(1, std::memory_order_relaxed); }
+  // More than were delivered count as all of them.
+  void Acknowledge(uint32_t count = 1) {
+    uint32_t open = open_.load(std::memory_order_relaxed), left;
+    do {
+      left = open - std::min(count, open);
+    } while (!open_.compare_exchange_weak(open, left, std::memory_order_release,
+                                          std::memory_order_relaxed));
+    // The object may be gone by now: of this one the address alone is used.
+    if (left == 0 && open != 0) open_.notify_all();
+  }
+  // Blocks for as long as the program owes one, as the real library does: not in a copy, in which
+  // the threads that owe them are not.
+  void AwaitAll() {
+    if (ForkedChild::Is()) return;
+    while (const uint32_t open = open_.load(std::memory_order_acquire)) {
+      open_.wait(open, std::memory_order_acquire);
+    }
+  }
+
+ private:
+  std::atomic<uint32_t> open_{0};
+};
+
+}  // namespace pollux::compat
+
+#endif  // POLLUX_COMPAT_VERBS_UNACKED_EVENTS_H_

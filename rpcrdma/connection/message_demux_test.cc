@@ -1,0 +1,117 @@
+#include "rpcrdma/connection/message_demux.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "oncrpc/rpc_message.h"
+#include "rpcrdma/wire/header.h"
+
+namespace pollux::rpcrdma {
+namespace {
+
+constexpr uint32_t kXid = 7;
+constexpr Segment kSegment = {.handle = 1, .length = 4, .offset = 0};
+
+enum class Payload { kNone, kCall, kReply };
+
+std::vector<uint8_t> Message(Proc proc, Payload payload, uint32_t reads = 0, uint32_t writes = 0,
+                             bool reply_chunk = false) {
+  Header header;
+  header.xid = kXid;
+  header.proc = proc;
+  const std::vector<Segment> segments(3, kSegment);
+  for (uint32_t i = 0; i < reads; ++i) header.chunks.AddRead(4 * i, kSegment);
+  for (uint32_t i = 0; i < writes; ++i) {
+    header.chunks.AddWriteChunk(absl::MakeConstSpan(segments).first(i % 4));
+  }
+  if (reply_chunk) header.chunks.SetReply(segments);
+  std::vector<uint8_t> message(HeaderBytes(header) + 100);
+  const size_t at = EmitHeader(header, absl::MakeSpan(message));
+  const absl::Span<uint8_t> rest = absl::MakeSpan(message).subspan(at);
+  size_t bytes = 0;
+  if (payload == Payload::kCall) bytes = oncrpc::EmitCall({.xid = kXid}, rest);
+  if (payload == Payload::kReply) bytes = oncrpc::EmitReply({.xid = kXid}, rest);
+  message.resize(at + bytes);
+  return message;
+}
+
+// Both defaults, for what tells its direction by itself.
+void Expect(const std::vector<uint8_t>& message, Direction direction) {
+  EXPECT_EQ(DirectionOf(message, Direction::kCall), direction);
+  EXPECT_EQ(DirectionOf(message, Direction::kReply), direction);
+}
+void ExpectForward(const std::vector<uint8_t>& message) {
+  EXPECT_EQ(DirectionOf(message, Direction::kCall), Direction::kCall);
+  EXPECT_EQ(DirectionOf(message, Direction::kReply), Direction::kReply);
+}
+
+// RFC 8167 section 4.1
+TEST(DirectionOf, TheCallDirectionFieldDecides) {
+  for (uint32_t chunks = 0; chunks < 50; ++chunks) {
+    const uint32_t reads = chunks % 5, writes = chunks / 10;
+    const bool reply_chunk = chunks / 5 % 2 == 1;
+    Expect(Message(Proc::kMsg, Payload::kCall, reads, writes, reply_chunk), Direction::kCall);
+    Expect(Message(Proc::kMsg, Payload::kReply, reads, writes, reply_chunk), Direction::kReply);
+  }
+}
+
+TEST(DirectionOf, WithoutAPayloadStream) {
+  Expect(Message(Proc::kNomsg, Payload::kNone, 1, 0, true), Direction::kCall);
+  ExpectForward(Message(Proc::kNomsg, Payload::kNone, 0, 1, true));
+  Expect(Message(Proc::kError, Payload::kNone), Direction::kReply);
+  ExpectForward(Message(Proc::kDone, Payload::kNone));
+  ExpectForward(Message(Proc::kMsgp, Payload::kCall));
+  ExpectForward(Message(Proc::kMsg, Payload::kNone));
+}
+
+TEST(DirectionOf, WhatIsNoMessage) {
+  std::vector<uint8_t> message = Message(Proc::kMsg, Payload::kCall, 0, 3, true);
+  message[7] = 2;  // another version
+  ExpectForward(message);
+  message[7] = 1;
+  // Cut off anywhere, and with counts that lead anywhere.
+  for (size_t bytes = 0; bytes < message.size(); ++bytes) {
+    const std::vector<uint8_t> cut(message.begin(), message.begin() + bytes);
+    DirectionOf(cut, Direction::kCall);
+    for (size_t at = 16; at < bytes; ++at) {
+      std::vector<uint8_t> odd = cut;
+      odd[at] = 0xFF;
+      DirectionOf(odd, Direction::kReply);
+    }
+  }
+  ExpectForward({});
+  std::vector<uint8_t> neither = Message(Proc::kMsg, Payload::kCall);
+  neither[kMinHeaderBytes + 7] = 2;
+  ExpectForward(neither);
+}
+
+struct Recorder : public Connection::Role {
+  void OnMessage(const Connection::Arrival& arrival) override {
+    messages.push_back(arrival.receive);
+  }
+  void OnSent(uint32_t cookie) override { sent.push_back(cookie); }
+  void OnFailed(uint32_t cookie, ibv_wc_status) override { failed.push_back(cookie); }
+  std::vector<uint32_t> messages, sent, failed;
+};
+
+TEST(MessageDemux, GivesEachItsOwn) {
+  Recorder calls, replies;
+  MessageDemux demux(Direction::kReply, &calls, {.first = 4, .count = 2}, &replies);
+  const auto call = Message(Proc::kMsg, Payload::kCall),
+             reply = Message(Proc::kMsg, Payload::kReply);
+  demux.OnMessage({.receive = 1, .message = call});
+  demux.OnMessage({.receive = 2, .message = reply});
+  EXPECT_EQ(calls.messages, std::vector<uint32_t>{1});
+  EXPECT_EQ(replies.messages, std::vector<uint32_t>{2});
+  for (uint32_t cookie : {0, 3, 4, 5, 6}) demux.OnSent(cookie);
+  EXPECT_EQ(calls.sent, (std::vector<uint32_t>{4, 5}));
+  EXPECT_EQ(replies.sent, (std::vector<uint32_t>{0, 3, 6}));
+  demux.OnFailed(5, IBV_WC_REM_ACCESS_ERR);
+  demux.OnFailed(6, IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(calls.failed, std::vector<uint32_t>{5});
+  EXPECT_EQ(replies.failed, std::vector<uint32_t>{6});
+}
+
+}  // namespace
+}  // namespace pollux::rpcrdma

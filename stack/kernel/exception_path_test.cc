@@ -1,0 +1,136 @@
+#include "stack/kernel/exception_path.h"
+
+#include <gtest/gtest.h>
+#include <rte_mbuf.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <deque>
+#include <vector>
+
+#include "stack/io/eal_for_test.h"
+
+namespace pollux::kernel {
+namespace {
+
+using Frame = std::vector<uint8_t>;
+
+class FakePort : public io::Link {
+ public:
+  uint16_t Receive(rte_mbuf** frames, uint16_t capacity, uint64_t) override {
+    uint16_t count = 0;
+    for (; count < capacity && !incoming.empty(); incoming.pop_front()) {
+      frames[count++] = io::FrameForTest(incoming.front());
+    }
+    return count;
+  }
+  uint16_t Send(rte_mbuf** frames, uint16_t count, uint64_t) override {
+    count = std::min(count, room);
+    for (uint16_t i = 0; i < count; ++i) {
+      sent.push_back(io::BytesOf(frames[i]));
+      rte_pktmbuf_free(frames[i]);
+    }
+    return count;
+  }
+  std::deque<Frame> incoming;
+  std::vector<Frame> sent;
+  uint16_t room = UINT16_MAX;
+};
+
+// A pair of datagram sockets keeps frames apart, as a tap does.
+class ExceptionPathTest : public ::testing::Test {
+ protected:
+  ExceptionPathTest() {
+    io::InitEalForTest();
+    in_use_before_ = io::FramesInUse();
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0, tap_), 0);
+    path_ = ExceptionPath::Start(&port_, tap_[0], 2000).value();
+  }
+  ~ExceptionPathTest() override {
+    path_->Stop();
+    path_.reset();
+    EXPECT_EQ(io::FramesInUse(), in_use_before_);
+    close(tap_[0]);
+    close(tap_[1]);
+  }
+  static Frame Arp(uint8_t mark) {
+    Frame frame(60);
+    frame[12] = 0x08;
+    frame[13] = 0x06;
+    frame[59] = mark;
+    return frame;
+  }
+  static Frame Udp(uint16_t port) {
+    Frame frame(60);
+    frame[12] = 0x08;
+    frame[14] = 0x45;
+    frame[23] = 17;
+    frame[36] = static_cast<uint8_t>(port >> 8);
+    frame[37] = static_cast<uint8_t>(port);
+    return frame;
+  }
+  // One poll; the frames that remain for the worker.
+  std::vector<Frame> Poll() {
+    rte_mbuf* frames[32];
+    const uint16_t count = path_->Receive(frames, 32, 0);
+    std::vector<Frame> all;
+    for (uint16_t i = 0; i < count; ++i) {
+      all.push_back(io::BytesOf(frames[i]));
+      rte_pktmbuf_free(frames[i]);
+    }
+    return all;
+  }
+  Frame ReadFromKernelsSide() {
+    Frame frame(4096);
+    ssize_t bytes;
+    while ((bytes = read(tap_[1], frame.data(), frame.size())) < 0) usleep(100);
+    frame.resize(static_cast<size_t>(bytes));
+    return frame;
+  }
+
+  FakePort port_;
+  int tap_[2];
+  std::unique_ptr<ExceptionPath> path_;
+  unsigned in_use_before_ = 0;
+};
+
+TEST_F(ExceptionPathTest, OnlyRoceReachesTheWorker) {
+  port_.incoming = {Arp(1), Udp(4791), Udp(53), Udp(4791), Arp(2)};
+  EXPECT_EQ(Poll(), (std::vector{Udp(4791), Udp(4791)}));
+  EXPECT_EQ(ReadFromKernelsSide(), Arp(1));
+  EXPECT_EQ(ReadFromKernelsSide(), Udp(53));
+  EXPECT_EQ(ReadFromKernelsSide(), Arp(2));
+  EXPECT_EQ(path_->counters().to_kernel, 3u);
+}
+
+TEST_F(ExceptionPathTest, TheKernelsFramesLeaveByThePort) {
+  for (uint8_t i = 0; i < 5; ++i) {
+    ASSERT_EQ(write(tap_[1], Arp(i).data(), 60), 60);
+  }
+  while (port_.sent.size() < 5) EXPECT_TRUE(Poll().empty());
+  for (uint8_t i = 0; i < 5; ++i) EXPECT_EQ(port_.sent[i], Arp(i));
+  EXPECT_EQ(path_->counters().from_kernel, 5u);
+}
+
+TEST_F(ExceptionPathTest, AFullPortLosesTheKernelsFrames) {
+  port_.room = 0;
+  ASSERT_EQ(write(tap_[1], Arp(1).data(), 60), 60);
+  while (path_->counters().from_kernel_dropped == 0) Poll();
+  EXPECT_EQ(path_->counters().from_kernel, 0u);
+}
+
+// The kernel reads nothing; what is beyond the ring and the socket is dropped, and counted.
+TEST_F(ExceptionPathTest, AKernelThatIsBehindHoldsABoundedNumberOfBuffers) {
+  path_->Stop();
+  for (unsigned i = 0; i < ExceptionPath::kToKernelFrames + 10; ++i) {
+    port_.incoming.push_back(Arp(1));
+  }
+  while (!port_.incoming.empty()) Poll();
+  // A ring holds one frame less than its size.
+  EXPECT_EQ(path_->counters().to_kernel, ExceptionPath::kToKernelFrames - 1);
+  EXPECT_EQ(path_->counters().to_kernel_dropped, 11u);
+  EXPECT_EQ(io::FramesInUse() - in_use_before_, ExceptionPath::kToKernelFrames - 1);
+}
+
+}  // namespace
+}  // namespace pollux::kernel

@@ -1,0 +1,88 @@
+// What a queue pair tells of itself: its counters and its flight recorder.
+#ifndef POLLUX_STACK_TRANSPORT_DIAGNOSTICS_QP_DIAGNOSTICS_H_
+#define POLLUX_STACK_TRANSPORT_DIAGNOSTICS_QP_DIAGNOSTICS_H_
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+
+#include "stack/transport/diagnostics/counters.h"
+#include "stack/transport/diagnostics/flight_recorder.h"
+#include "stack/transport/message/poll_context.h"
+#include "stack/wire/ext_headers.h"
+#include "stack/wire/roce_packet.h"
+
+namespace pollux::transport {
+
+// Written by the queue pair's own transport, on its worker's core.
+class QpDiagnostics {
+ public:
+  const Counters& counters() const { return counters_; }
+  const FlightRecorder& recorder() const { return recorder_; }
+  // Of the work request that the queue pair failed with; IBV_WC_SUCCESS when none did.
+  ibv_wc_status failure() const { return failure_; }
+
+  // As Endpoint's.
+  void Prefetch() const {
+    __builtin_prefetch(this);
+    __builtin_prefetch(&recorder_);
+  }
+  // At the start of each call into the transport: the time of what is written down in it.
+  void Begin(uint64_t now_ns) { now_ns_ = now_ns; }
+
+  // For the queue pair and for its port.
+  void Count(uint64_t Counters::*event, PollContext& context) {
+    ++(counters_.*event);
+    ++(context.counters.*event);
+  }
+  void Count(Drop reason, PollContext& context) {
+    counters_.Count(reason);
+    context.counters.Count(reason);
+  }
+
+  // `syndrome` is that of an acknowledgement. The port's packets are counted where they pass.
+  void Sent(wire::Opcode opcode, Psn psn, uint32_t payload_bytes, uint8_t syndrome) {
+    ++counters_.sent_pkts;
+    counters_.sent_bytes += payload_bytes;
+    recorder_.Packet(FlightKind::kSent, static_cast<uint8_t>(opcode), psn,
+                     Detail(opcode, payload_bytes, syndrome), now_ns_);
+  }
+  void NotSent() { ++counters_.send_err; }  // counted for the port already
+  void Received(const wire::RocePacket& packet) {
+    ++counters_.rcvd_pkts;
+    counters_.rcvd_bytes += packet.payload_length;
+    const wire::Opcode opcode = packet.bth.opcode;
+    const uint8_t syndrome =
+        opcode == wire::Opcode::kRcAcknowledge ? packet.aeth().syndrome : uint8_t{0};
+    recorder_.Packet(FlightKind::kReceived, static_cast<uint8_t>(opcode), packet.bth.psn,
+                     Detail(opcode, packet.payload_length, syndrome), now_ns_);
+  }
+  void Dropped(const wire::RocePacket& packet, Drop reason, PollContext& context) {
+    ++counters_.rcvd_pkts;
+    Count(reason, context);
+    recorder_.Dropped(static_cast<uint8_t>(packet.bth.opcode), packet.bth.psn, reason, now_ns_);
+  }
+  void State(ibv_qp_state state) { Note(FlightKind::kQpState, static_cast<uint8_t>(state)); }
+  void Timer(FlightTimer timer) { Note(FlightKind::kTimer, static_cast<uint8_t>(timer)); }
+  void Event(ibv_event_type event) { Note(FlightKind::kEvent, static_cast<uint8_t>(event)); }
+  void Failed(ibv_wc_status status) {
+    failure_ = status;
+    Note(FlightKind::kFailed, static_cast<uint8_t>(status));
+  }
+
+ private:
+  static uint16_t Detail(wire::Opcode opcode, uint32_t payload_bytes, uint8_t syndrome) {
+    return opcode == wire::Opcode::kRcAcknowledge ? syndrome : static_cast<uint16_t>(payload_bytes);
+  }
+  void Note(FlightKind kind, uint8_t code) { recorder_.Note(kind, code, 0, now_ns_); }
+
+  // The time and the first counters are written at every packet: one cache line.
+  alignas(64) uint64_t now_ns_ = 0;
+  Counters counters_;
+  ibv_wc_status failure_ = IBV_WC_SUCCESS;
+  alignas(64) FlightRecorder recorder_;
+};
+
+}  // namespace pollux::transport
+
+#endif  // POLLUX_STACK_TRANSPORT_DIAGNOSTICS_QP_DIAGNOSTICS_H_

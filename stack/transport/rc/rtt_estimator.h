@@ -1,0 +1,59 @@
+// How long an answer takes, measured one PSN at a time.
+#ifndef POLLUX_STACK_TRANSPORT_RC_RTT_ESTIMATOR_H_
+#define POLLUX_STACK_TRANSPORT_RC_RTT_ESTIMATOR_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "stack/base/types.h"
+
+namespace pollux::transport {
+
+// Smoothed as RFC 6298 section 2 has it.
+class RttEstimator {
+ public:
+  void Reset() { *this = RttEstimator(); }
+  // Begins to time `psn`, unless another is being timed.
+  void Start(Psn psn, uint64_t now_ns) {
+    if (started_ns_ != kNever) return;
+    psn_ = psn;
+    started_ns_ = now_ns;
+  }
+  // After something was sent again an answer could be to either.
+  void Cancel() { started_ns_ = kNever; }
+  // The same of [begin, end) alone, when what comes behind it does not wait for it.
+  void Cancel(Psn begin, Psn end) {
+    if (!Before(psn_, begin) && Before(psn_, end)) Cancel();
+  }
+  // Everything before `una` is answered.
+  void Answered(Psn una, uint64_t now_ns) {
+    if (started_ns_ == kNever || !Before(psn_, una)) return;
+    const uint64_t sample = now_ns - started_ns_;
+    started_ns_ = kNever;
+    if (smoothed_ns_ == 0) {
+      smoothed_ns_ = std::max<uint64_t>(sample, 1);
+      deviation_ns_ = sample / 2;
+      return;
+    }
+    const uint64_t off = sample > smoothed_ns_ ? sample - smoothed_ns_ : smoothed_ns_ - sample;
+    deviation_ns_ += (off >> 2) - (deviation_ns_ >> 2);
+    smoothed_ns_ += (sample >> 3) - (smoothed_ns_ >> 3);
+  }
+
+  // 0 until measured.
+  uint64_t smoothed_ns() const { return smoothed_ns_; }
+  // What an answer seldom exceeds.
+  uint64_t most_ns() const { return smoothed_ns_ + 4 * deviation_ns_; }
+
+ private:
+  static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
+  uint64_t smoothed_ns_ = 0;
+  uint64_t deviation_ns_ = 0;  // mean
+  Psn psn_;
+  uint64_t started_ns_ = kNever;
+};
+
+}  // namespace pollux::transport
+
+#endif  // POLLUX_STACK_TRANSPORT_RC_RTT_ESTIMATOR_H_

@@ -1,0 +1,62 @@
+// What goes wrong with the application at one end of a connection.
+#ifndef POLLUX_TESTS_SIM_SIMULATED_FAULT_H_
+#define POLLUX_TESTS_SIM_SIMULATED_FAULT_H_
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+
+namespace pollux::sim {
+
+enum class SimulatedFault : uint8_t {
+  kNone,
+  kNoReceives,       // posts no receive any more
+  kReceiveTooSmall,  // posts receives without room
+  kReceiveGone,      // deregisters the memory of its receives
+  kTargetGone,       // deregisters what its peer writes, reads and changes
+  kLocalGone,        // deregisters what its own requests name
+  kError,            // moves its queue pair to ERR
+  kReset,            // moves it to RESET
+  kDestroyed,        // destroys it
+  // The last: befalls a whole host, that does not poll its completion queue until it overflows.
+  kCompletionsLost,
+};
+inline constexpr uint64_t kSimulatedFaults = 10;
+
+// Which status the end where it happens may see of its own requests, and its peer of its. What dies
+// of it on the way may look to the other end like a peer that does not answer.
+inline bool MayFailHere(SimulatedFault fault, ibv_wc_status status) {
+  switch (fault) {
+    case SimulatedFault::kNone:
+      return false;
+    case SimulatedFault::kLocalGone:
+      return status == IBV_WC_LOC_PROT_ERR || status == IBV_WC_WR_FLUSH_ERR;
+    default:
+      return status == IBV_WC_WR_FLUSH_ERR || status == IBV_WC_RETRY_EXC_ERR;
+  }
+}
+inline bool MayFailAtPeer(SimulatedFault fault, ibv_wc_status status) {
+  switch (fault) {
+    case SimulatedFault::kNone:
+      return false;
+    case SimulatedFault::kNoReceives:
+      return status == IBV_WC_RNR_RETRY_EXC_ERR;
+    case SimulatedFault::kReceiveTooSmall:
+      return status == IBV_WC_REM_INV_REQ_ERR || status == IBV_WC_RETRY_EXC_ERR;
+    case SimulatedFault::kReceiveGone:
+      return status == IBV_WC_REM_OP_ERR || status == IBV_WC_RETRY_EXC_ERR;
+    case SimulatedFault::kTargetGone:
+      return status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_RETRY_EXC_ERR;
+    default:
+      return status == IBV_WC_RETRY_EXC_ERR;
+  }
+}
+// Of the receives where it happens, beside IBV_WC_WR_FLUSH_ERR.
+inline bool MayFailReceive(SimulatedFault fault, ibv_wc_status status) {
+  return (fault == SimulatedFault::kReceiveTooSmall && status == IBV_WC_LOC_LEN_ERR) ||
+         (fault == SimulatedFault::kReceiveGone && status == IBV_WC_LOC_PROT_ERR);
+}
+
+}  // namespace pollux::sim
+
+#endif  // POLLUX_TESTS_SIM_SIMULATED_FAULT_H_

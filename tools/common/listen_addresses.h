@@ -1,0 +1,24 @@
+// Where a command's service is found, in words for people.
+#ifndef POLLUX_TOOLS_COMMON_LISTEN_ADDRESSES_H_
+#define POLLUX_TOOLS_COMMON_LISTEN_ADDRESSES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cm/manager.h"
+#include "stack/engine/objects/device.h"
+#include "tools/common/node.h"
+
+namespace pollux::tools {
+
+// At every address of the node's but the link-local ones, unless these are all there is.
+std::vector<cm::Endpoint> ListenAddresses(Node& node, uint16_t port);
+// "192.0.2.1:20049, [2001:db8::1]:20049"
+std::string ListOf(const std::vector<cm::Endpoint>& endpoints);
+// The port or the interface that a device is.
+const std::string& Place(const engine::DeviceOptions& device);
+
+}  // namespace pollux::tools
+
+#endif  // POLLUX_TOOLS_COMMON_LISTEN_ADDRESSES_H_
