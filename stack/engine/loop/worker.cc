@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "stack/base/byte_order.h"
 #include "stack/engine/loop/worker_parts.h"
+#include "stack/io/link/mbuf_cache.h"
 #include "stack/io/steering/steering.h"
 #include "stack/wire/ethernet.h"
 #include "stack/wire/ipv4.h"
@@ -29,32 +30,6 @@ constexpr uint32_t kPoolCache = 128;
 std::string UniqueName(const char* what, uint32_t index) {
   static std::atomic<uint32_t> count{0};
   return absl::StrFormat("%s%u_%u", what, index, count++);
-}
-
-// As rte_pktmbuf_free_bulk(), at less cost for frames in one piece: each goes into this core's
-// cache of its pool.
-void FreeFrames(rte_mbuf* const* frames, unsigned count) {
-  rte_mempool* pool = nullptr;  // of the last
-  rte_mempool_cache* cache = nullptr;
-  for (unsigned i = 0; i < count; ++i) {
-    rte_mbuf* frame = frames[i];
-    // Whatever is not alone wants a look at its second line, which another core may hold.
-    const bool alone =
-        frame->nb_segs == 1 && rte_mbuf_refcnt_read(frame) == 1 && RTE_MBUF_DIRECT(frame);
-    if (!alone) [[unlikely]] {
-      rte_pktmbuf_free(frame);
-      continue;
-    }
-    if (frame->pool != pool) [[unlikely]] {
-      pool = frame->pool;
-      cache = rte_mempool_default_cache(pool, rte_lcore_id());
-    }
-    if (cache == nullptr || cache->len == cache->flushthresh) [[unlikely]] {
-      rte_mempool_put(pool, frame);
-      continue;
-    }
-    cache->objs[cache->len++] = frame;
-  }
 }
 
 Drop DropOf(wire::ParseResult result) {
@@ -216,7 +191,7 @@ void Worker::TakeBurst(Port& port, rte_mbuf** frames, uint16_t count) {
   if (port.steering != nullptr) {
     port.steering->Free(frames, done);
   } else {
-    FreeFrames(frames, done);
+    io::FreeMbufs(frames, done);
   }
 }
 
