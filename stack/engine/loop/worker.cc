@@ -11,12 +11,9 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "stack/base/byte_order.h"
 #include "stack/engine/loop/worker_parts.h"
 #include "stack/io/link/mbuf_cache.h"
 #include "stack/io/steering/steering.h"
-#include "stack/wire/ethernet.h"
-#include "stack/wire/ipv4.h"
 #include "stack/wire/roce_packet.h"
 
 namespace pollux::engine {
@@ -226,7 +223,6 @@ bool Worker::Dispatch(Port& port, rte_mbuf* frame, const Arrival& arrival, Burst
     port.counters.Count(Drop::kScattered);
     return true;
   }
-  const uint8_t* bytes = rte_pktmbuf_mtod(frame, const uint8_t*);
   const wire::RocePacket& packet = arrival.packet;
   const wire::ParseResult result = arrival.result;
   if (result == wire::ParseResult::kNotRoce) {
@@ -236,35 +232,14 @@ bool Worker::Dispatch(Port& port, rte_mbuf* frame, const Arrival& arrival, Burst
   if (result != wire::ParseResult::kOk) {
     port.counters.Count(DropOf(result));
   } else if (packet.bth.dest_qpn == kMulticastQpn) {
-    DispatchMulticast(*port.interface, bytes, packet, context);
-  } else if (!IsOurs(port, packet)) {
+    DispatchMulticast(*port.interface, packet, context);
+  } else if (!port.interface->IsOurs(packet)) {
     port.counters.Count(Drop::kNotForUs);
   } else if (Slot* slot = FindSlot(packet.bth.dest_qpn, port.counters)) {
     // Once for packets in a row that lead to the same.
     if (burst->called != slot && burst->called != nullptr) AfterCall(*burst->called);
     burst->called = slot;
     slot->endpoint->OnPacket(packet, context);
-  }
-  return true;
-}
-
-// Whether its addresses are the port's; without a look at them when they are those of the last one.
-[[gnu::always_inline]] inline bool Worker::IsOurs(Port& port, const wire::RocePacket& packet) {
-  // The first fourteen bytes in two words that overlap, then both IP addresses.
-  static_assert(wire::kEthernetBytes == 14);
-  constexpr size_t kAddresses = wire::kEthernetBytes + wire::ipv4::kSource;
-  const uint8_t* frame = packet.frame;
-  const bool plain = packet.ip_version == 4 && packet.l3_offset == wire::kEthernetBytes;
-  Port::Known& known = port.known;
-  if (plain && known.of == port.interface->addresses_state() && known.words[0] == LoadBe64(frame) &&
-      known.words[1] == LoadBe64(frame + 6) && known.words[2] == LoadBe64(frame + kAddresses))
-      [[likely]] {
-    return true;
-  }
-  if (!port.interface->IsOurs(frame, packet.destination())) return false;
-  if (plain) {
-    known = {.of = port.interface->addresses_state(),
-             .words = {LoadBe64(frame), LoadBe64(frame + 6), LoadBe64(frame + kAddresses)}};
   }
   return true;
 }

@@ -249,9 +249,8 @@ class Worker : public Party {
   };
   bool Dispatch(Port& port, rte_mbuf* frame, const Arrival& arrival, Burst* burst,
                 transport::PollContext& context);
-  void DispatchMulticast(const ip::Interface& interface, const uint8_t* frame,
-                         const wire::RocePacket& packet, transport::PollContext& context);
-  bool IsOurs(Port& port, const wire::RocePacket& packet);
+  void DispatchMulticast(const ip::Interface& interface, const wire::RocePacket& packet,
+                         transport::PollContext& context);
   Slot* FindSlot(Qpn qpn, transport::Counters& counters);
   uint32_t PlaceOf(Qpn qpn) const { return qpn.value & index_mask_; }  // in slots_
   Slot& SlotOf(const verbs::QueuePair& qp);

@@ -2,7 +2,6 @@
 #ifndef POLLUX_STACK_ENGINE_LOOP_WORKER_PARTS_H_
 #define POLLUX_STACK_ENGINE_LOOP_WORKER_PARTS_H_
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -45,11 +44,6 @@ struct alignas(64) Worker::Port {
   transport::Counters counters;
   transport::Egress egress;
   transport::PollContext context;
-  // Of the last frame that was found to be for this host, over IPv4 and without a tag.
-  struct Known {
-    uint32_t of = 0;  // net::Interface::addresses_state()
-    std::array<uint64_t, 3> words{};
-  } known;
   Timer timer;  // of the interface
   verbs::EventSource events;
   LinkWatch link_watch;

@@ -102,10 +102,10 @@ absl::Status Worker::DetachMulticast(verbs::QueuePair* qp, const Gid& gid) {
   return absl::OkStatus();
 }
 
-void Worker::DispatchMulticast(const ip::Interface& interface, const uint8_t* frame,
-                               const wire::RocePacket& packet, transport::PollContext& context) {
+void Worker::DispatchMulticast(const ip::Interface& interface, const wire::RocePacket& packet,
+                               transport::PollContext& context) {
   const auto found = groups_.find(packet.destination());
-  if (found == groups_.end() || !interface.IsOfGroup(frame, packet.destination())) {
+  if (found == groups_.end() || !interface.IsOfGroup(packet.frame, packet.destination())) {
     context.counters.Count(transport::Drop::kNotForUs);
     return;
   }
