@@ -44,18 +44,17 @@ void Ud::OnPacket(const wire::RocePacket& packet, PollContext& context) {
   const memory::ProtectionDomain& pd = qp_->recv_pd();
   const ibv_sge* sge = qp_->recv_sge();
   const int num_sge = qp_->recv().num_sge;
-  ibv_wc wc{};
-  wc.opcode = IBV_WC_RECV;
-  wc.src_qp = deth.source_qpn.value;
   if (!Scatter(pd, sge, num_sge, 0, grh, kGrhBytes) ||
       !Scatter(pd, sge, num_sge, kGrhBytes, packet.payload(), packet.payload_length)) {
-    wc.status = IBV_WC_LOC_PROT_ERR;
-    qp_->CompleteRecv(wc);
+    qp_->FailRecv(IBV_WC_LOC_PROT_ERR);
     journal_->Event(IBV_EVENT_QP_FATAL);
     qp_->RaiseEvent(IBV_EVENT_QP_FATAL);
     qp_->EnterError();
     return;
   }
+  ibv_wc wc{};
+  wc.opcode = IBV_WC_RECV;
+  wc.src_qp = deth.source_qpn.value;
   wc.byte_len = kGrhBytes + packet.payload_length;
   wc.wc_flags = IBV_WC_GRH;
   wc.sl = packet.ip_version == 4 ? kUdpOverIpv4 : kUdpOverIpv6;

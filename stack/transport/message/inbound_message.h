@@ -67,8 +67,6 @@ class InboundMessage {
 
   Result AcceptSend(const wire::RocePacket& packet, PollContext& context);
   Result AcceptWrite(const wire::RocePacket& packet, PollContext& context);
-  // Completes the receive of a SEND with an error.
-  void FailRecv(ibv_wc_status status, uint32_t byte_len);
   memory::AccessResult Check(const wire::Reth& reth, uint64_t offset, uint32_t bytes,
                              uint8_t** at) const;
 

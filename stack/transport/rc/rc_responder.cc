@@ -177,15 +177,10 @@ void RcResponder::OnDuplicate(const wire::RocePacket& packet, PollContext& conte
     case Result::kAccess:
       Fatal(wire::kNakRemoteAccess, expected_psn_, IBV_EVENT_QP_ACCESS_ERR);
       break;
-    case Result::kTooLong: {
-      ibv_wc wc{};
-      wc.opcode = IBV_WC_RECV;
-      wc.status = IBV_WC_LOC_LEN_ERR;
-      wc.src_qp = qp_->attr.dest_qp_num;
-      qp_->CompleteRecv(wc);
+    case Result::kTooLong:
+      qp_->FailRecv(IBV_WC_LOC_LEN_ERR);
       Fatal(wire::kNakInvalidRequest, expected_psn_, IBV_EVENT_QP_FATAL);
       break;
-    }
     case Result::kReceiveFault:
       Fatal(wire::kNakRemoteOperational, expected_psn_, IBV_EVENT_QP_FATAL);
       break;
