@@ -23,15 +23,15 @@ constexpr uint8_t kUdpOverIpv4 = 8 | 2;
 void Ud::OnPacket(const wire::RocePacket& packet, PollContext& context) {
   const wire::Deth deth = packet.deth();
   if (deth.qkey != qp_->attr.qkey) {
-    journal_->Count(Drop::kBadQkey, context);
+    journal_->Count(Drop::kBadQkey, context.counters);
     return;
   }
   if (!qp_->TakeRecv()) {
-    journal_->Count(Drop::kNoReceive, context);
+    journal_->Count(Drop::kNoReceive, context.counters);
     return;
   }
   if (qp_->recv().length < kGrhBytes + packet.payload_length) {
-    journal_->Count(Drop::kReceiveTooSmall, context);
+    journal_->Count(Drop::kReceiveTooSmall, context.counters);
     return;
   }
   uint8_t grh[kGrhBytes] = {};
@@ -62,7 +62,7 @@ void Ud::OnPacket(const wire::RocePacket& packet, PollContext& context) {
     wc.wc_flags |= IBV_WC_WITH_IMM;
     wc.imm_data = packet.immediate_be();
   }
-  journal_->Count(&Counters::rdma_recvs, context);
+  journal_->Count(&Counters::rdma_recvs, context.counters);
   qp_->CompleteRecv(wc, packet.bth.solicited);
 }
 
@@ -101,7 +101,7 @@ bool Ud::SendHead(PollContext& context) {
   }
   builder_.Finish(context);
   psn_ += 1;
-  journal_->Count(&Counters::rdma_sends, context);
+  journal_->Count(&Counters::rdma_sends, context.counters);
   qp_->FinishSend(IBV_WC_SUCCESS);
   return true;
 }

@@ -42,7 +42,7 @@ InboundMessage::Result InboundMessage::AcceptSend(const wire::RocePacket& packet
       return Result::kInvalidateFault;
     }
   }
-  journal_->Count(&Counters::rdma_recvs, context);
+  journal_->Count(&Counters::rdma_recvs, context.counters);
   qp_->WriteRecvCompletion(packet.bth.solicited, [&](ibv_wc& wc) {
     wc.opcode = IBV_WC_RECV;
     wc.byte_len = bytes_;
@@ -98,7 +98,7 @@ InboundMessage::Result InboundMessage::AcceptWrite(const wire::RocePacket& packe
     wc.wc_flags = IBV_WC_WITH_IMM;
     wc.imm_data = packet.immediate_be();
     wc.src_qp = qp_->attr.dest_qp_num;
-    journal_->Count(&Counters::rdma_recvs, context);
+    journal_->Count(&Counters::rdma_recvs, context.counters);
     qp_->CompleteRecv(wc, packet.bth.solicited);
   }
   return Result::kComplete;

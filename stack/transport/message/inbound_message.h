@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "stack/transport/diagnostics/journal.h"
+#include "stack/transport/message/poll_context.h"
 #include "stack/verbs/queue_pair.h"
 #include "stack/wire/ext_headers.h"
 #include "stack/wire/roce_packet.h"

@@ -57,7 +57,7 @@ void RcResponder::Stop() {
 
 void RcResponder::OnRequest(const wire::RocePacket& packet, PollContext& context) {
   if (fatal_) {  // the NAK that ends this queue pair waits for room in the egress
-    journal_->Count(Drop::kQpState, context);
+    journal_->Count(Drop::kQpState, context.counters);
     return;
   }
   if (Planted(Fault::kPsnOffByOne) && packet.bth.psn == expected_psn_ + 1) expected_psn_ += 1;
@@ -99,11 +99,11 @@ void RcResponder::OnRequest(const wire::RocePacket& packet, PollContext& context
 
 void RcResponder::OnOutOfSequence(Psn psn, PollContext& context) {
   if (waiting_after_rnr_) {
-    journal_->Count(Drop::kAfterRnr, context);
+    journal_->Count(Drop::kAfterRnr, context.counters);
     return;
   }
-  journal_->Count(&Counters::out_of_seq_request, context);
-  journal_->Count(Drop::kOutOfSequence, context);
+  journal_->Count(&Counters::out_of_seq_request, context.counters);
+  journal_->Count(Drop::kOutOfSequence, context.counters);
   // A PSN at or before the one that the last NAK answered: the peer went back, and the first packet
   // of what it sent again is lost too. A peer that only goes back when it is told would wait for
   // its time-out. What is merely late, or comes twice, lies beyond, and must cost it no retry.
@@ -117,14 +117,14 @@ void RcResponder::OnOutOfSequence(Psn psn, PollContext& context) {
   if (communication_established_ && nak_psn_ != expected_psn_ && !responses_last_) {
     ack_pending_ = true;
   }
-  journal_->Count(&Counters::sent_seq_nak, context);
+  journal_->Count(&Counters::sent_seq_nak, context.counters);
   nak_ = wire::kNakPsnSequence;
   nak_psn_ = expected_psn_;
   qp_->ActivateAnswer();
 }
 
 void RcResponder::OnDuplicate(const wire::RocePacket& packet, PollContext& context) {
-  journal_->Count(&Counters::duplicate_request, context);
+  journal_->Count(&Counters::duplicate_request, context.counters);
   const Psn psn = packet.bth.psn;
   const bool atomic = packet.info->operation == wire::Operation::kAtomic;
   if (!atomic && packet.info->operation != wire::Operation::kReadRequest) {
@@ -148,7 +148,7 @@ void RcResponder::OnDuplicate(const wire::RocePacket& packet, PollContext& conte
     repeats = repeats && resources_.Repeat(*known, begin, begin + packets);
   }
   if (!repeats) {
-    journal_->Count(Drop::kDuplicateDropped, context);
+    journal_->Count(Drop::kDuplicateDropped, context.counters);
     return;
   }
   qp_->Activate();
@@ -211,7 +211,7 @@ ResponderResource* RcResponder::NewResource(uint32_t packets, PollContext& conte
   expected_psn_ += packets;
   CountMessage();
   // The response acknowledges what came before.
-  if (ack_pending_) journal_->Count(&Counters::ack_deferred, context);
+  if (ack_pending_) journal_->Count(&Counters::ack_deferred, context.counters);
   Acknowledged();
   qp_->Activate();
   return entry;
@@ -298,12 +298,12 @@ void RcResponder::Acknowledged() {
 }
 
 void RcResponder::AskForAck(PollContext& context) {
-  if (std::exchange(ack_pending_, true)) journal_->Count(&Counters::ack_deferred, context);
+  if (std::exchange(ack_pending_, true)) journal_->Count(&Counters::ack_deferred, context.counters);
   qp_->ActivateAnswer();
 }
 
 void RcResponder::NotReady(PollContext& context) {
-  journal_->Count(&Counters::send_rnr_err, context);
+  journal_->Count(&Counters::send_rnr_err, context.counters);
   waiting_after_rnr_ = true;
   nak_ = wire::kRnrNak | (qp_->attr.min_rnr_timer & 0x1F);
   nak_psn_ = expected_psn_;
@@ -388,7 +388,7 @@ bool RcResponder::SendReadResponse(ResponderResource& read, Answer& answer, Poll
     if (read.repeated) {
       // A late copy of a request that was answered long ago: its region may rightly be gone.
       answer.next = answer.end;
-      journal_->Count(Drop::kDuplicateDropped, context);
+      journal_->Count(Drop::kDuplicateDropped, context.counters);
       return true;
     }
     resources_.Cancel();
@@ -420,7 +420,7 @@ bool RcResponder::SendReadResponse(ResponderResource& read, Answer& answer, Poll
 
 void RcResponder::Sent(ResponderResource& resource, uint32_t packet, PollContext& context) {
   if (packet < resource.sent) {
-    journal_->Count(&Counters::retransmitted_responses, context);
+    journal_->Count(&Counters::retransmitted_responses, context.counters);
   } else {
     resource.sent = packet + 1;
   }
