@@ -24,10 +24,10 @@
 #include "compat/runtime/progress.h"
 #include "compat/runtime/settings.h"
 #include "compat/verbs/unwanted_handles.h"
+#include "stack/engine/device.h"
 #include "stack/engine/loop/clock.h"
 #include "stack/engine/loop/no_cancellation.h"
 #include "stack/engine/loop/ownership.h"
-#include "stack/engine/objects/device.h"
 #include "stack/memory/protection_domain.h"
 
 namespace pollux::compat {

@@ -14,9 +14,9 @@
 #include "absl/status/statusor.h"
 #include "cm/manager.h"
 #include "stack/base/report.h"
+#include "stack/engine/device.h"
 #include "stack/engine/loop/driver.h"
 #include "stack/engine/loop/thread.h"
-#include "stack/engine/objects/device.h"
 #include "stack/transport/diagnostics/counters.h"
 #include "tools/common/line_log.h"
 

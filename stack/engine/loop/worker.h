@@ -22,7 +22,7 @@
 #include "stack/base/report.h"
 #include "stack/engine/loop/link_watch.h"
 #include "stack/engine/loop/party.h"
-#include "stack/engine/loop/timing_wheel.h"
+#include "stack/engine/timer/timing_wheel.h"
 #include "stack/io/steering/qpn_layout.h"
 #include "stack/ip/interface.h"
 #include "stack/memory/protection_domain.h"

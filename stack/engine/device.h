@@ -1,7 +1,7 @@
 // A port opened for use: the workers that share it and the interface that it is on its network.
 // What a program opens first.
-#ifndef POLLUX_STACK_ENGINE_OBJECTS_DEVICE_H_
-#define POLLUX_STACK_ENGINE_OBJECTS_DEVICE_H_
+#ifndef POLLUX_STACK_ENGINE_DEVICE_H_
+#define POLLUX_STACK_ENGINE_DEVICE_H_
 
 #include <cstdint>
 #include <functional>
@@ -163,4 +163,4 @@ class Device {
 
 }  // namespace pollux::engine
 
-#endif  // POLLUX_STACK_ENGINE_OBJECTS_DEVICE_H_
+#endif  // POLLUX_STACK_ENGINE_DEVICE_H_

@@ -1,4 +1,4 @@
-#include "stack/engine/objects/device.h"
+#include "stack/engine/device.h"
 
 #include <net/if.h>
 #include <sys/ioctl.h>
