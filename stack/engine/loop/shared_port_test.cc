@@ -84,7 +84,7 @@ TEST_P(SharedPortTest, TrafficToBothWorkersThroughOneQueue) {
   auto rings = io::SteeringRings::Create(kWorkers, GetParam()).value();
   WorkerPort client(1, 0, &client_link, nullptr);
   WorkerPort servers[] = {WorkerPort(2, 0, &first_queue, rings.get()),
-                    WorkerPort(2, 1, GetParam() > 1 ? &second_queue : nullptr, rings.get())};
+                          WorkerPort(2, 1, GetParam() > 1 ? &second_queue : nullptr, rings.get())};
   client.Start();
   for (WorkerPort& server : servers) server.Start();
   std::unique_ptr<End> client_ends[kWorkers], server_ends[kWorkers];
