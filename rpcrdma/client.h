@@ -25,8 +25,8 @@
 #include "rpcrdma/responder/responder.h"
 #include "rpcrdma/wire/negotiated.h"
 #include "stack/base/stats.h"
-#include "stack/engine/loop/timing_wheel.h"
 #include "stack/engine/loop/worker.h"
+#include "stack/engine/timer/timing_wheel.h"
 
 namespace pollux::rpcrdma {
 

@@ -11,7 +11,7 @@
 #include "cm/connection/environment.h"
 #include "cm/manager.h"
 #include "cm/wire/mad.h"
-#include "stack/engine/loop/timing_wheel.h"
+#include "stack/engine/timer/timing_wheel.h"
 #include "stack/transport/diagnostics/flight_recorder.h"
 #include "stack/verbs/queue_pair.h"
 

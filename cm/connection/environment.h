@@ -23,7 +23,7 @@
 #include "stack/base/random.h"
 #include "stack/base/stats.h"
 #include "stack/base/types.h"
-#include "stack/engine/loop/timing_wheel.h"
+#include "stack/engine/timer/timing_wheel.h"
 #include "stack/transport/diagnostics/flight_recorder.h"
 
 namespace pollux::engine {

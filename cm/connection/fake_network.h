@@ -17,7 +17,7 @@
 #include "cm/wire/mad.h"
 #include "stack/base/random.h"
 #include "stack/base/types.h"
-#include "stack/engine/loop/timing_wheel.h"
+#include "stack/engine/timer/timing_wheel.h"
 #include "stack/verbs/completion_queue.h"
 #include "stack/verbs/queue_pair.h"
 

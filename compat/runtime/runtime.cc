@@ -160,6 +160,7 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Open() {
   absl::StatusOr<std::unique_ptr<engine::Device>> device = engine::Device::Open(settings->device);
   if (!device.ok()) return device.status();
   opened->device_ = *std::move(device);
+  opened->telemetry_.emplace(*opened->device_);
   opened->scope_ = ScopeOf(settings->device, opened->device_->port());
   opened->port_link_ =
       std::make_unique<PortLink>(io::DriverOf(settings->device.port) == io::Driver::kMemif);

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -24,10 +25,11 @@
 #include "compat/runtime/progress.h"
 #include "compat/runtime/settings.h"
 #include "compat/verbs/deferred_ah_destroy.h"
+#include "stack/engine/device.h"
 #include "stack/engine/loop/clock.h"
 #include "stack/engine/loop/ownership.h"
 #include "stack/engine/loop/scoped_cancellation_disable.h"
-#include "stack/engine/objects/device.h"
+#include "stack/engine/telemetry.h"
 #include "stack/memory/protection_domain.h"
 
 namespace pollux::compat {
@@ -127,6 +129,7 @@ class Runtime {
   std::unique_ptr<PortLink> port_link_;
   std::unique_ptr<MemifSockets> memif_sockets_;  // null: the port is no memif
   std::unique_ptr<engine::Device> device_;
+  std::optional<engine::DeviceTelemetry> telemetry_;
   FrameSignal frame_signal_;
   std::unique_ptr<cm::Manager> manager_;
   std::set<CmId*> identifiers_;

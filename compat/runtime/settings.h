@@ -8,9 +8,9 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "stack/engine/device.h"
 #include "stack/engine/eal.h"
 #include "stack/engine/loop/idle.h"
-#include "stack/engine/objects/device.h"
 
 namespace pollux::compat {
 

@@ -19,8 +19,8 @@
 #include "oncrpc/auth_sys.h"
 #include "oncrpc/codec.h"
 #include "rpcrdma/client.h"
-#include "stack/engine/loop/timing_wheel.h"
 #include "stack/engine/loop/worker.h"
+#include "stack/engine/timer/timing_wheel.h"
 
 namespace pollux::nfs {
 

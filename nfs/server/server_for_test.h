@@ -29,9 +29,9 @@
 #include "nfs/v3/file_system.h"
 #include "stack/base/eventually_for_test.h"
 #include "stack/base/stats.h"
+#include "stack/engine/device.h"
 #include "stack/engine/eal.h"
 #include "stack/engine/loop/clock.h"
-#include "stack/engine/objects/device.h"
 
 namespace pollux::nfs {
 

@@ -13,8 +13,8 @@
 #include "absl/types/span.h"
 #include "rpcrdma/connection/refusals.h"
 #include "rpcrdma/wire/private_data.h"
-#include "stack/engine/loop/timing_wheel.h"
 #include "stack/engine/loop/worker.h"
+#include "stack/engine/timer/timing_wheel.h"
 
 namespace pollux::rpcrdma {
 

@@ -9,8 +9,8 @@
 #include "cm/manager.h"
 #include "rpcrdma/connection/counters.h"
 #include "rpcrdma/connection/refusal_log.h"
-#include "stack/engine/loop/timing_wheel.h"
 #include "stack/engine/loop/worker.h"
+#include "stack/engine/timer/timing_wheel.h"
 
 namespace pollux::rpcrdma {
 

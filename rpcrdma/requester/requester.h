@@ -22,7 +22,7 @@
 #include "rpcrdma/wire/header.h"
 #include "rpcrdma/wire/negotiated.h"
 #include "rpcrdma/wire/plain_message.h"
-#include "stack/engine/loop/timing_wheel.h"
+#include "stack/engine/timer/timing_wheel.h"
 
 namespace pollux::rpcrdma {
 

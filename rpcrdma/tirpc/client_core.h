@@ -15,7 +15,7 @@
 #include "oncrpc/rpc_message.h"
 #include "rpcrdma/client.h"
 #include "rpcrdma/tirpc/host.h"
-#include "stack/engine/loop/timing_wheel.h"
+#include "stack/engine/timer/timing_wheel.h"
 
 namespace pollux::rpcrdma::tirpc {
 

@@ -16,10 +16,10 @@
 
 #include "cm/manager.h"
 #include "rpcrdma/tirpc/client_handle.h"
+#include "stack/engine/device.h"
 #include "stack/engine/eal.h"
 #include "stack/engine/loop/driver.h"
 #include "stack/engine/loop/thread.h"
-#include "stack/engine/objects/device.h"
 
 namespace pollux::rpcrdma::tirpc {
 namespace {

@@ -237,4 +237,10 @@ Published::~Published() {
   registry.workers.erase(number_);
 }
 
+DeviceTelemetry::DeviceTelemetry(Device& device) {
+  for (uint32_t i = 0; i < device.workers(); ++i) {
+    workers_.push_back(std::make_unique<Published>(&device.worker(i)));
+  }
+}
+
 }  // namespace pollux::engine

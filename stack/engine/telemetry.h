@@ -5,12 +5,15 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "stack/base/stats.h"
+#include "stack/engine/device.h"
 #include "stack/engine/loop/worker.h"
 
 namespace pollux::engine {
@@ -53,6 +56,16 @@ class Published {
 
  private:
   uint32_t number_;
+};
+
+// Publishes every worker of a device, which outlives it. Held by whoever opens a device for a
+// process that others may ask.
+class DeviceTelemetry {
+ public:
+  explicit DeviceTelemetry(Device& device);
+
+ private:
+  std::vector<std::unique_ptr<Published>> workers_;
 };
 
 }  // namespace pollux::engine

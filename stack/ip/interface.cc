@@ -208,6 +208,12 @@ bool Interface::IsOurs(const uint8_t* frame, const Gid& destination) const {
   return HasMac(frame, host_.mac) && host_.gids.Contains(destination, VlanOf(frame));
 }
 
+bool Interface::LookUpOurs(const wire::RocePacket& packet) {
+  if (!IsOurs(packet.frame, packet.destination())) return false;
+  ours_ = wire::AddressWords(packet);
+  return true;
+}
+
 bool Interface::IsOfGroup(const uint8_t* frame, const Gid& destination) const {
   return destination.IsMulticast() && HasMac(frame, wire::MulticastMac(destination)) &&
          host_.gids.HasVlan(VlanOf(frame));
@@ -443,7 +449,7 @@ void Interface::TakeKernelState() {
   std::vector<GidEntry> gids;
   for (const InterfaceAddress& own : state.addresses) gids.push_back({own.address, own.vlan});
   host_.gids.Assign(gids);
-  if (++addresses_state_ == 0) addresses_state_ = 1;
+  ours_ = {};
   host_.routes = Routes(state.addresses, state.routes);
 }
 

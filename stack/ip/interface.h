@@ -23,7 +23,9 @@
 #include "stack/ip/nd_speaker.h"
 #include "stack/transport/message/poll_context.h"
 #include "stack/verbs/address_handle.h"
+#include "stack/wire/address_words.h"
 #include "stack/wire/ethernet.h"
+#include "stack/wire/roce_packet.h"
 
 struct rte_mbuf;
 
@@ -90,8 +92,12 @@ class Interface : public transport::Resolver, private Solicitor {
   // Whether a RoCE packet's destination MAC, VLAN and IP address are this interface's. `frame` has
   // an IP header.
   bool IsOurs(const uint8_t* frame, const Gid& destination) const;
-  // Another one, never 0, when its addresses have changed: what IsOurs() answered holds till then.
-  uint32_t addresses_state() const { return addresses_state_; }
+  // The same, for every packet: without a look-up when its addresses are those of the last one.
+  [[gnu::always_inline]] bool IsOurs(const wire::RocePacket& packet) {
+    if (ours_.AreOf(packet)) [[likely]]
+      return true;
+    return LookUpOurs(packet);
+  }
   // Whether they are those of a group, on a VLAN on which this interface has an address. The group
   // need not be joined: ibv_attach_mcast alone takes in what others of this host have joined.
   bool IsOfGroup(const uint8_t* frame, const Gid& destination) const;
@@ -151,6 +157,7 @@ class Interface : public transport::Resolver, private Solicitor {
               transport::PollContext& context);
   void OnIcmpv6(const wire::EthernetHeader& ethernet, const wire::Ipv6Header& ip, const uint8_t* p,
                 size_t length, transport::PollContext& context);
+  bool LookUpOurs(const wire::RocePacket& packet);
   // Whether a frame to this IP address, with this destination MAC, is for this interface.
   bool IsFor(const wire::EthernetHeader& ethernet, const Gid& destination) const;
   void ProbeAll(transport::PollContext& context);
@@ -166,7 +173,7 @@ class Interface : public transport::Resolver, private Solicitor {
   NdSpeaker nd_;
   EchoResponder echo_;
   Groups groups_;
-  uint32_t addresses_state_ = 1;
+  wire::AddressWords ours_;  // of the last packet that was found to be for this host
   Claim claim_ = Claim::kNotBegun;
   uint64_t claim_deadline_ns_ = 0;
   uint64_t kernel_poll_ns_ = NeighbourTable::kNever;

@@ -4,11 +4,15 @@
 #include <utility>
 #include <vector>
 
+#include "stack/base/byte_order.h"
 #include "stack/ip/interface_fixture.h"
+#include "stack/wire/ethernet.h"
 #include "stack/wire/icmpv6.h"
+#include "stack/wire/ipv4.h"
 #include "stack/wire/ipv6.h"
 #include "stack/wire/multicast.h"
 #include "stack/wire/neighbour_discovery.h"
+#include "stack/wire/roce_packet.h"
 
 namespace pollux::ip {
 namespace {
@@ -141,12 +145,18 @@ TEST_F(InterfaceKernelTest, FollowsAddressesAndRoutes) {
   ASSERT_EQ(interface_.gid_table_size(), 2u);
   EXPECT_FALSE(Resolve(Ip(192, 168, 0, 1)).has_value());
   EXPECT_EQ(kernel_.solicited.back(), Gid::FromIpv4(kGateway));
-  uint8_t frame[14] = {2, 0, 0, 0, 0, 1};
-  EXPECT_TRUE(interface_.IsOurs(frame, Gid::FromIpv4(kOurs)));
+  // 02:00:00:00:00:01, IPv4, from 0.0.0.0 to kOurs.
+  uint8_t frame[wire::kEthernetBytes + wire::kIpv4Bytes] = {2, 0, 0, 0, 0, 1};
+  StoreBe16(frame + wire::ethernet::kType, wire::kEtherTypeIpv4);
+  StoreBe32(frame + wire::kEthernetBytes + wire::ipv4::kDestination, kOurs);
+  wire::RocePacket packet;
+  packet.frame = frame;
+  packet.l3_offset = wire::kEthernetBytes;
+  for (int look = 0; look < 2; ++look) EXPECT_TRUE(interface_.IsOurs(packet));
   kernel_.state_.addresses.erase(kernel_.state_.addresses.begin());
   kernel_.changed = true;
   Pass(HostInterface::kPollNs);
-  EXPECT_FALSE(interface_.IsOurs(frame, Gid::FromIpv4(kOurs)));
+  EXPECT_FALSE(interface_.IsOurs(packet));
   EXPECT_EQ(interface_.QueryGid(0).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(*interface_.QueryGid(1), Gid::FromIpv4(kOurs + 9));
 }

@@ -145,7 +145,7 @@ void Endpoint::CheckDrained() {
 void Endpoint::OnPacket(const wire::RocePacket& packet, PollContext& context) {
   diagnostics_.Begin(context.now_ns);
   if (const Drop reason = ReasonToDrop(packet); reason != Drop::kCount) {
-    diagnostics_.Dropped(packet, reason, context);
+    diagnostics_.Dropped(packet, reason, context.counters);
     return;
   }
   diagnostics_.Received(packet);
@@ -169,15 +169,15 @@ void Endpoint::OnPacket(const wire::RocePacket& packet, PollContext& context) {
 
 void Endpoint::OnCnp(PollContext& context) {
   if (congestion_ == nullptr) {
-    diagnostics_.Count(&Counters::rp_cnp_ignored, context);
+    diagnostics_.Count(&Counters::rp_cnp_ignored, context.counters);
     return;
   }
-  diagnostics_.Count(&Counters::rp_cnp_handled, context);
+  diagnostics_.Count(&Counters::rp_cnp_handled, context.counters);
   congestion_->reaction.OnCnp(context.now_ns);
 }
 
 void Endpoint::OnMarked(const wire::RocePacket& packet, PollContext& context) {
-  diagnostics_.Count(&Counters::np_ecn_marked_roce_packets, context);
+  diagnostics_.Count(&Counters::np_ecn_marked_roce_packets, context.counters);
   if (congestion_ == nullptr) return;
   const Qpn remote = qp.type() == IBV_QPT_UD ? packet.deth().source_qpn : Qpn{qp.attr.dest_qp_num};
   congestion_->notification.OnMarked(packet, qp.qpn(), remote, context);

@@ -23,7 +23,7 @@ void Uc::ResumeSending() {
 }
 
 void Uc::DropMessage(Drop reason, PollContext& context) {
-  diagnostics_->Count(reason, context);
+  diagnostics_->Count(reason, context.counters);
   message_.Reset();
 }
 
@@ -35,7 +35,7 @@ void Uc::OnPacket(const wire::RocePacket& packet, PollContext& context) {
   // Whatever is missing, the message that it belonged to is lost. What begins another is taken from
   // where it begins.
   if (packet.bth.psn != expected_psn_ && !Planted(Fault::kGapUnnoticed)) {
-    diagnostics_->Count(&Counters::out_of_seq_request, context);
+    diagnostics_->Count(&Counters::out_of_seq_request, context.counters);
     message_.Reset();
   }
   expected_psn_ = packet.bth.psn + 1;
@@ -99,7 +99,7 @@ bool Uc::SendNext(PollContext& context) {
   next_psn_ += 1;
   if (++packet_ < wqe.packets) return true;
   packet_ = 0;
-  if (!wqe.is_write()) diagnostics_->Count(&Counters::rdma_sends, context);
+  if (!wqe.is_write()) diagnostics_->Count(&Counters::rdma_sends, context.counters);
   qp_->FinishSend(IBV_WC_SUCCESS);
   return true;
 }

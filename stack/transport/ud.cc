@@ -23,15 +23,15 @@ constexpr uint8_t kUdpOverIpv4 = 8 | 2;
 void Ud::OnPacket(const wire::RocePacket& packet, PollContext& context) {
   const wire::Deth deth = packet.deth();
   if (deth.qkey != qp_->attr.qkey) {
-    diagnostics_->Count(Drop::kBadQkey, context);
+    diagnostics_->Count(Drop::kBadQkey, context.counters);
     return;
   }
   if (!qp_->TakeRecv()) {
-    diagnostics_->Count(Drop::kNoReceive, context);
+    diagnostics_->Count(Drop::kNoReceive, context.counters);
     return;
   }
   if (qp_->recv().length < kGrhBytes + packet.payload_length) {
-    diagnostics_->Count(Drop::kReceiveTooSmall, context);
+    diagnostics_->Count(Drop::kReceiveTooSmall, context.counters);
     return;
   }
   uint8_t grh[kGrhBytes] = {};
@@ -44,18 +44,17 @@ void Ud::OnPacket(const wire::RocePacket& packet, PollContext& context) {
   const memory::ProtectionDomain& pd = qp_->recv_pd();
   const ibv_sge* sge = qp_->recv_sge();
   const int num_sge = qp_->recv().num_sge;
-  ibv_wc wc{};
-  wc.opcode = IBV_WC_RECV;
-  wc.src_qp = deth.source_qpn.value;
   if (!Scatter(pd, sge, num_sge, 0, grh, kGrhBytes) ||
       !Scatter(pd, sge, num_sge, kGrhBytes, packet.payload(), packet.payload_length)) {
-    wc.status = IBV_WC_LOC_PROT_ERR;
-    qp_->CompleteRecv(wc);
+    qp_->FailRecv(IBV_WC_LOC_PROT_ERR);
     diagnostics_->Event(IBV_EVENT_QP_FATAL);
     qp_->RaiseEvent(IBV_EVENT_QP_FATAL);
     qp_->EnterError();
     return;
   }
+  ibv_wc wc{};
+  wc.opcode = IBV_WC_RECV;
+  wc.src_qp = deth.source_qpn.value;
   wc.byte_len = kGrhBytes + packet.payload_length;
   wc.wc_flags = IBV_WC_GRH;
   wc.sl = packet.ip_version == 4 ? kUdpOverIpv4 : kUdpOverIpv6;
@@ -63,7 +62,7 @@ void Ud::OnPacket(const wire::RocePacket& packet, PollContext& context) {
     wc.wc_flags |= IBV_WC_WITH_IMM;
     wc.imm_data = packet.immediate_be();
   }
-  diagnostics_->Count(&Counters::rdma_recvs, context);
+  diagnostics_->Count(&Counters::rdma_recvs, context.counters);
   qp_->CompleteRecv(wc, packet.bth.solicited);
 }
 
@@ -102,7 +101,7 @@ bool Ud::SendHead(PollContext& context) {
   }
   builder_.Finish(context);
   psn_ += 1;
-  diagnostics_->Count(&Counters::rdma_sends, context);
+  diagnostics_->Count(&Counters::rdma_sends, context.counters);
   qp_->FinishSend(IBV_WC_SUCCESS);
   return true;
 }

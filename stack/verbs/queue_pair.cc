@@ -402,6 +402,13 @@ bool QueuePair::TakeSharedRecv() {
   return srq_taken_;
 }
 
+void QueuePair::FailRecv(ibv_wc_status status) {
+  WriteRecvCompletion(/*solicited=*/false, [status](ibv_wc& wc) {
+    wc.status = status;
+    wc.opcode = IBV_WC_RECV;
+  });
+}
+
 void QueuePair::OnCompletionLost() {
   if (attr.qp_state == IBV_QPS_ERR || attr.qp_state == IBV_QPS_RESET) return;
   RaiseEvent(IBV_EVENT_QP_FATAL);
@@ -414,12 +421,7 @@ void QueuePair::FlushSend() {
 
 void QueuePair::FlushRecv() {
   if (Planted(Fault::kReceiveUnflushed)) return;
-  while (srq() != nullptr ? srq_taken_ : rq_head_ != rq_tail_) {
-    ibv_wc wc{};
-    wc.status = IBV_WC_WR_FLUSH_ERR;
-    wc.opcode = IBV_WC_RECV;
-    CompleteRecv(wc);
-  }
+  while (srq() != nullptr ? srq_taken_ : rq_head_ != rq_tail_) FailRecv(IBV_WC_WR_FLUSH_ERR);
 }
 
 void QueuePair::EnterError() {

@@ -234,7 +234,9 @@ class QueuePair : public EventSource {
   void CompleteRecv(const ibv_wc& wc, bool solicited = false) {
     WriteRecvCompletion(solicited, [&wc](ibv_wc& place) { place = wc; });
   }
-  // The same; see CompletionQueue::Write().
+  // Completes it with an error. As ibv_poll_cq(3) has it, of the rest wr_id and qp_num alone hold.
+  void FailRecv(ibv_wc_status status);
+  // As CompleteRecv(); see CompletionQueue::Write().
   template <class Fill>
   void WriteRecvCompletion(bool solicited, Fill fill) {
     const uint64_t wr_id = recv().wr_id;

@@ -10,7 +10,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
-#include "stack/engine/objects/device.h"
+#include "stack/engine/device.h"
 
 namespace pollux::bench {
 

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "stack/engine/device.h"
 #include "stack/engine/loop/idle.h"
-#include "stack/engine/objects/device.h"
 #include "tools/common/node.h"
 #include "tools/file_service/file_client.h"
 #include "tools/file_service/file_server.h"

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "stack/engine/device.h"
 #include "stack/engine/loop/clock.h"
 #include "stack/engine/loop/thread.h"
-#include "stack/engine/objects/device.h"
 #include "tests/bench/verbs_end.h"
 #include "tests/sim/connect.h"
 #include "tools/bench/core_to_core.h"

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "stack/engine/objects/device.h"
+#include "stack/engine/device.h"
 
 namespace pollux::bench {
 

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "stack/base/types.h"
-#include "stack/engine/objects/device.h"
+#include "stack/engine/device.h"
 
 namespace pollux::bench {
 

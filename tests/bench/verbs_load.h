@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "stack/engine/objects/device.h"
+#include "stack/engine/device.h"
 #include "tests/bench/timed_run.h"
 #include "tests/bench/verbs_end.h"
 #include "tools/common/histogram.h"

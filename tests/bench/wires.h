@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "stack/engine/objects/device.h"
+#include "stack/engine/device.h"
 #include "stack/io/link/impairment.h"
 #include "tests/bench/device_load.h"
 

@@ -14,8 +14,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "stack/base/address.h"
+#include "stack/engine/device.h"
 #include "stack/engine/eal.h"
-#include "stack/engine/objects/device.h"
 #include "tests/interop/peer/words.h"
 #include "tools/common/node.h"
 #include "tools/common/options.h"

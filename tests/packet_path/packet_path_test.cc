@@ -13,8 +13,8 @@
 #include "cm/manager.h"
 #include "rpcrdma/client.h"
 #include "rpcrdma/mirror_for_test.h"
+#include "stack/engine/device.h"
 #include "stack/engine/eal.h"
-#include "stack/engine/objects/device.h"
 #include "tests/packet_path/meters.h"
 
 namespace pollux::packet_path {

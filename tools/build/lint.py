@@ -22,7 +22,7 @@ NARROW = {"oncrpc": ["stack/base"]}
 INNER = {
     "stack/io": ["link", "port", "steering", "capture"],
     "stack/transport": ["diagnostics", "message", "congestion", "rc"],
-    "stack/engine": ["loop", "objects"],
+    "stack/engine": ["timer", "objects", "loop"],
     "cm": ["wire", "gsi", "connection"],
     "rpcrdma": ["wire", "connection", "requester", "responder", "", "tirpc"],
     "nfs": ["v3", "export", "procedures", "storage", "server", "mount", "lock", "client"],

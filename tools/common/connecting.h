@@ -13,8 +13,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "cm/manager.h"
-#include "stack/engine/loop/timing_wheel.h"
 #include "stack/engine/loop/worker.h"
+#include "stack/engine/timer/timing_wheel.h"
 
 namespace pollux::tools {
 

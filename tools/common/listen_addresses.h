@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cm/manager.h"
-#include "stack/engine/objects/device.h"
+#include "stack/engine/device.h"
 #include "tools/common/node.h"
 
 namespace pollux::tools {

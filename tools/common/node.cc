@@ -18,6 +18,7 @@ absl::StatusOr<std::unique_ptr<Node>> Node::Start(std::unique_ptr<engine::Device
                                                   const Options& options) {
   std::unique_ptr<Node> node(new Node());
   node->device_ = std::move(device);
+  node->telemetry_.emplace(*node->device_);
   if (!options.cpus.empty() && options.cpus.size() != node->cores()) {
     return absl::InvalidArgumentError(
         absl::StrCat(options.cpus.size(), " CPUs for ", node->cores(), " workers"));

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <future>
 #include <memory>
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -14,9 +15,10 @@
 #include "absl/status/statusor.h"
 #include "cm/manager.h"
 #include "stack/base/stats.h"
+#include "stack/engine/device.h"
 #include "stack/engine/loop/driver.h"
 #include "stack/engine/loop/thread.h"
-#include "stack/engine/objects/device.h"
+#include "stack/engine/telemetry.h"
 #include "stack/transport/diagnostics/counters.h"
 #include "tools/common/line_log.h"
 
@@ -101,6 +103,7 @@ class Node {
 
   LineLog log_;
   std::unique_ptr<engine::Device> device_;
+  std::optional<engine::DeviceTelemetry> telemetry_;
   std::vector<std::unique_ptr<cm::Manager>> managers_;
   std::unique_ptr<engine::Driver> driver_;
   std::vector<std::unique_ptr<engine::PollThread>> threads_;

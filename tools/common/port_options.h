@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "stack/engine/device.h"
 #include "stack/engine/eal.h"
 #include "stack/engine/loop/idle.h"
-#include "stack/engine/objects/device.h"
 #include "stack/transport/congestion/dcqcn_parameters.h"
 #include "tools/common/options.h"
 

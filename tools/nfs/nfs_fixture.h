@@ -15,8 +15,8 @@
 #include <utility>
 
 #include "nfs/client/memory_server_for_test.h"
+#include "stack/engine/device.h"
 #include "stack/engine/eal.h"
-#include "stack/engine/objects/device.h"
 #include "tools/common/connecting.h"
 #include "tools/common/node.h"
 #include "tools/file_service/session.h"

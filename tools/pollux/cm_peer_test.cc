@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "stack/engine/device.h"
 #include "stack/engine/eal.h"
-#include "stack/engine/objects/device.h"
 
 namespace pollux::tools {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/functional/any_invocable.h"
-#include "stack/engine/loop/timing_wheel.h"
+#include "stack/engine/timer/timing_wheel.h"
 #include "stack/io/port/kernel_link.h"
 
 namespace pollux::engine {

@@ -21,10 +21,10 @@ namespace {
 constexpr uint32_t kWorkers = 2;
 
 // One of the workers of a host, with all that it has of the port.
-struct Seat {
+struct WorkerPort {
   // `link` is null where the port has no queue for it; `rings` where it shares the port with
   // nobody.
-  Seat(uint8_t host, uint32_t index, CopyLink* link, io::SteeringRings* rings) {
+  WorkerPort(uint8_t host, uint32_t index, CopyLink* link, io::SteeringRings* rings) {
     WorkerConfig config;
     config.index = index;
     config.max_queue_pairs = 64;
@@ -54,7 +54,7 @@ struct Seat {
   std::unique_ptr<End> MakeEnd() {
     return On(*worker, [this] { return std::make_unique<End>(*worker); });
   }
-  void Connect(End& end, const Seat& peer, const End& peer_end) {
+  void Connect(End& end, const WorkerPort& peer, const End& peer_end) {
     EXPECT_TRUE(
         On(*worker, [&] { return end.Start(peer.gid(), peer_end.qpn(), peer_end.target()); }));
   }
@@ -82,11 +82,11 @@ TEST_P(SharedPortTest, TrafficToBothWorkersThroughOneQueue) {
   CopyLink first_queue({&to_server}, &to_client[0]);
   CopyLink second_queue({}, &to_client[1]);
   auto rings = io::SteeringRings::Create(kWorkers, GetParam()).value();
-  Seat client(1, 0, &client_link, nullptr);
-  Seat servers[] = {Seat(2, 0, &first_queue, rings.get()),
-                    Seat(2, 1, GetParam() > 1 ? &second_queue : nullptr, rings.get())};
+  WorkerPort client(1, 0, &client_link, nullptr);
+  WorkerPort servers[] = {WorkerPort(2, 0, &first_queue, rings.get()),
+                          WorkerPort(2, 1, GetParam() > 1 ? &second_queue : nullptr, rings.get())};
   client.Start();
-  for (Seat& server : servers) server.Start();
+  for (WorkerPort& server : servers) server.Start();
   std::unique_ptr<End> client_ends[kWorkers], server_ends[kWorkers];
   for (uint32_t i = 0; i < kWorkers; ++i) {
     client_ends[i] = client.MakeEnd();
@@ -108,12 +108,12 @@ TEST_P(SharedPortTest, TrafficToBothWorkersThroughOneQueue) {
     servers[i].Destroy(std::move(server_ends[i]));
   }
   client.thread->Stop();
-  for (Seat& server : servers) server.thread->Stop();
+  for (WorkerPort& server : servers) server.thread->Stop();
   // Whichever has stopped first: what is under way between the two arrives.
   const Clock clock;
   for (bool busy = true; busy;) {
     busy = false;
-    for (Seat& server : servers) busy |= server.worker->Poll(clock.NowNs());
+    for (WorkerPort& server : servers) busy |= server.worker->Poll(clock.NowNs());
   }
 
   const io::SteeringCounters& first = servers[0].steering->counters();
@@ -124,7 +124,7 @@ TEST_P(SharedPortTest, TrafficToBothWorkersThroughOneQueue) {
   EXPECT_EQ(second.by_ring, first.handed_over);
   EXPECT_EQ(second.sent_by_ring > 0, GetParam() == 1);
   EXPECT_EQ(first.carried, second.sent_by_ring);
-  for (Seat& server : servers) server.interface->Clear();
+  for (WorkerPort& server : servers) server.interface->Clear();
   rings->Clear();
 }
 

@@ -7,22 +7,31 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "stack/base/random.h"
 #include "stack/base/stats.h"
 #include "stack/engine/loop/actor.h"
+#include "stack/engine/loop/failure_observer.h"
 #include "stack/engine/loop/link_watch.h"
-#include "stack/engine/loop/timing_wheel.h"
+#include "stack/engine/loop/poller.h"
+#include "stack/engine/loop/port_observer.h"
+#include "stack/engine/loop/worker_stats.h"
+#include "stack/engine/objects/address_handle_table.h"
+#include "stack/engine/objects/attributes.h"
+#include "stack/engine/objects/completion_queue_table.h"
+#include "stack/engine/objects/memory_objects.h"
+#include "stack/engine/objects/multicast_groups.h"
+#include "stack/engine/objects/object_table.h"
+#include "stack/engine/objects/queue_pair_table.h"
+#include "stack/engine/objects/shared_receive_queue_table.h"
+#include "stack/engine/timer/timing_wheel.h"
 #include "stack/io/steering/qpn_layout.h"
 #include "stack/ip/interface.h"
 #include "stack/memory/protection_domain.h"
@@ -39,41 +48,6 @@ class Steering;
 }  // namespace pollux::io
 
 namespace pollux::engine {
-
-// Hung into a worker's loop by what runs on it (CM, RPC-over-RDMA, an application).
-class Poller {
- public:
-  virtual ~Poller() = default;
-  // Called once every loop, after packets and timers, before what it posted is sent. Returns true
-  // when it did something. May create and destroy objects, add and remove pollers (itself too).
-  virtual bool Poll(uint64_t now_ns) = 0;
-};
-
-// Told of each queue pair that has entered IBV_QPS_ERR for an error of the transport's, before
-// anyone polls its completions; `diagnostics` says what it was. On the worker's core, between polls
-// of the packet path.
-class FailureObserver {
- public:
-  virtual ~FailureObserver() = default;
-  virtual void OnQpFailure(verbs::QueuePair& qp, const transport::QpDiagnostics& diagnostics) = 0;
-};
-
-// Told of a port's asynchronous events: IBV_EVENT_PORT_ERR when its link has gone,
-// IBV_EVENT_PORT_ACTIVE when it is back, IBV_EVENT_DEVICE_FATAL when its interface is no more. On
-// the worker's core, between polls of the packet path.
-class PortObserver {
- public:
-  virtual ~PortObserver() = default;
-  virtual void OnPortEvent(uint8_t port_num, ibv_event_type event) = 0;
-};
-
-// How busy a core is. Turns of the loop, and those in which there was something to do; the time
-// from the start of such a turn to the start of the next.
-struct CoreCounters {
-  uint64_t polls = 0;
-  uint64_t busy_polls = 0;
-  uint64_t busy_ns = 0;
-};
 
 struct WorkerConfig {
   uint32_t index = 0;  // its worker bits
@@ -109,8 +83,8 @@ class Worker : public Actor {
   // Has the link of a port looked at (LinkWatch). Without it the link counts as up. Before the
   // first poll.
   void WatchLink(LinkWatch::Look look, uint8_t port_num = 1);
-  void AddPortObserver(PortObserver* observer) { port_observers_.push_back(observer); }
-  void RemovePortObserver(PortObserver* observer);
+  void AddPortObserver(PortObserver* observer) { port_observers_.Add(observer); }
+  void RemovePortObserver(PortObserver* observer) { port_observers_.Remove(observer); }
   // Congestion control for the queue pairs that are made from now on, the GSI one excepted. Once,
   // before the first. Without it nothing is marked as ECN-capable and CNPs are ignored.
   void EnableDcqcn(const transport::DcqcnParameters& parameters) { dcqcn_ = parameters; }
@@ -126,13 +100,13 @@ class Worker : public Actor {
   // The earliest time at which a timer of this worker is due; UINT64_MAX when none.
   uint64_t NextDeadline() const { return wheel_.NextDeadline(); }
 
-  void AddPoller(Poller* poller);
-  void RemovePoller(Poller* poller);
+  void AddPoller(Poller* poller) { pollers_.Add(poller); }
+  void RemovePoller(Poller* poller) { pollers_.Remove(poller); }
   // What is told besides the worker's own, and all of it: false when nobody knows. See
   // engine/telemetry.h for who asks.
-  void AddStatsProvider(StatsProvider* provider) { stats_providers_.push_back(provider); }
-  void RemoveStatsProvider(StatsProvider* provider);
-  bool Collect(const StatsQuery& query, Stats* stats);
+  void AddStatsProvider(StatsProvider* provider) { stats_.Add(provider); }
+  void RemoveStatsProvider(StatsProvider* provider) { stats_.Remove(provider); }
+  bool Collect(const StatsQuery& query, Stats* stats) { return stats_.Collect(query, stats); }
   TimingWheel& wheel() { return wheel_; }
   Random& random() { return random_; }
   uint64_t now_ns() const { return now_ns_; }  // as given to the current or last Poll()
@@ -143,49 +117,66 @@ class Worker : public Actor {
   // Of the port, for calls into its interface.
   transport::PollContext poll_context(uint8_t port_num = 1);
 
-  // Of more failures than this in one turn the rest is not told of.
-  static constexpr uint32_t kMaxFailuresTold = 32;
   // Until it is destroyed, which may be on another core.
-  void AddFailureObserver(std::weak_ptr<FailureObserver> observer);
+  static constexpr uint32_t kMaxFailuresTold = FailureList::kMax;
+  void AddFailureObserver(std::weak_ptr<FailureObserver> observer) {
+    failures_.AddObserver(std::move(observer));
+  }
 
   // Objects, as rdma-core has them. Pointers stay valid until destroyed. Destroying what is in use
   // fails with FailedPrecondition (EBUSY); counts at their limit with ResourceExhausted (ENOMEM);
   // bad attributes, and objects of another worker, with InvalidArgument (EINVAL). Any of it may be
   // called from pollers, events and mailbox messages.
-  absl::StatusOr<memory::ProtectionDomain*> AllocPd();
-  absl::Status DeallocPd(memory::ProtectionDomain* pd);
+  absl::StatusOr<memory::ProtectionDomain*> AllocPd() { return memory_.AllocPd(); }
+  absl::Status DeallocPd(memory::ProtectionDomain* pd) { return memory_.DeallocPd(pd); }
   // A local table write; no heap.
   absl::StatusOr<memory::MemoryRegion> RegMr(memory::ProtectionDomain* pd, void* address,
-                                             uint64_t length, int access);
+                                             uint64_t length, int access) {
+    return memory_.RegMr(pd, address, length, access);
+  }
   // The key is refused from this call on. In-flight work requests that name it fail or have copied.
-  absl::Status DeregMr(const memory::MemoryRegion& region);
+  absl::Status DeregMr(const memory::MemoryRegion& region) { return memory_.DeregMr(region); }
   // A region whose memory work requests name and take away again (verbs::kWrRegMr,
   // IBV_WR_LOCAL_INV), at most `capacity` bytes at a time. Given back by DeregMr().
-  absl::StatusOr<memory::MemoryRegion> AllocFastMr(memory::ProtectionDomain* pd, uint32_t capacity);
+  absl::StatusOr<memory::MemoryRegion> AllocFastMr(memory::ProtectionDomain* pd,
+                                                   uint32_t capacity) {
+    return memory_.AllocFastMr(pd, capacity);
+  }
   // See RegionTable::RegisterFast.
   absl::StatusOr<memory::MemoryRegion> RegFastMr(memory::ProtectionDomain* pd, void* address,
-                                                 uint32_t length, int access);
+                                                 uint32_t length, int access) {
+    return memory_.RegFastMr(pd, address, length, access);
+  }
   // As ibv_alloc_mw, ibv_dealloc_mw. The rkey of a window of type 2 is the consumer's to change.
-  absl::StatusOr<ibv_mw*> AllocMw(memory::ProtectionDomain* pd, ibv_mw_type type);
-  absl::Status DeallocMw(ibv_mw* mw);
+  absl::StatusOr<ibv_mw*> AllocMw(memory::ProtectionDomain* pd, ibv_mw_type type) {
+    return memory_.AllocMw(pd, type);
+  }
+  absl::Status DeallocMw(ibv_mw* mw) { return memory_.DeallocMw(mw); }
   // As ibv_bind_mw, for windows of type 1: posts the binding and gives `mw` its new rkey. An errno.
-  int BindMw(verbs::QueuePair* qp, ibv_mw* mw, const ibv_mw_bind& bind);
+  int BindMw(verbs::QueuePair* qp, ibv_mw* mw, const ibv_mw_bind& bind) {
+    return memory_.BindMw(qp, mw, bind);
+  }
   // `on_event` gets IBV_EVENT_CQ_ERR, between polls of the packet path.
   absl::StatusOr<verbs::CompletionQueue*> CreateCq(uint32_t entries,
-                                                   verbs::EventHandler on_event = nullptr);
+                                                   verbs::EventHandler on_event = nullptr) {
+    return cqs_.Create(entries, std::move(on_event));
+  }
   // FailedPrecondition also while its channel holds an announcement of it.
-  absl::Status DestroyCq(verbs::CompletionQueue* cq);
+  absl::Status DestroyCq(verbs::CompletionQueue* cq) { return cqs_.Destroy(cq); }
   // `on_event` gets IBV_EVENT_SRQ_LIMIT_REACHED, between polls of the packet path.
   absl::StatusOr<verbs::SharedReceiveQueue*> CreateSrq(memory::ProtectionDomain* pd,
                                                        const ibv_srq_attr& attr,
-                                                       verbs::EventHandler on_event = nullptr);
-  absl::Status DestroySrq(verbs::SharedReceiveQueue* srq);
+                                                       verbs::EventHandler on_event = nullptr) {
+    if (!memory_.Owns(pd)) return NotOurs("protection domain");
+    return srqs_.Create(pd, attr, std::move(on_event));
+  }
+  absl::Status DestroySrq(verbs::SharedReceiveQueue* srq) { return srqs_.Destroy(srq); }
   // An address handle for `attr` (grh.dgid, grh.sgid_index, hop_limit, traffic_class, flow_label);
   // the next hop is resolved in the background, packets wait for it in a bounded queue. Port 0 in
   // the attributes stands for port 1. Not to be destroyed while a send that names it is posted.
   absl::StatusOr<verbs::AddressHandle*> CreateAh(memory::ProtectionDomain* pd,
                                                  const ibv_ah_attr& attr);
-  absl::Status DestroyAh(verbs::AddressHandle* ah);
+  absl::Status DestroyAh(verbs::AddressHandle* ah) { return ahs_.Destroy(ah); }
   absl::StatusOr<verbs::QueuePair*> CreateQp(verbs::QueuePairInitAttr init);
   // Queue pair 1 (IBV_QPT_UD with the well-known Q_Key) of this worker's port; one a device.
   absl::StatusOr<verbs::QueuePair*> CreateGsiQp(verbs::QueuePairInitAttr init);
@@ -198,22 +189,26 @@ class Worker : public Actor {
   // As ibv_attach_mcast, for UD: datagrams for group `gid` are delivered to `qp` too. Makes the
   // network send none of them here: that is the join's business (net/). Attaching twice changes
   // nothing; destroying the queue pair detaches it. Errors: InvalidArgument for another type of
-  // queue pair or an address that is no group's, ResourceExhausted at kMaxMulticastGroups or
-  // kMaxMulticastMembers, NotFound when detaching what is not attached.
-  static constexpr uint32_t kMaxMulticastGroups = 8192;  // as rxe
-  static constexpr uint32_t kMaxMulticastMembers = 64;   // of a group: each gets a copy at once
-  absl::Status AttachMulticast(verbs::QueuePair* qp, const Gid& gid);
-  absl::Status DetachMulticast(verbs::QueuePair* qp, const Gid& gid);
+  // queue pair or an address that is no group's, ResourceExhausted at MulticastGroups::kMaxGroups
+  // or kMaxMembers, NotFound when detaching what is not attached.
+  absl::Status AttachMulticast(verbs::QueuePair* qp, const Gid& gid) {
+    return groups_.Attach(qp, gid);
+  }
+  absl::Status DetachMulticast(verbs::QueuePair* qp, const Gid& gid) {
+    return groups_.Detach(qp, gid);
+  }
 
   // As ibv_query_device, ibv_query_port and ibv_query_qp; what does not exist here is 0.
   ibv_device_attr QueryDevice() const;
   absl::StatusOr<ibv_port_attr> QueryPort(uint8_t port_num = 1) const;
-  static void QueryQp(const verbs::QueuePair& qp, ibv_qp_attr* attr, ibv_qp_init_attr* init);
+  static void QueryQp(const verbs::QueuePair& qp, ibv_qp_attr* attr, ibv_qp_init_attr* init) {
+    QueuePairAttributes(qp, attr, init);
+  }
 
  private:
+  friend class WorkerStats;
   struct Port;
-  struct Handle;  // an address handle and its port
-  struct Slot;    // a queue pair number's place: its endpoint and its timer, or its quarantine
+  using Slot = QueuePairSlot;
 
   static constexpr uint16_t kBurst = 32;      // frames received from a port at once
   static constexpr int kTransmitBudget = 32;  // packets a queue pair may send in its turn
@@ -232,6 +227,7 @@ class Worker : public Actor {
   transport::PollContext& Context(Port& port);
   Port& PortOf(const verbs::QueuePair& qp);
   absl::StatusOr<Port*> FindPort(uint8_t port_num);
+  absl::Status NoSuchPort(uint8_t port_num) const;
   bool Receive(Port& port);
   void TakeBurst(Port& port, rte_mbuf** frames, uint16_t count);
   // A received frame: what it is, and for kOk its packet.
@@ -249,44 +245,25 @@ class Worker : public Actor {
   };
   bool Dispatch(Port& port, rte_mbuf* frame, const Arrival& arrival, Burst* burst,
                 transport::PollContext& context);
-  void DispatchMulticast(const ip::Interface& interface, const uint8_t* frame,
-                         const wire::RocePacket& packet, transport::PollContext& context);
-  bool IsOurs(Port& port, const wire::RocePacket& packet);
-  Slot* FindSlot(Qpn qpn, transport::Counters& counters);
-  uint32_t PlaceOf(Qpn qpn) const { return qpn.value & index_mask_; }  // in slots_
-  Slot& SlotOf(const verbs::QueuePair& qp);
-  uint32_t IndexOf(const Slot& slot) const;  // of its number; not the GSI queue pair's
-  bool RunPollers();
+  void DispatchMulticast(const ip::Interface& interface, const wire::RocePacket& packet,
+                         transport::PollContext& context);
+  Slot& SlotOf(const verbs::QueuePair& qp) { return qps_.Of(qp); }
   bool Acknowledge();
   // Whether the last poll has left all that an egress holds.
   bool IsBehindALink() const;
   bool Transmit(Answers answers);
   void DeliverEvents();
-  void DeliverFailures();
   void AfterCall(Slot& slot);
   void MoveTimer(Slot& slot, uint64_t deadline_ns);
   void ArmInterface(Port& port);
-  void TellPortEvent(const Port& port, ibv_event_type event);
-  void ReleasePath(Slot& slot);
-  // worker_report.cc
-  uint32_t QueuePairs() const;
-  const transport::Endpoint* FindEndpoint(std::optional<uint64_t> qpn) const;
-  bool CollectSummary(const StatsQuery& query, Stats* stats);
-  bool CollectCore(const StatsQuery& query, Stats* stats);
-  bool CollectPorts(const StatsQuery& query, Stats* stats);
-  bool CollectPort(const StatsQuery& query, Stats* stats);
-  bool CollectQps(const StatsQuery& query, Stats* stats);
-  bool CollectQp(const StatsQuery& query, Stats* stats);
-  bool CollectRecorder(const StatsQuery& query, Stats* stats);
-  bool CollectMemory(const StatsQuery& query, Stats* stats);
-  bool IsOurs(const memory::ProtectionDomain* pd) const;
+  // worker_queue_pairs.cc
   absl::Status CheckInit(const verbs::QueuePairInitAttr& init) const;
-  verbs::QueuePair* Place(Slot& slot, Qpn qpn, verbs::QueuePairInitAttr init);
-  static void OnSlotTimer(void* slot, uint64_t now_ns);
+  verbs::QueuePair* Place(Slot& slot, verbs::QueuePairInitAttr init);
+  void ReleasePath(Slot& slot);
+  static void OnQueuePairTimer(void* worker, Slot& slot);
   static void OnInterfaceTimer(void* port, uint64_t now_ns);
 
   WorkerConfig config_;
-  uint32_t index_mask_;  // of a queue pair number
   Random random_;
   TimingWheel wheel_;
   uint64_t now_ns_;
@@ -294,35 +271,21 @@ class Worker : public Actor {
   bool busy_ = false;  // in the last turn
   rte_mempool* packet_pool_ = nullptr;
   std::vector<std::unique_ptr<Port>> ports_;
-  memory::RegionTable regions_;
+  MemoryObjects memory_;
   std::optional<transport::DcqcnParameters> dcqcn_;
   verbs::ActiveList active_;
   std::array<Arrival, kBurst> arrivals_;  // of the burst that is being received
-  std::vector<Poller*> pollers_;          // null: removed, to be erased after the round
-  bool poller_removed_ = false;
-  std::vector<StatsProvider*> stats_providers_;
-  // By index of the queue pair number: in one piece, so that a burst's are found without a look at
-  // memory.
-  std::unique_ptr<Slot[]> slots_;
-  uint32_t slot_count_ = 0;
-  std::unique_ptr<Slot> gsi_slot_;
-  std::deque<uint32_t> free_slots_;  // longest unused first
+  PollerList pollers_;
+  QueuePairTable qps_;
   verbs::EventList events_;
-  std::vector<std::weak_ptr<FailureObserver>> failure_observers_;
-  std::vector<PortObserver*> port_observers_;
-  std::array<Qpn, kMaxFailuresTold> failed_{};
-  uint32_t failed_count_ = 0;
-  // Destroyed queue pairs, completion queues and shared receive queues, kept until the poll ends:
-  // their own event handler may be what destroyed them.
-  std::vector<std::shared_ptr<void>> destroyed_;
-  // By group address: who has attached.
-  std::map<Gid, std::vector<verbs::QueuePair*>> groups_;
-  uint32_t next_pd_handle_ = 1;
-  absl::flat_hash_map<memory::ProtectionDomain*, std::unique_ptr<memory::ProtectionDomain>> pds_;
-  absl::flat_hash_map<verbs::CompletionQueue*, std::unique_ptr<verbs::CompletionQueue>> cqs_;
-  absl::flat_hash_map<verbs::SharedReceiveQueue*, std::unique_ptr<verbs::SharedReceiveQueue>> srqs_;
-  absl::flat_hash_map<ibv_mw*, std::unique_ptr<ibv_mw>> mws_;
-  absl::flat_hash_map<verbs::AddressHandle*, Handle> ahs_;
+  FailureList failures_;
+  DestroyedObjects destroyed_;  // queue pairs too
+  PortObserverList port_observers_;
+  MulticastGroups groups_;
+  CompletionQueueTable cqs_;
+  SharedReceiveQueueTable srqs_;
+  AddressHandleTable ahs_;
+  WorkerStats stats_;
 };
 
 }  // namespace pollux::engine

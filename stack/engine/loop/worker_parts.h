@@ -2,14 +2,10 @@
 #ifndef POLLUX_STACK_ENGINE_LOOP_WORKER_PARTS_H_
 #define POLLUX_STACK_ENGINE_LOOP_WORKER_PARTS_H_
 
-#include <array>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <utility>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_format.h"
 #include "stack/engine/loop/worker.h"
 
 namespace pollux::engine {
@@ -33,7 +29,7 @@ struct alignas(64) Worker::Port {
                 .resolver = its_interface},
         timer(&Worker::OnInterfaceTimer, this),
         events(&owner->events_,
-               [this](ibv_event_type event) { worker->TellPortEvent(*this, event); }),
+               [this](ibv_event_type event) { worker->port_observers_.Tell(port_num, event); }),
         link_watch([this](ibv_event_type event) { events.RaiseEvent(event); }) {}
 
   Worker* worker;
@@ -45,33 +41,9 @@ struct alignas(64) Worker::Port {
   transport::Counters counters;
   transport::Egress egress;
   transport::PollContext context;
-  // Of the last frame that was found to be for this host, over IPv4 and without a tag.
-  struct Known {
-    uint32_t of = 0;  // net::Interface::addresses_state()
-    std::array<uint64_t, 3> words{};
-  } known;
   Timer timer;  // of the interface
   verbs::EventSource events;
   LinkWatch link_watch;
-};
-
-struct Worker::Handle {
-  std::unique_ptr<verbs::AddressHandle> handle;
-  Port* port;
-};
-
-// Without an endpoint it is free, or in quarantine while its timer is armed. One cache line: with
-// many active queue pairs each packet finds it cold.
-struct alignas(64) Worker::Slot {
-  Slot() : timer(&Worker::OnSlotTimer, this) {}
-
-  Worker* worker = nullptr;
-  Qpn qpn;  // the present one, or the last; 0 before the first
-  // Whose neighbour the queue pair's path refers to, as verbs count ports; 0: no path.
-  uint8_t path_port_num = 0;
-  // Fires at the endpoint's deadline or before it: it is not moved when the deadline becomes later.
-  Timer timer;
-  std::unique_ptr<transport::Endpoint> endpoint;
 };
 
 // To follow each call into an endpoint: its deadline may have moved.
@@ -81,18 +53,8 @@ struct alignas(64) Worker::Slot {
   if (slot.timer.armed() ? never || slot.timer.deadline_ns() > deadline : !never) {
     MoveTimer(slot, deadline);
   }
-  if (slot.endpoint->TakeFailure() && failed_count_ < kMaxFailuresTold) [[unlikely]]
-    failed_[failed_count_++] = slot.qpn;
-}
-
-// What its calls answer when they cannot do what they are asked.
-inline absl::Status Full(const char* what, uint32_t limit) {
-  return absl::ResourceExhaustedError(
-      absl::StrFormat("%s: all %u of this worker are in use", what, limit));
-}
-inline absl::Status NotOurs(const char* what) {
-  return absl::InvalidArgumentError(
-      absl::StrFormat("%s: null, or not an object of this worker", what));
+  if (slot.endpoint->TakeFailure()) [[unlikely]]
+    failures_.Add(slot.qpn);
 }
 
 }  // namespace pollux::engine

@@ -1,7 +1,7 @@
 // The ports of a worker and their links.
-#include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "stack/engine/loop/worker.h"
 #include "stack/engine/loop/worker_parts.h"
 
@@ -28,17 +28,28 @@ void Worker::WatchLink(LinkWatch::Look look, uint8_t port_num) {
   ports_[port_num - 1]->link_watch.Start(&wheel_, now_ns_, std::move(look));
 }
 
-void Worker::RemovePortObserver(PortObserver* observer) {
-  std::replace(port_observers_.begin(), port_observers_.end(), observer,
-               static_cast<PortObserver*>(nullptr));
+ibv_device_attr Worker::QueryDevice() const {
+  return DeviceAttributes({.queue_pairs = config_.max_queue_pairs,
+                           .objects = config_.max_objects,
+                           .regions = memory_.regions().capacity(),
+                           .ports = static_cast<uint8_t>(ports_.size())});
 }
 
-// By index: who is told may add and remove observers, itself too.
-void Worker::TellPortEvent(const Port& port, ibv_event_type event) {
-  for (size_t i = 0; i < port_observers_.size(); ++i) {
-    if (port_observers_[i] != nullptr) port_observers_[i]->OnPortEvent(port.port_num, event);
-  }
-  std::erase(port_observers_, nullptr);
+absl::StatusOr<ibv_port_attr> Worker::QueryPort(uint8_t port_num) const {
+  if (port_num == 0 || port_num > ports_.size()) return NoSuchPort(port_num);
+  const Port& port = *ports_[port_num - 1];
+  return PortAttributes(port.link_watch.state(), port.interface->active_mtu());
+}
+
+absl::StatusOr<Worker::Port*> Worker::FindPort(uint8_t port_num) {
+  const size_t index = port_num == 0 ? 0 : port_num - 1;
+  if (index < ports_.size()) return ports_[index].get();
+  return NoSuchPort(port_num);
+}
+
+absl::Status Worker::NoSuchPort(uint8_t port_num) const {
+  return absl::InvalidArgumentError(
+      absl::StrFormat("port %u asked for; this worker has %u", port_num, ports_.size()));
 }
 
 }  // namespace pollux::engine

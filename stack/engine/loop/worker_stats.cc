@@ -1,4 +1,5 @@
-// What a worker tells of itself, its ports and its objects (telemetry).
+#include "stack/engine/loop/worker_stats.h"
+
 #include <rte_mempool.h>
 #include <sched.h>
 
@@ -33,18 +34,15 @@ void TellCounters(const transport::Counters& counters, Stats* stats) {
 
 }  // namespace
 
-void Worker::RemoveStatsProvider(StatsProvider* provider) {
-  std::erase(stats_providers_, provider);
-}
-
-bool Worker::Collect(const StatsQuery& query, Stats* stats) {
+bool WorkerStats::Collect(const StatsQuery& query, Stats* stats) {
   static constexpr struct {
     std::string_view topic;
-    bool (Worker::*tell)(const StatsQuery&, Stats*);
-  } kTopics[] = {{"workers", &Worker::CollectSummary},   {"worker", &Worker::CollectCore},
-                 {"ports", &Worker::CollectPorts},       {"port", &Worker::CollectPort},
-                 {"qps", &Worker::CollectQps},           {"qp", &Worker::CollectQp},
-                 {"recorder", &Worker::CollectRecorder}, {"memory", &Worker::CollectMemory}};
+    bool (WorkerStats::*tell)(const StatsQuery&, Stats*) const;
+  } kTopics[] = {
+      {"workers", &WorkerStats::CollectSummary},   {"worker", &WorkerStats::CollectCore},
+      {"ports", &WorkerStats::CollectPorts},       {"port", &WorkerStats::CollectPort},
+      {"qps", &WorkerStats::CollectQps},           {"qp", &WorkerStats::CollectQp},
+      {"recorder", &WorkerStats::CollectRecorder}, {"memory", &WorkerStats::CollectMemory}};
   bool told = false;
   for (const auto& entry : kTopics) {
     if (entry.topic == query.topic) told = (this->*entry.tell)(query, stats);
@@ -53,41 +51,35 @@ bool Worker::Collect(const StatsQuery& query, Stats* stats) {
   return told;
 }
 
-uint32_t Worker::QueuePairs() const {
-  return static_cast<uint32_t>(
-      std::count_if(slots_.get(), slots_.get() + slot_count_,
-                    [](const Slot& slot) { return slot.endpoint != nullptr; }));
-}
-
-bool Worker::CollectSummary(const StatsQuery&, Stats* stats) {
-  stats->Set("queue_pairs", uint64_t{QueuePairs()});
-  stats->Set("ports", uint64_t{ports_.size()});
+bool WorkerStats::CollectSummary(const StatsQuery&, Stats* stats) const {
+  stats->Set("queue_pairs", uint64_t{worker_.qps_.in_use()});
+  stats->Set("ports", uint64_t{worker_.ports_.size()});
   return true;
 }
 
-bool Worker::CollectCore(const StatsQuery&, Stats* stats) {
-  stats->Set("index", uint64_t{config_.index});
+bool WorkerStats::CollectCore(const StatsQuery&, Stats* stats) const {
+  stats->Set("index", uint64_t{worker_.config_.index});
   stats->Set("cpu", static_cast<uint64_t>(std::max(sched_getcpu(), 0)));
-  stats->Set("polls", core_counters_.polls);
-  stats->Set("busy_polls", core_counters_.busy_polls);
-  stats->Set("busy_ns", core_counters_.busy_ns);
-  stats->Set("start_ns", config_.start_ns);
-  stats->Set("now_ns", now_ns_);
-  stats->Set("queue_pairs", uint64_t{QueuePairs()});
+  stats->Set("polls", worker_.core_counters_.polls);
+  stats->Set("busy_polls", worker_.core_counters_.busy_polls);
+  stats->Set("busy_ns", worker_.core_counters_.busy_ns);
+  stats->Set("start_ns", worker_.config_.start_ns);
+  stats->Set("now_ns", worker_.now_ns_);
+  stats->Set("queue_pairs", uint64_t{worker_.qps_.in_use()});
   return true;
 }
 
-bool Worker::CollectPorts(const StatsQuery&, Stats* stats) {
-  for (size_t i = 0; i < ports_.size(); ++i) {
-    stats->Set(absl::StrCat(i + 1), ports_[i]->name);
+bool WorkerStats::CollectPorts(const StatsQuery&, Stats* stats) const {
+  for (size_t i = 0; i < worker_.ports_.size(); ++i) {
+    stats->Set(absl::StrCat(i + 1), worker_.ports_[i]->name);
   }
   return true;
 }
 
-bool Worker::CollectPort(const StatsQuery& query, Stats* stats) {
+bool WorkerStats::CollectPort(const StatsQuery& query, Stats* stats) const {
   const uint64_t port_num = query.object.value_or(1);
-  if (port_num == 0 || port_num > ports_.size()) return false;
-  const Port& port = *ports_[port_num - 1];
+  if (port_num == 0 || port_num > worker_.ports_.size()) return false;
+  const Worker::Port& port = *worker_.ports_[port_num - 1];
   const ip::Interface& interface = *port.interface;
   stats->Set("name", port.name);
   stats->Set("mac", FormatMac(interface.config().mac));
@@ -103,32 +95,19 @@ bool Worker::CollectPort(const StatsQuery& query, Stats* stats) {
   return true;
 }
 
-bool Worker::CollectQps(const StatsQuery& query, Stats* stats) {
+bool WorkerStats::CollectQps(const StatsQuery& query, Stats* stats) const {
   const Qpn after{static_cast<uint32_t>(query.object.value_or(0))};
   stats->BeNumbers();
-  if (gsi_slot_ != nullptr && gsi_slot_->endpoint != nullptr && after.value < kGsiQpn.value) {
-    stats->AddNumber(kGsiQpn.value);
-  }
-  const uint32_t next = after.value <= kGsiQpn.value ? 0 : config_.qpn_layout.index(after) + 1;
-  for (size_t i = next; i < slot_count_; ++i) {
-    const Slot& slot = slots_[i];
-    if (slot.endpoint == nullptr) continue;
-    if (!stats->AddNumber(slot.qpn.value)) break;
-  }
+  worker_.qps_.VisitNumbers(after, [report](Qpn qpn) { return stats->AddNumber(qpn.value); });
   return true;
 }
 
-const Endpoint* Worker::FindEndpoint(std::optional<uint64_t> qpn) const {
+const Endpoint* WorkerStats::FindEndpoint(std::optional<uint64_t> qpn) const {
   if (!qpn || *qpn > kMulticastQpn.value) return nullptr;
-  const Qpn wanted{static_cast<uint32_t>(*qpn)};
-  const uint32_t index = config_.qpn_layout.index(wanted);
-  const Slot* slot = wanted == kGsiQpn     ? gsi_slot_.get()
-                     : index < slot_count_ ? &slots_[index]
-                                           : nullptr;
-  return slot != nullptr && slot->qpn == wanted ? slot->endpoint.get() : nullptr;
+  return worker_.qps_.FindEndpoint(Qpn{static_cast<uint32_t>(*qpn)});
 }
 
-bool Worker::CollectQp(const StatsQuery& query, Stats* stats) {
+bool WorkerStats::CollectQp(const StatsQuery& query, Stats* stats) const {
   const Endpoint* const endpoint = FindEndpoint(query.object);
   if (endpoint == nullptr) return false;
   const verbs::QueuePair& qp = endpoint->qp;
@@ -146,33 +125,33 @@ bool Worker::CollectQp(const StatsQuery& query, Stats* stats) {
   return true;
 }
 
-bool Worker::CollectRecorder(const StatsQuery& query, Stats* stats) {
+bool WorkerStats::CollectRecorder(const StatsQuery& query, Stats* stats) const {
   const Endpoint* const endpoint = FindEndpoint(query.object);
   if (endpoint == nullptr) return false;
   stats->BeLines();
   const std::string log =
-      transport::FlightLog(endpoint->diagnostics().recorder().Entries(), now_ns_);
+      transport::FlightLog(endpoint->diagnostics().recorder().Entries(), worker_.now_ns_);
   for (const auto line : absl::StrSplit(log, '\n', absl::SkipEmpty())) {
     stats->AddLine({line.data(), line.size()});
   }
   return true;
 }
 
-bool Worker::CollectMemory(const StatsQuery&, Stats* stats) {
+bool WorkerStats::CollectMemory(const StatsQuery&, Stats* stats) const {
   const auto number = [](auto value) { return static_cast<uint64_t>(value); };
-  stats->Set("queue_pairs", number(QueuePairs()));
-  stats->Set("max_queue_pairs", number(config_.max_queue_pairs));
-  stats->Set("queue_pair_numbers_free", number(free_slots_.size()));
-  stats->Set("completion_queues", number(cqs_.size()));
-  stats->Set("shared_receive_queues", number(srqs_.size()));
-  stats->Set("protection_domains", number(pds_.size()));
-  stats->Set("address_handles", number(ahs_.size()));
-  stats->Set("memory_windows", number(mws_.size()));
-  stats->Set("regions_and_windows", number(regions_.size()));
-  stats->Set("max_regions_and_windows", number(regions_.capacity()));
-  stats->Set("multicast_groups", number(groups_.size()));
-  stats->Set("packet_buffers", number(packet_pool_->size));
-  stats->Set("packet_buffers_free", number(rte_mempool_avail_count(packet_pool_)));
+  stats->Set("queue_pairs", number(worker_.qps_.in_use()));
+  stats->Set("max_queue_pairs", number(worker_.config_.max_queue_pairs));
+  stats->Set("queue_pair_numbers_free", number(worker_.qps_.free_numbers()));
+  stats->Set("completion_queues", number(worker_.cqs_.size()));
+  stats->Set("shared_receive_queues", number(worker_.srqs_.size()));
+  stats->Set("protection_domains", number(worker_.memory_.domains()));
+  stats->Set("address_handles", number(worker_.ahs_.size()));
+  stats->Set("memory_windows", number(worker_.memory_.windows()));
+  stats->Set("regions_and_windows", number(worker_.memory_.regions().size()));
+  stats->Set("max_regions_and_windows", number(worker_.memory_.regions().capacity()));
+  stats->Set("multicast_groups", number(worker_.groups_.size()));
+  stats->Set("packet_buffers", number(worker_.packet_pool_->size));
+  stats->Set("packet_buffers_free", number(rte_mempool_avail_count(worker_.packet_pool_)));
   return true;
 }
 

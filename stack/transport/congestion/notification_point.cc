@@ -21,7 +21,7 @@ void NotificationPoint::OnMarked(const wire::RocePacket& packet, Qpn local, Qpn 
   // To a group: the sender has no queue pair that this would slow down for all of it.
   if (context.now_ns < next_ns_ || packet.destination().IsMulticast()) return;
   if (context.egress.room() == 0 || !Send(packet, local, remote, context)) return;
-  diagnostics_->Count(&Counters::np_cnp_sent, context);
+  diagnostics_->Count(&Counters::np_cnp_sent, context.counters);
   next_ns_ = context.now_ns + uint64_t{1000} * parameters_->min_time_between_cnps;
 }
 

@@ -8,7 +8,6 @@
 
 #include "stack/transport/diagnostics/counters.h"
 #include "stack/transport/diagnostics/flight_recorder.h"
-#include "stack/transport/message/poll_context.h"
 #include "stack/wire/ext_headers.h"
 #include "stack/wire/roce_packet.h"
 
@@ -30,14 +29,14 @@ class QpDiagnostics {
   // At the start of each call into the transport: the time of what is written down in it.
   void Begin(uint64_t now_ns) { now_ns_ = now_ns; }
 
-  // For the queue pair and for its port.
-  void Count(uint64_t Counters::*event, PollContext& context) {
+  // For the queue pair and for its port, whose counters are given.
+  void Count(uint64_t Counters::*event, Counters& port) {
     ++(counters_.*event);
-    ++(context.counters.*event);
+    ++(port.*event);
   }
-  void Count(Drop reason, PollContext& context) {
+  void Count(Drop reason, Counters& port) {
     counters_.Count(reason);
-    context.counters.Count(reason);
+    port.Count(reason);
   }
 
   // `syndrome` is that of an acknowledgement. The port's packets are counted where they pass.
@@ -57,9 +56,9 @@ class QpDiagnostics {
     recorder_.Packet(FlightKind::kReceived, static_cast<uint8_t>(opcode), packet.bth.psn,
                      Detail(opcode, packet.payload_length, syndrome), now_ns_);
   }
-  void Dropped(const wire::RocePacket& packet, Drop reason, PollContext& context) {
+  void Dropped(const wire::RocePacket& packet, Drop reason, Counters& port) {
     ++counters_.rcvd_pkts;
-    Count(reason, context);
+    Count(reason, port);
     recorder_.Dropped(static_cast<uint8_t>(packet.bth.opcode), packet.bth.psn, reason, now_ns_);
   }
   void State(ibv_qp_state state) { Note(FlightKind::kQpState, static_cast<uint8_t>(state)); }

@@ -2,9 +2,7 @@
 #ifndef POLLUX_STACK_TRANSPORT_MESSAGE_EGRESS_H_
 #define POLLUX_STACK_TRANSPORT_MESSAGE_EGRESS_H_
 
-#include <rte_lcore.h>
 #include <rte_mbuf.h>
-#include <rte_mempool.h>
 
 #include <array>
 #include <cstddef>
@@ -12,6 +10,7 @@
 #include <limits>
 
 #include "stack/io/link/link.h"
+#include "stack/io/link/mbuf_cache.h"
 #include "stack/transport/diagnostics/counters.h"
 
 namespace pollux::transport {
@@ -43,11 +42,11 @@ class Egress {
   bool TurnIsOver() const { return pushed_bytes_ >= turn_end_bytes_; }
   // An empty mbuf of one segment with DPDK's headroom, or null (counted) when the pool is dry.
   rte_mbuf* Allocate() {
-    rte_mempool_cache* cache = rte_mempool_default_cache(pool_, rte_lcore_id());
-    if (cache == nullptr || cache->len <= kFetchAhead) [[unlikely]]
+    const void* upcoming;
+    rte_mbuf* frame = io::TakeCachedMbuf(pool_, kFetchAhead, &upcoming);
+    if (frame == nullptr) [[unlikely]]
       return AllocateFromPool();
-    auto* frame = static_cast<rte_mbuf*>(cache->objs[--cache->len]);
-    FetchToWrite(cache->objs[cache->len - kFetchAhead]);
+    FetchToWrite(upcoming);
     // As rte_pktmbuf_reset() but for the second line: what lies in a pool has one segment, and
     // offloads are read only where a flag says so.
     frame->data_off = RTE_PKTMBUF_HEADROOM;

@@ -26,7 +26,7 @@ InboundMessage::Result InboundMessage::AcceptSend(const wire::RocePacket& packet
   }
   if (!Scatter(qp_->recv_pd(), qp_->recv_sge(), receive.num_sge, offset, packet.payload(),
                packet.payload_length)) {
-    FailRecv(IBV_WC_LOC_PROT_ERR, 0);
+    qp_->FailRecv(IBV_WC_LOC_PROT_ERR);
     return Result::kReceiveFault;
   }
   bytes_ = offset + packet.payload_length;
@@ -38,11 +38,11 @@ InboundMessage::Result InboundMessage::AcceptSend(const wire::RocePacket& packet
     const memory::ProtectionDomain& pd = *qp_->init().pd;
     if (!pd.regions->InvalidateRemote(pd, qp_->qpn().value, packet.ieth())) {
       // As Linux rxe reports it.
-      FailRecv(IBV_WC_REM_INV_REQ_ERR, bytes_);
+      qp_->FailRecv(IBV_WC_REM_INV_REQ_ERR);
       return Result::kInvalidateFault;
     }
   }
-  diagnostics_->Count(&Counters::rdma_recvs, context);
+  diagnostics_->Count(&Counters::rdma_recvs, context.counters);
   qp_->WriteRecvCompletion(packet.bth.solicited, [&](ibv_wc& wc) {
     wc.opcode = IBV_WC_RECV;
     wc.byte_len = bytes_;
@@ -56,15 +56,6 @@ InboundMessage::Result InboundMessage::AcceptSend(const wire::RocePacket& packet
     }
   });
   return Result::kComplete;
-}
-
-void InboundMessage::FailRecv(ibv_wc_status status, uint32_t byte_len) {
-  ibv_wc wc{};
-  wc.opcode = IBV_WC_RECV;
-  wc.status = status;
-  wc.byte_len = byte_len;
-  wc.src_qp = qp_->attr.dest_qp_num;
-  qp_->CompleteRecv(wc);
 }
 
 memory::AccessResult InboundMessage::Check(const wire::Reth& reth, uint64_t offset, uint32_t bytes,
@@ -107,7 +98,7 @@ InboundMessage::Result InboundMessage::AcceptWrite(const wire::RocePacket& packe
     wc.wc_flags = IBV_WC_WITH_IMM;
     wc.imm_data = packet.immediate_be();
     wc.src_qp = qp_->attr.dest_qp_num;
-    diagnostics_->Count(&Counters::rdma_recvs, context);
+    diagnostics_->Count(&Counters::rdma_recvs, context.counters);
     qp_->CompleteRecv(wc, packet.bth.solicited);
   }
   return Result::kComplete;

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "stack/transport/diagnostics/qp_diagnostics.h"
+#include "stack/transport/message/poll_context.h"
 #include "stack/verbs/queue_pair.h"
 #include "stack/wire/ext_headers.h"
 #include "stack/wire/roce_packet.h"
@@ -68,8 +69,6 @@ class InboundMessage {
 
   Result AcceptSend(const wire::RocePacket& packet, PollContext& context);
   Result AcceptWrite(const wire::RocePacket& packet, PollContext& context);
-  // Completes the receive of a SEND with an error.
-  void FailRecv(ibv_wc_status status, uint32_t byte_len);
   memory::AccessResult Check(const wire::Reth& reth, uint64_t offset, uint32_t bytes,
                              uint8_t** at) const;
 

@@ -167,7 +167,7 @@ RcRequester::Step RcRequester::SendRepairsOf(uint32_t index, PollContext& contex
     if (*budget == 0 || context.egress.room() == 0) return Step::kNoBuffer;
     if (AskAgain(wqe, begin + here, context) == Step::kNoBuffer) return Step::kNoBuffer;
     --*budget;
-    diagnostics_->Count(&Counters::implied_nak_seq_err, context);
+    diagnostics_->Count(&Counters::implied_nak_seq_err, context.counters);
   }
   return Step::kSent;
 }
@@ -289,7 +289,7 @@ RcRequester::Step RcRequester::AskFor(const SendWqe& wqe, uint32_t begin, uint32
 [[gnu::always_inline]] inline void RcRequester::Sent(Psn psn, Psn end, bool asked,
                                                      PollContext& context) {
   if (Before(psn, max_sent_)) {
-    diagnostics_->Count(&Counters::retransmitted_pkts, context);
+    diagnostics_->Count(&Counters::retransmitted_pkts, context.counters);
     rtt_.Cancel(psn, end);
   } else if (asked) {
     rtt_.Start(psn, context.now_ns);
@@ -321,7 +321,7 @@ void RcRequester::OnResponse(const wire::RocePacket& packet, PollContext& contex
   const Psn psn = packet.bth.psn;
   if (!HasHead() || Before(psn, una_) || !Before(psn, max_sent_)) {
     // An answer to what was answered already, or to what was never asked.
-    diagnostics_->Count(Drop::kUnexpectedResponse, context);
+    diagnostics_->Count(Drop::kUnexpectedResponse, context.counters);
     return;
   }
   switch (packet.info->operation) {
@@ -333,7 +333,7 @@ void RcRequester::OnResponse(const wire::RocePacket& packet, PollContext& contex
       OnAeth(packet.aeth(), psn, context);
       break;
     default:
-      diagnostics_->Count(Drop::kUnexpectedResponse, context);
+      diagnostics_->Count(Drop::kUnexpectedResponse, context.counters);
       return;
   }
   if (local_error_ != IBV_WC_SUCCESS && qp_->sq_head() == cursor_.index()) Fail(local_error_);
@@ -372,17 +372,17 @@ void RcRequester::OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context) 
       Fail(IBV_WC_REM_OP_ERR);
       break;
     default:  // reserved codes
-      diagnostics_->Count(Drop::kUnexpectedResponse, context);
+      diagnostics_->Count(Drop::kUnexpectedResponse, context.counters);
   }
 }
 
 void RcRequester::OnRnrNak(uint8_t timer, Psn psn, PollContext& context) {
-  diagnostics_->Count(&Counters::rcvd_rnr_err, context);
+  diagnostics_->Count(&Counters::rcvd_rnr_err, context.counters);
   if (rnr_until_ns_ != kNever && psn == restart_) return;  // a copy of the one that is waited for
   retry_left_ = qp_->attr.retry_cnt;                       // the peer is there
   if (qp_->attr.rnr_retry != 7) {
     if (rnr_left_ == 0) {
-      diagnostics_->Count(&Counters::retry_rnr_exceeded_err, context);
+      diagnostics_->Count(&Counters::retry_rnr_exceeded_err, context.counters);
       Fail(IBV_WC_RNR_RETRY_EXC_ERR);
       return;
     }
@@ -394,7 +394,7 @@ void RcRequester::OnRnrNak(uint8_t timer, Psn psn, PollContext& context) {
 
 // `charged`: a retry, for what the same NAK showed to be missing before `psn`.
 void RcRequester::OnSequenceNak(Psn psn, bool charged, PollContext& context) {
-  diagnostics_->Count(&Counters::rcvd_seq_err, context);
+  diagnostics_->Count(&Counters::rcvd_seq_err, context.counters);
   // A second NAK sooner than the first one's resends can have been answered is its copy. A later
   // one says that they are lost as well.
   if (psn == nak_psn_ &&
@@ -412,7 +412,7 @@ void RcRequester::OnDataResponse(const wire::RocePacket& packet, PollContext& co
   const Psn psn = packet.bth.psn;
   const uint32_t index = FindNumbered(psn);
   if (index == qp_->sq_tail() || !Answers(packet, qp_->sq(index)) || arrived_.Has(psn)) {
-    diagnostics_->Count(Drop::kUnexpectedResponse, context);
+    diagnostics_->Count(Drop::kUnexpectedResponse, context.counters);
     return;
   }
   const auto number = static_cast<uint32_t>(Distance(qp_->sq(index).first_psn, psn));
@@ -491,7 +491,7 @@ void RcRequester::Complete(const SendWqe& wqe, PollContext& context) {
     return;
   }
   if (wqe.is_short_send || (!wqe.is_write() && !wqe.is_local()))
-    diagnostics_->Count(&Counters::rdma_sends, context);
+    diagnostics_->Count(&Counters::rdma_sends, context.counters);
   qp_->CompleteSend(IBV_WC_SUCCESS);
 }
 
@@ -545,12 +545,12 @@ void RcRequester::ResendUnanswered(PollContext& context) {
 
 bool RcRequester::ChargeRetry(PollContext& context) {
   if (retry_left_ == 0) {
-    diagnostics_->Count(&Counters::retry_exceeded_err, context);
+    diagnostics_->Count(&Counters::retry_exceeded_err, context.counters);
     Fail(IBV_WC_RETRY_EXC_ERR);
     return false;
   }
   --retry_left_;
-  diagnostics_->Count(&Counters::completer_retry_err, context);
+  diagnostics_->Count(&Counters::completer_retry_err, context.counters);
   return true;
 }
 
@@ -597,7 +597,7 @@ void RcRequester::OnDeadline(PollContext& context) {
       if (!Before(una_, asked_until_)) peer_ack_behavior_.OnSilence(context.now_ns);
       diagnostics_->Timer(FlightTimer::kProbe);
       oldest_due_ = true;
-      diagnostics_->Count(&Counters::tail_probes, context);
+      diagnostics_->Count(&Counters::tail_probes, context.counters);
       ArmProbe(context.now_ns);
       qp_->Activate();
     }
@@ -611,7 +611,7 @@ void RcRequester::OnDeadline(PollContext& context) {
       return;
     }
     diagnostics_->Timer(FlightTimer::kAckTimeout);
-    diagnostics_->Count(&Counters::local_ack_timeout_err, context);
+    diagnostics_->Count(&Counters::local_ack_timeout_err, context.counters);
     if (ChargeRetry(context)) {
       flight_.OnLoss();
       GoBack(una_);

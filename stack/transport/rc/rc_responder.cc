@@ -57,7 +57,7 @@ void RcResponder::Stop() {
 
 void RcResponder::OnRequest(const wire::RocePacket& packet, PollContext& context) {
   if (fatal_) {  // the NAK that ends this queue pair waits for room in the egress
-    diagnostics_->Count(Drop::kQpState, context);
+    diagnostics_->Count(Drop::kQpState, context.counters);
     return;
   }
   if (Planted(Fault::kPsnOffByOne) && packet.bth.psn == expected_psn_ + 1) expected_psn_ += 1;
@@ -99,11 +99,11 @@ void RcResponder::OnRequest(const wire::RocePacket& packet, PollContext& context
 
 void RcResponder::OnOutOfSequence(Psn psn, PollContext& context) {
   if (waiting_after_rnr_) {
-    diagnostics_->Count(Drop::kAfterRnr, context);
+    diagnostics_->Count(Drop::kAfterRnr, context.counters);
     return;
   }
-  diagnostics_->Count(&Counters::out_of_seq_request, context);
-  diagnostics_->Count(Drop::kOutOfSequence, context);
+  diagnostics_->Count(&Counters::out_of_seq_request, context.counters);
+  diagnostics_->Count(Drop::kOutOfSequence, context.counters);
   // A PSN at or before the one that the last NAK answered: the peer went back, and the first packet
   // of what it sent again is lost too. A peer that only goes back when it is told would wait for
   // its time-out. What is merely late, or comes twice, lies beyond, and must cost it no retry.
@@ -117,14 +117,14 @@ void RcResponder::OnOutOfSequence(Psn psn, PollContext& context) {
   if (communication_established_ && nak_psn_ != expected_psn_ && !responses_last_) {
     ack_pending_ = true;
   }
-  diagnostics_->Count(&Counters::sent_seq_nak, context);
+  diagnostics_->Count(&Counters::sent_seq_nak, context.counters);
   nak_ = wire::kNakPsnSequence;
   nak_psn_ = expected_psn_;
   qp_->ActivateAnswer();
 }
 
 void RcResponder::OnDuplicate(const wire::RocePacket& packet, PollContext& context) {
-  diagnostics_->Count(&Counters::duplicate_request, context);
+  diagnostics_->Count(&Counters::duplicate_request, context.counters);
   const Psn psn = packet.bth.psn;
   const bool atomic = packet.info->operation == wire::Operation::kAtomic;
   if (!atomic && packet.info->operation != wire::Operation::kReadRequest) {
@@ -148,7 +148,7 @@ void RcResponder::OnDuplicate(const wire::RocePacket& packet, PollContext& conte
     repeats = repeats && resources_.Repeat(*known, begin, begin + packets);
   }
   if (!repeats) {
-    diagnostics_->Count(Drop::kDuplicateDropped, context);
+    diagnostics_->Count(Drop::kDuplicateDropped, context.counters);
     return;
   }
   qp_->Activate();
@@ -177,15 +177,10 @@ void RcResponder::OnDuplicate(const wire::RocePacket& packet, PollContext& conte
     case Result::kAccess:
       Fatal(wire::kNakRemoteAccess, expected_psn_, IBV_EVENT_QP_ACCESS_ERR);
       break;
-    case Result::kTooLong: {
-      ibv_wc wc{};
-      wc.opcode = IBV_WC_RECV;
-      wc.status = IBV_WC_LOC_LEN_ERR;
-      wc.src_qp = qp_->attr.dest_qp_num;
-      qp_->CompleteRecv(wc);
+    case Result::kTooLong:
+      qp_->FailRecv(IBV_WC_LOC_LEN_ERR);
       Fatal(wire::kNakInvalidRequest, expected_psn_, IBV_EVENT_QP_FATAL);
       break;
-    }
     case Result::kReceiveFault:
       Fatal(wire::kNakRemoteOperational, expected_psn_, IBV_EVENT_QP_FATAL);
       break;
@@ -216,7 +211,7 @@ ResponderResource* RcResponder::NewResource(uint32_t packets, PollContext& conte
   expected_psn_ += packets;
   CountMessage();
   // The response acknowledges what came before.
-  if (ack_pending_) diagnostics_->Count(&Counters::ack_deferred, context);
+  if (ack_pending_) diagnostics_->Count(&Counters::ack_deferred, context.counters);
   Acknowledged();
   qp_->Activate();
   return entry;
@@ -303,12 +298,13 @@ void RcResponder::Acknowledged() {
 }
 
 void RcResponder::AskForAck(PollContext& context) {
-  if (std::exchange(ack_pending_, true)) diagnostics_->Count(&Counters::ack_deferred, context);
+  if (std::exchange(ack_pending_, true))
+    diagnostics_->Count(&Counters::ack_deferred, context.counters);
   qp_->ActivateAnswer();
 }
 
 void RcResponder::NotReady(PollContext& context) {
-  diagnostics_->Count(&Counters::send_rnr_err, context);
+  diagnostics_->Count(&Counters::send_rnr_err, context.counters);
   waiting_after_rnr_ = true;
   nak_ = wire::kRnrNak | (qp_->attr.min_rnr_timer & 0x1F);
   nak_psn_ = expected_psn_;
@@ -393,7 +389,7 @@ bool RcResponder::SendReadResponse(ResponderResource& read, Answer& answer, Poll
     if (read.repeated) {
       // A late copy of a request that was answered long ago: its region may rightly be gone.
       answer.next = answer.end;
-      diagnostics_->Count(Drop::kDuplicateDropped, context);
+      diagnostics_->Count(Drop::kDuplicateDropped, context.counters);
       return true;
     }
     resources_.Cancel();
@@ -425,7 +421,7 @@ bool RcResponder::SendReadResponse(ResponderResource& read, Answer& answer, Poll
 
 void RcResponder::Sent(ResponderResource& resource, uint32_t packet, PollContext& context) {
   if (packet < resource.sent) {
-    diagnostics_->Count(&Counters::retransmitted_responses, context);
+    diagnostics_->Count(&Counters::retransmitted_responses, context.counters);
   } else {
     resource.sent = packet + 1;
   }

@@ -1,11 +1,11 @@
-// What a worker says of itself and its objects. Source: ibv_query_device(3), ibv_query_port(3),
-// ibv_query_qp(3).
+#include "stack/engine/objects/attributes.h"
+
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
 
-#include "stack/engine/loop/worker.h"
-#include "stack/engine/loop/worker_parts.h"
+#include "stack/engine/objects/multicast_groups.h"
+#include "stack/verbs/limits.h"
 
 namespace pollux::engine {
 namespace {
@@ -44,13 +44,13 @@ ActiveLink ActiveLinkOf(uint32_t mbps) {
 
 }  // namespace
 
-ibv_device_attr Worker::QueryDevice() const {
+ibv_device_attr DeviceAttributes(const DeviceLimits& limits) {
   ibv_device_attr attr{};
   std::snprintf(attr.fw_ver, sizeof attr.fw_ver, "pollux");
   attr.max_mr_size = UINT64_MAX;
   attr.page_size_cap = 0xFFFFF000;  // regions need no alignment; what libibverbs expects to see
   attr.vendor_id = kNoVendor;
-  attr.max_qp = static_cast<int>(config_.max_queue_pairs);
+  attr.max_qp = static_cast<int>(limits.queue_pairs);
   attr.max_qp_wr = verbs::kMaxWorkRequests;
   attr.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_RC_RNR_NAK_GEN |
                           IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SRQ_RESIZE |
@@ -58,39 +58,34 @@ ibv_device_attr Worker::QueryDevice() const {
                           IBV_DEVICE_MEM_MGT_EXTENSIONS;
   attr.max_sge = verbs::kMaxSge;
   attr.max_sge_rd = verbs::kMaxSge;
-  attr.max_cq = static_cast<int>(config_.max_objects);
+  attr.max_cq = static_cast<int>(limits.objects);
   attr.max_cqe = verbs::kMaxCqEntries;
-  attr.max_mr = static_cast<int>(regions_.capacity());
-  attr.max_pd = static_cast<int>(config_.max_objects);
+  attr.max_mr = static_cast<int>(limits.regions);
+  attr.max_pd = static_cast<int>(limits.objects);
   attr.max_qp_rd_atom = verbs::kMaxRdAtomic;
-  attr.max_res_rd_atom = static_cast<int>(verbs::kMaxRdAtomic * config_.max_queue_pairs);
+  attr.max_res_rd_atom = static_cast<int>(verbs::kMaxRdAtomic * limits.queue_pairs);
   attr.max_qp_init_rd_atom = verbs::kMaxRdAtomic;
   attr.atomic_cap = IBV_ATOMIC_GLOB;  // atomic for every processor that shares the memory
-  attr.max_mw = static_cast<int>(regions_.capacity());
-  attr.max_mcast_grp = kMaxMulticastGroups;
-  attr.max_mcast_qp_attach = kMaxMulticastMembers;
-  attr.max_total_mcast_qp_attach = kMaxMulticastGroups * kMaxMulticastMembers;
-  attr.max_ah = static_cast<int>(config_.max_objects);
-  attr.max_srq = static_cast<int>(config_.max_objects);
+  attr.max_mw = static_cast<int>(limits.regions);
+  attr.max_mcast_grp = MulticastGroups::kMaxGroups;
+  attr.max_mcast_qp_attach = MulticastGroups::kMaxMembers;
+  attr.max_total_mcast_qp_attach = MulticastGroups::kMaxGroups * MulticastGroups::kMaxMembers;
+  attr.max_ah = static_cast<int>(limits.objects);
+  attr.max_srq = static_cast<int>(limits.objects);
   attr.max_srq_wr = verbs::kMaxWorkRequests;
   attr.max_srq_sge = verbs::kMaxSge;
   attr.max_pkeys = kTableLength;
   attr.local_ca_ack_delay = kCaAckDelay;
-  attr.phys_port_cnt = static_cast<uint8_t>(ports_.size());
+  attr.phys_port_cnt = limits.ports;
   return attr;
 }
 
-absl::StatusOr<ibv_port_attr> Worker::QueryPort(uint8_t port_num) const {
-  if (port_num == 0 || port_num > ports_.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("port %u asked for; this worker has %u", port_num, ports_.size()));
-  }
-  const io::LinkState& link = ports_[port_num - 1]->link_watch.state();
+ibv_port_attr PortAttributes(const io::LinkState& link, ibv_mtu mtu) {
   const ActiveLink active = ActiveLinkOf(link.speed_mbps);
   ibv_port_attr attr{};
   attr.state = link.up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   attr.max_mtu = IBV_MTU_4096;
-  attr.active_mtu = ports_[port_num - 1]->interface->active_mtu();
+  attr.active_mtu = mtu;
   attr.gid_tbl_len = kTableLength;
   attr.port_cap_flags = kPortCapCmSupported;
   attr.max_msg_sz = static_cast<uint32_t>(verbs::kMaxMessage);
@@ -103,7 +98,7 @@ absl::StatusOr<ibv_port_attr> Worker::QueryPort(uint8_t port_num) const {
   return attr;
 }
 
-void Worker::QueryQp(const verbs::QueuePair& qp, ibv_qp_attr* attr, ibv_qp_init_attr* init) {
+void QueuePairAttributes(const verbs::QueuePair& qp, ibv_qp_attr* attr, ibv_qp_init_attr* init) {
   *attr = qp.attr;
   attr->cur_qp_state = qp.state();
   attr->cap = qp.init().cap;

@@ -1,4 +1,4 @@
-// The objects of a worker: made, changed and destroyed as rdma-core has them.
+// The queue pairs of a worker: made, changed and destroyed as rdma-core has them.
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -26,64 +26,12 @@ void AcknowledgeAtLast(Endpoint& endpoint, transport::PollContext& context) {
 
 }  // namespace
 
-// No look-up, since registering is part of every call of an upper layer.
-bool Worker::IsOurs(const memory::ProtectionDomain* pd) const {
-  return pd != nullptr && pd->regions == &regions_;
-}
-
-absl::StatusOr<memory::ProtectionDomain*> Worker::AllocPd() {
-  if (pds_.size() >= config_.max_objects) return Full("protection domain", config_.max_objects);
-  auto pd = std::make_unique<memory::ProtectionDomain>();
-  pd->regions = &regions_;
-  pd->handle = next_pd_handle_++;
-  memory::ProtectionDomain* raw = pd.get();
-  pds_.emplace(raw, std::move(pd));
-  return raw;
-}
-
-absl::Status Worker::DeallocPd(memory::ProtectionDomain* pd) {
-  if (!pds_.contains(pd)) return NotOurs("protection domain");
-  if (pd->use_count != 0) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "protection domain %u still has %u users (regions, queue pairs, address handles); destroy "
-        "them first",
-        pd->handle, pd->use_count));
-  }
-  pds_.erase(pd);
-  return absl::OkStatus();
-}
-
-absl::StatusOr<Worker::Port*> Worker::FindPort(uint8_t port_num) {
-  const size_t index = port_num == 0 ? 0 : port_num - 1;
-  if (index < ports_.size()) return ports_[index].get();
-  return absl::InvalidArgumentError(
-      absl::StrFormat("port %u asked for; this worker has %u", port_num, ports_.size()));
-}
-
 absl::StatusOr<verbs::AddressHandle*> Worker::CreateAh(memory::ProtectionDomain* pd,
                                                        const ibv_ah_attr& attr) {
-  if (!IsOurs(pd)) return NotOurs("protection domain");
-  if (ahs_.size() >= config_.max_objects) return Full("address handle", config_.max_objects);
+  if (!memory_.Owns(pd)) return NotOurs("protection domain");
   const absl::StatusOr<Port*> port = FindPort(attr.port_num);
   if (!port.ok()) return port.status();
-  transport::PollContext& context = Context(**port);
-  absl::StatusOr<verbs::AddressHandle> made = (*port)->interface->MakeAddressHandle(attr, context);
-  if (!made.ok()) return made.status();
-  auto ah = std::make_unique<verbs::AddressHandle>(*made);
-  ah->pd = reinterpret_cast<ibv_pd*>(pd);
-  ++pd->use_count;
-  verbs::AddressHandle* raw = ah.get();
-  ahs_.emplace(raw, Handle{std::move(ah), *port});
-  return raw;
-}
-
-absl::Status Worker::DestroyAh(verbs::AddressHandle* ah) {
-  const auto found = ahs_.find(ah);
-  if (found == ahs_.end()) return NotOurs("address handle");
-  found->second.port->interface->Release(*ah);
-  --reinterpret_cast<memory::ProtectionDomain*>(ah->pd)->use_count;
-  ahs_.erase(found);
-  return absl::OkStatus();
+  return ahs_.Create(pd, attr, (*port)->interface, Context(**port));
 }
 
 absl::Status Worker::CheckInit(const verbs::QueuePairInitAttr& init) const {
@@ -92,7 +40,7 @@ absl::Status Worker::CheckInit(const verbs::QueuePairInitAttr& init) const {
         absl::StrFormat("queue pair of type %d: only RC (%d), UC (%d) and UD (%d) are supported",
                         init.type, IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD));
   }
-  if (!IsOurs(init.pd)) return NotOurs("queue pair's protection domain");
+  if (!memory_.Owns(init.pd)) return NotOurs("queue pair's protection domain");
   if (!cqs_.contains(init.send_cq)) return NotOurs("queue pair's send completion queue");
   if (!cqs_.contains(init.recv_cq)) return NotOurs("queue pair's receive completion queue");
   if (init.srq != nullptr && !srqs_.contains(init.srq)) {
@@ -111,10 +59,9 @@ absl::Status Worker::CheckInit(const verbs::QueuePairInitAttr& init) const {
   return absl::OkStatus();
 }
 
-verbs::QueuePair* Worker::Place(Slot& slot, Qpn qpn, verbs::QueuePairInitAttr init) {
+verbs::QueuePair* Worker::Place(Slot& slot, verbs::QueuePairInitAttr init) {
   ++init.pd->use_count;
-  slot.qpn = qpn;
-  slot.endpoint = std::make_unique<Endpoint>(qpn, std::move(init), &active_, &events_,
+  slot.endpoint = std::make_unique<Endpoint>(slot.qpn, std::move(init), &active_, &events_,
                                              dcqcn_ ? &*dcqcn_ : nullptr);
   verbs::QueuePair& qp = slot.endpoint->qp;
   qp.init().send_cq->Attach(&qp);
@@ -128,30 +75,23 @@ verbs::QueuePair* Worker::Place(Slot& slot, Qpn qpn, verbs::QueuePairInitAttr in
 
 absl::StatusOr<verbs::QueuePair*> Worker::CreateQp(verbs::QueuePairInitAttr init) {
   if (absl::Status status = CheckInit(init); !status.ok()) return status;
-  if (free_slots_.empty()) {
+  Slot* const slot = qps_.Take();
+  if (slot == nullptr) {
     return absl::ResourceExhaustedError(
         absl::StrFormat("queue pair: all %u of worker %u are in use or in time-wait",
                         config_.max_queue_pairs, config_.index));
   }
-  const uint32_t index = free_slots_.front();
-  free_slots_.pop_front();
-  Slot& slot = slots_[index];
-  Qpn qpn;
-  do {
-    qpn = config_.qpn_layout.Make(config_.index, random_.Next32(), index);
-  } while (qpn == slot.qpn);
-  return Place(slot, qpn, std::move(init));
+  return Place(*slot, std::move(init));
 }
 
 absl::StatusOr<verbs::QueuePair*> Worker::CreateGsiQp(verbs::QueuePairInitAttr init) {
   init.type = IBV_QPT_UD;
   if (absl::Status status = CheckInit(init); !status.ok()) return status;
-  if (gsi_slot_ == nullptr) gsi_slot_ = std::make_unique<Slot>();
-  gsi_slot_->worker = this;
-  if (gsi_slot_->endpoint != nullptr) {
+  Slot* const slot = qps_.TakeGsi();
+  if (slot == nullptr) {
     return absl::AlreadyExistsError("queue pair 1 exists already on this worker");
   }
-  verbs::QueuePair* qp = Place(*gsi_slot_, kGsiQpn, std::move(init));
+  verbs::QueuePair* qp = Place(*slot, std::move(init));
   ibv_qp_attr attr{};
   attr.port_num = 1;
   attr.qkey = kGsiQkey;
@@ -218,21 +158,27 @@ absl::Status Worker::DestroyQp(verbs::QueuePair* qp, uint64_t time_wait_ns) {
   qp->init().send_cq->Detach(qp);
   qp->init().recv_cq->Detach(qp);
   if (qp->srq() != nullptr) --qp->srq()->use_count;
-  for (auto& [gid, members] : groups_) std::erase(members, qp);
-  std::erase_if(groups_, [](const auto& group) { return group.second.empty(); });
+  groups_.Remove(qp);
   active_.Remove(qp);
   events_.Remove(qp);
   qp->ForgetEvents();
   ReleasePath(slot);
   slot.timer.Cancel();
   destroyed_.push_back(std::move(slot.endpoint));
-  if (&slot == gsi_slot_.get()) return absl::OkStatus();
   if (time_wait_ns == 0) {
-    free_slots_.push_back(IndexOf(slot));
+    qps_.Release(slot);
   } else {
     wheel_.Arm(slot.timer, now_ns_ + time_wait_ns);
   }
   return absl::OkStatus();
+}
+
+void Worker::OnQueuePairTimer(void* context, Slot& slot) {
+  Worker& worker = *static_cast<Worker*>(context);
+  if (slot.endpoint->deadline_ns() <= worker.now_ns_) {
+    slot.endpoint->OnDeadline(worker.Context(worker.PortOf(slot.endpoint->qp)));
+  }
+  worker.AfterCall(slot);
 }
 
 }  // namespace pollux::engine

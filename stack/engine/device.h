@@ -1,7 +1,7 @@
 // A port opened for use: the workers that share it and the interface that it is on its network.
 // What a program opens first.
-#ifndef POLLUX_STACK_ENGINE_OBJECTS_DEVICE_H_
-#define POLLUX_STACK_ENGINE_OBJECTS_DEVICE_H_
+#ifndef POLLUX_STACK_ENGINE_DEVICE_H_
+#define POLLUX_STACK_ENGINE_DEVICE_H_
 
 #include <cstdint>
 #include <functional>
@@ -15,7 +15,6 @@
 #include "stack/base/stats.h"
 #include "stack/base/types.h"
 #include "stack/engine/loop/worker.h"
-#include "stack/engine/telemetry.h"
 #include "stack/io/capture/capture.h"
 #include "stack/io/capture/capture_file.h"
 #include "stack/io/link/impairment.h"
@@ -93,19 +92,21 @@ class Device {
   // each may hold frames of the other's pool. Done by the destructor otherwise.
   void Close();
 
-  Worker& worker(uint32_t index = 0) { return *seats_[index]->worker; }
-  uint32_t workers() const { return static_cast<uint32_t>(seats_.size()); }
+  Worker& worker(uint32_t index = 0) { return *worker_ports_[index]->worker; }
+  uint32_t workers() const { return static_cast<uint32_t>(worker_ports_.size()); }
   io::Port& port() { return *port_; }
   // Of a worker, on its core.
-  const ip::Interface& interface(uint32_t worker = 0) const { return *seats_[worker]->interface; }
+  const ip::Interface& interface(uint32_t worker = 0) const {
+    return *worker_ports_[worker]->interface;
+  }
   // Null when the port is not impaired, and for a worker without a queue of it.
   const io::Impairment* impairment(uint32_t worker = 0) const {
-    const auto& impairment = seats_[worker]->impairment;
+    const auto& impairment = worker_ports_[worker]->impairment;
     return impairment ? &*impairment : nullptr;
   }
   // Null with one worker.
   const io::Steering* steering(uint32_t worker = 0) const {
-    const auto& steering = seats_[worker]->steering;
+    const auto& steering = worker_ports_[worker]->steering;
     return steering ? &*steering : nullptr;
   }
   // The first of the addresses asked for (of a netdev: that it has; the link-local one when there
@@ -125,8 +126,8 @@ class Device {
  private:
   // What one worker has, from the port up. In one piece, so that no two cores write to one cache
   // line.
-  struct alignas(64) Seat final : StatsProvider {
-    Seat(Device* owner, uint32_t number) : device(owner), index(number) {}
+  struct alignas(64) WorkerPort final : StatsProvider {
+    WorkerPort(Device* owner, uint32_t number) : device(owner), index(number) {}
     bool Collect(const StatsQuery& query, Stats* stats) override;
 
     Device* device;
@@ -139,23 +140,22 @@ class Device {
     std::optional<io::Steering> steering;
     std::unique_ptr<kernel::ExceptionPath> kernel_path;
     std::unique_ptr<Worker> worker;
-    std::unique_ptr<Published> published;
   };
 
   explicit Device(const DeviceOptions& options) : options_(options) {}
   static absl::StatusOr<std::unique_ptr<Device>> WithWorkers(const DeviceOptions& options);
   std::vector<rte_mempool*> PacketPools() const;
   absl::Status Attach(std::unique_ptr<io::Port> port);
-  absl::Status OpenKernelSide(Seat& seat, const std::string& name);
+  absl::Status OpenKernelSide(WorkerPort& port, const std::string& name);
   absl::Status MakeInterfaces(ip::InterfaceConfig config);
   absl::Status MakeSteering();
-  absl::Status Furnish(Seat& seat);
+  absl::Status BuildLinkChain(WorkerPort& port);
   void CollectPort(Stats* stats) const;
 
   DeviceOptions options_;
   std::unique_ptr<kernel::KernelTap> tap_;  // of a kernel path
   // Frames of the workers' pools may lie in port and rings: both go first.
-  std::vector<std::unique_ptr<Seat>> seats_;
+  std::vector<std::unique_ptr<WorkerPort>> worker_ports_;
   std::unique_ptr<io::SteeringRings> rings_;
   std::unique_ptr<io::Port> port_;
   std::unique_ptr<io::QpnSteering> hardware_;  // null: the port does not sort
@@ -163,4 +163,4 @@ class Device {
 
 }  // namespace pollux::engine
 
-#endif  // POLLUX_STACK_ENGINE_OBJECTS_DEVICE_H_
+#endif  // POLLUX_STACK_ENGINE_DEVICE_H_

@@ -1,4 +1,4 @@
-#include "stack/engine/objects/device.h"
+#include "stack/engine/device.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
+#include "stack/engine/device.h"
 #include "stack/engine/eal.h"
 #include "stack/engine/loop/thread.h"
-#include "stack/engine/objects/device.h"
 #include "stack/io/own_network_for_test.h"
 
 namespace pollux::engine {

@@ -1,6 +1,6 @@
 // Timers driven by the time that each poll is given: a hierarchical wheel.
-#ifndef POLLUX_STACK_ENGINE_LOOP_TIMING_WHEEL_H_
-#define POLLUX_STACK_ENGINE_LOOP_TIMING_WHEEL_H_
+#ifndef POLLUX_STACK_ENGINE_TIMER_TIMING_WHEEL_H_
+#define POLLUX_STACK_ENGINE_TIMER_TIMING_WHEEL_H_
 
 #include <algorithm>
 #include <array>
@@ -89,4 +89,4 @@ class TimingWheel {
 
 }  // namespace pollux::engine
 
-#endif  // POLLUX_STACK_ENGINE_LOOP_TIMING_WHEEL_H_
+#endif  // POLLUX_STACK_ENGINE_TIMER_TIMING_WHEEL_H_

@@ -1,4 +1,4 @@
-#include "stack/engine/objects/device.h"
+#include "stack/engine/device.h"
 
 #include <net/if.h>
 #include <sys/ioctl.h>
@@ -47,22 +47,22 @@ absl::StatusOr<std::unique_ptr<Device>> Device::WithWorkers(const DeviceOptions&
     config.start_ns = Clock().NowNs();
     absl::StatusOr<std::unique_ptr<Worker>> worker = Worker::Create(config);
     if (!worker.ok()) return worker.status();
-    device->seats_.push_back(std::make_unique<Seat>(device.get(), i));
-    device->seats_.back()->worker = *std::move(worker);
+    device->worker_ports_.push_back(std::make_unique<WorkerPort>(device.get(), i));
+    device->worker_ports_.back()->worker = *std::move(worker);
   }
   return device;
 }
 
 std::vector<rte_mempool*> Device::PacketPools() const {
   std::vector<rte_mempool*> pools;
-  for (const auto& seat : seats_) pools.push_back(seat->worker->packet_pool());
+  for (const auto& port : worker_ports_) pools.push_back(port->worker->packet_pool());
   return pools;
 }
 
-absl::Status Device::OpenKernelSide(Seat& seat, const std::string& name) {
-  auto kernel = kernel::KernelInterface::Open(name, /*hold_port=*/seat.index == 0);
+absl::Status Device::OpenKernelSide(WorkerPort& port, const std::string& name) {
+  auto kernel = kernel::KernelInterface::Open(name, /*hold_port=*/port.index == 0);
   if (!kernel.ok()) return kernel.status();
-  seat.kernel = *std::move(kernel);
+  port.kernel = *std::move(kernel);
   return absl::OkStatus();
 }
 
@@ -74,12 +74,12 @@ absl::Status Device::MakeInterfaces(ip::InterfaceConfig config) {
     tap_ = *std::move(tap);
   }
   const std::string& of_kernel = tap_ != nullptr ? options_.kernel_path : options_.netdev;
-  for (const auto& seat : seats_) {
-    if (seat->kernel == nullptr && !of_kernel.empty()) {
-      if (absl::Status status = OpenKernelSide(*seat, of_kernel); !status.ok()) return status;
+  for (const auto& port : worker_ports_) {
+    if (port->kernel == nullptr && !of_kernel.empty()) {
+      if (absl::Status status = OpenKernelSide(*port, of_kernel); !status.ok()) return status;
     }
-    config.answers = seat->index == 0;
-    seat->interface.emplace(config, seat->kernel.get());
+    config.answers = port->index == 0;
+    port->interface.emplace(config, port->kernel.get());
   }
   if (interface().gid_table_size() == 0) {
     if (IsLoopback(options_.netdev)) {
@@ -115,46 +115,45 @@ absl::Status Device::MakeSteering() {
 }
 
 // From the port's queue up to the worker.
-absl::Status Device::Furnish(Seat& seat) {
-  rte_mempool* pool = seat.worker->packet_pool();
-  const ip::InterfaceConfig& config = seat.interface->config();
+absl::Status Device::BuildLinkChain(WorkerPort& port) {
+  rte_mempool* pool = port.worker->packet_pool();
+  const ip::InterfaceConfig& config = port.interface->config();
   io::Link* link = nullptr;
-  LinkWatch::Look look = [port = port_.get()] { return port->GetLink(); };
-  if (seat.index < port_->queues()) {
-    io::Port::Queue* queue = &port_->queue(static_cast<uint16_t>(seat.index));
+  LinkWatch::Look look = [device_port = port_.get()] { return device_port->GetLink(); };
+  if (port.index < port_->queues()) {
+    io::Port::Queue* queue = &port_->queue(static_cast<uint16_t>(port.index));
     look = [queue] { return queue->FollowLink(); };
-    link = &seat.loopback.emplace(queue, &config.mac, pool);
+    link = &port.loopback.emplace(queue, &config.mac, pool);
     if (options_.capture != nullptr) {
-      link = &seat.capture.emplace(link, options_.capture->AddInterface(port_->name(), config.mac));
+      link = &port.capture.emplace(link, options_.capture->AddInterface(port_->name(), config.mac));
     }
     if (options_.impairment.Any()) {
       io::ImpairmentOptions impairment = options_.impairment;
-      impairment.seed += seat.index;
-      link = &seat.impairment.emplace(link, impairment, pool);
+      impairment.seed += port.index;
+      link = &port.impairment.emplace(link, impairment, pool);
     }
   }
   if (rings_ != nullptr) {
     io::RxClassifier classifier{.workers = workers(), .gsi_owner = options_.gsi_owner};
-    if (seat.kernel != nullptr) {
+    if (port.kernel != nullptr) {
       classifier.others =
           tap_ != nullptr ? io::RxClassifier::Others::kToFirst : io::RxClassifier::Others::kLeft;
     }
-    link = &seat.steering.emplace(classifier, seat.index, link, pool, rings_.get());
+    link = &port.steering.emplace(classifier, port.index, link, pool, rings_.get());
   }
-  if (tap_ != nullptr && seat.index == 0) {
+  if (tap_ != nullptr && port.index == 0) {
     // A VLAN tag more than the IP packet needs: the kernel's VLAN devices may stand on the tap.
     constexpr uint16_t kEthernetAndTag = 18;
     auto path = kernel::ExceptionPath::Start(link, tap_->fd(),
                                              static_cast<uint16_t>(port_->mtu() + kEthernetAndTag));
     if (!path.ok()) return path.status();
-    seat.kernel_path = *std::move(path);
-    link = seat.kernel_path.get();
+    port.kernel_path = *std::move(path);
+    link = port.kernel_path.get();
   }
-  Worker& worker = *seat.worker;
-  worker.AddPort(&*seat.interface, link, port_->name(), seat.steering ? &*seat.steering : nullptr);
+  Worker& worker = *port.worker;
+  worker.AddPort(&*port.interface, link, port_->name(), port.steering ? &*port.steering : nullptr);
   worker.WatchLink(std::move(look));
-  worker.AddStatsProvider(&seat);
-  seat.published = std::make_unique<Published>(&worker);
+  worker.AddStatsProvider(&port);
   if (options_.dcqcn) {
     transport::DcqcnParameters parameters = *options_.dcqcn;
     if (parameters.rpg_max_rate == 0) parameters.rpg_max_rate = port_->GetLink().speed_mbps;
@@ -173,8 +172,8 @@ absl::Status Device::Attach(std::unique_ptr<io::Port> port) {
   config.mtu = port_->mtu();
   if (absl::Status status = MakeInterfaces(config); !status.ok()) return status;
   if (absl::Status status = MakeSteering(); !status.ok()) return status;
-  for (const auto& seat : seats_) {
-    if (absl::Status status = Furnish(*seat); !status.ok()) return status;
+  for (const auto& worker_port : worker_ports_) {
+    if (absl::Status status = BuildLinkChain(*worker_port); !status.ok()) return status;
   }
   return absl::OkStatus();
 }
@@ -195,7 +194,7 @@ void Device::CollectPort(Stats* stats) const {
   stats->Set("device/sorts_by_qpn", uint64_t{hardware_ != nullptr});
 }
 
-bool Device::Seat::Collect(const StatsQuery& query, Stats* stats) {
+bool Device::WorkerPort::Collect(const StatsQuery& query, Stats* stats) {
   if (query.topic == "worker" && steering) {
     const io::SteeringCounters& counters = steering->counters();
     stats->Set("steering/received", counters.received);
@@ -236,7 +235,7 @@ absl::StatusOr<std::unique_ptr<Device>> Device::Open(const DeviceOptions& option
   port.devargs = options.port;
   if (!options.netdev.empty()) {
     // Before the port: what is wrong with the interface is said better here.
-    absl::Status status = device.OpenKernelSide(*device.seats_[0], options.netdev);
+    absl::Status status = device.OpenKernelSide(*device.worker_ports_[0], options.netdev);
     if (!status.ok()) return status;
     static std::atomic<unsigned> count{0};
     port.devargs = absl::StrFormat("net_af_packet%u,iface=%s", count++, options.netdev);
@@ -270,7 +269,7 @@ absl::StatusOr<Device::Pair> Device::OpenPair(const DeviceOptions& a, const Devi
 }
 
 Device::~Device() {
-  static_assert(alignof(Seat) == 64 && sizeof(Seat) % 64 == 0);
+  static_assert(alignof(WorkerPort) == 64 && sizeof(WorkerPort) % 64 == 0);
   Close();
 }
 
@@ -286,21 +285,21 @@ Gid Device::gid() const {
 
 absl::Status Device::JoinMulticast(const Gid& group, uint16_t vlan) {
   transport::PollContext context = worker().poll_context();
-  return seats_[0]->interface->JoinMulticast(group, context, vlan);
+  return worker_ports_[0]->interface->JoinMulticast(group, context, vlan);
 }
 
 absl::Status Device::LeaveMulticast(const Gid& group, uint16_t vlan) {
   transport::PollContext context = worker().poll_context();
-  return seats_[0]->interface->LeaveMulticast(group, context, vlan);
+  return worker_ports_[0]->interface->LeaveMulticast(group, context, vlan);
 }
 
 void Device::Close() {
-  for (const auto& seat : seats_) {
-    if (seat->interface) seat->interface->Clear();
-    if (seat->kernel_path != nullptr) seat->kernel_path->Stop();
-    if (seat->steering) seat->steering->Clear();
-    if (seat->impairment) seat->impairment->Clear();
-    if (seat->loopback) seat->loopback->Clear();
+  for (const auto& port : worker_ports_) {
+    if (port->interface) port->interface->Clear();
+    if (port->kernel_path != nullptr) port->kernel_path->Stop();
+    if (port->steering) port->steering->Clear();
+    if (port->impairment) port->impairment->Clear();
+    if (port->loopback) port->loopback->Clear();
   }
   if (rings_ != nullptr) rings_->Clear();
   if (hardware_ != nullptr) hardware_->Clear();

@@ -1,4 +1,4 @@
-#include "stack/engine/loop/timing_wheel.h"
+#include "stack/engine/timer/timing_wheel.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,0 +1,40 @@
+// Which queue pairs of a worker have attached to which multicast groups.
+#ifndef POLLUX_STACK_ENGINE_OBJECTS_MULTICAST_GROUPS_H_
+#define POLLUX_STACK_ENGINE_OBJECTS_MULTICAST_GROUPS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "stack/base/types.h"
+#include "stack/verbs/queue_pair.h"
+
+namespace pollux::engine {
+
+// The calls are Worker's, and described there.
+class MulticastGroups {
+ public:
+  static constexpr uint32_t kMaxGroups = 8192;  // as rxe
+  static constexpr uint32_t kMaxMembers = 64;   // of a group: each gets a copy at once
+  using Members = std::vector<verbs::QueuePair*>;
+
+  absl::Status Attach(verbs::QueuePair* qp, const Gid& gid);
+  absl::Status Detach(verbs::QueuePair* qp, const Gid& gid);
+  // From every group.
+  void Remove(verbs::QueuePair* qp);
+  // Null when nobody has attached.
+  const Members* Find(const Gid& gid) const {
+    const auto found = groups_.find(gid);
+    return found == groups_.end() ? nullptr : &found->second;
+  }
+  size_t size() const { return groups_.size(); }
+
+ private:
+  std::map<Gid, Members> groups_;  // none without members
+};
+
+}  // namespace pollux::engine
+
+#endif  // POLLUX_STACK_ENGINE_OBJECTS_MULTICAST_GROUPS_H_
