@@ -72,7 +72,7 @@ class Server : public engine::Poller, private Reporter {
   // Told of every connection: when established, and when it ended. Optional.
   struct ConnectionInfo {
     uint64_t number = 0;  // CallView::connection: they are counted as they come
-    cm::Endpoint peer;
+    SocketAddress peer;
     Negotiated negotiated;
   };
   void SetObserver(absl::AnyInvocable<void(const ConnectionInfo&, bool established)> observer) {

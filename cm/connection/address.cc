@@ -6,7 +6,7 @@
 
 namespace pollux::cm {
 
-absl::Status ManagerImpl::Bind(Connection& connection, const Endpoint& local) {
+absl::Status ManagerImpl::Bind(Connection& connection, const SocketAddress& local) {
   if (local.address != Gid{} && !environment_->GidIndex(local.address)) {
     return absl::NotFoundError(absl::StrCat("bind: ", ToString(local),
                                             " is at no address of this device; all zeros stand "
@@ -23,7 +23,7 @@ absl::Status ManagerImpl::Bind(Connection& connection, const Endpoint& local) {
   return absl::ResourceExhaustedError("bind: all ephemeral ports are in use");
 }
 
-absl::Status ManagerImpl::BindAddr(Id* id, const Endpoint& local) {
+absl::Status ManagerImpl::BindAddr(Id* id, const SocketAddress& local) {
   Connection& connection = Of(id);
   if (connection.state != State::kIdle || connection.has_port) {
     return absl::FailedPreconditionError("bind: the identifier has an address already");
@@ -50,7 +50,7 @@ absl::Status ManagerImpl::SetIpv6Only(Id* id, bool only) {
   const bool before = std::exchange(connection.ipv6_only, only);
   if (before == only || !connection.has_port) return absl::OkStatus();
   PortTable& ports = table_.ports();
-  const Endpoint local = connection.local();
+  const SocketAddress local = connection.local();
   ports.Release(connection);
   if (ports.Bind(connection, local)) return absl::OkStatus();
   connection.ipv6_only = before;
@@ -90,7 +90,8 @@ absl::Status ManagerImpl::Listen(Id* id, uint16_t port, uint32_t backlog, Placem
   return absl::OkStatus();
 }
 
-absl::Status ManagerImpl::ResolveAddr(Id* id, const Endpoint& destination, uint32_t timeout_ms) {
+absl::Status ManagerImpl::ResolveAddr(Id* id, const SocketAddress& destination,
+                                      uint32_t timeout_ms) {
   Connection& connection = Of(id);
   if (connection.state != State::kIdle) {
     return absl::FailedPreconditionError(

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cm/connection/environment.h"
-#include "cm/manager.h"
+#include "cm/connection/id.h"
 #include "cm/wire/mad.h"
 #include "stack/engine/loop/timing_wheel.h"
 #include "stack/transport/diagnostics/flight_recorder.h"
@@ -143,8 +143,8 @@ struct Connection final : Id {
   std::array<uint8_t, Rep::kPrivateBytes> peer_private_data{};
 
   // Id's members, for the manager.
-  Endpoint& mutable_local() { return local_; }
-  Endpoint& mutable_peer() { return peer_; }
+  SocketAddress& mutable_local() { return local_; }
+  SocketAddress& mutable_peer() { return peer_; }
   void set_port_space(rdma_port_space port_space) { port_space_ = port_space; }
   void SetQp(engine::Worker* owner, verbs::QueuePair* qp) {
     qp_owner_ = owner;

@@ -32,10 +32,10 @@ class ManagerImpl final : public Manager, private Environment::Client {
   absl::StatusOr<Id*> CreateId(rdma_port_space port_space, EventHandler handler) override;
   void SetHandler(Id* id, EventHandler handler) override;
   void DestroyId(Id* id) override;
-  absl::Status BindAddr(Id* id, const Endpoint& local) override;
+  absl::Status BindAddr(Id* id, const SocketAddress& local) override;
   absl::Status SetReuseAddress(Id* id, bool reuse) override;
   absl::Status SetIpv6Only(Id* id, bool only) override;
-  absl::Status ResolveAddr(Id* id, const Endpoint& destination, uint32_t timeout_ms) override;
+  absl::Status ResolveAddr(Id* id, const SocketAddress& destination, uint32_t timeout_ms) override;
   absl::Status ResolveRoute(Id* id, uint32_t timeout_ms) override;
   absl::Status SetTypeOfService(Id* id, uint8_t type_of_service) override;
   using Manager::Listen;
@@ -248,7 +248,7 @@ class ManagerImpl final : public Manager, private Environment::Client {
   void DeferJoined(const Connection& connection, const Gid& group);
   void LeaveAll(Connection& connection);
   // address.cc
-  absl::Status Bind(Connection& connection, const Endpoint& local);
+  absl::Status Bind(Connection& connection, const SocketAddress& local);
 
   static Connection& Of(Id* id) { return *static_cast<Connection*>(id); }
 

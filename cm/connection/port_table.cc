@@ -21,7 +21,8 @@ bool Overlap(const Connection& a, const Gid& address_of_a, const Connection& b,
 
 }  // namespace
 
-bool PortTable::IsFree(const Connection& connection, const Endpoint& local, Sharing sharing) const {
+bool PortTable::IsFree(const Connection& connection, const SocketAddress& local,
+                       Sharing sharing) const {
   const auto it = bindings_.find(ServiceId{connection.port_space(), local.port}.ToWire());
   if (it == bindings_.end()) return true;
   return std::ranges::none_of(it->second, [&](const Binding& binding) {
@@ -33,14 +34,14 @@ bool PortTable::IsFree(const Connection& connection, const Endpoint& local, Shar
   });
 }
 
-void PortTable::Add(Connection& connection, const Endpoint& local) {
+void PortTable::Add(Connection& connection, const SocketAddress& local) {
   bindings_[ServiceId{connection.port_space(), local.port}.ToWire()].push_back(
       {local.address, &connection});
   connection.mutable_local() = local;
   connection.has_port = true;
 }
 
-bool PortTable::Bind(Connection& connection, const Endpoint& local) {
+bool PortTable::Bind(Connection& connection, const SocketAddress& local) {
   if (!IsFree(connection, local, Sharing::kAsSaid)) return false;
   Add(connection, local);
   return true;

@@ -41,7 +41,7 @@ struct User {
   bool answered = false;
   std::unique_ptr<FakeQp> qp;
   std::vector<rdma_cm_event_type> events;
-  Endpoint local, peer;
+  SocketAddress local, peer;
 
   bool Saw(rdma_cm_event_type type) const {
     return std::ranges::find(events, type) != events.end();

@@ -80,7 +80,7 @@ rpcrdma::Program Server::MakeProgram() {
 }
 
 void Server::LogConnection(const rpcrdma::Server::ConnectionInfo& info, bool established) {
-  const std::string peer = cm::ToString(info.peer);
+  const std::string peer = ToString(info.peer);
   options_.log(established
                    ? absl::StrFormat("%s connected, inline %u in, %u out, %s RFC 8797 private data",
                                      peer, info.negotiated.thresholds.client_to_server,

@@ -180,7 +180,7 @@ TEST_F(HostileClientTest, WhatIsRefusedIsLoggedOnceAConnectionAndKind) {
   };
   send(50, short_message);
   ASSERT_EQ(lines.size(), 1u);
-  std::string peer = cm::ToString({nodes[0]->gid(), 0});
+  std::string peer = ToString({nodes[0]->gid(), 0});
   peer.pop_back();
   EXPECT_THAT(lines[0], StartsWith(peer));
   EXPECT_THAT(lines[0], HasSubstr("shorter than any header, discarded; 50 so far"));
@@ -407,7 +407,7 @@ TEST_F(HostileClientTest, RepliesThatAreNotTaken) {
 // Clients at addresses of their own, each of which takes no replies and as many buffers as it gets.
 class Hoarders {
  public:
-  Hoarders(sim::Simulation* world, const cm::Endpoint& server, size_t count)
+  Hoarders(sim::Simulation* world, const SocketAddress& server, size_t count)
       : world_(world), server_(server) {
     for (size_t i = 0; i < count; ++i) {
       sim::Node& node = world->AddNode();
@@ -449,7 +449,7 @@ class Hoarders {
     std::unique_ptr<RawPeer> peer;
   };
   sim::Simulation* world_;
-  cm::Endpoint server_;
+  SocketAddress server_;
   std::vector<Host> hosts_;
 };
 

@@ -82,7 +82,7 @@ std::string InStateDirectory(const std::string& path, const char* name) {
 
 // What to type on a Linux client. Its kernel asks port 111 here for the ports of MOUNT and,
 // whatever it is told, of NLM.
-std::string MountCommand(bool found, const NfsdOptions& options, const cm::Endpoint& at,
+std::string MountCommand(bool found, const NfsdOptions& options, const SocketAddress& at,
                          const nfs::Export& exported) {
   const std::string ports =
       found ? "" : absl::StrCat(",mountport=", options.control.mount_port, ",nolock");
@@ -94,7 +94,7 @@ std::string MountCommand(bool found, const NfsdOptions& options, const cm::Endpo
 }
 
 void Announce(const NfsdOptions& options, const NfsdControl& control,
-              const std::vector<cm::Endpoint>& endpoints) {
+              const std::vector<SocketAddress>& endpoints) {
   const engine::DeviceOptions& device = options.port.device;
   if (device.netdev.empty() && device.kernel_path.empty()) {
     std::fprintf(stderr,
@@ -158,7 +158,7 @@ absl::Status ServeUntilInterrupted(const NfsdOptions& options, Node& node,
   if (const auto conflict = AddressConflict(node)) return absl::AlreadyExistsError(*conflict);
   const auto control = NfsdControl::Start(options.control, exports, hosts);
   if (!control.ok()) return control.status();
-  const std::vector<cm::Endpoint> endpoints =
+  const std::vector<SocketAddress> endpoints =
       ServedAt(node, static_cast<uint16_t>(options.control.service_port));
   absl::Status status = (*control)->Announce(endpoints);
   if (status.ok()) Announce(options, **control, endpoints);
