@@ -198,7 +198,10 @@ void PassiveSide::OnQpReady(Connection& connection, const absl::Status& status) 
     return parts_.events.Defer(connection, RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL);
   }
   connection.state = State::kRepSent;
+  connection.retries_left = std::min(connection.retries_left, context_.config.max_rep_retries);
   parts_.sender.SendOutstanding(connection);
+  Connection* const victim = parts_.half_open.Enter(connection);
+  if (victim != nullptr) parts_.teardown.GiveUpHalfOpen(*victim);
 }
 
 absl::Status PassiveSide::Reject(Connection& connection, absl::Span<const uint8_t> private_data,
