@@ -16,8 +16,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "cm/connection/config.h"
+#include "cm/connection/id.h"
 #include "cm/gsi/counters.h"
 #include "cm/wire/reasons.h"
+#include "stack/base/socket_address.h"
 #include "stack/base/types.h"
 
 namespace pollux::engine {
@@ -29,128 +32,8 @@ class QueuePair;
 
 namespace pollux::cm {
 
-class Id;
-
-// An address and port, as rdma_cm takes a sockaddr.
-struct Endpoint {
-  Gid address;
-  uint16_t port = 0;
-  friend bool operator==(const Endpoint&, const Endpoint&) = default;
-};
-std::string ToString(const Endpoint& endpoint);  // "192.0.2.1:20049"
-
-// As rdma_conn_param; depths and resources are the sender's view on the way out, and what the peer
-// offers to the receiver (already swapped, as librdmacm does) on the way in.
-struct ConnectionParam {
-  // At most 56 bytes in Connect (a CMA header stands before it), 196 in Accept; for RDMA_PS_UDP,
-  // which uses nothing else here but `qp_num`, 180 and 136.
-  absl::Span<const uint8_t> private_data{};
-  uint8_t responder_resources = 16;
-  uint8_t initiator_depth = 16;
-  bool flow_control = false;
-  uint8_t retry_count = 7;      // 0..7; larger values are cut to 7
-  uint8_t rnr_retry_count = 7;  // 0..7; 7 means for ever
-  // Of this side's queue pair, codes as in ibv_qp_attr.
-  uint8_t ack_timeout = 0;     // 4.096 us * 2^n; 0: from the path's lifetime and the ACK delay
-  uint8_t min_rnr_timer = 12;  // 0.64 ms
-  // On the way out the queue pair of an identifier that was given none by BindQp: of RDMA_PS_UDP
-  // the one that Accept names, else the user's own, see QueryQpAttr. In CONNECT_REQUEST,
-  // CONNECT_RESPONSE and ESTABLISHED the peer's.
-  uint32_t qp_num = 0;
-  // Whether this side's queue pair receives from a shared queue: on the way out of one of the
-  // user's own, CM knows of those that it was given. In the same events the peer's.
-  bool srq = false;
-
-  // Of an event that says nothing of them, as rdma_cm's: all zeros.
-  static constexpr ConnectionParam Unsaid() {
-    return {.responder_resources = 0,
-            .initiator_depth = 0,
-            .retry_count = 0,
-            .rnr_retry_count = 0,
-            .min_rnr_timer = 0};
-  }
-};
-
-// As rdma_ud_param: whom to send to, for identifiers of RDMA_PS_UDP.
-struct UdParam {
-  absl::Span<const uint8_t> private_data{};
-  ibv_ah_attr ah_attr{};
-  uint32_t qp_num = 0;
-  uint32_t qkey = 0;
-};
-
-// As rdma_cm_event. Spans are valid only during the handler.
-struct Event {
-  rdma_cm_event_type type;
-  // As rdma_cm's: -errno, or the REJ reason for RDMA_CM_EVENT_REJECTED, or the SIDR_REP status
-  // (1 unsupported, 2 rejected, ...) for RDMA_CM_EVENT_UNREACHABLE when the peer has answered.
-  int status = 0;
-  Id* id = nullptr;         // for CONNECT_REQUEST: the new identifier, the handler's to accept,
-                            // reject or destroy
-  Id* listen_id = nullptr;  // for CONNECT_REQUEST
-  // RDMA_CM_EVENT_DEVICE_REMOVAL comes to every identifier, once, when the interface under the
-  // device is gone, and to each that is made after that: nothing is sent or received any more.
-  // For CONNECT_REQUEST, CONNECT_RESPONSE and ESTABLISHED of the active side, but for
-  // `retry_count`, which the REQ alone says; for REJECTED private data. Private data comes with all
-  // the bytes that the message has room for (56, 196 in REP, 148): CM does not carry its length.
-  // That of the RTU is not told of: ESTABLISHED of the passive side says nothing, as rdma_cm's.
-  ConnectionParam param = ConnectionParam::Unsaid();
-  // In its place for identifiers of RDMA_PS_UDP: private data (180 bytes) with CONNECT_REQUEST, all
-  // of it (136) with ESTABLISHED, private data with UNREACHABLE, all but that with MULTICAST_JOIN
-  // and MULTICAST_ERROR.
-  UdParam ud{};
-};
-using EventHandler = absl::AnyInvocable<void(const Event&)>;
-
-// An rdma_cm_id. Belongs to the manager that made it, and to its core.
-class Id {
- public:
-  // All zeros stand for any address of the device, until a peer is known.
-  const Endpoint& local() const { return local_; }
-  const Endpoint& peer() const { return peer_; }
-  rdma_port_space port_space() const { return port_space_; }
-  verbs::QueuePair* qp() const { return qp_; }
-  void* context = nullptr;  // the user's
-
- protected:
-  Id() = default;
-  ~Id() = default;
-  Endpoint local_;
-  Endpoint peer_;
-  rdma_port_space port_space_ = RDMA_PS_TCP;
-  verbs::QueuePair* qp_ = nullptr;
-  engine::Worker* qp_owner_ = nullptr;
-};
-
-// Where the requests for a service are answered when several managers of a device (CreateAll) have
-// a listener for it. Without a listener of its own a manager leaves them to the next one that has.
-enum class Placement : uint8_t {
-  // Spread evenly: by who asks, and for which of its queue pairs.
-  kByConnection,
-  // All of a client's (its address) by one manager, in this life and in those to come: for services
-  // that remember their clients.
-  kByClient,
-};
-
-// Time-out codes stand for 4.096 us * 2^n.
-struct ManagerConfig {
-  // Each of a manager, also where a device has several.
-  uint32_t max_ids = 16384;  // connections (in time-wait too) and listeners together
-  // REQs and SIDR_REQs not yet accepted, rejected or destroyed, of all listeners, but for those of
-  // which LeaveBacklog() was called; more are dropped.
-  uint32_t max_pending_requests = 1024;
-  // As Linux. A message is sent again after 2 * packet lifetime + the peer's response time.
-  uint8_t cm_response_timeout = 20;  // code, 0..31: what both sides may take to answer (4.3 s)
-  uint8_t packet_lifetime = 16;      // code, 0..30: how long a packet may be on its way (0.27 s)
-  uint8_t max_cm_retries = 15;       // 0..15
-  uint8_t target_ack_delay = 15;     // code, 0..31: this side's time to acknowledge (134 ms)
-  // How long a request waits for a listener when the one before ended no longer ago than that; 0:
-  // requests are refused when nobody listens.
-  uint64_t relisten_ns = 0;
-};
-
 // Lives on one worker of the device as a poller, with a QP 1 of its own; all calls are made, all
-// handlers run on that core. Queue pairs may live on any worker: CM moves them through
+// handlers run on that core. Queue pairs may live on any worker: CM moves those of others through
 // Actor::Call. Connections belong to the manager that asks for them, or has the listener that they
 // were asked of. A handler may call anything here, DestroyId of its own identifier included, but
 // not destroy the manager. No handler runs inside a call made here.
@@ -183,7 +66,7 @@ class Manager {
   // Other managers of the device may have it too.
   // ResourceExhausted: no ephemeral port is free. Who does not call it gets any address, and an
   // ephemeral port in ResolveAddr.
-  virtual absl::Status BindAddr(Id* id, const Endpoint& local) = 0;
+  virtual absl::Status BindAddr(Id* id, const SocketAddress& local) = 0;
 
   // As rdma_set_option with RDMA_OPTION_ID_REUSEADDR: whether others that say the same may be bound
   // to its address and port too, before it or after it, as long as none of them listens. Who
@@ -200,7 +83,8 @@ class Manager {
   // RDMA_CM_EVENT_ADDR_RESOLVED and then RDMA_CM_EVENT_ROUTE_RESOLVED come in one step each:
   // ResolveAddr finds the next hop (ARP), ResolveRoute has nothing to ask on RoCE. No answer within
   // `timeout_ms`: ADDR_ERROR with -ETIMEDOUT.
-  virtual absl::Status ResolveAddr(Id* id, const Endpoint& destination, uint32_t timeout_ms) = 0;
+  virtual absl::Status ResolveAddr(Id* id, const SocketAddress& destination,
+                                   uint32_t timeout_ms) = 0;
   virtual absl::Status ResolveRoute(Id* id, uint32_t timeout_ms) = 0;
   // At the port that BindAddr gave (`port` is then that or 0), or else at `port` of any address
   // (errors as BindAddr's). A listener bound to the address that a request names goes before one
@@ -232,14 +116,7 @@ class Manager {
   // CONNECT_ERROR.
   virtual void ReleaseQp(Id* id) = 0;
 
-  // The way to the peer, as far as it is agreed: the MTU is the connection's once the peer's REQ or
-  // REP is here, before that the port's.
-  struct Path {
-    ibv_mtu mtu = IBV_MTU_1024;
-    uint8_t traffic_class = 0;
-    uint8_t hop_limit = 0;
-    uint8_t packet_lifetime = 0;  // a time-out code
-  };
+  using Path = cm::Path;
   virtual Path QueryPath(const Id& id) const = 0;
 
   // A user may connect a queue pair that CM does not touch, by naming it in Connect or Accept
@@ -299,7 +176,7 @@ class Manager {
   // or BindQp is not done; InvalidArgument for what is no group of the address's kind;
   // AlreadyExists for one that it has joined; ResourceExhausted at kMaxGroupsOfId, or at the
   // network's limit.
-  static constexpr size_t kMaxGroupsOfId = 16;
+  static constexpr size_t kMaxGroupsOfId = cm::kMaxGroupsOfId;
   virtual absl::Status JoinMulticast(Id* id, const Gid& group) = 0;
   // Without an event; NotFound for what it has not joined. DestroyId leaves all groups.
   virtual absl::Status LeaveMulticast(Id* id, const Gid& group) = 0;
@@ -313,7 +190,7 @@ class Manager {
 
   // Told of every MAD to queue pair 1 that is sent (again) or has arrived, well-formed or not; null
   // for none.
-  using Trace = absl::AnyInvocable<void(bool outgoing, absl::Span<const uint8_t> mad)>;
+  using Trace = cm::Trace;
   virtual void SetTrace(Trace trace) = 0;
 
   // Told once of each connection that fails, while its identifier and queue pair are still there: a
@@ -321,7 +198,7 @@ class Manager {
   // not want, a queue pair that has entered IBV_QPS_ERR by itself (of another worker: as its
   // message arrives), an identifier destroyed while its REQ is not answered. `why` is a few words.
   // The handler may look at everything and change nothing.
-  using FailureHandler = absl::AnyInvocable<void(const Id& id, const std::string& why)>;
+  using FailureHandler = cm::FailureHandler;
   virtual void SetFailureHandler(FailureHandler handler) = 0;
   // A line each for the last messages and events of the identifier, and for the last packets,
   // timers and states of its queue pair: up to now when it lives on this worker, up to its failure

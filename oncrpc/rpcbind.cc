@@ -120,7 +120,7 @@ absl::StatusOr<bool> RpcBind::Change(uint32_t procedure, uint32_t program, uint3
   return XdrReader(*results).Bool();
 }
 
-absl::Status RpcBind::Register(uint32_t program, uint32_t version, const cm::Endpoint& at,
+absl::Status RpcBind::Register(uint32_t program, uint32_t version, const SocketAddress& at,
                                Transport transport) {
   const std::string netid = NetidOf(transport, at.address);
   const auto removed = Change(kUnset, program, version, netid, "");
@@ -147,12 +147,12 @@ absl::Status RpcBind::Unregister(uint32_t program, uint32_t version, const Gid& 
   return absl::OkStatus();
 }
 
-absl::StatusOr<cm::Endpoint> RpcBind::Find(uint32_t program, uint32_t version, const Gid& host,
-                                           Transport transport) {
+absl::StatusOr<SocketAddress> RpcBind::Find(uint32_t program, uint32_t version, const Gid& host,
+                                            Transport transport) {
   const std::string netid = NetidOf(transport, host);
   const auto results = Call(kDump, "DUMP", {});
   if (!results.ok()) return results.status();
-  absl::StatusOr<cm::Endpoint> found = absl::NotFoundError(
+  absl::StatusOr<SocketAddress> found = absl::NotFoundError(
       absl::StrCat(name_, " knows of no program ", program, " version ", version, " by ", netid));
   // Each entry takes bytes of the reply, which are so many at most.
   for (XdrReader list(*results); list.Bool();) {

@@ -17,8 +17,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "cm/manager.h"
 #include "oncrpc/rpc_message.h"
+#include "stack/base/socket_address.h"
 
 namespace pollux::oncrpc {
 
@@ -49,15 +49,15 @@ class RpcBind {
 
   // RPCBPROC_SET, in place of what an earlier process may have left. PermissionDenied when the
   // program and version are somebody else's.
-  absl::Status Register(uint32_t program, uint32_t version, const cm::Endpoint& at,
+  absl::Status Register(uint32_t program, uint32_t version, const SocketAddress& at,
                         Transport transport = Transport::kRdma);
   // RPCBPROC_UNSET of what is registered for the IP version of `address`. NotFound when nothing is.
   absl::Status Unregister(uint32_t program, uint32_t version, const Gid& address,
                           Transport transport = Transport::kRdma);
   // Where the program is served for the IP version of `host`. An address of 0.0.0.0 or ::, any of
   // its host, is returned as `host`. NotFound when the program has no such registration.
-  absl::StatusOr<cm::Endpoint> Find(uint32_t program, uint32_t version, const Gid& host,
-                                    Transport transport = Transport::kRdma);
+  absl::StatusOr<SocketAddress> Find(uint32_t program, uint32_t version, const Gid& host,
+                                     Transport transport = Transport::kRdma);
 
  private:
   RpcBind(int fd, std::string name);

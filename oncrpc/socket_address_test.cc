@@ -10,35 +10,35 @@ namespace pollux::oncrpc {
 namespace {
 
 TEST(SocketAddress, Ipv4) {
-  const cm::Endpoint endpoint{.address = Gid::FromIpv4(0xC0000201), .port = 20049};
-  const SocketAddress address = SocketAddressOf(endpoint);
+  const SocketAddress socket_address{.address = Gid::FromIpv4(0xC0000201), .port = 20049};
+  const Sockaddr address = ToSockaddr(socket_address);
   ASSERT_EQ(address.length, sizeof(sockaddr_in));
   sockaddr_in in;
   std::memcpy(&in, address.get(), sizeof in);
   EXPECT_EQ(in.sin_family, AF_INET);
   EXPECT_EQ(ntohs(in.sin_port), 20049);
   EXPECT_STREQ(inet_ntoa(in.sin_addr), "192.0.2.1");
-  const cm::Endpoint again = EndpointOf(address.get(), address.length);
-  EXPECT_EQ(again.address, endpoint.address);
-  EXPECT_EQ(again.port, endpoint.port);
+  const SocketAddress again = FromSockaddr(address.get(), address.length);
+  EXPECT_EQ(again.address, socket_address.address);
+  EXPECT_EQ(again.port, socket_address.port);
 }
 
 TEST(SocketAddress, Ipv6) {
-  cm::Endpoint endpoint{.address = {}, .port = 1};
-  ASSERT_EQ(inet_pton(AF_INET6, "2001:db8::7", endpoint.address.raw.data()), 1);
-  const SocketAddress address = SocketAddressOf(endpoint);
+  SocketAddress socket_address{.address = {}, .port = 1};
+  ASSERT_EQ(inet_pton(AF_INET6, "2001:db8::7", socket_address.address.raw.data()), 1);
+  const Sockaddr address = ToSockaddr(socket_address);
   EXPECT_EQ(address.get()->sa_family, AF_INET6);
-  const cm::Endpoint again = EndpointOf(address.get(), address.length);
-  EXPECT_EQ(again.address, endpoint.address);
-  EXPECT_EQ(again.port, endpoint.port);
+  const SocketAddress again = FromSockaddr(address.get(), address.length);
+  EXPECT_EQ(again.address, socket_address.address);
+  EXPECT_EQ(again.port, socket_address.port);
 }
 
 TEST(SocketAddress, WhatIsNone) {
-  const SocketAddress address = SocketAddressOf({.address = Gid::FromIpv4(1), .port = 2});
-  EXPECT_EQ(EndpointOf(address.get(), address.length - 1).port, 0);
+  const Sockaddr address = ToSockaddr({.address = Gid::FromIpv4(1), .port = 2});
+  EXPECT_EQ(FromSockaddr(address.get(), address.length - 1).port, 0);
   sockaddr other{};
   other.sa_family = AF_UNIX;
-  EXPECT_EQ(EndpointOf(&other, sizeof other).port, 0);
+  EXPECT_EQ(FromSockaddr(&other, sizeof other).port, 0);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "cm/manager.h"
+#include "stack/base/socket_address.h"
 
 namespace pollux::oncrpc {
 
@@ -41,7 +41,7 @@ class StreamPeer {
   }
   StreamPeer(const StreamPeer&) = delete;
   StreamPeer& operator=(const StreamPeer&) = delete;
-  cm::Endpoint endpoint() const {
+  SocketAddress endpoint() const {
     return {.address = Gid::FromIpv4(INADDR_LOOPBACK), .port = port_};
   }
 

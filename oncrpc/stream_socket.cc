@@ -44,8 +44,8 @@ int ConnectStream(const sockaddr* address, socklen_t length, int timeout_s, Sour
   return fd;
 }
 
-int ConnectTcp(const cm::Endpoint& server, int timeout_s, SourcePort source) {
-  const SocketAddress address = SocketAddressOf(server);
+int ConnectTcp(const SocketAddress& server, int timeout_s, SourcePort source) {
+  const Sockaddr address = ToSockaddr(server);
   return ConnectStream(address.get(), address.length, timeout_s, source);
 }
 

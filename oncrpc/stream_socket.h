@@ -4,7 +4,7 @@
 
 #include <sys/socket.h>
 
-#include "cm/manager.h"
+#include "stack/base/socket_address.h"
 
 namespace pollux::oncrpc {
 
@@ -15,7 +15,7 @@ enum class SourcePort { kAny, kReserved };
 // A connected socket, whose reads and writes wait `timeout_s` at most, as connecting did; -1 with
 // errno. Blocks: not for a polled core.
 int ConnectStream(const sockaddr* address, socklen_t length, int timeout_s, SourcePort source);
-int ConnectTcp(const cm::Endpoint& server, int timeout_s, SourcePort source);
+int ConnectTcp(const SocketAddress& server, int timeout_s, SourcePort source);
 
 }  // namespace pollux::oncrpc
 

@@ -20,7 +20,7 @@ namespace {
 class StreamSocketTest : public ::testing::Test {
  protected:
   StreamSocketTest() {
-    EXPECT_EQ(bind(listener_, SocketAddressOf(server_).get(), sizeof(sockaddr_in)), 0);
+    EXPECT_EQ(bind(listener_, ToSockaddr(server_).get(), sizeof(sockaddr_in)), 0);
     EXPECT_EQ(listen(listener_, 0), 0);
     sockaddr_in bound{};
     socklen_t length = sizeof bound;
@@ -34,7 +34,7 @@ class StreamSocketTest : public ::testing::Test {
     close(listener_);
   }
 
-  cm::Endpoint server_{.address = Gid::FromIpv4(INADDR_LOOPBACK), .port = 0};
+  SocketAddress server_{.address = Gid::FromIpv4(INADDR_LOOPBACK), .port = 0};
   int listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   int first_ = -1;
 };

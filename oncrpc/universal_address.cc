@@ -15,12 +15,12 @@ constexpr uint32_t kMaxByte = 255;
 
 const char* Netid(const Gid& address) { return address.IsIpv4() ? "rdma" : "rdma6"; }
 
-std::string UniversalAddress(const cm::Endpoint& endpoint) {
+std::string UniversalAddress(const SocketAddress& endpoint) {
   return absl::StrCat(FormatAddress(endpoint.address), ".", endpoint.port >> 8, ".",
                       endpoint.port & kMaxByte);
 }
 
-absl::StatusOr<cm::Endpoint> ParseUniversalAddress(absl::string_view text) {
+absl::StatusOr<SocketAddress> ParseUniversalAddress(absl::string_view text) {
   const absl::Status wrong = absl::InvalidArgumentError(absl::StrCat(
       "'", text, "' is no universal address: an IP address and two bytes of a port, in decimal"));
   const size_t low_dot = text.rfind('.');
@@ -34,7 +34,7 @@ absl::StatusOr<cm::Endpoint> ParseUniversalAddress(absl::string_view text) {
   }
   const absl::StatusOr<Gid> address = ParseAddress(text.substr(0, high_dot));
   if (!address.ok()) return wrong;
-  return cm::Endpoint{.address = *address, .port = static_cast<uint16_t>(high << 8 | low)};
+  return SocketAddress{.address = *address, .port = static_cast<uint16_t>(high << 8 | low)};
 }
 
 }  // namespace pollux::oncrpc

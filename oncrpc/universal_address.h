@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "cm/manager.h"
+#include "stack/base/socket_address.h"
 
 namespace pollux::oncrpc {
 
@@ -15,9 +15,9 @@ const char* Netid(const Gid& address);
 
 // The address, then the port's two bytes in decimal: "192.0.2.1.78.65", "2001:db8::1.78.65".
 // RFC 5665 sections 5.2.3.3 and 5.2.3.4
-std::string UniversalAddress(const cm::Endpoint& endpoint);
+std::string UniversalAddress(const SocketAddress& endpoint);
 // InvalidArgument for what is none.
-absl::StatusOr<cm::Endpoint> ParseUniversalAddress(absl::string_view text);
+absl::StatusOr<SocketAddress> ParseUniversalAddress(absl::string_view text);
 
 }  // namespace pollux::oncrpc
 

@@ -7,14 +7,14 @@
 namespace pollux::oncrpc {
 namespace {
 
-cm::Endpoint At(const char* address, uint16_t port) {
+SocketAddress At(const char* address, uint16_t port) {
   return {.address = ParseAddress(address).value(), .port = port};
 }
 
 // RFC 5665 section 5.2.3.3, section 5.2.3.4
 TEST(UniversalAddressTest, IsWrittenAndRead) {
   const struct {
-    cm::Endpoint endpoint;
+    SocketAddress endpoint;
     const char* netid;
     const char* text;
   } cases[] = {{At("192.0.2.1", 20049), "rdma", "192.0.2.1.78.81"},

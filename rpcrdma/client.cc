@@ -15,8 +15,8 @@ namespace {
 constexpr uint32_t kCachedRepliesPerCredit = 4;
 constexpr uint32_t kCachedReplyBytes = 1024;
 
-absl::Status Failed(const cm::Endpoint& server, const cm::Event& event) {
-  const std::string where = absl::StrCat("connecting to ", cm::ToString(server), ": ");
+absl::Status Failed(const SocketAddress& server, const cm::Event& event) {
+  const std::string where = absl::StrCat("connecting to ", ToString(server), ": ");
   switch (event.type) {
     case RDMA_CM_EVENT_REJECTED:
       return absl::UnavailableError(
@@ -81,12 +81,12 @@ bool Client::Collect(const StatsQuery& query, Stats* stats) {
   return rpcrdma::Collect(query, "client", connected() ? 1 : 0, counters_, stats);
 }
 
-absl::Status Client::Connect(const cm::Endpoint& server,
+absl::Status Client::Connect(const SocketAddress& server,
                              absl::AnyInvocable<void(absl::Status)> on_connected,
                              absl::AnyInvocable<void(absl::Status)> on_ended) {
   if (state_ != State::kIdle) {
     return absl::FailedPreconditionError(
-        absl::StrCat("there is a connection to ", cm::ToString(server_), " already"));
+        absl::StrCat("there is a connection to ", ToString(server_), " already"));
   }
   server_ = server;
   established_ = leaving_ = ending_ = false;
@@ -105,7 +105,7 @@ absl::Status Client::StartConnecting() {
   state_ = State::kResolving;
   if (absl::Status s = manager_->ResolveAddr(id_, server_, config_.resolve_timeout_ms); !s.ok()) {
     End(absl::UnavailableError(
-        absl::StrCat("connecting to ", cm::ToString(server_), ": ", s.message())));
+        absl::StrCat("connecting to ", ToString(server_), ": ", s.message())));
   }
   return absl::OkStatus();
 }

@@ -84,7 +84,7 @@ class Client : public engine::Poller, private StatsProvider {
   // `on_ended` is called once when the connection ends for good, whoever ended it: a connection
   // that the ReconnectPolicy replaces does not end. All calls are done by then. FailedPrecondition
   // while there is a connection.
-  absl::Status Connect(const cm::Endpoint& server,
+  absl::Status Connect(const SocketAddress& server,
                        absl::AnyInvocable<void(absl::Status)> on_connected,
                        absl::AnyInvocable<void(absl::Status)> on_ended);
   // Programs that the server may call, by the connections that are made from now on. RFC 8167. What
@@ -162,7 +162,7 @@ class Client : public engine::Poller, private StatsProvider {
   ClientConfig config_;
   Counters counters_;
   State state_ = State::kIdle;
-  cm::Endpoint server_;
+  SocketAddress server_;
   cm::Id* id_ = nullptr;
   // Of calls from the server; outlive the links.
   ProgramTable programs_;

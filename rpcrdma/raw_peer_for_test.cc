@@ -52,7 +52,7 @@ RawPeer::~RawPeer() {
   Require(worker_->DestroyCq(cq_).ok() && worker_->DeallocPd(pd_).ok());
 }
 
-void RawPeer::Connect(const cm::Endpoint& server) {
+void RawPeer::Connect(const SocketAddress& server) {
   id_ = manager_->CreateId(RDMA_PS_TCP, [this](const cm::Event& event) { OnEvent(event); }).value();
   Require(manager_->ResolveAddr(id_, server, 5000).ok());
 }

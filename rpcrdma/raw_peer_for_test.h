@@ -34,7 +34,7 @@ class RawPeer : public engine::Poller {
   RawPeer& operator=(const RawPeer&) = delete;
 
   // As client.
-  void Connect(const cm::Endpoint& server);
+  void Connect(const SocketAddress& server);
   // As server: accepts one connection.
   void Listen(uint16_t port);
   void Disconnect();

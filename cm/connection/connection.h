@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cm/connection/environment.h"
-#include "cm/manager.h"
+#include "cm/connection/id.h"
 #include "cm/wire/mad.h"
 #include "stack/engine/timer/timing_wheel.h"
 #include "stack/transport/diagnostics/flight_recorder.h"
@@ -17,7 +17,16 @@
 
 namespace pollux::cm {
 
-class ManagerImpl;
+struct CmConnection;
+
+// Told of each connection whose timer has fired.
+class TimerHandler {
+ public:
+  virtual void OnTimer(CmConnection& connection) = 0;
+
+ protected:
+  ~TimerHandler() = default;
+};
 
 // Names as the IB specification's, section 12.9, where it has one. The MRA states are missing: an
 // MRA only moves the timer.
@@ -63,10 +72,10 @@ enum class QpBinding : uint8_t {
 
 // Owned by the manager, on its core.
 struct CmConnection final : Id {
-  CmConnection(ManagerImpl* the_manager, engine::Timer::Callback on_timer)
-      : manager(the_manager), timer(on_timer, this) {}
+  explicit CmConnection(TimerHandler* the_handler)
+      : timer_handler(the_handler), timer(&CmConnection::TimerFired, this) {}
 
-  ManagerImpl* const manager;
+  TimerHandler* const timer_handler;
   State state = State::kIdle;
   bool destroyed = false;  // the user's part is over; what is left is between the peers
   bool failed = false;     // the user has been told, and hears of no DISCONNECTED any more
@@ -91,6 +100,7 @@ struct CmConnection final : Id {
   Placement placement = Placement::kByConnection;
   uint32_t listener_comm_id = 0;  // of what came of a listener
   bool is_pending = false;        // counts there
+  bool is_half_open = false;      // counts in HalfOpen
 
   // Shared with identifiers that come of a listener.
   std::shared_ptr<EventHandler> handler;
@@ -110,7 +120,8 @@ struct CmConnection final : Id {
   uint8_t retries_left = 0;
   uint8_t max_retries = 0;
   uint64_t resend_after_ns = 0;
-  bool mra_heard = false;  // since the message was last sent: a second one buys no more time
+  // Since the message, if it is no REP, was last sent: a second one buys no more time.
+  bool mra_heard = false;
 
   // What the two sides agree on, and what the queue pair is given.
   uint32_t send_psn = 0;
@@ -143,14 +154,20 @@ struct CmConnection final : Id {
   std::array<uint8_t, Rep::kPrivateBytes> peer_private_data{};
 
   // Id's members, for the manager.
-  Endpoint& mutable_local() { return local_; }
-  Endpoint& mutable_peer() { return peer_; }
+  SocketAddress& mutable_local() { return local_; }
+  SocketAddress& mutable_peer() { return peer_; }
   void set_port_space(rdma_port_space port_space) { port_space_ = port_space; }
   void SetQp(engine::Worker* owner, verbs::QueuePair* qp) {
     qp_owner_ = owner;
     qp_ = qp;
   }
   engine::Worker* qp_owner() const { return qp_owner_; }
+
+ private:
+  static void TimerFired(void* connection, uint64_t /*now_ns*/) {
+    auto& expired = *static_cast<CmConnection*>(connection);
+    expired.timer_handler->OnTimer(expired);
+  }
 };
 
 }  // namespace pollux::cm

@@ -21,7 +21,7 @@ bool Overlap(const CmConnection& a, const Gid& address_of_a, const CmConnection&
 
 }  // namespace
 
-bool PortTable::IsFree(const CmConnection& connection, const Endpoint& local,
+bool PortTable::IsFree(const CmConnection& connection, const SocketAddress& local,
                        Sharing sharing) const {
   const auto it = bindings_.find(ServiceId{connection.port_space(), local.port}.ToWire());
   if (it == bindings_.end()) return true;
@@ -34,14 +34,14 @@ bool PortTable::IsFree(const CmConnection& connection, const Endpoint& local,
   });
 }
 
-void PortTable::Add(CmConnection& connection, const Endpoint& local) {
+void PortTable::Add(CmConnection& connection, const SocketAddress& local) {
   bindings_[ServiceId{connection.port_space(), local.port}.ToWire()].push_back(
       {local.address, &connection});
   connection.mutable_local() = local;
   connection.has_port = true;
 }
 
-bool PortTable::Bind(CmConnection& connection, const Endpoint& local) {
+bool PortTable::Bind(CmConnection& connection, const SocketAddress& local) {
   if (!IsFree(connection, local, Sharing::kAsSaid)) return false;
   Add(connection, local);
   return true;

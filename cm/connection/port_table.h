@@ -11,6 +11,7 @@
 #include "cm/gsi/shard.h"
 #include "cm/wire/service_id.h"
 #include "stack/base/random.h"
+#include "stack/base/socket_address.h"
 #include "stack/base/types.h"
 
 namespace pollux::cm {
@@ -27,7 +28,7 @@ class PortTable {
 
   // In the connection's port space. False when the port is in use at that address or at any, but
   // for those that share it (Connection::reuses_address).
-  bool Bind(CmConnection& connection, const Endpoint& local);
+  bool Bind(CmConnection& connection, const SocketAddress& local);
   // Whether nobody else has what it is bound to.
   bool IsAlone(const CmConnection& connection) const;
   // At a free port, chosen at random of those that are this manager's alone. False when there is
@@ -48,8 +49,8 @@ class PortTable {
   };
   enum class Sharing : bool { kNone, kAsSaid };
 
-  bool IsFree(const CmConnection& connection, const Endpoint& local, Sharing sharing) const;
-  void Add(CmConnection& connection, const Endpoint& local);
+  bool IsFree(const CmConnection& connection, const SocketAddress& local, Sharing sharing) const;
+  void Add(CmConnection& connection, const SocketAddress& local);
 
   const Shard shard_;
   absl::flat_hash_map<uint64_t, std::vector<Binding>> bindings_;  // by ServiceId::ToWire

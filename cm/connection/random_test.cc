@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "cm/connection/fake_network.h"
-#include "cm/connection/manager_impl.h"
 #include "cm/manager.h"
+#include "cm/manager_impl.h"
 
 namespace pollux::cm {
 namespace {
@@ -41,7 +41,7 @@ struct User {
   bool answered = false;
   std::unique_ptr<FakeQp> qp;
   std::vector<rdma_cm_event_type> events;
-  Endpoint local, peer;
+  SocketAddress local, peer;
 
   bool Saw(rdma_cm_event_type type) const {
     return std::ranges::find(events, type) != events.end();
@@ -130,6 +130,8 @@ class Machine {
     if (life_->Chance(0.3)) env->mtu = IBV_MTU_1024;
     ManagerConfig config;
     if (life_->Chance(0.3)) config.max_pending_requests = 1;
+    config.max_rep_retries = 15;  // nothing but CM's messages says whether the other side is there
+    env->owns_qps = life_->Chance(0.5);
     manager = std::make_unique<ManagerImpl>(std::move(environment), config);
     qpn_ = number_ * 0x1000u + shard_.index * 0x100u;
     for (const rdma_port_space port_space : {RDMA_PS_TCP, RDMA_PS_UDP}) {

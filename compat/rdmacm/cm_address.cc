@@ -5,8 +5,8 @@
 
 namespace pollux::compat {
 
-std::optional<cm::Endpoint> ToEndpoint(const sockaddr* address) {
-  cm::Endpoint endpoint;
+std::optional<SocketAddress> ToEndpoint(const sockaddr* address) {
+  SocketAddress endpoint;
   if (address == nullptr) return std::nullopt;
   if (address->sa_family == AF_INET) {
     sockaddr_in in;
@@ -32,7 +32,7 @@ uint32_t ScopeOf(const sockaddr* address) {
   return IN6_IS_ADDR_LINKLOCAL(&in6.sin6_addr) ? in6.sin6_scope_id : 0;
 }
 
-void ToSockaddr(const cm::Endpoint& endpoint, sa_family_t family, uint32_t scope_id,
+void ToSockaddr(const SocketAddress& endpoint, sa_family_t family, uint32_t scope_id,
                 sockaddr_storage* address) {
   std::memset(address, 0, sizeof *address);
   const bool any = endpoint.address.IsZero();

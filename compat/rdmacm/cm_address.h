@@ -7,13 +7,13 @@
 
 #include <optional>
 
-#include "cm/manager.h"
+#include "stack/base/socket_address.h"
 
 namespace pollux::compat {
 
 // AF_INET and AF_INET6; nothing for others (AF_IB) and null. The any address of either is all
 // zeros.
-std::optional<cm::Endpoint> ToEndpoint(const sockaddr* address);
+std::optional<SocketAddress> ToEndpoint(const sockaddr* address);
 
 // The link that a link-local address is on, by the index of the interface there; 0 when the address
 // does not say, or is of another kind.
@@ -21,7 +21,7 @@ uint32_t ScopeOf(const sockaddr* address);
 
 // An endpoint without an address becomes the any address of `family`. A link-local one is on the
 // link `scope_id`.
-void ToSockaddr(const cm::Endpoint& endpoint, sa_family_t family, uint32_t scope_id,
+void ToSockaddr(const SocketAddress& endpoint, sa_family_t family, uint32_t scope_id,
                 sockaddr_storage* address);
 
 // In bytes; 0 for families that are not served.

@@ -36,11 +36,11 @@ const sockaddr* Plain(const sockaddr_storage& storage) {
 TEST(CmAddress, ThereAndBack) {
   for (const sockaddr_storage& address :
        {Ipv4("192.0.2.1", 7174), Ipv6("2001:db8::7", 1), Ipv4("0.0.0.0", 9), Ipv6("::", 65535)}) {
-    const std::optional<cm::Endpoint> endpoint = ToEndpoint(Plain(address));
+    const std::optional<SocketAddress> endpoint = ToEndpoint(Plain(address));
     ASSERT_TRUE(endpoint.has_value());
     sockaddr_storage back;
     ToSockaddr(*endpoint, address.ss_family, /*scope_id=*/3, &back);
-    EXPECT_EQ(std::memcmp(&back, &address, sizeof back), 0) << cm::ToString(*endpoint);
+    EXPECT_EQ(std::memcmp(&back, &address, sizeof back), 0) << ToString(*endpoint);
   }
 }
 

@@ -35,8 +35,8 @@ void Attach(CmId* id) {
 }
 
 void SetGids(CmId* id) {
-  const cm::Endpoint& local = id->native->local();
-  const cm::Endpoint& peer = id->native->peer();
+  const SocketAddress& local = id->native->local();
+  const SocketAddress& peer = id->native->peer();
   rdma_ib_addr& ib = id->route.addr.addr.ibaddr;
   std::copy(local.address.raw.begin(), local.address.raw.end(), ib.sgid.raw);
   std::copy(peer.address.raw.begin(), peer.address.raw.end(), ib.dgid.raw);
@@ -100,7 +100,7 @@ bool IsInReach(const CmId& id, const sockaddr* address) {
   return scope == 0 || own == 0 || scope == own;
 }
 
-int BindTo(CmId* id, cm::Endpoint local, sa_family_t family) {
+int BindTo(CmId* id, SocketAddress local, sa_family_t family) {
   ScopedWorkerOwnership owned(id->runtime);
   if (!owned.Has(id)) return Failed(EINVAL);
   // What is bound stays as it is.
@@ -145,7 +145,7 @@ int CmResult(const absl::Status& status) {
 }
 
 void FillAddresses(ScopedWorkerOwnership&, CmId* id) {
-  const cm::Endpoint& peer = id->native->peer();
+  const SocketAddress& peer = id->native->peer();
   const sa_family_t family = id->route.addr.src_addr.sa_family != 0
                                  ? id->route.addr.src_addr.sa_family
                                  : sa_family_t{AF_INET};
@@ -214,7 +214,7 @@ POLLUX_EXPORT int pollux_rdma_destroy_id(rdma_cm_id* id) {
 POLLUX_EXPORT int pollux_rdma_bind_addr(rdma_cm_id* id, sockaddr* address) {
   if (address == nullptr) return Failed(EINVAL);
   if (Runtime::IsCopy()) return -1;
-  const std::optional<cm::Endpoint> local = ToEndpoint(address);
+  const std::optional<SocketAddress> local = ToEndpoint(address);
   if (!local) return Failed(EINVAL);
   if (!IsInReach(*Of(id), address)) return Failed(ENODEV);
   if (BindTo(Of(id), *local, address->sa_family) != 0) return -1;
@@ -228,13 +228,13 @@ POLLUX_EXPORT int pollux_rdma_resolve_addr(rdma_cm_id* id, sockaddr* source, soc
                                            int timeout_ms) {
   if (destination == nullptr) return Failed(EINVAL);
   if (Runtime::IsCopy()) return -1;
-  const std::optional<cm::Endpoint> peer = ToEndpoint(destination);
+  const std::optional<SocketAddress> peer = ToEndpoint(destination);
   if (!peer || peer->address.IsZero()) return Failed(EINVAL);
   if (!IsInReach(*Of(id), destination)) return Failed(ENODEV);
   // The source of an identifier that is bound already is not asked for, as in the kernel.
   const bool bound = id->route.addr.src_addr.sa_family != AF_UNSPEC;
   if (!bound && source != nullptr && source->sa_family != AF_UNSPEC) {
-    const std::optional<cm::Endpoint> local = ToEndpoint(source);
+    const std::optional<SocketAddress> local = ToEndpoint(source);
     if (!local) return Failed(EINVAL);
     if (!IsInReach(*Of(id), source)) return Failed(ENODEV);
     if (BindTo(Of(id), *local, source->sa_family) != 0) return -1;
@@ -317,12 +317,12 @@ POLLUX_EXPORT int pollux_rdma_set_option(rdma_cm_id* id, int level, int name, vo
 }
 
 POLLUX_EXPORT uint16_t pollux_rdma_get_src_port(rdma_cm_id* id) {
-  const std::optional<cm::Endpoint> local = ToEndpoint(&id->route.addr.src_addr);
+  const std::optional<SocketAddress> local = ToEndpoint(&id->route.addr.src_addr);
   return local ? htons(local->port) : 0;
 }
 
 POLLUX_EXPORT uint16_t pollux_rdma_get_dst_port(rdma_cm_id* id) {
-  const std::optional<cm::Endpoint> peer = ToEndpoint(&id->route.addr.dst_addr);
+  const std::optional<SocketAddress> peer = ToEndpoint(&id->route.addr.dst_addr);
   return peer ? htons(peer->port) : 0;
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 int Join(CmId* id, const sockaddr* address, void* context) {
   if (Runtime::IsCopy()) return -1;
-  const std::optional<cm::Endpoint> group = ToEndpoint(address);
+  const std::optional<SocketAddress> group = ToEndpoint(address);
   if (!group) return Failed(EINVAL);
   {
     ScopedWorkerOwnership owned(id->runtime);
@@ -43,7 +43,7 @@ POLLUX_EXPORT int pollux_rdma_join_multicast_ex(rdma_cm_id* id, rdma_cm_join_mc_
 // Of its joining nothing is heard any more.
 POLLUX_EXPORT int pollux_rdma_leave_multicast(rdma_cm_id* id, sockaddr* address) {
   if (Runtime::IsCopy()) return -1;
-  const std::optional<cm::Endpoint> group = ToEndpoint(address);
+  const std::optional<SocketAddress> group = ToEndpoint(address);
   if (!group) return Failed(EINVAL);
   CmId* const mine = Of(id);
   ScopedWorkerOwnership owned(mine->runtime);

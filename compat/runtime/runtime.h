@@ -156,8 +156,16 @@ class ScopedWorkerOwnership {
   ScopedWorkerOwnership(const ScopedWorkerOwnership&) = delete;
   ScopedWorkerOwnership& operator=(const ScopedWorkerOwnership&) = delete;
 
-  engine::Worker& worker() { return runtime_->worker(); }
-  cm::Manager& manager() { return runtime_->manager(); }
+  // Both with the time of this call: the last poll may be long ago, and the time-outs that the call
+  // asks for begin now.
+  engine::Worker& worker() {
+    runtime_->worker().AdvanceClock(runtime_->clock_.NowNs());
+    return runtime_->worker();
+  }
+  cm::Manager& manager() {
+    runtime_->worker().AdvanceClock(runtime_->clock_.NowNs());
+    return runtime_->manager();
+  }
   std::set<CmId*>& identifiers() { return runtime_->identifiers(); }
   // False once the identifier has ended: another thread destroys it, or the process exits.
   bool Has(CmId* id) { return identifiers().contains(id); }

@@ -114,6 +114,18 @@ TEST_F(RuntimeTest, ChildrenHaveACopyAndTheParentGoesOn) {
   EXPECT_EQ(ibv_dealloc_pd(pd), 0);
 }
 
+// Nobody has polled between the opening and a program's first call, say rdma_resolve_addr(3).
+TEST_F(RuntimeTest, TimeOutsOfACallCountFromTheCall) {
+  Runtime* const runtime = *Runtime::Get();
+  const engine::Clock clock;
+  ScopedWorkerOwnership owned(runtime);
+  const uint64_t before_ns = clock.NowNs();
+  owned.manager();
+  EXPECT_GE(runtime->worker().now_ns(), before_ns);
+  const uint64_t later_ns = clock.NowNs();
+  EXPECT_GE(owned.worker().now_ns(), later_ns);
+}
+
 TEST_F(RuntimeTest, ChildrenThatLookForTheDeviceAreToldWhyThereIsNone) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);

@@ -52,7 +52,7 @@ Client::~Client() {
     Finish(pending_.front(), absl::CancelledError("the client is gone"), nullptr);
 }
 
-absl::Status Client::Connect(const cm::Endpoint& server,
+absl::Status Client::Connect(const SocketAddress& server,
                              absl::AnyInvocable<void(absl::Status)> on_connected) {
   return rpc_->Connect(
       server,

@@ -69,7 +69,7 @@ class Client {
   ~Client();
 
   // As rpcrdma::Client::Connect. Once.
-  absl::Status Connect(const cm::Endpoint& server,
+  absl::Status Connect(const SocketAddress& server,
                        absl::AnyInvocable<void(absl::Status)> on_connected);
   // Ends the connection (DREQ); calls not done end with Unavailable. `done` when it is gone; at
   // once when there is none.

@@ -24,9 +24,9 @@ bool Usable(uint32_t flavor) {
 
 }  // namespace
 
-absl::StatusOr<MountClient> MountClient::Connect(const cm::Endpoint& service,
+absl::StatusOr<MountClient> MountClient::Connect(const SocketAddress& service,
                                                  const oncrpc::AuthSys& credential) {
-  cm::Endpoint at = service;
+  SocketAddress at = service;
   if (at.port == 0) {
     auto rpcbind = oncrpc::RpcBind::At(at.address);
     if (!rpcbind.ok()) return rpcbind.status();

@@ -7,10 +7,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "cm/manager.h"
 #include "nfs/client/tcp_rpc.h"
 #include "nfs/v3/handle.h"
 #include "oncrpc/auth_sys.h"
+#include "stack/base/socket_address.h"
 
 namespace pollux::nfs {
 
@@ -19,7 +19,7 @@ class MountClient {
  public:
   // Connects to the MOUNT service, version 3, at `service`; where its port is 0, at the port that
   // the host's rpcbind names. Errors as TcpRpc::Connect and rpcrdma::RpcBind.
-  static absl::StatusOr<MountClient> Connect(const cm::Endpoint& service,
+  static absl::StatusOr<MountClient> Connect(const SocketAddress& service,
                                              const oncrpc::AuthSys& credential);
 
   // What the server exports, as it tells: absolute paths.

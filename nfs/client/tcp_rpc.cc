@@ -15,7 +15,7 @@
 
 namespace pollux::nfs {
 
-absl::StatusOr<TcpRpc> TcpRpc::Connect(const cm::Endpoint& server, uint32_t program,
+absl::StatusOr<TcpRpc> TcpRpc::Connect(const SocketAddress& server, uint32_t program,
                                        uint32_t version, const oncrpc::AuthSys& credential,
                                        std::string name) {
   std::vector<uint8_t> body(oncrpc::kMaxAuthBytes);

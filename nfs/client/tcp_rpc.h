@@ -11,11 +11,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "cm/manager.h"
 #include "oncrpc/auth_sys.h"
 #include "oncrpc/binding.h"
 #include "oncrpc/codec.h"
 #include "oncrpc/xdr.h"
+#include "stack/base/socket_address.h"
 
 namespace pollux::nfs {
 
@@ -29,7 +29,7 @@ class TcpRpc {
   // From a reserved port where this process may have one. `name` is what errors call the service.
   // Unavailable when it cannot be reached, with why. InvalidArgument for a credential past its
   // bounds.
-  static absl::StatusOr<TcpRpc> Connect(const cm::Endpoint& server, uint32_t program,
+  static absl::StatusOr<TcpRpc> Connect(const SocketAddress& server, uint32_t program,
                                         uint32_t version, const oncrpc::AuthSys& credential,
                                         std::string name);
   TcpRpc(TcpRpc&& other) noexcept

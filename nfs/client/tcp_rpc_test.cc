@@ -114,7 +114,7 @@ TEST(TcpRpcTest, AnswersThatAreNoneAreRefused) {
 }
 
 TEST(TcpRpcTest, WhatCannotBeReachedOrSaidIsTold) {
-  cm::Endpoint nobody;
+  SocketAddress nobody;
   {
     const TcpServer server(Increment);
     nobody = server.endpoint();

@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "cm/manager.h"
 #include "oncrpc/codec.h"
 #include "oncrpc/rpc_message.h"
 #include "stack/base/byte_order.h"
+#include "stack/base/socket_address.h"
 
 namespace pollux::nfs {
 
@@ -43,7 +43,7 @@ class TcpServer {
     thread_.join();
     close(fd_);
   }
-  cm::Endpoint endpoint() const { return {.address = Gid::FromIpv4(0x7F000001), .port = port_}; }
+  SocketAddress endpoint() const { return {.address = Gid::FromIpv4(0x7F000001), .port = port_}; }
 
  private:
   void Serve() {

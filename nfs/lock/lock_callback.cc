@@ -12,13 +12,13 @@
 namespace pollux::nfs {
 namespace {
 
-absl::StatusOr<cm::Endpoint> FindManager(const Gid& client) {
+absl::StatusOr<SocketAddress> FindManager(const Gid& client) {
   auto rpcbind = oncrpc::RpcBind::At(client);
   if (!rpcbind.ok()) return rpcbind.status();
   return rpcbind->Find(kNlmProgram, kNlmV4, client, oncrpc::RpcBind::Transport::kTcp);
 }
 
-absl::StatusOr<TcpRpc> Connect(const cm::Endpoint& manager, const std::string& own_name) {
+absl::StatusOr<TcpRpc> Connect(const SocketAddress& manager, const std::string& own_name) {
   return TcpRpc::Connect(manager, kNlmProgram, kNlmV4, {.machinename = {own_name}},
                          absl::StrCat("the lock manager of ", FormatAddress(manager.address)));
 }
@@ -30,7 +30,7 @@ bool TellGranted(const LockRequest& request) {
   return manager.ok() && TellGrantedAt(*manager, request);
 }
 
-bool TellGrantedAt(const cm::Endpoint& manager, const LockRequest& request) {
+bool TellGrantedAt(const SocketAddress& manager, const LockRequest& request) {
   const std::string own = OwnName();
   auto rpc = Connect(manager, own);
   if (!rpc.ok()) return false;
@@ -52,7 +52,7 @@ bool TellResult(const Gid& client, NlmProcedure procedure, absl::Span<const uint
   return manager.ok() && TellResultAt(*manager, procedure, results);
 }
 
-bool TellResultAt(const cm::Endpoint& manager, NlmProcedure procedure,
+bool TellResultAt(const SocketAddress& manager, NlmProcedure procedure,
                   absl::Span<const uint8_t> results) {
   auto rpc = Connect(manager, OwnName());
   return rpc.ok() && rpc->CallEncoded(static_cast<uint32_t>(procedure), results).ok();

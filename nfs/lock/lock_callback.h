@@ -6,9 +6,9 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
-#include "cm/manager.h"
 #include "nfs/lock/lock_table.h"
 #include "nfs/lock/nlm.h"
+#include "stack/base/socket_address.h"
 
 namespace pollux::nfs {
 
@@ -17,12 +17,12 @@ namespace pollux::nfs {
 // answer: it may have taken it. Blocks, for seconds.
 bool TellGranted(const LockRequest& request);
 // The same of a lock manager that is found.
-bool TellGrantedAt(const cm::Endpoint& manager, const LockRequest& request);
+bool TellGrantedAt(const SocketAddress& manager, const LockRequest& request);
 
 // Makes the call `procedure` with `results` in XDR; whether it was answered: a client that does not
 // hear it asks again. Blocks, for seconds.
 bool TellResult(const Gid& client, NlmProcedure procedure, absl::Span<const uint8_t> results);
-bool TellResultAt(const cm::Endpoint& manager, NlmProcedure procedure,
+bool TellResultAt(const SocketAddress& manager, NlmProcedure procedure,
                   absl::Span<const uint8_t> results);
 
 }  // namespace pollux::nfs

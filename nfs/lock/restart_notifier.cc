@@ -19,7 +19,7 @@ bool NotifyOfState(const Gid& host, uint32_t state) {
   return monitor.ok() && NotifyOfStateAt(*monitor, state);
 }
 
-bool NotifyOfStateAt(const cm::Endpoint& monitor, uint32_t state) {
+bool NotifyOfStateAt(const SocketAddress& monitor, uint32_t state) {
   const std::string own = OwnName();
   auto rpc =
       TcpRpc::Connect(monitor, kNsmProgram, kNsmV1, {.machinename = {own}},

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
-#include "cm/manager.h"
 #include "nfs/lock/monitored_hosts.h"
+#include "stack/base/socket_address.h"
 
 namespace pollux::nfs {
 
@@ -19,7 +19,7 @@ namespace pollux::nfs {
 // names. Whether it was heard. Blocks, for seconds.
 bool NotifyOfState(const Gid& host, uint32_t state);
 // The same of a status monitor that is found.
-bool NotifyOfStateAt(const cm::Endpoint& monitor, uint32_t state);
+bool NotifyOfStateAt(const SocketAddress& monitor, uint32_t state);
 
 // Tells MonitoredHosts::before(), each host until it has heard or kTries are over, by a thread for
 // each (MonitoredHosts::kMaxHosts at most, which do nothing but wait): the time in which a host may

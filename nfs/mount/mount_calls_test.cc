@@ -154,7 +154,7 @@ TEST_F(MountCallsTest, AStalledFileSystemHoldsUpNobodyElseByUdp) {
                                        }));
   ASSERT_TRUE(server.ok()) << server.status();
   const Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  const auto to = oncrpc::SocketAddressOf({.address = kLocal, .port = (*server)->port()});
+  const auto to = oncrpc::ToSockaddr({.address = kLocal, .port = (*server)->port()});
   ASSERT_EQ(connect(socket.get(), to.get(), to.length), 0);
   // A guard against hanging.
   const timeval patience = {.tv_sec = 100, .tv_usec = 0};

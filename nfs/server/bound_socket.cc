@@ -25,7 +25,7 @@ int Bind(int family, int type, uint16_t port, Fd* bound) {
     setsockopt(bound->get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
   }
   const Gid any = family == AF_INET ? Gid::FromIpv4(INADDR_ANY) : Gid();
-  const oncrpc::SocketAddress address = oncrpc::SocketAddressOf({.address = any, .port = port});
+  const oncrpc::Sockaddr address = oncrpc::ToSockaddr({.address = any, .port = port});
   return bind(bound->get(), address.get(), address.length);
 }
 
@@ -49,7 +49,7 @@ uint16_t PortOf(const Fd& socket) {
   sockaddr_storage address = {};
   socklen_t size = sizeof address;
   getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size);
-  return oncrpc::EndpointOf(reinterpret_cast<const sockaddr*>(&address), size).port;
+  return oncrpc::FromSockaddr(reinterpret_cast<const sockaddr*>(&address), size).port;
 }
 
 }  // namespace pollux::nfs

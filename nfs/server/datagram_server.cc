@@ -121,8 +121,8 @@ void DatagramServer::Receive() {
   const ssize_t size = recvmsg(socket_->fd.get(), &way.header, 0);
   if (size < 0) return;
   record.resize(static_cast<size_t>(size));
-  const cm::Endpoint peer =
-      oncrpc::EndpointOf(reinterpret_cast<const sockaddr*>(&way.peer), way.header.msg_namelen);
+  const SocketAddress peer =
+      oncrpc::FromSockaddr(reinterpret_cast<const sockaddr*>(&way.peer), way.header.msg_namelen);
   const Asked asked(peer.address, peer.port, XidOf(record));
   if ((way.header.msg_flags & MSG_TRUNC) != 0 || !socket_->Begin(asked)) {
     ++dropped_;

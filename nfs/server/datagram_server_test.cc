@@ -66,7 +66,7 @@ class Peer {
  public:
   Peer(const char* address, uint16_t port) {
     const Gid gid = *ParseAddress(address);
-    const oncrpc::SocketAddress to = oncrpc::SocketAddressOf({.address = gid, .port = port});
+    const oncrpc::Sockaddr to = oncrpc::ToSockaddr({.address = gid, .port = port});
     fd_ = Fd(socket(to.get()->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     // Takes replies from that address alone.
     reached_ = connect(fd_.get(), to.get(), to.length) == 0;

@@ -40,7 +40,7 @@ absl::StatusOr<Fd> ListenAt(uint16_t port) {
 }
 
 Gid AddressOf(const sockaddr_storage& address, socklen_t size) {
-  return oncrpc::EndpointOf(reinterpret_cast<const sockaddr*>(&address), size).address;
+  return oncrpc::FromSockaddr(reinterpret_cast<const sockaddr*>(&address), size).address;
 }
 
 bool WouldBlock() { return errno == EAGAIN || errno == EINTR; }

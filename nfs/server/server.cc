@@ -53,6 +53,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Listen(engine::Worker* worker, c
 
 absl::Status Server::Start(cm::Manager* manager) {
   rpcrdma::ServerConfig config;
+  config.max_connections = options_.max_connections;
+  config.max_connections_per_client = options_.max_connections_per_client;
   config.bulk_buffers = BulkBuffers(exports_->all().size());
   auto rpc = rpcrdma::Server::Create(worker_, manager, config);
   if (!rpc.ok()) return rpc.status();
@@ -80,7 +82,7 @@ rpcrdma::Program Server::MakeProgram() {
 }
 
 void Server::LogConnection(const rpcrdma::Server::ConnectionInfo& info, bool established) {
-  const std::string peer = cm::ToString(info.peer);
+  const std::string peer = ToString(info.peer);
   options_.log(established
                    ? absl::StrFormat("%s connected, inline %u in, %u out, %s RFC 8797 private data",
                                      peer, info.negotiated.thresholds.client_to_server,

@@ -24,14 +24,14 @@ LogRateLimiter& RefusalLog::BudgetOf(const Gid& address, uint64_t now_ns) {
   return found->budget;
 }
 
-void RefusalLog::Write(const cm::Endpoint& peer, std::string_view what, uint64_t now_ns) {
+void RefusalLog::Write(const SocketAddress& peer, std::string_view what, uint64_t now_ns) {
   if (sink_ == nullptr) return;
   if (!BudgetOf(peer.address, now_ns).Take(now_ns) || !all_.Take(now_ns)) {
     ++left_out_;
     return;
   }
   std::string line =
-      absl::StrCat(cm::ToString(peer), ": ", absl::string_view(what.data(), what.size()));
+      absl::StrCat(ToString(peer), ": ", absl::string_view(what.data(), what.size()));
   if (const uint64_t left_out = std::exchange(left_out_, 0); left_out > 0) {
     absl::StrAppend(&line, " (", left_out, " lines of refusals were left out before this one)");
   }

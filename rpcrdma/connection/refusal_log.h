@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "absl/functional/any_invocable.h"
-#include "cm/manager.h"
 #include "stack/base/log_rate_limiter.h"
+#include "stack/base/socket_address.h"
 #include "stack/base/types.h"
 
 namespace pollux::rpcrdma {
@@ -29,7 +29,7 @@ class RefusalLog {
   using Sink = absl::AnyInvocable<void(const std::string& line)>;
   void SetSink(Sink sink) { sink_ = std::move(sink); }
 
-  void Write(const cm::Endpoint& peer, std::string_view what, uint64_t now_ns);
+  void Write(const SocketAddress& peer, std::string_view what, uint64_t now_ns);
 
  private:
   struct OfAddress {

@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 constexpr uint64_t kMinuteNs = 60'000'000'000;
 
-cm::Endpoint At(uint32_t host, uint16_t port = 4711) {
+SocketAddress At(uint32_t host, uint16_t port = 4711) {
   return {.address = Gid::FromIpv4(0xC0000200 + host), .port = port};
 }
 

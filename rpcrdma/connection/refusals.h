@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cm/manager.h"
 #include "rpcrdma/connection/counters.h"
 #include "rpcrdma/connection/refusal_log.h"
+#include "stack/base/socket_address.h"
 #include "stack/engine/loop/worker.h"
 #include "stack/engine/timer/timing_wheel.h"
 
@@ -50,7 +50,7 @@ class Refusals {
   Refusals& operator=(const Refusals&) = delete;
 
   // `log`, which outlives this, is told once of each kind. Else they are counted alone.
-  void ReportTo(RefusalLog* log, const cm::Endpoint& peer) {
+  void ReportTo(RefusalLog* log, const SocketAddress& peer) {
     log_ = log;
     peer_ = peer;
   }
@@ -66,7 +66,7 @@ class Refusals {
 
   engine::Worker* worker_;
   RefusalLog* log_ = nullptr;
-  cm::Endpoint peer_;
+  SocketAddress peer_;
   std::array<uint64_t, kRefusals> counts_{};
   uint32_t untold_ = 0;  // a bit for each kind
   engine::Timer timer_;

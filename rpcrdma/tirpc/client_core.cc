@@ -16,7 +16,7 @@ constexpr ClientConfig kConfig = {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ClientCore>> ClientCore::Create(const Host& host,
-                                                               const cm::Endpoint& server,
+                                                               const SocketAddress& server,
                                                                oncrpc::ProgramBinding binding) {
   auto client = Client::Create(host.worker, host.manager, std::move(binding), kConfig);
   if (!client.ok()) return client.status();
@@ -26,7 +26,7 @@ absl::StatusOr<std::unique_ptr<ClientCore>> ClientCore::Create(const Host& host,
   return core;
 }
 
-ClientCore::ClientCore(const Host& host, const cm::Endpoint& server)
+ClientCore::ClientCore(const Host& host, const SocketAddress& server)
     : host_(host),
       server_(server),
       goodbye_timer_(&ClientCore::OnGoodbyeTimeout, this),

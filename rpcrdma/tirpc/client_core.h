@@ -38,7 +38,7 @@ struct Outcome {
 class ClientCore {
  public:
   static absl::StatusOr<std::unique_ptr<ClientCore>> Create(const Host& host,
-                                                            const cm::Endpoint& server,
+                                                            const SocketAddress& server,
                                                             oncrpc::ProgramBinding binding);
   ~ClientCore();
 
@@ -59,7 +59,7 @@ class ClientCore {
   void Rebind(oncrpc::ProgramBinding binding) { client_->Rebind(std::move(binding)); }
 
  private:
-  ClientCore(const Host& host, const cm::Endpoint& server);
+  ClientCore(const Host& host, const SocketAddress& server);
   void Begin(const oncrpc::CallRequest* request, uint64_t timeout_ns, Outcome* outcome,
              absl::AnyInvocable<void()> done);
   void OnConnected(const absl::Status& status);
@@ -71,7 +71,7 @@ class ClientCore {
   static void OnGoodbyeTimeout(void* core, uint64_t now_ns);
 
   Host host_;
-  cm::Endpoint server_;
+  SocketAddress server_;
   std::unique_ptr<Client> client_;
   bool connecting_ = false;
   // Of Disconnect().

@@ -113,7 +113,7 @@ void Forget(ClientHandle* handle) {
 
 }  // namespace
 
-absl::StatusOr<CLIENT*> MakeClient(const Host& host, const cm::Endpoint& server, uint32_t program,
+absl::StatusOr<CLIENT*> MakeClient(const Host& host, const SocketAddress& server, uint32_t program,
                                    uint32_t version, FindUpperLayer find, uint32_t timeout_ms) {
   auto handle = std::make_unique<ClientHandle>(host, server, program, version, find);
   if (absl::Status status = handle->Connect(timeout_ms); !status.ok()) return status;
@@ -132,11 +132,11 @@ CLIENT::clnt_ops ClientHandle::operations = {.cl_call = Call,
                                              .cl_destroy = Destroy,
                                              .cl_control = Control};
 
-ClientHandle::ClientHandle(const Host& host, const cm::Endpoint& server, uint32_t program,
+ClientHandle::ClientHandle(const Host& host, const SocketAddress& server, uint32_t program,
                            uint32_t version, FindUpperLayer find)
     : host_(host),
       server_(server),
-      address_(oncrpc::SocketAddressOf(server)),
+      address_(oncrpc::ToSockaddr(server)),
       find_(find),
       program_(program),
       version_(version),

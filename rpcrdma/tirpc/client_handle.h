@@ -52,7 +52,7 @@ using FindUpperLayer = UpperLayer (*)(uint32_t program, uint32_t version);
 //    clnt_destroy() leaves everything as it is. Nothing of that reaches the wire.
 //
 // Errors: those of Client::Create and Client::Connect; DeadlineExceeded.
-absl::StatusOr<CLIENT*> MakeClient(const Host& host, const cm::Endpoint& server, uint32_t program,
+absl::StatusOr<CLIENT*> MakeClient(const Host& host, const SocketAddress& server, uint32_t program,
                                    uint32_t version, FindUpperLayer find, uint32_t timeout_ms);
 
 // Of a CLIENT that MakeClient() made. Asks the worker.
@@ -61,7 +61,7 @@ Counters CountersOf(CLIENT* client);
 // Behind CLIENT::cl_private.
 class ClientHandle {
  public:
-  ClientHandle(const Host& host, const cm::Endpoint& server, uint32_t program, uint32_t version,
+  ClientHandle(const Host& host, const SocketAddress& server, uint32_t program, uint32_t version,
                FindUpperLayer find);
   ~ClientHandle();
   ClientHandle(const ClientHandle&) = delete;
@@ -124,8 +124,8 @@ class ClientHandle {
   const pid_t process_ = getpid();
   CLIENT client_{};
   Host host_;
-  const cm::Endpoint server_;
-  oncrpc::SocketAddress address_;
+  const SocketAddress server_;
+  oncrpc::Sockaddr address_;
   const FindUpperLayer find_;
   std::mutex mutex_;  // users' threads, one call at a time; the worker takes none
   uint32_t program_;

@@ -9,11 +9,11 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "cm/manager.h"
 #include "rpcrdma/server.h"
 #include "rpcrdma/tirpc/host.h"
 #include "rpcrdma/tirpc/upper_layer.h"
 #include "rpcrdma/tirpc/wakeup_queue.h"
+#include "stack/base/socket_address.h"
 
 namespace pollux::rpcrdma::tirpc {
 
@@ -32,7 +32,7 @@ using Calls = WakeupQueue<std::unique_ptr<PendingCall>>;
 // A connection, shared by both threads.
 struct Channel {
   uint64_t connection = 0;  // CallView::connection
-  cm::Endpoint peer;
+  SocketAddress peer;
   std::unique_ptr<Calls> calls;
   bool closed = false;  // the worker's: its SVCXPRT has gone, nobody takes calls any more
 };

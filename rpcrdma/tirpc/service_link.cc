@@ -102,7 +102,7 @@ std::unique_ptr<ServiceLink> ServiceLink::Make(const Host& host, std::shared_ptr
 
 ServiceLink::ServiceLink(const Host& host, std::shared_ptr<Channel> channel, uint16_t port,
                          size_t bulk_bytes, absl::AnyInvocable<void(ServiceLink*)> on_destroy)
-    : peer_(oncrpc::SocketAddressOf(channel->peer)),
+    : peer_(oncrpc::ToSockaddr(channel->peer)),
       host_(host),
       channel_(std::move(channel)),
       bulk_bytes_(bulk_bytes),

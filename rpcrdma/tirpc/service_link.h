@@ -81,7 +81,7 @@ class ServiceLink {
 
   SVCXPRT transport_{};
   ServiceTransportState state_;
-  oncrpc::SocketAddress peer_;
+  oncrpc::Sockaddr peer_;
   Host host_;
   std::shared_ptr<Channel> channel_;
   const size_t bulk_bytes_;

@@ -160,7 +160,7 @@ class Connections {
     cm::Id* id = managers_[0]
                      ->CreateId(RDMA_PS_TCP, [this](const cm::Event& event) { OnClient(event); })
                      .value();
-    const cm::Endpoint server{.address = hosts_.node(1).gid(), .port = kPort};
+    const SocketAddress server{.address = hosts_.node(1).gid(), .port = kPort};
     if (!managers_[0]->ResolveAddr(id, server, 1000).ok()) std::abort();
     const uint64_t deadline_ns = hosts_.simulation().now_ns() + 10 * sim::Simulation::kSecond;
     if (!hosts_.simulation().RunUntil([&] { return established_ == wanted; }, deadline_ns)) {

@@ -94,7 +94,7 @@ struct Host {
     worker->AddPort(interface.get(), wire.get());
     manager = cm::Manager::Create(worker.get()).value();
   }
-  cm::Endpoint endpoint() const { return {interface->config().addresses[0].address, kPort}; }
+  SocketAddress endpoint() const { return {interface->config().addresses[0].address, kPort}; }
 
   std::unique_ptr<engine::Worker> worker;
   std::unique_ptr<Wire> wire;

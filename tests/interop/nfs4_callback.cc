@@ -55,7 +55,7 @@ nfs4::Owner OwnerOf(uint64_t verifier) {
   return *nfs4::Owner::From({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
 }
 
-absl::StatusOr<std::unique_ptr<nfs4::Client>> Connect(Node& node, const cm::Endpoint& server,
+absl::StatusOr<std::unique_ptr<nfs4::Client>> Connect(Node& node, const SocketAddress& server,
                                                       uint64_t timeout_ms) {
   std::promise<absl::StatusOr<std::unique_ptr<nfs4::Client>>> connected;
   auto result = connected.get_future();

@@ -356,7 +356,7 @@ absl::Status Step(rdma_cm_event_type wanted) {
   return absl::UnavailableError(event ? rdma_event_str(event->type) : "nothing came");
 }
 
-absl::Status ResolveBoth(cm::Id* id, const cm::Endpoint& to) {
+absl::Status ResolveBoth(cm::Id* id, const SocketAddress& to) {
   absl::Status status = OnCore([&] { return program->manager().ResolveAddr(id, to, kResolveMs); });
   if (status.ok()) status = Step(RDMA_CM_EVENT_ADDR_RESOLVED);
   if (status.ok()) {

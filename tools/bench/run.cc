@@ -89,7 +89,7 @@ class Pass {
   struct Given {
     Node& node;
     FileClient& client;
-    const cm::Endpoint& verbs;
+    const SocketAddress& verbs;
     const BenchPlan& plan;
     const std::vector<int>& cpus;
     VerbsSession& session;
@@ -427,7 +427,7 @@ absl::Status BenchPlan::Check() const {
       "them");
 }
 
-BenchResult RunBench(Node& node, FileClient& client, const cm::Endpoint& verbs,
+BenchResult RunBench(Node& node, FileClient& client, const SocketAddress& verbs,
                      const BenchPlan& plan, const std::vector<int>& cpus,
                      const BenchProgress& progress) {
   BenchResult result;

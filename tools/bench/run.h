@@ -109,7 +109,7 @@ using BenchProgress = std::function<void(const std::string& what, uint64_t done,
 // From the main thread; measurements run on the node's cores, and the cost from core to core is
 // measured on `cpus` while they stand still. An interrupt ends it with Cancelled. Connects to
 // `verbs` when the plan wants verbs, before anything is measured.
-BenchResult RunBench(Node& node, FileClient& client, const cm::Endpoint& verbs,
+BenchResult RunBench(Node& node, FileClient& client, const SocketAddress& verbs,
                      const BenchPlan& plan, const std::vector<int>& cpus,
                      const BenchProgress& progress);
 

@@ -29,7 +29,7 @@ ibv_wr_opcode OpcodeOf(VerbsOperation operation) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<VerbsClient>> VerbsClient::Connect(
-    engine::Worker* worker, cm::Manager* manager, const cm::Endpoint& server,
+    engine::Worker* worker, cm::Manager* manager, const SocketAddress& server,
     absl::AnyInvocable<void(absl::Status)> ready) {
   std::unique_ptr<VerbsClient> made(new VerbsClient(worker, std::move(ready)));
   VerbsConnection::Config config;

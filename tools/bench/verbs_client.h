@@ -41,7 +41,7 @@ class VerbsClient final : private VerbsConnection::User, private engine::Poller 
   // `ready` is called once: when measurements may begin, or with why they cannot. Worker and
   // manager outlive the client. Errors as VerbsConnection::Connect.
   static absl::StatusOr<std::unique_ptr<VerbsClient>> Connect(
-      engine::Worker* worker, cm::Manager* manager, const cm::Endpoint& server,
+      engine::Worker* worker, cm::Manager* manager, const SocketAddress& server,
       absl::AnyInvocable<void(absl::Status)> ready);
   ~VerbsClient() override;
 

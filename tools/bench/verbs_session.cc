@@ -10,7 +10,7 @@
 
 namespace pollux::tools {
 
-absl::Status VerbsSession::Connect(const cm::Endpoint& server, size_t count) {
+absl::Status VerbsSession::Connect(const SocketAddress& server, size_t count) {
   absl::Status status;
   while (clients_.size() < count && status.ok()) status = ConnectOne(server);
   if (status.ok() || absl::IsCancelled(status)) return status;
@@ -24,7 +24,7 @@ absl::Status VerbsSession::Connect(const cm::Endpoint& server, size_t count) {
                                       " connections stand: ask for fewer by --pairs")));
 }
 
-absl::Status VerbsSession::ConnectOne(const cm::Endpoint& server) {
+absl::Status VerbsSession::ConnectOne(const SocketAddress& server) {
   const uint32_t core = CoreOf(clients_.size());
   std::promise<absl::Status> ready;
   std::future<absl::Status> result = ready.get_future();

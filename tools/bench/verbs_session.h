@@ -22,7 +22,7 @@ class VerbsSession {
   ~VerbsSession() { Keep(0); }
 
   // Until there are so many. An interrupt ends it with Cancelled.
-  absl::Status Connect(const cm::Endpoint& server, size_t count);
+  absl::Status Connect(const SocketAddress& server, size_t count);
   // Ends all but the first so many.
   void Keep(size_t count);
 
@@ -34,7 +34,7 @@ class VerbsSession {
 
  private:
   uint32_t CoreOf(size_t number) const { return static_cast<uint32_t>(number % node_.cores()); }
-  absl::Status ConnectOne(const cm::Endpoint& server);
+  absl::Status ConnectOne(const SocketAddress& server);
   void DisconnectAll();
 
   Node& node_;

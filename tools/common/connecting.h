@@ -35,8 +35,8 @@ class Connecting {
   // On the worker's core. `done` is called once, never from inside: with the connected client; or
   // with the error of `client`, with what Connect() said, DeadlineExceeded or Cancelled.
   static void Start(engine::Worker* worker, absl::StatusOr<std::unique_ptr<Client>> client,
-                    const cm::Endpoint& server, const ConnectLimits& limits, Done done) {
-    auto* connecting = new Connecting(worker, limits, cm::ToString(server), std::move(done));
+                    const SocketAddress& server, const ConnectLimits& limits, Done done) {
+    auto* connecting = new Connecting(worker, limits, ToString(server), std::move(done));
     if (!client.ok()) return connecting->Finish(client.status());
     connecting->client_ = *std::move(client);
     connecting->ArmTimer();

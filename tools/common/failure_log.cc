@@ -9,10 +9,10 @@
 
 namespace pollux::tools {
 
-std::string FailureText(const cm::Endpoint& local, const cm::Endpoint& peer, const std::string& why,
-                        const std::string& log) {
-  return absl::StrCat("connection ", cm::ToString(local), " to ", cm::ToString(peer),
-                      " failed: ", why, "; its last events:\n", log);
+std::string FailureText(const SocketAddress& local, const SocketAddress& peer,
+                        const std::string& why, const std::string& log) {
+  return absl::StrCat("connection ", ToString(local), " to ", ToString(peer), " failed: ", why,
+                      "; its last events:\n", log);
 }
 
 void LogFailures(cm::Manager* manager, engine::Worker* worker, LineLog* log) {

@@ -11,8 +11,8 @@
 namespace pollux::tools {
 
 // "connection 192.0.2.2:4711 to 192.0.2.1:20049 failed: WHY; its last events:" and `log`.
-std::string FailureText(const cm::Endpoint& local, const cm::Endpoint& peer, const std::string& why,
-                        const std::string& log);
+std::string FailureText(const SocketAddress& local, const SocketAddress& peer,
+                        const std::string& why, const std::string& log);
 
 // A peer that breaks connection after connection fills no disk: so many are written down.
 inline constexpr uint32_t kFailuresPerMinute = 16;

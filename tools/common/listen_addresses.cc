@@ -4,10 +4,10 @@
 
 namespace pollux::tools {
 
-std::vector<cm::Endpoint> ListenAddresses(Node& node, uint16_t port) {
+std::vector<SocketAddress> ListenAddresses(Node& node, uint16_t port) {
   return node.Run([&node, port] {
     const ip::Interface& interface = node.device().interface();
-    std::vector<cm::Endpoint> all, link_local;
+    std::vector<SocketAddress> all, link_local;
     for (uint32_t i = 0; i < interface.gid_table_size(); ++i) {
       const absl::StatusOr<Gid> gid = interface.QueryGid(static_cast<int>(i));
       if (!gid.ok()) continue;
@@ -17,9 +17,9 @@ std::vector<cm::Endpoint> ListenAddresses(Node& node, uint16_t port) {
   });
 }
 
-std::string ListOf(const std::vector<cm::Endpoint>& endpoints) {
-  return absl::StrJoin(endpoints, ", ", [](std::string* out, const cm::Endpoint& endpoint) {
-    out->append(cm::ToString(endpoint));
+std::string ListOf(const std::vector<SocketAddress>& endpoints) {
+  return absl::StrJoin(endpoints, ", ", [](std::string* out, const SocketAddress& endpoint) {
+    out->append(ToString(endpoint));
   });
 }
 

@@ -6,16 +6,16 @@
 #include <string>
 #include <vector>
 
-#include "cm/manager.h"
+#include "stack/base/socket_address.h"
 #include "stack/engine/device.h"
 #include "tools/common/node.h"
 
 namespace pollux::tools {
 
 // At every address of the node's but the link-local ones, unless these are all there is.
-std::vector<cm::Endpoint> ListenAddresses(Node& node, uint16_t port);
+std::vector<SocketAddress> ListenAddresses(Node& node, uint16_t port);
 // "192.0.2.1:20049, [2001:db8::1]:20049"
-std::string ListOf(const std::vector<cm::Endpoint>& endpoints);
+std::string ListOf(const std::vector<SocketAddress>& endpoints);
 // The port or the interface that a device is.
 const std::string& Place(const engine::DeviceOptions& device);
 

@@ -38,7 +38,7 @@ absl::StatusOr<std::vector<Gid>> ResolveHost(const std::string& host) {
   }
   std::vector<Gid> addresses;
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
-    addresses.push_back(oncrpc::EndpointOf(one->ai_addr, one->ai_addrlen).address);
+    addresses.push_back(oncrpc::FromSockaddr(one->ai_addr, one->ai_addrlen).address);
   }
   freeaddrinfo(found);
   return addresses;

@@ -5,17 +5,17 @@
 namespace pollux::tools {
 
 absl::StatusOr<std::unique_ptr<Registration>> Registration::Make(
-    uint32_t program, uint32_t version, const std::vector<cm::Endpoint>& endpoints,
+    uint32_t program, uint32_t version, const std::vector<SocketAddress>& endpoints,
     oncrpc::RpcBind::Transport transport) {
   std::unique_ptr<Registration> made(new Registration(transport, program, version));
   if (absl::Status status = made->Register(endpoints); !status.ok()) return status;
   return made;
 }
 
-absl::Status Registration::Register(const std::vector<cm::Endpoint>& endpoints) {
+absl::Status Registration::Register(const std::vector<SocketAddress>& endpoints) {
   auto rpcbind = oncrpc::RpcBind::Local();
   if (!rpcbind.ok()) return rpcbind.status();
-  for (const cm::Endpoint& endpoint : endpoints) {
+  for (const SocketAddress& endpoint : endpoints) {
     const bool first = std::ranges::none_of(
         addresses_, [&](const Gid& other) { return other.IsIpv4() == endpoint.address.IsIpv4(); });
     if (!first) continue;

@@ -7,8 +7,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "cm/manager.h"
 #include "oncrpc/rpcbind.h"
+#include "stack/base/socket_address.h"
 
 namespace pollux::tools {
 
@@ -18,7 +18,7 @@ class Registration {
   // Of the first address of each IP version: rpcbind has one a netid. What rpcrdma::RpcBind says
   // when it cannot be.
   static absl::StatusOr<std::unique_ptr<Registration>> Make(
-      uint32_t program, uint32_t version, const std::vector<cm::Endpoint>& endpoints,
+      uint32_t program, uint32_t version, const std::vector<SocketAddress>& endpoints,
       oncrpc::RpcBind::Transport transport = oncrpc::RpcBind::Transport::kRdma);
   ~Registration();
   Registration(const Registration&) = delete;
@@ -27,7 +27,7 @@ class Registration {
  private:
   Registration(oncrpc::RpcBind::Transport transport, uint32_t program, uint32_t version)
       : transport_(transport), program_(program), version_(version) {}
-  absl::Status Register(const std::vector<cm::Endpoint>& endpoints);
+  absl::Status Register(const std::vector<SocketAddress>& endpoints);
 
   oncrpc::RpcBind::Transport transport_;
   uint32_t program_;

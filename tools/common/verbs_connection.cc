@@ -33,7 +33,7 @@ absl::Status Refused(const cm::Event& event) {
 
 absl::StatusOr<std::unique_ptr<VerbsConnection>> VerbsConnection::Connect(engine::Worker* worker,
                                                                           cm::Manager* manager,
-                                                                          const cm::Endpoint& peer,
+                                                                          const SocketAddress& peer,
                                                                           const Config& config,
                                                                           User* user) {
   std::unique_ptr<VerbsConnection> made(new VerbsConnection(worker, manager, config, user));
@@ -50,7 +50,7 @@ absl::StatusOr<std::unique_ptr<VerbsConnection>> VerbsConnection::Connect(engine
 
 absl::StatusOr<std::unique_ptr<VerbsConnection>> VerbsConnection::Listen(engine::Worker* worker,
                                                                          cm::Manager* manager,
-                                                                         const cm::Endpoint& local,
+                                                                         const SocketAddress& local,
                                                                          const Config& config,
                                                                          User* user) {
   std::unique_ptr<VerbsConnection> made(new VerbsConnection(worker, manager, config, user));

@@ -54,11 +54,11 @@ class VerbsConnection final : public engine::Poller {
   // connection. Errors as the manager's and the worker's.
   static absl::StatusOr<std::unique_ptr<VerbsConnection>> Connect(engine::Worker* worker,
                                                                   cm::Manager* manager,
-                                                                  const cm::Endpoint& peer,
+                                                                  const SocketAddress& peer,
                                                                   const Config& config, User* user);
   static absl::StatusOr<std::unique_ptr<VerbsConnection>> Listen(engine::Worker* worker,
                                                                  cm::Manager* manager,
-                                                                 const cm::Endpoint& local,
+                                                                 const SocketAddress& local,
                                                                  const Config& config, User* user);
   // Begins to accept what CONNECT_REQUEST has told of. What fails of it is told by OnEnded(), which
   // may come before this has returned.

@@ -138,7 +138,7 @@ class Client final : public FileClient {
   }
 
   // As rpcrdma::Client::Connect.
-  absl::Status Connect(const cm::Endpoint& server,
+  absl::Status Connect(const SocketAddress& server,
                        absl::AnyInvocable<void(absl::Status)> on_connected) {
     return rpc_->Connect(server, std::move(on_connected), [this](absl::Status) {
       ended_ = true;
@@ -212,7 +212,7 @@ class Client final : public FileClient {
 
 }  // namespace
 
-void FileClient::Connect(engine::Worker* worker, cm::Manager* manager, const cm::Endpoint& server,
+void FileClient::Connect(engine::Worker* worker, cm::Manager* manager, const SocketAddress& server,
                          const Options& options, Done<std::unique_ptr<FileClient>> done) {
   oncrpc::ProgramBinding binding =
       options.program == 0

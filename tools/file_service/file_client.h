@@ -46,7 +46,7 @@ class FileClient {
   };
 
   // Connects to `server`. `done` gets the client, ready for calls; errors say who refused and why.
-  static void Connect(engine::Worker* worker, cm::Manager* manager, const cm::Endpoint& server,
+  static void Connect(engine::Worker* worker, cm::Manager* manager, const SocketAddress& server,
                       const Options& options, Done<std::unique_ptr<FileClient>> done);
   virtual ~FileClient() = default;
 

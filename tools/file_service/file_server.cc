@@ -73,13 +73,13 @@ class Server final : public FileServer, public engine::Poller {
     }
     if (options_.log != nullptr) {
       rpc_->SetObserver([this](const rpcrdma::Server::ConnectionInfo& info, bool established) {
-        options_.log(established
-                         ? absl::StrFormat(
-                               "%s connected, inline %u in, %u out, %s RFC 8797 private data",
-                               cm::ToString(info.peer), info.negotiated.thresholds.client_to_server,
-                               info.negotiated.thresholds.server_to_client,
-                               info.negotiated.peer_sent ? "sent" : "sent no")
-                         : absl::StrCat(cm::ToString(info.peer), " gone"));
+        options_.log(
+            established
+                ? absl::StrFormat("%s connected, inline %u in, %u out, %s RFC 8797 private data",
+                                  ToString(info.peer), info.negotiated.thresholds.client_to_server,
+                                  info.negotiated.thresholds.server_to_client,
+                                  info.negotiated.peer_sent ? "sent" : "sent no")
+                : absl::StrCat(ToString(info.peer), " gone"));
       });
       rpc_->SetRefusalLog([this](const std::string& line) { options_.log(line); });
     }

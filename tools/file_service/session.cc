@@ -24,7 +24,7 @@ absl::Status StayUntilInterrupted(Node& node) {
   return status;
 }
 
-absl::StatusOr<std::unique_ptr<FileClient>> ConnectClient(Node& node, const cm::Endpoint& server,
+absl::StatusOr<std::unique_ptr<FileClient>> ConnectClient(Node& node, const SocketAddress& server,
                                                           const FileClient::Options& options) {
   FileClient::Options logged = options;
   logged.log = [&node](const std::string& line) { node.log().Write(absl::StrCat(line, "\n")); };

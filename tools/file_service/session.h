@@ -27,7 +27,7 @@ void PrintCmExchange(Node& node);
 absl::Status StayUntilInterrupted(Node& node);
 
 // Waits until `server` has accepted or refused. Errors as FileClient::Connect().
-absl::StatusOr<std::unique_ptr<FileClient>> ConnectClient(Node& node, const cm::Endpoint& server,
+absl::StatusOr<std::unique_ptr<FileClient>> ConnectClient(Node& node, const SocketAddress& server,
                                                           const FileClient::Options& options);
 
 // `begin` starts the goodbye and gives its end to the callback it is handed; `destroy` may run with

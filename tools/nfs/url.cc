@@ -53,12 +53,12 @@ absl::StatusOr<HostPort> SplitHostPort(const std::string& text, uint16_t default
 
 }  // namespace
 
-absl::StatusOr<cm::Endpoint> ResolveHostPort(const std::string& text, uint16_t default_port) {
+absl::StatusOr<SocketAddress> ResolveHostPort(const std::string& text, uint16_t default_port) {
   const auto split = SplitHostPort(text, default_port);
   if (!split.ok()) return split.status();
   const auto addresses = ResolveHost(split->host);
   if (!addresses.ok()) return addresses.status();
-  return cm::Endpoint{.address = addresses->front(), .port = split->port};
+  return SocketAddress{.address = addresses->front(), .port = split->port};
 }
 
 absl::StatusOr<NfsUrl> ResolveNfsUrl(const std::string& text) {

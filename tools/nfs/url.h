@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "cm/manager.h"
+#include "stack/base/socket_address.h"
 
 namespace pollux::tools {
 
@@ -23,7 +23,7 @@ struct NfsUrl {
 absl::StatusOr<NfsUrl> ResolveNfsUrl(const std::string& text);
 
 // "HOST[:PORT]", an IPv6 address in brackets when a port follows. Errors as of a URL.
-absl::StatusOr<cm::Endpoint> ResolveHostPort(const std::string& text, uint16_t default_port);
+absl::StatusOr<SocketAddress> ResolveHostPort(const std::string& text, uint16_t default_port);
 
 }  // namespace pollux::tools
 

@@ -95,8 +95,8 @@ int Measure(const BenchOptions& options, const std::string& server) {
   auto connected = Remote::Connect(options.remote, server, Cores::kMany);
   if (!connected.ok()) return Finish("bench", json, connected.status(), {}, "");
   Node& node = (*connected)->node();
-  const cm::Endpoint verbs = {.address = (*connected)->server(),
-                              .port = static_cast<uint16_t>(options.verbs_port)};
+  const SocketAddress verbs = {.address = (*connected)->server(),
+                               .port = static_cast<uint16_t>(options.verbs_port)};
   bool bar_stands = false;  // with the cursor behind it
   const BenchResult result =
       RunBench(node, (*connected)->client(), verbs, options.plan, cpus,

@@ -116,7 +116,7 @@ absl::Status RunPeer(const CmOptions& cm, CmPeer::Options options, Node& node,
   std::promise<absl::Status> done;
   std::future<absl::Status> result = done.get_future();
   options.on_done = [&done](const absl::Status& status) { done.set_value(status); };
-  const cm::Endpoint local = options.local;
+  const SocketAddress local = options.local;
   auto made = node.Run(
       [&] { return CmPeer::Start(&node.device().worker(), &node.manager(), std::move(options)); });
   if (!made.ok()) return made.status();

@@ -30,8 +30,8 @@ class CmPeer final : public engine::Poller {
   static constexpr uint32_t kMaxBytes = 1 << 20;  // of a message
 
   struct Options {
-    std::optional<cm::Endpoint> server;  // whom to connect to; nothing: be the server
-    cm::Endpoint local;                  // to listen at; the port is the server's
+    std::optional<SocketAddress> server;  // whom to connect to; nothing: be the server
+    SocketAddress local;                  // to listen at; the port is the server's
     rdma_port_space port_space = RDMA_PS_TCP;
     uint32_t connections = 1;
     uint32_t messages = 10;  // each way, of each connection

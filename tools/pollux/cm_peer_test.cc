@@ -41,7 +41,7 @@ class CmPeerTest : public testing::Test {
     client_.device = std::move(pair->second);
     now_ns_ = std::max(server_.device->worker().now_ns(), client_.device->worker().now_ns());
     Begin(server_, std::nullopt);
-    Begin(client_, cm::Endpoint{server_.device->gid(), kPort});
+    Begin(client_, SocketAddress{server_.device->gid(), kPort});
   }
   void TearDown() override {
     for (End* end : {&client_, &server_}) {
@@ -51,7 +51,7 @@ class CmPeerTest : public testing::Test {
     }
   }
 
-  void Begin(End& end, std::optional<cm::Endpoint> server) {
+  void Begin(End& end, std::optional<SocketAddress> server) {
     auto manager = cm::Manager::Create(&end.device->worker(), {});
     ASSERT_TRUE(manager.ok()) << manager.status();
     end.manager = *std::move(manager);

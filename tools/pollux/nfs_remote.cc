@@ -84,7 +84,7 @@ void DeclareNfsOptions(Options& options, NfsOptions* nfs) {
 
 absl::StatusOr<nfs::NfsFh3> NfsRemote::Mount(const NfsOptions& options, const Gid& server,
                                              const std::string& path) {
-  const cm::Endpoint service = options.mount.value_or(cm::Endpoint{.address = server, .port = 0});
+  const SocketAddress service = options.mount.value_or(SocketAddress{.address = server, .port = 0});
   auto mount = nfs::MountClient::Connect(service, credential_);
   if (!mount.ok()) return WithHint(mount.status(), options);
   const auto exports = mount->Exports();
@@ -102,7 +102,7 @@ absl::StatusOr<nfs::NfsFh3> NfsRemote::Mount(const NfsOptions& options, const Gi
   return root;
 }
 
-absl::Status NfsRemote::ConnectNfs(const NfsOptions& options, const cm::Endpoint& server) {
+absl::Status NfsRemote::ConnectNfs(const NfsOptions& options, const SocketAddress& server) {
   std::promise<absl::StatusOr<std::unique_ptr<nfs::Client>>> connected;
   auto result = connected.get_future();
   node_->Run([&] {
@@ -136,8 +136,8 @@ absl::StatusOr<std::unique_ptr<NfsRemote>> NfsRemote::Connect(const NfsOptions& 
   if (!node.ok()) return node.status();
   remote->node_ = *std::move(node);
   if (options.verbose) PrintCmExchange(*remote->node_);
-  const cm::Endpoint server = {.address = remote->node_->FirstReachable(url.servers),
-                               .port = url.port};
+  const SocketAddress server = {.address = remote->node_->FirstReachable(url.servers),
+                                .port = url.port};
   const auto root = remote->Mount(options, server.address, url.path);
   if (!root.ok()) return Explain(*remote->node_, root.status());
   absl::Status status = Explain(*remote->node_, remote->ConnectNfs(options, server));

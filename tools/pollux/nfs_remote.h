@@ -21,9 +21,9 @@
 namespace pollux::tools {
 
 struct NfsOptions : ClientOptions {
-  std::optional<cm::Endpoint> mount;  // the MOUNT service; nothing: the server's, by its rpcbind
-  std::optional<uint64_t> uid, gid;   // who acts; nothing: this process's
-  bool hard = false;                  // a server that is gone is waited for without end
+  std::optional<SocketAddress> mount;  // the MOUNT service; nothing: the server's, by its rpcbind
+  std::optional<uint64_t> uid, gid;    // who acts; nothing: this process's
+  bool hard = false;                   // a server that is gone is waited for without end
 };
 // Declares the client options, --mount, --uid, --gid and --hard.
 void DeclareNfsOptions(Options& options, NfsOptions* nfs);
@@ -48,7 +48,7 @@ class NfsRemote {
   NfsRemote() = default;
   absl::StatusOr<nfs::NfsFh3> Mount(const NfsOptions& options, const Gid& server,
                                     const std::string& path);
-  absl::Status ConnectNfs(const NfsOptions& options, const cm::Endpoint& server);
+  absl::Status ConnectNfs(const NfsOptions& options, const SocketAddress& server);
 
   std::string machine_name_;
   oncrpc::AuthSys credential_;  // points to the name

@@ -140,8 +140,8 @@ absl::Status NfsdControl::StartPortmap() {
 }
 
 absl::Status NfsdControl::Register(uint32_t program, uint32_t version, uint64_t port,
-                                   std::vector<cm::Endpoint> endpoints) {
-  for (cm::Endpoint& endpoint : endpoints) endpoint.port = static_cast<uint16_t>(port);
+                                   std::vector<SocketAddress> endpoints) {
+  for (SocketAddress& endpoint : endpoints) endpoint.port = static_cast<uint16_t>(port);
   for (const auto transport : {RpcBind::Transport::kTcp, RpcBind::Transport::kUdp}) {
     auto made = Registration::Make(program, version, endpoints, transport);
     if (!made.ok()) return made.status();
@@ -150,10 +150,10 @@ absl::Status NfsdControl::Register(uint32_t program, uint32_t version, uint64_t 
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> NfsdControl::HasMonitor(const std::vector<cm::Endpoint>& endpoints) const {
+absl::StatusOr<bool> NfsdControl::HasMonitor(const std::vector<SocketAddress>& endpoints) const {
   auto rpcbind = RpcBind::Local();
   if (!rpcbind.ok()) return rpcbind.status();
-  for (const cm::Endpoint& endpoint : endpoints) {
+  for (const SocketAddress& endpoint : endpoints) {
     const auto found =
         rpcbind->Find(nfs::kNsmProgram, nfs::kNsmV1, endpoint.address, RpcBind::Transport::kUdp);
     // One at this port was left by a process before this one.
@@ -162,7 +162,7 @@ absl::StatusOr<bool> NfsdControl::HasMonitor(const std::vector<cm::Endpoint>& en
   return false;
 }
 
-absl::Status NfsdControl::Announce(std::vector<cm::Endpoint> endpoints) {
+absl::Status NfsdControl::Announce(std::vector<SocketAddress> endpoints) {
   if (options_.rpcbind) {
     auto nfs = Registration::Make(nfs::kNfsProgram, nfs::kNfsV3, endpoints);
     if (!nfs.ok()) return nfs.status();

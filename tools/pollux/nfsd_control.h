@@ -43,7 +43,7 @@ class NfsdControl {
 
   // Tells this host's rpcbind of all of it, if `options` has one, and of NFS; and begins to tell
   // hosts that held locks that they may ask for them again. Errors as Registration.
-  absl::Status Announce(std::vector<cm::Endpoint> endpoints);
+  absl::Status Announce(std::vector<SocketAddress> endpoints);
 
   // Whether clients that ask TCP port 111 here find MOUNT and NLM.
   bool found() const { return options_.rpcbind || portmap_.tcp != nullptr; }
@@ -70,9 +70,9 @@ class NfsdControl {
   // What `pollux locks` asks.
   void OfferLocks(const nfs::ServedExports* exports);
   absl::Status Register(uint32_t program, uint32_t version, uint64_t port,
-                        std::vector<cm::Endpoint> endpoints);
+                        std::vector<SocketAddress> endpoints);
   // Whether a status monitor other than this is registered.
-  absl::StatusOr<bool> HasMonitor(const std::vector<cm::Endpoint>& endpoints) const;
+  absl::StatusOr<bool> HasMonitor(const std::vector<SocketAddress>& endpoints) const;
 
   ControlOptions options_;
   const nfs::ServedExports* exports_;

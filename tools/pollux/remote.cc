@@ -55,9 +55,9 @@ void AddCounters(Node& node, nlohmann::ordered_json* json) {
 
 namespace {
 
-absl::StatusOr<cm::Endpoint> ServiceAt(const Gid& server, const RemoteOptions& options) {
+absl::StatusOr<SocketAddress> ServiceAt(const Gid& server, const RemoteOptions& options) {
   if (!options.rpcbind) {
-    return cm::Endpoint{.address = server, .port = static_cast<uint16_t>(options.service_port)};
+    return SocketAddress{.address = server, .port = static_cast<uint16_t>(options.service_port)};
   }
   auto rpcbind = oncrpc::RpcBind::At(server);
   if (!rpcbind.ok()) return rpcbind.status();
@@ -79,7 +79,7 @@ absl::StatusOr<std::unique_ptr<Remote>> Remote::Connect(const RemoteOptions& opt
   Node& started = *remote->node_;
   if (options.verbose) PrintCmExchange(started);
   remote->server_ = started.FirstReachable(*addresses);
-  absl::StatusOr<cm::Endpoint> service = ServiceAt(remote->server_, options);
+  absl::StatusOr<SocketAddress> service = ServiceAt(remote->server_, options);
   if (!service.ok()) return service.status();
   auto client = ConnectClient(started, *service,
                               {.timeout_ms = static_cast<uint32_t>(options.timeout_ms),

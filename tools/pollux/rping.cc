@@ -46,7 +46,8 @@ VerbsConnection::Config Rping::ConnectionConfig() {
 }
 
 absl::StatusOr<std::unique_ptr<Rping>> Rping::Connect(engine::Worker* worker, cm::Manager* manager,
-                                                      const cm::Endpoint& server, Options options) {
+                                                      const SocketAddress& server,
+                                                      Options options) {
   std::unique_ptr<Rping> made(new Rping(std::move(options), true));
   auto connection =
       VerbsConnection::Connect(worker, manager, server, ConnectionConfig(), made.get());
@@ -56,7 +57,7 @@ absl::StatusOr<std::unique_ptr<Rping>> Rping::Connect(engine::Worker* worker, cm
 }
 
 absl::StatusOr<std::unique_ptr<Rping>> Rping::Listen(engine::Worker* worker, cm::Manager* manager,
-                                                     const cm::Endpoint& local, Options options) {
+                                                     const SocketAddress& local, Options options) {
   std::unique_ptr<Rping> made(new Rping(std::move(options), false));
   auto connection = VerbsConnection::Listen(worker, manager, local, ConnectionConfig(), made.get());
   if (!connection.ok()) return connection.status();

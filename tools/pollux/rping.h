@@ -39,10 +39,10 @@ class Rping final : private VerbsConnection::User {
   // Errors as VerbsConnection's.
   static absl::StatusOr<std::unique_ptr<Rping>> Connect(engine::Worker* worker,
                                                         cm::Manager* manager,
-                                                        const cm::Endpoint& server,
+                                                        const SocketAddress& server,
                                                         Options options);
   static absl::StatusOr<std::unique_ptr<Rping>> Listen(engine::Worker* worker, cm::Manager* manager,
-                                                       const cm::Endpoint& local, Options options);
+                                                       const SocketAddress& local, Options options);
   // Serves who has asked for it by CONNECT_REQUEST. `on_done` may be told before this has returned.
   static std::unique_ptr<Rping> Accept(engine::Worker* worker, cm::Manager* manager,
                                        const cm::Event& request, Options options);

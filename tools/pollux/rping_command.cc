@@ -110,7 +110,7 @@ Rping::Options Configure(const RpingOptions& options) {
 }
 
 // One end, from its making on the worker's core to its end there.
-absl::Status RunRping(const RpingOptions& options, const cm::Endpoint& endpoint, Node& node,
+absl::Status RunRping(const RpingOptions& options, const SocketAddress& endpoint, Node& node,
                       uint64_t* pings) {
   std::promise<absl::Status> done;
   std::future<absl::Status> result = done.get_future();
@@ -173,7 +173,7 @@ void Goodbye(Node& node, const RpingServers& servers) {
 }
 
 // One server a core, until interrupted.
-absl::Status ServeMany(const RpingOptions& options, const cm::Endpoint& local, Node& node,
+absl::Status ServeMany(const RpingOptions& options, const SocketAddress& local, Node& node,
                        ServedClients* served) {
   RpingServers servers(node.cores());
   std::vector<uint64_t> failed(node.cores());
@@ -255,8 +255,8 @@ int RpingCommand(int argc, char** argv) {
       StartNode(rping.port, rping.persistent ? Cores::kMany : Cores::kOne);
   if (!node.ok()) return Finish("rping", rping.json, node.status(), {}, "");
   if (rping.debug) PrintCmExchange(**node);
-  const cm::Endpoint endpoint = {.address = (*node)->FirstReachable(*addresses),
-                                 .port = static_cast<uint16_t>(rping.service_port)};
+  const SocketAddress endpoint = {.address = (*node)->FirstReachable(*addresses),
+                                  .port = static_cast<uint16_t>(rping.service_port)};
   ServedClients served;
   const absl::Status status = rping.persistent ? ServeMany(rping, endpoint, **node, &served)
                                                : RunRping(rping, endpoint, **node, &served.pings);

@@ -23,7 +23,7 @@ class RpingServer {
   static constexpr size_t kMaxClients = 256;  // at once: each takes Rping::kMaxBytes; more wait
 
   struct Options {
-    cm::Endpoint local;  // all zeros: any address
+    SocketAddress local;  // all zeros: any address
     // What each client's Rping::Options begin as; `on_done` is the server's own. Null: the usual.
     std::function<Rping::Options()> of_client;
     // Told of each client's end, as Rping::Options::on_done.

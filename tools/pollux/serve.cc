@@ -52,7 +52,7 @@ absl::Status Serve(const ServeOptions& options, ServedFiles* served) {
   if (!servers.ok()) return servers.status();
   SleepUntilInterrupted(kProbeMs);
   if (const auto conflict = AddressConflict(node)) return absl::AlreadyExistsError(*conflict);
-  const std::vector<cm::Endpoint> endpoints = ListenAddresses(node, port);
+  const std::vector<SocketAddress> endpoints = ListenAddresses(node, port);
   std::unique_ptr<Registration> registration;
   if (options.rpcbind) {
     auto registered = Registration::Make(kFileProgram, kFileVersion, endpoints);

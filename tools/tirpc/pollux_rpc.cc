@@ -61,7 +61,7 @@ absl::StatusOr<CLIENT*> MakeClient(const std::vector<Gid>& addresses, uint32_t p
   absl::StatusOr<RpcPlace> place = OpenRpcPlace(port);
   if (!place.ok()) return place.status();
   const Gid address = place->node->FirstReachable(addresses);
-  cm::Endpoint server{.address = address, .port = place->service_port};
+  SocketAddress server{.address = address, .port = place->service_port};
   if (place->rpcbind) {
     auto rpcbind = oncrpc::RpcBind::At(address);
     if (!rpcbind.ok()) return rpcbind.status();

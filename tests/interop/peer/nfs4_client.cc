@@ -45,7 +45,7 @@ absl::Status Client::RegisterCallbacks() {
   return rpc_->RegisterProgram(std::move(program));
 }
 
-absl::Status Client::Connect(const cm::Endpoint& server,
+absl::Status Client::Connect(const SocketAddress& server,
                              absl::AnyInvocable<void(absl::Status)> on_connected) {
   return rpc_->Connect(
       server,

@@ -37,7 +37,7 @@ class Client {
                                                         cm::Manager* manager, const Config& config);
 
   // As rpcrdma::Client::Connect. Once.
-  absl::Status Connect(const cm::Endpoint& server,
+  absl::Status Connect(const SocketAddress& server,
                        absl::AnyInvocable<void(absl::Status)> on_connected);
   // Ends the connection (DREQ). `done` when it is gone; at once when there is none.
   void Disconnect(absl::AnyInvocable<void()> done);

@@ -19,7 +19,7 @@ class AddressTest : public ManagerTest {
   Id* New(rdma_port_space port_space = RDMA_PS_TCP) {
     return *server.manager->CreateId(port_space, server.Handler());
   }
-  absl::StatusCode Bind(const Endpoint& local) {
+  absl::StatusCode Bind(const SocketAddress& local) {
     return server.manager->BindAddr(New(), local).code();
   }
 
