@@ -23,6 +23,8 @@ HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 ASSIGNMENT = re.compile(r"[A-Z_]+=")
 PATH = re.compile(rf"(?:{'|'.join(TOP_FOLDERS)})(?:/[\w.*-]+)+/?")
 LABEL = re.compile(r"//[\w/]*(?::[\w.-]+|/\.\.\.)?")
+# In front of a block: the file that it shows, whole.
+SHOWN = re.compile(r"^<!-- (\S+) -->\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # A word of a document that stands for what the reader puts there.
 PLACEHOLDER = re.compile(r"[A-Z]{2,}$")
 
@@ -161,6 +163,10 @@ class DocumentsTest(unittest.TestCase):
     def test_targets_exist(self):
         self.find_none(lambda _, text: [span for span in spans(text) if LABEL.fullmatch(span)
                                         and not is_target(span)])
+
+    def test_files_are_shown_as_they_are(self):
+        self.find_none(lambda _, text: [file for file, block in SHOWN.findall(text)
+                                        if block != read(ROOT / file)])
 
     def test_every_document_is_linked_to(self):
         linked = {os.path.normpath(path.parent / target.partition("#")[0])
