@@ -5,7 +5,7 @@
  * NULL)
  *
  * What the CLIENT and the SVCXPRT can do stands in rpcrdma/tirpc/client_handle.h and
- * service_link.h. No RDMA hardware is needed; README.md says what a port can be. */
+ * service_link.h. No RDMA hardware is needed; docs/nics.md says what a port can be. */
 #ifndef POLLUX_TOOLS_TIRPC_POLLUX_RPC_H_
 #define POLLUX_TOOLS_TIRPC_POLLUX_RPC_H_
 
