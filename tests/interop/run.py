@@ -1,14 +1,15 @@
 """Pollux against Linux's soft-RoCE in a virtual machine.
 
-usage: tools/dev interop [--all | --once | --nightly] [--list] [--json] [--port KIND] [--keep] [CASE...]
+usage: tools/dev interop [--all | --once | --nightly] [--list] [--json] [--port KIND] [--keep]
+                         [CASE...]
 
 CASE is a name or a pattern such as 'rping-*'; without any, all but the slow cases, in every
 direction, each direction over another kind of port. With --all, and for cases that are named, every
 direction over every kind of port. With --once, which is what every change must pass, each case in
-one direction and over one kind of port, in turn. With --nightly, the plain run and each slow case in
-one direction and over one kind of port, which change with the number of commits. A case counts only
-if its capture shows what it is named after. Needs root. Ends with the line `N passed, N failed` (and `,
-N skipped`); the exit status is 0 only if nothing failed.
+one direction and over one kind of port, in turn. With --nightly, the plain run, and each slow case
+in one direction and over one kind of port, which change with the number of commits. A case counts
+only if its capture shows what it is named after. Needs root. Ends with the line `N passed, N failed`
+(and `, N skipped`); the exit status is 0 only if nothing failed.
 """
 
 import argparse
@@ -185,7 +186,7 @@ def commits():
 
 
 def make_plan(options, chosen, first=0):
-    """What to run: (case, direction, port), in order. Slow cases of --nightly count from `first`."""
+    """What to run: (case, direction, port). Slow cases of --nightly count from `first`."""
     whole = options.all or options.cases or options.port
     plan = []
     for number, one in enumerate(chosen):
