@@ -8,8 +8,8 @@ direction, each direction over another kind of port. With --all, and for cases t
 direction over every kind of port. With --once, which is what every change must pass, each case in
 one direction and over one kind of port, in turn. With --nightly, the plain run, and each slow case
 in one direction and over one kind of port, which change with the number of commits. A case counts
-only if its capture shows what it is named after. Needs root. Ends with the line `N passed, N failed`
-(and `, N skipped`); the exit status is 0 only if nothing failed.
+only if its capture shows what it is named after. Needs root. Ends with the line `N passed, N
+failed` (and `, N skipped`); the exit status is 0 only if nothing failed.
 """
 
 import argparse
