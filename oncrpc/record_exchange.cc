@@ -9,15 +9,12 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "stack/base/byte_order.h"
+#include "oncrpc/record_mark.h"
 
 namespace pollux::oncrpc {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr uint32_t kLastFragment = 0x80000000;
-constexpr size_t kMarkBytes = 4;
 
 // One exchange: what its steps share.
 struct Exchange {
@@ -79,23 +76,22 @@ absl::StatusOr<std::vector<uint8_t>> ExchangeRecord(int fd, absl::Span<const uin
                                                     size_t max_reply, Clock::time_point deadline,
                                                     const std::string& name) {
   const Exchange exchange{.fd = fd, .deadline = deadline, .name = name};
-  std::vector<uint8_t> out(kMarkBytes);
-  StoreBe32(out.data(), kLastFragment | static_cast<uint32_t>(message.size()));
+  const auto mark_out = EmitRecordMark({.fragment_bytes = message.size()});
+  std::vector<uint8_t> out(mark_out.begin(), mark_out.end());
   out.insert(out.end(), message.begin(), message.end());
   if (absl::Status status = exchange.Send(out); !status.ok()) return status;
   std::vector<uint8_t> reply;
   for (int fragment = 0; fragment < kMaxRecordFragments; ++fragment) {
-    std::array<uint8_t, kMarkBytes> mark;
-    absl::Status status = exchange.Receive(absl::MakeSpan(mark));
+    std::array<uint8_t, kRecordMarkBytes> bytes;
+    absl::Status status = exchange.Receive(absl::MakeSpan(bytes));
     if (!status.ok()) return status;
-    const uint32_t word = LoadBe32(mark.data());
-    const size_t bytes = word & ~kLastFragment;
-    if (bytes > max_reply - reply.size()) return exchange.TooLarge();
+    const RecordMark mark = ParseRecordMark(bytes.data());
+    if (mark.fragment_bytes > max_reply - reply.size()) return exchange.TooLarge();
     const size_t before = reply.size();
-    reply.resize(before + bytes);
+    reply.resize(before + mark.fragment_bytes);
     status = exchange.Receive(absl::MakeSpan(reply).subspan(before));
     if (!status.ok()) return status;
-    if ((word & kLastFragment) != 0) return reply;
+    if (mark.last) return reply;
   }
   return exchange.TooLarge();
 }

@@ -46,6 +46,8 @@ enum class AcceptStatus : uint32_t {
   kSystemError = 5,
 };
 enum class RejectStatus : uint32_t { kRpcMismatch = 0, kAuthError = 1 };
+// auth_stat: why a call is denied, where that is said here.
+enum class AuthStatus : uint32_t { kOk = 0, kBadCred = 1, kRejectedCred = 2 };
 
 struct ReplyHeader {
   uint32_t xid = 0;

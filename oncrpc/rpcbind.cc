@@ -5,29 +5,24 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "oncrpc/record_exchange.h"
-#include "oncrpc/reply_status.h"
+#include "oncrpc/portmap.h"
 #include "oncrpc/stream_socket.h"
 #include "oncrpc/universal_address.h"
 #include "oncrpc/xdr.h"
 #include "stack/base/address.h"
-#include "stack/base/random.h"
 
 namespace pollux::oncrpc {
 namespace {
 
-// RFC 1833 section 2.1
-constexpr uint32_t kRpcbindProgram = 100000, kRpcbindVersion = 3;
-constexpr uint32_t kSet = 1, kUnset = 2, kDump = 4;
-// The RFC leaves these without a bound.
-constexpr uint32_t kMaxString = 256;    // bytes
-constexpr size_t kMaxArguments = 1024;  // bytes: three of those, and some
+constexpr uint32_t kSet = static_cast<uint32_t>(PortmapProcedure::kSet);
+constexpr uint32_t kUnset = static_cast<uint32_t>(PortmapProcedure::kUnset);
+constexpr uint32_t kDump = static_cast<uint32_t>(PortmapProcedure::kDump);
+constexpr size_t kMaxArguments = 1024;  // bytes: three strings of kMaxRpcbString, and some
 
 absl::Status Unreachable(absl::string_view name, absl::string_view hint) {
   return absl::UnavailableError(absl::StrCat(name, ": ", strerror(errno), hint));
@@ -48,12 +43,10 @@ std::string NetidOf(RpcBind::Transport transport, const Gid& address) {
 
 }  // namespace
 
-RpcBind::RpcBind(int fd, std::string name)
-    : fd_(fd), name_(std::move(name)), xid_(Random(Random::SystemSeed()).Next32()) {}
-
-RpcBind::~RpcBind() {
-  if (fd_ >= 0) close(fd_);
-}
+RpcBind::RpcBind(Fd socket, std::string name)
+    : name_(std::move(name)),
+      client_(std::move(socket), kPortmapProgram, kRpcbindV3, name_,
+              {.timeout_s = kTimeoutSeconds, .max_reply_bytes = kMaxReply}) {}
 
 absl::StatusOr<RpcBind> RpcBind::Local(const std::string& socket) {
   const std::string name = absl::StrCat("the rpcbind of this host, ", socket);
@@ -63,47 +56,27 @@ absl::StatusOr<RpcBind> RpcBind::Local(const std::string& socket) {
     return absl::InvalidArgumentError(absl::StrCat("'", socket, "' is too long for a socket"));
   }
   socket.copy(address.sun_path, socket.size());
-  const int fd = ConnectStream(reinterpret_cast<const sockaddr*>(&address), sizeof address,
-                               kTimeoutSeconds, SourcePort::kAny);
-  if (fd < 0) return Unreachable(name, "; is rpcbind installed and running?");
-  return RpcBind(fd, name);
+  Fd connected(ConnectStream(reinterpret_cast<const sockaddr*>(&address), sizeof address,
+                             kTimeoutSeconds, SourcePort::kAny));
+  if (!connected.ok()) return Unreachable(name, "; is rpcbind installed and running?");
+  return RpcBind(std::move(connected), name);
 }
 
 absl::StatusOr<RpcBind> RpcBind::At(const Gid& host, uint16_t port) {
   const std::string name =
       absl::StrCat("the rpcbind of ", FormatAddress(host), ", TCP port ", port);
-  const int fd = ConnectTcp({.address = host, .port = port}, kTimeoutSeconds, SourcePort::kAny);
-  if (fd < 0) {
+  Fd connected(ConnectTcp({.address = host, .port = port}, kTimeoutSeconds, SourcePort::kAny));
+  if (!connected.ok()) {
     return Unreachable(name, "; this host's kernel asks it, by a route and an address of its own");
   }
-  return RpcBind(fd, name);
+  return RpcBind(std::move(connected), name);
 }
 
 absl::StatusOr<absl::Span<const uint8_t>> RpcBind::Call(uint32_t procedure, const char* what,
                                                         absl::Span<const uint8_t> arguments) {
-  const CallHeader call{.xid = ++xid_,
-                        .program = kRpcbindProgram,
-                        .version = kRpcbindVersion,
-                        .procedure = procedure};
-  std::vector<uint8_t> message(CallHeaderBytes(call));
-  EmitCall(call, absl::MakeSpan(message));
-  message.insert(message.end(), arguments.begin(), arguments.end());
-  const std::string name = absl::StrCat(name_, ", ", what);
-  auto reply = ExchangeRecord(
-      fd_, message, kMaxReply,
-      std::chrono::steady_clock::now() + std::chrono::seconds(kTimeoutSeconds), name);
-  if (!reply.ok()) return absl::UnavailableError(reply.status().message());
-  reply_ = *std::move(reply);
-  ReplyHeader header;
-  const size_t begin = ParseReply(reply_, &header);
-  if (begin == 0 || header.xid != call.xid) {
-    return absl::UnavailableError(absl::StrCat(name, ": the answer is none"));
-  }
-  const absl::Status status =
-      StatusOf(header, {.program = kRpcbindProgram, .version = kRpcbindVersion, .procedures = {}},
-               procedure);
-  if (!status.ok()) return absl::UnavailableError(absl::StrCat(name, ": ", status.message()));
-  return absl::MakeConstSpan(reply_).subspan(begin);
+  auto results = client_.CallEncoded(procedure, arguments);
+  if (results.ok()) return results;
+  return absl::UnavailableError(absl::StrCat(results.status().message(), " (", what, ")"));
 }
 
 absl::StatusOr<bool> RpcBind::Change(uint32_t procedure, uint32_t program, uint32_t version,
@@ -157,9 +130,9 @@ absl::StatusOr<SocketAddress> RpcBind::Find(uint32_t program, uint32_t version, 
   // Each entry takes bytes of the reply, which are so many at most.
   for (XdrReader list(*results); list.Bool();) {
     const uint32_t mapped_program = list.Uint32(), mapped_version = list.Uint32();
-    const std::string_view mapped_netid = list.String(kMaxString);
-    const std::string_view address = list.String(kMaxString);
-    list.String(kMaxString);  // whose it is
+    const std::string_view mapped_netid = list.String(kMaxRpcbString);
+    const std::string_view address = list.String(kMaxRpcbString);
+    list.String(kMaxRpcbString);  // whose it is
     if (!list.ok() || mapped_program != program || mapped_version != version ||
         mapped_netid != netid) {
       continue;

@@ -11,13 +11,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "oncrpc/rpc_message.h"
+#include "oncrpc/stream_client.h"
 #include "stack/base/socket_address.h"
 
 namespace pollux::oncrpc {
@@ -39,14 +37,6 @@ class RpcBind {
   // By which a program is served: RPC-over-RDMA, or the kernel's TCP and UDP.
   enum class Transport { kRdma, kTcp, kUdp };
 
-  RpcBind(RpcBind&& other) noexcept
-      : fd_(std::exchange(other.fd_, -1)),
-        name_(std::move(other.name_)),
-        xid_(other.xid_),
-        reply_(std::move(other.reply_)) {}
-  RpcBind& operator=(RpcBind&&) = delete;
-  ~RpcBind();
-
   // RPCBPROC_SET, in place of what an earlier process may have left. PermissionDenied when the
   // program and version are somebody else's.
   absl::Status Register(uint32_t program, uint32_t version, const SocketAddress& at,
@@ -60,7 +50,7 @@ class RpcBind {
                                      Transport transport = Transport::kRdma);
 
  private:
-  RpcBind(int fd, std::string name);
+  RpcBind(Fd socket, std::string name);
   // The results of a call that succeeded, until the next; `what` names the procedure in errors.
   // Unavailable when there are none.
   absl::StatusOr<absl::Span<const uint8_t>> Call(uint32_t procedure, const char* what,
@@ -69,10 +59,8 @@ class RpcBind {
   absl::StatusOr<bool> Change(uint32_t procedure, uint32_t program, uint32_t version,
                               const std::string& netid, const std::string& address);
 
-  int fd_;
   std::string name_;  // of the rpcbind, for errors
-  uint32_t xid_;
-  std::vector<uint8_t> reply_;  // the last
+  StreamClient client_;
 };
 
 }  // namespace pollux::oncrpc

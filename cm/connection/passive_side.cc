@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "cm/connection/flight_text.h"
 #include "cm/connection/timeouts.h"
+#include "cm/wire/cma_header.h"
 #include "cm/wire/service_id.h"
 
 namespace pollux::cm {

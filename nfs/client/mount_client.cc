@@ -35,7 +35,7 @@ absl::StatusOr<MountClient> MountClient::Connect(const SocketAddress& service,
     if (!found.ok()) return found.status();
     at = *found;
   }
-  auto rpc = TcpRpc::Connect(
+  auto rpc = oncrpc::StreamClient::Connect(
       at, kMountProgram, kMountV3, credential,
       absl::StrCat("the MOUNT service at ", FormatAddress(at.address), ", TCP port ", at.port));
   if (!rpc.ok()) return rpc.status();

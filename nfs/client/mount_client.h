@@ -7,18 +7,18 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "nfs/client/tcp_rpc.h"
 #include "nfs/v3/handle.h"
 #include "oncrpc/auth_sys.h"
+#include "oncrpc/stream_client.h"
 #include "stack/base/socket_address.h"
 
 namespace pollux::nfs {
 
-// Blocks as TcpRpc does.
+// Blocks as oncrpc::StreamClient does.
 class MountClient {
  public:
   // Connects to the MOUNT service, version 3, at `service`; where its port is 0, at the port that
-  // the host's rpcbind names. Errors as TcpRpc::Connect and rpcrdma::RpcBind.
+  // the host's rpcbind names. Errors as oncrpc::StreamClient::Connect and rpcrdma::RpcBind.
   static absl::StatusOr<MountClient> Connect(const SocketAddress& service,
                                              const oncrpc::AuthSys& credential);
 
@@ -31,8 +31,8 @@ class MountClient {
   absl::Status Unmount(const std::string& path);
 
  private:
-  explicit MountClient(TcpRpc rpc) : rpc_(std::move(rpc)) {}
-  TcpRpc rpc_;
+  explicit MountClient(oncrpc::StreamClient rpc) : rpc_(std::move(rpc)) {}
+  oncrpc::StreamClient rpc_;
 };
 
 // The longest of `exports` that is `path` or holds it; empty when there is none. Paths are

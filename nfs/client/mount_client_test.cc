@@ -4,9 +4,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "nfs/client/tcp_server_for_test.h"
 #include "nfs/mount/mount.h"
 #include "nfs/v3/samples_for_test.h"
+#include "oncrpc/tcp_server_for_test.h"
 
 namespace pollux::nfs {
 namespace {
@@ -39,7 +39,7 @@ std::vector<uint8_t> Mountd(const oncrpc::CallHeader& call, absl::Span<const uin
 }
 
 TEST(MountClientTest, MountsWhatIsExported) {
-  const TcpServer server(Mountd);
+  const oncrpc::TcpServer server(Mountd);
   auto mount = MountClient::Connect(server.endpoint(), oncrpc::AuthSys());
   ASSERT_TRUE(mount.ok()) << mount.status();
   const auto exports = mount->Exports();
@@ -53,7 +53,7 @@ TEST(MountClientTest, MountsWhatIsExported) {
 }
 
 TEST(MountClientTest, RefusalsSayWhy) {
-  const TcpServer server(Mountd);
+  const oncrpc::TcpServer server(Mountd);
   auto mount = MountClient::Connect(server.endpoint(), oncrpc::AuthSys());
   const auto denied = mount->Mount("/srv/deep");
   EXPECT_EQ(denied.status().message(), "mounting /srv/deep: permission denied (NFS3ERR_ACCES)");

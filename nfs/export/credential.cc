@@ -16,24 +16,24 @@ uint32_t Mapped(uint32_t id, const Export& exported) {
 
 }  // namespace
 
-AuthStatus CredentialOf(const oncrpc::OpaqueAuth& auth, const Export& exported,
-                        Credential* credential) {
+oncrpc::AuthStatus CredentialOf(const oncrpc::OpaqueAuth& auth, const Export& exported,
+                                Credential* credential) {
   if (auth.flavor == oncrpc::AuthFlavor::kNone) {
     *credential = {};
-    return AuthStatus::kOk;
+    return oncrpc::AuthStatus::kOk;
   }
-  if (auth.flavor != oncrpc::AuthFlavor::kSys) return AuthStatus::kRejectedCred;
+  if (auth.flavor != oncrpc::AuthFlavor::kSys) return oncrpc::AuthStatus::kRejectedCred;
   oncrpc::AuthSys sys;
-  if (!oncrpc::Decode(oncrpc::XdrReader(auth.body), &sys)) return AuthStatus::kBadCred;
+  if (!oncrpc::Decode(oncrpc::XdrReader(auth.body), &sys)) return oncrpc::AuthStatus::kBadCred;
   *credential = {};
   credential->uid = Mapped(sys.uid, exported);
   // A squashed root has none of its groups.
-  if (credential->uid != sys.uid) return AuthStatus::kOk;
+  if (credential->uid != sys.uid) return oncrpc::AuthStatus::kOk;
   credential->gid = Mapped(sys.gid, exported);
   for (const uint32_t group : sys.gids.items) {
     credential->groups.push_back(Mapped(group, exported));
   }
-  return AuthStatus::kOk;
+  return oncrpc::AuthStatus::kOk;
 }
 
 }  // namespace pollux::nfs

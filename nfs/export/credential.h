@@ -20,15 +20,12 @@ struct Credential {
   friend bool operator==(const Credential&, const Credential&) = default;
 };
 
-// Why a call is denied. RFC 5531 section 9, auth_stat
-enum class AuthStatus : uint32_t { kOk = 0, kBadCred = 1, kRejectedCred = 2 };
-
 // Whom a call is made for under an export: AUTH_SYS's user and groups, with root's replaced by the
 // anonymous one unless the export says otherwise; without a credential, the anonymous user. Of a
 // malformed one (kBadCred) or one of another flavor (kRejectedCred) `credential` stays as it is.
 // RFC 1813 section 4.4
-AuthStatus CredentialOf(const oncrpc::OpaqueAuth& auth, const Export& exported,
-                        Credential* credential);
+oncrpc::AuthStatus CredentialOf(const oncrpc::OpaqueAuth& auth, const Export& exported,
+                                Credential* credential);
 
 }  // namespace pollux::nfs
 

@@ -25,7 +25,7 @@ std::vector<uint8_t> Body(uint32_t uid, uint32_t gid, std::initializer_list<uint
 // Nothing when it is refused.
 std::optional<Credential> Of(const oncrpc::OpaqueAuth& auth, const Export& exported = {}) {
   Credential credential;
-  if (CredentialOf(auth, exported, &credential) != AuthStatus::kOk) return std::nullopt;
+  if (CredentialOf(auth, exported, &credential) != oncrpc::AuthStatus::kOk) return std::nullopt;
   return credential;
 }
 
@@ -60,15 +60,15 @@ TEST(CredentialTest, WhatIsNoneIsRefused) {
   std::vector<uint8_t> body = Body(1, 2, {3});
   Credential credential{.uid = 9, .gid = 9, .groups = {}};
   EXPECT_EQ(CredentialOf({.flavor = oncrpc::AuthFlavor::kGss, .body = body}, Export{}, &credential),
-            AuthStatus::kRejectedCred);
+            oncrpc::AuthStatus::kRejectedCred);
   for (size_t size = 0; size < body.size(); ++size) {
     EXPECT_EQ(CredentialOf({.flavor = kSys, .body = absl::MakeConstSpan(body).first(size)},
                            Export{}, &credential),
-              AuthStatus::kBadCred);
+              oncrpc::AuthStatus::kBadCred);
   }
   body.push_back(0);
   EXPECT_EQ(CredentialOf({.flavor = kSys, .body = body}, Export{}, &credential),
-            AuthStatus::kBadCred);
+            oncrpc::AuthStatus::kBadCred);
   EXPECT_EQ(credential.uid, 9u);
 }
 

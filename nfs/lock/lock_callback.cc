@@ -4,9 +4,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "nfs/client/tcp_rpc.h"
 #include "nfs/lock/own_name.h"
 #include "oncrpc/rpcbind.h"
+#include "oncrpc/stream_client.h"
 #include "stack/base/address.h"
 
 namespace pollux::nfs {
@@ -18,9 +18,11 @@ absl::StatusOr<SocketAddress> FindManager(const Gid& client) {
   return rpcbind->Find(kNlmProgram, kNlmV4, client, oncrpc::RpcBind::Transport::kTcp);
 }
 
-absl::StatusOr<TcpRpc> Connect(const SocketAddress& manager, const std::string& own_name) {
-  return TcpRpc::Connect(manager, kNlmProgram, kNlmV4, {.machinename = {own_name}},
-                         absl::StrCat("the lock manager of ", FormatAddress(manager.address)));
+absl::StatusOr<oncrpc::StreamClient> Connect(const SocketAddress& manager,
+                                             const std::string& own_name) {
+  return oncrpc::StreamClient::Connect(
+      manager, kNlmProgram, kNlmV4, {.machinename = {own_name}},
+      absl::StrCat("the lock manager of ", FormatAddress(manager.address)));
 }
 
 }  // namespace

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "nfs/client/tcp_server_for_test.h"
 #include "nfs/lock/nlm.h"
+#include "oncrpc/tcp_server_for_test.h"
 
 namespace pollux::nfs {
 namespace {
@@ -19,7 +19,8 @@ const LockRequest kRequest = {
 // What the lock manager of a client is asked, and whether it wants the lock.
 struct Manager {
   bool Answer(Nlm4Stats stat) {
-    TcpServer server([&](const oncrpc::CallHeader& call, absl::Span<const uint8_t> arguments) {
+    oncrpc::TcpServer server([&](const oncrpc::CallHeader& call,
+                                 absl::Span<const uint8_t> arguments) {
       EXPECT_EQ(call.program, kNlmProgram);
       EXPECT_EQ(call.version, kNlmV4);
       EXPECT_EQ(call.procedure, static_cast<uint32_t>(NlmProcedure::kGranted));
@@ -57,16 +58,17 @@ TEST(LockCallbackTest, WhoCannotBeAskedHasItNot) {
 TEST(LockCallbackTest, WhatCameOfACall) {
   int calls = 0;
   {
-    TcpServer server([&](const oncrpc::CallHeader& call, absl::Span<const uint8_t> arguments) {
-      EXPECT_EQ(call.program, kNlmProgram);
-      EXPECT_EQ(call.procedure, static_cast<uint32_t>(NlmProcedure::kLockRes));
-      Nlm4Res result;
-      EXPECT_TRUE(oncrpc::Decode(oncrpc::XdrReader(arguments), &result));
-      EXPECT_EQ(result.cookie.text, "cookie");
-      EXPECT_EQ(result.stat, Nlm4Stats::kDenied);
-      ++calls;
-      return Record({.xid = call.xid}, {});
-    });
+    oncrpc::TcpServer server(
+        [&](const oncrpc::CallHeader& call, absl::Span<const uint8_t> arguments) {
+          EXPECT_EQ(call.program, kNlmProgram);
+          EXPECT_EQ(call.procedure, static_cast<uint32_t>(NlmProcedure::kLockRes));
+          Nlm4Res result;
+          EXPECT_TRUE(oncrpc::Decode(oncrpc::XdrReader(arguments), &result));
+          EXPECT_EQ(result.cookie.text, "cookie");
+          EXPECT_EQ(result.stat, Nlm4Stats::kDenied);
+          ++calls;
+          return Record({.xid = call.xid}, {});
+        });
     std::vector<uint8_t> space(64);
     const oncrpc::Encoded encoded = oncrpc::Encode(
         Nlm4Res{.cookie = {"cookie"}, .stat = Nlm4Stats::kDenied}, absl::MakeSpan(space));

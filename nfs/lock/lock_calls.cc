@@ -87,13 +87,17 @@ constexpr size_t kMaxLockResultBytes = 2 * kMaxNetobj + 256;
 
 }  // namespace
 
-LockCalls::Shared::Shared(const ServedExports* all, std::chrono::steady_clock::duration patience)
-    : exports(all), clients([all] { return all->LockHolders(); }), waiting(patience) {
+LockCalls::Shared::Shared(const ServedExports* all, LockTables* locks,
+                          std::chrono::steady_clock::duration patience)
+    : exports(all),
+      tables(locks),
+      clients([locks] { return locks->Holders(); }),
+      waiting(patience) {
   for (const auto& served : all->all()) overdue[served.get()] = 0;
 }
 
 bool LockCalls::Shared::Remember(const Gid& host) {
-  const absl::Status status = hosts->Add(host, [this] { return exports->HostsWithLocks(); });
+  const absl::Status status = hosts->Add(host, [this] { return tables->Hosts(); });
   if (!status.ok() && !said.exchange(true)) {
     log(absl::StrCat("locks are refused: ", status.message()));
   }
@@ -105,11 +109,11 @@ bool LockCalls::Shared::FreeAll(const LockClients::Incarnation& incarnation,
   bool all = true;
   for (const auto& served : exports->all()) {
     if (served.get() == but) continue;
-    all &= served->storage->RunControl(
-        [granter = granter, raw = served.get(), incarnation](Identity&) {
-          raw->locks.FreeAll(incarnation.client, incarnation.number);
-          granter->Deliver(raw);
-        });
+    all &= served->storage->RunControl([granter = granter, raw = served.get(),
+                                        table = &tables->Of(*served), incarnation](Identity&) {
+      table->FreeAll(incarnation.client, incarnation.number);
+      granter->Deliver(raw);
+    });
   }
   return all;
 }
@@ -130,7 +134,7 @@ std::optional<uint64_t> LockCalls::Session::Enter(const LockClient& holder,
   if (!heard.has_value()) return std::nullopt;
   const LockClients::Incarnation now{.client = holder, .number = heard->incarnation};
   // Here before the new lock; elsewhere it may be a little later.
-  served.locks.FreeAll(holder, now.number);
+  locks.FreeAll(holder, now.number);
   if (!heard->freed && shared.FreeAll(now, &served)) shared.clients.Freed(now, state);
   return now.number;
 }
@@ -151,7 +155,7 @@ LockRequest LockCalls::Session::RequestOf(const Nlm4Lock& lock, const ByteRange&
 }
 
 LockCalls::LockCalls(const ServedExports* exports, Options options)
-    : shared_(std::make_shared<Shared>(exports, options.patience)) {
+    : shared_(std::make_shared<Shared>(exports, options.tables, options.patience)) {
   shared_->hosts = options.hosts;
   shared_->log = std::move(options.log);
   shared_->tell_result = std::move(options.tell_result);
@@ -159,12 +163,12 @@ LockCalls::LockCalls(const ServedExports* exports, Options options)
     shared_->grace_end = std::chrono::steady_clock::now() + options.grace;
   }
   shared_->hosts->KeepToldUntil(shared_->grace_end);
-  shared_->granter = LockGranter::Start(exports, std::move(options.tell_granted));
+  shared_->granter = LockGranter::Start(exports, options.tables, std::move(options.tell_granted));
 }
 
 LockCalls::~LockCalls() { shared_->granter->Stop(); }
 
-void LockCalls::Serve(ControlCall call) {
+void LockCalls::Serve(oncrpc::ServiceCall call) {
   switch (static_cast<NlmProcedure>(call.procedure())) {
     case NlmProcedure::kNull:
       return call.Answer(oncrpc::Void());
@@ -207,7 +211,7 @@ void LockCalls::Serve(ControlCall call) {
 }
 
 template <class Res>
-void LockCalls::Answer(Shared& shared, ControlCall& call, const Res& results,
+void LockCalls::Answer(Shared& shared, oncrpc::ServiceCall& call, const Res& results,
                        NlmProcedure told_by) {
   if (told_by == NlmProcedure::kNull) return call.Answer(results);
   call.Answer(oncrpc::Void());
@@ -223,7 +227,8 @@ void LockCalls::Answer(Shared& shared, ControlCall& call, const Res& results,
 }
 
 template <class Res, class Args>
-void LockCalls::Start(ControlCall call, Res (*serve)(Session&, const Args&), NlmProcedure told_by) {
+void LockCalls::Start(oncrpc::ServiceCall call, Res (*serve)(Session&, const Args&),
+                      NlmProcedure told_by) {
   Args args;
   if (!call.Read(&args)) return call.Fail(AcceptStatus::kGarbageArguments);
   ServedExport* const served = shared_->exports->Find(ClaimedExport(BytesOf(HandleIn(args))));
@@ -231,7 +236,7 @@ void LockCalls::Start(ControlCall call, Res (*serve)(Session&, const Args&), Nlm
     return Answer(*shared_, call, Res{.cookie = args.cookie, .stat = Nlm4Stats::kStaleFh}, told_by);
   }
   // Whose it is, WaitingCalls says.
-  auto waiting = std::make_shared<ControlCall>(std::move(call));
+  auto waiting = std::make_shared<oncrpc::ServiceCall>(std::move(call));
   const auto put_off = [raw = shared_.get(), args, told_by, waiting] {
     Answer(*raw, *waiting, Res{.cookie = args.cookie, .stat = Nlm4Stats::kDeniedGracePeriod},
            told_by);
@@ -248,15 +253,16 @@ void LockCalls::Start(ControlCall call, Res (*serve)(Session&, const Args&), Nlm
       --*overdue;
       return;
     }
-    ControlCall& call = *waiting;
+    oncrpc::ServiceCall& call = *waiting;
     const Export& exported = served->tree->exported();
     Session session{.shared = *shared,
                     .served = *served,
+                    .locks = shared->tables->Of(*served),
                     .context = {.tree = served->tree.get(), .identity = &identity},
                     .client = call.client()};
-    const AuthStatus authenticated =
+    const oncrpc::AuthStatus authenticated =
         CredentialOf(call.credential(), exported, &session.context.caller);
-    if (authenticated != AuthStatus::kOk) return call.Deny(authenticated);
+    if (authenticated != oncrpc::AuthStatus::kOk) return call.Deny(authenticated);
     Res results{.stat = Nlm4Stats::kFailed};
     if (exported.Admits(session.client)) results = serve(session, args);
     results.cookie = args.cookie;
@@ -270,13 +276,13 @@ void LockCalls::Start(ControlCall call, Res (*serve)(Session&, const Args&), Nlm
   --*overdue;
 }
 
-void LockCalls::Refuse(ControlCall call, NlmProcedure told_by) {
+void LockCalls::Refuse(oncrpc::ServiceCall call, NlmProcedure told_by) {
   Nlm4Testargs args;
   if (!call.Read(&args)) return call.Fail(AcceptStatus::kGarbageArguments);
   Answer(*shared_, call, Nlm4Res{.cookie = args.cookie, .stat = Nlm4Stats::kDenied}, told_by);
 }
 
-void LockCalls::FreeAll(ControlCall call) {
+void LockCalls::FreeAll(oncrpc::ServiceCall call) {
   Nlm4Notify args;
   if (!call.Read(&args)) return call.Fail(AcceptStatus::kGarbageArguments);
   const LockClient client = ClientOf(call.client(), args.name.text);
@@ -299,7 +305,7 @@ bool LockCalls::HasRestarted(const Gid& host, uint32_t state,
 absl::StatusOr<size_t> LockCalls::Drop(const Gid& address) {
   size_t clients = 0;
   bool all = true;
-  for (const LockClient& client : shared_->exports->LockHolders()) {
+  for (const LockClient& client : shared_->tables->Holders()) {
     if (client.address != address) continue;
     ++clients;
     all &= shared_->Drop(client);
@@ -333,7 +339,7 @@ Nlm4Testres LockCalls::Test(Session& session, const Nlm4Testargs& args) {
   const Nlm4Stats opened = Open(session, args.alock.fh, args.exclusive, &file);
   if (opened != Nlm4Stats::kGranted) return {.stat = opened};
   const LockRequest request = session.RequestOf(args.alock, *range, args.exclusive);
-  const auto holder = session.served.locks.Test(request, file);
+  const auto holder = session.locks.Test(request, file);
   if (!holder.has_value()) return {.stat = Nlm4Stats::kGranted};
   session.holder = holder->oh;
   return {.stat = Nlm4Stats::kDenied,
@@ -366,8 +372,7 @@ Nlm4Res LockCalls::Take(Session& session, const Nlm4Lockargs& args, bool monitor
   if (!incarnation.has_value() || (monitored && !session.shared.Remember(session.client))) {
     return {.stat = Nlm4Stats::kDeniedNolocks};
   }
-  const Outcome outcome =
-      session.served.locks.Lock(request, args.block, std::move(file), *incarnation);
+  const Outcome outcome = session.locks.Lock(request, args.block, std::move(file), *incarnation);
   // Again: meanwhile it may have been taken for one that holds nothing.
   if (monitored && !session.shared.Remember(session.client)) {
     return {.stat = Nlm4Stats::kDeniedNolocks};
@@ -377,7 +382,7 @@ Nlm4Res LockCalls::Take(Session& session, const Nlm4Lockargs& args, bool monitor
 
 Nlm4Res LockCalls::Cancel(Session& session, const Nlm4Cancargs& args) {
   const auto range = ByteRange::From(args.alock.l_offset, args.alock.l_len);
-  const bool cancelled = range.has_value() && session.served.locks.Cancel(session.RequestOf(
+  const bool cancelled = range.has_value() && session.locks.Cancel(session.RequestOf(
                                                   args.alock, *range, args.exclusive));
   return {.stat = cancelled ? Nlm4Stats::kGranted : Nlm4Stats::kDenied};
 }
@@ -385,7 +390,7 @@ Nlm4Res LockCalls::Cancel(Session& session, const Nlm4Cancargs& args) {
 Nlm4Res LockCalls::Unlock(Session& session, const Nlm4Unlockargs& args) {
   const auto range = ByteRange::From(args.alock.l_offset, args.alock.l_len);
   if (!range.has_value()) return {.stat = Nlm4Stats::kFbig};
-  session.served.locks.Unlock(session.RequestOf(args.alock, *range, false));
+  session.locks.Unlock(session.RequestOf(args.alock, *range, false));
   return {.stat = Nlm4Stats::kGranted};
 }
 
@@ -397,12 +402,12 @@ Nlm4Shareres LockCalls::Share(Session& session, const Nlm4Shareargs& args) {
   const LockClient client = ClientOf(session.client, args.share.caller_name.text);
   const auto incarnation = session.Enter(client, std::nullopt);
   if (!incarnation.has_value()) return {.stat = Nlm4Stats::kDeniedNolocks};
-  return {.stat = StatOf(session.served.locks.Share(ShareOf(client, args.share, *incarnation)))};
+  return {.stat = StatOf(session.locks.Share(ShareOf(client, args.share, *incarnation)))};
 }
 
 Nlm4Shareres LockCalls::Unshare(Session& session, const Nlm4Shareargs& args) {
   const LockClient client = ClientOf(session.client, args.share.caller_name.text);
-  session.served.locks.Unshare(ShareOf(client, args.share, 0));
+  session.locks.Unshare(ShareOf(client, args.share, 0));
   return {.stat = Nlm4Stats::kGranted};
 }
 

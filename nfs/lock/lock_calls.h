@@ -18,12 +18,13 @@
 #include "absl/types/span.h"
 #include "nfs/lock/lock_clients.h"
 #include "nfs/lock/lock_granter.h"
+#include "nfs/lock/lock_tables.h"
 #include "nfs/lock/monitored_hosts.h"
 #include "nfs/lock/nlm.h"
 #include "nfs/lock/outgoing_calls.h"
 #include "nfs/lock/waiting_calls.h"
-#include "nfs/server/control_call.h"
 #include "nfs/server/served_export.h"
+#include "oncrpc/service_call.h"
 
 namespace pollux::nfs {
 
@@ -41,7 +42,7 @@ class LockCalls {
   static constexpr size_t kMaxCallBytes = 8192;  // with its RPC header
   // Longer than storage that works hard takes.
   static constexpr std::chrono::seconds kPatience{5};
-  static constexpr ControlProgram kProgram = {
+  static constexpr oncrpc::ServiceProgram kProgram = {
       .program = kNlmProgram, .low = kNlmV4, .high = kNlmV4};
 
   // Tells a client what came of its call, in XDR; whether it answered. Blocks.
@@ -50,6 +51,7 @@ class LockCalls {
   struct Options {
     LockGranter::Tell tell_granted;
     TellResult tell_result;
+    LockTables* tables = nullptr;                 // of `exports`, and outlives them
     MonitoredHosts* hosts = nullptr;              // outlives what `exports` does
     std::chrono::steady_clock::duration grace{};  // from now on, if there are hosts from before
     std::chrono::steady_clock::duration patience = kPatience;
@@ -61,7 +63,7 @@ class LockCalls {
   ~LockCalls();
 
   // Waits for nothing; the call is answered then or later.
-  void Serve(ControlCall call);
+  void Serve(oncrpc::ServiceCall call);
   // A host has started anew and is in that state of NSM's: what it held in another is nobody's,
   // soon. `name`: what those call themselves alone, with its domain or without. False when there is
   // no room for the work now: to be asked again.
@@ -75,9 +77,11 @@ class LockCalls {
  private:
   // What work that storage does late needs too.
   struct Shared {
-    Shared(const ServedExports* all, std::chrono::steady_clock::duration patience);
+    Shared(const ServedExports* all, LockTables* locks,
+           std::chrono::steady_clock::duration patience);
 
     const ServedExports* exports;
+    LockTables* tables;
     // Of each export, the calls that were put off for the time that they waited and that its
     // storage still has: while there are some, it stalls.
     std::map<const ServedExport*, std::atomic<int64_t>> overdue;
@@ -104,6 +108,7 @@ class LockCalls {
   struct Session {
     Shared& shared;
     ServedExport& served;
+    LockTable& locks;  // of that export
     CallContext context;
     Gid client;
     std::string holder;  // what results point at
@@ -131,13 +136,14 @@ class LockCalls {
   // `told_by`: the procedure of the client's that is told of the results; kNull: the reply has
   // them.
   template <class Res, class Args>
-  void Start(ControlCall call, Res (*serve)(Session&, const Args&),
+  void Start(oncrpc::ServiceCall call, Res (*serve)(Session&, const Args&),
              NlmProcedure told_by = NlmProcedure::kNull);
   template <class Res>
-  static void Answer(Shared& shared, ControlCall& call, const Res& results, NlmProcedure told_by);
+  static void Answer(Shared& shared, oncrpc::ServiceCall& call, const Res& results,
+                     NlmProcedure told_by);
   // What is granted to who has not asked for it.
-  void Refuse(ControlCall call, NlmProcedure told_by = NlmProcedure::kNull);
-  void FreeAll(ControlCall call);
+  void Refuse(oncrpc::ServiceCall call, NlmProcedure told_by = NlmProcedure::kNull);
+  void FreeAll(oncrpc::ServiceCall call);
 
   std::shared_ptr<Shared> shared_;
 };

@@ -15,8 +15,9 @@
 #include <string>
 #include <thread>
 
-#include "nfs/server/control_for_test.h"
 #include "nfs/storage/stalled_storage_for_test.h"
+#include "oncrpc/service_call_for_test.h"
+#include "oncrpc/tcp_service.h"
 #include "stack/base/address.h"
 
 namespace pollux::nfs {
@@ -120,6 +121,7 @@ class LockCallsTest : public testing::Test {
     auto opened = ServedExports::Open(exports, Path("key"));
     ASSERT_TRUE(opened.ok()) << opened.status();
     exports_ = *std::move(opened);
+    tables_ = std::make_unique<LockTables>(*exports_);
     Start();
     file_ = HandleOf(0, "f");
   }
@@ -134,6 +136,7 @@ class LockCallsTest : public testing::Test {
         exports_.get(),
         LockCalls::Options{.tell_granted = told_.tell(),
                            .tell_result = results_told_.tell(),
+                           .tables = tables_.get(),
                            .hosts = hosts_.get(),
                            .grace = grace,
                            .patience = patience_,
@@ -142,8 +145,8 @@ class LockCallsTest : public testing::Test {
   // What the server held goes with it.
   void Restart(std::chrono::seconds grace) {
     calls_.reset();
-    exports_->all()[0]->locks.FreeAll({.address = kOne, .name = "guest"}, kAll);
-    exports_->all()[0]->locks.FreeAll({.address = kTwo, .name = "guest"}, kAll);
+    tables_->Of(*exports_->all()[0]).FreeAll({.address = kOne, .name = "guest"}, kAll);
+    tables_->Of(*exports_->all()[0]).FreeAll({.address = kTwo, .name = "guest"}, kAll);
     Start(grace);
   }
   void TearDown() override {
@@ -180,9 +183,10 @@ class LockCallsTest : public testing::Test {
         .version = kNlmV4,
         .procedure = static_cast<uint32_t>(procedure),
         .credential = {.flavor = oncrpc::AuthFlavor::kSys, .body = encoded.stream}};
-    message_ = AskControl(LockCalls::kProgram, header, args, client, [this](ControlCall call) {
-                 calls_->Serve(std::move(call));
-               }).get();
+    message_ =
+        oncrpc::AskService(LockCalls::kProgram, header, args, client,
+                           [this](oncrpc::ServiceCall call) { calls_->Serve(std::move(call)); })
+            .get();
     oncrpc::ReplyHeader reply;
     const size_t begin = oncrpc::ParseReply(message_, &reply);
     EXPECT_GT(begin, 0u);
@@ -226,6 +230,7 @@ class LockCallsTest : public testing::Test {
   std::chrono::steady_clock::duration patience_ = kPatience;
   std::string directory_, file_;
   std::unique_ptr<MonitoredHosts> hosts_;
+  std::unique_ptr<LockTables> tables_;
   std::unique_ptr<ServedExports> exports_;
   Told told_;
   ResultsTold results_told_;
@@ -357,8 +362,9 @@ TEST_F(LockCallsTest, StrangersMakeNobodyForgotten) {
                                   .procedure = static_cast<uint32_t>(NlmProcedure::kFreeAll)};
   for (size_t i = 0; i < LockClients::kMaxClients; ++i) {
     const std::string name = std::to_string(i);
-    AskControl(LockCalls::kProgram, header, Nlm4Notify{.name = {name}}, Gid::FromIpv4(0xC6336401),
-               [this](ControlCall call) { calls_->Serve(std::move(call)); });
+    oncrpc::AskService(LockCalls::kProgram, header, Nlm4Notify{.name = {name}},
+                       Gid::FromIpv4(0xC6336401),
+                       [this](oncrpc::ServiceCall call) { calls_->Serve(std::move(call)); });
   }
   const auto wait = [this] {
     while (exports_->control_work() > 0) std::this_thread::yield();
@@ -454,7 +460,7 @@ TEST_F(LockCallsTest, AStalledExportKeepsNoCalls) {
   StalledStorage stalled(exports_->all()[0]->storage.get());
   patience_ = std::chrono::milliseconds(50);
   Start();
-  for (uint32_t i = 0; i <= RecordServer::kMaxUnanswered; ++i) {
+  for (uint32_t i = 0; i <= oncrpc::TcpService::kMaxUnanswered; ++i) {
     EXPECT_EQ(Lock(Of(i, file_, i, 1)), Nlm4Stats::kDeniedGracePeriod);
     EXPECT_EQ(exports_->control_work(), Storage::kThreads + 1);
   }
@@ -496,17 +502,17 @@ TEST_F(LockCallsTest, ASilentClientHoldsUpNobodyElse) {
 TEST_F(LockCallsTest, TheOperatorDropsLocks) {
   EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
   EXPECT_EQ(Lock(Of(8, file_), kTwo, /*block=*/true), Nlm4Stats::kBlocked);
-  EXPECT_EQ(exports_->HeldLocks().size(), 2u);
+  EXPECT_EQ(tables_->Held().size(), 2u);
   EXPECT_EQ(calls_->Drop(Gid::FromIpv4(0x0A000009)).value(), 0u);
   EXPECT_EQ(calls_->Drop(kOne).value(), 1u);
   EXPECT_EQ(told_.Next().owner.client.address, kTwo);
-  const auto held = exports_->HeldLocks();
+  const auto held = tables_->Held();
   ASSERT_EQ(held.size(), 1u);
   EXPECT_EQ(held.begin()->first.address, kTwo);
   // It lives after all.
   EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kDenied);
   EXPECT_EQ(calls_->Drop(kTwo).value(), 1u);
-  while (!exports_->HeldLocks().empty()) sched_yield();
+  while (!tables_->Held().empty()) sched_yield();
   EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
 }
 

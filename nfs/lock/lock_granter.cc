@@ -11,8 +11,9 @@ constexpr auto kLookAgain = std::chrono::seconds(1);
 
 }  // namespace
 
-std::shared_ptr<LockGranter> LockGranter::Start(const ServedExports* exports, Tell tell) {
-  std::shared_ptr<LockGranter> granter(new LockGranter(exports, std::move(tell)));
+std::shared_ptr<LockGranter> LockGranter::Start(const ServedExports* exports, LockTables* tables,
+                                                Tell tell) {
+  std::shared_ptr<LockGranter> granter(new LockGranter(exports, tables, std::move(tell)));
   for (size_t i = 0; i < kThreads; ++i) {
     granter->threads_.emplace_back([raw = granter.get()] { raw->Work(); });
   }
@@ -29,8 +30,9 @@ void LockGranter::Stop() {
 }
 
 void LockGranter::Deliver(ServedExport* served) {
-  if (served->locks.waiting() == 0) return;
-  std::vector<LockTable::Grant> grants = served->locks.TakeGrants();
+  LockTable& table = tables_->Of(*served);
+  if (table.waiting() == 0) return;
+  std::vector<LockTable::Grant> grants = table.TakeGrants();
   const std::lock_guard lock(mutex_);
   for (LockTable::Grant& grant : grants) {
     pending_.push_back({.served = served, .grant = std::move(grant), .taken = {}});
@@ -82,14 +84,14 @@ bool LockGranter::Handle(Pending& pending) {
   return pending.served->storage->RunControl([self = shared_from_this(), served = pending.served,
                                               number = pending.grant.number,
                                               taken = *pending.taken](Identity&) {
-    served->locks.Told(number, taken);
+    self->tables_->Of(*served).Told(number, taken);
     self->Deliver(served);
   });
 }
 
 void LockGranter::LookAgain() {
   for (const auto& served : exports_->all()) {
-    if (served->locks.waiting() == 0) continue;
+    if (tables_->Of(*served).waiting() == 0) continue;
     served->storage->RunControl(
         [self = shared_from_this(), raw = served.get()](Identity&) { self->Deliver(raw); });
   }

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
-#include "nfs/lock/lock_table.h"
+#include "nfs/lock/lock_tables.h"
 #include "nfs/server/served_export.h"
 #include "stack/base/types.h"
 
@@ -29,8 +29,10 @@ class LockGranter : public std::enable_shared_from_this<LockGranter> {
   // Whether the lock's owner wants it still. Blocks. From several threads at once.
   using Tell = absl::AnyInvocable<bool(const LockRequest& request)>;
 
-  // `exports` outlives it; their storage's work may hold it until its end.
-  static std::shared_ptr<LockGranter> Start(const ServedExports* exports, Tell tell);
+  // `exports` outlives it; their storage's work may hold it until its end, and `tables` outlives
+  // both.
+  static std::shared_ptr<LockGranter> Start(const ServedExports* exports, LockTables* tables,
+                                            Tell tell);
   // Waits for the threads, which tell nobody any more. Once.
   void Stop();
 
@@ -45,8 +47,8 @@ class LockGranter : public std::enable_shared_from_this<LockGranter> {
     std::optional<bool> taken;  // the client's answer
   };
 
-  LockGranter(const ServedExports* exports, Tell tell)
-      : exports_(exports), tell_(std::move(tell)) {}
+  LockGranter(const ServedExports* exports, LockTables* tables, Tell tell)
+      : exports_(exports), tables_(tables), tell_(std::move(tell)) {}
   static const Gid& ClientOf(const Pending& pending) {
     return pending.grant.request.owner.client.address;
   }
@@ -60,6 +62,7 @@ class LockGranter : public std::enable_shared_from_this<LockGranter> {
   void LookAgain();
 
   const ServedExports* exports_;
+  LockTables* tables_;
   Tell tell_;
   std::mutex mutex_;
   std::condition_variable changed_;

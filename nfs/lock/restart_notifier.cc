@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "nfs/client/tcp_rpc.h"
 #include "nfs/lock/nsm.h"
 #include "nfs/lock/own_name.h"
 #include "oncrpc/rpcbind.h"
+#include "oncrpc/stream_client.h"
 #include "stack/base/address.h"
 
 namespace pollux::nfs {
@@ -21,9 +21,9 @@ bool NotifyOfState(const Gid& host, uint32_t state) {
 
 bool NotifyOfStateAt(const SocketAddress& monitor, uint32_t state) {
   const std::string own = OwnName();
-  auto rpc =
-      TcpRpc::Connect(monitor, kNsmProgram, kNsmV1, {.machinename = {own}},
-                      absl::StrCat("the status monitor of ", FormatAddress(monitor.address)));
+  auto rpc = oncrpc::StreamClient::Connect(
+      monitor, kNsmProgram, kNsmV1, {.machinename = {own}},
+      absl::StrCat("the status monitor of ", FormatAddress(monitor.address)));
   if (!rpc.ok()) return false;
   oncrpc::Void nothing;
   return rpc

@@ -10,8 +10,8 @@
 #include <set>
 #include <string>
 
-#include "nfs/client/tcp_server_for_test.h"
 #include "nfs/lock/nsm.h"
+#include "oncrpc/tcp_server_for_test.h"
 
 namespace pollux::nfs {
 namespace {
@@ -19,16 +19,17 @@ namespace {
 TEST(RestartNotifierTest, AHostHearsTheState) {
   int heard = 0;
   {
-    TcpServer server([&](const oncrpc::CallHeader& call, absl::Span<const uint8_t> arguments) {
-      EXPECT_EQ(call.program, kNsmProgram);
-      EXPECT_EQ(call.version, kNsmV1);
-      EXPECT_EQ(call.procedure, static_cast<uint32_t>(NsmProcedure::kNotify));
-      StatChge change;
-      EXPECT_TRUE(oncrpc::Decode(oncrpc::XdrReader(arguments), &change));
-      EXPECT_FALSE(change.mon_name.text.empty());
-      EXPECT_EQ(change.state, 7u);
-      return ++heard == 1 ? Record({.xid = call.xid}, {}) : std::vector<uint8_t>();
-    });
+    oncrpc::TcpServer server(
+        [&](const oncrpc::CallHeader& call, absl::Span<const uint8_t> arguments) {
+          EXPECT_EQ(call.program, kNsmProgram);
+          EXPECT_EQ(call.version, kNsmV1);
+          EXPECT_EQ(call.procedure, static_cast<uint32_t>(NsmProcedure::kNotify));
+          StatChge change;
+          EXPECT_TRUE(oncrpc::Decode(oncrpc::XdrReader(arguments), &change));
+          EXPECT_FALSE(change.mon_name.text.empty());
+          EXPECT_EQ(change.state, 7u);
+          return ++heard == 1 ? Record({.xid = call.xid}, {}) : std::vector<uint8_t>();
+        });
     EXPECT_TRUE(NotifyOfStateAt(server.endpoint(), 7));
     EXPECT_FALSE(NotifyOfStateAt(server.endpoint(), 7));
   }

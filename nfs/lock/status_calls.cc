@@ -4,7 +4,7 @@ namespace pollux::nfs {
 
 using oncrpc::AcceptStatus;
 
-void StatusCalls::Serve(ControlCall call) const {
+void StatusCalls::Serve(oncrpc::ServiceCall call) const {
   StatChge change;
   switch (static_cast<NsmProcedure>(call.procedure())) {
     case NsmProcedure::kNull:

@@ -11,7 +11,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "nfs/lock/nsm.h"
-#include "nfs/server/control_call.h"
+#include "oncrpc/service_call.h"
 
 namespace pollux::nfs {
 
@@ -19,7 +19,7 @@ namespace pollux::nfs {
 class StatusCalls {
  public:
   static constexpr size_t kMaxCallBytes = 2048;  // with its RPC header
-  static constexpr ControlProgram kProgram = {
+  static constexpr oncrpc::ServiceProgram kProgram = {
       .program = kNsmProgram, .low = kNsmV1, .high = kNsmV1};
 
   // Told that a host has started, in which state; false when that cannot be acted upon now. Any
@@ -30,7 +30,7 @@ class StatusCalls {
   explicit StatusCalls(Restarted restarted) : restarted_(std::move(restarted)) {}
 
   // Any thread. A call that cannot be acted upon has no answer, so that it is made again.
-  void Serve(ControlCall call) const;
+  void Serve(oncrpc::ServiceCall call) const;
 
  private:
   Restarted restarted_;

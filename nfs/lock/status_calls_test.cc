@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "nfs/server/control_for_test.h"
+#include "oncrpc/service_call_for_test.h"
 
 namespace pollux::nfs {
 namespace {
@@ -18,9 +18,9 @@ class StatusCallsTest : public testing::Test {
   std::vector<uint8_t> Ask(NsmProcedure procedure, const Args& args, bool connected = true) {
     const oncrpc::CallHeader header{
         .program = kNsmProgram, .version = kNsmV1, .procedure = static_cast<uint32_t>(procedure)};
-    return AskControl(
+    return oncrpc::AskService(
                StatusCalls::kProgram, header, args, kHost,
-               [this](ControlCall call) { calls_.Serve(std::move(call)); }, connected)
+               [this](oncrpc::ServiceCall call) { calls_.Serve(std::move(call)); }, connected)
         .get();
   }
   template <class Args>

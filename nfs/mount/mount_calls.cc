@@ -31,7 +31,7 @@ void MountCalls::Remembered::Add(Mounted one) {
 MountCalls::MountCalls(const ServedExports* exports)
     : exports_(exports), remembered_(std::make_shared<Remembered>()) {}
 
-void MountCalls::Serve(ControlCall call) {
+void MountCalls::Serve(oncrpc::ServiceCall call) {
   Dirpath path;
   std::list<std::string> names;
   switch (static_cast<MountProcedure>(call.procedure())) {
@@ -54,7 +54,7 @@ void MountCalls::Serve(ControlCall call) {
   call.Fail(AcceptStatus::kProcedureUnavailable);
 }
 
-void MountCalls::Mount(ControlCall call) {
+void MountCalls::Mount(oncrpc::ServiceCall call) {
   Dirpath asked;
   if (!call.Read(&asked)) return call.Fail(AcceptStatus::kGarbageArguments);
   const std::string_view path = asked.path.text;
@@ -109,7 +109,7 @@ void MountCalls::Unmount(const Gid& client, std::string_view path) {
   });
 }
 
-void MountCalls::Dump(ControlCall call) {
+void MountCalls::Dump(oncrpc::ServiceCall call) {
   const std::lock_guard lock(remembered_->mutex);
   Mountlist list;
   for (const Remembered::Mounted& mounted : remembered_->mounted) {

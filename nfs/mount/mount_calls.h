@@ -12,8 +12,8 @@
 #include <string_view>
 
 #include "nfs/mount/mount.h"
-#include "nfs/server/control_call.h"
 #include "nfs/server/served_export.h"
+#include "oncrpc/service_call.h"
 #include "stack/base/types.h"
 
 namespace pollux::nfs {
@@ -24,14 +24,14 @@ class MountCalls {
   // Who mounted what is remembered for DUMP alone; the oldest are forgotten.
   static constexpr size_t kMaxRemembered = 256;
   static constexpr size_t kMaxCallBytes = 4096;  // with its RPC header
-  static constexpr ControlProgram kProgram = {
+  static constexpr oncrpc::ServiceProgram kProgram = {
       .program = kMountProgram, .low = kMountV3, .high = kMountV3};
 
   // `exports` outlives it.
   explicit MountCalls(const ServedExports* exports);
 
   // Waits for nothing; the call is answered then or later.
-  void Serve(ControlCall call);
+  void Serve(oncrpc::ServiceCall call);
 
  private:
   // What has been mounted, as storage threads, which may come late, tell it.
@@ -48,10 +48,10 @@ class MountCalls {
   };
 
   static MountRes Find(const ExportTree& tree, std::string_view path);
-  void Mount(ControlCall call);
+  void Mount(oncrpc::ServiceCall call);
   // `path`: empty for all of the client's.
   void Unmount(const Gid& client, std::string_view path);
-  void Dump(ControlCall call);
+  void Dump(oncrpc::ServiceCall call);
   // Its groups are views of `names`.
   Exports List(std::list<std::string>* names) const;
 

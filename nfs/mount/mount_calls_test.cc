@@ -16,12 +16,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "nfs/client/mount_client.h"
-#include "nfs/server/control_for_test.h"
-#include "nfs/server/datagram_server.h"
-#include "nfs/server/record_server.h"
 #include "nfs/storage/stalled_storage_for_test.h"
 #include "oncrpc/codec.h"
+#include "oncrpc/service_call_for_test.h"
 #include "oncrpc/socket_address.h"
+#include "oncrpc/tcp_service.h"
+#include "oncrpc/udp_service.h"
 #include "stack/base/address.h"
 
 namespace pollux::nfs {
@@ -60,9 +60,9 @@ class MountCallsTest : public testing::Test {
   template <class Args>
   oncrpc::ReplyHeader Ask(const oncrpc::CallHeader& header, const Args& args,
                           const Gid& client = kLocal, bool connected = true) {
-    reply_ = AskControl(
+    reply_ = oncrpc::AskService(
                  MountCalls::kProgram, header, args, client,
-                 [this](ControlCall call) { calls_->Serve(std::move(call)); }, connected)
+                 [this](oncrpc::ServiceCall call) { calls_->Serve(std::move(call)); }, connected)
                  .get();
     oncrpc::ReplyHeader reply;
     const size_t begin = oncrpc::ParseReply(reply_, &reply);
@@ -135,9 +135,10 @@ TEST_F(MountCallsTest, WhatCannotBeMounted) {
 
 TEST_F(MountCallsTest, AStalledFileSystemHoldsUpNobodyElse) {
   StalledStorage stalled(exports_->all()[0]->storage.get());
-  const auto serve = [this](ControlCall call) { calls_->Serve(std::move(call)); };
+  const auto serve = [this](oncrpc::ServiceCall call) { calls_->Serve(std::move(call)); };
   const oncrpc::CallHeader header = Header(static_cast<uint32_t>(MountProcedure::kMnt));
-  auto waits = AskControl(MountCalls::kProgram, header, Dirpath{{Path("a")}}, kLocal, serve);
+  auto waits =
+      oncrpc::AskService(MountCalls::kProgram, header, Dirpath{{Path("a")}}, kLocal, serve);
   EXPECT_EQ(Mount(Path("a/deep")).status, Nfsstat3::kOk);
   EXPECT_THAT(Dump(), ElementsAre("127.0.0.1 /a/deep"));
   EXPECT_GT(exports_->all()[0]->storage->control_work(), 0u);
@@ -148,10 +149,10 @@ TEST_F(MountCallsTest, AStalledFileSystemHoldsUpNobodyElse) {
 
 // As clients come: who has no answer sends its datagram again, and others come.
 TEST_F(MountCallsTest, AStalledFileSystemHoldsUpNobodyElseByUdp) {
-  auto server = DatagramServer::Listen(0, MountCalls::kMaxCallBytes,
-                                       HandlerOf(MountCalls::kProgram, [this](ControlCall call) {
-                                         calls_->Serve(std::move(call));
-                                       }));
+  auto server = oncrpc::UdpService::Listen(
+      0, MountCalls::kMaxCallBytes,
+      oncrpc::HandlerOf(MountCalls::kProgram,
+                        [this](oncrpc::ServiceCall call) { calls_->Serve(std::move(call)); }));
   ASSERT_TRUE(server.ok()) << server.status();
   const Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const auto to = oncrpc::ToSockaddr({.address = kLocal, .port = (*server)->port()});
@@ -192,7 +193,7 @@ TEST_F(MountCallsTest, AStalledFileSystemHoldsUpNobodyElseByUdp) {
 }
 
 TEST_F(MountCallsTest, LongListsDoNotGoByDatagram) {
-  constexpr uint32_t kEnough = ControlCall::kMaxListByDatagram / 8;
+  constexpr uint32_t kEnough = oncrpc::ServiceCall::kMaxListByDatagram / 8;
   for (uint32_t i = 0; i < kEnough; ++i) Mount(Path("a"), Gid::FromIpv4(i));
   EXPECT_EQ(Dump().size(), kEnough);
   const auto header = Header(static_cast<uint32_t>(MountProcedure::kDump));
@@ -249,10 +250,10 @@ TEST_F(MountCallsTest, WhatIsNoneOfItsCalls) {
 }
 
 TEST_F(MountCallsTest, AClientMountsOverTcp) {
-  auto server = RecordServer::Listen(0, MountCalls::kMaxCallBytes,
-                                     HandlerOf(MountCalls::kProgram, [this](ControlCall call) {
-                                       calls_->Serve(std::move(call));
-                                     }));
+  auto server = oncrpc::TcpService::Listen(
+      0, MountCalls::kMaxCallBytes,
+      oncrpc::HandlerOf(MountCalls::kProgram,
+                        [this](oncrpc::ServiceCall call) { calls_->Serve(std::move(call)); }));
   ASSERT_TRUE(server.ok()) << server.status();
   auto client =
       MountClient::Connect({.address = kLocal, .port = (*server)->port()}, oncrpc::AuthSys());

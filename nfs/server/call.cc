@@ -65,7 +65,7 @@ void Call::Run(Storage& storage, Identity& identity) {
   context_.identity = &identity;
   const Export& exported = context_.tree->exported();
   outcome_.authenticated = CredentialOf(view_.header.credential, exported, &context_.caller);
-  if (outcome_.authenticated != AuthStatus::kOk) return Done();
+  if (outcome_.authenticated != oncrpc::AuthStatus::kOk) return Done();
   if (!exported.Admits(view_.client_address)) refused_ = Nfsstat3::kAcces;
   Dispatch(storage);
 }

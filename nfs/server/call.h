@@ -50,7 +50,7 @@ class Call final : public Storage::Job {
 
   // The owner's core, once it is done.
   struct Outcome {
-    AuthStatus authenticated = AuthStatus::kOk;
+    oncrpc::AuthStatus authenticated = oncrpc::AuthStatus::kOk;
     oncrpc::AcceptStatus accepted = oncrpc::AcceptStatus::kSuccess;
     Nfsstat3 status = Nfsstat3::kOk;
     uint64_t moved_bytes = 0;  // between memory and file

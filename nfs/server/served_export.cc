@@ -6,8 +6,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "oncrpc/udp_service.h"
 
 namespace pollux::nfs {
+
+// Exports that stall leave room for the calls of others.
+static_assert(oncrpc::UdpService::kMaxUnanswered >
+              kMaxServedExports * (Storage::kMaxControlCalls + Storage::kThreads));
 
 // Another one than of any server before.
 ServedExports::ServedExports(const HandleKey& key) : key_(key) {
@@ -50,32 +55,6 @@ size_t ServedExports::control_work() const {
   size_t count = 0;
   for (const auto& served : exports_) count += served->storage->control_work();
   return count;
-}
-
-std::map<LockClient, ClientLocks> ServedExports::HeldLocks() const {
-  std::map<LockClient, ClientLocks> all;
-  for (const auto& served : exports_) {
-    for (const auto& [client, here] : served->locks.Clients()) {
-      ClientLocks& locks = all[client];
-      locks.files += here.files;
-      locks.ranges += here.ranges;
-      locks.awaited += here.awaited;
-      locks.shares += here.shares;
-    }
-  }
-  return all;
-}
-
-std::set<LockClient> ServedExports::LockHolders() const {
-  std::set<LockClient> holders;
-  for (const auto& [client, locks] : HeldLocks()) holders.insert(client);
-  return holders;
-}
-
-std::set<Gid> ServedExports::HostsWithLocks() const {
-  std::set<Gid> hosts;
-  for (const LockClient& holder : LockHolders()) hosts.insert(holder.address);
-  return hosts;
 }
 
 ServedExport* ServedExports::Find(uint64_t id) const {

@@ -2,9 +2,7 @@
 #ifndef POLLUX_NFS_SERVER_SERVED_EXPORT_H_
 #define POLLUX_NFS_SERVER_SERVED_EXPORT_H_
 
-#include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -13,7 +11,6 @@
 #include "nfs/export/export.h"
 #include "nfs/export/export_tree.h"
 #include "nfs/export/file_handle.h"
-#include "nfs/lock/lock_table.h"
 #include "nfs/procedures/call_context.h"
 #include "nfs/storage/storage.h"
 
@@ -22,7 +19,6 @@ namespace pollux::nfs {
 struct ServedExport {
   std::unique_ptr<ExportTree> tree;
   ChangeWatch changes;
-  LockTable locks;
   std::unique_ptr<Storage> storage;  // its threads use the others: it goes first
 };
 
@@ -41,12 +37,6 @@ class ServedExports {
   bool Admit(const Gid& client) const;
   // Calls by TCP that storage has not answered.
   size_t control_work() const;
-  // What each client has of locks and shares, in all exports together.
-  std::map<LockClient, ClientLocks> HeldLocks() const;
-  // Who holds locks of files, or waits for some.
-  std::set<LockClient> LockHolders() const;
-  // Their hosts.
-  std::set<Gid> HostsWithLocks() const;
   WriteVerifier* verifier() { return &verifier_; }
 
  private:

@@ -148,7 +148,7 @@ void Server::Answer(Call* call) {
   const Call::Outcome& outcome = call->outcome();
   Counters::OfProcedure& counters = counters_.Of(call->procedure());
   ++counters.calls;
-  const bool authenticated = outcome.authenticated == AuthStatus::kOk;
+  const bool authenticated = outcome.authenticated == oncrpc::AuthStatus::kOk;
   const bool accepted = outcome.accepted == oncrpc::AcceptStatus::kSuccess;
   if (!authenticated || !accepted || outcome.status != Nfsstat3::kOk) ++counters.failures;
   (call->procedure() == Procedure::kRead ? counters_.bytes_read : counters_.bytes_written) +=

@@ -8,10 +8,12 @@
 #include <cstdlib>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "nfs/lock/lock_tables.h"
 #include "nfs/lock/monitored_hosts.h"
 #include "nfs/server/server.h"
 #include "oncrpc/portmap.h"
@@ -155,11 +157,11 @@ void End(Node& node, const nfs::ServedExports& exports, std::unique_ptr<nfs::Ser
 }
 
 absl::Status ServeUntilInterrupted(const NfsdOptions& options, Node& node,
-                                   const nfs::ServedExports* exports, nfs::MonitoredHosts* hosts,
-                                   uint64_t* dropped_datagrams) {
+                                   const nfs::ServedExports* exports, nfs::LockTables* tables,
+                                   nfs::MonitoredHosts* hosts, uint64_t* dropped_datagrams) {
   SleepUntilInterrupted(kProbeMs);
   if (const auto conflict = AddressConflict(node)) return absl::AlreadyExistsError(*conflict);
-  const auto control = NfsdControl::Start(options.control, exports, hosts);
+  const auto control = NfsdControl::Start(options.control, exports, tables, hosts);
   if (!control.ok()) return control.status();
   const std::vector<SocketAddress> endpoints =
       ListenAddresses(node, static_cast<uint16_t>(options.control.service_port));
@@ -181,9 +183,11 @@ absl::Status Serve(const NfsdOptions& options, Served* served) {
                                                              : options.lock_file,
       "nfsd.locks"));
   if (!hosts.ok()) return hosts.status();
+  std::optional<nfs::LockTables> tables;
   auto exports =
       nfs::ServedExports::Open(options.exports, InStateDirectory(options.key_file, "nfsd.key"));
   if (!exports.ok()) return exports.status();
+  tables.emplace(**exports);
   absl::StatusOr<std::unique_ptr<Node>> started = StartNode(options.port);
   if (!started.ok()) return started.status();
   Node& node = **started;
@@ -197,15 +201,15 @@ absl::Status Serve(const NfsdOptions& options, Served* served) {
                                std::move(serve));
   });
   if (!server.ok()) return server.status();
-  const absl::Status status = ServeUntilInterrupted(options, node, exports->get(), hosts->get(),
-                                                    &served->dropped_datagrams);
+  const absl::Status status = ServeUntilInterrupted(options, node, exports->get(), &*tables,
+                                                    hosts->get(), &served->dropped_datagrams);
   node.Run([&] {
     served->nfs = (*server)->counters();
     served->calls = served->nfs.calls();
   });
   End(node, **exports, *std::move(server));
   // Only these have something to ask for when it starts again.
-  (*hosts)->KeepOnly((*exports)->HostsWithLocks()).IgnoreError();
+  (*hosts)->KeepOnly(tables->Hosts()).IgnoreError();
   served->counters = node.Run([&] { return node.device().worker().counters(); });
   node.StopPolling();
   return status;

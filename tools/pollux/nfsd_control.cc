@@ -21,8 +21,8 @@ namespace pollux::tools {
 namespace {
 
 using oncrpc::RpcBind;
-using Mapped = nfs::PortmapCalls::Service;
-using MappedTransport = nfs::PortmapCalls::Transport;
+using Mapped = oncrpc::PortmapCalls::Service;
+using MappedTransport = oncrpc::PortmapCalls::Transport;
 
 void AddBoth(uint32_t program, uint32_t version, uint64_t port, std::vector<Mapped>* services) {
   for (const MappedTransport transport : {MappedTransport::kTcp, MappedTransport::kUdp}) {
@@ -37,11 +37,12 @@ void AddBoth(uint32_t program, uint32_t version, uint64_t port, std::vector<Mapp
 
 absl::StatusOr<std::unique_ptr<NfsdControl>> NfsdControl::Start(const ControlOptions& options,
                                                                 const nfs::ServedExports* exports,
+                                                                nfs::LockTables* tables,
                                                                 nfs::MonitoredHosts* hosts) {
-  std::unique_ptr<NfsdControl> control(new NfsdControl(options, exports, hosts));
+  std::unique_ptr<NfsdControl> control(new NfsdControl(options, exports, tables, hosts));
   if (absl::Status status = control->StartServices(); !status.ok()) return status;
   if (absl::Status status = control->StartPortmap(); !status.ok()) return status;
-  control->OfferLocks(exports);
+  control->OfferLocks();
   return control;
 }
 
@@ -50,19 +51,19 @@ template <class Calls>
 absl::StatusOr<NfsdControl::Service> NfsdControl::Serve(Calls* calls, uint64_t port,
                                                         const char* what, const char* see) {
   const auto handler = [calls] {
-    return nfs::HandlerOf(Calls::kProgram,
-                          [calls](nfs::ControlCall call) { calls->Serve(std::move(call)); });
+    return oncrpc::HandlerOf(Calls::kProgram,
+                             [calls](oncrpc::ServiceCall call) { calls->Serve(std::move(call)); });
   };
   const auto failed = [&](const absl::Status& status) {
     return absl::Status(status.code(), absl::StrCat(what, ": ", status.message(), "; see ", see));
   };
   Service service;
   auto tcp =
-      nfs::RecordServer::Listen(static_cast<uint16_t>(port), Calls::kMaxCallBytes, handler());
+      oncrpc::TcpService::Listen(static_cast<uint16_t>(port), Calls::kMaxCallBytes, handler());
   if (!tcp.ok()) return failed(tcp.status());
   service.tcp = *std::move(tcp);
   auto udp =
-      nfs::DatagramServer::Listen(static_cast<uint16_t>(port), Calls::kMaxCallBytes, handler());
+      oncrpc::UdpService::Listen(static_cast<uint16_t>(port), Calls::kMaxCallBytes, handler());
   if (!udp.ok()) return failed(udp.status());
   service.udp = *std::move(udp);
   return service;
@@ -77,6 +78,7 @@ absl::Status NfsdControl::StartServices() {
   lock_calls_ = std::make_unique<nfs::LockCalls>(
       exports_, nfs::LockCalls::Options{.tell_granted = &nfs::TellGranted,
                                         .tell_result = &nfs::TellResult,
+                                        .tables = tables_,
                                         .hosts = hosts_,
                                         .grace = std::chrono::seconds(options_.grace_s),
                                         .log = [](const std::string& line) {
@@ -95,13 +97,13 @@ absl::Status NfsdControl::StartServices() {
   return absl::OkStatus();
 }
 
-void NfsdControl::OfferLocks(const nfs::ServedExports* exports) {
+void NfsdControl::OfferLocks() {
   list_locks_ = std::make_unique<engine::OperatorCommand>(
       kLocksTopic, "What NFS clients have of locks: address, files, ranges, awaited, shares, name",
-      [exports](std::string_view /*parameters*/) -> absl::StatusOr<pollux::Stats> {
+      [tables = tables_](std::string_view /*parameters*/) -> absl::StatusOr<pollux::Stats> {
         pollux::Stats stats;
         stats.BeLines();
-        for (const auto& [client, locks] : exports->HeldLocks()) {
+        for (const auto& [client, locks] : tables->Held()) {
           stats.AddLine(LineOf(client, locks));
         }
         return stats;
@@ -131,7 +133,7 @@ absl::Status NfsdControl::StartPortmap() {
                       .version = nfs::kNfsV3,
                       .transport = MappedTransport::kRdma,
                       .port = static_cast<uint16_t>(options_.service_port)});
-  portmap_calls_ = std::make_unique<nfs::PortmapCalls>(std::move(services));
+  portmap_calls_ = std::make_unique<oncrpc::PortmapCalls>(std::move(services));
   auto portmap = Serve(portmap_calls_.get(), oncrpc::kPortmapPort, "rpcbind", "--rpcbind");
   if (absl::IsAlreadyExists(portmap.status())) return absl::OkStatus();
   if (!portmap.ok()) return portmap.status();

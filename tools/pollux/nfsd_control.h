@@ -14,10 +14,10 @@
 #include "nfs/lock/restart_notifier.h"
 #include "nfs/lock/status_calls.h"
 #include "nfs/mount/mount_calls.h"
-#include "nfs/server/datagram_server.h"
-#include "nfs/server/portmap_calls.h"
-#include "nfs/server/record_server.h"
 #include "nfs/server/served_export.h"
+#include "oncrpc/portmap_calls.h"
+#include "oncrpc/tcp_service.h"
+#include "oncrpc/udp_service.h"
 #include "stack/engine/operator_command.h"
 #include "tools/common/registration.h"
 
@@ -35,10 +35,11 @@ struct ControlOptions {
 // Serves on threads of its own while it lives. Made and destroyed on a control thread: both block.
 class NfsdControl {
  public:
-  // `exports` outlives it, and `hosts` what `exports` does. AlreadyExists, with the option to use,
-  // when a port is taken.
+  // `exports` outlives it; `tables`, theirs, and `hosts` outlive `exports`. AlreadyExists, with the
+  // option to use, when a port is taken.
   static absl::StatusOr<std::unique_ptr<NfsdControl>> Start(const ControlOptions& options,
                                                             const nfs::ServedExports* exports,
+                                                            nfs::LockTables* tables,
                                                             nfs::MonitoredHosts* hosts);
 
   // Tells this host's rpcbind of all of it, if `options` has one, and of NFS; and begins to tell
@@ -55,20 +56,20 @@ class NfsdControl {
  private:
   // A program at one port.
   struct Service {
-    std::unique_ptr<nfs::RecordServer> tcp;
-    std::unique_ptr<nfs::DatagramServer> udp;
+    std::unique_ptr<oncrpc::TcpService> tcp;
+    std::unique_ptr<oncrpc::UdpService> udp;
   };
 
   NfsdControl(const ControlOptions& options, const nfs::ServedExports* exports,
-              nfs::MonitoredHosts* hosts)
-      : options_(options), exports_(exports), hosts_(hosts) {}
+              nfs::LockTables* tables, nfs::MonitoredHosts* hosts)
+      : options_(options), exports_(exports), tables_(tables), hosts_(hosts) {}
   template <class Calls>
   static absl::StatusOr<Service> Serve(Calls* calls, uint64_t port, const char* what,
                                        const char* see);
   absl::Status StartServices();
   absl::Status StartPortmap();
   // What `pollux locks` asks.
-  void OfferLocks(const nfs::ServedExports* exports);
+  void OfferLocks();
   absl::Status Register(uint32_t program, uint32_t version, uint64_t port,
                         std::vector<SocketAddress> endpoints);
   // Whether a status monitor other than this is registered.
@@ -76,12 +77,13 @@ class NfsdControl {
 
   ControlOptions options_;
   const nfs::ServedExports* exports_;
+  nfs::LockTables* tables_;
   nfs::MonitoredHosts* hosts_;
   bool is_status_elsewhere_ = false;
   std::unique_ptr<nfs::MountCalls> mount_calls_;
   std::unique_ptr<nfs::LockCalls> lock_calls_;
   std::unique_ptr<nfs::StatusCalls> status_calls_;
-  std::unique_ptr<nfs::PortmapCalls> portmap_calls_;
+  std::unique_ptr<oncrpc::PortmapCalls> portmap_calls_;
   Service mount_, locks_, status_, portmap_;
   std::unique_ptr<nfs::RestartNotifier> notifier_;
   std::vector<std::unique_ptr<Registration>> registered_;

@@ -98,7 +98,7 @@ bool WorkerStats::CollectPort(const StatsQuery& query, Stats* stats) const {
 bool WorkerStats::CollectQps(const StatsQuery& query, Stats* stats) const {
   const Qpn after{static_cast<uint32_t>(query.object.value_or(0))};
   stats->BeNumbers();
-  worker_.qps_.VisitNumbers(after, [report](Qpn qpn) { return stats->AddNumber(qpn.value); });
+  worker_.qps_.VisitNumbers(after, [stats](Qpn qpn) { return stats->AddNumber(qpn.value); });
   return true;
 }
 

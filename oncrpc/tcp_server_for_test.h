@@ -1,6 +1,6 @@
 // A TCP service on the loopback interface that answers each record by what its test says.
-#ifndef POLLUX_NFS_CLIENT_TCP_SERVER_FOR_TEST_H_
-#define POLLUX_NFS_CLIENT_TCP_SERVER_FOR_TEST_H_
+#ifndef POLLUX_ONCRPC_TCP_SERVER_FOR_TEST_H_
+#define POLLUX_ONCRPC_TCP_SERVER_FOR_TEST_H_
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -13,17 +13,16 @@
 #include <vector>
 
 #include "oncrpc/codec.h"
+#include "oncrpc/record_mark.h"
 #include "oncrpc/rpc_message.h"
-#include "stack/base/byte_order.h"
-#include "stack/base/socket_address.h"
 
-namespace pollux::nfs {
+namespace pollux::oncrpc {
 
 class TcpServer {
  public:
   // Given a call's header and its arguments; what it returns is sent as it is, and an empty answer
   // closes the connection. On the server's own thread.
-  using Answer = std::function<std::vector<uint8_t>(const oncrpc::CallHeader& call,
+  using Answer = std::function<std::vector<uint8_t>(const CallHeader& call,
                                                     absl::Span<const uint8_t> arguments)>;
 
   explicit TcpServer(Answer answer) : answer_(std::move(answer)) {
@@ -56,13 +55,13 @@ class TcpServer {
     }
   }
   bool ServeOne(int connection) {
-    uint8_t mark[4];
+    uint8_t mark[kRecordMarkBytes];
     if (recv(connection, mark, sizeof mark, MSG_WAITALL) != sizeof mark) return false;
-    std::vector<uint8_t> record(LoadBe32(mark) & 0x7FFFFFFF);
+    std::vector<uint8_t> record(ParseRecordMark(mark).fragment_bytes);
     const ssize_t bytes = recv(connection, record.data(), record.size(), MSG_WAITALL);
     if (bytes != static_cast<ssize_t>(record.size())) return false;
-    oncrpc::CallHeader call;
-    const size_t header = oncrpc::ParseCall(record, &call);
+    CallHeader call;
+    const size_t header = ParseCall(record, &call);
     if (header == 0) return false;
     const std::vector<uint8_t> answer = answer_(call, absl::MakeConstSpan(record).subspan(header));
     return !answer.empty() && send(connection, answer.data(), answer.size(), MSG_NOSIGNAL) ==
@@ -76,16 +75,15 @@ class TcpServer {
 };
 
 // A record of one fragment: a reply, and what follows its header.
-inline std::vector<uint8_t> Record(const oncrpc::ReplyHeader& reply,
-                                   const std::vector<uint8_t>& results) {
-  std::vector<uint8_t> record(4 + 64);
-  const size_t header = oncrpc::EmitReply(reply, absl::MakeSpan(record).subspan(4));
-  record.resize(4 + header);
-  record.insert(record.end(), results.begin(), results.end());
-  StoreBe32(record.data(), 0x80000000 | static_cast<uint32_t>(record.size() - 4));
-  return record;
+inline std::vector<uint8_t> Record(const ReplyHeader& reply, const std::vector<uint8_t>& results) {
+  std::vector<uint8_t> message(64);
+  message.resize(EmitReply(reply, absl::MakeSpan(message)));
+  message.insert(message.end(), results.begin(), results.end());
+  const auto mark = EmitRecordMark({.fragment_bytes = message.size()});
+  message.insert(message.begin(), mark.begin(), mark.end());
+  return message;
 }
 
-}  // namespace pollux::nfs
+}  // namespace pollux::oncrpc
 
-#endif  // POLLUX_NFS_CLIENT_TCP_SERVER_FOR_TEST_H_
+#endif  // POLLUX_ONCRPC_TCP_SERVER_FOR_TEST_H_

@@ -1,4 +1,4 @@
-#include "nfs/server/datagram_server.h"
+#include "oncrpc/udp_service.h"
 
 #include <netinet/in.h>
 #include <poll.h>
@@ -11,13 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "nfs/export/export.h"
-#include "nfs/server/bound_socket.h"
-#include "nfs/storage/storage.h"
+#include "oncrpc/bound_socket.h"
 #include "oncrpc/socket_address.h"
 #include "stack/base/byte_order.h"
 
-namespace pollux::nfs {
+namespace pollux::oncrpc {
 namespace {
 
 // A reply leaves from the address that was asked: its client waits for no other.
@@ -45,26 +43,23 @@ Gid DestinationIn(const cmsghdr& control) {
   return address;
 }
 
-static_assert(DatagramServer::kMaxUnanswered >
-              kMaxServedExports * (Storage::kMaxControlCalls + Storage::kThreads));
-
 uint32_t XidOf(const std::vector<uint8_t>& record) {
   return record.size() < sizeof(uint32_t) ? 0 : LoadBe32(record.data());
 }
 
 }  // namespace
 
-bool DatagramServer::Socket::Begin(const Asked& asked) {
+bool UdpService::Socket::Begin(const Asked& asked) {
   const std::lock_guard lock(mutex);
   return unanswered.size() < kMaxUnanswered && unanswered.insert(asked).second;
 }
 
-void DatagramServer::Socket::End(const Asked& asked) {
+void UdpService::Socket::End(const Asked& asked) {
   const std::lock_guard lock(mutex);
   unanswered.erase(asked);
 }
 
-struct DatagramServer::Way {
+struct UdpService::Way {
   sockaddr_storage peer = {};
   // As the kernel gave it, which it takes back as the source of what is sent.
   alignas(cmsghdr) std::array<uint8_t, CMSG_SPACE(sizeof(in6_pktinfo))> control = {};
@@ -78,12 +73,12 @@ struct DatagramServer::Way {
   }
 };
 
-DatagramServer::DatagramServer(size_t max_record, RecordServer::Handler handler)
+UdpService::UdpService(size_t max_record, RecordHandler handler)
     : max_record_(max_record), handler_(std::move(handler)), socket_(std::make_shared<Socket>()) {}
 
-absl::StatusOr<std::unique_ptr<DatagramServer>> DatagramServer::Listen(
-    uint16_t port, size_t max_record, RecordServer::Handler handler) {
-  std::unique_ptr<DatagramServer> server(new DatagramServer(max_record, std::move(handler)));
+absl::StatusOr<std::unique_ptr<UdpService>> UdpService::Listen(uint16_t port, size_t max_record,
+                                                               RecordHandler handler) {
+  std::unique_ptr<UdpService> server(new UdpService(max_record, std::move(handler)));
   absl::StatusOr<Fd> socket = BindEverywhere(SOCK_DGRAM, port);
   if (!socket.ok()) return socket.status();
   server->end_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -96,13 +91,13 @@ absl::StatusOr<std::unique_ptr<DatagramServer>> DatagramServer::Listen(
   return server;
 }
 
-DatagramServer::~DatagramServer() {
+UdpService::~UdpService() {
   if (!thread_.joinable()) return;
   eventfd_write(end_.get(), 1);
   thread_.join();
 }
 
-void DatagramServer::Serve() {
+void UdpService::Serve() {
   std::array<pollfd, 2> watched = {{{end_.get(), POLLIN, 0}, {socket_->fd.get(), POLLIN, 0}}};
   while (true) {
     poll(watched.data(), watched.size(), /*timeout=*/-1);
@@ -111,7 +106,7 @@ void DatagramServer::Serve() {
   }
 }
 
-void DatagramServer::Receive() {
+void UdpService::Receive() {
   Way way;
   std::vector<uint8_t> record(max_record_);
   iovec bytes = {.iov_base = record.data(), .iov_len = record.size()};
@@ -122,26 +117,24 @@ void DatagramServer::Receive() {
   if (size < 0) return;
   record.resize(static_cast<size_t>(size));
   const SocketAddress peer =
-      oncrpc::FromSockaddr(reinterpret_cast<const sockaddr*>(&way.peer), way.header.msg_namelen);
+      FromSockaddr(reinterpret_cast<const sockaddr*>(&way.peer), way.header.msg_namelen);
   const Asked asked(peer.address, peer.port, XidOf(record));
   if ((way.header.msg_flags & MSG_TRUNC) != 0 || !socket_->Begin(asked)) {
     ++dropped_;
     return;
   }
-  RecordServer::Ends ends{
-      .client = peer.address, .server = {}, .max_reply = kMaxReply, .connected = false};
+  CallRoute route{.client = peer.address, .server = {}, .max_reply = kMaxReply, .connected = false};
   if (const cmsghdr* control = CMSG_FIRSTHDR(&way.header); control != nullptr) {
-    ends.server = DestinationIn(*control);
+    route.server = DestinationIn(*control);
   }
-  handler_(
-      std::move(record), ends,
-      RecordServer::Reply([socket = socket_, asked, way](std::vector<uint8_t> message) mutable {
-        socket->End(asked);
-        if (!message.empty()) Send(*socket, way, std::move(message));
-      }));
+  handler_(std::move(record), route,
+           ReplySender([socket = socket_, asked, way](std::vector<uint8_t> message) mutable {
+             socket->End(asked);
+             if (!message.empty()) Send(*socket, way, std::move(message));
+           }));
 }
 
-void DatagramServer::Send(const Socket& socket, Way& way, std::vector<uint8_t> message) {
+void UdpService::Send(const Socket& socket, Way& way, std::vector<uint8_t> message) {
   iovec bytes = {.iov_base = message.data(), .iov_len = message.size()};
   way.Point(&bytes);
   way.header.msg_flags = 0;
@@ -149,4 +142,4 @@ void DatagramServer::Send(const Socket& socket, Way& way, std::vector<uint8_t> m
   sendmsg(socket.fd.get(), &way.header, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-}  // namespace pollux::nfs
+}  // namespace pollux::oncrpc

@@ -1,4 +1,4 @@
-#include "nfs/server/portmap_calls.h"
+#include "oncrpc/portmap_calls.h"
 
 #include <netinet/in.h>
 
@@ -9,10 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "oncrpc/universal_address.h"
 
-namespace pollux::nfs {
+namespace pollux::oncrpc {
 namespace {
-
-using oncrpc::AcceptStatus;
 
 using Transport = PortmapCalls::Transport;
 
@@ -28,17 +26,16 @@ constexpr uint32_t ProtocolOf(Transport transport) {
 
 }  // namespace
 
-void PortmapCalls::Serve(ControlCall call) const {
-  switch (static_cast<oncrpc::PortmapProcedure>(call.procedure())) {
-    case oncrpc::PortmapProcedure::kNull:
-      return call.Answer(oncrpc::Void());
-    case oncrpc::PortmapProcedure::kSet:
-    case oncrpc::PortmapProcedure::kUnset:
-      return call.Answer(oncrpc::SetRes{.done = false});
-    case oncrpc::PortmapProcedure::kGetport:
-      return call.version() == oncrpc::kPortmapV2 ? Getport(std::move(call))
-                                                  : Getaddr(std::move(call));
-    case oncrpc::PortmapProcedure::kDump:
+void PortmapCalls::Serve(ServiceCall call) const {
+  switch (static_cast<PortmapProcedure>(call.procedure())) {
+    case PortmapProcedure::kNull:
+      return call.Answer(Void());
+    case PortmapProcedure::kSet:
+    case PortmapProcedure::kUnset:
+      return call.Answer(SetRes{.done = false});
+    case PortmapProcedure::kGetport:
+      return call.version() == kPortmapV2 ? Getport(std::move(call)) : Getaddr(std::move(call));
+    case PortmapProcedure::kDump:
       return Dump(std::move(call));
   }
   call.Fail(AcceptStatus::kProcedureUnavailable);
@@ -53,18 +50,18 @@ const PortmapCalls::Service* PortmapCalls::Find(uint32_t program, uint32_t versi
   return found == services_.end() ? nullptr : &*found;
 }
 
-void PortmapCalls::Getport(ControlCall call) const {
-  oncrpc::Mapping asked;
+void PortmapCalls::Getport(ServiceCall call) const {
+  Mapping asked;
   if (!call.Read(&asked)) return call.Fail(AcceptStatus::kGarbageArguments);
   const Service* service = nullptr;
   for (const Transport transport : {Transport::kTcp, Transport::kUdp}) {
     if (asked.prot == ProtocolOf(transport)) service = Find(asked.prog, asked.vers, transport);
   }
-  call.Answer(oncrpc::GetportRes{service == nullptr ? 0u : service->port});
+  call.Answer(GetportRes{service == nullptr ? 0u : service->port});
 }
 
-void PortmapCalls::Getaddr(ControlCall call) const {
-  oncrpc::Rpcb asked;
+void PortmapCalls::Getaddr(ServiceCall call) const {
+  Rpcb asked;
   if (!call.Read(&asked)) return call.Fail(AcceptStatus::kGarbageArguments);
   const Service* service = nullptr;
   for (const Transport transport : {Transport::kTcp, Transport::kUdp, Transport::kRdma}) {
@@ -74,14 +71,14 @@ void PortmapCalls::Getaddr(ControlCall call) const {
   }
   std::string address;
   if (service != nullptr) {
-    address = oncrpc::UniversalAddress({.address = call.server(), .port = service->port});
+    address = UniversalAddress({.address = call.server(), .port = service->port});
   }
-  call.Answer(oncrpc::GetaddrRes{{address}});
+  call.Answer(GetaddrRes{{address}});
 }
 
-void PortmapCalls::Dump(ControlCall call) const {
-  oncrpc::Pmaplist ports;
-  oncrpc::Rpcblist services;
+void PortmapCalls::Dump(ServiceCall call) const {
+  Pmaplist ports;
+  Rpcblist services;
   std::list<std::string> texts;
   for (const Service& service : services_) {
     if (service.transport != Transport::kRdma) {
@@ -97,8 +94,8 @@ void PortmapCalls::Dump(ControlCall call) const {
       services.items.push_back({service.program, service.version, {netid}, {address}, {kOwner}});
     }
   }
-  if (call.version() == oncrpc::kPortmapV2) return call.Answer(ports, call.list_bytes());
+  if (call.version() == kPortmapV2) return call.Answer(ports, call.list_bytes());
   call.Answer(services, call.list_bytes());
 }
 
-}  // namespace pollux::nfs
+}  // namespace pollux::oncrpc

@@ -1,4 +1,4 @@
-#include "nfs/server/bound_socket.h"
+#include "oncrpc/bound_socket.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace pollux::nfs {
+namespace pollux::oncrpc {
 namespace {
 
 using ::testing::HasSubstr;
@@ -27,4 +27,4 @@ TEST(BoundSocketTest, APortIsTakenOnceByEachProtocol) {
 }
 
 }  // namespace
-}  // namespace pollux::nfs
+}  // namespace pollux::oncrpc

@@ -1,4 +1,4 @@
-#include "nfs/server/record_server.h"
+#include "oncrpc/tcp_service.h"
 
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -11,15 +11,13 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "nfs/server/bound_socket.h"
+#include "oncrpc/bound_socket.h"
+#include "oncrpc/record_mark.h"
 #include "oncrpc/socket_address.h"
-#include "stack/base/byte_order.h"
 
-namespace pollux::nfs {
+namespace pollux::oncrpc {
 namespace {
 
-constexpr size_t kMarkBytes = 4;
-constexpr uint32_t kLastFragment = 1u << 31;
 constexpr int kBacklog = 16;
 constexpr int kTickMs = 1000;  // how often the idle are looked for
 
@@ -40,7 +38,7 @@ absl::StatusOr<Fd> ListenAt(uint16_t port) {
 }
 
 Gid AddressOf(const sockaddr_storage& address, socklen_t size) {
-  return oncrpc::FromSockaddr(reinterpret_cast<const sockaddr*>(&address), size).address;
+  return FromSockaddr(reinterpret_cast<const sockaddr*>(&address), size).address;
 }
 
 bool WouldBlock() { return errno == EAGAIN || errno == EINTR; }
@@ -48,7 +46,7 @@ bool WouldBlock() { return errno == EAGAIN || errno == EINTR; }
 }  // namespace
 
 // What is ready to go, and what wakes the thread that sends it.
-struct RecordServer::Outbox {
+struct TcpService::Outbox {
   struct Ready {
     uint64_t connection = 0;
     std::vector<uint8_t> message;  // empty: none will come
@@ -65,12 +63,12 @@ struct RecordServer::Outbox {
   Fd wake;  // an eventfd
 };
 
-RecordServer::RecordServer(size_t max_record, Handler handler)
+TcpService::TcpService(size_t max_record, RecordHandler handler)
     : max_record_(max_record), handler_(std::move(handler)), outbox_(std::make_shared<Outbox>()) {}
 
-absl::StatusOr<std::unique_ptr<RecordServer>> RecordServer::Listen(uint16_t port, size_t max_record,
-                                                                   Handler handler) {
-  std::unique_ptr<RecordServer> server(new RecordServer(max_record, std::move(handler)));
+absl::StatusOr<std::unique_ptr<TcpService>> TcpService::Listen(uint16_t port, size_t max_record,
+                                                               RecordHandler handler) {
+  std::unique_ptr<TcpService> server(new TcpService(max_record, std::move(handler)));
   absl::StatusOr<Fd> listener = ListenAt(port);
   if (!listener.ok()) return listener.status();
   server->listener_ = *std::move(listener);
@@ -84,13 +82,13 @@ absl::StatusOr<std::unique_ptr<RecordServer>> RecordServer::Listen(uint16_t port
   return server;
 }
 
-RecordServer::~RecordServer() {
+TcpService::~TcpService() {
   if (!thread_.joinable()) return;
   eventfd_write(end_.get(), 1);
   thread_.join();
 }
 
-void RecordServer::Serve() {
+void TcpService::Serve() {
   constexpr size_t kOthers = 3;
   while (true) {
     std::vector<pollfd> watched = {
@@ -112,7 +110,7 @@ void RecordServer::Serve() {
   }
 }
 
-bool RecordServer::Attend(Connection& connection, short events, uint64_t now_ms) {
+bool TcpService::Attend(Connection& connection, short events, uint64_t now_ms) {
   const bool idle = connection.unanswered == 0 && now_ms - connection.heard_ms >= kIdleMs;
   // An end that is waited for, and cannot come any more, is seen here.
   if (idle || (events & (POLLERR | POLLHUP)) != 0) return false;
@@ -121,7 +119,7 @@ bool RecordServer::Attend(Connection& connection, short events, uint64_t now_ms)
                                 : Write(connection) && TakeRecords(connection);
 }
 
-void RecordServer::TakeReplies(uint64_t now_ms) {
+void TcpService::TakeReplies(uint64_t now_ms) {
   eventfd_t count = 0;
   eventfd_read(outbox_->wake.get(), &count);
   std::vector<Outbox::Ready> ready;
@@ -136,8 +134,7 @@ void RecordServer::TakeReplies(uint64_t now_ms) {
     Connection& connection = **found;
     --connection.unanswered;
     connection.heard_ms = now_ms;
-    std::array<uint8_t, kMarkBytes> mark;
-    StoreBe32(mark.data(), kLastFragment | static_cast<uint32_t>(one.message.size()));
+    const auto mark = EmitRecordMark({.fragment_bytes = one.message.size()});
     connection.out.insert(connection.out.end(), mark.begin(), mark.end());
     connection.out.insert(connection.out.end(), one.message.begin(), one.message.end());
     if (one.message.empty() || !Write(connection) || !TakeRecords(connection)) {
@@ -146,7 +143,7 @@ void RecordServer::TakeReplies(uint64_t now_ms) {
   }
 }
 
-void RecordServer::Accept(uint64_t now_ms) {
+void TcpService::Accept(uint64_t now_ms) {
   sockaddr_storage peer = {};
   socklen_t size = sizeof(peer);
   Fd socket(accept4(listener_.get(), reinterpret_cast<sockaddr*>(&peer), &size,
@@ -158,16 +155,16 @@ void RecordServer::Accept(uint64_t now_ms) {
   }
   auto connection = std::make_unique<Connection>();
   connection->number = ++last_number_;
-  connection->ends.client = AddressOf(peer, size);
+  connection->route.client = AddressOf(peer, size);
   size = sizeof(peer);
   if (getsockname(socket.get(), reinterpret_cast<sockaddr*>(&peer), &size) != 0) return;
-  connection->ends.server = AddressOf(peer, size);
+  connection->route.server = AddressOf(peer, size);
   connection->socket = std::move(socket);
   connection->heard_ms = now_ms;
   connections_.push_back(std::move(connection));
 }
 
-bool RecordServer::Read(Connection& connection, uint64_t now_ms) {
+bool TcpService::Read(Connection& connection, uint64_t now_ms) {
   std::array<uint8_t, 4096> part;
   const ssize_t size = recv(connection.socket.get(), part.data(), part.size(), 0);
   if (size < 0) return WouldBlock();
@@ -180,34 +177,34 @@ bool RecordServer::Read(Connection& connection, uint64_t now_ms) {
   return true;
 }
 
-bool RecordServer::TakeRecords(Connection& connection) {
+bool TcpService::TakeRecords(Connection& connection) {
   while (connection.MayRead()) {
     std::vector<uint8_t> record;
     size_t at = 0;
     bool whole = false;
-    while (!whole && connection.in.size() - at >= kMarkBytes) {
-      const uint32_t mark = LoadBe32(connection.in.data() + at);
-      const size_t size = mark & ~kLastFragment;
+    while (!whole && connection.in.size() - at >= kRecordMarkBytes) {
+      const RecordMark mark = ParseRecordMark(connection.in.data() + at);
+      const size_t size = mark.fragment_bytes;
       if (size > max_record_ - record.size()) return false;
-      if (connection.in.size() - at - kMarkBytes < size) break;
-      at += kMarkBytes;
+      if (connection.in.size() - at - kRecordMarkBytes < size) break;
+      at += kRecordMarkBytes;
       record.insert(record.end(), connection.in.begin() + static_cast<ptrdiff_t>(at),
                     connection.in.begin() + static_cast<ptrdiff_t>(at + size));
       at += size;
-      whole = (mark & kLastFragment) != 0;
+      whole = mark.last;
     }
-    if (!whole) return connection.in.size() <= 2 * (max_record_ + kMarkBytes);
+    if (!whole) return connection.in.size() <= 2 * (max_record_ + kRecordMarkBytes);
     connection.in.erase(connection.in.begin(), connection.in.begin() + static_cast<ptrdiff_t>(at));
     ++connection.unanswered;
-    Reply reply([outbox = outbox_, number = connection.number](std::vector<uint8_t> message) {
+    ReplySender reply([outbox = outbox_, number = connection.number](std::vector<uint8_t> message) {
       outbox->Post(number, std::move(message));
     });
-    handler_(std::move(record), connection.ends, std::move(reply));
+    handler_(std::move(record), connection.route, std::move(reply));
   }
   return true;
 }
 
-bool RecordServer::Write(Connection& connection) {
+bool TcpService::Write(Connection& connection) {
   const ssize_t size = send(connection.socket.get(), connection.out.data() + connection.sent,
                             connection.out.size() - connection.sent, MSG_NOSIGNAL);
   if (size < 0) return WouldBlock();
@@ -219,4 +216,4 @@ bool RecordServer::Write(Connection& connection) {
   return true;
 }
 
-}  // namespace pollux::nfs
+}  // namespace pollux::oncrpc

@@ -1,4 +1,4 @@
-#include "nfs/server/record_server.h"
+#include "oncrpc/tcp_service.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 #include "stack/base/address.h"
 #include "stack/base/byte_order.h"
 
-namespace pollux::nfs {
+namespace pollux::oncrpc {
 namespace {
 
 constexpr size_t kMaxRecord = 1000;
@@ -27,8 +27,7 @@ constexpr timeval kPatience = {.tv_sec = 100, .tv_usec = 0};
 
 // Answers a record by itself, backwards; one that begins with 'x' by a large reply, an empty one
 // not at all.
-void Mirror(std::vector<uint8_t> record, const RecordServer::Ends& ends,
-            RecordServer::Reply reply) {
+void Mirror(std::vector<uint8_t> record, const CallRoute& ends, ReplySender reply) {
   EXPECT_EQ(FormatAddress(ends.client), "127.0.0.1");
   EXPECT_EQ(FormatAddress(ends.server), "127.0.0.1");
   EXPECT_LE(record.size(), kMaxRecord);
@@ -73,17 +72,17 @@ class Peer {
   Fd fd_;
 };
 
-class RecordServerTest : public testing::Test {
+class TcpServiceTest : public testing::Test {
  protected:
   void SetUp() override {
-    auto server = RecordServer::Listen(0, kMaxRecord, Mirror);
+    auto server = TcpService::Listen(0, kMaxRecord, Mirror);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
-  std::unique_ptr<RecordServer> server_;
+  std::unique_ptr<TcpService> server_;
 };
 
-TEST_F(RecordServerTest, RecordsWholeInFragmentsAndMany) {
+TEST_F(TcpServiceTest, RecordsWholeInFragmentsAndMany) {
   Peer peer(server_->port());
   peer.Send(Peer::Fragment("abc"));
   EXPECT_EQ(peer.Reply(), "cba");
@@ -95,14 +94,14 @@ TEST_F(RecordServerTest, RecordsWholeInFragmentsAndMany) {
   EXPECT_EQ(peer.Reply(), "tsal");
 }
 
-TEST_F(RecordServerTest, LargeRepliesAndRecordsBehindThem) {
+TEST_F(TcpServiceTest, LargeRepliesAndRecordsBehindThem) {
   Peer peer(server_->port());
   peer.Send(Peer::Fragment("x") + Peer::Fragment("x") + Peer::Fragment("abc"));
   for (int i = 0; i < 2; ++i) EXPECT_EQ(peer.Reply(), std::string(kMaxReply, 'y'));
   EXPECT_EQ(peer.Reply(), "cba");
 }
 
-TEST_F(RecordServerTest, BoundsAndNonsenseCostTheConnection) {
+TEST_F(TcpServiceTest, BoundsAndNonsenseCostTheConnection) {
   Peer largest(server_->port());
   largest.Send(Peer::Fragment(std::string(kMaxRecord, 'a')));
   EXPECT_EQ(largest.Reply(), std::string(kMaxRecord, 'a'));
@@ -119,7 +118,7 @@ TEST_F(RecordServerTest, BoundsAndNonsenseCostTheConnection) {
   EXPECT_EQ(largest.Reply(), "ereht llits");
 }
 
-TEST_F(RecordServerTest, EndlessEmptyFragmentsAreNoRecord) {
+TEST_F(TcpServiceTest, EndlessEmptyFragmentsAreNoRecord) {
   Peer peer(server_->port());
   std::string many;
   for (size_t i = 0; i < kMaxRecord; ++i) many += Peer::Fragment("", 0);
@@ -127,9 +126,9 @@ TEST_F(RecordServerTest, EndlessEmptyFragmentsAreNoRecord) {
   EXPECT_EQ(peer.Reply(), "closed");
 }
 
-TEST_F(RecordServerTest, TooManyConnectionsCostTheMostSilent) {
+TEST_F(TcpServiceTest, TooManyConnectionsCostTheMostSilent) {
   std::vector<std::unique_ptr<Peer>> peers;
-  for (size_t i = 0; i <= RecordServer::kMaxConnections; ++i) {
+  for (size_t i = 0; i <= TcpService::kMaxConnections; ++i) {
     peers.push_back(std::make_unique<Peer>(server_->port()));
     peers.back()->Send(Peer::Fragment("abc"));
     EXPECT_EQ(peers.back()->Reply(), "cba");
@@ -142,16 +141,15 @@ TEST_F(RecordServerTest, TooManyConnectionsCostTheMostSilent) {
 // Keeps the replies, for the test to send.
 class Deferring {
  public:
-  RecordServer::Handler handler() {
-    return
-        [this](std::vector<uint8_t> record, const RecordServer::Ends&, RecordServer::Reply reply) {
-          const std::lock_guard lock(mutex_);
-          waiting_.emplace_back(std::string(record.begin(), record.end()), std::move(reply));
-          came_.notify_one();
-        };
+  RecordHandler handler() {
+    return [this](std::vector<uint8_t> record, const CallRoute&, ReplySender reply) {
+      const std::lock_guard lock(mutex_);
+      waiting_.emplace_back(std::string(record.begin(), record.end()), std::move(reply));
+      came_.notify_one();
+    };
   }
   // The next record, and the way back of its reply.
-  std::pair<std::string, RecordServer::Reply> Next() {
+  std::pair<std::string, ReplySender> Next() {
     std::unique_lock lock(mutex_);
     EXPECT_TRUE(came_.wait_for(lock, std::chrono::seconds(kPatience.tv_sec),
                                [this] { return !waiting_.empty(); }));
@@ -167,14 +165,14 @@ class Deferring {
  private:
   std::mutex mutex_;
   std::condition_variable came_;
-  std::deque<std::pair<std::string, RecordServer::Reply>> waiting_;
+  std::deque<std::pair<std::string, ReplySender>> waiting_;
 };
 
 std::vector<uint8_t> Bytes(const std::string& text) { return {text.begin(), text.end()}; }
 
-TEST(RecordServerRepliesTest, GoWhenTheyAreReadyAndNotBefore) {
+TEST(TcpServiceRepliesTest, GoWhenTheyAreReadyAndNotBefore) {
   Deferring deferring;
-  auto server = RecordServer::Listen(0, kMaxRecord, deferring.handler());
+  auto server = TcpService::Listen(0, kMaxRecord, deferring.handler());
   ASSERT_TRUE(server.ok()) << server.status();
   Peer peer((*server)->port()), other((*server)->port());
   peer.Send(Peer::Fragment("first") + Peer::Fragment("second"));
@@ -199,14 +197,14 @@ TEST(RecordServerRepliesTest, GoWhenTheyAreReadyAndNotBefore) {
   EXPECT_EQ(other.Reply(), "closed");
 }
 
-TEST(RecordServerRepliesTest, UnansweredOnesAreBounded) {
+TEST(TcpServiceRepliesTest, UnansweredOnesAreBounded) {
   Deferring deferring;
-  auto server = RecordServer::Listen(0, kMaxRecord, deferring.handler());
+  auto server = TcpService::Listen(0, kMaxRecord, deferring.handler());
   ASSERT_TRUE(server.ok()) << server.status();
   Peer peer((*server)->port()), other((*server)->port());
-  for (uint32_t i = 0; i <= RecordServer::kMaxUnanswered; ++i) peer.Send(Peer::Fragment("r"));
-  std::vector<RecordServer::Reply> replies;
-  for (uint32_t i = 0; i < RecordServer::kMaxUnanswered; ++i) {
+  for (uint32_t i = 0; i <= TcpService::kMaxUnanswered; ++i) peer.Send(Peer::Fragment("r"));
+  std::vector<ReplySender> replies;
+  for (uint32_t i = 0; i < TcpService::kMaxUnanswered; ++i) {
     replies.push_back(deferring.Next().second);
   }
   // The server has been through all that had come by then.
@@ -219,10 +217,10 @@ TEST(RecordServerRepliesTest, UnansweredOnesAreBounded) {
   EXPECT_EQ(peer.Reply(), "b");
 }
 
-TEST_F(RecordServerTest, OnePortIsOneServers) {
-  const auto second = RecordServer::Listen(server_->port(), kMaxRecord, Mirror);
+TEST_F(TcpServiceTest, OnePortIsOneServers) {
+  const auto second = TcpService::Listen(server_->port(), kMaxRecord, Mirror);
   EXPECT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists) << second.status();
 }
 
 }  // namespace
-}  // namespace pollux::nfs
+}  // namespace pollux::oncrpc

@@ -1,44 +1,42 @@
-#include "nfs/server/portmap_calls.h"
+#include "oncrpc/portmap_calls.h"
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 
-#include "nfs/server/control_for_test.h"
+#include "oncrpc/service_call_for_test.h"
 #include "stack/base/address.h"
 
-namespace pollux::nfs {
+namespace pollux::oncrpc {
 namespace {
 
 class PortmapCallsTest : public testing::Test {
  protected:
   template <class Args, class Res>
-  oncrpc::AcceptStatus Ask(uint32_t version, oncrpc::PortmapProcedure procedure, const Args& args,
-                           Res* results, bool connected = true) {
-    const oncrpc::CallHeader header{.program = oncrpc::kPortmapProgram,
-                                    .version = version,
-                                    .procedure = static_cast<uint32_t>(procedure)};
-    message_ = AskControl(
+  AcceptStatus Ask(uint32_t version, PortmapProcedure procedure, const Args& args, Res* results,
+                   bool connected = true) {
+    const CallHeader header{.program = kPortmapProgram,
+                            .version = version,
+                            .procedure = static_cast<uint32_t>(procedure)};
+    message_ = AskService(
                    PortmapCalls::kProgram, header, args, {},
-                   [this](ControlCall call) { calls_.Serve(std::move(call)); }, connected)
+                   [this](ServiceCall call) { calls_.Serve(std::move(call)); }, connected)
                    .get();
-    oncrpc::ReplyHeader reply;
-    const size_t begin = oncrpc::ParseReply(message_, &reply);
+    ReplyHeader reply;
+    const size_t begin = ParseReply(message_, &reply);
     const auto rest = absl::MakeConstSpan(message_).subspan(begin);
-    if (reply.accept_status == oncrpc::AcceptStatus::kSuccess) {
-      EXPECT_TRUE(oncrpc::Decode(oncrpc::XdrReader(rest), results));
+    if (reply.accept_status == AcceptStatus::kSuccess) {
+      EXPECT_TRUE(Decode(XdrReader(rest), results));
     }
     return reply.accept_status;
   }
   uint32_t Port(uint32_t program, uint32_t version, uint32_t protocol = IPPROTO_TCP) {
-    oncrpc::GetportRes result;
-    Ask(oncrpc::kPortmapV2, oncrpc::PortmapProcedure::kGetport,
-        oncrpc::Mapping{program, version, protocol, 0}, &result);
+    GetportRes result;
+    Ask(kPortmapV2, PortmapProcedure::kGetport, Mapping{program, version, protocol, 0}, &result);
     return result.port;
   }
   std::string Address(uint32_t program, uint32_t version, const char* netid) {
-    oncrpc::GetaddrRes result;
-    Ask(oncrpc::kRpcbindV4, oncrpc::PortmapProcedure::kGetport,
-        oncrpc::Rpcb{program, version, {netid}, {}, {}}, &result);
+    GetaddrRes result;
+    Ask(kRpcbindV4, PortmapProcedure::kGetport, Rpcb{program, version, {netid}, {}, {}}, &result);
     return std::string(result.address.text);
   }
 
@@ -64,15 +62,15 @@ TEST_F(PortmapCallsTest, TellsWhereItsProgramsAre) {
 }
 
 TEST_F(PortmapCallsTest, ListsThem) {
-  oncrpc::Pmaplist ports;
-  Ask(oncrpc::kPortmapV2, oncrpc::PortmapProcedure::kDump, oncrpc::Void(), &ports);
+  Pmaplist ports;
+  Ask(kPortmapV2, PortmapProcedure::kDump, Void(), &ports);
   ASSERT_EQ(ports.items.size(), 2u);
   EXPECT_EQ(ports.items[0].port, 4045u);
   EXPECT_EQ(ports.items[0].prot, uint32_t{IPPROTO_TCP});
   EXPECT_EQ(ports.items[1].prot, uint32_t{IPPROTO_UDP});
-  for (const uint32_t version : {oncrpc::kRpcbindV3, oncrpc::kRpcbindV4}) {
-    oncrpc::Rpcblist services;
-    Ask(version, oncrpc::PortmapProcedure::kDump, oncrpc::Void(), &services);
+  for (const uint32_t version : {kRpcbindV3, kRpcbindV4}) {
+    Rpcblist services;
+    Ask(version, PortmapProcedure::kDump, Void(), &services);
     ASSERT_EQ(services.items.size(), 6u);
     EXPECT_EQ(services.items[0].r_netid.text, "tcp");
     EXPECT_EQ(services.items[0].r_addr.text, "0.0.0.0.15.205");
@@ -82,30 +80,29 @@ TEST_F(PortmapCallsTest, ListsThem) {
 }
 
 TEST_F(PortmapCallsTest, ALongListDoesNotGoByDatagram) {
-  oncrpc::Pmaplist ports;
-  EXPECT_EQ(Ask(oncrpc::kPortmapV2, oncrpc::PortmapProcedure::kDump, oncrpc::Void(), &ports,
+  Pmaplist ports;
+  EXPECT_EQ(Ask(kPortmapV2, PortmapProcedure::kDump, Void(), &ports,
                 /*connected=*/false),
-            oncrpc::AcceptStatus::kSuccess);
+            AcceptStatus::kSuccess);
   EXPECT_EQ(ports.items.size(), 2u);
-  oncrpc::Rpcblist services;
-  EXPECT_EQ(Ask(oncrpc::kRpcbindV4, oncrpc::PortmapProcedure::kDump, oncrpc::Void(), &services,
+  Rpcblist services;
+  EXPECT_EQ(Ask(kRpcbindV4, PortmapProcedure::kDump, Void(), &services,
                 /*connected=*/false),
-            oncrpc::AcceptStatus::kSystemError);
+            AcceptStatus::kSystemError);
   EXPECT_LT(message_.size(), 100u);
 }
 
 TEST_F(PortmapCallsTest, TakesNothingIn) {
-  oncrpc::SetRes result{.done = true};
-  Ask(oncrpc::kPortmapV2, oncrpc::PortmapProcedure::kSet,
-      oncrpc::Mapping{100005, 3, IPPROTO_TCP, 1}, &result);
+  SetRes result{.done = true};
+  Ask(kPortmapV2, PortmapProcedure::kSet, Mapping{100005, 3, IPPROTO_TCP, 1}, &result);
   EXPECT_FALSE(result.done);
   EXPECT_EQ(Port(100005, 3), 0u);
-  oncrpc::Void none;
-  EXPECT_EQ(Ask(oncrpc::kRpcbindV4, oncrpc::PortmapProcedure{9}, oncrpc::Void(), &none),
-            oncrpc::AcceptStatus::kProcedureUnavailable);
-  EXPECT_EQ(Ask(oncrpc::kPortmapV2, oncrpc::PortmapProcedure::kGetport, oncrpc::Void(), &none),
-            oncrpc::AcceptStatus::kGarbageArguments);
+  Void none;
+  EXPECT_EQ(Ask(kRpcbindV4, PortmapProcedure{9}, Void(), &none),
+            AcceptStatus::kProcedureUnavailable);
+  EXPECT_EQ(Ask(kPortmapV2, PortmapProcedure::kGetport, Void(), &none),
+            AcceptStatus::kGarbageArguments);
 }
 
 }  // namespace
-}  // namespace pollux::nfs
+}  // namespace pollux::oncrpc

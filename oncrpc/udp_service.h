@@ -1,7 +1,7 @@
 // RPC over the kernel's UDP, for programs that are asked little: one thread, a datagram in and one
 // out, in the order in which replies are ready. Source: RFC 5531 section 11.
-#ifndef POLLUX_NFS_SERVER_DATAGRAM_SERVER_H_
-#define POLLUX_NFS_SERVER_DATAGRAM_SERVER_H_
+#ifndef POLLUX_ONCRPC_UDP_SERVICE_H_
+#define POLLUX_ONCRPC_UDP_SERVICE_H_
 
 #include <atomic>
 #include <cstddef>
@@ -14,29 +14,29 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "nfs/server/record_server.h"
+#include "oncrpc/record_handler.h"
 #include "stack/base/fd.h"
 
-namespace pollux::nfs {
+namespace pollux::oncrpc {
 
 // What is lost on the way, or there is no room for, is asked again by who asked; what is asked
 // again while it waits for its reply has one.
-class DatagramServer {
+class UdpService {
  public:
-  // What clients have had room for since ONC RPC began. RecordServer::Ends has it.
+  // What clients have had room for since ONC RPC began; CallRoute::max_reply.
   static constexpr size_t kMaxReply = 8800;
-  // Calls that wait for their replies; others are dropped meanwhile. More than all exports together
-  // let wait, so that those that stall leave room for the calls of others.
+  // Calls that wait for their replies; others are dropped meanwhile. More than an NFS server's
+  // exports together let wait, so that those that stall leave room for the calls of others.
   static constexpr size_t kMaxUnanswered = 2560;
 
   // Listens at every address of the host, IPv4 and IPv6; port 0: any. Datagrams beyond
   // `max_record` bytes are dropped. AlreadyExists when the port is taken.
-  static absl::StatusOr<std::unique_ptr<DatagramServer>> Listen(uint16_t port, size_t max_record,
-                                                                RecordServer::Handler handler);
+  static absl::StatusOr<std::unique_ptr<UdpService>> Listen(uint16_t port, size_t max_record,
+                                                            RecordHandler handler);
   // Waits for the thread; replies that come later are sent all the same.
-  ~DatagramServer();
-  DatagramServer(const DatagramServer&) = delete;
-  DatagramServer& operator=(const DatagramServer&) = delete;
+  ~UdpService();
+  UdpService(const UdpService&) = delete;
+  UdpService& operator=(const UdpService&) = delete;
   uint16_t port() const { return port_; }
   // Datagrams that were too large, or for whose calls there was no room, or that came again.
   uint64_t dropped() const { return dropped_; }
@@ -57,13 +57,13 @@ class DatagramServer {
   // Where one came from, and the address and interface that it came to.
   struct Way;
 
-  DatagramServer(size_t max_record, RecordServer::Handler handler);
+  UdpService(size_t max_record, RecordHandler handler);
   void Serve();
   void Receive();
   static void Send(const Socket& socket, Way& way, std::vector<uint8_t> message);
 
   size_t max_record_;
-  RecordServer::Handler handler_;
+  RecordHandler handler_;
   std::shared_ptr<Socket> socket_;
   std::atomic<uint64_t> dropped_{0};
   uint16_t port_ = 0;
@@ -71,6 +71,6 @@ class DatagramServer {
   std::thread thread_;
 };
 
-}  // namespace pollux::nfs
+}  // namespace pollux::oncrpc
 
-#endif  // POLLUX_NFS_SERVER_DATAGRAM_SERVER_H_
+#endif  // POLLUX_ONCRPC_UDP_SERVICE_H_

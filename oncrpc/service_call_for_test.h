@@ -1,6 +1,6 @@
 // Calls of control programs without a connection.
-#ifndef POLLUX_NFS_SERVER_CONTROL_FOR_TEST_H_
-#define POLLUX_NFS_SERVER_CONTROL_FOR_TEST_H_
+#ifndef POLLUX_ONCRPC_SERVICE_CALL_FOR_TEST_H_
+#define POLLUX_ONCRPC_SERVICE_CALL_FOR_TEST_H_
 
 #include <cstdint>
 #include <future>
@@ -9,32 +9,32 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "nfs/server/control_call.h"
 #include "oncrpc/codec.h"
+#include "oncrpc/service_call.h"
 
-namespace pollux::nfs {
+namespace pollux::oncrpc {
 
 // The message that answers, later or now; empty when there is none.
 template <class Args>
-std::future<std::vector<uint8_t>> AskControl(const ControlProgram& program,
-                                             const oncrpc::CallHeader& header, const Args& args,
+std::future<std::vector<uint8_t>> AskService(const ServiceProgram& program,
+                                             const CallHeader& header, const Args& args,
                                              const Gid& client,
-                                             absl::FunctionRef<void(ControlCall)> serve,
+                                             absl::FunctionRef<void(ServiceCall)> serve,
                                              bool connected = true) {
   std::vector<uint8_t> message(1 << 16);
-  const size_t at = oncrpc::EmitCall(header, absl::MakeSpan(message));
-  message.resize(at + oncrpc::Encode(args, absl::MakeSpan(message).subspan(at)).stream.size());
+  const size_t at = EmitCall(header, absl::MakeSpan(message));
+  message.resize(at + Encode(args, absl::MakeSpan(message).subspan(at)).stream.size());
   auto answered = std::make_shared<std::promise<std::vector<uint8_t>>>();
   auto future = answered->get_future();
-  RecordServer::Reply reply(
+  ReplySender reply(
       [answered](std::vector<uint8_t> bytes) { answered->set_value(std::move(bytes)); });
   auto call =
-      ControlCall::Take(program, std::move(message),
+      ServiceCall::Take(program, std::move(message),
                         {.client = client, .server = {}, .connected = connected}, std::move(reply));
   if (call.has_value()) serve(*std::move(call));
   return future;
 }
 
-}  // namespace pollux::nfs
+}  // namespace pollux::oncrpc
 
-#endif  // POLLUX_NFS_SERVER_CONTROL_FOR_TEST_H_
+#endif  // POLLUX_ONCRPC_SERVICE_CALL_FOR_TEST_H_

@@ -1,4 +1,4 @@
-#include "nfs/server/bound_socket.h"
+#include "oncrpc/bound_socket.h"
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "oncrpc/socket_address.h"
 
-namespace pollux::nfs {
+namespace pollux::oncrpc {
 namespace {
 
 // -1 with errno, or 0.
@@ -25,7 +25,7 @@ int Bind(int family, int type, uint16_t port, Fd* bound) {
     setsockopt(bound->get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
   }
   const Gid any = family == AF_INET ? Gid::FromIpv4(INADDR_ANY) : Gid();
-  const oncrpc::Sockaddr address = oncrpc::ToSockaddr({.address = any, .port = port});
+  const Sockaddr address = ToSockaddr({.address = any, .port = port});
   return bind(bound->get(), address.get(), address.length);
 }
 
@@ -49,7 +49,7 @@ uint16_t PortOf(const Fd& socket) {
   sockaddr_storage address = {};
   socklen_t size = sizeof address;
   getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size);
-  return oncrpc::FromSockaddr(reinterpret_cast<const sockaddr*>(&address), size).port;
+  return FromSockaddr(reinterpret_cast<const sockaddr*>(&address), size).port;
 }
 
-}  // namespace pollux::nfs
+}  // namespace pollux::oncrpc

@@ -1,4 +1,4 @@
-#include "nfs/server/datagram_server.h"
+#include "oncrpc/udp_service.h"
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -15,7 +15,7 @@
 #include "stack/base/address.h"
 #include "stack/base/eventually_for_test.h"
 
-namespace pollux::nfs {
+namespace pollux::oncrpc {
 namespace {
 
 constexpr size_t kMaxRecord = 1000;
@@ -25,10 +25,9 @@ constexpr timeval kPatience = {.tv_sec = kHangGuard.count(), .tv_usec = 0};
 // is not answered.
 class Mirror {
  public:
-  RecordServer::Handler handler() {
-    return [this](std::vector<uint8_t> record, const RecordServer::Ends& ends,
-                  RecordServer::Reply reply) {
-      EXPECT_EQ(ends.max_reply, DatagramServer::kMaxReply);
+  RecordHandler handler() {
+    return [this](std::vector<uint8_t> record, const CallRoute& ends, ReplySender reply) {
+      EXPECT_EQ(ends.max_reply, UdpService::kMaxReply);
       EXPECT_FALSE(ends.connected);
       const std::lock_guard lock(mutex_);
       asked_ = ends.server;
@@ -59,14 +58,14 @@ class Mirror {
  private:
   std::mutex mutex_;
   Gid asked_;
-  std::deque<RecordServer::Reply> kept_;
+  std::deque<ReplySender> kept_;
 };
 
 class Peer {
  public:
   Peer(const char* address, uint16_t port) {
     const Gid gid = *ParseAddress(address);
-    const oncrpc::Sockaddr to = oncrpc::ToSockaddr({.address = gid, .port = port});
+    const Sockaddr to = ToSockaddr({.address = gid, .port = port});
     fd_ = Fd(socket(to.get()->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     // Takes replies from that address alone.
     reached_ = connect(fd_.get(), to.get(), to.length) == 0;
@@ -89,18 +88,18 @@ class Peer {
   bool reached_ = false;
 };
 
-class DatagramServerTest : public testing::Test {
+class UdpServiceTest : public testing::Test {
  protected:
   void SetUp() override {
-    auto server = DatagramServer::Listen(0, kMaxRecord, mirror_.handler());
+    auto server = UdpService::Listen(0, kMaxRecord, mirror_.handler());
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
   Mirror mirror_;
-  std::unique_ptr<DatagramServer> server_;
+  std::unique_ptr<UdpService> server_;
 };
 
-TEST_F(DatagramServerTest, AnswersFromTheAddressThatWasAsked) {
+TEST_F(UdpServiceTest, AnswersFromTheAddressThatWasAsked) {
   // The second is not the one that the kernel would choose.
   for (const char* address : {"127.0.0.1", "127.0.0.2", "::1"}) {
     Peer peer(address, server_->port());
@@ -111,7 +110,7 @@ TEST_F(DatagramServerTest, AnswersFromTheAddressThatWasAsked) {
   }
 }
 
-TEST_F(DatagramServerTest, WhatIsTooLargeOrNotAnsweredIsDropped) {
+TEST_F(UdpServiceTest, WhatIsTooLargeOrNotAnsweredIsDropped) {
   Peer peer("127.0.0.1", server_->port());
   peer.Send(std::string(kMaxRecord + 1, 'a'));
   peer.Send("");
@@ -120,17 +119,17 @@ TEST_F(DatagramServerTest, WhatIsTooLargeOrNotAnsweredIsDropped) {
   EXPECT_EQ(server_->dropped(), 1u);
 }
 
-TEST_F(DatagramServerTest, SoManyWaitForTheirReplies) {
+TEST_F(UdpServiceTest, SoManyWaitForTheirReplies) {
   Peer waiting("127.0.0.1", server_->port()), other("127.0.0.1", server_->port());
   // One by one: the socket has room for fewer.
   const auto keep = [&](size_t number) {
     waiting.Send({'k', static_cast<char>(number >> 8), static_cast<char>(number), 'p'});
     EXPECT_TRUE(Eventually([&] { return mirror_.kept() == number + 1; }));
   };
-  for (size_t i = 0; i < DatagramServer::kMaxUnanswered - 1; ++i) keep(i);
+  for (size_t i = 0; i < UdpService::kMaxUnanswered - 1; ++i) keep(i);
   other.Send("abc");
   EXPECT_EQ(other.Reply(), "cba");
-  keep(DatagramServer::kMaxUnanswered - 1);
+  keep(UdpService::kMaxUnanswered - 1);
   other.Send("dropped");
   EXPECT_TRUE(Eventually([&] { return server_->dropped() == 1; }));
   mirror_.SendKept("late");
@@ -139,7 +138,7 @@ TEST_F(DatagramServerTest, SoManyWaitForTheirReplies) {
   EXPECT_EQ(other.Reply(), "fed");
 }
 
-TEST_F(DatagramServerTest, WhatComesAgainWaitsOnce) {
+TEST_F(UdpServiceTest, WhatComesAgainWaitsOnce) {
   Peer peer("127.0.0.1", server_->port()), other("127.0.0.1", server_->port());
   for (int again = 0; again < 3; ++again) peer.Send("keep");
   EXPECT_TRUE(Eventually([&] { return server_->dropped() == 2; }));
@@ -153,10 +152,10 @@ TEST_F(DatagramServerTest, WhatComesAgainWaitsOnce) {
   EXPECT_EQ(server_->dropped(), 2u);
 }
 
-TEST_F(DatagramServerTest, APortIsTakenOnce) {
-  EXPECT_EQ(DatagramServer::Listen(server_->port(), kMaxRecord, mirror_.handler()).status().code(),
+TEST_F(UdpServiceTest, APortIsTakenOnce) {
+  EXPECT_EQ(UdpService::Listen(server_->port(), kMaxRecord, mirror_.handler()).status().code(),
             absl::StatusCode::kAlreadyExists);
 }
 
 }  // namespace
-}  // namespace pollux::nfs
+}  // namespace pollux::oncrpc

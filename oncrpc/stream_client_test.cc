@@ -1,30 +1,29 @@
-#include "nfs/client/tcp_rpc.h"
+#include "oncrpc/stream_client.h"
 
 #include <atomic>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "nfs/client/tcp_server_for_test.h"
-#include "nfs/mount/mount.h"
+#include "oncrpc/tcp_server_for_test.h"
+#include "stack/base/byte_order.h"
 
-namespace pollux::nfs {
+namespace pollux::oncrpc {
 namespace {
 
 using ::testing::HasSubstr;
 using Bytes = std::vector<uint8_t>;
 
-const oncrpc::AuthSys& Me() {
-  static const oncrpc::AuthSys me{
-      .machinename = {"here"}, .uid = 1000, .gid = 100, .gids = {{5, 6}}};
+const AuthSys& Me() {
+  static const AuthSys me{.machinename = {"here"}, .uid = 1000, .gid = 100, .gids = {{5, 6}}};
   return me;
 }
 
-absl::StatusOr<TcpRpc> To(const TcpServer& server, const oncrpc::AuthSys& credential = Me()) {
-  return TcpRpc::Connect(server.endpoint(), 7, 3, credential, "the service");
+absl::StatusOr<StreamClient> To(const TcpServer& server, const AuthSys& credential = Me()) {
+  return StreamClient::Connect(server.endpoint(), 7, 3, credential, "the service");
 }
 
 // Adds one to the word that it is given.
-Bytes Increment(const oncrpc::CallHeader& call, absl::Span<const uint8_t> arguments) {
+Bytes Increment(const CallHeader& call, absl::Span<const uint8_t> arguments) {
   Bytes results(4);
   StoreBe32(results.data(), LoadBe32(arguments.data()) + 1);
   return Record({.xid = call.xid}, results);
@@ -38,12 +37,20 @@ struct Word {
   }
 };
 
-TEST(TcpRpcTest, CallsOneAfterTheOther) {
+struct Text {
+  BoundedString<8192> text;
+  template <class Codec, class Self>
+  static void Xdr(Codec& codec, Self& self) {
+    codec(self.text);
+  }
+};
+
+TEST(StreamClientTest, CallsOneAfterTheOther) {
   std::atomic<uint32_t> uid = 0, gids = 0;
-  const TcpServer server([&](const oncrpc::CallHeader& call, absl::Span<const uint8_t> arguments) {
-    oncrpc::AuthSys credential;
-    EXPECT_EQ(call.credential.flavor, oncrpc::AuthFlavor::kSys);
-    EXPECT_TRUE(oncrpc::Decode(oncrpc::XdrReader(call.credential.body), &credential));
+  const TcpServer server([&](const CallHeader& call, absl::Span<const uint8_t> arguments) {
+    AuthSys credential;
+    EXPECT_EQ(call.credential.flavor, AuthFlavor::kSys);
+    EXPECT_TRUE(Decode(XdrReader(call.credential.body), &credential));
     uid = credential.uid;
     gids = static_cast<uint32_t>(credential.gids.items.size());
     EXPECT_EQ(call.program, 7u);
@@ -62,8 +69,8 @@ TEST(TcpRpcTest, CallsOneAfterTheOther) {
   EXPECT_EQ(gids, 2u);
 }
 
-TEST(TcpRpcTest, TakesAReplyInFragments) {
-  const TcpServer server([](const oncrpc::CallHeader& call, absl::Span<const uint8_t> arguments) {
+TEST(StreamClientTest, TakesAReplyInFragments) {
+  const TcpServer server([](const CallHeader& call, absl::Span<const uint8_t> arguments) {
     const Bytes whole = Increment(call, arguments);
     Bytes pieces = {0, 0, 0, 8, 0, 0, 0, 0, 0x80, 0, 0, static_cast<uint8_t>(whole.size() - 12)};
     pieces.insert(pieces.begin() + 4, whole.begin() + 4, whole.begin() + 12);
@@ -78,10 +85,9 @@ TEST(TcpRpcTest, TakesAReplyInFragments) {
   EXPECT_EQ(result.value, 42u);
 }
 
-TEST(TcpRpcTest, ErrorsOfTheRpcLayerNameTheService) {
-  const TcpServer server([](const oncrpc::CallHeader& call, absl::Span<const uint8_t>) {
-    return Record({.xid = call.xid, .accept_status = oncrpc::AcceptStatus::kProcedureUnavailable},
-                  {});
+TEST(StreamClientTest, ErrorsOfTheRpcLayerNameTheService) {
+  const TcpServer server([](const CallHeader& call, absl::Span<const uint8_t>) {
+    return Record({.xid = call.xid, .accept_status = AcceptStatus::kProcedureUnavailable}, {});
   });
   auto rpc = To(server);
   Word result;
@@ -90,11 +96,10 @@ TEST(TcpRpcTest, ErrorsOfTheRpcLayerNameTheService) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("the service: the server has no procedure"));
 }
 
-TEST(TcpRpcTest, AnswersThatAreNoneAreRefused) {
+TEST(StreamClientTest, AnswersThatAreNoneAreRefused) {
   const auto answer = [](auto make) {
-    const TcpServer server([make](const oncrpc::CallHeader& call, absl::Span<const uint8_t>) {
-      return make(call.xid);
-    });
+    const TcpServer server(
+        [make](const CallHeader& call, absl::Span<const uint8_t>) { return make(call.xid); });
     auto rpc = To(server);
     Word result;
     return rpc->Call(0, Word(), &result).code();
@@ -113,25 +118,25 @@ TEST(TcpRpcTest, AnswersThatAreNoneAreRefused) {
   EXPECT_EQ(answer([](uint32_t) { return Bytes(); }), absl::StatusCode::kUnavailable);
 }
 
-TEST(TcpRpcTest, WhatCannotBeReachedOrSaidIsTold) {
+TEST(StreamClientTest, WhatCannotBeReachedOrSaidIsTold) {
   SocketAddress nobody;
   {
     const TcpServer server(Increment);
     nobody = server.endpoint();
-    oncrpc::AuthSys credential = Me();
-    credential.gids.items.assign(oncrpc::kMaxAuthSysGids + 1, 1);
+    AuthSys credential = Me();
+    credential.gids.items.assign(kMaxAuthSysGids + 1, 1);
     EXPECT_EQ(To(server, credential).status().code(), absl::StatusCode::kInvalidArgument);
 
     auto rpc = To(server);
-    oncrpc::Void nothing;
-    const std::string path(kMntpathlen + 1, '/');
-    EXPECT_EQ(rpc->Call(1, Dirpath{{path}}, &nothing).code(), absl::StatusCode::kInvalidArgument);
+    Void nothing;
+    const std::string text(5000, '/');
+    EXPECT_EQ(rpc->Call(1, Text{{text}}, &nothing).code(), absl::StatusCode::kInvalidArgument);
   }
-  const auto refused = TcpRpc::Connect(nobody, 7, 3, Me(), "the service");
+  const auto refused = StreamClient::Connect(nobody, 7, 3, Me(), "the service");
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(refused.status().message()),
               HasSubstr("the service: Connection refused"));
 }
 
 }  // namespace
-}  // namespace pollux::nfs
+}  // namespace pollux::oncrpc
