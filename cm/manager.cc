@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "cm/connection/manager_impl.h"
 #include "cm/connection/worker_environment.h"
 #include "cm/gsi/shard.h"
+#include "cm/manager_impl.h"
 
 namespace pollux::cm {
 

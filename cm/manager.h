@@ -33,7 +33,7 @@ class QueuePair;
 namespace pollux::cm {
 
 // Lives on one worker of the device as a poller, with a QP 1 of its own; all calls are made, all
-// handlers run on that core. Queue pairs may live on any worker: CM moves them through
+// handlers run on that core. Queue pairs may live on any worker: CM moves those of others through
 // Party::Call. Connections belong to the manager that asks for them, or has the listener that they
 // were asked of. A handler may call anything here, DestroyId of its own identifier included, but
 // not destroy the manager. No handler runs inside a call made here.
@@ -116,14 +116,7 @@ class Manager {
   // CONNECT_ERROR.
   virtual void ReleaseQp(Id* id) = 0;
 
-  // The way to the peer, as far as it is agreed: the MTU is the connection's once the peer's REQ or
-  // REP is here, before that the port's.
-  struct Path {
-    ibv_mtu mtu = IBV_MTU_1024;
-    uint8_t traffic_class = 0;
-    uint8_t hop_limit = 0;
-    uint8_t packet_lifetime = 0;  // a time-out code
-  };
+  using Path = cm::Path;
   virtual Path QueryPath(const Id& id) const = 0;
 
   // A user may connect a queue pair that CM does not touch, by naming it in Connect or Accept
@@ -183,7 +176,7 @@ class Manager {
   // or BindQp is not done; InvalidArgument for what is no group of the address's kind;
   // AlreadyExists for one that it has joined; ResourceExhausted at kMaxGroupsOfId, or at the
   // network's limit.
-  static constexpr size_t kMaxGroupsOfId = 16;
+  static constexpr size_t kMaxGroupsOfId = cm::kMaxGroupsOfId;
   virtual absl::Status JoinMulticast(Id* id, const Gid& group) = 0;
   // Without an event; NotFound for what it has not joined. DestroyId leaves all groups.
   virtual absl::Status LeaveMulticast(Id* id, const Gid& group) = 0;
@@ -197,7 +190,7 @@ class Manager {
 
   // Told of every MAD to queue pair 1 that is sent (again) or has arrived, well-formed or not; null
   // for none.
-  using Trace = absl::AnyInvocable<void(bool outgoing, absl::Span<const uint8_t> mad)>;
+  using Trace = cm::Trace;
   virtual void SetTrace(Trace trace) = 0;
 
   // Told once of each connection that fails, while its identifier and queue pair are still there: a
@@ -205,7 +198,7 @@ class Manager {
   // not want, a queue pair that has entered IBV_QPS_ERR by itself (of another worker: as its
   // message arrives), an identifier destroyed while its REQ is not answered. `why` is a few words.
   // The handler may look at everything and change nothing.
-  using FailureHandler = absl::AnyInvocable<void(const Id& id, const std::string& why)>;
+  using FailureHandler = cm::FailureHandler;
   virtual void SetFailureHandler(FailureHandler handler) = 0;
   // A line each for the last messages and events of the identifier, and for the last packets,
   // timers and states of its queue pair: up to now when it lives on this worker, up to its failure

@@ -17,7 +17,16 @@
 
 namespace pollux::cm {
 
-class ManagerImpl;
+struct Connection;
+
+// Told of each connection whose timer has fired.
+class TimerHandler {
+ public:
+  virtual void OnTimer(Connection& connection) = 0;
+
+ protected:
+  ~TimerHandler() = default;
+};
 
 // Names as the IB specification's, section 12.9, where it has one. The MRA states are missing: an
 // MRA only moves the timer.
@@ -63,10 +72,10 @@ enum class QpBinding : uint8_t {
 
 // Owned by the manager, on its core.
 struct Connection final : Id {
-  Connection(ManagerImpl* the_manager, engine::Timer::Callback on_timer)
-      : manager(the_manager), timer(on_timer, this) {}
+  explicit Connection(TimerHandler* the_handler)
+      : timer_handler(the_handler), timer(&Connection::TimerFired, this) {}
 
-  ManagerImpl* const manager;
+  TimerHandler* const timer_handler;
   State state = State::kIdle;
   bool destroyed = false;  // the user's part is over; what is left is between the peers
   bool failed = false;     // the user has been told, and hears of no DISCONNECTED any more
@@ -151,6 +160,12 @@ struct Connection final : Id {
     qp_ = qp;
   }
   engine::Worker* qp_owner() const { return qp_owner_; }
+
+ private:
+  static void TimerFired(void* connection, uint64_t /*now_ns*/) {
+    auto& expired = *static_cast<Connection*>(connection);
+    expired.timer_handler->OnTimer(expired);
+  }
 };
 
 }  // namespace pollux::cm

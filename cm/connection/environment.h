@@ -107,7 +107,11 @@ class Environment {
   // What the flight recorder of a queue pair has now; nothing when it is another core's.
   virtual std::vector<transport::FlightEntry> QpFlight(const engine::Worker* owner,
                                                        verbs::QueuePair* qp) const = 0;
-  // Runs `move` on the owner's core unless the lease has ended, stops at the first error, then
+  // Runs `move` at once if `owner` is this core's worker, up to the first error; nothing if it is
+  // another one.
+  virtual std::optional<absl::Status> MoveOwnQp(engine::Worker* owner, verbs::QueuePair* qp,
+                                                const QpMove& move) = 0;
+  // Runs `move` at the owner's next poll unless the lease has ended, stops at the first error, then
   // `done` on this core. Never from inside this call.
   virtual void MoveQp(engine::Worker* owner, verbs::QueuePair* qp, const QpMove& move,
                       std::shared_ptr<QpLease> lease,

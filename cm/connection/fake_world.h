@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "cm/connection/environment.h"
-#include "cm/connection/manager_impl.h"
+#include "cm/manager_impl.h"
 #include "cm/wire/mad.h"
 #include "stack/base/random.h"
 #include "stack/base/types.h"
@@ -83,6 +83,7 @@ class FakeEnvironment final : public Environment {
   bool posts_full = false;
   bool moves_fail = false;
   bool moves_held = false;  // the queue pair's owner does not poll
+  bool owns_qps = false;    // which are moved at once
   absl::Status join_status;
   absl::Status attach_status;
   std::multiset<std::pair<Gid, Gid>> joined;  // local address, group
@@ -107,6 +108,10 @@ class FakeEnvironment final : public Environment {
   std::vector<transport::FlightEntry> QpFlight(const engine::Worker*,
                                                verbs::QueuePair*) const override {
     return {};
+  }
+  std::optional<absl::Status> MoveOwnQp(engine::Worker*, verbs::QueuePair* qp,
+                                        const QpMove& move) override {
+    return owns_qps ? std::optional(Execute(qp, move)) : std::nullopt;
   }
   void MoveQp(engine::Worker* owner, verbs::QueuePair* qp, const QpMove& move,
               std::shared_ptr<QpLease> lease, absl::AnyInvocable<void(absl::Status)> done) override;

@@ -2,6 +2,7 @@
 #ifndef POLLUX_CM_CONNECTION_FLIGHT_TEXT_H_
 #define POLLUX_CM_CONNECTION_FLIGHT_TEXT_H_
 
+#include <cstdint>
 #include <string>
 
 #include "stack/transport/diagnostics/flight_recorder.h"
@@ -14,6 +15,16 @@ inline constexpr auto kFlightMadReceived =                             // the sa
     static_cast<transport::FlightKind>(static_cast<int>(transport::FlightKind::kUpper) + 1);
 inline constexpr auto kFlightEvent =  // rdma_cm_event_type; the event's status without its sign
     static_cast<transport::FlightKind>(static_cast<int>(transport::FlightKind::kUpper) + 2);
+
+// The detail of a message: the reason of a REJ; no other has one.
+template <class T>
+uint16_t ReasonOf(const T& message) {
+  if constexpr (requires { message.reason; }) {
+    return message.reason;
+  } else {
+    return 0;
+  }
+}
 
 // "-> CM REQ", "<- CM REJ, stale connection", "RDMA_CM_EVENT_ESTABLISHED"; those of the transport
 // in its own words.

@@ -6,7 +6,9 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/types/span.h"
@@ -105,6 +107,21 @@ class Id {
   verbs::QueuePair* qp_ = nullptr;
   engine::Worker* qp_owner_ = nullptr;
 };
+
+// The way to the peer, as far as it is agreed: the MTU is the connection's once the peer's REQ or
+// REP is here, before that the port's.
+struct Path {
+  ibv_mtu mtu = IBV_MTU_1024;
+  uint8_t traffic_class = 0;
+  uint8_t hop_limit = 0;
+  uint8_t packet_lifetime = 0;  // a time-out code
+};
+
+// See Manager::SetTrace() and Manager::SetFailureHandler().
+using Trace = absl::AnyInvocable<void(bool outgoing, absl::Span<const uint8_t> mad)>;
+using FailureHandler = absl::AnyInvocable<void(const Id& id, const std::string& why)>;
+
+inline constexpr size_t kMaxGroupsOfId = 16;
 
 // Where the requests for a service are answered when several managers of a device (CreateAll) have
 // a listener for it. Without a listener of its own a manager leaves them to the next one that has.

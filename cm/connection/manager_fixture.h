@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "cm/connection/fake_world.h"
-#include "cm/connection/manager_impl.h"
 #include "cm/manager.h"
+#include "cm/manager_impl.h"
 #include "cm/wire/mad.h"
 
 namespace pollux::cm {

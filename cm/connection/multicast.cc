@@ -1,17 +1,16 @@
-// Multicast groups of UD identifiers. RoCE has no subnet administrator: a join is the network's
-// (IGMP, MLD), and who is joined is known at once. The choices are Linux's.
+#include "cm/connection/multicast.h"
+
 #include <algorithm>
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
-#include "cm/connection/manager_impl.h"
 
 namespace pollux::cm {
 
-absl::Status ManagerImpl::CheckJoin(const Connection& connection, const Gid& group) const {
+absl::Status Multicast::CheckJoin(const Connection& connection, const Gid& group) const {
   const Gid& local = connection.local().address;
   if (connection.port_space() != RDMA_PS_UDP || connection.binding == QpBinding::kMoving ||
-      !environment_->GidIndex(local)) {
+      !context_.environment->GidIndex(local)) {
     return absl::FailedPreconditionError(
         "join: only an identifier of RDMA_PS_UDP with a local address can, and when its queue pair "
         "is bound");
@@ -31,30 +30,38 @@ absl::Status ManagerImpl::CheckJoin(const Connection& connection, const Gid& gro
   return absl::OkStatus();
 }
 
-absl::Status ManagerImpl::JoinMulticast(Id* id, const Gid& group) {
-  Connection& connection = Of(id);
+absl::Status Multicast::Join(Connection& connection, const Gid& group) {
   if (absl::Status status = CheckJoin(connection, group); !status.ok()) return status;
   const Gid& local = connection.local().address;
-  if (absl::Status status = environment_->JoinGroup(local, group); !status.ok()) return status;
+  if (absl::Status status = context_.environment->JoinGroup(local, group); !status.ok())
+    return status;
   connection.groups.push_back({group});
   if (connection.binding != QpBinding::kReady) {
     DeferJoined(connection, group);
     return absl::OkStatus();
   }
-  environment_->AttachGroup(connection.qp_owner(), connection.qp(), group, true, connection.lease,
-                            [this, alive = alive_, lease = connection.lease, &connection,
-                             group](const absl::Status& status) {
-                              if (!*alive || !lease->valid) return;
-                              OnJoined(connection, group, status);
-                            });
+  context_.environment->AttachGroup(connection.qp_owner(), connection.qp(), group, true,
+                                    connection.lease,
+                                    [this, alive = context_.alive, lease = connection.lease,
+                                     &connection, group](const absl::Status& status) {
+                                      if (!*alive || !lease->valid) return;
+                                      OnJoined(connection, group, status);
+                                    });
   return absl::OkStatus();
 }
 
-void ManagerImpl::DeferJoined(const Connection& connection, const Gid& group) {
-  deferred_.push_back({connection.local_comm_id, RDMA_CM_EVENT_MULTICAST_JOIN, 0, group});
+void Multicast::OnQpReleased(const Connection& connection) {
+  for (const Connection::Group& group : connection.groups) {
+    if (!group.joined) DeferJoined(connection, group.gid);
+  }
 }
 
-void ManagerImpl::OnJoined(Connection& connection, const Gid& group, const absl::Status& status) {
+void Multicast::DeferJoined(const Connection& connection, const Gid& group) {
+  parts_.events.Defer(connection,
+                      [this, group](Connection& one) { OnJoined(one, group, absl::OkStatus()); });
+}
+
+void Multicast::OnJoined(Connection& connection, const Gid& group, const absl::Status& status) {
   const auto found = std::ranges::find(connection.groups, group, &Connection::Group::gid);
   // Left, or joined anew, before the queue pair's owner had heard of it.
   if (found == connection.groups.end() || found->joined) return;
@@ -63,37 +70,38 @@ void ManagerImpl::OnJoined(Connection& connection, const Gid& group, const absl:
   ud.ah_attr.port_num = 1;
   ud.ah_attr.grh.hop_limit = connection.hop_limit;
   ud.ah_attr.grh.traffic_class = connection.traffic_class;
-  ud.ah_attr.grh.sgid_index = environment_->GidIndex(connection.local().address).value_or(0);
+  ud.ah_attr.grh.sgid_index =
+      context_.environment->GidIndex(connection.local().address).value_or(0);
   std::ranges::copy(group.raw, ud.ah_attr.grh.dgid.raw);
   ud.qp_num = kMulticastQpn.value;
   ud.qkey = RDMA_UDP_QKEY;
   found->joined = status.ok();
   if (!status.ok()) {
     connection.groups.erase(found);
-    environment_->LeaveGroup(connection.local().address, group);
-    return Deliver(connection, {.type = RDMA_CM_EVENT_MULTICAST_ERROR,
-                                .status = absl::IsResourceExhausted(status) ? -ENOMEM : -EINVAL,
-                                .ud = ud});
+    context_.environment->LeaveGroup(connection.local().address, group);
+    return parts_.events.Deliver(connection,
+                                 {.type = RDMA_CM_EVENT_MULTICAST_ERROR,
+                                  .status = absl::IsResourceExhausted(status) ? -ENOMEM : -EINVAL,
+                                  .ud = ud});
   }
-  Deliver(connection, {.type = RDMA_CM_EVENT_MULTICAST_JOIN, .ud = ud});
+  parts_.events.Deliver(connection, {.type = RDMA_CM_EVENT_MULTICAST_JOIN, .ud = ud});
 }
 
-absl::Status ManagerImpl::LeaveMulticast(Id* id, const Gid& group) {
-  Connection& connection = Of(id);
+absl::Status Multicast::Leave(Connection& connection, const Gid& group) {
   if (std::erase_if(connection.groups, [&](const auto& one) { return one.gid == group; }) == 0) {
     return absl::NotFoundError("leave: the identifier has not joined this group");
   }
-  environment_->LeaveGroup(connection.local().address, group);
+  context_.environment->LeaveGroup(connection.local().address, group);
   // Its queue pair may have been released, and has left all groups when it is destroyed.
   if (connection.binding != QpBinding::kReady) return absl::OkStatus();
-  environment_->AttachGroup(connection.qp_owner(), connection.qp(), group, false, connection.lease,
-                            [](const absl::Status&) {});
+  context_.environment->AttachGroup(connection.qp_owner(), connection.qp(), group, false,
+                                    connection.lease, [](const absl::Status&) {});
   return absl::OkStatus();
 }
 
-void ManagerImpl::LeaveAll(Connection& connection) {
+void Multicast::LeaveAll(Connection& connection) {
   for (const Connection::Group& group : connection.groups) {
-    environment_->LeaveGroup(connection.local().address, group.gid);
+    context_.environment->LeaveGroup(connection.local().address, group.gid);
   }
   connection.groups.clear();
 }

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "cm/connection/fake_world.h"
-#include "cm/connection/manager_impl.h"
 #include "cm/manager.h"
+#include "cm/manager_impl.h"
 
 namespace pollux::cm {
 namespace {

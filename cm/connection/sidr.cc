@@ -1,10 +1,9 @@
-// Service ID resolution: one question and one answer about a UD queue pair. Source: IB
-// specification volume 1, section 12.11; the choices are Linux's.
+#include "cm/connection/sidr.h"
+
 #include <algorithm>
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
-#include "cm/connection/manager_impl.h"
 #include "cm/connection/timeouts.h"
 #include "cm/wire/cma_header.h"
 #include "cm/wire/service_id.h"
@@ -16,7 +15,7 @@ constexpr size_t kSidrReqUserBytes = SidrReq::kPrivateBytes - kCmaHeaderBytes;
 
 }  // namespace
 
-absl::Status ManagerImpl::ConnectUd(Connection& connection, const ConnectionParam& param) {
+absl::Status Sidr::Connect(Connection& connection, const ConnectionParam& param) {
   if (connection.state != State::kRouteResolved) {
     return absl::FailedPreconditionError(
         "connect: resolve address and route first; an identifier connects once");
@@ -36,58 +35,60 @@ absl::Status ManagerImpl::ConnectUd(Connection& connection, const ConnectionPara
                       .destination = connection.peer().address};
   cma.Emit(std::span(req.private_data).first<kCmaHeaderBytes>());
   std::ranges::copy(param.private_data, req.private_data.begin() + kCmaHeaderBytes);
-  connection.transaction_id = environment_->random().Next64();
-  connection.max_retries = config_.max_cm_retries;
-  connection.resend_after_ns = ResendAfterNs(config_.packet_lifetime, config_.cm_response_timeout);
+  connection.transaction_id = context_.environment->random().Next64();
+  connection.max_retries = context_.config.max_cm_retries;
+  connection.resend_after_ns =
+      ResendAfterNs(context_.config.packet_lifetime, context_.config.cm_response_timeout);
   connection.state = State::kSidrReqSent;
-  SetOutstanding(connection, req);
-  SendRequest(connection);
+  parts_.sender.SetOutstanding(connection, req);
+  parts_.sender.SendRequest(connection);
   return absl::OkStatus();
 }
 
-void ManagerImpl::Handle(const Origin& origin, const SidrReq& req) {
-  if (Connection* known = table_.FindSidr(origin.from, req.request_id)) {
-    CountDuplicate(Attribute::kSidrReq);
+void Sidr::Handle(const Origin& origin, const SidrReq& req) {
+  if (Connection* known = context_.table.FindSidr(origin.from, req.request_id)) {
+    context_.CountDuplicate(Attribute::kSidrReq);
     // The answer was lost. While the user still thinks there is none: SIDR knows no MRA.
-    if (known->state == State::kSidrAnswered) TransmitOutstanding(*known);
+    if (known->state == State::kSidrAnswered) parts_.sender.TransmitOutstanding(*known);
     return;
   }
-  const auto answer = [&](SidrStatus status) { AnswerSidr(origin, req, status); };
+  const auto answer = [&](SidrStatus status) { AnswerAtOnce(origin, req, status); };
   const std::optional<ServiceId> service = ServiceId::FromWire(req.service_id);
   Connection* listener = service && service->port_space == RDMA_PS_UDP
-                             ? table_.ports().FindListener(*service, origin.to)
+                             ? context_.table.ports().FindListener(*service, origin.to)
                              : nullptr;
   if (listener == nullptr) {
-    if (AwaitListener(origin, service, req) || PassOn(origin, req)) return;
+    if (parts_.backlog.AwaitListener(origin, service, req) || parts_.others.PassOn(origin, req))
+      return;
     return answer(SidrStatus::kUnsupported);
   }
-  if (SendHome(origin, *listener, req)) return;
+  if (parts_.others.SendHome(origin, *listener, req)) return;
   const std::optional<CmaHeader> cma = CmaHeader::Parse(req.private_data);
   if (!cma) return answer(SidrStatus::kReject);
-  if (!HasRoomFor(*listener)) return CountDrop(MadDrop::kBacklogFull);
+  if (!parts_.backlog.HasRoomFor(*listener)) return context_.CountDrop(MadDrop::kBacklogFull);
 
-  Connection* connection = NewPassive(origin, *listener, cma->source_port);
+  Connection* connection = parts_.backlog.Enter(origin, *listener, cma->source_port);
   if (connection == nullptr) return answer(SidrStatus::kReject);
   connection->remote_comm_id = req.request_id;
   connection->state = State::kSidrReqRcvd;
-  table_.IndexSidr(*connection);
+  context_.table.IndexSidr(*connection);
   const auto user_data = absl::MakeConstSpan(req.private_data).subspan(kCmaHeaderBytes);
-  Deliver(*connection, {.type = RDMA_CM_EVENT_CONNECT_REQUEST,
-                        .id = connection,
-                        .listen_id = listener,
-                        .ud = {.private_data = user_data}});
+  parts_.events.Deliver(*connection, {.type = RDMA_CM_EVENT_CONNECT_REQUEST,
+                                      .id = connection,
+                                      .listen_id = listener,
+                                      .ud = {.private_data = user_data}});
 }
 
-void ManagerImpl::AnswerSidr(const Origin& origin, const SidrReq& req, SidrStatus status) {
+void Sidr::AnswerAtOnce(const Origin& origin, const SidrReq& req, SidrStatus status) {
   SidrRep rep;
   rep.request_id = req.request_id;
   rep.status = static_cast<uint8_t>(status);
   rep.service_id = req.service_id;
-  Send(origin, rep);
+  parts_.sender.Send(origin, rep);
 }
 
-absl::Status ManagerImpl::AnswerUd(Connection& connection, SidrStatus status, uint32_t qpn,
-                                   absl::Span<const uint8_t> private_data) {
+absl::Status Sidr::Answer(Connection& connection, SidrStatus status, uint32_t qpn,
+                          absl::Span<const uint8_t> private_data) {
   if (connection.state != State::kSidrReqRcvd) {
     return absl::FailedPreconditionError("answer: no request waits here; it is answered once");
   }
@@ -106,38 +107,38 @@ absl::Status ManagerImpl::AnswerUd(Connection& connection, SidrStatus status, ui
     rep.qkey = RDMA_UDP_QKEY;
   }
   std::ranges::copy(private_data, rep.private_data.begin());
-  LeavePending(connection);
+  parts_.backlog.Leave(connection);
   connection.state = State::kSidrAnswered;
-  SetOutstanding(connection, rep);
-  TransmitOutstanding(connection);
+  parts_.sender.SetOutstanding(connection, rep);
+  parts_.sender.TransmitOutstanding(connection);
   return absl::OkStatus();
 }
 
-absl::Status ManagerImpl::AcceptUd(Connection& connection, const ConnectionParam& param) {
+absl::Status Sidr::Accept(Connection& connection, const ConnectionParam& param) {
   if (connection.binding != QpBinding::kReady && param.qp_num == 0) {
     return absl::FailedPreconditionError(
         "accept: bind a queue pair and wait until it is done, or name one in qp_num");
   }
   const bool bound = connection.binding == QpBinding::kReady;
-  return AnswerUd(connection, SidrStatus::kOk, bound ? connection.local_qpn : param.qp_num,
-                  param.private_data);
+  return Answer(connection, SidrStatus::kOk, bound ? connection.local_qpn : param.qp_num,
+                param.private_data);
 }
 
-void ManagerImpl::Handle(const Origin& origin, const SidrRep& rep) {
-  Connection* connection = table_.Find(rep.request_id);
-  if (connection == nullptr) return CountDrop(MadDrop::kUnknownCommId);
-  if (connection->peer().address != origin.from) return CountDrop(MadDrop::kWrongPeer);
-  if (connection->port_space() != RDMA_PS_UDP) return CountDrop(MadDrop::kWrongState);
+void Sidr::Handle(const Origin& origin, const SidrRep& rep) {
+  Connection* connection = context_.table.Find(rep.request_id);
+  if (connection == nullptr) return context_.CountDrop(MadDrop::kUnknownCommId);
+  if (connection->peer().address != origin.from) return context_.CountDrop(MadDrop::kWrongPeer);
+  if (connection->port_space() != RDMA_PS_UDP) return context_.CountDrop(MadDrop::kWrongState);
   if (connection->state != State::kSidrReqSent) {
-    return connection->state == State::kSidrResolved ? CountDuplicate(Attribute::kSidrRep)
-                                                     : CountDrop(MadDrop::kWrongState);
+    return connection->state == State::kSidrResolved ? context_.CountDuplicate(Attribute::kSidrRep)
+                                                     : context_.CountDrop(MadDrop::kWrongState);
   }
   connection->timer.Cancel();
   connection->state = State::kSidrResolved;
   if (rep.status != static_cast<uint8_t>(SidrStatus::kOk)) {
-    return Deliver(*connection, {.type = RDMA_CM_EVENT_UNREACHABLE,
-                                 .status = rep.status,
-                                 .ud = {.private_data = rep.private_data}});
+    return parts_.events.Deliver(*connection, {.type = RDMA_CM_EVENT_UNREACHABLE,
+                                               .status = rep.status,
+                                               .ud = {.private_data = rep.private_data}});
   }
   UdParam ud;
   ud.private_data = rep.private_data;
@@ -145,11 +146,12 @@ void ManagerImpl::Handle(const Origin& origin, const SidrRep& rep) {
   ud.ah_attr.port_num = 1;
   ud.ah_attr.grh.hop_limit = connection->hop_limit;
   ud.ah_attr.grh.traffic_class = connection->traffic_class;
-  ud.ah_attr.grh.sgid_index = environment_->GidIndex(connection->local().address).value_or(0);
+  ud.ah_attr.grh.sgid_index =
+      context_.environment->GidIndex(connection->local().address).value_or(0);
   std::ranges::copy(origin.from.raw, ud.ah_attr.grh.dgid.raw);
   ud.qp_num = rep.qpn;
   ud.qkey = rep.qkey;
-  Deliver(*connection, {.type = RDMA_CM_EVENT_ESTABLISHED, .ud = ud});
+  parts_.events.Deliver(*connection, {.type = RDMA_CM_EVENT_ESTABLISHED, .ud = ud});
 }
 
 }  // namespace pollux::cm

@@ -1,16 +1,11 @@
-// How connections end: REJ in, DREQ and DREP, time-wait.
+#include "cm/connection/teardown.h"
+
 #include <cerrno>
 #include <utility>
-#include <vector>
-
-#include "cm/connection/manager_impl.h"
-#include "cm/connection/timeouts.h"
-#include "stack/base/byte_order.h"
 
 namespace pollux::cm {
 
-absl::Status ManagerImpl::Disconnect(Id* id) {
-  Connection& connection = Of(id);
+absl::Status Teardown::Disconnect(Connection& connection) {
   switch (connection.state) {
     case State::kRepSent:  // the peer may have sent its RTU
     case State::kEstablished:
@@ -20,99 +15,59 @@ absl::Status ManagerImpl::Disconnect(Id* id) {
       connection.failed = false;  // who asks for the end hears of it
       return absl::OkStatus();
     case State::kTimeWait:
-      if (std::exchange(connection.failed, false)) Defer(connection, RDMA_CM_EVENT_DISCONNECTED);
+      if (std::exchange(connection.failed, false))
+        events_.Defer(connection, RDMA_CM_EVENT_DISCONNECTED);
       return absl::OkStatus();
     default:
       return absl::FailedPreconditionError("disconnect: the identifier is not connected");
   }
 }
 
-void ManagerImpl::StartDisconnect(Connection& connection) {
-  MoveQpToError(connection);
+void Teardown::StartDisconnect(Connection& connection) {
+  queue_pairs_.MoveToError(connection);
   Dreq dreq;
   dreq.local_comm_id = connection.local_comm_id;
   dreq.remote_comm_id = connection.remote_comm_id;
   dreq.remote_qpn = connection.remote_qpn;
-  connection.transaction_id = environment_->random().Next64();
+  connection.transaction_id = context_.environment->random().Next64();
   connection.state = State::kDreqSent;
-  SetOutstanding(connection, dreq);
-  SendRequest(connection);
+  sender_.SetOutstanding(connection, dreq);
+  sender_.SendRequest(connection);
 }
 
-size_t ManagerImpl::unanswered_disconnects() const {
+size_t Teardown::unanswered_disconnects() const {
   size_t count = 0;
-  table_.Visit([&](const Connection& one) { count += one.state == State::kDreqSent; });
+  context_.table.Visit([&](const Connection& one) { count += one.state == State::kDreqSent; });
   return count;
 }
 
-void ManagerImpl::RepeatDisconnects() { RepeatAll(State::kDreqSent, Attribute::kDreq); }
-
-bool ManagerImpl::SendWaitingDisconnects() {
-  std::vector<uint32_t> those;
-  table_.Visit([&](const Connection& one) {
-    if (one.state == State::kDreqSent && one.waits && those.size() < RequestWindow::kMost) {
-      those.push_back(one.local_comm_id);
-    }
-  });
-  for (const uint32_t comm_id : those) {
-    Connection& connection = *table_.Find(comm_id);
-    LeaveWindow(connection);
-    SendOutstanding(connection);
-  }
-  return !those.empty();
-}
-
-void ManagerImpl::RepeatAnswers() { RepeatAll(State::kTimeWait, Attribute::kDrep); }
-
-void ManagerImpl::RepeatAll(State state, Attribute attribute) {
-  std::vector<uint32_t> those;
-  table_.Visit([&](const Connection& one) {
-    if (one.state == state && one.outstanding_attribute == attribute && !one.waits) {
-      those.push_back(one.local_comm_id);
-    }
-  });
-  for (const uint32_t comm_id : those) {
-    if (!TransmitOutstanding(*table_.Find(comm_id))) continue;
-    ++environment_->counters().of(attribute).retries;
-  }
-}
-
-// As Linux's rdma_cm: each identifier is told and stays its user's to destroy. Listeners at any
-// address too, for there is no other device that they could go on with.
-void ManagerImpl::OnDeviceGone() {
-  device_gone_ = true;
-  table_.Visit([this](const Connection& connection) {
-    if (!connection.destroyed) Defer(connection, RDMA_CM_EVENT_DEVICE_REMOVAL);
-  });
-}
-
-bool ManagerImpl::EndStale(const Origin& origin, Connection& old) {
+bool Teardown::EndStale(const Origin& origin, Connection& old) {
   if (old.peer().address != origin.from) {
-    CountDrop(MadDrop::kWrongPeer);
+    context_.CountDrop(MadDrop::kWrongPeer);
     return false;
   }
   switch (old.state) {
     case State::kRepPending:
-      LeavePending(old);
+      backlog_.Leave(old);
       [[fallthrough]];
     case State::kReqRcvd:  // which its user has to destroy, and waits for that
-      MoveQpToError(old);
+      queue_pairs_.MoveToError(old);
       EnterClosed(old);
-      Defer(old, RDMA_CM_EVENT_REJECTED, static_cast<int>(RejectReason::kStaleConnection));
+      events_.Defer(old, RDMA_CM_EVENT_REJECTED, static_cast<int>(RejectReason::kStaleConnection));
       return true;
     case State::kRepRcvd:
-      MoveQpToError(old);
+      queue_pairs_.MoveToError(old);
       EnterClosed(old);
-      Defer(old, RDMA_CM_EVENT_CONNECT_ERROR, -ESTALE);
+      events_.Defer(old, RDMA_CM_EVENT_CONNECT_ERROR, -ESTALE);
       return true;
     case State::kRepSent:
-      MoveQpToError(old);
+      queue_pairs_.MoveToError(old);
       EnterTimeWait(old);
-      Defer(old, RDMA_CM_EVENT_REJECTED, static_cast<int>(RejectReason::kStaleConnection));
+      events_.Defer(old, RDMA_CM_EVENT_REJECTED, static_cast<int>(RejectReason::kStaleConnection));
       return true;
     case State::kDreqSent:  // nobody is left to answer
       EnterTimeWait(old);
-      Defer(old, RDMA_CM_EVENT_DISCONNECTED);
+      events_.Defer(old, RDMA_CM_EVENT_DISCONNECTED);
       return true;
     case State::kEstablished:
       StartDisconnect(old);
@@ -122,22 +77,84 @@ bool ManagerImpl::EndStale(const Origin& origin, Connection& old) {
   }
 }
 
-void ManagerImpl::EnterTimeWait(Connection& connection) {
-  LeaveWindow(connection);
-  connection.state = State::kTimeWait;
-  table_.UnindexPeerQpn(connection);
-  environment_->wheel().Arm(connection.timer, environment_->now_ns() + time_wait_ns());
+void Teardown::EnterClosed(Connection& connection) {
+  sender_.LeaveWindow(connection);
+  connection.timer.Cancel();
+  connection.state = State::kClosed;
+  context_.table.UnindexPeer(connection);
+  if (connection.destroyed) context_.table.Remove(connection);
 }
 
-void ManagerImpl::Handle(const Origin& origin, const Dreq& dreq) {
+void Teardown::EndWithoutQp(Connection& connection, AboutMessage about) {
+  sender_.Reject(PeerOf(connection), connection.local_comm_id, connection.remote_comm_id, about,
+                 RejectReason::kNoResources);
+  queue_pairs_.MoveToError(connection);
+  EnterClosed(connection);
+}
+
+void Teardown::OnQpReleased(Connection& connection) {
+  switch (connection.state) {
+    case State::kRepPending:  // nothing else would end it: its queue pair is not moved any more
+    case State::kRepRcvd:
+      backlog_.Leave(connection);
+      EndWithoutQp(connection,
+                   connection.state == State::kRepRcvd ? AboutMessage::kRep : AboutMessage::kReq);
+      break;
+    case State::kRepSent:
+      // As when it is destroyed: for a peer that waits for the REP, and for one that has sent its
+      // RTU.
+      sender_.Reject(PeerOf(connection), connection.local_comm_id, connection.remote_comm_id,
+                     AboutMessage::kOther, RejectReason::kConsumerDefined);
+      connection.failed = true;
+      StartDisconnect(connection);
+      break;
+    default:
+      return;
+  }
+  events_.Defer(connection, RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL);
+}
+
+void Teardown::OnRetriesUsedUp(Connection& connection) {
+  switch (connection.state) {
+    case State::kReqSent:
+      sender_.RejectTimedOut(connection, AboutMessage::kReq);
+      EnterClosed(connection);
+      return events_.Deliver(connection, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+    case State::kSidrReqSent:
+      EnterClosed(connection);
+      return events_.Deliver(connection, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+    case State::kRepSent:
+      sender_.RejectTimedOut(connection, AboutMessage::kRep);
+      queue_pairs_.MoveToError(connection);
+      EnterTimeWait(connection);
+      return events_.Deliver(connection, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+    default:
+      EnterTimeWait(connection);
+      return events_.Deliver(connection, RDMA_CM_EVENT_DISCONNECTED, -ETIMEDOUT);
+  }
+}
+
+void Teardown::OnTimeWaitOver(Connection& connection) {
+  EnterClosed(connection);
+  events_.Deliver(connection, RDMA_CM_EVENT_TIMEWAIT_EXIT);
+}
+
+void Teardown::EnterTimeWait(Connection& connection) {
+  sender_.LeaveWindow(connection);
+  connection.state = State::kTimeWait;
+  context_.table.UnindexPeerQpn(connection);
+  context_.ArmTimer(connection, context_.time_wait_ns());
+}
+
+void Teardown::Handle(const Origin& origin, const Dreq& dreq) {
   Drep drep;
   drep.local_comm_id = dreq.remote_comm_id;
   drep.remote_comm_id = dreq.local_comm_id;
-  if (IsForgotten(dreq.remote_comm_id)) {
-    CountDrop(MadDrop::kUnknownCommId);
-    return Send(origin, drep);  // or its sender would wait in vain
+  if (context_.IsForgotten(dreq.remote_comm_id)) {
+    context_.CountDrop(MadDrop::kUnknownCommId);
+    return sender_.Send(origin, drep);  // or its sender would wait in vain
   }
-  Connection* connection = FindFor(origin, dreq.local_comm_id, dreq.remote_comm_id);
+  Connection* connection = context_.FindFor(origin, dreq.local_comm_id, dreq.remote_comm_id);
   if (connection == nullptr) return;
   switch (connection->state) {
     case State::kRepSent:  // established, had the RTU not been lost
@@ -146,72 +163,55 @@ void ManagerImpl::Handle(const Origin& origin, const Dreq& dreq) {
     case State::kTimeWait:
       break;
     default:
-      return CountDrop(MadDrop::kWrongState);
+      return context_.CountDrop(MadDrop::kWrongState);
   }
-  if (dreq.remote_qpn != connection->told_qpn) return CountDrop(MadDrop::kWrongQpn);
-  Send(origin, drep);
-  if (connection->state == State::kTimeWait) return CountDuplicate(Attribute::kDreq);
+  if (dreq.remote_qpn != connection->told_qpn) return context_.CountDrop(MadDrop::kWrongQpn);
+  sender_.Send(origin, drep);
+  if (connection->state == State::kTimeWait) return context_.CountDuplicate(Attribute::kDreq);
   // In kDreqSent the two DREQs have crossed, and the queue pair is in the error state already.
-  if (connection->state != State::kDreqSent) MoveQpToError(*connection);
+  if (connection->state != State::kDreqSent) queue_pairs_.MoveToError(*connection);
   connection->transaction_id = origin.transaction_id;
-  SetOutstanding(*connection, drep);
+  sender_.SetOutstanding(*connection, drep);
   EnterTimeWait(*connection);
-  Deliver(*connection, RDMA_CM_EVENT_DISCONNECTED);
+  events_.Deliver(*connection, RDMA_CM_EVENT_DISCONNECTED);
 }
 
-void ManagerImpl::Handle(const Origin& origin, const Drep& drep) {
-  Connection* connection = FindFor(origin, drep.local_comm_id, drep.remote_comm_id);
+void Teardown::Handle(const Origin& origin, const Drep& drep) {
+  Connection* connection = context_.FindFor(origin, drep.local_comm_id, drep.remote_comm_id);
   if (connection == nullptr) return;
-  if (connection->state == State::kTimeWait) return CountDuplicate(Attribute::kDrep);
-  if (connection->state != State::kDreqSent) return CountDrop(MadDrop::kWrongState);
+  if (connection->state == State::kTimeWait) return context_.CountDuplicate(Attribute::kDrep);
+  if (connection->state != State::kDreqSent) return context_.CountDrop(MadDrop::kWrongState);
   EnterTimeWait(*connection);
-  Deliver(*connection, RDMA_CM_EVENT_DISCONNECTED);
+  events_.Deliver(*connection, RDMA_CM_EVENT_DISCONNECTED);
 }
 
-Connection* ManagerImpl::FindRejected(const Origin& origin, const Rej& rej) {
-  const bool by_guid = rej.remote_comm_id == 0 &&
-                       rej.reason == static_cast<uint16_t>(RejectReason::kTimeout) &&
-                       rej.reject_info_length >= sizeof(uint64_t);
-  if (!by_guid) return FindFor(origin, rej.local_comm_id, rej.remote_comm_id);
-  Connection* connection = table_.FindByPeerCommId(LoadBe64(rej.ari.data()), rej.local_comm_id);
-  if (connection == nullptr) {
-    // It says nothing of where its REQ went.
-    if (!PassOn(origin, rej)) CountDrop(MadDrop::kUnknownCommId);
-    return nullptr;
-  }
-  return FindFor(origin, rej.local_comm_id, connection->local_comm_id);
-}
-
-void ManagerImpl::Handle(const Origin& origin, const Rej& rej) {
-  Connection* connection = FindRejected(origin, rej);
-  if (connection == nullptr) return;
-  if (connection->state == State::kReqSent && AskWithLowerMtu(origin, *connection, rej)) return;
-  switch (connection->state) {
+void Teardown::OnRejected(Connection& connection, const Rej& rej) {
+  switch (connection.state) {
     case State::kRepPending:
-      LeavePending(*connection);
+      backlog_.Leave(connection);
       [[fallthrough]];
     case State::kReqRcvd:  // which its user has to destroy, and waits for that
     case State::kReqSent:
     case State::kRepRcvd:
-      MoveQpToError(*connection);
-      EnterClosed(*connection);
+      queue_pairs_.MoveToError(connection);
+      EnterClosed(connection);
       break;
     case State::kRepSent:
-      MoveQpToError(*connection);
-      EnterTimeWait(*connection);
+      queue_pairs_.MoveToError(connection);
+      EnterTimeWait(connection);
       break;
     case State::kEstablished:
-      MoveQpToError(*connection);
+      queue_pairs_.MoveToError(connection);
       [[fallthrough]];
     case State::kDreqSent:
-      EnterTimeWait(*connection);
-      return Deliver(*connection, RDMA_CM_EVENT_DISCONNECTED);
+      EnterTimeWait(connection);
+      return events_.Deliver(connection, RDMA_CM_EVENT_DISCONNECTED);
     default:
-      return CountDrop(MadDrop::kWrongState);
+      return context_.CountDrop(MadDrop::kWrongState);
   }
   Event rejected{.type = RDMA_CM_EVENT_REJECTED, .status = rej.reason};
   rejected.param.private_data = rej.private_data;
-  Deliver(*connection, rejected);
+  events_.Deliver(connection, rejected);
 }
 
 }  // namespace pollux::cm

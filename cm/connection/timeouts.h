@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "cm/connection/config.h"
+
 namespace pollux::cm {
 
 inline constexpr uint8_t kMaxTimeoutCode = 31;
@@ -32,6 +34,11 @@ constexpr uint8_t AckTimeoutCode(uint8_t packet_lifetime, uint8_t ack_delay) {
   const uint8_t lesser = std::min(way, ack_delay);
   const auto sum = static_cast<uint8_t>(lesser + 1 >= greater ? greater + 1 : greater);
   return std::min(sum, kMaxTimeoutCode);
+}
+
+// What this side asks of the peer when the user states none.
+constexpr uint8_t OwnAckTimeoutCode(const ManagerConfig& config) {
+  return AckTimeoutCode(config.packet_lifetime, config.target_ack_delay);
 }
 
 }  // namespace pollux::cm

@@ -16,6 +16,15 @@ uint64_t CaGuid(const MacAddress& mac) {
   return guid;
 }
 
+absl::Status Move(engine::Worker* owner, verbs::QueuePair* qp, const QpMove& move) {
+  for (size_t i = 0; i < move.count; ++i) {
+    const QpMove::Step& step = move.steps[i];
+    absl::Status status = owner->ModifyQp(qp, step.attr, step.mask);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
 void OfferTopics() {
   using Asks = engine::Topic::Asks;
   engine::OfferTopic(
@@ -150,6 +159,13 @@ bool WorkerEnvironment::IsResolved(const Gid& from, const Gid& to) {
   return index && gsi_->IsResolved(*index, to);
 }
 
+std::optional<absl::Status> WorkerEnvironment::MoveOwnQp(engine::Worker* owner,
+                                                         verbs::QueuePair* qp, const QpMove& move) {
+  if (owner != worker_) return std::nullopt;
+  Follow(owner);
+  return Move(owner, qp, move);
+}
+
 void WorkerEnvironment::MoveQp(engine::Worker* owner, verbs::QueuePair* qp, const QpMove& move,
                                std::shared_ptr<QpLease> lease,
                                absl::AnyInvocable<void(absl::Status)> done) {
@@ -158,12 +174,7 @@ void WorkerEnvironment::MoveQp(engine::Worker* owner, verbs::QueuePair* qp, cons
       *owner,
       [owner, qp, move, lease = std::move(lease)]() -> absl::Status {
         if (!lease->valid) return absl::CancelledError("the identifier is gone");
-        for (size_t i = 0; i < move.count; ++i) {
-          const QpMove::Step& step = move.steps[i];
-          absl::Status status = owner->ModifyQp(qp, step.attr, step.mask);
-          if (!status.ok()) return status;
-        }
-        return absl::OkStatus();
+        return Move(owner, qp, move);
       },
       std::move(done));
 }

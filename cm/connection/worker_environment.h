@@ -52,6 +52,8 @@ class WorkerEnvironment final : public Environment,
   bool IsResolved(const Gid& from, const Gid& to) override;
   std::vector<transport::FlightEntry> QpFlight(const engine::Worker* owner,
                                                verbs::QueuePair* qp) const override;
+  std::optional<absl::Status> MoveOwnQp(engine::Worker* owner, verbs::QueuePair* qp,
+                                        const QpMove& move) override;
   void MoveQp(engine::Worker* owner, verbs::QueuePair* qp, const QpMove& move,
               std::shared_ptr<QpLease> lease, absl::AnyInvocable<void(absl::Status)> done) override;
   absl::Status JoinGroup(const Gid& local, const Gid& group) override;

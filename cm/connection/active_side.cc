@@ -1,11 +1,11 @@
-// The side that connects: REQ out, REP in, RTU out.
+#include "cm/connection/active_side.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <optional>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "cm/connection/manager_impl.h"
 #include "cm/connection/timeouts.h"
 #include "cm/wire/cma_header.h"
 #include "cm/wire/service_id.h"
@@ -17,9 +17,7 @@ constexpr size_t kReqUserBytes = Req::kPrivateBytes - kCmaHeaderBytes;
 
 }  // namespace
 
-absl::Status ManagerImpl::Connect(Id* id, const ConnectionParam& param) {
-  Connection& connection = Of(id);
-  if (connection.port_space() == RDMA_PS_UDP) return ConnectUd(connection, param);
+absl::Status ActiveSide::Connect(Connection& connection, const ConnectionParam& param) {
   if (connection.state != State::kRouteResolved) {
     return absl::FailedPreconditionError(
         "connect: resolve address and route first; an identifier connects once");
@@ -29,53 +27,51 @@ absl::Status ManagerImpl::Connect(Id* id, const ConnectionParam& param) {
                                                    " bytes of private data; a REQ has room for ",
                                                    kReqUserBytes));
   }
-  if (absl::Status status = TakeQp(connection, param); !status.ok()) return status;
-  Random& random = environment_->random();
+  if (absl::Status status = QueuePairs::Take(connection, param); !status.ok()) return status;
+  Random& random = context_.environment->random();
   connection.transaction_id = random.Next64();
   connection.receive_psn = random.Next32() & Psn::kMask;
-  connection.path_mtu = environment_->active_mtu();
+  connection.path_mtu = context_.environment->active_mtu();
   connection.responder_resources = CapReadsAndAtomics(param.responder_resources);
   connection.initiator_depth = CapReadsAndAtomics(param.initiator_depth);
   connection.retry_count = std::min<uint8_t>(param.retry_count, 7);
   connection.min_rnr_timer = param.min_rnr_timer;
   connection.ack_timeout = std::min(param.ack_timeout, kMaxTimeoutCode);
-  connection.max_retries = config_.max_cm_retries;
-  connection.resend_after_ns = ResendAfterNs(config_.packet_lifetime, config_.cm_response_timeout);
+  connection.max_retries = context_.config.max_cm_retries;
+  connection.resend_after_ns =
+      ResendAfterNs(context_.config.packet_lifetime, context_.config.cm_response_timeout);
   connection.told_qpn = connection.local_qpn;
   connection.state = State::kReqSent;
-  SetOutstanding(connection, BuildReq(connection, param));
-  SendRequest(connection);
+  parts_.sender.SetOutstanding(connection, BuildReq(connection, param));
+  parts_.sender.SendRequest(connection);
   return absl::OkStatus();
 }
 
-uint8_t ManagerImpl::OwnAckTimeout() const {
-  return AckTimeoutCode(config_.packet_lifetime, config_.target_ack_delay);
-}
-
-Req ManagerImpl::BuildReq(const Connection& connection, const ConnectionParam& param) const {
+Req ActiveSide::BuildReq(const Connection& connection, const ConnectionParam& param) const {
   Req req;
   req.local_comm_id = connection.local_comm_id;
   req.service_id = ServiceId{connection.port_space(), connection.peer().port}.ToWire();
-  req.local_ca_guid = environment_->ca_guid();
+  req.local_ca_guid = context_.environment->ca_guid();
   req.local_qpn = connection.local_qpn;
   req.responder_resources = connection.responder_resources;
   req.initiator_depth = connection.initiator_depth;
-  req.remote_cm_response_timeout = config_.cm_response_timeout;
-  req.local_cm_response_timeout = config_.cm_response_timeout;
+  req.remote_cm_response_timeout = context_.config.cm_response_timeout;
+  req.local_cm_response_timeout = context_.config.cm_response_timeout;
   req.flow_control = param.flow_control;
   req.starting_psn = connection.receive_psn;
   req.retry_count = connection.retry_count;
   req.rnr_retry_count = std::min<uint8_t>(param.rnr_retry_count, 7);
-  req.srq = HasSrq(connection, param);
+  req.srq = QueuePairs::HasSrq(connection, param);
   req.path_mtu = static_cast<uint8_t>(connection.path_mtu);
-  req.max_cm_retries = config_.max_cm_retries;
+  req.max_cm_retries = context_.config.max_cm_retries;
   // The permissive LID: on RoCE the GIDs decide.
   req.primary.local_lid = req.primary.remote_lid = 0xFFFF;
   req.primary.local_gid = connection.local().address;
   req.primary.remote_gid = connection.peer().address;
   req.primary.traffic_class = connection.traffic_class;
   req.primary.hop_limit = connection.hop_limit;
-  req.primary.ack_timeout = connection.ack_timeout != 0 ? connection.ack_timeout : OwnAckTimeout();
+  req.primary.ack_timeout =
+      connection.ack_timeout != 0 ? connection.ack_timeout : OwnAckTimeoutCode(context_.config);
   const CmaHeader cma{.version = 0,
                       .source_port = connection.local().port,
                       .source = connection.local().address,
@@ -85,11 +81,11 @@ Req ManagerImpl::BuildReq(const Connection& connection, const ConnectionParam& p
   return req;
 }
 
-bool ManagerImpl::AskWithLowerMtu(const Origin& origin, Connection& connection, const Rej& rej) {
+bool ActiveSide::AskWithLowerMtu(const Origin& origin, Connection& connection, const Rej& rej) {
   if (rej.reason != static_cast<uint16_t>(RejectReason::kInvalidMtu)) return false;
   // A REQ that was sent twice is rejected twice; the new one has a transaction of its own.
   if (connection.mtu_lowered && origin.transaction_id != connection.transaction_id) {
-    CountDuplicate(Attribute::kRej);
+    context_.CountDuplicate(Attribute::kRej);
     return true;
   }
   const uint8_t largest = rej.reject_info_length >= 1 ? rej.ari[0] : 0;
@@ -102,36 +98,36 @@ bool ManagerImpl::AskWithLowerMtu(const Origin& origin, Connection& connection, 
   req.path_mtu = largest;
   connection.path_mtu = static_cast<ibv_mtu>(largest);
   connection.mtu_lowered = true;
-  connection.transaction_id = environment_->random().Next64();
-  SetOutstanding(connection, req);
-  SendOutstanding(connection);
+  connection.transaction_id = context_.environment->random().Next64();
+  parts_.sender.SetOutstanding(connection, req);
+  parts_.sender.SendOutstanding(connection);
   return true;
 }
 
-void ManagerImpl::Handle(const Origin& origin, const Rep& rep) {
-  if (IsForgotten(rep.remote_comm_id)) {
-    CountDrop(MadDrop::kUnknownCommId);
+void ActiveSide::Handle(const Origin& origin, const Rep& rep) {
+  if (context_.IsForgotten(rep.remote_comm_id)) {
+    context_.CountDrop(MadDrop::kUnknownCommId);
     // It would wait for an RTU that nobody sends.
-    return Reject(origin, rep.remote_comm_id, rep.local_comm_id, AboutMessage::kRep,
-                  RejectReason::kInvalidCommId);
+    return parts_.sender.Reject(origin, rep.remote_comm_id, rep.local_comm_id, AboutMessage::kRep,
+                                RejectReason::kInvalidCommId);
   }
-  Connection* connection = FindFor(origin, rep.local_comm_id, rep.remote_comm_id);
+  Connection* connection = context_.FindFor(origin, rep.local_comm_id, rep.remote_comm_id);
   if (connection == nullptr) return;
   if (connection->state == State::kEstablished) {
-    CountDuplicate(Attribute::kRep);  // the RTU was lost
+    context_.CountDuplicate(Attribute::kRep);  // the RTU was lost
     return SendRtu(*connection);
   }
   if (connection->state == State::kRepRcvd) {
-    CountDuplicate(Attribute::kRep);
-    return AskForTime(*connection, kMraServiceTimeout);
+    context_.CountDuplicate(Attribute::kRep);
+    return parts_.mra.AskForTime(*connection, kMraServiceTimeout);
   }
-  if (connection->state != State::kReqSent) return CountDrop(MadDrop::kWrongState);
+  if (connection->state != State::kReqSent) return context_.CountDrop(MadDrop::kWrongState);
 
   const auto refuse = [&](RejectReason reason, int status) {
-    Reject(origin, rep.remote_comm_id, rep.local_comm_id, AboutMessage::kRep, reason);
-    MoveQpToError(*connection);
-    EnterClosed(*connection);
-    Deliver(*connection, RDMA_CM_EVENT_CONNECT_ERROR, status);
+    parts_.sender.Reject(origin, rep.remote_comm_id, rep.local_comm_id, AboutMessage::kRep, reason);
+    parts_.queue_pairs.MoveToError(*connection);
+    parts_.teardown.EnterClosed(*connection);
+    parts_.events.Deliver(*connection, RDMA_CM_EVENT_CONNECT_ERROR, status);
   };
   // Its user has taken the queue pair back (ReleaseQp), perhaps for another one, of which the peer
   // does not know.
@@ -140,9 +136,9 @@ void ManagerImpl::Handle(const Origin& origin, const Rep& rep) {
   }
   if (rep.local_comm_id == 0) return refuse(RejectReason::kInvalidCommId, -EINVAL);
   if (!CanBeConnected(rep.local_qpn)) return refuse(RejectReason::kUnsupportedRequest, -EINVAL);
-  Connection* old = table_.FindByPeerQpn(rep.local_ca_guid, rep.local_qpn);
-  const bool ended = old == nullptr || EndStale(origin, *old);
-  if (!ended || table_.FindByPeerCommId(rep.local_ca_guid, rep.local_comm_id) != nullptr) {
+  Connection* old = context_.table.FindByPeerQpn(rep.local_ca_guid, rep.local_qpn);
+  const bool ended = old == nullptr || parts_.teardown.EndStale(origin, *old);
+  if (!ended || context_.table.FindByPeerCommId(rep.local_ca_guid, rep.local_comm_id) != nullptr) {
     return refuse(RejectReason::kStaleConnection, -ESTALE);
   }
 
@@ -150,14 +146,14 @@ void ManagerImpl::Handle(const Origin& origin, const Rep& rep) {
   connection->remote_comm_id = rep.local_comm_id;
   connection->remote_ca_guid = rep.local_ca_guid;
   connection->remote_qpn = rep.local_qpn;
-  table_.IndexPeer(*connection);
+  context_.table.IndexPeer(*connection);
   connection->send_psn = rep.starting_psn;
   connection->initiator_depth = std::min(connection->initiator_depth, rep.responder_resources);
   connection->flow_control = rep.flow_control != 0;
   connection->rnr_retry_count = rep.rnr_retry_count;
   connection->peer_has_srq = rep.srq != 0;
   if (connection->ack_timeout == 0) {
-    connection->ack_timeout = AckTimeoutCode(config_.packet_lifetime, rep.target_ack_delay);
+    connection->ack_timeout = AckTimeoutCode(context_.config.packet_lifetime, rep.target_ack_delay);
   }
   connection->peer_private_data = rep.private_data;
   // What the peer offers, for the event; this side's own part stands in the members above.
@@ -167,47 +163,49 @@ void ManagerImpl::Handle(const Origin& origin, const Rep& rep) {
   if (connection->binding == QpBinding::kUsers) {
     return DeliverResponse(*connection, RDMA_CM_EVENT_CONNECT_RESPONSE);
   }
-  MoveQpToRts(*connection, State::kRepRcvd, &ManagerImpl::OnActiveQpReady);
+  parts_.queue_pairs.MoveToRts(
+      *connection, State::kRepRcvd,
+      [this](Connection& one, const absl::Status& status) { OnQpReady(one, status); });
 }
 
-void ManagerImpl::OnActiveQpReady(Connection& connection, absl::Status status) {
+void ActiveSide::OnQpReady(Connection& connection, const absl::Status& status) {
   if (!status.ok()) {
-    EndWithoutQp(connection, AboutMessage::kRep);
-    return Deliver(connection, RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL);
+    parts_.teardown.EndWithoutQp(connection, AboutMessage::kRep);
+    return parts_.events.Deliver(connection, RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL);
   }
-  EnterEstablished(connection);
+  parts_.established.Enter(connection);
   SendRtu(connection);
   DeliverResponse(connection, RDMA_CM_EVENT_ESTABLISHED);
 }
 
-absl::Status ManagerImpl::Establish(Id* id) {
-  Connection& connection = Of(id);
+absl::Status ActiveSide::Establish(Connection& connection) {
   if (connection.state != State::kRepRcvd || connection.binding != QpBinding::kUsers) {
     return absl::FailedPreconditionError(
         "establish: no connect response waits for a queue pair of your own");
   }
-  EnterEstablished(connection);
+  parts_.established.Enter(connection);
   SendRtu(connection);
   return absl::OkStatus();
 }
 
-void ManagerImpl::DeliverResponse(Connection& connection, rdma_cm_event_type type) {
-  Deliver(connection, {.type = type,
-                       .param = {.private_data = connection.peer_private_data,
-                                 .responder_resources = connection.offered_responder_resources,
-                                 .initiator_depth = connection.offered_initiator_depth,
-                                 .flow_control = connection.flow_control,
-                                 .retry_count = 0,
-                                 .rnr_retry_count = connection.rnr_retry_count,
-                                 .qp_num = connection.remote_qpn,
-                                 .srq = connection.peer_has_srq}});
+void ActiveSide::DeliverResponse(Connection& connection, rdma_cm_event_type type) {
+  parts_.events.Deliver(connection,
+                        {.type = type,
+                         .param = {.private_data = connection.peer_private_data,
+                                   .responder_resources = connection.offered_responder_resources,
+                                   .initiator_depth = connection.offered_initiator_depth,
+                                   .flow_control = connection.flow_control,
+                                   .retry_count = 0,
+                                   .rnr_retry_count = connection.rnr_retry_count,
+                                   .qp_num = connection.remote_qpn,
+                                   .srq = connection.peer_has_srq}});
 }
 
-void ManagerImpl::SendRtu(const Connection& connection) {
+void ActiveSide::SendRtu(const Connection& connection) {
   Rtu rtu;
   rtu.local_comm_id = connection.local_comm_id;
   rtu.remote_comm_id = connection.remote_comm_id;
-  Send(PeerOf(connection), rtu);
+  parts_.sender.Send(PeerOf(connection), rtu);
 }
 
 }  // namespace pollux::cm

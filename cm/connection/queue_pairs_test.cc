@@ -178,5 +178,41 @@ TEST_F(OwnQueuePairTest, DatagramQueuePairsNeedNone) {
   EXPECT_EQ(qp.qp.attr.qkey, uint32_t{RDMA_UDP_QKEY});
 }
 
+// The manager's worker owns it: nothing goes through a mailbox, and handlers still do not run
+// inside a call.
+class QueuePairOfOwnWorkerTest : public ManagerTest {
+ protected:
+  void Ask() {
+    server.env->owns_qps = true;
+    server.Listen();
+    server.on_event = [this](const Event& event) {
+      if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST) server.id = event.id;
+    };
+    client.Prepare(server.address);
+    ASSERT_TRUE(client.Connect().ok());
+    ASSERT_TRUE(world.RunUntil([&] { return server.id != nullptr; }));
+    server.Bind(server.id);
+    EXPECT_FALSE(server.bound);
+    ASSERT_TRUE(world.RunUntil([&] { return server.bound; }));
+  }
+};
+
+TEST_F(QueuePairOfOwnWorkerTest, IsReadyAndTheReplySentWhenAcceptReturns) {
+  Ask();
+  EXPECT_TRUE(server.Accept().ok());
+  EXPECT_EQ(server.qp().attr.qp_state, IBV_QPS_RTS);
+  EXPECT_EQ(world.CountSent(Attribute::kRep), 1);
+  EXPECT_TRUE(world.RunUntil([&] { return BothEstablished(); }));
+}
+
+TEST_F(QueuePairOfOwnWorkerTest, OneThatDoesNotMoveEndsTheConnectionAfterTheCall) {
+  Ask();
+  server.env->moves_fail = true;
+  EXPECT_TRUE(server.Accept().ok());
+  EXPECT_FALSE(server.Saw(RDMA_CM_EVENT_CONNECT_ERROR));
+  EXPECT_TRUE(world.RunUntil([&] { return server.Saw(RDMA_CM_EVENT_CONNECT_ERROR); }));
+  EXPECT_TRUE(world.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_REJECTED); }));
+}
+
 }  // namespace
 }  // namespace pollux::cm

@@ -1,10 +1,9 @@
-// The queue pairs of identifiers: those that CM moves, and the user's own.
+#include "cm/connection/queue_pairs.h"
+
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "cm/connection/manager_impl.h"
 
 namespace pollux::cm {
 namespace {
@@ -59,9 +58,8 @@ bool KnowsPeersQp(const Connection& connection) {
 
 }  // namespace
 
-void ManagerImpl::BindQp(Id* id, engine::Worker* owner, verbs::QueuePair* qp, int access,
-                         absl::AnyInvocable<void(absl::Status)> done) {
-  Connection& connection = Of(id);
+void QueuePairs::Bind(Connection& connection, engine::Worker* owner, verbs::QueuePair* qp,
+                      int access, absl::AnyInvocable<void(absl::Status)> done) {
   connection.SetQp(owner, qp);
   connection.local_qpn = qp->qpn().value;
   connection.binding = QpBinding::kMoving;
@@ -73,52 +71,28 @@ void ManagerImpl::BindQp(Id* id, engine::Worker* owner, verbs::QueuePair* qp, in
     move.Add(UdStep(IBV_QPS_RTR));
     move.Add(UdStep(IBV_QPS_RTS));
   }
-  environment_->MoveQp(owner, qp, move, connection.lease,
-                       [this, alive = alive_, lease = connection.lease, &connection,
-                        done = std::move(done)](absl::Status status) mutable {
-                         if (!*alive || !lease->valid) return;
-                         connection.binding = status.ok() ? QpBinding::kReady : QpBinding::kNone;
-                         done(std::move(status));
-                       });
+  auto finish = [alive = context_.alive, lease = connection.lease, &connection,
+                 done = std::move(done)](absl::Status status) mutable {
+    if (!*alive || !lease->valid) return;
+    connection.binding = status.ok() ? QpBinding::kReady : QpBinding::kNone;
+    done(std::move(status));
+  };
+  // The user is told later in any case: this is a call of its own.
+  if (std::optional<absl::Status> moved = context_.environment->MoveOwnQp(owner, qp, move)) {
+    return events_.Defer(connection, [finish = std::move(finish), status = *std::move(moved)](
+                                         Connection&) mutable { finish(std::move(status)); });
+  }
+  context_.environment->MoveQp(owner, qp, move, connection.lease, std::move(finish));
 }
 
-void ManagerImpl::ReleaseQp(Id* id) {
-  Connection& connection = Of(id);
+void QueuePairs::Release(Connection& connection) {
   connection.lease->valid = false;
   connection.lease = std::make_shared<QpLease>();
   connection.binding = QpBinding::kNone;
   connection.SetQp(nullptr, nullptr);
-  for (const Connection::Group& group : connection.groups) {
-    if (!group.joined) DeferJoined(connection, group.gid);
-  }
-  switch (connection.state) {
-    case State::kRepPending:  // nothing else would end it: its queue pair is not moved any more
-    case State::kRepRcvd:
-      LeavePending(connection);
-      EndWithoutQp(connection,
-                   connection.state == State::kRepRcvd ? AboutMessage::kRep : AboutMessage::kReq);
-      break;
-    case State::kRepSent:
-      // As DestroyId(): for a peer that waits for the REP, and for one that has sent its RTU.
-      Reject(PeerOf(connection), connection.local_comm_id, connection.remote_comm_id,
-             AboutMessage::kOther, RejectReason::kConsumerDefined);
-      connection.failed = true;
-      StartDisconnect(connection);
-      break;
-    default:
-      return;
-  }
-  Defer(connection, RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL);
 }
 
-void ManagerImpl::EndWithoutQp(Connection& connection, AboutMessage about) {
-  Reject(PeerOf(connection), connection.local_comm_id, connection.remote_comm_id, about,
-         RejectReason::kNoResources);
-  MoveQpToError(connection);
-  EnterClosed(connection);
-}
-
-absl::Status ManagerImpl::TakeQp(Connection& connection, const ConnectionParam& param) const {
+absl::Status QueuePairs::Take(Connection& connection, const ConnectionParam& param) {
   if (connection.binding == QpBinding::kReady) return absl::OkStatus();
   if (connection.binding == QpBinding::kNone && CanBeConnected(param.qp_num)) {
     connection.binding = QpBinding::kUsers;
@@ -129,23 +103,12 @@ absl::Status ManagerImpl::TakeQp(Connection& connection, const ConnectionParam& 
       "bind a queue pair and wait until it is done, or name one of your own");
 }
 
-bool ManagerImpl::HasSrq(const Connection& connection, const ConnectionParam& param) {
+bool QueuePairs::HasSrq(const Connection& connection, const ConnectionParam& param) {
   return connection.binding == QpBinding::kUsers ? param.srq
                                                  : connection.qp()->init().srq != nullptr;
 }
 
-void ManagerImpl::MoveQpToError(Connection& connection) {
-  if (connection.destroyed || connection.binding != QpBinding::kReady) return;
-  QpMove::Step step;
-  step.attr.qp_state = IBV_QPS_ERR;
-  step.mask = IBV_QP_STATE;
-  QpMove move;
-  move.Add(step);
-  environment_->MoveQp(connection.qp_owner(), connection.qp(), move, connection.lease,
-                       [](absl::Status) {});
-}
-
-QpMove::Step ManagerImpl::ToRtr(const Connection& connection) const {
+QpMove::Step QueuePairs::ToRtr(const Connection& connection) const {
   QpMove::Step step;
   ibv_qp_attr& attr = step.attr;
   attr.qp_state = IBV_QPS_RTR;
@@ -153,7 +116,7 @@ QpMove::Step ManagerImpl::ToRtr(const Connection& connection) const {
   attr.ah_attr.port_num = 1;
   // An address that has gone since is an index that ModifyQp refuses.
   attr.ah_attr.grh.sgid_index =
-      environment_->GidIndex(connection.local().address).value_or(kNoGidIndex);
+      context_.environment->GidIndex(connection.local().address).value_or(kNoGidIndex);
   attr.ah_attr.grh.hop_limit = connection.hop_limit;
   attr.ah_attr.grh.traffic_class = connection.traffic_class;
   std::ranges::copy(connection.peer().address.raw, attr.ah_attr.grh.dgid.raw);
@@ -167,21 +130,36 @@ QpMove::Step ManagerImpl::ToRtr(const Connection& connection) const {
   return step;
 }
 
-void ManagerImpl::MoveQpToRts(Connection& connection, State expected,
-                              void (ManagerImpl::*done)(Connection&, absl::Status)) {
+void QueuePairs::MoveToRts(Connection& connection, State expected, Done done) {
   QpMove move;
   move.Add(ToRtr(connection));
   move.Add(ToRts(connection));
-  environment_->MoveQp(connection.qp_owner(), connection.qp(), move, connection.lease,
-                       [this, alive = alive_, lease = connection.lease, &connection, expected,
-                        done](absl::Status status) {
-                         if (!*alive || !lease->valid || connection.state != expected) return;
-                         (this->*done)(connection, std::move(status));
-                       });
+  if (std::optional<absl::Status> moved =
+          context_.environment->MoveOwnQp(connection.qp_owner(), connection.qp(), move)) {
+    return done(connection, *std::move(moved));
+  }
+  context_.environment->MoveQp(connection.qp_owner(), connection.qp(), move, connection.lease,
+                               [alive = context_.alive, lease = connection.lease, &connection,
+                                expected, done = std::move(done)](absl::Status status) mutable {
+                                 if (!*alive || !lease->valid || connection.state != expected)
+                                   return;
+                                 done(connection, std::move(status));
+                               });
 }
 
-absl::Status ManagerImpl::QueryQpAttr(const Id& id, ibv_qp_attr* attr, int* mask) const {
-  const auto& connection = static_cast<const Connection&>(id);
+void QueuePairs::MoveToError(Connection& connection) {
+  if (connection.destroyed || connection.binding != QpBinding::kReady) return;
+  QpMove::Step step;
+  step.attr.qp_state = IBV_QPS_ERR;
+  step.mask = IBV_QP_STATE;
+  QpMove move;
+  move.Add(step);
+  context_.environment->MoveQp(connection.qp_owner(), connection.qp(), move, connection.lease,
+                               [](absl::Status) {});
+}
+
+absl::Status QueuePairs::QueryAttr(const Connection& connection, ibv_qp_attr* attr,
+                                   int* mask) const {
   const ibv_qp_state state = attr->qp_state;
   if (state != IBV_QPS_INIT && state != IBV_QPS_RTR && state != IBV_QPS_RTS) {
     return absl::InvalidArgumentError(

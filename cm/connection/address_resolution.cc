@@ -1,38 +1,38 @@
-// Local addresses and ports, listeners, and the way to a peer.
+#include "cm/connection/address_resolution.h"
+
+#include <cerrno>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "cm/connection/manager_impl.h"
 
 namespace pollux::cm {
 
-absl::Status ManagerImpl::Bind(Connection& connection, const SocketAddress& local) {
-  if (local.address != Gid{} && !environment_->GidIndex(local.address)) {
+absl::Status AddressResolution::Bind(Connection& connection, const SocketAddress& local) {
+  if (local.address != Gid{} && !context_.environment->GidIndex(local.address)) {
     return absl::NotFoundError(absl::StrCat("bind: ", ToString(local),
                                             " is at no address of this device; all zeros stand "
                                             "for any"));
   }
   if (local.port != 0) {
-    if (table_.ports().Bind(connection, local)) return absl::OkStatus();
+    if (context_.table.ports().Bind(connection, local)) return absl::OkStatus();
     return absl::AlreadyExistsError(
         absl::StrCat("bind: ", ToString(local), " is in use; choose another port"));
   }
-  if (table_.ports().BindEphemeral(connection, local.address, environment_->random())) {
+  if (context_.table.ports().BindEphemeral(connection, local.address,
+                                           context_.environment->random())) {
     return absl::OkStatus();
   }
   return absl::ResourceExhaustedError("bind: all ephemeral ports are in use");
 }
 
-absl::Status ManagerImpl::BindAddr(Id* id, const SocketAddress& local) {
-  Connection& connection = Of(id);
+absl::Status AddressResolution::BindAddr(Connection& connection, const SocketAddress& local) {
   if (connection.state != State::kIdle || connection.has_port) {
     return absl::FailedPreconditionError("bind: the identifier has an address already");
   }
   return Bind(connection, local);
 }
 
-absl::Status ManagerImpl::SetReuseAddress(Id* id, bool reuse) {
-  Connection& connection = Of(id);
+absl::Status AddressResolution::SetReuseAddress(Connection& connection, bool reuse) {
   if (connection.state == State::kListen || (!reuse && connection.has_port)) {
     return absl::FailedPreconditionError(
         "reuse address: say so before the identifier listens, and take it back before it is bound");
@@ -41,15 +41,14 @@ absl::Status ManagerImpl::SetReuseAddress(Id* id, bool reuse) {
   return absl::OkStatus();
 }
 
-absl::Status ManagerImpl::SetIpv6Only(Id* id, bool only) {
-  Connection& connection = Of(id);
+absl::Status AddressResolution::SetIpv6Only(Connection& connection, bool only) {
   if (connection.state != State::kIdle) {
     return absl::FailedPreconditionError(
         "IPv6 only: say so before the identifier listens or connects");
   }
   const bool before = std::exchange(connection.ipv6_only, only);
   if (before == only || !connection.has_port) return absl::OkStatus();
-  PortTable& ports = table_.ports();
+  PortTable& ports = context_.table.ports();
   const SocketAddress local = connection.local();
   ports.Release(connection);
   if (ports.Bind(connection, local)) return absl::OkStatus();
@@ -59,17 +58,16 @@ absl::Status ManagerImpl::SetIpv6Only(Id* id, bool only) {
                                                ToString(local), "; say so before it is bound"));
 }
 
-Manager::Path ManagerImpl::QueryPath(const Id& id) const {
-  const auto& connection = static_cast<const Connection&>(id);
+Path AddressResolution::QueryPath(const Connection& connection) const {
   const bool agreed = connection.remote_qpn != 0;
-  return {.mtu = agreed ? connection.path_mtu : environment_->active_mtu(),
+  return {.mtu = agreed ? connection.path_mtu : context_.environment->active_mtu(),
           .traffic_class = connection.traffic_class,
           .hop_limit = connection.hop_limit,
-          .packet_lifetime = config_.packet_lifetime};
+          .packet_lifetime = context_.config.packet_lifetime};
 }
 
-absl::Status ManagerImpl::Listen(Id* id, uint16_t port, uint32_t backlog, Placement placement) {
-  Connection& connection = Of(id);
+absl::Status AddressResolution::Listen(Connection& connection, uint16_t port, uint32_t backlog,
+                                       Placement placement) {
   if (connection.state != State::kIdle) {
     return absl::FailedPreconditionError("listen: the identifier is in use already");
   }
@@ -79,25 +77,24 @@ absl::Status ManagerImpl::Listen(Id* id, uint16_t port, uint32_t backlog, Placem
     return absl::InvalidArgumentError(
         absl::StrCat("listen: port ", port, ", but bound to port ", connection.local().port));
   }
-  if (connection.reuses_address && !table_.ports().IsAlone(connection)) {
+  if (connection.reuses_address && !context_.table.ports().IsAlone(connection)) {
     return absl::AlreadyExistsError(absl::StrCat("listen: another identifier is bound to ",
                                                  ToString(connection.local()), " too"));
   }
   connection.reuses_address = false;
-  connection.backlog = backlog != 0 ? backlog : config_.max_pending_requests;
+  connection.backlog = backlog != 0 ? backlog : context_.config.max_pending_requests;
   connection.placement = placement;
   connection.state = State::kListen;
   return absl::OkStatus();
 }
 
-absl::Status ManagerImpl::ResolveAddr(Id* id, const SocketAddress& destination,
-                                      uint32_t timeout_ms) {
-  Connection& connection = Of(id);
+absl::Status AddressResolution::ResolveAddr(Connection& connection,
+                                            const SocketAddress& destination, uint32_t timeout_ms) {
   if (connection.state != State::kIdle) {
     return absl::FailedPreconditionError(
         "resolve address: the identifier is resolved, listening or connected already");
   }
-  std::optional<Gid> source = environment_->SourceFor(destination.address);
+  std::optional<Gid> source = context_.environment->SourceFor(destination.address);
   if (connection.has_port && connection.local().address != Gid{}) {
     source = connection.local().address;
   }
@@ -105,7 +102,7 @@ absl::Status ManagerImpl::ResolveAddr(Id* id, const SocketAddress& destination,
     return absl::NotFoundError(absl::StrCat("resolve address: this device has no address to reach ",
                                             ToString(destination), " from"));
   }
-  if (absl::Status status = environment_->StartResolve(*source, destination.address);
+  if (absl::Status status = context_.environment->StartResolve(*source, destination.address);
       !status.ok()) {
     return status;
   }
@@ -115,14 +112,12 @@ absl::Status ManagerImpl::ResolveAddr(Id* id, const SocketAddress& destination,
   connection.mutable_local().address = *source;
   connection.mutable_peer() = destination;
   connection.state = State::kResolving;
-  environment_->wheel().Arm(connection.timer,
-                            environment_->now_ns() + uint64_t{timeout_ms} * 1'000'000);
+  context_.ArmTimer(connection, uint64_t{timeout_ms} * 1'000'000);
   resolving_.push_back(connection.local_comm_id);
   return absl::OkStatus();
 }
 
-absl::Status ManagerImpl::SetTypeOfService(Id* id, uint8_t type_of_service) {
-  Connection& connection = Of(id);
+absl::Status AddressResolution::SetTypeOfService(Connection& connection, uint8_t type_of_service) {
   switch (connection.state) {
     case State::kIdle:
     case State::kResolving:
@@ -135,13 +130,37 @@ absl::Status ManagerImpl::SetTypeOfService(Id* id, uint8_t type_of_service) {
   }
 }
 
-absl::Status ManagerImpl::ResolveRoute(Id* id, uint32_t /*timeout_ms*/) {
-  Connection& connection = Of(id);
+bool AddressResolution::Poll() {
+  bool busy = false;
+  for (size_t i = 0; i < resolving_.size();) {
+    Connection* connection = context_.table.Find(resolving_[i]);
+    const bool waits = connection != nullptr && connection->state == State::kResolving;
+    if (waits && !context_.environment->IsResolved(connection->local().address,
+                                                   connection->peer().address)) {
+      ++i;
+      continue;
+    }
+    resolving_.erase(resolving_.begin() + static_cast<ptrdiff_t>(i));
+    busy = true;
+    if (!waits) continue;
+    connection->timer.Cancel();
+    connection->state = State::kAddressResolved;
+    parts_.events.Deliver(*connection, RDMA_CM_EVENT_ADDR_RESOLVED);
+  }
+  return busy;
+}
+
+void AddressResolution::OnTimeout(Connection& connection) {
+  connection.state = State::kIdle;
+  parts_.events.Deliver(connection, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
+}
+
+absl::Status AddressResolution::ResolveRoute(Connection& connection) {
   if (connection.state != State::kAddressResolved) {
     return absl::FailedPreconditionError("resolve route: resolve the address first");
   }
   connection.state = State::kRouteResolved;
-  Defer(connection, RDMA_CM_EVENT_ROUTE_RESOLVED);
+  parts_.events.Defer(connection, RDMA_CM_EVENT_ROUTE_RESOLVED);
   return absl::OkStatus();
 }
 

@@ -1,0 +1,42 @@
+// Local addresses and ports, listeners, and the way to a peer.
+#ifndef POLLUX_CM_CONNECTION_ADDRESS_RESOLUTION_H_
+#define POLLUX_CM_CONNECTION_ADDRESS_RESOLUTION_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "cm/connection/parts.h"
+
+namespace pollux::cm {
+
+// The calls are those of Manager. Owned by the manager, on its core.
+class AddressResolution {
+ public:
+  explicit AddressResolution(Parts* parts) : parts_(*parts), context_(parts->context) {}
+
+  absl::Status BindAddr(Connection& connection, const SocketAddress& local);
+  absl::Status SetReuseAddress(Connection& connection, bool reuse);
+  absl::Status SetIpv6Only(Connection& connection, bool only);
+  absl::Status Listen(Connection& connection, uint16_t port, uint32_t backlog, Placement placement);
+  absl::Status ResolveAddr(Connection& connection, const SocketAddress& destination,
+                           uint32_t timeout_ms);
+  absl::Status ResolveRoute(Connection& connection);
+  absl::Status SetTypeOfService(Connection& connection, uint8_t type_of_service);
+  Path QueryPath(const Connection& connection) const;
+
+  bool Poll();  // whether there was anything to do
+  bool resolves() const { return !resolving_.empty(); }
+  void OnTimeout(Connection& connection);
+
+ private:
+  absl::Status Bind(Connection& connection, const SocketAddress& local);
+
+  Parts& parts_;
+  Context& context_;
+  std::vector<uint32_t> resolving_;  // communication IDs
+};
+
+}  // namespace pollux::cm
+
+#endif  // POLLUX_CM_CONNECTION_ADDRESS_RESOLUTION_H_

@@ -1,0 +1,47 @@
+#include "cm/connection/backlog.h"
+
+#include <utility>
+
+namespace pollux::cm {
+
+Connection* Backlog::Enter(const Origin& origin, Connection& listener, uint16_t source_port) {
+  Connection* connection = context_.NewConnection();
+  if (connection == nullptr) return nullptr;
+  connection->handler = listener.handler;
+  connection->set_port_space(listener.port_space());
+  connection->mutable_local() = {origin.to, listener.local().port};
+  connection->mutable_peer() = {origin.from, source_port};
+  connection->transaction_id = origin.transaction_id;
+  connection->listener_comm_id = listener.local_comm_id;
+  connection->is_pending = true;
+  ++pending_;
+  ++listener.pending;
+  return connection;
+}
+
+void Backlog::Leave(Connection& connection) {
+  if (!std::exchange(connection.is_pending, false)) return;
+  --pending_;
+  // Its listener may have gone in between; numbers are not used twice while this one lives, but
+  // for chance.
+  Connection* listener = context_.table.Find(connection.listener_comm_id);
+  if (listener != nullptr && listener->state == State::kListen) --listener->pending;
+}
+
+bool Backlog::AwaitListener(const Origin& origin, const std::optional<ServiceId>& service,
+                            const Message& request) {
+  return service && early_requests_.Keep({.from = origin.from,
+                                          .to = origin.to,
+                                          .transaction_id = origin.transaction_id,
+                                          .service = *service,
+                                          .message = request},
+                                         context_.now_ns());
+}
+
+std::vector<EarlyRequest> Backlog::TakeDue() {
+  return early_requests_.TakeDue(context_.now_ns(), [this](const EarlyRequest& request) {
+    return context_.table.ports().FindListener(request.service, request.to) != nullptr;
+  });
+}
+
+}  // namespace pollux::cm

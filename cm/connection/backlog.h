@@ -1,0 +1,45 @@
+// Requests that wait: for their user, or for somebody to listen.
+#ifndef POLLUX_CM_CONNECTION_BACKLOG_H_
+#define POLLUX_CM_CONNECTION_BACKLOG_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "cm/connection/context.h"
+#include "cm/connection/early_requests.h"
+#include "cm/wire/service_id.h"
+
+namespace pollux::cm {
+
+// Owned by the manager, on its core.
+class Backlog {
+ public:
+  explicit Backlog(Context* context) : context_(*context) {}
+
+  bool HasRoomFor(const Connection& listener) const {
+    return pending_ < context_.config.max_pending_requests && listener.pending < listener.backlog;
+  }
+  // For the listener's user to accept or reject. Null at max_ids.
+  Connection* Enter(const Origin& origin, Connection& listener, uint16_t source_port);
+  // It is accepted, rejected or destroyed.
+  void Leave(Connection& connection);
+  uint32_t pending() const { return pending_; }
+
+  // Whether `request`, for whose service nobody listens, waits until somebody does.
+  bool AwaitListener(const Origin& origin, const std::optional<ServiceId>& service,
+                     const Message& request);
+  // Takes out those that somebody listens for now, and those that have waited for long enough.
+  std::vector<EarlyRequest> TakeDue();
+  void ListenerEnded(uint16_t port) { early_requests_.ListenerEnded(port, context_.now_ns()); }
+  bool AwaitsListeners() const { return !early_requests_.empty(); }
+
+ private:
+  Context& context_;
+  uint32_t pending_ = 0;
+  EarlyRequests early_requests_{context_.config.relisten_ns};
+};
+
+}  // namespace pollux::cm
+
+#endif  // POLLUX_CM_CONNECTION_BACKLOG_H_

@@ -1,0 +1,26 @@
+#include "cm/connection/established.h"
+
+namespace pollux::cm {
+
+void Established::Enter(Connection& connection) {
+  connection.state = State::kEstablished;
+  others_.TellOfPeersQp(connection);
+}
+
+void Established::OnPeerQpTaken(const PeerQpTaken& taken) {
+  Connection* const old = context_.table.FindByPeerQpn(taken.ca_guid, taken.qpn);
+  if (old == nullptr || old->created_ns >= taken.at_ns) return;
+  teardown_.EndStale({taken.from, taken.to, 0}, *old);
+}
+
+void Established::Handle(const Origin& origin, const Lap& lap) {
+  Apr apr;
+  apr.local_comm_id = lap.remote_comm_id;
+  apr.remote_comm_id = lap.local_comm_id;
+  apr.ap_status = context_.FindFor(origin, lap.local_comm_id, lap.remote_comm_id) != nullptr
+                      ? kAprStatusUnsupported
+                      : kAprStatusInvalidCommId;
+  sender_.Send(origin, apr);
+}
+
+}  // namespace pollux::cm

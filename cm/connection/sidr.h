@@ -1,0 +1,37 @@
+// Service ID resolution: one question and one answer about a UD queue pair. Source: IB
+// specification volume 1, section 12.11; the choices are Linux's.
+#ifndef POLLUX_CM_CONNECTION_SIDR_H_
+#define POLLUX_CM_CONNECTION_SIDR_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "cm/connection/parts.h"
+#include "cm/wire/reasons.h"
+
+namespace pollux::cm {
+
+// For identifiers of RDMA_PS_UDP. Owned by the manager, on its core.
+class Sidr {
+ public:
+  explicit Sidr(Parts* parts) : parts_(*parts), context_(parts->context) {}
+
+  absl::Status Connect(Connection& connection, const ConnectionParam& param);
+  absl::Status Accept(Connection& connection, const ConnectionParam& param);
+  absl::Status Answer(Connection& connection, SidrStatus status, uint32_t qpn,
+                      absl::Span<const uint8_t> private_data);
+  void Handle(const Origin& origin, const SidrReq& req);
+  void Handle(const Origin& origin, const SidrRep& rep);
+
+ private:
+  // Without a connection.
+  void AnswerAtOnce(const Origin& origin, const SidrReq& req, SidrStatus status);
+
+  Parts& parts_;
+  Context& context_;
+};
+
+}  // namespace pollux::cm
+
+#endif  // POLLUX_CM_CONNECTION_SIDR_H_

@@ -1,0 +1,57 @@
+// How connections end: REJ in, DREQ and DREP, time-wait.
+#ifndef POLLUX_CM_CONNECTION_TEARDOWN_H_
+#define POLLUX_CM_CONNECTION_TEARDOWN_H_
+
+#include <cstddef>
+
+#include "absl/status/status.h"
+#include "cm/connection/backlog.h"
+#include "cm/connection/context.h"
+#include "cm/connection/events.h"
+#include "cm/connection/queue_pairs.h"
+#include "cm/connection/sender.h"
+
+namespace pollux::cm {
+
+// Owned by the manager, on its core.
+class Teardown {
+ public:
+  Teardown(Context* context, Events* events, Sender* sender, QueuePairs* queue_pairs,
+           Backlog* backlog)
+      : context_(*context),
+        events_(*events),
+        sender_(*sender),
+        queue_pairs_(*queue_pairs),
+        backlog_(*backlog) {}
+
+  absl::Status Disconnect(Connection& connection);
+  void StartDisconnect(Connection& connection);
+  size_t unanswered_disconnects() const;
+  void EnterClosed(Connection& connection);  // forgets the peer; frees it when destroyed
+  void EnterTimeWait(Connection& connection);
+  void OnTimeWaitOver(Connection& connection);
+  void OnRetriesUsedUp(Connection& connection);
+  // The peer, which waits for an answer to `about`, hears that there is no queue pair.
+  void EndWithoutQp(Connection& connection, AboutMessage about);
+  // Its user has taken the queue pair from the connection.
+  void OnQpReleased(Connection& connection);
+  // The peer of `old`, or someone who claims to be it, gives the queue pair of `old` to another
+  // connection: it has forgotten `old`, which ends. True when it is over already, and the other one
+  // may have the number; false when a DREQ must be answered first.
+  bool EndStale(const Origin& origin, Connection& old);
+
+  void Handle(const Origin& origin, const Dreq& dreq);
+  void Handle(const Origin& origin, const Drep& drep);
+  void OnRejected(Connection& connection, const Rej& rej);
+
+ private:
+  Context& context_;
+  Events& events_;
+  Sender& sender_;
+  QueuePairs& queue_pairs_;
+  Backlog& backlog_;
+};
+
+}  // namespace pollux::cm
+
+#endif  // POLLUX_CM_CONNECTION_TEARDOWN_H_
