@@ -13,6 +13,9 @@ struct ManagerConfig {
   // REQs and SIDR_REQs not yet accepted, rejected or destroyed, of all listeners, but for those of
   // which LeaveBacklog() was called; more are dropped.
   uint32_t max_pending_requests = 1024;
+  // Connections of all listeners whose REP is sent and whose RTU has not come. One more takes the
+  // place of the oldest of the address that has most.
+  uint32_t max_half_open = 1024;
   // As Linux. A message is sent again after 2 * packet lifetime + the peer's response time.
   uint8_t cm_response_timeout = 20;  // code, 0..31: what both sides may take to answer (4.3 s)
   uint8_t packet_lifetime = 16;      // code, 0..30: how long a packet may be on its way (0.27 s)

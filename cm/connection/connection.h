@@ -100,6 +100,7 @@ struct Connection final : Id {
   Placement placement = Placement::kByConnection;
   uint32_t listener_comm_id = 0;  // of what came of a listener
   bool is_pending = false;        // counts there
+  bool is_half_open = false;      // counts in HalfOpen
 
   // Shared with identifiers that come of a listener.
   std::shared_ptr<EventHandler> handler;
@@ -119,7 +120,8 @@ struct Connection final : Id {
   uint8_t retries_left = 0;
   uint8_t max_retries = 0;
   uint64_t resend_after_ns = 0;
-  bool mra_heard = false;  // since the message was last sent: a second one buys no more time
+  // Since the message, if it is no REP, was last sent: a second one buys no more time.
+  bool mra_heard = false;
 
   // What the two sides agree on, and what the queue pair is given.
   uint32_t send_psn = 0;

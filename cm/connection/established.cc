@@ -3,6 +3,7 @@
 namespace pollux::cm {
 
 void Established::Enter(Connection& connection) {
+  half_open_.Leave(connection);
   connection.state = State::kEstablished;
   others_.TellOfPeersQp(connection);
 }

@@ -3,6 +3,7 @@
 #define POLLUX_CM_CONNECTION_ESTABLISHED_H_
 
 #include "cm/connection/context.h"
+#include "cm/connection/half_open.h"
 #include "cm/connection/other_managers.h"
 #include "cm/connection/sender.h"
 #include "cm/connection/teardown.h"
@@ -12,8 +13,13 @@ namespace pollux::cm {
 // Owned by the manager, on its core.
 class Established {
  public:
-  Established(Context* context, Sender* sender, OtherManagers* others, Teardown* teardown)
-      : context_(*context), sender_(*sender), others_(*others), teardown_(*teardown) {}
+  Established(Context* context, Sender* sender, OtherManagers* others, HalfOpen* half_open,
+              Teardown* teardown)
+      : context_(*context),
+        sender_(*sender),
+        others_(*others),
+        half_open_(*half_open),
+        teardown_(*teardown) {}
 
   // Tells the other managers whose queue pair it is connected with.
   void Enter(Connection& connection);
@@ -26,6 +32,7 @@ class Established {
   Context& context_;
   Sender& sender_;
   OtherManagers& others_;
+  HalfOpen& half_open_;
   Teardown& teardown_;
 };
 

@@ -9,6 +9,7 @@
 #include "cm/connection/context.h"
 #include "cm/connection/established.h"
 #include "cm/connection/events.h"
+#include "cm/connection/half_open.h"
 #include "cm/connection/mra_exchange.h"
 #include "cm/connection/other_managers.h"
 #include "cm/connection/queue_pairs.h"
@@ -28,9 +29,10 @@ struct Parts {
   Sender sender{&context};
   OtherManagers others{&context};
   Backlog backlog{&context};
+  HalfOpen half_open{context.config.max_half_open};
   QueuePairs queue_pairs{&context, &events};
-  Teardown teardown{&context, &events, &sender, &queue_pairs, &backlog};
-  Established established{&context, &sender, &others, &teardown};
+  Teardown teardown{&context, &events, &sender, &queue_pairs, &backlog, &half_open};
+  Established established{&context, &sender, &others, &half_open, &teardown};
   MraExchange mra{&context, &sender};
 };
 

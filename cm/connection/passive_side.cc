@@ -119,7 +119,7 @@ void PassiveSide::TakeRequest(Connection& connection, const Req& req) {
   connection.remote_ca_guid = req.local_ca_guid;
   connection.remote_qpn = req.local_qpn;
   context_.table.IndexPeer(connection);
-  connection.max_retries = req.max_cm_retries;
+  connection.max_retries = std::min(req.max_cm_retries, context_.config.max_cm_retries);
   connection.resend_after_ns =
       ResendAfterNs(context_.config.packet_lifetime, req.local_cm_response_timeout);
   connection.send_psn = req.starting_psn;
@@ -200,6 +200,8 @@ void PassiveSide::OnQpReady(Connection& connection, const absl::Status& status) 
   }
   connection.state = State::kRepSent;
   parts_.sender.SendOutstanding(connection);
+  Connection* const victim = parts_.half_open.Enter(connection);
+  if (victim != nullptr) parts_.teardown.GiveUpHalfOpen(*victim);
 }
 
 absl::Status PassiveSide::Reject(Connection& connection, absl::Span<const uint8_t> private_data,

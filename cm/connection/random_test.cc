@@ -130,6 +130,7 @@ class Machine {
     if (life_->Chance(0.3)) env->mtu = IBV_MTU_1024;
     ManagerConfig config;
     if (life_->Chance(0.3)) config.max_pending_requests = 1;
+    env->owns_qps = life_->Chance(0.5);
     manager = std::make_unique<ManagerImpl>(std::move(environment), config);
     qpn_ = number_ * 0x1000u + shard_.index * 0x100u;
     for (const rdma_port_space port_space : {RDMA_PS_TCP, RDMA_PS_UDP}) {

@@ -1,10 +1,12 @@
 #include "cm/connection/sender.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "cm/connection/flight_text.h"
+#include "cm/connection/timeouts.h"
 #include "stack/base/byte_order.h"
 
 namespace pollux::cm {
@@ -91,8 +93,15 @@ bool Sender::TransmitOutstanding(Connection& connection) {
 
 bool Sender::SendOutstanding(Connection& connection) {
   const bool sent = TransmitOutstanding(connection);
-  connection.mra_heard = false;
-  context_.ArmTimer(connection, connection.resend_after_ns);
+  if (connection.state != State::kRepSent) {
+    connection.mra_heard = false;
+    context_.ArmTimer(connection, connection.resend_after_ns);
+    return sent;
+  }
+  // Half-open connections are not held for as long as their peers may ask for. An MRA counts once.
+  const uint64_t own_ns =
+      ResendAfterNs(context_.config.packet_lifetime, context_.config.cm_response_timeout);
+  context_.ArmTimer(connection, std::min(connection.resend_after_ns, own_ns));
   return sent;
 }
 

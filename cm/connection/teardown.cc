@@ -24,6 +24,7 @@ absl::Status Teardown::Disconnect(Connection& connection) {
 }
 
 void Teardown::StartDisconnect(Connection& connection) {
+  half_open_.Leave(connection);
   queue_pairs_.MoveToError(connection);
   Dreq dreq;
   dreq.local_comm_id = connection.local_comm_id;
@@ -78,6 +79,7 @@ bool Teardown::EndStale(const Origin& origin, Connection& old) {
 }
 
 void Teardown::EnterClosed(Connection& connection) {
+  half_open_.Leave(connection);
   sender_.LeaveWindow(connection);
   connection.timer.Cancel();
   connection.state = State::kClosed;
@@ -90,6 +92,15 @@ void Teardown::EndWithoutQp(Connection& connection, AboutMessage about) {
                  RejectReason::kNoResources);
   queue_pairs_.MoveToError(connection);
   EnterClosed(connection);
+}
+
+// Without time-wait, which a flood would fill: a REQ that comes again is a new one.
+void Teardown::GiveUpHalfOpen(Connection& connection) {
+  context_.CountDrop(MadDrop::kHalfOpenFull);
+  sender_.RejectTimedOut(connection, AboutMessage::kRep);
+  queue_pairs_.MoveToError(connection);
+  EnterClosed(connection);
+  events_.Defer(connection, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
 }
 
 void Teardown::OnQpReleased(Connection& connection) {
@@ -140,6 +151,7 @@ void Teardown::OnTimeWaitOver(Connection& connection) {
 }
 
 void Teardown::EnterTimeWait(Connection& connection) {
+  half_open_.Leave(connection);
   sender_.LeaveWindow(connection);
   connection.state = State::kTimeWait;
   context_.table.UnindexPeerQpn(connection);

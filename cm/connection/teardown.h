@@ -8,6 +8,7 @@
 #include "cm/connection/backlog.h"
 #include "cm/connection/context.h"
 #include "cm/connection/events.h"
+#include "cm/connection/half_open.h"
 #include "cm/connection/queue_pairs.h"
 #include "cm/connection/sender.h"
 
@@ -17,12 +18,13 @@ namespace pollux::cm {
 class Teardown {
  public:
   Teardown(Context* context, Events* events, Sender* sender, QueuePairs* queue_pairs,
-           Backlog* backlog)
+           Backlog* backlog, HalfOpen* half_open)
       : context_(*context),
         events_(*events),
         sender_(*sender),
         queue_pairs_(*queue_pairs),
-        backlog_(*backlog) {}
+        backlog_(*backlog),
+        half_open_(*half_open) {}
 
   absl::Status Disconnect(Connection& connection);
   void StartDisconnect(Connection& connection);
@@ -31,6 +33,8 @@ class Teardown {
   void EnterTimeWait(Connection& connection);
   void OnTimeWaitOver(Connection& connection);
   void OnRetriesUsedUp(Connection& connection);
+  // For another one. Its peer may have sent its RTU, and is told.
+  void GiveUpHalfOpen(Connection& connection);
   // The peer, which waits for an answer to `about`, hears that there is no queue pair.
   void EndWithoutQp(Connection& connection, AboutMessage about);
   // Its user has taken the queue pair from the connection.
@@ -50,6 +54,7 @@ class Teardown {
   Sender& sender_;
   QueuePairs& queue_pairs_;
   Backlog& backlog_;
+  HalfOpen& half_open_;
 };
 
 }  // namespace pollux::cm

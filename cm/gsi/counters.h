@@ -25,6 +25,7 @@ enum class MadDrop : uint8_t {
   kBacklogFull,    // a REQ beyond max_pending_requests
   kSendQueueFull,  // one of ours; sent again when its time-out strikes
   kNoSource,       // one of ours, whose address is no longer the device's
+  kHalfOpenFull,   // a connection given up beyond max_half_open
   kHandoverFull,   // for another manager of the device, with too much on the way to them
   kCount
 };
