@@ -162,13 +162,13 @@ Connection* ManagerImpl::FindRejected(const Origin& origin, const Rej& rej) {
                        rej.reject_info_length >= sizeof(uint64_t);
   if (!by_guid) return context().FindFor(origin, rej.local_comm_id, rej.remote_comm_id);
   Connection* connection =
-      context().table.FindByPeerCommId(LoadBe64(rej.ari.data()), rej.local_comm_id);
+      context().table.FindByPeerCommId(origin.from, LoadBe64(rej.ari.data()), rej.local_comm_id);
   if (connection == nullptr) {
     // It says nothing of where its REQ went.
     if (!parts_.others.PassOn(origin, rej)) context().CountDrop(MadDrop::kUnknownCommId);
     return nullptr;
   }
-  return context().FindFor(origin, rej.local_comm_id, connection->local_comm_id);
+  return connection;
 }
 
 void ManagerImpl::Handle(const Origin& origin, const Rej& rej) {

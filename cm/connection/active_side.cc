@@ -136,9 +136,10 @@ void ActiveSide::Handle(const Origin& origin, const Rep& rep) {
   }
   if (rep.local_comm_id == 0) return refuse(RejectReason::kInvalidCommId, -EINVAL);
   if (!CanBeConnected(rep.local_qpn)) return refuse(RejectReason::kUnsupportedRequest, -EINVAL);
-  Connection* old = context_.table.FindByPeerQpn(rep.local_ca_guid, rep.local_qpn);
-  const bool ended = old == nullptr || parts_.teardown.EndStale(origin, *old);
-  if (!ended || context_.table.FindByPeerCommId(rep.local_ca_guid, rep.local_comm_id) != nullptr) {
+  Connection* old = context_.table.FindByPeerQpn(origin.from, rep.local_ca_guid, rep.local_qpn);
+  const bool ended = old == nullptr || parts_.teardown.EndStale(*old);
+  if (!ended || context_.table.FindByPeerCommId(origin.from, rep.local_ca_guid,
+                                                rep.local_comm_id) != nullptr) {
     return refuse(RejectReason::kStaleConnection, -ESTALE);
   }
 

@@ -9,6 +9,11 @@ Connection* Lookup(const Map& map, const Key& key) {
   return it == map.end() ? nullptr : &*it->second;
 }
 
+std::tuple<std::array<uint8_t, 16>, uint64_t, uint32_t> KeyOf(const Connection& connection,
+                                                              uint32_t number) {
+  return {connection.peer().address.raw, connection.remote_ca_guid, number};
+}
+
 }  // namespace
 
 Connection* ConnectionTable::Add(std::unique_ptr<Connection> connection, Random& random) {
@@ -52,8 +57,8 @@ void ConnectionTable::Visit(absl::FunctionRef<void(const Connection& connection)
 }
 
 void ConnectionTable::IndexPeer(Connection& connection) {
-  by_peer_comm_id_[{connection.remote_ca_guid, connection.remote_comm_id}] = &connection;
-  by_peer_qpn_[{connection.remote_ca_guid, connection.remote_qpn}] = &connection;
+  by_peer_comm_id_[KeyOf(connection, connection.remote_comm_id)] = &connection;
+  by_peer_qpn_[KeyOf(connection, connection.remote_qpn)] = &connection;
   connection.indexed = true;
 }
 
@@ -63,23 +68,24 @@ void ConnectionTable::UnindexPeer(Connection& connection) {
     connection.sidr_indexed = false;
   }
   if (!connection.indexed) return;
-  by_peer_comm_id_.erase({connection.remote_ca_guid, connection.remote_comm_id});
+  by_peer_comm_id_.erase(KeyOf(connection, connection.remote_comm_id));
   UnindexPeerQpn(connection);
   connection.indexed = false;
 }
 
 void ConnectionTable::UnindexPeerQpn(Connection& connection) {
   // It may be another connection's by now.
-  const auto it = by_peer_qpn_.find({connection.remote_ca_guid, connection.remote_qpn});
+  const auto it = by_peer_qpn_.find(KeyOf(connection, connection.remote_qpn));
   if (it != by_peer_qpn_.end() && it->second == &connection) by_peer_qpn_.erase(it);
 }
 
-Connection* ConnectionTable::FindByPeerCommId(uint64_t ca_guid, uint32_t comm_id) const {
-  return Lookup(by_peer_comm_id_, PeerKey{ca_guid, comm_id});
+Connection* ConnectionTable::FindByPeerCommId(const Gid& peer, uint64_t ca_guid,
+                                              uint32_t comm_id) const {
+  return Lookup(by_peer_comm_id_, PeerKey{peer.raw, ca_guid, comm_id});
 }
 
-Connection* ConnectionTable::FindByPeerQpn(uint64_t ca_guid, uint32_t qpn) const {
-  return Lookup(by_peer_qpn_, PeerKey{ca_guid, qpn});
+Connection* ConnectionTable::FindByPeerQpn(const Gid& peer, uint64_t ca_guid, uint32_t qpn) const {
+  return Lookup(by_peer_qpn_, PeerKey{peer.raw, ca_guid, qpn});
 }
 
 void ConnectionTable::IndexSidr(Connection& connection) {

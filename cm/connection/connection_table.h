@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -41,13 +42,14 @@ class ConnectionTable {
   Connection* FindByQpn(Qpn qpn) const;
   void Visit(absl::FunctionRef<void(const Connection& connection)> visit) const;
 
-  // By the peer's numbers. None with the same numbers must be there already.
+  // By the peer's address and the numbers that it has given: those of strangers who give the same
+  // numbers are others. None with the same must be there already.
   void IndexPeer(Connection& connection);
   void UnindexPeer(Connection& connection);
   // The peer may give the number to another queue pair; a late copy of its REQ is still known.
   void UnindexPeerQpn(Connection& connection);
-  Connection* FindByPeerCommId(uint64_t ca_guid, uint32_t comm_id) const;
-  Connection* FindByPeerQpn(uint64_t ca_guid, uint32_t qpn) const;
+  Connection* FindByPeerCommId(const Gid& peer, uint64_t ca_guid, uint32_t comm_id) const;
+  Connection* FindByPeerQpn(const Gid& peer, uint64_t ca_guid, uint32_t qpn) const;
 
   // By who asked in a SIDR_REQ, and its request ID (`remote_comm_id`).
   void IndexSidr(Connection& connection);
@@ -57,7 +59,8 @@ class ConnectionTable {
   size_t size() const { return by_id_.size(); }
 
  private:
-  using PeerKey = std::pair<uint64_t, uint32_t>;  // CA GUID, communication ID or QPN
+  // Address, CA GUID, communication ID or QPN.
+  using PeerKey = std::tuple<std::array<uint8_t, 16>, uint64_t, uint32_t>;
   const size_t capacity_;
   const Shard shard_;
   absl::flat_hash_map<uint32_t, std::unique_ptr<Connection>> by_id_;

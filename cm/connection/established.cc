@@ -9,9 +9,9 @@ void Established::Enter(Connection& connection) {
 }
 
 void Established::OnPeerQpTaken(const PeerQpTaken& taken) {
-  Connection* const old = context_.table.FindByPeerQpn(taken.ca_guid, taken.qpn);
+  Connection* const old = context_.table.FindByPeerQpn(taken.peer, taken.ca_guid, taken.qpn);
   if (old == nullptr || old->created_ns >= taken.at_ns) return;
-  teardown_.EndStale({taken.from, taken.to, 0}, *old);
+  teardown_.EndStale(*old);
 }
 
 void Established::Handle(const Origin& origin, const Lap& lap) {

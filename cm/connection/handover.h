@@ -28,7 +28,7 @@ struct Handover {
 // A peer's queue pair is in a connection that was established at `at_ns`: older ones with it, which
 // other managers may have, are over though nobody has told them.
 struct PeerQpTaken {
-  Gid from, to;  // the peer, and our address
+  Gid peer;
   uint64_t ca_guid = 0;
   uint32_t qpn = 0;
   uint64_t at_ns = 0;

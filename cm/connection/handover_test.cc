@@ -245,8 +245,7 @@ TEST_F(HandoverTest, NewerConnectionsAreNotStale) {
   MakeServers(2);
   Serve(0);
   ASSERT_EQ(Connect(), 0u);
-  servers[0]->manager->OnPeerQpTaken({.from = client.address,
-                                      .to = servers[0]->address,
+  servers[0]->manager->OnPeerQpTaken({.peer = client.address,
                                       .ca_guid = client.env->ca_guid(),
                                       .qpn = client.qp().qpn().value,
                                       .at_ns = 1});

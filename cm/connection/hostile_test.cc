@@ -15,13 +15,40 @@ TEST_F(ManagerTest, ForgetfulPeerIsStale) {
   Req again = LastSent<Req>();
   again.local_comm_id ^= 1;  // same CA, same queue pair, another connection
   server.on_event = nullptr;
-  Inject(server, Gid::FromIpv4(0xC0000209), again);  // not the peer: the connection stays
-  EXPECT_EQ(server.drop(MadDrop::kWrongPeer), 1u);
-  EXPECT_EQ(world.CountSent(Attribute::kDreq), 0);
   Inject(server, client.address, again);
   EXPECT_EQ(LastSent<Rej>().reason, 10);
   EXPECT_EQ(LastSent<Dreq>().remote_qpn, client.qp().qpn().value);
   ASSERT_TRUE(world.RunUntil([&] { return server.Saw(RDMA_CM_EVENT_DISCONNECTED); }));
+}
+
+// Nor does it keep the peer out, should it come first.
+TEST_F(ManagerTest, AStrangerWithThePeersNumbersIsAnotherPeer) {
+  Establish();
+  const Gid stranger = Gid::FromIpv4(0xC0000209);
+  Req same = LastSent<Req>();
+  same.primary.local_gid = stranger;
+  server.on_event = nullptr;
+  Inject(server, stranger, same);
+  EXPECT_EQ(server.Last().type, RDMA_CM_EVENT_CONNECT_REQUEST);
+  world.Run(kSecond);
+  EXPECT_EQ(world.CountSent(Attribute::kDreq), 0);
+  EXPECT_EQ(world.CountSent(Attribute::kRej), 0);
+  EXPECT_EQ(client.Last().type, RDMA_CM_EVENT_ESTABLISHED);
+}
+
+TEST_F(ManagerTest, RequestsThatCannotBeServedEndNothing) {
+  Establish();
+  Req again = LastSent<Req>();
+  again.local_comm_id ^= 1;
+  Req other_port = again, other_path = again;
+  other_port.service_id ^= 1;
+  other_path.primary.local_gid = Gid::FromIpv4(0xC0000209);
+  Inject(server, client.address, other_port);
+  EXPECT_EQ(LastSent<Rej>().reason, 8);
+  Inject(server, client.address, other_path);
+  EXPECT_EQ(LastSent<Rej>().reason, 12);
+  world.Run(kSecond);
+  EXPECT_EQ(world.CountSent(Attribute::kDreq), 0);
 }
 
 TEST_F(ManagerTest, RequestInTimeWaitIsStale) {

@@ -35,8 +35,7 @@ void OtherManagers::HandOver(uint32_t to, const Origin& origin, Route route,
 
 void OtherManagers::TellOfPeersQp(const Connection& connection) {
   const Shard shard = context_.environment->shard();
-  const PeerQpTaken taken{.from = connection.peer().address,
-                          .to = connection.local().address,
+  const PeerQpTaken taken{.peer = connection.peer().address,
                           .ca_guid = connection.remote_ca_guid,
                           .qpn = connection.remote_qpn,
                           .at_ns = context_.now_ns()};

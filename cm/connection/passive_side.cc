@@ -26,9 +26,6 @@ void PassiveSide::Handle(const Origin& origin, const Req& req) {
   const auto reject = [&](RejectReason reason) {
     parts_.sender.Reject(origin, 0, req.local_comm_id, AboutMessage::kReq, reason);
   };
-  Connection* old = context_.table.FindByPeerQpn(req.local_ca_guid, req.local_qpn);
-  if (old != nullptr && !parts_.teardown.EndStale(origin, *old))
-    return reject(RejectReason::kStaleConnection);
   if (const auto reason = ReasonToReject(origin, req)) return reject(*reason);
   // A peer that sent packets as large as it asks for would wait for their acknowledgement in vain.
   if (req.path_mtu < IBV_MTU_256 || req.path_mtu > context_.environment->active_mtu()) {
@@ -46,6 +43,11 @@ void PassiveSide::Handle(const Origin& origin, const Req& req) {
   if (parts_.others.SendHome(origin, *listener, req)) return;
   const std::optional<CmaHeader> cma = CmaHeader::Parse(req.private_data);
   if (!cma) return reject(RejectReason::kUnsupportedRequest);
+  // Only what would be served otherwise ends what is there.
+  Connection* old = context_.table.FindByPeerQpn(origin.from, req.local_ca_guid, req.local_qpn);
+  if (old != nullptr && !parts_.teardown.EndStale(*old)) {
+    return reject(RejectReason::kStaleConnection);
+  }
   // Its sender asks again, perhaps when there is room.
   if (!parts_.backlog.HasRoomFor(*listener)) return context_.CountDrop(MadDrop::kBacklogFull);
 
@@ -69,12 +71,9 @@ void PassiveSide::Handle(const Origin& origin, const Req& req) {
 }
 
 bool PassiveSide::IsDuplicate(const Origin& origin, const Req& req) {
-  Connection* known = context_.table.FindByPeerCommId(req.local_ca_guid, req.local_comm_id);
+  Connection* known =
+      context_.table.FindByPeerCommId(origin.from, req.local_ca_guid, req.local_comm_id);
   if (known == nullptr) return false;
-  if (known->peer().address != origin.from) {
-    context_.CountDrop(MadDrop::kWrongPeer);
-    return true;
-  }
   if (known->remote_qpn != req.local_qpn) {
     parts_.sender.Reject(origin, 0, req.local_comm_id, AboutMessage::kReq,
                          RejectReason::kDuplicateLocalCommId);

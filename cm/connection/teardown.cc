@@ -42,11 +42,7 @@ size_t Teardown::unanswered_disconnects() const {
   return count;
 }
 
-bool Teardown::EndStale(const Origin& origin, Connection& old) {
-  if (old.peer().address != origin.from) {
-    context_.CountDrop(MadDrop::kWrongPeer);
-    return false;
-  }
+bool Teardown::EndStale(Connection& old) {
   switch (old.state) {
     case State::kRepPending:
       backlog_.Leave(old);

@@ -42,7 +42,7 @@ class Teardown {
   // The peer of `old`, or someone who claims to be it, gives the queue pair of `old` to another
   // connection: it has forgotten `old`, which ends. True when it is over already, and the other one
   // may have the number; false when a DREQ must be answered first.
-  bool EndStale(const Origin& origin, Connection& old);
+  bool EndStale(Connection& old);
 
   void Handle(const Origin& origin, const Dreq& dreq);
   void Handle(const Origin& origin, const Drep& drep);
