@@ -92,6 +92,12 @@ void Server::OnEvent(const cm::Event& event) {
   if (peer == nullptr) return;
   switch (event.type) {
     case RDMA_CM_EVENT_ESTABLISHED:
+      // Others that were asked for at the same time have taken the last place.
+      if (Established() >= config_.max_connections) {
+        ++counters_.connections_refused;
+        peer->state = Peer::State::kEnding;
+        break;
+      }
       peer->state = Peer::State::kConnected;
       peer->established = true;
       peer->connection->WatchPeer();
@@ -120,11 +126,32 @@ void Server::OnConnectRequest(const cm::Event& event) {
   manager_->DestroyId(event.id);
 }
 
-absl::Status Server::Admit(const cm::Event& event) {
-  if (peers_.size() >= config_.max_connections) {
+size_t Server::Established() const {
+  return static_cast<size_t>(std::ranges::count_if(peers_, [](const std::unique_ptr<Peer>& peer) {
+    return peer->established && peer->state != Peer::State::kEnded;
+  }));
+}
+
+absl::Status Server::CheckRoom(const Gid& client) const {
+  const size_t established = Established();
+  if (established >= config_.max_connections) {
     return absl::ResourceExhaustedError(
         absl::StrFormat("there are %d, as many as may be", config_.max_connections));
   }
+  const auto of_client =
+      static_cast<size_t>(std::ranges::count_if(peers_, [&](const std::unique_ptr<Peer>& peer) {
+        return peer->state != Peer::State::kEnded && peer->info.peer.address == client;
+      }));
+  const size_t share = config_.max_connections_per_client != 0
+                           ? config_.max_connections_per_client
+                           : config_.max_connections - established;
+  if (of_client < share) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrFormat(
+      "its address has %d of %d, as many as one may", of_client, config_.max_connections));
+}
+
+absl::Status Server::Admit(const cm::Event& event) {
+  if (absl::Status room = CheckRoom(event.id->peer().address); !room.ok()) return room;
   auto peer = std::make_unique<Peer>();
   Peer* const raw = peer.get();
   ConnectionConfig config;

@@ -32,7 +32,11 @@
 namespace pollux::rpcrdma {
 
 struct ServerConfig {
+  // Established ones; those that are not yet are CM's to bound (cm::ManagerConfig::max_half_open).
   uint32_t max_connections = 1024;
+  // Of one address, those that are not established yet included. 0: as long as it has fewer than
+  // are left for all, which is half of them for the first that comes and leaves room for the next.
+  uint32_t max_connections_per_client = 0;
   uint32_t credits = 32;         // 1..256: granted to each client at most
   uint32_t reverse_credits = 4;  // 1..256: calls to each client at most. RFC 8167
   uint32_t send_bytes = 4096;    // inline sizes, RFC 8797: 1,024..262,144, multiples of 1,024
@@ -139,6 +143,8 @@ class Server : public engine::Poller, private Reporter {
   bool Tell(const Question& question, Report* report) override;
   void OnEvent(const cm::Event& event);
   void OnConnectRequest(const cm::Event& event);
+  size_t Established() const;
+  absl::Status CheckRoom(const Gid& client) const;
   absl::Status Admit(const cm::Event& event);
   std::shared_ptr<BufferShare> ShareOf(const Gid& client);
   Peer* Find(const cm::Id* id);

@@ -53,6 +53,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Listen(engine::Worker* worker, c
 
 absl::Status Server::Start(cm::Manager* manager) {
   rpcrdma::ServerConfig config;
+  config.max_connections = options_.max_connections;
+  config.max_connections_per_client = options_.max_connections_per_client;
   config.bulk_buffers = BulkBuffers(exports_->all().size());
   auto rpc = rpcrdma::Server::Create(worker_, manager, config);
   if (!rpc.ok()) return rpc.status();

@@ -23,6 +23,9 @@ namespace pollux::nfs {
 
 struct ServerOptions {
   uint16_t port = kNfsRdmaPort;
+  // As rpcrdma::ServerConfig's.
+  uint32_t max_connections = 1024;
+  uint32_t max_connections_per_client = 0;
   // Told in words of connections made and gone, and of what was refused on them. Optional; on the
   // core, which it must not hold up.
   absl::AnyInvocable<void(const std::string&)> log;

@@ -229,6 +229,60 @@ TEST_F(HostileClientTest, MoreConnectionsThanThereMayBe) {
   ExpectTheOtherClientIsServed();
 }
 
+// One that is asked for and not gone through with is none.
+TEST_F(HostileClientTest, HalfOpenConnectionsTakeNobodysPlace) {
+  StartWorld();
+  StartServer({.max_connections = 1});
+  bool answered = false;
+  cm::Id* id = *managers[0]->CreateId(RDMA_PS_TCP, [&](const cm::Event& event) {
+    if (event.type == RDMA_CM_EVENT_ADDR_RESOLVED) {
+      EXPECT_TRUE(managers[0]->ResolveRoute(event.id, 1000).ok());
+    } else if (event.type == RDMA_CM_EVENT_ROUTE_RESOLVED) {
+      // A queue pair that CM does not know: the RTU is this test's to send, and it does not.
+      EXPECT_TRUE(managers[0]->Connect(event.id, {.qp_num = 0x1234}).ok());
+    }
+    answered |= event.type == RDMA_CM_EVENT_CONNECT_RESPONSE;
+  });
+  ASSERT_TRUE(managers[0]->ResolveAddr(id, {nodes[1]->gid(), kTestPort}, 1000).ok());
+  ASSERT_TRUE(RunUntil([&] { return answered; }));
+  EXPECT_EQ(server->server->connections(), 1u);
+  StartClient();
+  ConnectClient();
+  ExpectTheOtherClientIsServed();
+  managers[0]->DestroyId(id);
+}
+
+TEST_F(HostileClientTest, OneAddressDoesNotHaveAllConnections) {
+  StartWorld();
+  StartServer({.max_connections = 4});
+  std::vector<std::string> lines;
+  server->server->SetRefusalLog([&lines](const std::string& line) { lines.push_back(line); });
+  const std::unique_ptr<RawPeer> first = NewPeer(), second = NewPeer();
+  RawPeer third(&nodes[0]->worker(), managers[0].get());
+  third.Connect({nodes[1]->gid(), kTestPort});
+  ASSERT_TRUE(RunUntil([this] { return counters().connections_refused == 1; }));
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_THAT(lines[0], EndsWith("its address has 2 of 4, as many as one may"));
+  EXPECT_FALSE(third.connected());
+  // Another address has its share.
+  sim::Node& other = world->AddNode();
+  const std::unique_ptr<cm::Manager> manager = *cm::Manager::Create(&other.worker());
+  {
+    RawPeer neighbour(&other.worker(), manager.get());
+    neighbour.Connect({nodes[1]->gid(), kTestPort});
+    EXPECT_TRUE(RunUntil([&] { return neighbour.connected(); }));
+  }
+}
+
+TEST_F(HostileClientTest, TheShareOfOneAddressIsAsSaid) {
+  StartWorld();
+  StartServer({.max_connections = 4, .max_connections_per_client = 1});
+  const std::unique_ptr<RawPeer> first = NewPeer();
+  RawPeer second(&nodes[0]->worker(), managers[0].get());
+  second.Connect({nodes[1]->gid(), kTestPort});
+  EXPECT_TRUE(RunUntil([this] { return counters().connections_refused == 1; }));
+}
+
 // RFC 8797 section 5.2: what is found anywhere counts, what only resembles it does not, and
 // RFC 8797 section 5.1 then says how large a reply may be.
 TEST_F(HostileClientTest, PrivateDataInOddPlaces) {

@@ -38,6 +38,7 @@ constexpr uint16_t kStatusPort = 662;
 // In which clients notice, by SM_NOTIFY or by what they are at, and ask for what they held.
 constexpr uint64_t kGraceSeconds = 45;
 constexpr uint64_t kMaxGraceSeconds = 3600;
+constexpr uint64_t kMaxConnections = 10'000;
 constexpr char kStateDirectory[] = "/var/lib/pollux";
 constexpr int kStorageSeconds = 30;  // how long storage may take for the last calls
 
@@ -46,6 +47,8 @@ struct NfsdOptions {
   std::vector<nfs::Export> exports;
   std::string key_file;
   std::string lock_file;
+  uint64_t max_connections = nfs::ServerOptions{}.max_connections;
+  uint64_t max_connections_per_client = 0;
   ControlOptions control{.service_port = nfs::kNfsRdmaPort,
                          .mount_port = kMountPort,
                          .lock_port = kLockPort,
@@ -187,6 +190,8 @@ absl::Status Serve(const NfsdOptions& options, Served* served) {
   auto server = node.Run([&] {
     nfs::ServerOptions serve;
     serve.port = static_cast<uint16_t>(options.control.service_port);
+    serve.max_connections = static_cast<uint32_t>(options.max_connections);
+    serve.max_connections_per_client = static_cast<uint32_t>(options.max_connections_per_client);
     serve.log = [&node](const std::string& line) { node.log().Write(absl::StrCat(line, "\n")); };
     return nfs::Server::Listen(&node.device().worker(), &node.manager(), exports->get(),
                                std::move(serve));
@@ -257,6 +262,11 @@ int NfsdCommand(int argc, char** argv) {
                  "seconds in which, after a start, those who held locks may have them\nback, and "
                  "others wait (45)",
                  0, kMaxGraceSeconds, &control.grace_s);
+  options.Number("max-connections", "of all clients together (1024)", 1, kMaxConnections,
+                 &nfsd.max_connections);
+  options.Number("max-connections-per-client",
+                 "of one address (0: as long as it has fewer than are left for all)", 0,
+                 kMaxConnections, &nfsd.max_connections_per_client);
   options.Switch("rpcbind",
                  "register them with the rpcbind of this host meanwhile; where there\n"
                  "is none, port 111 answers for them",
