@@ -151,8 +151,16 @@ class Turn {
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
-  engine::Worker& worker() { return world_->worker(); }
-  cm::Manager& manager() { return world_->manager(); }
+  // Both with the time of this call: the last poll may be long ago, and the time-outs that the call
+  // asks for begin now.
+  engine::Worker& worker() {
+    world_->worker().AdvanceClock(world_->clock_.NowNs());
+    return world_->worker();
+  }
+  cm::Manager& manager() {
+    world_->worker().AdvanceClock(world_->clock_.NowNs());
+    return world_->manager();
+  }
   std::set<CmId*>& identifiers() { return world_->identifiers(); }
   // False once the identifier has ended: another thread destroys it, or the process exits.
   bool Has(CmId* id) { return identifiers().contains(id); }

@@ -114,6 +114,18 @@ TEST_F(WorldTest, ChildrenHaveACopyAndTheParentGoesOn) {
   EXPECT_EQ(ibv_dealloc_pd(pd), 0);
 }
 
+// Nobody has polled between the opening and a program's first call, say rdma_resolve_addr(3).
+TEST_F(WorldTest, TimeOutsOfACallCountFromTheCall) {
+  World* const world = *World::Get();
+  const engine::Clock clock;
+  Turn turn(world);
+  const uint64_t before_ns = clock.NowNs();
+  turn.manager();
+  EXPECT_GE(world->worker().now_ns(), before_ns);
+  const uint64_t later_ns = clock.NowNs();
+  EXPECT_GE(turn.worker().now_ns(), later_ns);
+}
+
 TEST_F(WorldTest, ChildrenThatLookForTheDeviceAreToldWhyThereIsNone) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);

@@ -150,10 +150,8 @@ Worker::Port& Worker::PortOf(const verbs::QueuePair& qp) {
 }
 
 bool Worker::Poll(uint64_t now_ns, Answers answers) {
-  const uint64_t before_ns = now_ns_;
-  now_ns_ = std::max(now_ns_, now_ns);
+  AdvanceClock(now_ns);
   ++core_counters_.polls;
-  if (busy_) core_counters_.busy_ns += now_ns_ - before_ns;
   // Behind a link that is full they would wait as long as there is something to send.
   if (answers == Answers::kSentLast && IsBehindALink()) answers = Answers::kSent;
   bool worked = false;

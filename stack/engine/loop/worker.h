@@ -136,6 +136,13 @@ class Worker : public Party {
   TimingWheel& wheel() { return wheel_; }
   Random& random() { return random_; }
   uint64_t now_ns() const { return now_ns_; }  // as given to the current or last Poll()
+  // For who calls between polls, perhaps long after the last: what is armed by the call counts from
+  // `now_ns`. An earlier time than that of the last poll changes nothing.
+  void AdvanceClock(uint64_t now_ns) {
+    if (now_ns <= now_ns_) return;
+    if (busy_) core_counters_.busy_ns += now_ns - now_ns_;
+    now_ns_ = now_ns;
+  }
   ip::Interface& interface(uint8_t port_num = 1);
   // Of one of its ports.
   const transport::Counters& counters(uint8_t port_num = 1) const;

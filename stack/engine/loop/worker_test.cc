@@ -306,6 +306,24 @@ TEST_F(WorkerTest, PollersMayAddAndRemovePollers) {
   EXPECT_EQ(third.polls, 2);
 }
 
+TEST_F(WorkerTest, TimersArmedLongAfterTheLastPollCountFromTheCall) {
+  constexpr uint64_t kIdleNs = 1'000'000'000, kTimeoutNs = 100'000'000;
+  bool fired = false;
+  Timer timer([](void* flag, uint64_t /*now_ns*/) { *static_cast<bool*>(flag) = true; }, &fired);
+  Poll();
+  now_ns_ += kIdleNs;
+  worker_->AdvanceClock(now_ns_);
+  EXPECT_EQ(worker_->now_ns(), now_ns_);
+  worker_->wheel().Arm(timer, worker_->now_ns() + kTimeoutNs);
+  Poll();
+  Poll(kTimeoutNs / 2);
+  EXPECT_FALSE(fired);
+  worker_->AdvanceClock(now_ns_ - 1);
+  EXPECT_EQ(worker_->now_ns(), now_ns_);
+  Poll(kTimeoutNs);
+  EXPECT_TRUE(fired);
+}
+
 TEST(WorkerCreateTest, LayoutsThatDoNotFitAreRefused) {
   ASSERT_TRUE(InitEal().ok());
   const auto code = [](WorkerConfig config) { return Worker::Create(config).status().code(); };
