@@ -20,11 +20,7 @@ struct ManagerConfig {
   uint8_t cm_response_timeout = 20;  // code, 0..31: what both sides may take to answer (4.3 s)
   uint8_t packet_lifetime = 16;      // code, 0..30: how long a packet may be on its way (0.27 s)
   uint8_t max_cm_retries = 15;       // 0..15
-  // How often a REP is sent again, at most: a peer may ask for 15 times of 69 s. After each this
-  // side waits for the RTU as long as the peer asks for, and no longer than for its own response
-  // time.
-  uint8_t max_rep_retries = 4;
-  uint8_t target_ack_delay = 15;  // code, 0..31: this side's time to acknowledge (134 ms)
+  uint8_t target_ack_delay = 15;     // code, 0..31: this side's time to acknowledge (134 ms)
   // How long a request waits for a listener when the one before ended no longer ago than that; 0:
   // requests are refused when nobody listens.
   uint64_t relisten_ns = 0;

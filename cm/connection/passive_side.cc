@@ -118,7 +118,7 @@ void PassiveSide::TakeRequest(CmConnection& connection, const Req& req) {
   connection.remote_ca_guid = req.local_ca_guid;
   connection.remote_qpn = req.local_qpn;
   context_.table.IndexPeer(connection);
-  connection.max_retries = req.max_cm_retries;
+  connection.max_retries = std::min(req.max_cm_retries, context_.config.max_cm_retries);
   connection.resend_after_ns =
       ResendAfterNs(context_.config.packet_lifetime, req.local_cm_response_timeout);
   connection.send_psn = req.starting_psn;
@@ -198,7 +198,6 @@ void PassiveSide::OnQpReady(CmConnection& connection, const absl::Status& status
     return parts_.events.Defer(connection, RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL);
   }
   connection.state = State::kRepSent;
-  connection.retries_left = std::min(connection.retries_left, context_.config.max_rep_retries);
   parts_.sender.SendOutstanding(connection);
   CmConnection* const victim = parts_.half_open.Enter(connection);
   if (victim != nullptr) parts_.teardown.GiveUpHalfOpen(*victim);

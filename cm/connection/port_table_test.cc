@@ -16,7 +16,7 @@ constexpr Gid kIpv6{{0xFD, 1}};
 class PortTableTest : public testing::Test {
  protected:
   CmConnection& New(rdma_port_space port_space = RDMA_PS_TCP) {
-    made_.push_back(std::make_unique<CmConnection>(nullptr, [](void*, uint64_t) {}));
+    made_.push_back(std::make_unique<CmConnection>(nullptr));
     made_.back()->set_port_space(port_space);
     made_.back()->state = State::kListen;
     return *made_.back();

@@ -130,7 +130,6 @@ class Machine {
     if (life_->Chance(0.3)) env->mtu = IBV_MTU_1024;
     ManagerConfig config;
     if (life_->Chance(0.3)) config.max_pending_requests = 1;
-    config.max_rep_retries = 15;  // nothing but CM's messages says whether the other side is there
     env->owns_qps = life_->Chance(0.5);
     manager = std::make_unique<ManagerImpl>(std::move(environment), config);
     qpn_ = number_ * 0x1000u + shard_.index * 0x100u;

@@ -98,6 +98,7 @@ bool Sender::SendOutstanding(CmConnection& connection) {
     context_.ArmTimer(connection, connection.resend_after_ns);
     return sent;
   }
+  // Half-open connections are not held for as long as their peers may ask for. An MRA counts once.
   const uint64_t own_ns =
       ResendAfterNs(context_.config.packet_lifetime, context_.config.cm_response_timeout);
   context_.ArmTimer(connection, std::min(connection.resend_after_ns, own_ns));
