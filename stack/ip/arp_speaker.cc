@@ -23,14 +23,16 @@ void ArpSpeaker::OnPacket(uint16_t vlan, const uint8_t* p, size_t length, PollCo
     host_->conflict = {.address = sender, .mac = arp->sender_mac};
     return;
   }
-  // RFC 826: an entry is made only for who speaks to this host; who announces itself to everyone
-  // (sender and target the same) only replaces what is known of it already.
+  // RFC 826: an entry is made only for who speaks to this host. Who announces itself to everyone
+  // (sender and target the same) is heard where an entry is there already.
   const bool to_us = host_->gids.Contains(Gid::FromIpv4(arp->target_address), vlan);
   const bool announcement = arp->target_address == arp->sender_address;
-  const bool learned = (to_us || announcement) && host_->routes.IsNeighbour(sender, vlan) &&
-                       host_->neighbours.Learn({sender, vlan}, arp->sender_mac,
-                                               /*create=*/to_us && request,
-                                               /*solicited=*/!request && !announcement, context);
+  const bool learned =
+      (to_us || announcement) && host_->routes.IsNeighbour(sender, vlan) &&
+      host_->neighbours.Learn({sender, vlan}, arp->sender_mac,
+                              /*create=*/to_us && request,
+                              request || announcement ? Evidence::kUnasked : Evidence::kAnswer,
+                              context);
   learned ? ++counters.arp_learned : ++counters.arp_ignored;
   if (request && to_us && host_->answers) {
     ++counters.arp_replies_sent;

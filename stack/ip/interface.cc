@@ -464,8 +464,8 @@ void Interface::FollowKernel(PollContext& context) {
         host_.mac, context);
   }
   for (const KernelNeighbour& neighbour : found_) {
-    host_.neighbours.Learn({neighbour.address}, neighbour.mac, /*create=*/false,
-                           /*solicited=*/false, context);
+    host_.neighbours.Learn({neighbour.address}, neighbour.mac, /*create=*/false, Evidence::kKernel,
+                           context);
   }
   kernel_poll_ns_ = context.now_ns + HostInterface::kPollNs;
 }

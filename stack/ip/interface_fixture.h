@@ -23,6 +23,7 @@ inline constexpr uint32_t kOurs = Ip(10, 0, 0, 1);
 inline constexpr uint32_t kPeer = Ip(10, 0, 0, 2);
 inline constexpr MacAddress kOurMac{2, 0, 0, 0, 0, 1};
 inline constexpr MacAddress kPeerMac{2, 0, 0, 0, 0, 2};
+inline constexpr MacAddress kOtherMac{2, 0, 0, 0, 0, 3};
 inline constexpr uint64_t kSecond = 1'000'000'000;
 
 class RecordingLink : public io::Link {

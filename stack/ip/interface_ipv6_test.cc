@@ -227,10 +227,12 @@ TEST_F(InterfaceIpv6Test, AnswersSolicitationsAndLearnsFromThem) {
     EXPECT_EQ(last_sent_.ethernet.destination, kPeerMac);
     EXPECT_EQ(last_sent_.ip.source, ours);
     EXPECT_EQ(last_sent_.ip.destination, peer);
-    EXPECT_EQ(State(peer), NeighbourState::kReachable);
-    // So nothing has to be asked now.
+    // Nobody had asked it: stale at most (RFC 4861 section 7.2.3). It can be used at once, and is
+    // confirmed then.
+    EXPECT_EQ(State(peer), NeighbourState::kStale);
     EXPECT_TRUE(Resolve(peer).value().ok());
-    EXPECT_TRUE(link_.sent.empty());
+    EXPECT_EQ(TakeSolicitation().target, peer);
+    EXPECT_EQ(last_sent_.ethernet.destination, kPeerMac);
   }
 }
 
@@ -250,8 +252,8 @@ TEST_F(ListeningInterfaceTest, SaysNothingUnasked) {
   EXPECT_TRUE(link_.sent.empty());
   EXPECT_EQ(interface_.counters().arp_replies_sent, 0u);
   EXPECT_EQ(interface_.counters().nd_advertisements_sent, 0u);
-  EXPECT_EQ(StateOf(kPeer), NeighbourState::kReachable) << "learned all the same";
-  EXPECT_EQ(State(kPeer6), NeighbourState::kReachable);
+  EXPECT_EQ(StateOf(kPeer), NeighbourState::kStale) << "learned all the same";
+  EXPECT_EQ(State(kPeer6), NeighbourState::kStale);
 }
 
 TEST_F(ListeningInterfaceTest, AsksAndLearns) {
@@ -361,15 +363,27 @@ TEST_F(InterfaceIpv6Test, HandlesResolveAndFramesWait) {
   EXPECT_EQ(Handle(kPeer6, attr).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(InterfaceIpv6Test, OnlyAnOverrideMovesAKnownNeighbour) {
+TEST_F(InterfaceIpv6Test, AnAnnouncementMovesANeighbourOnlyWhenTheOldOneIsSilent) {
   Settle();
   ibv_ah_attr attr{};
   attr.grh.sgid_index = 2;
   const auto handle = Handle(kPeer6, attr);
   Arrive(Na(kPeer6));
+  link_.sent.clear();
+  // Without the override flag it says nothing.
   Arrive(Announcement(kPeer6, kOther, /*overrides=*/false));
+  EXPECT_TRUE(link_.sent.empty());
+  Arrive(Announcement(kPeer6, kOther, /*overrides=*/true));
+  TakeSolicitation();
+  EXPECT_EQ(last_sent_.ethernet.destination, kPeerMac);
+  EXPECT_EQ(State(kPeer6), NeighbourState::kProbe);
+  Arrive(Na(kPeer6, kOther));
+  Arrive(Na(kPeer6));
+  EXPECT_EQ(State(kPeer6), NeighbourState::kReachable);
   EXPECT_EQ(handle->link->Load().mac, kPeerMac);
   Arrive(Announcement(kPeer6, kOther, /*overrides=*/true));
+  Pass(NeighbourTable::kMaxRequests * NeighbourTable::kDoubtRetryNs);
+  Arrive(Na(kPeer6, kOther));
   EXPECT_EQ(handle->link->Load().mac, kOther);
 }
 

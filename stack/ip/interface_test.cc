@@ -77,10 +77,11 @@ TEST_F(InterfaceTest, AnswersArpRequestsAndLearnsFromThem) {
                                   .sender_address = kOurs,
                                   .target_mac = kPeerMac,
                                   .target_address = kPeer}));
-  EXPECT_EQ(StateOf(kPeer), NeighbourState::kReachable);
-  // So nothing has to be asked now.
+  // Nobody had asked it: stale at most. It can be used at once, and is confirmed then.
+  EXPECT_EQ(StateOf(kPeer), NeighbourState::kStale);
   EXPECT_TRUE(Resolve(kPeer).value().ok());
-  EXPECT_TRUE(link_.sent.empty());
+  EXPECT_EQ(TakeArp().target_address, kPeer);
+  EXPECT_EQ(last_.destination, kPeerMac);
 }
 
 TEST_F(InterfaceTest, AnswersAProbeButLearnsNothing) {
@@ -274,18 +275,76 @@ TEST_F(InterfaceTest, AnAnswerToConfirmationKeepsTheHeaderTemplatesValid) {
   EXPECT_EQ(handle->link->word(), word);
 }
 
-TEST_F(InterfaceTest, AnAnnouncementMovesAKnownNeighbour) {
+TEST_F(InterfaceTest, AnAnnouncementDoesNotMoveANeighbourThatAnswers) {
   Settle();
   const auto handle = Handle(kPeer);
   Arrive(Arp(wire::kArpReply, kPeer, kPeerMac, kOurs));
-  const MacAddress other{2, 0, 0, 0, 0, 3};
   const uint64_t word = handle->link->word();
-  Arrive(Arp(wire::kArpRequest, kPeer, other, kPeer, wire::kBroadcastMac));
-  EXPECT_EQ(handle->link->Load().mac, other);
-  EXPECT_NE(handle->link->word(), word);
-  // An answer that nobody asked for does not.
+  link_.sent.clear();
+  for (const std::vector<uint8_t>& claim :
+       {Arp(wire::kArpRequest, kPeer, kOtherMac, kPeer, wire::kBroadcastMac),
+        Arp(wire::kArpReply, kPeer, kOtherMac, kPeer, wire::kBroadcastMac),
+        Arp(wire::kArpRequest, kPeer, kOtherMac, kOurs)}) {
+    Arrive(claim);
+    // The one that is known is asked, and no other is heard meanwhile.
+    TakeArp();
+    EXPECT_EQ(last_.destination, kPeerMac);
+    EXPECT_EQ(StateOf(kPeer), NeighbourState::kProbe);
+    Arrive(Arp(wire::kArpReply, kPeer, kOtherMac, kOurs));
+    EXPECT_EQ(handle->link->word(), word);
+    Arrive(Arp(wire::kArpReply, kPeer, kPeerMac, kOurs));
+    EXPECT_EQ(StateOf(kPeer), NeighbourState::kReachable);
+    EXPECT_EQ(handle->link->word(), word);
+    link_.sent.clear();
+  }
+  // Nor does an answer that nobody asked for.
+  Arrive(Arp(wire::kArpReply, kPeer, kOtherMac, kOurs));
+  EXPECT_EQ(StateOf(kPeer), NeighbourState::kReachable);
+  EXPECT_TRUE(link_.sent.empty());
+}
+
+TEST_F(InterfaceTest, AHostThatTookOverIsFoundOnceTheOldOneIsSilent) {
+  Settle();
+  const auto handle = Handle(kPeer);
   Arrive(Arp(wire::kArpReply, kPeer, kPeerMac, kOurs));
-  EXPECT_EQ(handle->link->Load().mac, other);
+  const uint64_t word = handle->link->word();
+  link_.sent.clear();
+  // However often it announces itself.
+  for (int i = 0; i < 2 * NeighbourTable::kMaxRequests; ++i) {
+    Arrive(Arp(wire::kArpRequest, kPeer, kOtherMac, kPeer, wire::kBroadcastMac));
+    Pass(NeighbourTable::kDoubtRetryNs / 2);
+  }
+  ASSERT_EQ(link_.sent.size(), NeighbourTable::kMaxRequests + 1u);
+  for (int i = 0; i < NeighbourTable::kMaxRequests; ++i) {
+    TakeArp();
+    EXPECT_EQ(last_.destination, kPeerMac);
+  }
+  TakeArp();
+  EXPECT_EQ(last_.destination, wire::kBroadcastMac);
+  EXPECT_EQ(handle->link->word(), word);
+  Arrive(Arp(wire::kArpReply, kPeer, kOtherMac, kOurs));
+  EXPECT_EQ(handle->link->Load().mac, kOtherMac);
+  EXPECT_EQ(StateOf(kPeer), NeighbourState::kReachable);
+}
+
+TEST_F(InterfaceTest, AClaimMakesAnUnusedNeighbourForgotten) {
+  Settle();
+  Arrive(Arp(wire::kArpRequest, kPeer, kPeerMac, kOurs));
+  Arrive(Arp(wire::kArpRequest, kPeer, kOtherMac, kPeer, wire::kBroadcastMac));
+  EXPECT_EQ(interface_.neighbours().size(), 0u);
+}
+
+TEST_F(InterfaceTest, WhatIsHeardWhileAskingIsUsedAndAsked) {
+  Settle();
+  const auto handle = Handle(kPeer);
+  TakeArp();
+  SendWaiting(handle->link, 1);
+  Arrive(Arp(wire::kArpRequest, kPeer, kPeerMac, kPeer, wire::kBroadcastMac));
+  EXPECT_EQ(handle->link->Load().mac, kPeerMac);
+  EXPECT_EQ(StateOf(kPeer), NeighbourState::kProbe);
+  TakeArp();
+  EXPECT_EQ(last_.destination, kPeerMac);
+  EXPECT_EQ(link_.sent.size(), 1u) << "what waited";
 }
 
 TEST_F(InterfaceTest, UnusedNeighboursGoStaleAndAreForgotten) {
@@ -328,7 +387,7 @@ TEST_F(InterfaceTest, TheTableIsBoundedAndOnlyTheUnusedMakeRoom) {
   arrive(Ip(10, 2, 0, 1));
   EXPECT_EQ(wide.neighbours().size(), NeighbourTable::kMaxNeighbours);
   EXPECT_EQ(wide.neighbours().evicted(), 1u);
-  EXPECT_EQ(wide.neighbours().state({peer}), NeighbourState::kReachable);
+  EXPECT_EQ(wide.neighbours().state({peer}), NeighbourState::kProbe);
   EXPECT_EQ(wide.neighbours().state({Gid::FromIpv4(Ip(10, 1, 0, 1))}), NeighbourState::kFree);
   EXPECT_TRUE(handle->link->Load().resolved);
   // All referenced: no room.

@@ -41,8 +41,8 @@ bool NdSpeaker::OnSolicitation(const wire::EthernetHeader& ethernet, const wire:
   const MacAddress mac = asked.source_mac.value_or(ethernet.source);
   if (!IsUnicast(mac)) return false;
   const bool learned =
-      asked.source_mac && host_->neighbours.Learn({ip.source, vlan}, mac, /*create=*/true,
-                                                  /*solicited=*/false, context);
+      asked.source_mac &&
+      host_->neighbours.Learn({ip.source, vlan}, mac, /*create=*/true, Evidence::kUnasked, context);
   Advertise(own, /*solicited=*/true, ip.source, mac, context);
   return learned;
 }
@@ -61,13 +61,13 @@ bool NdSpeaker::OnAdvertisement(const wire::EthernetHeader& ethernet, const wire
   }
   if (!host_->routes.IsNeighbour(told.target, vlan)) return false;
   const NeighbourAddress neighbour{told.target, vlan};
-  // RFC 4861 section 7.2.5: without the flag it does not replace a MAC address that is known.
+  // RFC 4861 section 7.2.5: without the flag it says nothing about a MAC address that is known.
   if (!told.overrides && !told.solicited &&
       host_->neighbours.state(neighbour) != NeighbourState::kIncomplete) {
     return false;
   }
   return host_->neighbours.Learn(neighbour, *told.target_mac, /*create=*/false,
-                                 /*solicited=*/told.solicited, context);
+                                 told.solicited ? Evidence::kAnswer : Evidence::kUnasked, context);
 }
 
 template <class Message>

@@ -173,10 +173,7 @@ void NeighbourTable::MakePermanent(uint16_t index, const MacAddress& mac, PollCo
   entry.deadline_ns = kNever;
   entry.mac = mac;
   entry.link.Store(mac, true);
-  SendWaiting(entry, context);
-  Callbacks resolved;
-  TakeCallbacks(index, &resolved);
-  for (auto& done : resolved) done(absl::OkStatus());
+  Resolved(index, context);
 }
 
 void NeighbourTable::TakeOwn(absl::FunctionRef<bool(const NeighbourAddress& address)> is_own,
@@ -282,6 +279,16 @@ void NeighbourTable::Use(uint16_t index, PollContext& context) {
 void NeighbourTable::Ask(uint16_t index, NeighbourState state, PollContext& context) {
   entries_[index].state = state;
   entries_[index].requests = 0;
+  entries_[index].in_doubt = false;
+  AskAgain(index, context);
+}
+
+// The known MAC address is asked whether it still is.
+void NeighbourTable::Doubt(uint16_t index, PollContext& context) {
+  Entry& entry = entries_[index];
+  entry.state = NeighbourState::kProbe;
+  entry.requests = 0;
+  entry.in_doubt = true;
   AskAgain(index, context);
 }
 
@@ -289,33 +296,69 @@ void NeighbourTable::AskAgain(uint16_t index, PollContext& context) {
   Entry& entry = entries_[index];
   const bool directly = entry.state == NeighbourState::kProbe && entry.requests < kMaxRequests;
   ++entry.requests;
-  Arm(entry, context.now_ns + kRetryNs);
+  Arm(entry, context.now_ns + (directly && entry.in_doubt ? kDoubtRetryNs : kRetryNs));
   solicitor_->Solicit(entry.address, directly ? &entry.mac : nullptr, context);
 }
 
 bool NeighbourTable::Learn(const NeighbourAddress& address, const MacAddress& mac, bool create,
-                           bool solicited, PollContext& context) {
+                           Evidence evidence, PollContext& context) {
   uint16_t index = Find(address);
   if (index == kNone && !create) return false;
   if (index == kNone) index = FindOrAdd(address, context);
   if (index == kNone) return false;
-  Entry& entry = entries_[index];
+  const Entry& entry = entries_[index];
   // The host's own, or a group: whoever says otherwise speaks of what was.
   if (entry.state == NeighbourState::kPermanent) return false;
-  const bool asked =
-      entry.state == NeighbourState::kIncomplete || entry.state == NeighbourState::kProbe;
-  if (solicited && !asked) return false;
+  if (evidence == Evidence::kUnasked) return HearUnasked(index, mac, context);
+  if (evidence == Evidence::kAnswer) {
+    const bool open =
+        entry.state == NeighbourState::kIncomplete || entry.state == NeighbourState::kProbe;
+    if (!open || (IsAskedDirectly(entry) && entry.mac != mac)) return false;
+  }
+  Confirm(index, mac, context);
+  return true;
+}
+
+bool NeighbourTable::HearUnasked(uint16_t index, const MacAddress& mac, PollContext& context) {
+  Entry& entry = entries_[index];
+  if (!IsKnown(entry.state)) {
+    const bool wanted = entry.references > 0 || entry.state == NeighbourState::kIncomplete;
+    entry.mac = mac;
+    entry.link.Store(mac, true);
+    entry.state = NeighbourState::kStale;
+    Arm(entry, context.now_ns + kForgetNs);
+    if (wanted) Ask(index, NeighbourState::kProbe, context);
+    Resolved(index, context);
+    return true;
+  }
+  if (entry.mac == mac) return true;
+  if (entry.references == 0) {
+    Remove(index, context);
+  } else if (entry.state != NeighbourState::kProbe || (IsAskedDirectly(entry) && !entry.in_doubt)) {
+    // Not begun anew by the next claim: that would put off asking everyone for ever.
+    Doubt(index, context);
+  }
+  return false;
+}
+
+void NeighbourTable::Confirm(uint16_t index, const MacAddress& mac, PollContext& context) {
+  Entry& entry = entries_[index];
   if (!IsKnown(entry.state) || entry.mac != mac) {
     entry.mac = mac;
     entry.link.Store(mac, true);
   }
   entry.state = NeighbourState::kReachable;
+  entry.in_doubt = false;
   Arm(entry, context.now_ns + kReachableNs + context.random.Below(kReachableNs));
-  SendWaiting(entry, context);
+  Resolved(index, context);
+}
+
+// Its MAC address is known: what waits for it goes on.
+void NeighbourTable::Resolved(uint16_t index, PollContext& context) {
+  SendWaiting(entries_[index], context);
   Callbacks resolved;
   TakeCallbacks(index, &resolved);
   for (auto& done : resolved) done(absl::OkStatus());
-  return true;
 }
 
 void NeighbourTable::TakeCallbacks(uint16_t index, Callbacks* out) {

@@ -46,6 +46,13 @@ enum class NeighbourState : uint8_t {
   kPermanent,   // known without asking: a group
 };
 
+// What tells a neighbour's link-layer address, by how far it is believed.
+enum class Evidence : uint8_t {
+  kUnasked,  // a request of the neighbour's, or an announcement to everyone
+  kAnswer,   // to a question of ours; believed only while one is open
+  kKernel,   // the kernel's own table
+};
+
 // Owned by one worker. All memory but that of callbacks is taken at construction.
 class NeighbourTable {
  public:
@@ -55,6 +62,9 @@ class NeighbourTable {
   static constexpr uint32_t kMaxCallbacks = 4096;
   static constexpr int kMaxRequests = 3;
   static constexpr uint64_t kRetryNs = 1'000'000'000;
+  // Between the requests to a MAC address that is in doubt: when another host has taken over, this
+  // is what its peers wait for.
+  static constexpr uint64_t kDoubtRetryNs = 100'000'000;
   // Confirmed for a time between this and twice this, by chance, so that a rack that came up
   // together does not ask together.
   static constexpr uint64_t kReachableNs = 30'000'000'000;
@@ -90,10 +100,24 @@ class NeighbourTable {
   // it has none, this frame) is dropped and counted (Drop::kUnresolved).
   void Wait(const verbs::LinkAddress* link, rte_mbuf* frame, transport::PollContext& context);
 
-  // What a peer said of itself. `create`: it said so to this host, so an entry is made for it.
-  // `solicited`: it is an answer, believed only where a question is open. Returns whether it was
-  // taken up.
-  bool Learn(const NeighbourAddress& address, const MacAddress& mac, bool create, bool solicited,
+  // What was heard of a neighbour. `create`: it spoke to this host, so an entry is made for it.
+  // Returns whether it was taken up.
+  //
+  // | evidence | entry                     | what follows                                        |
+  // | -------- | ------------------------- | --------------------------------------------------- |
+  // | kAnswer  | asked directly            | the MAC that was asked is confirmed, no other taken |
+  // | kAnswer  | asked for with everyone   | taken, confirmed                                    |
+  // | kAnswer  | no question open          | ignored                                             |
+  // | kUnasked | no MAC known              | taken, stale: asked directly when it is used        |
+  // | kUnasked | the same MAC known        | nothing: it confirms nothing                        |
+  // | kUnasked | another MAC known, used   | the known one is asked at once, and kept if it      |
+  // |          |                           | answers; else everyone is                           |
+  // | kUnasked | another MAC known, unused | forgotten: who uses it next asks everyone           |
+  // | kKernel  | any                       | taken, confirmed                                    |
+  //
+  // So nobody leads away what goes to a host that is alive, as long as that answers (the kernel of
+  // Linux takes an unasked MAC and asks it; an on-link attacker answers too).
+  bool Learn(const NeighbourAddress& address, const MacAddress& mac, bool create, Evidence evidence,
              transport::PollContext& context);
 
   // Frees the frames that wait, uncounted. For the end, before the pools go.
@@ -117,6 +141,7 @@ class NeighbourTable {
     MacAddress mac{};
     NeighbourState state = NeighbourState::kFree;
     uint8_t requests = 0;
+    bool in_doubt = false;  // in kProbe: asked directly at kDoubtRetryNs
     uint16_t waiting_head = kNone;
     uint16_t waiting_tail = kNone;
     uint16_t waiting_count = 0;
@@ -148,6 +173,14 @@ class NeighbourTable {
   void Use(uint16_t index, transport::PollContext& context);
   void Ask(uint16_t index, NeighbourState state, transport::PollContext& context);
   void AskAgain(uint16_t index, transport::PollContext& context);
+  // Whether the last question of a probe went to the known MAC address alone.
+  static bool IsAskedDirectly(const Entry& entry) {
+    return entry.state == NeighbourState::kProbe && entry.requests <= kMaxRequests;
+  }
+  bool HearUnasked(uint16_t index, const MacAddress& mac, transport::PollContext& context);
+  void Doubt(uint16_t index, transport::PollContext& context);
+  void Confirm(uint16_t index, const MacAddress& mac, transport::PollContext& context);
+  void Resolved(uint16_t index, transport::PollContext& context);
   void Fail(uint16_t index, transport::PollContext& context);
   void Expire(uint16_t index, transport::PollContext& context, Callbacks* failed);
   void Arm(Entry& entry, uint64_t deadline_ns);
