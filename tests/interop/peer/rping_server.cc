@@ -43,7 +43,7 @@ void RpingServer::OnRequest(const cm::Event& event) {
 void RpingServer::OnDone(uint64_t number, const absl::Status& status) {
   if (options_.on_end) options_.on_end(status);
   // The client's end may not go while it calls.
-  engine::Party::Post(*worker_, [self = self_, number] {
+  engine::Actor::Post(*worker_, [self = self_, number] {
     if (*self != nullptr) (*self)->Remove(number);
   });
 }
