@@ -20,15 +20,16 @@
 #include "compat/process/ending_signal.h"
 #include "compat/process/farewell.h"
 #include "compat/process/fork_gate.h"
+#include "compat/process/own_thread.h"
 #include "compat/process/spare_memory.h"
 #include "compat/process/stand_in_pages.h"
 #include "compat/process/tell_once.h"
 #include "compat/process/waited.h"
 #include "compat/process/without_signals.h"
 #include "compat/rdmacm/cm_id.h"
-#include "compat/runtime/pace.h"
 #include "compat/runtime/telemetry_socket.h"
 #include "stack/engine/loop/patience.h"
+#include "stack/engine/loop/progress_policy.h"
 #include "stack/io/port/devargs.h"
 #include "stack/wire/roce_packet.h"
 
@@ -87,7 +88,7 @@ uint32_t ScopeOf(const engine::DeviceOptions& options, const io::Port& port) {
 }
 
 void Nap() {
-  const timespec nap{0, static_cast<int64_t>(Pace::kNapNs)};
+  const timespec nap{0, static_cast<int64_t>(engine::ProgressPolicy::kNapNs)};
   nanosleep(&nap, nullptr);
 }
 
@@ -176,14 +177,29 @@ absl::StatusOr<std::unique_ptr<World>> World::Open() {
       opened->manager_->CreateId(RDMA_PS_TCP, [](const cm::Event& /*event*/) {});
   if (!ended.ok()) return ended.status();
   opened->ended_ = *ended;
-  opened->progress_ = std::make_unique<Progress>(
-      Progress::Options{settings->core, settings->idle, settings->yield_after}, &opened->ownership_,
-      &opened->activity_, [world = opened.get()](uint64_t now_ns, bool awaits_post) {
-        const uint64_t before = world->device_->worker().counters().rcvd_pkts;
-        const bool work = awaits_post ? world->PollBeforePost(now_ns) : world->PollAndSend(now_ns);
-        return Pace::Found{work, world->device_->worker().counters().rcvd_pkts - before};
-      });
+  if (absl::Status status = opened->StartProgressThread(*settings); !status.ok()) return status;
   return opened;
+}
+
+absl::Status World::StartProgressThread(const Settings& settings) {
+  engine::ProgressThread::Options options;
+  options.policy = {.idle = settings.idle,
+                    .idle_turns = settings.yield_after,
+                    .application = engine::Application::kUnmodified};
+  options.cpu = settings.core;
+  options.ownership = &ownership_;
+  options.activity = &activity_;
+  options.start = StartWithoutSignals;
+  auto started = engine::ProgressThread::Start(
+      options, [this](uint64_t now_ns, engine::Worker::AckAction acks) {
+        const uint64_t before = device_->worker().counters().rcvd_pkts;
+        const bool may_hold = acks == transport::AckPolicy::kHold;
+        const bool work = may_hold ? PollBeforePost(now_ns) : PollAndSend(now_ns);
+        return engine::ProgressThread::Found{work, device_->worker().counters().rcvd_pkts - before};
+      });
+  if (!started.ok()) return started.status();
+  progress_thread_ = *std::move(started);
+  return absl::OkStatus();
 }
 
 World::~World() {
@@ -203,7 +219,7 @@ bool World::Touches(const void* address) {
 void World::End() {
   // By a signal handler that has interrupted a call: nobody completes that, and no other begins.
   if (ownership_.HeldByThisThread()) return;
-  progress_->Stop();
+  progress_thread_->Stop();
   if (!AcquireAtLast()) return;
   Turn turn(this, std::adopt_lock);
   // What the program says to one of them from now on, in a destructor of its own, finds an

@@ -18,17 +18,18 @@
 #include "compat/process/copied.h"
 #include "compat/process/descriptors.h"
 #include "compat/runtime/frame_signal.h"
-#include "compat/runtime/held_answers.h"
 #include "compat/runtime/memif_sockets.h"
 #include "compat/runtime/port_link.h"
-#include "compat/runtime/progress.h"
 #include "compat/runtime/settings.h"
 #include "compat/verbs/unwanted_handles.h"
+#include "stack/engine/loop/application_activity.h"
 #include "stack/engine/loop/clock.h"
 #include "stack/engine/loop/no_cancellation.h"
 #include "stack/engine/loop/ownership.h"
+#include "stack/engine/loop/progress_thread.h"
 #include "stack/engine/objects/device.h"
 #include "stack/memory/protection_domain.h"
+#include "stack/transport/ack_policy.h"
 
 namespace pollux::compat {
 
@@ -49,7 +50,7 @@ class World {
   // standard error too, once, since the callers of verbs know numbers only.
   static absl::StatusOr<World*> Get();
 
-  Activity& activity() { return activity_; }
+  engine::ApplicationActivity& activity() { return activity_; }
   // Only while a Turn of it lives.
   engine::Worker& worker() { return device_->worker(); }
   cm::Manager& manager() { return *manager_; }
@@ -83,23 +84,25 @@ class World {
   World() = default;
   static absl::StatusOr<std::unique_ptr<World>> Open();
   // One turn of the loop, by the owner; whether it did anything.
-  bool Poll(uint64_t now_ns, engine::Worker::Answers answers) {
+  bool Poll(uint64_t now_ns, engine::Worker::AckAction acks) {
     frame_signal_.Raise();
-    return device_->worker().Poll(now_ns, answers);
+    const bool busy = device_->worker().Poll(now_ns, acks);
+    posts_since_poll_.store(0, std::memory_order_release);
+    return busy;
   }
-  // As Poll(); what it owes may wait for what the program posts next.
+  // As Poll(); acknowledgements may wait for what the program posts next.
   bool PollBeforePost(uint64_t now_ns) {
-    if (!held_answers_.MayHold(now_ns)) return PollAndSend(now_ns);
-    const bool busy = Poll(now_ns, engine::Worker::Answers::kKept);
-    held_answers_.Held(device_->worker().OwesAnswers(), now_ns);
+    if (ack_policy_.Choose(now_ns) == transport::AckPolicy::kSendNow) return PollAndSend(now_ns);
+    const bool busy = Poll(now_ns, transport::AckPolicy::kHold);
+    ack_policy_.Held(device_->worker().OwesAcks(), now_ns);
     return busy;
   }
-  bool PollAndSend(uint64_t now_ns,
-                   engine::Worker::Answers answers = engine::Worker::Answers::kSent) {
-    const bool busy = Poll(now_ns, answers);
-    held_answers_.Sent(busy);
+  bool PollAndSend(uint64_t now_ns) {
+    const bool busy = Poll(now_ns, transport::AckPolicy::kSendNow);
+    ack_policy_.Sent(busy);
     return busy;
   }
+  absl::Status StartProgressThread(const Settings& settings);
   // Whether the world touches registered memory on this thread, and `address` is of it.
   static bool Touches(const void* address);
   // What other libraries destroy after this still finds its worker.
@@ -121,9 +124,9 @@ class World {
   const pid_t process_ = getpid();
   engine::Clock clock_;
   engine::Ownership ownership_;
-  Activity activity_;
-  uint32_t posts_since_poll_ = 0;
-  HeldAnswers held_answers_;
+  engine::ApplicationActivity activity_;
+  std::atomic<uint32_t> posts_since_poll_{0};
+  transport::AckPolicy ack_policy_;
   std::unique_ptr<PortLink> port_link_;
   std::unique_ptr<MemifSockets> memif_sockets_;  // null: the port is no memif
   std::unique_ptr<engine::Device> device_;
@@ -138,7 +141,7 @@ class World {
   int command_fd_ = -1;
   std::vector<HeldDescriptor> descriptors_of_port_;
   std::shared_ptr<io::CaptureFile> capture_;
-  std::unique_ptr<Progress> progress_;
+  std::unique_ptr<engine::ProgressThread> progress_thread_;
 };
 
 // The calling thread is the worker's owner as long as this lives. Not two at once in a thread.
@@ -161,10 +164,15 @@ class Turn {
   UnwantedHandles& unwanted_handles() { return world_->unwanted_handles(); }
   PortLink& port_link() { return world_->port_link(); }
   ip::Interface& interface() { return world_->worker().interface(); }
-  Activity& activity() { return world_->activity(); }
+  engine::ApplicationActivity& activity() { return world_->activity(); }
 
   // One turn of the loop, on this thread: what it has posted leaves, what has arrived is served.
-  void Poll() { PollAndSend(engine::Worker::Answers::kSent); }
+  void Poll() {
+    if (Copied::Is()) [[unlikely]]
+      return;
+    const uint64_t now_ns = world_->clock_.NowNs();
+    After(world_->PollAndSend(now_ns), now_ns);
+  }
   // As Poll(), of a call that looks for completions: what they tell the program it may answer.
   void PollForCompletions() {
     if (Copied::Is()) [[unlikely]]
@@ -173,35 +181,27 @@ class Turn {
     After(world_->PollBeforePost(now_ns), now_ns);
   }
   // After a post: the first one after a Poll() leaves at once, and of those that follow without
-  // one, kPostsTogether leave together. Acknowledgements stand behind them: a peer that has sent
-  // what is answered here, and looks for its completion next, has the answer by then.
+  // one, kPostsTogether leave together.
   static constexpr uint32_t kPostsTogether = 32;  // as many as leave a port in one burst
   // But half as many wait no longer than until a call looks for completions and finds some: what is
   // done with each may take long.
   static constexpr uint32_t kPostsWaiting = 16;
   void SendWaiting() {
-    if (world_->posts_since_poll_ > kPostsWaiting) PollAndSend(engine::Worker::Answers::kSentLast);
+    if (world_->posts_since_poll_.load(std::memory_order_relaxed) > kPostsWaiting) Poll();
   }
   void PollAfterPost() {
-    const uint32_t posts = world_->posts_since_poll_;
+    const uint32_t posts = world_->posts_since_poll_.load(std::memory_order_relaxed);
     if (posts % kPostsTogether == 0) {
-      world_->held_answers_.Accompanied();
-      PollAndSend(engine::Worker::Answers::kSentLast);
+      world_->ack_policy_.Posted();
+      Poll();
     }
-    world_->posts_since_poll_ = posts + 1;
+    world_->posts_since_poll_.store(posts + 1, std::memory_order_relaxed);
   }
 
  private:
-  void PollAndSend(engine::Worker::Answers answers) {
-    if (Copied::Is()) [[unlikely]]
-      return;
-    const uint64_t now_ns = world_->clock_.NowNs();
-    After(world_->PollAndSend(now_ns, answers), now_ns);
-  }
   void After(bool busy, uint64_t now_ns) {
     // One with work may take longer than a program counts as present.
-    world_->activity_.Drove(busy ? world_->clock_.NowNs() : now_ns);
-    world_->posts_since_poll_ = 0;
+    world_->activity_.Polled(busy ? world_->clock_.NowNs() : now_ns);
   }
 
   engine::NoCancellation no_cancellation_;

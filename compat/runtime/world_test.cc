@@ -197,7 +197,7 @@ TEST_F(WorldTest, ATurnWithWorkCountsUntilItsEnd) {
   turn.worker().AddPoller(&work);
   turn.Poll();
   turn.worker().RemovePoller(&work);
-  EXPECT_GE(turn.activity().driven_ns(), work.done_ns);
+  EXPECT_GE(turn.activity().polled_ns(), work.done_ns);
 }
 
 TEST_F(WorldTest, ProgramsThatItStartsInheritNothing) {

@@ -149,13 +149,11 @@ Worker::Port& Worker::PortOf(const verbs::QueuePair& qp) {
   return *ports_[port_num >= 1 && port_num <= ports_.size() ? port_num - 1 : 0];
 }
 
-bool Worker::Poll(uint64_t now_ns, Answers answers) {
+bool Worker::Poll(uint64_t now_ns, AckAction acks) {
   const uint64_t before_ns = now_ns_;
   now_ns_ = std::max(now_ns_, now_ns);
   ++core_counters_.polls;
   if (busy_) core_counters_.busy_ns += now_ns_ - before_ns;
-  // Behind a link that is full they would wait as long as there is something to send.
-  if (answers == Answers::kSentLast && IsBehindALink()) answers = Answers::kSent;
   bool worked = false;
   for (auto& port : ports_) worked |= Receive(*port);
   worked |= wheel_.Advance(now_ns_) > 0;
@@ -163,11 +161,8 @@ bool Worker::Poll(uint64_t now_ns, Answers answers) {
     DeliverFailures();
   worked |= RunMailbox() > 0;
   worked |= RunPollers();
-  if (!active_.empty() || !active_.answers().empty()) {
-    if (answers == Answers::kSent && OwesAnswers()) worked |= Acknowledge();
-    worked |= Transmit(answers);
-    if (answers == Answers::kSentLast && OwesAnswers()) worked |= Acknowledge();
-  }
+  if (acks == transport::AckPolicy::kSendNow && OwesAcks()) worked |= Acknowledge();
+  if (!active_.empty()) worked |= Transmit();
   if (failed_count_ != 0) [[unlikely]]
     DeliverFailures();
   if (events_.size() != 0) [[unlikely]]
@@ -411,12 +406,12 @@ bool Worker::RunPollers() {
 bool Worker::Acknowledge() {
   bool worked = false;
   for (size_t left = kAcknowledgements * ports_.size(); left > 0; --left) {
-    verbs::QueuePair* qp = active_.answers().Pop();
+    verbs::QueuePair* qp = active_.owed_acks().Pop();
     if (qp == nullptr) break;
     Port& port = PortOf(*qp);
     if (port.egress.room() == 0) port.egress.Flush(now_ns_);
     if (!Endpoint::Of(qp)->Acknowledge(Context(port))) {
-      qp->ActivateAnswer();
+      qp->ActivateAck();
       if (ports_.size() == 1) break;
       continue;
     }
@@ -426,14 +421,7 @@ bool Worker::Acknowledge() {
   return worked;
 }
 
-bool Worker::IsBehindALink() const {
-  return std::any_of(ports_.begin(), ports_.end(),
-                     [](const auto& port) { return port->egress.room() == 0; });
-}
-
-bool Worker::Transmit(Answers answers) {
-  using Owed = transport::RcResponder::Owed;
-  const Owed owed = answers == Answers::kSentLast ? Owed::kLeft : Owed::kSent;
+bool Worker::Transmit() {
   bool worked = false;
   int packets = 0;
   for (int turn = 0; turn < kTransmitTurns && packets < kTransmitPackets && !active_.empty();
@@ -455,7 +443,7 @@ bool Worker::Transmit(Answers answers) {
     const uint16_t room = port.egress.room();
     verbs::QueuePair* qp = active_.Pop();
     port.egress.BeginTurn(kTransmitBytes);
-    const bool more = Endpoint::Of(qp)->Transmit(Context(port), kTransmitBudget, owed);
+    const bool more = Endpoint::Of(qp)->Transmit(Context(port), kTransmitBudget);
     if (more) active_.Push(qp);
     AfterCall(SlotOf(*qp));
     const int pushed = static_cast<int>(port.counters.sent_pkts - sent) + room - port.egress.room();

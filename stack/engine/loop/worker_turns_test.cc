@@ -11,12 +11,15 @@
 
 #include "stack/engine/eal.h"
 #include "stack/engine/loop/worker.h"
+#include "stack/transport/ack_policy.h"
 #include "stack/transport/rc/rc_responder.h"
 #include "stack/wire/roce_packet.h"
 #include "tests/sim/connect.h"
 
 namespace pollux::engine {
 namespace {
+
+using transport::AckPolicy;
 
 constexpr uint16_t kBurst = 32;       // a worker receives at once
 constexpr uint32_t kSmallPairs = 32;  // one burst of messages, each from another queue pair
@@ -141,9 +144,7 @@ struct End {
     wr.wr.rdma = {.remote_addr = reinterpret_cast<uint64_t>(address), .rkey = peer.region.key};
     EXPECT_EQ(qps[pair]->PostSend(&wr, nullptr), 0);
   }
-  void Poll(Worker::Answers answers = Worker::Answers::kSent) {
-    worker->Poll(now_ns += 1000, answers);
-  }
+  void Poll(AckPolicy::Action acks = AckPolicy::kSendNow) { worker->Poll(now_ns += 1000, acks); }
 
   Gid address;
   std::vector<uint8_t> memory = std::vector<uint8_t>(kBulk);
@@ -226,95 +227,96 @@ TEST_F(WorkerTurnsTest, AcknowledgementsLeaveWithThePollThatMadeThem) {
   PollUntilCompleted(a_, kSmallPairs);
 }
 
-TEST_F(WorkerTurnsTest, KeptAcknowledgementsLeaveTogetherWithWhatIsPostedNext) {
+TEST_F(WorkerTurnsTest, HeldAcknowledgementsLeaveTogetherWithWhatIsPostedNext) {
   SendBurst();
-  EXPECT_FALSE(b_.worker->OwesAnswers());
-  b_.Poll(Worker::Answers::kKept);
+  EXPECT_FALSE(b_.worker->OwesAcks());
+  b_.Poll(AckPolicy::kHold);
   EXPECT_EQ(b_.cq->size(), kSmallPairs);
   EXPECT_EQ(a_.link.incoming.size(), 0u);
-  EXPECT_TRUE(b_.worker->OwesAnswers());
+  EXPECT_TRUE(b_.worker->OwesAcks());
   a_.Receive(0);
   b_.Send(0);
   b_.Poll();
-  EXPECT_FALSE(b_.worker->OwesAnswers());
+  EXPECT_FALSE(b_.worker->OwesAcks());
   EXPECT_EQ(a_.link.Count(wire::Operation::kAck), kSmallPairs);
   EXPECT_EQ(a_.link.Count(wire::Operation::kSend), 1u);
   PollUntilCompleted(a_, kSmallPairs + 1);
 }
 
-TEST_F(WorkerTurnsTest, WhatIsSentLastStandsBehindWhatIsPosted) {
+// So a peer has the completion of its SEND before it sees what answers that.
+TEST_F(WorkerTurnsTest, HeldAcknowledgementsLeaveBeforeWhatIsPosted) {
   a_.Send(0);
   a_.Poll();
-  b_.Poll(Worker::Answers::kKept);
+  b_.Poll(AckPolicy::kHold);
   a_.Receive(0);
   b_.Send(0);
-  b_.Poll(Worker::Answers::kSentLast);
-  EXPECT_FALSE(b_.worker->OwesAnswers());
-  EXPECT_EQ(a_.link.Operations(), (std::vector{wire::Operation::kSend, wire::Operation::kAck}));
+  b_.Poll();
+  EXPECT_FALSE(b_.worker->OwesAcks());
+  EXPECT_EQ(a_.link.Operations(), (std::vector{wire::Operation::kAck, wire::Operation::kSend}));
   PollUntilCompleted(a_, 2);
 }
 
 // A fatal NAK is the last that the queue pair sends: what is posted is flushed behind it.
-TEST_F(WorkerTurnsTest, WhatEndsTheConnectionIsNotLeftForLater) {
+TEST_F(WorkerTurnsTest, WhatEndsTheConnectionIsNotHeld) {
   a_.Move(IBV_WR_RDMA_WRITE, 0, b_, b_.memory.data() + 1);
   a_.Poll();
-  b_.Poll(Worker::Answers::kKept);
+  b_.Poll(AckPolicy::kHold);
   b_.Send(0);
-  b_.Poll(Worker::Answers::kSentLast);
+  b_.Poll();
   EXPECT_EQ(b_.qps.front()->state(), IBV_QPS_ERR);
   EXPECT_EQ(a_.link.Count(wire::Operation::kAck), 1u);
   EXPECT_EQ(a_.link.Count(wire::Operation::kSend), 0u);
 }
 
 // An acknowledgement that waits for the responses to a READ, which take turns, stands behind them.
-TEST_F(WorkerTurnsTest, WhatIsSentLastStandsBehindResponsesOfSeveralPolls) {
+TEST_F(WorkerTurnsTest, AcknowledgementsStandBehindResponsesOfSeveralPolls) {
   WriteBulk();
   a_.Move(IBV_WR_RDMA_READ, 0, b_, b_.memory.data());
   a_.Send(0);
   a_.Poll();
-  b_.Poll(Worker::Answers::kSentLast);
+  b_.Poll();
   EXPECT_LT(a_.link.Count(wire::Operation::kReadResponse), kBulk / 1024);
-  EXPECT_FALSE(b_.worker->OwesAnswers());
+  EXPECT_FALSE(b_.worker->OwesAcks());
   for (int polls = 0; a_.link.Count(wire::Operation::kReadResponse) < kBulk / 1024; ++polls) {
     ASSERT_LT(polls, 100);
-    b_.Poll(Worker::Answers::kSentLast);
+    b_.Poll();
   }
   EXPECT_EQ(a_.link.Count(wire::Operation::kAck), 1u);
   PollUntilCompleted(a_, 2);
 }
 
 // It tells of what was completed before.
-TEST_F(WorkerTurnsTest, WhatIsSentLastLeavesWhenWhatIsPostedFails) {
+TEST_F(WorkerTurnsTest, HeldAcknowledgementsLeaveWhenWhatIsPostedFails) {
   a_.Send(0);
   a_.Poll();
-  b_.Poll(Worker::Answers::kKept);
+  b_.Poll(AckPolicy::kHold);
   ibv_sge sge{reinterpret_cast<uint64_t>(b_.memory.data()), kSmall, b_.region.key + 1};
   EXPECT_EQ(b_.qps[0]->PostOneSend(0, sge, IBV_SEND_SIGNALED, 0), 0);
-  b_.Poll(Worker::Answers::kSentLast);
+  b_.Poll();
   EXPECT_EQ(b_.qps[0]->state(), IBV_QPS_ERR);
   EXPECT_EQ(a_.link.Count(wire::Operation::kAck), 1u);
   PollUntilCompleted(a_, 1);
 }
 
-TEST_F(WorkerTurnsTest, WhatIsSentLastDoesNotWaitBehindALinkThatIsFull) {
+TEST_F(WorkerTurnsTest, HeldAcknowledgementsDoNotWaitBehindALinkThatIsFull) {
   WriteBulk();
   SendBurst();
   b_.link.full = true;
-  for (int polls = 0; polls < 10; ++polls) b_.Poll(Worker::Answers::kKept);
+  for (int polls = 0; polls < 10; ++polls) b_.Poll(AckPolicy::kHold);
   b_.link.full = false;
-  b_.Poll(Worker::Answers::kSentLast);
+  b_.Poll();
   EXPECT_EQ(a_.link.Count(wire::Operation::kAck), kSmallPairs);
   // Before the last of the data.
   EXPECT_NE(a_.link.Operations().back(), wire::Operation::kAck);
   PollUntilCompleted(a_, kSmallPairs);
 }
 
-TEST_F(WorkerTurnsTest, KeptAcknowledgementsLeaveBeforeTheirQueuePairDoes) {
+TEST_F(WorkerTurnsTest, HeldAcknowledgementsLeaveBeforeTheirQueuePairDoes) {
   SendBurst();
-  b_.Poll(Worker::Answers::kKept);
+  b_.Poll(AckPolicy::kHold);
   ASSERT_TRUE(b_.worker->DestroyQp(b_.qps.front()).ok());
   b_.qps.erase(b_.qps.begin());
-  b_.Poll(Worker::Answers::kKept);
+  b_.Poll(AckPolicy::kHold);
   EXPECT_EQ(a_.link.Count(wire::Operation::kAck), transport::RcResponder::kLastAcks);
   b_.Poll();
   PollUntilCompleted(a_, kSmallPairs);
