@@ -21,6 +21,7 @@
 #include "compat/process/farewell.h"
 #include "compat/process/fork_gate.h"
 #include "compat/process/own_thread.h"
+#include "compat/process/program_end.h"
 #include "compat/process/spare_memory.h"
 #include "compat/process/stand_in_pages.h"
 #include "compat/process/tell_once.h"
@@ -111,7 +112,8 @@ absl::StatusOr<World*> World::Get() {
     tell(opened.status());
     return opened.status();
   }
-  if (!UseStandInPages(&Touches)) {
+  SendBeforeProgramEnds(&SendHeldPosts);
+  if (!UseStandInPages(&Touches, &SendHeldPosts)) {
     std::fprintf(stderr, "pollux: registered memory must not be unmapped: %s\n",
                  std::strerror(errno));
   }
@@ -267,6 +269,21 @@ void World::AwaitAnswers(Turn& turn) {
     turn.Poll();
     Nap();
   }
+}
+
+// As a call that was interrupted holds the ownership until it ends, a handler that interrupts one
+// waits for nothing. In a child the world is its parent's, even where they share it (vfork).
+void World::SendHeldPosts() {
+  World* const there = world;
+  if (there == nullptr || there->process_ != getpid() || InCall()) return;
+  constexpr timespec kStep{0, 50'000};
+  constexpr int kSteps = kLongestSendMs * 20;
+  const int error = errno;
+  for (int i = 0; i < kSteps && there->posts_since_poll_.load() > 1; ++i) {
+    there->activity_.HandOver();
+    nanosleep(&kStep, nullptr);
+  }
+  errno = error;
 }
 
 // Of this thread. In a signal handler.

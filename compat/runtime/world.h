@@ -75,6 +75,12 @@ class World {
     TellOfCopy();
     return true;
   }
+  // What the program has posted and Turn::PollAfterPost() holds has left when this returns, or
+  // kLongestSendMs are over: before this process becomes another program or ends without exit(3),
+  // in a signal handler too. The progress thread sends it, since the calling thread may be
+  // anywhere.
+  static constexpr int kLongestSendMs = 20;
+  static void SendHeldPosts();
   // A file that is nobody else's, of which each context has a descriptor: by one of these a context
   // is known to be of this process.
   int command_fd() const { return command_fd_; }
@@ -125,6 +131,7 @@ class World {
   engine::Clock clock_;
   engine::Ownership ownership_;
   engine::ApplicationActivity activity_;
+  // Of the owner; SendHeldPosts() reads it. The first of them has left, the others are held.
   std::atomic<uint32_t> posts_since_poll_{0};
   transport::AckPolicy ack_policy_;
   std::unique_ptr<PortLink> port_link_;
@@ -181,7 +188,9 @@ class Turn {
     After(world_->PollBeforePost(now_ns), now_ns);
   }
   // After a post: the first one after a Poll() leaves at once, and of those that follow without
-  // one, kPostsTogether leave together.
+  // one, kPostsTogether leave together. They do so at the latest when the progress thread finds
+  // that the program has not polled for ProgressPolicy::kAbandonedNs; before their queue pair
+  // leaves RTS (Worker::ModifyQp(), DestroyQp()); and before the process ends (SendHeldPosts()).
   static constexpr uint32_t kPostsTogether = 32;  // as many as leave a port in one burst
   // But half as many wait no longer than until a call looks for completions and finds some: what is
   // done with each may take long.

@@ -3,6 +3,7 @@
 #include <rte_mbuf.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <deque>
 #include <memory>
@@ -320,6 +321,54 @@ TEST_F(WorkerTurnsTest, HeldAcknowledgementsLeaveBeforeTheirQueuePairDoes) {
   EXPECT_EQ(a_.link.Count(wire::Operation::kAck), transport::RcResponder::kLastAcks);
   b_.Poll();
   PollUntilCompleted(a_, kSmallPairs);
+}
+
+// An adapter sends within microseconds of the post: a program may count on it, whatever it does
+// next with the queue pair.
+TEST_F(WorkerTurnsTest, WhatIsPostedLeavesBeforeItsQueuePairLeavesRts) {
+  const auto move = [this](uint32_t pair, ibv_qp_state state) {
+    ibv_qp_attr attr{};
+    attr.qp_state = state;
+    EXPECT_TRUE(a_.worker->ModifyQp(a_.qps[pair], attr, IBV_QP_STATE).ok());
+  };
+  PollUntilCompleted(a_, 1);  // the message from before
+  for (uint32_t pair = 0; pair < 3; ++pair) a_.Send(pair);
+  move(0, IBV_QPS_ERR);
+  move(1, IBV_QPS_RESET);
+  ASSERT_TRUE(a_.worker->DestroyQp(a_.qps[2]).ok());
+  a_.qps.erase(a_.qps.begin() + 2);
+  a_.Poll();
+  EXPECT_EQ(b_.link.Count(wire::Operation::kSend), 3u);
+  b_.Poll();
+  EXPECT_EQ(b_.cq->size(), 3u);
+  std::array<ibv_wc, 2> all{};
+  ASSERT_EQ(a_.cq->Poll(2, all.data()), 1) << "of a queue pair in RESET nothing completes";
+  EXPECT_EQ(all[0].status, IBV_WC_WR_FLUSH_ERR);
+}
+
+TEST_F(WorkerTurnsTest, AcknowledgementsLeaveBeforeTheLastOfTheirQueuePair) {
+  a_.Send(0);
+  a_.Poll();
+  b_.Poll(AckPolicy::kHold);
+  b_.Send(0);
+  ASSERT_TRUE(b_.worker->DestroyQp(b_.qps[0]).ok());
+  b_.qps.erase(b_.qps.begin());
+  b_.Poll();
+  const std::vector<wire::Operation> left = a_.link.Operations();
+  ASSERT_EQ(left.size(), transport::RcResponder::kLastAcks + 1u);
+  EXPECT_EQ(left.back(), wire::Operation::kSend);
+}
+
+// It holds up no other queue pair for longer than a burst takes, nor for ever behind a full link.
+TEST_F(WorkerTurnsTest, TheLastOfAQueuePairIsBounded) {
+  a_.link.full = true;
+  for (uint32_t pair = kSmallPairs; pair < kPairs; ++pair) {
+    a_.Write(pair, b_);
+    ASSERT_TRUE(a_.worker->DestroyQp(a_.qps[pair]).ok());
+  }
+  a_.qps.resize(kSmallPairs);
+  a_.Poll();
+  EXPECT_TRUE(b_.link.incoming.empty());
 }
 
 // One message each is one turn each: as many leave in a poll as a burst holds.
