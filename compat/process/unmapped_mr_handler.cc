@@ -11,6 +11,7 @@ namespace pollux::compat {
 namespace {
 
 bool (*is_registered)(const void* address) = nullptr;
+void (*before_end_of_process)() = nullptr;
 uintptr_t page_bytes = 0;
 struct sigaction taken_before[2];  // of SIGSEGV and SIGBUS
 
@@ -39,6 +40,7 @@ void PassOn(int number, siginfo_t* info, void* context) {
   } else if (taker.sa_handler != SIG_DFL && taker.sa_handler != SIG_IGN) {
     taker.sa_handler(number);
   } else {
+    if (taker.sa_handler == SIG_DFL) before_end_of_process();
     // The instruction is repeated and ends the process, as it would have; a signal that somebody
     // has sent does not come again by itself.
     sigaction(number, &before, nullptr);
@@ -73,8 +75,10 @@ bool Take(int number) {
 
 }  // namespace
 
-bool InstallUnmappedMrHandler(bool (*is_registered_now)(const void* address)) {
+bool InstallUnmappedMrHandler(bool (*is_registered_now)(const void* address),
+                              void (*before_end)()) {
   is_registered = is_registered_now;
+  before_end_of_process = before_end;
   page_bytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   return Take(SIGSEGV) && Take(SIGBUS);
 }

@@ -14,9 +14,10 @@ namespace pollux::compat {
 // nothing is in the file (SIGBUS), and of which `is_registered` says so is mended and the
 // instruction repeated. `is_registered` is called on the faulting thread, in its signal handler,
 // and says no unless this thread touches the memory on Pollux's account: a program's own faults are
-// its own. They go to whoever took the signal before; who takes it after this has all of them.
-// False when the signals could not be had.
-bool InstallUnmappedMrHandler(bool (*is_registered)(const void* address));
+// its own. They go to whoever took the signal before; who takes it after this has all of them. One
+// that nobody took ends the process: before that, in the handler, `before_end` is called. False
+// when the signals could not be had.
+bool InstallUnmappedMrHandler(bool (*is_registered)(const void* address), void (*before_end)());
 
 }  // namespace pollux::compat
 

@@ -21,10 +21,12 @@ class UnmappedMrHandlerTest : public testing::Test {
     action.sa_handler = [](int) { siglongjmp(before_the_fault_, 1); };
     ASSERT_EQ(sigaction(SIGSEGV, &action, nullptr), 0);
     ASSERT_EQ(sigaction(SIGBUS, &action, nullptr), 0);
-    ASSERT_TRUE(InstallUnmappedMrHandler([](const void* address) {
-      errno = ENOTSUP;
-      return registered_ != nullptr && address >= registered_ && address < registered_ + kBytes;
-    }));
+    ASSERT_TRUE(InstallUnmappedMrHandler(
+        [](const void* address) {
+          errno = ENOTSUP;
+          return registered_ != nullptr && address >= registered_ && address < registered_ + kBytes;
+        },
+        [] {}));
   }
   static volatile char* Unmapped() {
     void* memory =
@@ -111,7 +113,7 @@ TEST_F(UnmappedMrHandlerTest, AHandlerForOnceIsCalledOnce) {
     };
     action.sa_flags = static_cast<int>(SA_RESETHAND);
     sigaction(SIGSEGV, &action, nullptr);
-    InstallUnmappedMrHandler([](const void*) { return false; });
+    InstallUnmappedMrHandler([](const void*) { return false; }, [] {});
     Unmapped()[0] = 'a';
     _exit(3);
   };
@@ -129,7 +131,7 @@ TEST_F(UnmappedMrHandlerTest, AHandlerThatDoesNotBlockItsSignalMayLeaveByAJump) 
     action.sa_handler = [](int) { siglongjmp(before_the_fault_, 1); };
     action.sa_flags = SA_NODEFER;
     sigaction(SIGSEGV, &action, nullptr);
-    InstallUnmappedMrHandler([](const void*) { return false; });
+    InstallUnmappedMrHandler([](const void*) { return false; }, [] {});
     static volatile int faults = 0;
     constexpr int kMaskNotKept = 0;
     if (sigsetjmp(before_the_fault_, kMaskNotKept) != 0) faults = faults + 1;
@@ -137,6 +139,16 @@ TEST_F(UnmappedMrHandlerTest, AHandlerThatDoesNotBlockItsSignalMayLeaveByAJump) 
     _exit(0);
   };
   EXPECT_EXIT(fault(), testing::ExitedWithCode(0), "");
+}
+
+TEST_F(UnmappedMrHandlerTest, WhatIsToBeDoneBeforeAFaultEndsTheProcessIsDone) {
+  const auto fault = [] {
+    signal(SIGSEGV, SIG_DFL);
+    InstallUnmappedMrHandler([](const void*) { return false; }, [] { _exit(4); });
+    Unmapped()[0] = 'a';
+    _exit(3);
+  };
+  EXPECT_EXIT(fault(), testing::ExitedWithCode(4), "");
 }
 
 TEST_F(UnmappedMrHandlerTest, ASignalThatIsSentIsPassedOn) {

@@ -21,13 +21,15 @@
 #include "compat/process/forked_child.h"
 #include "compat/process/log_once.h"
 #include "compat/process/oom_reserve.h"
+#include "compat/process/own_thread.h"
+#include "compat/process/program_end.h"
 #include "compat/process/scoped_signal_block.h"
 #include "compat/process/stall_tolerant_stopwatch.h"
 #include "compat/process/termination_signals.h"
 #include "compat/process/unmapped_mr_handler.h"
 #include "compat/rdmacm/cm_id.h"
-#include "compat/runtime/pace.h"
 #include "compat/runtime/telemetry_socket.h"
+#include "stack/engine/loop/progress_policy.h"
 #include "stack/engine/loop/spin_then_sleep_backoff.h"
 #include "stack/io/port/devargs.h"
 #include "stack/wire/roce_packet.h"
@@ -87,7 +89,7 @@ uint32_t ScopeOf(const engine::DeviceOptions& options, const io::Port& port) {
 }
 
 void Nap() {
-  const timespec nap{0, static_cast<int64_t>(Pace::kNapNs)};
+  const timespec nap{0, static_cast<int64_t>(engine::ProgressPolicy::kNapNs)};
   nanosleep(&nap, nullptr);
 }
 
@@ -112,7 +114,8 @@ absl::StatusOr<Runtime*> Runtime::Get() {
     log_once(opened.status());
     return opened.status();
   }
-  if (!InstallUnmappedMrHandler(&Touches)) {
+  SendBeforeProgramEnds(&SendHeldPosts);
+  if (!InstallUnmappedMrHandler(&Touches, &SendHeldPosts)) {
     std::fprintf(stderr, "pollux: registered memory must not be unmapped: %s\n",
                  std::strerror(errno));
   }
@@ -179,15 +182,29 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Open() {
       opened->manager_->CreateId(RDMA_PS_TCP, [](const cm::Event& /*event*/) {});
   if (!ended.ok()) return ended.status();
   opened->ended_ = *ended;
-  opened->progress_ = std::make_unique<Progress>(
-      Progress::Options{settings->core, settings->idle, settings->yield_after}, &opened->ownership_,
-      &opened->activity_, [runtime = opened.get()](uint64_t now_ns, bool awaits_post) {
-        const uint64_t before = runtime->device_->worker().counters().rcvd_pkts;
-        const bool work =
-            awaits_post ? runtime->PollBeforePost(now_ns) : runtime->PollAndSend(now_ns);
-        return Pace::Found{work, runtime->device_->worker().counters().rcvd_pkts - before};
-      });
+  if (absl::Status status = opened->StartProgressThread(*settings); !status.ok()) return status;
   return opened;
+}
+
+absl::Status Runtime::StartProgressThread(const Settings& settings) {
+  engine::ProgressThread::Options options;
+  options.policy = {.idle = settings.idle,
+                    .idle_turns = settings.yield_after,
+                    .application = engine::Application::kUnmodified};
+  options.cpu = settings.core;
+  options.ownership = &ownership_;
+  options.activity = &activity_;
+  options.start = StartWithoutSignals;
+  auto started = engine::ProgressThread::Start(
+      options, [this](uint64_t now_ns, engine::Worker::AckAction acks) {
+        const uint64_t before = device_->worker().counters().rcvd_pkts;
+        const bool may_hold = acks == transport::AckPolicy::kHold;
+        const bool work = may_hold ? PollBeforePost(now_ns) : PollAndSend(now_ns);
+        return engine::ProgressThread::Found{work, device_->worker().counters().rcvd_pkts - before};
+      });
+  if (!started.ok()) return started.status();
+  progress_thread_ = *std::move(started);
+  return absl::OkStatus();
 }
 
 Runtime::~Runtime() {
@@ -207,7 +224,7 @@ bool Runtime::Touches(const void* address) {
 void Runtime::End() {
   // By a signal handler that has interrupted a call: nobody completes that, and no other begins.
   if (ownership_.HeldByThisThread()) return;
-  progress_->Stop();
+  progress_thread_->Stop();
   if (!AcquireAtLast()) return;
   ScopedWorkerOwnership owned(this, std::adopt_lock);
   // What the program says to one of them from now on, in a destructor of its own, finds an
@@ -255,6 +272,21 @@ void Runtime::AwaitAnswers(ScopedWorkerOwnership& owned) {
     owned.Poll();
     Nap();
   }
+}
+
+// As a call that was interrupted holds the ownership until it ends, a handler that interrupts one
+// waits for nothing. In a child the runtime is its parent's, even where they share it (vfork).
+void Runtime::SendHeldPosts() {
+  Runtime* const there = runtime;
+  if (there == nullptr || there->process_ != getpid() || InCall()) return;
+  constexpr timespec kStep{0, 50'000};
+  constexpr int kSteps = kLongestSendMs * 20;
+  const int error = errno;
+  for (int i = 0; i < kSteps && there->posts_since_poll_.load() > 1; ++i) {
+    there->activity_.HandOver();
+    nanosleep(&kStep, nullptr);
+  }
+  errno = error;
 }
 
 // Of this thread. In a signal handler.

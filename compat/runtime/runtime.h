@@ -19,18 +19,19 @@
 #include "compat/process/descriptors.h"
 #include "compat/process/forked_child.h"
 #include "compat/runtime/frame_signal.h"
-#include "compat/runtime/held_answers.h"
 #include "compat/runtime/memif_sockets.h"
 #include "compat/runtime/port_link.h"
-#include "compat/runtime/progress.h"
 #include "compat/runtime/settings.h"
 #include "compat/verbs/deferred_ah_destroy.h"
 #include "stack/engine/device.h"
+#include "stack/engine/loop/application_activity.h"
 #include "stack/engine/loop/clock.h"
 #include "stack/engine/loop/ownership.h"
+#include "stack/engine/loop/progress_thread.h"
 #include "stack/engine/loop/scoped_cancellation_disable.h"
 #include "stack/engine/telemetry.h"
 #include "stack/memory/protection_domain.h"
+#include "stack/transport/ack_policy.h"
 
 namespace pollux::compat {
 
@@ -51,7 +52,7 @@ class Runtime {
   // standard error too, once, since the callers of verbs know numbers only.
   static absl::StatusOr<Runtime*> Get();
 
-  Activity& activity() { return activity_; }
+  engine::ApplicationActivity& activity() { return activity_; }
   // Only while a ScopedWorkerOwnership of it lives.
   engine::Worker& worker() { return device_->worker(); }
   cm::Manager& manager() { return *manager_; }
@@ -76,6 +77,12 @@ class Runtime {
     TellOfCopy();
     return true;
   }
+  // What the program has posted and ScopedWorkerOwnership::PollAfterPost() holds has left when this
+  // returns, or kLongestSendMs are over: before this process becomes another program or ends
+  // without exit(3), in a signal handler too. The progress thread sends it, since the calling
+  // thread may be anywhere.
+  static constexpr int kLongestSendMs = 20;
+  static void SendHeldPosts();
   // A file that is nobody else's, of which each context has a descriptor: by one of these a context
   // is known to be of this process.
   int command_fd() const { return command_fd_; }
@@ -85,23 +92,25 @@ class Runtime {
   Runtime() = default;
   static absl::StatusOr<std::unique_ptr<Runtime>> Open();
   // One turn of the loop, by the owner; whether it did anything.
-  bool Poll(uint64_t now_ns, engine::Worker::Answers answers) {
+  bool Poll(uint64_t now_ns, engine::Worker::AckAction acks) {
     frame_signal_.Raise();
-    return device_->worker().Poll(now_ns, answers);
+    const bool busy = device_->worker().Poll(now_ns, acks);
+    posts_since_poll_.store(0, std::memory_order_release);
+    return busy;
   }
-  // As Poll(); what it owes may wait for what the program posts next.
+  // As Poll(); acknowledgements may wait for what the program posts next.
   bool PollBeforePost(uint64_t now_ns) {
-    if (!held_answers_.MayHold(now_ns)) return PollAndSend(now_ns);
-    const bool busy = Poll(now_ns, engine::Worker::Answers::kKept);
-    held_answers_.Held(device_->worker().OwesAnswers(), now_ns);
+    if (ack_policy_.Choose(now_ns) == transport::AckPolicy::kSendNow) return PollAndSend(now_ns);
+    const bool busy = Poll(now_ns, transport::AckPolicy::kHold);
+    ack_policy_.Held(device_->worker().OwesAcks(), now_ns);
     return busy;
   }
-  bool PollAndSend(uint64_t now_ns,
-                   engine::Worker::Answers answers = engine::Worker::Answers::kSent) {
-    const bool busy = Poll(now_ns, answers);
-    held_answers_.Sent(busy);
+  bool PollAndSend(uint64_t now_ns) {
+    const bool busy = Poll(now_ns, transport::AckPolicy::kSendNow);
+    ack_policy_.Sent(busy);
     return busy;
   }
+  absl::Status StartProgressThread(const Settings& settings);
   // Whether the runtime touches registered memory on this thread, and `address` is of it.
   static bool Touches(const void* address);
   // What other libraries destroy after this still finds its worker.
@@ -123,9 +132,10 @@ class Runtime {
   const pid_t process_ = getpid();
   engine::Clock clock_;
   engine::Ownership ownership_;
-  Activity activity_;
-  uint32_t posts_since_poll_ = 0;
-  HeldAnswers held_answers_;
+  engine::ApplicationActivity activity_;
+  // Of the owner; SendHeldPosts() reads it. The first of them has left, the others are held.
+  std::atomic<uint32_t> posts_since_poll_{0};
+  transport::AckPolicy ack_policy_;
   std::unique_ptr<PortLink> port_link_;
   std::unique_ptr<MemifSockets> memif_sockets_;  // null: the port is no memif
   std::unique_ptr<engine::Device> device_;
@@ -141,7 +151,7 @@ class Runtime {
   int command_fd_ = -1;
   std::vector<HeldDescriptor> descriptors_of_port_;
   std::shared_ptr<io::CaptureFile> capture_;
-  std::unique_ptr<Progress> progress_;
+  std::unique_ptr<engine::ProgressThread> progress_thread_;
 };
 
 // The calling thread is the worker's owner as long as this lives. Not two at once in a thread.
@@ -174,10 +184,15 @@ class ScopedWorkerOwnership {
   DeferredAhDestroy& deferred_ah_destroy() { return runtime_->deferred_ah_destroy(); }
   PortLink& port_link() { return runtime_->port_link(); }
   ip::Interface& interface() { return runtime_->worker().interface(); }
-  Activity& activity() { return runtime_->activity(); }
+  engine::ApplicationActivity& activity() { return runtime_->activity(); }
 
   // One turn of the loop, on this thread: what it has posted leaves, what has arrived is served.
-  void Poll() { PollAndSend(engine::Worker::Answers::kSent); }
+  void Poll() {
+    if (ForkedChild::Is()) [[unlikely]]
+      return;
+    const uint64_t now_ns = runtime_->clock_.NowNs();
+    After(runtime_->PollAndSend(now_ns), now_ns);
+  }
   // As Poll(), of a call that looks for completions: what they tell the program it may answer.
   void PollForCompletions() {
     if (ForkedChild::Is()) [[unlikely]]
@@ -186,36 +201,29 @@ class ScopedWorkerOwnership {
     After(runtime_->PollBeforePost(now_ns), now_ns);
   }
   // After a post: the first one after a Poll() leaves at once, and of those that follow without
-  // one, kPostsTogether leave together. Acknowledgements stand behind them: a peer that has sent
-  // what is answered here, and looks for its completion next, has the answer by then.
+  // one, kPostsTogether leave together. They do so at the latest when the progress thread finds
+  // that the program has not polled for ProgressPolicy::kAbandonedNs; before their queue pair
+  // leaves RTS (Worker::ModifyQp(), DestroyQp()); and before the process ends (SendHeldPosts()).
   static constexpr uint32_t kPostsTogether = 32;  // as many as leave a port in one burst
   // But half as many wait no longer than until a call looks for completions and finds some: what is
   // done with each may take long.
   static constexpr uint32_t kPostsWaiting = 16;
   void SendWaiting() {
-    if (runtime_->posts_since_poll_ > kPostsWaiting)
-      PollAndSend(engine::Worker::Answers::kSentLast);
+    if (runtime_->posts_since_poll_.load(std::memory_order_relaxed) > kPostsWaiting) Poll();
   }
   void PollAfterPost() {
-    const uint32_t posts = runtime_->posts_since_poll_;
+    const uint32_t posts = runtime_->posts_since_poll_.load(std::memory_order_relaxed);
     if (posts % kPostsTogether == 0) {
-      runtime_->held_answers_.Accompanied();
-      PollAndSend(engine::Worker::Answers::kSentLast);
+      runtime_->ack_policy_.Posted();
+      Poll();
     }
-    runtime_->posts_since_poll_ = posts + 1;
+    runtime_->posts_since_poll_.store(posts + 1, std::memory_order_relaxed);
   }
 
  private:
-  void PollAndSend(engine::Worker::Answers answers) {
-    if (ForkedChild::Is()) [[unlikely]]
-      return;
-    const uint64_t now_ns = runtime_->clock_.NowNs();
-    After(runtime_->PollAndSend(now_ns, answers), now_ns);
-  }
   void After(bool busy, uint64_t now_ns) {
     // One with work may take longer than a program counts as present.
-    runtime_->activity_.Drove(busy ? runtime_->clock_.NowNs() : now_ns);
-    runtime_->posts_since_poll_ = 0;
+    runtime_->activity_.Polled(busy ? runtime_->clock_.NowNs() : now_ns);
   }
 
   engine::ScopedCancellationDisable no_cancellation_;

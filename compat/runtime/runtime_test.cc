@@ -210,7 +210,7 @@ TEST_F(RuntimeTest, ATurnWithWorkCountsUntilItsEnd) {
   owned.worker().AddPoller(&work);
   owned.Poll();
   owned.worker().RemovePoller(&work);
-  EXPECT_GE(owned.activity().driven_ns(), work.done_ns);
+  EXPECT_GE(owned.activity().polled_ns(), work.done_ns);
 }
 
 TEST_F(RuntimeTest, ProgramsThatItStartsInheritNothing) {

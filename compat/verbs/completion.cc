@@ -53,10 +53,11 @@ void Withdraw(Channel* channel, Cq* cq) {
 }
 
 // Until something is announced, known to the progress thread; the thread may be cancelled.
-int Sleep(Channel* channel, Activity& activity) {
+int Sleep(Channel* channel, engine::ApplicationActivity& activity) {
   int error;
   activity.SleepBegins();
-  pthread_cleanup_push([](void* of) { static_cast<Activity*>(of)->SleepEnds(); }, &activity);
+  pthread_cleanup_push([](void* of) { static_cast<engine::ApplicationActivity*>(of)->SleepEnds(); },
+                       &activity);
   error = channel->native->fd_waiter().AwaitReadable(channel->fd);
   pthread_cleanup_pop(1);
   return error;
@@ -197,7 +198,7 @@ POLLUX_EXPORT int pollux_ibv_destroy_comp_channel(ibv_comp_channel* channel) {
 
 POLLUX_EXPORT int pollux_ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq,
                                           void** cq_context) {
-  Activity& activity = Of(channel->context)->runtime->activity();
+  engine::ApplicationActivity& activity = Of(channel->context)->runtime->activity();
   while (true) {
     if (Runtime::IsCopy()) return -1;
     if (const int error = Sleep(Of(channel), activity); error != 0) return Failed(error);

@@ -216,6 +216,8 @@ int DestroyQp(Qp* qp) {
   {
     ScopedWorkerOwnership owned(qp->owner->runtime);
     if (const absl::Status status = EndNative(owned, qp); !status.ok()) return ErrorNumber(status);
+    // What was posted before leaves the port with it.
+    owned.Poll();
     if (CmId* id = std::exchange(qp->connection, nullptr); id != nullptr) {
       id->bound = nullptr;
       if (id->qp == &qp->qp_base) id->qp = nullptr;

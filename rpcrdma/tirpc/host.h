@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "cm/manager.h"
-#include "stack/engine/loop/driver.h"
+#include "stack/engine/loop/shared_poll.h"
 #include "stack/engine/loop/worker.h"
 
 namespace pollux::rpcrdma::tirpc {
@@ -19,8 +19,8 @@ struct Host {
   engine::Worker* worker = nullptr;
   cm::Manager* manager = nullptr;
   std::shared_ptr<void> keeps;
-  // By which who waits polls too; null: who waits sleeps.
-  engine::Driver* driver = nullptr;
+  // By which threads that wait poll too; null: they sleep.
+  engine::SharedPoll* shared_poll = nullptr;
   // Of what peers sent that was refused; on the worker's core. Optional.
   std::function<void(const std::string& line)> log;
 };
@@ -41,9 +41,9 @@ class Signal {
 
 // Returns when what runs on the host's core has given the signal. Not from that core.
 inline void Await(const Host& host, Signal& signal) {
-  if (host.driver == nullptr) return signal.Wait();
-  if (host.driver->DriveUntil([&signal] { return signal.given(); })) return;
-  const engine::Driver::Sleeper sleeper(host.driver);
+  if (host.shared_poll == nullptr) return signal.Wait();
+  if (host.shared_poll->PollUntil([&signal] { return signal.given(); })) return;
+  const engine::SharedPoll::Sleeper sleeper(host.shared_poll);
   signal.Wait();
 }
 

@@ -198,15 +198,15 @@ xprt_stat ServiceLink::Status(SVCXPRT* transport) {
     calls.Announce();
   }
   self.calls_in_a_row_ = 0;
-  if (!more && self.host_.driver != nullptr) self.host_.driver->HandOver();
+  if (!more && self.host_.shared_poll != nullptr) self.host_.shared_poll->HandOver();
   return XPRT_IDLE;
 }
 
 bool ServiceLink::AwaitsCall(bool may_wait) {
   const Backlog& backlog = *channel_->calls->backlog();
   const auto has_come = [&backlog] { return backlog.load(std::memory_order_relaxed) > 0; };
-  if (!may_wait || host_.driver == nullptr) return has_come();
-  return host_.driver->DriveUntil(has_come, kLongestWaitNs);
+  if (!may_wait || host_.shared_poll == nullptr) return has_come();
+  return host_.shared_poll->PollUntil(has_come, kLongestWaitNs);
 }
 
 bool_t ServiceLink::GetArguments(SVCXPRT* transport, xdrproc_t xdr_arguments, void* arguments) {
@@ -284,7 +284,7 @@ void ServiceLink::SendReply(const oncrpc::ReplyHeader& header, absl::Span<const 
   auto released = std::make_shared<Signal>();
   engine::Actor::Post(*host_.worker, [reply, released] { reply->Send(reply, released); });
   if (waits) return Await(host_, *released);
-  if (host_.driver != nullptr) host_.driver->DriveOnce();
+  if (host_.shared_poll != nullptr) host_.shared_poll->PollOnce();
 }
 
 void ServiceLink::Destroy(SVCXPRT* transport) {

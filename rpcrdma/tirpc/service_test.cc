@@ -18,8 +18,8 @@
 #include "rpcrdma/tirpc/client_handle.h"
 #include "stack/engine/device.h"
 #include "stack/engine/eal.h"
-#include "stack/engine/loop/driver.h"
-#include "stack/engine/loop/thread.h"
+#include "stack/engine/loop/progress_thread.h"
+#include "stack/engine/loop/shared_poll.h"
 
 namespace pollux::rpcrdma::tirpc {
 namespace {
@@ -69,15 +69,14 @@ UpperLayer FindUpperLayer(uint32_t program, uint32_t version) {
 // One of the two: a device, and who polls it.
 class End {
  public:
-  // `driven`: by who waits for it, too.
-  End(std::unique_ptr<engine::Device> device, bool driven) : device_(std::move(device)) {
+  // `shared`: threads that wait for it poll it, too.
+  End(std::unique_ptr<engine::Device> device, bool shared) : device_(std::move(device)) {
     engine::Worker* const worker = &device_->worker();
     manager_ = *cm::Manager::Create(worker);
     const auto turn = [worker](uint64_t now_ns) { return worker->Poll(now_ns); };
-    if (driven) driver_ = std::make_unique<engine::Driver>(turn);
-    thread_ = *engine::PollThread::Start({}, [this, turn](uint64_t now_ns) {
-      return driver_ == nullptr ? turn(now_ns) : driver_->TakeTurn(now_ns);
-    });
+    if (shared) shared_poll_ = std::make_unique<engine::SharedPoll>(turn);
+    thread_ = shared ? *engine::ProgressThread::Start({}, shared_poll_.get())
+                     : *engine::ProgressThread::Start({}, turn);
     // Its thread has polled.
     RunOn({.worker = worker}, [] {});
   }
@@ -87,15 +86,16 @@ class End {
     manager_.reset();
   }
   Host host() {
-    return {.worker = &device_->worker(), .manager = manager_.get(), .driver = driver_.get()};
+    return {
+        .worker = &device_->worker(), .manager = manager_.get(), .shared_poll = shared_poll_.get()};
   }
   engine::Device& device() { return *device_; }
 
  private:
   std::unique_ptr<engine::Device> device_;
   std::unique_ptr<cm::Manager> manager_;
-  std::unique_ptr<engine::Driver> driver_;
-  std::unique_ptr<engine::PollThread> thread_;
+  std::unique_ptr<engine::SharedPoll> shared_poll_;
+  std::unique_ptr<engine::ProgressThread> thread_;
 };
 
 // What svc_run() does, until it is told to end; and what it is asked to do in between.

@@ -11,7 +11,7 @@
 
 #include "stack/engine/device.h"
 #include "stack/engine/eal.h"
-#include "stack/engine/loop/thread.h"
+#include "stack/engine/loop/progress_thread.h"
 #include "stack/io/own_network_for_test.h"
 
 namespace pollux::engine {
@@ -52,7 +52,7 @@ class DeviceKernelTest : public ::testing::Test {
     for (uint32_t i = 0; i < kWorkers; ++i) {
       Worker* worker = &device_->worker(i);
       auto thread =
-          PollThread::Start({}, [worker](uint64_t now_ns) { return worker->Poll(now_ns); });
+          ProgressThread::Start({}, [worker](uint64_t now_ns) { return worker->Poll(now_ns); });
       ASSERT_TRUE(thread.ok()) << thread.status();
       threads_.push_back(*std::move(thread));
     }
@@ -76,7 +76,7 @@ class DeviceKernelTest : public ::testing::Test {
   }
 
   std::unique_ptr<Device> device_;
-  std::vector<std::unique_ptr<PollThread>> threads_;
+  std::vector<std::unique_ptr<ProgressThread>> threads_;
 };
 
 // Each ping is a flow of its own, which the kernel puts on either queue: one worker answers all.

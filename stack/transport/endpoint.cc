@@ -189,21 +189,20 @@ bool Endpoint::Acknowledge(PollContext& context) {
   return rc_responder_.Acknowledge(context);
 }
 
-bool Endpoint::Transmit(PollContext& context, int budget, RcResponder::Owed owed) {
+bool Endpoint::Transmit(PollContext& context, int budget) {
   diagnostics_.Begin(context.now_ns);
-  const bool more =
-      congestion_ == nullptr ? Send(context, budget, owed) : SendPaced(context, budget, owed);
+  const bool more = congestion_ == nullptr ? Send(context, budget) : SendPaced(context, budget);
   NoteState();
   return more;
 }
 
 // As much as the rate allows; the rest waits for the timer. Retransmissions count as well.
-bool Endpoint::SendPaced(PollContext& context, int budget, RcResponder::Owed owed) {
+bool Endpoint::SendPaced(PollContext& context, int budget) {
   ReactionPoint& reaction = congestion_->reaction;
   const uint32_t frame_bytes = qp.PathMtuBytes() + kFrameOverhead;
   const int allowed = reaction.Allowed(context.now_ns, frame_bytes, budget);
   const uint64_t before = context.egress.pushed_bytes();
-  const bool more = Send(context, allowed, owed);
+  const bool more = Send(context, allowed);
   reaction.OnSent(context.egress.pushed_bytes() - before);
   congestion_->wait_until_ns = kNever;
   if (!more || reaction.Allowed(context.now_ns, frame_bytes, 1) > 0) return more;
@@ -211,24 +210,20 @@ bool Endpoint::SendPaced(PollContext& context, int budget, RcResponder::Owed owe
   return false;
 }
 
-[[gnu::always_inline]] inline bool Endpoint::Send(PollContext& context, int budget,
-                                                  RcResponder::Owed owed) {
+[[gnu::always_inline]] inline bool Endpoint::Send(PollContext& context, int budget) {
   // A fatal NAK is still to be sent by a responder whose queue pair works otherwise; a queue pair
   // in ERR has nothing to send.
   if (qp.state() != IBV_QPS_RTR && !qp.sends()) return false;
   if (qp.type() == IBV_QPT_UD) return ud_.Transmit(context, &budget);
   if (qp.type() == IBV_QPT_UC) return uc_.Transmit(context, &budget);
-  const bool more_answers = rc_responder_.Transmit(context, &budget, owed);
+  const bool more_answers = rc_responder_.Transmit(context, &budget);
   if (!qp.sends()) {
     if (qp.state() == IBV_QPS_ERR) rc_requester_.Stop();
     return more_answers;
   }
   const bool more_requests = rc_requester_.Transmit(context, &budget);
-  if (qp.state() == IBV_QPS_ERR) [[unlikely]] {
-    // What was left for behind the requests: the messages that it tells of have been completed.
-    if (owed == RcResponder::Owed::kLeft) rc_responder_.Acknowledge(context);
+  if (qp.state() == IBV_QPS_ERR) [[unlikely]]
     rc_responder_.Stop();
-  }
   return (more_answers || more_requests) && qp.sends();
 }
 

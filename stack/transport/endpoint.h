@@ -47,15 +47,13 @@ class Endpoint {
   void OnPacket(const wire::RocePacket& packet, PollContext& context);
 
   // Sends the acknowledgement or NAK that it owes, without a turn. False when there was no room or
-  // no buffer for it: the caller puts the queue pair into its row again (ActiveList::answers()).
+  // no buffer for it: the caller puts the queue pair into its row again (ActiveList::owed_acks()).
   bool Acknowledge(PollContext& context);
 
   // Sends at most `budget` packets: READ responses, then requests, and an acknowledgement in
   // between. True when more could be sent at once: the caller puts the queue pair at the end of the
-  // active list again. The acknowledgement may be left to Acknowledge(), which stands in the row
-  // of those who owe one.
-  bool Transmit(PollContext& context, int budget,
-                RcResponder::Owed owed = RcResponder::Owed::kSent);
+  // active list again.
+  bool Transmit(PollContext& context, int budget);
 
   // Before the queue pair is destroyed, reset or moved to ERR: see RcResponder. Needs room for
   // RcResponder::kLastAcks packets.
@@ -98,8 +96,8 @@ class Endpoint {
   void EnterRts(ibv_qp_state before);
   void CheckDrained();
   Drop ReasonToDrop(const wire::RocePacket& packet) const;  // Drop::kCount: none
-  bool Send(PollContext& context, int budget, RcResponder::Owed owed);
-  bool SendPaced(PollContext& context, int budget, RcResponder::Owed owed);
+  bool Send(PollContext& context, int budget);
+  bool SendPaced(PollContext& context, int budget);
   void NoteState();
   uint64_t SeldomDeadlineNs() const;
 

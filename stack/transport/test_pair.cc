@@ -202,8 +202,8 @@ bool TestPair::Service(TestNode& node) {
     node.endpoint->OnDeadline(context);
     worked = true;
   }
-  if (verbs::QueuePair* qp = node.active.answers().Pop()) {
-    if (!Endpoint::Of(qp)->Acknowledge(context)) qp->ActivateAnswer();
+  if (verbs::QueuePair* qp = node.active.owed_acks().Pop()) {
+    if (!Endpoint::Of(qp)->Acknowledge(context)) qp->ActivateAck();
     worked = true;
   }
   if (verbs::QueuePair* qp = node.active.Pop()) {

@@ -60,16 +60,16 @@ class QueuePairRow {
 class ActiveList : public QueuePairRow<0> {
  public:
   // Those that owe their peer an acknowledgement or a NAK, and need no turn for it.
-  using Answers = QueuePairRow<1>;
-  Answers& answers() { return answers_; }
+  using OwedAcks = QueuePairRow<1>;
+  OwedAcks& owed_acks() { return owed_acks_; }
   // From both.
   void Remove(QueuePair* qp) {
     QueuePairRow<0>::Remove(qp);
-    answers_.Remove(qp);
+    owed_acks_.Remove(qp);
   }
 
  private:
-  Answers answers_;
+  OwedAcks owed_acks_;
 };
 
 struct QueuePairInitAttr {
@@ -262,7 +262,7 @@ class QueuePair : public EventSource {
 
   // For a turn to send, and for the acknowledgement or NAK that it owes.
   void Activate() { active_->Push(this); }
-  void ActivateAnswer() { active_->answers().Push(this); }
+  void ActivateAck() { active_->owed_acks().Push(this); }
 
   // Attributes as last modified (ibv_query_qp). Written by Modify() and, for qp_state,
   // EnterError().

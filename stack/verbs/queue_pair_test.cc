@@ -259,17 +259,17 @@ TEST(ActiveListTest, WhoOwesAnAnswerNeedsNoTurnForIt) {
   init.pd = &pd;
   init.send_cq = init.recv_cq = &cq;
   auto qp = std::make_unique<QueuePair>(Qpn{1}, std::move(init), &active);
-  qp->ActivateAnswer();
-  qp->ActivateAnswer();
+  qp->ActivateAck();
+  qp->ActivateAck();
   EXPECT_TRUE(active.empty());
   qp->Activate();
-  EXPECT_EQ(active.answers().Pop(), qp.get());
-  EXPECT_TRUE(active.answers().empty());
+  EXPECT_EQ(active.owed_acks().Pop(), qp.get());
+  EXPECT_TRUE(active.owed_acks().empty());
   EXPECT_EQ(active.front(), qp.get());
-  qp->ActivateAnswer();
+  qp->ActivateAck();
   qp.reset();
   EXPECT_TRUE(active.empty());
-  EXPECT_TRUE(active.answers().empty());
+  EXPECT_TRUE(active.owed_acks().empty());
 }
 
 }  // namespace

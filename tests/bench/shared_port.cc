@@ -12,7 +12,7 @@
 
 #include "stack/engine/device.h"
 #include "stack/engine/loop/clock.h"
-#include "stack/engine/loop/thread.h"
+#include "stack/engine/loop/progress_thread.h"
 #include "tests/bench/verbs_end.h"
 #include "tests/sim/connect.h"
 #include "tools/bench/core_to_core.h"
@@ -138,7 +138,7 @@ class Sender : public End {
 struct Lane {
   std::unique_ptr<Sender> sender;
   std::unique_ptr<Receiver> receiver;
-  std::unique_ptr<engine::PollThread> thread;
+  std::unique_ptr<engine::ProgressThread> thread;
 };
 
 absl::Status Start(engine::Device& a, engine::Device& b, uint32_t number, uint32_t window,
@@ -151,11 +151,11 @@ absl::Status Start(engine::Device& a, engine::Device& b, uint32_t number, uint32
                                 ReliableAttributes(b, a)));
   if (!status.ok()) return status;
   lane.receiver->ReceiveAll(2 * window);
-  engine::PollThread::Options options;
-  options.poll.idle = engine::Idle::kSpin;
+  engine::ProgressThread::Options options;
+  options.policy.idle = engine::Idle::kSpin;
   const std::vector<int> cpus = tools::UsableCpus();
   if (number < cpus.size()) options.cpu = cpus[number];
-  auto thread = engine::PollThread::Start(options, [&near, &far](uint64_t now_ns) {
+  auto thread = engine::ProgressThread::Start(options, [&near, &far](uint64_t now_ns) {
     const bool worked = near.Poll(now_ns);
     return far.Poll(now_ns) || worked;
   });

@@ -153,7 +153,7 @@ rpcrdma::tirpc::Host HostOf(tools::Node& node) {
   return {.worker = &node.device().worker(),
           .manager = &node.manager(),
           .keeps = nullptr,
-          .driver = node.driver()};
+          .shared_poll = node.shared_poll()};
 }
 
 absl::StatusOr<TirpcTimes> TimeNodes(tools::Node& server, tools::Node& client, uint64_t calls) {

@@ -37,19 +37,16 @@ absl::StatusOr<std::unique_ptr<Node>> Node::Start(std::unique_ptr<engine::Device
 
 absl::Status Node::StartThread(uint32_t core, const Options& options) {
   engine::Worker* const polled = &worker(core);
-  engine::PollThread::Options thread;
+  engine::ProgressThread::Options thread;
   if (!options.cpus.empty()) thread.cpu = options.cpus[core];
-  thread.poll.idle = options.idle;
-  thread.poll.idle_turns = options.idle_turns;
-  thread.poll.next_deadline_ns = [polled] { return polled->NextDeadline(); };
+  thread.policy.idle = options.idle;
+  thread.policy.idle_turns = options.idle_turns;
+  thread.next_deadline_ns = [polled] { return polled->NextDeadline(); };
   const auto turn = [polled](uint64_t now_ns) { return polled->Poll(now_ns); };
-  absl::AnyInvocable<bool(uint64_t)> poll = turn;
-  if (options.shared) {
-    driver_ = std::make_unique<engine::Driver>(turn);
-    poll = [driver = driver_.get()](uint64_t now_ns) { return driver->TakeTurn(now_ns); };
-  }
-  absl::StatusOr<std::unique_ptr<engine::PollThread>> started =
-      engine::PollThread::Start(thread, std::move(poll));
+  if (options.shared) shared_poll_ = std::make_unique<engine::SharedPoll>(turn);
+  absl::StatusOr<std::unique_ptr<engine::ProgressThread>> started =
+      options.shared ? engine::ProgressThread::Start(thread, shared_poll_.get())
+                     : engine::ProgressThread::Start(thread, turn);
   if (!started.ok()) return started.status();
   threads_.push_back(*std::move(started));
   stats_providers_.push_back(std::make_unique<ThreadStatsProvider>(threads_.back().get()));

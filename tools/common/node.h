@@ -16,8 +16,8 @@
 #include "cm/manager.h"
 #include "stack/base/stats.h"
 #include "stack/engine/device.h"
-#include "stack/engine/loop/driver.h"
-#include "stack/engine/loop/thread.h"
+#include "stack/engine/loop/progress_thread.h"
+#include "stack/engine/loop/shared_poll.h"
 #include "stack/engine/telemetry.h"
 #include "stack/transport/diagnostics/counters.h"
 #include "tools/common/line_log.h"
@@ -30,12 +30,12 @@ class Node {
     std::vector<int> cpus;  // that of each worker; empty: whichever there is
     engine::Idle idle = engine::Idle::kYield;
     uint32_t idle_turns = 256;  // without work, before that
-    bool shared = false;  // threads that wait for its worker, its only one, drive it: driver()
+    bool shared = false;        // threads that wait for its only worker poll it: shared_poll()
     cm::ManagerConfig cm;
   };
 
   // Takes over an open device and begins to poll it. Errors are cm::Manager::CreateAll's and
-  // engine::PollThread's; InvalidArgument for CPUs that are not as many as workers.
+  // engine::ProgressThread's; InvalidArgument for CPUs that are not as many as workers.
   static absl::StatusOr<std::unique_ptr<Node>> Start(std::unique_ptr<engine::Device> device,
                                                      const Options& options);
   ~Node();
@@ -46,7 +46,7 @@ class Node {
   // For what is said on the workers' cores.
   LineLog& log() { return log_; }
   // Null without Options::shared.
-  engine::Driver* driver() { return driver_.get(); }
+  engine::SharedPoll* shared_poll() { return shared_poll_.get(); }
   // Workers are counted from 0 to cores() - 1. On the worker's core only.
   uint32_t cores() const { return device_->workers(); }
   engine::Worker& worker(uint32_t core = 0) { return device_->worker(core); }
@@ -91,11 +91,11 @@ class Node {
   // Adds to what a worker tells of its core what its thread knows.
   class ThreadStatsProvider : public StatsProvider {
    public:
-    explicit ThreadStatsProvider(const engine::PollThread* thread) : thread_(thread) {}
+    explicit ThreadStatsProvider(const engine::ProgressThread* thread) : thread_(thread) {}
     bool Collect(const StatsQuery& query, pollux::Stats* stats) override;
 
    private:
-    const engine::PollThread* thread_;
+    const engine::ProgressThread* thread_;
   };
 
   Node() = default;
@@ -105,8 +105,8 @@ class Node {
   std::unique_ptr<engine::Device> device_;
   std::optional<engine::DeviceTelemetry> telemetry_;
   std::vector<std::unique_ptr<cm::Manager>> managers_;
-  std::unique_ptr<engine::Driver> driver_;
-  std::vector<std::unique_ptr<engine::PollThread>> threads_;
+  std::unique_ptr<engine::SharedPoll> shared_poll_;
+  std::vector<std::unique_ptr<engine::ProgressThread>> threads_;
   std::vector<std::unique_ptr<ThreadStatsProvider>> stats_providers_;
 };
 

@@ -23,7 +23,7 @@ struct RpcPlace {
     return {.worker = &node->device().worker(),
             .manager = &node->manager(),
             .keeps = node,
-            .driver = node->driver(),
+            .shared_poll = node->shared_poll(),
             .log = [raw = node.get()](const std::string& line) { raw->log().Write(line + "\n"); }};
   }
 };

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "stack/engine/eal.h"
-#include "stack/engine/loop/thread.h"
+#include "stack/engine/loop/progress_thread.h"
 #include "stack/engine/loop/traffic_for_test.h"
 #include "stack/engine/loop/worker.h"
 #include "stack/io/steering/steering.h"
@@ -46,7 +46,7 @@ struct WorkerPort {
     worker->AddPort(&*interface, &*steering, "", &*steering);
   }
   void Start() {
-    thread = PollThread::Start({}, [polled = worker.get()](uint64_t now_ns) {
+    thread = ProgressThread::Start({}, [polled = worker.get()](uint64_t now_ns) {
                return polled->Poll(now_ns);
              }).value();
   }
@@ -68,7 +68,7 @@ struct WorkerPort {
   std::unique_ptr<Worker> worker;
   std::optional<ip::Interface> interface;
   std::optional<io::Steering> steering;
-  std::unique_ptr<PollThread> thread;
+  std::unique_ptr<ProgressThread> thread;
 };
 
 // How many queues the port of the two workers has.

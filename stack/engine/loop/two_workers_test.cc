@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "stack/engine/eal.h"
-#include "stack/engine/loop/thread.h"
+#include "stack/engine/loop/progress_thread.h"
 #include "stack/engine/loop/traffic_for_test.h"
 #include "stack/engine/loop/worker.h"
 #include "stack/ip/interface.h"
@@ -36,7 +36,7 @@ struct Host {
   CopyLink link;
   std::unique_ptr<Worker> worker;
   std::unique_ptr<ip::Interface> interface;
-  std::unique_ptr<PollThread> thread;
+  std::unique_ptr<ProgressThread> thread;
 };
 
 TEST(TwoWorkersTest, TrafficBothWaysBesideControlCalls) {
@@ -47,7 +47,7 @@ TEST(TwoWorkersTest, TrafficBothWaysBesideControlCalls) {
   for (int i = 0; i < 2; ++i) {
     Worker* worker = hosts[i].worker.get();
     auto started =
-        PollThread::Start({}, [worker](uint64_t now_ns) { return worker->Poll(now_ns); });
+        ProgressThread::Start({}, [worker](uint64_t now_ns) { return worker->Poll(now_ns); });
     ASSERT_TRUE(started.ok()) << started.status();
     hosts[i].thread = *std::move(started);
     ends[i] = On(*worker, [&] { return std::make_unique<End>(*worker); });

@@ -99,11 +99,9 @@ Worker::Port& Worker::PortOf(const verbs::QueuePair& qp) {
   return *ports_[port_num >= 1 && port_num <= ports_.size() ? port_num - 1 : 0];
 }
 
-bool Worker::Poll(uint64_t now_ns, Answers answers) {
+bool Worker::Poll(uint64_t now_ns, AckAction acks) {
   AdvanceClock(now_ns);
   ++core_counters_.polls;
-  // Behind a link that is full they would wait as long as there is something to send.
-  if (answers == Answers::kSentLast && IsBehindALink()) answers = Answers::kSent;
   bool worked = false;
   for (auto& port : ports_) worked |= Receive(*port);
   worked |= wheel_.Advance(now_ns_) > 0;
@@ -111,11 +109,8 @@ bool Worker::Poll(uint64_t now_ns, Answers answers) {
     failures_.Deliver(qps_);
   worked |= RunMailbox() > 0;
   worked |= pollers_.Run(now_ns_);
-  if (!active_.empty() || !active_.answers().empty()) {
-    if (answers == Answers::kSent && OwesAnswers()) worked |= Acknowledge();
-    worked |= Transmit(answers);
-    if (answers == Answers::kSentLast && OwesAnswers()) worked |= Acknowledge();
-  }
+  if (acks == transport::AckPolicy::kSendNow && OwesAcks()) worked |= Acknowledge();
+  if (!active_.empty()) worked |= Transmit();
   if (!failures_.empty()) [[unlikely]]
     failures_.Deliver(qps_);
   if (events_.size() != 0) [[unlikely]]
@@ -258,12 +253,12 @@ void Worker::ArmInterface(Port& port) {
 bool Worker::Acknowledge() {
   bool worked = false;
   for (size_t left = kAcknowledgements * ports_.size(); left > 0; --left) {
-    verbs::QueuePair* qp = active_.answers().Pop();
+    verbs::QueuePair* qp = active_.owed_acks().Pop();
     if (qp == nullptr) break;
     Port& port = PortOf(*qp);
     if (port.egress.room() == 0) port.egress.Flush(now_ns_);
     if (!Endpoint::Of(qp)->Acknowledge(Context(port))) {
-      qp->ActivateAnswer();
+      qp->ActivateAck();
       if (ports_.size() == 1) break;
       continue;
     }
@@ -273,14 +268,7 @@ bool Worker::Acknowledge() {
   return worked;
 }
 
-bool Worker::IsBehindALink() const {
-  return std::any_of(ports_.begin(), ports_.end(),
-                     [](const auto& port) { return port->egress.room() == 0; });
-}
-
-bool Worker::Transmit(Answers answers) {
-  using Owed = transport::RcResponder::Owed;
-  const Owed owed = answers == Answers::kSentLast ? Owed::kLeft : Owed::kSent;
+bool Worker::Transmit() {
   bool worked = false;
   int packets = 0;
   for (int turn = 0; turn < kTransmitTurns && packets < kTransmitPackets && !active_.empty();
@@ -302,7 +290,7 @@ bool Worker::Transmit(Answers answers) {
     const uint16_t room = port.egress.room();
     verbs::QueuePair* qp = active_.Pop();
     port.egress.BeginTurn(kTransmitBytes);
-    const bool more = Endpoint::Of(qp)->Transmit(Context(port), kTransmitBudget, owed);
+    const bool more = Endpoint::Of(qp)->Transmit(Context(port), kTransmitBudget);
     if (more) active_.Push(qp);
     AfterCall(SlotOf(*qp));
     const int pushed = static_cast<int>(port.counters.sent_pkts - sent) + room - port.egress.room();

@@ -35,6 +35,7 @@
 #include "stack/io/steering/qpn_layout.h"
 #include "stack/ip/interface.h"
 #include "stack/memory/protection_domain.h"
+#include "stack/transport/ack_policy.h"
 #include "stack/transport/congestion/dcqcn_parameters.h"
 #include "stack/transport/diagnostics/counters.h"
 #include "stack/transport/endpoint.h"
@@ -90,13 +91,10 @@ class Worker : public Actor {
   void EnableDcqcn(const transport::DcqcnParameters& parameters) { dcqcn_ = parameters; }
 
   // One turn of the loop: receive a burst, dispatch, timers, mailbox, pollers, transmit, flush.
-  // Returns whether anything was done, so that the caller can yield when idle. Acknowledgements
-  // that are kept leave with the next turn that does not keep them: for callers who are about to
-  // post what leaves together with them. Sent last they stand behind what was posted: a peer that
-  // waits for both then has both when it sees the acknowledgement.
-  enum class Answers : uint8_t { kSent, kKept, kSentLast };
-  bool Poll(uint64_t now_ns, Answers answers = Answers::kSent);
-  bool OwesAnswers() { return !active_.answers().empty(); }
+  // Returns whether anything was done, so that the caller can yield when idle.
+  using AckAction = transport::AckPolicy::Action;
+  bool Poll(uint64_t now_ns, AckAction acks = transport::AckPolicy::kSendNow);
+  bool OwesAcks() { return !active_.owed_acks().empty(); }
   // The earliest time at which a timer of this worker is due; UINT64_MAX when none.
   uint64_t NextDeadline() const { return wheel_.NextDeadline(); }
 
@@ -256,9 +254,7 @@ class Worker : public Actor {
                          transport::PollContext& context);
   Slot& SlotOf(const verbs::QueuePair& qp) { return qps_.Of(qp); }
   bool Acknowledge();
-  // Whether the last poll has left all that an egress holds.
-  bool IsBehindALink() const;
-  bool Transmit(Answers answers);
+  bool Transmit();
   void DeliverEvents();
   void AfterCall(Slot& slot);
   void MoveTimer(Slot& slot, uint64_t deadline_ns);

@@ -14,14 +14,25 @@ using transport::Endpoint;
 // IB specification 16.4: the Q_Key of every GSI queue pair.
 constexpr uint32_t kGsiQkey = 0x80010000;
 
-// What it has completed and not acknowledged yet, since that leaves after the pollers, who may be
-// the ones that destroy it: once it has gone nobody else does, and its peer would use up its
-// retries.
-void AcknowledgeAtLast(Endpoint& endpoint, transport::PollContext& context) {
-  if (context.egress.room() < transport::RcResponder::kLastAcks) {
-    context.egress.Flush(context.now_ns);
-  }
+// Of a queue pair that is destroyed or moved to RESET or ERR: packets of what was posted before.
+constexpr int kLastPackets = 256;
+
+// What a queue pair has completed and not acknowledged, and what was posted to it and not sent,
+// leave only after the pollers, and these or a call of the program may be what ends the queue pair.
+// Without an acknowledgement its peer would use up its retries. Requests are sent because an
+// adapter would have sent them by now: programs post a last message and disconnect. None is sent
+// again, and those for which there is no room are flushed as any that an adapter has not reached.
+void SendAtLast(Endpoint& endpoint, transport::PollContext& context) {
+  transport::Egress& egress = context.egress;
+  if (egress.room() < transport::RcResponder::kLastAcks) egress.Flush(context.now_ns);
   endpoint.AcknowledgeAtLast(context);
+  for (int left = kLastPackets; left > 0 && endpoint.qp.sends();) {
+    if (egress.room() == 0) egress.Flush(context.now_ns);
+    const int budget = std::min<int>(left, egress.room());
+    egress.BeginTurn(std::numeric_limits<uint32_t>::max());
+    if (budget == 0 || !endpoint.Transmit(context, budget)) return;
+    left -= budget;
+  }
 }
 
 }  // namespace
@@ -125,7 +136,7 @@ absl::Status Worker::ModifyQp(verbs::QueuePair* qp, const ibv_qp_attr& attr, int
     qp->path = *path;
   }
   const bool ends = attr.qp_state == IBV_QPS_RESET || attr.qp_state == IBV_QPS_ERR;
-  if ((mask & IBV_QP_STATE) != 0 && ends) AcknowledgeAtLast(*Endpoint::Of(qp), context);
+  if ((mask & IBV_QP_STATE) != 0 && ends) SendAtLast(*Endpoint::Of(qp), context);
   const absl::Status status = Endpoint::Of(qp)->Modify(attr, mask, context);
   if (new_path) {
     // Whichever of the two paths is not the queue pair's any more.
@@ -153,7 +164,7 @@ absl::Status Worker::DestroyQp(verbs::QueuePair* qp, uint64_t time_wait_ns) {
   if (qp == nullptr) return NotOurs("queue pair");
   Slot& slot = SlotOf(*qp);
   transport::PollContext& context = Context(PortOf(*qp));
-  AcknowledgeAtLast(*slot.endpoint, context);
+  SendAtLast(*slot.endpoint, context);
   --qp->init().pd->use_count;
   qp->init().send_cq->Detach(qp);
   qp->init().recv_cq->Detach(qp);

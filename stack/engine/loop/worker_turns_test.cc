@@ -3,6 +3,7 @@
 #include <rte_mbuf.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <deque>
 #include <memory>
@@ -11,12 +12,15 @@
 
 #include "stack/engine/eal.h"
 #include "stack/engine/loop/worker.h"
+#include "stack/transport/ack_policy.h"
 #include "stack/transport/rc/rc_responder.h"
 #include "stack/wire/roce_packet.h"
 #include "tests/sim/connect.h"
 
 namespace pollux::engine {
 namespace {
+
+using transport::AckPolicy;
 
 constexpr uint16_t kBurst = 32;       // a worker receives at once
 constexpr uint32_t kSmallPairs = 32;  // one burst of messages, each from another queue pair
@@ -141,9 +145,7 @@ struct End {
     wr.wr.rdma = {.remote_addr = reinterpret_cast<uint64_t>(address), .rkey = peer.region.key};
     EXPECT_EQ(qps[pair]->PostSend(&wr, nullptr), 0);
   }
-  void Poll(Worker::Answers answers = Worker::Answers::kSent) {
-    worker->Poll(now_ns += 1000, answers);
-  }
+  void Poll(AckPolicy::Action acks = AckPolicy::kSendNow) { worker->Poll(now_ns += 1000, acks); }
 
   Gid address;
   std::vector<uint8_t> memory = std::vector<uint8_t>(kBulk);
@@ -226,98 +228,147 @@ TEST_F(WorkerTurnsTest, AcknowledgementsLeaveWithThePollThatMadeThem) {
   PollUntilCompleted(a_, kSmallPairs);
 }
 
-TEST_F(WorkerTurnsTest, KeptAcknowledgementsLeaveTogetherWithWhatIsPostedNext) {
+TEST_F(WorkerTurnsTest, HeldAcknowledgementsLeaveTogetherWithWhatIsPostedNext) {
   SendBurst();
-  EXPECT_FALSE(b_.worker->OwesAnswers());
-  b_.Poll(Worker::Answers::kKept);
+  EXPECT_FALSE(b_.worker->OwesAcks());
+  b_.Poll(AckPolicy::kHold);
   EXPECT_EQ(b_.cq->size(), kSmallPairs);
   EXPECT_EQ(a_.link.incoming.size(), 0u);
-  EXPECT_TRUE(b_.worker->OwesAnswers());
+  EXPECT_TRUE(b_.worker->OwesAcks());
   a_.Receive(0);
   b_.Send(0);
   b_.Poll();
-  EXPECT_FALSE(b_.worker->OwesAnswers());
+  EXPECT_FALSE(b_.worker->OwesAcks());
   EXPECT_EQ(a_.link.Count(wire::Operation::kAck), kSmallPairs);
   EXPECT_EQ(a_.link.Count(wire::Operation::kSend), 1u);
   PollUntilCompleted(a_, kSmallPairs + 1);
 }
 
-TEST_F(WorkerTurnsTest, WhatIsSentLastStandsBehindWhatIsPosted) {
+// So a peer has the completion of its SEND before it sees what answers that.
+TEST_F(WorkerTurnsTest, HeldAcknowledgementsLeaveBeforeWhatIsPosted) {
   a_.Send(0);
   a_.Poll();
-  b_.Poll(Worker::Answers::kKept);
+  b_.Poll(AckPolicy::kHold);
   a_.Receive(0);
   b_.Send(0);
-  b_.Poll(Worker::Answers::kSentLast);
-  EXPECT_FALSE(b_.worker->OwesAnswers());
-  EXPECT_EQ(a_.link.Operations(), (std::vector{wire::Operation::kSend, wire::Operation::kAck}));
+  b_.Poll();
+  EXPECT_FALSE(b_.worker->OwesAcks());
+  EXPECT_EQ(a_.link.Operations(), (std::vector{wire::Operation::kAck, wire::Operation::kSend}));
   PollUntilCompleted(a_, 2);
 }
 
 // A fatal NAK is the last that the queue pair sends: what is posted is flushed behind it.
-TEST_F(WorkerTurnsTest, WhatEndsTheConnectionIsNotLeftForLater) {
+TEST_F(WorkerTurnsTest, WhatEndsTheConnectionIsNotHeld) {
   a_.Move(IBV_WR_RDMA_WRITE, 0, b_, b_.memory.data() + 1);
   a_.Poll();
-  b_.Poll(Worker::Answers::kKept);
+  b_.Poll(AckPolicy::kHold);
   b_.Send(0);
-  b_.Poll(Worker::Answers::kSentLast);
+  b_.Poll();
   EXPECT_EQ(b_.qps.front()->state(), IBV_QPS_ERR);
   EXPECT_EQ(a_.link.Count(wire::Operation::kAck), 1u);
   EXPECT_EQ(a_.link.Count(wire::Operation::kSend), 0u);
 }
 
 // An acknowledgement that waits for the responses to a READ, which take turns, stands behind them.
-TEST_F(WorkerTurnsTest, WhatIsSentLastStandsBehindResponsesOfSeveralPolls) {
+TEST_F(WorkerTurnsTest, AcknowledgementsStandBehindResponsesOfSeveralPolls) {
   WriteBulk();
   a_.Move(IBV_WR_RDMA_READ, 0, b_, b_.memory.data());
   a_.Send(0);
   a_.Poll();
-  b_.Poll(Worker::Answers::kSentLast);
+  b_.Poll();
   EXPECT_LT(a_.link.Count(wire::Operation::kReadResponse), kBulk / 1024);
-  EXPECT_FALSE(b_.worker->OwesAnswers());
+  EXPECT_FALSE(b_.worker->OwesAcks());
   for (int polls = 0; a_.link.Count(wire::Operation::kReadResponse) < kBulk / 1024; ++polls) {
     ASSERT_LT(polls, 100);
-    b_.Poll(Worker::Answers::kSentLast);
+    b_.Poll();
   }
   EXPECT_EQ(a_.link.Count(wire::Operation::kAck), 1u);
   PollUntilCompleted(a_, 2);
 }
 
 // It tells of what was completed before.
-TEST_F(WorkerTurnsTest, WhatIsSentLastLeavesWhenWhatIsPostedFails) {
+TEST_F(WorkerTurnsTest, HeldAcknowledgementsLeaveWhenWhatIsPostedFails) {
   a_.Send(0);
   a_.Poll();
-  b_.Poll(Worker::Answers::kKept);
+  b_.Poll(AckPolicy::kHold);
   ibv_sge sge{reinterpret_cast<uint64_t>(b_.memory.data()), kSmall, b_.region.key + 1};
   EXPECT_EQ(b_.qps[0]->PostOneSend(0, sge, IBV_SEND_SIGNALED, 0), 0);
-  b_.Poll(Worker::Answers::kSentLast);
+  b_.Poll();
   EXPECT_EQ(b_.qps[0]->state(), IBV_QPS_ERR);
   EXPECT_EQ(a_.link.Count(wire::Operation::kAck), 1u);
   PollUntilCompleted(a_, 1);
 }
 
-TEST_F(WorkerTurnsTest, WhatIsSentLastDoesNotWaitBehindALinkThatIsFull) {
+TEST_F(WorkerTurnsTest, HeldAcknowledgementsDoNotWaitBehindALinkThatIsFull) {
   WriteBulk();
   SendBurst();
   b_.link.full = true;
-  for (int polls = 0; polls < 10; ++polls) b_.Poll(Worker::Answers::kKept);
+  for (int polls = 0; polls < 10; ++polls) b_.Poll(AckPolicy::kHold);
   b_.link.full = false;
-  b_.Poll(Worker::Answers::kSentLast);
+  b_.Poll();
   EXPECT_EQ(a_.link.Count(wire::Operation::kAck), kSmallPairs);
   // Before the last of the data.
   EXPECT_NE(a_.link.Operations().back(), wire::Operation::kAck);
   PollUntilCompleted(a_, kSmallPairs);
 }
 
-TEST_F(WorkerTurnsTest, KeptAcknowledgementsLeaveBeforeTheirQueuePairDoes) {
+TEST_F(WorkerTurnsTest, HeldAcknowledgementsLeaveBeforeTheirQueuePairDoes) {
   SendBurst();
-  b_.Poll(Worker::Answers::kKept);
+  b_.Poll(AckPolicy::kHold);
   ASSERT_TRUE(b_.worker->DestroyQp(b_.qps.front()).ok());
   b_.qps.erase(b_.qps.begin());
-  b_.Poll(Worker::Answers::kKept);
+  b_.Poll(AckPolicy::kHold);
   EXPECT_EQ(a_.link.Count(wire::Operation::kAck), transport::RcResponder::kLastAcks);
   b_.Poll();
   PollUntilCompleted(a_, kSmallPairs);
+}
+
+// An adapter sends within microseconds of the post: a program may count on it, whatever it does
+// next with the queue pair.
+TEST_F(WorkerTurnsTest, WhatIsPostedLeavesBeforeItsQueuePairLeavesRts) {
+  const auto move = [this](uint32_t pair, ibv_qp_state state) {
+    ibv_qp_attr attr{};
+    attr.qp_state = state;
+    EXPECT_TRUE(a_.worker->ModifyQp(a_.qps[pair], attr, IBV_QP_STATE).ok());
+  };
+  PollUntilCompleted(a_, 1);  // the message from before
+  for (uint32_t pair = 0; pair < 3; ++pair) a_.Send(pair);
+  move(0, IBV_QPS_ERR);
+  move(1, IBV_QPS_RESET);
+  ASSERT_TRUE(a_.worker->DestroyQp(a_.qps[2]).ok());
+  a_.qps.erase(a_.qps.begin() + 2);
+  a_.Poll();
+  EXPECT_EQ(b_.link.Count(wire::Operation::kSend), 3u);
+  b_.Poll();
+  EXPECT_EQ(b_.cq->size(), 3u);
+  std::array<ibv_wc, 2> all{};
+  ASSERT_EQ(a_.cq->Poll(2, all.data()), 1) << "of a queue pair in RESET nothing completes";
+  EXPECT_EQ(all[0].status, IBV_WC_WR_FLUSH_ERR);
+}
+
+TEST_F(WorkerTurnsTest, AcknowledgementsLeaveBeforeTheLastOfTheirQueuePair) {
+  a_.Send(0);
+  a_.Poll();
+  b_.Poll(AckPolicy::kHold);
+  b_.Send(0);
+  ASSERT_TRUE(b_.worker->DestroyQp(b_.qps[0]).ok());
+  b_.qps.erase(b_.qps.begin());
+  b_.Poll();
+  const std::vector<wire::Operation> left = a_.link.Operations();
+  ASSERT_EQ(left.size(), transport::RcResponder::kLastAcks + 1u);
+  EXPECT_EQ(left.back(), wire::Operation::kSend);
+}
+
+// It holds up no other queue pair for longer than a burst takes, nor for ever behind a full link.
+TEST_F(WorkerTurnsTest, TheLastOfAQueuePairIsBounded) {
+  a_.link.full = true;
+  for (uint32_t pair = kSmallPairs; pair < kPairs; ++pair) {
+    a_.Write(pair, b_);
+    ASSERT_TRUE(a_.worker->DestroyQp(a_.qps[pair]).ok());
+  }
+  a_.qps.resize(kSmallPairs);
+  a_.Poll();
+  EXPECT_TRUE(b_.link.incoming.empty());
 }
 
 // One message each is one turn each: as many leave in a poll as a burst holds.

@@ -120,7 +120,7 @@ void RcResponder::OnOutOfSequence(Psn psn, PollContext& context) {
   diagnostics_->Count(&Counters::sent_seq_nak, context.counters);
   nak_ = wire::kNakPsnSequence;
   nak_psn_ = expected_psn_;
-  qp_->ActivateAnswer();
+  qp_->ActivateAck();
 }
 
 void RcResponder::OnDuplicate(const wire::RocePacket& packet, PollContext& context) {
@@ -300,7 +300,7 @@ void RcResponder::Acknowledged() {
 void RcResponder::AskForAck(PollContext& context) {
   if (std::exchange(ack_pending_, true))
     diagnostics_->Count(&Counters::ack_deferred, context.counters);
-  qp_->ActivateAnswer();
+  qp_->ActivateAck();
 }
 
 void RcResponder::NotReady(PollContext& context) {
@@ -308,7 +308,7 @@ void RcResponder::NotReady(PollContext& context) {
   waiting_after_rnr_ = true;
   nak_ = wire::kRnrNak | (qp_->attr.min_rnr_timer & 0x1F);
   nak_psn_ = expected_psn_;
-  qp_->ActivateAnswer();
+  qp_->ActivateAck();
 }
 
 void RcResponder::Fatal(uint8_t syndrome, Psn psn, ibv_event_type event) {
@@ -319,7 +319,7 @@ void RcResponder::Fatal(uint8_t syndrome, Psn psn, ibv_event_type event) {
   qp_->Activate();
 }
 
-bool RcResponder::Transmit(PollContext& context, int* budget, Owed owed) {
+bool RcResponder::Transmit(PollContext& context, int* budget) {
   while (true) {
     const auto [resource, answer] = resources_.Next();
     if (resource == nullptr) break;
@@ -331,11 +331,6 @@ bool RcResponder::Transmit(PollContext& context, int* budget, Owed owed) {
     --*budget;
   }
   // It costs no budget: that a queue pair may send no data just now holds no answer back.
-  if (owed == Owed::kLeft && !fatal_) {
-    // Acknowledge() may have left it to the end of the responses.
-    if (ack_pending_ || nak_ != 0) qp_->ActivateAnswer();
-    return false;
-  }
   if (!SendOwed(context)) return true;
   if (fatal_) {
     diagnostics_->Event(fatal_event_);

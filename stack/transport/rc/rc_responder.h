@@ -44,11 +44,9 @@ class RcResponder {
   // A request whose state, address and ICRC have been checked.
   void OnRequest(const wire::RocePacket& packet, PollContext& context);
 
-  // Sends up to `*budget` responses to READs and atomics and takes them off it, and an
-  // acknowledgement behind them, which may be left to Acknowledge(). True when more could be sent
-  // at once.
-  enum class Owed : uint8_t { kSent, kLeft };
-  bool Transmit(PollContext& context, int* budget, Owed owed = Owed::kSent);
+  // Sends up to `*budget` responses to READs and atomics and takes them off it, and the
+  // acknowledgement that is owed behind them. True when more could be sent at once.
+  bool Transmit(PollContext& context, int* budget);
 
   // Sends the acknowledgement or NAK that is owed, in the poll that made it. One that is to come
   // behind responses, or ends the connection, stays for Transmit(), for which the queue pair is

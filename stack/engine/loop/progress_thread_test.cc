@@ -1,4 +1,4 @@
-#include "stack/engine/loop/thread.h"
+#include "stack/engine/loop/progress_thread.h"
 
 #include <gtest/gtest.h>
 #include <rte_lcore.h>
@@ -11,7 +11,7 @@
 namespace pollux::engine {
 namespace {
 
-class PollThreadTest : public ::testing::Test {
+class ProgressThreadTest : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(InitEal().ok()); }
 };
@@ -25,7 +25,7 @@ int FirstCpu() {
   return cpu;
 }
 
-TEST_F(PollThreadTest, PollsWithAnLcoreOfItsOwnWhereItWasPinned) {
+TEST_F(ProgressThreadTest, PollsWithAnLcoreOfItsOwnWhereItWasPinned) {
   struct Seen {
     std::atomic<unsigned> polls{0};
     std::atomic<unsigned> lcore{LCORE_ID_ANY};
@@ -34,7 +34,7 @@ TEST_F(PollThreadTest, PollsWithAnLcoreOfItsOwnWhereItWasPinned) {
     uint64_t last_ns = 0;
   } seen;
   auto token = std::make_shared<int>();
-  auto thread = PollThread::Start({.cpu = FirstCpu()}, [&seen, token](uint64_t now_ns) {
+  auto thread = ProgressThread::Start({.cpu = FirstCpu()}, [&seen, token](uint64_t now_ns) {
     if (now_ns < seen.last_ns) seen.backwards = true;
     seen.last_ns = now_ns;
     seen.lcore = rte_lcore_id();
@@ -55,9 +55,9 @@ TEST_F(PollThreadTest, PollsWithAnLcoreOfItsOwnWhereItWasPinned) {
   EXPECT_EQ(seen.polls, polls);
 }
 
-TEST_F(PollThreadTest, NeverYieldingStopsAsWell) {
+TEST_F(ProgressThreadTest, NeverYieldingStopsAsWell) {
   std::atomic<unsigned> polls{0};
-  auto thread = PollThread::Start({.poll = {.idle = Idle::kSpin}}, [&](uint64_t) {
+  auto thread = ProgressThread::Start({.policy = {.idle = Idle::kSpin}}, [&](uint64_t) {
     ++polls;
     return false;
   });
@@ -65,12 +65,13 @@ TEST_F(PollThreadTest, NeverYieldingStopsAsWell) {
   while (polls < 10) sched_yield();
 }
 
-TEST_F(PollThreadTest, SleepsBetweenPollsAndOnlyThen) {
+TEST_F(ProgressThreadTest, SleepsBetweenPollsAndOnlyThen) {
   std::atomic<uint64_t> polls{0};
   std::atomic<bool> busy{true};
-  PollOptions sleeping = {.idle = Idle::kSleep, .idle_turns = 10};
+  ProgressThread::Options sleeping;
+  sleeping.policy = {.idle = Idle::kSleep, .idle_turns = 10};
   sleeping.next_deadline_ns = [] { return UINT64_MAX; };
-  auto thread = PollThread::Start({.poll = sleeping}, [&](uint64_t) {
+  auto thread = ProgressThread::Start(sleeping, [&](uint64_t) {
     ++polls;
     return busy.load();
   });
@@ -88,11 +89,12 @@ TEST_F(PollThreadTest, SleepsBetweenPollsAndOnlyThen) {
 }
 
 // A timer that is always due leaves no time to sleep.
-TEST_F(PollThreadTest, DoesNotSleepWhenATimerIsDue) {
+TEST_F(ProgressThreadTest, DoesNotSleepWhenATimerIsDue) {
   std::atomic<uint64_t> polls{0};
-  PollOptions sleeping = {.idle = Idle::kSleep, .idle_turns = 1};
+  ProgressThread::Options sleeping;
+  sleeping.policy = {.idle = Idle::kSleep, .idle_turns = 1};
   sleeping.next_deadline_ns = [] { return uint64_t{0}; };
-  auto thread = PollThread::Start({.poll = sleeping}, [&](uint64_t) {
+  auto thread = ProgressThread::Start(sleeping, [&](uint64_t) {
     ++polls;
     return false;
   });
@@ -101,17 +103,17 @@ TEST_F(PollThreadTest, DoesNotSleepWhenATimerIsDue) {
   EXPECT_EQ((*thread)->sleeps(), 0u);
 }
 
-TEST_F(PollThreadTest, ACpuThatIsNotOursIsNamed) {
+TEST_F(ProgressThreadTest, ACpuThatIsNotOursIsNamed) {
   for (const int cpu : {-1, 1023, CPU_SETSIZE}) {
-    const auto thread = PollThread::Start({.cpu = cpu}, [](uint64_t) { return false; });
+    const auto thread = ProgressThread::Start({.cpu = cpu}, [](uint64_t) { return false; });
     ASSERT_EQ(thread.status().code(), absl::StatusCode::kInvalidArgument);
     EXPECT_NE(thread.status().message().find(std::to_string(cpu)), std::string::npos);
   }
 }
 
-TEST_F(PollThreadTest, IdentifiersAreGivenBack) {
+TEST_F(ProgressThreadTest, IdentifiersAreGivenBack) {
   for (int i = 0; i < 2 * RTE_MAX_LCORE; ++i) {
-    const auto thread = PollThread::Start({}, [](uint64_t) { return false; });
+    const auto thread = ProgressThread::Start({}, [](uint64_t) { return false; });
     ASSERT_TRUE(thread.ok()) << i << ": " << thread.status();
   }
 }

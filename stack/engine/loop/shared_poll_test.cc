@@ -1,4 +1,4 @@
-#include "stack/engine/loop/driver.h"
+#include "stack/engine/loop/shared_poll.h"
 
 #include <gtest/gtest.h>
 #include <rte_lcore.h>
@@ -11,13 +11,13 @@
 
 #include "stack/engine/eal.h"
 #include "stack/engine/loop/actor.h"
-#include "stack/engine/loop/thread.h"
+#include "stack/engine/loop/progress_thread.h"
 
 namespace pollux::engine {
 namespace {
 
 // A actor that answers what it is asked as often as it is polled.
-class DriverTest : public testing::Test {
+class SharedPollTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     const absl::Status started = InitEal({.memory_mib = 64});
@@ -26,8 +26,7 @@ class DriverTest : public testing::Test {
 
   // The thread has taken its first turn when this returns.
   void StartThread() {
-    auto thread =
-        PollThread::Start({}, [this](uint64_t now_ns) { return driver_.TakeTurn(now_ns); });
+    auto thread = ProgressThread::Start({}, &shared_);
     ASSERT_TRUE(thread.ok()) << thread.status();
     thread_ = *std::move(thread);
     while (turns_ == 0) std::this_thread::yield();
@@ -45,72 +44,72 @@ class DriverTest : public testing::Test {
   std::atomic<bool> polled_{false};
   std::atomic<uint64_t> turns_{0};
   uint64_t plain_ = 0;  // a race for TSan, if the hand-over were one
-  Driver driver_{[this](uint64_t) { return Poll(); }};
-  std::unique_ptr<PollThread> thread_;
+  SharedPoll shared_{[this](uint64_t) { return Poll(); }};
+  std::unique_ptr<ProgressThread> thread_;
 };
 
-TEST_F(DriverTest, WhoWaitsDrives) {
-  driver_.TakeTurn(0);
+TEST_F(SharedPollTest, AThreadThatWaitsPolls) {
+  shared_.Begin(rte_lcore_id());
   for (int i = 0; i < 1000; ++i) {
     bool answered = false;
     Actor::Post(actor_, [&answered] { answered = true; });
-    EXPECT_TRUE(driver_.DriveUntil([&answered] { return answered; }));
+    EXPECT_TRUE(shared_.PollUntil([&answered] { return answered; }));
   }
   bool answered = false;
   Actor::Post(actor_, [&answered] { answered = true; });
-  driver_.DriveOnce();
+  shared_.PollOnce();
   EXPECT_TRUE(answered);
 }
 
-TEST_F(DriverTest, PatienceEnds) {
-  driver_.TakeTurn(0);
-  EXPECT_FALSE(driver_.DriveUntil([] { return false; }));
+TEST_F(SharedPollTest, AThreadThatWaitsPollsForAWhile) {
+  shared_.Begin(rte_lcore_id());
+  EXPECT_FALSE(shared_.PollUntil([] { return false; }));
   // With something done in every turn too.
   std::function<void()> again = [&] { Actor::Post(actor_, [&again] { again(); }); };
   again();
-  EXPECT_FALSE(driver_.DriveUntil([] { return false; }, 1'000'000));
+  EXPECT_FALSE(shared_.PollUntil([] { return false; }, 1'000'000));
   again = [] {};
-  driver_.DriveOnce();
+  shared_.PollOnce();
 }
 
-TEST_F(DriverTest, OneDrivesForAll) {
-  driver_.TakeTurn(0);
-  bool inner_drove = true;
+TEST_F(SharedPollTest, OnePollsForAll) {
+  shared_.Begin(rte_lcore_id());
+  bool inner_was_done = true;
   Actor::Post(actor_, [&] {
     std::thread([&] {
-      inner_drove = driver_.DriveUntil([] { return false; });
-      driver_.DriveOnce();
+      inner_was_done = shared_.PollUntil([] { return false; });
+      shared_.PollOnce();
     }).join();
   });
   const uint64_t before = turns_;
-  driver_.DriveUntil([&] { return turns_ == before + 1; });
-  EXPECT_FALSE(inner_drove);
+  shared_.PollUntil([&] { return turns_ == before + 1; });
+  EXPECT_FALSE(inner_was_done);
   EXPECT_EQ(turns_, before + 1);
 }
 
-TEST_F(DriverTest, TheThreadServesSleepersAndTheAbandoned) {
+TEST_F(SharedPollTest, TheThreadServesSleepersAndTheAbandoned) {
   StartThread();
   for (int i = 0; i < 100; ++i) {
     std::atomic<bool> answered{false};
-    driver_.DriveOnce();
+    shared_.PollOnce();
     Actor::Post(actor_, [&answered] {
       answered = true;
       answered.notify_one();
     });
-    const Driver::Sleeper sleeper(&driver_);
+    const SharedPoll::Sleeper sleeper(&shared_);
     answered.wait(false);
   }
   for (int i = 0; i < 100; ++i) {
     std::atomic<bool> answered{false};
-    driver_.DriveOnce();
+    shared_.PollOnce();
     Actor::Post(actor_, [&answered] { answered = true; });
-    if (i % 2 == 0) driver_.HandOver();
+    if (i % 2 == 0) shared_.HandOver();
     while (!answered) std::this_thread::yield();
   }
 }
 
-TEST_F(DriverTest, WhoDrivesHasThePacketCachesOfTheThread) {
-  unsigned of_thread = 0, of_driver = 1;
+TEST_F(SharedPollTest, AThreadThatWaitsHasThePacketCachesOfTheProgressThread) {
+  unsigned of_thread = 0, of_waiting = 1;
   StartThread();
   std::atomic<bool> answered{false};
   Actor::Post(actor_, [&] {
@@ -119,12 +118,12 @@ TEST_F(DriverTest, WhoDrivesHasThePacketCachesOfTheThread) {
   });
   while (!answered) std::this_thread::yield();
   thread_.reset();
-  Actor::Post(actor_, [&] { of_driver = rte_lcore_id(); });
-  driver_.DriveOnce();
-  EXPECT_EQ(of_thread, of_driver);
+  Actor::Post(actor_, [&] { of_waiting = rte_lcore_id(); });
+  shared_.PollOnce();
+  EXPECT_EQ(of_thread, of_waiting);
 }
 
-TEST_F(DriverTest, AnyMixOfThreads) {
+TEST_F(SharedPollTest, AnyMixOfThreads) {
   constexpr int kThreads = 4, kCalls = 2000;
   StartThread();
   uint64_t answers = 0;  // the owner's
@@ -138,8 +137,8 @@ TEST_F(DriverTest, AnyMixOfThreads) {
           *answered = true;
           answered->notify_one();
         });
-        if (driver_.DriveUntil([&answered] { return answered->load(); })) continue;
-        const Driver::Sleeper sleeper(&driver_);
+        if (shared_.PollUntil([&answered] { return answered->load(); })) continue;
+        const SharedPoll::Sleeper sleeper(&shared_);
         answered->wait(false);
       }
     });
