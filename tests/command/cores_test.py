@@ -5,7 +5,7 @@ import os
 import shutil
 import unittest
 
-from tests.command.harness import CLIENT, SERVER, CommandTest, Host, wait_for
+from tests.command.harness import CLIENT, RPING, SERVER, CommandTest, Host, wait_for
 
 CPUS = sorted(os.sched_getaffinity(0))
 
@@ -108,8 +108,7 @@ class OnePortTest(CoresTest):
     def test_who_has_one_core(self):
         many = ("--cores", f"{CPUS[0]},{CPUS[1]}")
         for command in (self.client_argv("ls", *many, SERVER),
-                        self.client_argv("rping", "-s", *many),
-                        self.client_argv("cm", *many)):
+                        self.client_argv("ping", *many, SERVER)):
             self.assert_one_line(self.finish(Host(), *command), 2, "--cores", "one core")
         self.assert_one_line(self.finish(Host(), *self.client_argv(
             "nfsd", "--export", self.root, *many)), 2, "--cores", "one worker")
@@ -140,8 +139,8 @@ class BridgeTest(CoresTest):
             self.addCleanup(Host().shell, f"ip link del port{number}")
 
     def rping(self, number, *arguments):
-        return self.start(Host(), "rping", "--port", f"net_af_packet0,iface=plx{number}",
-                          "--address", f"10.0.0.{number}/24", *arguments)
+        return self.start(Host(), "--port", f"net_af_packet0,iface=plx{number}", "--address",
+                          f"10.0.0.{number}/24", *arguments, program=RPING)
 
     def client(self, number, connected):
         """A client that runs once `connected()` holds."""

@@ -17,6 +17,8 @@ import time
 import unittest
 
 POLLUX = os.path.abspath("tools/pollux/pollux")
+# rping by the native API, for tests that have it among their data.
+RPING = os.path.abspath("tests/interop/pollux_rping")
 # A guard against hanging, not an expectation: sanitizers on a busy machine are slow.
 PATIENCE_S = int(os.environ.get("POLLUX_TEST_PATIENCE_S", "100"))
 SERVER, CLIENT = "10.0.0.1", "10.0.0.2"

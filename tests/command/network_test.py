@@ -8,7 +8,7 @@ import subprocess
 import threading
 import unittest
 
-from tests.command.harness import CLIENT, POLLUX, SERVER, CmWatch, wait_for
+from tests.command.harness import CLIENT, POLLUX, RPING, SERVER, CmWatch, wait_for
 from tests.command.networks import TAP, BridgedTaps, NetworkTest, SharedInterface, TwoHosts
 
 
@@ -198,10 +198,11 @@ class VethTest(Everything, TwoHosts):
         self.assertRegex(server.stderr.splitlines()[-1], 'interface "wire" is gone')
 
     def test_interface_that_goes_under_any_command(self):
-        for command in (("rping", "-s"), ("cm",)):
-            with self.subTest(command[0]):
-                run = self.start(self.server_host, *command, *self.place(self.server_port, SERVER))
-                run.wait_for_line("^listening ")
+        for command, program in ((("-s",), RPING), (("bench", "--server"), POLLUX)):
+            with self.subTest(program):
+                run = self.start(self.server_host, *command, *self.place(self.server_port, SERVER),
+                                 program=program)
+                run.wait_for_line("^(listening|serving) ")
                 self.assertTrue(self.server_host.shell("ip link del wire"))
                 self.assertEqual(run.wait(), 1)
                 self.assertRegex(run.stderr.splitlines()[-1], 'interface "wire" is gone')
@@ -215,27 +216,28 @@ class VethTest(Everything, TwoHosts):
             self.assertRegex(run.stderr.splitlines()[-1], 'interface "wire" is gone')
 
     def test_client_that_was_killed_comes_back(self):
-        server = self.start(self.server_host, "rping", "-s",
-                            *self.place(self.server_port, SERVER))
+        server = self.start(self.server_host, "-s", *self.place(self.server_port, SERVER),
+                            program=RPING)
         server.wait_for_line("^listening ")
         place = self.place(self.client_port, CLIENT)
-        killed = self.start(self.client_host, "rping", "-c", "-a", SERVER, "-d", *place)
+        killed = self.start(self.client_host, "-c", "-a", SERVER, "-d", *place, program=RPING)
         killed.wait_for_line("^ping 100: ")
         killed.process.kill()
         killed.process.wait()
-        again = self.finish(self.client_host, "rping", "-c", "-a", SERVER, "-C", "3", *place)
+        again = self.finish(self.client_host, "-c", "-a", SERVER, "-C", "3", *place, program=RPING)
         self.assertEqual(again.process.returncode, 0, again.stderr)
         self.assertEqual(server.wait(), 0, server.stderr)
 
     def test_living_client_keeps_its_server(self):
-        server = self.start(self.server_host, "rping", "-s",
-                            *self.place(self.server_port, SERVER))
+        server = self.start(self.server_host, "-s", *self.place(self.server_port, SERVER),
+                            program=RPING)
         server.wait_for_line("^listening ")
-        first = self.start(self.client_host, "rping", "-c", "-a", SERVER, "-d",
-                           *self.place(self.client_port, CLIENT))
+        first = self.start(self.client_host, "-c", "-a", SERVER, "-d",
+                           *self.place(self.client_port, CLIENT), program=RPING)
         first.wait_for_line("^ping 100: ")
-        second = self.finish(self.client_host, "rping", "-c", "-a", SERVER, "-C", "1", "--mac",
-                             "02:00:00:00:00:77", *self.place(self.client_port, "10.0.0.3"))
+        second = self.finish(self.client_host, "-c", "-a", SERVER, "-C", "1", "--mac",
+                             "02:00:00:00:00:77", *self.place(self.client_port, "10.0.0.3"),
+                             program=RPING)
         self.assertEqual(second.process.returncode, 1)
         self.assertIn("REJ reason 28", second.stderr)
         self.assertIsNone(first.process.poll(), first.stderr)

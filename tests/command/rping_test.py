@@ -1,8 +1,8 @@
-"""pollux rping with another of its kind, over shared memory."""
+"""rping by the native API, both ends over shared memory: ports, bad wires, and how ends end."""
 
 import json
 
-from tests.command.harness import CLIENT, POLLUX, SERVER, CommandTest, Host
+from tests.command.harness import CLIENT, RPING, SERVER, CommandTest, Host
 
 FIRST_LETTER, LAST_LETTER = ord("A"), ord("z")
 
@@ -21,12 +21,13 @@ class RpingTest(CommandTest):
                 f"{SERVER if role == 'server' else CLIENT}/24")
 
     def serve(self, *arguments):
-        run = self.start(Host(), "rping", "-s", *self.port("server"), *arguments)
+        run = self.start(Host(), "-s", *self.port("server"), *arguments, program=RPING)
         run.wait_for_line("^listening ")
         return run
 
     def client(self, *arguments):
-        return self.finish(Host(), "rping", "-c", "-a", SERVER, *self.port("client"), *arguments)
+        return self.finish(Host(), "-c", "-a", SERVER, *self.port("client"), *arguments,
+                           program=RPING)
 
     def test_every_size_and_what_is_printed(self):
         for size, count in ((16, 3), (64, 60), (4096, 3), (65535, 2), (65536, 2)):
@@ -72,7 +73,7 @@ class RpingTest(CommandTest):
         for options in (("-v",), ("--json",)):
             server = self.serve()
             client = self.finish(
-                Host(), "-c", 'exec "$@" >/dev/full', "sh", POLLUX, "rping", "-c", "-a", SERVER,
+                Host(), "-c", 'exec "$@" >/dev/full', "sh", RPING, "-c", "-a", SERVER,
                 *self.port("client"), "-C", "1", *options, program="sh")
             self.assert_one_line(client, 1, "writing the result", "No space")
             self.assertEqual(server.wait(), 0, server.stderr)
@@ -86,7 +87,7 @@ class RpingTest(CommandTest):
     def test_server_at_an_address(self):
         for address, words in (("203.0.113.9", "at no address of this device"),
                                ("nobody", "nobody")):
-            run = self.finish(Host(), "rping", "-s", "-a", address, *self.port("server"))
+            run = self.finish(Host(), "-s", "-a", address, *self.port("server"), program=RPING)
             self.assert_one_line(run, run.process.returncode, words)
             self.assertNotEqual(run.process.returncode, 0)
         for address in (SERVER, "0.0.0.0"):
@@ -96,7 +97,8 @@ class RpingTest(CommandTest):
 
     def test_interrupted_client_disconnects(self):
         server = self.serve()
-        client = self.start(Host(), "rping", "-c", "-a", SERVER, "-d", *self.port("client"))
+        client = self.start(Host(), "-c", "-a", SERVER, "-d", *self.port("client"),
+                            program=RPING)
         client.wait_for_line("^ping 100: ")
         self.assertEqual(client.interrupt(), 1)
         self.assertIn("interrupted", client.stderr.splitlines()[-1])
@@ -107,7 +109,8 @@ class RpingTest(CommandTest):
 
     def test_killed_client_is_noticed(self):
         server = self.serve()
-        client = self.start(Host(), "rping", "-c", "-a", SERVER, "-d", *self.port("client"))
+        client = self.start(Host(), "-c", "-a", SERVER, "-d", *self.port("client"),
+                            program=RPING)
         client.wait_for_line("^ping 100: ")
         client.process.kill()
         self.assertEqual(server.wait(), 1)

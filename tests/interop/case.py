@@ -86,6 +86,11 @@ class Bench:
         return self.program(command, self.tools["pollux"], command, *self.port.arguments(),
                             *arguments)
 
+    def pollux_rping(self, *arguments):
+        """rping by the native API on this bench's port, under way."""
+        return self.program("rping", self.tools["pollux_rping"], *self.port.arguments(),
+                            *arguments)
+
     def pollux_peer(self, *arguments):
         """The verbs program on this bench's port, under way."""
         return self.program("pollux_peer", self.tools["pollux_peer"], *self.port.arguments(),

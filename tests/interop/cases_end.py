@@ -22,10 +22,10 @@ def begin_endless(bench):
     """rping under way in the bench's direction: (pollux's process, the guest's script)."""
     if bench.to_linux:
         guest = serve_in_guest(bench, f"-a {bench.guest_address} -S {SIZE}")
-        mine = bench.pollux("rping", "-c", "-a", bench.guest_address, "-C", FOR_EVER, "-S", SIZE,
+        mine = bench.pollux_rping("-c", "-a", bench.guest_address, "-C", FOR_EVER, "-S", SIZE,
                             "-d")
     else:
-        mine = bench.pollux("rping", "-s", "-d")
+        mine = bench.pollux_rping("-s", "-d")
         bench.listening(mine)
         guest = bench.guest.begin(
             guest_rping(bench, f"-c -a {bench.port.address} -S {SIZE} -C {FOR_EVER}"))
@@ -139,11 +139,11 @@ def connect_anew(active, passive):
 def reject_no_listener(bench):
     """A port where nobody listens: REJ reason 8."""
     if bench.to_linux:
-        client = bench.pollux("rping", "-c", "-a", bench.guest_address, "-p", CLOSED_PORT)
+        client = bench.pollux_rping("-c", "-a", bench.guest_address, "-p", CLOSED_PORT)
         client.expect(1, bench.deadline)
         need("REJ reason 8" in client.stderr, f"pollux says {client.stderr}")
         return
-    server = bench.pollux("rping", "-s", "-p", CLOSED_PORT)
+    server = bench.pollux_rping("-s", "-p", CLOSED_PORT)
     bench.listening(server)
     client = bench.guest.begin(guest_rping(bench, f"-c -a {bench.port.address}"))
     need(client.wait(bench.deadline) != 0, "the guest's rping was content")
@@ -155,7 +155,7 @@ def reject_no_listener(bench):
 def reject_path_mtu(bench):
     """A path MTU of 4096 asked of a port that has 1024: REJ reason 26."""
     bench.guest.run("ip link set eth0 mtu 9000", bench.deadline)
-    server = bench.pollux("rping", "-s")
+    server = bench.pollux_rping("-s")
     bench.listening(server)
     client = bench.guest.begin(guest_rping(bench, f"-c -a {bench.port.address}"))
     need(client.wait(bench.deadline) != 0, "the guest's rping was content")

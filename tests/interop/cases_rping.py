@@ -1,4 +1,4 @@
-"""rping of rdma-core in the guest with pollux rping, either of them as client."""
+"""rping of rdma-core in the guest with pollux_rping, which does the same by the native API."""
 
 from case import BOTH, case, need
 from guest import ADDRESS6, VLAN_ADDRESS
@@ -75,13 +75,13 @@ def exchange(bench, count, size, arguments=(), server_address=None, guest_addres
     if bench.to_linux:
         address = guest_address or bench.guest_address
         server = serve_in_guest(bench, f"-a {address} -S {size} -v -V")
-        client = bench.pollux("rping", "-c", "-a", address, "-p", PORT, "-C", count, "-S", size,
+        client = bench.pollux_rping("-c", "-a", address, "-p", PORT, "-C", count, "-S", size,
                               "--json", *arguments)
         answer = bench.pollux_json(client)
         check_lines("the guest", server.expect(0, bench.deadline), "server ping data: ", count,
                     size)
     else:
-        server = bench.pollux("rping", "-s", "-p", PORT, "--json", *arguments)
+        server = bench.pollux_rping("-s", "-p", PORT, "--json", *arguments)
         bench.listening(server)
         output = bench.guest.run(
             guest_rping(bench, f"-c -a {server_address or bench.port.address} -S {size} "
@@ -113,16 +113,16 @@ define("rping-1000-pings", 1000, 1000, SMALL, extra=True, deadline_s=240)
 
 @case("rping-text", wants=SMALL)
 def rping_text(bench):
-    """What pollux rping -v prints is what the guest's prints."""
+    """What pollux_rping -v prints is what the guest's prints."""
     count, size = 5, 100
     if bench.to_linux:
         server = serve_in_guest(bench, f"-a {bench.guest_address} -S {size} -v")
-        client = bench.pollux("rping", "-c", "-a", bench.guest_address, "-C", count, "-S", size,
+        client = bench.pollux_rping("-c", "-a", bench.guest_address, "-C", count, "-S", size,
                               "-v")
         client.expect(0, bench.deadline)
         mine, other = client.stdout, server.expect(0, bench.deadline)
     else:
-        server = bench.pollux("rping", "-s", "-v")
+        server = bench.pollux_rping("-s", "-v")
         bench.listening(server)
         other = bench.guest.run(
             guest_rping(bench, f"-c -a {bench.port.address} -S {size} -C {count} -v"),

@@ -28,6 +28,7 @@ NETWORKS = ("ipv6", "vlan")
 NO_NEIGHBOUR = "rdma_create_ep: Connection timed out"
 RUNS_OF_FEW = 10  # over a wire that loses, of a program that exchanges a dozen frames
 MCAST_MESSAGES, MCAST_BYTES = 20, 700
+TYPE_OF_SERVICE = 0x28
 
 
 def rping_ended(place):
@@ -77,17 +78,17 @@ def exchange(bench, port, server, client, loss=0.0, turn=0):
         return active.output, passive.output
 
 
-def converse(bench, program, port, *options, loss=0.0):
+def converse(bench, program, port, *options, loss=0.0, says="data transfers complete"):
     """ucmatose or udaddy, with the same options at both ends."""
     for output in exchange(bench, port, lambda place: (program, "-b", place.address, *options),
                            lambda place: (program, "-s", place.peer, *options), loss):
-        need("data transfers complete" in output and "return status 0" in output,
-             f"{program} says {output}")
+        need(says in output and "return status 0" in output, f"{program} says {output}")
 
 
-def define_matose(name, doc, *options, wants, **cases):
+def define_matose(name, doc, *options, wants, look=None, says="data transfers complete", **cases):
     def run(bench, loss):
-        converse(bench, "ucmatose", OTHERS_PORT, *options, loss=loss)
+        converse(bench, "ucmatose", OTHERS_PORT, *options, loss=loss, says=says)
+        return look
 
     run.__doc__ = doc
     cases_of(name, wants, **cases)(run)
@@ -97,6 +98,22 @@ define_matose("ucmatose", "ucmatose: connections, messages both ways, disconnect
               10, "-S", 100, wants=TALK + [("active", "DREP")], networks=NETWORKS, extra=False)
 define_matose("ucmatose-large", "ucmatose: messages of many packets.", "-c", 2, "-C", 40, "-S",
               50_001, wants=LARGE, loss_wants=LARGE)
+define_matose("ucmatose-ib", "ucmatose: port space RDMA_PS_IB.", "-c", 2, "-C", 3, "-S", 64, "-P",
+              "ib", wants=TALK)
+define_matose("ucmatose-empty", "ucmatose: connections that bear no message.", "-c", 3, "-C", 0,
+              wants=CONNECT + [("passive", "DREQ"), ("active", "DREP")], says="test complete")
+define_matose("ucmatose-100", "ucmatose: a hundred connections at once.", "-c", 100, "-C", 2, "-S",
+              64, wants=TALK)
+
+
+def all_bear_the_service(evidence):
+    data = [frame for frame in evidence.frames if frame.names[0].startswith("RC ")]
+    odd = [frame.number for frame in data if frame.traffic_class & 0xFC != TYPE_OF_SERVICE]
+    need(not odd, f"frame {odd[:1]} of {len(data)} has another type of service")
+
+
+define_matose("ucmatose-tos", "ucmatose: every data packet of both sides bears its service.", "-C",
+              5, "-t", TYPE_OF_SERVICE, wants=TALK, look=all_bear_the_service)
 
 
 @cases_of("udaddy", LOOK_UP + [("active", "UD SEND ONLY IMM"), ("passive", "UD SEND ONLY IMM")],
@@ -104,6 +121,18 @@ define_matose("ucmatose-large", "ucmatose: messages of many packets.", "-c", 2, 
 def udaddy(bench, loss):
     """udaddy: datagrams to queue pairs that SIDR finds, and back."""
     converse(bench, "udaddy", UDADDY_PORT, "-c", 4, "-C", 5, "-S", 500, loss=loss)
+
+
+@cases_of("udaddy-nobody", LOOK_UP, extra=False)
+def udaddy_nobody(bench, loss):
+    """udaddy: SIDR finds no service; the client is told, and ends."""
+    with places(bench, loss) as (active, passive):
+        passive.start("ucmatose", "-b", passive.address)  # of another port space
+        passive.wait_for_cm(OTHERS_PORT)
+        active.start("udaddy", "-s", active.peer)
+        need(active.wait() != 0 and "RDMA_CM_EVENT_UNREACHABLE" in active.output,
+             f"the client says {active.output}")
+        passive.kill()
 
 
 @cases_of("cmtime", CONNECT + [("active", "DREQ"), ("passive", "DREP")], loss_wants=CONNECT,

@@ -30,7 +30,8 @@ from process import CaseFailure, CaseSkipped, is_root
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 TOOLS = {"pollux": "//tools/pollux:pollux", "conformance": "//tests/conformance:conformance",
-         "pollux_peer": "//tests/interop:pollux_peer", "peer": "//tests/interop:peer",
+         "pollux_peer": "//tests/interop:pollux_peer",
+         "pollux_rping": "//tests/interop:pollux_rping", "peer": "//tests/interop:peer",
          "nfs4_callback": "//tests/interop:nfs4_callback"}
 # What `pollux run` looks for beside the folder that the command's lies in.
 LIBRARIES = ("libibverbs.so.1", "libpollux_verbs.so", "librdmacm.so.1", "libpollux_device_file.so")

@@ -10,8 +10,8 @@
 
 #include "cm/gsi/shard.h"
 #include "stack/engine/eal.h"
-#include "tools/pollux/rping.h"
-#include "tools/pollux/rping_server.h"
+#include "tests/interop/peer/rping.h"
+#include "tests/interop/peer/rping_server.h"
 
 namespace pollux::tools {
 namespace {

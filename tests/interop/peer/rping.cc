@@ -1,4 +1,4 @@
-#include "tools/pollux/rping.h"
+#include "tests/interop/peer/rping.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,6 +1,6 @@
 // rping's server for many clients at once, on one core.
-#ifndef POLLUX_TOOLS_POLLUX_RPING_SERVER_H_
-#define POLLUX_TOOLS_POLLUX_RPING_SERVER_H_
+#ifndef POLLUX_TESTS_INTEROP_PEER_RPING_SERVER_H_
+#define POLLUX_TESTS_INTEROP_PEER_RPING_SERVER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "cm/manager.h"
 #include "stack/engine/loop/worker.h"
-#include "tools/pollux/rping.h"
+#include "tests/interop/peer/rping.h"
 
 namespace pollux::tools {
 
@@ -66,4 +66,4 @@ class RpingServer {
 
 }  // namespace pollux::tools
 
-#endif  // POLLUX_TOOLS_POLLUX_RPING_SERVER_H_
+#endif  // POLLUX_TESTS_INTEROP_PEER_RPING_SERVER_H_

@@ -1,4 +1,6 @@
-// pollux rping: the ping-pong of rdma-core's rping, with one of those or with another pollux.
+// The ping-pong of rdma-core's rping by the native API, with the original or with another of these.
+// Against `pollux run -- rping` it serves many clients on several cores and prints what it counted.
+// usage: pollux_rping -c -a ADDR [options] | pollux_rping -s [-P] [options]
 #include <chrono>
 #include <cstdio>
 #include <future>
@@ -11,16 +13,15 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "stack/base/address.h"
+#include "tests/interop/peer/rping.h"
+#include "tests/interop/peer/rping_server.h"
 #include "tools/common/interrupt.h"
 #include "tools/common/options.h"
 #include "tools/common/peer_address.h"
 #include "tools/common/port_options.h"
 #include "tools/common/report.h"
 #include "tools/file_service/session.h"
-#include "tools/pollux/commands.h"
 #include "tools/pollux/remote.h"
-#include "tools/pollux/rping.h"
-#include "tools/pollux/rping_server.h"
 
 namespace pollux::tools {
 namespace {
@@ -204,14 +205,12 @@ absl::Status ServeMany(const RpingOptions& options, const cm::Endpoint& local, N
   return Explain(node, status);
 }
 
-}  // namespace
-
-int RpingCommand(int argc, char** argv) {
+int RpingMain(int argc, char** argv) {
   RpingOptions rping;
   Options options(
       "rping -c -a ADDR [options] | rping -s [-P] [options]",
-      "Ping-pong by RDMA READ and WRITE with rdma-core's rping, or with another pollux\n"
-      "rping. The client always compares what comes back with what it sent.");
+      "Ping-pong by RDMA READ and WRITE with rdma-core's rping, or with another of these.\n"
+      "The client always compares what comes back with what it sent.");
   DeclarePortOptions(options, &rping.port);
   options.Switch("client", "connect and ping", &rping.client);
   options.Switch("server",
@@ -270,4 +269,7 @@ int RpingCommand(int argc, char** argv) {
   return Finish("rping", rping.json, status, json, "");
 }
 
+}  // namespace
 }  // namespace pollux::tools
+
+int main(int argc, char** argv) { return pollux::tools::RpingMain(argc, argv); }

@@ -1,4 +1,4 @@
-#include "tools/pollux/rping_server.h"
+#include "tests/interop/peer/rping_server.h"
 
 #include <utility>
 

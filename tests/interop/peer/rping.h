@@ -1,8 +1,8 @@
 // rping's protocol, one end of one connection: the client advertises a source buffer, the server
 // reads it by RDMA READ; the client advertises a sink, the server writes there what it has read;
 // the client compares. Interoperates with the program of that name in rdma-core.
-#ifndef POLLUX_TOOLS_POLLUX_RPING_H_
-#define POLLUX_TOOLS_POLLUX_RPING_H_
+#ifndef POLLUX_TESTS_INTEROP_PEER_RPING_H_
+#define POLLUX_TESTS_INTEROP_PEER_RPING_H_
 
 #include <array>
 #include <cstdint>
@@ -109,4 +109,4 @@ class Rping final : private VerbsConnection::User {
 
 }  // namespace pollux::tools
 
-#endif  // POLLUX_TOOLS_POLLUX_RPING_H_
+#endif  // POLLUX_TESTS_INTEROP_PEER_RPING_H_
