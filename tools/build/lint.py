@@ -3,6 +3,7 @@
 usage: lint.py [FILE...]   (default: every tracked file)
 """
 
+import ast
 import os
 import pathlib
 import re
@@ -32,6 +33,10 @@ INNER = {
 # Includes that break this order and wait for an edit, `FILE INCLUDED` a line. A line that is not
 # needed any more is an error.
 EXCEPTIONS = "tools/build/include_exceptions.txt"
+# Where the headers that a program outside the tree may include are listed, room by room; and who
+# includes no others of a room's.
+PUBLIC = "BUILD.bazel"
+PROGRAMS = ("tools/", "examples/")
 # Code that only tests link may look everywhere.
 TEST_ONLY = re.compile(
     r"(_test|_for_test|_fixture|_fuzz|_samples|_bench)\.(cc|h)$|/(test|fake)_[^/]*$")
@@ -43,7 +48,7 @@ MARK = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX|HA" r"CK)\b")
 # Paths that exist on one developer's machine only.
 OWN_PATH = re.compile(r"/(home|Users|work|workspace)/\w")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
-SOURCES = (".cc", ".h")
+SOURCES = (".cc", ".h", ".c")
 TEXTS = SOURCES + (".py", ".sh", ".bzl", ".bazel", ".BUILD", ".md")
 # Sources without a test of their own, each with the test that covers it. A line whose source has a
 # test beside it, or one of whose files is gone, is an error too.
@@ -87,6 +92,28 @@ def read_exceptions(text):
     return {tuple(line.split()) for line in text.splitlines() if line and line[0] != "#"}
 
 
+def read_public(text):
+    """The headers that a BUILD file lists as public."""
+    for statement in ast.parse(text).body:
+        if isinstance(statement, ast.Assign) and statement.targets[0].id == "PUBLIC_HEADERS":
+            lists = ast.literal_eval(statement.value)
+            return {header for headers in lists.values() for header in headers}
+    return set()
+
+
+def check_public(path, number, included, public):
+    """That what stands outside the rooms includes public headers of theirs alone."""
+    if not path.startswith(PROGRAMS) or TEST_ONLY.search(path):
+        return []
+    if room_of(included) in (None, "tools") or included in public:
+        return []
+    return [(path, number, f"{included} is internal: {PUBLIC} lists what programs may include")]
+
+
+def check_listed(public, paths):
+    return [(PUBLIC, 1, f"{header} does not exist") for header in sorted(public - set(paths))]
+
+
 def check_include(path, number, included, exceptions=frozenset()):
     mine, theirs = room_of(path), room_of(included)
     if mine is None or theirs is None or TEST_ONLY.search(path) or (path, included) in exceptions:
@@ -116,8 +143,8 @@ def check_guard(path, lines):
     return [(path, 1, f"the header guard is not {guard}")]
 
 
-def check_file(path, text, exceptions=frozenset()):
-    """Findings of one file as (path, line, message)."""
+def check_file(path, text, exceptions=frozenset(), public=None):
+    """Findings of one file as (path, line, message); without `public`, not of public headers."""
     lines = text.split("\n")
     found = []
     for number, line in enumerate(lines, 1):
@@ -132,6 +159,8 @@ def check_file(path, text, exceptions=frozenset()):
         include = INCLUDE.match(line) if path.endswith(SOURCES) else None
         if include:
             found += check_include(path, number, include.group(1), exceptions)
+            if public is not None:
+                found += check_public(path, number, include.group(1), public)
     if path.endswith(SOURCES) and len(lines) > FILE_LINES_MAX:
         found.append((path, 1, f"{len(lines)} lines, at most {FILE_LINES_MAX}: one concept a file"))
     return found + check_guard(path, lines)
@@ -184,12 +213,15 @@ def main():
     found = check_top_level(tracked)
     with open(EXCEPTIONS, encoding="utf-8") as file:
         exceptions = read_exceptions(file.read())
+    with open(PUBLIC, encoding="utf-8") as file:
+        public = read_public(file.read())
     for path in sys.argv[1:] or tracked:
         if path.endswith(TEXTS) or path in ("tools/dev", ".ci/run"):
             with open(path, encoding="utf-8") as file:
-                found += check_file(path, file.read(), exceptions)
+                found += check_file(path, file.read(), exceptions, public)
     with open(TESTED_ELSEWHERE, encoding="utf-8") as file:
         found += check_tests(tracked, read_elsewhere(file.read()))
+    found += check_listed(public, tracked)
     found += check_exceptions(exceptions, includes_of(exceptions))
     for path, number, message in found:
         print(f"{path}:{number}: {message}")

@@ -50,6 +50,27 @@ class LintTest(unittest.TestCase):
             with self.subTest(path):
                 self.assertEqual(messages(path, f'#include "{included}"\n'), expected)
 
+    def test_programs_include_public_headers_alone(self):
+        public = lint.read_public(
+            'PUBLIC_HEADERS = {\n    "stack": ["stack/engine/loop/worker.h"],\n}\n'
+            'OTHERS = ["stack/io/link.h"]\n')
+        self.assertEqual(public, {"stack/engine/loop/worker.h"})
+        self.assertEqual(lint.check_listed(public, ["stack/engine/loop/worker.h"]), [])
+        self.assertEqual(len(lint.check_listed(public, ["stack/engine/loop/other.h"])), 1)
+        inside = '#include "stack/io/link.h"\n'
+        for path, text, why in (
+                ("tools/common/node.cc", '#include "stack/engine/loop/worker.h"\n', []),
+                ("tools/common/node.cc", '#include "tools/common/node.h"\n', []),
+                ("tools/common/node_test.cc", inside, []),
+                ("tests/sim/fabric.cc", inside, []),
+                ("examples/rpcgen/block_server.c", inside,
+                 ["stack/io/link.h is internal: BUILD.bazel lists what programs may include"]),
+                ("tools/common/node.cc", inside,
+                 ["stack/io/link.h is internal: BUILD.bazel lists what programs may include"])):
+            with self.subTest(path=path, text=text):
+                found = [message for _, _, message in lint.check_file(path, text, public=public)]
+                self.assertEqual(found, why)
+
     def test_exceptions(self):
         pair = ("cm/wire/mad.cc", "cm/gsi/gsi.h")
         self.assertEqual(lint.read_exceptions("# why\n" + " ".join(pair) + "\n"), {pair})
