@@ -37,6 +37,59 @@ EXCEPTIONS = "tools/build/include_exceptions.txt"
 # includes no others of a room's.
 PUBLIC = "BUILD.bazel"
 PROGRAMS = ("tools/", "examples/")
+# Names that were given up for the field's words, each with what it is called now and, for words
+# that are plain English elsewhere, where it is refused: as the name of a type, and of a file.
+OLD_NAMES = {
+    "AckTrust": ("PeerAckBehavior", ""),
+    "Activity": ("ApplicationActivity", "compat/"),
+    "Answers": ("AckPolicy", "stack/engine/"),
+    "ArrivedResponses": ("ReceivedPsnBitmap", ""),
+    "Bell": ("FdWaiter", ""),
+    "Copied": ("ForkedChild", ""),
+    "Deliveries": ("UnackedEvents", ""),
+    "Driver": ("ProgressThread", "stack/engine/|compat/"),
+    "Duplex": ("MessageDemux", ""),
+    "EarlyRequests": ("RelistenGraceQueue", ""),
+    "EndingSignal": ("TerminationSignals", ""),
+    "FakeWorld": ("FakeNetwork", ""),
+    "Farewell": ("DisconnectLinger", ""),
+    "FlightLimit": ("InFlightWindow", ""),
+    "FrameOwner": ("RxDestination", ""),
+    "FrameSorter": ("RxClassifier", ""),
+    "HeldAnswers": ("AckPolicy", ""),
+    "Insistence": ("RepeatedSignalFilter", ""),
+    "Journal": ("QpDiagnostics", "stack/|compat/"),
+    "KernelPath": ("ExceptionPath", ""),
+    "KernelSide": ("HostInterface", ""),
+    "LastThread": ("ProgramThreadsExit", ""),
+    "LivingThreads": ("ThreadRegistry", ""),
+    "LogBudget": ("LogRateLimiter", ""),
+    "Owed": ("AckPolicy", "stack/"),
+    "Pace": ("ProgressPolicy", ""),
+    "Party": ("Actor", ""),
+    "Patience": ("SpinThenSleepBackoff", ""),
+    "Progress": ("ProgressThread", "compat/"),
+    "Question": ("StatsQuery", ""),
+    "ReachableHandle": ("ResolvedAh", ""),
+    "ReadRepairs": ("ReadGapTracker", ""),
+    "Report": ("Stats", r"stack/(?!ip/)|cm/|rpcrdma/"),
+    "Reporter": ("StatsProvider", ""),
+    "Retired": ("RecentlyDestroyed", "compat/"),
+    "RoundTrip": ("RttEstimator", "stack/transport/"),
+    "Seat": ("WorkerPort", "stack/engine/objects/"),
+    "ServedAt": ("ListenAddresses", ""),
+    "SpareMemory": ("OomReserve", ""),
+    "StandInPages": ("UnmappedMrHandler", ""),
+    "Standing": ("SchedulingBoost", "compat/"),
+    "TellOnce": ("LogOnce", ""),
+    "Turn": ("ScopedWorkerOwnership", ""),
+    "UnwantedHandles": ("DeferredAhDestroy", ""),
+    "Waited": ("StallTolerantStopwatch", ""),
+    "World": ("Runtime", "compat/"),
+}
+DECLARED = re.compile(r"^\s*(?:template\s*<.*>\s*)?(?:friend\s+)?"
+                      r"(?:class|struct|enum(?:\s+(?:class|struct))?|using)\s+"
+                      r"(?:\[\[.*?\]\]\s*|alignas\(.*?\)\s*)*(?:\w+::)*(\w+)")
 # Code that only tests link may look everywhere.
 TEST_ONLY = re.compile(
     r"(_test|_for_test|_fixture|_fuzz|_samples|_bench)\.(cc|h)$|/(test|fake)_[^/]*$")
@@ -143,6 +196,29 @@ def check_guard(path, lines):
     return [(path, 1, f"the header guard is not {guard}")]
 
 
+def snake(name):
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
+def new_name(name, path):
+    """What an old name of a type is called now in that file; nothing when it is none there."""
+    new, where = OLD_NAMES.get(name, ("", ""))
+    return new if re.match(where, path) else ""
+
+
+def check_old_names(path, lines):
+    """That neither the file nor a type declared there has a name that was given up."""
+    stem = re.sub(r"(_for_test|_test)$", "", os.path.basename(path).partition(".")[0])
+    found = [(path, 1, f"{stem} is called {snake(new_name(name, path))} now")
+             for name in OLD_NAMES if stem == snake(name) and new_name(name, path)]
+    for number, line in enumerate(lines, 1):
+        declared = DECLARED.match(line)
+        new = new_name(declared.group(1), path) if declared else ""
+        if new:
+            found.append((path, number, f"{declared.group(1)} is called {new} now"))
+    return found
+
+
 def check_file(path, text, exceptions=frozenset(), public=None):
     """Findings of one file as (path, line, message); without `public`, not of public headers."""
     lines = text.split("\n")
@@ -163,6 +239,8 @@ def check_file(path, text, exceptions=frozenset(), public=None):
                 found += check_public(path, number, include.group(1), public)
     if path.endswith(SOURCES) and len(lines) > FILE_LINES_MAX:
         found.append((path, 1, f"{len(lines)} lines, at most {FILE_LINES_MAX}: one concept a file"))
+    if path.endswith(SOURCES):
+        found += check_old_names(path, lines)
     return found + check_guard(path, lines)
 
 

@@ -23,13 +23,13 @@ class LintTest(unittest.TestCase):
         self.assertEqual(messages("stack/io/port/port_test.cc", down), [])
 
     def test_a_room_that_stands_aside(self):
-        self.assertEqual(messages("compat/runtime/world.cc", '#include "cm/manager.h"\n'), [])
-        self.assertEqual(messages("compat/runtime/world.cc",
+        self.assertEqual(messages("compat/runtime/runtime.cc", '#include "cm/manager.h"\n'), [])
+        self.assertEqual(messages("compat/runtime/runtime.cc",
                                   '#include "compat/process/wait.h"\n'), [])
-        self.assertEqual(messages("compat/runtime/world.cc", '#include "rpcrdma/client.h"\n'),
+        self.assertEqual(messages("compat/runtime/runtime.cc", '#include "rpcrdma/client.h"\n'),
                          ["compat may not include rpcrdma/client.h: it does not see rpcrdma"])
-        self.assertEqual(messages("tools/common/run.cc", '#include "compat/runtime/world.h"\n'),
-                         ["tools may not include compat/runtime/world.h: "
+        self.assertEqual(messages("tools/common/run.cc", '#include "compat/runtime/runtime.h"\n'),
+                         ["tools may not include compat/runtime/runtime.h: "
                           "nothing sees compat"])
 
     def test_a_room_that_sees_less_than_stands_above_it(self):
@@ -70,6 +70,42 @@ class LintTest(unittest.TestCase):
             with self.subTest(path=path, text=text):
                 found = [message for _, _, message in lint.check_file(path, text, public=public)]
                 self.assertEqual(found, why)
+
+    def test_names_that_were_given_up(self):
+        for path, line, why in (
+                ("stack/engine/loop/a.cc", "class Party {", "Party is called Actor now"),
+                ("stack/engine/loop/a.cc", "class Party;", "Party is called Actor now"),
+                ("stack/engine/loop/a.cc", "class Actor {", None),
+                ("stack/engine/loop/a.cc", "// A class Party was here", None),
+                ("stack/engine/loop/a.cc", "struct PartyLine {", None),
+                ("stack/base/a.cc", "using Question = int;", "Question is called StatsQuery now"),
+                ("tools/a.cc", "using base::Question;", "Question is called StatsQuery now"),
+                ("compat/runtime/a.cc", "enum class Standing : int {",
+                 "Standing is called SchedulingBoost now"),
+                ("compat/runtime/a.cc", "class World {", "World is called Runtime now"),
+                ("cm/connection/a.cc", "class World {", None),
+                ("compat/verbs/a.cc", "class [[nodiscard]] Turn {",
+                 "Turn is called ScopedWorkerOwnership now"),
+                ("tools/common/progress.cc", "using Progress = int;", None),
+                ("compat/runtime/a.cc", "class Progress {",
+                 "Progress is called ProgressThread now"),
+                ("compat/runtime/a.py", "class World:", None)):
+            with self.subTest(path=path, line=line):
+                self.assertEqual(messages(path, line + "\n"), [why] if why else [])
+
+    def test_names_of_files_that_were_given_up(self):
+        for path, why in (
+                ("stack/engine/loop/party.cc", "party is called actor now"),
+                ("compat/process/living_threads_test.cc",
+                 "living_threads is called thread_registry now"),
+                ("cm/connection/report.cc", "report is called stats now"),
+                ("tools/common/report.cc", None),
+                ("tools/common/progress.cc", None),
+                ("stack/transport/rc/round_trip_for_test.cc",
+                 "round_trip is called rtt_estimator now"),
+                ("stack/transport/rc/read_gap_tracker.cc", None)):
+            with self.subTest(path):
+                self.assertEqual(messages(path, "int a;\n"), [why] if why else [])
 
     def test_exceptions(self):
         pair = ("cm/wire/mad.cc", "cm/gsi/gsi.h")
