@@ -275,5 +275,33 @@ TEST_F(HeldPostsTest, LeaveBeforeTheConnectionEnds) {
   EXPECT_EQ(Await(sender), 0);
 }
 
+// Programs count on it, as with an adapter: a request that comes before the completion of the last
+// answer is one too many.
+TEST_F(HeldPostsTest, TheCompletionOfASendComesBeforeItsAnswer) {
+  constexpr int kRounds = 1000;
+  const auto run = [this](int side) {
+    Program program(side == 0 ? kReceiver : kSender);
+    program.MakeQp();
+    program.Connect(line_[side], side == 0 ? kSender : kReceiver);
+    program.Receive();  // what comes before waits
+    for (int round = 0; round < kRounds; ++round) {
+      if (side == 1) {
+        program.Send();
+        Require(program.AwaitOne() == IBV_WC_SEND, "an answer to what is not sent yet");
+      }
+      Require(program.AwaitOne() == IBV_WC_RECV, "not a message");
+      program.Receive();
+      if (side == 0) {
+        program.Send();
+        Require(program.AwaitOne() == IBV_WC_SEND, "an answer to what is not sent yet");
+      }
+    }
+  };
+  const pid_t receiver = Fork([&run] { run(0); });
+  const pid_t sender = Fork([&run] { run(1); });
+  EXPECT_EQ(Await(receiver), 0);
+  EXPECT_EQ(Await(sender), 0);
+}
+
 }  // namespace
 }  // namespace pollux::compat
