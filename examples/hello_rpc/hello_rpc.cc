@@ -15,9 +15,9 @@
 #include "rpcrdma/client.h"
 #include "rpcrdma/server.h"
 #include "stack/base/address.h"
+#include "stack/engine/device.h"
 #include "stack/engine/eal.h"
 #include "stack/engine/loop/clock.h"
-#include "stack/engine/device.h"
 
 namespace {
 

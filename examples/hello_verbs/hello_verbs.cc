@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "stack/base/address.h"
+#include "stack/engine/device.h"
 #include "stack/engine/eal.h"
 #include "stack/engine/loop/clock.h"
-#include "stack/engine/device.h"
 
 namespace {
 
