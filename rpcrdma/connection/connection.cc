@@ -134,10 +134,18 @@ void Connection::TakeCompletion(const ibv_wc& wc, Role& role) {
     if ((wr_id & kReceiveBit) == 0 && index != kAskedCookie) role.OnFailed(index, status);
   } else if ((wr_id & kReceiveBit) != 0) {
     const size_t offset = index * Stride(config_.receive_bytes);
-    role.OnMessage({.receive = index,
+    Arrival arrival{.receive = index,
                     .message = {receive_memory_.get() + offset, bytes},
-                    .invalidated = invalidated});
+                    .invalidated = invalidated};
+    arrival.plain = IsPlainMessage(arrival.message);
+    if (!arrival.plain) arrival.header = &Parse(arrival.message);
+    role.OnMessage(arrival);
   }
+}
+
+const ReceivedHeader& Connection::Parse(absl::Span<const uint8_t> message) {
+  received_->status = ParseHeader(message, &received_->header, &received_->bytes);
+  return *received_;
 }
 
 void Connection::WatchPeer() {

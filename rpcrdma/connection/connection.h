@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "rpcrdma/connection/refusals.h"
+#include "rpcrdma/wire/header.h"
 #include "rpcrdma/wire/private_data.h"
 #include "stack/engine/loop/timing_wheel.h"
 #include "stack/engine/loop/worker.h"
@@ -42,6 +43,9 @@ class Connection {
     uint32_t receive = 0;
     absl::Span<const uint8_t> message;
     uint32_t invalidated = 0;  // the key that its Send invalidated here; 0: none
+    bool plain = false;        // IsPlainMessage(message)
+    // Of any other message; until the next one is taken.
+    const ReceivedHeader* header = nullptr;
   };
   // A Requester or a Responder. Called from Poll().
   class Role {
@@ -78,6 +82,8 @@ class Connection {
 
   // Posts every receive. The queue pair must be in IBV_QPS_INIT.
   absl::Status PostReceives();
+  // Parses the header of a message that came earlier, in place of that of the last one taken.
+  const ReceivedHeader& Parse(absl::Span<const uint8_t> message);
   // Gives a receive buffer back to the queue.
   void Repost(uint32_t receive);
 
@@ -162,6 +168,7 @@ class Connection {
   memory::ProtectionDomain* pd_ = nullptr;
   verbs::CompletionQueue* cq_ = nullptr;
   verbs::QueuePair* qp_ = nullptr;
+  std::unique_ptr<ReceivedHeader> received_ = std::make_unique<ReceivedHeader>();
   std::unique_ptr<uint8_t[]> receive_memory_;
   std::unique_ptr<uint8_t[]> send_memory_;
   memory::MemoryRegion receive_region_;

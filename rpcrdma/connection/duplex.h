@@ -4,7 +4,6 @@
 
 #include <cstdint>
 
-#include "absl/types/span.h"
 #include "rpcrdma/connection/connection.h"
 
 namespace pollux::rpcrdma {
@@ -15,7 +14,7 @@ enum class Direction : uint8_t { kCall, kReply };
 // By the RPC header's msg_type, where there is a Payload stream. Else by what the transport header
 // can only be: an RDMA_NOMSG with a Read list is a call (RFC 8166 section 4.3.1), an RDMA_ERROR
 // answers one; and where it tells nothing, or is none, what it is in the forward direction.
-Direction DirectionOf(absl::Span<const uint8_t> message, Direction forward);
+Direction DirectionOf(const Connection::Arrival& arrival, Direction forward);
 
 // Gives each message to the role that it is for. Two sets of credits and of XIDs: neither direction
 // knows of the other. Each role has send buffers, and with them cookies, of its own.

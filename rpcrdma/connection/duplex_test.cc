@@ -36,6 +36,14 @@ std::vector<uint8_t> Message(Proc proc, Payload payload, uint32_t reads = 0, uin
   return message;
 }
 
+Direction DirectionOf(const std::vector<uint8_t>& message, Direction forward) {
+  ReceivedHeader header;
+  header.status = ParseHeader(message, &header.header, &header.bytes);
+  return DirectionOf(
+      Connection::Arrival{.message = message, .plain = IsPlainMessage(message), .header = &header},
+      forward);
+}
+
 // Both defaults, for what tells its direction by itself.
 void Expect(const std::vector<uint8_t>& message, Direction direction) {
   EXPECT_EQ(DirectionOf(message, Direction::kCall), direction);
@@ -100,8 +108,8 @@ TEST(Duplex, GivesEachItsOwn) {
   Duplex duplex(Direction::kReply, &calls, {.first = 4, .count = 2}, &replies);
   const auto call = Message(Proc::kMsg, Payload::kCall),
              reply = Message(Proc::kMsg, Payload::kReply);
-  duplex.OnMessage({.receive = 1, .message = call});
-  duplex.OnMessage({.receive = 2, .message = reply});
+  duplex.OnMessage({.receive = 1, .message = call, .plain = true});
+  duplex.OnMessage({.receive = 2, .message = reply, .plain = true});
   EXPECT_EQ(calls.messages, std::vector<uint32_t>{1});
   EXPECT_EQ(replies.messages, std::vector<uint32_t>{2});
   for (uint32_t cookie : {0, 3, 4, 5, 6}) duplex.OnSent(cookie);

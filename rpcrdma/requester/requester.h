@@ -173,8 +173,8 @@ class Requester : public Connection::Role {
   // nothing was done.
   bool TakePlainReply(const Connection::Arrival& arrival);
   void Count(Refusal what) { connection_->refusals().Count(what, counters_); }
-  bool CheckChunks(const Slot& slot, const ChunkLists& chunks) const;
-  bool TakeReply(Slot& slot, absl::Span<const uint8_t> message, size_t header_bytes,
+  static bool CheckChunks(const Slot& slot, const Header& header);
+  bool TakeReply(Slot& slot, const Header& header, absl::Span<const uint8_t> payload,
                  oncrpc::Reply* reply);
 
   engine::Worker* worker_;
@@ -193,7 +193,7 @@ class Requester : public Connection::Role {
   uint32_t next_xid_;
   uint64_t last_number_ = 0;
   uint32_t advertised_ = 0;
-  // Scratch: of the message in hand.
+  // Scratch: the header of the call that is built, and the results of the reply in hand.
   Header header_;
   std::array<oncrpc::ReducedItem, oncrpc::kMaxItems> results_;
   std::vector<std::unique_ptr<Slot>> slots_;

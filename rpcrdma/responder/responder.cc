@@ -71,7 +71,9 @@ bool Responder::Work() {
     wait_room_.Pop();
     moved = true;
   }
-  while (!wait_buffers_.empty() && !connection_->broken() && TryPull(wait_buffers_.front())) {
+  while (!wait_buffers_.empty() && !connection_->broken()) {
+    Plan(slots_[wait_buffers_.front()]);
+    if (!TryPull(wait_buffers_.front(), header_->chunks)) break;
     wait_buffers_.Pop();
     moved = true;
   }
@@ -96,7 +98,9 @@ void Responder::Abort() {
 
 void Responder::OnMessage(const Connection::Arrival& arrival) {
   if (free_slots_.empty() || !backlog_.empty()) {
-    backlog_.Push(arrival);
+    Connection::Arrival waiting = arrival;
+    waiting.header = nullptr;  // another message's by then
+    backlog_.Push(waiting);
   } else {
     Accept(arrival);
   }
@@ -147,11 +151,10 @@ void Responder::Discard(const Connection::Arrival& arrival, Refusal why) {
 }
 
 void Responder::Accept(const Connection::Arrival& arrival) {
-  if (IsPlainMessage(arrival.message)) [[likely]]
+  if (arrival.plain) [[likely]]
     return AcceptPlain(arrival);
-  size_t header_bytes = 0;
-  Header& header = *header_;
-  const HeaderStatus status = ParseHeader(arrival.message, &header, &header_bytes);
+  const auto& [status, header_bytes, header] =
+      arrival.header != nullptr ? *arrival.header : connection_->Parse(arrival.message);
   // RFC 8166 section 4.5
   if (status == HeaderStatus::kTooShort || arrival.message.size() < kMinHeaderBytes) {
     return Discard(arrival, Refusal::kShortMessage);
@@ -186,7 +189,7 @@ void Responder::Accept(const Connection::Arrival& arrival) {
       Examine(index, arrival.message.subspan(header_bytes), &call).handler == nullptr) {
     return;
   }
-  if (!wait_buffers_.empty() || !TryPull(index)) wait_buffers_.Push(index);
+  if (!wait_buffers_.empty() || !TryPull(index, header.chunks)) wait_buffers_.Push(index);
 }
 
 bool Responder::MayPull(const Header& header) {
@@ -205,10 +208,8 @@ void Responder::Plan(const Slot& slot) {
   MayPull(*header_);
 }
 
-bool Responder::TryPull(uint32_t index) {
+bool Responder::TryPull(uint32_t index, const ChunkLists& chunks) {
   Slot& slot = slots_[index];
-  Plan(slot);
-  const ChunkLists& chunks = header_->chunks;
   uint32_t last = chunks.read_count;
   for (uint32_t i = 0; i < chunks.read_count; ++i) {
     if (chunks.reads[i].target.length > 0) last = i;

@@ -149,7 +149,8 @@ class Responder : public Connection::Role {
   bool MayPull(const Header& header);
   // Reads the call's header again, into header_ and plan_.
   void Plan(const Slot& slot);
-  bool TryPull(uint32_t index);
+  // `chunks`: the call's, and plan_ is too.
+  bool TryPull(uint32_t index, const ChunkLists& chunks);
   // plan_ is the call's.
   void Dispatch(uint32_t index);
   // Whose call it is, once its Payload stream is here; a handler of null: it was refused, and is
