@@ -100,6 +100,8 @@ std::vector<Malformed> ListsThatMakeNoCall() {
       // RFC 8166 section 4.2.4 and section 4.5.2
       {"RDMA_NOMSG without a chunk", Raw({0, 0, 0}, Proc::kNomsg)},
       {"RDMA_NOMSG without a position-zero chunk", MessageOf(only_write)},
+      {"a long call of no bytes, and a call behind the header",
+       WithReads(Proc::kNomsg, {{0, {.handle = 1}}}, MirrorCall(kNull))},
       {"RDMA_MSG with a position-zero chunk", WithReads(Proc::kMsg, {{0, segment}})},
       {"two items", WithReads(Proc::kMsg, {{44, segment}, {48, segment}}, MirrorCall(kPut, words))},
       // RFC 8166 section 8.1.4
