@@ -226,6 +226,14 @@ absl::StatusOr<memory::MemoryRegion> Connection::RegisterInvalidatable(const voi
   return worker_->RegFastMr(pd_, const_cast<void*>(address), length, access);
 }
 
+void Connection::Invalidate(const memory::MemoryRegion& region) {
+  // The peer may have done it before.
+  const memory::MemoryRegion* const now = pd_->regions->Find(region.key);
+  if (now != nullptr && !now->mapped) return;
+  // RFC 8166 section 4.5.4
+  if (!pd_->regions->InvalidateLocal(*pd_, region.key)) broken_ = true;
+}
+
 void Connection::Deregister(const memory::MemoryRegion& region) {
   // RFC 8166 section 4.5.4
   if (!worker_->DeregMr(region).ok()) broken_ = true;

@@ -128,6 +128,9 @@ class Connection {
   // The same, for memory that the peer may take away by a Send with invalidate.
   absl::StatusOr<memory::MemoryRegion> RegisterInvalidatable(const void* address, uint32_t length,
                                                              int access);
+  // Locks the peer out of memory that it may invalidate, and still takes its Send that does: until
+  // Deregister().
+  void Invalidate(const memory::MemoryRegion& region);
   // Fences the region. A region that cannot be fenced costs the connection.
   void Deregister(const memory::MemoryRegion& region);
 

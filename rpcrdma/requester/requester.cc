@@ -245,7 +245,7 @@ void Requester::FinishFenced(Slot& slot, absl::Status status, const oncrpc::Repl
 
 // RFC 8166 section 4.4.1: nobody reaches the memory when the caller gets it back.
 void Requester::Abandon(Slot& slot, absl::Status status) {
-  Fence(slot);
+  Withdraw(slot);
   slot.timer.Cancel();
   ++counters_->calls_failed;
   oncrpc::CallDone done = std::exchange(slot.done, nullptr);

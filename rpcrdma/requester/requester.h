@@ -100,6 +100,7 @@ class Requester : public Connection::Role {
     bool queued = false;      // in waiting_: nothing of it was sent on this connection
     bool silent = false;      // a connection was given up for it
     bool has_chunks = false;  // by its plan
+    bool withdrawn = false;   // its regions, whose keys the reply may still invalidate
     uint32_t index = 0;
     uint32_t xid = 0;
     uint32_t sends = 0;
@@ -165,6 +166,9 @@ class Requester : public Connection::Role {
   absl::Status OfferWrites(Slot& slot);
   absl::Status Offer(Slot& slot, absl::Span<const uint8_t> memory, int access, Segment* segment);
   void Fence(Slot& slot);
+  // Of a call that is over before its reply: the server is locked out, and may still invalidate.
+  void Withdraw(Slot& slot);
+  void GiveHeaderBufferBack(Slot& slot);
   // How a reply is taken: requester_reply.cc.
   // What the peer invalidated with a reply to `slot` was offered for it.
   static bool MayInvalidate(const Slot& slot, uint32_t key);
