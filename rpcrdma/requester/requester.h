@@ -173,6 +173,8 @@ class Requester : public Connection::Role {
   // What the peer invalidated with a reply to `slot` was offered for it.
   static bool MayInvalidate(const Slot& slot, uint32_t key);
   void TakeMessage(const Connection::Arrival& arrival);
+  // The call has had its reply, which says nothing.
+  void FailAnswered(Slot& slot, Refusal why, uint32_t credits);
   // The same of a success without chunks that answers a call without any. False: it is none, and
   // nothing was done.
   bool TakePlainReply(const Connection::Arrival& arrival);

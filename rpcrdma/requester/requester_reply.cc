@@ -9,7 +9,9 @@
 
 namespace pollux::rpcrdma {
 
-// RFC 8166 section 4.5: what is wrong with a reply is discarded in silence (and counted).
+// RFC 8166 section 4.5: what cannot be the reply to a call is discarded in silence (and counted).
+// What can be, since its XID, version and procedure are right, and makes no sense beyond, ends the
+// call: no other reply will come.
 void Requester::OnMessage(const Connection::Arrival& arrival) {
   if (!TakePlainReply(arrival)) TakeMessage(arrival);
   connection_->Repost(arrival.receive);
@@ -46,7 +48,9 @@ void Requester::TakeMessage(const Connection::Arrival& arrival) {
   // A plain message's is parsed here: it is no plain reply to a plain call.
   const auto& [status, header_bytes, header] =
       arrival.header != nullptr ? *arrival.header : connection_->Parse(arrival.message);
-  Slot* slot = status == HeaderStatus::kOk ? FindXid(header.xid) : nullptr;
+  // The fixed fields of what is malformed are valid.
+  const bool has_xid = status == HeaderStatus::kOk || status == HeaderStatus::kMalformed;
+  Slot* slot = has_xid ? FindXid(header.xid) : nullptr;
   oncrpc::Reply reply;
   if (arrival.invalidated != 0) {
     // RFC 8797 section 4.1: of this XID only. Another call's memory is gone, and with it the call:
@@ -59,6 +63,9 @@ void Requester::TakeMessage(const Connection::Arrival& arrival) {
   }
   if (status == HeaderStatus::kTooShort) {
     Count(Refusal::kShortMessage);
+  } else if (status == HeaderStatus::kMalformed && slot != nullptr &&
+             (header.proc == Proc::kMsg || header.proc == Proc::kNomsg)) {
+    FailAnswered(*slot, Refusal::kBadReplyHeader, window_.granted());
   } else if (status != HeaderStatus::kOk) {
     Count(Refusal::kBadReplyHeader);
   } else if (header.proc == Proc::kDone || header.proc == Proc::kMsgp) {
@@ -83,15 +90,25 @@ void Requester::TakeMessage(const Connection::Arrival& arrival) {
                      "(ERR_CHUNK)"),
            nullptr);
   } else if (!CheckChunks(*slot, header)) {
-    Count(Refusal::kBadReplyChunks);
+    FailAnswered(*slot, Refusal::kBadReplyChunks, header.credits);
   } else if (!TakeReply(*slot, header, arrival.message.subspan(header_bytes), &reply)) {
-    Count(Refusal::kBadRpcReply);
+    FailAnswered(*slot, Refusal::kBadRpcReply, header.credits);
   } else {
     ++counters_->replies_received;
     ++replies_on_connection_;
     window_.OnReply(header.credits);
     Finish(*slot, oncrpc::StatusOf(reply.header, *binding_, slot->request.procedure), &reply);
   }
+}
+
+void Requester::FailAnswered(Slot& slot, Refusal why, uint32_t credits) {
+  Count(why);
+  window_.OnReply(credits);
+  Finish(slot,
+         absl::DataLossError(
+             "the server's reply makes no sense: the counters bad_reply_headers, bad_reply_chunks "
+             "and bad_rpc_replies say why"),
+         nullptr);
 }
 
 bool Requester::CheckChunks(const Slot& slot, const Header& header) {
