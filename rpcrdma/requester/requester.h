@@ -62,7 +62,8 @@ class Requester : public Connection::Role {
   // `done` is called once, never from inside Call. ResourceExhausted beyond max_calls;
   // InvalidArgument for what the binding does not allow or no buffer is large enough for;
   // AlreadyExists when a header's XID cannot be had because of a call that is outstanding: the next
-  // one may do; Unavailable after FailAll. `id`, when not null, names the call.
+  // one may do; ResourceExhausted also when its memory cannot be offered now; Unavailable after
+  // FailAll. `id`, when not null, names the call.
   absl::Status Call(const oncrpc::CallRequest& request, oncrpc::CallDone&& done,
                     oncrpc::CallId* id = nullptr);
   // The server is locked out of the call's memory before this returns; its callback is dropped
@@ -138,7 +139,8 @@ class Requester : public Connection::Role {
            connection_->send_room() > 0 && !connection_->broken();
   }
   void SendFirstWaiting();
-  void SendCall(Slot& slot);
+  // Not OK: the call cannot be built, and nothing of it has been sent.
+  absl::Status SendCall(Slot& slot);
   void Abandon(Slot& slot, absl::Status status);
   void Finish(Slot& slot, absl::Status status, const oncrpc::Reply* reply) {
     Fence(slot);
