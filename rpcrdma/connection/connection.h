@@ -125,6 +125,8 @@ class Connection {
   void PostWrite(const Local& from, uint64_t remote, uint32_t rkey, uint32_t cookie, bool told);
 
   absl::StatusOr<memory::MemoryRegion> Register(const void* address, uint64_t length, int access);
+  // Whether one more could be registered now.
+  bool HasRegionLeft() const { return pd_->regions->size() < pd_->regions->capacity(); }
   // The same, for memory that the peer may take away by a Send with invalidate.
   absl::StatusOr<memory::MemoryRegion> RegisterInvalidatable(const void* address, uint32_t length,
                                                              int access);

@@ -50,20 +50,10 @@ TEST_F(ConnectionTest, NoRegionIsLeftForACall) {
   StartServer();
   StartClient({.credits = 1});
   ConnectClient();
-  engine::Worker& worker = nodes[0]->worker();
-  memory::ProtectionDomain* const pd = *worker.AllocPd();
-  std::vector<memory::MemoryRegion> taken;
-  uint8_t byte = 0;
-  for (;;) {
-    const auto region = worker.RegMr(pd, &byte, 1, 0);
-    if (!region.ok()) break;
-    taken.push_back(*region);
-  }
-  ASSERT_GT(taken.size(), 100u);
+  auto taken = std::make_unique<AllRegions>(&nodes[0]->worker());
   EXPECT_EQ(Get(10'000, 10'000).code(), absl::StatusCode::kResourceExhausted);
   // One region is left of the two that a long call takes.
-  EXPECT_TRUE(worker.DeregMr(taken.back()).ok());
-  taken.pop_back();
+  taken->GiveOneBack();
   const std::vector<uint8_t> arguments(20'000);
   std::vector<uint8_t> reply_buffer(oncrpc::kReplyHeaderBytes + arguments.size());
   const oncrpc::CallRequest echo{.procedure = kEcho,
@@ -83,8 +73,7 @@ TEST_F(ConnectionTest, NoRegionIsLeftForACall) {
   ASSERT_TRUE(RunUntil([&] { return waited.has_value(); }));
   EXPECT_TRUE(held->ok()) << *held;
   EXPECT_EQ(waited->code(), absl::StatusCode::kResourceExhausted);
-  for (const memory::MemoryRegion& region : taken) EXPECT_TRUE(worker.DeregMr(region).ok());
-  EXPECT_TRUE(worker.DeallocPd(pd).ok());
+  taken.reset();
   EXPECT_TRUE(Get(10'000, 10'000).ok());
   Echo(20'000);
   EXPECT_FALSE(ended.has_value());

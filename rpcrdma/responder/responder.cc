@@ -48,8 +48,13 @@ absl::Status Responder::Init() {
 }
 
 void Responder::WatchStall() {
-  if (in_flight_ == 0 || connection_->broken()) return;
   const uint64_t now_ns = connection_->worker()->now_ns();
+  // RFC 8166 section 4.5.4: a reply that cannot be sent costs the connection.
+  if (short_since_ns_ != 0 && now_ns - short_since_ns_ > kStallNs) {
+    Count(Refusal::kStalled);
+    connection_->MarkBroken();
+  }
+  if (in_flight_ == 0 || connection_->broken()) return;
   const uint64_t stalled_ns = now_ns - progress_ns_;
   if (stalled_ns <= kWantedStallNs) return;
   bool is_in_the_way = false;

@@ -191,13 +191,14 @@ class Responder : public Connection::Role {
   bool BuildPlainReply(uint32_t index, absl::Span<const uint8_t> results);
   bool BuildReply(uint32_t index, const oncrpc::ReplyHeader& reply,
                   absl::Span<const uint8_t> results);
-  bool PlaceItems(Slot& slot, ChunkLists& chunks, uint64_t* bytes);
+  static bool PlaceItems(Slot& slot, ChunkLists& chunks, uint64_t* bytes);
   static size_t EmitPayload(const Slot& slot, const oncrpc::ReplyHeader& reply,
                             absl::Span<const uint8_t> results, absl::Span<uint8_t> out);
   void ReleaseItems(Slot& slot);
   void Finish(uint32_t index);
   bool TryPost(uint32_t index);
   bool TryPostChunks(uint32_t index);
+  bool RegisterItems(Slot& slot, const ChunkLists& chunks);
   void PostReply(uint32_t index, bool hurried);
   // Calls may soon wait for slots.
   bool IsShortOfSlots() const { return free_slots_.size() * 2 < slots_.size(); }
@@ -227,8 +228,9 @@ class Responder : public Connection::Role {
   memory::MemoryRegion pool_region_;
   bool aborted_ = false;
   uint32_t dispatched_ = 0;
-  uint32_t in_flight_ = 0;    // slots with something posted, and pieces
-  uint64_t progress_ns_ = 0;  // when the oldest of it became the oldest
+  uint32_t in_flight_ = 0;       // slots with something posted, and pieces
+  uint64_t progress_ns_ = 0;     // when the oldest of it became the oldest
+  uint64_t short_since_ns_ = 0;  // a reply waits for regions since then; 0: none does
   // Scratch: of the message in hand.
   std::unique_ptr<Header> header_;
   PullPlan plan_;
