@@ -46,12 +46,16 @@ class Connection {
     bool plain = false;        // IsPlainMessage(message)
     // Of any other message; until the next one is taken.
     const ReceivedHeader* header = nullptr;
+    // Whether it is a call or a reply is certain, and with it what its credit value means.
+    bool is_directed = true;
   };
   // A Requester or a Responder. Called from Poll().
   class Role {
    public:
     virtual ~Role() = default;
     virtual void OnMessage(const Arrival& arrival) = 0;
+    // Whether a call of that XID is outstanding.
+    virtual bool Expects(uint32_t /*xid*/) const { return false; }
     // The work request posted with `cookie` is done, and so are all posted before it: those that
     // are told of are told in their order.
     virtual void OnSent(uint32_t cookie) = 0;

@@ -28,7 +28,7 @@ struct Counters {
   uint64_t bad_rpc_replies = 0;       // no RPC reply of that XID inside: the call fails
   uint64_t errors_received = 0;       // RDMA_ERROR
   uint64_t remote_invalidations = 0;  // replies that invalidated memory of their call
-  uint64_t bad_invalidations = 0;     // of other memory: the connection is given up
+  uint64_t bad_invalidations = 0;     // of other memory, or by a call: the connection is given up
   uint64_t connections_silent = 0;    // given up: a call had no answer
   // Responder
   uint64_t calls_received = 0;

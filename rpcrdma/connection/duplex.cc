@@ -9,33 +9,47 @@ namespace pollux::rpcrdma {
 namespace {
 
 // RFC 8167 section 4.1: by the call direction field, the second word of the RPC header.
-Direction ByType(absl::Span<const uint8_t> payload, Direction forward) {
+std::optional<Direction> ByType(absl::Span<const uint8_t> payload) {
   constexpr size_t kTypeAt = 4;
-  if (payload.size() < kTypeAt + 4) return forward;
+  if (payload.size() < kTypeAt + 4) return std::nullopt;
   const uint32_t type = LoadBe32(&payload[kTypeAt]);
   if (type == static_cast<uint32_t>(oncrpc::MessageType::kCall)) return Direction::kCall;
-  return type == static_cast<uint32_t>(oncrpc::MessageType::kReply) ? Direction::kReply : forward;
+  if (type == static_cast<uint32_t>(oncrpc::MessageType::kReply)) return Direction::kReply;
+  return std::nullopt;
 }
 
 }  // namespace
 
-Direction DirectionOf(const Connection::Arrival& arrival, Direction forward) {
+std::optional<Direction> DirectionOf(const Connection::Arrival& arrival) {
   if (arrival.plain) [[likely]]
-    return ByType(arrival.message.subspan(kMinHeaderBytes), forward);
+    return ByType(arrival.message.subspan(kMinHeaderBytes));
   const auto& [status, bytes, header] = *arrival.header;
   // The fixed fields are valid in whatever is long enough for them.
-  if (arrival.message.size() < kFixedBytes) return forward;
+  if (arrival.message.size() < kFixedBytes) return std::nullopt;
   if (header.proc == Proc::kError) return Direction::kReply;
-  if (status != HeaderStatus::kOk) return forward;
-  if (header.proc == Proc::kMsg) return ByType(arrival.message.subspan(bytes), forward);
+  if (status != HeaderStatus::kOk) return std::nullopt;
+  if (header.proc == Proc::kMsg) return ByType(arrival.message.subspan(bytes));
+  if (header.proc != Proc::kNomsg) return std::nullopt;
   // RFC 8166 section 4.3.1
-  if (header.proc == Proc::kNomsg && header.chunks.read_count > 0) return Direction::kCall;
-  return forward;
+  if (header.chunks.read_count > 0) return Direction::kCall;
+  if (header.chunks.has_reply) return Direction::kReply;
+  return std::nullopt;
+}
+
+Direction Duplex::Guess(const Connection::Arrival& arrival) const {
+  if (forward_ == Direction::kCall || arrival.message.size() < kFixedBytes) return forward_;
+  return replies_->Expects(LoadBe32(&arrival.message[kXidAt])) ? Direction::kReply
+                                                               : Direction::kCall;
 }
 
 void Duplex::OnMessage(const Connection::Arrival& arrival) {
-  const bool is_call = DirectionOf(arrival, forward_) == Direction::kCall;
-  (is_call ? calls_ : replies_)->OnMessage(arrival);
+  const std::optional<Direction> direction = DirectionOf(arrival);
+  if (direction.has_value()) [[likely]] {
+    return (*direction == Direction::kCall ? calls_ : replies_)->OnMessage(arrival);
+  }
+  Connection::Arrival guessed = arrival;
+  guessed.is_directed = false;
+  (Guess(arrival) == Direction::kCall ? calls_ : replies_)->OnMessage(guessed);
 }
 
 }  // namespace pollux::rpcrdma

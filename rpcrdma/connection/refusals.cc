@@ -60,7 +60,7 @@ Kind KindOf(Refusal what) {
       break;
   }
   return {&Counters::bad_invalidations,
-          "invalidates memory of another call: the connection is given up"};
+          "invalidates memory of another call, or by a call: the connection is given up"};
 }
 
 }  // namespace

@@ -223,8 +223,8 @@ CallTerms Requester::TermsOf(const oncrpc::CallRequest& request) const {
   return terms;
 }
 
-Requester::Slot* Requester::FindXid(uint32_t xid) {
-  Slot* slot = PlaceOf(xid);
+Requester::Slot* Requester::FindXid(uint32_t xid) const {
+  Slot* const slot = by_xid_[xid & (by_xid_.size() - 1)];
   return slot != nullptr && slot->xid == xid && !slot->queued ? slot : nullptr;
 }
 

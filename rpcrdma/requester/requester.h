@@ -79,6 +79,7 @@ class Requester : public Connection::Role {
   uint32_t advertised_regions() const { return advertised_; }
 
   void OnMessage(const Connection::Arrival& arrival) override;
+  bool Expects(uint32_t xid) const override { return FindXid(xid) != nullptr; }
   void OnSent(uint32_t cookie) override;
   void OnFailed(uint32_t /*cookie*/, ibv_wc_status /*status*/) override {}
 
@@ -155,7 +156,7 @@ class Requester : public Connection::Role {
   oncrpc::CallHeader HeaderOf(const Slot& slot) const;
   CallTerms TermsOf(const oncrpc::CallRequest& request) const;
   // Of those sent on this connection.
-  Slot* FindXid(uint32_t xid);
+  Slot* FindXid(uint32_t xid) const;
   // The i-th that waits.
   uint32_t& WaitingAt(uint32_t i) { return waiting_[(waiting_head_ + i) & (waiting_.size() - 1)]; }
   void Enqueue(Slot& slot);

@@ -90,9 +90,12 @@ void Requester::TakeMessage(const Connection::Arrival& arrival) {
                      "(ERR_CHUNK)"),
            nullptr);
   } else if (!CheckChunks(*slot, header)) {
-    FailAnswered(*slot, Refusal::kBadReplyChunks, header.credits);
+    FailAnswered(*slot, Refusal::kBadReplyChunks,
+                 arrival.is_directed ? header.credits : window_.granted());
   } else if (!TakeReply(*slot, header, arrival.message.subspan(header_bytes), &reply)) {
-    FailAnswered(*slot, Refusal::kBadRpcReply, header.credits);
+    // RFC 8167 section 4.1
+    FailAnswered(*slot, Refusal::kBadRpcReply,
+                 arrival.is_directed ? header.credits : window_.granted());
   } else {
     ++counters_->replies_received;
     ++replies_on_connection_;

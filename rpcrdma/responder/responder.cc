@@ -102,6 +102,12 @@ void Responder::Abort() {
 }
 
 void Responder::OnMessage(const Connection::Arrival& arrival) {
+  // RFC 8797 section 4.1: a reply invalidates, and nothing is offered for calls that come. Whose
+  // memory it was that is gone, of a call in the other direction, all are sent again.
+  if (arrival.invalidated != 0) [[unlikely]] {
+    Count(Refusal::kBadInvalidation);
+    return connection_->MarkBroken();
+  }
   if (free_slots_.empty() || !backlog_.empty()) {
     Connection::Arrival waiting = arrival;
     waiting.header = nullptr;  // another message's by then
@@ -156,7 +162,7 @@ void Responder::Discard(const Connection::Arrival& arrival, Refusal why) {
 }
 
 void Responder::Accept(const Connection::Arrival& arrival) {
-  if (arrival.plain) [[likely]]
+  if (arrival.plain && arrival.is_directed) [[likely]]
     return AcceptPlain(arrival);
   const auto& [status, header_bytes, header] =
       arrival.header != nullptr ? *arrival.header : connection_->Parse(arrival.message);
@@ -172,7 +178,9 @@ void Responder::Accept(const Connection::Arrival& arrival) {
     return Discard(arrival, Refusal::kObsolete);
   }
 
-  const uint32_t index = TakeSlot(arrival, header.xid, header.credits, header_bytes);
+  // RFC 8167 section 4.1
+  const uint32_t credits = arrival.is_directed ? header.credits : 0;
+  const uint32_t index = TakeSlot(arrival, header.xid, credits, header_bytes);
   Slot& slot = slots_[index];
   slot.has_chunks = status == HeaderStatus::kOk && !header.chunks.empty();
   slot.invalidate = slot.has_chunks && terms_.remote_invalidation ? header.chunks.OnlyHandle() : 0;
