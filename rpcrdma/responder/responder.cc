@@ -145,12 +145,24 @@ void Responder::Discard(const Connection::Arrival& arrival, Refusal why) {
   ++service_.counters->calls_received;
   // RFC 8166 section 4.5.3
   if (service_.lost->size() == 0) return true;
-  if (!service_.lost->Take(caller_.address, slots_[index].xid, connection_->worker()->now_ns())) {
-    return true;
-  }
+  if (!service_.lost->Take(KeyOf(slots_[index]), connection_->worker()->now_ns())) return true;
   Count(Refusal::kReplyGone);
   SendError(index, ErrorCode::kChunk);
   return false;
+}
+
+CallKey Responder::KeyOf(const Slot& slot) const {
+  CallKey key{.client = caller_.address, .xid = slot.xid};
+  CallView call;
+  const absl::Span<const uint8_t> payload = slot.message.subspan(slot.payload_offset);
+  const size_t rpc_bytes = oncrpc::ParseCall(payload, &call.header);
+  if (rpc_bytes == 0) return key;
+  call.arguments = payload.subspan(rpc_bytes);
+  key.program = call.header.program;
+  key.version = call.header.version;
+  key.procedure = call.header.procedure;
+  key.checksum = ChecksumOf(call);
+  return key;
 }
 
 [[gnu::always_inline]] inline void Responder::AcceptPlain(const Connection::Arrival& arrival) {
@@ -195,6 +207,11 @@ void Responder::Accept(const Connection::Arrival& arrival) {
     return SendError(index, ErrorCode::kChunk);
   }
   if (!IsWelcome(index)) return;
+  // RFC 8166 section 4.5.3: before the procedure runs.
+  if (!MayAnswer(header)) {
+    Count(Refusal::kReplyTooLarge);
+    return SendError(index, ErrorCode::kChunk);
+  }
   if (header.chunks.read_count == 0 && !header.chunks.has_reply) return Dispatch(index);
   // What will be refused is not pulled.
   CallView call;
@@ -213,6 +230,13 @@ bool Responder::MayPull(const Header& header) {
   plan_.item_count = plan_.payload_bytes = 0;
   // RFC 8167 section 5.3
   return header.chunks.empty();
+}
+
+bool Responder::MayAnswer(const Header& header) const {
+  const size_t lists = HeaderBytes(header) - header.chunks.read_count * kReadSegmentBytes;
+  const size_t payload = header.chunks.has_reply ? 0 : oncrpc::kReplyHeaderBytes;
+  return lists + payload <=
+         std::min<size_t>(connection_->config().send_bytes, terms_.reply_threshold);
 }
 
 void Responder::Plan(const Slot& slot) {
@@ -278,8 +302,12 @@ void Responder::OnFailed(uint32_t cookie, ibv_wc_status status) {
   if (status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_INV_REQ_ERR ||
       status == IBV_WC_REM_OP_ERR) {
     Count(Refusal::kUnreachableMemory);
-    service_.lost->Add(caller_.address, slots_[cookie - buffers_.first].xid,
-                       connection_->worker()->now_ns());
+    const Slot& slot = slots_[cookie - buffers_.first];
+    // A receive that was given back may hold another call by now: then nothing is known of this
+    // one.
+    if (LoadBe32(&slot.message[kXidAt]) == slot.xid) {
+      service_.lost->Add(KeyOf(slot), connection_->worker()->now_ns());
+    }
   }
 }
 

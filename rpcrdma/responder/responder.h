@@ -143,10 +143,15 @@ class Responder : public Connection::Role {
                     size_t header_bytes);
   // Counts the call, and refuses one whose reply is known to be lost.
   bool IsWelcome(uint32_t index);
+  // As its message alone tells: of a long call only the XID.
+  CallKey KeyOf(const Slot& slot) const;
   void Discard(const Connection::Arrival& arrival, Refusal why);
   void Count(Refusal what) { connection_->refusals().Count(what, service_.counters); }
   // Into plan_. False when the call asks for too much.
   bool MayPull(const Header& header);
+  // Whether a message can hold the chunk lists that the reply brings back, and what is always in
+  // it.
+  bool MayAnswer(const Header& header) const;
   // Reads the call's header again, into header_ and plan_.
   void Plan(const Slot& slot);
   // `chunks`: the call's, and plan_ is too.
