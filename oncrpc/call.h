@@ -58,8 +58,9 @@ struct Reply {
 // OK: an RPC reply that says success. Other RPC replies: Unimplemented (no such program, version or
 // procedure), InvalidArgument (garbage arguments), Internal (system error), PermissionDenied
 // (authentication). No RPC reply: Unavailable (the connection ended), DeadlineExceeded,
-// FailedPrecondition (RDMA_ERROR, or what the server now takes is too little for the call).
-// `reply` is null unless there was an RPC reply.
+// FailedPrecondition (RDMA_ERROR, or what the server now takes is too little for the call),
+// DataLoss (a reply that makes no sense), ResourceExhausted (no memory can be offered for the call
+// now). `reply` is null unless there was an RPC reply.
 using CallDone = absl::AnyInvocable<void(absl::Status, const Reply* reply)>;
 
 // Names a call to Cancel() it; never names another one later.

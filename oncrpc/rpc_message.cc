@@ -67,7 +67,10 @@ bool ParseBareCall(const uint8_t* p, size_t bytes, CallHeader* call) {
   return true;
 }
 
-constexpr uint32_t kGssIntegrity = 2;  // RFC 2203 section 5.2.1, rpc_gss_service_t
+// RFC 2203 section 5.2.1: rpc_gss_proc_t, of which the others are control messages, whose service
+// means nothing; and rpc_gss_service_t.
+constexpr uint32_t kGssData = 0;
+constexpr uint32_t kGssIntegrity = 2;
 
 }  // namespace
 
@@ -75,10 +78,11 @@ bool ForbidsReduction(const OpaqueAuth& credential) {
   if (credential.flavor != AuthFlavor::kGss) return false;
   XdrReader in(credential.body);
   in.Uint32();  // version
-  in.Uint32();  // procedure
+  const uint32_t procedure = in.Uint32();
   in.Uint32();  // sequence number
+  const uint32_t service = in.Uint32();
   // Integrity and privacy; and what nobody can tell is taken for either.
-  return in.Uint32() >= kGssIntegrity || !in.ok();
+  return procedure != kGssData || service >= kGssIntegrity || !in.ok();
 }
 
 size_t ParseCall(absl::Span<const uint8_t> bytes, CallHeader* call) {

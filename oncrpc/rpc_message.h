@@ -23,8 +23,8 @@ struct OpaqueAuth {
   absl::Span<const uint8_t> body;
 };
 
-// RPCSEC_GSS integrity or privacy protects the whole Payload stream: nothing may be taken out of
-// it. RFC 8166 section 8.2.2.3
+// RPCSEC_GSS integrity or privacy protects the whole Payload stream, and control messages are none
+// of the program's: nothing may be taken out of either. RFC 8166 sections 8.2.2 and 8.2.2.3
 bool ForbidsReduction(const OpaqueAuth& credential);
 
 struct CallHeader {

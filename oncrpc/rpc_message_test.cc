@@ -22,6 +22,17 @@ TEST(RpcMessage, WhatForbidsReduction) {
   EXPECT_FALSE(ForbidsReduction({}));
 }
 
+// RFC 8166 section 8.2.2: RPCSEC_GSS_INIT, CONTINUE_INIT and DESTROY, whatever their service is.
+TEST(RpcMessage, GssControlMessagesForbidReduction) {
+  for (uint8_t procedure = 1; procedure <= 4; ++procedure) {
+    for (uint8_t service = 0; service <= 3; ++service) {
+      const std::vector<uint8_t> body = {0, 0, 0, 1, 0, 0, 0, procedure,
+                                         0, 0, 0, 9, 0, 0, 0, service};
+      EXPECT_TRUE(ForbidsReduction({AuthFlavor::kGss, body}));
+    }
+  }
+}
+
 TEST(RpcMessage, CallThereAndBack) {
   const std::vector<uint8_t> body = {1, 2, 3, 4, 5};
   const CallHeader call{.xid = 7,

@@ -122,6 +122,35 @@ TEST_F(MirrorTest, ResultLargerThanTheWriteChunk) {
   EXPECT_TRUE(Get(9000, 9000).ok());
 }
 
+// RFC 8166 section 4.5.4: the procedure ran, and its reply waits for a region, as for room; what
+// waits too long costs the connection.
+TEST_F(MirrorTest, AReplyWaitsForARegion) {
+  StartAll();
+  ASSERT_TRUE(Run({.procedure = kNull}).ok());
+  for (const bool in_time : {true, false}) {
+    auto taken = std::make_unique<AllRegions>(&nodes[1]->worker());
+    uint8_t argument[4];
+    StoreBe32(argument, 50'000);
+    std::vector<uint8_t> buffer(50'000);
+    const absl::Span<uint8_t> room = absl::MakeSpan(buffer);
+    std::optional<absl::Status> status;
+    ASSERT_TRUE(client
+                    ->Call({.procedure = kGet, .arguments = argument, .item_buffers = {&room, 1}},
+                           [&](absl::Status s, const oncrpc::Reply*) { status = s; })
+                    .ok());
+    world->RunFor(Responder::kStallNs / 2);
+    EXPECT_FALSE(status.has_value());
+    if (in_time) taken->GiveOneBack();
+    ASSERT_TRUE(RunUntil([&] { return status.has_value(); }));
+    EXPECT_EQ(status->code(), in_time ? absl::StatusCode::kOk : absl::StatusCode::kUnavailable);
+    if (in_time) {
+      EXPECT_EQ(buffer, Pattern(50'000));
+    }
+  }
+  EXPECT_EQ(server->server->counters().chunk_errors_sent, 0u);
+  EXPECT_EQ(server->server->counters().connections_stalled, 1u);
+}
+
 TEST_F(MirrorTest, ManyCallsStayWithinTheGrant) {
   StartWorld();
   StartServer({.credits = 4});

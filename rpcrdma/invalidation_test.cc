@@ -73,16 +73,19 @@ class InvalidatingServerTest : public MirrorTest {
     hostile.reset();
     MirrorTest::TearDown();
   }
-  void StartGet(int i) {
+  void StartGet(int i, uint64_t timeout_ns = 0, oncrpc::CallId* id = nullptr) {
     StoreBe32(argument, kItem);
     status[i].reset();
     rooms[i] = absl::MakeSpan(memory[i]);
     const size_t before = hostile->received.size();
-    ASSERT_TRUE(
-        client
-            ->Call({.procedure = kGet, .arguments = argument, .item_buffers = {&rooms[i], 1}},
-                   [this, i](absl::Status s, const oncrpc::Reply*) { status[i] = s; })
-            .ok());
+    ASSERT_TRUE(client
+                    ->Call(
+                        {.procedure = kGet,
+                         .arguments = argument,
+                         .item_buffers = {&rooms[i], 1},
+                         .timeout_ns = timeout_ns},
+                        [this, i](absl::Status s, const oncrpc::Reply*) { status[i] = s; }, id)
+                    .ok());
     ASSERT_TRUE(RunUntil([&] { return hostile->received.size() > before; }));
     size_t bytes = 0;
     ASSERT_EQ(ParseHeader(hostile->received.back(), &calls[i], &bytes), HeaderStatus::kOk);
@@ -121,6 +124,32 @@ TEST_F(InvalidatingServerTest, AnotherCallsKeyCostsTheConnection) {
   ASSERT_TRUE(RunUntil([this] { return ended.has_value(); }));
   EXPECT_EQ(client->counters().bad_invalidations, 1u);
   for (const auto& s : status) EXPECT_EQ(s->code(), absl::StatusCode::kUnavailable);
+}
+
+// RFC 8797 section 4.1: whoever answers cannot know that nobody waits any more.
+TEST_F(InvalidatingServerTest, ALateReplyThatInvalidatesIsDiscarded) {
+  Start(true, true);
+  for (const bool cancelled : {false, true}) {
+    SCOPED_TRACE(cancelled);
+    oncrpc::CallId id;
+    StartGet(0, cancelled ? 0 : 100'000'000, &id);
+    if (cancelled) {
+      EXPECT_TRUE(client->Cancel(id));
+    } else {
+      ASSERT_TRUE(RunUntil([this] { return status[0].has_value(); }));
+      EXPECT_EQ(status[0]->code(), absl::StatusCode::kDeadlineExceeded);
+    }
+    EXPECT_EQ(client->advertised_regions(), 0u);
+    Answer(0, KeyOf(0));
+    const uint64_t late = cancelled ? 2 : 1;
+    ASSERT_TRUE(RunUntil([&] { return client->counters().late_replies == late; }));
+    EXPECT_EQ(client->counters().remote_invalidations, late);
+  }
+  EXPECT_FALSE(ended.has_value());
+  StartGet(0);
+  Answer(0, KeyOf(0));
+  ASSERT_TRUE(RunUntil([this] { return status[0].has_value(); }));
+  EXPECT_TRUE(status[0]->ok()) << *status[0];
 }
 
 // As Linux's server does: it heeds what the client says, and says nothing itself.

@@ -228,6 +228,31 @@ class MirrorServer {
   ResultItem note_item_;
 };
 
+// Every region that a worker has left, while it lives.
+class AllRegions {
+ public:
+  explicit AllRegions(engine::Worker* worker) : worker_(worker), pd_(*worker->AllocPd()) {
+    for (auto region = Take(); region.ok(); region = Take()) taken_.push_back(*region);
+    EXPECT_GT(taken_.size(), 100u);
+  }
+  ~AllRegions() {
+    while (!taken_.empty()) GiveOneBack();
+    EXPECT_TRUE(worker_->DeallocPd(pd_).ok());
+  }
+  void GiveOneBack() {
+    EXPECT_TRUE(worker_->DeregMr(taken_.back()).ok());
+    taken_.pop_back();
+  }
+
+ private:
+  absl::StatusOr<memory::MemoryRegion> Take() { return worker_->RegMr(pd_, &byte_, 1, 0); }
+
+  engine::Worker* worker_;
+  memory::ProtectionDomain* pd_;
+  uint8_t byte_ = 0;
+  std::vector<memory::MemoryRegion> taken_;
+};
+
 // Two nodes, CM on both. Node 0 is for clients, node 1 for the server.
 class MirrorTest : public testing::Test {
  protected:

@@ -293,6 +293,66 @@ TEST_F(RawServerTest, ChunksAreRefused) {
   ExpectForwardCallIsAnswered();
 }
 
+// RFC 8166 section 4.5.1 and section 4.5.2, in this direction too; RFC 8167 section 4.1: what does
+// not tell its direction has no credit value.
+TEST_F(RawServerTest, ErrorsAreAnswered) {
+  Start();
+  const uint32_t xid = forward.xid ^ 1;
+  Header header = HeaderOf();
+  header.xid = xid;
+  const RawPeer::Message callback =
+      CallOf({.xid = xid, .program = kCallbackProgram, .version = 1, .procedure = kCallbackNull});
+  Header version = header, padded = header;
+  version.version = 2;
+  padded.proc = Proc::kMsgp;
+  RawPeer::Message marker = MessageOf(header, callback), proc = marker, neither = marker;
+  marker[kFixedBytes + 3] = 2;
+  proc[kProcAt + 3] = 5;
+  neither[kMinHeaderBytes + 7] = 2;  // msg_type
+  RawPeer::Message nowhere = MessageOf(header);
+  nowhere[kProcAt + 3] = static_cast<uint8_t>(Proc::kNomsg);
+  for (const RawPeer::Message& message :
+       {marker, proc, neither, nowhere, MessageOf(padded, callback), MessageOf(header)}) {
+    const RawPeer::Message answer = Ask(message);
+    ASSERT_EQ(answer.size(), 20u);
+    EXPECT_EQ(LoadBe32(&answer[kXidAt]), xid);
+    EXPECT_EQ(LoadBe32(&answer[kCreditsAt]), 1u);
+    EXPECT_EQ(LoadBe32(&answer[kProcAt]), static_cast<uint32_t>(Proc::kError));
+    EXPECT_EQ(LoadBe32(&answer[kFixedBytes]), static_cast<uint32_t>(ErrorCode::kChunk));
+  }
+  const RawPeer::Message answer = Ask(MessageOf(version, callback));
+  ASSERT_EQ(answer.size(), 28u);
+  EXPECT_EQ(LoadBe32(&answer[kXidAt]), xid);
+  EXPECT_EQ(LoadBe32(&answer[kFixedBytes]), static_cast<uint32_t>(ErrorCode::kVersion));
+  EXPECT_EQ(LoadBe32(&answer[kFixedBytes + 4]), 1u);
+  EXPECT_EQ(LoadBe32(&answer[kFixedBytes + 8]), 1u);
+  ExpectForwardCallIsAnswered();
+}
+
+// RFC 8797 section 4.1
+TEST_F(RawServerTest, ACallInvalidatesNothing) {
+  Start();
+  ExpectForwardCallIsAnswered();
+  raw->received.clear();
+  uint8_t argument[4];
+  StoreBe32(argument, 10'000);
+  std::vector<uint8_t> buffer(10'000);
+  const absl::Span<uint8_t> room = absl::MakeSpan(buffer);
+  forward_status.reset();
+  ASSERT_TRUE(client
+                  ->Call({.procedure = kGet, .arguments = argument, .item_buffers = {&room, 1}},
+                         [this](absl::Status s, const oncrpc::Reply*) { forward_status = s; })
+                  .ok());
+  ASSERT_TRUE(RunUntil([this] { return raw->received.size() == 1; }));
+  size_t bytes = 0;
+  ASSERT_EQ(ParseHeader(raw->received[0], &forward, &bytes), HeaderStatus::kOk);
+  raw->Send(MessageOf(HeaderOf(), CallbackOf(kCallbackNull)), forward.chunks.segments[0].handle);
+  ASSERT_TRUE(RunUntil([this] { return ended.has_value(); }));
+  EXPECT_EQ(client->counters().bad_invalidations, 1u);
+  EXPECT_EQ(client->counters().calls_received, 0u);
+  EXPECT_EQ(forward_status->code(), absl::StatusCode::kUnavailable);
+}
+
 // RFC 8167 section 6: who is not prepared says so, and loses nothing.
 TEST_F(RawServerTest, ProgramsThatAreNotThere) {
   Start();
@@ -316,6 +376,11 @@ class RawClientTest : public MirrorTest {
     ASSERT_TRUE(RunUntil([this] { return raw->connected(); }));
     CallNull();
     ASSERT_TRUE(server->server->OpenReverse(server->last_connection, CallbackBinding()).ok());
+    StartCall();
+  }
+  void StartCall() {
+    raw->received.clear();
+    status.reset();
     ASSERT_TRUE(server->server
                     ->CallReverse(server->last_connection, {.procedure = kCallbackNull},
                                   [this](absl::Status s, const oncrpc::Reply*) {
@@ -358,22 +423,38 @@ class RawClientTest : public MirrorTest {
 TEST_F(RawClientTest, RepliesThatAreNone) {
   Start();
   const RawPeer::Message good = MessageOf(HeaderOf(call.xid), ReplyOf(call.xid));
-  const Segment segment = raw->SegmentAt(0, 100);
-  Header chunks = HeaderOf(call.xid), error = HeaderOf(call.xid ^ 1);
-  chunks.chunks.AddWriteChunk({&segment, 1});
+  Header error = HeaderOf(call.xid ^ 1);
   error.proc = Proc::kError;
   error.error = ErrorCode::kChunk;
   ExpectDiscarded(MessageOf(HeaderOf(call.xid ^ 1), ReplyOf(call.xid ^ 1)),
                   &Counters::unknown_xids);
   ExpectDiscarded(MessageOf(error), &Counters::unknown_xids);
-  ExpectDiscarded(MessageOf(HeaderOf(call.xid), ReplyOf(call.xid ^ 1)), &Counters::bad_rpc_replies);
-  ExpectDiscarded(MessageOf(chunks, ReplyOf(call.xid)), &Counters::bad_reply_chunks);
   EXPECT_FALSE(status.has_value());
   raw->Send(good);
   ASSERT_TRUE(RunUntil([this] { return status.has_value(); }));
   EXPECT_TRUE(status->ok()) << *status;
   ExpectDiscarded(good, &Counters::unknown_xids);
   CallNull();
+}
+
+TEST_F(RawClientTest, RepliesThatMakeNoSenseEndTheirCall) {
+  Start();
+  raw->Send(MessageOf(HeaderOf(call.xid), ReplyOf(call.xid ^ 1)));
+  ASSERT_TRUE(RunUntil([this] { return status.has_value(); }));
+  EXPECT_EQ(status->code(), absl::StatusCode::kDataLoss) << *status;
+  StartCall();
+  const Segment segment = raw->SegmentAt(0, 100);
+  Header chunks = HeaderOf(call.xid);
+  chunks.chunks.AddWriteChunk({&segment, 1});
+  raw->Send(MessageOf(chunks, ReplyOf(call.xid)));
+  ASSERT_TRUE(RunUntil([this] { return status.has_value(); }));
+  EXPECT_EQ(status->code(), absl::StatusCode::kDataLoss) << *status;
+  EXPECT_EQ(server->server->counters().bad_rpc_replies, 1u);
+  EXPECT_EQ(server->server->counters().bad_reply_chunks, 1u);
+  StartCall();
+  raw->Send(MessageOf(HeaderOf(call.xid), ReplyOf(call.xid)));
+  ASSERT_TRUE(RunUntil([this] { return status.has_value(); }));
+  EXPECT_TRUE(status->ok()) << *status;
 }
 
 }  // namespace

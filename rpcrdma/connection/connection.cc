@@ -134,10 +134,18 @@ void Connection::TakeCompletion(const ibv_wc& wc, Role& role) {
     if ((wr_id & kReceiveBit) == 0 && index != kAskedCookie) role.OnFailed(index, status);
   } else if ((wr_id & kReceiveBit) != 0) {
     const size_t offset = index * Stride(config_.receive_bytes);
-    role.OnMessage({.receive = index,
+    Arrival arrival{.receive = index,
                     .message = {receive_memory_.get() + offset, bytes},
-                    .invalidated = invalidated});
+                    .invalidated = invalidated};
+    arrival.plain = IsPlainMessage(arrival.message);
+    if (!arrival.plain) arrival.header = &Parse(arrival.message);
+    role.OnMessage(arrival);
   }
+}
+
+const ReceivedHeader& Connection::Parse(absl::Span<const uint8_t> message) {
+  received_->status = ParseHeader(message, &received_->header, &received_->bytes);
+  return *received_;
 }
 
 void Connection::WatchPeer() {
@@ -216,6 +224,14 @@ absl::StatusOr<memory::MemoryRegion> Connection::RegisterInvalidatable(const voi
                                                                        uint32_t length,
                                                                        int access) {
   return worker_->RegFastMr(pd_, const_cast<void*>(address), length, access);
+}
+
+void Connection::Invalidate(const memory::MemoryRegion& region) {
+  // The peer may have done it before.
+  const memory::MemoryRegion* const now = pd_->regions->Find(region.key);
+  if (now != nullptr && !now->mapped) return;
+  // RFC 8166 section 4.5.4
+  if (!pd_->regions->InvalidateLocal(*pd_, region.key)) broken_ = true;
 }
 
 void Connection::Deregister(const memory::MemoryRegion& region) {

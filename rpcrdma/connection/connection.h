@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "rpcrdma/connection/refusals.h"
+#include "rpcrdma/wire/header.h"
 #include "rpcrdma/wire/private_data.h"
 #include "stack/engine/loop/worker.h"
 #include "stack/engine/timer/timing_wheel.h"
@@ -42,12 +43,19 @@ class Connection {
     uint32_t receive = 0;
     absl::Span<const uint8_t> message;
     uint32_t invalidated = 0;  // the key that its Send invalidated here; 0: none
+    bool plain = false;        // IsPlainMessage(message)
+    // Of any other message; until the next one is taken.
+    const ReceivedHeader* header = nullptr;
+    // Whether it is a call or a reply is certain, and with it what its credit value means.
+    bool is_directed = true;
   };
   // A Requester or a Responder. Called from Poll().
   class Role {
    public:
     virtual ~Role() = default;
     virtual void OnMessage(const Arrival& arrival) = 0;
+    // Whether a call of that XID is outstanding.
+    virtual bool Expects(uint32_t /*xid*/) const { return false; }
     // The work request posted with `cookie` is done, and so are all posted before it: those that
     // are told of are told in their order.
     virtual void OnSent(uint32_t cookie) = 0;
@@ -78,6 +86,8 @@ class Connection {
 
   // Posts every receive. The queue pair must be in IBV_QPS_INIT.
   absl::Status PostReceives();
+  // Parses the header of a message that came earlier, in place of that of the last one taken.
+  const ReceivedHeader& Parse(absl::Span<const uint8_t> message);
   // Gives a receive buffer back to the queue.
   void Repost(uint32_t receive);
 
@@ -119,9 +129,14 @@ class Connection {
   void PostWrite(const Local& from, uint64_t remote, uint32_t rkey, uint32_t cookie, bool told);
 
   absl::StatusOr<memory::MemoryRegion> Register(const void* address, uint64_t length, int access);
+  // Whether one more could be registered now.
+  bool HasRegionLeft() const { return pd_->regions->size() < pd_->regions->capacity(); }
   // The same, for memory that the peer may take away by a Send with invalidate.
   absl::StatusOr<memory::MemoryRegion> RegisterInvalidatable(const void* address, uint32_t length,
                                                              int access);
+  // Locks the peer out of memory that it may invalidate, and still takes its Send that does: until
+  // Deregister().
+  void Invalidate(const memory::MemoryRegion& region);
   // Fences the region. A region that cannot be fenced costs the connection.
   void Deregister(const memory::MemoryRegion& region);
 
@@ -162,6 +177,7 @@ class Connection {
   memory::ProtectionDomain* pd_ = nullptr;
   verbs::CompletionQueue* cq_ = nullptr;
   verbs::QueuePair* qp_ = nullptr;
+  std::unique_ptr<ReceivedHeader> received_ = std::make_unique<ReceivedHeader>();
   std::unique_ptr<uint8_t[]> receive_memory_;
   std::unique_ptr<uint8_t[]> send_memory_;
   memory::MemoryRegion receive_region_;

@@ -44,27 +44,39 @@ TEST_F(ConnectionTest, RoomRunsOut) {
   EXPECT_EQ(connection->send_room(), 1u);
 }
 
-// RFC 8166 section 4.5.4: a call whose memory cannot be offered fails, and all others with the
-// connection; nothing stays offered.
+// RFC 8166 section 4.5.4: a call whose memory cannot be offered fails, and no other.
 TEST_F(ConnectionTest, NoRegionIsLeftForACall) {
-  StartAll();
-  ASSERT_TRUE(Run({.procedure = kNull}).ok());
-  engine::Worker& worker = nodes[0]->worker();
-  memory::ProtectionDomain* const pd = *worker.AllocPd();
-  std::vector<memory::MemoryRegion> taken;
-  uint8_t byte = 0;
-  for (;;) {
-    const auto region = worker.RegMr(pd, &byte, 1, 0);
-    if (!region.ok()) break;
-    taken.push_back(*region);
-  }
-  ASSERT_GT(taken.size(), 100u);
-  EXPECT_EQ(Get(10'000, 10'000).code(), absl::StatusCode::kUnavailable);
-  ASSERT_TRUE(RunUntil([this] { return ended.has_value(); }));
-  for (const memory::MemoryRegion& region : taken) EXPECT_TRUE(worker.DeregMr(region).ok());
-  EXPECT_TRUE(worker.DeallocPd(pd).ok());
+  StartWorld();
+  StartServer();
+  StartClient({.credits = 1});
   ConnectClient();
+  auto taken = std::make_unique<AllRegions>(&nodes[0]->worker());
+  EXPECT_EQ(Get(10'000, 10'000).code(), absl::StatusCode::kResourceExhausted);
+  // One region is left of the two that a long call takes.
+  taken->GiveOneBack();
+  const std::vector<uint8_t> arguments(20'000);
+  std::vector<uint8_t> reply_buffer(oncrpc::kReplyHeaderBytes + arguments.size());
+  const oncrpc::CallRequest echo{.procedure = kEcho,
+                                 .arguments = arguments,
+                                 .reply_buffer = absl::MakeSpan(reply_buffer),
+                                 .max_result_bytes = static_cast<uint32_t>(arguments.size())};
+  EXPECT_EQ(Run(echo).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(client->advertised_regions(), 0u);
+  // The same of one that waits for credit.
+  std::optional<absl::Status> held, waited;
+  ASSERT_TRUE(
+      client->Call({.procedure = kHold}, [&](absl::Status s, const oncrpc::Reply*) { held = s; })
+          .ok());
+  ASSERT_TRUE(client->Call(echo, [&](absl::Status s, const oncrpc::Reply*) { waited = s; }).ok());
+  ASSERT_TRUE(RunUntil([this] { return !server->held.empty(); }));
+  server->AnswerHeld();
+  ASSERT_TRUE(RunUntil([&] { return waited.has_value(); }));
+  EXPECT_TRUE(held->ok()) << *held;
+  EXPECT_EQ(waited->code(), absl::StatusCode::kResourceExhausted);
+  taken.reset();
   EXPECT_TRUE(Get(10'000, 10'000).ok());
+  Echo(20'000);
+  EXPECT_FALSE(ended.has_value());
 }
 
 // RFC 8797 section 4.1

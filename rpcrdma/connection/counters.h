@@ -21,14 +21,14 @@ struct Counters {
   uint64_t calls_sent_again = 0;  // on another connection, under the same XID: among calls_sent
   uint64_t replies_received = 0;
   uint64_t calls_failed = 0;          // with the connection, by time-out, or cancelled
-  uint64_t bad_reply_headers = 0;     // discarded. RFC 8166 section 4.5
+  uint64_t bad_reply_headers = 0;     // discarded, or the call fails. RFC 8166 section 4.5
   uint64_t unknown_xids = 0;          // discarded
   uint64_t late_replies = 0;          // discarded: the call had timed out
-  uint64_t bad_reply_chunks = 0;      // discarded: chunks other than offered, or longer
-  uint64_t bad_rpc_replies = 0;       // discarded: no RPC reply of that XID inside
+  uint64_t bad_reply_chunks = 0;      // chunks other than offered, or longer: the call fails
+  uint64_t bad_rpc_replies = 0;       // no RPC reply of that XID inside: the call fails
   uint64_t errors_received = 0;       // RDMA_ERROR
   uint64_t remote_invalidations = 0;  // replies that invalidated memory of their call
-  uint64_t bad_invalidations = 0;     // of other memory: the connection is given up
+  uint64_t bad_invalidations = 0;     // of other memory, or by a call: the connection is given up
   uint64_t connections_silent = 0;    // given up: a call had no answer
   // Responder
   uint64_t calls_received = 0;

@@ -3,8 +3,8 @@
 #define POLLUX_RPCRDMA_CONNECTION_MESSAGE_DEMUX_H_
 
 #include <cstdint>
+#include <optional>
 
-#include "absl/types/span.h"
 #include "rpcrdma/connection/connection.h"
 
 namespace pollux::rpcrdma {
@@ -13,12 +13,15 @@ namespace pollux::rpcrdma {
 enum class Direction : uint8_t { kCall, kReply };
 
 // By the RPC header's msg_type, where there is a Payload stream. Else by what the transport header
-// can only be: an RDMA_NOMSG with a Read list is a call (RFC 8166 section 4.3.1), an RDMA_ERROR
-// answers one; and where it tells nothing, or is none, what it is in the forward direction.
-Direction DirectionOf(absl::Span<const uint8_t> message, Direction forward);
+// can only be: an RDMA_NOMSG is a call with a Read list, and a reply without one but with a Reply
+// chunk (RFC 8166 section 4.3.1); an RDMA_ERROR answers a call. Nothing where the message does not
+// tell, or is none.
+std::optional<Direction> DirectionOf(const Connection::Arrival& arrival);
 
-// Gives each message to the role that it is for. Two sets of credits and of XIDs: neither direction
-// knows of the other. Each role has send buffers, and with them cookies, of its own.
+// Gives each message to the role that it is for. One that does not tell is a call at a server; at a
+// client it is the reply to the call that it names, and else a call, to be answered by an error.
+// Two sets of credits and of XIDs: neither direction knows of the other. Each role has send
+// buffers, and with them cookies, of its own.
 class MessageDemux : public Connection::Role {
  public:
   // `forward`: what the messages of the forward direction are here; at a server they are calls.
@@ -34,6 +37,7 @@ class MessageDemux : public Connection::Role {
   }
 
  private:
+  Direction Guess(const Connection::Arrival& arrival) const;
   Connection::Role* Owner(uint32_t cookie) const {
     return call_buffers_.Contain(cookie) ? calls_ : replies_;
   }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <vector>
 
 #include "oncrpc/rpc_message.h"
@@ -36,14 +37,17 @@ std::vector<uint8_t> Message(Proc proc, Payload payload, uint32_t reads = 0, uin
   return message;
 }
 
-// Both defaults, for what tells its direction by itself.
-void Expect(const std::vector<uint8_t>& message, Direction direction) {
-  EXPECT_EQ(DirectionOf(message, Direction::kCall), direction);
-  EXPECT_EQ(DirectionOf(message, Direction::kReply), direction);
+std::optional<Direction> DirectionOf(const std::vector<uint8_t>& message) {
+  ReceivedHeader header;
+  header.status = ParseHeader(message, &header.header, &header.bytes);
+  return DirectionOf(
+      Connection::Arrival{.message = message, .plain = IsPlainMessage(message), .header = &header});
 }
-void ExpectForward(const std::vector<uint8_t>& message) {
-  EXPECT_EQ(DirectionOf(message, Direction::kCall), Direction::kCall);
-  EXPECT_EQ(DirectionOf(message, Direction::kReply), Direction::kReply);
+void Expect(const std::vector<uint8_t>& message, Direction direction) {
+  EXPECT_EQ(DirectionOf(message), direction);
+}
+void ExpectNone(const std::vector<uint8_t>& message) {
+  EXPECT_EQ(DirectionOf(message), std::nullopt);
 }
 
 // RFC 8167 section 4.1
@@ -58,41 +62,46 @@ TEST(DirectionOf, TheCallDirectionFieldDecides) {
 
 TEST(DirectionOf, WithoutAPayloadStream) {
   Expect(Message(Proc::kNomsg, Payload::kNone, 1, 0, true), Direction::kCall);
-  ExpectForward(Message(Proc::kNomsg, Payload::kNone, 0, 1, true));
+  Expect(Message(Proc::kNomsg, Payload::kNone, 0, 1, true), Direction::kReply);
+  ExpectNone(Message(Proc::kNomsg, Payload::kNone, 0, 1));
   Expect(Message(Proc::kError, Payload::kNone), Direction::kReply);
-  ExpectForward(Message(Proc::kDone, Payload::kNone));
-  ExpectForward(Message(Proc::kMsgp, Payload::kCall));
-  ExpectForward(Message(Proc::kMsg, Payload::kNone));
+  ExpectNone(Message(Proc::kDone, Payload::kNone));
+  ExpectNone(Message(Proc::kMsgp, Payload::kCall));
+  ExpectNone(Message(Proc::kMsg, Payload::kNone));
 }
 
 TEST(DirectionOf, WhatIsNoMessage) {
   std::vector<uint8_t> message = Message(Proc::kMsg, Payload::kCall, 0, 3, true);
   message[7] = 2;  // another version
-  ExpectForward(message);
+  ExpectNone(message);
   message[7] = 1;
   // Cut off anywhere, and with counts that lead anywhere.
   for (size_t bytes = 0; bytes < message.size(); ++bytes) {
     const std::vector<uint8_t> cut(message.begin(), message.begin() + bytes);
-    DirectionOf(cut, Direction::kCall);
+    DirectionOf(cut);
     for (size_t at = 16; at < bytes; ++at) {
       std::vector<uint8_t> odd = cut;
       odd[at] = 0xFF;
-      DirectionOf(odd, Direction::kReply);
+      DirectionOf(odd);
     }
   }
-  ExpectForward({});
+  ExpectNone({});
   std::vector<uint8_t> neither = Message(Proc::kMsg, Payload::kCall);
   neither[kMinHeaderBytes + 7] = 2;
-  ExpectForward(neither);
+  ExpectNone(neither);
 }
 
 struct Recorder : public Connection::Role {
   void OnMessage(const Connection::Arrival& arrival) override {
     messages.push_back(arrival.receive);
+    directed = arrival.is_directed;
   }
+  bool Expects(uint32_t xid) const override { return xid == expected; }
   void OnSent(uint32_t cookie) override { sent.push_back(cookie); }
   void OnFailed(uint32_t cookie, ibv_wc_status) override { failed.push_back(cookie); }
   std::vector<uint32_t> messages, sent, failed;
+  uint32_t expected = 0;
+  bool directed = false;
 };
 
 TEST(MessageDemux, GivesEachItsOwn) {
@@ -100,8 +109,8 @@ TEST(MessageDemux, GivesEachItsOwn) {
   MessageDemux demux(Direction::kReply, &calls, {.first = 4, .count = 2}, &replies);
   const auto call = Message(Proc::kMsg, Payload::kCall),
              reply = Message(Proc::kMsg, Payload::kReply);
-  demux.OnMessage({.receive = 1, .message = call});
-  demux.OnMessage({.receive = 2, .message = reply});
+  demux.OnMessage({.receive = 1, .message = call, .plain = true});
+  demux.OnMessage({.receive = 2, .message = reply, .plain = true});
   EXPECT_EQ(calls.messages, std::vector<uint32_t>{1});
   EXPECT_EQ(replies.messages, std::vector<uint32_t>{2});
   for (uint32_t cookie : {0, 3, 4, 5, 6}) demux.OnSent(cookie);
@@ -111,6 +120,24 @@ TEST(MessageDemux, GivesEachItsOwn) {
   demux.OnFailed(6, IBV_WC_REM_ACCESS_ERR);
   EXPECT_EQ(calls.failed, std::vector<uint32_t>{5});
   EXPECT_EQ(replies.failed, std::vector<uint32_t>{6});
+}
+
+// RFC 8167 section 4.1: whose credit value means nothing.
+TEST(MessageDemux, WhatDoesNotTellIsACallUnlessItsXidIsAwaited) {
+  const auto odd = Message(Proc::kMsgp, Payload::kCall);
+  ReceivedHeader header;
+  header.status = ParseHeader(odd, &header.header, &header.bytes);
+  for (const Direction forward : {Direction::kCall, Direction::kReply}) {
+    for (const bool awaited : {false, true}) {
+      Recorder calls, replies;
+      replies.expected = awaited ? kXid : kXid + 1;
+      MessageDemux demux(forward, &calls, {.first = 4, .count = 2}, &replies);
+      demux.OnMessage({.receive = 1, .message = odd, .header = &header});
+      Recorder& taken = forward == Direction::kReply && awaited ? replies : calls;
+      EXPECT_EQ(taken.messages, std::vector<uint32_t>{1});
+      EXPECT_FALSE(taken.directed);
+    }
+  }
 }
 
 }  // namespace

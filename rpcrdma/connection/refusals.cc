@@ -47,19 +47,20 @@ Kind KindOf(Refusal what) {
       return {&Counters::connections_stalled, "takes no replies: the connection is given up"};
     case Refusal::kBadReplyHeader:
       return {&Counters::bad_reply_headers,
-              "a reply whose transport header makes no sense, discarded"};
+              "a reply whose transport header makes no sense: its call fails, if it names one"};
     case Refusal::kUnknownXid:
       return {&Counters::unknown_xids, "a reply to no call that is outstanding, discarded"};
     case Refusal::kBadReplyChunks:
       return {&Counters::bad_reply_chunks,
-              "a reply with chunks other than its call offered, discarded"};
+              "a reply with chunks other than its call offered: the call fails"};
     case Refusal::kBadRpcReply:
-      return {&Counters::bad_rpc_replies, "a message without an RPC reply of its XID, discarded"};
+      return {&Counters::bad_rpc_replies,
+              "a message without an RPC reply of its XID: the call fails"};
     case Refusal::kBadInvalidation:
       break;
   }
   return {&Counters::bad_invalidations,
-          "invalidates memory of another call: the connection is given up"};
+          "invalidates memory of another call, or by a call: the connection is given up"};
 }
 
 }  // namespace

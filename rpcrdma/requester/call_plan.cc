@@ -45,6 +45,24 @@ absl::Status CheckBinding(const oncrpc::CallRequest& request, const oncrpc::Prog
       binding.max_eligible_argument_bytes, buffers));
 }
 
+// RFC 8166 section 3.4.3 and section 3.4.5: on the wire positions and lengths have 32 bits.
+absl::Status CheckSizes(const oncrpc::CallRequest& request, const CallTerms& terms,
+                        const CallPlan& plan) {
+  uint64_t stream = terms.call_header_bytes + request.arguments.size();
+  for (const oncrpc::EligibleItem& item : request.items) {
+    stream += oncrpc::XdrRoundUp(item.bytes.size());
+  }
+  uint64_t room = plan.reply_chunk ? request.reply_buffer.size() : 0;
+  for (const absl::Span<uint8_t>& buffer : request.item_buffers) {
+    room = std::max<uint64_t>(room, plan.write_chunks ? buffer.size() : 0);
+  }
+  if (stream <= UINT32_MAX && room <= UINT32_MAX) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "procedure %d of program %#x: a call of %d bytes, with buffers of up to %d bytes for its "
+      "results; both must be less than 4 GiB",
+      request.procedure, terms.binding->program, stream, room));
+}
+
 // Bytes of the results that have a buffer, of the others, and of the chunks that offer the buffers.
 struct ResultSizes {
   size_t placed = 0;
@@ -138,6 +156,7 @@ absl::StatusOr<CallPlan> PlanCall(const oncrpc::CallRequest& request, const Call
         request.procedure, program.program, longest, request.reply_buffer.size()));
   }
   ChooseReadChunks(request, terms, header, &plan);
+  if (absl::Status sizes = CheckSizes(request, terms, plan); !sizes.ok()) return sizes;
   // A long call's RPC header lies behind the transport header, in the same buffer.
   constexpr size_t kMaxReadListBytes = (oncrpc::kMaxItems + 2) * kReadSegmentBytes;
   if (plan.long_call &&

@@ -204,5 +204,44 @@ TEST(PlainCallsTest, SayNothingOfCallsThatStateMore) {
   EXPECT_FALSE(calls.Include(request));
 }
 
+// RFC 8166 section 3.4.3 and section 3.4.5: 32 bits. The memory is not touched.
+TEST(CallPlan, FourGibibytesAreTooMuch) {
+  constexpr uint64_t kFourGib = uint64_t{1} << 32;
+  uint8_t byte = 0;
+  const oncrpc::ProgramBinding binding{
+      .program = 1,
+      .version = 1,
+      .procedures = {{.number = 1,
+                      .max_argument_bytes = 4 * oncrpc::kMaxItems,
+                      .max_eligible_argument_bytes = oncrpc::kMaxItemBytes,
+                      .max_result_bytes = 8000,
+                      .max_eligible_result_bytes = oncrpc::kMaxItemBytes,
+                      .max_eligible_arguments = oncrpc::kMaxItems}}};
+  const CallTerms terms{.binding = &binding, .call_header_bytes = 40};
+  std::vector<uint8_t> reply(10'000);
+  const std::vector<uint8_t> arguments(4 * oncrpc::kMaxItems);
+  std::vector<oncrpc::EligibleItem> items;
+  const auto plan = [&](size_t count, uint64_t room, uint64_t reply_bytes) {
+    items.clear();
+    for (size_t i = 0; i < count; ++i) {
+      items.push_back({absl::MakeConstSpan(&byte, oncrpc::kMaxItemBytes), 4 * (i + 1)});
+    }
+    const absl::Span<uint8_t> buffer(&byte, room);
+    return PlanCall({.procedure = 1,
+                     .arguments = arguments,
+                     .items = items,
+                     .item_buffers = {&buffer, 1},
+                     .reply_buffer = {reply.data(), reply_bytes}},
+                    terms)
+        .status()
+        .code();
+  };
+  const auto refused = absl::StatusCode::kInvalidArgument;
+  EXPECT_EQ(plan(3, kFourGib - 1, kFourGib - 1), absl::StatusCode::kOk);
+  EXPECT_EQ(plan(4, kFourGib - 1, kFourGib - 1), refused);
+  EXPECT_EQ(plan(3, kFourGib, kFourGib - 1), refused);
+  EXPECT_EQ(plan(3, kFourGib - 1, kFourGib), refused);
+}
+
 }  // namespace
 }  // namespace pollux::rpcrdma

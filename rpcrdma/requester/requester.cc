@@ -112,6 +112,8 @@ void Requester::Detach(const absl::Status& why) {
 absl::Status Requester::Call(const oncrpc::CallRequest& request, oncrpc::CallDone&& done,
                              oncrpc::CallId* id) {
   if (!down_.ok()) return down_;
+  // Those that fail are told before this one is among them.
+  if (waiting_count_ > 0) SendWaiting();
   CallPlan plan;
   bool has_chunks = false;
   if (!plain_calls_.Include(request)) {
@@ -148,13 +150,17 @@ absl::Status Requester::Call(const oncrpc::CallRequest& request, oncrpc::CallDon
   if (request.timeout_ns != 0) {
     worker_->wheel().Arm(slot.timer, worker_->now_ns() + request.timeout_ns);
   }
-  if (waiting_count_ == 0 && MaySend()) {
-    SendCall(slot);
-  } else {
+  if (waiting_count_ > 0 || !MaySend()) {
     Enqueue(slot);
-    SendWaiting();
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
+  absl::Status sent = SendCall(slot);
+  if (!sent.ok()) {
+    slot.timer.Cancel();
+    done = std::move(slot.done);
+    Release(slot);
+  }
+  return sent;
 }
 
 void Requester::Enqueue(Slot& slot) {
@@ -173,28 +179,32 @@ void Requester::SendFirstWaiting() {
   ++waiting_head_;
   --waiting_count_;
   slot.queued = false;
-  SendCall(slot);
+  absl::Status sent = SendCall(slot);
+  if (sent.ok()) [[likely]]
+    return;
+  ++counters_->calls_failed;
+  FinishFenced(slot, std::move(sent), nullptr);
 }
 
-void Requester::SendCall(Slot& slot) {
+absl::Status Requester::SendCall(Slot& slot) {
   const uint32_t buffer = free_buffers_.back();
   size_t bytes = 0;
   if (!slot.has_xid) TakeXid(slot);
+  buffer_uses_[buffer] = 1;
+  // RFC 8166 section 4.5.4: a call that cannot be constructed fails at once, and it alone.
+  if (absl::Status built = BuildCall(slot, buffer, &bytes); !built.ok()) {
+    Fence(slot);
+    return built;
+  }
   slot.state = State::kSent;
   slot.sent_ns = worker_->now_ns();
   if (slot.sends++ > 0) ++counters_->calls_sent_again;
   window_.OnSend();
-  buffer_uses_[buffer] = 1;
-  // RFC 8166 section 4.5.4: what cannot be built or sent fails. A region table that is full is no
-  // state to go on in: the connection is given up, cleanly.
-  if (!BuildCall(slot, buffer, &bytes).ok()) {
-    connection_->MarkBroken();
-    return;
-  }
   free_buffers_.pop_back();
   ++counters_->calls_sent;
   const bool hurried = free_buffers_.size() * 2 < buffer_count_;
   connection_->PostSend(buffer, static_cast<uint32_t>(bytes), buffer, hurried);
+  return absl::OkStatus();
 }
 
 void Requester::TakeXid(Slot& slot) {
@@ -213,8 +223,8 @@ CallTerms Requester::TermsOf(const oncrpc::CallRequest& request) const {
   return terms;
 }
 
-Requester::Slot* Requester::FindXid(uint32_t xid) {
-  Slot* slot = PlaceOf(xid);
+Requester::Slot* Requester::FindXid(uint32_t xid) const {
+  Slot* const slot = by_xid_[xid & (by_xid_.size() - 1)];
   return slot != nullptr && slot->xid == xid && !slot->queued ? slot : nullptr;
 }
 
@@ -245,7 +255,7 @@ void Requester::FinishFenced(Slot& slot, absl::Status status, const oncrpc::Repl
 
 // RFC 8166 section 4.4.1: nobody reaches the memory when the caller gets it back.
 void Requester::Abandon(Slot& slot, absl::Status status) {
-  Fence(slot);
+  Withdraw(slot);
   slot.timer.Cancel();
   ++counters_->calls_failed;
   oncrpc::CallDone done = std::exchange(slot.done, nullptr);
@@ -256,6 +266,8 @@ void Requester::Abandon(Slot& slot, absl::Status status) {
     slot.state = State::kAbandoned;
   }
   done(std::move(status), nullptr);
+  // It may have given back the buffer that others wait for.
+  SendWaiting();
 }
 
 void Requester::OnTimeout(void* context, uint64_t /*now_ns*/) {

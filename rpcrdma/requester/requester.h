@@ -62,7 +62,8 @@ class Requester : public Connection::Role {
   // `done` is called once, never from inside Call. ResourceExhausted beyond max_calls;
   // InvalidArgument for what the binding does not allow or no buffer is large enough for;
   // AlreadyExists when a header's XID cannot be had because of a call that is outstanding: the next
-  // one may do; Unavailable after FailAll. `id`, when not null, names the call.
+  // one may do; ResourceExhausted also when its memory cannot be offered now; Unavailable after
+  // FailAll. `id`, when not null, names the call.
   absl::Status Call(const oncrpc::CallRequest& request, oncrpc::CallDone&& done,
                     oncrpc::CallId* id = nullptr);
   // The server is locked out of the call's memory before this returns; its callback is dropped
@@ -78,6 +79,7 @@ class Requester : public Connection::Role {
   uint32_t advertised_regions() const { return advertised_; }
 
   void OnMessage(const Connection::Arrival& arrival) override;
+  bool Expects(uint32_t xid) const override { return FindXid(xid) != nullptr; }
   void OnSent(uint32_t cookie) override;
   void OnFailed(uint32_t /*cookie*/, ibv_wc_status /*status*/) override {}
 
@@ -100,6 +102,7 @@ class Requester : public Connection::Role {
     bool queued = false;      // in waiting_: nothing of it was sent on this connection
     bool silent = false;      // a connection was given up for it
     bool has_chunks = false;  // by its plan
+    bool withdrawn = false;   // its regions, whose keys the reply may still invalidate
     uint32_t index = 0;
     uint32_t xid = 0;
     uint32_t sends = 0;
@@ -137,7 +140,8 @@ class Requester : public Connection::Role {
            connection_->send_room() > 0 && !connection_->broken();
   }
   void SendFirstWaiting();
-  void SendCall(Slot& slot);
+  // Not OK: the call cannot be built, and nothing of it has been sent.
+  absl::Status SendCall(Slot& slot);
   void Abandon(Slot& slot, absl::Status status);
   void Finish(Slot& slot, absl::Status status, const oncrpc::Reply* reply) {
     Fence(slot);
@@ -152,7 +156,7 @@ class Requester : public Connection::Role {
   oncrpc::CallHeader HeaderOf(const Slot& slot) const;
   CallTerms TermsOf(const oncrpc::CallRequest& request) const;
   // Of those sent on this connection.
-  Slot* FindXid(uint32_t xid);
+  Slot* FindXid(uint32_t xid) const;
   // The i-th that waits.
   uint32_t& WaitingAt(uint32_t i) { return waiting_[(waiting_head_ + i) & (waiting_.size() - 1)]; }
   void Enqueue(Slot& slot);
@@ -165,16 +169,21 @@ class Requester : public Connection::Role {
   absl::Status OfferWrites(Slot& slot);
   absl::Status Offer(Slot& slot, absl::Span<const uint8_t> memory, int access, Segment* segment);
   void Fence(Slot& slot);
+  // Of a call that is over before its reply: the server is locked out, and may still invalidate.
+  void Withdraw(Slot& slot);
+  void GiveHeaderBufferBack(Slot& slot);
   // How a reply is taken: requester_reply.cc.
   // What the peer invalidated with a reply to `slot` was offered for it.
   static bool MayInvalidate(const Slot& slot, uint32_t key);
   void TakeMessage(const Connection::Arrival& arrival);
+  // The call has had its reply, which says nothing.
+  void FailAnswered(Slot& slot, Refusal why, uint32_t credits);
   // The same of a success without chunks that answers a call without any. False: it is none, and
   // nothing was done.
   bool TakePlainReply(const Connection::Arrival& arrival);
   void Count(Refusal what) { connection_->refusals().Count(what, counters_); }
-  bool CheckChunks(const Slot& slot, const ChunkLists& chunks) const;
-  bool TakeReply(Slot& slot, absl::Span<const uint8_t> message, size_t header_bytes,
+  static bool CheckChunks(const Slot& slot, const Header& header);
+  bool TakeReply(Slot& slot, const Header& header, absl::Span<const uint8_t> payload,
                  oncrpc::Reply* reply);
 
   engine::Worker* worker_;
@@ -193,7 +202,7 @@ class Requester : public Connection::Role {
   uint32_t next_xid_;
   uint64_t last_number_ = 0;
   uint32_t advertised_ = 0;
-  // Scratch: of the message in hand.
+  // Scratch: the header of the call that is built, and the results of the reply in hand.
   Header header_;
   std::array<oncrpc::ReducedItem, oncrpc::kMaxItems> results_;
   std::vector<std::unique_ptr<Slot>> slots_;

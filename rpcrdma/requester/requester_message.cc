@@ -140,8 +140,22 @@ absl::Status Requester::BuildCall(Slot& slot, uint32_t buffer, size_t* bytes) {
 void Requester::Fence(Slot& slot) {
   if (slot.region_count == 0 && slot.header_buffer == kNoBuffer) return;  // as of most
   for (uint8_t i = 0; i < slot.region_count; ++i) connection_->Deregister(slot.regions[i]);
-  advertised_ -= slot.region_count;
+  if (!std::exchange(slot.withdrawn, false)) advertised_ -= slot.region_count;
   slot.region_count = 0;
+  GiveHeaderBufferBack(slot);
+}
+
+// RFC 8797 section 4.1: the reply invalidates what its call has offered, whether or not anybody
+// waits for it still.
+void Requester::Withdraw(Slot& slot) {
+  if (!invalidatable_ || slot.region_count == 0) return Fence(slot);
+  for (uint8_t i = 0; i < slot.region_count; ++i) connection_->Invalidate(slot.regions[i]);
+  advertised_ -= slot.region_count;
+  slot.withdrawn = true;
+  GiveHeaderBufferBack(slot);
+}
+
+void Requester::GiveHeaderBufferBack(Slot& slot) {
   if (slot.header_buffer != kNoBuffer) ReleaseBuffer(std::exchange(slot.header_buffer, kNoBuffer));
 }
 

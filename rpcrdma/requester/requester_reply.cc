@@ -9,7 +9,9 @@
 
 namespace pollux::rpcrdma {
 
-// RFC 8166 section 4.5: what is wrong with a reply is discarded in silence (and counted).
+// RFC 8166 section 4.5: what cannot be the reply to a call is discarded in silence (and counted).
+// What can be, since its XID, version and procedure are right, and makes no sense beyond, ends the
+// call: no other reply will come.
 void Requester::OnMessage(const Connection::Arrival& arrival) {
   if (!TakePlainReply(arrival)) TakeMessage(arrival);
   connection_->Repost(arrival.receive);
@@ -25,7 +27,7 @@ bool Requester::MayInvalidate(const Slot& slot, uint32_t key) {
 
 bool Requester::TakePlainReply(const Connection::Arrival& arrival) {
   const absl::Span<const uint8_t> message = arrival.message;
-  if (!IsPlainMessage(message) || arrival.invalidated != 0) return false;
+  if (!arrival.plain || arrival.invalidated != 0) return false;
   Slot* const slot = FindXid(LoadBe32(&message[kXidAt]));
   if (slot == nullptr || slot->state != State::kSent || slot->has_chunks) return false;
   oncrpc::Reply reply;
@@ -43,10 +45,12 @@ bool Requester::TakePlainReply(const Connection::Arrival& arrival) {
 }
 
 void Requester::TakeMessage(const Connection::Arrival& arrival) {
-  const absl::Span<const uint8_t> message = arrival.message;
-  size_t header_bytes = 0;
-  const HeaderStatus status = ParseHeader(message, &header_, &header_bytes);
-  Slot* slot = status == HeaderStatus::kOk ? FindXid(header_.xid) : nullptr;
+  // A plain message's is parsed here: it is no plain reply to a plain call.
+  const auto& [status, header_bytes, header] =
+      arrival.header != nullptr ? *arrival.header : connection_->Parse(arrival.message);
+  // The fixed fields of what is malformed are valid.
+  const bool has_xid = status == HeaderStatus::kOk || status == HeaderStatus::kMalformed;
+  Slot* slot = has_xid ? FindXid(header.xid) : nullptr;
   oncrpc::Reply reply;
   if (arrival.invalidated != 0) {
     // RFC 8797 section 4.1: of this XID only. Another call's memory is gone, and with it the call:
@@ -59,9 +63,12 @@ void Requester::TakeMessage(const Connection::Arrival& arrival) {
   }
   if (status == HeaderStatus::kTooShort) {
     Count(Refusal::kShortMessage);
+  } else if (status == HeaderStatus::kMalformed && slot != nullptr &&
+             (header.proc == Proc::kMsg || header.proc == Proc::kNomsg)) {
+    FailAnswered(*slot, Refusal::kBadReplyHeader, window_.granted());
   } else if (status != HeaderStatus::kOk) {
     Count(Refusal::kBadReplyHeader);
-  } else if (header_.proc == Proc::kDone || header_.proc == Proc::kMsgp) {
+  } else if (header.proc == Proc::kDone || header.proc == Proc::kMsgp) {
     // RFC 8166 section 4.6.1 and section 4.6.2
     Count(Refusal::kObsolete);
   } else if (slot == nullptr) {
@@ -69,32 +76,46 @@ void Requester::TakeMessage(const Connection::Arrival& arrival) {
   } else if (slot->state == State::kAbandoned) {
     // The caller has its memory back: nothing in it is looked at.
     ++counters_->late_replies;
-    window_.OnReply(header_.credits);
+    window_.OnReply(header.credits);
     Finish(*slot, absl::OkStatus(), nullptr);
-  } else if (header_.proc == Proc::kError) {
+  } else if (header.proc == Proc::kError) {
     ++counters_->errors_received;
-    window_.OnReply(header_.credits);
+    window_.OnReply(header.credits);
     Finish(*slot,
            absl::FailedPreconditionError(
-               header_.error == ErrorCode::kVersion
+               header.error == ErrorCode::kVersion
                    ? absl::StrFormat("the server speaks RPC-over-RDMA versions %d to %d only",
-                                     header_.version_low, header_.version_high)
+                                     header.version_low, header.version_high)
                    : "the server refuses the call's transport header or cannot send its reply "
                      "(ERR_CHUNK)"),
            nullptr);
-  } else if (!CheckChunks(*slot, header_.chunks)) {
-    Count(Refusal::kBadReplyChunks);
-  } else if (!TakeReply(*slot, message, header_bytes, &reply)) {
-    Count(Refusal::kBadRpcReply);
+  } else if (!CheckChunks(*slot, header)) {
+    FailAnswered(*slot, Refusal::kBadReplyChunks,
+                 arrival.is_directed ? header.credits : window_.granted());
+  } else if (!TakeReply(*slot, header, arrival.message.subspan(header_bytes), &reply)) {
+    // RFC 8167 section 4.1
+    FailAnswered(*slot, Refusal::kBadRpcReply,
+                 arrival.is_directed ? header.credits : window_.granted());
   } else {
     ++counters_->replies_received;
     ++replies_on_connection_;
-    window_.OnReply(header_.credits);
+    window_.OnReply(header.credits);
     Finish(*slot, oncrpc::StatusOf(reply.header, *binding_, slot->request.procedure), &reply);
   }
 }
 
-bool Requester::CheckChunks(const Slot& slot, const ChunkLists& chunks) const {
+void Requester::FailAnswered(Slot& slot, Refusal why, uint32_t credits) {
+  Count(why);
+  window_.OnReply(credits);
+  Finish(slot,
+         absl::DataLossError(
+             "the server's reply makes no sense: the counters bad_reply_headers, bad_reply_chunks "
+             "and bad_rpc_replies say why"),
+         nullptr);
+}
+
+bool Requester::CheckChunks(const Slot& slot, const Header& header) {
+  const ChunkLists& chunks = header.chunks;
   const auto fits = [&chunks](const WriteChunk& chunk, const Segment& offered) {
     const absl::Span<const Segment> segments = chunks.SegmentsOf(chunk);
     // RFC 8166 section 4.3.2.3: an empty chunk comes back empty.
@@ -113,17 +134,16 @@ bool Requester::CheckChunks(const Slot& slot, const ChunkLists& chunks) const {
   }
   // A reply is in the message or in the Reply chunk, never in both.
   const uint64_t in_chunk = chunks.has_reply ? chunks.BytesOf(chunks.reply) : 0;
-  return (header_.proc == Proc::kNomsg) == (in_chunk > 0);
+  return (header.proc == Proc::kNomsg) == (in_chunk > 0);
 }
 
-bool Requester::TakeReply(Slot& slot, absl::Span<const uint8_t> message, size_t header_bytes,
+bool Requester::TakeReply(Slot& slot, const Header& header, absl::Span<const uint8_t> payload,
                           oncrpc::Reply* reply) {
-  const ChunkLists& chunks = header_.chunks;
+  const ChunkLists& chunks = header.chunks;
   // RFC 8166 section 4.4.1 and RFC 5042 section 10.2: the Responder is locked out before anything
   // is looked at.
   Fence(slot);
-  absl::Span<const uint8_t> payload = message.subspan(header_bytes);
-  if (header_.proc == Proc::kNomsg) {
+  if (header.proc == Proc::kNomsg) {
     payload = slot.request.reply_buffer.first(chunks.BytesOf(chunks.reply));
   }
   const size_t rpc_bytes = oncrpc::ParseReply(payload, &reply->header);

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "stack/base/types.h"
+#include "rpcrdma/responder/reply_cache.h"
 
 namespace pollux::rpcrdma {
 
@@ -21,14 +21,14 @@ class LostReplies {
   static constexpr size_t kMax = 64;
   static constexpr uint64_t kKeptNs = 120'000'000'000;
 
-  void Add(const Gid& client, uint32_t xid, uint64_t now_ns) {
-    calls_[next_++ % kMax] = {client, xid, now_ns};
+  void Add(const CallKey& key, uint64_t now_ns) {
+    calls_[next_++ % kMax] = {key, now_ns};
     count_ = std::min(count_ + 1, kMax);
   }
   // Whether it was there; not any more then.
-  bool Take(const Gid& client, uint32_t xid, uint64_t now_ns) {
+  bool Take(const CallKey& key, uint64_t now_ns) {
     for (size_t i = 0; i < count_; ++i) {
-      if (calls_[i].xid != xid || calls_[i].client != client) continue;
+      if (calls_[i].key != key) continue;
       if (now_ns > calls_[i].added_ns + kKeptNs) continue;
       // The places before next_ are the ones in use; which of them is the oldest no longer matters.
       calls_[i] = calls_[--count_];
@@ -41,8 +41,7 @@ class LostReplies {
 
  private:
   struct Call {
-    Gid client;
-    uint32_t xid = 0;
+    CallKey key;
     uint64_t added_ns = 0;
   };
   std::array<Call, kMax> calls_;

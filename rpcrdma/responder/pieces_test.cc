@@ -123,6 +123,19 @@ TEST_F(PiecesTest, ArriveWhileTheRestIsMade) {
   ExpectAllReleased();
 }
 
+// Then all of it comes with the reply.
+TEST_F(PiecesTest, NothingGoesAheadWithoutARegion) {
+  StartAll();
+  Begin(kMaxItem);
+  {
+    const AllRegions taken(&nodes[1]->worker());
+    EXPECT_FALSE(reply().CanWrite());
+  }
+  EXPECT_TRUE(reply().CanWrite());
+  Send(0, 60'000);
+  ExpectReceived(60'000);
+}
+
 // Others are answered meanwhile.
 TEST_F(PiecesTest, BesideOtherCalls) {
   StartAll();

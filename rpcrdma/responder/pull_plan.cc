@@ -47,6 +47,8 @@ bool MakePullPlan(absl::Span<const ReadSegment> reads, Proc proc, uint32_t room,
     bytes[at - 1] += read.target.length;
   }
   if (has_payload != (proc == Proc::kNomsg)) return false;
+  // A chunk of no bytes holds no Payload stream.
+  if (has_payload && payload == 0) return false;
 
   uint64_t end = oncrpc::XdrRoundUp(payload);
   for (uint32_t i = 0; i < plan->item_count; ++i) {

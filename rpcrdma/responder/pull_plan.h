@@ -32,7 +32,7 @@ struct PullPlan {
 // Segments with the same position make one chunk, whose bytes are concatenated in list order.
 // RFC 8166 section 3.4.5. False: more than kMaxItems items, more than `room` bytes of buffer (RFC
 // 8166 section 8.1.4), or a position-zero chunk where the message does not want one or the other
-// way round (RFC 8166 section 3.5.3).
+// way round (RFC 8166 section 3.5.3), or one without bytes (RFC 8166 section 4.2.4).
 bool MakePullPlan(absl::Span<const ReadSegment> reads, Proc proc, uint32_t room, PullPlan* plan);
 
 }  // namespace pollux::rpcrdma

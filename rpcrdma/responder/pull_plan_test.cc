@@ -59,6 +59,17 @@ TEST(PullPlan, LongCallStandsBeforeItsItems) {
   EXPECT_FALSE(MakePullPlan({}, Proc::kNomsg, kRoom, &plan));
 }
 
+// RFC 8166 section 4.2.4
+TEST(PullPlan, ALongCallHasAPayloadStream) {
+  PullPlan plan;
+  for (const std::vector<ReadSegment>& reads :
+       {std::vector<ReadSegment>{Read(0, 0)}, {Read(0, 0), Read(64, 6), Read(0, 0)}}) {
+    EXPECT_FALSE(MakePullPlan(reads, Proc::kNomsg, kRoom, &plan));
+  }
+  EXPECT_TRUE(
+      MakePullPlan(std::vector<ReadSegment>{Read(0, 0), Read(0, 4)}, Proc::kNomsg, kRoom, &plan));
+}
+
 TEST(PullPlan, AtTheLimitsAndPast) {
   PullPlan plan;
   std::vector<ReadSegment> reads;

@@ -218,14 +218,25 @@ TEST(ReplyCache, Checksum) {
   EXPECT_NE(ChecksumOf(call), without);
 }
 
+CallKey KeyOf(const Gid& client, uint32_t xid) {
+  return {.client = client, .xid = xid, .program = 3, .version = 1, .checksum = 5};
+}
+
+// Another call of that XID is none of them.
 TEST(LostReplies, AreTakenOnce) {
   LostReplies lost;
   const Gid a = Gid::FromIpv4(1), b = Gid::FromIpv4(2);
-  lost.Add(a, 7, 0);
-  EXPECT_FALSE(lost.Take(b, 7, 0));
-  EXPECT_FALSE(lost.Take(a, 8, 0));
-  EXPECT_TRUE(lost.Take(a, 7, 0));
-  EXPECT_FALSE(lost.Take(a, 7, 0));
+  lost.Add(KeyOf(a, 7), 0);
+  EXPECT_FALSE(lost.Take(KeyOf(b, 7), 0));
+  EXPECT_FALSE(lost.Take(KeyOf(a, 8), 0));
+  CallKey other = KeyOf(a, 7);
+  other.program = 4;
+  EXPECT_FALSE(lost.Take(other, 0));
+  other = KeyOf(a, 7);
+  other.checksum = 6;
+  EXPECT_FALSE(lost.Take(other, 0));
+  EXPECT_TRUE(lost.Take(KeyOf(a, 7), 0));
+  EXPECT_FALSE(lost.Take(KeyOf(a, 7), 0));
   EXPECT_EQ(lost.size(), 0u);
 }
 
@@ -233,27 +244,27 @@ TEST(LostReplies, TheLastOnesStay) {
   LostReplies lost;
   const Gid client = Gid::FromIpv4(1);
   constexpr uint32_t kAll = 3 * LostReplies::kMax + 5;
-  for (uint32_t xid = 0; xid < kAll; ++xid) lost.Add(client, xid, 0);
+  for (uint32_t xid = 0; xid < kAll; ++xid) lost.Add(KeyOf(client, xid), 0);
   EXPECT_EQ(lost.size(), LostReplies::kMax);
   for (uint32_t xid = 0; xid < kAll; ++xid) {
-    EXPECT_EQ(lost.Take(client, xid, 0), xid >= kAll - LostReplies::kMax) << xid;
+    EXPECT_EQ(lost.Take(KeyOf(client, xid), 0), xid >= kAll - LostReplies::kMax) << xid;
   }
-  lost.Add(client, 1, 0);
-  EXPECT_TRUE(lost.Take(client, 1, 0));
+  lost.Add(KeyOf(client, 1), 0);
+  EXPECT_TRUE(lost.Take(KeyOf(client, 1), 0));
 }
 
 // XIDs come round again.
 TEST(LostReplies, AreForgotten) {
   LostReplies lost;
   const Gid client = Gid::FromIpv4(1);
-  lost.Add(client, 7, 1000);
-  lost.Add(client, 8, 1000);
-  EXPECT_TRUE(lost.Take(client, 7, 1000 + LostReplies::kKeptNs));
-  EXPECT_FALSE(lost.Take(client, 8, 1001 + LostReplies::kKeptNs));
+  lost.Add(KeyOf(client, 7), 1000);
+  lost.Add(KeyOf(client, 8), 1000);
+  EXPECT_TRUE(lost.Take(KeyOf(client, 7), 1000 + LostReplies::kKeptNs));
+  EXPECT_FALSE(lost.Take(KeyOf(client, 8), 1001 + LostReplies::kKeptNs));
   // One of the same XID is another call's.
-  lost.Add(client, 8, 2000 + LostReplies::kKeptNs);
-  EXPECT_TRUE(lost.Take(client, 8, 2000 + LostReplies::kKeptNs));
-  EXPECT_FALSE(lost.Take(client, 8, 2000 + LostReplies::kKeptNs));
+  lost.Add(KeyOf(client, 8), 2000 + LostReplies::kKeptNs);
+  EXPECT_TRUE(lost.Take(KeyOf(client, 8), 2000 + LostReplies::kKeptNs));
+  EXPECT_FALSE(lost.Take(KeyOf(client, 8), 2000 + LostReplies::kKeptNs));
 }
 
 }  // namespace

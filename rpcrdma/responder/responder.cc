@@ -48,8 +48,13 @@ absl::Status Responder::Init() {
 }
 
 void Responder::WatchStall() {
-  if (in_flight_ == 0 || connection_->broken()) return;
   const uint64_t now_ns = connection_->worker()->now_ns();
+  // RFC 8166 section 4.5.4: a reply that cannot be sent costs the connection.
+  if (short_since_ns_ != 0 && now_ns - short_since_ns_ > kStallNs) {
+    Count(Refusal::kStalled);
+    connection_->MarkBroken();
+  }
+  if (in_flight_ == 0 || connection_->broken()) return;
   const uint64_t stalled_ns = now_ns - progress_ns_;
   if (stalled_ns <= kWantedStallNs) return;
   bool is_in_the_way = false;
@@ -71,7 +76,9 @@ bool Responder::Work() {
     wait_room_.Pop();
     moved = true;
   }
-  while (!wait_buffers_.empty() && !connection_->broken() && TryPull(wait_buffers_.front())) {
+  while (!wait_buffers_.empty() && !connection_->broken()) {
+    Plan(slots_[wait_buffers_.front()]);
+    if (!TryPull(wait_buffers_.front(), header_->chunks)) break;
     wait_buffers_.Pop();
     moved = true;
   }
@@ -95,8 +102,16 @@ void Responder::Abort() {
 }
 
 void Responder::OnMessage(const Connection::Arrival& arrival) {
+  // RFC 8797 section 4.1: a reply invalidates, and nothing is offered for calls that come. Whose
+  // memory it was that is gone, of a call in the other direction, all are sent again.
+  if (arrival.invalidated != 0) [[unlikely]] {
+    Count(Refusal::kBadInvalidation);
+    return connection_->MarkBroken();
+  }
   if (free_slots_.empty() || !backlog_.empty()) {
-    backlog_.Push(arrival);
+    Connection::Arrival waiting = arrival;
+    waiting.header = nullptr;  // another message's by then
+    backlog_.Push(waiting);
   } else {
     Accept(arrival);
   }
@@ -130,12 +145,24 @@ void Responder::Discard(const Connection::Arrival& arrival, Refusal why) {
   ++service_.counters->calls_received;
   // RFC 8166 section 4.5.3
   if (service_.lost->size() == 0) return true;
-  if (!service_.lost->Take(caller_.address, slots_[index].xid, connection_->worker()->now_ns())) {
-    return true;
-  }
+  if (!service_.lost->Take(KeyOf(slots_[index]), connection_->worker()->now_ns())) return true;
   Count(Refusal::kReplyGone);
   SendError(index, ErrorCode::kChunk);
   return false;
+}
+
+CallKey Responder::KeyOf(const Slot& slot) const {
+  CallKey key{.client = caller_.address, .xid = slot.xid};
+  CallView call;
+  const absl::Span<const uint8_t> payload = slot.message.subspan(slot.payload_offset);
+  const size_t rpc_bytes = oncrpc::ParseCall(payload, &call.header);
+  if (rpc_bytes == 0) return key;
+  call.arguments = payload.subspan(rpc_bytes);
+  key.program = call.header.program;
+  key.version = call.header.version;
+  key.procedure = call.header.procedure;
+  key.checksum = ChecksumOf(call);
+  return key;
 }
 
 [[gnu::always_inline]] inline void Responder::AcceptPlain(const Connection::Arrival& arrival) {
@@ -147,11 +174,10 @@ void Responder::Discard(const Connection::Arrival& arrival, Refusal why) {
 }
 
 void Responder::Accept(const Connection::Arrival& arrival) {
-  if (IsPlainMessage(arrival.message)) [[likely]]
+  if (arrival.plain && arrival.is_directed) [[likely]]
     return AcceptPlain(arrival);
-  size_t header_bytes = 0;
-  Header& header = *header_;
-  const HeaderStatus status = ParseHeader(arrival.message, &header, &header_bytes);
+  const auto& [status, header_bytes, header] =
+      arrival.header != nullptr ? *arrival.header : connection_->Parse(arrival.message);
   // RFC 8166 section 4.5
   if (status == HeaderStatus::kTooShort || arrival.message.size() < kMinHeaderBytes) {
     return Discard(arrival, Refusal::kShortMessage);
@@ -164,7 +190,9 @@ void Responder::Accept(const Connection::Arrival& arrival) {
     return Discard(arrival, Refusal::kObsolete);
   }
 
-  const uint32_t index = TakeSlot(arrival, header.xid, header.credits, header_bytes);
+  // RFC 8167 section 4.1
+  const uint32_t credits = arrival.is_directed ? header.credits : 0;
+  const uint32_t index = TakeSlot(arrival, header.xid, credits, header_bytes);
   Slot& slot = slots_[index];
   slot.has_chunks = status == HeaderStatus::kOk && !header.chunks.empty();
   slot.invalidate = slot.has_chunks && terms_.remote_invalidation ? header.chunks.OnlyHandle() : 0;
@@ -179,6 +207,11 @@ void Responder::Accept(const Connection::Arrival& arrival) {
     return SendError(index, ErrorCode::kChunk);
   }
   if (!IsWelcome(index)) return;
+  // RFC 8166 section 4.5.3: before the procedure runs.
+  if (!MayAnswer(header)) {
+    Count(Refusal::kReplyTooLarge);
+    return SendError(index, ErrorCode::kChunk);
+  }
   if (header.chunks.read_count == 0 && !header.chunks.has_reply) return Dispatch(index);
   // What will be refused is not pulled.
   CallView call;
@@ -186,7 +219,7 @@ void Responder::Accept(const Connection::Arrival& arrival) {
       Examine(index, arrival.message.subspan(header_bytes), &call).handler == nullptr) {
     return;
   }
-  if (!wait_buffers_.empty() || !TryPull(index)) wait_buffers_.Push(index);
+  if (!wait_buffers_.empty() || !TryPull(index, header.chunks)) wait_buffers_.Push(index);
 }
 
 bool Responder::MayPull(const Header& header) {
@@ -199,16 +232,21 @@ bool Responder::MayPull(const Header& header) {
   return header.chunks.empty();
 }
 
+bool Responder::MayAnswer(const Header& header) const {
+  const size_t lists = HeaderBytes(header) - header.chunks.read_count * kReadSegmentBytes;
+  const size_t payload = header.chunks.has_reply ? 0 : oncrpc::kReplyHeaderBytes;
+  return lists + payload <=
+         std::min<size_t>(connection_->config().send_bytes, terms_.reply_threshold);
+}
+
 void Responder::Plan(const Slot& slot) {
   size_t header_bytes = 0;
   ParseHeader(slot.message, header_.get(), &header_bytes);
   MayPull(*header_);
 }
 
-bool Responder::TryPull(uint32_t index) {
+bool Responder::TryPull(uint32_t index, const ChunkLists& chunks) {
   Slot& slot = slots_[index];
-  Plan(slot);
-  const ChunkLists& chunks = header_->chunks;
   uint32_t last = chunks.read_count;
   for (uint32_t i = 0; i < chunks.read_count; ++i) {
     if (chunks.reads[i].target.length > 0) last = i;
@@ -264,8 +302,12 @@ void Responder::OnFailed(uint32_t cookie, ibv_wc_status status) {
   if (status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_INV_REQ_ERR ||
       status == IBV_WC_REM_OP_ERR) {
     Count(Refusal::kUnreachableMemory);
-    service_.lost->Add(caller_.address, slots_[cookie - buffers_.first].xid,
-                       connection_->worker()->now_ns());
+    const Slot& slot = slots_[cookie - buffers_.first];
+    // A receive that was given back may hold another call by now: then nothing is known of this
+    // one.
+    if (LoadBe32(&slot.message[kXidAt]) == slot.xid) {
+      service_.lost->Add(KeyOf(slot), connection_->worker()->now_ns());
+    }
   }
 }
 

@@ -143,13 +143,19 @@ class Responder : public Connection::Role {
                     size_t header_bytes);
   // Counts the call, and refuses one whose reply is known to be lost.
   bool IsWelcome(uint32_t index);
+  // As its message alone tells: of a long call only the XID.
+  CallKey KeyOf(const Slot& slot) const;
   void Discard(const Connection::Arrival& arrival, Refusal why);
   void Count(Refusal what) { connection_->refusals().Count(what, service_.counters); }
   // Into plan_. False when the call asks for too much.
   bool MayPull(const Header& header);
+  // Whether a message can hold the chunk lists that the reply brings back, and what is always in
+  // it.
+  bool MayAnswer(const Header& header) const;
   // Reads the call's header again, into header_ and plan_.
   void Plan(const Slot& slot);
-  bool TryPull(uint32_t index);
+  // `chunks`: the call's, and plan_ is too.
+  bool TryPull(uint32_t index, const ChunkLists& chunks);
   // plan_ is the call's.
   void Dispatch(uint32_t index);
   // Whose call it is, once its Payload stream is here; a handler of null: it was refused, and is
@@ -190,13 +196,14 @@ class Responder : public Connection::Role {
   bool BuildPlainReply(uint32_t index, absl::Span<const uint8_t> results);
   bool BuildReply(uint32_t index, const oncrpc::ReplyHeader& reply,
                   absl::Span<const uint8_t> results);
-  bool PlaceItems(Slot& slot, ChunkLists& chunks, uint64_t* bytes);
+  static bool PlaceItems(Slot& slot, ChunkLists& chunks, uint64_t* bytes);
   static size_t EmitPayload(const Slot& slot, const oncrpc::ReplyHeader& reply,
                             absl::Span<const uint8_t> results, absl::Span<uint8_t> out);
   void ReleaseItems(Slot& slot);
   void Finish(uint32_t index);
   bool TryPost(uint32_t index);
   bool TryPostChunks(uint32_t index);
+  bool RegisterItems(Slot& slot, const ChunkLists& chunks);
   void PostReply(uint32_t index, bool hurried);
   // Calls may soon wait for slots.
   bool IsShortOfSlots() const { return free_slots_.size() * 2 < slots_.size(); }
@@ -226,8 +233,9 @@ class Responder : public Connection::Role {
   memory::MemoryRegion pool_region_;
   bool aborted_ = false;
   uint32_t dispatched_ = 0;
-  uint32_t in_flight_ = 0;    // slots with something posted, and pieces
-  uint64_t progress_ns_ = 0;  // when the oldest of it became the oldest
+  uint32_t in_flight_ = 0;       // slots with something posted, and pieces
+  uint64_t progress_ns_ = 0;     // when the oldest of it became the oldest
+  uint64_t short_since_ns_ = 0;  // a reply waits for regions since then; 0: none does
   // Scratch: of the message in hand.
   std::unique_ptr<Header> header_;
   PullPlan plan_;

@@ -18,7 +18,7 @@ uint64_t Responder::PieceRoom(uint32_t index) {
 bool Responder::CanWritePiece() const {
   if (client_is_gone()) return true;
   return pieces_.size() < kMaxPieces && wait_room_.empty() &&
-         connection_->send_room() >= kMaxWriteSegments;
+         connection_->send_room() >= kMaxWriteSegments && connection_->HasRegionLeft();
 }
 
 void Responder::WritePiece(uint32_t index, ResultPiece piece) {

@@ -156,10 +156,6 @@ bool Responder::PlaceItems(Slot& slot, ChunkLists& chunks, uint64_t* placed_byte
     const size_t bytes = is_placed ? slot.items[i].bytes.size() : 0;
     const uint64_t ahead_bytes = is_placed && i == 0 ? slot.ahead_bytes : 0;
     fits &= Fill(chunks.SegmentsOf(chunks.write_chunks[i]), ahead_bytes + bytes);
-    if (bytes == 0 || !fits) continue;
-    auto region = connection_->Register(slot.items[i].bytes.data(), bytes, 0);
-    if (!region.ok()) return false;
-    slot.item_regions[i] = *region;
     *placed_bytes += bytes;
   }
   return fits;
@@ -267,7 +263,7 @@ bool Responder::TryPostChunks(uint32_t index) {
   for (size_t i = 0; i < chunks.write_chunk_count; ++i) {
     writes += CountFilled(chunks.SegmentsOf(chunks.write_chunks[i]));
   }
-  if (connection_->send_room() < writes + 1) return false;
+  if (connection_->send_room() < writes + 1 || !RegisterItems(slot, chunks)) return false;
   for (uint32_t i = 0; i < std::min<uint32_t>(chunks.write_chunk_count, slot.item_count); ++i) {
     if (slot.item_regions[i].key == 0) continue;
     const absl::Span<const uint8_t> bytes = slot.items[i].bytes;
@@ -280,6 +276,23 @@ bool Responder::TryPostChunks(uint32_t index) {
     WriteOut(index, {slot.long_reply, bytes, pool_region_.key}, chunks.SegmentsOf(chunks.reply), 0,
              /*told=*/false);
   }
+  return true;
+}
+
+// What goes into Write chunks. False: no region is left, and the reply waits for one.
+bool Responder::RegisterItems(Slot& slot, const ChunkLists& chunks) {
+  for (uint32_t i = 0; i < std::min<uint32_t>(chunks.write_chunk_count, slot.item_count); ++i) {
+    const absl::Span<const uint8_t> bytes = slot.items[i].bytes;
+    const bool is_placed = (slot.in_stream >> i & 1) == 0 && !bytes.empty();
+    if (!is_placed || slot.item_regions[i].key != 0) continue;
+    auto region = connection_->Register(bytes.data(), bytes.size(), 0);
+    if (!region.ok()) {
+      if (short_since_ns_ == 0) short_since_ns_ = connection_->worker()->now_ns();
+      return false;
+    }
+    slot.item_regions[i] = *region;
+  }
+  short_since_ns_ = 0;
   return true;
 }
 

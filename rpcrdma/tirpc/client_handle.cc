@@ -314,6 +314,8 @@ clnt_stat ClientHandle::TakeReply(const Asked& asked, rpc_msg* reply) {
     case absl::StatusCode::kFailedPrecondition:
       // RDMA_ERROR, or sizes that do not fit the server that there is now.
       return Fail(RPC_CANTRECV, EREMOTEIO);
+    case absl::StatusCode::kDataLoss:
+      return Fail(RPC_CANTDECODERES);
     case absl::StatusCode::kUnavailable:
       return outcome_.sent ? Fail(RPC_CANTRECV, ECONNRESET) : Fail(RPC_CANTSEND, ENOTCONN);
     default:

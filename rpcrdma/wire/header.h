@@ -117,6 +117,13 @@ enum class HeaderStatus : uint8_t {
   kMalformed,   // the fixed fields are valid, nothing else. RFC 8166 section 4.5.2
 };
 
+// A transport header as it was received, parsed once for all who look at it.
+struct ReceivedHeader {
+  HeaderStatus status = HeaderStatus::kOk;
+  size_t bytes = 0;  // where the Payload stream begins
+  Header header;
+};
+
 // Whether it is an RDMA_MSG without chunks, as most messages are.
 inline bool IsPlainMessage(absl::Span<const uint8_t> message) {
   static_assert(Proc::kMsg == Proc{} && kMinHeaderBytes == kProcAt + 16);

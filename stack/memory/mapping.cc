@@ -40,7 +40,9 @@ absl::StatusOr<MemoryRegion> RegionTable::RegisterFast(ProtectionDomain* pd, voi
         "may not wrap around the address space",
         length, access));
   }
-  return *Find(region->key);
+  MemoryRegion& slot = slots_[(region->key >> 8) & mask_];
+  slot.capacity = 0;  // no work request maps it anew
+  return slot;
 }
 
 absl::StatusOr<MemoryRegion> RegionTable::AllocWindow(ProtectionDomain* pd, ibv_mw_type type) {
@@ -150,7 +152,11 @@ bool RegionTable::InvalidateLocal(const ProtectionDomain& pd, uint32_t key) {
 bool RegionTable::InvalidateRemote(const ProtectionDomain& pd, uint32_t qpn, uint32_t key) {
   const MemoryRegion& slot = slots_[(key >> 8) & mask_];
   if (slot.kind == KeyKind::kWindowType2 && slot.qpn != qpn) return false;
-  return InvalidateLocal(pd, key);
+  if (InvalidateLocal(pd, key)) return true;
+  // The owner of what RegisterFast() made may have invalidated it while the peer's SEND was on its
+  // way: that costs the connection no more than the other order does.
+  return key != 0 && slot.key == key && slot.pd == &pd && slot.kind == KeyKind::kFastRegion &&
+         slot.capacity == 0 && !slot.mapped;
 }
 
 }  // namespace pollux::memory

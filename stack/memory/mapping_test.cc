@@ -51,6 +51,19 @@ TEST_F(MappingTest, FastRegionThatIsMappedAtOnce) {
     EXPECT_TRUE(table_.Deregister(region->key).ok());
     EXPECT_EQ(Remote(region->key, 8, 1), AccessResult::kNoSuchKey);
   }
+  // Its owner and the peer invalidate it in either order; nothing is mapped anew, and an ordinary
+  // fast region that is not mapped is still none for the peer.
+  const uint32_t fenced = table_.RegisterFast(&pd_, buffer_, 32, access)->key;
+  EXPECT_TRUE(table_.InvalidateLocal(pd_, fenced));
+  EXPECT_EQ(Remote(fenced, 0, 1), AccessResult::kNoSuchKey);
+  EXPECT_FALSE(table_.InvalidateRemote(other_, kQpn, fenced));
+  EXPECT_TRUE(table_.InvalidateRemote(pd_, kQpn, fenced));
+  EXPECT_FALSE(table_.Map(pd_, {.key = fenced, .address = Address(0), .length = 32}));
+  EXPECT_TRUE(table_.Deregister(fenced).ok());
+  EXPECT_FALSE(table_.InvalidateRemote(pd_, kQpn, fenced));
+  const uint32_t unmapped = table_.AllocFast(&pd_, 32)->key;
+  EXPECT_FALSE(table_.InvalidateRemote(pd_, kQpn, unmapped));
+  EXPECT_TRUE(table_.Deregister(unmapped).ok());
   EXPECT_EQ(table_.RegisterFast(&pd_, buffer_, 32, kRemoteWrite).status().code(),
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(table_.size(), 0u);

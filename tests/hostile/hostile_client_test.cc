@@ -100,6 +100,8 @@ std::vector<Malformed> ListsThatMakeNoCall() {
       // RFC 8166 section 4.2.4 and section 4.5.2
       {"RDMA_NOMSG without a chunk", Raw({0, 0, 0}, Proc::kNomsg)},
       {"RDMA_NOMSG without a position-zero chunk", MessageOf(only_write)},
+      {"a long call of no bytes, and a call behind the header",
+       WithReads(Proc::kNomsg, {{0, {.handle = 1}}}, MirrorCall(kNull))},
       {"RDMA_MSG with a position-zero chunk", WithReads(Proc::kMsg, {{0, segment}})},
       {"two items", WithReads(Proc::kMsg, {{44, segment}, {48, segment}}, MirrorCall(kPut, words))},
       // RFC 8166 section 8.1.4
@@ -319,6 +321,26 @@ TEST_F(HostileClientTest, PrivateDataInOddPlaces) {
   ExpectTheOtherClientIsServed();
 }
 
+// RFC 8166 section 4.5.3: lists that no reply can bring back are seen before the procedure runs.
+TEST_F(HostileClientTest, ChunkListsLargerThanAReply) {
+  StartHostile();
+  // Without private data replies have 1,024 bytes.
+  hostile = NewPeer(std::vector<uint8_t>());
+  constexpr size_t kOthers = kMinHeaderBytes + 8 + oncrpc::kReplyHeaderBytes;
+  constexpr size_t kFits = (kMinInlineBytes - kOthers) / kSegmentBytes;
+  for (const size_t count : {kFits, kFits + 1}) {
+    const std::vector<Segment> segments(count, hostile->SegmentAt(0, 0));
+    Header header = HeaderOf();
+    header.chunks.AddWriteChunk(segments);
+    const RawPeer::Message reply = Ask(MessageOf(header, MirrorCall(kCount, Words({0}))));
+    ASSERT_GE(reply.size(), 16u);
+    EXPECT_EQ(WordAt(reply, 3), static_cast<uint32_t>(count == kFits ? Proc::kMsg : Proc::kError));
+  }
+  EXPECT_EQ(server->runs, 1u);
+  EXPECT_EQ(counters().replies_too_large, 1u);
+  ExpectServed();
+}
+
 // RFC 8166 section 4.5.3: sent again it would cost one connection after the other.
 TEST_F(HostileClientTest, ACallThatCostItsConnectionIsRefusedNextTime) {
   StartHostile();
@@ -330,6 +352,10 @@ TEST_F(HostileClientTest, ACallThatCostItsConnectionIsRefusedNextTime) {
     ASSERT_TRUE(RunUntil([this] { return hostile->ended(); }));
     ASSERT_TRUE(RunUntil([this] { return server->server->connections() == 1; }));
     hostile = NewPeer();
+    // Other calls of its XID are not.
+    ExpectServed();
+    EXPECT_EQ(WordAt(Ask(MessageOf(HeaderOf(), MirrorCall(kGet, Words({100})))), 3),
+              static_cast<uint32_t>(Proc::kMsg));
     const RawPeer::Message reply = Ask(call);
     ASSERT_EQ(reply.size(), 20u);
     EXPECT_EQ(WordAt(reply, 0), kXid);

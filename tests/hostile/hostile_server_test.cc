@@ -91,6 +91,25 @@ class HostileServerTest : public MirrorTest {
     EXPECT_FALSE(status.has_value());
     EXPECT_FALSE(ended.has_value());
   }
+  // The call ends, and what it had is free again.
+  void ExpectFailed(absl::Span<const uint8_t> reply, uint64_t Counters::*counter) {
+    const uint64_t before = client->counters().*counter;
+    hostile->Send(reply);
+    ASSERT_TRUE(RunUntil([this] { return status.has_value(); }));
+    EXPECT_EQ(status->code(), absl::StatusCode::kDataLoss) << *status;
+    EXPECT_EQ(client->counters().*counter, before + 1);
+    EXPECT_EQ(client->advertised_regions(), 0u);
+    EXPECT_FALSE(ended.has_value());
+  }
+  // A call, and its reply as `change` has it.
+  void ExpectFailed(const std::function<absl::Status()>& start,
+                    const std::function<RawPeer::Message(Header& reply)>& change,
+                    uint64_t Counters::*counter) {
+    ASSERT_TRUE(start().ok());
+    TakeCall();
+    Header reply = ReplyHeader();
+    ExpectFailed(change(reply), counter);
+  }
   void ExpectGoodReplyEndsIt() {
     hostile->Send(GoodReply());
     ASSERT_TRUE(RunUntil([this] { return status.has_value(); }));
@@ -274,9 +293,6 @@ TEST_F(HostileServerTest, RepliesThatAreNone) {
   Header bad = good;
   bad.version = 2;
   ExpectDiscarded(MessageOf(bad, rpc), &Counters::bad_reply_headers);
-  RawPeer::Message cut = GoodReply();
-  cut.resize(kMinHeaderBytes + 4);
-  ExpectDiscarded(cut, &Counters::bad_reply_headers);
   bad = good;
   bad.xid ^= 1;
   ExpectDiscarded(MessageOf(bad, ReplyOf(bad.xid)), &Counters::unknown_xids);
@@ -287,10 +303,6 @@ TEST_F(HostileServerTest, RepliesThatAreNone) {
     RawPeer::Message message = MessageOf(bad, rpc);
     ExpectDiscarded(message, &Counters::obsolete_messages);
   }
-  // RFC 8166 section 4.3.1: no Read list in a reply.
-  bad = good;
-  bad.chunks.AddRead(0, {.handle = 1, .length = 4});
-  ExpectDiscarded(MessageOf(bad, rpc), &Counters::bad_reply_chunks);
   ExpectGoodReplyEndsIt();
   // The same again is for a call that is done.
   const uint64_t unknown = client->counters().unknown_xids;
@@ -300,66 +312,104 @@ TEST_F(HostileServerTest, RepliesThatAreNone) {
   EXPECT_EQ(client->counters().unknown_xids, unknown + 2);
 }
 
-// RFC 8166 section 4.3.2: chunks come back as they were offered, and no longer.
-TEST_F(HostileServerTest, ChunksThatWereNotOffered) {
+// RFC 8166 section 4.5.2: the first call too, whose credit is the only one.
+TEST_F(HostileServerTest, AHeaderThatCannotBeParsedEndsItsCall) {
   StartHostile();
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(StartGet().ok());
+    TakeCall();
+    RawPeer::Message cut = GoodReply();
+    cut.resize(kMinHeaderBytes + 4);
+    ExpectFailed(cut, &Counters::bad_reply_headers);
+  }
   ASSERT_TRUE(StartGet().ok());
   TakeCall();
-  const Header good = ReplyHeader();
-  const RawPeer::Message rpc = ReplyOf(call.xid);
-  const auto discard = [&](auto change) {
-    Header bad = good;
-    change(bad.chunks);
-    ExpectDiscarded(MessageOf(bad, rpc), &Counters::bad_reply_chunks);
+  ExpectGoodReplyEndsIt();
+}
+
+// RFC 8166 section 4.3.1 and section 4.3.2: chunks come back as they were offered, and no longer.
+TEST_F(HostileServerTest, ChunksThatWereNotOffered) {
+  StartHostile();
+  const auto fail = [&](auto change) {
+    ExpectFailed([this] { return StartGet(); },
+                 [&](Header& reply) {
+                   change(reply, call.chunks.segments[0]);
+                   return MessageOf(
+                       reply, reply.proc == Proc::kMsg ? ReplyOf(call.xid) : RawPeer::Message());
+                 },
+                 &Counters::bad_reply_chunks);
   };
-  const Segment offered = call.chunks.segments[0];
-  discard([&](ChunkLists& c) { c.segments[0].length = kItem + 1; });
-  discard([&](ChunkLists& c) { c.segments[0].length = 0xFFFFFFFF; });
-  discard([&](ChunkLists& c) { c.segments[0].handle ^= 1; });
-  discard([&](ChunkLists& c) { c.segments[0].offset += 4; });
-  discard([&](ChunkLists& c) { c.AddWriteChunk({&offered, 1}); });
-  discard([&](ChunkLists& c) { c.SetReply({&offered, 1}); });
-  discard([&](ChunkLists& c) {
-    c.Clear();
+  fail([](Header& r, const Segment&) { r.chunks.segments[0].length = kItem + 1; });
+  fail([](Header& r, const Segment&) { r.chunks.segments[0].length = 0xFFFFFFFF; });
+  fail([](Header& r, const Segment&) { r.chunks.segments[0].handle ^= 1; });
+  fail([](Header& r, const Segment&) { r.chunks.segments[0].offset += 4; });
+  fail([](Header& r, const Segment& offered) { r.chunks.AddWriteChunk({&offered, 1}); });
+  fail([](Header& r, const Segment& offered) { r.chunks.SetReply({&offered, 1}); });
+  fail([](Header& r, const Segment& offered) {
+    r.chunks.Clear();
     const Segment twice[] = {offered, offered};
-    c.AddWriteChunk(twice);
+    r.chunks.AddWriteChunk(twice);
   });
+  // No Read list in a reply.
+  fail([](Header& r, const Segment&) { r.chunks.AddRead(0, {.handle = 1, .length = 4}); });
   // A reply in a Reply chunk that there is not.
-  Header bad = good;
-  bad.proc = Proc::kNomsg;
-  ExpectDiscarded(MessageOf(bad), &Counters::bad_reply_chunks);
+  fail([](Header& r, const Segment&) { r.proc = Proc::kNomsg; });
+  ASSERT_TRUE(StartGet().ok());
+  TakeCall();
   ExpectGoodReplyEndsIt();
 }
 
 TEST_F(HostileServerTest, ReplyChunksThatHoldNoReply) {
   StartHostile();
+  const auto start = [this] { return StartEcho(); };
+  // RFC 8166 section 4.3.1: nowhere, or in two places.
+  ExpectFailed(
+      start,
+      [](Header& reply) {
+        reply.proc = Proc::kNomsg;
+        return MessageOf(reply);
+      },
+      &Counters::bad_reply_chunks);
+  ExpectFailed(
+      start,
+      [this](Header& reply) {
+        reply.chunks.segments[0].length = oncrpc::kReplyHeaderBytes;
+        return MessageOf(reply, ReplyOf(call.xid));
+      },
+      &Counters::bad_reply_chunks);
+  // Nobody wrote into the chunk: what it holds is no reply.
+  ExpectFailed(
+      start,
+      [this](Header& reply) {
+        reply.proc = Proc::kNomsg;
+        reply.chunks.segments[0].length = call.chunks.segments[0].length;
+        return MessageOf(reply);
+      },
+      &Counters::bad_rpc_replies);
   ASSERT_TRUE(StartEcho().ok());
   TakeCall();
-  Header bad = ReplyHeader();
-  bad.proc = Proc::kNomsg;
-  // RFC 8166 section 4.3.1: nowhere, or in two places.
-  ExpectDiscarded(MessageOf(bad), &Counters::bad_reply_chunks);
-  bad.proc = Proc::kMsg;
-  bad.chunks.segments[0].length = oncrpc::kReplyHeaderBytes;
-  ExpectDiscarded(MessageOf(bad, ReplyOf(call.xid)), &Counters::bad_reply_chunks);
-  bad.proc = Proc::kNomsg;
-  bad.chunks.segments[0].length = call.chunks.segments[0].length;
-  // Nobody wrote into the chunk: what it holds is no reply.
-  ExpectDiscarded(MessageOf(bad), &Counters::bad_rpc_replies);
   ExpectGoodReplyEndsIt();
 }
 
 // RFC 8166 section 4.2.1: both XIDs are the same.
 TEST_F(HostileServerTest, AnotherXidInside) {
   StartHostile();
+  const auto start = [this] { return StartGet(); };
+  ExpectFailed(
+      start, [this](Header& reply) { return MessageOf(reply, ReplyOf(call.xid ^ 1)); },
+      &Counters::bad_rpc_replies);
+  ExpectFailed(
+      start, [](Header& reply) { return MessageOf(reply); }, &Counters::bad_rpc_replies);
+  ExpectFailed(
+      start,
+      [this](Header& reply) {
+        RawPeer::Message neither = ReplyOf(call.xid);
+        neither[7] = 2;  // msg_type
+        return MessageOf(reply, neither);
+      },
+      &Counters::bad_rpc_replies);
   ASSERT_TRUE(StartGet().ok());
   TakeCall();
-  const Header good = ReplyHeader();
-  ExpectDiscarded(MessageOf(good, ReplyOf(call.xid ^ 1)), &Counters::bad_rpc_replies);
-  ExpectDiscarded(MessageOf(good), &Counters::bad_rpc_replies);
-  RawPeer::Message neither = ReplyOf(call.xid);
-  neither[7] = 2;  // msg_type
-  ExpectDiscarded(MessageOf(good, neither), &Counters::bad_rpc_replies);
   ExpectGoodReplyEndsIt();
 }
 
