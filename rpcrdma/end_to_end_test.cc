@@ -128,6 +128,7 @@ TEST_F(MirrorTest, AReplyWaitsForARegion) {
   StartAll();
   ASSERT_TRUE(Run({.procedure = kNull}).ok());
   for (const bool in_time : {true, false}) {
+    world->RunFor(sim::Simulation::kSecond / 100);  // what the last reply had is given back
     auto taken = std::make_unique<AllRegions>(&nodes[1]->worker());
     uint8_t argument[4];
     StoreBe32(argument, 50'000);

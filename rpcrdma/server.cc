@@ -93,7 +93,7 @@ void Server::OnEvent(const cm::Event& event) {
   switch (event.type) {
     case RDMA_CM_EVENT_ESTABLISHED:
       // Others that were asked for at the same time have taken the last place.
-      if (Established() >= config_.max_connections) {
+      if (!CheckRoom(peer->info.peer.address).ok()) {
         ++counters_.connections_refused;
         peer->state = Peer::State::kEnding;
         break;
@@ -127,9 +127,8 @@ void Server::OnConnectRequest(const cm::Event& event) {
 }
 
 size_t Server::Established() const {
-  return static_cast<size_t>(std::ranges::count_if(peers_, [](const std::unique_ptr<Peer>& peer) {
-    return peer->established && peer->state != Peer::State::kEnded;
-  }));
+  return static_cast<size_t>(std::ranges::count_if(
+      peers_, [](const std::unique_ptr<Peer>& peer) { return peer->IsEstablished(); }));
 }
 
 absl::Status Server::CheckRoom(const Gid& client) const {
@@ -140,7 +139,7 @@ absl::Status Server::CheckRoom(const Gid& client) const {
   }
   const auto of_client =
       static_cast<size_t>(std::ranges::count_if(peers_, [&](const std::unique_ptr<Peer>& peer) {
-        return peer->state != Peer::State::kEnded && peer->info.peer.address == client;
+        return peer->IsEstablished() && peer->info.peer.address == client;
       }));
   const size_t share = config_.max_connections_per_client != 0
                            ? config_.max_connections_per_client

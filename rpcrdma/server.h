@@ -34,7 +34,7 @@ namespace pollux::rpcrdma {
 struct ServerConfig {
   // Established ones; those that are not yet are CM's to bound (cm::ManagerConfig::max_half_open).
   uint32_t max_connections = 1024;
-  // Of one address, those that are not established yet included. 0: as long as it has fewer than
+  // Established ones of one address. 0: as long as it has fewer than
   // are left for all, which is half of them for the first that comes and leaves room for the next.
   uint32_t max_connections_per_client = 0;
   uint32_t credits = 32;         // 1..256: granted to each client at most
@@ -137,6 +137,10 @@ class Server : public engine::Poller, private StatsProvider {
     std::unique_ptr<Reverse> reverse;
     bool established = false;
     bool asked = false;  // we ended it
+
+    bool IsEstablished() const {
+      return established && state != State::kEnding && state != State::kEnded;
+    }
   };
 
   Server(engine::Worker* worker, cm::Manager* manager, const ServerConfig& config);

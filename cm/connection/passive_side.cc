@@ -43,13 +43,13 @@ void PassiveSide::Handle(const Origin& origin, const Req& req) {
   if (parts_.others.SendHome(origin, *listener, req)) return;
   const std::optional<CmaHeader> cma = CmaHeader::Parse(req.private_data);
   if (!cma) return reject(RejectReason::kUnsupportedRequest);
+  // Its sender asks again, perhaps when there is room.
+  if (!parts_.backlog.HasRoomFor(*listener)) return context_.CountDrop(MadDrop::kBacklogFull);
   // Only what would be served otherwise ends what is there.
   CmConnection* old = context_.table.FindByPeerQpn(origin.from, req.local_ca_guid, req.local_qpn);
   if (old != nullptr && !parts_.teardown.EndStale(*old)) {
     return reject(RejectReason::kStaleConnection);
   }
-  // Its sender asks again, perhaps when there is room.
-  if (!parts_.backlog.HasRoomFor(*listener)) return context_.CountDrop(MadDrop::kBacklogFull);
 
   CmConnection* connection = parts_.backlog.Enter(origin, *listener, cma->source_port);
   if (connection == nullptr) return reject(RejectReason::kNoResources);

@@ -173,9 +173,10 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Open() {
     opened->device_->worker().AddPortObserver(opened->memif_sockets_.get());
   }
   opened->frame_signal_ = FrameSignal::TakeOver();
-  absl::StatusOr<std::unique_ptr<cm::Manager>> manager = cm::Manager::Create(
-      &opened->device_->worker(),
-      {.max_pending_requests = kMaxUnheardRequests, .relisten_ns = kRelistenNs});
+  absl::StatusOr<std::unique_ptr<cm::Manager>> manager =
+      cm::Manager::Create(&opened->device_->worker(), {.max_pending_requests = kMaxUnheardRequests,
+                                                       .max_half_open = kMaxUnheardRequests,
+                                                       .relisten_ns = kRelistenNs});
   if (!manager.ok()) return manager.status();
   opened->manager_ = *std::move(manager);
   absl::StatusOr<cm::Id*> ended =
@@ -279,6 +280,8 @@ void Runtime::AwaitAnswers(ScopedWorkerOwnership& owned) {
 void Runtime::SendHeldPosts() {
   Runtime* const there = runtime;
   if (there == nullptr || there->process_ != getpid() || InCall()) return;
+  // None of the functions that this is called before is a cancellation point.
+  const engine::ScopedCancellationDisable no_cancellation;
   constexpr timespec kStep{0, 50'000};
   constexpr int kSteps = kLongestSendMs * 20;
   const int error = errno;
@@ -286,6 +289,7 @@ void Runtime::SendHeldPosts() {
     there->activity_.HandOver();
     nanosleep(&kStep, nullptr);
   }
+  there->activity_.TakeBack();  // exec may fail
   errno = error;
 }
 

@@ -102,7 +102,9 @@ class Runtime {
   bool PollBeforePost(uint64_t now_ns) {
     if (ack_policy_.Choose(now_ns) == transport::AckPolicy::kSendNow) return PollAndSend(now_ns);
     const bool busy = Poll(now_ns, transport::AckPolicy::kHold);
-    ack_policy_.Held(device_->worker().OwesAcks(), now_ns);
+    const bool owes = device_->worker().OwesAcks();
+    ack_policy_.Held(owes, now_ns);
+    if (owes) activity_.EndLongNap();
     return busy;
   }
   bool PollAndSend(uint64_t now_ns) {
@@ -218,6 +220,7 @@ class ScopedWorkerOwnership {
       Poll();
     }
     runtime_->posts_since_poll_.store(posts + 1, std::memory_order_relaxed);
+    if (posts == 1) runtime_->activity_.EndLongNap();  // the first that is held
   }
 
  private:

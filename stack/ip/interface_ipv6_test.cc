@@ -387,6 +387,29 @@ TEST_F(InterfaceIpv6Test, AnAnnouncementMovesANeighbourOnlyWhenTheOldOneIsSilent
   EXPECT_EQ(handle->link->Load().mac, kOther);
 }
 
+// RFC 4861 section 7.2.4: an answer to a direct question may leave the MAC address out.
+TEST_F(InterfaceIpv6Test, AnAnswerWithoutMacAddressConfirmsTheOneThatWasAsked) {
+  Settle();
+  ibv_ah_attr attr{};
+  attr.grh.sgid_index = 2;
+  const auto handle = Handle(kPeer6, attr);
+  const auto answer = [](const MacAddress& from) {
+    return Nd(wire::NeighbourAdvertisement{.target = kPeer6, .solicited = true}, kPeer6, kOurs6,
+              from);
+  };
+  Arrive(answer(kPeerMac));
+  EXPECT_EQ(State(kPeer6), NeighbourState::kIncomplete) << "everyone was asked";
+  Arrive(Na(kPeer6));
+  link_.sent.clear();
+  while (link_.sent.empty()) Pass(kSecond);
+  EXPECT_EQ(State(kPeer6), NeighbourState::kProbe);
+  Arrive(answer(kOther));
+  EXPECT_EQ(State(kPeer6), NeighbourState::kProbe);
+  Arrive(answer(kPeerMac));
+  EXPECT_EQ(State(kPeer6), NeighbourState::kReachable);
+  EXPECT_EQ(handle->link->Load().mac, kPeerMac);
+}
+
 TEST_F(InterfaceIpv6Test, UsedNeighboursAreConfirmedDirectlyFirst) {
   Settle();
   ibv_ah_attr attr{};

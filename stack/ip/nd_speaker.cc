@@ -52,21 +52,26 @@ bool NdSpeaker::OnAdvertisement(const wire::EthernetHeader& ethernet, const wire
   const uint16_t vlan = VlanOf(ethernet);
   // RFC 4861 section 7.1.2: an answer to everyone answers nobody.
   if (told.solicited && ip.destination.IsMulticast()) return false;
-  if (!told.target_mac || !IsUnicast(*told.target_mac)) return false;
+  const NeighbourAddress neighbour{told.target, vlan};
+  std::optional<MacAddress> mac = told.target_mac;
+  // RFC 4861 section 7.2.4: an answer to who was asked alone may leave it out, and Linux's does.
+  if (!mac && told.solicited && host_->neighbours.state(neighbour) == NeighbourState::kProbe) {
+    mac = ethernet.source;
+  }
+  if (!mac || !IsUnicast(*mac)) return false;
   if (host_->gids.Contains(told.target, vlan)) {
-    if (*told.target_mac == host_->mac) return false;
+    if (*mac == host_->mac) return false;
     ++host_->counters.nd_conflicts;
-    host_->conflict = {.address = told.target, .mac = *told.target_mac};
+    host_->conflict = {.address = told.target, .mac = *mac};
     return false;
   }
   if (!host_->routes.IsNeighbour(told.target, vlan)) return false;
-  const NeighbourAddress neighbour{told.target, vlan};
   // RFC 4861 section 7.2.5: without the flag it says nothing about a MAC address that is known.
   if (!told.overrides && !told.solicited &&
       host_->neighbours.state(neighbour) != NeighbourState::kIncomplete) {
     return false;
   }
-  return host_->neighbours.Learn(neighbour, *told.target_mac, /*create=*/false,
+  return host_->neighbours.Learn(neighbour, *mac, /*create=*/false,
                                  told.solicited ? Evidence::kAnswer : Evidence::kUnasked, context);
 }
 

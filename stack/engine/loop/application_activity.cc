@@ -10,20 +10,21 @@ namespace pollux::engine {
 static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t));
 
 void ApplicationActivity::Nap(uint64_t ns) {
-  napping_.store(1);
-  if (!ExpectsSleep()) Wait(ns);
+  const uint32_t nap = ns > kShortNapNs ? kLongNap : kShortNap;
+  napping_.store(nap);
+  if (!ExpectsSleep()) Wait(ns, nap);
   napping_.store(0);
 }
 
 void ApplicationActivity::Sleep(uint64_t ns) {
-  napping_.store(1);
-  Wait(ns);
+  napping_.store(kShortNap);
+  Wait(ns, kShortNap);
   napping_.store(0);
 }
 
-void ApplicationActivity::Wait(uint64_t ns) {
+void ApplicationActivity::Wait(uint64_t ns, uint32_t nap) {
   const timespec duration{0, static_cast<int64_t>(ns)};
-  syscall(SYS_futex, &napping_, FUTEX_WAIT_PRIVATE, 1, &duration, nullptr, 0);
+  syscall(SYS_futex, &napping_, FUTEX_WAIT_PRIVATE, nap, &duration, nullptr, 0);
 }
 
 void ApplicationActivity::WakeUp() {

@@ -40,6 +40,11 @@ class ApplicationActivity {
     handed_over_.store(true);
     EndNap();
   }
+  void TakeBack() { handed_over_.store(false); }
+  // Something waits for the polling thread that should not wait longer than kShortNapNs.
+  void EndLongNap() {
+    if (napping_.load(std::memory_order_relaxed) == kLongNap) WakeUp();
+  }
   bool ExpectsSleep() const {
     return sleepers_.load() > 0 || empty_polls_left_.load() > 0 || handed_over_.load();
   }
@@ -57,13 +62,16 @@ class ApplicationActivity {
     if (napping_.load() != 0) WakeUp();
   }
   void WakeUp();
-  void Wait(uint64_t ns);
+  void Wait(uint64_t ns, uint32_t nap);
+
+  static constexpr uint64_t kShortNapNs = 100'000;
+  static constexpr uint32_t kShortNap = 1, kLongNap = 2;
 
   std::atomic<uint64_t> polled_ns_{0};
   std::atomic<uint32_t> empty_polls_left_{0};
   std::atomic<uint32_t> sleepers_{0};
   std::atomic<bool> handed_over_{false};
-  std::atomic<uint32_t> napping_{0};  // a futex
+  std::atomic<uint32_t> napping_{0};  // a futex: 0, kShortNap or kLongNap
 };
 
 }  // namespace pollux::engine

@@ -28,7 +28,9 @@ ProgressPolicy::Pause ProgressPolicy::WithoutTurn() {
   idle_naps_ = 0;
   if (sleep_expected_) return Pause::kYield;
   if (options_.idle == Idle::kSpin) return Pause::kRelax;
-  if (polling_looks_ < kPollingLooks) ++polling_looks_;
+  if (options_.application == Application::kUnmodified && polling_looks_ < kPollingLooks) {
+    ++polling_looks_;
+  }
   return Nap();
 }
 

@@ -1,4 +1,7 @@
 // The queue pairs of a worker: made, changed and destroyed as rdma-core has them.
+#include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -136,7 +139,7 @@ absl::Status Worker::ModifyQp(verbs::QueuePair* qp, const ibv_qp_attr& attr, int
     qp->path = *path;
   }
   const bool ends = attr.qp_state == IBV_QPS_RESET || attr.qp_state == IBV_QPS_ERR;
-  if ((mask & IBV_QP_STATE) != 0 && ends) SendAtLast(*Endpoint::Of(qp), context);
+  if ((mask & IBV_QP_STATE) != 0 && ends && !new_path) SendAtLast(*Endpoint::Of(qp), context);
   const absl::Status status = Endpoint::Of(qp)->Modify(attr, mask, context);
   if (new_path) {
     // Whichever of the two paths is not the queue pair's any more.
