@@ -93,8 +93,7 @@ TEST_F(ReportTest, APeerThatIsSilent) {
   ASSERT_TRUE(network.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_UNREACHABLE); }));
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].id, client.id);
-  EXPECT_TRUE(Has(told[0].why, "RDMA_CM_EVENT_UNREACHABLE (Connection timed out)"))
-      << told[0].why;
+  EXPECT_TRUE(Has(told[0].why, "RDMA_CM_EVENT_UNREACHABLE (Connection timed out)")) << told[0].why;
   EXPECT_TRUE(Has(told[0].log, "-> CM REQ")) << told[0].log;
   EXPECT_TRUE(Has(told[0].log, "-> CM REJ, timeout")) << told[0].log;
 }
