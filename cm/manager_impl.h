@@ -127,7 +127,8 @@ class ManagerImpl final : public Manager, private Environment::Client, private T
     return context().table.has_removed() || parts_.backlog.AwaitsListeners() ||
            !parts_.events.empty() || addresses_.resolves() || parts_.sender.HasWaiting();
   }
-  bool Work();
+  // Not inlined: a turn without work would save the registers that it needs.
+  [[gnu::noinline]] bool Work();
   bool ServeEarlyRequests();  // whether there were any to serve or to refuse
   // TimerHandler
   void OnTimer(CmConnection& connection) override;
