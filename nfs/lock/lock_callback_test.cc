@@ -35,7 +35,7 @@ struct Manager {
       if (stat == Nlm4Stats::kFailed) return std::vector<uint8_t>();
       std::vector<uint8_t> results(64);
       results.resize(oncrpc::Encode(Nlm4Res{.stat = stat}, absl::MakeSpan(results)).stream.size());
-      return Record({.xid = call.xid}, results);
+      return oncrpc::Record({.xid = call.xid}, results);
     });
     return TellGrantedAt(server.endpoint(), kRequest);
   }
@@ -67,7 +67,7 @@ TEST(LockCallbackTest, WhatCameOfACall) {
           EXPECT_EQ(result.cookie.text, "cookie");
           EXPECT_EQ(result.stat, Nlm4Stats::kDenied);
           ++calls;
-          return Record({.xid = call.xid}, {});
+          return oncrpc::Record({.xid = call.xid}, {});
         });
     std::vector<uint8_t> space(64);
     const oncrpc::Encoded encoded = oncrpc::Encode(

@@ -28,7 +28,7 @@ TEST(RestartNotifierTest, AHostHearsTheState) {
           EXPECT_TRUE(oncrpc::Decode(oncrpc::XdrReader(arguments), &change));
           EXPECT_FALSE(change.mon_name.text.empty());
           EXPECT_EQ(change.state, 7u);
-          return ++heard == 1 ? Record({.xid = call.xid}, {}) : std::vector<uint8_t>();
+          return ++heard == 1 ? oncrpc::Record({.xid = call.xid}, {}) : std::vector<uint8_t>();
         });
     EXPECT_TRUE(NotifyOfStateAt(server.endpoint(), 7));
     EXPECT_FALSE(NotifyOfStateAt(server.endpoint(), 7));
