@@ -106,7 +106,7 @@ void ManagerImpl::OnDeviceGone() {
 }
 
 void ManagerImpl::OnMad(const Gid& from, const Gid& to, std::span<const uint8_t> mad) {
-  parts_.events.DeliverDeferred();  // before what comes after it
+  parts_.events.DeliverDeferred();  // events keep their order
   parts_.sender.TraceReceived(mad);
   const std::optional<MadHeader> header = ParseMadHeader(mad);
   if (!header) return context().CountDrop(MadDrop::kBadLength);
@@ -123,7 +123,7 @@ void ManagerImpl::OnMad(const Gid& from, const Gid& to, std::span<const uint8_t>
 }
 
 void ManagerImpl::OnHandover(const Handover& handover) {
-  parts_.events.DeliverDeferred();  // before what comes after it
+  parts_.events.DeliverDeferred();  // events keep their order
   Dispatch({handover.from, handover.to, handover.transaction_id, handover.route}, handover.message);
 }
 

@@ -27,7 +27,7 @@ class HalfOpenTest : public ManagerTest {
 
   HalfOpenTest() {
     busy_.Listen();
-    // As a server that accepts at once, and lets go of what has failed.
+    // This server accepts each request at once and destroys identifiers that have failed.
     busy_.on_event = [this](const Event& event) {
       Id* const id = event.id;
       if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST) {
@@ -41,7 +41,7 @@ class HalfOpenTest : public ManagerTest {
       }
     };
   }
-  // A REQ that nobody goes on with.
+  // Sends a REQ whose sender never answers the REP.
   void Ask(const Gid& from, uint8_t response_timeout = 20, uint8_t retries = 15) {
     Req req;
     req.local_comm_id = ++asked_;

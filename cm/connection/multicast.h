@@ -1,5 +1,5 @@
-// Multicast groups of UD identifiers. RoCE has no subnet administrator: a join is the network's
-// (IGMP, MLD), and who is joined is known at once. The choices are Linux's.
+// Multicast groups of UD identifiers. RoCE has no subnet administrator: IGMP and MLD
+// announce a join, and its result is known at once, as in Linux.
 #ifndef POLLUX_CM_CONNECTION_MULTICAST_H_
 #define POLLUX_CM_CONNECTION_MULTICAST_H_
 

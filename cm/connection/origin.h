@@ -10,8 +10,8 @@
 
 namespace pollux::cm {
 
-// Who has sent a message, which of our addresses it was for, and the exchange that its answer
-// belongs to.
+// The sender of a message, the address of ours that it was sent to, and the transaction that its
+// answer belongs to.
 struct Origin {
   const Gid& from;
   const Gid& to;

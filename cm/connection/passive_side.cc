@@ -45,7 +45,7 @@ void PassiveSide::Handle(const Origin& origin, const Req& req) {
   if (!cma) return reject(RejectReason::kUnsupportedRequest);
   // Its sender asks again, perhaps when there is room.
   if (!parts_.backlog.HasRoomFor(*listener)) return context_.CountDrop(MadDrop::kBacklogFull);
-  // Only what would be served otherwise ends what is there.
+  // A REQ ends a stale connection only if it would be served otherwise.
   CmConnection* old = context_.table.FindByPeerQpn(origin.from, req.local_ca_guid, req.local_qpn);
   if (old != nullptr && !parts_.teardown.EndStale(*old)) {
     return reject(RejectReason::kStaleConnection);

@@ -27,11 +27,13 @@ class QueuePairs {
   // Of the queue pair that Take() has taken.
   static bool HasSrq(const CmConnection& connection, const ConnectionParam& param);
 
-  // INIT to RTR to RTS with what has been agreed; then `done` if the connection still is and is
-  // still in `expected`. At once where this core owns the queue pair.
+  // Moves the queue pair from INIT to RTR to RTS with the negotiated attributes, then calls `done`
+  // if the connection still exists and is still in `expected`. Moves at once if this core owns the
+  // queue pair.
   using Done = absl::AnyInvocable<void(CmConnection& connection, absl::Status status)>;
   void MoveToRts(CmConnection& connection, State expected, Done done);
-  // If CM may still touch it. What is posted leaves first, where this core owns it.
+  // Does nothing if CM may not touch the queue pair any more. Posted requests leave first if this
+  // core owns it.
   void MoveToError(CmConnection& connection);
 
  private:
