@@ -62,7 +62,7 @@ static_assert(sizeof(MemoryRegion) <= 64, "one cache line");
 struct Mapping {
   uint32_t key = 0;         // of the window or fast region, with the new low 8 bits
   uint32_t region_key = 0;  // lkey of the region to which a window is bound
-  uint64_t address = 0;     // of the first byte; for a window in the region's address space
+  uint64_t address = 0;     // of the first byte; for a window, in the region's address space
   uint64_t length = 0;      // bytes; 0 unbinds a window
   uint64_t iova = 0;        // of a fast region
   int access = 0;  // ibv_access_flags; with IBV_ACCESS_ZERO_BASED the first byte has address 0
