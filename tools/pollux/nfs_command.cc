@@ -241,7 +241,7 @@ int Remove(int argc, char** argv) {
   Session session;
   bool directory = false;
   Options options("nfs rm [options] nfs://HOST[:PORT]/export/path",
-                  "Removes a file, or a symbolic link itself, of an NFS server.");
+                  "Removes a file or symbolic link (not its target) of an NFS server.");
   options.Switch("dir", "remove an empty directory instead", &directory);
   Open("nfs rm", options, argc, argv, 1, 1, 0, &session);
   if (session.done) return *session.done;
@@ -271,8 +271,8 @@ constexpr struct {
 std::string Usage() {
   std::string text =
       "usage: pollux nfs COMMAND [options] nfs://HOST[:PORT]/export/path\n\n"
-      "Files of an NFS version 3 server, over RPC-over-RDMA (port 20049); MOUNT by TCP through\n"
-      "this host's kernel.\n\ncommands:\n";
+      "Transfers and lists files of an NFS version 3 server over RPC-over-RDMA (port 20049).\n"
+      "Calls its MOUNT service over TCP through this host's kernel.\n\ncommands:\n";
   for (const auto& subcommand : kSubcommands) {
     absl::StrAppendFormat(&text, "  %-6s%s\n", subcommand.name, subcommand.about);
   }

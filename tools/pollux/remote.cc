@@ -22,7 +22,7 @@ void DeclareClientOptions(Options& options, ClientOptions* client) {
 void DeclareRemoteOptions(Options& options, RemoteOptions* remote) {
   DeclareClientOptions(options, remote);
   options.Number("service-port", "port of the service (20049)", 1, 65535, &remote->service_port);
-  options.Switch("rpcbind", "ask the server's rpcbind for it, through this host's kernel",
+  options.Switch("rpcbind", "ask the server's rpcbind for the port, through this host's kernel",
                  &remote->rpcbind);
 }
 
