@@ -34,9 +34,8 @@ namespace pollux::rpcrdma {
 struct ServerConfig {
   // Established connections. CM limits half-open ones (cm::ManagerConfig::max_half_open).
   uint32_t max_connections = 1024;
-  // Established connections per client address. 0: an address may have a further connection while
-  // it has fewer than are left for all. So the first address gets at most half of them and leaves
-  // room for others.
+  // Established connections per client address. 0: an address may open another connection while it
+  // has fewer than are still free, so the first address gets at most half of them.
   uint32_t max_connections_per_client = 0;
   uint32_t credits = 32;         // 1..256: maximum credits granted to each client
   uint32_t reverse_credits = 4;  // 1..256: maximum calls to each client. RFC 8167

@@ -197,7 +197,7 @@ int RunCommand(int argc, char** argv) {
                 absl::InvalidArgumentError("--cores: programs run on one worker; give --core N"));
   }
   if (own + 1 >= argc) {
-    return Fail("run", absl::InvalidArgumentError("no program: give -- PROGRAM [ARGUMENT...]"));
+    return Fail("run", absl::InvalidArgumentError("which program? give -- PROGRAM [ARGUMENT...]"));
   }
   if (absl::Status status = CheckPortOptions(port); !status.ok()) return Fail("run", status);
   if (!port.cores.empty()) {
