@@ -201,9 +201,8 @@ int Transfer(bool put, int argc, char** argv) {
   Options options(
       put ? "nfs put [options] LOCAL nfs://HOST[:PORT]/export/path"
           : "nfs get [options] nfs://HOST[:PORT]/export/path [LOCAL]",
-      put ? "Sends a file to an NFS server: WRITE under a name of its own, COMMIT, RENAME."
-          : "Fetches a file from an NFS server; what was at LOCAL stays until all has "
-            "come.");
+      put ? "Sends a file to an NFS server: WRITE under a temporary name, COMMIT, RENAME."
+          : "Fetches a file from an NFS server, and replaces LOCAL when it is complete.");
   Open(command, options, argc, argv, put ? 2 : 1, 2, put ? 1 : 0, &session);
   if (session.done) return *session.done;
   if (session.remote == nullptr) {

@@ -120,7 +120,7 @@ void Announce(const NfsdOptions& options, const NfsdControl& control,
   }
   // The kernel's interfaces may lose theirs at any time, and get others.
   if (endpoints.empty()) {
-    std::fprintf(stderr, "serving NFS on %s, which has no address any more\n",
+    std::fprintf(stderr, "serving NFS on %s, which no longer has an address\n",
                  Place(device).c_str());
     return;
   }
@@ -176,7 +176,7 @@ absl::Status ServeUntilInterrupted(const NfsdOptions& options, Node& node,
 absl::Status Serve(const NfsdOptions& options, Served* served) {
   if (options.port.cores.size() > 1) {
     return absl::InvalidArgumentError(
-        "--cores: open files and locks are one worker's; give --core N");
+        "--cores: open files and locks belong to one worker; give --core N");
   }
   RaiseFileLimit();
   auto hosts = nfs::MonitoredHosts::Open(InStateDirectory(

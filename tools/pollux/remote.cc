@@ -30,9 +30,9 @@ std::optional<std::string> AddressConflict(Node& node) {
   return node.Run([&node]() -> std::optional<std::string> {
     const ip::Interface& interface = node.device().worker().interface();
     if (!interface.conflict()) return std::nullopt;
-    return absl::StrFormat(
-        "address %s is taken: the host with MAC %s has it too; give another --address",
-        FormatAddress(interface.conflict()->address), FormatMac(interface.conflict()->mac));
+    return absl::StrFormat("address %s is taken by the host with MAC %s; give another --address",
+                           FormatAddress(interface.conflict()->address),
+                           FormatMac(interface.conflict()->mac));
   });
 }
 
