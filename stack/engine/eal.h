@@ -16,7 +16,7 @@ struct EalOptions {
     kAlways,  // FailedPrecondition if too few are free
   };
   HugePages huge_pages = HugePages::kAuto;
-  unsigned memory_mib = 512;  // in MiB, for packet buffers and rings
+  unsigned memory_mib = 512;             // in MiB, for packet buffers and rings
   std::vector<std::string> pci_devices;  // "0000:01:00.0"; if empty, the PCI bus is not scanned
   // Start DPDK telemetry, if possible: see TelemetryStatus().
   bool telemetry = false;
