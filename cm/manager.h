@@ -48,7 +48,7 @@ class Manager {
                                                          const ManagerConfig& config = {});
   // Creates one manager per worker of a device, in the order of the workers. The device must use
   // GsiOwner() (shard.h). Create them before the first poll and destroy them after the last one.
-  // InvalidArgument for more than Shard::kMaxCount workers.
+  // InvalidArgument for no worker and for more than Shard::kMaxCount.
   static absl::StatusOr<std::vector<std::unique_ptr<Manager>>> CreateAll(
       absl::Span<engine::Worker* const> workers, const ManagerConfig& config = {});
   // Destroys all identifiers without sending anything.

@@ -69,8 +69,8 @@ struct DeviceOptions {
 // The offset that turns a device's times into nanoseconds since 1970, as of now.
 uint64_t DeviceEpochNs();
 
-// Create and destroy a device on a control thread; both block. In between, exactly one thread polls
-// each worker. InitEal() must have succeeded.
+// Create and destroy a device on a control thread, since both may block. In between, exactly one
+// thread polls each worker. InitEal() must have succeeded.
 //
 // Workers share nothing: each has its own tables, its own interface with the same addresses, and
 // its own range of queue pair numbers (QpnLayout). Only worker 0 answers ARP, neighbour

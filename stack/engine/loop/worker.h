@@ -102,6 +102,7 @@ class Worker : public Actor {
   // When this worker's next timer is due; UINT64_MAX if none is armed.
   uint64_t NextDeadline() const { return wheel_.NextDeadline(); }
 
+  // Pollers are called once per turn. They are not owned, and may be added and removed in a turn.
   void AddPoller(Poller* poller) { pollers_.Add(poller); }
   void RemovePoller(Poller* poller) { pollers_.Remove(poller); }
   // Providers are asked in addition to the worker's own statistics, and are not owned. Collect()
@@ -194,6 +195,7 @@ class Worker : public Actor {
   absl::StatusOr<verbs::AddressHandle*> CreateAh(memory::ProtectionDomain* pd,
                                                  const ibv_ah_attr& attr);
   absl::Status DestroyAh(verbs::AddressHandle* ah) { return ahs_.Destroy(ah); }
+  // As ibv_create_qp, for RC, UC and UD. Numbers in time-wait count against the limit.
   absl::StatusOr<verbs::QueuePair*> CreateQp(verbs::QueuePairInitAttr init);
   // Creates queue pair 1 (IBV_QPT_UD with the well-known Q_Key). Returns AlreadyExists if the
   // worker has one.

@@ -42,7 +42,7 @@ enum class Drop : uint8_t {
   kUnresolved,        // the next hop's MAC address is unknown
   kEgressFull,        // a reply that the device did not accept
   kNoBuffer,          // the packet pool is empty
-  kUnsupportedL3,     // neither IPv4, IPv6 nor ARP
+  kUnsupportedL3,     // a protocol that the interface does not handle
   kCount
 };
 // The name in snake_case, for tables and telemetry.
