@@ -36,9 +36,9 @@ namespace pollux::nfs {
 // take locks, and only ones that they held before (reclaims), until the grace period is over.
 //
 // A call is answered as in a grace period, so that its client asks again, if an export's storage
-// has no room for it or does not begin it in time, which means that the export stalls. All
-// further calls get the same answer until the export recovers, since a connection has a limited
-// number of calls in progress, and other exports need them. Reclaims, which no client repeats, wait instead.
+// has no room for it or does not begin it in time, which means that the export stalls. All further
+// calls get the same answer until the export recovers, since a connection has a limited number of
+// calls in progress, and other exports need them. Reclaims, which no client repeats, wait instead.
 class LockCalls {
  public:
   static constexpr size_t kMaxCallBytes = 8192;  // with the RPC header

@@ -111,7 +111,7 @@ def main():
     parser = argparse.ArgumentParser(prog="tools/dev bench --instructions", description=__doc__)
     parser.add_argument("binary", help=argparse.SUPPRESS)
     parser.add_argument("budget", help=argparse.SUPPRESS)
-    parser.add_argument("--update", action="store_true", help="write the measured values into the budget")
+    parser.add_argument("--update", action="store_true", help="make the measured values the budget")
     parser.add_argument("--rooms", action="store_true", help="also print instructions per room")
     arguments = parser.parse_args()
     figures, spent = measure(arguments.binary)
