@@ -390,7 +390,7 @@ Page BenchPage(const BenchPlan& plan, const BenchResult& result,
       "round trips. Only ratios within a run mean anything.";
   conditions.emplace_back(
       "latencies", plan.per_second > 0
-                       ? absl::StrFormat("open loop, %s operations/s asked for; counted from when "
+                       ? absl::StrFormat("open loop, %s operations/s, measured from when "
                                          "an operation was due (no coordinated omission); those "
                                          "beside bulk closed loop",
                                          ShortNumber(plan.per_second))
