@@ -1,5 +1,6 @@
 // RDMA connection management for the queue pairs of one device: rdma_cm's identifiers, calls and
-// events, spoken over Pollux's own GSI queue pair.
+// events, implemented over the device's own GSI queue pair. Source: IB specification volume 1,
+// chapter 12 and annex A11.
 #ifndef POLLUX_CM_MANAGER_H_
 #define POLLUX_CM_MANAGER_H_
 
@@ -32,177 +33,197 @@ class QueuePair;
 
 namespace pollux::cm {
 
-// Lives on one worker of the device as a poller, with a QP 1 of its own; all calls are made, all
-// handlers run on that core. Queue pairs may live on any worker: CM moves those of others through
-// Actor::Call. Connections belong to the manager that asks for them, or has the listener that they
-// were asked of. A handler may call anything here, DestroyId of its own identifier included, but
-// not destroy the manager. No handler runs inside a call made here.
+// Runs as a poller of one worker, with its own queue pair 1. All calls must be made, and all
+// handlers run, on that worker's core. Queue pairs may belong to any worker of the device: CM moves
+// those of other workers through Actor::Call(). A connection belongs to the manager that requested
+// it or whose listener accepted it.
+//
+// A handler may call any function of the manager, including DestroyId() for its own identifier, but
+// must not destroy the manager. No handler runs during a call to the manager.
 class Manager {
  public:
-  // Creates QP 1 on `worker`. `worker` outlives the manager.
+  // Creates queue pair 1 on `worker`, which must outlive the manager. Errors as
+  // Worker::CreateGsiQp().
   static absl::StatusOr<std::unique_ptr<Manager>> Create(engine::Worker* worker,
                                                          const ManagerConfig& config = {});
-  // One on each of a device's workers, in the order of their numbers, for a device that asks
-  // GsiOwner() (shard.h) which of them a MAD is for. Before the first poll; their destruction is
-  // after the last. At most Shard::kMaxCount, else InvalidArgument.
+  // Creates one manager per worker of a device, in the order of the workers. The device must use
+  // GsiOwner() (shard.h). Create them before the first poll and destroy them after the last one.
+  // InvalidArgument for no worker and for more than Shard::kMaxCount.
   static absl::StatusOr<std::vector<std::unique_ptr<Manager>>> CreateAll(
       absl::Span<engine::Worker* const> workers, const ManagerConfig& config = {});
-  // Identifiers end with it, silently: nothing is sent.
+  // Destroys all identifiers without sending anything.
   virtual ~Manager() = default;
 
-  // RDMA_PS_TCP and RDMA_PS_IB (RC), RDMA_PS_UDP (UD); others: Unimplemented. Each has its own
-  // ports. ResourceExhausted at max_ids. Identifiers that come with CONNECT_REQUEST share the
-  // handler of their listener until SetHandler.
+  // Creates an identifier, which the manager owns until DestroyId(). RDMA_PS_TCP and RDMA_PS_IB
+  // stand for RC, RDMA_PS_UDP for UD; each has its own port numbers. Errors: Unimplemented for
+  // another port space, ResourceExhausted at max_ids. An identifier that comes with CONNECT_REQUEST
+  // shares its listener's handler until SetHandler() is called.
   virtual absl::StatusOr<Id*> CreateId(rdma_port_space port_space, EventHandler handler) = 0;
   virtual void SetHandler(Id* id, EventHandler handler) = 0;
-  // Ends whatever it is in the midst of (REJ or DREQ as the state asks); neither an event nor the
-  // `done` of BindQp comes after. The queue pair is not destroyed and not touched any more: destroy
-  // the identifier before its queue pair, and the queue pair with time_wait_ns().
+  // Destroys an identifier and ends its connection or request, by a REJ or DREQ as its state
+  // requires. No event and no `done` of BindQp() follows. CM does not destroy the queue pair and
+  // does not use it any more. Destroy the identifier before its queue pair, and the queue pair with
+  // time_wait_ns().
   virtual void DestroyId(Id* id) = 0;
 
-  // Gives a fresh identifier its local address and port: all zeros for any address, port 0 for an
-  // ephemeral one. NotFound (EADDRNOTAVAIL): not an address of this device. AlreadyExists
-  // (EADDRINUSE): another identifier of the port space has the port, at that address or at any.
-  // Other managers of the device may have it too.
-  // ResourceExhausted: no ephemeral port is free. Who does not call it gets any address, and an
-  // ephemeral port in ResolveAddr.
+  // Binds an identifier that has no address yet to a local address and port. An address of all
+  // zeros stands for any address, port 0 for an ephemeral port. Without this call an identifier
+  // gets an ephemeral port and a fitting address from ResolveAddr(). Errors: FailedPrecondition if
+  // it is bound or in use already; NotFound (EADDRNOTAVAIL) if the device lacks the address;
+  // AlreadyExists (EADDRINUSE) if another identifier of this manager and port space has the port,
+  // at that address or at any address; ResourceExhausted if all ephemeral ports are in use. Other
+  // managers of the device may use the same port.
   virtual absl::Status BindAddr(Id* id, const SocketAddress& local) = 0;
 
-  // As rdma_set_option with RDMA_OPTION_ID_REUSEADDR: whether others that say the same may be bound
-  // to its address and port too, before it or after it, as long as none of them listens. Who
-  // listens has them to itself (AlreadyExists while they are shared), and from then on does not
-  // share them. FailedPrecondition for a listener, and to take it back once there is an address.
-  // Ephemeral ports are not shared.
+  // As rdma_set_option with RDMA_OPTION_ID_REUSEADDR: lets identifiers that all set this option
+  // share an address and port, as long as none of them listens. Listen() returns AlreadyExists
+  // while the address is shared; a listener does not share its address. Ephemeral ports are never
+  // shared. FailedPrecondition for a listener, and for removing the option from a bound identifier.
   virtual absl::Status SetReuseAddress(Id* id, bool reuse) = 0;
 
-  // Of an identifier at any address: whether it has its port for IPv6 only. Then another one may
-  // have it at any address, or any of IPv4. AlreadyExists (EADDRINUSE): it is bound, and another
-  // one has what it would have now. FailedPrecondition once it listens or connects.
+  // For an identifier bound to any address: restricts it to IPv6. Another identifier may then be
+  // bound to the same port at any IPv4 address, or at any address. AlreadyExists (EADDRINUSE) if it
+  // is bound and the change conflicts with another identifier. FailedPrecondition once it listens
+  // or connects.
   virtual absl::Status SetIpv6Only(Id* id, bool only) = 0;
 
-  // RDMA_CM_EVENT_ADDR_RESOLVED and then RDMA_CM_EVENT_ROUTE_RESOLVED come in one step each:
-  // ResolveAddr finds the next hop (ARP), ResolveRoute has nothing to ask on RoCE. No answer within
-  // `timeout_ms`: ADDR_ERROR with -ETIMEDOUT.
+  // Resolve the destination. ResolveAddr() resolves the next hop (ARP or neighbour discovery) and
+  // ends with RDMA_CM_EVENT_ADDR_RESOLVED, or with ADDR_ERROR and -ETIMEDOUT if there is no reply
+  // within `timeout_ms` milliseconds. ResolveRoute() has nothing to look up on RoCE;
+  // RDMA_CM_EVENT_ROUTE_RESOLVED follows in the next turn. Errors: FailedPrecondition in the wrong
+  // state, NotFound if the device has no address from which the destination can be reached.
   virtual absl::Status ResolveAddr(Id* id, const SocketAddress& destination,
                                    uint32_t timeout_ms) = 0;
   virtual absl::Status ResolveRoute(Id* id, uint32_t timeout_ms) = 0;
-  // At the port that BindAddr gave (`port` is then that or 0), or else at `port` of any address
-  // (errors as BindAddr's). A listener bound to the address that a request names goes before one
-  // at any address. At most `backlog` requests wait for Accept, Reject or DestroyId, those that
-  // their peers have given up for DestroyId alone; more are dropped and counted, to be sent again;
-  // 0: max_pending_requests.
+  // Listens at the port that BindAddr() gave (`port` is then that port or 0), or at `port` of any
+  // address; errors as BindAddr(), InvalidArgument for a different `port`, AlreadyExists if the
+  // address is shared. A listener bound to the requested address takes precedence over one at any
+  // address.
+  //
+  // `backlog` limits the requests that wait for Accept(), Reject() or DestroyId(); 0 stands for
+  // max_pending_requests. Requests whose peer has given up count until DestroyId(). Further
+  // requests are dropped and counted, and their peers send them again.
   virtual absl::Status Listen(Id* id, uint16_t port, uint32_t backlog, Placement placement) = 0;
-  // For who keeps CONNECT_REQUESTs for a user of its own: that one has been given this, and may
-  // take its time to accept. From now on it leaves its room in the backlog to others.
+  // For a caller that queues CONNECT_REQUEST events for a user of its own: the user has received
+  // this request and may accept it later. It no longer counts against the backlog.
   virtual void LeaveBacklog(Id* request) = 0;
   absl::Status Listen(Id* id, uint16_t port, uint32_t backlog = 0) {
     return Listen(id, port, backlog, Placement::kByConnection);
   }
 
-  // As rdma_set_option with RDMA_OPTION_ID_TOS: the traffic class of the connection's path, DSCP
-  // and all. FailedPrecondition once it is asked for; the passive side takes the other's.
+  // As rdma_set_option with RDMA_OPTION_ID_TOS: sets the traffic class (DSCP and ECN bits) of the
+  // connection's path. FailedPrecondition once Connect() was called. The passive side uses the
+  // active side's value.
   virtual absl::Status SetTypeOfService(Id* id, uint8_t type_of_service) = 0;
 
-  // Gives the identifier its queue pair, which `owner` owns and which is in IBV_QPS_RESET; CM moves
-  // it to INIT (with `access`, ibv_access_flags), RTR, RTS. `done` runs when it is in INIT:
-  // receives can be posted from then on, and must be before Connect or Accept. A UD queue pair of
-  // RDMA_PS_UDP is in RTS then, with the Q_Key RDMA_UDP_QKEY.
+  // Attaches a queue pair in IBV_QPS_RESET, which belongs to worker `owner`. CM moves it to INIT
+  // (with `access`, ibv_access_flags), RTR and RTS. `done` runs on the manager's core when it is in
+  // INIT. Receives can be posted from then on, and must be posted before Connect() or Accept(). A
+  // UD queue pair of RDMA_PS_UDP goes to RTS at once, with the Q_Key RDMA_UDP_QKEY. The caller
+  // keeps ownership.
   virtual void BindQp(Id* id, engine::Worker* owner, verbs::QueuePair* qp, int access,
                       absl::AnyInvocable<void(absl::Status)> done) = 0;
 
-  // Takes its queue pair from an identifier that goes on, as rdma_destroy_qp does: it is not
-  // touched any more, and may be destroyed with time_wait_ns(). A connection that is not
-  // established yet will not be: one whose peer has answered, or was accepted, ends in
-  // CONNECT_ERROR.
+  // As rdma_destroy_qp: detaches the queue pair from an identifier that stays. CM does not use the
+  // queue pair any more; it may be destroyed with time_wait_ns(). A connection that is not
+  // established by then ends in CONNECT_ERROR if the peer has replied or Accept() was called.
   virtual void ReleaseQp(Id* id) = 0;
 
   using Path = cm::Path;
   virtual Path QueryPath(const Id& id) const = 0;
 
-  // A user may connect a queue pair that CM does not touch, by naming it in Connect or Accept
-  // (ConnectionParam::qp_num) and moving it itself by what this says: the attributes for
-  // attr->qp_state, one of INIT, RTR and RTS, and which of them ModifyQp takes; qp_access_flags are
-  // the user's to add. INIT at any time; RTR and RTS from CONNECT_REQUEST or CONNECT_RESPONSE on,
-  // before that FailedPrecondition. Who accepts does so with the queue pair in RTS. InvalidArgument
-  // for other states. Source: rdma_init_qp_attr(3).
+  // For queue pairs that the user moves instead of CM, named in Connect() or Accept()
+  // (ConnectionParam::qp_num): returns the attributes for the state in attr->qp_state (INIT, RTR or
+  // RTS), and in `mask` which of them ModifyQp() takes. qp_access_flags must be added by the user.
+  // INIT is available at any time, RTR and RTS from CONNECT_REQUEST or CONNECT_RESPONSE on,
+  // FailedPrecondition before. The queue pair must be in RTS when Accept() is called.
+  // InvalidArgument for other states. Source: rdma_init_qp_attr(3).
   virtual absl::Status QueryQpAttr(const Id& id, ibv_qp_attr* attr, int* mask) const = 0;
 
-  // REQ. Ends in ESTABLISHED (RTU sent), REJECTED, UNREACHABLE (time-out) or CONNECT_ERROR; with a
-  // queue pair of the user's own in CONNECT_RESPONSE, to be followed by Establish or Reject. Once
-  // an identifier; FailedPrecondition when its address, route or queue pair are not ready.
-  // For RDMA_PS_UDP, where no queue pair is needed: SIDR_REQ, which ends in ESTABLISHED (Event::ud
-  // says whom to send to) or UNREACHABLE.
+  // Sends a REQ. Ends in ESTABLISHED (an RTU was sent), REJECTED, UNREACHABLE (no reply) or
+  // CONNECT_ERROR. With a queue pair that the user moves, it ends in CONNECT_RESPONSE instead of
+  // ESTABLISHED; call Establish() or Reject() then. At most once per identifier.
+  //
+  // For RDMA_PS_UDP: sends a SIDR_REQ, which needs no queue pair. Ends in ESTABLISHED (Event::ud
+  // has the destination) or UNREACHABLE.
+  //
+  // Errors: FailedPrecondition if address, route or queue pair is not ready; InvalidArgument for
+  // too much private data.
   virtual absl::Status Connect(Id* id, const ConnectionParam& param) = 0;
-  // RTU, after CONNECT_RESPONSE, when the user's own queue pair is in RTS; no event follows.
+  // Sends the RTU after CONNECT_RESPONSE, when the user's queue pair is in RTS. No event follows.
   // FailedPrecondition at any other time.
   virtual absl::Status Establish(Id* id) = 0;
-  // REP, after CONNECT_REQUEST. ESTABLISHED comes with RTU or the first packet.
-  // For RDMA_PS_UDP: SIDR_REP with the queue pair's number; no event follows.
+  // Sends a REP after CONNECT_REQUEST. ESTABLISHED follows after the RTU or the first packet
+  // arrives. For RDMA_PS_UDP: sends a SIDR_REP with the queue pair number; no event follows.
+  // Errors: FailedPrecondition if no request waits (the peer may have given up), InvalidArgument
+  // for too much private data.
   virtual absl::Status Accept(Id* id, const ConnectionParam& param) = 0;
-  // After CONNECT_REQUEST, or CONNECT_RESPONSE with a queue pair of the user's own: REJ with up to
-  // 148 bytes, or SIDR_REP with status 2 (rejected) and up to 136. The identifier
-  // stays to be destroyed. `reason` is for those that only the user can know (no queue pair,
-  // insufficient responder resources, ...).
+  // Sends a REJ with up to 148 bytes of private data, or a SIDR_REP with status 2 (rejected) and up
+  // to 136. Allowed after CONNECT_REQUEST, and after CONNECT_RESPONSE with a queue pair that the
+  // user moves; FailedPrecondition otherwise. The identifier remains and must be destroyed. Use
+  // `reason` only for reasons that the user alone can know (no queue pair, insufficient responder
+  // resources).
   virtual absl::Status Reject(Id* id, absl::Span<const uint8_t> private_data,
                               RejectReason reason) = 0;
   absl::Status Reject(Id* id, absl::Span<const uint8_t> private_data) {
     return Reject(id, private_data, RejectReason::kConsumerDefined);
   }
-  // MRA: the peer waits for this long before it sends its REQ or REP again. `service_timeout` is a
-  // code, 4.096 us * 2^n; peers may cut it (Pollux at 24, 69 s). For a user that knows it will be
-  // slow to Accept or Reject: without it a repeated REQ is answered by an MRA of code 24.
-  // FailedPrecondition when no message waits for this side.
+  // Sends an MRA: the peer waits that long before it repeats its REQ or REP. `service_timeout` is a
+  // code, 4.096 us * 2^n; peers may reduce it (Pollux uses at most 24, 69 s). Call it if Accept()
+  // or Reject() will take long; otherwise CM answers a repeated REQ by an MRA of code 24.
+  // FailedPrecondition if no message of the peer waits for an answer.
   virtual absl::Status SendMra(Id* id, uint8_t service_timeout) = 0;
-  // DREQ; the queue pair goes to IBV_QPS_ERR. DISCONNECTED when the peer answers or time is up,
-  // TIMEWAIT_EXIT when the queue pair may be used again. A DREQ of the peer's is answered without
-  // being asked, and ends the same way. FailedPrecondition before the REP.
+  // Sends a DREQ and moves the queue pair to IBV_QPS_ERR. DISCONNECTED follows when the peer
+  // replies or the retries are used up, and TIMEWAIT_EXIT when the queue pair may be used again. CM
+  // answers a DREQ from the peer itself, with the same events. FailedPrecondition before the REP.
   virtual absl::Status Disconnect(Id* id) = 0;
-  // For a process that is about to end and cannot await time-outs: how many DREQs are not answered
-  // yet, those of destroyed identifiers too; and each of them sent again at once, besides when it
-  // is due.
+  // For a process that is about to end and cannot wait for time-outs: the number of unanswered
+  // DREQs, including those of destroyed identifiers; and a call that repeats each of them at once.
   virtual size_t unanswered_disconnects() const = 0;
   virtual void RepeatDisconnects() = 0;
-  // As many as may leave in one turn of the DREQs that wait for others to be answered; false when
-  // none waits any more.
+  // Sends as many of the queued DREQs (those that wait for others to be answered) as may leave in
+  // one turn. Returns false when none is queued any more.
   virtual bool SendWaitingDisconnects() = 0;
-  // For the same process: every DREP of a connection in time-wait is sent again. Its peer would
-  // repeat a DREQ whose DREP was lost until its retries are used up.
+  // For the same process: repeats every DREP of a connection in time-wait. Otherwise a peer whose
+  // DREP was lost would repeat its DREQ until its retries are used up.
   virtual void RepeatAnswers() = 0;
   // As rdma_join_multicast, for RDMA_PS_UDP: joins `group` (IPv4 as ::ffff:a.b.c.d, or IPv6) on the
-  // network of the identifier's local address (IGMP, MLD), and has its datagrams delivered to the
-  // identifier's queue pair too, if it has one: others are attached by Worker::AttachMulticast().
-  // MULTICAST_JOIN follows, also when the queue pair is released meanwhile, with whom to send to in
-  // Event::ud, or MULTICAST_ERROR with -errno. FailedPrecondition when there is no local address,
-  // or BindQp is not done; InvalidArgument for what is no group of the address's kind;
-  // AlreadyExists for one that it has joined; ResourceExhausted at kMaxGroupsOfId, or at the
-  // network's limit.
+  // network of the identifier's local address, by IGMP or MLD, and delivers its datagrams to the
+  // identifier's queue pair, if it has one. Other queue pairs are attached by
+  // Worker::AttachMulticast(). MULTICAST_JOIN with the destination in Event::ud follows, even if
+  // the queue pair is released meanwhile, or MULTICAST_ERROR with -errno. Errors:
+  // FailedPrecondition without a local address or before `done` of BindQp(); InvalidArgument for an
+  // address that is not multicast or of the other IP version; AlreadyExists for a group that was
+  // joined already; ResourceExhausted at kMaxGroupsOfId or at the network's limit.
   static constexpr size_t kMaxGroupsOfId = cm::kMaxGroupsOfId;
   virtual absl::Status JoinMulticast(Id* id, const Gid& group) = 0;
-  // Without an event; NotFound for what it has not joined. DestroyId leaves all groups.
+  // Leaves a group; no event follows. NotFound if it was not joined. DestroyId() leaves all groups.
   virtual absl::Status LeaveMulticast(Id* id, const Gid& group) = 0;
-  // What the queue pair's on_event was told, as rdma_notify: IBV_EVENT_COMM_EST establishes a
-  // connection whose RTU was lost, sooner than the next REP would.
+  // As rdma_notify: passes on an event from the queue pair's on_event. IBV_EVENT_COMM_EST
+  // establishes a connection whose RTU was lost, sooner than the next REP would.
   virtual void Notify(Id* id, ibv_event_type event) = 0;
 
-  // How long the number of a queue pair that was connected must not be reused (Worker::DestroyQp).
+  // How long the number of a connected queue pair must not be reused, in nanoseconds
+  // (Worker::DestroyQp).
   virtual uint64_t time_wait_ns() const = 0;
   virtual const Counters& counters() const = 0;
 
-  // Told of every MAD to queue pair 1 that is sent (again) or has arrived, well-formed or not; null
-  // for none.
+  // Called for every MAD that queue pair 1 sends, repeats or receives, well-formed or not; null for
+  // none.
   using Trace = cm::Trace;
   virtual void SetTrace(Trace trace) = 0;
 
-  // Told once of each connection that fails, while its identifier and queue pair are still there: a
-  // peer that does not answer, a REJ for another reason than that nobody listens or its user does
-  // not want, a queue pair that has entered IBV_QPS_ERR by itself (of another worker: as its
-  // message arrives), an identifier destroyed while its REQ is not answered. `why` is a few words.
-  // The handler may look at everything and change nothing.
+  // Called once for each connection that fails, while its identifier and queue pair still exist. A
+  // connection fails when: the peer does not reply; a REJ arrives, unless its reason is that nobody
+  // listens or that the user refuses; the queue pair enters IBV_QPS_ERR by itself (for a queue pair
+  // of another worker, when that worker's message arrives); or its identifier is destroyed before
+  // the REQ is answered. `why` is a short description. The handler may read everything and must
+  // change nothing.
   using FailureHandler = cm::FailureHandler;
   virtual void SetFailureHandler(FailureHandler handler) = 0;
-  // A line each for the last messages and events of the identifier, and for the last packets,
-  // timers and states of its queue pair: up to now when it lives on this worker, up to its failure
-  // when on another.
+  // Returns one line for each of the last messages and events of the identifier and for each of the
+  // last packets, timers and states of its queue pair. For a queue pair of another worker they end
+  // at its failure.
   virtual std::string FlightLog(const Id& id) const = 0;
 };
 

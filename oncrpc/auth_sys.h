@@ -1,4 +1,5 @@
-// The credential of AUTH_SYS: who calls, as the client's host says. Source: RFC 5531 appendix A.
+// The credential of AUTH_SYS: the caller's identity as its host states it. Source: RFC 5531
+// appendix A.
 #ifndef POLLUX_ONCRPC_AUTH_SYS_H_
 #define POLLUX_ONCRPC_AUTH_SYS_H_
 
@@ -11,7 +12,7 @@ namespace pollux::oncrpc {
 inline constexpr uint32_t kMaxMachineName = 255;  // bytes
 inline constexpr uint32_t kMaxAuthSysGids = 16;
 
-// The body of a credential of flavor AuthFlavor::kSys.
+// The body of a credential of flavor AuthFlavor::kSys. Nothing verifies it.
 struct AuthSys {
   uint32_t stamp = 0;  // arbitrary
   BoundedString<kMaxMachineName> machinename;

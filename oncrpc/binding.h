@@ -1,5 +1,5 @@
-// Upper-layer bindings: what a program tells the transport about its procedures. A program without
-// one is neither served nor called. Source: RFC 8166 section 6.
+// Upper-layer bindings: what the transport must know about a program's procedures. A program
+// without a binding can be neither served nor called. Source: RFC 8166 section 6.
 #ifndef POLLUX_ONCRPC_BINDING_H_
 #define POLLUX_ONCRPC_BINDING_H_
 
@@ -12,26 +12,26 @@
 
 namespace pollux::oncrpc {
 
-inline constexpr uint32_t kMaxProcedures = 64;  // of one program
-inline constexpr uint32_t kMaxItems = 8;        // DDP-eligible arguments, or results, of one call
-inline constexpr uint32_t kMaxItemBytes = 1u << 30;  // of one DDP-eligible item
+inline constexpr uint32_t kMaxProcedures = 64;  // per program
+inline constexpr uint32_t kMaxItems = 8;  // DDP-eligible arguments per call, and results per call
+inline constexpr uint32_t kMaxItemBytes = 1u << 30;  // per DDP-eligible item
 
-// One procedure. Sizes are bytes of XDR, without RPC headers, in the worst case. An item is
-// variable-length opaque data; its length word stays in the stream (RFC 8166 section 3.4.4.1).
+// One procedure. Sizes are maximum bytes of XDR, without RPC headers. An item is variable-length
+// opaque data; its length word stays in the stream (RFC 8166 section 3.4.4.1).
 struct ProcedureBinding {
   uint32_t number = 0;
-  uint32_t max_argument_bytes = 0;           // arguments, without the eligible items' bytes
-  uint32_t max_eligible_argument_bytes = 0;  // of each; 0: no argument is DDP-eligible
-  uint32_t max_result_bytes = 0;             // results, without the eligible items' bytes
-  uint32_t max_eligible_result_bytes = 0;    // of each; 0: no result is DDP-eligible
-  uint32_t max_eligible_arguments = 1;       // in one call, at most kMaxItems
+  uint32_t max_argument_bytes = 0;           // arguments without the bytes of eligible items
+  uint32_t max_eligible_argument_bytes = 0;  // per item; 0: no argument is DDP-eligible
+  uint32_t max_result_bytes = 0;             // results without the bytes of eligible items
+  uint32_t max_eligible_result_bytes = 0;    // per item; 0: no result is DDP-eligible
+  uint32_t max_eligible_arguments = 1;       // per call, at most kMaxItems
   uint32_t max_eligible_results = 1;
-  // Running it twice does no more than running it once. What is not goes through the server's reply
-  // cache: a call that is sent again is answered with the reply that it had.
+  // Whether running a call twice has the same effect as running it once. Calls of other procedures
+  // use the server's reply cache: a repeated call gets the first reply again.
   bool idempotent = false;
-  // Of what is idempotent: a copy that runs late would undo what came after the reply to another
-  // one (a WRITE). A call that is sent again while it still runs joins it; once it is done, nothing
-  // is remembered.
+  // For an idempotent procedure whose late duplicate could undo a later call (WRITE): a repeated
+  // call that arrives while the first still runs waits for its reply. Nothing is remembered after
+  // that.
   bool joins = false;
 };
 
@@ -39,19 +39,19 @@ struct ProgramBinding {
   uint32_t program = 0;
   uint32_t version = 0;
   std::vector<ProcedureBinding> procedures;
-  // What holds for every procedure that is not listed, where the program's are not known one by
-  // one. Its number means nothing.
+  // Applies to every procedure that is not listed, for programs whose procedures are not known one
+  // by one. Its `number` is ignored.
   std::optional<ProcedureBinding> others;
 
-  // Null when the program has no such procedure.
+  // Returns null if the program has no such procedure.
   const ProcedureBinding* Find(uint32_t procedure) const {
     for (const ProcedureBinding& binding : procedures) {
       if (binding.number == procedure) return &binding;
     }
     return others.has_value() ? &*others : nullptr;
   }
-  // InvalidArgument: no procedures or too many, one twice, sizes that are no multiple of four or
-  // past the bounds.
+  // Returns InvalidArgument for no or too many procedures, a procedure listed twice, or sizes that
+  // are not a multiple of four or exceed the limits.
   absl::Status Validate() const;
 };
 

@@ -1,4 +1,4 @@
-// One call as its caller states it, and the reply as he gets it.
+// A call as the caller states it, and its reply.
 #ifndef POLLUX_ONCRPC_CALL_H_
 #define POLLUX_ONCRPC_CALL_H_
 
@@ -14,56 +14,56 @@
 
 namespace pollux::oncrpc {
 
-// An argument that the binding calls DDP-eligible.
+// An argument that the binding declares DDP-eligible.
 struct EligibleItem {
   absl::Span<const uint8_t> bytes;
-  // Where its first byte belongs in the stream that holds everything but items: right after its
-  // length word, as XdrWriter::EligibleOpaque says.
+  // The position of its first byte in the stream without items: right after its length word, as
+  // XdrWriter::EligibleOpaque() returns it.
   size_t position = 0;
 };
 
-// One call. All memory named here stays the caller's, and must stay untouched, until the callback.
+// One call. All memory named here belongs to the caller and must stay untouched until the callback.
 struct CallRequest {
   uint32_t procedure = 0;
-  // Null: the requester writes the RPC header, with an XID of its own. Else the header is the
-  // caller's, XID, program, version, credential and verifier, as upper layers need it that sign it
-  // (RPCSEC_GSS); its bodies are at most kMaxAuthBytes long.
+  // Null: the requester writes the RPC header with an XID of its own. Otherwise the caller provides
+  // XID, program, version, credential and verifier, as upper layers that sign the header
+  // (RPCSEC_GSS) need it; the bodies are at most kMaxAuthBytes long.
   const CallHeader* header = nullptr;
   absl::Span<const uint8_t> arguments;  // XDR, without the bytes of `items`
-  // At most kMaxItems, by position. Those that do not fit the message, the largest first, are moved
-  // by RDMA READ.
+  // At most kMaxItems, ordered by position. Items that do not fit the message are transferred by
+  // RDMA READ, the largest first.
   absl::Span<const EligibleItem> items;
-  // Where the eligible results may be placed by RDMA WRITE, at most kMaxItems: the first result
-  // that there is in the first, and so on. An empty one, or none: that result comes in the stream.
-  // Each as large as the largest result that may come there, without XDR pad (RFC 8166 section
-  // 3.4.6, 3.4.6.2 and 4.3.2.2); one too small makes the call fail. They may be written to although
-  // no result comes.
+  // Where eligible results may be placed by RDMA WRITE, at most kMaxItems: the first eligible
+  // result goes to the first buffer, and so on. A result with an empty buffer, or none, comes in
+  // the stream. Each buffer must hold the largest possible result, without XDR pad (RFC 8166
+  // section 3.4.6, 3.4.6.2 and 4.3.2.2); if it is too small, the call fails. Buffers may be written
+  // to even if no result is returned.
   absl::Span<const absl::Span<uint8_t>> item_buffers;
-  // Where a reply may be placed that does not fit a message: kReplyHeaderBytes and the results.
+  // For a reply that does not fit a message: kReplyHeaderBytes and the results.
   absl::Span<uint8_t> reply_buffer;
-  // The most that the results can take, with the body of the reply's verifier, where the caller
-  // knows better than the binding.
+  // The maximum size of the results and of the body of the reply's verifier, if the caller knows a
+  // lower one than the binding.
   std::optional<uint32_t> max_result_bytes;
-  uint64_t timeout_ns = 0;  // 0: until the connection ends for good
+  uint64_t timeout_ns = 0;  // 0: until the connection ends without reconnection
 };
 
-// Valid during the callback.
+// Valid only during the callback.
 struct Reply {
   ReplyHeader header;
   absl::Span<const uint8_t> results;
-  absl::Span<const ReducedItem> items;  // one for each buffer offered
+  absl::Span<const ReducedItem> items;  // one per offered buffer
   XdrReader reader() const { return XdrReader(results, items); }
 };
 
-// OK: an RPC reply that says success. Other RPC replies: Unimplemented (no such program, version or
-// procedure), InvalidArgument (garbage arguments), Internal (system error), PermissionDenied
-// (authentication). No RPC reply: Unavailable (the connection ended), DeadlineExceeded,
-// FailedPrecondition (RDMA_ERROR, or what the server now takes is too little for the call),
-// DataLoss (a reply that makes no sense), ResourceExhausted (no memory can be offered for the call
-// now). `reply` is null unless there was an RPC reply.
+// The status is OK for an RPC reply that reports success. Other RPC replies: Unimplemented (no such
+// program, version or procedure), InvalidArgument (garbage arguments), Internal (system error),
+// PermissionDenied (authentication). No RPC reply: Unavailable (the connection ended),
+// DeadlineExceeded, FailedPrecondition (RDMA_ERROR, or the server's sizes are now too small for the
+// call), DataLoss (a malformed reply), ResourceExhausted (no memory could be offered for the call).
+// `reply` is null unless there was an RPC reply.
 using CallDone = absl::AnyInvocable<void(absl::Status, const Reply* reply)>;
 
-// Names a call to Cancel() it; never names another one later.
+// Identifies a call for Cancel(). Never reused for another call.
 struct CallId {
   uint32_t slot = 0;
   uint64_t number = 0;  // 0: no call

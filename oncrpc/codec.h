@@ -1,11 +1,11 @@
-// XDR for whole structures: each names its fields once, in the order of its specification, and the
-// same list encodes, decodes and measures it. DDP-eligible items stay out of the stream as
-// oncrpc/xdr.h has it. Source: RFC 4506.
+// XDR for whole structures. Each structure lists its fields once, in the order of its
+// specification; that list serves to encode and to decode. The bytes of DDP-eligible items stay out
+// of the stream, as in oncrpc/xdr.h. Source: RFC 4506.
 //
 // A structure has a function
-//   template <class Codec, class Self> static void Xdr(Codec& codec, Self& self);
-// that calls codec(self.field, ...), where a field is a uint32_t, uint64_t, bool, an enumeration
-// with an IsValid() of its own, a std::optional, a structure, or one of the types below.
+//     template <class Codec, class Self> static void Xdr(Codec& codec, Self& self);
+// that calls codec(self.field, ...). A field is a uint32_t, uint64_t, bool, an enumeration with its
+// own IsValid(), a std::optional, a structure, or one of the types below.
 #ifndef POLLUX_ONCRPC_CODEC_H_
 #define POLLUX_ONCRPC_CODEC_H_
 
@@ -31,25 +31,25 @@ struct Void {
   static void Xdr(Codec&, Self&) {}
 };
 
-// string<kMax>; decoded it points into the stream.
+// string<kMax>. After decoding it points into the stream.
 template <uint32_t kMax>
 struct BoundedString {
   std::string_view text;
 };
 
-// opaque<kMax> that may travel in a chunk; decoded it points into the chunk or the stream.
+// opaque<kMax> that may be moved to a chunk. After decoding it points into the chunk or the stream.
 template <uint32_t kMax>
 struct EligibleOpaque {
   absl::Span<const uint8_t> bytes;
 };
 
-// opaque<kMax>, held in place.
+// opaque<kMax>, stored in the object.
 template <uint32_t kMax>
 struct InlineOpaque {
   std::array<uint8_t, kMax> bytes = {};
   uint32_t size = 0;
 
-  // Nothing when there are more bytes than kMax.
+  // Returns nothing if there are more than kMax bytes.
   static std::optional<InlineOpaque> From(absl::Span<const uint8_t> from) {
     if (from.size() > kMax) return std::nullopt;
     InlineOpaque opaque;
@@ -75,9 +75,9 @@ struct LinkedList {
   std::vector<T> items;
 };
 
-// What Encode() made. Points into the buffer and the value that were given.
+// The result of Encode(). Points into the buffer and the value given to it.
 struct Encoded {
-  // False: too small a buffer, or a field past its bound. Nothing of it may be sent.
+  // False if the buffer is too small or a field exceeds its limit; nothing may be sent then.
   bool ok = false;
   absl::Span<const uint8_t> stream;  // without the eligible item's bytes
   std::optional<EligibleItem> item;
@@ -160,7 +160,7 @@ class Decoder {
     (Get(fields), ...);
   }
   void Fail() { reader_.Fail(); }
-  // All of the stream and of the chunks was what it should be.
+  // Whether the stream and the chunks held exactly the decoded fields.
   bool AtEnd() const { return reader_.AtEnd(); }
 
  private:
@@ -212,7 +212,7 @@ class Decoder {
   XdrReader reader_;
 };
 
-// Writes `value` to the front of `out`.
+// Encodes `value` into the front of `out`. Both must outlive the result.
 template <class T>
 Encoded Encode(const T& value, absl::Span<uint8_t> out) {
   Encoder encoder(out);
@@ -220,7 +220,8 @@ Encoded Encode(const T& value, absl::Span<uint8_t> out) {
   return encoder.result();
 }
 
-// Whether `reader` held a T and nothing else. Views in `value` live as long as what was read.
+// Decodes `*value`. Returns whether `reader` held a T and nothing else. Views in `*value` point
+// into the data of `reader`.
 template <class T>
 bool Decode(const XdrReader& reader, T* value) {
   Decoder decoder(reader);

@@ -1,5 +1,5 @@
-// How clients ask where a program is served: the portmapper (version 2) and rpcbind (versions 3 and
-// 4), over TCP. Source: RFC 1833 sections 2 and 3.
+// Messages of the portmapper (version 2) and rpcbind (versions 3 and 4), which tell clients where a
+// program is served. Source: RFC 1833 sections 2 and 3.
 #ifndef POLLUX_ONCRPC_PORTMAP_H_
 #define POLLUX_ONCRPC_PORTMAP_H_
 
@@ -14,11 +14,11 @@ inline constexpr uint32_t kPortmapV2 = 2;
 inline constexpr uint32_t kRpcbindV3 = 3;
 inline constexpr uint32_t kRpcbindV4 = 4;
 inline constexpr uint16_t kPortmapPort = 111;
-// The RFC leaves these without a bound.
+// The RFC sets no limit on these.
 inline constexpr uint32_t kMaxRpcbString = 256;    // bytes
-inline constexpr uint32_t kMaxRpcbMappings = 256;  // of one host
+inline constexpr uint32_t kMaxRpcbMappings = 256;  // per host
 
-// Those that all versions number alike.
+// The procedures with the same number in all versions.
 enum class PortmapProcedure : uint32_t {
   kNull = 0,
   kSet = 1,
@@ -39,7 +39,7 @@ struct Mapping {
 };
 using Pmaplist = LinkedList<Mapping, kMaxRpcbMappings>;
 struct GetportRes {
-  uint32_t port = 0;  // 0: not there
+  uint32_t port = 0;  // 0: not registered
   template <class Codec, class Self>
   static void Xdr(Codec& codec, Self& self) {
     codec(self.port);
@@ -59,14 +59,14 @@ struct Rpcb {
 };
 using Rpcblist = LinkedList<Rpcb, kMaxRpcbMappings>;
 struct GetaddrRes {
-  BoundedString<kMaxRpcbString> address;  // empty: not there
+  BoundedString<kMaxRpcbString> address;  // empty: not registered
   template <class Codec, class Self>
   static void Xdr(Codec& codec, Self& self) {
     codec(self.address);
   }
 };
 
-// Of SET and UNSET.
+// The result of SET and UNSET.
 struct SetRes {
   bool done = false;
   template <class Codec, class Self>

@@ -1,5 +1,5 @@
-// The portmapper of a host that runs no rpcbind: it tells where this server's programs are, and
-// takes no others in. RFC 1833
+// The portmapper for a host that runs no rpcbind. It reports only this server's programs and
+// accepts no registrations. RFC 1833
 #ifndef POLLUX_ONCRPC_PORTMAP_CALLS_H_
 #define POLLUX_ONCRPC_PORTMAP_CALLS_H_
 
@@ -13,15 +13,15 @@
 
 namespace pollux::oncrpc {
 
-// Constant once made.
+// Immutable after construction; any thread may use it.
 class PortmapCalls {
  public:
-  static constexpr size_t kMaxCallBytes = 2048;  // with its RPC header
+  static constexpr size_t kMaxCallBytes = 2048;  // with the RPC header
   static constexpr ServiceProgram kProgram = {
       .program = kPortmapProgram, .low = kPortmapV2, .high = kRpcbindV4};
 
   enum class Transport { kTcp, kUdp, kRdma };
-  // At every address of the host.
+  // One served program. It is served at every address of the host.
   struct Service {
     uint32_t program = 0;
     uint32_t version = 0;
@@ -30,11 +30,11 @@ class PortmapCalls {
   };
   explicit PortmapCalls(std::vector<Service> services) : services_(std::move(services)) {}
 
-  // Any thread.
+  // Answers the call before it returns. Any thread.
   void Serve(ServiceCall call) const;
 
  private:
-  // Null when there is none.
+  // Returns null if there is no such service.
   const Service* Find(uint32_t program, uint32_t version, Transport transport) const;
   void Getport(ServiceCall call) const;
   void Getaddr(ServiceCall call) const;

@@ -1,5 +1,5 @@
-// What a service over the kernel's TCP or UDP gives to the program that it serves: records as they
-// came, and the way back.
+// Records that a service over the kernel's TCP or UDP passes to the program that it serves, and the
+// path for their replies.
 #ifndef POLLUX_ONCRPC_RECORD_HANDLER_H_
 #define POLLUX_ONCRPC_RECORD_HANDLER_H_
 
@@ -13,34 +13,35 @@
 
 namespace pollux::oncrpc {
 
-// Between which addresses a call came, and what its reply may be.
+// The addresses of a call, and the limits of its reply.
 struct CallRoute {
   Gid client;
   Gid server;
-  size_t max_reply = size_t{1} << 30;  // bytes; larger ones cannot be sent
-  bool connected = true;               // else anybody may have claimed to be the client
+  size_t max_reply = size_t{1} << 30;  // bytes; larger replies cannot be sent
+  bool connected = true;               // false: the client's address may be forged
 };
 
-// Sends the reply to one call. Any thread, also after the service has ended.
+// Sends the reply to one call. Any thread may use it, even after the service has ended.
 class ReplySender {
  public:
-  // `post` is given the reply, or nothing when there will be none. Any thread; must not wait.
+  // `post` receives the reply, or an empty vector if there is none. It may run on any thread and
+  // must not block.
   using Post = absl::AnyInvocable<void(std::vector<uint8_t> message)>;
   explicit ReplySender(Post post) : post_(std::move(post)) {}
   ReplySender(ReplySender&& other) noexcept : post_(std::exchange(other.post_, nullptr)) {}
   ReplySender& operator=(ReplySender&&) = delete;
-  // Unless a reply was sent, a TCP connection is closed: its client asks again.
+  // If no reply was sent, a TCP connection is closed, so that its client asks again.
   ~ReplySender() {
     if (post_ != nullptr) post_({});
   }
-  // At most 2^31 - 1 bytes. Once.
+  // Sends the reply, at most 2^31 - 1 bytes. At most once.
   void Send(std::vector<uint8_t> message) { std::exchange(post_, nullptr)(std::move(message)); }
 
  private:
   Post post_;
 };
 
-// Takes a record. On the service's own thread, which it must not hold up.
+// Receives a record on the service's own thread, and must not block it.
 using RecordHandler = absl::AnyInvocable<void(std::vector<uint8_t> record, const CallRoute& route,
                                               ReplySender reply)>;
 

@@ -1,4 +1,4 @@
-// Socket addresses as the sockets interface writes them.
+// Conversion between SocketAddress and the sockets API's sockaddr.
 #ifndef POLLUX_ONCRPC_SOCKET_ADDRESS_H_
 #define POLLUX_ONCRPC_SOCKET_ADDRESS_H_
 
@@ -14,9 +14,9 @@ struct Sockaddr {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
 };
 
-// AF_INET for IPv4, else AF_INET6.
+// AF_INET for an IPv4 address, otherwise AF_INET6.
 Sockaddr ToSockaddr(const SocketAddress& address);
-// All zeros for another family than these two, or an address too short for its own.
+// Returns all zeros for another address family, and if `length` is too short for the family.
 SocketAddress FromSockaddr(const sockaddr* address, socklen_t length);
 
 }  // namespace pollux::oncrpc

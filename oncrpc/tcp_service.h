@@ -1,6 +1,5 @@
-// RPC over the kernel's TCP, for programs that are asked little: one thread, records in and out, in
-// the order in which their replies are ready.
-// Source: RFC 5531 section 11.
+// An RPC service over the kernel's TCP, for programs with few calls: one thread receives and sends
+// records. Replies leave in the order in which they are ready. Source: RFC 5531 section 11.
 #ifndef POLLUX_ONCRPC_TCP_SERVICE_H_
 #define POLLUX_ONCRPC_TCP_SERVICE_H_
 
@@ -21,17 +20,19 @@ namespace pollux::oncrpc {
 class TcpService {
  public:
   static constexpr size_t kMaxConnections = 64;
-  // A connection that brings no record for so long, and waits for no reply, is closed; when there
-  // are too many, the one that has been silent the longest.
+  // Milliseconds after which a connection is closed that sends no record and waits for no reply. If
+  // there are too many connections, the one that has been silent longest is closed.
   static constexpr uint64_t kIdleMs = 60'000;
-  // Records of one connection that wait for their replies; more are not read meanwhile.
+  // Calls of one connection without a reply. While there are so many, nothing more is read from it.
   static constexpr uint32_t kMaxUnanswered = 16;
 
-  // Listens at every address of the host, IPv4 and IPv6; port 0: any. Records beyond `max_record`
-  // bytes, all fragments together, cost the connection. AlreadyExists when the port is taken.
+  // Listens at every IPv4 and IPv6 address of the host; port 0 stands for any free port. Starts a
+  // thread that calls `handler` for each record; the handler must not block. A record of more than
+  // `max_record` bytes, all fragments together, closes the connection. AlreadyExists if the port is
+  // in use.
   static absl::StatusOr<std::unique_ptr<TcpService>> Listen(uint16_t port, size_t max_record,
                                                             RecordHandler handler);
-  // Waits for the thread; later replies are dropped.
+  // Stops the thread and waits for it. Later replies are dropped.
   ~TcpService();
   uint16_t port() const { return port_; }
 
@@ -42,8 +43,8 @@ class TcpService {
     CallRoute route;
     uint64_t heard_ms = 0;
     uint32_t unanswered = 0;
-    std::vector<uint8_t> in;   // fragments as they came, with their marks
-    std::vector<uint8_t> out;  // of replies, from sent on not gone yet
+    std::vector<uint8_t> in;   // fragments as received, with their record marks
+    std::vector<uint8_t> out;  // replies; bytes from `sent` on are not yet sent
     size_t sent = 0;
 
     bool MayRead() const { return out.empty() && unanswered < kMaxUnanswered; }
@@ -53,11 +54,11 @@ class TcpService {
 
   TcpService(size_t max_record, RecordHandler handler);
   void Serve();
-  // Whether the connection stays.
+  // Returns whether the connection stays open.
   bool Attend(Connection& connection, short events, uint64_t now_ms);
   void TakeReplies(uint64_t now_ms);
   void Accept(uint64_t now_ms);
-  // False: to be closed.
+  // Returns false if the connection must be closed.
   bool Read(Connection& connection, uint64_t now_ms);
   bool TakeRecords(Connection& connection);
   bool Write(Connection& connection);

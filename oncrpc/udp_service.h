@@ -1,5 +1,6 @@
-// RPC over the kernel's UDP, for programs that are asked little: one thread, a datagram in and one
-// out, in the order in which replies are ready. Source: RFC 5531 section 11.
+// An RPC service over the kernel's UDP, for programs with few calls: one thread, one datagram per
+// call and per reply. Replies leave in the order in which they are ready. Source: RFC 5531 section
+// 11.
 #ifndef POLLUX_ONCRPC_UDP_SERVICE_H_
 #define POLLUX_ONCRPC_UDP_SERVICE_H_
 
@@ -19,42 +20,44 @@
 
 namespace pollux::oncrpc {
 
-// What is lost on the way, or there is no room for, is asked again by who asked; what is asked
-// again while it waits for its reply has one.
+// A client repeats a call that was lost or dropped. A repeated call is dropped while the first one
+// waits for its reply.
 class UdpService {
  public:
-  // What clients have had room for since ONC RPC began; CallRoute::max_reply.
+  // The reply size in bytes that all ONC RPC clients have always accepted; see
+  // CallRoute::max_reply.
   static constexpr size_t kMaxReply = 8800;
-  // Calls that wait for their replies; others are dropped meanwhile. More than an NFS server's
-  // exports together let wait, so that those that stall leave room for the calls of others.
+  // Calls without a reply; further calls are dropped. It is more than all exports of an NFS server
+  // together may have waiting, so exports that stall leave room for calls to others.
   static constexpr size_t kMaxUnanswered = 2560;
 
-  // Listens at every address of the host, IPv4 and IPv6; port 0: any. Datagrams beyond
-  // `max_record` bytes are dropped. AlreadyExists when the port is taken.
+  // Listens at every IPv4 and IPv6 address of the host; port 0 stands for any free port. Starts a
+  // thread that calls `handler` for each datagram; the handler must not block. Datagrams of more
+  // than `max_record` bytes are dropped. AlreadyExists if the port is in use.
   static absl::StatusOr<std::unique_ptr<UdpService>> Listen(uint16_t port, size_t max_record,
                                                             RecordHandler handler);
-  // Waits for the thread; replies that come later are sent all the same.
+  // Stops the thread and waits for it. Replies that come later are still sent.
   ~UdpService();
   UdpService(const UdpService&) = delete;
   UdpService& operator=(const UdpService&) = delete;
   uint16_t port() const { return port_; }
-  // Datagrams that were too large, or for whose calls there was no room, or that came again.
+  // Datagrams that were dropped: too large, repeated, or more than kMaxUnanswered.
   uint64_t dropped() const { return dropped_; }
 
  private:
-  // Whose call it is, address and port, and its XID.
+  // Identifies a call: the client's address and port, and the XID.
   using Asked = std::tuple<Gid, uint16_t, uint32_t>;
-  // What replies need, also after the server's end.
+  // What replies need, even after the service has ended.
   struct Socket {
     Fd fd;
     std::mutex mutex;
     std::set<Asked> unanswered;
 
-    // False when there are kMaxUnanswered, or this is one of them.
+    // Returns false if there are kMaxUnanswered calls already, or if this is one of them.
     bool Begin(const Asked& asked);
     void End(const Asked& asked);
   };
-  // Where one came from, and the address and interface that it came to.
+  // The source of a datagram, and the address and interface at which it arrived.
   struct Way;
 
   UdpService(size_t max_record, RecordHandler handler);

@@ -1,5 +1,5 @@
-// XDR (RFC 4506) as handlers and callers of the native API need it: without copies, and with
-// DDP-eligible items that may have been moved out of the stream.
+// XDR (RFC 4506) for handlers and callers of the native API: without copies, and with DDP-eligible
+// items that may have been moved out of the stream.
 #ifndef POLLUX_ONCRPC_XDR_H_
 #define POLLUX_ONCRPC_XDR_H_
 
@@ -16,27 +16,30 @@ namespace pollux::oncrpc {
 
 constexpr size_t XdrRoundUp(size_t bytes) { return (bytes + 3) & ~size_t{3}; }
 
-// An item that travelled in a chunk instead of the stream.
+// An item that was transferred in a chunk instead of the stream.
 struct ReducedItem {
   absl::Span<const uint8_t> bytes;  // with or without its XDR pad
-  // Of an argument: where its first byte belongs, counted from the start of the unreduced stream.
-  // Results have none: the first eligible result is in the first Write chunk, and so on.
+  // For an argument: the offset of its first byte in the unreduced stream. Results have none: the
+  // first eligible result is in the first Write chunk, and so on.
   std::optional<size_t> position;
-  // Of a result: its Write chunk was empty, so that it stayed in the stream. RFC 8166 section
-  // 4.3.2.3
+  // For a result whose Write chunk came back empty, since the result stayed in the stream. RFC 8166
+  // section 4.3.2.3
   bool in_stream = false;
 };
 
-// Takes items off the front of a stream. After the first that does not fit, ok() is false and all
-// further items are zero or empty. Views point into the stream or the chunk.
+// Reads items from the front of a stream. After the first one that does not fit, ok() is false and
+// all further items are zero or empty. Views point into the stream or the chunk, which must outlive
+// them.
 class XdrReader {
  public:
-  // `reduced`: arguments by their position, or results in the order of their Write chunks.
+  // `reduced` holds arguments ordered by position, or results in the order of their Write chunks.
+  // Neither span is copied.
   explicit XdrReader(absl::Span<const uint8_t> bytes, absl::Span<const ReducedItem> reduced = {})
       : bytes_(bytes), reduced_(reduced) {}
 
   bool ok() const { return ok_; }
-  // Everything was taken, the reduced items too (an unused chunk holds none).
+  // Whether everything was read without an error, including the reduced items. An unused chunk
+  // counts as empty.
   bool AtEnd() const {
     for (const ReducedItem& item : reduced_) {
       if (!item.bytes.empty()) return false;
@@ -69,15 +72,16 @@ class XdrReader {
     const absl::Span<const uint8_t> bytes = Opaque(max);
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
-  // An item that the binding calls DDP-eligible: from its chunk when it was reduced, else from the
-  // stream. The chunk may hold the item's pad or not. RFC 8166 section 3.4.5.2
+  // Reads an item that the binding declares DDP-eligible, from its chunk if it was reduced,
+  // otherwise from the stream. A chunk may or may not include the XDR pad. RFC 8166 section 3.4.5.2
   absl::Span<const uint8_t> EligibleOpaque(uint32_t max) {
     if (reduced_.empty() || reduced_.front().in_stream || IsBefore(reduced_.front())) {
       if (!reduced_.empty() && reduced_.front().in_stream) reduced_.remove_prefix(1);
       return Opaque(max);
     }
     const uint32_t length = Uint32();
-    // RFC 8166 section 6.1: what was not reduced although a chunk was there for it is a violation.
+    // RFC 8166 section 6.1: an item that stays in the stream although it has a chunk is a
+    // violation.
     const ReducedItem& item = reduced_.front();
     reduced_.remove_prefix(1);
     if (length > max || item.position.value_or(unreduced()) != unreduced() ||
@@ -90,9 +94,9 @@ class XdrReader {
   }
 
  private:
-  // Where the reader stands in the stream as it was before its items were moved.
+  // The position in the stream as it was before items were moved out.
   size_t unreduced() const { return at_ + moved_; }
-  // Whether the eligible item that comes next, after its length word, stands before `item`.
+  // Whether the next eligible item, after its length word, comes before `item`.
   bool IsBefore(const ReducedItem& item) const {
     return item.position.has_value() && unreduced() + 4 < *item.position;
   }
@@ -106,13 +110,14 @@ class XdrReader {
   }
 
   absl::Span<const uint8_t> bytes_;
-  absl::Span<const ReducedItem> reduced_;  // not taken yet
+  absl::Span<const ReducedItem> reduced_;  // those not yet read
   size_t at_ = 0;
-  size_t moved_ = 0;  // bytes of the reduced items taken, with their pads
+  size_t moved_ = 0;  // bytes of the reduced items read so far, with their pads
   bool ok_ = true;
 };
 
-// Appends items to a stream of bounded size. After the first that does not fit, ok() is false.
+// Appends items to a stream of limited size. After the first one that does not fit, ok() is false.
+// Writes into `out`, which is not owned.
 class XdrWriter {
  public:
   explicit XdrWriter(absl::Span<uint8_t> out) : out_(out) {}
@@ -142,8 +147,8 @@ class XdrWriter {
   void String(std::string_view text) {
     Opaque({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
   }
-  // The length word alone of an eligible item of `length` bytes; returns where the item belongs in
-  // the stream, as EligibleItem and ResultItem want it.
+  // Writes only the length word of an eligible item of `length` bytes. Returns the item's position
+  // in the stream, for EligibleItem and ResultItem.
   size_t EligibleOpaque(size_t length) {
     Uint32(static_cast<uint32_t>(length));
     return at_;

@@ -395,7 +395,7 @@ TEST_F(MirrorTest, TimeOutFencesTheCall) {
   EXPECT_TRUE(Run({.procedure = kNull}).ok());
 }
 
-TEST_F(MirrorTest, TheCallersMemoryIsHisWhenTheClientGoes) {
+TEST_F(MirrorTest, DestroyingTheClientEndsCallsAndTheirAccessToMemory) {
   StartAll();
   std::optional<absl::Status> status;
   ASSERT_TRUE(

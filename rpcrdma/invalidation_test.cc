@@ -153,7 +153,7 @@ TEST_F(InvalidatingServerTest, ALateReplyThatInvalidatesIsDiscarded) {
 }
 
 // As Linux's server does: it heeds what the client says, and says nothing itself.
-TEST_F(InvalidatingServerTest, WhoDoesNotSayThatItInvalidatesMay) {
+TEST_F(InvalidatingServerTest, AServerThatDoesNotAnnounceInvalidationMayInvalidate) {
   Start(true, false);
   StartGet(0);
   Answer(0, KeyOf(0));

@@ -100,7 +100,7 @@ TEST_F(OwnHeaderTest, ADenialIsAReply) {
   EXPECT_EQ(denied->auth_status, kAuthStatus);
 }
 
-TEST_F(OwnHeaderTest, WhatIsAskedForMustHold) {
+TEST_F(OwnHeaderTest, InvalidHeadersOfTheCallerAreRefused) {
   Start();
   std::vector<uint8_t> buffer(oncrpc::kReplyHeaderBytes + kMaxEcho);
   const auto call = [&](const oncrpc::CallHeader& header) {
@@ -121,7 +121,7 @@ TEST_F(OwnHeaderTest, WhatIsAskedForMustHold) {
 
 // A call that comes again by the same bytes is answered with the reply that it had, verifier and
 // all; one that only says so is another.
-TEST_F(OwnHeaderTest, TheReplyCacheKnowsWhoAsks) {
+TEST_F(OwnHeaderTest, TheReplyCacheComparesTheWholeHeader) {
   Start();
   const auto run = [this](const oncrpc::CallHeader& header) {
     std::vector<uint8_t> buffer(oncrpc::kReplyHeaderBytes + kMaxEcho);

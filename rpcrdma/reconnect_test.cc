@@ -118,7 +118,7 @@ TEST_F(ReconnectTest, OneConnectionIsEnded) {
 }
 
 // The handlers of the first connection's calls are at work when they come again.
-TEST_F(ReconnectTest, WhatRunsIsJoined) {
+TEST_F(ReconnectTest, ARepeatedCallJoinsTheOneThatRuns) {
   StartReconnecting();
   constexpr uint32_t kCalls = 10;
   std::optional<absl::Status> status[kCalls];
@@ -143,7 +143,7 @@ TEST_F(ReconnectTest, WhatRunsIsJoined) {
 }
 
 // The second connection is lost too while its call waits for the first one's handler.
-TEST_F(ReconnectTest, WhoeverJoinedMayLeave) {
+TEST_F(ReconnectTest, ACallThatJoinedMayLoseItsConnection) {
   StartReconnecting();
   std::optional<absl::Status> status;
   uint32_t count = 0;
@@ -162,7 +162,7 @@ TEST_F(ReconnectTest, WhoeverJoinedMayLeave) {
 
 // The first copy runs beside no other, or it could undo what its client does once another is
 // answered; what is done is not remembered, and runs as often as it is asked for.
-TEST_F(ReconnectTest, WhatMustNotRunLateIsJoined) {
+TEST_F(ReconnectTest, ARepeatedCallOfAJoiningProcedureWaitsForTheFirst) {
   StartReconnecting();
   server->hold_stores = true;
   uint8_t word[4];
@@ -229,7 +229,7 @@ TEST_F(ReconnectTest, ACallWithoutAnAnswerIsSentAgain) {
 }
 
 // Nor is a connection given up on which nothing is asked, or that is told to be patient.
-TEST_F(ReconnectTest, SilenceIsNotTheEndByItself) {
+TEST_F(ReconnectTest, SilenceWithoutACallOrALimitKeepsTheConnection) {
   StartReconnecting();
   world->RunFor(200 * sim::Simulation::kSecond);
   EXPECT_EQ(client->counters().connections_silent, 0u);
@@ -389,7 +389,7 @@ TEST_F(ReconnectTest, GivesUpInTheEnd) {
   EXPECT_TRUE(Run({.procedure = kNull}).ok());
 }
 
-TEST_F(ReconnectTest, GoesOnForEver) {
+TEST_F(ReconnectTest, WithoutALimitItNeverGivesUp) {
   StartWorld();
   StartServer();
   StartClient({.reconnect = {.attempts = ReconnectPolicy::kForEver}});
@@ -475,7 +475,7 @@ TEST_F(ReconnectTest, AReplyIsProgress) {
 }
 
 // And those that did not are.
-TEST_F(ReconnectTest, ConnectionsThatBringNothing) {
+TEST_F(ReconnectTest, ConnectionsWithoutAReplyCountAsAttempts) {
   StartReconnecting();
   uint32_t cuts = 0;
   while (!ended.has_value() && cuts < 2 * kAttempts) {

@@ -32,50 +32,56 @@
 namespace pollux::rpcrdma {
 
 struct ServerConfig {
-  // Established ones; those that are not yet are CM's to bound (cm::ManagerConfig::max_half_open).
+  // Established connections. CM limits half-open ones (cm::ManagerConfig::max_half_open).
   uint32_t max_connections = 1024;
-  // Established ones of one address. 0: as long as it has fewer than
-  // are left for all, which is half of them for the first that comes and leaves room for the next.
+  // Established connections per client address. 0: an address may open another connection while it
+  // has fewer than are still free, so the first address gets at most half of them.
   uint32_t max_connections_per_client = 0;
-  uint32_t credits = 32;         // 1..256: granted to each client at most
-  uint32_t reverse_credits = 4;  // 1..256: calls to each client at most. RFC 8167
-  uint32_t send_bytes = 4096;    // inline sizes, RFC 8797: 1,024..262,144, multiples of 1,024
+  uint32_t credits = 32;         // 1..256: maximum credits granted to each client
+  uint32_t reverse_credits = 4;  // 1..256: maximum calls to each client. RFC 8167
+  // Inline sizes in bytes, RFC 8797: 1,024..262,144, multiples of 1,024.
+  uint32_t send_bytes = 4096;
   uint32_t receive_bytes = 4096;
-  bool remote_invalidation = true;  // of what calls offered, by the reply. RFC 8797
-  // Read chunks are pulled into these, long replies go out from them; a call with more Read chunk
-  // bytes than one holds is answered ERR_CHUNK, one that finds none free waits, and so does one
-  // whose client has its share of them (BufferShare).
+  // Replies may invalidate memory that their calls offered. RFC 8797.
+  bool remote_invalidation = true;
+  // Buffers for the data of Read chunks and for long replies, at least 2. A call whose Read chunks
+  // exceed one buffer is answered by ERR_CHUNK. A call that finds no free buffer, or whose client
+  // uses its share of them (BufferShare), waits.
   uint32_t bulk_buffers = 64;
   uint32_t bulk_buffer_bytes = (1u << 20) + 4096;
-  // Calls of procedures that are not idempotent, of all clients, that are remembered so that they
-  // run once (and, while they run, those that are joined), the client with the most of them giving
-  // up its oldest for others; and the bytes of results that each may have to be answered again.
-  // They outlive connections, not the server.
+  // The reply cache, for calls of procedures that are not idempotent; they run once. It holds calls
+  // of all clients, including calls that still run and, while they run, those of procedures that
+  // join. When it is full, the client with the most entries loses its oldest. `cached_reply_bytes`
+  // limits the results of each entry, in bytes. Entries survive their connection, but not the
+  // server.
   uint32_t cached_replies = 1024;
   uint32_t cached_reply_bytes = 1024;
-  cm::ConnectionParam connection;  // private data is filled in
+  cm::ConnectionParam connection;  // private data is set by the server
 };
 
-// Lives on one worker, on which the CM manager lives too; every call is made, every handler and
-// callback runs on its core. Handlers may call anything but the destructor. Where a device has
-// several workers, a server on each of them at one port makes one service: clients are divided
-// among them by address (cm::Placement::kByClient).
+// Runs as a poller of one worker, on which the CM manager must run too. All calls must be made, and
+// all handlers and callbacks run, on that worker's core. Handlers may call any function except the
+// destructor. If a device has several workers, a server on each of them at the same port forms one
+// service; clients are distributed by address (cm::Placement::kByClient).
 class Server : public engine::Poller, private StatsProvider {
  public:
+  // `worker` and `manager` are not owned and must outlive the server. InvalidArgument for settings
+  // outside their limits.
   static absl::StatusOr<std::unique_ptr<Server>> Create(engine::Worker* worker,
                                                         cm::Manager* manager,
                                                         const ServerConfig& config = {});
-  // Ends every connection. No handler may hold a reply any more.
+  // Ends every connection. No handler may hold a ReplyHandle any more.
   ~Server() override;
 
-  // RFC 8166 section 6: a procedure without a binding is refused (InvalidArgument).
+  // Registers a program. RFC 8166 section 6: InvalidArgument for a procedure without a binding.
+  // AlreadyExists for a program and version that is registered.
   absl::Status RegisterProgram(Program program);
-  // AlreadyExists when the port has a listener.
+  // Listens for RDMA_PS_TCP connections at any address. AlreadyExists if the port has a listener.
   absl::Status Listen(uint16_t port);
 
-  // Told of every connection: when established, and when it ended. Optional.
+  // An optional observer is called when a connection is established and when it has ended.
   struct ConnectionInfo {
-    uint64_t number = 0;  // CallView::connection: they are counted as they come
+    uint64_t number = 0;  // CallView::connection: connections are numbered in order
     SocketAddress peer;
     Negotiated negotiated;
   };
@@ -83,30 +89,32 @@ class Server : public engine::Poller, private StatsProvider {
     observer_ = std::move(observer);
   }
 
-  // Told of what clients sent that was refused: once a connection and kind, with how often, some
-  // time after the first; so many lines a minute as RefusalLog has it.
+  // Sets a log for refused messages of clients: one line per connection and kind, with a count,
+  // some time after the first. RefusalLog limits the lines per minute.
   void SetRefusalLog(RefusalLog::Sink sink) { refusal_log_.SetSink(std::move(sink)); }
 
-  // What each client is granted from its next reply on: 1 to ServerConfig::credits. Receives for
-  // all of those stay posted, so that a grant may rise and fall. RFC 8166 section 3.3.1
+  // Sets the credits that each client is granted from its next reply on: 1 to
+  // ServerConfig::credits. Receives for the maximum stay posted, so that a grant may fall and rise.
+  // RFC 8166 section 3.3.1
   void SetCredits(uint32_t credits);
 
-  // Calls to a client by the connection that it made (CallView::connection), as far as it is
-  // prepared for them, which its protocol must have said: RFC 8167 section 6. One program a
-  // connection. Errors: NotFound when the connection is gone, AlreadyExists, InvalidArgument for a
-  // binding that does not hold or a credential longer than kMaxAuthBytes. `credential`'s body
-  // outlives the connection.
+  // Prepares calls to a client on the connection that it made (CallView::connection). The client
+  // must expect them, which its protocol has to negotiate: RFC 8167 section 6. One program per
+  // connection. The body of `credential` must outlive the connection. Errors: NotFound if the
+  // connection is gone, AlreadyExists, InvalidArgument for an invalid binding or a credential
+  // longer than kMaxAuthBytes.
   absl::Status OpenReverse(uint64_t connection, oncrpc::ProgramBinding binding,
                            const oncrpc::OpaqueAuth& credential = {});
-  // See Requester::Call; call and reply are Short Messages (InvalidArgument when they may not be).
-  // NotFound when the connection is gone or OpenReverse() was not called. A call that is not done
-  // when the connection ends, ends with Unavailable: only the client could make another.
+  // See Requester::Call(). Call and reply must be Short Messages; InvalidArgument if they may be
+  // longer. NotFound if the connection is gone or OpenReverse() was not called. A call that is
+  // unfinished when the connection ends fails with Unavailable, since only the client can connect
+  // again.
   absl::Status CallReverse(uint64_t connection, const oncrpc::CallRequest& request,
                            oncrpc::CallDone done);
 
-  // Disconnects (DREQ) a client (CallView::connection), if it is connected.
+  // Disconnects a client (CallView::connection) by a DREQ; no effect if it is not connected.
   void Disconnect(uint64_t connection);
-  // Stops listening and disconnects (DREQ) every client; connections() falls to 0 as they answer.
+  // Stops listening and sends every client a DREQ. connections() falls to 0 as they reply.
   void Shutdown();
   size_t connections() const { return peers_.size(); }
   const Counters& counters() const { return counters_; }
@@ -121,22 +129,22 @@ class Server : public engine::Poller, private StatsProvider {
   };
   struct Peer {
     enum class State : uint8_t {
-      kBinding,    // the queue pair goes to INIT
+      kBinding,    // the queue pair is being moved to INIT
       kAccepting,  // REP sent
       kConnected,
       kDisconnecting,  // DREQ sent
-      kEnding,         // to be taken down at the next poll
-      kEnded,          // taken down; a handler still holds a reply
+      kEnding,         // taken down at the next poll
+      kEnded,          // taken down; a handler still holds a ReplyHandle
     };
     State state = State::kBinding;
     cm::Id* id = nullptr;
     ConnectionInfo info;
-    std::shared_ptr<BufferShare> buffers;  // of all connections from its address
+    std::shared_ptr<BufferShare> buffers;  // shared by all connections from its address
     std::unique_ptr<Connection> connection;
     std::unique_ptr<Responder> responder;
     std::unique_ptr<Reverse> reverse;
     bool established = false;
-    bool asked = false;  // we ended it
+    bool asked = false;  // this side ended it
 
     bool IsEstablished() const {
       return established && state != State::kEnding && state != State::kEnded;
@@ -161,7 +169,7 @@ class Server : public engine::Poller, private StatsProvider {
   cm::Manager* manager_;
   ServerConfig config_;
   Counters counters_;
-  uint32_t credits_;  // granted
+  uint32_t credits_;  // currently granted
   ProgramTable programs_;
   BufferPool pool_;
   ReplyCache replies_;

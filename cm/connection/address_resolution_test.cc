@@ -46,7 +46,7 @@ TEST_F(AddressTest, BindErrors) {
   EXPECT_EQ(Bind({Gid{}, port}), absl::StatusCode::kOk);
 }
 
-TEST_F(AddressTest, AnAddressIsReusedByThoseThatSaySoAndListenedAtByOneAlone) {
+TEST_F(AddressTest, AnAddressIsSharedByOptionUntilOneListens) {
   Id *first = New(), *second = New();
   for (Id* id : {first, second}) {
     ASSERT_TRUE(server.manager->SetReuseAddress(id, true).ok());

@@ -112,7 +112,7 @@ TEST_F(HalfOpenTest, AnMraBuysTimeOnce) {
   EXPECT_LE(network.now_ns - start_ns, ResendAfterNs(16, 24) + kReplies * kWaitNs + kSecond);
 }
 
-TEST_F(HalfOpenTest, TheOldestOfTheBusiestAddressGivesWay) {
+TEST_F(HalfOpenTest, TheOldestOfTheBusiestAddressIsReplaced) {
   const Gid busiest = Gid::FromIpv4(kSomeone), other = Gid::FromIpv4(kSomeone + 1);
   Ask(other);
   for (uint32_t i = 1; i < kBounds.max_half_open; ++i) Ask(busiest);

@@ -96,7 +96,7 @@ TEST_F(HandoverTest, ConnectionsSpreadEvenly) {
   }
 }
 
-TEST_F(HandoverTest, EachEndIsHeard) {
+TEST_F(HandoverTest, ADisconnectReachesTheManagerOfItsConnection) {
   MakeServers(3);
   ServeAll();
   for (int i = 0; i < 3; ++i) {
@@ -139,7 +139,7 @@ TEST_F(HandoverTest, OneManagerListens) {
   EXPECT_EQ(network.CountSent(Attribute::kRej), 0);
 }
 
-TEST_F(HandoverTest, WhatIsRepeatedGoesTheSameWay) {
+TEST_F(HandoverTest, RepeatedRequestsReachTheSameManager) {
   MakeServers(3);
   Serve(2);
   for (int i = 0; i < 3; ++i) {
@@ -254,7 +254,7 @@ TEST_F(HandoverTest, NewerConnectionsAreNotStale) {
   EXPECT_TRUE(Told(RDMA_CM_EVENT_DISCONNECTED).empty());
 }
 
-TEST_F(HandoverTest, TooMuchOnTheWayIsAskedForAgain) {
+TEST_F(HandoverTest, ARequestIsRepeatedWhenTheHandoverQueueIsFull) {
   MakeServers(2);
   const uint32_t owner = OwnerOfNextQp();
   Serve(1 - owner);

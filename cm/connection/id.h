@@ -1,5 +1,4 @@
-// What a user of connection management holds and hears: identifiers, parameters, events; as
-// rdma_cm's.
+// Identifiers, parameters and events of connection management, modelled on rdma_cm's.
 #ifndef POLLUX_CM_CONNECTION_ID_H_
 #define POLLUX_CM_CONNECTION_ID_H_
 
@@ -25,29 +24,29 @@ namespace pollux::cm {
 
 class Id;
 
-// As rdma_conn_param; depths and resources are the sender's view on the way out, and what the peer
-// offers to the receiver (already swapped, as librdmacm does) on the way in.
+// As rdma_conn_param. Depths and resources are this side's when given to CM, and what the peer
+// offers (already swapped, as librdmacm does) in an event.
 struct ConnectionParam {
-  // At most 56 bytes in Connect (a CMA header stands before it), 196 in Accept; for RDMA_PS_UDP,
-  // which uses nothing else here but `qp_num`, 180 and 136.
+  // At most 56 bytes in Connect() (after the CMA header), 196 in Accept(). RDMA_PS_UDP uses only
+  // this, with at most 180 and 136 bytes, and `qp_num`. Not owned; copied by the call.
   absl::Span<const uint8_t> private_data{};
   uint8_t responder_resources = 16;
   uint8_t initiator_depth = 16;
   bool flow_control = false;
-  uint8_t retry_count = 7;      // 0..7; larger values are cut to 7
-  uint8_t rnr_retry_count = 7;  // 0..7; 7 means for ever
-  // Of this side's queue pair, codes as in ibv_qp_attr.
-  uint8_t ack_timeout = 0;     // 4.096 us * 2^n; 0: from the path's lifetime and the ACK delay
+  uint8_t retry_count = 7;      // 0..7; larger values are reduced to 7
+  uint8_t rnr_retry_count = 7;  // 0..7; 7: without limit
+  // For this side's queue pair, codes as in ibv_qp_attr.
+  uint8_t ack_timeout = 0;  // 4.096 us * 2^n; 0: derived from the path's lifetime and the ACK delay
   uint8_t min_rnr_timer = 12;  // 0.64 ms
-  // On the way out the queue pair of an identifier that was given none by BindQp: of RDMA_PS_UDP
-  // the one that Accept names, else the user's own, see QueryQpAttr. In CONNECT_REQUEST,
-  // CONNECT_RESPONSE and ESTABLISHED the peer's.
+  // In a call: the queue pair of an identifier without BindQp(). For RDMA_PS_UDP it is the one that
+  // Accept() announces, otherwise the one that the user moves (see QueryQpAttr). In
+  // CONNECT_REQUEST, CONNECT_RESPONSE and ESTABLISHED: the peer's queue pair.
   uint32_t qp_num = 0;
-  // Whether this side's queue pair receives from a shared queue: on the way out of one of the
-  // user's own, CM knows of those that it was given. In the same events the peer's.
+  // Whether a queue pair uses a shared receive queue. In a call: this side's, only needed for a
+  // queue pair that the user moves. In the events above: the peer's.
   bool srq = false;
 
-  // Of an event that says nothing of them, as rdma_cm's: all zeros.
+  // All zeros, for events that carry no parameters, as rdma_cm's.
   static constexpr ConnectionParam Unsaid() {
     return {.responder_resources = 0,
             .initiator_depth = 0,
@@ -57,7 +56,7 @@ struct ConnectionParam {
   }
 };
 
-// As rdma_ud_param: whom to send to, for identifiers of RDMA_PS_UDP.
+// As rdma_ud_param: the destination for datagrams of an RDMA_PS_UDP identifier.
 struct UdParam {
   absl::Span<const uint8_t> private_data{};
   ibv_ah_attr ah_attr{};
@@ -68,35 +67,36 @@ struct UdParam {
 // As rdma_cm_event. Spans are valid only during the handler.
 struct Event {
   rdma_cm_event_type type;
-  // As rdma_cm's: -errno, or the REJ reason for RDMA_CM_EVENT_REJECTED, or the SIDR_REP status
-  // (1 unsupported, 2 rejected, ...) for RDMA_CM_EVENT_UNREACHABLE when the peer has answered.
+  // As rdma_cm's: -errno; for RDMA_CM_EVENT_REJECTED the REJ reason; for RDMA_CM_EVENT_UNREACHABLE
+  // the SIDR_REP status (1 unsupported, 2 rejected, ...) if the peer has replied.
   int status = 0;
-  Id* id = nullptr;         // for CONNECT_REQUEST: the new identifier, the handler's to accept,
-                            // reject or destroy
+  Id* id = nullptr;         // for CONNECT_REQUEST: the new identifier, to accept, reject or destroy
   Id* listen_id = nullptr;  // for CONNECT_REQUEST
-  // RDMA_CM_EVENT_DEVICE_REMOVAL comes to every identifier, once, when the interface under the
-  // device is gone, and to each that is made after that: nothing is sent or received any more.
-  // For CONNECT_REQUEST, CONNECT_RESPONSE and ESTABLISHED of the active side, but for
-  // `retry_count`, which the REQ alone says; for REJECTED private data. Private data comes with all
-  // the bytes that the message has room for (56, 196 in REP, 148): CM does not carry its length.
-  // That of the RTU is not told of: ESTABLISHED of the passive side says nothing, as rdma_cm's.
+  // Valid for CONNECT_REQUEST, for CONNECT_RESPONSE and for ESTABLISHED on the active side, except
+  // `retry_count`, which only a REQ carries; private data also for REJECTED. Private data always
+  // has the full size of its field (56, 196 in a REP, 148), since CM does not transmit its length.
+  // The RTU's private data is not reported: ESTABLISHED on the passive side carries no parameters,
+  // as rdma_cm's.
+  //
+  // RDMA_CM_EVENT_DEVICE_REMOVAL is delivered once to every identifier when the interface of the
+  // device is gone, and to each identifier created later. Nothing is sent or received any more.
   ConnectionParam param = ConnectionParam::Unsaid();
-  // In its place for identifiers of RDMA_PS_UDP: private data (180 bytes) with CONNECT_REQUEST, all
-  // of it (136) with ESTABLISHED, private data with UNREACHABLE, all but that with MULTICAST_JOIN
-  // and MULTICAST_ERROR.
+  // Replaces `param` for RDMA_PS_UDP: private data (180 bytes) for CONNECT_REQUEST, all members
+  // (136 bytes) for ESTABLISHED, private data for UNREACHABLE, all but private data for
+  // MULTICAST_JOIN and MULTICAST_ERROR.
   UdParam ud{};
 };
 using EventHandler = absl::AnyInvocable<void(const Event&)>;
 
-// An rdma_cm_id. Belongs to the manager that made it, and to its core.
+// An rdma_cm_id. Owned by the manager that created it, and used only on its core.
 class Id {
  public:
-  // All zeros stand for any address of the device, until a peer is known.
+  // All zeros mean any address of the device, until a peer is known.
   const SocketAddress& local() const { return local_; }
   const SocketAddress& peer() const { return peer_; }
   rdma_port_space port_space() const { return port_space_; }
   verbs::QueuePair* qp() const { return qp_; }
-  void* context = nullptr;  // the user's
+  void* context = nullptr;  // for the user
 
  protected:
   Id() = default;
@@ -108,8 +108,8 @@ class Id {
   engine::Worker* qp_owner_ = nullptr;
 };
 
-// The way to the peer, as far as it is agreed: the MTU is the connection's once the peer's REQ or
-// REP is here, before that the port's.
+// The path to the peer. The MTU is the port's until the peer's REQ or REP has arrived, and then the
+// connection's.
 struct Path {
   ibv_mtu mtu = IBV_MTU_1024;
   uint8_t traffic_class = 0;
@@ -123,13 +123,13 @@ using FailureHandler = absl::AnyInvocable<void(const Id& id, const std::string& 
 
 inline constexpr size_t kMaxGroupsOfId = 16;
 
-// Where the requests for a service are answered when several managers of a device (CreateAll) have
-// a listener for it. Without a listener of its own a manager leaves them to the next one that has.
+// Which manager answers a request if several managers of a device (CreateAll) listen for the
+// service. A manager without a listener passes a request to the next one that has one.
 enum class Placement : uint8_t {
-  // Spread evenly: by who asks, and for which of its queue pairs.
+  // Spread evenly, by the client's address and queue pair number.
   kByConnection,
-  // All of a client's (its address) by one manager, in this life and in those to come: for services
-  // that remember their clients.
+  // All connections of a client, by its address, at one manager, also after it connects again: for
+  // services that remember their clients.
   kByClient,
 };
 

@@ -52,7 +52,7 @@ TEST_F(MraTest, AnApplicationMayTakeMinutes) {
   EXPECT_TRUE(network.RunUntil([&] { return BothEstablished(); }));
 }
 
-TEST_F(MraTest, AnApplicationThatKnowsAsksFirst) {
+TEST_F(MraTest, AnApplicationMaySendAnMraBeforeItAccepts) {
   Ask();
   ASSERT_TRUE(server.manager->SendMra(server.id, 22).ok());
   network.Run(TimeoutNs(22));
@@ -92,7 +92,7 @@ TEST_F(MraTest, OneMraASendingCounts) {
 
 // A peer that answers with nothing but MRAs of the longest time does not hold a connection for
 // ever.
-TEST_F(MraTest, PatienceHasAnEnd) {
+TEST_F(MraTest, EndlessMrasDoNotHoldAConnection) {
   server.Listen();
   client.Prepare(server.address);
   network.copies_of = [&](const Datagram& datagram) {

@@ -108,7 +108,7 @@ TEST_F(ReportTest, AUserThatGivesUp) {
   EXPECT_TRUE(Has(told[0].why, "given up")) << told[0].why;
 }
 
-TEST_F(ReportTest, ARejectionThatIsAnAnswer) {
+TEST_F(ReportTest, ARejectionByTheConsumerIsNoFailure) {
   std::vector<Told> told;
   Watch(client, &told);
   server.Listen();
@@ -123,7 +123,7 @@ TEST_F(ReportTest, ARejectionThatIsAnAnswer) {
       << client.manager->FlightLog(*client.id);
 }
 
-TEST_F(ReportTest, ARejectionThatIsNone) {
+TEST_F(ReportTest, ARejectionForLackOfResourcesIsAFailure) {
   std::vector<Told> told;
   Watch(client, &told);
   server.Listen();

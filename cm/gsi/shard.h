@@ -1,5 +1,5 @@
-// Connection management on several workers of one device, each with a manager and a queue pair 1
-// that share nothing: which manager a MAD belongs to follows from the MAD alone.
+// Divides the MADs of a device among several workers. Each has a CM manager and a queue pair 1 that
+// share nothing with the others: the contents of a MAD alone decide which manager it belongs to.
 #ifndef POLLUX_CM_GSI_SHARD_H_
 #define POLLUX_CM_GSI_SHARD_H_
 
@@ -10,33 +10,33 @@
 
 namespace pollux::cm {
 
-// A manager's place among those of its device: `index` is its worker's.
+// The position of a manager among those of its device; `index` is its worker's index.
 struct Shard {
-  // The upper bits of the IDs that a manager gives out name it, unless it is alone. What is left
-  // stays unpredictable.
+  // If there are several managers, the upper bits of the IDs that a manager assigns hold its index.
+  // The lower bits stay unpredictable.
   static constexpr unsigned kIdBits = 4;
   static constexpr uint32_t kMaxCount = 1u << kIdBits;
 
   uint32_t index = 0;
   uint32_t count = 1;  // 1..kMaxCount
 
-  // A communication ID or SIDR request ID that leads here, of 32 random bits.
+  // Makes a communication ID or SIDR request ID of this manager from 32 random bits.
   constexpr uint32_t MakeId(uint32_t random) const {
     constexpr unsigned kRest = 32 - kIdBits;
     return count == 1 ? random : index << kRest | (random & ((1u << kRest) - 1));
   }
   constexpr uint32_t Next() const { return (index + 1) % count; }
-  // Where a client's connections to a service come together that wants them so
-  // (Placement::kByClient). Consecutive addresses take turns.
+  // The manager that serves all connections of a client if the service uses Placement::kByClient.
+  // Consecutive addresses get consecutive managers.
   uint32_t HomeOf(const Gid& client) const;
 };
 
-// For engine::DeviceOptions::gsi_owner: the worker, below `workers`, whose manager a MAD from
-// `from` is for. The answer to something is for who has asked, by the ID that it names. A REQ
-// belongs to a worker by who asks and for which of its queue pairs: what is sent again, and another
-// request for the same queue pair, meet what is known of the first; consecutive numbers take turns.
-// SIDR_REQs go by their request ID instead. What names nobody, or is no MAD of CM, is worker 0's to
-// deal with.
+// For engine::DeviceOptions::gsi_owner: returns the worker, below `workers`, whose manager handles
+// a MAD that came from address `from`. A response goes to the manager that assigned the ID in it. A
+// REQ goes to the worker chosen by the sender's address and queue pair number, and a SIDR_REQ to
+// the one chosen by address and request ID; so a repeated request, and another REQ for the same
+// queue pair, reach the manager that knows the first one, and consecutive numbers get consecutive
+// workers. A MAD without such an ID, or one that is not CM's, goes to worker 0.
 uint32_t GsiOwner(std::span<const uint8_t> mad, const Gid& from, uint32_t workers);
 
 }  // namespace pollux::cm

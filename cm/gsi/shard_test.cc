@@ -47,7 +47,7 @@ TEST(ShardTest, IdsLeadBack) {
   }
 }
 
-TEST(ShardTest, WhoIsAloneHasAllBitsRandom) {
+TEST(ShardTest, ASingleManagerUsesAllBitsOfAnId) {
   EXPECT_EQ((Shard{0, 1}.MakeId(0xFFFFFFFF)), 0xFFFFFFFFu);
   EXPECT_EQ((Shard{3, 4}.MakeId(0xFFFFFFFF)), 0x3FFFFFFFu);
   EXPECT_EQ((Shard{15, 16}.MakeId(0)), 0xF0000000u);
@@ -125,7 +125,7 @@ TEST(ShardTest, CapturedMads) {
   }
 }
 
-TEST(ShardTest, WhatIsNoMadIsTheFirstWorkers) {
+TEST(ShardTest, OtherMadsGoToTheFirstWorker) {
   Req req;
   req.local_qpn = 3;
   MadBuffer mad;

@@ -1,4 +1,4 @@
-// The RDMA IP CM header: the first 36 bytes of a REQ's and a SIDR_REQ's private data. Source: IB
+// The RDMA IP CM header: the first 36 bytes of the private data of a REQ or SIDR_REQ. Source: IB
 // specification volume 1, annex A11.
 #ifndef POLLUX_CM_WIRE_CMA_HEADER_H_
 #define POLLUX_CM_WIRE_CMA_HEADER_H_
@@ -14,19 +14,19 @@ namespace pollux::cm {
 
 inline constexpr size_t kCmaHeaderBytes = 36;
 
-// Addresses are both IPv4 (as ::ffff:a.b.c.d) or both IPv6. The destination port is not here: it is
-// in the service ID.
+// Both addresses are IPv4 (as ::ffff:a.b.c.d) or both are IPv6. The destination port is not in this
+// header but in the service ID.
 struct CmaHeader {
-  uint8_t version = 0;  // major in the high, minor in the low nibble
+  uint8_t version = 0;  // major version in the high four bits, minor in the low four
   uint16_t source_port = 0;
   Gid source;
   Gid destination;
   friend bool operator==(const CmaHeader&, const CmaHeader&) = default;
 
-  // Nothing when `bytes` is shorter than the header, the CMA major version is not 0, or the IP
-  // version is neither 4 nor 6.
+  // Returns nothing if `bytes` is shorter than the header, the CMA major version is not 0, or the
+  // IP version is neither 4 nor 6.
   static std::optional<CmaHeader> Parse(std::span<const uint8_t> bytes);
-  // The IP version is 4 when both addresses are IPv4's.
+  // Writes the header; the IP version is 4 if both addresses are IPv4.
   void Emit(std::span<uint8_t, kCmaHeaderBytes> out) const;
 };
 

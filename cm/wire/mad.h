@@ -1,6 +1,7 @@
-// Communication management MADs: the 256-byte datagrams that queue pair 1 carries. Every bit of
-// every message has a field here, reserved ones included, so that parsing and emitting are exact
-// inverses on any bytes. Source: IB specification volume 1, chapters 12 and 13.
+// Communication management MADs: the 256-byte datagrams of queue pair 1. Every bit of every message
+// has a field here, including reserved ones, so parsing and emitting are exact inverses on any
+// bytes. "Code" marks times in units of 4.096 us * 2^n. Source: IB specification volume 1, chapters
+// 12 and 13.
 #ifndef POLLUX_CM_WIRE_MAD_H_
 #define POLLUX_CM_WIRE_MAD_H_
 
@@ -42,7 +43,7 @@ enum class Attribute : uint16_t {
   kLap = 0x0019,
   kApr = 0x001A,
 };
-// "REQ"; "attribute?" for one that is not known.
+// For example "REQ"; "attribute?" for an unknown one.
 std::string_view AttributeName(Attribute attribute);
 
 struct MadHeader {
@@ -55,16 +56,16 @@ struct MadHeader {
   uint64_t transaction_id = 0;
   Attribute attribute = Attribute::kReq;
   uint16_t reserved = 0;
-  uint32_t attribute_modifier = 0;  // ECE options of newer Linux kernels in REQ and REP
+  uint32_t attribute_modifier = 0;  // newer Linux kernels put ECE options here in a REQ and REP
 };
 
-// Which message a REJ or MRA answers.
+// The message that a REJ or MRA refers to.
 enum class AboutMessage : uint8_t { kReq = 0, kRep = 1, kOther = 2 };
 
 template <size_t kBytes>
 using Bytes = std::array<uint8_t, kBytes>;
 
-// One path of a REQ. Offsets 52 and 96.
+// One path of a REQ, at offset 52 (primary) or 96 (alternate).
 struct ReqPath {
   uint16_t local_lid = 0;
   uint16_t remote_lid = 0;
@@ -100,9 +101,9 @@ struct Req {
   uint8_t remote_cm_response_timeout = 0;  // 5 bits, code
   uint8_t transport_type = 0;              // 2 bits: 0 RC, 1 UC, 2 RD, 3 extended
   uint8_t flow_control = 0;                // 1 bit
-  uint32_t starting_psn = 0;               // 24 bits: where the receiver of this REQ starts to send
-  uint8_t local_cm_response_timeout = 0;   // 5 bits, code
-  uint8_t retry_count = 0;                 // 3 bits
+  uint32_t starting_psn = 0;  // 24 bits: the first PSN that the receiver of this REQ sends
+  uint8_t local_cm_response_timeout = 0;  // 5 bits, code
+  uint8_t retry_count = 0;                // 3 bits
   uint16_t pkey = 0xFFFF;
   uint8_t path_mtu = 0;                 // 4 bits, ibv_mtu
   uint8_t rdc_exists = 0;               // 1 bit
@@ -125,7 +126,7 @@ struct Rep {
   uint8_t vendor_id_high = 0;
   uint32_t local_eecn = 0;  // 24 bits
   uint8_t vendor_id_middle = 0;
-  uint32_t starting_psn = 0;  // 24 bits: where the receiver of this REP starts to send
+  uint32_t starting_psn = 0;  // 24 bits: the first PSN that the receiver of this REP sends
   uint8_t vendor_id_low = 0;
   uint8_t responder_resources = 0;
   uint8_t initiator_depth = 0;
@@ -267,15 +268,15 @@ struct Mad {
   Message message;
 };
 
-// The header alone; nothing when `mad` is not exactly 256 bytes. Whether it is CM's to handle
-// (base version, class, class version, method) is the caller's to check.
+// Parses the header alone; returns nothing if `mad` is not exactly 256 bytes. The caller checks
+// whether the MAD is CM's (base version, class, class version, method).
 std::optional<MadHeader> ParseMadHeader(std::span<const uint8_t> mad);
 
-// The whole MAD; nothing when it is not exactly 256 bytes, not of base version 1, class 7, class
-// version 2, or of an attribute that is none of Message's.
+// Parses the whole MAD. Returns nothing if it is not exactly 256 bytes, if base version, class or
+// class version is not 1, 7 and 2, or if Message has no alternative for the attribute.
 std::optional<Mad> ParseMad(std::span<const uint8_t> mad);
 
-// Writes all 256 bytes. `header.attribute` is taken from the message.
+// Writes all 256 bytes. The attribute comes from the message, not from `header.attribute`.
 void EmitMad(const MadHeader& header, const Message& message, std::span<uint8_t, kMadBytes> out);
 inline void EmitMad(const Mad& mad, std::span<uint8_t, kMadBytes> out) {
   EmitMad(mad.header, mad.message, out);

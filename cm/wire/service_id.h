@@ -15,10 +15,10 @@ struct ServiceId {
   uint16_t port = 0;
   friend constexpr bool operator==(const ServiceId&, const ServiceId&) = default;
 
-  // rdma_cma.h's port space numbers are the upper half already: 0x0106 for RDMA_PS_TCP.
+  // The port space numbers of rdma_cma.h are the upper half of the ID: 0x0106 for RDMA_PS_TCP.
   constexpr uint64_t ToWire() const { return static_cast<uint64_t>(port_space) << 16 | port; }
 
-  // Nothing when it is not one of RDMA IP CM's.
+  // Returns nothing if the ID does not belong to RDMA IP CM.
   static constexpr std::optional<ServiceId> FromWire(uint64_t wire) {
     const auto port = static_cast<uint16_t>(wire);
     switch (wire >> 16) {

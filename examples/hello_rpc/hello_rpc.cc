@@ -1,6 +1,7 @@
 // An RPC program of one procedure, over RPC-over-RDMA: the server reverses the bytes that a client
-// sends. What fits a message travels in it; larger data travel by RDMA READ and RDMA WRITE, as the
-// program's binding allows. Both ends are in this process, on two ports that are joined by rings.
+// sends. Small data is sent within the message; larger data is transferred by RDMA READ and RDMA
+// WRITE, as the program's binding allows. Both ends are in this process, on two ports that are
+// joined by rings.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -42,8 +43,8 @@ T Check(absl::StatusOr<T> result) {
   return *std::move(result);
 }
 
-// RFC 8166 calls this the upper-layer binding: which data may leave the message for a chunk, and
-// how large everything can be. Both sides must use the same. The length word stays in the message.
+// RFC 8166 calls this the upper-layer binding: which data may be moved to a chunk, and the maximum
+// sizes. Both sides must use the same. The length word stays in the message.
 oncrpc::ProgramBinding Binding() {
   return {.program = kProgram,
           .version = 1,
@@ -55,8 +56,8 @@ oncrpc::ProgramBinding Binding() {
                           .idempotent = true}}};
 }
 
-// Runs on the server's worker. The argument lies where the RDMA READ has put it, or in the message;
-// the result must stay where it is until `release` is called.
+// Runs on the server's worker. The argument is in the buffer of the RDMA READ or in the message.
+// The result must stay untouched until `release` is called.
 void Reverse(const rpcrdma::CallView& call, rpcrdma::ReplyHandle reply) {
   oncrpc::XdrReader reader = call.reader();
   const absl::Span<const uint8_t> argument = reader.EligibleOpaque(kMaxBytes);
@@ -87,7 +88,7 @@ int main() {
   Check(server->RegisterProgram(std::move(program)));
   Check(server->Listen(kPort));
 
-  // Everything happens in the workers' turns, on this thread, so callbacks run here too.
+  // The workers do everything in Poll(), on this thread, so callbacks run on it, too.
   const engine::Clock clock;
   const auto poll_until = [&](const auto& done) {
     while (!done()) {
@@ -105,7 +106,7 @@ int main() {
   poll_until([&] { return connected.has_value(); });
   Check(*connected);
 
-  // All memory that the call names stays untouched until its callback.
+  // The memory of a call must stay untouched until its callback.
   std::vector<uint8_t> argument(100'000), result(kMaxBytes);
   for (size_t i = 0; i < argument.size(); ++i) argument[i] = static_cast<uint8_t>(i % 251);
   uint8_t space[4];

@@ -16,7 +16,7 @@ namespace {
 
 namespace engine = pollux::engine;
 
-// Every control call says what is wrong in words.
+// The status of a control call has a readable message.
 void Check(const absl::Status& status) {
   if (status.ok()) return;
   std::fprintf(stderr, "hello_verbs: %s\n", std::string(status.message()).c_str());
@@ -111,7 +111,8 @@ int main() {
   const ibv_send_wr* bad = nullptr;
   if (const int error = a.qp->PostSend(&wr, &bad); error != 0) return error;
 
-  // A worker does everything in its turns, given the time. One thread may run several workers.
+  // A worker does all its work in Poll(), which receives the time. One thread may run several
+  // workers.
   const engine::Clock clock;
   ibv_wc wc{};
   while (a.cq->Poll(1, &wc) == 0) {

@@ -1,5 +1,5 @@
-/* What of block_store.x may travel by RDMA READ and WRITE: the bytes of blocks. Both sides state
- * it. */
+/* The data of block_store.x that may be transferred by RDMA READ and WRITE: the bytes of blocks.
+ * Both sides must use the same binding. */
 #ifndef POLLUX_EXAMPLES_RPCGEN_BLOCK_BINDING_H_
 #define POLLUX_EXAMPLES_RPCGEN_BLOCK_BINDING_H_
 

@@ -6,11 +6,11 @@
  *   calls N          NULL, N times
  *   threads T N      T threads with a CLIENT each put and get N blocks, and compare
  *   again N MS       puts N blocks, one every MS milliseconds, over whatever connections
- *   unknown          calls a procedure, a version and a program that there are not
+ *   unknown          calls a procedure, a version and a program that do not exist
  *   garbage          sends arguments that cannot be decoded
  *   fork             calls from a child that it forks, which must fail, and then by itself
  *
- * POLLUX_PORT says by which port, as in "--netdev eth0". */
+ * POLLUX_PORT holds the port options, such as "--netdev eth0". */
 #include <pthread.h>
 #include <rpc/rpcsec_gss.h>
 #include <stdint.h>
@@ -44,8 +44,8 @@ static void set_security(CLIENT *client) {
   }
 }
 
-/* A server that was started again knows no security context of before; libtirpc leaves it to the
- * program to make another. */
+/* A restarted server does not know the old security context; with libtirpc the program itself must
+ * create a new one. */
 static int renewed(CLIENT *client, enum clnt_stat status) {
   if (status != RPC_AUTHERROR || security == NULL) return 0;
   auth_destroy(client->cl_auth);
@@ -106,7 +106,7 @@ static void get_file(CLIENT *client, char *name, const char *path) {
     exit(1);
   }
   file = fopen(path, "wb");
-  /* Of an empty block XDR makes no bytes to point to. */
+  /* For an empty block XDR allocates no bytes. */
   if (file != NULL && result.get_result_u.data.data_len > 0) {
     written = fwrite(result.get_result_u.data.data_val, 1, result.get_result_u.data.data_len, file);
   }
@@ -212,7 +212,7 @@ static void put_again(CLIENT *client, unsigned count, unsigned pause_ms) {
   }
 }
 
-/* Prints what comes of a NULL call, or of one of another procedure. */
+/* Prints the result of a call without arguments. */
 static void print_status(CLIENT *client, const char *what, rpcproc_t procedure) {
   const struct timeval timeout = {25, 0};
   struct rpc_err error;

@@ -59,7 +59,7 @@ bool_t get_1_svc(block_name *name, get_result *result, struct svc_req *request) 
     result->get_result_u.why = "there is no block of that name";
     return TRUE;
   }
-  /* Sent from where it lies. */
+  /* Sent from its own memory. */
   result->status = BLOCK_OK;
   result->get_result_u.data.data_val = block->data;
   result->get_result_u.data.data_len = block->bytes;
@@ -138,7 +138,7 @@ bool_t wait_1_svc(u_int *milliseconds, void *nothing, struct svc_req *request) {
   return TRUE;
 }
 
-/* Results lie in memory that stays. */
+/* The memory of results is not freed. */
 int block_store_1_freeresult(SVCXPRT *transport, xdrproc_t xdr_result, caddr_t result) {
   (void)transport;
   (void)xdr_result;

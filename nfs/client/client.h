@@ -1,4 +1,4 @@
-// NFS version 3 as a client speaks it over RPC-over-RDMA: typed calls on one connection.
+// An NFS version 3 client over RPC-over-RDMA: typed calls on one connection. Source: RFC 1813.
 #ifndef POLLUX_NFS_CLIENT_CLIENT_H_
 #define POLLUX_NFS_CLIENT_CLIENT_H_
 
@@ -25,59 +25,58 @@
 namespace pollux::nfs {
 
 struct ClientConfig {
-  // Asked for: calls outstanding at most.
+  // Requested credits: the maximum of calls outstanding.
   uint32_t credits = 32;
-  // A connection that is lost is made again, and the calls that were on it are sent again under
-  // their XIDs.
+  // A lost connection is replaced, and its unfinished calls are sent again under their XIDs.
   rpcrdma::ReconnectPolicy reconnect = {.attempts = 30, .max_delay_ms = 2000};
-  // A server that answers NFS3ERR_JUKEBOX is asked again after so long, and each time after twice
-  // as long, up to the limit; so often in all.
+  // A call that was answered by NFS3ERR_JUKEBOX is repeated after this delay in milliseconds, which
+  // doubles each time up to the limit; at most `jukebox_tries` times.
   uint32_t jukebox_delay_ms = 100;
   uint32_t max_jukebox_delay_ms = 5000;
   uint32_t jukebox_tries = 16;
-  // Told in words of what was refused of what the server sent; on the core. Optional.
+  // Optional log of messages from the server that were refused; called on the core.
   std::function<void(const std::string& line)> log;
 };
 
-// Belongs to one worker's core: made, called, called back and destroyed there. Callbacks may do
-// anything but destroy it.
+// Belongs to one worker's core: create, use and destroy it there; callbacks run there. Callbacks
+// may call any function except the destructor.
 class Client {
  public:
-  // Where the results go, of a call that has large ones.
+  // Memory for large results of a call.
   struct Room {
-    // For the eligible result (READ, READLINK): as large as it may become. Short ones may come in
-    // the message instead, and the decoded result tells where they are.
+    // For the eligible result (READ, READLINK), as large as it may become. A short result may come
+    // in the message instead; the decoded result says where it is.
     absl::Span<uint8_t> item;
-    // XDR bytes of the results, at most, when the arguments say less than the binding (READDIR,
-    // READDIRPLUS): the status and what `count` allows.
+    // The maximum size of the results in XDR bytes, if the arguments set a lower one than the
+    // binding (READDIR, READDIRPLUS): the status and the bytes that `count` allows.
     uint32_t max_result_bytes = 0;
   };
-  // `results` is not null with an OK status; it is valid during the call. Its own status (nfsstat3)
-  // is the caller's to look at. What went wrong else: as rpcrdma::CallDone, and DataLoss for
-  // results that do not decode.
+  // `results` is valid during the callback, and not null if the status is OK. The caller must check
+  // the status inside the results (nfsstat3). Errors are those of rpcrdma::CallDone, and DataLoss
+  // for results that cannot be decoded.
   template <class Res>
   using Done = absl::AnyInvocable<void(absl::Status, const Res* results)>;
 
-  // `worker` and `manager` outlive the client. InvalidArgument: a credential past its bounds, or as
-  // rpcrdma::Client::Create.
+  // `worker` and `manager` are not owned and must outlive the client. Errors: InvalidArgument for a
+  // credential beyond its limits, and those of rpcrdma::Client::Create().
   static absl::StatusOr<std::unique_ptr<Client>> Create(engine::Worker* worker,
                                                         cm::Manager* manager,
                                                         const oncrpc::AuthSys& credential,
                                                         const ClientConfig& config = {});
-  // Calls that are not done end with Cancelled or Unavailable; those that their callbacks make then
-  // are forgotten.
+  // Unfinished calls end with Cancelled or Unavailable. Calls that their callbacks then make are
+  // dropped.
   ~Client();
 
-  // As rpcrdma::Client::Connect. Once.
+  // As rpcrdma::Client::Connect(). At most once.
   absl::Status Connect(const SocketAddress& server,
                        absl::AnyInvocable<void(absl::Status)> on_connected);
-  // Ends the connection (DREQ); calls not done end with Unavailable. `done` when it is gone; at
-  // once when there is none.
+  // Ends the connection by a DREQ; unfinished calls end with Unavailable. `done` is called when the
+  // connection is gone, or at once if there is none.
   void Disconnect(absl::AnyInvocable<void()> done);
   const rpcrdma::Client& rpc() const { return *rpc_; }
 
-  // Makes a call; `done` is called once, never from inside. What `arguments` points to as an
-  // eligible item, and `room`, must stay until then; the rest is copied.
+  // Makes a call. `done` is called once, never during this call. The eligible item of `arguments`,
+  // and `room`, must stay untouched until then; everything else is copied.
   template <class Res, class Args>
   void Call(Procedure procedure, const Args& arguments, const Room& room, Done<Res> done) {
     Pending& pending = Add(procedure, room);
@@ -99,7 +98,7 @@ class Client {
   }
 
  private:
-  // A call with its memory, until it is done.
+  // A call and its memory until it is finished.
   struct Pending {
     Pending(Client* client, Procedure number) : client(client), procedure(number) {}
     Client* client;
@@ -110,9 +109,9 @@ class Client {
     std::vector<uint8_t> reply;
     oncrpc::CallRequest request;
     absl::AnyInvocable<void(absl::Status, const oncrpc::Reply*)> done;
-    absl::Status failed;                          // before it was sent
-    uint32_t jukeboxes = 0;                       // answers
-    engine::Timer timer{&Client::OnTimer, this};  // to be sent again, or told that it failed
+    absl::Status failed;                          // an error before the call was sent
+    uint32_t jukeboxes = 0;                       // replies of that kind
+    engine::Timer timer{&Client::OnTimer, this};  // due to repeat the call, or to report its error
     std::list<Pending>::iterator self;
   };
 
@@ -126,14 +125,14 @@ class Client {
   static void OnTimer(void* pending, uint64_t now_ns);
 
   bool connected_ = false;  // or connecting again
-  bool ending_ = false;     // in the destructor: there is nothing to call by
+  bool ending_ = false;     // in the destructor: no call can be sent
   absl::AnyInvocable<void()> disconnected_;
   engine::Worker* worker_;
   const ClientConfig config_;
   oncrpc::ProgramBinding binding_;
   std::vector<uint8_t> credential_;
   std::list<Pending> pending_;
-  std::unique_ptr<rpcrdma::Client> rpc_;  // its end calls back: it goes first
+  std::unique_ptr<rpcrdma::Client> rpc_;  // its destructor calls back, so it is destroyed first
 };
 
 }  // namespace pollux::nfs

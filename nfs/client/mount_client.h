@@ -1,4 +1,5 @@
-// An export's root file handle, from the MOUNT service of its server.
+// A client of a server's MOUNT service, which returns the root file handles of exports. RFC 1813
+// section 5.
 #ifndef POLLUX_NFS_CLIENT_MOUNT_CLIENT_H_
 #define POLLUX_NFS_CLIENT_MOUNT_CLIENT_H_
 
@@ -14,20 +15,20 @@
 
 namespace pollux::nfs {
 
-// Blocks as oncrpc::StreamClient does.
+// Calls block, as those of oncrpc::StreamClient. Not thread-safe.
 class MountClient {
  public:
-  // Connects to the MOUNT service, version 3, at `service`; where its port is 0, at the port that
-  // the host's rpcbind names. Errors as oncrpc::StreamClient::Connect and rpcrdma::RpcBind.
+  // Connects to the MOUNT service, version 3, at `service`. If its port is 0, the host's rpcbind is
+  // asked for the port. Errors: those of oncrpc::StreamClient::Connect() and oncrpc::RpcBind.
   static absl::StatusOr<MountClient> Connect(const SocketAddress& service,
                                              const oncrpc::AuthSys& credential);
 
-  // What the server exports, as it tells: absolute paths.
+  // The server's list of exports: absolute paths.
   absl::StatusOr<std::vector<std::string>> Exports();
-  // The root of an export. NotFound, PermissionDenied and so on, as the server answers;
-  // Unimplemented when it wants another flavor than AUTH_SYS or AUTH_NONE.
+  // Returns the root handle of an export. Errors: NotFound, PermissionDenied and others, as the
+  // server replies; Unimplemented if it accepts neither AUTH_SYS nor AUTH_NONE.
   absl::StatusOr<NfsFh3> Mount(const std::string& path);
-  // Takes the entry of Mount() out of the server's list; nothing else depends on it.
+  // Removes the entry of Mount() from the server's list, which has no other effect.
   absl::Status Unmount(const std::string& path);
 
  private:
@@ -35,8 +36,8 @@ class MountClient {
   oncrpc::StreamClient rpc_;
 };
 
-// The longest of `exports` that is `path` or holds it; empty when there is none. Paths are
-// absolute, and "/" holds all.
+// The longest of `exports` that equals `path` or contains it; empty if there is none. Paths are
+// absolute, and "/" contains all.
 std::string ExportOf(const std::vector<std::string>& exports, const std::string& path);
 
 }  // namespace pollux::nfs

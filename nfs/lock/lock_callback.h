@@ -1,5 +1,5 @@
-// The NLM calls that a server makes of its clients: that they have a lock (GRANTED), and what came
-// of a call that asked for its answer in a call (the ..._RES). RFC 1813 section 6
+// The NLM calls from a server to its clients: notifications of granted locks (GRANTED), and results
+// of the asynchronous procedures (the ..._RES calls). RFC 1813 section 6
 #ifndef POLLUX_NFS_LOCK_LOCK_CALLBACK_H_
 #define POLLUX_NFS_LOCK_LOCK_CALLBACK_H_
 
@@ -12,15 +12,15 @@
 
 namespace pollux::nfs {
 
-// Asks the client's rpcbind for its lock manager, then that over TCP. False when the client does
-// not want the lock (any more), or cannot be asked; true also when it was asked and does not
-// answer: it may have taken it. Blocks, for seconds.
+// Asks the client's rpcbind for its lock manager, and then the lock manager, over TCP. Returns
+// false if the client does not want the lock (any more) or cannot be reached. Returns true if it
+// accepts, and if it was asked but does not reply, since it may have accepted. Blocks, for seconds.
 bool TellGranted(const LockRequest& request);
-// The same of a lock manager that is found.
+// As TellGranted(), for a known lock manager.
 bool TellGrantedAt(const SocketAddress& manager, const LockRequest& request);
 
-// Makes the call `procedure` with `results` in XDR; whether it was answered: a client that does not
-// hear it asks again. Blocks, for seconds.
+// Calls `procedure` of the client with `results` in XDR. Returns whether it replied; a client that
+// missed the call asks again. Blocks, for seconds.
 bool TellResult(const Gid& client, NlmProcedure procedure, absl::Span<const uint8_t> results);
 bool TellResultAt(const SocketAddress& manager, NlmProcedure procedure,
                   absl::Span<const uint8_t> results);

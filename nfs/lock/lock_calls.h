@@ -1,4 +1,4 @@
-// NLM version 4: what each call on the lock manager is answered. RFC 1813 section 6
+// NLM version 4: the server's replies to lock manager calls. RFC 1813 section 6
 #ifndef POLLUX_NFS_LOCK_LOCK_CALLS_H_
 #define POLLUX_NFS_LOCK_LOCK_CALLS_H_
 
@@ -28,120 +28,125 @@
 
 namespace pollux::nfs {
 
-// Calls come by any thread; what they ask is done on the threads of the file's export. What a _MSG
-// procedure asks is answered by a call of the client's _RES procedure. The server asks nobody for
-// locks: what is GRANTED to it, it does not want; and it makes no call that a _RES would answer:
-// those are taken, and mean nothing. Locks are lost with the server: when it starts again, and
-// hosts held some, those alone may take locks, theirs from before (reclaim), until the grace period
-// is over. A call that an export's storage has no room for, or does not begin for so long that it
-// seems to stall, is answered as in a grace period, which has its client ask again, and so are all
-// that come until it goes on: so many calls of a connection are at work at a time, and those for
-// other exports need their places. Reclaims, which nobody asks again, wait.
+// Calls may arrive on any thread; the work runs on the storage threads of the file's export. A _MSG
+// procedure is answered by a call of the client's _RES procedure. The server itself requests no
+// locks: it refuses GRANTED calls and ignores _RES calls.
+//
+// Locks are lost when the server ends. After a restart, if hosts held locks, only those hosts may
+// take locks, and only ones that they held before (reclaims), until the grace period is over.
+//
+// A call is answered as in a grace period, so that its client asks again, if an export's storage
+// has no room for it or does not begin it in time, which means that the export stalls. All further
+// calls get the same answer until the export recovers, since a connection has a limited number of
+// calls in progress, and other exports need them. Reclaims, which no client repeats, wait instead.
 class LockCalls {
  public:
-  static constexpr size_t kMaxCallBytes = 8192;  // with its RPC header
-  // Longer than storage that works hard takes.
+  static constexpr size_t kMaxCallBytes = 8192;  // with the RPC header
+  // Longer than busy but working storage takes.
   static constexpr std::chrono::seconds kPatience{5};
   static constexpr oncrpc::ServiceProgram kProgram = {
       .program = kNlmProgram, .low = kNlmV4, .high = kNlmV4};
 
-  // Tells a client what came of its call, in XDR; whether it answered. Blocks.
+  // Sends the results of a call, in XDR, to the client. Returns whether it replied. Blocks.
   using TellResult = absl::AnyInvocable<bool(const Gid& client, NlmProcedure procedure,
                                              absl::Span<const uint8_t> results) const>;
   struct Options {
     LockGranter::Tell tell_granted;
     TellResult tell_result;
-    LockTables* tables = nullptr;                 // of `exports`, and outlives them
-    MonitoredHosts* hosts = nullptr;              // outlives what `exports` does
-    std::chrono::steady_clock::duration grace{};  // from now on, if there are hosts from before
+    LockTables* tables = nullptr;     // of `exports`, and must outlive them
+    MonitoredHosts* hosts = nullptr;  // must outlive the objects of `exports`
+    // From construction on, if hosts held locks before the restart.
+    std::chrono::steady_clock::duration grace{};
     std::chrono::steady_clock::duration patience = kPatience;
-    std::function<void(const std::string& line)> log;  // any thread
+    std::function<void(const std::string& line)> log;  // called on any thread
   };
 
-  // `exports` outlives it.
+  // `exports` is not owned and must outlive this object.
   LockCalls(const ServedExports* exports, Options options);
   ~LockCalls();
 
-  // Waits for nothing; the call is answered then or later.
+  // Does not block; the call is answered before or after it returns.
   void Serve(oncrpc::ServiceCall call);
-  // A host has started anew and is in that state of NSM's: what it held in another is nobody's,
-  // soon. `name`: what those call themselves alone, with its domain or without. False when there is
-  // no room for the work now: to be asked again.
+  // Reports that a host has restarted, with its new NSM state. Locks that it held in an earlier
+  // state are freed soon. `name` restricts that to clients that use this name, with or without its
+  // domain. Returns false if there is no room for the work; call it again then.
   bool HasRestarted(const Gid& host, uint32_t state,
                     std::optional<std::string_view> name = std::nullopt);
-  // What clients at the address hold, share and wait for is nobody's, soon, as if they had started
-  // anew: for those who are dead for good. They are not told. How many there are; Unavailable when
-  // there is no room for the work now: to be asked again.
+  // Frees the locks, shares and waiting requests of all clients at the address soon, as if they had
+  // restarted, for clients that will not return. They are not notified. Returns their number;
+  // Unavailable if there is no room for the work: call it again then.
   absl::StatusOr<size_t> Drop(const Gid& address);
 
  private:
-  // What work that storage does late needs too.
+  // State that delayed storage work also needs.
   struct Shared {
     Shared(const ServedExports* all, LockTables* locks,
            std::chrono::steady_clock::duration patience);
 
     const ServedExports* exports;
     LockTables* tables;
-    // Of each export, the calls that were put off for the time that they waited and that its
-    // storage still has: while there are some, it stalls.
+    // Per export, the calls that were deferred because they waited too long and that storage still
+    // holds. While there are any, the export stalls.
     std::map<const ServedExport*, std::atomic<int64_t>> overdue;
     MonitoredHosts* hosts = nullptr;
     std::chrono::steady_clock::time_point grace_end;
     std::function<void(const std::string& line)> log;
-    std::atomic<bool> said{false};  // that hosts cannot be remembered
+    std::atomic<bool> said{false};  // whether the failure to store hosts was logged
     TellResult tell_result;
     LockClients clients;
     std::shared_ptr<LockGranter> granter;
-    OutgoingCalls outgoing;  // uses the others: it goes before them
-    WaitingCalls waiting;    // uses that too
+    OutgoingCalls outgoing;  // uses the others, so it is destroyed first
+    WaitingCalls waiting;    // uses `outgoing` too
 
     bool InGrace() const { return std::chrono::steady_clock::now() < grace_end; }
-    // That the host is told when the server starts again; false when it would not be.
+    // Makes sure that the host is notified after a restart. Returns false if it would not be.
     bool Remember(const Gid& host);
-    // What it held before that incarnation, soon, in all exports but one. False when one has no
-    // room for the work.
+    // Frees soon what the client held before that incarnation, in all exports except `but`. Returns
+    // false if one has no room for the work.
     bool FreeAll(const LockClients::Incarnation& incarnation, const ServedExport* but);
-    // All that the client holds, soon, in a new incarnation of it. False as FreeAll().
+    // Frees soon everything that the client holds, and starts a new incarnation of it. Returns
+    // false as FreeAll().
     bool Drop(const LockClient& client);
   };
-  // One call on a thread of its export's storage.
+  // A call that runs on a storage thread of its export.
   struct Session {
     Shared& shared;
     ServedExport& served;
-    LockTable& locks;  // of that export
+    LockTable& locks;  // those of that export
     CallContext context;
     Gid client;
-    std::string holder;  // what results point at
+    std::string holder;  // memory that results point to
 
     LockRequest RequestOf(const Nlm4Lock& lock, const ByteRange& range, bool exclusive) const;
-    // As the grace period has it.
+    // Whether a lock may be taken, with regard to the grace period.
     bool MayTake(bool reclaim) const;
-    // The incarnation in which the client locks something, what is left of those before freed here.
-    // `state`: of its status monitor, if it says. Nothing when there is no room for the client.
+    // Returns the incarnation for which the client takes a lock, and frees here what is left of
+    // earlier ones. `state` is that of its status monitor, if it sends one. Returns nothing if
+    // there is no room for the client.
     std::optional<uint64_t> Enter(const LockClient& holder, std::optional<uint32_t> state);
   };
 
   static Nlm4Testres Test(Session& session, const Nlm4Testargs& args);
   static Nlm4Res Lock(Session& session, const Nlm4Lockargs& args);
   static Nlm4Res NmLock(Session& session, const Nlm4Lockargs& args);
-  // `monitored`: its host is told when the server starts again, and says when it has itself.
+  // `monitored`: the host is notified when this server restarts, and notifies this server when it
+  // restarts itself.
   static Nlm4Res Take(Session& session, const Nlm4Lockargs& args, bool monitored);
   static Nlm4Res Cancel(Session& session, const Nlm4Cancargs& args);
   static Nlm4Res Unlock(Session& session, const Nlm4Unlockargs& args);
   static Nlm4Shareres Share(Session& session, const Nlm4Shareargs& args);
   static Nlm4Shareres Unshare(Session& session, const Nlm4Shareargs& args);
-  // The file of a lock, open as its export lets the caller lock it.
+  // Opens the file of a lock as its export allows the caller to lock it.
   static Nlm4Stats Open(const Session& session, const Netobj& handle, bool exclusive, Fd* file);
 
-  // `told_by`: the procedure of the client's that is told of the results; kNull: the reply has
-  // them.
+  // `told_by` is the client's procedure that receives the results; kNull: they are in the reply.
   template <class Res, class Args>
   void Start(oncrpc::ServiceCall call, Res (*serve)(Session&, const Args&),
              NlmProcedure told_by = NlmProcedure::kNull);
   template <class Res>
   static void Answer(Shared& shared, oncrpc::ServiceCall& call, const Res& results,
                      NlmProcedure told_by);
-  // What is granted to who has not asked for it.
+  // Refuses a lock that was granted to this server, which requests none.
   void Refuse(oncrpc::ServiceCall call, NlmProcedure told_by = NlmProcedure::kNull);
   void FreeAll(oncrpc::ServiceCall call);
 

@@ -1,4 +1,4 @@
-// The locks that NFS clients hold, and wait for, on the files of one export.
+// The locks that NFS clients hold or wait for on the files of one export.
 #ifndef POLLUX_NFS_LOCK_LOCK_TABLE_H_
 #define POLLUX_NFS_LOCK_LOCK_TABLE_H_
 
@@ -17,22 +17,22 @@
 
 namespace pollux::nfs {
 
-// A host with locks: its address, and the name that it gives itself.
+// A host that holds locks: its address, and the name that it states.
 struct LockClient {
   Gid address;
   std::string name;
   friend auto operator<=>(const LockClient&, const LockClient&) = default;
 };
 
-// What one has in an export, or in all of them.
+// What one client has in one export, or in all exports.
 struct ClientLocks {
-  size_t files = 0;    // of which ranges are locked
-  size_t ranges = 0;   // that its processes hold
-  size_t awaited = 0;  // requests that wait, or whose grant it does not know of yet
+  size_t files = 0;    // with locked ranges
+  size_t ranges = 0;   // held by its processes
+  size_t awaited = 0;  // requests that wait, or whose grant the client has not confirmed
   size_t shares = 0;
 };
 
-// A process of a client, as far as locks go.
+// A process of a client, as the owner of locks.
 struct LockOwner {
   LockClient client;
   uint32_t svid = 0;
@@ -41,78 +41,82 @@ struct LockOwner {
 };
 
 struct LockRequest {
-  std::string file;  // its handle
+  std::string file;  // the file handle
   LockOwner owner;
   ByteRange range;
   bool exclusive = false;
   friend bool operator==(const LockRequest&, const LockRequest&) = default;
 };
 
-// A file as its owner shares it with others: what he does, and what he denies them (kFsh4Read,
-// kFsh4Write).
+// A share reservation: the access that its owner uses, and the access that it denies to others
+// (kFsh4Read, kFsh4Write).
 struct ShareRequest {
   std::string file;
   LockClient client;
   std::string oh;
   uint32_t access = 0;
   uint32_t mode = 0;
-  uint64_t incarnation = 0;  // of the client, as LockClients has it
+  uint64_t incarnation = 0;  // of the client; see LockClients
 };
 
-// Any thread that may meet the export's file system. Every lock is taken on the file itself too, as
-// one of an open file description, so that this host's programs and NFS clients see each other's.
+// Thread-safe; for threads that may access the export's file system. Every lock is also taken on
+// the file itself, as an open file description lock, so programs of this host and NFS clients see
+// each other's locks.
 class LockTable {
  public:
-  // Files that one owner has locked; each is held open.
+  // Limits per export. Each locked file stays open.
   static constexpr size_t kMaxOwned = 1024;
   static constexpr size_t kMaxOwnedByClient = 256;
-  static constexpr size_t kMaxRanges = 1024;  // of one owner in one file
-  static constexpr size_t kMaxWaiting = 512;  // each holds its file open
+  static constexpr size_t kMaxRanges = 1024;  // per owner and file
+  static constexpr size_t kMaxWaiting = 512;  // each keeps its file open
   static constexpr size_t kMaxWaitingOfClient = 128;
   static constexpr size_t kMaxShares = 1024;
 
   enum class Outcome : uint8_t {
     kGranted,
-    kDenied,   // somebody else holds it
-    kWaiting,  // TakeGrants() tells when it is granted
-    kNoLocks,  // a bound is reached, of ours or of the kernel
-    kFailed,   // the file cannot be locked so
+    kDenied,   // another owner holds it
+    kWaiting,  // TakeGrants() returns it when it is granted
+    kNoLocks,  // a limit of this table or of the kernel is reached
+    kFailed,   // the file cannot be locked in this way
   };
   struct Holder {
     HeldRange held;
     uint32_t svid = 0;
     std::string oh;
   };
-  // A lock that is held since somebody else gave it up, and that its owner does not know of yet.
+  // A lock that was granted after another owner released it, and that its owner has not been told
+  // of yet.
   struct Grant {
     uint64_t number = 0;
     LockRequest request;
   };
 
-  // `file`: open for reading, and for writing if that can be. What it waits for already is waited
-  // for once. `incarnation`: of the client, as LockClients has it.
+  // Takes a lock. `file` must be open for reading, and for writing if that is possible. With
+  // `wait`, a request that cannot be granted is queued, at most once. `incarnation` is the
+  // client's; see LockClients.
   Outcome Lock(const LockRequest& request, bool wait, Fd file, uint64_t incarnation = 0);
-  // Who keeps the request's owner from it; nothing when nobody does. A program of this host has no
-  // `oh`.
+  // Returns the holder of a conflicting lock, or nothing. A program of this host has no `oh`.
   std::optional<Holder> Test(const LockRequest& request, const Fd& file);
-  // Of either kind, whatever of it is held.
+  // Releases shared and exclusive locks of the owner in the range.
   void Unlock(const LockRequest& request);
-  // False when it does not wait for it. What it waited for and got, unknowingly, is given up; what
-  // it held there before, it keeps.
+  // Cancels a waiting request; returns false if there is none. If it was granted without its
+  // owner's knowledge, the lock is released, except for what the owner held there before.
   bool Cancel(const LockRequest& request);
-  // Locks, shares and what it waits for, of incarnations before this one.
+  // Frees locks, shares and waiting requests of incarnations before this one.
   void FreeAll(const LockClient& client, uint64_t incarnation);
-  // Every client that holds or shares something, or waits.
+  // Returns every client that holds or shares something or waits.
   std::map<LockClient, ClientLocks> Clients();
 
-  // Those to be told of, each once. Looks whether this host's programs have given up something.
+  // Returns the grants whose owners must be told, each once. Also checks whether programs of this
+  // host have released locks.
   std::vector<Grant> TakeGrants();
-  // That its owner knows, or (`taken` false) does not want it: then he keeps what he had before.
+  // Reports that the owner knows of the grant (`taken`), or does not want it; it then keeps what it
+  // held before.
   void Told(uint64_t number, bool taken);
-  // Requests that wait.
+  // The number of waiting requests.
   size_t waiting() const { return waiting_; }
 
-  // kGranted, kDenied, kNoLocks. An owner's new share of a file takes the place of his old one.
+  // Returns kGranted, kDenied or kNoLocks. A new share replaces the owner's old share of the file.
   Outcome Share(const ShareRequest& request);
   void Unshare(const ShareRequest& request);
 
@@ -125,11 +129,11 @@ class LockTable {
   };
   struct Waiting {
     LockRequest request;
-    Fd file;  // until the request's owner has one
+    Fd file;  // until the owner has an open file
     uint64_t incarnation = 0;
-    uint64_t granted = 0;  // the grant's number
-    bool told = false;     // taken by TakeGrants()
-    // Once granted: what of the range its owner would hold without the grant.
+    uint64_t granted = 0;  // number of the grant; 0: not granted
+    bool told = false;     // returned by TakeGrants()
+    // If granted: the ranges that its owner would hold without the grant.
     HeldRanges before;
   };
   struct File {
@@ -141,19 +145,19 @@ class LockTable {
 
   static std::list<Owned>::iterator FindOwned(File& file, const LockOwner& owner);
   static std::list<Waiting>::iterator FindWaiting(File& file, const LockRequest& request);
-  // kGranted, kDenied, kNoLocks or kFailed. Takes `*fd` if the owner has none.
+  // Returns kGranted, kDenied, kNoLocks or kFailed. Takes `*fd` if the owner has no open file.
   Outcome TryLock(File& file, const LockRequest& request, uint64_t incarnation, Fd* fd);
   Outcome Wait(File& file, const LockRequest& request, uint64_t incarnation, Fd fd);
   void Release(File& file, const LockOwner& owner, const ByteRange& range);
   void EraseWaiting(File& file, std::list<Waiting>::iterator waiting);
-  // Whether the owner has a grant there, of another request, that he does not know of.
+  // Whether the owner has an unconfirmed grant of another request in this range.
   static bool HasUnknown(const File& file, const LockRequest& request);
-  // What its owner takes knowingly stays his, whatever becomes of grants that he does not know of.
+  // Keeps what the owner takes knowingly, whatever becomes of its unconfirmed grants.
   static void Outlast(File& file, const LockRequest& request);
-  // Takes a grant back: its owner has again what he had.
+  // Revokes a grant: its owner holds again what it held before.
   void TakeBack(File& file, const Waiting& waiting);
   void GrantWaiting(File& file);
-  // Forgets a file of which nothing is to be known.
+  // Removes a file without locks, waiting requests and shares.
   Files::iterator Tidy(Files::iterator file);
   bool HasRoomFor(const LockClient& client) const;
   bool MayWait(const LockClient& client) const;

@@ -1,4 +1,4 @@
-// The locks on the files of all exports of a server.
+// The lock tables of all exports of a server.
 #ifndef POLLUX_NFS_LOCK_LOCK_TABLES_H_
 #define POLLUX_NFS_LOCK_LOCK_TABLES_H_
 
@@ -11,18 +11,18 @@
 
 namespace pollux::nfs {
 
-// Any thread. The work of the exports' storage uses the tables: they outlive the exports.
+// Thread-safe. Storage threads use the tables, so they must outlive the exports.
 class LockTables {
  public:
   explicit LockTables(const ServedExports& exports);
 
-  // `served`: one of those exports.
+  // The table of one of the exports given to the constructor.
   LockTable& Of(const ServedExport& served) { return tables_.at(&served); }
-  // What each client has of locks and shares, in all exports together.
+  // Locks and shares of each client, summed over all exports.
   std::map<LockClient, ClientLocks> Held();
-  // Who holds locks of files, or waits for some.
+  // Clients that hold locks of files or wait for some.
   std::set<LockClient> Holders();
-  // Their hosts.
+  // The hosts of Holders().
   std::set<Gid> Hosts();
 
  private:

@@ -1,5 +1,5 @@
-// The hosts that hold locks, on stable storage, so that a server that starts again knows whom to
-// tell, and how often it has started. Source: The Open Group's XNFS (C702) chapter 11.
+// The hosts that hold locks, and the number of restarts, on stable storage: after a restart the
+// server knows which hosts to notify. Source: The Open Group's XNFS (C702) chapter 11.
 #ifndef POLLUX_NFS_LOCK_MONITORED_HOSTS_H_
 #define POLLUX_NFS_LOCK_MONITORED_HOSTS_H_
 
@@ -20,36 +20,37 @@
 
 namespace pollux::nfs {
 
-// Any thread that may wait for the file's file system. A file of text: "state N", then a line "host
-// ADDRESS" for each; one with .lock behind its name says whose it is.
+// Thread-safe; for threads that may wait for the file system. The file is text: "state N", then one
+// line "host ADDRESS" per host. A file with the same name and .lock shows which server uses it.
 class MonitoredHosts {
  public:
   static constexpr size_t kMaxHosts = 1024;
-  // So many that were added before those that hold nothing are forgotten.
+  // With more added hosts than this, those that hold nothing are removed.
   static constexpr size_t kCrowded = 256;
 
-  // Who holds something now.
+  // Returns the hosts that hold locks now.
   using Holders = std::function<std::set<Gid>()>;
 
-  // Takes the file, or begins one, and counts a start. AlreadyExists when another server has it;
-  // FailedPrecondition, with what to do, when it is something else; else what the file system says.
+  // Opens or creates the file and counts a start. AlreadyExists if another server uses it;
+  // FailedPrecondition, with a remedy, if it has other contents; otherwise the error of the file
+  // system.
   static absl::StatusOr<std::unique_ptr<MonitoredHosts>> Open(std::string path);
 
-  // NSM's: odd, and another one at each start.
+  // The NSM state: odd, and different after each start.
   uint32_t state() const { return state_; }
-  // Who held locks before this start.
+  // The hosts that held locks before this start.
   const std::set<Gid>& before() const { return before_; }
 
-  // On stable storage when it returns. Where there are many, those that were added and are not
-  // among `holders` (none: nobody) are forgotten for it. ResourceExhausted when there are
-  // kMaxHosts; else what the file system says, and it is not added.
+  // Adds a host; it is on stable storage when this returns. If there are more than kCrowded, added
+  // hosts that are not in holders() are removed (without `holders`: all of them). ResourceExhausted
+  // at kMaxHosts; otherwise the error of the file system. After an error the host is not added.
   absl::Status Add(const Gid& host, const Holders& holders = nullptr);
-  // One of before() knows of the start, or will never. It stays on the list for as long as it may
-  // ask for what it held.
+  // Marks a host of before() as notified, or as unreachable for good. It stays listed as long as it
+  // may reclaim its locks.
   absl::Status Told(const Gid& host);
-  // How long those of before() may: without end if nothing is said.
+  // Sets the time until which hosts of before() may reclaim; without it there is no limit.
   void KeepToldUntil(std::chrono::steady_clock::time_point end);
-  // Forgets who was added and is not among these.
+  // Removes added hosts that are not in `holders`.
   absl::Status KeepOnly(const std::set<Gid>& holders);
 
  private:
@@ -57,17 +58,17 @@ class MonitoredHosts {
   absl::Status TakeLock();
   absl::Status Read();
   std::set<Gid> All() const;
-  // Of those that were added.
+  // Removes added hosts that are not in `holders`.
   void Forget(const std::set<Gid>& holders);
-  // Whole or not at all.
+  // Replaces the file atomically.
   absl::Status Write() const;
 
   const std::string path_;
-  Fd lock_;  // until this process ends, however it does
+  Fd lock_;  // held until this process ends, in whatever way
   uint32_t state_ = 0;
-  std::set<Gid> before_;  // constant once open
+  std::set<Gid> before_;  // constant after Open()
   std::mutex mutex_;
-  // Of before_.
+  // Parts of before_.
   std::set<Gid> untold_;
   std::set<Gid> told_;
   std::chrono::steady_clock::time_point told_end_ = std::chrono::steady_clock::time_point::max();

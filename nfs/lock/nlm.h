@@ -1,5 +1,5 @@
-// NLM version 4: locks on the files of an NFS server, over TCP. Sources: RFC 1813 section 6, and
-// for the structures that it leaves to version 3 The Open Group's XNFS (C702) chapter 10.
+// NLM version 4, the lock protocol for files of an NFS server, over TCP. Sources: RFC 1813 section
+// 6, and, for structures that it takes from version 3, The Open Group's XNFS (C702) chapter 10.
 #ifndef POLLUX_NFS_LOCK_NLM_H_
 #define POLLUX_NFS_LOCK_NLM_H_
 
@@ -20,8 +20,8 @@ enum class NlmProcedure : uint32_t {
   kLock = 2,
   kCancel = 3,
   kUnlock = 4,
-  kGranted = 5,  // the server's call of its client
-  // Answered with nothing; what came of them is told by a call of the one with _RES.
+  kGranted = 5,  // called by the server on its client
+  // The reply is empty; the result comes in a call of the ..._RES procedure.
   kTestMsg = 6,
   kLockMsg = 7,
   kCancelMsg = 8,
@@ -52,7 +52,7 @@ enum class Nlm4Stats : uint32_t {
 };
 constexpr bool IsValid(Nlm4Stats stat) { return stat <= Nlm4Stats::kFailed; }
 
-// Any bytes; decoded it points into the stream.
+// Any bytes. After decoding it points into the stream.
 using Netobj = oncrpc::BoundedString<kMaxNetobj>;
 
 struct Nlm4Holder {
@@ -86,8 +86,8 @@ struct Nlm4Lockargs {
   bool block = false;
   bool exclusive = false;
   Nlm4Lock alock;
-  bool reclaim = false;  // held before the server restarted
-  uint32_t state = 0;    // of the client's status monitor: another one each time it starts
+  bool reclaim = false;  // the lock was held before the server restarted
+  uint32_t state = 0;    // of the client's status monitor: changes at each of its starts
   template <class Codec, class Self>
   static void Xdr(Codec& codec, Self& self) {
     codec(self.cookie, self.block, self.exclusive, self.alock, self.reclaim, self.state);
@@ -137,7 +137,7 @@ struct Nlm4Res {
 struct Nlm4Testres {
   Netobj cookie;
   Nlm4Stats stat = Nlm4Stats::kGranted;
-  Nlm4Holder holder;  // kDenied
+  Nlm4Holder holder;  // only for kDenied
   template <class Codec, class Self>
   static void Xdr(Codec& codec, Self& self) {
     codec(self.cookie, self.stat);
@@ -145,7 +145,7 @@ struct Nlm4Testres {
   }
 };
 
-// Bits of Nlm4Share::mode, what is denied to others, and of its access.
+// Bits of Nlm4Share::mode (denied to others) and Nlm4Share::access.
 inline constexpr uint32_t kFsh4Read = 1;
 inline constexpr uint32_t kFsh4Write = 2;
 inline constexpr uint32_t kFsh4Both = kFsh4Read | kFsh4Write;

@@ -1,5 +1,5 @@
-// Tells hosts that held locks that this server has started anew, so that they ask for them again.
-// Source: The Open Group's XNFS (C702) chapter 11.
+// Notifies hosts that held locks that this server has restarted, so that they reclaim them. Source:
+// The Open Group's XNFS (C702) chapter 11.
 #ifndef POLLUX_NFS_LOCK_RESTART_NOTIFIER_H_
 #define POLLUX_NFS_LOCK_RESTART_NOTIFIER_H_
 
@@ -15,26 +15,26 @@
 
 namespace pollux::nfs {
 
-// NSM's SM_NOTIFY of this host in this state: by TCP to the status monitor that the host's rpcbind
-// names. Whether it was heard. Blocks, for seconds.
+// Sends NSM's SM_NOTIFY with this host's state over TCP to the status monitor that the other host's
+// rpcbind names. Returns whether it was received. Blocks, for seconds.
 bool NotifyOfState(const Gid& host, uint32_t state);
-// The same of a status monitor that is found.
+// As NotifyOfState(), for a known status monitor.
 bool NotifyOfStateAt(const SocketAddress& monitor, uint32_t state);
 
-// Tells MonitoredHosts::before(), each host until it has heard or kTries are over, by a thread for
-// each (MonitoredHosts::kMaxHosts at most, which do nothing but wait): the time in which a host may
-// ask for its locks runs, and those that are silent are not to use up any of the others'.
+// Notifies MonitoredHosts::before(), each host until it replies or kTries attempts have failed.
+// Each host has a thread of its own, at most MonitoredHosts::kMaxHosts, which mostly waits: the
+// grace period is limited, and a silent host must not use up the time of others.
 class RestartNotifier {
  public:
   static constexpr int kTries = 60;
   static constexpr std::chrono::seconds kBetweenTries{15};
 
-  // Whether the host has heard. On several threads at once; blocks.
+  // Returns whether the host has replied. Called on several threads at once; may block.
   using Notify = absl::AnyInvocable<bool(const Gid& host, uint32_t state) const>;
 
-  // `hosts` outlives it.
+  // `hosts` is not owned and must outlive this object.
   RestartNotifier(MonitoredHosts* hosts, Notify notify);
-  // Waits for those that are being told.
+  // Stops the attempts and waits for those in progress.
   ~RestartNotifier();
   RestartNotifier(const RestartNotifier&) = delete;
   RestartNotifier& operator=(const RestartNotifier&) = delete;

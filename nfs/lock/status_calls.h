@@ -1,5 +1,5 @@
-// NSM version 1, as far as other hosts call it: that they have started anew. Source: The Open
-// Group's XNFS (C702) chapter 11.
+// The calls of NSM version 1 by which other hosts report their restarts. Source: The Open Group's
+// XNFS (C702) chapter 11.
 #ifndef POLLUX_NFS_LOCK_STATUS_CALLS_H_
 #define POLLUX_NFS_LOCK_STATUS_CALLS_H_
 
@@ -15,21 +15,21 @@
 
 namespace pollux::nfs {
 
-// Nobody is monitored for others (SM_MON): this host's own lock managers have their own monitor.
+// SM_MON is not served: this host's own lock managers have their own monitor.
 class StatusCalls {
  public:
-  static constexpr size_t kMaxCallBytes = 2048;  // with its RPC header
+  static constexpr size_t kMaxCallBytes = 2048;  // with the RPC header
   static constexpr oncrpc::ServiceProgram kProgram = {
       .program = kNsmProgram, .low = kNsmV1, .high = kNsmV1};
 
-  // Told that a host has started, in which state; false when that cannot be acted upon now. Any
-  // thread. `name`: of those at its address, whose it is, when anybody may have sent the call and
-  // has to know it; nothing: all of them.
+  // Called when a host reports a restart with its new state. Returns false if that cannot be
+  // handled now. Any thread. `name` limits it to the client of that name, if the sender's address
+  // may be forged and it must therefore know the name; empty: all clients at the address.
   using Restarted = absl::AnyInvocable<bool(const Gid& host, uint32_t state,
                                             std::optional<std::string_view> name) const>;
   explicit StatusCalls(Restarted restarted) : restarted_(std::move(restarted)) {}
 
-  // Any thread. A call that cannot be acted upon has no answer, so that it is made again.
+  // Any thread. A call that cannot be handled gets no reply, so the host repeats it.
   void Serve(oncrpc::ServiceCall call) const;
 
  private:

@@ -1,4 +1,5 @@
-// MOUNT version 3: how a client gets an export's root handle, over TCP. Source: RFC 1813 section 5.
+// MOUNT version 3, by which a client gets the root handle of an export, over TCP. Source: RFC 1813
+// section 5.
 #ifndef POLLUX_NFS_MOUNT_MOUNT_H_
 #define POLLUX_NFS_MOUNT_MOUNT_H_
 
@@ -13,11 +14,11 @@ inline constexpr uint32_t kMountProgram = 100005;
 inline constexpr uint32_t kMountV3 = 3;
 inline constexpr uint32_t kMntpathlen = 1024;  // bytes
 inline constexpr uint32_t kMntnamlen = 255;    // bytes
-// The RFC leaves these without a bound.
+// The RFC sets no limit on these.
 inline constexpr uint32_t kMaxFlavors = 32;
 inline constexpr uint32_t kMaxMounts = 1024;
 inline constexpr uint32_t kMaxExports = 1024;
-inline constexpr uint32_t kMaxGroups = 1024;  // of one export
+inline constexpr uint32_t kMaxGroups = 1024;  // per export
 
 enum class MountProcedure : uint32_t {
   kNull = 0,
@@ -28,10 +29,10 @@ enum class MountProcedure : uint32_t {
   kExport = 5,
 };
 
-// The values are those of Nfsstat3 that have the same name.
+// The values equal those of Nfsstat3 with the same names.
 using Mountstat3 = Nfsstat3;
 
-// MNT and UMNT: an absolute path at the server.
+// The argument of MNT and UMNT: an absolute path on the server.
 struct Dirpath {
   oncrpc::BoundedString<kMntpathlen> path;
   template <class Codec, class Self>
@@ -41,7 +42,7 @@ struct Dirpath {
 };
 struct MountOk {
   NfsFh3 fhandle;
-  oncrpc::BoundedArray<uint32_t, kMaxFlavors> auth_flavors;  // RPC flavors, the best first
+  oncrpc::BoundedArray<uint32_t, kMaxFlavors> auth_flavors;  // RPC flavors, in order of preference
   template <class Codec, class Self>
   static void Xdr(Codec& codec, Self& self) {
     codec(self.fhandle, self.auth_flavors);
@@ -49,7 +50,7 @@ struct MountOk {
 };
 using MountRes = Result3<MountOk, oncrpc::Void>;
 
-// DUMP: who has mounted what, as far as the server remembers.
+// The result of DUMP: which client has mounted which directory, as far as the server remembers.
 struct Mountbody {
   oncrpc::BoundedString<kMntnamlen> hostname;
   oncrpc::BoundedString<kMntpathlen> directory;
@@ -60,7 +61,7 @@ struct Mountbody {
 };
 using Mountlist = oncrpc::LinkedList<Mountbody, kMaxMounts>;
 
-// EXPORT: what is exported, and to whom.
+// The result of EXPORT: exported directories and the clients that may mount them.
 struct Groupnode {
   oncrpc::BoundedString<kMntnamlen> name;
   template <class Codec, class Self>

@@ -1,4 +1,4 @@
-// MOUNT version 3: what each call on its program is answered. RFC 1813 section 5.
+// MOUNT version 3: the server's replies. RFC 1813 section 5.
 #ifndef POLLUX_NFS_MOUNT_MOUNT_CALLS_H_
 #define POLLUX_NFS_MOUNT_MOUNT_CALLS_H_
 
@@ -18,23 +18,23 @@
 
 namespace pollux::nfs {
 
-// Calls come by any thread; MNT meets the file system on the export's own threads.
+// Calls may arrive on any thread; MNT uses the export's storage threads.
 class MountCalls {
  public:
-  // Who mounted what is remembered for DUMP alone; the oldest are forgotten.
+  // Mounts are remembered only for DUMP; the oldest are dropped.
   static constexpr size_t kMaxRemembered = 256;
-  static constexpr size_t kMaxCallBytes = 4096;  // with its RPC header
+  static constexpr size_t kMaxCallBytes = 4096;  // with the RPC header
   static constexpr oncrpc::ServiceProgram kProgram = {
       .program = kMountProgram, .low = kMountV3, .high = kMountV3};
 
-  // `exports` outlives it.
+  // `exports` is not owned and must outlive this object.
   explicit MountCalls(const ServedExports* exports);
 
-  // Waits for nothing; the call is answered then or later.
+  // Does not block; the call is answered before or after it returns.
   void Serve(oncrpc::ServiceCall call);
 
  private:
-  // What has been mounted, as storage threads, which may come late, tell it.
+  // The mounts that storage threads report, which may happen after this object is destroyed.
   struct Remembered {
     struct Mounted {
       std::string host;
@@ -49,10 +49,10 @@ class MountCalls {
 
   static MountRes Find(const ExportTree& tree, std::string_view path);
   void Mount(oncrpc::ServiceCall call);
-  // `path`: empty for all of the client's.
+  // An empty `path` stands for all of the client's mounts.
   void Unmount(const Gid& client, std::string_view path);
   void Dump(oncrpc::ServiceCall call);
-  // Its groups are views of `names`.
+  // The groups of the result are views of `names`.
   Exports List(std::list<std::string>* names) const;
 
   const ServedExports* exports_;

@@ -1,4 +1,4 @@
-// The exports of a server, open, each with the threads that meet its file system.
+// The open exports of a server, each with its storage threads.
 #ifndef POLLUX_NFS_SERVER_SERVED_EXPORT_H_
 #define POLLUX_NFS_SERVER_SERVED_EXPORT_H_
 
@@ -19,23 +19,24 @@ namespace pollux::nfs {
 struct ServedExport {
   std::unique_ptr<ExportTree> tree;
   ChangeWatch changes;
-  std::unique_ptr<Storage> storage;  // its threads use the others: it goes first
+  std::unique_ptr<Storage> storage;  // its threads use the others, so it is destroyed first
 };
 
-// Made and destroyed on a control thread: both block. What serves from it goes first.
+// Create and destroy it on a control thread, since both block. Every object that uses it must be
+// destroyed before it.
 class ServedExports {
  public:
-  // InvalidArgument for none, too many, or one directory twice; errors of HandleKey::Load,
-  // ExportTree::Open and Storage::Start.
+  // Opens the exports. Errors: InvalidArgument for none, too many, or a directory listed twice;
+  // those of HandleKey::Load(), ExportTree::Open() and Storage::Start().
   static absl::StatusOr<std::unique_ptr<ServedExports>> Open(const std::vector<Export>& exports,
                                                              const std::string& key_file);
 
   const std::vector<std::unique_ptr<ServedExport>>& all() const { return exports_; }
-  // The export of that number in handles; null for none.
+  // Returns the export with that number, which handles contain; null if there is none.
   ServedExport* Find(uint64_t id) const;
-  // Whether one of them is for that client.
+  // Whether at least one export admits the client.
   bool Admit(const Gid& client) const;
-  // Calls by TCP that storage has not answered.
+  // The number of calls over TCP that storage has not finished.
   size_t control_work() const;
   WriteVerifier* verifier() { return &verifier_; }
 

@@ -23,36 +23,37 @@ namespace pollux::nfs {
 
 struct ServerOptions {
   uint16_t port = kNfsRdmaPort;
-  // As rpcrdma::ServerConfig's.
+  // See rpcrdma::ServerConfig.
   uint32_t max_connections = 1024;
   uint32_t max_connections_per_client = 0;
-  // Told in words of connections made and gone, and of what was refused on them. Optional; on the
-  // core, which it must not hold up.
+  // Optional log of established and ended connections and of refused messages. Called on the core,
+  // so it must not block.
   absl::AnyInvocable<void(const std::string&)> log;
 };
 
-// Belongs to one worker's core: made, polled and destroyed there. It never waits for a file system:
-// each call is one of its export's Storage::kMaxJobs, or waits for one of them, kMaxWaitNs at most:
-// then its client is told to come again (NFS3ERR_JUKEBOX), so that an export that stalls gives back
-// what it holds of the buffers and credits that the others need too.
+// Belongs to one worker's core: create, poll and destroy it there. It never waits for a file
+// system. Each call takes one of its export's Storage::kMaxJobs places, or waits for one for at
+// most kMaxWaitNs. Then it is answered by NFS3ERR_JUKEBOX, which makes the client try again, so an
+// export that stalls returns the buffers and credits that calls for other exports need.
 class Server final : public engine::Poller, private StatsProvider, private Call::Owner {
  public:
-  // Longer than a file system that works hard takes for those before.
+  // In nanoseconds. Longer than a busy but working file system takes for the calls before.
   static constexpr uint64_t kMaxWaitNs = 2'000'000'000;
 
-  // All outlive it. AlreadyExists when the port has a listener.
+  // Listens for RDMA_PS_TCP connections at `options.port`. `worker`, `manager` and `exports` are
+  // not owned and must outlive the server. AlreadyExists if the port has a listener.
   static absl::StatusOr<std::unique_ptr<Server>> Listen(engine::Worker* worker,
                                                         cm::Manager* manager,
                                                         ServedExports* exports,
                                                         ServerOptions options);
-  // Only when busy() is 0.
+  // Destroy it only when busy() is 0.
   ~Server() override;
 
-  // Ends every connection, takes no calls any more. connections() and busy() fall to 0 as clients
-  // and storage answer.
+  // Ends every connection and accepts no more calls. connections() and busy() fall to 0 as clients
+  // and storage reply.
   void Shutdown();
   size_t connections() const { return rpc_->connections(); }
-  size_t busy() const { return busy_; }  // calls that storage has not answered, or that wait for it
+  size_t busy() const { return busy_; }  // calls in storage, or waiting for it
   const Counters& counters() const { return counters_; }
 
   bool Poll(uint64_t now_ns) override;
@@ -69,7 +70,7 @@ class Server final : public engine::Poller, private StatsProvider, private Call:
     std::vector<std::unique_ptr<Call>> calls;
     std::vector<Call*> free;
     std::deque<Waiting> waiting;
-    bool stalls = false;  // one has waited for too long, and none has ended since
+    bool stalls = false;  // a call waited too long, and none has finished since
   };
 
   Server(engine::Worker* worker, ServedExports* exports, ServerOptions options);
@@ -79,7 +80,7 @@ class Server final : public engine::Poller, private StatsProvider, private Call:
   Lane& LaneOf(const rpcrdma::CallView& view);
   void Begin(Lane& lane, const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply);
   void PutOff(const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply);
-  // The first that waits: begins it, or puts it off. False when it is to wait on.
+  // Starts or defers the first waiting call. Returns false if it must keep waiting.
   bool MoveOn(Lane& lane);
   void PostDone(Call* call) override;
   void PostPart(Call* call) override;
@@ -95,7 +96,8 @@ class Server final : public engine::Poller, private StatsProvider, private Call:
   Counters counters_;
   std::deque<Lane> lanes_;
   size_t busy_ = 0;
-  std::unique_ptr<rpcrdma::Server> rpc_;  // its replies may hold calls: it goes first
+  // Its replies may refer to calls, so it is destroyed first.
+  std::unique_ptr<rpcrdma::Server> rpc_;
 };
 
 }  // namespace pollux::nfs

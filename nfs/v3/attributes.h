@@ -1,6 +1,5 @@
-// Attributes of files: as the server tells them, as a client sets them, and as weak cache
-// consistency has them; GETATTR, SETATTR and ACCESS. Source: RFC 1813 sections 2.6, 3.3.1, 3.3.2
-// and 3.3.4.
+// File attributes, for GETATTR, SETATTR and ACCESS and for weak cache consistency. Source: RFC 1813
+// sections 2.6, 3.3.1, 3.3.2 and 3.3.4.
 #ifndef POLLUX_NFS_V3_ATTRIBUTES_H_
 #define POLLUX_NFS_V3_ATTRIBUTES_H_
 
@@ -23,7 +22,7 @@ enum class Ftype3 : uint32_t {
 };
 constexpr bool IsValid(Ftype3 type) { return type >= Ftype3::kReg && type <= Ftype3::kFifo; }
 
-// Since 1970, in UTC.
+// Time since 1970 in UTC.
 struct Nfstime3 {
   uint32_t seconds = 0;
   uint32_t nseconds = 0;
@@ -34,7 +33,7 @@ struct Nfstime3 {
   friend bool operator==(const Nfstime3&, const Nfstime3&) = default;
 };
 
-// Major and minor number of a device.
+// Major and minor device number.
 struct Specdata3 {
   uint32_t specdata1 = 0;
   uint32_t specdata2 = 0;
@@ -47,12 +46,12 @@ struct Specdata3 {
 
 struct Fattr3 {
   Ftype3 type = Ftype3::kReg;
-  uint32_t mode = 0;  // permission bits alone: 07777
+  uint32_t mode = 0;  // only permission bits: 07777
   uint32_t nlink = 0;
   uint32_t uid = 0;
   uint32_t gid = 0;
   uint64_t size = 0;  // bytes
-  uint64_t used = 0;  // bytes on disk
+  uint64_t used = 0;  // bytes of disk space
   Specdata3 rdev;
   uint64_t fsid = 0;
   uint64_t fileid = 0;
@@ -94,7 +93,7 @@ constexpr bool IsValid(TimeHow how) { return how <= TimeHow::kSetToClientTime; }
 // set_atime and set_mtime
 struct SetTime3 {
   TimeHow set_it = TimeHow::kDontChange;
-  Nfstime3 time;  // kSetToClientTime
+  Nfstime3 time;  // only for kSetToClientTime
   template <class Codec, class Self>
   static void Xdr(Codec& codec, Self& self) {
     codec(self.set_it);
@@ -102,7 +101,7 @@ struct SetTime3 {
   }
 };
 
-// What is not there stays as it is.
+// Attributes without a value are not changed.
 struct Sattr3 {
   std::optional<uint32_t> mode;
   std::optional<uint32_t> uid;
@@ -128,7 +127,7 @@ using GetattrRes = Result3<Fattr3, oncrpc::Void>;
 struct SetattrArgs {
   NfsFh3 object;
   Sattr3 new_attributes;
-  std::optional<Nfstime3> guard;  // the ctime that the object must have
+  std::optional<Nfstime3> guard;  // fails unless the object has this ctime
   template <class Codec, class Self>
   static void Xdr(Codec& codec, Self& self) {
     codec(self.object, self.new_attributes, self.guard);
@@ -136,7 +135,7 @@ struct SetattrArgs {
 };
 using SetattrRes = Result3<WccData, WccData>;
 
-// Bits of AccessArgs and AccessOk.
+// Bits of AccessArgs::access and AccessOk::access.
 inline constexpr uint32_t kAccess3Read = 0x01;
 inline constexpr uint32_t kAccess3Lookup = 0x02;
 inline constexpr uint32_t kAccess3Modify = 0x04;

@@ -1,5 +1,5 @@
-// NFS version 3's binding to RPC-over-RDMA version 1: its procedures, which of their items are
-// DDP-eligible, and how large arguments and results can be. Source: RFC 8267 section 4.
+// NFS version 3's binding to RPC-over-RDMA version 1: its procedures, their DDP-eligible items, and
+// the maximum sizes of arguments and results. Source: RFC 8267 section 4.
 #ifndef POLLUX_NFS_V3_BINDING_H_
 #define POLLUX_NFS_V3_BINDING_H_
 

@@ -1,5 +1,5 @@
-// Names in directories: LOOKUP, CREATE, MKDIR, SYMLINK, MKNOD, REMOVE, RMDIR, RENAME and LINK.
-// Source: RFC 1813 sections 3.3.3 and 3.3.8 to 3.3.15.
+// Procedures for names in directories: LOOKUP, CREATE, MKDIR, SYMLINK, MKNOD, REMOVE, RMDIR, RENAME
+// and LINK. Source: RFC 1813 sections 3.3.3 and 3.3.8 to 3.3.15.
 #ifndef POLLUX_NFS_V3_DIRECTORIES_H_
 #define POLLUX_NFS_V3_DIRECTORIES_H_
 
@@ -24,7 +24,7 @@ struct LookupOk {
 };
 using LookupRes = Result3<LookupOk, PostOpAttr>;
 
-// What CREATE, MKDIR, SYMLINK and MKNOD answer alike.
+// The common results of CREATE, MKDIR, SYMLINK and MKNOD.
 struct CreateOk {
   PostOpFh3 obj;
   PostOpAttr obj_attributes;
@@ -41,8 +41,8 @@ constexpr bool IsValid(Createmode3 mode) { return mode <= Createmode3::kExclusiv
 
 struct Createhow3 {
   Createmode3 mode = Createmode3::kUnchecked;
-  Sattr3 obj_attributes;  // kUnchecked, kGuarded
-  uint64_t verf = 0;      // kExclusive: createverf3, 8 opaque bytes as one number
+  Sattr3 obj_attributes;  // for kUnchecked and kGuarded
+  uint64_t verf = 0;      // for kExclusive: createverf3, 8 opaque bytes as one number
   template <class Codec, class Self>
   static void Xdr(Codec& codec, Self& self) {
     codec(self.mode);
@@ -82,9 +82,9 @@ struct SymlinkArgs {
 };
 
 struct Mknoddata3 {
-  Ftype3 type = Ftype3::kFifo;  // of others than the four there is nothing more
-  Sattr3 attributes;            // kChr, kBlk, kSock, kFifo
-  Specdata3 spec;               // kChr, kBlk
+  Ftype3 type = Ftype3::kFifo;  // other types than these four have no further fields
+  Sattr3 attributes;            // for kChr, kBlk, kSock and kFifo
+  Specdata3 spec;               // for kChr and kBlk
   template <class Codec, class Self>
   static void Xdr(Codec& codec, Self& self) {
     codec(self.type);
@@ -102,7 +102,7 @@ struct MknodArgs {
   }
 };
 
-// REMOVE and RMDIR
+// The arguments and results of REMOVE and RMDIR.
 using RemoveArgs = Diropargs3;
 using RemoveRes = Result3<WccData, WccData>;
 

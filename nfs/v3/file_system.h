@@ -1,4 +1,4 @@
-// What a file system can do and holds: FSSTAT, FSINFO and PATHCONF. Source: RFC 1813
+// Properties and free space of a file system: FSSTAT, FSINFO and PATHCONF. Source: RFC 1813
 // sections 3.3.18 to 3.3.20.
 #ifndef POLLUX_NFS_V3_FILE_SYSTEM_H_
 #define POLLUX_NFS_V3_FILE_SYSTEM_H_
@@ -13,13 +13,13 @@ namespace pollux::nfs {
 
 struct FsstatOk {
   PostOpAttr obj_attributes;
-  uint64_t tbytes = 0;  // in all
-  uint64_t fbytes = 0;  // free
-  uint64_t abytes = 0;  // free for this user
+  uint64_t tbytes = 0;  // total bytes
+  uint64_t fbytes = 0;  // free bytes
+  uint64_t abytes = 0;  // bytes available to this user
   uint64_t tfiles = 0;
   uint64_t ffiles = 0;
   uint64_t afiles = 0;
-  uint32_t invarsec = 0;  // seconds for which this will not change
+  uint32_t invarsec = 0;  // seconds for which these values will not change
   template <class Codec, class Self>
   static void Xdr(Codec& codec, Self& self) {
     codec(self.obj_attributes, self.tbytes, self.fbytes, self.abytes, self.tfiles, self.ffiles,
@@ -37,16 +37,16 @@ inline constexpr uint32_t kFsf3Cansettime = 0x10;
 
 struct FsinfoOk {
   PostOpAttr obj_attributes;
-  // Bytes of a READ, of a WRITE: at most, best, and a multiple of.
+  // Bytes of a READ and of a WRITE: maximum, preferred size, and preferred multiple.
   uint32_t rtmax = 0;
   uint32_t rtpref = 0;
   uint32_t rtmult = 0;
   uint32_t wtmax = 0;
   uint32_t wtpref = 0;
   uint32_t wtmult = 0;
-  uint32_t dtpref = 0;  // bytes of a READDIR, best
+  uint32_t dtpref = 0;  // preferred bytes of a READDIR
   uint64_t maxfilesize = 0;
-  Nfstime3 time_delta;  // of the server's times
+  Nfstime3 time_delta;  // resolution of the server's times
   uint32_t properties = 0;
   template <class Codec, class Self>
   static void Xdr(Codec& codec, Self& self) {

@@ -1,5 +1,5 @@
-// What is in files: READ, WRITE, COMMIT and READLINK. Source: RFC 1813 sections 3.3.5 to 3.3.7 and
-// 3.3.21; which items are DDP-eligible: RFC 8267 section 4.
+// Procedures for the contents of files: READ, WRITE, COMMIT and READLINK. Source: RFC 1813 sections
+// 3.3.5 to 3.3.7 and 3.3.21; DDP-eligible items: RFC 8267 section 4.
 #ifndef POLLUX_NFS_V3_FILES_H_
 #define POLLUX_NFS_V3_FILES_H_
 
@@ -11,12 +11,12 @@
 
 namespace pollux::nfs {
 
-inline constexpr uint32_t kMaxFileData = 1 << 20;  // bytes of one READ or WRITE
-inline constexpr uint32_t kMaxNfspath3 = 4096;     // bytes of a symbolic link's text
+inline constexpr uint32_t kMaxFileData = 1 << 20;  // bytes per READ or WRITE
+inline constexpr uint32_t kMaxNfspath3 = 4096;     // bytes of a symbolic link's target
 
 using FileData = oncrpc::EligibleOpaque<kMaxFileData>;
 using Nfspath3 = oncrpc::EligibleOpaque<kMaxNfspath3>;
-// 8 opaque bytes as one number. Another one than before: the server lost what was not committed.
+// 8 opaque bytes as one number. If it changes, the server has lost uncommitted data.
 using Writeverf3 = uint64_t;
 
 struct ReadArgs {
@@ -69,7 +69,7 @@ using WriteRes = Result3<WriteOk, WccData>;
 struct CommitArgs {
   NfsFh3 file;
   uint64_t offset = 0;
-  uint32_t count = 0;  // 0: to the end
+  uint32_t count = 0;  // 0: to the end of the file
   template <class Codec, class Self>
   static void Xdr(Codec& codec, Self& self) {
     codec(self.file, self.offset, self.count);

@@ -1,4 +1,4 @@
-// What names a file at the server, and its bounds. Source: RFC 1813 section 2.3.
+// File handles and names, and their limits. Source: RFC 1813 section 2.3.
 #ifndef POLLUX_NFS_V3_HANDLE_H_
 #define POLLUX_NFS_V3_HANDLE_H_
 
@@ -10,12 +10,12 @@
 namespace pollux::nfs {
 
 inline constexpr uint32_t kFhsize3 = 64;  // bytes, NFS3_FHSIZE
-// The RFC leaves names without a bound. This one is past every file system's, so that a server can
-// still answer NFS3ERR_NAMETOOLONG to a name that is too long.
+// The RFC sets no limit on names. This one exceeds that of every file system, so a server can still
+// answer NFS3ERR_NAMETOOLONG to a name that is too long.
 inline constexpr uint32_t kMaxFilename3 = 1024;
 
-using NfsFh3 = oncrpc::InlineOpaque<kFhsize3>;  // bytes that mean something to the server alone
-using Filename3 = oncrpc::BoundedString<kMaxFilename3>;  // one component, any bytes
+using NfsFh3 = oncrpc::InlineOpaque<kFhsize3>;           // opaque to clients
+using Filename3 = oncrpc::BoundedString<kMaxFilename3>;  // one path component, any bytes
 using PostOpFh3 = std::optional<NfsFh3>;
 
 // A name in a directory.
@@ -28,7 +28,7 @@ struct Diropargs3 {
   }
 };
 
-// The results of a procedure: a union switched by the status.
+// The results of a procedure: a union selected by the status.
 template <class Ok, class Fail>
 struct Result3 {
   Nfsstat3 status = Nfsstat3::kOk;

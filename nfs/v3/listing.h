@@ -1,4 +1,4 @@
-// What is in directories: READDIR and READDIRPLUS. Source: RFC 1813 sections 3.3.16 and 3.3.17.
+// Directory listings: READDIR and READDIRPLUS. Source: RFC 1813 sections 3.3.16 and 3.3.17.
 #ifndef POLLUX_NFS_V3_LISTING_H_
 #define POLLUX_NFS_V3_LISTING_H_
 
@@ -11,20 +11,20 @@
 
 namespace pollux::nfs {
 
-inline constexpr uint32_t kMaxDirectoryBytes = 64 * 1024;  // XDR of a ReaddirOk or ReaddirplusOk
-// Of the smallest entry that there can be, with the word that says that it comes: a name of one
-// byte.
+// XDR bytes of a ReaddirOk or ReaddirplusOk.
+inline constexpr uint32_t kMaxDirectoryBytes = 64 * 1024;
+// XDR bytes of the smallest entry, with a name of one byte and the word that precedes each entry.
 inline constexpr uint32_t kMinEntryBytes = 28;
 inline constexpr uint32_t kMaxEntries = kMaxDirectoryBytes / kMinEntryBytes;
 
-// 8 opaque bytes as one number: cookies are good as long as it is the same.
+// 8 opaque bytes as one number. Cookies are valid while it stays the same.
 using Cookieverf3 = uint64_t;
 
 struct ReaddirArgs {
   NfsFh3 dir;
-  uint64_t cookie = 0;  // of the last entry that is known, 0: from the beginning
+  uint64_t cookie = 0;  // of the last known entry; 0: start of the directory
   Cookieverf3 cookieverf = 0;
-  uint32_t count = 0;  // XDR bytes of the ReaddirOk, at most
+  uint32_t count = 0;  // maximum XDR bytes of the ReaddirOk
   template <class Codec, class Self>
   static void Xdr(Codec& codec, Self& self) {
     codec(self.dir, self.cookie, self.cookieverf, self.count);
@@ -55,8 +55,8 @@ struct ReaddirplusArgs {
   NfsFh3 dir;
   uint64_t cookie = 0;
   Cookieverf3 cookieverf = 0;
-  uint32_t dircount = 0;  // XDR bytes of fileids, names and cookies, at most
-  uint32_t maxcount = 0;  // XDR bytes of the ReaddirplusOk, at most
+  uint32_t dircount = 0;  // maximum XDR bytes of fileids, names and cookies
+  uint32_t maxcount = 0;  // maximum XDR bytes of the ReaddirplusOk
   template <class Codec, class Self>
   static void Xdr(Codec& codec, Self& self) {
     codec(self.dir, self.cookie, self.cookieverf, self.dircount, self.maxcount);
@@ -85,11 +85,11 @@ struct ReaddirplusOk {
 };
 using ReaddirplusRes = Result3<ReaddirplusOk, PostOpAttr>;
 
-// XDR bytes that one more entry adds to its list.
+// XDR bytes that one entry adds to its list.
 size_t ListedBytes(const Entry3& entry);
 size_t ListedBytes(const Entryplus3& entry);
-// XDR bytes of a ReaddirOk or ReaddirplusOk without entries: what `count` and `maxcount` leave for
-// them is the rest.
+// XDR bytes of a ReaddirOk or ReaddirplusOk without entries. The rest of `count` or `maxcount` is
+// left for entries.
 size_t EmptyListBytes(bool with_attributes);
 
 }  // namespace pollux::nfs

@@ -1,4 +1,4 @@
-// What an NFS version 3 server says of a call. Source: RFC 1813 section 2.6.
+// The status of an NFS version 3 reply. Source: RFC 1813 section 2.6.
 #ifndef POLLUX_NFS_V3_STATUS_H_
 #define POLLUX_NFS_V3_STATUS_H_
 
@@ -41,16 +41,16 @@ enum class Nfsstat3 : uint32_t {
   kBadtype = 10007,
   kJukebox = 10008,
 };
-// Any is taken: what a server says that we do not know is still an error to report.
+// Every value is accepted: an unknown status of a server is still an error to report.
 constexpr bool IsValid(Nfsstat3) { return true; }
 
-// The RFC's name: "NFS3ERR_NOENT"; "status 12345" of one that it has not.
+// The RFC's name, such as "NFS3ERR_NOENT"; "status 12345" for an unknown one.
 std::string Name(Nfsstat3 status);
 
-// One line that begins with `what`, says what is wrong in words and names the status. NotFound,
-// PermissionDenied, ResourceExhausted (space, quota), AlreadyExists, FailedPrecondition (what the
-// object or the name cannot do), Unavailable (kJukebox: later), Aborted (a stale handle), else
-// Unknown.
+// Returns an error of one line that begins with `what`, describes the problem and names the status.
+// Codes: NotFound, PermissionDenied, ResourceExhausted (space, quota), AlreadyExists,
+// FailedPrecondition (the object or name does not allow it), Unavailable (kJukebox: try later),
+// Aborted (a stale handle), otherwise Unknown.
 absl::Status ToStatus(Nfsstat3 status, std::string_view what);
 
 }  // namespace pollux::nfs

@@ -1,4 +1,4 @@
-// The log of what peers sent that was refused: in words, and not more than anybody reads.
+// A log of refused messages of peers, in words and at a limited rate.
 #ifndef POLLUX_RPCRDMA_CONNECTION_REFUSAL_LOG_H_
 #define POLLUX_RPCRDMA_CONNECTION_REFUSAL_LOG_H_
 
@@ -15,17 +15,17 @@
 
 namespace pollux::rpcrdma {
 
-// Of all connections of a client or a server; on its core. A peer that comes back again and again
-// is told of so often a minute, and many of them together so often: what is left out is counted.
+// For all connections of one client or server; used on its core. It limits the lines per minute for
+// each address and in total, and counts the suppressed lines.
 class RefusalLog {
  public:
-  static constexpr uint32_t kLinesOfAddress = 8;  // a minute
-  static constexpr uint32_t kLines = 64;          // a minute
-  // Addresses with a budget of their own: those heard of last. One that comes back after so many
-  // others has a fresh one, within kLines.
+  static constexpr uint32_t kLinesOfAddress = 8;  // per minute
+  static constexpr uint32_t kLines = 64;          // per minute
+  // The number of addresses with a limit of their own, the most recent ones. An address that was
+  // displaced starts with a new limit, within kLines.
   static constexpr size_t kAddresses = 64;
 
-  // Takes a line without its end. On the core: must not wait.
+  // Receives a line without its newline. Called on the core, so it must not block.
   using Sink = absl::AnyInvocable<void(const std::string& line)>;
   void SetSink(Sink sink) { sink_ = std::move(sink); }
 

@@ -37,7 +37,7 @@ TEST_F(RefusalLogTest, ALineNamesThePeer) {
 TEST_F(RefusalLogTest, NobodyListens) { log.Write(At(2), "what it did", kMinuteNs); }
 
 // By connection after connection, each from another port.
-TEST_F(RefusalLogTest, OneThatComesBackHasSoManyAMinute) {
+TEST_F(RefusalLogTest, EachAddressHasALimitPerMinute) {
   Listen();
   for (uint16_t i = 0; i < 100; ++i) log.Write(At(2, i), "again", kMinuteNs + i);
   EXPECT_EQ(lines.size(), RefusalLog::kLinesOfAddress);
@@ -48,7 +48,7 @@ TEST_F(RefusalLogTest, OneThatComesBackHasSoManyAMinute) {
   EXPECT_EQ(lines.back(), "192.0.2.2:4711: later");
 }
 
-TEST_F(RefusalLogTest, AllTogetherHaveSoManyAMinute) {
+TEST_F(RefusalLogTest, AllAddressesShareALimitPerMinute) {
   Listen();
   const uint32_t hosts = 2 * RefusalLog::kAddresses;
   for (uint32_t round = 0; round < 3; ++round) {

@@ -181,7 +181,7 @@ TEST(PlainCallsTest, HaveNoChunks) {
 }
 
 // What the caller states itself is planned anew.
-TEST(PlainCallsTest, SayNothingOfCallsThatStateMore) {
+TEST(PlainCallsTest, ExcludeCallsThatStateMore) {
   const oncrpc::ProgramBinding binding{
       .program = 0x20000000, .version = 1, .procedures = {{.number = 1}}};
   PlainCalls calls;

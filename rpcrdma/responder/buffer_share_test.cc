@@ -16,7 +16,7 @@ size_t TakeAll(BufferShare* share, std::vector<uint8_t*>* taken) {
   return taken->size() - before;
 }
 
-TEST(BufferShareTest, OneThatIsAloneHasHalf) {
+TEST(BufferShareTest, ASingleClientMayTakeHalf) {
   BufferPool pool(kBuffers, 16);
   BufferShare share(&pool);
   std::vector<uint8_t*> taken;
@@ -26,7 +26,7 @@ TEST(BufferShareTest, OneThatIsAloneHasHalf) {
   EXPECT_FALSE(share.Allows(2, kNowNs));
 }
 
-TEST(BufferShareTest, ThoseThatTakeAllTheyGetLeaveSome) {
+TEST(BufferShareTest, GreedyClientsLeaveBuffersForOthers) {
   BufferPool pool(kBuffers, 16);
   std::vector<BufferShare> greedy(4, BufferShare(&pool));
   std::vector<uint8_t*> taken;
@@ -36,7 +36,7 @@ TEST(BufferShareTest, ThoseThatTakeAllTheyGetLeaveSome) {
 }
 
 // A call can need two, and there may be no more.
-TEST(BufferShareTest, WhoHoldsNoneMayTakeTheLast) {
+TEST(BufferShareTest, AClientWithoutBuffersMayTakeTheLast) {
   BufferPool pool(2, 16);
   BufferShare share(&pool), other(&pool);
   EXPECT_TRUE(share.Allows(2, kNowNs));
@@ -48,7 +48,7 @@ TEST(BufferShareTest, WhoHoldsNoneMayTakeTheLast) {
   EXPECT_TRUE(share.Allows(2, kNowNs));
 }
 
-TEST(BufferShareTest, OneThatKeptThemHasANarrowOneForATime) {
+TEST(BufferShareTest, AClientThatKeptBuffersHasANarrowShareForATime) {
   BufferPool pool(kBuffers, 16);
   BufferShare known(&pool, kNowNs + 1);
   std::vector<uint8_t*> taken;
@@ -61,7 +61,7 @@ TEST(BufferShareTest, OneThatKeptThemHasANarrowOneForATime) {
 }
 
 // Who asks for more than a narrow share has is not in want.
-TEST(BufferShareTest, WhoAsksForLittleAndHasToWaitIsInWant) {
+TEST(BufferShareTest, BuffersAreWantedWhileASmallRequestWaits) {
   BufferPool pool(2, 16);
   BufferShare share(&pool), other(&pool);
   share.Take();

@@ -272,7 +272,7 @@ TEST_F(PiecesTest, MoreThanTheChunkHolds) {
   ExpectAllReleased();
 }
 
-TEST_F(PiecesTest, WhereTheResultCanOnlyBeGivenWhole) {
+TEST_F(PiecesTest, WithoutAWriteChunkOrIfCachedTheResultIsSentWhole) {
   StartAll();
   // It comes in the Reply chunk.
   Begin(0);
@@ -331,7 +331,7 @@ TEST_F(PiecesTest, AClientThatTakesNothing) {
 }
 
 // Whoever writes without having asked loses the result, and nobody else anything.
-TEST_F(PiecesTest, OneMoreThanMayBeOnTheirWay) {
+TEST_F(PiecesTest, OnePieceTooManyLosesTheResult) {
   StartAll();
   Begin(kMaxItem);
   for (size_t i = 0; i < Responder::kMaxPieces; ++i) WriteNow(i * 1000, 1000);

@@ -1,4 +1,4 @@
-// What a server's user writes: programs, their procedures' handlers, and the replies they give.
+// Programs, the handlers of their procedures, and replies: what the user of a server writes.
 #ifndef POLLUX_RPCRDMA_RESPONDER_PROGRAM_H_
 #define POLLUX_RPCRDMA_RESPONDER_PROGRAM_H_
 
@@ -18,38 +18,39 @@ namespace pollux::rpcrdma {
 
 class Responder;
 
-// A call as it arrived. Everything stays where it was placed until the reply is given.
+// A call. All memory stays valid until the reply is sent.
 struct CallView {
   oncrpc::CallHeader header;
   Gid client_address;
   uint16_t client_port = 0;  // of RDMA CM
-  uint64_t connection = 0;   // that it came by; for Server::OpenReverse() and CallReverse()
-  absl::Span<const uint8_t> arguments;  // in the receive buffer, or pulled (long calls)
-  // Pulled from Read chunks, by position.
+  uint64_t connection = 0;   // the connection's number; for Server::OpenReverse() and CallReverse()
+  // In the receive buffer, or read from the client (long calls).
+  absl::Span<const uint8_t> arguments;
+  // Items read from Read chunks, ordered by position.
   absl::Span<const oncrpc::ReducedItem> items;
   oncrpc::XdrReader reader() const { return oncrpc::XdrReader(arguments, items); }
 };
 
-// An eligible result: goes out by RDMA WRITE from where it lies when the client offers a Write
-// chunk for it, else in the stream.
+// An eligible result. It is sent by RDMA WRITE from its own memory if the client offers a Write
+// chunk for it, otherwise in the stream.
 struct ResultItem {
-  // Of a result of which pieces went ahead what follows them, if anything.
+  // If pieces of the result were written before: the rest, which may be empty.
   absl::Span<const uint8_t> bytes;
   size_t position = 0;  // in the results without items, right after its length word
-  // Called once, when `bytes` is not needed any more. Until then `bytes` must stay untouched; it
-  // may lie in the call's pulled item, but not in its receive buffer.
+  // Called once when `bytes` is no longer needed. Until then `bytes` must stay untouched. It may be
+  // part of the call's items, but not of its receive buffer.
   absl::AnyInvocable<void()> release;
 };
 
-// The next bytes of an eligible result, which go out ahead of the reply.
+// The next bytes of an eligible result, sent ahead of the reply.
 struct ResultPiece {
   absl::Span<const uint8_t> bytes;
-  // As that of a ResultItem; also from within ReplyHandle::Write(), when nothing is to go out.
+  // As ResultItem::release; may be called during ReplyHandle::Write() if nothing is sent.
   absl::AnyInvocable<void()> release;
 };
 
-// The one reply to one call; may be kept and answered later, on the same core, but not longer than
-// the server lives. Dropped unanswered it answers with a system error.
+// The reply to one call. It may be kept and sent later, on the same core, while the server exists.
+// If it is destroyed without a reply, the call gets a system error.
 class ReplyHandle {
  public:
   ReplyHandle(Responder* responder, uint32_t slot) : responder_(responder), slot_(slot) {}
@@ -58,41 +59,43 @@ class ReplyHandle {
   ReplyHandle& operator=(ReplyHandle&&) = delete;
   ~ReplyHandle();
 
-  // Success. `results` is XDR, without the items' bytes, and is copied before this returns. At most
-  // kMaxItems items, by position; they are moved from. More, or out of order, is a system error.
+  // Sends a successful reply. `results` is XDR without the bytes of items and is copied during this
+  // call. `items` holds at most kMaxItems, ordered by position, and is moved from. More items, or a
+  // wrong order, result in a system error.
   void Send(absl::Span<const uint8_t> results, absl::Span<ResultItem> items = {});
   void Send(absl::Span<const uint8_t> results, ResultItem item) {
     Send(results, absl::Span<ResultItem>(&item, 1));
   }
-  // A reply of which the handler states everything but the XID: for upper layers that authenticate
-  // by themselves, with a verifier of at most kMaxAuthBytes or a denial (without results). `reply`
-  // is copied too.
+  // Sends a reply whose header, except the XID, the handler provides: for upper layers that
+  // authenticate by themselves, with a verifier of at most kMaxAuthBytes, or a denial without
+  // results. `reply` is copied.
   void Send(const oncrpc::ReplyHeader& reply, absl::Span<const uint8_t> results,
             absl::Span<ResultItem> items);
-  // A large result may go out in pieces while the rest of it is still being made: whoever reads it
-  // from a file works at the same time as the network and the client, with memory that stays in the
-  // cache. It is the first eligible one; Send() brings what is left of it, with the length of all
-  // of it in `results`. A reply without items says that there is no such result: what was written
-  // is nothing's then. RFC 8166 section 4.3.2.2
+  // A large result may be sent in pieces while the rest is still being produced. For a result read
+  // from a file, reading, sending and receiving then overlap, in memory that stays in the cache.
+  // Only the first eligible result can be sent this way. Send() adds the rest of it, and `results`
+  // has its whole length. A reply without items means that there is no such result; bytes already
+  // written are then meaningless. RFC 8166 section 4.3.2.2
 
-  // The most bytes that the first eligible result may have to go out in pieces: the length of its
-  // Write chunk. 0: it can only be given whole, since none is offered, or the reply is remembered.
+  // The maximum bytes of pieces: the length of the first result's Write chunk. 0: the result can
+  // only be sent whole, since the client offers no chunk, or the reply will be cached.
   uint64_t PieceRoom();
-  // Whether one Write() may be called now. Else pieces are on their way that the client has not
-  // taken, as many as may be for all calls of its connection, or replies wait for what they hold of
-  // the send queue.
+  // Whether Write() may be called once now. False if the connection's calls have the maximum of
+  // pieces unacknowledged, or if replies wait for that room in the send queue.
   bool CanWrite() const;
-  // The connection has ended or is about to: nothing reaches the client any more, and Write() drops
-  // what it is given. Who makes a result for it may stop.
+  // The connection has ended or is about to: Write() drops its data, and the handler may stop
+  // producing it.
   bool client_is_gone() const;
-  // Not with more than PieceRoom() in all, and not without CanWrite(): neither that nor the rest is
-  // written, and a reply with items is ERR_CHUNK then. RFC 8166 section 4.5.3
+  // Sends the next piece. Requires CanWrite(), and at most PieceRoom() bytes in all; otherwise
+  // neither this piece nor the rest is written, and a reply with items becomes ERR_CHUNK. RFC 8166
+  // section 4.5.3
   void Write(ResultPiece piece);
 
-  // Bytes of pulled items, or of results' items, that the handler has copied: for
-  // Counters::bytes_copied. Before the reply.
+  // Counts bytes of items, received or sent, that the handler has copied, in
+  // Counters::bytes_copied. Call it before the reply.
   void CountCopied(uint64_t bytes);
-  // kGarbageArguments (RFC 8166 section 4.5.2: what the handler cannot decode) or kSystemError.
+  // Replies with kGarbageArguments (RFC 8166 section 4.5.2: the handler cannot decode them) or
+  // kSystemError.
   void Fail(oncrpc::AcceptStatus status);
 
  private:
@@ -107,12 +110,12 @@ struct Procedure {
   Handler handler;
 };
 
-// `binding` states every procedure that has a handler.
+// A program with its handlers. `binding` must cover every procedure that has a handler.
 struct Program {
   oncrpc::ProgramBinding binding;
   std::vector<Procedure> procedures;
-  // Of every procedure that is not listed; none: there is no such procedure. `binding` says what
-  // holds for the others too.
+  // Handles every procedure that is not listed, for which `binding` must have `others`. If empty,
+  // such procedures do not exist.
   Handler others;
 };
 

@@ -113,7 +113,7 @@ TEST(ReplyCache, RepliesUpToTheBound) {
   }
 }
 
-TEST(ReplyCache, OneMayWait) {
+TEST(ReplyCache, TheLastCallThatJoinedGetsTheReply) {
   ReplyCache cache(4, 64);
   const uint32_t entry = cache.Begin(KeyOf(1)).entry;
   const auto waiter_of = [](uint32_t slot) { return ReplyCache::Waiter{SomeResponder(), slot}; };
@@ -178,7 +178,7 @@ TEST(ReplyCache, AGreedyClientDrivesOutNobodyElse) {
   EXPECT_EQ(cache.size(), cache.capacity());
 }
 
-TEST(ReplyCache, ManyTimesItsSize) {
+TEST(ReplyCache, KeepsTheNewestOfManyReplies) {
   ReplyCache cache(100, 16);
   const std::vector<uint8_t> results = Bytes(16, 7);
   for (uint32_t xid = 0; xid < 10'000; ++xid) {

@@ -7,7 +7,7 @@ namespace {
 
 Gid At(uint32_t host) { return Gid::FromIpv4(0xC0000200 + host); }
 
-TEST(StalledClientsTest, ForATime) {
+TEST(StalledClientsTest, RemembersAClientForALimitedTime) {
   StalledClients stalled;
   EXPECT_EQ(stalled.Until(At(1)), 0u);
   EXPECT_EQ(stalled.Add(At(1), 5), 5 + StalledClients::kKeptNs);

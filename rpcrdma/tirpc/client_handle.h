@@ -1,4 +1,4 @@
-// A CLIENT of libtirpc whose calls travel by RPC-over-RDMA.
+// A CLIENT of libtirpc whose calls use RPC-over-RDMA.
 #ifndef POLLUX_RPCRDMA_TIRPC_CLIENT_HANDLE_H_
 #define POLLUX_RPCRDMA_TIRPC_CLIENT_HANDLE_H_
 
@@ -25,40 +25,41 @@
 
 namespace pollux::rpcrdma::tirpc {
 
-// The binding of a program and version, made up if need be. Called on the thread that makes a
-// CLIENT or changes its version.
+// Returns the binding of a program and version, or a default one. Called on the thread that creates
+// a CLIENT or changes its version.
 using FindUpperLayer = UpperLayer (*)(uint32_t program, uint32_t version);
 
-// Connects to `server`, for at most `timeout_ms`; AUTH_NONE. The CLIENT is used as any other: by
-// several threads (calls wait for each other), until clnt_destroy(). Its calls block; not for the
-// worker's core.
+// Connects to `server` within `timeout_ms`, with AUTH_NONE. The CLIENT is used like any other: by
+// several threads, whose calls wait for each other, until clnt_destroy(). Its calls block and must
+// not be made on the worker's core.
 //
-//  - A time-out of {0, 0} (batching): the call is delivered as any, its reply ignored, and
-//    RPC_TIMEDOUT returned, 25 s later if none comes.
-//  - A connection that is lost is made again, and the call sent again under its XID; a server's
-//    reply cache has it run once. RPC_CANTSEND when there is no connection to be had, RPC_CANTRECV
-//    when one is lost for good under a call, both with an errno.
-//  - clnt_control(): CLSET_TIMEOUT and all CLGET_ but CLGET_FD and CLGET_RETRY_TIMEOUT, CLSET_XID,
-//    CLSET_PROG, CLSET_VERS, CLSET_FD_CLOSE and CLSET_FD_NCLOSE (nothing to do).
-//  - An eligible result is placed by RDMA WRITE where the results' structure then points to, if it
-//    pointed to nothing; that memory is as large as the binding allows, until clnt_freeres() or
-//    xdr_free(). A structure that points to memory of the user's gets a copy.
-//  - A security context that the server does not know is the program's to make again
-//    (RPC_AUTHERROR, RPCSEC_GSS_CREDPROBLEM), as with any transport of libtirpc's; its servers know
-//    those of one connection.
-//  - A process that ends by exit() says goodbye for the CLIENTs that it leaves.
-//  - A process that is forked has none of the worker's threads: what it calls by a CLIENT that it
-//    has inherited ends with RPC_CANTSEND (ENOTCONN), its clnt_control() with FALSE, and its
-//    clnt_destroy() leaves everything as it is. Nothing of that reaches the wire.
+//  - A time-out of {0, 0} (batching): the call is sent, its reply is ignored, and RPC_TIMEDOUT is
+//    returned, 25 s later if no reply arrives.
+//  - A lost connection is replaced, and the call is sent again under its XID; a server's reply
+//    cache makes it run once. RPC_CANTSEND if no connection can be made, RPC_CANTRECV if a
+//    connection is lost for good during a call, both with an errno.
+//  - clnt_control() supports CLSET_TIMEOUT, all CLGET_ requests except CLGET_FD and
+//    CLGET_RETRY_TIMEOUT, CLSET_XID, CLSET_PROG, CLSET_VERS, and CLSET_FD_CLOSE and
+//    CLSET_FD_NCLOSE, which have no effect.
+//  - An eligible result is placed by RDMA WRITE in memory to which the results' structure then
+//    points, if its pointer was null. That memory has the size that the binding allows and lasts
+//    until clnt_freeres() or xdr_free(). A structure that points to the user's memory gets a copy.
+//  - If the server does not know a security context (RPC_AUTHERROR, RPCSEC_GSS_CREDPROBLEM), the
+//    program must create it again, as with any transport of libtirpc; servers keep contexts per
+//    connection.
+//  - A process that ends by exit() disconnects its remaining CLIENTs.
+//  - A forked process has none of the worker's threads. With an inherited CLIENT, calls end with
+//    RPC_CANTSEND (ENOTCONN), clnt_control() returns FALSE, and clnt_destroy() has no effect.
+//    Nothing is sent.
 //
-// Errors: those of Client::Create and Client::Connect; DeadlineExceeded.
+// Errors: those of Client::Create() and Client::Connect(); DeadlineExceeded.
 absl::StatusOr<CLIENT*> MakeClient(const Host& host, const SocketAddress& server, uint32_t program,
                                    uint32_t version, FindUpperLayer find, uint32_t timeout_ms);
 
-// Of a CLIENT that MakeClient() made. Asks the worker.
+// The counters of a CLIENT from MakeClient(). Asks the worker, and blocks meanwhile.
 Counters CountersOf(CLIENT* client);
 
-// Behind CLIENT::cl_private.
+// The object behind CLIENT::cl_private.
 class ClientHandle {
  public:
   ClientHandle(const Host& host, const SocketAddress& server, uint32_t program, uint32_t version,
@@ -68,21 +69,22 @@ class ClientHandle {
   ClientHandle& operator=(const ClientHandle&) = delete;
 
   absl::Status Connect(uint32_t timeout_ms);
-  // Begins to; the signal is given when the server has answered, or has not in time.
+  // Starts to disconnect. The signal is given when the server has replied, or has not replied in
+  // time.
   std::shared_ptr<Signal> Disconnect();
-  // What the worker signals. On its user's thread.
+  // Waits for the worker's signal. On the user's thread.
   void Await(Signal& signal) { tirpc::Await(host_, signal); }
   CLIENT* client() { return &client_; }
   Counters counters();
-  // By a process that was forked from the one that made it. Then nothing else here may be called
-  // that waits for the worker, or for a mutex: another thread may have had it.
+  // Whether this process was forked from the one that created the CLIENT. No function that waits
+  // for the worker or for a mutex may then be called: another thread may have held the mutex.
   bool IsInherited() const { return process_ != getpid(); }
 
  private:
   struct Free {
     void operator()(char* memory) const { std::free(memory); }
   };
-  // What one call is about.
+  // The arguments of one call.
   struct Asked {
     rpcproc_t procedure;
     xdrproc_t xdr_arguments;
@@ -105,11 +107,11 @@ class ClientHandle {
   static bool_t Control(CLIENT* client, u_int request, void* info);
   static CLIENT::clnt_ops operations;
 
-  // `reply` is what a credential may be refreshed by.
+  // `reply` serves to refresh the credential.
   clnt_stat CallOnce(const Asked& asked, rpc_msg* reply);
   bool EncodeHeader(rpcproc_t procedure);
   bool EncodeArguments(const Asked& asked);
-  // Memory for what comes back.
+  // Offers memory for the reply and the results.
   void OfferMemory(const Asked& asked, oncrpc::CallRequest* request);
   clnt_stat TakeReply(const Asked& asked, rpc_msg* reply);
   clnt_stat DecodeResults(const Asked& asked, const opaque_auth& verifier);
@@ -127,17 +129,17 @@ class ClientHandle {
   const SocketAddress server_;
   oncrpc::Sockaddr address_;
   const FindUpperLayer find_;
-  std::mutex mutex_;  // users' threads, one call at a time; the worker takes none
+  std::mutex mutex_;  // users' threads, one call at a time; the worker does not take it
   uint32_t program_;
   uint32_t version_;
   UpperLayer upper_;
   oncrpc::ProgramBinding protected_binding_;
-  std::unique_ptr<ClientCore> core_;  // the worker's
+  std::unique_ptr<ClientCore> core_;  // belongs to the worker
   uint32_t next_xid_;
   bool timeout_is_set_ = false;
   timeval timeout_{.tv_sec = 25, .tv_usec = 0};
   rpc_err error_{};
-  // Of the call at hand.
+  // State of the current call.
   alignas(8) std::array<uint8_t, kMaxHeaderBytes> header_bytes_{};
   oncrpc::CallHeader header_;
   bool reduces_ = false;  // see ForbidsReduction()
@@ -154,7 +156,7 @@ class ClientHandle {
     size_t bytes = 0;
   };
   std::array<Chunk, oncrpc::kMaxItems> chunks_;
-  // Where the last call's results were adopted: to have the memory back.
+  // The memory that the last call's results structure points to, so that it can be taken back.
   struct Lent {
     char** field = nullptr;
     char* memory = nullptr;

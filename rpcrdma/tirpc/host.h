@@ -1,4 +1,4 @@
-// Where a CLIENT or an SVCXPRT does its work.
+// The worker on which a CLIENT or an SVCXPRT runs.
 #ifndef POLLUX_RPCRDMA_TIRPC_HOST_H_
 #define POLLUX_RPCRDMA_TIRPC_HOST_H_
 
@@ -14,18 +14,18 @@
 
 namespace pollux::rpcrdma::tirpc {
 
-// A worker that some other thread polls for as long as `keeps` is held, and the CM manager on it.
+// A worker that another thread polls while `keeps` is held, and the CM manager on that worker.
 struct Host {
   engine::Worker* worker = nullptr;
   cm::Manager* manager = nullptr;
   std::shared_ptr<void> keeps;
-  // By which threads that wait poll too; null: they sleep.
+  // Lets waiting threads poll the worker; null: they sleep.
   engine::SharedPoll* shared_poll = nullptr;
-  // Of what peers sent that was refused; on the worker's core. Optional.
+  // Optional log of refused messages; called on the worker's core.
   std::function<void(const std::string& line)> log;
 };
 
-// Something that one thread waits for and another says, once.
+// A one-time signal from one thread to another.
 class Signal {
  public:
   void Give() {
@@ -39,7 +39,7 @@ class Signal {
   std::atomic<bool> given_{false};
 };
 
-// Returns when what runs on the host's core has given the signal. Not from that core.
+// Waits until the host's core has given the signal. Must not be called on that core.
 inline void Await(const Host& host, Signal& signal) {
   if (host.shared_poll == nullptr) return signal.Wait();
   if (host.shared_poll->PollUntil([&signal] { return signal.given(); })) return;
@@ -47,10 +47,10 @@ inline void Await(const Host& host, Signal& signal) {
   signal.Wait();
 }
 
-// Runs `work` on the host's core and returns when it has run. Not from that core.
+// Runs `work` on the host's core and waits until it has run. Must not be called on that core.
 template <class Work>
 void RunOn(const Host& host, Work work) {
-  // Shared: who waits may be gone while Give() still returns.
+  // Shared, since the waiting thread may return before Give() does.
   auto done = std::make_shared<Signal>();
   engine::Actor::Post(*host.worker, [&work, done] {
     work();

@@ -1,4 +1,4 @@
-// Programs of libtirpc served by RPC-over-RDMA: what svc_run() waits for.
+// Programs of libtirpc served over RPC-over-RDMA by svc_run().
 #ifndef POLLUX_RPCRDMA_TIRPC_SERVICE_H_
 #define POLLUX_RPCRDMA_TIRPC_SERVICE_H_
 
@@ -21,29 +21,31 @@ namespace pollux::rpcrdma::tirpc {
 
 using Dispatch = void (*)(svc_req*, SVCXPRT*);
 
-// A listener, and the connections that it has accepted; each is an SVCXPRT whose descriptor is
-// registered with xprt_register(). Made, used and destroyed on the thread that runs svc_run() (or
-// before and after it runs): libtirpc's lists of services and transports are not for several.
-// svc_destroy() of the listener ends it with all its connections, of a connection that one; by a
-// dispatch routine, once it returns. svc_unreg() is the program's to call, as with any transport.
+// A listener and its connections. Each is an SVCXPRT whose descriptor is registered with
+// xprt_register(). Create, use and destroy it on the thread that runs svc_run(), before, during or
+// after that call: libtirpc's lists of services and transports are not thread-safe. svc_destroy()
+// on the listener ends it and all its connections, on a connection only that one; within a dispatch
+// routine it takes effect when the routine returns. The program must call svc_unreg(), as with any
+// transport.
 //
-// The worker checks calls, moves chunks and queues; dispatch routines, XDR and authentication run
-// on svc_run()'s thread, as with any transport.
+// The worker checks calls, transfers chunks and queues calls. Dispatch routines, XDR and
+// authentication run on svc_run()'s thread, as with any transport.
 class Service {
  public:
-  // Listens at `port` of the host's device. ResourceExhausted when there is no descriptor;
-  // AlreadyExists when the port has a listener.
+  // Listens at `port` of the host's device. `bulk_bytes` is the size of the largest message.
+  // svc_destroy() frees the service. Errors: ResourceExhausted if there is no file descriptor left,
+  // AlreadyExists if the port has a listener.
   static absl::StatusOr<Service*> Create(const Host& host, uint16_t port, uint32_t bulk_bytes);
 
-  // Programs whose calls are dispatched, as svc_reg() has it. Errors as Server::RegisterProgram;
-  // AlreadyExists when libtirpc has another dispatch routine for it; InvalidArgument when its
-  // largest message needs more than the `bulk_bytes` of Create().
+  // Registers a program whose calls go to `dispatch`, as svc_reg() does. Errors: those of
+  // Server::RegisterProgram(); AlreadyExists if libtirpc has another dispatch routine for it;
+  // InvalidArgument if its largest message exceeds `bulk_bytes` of Create().
   absl::Status Add(const UpperLayer& upper, Dispatch dispatch);
 
   SVCXPRT* transport() { return &transport_; }
-  // Of all its connections. Any thread but the worker's, which is asked.
+  // The counters of all its connections. Any thread but the worker's; asks the worker.
   Counters counters();
-  // Called when it is destroyed.
+  // `on_destroy` is called when the service is destroyed.
   void SetOnDestroy(absl::AnyInvocable<void()> on_destroy) { on_destroy_ = std::move(on_destroy); }
 
  private:
@@ -61,11 +63,11 @@ class Service {
   ServiceTransportState state_;
   const uint32_t bulk_bytes_;
   Host host_;
-  std::unique_ptr<Accepted> accepted_;  // from the worker
-  std::unique_ptr<ServiceCore> core_;   // the worker's
+  std::unique_ptr<Accepted> accepted_;  // used by the worker
+  std::unique_ptr<ServiceCore> core_;   // belongs to the worker
   std::list<std::unique_ptr<ServiceLink>> links_;
-  bool is_to_go_ = false;  // with the link that is at work
-  // Outlive the calls that they describe.
+  bool is_to_go_ = false;  // destroyed when the current dispatch returns
+  // These outlive the calls that they describe.
   std::list<UpperLayer> upper_layers_;
   absl::AnyInvocable<void()> on_destroy_;
 };

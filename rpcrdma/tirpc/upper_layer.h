@@ -1,5 +1,5 @@
-// Upper-layer bindings of programs whose arguments and results are rpcgen's C structures: which
-// fields of them are DDP-eligible. Source: RFC 8166 section 6.
+// Upper-layer bindings for programs whose arguments and results are C structures from rpcgen: which
+// of their fields are DDP-eligible. Source: RFC 8166 section 6.
 #ifndef POLLUX_RPCRDMA_TIRPC_UPPER_LAYER_H_
 #define POLLUX_RPCRDMA_TIRPC_UPPER_LAYER_H_
 
@@ -11,20 +11,20 @@
 
 namespace pollux::rpcrdma::tirpc {
 
-// The arguments or the results of a program without a binding of its own; bytes of XDR.
+// Default maximum for arguments and for results, in bytes of XDR, of a program without a binding.
 inline constexpr uint32_t kDefaultMaxBytes = 1u << 20;
-// What RPCSEC_GSS adds to arguments or results that it protects: lengths, sequence number, a
-// checksum or the padding and trailer of a cipher. RFC 2203 section 5.3.2
+// Bytes that RPCSEC_GSS adds to protected arguments or results: lengths, the sequence number, and a
+// checksum or a cipher's padding and trailer. RFC 2203 section 5.3.2
 inline constexpr uint32_t kMaxProtectionBytes = 1024;
-// A token of GSS-API, which travels in calls of procedure 0. RFC 2203 section 5.2.2
+// Maximum bytes of a GSS-API token, which is sent in calls of procedure 0. RFC 2203 section 5.2.2
 inline constexpr uint32_t kMaxTokenBytes = 64 * 1024;
 
-// The eligible items of one structure: opaque NAME<>, which rpcgen makes {u_int NAME_len; char
-// *NAME_val}. Strings, and what is reached through another pointer, cannot be one.
+// The eligible items of one structure: fields of the form opaque NAME<>, which rpcgen turns into
+// {u_int NAME_len; char *NAME_val}. Strings and data behind another pointer are not eligible.
 struct ItemFields {
-  // Of the NAME_val pointers in the structure, in the order of XDR; at most kMaxItems.
+  // Offsets of the NAME_val pointers in the structure, in XDR order; at most kMaxItems.
   std::vector<size_t> offsets;
-  uint32_t max_bytes = 0;  // of each
+  uint32_t max_bytes = 0;  // per item
 };
 
 struct ProcedureItems {
@@ -34,20 +34,21 @@ struct ProcedureItems {
 };
 
 struct UpperLayer {
-  oncrpc::ProgramBinding binding;  // has `others`
+  oncrpc::ProgramBinding binding;  // must have `others`
   std::vector<ProcedureItems> items;
 
-  // Of a program of which nothing is known: no eligible items, kDefaultMaxBytes each way.
+  // For a program without a binding: no eligible items, kDefaultMaxBytes each for arguments and
+  // results.
   static UpperLayer Default(uint32_t program, uint32_t version);
 
-  // Empty ones for a procedure that has none.
+  // Return empty items for a procedure without any.
   const ItemFields& ArgumentsOf(uint32_t procedure) const;
   const ItemFields& ResultsOf(uint32_t procedure) const;
-  // With the room that RPCSEC_GSS needs, for who checks calls by it: eligible items are then in the
-  // stream, protected with the rest.
+  // The binding with room for RPCSEC_GSS. Eligible items then stay in the stream and are protected
+  // with it.
   oncrpc::ProgramBinding WithProtection() const;
-  // The largest arguments, or long reply, that there can be, protected: what one bulk buffer of a
-  // server has to hold.
+  // Bytes of the largest protected arguments or long reply. A bulk buffer of the server must be
+  // that large.
   uint32_t LargestMessage() const;
 };
 

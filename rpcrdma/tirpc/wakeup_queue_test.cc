@@ -80,7 +80,7 @@ TEST(WakeupQueue, QueuesOfOneConsumerCountTogether) {
   EXPECT_EQ(*one->backlog(), 1u);
 }
 
-TEST(WakeupQueue, NoMessageIsSleptThrough) {
+TEST(WakeupQueue, NoMessageIsMissedWhileTheConsumerSleeps) {
   constexpr int kMessages = 100'000;
   auto queue = MakeQueue(64);
   ASSERT_NE(queue, nullptr);

@@ -1,5 +1,5 @@
-// The RPC-over-RDMA version 1 transport header: fixed fields, chunk lists, errors.
-// Source: RFC 8166 section 4.
+// The RPC-over-RDMA version 1 transport header: fixed fields, chunk lists, errors. Source: RFC 8166
+// section 4.
 #ifndef POLLUX_RPCRDMA_WIRE_HEADER_H_
 #define POLLUX_RPCRDMA_WIRE_HEADER_H_
 
@@ -15,11 +15,12 @@ namespace pollux::rpcrdma {
 
 inline constexpr uint32_t kVersion = 1;  // RFC 8166 section 4.2.2
 
-// Bounds of the chunk lists of one message; a message with more is malformed for us (ERR_CHUNK).
-// A 1 MiB item in 16 KiB segments makes 64 segments: more than any peer known needs for one item.
+// Limits on the chunk lists of one message; a message beyond them is treated as malformed
+// (ERR_CHUNK). A 1 MiB item in 16 KiB segments has 64 segments, more than any known peer uses for
+// one item.
 inline constexpr size_t kMaxReadSegments = 64;
 inline constexpr size_t kMaxWriteChunks = 16;
-inline constexpr size_t kMaxWriteSegments = 128;  // of all Write chunks and the Reply chunk
+inline constexpr size_t kMaxWriteSegments = 128;  // all Write chunks and the Reply chunk together
 
 inline constexpr size_t kXidAt = 0;
 inline constexpr size_t kVersionAt = 4;
@@ -35,7 +36,7 @@ enum class Proc : uint32_t { kMsg = 0, kNomsg = 1, kMsgp = 2, kDone = 3, kError 
 // RFC 8166 section 4.1.2, rpc_rdma_errcode
 enum class ErrorCode : uint32_t { kVersion = 1, kChunk = 2 };
 
-// A stretch of the Requester's memory. Source: RFC 8166 section 3.4.3.
+// A range of the Requester's memory. Source: RFC 8166 section 3.4.3.
 struct Segment {
   uint32_t handle = 0;
   uint32_t length = 0;  // bytes
@@ -44,24 +45,24 @@ struct Segment {
 };
 
 struct ReadSegment {
-  uint32_t position = 0;  // bytes from the start of the unreduced Payload stream
+  uint32_t position = 0;  // in bytes from the start of the unreduced Payload stream
   Segment target;
   friend bool operator==(const ReadSegment&, const ReadSegment&) = default;
 };
 
-// A counted array of segments: `first` and `count` index ChunkLists::segments. A Write chunk with
-// no segments is an empty chunk, which is not the same as an absent one.
+// A counted array of segments, from index `first` of ChunkLists::segments. An empty Write chunk (no
+// segments) differs from an absent one.
 struct WriteChunk {
   uint16_t first = 0;
   uint16_t count = 0;
 };
 
-// The Read list, the Write list and the Reply chunk. Plain memory, no heap; only what the counts
-// cover is meaningful.
+// The Read list, the Write list and the Reply chunk. Uses no heap; only elements below the counts
+// are valid.
 struct ChunkLists {
   uint16_t read_count = 0;
   uint16_t write_chunk_count = 0;
-  uint16_t segment_count = 0;  // used in `segments`
+  uint16_t segment_count = 0;  // used elements of `segments`
   bool has_reply = false;
   WriteChunk reply;
   std::array<WriteChunk, kMaxWriteChunks> write_chunks;
@@ -76,12 +77,12 @@ struct ChunkLists {
   absl::Span<Segment> SegmentsOf(const WriteChunk& chunk) {
     return {segments.data() + chunk.first, chunk.count};
   }
-  // The handle that all segments bear; 0 when there are several, or none.
+  // The handle that all segments share; 0 if there is none or more than one.
   uint32_t OnlyHandle() const;
-  // Sum of the lengths of a chunk's segments, bytes.
+  // The total length of a chunk's segments, in bytes.
   uint64_t BytesOf(const WriteChunk& chunk) const;
 
-  // Append; false when the bound is reached and nothing was changed.
+  // Append; return false, without any change, if a limit is reached.
   bool AddRead(uint32_t position, const Segment& segment);
   bool AddWriteChunk(absl::Span<const Segment> chunk);
   bool SetReply(absl::Span<const Segment> chunk);
@@ -97,34 +98,34 @@ struct ChunkLists {
 struct Header {
   uint32_t xid = 0;
   uint32_t version = kVersion;
-  uint32_t credits = 0;  // requested by a call, granted by a reply
+  uint32_t credits = 0;  // requested in a call, granted in a reply
   Proc proc = Proc::kMsg;
-  // kMsgp
+  // Only for kMsgp:
   uint32_t align = 0;
   uint32_t threshold = 0;
-  // kError
+  // Only for kError:
   ErrorCode error = ErrorCode::kChunk;
-  uint32_t version_low = kVersion;  // of kVersion errors
+  uint32_t version_low = kVersion;  // for ErrorCode::kVersion
   uint32_t version_high = kVersion;
-  // kMsg, kNomsg, kMsgp
+  // Only for kMsg, kNomsg and kMsgp:
   ChunkLists chunks;
 };
 
 enum class HeaderStatus : uint8_t {
   kOk,
-  kTooShort,    // not even the XID can be trusted: discard. RFC 8166 section 4.5
-  kBadVersion,  // xid, version, credits and proc are valid, nothing else. RFC 8166 section 4.5.1
-  kMalformed,   // the fixed fields are valid, nothing else. RFC 8166 section 4.5.2
+  kTooShort,    // even the XID is unreliable: discard. RFC 8166 section 4.5
+  kBadVersion,  // only xid, version, credits and proc are valid. RFC 8166 section 4.5.1
+  kMalformed,   // only the fixed fields are valid. RFC 8166 section 4.5.2
 };
 
-// A transport header as it was received, parsed once for all who look at it.
+// A received transport header, parsed once for all that use it.
 struct ReceivedHeader {
   HeaderStatus status = HeaderStatus::kOk;
-  size_t bytes = 0;  // where the Payload stream begins
+  size_t bytes = 0;  // the offset of the Payload stream
   Header header;
 };
 
-// Whether it is an RDMA_MSG without chunks, as most messages are.
+// Whether the message is an RDMA_MSG without chunks, as most are.
 inline bool IsPlainMessage(absl::Span<const uint8_t> message) {
   static_assert(Proc::kMsg == Proc{} && kMinHeaderBytes == kProcAt + 16);
   if (message.size() < kMinHeaderBytes || LoadBe32(message.data() + kVersionAt) != kVersion)
@@ -134,15 +135,15 @@ inline bool IsPlainMessage(absl::Span<const uint8_t> message) {
   return (zeroes[0] | zeroes[1]) == 0;
 }
 
-// Decodes the header at the start of `message`. `*header_bytes` is where the Payload stream begins.
-// Accepts no segment that wraps around the address space, no Read position that is not a multiple
-// of four, and nothing past the bounds above. Never reads past `message`.
+// Decodes the header at the start of `message`; `*header_bytes` becomes the offset of the Payload
+// stream. Rejects segments that wrap around the address space, Read positions that are not a
+// multiple of four, and lists beyond the limits above. Never reads beyond `message`.
 HeaderStatus ParseHeader(absl::Span<const uint8_t> message, Header* header, size_t* header_bytes);
 
-// Bytes that EmitHeader will write.
+// The number of bytes that EmitHeader() will write.
 size_t HeaderBytes(const Header& header);
 
-// Writes the header at the start of `out`; returns its length, or 0 when it does not fit.
+// Writes the header at the start of `out`. Returns its length in bytes, or 0 if it does not fit.
 size_t EmitHeader(const Header& header, absl::Span<uint8_t> out);
 
 }  // namespace pollux::rpcrdma

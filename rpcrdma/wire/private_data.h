@@ -1,5 +1,4 @@
-// The private data by which both sides of a connection tell their inline sizes.
-// Source: RFC 8797.
+// The private data in which both sides of a connection state their inline sizes. Source: RFC 8797.
 #ifndef POLLUX_RPCRDMA_WIRE_PRIVATE_DATA_H_
 #define POLLUX_RPCRDMA_WIRE_PRIVATE_DATA_H_
 
@@ -13,27 +12,28 @@
 namespace pollux::rpcrdma {
 
 inline constexpr size_t kPrivateDataBytes = 8;
-inline constexpr uint32_t kMinInlineBytes = 1024;  // RFC 8166 section 3.3.3: everybody takes that
+// RFC 8166 section 3.3.3: every peer accepts that.
+inline constexpr uint32_t kMinInlineBytes = 1024;
 inline constexpr uint32_t kMaxInlineBytes = 262144;
 
-// What one side says of itself. The initial values are those of a side that says nothing.
-// RFC 8797 section 5.1
+// The values of one side. The initial ones apply to a peer that sends none. RFC 8797 section 5.1
 struct PrivateData {
   bool remote_invalidation = false;
-  uint32_t send_bytes = kMinInlineBytes;     // the largest Send it will transmit
-  uint32_t receive_bytes = kMinInlineBytes;  // the largest Send it can receive
+  uint32_t send_bytes = kMinInlineBytes;     // the largest Send it will transmit, in bytes
+  uint32_t receive_bytes = kMinInlineBytes;  // the largest Send it can receive, in bytes
   friend bool operator==(const PrivateData&, const PrivateData&) = default;
 };
 
-// Sizes are cut to [kMinInlineBytes, kMaxInlineBytes] and rounded down to a multiple of 1,024.
+// Encodes the values. Sizes are limited to [kMinInlineBytes, kMaxInlineBytes] and rounded down to a
+// multiple of 1,024.
 std::array<uint8_t, kPrivateDataBytes> EncodePrivateData(const PrivateData& data);
 
-// The first message in `bytes` at or after `from` that fits, at any alignment; a candidate of
-// another version, or cut short, is passed over. Nothing: the peer gave none, and the defaults
-// above hold. `from` is the length of the CMA header where `bytes` begins with one.
+// Finds the first valid message in `bytes` at or after offset `from`, at any alignment. A candidate
+// of another version, or one that is cut off, is skipped. Returns nothing if there is none; the
+// defaults above then apply. `from` is the length of the CMA header if `bytes` starts with one.
 std::optional<PrivateData> FindPrivateData(absl::Span<const uint8_t> bytes, size_t from = 0);
 
-// The largest messages that may be sent, bytes. Source: RFC 8797 section 4.2.
+// The largest inline messages in each direction, in bytes. Source: RFC 8797 section 4.2.
 struct InlineThresholds {
   uint32_t client_to_server = kMinInlineBytes;
   uint32_t server_to_client = kMinInlineBytes;

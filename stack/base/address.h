@@ -1,4 +1,4 @@
-// Addresses as people write them, and an interface's own with the link that it is on.
+// Textual forms of IP and MAC addresses, and an interface's own address with its prefix and VLAN.
 #ifndef POLLUX_STACK_BASE_ADDRESS_H_
 #define POLLUX_STACK_BASE_ADDRESS_H_
 
@@ -11,14 +11,14 @@
 
 namespace pollux {
 
-inline constexpr uint16_t kNoVlan = 0;  // frames without a tag
+inline constexpr uint16_t kNoVlan = 0;  // frames without an 802.1Q tag
 inline constexpr uint16_t kMaxVlan = 4094;
 
-// One of an interface's own addresses.
+// One address of an interface. Port addresses are given in this form (DeviceOptions::addresses).
 struct InterfaceAddress {
   Gid address;
-  uint8_t prefix_length = 64;  // of its IP version: 0..32, 0..128
-  uint16_t vlan = kNoVlan;     // 1..kMaxVlan: 802.1Q VLAN ID
+  uint8_t prefix_length = 64;  // in bits: 0..32 for IPv4, 0..128 for IPv6
+  uint16_t vlan = kNoVlan;     // 802.1Q VLAN ID, 1..kMaxVlan, or kNoVlan
   friend bool operator==(const InterfaceAddress&, const InterfaceAddress&) = default;
 
   static constexpr InterfaceAddress Ipv4(uint32_t host_order, uint8_t prefix_length = 24) {
@@ -26,24 +26,27 @@ struct InterfaceAddress {
   }
 };
 
-// "192.0.2.1" or "2001:db8::1"; InvalidArgument else.
+// Parses "192.0.2.1" or "2001:db8::1". Returns InvalidArgument for anything else.
 absl::StatusOr<Gid> ParseAddress(absl::string_view text);
-// "192.0.2.1/24", "2001:db8::1/64", "192.0.2.1/24,vlan=100". InvalidArgument else, and for what is
-// not the address of one host.
+// Parses "192.0.2.1/24", "2001:db8::1/64" or "192.0.2.1/24,vlan=100". Returns InvalidArgument for
+// anything else, and for an address that no single host can have.
 absl::StatusOr<InterfaceAddress> ParseInterfaceAddress(absl::string_view text);
 
 std::string FormatAddress(const Gid& address);
-std::string FormatInterfaceAddress(const InterfaceAddress& address);  // as it is parsed
+// The form that ParseInterfaceAddress() reads
+std::string FormatInterfaceAddress(const InterfaceAddress& address);
 std::string FormatMac(const MacAddress& mac);
 
-// Whether both are of one IP version and agree in the first `prefix_length` bits of it.
+// Whether both addresses have the same IP version and the same first `prefix_length` bits. The bits
+// are counted within that version: 0..32 or 0..128.
 bool InPrefix(const Gid& address, const Gid& prefix, uint8_t prefix_length);
-// In how many leading bits two addresses of one IP version agree; 0 for two of different versions.
+// The number of leading bits that two addresses of one IP version share; 0 if the versions differ.
 int CommonPrefixLength(const Gid& a, const Gid& b);
-// Whether an IPv4 address is the first or the last of its own prefix, which no host has.
+// Whether an IPv4 address is the first (network) or last (broadcast) of its own prefix. No host has
+// such an address.
 bool IsNetworkOrBroadcast(const InterfaceAddress& own);
-// Neither a group nor unspecified nor loopback nor, in IPv4, reserved (RFC 6890) or broadcast to
-// all.
+// Whether a host can have this address: it is not multicast, unspecified or loopback, and, for
+// IPv4, not reserved (RFC 6890) or the limited broadcast address.
 bool IsOneHost(const Gid& address);
 
 }  // namespace pollux

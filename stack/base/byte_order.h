@@ -1,4 +1,4 @@
-// Big-endian loads and stores at any alignment.
+// Loads and stores of big-endian numbers at any alignment. Values are in host byte order.
 #ifndef POLLUX_STACK_BASE_BYTE_ORDER_H_
 #define POLLUX_STACK_BASE_BYTE_ORDER_H_
 

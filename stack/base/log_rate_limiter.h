@@ -1,4 +1,5 @@
-// How much of one kind a log takes, so that who causes line after line fills no disk.
+// Limits how many log entries of one kind are written per minute, so that a peer that causes them
+// cannot fill a disk.
 #ifndef POLLUX_STACK_BASE_LOG_RATE_LIMITER_H_
 #define POLLUX_STACK_BASE_LOG_RATE_LIMITER_H_
 
@@ -7,12 +8,13 @@
 
 namespace pollux {
 
-// So many entries a minute, and the number of those left out. One owner.
+// Allows `per_minute` entries per minute and counts those it suppresses. Not thread-safe: one
+// thread owns it.
 class LogRateLimiter {
  public:
   explicit LogRateLimiter(uint32_t per_minute) : per_minute_(per_minute) {}
 
-  // Whether one at this time may be written.
+  // Whether an entry may be written at this time.
   bool Take(uint64_t now_ns) {
     if (now_ns - minute_ns_ >= kMinuteNs) {
       minute_ns_ = now_ns;
@@ -25,7 +27,7 @@ class LogRateLimiter {
     ++left_out_;
     return false;
   }
-  // Left out since the last call.
+  // The number of entries suppressed since the last call.
   uint64_t TakeLeftOut() { return std::exchange(left_out_, 0); }
 
  private:

@@ -1,4 +1,4 @@
-// MAC addresses as users write them.
+// Parses MAC addresses that users write.
 #ifndef POLLUX_STACK_BASE_MAC_TEXT_H_
 #define POLLUX_STACK_BASE_MAC_TEXT_H_
 
@@ -8,7 +8,8 @@
 
 namespace pollux {
 
-// "02:00:00:00:00:01". InvalidArgument for anything else, and for the address of a group.
+// Parses "02:00:00:00:00:01". Returns InvalidArgument for anything else, and for a multicast
+// address.
 absl::StatusOr<MacAddress> ParseMac(absl::string_view text);
 
 }  // namespace pollux

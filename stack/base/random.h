@@ -1,5 +1,5 @@
-// The one source of random numbers: a ChaCha20 key stream (libsodium), so that keys, PSNs,
-// communication IDs and QPN generations are unpredictable, and a given seed repeats them exactly.
+// The only source of random numbers: a ChaCha20 key stream (libsodium). Keys, PSNs, communication
+// IDs and QPN generations are therefore unpredictable, and a given seed repeats them exactly.
 #ifndef POLLUX_STACK_BASE_RANDOM_H_
 #define POLLUX_STACK_BASE_RANDOM_H_
 
@@ -9,8 +9,8 @@
 
 namespace pollux {
 
-// Owned by one worker; not safe for two. Takes no lock, no heap and, after construction, makes no
-// system call.
+// Owned by one worker; not thread-safe. It takes no lock and no heap memory, and makes no system
+// call after construction.
 class Random {
  public:
   using Seed = std::array<uint8_t, 32>;
@@ -18,7 +18,7 @@ class Random {
   explicit Random(const Seed& seed) : seed_(seed) {}
   // For simulation: the stream depends on `seed` alone.
   explicit Random(uint64_t seed);
-  // A seed from the operating system. Makes system calls.
+  // Reads a seed from the operating system, by system calls.
   static Seed SystemSeed();
 
   uint64_t Next64();
@@ -31,7 +31,7 @@ class Random {
  private:
   void Refill();
 
-  static constexpr size_t kBufferBytes = 512;  // eight ChaCha20 blocks a refill
+  static constexpr size_t kBufferBytes = 512;  // eight ChaCha20 blocks per refill
   Seed seed_;
   uint64_t block_ = 0;
   size_t used_ = kBufferBytes;

@@ -1,4 +1,4 @@
-// Who asks a process to end, and who insists.
+// Tells the first request to end a process from a repeated one, by which the user insists.
 #ifndef POLLUX_STACK_BASE_REPEATED_SIGNAL_FILTER_H_
 #define POLLUX_STACK_BASE_REPEATED_SIGNAL_FILTER_H_
 
@@ -7,15 +7,16 @@
 
 namespace pollux {
 
-// One request may come as several signals: timeout(1) sends its own to the process and then to its
-// group, and passes on what the terminal has sent to all of that. For signal handlers, on any
+// One request may arrive as several signals: timeout(1) signals the process and then its process
+// group, and forwards signals from the terminal to that group. Safe in signal handlers, on any
 // thread.
 class RepeatedSignalFilter {
  public:
-  static constexpr int64_t kAtOnceMs = 500;  // as long as those of one request may take
+  // Signals this close to the first belong to the same request.
+  static constexpr int64_t kAtOnceMs = 500;
 
-  // Whether the signal that comes at `now_ms`, of a clock that goes forward, is another request
-  // than the first.
+  // Whether the signal at `now_ms` belongs to a later request than the first. `now_ms` is read from
+  // a monotonic clock.
   bool IsRepeated(int64_t now_ms) {
     int64_t first_ms = kNone;
     return !first_ms_.compare_exchange_strong(first_ms, now_ms) && now_ms - first_ms >= kAtOnceMs;

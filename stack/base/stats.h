@@ -1,4 +1,4 @@
-// What the objects of a worker tell of themselves when they are asked.
+// Statistics that the objects of a worker report on request.
 #ifndef POLLUX_STACK_BASE_STATS_H_
 #define POLLUX_STACK_BASE_STATS_H_
 
@@ -13,8 +13,8 @@
 
 namespace pollux {
 
-// Either fields, or numbers, or lines. Bounds are those of a DPDK telemetry answer; what goes
-// beyond them is left out.
+// A result of one shape: named fields, a list of numbers or a list of lines. The bounds are those
+// of a DPDK telemetry reply; anything beyond them is dropped.
 class Stats {
  public:
   static constexpr size_t kMaxFields = 256;
@@ -25,14 +25,14 @@ class Stats {
   using Value = std::variant<uint64_t, std::string>;
   using Field = std::pair<std::string, Value>;
 
-  // Names are letters, digits, '_' and '/'.
+  // Sets a field. Names consist of letters, digits, '_' and '/'.
   void Set(std::string_view name, Value value);
-  // Adds to the number that stands under the name: several of a kind may tell.
+  // Adds to the number under this name, so that several objects of one kind can report together.
   void Count(std::string_view name, uint64_t value);
-  // What it is, though there be none of them.
+  // Choose the shape of a list, even if it stays empty.
   void BeNumbers() { shape_ = Shape::kNumbers; }
   void BeLines() { shape_ = Shape::kLines; }
-  // False when no more will be taken.
+  // Both return false when the list is full.
   bool AddNumber(uint64_t number);
   bool AddLine(std::string_view line);
 
@@ -52,14 +52,16 @@ class Stats {
 
 struct StatsQuery {
   std::string_view topic;
-  std::optional<uint64_t> object;  // which of those that the topic is about; of lists: after which
+  std::optional<uint64_t> object;  // the object to report on; for lists: list those after this one
 };
 
-// Told to a worker by what lives on it (Worker::AddStatsProvider).
+// Implemented by objects that report statistics. Registered with a worker by
+// Worker::AddStatsProvider(), and not owned by it.
 class StatsProvider {
  public:
   virtual ~StatsProvider() = default;
-  // On the worker's core, between polls of the packet path. False when it has nothing to say.
+  // Answers a query. Called on the worker's core, between polls of the packet path. Returns false
+  // if this provider has no answer.
   virtual bool Collect(const StatsQuery& query, Stats* stats) = 0;
 };
 

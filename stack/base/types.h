@@ -1,4 +1,4 @@
-// Strong types for the numbers that RoCE packets carry, so that a PSN cannot be passed for a QPN.
+// Strong types for the numbers in RoCE packets, so that a PSN cannot be passed for a QPN.
 #ifndef POLLUX_STACK_BASE_TYPES_H_
 #define POLLUX_STACK_BASE_TYPES_H_
 
@@ -17,8 +17,8 @@ struct Qpn {
 inline constexpr Qpn kGsiQpn{1};               // general services (CM MADs)
 inline constexpr Qpn kMulticastQpn{0xFFFFFF};  // destination of every multicast packet
 
-// A packet sequence number: 24 bits, arithmetic modulo 2^24. It has no total order; use
-// Distance(), whose sign tells before from after within a window of 2^23.
+// A packet sequence number: 24 bits, arithmetic modulo 2^24. PSNs have no total order. The sign of
+// Distance() tells which of two PSNs comes first, within a window of 2^23.
 class Psn {
  public:
   static constexpr uint32_t kMask = 0xFFFFFF;
@@ -33,7 +33,7 @@ class Psn {
   friend constexpr Psn operator-(Psn psn, uint32_t n) { return Psn(psn.value_ - n); }
   constexpr Psn& operator+=(uint32_t n) { return *this = *this + n; }
 
-  // `to` - `from`, in [-2^23, 2^23): negative when `to` lies before `from`.
+  // `to` - `from`, in [-2^23, 2^23): negative when `to` comes before `from`.
   friend constexpr int32_t Distance(Psn from, Psn to) {
     return static_cast<int32_t>((to.value_ - from.value_) << 8) >> 8;
   }
@@ -45,8 +45,8 @@ class Psn {
 
 using MacAddress = std::array<uint8_t, 6>;
 
-// An address of the network layer in the form of a GID (network order): an IPv6 address, or
-// ::ffff:a.b.c.d for IPv4. Bitwise equal to ibv_gid::raw.
+// An IP address in the form of a GID, in network byte order: an IPv6 address, or ::ffff:a.b.c.d for
+// IPv4. Bitwise equal to ibv_gid::raw.
 struct Gid {
   std::array<uint8_t, 16> raw{};
   friend constexpr auto operator<=>(const Gid&, const Gid&) = default;
@@ -65,11 +65,11 @@ struct Gid {
   }
   // 224.0.0.0/4 or ff00::/8.
   constexpr bool IsMulticast() const { return IsIpv4() ? raw[12] >> 4 == 0xE : raw[0] == 0xFF; }
-  // fe80::/10: says nothing without the link that it is on.
+  // fe80::/10. Such an address is meaningful only together with its link.
   constexpr bool IsLinkLocal() const { return raw[0] == 0xFE && (raw[1] & 0xC0) == 0x80; }
-  // ::, of no IP version's hosts; an empty place of a GID table.
+  // ::, which is no host's address. It marks an empty entry of a GID table.
   constexpr bool IsZero() const { return *this == Gid{}; }
-  // The IPv4 address, host order. Only when IsIpv4().
+  // The IPv4 address in host byte order. Valid only if IsIpv4().
   constexpr uint32_t Ipv4() const {
     return static_cast<uint32_t>(raw[12]) << 24 | static_cast<uint32_t>(raw[13]) << 16 |
            static_cast<uint32_t>(raw[14]) << 8 | raw[15];

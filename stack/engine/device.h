@@ -1,5 +1,5 @@
-// A port opened for use: the workers that share it and the interface that it is on its network.
-// What a program opens first.
+// A device: an open port, the workers that share it, and their network interfaces. A program opens
+// its device first.
 #ifndef POLLUX_STACK_ENGINE_DEVICE_H_
 #define POLLUX_STACK_ENGINE_DEVICE_H_
 
@@ -33,54 +33,56 @@
 namespace pollux::engine {
 
 struct DeviceOptions {
-  // An interface that the kernel keeps (net::KernelInterface), shared with it: its MAC, addresses,
-  // routes and neighbours are used, and of its packets UDP 4791 alone. Instead of `port`, `mac`,
-  // `addresses` and `gateways`.
+  // An interface that stays with the kernel (kernel::KernelInterface). The device uses its MAC
+  // address, addresses, routes and neighbours, and takes only UDP port 4791 of its packets.
+  // Excludes `port`, `mac`, `addresses` and `gateways`.
   std::string netdev;
-  // The name of a tap to make in the kernel, with the MAC, addresses and gateways of the port: all
-  // that is not RoCE goes to the kernel and comes from it, which resolves neighbours too. Empty:
-  // none; the port answers ARP, neighbour discovery and ping itself.
+  // The name of a tap to create in the kernel, with the MAC address, addresses and gateways of the
+  // port. All packets that are not RoCE pass between the port and the kernel, and the kernel
+  // resolves neighbours. Empty: no tap; the port answers ARP, neighbour discovery and ping itself.
   std::string kernel_path;
-  // DPDK devargs; see net::PortOptions. Ignored by OpenPair.
+  // DPDK devargs; see io::PortOptions. Ignored by OpenPair().
   std::string port;
-  std::optional<MacAddress> mac;  // instead of the port's own
-  // As net::InterfaceConfig's. The link-local addresses that follow from the MAC come on top.
+  std::optional<MacAddress> mac;  // replaces the port's own MAC address
+  // See ip::InterfaceConfig. The link-local addresses that follow from the MAC address are added.
   std::vector<InterfaceAddress> addresses;
   std::vector<Gid> gateways;
   io::ImpairmentOptions impairment;
-  // Congestion control, off when empty. A maximum rate of 0 becomes the speed of the port's link.
+  // Congestion control; off when empty. A maximum rate of 0 stands for the link speed of the port.
   std::optional<transport::DcqcnParameters> dcqcn;
-  // Where every frame on the wire is written down; null: nowhere. Devices may share one. Open with
-  // DeviceEpochNs(); closed by who holds it last, after the device.
+  // Records every frame on the wire; null: no capture. Several devices may share one. Create it
+  // with the epoch DeviceEpochNs(). Whoever holds it last closes it, after the devices are gone.
   std::shared_ptr<io::CaptureFile> capture;
-  uint32_t start_timeout_ms = 5000;  // for a memif client to find its server
-  // Cores that share the port, each with queue pairs, timers and packet pool of its own: 1 to
-  // kMaxWorkers. Each has a queue of the port where there are as many; the others live by rings.
+  uint32_t start_timeout_ms = 5000;  // how long a memif client waits for its server
+  // Workers that share the port, one per core: 1 to kMaxWorkers. Each has its own queue pairs,
+  // timers and packet pool, and its own queue of the port if the port has enough queues. Workers
+  // without a queue receive and send through rings.
   static constexpr uint32_t kMaxWorkers = 1u << io::QpnLayout{}.worker_bits;
   uint32_t workers = 1;
-  // Makes what has a port of several queues, known to DPDK by that number, sort packets. Null:
-  // net::FlowQpnSteering.
+  // Creates the object that makes a port with several queues sort packets by queue pair number;
+  // `port_id` is DPDK's number of the port. Null: io::FlowQpnSteering.
   std::function<std::unique_ptr<io::QpnSteering>(uint16_t port_id)> qpn_steering;
-  // Which worker gets what comes to queue pair 1; null: worker 0 all of it.
+  // Chooses the worker for packets to queue pair 1. Null: worker 0 gets all of them.
   io::GsiOwner gsi_owner = nullptr;
 };
 
-// What to add to a device's times to get nanoseconds since 1970, as of now.
+// The offset that turns a device's times into nanoseconds since 1970, as of now.
 uint64_t DeviceEpochNs();
 
-// Made and destroyed on a control thread; in between each worker is polled by one thread. EAL must
-// be initialised.
+// Create and destroy a device on a control thread, since both may block. In between, exactly one
+// thread polls each worker. InitEal() must have succeeded.
 //
 // Workers share nothing: each has its own tables, its own interface with the same addresses, and
-// its own numbers (QpnLayout). Worker 0 alone answers ARP, neighbour solicitations and ping, and
-// has the kernel path. Frames reach their owner by the port where it sorts them (net::QpnSteering),
-// else by rings from the worker that received them (Steering). A device of one worker has none of
-// that.
+// its own range of queue pair numbers (QpnLayout). Only worker 0 answers ARP, neighbour
+// solicitations and ping, and only worker 0 has the kernel path. If the port sorts frames by queue
+// pair number (io::QpnSteering), they arrive at their owner; otherwise the worker that received
+// them passes them on through rings (Steering). A device with one worker has no steering.
 class Device {
  public:
-  // Errors are net::Port::Open's, or say which option does not fit.
+  // Returns the errors of io::Port::Open(); InvalidArgument for options that contradict each other
+  // or exceed their limits; FailedPrecondition if the interface has no address or too small an MTU.
   static absl::StatusOr<std::unique_ptr<Device>> Open(const DeviceOptions& options);
-  // Two devices of this process, joined by the embedded wire (a net_ring pair).
+  // Opens two devices of this process that are connected by a net_ring pair.
   using Pair = std::pair<std::unique_ptr<Device>, std::unique_ptr<Device>>;
   static absl::StatusOr<Pair> OpenPair(const DeviceOptions& a, const DeviceOptions& b);
 
@@ -88,51 +90,53 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  // Hands back every frame. After the last poll, and for a pair on both before either is destroyed:
-  // each may hold frames of the other's pool. Done by the destructor otherwise.
+  // Returns every frame to its pool. Call it after the last poll; for a pair, on both devices
+  // before either is destroyed, since each may hold frames of the other's pool. The destructor
+  // calls it if nobody has.
   void Close();
 
   Worker& worker(uint32_t index = 0) { return *worker_ports_[index]->worker; }
   uint32_t workers() const { return static_cast<uint32_t>(worker_ports_.size()); }
   io::Port& port() { return *port_; }
-  // Of a worker, on its core.
+  // The interface of a worker. Only for that worker's core.
   const ip::Interface& interface(uint32_t worker = 0) const {
     return *worker_ports_[worker]->interface;
   }
-  // Null when the port is not impaired, and for a worker without a queue of it.
+  // Null when the port is not impaired, and for a worker without a queue of its own.
   const io::Impairment* impairment(uint32_t worker = 0) const {
     const auto& impairment = worker_ports_[worker]->impairment;
     return impairment ? &*impairment : nullptr;
   }
-  // Null with one worker.
+  // Null on a device with one worker.
   const io::Steering* steering(uint32_t worker = 0) const {
     const auto& steering = worker_ports_[worker]->steering;
     return steering ? &*steering : nullptr;
   }
-  // The first of the addresses asked for (of a netdev: that it has; the link-local one when there
-  // is no other), and its place in the GID table.
+  // The first of `addresses`, and its index in the GID table. For a netdev: the interface's first
+  // address, which is link-local only if there is no other.
   Gid gid() const;
   uint8_t gid_index() const { return interface().GidIndex(gid()).value_or(0); }
-  // The GID table, as ibv_query_gid_ex reads it; past the end and for an empty place
-  // InvalidArgument. Of worker 0, as all of its interface; every worker's is the same.
+  // Reads the GID table, as ibv_query_gid_ex does. Returns InvalidArgument past its end and for an
+  // empty entry. Reads worker 0's table; all workers' tables are equal.
   absl::StatusOr<ibv_gid_entry> QueryGidEx(uint32_t index) const {
     return interface().QueryGidEx(index);
   }
-  // Joins and leaves a multicast group, whose packets then reach every worker; on the core of
-  // worker 0. Others may join by their own interfaces: each reports its groups. See net::Interface.
+  // Join and leave a multicast group, whose packets then reach every worker. Only for the core of
+  // worker 0. Other workers may join through their own interfaces: each reports its groups. Errors:
+  // see ip::Interface.
   absl::Status JoinMulticast(const Gid& group, uint16_t vlan = kNoVlan);
   absl::Status LeaveMulticast(const Gid& group, uint16_t vlan = kNoVlan);
 
  private:
-  // What one worker has, from the port up. In one piece, so that no two cores write to one cache
-  // line.
+  // Everything that belongs to one worker, from the port upwards. Aligned, so that no two cores
+  // write to one cache line.
   struct alignas(64) WorkerPort final : StatsProvider {
     WorkerPort(Device* owner, uint32_t number) : device(owner), index(number) {}
     bool Collect(const StatsQuery& query, Stats* stats) override;
 
     Device* device;
     uint32_t index;
-    std::unique_ptr<kernel::KernelInterface> kernel;  // of a netdev or a kernel path
+    std::unique_ptr<kernel::KernelInterface> kernel;  // for a netdev or a kernel path
     std::optional<ip::Interface> interface;
     std::optional<io::Loopback> loopback;
     std::optional<io::Capture> capture;
@@ -153,8 +157,9 @@ class Device {
   void CollectPort(Stats* stats) const;
 
   DeviceOptions options_;
-  std::unique_ptr<kernel::KernelTap> tap_;  // of a kernel path
-  // Frames of the workers' pools may lie in port and rings: both go first.
+  std::unique_ptr<kernel::KernelTap> tap_;  // for a kernel path
+  // Port and rings may hold frames of the workers' pools, so both must be destroyed before the
+  // pools: members are destroyed from the last to the first.
   std::vector<std::unique_ptr<WorkerPort>> worker_ports_;
   std::unique_ptr<io::SteeringRings> rings_;
   std::unique_ptr<io::Port> port_;

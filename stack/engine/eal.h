@@ -1,4 +1,4 @@
-// DPDK's environment (EAL), started once a process with what Pollux needs and no more.
+// Starts DPDK's environment (EAL) once per process, with only those parts that Pollux needs.
 #ifndef POLLUX_STACK_ENGINE_EAL_H_
 #define POLLUX_STACK_ENGINE_EAL_H_
 
@@ -11,26 +11,25 @@ namespace pollux::engine {
 
 struct EalOptions {
   enum class HugePages {
-    kAuto,    // when enough are free
-    kNever,   // ordinary memory: needs neither root nor set-up
-    kAlways,  // FailedPrecondition when too few are free
+    kAuto,    // if enough are free
+    kNever,   // ordinary memory: needs neither root nor configuration
+    kAlways,  // FailedPrecondition if too few are free
   };
   HugePages huge_pages = HugePages::kAuto;
-  unsigned memory_mib = 512;             // for packet buffers and rings
-  std::vector<std::string> pci_devices;  // "0000:01:00.0"; without any, PCI is not even looked at
-  // DPDK telemetry, where that is possible: see TelemetryStatus().
+  unsigned memory_mib = 512;             // in MiB, for packet buffers and rings
+  std::vector<std::string> pci_devices;  // "0000:01:00.0"; if empty, the PCI bus is not scanned
+  // Start DPDK telemetry, if possible: see TelemetryStatus().
   bool telemetry = false;
-  std::string
-      file_prefix;  // of the telemetry's directory; kFilePrefix and the process ID when empty
+  std::string file_prefix;  // names the telemetry directory; empty: kFilePrefix and the process ID
 };
 
-// Starts EAL. The calling thread keeps its CPU affinity; no other thread polls anything. A second
-// call returns what the first did, whatever its options: EAL cannot be started twice. Errors name
-// what was asked and what EAL said; DPDK's own log goes to standard error from level critical up:
-// what it calls errors is what Status says, and more that is none.
+// Starts EAL. The calling thread keeps its CPU affinity; no other thread polls. A second call
+// returns the result of the first, whatever its options, since EAL cannot be started twice. Errors
+// name the request and EAL's answer. DPDK logs to standard error from level "critical" up: its
+// "error" messages either repeat the returned status or are harmless.
 absl::Status InitEal(const EalOptions& options = {});
 
-// Why there is no telemetry although InitEal() was asked for it and went well; else OK.
+// OK, or the reason why telemetry is off although InitEal() was asked for it and succeeded.
 absl::Status TelemetryStatus();
 
 }  // namespace pollux::engine

@@ -1,4 +1,4 @@
-// What the operator of this host can ask of a process, or tell it, by DPDK telemetry.
+// A command that the operator of this host can send to a process through DPDK telemetry.
 #ifndef POLLUX_STACK_ENGINE_OPERATOR_COMMAND_H_
 #define POLLUX_STACK_ENGINE_OPERATOR_COMMAND_H_
 
@@ -11,21 +11,22 @@
 
 namespace pollux::engine {
 
-// While it lives, /pollux/NAME[,PARAMETERS] is answered by who made it. Telemetry's socket is the
-// process's user's alone. EAL must be initialised (eal.h).
+// While this object exists, its creator answers /pollux/NAME[,PARAMETERS]. Only the user that runs
+// the process, and root, can reach the telemetry socket. InitEal() must have succeeded.
 class OperatorCommand {
  public:
-  // On telemetry's thread, one at a time.
+  // Called on the telemetry thread, one call at a time.
   using Answer = std::function<absl::StatusOr<Stats>(std::string_view parameters)>;
 
-  // `name` is no Topic's, and of one that lives at a time. Any thread but telemetry's.
+  // `name` must differ from every Topic and every other existing command. May be called on any
+  // thread but the telemetry thread.
   OperatorCommand(const std::string& name, const std::string& help, Answer answer);
-  // Waits for the answer that is being given.
+  // Waits until a call in progress has returned.
   ~OperatorCommand();
   OperatorCommand(const OperatorCommand&) = delete;
   OperatorCommand& operator=(const OperatorCommand&) = delete;
 
-  // As telemetry does.
+  // Runs a command as a telemetry request does. NotFound if there is none of this name.
   static absl::StatusOr<Stats> Ask(std::string_view name, std::string_view parameters);
 
  private:

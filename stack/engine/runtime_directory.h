@@ -1,5 +1,5 @@
-// Where DPDK's telemetry puts its sockets: made, tried and left clean, since EAL refuses to start
-// where its own attempt fails.
+// Creates, tests and cleans up the directory of DPDK's telemetry sockets, since EAL refuses to
+// start if it cannot create that directory itself.
 #ifndef POLLUX_STACK_ENGINE_RUNTIME_DIRECTORY_H_
 #define POLLUX_STACK_ENGINE_RUNTIME_DIRECTORY_H_
 
@@ -10,22 +10,23 @@
 
 namespace pollux::engine {
 
-// The name of each process's socket in its directory, as DPDK chooses it; ":1" and so on follow
-// where several processes share a file prefix.
+// The socket's name in the directory of each process, as DPDK chooses it. Where several processes
+// share a file prefix, ":1" and so on follow it.
 inline constexpr char kTelemetrySocket[] = "dpdk_telemetry.v2";
-inline constexpr char kFilePrefix[] = "pollux-";  // and the process ID, without a choice
+inline constexpr char kFilePrefix[] = "pollux-";  // default: this and the process ID
 
-// As DPDK's: $RUNTIME_DIRECTORY, or /var/run for root, $XDG_RUNTIME_DIR or /tmp for others; and
-// "/dpdk". One directory a file prefix is in it.
+// DPDK's directory: $RUNTIME_DIRECTORY if set; otherwise /var/run for root, and $XDG_RUNTIME_DIR or
+// /tmp for other users; then "/dpdk". It holds one directory per file prefix.
 std::string RuntimeDirectory();
 
-// Makes the directory of `file_prefix` and tries whether a socket can stand there. It goes when the
-// process ends, unless another uses it. Errors say what cannot be done where.
+// Creates the directory of `file_prefix` and tests whether a socket can be created there. It is
+// removed when the process ends, unless another process uses it. Errors name the step that failed
+// and the path.
 absl::Status MakeRuntimeDirectory(const std::string& file_prefix);
 
-// Removes what processes that were killed have left: directories that MakeRuntimeDirectory() has
-// made, older than kStaleSeconds, in which nobody listens.
-inline constexpr int kStaleSeconds = 600;  // no process takes so long from directory to socket
+// Removes what killed processes have left: directories from MakeRuntimeDirectory() that are older
+// than kStaleSeconds and in which no process listens.
+inline constexpr int kStaleSeconds = 600;  // no process needs as long from directory to socket
 void RemoveStaleDirectories();
 
 }  // namespace pollux::engine

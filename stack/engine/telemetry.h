@@ -1,5 +1,5 @@
-// DPDK telemetry under /pollux/: its thread asks, the worker that owns the answer gives it by its
-// mailbox.
+// DPDK telemetry under /pollux/. The telemetry thread passes each request through the mailbox to
+// the worker that owns the data, and waits for its reply.
 #ifndef POLLUX_STACK_ENGINE_TELEMETRY_H_
 #define POLLUX_STACK_ENGINE_TELEMETRY_H_
 
@@ -18,34 +18,34 @@
 
 namespace pollux::engine {
 
-// One command, /pollux/NAME.
+// One command, /pollux/NAME, and the parameters that it takes.
 struct Topic {
   enum class Asks : uint8_t {
-    kWorker,      // [WORKER[,OBJECT]]: the first worker without
-    kObject,      // OBJECT[,WORKER]: the first worker that has it without
-    kAllWorkers,  // [OBJECT]: the answers of all in one
+    kWorker,      // [WORKER[,OBJECT]]; default: the first worker
+    kObject,      // OBJECT[,WORKER]; default: the first worker that has the object
+    kAllWorkers,  // [OBJECT]; the replies of all workers, merged
   };
   std::string name;
   Asks asks = Asks::kWorker;
   std::string help;
 };
 
-// Makes it a command of this process, once however often it is called. Any thread.
+// Registers the command with telemetry; repeated calls have no effect. Any thread.
 void OfferTopic(const Topic& topic);
 
-// How long a worker may take to come round to its mailbox.
+// How long a worker may take to reach its mailbox.
 inline constexpr std::chrono::milliseconds kAnswerPatience{1000};
 
-// Asks the published workers; `parameters` as they stand after the command's comma. Any thread but
-// a worker's own; waits for at most `patience` a worker asked. NotFound for a topic, worker or
-// object that is not there, InvalidArgument for parameters that are no numbers, DeadlineExceeded
-// when the worker is not polled.
+// Asks the published workers. `parameters` is the text after the command's comma. May be called on
+// any thread but a worker's own; waits at most `patience` per worker. Errors: NotFound for an
+// unknown topic, worker or object, InvalidArgument for parameters that are not numbers,
+// DeadlineExceeded if the worker is not polled.
 absl::StatusOr<Stats> AskWorkers(std::string_view topic, std::string_view parameters,
                                  std::chrono::milliseconds patience = kAnswerPatience);
 
-// While it lives, its worker answers under a number of its own (0 for the first of a process) and
-// offers what every worker tells: workers, worker, ports, port, qps, qp, recorder, memory. Made and
-// destroyed on a control thread; the worker outlives it.
+// Makes a worker answer telemetry while this object exists, under a number of its own (0 for the
+// first of a process), and offers the common topics: workers, worker, ports, port, qps, qp,
+// recorder, memory. Create and destroy it on a control thread; the worker must outlive it.
 class Published {
  public:
   explicit Published(Worker* worker);
@@ -58,8 +58,8 @@ class Published {
   uint32_t number_;
 };
 
-// Publishes every worker of a device, which outlives it. Held by whoever opens a device for a
-// process that others may ask.
+// Publishes every worker of a device, which must outlive this object. For programs that want
+// telemetry.
 class DeviceTelemetry {
  public:
   explicit DeviceTelemetry(Device& device);

@@ -1,4 +1,5 @@
-// Protection domains, memory regions and windows, and the table that finds both by key.
+// Protection domains, memory regions and memory windows, and the table that finds regions and
+// windows by key.
 #ifndef POLLUX_STACK_MEMORY_PROTECTION_DOMAIN_H_
 #define POLLUX_STACK_MEMORY_PROTECTION_DOMAIN_H_
 
@@ -16,128 +17,132 @@ namespace pollux::memory {
 
 class RegionTable;
 
-// Memory regions and queue pairs work together only inside one domain. A domain is bound to one
-// worker: its regions stand in that worker's table and are that worker's alone.
+// Memory regions and queue pairs work together only within one domain. A domain belongs to one
+// worker: its regions are in that worker's table, and only that worker may use them.
 struct ProtectionDomain {
   RegionTable* regions = nullptr;
-  uint32_t handle = 0;     // never 0, never reused while the worker lives
-  uint32_t use_count = 0;  // regions, windows, queue pairs and so on that hold it
+  uint32_t handle = 0;     // never 0, never reused while the worker exists
+  uint32_t use_count = 0;  // regions, windows, queue pairs and other objects that use it
 };
 
-// What a key stands for.
+// The kind of object that a key names.
 enum class KeyKind : uint8_t {
   kRegion,       // registered by a call, until it is deregistered
   kFastRegion,   // allocated by a call; mapped and unmapped by work requests
-  kWindowType1,  // bound by BindMw(), to be used by every queue pair of its domain
-  kWindowType2,  // bound by a work request, to be used by the queue pair that bound it
+  kWindowType1,  // bound by BindMw(), usable by every queue pair of its domain
+  kWindowType2,  // bound by a work request, usable only by the queue pair that bound it
 };
 
-// A registered stretch of the application's memory, or a window onto one. lkey and rkey are one
-// value; a window has an rkey only. The memory stays the application's; it must outlive the
+// A registered range of the application's memory, or a window onto one. lkey and rkey have the same
+// value; a window has only an rkey. The memory stays the application's and must outlive the
 // registration.
 struct MemoryRegion {
-  uint32_t key = 0;  // lkey and rkey; 0 means: not registered
+  uint32_t key = 0;  // lkey and rkey; 0: not registered
   int access = 0;    // ibv_access_flags
   uint8_t* address = nullptr;
-  uint64_t length = 0;  // bytes; 0 is allowed, only zero-byte accesses then fit
-  uint64_t iova = 0;    // the address by which work requests and peers name the first byte
+  uint64_t length = 0;  // bytes; with 0, only zero-byte accesses fit
+  uint64_t iova = 0;    // the address of the first byte in work requests and peers' requests
   ProtectionDomain* pd = nullptr;
 
-  // The table's own.
+  // Internal to the table:
   KeyKind kind = KeyKind::kRegion;
   bool mapped = true;       // false: every access is refused
-  uint32_t region_key = 0;  // of a window that is mapped: what it is bound to
-  uint32_t windows = 0;     // of a region: how many are bound to it
+  uint32_t region_key = 0;  // of a mapped window: the region that it is bound to
+  uint32_t windows = 0;     // of a region: the number of windows bound to it
   union {
-    uint32_t qpn = 0;   // of a window of type 2 that is mapped: who may use it
-    uint32_t capacity;  // of a fast region: the most bytes that it maps
+    uint32_t qpn = 0;   // of a mapped type 2 window: the queue pair that may use it
+    uint32_t capacity;  // of a fast region: the maximum number of bytes it maps
   };
 
   bool is_window() const { return kind == KeyKind::kWindowType1 || kind == KeyKind::kWindowType2; }
 };
 static_assert(sizeof(MemoryRegion) <= 64, "one cache line");
 
-// What a work request asks of a window or of a fast region.
+// A work request's parameters for a window or fast region.
 struct Mapping {
-  uint32_t key = 0;         // of the window or fast region, with the new variant in its low 8 bits
-  uint32_t region_key = 0;  // lkey of the region that a window is bound to
-  uint64_t address = 0;     // of the first byte; for a window as the region names it
-  uint64_t length = 0;      // bytes; a window of none is unbound
+  uint32_t key = 0;         // of the window or fast region, with the new low 8 bits
+  uint32_t region_key = 0;  // lkey of the region to which a window is bound
+  uint64_t address = 0;     // of the first byte; for a window, in the region's address space
+  uint64_t length = 0;      // bytes; 0 unbinds a window
   uint64_t iova = 0;        // of a fast region
-  int access = 0;           // ibv_access_flags; IBV_ACCESS_ZERO_BASED: the first byte is named 0
+  int access = 0;  // ibv_access_flags; with IBV_ACCESS_ZERO_BASED the first byte has address 0
 };
 
-// Why memory may not be touched.
+// The result of an access check: why memory must not be accessed.
 enum class AccessResult : uint8_t { kOk, kNoSuchKey, kWrongDomain, kOutOfBounds, kNotAllowed };
 
-// Regions and windows by key. Who names one must name its domain, its bounds and its rights: RFC
-// 5042 sections 6.1.1, 6.2.1 and 6.3.5. A key is 32 unpredictable bits (RFC 8166 section 8.1.2):
-// its upper 24 bits hold a slot drawn at random and more random bits, its lower 8 bits are the
-// variant that the consumer may change with each fast registration and each binding. One owner.
+// Regions and windows by key. An access must match the domain, bounds and access rights: RFC 5042
+// sections 6.1.1, 6.2.1 and 6.3.5. A key is 32 unpredictable bits (RFC 8166 section 8.1.2): its
+// upper 24 bits hold a randomly drawn slot and further random bits; its lower 8 bits are the
+// variant that the consumer may change with each fast registration and each binding. Owned by one
+// worker; not thread-safe.
 class RegionTable {
  public:
   static constexpr uint32_t kMaxRegions = 1u << 20;
 
-  // Room for `capacity` regions (at most kMaxRegions). `random` is the owner's and outlives this.
+  // Creates a table for `capacity` regions (at most kMaxRegions). `random` is not owned and must
+  // outlive it.
   RegionTable(uint32_t capacity, Random* random);
 
-  // Registers; the region is found by its key from now on. With IBV_ACCESS_ZERO_BASED its first
-  // byte is named 0. Errors: ResourceExhausted at capacity, InvalidArgument for REMOTE_WRITE or
-  // REMOTE_ATOMIC without LOCAL_WRITE (as ibv_reg_mr), or a stretch that wraps around the address
-  // space.
+  // Registers memory under a new key. With IBV_ACCESS_ZERO_BASED the first byte has address 0.
+  // Errors: ResourceExhausted at capacity; InvalidArgument for REMOTE_WRITE or REMOTE_ATOMIC
+  // without LOCAL_WRITE (as ibv_reg_mr), or for a range that wraps around the address space.
   absl::StatusOr<MemoryRegion> Register(ProtectionDomain* pd, void* address, uint64_t length,
                                         int access);
-  // As ibv_reg_mr_iova: peers and work requests name the first byte `iova`.
+  // As ibv_reg_mr_iova: peers and work requests address the first byte by `iova`.
   absl::StatusOr<MemoryRegion> RegisterIova(ProtectionDomain* pd, void* address, uint64_t length,
                                             uint64_t iova, int access);
-  // Refuses the key from this call on: RFC 5042 section 6.2.2. Errors: NotFound when no region
-  // bears the key (any more), FailedPrecondition while windows are bound to it.
+  // Invalidates the key when it returns: RFC 5042 section 6.2.2. Errors: NotFound if no region has
+  // the key, FailedPrecondition while windows are bound to it.
   absl::Status Deregister(uint32_t key);
-  // As ibv_rereg_mr: the region that RegisterIova() made stands for another stretch, in another
-  // domain of this table or with other rights, under its old key. Errors as of both, and nothing
-  // has changed then.
+  // As ibv_rereg_mr: a region from RegisterIova() takes another range, another domain of this table
+  // or other rights, and keeps its key. Errors are those of Deregister() and RegisterIova(); the
+  // region is then unchanged.
   absl::StatusOr<MemoryRegion> Reregister(uint32_t key, ProtectionDomain* pd, void* address,
                                           uint64_t length, uint64_t iova, int access);
 
-  // A region without memory, which Map() gives it: at most `capacity` bytes (as the kernel's
-  // ib_alloc_mr). ResourceExhausted at capacity. Given back by Deregister().
+  // Allocates a region without memory; Map() assigns it at most `capacity` bytes (as the kernel's
+  // ib_alloc_mr). Free it with Deregister(). ResourceExhausted at capacity.
   absl::StatusOr<MemoryRegion> AllocFast(ProtectionDomain* pd, uint32_t capacity);
-  // A fast region that is mapped at once, by the owner instead of by a work request: found by its
-  // key from now on, named by its address, and invalidated as any fast region, by the peer too.
-  // Given back by Deregister(), invalidated or not. Errors as Register().
+  // Allocates a fast region and maps it at once, without a work request. It can be used by its key
+  // and real address, and invalidated like any fast region, also by the peer. Free it with
+  // Deregister(), whether it is invalidated or not. Errors as Register().
   absl::StatusOr<MemoryRegion> RegisterFast(ProtectionDomain* pd, void* address, uint32_t length,
                                             int access);
-  // A window, unbound. ResourceExhausted at capacity.
+  // Allocates an unbound window. ResourceExhausted at capacity.
   absl::StatusOr<MemoryRegion> AllocWindow(ProtectionDomain* pd, ibv_mw_type type);
-  // Unbinds and gives back. Only the upper 24 bits of `key` count. NotFound for anything else.
+  // Unbinds and frees a window. Only the upper 24 bits of `key` count. NotFound if no window
+  // matches.
   absl::Status DeallocWindow(uint32_t key);
 
-  // What the work requests of a queue pair in `pd` do; false when the key, its domain, its state or
-  // the mapping does not allow it, and nothing has changed then.
+  // The effects of work requests of a queue pair in `pd`. Each returns false, and changes nothing,
+  // if the key, its domain, its state or the mapping does not allow it.
   //
   // Maps a fast region that is not mapped.
   bool Map(const ProtectionDomain& pd, const Mapping& mapping);
-  // Binds a window: of type 2 when it is not bound, of type 1 always. Source: IB specification
-  // 10.6.7.
+  // Binds a window: one of type 2 must be unbound, one of type 1 need not be. Source: IB
+  // specification 10.6.7.
   bool Bind(const ProtectionDomain& pd, uint32_t qpn, const Mapping& mapping);
-  // Unmaps a fast region without windows, or a window of type 2.
+  // Unmaps a fast region without windows, or a type 2 window.
   bool InvalidateLocal(const ProtectionDomain& pd, uint32_t key);
-  // The same, asked for by the peer of queue pair `qpn`: a window must be bound by that one.
+  // As InvalidateLocal(), on request of the peer of queue pair `qpn`, which must have bound the
+  // window.
   bool InvalidateRemote(const ProtectionDomain& pd, uint32_t qpn, uint32_t key);
 
-  // Null when nothing bears the key.
+  // Returns null if no object has the key.
   const MemoryRegion* Find(uint32_t key) const {
     const MemoryRegion& slot = slots_[(key >> 8) & mask_];
     return slot.key == key && key != 0 ? &slot : nullptr;
   }
-  // Checks an access of `length` bytes at `iova` through `key` from inside `pd`, all of `needed`
-  // (ibv_access_flags; 0 for a local read). On kOk `*at` is the first byte's place. A zero-byte
-  // access is always allowed, whatever the key; `*at` is then null. A window's key is none here.
+  // Checks an access of `length` bytes at `iova` through `key` within `pd`, with all rights in
+  // `needed` (ibv_access_flags; 0 for a local read). On kOk, `*at` points to the first byte. A
+  // zero-byte access is always allowed, whatever the key; `*at` is then null. A window's key is not
+  // valid here.
   AccessResult Check(const ProtectionDomain& pd, uint32_t key, uint64_t iova, uint64_t length,
                      int needed, uint8_t** at) const {
     const MemoryRegion& slot = slots_[(key >> 8) & mask_];
     const uint64_t offset = iova - slot.iova;
-    // What nearly every access finds: a region that has a domain is registered under a key.
+    // The common case: an entry with a domain is registered under a key.
     if (slot.key == key && slot.pd == &pd && slot.kind == KeyKind::kRegion && slot.mapped &&
         (slot.access & needed) == needed && offset < slot.length &&
         length <= slot.length - offset && length != 0) [[likely]] {
@@ -146,7 +151,7 @@ class RegionTable {
     }
     return CheckClosely(pd, key, iova, length, needed, at);
   }
-  // The same for the peer of queue pair `qpn`, who may name a window.
+  // As Check(), for the peer of queue pair `qpn`, which may use a window's key.
   AccessResult CheckRemote(const ProtectionDomain& pd, uint32_t qpn, uint32_t key, uint64_t iova,
                            uint64_t length, int needed, uint8_t** at) const;
 
@@ -155,10 +160,10 @@ class RegionTable {
 
  private:
   absl::StatusOr<MemoryRegion*> Draw(ProtectionDomain* pd);
-  // The slot of a region that no window is bound to; errors as Deregister()'s.
+  // Returns the slot of a region without bound windows; errors as Deregister().
   absl::StatusOr<MemoryRegion*> FindUnbound(uint32_t key);
   void Release(MemoryRegion& slot);
-  // By the upper 24 bits of `key`, whatever its variant; null unless it is `pd`'s.
+  // Finds an entry by the upper 24 bits of `key`, whatever its variant; null unless it is in `pd`.
   MemoryRegion* FindVariant(const ProtectionDomain& pd, uint32_t key);
   bool Invalidate(MemoryRegion* slot);
   void Unbind(MemoryRegion& window);
@@ -169,7 +174,8 @@ class RegionTable {
 
   uint32_t capacity_;
   uint32_t size_ = 0;
-  uint32_t mask_;  // slots are twice the capacity, so that a random draw soon finds a free one
+  // There are twice as many slots as regions, so a random draw soon finds a free one.
+  uint32_t mask_;
   Random* random_;
   std::vector<MemoryRegion> slots_;
 };

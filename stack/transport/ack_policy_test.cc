@@ -44,7 +44,7 @@ TEST(AckPolicy, HoldingIsTriedSeldomWithAProgramThatDoesNotPost) {
   }
 }
 
-TEST(AckPolicy, APostMakesUpForMisses) {
+TEST(AckPolicy, APostResetsTheCountOfMisses) {
   AckPolicy policy;
   for (int round = 0; round < 3; ++round) {
     for (uint32_t miss = 1; miss < AckPolicy::kMaxMisses; ++miss) {
@@ -57,7 +57,7 @@ TEST(AckPolicy, APostMakesUpForMisses) {
   EXPECT_EQ(policy.Choose(kNowNs), AckPolicy::kHold);
 }
 
-TEST(AckPolicy, APostWhileNothingIsHeldIsNoSign) {
+TEST(AckPolicy, APostWithoutHeldAcknowledgementsDoesNotResetMisses) {
   AckPolicy policy;
   for (uint32_t miss = 0; miss < AckPolicy::kMaxMisses; ++miss) {
     policy.Posted();

@@ -1,4 +1,4 @@
-// An address handle: everything a packet needs to reach one destination address.
+// An address handle: everything a packet needs to reach one destination.
 #ifndef POLLUX_STACK_VERBS_ADDRESS_HANDLE_H_
 #define POLLUX_STACK_VERBS_ADDRESS_HANDLE_H_
 
@@ -12,14 +12,14 @@
 
 namespace pollux::verbs {
 
-// The link-layer address of a next hop, as one word: written by the worker that owns the neighbour
-// table, read by every worker with a plain load.
+// The link-layer address of a next hop in one 64-bit word. The worker that owns the neighbour table
+// writes it; every worker reads it with a plain load.
 class LinkAddress {
  public:
   struct Value {
     MacAddress mac{};
     bool resolved = false;
-    bool unanswered = false;  // not resolved, and asked for in vain since it last was
+    bool unanswered = false;  // not resolved: the last requests for it had no reply
     uint8_t version = 0;      // changes with every store
   };
   Value Load() const {
@@ -31,11 +31,11 @@ class LinkAddress {
     value.version = static_cast<uint8_t>(word >> 56);
     return value;
   }
-  // The version alone, in the top byte, and whether resolved: to see cheaply whether a header
-  // template is stale.
+  // The version (in the top byte) and the resolved bit together: a cheap test whether a header
+  // template is out of date.
   uint64_t word() const { return word_.load(std::memory_order_acquire); }
   bool resolved() const { return (word() >> 48 & 1) != 0; }
-  // Owner only.
+  // Only for the owning worker.
   void Store(const MacAddress& mac, bool resolved, bool unanswered = false) {
     uint64_t word = 0;
     for (int i = 0; i < 6; ++i) word |= static_cast<uint64_t>(mac[i]) << (8 * i);
@@ -49,13 +49,13 @@ class LinkAddress {
   std::atomic<uint64_t> word_{0};
 };
 
-// Derives from ibv_ah so that ibv_send_wr::wr.ud.ah can name it. Made by net::Interface, which
-// owns `link`; `link` outlives the handle.
+// Derives from ibv_ah so that ibv_send_wr::wr.ud.ah can point to it. Created by ip::Interface,
+// which owns `link`; `link` must outlive the handle.
 struct AddressHandle : ibv_ah {
   Gid source;
   Gid destination;  // of the same IP version
   MacAddress source_mac{};
-  std::optional<uint16_t> vlan_tci;   // of the 802.1Q tag, priority included; none: no tag
+  std::optional<uint16_t> vlan_tci;   // 802.1Q tag with priority; empty: no tag
   const LinkAddress* link = nullptr;  // of the next hop
   uint8_t hop_limit = 64;
   uint8_t traffic_class = 0;

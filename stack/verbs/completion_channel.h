@@ -1,4 +1,4 @@
-// A completion channel: tells a thread that sleeps that a completion queue has something.
+// A completion channel: notifies a sleeping thread that a completion queue has completions.
 #ifndef POLLUX_STACK_VERBS_COMPLETION_CHANNEL_H_
 #define POLLUX_STACK_VERBS_COMPLETION_CHANNEL_H_
 
@@ -14,32 +14,32 @@ namespace pollux::verbs {
 
 class CompletionQueue;
 
-// The worker that owns its completion queues announces; one other thread, or the same, takes. An
-// eventfd carries the news, so that poll(2) and epoll can wait for it.
+// The worker that owns the completion queues writes events; one thread, which may be the worker's
+// own, takes them. Events are signalled by an eventfd, so poll(2) and epoll can wait for them.
 class CompletionChannel {
  public:
-  // Completion queues of one channel: each has room for one announcement.
+  // Completion queues per channel; each has at most one event in the channel.
   static constexpr uint32_t kMaxQueues = 1024;
 
-  // Makes the eventfd. ResourceExhausted when the process has no descriptor left.
+  // Creates the eventfd. ResourceExhausted if the process has no file descriptors left.
   static absl::StatusOr<std::unique_ptr<CompletionChannel>> Create();
   ~CompletionChannel();
   CompletionChannel(const CompletionChannel&) = delete;
   CompletionChannel& operator=(const CompletionChannel&) = delete;
 
-  // Readable while an announcement waits. Not to be read by others.
+  // Readable while an event is pending. Only GetEvent() may read it.
   int fd() const { return fd_; }
-  // As ibv_get_cq_event, without waiting: the queue that was announced longest ago, null when none
-  // was. It has to be armed again before it is announced again.
+  // As ibv_get_cq_event without waiting: returns the queue of the oldest event, or null. The queue
+  // must be armed again before its next event.
   CompletionQueue* GetEvent();
-  // Rings with each announcement, for threads that wait for it by no other means.
+  // Signalled with each event, for threads that wait for nothing else.
   FdWaiter& fd_waiter() { return fd_waiter_; }
 
  private:
   friend class CompletionQueue;
   explicit CompletionChannel(int fd) : fd_(fd) {}
 
-  // Owner only. False when kMaxQueues use it.
+  // Only for the owning worker. Returns false if kMaxQueues use the channel.
   bool Attach();
   void Detach() { --queues_; }
   void Announce(CompletionQueue* cq);

@@ -20,24 +20,24 @@ namespace pollux::verbs {
 
 class QueuePair;
 
-// Owned by one worker; pushed, polled and armed there only. On cache lines of its own: who makes it
-// may make one for another core next.
+// Owned by one worker; only its core may push, poll and arm it. Aligned to cache lines, since its
+// creator may create the next one for another core.
 class alignas(64) CompletionQueue : public EventSource {
  public:
-  // `handler` gets IBV_EVENT_CQ_ERR: a completion was lost, and all queue pairs that use this are
-  // in error.
+  // `entries` is the capacity in completions. `handler` receives IBV_EVENT_CQ_ERR after a
+  // completion was lost; all queue pairs that use this queue are then in the error state.
   explicit CompletionQueue(uint32_t entries, EventList* events = nullptr,
                            EventHandler handler = nullptr);
   ~CompletionQueue() override;
 
-  // Appends. False when full: the completion is lost and the queue is in overrun for good, so that
-  // what is polled has no gap.
-  // `solicited`: the message asked for an event.
+  // Appends a completion. Returns false if the queue is full: the completion is lost, and the queue
+  // stays in overrun, so that polled completions have no gap. `solicited`: the message asked for an
+  // event.
   bool Push(const ibv_wc& wc, bool solicited = false) {
     return Write(solicited, [&wc](ibv_wc& place) { place = wc; });
   }
-  // The same of one that `fill` writes in its place, which holds zeros before: one that is made of
-  // its fields and then copied waits for each of them.
+  // As Push(), but `fill` writes the fields of a zeroed entry in place: building a completion
+  // elsewhere and copying it would stall on each field.
   template <class Fill>
   bool Write(bool solicited, Fill fill) {
     if (size() == capacity_ || overrun_) [[unlikely]]
@@ -49,37 +49,37 @@ class alignas(64) CompletionQueue : public EventSource {
       Tell(wc, solicited);
     return true;
   }
-  // Takes up to `n` completions, oldest first; returns how many.
+  // Removes up to `n` completions, oldest first, into `wc`; returns their number.
   int Poll(int n, ibv_wc* wc) {
     const int taken = static_cast<int>(std::min<uint32_t>(std::max(n, 0), size()));
     for (int i = 0; i < taken; ++i) wc[i] = ring_[head_++ & mask_];
     return taken;
   }
-  // The oldest, where it lies, until Pop(); null when there is none.
+  // The oldest completion in place, valid until Pop(); null if there is none.
   const ibv_wc* front() const { return size() > 0 ? &ring_[head_ & mask_] : nullptr; }
   void Pop() { ++head_; }
-  // Whether one of those that wait is of the queue pair.
+  // Whether an unpolled completion belongs to this queue pair.
   bool HasCompletionOf(uint32_t qp_num) const;
 
-  // Announces in `channel` from now on; it outlives this. ResourceExhausted when the channel has
-  // all the queues that it can take.
+  // Sends events to `channel`, which is not owned and must outlive this queue. ResourceExhausted if
+  // the channel has its maximum of queues.
   absl::Status SetChannel(CompletionChannel* channel);
-  // As ibv_req_notify_cq: the next completion, or the next solicited or failed one, is announced in
-  // the channel, once. The announcement costs a system call, no other push does. No effect without
-  // a channel.
+  // As ibv_req_notify_cq: the next completion, or the next one that is solicited or failed, causes
+  // one event in the channel. Writing the event costs a system call; no other push does. Has no
+  // effect without a channel.
   void Arm(bool solicited_only);
-  // Announced and not taken from the channel yet.
+  // Whether the channel holds an event of this queue.
   bool announced() const { return announced_.load(std::memory_order_acquire); }
 
-  // As ibv_resize_cq. Errors: InvalidArgument outside 1 to kMaxCqEntries, FailedPrecondition when
-  // more completions than that wait.
+  // As ibv_resize_cq. Errors: InvalidArgument outside 1 to kMaxCqEntries, FailedPrecondition if
+  // more completions are unpolled.
   absl::Status Resize(uint32_t entries);
 
   bool overrun() const { return overrun_; }
   uint32_t size() const { return tail_ - head_; }
   uint32_t capacity() const { return capacity_; }
 
-  // Queue pairs that use it; one that sends and receives here counts twice.
+  // The queue pairs that use this queue. One that uses it for sends and receives counts twice.
   void Attach(QueuePair* qp) { users_.push_back(qp); }
   void Detach(QueuePair* qp);
   size_t use_count() const { return users_.size(); }
@@ -90,9 +90,9 @@ class alignas(64) CompletionQueue : public EventSource {
   friend class CompletionChannel;
   enum class Armed : uint8_t { kNot, kSolicited, kAny };
 
-  // There is no room for a completion: as Push().
+  // Handles a full queue, as Push() describes.
   bool Lose();
-  // Who has armed it is told, if `wc` is what he waits for.
+  // Sends an event if `wc` is of the kind that was armed.
   void Tell(const ibv_wc& wc, bool solicited);
 
   uint32_t capacity_;

@@ -1,4 +1,4 @@
-// A queue pair as its user holds it: its attributes, its state, its send and receive queue.
+// A queue pair: its attributes, state, send queue and receive queue.
 #ifndef POLLUX_STACK_VERBS_QUEUE_PAIR_H_
 #define POLLUX_STACK_VERBS_QUEUE_PAIR_H_
 
@@ -20,32 +20,30 @@
 
 namespace pollux::verbs {
 
-// Maps a fast region (memory::RegionTable::AllocFast) in the order of the send queue: the kernel's
-// IB_WR_REG_MR, for which rdma-core has no opcode that users may post. Its work request is a
-// RegisterWorkRequest.
+// Maps a fast region (memory::RegionTable::AllocFast) in the order of the send queue, as the
+// kernel's IB_WR_REG_MR. rdma-core has no such opcode for users. Post it as a RegisterWorkRequest.
 inline constexpr ibv_wr_opcode kWrRegMr = IBV_WR_DRIVER1;
-// No value of rdma-core's: IBV_WC_DRIVER1 would be taken for a receive.
+// Not a value of rdma-core: IBV_WC_DRIVER1 would look like a receive.
 inline constexpr ibv_wc_opcode kWcRegMr = static_cast<ibv_wc_opcode>(64);
 static_assert((kWcRegMr & IBV_WC_RECV) == 0, "ibv_poll_cq(3): that bit tells receives");
 
 struct RegisterWorkRequest : ibv_send_wr {
-  memory::Mapping mapping;  // without region_key
+  memory::Mapping mapping;  // region_key is unused
 };
 
 class QueuePair;
 
-// Queue pairs in a row, first come first served, each of them once. A queue pair has a place for
-// each `kRow`.
+// A FIFO of queue pairs, each at most once. A queue pair has a link for each value of `kRow`.
 template <size_t kRow>
 class QueuePairRow {
  public:
   bool empty() const { return head_ == nullptr; }
   const QueuePair* front() const { return head_; }  // null when empty
-  // Appends unless it is in the row already.
+  // Appends the queue pair unless the FIFO contains it.
   inline void Push(QueuePair* qp);
-  // Null when empty.
+  // Returns null if empty.
   inline QueuePair* Pop();
-  // The first `most`, when there are several.
+  // Visits the first `most` queue pairs if there are at least two.
   template <class Function>
   void VisitFirst(int most, Function visit) const;
   inline void Remove(QueuePair* qp);
@@ -55,14 +53,14 @@ class QueuePairRow {
   QueuePair* tail_ = nullptr;
 };
 
-// Queue pairs that have something to send. One a worker. Those in the row that it is itself wait
+// The queue pairs with something to send; one list per worker. The base FIFO holds those that wait
 // for a turn.
 class ActiveList : public QueuePairRow<0> {
  public:
-  // Those that owe their peer an acknowledgement or a NAK, and need no turn for it.
+  // Queue pairs that owe their peer an acknowledgement or a NAK, which needs no turn.
   using OwedAcks = QueuePairRow<1>;
   OwedAcks& owed_acks() { return owed_acks_; }
-  // From both.
+  // Removes the queue pair from both.
   void Remove(QueuePair* qp) {
     QueuePairRow<0>::Remove(qp);
     owed_acks_.Remove(qp);
@@ -77,54 +75,54 @@ struct QueuePairInitAttr {
   memory::ProtectionDomain* pd = nullptr;
   CompletionQueue* send_cq = nullptr;
   CompletionQueue* recv_cq = nullptr;
-  SharedReceiveQueue* srq = nullptr;  // instead of a receive queue of its own
-  ibv_qp_cap cap{};  // counts are taken as given; max_inline_data at most kMaxInline
+  SharedReceiveQueue* srq = nullptr;  // instead of its own receive queue
+  ibv_qp_cap cap{};  // counts are used as given; max_inline_data is at most kMaxInline
   bool sq_sig_all = false;
-  // Where the responder of a reliable connection begins to count messages (the MSN), 24 bits. Peers
-  // expect 0; simulations let it wrap.
+  // The first message sequence number (MSN) of a reliable connection's responder, 24 bits. Peers
+  // expect 0; simulations choose others to test the wrap.
   uint32_t first_msn = 0;
-  // Asynchronous events of this queue pair (IBV_EVENT_COMM_EST, IBV_EVENT_QP_FATAL,
+  // Receives this queue pair's asynchronous events (IBV_EVENT_COMM_EST, IBV_EVENT_QP_FATAL,
   // IBV_EVENT_QP_REQ_ERR, IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_QP_LAST_WQE_REACHED,
-  // IBV_EVENT_SQ_DRAINED), called on the owning core between polls of the packet path, never from
-  // inside a post.
+  // IBV_EVENT_SQ_DRAINED) on the owning core between polls of the packet path, never during a post.
   EventHandler on_event;
 };
 
-// A work request in the send queue. One cache line: with many active queue pairs each is cold.
+// A work request in the send queue. One cache line, since with many active queue pairs it is not in
+// the cache.
 struct alignas(64) SendWqe {
   uint64_t wr_id = 0;
   union {
-    uint64_t remote_address = 0;  // of kWrRegMr: the iova
-    AddressHandle* ah;            // of UD
+    uint64_t remote_address = 0;  // for kWrRegMr: the iova
+    AddressHandle* ah;            // for UD
   };
   union {
     uint64_t compare_add = 0;
-    uint64_t memory_address;  // of IBV_WR_BIND_MW and kWrRegMr
+    uint64_t memory_address;  // for IBV_WR_BIND_MW and kWrRegMr
   };
   union {
     uint64_t swap = 0;
     uint64_t memory_length;
   };
-  uint32_t rkey = 0;  // remote key, or the one to invalidate, bind or map
+  uint32_t rkey = 0;  // remote key, or the key to invalidate, bind or map
   uint32_t immediate_be = 0;
   uint32_t length = 0;  // bytes of the message
   union {
     uint32_t remote_qpn = 0;
-    uint32_t region_key;  // of IBV_WR_BIND_MW: the lkey of what it is bound to
+    uint32_t region_key;  // for IBV_WR_BIND_MW: the lkey of the region to bind to
   };
   union {
     uint32_t remote_qkey = 0;
     uint32_t memory_access;
   };
-  uint32_t packets = 0;  // PSNs it consumes; none when it is local
-  Psn first_psn;         // valid once numbered (first transmitted)
+  uint32_t packets = 0;  // PSNs it consumes; 0 for a local request
+  Psn first_psn;         // valid once numbered, at the first transmission
   ibv_wr_opcode opcode : 8 = IBV_WR_SEND;
   uint8_t num_sge = 0;
   uint8_t send_flags = 0;  // ibv_send_flags
   bool numbered : 1 = false;
-  bool executed : 1 = false;  // of a local one
-  // A SEND of one packet from one piece of memory, and no more to say, as most small messages are:
-  // found out when it is posted, and not at each look at it.
+  bool executed : 1 = false;  // for a local request
+  // A SEND of one packet from one SGE without further options, as most small messages are. Decided
+  // once, when it is posted.
   bool is_short_send : 1 = false;
 
   bool is_write() const {
@@ -133,9 +131,9 @@ struct alignas(64) SendWqe {
   bool is_atomic() const {
     return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
   }
-  // Completed by an answer of its own, not by an acknowledgement.
+  // Whether a response of its own completes it, rather than an acknowledgement.
   bool brings_data() const { return !is_short_send && (opcode == IBV_WR_RDMA_READ || is_atomic()); }
-  // Changes keys of this side; nothing is sent.
+  // Whether it only changes keys of this side; nothing is sent.
   bool is_local() const {
     return !is_short_send &&
            (opcode == IBV_WR_LOCAL_INV || opcode == IBV_WR_BIND_MW || opcode == kWrRegMr);
@@ -143,55 +141,58 @@ struct alignas(64) SendWqe {
 };
 static_assert(sizeof(SendWqe) == 64 && kMaxSge <= UINT8_MAX);
 
-// Owned by one worker: only its core posts, polls or changes it.
+// Owned by one worker: only its core may post to it, poll it or change it. Create it with
+// Worker::CreateQp(). Source: IB specification 10.3.
 class QueuePair : public EventSource {
  public:
-  // `active` and `events` belong to the worker and outlive this. The completion queues are not told
-  // (CompletionQueue::Attach).
+  // `active` and `events` belong to the worker and must outlive this object. The caller registers
+  // it with the completion queues (CompletionQueue::Attach).
   QueuePair(Qpn qpn, QueuePairInitAttr init, ActiveList* active, EventList* events = nullptr);
   ~QueuePair() override;
 
-  // Post chains of work requests, as ibv_post_send and ibv_post_recv: 0, or an errno (EINVAL: wrong
-  // state, too many elements, an opcode that this type does not have, a receive where a shared
-  // receive queue serves; ENOMEM: queue full) with `*bad_wr` at the first request not taken. In
-  // IBV_QPS_ERR they are taken and flushed, in IBV_QPS_SQE sends are; in IBV_QPS_SQD sends wait.
+  // Post chains of work requests, as ibv_post_send and ibv_post_recv. Return 0, or an errno with
+  // `*bad_wr` at the first request that was not taken: EINVAL for a wrong state, too many SGEs, an
+  // opcode that this queue pair type lacks, or a receive although there is a shared receive queue;
+  // ENOMEM if the queue is full. In IBV_QPS_ERR all requests, in IBV_QPS_SQE sends are taken and
+  // flushed; in IBV_QPS_SQD sends wait. The memory named must stay untouched until the completion.
   int PostSend(const ibv_send_wr* wr, const ibv_send_wr** bad_wr);
   int PostRecv(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr);
-  // What PostSend() would say of the chain, in which nothing has been posted; 0 when it would take
-  // all of it.
+  // Returns what PostSend() would return for the chain, without posting; 0 if it would take all of
+  // it.
   int CheckSends(const ibv_send_wr* wr) const;
-  // The same of one SEND or one receive of one element, for who posts with every message: the
-  // request is written in its place at once. `flags`: ibv_send_flags without IBV_SEND_INLINE;
-  // `invalidate`: a key of the peer's that the SEND takes away, 0 for none.
+  // Post one SEND or one receive with one SGE, for callers that post with every message: the
+  // request is built in its queue entry. `flags` holds ibv_send_flags without IBV_SEND_INLINE.
+  // `invalidate` is the peer's key that the SEND invalidates, 0 for none.
   int PostOneSend(uint64_t wr_id, const ibv_sge& sge, unsigned flags, uint32_t invalidate);
   int PostOneRecv(uint64_t wr_id, const ibv_sge& sge);
 
   Qpn qpn() const { return qpn_; }
   ibv_qp_type type() const { return init_.type; }
   ibv_qp_state state() const { return attr.qp_state; }
-  // Whether requests of the send queue are under way: in IBV_QPS_SQD those that were begun before.
+  // Whether requests are being sent; in IBV_QPS_SQD only those that had begun before.
   bool sends() const { return state() == IBV_QPS_RTS || state() == IBV_QPS_SQD; }
-  const QueuePairInitAttr& init() const { return init_; }  // without on_event
+  const QueuePairInitAttr& init() const { return init_; }  // on_event is empty
   SharedReceiveQueue* srq() const { return init_.srq; }
 
-  // Checks a transition and its attributes against the verbs state machine and takes them over.
-  // The transport acts on the new state. In IBV_QPS_SQD attr.sq_draining is 1 until OnDrained().
+  // Checks a transition and its attributes against the verbs state machine and applies them; the
+  // transport then acts on the new state. In IBV_QPS_SQD attr.sq_draining is 1 until OnDrained().
   // Errors: InvalidArgument names the attribute or transition; FailedPrecondition while the send
-  // queue drains, when the change is not to IBV_QPS_ERR or IBV_QPS_RESET.
+  // queue drains, unless the new state is IBV_QPS_ERR or IBV_QPS_RESET.
   absl::Status Modify(const ibv_qp_attr& change, int mask);
-  // In IBV_QPS_SQD: what was begun before has completed. IBV_EVENT_SQ_DRAINED, if it was asked for
-  // (IBV_QP_EN_SQD_ASYNC_NOTIFY).
+  // Called in IBV_QPS_SQD when all requests that had begun are complete. Raises
+  // IBV_EVENT_SQ_DRAINED if it was requested (IBV_QP_EN_SQD_ASYNC_NOTIFY).
   void OnDrained();
 
   uint32_t PathMtuBytes() const { return 128u << attr.path_mtu; }
-  // The largest datagram of a queue pair that is not connected, by its port; kept over RESET. A
-  // connected one gets its own with RTR.
+  // Sets the largest datagram of a queue pair that is not connected, from its port; kept over
+  // RESET. A connected queue pair gets its path MTU with RTR.
   void SetPortMtu(ibv_mtu mtu) {
     port_mtu_ = mtu;
     attr.path_mtu = mtu;
   }
 
-  // Send queue, for the transport. Indices run freely; slots are taken modulo the ring.
+  // Send queue, for the transport. Indices increase without bound and are taken modulo the ring
+  // size.
   uint32_t sq_head() const { return sq_head_; }
   uint32_t sq_tail() const { return sq_tail_; }
   SendWqe& sq(uint32_t index) { return sq_[index & sq_mask_]; }
@@ -201,40 +202,41 @@ class QueuePair : public EventSource {
   const uint8_t* sq_inline(uint32_t index) const {
     return &sq_inline_[(index & sq_mask_) * static_cast<size_t>(init_.cap.max_inline_data)];
   }
-  // Retires the oldest; writes a completion when it is signalled or `status` is an error.
+  // Retires the oldest request, and writes a completion if it is signalled or `status` is an error.
+  // `byte_len` is in bytes.
   void CompleteSend(ibv_wc_status status, uint32_t byte_len = 0) {
     const SendWqe& wqe = sq_[sq_head_++ & sq_mask_];
     const bool silent = !init_.sq_sig_all && (wqe.send_flags & IBV_SEND_SIGNALED) == 0;
     if (status != IBV_WC_SUCCESS || !silent) PushSendCompletion(wqe, status, byte_len);
   }
-  // The same of UC and UD, where an error stops the send queue alone: IBV_QPS_SQE, and what is
-  // posted completes with IBV_WC_WR_FLUSH_ERR until RTS is entered again.
+  // As CompleteSend(), for UC and UD, where an error stops only the send queue: the state becomes
+  // IBV_QPS_SQE, and posted sends complete with IBV_WC_WR_FLUSH_ERR until RTS is entered again.
   void FinishSend(ibv_wc_status status);
 
   // Receive queue, for the transport. Takes the next receive for a message, or keeps the one that
-  // was taken and not completed yet. False when none is posted.
+  // was taken and is not complete. Returns false if none is posted.
   bool TakeRecv() {
     if (srq() == nullptr) [[likely]]
       return rq_head_ != rq_tail_;
     return TakeSharedRecv();
   }
-  // The one taken.
+  // The receive that TakeRecv() took.
   const RecvWqe& recv() const { return srq() != nullptr ? srq_recv_ : rq_[rq_head_ & rq_mask_]; }
   const ibv_sge* recv_sge() const {
     return srq() != nullptr
                ? srq_sge_.get()
                : &rq_sge_[(rq_head_ & rq_mask_) * static_cast<size_t>(init_.cap.max_recv_sge)];
   }
-  // The domain of what it names.
+  // The protection domain of its SGEs.
   const memory::ProtectionDomain& recv_pd() const {
     return srq() != nullptr ? *srq()->pd() : *init_.pd;
   }
-  // Completes the one taken; wr_id and qp_num are filled in here. `solicited`: its message asked
-  // for an event (IBV_SEND_SOLICITED).
+  // Completes the receive that was taken; sets wr_id and qp_num. `solicited`: the message asked for
+  // an event (IBV_SEND_SOLICITED).
   void CompleteRecv(const ibv_wc& wc, bool solicited = false) {
     WriteRecvCompletion(solicited, [&wc](ibv_wc& place) { place = wc; });
   }
-  // Completes it with an error. As ibv_poll_cq(3) has it, of the rest wr_id and qp_num alone hold.
+  // Completes it with an error. As in ibv_poll_cq(3), only wr_id, qp_num and status are then valid.
   void FailRecv(ibv_wc_status status);
   // As CompleteRecv(); see CompletionQueue::Write().
   template <class Fill>
@@ -255,23 +257,22 @@ class QueuePair : public EventSource {
   }
   uint32_t rq_depth() const { return rq_tail_ - rq_head_; }
 
-  // Enters IBV_QPS_ERR: what is posted completes with IBV_WC_WR_FLUSH_ERR.
+  // Enters IBV_QPS_ERR: posted requests complete with IBV_WC_WR_FLUSH_ERR.
   void EnterError();
-  // A completion queue of this has lost a completion.
+  // Called after a completion queue of this queue pair has lost a completion.
   void OnCompletionLost();
 
-  // For a turn to send, and for the acknowledgement or NAK that it owes.
+  // Request a turn to send, and the sending of an owed acknowledgement or NAK.
   void Activate() { active_->Push(this); }
   void ActivateAck() { active_->owed_acks().Push(this); }
 
-  // Attributes as last modified (ibv_query_qp). Written by Modify() and, for qp_state,
-  // EnterError().
+  // Attributes as last modified (ibv_query_qp). Written by Modify(), and qp_state by EnterError().
   ibv_qp_attr attr{};
-  // The path of a connected queue pair, from attr.ah_attr; set by the engine before Modify().
+  // The path of a connected queue pair, from attr.ah_attr. The engine sets it before Modify().
   AddressHandle path;
-  // What carries its packets; the transport's own.
+  // The object that sends and receives its packets; private to the transport.
   void* transport = nullptr;
-  // The ECN field (RFC 3168) of packets that carry payload; the transport's own.
+  // The ECN field (RFC 3168) of packets with payload; private to the transport.
   uint8_t data_ecn = 0;
 
  private:
@@ -294,9 +295,10 @@ class QueuePair : public EventSource {
   void FlushSend();
   void FlushRecv();
 
-  // Together what a post looks at, since with many active queue pairs it is cold.
+  // The members that a post reads are adjacent, since with many active queue pairs they are not in
+  // the cache.
   ActiveList* active_;
-  std::array<Place, 2> places_;  // in the rows of the active list
+  std::array<Place, 2> places_;  // links in the FIFOs of the active list
   uint32_t sq_mask_, rq_mask_;
   uint32_t sq_head_ = 0, sq_tail_ = 0;
   uint32_t rq_head_ = 0, rq_tail_ = 0;
@@ -306,7 +308,7 @@ class QueuePair : public EventSource {
   ibv_mtu port_mtu_ = IBV_MTU_256;
   QueuePairInitAttr init_;
   LineArray<uint8_t> sq_inline_;
-  // The receive taken from the shared receive queue, while it is not completed.
+  // The receive taken from the shared receive queue, until it is complete.
   bool srq_taken_ = false;
   RecvWqe srq_recv_;
   LineArray<ibv_sge> srq_sge_;

@@ -1,4 +1,4 @@
-// A shared receive queue: receives that several queue pairs take from.
+// A shared receive queue: receives that several queue pairs use.
 #ifndef POLLUX_STACK_VERBS_SHARED_RECEIVE_QUEUE_H_
 #define POLLUX_STACK_VERBS_SHARED_RECEIVE_QUEUE_H_
 
@@ -16,37 +16,39 @@ namespace pollux::verbs {
 // A posted receive.
 struct RecvWqe {
   uint64_t wr_id = 0;
-  uint32_t length = 0;  // bytes, summed
+  uint32_t length = 0;  // bytes, all SGEs together
   uint16_t num_sge = 0;
 };
 
-// Owned by one worker, as are all queue pairs that take from it. On cache lines of its own, as a
-// completion queue is. Source: IB specification 10.8.2.
+// Owned by one worker, like all queue pairs that use it; only that core may call it. Aligned to
+// cache lines, as a completion queue is. Source: IB specification 10.8.2.
 class alignas(64) SharedReceiveQueue : public EventSource {
  public:
-  // `attr`: max_wr and max_sge are taken as given, within kMaxWorkRequests and kMaxSge; srq_limit
-  // is not looked at. `handler` gets IBV_EVENT_SRQ_LIMIT_REACHED.
+  // `attr`: max_wr and max_sge are used as given and must be within kMaxWorkRequests and kMaxSge;
+  // srq_limit is ignored. `handler` receives IBV_EVENT_SRQ_LIMIT_REACHED.
   SharedReceiveQueue(memory::ProtectionDomain* pd, const ibv_srq_attr& attr, EventList* events,
                      EventHandler handler);
 
-  // As ibv_post_srq_recv: 0, or EINVAL (elements, length) or ENOMEM (full) with `*bad_wr` at the
-  // first request not taken.
+  // As ibv_post_srq_recv. Returns 0, or an errno with `*bad_wr` at the first request that was not
+  // taken: EINVAL (SGEs, length) or ENOMEM (full). The memory named must stay untouched until the
+  // completion.
   int PostRecv(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr);
-  // Takes the oldest; `sge` has room for max_sge elements. False when none is posted.
+  // Takes the oldest receive. `sge` must have room for max_sge elements. Returns false if none is
+  // posted.
   bool Pop(RecvWqe* wqe, ibv_sge* sge);
 
-  // As ibv_modify_srq. IBV_SRQ_MAX_WR changes the size; what is posted stays. IBV_SRQ_LIMIT arms
-  // the event: it is raised once, as soon as fewer than srq_limit receives are posted; 0 disarms.
-  // On an error nothing has changed: InvalidArgument for a size outside 1 to kMaxWorkRequests, and
-  // one below the limit, FailedPrecondition when more receives than that are posted.
+  // As ibv_modify_srq. IBV_SRQ_MAX_WR changes the size and keeps posted receives. IBV_SRQ_LIMIT
+  // arms the event: it is raised once, as soon as fewer than srq_limit receives are posted; 0
+  // disarms it. Errors change nothing: InvalidArgument for a size outside 1 to kMaxWorkRequests or
+  // below the limit, FailedPrecondition if more receives are posted than would fit.
   absl::Status Modify(const ibv_srq_attr& change, int mask);
-  // srq_limit is 0 when the event is not armed.
+  // srq_limit is 0 while the event is not armed.
   const ibv_srq_attr& attr() const { return attr_; }
 
   memory::ProtectionDomain* pd() const { return pd_; }
   uint32_t depth() const { return tail_ - head_; }
 
-  uint32_t use_count = 0;  // queue pairs that hold it
+  uint32_t use_count = 0;  // queue pairs that use it
 
  private:
   void CheckLimit();

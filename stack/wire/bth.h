@@ -1,5 +1,5 @@
-// The base transport header and the table of opcodes. Source: IB specification 9.2; wire-format
-// facts checked against captures of Linux rxe in tests/conformance.
+// The base transport header and the table of opcodes. Source: IB specification 9.2. Captures of
+// Linux rxe in tests/conformance confirm the layout.
 #ifndef POLLUX_STACK_WIRE_BTH_H_
 #define POLLUX_STACK_WIRE_BTH_H_
 
@@ -55,7 +55,7 @@ enum class Opcode : uint8_t {
   kCnp = 0x81,
 };
 
-// What an opcode is made of: which extended headers follow the BTH, in wire order by bit.
+// The extended headers of an opcode. They follow the BTH in the order of these bits.
 enum HeaderBits : uint16_t {
   kHasDeth = 1 << 0,
   kHasReth = 1 << 1,
@@ -80,20 +80,20 @@ enum class Transport : uint8_t { kRc, kUc, kUd, kCnp };
 enum PositionBits : uint8_t { kFirst = 1, kMiddle = 2, kLast = 4, kOnly = 8 };
 
 struct OpcodeInfo {
-  const char* name;  // as tshark names it; never null for a known opcode
+  const char* name;  // tshark's name; never null for a known opcode
   Transport transport;
   Operation operation;
   uint8_t position;      // exactly one PositionBits value
   uint16_t headers;      // HeaderBits
-  bool has_payload;      // whether payload may follow
-  bool is_response;      // for the requester side
-  uint8_t header_bytes;  // extended headers, summed
+  bool has_payload;      // whether payload may follow the headers
+  bool is_response;      // sent to the requester
+  uint8_t header_bytes;  // bytes of all extended headers together
 };
 
-// Null for an opcode that is not in the table.
+// Returns null for an opcode that is not in the table.
 const OpcodeInfo* FindOpcode(uint8_t opcode);
 
-// Offset of the header `bit` from the first byte after the BTH, given the set of an opcode.
+// The offset of header `bit` from the first byte after the BTH; `headers` is the opcode's set.
 constexpr uint8_t ExtHeaderOffset(uint16_t headers, HeaderBits bit) {
   constexpr uint8_t kBytes[] = {8, 16, 28, 4, 8, 4, 4};
   uint8_t offset = 0;
@@ -104,7 +104,7 @@ constexpr uint8_t ExtHeaderOffset(uint16_t headers, HeaderBits bit) {
 }
 
 namespace bth_fields {
-// Offsets, and the bits of the bytes that hold several fields.
+// Offsets, and masks of bytes that hold several fields.
 inline constexpr size_t kOpcode = 0;
 inline constexpr size_t kFlags = 1;
 inline constexpr size_t kPkey = 2;
@@ -138,11 +138,11 @@ struct Bth {
   Psn psn;
 };
 
-// Reads kBthBytes at `p`.
+// Reads kBthBytes at `p`. Checks nothing.
 inline Bth ParseBth(const uint8_t* p) {
   namespace at = bth_fields;
   const uint8_t flags = p[at::kFlags];
-  // Each 24-bit number with the byte before it.
+  // Each 24-bit number is loaded with the byte before it.
   const uint32_t qpn_word = LoadBe32(p + at::kDestQpn - 1);
   const uint32_t psn_word = LoadBe32(p + at::kPsn - 1);
   return {.opcode = static_cast<Opcode>(p[at::kOpcode]),
@@ -157,10 +157,11 @@ inline Bth ParseBth(const uint8_t* p) {
           .ack_request = (p[at::kAckRequest] & at::kAckRequestBit) != 0,
           .psn = Psn(psn_word)};
 }
-// Writes kBthBytes at `p`; reserved bits zero.
+// Writes kBthBytes at `p`, with reserved bits zero.
 void EmitBth(const Bth& bth, uint8_t* p);
 
-// P_Keys match when the low 15 bits are equal and not zero and at least one is a full member.
+// Two P_Keys match if their low 15 bits are equal and not zero and at least one is a full member.
+// Source: IB specification 10.9.3.
 constexpr bool PkeysMatch(uint16_t a, uint16_t b) {
   return (a & 0x7FFF) == (b & 0x7FFF) && (a & 0x7FFF) != 0 && ((a | b) & 0x8000) != 0;
 }

@@ -10,11 +10,11 @@
 
 namespace pollux::wire {
 
-// Adds `n` bytes to a running sum, an odd last byte padded with zero; so only the last piece of a
-// sum may be odd. Starts from 0, or from the value of an earlier call.
+// Adds `n` bytes to a running sum. An odd last byte is padded with zero, so only the last piece of
+// a sum may have an odd length. Start with 0 or with the result of an earlier call.
 inline uint64_t ChecksumAdd(uint64_t sum, const uint8_t* data, size_t n) {
-  // 32-bit words add up to the same ones' complement sum; 64 bits of accumulator do not overflow
-  // below 2^32 of them.
+  // Sums of 32-bit words give the same ones' complement sum. A 64-bit accumulator does not overflow
+  // for fewer than 2^32 of them.
   for (; n >= 4; data += 4, n -= 4) sum += LoadBe32(data);
   if (n >= 2) {
     sum += LoadBe16(data);
@@ -24,7 +24,8 @@ inline uint64_t ChecksumAdd(uint64_t sum, const uint8_t* data, size_t n) {
   if (n != 0) sum += static_cast<uint64_t>(*data) << 8;
   return sum;
 }
-// The checksum field's value, host order. Over data that holds a correct checksum it is 0.
+// The value of the checksum field, in host byte order. It is 0 for data that contains a correct
+// checksum.
 inline uint16_t ChecksumFinish(uint64_t sum) {
   while (sum >> 16 != 0) sum = (sum & 0xFFFF) + (sum >> 16);
   return static_cast<uint16_t>(~sum);
@@ -32,8 +33,8 @@ inline uint16_t ChecksumFinish(uint64_t sum) {
 inline uint16_t InternetChecksum(const uint8_t* data, size_t n) {
   return ChecksumFinish(ChecksumAdd(0, data, n));
 }
-// Whether that is 0 for the 20 bytes of an IPv4 header without options. The words are added as they
-// lie there: the sum is as right in any byte order (RFC 1071 section 2).
+// Whether the checksum of a 20-byte IPv4 header without options is correct. Words are added in
+// memory order: the sum is correct in any byte order (RFC 1071 section 2).
 inline bool Ipv4ChecksumIsValid(const uint8_t* header) {
   uint64_t words[2];
   uint32_t last;

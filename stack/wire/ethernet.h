@@ -22,10 +22,10 @@ enum EtherType : uint16_t {
   kEtherTypeArp = 0x0806,
   kEtherTypeVlan = 0x8100,
   kEtherTypeIpv6 = 0x86DD,
-  kEtherTypeRoceV1 = 0x8915,  // recognised for diagnosis only
+  kEtherTypeRoceV1 = 0x8915,  // recognised only for diagnosis
 };
 
-// Offsets from the first byte of the frame. A tag, where there is one, stands at kType.
+// Offsets from the first byte of the frame. If there is a tag, it starts at kType.
 namespace ethernet {
 inline constexpr size_t kDestination = 0;
 inline constexpr size_t kSource = 6;
@@ -39,16 +39,16 @@ static_assert(ethernet::kVlanInnerType + 2 == kEthernetBytes + kVlanTagBytes);
 struct EthernetHeader {
   MacAddress destination{};
   MacAddress source{};
-  std::optional<uint16_t> vlan_tci;  // the tag, where there is one
-  uint16_t ether_type = 0;           // of what follows the tag
+  std::optional<uint16_t> vlan_tci;  // empty: no tag
+  uint16_t ether_type = 0;           // of the protocol after the tag
 
   size_t bytes() const { return kEthernetBytes + (vlan_tci ? kVlanTagBytes : 0); }
   friend bool operator==(const EthernetHeader&, const EthernetHeader&) = default;
 };
 
-// Nothing when `length` bytes do not hold the header.
+// Returns nothing if `length` bytes do not hold the header.
 std::optional<EthernetHeader> ParseEthernet(const uint8_t* p, size_t length);
-// Writes header.bytes() bytes and returns how many.
+// Writes header.bytes() bytes at `p` and returns their number.
 size_t EmitEthernet(const EthernetHeader& header, uint8_t* p);
 
 }  // namespace pollux::wire

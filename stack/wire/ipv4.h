@@ -19,7 +19,7 @@ enum IpProtocol : uint8_t {
   kIpProtocolIcmpV6 = 58,
 };
 
-// The ECN field, of IPv6 too. Source: RFC 3168 section 5.
+// The ECN field, for IPv4 and IPv6. Source: RFC 3168 section 5.
 enum Ecn : uint8_t { kNotEct = 0, kEct1 = 1, kEct0 = 2, kCe = 3 };
 
 // Offsets from the first byte of the header.
@@ -38,15 +38,15 @@ inline constexpr uint8_t kEcnMask = 0x03;  // of the TOS byte
 }  // namespace ipv4
 static_assert(ipv4::kDestination + 4 == kIpv4Bytes);
 
-// The flags and the fragment offset as they stand in one 16-bit field.
+// The flags and the fragment offset share one 16-bit field.
 inline constexpr uint16_t kIpv4DontFragment = 0x4000;
 inline constexpr uint16_t kIpv4MoreFragments = 0x2000;
 inline constexpr uint16_t kIpv4FragmentOffsetMask = 0x1FFF;  // unit: 8 bytes
 
 struct Ipv4Header {
-  uint8_t header_bytes = kIpv4Bytes;  // 20 to 60; what exceeds 20 are options, not decoded
+  uint8_t header_bytes = kIpv4Bytes;  // 20 to 60; options beyond 20 bytes are not decoded
   uint8_t tos = 0;                    // DSCP in the upper six bits, ECN in the lower two
-  uint16_t total_length = 0;          // header and payload, bytes
+  uint16_t total_length = 0;          // header and payload in bytes
   uint16_t identification = 0;
   uint16_t fragment = kIpv4DontFragment;  // flags and offset
   uint8_t ttl = 64;
@@ -60,16 +60,16 @@ struct Ipv4Header {
   friend bool operator==(const Ipv4Header&, const Ipv4Header&) = default;
 };
 
-// Nothing when `length` bytes do not hold the header and what its total length promises (more,
-// Ethernet padding, is allowed), when the version is not 4, or when the header checksum is wrong.
+// Returns nothing if `length` bytes hold less than the header and its total length (more is
+// allowed: Ethernet padding), if the version is not 4, or if the header checksum is wrong.
 std::optional<Ipv4Header> ParseIpv4(const uint8_t* p, size_t length);
-// Writes kIpv4Bytes, checksum included; `header.header_bytes` must be kIpv4Bytes.
+// Writes kIpv4Bytes at `p`, with the checksum; `header.header_bytes` must be kIpv4Bytes.
 void EmitIpv4(const Ipv4Header& header, uint8_t* p);
-// The same with the router alert option (RFC 2113), for routers on the way to look into the packet:
-// writes kIpv4RouterAlertBytes, which `header.header_bytes` must be.
+// As EmitIpv4(), with the router alert option (RFC 2113), which asks routers to examine the packet.
+// Writes kIpv4RouterAlertBytes, which `header.header_bytes` must equal.
 inline constexpr size_t kIpv4RouterAlertBytes = kIpv4Bytes + 4;
 void EmitIpv4RouterAlert(const Ipv4Header& header, uint8_t* p);
-// Writes the checksum of the kIpv4Bytes at `p` into them, after a patch in place.
+// Recomputes the checksum of the kIpv4Bytes at `p` after they were changed in place.
 void UpdateIpv4Checksum(uint8_t* p);
 
 }  // namespace pollux::wire

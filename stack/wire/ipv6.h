@@ -26,18 +26,18 @@ static_assert(ipv6::kDestination + 16 == kIpv6Bytes);
 struct Ipv6Header {
   uint8_t traffic_class = 0;    // DSCP in the upper six bits, ECN in the lower two
   uint32_t flow_label = 0;      // 20 bits
-  uint16_t payload_length = 0;  // without this header, bytes
-  uint8_t next_header = 0;      // IpProtocol; extension headers are not walked
+  uint16_t payload_length = 0;  // bytes, without this header
+  uint8_t next_header = 0;      // IpProtocol; extension headers are not parsed
   uint8_t hop_limit = 64;
   Gid source;
   Gid destination;
   friend bool operator==(const Ipv6Header&, const Ipv6Header&) = default;
 };
 
-// Nothing when `length` bytes do not hold the header and the payload that it promises (more,
-// Ethernet padding, is allowed), or when the version is not 6.
+// Returns nothing if `length` bytes hold less than the header and its payload length (more is
+// allowed: Ethernet padding), or if the version is not 6.
 std::optional<Ipv6Header> ParseIpv6(const uint8_t* p, size_t length);
-// Writes kIpv6Bytes.
+// Writes kIpv6Bytes at `p`.
 void EmitIpv6(const Ipv6Header& header, uint8_t* p);
 
 }  // namespace pollux::wire

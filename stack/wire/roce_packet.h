@@ -1,4 +1,5 @@
-// One RoCEv2 packet, checked once at the edge: a view of offsets into a frame. No copies.
+// A view of one RoCEv2 packet: its length is checked once, then offsets refer to the frame. Nothing
+// is copied.
 #ifndef POLLUX_STACK_WIRE_ROCE_PACKET_H_
 #define POLLUX_STACK_WIRE_ROCE_PACKET_H_
 
@@ -13,23 +14,25 @@ namespace pollux::wire {
 inline constexpr uint16_t kRocePort = 4791;  // UDP destination port
 inline constexpr size_t kIcrcBytes = 4;
 
-// Why a frame is not a RoCEv2 packet, or not a well-formed one. Each has a drop counter.
+// Why a frame is not a RoCEv2 packet, or is malformed. Each reason except kNotRoce has a drop
+// counter.
 enum class ParseResult : uint8_t {
   kOk,
-  kNotRoce,         // another EtherType, protocol or UDP port: for the rest of net/
-  kTruncated,       // shorter than its own length fields or headers say
-  kBadIpHeader,     // IPv4 header checksum, options, fragments
-  kBadUdpLength,    // UDP length disagrees with the IP length
-  kBadUdpChecksum,  // present (not zero) and wrong
+  kNotRoce,         // another EtherType, protocol or UDP port: ip::Interface handles it
+  kTruncated,       // shorter than its headers or their length fields say
+  kBadIpHeader,     // wrong IPv4 header checksum, IP options or a fragment
+  kBadUdpLength,    // the UDP length contradicts the IP length
+  kBadUdpChecksum,  // the checksum is present (not zero) and wrong
   kBadVersion,      // BTH TVer other than 0
-  kUnknownOpcode,   // an opcode that wire-level tables do not know
-  kBadPad,          // PadCnt reaches into the headers, or bytes follow where none may
+  kUnknownOpcode,   // an opcode that is not in the table
+  kBadPad,          // PadCnt exceeds the payload, or payload where none is allowed
 };
 
-// In a few words, for counters and messages.
+// A short description, for counters and messages.
 const char* ParseResultName(ParseResult result);
 
-// Valid as long as the frame it was parsed from. All offsets count from `frame`.
+// Valid as long as the frame that it was parsed from, which it does not own. All offsets are in
+// bytes from `frame`.
 struct RocePacket {
   const uint8_t* frame = nullptr;
   uint16_t l3_offset = 0;
@@ -46,28 +49,27 @@ struct RocePacket {
   const uint8_t* payload() const { return frame + payload_offset; }
   Gid source() const;
   Gid destination() const;
-  // Whether it came from `source` to `destination`.
+  // Whether the packet came from `source` to `destination`.
   bool IsBetween(const Gid& source, const Gid& destination) const;
-  // Extended headers, decoded at their place; only when info->headers has the bit.
+  // Extended headers, decoded in place. Valid only if info->headers has the bit.
   Reth reth() const { return ParseReth(ext(kHasReth)); }
   Aeth aeth() const { return ParseAeth(ext(kHasAeth)); }
   Deth deth() const { return ParseDeth(ext(kHasDeth)); }
   AtomicEth atomic_eth() const { return ParseAtomicEth(ext(kHasAtomicEth)); }
   uint64_t atomic_ack() const { return ParseAtomicAckEth(ext(kHasAtomicAckEth)); }
   uint32_t ieth() const { return ParseIeth(ext(kHasIeth)); }
-  // Network order, as it goes into ibv_wc::imm_data.
+  // Network byte order, as ibv_wc::imm_data.
   uint32_t immediate_be() const { return ParseImmediate(ext(kHasImmediate)); }
-  // Where in the frame the header `bit` stands.
+  // The address of header `bit` in the frame.
   const uint8_t* ext(HeaderBits bit) const {
     return frame + ext_offset + ExtHeaderOffset(info->headers, bit);
   }
 };
 
-// Whether the frame is RoCEv2's by its IP and UDP headers, well-formed or not: anything but
-// kNotRoce.
+// Whether the IP and UDP headers are RoCEv2's, well-formed or not: every result but kNotRoce.
 bool IsRoceFrame(const uint8_t* frame, size_t length);
-// Parses `length` contiguous bytes from the Ethernet header on (802.1Q tag allowed). Does not check
-// the ICRC (icrc.h). `*packet` holds one only after kOk. Never reads past `length`.
+// Parses `length` contiguous bytes from the Ethernet header on (an 802.1Q tag is allowed). Does not
+// check the ICRC (icrc.h). `*packet` is valid only after kOk. Never reads beyond `length`.
 ParseResult ParseRocePacket(const uint8_t* frame, size_t length, RocePacket* packet);
 
 }  // namespace pollux::wire

@@ -22,20 +22,21 @@ static_assert(udp::kChecksum + 2 == kUdpBytes);
 struct UdpHeader {
   uint16_t source_port = 0;
   uint16_t destination_port = 0;
-  uint16_t length = 0;    // header and payload, bytes
+  uint16_t length = 0;    // header and payload in bytes
   uint16_t checksum = 0;  // 0: none
   friend bool operator==(const UdpHeader&, const UdpHeader&) = default;
 };
 
-// Nothing when `length` (what the IP header promises) is shorter than the header or disagrees with
-// its length field. Does not check the checksum.
+// Returns nothing if `length`, the IP payload length, is shorter than the header or differs from
+// the header's length field. Does not check the checksum.
 std::optional<UdpHeader> ParseUdp(const uint8_t* p, size_t length);
-// Writes kUdpBytes.
+// Writes kUdpBytes at `p`.
 void EmitUdp(const UdpHeader& header, uint8_t* p);
 
-// The value for the checksum field of the datagram of `length` bytes at `udp`, whose field is taken
-// as it stands: 0 there to make one; over a datagram with a correct one the result is 0xFFFF, since
-// a sum of 0 travels as 0xFFFF. `l3` is the header before it, of `ip_version` 4 or 6.
+// Computes the checksum of the datagram of `length` bytes at `udp`. The current value of the
+// checksum field is included: set it to 0 to compute a new checksum. With a correct checksum in
+// place the result is 0xFFFF, since a sum of 0 is sent as 0xFFFF. `l3` is the preceding header, of
+// `ip_version` 4 or 6.
 uint16_t UdpChecksum(const uint8_t* l3, uint8_t ip_version, const uint8_t* udp, size_t length);
 inline bool UdpChecksumIsValid(const uint8_t* l3, uint8_t ip_version, const uint8_t* udp,
                                size_t length) {

@@ -127,27 +127,27 @@ int Main(int argc, char** argv) {
       "bench [options]   (tools/dev bench)",
       "Measures, pass by pass and interleaved, the bare device, the least work\n"
       "that any RoCE stack does (+work), Pollux over the same device, libtirpc over\n"
-      "TCP, UCX, qperf and sockperf, and holds the ratios of each pass against their\n"
+      "TCP, UCX, qperf and sockperf, and compares the ratios of each pass with their\n"
       "targets. The cost of passing a cache line from core to core is measured before\n"
-      "and after each part; passes with near cores and passes with far ones stand apart.");
+      "and after each part; passes with near and with far cores are reported apart.");
   options.Number("passes",
-                 "passes, of which the median is taken (5); verdicts of fewer\ndo not count", 1,
-                 1000, &bench.passes);
+                 "number of passes (5); figures are their medians, and with\nfewer than 5 verdicts "
+                 "do not count",
+                 1, 1000, &bench.passes);
   options.Real("scale", "length of each measurement (1)", 0.001, 1000, &bench.pass.scale);
   options.Text("peers", "FILE",
-               "peers.py, which measures UCX, qperf and sockperf; tools/dev\nbench gives it",
+               "peers.py, which measures UCX, qperf and sockperf; set by\ntools/dev bench",
                &bench.pass.peers);
   options.Switch("ring-only", "leave out net_memif, net_af_packet, UCX, qperf and sockperf",
                  &bench.ring_only);
-  options.Switch("memory", "instead: what a queue pair, a region, a connection cost in bytes",
+  options.Switch("memory", "measure only the bytes per queue pair, region and connection",
                  &bench.memory);
   options.Switch("json", "one JSON object on standard output instead of tables", &bench.json);
-  options.Text("html", "FILE", "write a page with distributions, curves and verdicts too",
+  options.Text("html", "FILE", "also write a page with distributions, curves and verdicts",
                &bench.html);
-  options.Text(
-      "part", "LIST",
-      absl::StrCat("of each pass these parts alone, as in: rpc,tirpc\n(of ", PartNames(), ")"),
-      &bench.pass.parts);
+  options.Text("part", "LIST",
+               absl::StrCat("run only these parts, such as rpc,tirpc\n(of ", PartNames(), ")"),
+               &bench.pass.parts);
   const auto operands = options.Parse(argc, argv, 0, 0);
   absl::Status status = operands.status();
   status.Update(CheckParts(bench.pass.parts));

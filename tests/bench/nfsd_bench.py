@@ -134,7 +134,7 @@ def run(passes, as_json, folder):
 def main():
     parser = argparse.ArgumentParser(prog="tools/dev bench --nfsd",
                                      description=__doc__.splitlines()[0])
-    parser.add_argument("--passes", type=int, default=3, help="of all loads (3)")
+    parser.add_argument("--passes", type=int, default=3, help="passes of all loads (3)")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of the table")
     options = parser.parse_args()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="pollux-bench-"))

@@ -183,7 +183,7 @@ def main():
     parser.add_argument("pollux", help=argparse.SUPPRESS)
     parser.add_argument("native", help=argparse.SUPPRESS)
     parser.add_argument("--passes", type=int, default=LEAST_PASSES,
-                        help="of which the median is taken (%(default)s)")
+                        help="passes; figures are their medians (%(default)s)")
     parser.add_argument("--scale", type=float, default=1.0, help="length of each measurement (1)")
     parser.add_argument("--bytes", default=",".join(map(str, BYTES)),
                         help="message sizes (%(default)s)")

@@ -47,16 +47,16 @@ ERROR_LINES = 15
 def parse_arguments():
     parser = argparse.ArgumentParser(prog="tools/dev interop", description=__doc__.splitlines()[0])
     parser.add_argument("--all", action="store_true",
-                        help="the slow cases too, and all over every kind of port")
+                        help="also the slow cases, and every case over every kind of port")
     parser.add_argument("--once", action="store_true",
-                        help="each case in one direction and over one kind of port only")
+                        help="each case only in one direction and over one kind of port")
     parser.add_argument("--nightly", action="store_true",
-                        help="the slow cases too, each in one direction and over one kind of port, "
-                             "which differ from commit to commit")
-    parser.add_argument("--list", action="store_true", help="list the cases and end")
+                        help="also the slow cases, each in one direction and over one kind of "
+                             "port, which differ from commit to commit")
+    parser.add_argument("--list", action="store_true", help="list the cases and exit")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of the table")
-    parser.add_argument("--port", choices=sorted(network.PORTS), help="over this kind only")
-    parser.add_argument("--keep", action="store_true", help="keep the captures of what passed too")
+    parser.add_argument("--port", choices=sorted(network.PORTS), help="use only this kind of port")
+    parser.add_argument("--keep", action="store_true", help="keep captures of passed cases, too")
     parser.add_argument("cases", nargs="*", metavar="CASE", help="a name or a pattern")
     return parser.parse_args()
 

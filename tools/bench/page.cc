@@ -45,8 +45,7 @@ Chart Distribution(const std::string& title, const NamedLatencies& latencies_ns,
   chart.marks = false;
   if (by_percentile) {
     chart.note =
-        "Each step to the right is one more nine: the slowest tenth, hundredth, "
-        "thousandth. Low and flat is good.";
+        "Steps to the right: the slowest tenth, hundredth, thousandth. Low and flat is good.";
     chart.x = {.label = "percentile", .scale = Scale::kNines};
     chart.y = latency;
   } else {

@@ -372,7 +372,7 @@ absl::Status BenchPlan::SetWhat(const std::string& list) {
   for (const std::string& one : asked) {
     if (one != "null" && one != "blocks" && !IsVerbs(one)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("'", one, "' is none of null, blocks, send, write, read, pairs, beside"));
+          absl::StrCat("'", one, "' is not one of null, blocks, send, write, read, pairs, beside"));
     }
   }
   what = Once(asked);
@@ -385,7 +385,7 @@ absl::Status BenchPlan::SetPairs(const std::string& list) {
     uint32_t count = 0;
     if (!absl::SimpleAtoi(text, &count) || count == 0 || count > kBenchMaxPairs) {
       return absl::InvalidArgumentError(
-          absl::StrCat("'", text, "' is no number of queue pairs from 1 to ", kBenchMaxPairs));
+          absl::StrCat("'", text, "' is not a number of queue pairs from 1 to ", kBenchMaxPairs));
     }
     asked.push_back(count);
   }
@@ -403,7 +403,7 @@ absl::Status BenchPlan::SetSizes(const std::string& list) {
     for (const auto text : absl::StrSplit(list, ',')) {
       uint32_t bytes = 0;
       if (!absl::SimpleAtoi(text, &bytes) || bytes == 0 || bytes > kBenchMaxBytes) {
-        return absl::InvalidArgumentError(absl::StrCat("'", text, "' is no size from 1 to ",
+        return absl::InvalidArgumentError(absl::StrCat("'", text, "' is not a size from 1 to ",
                                                        kBenchMaxBytes, " bytes, nor \"all\""));
       }
       asked.push_back(bytes);
@@ -423,8 +423,8 @@ absl::Status BenchPlan::Check() const {
   });
   if (per_second == 0 || paced) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "--rate: an open loop is one of null, send, write and read, and --measure names none of "
-      "them");
+      "--rate: give at least one of null, send, write and read in --measure, since only these can "
+      "run in an open loop");
 }
 
 BenchResult RunBench(Node& node, FileClient& client, const SocketAddress& verbs,

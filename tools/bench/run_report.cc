@@ -103,8 +103,8 @@ NamedLatencies LatenciesOf(const std::vector<const BenchRow*>& rows) {
 
 std::string TitleOf(const std::string& operation) {
   if (operation == "null") return "NULL RPC";
-  if (operation == "send") return "SEND, answered by a SEND";
-  return operation == "write" ? "RDMA WRITE, until acknowledged" : "RDMA READ, until the data came";
+  if (operation == "send") return "SEND, round trip";
+  return operation == "write" ? "RDMA WRITE, to its completion" : "RDMA READ, to its completion";
 }
 
 using ByOperation = std::map<std::string, std::vector<const BenchRow*>>;
@@ -139,12 +139,12 @@ PageSection ThroughputSection(const BenchRun& run) {
   PageSection section;
   section.title = "Throughput by message size";
   Chart bytes{.title = "Throughput",
-              .note = "Payload, many operations under way; medians of the passes.",
+              .note = "Payload with many operations at once; medians of the passes.",
               .x = {"bytes of a message", Scale::kBytes},
               .y = {"throughput, Gb/s", Scale::kLog},
               .series = {}};
   Chart messages{.title = "Rate",
-                 .note = "Operations, many under way.",
+                 .note = "Operations, many at once.",
                  .x = {"bytes of a message", Scale::kBytes},
                  .y = {"million operations/s", Scale::kLog},
                  .series = {}};
@@ -170,8 +170,8 @@ PageSection ScalingSection(const BenchRun& run) {
   PageSection section;
   section.title = "Scaling by queue pairs and cores";
   section.note =
-      "64 B SENDs on all of the queue pairs at once, with a completion each. Queue pairs go round "
-      "the cores of the client (--cores), and round those of the server.";
+      "64 B SENDs on all of the queue pairs at once, with a completion each. Queue pairs are "
+      "distributed over the cores of the client (--cores), and over those of the server.";
   if (run.pairs.empty()) return section;
   uint32_t all = 0;
   for (const PairsRow& row : run.pairs) all = std::max(all, row.cores);
@@ -191,7 +191,7 @@ PageSection ScalingSection(const BenchRun& run) {
   section.charts.push_back(std::move(pairs));
   if (by_cores.size() < 2) return section;
   Chart cores{.title = "64 B SENDs by cores of the client",
-              .note = "The best number of queue pairs of each.",
+              .note = "For each number of cores, the best number of queue pairs.",
               .x = {"cores", Scale::kCount},
               .y = {"million/s", Scale::kLinear},
               .series = {{"measured", {by_cores.begin(), by_cores.end()}}}};
@@ -390,7 +390,7 @@ Page BenchPage(const BenchPlan& plan, const BenchResult& result,
       "round trips. Only ratios within a run mean anything.";
   conditions.emplace_back(
       "latencies", plan.per_second > 0
-                       ? absl::StrFormat("open loop, %s operations/s asked for; counted from when "
+                       ? absl::StrFormat("open loop, %s operations/s, measured from when "
                                          "an operation was due (no coordinated omission); those "
                                          "beside bulk closed loop",
                                          ShortNumber(plan.per_second))
@@ -406,7 +406,7 @@ Page BenchPage(const BenchPlan& plan, const BenchResult& result,
       absl::StrCat("at most ", Grouped(plan.count), " operations",
                    plan.seconds > 0 ? absl::StrFormat(" and %g s", plan.seconds) : "",
                    plan.seconds > 0 && plan.per_second > 0
-                       ? "; what an open loop had due by then is still served"
+                       ? "; in an open loop, operations that were due by then still run"
                        : ""));
   for (const BenchRun& run : result.runs) {
     conditions.emplace_back("core to core, client", CoreToCore(run));

@@ -142,7 +142,7 @@ void VerbsClient::OnCompletion(const ibv_wc& wc) {
   const bool received = wc.wr_id == kReceiveId;
   std::deque<uint32_t>& waiting = received ? echoes_ : posted_;
   if (waiting.empty()) {
-    return FailAll(absl::InternalError("the server sent a message that nobody asked for"));
+    return FailAll(absl::InternalError("the server sent an unexpected message"));
   }
   const uint32_t slot = waiting.front();
   waiting.pop_front();

@@ -82,7 +82,7 @@ def run(label, seconds):
 
 def main():
     parser = argparse.ArgumentParser(prog="tools/dev fuzz", description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=int, default=60, help="for each target (default 60)")
+    parser.add_argument("--seconds", type=int, default=60, help="seconds per target (default 60)")
     parser.add_argument("targets", nargs="*", metavar="TARGET")
     options = parser.parse_args()
     CACHE.mkdir(parents=True, exist_ok=True)

@@ -141,8 +141,8 @@ def tidy(source, flags, execution_root, everything):
 
 def main():
     parser = argparse.ArgumentParser(prog="tools/dev check", description=__doc__.splitlines()[0])
-    parser.add_argument("--all", action="store_true", help="unchanged files and tests too")
-    parser.add_argument("--since", metavar="REVISION", help="what differs from REVISION only")
+    parser.add_argument("--all", action="store_true", help="also check unchanged files and tests")
+    parser.add_argument("--since", metavar="REVISION", help="check only what differs from REVISION")
     parser.add_argument("files", nargs="*", metavar="FILE")
     options = parser.parse_args()
     PASSED.mkdir(parents=True, exist_ok=True)

@@ -39,7 +39,9 @@ absl::StatusOr<Json> ParseLocks(const std::string& line) {
       locks[kCounts[i]] = count;
     }
   }
-  if (!valid) return absl::DataLossError(absl::StrCat("'", line, "' is no client's locks"));
+  if (!valid)
+    return absl::DataLossError(
+        absl::StrCat("'", line, "' does not describe the locks of a client"));
   return locks;
 }
 

@@ -27,7 +27,7 @@ absl::StatusOr<std::vector<int>> ParseCoreList(const std::string& text) {
     if (!ParseCpu(ends.first, &first) || !ParseCpu(range ? ends.second : ends.first, &last) ||
         last < first) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "'", text, "' is not a list of CPUs from 0 to ", kMaxCpu, ", as in 0,2 or 2-5"));
+          "'", text, "' is not a list of CPUs from 0 to ", kMaxCpu, ", such as 0,2 or 2-5"));
     }
     for (int cpu = first; cpu <= last; ++cpu) {
       if (std::ranges::find(cores, cpu) != cores.end()) {
@@ -35,7 +35,7 @@ absl::StatusOr<std::vector<int>> ParseCoreList(const std::string& text) {
       }
       if (cores.size() == kMaxCores) {
         return absl::InvalidArgumentError(
-            absl::StrCat("'", text, "' names more than ", kMaxCores, " CPUs"));
+            absl::StrCat("'", text, "' has more than ", kMaxCores, " CPUs"));
       }
       cores.push_back(cpu);
     }

@@ -47,7 +47,7 @@ SourceFile::SourceFile(const std::string& path)
     char first;
     if (bytes_ == 0 && pread(fd_, &first, 1, 0) > 0) {
       status_ = absl::InvalidArgumentError(
-          absl::StrCat(path, " does not tell its size (a file of /proc?); copy it first"));
+          absl::StrCat(path, " has no known size (a file of /proc?); copy it first"));
     }
   }
 }
@@ -94,8 +94,9 @@ absl::Status DestinationFile::Complete() {
 absl::Status ReadBlock(int fd, uint64_t offset, absl::Span<uint8_t> block) {
   const ssize_t n = pread(fd, block.data(), block.size(), static_cast<off_t>(offset));
   if (n < 0) return absl::ErrnoToStatus(errno, "reading the local file");
-  return n == static_cast<ssize_t>(block.size()) ? absl::OkStatus()
-                                                 : absl::AbortedError("the local file shrank");
+  return n == static_cast<ssize_t>(block.size())
+             ? absl::OkStatus()
+             : absl::AbortedError("the local file was truncated");
 }
 
 absl::Status WriteBlock(int fd, uint64_t offset, absl::Span<const uint8_t> block) {

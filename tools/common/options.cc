@@ -93,7 +93,7 @@ absl::StatusOr<std::vector<std::string>> Options::Parse(int argc, char** argv, s
     }
     if (found == '?') {
       return absl::InvalidArgumentError(
-          absl::StrCat("no option '", argv[optind - 1], "' here; --help lists those there are"));
+          absl::StrCat("no option '", argv[optind - 1], "' here; --help lists the options"));
     }
     const auto given = std::find_if(options_.begin(), options_.end(), [&](const Option& one) {
       return found < 256 ? one.letter == found

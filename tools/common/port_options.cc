@@ -46,7 +46,7 @@ absl::Status ParseMac(const std::string& text, PortOptions* port) {
 absl::Status ParseCores(const std::string& text, PortOptions* port) {
   if (!port->cores.empty()) {
     return absl::InvalidArgumentError(
-        "the CPUs are given already; give either --core N or --cores LIST, once");
+        "CPUs are given twice; give either --core N or --cores LIST, once");
   }
   absl::StatusOr<std::vector<int>> cores = ParseCoreList(text);
   if (!cores.ok()) return cores.status();
@@ -71,8 +71,8 @@ absl::Status ParseIdle(const std::string& text, PortOptions* port) {
 
 void DeclareWireOptions(Options& options, PortOptions* port) {
   options.Parsed("impair", "LIST",
-                 "make the wire bad, both ways: loss=P,dup=P,reorder=P,\n"
-                 "corrupt=P,seed=N (probabilities a frame)",
+                 "impair both directions: loss=P,dup=P,reorder=P,corrupt=P,\n"
+                 "seed=N (probabilities per frame)",
                  [port](const std::string& text) {
                    absl::StatusOr<io::ImpairmentOptions> parsed =
                        io::ImpairmentOptions::Parse(text);
@@ -80,8 +80,8 @@ void DeclareWireOptions(Options& options, PortOptions* port) {
                    return parsed.status();
                  });
   options.Text("capture", "FILE",
-               "write every frame on the wire into a pcapng file:\n"
-               "what --impair loses on its way out is not in it",
+               "write every frame on the wire into a pcapng file (without\n"
+               "outgoing frames that --impair drops)",
                &port->capture);
   options.Parsed("memory", "MIB", "memory for packets and rings (512)",
                  [port](const std::string& text) {
@@ -100,52 +100,54 @@ void DeclareWireOptions(Options& options, PortOptions* port) {
 
 void DeclarePortOptions(Options& options, PortOptions* port) {
   options.Text("port", "DEVARGS",
-               "the port, as DPDK names it: net_tap0,iface=plx0\n"
+               "the port, as DPDK devargs: net_tap0,iface=plx0\n"
                "net_af_packet0,iface=veth1  net_memif0,role=server,socket=PATH\n"
                "or a PCI address (untested)",
                &port->device.port);
   options.Text("netdev", "IFACE",
-               "instead of --port and all of its addresses: an interface\n"
-               "that the kernel keeps, as the kernel has it (addresses,\n"
-               "routes, neighbours); only UDP port 4791 is taken from it",
+               "share an interface with the kernel, instead of --port and\n"
+               "--address: uses the kernel's addresses, routes and\n"
+               "neighbours, and takes only UDP port 4791 from it",
                &port->device.netdev);
   options.Parsed("address", "ADDR/LEN",
-                 "IP address of the port, as in 192.0.2.1/24, 2001:db8::1/64\n"
-                 "or 192.0.2.1/24,vlan=100; may be given several times.\n"
-                 "The link-local address that follows from the MAC comes\n"
-                 "with it",
+                 "IP address of the port, such as 192.0.2.1/24,\n"
+                 "2001:db8::1/64 or 192.0.2.1/24,vlan=100; repeatable. The\n"
+                 "link-local address that follows from the MAC is added",
                  [port](const std::string& text) { return ParseAddress(text, port); });
-  options.Number("vlan", "802.1Q VLAN of the addresses that name none", 1, kMaxVlan, &port->vlan);
-  options.Parsed("gateway", "ADDR",
-                 "next hop for what is not on the link; once for IPv4\nand once for IPv6",
-                 [port](const std::string& text) { return ParseGateway(text, port); });
+  options.Number("vlan", "802.1Q VLAN of addresses without vlan=", 1, kMaxVlan, &port->vlan);
+  options.Parsed(
+      "gateway", "ADDR",
+      "next hop for destinations outside the port's subnets; once\nfor IPv4 and once for IPv6",
+      [port](const std::string& text) { return ParseGateway(text, port); });
   options.Text("kernel-path", "IFACE",
-               "make an interface in the kernel with the port's MAC and\n"
-               "addresses: all that is not RoCE goes to it and comes from\n"
-               "it (ping, ssh, rpcbind)",
+               "create an interface in the kernel with the port's MAC and\n"
+               "addresses; it receives and sends everything that is not\n"
+               "RoCE (ping, ssh, rpcbind)",
                &port->device.kernel_path);
-  options.Parsed("mac", "MAC", "instead of the port's own",
+  options.Parsed("mac", "MAC", "MAC address to use instead of the port's own",
                  [port](const std::string& text) { return ParseMac(text, port); });
-  options.Parsed("core", "N", "CPU that the worker polls on (any)",
+  options.Parsed("core", "N", "CPU on which the worker polls (any)",
                  [port](const std::string& text) { return ParseCore(text, port); });
   options.Parsed("cores", "LIST",
-                 "of servers that can: several, a worker on each with the\n"
-                 "connections that fall to it, as in 2-5 or 0,2",
+                 "several CPUs, with one worker and a part of the\n"
+                 "connections on each, such as 2-5 or 0,2; only for\n"
+                 "commands that support it",
                  [port](const std::string& text) { return ParseCores(text, port); });
   options.Parsed("idle", "HOW",
-                 "spin: polls on, for a CPU of its own; yield: lets others\n"
-                 "have it; sleep: takes next to none, and a packet that\n"
-                 "wakes it waits up to 1 ms (yield)",
+                 "what a worker without work does. spin: keeps polling, for\n"
+                 "a CPU of its own; yield: lets other threads run; sleep:\n"
+                 "uses almost no CPU, but packets wait up to 1 ms (yield)",
                  [port](const std::string& text) { return ParseIdle(text, port); });
-  options.Number("yield-after", "turns without work before it does so; 0: never (256)", 0, 1u << 30,
+  options.Number("yield-after", "turns without work before that; 0: never (256)", 0, 1u << 30,
                  &port->yield_after);
   options.Switch("dcqcn",
                  "congestion control: data packets are ECN-capable, marks are\n"
                  "answered by CNPs, and CNPs slow senders down",
                  &port->dcqcn);
   options.Parsed("dcqcn-parameters", "NAME=VALUE,...",
-                 "congestion control with other parameters than these (Mb/s,\n"
-                 "microseconds, bytes; rpg_max_rate 0: the port's speed):\n" +
+                 "congestion control with parameters that differ from these\n"
+                 "(Mb/s, microseconds, bytes; rpg_max_rate 0: the port's\n"
+                 "speed):\n" +
                      transport::DcqcnParameters::Help(),
                  [port](const std::string& text) {
                    absl::StatusOr<transport::DcqcnParameters> parsed =
@@ -195,11 +197,11 @@ absl::Status CheckPortOptions(const PortOptions& port) {
   }
   if (port.device.port.empty()) {
     return absl::InvalidArgumentError(
-        "which port? give --port DEVARGS, as in --port net_tap0,iface=plx0, or --netdev IFACE");
+        "which port? give --port DEVARGS, such as --port net_tap0,iface=plx0, or --netdev IFACE");
   }
   if (port.device.addresses.empty()) {
     return absl::InvalidArgumentError(
-        "which address? give --address ADDR/LEN, as in --address 192.0.2.1/24");
+        "which address? give --address ADDR/LEN, such as --address 192.0.2.1/24");
   }
   const engine::DeviceOptions device = port.Device();
   return ip::CheckConfig({.addresses = device.addresses, .gateways = device.gateways});

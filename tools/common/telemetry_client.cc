@@ -100,7 +100,8 @@ absl::StatusOr<Json> TelemetryClient::Receive() {
   text.resize(static_cast<size_t>(bytes));
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) {
-    return absl::DataLossError(absl::StrCat("process ", pid_, " answers what is no JSON object"));
+    return absl::DataLossError(
+        absl::StrCat("process ", pid_, " does not answer with a JSON object"));
   }
   return json;
 }

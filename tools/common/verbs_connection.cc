@@ -196,7 +196,7 @@ void VerbsConnection::OnBound(absl::Status status) {
 void VerbsConnection::Disconnect() {
   if (ended_) return;
   if (!established_ || !manager_->Disconnect(id_).ok()) {
-    return End(absl::CancelledError("ended before the connection stood"));
+    return End(absl::CancelledError("ended before the connection was established"));
   }
   goodbye_by_ns_ = worker_->now_ns() + kGoodbyeNs;
 }

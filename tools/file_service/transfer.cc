@@ -54,7 +54,7 @@ class GetBlocks : public FileBlocks {
                  [this, buffer, offset, bytes](absl::StatusOr<size_t> read) {
                    absl::Status status = read.status();
                    if (read.ok() && *read != bytes) {
-                     status = absl::AbortedError("the remote file shrank");
+                     status = absl::AbortedError("the remote file was truncated");
                    }
                    if (status.ok()) {
                      status = WriteBlock(fd_, offset,

@@ -196,7 +196,7 @@ absl::Status WriteAll(NfsTree& tree, const NfsLimits& limits, const SourceFile& 
     if (written.Committed(*verifier) == 0) return absl::OkStatus();
   }
   return absl::AbortedError(absl::StrCat(what, ": the server restarted more than ", kMaxRewrites,
-                                         " times before it had all on stable storage"));
+                                         " times before all data was on stable storage"));
 }
 
 // The mode for a file at `place`: that of the one it replaces, else the local file's.
@@ -249,7 +249,7 @@ absl::StatusOr<NfsLimits> AskLimits(const NfsTree& tree) {
                           });
   if (!found.status.ok()) return found.status;
   if (found.value->read == 0 || found.value->write == 0) {
-    return absl::DataLossError("the server's FSINFO allows READs or WRITEs of no bytes");
+    return absl::DataLossError("the server's FSINFO sets a READ or WRITE limit of 0 bytes");
   }
   return NfsLimits{
       .read_bytes = std::min(found.value->read, nfs::kMaxFileData),

@@ -91,7 +91,7 @@ absl::StatusOr<std::string> NfsTree::ReadLink(const nfs::NfsFh3& link, const std
 absl::Status NfsTree::FollowLink(const Object& link, const std::string& what, Walk* walk) {
   if (++walk->links > kMaxLinks) {
     return absl::FailedPreconditionError(
-        absl::StrCat(what, ": more than ", kMaxLinks, " symbolic links one after the other"));
+        absl::StrCat(what, ": more than ", kMaxLinks, " symbolic links in a row"));
   }
   const auto target = ReadLink(link.handle, what);
   if (!target.ok()) return target.status();

@@ -131,7 +131,7 @@ absl::Status CheckServer(const Options& options) {
   for (const auto& [name, value] : options.given()) {
     if (std::find(std::begin(kClients), std::end(kClients), name) == std::end(kClients)) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("--", name, " is the client's: --server measures nothing itself"));
+        absl::StrCat("--", name, " is an option of the client; a server does not measure"));
   }
   return absl::OkStatus();
 }
@@ -147,50 +147,53 @@ int BenchCommand(int argc, char** argv) {
       "Measures NULL RPCs, 1 MiB blocks by RPC, and SEND, RDMA WRITE and READ of every size\n"
       "between this machine and one where `pollux bench --server` runs: the latency of one\n"
       "operation at a time, then the rate of many at once; then SENDs on several queue pairs\n"
-      "(of --cores), and small messages beside bulk. A SEND's latency is that of its answer by\n"
-      "another; a WRITE's and a READ's is that of its completion. All of it in each of several\n"
-      "passes: medians, lows and highs, and verdicts where a ratio has a target. The cost from\n"
-      "core to core here is measured around each measurement; passes with near cores and\n"
-      "passes with far ones stand apart.");
+      "(of --cores), and small messages beside bulk. The latency of a SEND is a round trip: the\n"
+      "server answers by a SEND. That of a WRITE or READ ends with its completion. Everything is\n"
+      "repeated in several passes. The report has medians, lows and highs, and verdicts where a\n"
+      "ratio has a target. Around each measurement the client measures what passing a cache line\n"
+      "between two of its cores costs; passes with near and with far cores are reported apart.");
   DeclareRemoteOptions(options, &bench.remote);
   options.Switch("server", "serve measurements until SIGINT or SIGTERM", &bench.server);
   options.Number("verbs-port", "port of the server's verbs (18515)", 1, 65535, &bench.verbs_port);
-  options.Parsed(
-      "measure", "LIST",
-      "of null,blocks,send,write,read,pairs,beside (all); a pollux\nserve answers null,blocks",
-      [&plan](const std::string& list) { return plan.SetWhat(list); });
+  options.Parsed("measure", "LIST",
+                 "parts to run, of null,blocks,send,write,read,pairs,beside\n(all); a `pollux "
+                 "serve` supports null,blocks",
+                 [&plan](const std::string& list) { return plan.SetWhat(list); });
   options.Parsed("sizes", "LIST",
-                 "bytes of a message (2,64,1024,8192,65536,1048576); all:\nthe powers of two",
+                 "message sizes in bytes (2,64,1024,8192,65536,1048576);\nall: every power of two",
                  [&plan](const std::string& list) { return plan.SetSizes(list); });
-  options.Parsed("pairs", "LIST", "queue pairs of pairs (1,4,16,64); beside has the most of them",
-                 [&plan](const std::string& list) { return plan.SetPairs(list); });
+  options.Parsed(
+      "pairs", "LIST",
+      "numbers of queue pairs for the part pairs (1,4,16,64);\nthe part beside uses the largest",
+      [&plan](const std::string& list) { return plan.SetPairs(list); });
   options.Number("passes",
-                 "passes, of which the median is taken (5); verdicts of fewer\ndo not count", 1,
-                 1000, &plan.passes);
-  options.Number("count", "operations a measurement, at most (100000)", 1, 1'000'000'000,
+                 "number of passes (5); figures are their medians, and with\nfewer than 5 verdicts "
+                 "do not count",
+                 1, 1000, &plan.passes);
+  options.Number("count", "maximum operations per measurement (100000)", 1, 1'000'000'000,
                  &plan.count);
   options.Real("seconds",
-               "and its length, at most; 0: no limit (0.2). What was due\n"
-               "by then in an open loop is still served",
+               "maximum seconds per measurement; 0: no limit (0.2). In an\n"
+               "open loop, operations that were due by then still run",
                0, 86'400, &plan.seconds);
-  options.Number("window",
-                 "operations at once when rates are measured, at most (128);\n256 of verbs", 1,
-                 LoadOptions::kMaxWindow, &window);
+  options.Number(
+      "window", "maximum operations at once while rates are measured (128);\nat most 256 for verbs",
+      1, LoadOptions::kMaxWindow, &window);
   options.Real("rate",
-               "latencies of null, send, write and read by an open loop: so\n"
-               "many operations a second become due, and wait where the\n"
-               "window is full (0: one at a time)",
+               "measure latencies in an open loop: this many operations\n"
+               "per second become due, and wait while the window is full\n"
+               "(0: one operation at a time)",
                0, 1e9, &plan.per_second);
-  options.Number("mib", "MiB of blocks to write and to read in a pass (32)", 1, 1 << 20, &plan.mib);
-  options.Text("html", "FILE", "write a page with distributions, curves and verdicts too",
+  options.Number("mib", "MiB of blocks to write and to read per pass (32)", 1, 1 << 20, &plan.mib);
+  options.Text("html", "FILE", "also write a page with distributions, curves and verdicts",
                &bench.html);
   auto operands = options.Parse(argc, argv, 0, 1);
   if (!operands.ok()) return Fail("bench", operands.status());
   if (options.help_asked()) return Finish("bench", false, absl::OkStatus(), {}, options.Help());
   if (bench.server == (operands->size() == 1)) {
-    return Fail("bench", absl::InvalidArgumentError(
-                             "client or server? give either ADDR or --server; usage: pollux "
-                             "bench [options] ADDR | bench --server [options]"));
+    return Fail("bench",
+                absl::InvalidArgumentError("give either ADDR (client) or --server; usage: pollux "
+                                           "bench [options] ADDR | bench --server [options]"));
   }
   const absl::Status checked = bench.server ? CheckServer(options) : plan.Check();
   if (!checked.ok()) return Fail("bench", checked);

@@ -79,17 +79,18 @@ int DecodeCommand(int argc, char** argv) {
   Options options(
       "decode [options] FILE...",
       "Prints the frames of capture files (pcap or pcapng, gzip or not; - is standard\n"
-      "input): a line a frame, and under it the headers, CM messages, RFC 8797 private\n"
-      "data and RPC-over-RDMA headers of RoCEv2 and RoCEv1 packets. Checks ICRCs, but for\n"
-      "frames that a snap length cut (\"cut\" in the totals), and packets behind IPv4\n"
-      "options or IPv6 extension headers (\"unchecked\"). The exit status is 1 when a\n"
-      "frame fails, whose line ends with \"!!\" and the reason, or a file does not read.");
-  options.Switch("brief", "the lines only", &decode.brief);
+      "input): one line per frame, followed by the headers, CM messages, RFC 8797 private\n"
+      "data and RPC-over-RDMA headers of RoCEv2 and RoCEv1 packets. Checks ICRCs, except for\n"
+      "frames that a snap length cut (\"cut\" in the totals), and packets with IPv4\n"
+      "options or IPv6 extension headers (\"unchecked\"). The line of a frame that fails ends\n"
+      "with \"!!\" and the reason. The exit status is 1 if a frame fails or a file cannot be\n"
+      "read.");
+  options.Switch("brief", "only one line per frame", &decode.brief);
   options.Switch("rpcrdma",
-                 "every RC Send begins with an RPC-over-RDMA header; without\n"
-                 "it, those of connections whose CM exchange is in the file",
+                 "decode every RC SEND as RPC-over-RDMA (default: only on\n"
+                 "connections whose CM exchange is in the file)",
                  &decode.decoder.rpcrdma);
-  options.Switch("json", "one JSON object a frame instead, and one of the totals at the end",
+  options.Switch("json", "one JSON object per frame instead of text, and one with the totals",
                  &decode.json);
   std::vector<std::string> paths;
   if (const auto done = ParseOperands("decode", options, argc, argv, 1, SIZE_MAX, &paths)) {

@@ -162,7 +162,7 @@ absl::Status Demo::Transfer(Outcome* outcome) {
       TimeNullCalls(*client_node_, *client_, {.count = options_.calls}, progress("calls", false));
   if (!outcome->calls.status.ok()) return outcome->calls.status;
   if (outcome->put.sha256 != outcome->get.sha256) {
-    return absl::DataLossError(absl::StrCat("what came back differs: sent SHA-256 ",
+    return absl::DataLossError(absl::StrCat("the file that came back differs: sent SHA-256 ",
                                             outcome->put.sha256, ", received ",
                                             outcome->get.sha256));
   }
@@ -267,7 +267,8 @@ int DemoCommand(int argc, char** argv) {
   const uint64_t repeated = outcome.client.retransmitted() + outcome.server.retransmitted();
   if (status.ok() && demo.port.device.impairment.loss > 0 && repeated == 0) {
     status = absl::InternalError(
-        "loss was asked for and nothing was retransmitted; send a larger file or lose more");
+        "--impair asks for loss, but nothing was retransmitted; send a larger file or raise the "
+        "loss");
   }
   status.Update(Print(demo, status, outcome));
   return status.ok() ? kExitOk : Fail("demo", status);

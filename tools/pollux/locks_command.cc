@@ -42,9 +42,10 @@ absl::Status Drop(TelemetryClient& process, const Gid& address) {
   const auto dropped = process.Ask(kDropLocksTopic, FormatAddress(address));
   if (!dropped.ok()) return dropped.status();
   if (!dropped->contains("clients")) {
-    return absl::DataLossError(absl::StrCat("process ", process.pid(), " does not say how many"));
+    return absl::DataLossError(
+        absl::StrCat("process ", process.pid(), " did not return the number of clients"));
   }
-  std::fprintf(stderr, "process %u: dropped what %u clients at %s had\n",
+  std::fprintf(stderr, "process %u: released the locks of %u clients at %s\n",
                static_cast<unsigned>(process.pid()), (*dropped)["clients"].get<unsigned>(),
                FormatAddress(address).c_str());
   return absl::OkStatus();
@@ -65,7 +66,7 @@ absl::Status Locks(const LocksOptions& options) {
     if (!told.ok()) return told.status();
     all["processes"].push_back(*std::move(told));
   }
-  if (all["processes"].empty()) return absl::NotFoundError("no pollux nfsd runs here");
+  if (all["processes"].empty()) return absl::NotFoundError("no pollux nfsd runs on this host");
   if (options.drop.has_value()) return absl::OkStatus();
   if (options.json) return PrintJson(all);
   std::string text;
@@ -81,13 +82,13 @@ absl::Status Locks(const LocksOptions& options) {
 int LocksCommand(int argc, char** argv) {
   LocksOptions locks;
   Options options("locks [options]",
-                  "Prints what NFS clients have locked at the pollux nfsd that run here: files,\n"
-                  "ranges of bytes in them, requests that wait, shares. What a client held that\n"
-                  "has died and does not come again is its own until it is dropped.");
+                  "Prints the locks of NFS clients at each pollux nfsd on this host: files, byte\n"
+                  "ranges, waiting requests and shares. A client that has died keeps its locks\n"
+                  "until it restarts or --drop releases them.");
   options.Number("pid", "only this process", 1, UINT32_MAX, &locks.pid);
   options.Parsed("drop", "ADDRESS",
-                 "takes away all that the clients at this address have; they are not told:\n"
-                 "for those that are dead",
+                 "release all locks of the clients at this address. They are not told, so\n"
+                 "use it only for clients that will not return",
                  [&locks](const std::string& text) {
                    absl::StatusOr<Gid> address = pollux::ParseAddress(text);
                    if (address.ok()) locks.drop = *address;

@@ -201,9 +201,8 @@ int Transfer(bool put, int argc, char** argv) {
   Options options(
       put ? "nfs put [options] LOCAL nfs://HOST[:PORT]/export/path"
           : "nfs get [options] nfs://HOST[:PORT]/export/path [LOCAL]",
-      put ? "Sends a file to an NFS server: WRITE under a name of its own, COMMIT, RENAME."
-          : "Fetches a file from an NFS server; what was at LOCAL stays until all has "
-            "come.");
+      put ? "Sends a file to an NFS server: WRITE under a temporary name, COMMIT, RENAME."
+          : "Fetches a file from an NFS server, and replaces LOCAL when it is complete.");
   Open(command, options, argc, argv, put ? 2 : 1, 2, put ? 1 : 0, &session);
   if (session.done) return *session.done;
   if (session.remote == nullptr) {
@@ -241,7 +240,7 @@ int Remove(int argc, char** argv) {
   Session session;
   bool directory = false;
   Options options("nfs rm [options] nfs://HOST[:PORT]/export/path",
-                  "Removes a file, or a symbolic link itself, of an NFS server.");
+                  "Removes a file or symbolic link (not its target) of an NFS server.");
   options.Switch("dir", "remove an empty directory instead", &directory);
   Open("nfs rm", options, argc, argv, 1, 1, 0, &session);
   if (session.done) return *session.done;
@@ -271,8 +270,8 @@ constexpr struct {
 std::string Usage() {
   std::string text =
       "usage: pollux nfs COMMAND [options] nfs://HOST[:PORT]/export/path\n\n"
-      "Files of an NFS version 3 server, over RPC-over-RDMA (port 20049); MOUNT by TCP through\n"
-      "this host's kernel.\n\ncommands:\n";
+      "Transfers and lists files of an NFS version 3 server over RPC-over-RDMA (port 20049).\n"
+      "Calls its MOUNT service over TCP through this host's kernel.\n\ncommands:\n";
   for (const auto& subcommand : kSubcommands) {
     absl::StrAppendFormat(&text, "  %-6s%s\n", subcommand.name, subcommand.about);
   }

@@ -45,10 +45,10 @@ absl::Status WithHint(const absl::Status& status, const NfsOptions& options) {
   const bool shared =
       !options.port.device.netdev.empty() || !options.port.device.kernel_path.empty();
   if (!absl::IsUnavailable(status) || shared || options.mount.has_value()) return status;
-  return absl::UnavailableError(absl::StrCat(
-      status.message(),
-      "; MOUNT goes through the kernel: give --netdev or --kernel-path, or --mount HOST[:PORT] "
-      "where the kernel reaches it"));
+  return absl::UnavailableError(absl::StrCat(status.message(),
+                                             "; MOUNT is called through the kernel: give --netdev "
+                                             "or --kernel-path, or --mount HOST[:PORT] "
+                                             "with an address that the kernel reaches"));
 }
 
 }  // namespace
@@ -57,7 +57,7 @@ void DeclareNfsOptions(Options& options, NfsOptions* nfs) {
   DeclareClientOptions(options, nfs);
   options.Parsed(
       "mount", "HOST[:PORT]",
-      "where the kernel finds the server's MOUNT service (the\nserver's address, and the "
+      "the server's MOUNT service as the kernel reaches it (the\nserver's address, and the "
       "port that its rpcbind names)",
       [nfs](const std::string& value) {
         const auto service = ResolveHostPort(value, 0);
@@ -68,7 +68,7 @@ void DeclareNfsOptions(Options& options, NfsOptions* nfs) {
     options.Parsed(name, "N", help, [target](const std::string& value) {
       uint64_t number = 0;
       if (!absl::SimpleAtoi(value, &number) || number > kMaxId) {
-        return absl::InvalidArgumentError(absl::StrCat("'", value, "' is no user or group ID"));
+        return absl::InvalidArgumentError(absl::StrCat("'", value, "' is not a user or group ID"));
       }
       *target = number;
       return absl::OkStatus();
@@ -77,8 +77,8 @@ void DeclareNfsOptions(Options& options, NfsOptions* nfs) {
   id("uid", "act as this user (your own)", &nfs->uid);
   id("gid", "and this group", &nfs->gid);
   options.Switch("hard",
-                 "once connected, wait for a server that is gone or busy\nwithout end, as a hard "
-                 "mount does (else for about a minute)",
+                 "once connected, wait without limit for a server that is\ngone or busy, as a hard "
+                 "mount does (default: about a minute)",
                  &nfs->hard);
 }
 

@@ -108,19 +108,19 @@ void Announce(const NfsdOptions& options, const NfsdControl& control,
   }
   if (control.is_status_elsewhere()) {
     std::fprintf(stderr,
-                 "another status monitor of this host is told of clients that start anew: what "
-                 "they held is theirs until they lock again\n");
+                 "another status monitor of this host learns of clients that restart: their locks "
+                 "are freed only when they lock again\n");
   }
   const bool found = control.found();
   if (!found) {
     std::fprintf(stderr,
-                 "an rpcbind of this host has TCP port %u: clients find locks only with "
+                 "an rpcbind of this host has TCP port %u: clients find the lock service only with "
                  "--rpcbind\n",
                  oncrpc::kPortmapPort);
   }
   // The kernel's interfaces may lose theirs at any time, and get others.
   if (endpoints.empty()) {
-    std::fprintf(stderr, "serving NFS on %s, which has no address any more\n",
+    std::fprintf(stderr, "serving NFS on %s, which no longer has an address\n",
                  Place(device).c_str());
     return;
   }
@@ -149,7 +149,8 @@ void End(Node& node, const nfs::ServedExports& exports, std::unique_ptr<nfs::Ser
   WaitFor(node, kGoodbyeSeconds, [&] { return server->connections() == 0; });
   const auto busy = [&] { return server->busy() + exports.control_work(); };
   if (!WaitFor(node, kStorageSeconds, [&] { return busy() == 0; })) {
-    std::fprintf(stderr, "pollux nfsd: storage has not answered %zu calls in %d s; ends without\n",
+    std::fprintf(stderr,
+                 "pollux nfsd: storage has not finished %zu calls in %d s; ending without them\n",
                  node.Run(busy), kStorageSeconds);
     std::_Exit(kExitFailure);
   }
@@ -175,7 +176,7 @@ absl::Status ServeUntilInterrupted(const NfsdOptions& options, Node& node,
 absl::Status Serve(const NfsdOptions& options, Served* served) {
   if (options.port.cores.size() > 1) {
     return absl::InvalidArgumentError(
-        "--cores: open files and locks are one worker's; give --core N");
+        "--cores: open files and locks belong to one worker; give --core N");
   }
   RaiseFileLimit();
   auto hosts = nfs::MonitoredHosts::Open(InStateDirectory(
@@ -239,41 +240,40 @@ int NfsdCommand(int argc, char** argv) {
       "and NSM version 1 over the kernel's TCP and UDP, until SIGINT or SIGTERM. Needs root.");
   DeclarePortOptions(options, &nfsd.port);
   options.Parsed("export", "DIR[:ro|rw][,OPTION]...",
-                 "a directory, read-only unless :rw; OPTION is\nclients=CIDR, again for more (else "
-                 "everybody), or\nno_root_squash; again for more directories",
+                 "a directory, read-only unless :rw. OPTION is\nclients=CIDR (repeatable; default: "
+                 "everybody) or\nno_root_squash. Repeat for more directories",
                  [&nfsd](const std::string& text) {
                    absl::StatusOr<nfs::Export> exported = nfs::ParseExport(text);
                    if (!exported.ok()) return exported.status();
                    nfsd.exports.push_back(*std::move(exported));
                    return absl::OkStatus();
                  });
-  options.Text(
-      "key-file", "FILE",
-      absl::StrCat("seals file handles, made when there is none (", kStateDirectory, "/nfsd.key)"),
-      &nfsd.key_file);
-  options.Text(
-      "lock-file", "FILE",
-      absl::StrCat("remembers who holds locks (that of --key-file with .locks behind it, or\n",
-                   kStateDirectory, "/nfsd.locks)"),
-      &nfsd.lock_file);
+  options.Text("key-file", "FILE",
+               absl::StrCat("key that seals file handles; created if missing (", kStateDirectory,
+                            "/nfsd.key)"),
+               &nfsd.key_file);
+  options.Text("lock-file", "FILE",
+               absl::StrCat("remembers which hosts hold locks (--key-file's name with .locks, or\n",
+                            kStateDirectory, "/nfsd.locks)"),
+               &nfsd.lock_file);
   ControlOptions& control = nfsd.control;
   options.Number("service-port", "RDMA port of NFS (20049)", 1, 65535, &control.service_port);
   options.Number("mount-port", "port of MOUNT (20048)", 1, 65535, &control.mount_port);
   options.Number("lock-port", "port of NLM, for locks (4045)", 1, 65535, &control.lock_port);
-  options.Number("status-port", "port of NSM, for clients that start anew (662)", 1, 65535,
+  options.Number("status-port", "port of NSM, for clients that restart (662)", 1, 65535,
                  &control.status_port);
   options.Number("grace-s",
-                 "seconds in which, after a start, those who held locks may have them\nback, and "
+                 "seconds after a start in which hosts may reclaim the locks that they\nheld, and "
                  "others wait (45)",
                  0, kMaxGraceSeconds, &control.grace_s);
-  options.Number("max-connections", "of all clients together (1024)", 1, kMaxConnections,
-                 &nfsd.max_connections);
+  options.Number("max-connections", "connections of all clients together (1024)", 1,
+                 kMaxConnections, &nfsd.max_connections);
   options.Number("max-connections-per-client",
-                 "of one address (0: as long as it has fewer than are left for all)", 0,
-                 kMaxConnections, &nfsd.max_connections_per_client);
+                 "connections per address (0: fewer than are free for all)", 0, kMaxConnections,
+                 &nfsd.max_connections_per_client);
   options.Switch("rpcbind",
-                 "register them with the rpcbind of this host meanwhile; where there\n"
-                 "is none, port 111 answers for them",
+                 "register the services with this host's rpcbind while nfsd runs;\n"
+                 "if the host has none, nfsd itself answers on port 111",
                  &control.rpcbind);
   options.Switch("json", "at the end, one JSON object on standard output", &nfsd.json);
   if (auto operands = options.Parse(argc, argv, 0, 0); !operands.ok()) {

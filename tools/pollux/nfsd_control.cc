@@ -99,7 +99,7 @@ absl::Status NfsdControl::StartServices() {
 
 void NfsdControl::OfferLocks() {
   list_locks_ = std::make_unique<engine::OperatorCommand>(
-      kLocksTopic, "What NFS clients have of locks: address, files, ranges, awaited, shares, name",
+      kLocksTopic, "Locks of NFS clients: address, files, ranges, awaited, shares, name",
       [tables = tables_](std::string_view /*parameters*/) -> absl::StatusOr<pollux::Stats> {
         pollux::Stats stats;
         stats.BeLines();
@@ -109,7 +109,7 @@ void NfsdControl::OfferLocks() {
         return stats;
       });
   drop_locks_ = std::make_unique<engine::OperatorCommand>(
-      kDropLocksTopic, "Takes the locks of NFS clients away. Parameters: ADDRESS",
+      kDropLocksTopic, "Releases the locks of NFS clients. Parameters: ADDRESS",
       [this](std::string_view parameters) -> absl::StatusOr<pollux::Stats> {
         const absl::StatusOr<Gid> address = pollux::ParseAddress(std::string(parameters));
         if (!address.ok()) return address.status();

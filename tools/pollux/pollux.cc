@@ -12,7 +12,7 @@ constexpr struct {
   int (*run)(int argc, char** argv);
   const char* about;
 } kCommands[] = {
-    {"demo", pollux::tools::DemoCommand, "a file through RDMA and back, inside this process"},
+    {"demo", pollux::tools::DemoCommand, "send a file through RDMA and back within this process"},
     {"serve", pollux::tools::ServeCommand, "serve a directory over RPC-over-RDMA"},
     {"nfsd", pollux::tools::NfsdCommand, "serve directories by NFS version 3 over RDMA"},
     {"put", pollux::tools::PutCommand, "send a file to a server"},
@@ -21,11 +21,11 @@ constexpr struct {
     {"nfs", pollux::tools::NfsCommand, "files of an NFS version 3 server: ls, get, put, stat, rm"},
     {"ping", pollux::tools::PingCommand, "connect to an RPC-over-RDMA service and call NULL"},
     {"bench", pollux::tools::BenchCommand, "measure calls and transfers against a server"},
-    {"run", pollux::tools::RunCommand,
-     "start a program made for libibverbs and librdmacm on a port"},
-    {"stat", pollux::tools::StatCommand, "counters of the pollux processes that run here"},
-    {"connections", pollux::tools::ConnectionsCommand, "and their connections"},
-    {"locks", pollux::tools::LocksCommand, "what clients of an nfsd have locked; drops it"},
+    {"run", pollux::tools::RunCommand, "run a program made for libibverbs and librdmacm on a port"},
+    {"stat", pollux::tools::StatCommand, "show counters of the Pollux processes on this host"},
+    {"connections", pollux::tools::ConnectionsCommand,
+     "show connections of the Pollux processes on this host"},
+    {"locks", pollux::tools::LocksCommand, "show or release locks of an nfsd's clients"},
     {"decode", pollux::tools::DecodeCommand, "print the frames of capture files"},
 };
 
@@ -51,6 +51,6 @@ int main(int argc, char** argv) {
   for (const auto& command : kCommands) {
     if (std::strcmp(argv[1], command.name) == 0) return command.run(argc - 1, argv + 1);
   }
-  std::fprintf(stderr, "pollux: no command '%s'; `pollux --help` lists those there are\n", argv[1]);
+  std::fprintf(stderr, "pollux: no command '%s'; `pollux --help` lists the commands\n", argv[1]);
   return pollux::tools::kExitUsage;
 }

@@ -22,7 +22,7 @@ void DeclareClientOptions(Options& options, ClientOptions* client) {
 void DeclareRemoteOptions(Options& options, RemoteOptions* remote) {
   DeclareClientOptions(options, remote);
   options.Number("service-port", "port of the service (20049)", 1, 65535, &remote->service_port);
-  options.Switch("rpcbind", "ask the server's rpcbind for it, through this host's kernel",
+  options.Switch("rpcbind", "ask the server's rpcbind for the port, through this host's kernel",
                  &remote->rpcbind);
 }
 
@@ -30,9 +30,9 @@ std::optional<std::string> AddressConflict(Node& node) {
   return node.Run([&node]() -> std::optional<std::string> {
     const ip::Interface& interface = node.device().worker().interface();
     if (!interface.conflict()) return std::nullopt;
-    return absl::StrFormat(
-        "address %s is taken: the host with MAC %s has it too; give another --address",
-        FormatAddress(interface.conflict()->address), FormatMac(interface.conflict()->mac));
+    return absl::StrFormat("address %s is taken by the host with MAC %s; give another --address",
+                           FormatAddress(interface.conflict()->address),
+                           FormatMac(interface.conflict()->mac));
   });
 }
 

@@ -64,7 +64,7 @@ absl::StatusOr<std::vector<FileStore::Entry>> ListAll(Remote& server) {
     more = page->more && !page->entries.empty();
     for (FileStore::Entry& entry : page->entries) {
       if (!all.empty() && entry.name <= all.back().name) {
-        return absl::DataLossError("the server's list is not in order; it would never end");
+        return absl::DataLossError("the server's list is not sorted, so it might never end");
       }
       if (all.size() == kMaxListedFiles) {
         return absl::ResourceExhaustedError(
@@ -112,13 +112,14 @@ int PingCommand(int argc, char** argv) {
                   "Any RPC-over-RDMA service answers: --program 100003 --version 3 for NFS.");
   DeclareRemoteOptions(options, &remote);
   options.Number("count", "calls (1)", 1, 1'000'000'000, &count);
-  options.Number("program", "RPC program (the file service's)", 0, 0xFFFFFFFF, &program);
-  options.Number("version", "and its version", 0, 0xFFFFFFFF, &version);
+  options.Number("program", "number of the RPC program (the file service)", 0, 0xFFFFFFFF,
+                 &program);
+  options.Number("version", "version of the program", 0, 0xFFFFFFFF, &version);
   std::vector<std::string> operands;
   if (auto done = ParseOperands("ping", options, argc, argv, 1, 1, &operands)) return *done;
   if (version != 0 && program == 0) {
     return Fail("ping", absl::InvalidArgumentError(
-                            "--version is that of a --program; the file service has one only"));
+                            "--version needs --program; the file service has only one version"));
   }
   remote.program = static_cast<uint32_t>(program);
   remote.version = static_cast<uint32_t>(version);

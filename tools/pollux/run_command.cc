@@ -153,15 +153,15 @@ int Become(char** argv) {
 
 // Empty: the loader gives it those of Pollux. It would run without them, and find no device.
 std::string WhyWithoutLibraries(const ProgramFile& program) {
-  if (program.has_32_bits) return "is of 32 bits, and the libraries of Pollux are of 64";
+  if (program.has_32_bits) return "has 32 bits, and the libraries of Pollux have 64";
   if (!program.gains.empty()) {
     return absl::StrCat("is ", program.gains,
-                        ", and to such a program the loader gives the system's libraries only; run "
-                        "it as the user whose rights it gains, or a copy of it");
+                        ", and for such a program the loader uses only the system's libraries; run "
+                        "it as the user whose rights it gains, or run a copy of it");
   }
   if (program.is_static) {
-    return "is linked statically, and to such a program nobody gives the libraries of Pollux; link "
-           "it with the shared libibverbs.so.1";
+    return "is linked statically, so it cannot use the libraries of Pollux; link it with the "
+           "shared libibverbs.so.1";
   }
   return "";
 }
@@ -170,18 +170,18 @@ std::string WhyWithoutLibraries(const ProgramFile& program) {
 
 int RunCommand(int argc, char** argv) {
   PortOptions port;
-  Options options(
-      "run [options] -- PROGRAM [ARGUMENT...]",
-      "Starts PROGRAM, made for libibverbs and librdmacm, on a port of Pollux: its only\n"
-      "RDMA device is pollux0. Replaces itself by the program; nothing is installed.\n"
-      "`pollux stat` and `pollux connections` show it if it has a --file-prefix.");
+  Options options("run [options] -- PROGRAM [ARGUMENT...]",
+                  "Runs PROGRAM, made for libibverbs and librdmacm, on a port of Pollux: its only\n"
+                  "RDMA device is pollux0. Replaces itself by the program; nothing is installed.\n"
+                  "`pollux stat` and `pollux connections` show it if it has a --file-prefix.");
   DeclarePortOptions(options, &port);
   bool preload = false;
   options.Switch(kPreloadOption,
-                 "load the libraries by LD_PRELOAD, into each process that\n"
-                 "PROGRAM starts too (some 30 ms each): for a library of\n"
-                 "its with an RPATH to the real ones, or where PROGRAM is a\n"
-                 "script that starts one with an RPATH (its own is seen)",
+                 "load the libraries by LD_PRELOAD, also into each process\n"
+                 "that PROGRAM starts (some 30 ms each). Needed if one of\n"
+                 "its libraries has an RPATH to the real ones, or if it is\n"
+                 "a script that starts such a program (an RPATH of PROGRAM\n"
+                 "itself is detected)",
                  &preload);
   int own = 0;
   while (own < argc && std::strcmp(argv[own], "--") != 0) ++own;

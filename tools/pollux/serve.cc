@@ -79,7 +79,7 @@ int ServeCommand(int argc, char** argv) {
   options.Text("root", "DIR", "the directory to serve", &serve.root);
   options.Number("service-port", "port to listen on (20049)", 1, 65535, &serve.service_port);
   options.Switch("read-only", "refuse CREATE and WRITE", &serve.read_only);
-  options.Switch("rpcbind", "register with the rpcbind of this host meanwhile (netid rdma, rdma6)",
+  options.Switch("rpcbind", "register with this host's rpcbind while it runs (netids rdma, rdma6)",
                  &serve.rpcbind);
   options.Switch("json", "at the end, one JSON object on standard output", &serve.json);
   if (auto operands = options.Parse(argc, argv, 0, 0); !operands.ok()) {

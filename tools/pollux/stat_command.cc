@@ -127,12 +127,12 @@ int StatCommand(int argc, char** argv) {
                   "Prints the counters of the pollux processes that run here: cores, ports, CM,\n"
                   "RPC-over-RDMA, memory, queue pairs.");
   Declare(options, &stat);
-  options.Switch("all", "counters at zero too", &stat.all);
+  options.Switch("all", "also counters at zero", &stat.all);
   options.Switch("watch",
-                 "again and again, with what has grown per second;\n"
-                 "with --json one object a line",
+                 "repeat, with the growth of each counter per second;\n"
+                 "with --json one object per line",
                  &stat.watch);
-  options.Number("interval", "seconds between two looks of --watch (1)", 1, 86'400,
+  options.Number("interval", "seconds between two reports of --watch (1)", 1, 86'400,
                  &stat.interval_s);
   return Command("stat", options, argc, argv, [&] { return Stat(stat); });
 }
@@ -142,7 +142,7 @@ int ConnectionsCommand(int argc, char** argv) {
   Options options("connections [options]",
                   "Prints the connections and listeners of the pollux processes that run here.");
   Declare(options, &stat);
-  options.Switch("recorder", "and the last packets, timers and states of each queue pair",
+  options.Switch("recorder", "also the last packets, timers and states of each queue pair",
                  &stat.recorders);
   return Command("connections", options, argc, argv, [&] { return Connections(stat); });
 }

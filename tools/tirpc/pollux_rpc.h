@@ -4,8 +4,8 @@
  *   svc_create(dispatch, PROGRAM, VERSION, "tcp") svc_pollux_create(dispatch, PROGRAM, VERSION,
  * NULL)
  *
- * What the CLIENT and the SVCXPRT can do stands in rpcrdma/tirpc/client_handle.h and
- * service_link.h. No RDMA hardware is needed; docs/nics.md says what a port can be. */
+ * rpcrdma/tirpc/client_handle.h and service_link.h describe what the CLIENT and the SVCXPRT
+ * support. No RDMA hardware is needed; docs/nics.md lists the kinds of ports. */
 #ifndef POLLUX_TOOLS_TIRPC_POLLUX_RPC_H_
 #define POLLUX_TOOLS_TIRPC_POLLUX_RPC_H_
 
@@ -16,40 +16,44 @@
 extern "C" {
 #endif
 
-/* Where a program is on the network: the text of the pollux command's port options, as in
- * "--netdev eth0" or "--port net_tap0,iface=plx0 --address 192.0.2.2/24", words separated by
- * blanks; and
+/* The argument `port` below holds the port options of the pollux command, separated by blanks, such
+ * as "--netdev eth0" or "--port net_tap0,iface=plx0 --address 192.0.2.2/24", and these:
  *   --service-port N   port of the service (20049)
  *   --rpcbind          a server registers with its host's rpcbind, a client asks the server's
- * NULL: the environment variable POLLUX_PORT. A port is opened once and polled by a thread of its
- * own, for all CLIENTs and SVCXPRTs of the process that name it, until the last of them goes. */
+ * NULL stands for the environment variable POLLUX_PORT. All CLIENTs and SVCXPRTs of a process with
+ * the same `port` share one open port. A thread of its own polls it until the last of them is
+ * destroyed. */
 
-/* As clnt_create(). `host`: a name or an address. Connects, for at most 25 seconds. NULL with
- * rpc_createerr and pollux_rpc_error(). Any thread. */
+/* As clnt_create(). `host` is a name or an address. Tries to connect for at most 25 seconds.
+ * Returns a CLIENT that clnt_destroy() frees, or NULL and sets rpc_createerr and
+ * pollux_rpc_error(). Any thread may call it. */
 CLIENT* clnt_pollux_create(const char* host, rpcprog_t program, rpcvers_t version,
                            const char* port);
 
-/* As svc_create(), for svc_run() on the calling thread. A program more on the same port and service
- * port shares the SVCXPRT, which svc_destroy() ends. Calls of other threads than svc_run()'s are
- * not allowed, as with all of libtirpc's svc_ functions. NULL with pollux_rpc_error(). */
+/* As svc_create(), for svc_run() on the calling thread. Further programs on the same port and
+ * service port share the SVCXPRT, which svc_destroy() frees. Like all of libtirpc's svc_ functions,
+ * it must be called on the thread of svc_run(). Returns NULL on failure and sets
+ * pollux_rpc_error(). */
 SVCXPRT* svc_pollux_create(void (*dispatch)(struct svc_req*, SVCXPRT*), rpcprog_t program,
                            rpcvers_t version, const char* port);
 
-/* Why this thread's last call of a function here failed: a sentence for people, until the next. */
+/* The reason why this thread's last call of a function of this header failed, as a sentence. Valid
+ * until the thread's next such call. */
 const char* pollux_rpc_error(void);
 
-/* A program's upper-layer binding (RFC 8166 section 6): which opaques may travel by RDMA READ and
- * WRITE, and how large messages are. Optional: without it nothing is moved by itself, and arguments
- * and results have up to 1 MiB. Both sides must agree on what is eligible.
+/* A program's upper-layer binding (RFC 8166 section 6): which opaque fields may be transferred by
+ * RDMA READ and WRITE, and how large messages can be. It is optional. Without it no field is
+ * transferred separately, and arguments and results have at most 1 MiB each. Both sides must agree
+ * on the eligible fields.
  *
- * An eligible item is an opaque NAME<> directly in the structure of the arguments or of the results
- * (in a union of it, too), as rpcgen declares and decodes it. */
+ * An eligible item is an opaque NAME<> directly in the structure of the arguments or results, or in
+ * a union of that structure, as rpcgen declares and decodes it. */
 #define POLLUX_MAX_ITEMS 8
 
 struct pollux_items {
   unsigned count;                   /* at most POLLUX_MAX_ITEMS */
   size_t offsets[POLLUX_MAX_ITEMS]; /* of the NAME_val pointers, in the order of the .x file */
-  unsigned max_bytes;               /* of each, at most 1 GiB */
+  unsigned max_bytes;               /* per item, at most 1 GiB */
 };
 
 /* One eligible item of a structure: POLLUX_ITEM(put_args, data.data_val, BLOCK_MAX). */
@@ -62,18 +66,18 @@ struct pollux_procedure {
   unsigned max_result_bytes;   /* the same */
   struct pollux_items arguments;
   struct pollux_items results;
-  int idempotent; /* running it twice does no more than once: no reply is cached */
+  int idempotent; /* running it twice has the effect of running it once: replies are not cached */
 };
 
 struct pollux_program {
   unsigned program;
   unsigned version;
-  unsigned procedure_count; /* others: up to 1 MiB each way, no items */
+  unsigned procedure_count; /* for others: 1 MiB of arguments and of results, no items */
   const struct pollux_procedure* procedures;
 };
 
-/* For CLIENTs and SVCXPRTs that are made from now on; copied. 0, or -1 with pollux_rpc_error(). Any
- * thread. */
+/* Sets the binding of CLIENTs and SVCXPRTs that are created later; `program` is copied. Returns 0,
+ * or -1 and sets pollux_rpc_error(). Any thread may call it. */
 int pollux_rpc_bind(const struct pollux_program* program);
 
 #ifdef __cplusplus

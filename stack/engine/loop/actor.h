@@ -1,4 +1,4 @@
-// Asynchronous control: work sent to its owner, the result sent back.
+// Asynchronous control: work is sent to its owner, and the result is sent back.
 #ifndef POLLUX_STACK_ENGINE_LOOP_ACTOR_H_
 #define POLLUX_STACK_ENGINE_LOOP_ACTOR_H_
 
@@ -11,26 +11,27 @@
 
 namespace pollux::engine {
 
-// Someone that control messages can be sent to: a worker, or an application's own thread. Each has
-// one mailbox, which only its owner empties. Messages of one sender run in the order sent. Needs no
-// EAL.
+// A receiver of control messages: a worker, or a thread of the application. Each has one mailbox,
+// which only its owner empties. Messages of one sender run in the order in which they were sent.
+// Needs no EAL.
 //
-// The mailbox is a list, and nobody waits for anybody: not a sender for one that was preempted
-// while it sent, as in a ring of many producers, nor two owners that send to each other for room.
-// It is as long as the control calls that senders have under way, each an object of theirs anyway.
+// The mailbox is a linked list, so nobody waits: neither a sender for another one that was
+// preempted while it sent, as in a ring with many producers, nor two owners that send to each other
+// for room. Its length is the number of control calls in progress, each of which is an object of
+// its sender anyway.
 class Actor {
  public:
   Actor() = default;
-  virtual ~Actor();  // what is left in the mailbox is destroyed without being run
+  virtual ~Actor();  // destroys the remaining messages without running them
   Actor(const Actor&) = delete;
   Actor& operator=(const Actor&) = delete;
 
-  // Runs `work` on `owner`'s core at its next poll. Any thread; never blocks.
+  // Runs `work` on `owner`'s core at its next poll. May be called on any thread; never blocks.
   static void Post(Actor& owner, absl::AnyInvocable<void()> work);
 
-  // Runs `work` on `owner`'s core, then `done(result)` on this actor's core. `owner` may be this
-  // actor: the work still runs at its next poll, so that callers cannot come to rely on less.
-  // Only on this actor's core. `work` is any callable without arguments; `done` takes its result.
+  // Runs `work` on `owner`'s core, then `done(result)` on this actor's core. If `owner` is this
+  // actor, the work still runs at its next poll, so callers see the same order. Only for this
+  // actor's core. `work` is any callable without arguments; `done` receives its result.
   template <class Work, class Done>
   void Call(Actor& owner, Work work, Done done) {
     Post(owner, [this, work = std::move(work), done = std::move(done)]() mutable {
@@ -44,8 +45,8 @@ class Actor {
     });
   }
 
-  // Runs what had arrived when it was called, at most `limit` messages; returns how many. Owner
-  // only.
+  // Runs at most `limit` of the messages that had arrived before the call; returns their number.
+  // Only for the owner.
   unsigned RunMailbox(unsigned limit = 64) {
     // Looked at before it is written: most of the time it is empty, and this core's to read.
     if (arrived_.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
@@ -60,9 +61,9 @@ class Actor {
 
   void TakeArrived();
 
-  // Newest first. Written by every sender: not on a line with what the owner works on.
+  // Newest first. Written by every sender, so it has its own cache line.
   alignas(64) std::atomic<Message*> arrived_{nullptr};
-  // Owner only: what was taken and not run yet, oldest first.
+  // Only for the owner: messages that were taken and have not run yet, oldest first.
   alignas(64) Message* taken_ = nullptr;
   Message* last_taken_ = nullptr;
 };

@@ -1,4 +1,4 @@
-// The time of real runs: nanoseconds by the time-stamp counter. Simulation has its own.
+// Real time in nanoseconds, read from the time-stamp counter. Simulations use virtual time instead.
 #ifndef POLLUX_STACK_ENGINE_LOOP_CLOCK_H_
 #define POLLUX_STACK_ENGINE_LOOP_CLOCK_H_
 
@@ -6,13 +6,13 @@
 
 namespace pollux::engine {
 
-// Copyable and without state, so that all clocks of one process tell one time. The zero is the
-// counter's (about the machine's start).
+// Copyable and stateless, so all clocks of one process agree. Time 0 is when the counter was 0,
+// about the start of the machine.
 class Clock {
  public:
-  // At the rate that EAL has measured; EAL must be initialised (eal.h).
+  // Uses the rate that EAL has measured. InitEal() must have succeeded.
   Clock();
-  // At a rate given in cycles a second, not 0.
+  // Uses the given rate in cycles per second, which must not be 0.
   explicit Clock(uint64_t hz);
 
   // Makes no system call.
@@ -24,7 +24,7 @@ class Clock {
 
  private:
   static constexpr int kShift = 32;
-  uint64_t multiplier_;  // ns a cycle, kShift fraction bits
+  uint64_t multiplier_;  // ns per cycle, with kShift fraction bits
 };
 
 }  // namespace pollux::engine

@@ -1,4 +1,4 @@
-// What a polling thread does when there is nothing to do.
+// How a polling thread idles when there is no work.
 #ifndef POLLUX_STACK_ENGINE_LOOP_IDLE_H_
 #define POLLUX_STACK_ENGINE_LOOP_IDLE_H_
 
@@ -11,25 +11,27 @@
 namespace pollux::engine {
 
 enum class Idle : uint8_t {
-  kSpin,   // polls on: the least latency, for a CPU of its own
-  kYield,  // gives the CPU away to whoever waits for it (sched_yield)
-  kSleep,  // sleeps between polls: next to no CPU, and packets wait up to SleepLength::kMaxNs
+  kSpin,   // keeps polling: lowest latency, for a CPU of its own
+  kYield,  // yields the CPU to threads that wait for it (sched_yield)
+  kSleep,  // sleeps between polls: nearly no CPU use; packets wait up to SleepLength::kMaxNs
 };
 
-// "spin", "yield" or "sleep". InvalidArgument for anything else.
+// Parses "spin", "yield" or "sleep". Returns InvalidArgument for anything else.
 absl::StatusOr<Idle> ParseIdle(std::string_view text);
 
-// How long a thread that sleeps between polls may sleep this time: longer with each sleep in a row,
-// and never beyond the next timer.
+// How long to sleep between two polls: the time doubles with each sleep in a row, from kMinNs to
+// kMaxNs, and never extends beyond the next timer.
 class SleepLength {
  public:
   static constexpr uint64_t kMinNs = 20'000;
-  // Local ACK timeouts and RNR timers are of the same order: a peer does not take it for a loss.
+  // Local ACK timeouts and RNR timers have this order of magnitude, so a peer does not mistake the
+  // delay for a loss.
   static constexpr uint64_t kMaxNs = 1'000'000;
 
-  // There was something to do.
+  // Call it after a poll that found work.
   void Reset() { next_ns_ = kMinNs; }
-  // `deadline_ns`: when the next timer is due, UINT64_MAX when none is. 0: poll at once.
+  // Returns nanoseconds to sleep; 0: poll at once. `deadline_ns` is when the next timer is due,
+  // UINT64_MAX if none is armed.
   uint64_t Next(uint64_t now_ns, uint64_t deadline_ns) {
     const uint64_t length_ns = next_ns_;
     next_ns_ = std::min(2 * next_ns_, kMaxNs);

@@ -1,4 +1,4 @@
-// What is hung into a worker's loop.
+// Objects that a worker's loop calls in every turn.
 #ifndef POLLUX_STACK_ENGINE_LOOP_POLLER_H_
 #define POLLUX_STACK_ENGINE_LOOP_POLLER_H_
 
@@ -9,12 +9,14 @@
 
 namespace pollux::engine {
 
-// Hung into a worker's loop by what runs on it (CM, RPC-over-RDMA, an application).
+// Implemented by objects that a worker's loop calls: CM, RPC-over-RDMA, an application. The worker
+// does not own them; see Worker::AddPoller().
 class Poller {
  public:
   virtual ~Poller() = default;
-  // Called once every loop, after packets and timers, before what it posted is sent. Returns true
-  // when it did something. May create and destroy objects, add and remove pollers (itself too).
+  // Called once per turn on the worker's core, after packets and timers and before posted requests
+  // are sent. Returns whether it did any work. May create and destroy objects, and add and remove
+  // pollers, including itself.
   virtual bool Poll(uint64_t now_ns) = 0;
 };
 

@@ -1,4 +1,4 @@
-// Who is told of a port's asynchronous events.
+// Observers of a port's asynchronous events.
 #ifndef POLLUX_STACK_ENGINE_LOOP_PORT_OBSERVER_H_
 #define POLLUX_STACK_ENGINE_LOOP_PORT_OBSERVER_H_
 

@@ -1,4 +1,4 @@
-// Threads that wait for a worker poll it meanwhile.
+// Lets threads that wait for a worker poll it while they wait.
 #ifndef POLLUX_STACK_ENGINE_LOOP_SHARED_POLL_H_
 #define POLLUX_STACK_ENGINE_LOOP_SHARED_POLL_H_
 
@@ -14,38 +14,42 @@
 
 namespace pollux::engine {
 
-// A native application's thread that has asked a worker for something polls it while it waits (run
-// to completion): what it asked for leaves on its own CPU, and no thread is woken for the answer.
-// It does so for kSpinNs, which is about what waking a thread costs, and then sleeps. The worker's
-// ProgressThread polls when nobody has for a while, or a waiting thread sleeps or hands over.
-// Ownership makes any mix of these safe. EAL must be initialised (eal.h).
+// A thread of a native application that has sent a request to a worker polls the worker while it
+// waits (run to completion). The request leaves on the thread's own CPU, and no thread must be
+// woken for the reply. The thread polls for kSpinNs, about as long as waking a thread takes, and
+// then sleeps. The worker's ProgressThread polls when no other thread has polled for a while, or
+// when a waiting thread sleeps or calls HandOver(). Ownership makes any mix of these safe.
+// InitEal() must have succeeded.
 //
-// Apart from ProgressThread, since a worker has this only where threads wait for it, and it has no
-// thread of its own; ProgressThread has the policy of both. Calls of unmodified verbs programs do
-// not come here: each takes one turn, whether it waits or not.
+// This class is separate from ProgressThread because only workers that threads wait for need it,
+// and it has no thread of its own; ProgressThread holds the policy of both. Unmodified verbs
+// programs do not use it: each of their calls takes one turn, whether it waits or not.
 class SharedPoll {
  public:
-  static constexpr uint64_t kSpinNs = 50'000;  // without anything done
-  static constexpr uint32_t kIdleTurns = 256;  // before the waiting thread gives its CPU away
+  // For how long a waiting thread polls without finding work.
+  static constexpr uint64_t kSpinNs = 50'000;
+  static constexpr uint32_t kIdleTurns = 256;  // turns without work before it yields the CPU
 
-  // `poll(now_ns)` is one turn of the loop and returns whether it did anything.
+  // `poll(now_ns)` runs one turn of the loop and returns whether it did any work.
   explicit SharedPoll(std::function<bool(uint64_t)> poll) : poll_(std::move(poll)) {}
   SharedPoll(const SharedPoll&) = delete;
   SharedPoll& operator=(const SharedPoll&) = delete;
 
-  // Before all else here, by the ProgressThread: whoever polls uses the packet caches of `lcore`.
+  // Called by the ProgressThread before any other function. Polling threads use the packet caches
+  // of `lcore`.
   void Begin(unsigned lcore) { ownership_.emplace(lcore); }
 
-  // Polls until `done()`, which is asked between turns; or until nothing was done for kSpinNs, or
-  // `longest_ns` are over. Not at all when another thread is at it: it polls for this one too.
-  // Whether it is done. Not on the worker's core, as all below.
+  // Polls until `done()` is true, no work was found for kSpinNs, or `longest_ns` have passed.
+  // `done()` is called between turns. Returns without polling when another waiting thread polls
+  // already: that one polls for both. Returns whether `done()` was true. Like all functions below,
+  // it must not be called on the worker's core.
   bool PollUntil(const std::function<bool()>& done, uint64_t longest_ns = UINT64_MAX);
-  // One turn, unless another thread is at it: what was asked for leaves.
+  // Runs one turn, which sends what was requested, unless another thread polls.
   void PollOnce();
-  // The calling thread is about to wait for what the worker does, in ways not seen here.
+  // Call it before the thread waits for the worker by other means than this class.
   void HandOver() { activity_.HandOver(); }
 
-  // Lives in a thread that sleeps until the worker's owner wakes it.
+  // Exists while a thread sleeps until the worker's owner wakes it.
   class Sleeper {
    public:
     explicit Sleeper(SharedPoll* poll) : activity_(&poll->activity_) { activity_->SleepBegins(); }
@@ -63,13 +67,13 @@ class SharedPoll {
   bool Poll(uint64_t now_ns) { return poll_(now_ns); }
 
  private:
-  // By a thread that waits and is the owner.
+  // Called by a waiting thread that is the owner.
   bool TakeTurn();
 
   std::function<bool(uint64_t)> poll_;
   const Clock clock_;
   std::optional<Ownership> ownership_;
-  std::atomic<bool> polled_{false};  // by a thread that waits
+  std::atomic<bool> polled_{false};  // by a waiting thread
   ApplicationActivity activity_;
 };
 

@@ -1,4 +1,4 @@
-// Timers driven by the time that each poll is given: a hierarchical wheel.
+// Timers driven by the time that each poll is given: a hierarchical timing wheel.
 #ifndef POLLUX_STACK_ENGINE_TIMER_TIMING_WHEEL_H_
 #define POLLUX_STACK_ENGINE_TIMER_TIMING_WHEEL_H_
 
@@ -8,7 +8,7 @@
 
 namespace pollux::engine {
 
-// A timer, embedded in what it belongs to. Destroying an armed timer cancels it.
+// A timer, embedded in the object that it serves. Destroying an armed timer cancels it.
 class Timer {
  public:
   using Callback = void (*)(void* context, uint64_t now_ns);
@@ -18,12 +18,12 @@ class Timer {
   Timer& operator=(const Timer&) = delete;
 
   bool armed() const { return next_ != nullptr; }
-  uint64_t deadline_ns() const { return deadline_ns_; }  // when armed
+  uint64_t deadline_ns() const { return deadline_ns_; }  // valid while armed
   void Cancel();
 
  private:
   friend class TimingWheel;
-  // A list head.
+  // Creates a list head.
   Timer() : callback_(nullptr), context_(nullptr), next_(this), prev_(this) {}
   bool alone() const { return next_ == this; }
   void PushBack(Timer& timer);
@@ -34,22 +34,22 @@ class Timer {
   Timer* prev_ = nullptr;
 };
 
-// Owned by one worker. Arming, cancelling and firing are constant-time; no heap, no clock. A timer
-// fires at the first Advance() whose time has reached its deadline rounded up to a tick: never
-// early, and late by less than a tick. One that is armed with a deadline in the past fires at the
-// next tick.
+// Owned by one worker; not thread-safe. Arming, cancelling and firing take constant time; the wheel
+// uses no heap and reads no clock. A timer fires at the first Advance() whose time has reached the
+// deadline rounded up to a tick: never early, and late by less than a tick. A timer with a deadline
+// in the past fires at the next tick.
 class TimingWheel {
  public:
   static constexpr int kTickShift = 10;  // 1,024 ns
-  static constexpr int kSlotBits = 8;    // 256 slots a level
-  static constexpr int kLevels = 5;      // 2^40 ticks: over 13 days; later ones are re-armed
+  static constexpr int kSlotBits = 8;    // 256 slots per level
+  static constexpr int kLevels = 5;      // 2^40 ticks, over 13 days; later timers are re-armed
 
   explicit TimingWheel(uint64_t now_ns);
 
-  // Arms, or moves an armed timer.
+  // Arms a timer, or moves one that is armed. Not owned.
   void Arm(Timer& timer, uint64_t deadline_ns);
-  // Fires what is due, in order of deadline's ticks; callbacks may arm, cancel and destroy any
-  // timer, their own too. Returns how many fired.
+  // Fires all timers that are due, ordered by the tick of their deadline. Callbacks may arm, cancel
+  // and destroy any timer, including their own. Returns the number of timers fired.
   unsigned Advance(uint64_t now_ns) {
     const uint64_t now_tick = now_ns >> kTickShift;
     if (now_tick < idle_until_tick_) [[likely]] {
@@ -58,8 +58,8 @@ class TimingWheel {
     }
     return now_tick < tick_ ? 0 : AdvanceTo(now_ns);
   }
-  // A time before which Advance() has nothing to do, later than the last Advance(); UINT64_MAX when
-  // nothing is armed: how far virtual time may jump.
+  // A time before which Advance() has nothing to do, later than the last Advance(); UINT64_MAX if
+  // no timer is armed. Virtual time may jump that far.
   uint64_t NextDeadline() const;
 
  private:
@@ -78,12 +78,12 @@ class TimingWheel {
   uint64_t NextTick() const;
   uint64_t NextTickOf(int level) const;
 
-  uint64_t tick_;              // the next to be processed
-  uint64_t fire_time_ns_ = 0;  // of the Advance() under way
-  // Nothing is to be done before this tick: saves the search at most polls.
+  uint64_t tick_;              // the next one to process
+  uint64_t fire_time_ns_ = 0;  // of the Advance() in progress
+  // No timer is due before this tick, so most polls need no search.
   uint64_t idle_until_tick_ = kNoTick;
   std::array<std::array<Slot, kSlots>, kLevels> slots_;
-  // A bit for each slot that may hold timers; stays set when they are cancelled.
+  // One bit per slot that may hold timers; it stays set when they are cancelled.
   mutable std::array<std::array<uint64_t, kWords>, kLevels> occupied_{};
 };
 

@@ -1,4 +1,4 @@
-// A bad wire, on purpose: loss, duplication, reordering and corruption over any link.
+// Impairs a link on purpose: loss, duplication, reordering and corruption.
 #ifndef POLLUX_STACK_IO_LINK_IMPAIRMENT_H_
 #define POLLUX_STACK_IO_LINK_IMPAIRMENT_H_
 
@@ -22,36 +22,35 @@ struct ImpairmentOptions {
   double corrupt = 0;
   uint64_t seed = 1;
 
-  // From "loss=P,dup=P,reorder=P,corrupt=P,seed=N", any of them, in any order. InvalidArgument
-  // names what was wrong and what is allowed.
+  // Parses "loss=P,dup=P,reorder=P,corrupt=P,seed=N": any subset, in any order. InvalidArgument
+  // names the wrong part and what is allowed.
   static absl::StatusOr<ImpairmentOptions> Parse(const std::string& text);
   bool Any() const { return loss > 0 || duplicate > 0 || reorder > 0 || corrupt > 0; }
 };
 
 struct ImpairmentCounters {
-  uint64_t passed = 0;  // handed on, duplicates and corrupted ones included
+  uint64_t passed = 0;  // passed on, including duplicates and corrupted frames
   uint64_t lost = 0;
   uint64_t duplicated = 0;
   uint64_t reordered = 0;
   uint64_t corrupted = 0;
-  uint64_t copy_failed =
-      0;  // to be duplicated or corrupted, but the pool was dry: passed as it was
+  uint64_t copy_failed = 0;  // duplication or corruption skipped since the pool was empty
 };
 
-// Owned by the worker that owns the link beneath. The same seed over the same frames and times
-// does the same. Takes no heap after construction.
+// Owned by the worker that owns the link below. The same seed repeats the same impairments for the
+// same frames and times. Takes no heap memory after construction.
 //
-// Corruption flips 1 to 8 bits within one byte of a copy of the frame (any CRC-32 detects that),
-// past the Ethernet header, and only of IP packets: ARP has no check sum of its own, so that what
-// the Ethernet FCS lets pass there nobody can detect.
+// Corruption flips 1 to 8 bits within one byte of a copy of the frame, which any CRC-32 detects. It
+// leaves the Ethernet header alone and affects only IP packets: ARP has no checksum, so nobody
+// could detect corruption there.
 class Impairment : public Link {
  public:
-  static constexpr uint16_t kMaxHeld = 16;         // frames held back a direction
-  static constexpr int kMaxOvertakers = 4;         // frames that pass one held back
-  static constexpr uint64_t kMaxHoldNs = 50'000;   // and the time it is held at most
-  static constexpr uint16_t kQueueCapacity = 256;  // frames ready to be handed on
+  static constexpr uint16_t kMaxHeld = 16;         // delayed frames per direction
+  static constexpr int kMaxOvertakers = 4;         // frames that overtake a delayed one
+  static constexpr uint64_t kMaxHoldNs = 50'000;   // maximum delay
+  static constexpr uint16_t kQueueCapacity = 256;  // frames ready to be passed on
 
-  // `link` and `pool` (of the copies) are not owned and outlive this.
+  // `link` and `pool` (for the copies) are not owned and must outlive this object.
   Impairment(Link* link, const ImpairmentOptions& options, rte_mempool* pool);
   ~Impairment() override;
   Impairment(const Impairment&) = delete;
@@ -60,9 +59,9 @@ class Impairment : public Link {
   uint16_t Receive(rte_mbuf** frames, uint16_t capacity, uint64_t now_ns) override;
   uint16_t Send(rte_mbuf** frames, uint16_t count, uint64_t now_ns) override;
 
-  // Frees every frame kept here. For the end, before the pools go.
+  // Frees every frame kept here. Call it at the end, before the pools are destroyed.
   void Clear();
-  // When a frame held back is due by time alone; UINT64_MAX when none. For virtual time.
+  // When a delayed frame is due by time alone; UINT64_MAX if none is delayed. For virtual time.
   uint64_t deadline_ns() const;
   const ImpairmentCounters& receive_counters() const { return receive_.counters; }
   const ImpairmentCounters& send_counters() const { return send_.counters; }
@@ -70,7 +69,7 @@ class Impairment : public Link {
  private:
   struct Held {
     rte_mbuf* frame;
-    int overtakers;  // still to pass it
+    int overtakers;  // frames that may still overtake it
     uint64_t due_ns;
   };
   struct Direction {
@@ -83,7 +82,8 @@ class Impairment : public Link {
     std::array<Held, kMaxHeld> held;
     std::array<rte_mbuf*, kQueueCapacity> queue;
 
-    // How many more frames can be admitted: each may become two, and all held back may fall due.
+    // How many more frames can be accepted: each may be duplicated, and all delayed frames may
+    // become due.
     uint16_t room() const { return (kQueueCapacity - count - held_count) / 2; }
     void Enqueue(rte_mbuf* frame);
   };

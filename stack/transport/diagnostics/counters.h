@@ -1,5 +1,6 @@
-// What happened on the wire, under the names that rxe gives (/sys/class/infiniband/rxe0/.../
-// hw_counters) where it has one, and drops by reason.
+// Counters of packets and errors. They have rxe's names
+// (/sys/class/infiniband/rxe0/.../hw_counters) where it has a counterpart. Drops are counted by
+// reason.
 #ifndef POLLUX_STACK_TRANSPORT_DIAGNOSTICS_COUNTERS_H_
 #define POLLUX_STACK_TRANSPORT_DIAGNOSTICS_COUNTERS_H_
 
@@ -21,46 +22,47 @@ enum class Drop : uint8_t {
   kBadBthVersion,
   kUnknownOpcode,
   kBadPad,
-  kScattered,  // frame in several segments
+  kScattered,  // a frame in several mbuf segments
   kNotForUs,   // another MAC or IP address
   kUnknownQpn,
-  kStaleQpn,        // the slot lives, the generation does not
-  kWrongTransport,  // opcode of another queue pair type
-  kQpState,         // not in a state that receives
+  kStaleQpn,        // the queue pair's slot is in use, under another generation
+  kWrongTransport,  // an opcode of another queue pair type
+  kQpState,         // the queue pair is not in a state that receives
   kBadPkey,
   kBadQkey,
-  kBadAddress,  // not from the queue pair's peer
+  kBadAddress,  // the source is not the queue pair's peer
   kBadIcrc,
   kUnexpectedResponse,
-  kOutOfSequence,     // silently, after one NAK
-  kAfterRnr,          // silently, after an RNR NAK
-  kDuplicateDropped,  // a duplicate that cannot be answered again
+  kOutOfSequence,     // dropped without a NAK, since one was sent
+  kAfterRnr,          // dropped without a NAK, after an RNR NAK
+  kDuplicateDropped,  // a duplicate request that cannot be answered again
   kNoReceive,         // UC or UD without a posted receive
-  kReceiveTooSmall,   // UC or UD message longer than the posted receive
-  kRefused,           // UC request that the key or the queue pair does not allow
-  kUnresolved,        // the next hop's MAC is not known
-  kEgressFull,        // an answer that the device would not take
-  kNoBuffer,          // packet pool exhausted
-  kUnsupportedL3,     // neither IPv4 nor ARP nor what the interface handles
+  kReceiveTooSmall,   // a UC or UD message longer than the posted receive
+  kRefused,           // a UC request that the key or the queue pair does not allow
+  kUnresolved,        // the next hop's MAC address is unknown
+  kEgressFull,        // a reply that the device did not accept
+  kNoBuffer,          // the packet pool is empty
+  kUnsupportedL3,     // a protocol that the interface does not handle
   kCount
 };
-// snake_case, for tables and telemetry.
+// The name in snake_case, for tables and telemetry.
 const char* DropName(Drop drop);
 
-// Of a port, or of one queue pair: then without what happens before its queue pair is known, and
-// bytes are those of payload instead of whole frames.
+// Counters of a port or of one queue pair. A queue pair's counters exclude packets that were
+// dropped before their queue pair was known, and their bytes are payload bytes instead of frame
+// bytes. Written by the owning worker only.
 struct Counters {
-  // What nearly every packet or message counts stands together.
+  // These are updated by nearly every packet or message, so they are adjacent.
   uint64_t sent_pkts = 0;
   uint64_t rcvd_pkts = 0;
   uint64_t sent_bytes = 0;
   uint64_t rcvd_bytes = 0;
   uint64_t rdma_sends = 0;
   uint64_t rdma_recvs = 0;
-  uint64_t ack_deferred = 0;        // acknowledgements that were asked for, and left to a later one
+  uint64_t ack_deferred = 0;        // requested acknowledgements that were merged with a later one
   uint64_t retransmitted_pkts = 0;  // requests
   uint64_t retransmitted_responses = 0;  // to READs and atomics
-  uint64_t tail_probes = 0;              // by a requester that heard nothing for a round trip
+  uint64_t tail_probes = 0;              // by a requester without a response for a round trip
   uint64_t duplicate_request = 0;
   uint64_t out_of_seq_request = 0;
   uint64_t rcvd_rnr_err = 0;
@@ -72,9 +74,9 @@ struct Counters {
   uint64_t retry_exceeded_err = 0;
   uint64_t retry_rnr_exceeded_err = 0;
   uint64_t completer_retry_err = 0;
-  uint64_t send_err = 0;  // packets that could not be sent: no buffer, no room, no way there
-  // Congestion control, under mlx5's names: CNPs that slowed a sender down, that met none (it is
-  // off), CNPs sent, and packets for us that the network had marked.
+  uint64_t send_err = 0;  // packets that could not be sent: no buffer, full queue or no route
+  // Congestion control, under mlx5's names: CNPs that slowed a sender down; CNPs for a sender
+  // without congestion control; CNPs sent; received packets that the network had marked.
   uint64_t rp_cnp_handled = 0;
   uint64_t rp_cnp_ignored = 0;
   uint64_t np_cnp_sent = 0;
@@ -85,7 +87,8 @@ struct Counters {
   void Count(Drop drop) { ++drops[static_cast<size_t>(drop)]; }
   uint64_t drop(Drop reason) const { return drops[static_cast<size_t>(reason)]; }
 
-  // Calls `visit` for each with its name: its member's, and "drops/" with DropName().
+  // Calls `visit` with the name and value of each counter: the member's name, or "drops/" followed
+  // by DropName().
   void Visit(absl::FunctionRef<void(std::string_view name, uint64_t value)> visit) const;
 };
 
