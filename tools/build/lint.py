@@ -62,7 +62,6 @@ OLD_NAMES = {
     "KernelPath": ("ExceptionPath", ""),
     "KernelSide": ("HostInterface", ""),
     "LastThread": ("ProgramThreadsExit", ""),
-    "LivingThreads": ("ThreadRegistry", ""),
     "LogBudget": ("LogRateLimiter", ""),
     "Owed": ("AckPolicy", "stack/"),
     "Pace": ("ProgressPolicy", ""),

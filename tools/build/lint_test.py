@@ -96,8 +96,7 @@ class LintTest(unittest.TestCase):
     def test_names_of_files_that_were_given_up(self):
         for path, why in (
                 ("stack/engine/loop/party.cc", "party is called actor now"),
-                ("compat/process/living_threads_test.cc",
-                 "living_threads is called thread_registry now"),
+                ("compat/process/farewell_test.cc", "farewell is called disconnect_linger now"),
                 ("cm/connection/report.cc", "report is called stats now"),
                 ("tools/common/report.cc", None),
                 ("tools/common/progress.cc", None),
