@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "cm/manager.h"
-#include "compat/verbs/event_queue.h"
+#include "compat/runtime/event_queue.h"
 #include "compat/verbs/objects.h"
 #include "compat/verbs/unacked_events.h"
 

@@ -18,8 +18,8 @@
 
 #include "compat/process/critical_section.h"
 #include "compat/process/fork_gate.h"
+#include "compat/runtime/event_queue.h"
 #include "compat/runtime/runtime.h"
-#include "compat/verbs/event_queue.h"
 #include "compat/verbs/unacked_events.h"
 #include "compat/verbs/work_request_chain.h"
 #include "stack/memory/protection_domain.h"

@@ -1,4 +1,4 @@
-#include "compat/verbs/deferred_ah_destroy.h"
+#include "compat/runtime/deferred_ah_destroy.h"
 
 #include <cstdint>
 

@@ -1,6 +1,6 @@
 // Events that a program takes one by one, or waits for by a file descriptor.
-#ifndef POLLUX_COMPAT_VERBS_EVENT_QUEUE_H_
-#define POLLUX_COMPAT_VERBS_EVENT_QUEUE_H_
+#ifndef POLLUX_COMPAT_RUNTIME_EVENT_QUEUE_H_
+#define POLLUX_COMPAT_RUNTIME_EVENT_QUEUE_H_
 
 #include <fcntl.h>
 #include <sys/eventfd.h>
@@ -116,4 +116,4 @@ class EventQueue {
 
 }  // namespace pollux::compat
 
-#endif  // POLLUX_COMPAT_VERBS_EVENT_QUEUE_H_
+#endif  // POLLUX_COMPAT_RUNTIME_EVENT_QUEUE_H_

@@ -1,4 +1,4 @@
-#include "compat/verbs/event_queue.h"
+#include "compat/runtime/event_queue.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>

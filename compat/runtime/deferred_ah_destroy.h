@@ -1,6 +1,6 @@
 // Address handles that a program has destroyed while sends that name them wait.
-#ifndef POLLUX_COMPAT_VERBS_DEFERRED_AH_DESTROY_H_
-#define POLLUX_COMPAT_VERBS_DEFERRED_AH_DESTROY_H_
+#ifndef POLLUX_COMPAT_RUNTIME_DEFERRED_AH_DESTROY_H_
+#define POLLUX_COMPAT_RUNTIME_DEFERRED_AH_DESTROY_H_
 
 #include <set>
 #include <unordered_set>
@@ -38,4 +38,4 @@ class DeferredAhDestroy {
 
 }  // namespace pollux::compat
 
-#endif  // POLLUX_COMPAT_VERBS_DEFERRED_AH_DESTROY_H_
+#endif  // POLLUX_COMPAT_RUNTIME_DEFERRED_AH_DESTROY_H_
