@@ -2,18 +2,11 @@
 
 #include <cstdint>
 
-#include "compat/verbs/objects.h"
-
 namespace pollux::compat {
 
 absl::Status DeferredAhDestroy::Destroy(engine::Worker& worker, verbs::AddressHandle* ah) {
-  if (waiting_.contains(ah)) {
-    return absl::InvalidArgumentError("the address handle is destroyed already");
-  }
   const Handles named = NamedBySends();
   Sweep(worker, named);
-  // The worker knows its own domain by this, the program its own.
-  ah->pd = reinterpret_cast<ibv_pd*>(Of(ah->pd)->native);
   if (!named.contains(ah)) return worker.DestroyAh(ah);
   waiting_.insert(ah);
   return absl::OkStatus();

@@ -21,8 +21,11 @@ class DeferredAhDestroy {
   void AddSender(verbs::QueuePair* qp) { senders_.insert(qp); }
   void RemoveSender(verbs::QueuePair* qp) { senders_.erase(qp); }
 
-  // At once, or by a Sweep(). InvalidArgument for what is not the worker's, and for what waits
-  // already: its domain is not the program's any more, and the next handle may be in its place.
+  // Whether Destroy() was called: the domain of such a handle is not the program's any more, and
+  // the next handle may be in its place.
+  bool Waits(verbs::AddressHandle* ah) const { return waiting_.contains(ah); }
+  // At once, or by a Sweep(). `ah` names the worker's own domain, not the program's.
+  // InvalidArgument for what is not the worker's.
   absl::Status Destroy(engine::Worker& worker, verbs::AddressHandle* ah);
   void Sweep(engine::Worker& worker);
 

@@ -35,7 +35,7 @@
 
 namespace pollux::compat {
 
-struct CmId;
+struct CmIdBase;
 class ScopedWorkerOwnership;
 
 // Opened by the first call that asks what devices there are; there until the process ends, since
@@ -58,7 +58,7 @@ class Runtime {
   cm::Manager& manager() { return *manager_; }
   engine::Device& device() { return *device_; }
   // The program's identifiers of rdma_cm. Their peers are told when the process exits.
-  std::set<CmId*>& identifiers() { return identifiers_; }
+  std::set<CmIdBase*>& identifiers() { return identifiers_; }
   // Stands for the native one of an identifier that has ended; nothing is asked of it.
   cm::Id* ended() { return ended_; }
   // Of link-local addresses; 0 where the port stands on no interface whose addresses they are.
@@ -144,7 +144,7 @@ class Runtime {
   std::optional<engine::DeviceTelemetry> telemetry_;
   FrameSignal frame_signal_;
   std::unique_ptr<cm::Manager> manager_;
-  std::set<CmId*> identifiers_;
+  std::set<CmIdBase*> identifiers_;
   cm::Id* ended_ = nullptr;
   uint32_t scope_ = 0;
   std::map<uint32_t, memory::ProtectionDomain*> domains_;
@@ -178,9 +178,9 @@ class ScopedWorkerOwnership {
     runtime_->worker().AdvanceClock(runtime_->clock_.NowNs());
     return runtime_->manager();
   }
-  std::set<CmId*>& identifiers() { return runtime_->identifiers(); }
+  std::set<CmIdBase*>& identifiers() { return runtime_->identifiers(); }
   // False once the identifier has ended: another thread destroys it, or the process exits.
-  bool Has(CmId* id) { return identifiers().contains(id); }
+  bool Has(CmIdBase* id) { return identifiers().contains(id); }
   std::map<uint32_t, memory::ProtectionDomain*>& domains() { return runtime_->domains(); }
   std::map<uint32_t, absl::Span<const uint8_t>>& registered() { return runtime_->registered(); }
   DeferredAhDestroy& deferred_ah_destroy() { return runtime_->deferred_ah_destroy(); }

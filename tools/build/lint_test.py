@@ -106,15 +106,6 @@ class LintTest(unittest.TestCase):
             with self.subTest(path):
                 self.assertEqual(messages(path, "int a;\n"), [why] if why else [])
 
-    def test_exceptions(self):
-        pair = ("cm/wire/mad.cc", "cm/gsi/gsi.h")
-        self.assertEqual(lint.read_exceptions("# why\n" + " ".join(pair) + "\n"), {pair})
-        self.assertEqual(lint.check_include(*pair[:1], 1, pair[1], {pair}), [])
-        self.assertEqual(lint.check_exceptions({pair}, {pair}), [])
-        self.assertEqual(len(lint.check_exceptions({pair}, set())), 1)
-        may = ("cm/gsi/gsi.cc", "cm/wire/mad.h")
-        self.assertEqual(len(lint.check_exceptions({may}, {may})), 1)
-
     def test_what_ships_does_not_include_what_is_for_tests(self):
         self.assertEqual(messages("stack/io/port/a.cc",
                                   '#include "stack/io/link/eal_for_test.h"\n'),
