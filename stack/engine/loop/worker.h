@@ -22,6 +22,7 @@
 #include "stack/engine/loop/link_watch.h"
 #include "stack/engine/loop/poller.h"
 #include "stack/engine/loop/port_observer.h"
+#include "stack/engine/loop/transmit_scheduler.h"
 #include "stack/engine/loop/worker_stats.h"
 #include "stack/engine/objects/address_handle_table.h"
 #include "stack/engine/objects/attributes.h"
@@ -94,7 +95,7 @@ class Worker : public Actor {
   // Returns whether anything was done, so that the caller can yield when idle.
   using AckAction = transport::AckPolicy::Action;
   bool Poll(uint64_t now_ns, AckAction acks = transport::AckPolicy::kSendNow);
-  bool OwesAcks() { return !active_.owed_acks().empty(); }
+  bool OwesAcks() { return scheduler_.owes_acks(); }
   // The earliest time at which a timer of this worker is due; UINT64_MAX when none.
   uint64_t NextDeadline() const { return wheel_.NextDeadline(); }
 
@@ -211,21 +212,12 @@ class Worker : public Actor {
   }
 
  private:
+  friend class TransmitScheduler;
   friend class WorkerStats;
   struct Port;
   using Slot = QueuePairSlot;
 
-  static constexpr uint16_t kBurst = 32;      // frames received from a port at once
-  static constexpr int kTransmitBudget = 32;  // packets a queue pair may send in its turn
-  // And bytes: of packets that are longer, fewer, so that others wait as long. A little more than
-  // so many packets have at path MTU 1024.
-  static constexpr uint32_t kTransmitBytes = 34 * 1024;
-  // Turns in a poll, and packets sent in them, so that reception is not starved.
-  static constexpr int kTransmitTurns = 32;
-  static constexpr int kTransmitPackets = 256;
-  static constexpr int kPrefetchTurns = 8;  // queue pairs that are fetched together
-  // Acknowledgements a port in a poll: half of what its egress holds, the other is for data.
-  static constexpr size_t kAcknowledgements = transport::Egress::kCapacity / 2;
+  static constexpr uint16_t kBurst = 32;  // frames received from a port at once
 
   explicit Worker(const WorkerConfig& config);
 
@@ -253,8 +245,6 @@ class Worker : public Actor {
   void DispatchMulticast(const ip::Interface& interface, const wire::RocePacket& packet,
                          transport::PollContext& context);
   Slot& SlotOf(const verbs::QueuePair& qp) { return qps_.Of(qp); }
-  bool Acknowledge();
-  bool Transmit();
   void DeliverEvents();
   void AfterCall(Slot& slot);
   void MoveTimer(Slot& slot, uint64_t deadline_ns);
@@ -276,7 +266,7 @@ class Worker : public Actor {
   std::vector<std::unique_ptr<Port>> ports_;
   MemoryObjects memory_;
   std::optional<transport::DcqcnParameters> dcqcn_;
-  verbs::ActiveList active_;
+  TransmitScheduler scheduler_;
   std::array<Arrival, kBurst> arrivals_;  // of the burst that is being received
   PollerList pollers_;
   QueuePairTable qps_;
