@@ -16,7 +16,7 @@ inline constexpr size_t kIcrcBytes = 4;
 // Why a frame is not a RoCEv2 packet, or not a well-formed one. Each has a drop counter.
 enum class ParseResult : uint8_t {
   kOk,
-  kNotRoce,         // another EtherType, protocol or UDP port: for the rest of net/
+  kNotRoce,         // another EtherType, protocol or UDP port: for stack/ip
   kTruncated,       // shorter than its own length fields or headers say
   kBadIpHeader,     // IPv4 header checksum, options, fragments
   kBadUdpLength,    // UDP length disagrees with the IP length

@@ -1,4 +1,5 @@
-// What a polling thread does when there is nothing to do.
+// The option for what a polling thread does when there is nothing to do, and how long it sleeps.
+// ProgressPolicy has the whole policy.
 #ifndef POLLUX_STACK_ENGINE_LOOP_IDLE_H_
 #define POLLUX_STACK_ENGINE_LOOP_IDLE_H_
 

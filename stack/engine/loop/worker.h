@@ -74,12 +74,12 @@ class Worker : public Actor {
   static absl::StatusOr<std::unique_ptr<Worker>> Create(const WorkerConfig& config);
   ~Worker() override;
 
-  // Gives it a port before the first poll; the first is port 1 of verbs. `interface` (net/) holds
-  // MAC, addresses, neighbours of the port and frames everything that is not RoCE; `link` is this
-  // worker's queue of it. Neither is owned; both outlive the last Poll(), and give back what they
-  // hold of packet_pool() before the worker is destroyed.
-  // `name` is for those who ask what it is. `steering`: the layer of `link` that received RoCE
-  // frames go back to, where workers share the port; else they are freed.
+  // Gives it a port before the first poll; the first is port 1 of verbs. `interface` (stack/ip)
+  // holds MAC, addresses, neighbours of the port and frames everything that is not RoCE; `link` is
+  // this worker's queue of it. Neither is owned; both outlive the last Poll(), and give back what
+  // they hold of packet_pool() before the worker is destroyed. `name` is for those who ask what it
+  // is. `steering`: the layer of `link` that received RoCE frames go back to, where workers share
+  // the port; else they are freed.
   void AddPort(ip::Interface* interface, io::Link* link, std::string name = "",
                io::Steering* steering = nullptr);
   // Has the link of a port looked at (LinkWatch). Without it the link counts as up. Before the
@@ -193,10 +193,10 @@ class Worker : public Actor {
   absl::Status DestroyQp(verbs::QueuePair* qp, uint64_t time_wait_ns = 0);
 
   // As ibv_attach_mcast, for UD: datagrams for group `gid` are delivered to `qp` too. Makes the
-  // network send none of them here: that is the join's business (net/). Attaching twice changes
-  // nothing; destroying the queue pair detaches it. Errors: InvalidArgument for another type of
-  // queue pair or an address that is no group's, ResourceExhausted at MulticastGroups::kMaxGroups
-  // or kMaxMembers, NotFound when detaching what is not attached.
+  // network send none of them here: that is the business of the join (stack/ip). Attaching twice
+  // changes nothing; destroying the queue pair detaches it. Errors: InvalidArgument for another
+  // type of queue pair or an address that is no group's, ResourceExhausted at
+  // MulticastGroups::kMaxGroups or kMaxMembers, NotFound when detaching what is not attached.
   absl::Status AttachMulticast(verbs::QueuePair* qp, const Gid& gid) {
     return groups_.Attach(qp, gid);
   }
