@@ -12,8 +12,8 @@
 #include "absl/status/statusor.h"
 #include "stack/engine/loop/clock.h"
 #include "tools/bench/peer_handshake.h"
+#include "tools/bench/verbs_connection.h"
 #include "tools/common/load.h"
-#include "tools/common/verbs_connection.h"
 
 namespace pollux::tools {
 

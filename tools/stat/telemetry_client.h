@@ -1,6 +1,6 @@
 // Asks running processes by DPDK's telemetry sockets.
-#ifndef POLLUX_TOOLS_COMMON_TELEMETRY_CLIENT_H_
-#define POLLUX_TOOLS_COMMON_TELEMETRY_CLIENT_H_
+#ifndef POLLUX_TOOLS_STAT_TELEMETRY_CLIENT_H_
+#define POLLUX_TOOLS_STAT_TELEMETRY_CLIENT_H_
 
 #include <cstdint>
 #include <memory>
@@ -65,4 +65,4 @@ absl::StatusOr<Processes> FindProcesses(const ProcessChoice& choice);
 
 }  // namespace pollux::tools
 
-#endif  // POLLUX_TOOLS_COMMON_TELEMETRY_CLIENT_H_
+#endif  // POLLUX_TOOLS_STAT_TELEMETRY_CLIENT_H_

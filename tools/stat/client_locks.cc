@@ -1,4 +1,4 @@
-#include "tools/common/client_locks.h"
+#include "tools/stat/client_locks.h"
 
 #include <vector>
 
@@ -9,7 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "stack/base/address.h"
 #include "stack/base/stats.h"
-#include "tools/common/stat_text.h"
+#include "tools/stat/stat_text.h"
 
 namespace pollux::tools {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/common/process_stat.h"
+#include "tools/stat/process_stat.h"
 
 #include <functional>
 #include <set>

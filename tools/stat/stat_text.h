@@ -1,6 +1,6 @@
 // Tables of what processes tell of themselves.
-#ifndef POLLUX_TOOLS_COMMON_STAT_TEXT_H_
-#define POLLUX_TOOLS_COMMON_STAT_TEXT_H_
+#ifndef POLLUX_TOOLS_STAT_STAT_TEXT_H_
+#define POLLUX_TOOLS_STAT_STAT_TEXT_H_
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -26,4 +26,4 @@ std::string Age(uint64_t ms);
 
 }  // namespace pollux::tools
 
-#endif  // POLLUX_TOOLS_COMMON_STAT_TEXT_H_
+#endif  // POLLUX_TOOLS_STAT_STAT_TEXT_H_

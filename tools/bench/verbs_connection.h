@@ -1,7 +1,7 @@
 // One reliable connection as a plain verbs program has it: a CM identifier, a protection domain, a
 // completion queue and a queue pair, made and taken down on a worker's core.
-#ifndef POLLUX_TOOLS_COMMON_VERBS_CONNECTION_H_
-#define POLLUX_TOOLS_COMMON_VERBS_CONNECTION_H_
+#ifndef POLLUX_TOOLS_BENCH_VERBS_CONNECTION_H_
+#define POLLUX_TOOLS_BENCH_VERBS_CONNECTION_H_
 
 #include <infiniband/verbs.h>
 
@@ -134,4 +134,4 @@ class VerbsConnection final : public engine::Poller {
 
 }  // namespace pollux::tools
 
-#endif  // POLLUX_TOOLS_COMMON_VERBS_CONNECTION_H_
+#endif  // POLLUX_TOOLS_BENCH_VERBS_CONNECTION_H_

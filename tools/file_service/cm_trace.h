@@ -1,6 +1,6 @@
 // The CM exchange in words.
-#ifndef POLLUX_TOOLS_COMMON_CM_TRACE_H_
-#define POLLUX_TOOLS_COMMON_CM_TRACE_H_
+#ifndef POLLUX_TOOLS_FILE_SERVICE_CM_TRACE_H_
+#define POLLUX_TOOLS_FILE_SERVICE_CM_TRACE_H_
 
 #include <cstdint>
 #include <string>
@@ -16,4 +16,4 @@ std::string DescribeMad(bool outgoing, absl::Span<const uint8_t> mad);
 
 }  // namespace pollux::tools
 
-#endif  // POLLUX_TOOLS_COMMON_CM_TRACE_H_
+#endif  // POLLUX_TOOLS_FILE_SERVICE_CM_TRACE_H_

@@ -1,4 +1,4 @@
-#include "tools/common/telemetry_client.h"
+#include "tools/stat/telemetry_client.h"
 
 #include <sys/socket.h>
 #include <sys/un.h>

@@ -1,4 +1,4 @@
-#include "tools/common/program_file.h"
+#include "tools/pollux/program_file.h"
 
 #include <elf.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "tools/common/cm_trace.h"
+#include "tools/file_service/cm_trace.h"
 
 #include <optional>
 #include <variant>

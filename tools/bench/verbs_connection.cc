@@ -1,4 +1,4 @@
-#include "tools/common/verbs_connection.h"
+#include "tools/bench/verbs_connection.h"
 
 #include <algorithm>
 #include <array>

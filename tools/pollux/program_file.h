@@ -1,6 +1,6 @@
 // What of a program's file decides which libraries the loader gives it.
-#ifndef POLLUX_TOOLS_COMMON_PROGRAM_FILE_H_
-#define POLLUX_TOOLS_COMMON_PROGRAM_FILE_H_
+#ifndef POLLUX_TOOLS_POLLUX_PROGRAM_FILE_H_
+#define POLLUX_TOOLS_POLLUX_PROGRAM_FILE_H_
 
 #include <string>
 
@@ -28,4 +28,4 @@ ProgramFile ReadProgramFile(const std::string& path);
 
 }  // namespace pollux::tools
 
-#endif  // POLLUX_TOOLS_COMMON_PROGRAM_FILE_H_
+#endif  // POLLUX_TOOLS_POLLUX_PROGRAM_FILE_H_

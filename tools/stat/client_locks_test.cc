@@ -1,4 +1,4 @@
-#include "tools/common/client_locks.h"
+#include "tools/stat/client_locks.h"
 
 #include <gtest/gtest.h>
 

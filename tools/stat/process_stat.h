@@ -1,11 +1,11 @@
 // What a running process tells of itself, gathered from its telemetry.
-#ifndef POLLUX_TOOLS_COMMON_PROCESS_STAT_H_
-#define POLLUX_TOOLS_COMMON_PROCESS_STAT_H_
+#ifndef POLLUX_TOOLS_STAT_PROCESS_STAT_H_
+#define POLLUX_TOOLS_STAT_PROCESS_STAT_H_
 
 #include <nlohmann/json.hpp>
 
 #include "absl/status/statusor.h"
-#include "tools/common/telemetry_client.h"
+#include "tools/stat/telemetry_client.h"
 
 namespace pollux::tools {
 
@@ -20,4 +20,4 @@ absl::StatusOr<nlohmann::ordered_json> GatherConnections(TelemetryClient& proces
 
 }  // namespace pollux::tools
 
-#endif  // POLLUX_TOOLS_COMMON_PROCESS_STAT_H_
+#endif  // POLLUX_TOOLS_STAT_PROCESS_STAT_H_

@@ -1,4 +1,4 @@
-#include "tools/common/stat_text.h"
+#include "tools/stat/stat_text.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,6 +1,6 @@
 // What a running nfsd tells of its clients' locks.
-#ifndef POLLUX_TOOLS_COMMON_CLIENT_LOCKS_H_
-#define POLLUX_TOOLS_COMMON_CLIENT_LOCKS_H_
+#ifndef POLLUX_TOOLS_STAT_CLIENT_LOCKS_H_
+#define POLLUX_TOOLS_STAT_CLIENT_LOCKS_H_
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -26,4 +26,4 @@ std::string LocksText(const nlohmann::ordered_json& locks);
 
 }  // namespace pollux::tools
 
-#endif  // POLLUX_TOOLS_COMMON_CLIENT_LOCKS_H_
+#endif  // POLLUX_TOOLS_STAT_CLIENT_LOCKS_H_
