@@ -2,7 +2,7 @@
 
 #include <cerrno>
 
-#include "stack/engine/loop/spin_then_sleep_backoff.h"
+#include "stack/engine/polling/spin_then_sleep_backoff.h"
 
 namespace pollux::compat {
 

@@ -15,7 +15,7 @@
 #include "compat/process/fork_gate.h"
 #include "compat/process/forked_child.h"
 #include "stack/base/fd_waiter.h"
-#include "stack/engine/loop/scoped_cancellation_disable.h"
+#include "stack/engine/polling/scoped_cancellation_disable.h"
 
 namespace pollux::compat {
 

@@ -29,8 +29,8 @@
 #include "compat/process/unmapped_mr_handler.h"
 #include "compat/runtime/cm_id_base.h"
 #include "compat/runtime/telemetry_socket.h"
-#include "stack/engine/loop/progress_policy.h"
-#include "stack/engine/loop/spin_then_sleep_backoff.h"
+#include "stack/engine/polling/progress_policy.h"
+#include "stack/engine/polling/spin_then_sleep_backoff.h"
 #include "stack/io/port/devargs.h"
 #include "stack/wire/roce_packet.h"
 

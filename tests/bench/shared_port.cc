@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "stack/engine/device.h"
-#include "stack/engine/loop/progress_thread.h"
+#include "stack/engine/polling/progress_thread.h"
 #include "tests/bench/stream.h"
 #include "tests/bench/verbs_end.h"
 #include "tools/bench/core_to_core.h"

@@ -1,6 +1,6 @@
 #include "tests/bench/verbs_load.h"
 
-#include "stack/engine/loop/clock.h"
+#include "stack/engine/polling/clock.h"
 #include "tests/bench/stream.h"
 
 namespace pollux::bench {

@@ -23,7 +23,7 @@ NARROW = {"oncrpc": ["stack/base"]}
 INNER = {
     "stack/io": ["link", "port", "steering", "capture"],
     "stack/transport": ["diagnostics", "message", "congestion", "rc"],
-    "stack/engine": ["timer", "objects", "loop"],
+    "stack/engine": ["timer", "objects", "loop", "polling"],
     "cm": ["wire", "gsi", "connection"],
     "rpcrdma": ["wire", "connection", "requester", "responder", "", "tirpc"],
     "nfs": ["v3", "export", "procedures", "storage", "server", "mount", "lock", "client"],

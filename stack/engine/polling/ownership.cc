@@ -1,8 +1,8 @@
-#include "stack/engine/loop/ownership.h"
+#include "stack/engine/polling/ownership.h"
 
 #include <rte_lcore.h>
 
-#include "stack/engine/loop/spin_then_sleep_backoff.h"
+#include "stack/engine/polling/spin_then_sleep_backoff.h"
 
 namespace pollux::engine {
 

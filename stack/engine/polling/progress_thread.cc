@@ -1,4 +1,4 @@
-#include "stack/engine/loop/progress_thread.h"
+#include "stack/engine/polling/progress_thread.h"
 
 #include <emmintrin.h>
 #include <pthread.h>

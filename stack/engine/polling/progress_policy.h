@@ -1,10 +1,10 @@
 // When a polling thread takes a turn of the loop, and what it does between two.
-#ifndef POLLUX_STACK_ENGINE_LOOP_PROGRESS_POLICY_H_
-#define POLLUX_STACK_ENGINE_LOOP_PROGRESS_POLICY_H_
+#ifndef POLLUX_STACK_ENGINE_POLLING_PROGRESS_POLICY_H_
+#define POLLUX_STACK_ENGINE_POLLING_PROGRESS_POLICY_H_
 
 #include <cstdint>
 
-#include "stack/engine/loop/idle.h"
+#include "stack/engine/polling/idle.h"
 #include "stack/transport/ack_policy.h"
 
 namespace pollux::engine {
@@ -152,4 +152,4 @@ class ProgressPolicy {
 
 }  // namespace pollux::engine
 
-#endif  // POLLUX_STACK_ENGINE_LOOP_PROGRESS_POLICY_H_
+#endif  // POLLUX_STACK_ENGINE_POLLING_PROGRESS_POLICY_H_

@@ -1,6 +1,6 @@
 // Keeps a thread from being cancelled in the middle of what it has begun.
-#ifndef POLLUX_STACK_ENGINE_LOOP_SCOPED_CANCELLATION_DISABLE_H_
-#define POLLUX_STACK_ENGINE_LOOP_SCOPED_CANCELLATION_DISABLE_H_
+#ifndef POLLUX_STACK_ENGINE_POLLING_SCOPED_CANCELLATION_DISABLE_H_
+#define POLLUX_STACK_ENGINE_POLLING_SCOPED_CANCELLATION_DISABLE_H_
 
 #include <pthread.h>
 
@@ -21,4 +21,4 @@ class ScopedCancellationDisable {
 
 }  // namespace pollux::engine
 
-#endif  // POLLUX_STACK_ENGINE_LOOP_SCOPED_CANCELLATION_DISABLE_H_
+#endif  // POLLUX_STACK_ENGINE_POLLING_SCOPED_CANCELLATION_DISABLE_H_

@@ -1,6 +1,6 @@
 // The time of real runs: nanoseconds by the time-stamp counter. Simulation has its own.
-#ifndef POLLUX_STACK_ENGINE_LOOP_CLOCK_H_
-#define POLLUX_STACK_ENGINE_LOOP_CLOCK_H_
+#ifndef POLLUX_STACK_ENGINE_POLLING_CLOCK_H_
+#define POLLUX_STACK_ENGINE_POLLING_CLOCK_H_
 
 #include <cstdint>
 
@@ -29,4 +29,4 @@ class Clock {
 
 }  // namespace pollux::engine
 
-#endif  // POLLUX_STACK_ENGINE_LOOP_CLOCK_H_
+#endif  // POLLUX_STACK_ENGINE_POLLING_CLOCK_H_

@@ -1,6 +1,6 @@
 // What an application's threads tell the thread that polls beside them.
-#ifndef POLLUX_STACK_ENGINE_LOOP_APPLICATION_ACTIVITY_H_
-#define POLLUX_STACK_ENGINE_LOOP_APPLICATION_ACTIVITY_H_
+#ifndef POLLUX_STACK_ENGINE_POLLING_APPLICATION_ACTIVITY_H_
+#define POLLUX_STACK_ENGINE_POLLING_APPLICATION_ACTIVITY_H_
 
 #include <atomic>
 #include <cstdint>
@@ -76,4 +76,4 @@ class ApplicationActivity {
 
 }  // namespace pollux::engine
 
-#endif  // POLLUX_STACK_ENGINE_LOOP_APPLICATION_ACTIVITY_H_
+#endif  // POLLUX_STACK_ENGINE_POLLING_APPLICATION_ACTIVITY_H_

@@ -1,6 +1,6 @@
 // How a thread waits for what another one gives back soon.
-#ifndef POLLUX_STACK_ENGINE_LOOP_SPIN_THEN_SLEEP_BACKOFF_H_
-#define POLLUX_STACK_ENGINE_LOOP_SPIN_THEN_SLEEP_BACKOFF_H_
+#ifndef POLLUX_STACK_ENGINE_POLLING_SPIN_THEN_SLEEP_BACKOFF_H_
+#define POLLUX_STACK_ENGINE_POLLING_SPIN_THEN_SLEEP_BACKOFF_H_
 
 #include <cstdint>
 
@@ -33,4 +33,4 @@ class SpinThenSleepBackoff {
 
 }  // namespace pollux::engine
 
-#endif  // POLLUX_STACK_ENGINE_LOOP_SPIN_THEN_SLEEP_BACKOFF_H_
+#endif  // POLLUX_STACK_ENGINE_POLLING_SPIN_THEN_SLEEP_BACKOFF_H_

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "stack/engine/eal.h"
-#include "stack/engine/loop/clock.h"
-#include "stack/engine/loop/progress_thread.h"
+#include "stack/engine/polling/clock.h"
+#include "stack/engine/polling/progress_thread.h"
 
 namespace pollux::engine {
 namespace {

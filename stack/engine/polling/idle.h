@@ -1,7 +1,7 @@
 // The option for what a polling thread does when there is nothing to do, and how long it sleeps.
 // ProgressPolicy has the whole policy.
-#ifndef POLLUX_STACK_ENGINE_LOOP_IDLE_H_
-#define POLLUX_STACK_ENGINE_LOOP_IDLE_H_
+#ifndef POLLUX_STACK_ENGINE_POLLING_IDLE_H_
+#define POLLUX_STACK_ENGINE_POLLING_IDLE_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -43,4 +43,4 @@ class SleepLength {
 
 }  // namespace pollux::engine
 
-#endif  // POLLUX_STACK_ENGINE_LOOP_IDLE_H_
+#endif  // POLLUX_STACK_ENGINE_POLLING_IDLE_H_

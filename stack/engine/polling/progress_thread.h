@@ -1,6 +1,6 @@
 // A thread that does nothing but poll.
-#ifndef POLLUX_STACK_ENGINE_LOOP_PROGRESS_THREAD_H_
-#define POLLUX_STACK_ENGINE_LOOP_PROGRESS_THREAD_H_
+#ifndef POLLUX_STACK_ENGINE_POLLING_PROGRESS_THREAD_H_
+#define POLLUX_STACK_ENGINE_POLLING_PROGRESS_THREAD_H_
 
 #include <atomic>
 #include <cstdint>
@@ -12,12 +12,12 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "stack/engine/loop/application_activity.h"
-#include "stack/engine/loop/clock.h"
-#include "stack/engine/loop/idle.h"
-#include "stack/engine/loop/ownership.h"
-#include "stack/engine/loop/progress_policy.h"
-#include "stack/engine/loop/shared_poll.h"
+#include "stack/engine/polling/application_activity.h"
+#include "stack/engine/polling/clock.h"
+#include "stack/engine/polling/idle.h"
+#include "stack/engine/polling/ownership.h"
+#include "stack/engine/polling/progress_policy.h"
+#include "stack/engine/polling/shared_poll.h"
 #include "stack/transport/ack_policy.h"
 
 namespace pollux::engine {
@@ -98,4 +98,4 @@ class ProgressThread {
 
 }  // namespace pollux::engine
 
-#endif  // POLLUX_STACK_ENGINE_LOOP_PROGRESS_THREAD_H_
+#endif  // POLLUX_STACK_ENGINE_POLLING_PROGRESS_THREAD_H_

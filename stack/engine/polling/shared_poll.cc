@@ -1,8 +1,8 @@
-#include "stack/engine/loop/shared_poll.h"
+#include "stack/engine/polling/shared_poll.h"
 
 #include <sched.h>
 
-#include "stack/engine/loop/scoped_cancellation_disable.h"
+#include "stack/engine/polling/scoped_cancellation_disable.h"
 
 namespace pollux::engine {
 

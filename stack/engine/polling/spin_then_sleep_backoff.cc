@@ -1,10 +1,10 @@
-#include "stack/engine/loop/spin_then_sleep_backoff.h"
+#include "stack/engine/polling/spin_then_sleep_backoff.h"
 
 #include <emmintrin.h>
 #include <sched.h>
 #include <time.h>
 
-#include "stack/engine/loop/scoped_cancellation_disable.h"
+#include "stack/engine/polling/scoped_cancellation_disable.h"
 
 namespace pollux::engine {
 namespace {

@@ -1,4 +1,4 @@
-#include "stack/engine/loop/clock.h"
+#include "stack/engine/polling/clock.h"
 
 #include <gtest/gtest.h>
 

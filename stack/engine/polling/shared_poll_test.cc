@@ -1,4 +1,4 @@
-#include "stack/engine/loop/shared_poll.h"
+#include "stack/engine/polling/shared_poll.h"
 
 #include <gtest/gtest.h>
 #include <rte_lcore.h>
@@ -11,7 +11,7 @@
 
 #include "stack/engine/eal.h"
 #include "stack/engine/loop/actor.h"
-#include "stack/engine/loop/progress_thread.h"
+#include "stack/engine/polling/progress_thread.h"
 
 namespace pollux::engine {
 namespace {

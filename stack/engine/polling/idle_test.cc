@@ -1,4 +1,4 @@
-#include "stack/engine/loop/idle.h"
+#include "stack/engine/polling/idle.h"
 
 #include <gtest/gtest.h>
 

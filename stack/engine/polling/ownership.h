@@ -1,6 +1,6 @@
 // Whose turn it is to be the worker's one owner.
-#ifndef POLLUX_STACK_ENGINE_LOOP_OWNERSHIP_H_
-#define POLLUX_STACK_ENGINE_LOOP_OWNERSHIP_H_
+#ifndef POLLUX_STACK_ENGINE_POLLING_OWNERSHIP_H_
+#define POLLUX_STACK_ENGINE_POLLING_OWNERSHIP_H_
 
 #include <pthread.h>
 
@@ -59,4 +59,4 @@ class Ownership {
 
 }  // namespace pollux::engine
 
-#endif  // POLLUX_STACK_ENGINE_LOOP_OWNERSHIP_H_
+#endif  // POLLUX_STACK_ENGINE_POLLING_OWNERSHIP_H_

@@ -1,4 +1,4 @@
-#include "stack/engine/loop/ownership.h"
+#include "stack/engine/polling/ownership.h"
 
 #include <gtest/gtest.h>
 #include <rte_lcore.h>

@@ -1,4 +1,4 @@
-#include "stack/engine/loop/progress_policy.h"
+#include "stack/engine/polling/progress_policy.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Threads that wait for a worker poll it meanwhile.
-#ifndef POLLUX_STACK_ENGINE_LOOP_SHARED_POLL_H_
-#define POLLUX_STACK_ENGINE_LOOP_SHARED_POLL_H_
+#ifndef POLLUX_STACK_ENGINE_POLLING_SHARED_POLL_H_
+#define POLLUX_STACK_ENGINE_POLLING_SHARED_POLL_H_
 
 #include <atomic>
 #include <cstdint>
@@ -8,9 +8,9 @@
 #include <optional>
 #include <utility>
 
-#include "stack/engine/loop/application_activity.h"
-#include "stack/engine/loop/clock.h"
-#include "stack/engine/loop/ownership.h"
+#include "stack/engine/polling/application_activity.h"
+#include "stack/engine/polling/clock.h"
+#include "stack/engine/polling/ownership.h"
 
 namespace pollux::engine {
 
@@ -75,4 +75,4 @@ class SharedPoll {
 
 }  // namespace pollux::engine
 
-#endif  // POLLUX_STACK_ENGINE_LOOP_SHARED_POLL_H_
+#endif  // POLLUX_STACK_ENGINE_POLLING_SHARED_POLL_H_

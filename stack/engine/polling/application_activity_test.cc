@@ -1,4 +1,4 @@
-#include "stack/engine/loop/application_activity.h"
+#include "stack/engine/polling/application_activity.h"
 
 #include <gtest/gtest.h>
 
