@@ -1,7 +1,6 @@
 #include "compat/process/critical_section.h"
 
 #include <gtest/gtest.h>
-#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,28 +32,9 @@ TEST(CriticalSection, OneThreadAtATime) {
   EXPECT_EQ(plain, kThreads * kTimes);
 }
 
-TEST(CriticalSection, IsTakenOverFromAThreadThatWasCancelledInIt) {
-  CriticalSection section;
-  std::atomic<bool> within = false;
-  std::thread cancelled([&] {
-    section.Enter();
-    within = true;
-    while (true) {
-      pthread_testcancel();
-      std::this_thread::yield();
-    }
-  });
-  while (!within) std::this_thread::yield();
-  ASSERT_EQ(pthread_cancel(cancelled.native_handle()), 0);
-  cancelled.join();
-  section.Enter();
-  section.Leave();
-}
-
-// The kernel's number of the thread that has forked is another one in the child.
 TEST(CriticalSection, OneThreadAtATimeInAChildToo) {
   constexpr useconds_t kLookUs = 1000;
-  constexpr int kLooks = 200;  // more than who waits takes to look who is in it
+  constexpr int kLooks = 200;  // so many that the waiting thread has slept
   CriticalSection section;
   section.Enter();
   section.Leave();
@@ -82,30 +62,6 @@ TEST(CriticalSection, OneThreadAtATimeInAChildToo) {
     EXPECT_EQ(status, 0) << within;
     if (within) section.Leave();
   }
-}
-
-TEST(CriticalSection, AChildTakesItOverFromItsParentsOtherThreads) {
-  CriticalSection section;
-  std::atomic<bool> within = false, enough = false;
-  std::thread holder([&] {
-    section.Enter();
-    within = true;
-    while (!enough) std::this_thread::yield();
-    section.Leave();
-  });
-  while (!within) std::this_thread::yield();
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    alarm(kPatienceS);
-    section.Enter();
-    _exit(0);
-  }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
-  enough = true;
-  holder.join();
 }
 
 TEST(CriticalSection, AnyThreadLeavesIt) {

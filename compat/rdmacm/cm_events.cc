@@ -220,7 +220,7 @@ POLLUX_EXPORT void pollux_rdma_destroy_event_channel(rdma_event_channel* channel
   if (channel == nullptr || channel == nowhere) return;
   if (Context* device = OpenedCmContext(); device != nullptr) {
     ScopedWorkerOwnership owned(device->runtime);
-    for (CmId* id : owned.identifiers()) {
+    for (CmIdBase* id : owned.identifiers()) {
       if (id->channel == channel) id->channel = nowhere;
     }
     Of(channel)->events.RemoveIf([](std::unique_ptr<CmEvent>& event) {

@@ -12,7 +12,8 @@
 #include <vector>
 
 #include "cm/manager.h"
-#include "compat/verbs/event_queue.h"
+#include "compat/runtime/cm_id_base.h"
+#include "compat/runtime/event_queue.h"
 #include "compat/verbs/objects.h"
 #include "compat/verbs/unacked_events.h"
 
@@ -38,11 +39,8 @@ struct CmChannel : rdma_event_channel {
   EventQueue<std::unique_ptr<CmEvent>> events;
 };
 
-struct CmId : rdma_cm_id {
-  CmId() : rdma_cm_id{} {}
+struct CmId : CmIdBase {
   Runtime* runtime = nullptr;
-  cm::Id* native = nullptr;         // during a ScopedWorkerOwnership only
-  Qp* bound = nullptr;              // whose connection this is; `qp` is the program's to write
   std::shared_ptr<CmChannel> sync;  // of one without a channel of the program's: calls wait
   UnackedEvents events_given;
   std::optional<rdma_conn_param> offered;  // what the peer asked for, without its private data

@@ -1,7 +1,5 @@
 #include "compat/runtime/port_link.h"
 
-#include "compat/verbs/objects.h"
-
 namespace pollux::compat {
 namespace {
 
@@ -20,10 +18,10 @@ void PortLink::OnPortEvent(uint8_t port_num, ibv_event_type event) {
   ibv_async_event told{};
   told.event_type = event;
   told.element.port_num = port_num;
-  for (Context* context : contexts_) {
-    context->async_events.RemoveIf(
+  for (AsyncEvents* events : told_) {
+    events->RemoveIf(
         [event](const ibv_async_event& waiting) { return waiting.event_type == event; });
-    context->async_events.Push(told);
+    events->Push(told);
   }
 }
 

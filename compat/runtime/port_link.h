@@ -7,11 +7,10 @@
 #include <cstdint>
 #include <set>
 
+#include "compat/runtime/event_queue.h"
 #include "stack/engine/loop/worker.h"
 
 namespace pollux::compat {
-
-struct Context;
 
 // One of a port. During a ScopedWorkerOwnership only.
 class PortLink : public engine::PortObserver {
@@ -20,11 +19,12 @@ class PortLink : public engine::PortObserver {
   // there.
   explicit PortLink(bool to_one_process) : awaits_peer_(to_one_process) {}
 
-  // Contexts that are told from now on, by ibv_get_async_event(3): IBV_EVENT_PORT_ERR,
+  using AsyncEvents = EventQueue<ibv_async_event>;
+  // Those of a context, which are told from now on, by ibv_get_async_event(3): IBV_EVENT_PORT_ERR,
   // IBV_EVENT_PORT_ACTIVE, IBV_EVENT_DEVICE_FATAL. Of each kind one waits in a context, the latest:
   // a link may go and come for as long as a program does not ask.
-  void Add(Context* context) { contexts_.insert(context); }
-  void Remove(Context* context) { contexts_.erase(context); }
+  void Add(AsyncEvents* events) { told_.insert(events); }
+  void Remove(AsyncEvents* events) { told_.erase(events); }
 
   // The state as programs see it, in what ibv_query_port(3) gives. Servers look at it before they
   // wait for a client, and give up where the port is down (perftest): until the other process of a
@@ -34,7 +34,7 @@ class PortLink : public engine::PortObserver {
   void OnPortEvent(uint8_t port_num, ibv_event_type event) override;
 
  private:
-  std::set<Context*> contexts_;
+  std::set<AsyncEvents*> told_;
   bool awaits_peer_;
 };
 

@@ -43,10 +43,10 @@ class PortLinkTest : public testing::Test {
 TEST_F(PortLinkTest, EachContextIsTold) {
   PortLink link(false);
   const std::unique_ptr<Context> first = MakeContext(), second = MakeContext();
-  link.Add(first.get());
-  link.Add(second.get());
+  link.Add(&first->async_events);
+  link.Add(&second->async_events);
   link.OnPortEvent(1, IBV_EVENT_PORT_ERR);
-  link.Remove(second.get());
+  link.Remove(&second->async_events);
   link.OnPortEvent(1, IBV_EVENT_PORT_ACTIVE);
   EXPECT_EQ(Take(*first), (std::vector{IBV_EVENT_PORT_ERR, IBV_EVENT_PORT_ACTIVE}));
   EXPECT_EQ(Take(*second), std::vector{IBV_EVENT_PORT_ERR});
@@ -56,7 +56,7 @@ TEST_F(PortLinkTest, EachContextIsTold) {
 TEST_F(PortLinkTest, TheLatestOfEachKindWaits) {
   PortLink link(false);
   const std::unique_ptr<Context> context = MakeContext();
-  link.Add(context.get());
+  link.Add(&context->async_events);
   for (int times = 0; times < 1000; ++times) {
     link.OnPortEvent(1, IBV_EVENT_PORT_ERR);
     link.OnPortEvent(1, IBV_EVENT_PORT_ACTIVE);

@@ -27,10 +27,10 @@
 #include "compat/process/stall_tolerant_stopwatch.h"
 #include "compat/process/termination_signals.h"
 #include "compat/process/unmapped_mr_handler.h"
-#include "compat/rdmacm/cm_id.h"
+#include "compat/runtime/cm_id_base.h"
 #include "compat/runtime/telemetry_socket.h"
-#include "stack/engine/loop/progress_policy.h"
-#include "stack/engine/loop/spin_then_sleep_backoff.h"
+#include "stack/engine/polling/progress_policy.h"
+#include "stack/engine/polling/spin_then_sleep_backoff.h"
 #include "stack/io/port/devargs.h"
 #include "stack/wire/roce_packet.h"
 
@@ -230,7 +230,7 @@ void Runtime::End() {
   ScopedWorkerOwnership owned(this, std::adopt_lock);
   // What the program says to one of them from now on, in a destructor of its own, finds an
   // identifier that is not connected.
-  for (CmId* id : std::exchange(identifiers_, {})) {
+  for (CmIdBase* id : std::exchange(identifiers_, {})) {
     manager_->DestroyId(std::exchange(id->native, ended_));
   }
   for (int i = 0; i < kLastTurns; ++i) owned.Poll();

@@ -18,24 +18,24 @@
 #include "cm/manager.h"
 #include "compat/process/descriptors.h"
 #include "compat/process/forked_child.h"
+#include "compat/runtime/deferred_ah_destroy.h"
 #include "compat/runtime/frame_signal.h"
 #include "compat/runtime/memif_sockets.h"
 #include "compat/runtime/port_link.h"
 #include "compat/runtime/settings.h"
-#include "compat/verbs/deferred_ah_destroy.h"
 #include "stack/engine/device.h"
-#include "stack/engine/loop/application_activity.h"
-#include "stack/engine/loop/clock.h"
-#include "stack/engine/loop/ownership.h"
-#include "stack/engine/loop/progress_thread.h"
-#include "stack/engine/loop/scoped_cancellation_disable.h"
+#include "stack/engine/polling/application_activity.h"
+#include "stack/engine/polling/clock.h"
+#include "stack/engine/polling/ownership.h"
+#include "stack/engine/polling/progress_thread.h"
+#include "stack/engine/polling/scoped_cancellation_disable.h"
 #include "stack/engine/telemetry.h"
 #include "stack/memory/protection_domain.h"
 #include "stack/transport/ack_policy.h"
 
 namespace pollux::compat {
 
-struct CmId;
+struct CmIdBase;
 class ScopedWorkerOwnership;
 
 // Opened by the first call that asks what devices there are; there until the process ends, since
@@ -58,7 +58,7 @@ class Runtime {
   cm::Manager& manager() { return *manager_; }
   engine::Device& device() { return *device_; }
   // The program's identifiers of rdma_cm. Their peers are told when the process exits.
-  std::set<CmId*>& identifiers() { return identifiers_; }
+  std::set<CmIdBase*>& identifiers() { return identifiers_; }
   // Stands for the native one of an identifier that has ended; nothing is asked of it.
   cm::Id* ended() { return ended_; }
   // Of link-local addresses; 0 where the port stands on no interface whose addresses they are.
@@ -144,7 +144,7 @@ class Runtime {
   std::optional<engine::DeviceTelemetry> telemetry_;
   FrameSignal frame_signal_;
   std::unique_ptr<cm::Manager> manager_;
-  std::set<CmId*> identifiers_;
+  std::set<CmIdBase*> identifiers_;
   cm::Id* ended_ = nullptr;
   uint32_t scope_ = 0;
   std::map<uint32_t, memory::ProtectionDomain*> domains_;
@@ -178,9 +178,9 @@ class ScopedWorkerOwnership {
     runtime_->worker().AdvanceClock(runtime_->clock_.NowNs());
     return runtime_->manager();
   }
-  std::set<CmId*>& identifiers() { return runtime_->identifiers(); }
+  std::set<CmIdBase*>& identifiers() { return runtime_->identifiers(); }
   // False once the identifier has ended: another thread destroys it, or the process exits.
-  bool Has(CmId* id) { return identifiers().contains(id); }
+  bool Has(CmIdBase* id) { return identifiers().contains(id); }
   std::map<uint32_t, memory::ProtectionDomain*>& domains() { return runtime_->domains(); }
   std::map<uint32_t, absl::Span<const uint8_t>>& registered() { return runtime_->registered(); }
   DeferredAhDestroy& deferred_ah_destroy() { return runtime_->deferred_ah_destroy(); }

@@ -16,7 +16,7 @@
 #include <string>
 #include <thread>
 
-#include "stack/engine/loop/clock.h"
+#include "stack/engine/polling/clock.h"
 #include "stack/engine/runtime_directory.h"
 
 namespace pollux::compat {

@@ -2,7 +2,6 @@
 // once. One port as both ends.
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
-#include <pthread.h>
 #include <rdma/rdma_cma.h>
 
 #include <algorithm>
@@ -227,28 +226,6 @@ TEST_F(SharedObjectsTest, ThreadsBuildRequestsOfOneQueuePair) {
   EXPECT_EQ(ibv_destroy_qp(target), 0);
   EXPECT_EQ(ibv_dereg_mr(from_mr), 0);
   EXPECT_EQ(ibv_dereg_mr(to_mr), 0);
-}
-
-TEST_F(SharedObjectsTest, ThreadThatIsCancelledAmongItsRequestsLeavesThemToTheOthers) {
-  ibv_qp* qp = MakeQp(send_cq_, nullptr, IBV_QP_EX_WITH_RDMA_WRITE);
-  ASSERT_NE(qp, nullptr);
-  ibv_qp_ex* const builder = ibv_qp_to_qp_ex(qp);
-  std::atomic<bool> begun = false;
-  std::thread cancelled([&] {
-    ibv_wr_start(builder);
-    ibv_wr_rdma_write(builder, 0, 0);
-    begun = true;
-    while (true) {
-      pthread_testcancel();
-      std::this_thread::yield();
-    }
-  });
-  while (!begun) std::this_thread::yield();
-  ASSERT_EQ(pthread_cancel(cancelled.native_handle()), 0);
-  cancelled.join();
-  ibv_wr_start(builder);
-  EXPECT_EQ(ibv_wr_complete(builder), 0) << "nothing of the other one's, which RESET would refuse";
-  EXPECT_EQ(ibv_destroy_qp(qp), 0);
 }
 
 // Looks at completions of messages that SendAll() has sent, and replaces their receives.

@@ -62,6 +62,8 @@ POLLUX_EXPORT ibv_ah* pollux_ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
 POLLUX_EXPORT int pollux_ibv_destroy_ah(ibv_ah* ah) {
   auto* native = static_cast<verbs::AddressHandle*>(ah);
   ScopedWorkerOwnership owned(Of(ah->context)->runtime);
+  if (owned.deferred_ah_destroy().Waits(native)) return EINVAL;
+  native->pd = reinterpret_cast<ibv_pd*>(Of(ah->pd)->native);
   return ErrorNumber(owned.deferred_ah_destroy().Destroy(owned.worker(), native));
 }
 

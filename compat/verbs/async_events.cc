@@ -1,7 +1,6 @@
 #include "compat/verbs/async_events.h"
 
 #include "compat/loader/export.h"
-#include "compat/rdmacm/cm_id.h"
 #include "compat/verbs/error_number.h"
 
 namespace pollux::compat {

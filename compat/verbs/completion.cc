@@ -15,7 +15,7 @@
 #include "compat/verbs/error_number.h"
 #include "compat/verbs/objects.h"
 #include "stack/base/fd_waiter.h"
-#include "stack/engine/loop/scoped_cancellation_disable.h"
+#include "stack/engine/polling/scoped_cancellation_disable.h"
 
 namespace pollux::compat {
 namespace {

@@ -104,7 +104,7 @@ Context* OpenContext() {
   verbs.ops.post_send = PostSend;
   verbs.ops.post_recv = PostRecv;
   ScopedWorkerOwnership owned(context->runtime);
-  owned.port_link().Add(context);
+  owned.port_link().Add(&context->async_events);
   return context;
 }
 
@@ -164,7 +164,7 @@ POLLUX_EXPORT int pollux_ibv_close_device(ibv_context* context) {
   close(std::exchange(context->cmd_fd, -1));
   {
     ScopedWorkerOwnership owned(Of(context)->runtime);
-    owned.port_link().Remove(Of(context));
+    owned.port_link().Remove(&Of(context)->async_events);
   }
   recently_destroyed_contexts->Put(std::unique_ptr<Context>(Of(context)));
   return 0;

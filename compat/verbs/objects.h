@@ -18,8 +18,9 @@
 
 #include "compat/process/critical_section.h"
 #include "compat/process/fork_gate.h"
+#include "compat/runtime/cm_id_base.h"
+#include "compat/runtime/event_queue.h"
 #include "compat/runtime/runtime.h"
-#include "compat/verbs/event_queue.h"
 #include "compat/verbs/unacked_events.h"
 #include "compat/verbs/work_request_chain.h"
 #include "stack/memory/protection_domain.h"
@@ -87,15 +88,13 @@ struct Srq : ibv_srq {
   UnackedEvents async_events_given;
 };
 
-struct CmId;
-
 struct Qp : ibv_qp_ex {
   Qp() : ibv_qp_ex{} {}
   Context* owner = nullptr;
   verbs::QueuePair* native = nullptr;
   // That moves it, and is told of its events. Whichever of the two goes first takes itself out of
   // the other.
-  CmId* connection = nullptr;
+  CmIdBase* connection = nullptr;
   bool was_connected = false;  // its number rests for the time that a connection's does
   WorkRequestChain chain;
   UnackedEvents async_events_given;

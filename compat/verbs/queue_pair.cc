@@ -10,7 +10,6 @@
 #include "compat/process/forked_child.h"
 #include "compat/process/log_once.h"
 #include "compat/process/oom_reserve.h"
-#include "compat/rdmacm/cm_id.h"
 #include "compat/verbs/async_events.h"
 #include "compat/verbs/error_number.h"
 #include "compat/verbs/objects.h"
@@ -218,7 +217,7 @@ int DestroyQp(Qp* qp) {
     if (const absl::Status status = EndNative(owned, qp); !status.ok()) return ErrorNumber(status);
     // What was posted before leaves the port with it.
     owned.Poll();
-    if (CmId* id = std::exchange(qp->connection, nullptr); id != nullptr) {
+    if (CmIdBase* id = std::exchange(qp->connection, nullptr); id != nullptr) {
       id->bound = nullptr;
       if (id->qp == &qp->qp_base) id->qp = nullptr;
     }

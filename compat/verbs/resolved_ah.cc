@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "compat/process/stall_tolerant_stopwatch.h"
 #include "stack/base/address.h"
-#include "stack/engine/loop/clock.h"
-#include "stack/engine/loop/spin_then_sleep_backoff.h"
+#include "stack/engine/polling/clock.h"
+#include "stack/engine/polling/spin_then_sleep_backoff.h"
 #include "stack/ip/neighbours.h"
 
 namespace pollux::compat {

@@ -10,7 +10,7 @@
 #include "stack/base/address.h"
 #include "stack/engine/device.h"
 #include "stack/engine/eal.h"
-#include "stack/engine/loop/clock.h"
+#include "stack/engine/polling/clock.h"
 
 namespace {
 

@@ -31,7 +31,7 @@
 #include "stack/base/stats.h"
 #include "stack/engine/device.h"
 #include "stack/engine/eal.h"
-#include "stack/engine/loop/clock.h"
+#include "stack/engine/polling/clock.h"
 
 namespace pollux::nfs {
 

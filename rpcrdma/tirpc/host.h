@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "cm/manager.h"
-#include "stack/engine/loop/shared_poll.h"
 #include "stack/engine/loop/worker.h"
+#include "stack/engine/polling/shared_poll.h"
 
 namespace pollux::rpcrdma::tirpc {
 

@@ -18,8 +18,8 @@
 #include "rpcrdma/tirpc/client_handle.h"
 #include "stack/engine/device.h"
 #include "stack/engine/eal.h"
-#include "stack/engine/loop/progress_thread.h"
-#include "stack/engine/loop/shared_poll.h"
+#include "stack/engine/polling/progress_thread.h"
+#include "stack/engine/polling/shared_poll.h"
 
 namespace pollux::rpcrdma::tirpc {
 namespace {

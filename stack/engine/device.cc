@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "stack/engine/loop/clock.h"
+#include "stack/engine/polling/clock.h"
 
 namespace pollux::engine {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "stack/engine/device.h"
 #include "stack/engine/eal.h"
-#include "stack/engine/loop/progress_thread.h"
+#include "stack/engine/polling/progress_thread.h"
 #include "stack/io/own_network_for_test.h"
 
 namespace pollux::engine {

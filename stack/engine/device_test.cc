@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "stack/engine/eal.h"
-#include "stack/engine/loop/clock.h"
+#include "stack/engine/polling/clock.h"
 #include "stack/io/steering/qpn_steering.h"
 #include "stack/verbs/queue_pair.h"
 #include "tests/sim/connect.h"

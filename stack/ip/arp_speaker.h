@@ -1,4 +1,5 @@
-// ARP as an interface speaks it. Source: RFC 826, RFC 5227.
+// The packets of ARP, as an interface sends and takes them; when it asks again is NeighbourTable's
+// business. Source: RFC 826, RFC 5227.
 #ifndef POLLUX_STACK_IP_ARP_SPEAKER_H_
 #define POLLUX_STACK_IP_ARP_SPEAKER_H_
 

@@ -1,5 +1,5 @@
 // What an interface knows of itself and its link: shared by the protocols that it speaks. For the
-// sources of net/ alone.
+// sources of this room alone.
 #ifndef POLLUX_STACK_IP_HOST_STATE_H_
 #define POLLUX_STACK_IP_HOST_STATE_H_
 

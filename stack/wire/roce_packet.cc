@@ -22,7 +22,7 @@ struct Datagram {
 
 bool IsRocePort(const uint8_t* udp) { return LoadBe16(udp + udp::kDestinationPort) == kRocePort; }
 
-// Foreign datagrams, damaged ones too, are kNotRoce: they are the rest of net/'s to judge.
+// Foreign datagrams, damaged ones too, are kNotRoce: they are stack/ip's to judge.
 ParseResult FindDatagramIpv4(const uint8_t* ip, size_t length, RocePacket* packet,
                              Datagram* datagram) {
   if (length < kIpv4Bytes) return ParseResult::kTruncated;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "stack/base/byte_order.h"
-#include "stack/engine/loop/clock.h"
+#include "stack/engine/polling/clock.h"
 #include "stack/wire/ethernet.h"
 #include "stack/wire/icrc.h"
 #include "stack/wire/ipv4.h"

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "stack/engine/loop/clock.h"
+#include "stack/engine/polling/clock.h"
 #include "tests/bench/verbs_end.h"
 #include "tests/sim/connect.h"
 

@@ -24,7 +24,7 @@
 #include "absl/strings/str_format.h"
 #include "stack/engine/device.h"
 #include "stack/engine/eal.h"
-#include "stack/engine/loop/clock.h"
+#include "stack/engine/polling/clock.h"
 #include "stack/verbs/limits.h"
 #include "tests/bench/verbs_end.h"
 #include "tests/sim/connect.h"

@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
-#include "stack/engine/loop/clock.h"
 #include "stack/engine/loop/worker.h"
+#include "stack/engine/polling/clock.h"
 #include "stack/verbs/queue_pair.h"
 
 namespace pollux::bench {

@@ -30,7 +30,7 @@ ibv_qp_attr ReliableAttributes(engine::Device& own, engine::Device& peer);
 // Ends the process, and says why, when a work request has failed.
 void Check(const ibv_wc& wc);
 
-// On the core that polls the device's worker. What arrives lies in the first half of the buffer,
+// On the core that polls its worker. What arrives lies in the first half of the buffer,
 // what is sent in the second.
 struct VerbsEnd {
   static constexpr uint32_t kDepth = 256;  // sends; twice as many receives
@@ -38,8 +38,10 @@ struct VerbsEnd {
   // Of completions: one queue of both kinds, or one of each.
   enum class Queues : uint8_t { kOne, kTwo };
 
-  // The device is not owned and outlives this.
-  explicit VerbsEnd(engine::Device* opened) : device(opened), worker(opened->worker()) {}
+  // The device is not owned and outlives this; `its_worker` is one of the device's.
+  explicit VerbsEnd(engine::Device* opened) : VerbsEnd(opened, opened->worker()) {}
+  VerbsEnd(engine::Device* opened, engine::Worker& its_worker)
+      : device(opened), worker(its_worker) {}
   ~VerbsEnd();
   VerbsEnd(const VerbsEnd&) = delete;
   VerbsEnd& operator=(const VerbsEnd&) = delete;

@@ -1,6 +1,7 @@
 #include "tests/bench/verbs_load.h"
 
-#include "stack/engine/loop/clock.h"
+#include "stack/engine/polling/clock.h"
+#include "tests/bench/stream.h"
 
 namespace pollux::bench {
 
@@ -72,57 +73,20 @@ double VerbsPair::SendRoundTripNs(uint32_t bytes, uint64_t rounds, tools::Histog
 }
 
 double VerbsPair::PerSecond(ibv_wr_opcode opcode, uint32_t bytes, uint64_t count, uint32_t window) {
-  struct Sender : TimedPoller {
-    Sender(VerbsEnd& own, const VerbsEnd& other) : end(own), peer(other.ToPeer()) {}
-    bool Poll(uint64_t) override {
-      Begin();
-      ibv_wc wc[32];
-      const int n = end.cq->Poll(32, wc);
-      for (int i = 0; i < n; ++i) {
-        Check(wc[i]);
-        done += every;
-      }
-      if (done >= count) Finish();
-      bool posted = false;
-      while (sent < count && sent - done < window) {
-        // One completion for a batch; the last of all is signalled in any case.
-        end.Post(opcode, bytes, peer, ++sent % every == 0);
-        posted = true;
-      }
-      return posted || n > 0;
-    }
-    VerbsEnd& end;
-    const VerbsPeer peer;
-    ibv_wr_opcode opcode{};
-    uint32_t bytes = 0, window = 0, every = 1;
-    uint64_t count = 0, sent = 0, done = 0;
-  };
-  struct Receiver : engine::Poller {
-    explicit Receiver(VerbsEnd& own) : end(own) {}
-    bool Poll(uint64_t) override {
-      ibv_wc wc[32];
-      const int n = end.cq->Poll(32, wc);
-      for (int i = 0; i < n; ++i) {
-        Check(wc[i]);
-        end.Receive();
-      }
-      return n > 0;
-    }
-    VerbsEnd& end;
-  };
-  Sender near(*a_, *b_);
-  near.opcode = opcode;
-  near.bytes = bytes;
-  near.window = window;
-  near.every = window >= 64 ? 16 : 1;
-  near.count = count / near.every * near.every;
-  Receiver far(*b_);
+  const uint32_t every = window >= 64 ? 16 : 1;
+  StreamSender near(*a_, b_->ToPeer(),
+                    {.opcode = opcode,
+                     .bytes = bytes,
+                     .count = count / every * every,
+                     .window = window,
+                     .every = every});
+  StreamReceiver far(*b_);
   if (opcode == IBV_WR_SEND) {
     // Receives stay posted for the next measurement: top up only.
     while (b_->qp->rq_depth() < 2 * VerbsEnd::kDepth) b_->Receive();
   }
   Run(near, far);
-  return near.PerSecond(near.count);
+  return near.PerSecond();
 }
 
 uint64_t VerbsPair::retransmitted() const {

@@ -13,7 +13,7 @@
 #include "stack/engine/eal.h"
 #include "tests/sim/simulation.h"
 #include "tools/bench/peer_handshake.h"
-#include "tools/common/verbs_connection.h"
+#include "tools/bench/verbs_connection.h"
 
 namespace pollux::tools {
 namespace {

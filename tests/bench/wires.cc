@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "stack/base/random.h"
-#include "stack/engine/loop/clock.h"
+#include "stack/engine/polling/clock.h"
 #include "tests/bench/namespace_pair.h"
 
 namespace pollux::bench {

@@ -12,6 +12,7 @@
 #include "stack/engine/eal.h"
 #include "stack/transport/rc/in_flight_window.h"
 #include "stack/transport/rc/rc_requester.h"
+#include "stack/transport/rc/retransmission_timeout.h"
 #include "stack/transport/rc/send_cursor.h"
 #include "tests/sim/peer.h"
 #include "tests/sim/simulation.h"
@@ -174,7 +175,7 @@ TEST_P(WindowLossSimTest, IsAskedForBeforeTheTimeOut) {
   }
   constexpr uint64_t kTickNs = 1u << engine::TimingWheel::kTickShift;
   EXPECT_LE(Completed(simulation, start_ns),
-            probes * (transport::RcRequester::kMinProbeNs + kRoundTripNs + kTickNs));
+            probes * (transport::RetransmissionTimeout::kMinProbeNs + kRoundTripNs + kTickNs));
   EXPECT_EQ(a_.node->worker().counters().local_ack_timeout_err, 0u);
   EXPECT_EQ(simulation.Leaks(), "");
 }

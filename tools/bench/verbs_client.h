@@ -10,10 +10,10 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
-#include "stack/engine/loop/clock.h"
+#include "stack/engine/polling/clock.h"
 #include "tools/bench/peer_handshake.h"
+#include "tools/bench/verbs_connection.h"
 #include "tools/common/load.h"
-#include "tools/common/verbs_connection.h"
 
 namespace pollux::tools {
 

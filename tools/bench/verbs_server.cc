@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "tools/common/verbs_connection.h"
+#include "tools/bench/verbs_connection.h"
 
 namespace pollux::tools {
 

@@ -14,8 +14,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tools.build.lint import (  # pylint: disable=wrong-import-position
-    ASIDE, EXCEPTIONS, NARROW, ROOMS, read_exceptions, room_of)
+from tools.build.lint import ASIDE, NARROW, ROOMS  # pylint: disable=wrong-import-position
 
 # What the build is made of, fuzz_driver and the like, is for every room.
 BUILD_HELPERS = "//tools/build/..."
@@ -61,10 +60,7 @@ def check_tools():
 
 def main():
     rooms = [room for room in ROOMS if query(libraries([room]))]
-    # A room with an exception depends on what it shall not see.
-    exceptions = read_exceptions((ROOT / EXCEPTIONS).read_text(encoding="utf-8"))
-    waiting = {room_of(path) for path, _ in exceptions}
-    sees = ASIDE | {room: seen for room, seen in NARROW.items() if room not in waiting}
+    sees = ASIDE | NARROW
     found = check_tools()
     for i, room in enumerate(rooms):
         # The tools see no room, only what the root package gives out.

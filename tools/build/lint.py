@@ -23,16 +23,14 @@ NARROW = {"oncrpc": ["stack/base"]}
 INNER = {
     "stack/io": ["link", "port", "steering", "capture"],
     "stack/transport": ["diagnostics", "message", "congestion", "rc"],
-    "stack/engine": ["timer", "objects", "loop"],
+    "stack/engine": ["timer", "objects", "loop", "polling"],
     "cm": ["wire", "gsi", "connection"],
     "rpcrdma": ["wire", "connection", "requester", "responder", "", "tirpc"],
     "nfs": ["v3", "export", "procedures", "storage", "server", "mount", "lock", "client"],
     "compat": ["loader", "process", "runtime", "verbs", "rdmacm"],
-    "tools": ["build", "decode", "common", "file_service", "nfs", "tirpc", "bench", "pollux"],
+    "tools": ["build", "decode", "common", "stat", "file_service", "nfs", "tirpc", "bench",
+              "pollux"],
 }
-# Includes that break this order and wait for an edit, `FILE INCLUDED` a line. A line that is not
-# needed any more is an error.
-EXCEPTIONS = "tools/build/include_exceptions.txt"
 # Where the headers that a program outside the tree may include are listed, room by room; and who
 # includes no others of a room's.
 PUBLIC = "BUILD.bazel"
@@ -62,7 +60,6 @@ OLD_NAMES = {
     "KernelPath": ("ExceptionPath", ""),
     "KernelSide": ("HostInterface", ""),
     "LastThread": ("ProgramThreadsExit", ""),
-    "LivingThreads": ("ThreadRegistry", ""),
     "LogBudget": ("LogRateLimiter", ""),
     "Owed": ("AckPolicy", "stack/"),
     "Pace": ("ProgressPolicy", ""),
@@ -141,11 +138,6 @@ def breach(path, included):
     return f"its folder stands below {os.path.dirname(path)}" if other > rank else ""
 
 
-def read_exceptions(text):
-    """Lines `FILE INCLUDED`, to a set of pairs."""
-    return {tuple(line.split()) for line in text.splitlines() if line and line[0] != "#"}
-
-
 def read_public(text):
     """The headers that a BUILD file lists as public."""
     for statement in ast.parse(text).body:
@@ -168,9 +160,9 @@ def check_listed(public, paths):
     return [(PUBLIC, 1, f"{header} does not exist") for header in sorted(public - set(paths))]
 
 
-def check_include(path, number, included, exceptions=frozenset()):
+def check_include(path, number, included):
     mine, theirs = room_of(path), room_of(included)
-    if mine is None or theirs is None or TEST_ONLY.search(path) or (path, included) in exceptions:
+    if mine is None or theirs is None or TEST_ONLY.search(path):
         return []
     why = breach(path, included)
     if why:
@@ -178,13 +170,6 @@ def check_include(path, number, included, exceptions=frozenset()):
     if TEST_ONLY.search(included):
         return [(path, number, f"{included} is for tests only")]
     return []
-
-
-def check_exceptions(exceptions, includes):
-    """`includes`: the pairs that there are."""
-    return [(EXCEPTIONS, 1, f"{path} {included}: not needed any more; take its line out")
-            for path, included in sorted(exceptions)
-            if (path, included) not in includes or not breach(path, included)]
 
 
 def check_guard(path, lines):
@@ -220,7 +205,7 @@ def check_old_names(path, lines):
     return found
 
 
-def check_file(path, text, exceptions=frozenset(), public=None):
+def check_file(path, text, public=None):
     """Findings of one file as (path, line, message); without `public`, not of public headers."""
     lines = text.split("\n")
     found = []
@@ -235,7 +220,7 @@ def check_file(path, text, exceptions=frozenset(), public=None):
             found.append((path, number, "blanks at the end of the line"))
         include = INCLUDE.match(line) if path.endswith(SOURCES) else None
         if include:
-            found += check_include(path, number, include.group(1), exceptions)
+            found += check_include(path, number, include.group(1))
             if public is not None:
                 found += check_public(path, number, include.group(1), public)
     if path.endswith(SOURCES) and len(lines) > FILE_LINES_MAX:
@@ -269,17 +254,6 @@ def check_top_level(paths):
             if not name.startswith(".")]
 
 
-def includes_of(exceptions):
-    """Those of the pairs that files of the tree have."""
-    there = set()
-    for path, included in exceptions:
-        if os.path.exists(path):
-            with open(path, encoding="utf-8") as file:
-                if f'#include "{included}"\n' in file.read():
-                    there.add((path, included))
-    return there
-
-
 def read_elsewhere(text):
     """Lines `SOURCE TEST`, to a map."""
     return dict(line.split() for line in text.splitlines() if line and line[0] != "#")
@@ -290,18 +264,15 @@ def main():
     tracked = subprocess.check_output(["git", "ls-files"], text=True).splitlines()
     tracked = [path for path in tracked if os.path.exists(path)]
     found = check_top_level(tracked)
-    with open(EXCEPTIONS, encoding="utf-8") as file:
-        exceptions = read_exceptions(file.read())
     with open(PUBLIC, encoding="utf-8") as file:
         public = read_public(file.read())
     for path in sys.argv[1:] or tracked:
         if path.endswith(TEXTS) or path in ("tools/dev", ".ci/run"):
             with open(path, encoding="utf-8") as file:
-                found += check_file(path, file.read(), exceptions, public)
+                found += check_file(path, file.read(), public)
     with open(TESTED_ELSEWHERE, encoding="utf-8") as file:
         found += check_tests(tracked, read_elsewhere(file.read()))
     found += check_listed(public, tracked)
-    found += check_exceptions(exceptions, includes_of(exceptions))
     for path, number, message in found:
         print(f"{path}:{number}: {message}")
     sys.exit(1 if found else 0)

@@ -96,8 +96,7 @@ class LintTest(unittest.TestCase):
     def test_names_of_files_that_were_given_up(self):
         for path, why in (
                 ("stack/engine/loop/party.cc", "party is called actor now"),
-                ("compat/process/living_threads_test.cc",
-                 "living_threads is called thread_registry now"),
+                ("compat/process/farewell_test.cc", "farewell is called disconnect_linger now"),
                 ("cm/connection/report.cc", "report is called stats now"),
                 ("tools/common/report.cc", None),
                 ("tools/common/progress.cc", None),
@@ -106,15 +105,6 @@ class LintTest(unittest.TestCase):
                 ("stack/transport/rc/read_gap_tracker.cc", None)):
             with self.subTest(path):
                 self.assertEqual(messages(path, "int a;\n"), [why] if why else [])
-
-    def test_exceptions(self):
-        pair = ("cm/wire/mad.cc", "cm/gsi/gsi.h")
-        self.assertEqual(lint.read_exceptions("# why\n" + " ".join(pair) + "\n"), {pair})
-        self.assertEqual(lint.check_include(*pair[:1], 1, pair[1], {pair}), [])
-        self.assertEqual(lint.check_exceptions({pair}, {pair}), [])
-        self.assertEqual(len(lint.check_exceptions({pair}, set())), 1)
-        may = ("cm/gsi/gsi.cc", "cm/wire/mad.h")
-        self.assertEqual(len(lint.check_exceptions({may}, {may})), 1)
 
     def test_what_ships_does_not_include_what_is_for_tests(self):
         self.assertEqual(messages("stack/io/port/a.cc",

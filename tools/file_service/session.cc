@@ -3,8 +3,8 @@
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
-#include "tools/common/cm_trace.h"
 #include "tools/common/interrupt.h"
+#include "tools/file_service/cm_trace.h"
 
 namespace pollux::tools {
 void PrintCmExchange(Node& node) {

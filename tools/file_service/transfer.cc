@@ -4,7 +4,7 @@
 #include <future>
 
 #include "absl/strings/str_cat.h"
-#include "stack/engine/loop/clock.h"
+#include "stack/engine/polling/clock.h"
 #include "tools/common/await.h"
 #include "tools/common/blocks.h"
 #include "tools/common/interrupt.h"

@@ -11,7 +11,7 @@
 #include "nfs/v3/file_system.h"
 #include "nfs/v3/files.h"
 #include "stack/base/random.h"
-#include "stack/engine/loop/clock.h"
+#include "stack/engine/polling/clock.h"
 #include "tools/common/await.h"
 #include "tools/common/local_file.h"
 #include "tools/nfs/read_blocks.h"

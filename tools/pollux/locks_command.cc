@@ -7,11 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "stack/base/address.h"
-#include "tools/common/client_locks.h"
 #include "tools/common/options.h"
 #include "tools/common/report.h"
-#include "tools/common/telemetry_client.h"
 #include "tools/pollux/commands.h"
+#include "tools/stat/client_locks.h"
+#include "tools/stat/telemetry_client.h"
 
 namespace pollux::tools {
 namespace {

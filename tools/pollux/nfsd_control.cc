@@ -15,7 +15,7 @@
 #include "oncrpc/portmap.h"
 #include "oncrpc/rpcbind.h"
 #include "stack/base/address.h"
-#include "tools/common/client_locks.h"
+#include "tools/stat/client_locks.h"
 
 namespace pollux::tools {
 namespace {

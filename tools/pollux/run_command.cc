@@ -18,9 +18,9 @@
 #include "absl/strings/str_split.h"
 #include "tools/common/options.h"
 #include "tools/common/port_options.h"
-#include "tools/common/program_file.h"
 #include "tools/common/report.h"
 #include "tools/pollux/commands.h"
+#include "tools/pollux/program_file.h"
 
 namespace pollux::tools {
 namespace {

@@ -7,10 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "tools/common/interrupt.h"
 #include "tools/common/options.h"
-#include "tools/common/process_stat.h"
 #include "tools/common/report.h"
-#include "tools/common/stat_text.h"
 #include "tools/pollux/commands.h"
+#include "tools/stat/process_stat.h"
+#include "tools/stat/stat_text.h"
 
 namespace pollux::tools {
 namespace {

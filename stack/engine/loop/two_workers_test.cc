@@ -6,9 +6,9 @@
 #include <thread>
 
 #include "stack/engine/eal.h"
-#include "stack/engine/loop/progress_thread.h"
 #include "stack/engine/loop/traffic_for_test.h"
 #include "stack/engine/loop/worker.h"
+#include "stack/engine/polling/progress_thread.h"
 #include "stack/ip/interface.h"
 
 namespace pollux::engine {

@@ -88,17 +88,6 @@ Worker::~Worker() {
   rte_mempool_free(packet_pool_);
 }
 
-transport::PollContext& Worker::Context(Port& port) {
-  port.context.now_ns = now_ns_;
-  return port.context;
-}
-
-// A queue pair has no port before it is in INIT; nothing is sent for it then.
-Worker::Port& Worker::PortOf(const verbs::QueuePair& qp) {
-  const size_t port_num = qp.attr.port_num;
-  return *ports_[port_num >= 1 && port_num <= ports_.size() ? port_num - 1 : 0];
-}
-
 bool Worker::Poll(uint64_t now_ns, AckAction acks) {
   AdvanceClock(now_ns);
   ++core_counters_.polls;
@@ -109,8 +98,8 @@ bool Worker::Poll(uint64_t now_ns, AckAction acks) {
     failures_.Deliver(qps_);
   worked |= RunMailbox() > 0;
   worked |= pollers_.Run(now_ns_);
-  if (acks == transport::AckPolicy::kSendNow && OwesAcks()) worked |= Acknowledge();
-  if (!active_.empty()) worked |= Transmit();
+  if (acks == transport::AckPolicy::kSendNow && OwesAcks()) worked |= scheduler_.Acknowledge(*this);
+  if (!scheduler_.empty()) worked |= scheduler_.Transmit(*this);
   if (!failures_.empty()) [[unlikely]]
     failures_.Deliver(qps_);
   if (events_.size() != 0) [[unlikely]]
@@ -247,61 +236,6 @@ void Worker::ArmInterface(Port& port) {
       (!port.timer.armed() || port.timer.deadline_ns() > deadline)) {
     wheel_.Arm(port.timer, deadline);
   }
-}
-
-// What is owed for what came in this poll leaves with it, however many queue pairs wait for turns.
-bool Worker::Acknowledge() {
-  bool worked = false;
-  for (size_t left = kAcknowledgements * ports_.size(); left > 0; --left) {
-    verbs::QueuePair* qp = active_.owed_acks().Pop();
-    if (qp == nullptr) break;
-    Port& port = PortOf(*qp);
-    if (port.egress.room() == 0) port.egress.Flush(now_ns_);
-    if (!Endpoint::Of(qp)->Acknowledge(Context(port))) {
-      qp->ActivateAck();
-      if (ports_.size() == 1) break;
-      continue;
-    }
-    AfterCall(SlotOf(*qp));
-    worked = true;
-  }
-  return worked;
-}
-
-bool Worker::Transmit() {
-  bool worked = false;
-  int packets = 0;
-  for (int turn = 0; turn < kTransmitTurns && packets < kTransmitPackets && !active_.empty();
-       ++turn) {
-    if (turn % kPrefetchTurns == 0) {
-      active_.VisitFirst(kPrefetchTurns, [this](verbs::QueuePair* qp) {
-        Endpoint::Of(qp)->Prefetch(true);
-        rte_prefetch0(&SlotOf(*qp));
-      });
-    }
-    Port& port = PortOf(*active_.front());
-    if (port.egress.room() == 0) port.egress.Flush(now_ns_);
-    if (port.egress.room() == 0) {
-      if (ports_.size() == 1) break;
-      active_.Push(active_.Pop());
-      continue;
-    }
-    const uint64_t sent = port.counters.sent_pkts;
-    const uint16_t room = port.egress.room();
-    verbs::QueuePair* qp = active_.Pop();
-    port.egress.BeginTurn(kTransmitBytes);
-    const bool more = Endpoint::Of(qp)->Transmit(Context(port), kTransmitBudget);
-    if (more) active_.Push(qp);
-    AfterCall(SlotOf(*qp));
-    const int pushed = static_cast<int>(port.counters.sent_pkts - sent) + room - port.egress.room();
-    // Who could not send although it has more counts as if it had: there may be no buffers.
-    packets += pushed == 0 && more ? kTransmitBudget : pushed;
-    // The peer works on them while the next are made.
-    if (port.egress.TurnIsOver()) port.egress.Flush(now_ns_);
-    // One that could not send although it has more waits for buffers: that is idling.
-    worked |= !more || pushed > 0;
-  }
-  return worked;
 }
 
 // Handlers may do anything, raise events and destroy what raised theirs too. What they raise waits

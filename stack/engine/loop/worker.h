@@ -22,6 +22,7 @@
 #include "stack/engine/loop/link_watch.h"
 #include "stack/engine/loop/poller.h"
 #include "stack/engine/loop/port_observer.h"
+#include "stack/engine/loop/transmit_scheduler.h"
 #include "stack/engine/loop/worker_stats.h"
 #include "stack/engine/objects/address_handle_table.h"
 #include "stack/engine/objects/attributes.h"
@@ -98,7 +99,7 @@ class Worker : public Actor {
   // yield when idle. `now_ns` comes from a monotonic clock.
   using AckAction = transport::AckPolicy::Action;
   bool Poll(uint64_t now_ns, AckAction acks = transport::AckPolicy::kSendNow);
-  bool OwesAcks() { return !active_.owed_acks().empty(); }
+  bool OwesAcks() { return scheduler_.owes_acks(); }
   // When this worker's next timer is due; UINT64_MAX if none is armed.
   uint64_t NextDeadline() const { return wheel_.NextDeadline(); }
 
@@ -228,21 +229,12 @@ class Worker : public Actor {
   }
 
  private:
+  friend class TransmitScheduler;
   friend class WorkerStats;
   struct Port;
   using Slot = QueuePairSlot;
 
-  static constexpr uint16_t kBurst = 32;      // frames received from a port per turn
-  static constexpr int kTransmitBudget = 32;  // packets a queue pair may send per turn
-  // A limit in bytes, too, so that a queue pair with long packets sends fewer of them and others
-  // wait no longer. It is a little more than kTransmitBudget packets take at path MTU 1024.
-  static constexpr uint32_t kTransmitBytes = 34 * 1024;
-  // Turns of queue pairs and packets per poll, so that reception is not starved.
-  static constexpr int kTransmitTurns = 32;
-  static constexpr int kTransmitPackets = 256;
-  static constexpr int kPrefetchTurns = 8;  // queue pairs that are prefetched together
-  // Acknowledgements per port and poll: half of the egress queue; the other half is for data.
-  static constexpr size_t kAcknowledgements = transport::Egress::kCapacity / 2;
+  static constexpr uint16_t kBurst = 32;  // frames received from a port per turn
 
   explicit Worker(const WorkerConfig& config);
 
@@ -270,8 +262,6 @@ class Worker : public Actor {
   void DispatchMulticast(const ip::Interface& interface, const wire::RocePacket& packet,
                          transport::PollContext& context);
   Slot& SlotOf(const verbs::QueuePair& qp) { return qps_.Of(qp); }
-  bool Acknowledge();
-  bool Transmit();
   void DeliverEvents();
   void AfterCall(Slot& slot);
   void MoveTimer(Slot& slot, uint64_t deadline_ns);
@@ -293,7 +283,7 @@ class Worker : public Actor {
   std::vector<std::unique_ptr<Port>> ports_;
   MemoryObjects memory_;
   std::optional<transport::DcqcnParameters> dcqcn_;
-  verbs::ActiveList active_;
+  TransmitScheduler scheduler_;
   std::array<Arrival, kBurst> arrivals_;  // of the current burst
   PollerList pollers_;
   QueuePairTable qps_;

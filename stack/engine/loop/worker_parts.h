@@ -46,6 +46,17 @@ struct alignas(64) Worker::Port {
   LinkWatch link_watch;
 };
 
+inline transport::PollContext& Worker::Context(Port& port) {
+  port.context.now_ns = now_ns_;
+  return port.context;
+}
+
+// A queue pair has no port before it is in INIT; nothing is sent for it then.
+inline Worker::Port& Worker::PortOf(const verbs::QueuePair& qp) {
+  const size_t port_num = qp.attr.port_num;
+  return *ports_[port_num >= 1 && port_num <= ports_.size() ? port_num - 1 : 0];
+}
+
 // To follow each call into an endpoint: its deadline may have moved.
 [[gnu::always_inline]] inline void Worker::AfterCall(Slot& slot) {
   const uint64_t deadline = slot.endpoint->deadline_ns();

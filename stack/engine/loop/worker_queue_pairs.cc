@@ -75,8 +75,8 @@ absl::Status Worker::CheckInit(const verbs::QueuePairInitAttr& init) const {
 
 verbs::QueuePair* Worker::Place(Slot& slot, verbs::QueuePairInitAttr init) {
   ++init.pd->use_count;
-  slot.endpoint = std::make_unique<Endpoint>(slot.qpn, std::move(init), &active_, &events_,
-                                             dcqcn_ ? &*dcqcn_ : nullptr);
+  slot.endpoint = std::make_unique<Endpoint>(slot.qpn, std::move(init), &scheduler_.active(),
+                                             &events_, dcqcn_ ? &*dcqcn_ : nullptr);
   verbs::QueuePair& qp = slot.endpoint->qp;
   qp.init().send_cq->Attach(&qp);
   qp.init().recv_cq->Attach(&qp);
@@ -173,7 +173,7 @@ absl::Status Worker::DestroyQp(verbs::QueuePair* qp, uint64_t time_wait_ns) {
   qp->init().recv_cq->Detach(qp);
   if (qp->srq() != nullptr) --qp->srq()->use_count;
   groups_.Remove(qp);
-  active_.Remove(qp);
+  scheduler_.active().Remove(qp);
   events_.Remove(qp);
   qp->ForgetEvents();
   ReleasePath(slot);

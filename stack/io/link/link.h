@@ -8,7 +8,7 @@ struct rte_mbuf;
 
 namespace pollux::io {
 
-// One queue of one port (net/), or of a simulated fabric (tests/sim). Used by one worker. Virtual
+// One queue of one port, or of a simulated fabric (tests/sim). Used by one worker. Virtual
 // calls happen once a burst.
 class Link {
  public:

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "stack/base/random.h"
+#include "stack/transport/rc/retransmission_timeout.h"
 #include "stack/transport/test_pair.h"
 
 namespace pollux::transport {
@@ -19,7 +20,7 @@ constexpr uint32_t kLostPackets = 40;
 constexpr uint32_t kLostBytes = kLostPackets * 1024;
 constexpr uint64_t kFrameNs = 500;
 // A message and its acknowledgement, and what was sent again; a time-out takes 67 ms.
-constexpr uint64_t kFewRoundTripsNs = 10 * RcRequester::kMinProbeNs;
+constexpr uint64_t kFewRoundTripsNs = 10 * RetransmissionTimeout::kMinProbeNs;
 
 bool IsSequenceNak(const wire::RocePacket& packet) {
   return packet.info->operation == Operation::kAck &&

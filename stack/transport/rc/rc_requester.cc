@@ -7,6 +7,7 @@
 #include "stack/transport/message/local_operation.h"
 #include "stack/transport/message/outbound_message.h"
 #include "stack/transport/rc/data_request.h"
+#include "stack/transport/rc/retransmission_timeout.h"
 #include "stack/wire/ext_headers.h"
 
 namespace pollux::transport {
@@ -14,24 +15,6 @@ namespace pollux::transport {
 using verbs::SendWqe;
 
 static_assert(RcRequester::kMaxInFlight + kMaxReadWindow <= ReceivedPsnBitmap::kSpan);
-
-namespace {
-
-// A peer in software loses its CPU for longer than some programs, made for hardware, are ready to
-// wait in all: perftest asks for eight times 67 ms. What is noticed late after the first time-out
-// costs little, since probes and NAKs have repaired what could be repaired by then.
-constexpr uint64_t kPatienceNs = 250'000'000;
-
-// How long this transmission waits for its acknowledgement: what was asked for, and after time-outs
-// in a row up to four times as much, as long as that is not above kPatienceNs. Source: IB
-// specification volume 1, section 9.7.6.1.3, which allows one to four times.
-uint64_t AckTimeoutNs(const ibv_qp_attr& attr, uint8_t retry_left) {
-  const uint64_t asked_ns = wire::TimeoutCodeNs(attr.timeout);
-  const int doublings = std::min(attr.retry_cnt - retry_left, 2);
-  return std::max(asked_ns, std::min(asked_ns << doublings, kPatienceNs));
-}
-
-}  // namespace
 
 void RcRequester::Start() {
   Stop();
@@ -297,24 +280,16 @@ RcRequester::Step RcRequester::AskFor(const SendWqe& wqe, uint32_t begin, uint32
   if (asked && Before(asked_until_, end)) asked_until_ = end;
   if (Before(max_sent_, end)) max_sent_ = end;
   if (ack_deadline_ns_ == kNever && qp_->attr.timeout != 0) {
-    ack_deadline_ns_ = context.now_ns + AckTimeoutNs(qp_->attr, retry_left_);
+    ack_deadline_ns_ = context.now_ns + RetransmissionTimeout::AckNs(qp_->attr, retry_left_);
   }
   if (probe_deadline_ns_ == kNever) ArmProbe(context.now_ns);
 }
 
-uint64_t RcRequester::ProbeNs() const {
-  if (rtt_.smoothed_ns() == 0) return kFirstProbeNs;
-  return std::max(flight_.lowered() ? kLossyProbeNs : kMinProbeNs, rtt_.most_ns());
-}
-
-uint64_t RcRequester::QuietNs() const {
-  if (rtt_.smoothed_ns() == 0) return kFirstProbeNs;
-  return std::max(flight_.lowered() ? kLossyProbeNs : kUnaskedAnswerNs, rtt_.most_ns());
-}
-
 void RcRequester::ArmProbe(uint64_t now_ns) {
-  const int most = flight_.lowered() ? kMaxLossyProbes : kMaxProbes;
-  if (probes_ < most) probe_deadline_ns_ = now_ns + (ProbeNs() << probes_);
+  const bool lossy = flight_.lowered();
+  if (probes_ < RetransmissionTimeout::MaxProbes(lossy)) {
+    probe_deadline_ns_ = now_ns + (RetransmissionTimeout::ProbeNs(rtt_, lossy) << probes_);
+  }
 }
 
 void RcRequester::OnResponse(const wire::RocePacket& packet, PollContext& context) {
@@ -530,7 +505,7 @@ void RcRequester::Progress(PollContext& context) {
     // A peer that merely did not run answers what was sent before the probe first, one after the
     // other, and then the probe.
     resends_due_ = true;
-    probe_deadline_ns_ = context.now_ns + QuietNs();
+    probe_deadline_ns_ = context.now_ns + RetransmissionTimeout::QuietNs(rtt_, flight_.lowered());
   }
 }
 

@@ -38,19 +38,6 @@ class RcRequester {
   // (RcResponder::kUnaskedNs) would let it run out.
   static constexpr uint64_t kShortTimeoutNs = 1'000'000;
   static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
-  // Without an answer for a measured round trip (and its variation), the oldest unacknowledged
-  // packet is sent again: it makes any go-back-N peer say how far it is, long before the local ACK
-  // timeout. Probes back off, and are no retries: when they stay unanswered the time-out decides.
-  static constexpr uint64_t kFirstProbeNs = 10'000'000;  // before a round trip was measured
-  static constexpr uint64_t kMinProbeNs = 500'000;       // above a scheduler's usual stalls
-  // After losses, while they keep the flight short: a NAK or an answer is as easily lost, and a
-  // stall of kMinProbeNs would cost many flights, a probe too many one short one.
-  static constexpr uint64_t kLossyProbeNs = 50'000;
-  static constexpr uint64_t kUnaskedAnswerNs = 200'000;  // above a peer's (RcResponder::kUnaskedNs)
-  static constexpr int kMaxProbes = 6;                   // since the last progress
-  // As long in all: where single packets are lost, all may be for a while.
-  static constexpr int kMaxLossyProbes = 10;
-  static_assert(kLossyProbeNs << kMaxLossyProbes >= kMinProbeNs << kMaxProbes);
 
   RcRequester(verbs::QueuePair* qp, QpDiagnostics* diagnostics)
       : qp_(qp), diagnostics_(diagnostics), cursor_(qp), builder_(diagnostics) {}
@@ -100,8 +87,6 @@ class RcRequester {
   Step AskAgain(const verbs::SendWqe& wqe, uint32_t begin, PollContext& context);
   // `asked`: for an answer at once.
   void Sent(Psn psn, Psn end, bool asked, PollContext& context);
-  uint64_t ProbeNs() const;  // how long to wait for an answer
-  uint64_t QuietNs() const;  // after which no further answer is on its way
   void ArmProbe(uint64_t now_ns);
 
   void OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context);

@@ -26,7 +26,7 @@ namespace pollux::transport {
 class RcResponder {
  public:
   // Messages that do not ask are acknowledged when so many are not yet, or so long after the first
-  // of them: well before a requester probes (RcRequester::kMinProbeNs).
+  // of them: well before a requester probes (RetransmissionTimeout::kMinProbeNs).
   static constexpr uint32_t kUnaskedMessages = 16;
   static constexpr uint64_t kUnaskedNs = 100'000;
   static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();

@@ -13,7 +13,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tools/common/verbs_connection.h"
+#include "tools/bench/verbs_connection.h"
 
 namespace pollux::tools {
 

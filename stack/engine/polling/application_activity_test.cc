@@ -1,0 +1,70 @@
+#include "stack/engine/polling/application_activity.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <thread>
+
+namespace pollux::engine {
+namespace {
+
+class ApplicationActivityTest : public testing::Test {
+ protected:
+  // Of a hundred rests that are all too long, by what the application does meanwhile.
+  static constexpr uint64_t kFarTooLongNs = 999'999'999;
+  void ExpectEnded(void (ApplicationActivity::*rest)(uint64_t), const std::function<void()>& by) {
+    std::atomic<bool> awake{false};
+    std::thread rests([&] {
+      for (int i = 0; i < 100; ++i) (activity_.*rest)(kFarTooLongNs);
+      awake = true;
+    });
+    while (!awake) {
+      by();
+      std::this_thread::yield();
+    }
+    rests.join();
+  }
+  void SleepAndWakeUp() {
+    activity_.SleepBegins();
+    activity_.SleepEnds();
+  }
+
+  ApplicationActivity activity_;
+};
+
+TEST_F(ApplicationActivityTest, ANapEndsWhenTheProgramIsAboutToSleep) {
+  ExpectEnded(&ApplicationActivity::Nap, [this] { SleepAndWakeUp(); });
+  activity_.Armed();
+  activity_.Nap(kFarTooLongNs);
+}
+
+TEST_F(ApplicationActivityTest, ASleepEndsWhenOneMoreThreadSleeps) {
+  activity_.SleepBegins();
+  ExpectEnded(&ApplicationActivity::Sleep, [this] { SleepAndWakeUp(); });
+}
+
+TEST_F(ApplicationActivityTest, WhatIsHandedOverIsExpectedUntilSomebodyPolls) {
+  ExpectEnded(&ApplicationActivity::Nap, [this] {
+    activity_.HandOver();
+    activity_.Polled(1);
+  });
+  EXPECT_FALSE(activity_.ExpectsSleep());
+  activity_.HandOver();
+  EXPECT_TRUE(activity_.ExpectsSleep());
+  activity_.Nap(kFarTooLongNs);
+  activity_.Polled(2);
+  EXPECT_FALSE(activity_.ExpectsSleep());
+}
+
+TEST_F(ApplicationActivityTest, AThreadThatKeepsOnFindingNothingDoesNotSleep) {
+  activity_.Armed();
+  for (uint32_t i = 0; i < ApplicationActivity::kEmptyPollsOfSleeper; ++i) {
+    EXPECT_TRUE(activity_.ExpectsSleep()) << i;
+    activity_.FoundNothing();
+  }
+  EXPECT_FALSE(activity_.ExpectsSleep());
+}
+
+}  // namespace
+}  // namespace pollux::engine

@@ -1,0 +1,15 @@
+#include "stack/engine/polling/idle.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace pollux::engine {
+
+absl::StatusOr<Idle> ParseIdle(std::string_view text) {
+  if (text == "spin") return Idle::kSpin;
+  if (text == "yield") return Idle::kYield;
+  if (text == "sleep") return Idle::kSleep;
+  return absl::InvalidArgumentError(absl::StrCat("'", absl::string_view(text.data(), text.size()),
+                                                 "' is none of spin, yield, sleep"));
+}
+
+}  // namespace pollux::engine

@@ -1,0 +1,48 @@
+// The option for what a polling thread does when there is nothing to do, and how long it sleeps.
+// ProgressPolicy has the whole policy.
+#ifndef POLLUX_STACK_ENGINE_POLLING_IDLE_H_
+#define POLLUX_STACK_ENGINE_POLLING_IDLE_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace pollux::engine {
+
+enum class Idle : uint8_t {
+  kSpin,   // keeps polling: lowest latency, for a CPU of its own
+  kYield,  // yields the CPU to threads that wait for it (sched_yield)
+  kSleep,  // sleeps between polls: nearly no CPU use; packets wait up to SleepLength::kMaxNs
+};
+
+// Parses "spin", "yield" or "sleep". Returns InvalidArgument for anything else.
+absl::StatusOr<Idle> ParseIdle(std::string_view text);
+
+// How long to sleep between two polls: the time doubles with each sleep in a row, from kMinNs to
+// kMaxNs, and never extends beyond the next timer.
+class SleepLength {
+ public:
+  static constexpr uint64_t kMinNs = 20'000;
+  // Local ACK timeouts and RNR timers have this order of magnitude, so a peer does not mistake the
+  // delay for a loss.
+  static constexpr uint64_t kMaxNs = 1'000'000;
+
+  // Call it after a poll that found work.
+  void Reset() { next_ns_ = kMinNs; }
+  // Returns nanoseconds to sleep; 0: poll at once. `deadline_ns` is when the next timer is due,
+  // UINT64_MAX if none is armed.
+  uint64_t Next(uint64_t now_ns, uint64_t deadline_ns) {
+    const uint64_t length_ns = next_ns_;
+    next_ns_ = std::min(2 * next_ns_, kMaxNs);
+    return deadline_ns <= now_ns ? 0 : std::min(length_ns, deadline_ns - now_ns);
+  }
+
+ private:
+  uint64_t next_ns_ = kMinNs;
+};
+
+}  // namespace pollux::engine
+
+#endif  // POLLUX_STACK_ENGINE_POLLING_IDLE_H_

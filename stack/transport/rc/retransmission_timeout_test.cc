@@ -1,0 +1,57 @@
+#include "stack/transport/rc/retransmission_timeout.h"
+
+#include <gtest/gtest.h>
+
+namespace pollux::transport {
+namespace {
+
+ibv_qp_attr Asked(uint8_t timeout, uint8_t retries) {
+  ibv_qp_attr attr{};
+  attr.timeout = timeout;
+  attr.retry_cnt = retries;
+  return attr;
+}
+
+// A round trip of `ns`, measured until its variation is none.
+RttEstimator Measured(uint64_t ns) {
+  RttEstimator rtt;
+  for (uint32_t i = 0; i < 1000; ++i) {
+    rtt.Start(Psn(i), 0);
+    rtt.Answered(Psn(i + 1), ns);
+  }
+  return rtt;
+}
+
+TEST(RetransmissionTimeoutTest, TheAckTimeoutDoublesTwiceAtMost) {
+  constexpr uint8_t kCode = 14;  // 67 ms
+  const uint64_t asked_ns = wire::TimeoutCodeNs(kCode);
+  EXPECT_EQ(RetransmissionTimeout::AckNs(Asked(kCode, 7), 7), asked_ns);
+  EXPECT_EQ(RetransmissionTimeout::AckNs(Asked(kCode, 7), 6), 2 * asked_ns);
+  EXPECT_EQ(RetransmissionTimeout::AckNs(Asked(kCode, 7), 5), RetransmissionTimeout::kMaxRaisedNs);
+  EXPECT_EQ(RetransmissionTimeout::AckNs(Asked(kCode - 1, 7), 5),
+            4 * wire::TimeoutCodeNs(kCode - 1));
+  EXPECT_EQ(RetransmissionTimeout::AckNs(Asked(kCode - 1, 7), 0),
+            4 * wire::TimeoutCodeNs(kCode - 1));
+}
+
+TEST(RetransmissionTimeoutTest, ALongAckTimeoutIsNotRaised) {
+  constexpr uint8_t kCode = 18;  // 1 s
+  EXPECT_EQ(RetransmissionTimeout::AckNs(Asked(kCode, 7), 0), wire::TimeoutCodeNs(kCode));
+}
+
+TEST(RetransmissionTimeoutTest, ProbesComeAfterTheRoundTripAndNotBelowTheirFloor) {
+  const RttEstimator unknown, quick = Measured(10'000), slow = Measured(2'000'000);
+  for (const bool lossy : {false, true}) {
+    EXPECT_EQ(RetransmissionTimeout::ProbeNs(unknown, lossy), RetransmissionTimeout::kFirstProbeNs);
+    EXPECT_EQ(RetransmissionTimeout::QuietNs(unknown, lossy), RetransmissionTimeout::kFirstProbeNs);
+    EXPECT_EQ(RetransmissionTimeout::ProbeNs(slow, lossy), slow.most_ns());
+    EXPECT_EQ(RetransmissionTimeout::QuietNs(slow, lossy), slow.most_ns());
+  }
+  EXPECT_EQ(RetransmissionTimeout::ProbeNs(quick, false), RetransmissionTimeout::kMinProbeNs);
+  EXPECT_EQ(RetransmissionTimeout::ProbeNs(quick, true), RetransmissionTimeout::kLossyProbeNs);
+  EXPECT_EQ(RetransmissionTimeout::QuietNs(quick, false), RetransmissionTimeout::kUnaskedAnswerNs);
+  EXPECT_EQ(RetransmissionTimeout::QuietNs(quick, true), RetransmissionTimeout::kLossyProbeNs);
+}
+
+}  // namespace
+}  // namespace pollux::transport
