@@ -259,6 +259,67 @@ TEST_F(RcLossyFlightTest, StallsAreShort) {
   EXPECT_LT(Took(20), 4 * Took(0));
 }
 
+// One message at a time, each of which nothing follows that could show it to be lost.
+class RcSingleMessagesTest : public ::testing::Test {
+ protected:
+  static constexpr uint64_t kHopNs = 5'000;
+  RcSingleMessagesTest() {
+    pair_.hook = [this](bool from_a, const wire::RocePacket&, rte_mbuf*) {
+      pair_.now_ns += kHopNs;
+      const bool lost = from_a && lose_next_;
+      lose_next_ &= !from_a;
+      return lost ? PacketAction::kDrop : PacketAction::kDeliver;
+    };
+    for (int i = 0; i < 20; ++i) Took(false);  // the round trip is known
+  }
+  // Until one message is acknowledged.
+  uint64_t Took(bool lost) {
+    lose_next_ = lost;
+    const uint64_t start_ns = pair_.now_ns;
+    pair_.a.PostSend(IBV_WR_RDMA_WRITE, 1, pair_.a.memory.data(), 64,
+                     reinterpret_cast<uint64_t>(pair_.b.memory.data()), pair_.b.key);
+    pair_.Run();
+    while (pair_.a.cq.size() == 0) EXPECT_TRUE(pair_.Wait());
+    EXPECT_EQ(pair_.a.Poll().size(), 1u);
+    return pair_.now_ns - start_ns;
+  }
+  TestPair pair_;
+  bool lose_next_ = false;
+};
+
+TEST_F(RcSingleMessagesTest, TheSecondLossIsFoundSoonerThanTheFirst) {
+  EXPECT_GE(Took(true), RcRequester::kMinProbeNs);
+  for (int i = 0; i < 10; ++i) Took(false);
+  EXPECT_LT(Took(true), RcRequester::kMinProbeNs / 4);
+  // Whoever loses none for a while waits again as long as a machine may stand still.
+  for (uint32_t i = 0; i < 2 * RcRequester::kMaxInFlight; ++i) Took(false);
+  EXPECT_GE(Took(true), RcRequester::kMinProbeNs);
+}
+
+// The answer comes long after the probe, with everything that the peer has not run for.
+TEST_F(RcSingleMessagesTest, APeerThatStoodStillHasLostNothing) {
+  constexpr uint64_t kStandstillNs = RcRequester::kMinProbeNs * 3 / 2;
+  for (int i = 0; i < 4; ++i) {
+    rte_mbuf* held = nullptr;
+    const auto hook =
+        std::exchange(pair_.hook, [&](bool, const wire::RocePacket&, rte_mbuf* frame) {
+          if (held == nullptr) held = rte_pktmbuf_copy(frame, pair_.a.pool, 0, UINT32_MAX);
+          return PacketAction::kDrop;
+        });
+    pair_.a.PostSend(IBV_WR_RDMA_WRITE, 1, pair_.a.memory.data(), 64,
+                     reinterpret_cast<uint64_t>(pair_.b.memory.data()), pair_.b.key);
+    pair_.Run();
+    const uint64_t probes = pair_.a.counters.tail_probes;
+    while (pair_.a.counters.tail_probes == probes) ASSERT_TRUE(pair_.Wait());
+    pair_.now_ns += kStandstillNs - RcRequester::kMinProbeNs;
+    pair_.hook = hook;
+    pair_.a.outgoing.push_back(held);
+    pair_.Run();
+    ASSERT_EQ(pair_.a.Poll().size(), 1u);
+  }
+  EXPECT_GE(Took(true), RcRequester::kMinProbeNs);
+}
+
 // A peer that does not run for a while has got all that was sent. When it runs again it answers
 // that first, and then the probe.
 class RcStandstillTest : public ::testing::Test {

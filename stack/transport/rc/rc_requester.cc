@@ -483,6 +483,8 @@ bool RcRequester::AskForMissing(PollContext& context) {
 void RcRequester::Progress(PollContext& context) {
   cursor_.CatchUp(una_);
   rtt_.Answered(una_, context.now_ns);
+  if (probes_ > 0) [[unlikely]]
+    OnProbeAnswered(context.now_ns);
   probes_ = 0;
   nak_at_ns_ = 0;
   probe_deadline_ns_ = kNever;
@@ -507,6 +509,14 @@ void RcRequester::Progress(PollContext& context) {
     resends_due_ = true;
     probe_deadline_ns_ = context.now_ns + RetransmissionTimeout::QuietNs(rtt_, flight_.lowered());
   }
+}
+
+// An answer that comes a round trip after the probe is the probe's: what it repeated was lost, and
+// the next loss is looked for sooner. One that comes at another time is that of a peer, or a
+// machine, that stood still.
+void RcRequester::OnProbeAnswered(uint64_t now_ns) {
+  const uint64_t after_ns = now_ns - probed_ns_;
+  if (after_ns >= rtt_.smoothed_ns() / 2 && after_ns <= 2 * rtt_.most_ns()) flight_.OnLoss();
 }
 
 // What lies behind what the peer has executed is lost. What it has executed may still miss its
@@ -569,6 +579,7 @@ void RcRequester::OnDeadline(PollContext& context) {
       ResendUnanswered(context);
     } else if (rnr_until_ns_ == kNever && ack_deadline_ns_ > context.now_ns) {
       ++probes_;
+      probed_ns_ = context.now_ns;
       if (!Before(una_, asked_until_)) peer_ack_behavior_.OnSilence(context.now_ns);
       diagnostics_->Timer(FlightTimer::kProbe);
       oldest_due_ = true;

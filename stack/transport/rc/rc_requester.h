@@ -101,6 +101,7 @@ class RcRequester {
   void Complete(const verbs::SendWqe& wqe, PollContext& context);
   bool AskForMissing(PollContext& context);
   void Progress(PollContext& context);
+  void OnProbeAnswered(uint64_t now_ns);
   // Charges a retry; false when none was left and the queue pair has failed.
   bool ChargeRetry(PollContext& context);
   void GoBack(Psn to);
@@ -136,6 +137,7 @@ class RcRequester {
   bool answer_resends_ = false;  // what a probed SEND or WRITE's answer leaves open is sent again
   bool resends_due_ = false;     // at probe_deadline_ns_: no more answers have come meanwhile
   int probes_ = 0;               // since the last progress
+  uint64_t probed_ns_ = 0;       // when the last of them was due
   uint64_t ack_asked_ns_ = 0;    // when a packet asked last
   RttEstimator rtt_;
   PeerAckBehavior peer_ack_behavior_;
