@@ -1,10 +1,10 @@
 """The mutations of requirements.txt: for each row, how its code is broken, which its case notices.
 
-An entry of mutations.txt begins with a line `ROW FILE`, the name of a row and a product source. Then
-come the lines that are replaced, each behind "- ", and those that replace them, each behind "+ ". The
-old text stands in the file exactly once; the blanks in front of its first line may be left out. In
-place of FILE and a replacement, `ROW none: why` says that there is no mutation. Blank lines separate
-entries.
+An entry of mutations.txt begins with a line `ROW FILE`, the name of a row and a product source.
+Then come the lines that are replaced, each behind "- ", and those that replace them, each behind
+"+ ". The old text stands in the file exactly once; the blanks in front of its first line may be
+left out. In place of FILE and a replacement, `ROW none: why` says that there is no mutation.
+Blank lines separate entries.
 """
 
 import collections

@@ -3,11 +3,12 @@
 usage: tools/dev mutate [--json] [--list] [ROW...]
 
 tests/conformance/mutations.txt has a small change of a product source for the rows of
-requirements.txt (all of them, or the named ones). Each is made in a copy of this checkout, compiled,
-and the row's test case is run alone; the copy is then as it was. A case that passes all the same is
-a test that is missing. The copy holds what git knows and what it does not ignore, changes that are
-not committed too. The exit status is 1 when a mutation survives or does not compile, when its old
-text does not stand in its file exactly once, or when a case fails without any mutation.
+requirements.txt (all of them, or the named ones). Each is made in a copy of this checkout,
+compiled, and the row's test case is run alone; the copy is then as it was. A case that passes all
+the same is a test that is missing. The copy holds what git knows and what it does not ignore,
+changes that are not committed too. The exit status is 1 when a mutation survives or does not
+compile, when its old text does not stand in its file exactly once, or when a case fails without
+any mutation.
 """
 
 import argparse
@@ -179,8 +180,8 @@ def main():
             seconds = time.monotonic() - started
             results.append(Result(row.name, mutation.path, f"{row.target} {row.case}", result,
                                   round(seconds, 1)))
-            print(f"tools/dev mutate: {number}/{len(chosen)} {row.name}: {result} ({seconds:.0f} s)",
-                  file=sys.stderr, flush=True)
+            print(f"tools/dev mutate: {number}/{len(chosen)} {row.name}: {result} "
+                  f"({seconds:.0f} s)", file=sys.stderr, flush=True)
             sys.stderr.write(output)
     except KeyboardInterrupt:
         report(results, arguments.json)
