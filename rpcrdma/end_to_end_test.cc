@@ -177,6 +177,34 @@ TEST_F(MirrorTest, ManyCallsStayWithinTheGrant) {
   EXPECT_GT(most, 1u);
 }
 
+// RFC 8166 section 3.3.1: a receive is posted again before the reply that gives its credit back,
+// and for each reply that may come. Nobody is told to wait.
+TEST_F(MirrorTest, NoMessageIsMetWithoutAReceive) {
+  StartWorld();
+  StartServer({.credits = 16});
+  StartClient({.credits = 16});
+  ConnectClient();
+  int done = 0;
+  for (int i = 0; i < 400; ++i) {
+    ASSERT_TRUE(client
+                    ->Call({.procedure = kHold},
+                           [&](absl::Status status, const oncrpc::Reply*) {
+                             EXPECT_TRUE(status.ok()) << status;
+                             ++done;
+                           })
+                    .ok());
+  }
+  size_t most = 0;
+  for (int round = 0; round < 100 && done < 400; ++round) {
+    world->RunFor(1'000'000);
+    most = std::max(most, server->held.size());
+    server->AnswerHeld();
+  }
+  EXPECT_EQ(done, 400);
+  EXPECT_EQ(most, 16u);
+  for (sim::Node* node : nodes) EXPECT_EQ(node->worker().counters().send_rnr_err, 0u);
+}
+
 // RFC 8166 section 3.3.1: the last grant holds, whatever it was before.
 TEST_F(MirrorTest, GrantsRiseAndFall) {
   StartAll();
@@ -383,7 +411,35 @@ TEST_F(MirrorTest, DisconnectFailsCallsAtOnce) {
   server->AnswerHeld();
 }
 
+// RFC 8166 section 4.4.1: what the server writes later does not arrive.
 TEST_F(MirrorTest, TimeOutFencesTheCall) {
+  StartAll();
+  const std::vector<uint8_t> untouched(50'000, 0xEE), late(40'000, 0x66);
+  std::vector<uint8_t> buffer = untouched;
+  const absl::Span<uint8_t> room = absl::MakeSpan(buffer);
+  std::optional<absl::Status> status;
+  ASSERT_TRUE(client
+                  ->Call({.procedure = kGradual,
+                          .item_buffers = {&room, 1},
+                          .timeout_ns = sim::Simulation::kSecond},
+                         [&](absl::Status s, const oncrpc::Reply*) {
+                           EXPECT_EQ(client->advertised_regions(), 0u);
+                           status = s;
+                         })
+                  .ok());
+  EXPECT_EQ(client->advertised_regions(), 1u);
+  ASSERT_TRUE(RunUntil([&] { return status.has_value(); }));
+  EXPECT_EQ(status->code(), absl::StatusCode::kDeadlineExceeded);
+  ASSERT_EQ(server->gradual.size(), 1u);
+  uint8_t length[4];
+  StoreBe32(length, static_cast<uint32_t>(late.size()));
+  server->gradual.front().Send(length, ResultItem{.bytes = late, .position = sizeof(length)});
+  server->gradual.clear();
+  world->RunFor(sim::Simulation::kSecond);
+  EXPECT_EQ(buffer, untouched);
+}
+
+TEST_F(MirrorTest, ALateReplyDisturbsNothing) {
   StartAll();
   std::vector<uint8_t> reply_buffer(oncrpc::kReplyHeaderBytes + kMaxEcho);
   EXPECT_EQ(Run({.procedure = kHold,

@@ -420,6 +420,20 @@ class RawClientTest : public MirrorTest {
   std::optional<absl::Status> status;
 };
 
+// RFC 8167 section 5.1
+TEST_F(RawClientTest, HeadersOfACall) {
+  Start();
+  EXPECT_EQ(call.version, 1u);
+  EXPECT_EQ(call.proc, Proc::kMsg);
+  oncrpc::CallHeader rpc;
+  ASSERT_NE(oncrpc::ParseCall(absl::MakeConstSpan(raw->received[0]).subspan(kMinHeaderBytes), &rpc),
+            0u);
+  EXPECT_EQ(rpc.xid, call.xid);
+  raw->Send(MessageOf(HeaderOf(call.xid), ReplyOf(call.xid)));
+  ASSERT_TRUE(RunUntil([this] { return status.has_value(); }));
+  EXPECT_TRUE(status->ok()) << *status;
+}
+
 TEST_F(RawClientTest, RepliesThatAreNone) {
   Start();
   const RawPeer::Message good = MessageOf(HeaderOf(call.xid), ReplyOf(call.xid));

@@ -251,6 +251,7 @@ TEST_F(ManagerTest, GivesUpAfterFifteenRetries) {
   EXPECT_GE(network.now_ns - start_ns, 16 * interval_ns);
   EXPECT_LE(network.now_ns - start_ns, 16 * interval_ns + kSecond / 10);
   EXPECT_EQ(LastSent<Rej>().reason, 4);
+  EXPECT_EQ(LastSent<Rej>().reject_info_length, 8) << "its CA GUID";
   client.manager->DestroyId(client.id);
   ExpectNothingLeft();
 }

@@ -82,6 +82,12 @@ TEST_F(AttributeCallsTest, WhoMayWriteMayTruncate) {
             Nfsstat3::kOk);
 }
 
+TEST_F(AttributeCallsTest, AFileGrowsByZeros) {
+  MakeFile("f", "text", 0666);
+  EXPECT_EQ(Set("f", {.size = 7}), Nfsstat3::kOk);
+  EXPECT_EQ(Text("f"), std::string("text\0\0\0", 7));
+}
+
 // Times are set by root's leave: it is for SETATTR itself to refuse.
 TEST_F(AttributeCallsTest, WhoMayNotWriteSetsNoTimes) {
   constexpr SetTime3 kNow{.set_it = TimeHow::kSetToServerTime};

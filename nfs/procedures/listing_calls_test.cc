@@ -77,6 +77,21 @@ TEST_F(ListingCallsTest, CookiesAreOfOneDirectoryAlone) {
             Nfsstat3::kOk);
 }
 
+TEST_F(ListingCallsTest, PlusCookiesAreOfOneDirectoryAlone) {
+  MakeFile("f", "");
+  const ReaddirplusRes page =
+      Readdirplus(context_, {.dir = Root(), .dircount = 4096, .maxcount = 4096});
+  ASSERT_EQ(page.status, Nfsstat3::kOk);
+  ReaddirplusArgs next{.dir = Root(),
+                       .cookie = page.resok.entries.items[0].cookie,
+                       .cookieverf = page.resok.cookieverf,
+                       .dircount = 4096,
+                       .maxcount = 4096};
+  EXPECT_EQ(Readdirplus(context_, next).status, Nfsstat3::kOk);
+  ++next.cookieverf;
+  EXPECT_EQ(Readdirplus(context_, next).status, Nfsstat3::kBadCookie);
+}
+
 TEST_F(ListingCallsTest, PlusTellsWhatEachIs) {
   MakeFile("f", "text");
   ASSERT_EQ(symlink("f", Path("l").c_str()), 0);

@@ -29,6 +29,21 @@ TEST_F(ConnectionTest, MemoryThatCannotBeFenced) {
   EXPECT_TRUE(connection->broken());
 }
 
+// RFC 8166 section 4.5.4: the same of what a peer may invalidate, once or not at all.
+TEST_F(ConnectionTest, MemoryThatCannotBeInvalidated) {
+  const std::unique_ptr<Connection> connection = Make();
+  uint8_t bytes[8] = {};
+  const auto region =
+      connection->RegisterInvalidatable(bytes, sizeof(bytes), IBV_ACCESS_REMOTE_READ);
+  ASSERT_TRUE(region.ok());
+  connection->Invalidate(*region);
+  connection->Invalidate(*region);
+  connection->Deregister(*region);
+  EXPECT_FALSE(connection->broken());
+  connection->Invalidate(*region);
+  EXPECT_TRUE(connection->broken());
+}
+
 // RFC 8166 section 4.5.4: nothing can be posted before the connection is made.
 TEST_F(ConnectionTest, MessageThatCannotBePosted) {
   const std::unique_ptr<Connection> connection = Make();

@@ -134,6 +134,24 @@ TEST_F(RegionTableTest, IovaNamesTheFirstByte) {
   EXPECT_EQ(table_.Check(pd_, region.key, 0xFFF, 8, 0, &at_), AccessResult::kOutOfBounds);
 }
 
+// RFC 8166 section 8.1.2: one key says nothing of the next.
+TEST_F(RegionTableTest, KeysFollowNoOrder) {
+  std::set<uint32_t> steps;
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    Random random(seed);
+    RegionTable table(64, &random);
+    ProtectionDomain pd{.regions = &table, .handle = 1};
+    uint8_t byte = 0;
+    uint32_t last = 0;
+    for (int i = 0; i < 32; ++i) {
+      const uint32_t key = table.Register(&pd, &byte, 1, 0)->key;
+      steps.insert(key - last);
+      last = key;
+    }
+  }
+  EXPECT_EQ(steps.size(), 8u * 32);
+}
+
 // RFC 8166 section 8.1.2
 TEST_F(RegionTableTest, KeysDoNotRepeatUnderChurn) {
   std::map<uint32_t, int> seen;

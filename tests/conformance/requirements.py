@@ -1,24 +1,35 @@
 """The requirements table and the citations in code and tests, held against each other.
 
-A row of requirements.txt: document | section | word | requirement | code | test. Code and test are
-files, several with blanks between. A requirement that is not met, or not by code of this tree, has
-"-" for code, and in place of tests "reason: " and why. A citation is "RFC 8166 section 4.5.2" in a
-comment; one "section" may be followed by several numbers.
+A row of requirements.txt: name | document | section | word | requirement | code | test | case.
+The name is the row's own. Code and test are files, several with blanks between. The case is the
+one that fails when the code breaks the requirement: a test target and Suite.Case, in one of the
+test files of the row. A requirement that is not met, or not by code of this tree, has "-" for
+code and case, and in place of tests "reason: " and why. A citation is "RFC 8166 section 4.5.2" in
+a comment; one "section" may be followed by several numbers.
 """
 
+import ast
 import collections
 import re
 
-DOCUMENTS = ("RFC 5042", "RFC 8166", "RFC 8167", "RFC 8267", "RFC 8797")
-# "defines": a section that says what things are, which code cites too.
-WORDS = ("MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "REQUIRED", "MAY", "advises", "defines")
+# Whose citations in code and tests agree with the table both ways.
+CITED = ("RFC 5042", "RFC 8166", "RFC 8167", "RFC 8267", "RFC 8797")
+DOCUMENTS = CITED + ("RFC 1813", "IB")
+# "defines": a section that says what things are, which code cites too. In the documents' own case:
+# RFC 1813 writes "must", the IB specification "shall".
+BINDING = ("MUST", "MUST NOT", "REQUIRED", "SHALL", "SHALL NOT", "must", "must not", "shall",
+           "shall not")
+WORDS = BINDING + ("SHOULD", "SHOULD NOT", "MAY", "advises", "defines")
 
-Row = collections.namedtuple("Row", "line document section word text code tests reason")
+Row = collections.namedtuple("Row",
+                             "line name document section word text code tests reason target case")
 
-NUMBER = r"\d+(?:\.\d+)*"
+NUMBER = r"[0-9A]\d*(?:\.\d+)*"
 CITATION = re.compile(
     rf"(RFC \d+) sections? ({NUMBER}(?:(?:, and |, | and )(?:sections? )?{NUMBER})*)")
 COMMENT = re.compile(r"\n\s*(?://|#) ?")
+NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+CASE = re.compile(r"(//[\w/]+:\w+) (\w+\.\w+)")
 
 
 def parse_table(text):
@@ -28,23 +39,33 @@ def parse_table(text):
         if not line.strip() or line.startswith("#"):
             continue
         fields = [field.strip() for field in line.split("|")]
-        if len(fields) != 6:
-            wrong.append(f"line {number}: {len(fields)} fields, not 6")
+        if len(fields) != 8:
+            wrong.append(f"line {number}: {len(fields)} fields, not 8")
             continue
-        document, section, word, words, code, tests = fields
+        name, document, section, word, words, code, tests, case = fields
         if document not in DOCUMENTS or not re.fullmatch(NUMBER, section) or word not in WORDS:
             wrong.append(f"line {number}: no such document, section or word: {line}")
             continue
+        if not NAME.fullmatch(name):
+            wrong.append(f"line {number}: a name is small letters, digits and '-': {name}")
         reason = tests[len("reason: "):] if tests.startswith("reason: ") else ""
         files = [] if code == "-" else code.split()
         test_files = [] if reason or tests == "-" else tests.split()
+        tested = CASE.fullmatch(case)
         if not words or (not reason and word != "defines" and not (files and test_files)):
             wrong.append(f"line {number}: neither code with a test nor a reason")
         if reason and files:
             wrong.append(f"line {number}: code, and a reason why there is none")
-        rows.append(Row(number, document, section, word, words, files, test_files, reason))
-    keys = collections.Counter((row.document, row.section, row.text) for row in rows)
-    wrong += [f"twice in the table: {key}" for key, count in keys.items() if count > 1]
+        if bool(tested) != bool(test_files) or not (tested or case == "-"):
+            wrong.append(f"line {number}: a tested row names a case (//room:target Suite.Case), "
+                         f"another one '-': {case}")
+        target, suite_case = tested.groups() if tested else ("", "")
+        rows.append(Row(number, name, document, section, word, words, files, test_files, reason,
+                        target, suite_case))
+    for part in ("name", "document section text"):
+        keys = collections.Counter(
+            tuple(getattr(row, field) for field in part.split()) for row in rows)
+        wrong += [f"twice in the table: {key}" for key, count in keys.items() if count > 1]
     order = [(row.document, section_key(row.section)) for row in rows]
     wrong += [f"line {row.line}: not in the order of its document"
               for row, before, here in zip(rows[1:], order, order[1:]) if here < before]
@@ -52,14 +73,16 @@ def parse_table(text):
 
 
 def section_key(section):
-    return tuple(int(part) for part in section.split("."))
+    """Annexes come after the chapters."""
+    return tuple(1000 + int(part[1:]) if part[0] == "A" else int(part)
+                 for part in section.split("."))
 
 
 def citations(text):
     """Set of (document, section) that a source cites; comments may break a citation's line."""
     found = set()
     for match in CITATION.finditer(COMMENT.sub(" ", text)):
-        if match.group(1) in DOCUMENTS:
+        if match.group(1) in CITED:
             found.update((match.group(1), n) for n in re.findall(NUMBER, match.group(2)))
     return found
 
@@ -73,10 +96,46 @@ def disagreements(rows, cited):
             named[path].add((row.document, row.section))
             if path not in cited:
                 wrong.append(f"line {row.line}: there is no {path}")
-            elif (row.document, row.section) not in cited[path]:
+            elif row.document in CITED and (row.document, row.section) not in cited[path]:
                 wrong.append(
                     f"line {row.line}: {path} does not cite {row.document} section {row.section}")
     for path, found in cited.items():
         wrong += [f"{path} cites {document} section {section}, and no row of it names that file"
                   for document, section in sorted(found - named[path])]
+    return wrong
+
+
+def sources_of(build_text, target):
+    """The sources of a target as its BUILD.bazel lists them; empty when it is not there."""
+    for call in ast.walk(ast.parse(build_text)):
+        if not isinstance(call, ast.Call):
+            continue
+        given = {keyword.arg: keyword.value for keyword in call.keywords}
+        name = given.get("name")
+        if not isinstance(name, ast.Constant) or name.value != target:
+            continue
+        listed = [node for key in ("src", "srcs") if key in given for node in ast.walk(given[key])]
+        return [node.value for node in listed if isinstance(node, ast.Constant)]
+    return []
+
+
+def has_case(text, case):
+    """Whether a test source, C++ or Python, has Suite.Case."""
+    suite, name = case.split(".")
+    return bool(re.search(rf"\b(?:TYPED_)?TEST(?:_F|_P)?\(\s*{suite},\s*{name}\)", text) or
+                (re.search(rf"^class {suite}\b", text, re.M) and
+                 re.search(rf"^ +def {name}\(", text, re.M)))
+
+
+def missing_cases(rows, read):
+    """Complaints about rows whose case is not there; `read` gives a file's text."""
+    wrong = []
+    for row in rows:
+        if not row.case:
+            continue
+        room, target = row.target[2:].split(":")
+        sources = {f"{room}/{source}" for source in sources_of(read(f"{room}/BUILD.bazel"), target)}
+        if not any(has_case(read(path), row.case) for path in row.tests if path in sources):
+            wrong.append(f"line {row.line}: no test file of the row has {row.case} and belongs to "
+                         f"{row.target}")
     return wrong

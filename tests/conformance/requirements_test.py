@@ -2,14 +2,15 @@ import glob
 import os
 import unittest
 
-from tests.conformance import requirements
+from tests.conformance import mutations, requirements
 
 TABLE = "tests/conformance/requirements.txt"
+MUTATIONS = "tests/conformance/mutations.txt"
 # All of whose citations must have a row. Other files may be named in the table too.
 SOURCES = ("oncrpc/*.h", "oncrpc/*.cc", "rpcrdma/*.h", "rpcrdma/*.cc", "rpcrdma/*/*.h",
            "rpcrdma/*/*.cc", "nfs/*/*.h", "nfs/*/*.cc", "tests/hostile/*.cc", "tests/sim/rpc_*",
            "tests/packet_path/*.cc")
-ROW = "RFC 8166 | 4.5.2 | MUST | answer ERR_CHUNK | a.cc | a_test.cc"
+ROW = "err | RFC 8166 | 4.5.2 | MUST | answer ERR_CHUNK | a.cc | a_test.cc | //r:t Suite.Case"
 
 
 def read(path):
@@ -29,6 +30,19 @@ class TableTest(unittest.TestCase):
         paths |= {path for row in rows for path in row.code + row.tests if os.path.exists(path)}
         cited = {path: requirements.citations(read(path)) for path in paths}
         self.assertEqual(requirements.disagreements(rows, cited), [])
+
+    def test_each_case_is_in_a_test_of_its_target(self):
+        rows, _ = requirements.parse_table(read(TABLE))
+        self.assertEqual(requirements.missing_cases(rows, read), [])
+
+    def test_each_mutation_can_be_made(self):
+        rows, _ = requirements.parse_table(read(TABLE))
+        found, wrong = mutations.parse(read(MUTATIONS))
+        self.assertEqual(wrong, [])
+        self.assertGreater(len(found), 150)
+        self.assertEqual(
+            mutations.disagreements(found, rows,
+                                    lambda path: read(path) if os.path.exists(path) else None), [])
 
 
 class CitationsTest(unittest.TestCase):
@@ -66,21 +80,78 @@ class DisagreementsTest(unittest.TestCase):
                       self.wrong(ROW, {"a.cc": other, "a_test.cc": cite})[0])
 
     def test_rows_that_are_none(self):
-        for row in ("RFC 8166 | 4.5.2 | MUST | answer",
-                    "RFC 1 | 4.5.2 | MUST | answer | a.cc | a_test.cc",
-                    "RFC 8166 | four | MUST | answer | a.cc | a_test.cc",
-                    "RFC 8166 | 4 | WILL | answer | a.cc | a_test.cc",
-                    "RFC 8166 | 4 | MUST | answer | a.cc | -",
-                    "RFC 8166 | 4 | MUST | answer | - | -",
-                    "RFC 8166 | 4 | MUST | answer | - | a_test.cc",
-                    "RFC 8166 | 4 | MUST | answer | a.cc | reason: no",
+        for row in ("a | RFC 8166 | 4.5.2 | MUST | answer",
+                    "a | RFC 1 | 4.5.2 | MUST | answer | a.cc | a_test.cc | //r:t S.C",
+                    "a | RFC 8166 | four | MUST | answer | a.cc | a_test.cc | //r:t S.C",
+                    "a | RFC 8166 | 4 | WILL | answer | a.cc | a_test.cc | //r:t S.C",
+                    "A b | RFC 8166 | 4 | MUST | answer | a.cc | a_test.cc | //r:t S.C",
+                    "a | RFC 8166 | 4 | MUST | answer | a.cc | - | -",
+                    "a | RFC 8166 | 4 | MUST | answer | - | - | -",
+                    "a | RFC 8166 | 4 | MUST | answer | - | a_test.cc | //r:t S.C",
+                    "a | RFC 8166 | 4 | MUST | answer | a.cc | reason: no | -",
+                    "a | RFC 8166 | 4 | MUST | answer | a.cc | a_test.cc | -",
+                    "a | RFC 8166 | 4 | MUST | answer | a.cc | a_test.cc | r:t S.C",
+                    "a | RFC 8166 | 4 | MUST | answer | - | reason: no | //r:t S.C",
                     ROW + "\n" + ROW,
-                    ROW + "\nRFC 8166 | 4.5 | MUST | before | a.cc | a_test.cc"):
+                    ROW + "\n" + ROW.replace("answer", "send"),
+                    ROW + "\n" + ROW.replace("err |", "other |"),
+                    ROW + "\na | RFC 8166 | 4.5 | MUST | b | a.cc | a_test.cc | //r:t S.C"):
             self.assertNotEqual(requirements.parse_table(row)[1], [], row)
-        for row in (ROW, "# a comment", "RFC 8166 | 4 | SHOULD | do | - | reason: it cannot be",
-                    "RFC 8166 | 4 | defines | the header | a.h | -",
-                    ROW + "\nRFC 8166 | 4.10 | MUST | after | a.cc | a_test.cc"):
+        for row in (ROW, "# a comment",
+                    "a | RFC 8166 | 4 | SHOULD | do | - | reason: it cannot be | -",
+                    "a | RFC 8166 | 4 | defines | the header | a.h | - | -",
+                    "a | IB | A17 | shall | send | a.cc | a_test.cc | //r:t S.C",
+                    ROW + "\na | RFC 8166 | 4.10 | MUST | b | a.cc | a_test.cc | //r:t S.C"):
             self.assertEqual(requirements.parse_table(row)[1], [], row)
+
+
+class CasesTest(unittest.TestCase):
+    FILES = {"r/BUILD.bazel": 'room_test(name = "t", srcs = ["a_test.cc"])\n'
+                              'python_test(name = "p", src = "p_test.py")\n',
+             "r/a_test.cc": "TEST_F(Suite,\n       Case) {}",
+             "r/p_test.py": "class Suite(X):\n    def test_it(self):\n        pass\n"}
+
+    def wrong(self, tests, case):
+        rows, wrong = requirements.parse_table(
+            f"a | RFC 8166 | 4 | MUST | answer | a.cc | {tests} | {case}")
+        self.assertEqual(wrong, [])
+        return requirements.missing_cases(rows, lambda path: self.FILES.get(path, ""))
+
+    def test_what_is_there(self):
+        self.assertEqual(self.wrong("r/a_test.cc", "//r:t Suite.Case"), [])
+        self.assertEqual(self.wrong("r/p_test.py r/a_test.cc", "//r:p Suite.test_it"), [])
+
+    def test_what_is_not(self):
+        self.assertNotEqual(self.wrong("r/a_test.cc", "//r:t Suite.Other"), [])
+        self.assertNotEqual(self.wrong("r/a_test.cc", "//r:other Suite.Case"), [])
+        self.assertNotEqual(self.wrong("r/p_test.py", "//r:t Suite.Case"), [])
+
+
+class MutationsTest(unittest.TestCase):
+    ENTRY = "err a.cc\n- if (x)\n-   y();\n+ y();\n"
+
+    def wrong(self, text, source="{\n  if (x)\n  y();\n}", table=ROW):
+        found, wrong = mutations.parse(text)
+        rows, _ = requirements.parse_table(table)
+        return wrong + mutations.disagreements(found, rows, {"a.cc": source}.get)
+
+    def test_old_text_is_replaced(self):
+        found, wrong = mutations.parse("# why\n\n" + self.ENTRY + "\nother b.cc\n- z\n")
+        self.assertEqual(wrong, [])
+        self.assertEqual([mutation.row for mutation in found], ["err", "other"])
+        self.assertEqual(found[1].new, "")
+        self.assertEqual(mutations.apply(found[0], "{\n  if (x)\n  y();\n}"), "{\n  y();\n}")
+
+    def test_what_can_be_made(self):
+        self.assertEqual(self.wrong(self.ENTRY), [])
+        self.assertEqual(self.wrong("err none: it cannot be\n"), [])
+
+    def test_what_cannot(self):
+        for text in ("err a.cc\n", "err\n- x\n", "err a.cc\n- x\n+ x\n", "", self.ENTRY * 2,
+                     self.ENTRY.replace("err", "other"), self.ENTRY.replace("a.cc", "b.cc")):
+            self.assertNotEqual(self.wrong(text), [], text)
+        self.assertNotEqual(self.wrong(self.ENTRY, source="if (y)"), [])
+        self.assertNotEqual(self.wrong("err a.cc\n- x\n", source="x x"), [])
 
 
 if __name__ == "__main__":

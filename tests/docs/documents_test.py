@@ -42,6 +42,7 @@ DEV_OPTIONS = {
     "bench --icrc": None,
     "fuzz": "tools/build/fuzz_run.py",
     "coverage": "tools/build/coverage.py",
+    "mutate": "tools/build/mutate.py",
     "interop": "tests/interop/run.py",
     "check": "tools/build/tidy.py",
     "ci": "--nightly --resume",

@@ -10,7 +10,7 @@ namespace {
 class HostileChunksTest : public HostileClientTest {};
 
 // Whose memory it names is found out by the client's host. That connection ends; no other. RFC 8166
-// section 8.1.1
+// section 8.1.1 and RFC 5042 section 6.4.5
 TEST_F(HostileChunksTest, KeysThatAreNotItsOwn) {
   StartHostile();
   const std::vector<uint8_t> length = Words({4096});
@@ -109,7 +109,8 @@ TEST_F(HostileChunksTest, AReplyChunkThatIsTooSmall) {
   ExpectTheOtherClientIsServed();
 }
 
-// RFC 8166 section 3.4.5.2: an item of segments of any length, with its pad or without.
+// RFC 8166 section 3.4.5.2: an item of segments of any length, with its pad or without. RFC 8166
+// section 4.3.1: the reply has no Read list.
 TEST_F(HostileChunksTest, ScatteredReadChunks) {
   StartHostile();
   std::fill_n(hostile->memory(), RawPeer::kMemoryBytes, 0xEE);
@@ -129,6 +130,7 @@ TEST_F(HostileChunksTest, ScatteredReadChunks) {
     Header answer;
     size_t bytes = 0;
     ASSERT_EQ(ParseHeader(reply, &answer, &bytes), HeaderStatus::kOk);
+    EXPECT_EQ(answer.chunks.read_count, 0);
     ASSERT_EQ(reply.size(), bytes + oncrpc::kReplyHeaderBytes + 16) << pad;
     const size_t results = (bytes + oncrpc::kReplyHeaderBytes) / 4;
     EXPECT_EQ(WordAt(reply, results), 5001u);
@@ -182,6 +184,40 @@ TEST_F(HostileChunksTest, ScatteredWriteChunks) {
   EXPECT_EQ(hostile->memory()[100], item[0]);
   EXPECT_TRUE(std::equal(item.begin() + 1, item.end(), hostile->memory() + 300));
   for (size_t at : {99u, 101u, 200u, 299u, 5299u, 6000u}) EXPECT_EQ(hostile->memory()[at], 0xEE);
+}
+
+// RFC 8166 section 3.4.6.2: neither written, where there is room for it, nor counted.
+TEST_F(HostileChunksTest, NoPadInAWriteChunk) {
+  StartHostile();
+  std::fill_n(hostile->memory(), RawPeer::kMemoryBytes, 0xEE);
+  const Segment segment = hostile->SegmentAt(0, 8192);
+  Header header = HeaderOf();
+  header.chunks.AddWriteChunk({&segment, 1});
+  const RawPeer::Message reply = Ask(MessageOf(header, MirrorCall(kGet, Words({4097}))));
+  Header answer;
+  size_t bytes = 0;
+  ASSERT_EQ(ParseHeader(reply, &answer, &bytes), HeaderStatus::kOk);
+  ASSERT_EQ(answer.chunks.write_chunk_count, 1);
+  EXPECT_EQ(answer.chunks.BytesOf(answer.chunks.write_chunks[0]), 4097u);
+  EXPECT_EQ(hostile->memory()[4096], PatternAt(4096));
+  for (size_t at = 4097; at < 4104; ++at) EXPECT_EQ(hostile->memory()[at], 0xEE);
+}
+
+// RFC 8166 section 4.3.3: with its one segment, of which nothing was used.
+TEST_F(HostileChunksTest, AnUnusedReplyChunkComesBack) {
+  StartHostile();
+  const Segment segment = hostile->SegmentAt(0, 4096);
+  Header header = HeaderOf();
+  header.chunks.SetReply({&segment, 1});
+  const RawPeer::Message reply = Ask(MessageOf(header, MirrorCall(kNull)));
+  Header answer;
+  size_t bytes = 0;
+  ASSERT_EQ(ParseHeader(reply, &answer, &bytes), HeaderStatus::kOk);
+  EXPECT_EQ(answer.proc, Proc::kMsg);
+  ASSERT_TRUE(answer.chunks.has_reply);
+  const absl::Span<const Segment> back = answer.chunks.SegmentsOf(answer.chunks.reply);
+  ASSERT_EQ(back.size(), 1u);
+  EXPECT_EQ(back[0], (Segment{segment.handle, 0, segment.offset}));
 }
 
 // Which memory it names how often is a client's own affair: it has what it asks for, in the order

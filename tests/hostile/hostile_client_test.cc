@@ -24,6 +24,7 @@ TEST_F(HostileClientTest, AnotherVersion) {
   const RawPeer::Message reply = Ask(MessageOf(header, MirrorCall(kNull)));
   ASSERT_EQ(reply.size(), 28u);
   EXPECT_EQ(WordAt(reply, 0), kXid);
+  EXPECT_EQ(WordAt(reply, 1), 2u);  // RFC 8166 section 4.5: as in the call
   EXPECT_EQ(WordAt(reply, 2), 8u);
   EXPECT_EQ(WordAt(reply, 3), static_cast<uint32_t>(Proc::kError));
   EXPECT_EQ(WordAt(reply, 4), static_cast<uint32_t>(ErrorCode::kVersion));

@@ -391,6 +391,27 @@ TEST_F(HostileServerTest, ReplyChunksThatHoldNoReply) {
   ExpectGoodReplyEndsIt();
 }
 
+// RFC 8166 section 3.4.5.2
+TEST_F(HostileServerTest, AReadChunkHasNoPad) {
+  StartHostile();
+  item_buffer.resize(kItem + 1);
+  ASSERT_TRUE(StartPut().ok());
+  ASSERT_EQ(TakeCall().chunks.read_count, 1);
+  EXPECT_EQ(call.chunks.reads[0].target.length, kItem + 1);
+  ExpectGoodReplyEndsIt();
+}
+
+// RFC 8166 section 3.4.6.2
+TEST_F(HostileServerTest, AWriteChunkHasNoRoomForAPad) {
+  StartHostile();
+  StoreBe32(argument, kItem - 1);
+  const absl::Span<uint8_t> odd = item_room.first(kItem - 1);
+  ASSERT_TRUE(Start({.procedure = kGet, .arguments = argument, .item_buffers = {&odd, 1}}).ok());
+  ASSERT_EQ(TakeCall().chunks.write_chunk_count, 1);
+  EXPECT_EQ(call.chunks.segments[0].length, kItem - 1);
+  ExpectGoodReplyEndsIt();
+}
+
 // RFC 8166 section 4.2.1: both XIDs are the same.
 TEST_F(HostileServerTest, AnotherXidInside) {
   StartHostile();

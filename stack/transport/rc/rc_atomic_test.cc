@@ -101,6 +101,16 @@ TEST_F(RcAtomicTest, Misaligned) {
   ExpectFailure(IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
 }
 
+TEST_F(RcAtomicTest, MisalignedNameOfAlignedMemory) {
+  Store(7);
+  const uint32_t key = pair_.b.regions
+                           .RegisterIova(&pair_.b.pd, pair_.b.memory.data(), 64, 0x1004,
+                                         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
+                           ->key;
+  Post(IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 1, 0, 0x1004, key);
+  ExpectFailure(IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
+}
+
 TEST_F(RcAtomicTest, AlignedNameOfMisalignedMemory) {
   Store(7);
   const uint32_t key = pair_.b.regions

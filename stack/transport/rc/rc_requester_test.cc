@@ -294,6 +294,22 @@ TEST(RcRequesterRnrTest, RnrRetriesRunOut) {
   EXPECT_EQ(pair.a.counters.rcvd_rnr_err, 3u);
 }
 
+TEST(RcRequesterRnrTest, SevenMeansForEver) {
+  ibv_qp_attr attr = TestPair::DefaultAttr();
+  attr.rnr_retry = 7;
+  TestPair pair(IBV_QPT_RC, &attr);
+  pair.a.PostSend(IBV_WR_SEND, 1, pair.a.memory.data(), 10);
+  pair.Run();
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(pair.Wait());
+  EXPECT_GE(pair.a.counters.rcvd_rnr_err, 20u);
+  EXPECT_TRUE(pair.a.Poll().empty());
+  pair.b.PostRecv(1, pair.b.memory.data(), 64);
+  pair.RunToEnd();
+  const std::vector<ibv_wc> all = pair.a.Poll();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].status, IBV_WC_SUCCESS);
+}
+
 TEST_F(RcRequesterTest, BadLocalKeyFailsInItsTurn) {
   pair_.b.PostRecv(1, pair_.b.memory.data(), 5000);
   ASSERT_EQ(pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), 5000), 0);
