@@ -478,6 +478,27 @@ TEST_F(MisuseTest, AddressHandlesMayGoBeforeTheirSends) {
   EXPECT_EQ(ibv_dereg_mr(mr), 0);
 }
 
+// libfabric asks for 262,144 entries by default.
+TEST_F(MisuseTest, CompletionQueuesAreAsLongAsAdaptersHaveThem) {
+  constexpr int kMaxEntries = 4'194'304;
+  ibv_device_attr device{};
+  ASSERT_EQ(ibv_query_device(context_, &device), 0);
+  EXPECT_EQ(device.max_cqe, kMaxEntries);
+  ibv_cq* cq = ibv_create_cq(context_, kMaxEntries, nullptr, nullptr, 0);
+  ASSERT_NE(cq, nullptr) << std::strerror(errno);
+  EXPECT_EQ(cq->cqe, kMaxEntries);
+  EXPECT_EQ(ibv_resize_cq(cq, 1), 0);
+  EXPECT_EQ(ibv_resize_cq(cq, kMaxEntries + 1), EINVAL);
+  EXPECT_EQ(ibv_resize_cq(cq, kMaxEntries), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(ibv_create_cq(context_, kMaxEntries + 1, nullptr, nullptr, 0), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "pollux: completion queue of 4194305 entries asked for; 1 to 4194304 are allowed; "
+            "libfabric asks for fewer entries if FI_UNIVERSE_SIZE is smaller (256 by default)\n");
+}
+
 TEST_F(MisuseTest, WhatNoObjectIsMadeOf) {
   EXPECT_EQ(ibv_create_cq(context_, 0, nullptr, nullptr, 0), nullptr);
   EXPECT_EQ(errno, EINVAL);

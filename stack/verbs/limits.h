@@ -11,7 +11,8 @@ inline constexpr uint32_t kMaxSge = 32;              // of one work request, as 
 inline constexpr uint32_t kMaxInline = 512;          // bytes of inline data, as rxe
 inline constexpr uint32_t kMaxRdAtomic = 128;        // READs and atomics in flight, each direction
 inline constexpr uint64_t kMaxMessage = 1ull << 31;  // bytes; see also Psn::kWindow
-inline constexpr uint32_t kMaxCqEntries = 1u << 17;  // eight times the deepest queue
+inline constexpr uint32_t kMaxCqEntries = 1u
+                                          << 22;  // as adapters; what is not used takes no memory
 
 }  // namespace pollux::verbs
 
