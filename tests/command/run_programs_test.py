@@ -109,6 +109,33 @@ class LibfabricTest(OverTcpTest):
                          r" libfabric asks for fewer entries if FI_UNIVERSE_SIZE is smaller")
 
 
+class DaplTest(RunTest):
+    """uDAPL's own tests. Its servers make a queue pair before a peer comes, and accept with it on
+    the identifier of the peer's request."""
+
+    def dapl(self, program, *options):
+        if shutil.which(program) is None:
+            self.skipTest(f"needs the command {program}")
+        registry = self.directory / "dat.conf"
+        registry.write_text('wire u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 "wire 0" ""')
+        program = ("env", f"DAT_OVERRIDE={registry}", program, "-P", "wire", *options)
+        self.both((*program, "-s"), (*program, "-h", self.address))
+
+    def test_dtest(self):
+        self.dapl("dtest")
+        self.end_all()
+        self.dapl("dtest", "-p", "-b", "65536")
+
+    def test_dtestx(self):
+        self.dapl("dtestx")
+
+    def test_dtestsrq(self):
+        self.dapl("dtestsrq")
+
+    def test_dtestcm(self):
+        self.dapl("dtestcm")
+
+
 class FioTest(RunTest):
     def fio(self, verb, *options, size="2m", server_depth=1):
         common = ("fio", "--name=job", "--thread", "--ioengine=rdma", f"--port={FIO_PORT}",
