@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -476,6 +477,24 @@ TEST_F(MisuseTest, AddressHandlesMayGoBeforeTheirSends) {
   EXPECT_EQ(ibv_destroy_qp(sender), 0);
   EXPECT_EQ(ibv_destroy_qp(receiver), 0);
   EXPECT_EQ(ibv_dereg_mr(mr), 0);
+}
+
+TEST_F(MisuseTest, TheExtendedQueryOfTheDeviceSaysWhatThePlainOneSays) {
+  ibv_device_attr plain{};
+  ASSERT_EQ(ibv_query_device(context_, &plain), 0);
+  ibv_device_attr_ex extended;
+  std::memset(&extended, 0xFF, sizeof extended);
+  ASSERT_EQ(ibv_query_device_ex(context_, nullptr, &extended), 0);
+  EXPECT_EQ(std::memcmp(&extended.orig_attr, &plain, sizeof plain), 0);
+  EXPECT_EQ(extended.device_cap_flags_ex, plain.device_cap_flags);
+  EXPECT_EQ(extended.phys_port_cnt_ex, plain.phys_port_cnt);
+  EXPECT_EQ(extended.comp_mask, 0u);
+  EXPECT_EQ(extended.odp_caps.general_caps, 0u);
+  EXPECT_EQ(extended.completion_timestamp_mask, 0u);
+  ibv_query_device_ex_input input{};
+  EXPECT_EQ(ibv_query_device_ex(context_, &input, &extended), 0);
+  input.comp_mask = 1;
+  EXPECT_EQ(ibv_query_device_ex(context_, &input, &extended), EINVAL);
 }
 
 // libfabric asks for 262,144 entries by default.
