@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -485,7 +486,8 @@ TEST_F(MisuseTest, TheExtendedQueryOfTheDeviceSaysWhatThePlainOneSays) {
   ibv_device_attr_ex extended;
   std::memset(&extended, 0xFF, sizeof extended);
   ASSERT_EQ(ibv_query_device_ex(context_, nullptr, &extended), 0);
-  EXPECT_EQ(std::memcmp(&extended.orig_attr, &plain, sizeof plain), 0);
+  constexpr size_t kBytes = offsetof(ibv_device_attr, phys_port_cnt) + 1;  // padding comes after
+  EXPECT_EQ(std::memcmp(&extended.orig_attr, &plain, kBytes), 0);
   EXPECT_EQ(extended.device_cap_flags_ex, plain.device_cap_flags);
   EXPECT_EQ(extended.phys_port_cnt_ex, plain.phys_port_cnt);
   EXPECT_EQ(extended.comp_mask, 0u);
