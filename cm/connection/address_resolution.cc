@@ -145,13 +145,21 @@ bool AddressResolution::Poll() {
     busy = true;
     if (!waits) continue;
     connection->timer.Cancel();
-    connection->state = State::kAddressResolved;
-    parts_.events.Deliver(*connection, RDMA_CM_EVENT_ADDR_RESOLVED);
+    Resolved(*connection);
   }
   return busy;
 }
 
+void AddressResolution::Resolved(CmConnection& connection) {
+  connection.state = State::kAddressResolved;
+  parts_.events.Deliver(connection, RDMA_CM_EVENT_ADDR_RESOLVED);
+}
+
 void AddressResolution::OnTimeout(CmConnection& connection) {
+  // A poll after a long pause has both: the time is over, and what has come meanwhile is taken.
+  if (context_.environment->IsResolved(connection.local().address, connection.peer().address)) {
+    return Resolved(connection);
+  }
   connection.state = State::kIdle;
   parts_.events.Deliver(connection, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
 }

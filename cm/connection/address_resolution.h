@@ -32,6 +32,7 @@ class AddressResolution {
 
  private:
   absl::Status Bind(CmConnection& connection, const SocketAddress& local);
+  void Resolved(CmConnection& connection);
 
   Parts& parts_;
   Context& context_;

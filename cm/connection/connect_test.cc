@@ -382,6 +382,20 @@ TEST_F(ManagerTest, AddressErrors) {
             absl::StatusCode::kUnimplemented);
 }
 
+// Of a process that has had no CPU for longer than it waits.
+TEST_F(ManagerTest, AnAnswerThatIsFoundWithTheEndOfTheWaitCounts) {
+  client.id = *client.manager->CreateId(RDMA_PS_TCP, client.Handler());
+  client.env->resolvable = false;
+  ASSERT_TRUE(client.manager->ResolveAddr(client.id, {server.address, kPort}, 100).ok());
+  network.Run(1'000'000);
+  ASSERT_TRUE(client.events.empty());
+  client.env->resolvable = true;
+  network.now_ns += 200'000'000;
+  ASSERT_TRUE(network.RunUntil([&] { return !client.events.empty(); }));
+  EXPECT_EQ(client.Last().type, RDMA_CM_EVENT_ADDR_RESOLVED);
+  EXPECT_EQ(client.events.size(), 1u);
+}
+
 TEST_F(ManagerTest, CallsOutOfOrderAreRefused) {
   client.id = *client.manager->CreateId(RDMA_PS_TCP, client.Handler());
   EXPECT_FALSE(client.Connect().ok());

@@ -15,9 +15,11 @@ namespace pollux::compat {
 class LogOnce {
  public:
   void operator()(const absl::Status& status) {
-    if (told_.exchange(true, std::memory_order_relaxed)) return;
+    if (!IsFirst()) return;
     std::fprintf(stderr, "pollux: %s\n", std::string(status.message()).c_str());
   }
+  // Whether to write now, for callers that have no memory for a status.
+  bool IsFirst() { return !told_.exchange(true, std::memory_order_relaxed); }
 
  private:
   std::atomic<bool> told_{false};

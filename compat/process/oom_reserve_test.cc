@@ -116,6 +116,18 @@ class OomReserveTest : public testing::Test {
   ibv_cq* cq_ = nullptr;
 };
 
+TEST_F(OomReserveTest, ALongCompletionQueueIsRefusedInWords) {
+  testing::internal::CaptureStderr();
+  {
+    const Limit limit(kRoomBytes);
+    EXPECT_EQ(ibv_create_cq(context_, 1 << 22, nullptr, nullptr, 0), nullptr);
+    EXPECT_EQ(errno, ENOMEM);
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "pollux: completion queue of 4194304 entries: no memory for 201326592 bytes; "
+            "libfabric asks for fewer entries if FI_UNIVERSE_SIZE is smaller (256 by default)\n");
+}
+
 TEST_F(OomReserveTest, QueuePairs) {
   MakeAllTwice<ibv_qp>([this] { return MakeQp(); }, ibv_destroy_qp);
 }

@@ -1,6 +1,7 @@
 // Connections of rdma_cm, and the queue pairs that it makes for them.
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "absl/functional/function_ref.h"
 #include "compat/loader/export.h"
@@ -43,17 +44,31 @@ bool MakeCq(CmId* id, uint32_t entries, ibv_comp_channel** channel, ibv_cq** cq)
   return *cq != nullptr;
 }
 
-// Those that the program leaves to librdmacm.
+// Those that the program leaves to librdmacm. What it made for another queue pair, which the
+// program has moved elsewhere, serves again.
 bool MakeMissingCqs(CmId* id, ibv_qp_init_attr* init) {
   if (init->send_cq == nullptr) {
-    if (!MakeCq(id, init->cap.max_send_wr, &id->send_cq_channel, &id->send_cq)) return false;
+    if (id->send_cq == nullptr &&
+        !MakeCq(id, init->cap.max_send_wr, &id->send_cq_channel, &id->send_cq)) {
+      return false;
+    }
     init->send_cq = id->send_cq;
   }
   if (init->recv_cq == nullptr) {
-    if (!MakeCq(id, init->cap.max_recv_wr, &id->recv_cq_channel, &id->recv_cq)) return false;
+    if (id->recv_cq == nullptr &&
+        !MakeCq(id, init->cap.max_recv_wr, &id->recv_cq_channel, &id->recv_cq)) {
+      return false;
+    }
     init->recv_cq = id->recv_cq;
   }
   return true;
+}
+
+bool HasOtherCqs(const CmId& id, const ibv_qp_init_attr& init) {
+  const auto differ = [](const ibv_cq* own, const ibv_cq* given) {
+    return own != nullptr && given != nullptr && own != given;
+  };
+  return differ(id.send_cq, init.send_cq) || differ(id.recv_cq, init.recv_cq);
 }
 
 absl::Status Bind(CmId* id, Qp* qp) {
@@ -74,6 +89,30 @@ absl::Status Bind(CmId* id, Qp* qp) {
   return absl::OkStatus();
 }
 
+// CM neither moves nor ends it any more on behalf of the identifier that had it.
+void Release(ScopedWorkerOwnership& owned, Qp* qp) {
+  CmId* const id = std::exchange(qp->connection, nullptr);
+  if (id == nullptr) return;
+  id->bound = nullptr;
+  owned.manager().ReleaseQp(id->native);
+}
+
+// librdmacm acts on whatever is in `qp` at each call, and programs move queue pairs from one
+// identifier to another (uDAPL accepts with the one that it has made before): what is there now
+// becomes the one that CM moves. Datagram queue pairs are not moved by a connection.
+int FollowQp(CmId* id) {
+  {
+    ScopedWorkerOwnership owned(id->runtime);
+    ReleaseMovedQp(owned, id);
+    if (id->qp == nullptr || id->bound != nullptr || id->ps == RDMA_PS_UDP) return 0;
+    Qp* const qp = Of(id->qp);
+    const ibv_qp_state state = qp->native->state();
+    if (state != IBV_QPS_RESET && state != IBV_QPS_INIT) return Failed(EINVAL);
+    Release(owned, qp);
+  }
+  return ZeroOrErrno(Bind(id, Of(id->qp)));
+}
+
 // The manager moves it, by messages, where librdmacm does so before the call returns.
 void AwaitMove(ScopedWorkerOwnership& owned, const CmId& id,
                absl::FunctionRef<bool(ibv_qp_state)> is_there) {
@@ -85,12 +124,13 @@ void AwaitMove(ScopedWorkerOwnership& owned, const CmId& id,
 
 // As librdmacm, which moves it before it says anything: what is posted is flushed.
 void EndQueuePair(ScopedWorkerOwnership& owned, const CmId& id) {
-  if (id.bound == nullptr) return;
+  if (id.qp == nullptr) return;
+  const verbs::QueuePair& native = *Of(id.qp)->native;
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_ERR;
-  owned.worker().ModifyQp(id.bound->native, attr, IBV_QP_STATE).IgnoreError();  // from any state
+  owned.worker().ModifyQp(Of(id.qp)->native, attr, IBV_QP_STATE).IgnoreError();  // from any state
   owned.Poll();
-  id.bound->qp_base.state = id.bound->native->state();
+  id.qp->state = native.state();
 }
 
 int MakeQp(CmId* id, ibv_pd* pd, ibv_qp_init_attr* init, uint64_t send_ops) {
@@ -98,6 +138,7 @@ int MakeQp(CmId* id, ibv_pd* pd, ibv_qp_init_attr* init, uint64_t send_ops) {
   if (id->verbs == nullptr || id->qp != nullptr || init->qp_type == IBV_QPT_UC) {
     return Failed(init->qp_type == IBV_QPT_UC ? EOPNOTSUPP : EINVAL);
   }
+  if (HasOtherCqs(*id, *init) || FollowQp(id) != 0) return Failed(EINVAL);
   if (pd == nullptr) pd = id->pd;
   if (init->srq == nullptr) init->srq = id->srq;
   Qp* qp = MakeMissingCqs(id, init) ? CreateQp(pd, init, send_ops) : nullptr;
@@ -140,6 +181,7 @@ cm::ConnectionParam Translate(const CmId& id, const rdma_conn_param* param) {
   const uint8_t depth = id.offered ? id.offered->initiator_depth : verbs::kMaxRdAtomic;
   native.responder_resources = resources;
   native.initiator_depth = depth;
+  if (id.qp != nullptr) native.qp_num = id.qp->qp_num;
   if (param == nullptr) return native;
   native.private_data = {static_cast<const uint8_t*>(param->private_data),
                          param->private_data == nullptr ? 0u : param->private_data_len};
@@ -150,12 +192,13 @@ cm::ConnectionParam Translate(const CmId& id, const rdma_conn_param* param) {
   native.rnr_retry_count = param->rnr_retry_count;
   if (param->rnr_retry_count < kForEver) native.min_rnr_timer = kLongestRnrTimer;
   native.srq = param->srq != 0;
-  native.qp_num = param->qp_num;
+  if (id.qp == nullptr) native.qp_num = param->qp_num;
   return native;
 }
 
 // 0, or -1 with errno. Of a queue pair that cannot be moved the manager has told the peer.
 int Accept(CmId* id, const rdma_conn_param* param) {
+  if (FollowQp(id) != 0) return -1;
   ScopedWorkerOwnership owned(id->runtime);
   // By the program: from there it cannot be moved.
   const bool was_moved = id->bound != nullptr && id->bound->native->state() == IBV_QPS_RTS;
@@ -188,6 +231,10 @@ int Reject(rdma_cm_id* id, const void* data, uint8_t length) {
 
 }  // namespace
 
+void ReleaseMovedQp(ScopedWorkerOwnership& owned, CmId* id) {
+  if (id->bound != nullptr && id->qp != &id->bound->qp_base) Release(owned, id->bound);
+}
+
 POLLUX_EXPORT int pollux_rdma_create_qp(rdma_cm_id* id, ibv_pd* pd, ibv_qp_init_attr* init) {
   return MakeQp(Of(id), pd, init, 0);
 }
@@ -215,6 +262,7 @@ POLLUX_EXPORT void pollux_rdma_destroy_qp(rdma_cm_id* id) {
 POLLUX_EXPORT int pollux_rdma_connect(rdma_cm_id* id, rdma_conn_param* param) {
   if (Runtime::IsCopy()) return -1;
   if (id->ps == RDMA_PS_TCP && IsTooMuch(param)) return Failed(EINVAL);
+  if (FollowQp(Of(id)) != 0) return -1;
   {
     ScopedWorkerOwnership owned(Of(id)->runtime);
     const absl::Status status = owned.manager().Connect(Of(id)->native, Translate(*Of(id), param));
@@ -265,12 +313,13 @@ POLLUX_EXPORT int pollux_rdma_disconnect(rdma_cm_id* id) {
   if (Runtime::IsCopy()) return -1;
   {
     ScopedWorkerOwnership owned(Of(id)->runtime);
+    ReleaseMovedQp(owned, Of(id));
     const absl::Status status = owned.manager().Disconnect(Of(id)->native);
     owned.Poll();
     // As rdma_cm, of a connection that is over or never came to be. But who waits here would do so
     // for an event that does not come.
     const bool over = absl::IsFailedPrecondition(status) && Of(id)->is_connection;
-    if (over) EndQueuePair(owned, *Of(id));
+    if (over || (status.ok() && Of(id)->bound == nullptr)) EndQueuePair(owned, *Of(id));
     if (over && Of(id)->sync == nullptr) return 0;
     if (!status.ok()) return CmResult(status);
     AwaitMove(owned, *Of(id), [](ibv_qp_state state) { return state == IBV_QPS_ERR; });

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "compat/rdmacm/cm_peer_for_test.h"
 #include "compat/runtime/settings.h"
@@ -195,6 +196,282 @@ TEST_F(OwnQueuePairTest, CallsOutOfTurnAreRefused) {
   EXPECT_EQ(rdma_establish(client_->id), -1);
   EXPECT_EQ(errno, EINVAL);
   rdma_destroy_qp(client_->id);
+}
+
+// Queue pairs that programs move from one identifier to another, by `qp`: what librdmacm looks at
+// when a call is made.
+class MovedQueuePairTest : public OwnQueuePairTest {
+ protected:
+  void SetUp() override {
+    OwnQueuePairTest::SetUp();
+    cq_ = ibv_create_cq(client_->id->verbs, 16, nullptr, nullptr, 0);
+    ASSERT_NE(cq_, nullptr);
+  }
+  void TearDown() override {
+    EXPECT_EQ(ibv_destroy_cq(cq_), 0);
+    OwnQueuePairTest::TearDown();
+  }
+  // One that has its queue pair before there is a peer, as uDAPL makes it.
+  rdma_cm_id* MakeEndpoint() {
+    rdma_cm_id* id = nullptr;
+    EXPECT_EQ(rdma_create_id(channel_, &id, nullptr, RDMA_PS_TCP), 0);
+    EXPECT_EQ(pollux::compat::Bind(id, kAddressOfOne, 0), 0);
+    EXPECT_EQ(GiveQp(id), 0) << std::strerror(errno);
+    return id;
+  }
+  int GiveQp(rdma_cm_id* id) {
+    ibv_qp_init_attr init = ReliableQp(4);
+    init.send_cq = init.recv_cq = cq_;
+    init.sq_sig_all = 1;
+    return rdma_create_qp(id, nullptr, &init);
+  }
+  rdma_cm_id* Ask() {
+    rdma_conn_param param{};
+    EXPECT_EQ(rdma_connect(client_->id, &param), 0) << std::strerror(errno);
+    return Await(RDMA_CM_EVENT_CONNECT_REQUEST);
+  }
+  void AwaitEstablished() {
+    Await(RDMA_CM_EVENT_ESTABLISHED);
+    Await(RDMA_CM_EVENT_ESTABLISHED);
+  }
+  void AwaitDisconnected() {
+    Await(RDMA_CM_EVENT_DISCONNECTED);
+    Await(RDMA_CM_EVENT_DISCONNECTED);
+  }
+  static void PostReceive(ibv_qp* qp) {
+    ibv_recv_wr receive{};
+    ibv_recv_wr* bad = nullptr;
+    ASSERT_EQ(ibv_post_recv(qp, &receive, &bad), 0);
+  }
+  // An empty message, for which the other side has a receive.
+  void ExpectCarries(ibv_qp* from) {
+    ibv_send_wr send{};
+    send.opcode = IBV_WR_SEND;
+    ibv_send_wr* bad = nullptr;
+    ASSERT_EQ(ibv_post_send(from, &send, &bad), 0);
+    for (int completions = 0; completions < 2;) {
+      ibv_wc completion{};
+      if (ibv_poll_cq(cq_, 1, &completion) == 0) continue;
+      ASSERT_EQ(completion.status, IBV_WC_SUCCESS) << ibv_wc_status_str(completion.status);
+      ++completions;
+    }
+  }
+  static ibv_qp_state StateOf(ibv_qp* qp) {
+    ibv_qp_attr attr{};
+    ibv_qp_init_attr init{};
+    EXPECT_EQ(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
+    return attr.qp_state;
+  }
+  static void End(rdma_cm_id* id) {
+    rdma_destroy_qp(id);
+    EXPECT_EQ(rdma_destroy_id(id), 0);
+  }
+  void EndClient() {
+    rdma_destroy_qp(client_->id);
+    EXPECT_EQ(rdma_destroy_id(std::exchange(client_->id, nullptr)), 0);
+  }
+
+  ibv_cq* cq_ = nullptr;
+};
+
+TEST_F(MovedQueuePairTest, IsAcceptedWithWhetherTheOtherIdentifierIsThereOrNot) {
+  for (const bool ended_before : {true, false}) {
+    rdma_cm_id* endpoint = MakeEndpoint();
+    PostReceive(endpoint->qp);
+    rdma_cm_id* client = MakePeer(kAddressOfOne, kPort);
+    rdma_destroy_qp(client);
+    ASSERT_EQ(GiveQp(client), 0);
+    ASSERT_EQ(rdma_migrate_id(client, channel_), 0);
+    rdma_conn_param param{};
+    ASSERT_EQ(rdma_connect(client, &param), 0);
+    rdma_cm_id* request = Await(RDMA_CM_EVENT_CONNECT_REQUEST);
+    request->qp = std::exchange(endpoint->qp, nullptr);
+    if (ended_before) {
+      EXPECT_EQ(rdma_destroy_id(endpoint), 0);
+    }
+    ASSERT_EQ(rdma_accept(request, &param), 0) << std::strerror(errno);
+    EXPECT_EQ(StateOf(request->qp), IBV_QPS_RTS);
+    AwaitEstablished();
+    if (!ended_before) {
+      EXPECT_EQ(rdma_destroy_id(endpoint), 0);
+    }
+    ExpectCarries(client->qp);
+    ASSERT_EQ(rdma_disconnect(request), 0);
+    EXPECT_EQ(request->qp->state, IBV_QPS_ERR);
+    AwaitDisconnected();
+    End(request);
+    End(client);
+  }
+}
+
+TEST_F(MovedQueuePairTest, IsConnected) {
+  rdma_cm_id* endpoint = MakeEndpoint();
+  client_->id->qp = std::exchange(endpoint->qp, nullptr);
+  rdma_cm_id* request = Ask();
+  ASSERT_EQ(GiveQp(request), 0);
+  PostReceive(request->qp);
+  ASSERT_EQ(rdma_accept(request, nullptr), 0);
+  AwaitEstablished();
+  ExpectCarries(client_->id->qp);
+  ASSERT_EQ(rdma_disconnect(client_->id), 0);
+  AwaitDisconnected();
+  for (rdma_cm_id* id : {endpoint, request}) End(id);
+  EndClient();
+}
+
+// It was made by ibv_create_qp(), and nothing has moved it yet.
+TEST_F(MovedQueuePairTest, IsAcceptedWithThoughNoIdentifierHasHadIt) {
+  ASSERT_EQ(GiveQp(client_->id), 0);
+  rdma_cm_id* request = Ask();
+  server_->id = request;
+  server_->MakeQp();
+  request->qp = server_->qp;
+  rdma_conn_param param{};
+  ASSERT_EQ(rdma_accept(request, &param), 0) << std::strerror(errno);
+  EXPECT_EQ(server_->qp->state, IBV_QPS_RTS);
+  AwaitEstablished();
+  ASSERT_EQ(rdma_disconnect(client_->id), 0);
+  AwaitDisconnected();
+  EndClient();
+}
+
+TEST_F(MovedQueuePairTest, IsNotTakenFromAConnection) {
+  ASSERT_EQ(GiveQp(client_->id), 0);
+  rdma_cm_id* request = Ask();
+  ASSERT_EQ(GiveQp(request), 0);
+  PostReceive(request->qp);
+  ASSERT_EQ(rdma_accept(request, nullptr), 0);
+  AwaitEstablished();
+  rdma_cm_id* peer = MakePeer(kAddressOfOne, kPort);
+  ASSERT_EQ(rdma_migrate_id(peer, channel_), 0);
+  rdma_conn_param param{};
+  ASSERT_EQ(rdma_connect(peer, &param), 0);
+  rdma_cm_id* second = Await(RDMA_CM_EVENT_CONNECT_REQUEST);
+  second->qp = request->qp;
+  EXPECT_EQ(rdma_accept(second, &param), -1);
+  EXPECT_EQ(errno, EINVAL);
+  second->qp = nullptr;
+  ExpectCarries(client_->id->qp);
+  ASSERT_EQ(rdma_disconnect(client_->id), 0);
+  AwaitDisconnected();
+  EXPECT_EQ(rdma_destroy_id(second), 0);
+  EXPECT_EQ(Await(RDMA_CM_EVENT_REJECTED), peer);
+  for (rdma_cm_id* id : {peer, request}) End(id);
+  EndClient();
+}
+
+TEST_F(MovedQueuePairTest, IsNotEndedWithTheConnectionThatItHasLeft) {
+  ASSERT_EQ(GiveQp(client_->id), 0);
+  rdma_cm_id* request = Ask();
+  ASSERT_EQ(GiveQp(request), 0);
+  ASSERT_EQ(rdma_accept(request, nullptr), 0);
+  AwaitEstablished();
+  ibv_qp* moved = std::exchange(client_->id->qp, nullptr);
+  ASSERT_EQ(rdma_disconnect(client_->id), 0);
+  AwaitDisconnected();
+  EXPECT_EQ(StateOf(moved), IBV_QPS_RTS);
+  EXPECT_EQ(ibv_destroy_qp(moved), 0);
+  End(request);
+  EndClient();
+}
+
+TEST_F(MovedQueuePairTest, IsEndedWithAConnectionThatItHasJoined) {
+  Request();
+  MoveToRts(*server_);
+  rdma_conn_param param = server_->Param();
+  ASSERT_EQ(rdma_accept(server_->id, &param), 0);
+  Await(RDMA_CM_EVENT_CONNECT_RESPONSE);
+  MoveToRts(*client_);
+  ASSERT_EQ(rdma_establish(client_->id), 0);
+  Await(RDMA_CM_EVENT_ESTABLISHED);
+  client_->id->qp = client_->qp;
+  ASSERT_EQ(rdma_disconnect(client_->id), 0);
+  EXPECT_EQ(client_->qp->state, IBV_QPS_ERR);
+  AwaitDisconnected();
+  client_->id->qp = nullptr;
+}
+
+TEST_F(MovedQueuePairTest, LeavesRoomForAnother) {
+  rdma_cm_id* endpoint = MakeEndpoint();
+  ibv_qp* moved = std::exchange(endpoint->qp, nullptr);
+  ASSERT_EQ(GiveQp(client_->id), 0);
+  EXPECT_EQ(GiveQp(client_->id), -1) << "it has one";
+  EXPECT_EQ(errno, EINVAL);
+  rdma_destroy_qp(client_->id);
+  ASSERT_EQ(GiveQp(endpoint), 0);
+  EXPECT_EQ(ibv_destroy_qp(moved), 0);
+  client_->id->qp = std::exchange(endpoint->qp, nullptr);
+  rdma_cm_id* request = Ask();
+  EXPECT_EQ(rdma_reject(request, nullptr, 0), 0);
+  EXPECT_EQ(Await(RDMA_CM_EVENT_REJECTED), client_->id);
+  EXPECT_EQ(rdma_destroy_id(request), 0);
+  EXPECT_EQ(rdma_destroy_id(endpoint), 0);
+  EndClient();
+}
+
+// The completion queues that rdma_create_qp() made stay the identifier's.
+TEST_F(MovedQueuePairTest, LeavesTheCompletionQueuesOfItsIdentifier) {
+  ASSERT_EQ(MakeQp(client_->id), 0);
+  ibv_cq* made = client_->id->recv_cq;
+  ibv_qp* moved = std::exchange(client_->id->qp, nullptr);
+  EXPECT_EQ(GiveQp(client_->id), -1) << "other queues than the identifier's";
+  EXPECT_EQ(errno, EINVAL);
+  ASSERT_EQ(MakeQp(client_->id), 0);
+  EXPECT_EQ(client_->id->recv_cq, made);
+  EXPECT_EQ(client_->id->qp->recv_cq, made);
+  EXPECT_EQ(ibv_destroy_qp(moved), 0);
+  rdma_destroy_qp(client_->id);
+}
+
+// As librdmacm, which looks whether there is one when the program takes the event.
+TEST_F(MovedQueuePairTest, OfAnIdentifierThatGetsItWhileItsPeerIsAskedIsEstablished) {
+  Request();
+  MoveToRts(*server_);
+  rdma_conn_param param = server_->Param();
+  ASSERT_EQ(rdma_accept(server_->id, &param), 0);
+  client_->id->qp = client_->qp;
+  for (int i = 0; i < 2; ++i) {
+    rdma_cm_id* id = Await(RDMA_CM_EVENT_ESTABLISHED);
+    if (id == client_->id) {
+      EXPECT_EQ(client_->qp->state, IBV_QPS_RTS);
+    }
+  }
+  ASSERT_EQ(rdma_disconnect(client_->id), 0);
+  AwaitDisconnected();
+  client_->id->qp = nullptr;
+}
+
+// rdma_accept() of a datagram service names the queue pair and does not move it.
+TEST_F(MovedQueuePairTest, OfDatagramsIsNamedToThePeer) {
+  constexpr uint16_t kDatagramPort = 7472;
+  ibv_qp_init_attr init = ReliableQp(4);
+  init.qp_type = IBV_QPT_UD;
+  init.send_cq = init.recv_cq = cq_;
+  rdma_cm_id* listener = nullptr;
+  ASSERT_EQ(rdma_create_id(channel_, &listener, nullptr, RDMA_PS_UDP), 0);
+  ASSERT_EQ(pollux::compat::Bind(listener, kAddressOfOne, kDatagramPort), 0);
+  ASSERT_EQ(rdma_listen(listener, 1), 0);
+  rdma_cm_id* asker = nullptr;
+  Ipv4Address address(kAddressOfOne, kDatagramPort);
+  ASSERT_EQ(rdma_create_id(channel_, &asker, nullptr, RDMA_PS_UDP), 0);
+  ASSERT_EQ(rdma_resolve_addr(asker, nullptr, address.get(), kResolveTimeoutMs), 0);
+  Await(RDMA_CM_EVENT_ADDR_RESOLVED);
+  ASSERT_EQ(rdma_resolve_route(asker, kResolveTimeoutMs), 0);
+  Await(RDMA_CM_EVENT_ROUTE_RESOLVED);
+  rdma_conn_param param{};
+  ASSERT_EQ(rdma_connect(asker, &param), 0);
+  rdma_cm_id* request = Await(RDMA_CM_EVENT_CONNECT_REQUEST);
+  request->qp = ibv_create_qp(client_->id->pd, &init);
+  ASSERT_NE(request->qp, nullptr);
+  ASSERT_EQ(rdma_accept(request, &param), 0) << std::strerror(errno);
+  EXPECT_EQ(StateOf(request->qp), IBV_QPS_RESET);
+  rdma_cm_event* event = nullptr;
+  ASSERT_EQ(rdma_get_cm_event(channel_, &event), 0);
+  EXPECT_EQ(event->event, RDMA_CM_EVENT_ESTABLISHED) << rdma_event_str(event->event);
+  EXPECT_EQ(event->param.ud.qp_num, request->qp->qp_num);
+  EXPECT_EQ(rdma_ack_cm_event(event), 0);
+  End(request);
+  for (rdma_cm_id* id : {asker, listener}) EXPECT_EQ(rdma_destroy_id(id), 0);
 }
 
 }  // namespace

@@ -13,6 +13,11 @@
 #include "compat/verbs/error_number.h"
 #include "compat/verbs/recently_destroyed.h"
 
+extern "C" {
+int pollux_rdma_init_qp_attr(rdma_cm_id* id, ibv_qp_attr* attr, int* mask);
+int pollux_ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask);
+}
+
 namespace pollux::compat {
 namespace {
 
@@ -137,9 +142,33 @@ void AttachToGroup(ScopedWorkerOwnership& owned, CmEvent& event) {
   event.status = -ErrorNumber(status);
 }
 
+// 0 or an errno.
+int MoveToRts(rdma_cm_id* id) {
+  for (const ibv_qp_state state : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS}) {
+    ibv_qp_attr attr{};
+    attr.qp_state = state;
+    int mask = 0;
+    if (pollux_rdma_init_qp_attr(id, &attr, &mask) != 0) return errno;
+    if (const int error = pollux_ibv_modify_qp(id->qp, &attr, mask); error != 0) return error;
+  }
+  return 0;
+}
+
+// As librdmacm, of an identifier that has got its queue pair since it asked for the connection.
+void EstablishByQp(CmEvent& event) {
+  CmId* const id = Of(event.id);
+  int error = MoveToRts(id);
+  ScopedWorkerOwnership owned(id->runtime);
+  if (error == 0) error = ErrorNumber(owned.manager().Establish(id->native));
+  owned.Poll();
+  event.event = error == 0 ? RDMA_CM_EVENT_ESTABLISHED : RDMA_CM_EVENT_CONNECT_ERROR;
+  event.status = -error;
+}
+
 // What the program may look at in the identifier once it has the event.
 void Settle(CmEvent& event) {
   CmId* const id = Of(event.id);
+  if (event.event == RDMA_CM_EVENT_CONNECT_RESPONSE && id->qp != nullptr) EstablishByQp(event);
   ScopedWorkerOwnership owned(id->runtime);
   if (Qp* qp = id->bound; qp != nullptr) qp->qp_base.state = qp->native->state();
   if (event.event == RDMA_CM_EVENT_MULTICAST_JOIN) AttachToGroup(owned, event);

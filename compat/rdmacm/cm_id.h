@@ -55,10 +55,12 @@ struct CmId : CmIdBase {
   std::optional<ibv_qp_init_attr> qp_of_requests;
 };
 
-// Whose groups its groups are: what is bound, or what the program has put there. Null: nobody's.
-inline Qp* MemberOf(const CmId& id) {
-  return id.bound != nullptr || id.qp == nullptr ? id.bound : Of(id.qp);
-}
+// Whose groups its groups are. Null: nobody's.
+inline Qp* MemberOf(const CmId& id) { return id.qp == nullptr ? nullptr : Of(id.qp); }
+
+// The program has moved what was bound out of `qp`: CM leaves it alone from now on. Otherwise
+// nothing.
+void ReleaseMovedQp(ScopedWorkerOwnership& owned, CmId* id);
 
 // Of joining a group, and which.
 bool IsAboutGroup(const CmEvent& event);

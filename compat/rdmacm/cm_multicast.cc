@@ -16,6 +16,7 @@ int Join(CmId* id, const sockaddr* address, void* context) {
   {
     ScopedWorkerOwnership owned(id->runtime);
     if (!owned.Has(id)) return Failed(EINVAL);
+    ReleaseMovedQp(owned, id);
     const absl::Status status = owned.manager().JoinMulticast(id->native, group->address);
     if (!status.ok()) return CmResult(status);
     id->groups[group->address] = context;

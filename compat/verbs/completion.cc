@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <cstdio>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "compat/loader/export.h"
 #include "compat/process/forked_child.h"
 #include "compat/process/log_once.h"
@@ -100,6 +102,10 @@ size_t BytesOf(int entries) {
          sizeof(ibv_wc);
 }
 
+// Of who asks for long queues.
+constexpr char kAdvice[] =
+    "libfabric asks for fewer entries if FI_UNIVERSE_SIZE is smaller (256 by default)";
+
 Cq* Create(ibv_context* context, int entries, void* user, ibv_comp_channel* channel, int vector) {
   if (entries <= 0 || vector < 0 || vector >= context->num_comp_vectors) {
     Failed(EINVAL);
@@ -107,7 +113,15 @@ Cq* Create(ibv_context* context, int entries, void* user, ibv_comp_channel* chan
   }
   if (Runtime::IsCopy()) return nullptr;
   const MemoryFor memory(BytesOf(entries));
-  if (!memory) return nullptr;
+  if (!memory) {
+    static LogOnce log_once;
+    if (log_once.IsFirst()) {
+      std::fprintf(stderr, "pollux: completion queue of %d entries: no memory for %zu bytes; %s\n",
+                   entries, BytesOf(entries), kAdvice);
+    }
+    Failed(ENOMEM);
+    return nullptr;
+  }
   auto cq = std::make_unique<Cq>();
   cq->context = context;
   cq->channel = channel;
@@ -121,7 +135,7 @@ Cq* Create(ibv_context* context, int entries, void* user, ibv_comp_channel* chan
   ScopedWorkerOwnership owned(cq->owner->runtime);
   if (const absl::Status status = Attach(owned, cq.get(), entries); !status.ok()) {
     static LogOnce log_once;
-    log_once(status);
+    log_once({status.code(), absl::StrCat(status.message(), "; ", kAdvice)});
     Failed(status);
     return nullptr;
   }

@@ -2,6 +2,7 @@
 #ifndef POLLUX_STACK_BASE_LINE_ARRAY_H_
 #define POLLUX_STACK_BASE_LINE_ARRAY_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <new>
@@ -22,14 +23,20 @@ struct LineArrayDeleter {
 template <class T>
 using LineArray = std::unique_ptr<T[], LineArrayDeleter>;
 
-// Of `count` elements, all zero or as their type makes them.
+// Of `count` elements, the first `made` of them zero or as their type makes them. The others hold
+// nothing until they are written, and many of them take no memory before.
 template <class T>
-LineArray<T> MakeLineArray(size_t count) {
+LineArray<T> MakeLineArray(size_t count, size_t made) {
   static_assert(std::is_trivially_destructible_v<T> && alignof(T) <= kCacheLineBytes);
   const size_t bytes = (count * sizeof(T) + kCacheLineBytes - 1) & ~(kCacheLineBytes - 1);
   auto* elements = static_cast<T*>(::operator new (bytes, std::align_val_t{kCacheLineBytes}));
-  std::uninitialized_value_construct_n(elements, count);
+  std::uninitialized_value_construct_n(elements, std::min(count, made));
   return LineArray<T>(elements);
+}
+
+template <class T>
+LineArray<T> MakeLineArray(size_t count) {
+  return MakeLineArray<T>(count, count);
 }
 
 }  // namespace pollux

@@ -9,12 +9,23 @@
 #include "stack/verbs/queue_pair.h"
 
 namespace pollux::verbs {
+namespace {
+
+// As many completions as the deepest queue has work requests. Of a longer ring the rest takes
+// memory when more than that wait at once.
+constexpr uint32_t kEntriesInMemory = kMaxWorkRequests;
+
+LineArray<ibv_wc> MakeRing(uint32_t slots) {
+  return MakeLineArray<ibv_wc>(slots, kEntriesInMemory);
+}
+
+}  // namespace
 
 CompletionQueue::CompletionQueue(uint32_t entries, EventList* events, EventHandler handler)
     : EventSource(events, std::move(handler)),
       capacity_(std::clamp<uint32_t>(entries, 1, kMaxCqEntries)),
       mask_(std::bit_ceil(capacity_) - 1),
-      ring_(MakeLineArray<ibv_wc>(mask_ + 1)) {}
+      ring_(MakeRing(mask_ + 1)) {}
 
 CompletionQueue::~CompletionQueue() {
   if (channel_ != nullptr) channel_->Detach();
@@ -73,7 +84,7 @@ absl::Status CompletionQueue::Resize(uint32_t entries) {
                         size(), entries));
   }
   const uint32_t mask = std::bit_ceil(entries) - 1;
-  auto ring = MakeLineArray<ibv_wc>(mask + 1);
+  auto ring = MakeRing(mask + 1);
   const uint32_t count = size();
   Poll(static_cast<int>(count), ring.get());
   ring_ = std::move(ring);

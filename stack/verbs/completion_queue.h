@@ -51,7 +51,14 @@ class alignas(64) CompletionQueue : public EventSource {
   }
   // Removes up to `n` completions, oldest first, into `wc`; returns their number.
   int Poll(int n, ibv_wc* wc) {
-    const int taken = static_cast<int>(std::min<uint32_t>(std::max(n, 0), size()));
+    const uint32_t waiting = size();
+    if (waiting == 0) {
+      // The next ones lie where there are such already: a long ring takes memory for as many as
+      // wait at once.
+      head_ = tail_ = 0;
+      return 0;
+    }
+    const int taken = static_cast<int>(std::min<uint32_t>(std::max(n, 0), waiting));
     for (int i = 0; i < taken; ++i) wc[i] = ring_[head_++ & mask_];
     return taken;
   }

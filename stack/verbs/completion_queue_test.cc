@@ -1,6 +1,9 @@
 #include "stack/verbs/completion_queue.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
 
 namespace pollux::verbs {
 namespace {
@@ -73,6 +76,36 @@ TEST(CompletionQueueTest, WrittenAndReadInPlace) {
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(cq.Push(Completion(i)));
   EXPECT_FALSE(cq.Write(false, [](ibv_wc&) { ADD_FAILURE() << "there is no place for it"; }));
   EXPECT_TRUE(cq.overrun());
+}
+
+// Resident bytes of this process.
+size_t ResidentBytes() {
+  std::ifstream statm("/proc/self/statm");
+  size_t mapped = 0, resident = 0;
+  statm >> mapped >> resident;
+  return resident * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+// A quarter leaves room for what sanitizers take beside it.
+TEST(CompletionQueueTest, ALongOneTakesMemoryForTheCompletionsThatWaitAtOnce) {
+  constexpr size_t kRingBytes = kMaxCqEntries * sizeof(ibv_wc);
+  const size_t before = ResidentBytes();
+  CompletionQueue cq(kMaxCqEntries);
+  EXPECT_EQ(cq.capacity(), kMaxCqEntries);
+  ibv_wc wc[2];
+  for (uint64_t i = 0; i < kMaxCqEntries; ++i) {
+    ASSERT_TRUE(cq.Push(Completion(i)));
+    ASSERT_EQ(cq.Poll(2, wc), 1);
+    ASSERT_EQ(wc[0].wr_id, i);
+    ASSERT_EQ(cq.Poll(2, wc), 0);
+  }
+  EXPECT_LT(ResidentBytes() - before, kRingBytes / 4);
+  for (uint64_t i = 0; i < kMaxCqEntries; ++i) ASSERT_TRUE(cq.Push(Completion(i)));
+  EXPECT_FALSE(cq.Push(Completion(0)));
+  for (uint64_t i = 0; i < kMaxCqEntries; ++i) {
+    ASSERT_EQ(cq.Poll(1, wc), 1);
+    ASSERT_EQ(wc[0].wr_id, i);
+  }
 }
 
 TEST(CompletionQueueTest, PollOfNothing) {

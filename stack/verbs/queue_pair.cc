@@ -180,7 +180,11 @@ int QueuePair::CheckSend(const ibv_send_wr& wr, uint64_t* length) const {
   *length = 0;
   for (int i = 0; i < wr.num_sge; ++i) *length += wr.sg_list[i].length;
   if (*length > kMaxMessage || (is_inline && *length > cap.max_inline_data)) return EINVAL;
-  if (kind.is_atomic() && *length != kAtomicBytes) return EINVAL;
+  // As rxe. A responder answers a misaligned one by a NAK, which ends the connection.
+  if (kind.is_atomic() &&
+      (*length != kAtomicBytes || wr.wr.atomic.remote_addr % kAtomicBytes != 0)) {
+    return EINVAL;
+  }
   if (type() == IBV_QPT_UD && (wr.wr.ud.ah == nullptr || *length > PathMtuBytes())) return EINVAL;
   if (PacketsOf(*length) >= Psn::kWindow) return EINVAL;
   return sq_tail_ - sq_head_ == cap.max_send_wr ? ENOMEM : 0;

@@ -80,7 +80,7 @@ TALK = CM + [("active", "RC SEND ONLY"), ("passive", "RC SEND ONLY")]
 define_fabric("msg", "verbs", "msg", wants=TALK, lossy=True)
 define_fabric("dgram", "verbs", "dgram",
               wants=[("active", "UD SEND ONLY"), ("passive", "UD SEND ONLY")])
-# A completion queue for two peers: for the 256 by default it is longer than those here.
+# A completion queue for two peers: for the 256 by default it is longer than those of rxe.
 define_fabric("rdm", "verbs;ofi_rxm", "rdm", "FI_UNIVERSE_SIZE=2", wants=TALK, lossy=True)
 
 

@@ -2,9 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include "stack/transport/test_pair.h"
+#include "stack/wire/ext_headers.h"
+#include "stack/wire/icrc.h"
 
 namespace pollux::transport {
 namespace {
@@ -95,9 +98,33 @@ TEST_F(RcAtomicTest, EveryFrameTwiceIsExecutedOnce) {
   EXPECT_EQ(Load(pair_.a, 8 * 20), 19u);
 }
 
+TEST_F(RcAtomicTest, MisalignedIsRefusedAtThePost) {
+  for (const ibv_wr_opcode opcode : {IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_CMP_AND_SWP}) {
+    for (const uint32_t offset : {1u, 4u, 7u}) {
+      EXPECT_EQ(
+          pair_.a.PostAtomic(opcode, 1, pair_.a.memory.data(), Remote(offset), pair_.b.key, 1),
+          EINVAL);
+    }
+  }
+  Store(7);
+  Post(IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 1);
+  pair_.RunToEnd();
+  EXPECT_EQ(Load(pair_.b, 0), 8u) << "the queue pair goes on";
+}
+
+// Peers may send what is not taken here.
 TEST_F(RcAtomicTest, Misaligned) {
   Store(7);
-  Post(IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 1, 0, Remote(4));
+  pair_.hook = [](bool, const wire::RocePacket& packet, rte_mbuf* frame) {
+    if (packet.info->operation != Operation::kAtomic) return PacketAction::kDeliver;
+    auto* bytes = rte_pktmbuf_mtod(frame, uint8_t*);
+    wire::AtomicEth eth = packet.atomic_eth();
+    eth.address += 4;
+    wire::EmitAtomicEth(eth, bytes + (packet.ext(wire::kHasAtomicEth) - bytes));
+    wire::EmitIcrc(wire::ComputeIcrc(packet), bytes + packet.icrc_offset);
+    return PacketAction::kDeliver;
+  };
+  Post(IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 1);
   ExpectFailure(IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
 }
 

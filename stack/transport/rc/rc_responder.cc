@@ -185,7 +185,11 @@ void RcResponder::OnDuplicate(const wire::RocePacket& packet, PollContext& conte
       Fatal(wire::kNakRemoteOperational, expected_psn_, IBV_EVENT_QP_FATAL);
       break;
     case Result::kInvalidateFault:
-      // The peer is told nothing. What came before is still acknowledged.
+      // The specification has no NAK for it: the message has arrived, and what its key was good for
+      // is this side's own affair. As rxe it is acknowledged, asked for or not, since nobody
+      // answers after that.
+      Executed(packet, true, context);
+      if (!ack_pending_) AskForAck(context);
       Fatal(0, expected_psn_, IBV_EVENT_QP_FATAL);
       break;
   }
