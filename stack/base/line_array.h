@@ -2,9 +2,10 @@
 #ifndef POLLUX_STACK_BASE_LINE_ARRAY_H_
 #define POLLUX_STACK_BASE_LINE_ARRAY_H_
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <memory>
-#include <new>
 #include <type_traits>
 
 #include "stack/base/prefetch.h"
@@ -12,9 +13,7 @@
 namespace pollux {
 
 struct LineArrayDeleter {
-  void operator()(void* memory) const {
-    ::operator delete (memory, std::align_val_t{kCacheLineBytes});
-  }
+  void operator()(void* memory) const { std::free(memory); }
 };
 
 // What one core writes with every packet. It begins and ends with a cache line, so that what
@@ -22,13 +21,15 @@ struct LineArrayDeleter {
 template <class T>
 using LineArray = std::unique_ptr<T[], LineArrayDeleter>;
 
-// Of `count` elements, all zero or as their type makes them.
+// Of `count` elements, all zero or as their type makes them. Null when there is no memory for them:
+// peers and programs say how many.
 template <class T>
 LineArray<T> MakeLineArray(size_t count) {
   static_assert(std::is_trivially_destructible_v<T> && alignof(T) <= kCacheLineBytes);
-  const size_t bytes = (count * sizeof(T) + kCacheLineBytes - 1) & ~(kCacheLineBytes - 1);
-  auto* elements = static_cast<T*>(::operator new (bytes, std::align_val_t{kCacheLineBytes}));
-  std::uninitialized_value_construct_n(elements, count);
+  const size_t lines =
+      std::max<size_t>((count * sizeof(T) + kCacheLineBytes - 1) / kCacheLineBytes, 1);
+  auto* elements = static_cast<T*>(std::aligned_alloc(kCacheLineBytes, lines * kCacheLineBytes));
+  if (elements != nullptr) std::uninitialized_value_construct_n(elements, count);
   return LineArray<T>(elements);
 }
 

@@ -29,6 +29,8 @@ class alignas(64) CompletionQueue : public EventSource {
   explicit CompletionQueue(uint32_t entries, EventList* events = nullptr,
                            EventHandler handler = nullptr);
   ~CompletionQueue() override;
+  // Whether there was memory for its entries; else it is of no use.
+  bool has_memory() const { return ring_ != nullptr; }
 
   // Appends. False when full: the completion is lost and the queue is in overrun for good, so that
   // what is polled has no gap.
@@ -72,7 +74,7 @@ class alignas(64) CompletionQueue : public EventSource {
   bool announced() const { return announced_.load(std::memory_order_acquire); }
 
   // As ibv_resize_cq. Errors: InvalidArgument outside 1 to kMaxCqEntries, FailedPrecondition when
-  // more completions than that wait.
+  // more completions than that wait, ResourceExhausted without memory; nothing has changed then.
   absl::Status Resize(uint32_t entries);
 
   bool overrun() const { return overrun_; }

@@ -28,6 +28,8 @@ class alignas(64) SharedReceiveQueue : public EventSource {
   // is not looked at. `handler` gets IBV_EVENT_SRQ_LIMIT_REACHED.
   SharedReceiveQueue(memory::ProtectionDomain* pd, const ibv_srq_attr& attr, EventList* events,
                      EventHandler handler);
+  // Whether there was memory for its receives; else it is of no use.
+  bool has_memory() const { return wqes_ != nullptr && sges_ != nullptr; }
 
   // As ibv_post_srq_recv: 0, or EINVAL (elements, length) or ENOMEM (full) with `*bad_wr` at the
   // first request not taken.
@@ -38,7 +40,8 @@ class alignas(64) SharedReceiveQueue : public EventSource {
   // As ibv_modify_srq. IBV_SRQ_MAX_WR changes the size; what is posted stays. IBV_SRQ_LIMIT arms
   // the event: it is raised once, as soon as fewer than srq_limit receives are posted; 0 disarms.
   // On an error nothing has changed: InvalidArgument for a size outside 1 to kMaxWorkRequests, and
-  // one below the limit, FailedPrecondition when more receives than that are posted.
+  // one below the limit, FailedPrecondition when more receives than that are posted,
+  // ResourceExhausted without memory.
   absl::Status Modify(const ibv_srq_attr& change, int mask);
   // srq_limit is 0 when the event is not armed.
   const ibv_srq_attr& attr() const { return attr_; }
@@ -51,7 +54,7 @@ class alignas(64) SharedReceiveQueue : public EventSource {
  private:
   void CheckLimit();
   absl::Status CheckModify(uint32_t max_wr, uint32_t limit) const;
-  void Resize(uint32_t max_wr);
+  absl::Status Resize(uint32_t max_wr);
 
   memory::ProtectionDomain* pd_;
   ibv_srq_attr attr_;

@@ -129,9 +129,9 @@ class Worker : public Actor {
   }
 
   // Objects, as rdma-core has them. Pointers stay valid until destroyed. Destroying what is in use
-  // fails with FailedPrecondition (EBUSY); counts at their limit with ResourceExhausted (ENOMEM);
-  // bad attributes, and objects of another worker, with InvalidArgument (EINVAL). Any of it may be
-  // called from pollers, events and mailbox messages.
+  // fails with FailedPrecondition (EBUSY); counts at their limit, and queues for which there is no
+  // memory, with ResourceExhausted (ENOMEM); bad attributes, and objects of another worker, with
+  // InvalidArgument (EINVAL). Any of it may be called from pollers, events and mailbox messages.
   absl::StatusOr<memory::ProtectionDomain*> AllocPd() { return memory_.AllocPd(); }
   absl::Status DeallocPd(memory::ProtectionDomain* pd) { return memory_.DeallocPd(pd); }
   // A local table write; no heap.
@@ -261,7 +261,7 @@ class Worker : public Actor {
   void ArmInterface(Port& port);
   // worker_queue_pairs.cc
   absl::Status CheckInit(const verbs::QueuePairInitAttr& init) const;
-  verbs::QueuePair* Place(Slot& slot, verbs::QueuePairInitAttr init);
+  absl::StatusOr<verbs::QueuePair*> Place(Slot& slot, verbs::QueuePairInitAttr init);
   void ReleasePath(Slot& slot);
   static void OnQueuePairTimer(void* worker, Slot& slot);
   static void OnInterfaceTimer(void* port, uint64_t now_ns);
