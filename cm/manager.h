@@ -37,6 +37,9 @@ namespace pollux::cm {
 // Actor::Call. Connections belong to the manager that asks for them, or has the listener that they
 // were asked of. A handler may call anything here, DestroyId of its own identifier included, but
 // not destroy the manager. No handler runs inside a call made here.
+//
+// Memory may run out: then peers' requests are refused (REJ), and what goes on uses MemoryReserve,
+// which is installed here.
 class Manager {
  public:
   // Creates QP 1 on `worker`. `worker` outlives the manager.
@@ -92,6 +95,11 @@ class Manager {
   // their peers have given up for DestroyId alone; more are dropped and counted, to be sent again;
   // 0: max_pending_requests.
   virtual absl::Status Listen(Id* id, uint16_t port, uint32_t backlog, Placement placement) = 0;
+  // Of the connections that come of a listener, so many at most may wait for their RTU; one more
+  // takes the place of the oldest of the address that has most of them. For servers whose
+  // connections take memory before they are established. Without it ManagerConfig::max_half_open
+  // alone holds, of all listeners together.
+  virtual void SetMaxHalfOpen(Id* listener, uint32_t max) = 0;
   // For who keeps CONNECT_REQUESTs for a user of its own: that one has been given this, and may
   // take its time to accept. From now on it leaves its room in the backlog to others.
   virtual void LeaveBacklog(Id* request) = 0;
