@@ -33,7 +33,8 @@ class Service {
  public:
   // Listens at `port` of the host's device. ResourceExhausted when there is no descriptor;
   // AlreadyExists when the port has a listener.
-  static absl::StatusOr<Service*> Create(const Host& host, uint16_t port, uint32_t bulk_bytes);
+  static absl::StatusOr<Service*> Create(const Host& host, uint16_t port, uint32_t bulk_bytes,
+                                         const ServiceLimits& limits = {});
 
   // Programs whose calls are dispatched, as svc_reg() has it. Errors as Server::RegisterProgram;
   // AlreadyExists when libtirpc has another dispatch routine for it; InvalidArgument when its

@@ -21,8 +21,11 @@ extern "C" {
  * blanks; and
  *   --service-port N   port of the service (20049)
  *   --rpcbind          a server registers with its host's rpcbind, a client asks the server's
- * NULL: the environment variable POLLUX_PORT. A port is opened once and polled by a thread of its
- * own, for all CLIENTs and SVCXPRTs of the process that name it, until the last of them goes. */
+ *   --max-connections N              of a service, as the first program there says (1,024)
+ *   --max-connections-per-client N   of one address (0, the default: as long as it has fewer than
+ * are left for all) NULL: the environment variable POLLUX_PORT. A port is opened once and polled by
+ * a thread of its own, for all CLIENTs and SVCXPRTs of the process that name it, until the last of
+ * them goes. */
 
 /* As clnt_create(). `host`: a name or an address. Connects, for at most 25 seconds. NULL with
  * rpc_createerr and pollux_rpc_error(). Any thread. */
