@@ -32,8 +32,11 @@
 namespace pollux::rpcrdma {
 
 struct ServerConfig {
-  // Established ones; those that are not yet are CM's to bound (cm::ManagerConfig::max_half_open).
+  // Established ones.
   uint32_t max_connections = 1024;
+  // Those that are accepted and not established yet, at least 1. One more takes the place of the
+  // oldest of the address that has most (cm::Manager::SetMaxHalfOpen).
+  uint32_t max_half_open = 256;
   // Established ones of one address. 0: as long as it has fewer than
   // are left for all, which is half of them for the first that comes and leaves room for the next.
   uint32_t max_connections_per_client = 0;
@@ -56,6 +59,10 @@ struct ServerConfig {
   cm::ConnectionParam connection;  // private data is filled in
 };
 
+// A connection that is asked for has its queues and receives for the first call; its buffers are
+// made when it is established. Where memory is short (MemoryReserve) connections are refused, and
+// if that does not help, calls wait.
+//
 // Lives on one worker, on which the CM manager lives too; every call is made, every handler and
 // callback runs on its core. Handlers may call anything but the destructor. Where a device has
 // several workers, a server on each of them at one port makes one service: clients are divided
@@ -122,7 +129,7 @@ class Server : public engine::Poller, private StatsProvider {
   struct Peer {
     enum class State : uint8_t {
       kBinding,    // the queue pair goes to INIT
-      kAccepting,  // REP sent
+      kAccepting,  // REP sent; what comes waits
       kConnected,
       kDisconnecting,  // DREQ sent
       kEnding,         // to be taken down at the next poll
@@ -131,13 +138,18 @@ class Server : public engine::Poller, private StatsProvider {
     State state = State::kBinding;
     cm::Id* id = nullptr;
     ConnectionInfo info;
-    std::shared_ptr<BufferShare> buffers;  // of all connections from its address
     std::unique_ptr<Connection> connection;
+    // Once it is established:
+    std::shared_ptr<BufferShare> buffers;  // of all connections from its address
     std::unique_ptr<Responder> responder;
     std::unique_ptr<Reverse> reverse;
     bool established = false;
     bool asked = false;  // we ended it
 
+    // Nobody holds anything of it any more.
+    bool IsGone() const {
+      return state == State::kEnded && (responder == nullptr || responder->idle());
+    }
     bool IsEstablished() const {
       return established && state != State::kEnding && state != State::kEnded;
     }
@@ -150,10 +162,13 @@ class Server : public engine::Poller, private StatsProvider {
   size_t Established() const;
   absl::Status CheckRoom(const Gid& client) const;
   absl::Status Admit(const cm::Event& event);
+  void Refuse(const SocketAddress& client, const absl::Status& why);
+  void OnEstablished(Peer& peer);
+  absl::Status Equip(Peer& peer);
   std::shared_ptr<BufferShare> ShareOf(const Gid& client);
   Peer* Find(const cm::Id* id);
   Peer* FindConnected(uint64_t number);
-  bool PollPeer(Peer& peer);
+  bool PollPeer(Peer& peer, bool takes_calls);
   void End(Peer& peer);
   void TakeDown(Peer& peer);
 

@@ -34,7 +34,8 @@ TEST_P(RpcFaultTest, IsFound) {
 
 INSTANTIATE_TEST_SUITE_P(Faults, RpcFaultTest,
                          ::testing::Values(Fault::kIcrcUnchecked, Fault::kPsnOffByOne,
-                                           Fault::kStaleKeyAccepted, Fault::kDuplicateRun));
+                                           Fault::kStaleKeyAccepted, Fault::kInvalidationLost,
+                                           Fault::kDuplicateRun));
 
 }  // namespace
 }  // namespace pollux::sim

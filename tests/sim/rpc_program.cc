@@ -176,6 +176,7 @@ class Program {
     config.send_bytes = 1024 * (1 + static_cast<uint32_t>(random_.Below(8)));
     config.receive_bytes = 1024 * (1 + static_cast<uint32_t>(random_.Below(8)));
     // Tries enough to outlast every cut, and sometimes a link that is down.
+    config.remote_invalidation = random_.Chance(0.5);
     if (random_.Chance(0.5)) config.reconnect = {.attempts = 8, .max_delay_ms = 1000};
     reconnects_ = config.reconnect.attempts > 0;
     client_ =
