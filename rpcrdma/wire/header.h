@@ -16,10 +16,11 @@ namespace pollux::rpcrdma {
 inline constexpr uint32_t kVersion = 1;  // RFC 8166 section 4.2.2
 
 // Bounds of the chunk lists of one message; a message with more is malformed for us (ERR_CHUNK).
-// A 1 MiB item in 16 KiB segments makes 64 segments: more than any peer known needs for one item.
-inline constexpr size_t kMaxReadSegments = 64;
+// A peer that registers each page of 4 KiB by itself has 257 segments for 1 MiB that begins inside
+// a page, if its messages may be that long; 15 are left for other chunks.
+inline constexpr size_t kMaxReadSegments = 272;
 inline constexpr size_t kMaxWriteChunks = 16;
-inline constexpr size_t kMaxWriteSegments = 128;  // of all Write chunks and the Reply chunk
+inline constexpr size_t kMaxWriteSegments = 272;  // of all Write chunks and the Reply chunk
 
 inline constexpr size_t kXidAt = 0;
 inline constexpr size_t kVersionAt = 4;
