@@ -6,6 +6,7 @@
 #include "cm/connection/worker_environment.h"
 #include "cm/gsi/shard.h"
 #include "cm/manager_impl.h"
+#include "stack/base/memory_reserve.h"
 
 namespace pollux::cm {
 
@@ -25,6 +26,7 @@ absl::StatusOr<std::vector<std::unique_ptr<Manager>>> Manager::CreateAll(
                                                    " workers; 1 to ", Shard::kMaxCount,
                                                    " are possible"));
   }
+  MemoryReserve::Install();
   const auto siblings = std::make_shared<WorkerEnvironment::Siblings>();
   siblings->workers.assign(workers.begin(), workers.end());
   siblings->environments.resize(workers.size());

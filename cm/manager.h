@@ -40,6 +40,9 @@ namespace pollux::cm {
 //
 // A handler may call any function of the manager, including DestroyId() for its own identifier, but
 // must not destroy the manager. No handler runs during a call to the manager.
+//
+// When memory runs out, the manager refuses peers' requests (REJ), and established connections use
+// MemoryReserve, which Create() installs.
 class Manager {
  public:
   // Creates queue pair 1 on `worker`, which must outlive the manager. Errors as
@@ -104,6 +107,11 @@ class Manager {
   // max_pending_requests. Requests whose peer has given up count until DestroyId(). Further
   // requests are dropped and counted, and their peers send them again.
   virtual absl::Status Listen(Id* id, uint16_t port, uint32_t backlog, Placement placement) = 0;
+  // Limits the half-open connections (REP sent, no RTU yet) of a listener to `max`. One more replaces
+  // the oldest of the address that has the most. For servers whose connections take memory before
+  // they are established. Without this call ManagerConfig::max_half_open alone applies, to all
+  // listeners together.
+  virtual void SetMaxHalfOpen(Id* listener, uint32_t max) = 0;
   // For a caller that queues CONNECT_REQUEST events for a user of its own: the user has received
   // this request and may accept it later. It no longer counts against the backlog.
   virtual void LeaveBacklog(Id* request) = 0;

@@ -54,6 +54,7 @@ class ManagerImpl final : public Manager, private Environment::Client, private T
   absl::Status Listen(Id* id, uint16_t port, uint32_t backlog, Placement placement) override {
     return addresses_.Listen(Of(id), port, backlog, placement);
   }
+  void SetMaxHalfOpen(Id* listener, uint32_t max) override { Of(listener).max_half_open = max; }
   void LeaveBacklog(Id* request) override { parts_.backlog.Leave(Of(request)); }
   void BindQp(Id* id, engine::Worker* owner, verbs::QueuePair* qp, int access,
               absl::AnyInvocable<void(absl::Status)> done) override {

@@ -6,13 +6,18 @@
 #include "absl/strings/str_format.h"
 #include "rpcrdma/connection/settings.h"
 #include "rpcrdma/connection/stats.h"
+#include "stack/base/memory_reserve.h"
 
 namespace pollux::rpcrdma {
 namespace {
 
-// Room for the largest reply (every Write segment and the message) beside running READs.
+// Room for the largest reply (every Write segment and the message), and for the READs of the
+// largest call. Either may wait until all the others are done.
 constexpr uint32_t kSendQueue = 512;
-static_assert(kSendQueue > kMaxWriteSegments + kMaxReadSegments);
+static_assert(kSendQueue > kMaxWriteSegments && kSendQueue >= kMaxReadSegments);
+// RFC 8166 section 3.3.3: before it knows its grant a client sends one call. And a message that is
+// none.
+constexpr uint32_t kFirstReceives = 2;
 constexpr uint32_t kReverseCallsPerCredit = 16;  // outstanding and waiting
 // 4 GiB at the very most.
 constexpr uint32_t kMaxCachedReplies = 1u << 20;
@@ -76,6 +81,7 @@ absl::Status Server::Listen(uint16_t port) {
     return status;
   }
   listener_ = *id;
+  manager_->SetMaxHalfOpen(listener_, std::max(config_.max_half_open, 1u));
   return absl::OkStatus();
 }
 
@@ -92,17 +98,7 @@ void Server::OnEvent(const cm::Event& event) {
   if (peer == nullptr) return;
   switch (event.type) {
     case RDMA_CM_EVENT_ESTABLISHED:
-      // Others that were asked for at the same time have taken the last place.
-      if (!CheckRoom(peer->info.peer.address).ok()) {
-        ++counters_.connections_refused;
-        peer->state = Peer::State::kEnding;
-        break;
-      }
-      peer->state = Peer::State::kConnected;
-      peer->established = true;
-      peer->connection->WatchPeer();
-      ++counters_.connections_established;
-      if (observer_) observer_(peer->info, true);
+      OnEstablished(*peer);
       break;
     case RDMA_CM_EVENT_DISCONNECTED:
     case RDMA_CM_EVENT_CONNECT_ERROR:
@@ -119,11 +115,49 @@ void Server::OnEvent(const cm::Event& event) {
 void Server::OnConnectRequest(const cm::Event& event) {
   const absl::Status status = Admit(event);
   if (status.ok()) return;
-  ++counters_.connections_refused;
-  refusal_log_.Write(event.id->peer(), absl::StrFormat("connection refused: %s", status.message()),
-                     worker_->now_ns());
+  Refuse(event.id->peer(), status);
   manager_->Reject(event.id, {}).IgnoreError();
   manager_->DestroyId(event.id);
+}
+
+void Server::Refuse(const SocketAddress& client, const absl::Status& why) {
+  ++counters_.connections_refused;
+  refusal_log_.Write(client, absl::StrFormat("connection refused: %s", why.message()),
+                     worker_->now_ns());
+}
+
+void Server::OnEstablished(Peer& peer) {
+  // Others that were asked for at the same time may have taken the last place, or the memory.
+  absl::Status status = CheckRoom(peer.info.peer.address);
+  if (status.ok()) status = Equip(peer);
+  if (!status.ok()) {
+    Refuse(peer.info.peer, status);
+    peer.state = Peer::State::kEnding;
+    return;
+  }
+  peer.state = Peer::State::kConnected;
+  peer.established = true;
+  peer.connection->WatchPeer();
+  ++counters_.connections_established;
+  if (observer_) observer_(peer.info, true);
+}
+
+absl::Status Server::Equip(Peer& peer) {
+  if (absl::Status status = peer.connection->Complete(); !status.ok()) return status;
+  const SocketAddress& client = peer.info.peer;
+  peer.buffers = ShareOf(client.address);
+  peer.responder = std::make_unique<Responder>(
+      peer.connection.get(),
+      ServiceState{.programs = &programs_,
+                   .replies = &replies_,
+                   .lost = &lost_,
+                   .stalled = &stalled_,
+                   .credits = &credits_,
+                   .counters = &counters_},
+      Responder::Caller{client.address, client.port, peer.info.number, peer.buffers},
+      SharesOf(config_.credits, config_.reverse_credits).forward);
+  peer.responder->SetTerms(ForwardTerms(peer.info.negotiated));
+  return peer.responder->Init();
 }
 
 size_t Server::Established() const {
@@ -156,6 +190,7 @@ absl::Status Server::Admit(const cm::Event& event) {
   ConnectionConfig config;
   const Shares shares = SharesOf(config_.credits, config_.reverse_credits);
   config.receives = shares.receives;
+  config.first_receives = kFirstReceives;
   config.send_buffers = shares.forward.count + shares.reverse.count;
   config.send_queue = kSendQueue;
   config.send_bytes = config_.send_bytes;
@@ -168,25 +203,11 @@ absl::Status Server::Admit(const cm::Event& event) {
   peer->connection = *std::move(connection);
   peer->connection->refusals().ReportTo(&refusal_log_, event.id->peer());
   peer->info.number = ++last_number_;
-  peer->buffers = ShareOf(event.id->peer().address);
-  peer->responder =
-      std::make_unique<Responder>(peer->connection.get(),
-                                  ServiceState{.programs = &programs_,
-                                               .replies = &replies_,
-                                               .lost = &lost_,
-                                               .stalled = &stalled_,
-                                               .credits = &credits_,
-                                               .counters = &counters_},
-                                  Responder::Caller{event.id->peer().address, event.id->peer().port,
-                                                    peer->info.number, peer->buffers},
-                                  shares.forward);
-  if (absl::Status status = peer->responder->Init(); !status.ok()) return status;
   peer->id = event.id;
   peer->info.peer = event.id->peer();
   // RFC 8797 section 4: settings are those of this connection alone.
   peer->info.negotiated = Negotiate(peer->connection->LocalPrivateData(),
                                     /*local_is_client=*/false, event.param.private_data);
-  peer->responder->SetTerms(ForwardTerms(peer->info.negotiated));
   cm::ConnectionParam param = config_.connection;
   param.initiator_depth = std::min(param.initiator_depth, event.param.initiator_depth);
   param.responder_resources = std::min(param.responder_resources, event.param.responder_resources);
@@ -207,7 +228,7 @@ absl::Status Server::Admit(const cm::Event& event) {
 
 std::shared_ptr<BufferShare> Server::ShareOf(const Gid& client) {
   for (auto& peer : peers_) {
-    if (peer->info.peer.address == client) return peer->buffers;
+    if (peer->info.peer.address == client && peer->buffers != nullptr) return peer->buffers;
   }
   return std::make_shared<BufferShare>(&pool_, stalled_.Until(client));
 }
@@ -283,27 +304,24 @@ void Server::End(Peer& peer) {
 
 bool Server::Poll(uint64_t /*now_ns*/) {
   bool busy = false;
-  bool ended = false;
+  bool gone = false;
+  const bool takes_calls = !MemoryReserve::IsLow();
   for (size_t i = 0; i < peers_.size(); ++i) {
-    busy |= PollPeer(*peers_[i]);
-    ended |= peers_[i]->state == Peer::State::kEnded && peers_[i]->responder->idle();
+    busy |= PollPeer(*peers_[i], takes_calls);
+    gone |= peers_[i]->IsGone();
   }
-  if (!ended) return busy;
-  std::erase_if(peers_, [](const std::unique_ptr<Peer>& peer) {
-    return peer->state == Peer::State::kEnded && peer->responder->idle();
-  });
+  if (!gone) return busy;
+  std::erase_if(peers_, [](const std::unique_ptr<Peer>& peer) { return peer->IsGone(); });
   return true;
 }
 
-bool Server::PollPeer(Peer& peer) {
+bool Server::PollPeer(Peer& peer, bool takes_calls) {
   using enum Peer::State;
   bool busy = false;
-  if (peer.state == kAccepting || peer.state == kConnected) {
-    if (peer.reverse != nullptr) {
-      busy = peer.connection->Poll(*peer.reverse->demux);
-    } else {
-      busy = peer.connection->Poll(*peer.responder);
-    }
+  if (peer.state == kConnected) {
+    Connection::Role* role = peer.responder.get();
+    if (peer.reverse != nullptr) role = peer.reverse->demux.get();
+    busy = takes_calls ? peer.connection->Poll(*role) : peer.connection->PollSent(*role);
     busy |= peer.responder->Poll();
   }
   if (peer.connection->broken() && peer.state != kEnded && peer.state != kDisconnecting) {
@@ -325,7 +343,7 @@ void Server::TakeDown(Peer& peer) {
   if (peer.reverse != nullptr) {
     peer.reverse->requester->FailAll(absl::UnavailableError("the client's connection ended"));
   }
-  peer.responder->Abort();
+  if (peer.responder != nullptr) peer.responder->Abort();
   if (!peer.established) return;
   if (!peer.asked) ++counters_.connections_lost;
   if (observer_) observer_(peer.info, false);

@@ -32,8 +32,10 @@
 namespace pollux::rpcrdma {
 
 struct ServerConfig {
-  // Established connections. CM limits half-open ones (cm::ManagerConfig::max_half_open).
-  uint32_t max_connections = 1024;
+  uint32_t max_connections = 1024;  // established ones
+  // Half-open connections (REP sent, no RTU yet), at least 1. One more replaces the oldest of the
+  // address that has the most (cm::Manager::SetMaxHalfOpen).
+  uint32_t max_half_open = 256;
   // Established connections per client address. 0: an address may open another connection while it
   // has fewer than are still free, so the first address gets at most half of them.
   uint32_t max_connections_per_client = 0;
@@ -63,6 +65,10 @@ struct ServerConfig {
 // all handlers and callbacks run, on that worker's core. Handlers may call any function except the
 // destructor. If a device has several workers, a server on each of them at the same port forms one
 // service; clients are distributed by address (cm::Placement::kByClient).
+//
+// A connection request allocates the queues and the receives for a first call; the buffers are
+// allocated when the connection is established. When memory is short (MemoryReserve), connections
+// are refused; if that does not help, calls wait.
 class Server : public engine::Poller, private StatsProvider {
  public:
   // `worker` and `manager` are not owned and must outlive the server. InvalidArgument for settings
@@ -130,7 +136,7 @@ class Server : public engine::Poller, private StatsProvider {
   struct Peer {
     enum class State : uint8_t {
       kBinding,    // the queue pair is being moved to INIT
-      kAccepting,  // REP sent
+      kAccepting,  // REP sent; messages wait
       kConnected,
       kDisconnecting,  // DREQ sent
       kEnding,         // taken down at the next poll
@@ -139,13 +145,18 @@ class Server : public engine::Poller, private StatsProvider {
     State state = State::kBinding;
     cm::Id* id = nullptr;
     ConnectionInfo info;
-    std::shared_ptr<BufferShare> buffers;  // shared by all connections from its address
     std::unique_ptr<Connection> connection;
+    // Once it is established:
+    std::shared_ptr<BufferShare> buffers;  // shared by all connections from its address
     std::unique_ptr<Responder> responder;
     std::unique_ptr<Reverse> reverse;
     bool established = false;
     bool asked = false;  // this side ended it
 
+    // Nobody holds anything of it any more.
+    bool IsGone() const {
+      return state == State::kEnded && (responder == nullptr || responder->idle());
+    }
     bool IsEstablished() const {
       return established && state != State::kEnding && state != State::kEnded;
     }
@@ -158,10 +169,13 @@ class Server : public engine::Poller, private StatsProvider {
   size_t Established() const;
   absl::Status CheckRoom(const Gid& client) const;
   absl::Status Admit(const cm::Event& event);
+  void Refuse(const SocketAddress& client, const absl::Status& why);
+  void OnEstablished(Peer& peer);
+  absl::Status Equip(Peer& peer);
   std::shared_ptr<BufferShare> ShareOf(const Gid& client);
   Peer* Find(const cm::Id* id);
   Peer* FindConnected(uint64_t number);
-  bool PollPeer(Peer& peer);
+  bool PollPeer(Peer& peer, bool takes_calls);
   void End(Peer& peer);
   void TakeDown(Peer& peer);
 

@@ -2,9 +2,12 @@
 
 #include <utility>
 
+#include "stack/base/memory_reserve.h"
+
 namespace pollux::cm {
 
 CmConnection* Backlog::Enter(const Origin& origin, CmConnection& listener, uint16_t source_port) {
+  if (!MemoryReserve::IsWhole()) return nullptr;
   CmConnection* connection = context_.NewConnection();
   if (connection == nullptr) return nullptr;
   connection->handler = listener.handler;

@@ -20,7 +20,7 @@ class Backlog {
   bool HasRoomFor(const CmConnection& listener) const {
     return pending_ < context_.config.max_pending_requests && listener.pending < listener.backlog;
   }
-  // For the listener's user to accept or reject. Null at max_ids.
+  // For the listener's user to accept or reject. Null at max_ids, and when memory is short.
   CmConnection* Enter(const Origin& origin, CmConnection& listener, uint16_t source_port);
   // It is accepted, rejected or destroyed.
   void Leave(CmConnection& connection);

@@ -97,6 +97,7 @@ struct CmConnection final : Id {
   // Of a listener: how many of its requests wait for their user, and may.
   uint32_t pending = 0;
   uint32_t backlog = 0;
+  uint32_t max_half_open = UINT32_MAX;  // that came of it
   Placement placement = Placement::kByConnection;
   uint32_t listener_comm_id = 0;  // of what came of a listener
   bool is_pending = false;        // counts there

@@ -3,6 +3,7 @@
 #ifndef POLLUX_CM_CONNECTION_HALF_OPEN_H_
 #define POLLUX_CM_CONNECTION_HALF_OPEN_H_
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -24,8 +25,9 @@ class HalfOpen {
   explicit HalfOpen(size_t capacity) : capacity_(capacity) {}
 
   // The connection that has to be given up for this one: the oldest of the address that has most
-  // here; of several such addresses, the oldest of all. Null when there is room.
-  CmConnection* Enter(CmConnection& connection);
+  // here; of several such addresses, the oldest of all. Null when there is room. With more than
+  // `max_of_listener` of its listener, one of those.
+  CmConnection* Enter(CmConnection& connection, uint32_t max_of_listener);
   // Does nothing for one that is not here.
   void Leave(CmConnection& connection);
   size_t size() const { return size_; }
@@ -36,10 +38,20 @@ class HalfOpen {
     CmConnection* connection;
   };
 
+  struct Group {
+    Gid address;
+    uint32_t listener;  // its communication ID
+    friend auto operator<=>(const Group&, const Group&) = default;
+  };
+  static Group GroupOf(const CmConnection& connection) {
+    return {connection.peer().address, connection.listener_comm_id};
+  }
+
   const size_t capacity_;
   size_t size_ = 0;
   uint64_t last_order_ = 0;
-  std::map<Gid, std::deque<Entry>> by_address_;  // oldest first; none empty
+  std::map<Group, std::deque<Entry>> groups_;  // oldest first; none empty
+  std::map<uint32_t, uint32_t> of_listeners_;  // how many; none 0
 };
 
 }  // namespace pollux::cm

@@ -13,6 +13,7 @@
 #include "cm/connection/timeouts.h"
 #include "cm/wire/cma_header.h"
 #include "cm/wire/service_id.h"
+#include "stack/base/memory_reserve.h"
 
 namespace pollux::cm {
 namespace {
@@ -42,14 +43,15 @@ class HalfOpenTest : public ManagerTest {
     };
   }
   // Sends a REQ whose sender never answers the REP.
-  void Ask(const Gid& from, uint8_t response_timeout = 20, uint8_t retries = 15) {
+  void Ask(const Gid& from, uint8_t response_timeout = 20, uint8_t retries = 15,
+           uint16_t port = kPort) {
     Req req;
     req.local_comm_id = ++asked_;
     req.local_ca_guid = asked_;
     req.local_qpn = asked_ + 2;
     req.local_cm_response_timeout = response_timeout;
     req.max_cm_retries = retries;
-    req.service_id = ServiceId{RDMA_PS_TCP, kPort}.ToWire();
+    req.service_id = ServiceId{RDMA_PS_TCP, port}.ToWire();
     req.path_mtu = IBV_MTU_1024;
     req.primary.local_gid = from;
     req.primary.remote_gid = busy_.address;
@@ -130,6 +132,40 @@ TEST_F(HalfOpenTest, OfAddressesWithOneEachTheOldestGivesWay) {
   for (uint32_t i = 0; i <= kBounds.max_half_open; ++i) Ask(Gid::FromIpv4(kSomeone + i));
   network.Run(kGapNs);
   EXPECT_EQ(given_up_, std::vector<Gid>{Gid::FromIpv4(kSomeone)});
+}
+
+// Of one listener too many are its own to give up, though another address has more at another one.
+TEST_F(HalfOpenTest, AListenerMayHaveFewer) {
+  constexpr uint32_t kFew = 4;
+  Id* const other = *busy_.manager->CreateId(RDMA_PS_TCP, busy_.Handler());
+  ASSERT_TRUE(busy_.manager->Listen(other, kPort + 1, 0, Placement::kByConnection).ok());
+  busy_.manager->SetMaxHalfOpen(other, kFew);
+  for (uint32_t i = 0; i < 2 * kFew; ++i) Ask(Gid::FromIpv4(kSomeone));
+  for (uint32_t i = 1; i <= kFew; ++i) Ask(Gid::FromIpv4(kSomeone + i), 20, 15, kPort + 1);
+  network.Run(kGapNs);
+  EXPECT_TRUE(given_up_.empty());
+  Ask(Gid::FromIpv4(kSomeone + kFew + 1), 20, 15, kPort + 1);
+  network.Run(kGapNs);
+  EXPECT_EQ(given_up_, std::vector<Gid>{Gid::FromIpv4(kSomeone + 1)});
+  EXPECT_EQ(busy_.drop(MadDrop::kHalfOpenFull), 1u);
+  // One that has come to its end makes room.
+  busy_.manager->SetMaxHalfOpen(other, kFew + 1);
+  Ask(Gid::FromIpv4(kSomeone + kFew + 2), 20, 15, kPort + 1);
+  network.Run(kGapNs);
+  EXPECT_EQ(given_up_.size(), 1u);
+}
+
+TEST_F(HalfOpenTest, WhereMemoryIsShortARequestIsRefused) {
+  ASSERT_TRUE(MemoryReserve::Fill());
+  {
+    const MemoryReserve::ShortageForTest shortage;
+    ASSERT_TRUE(MemoryReserve::GiveUpPiece());
+    Ask(Gid::FromIpv4(kSomeone));
+    EXPECT_EQ(LastSent<Rej>().reason, static_cast<uint16_t>(RejectReason::kNoResources));
+    EXPECT_EQ(busy_.manager->size(), 1u);
+  }
+  Ask(Gid::FromIpv4(kSomeone));
+  EXPECT_EQ(busy_.manager->size(), 2u);
 }
 
 // Its RTU, on its way, finds nobody; so it is told.

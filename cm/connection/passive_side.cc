@@ -199,7 +199,10 @@ void PassiveSide::OnQpReady(CmConnection& connection, const absl::Status& status
   }
   connection.state = State::kRepSent;
   parts_.sender.SendOutstanding(connection);
-  CmConnection* const victim = parts_.half_open.Enter(connection);
+  const CmConnection* const listener = context_.table.Find(connection.listener_comm_id);
+  const bool listens = listener != nullptr && listener->state == State::kListen;
+  CmConnection* const victim =
+      parts_.half_open.Enter(connection, listens ? listener->max_half_open : UINT32_MAX);
   if (victim != nullptr) parts_.teardown.GiveUpHalfOpen(*victim);
 }
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "stack/base/byte_order.h"
+#include "stack/base/memory_reserve.h"
 
 namespace pollux::cm {
 namespace {
@@ -121,7 +122,8 @@ absl::Status Gsi::PostReceive(uint32_t slot) {
 bool Gsi::Send(uint8_t gid_index, const Gid& to, const MadBuffer& mad) {
   if (!free_sends_.empty() && waiting_.empty()) return PostSend(gid_index, to, mad);
   const auto from = worker_->interface().QueryGid(gid_index);
-  if (waiting_.size() == kWaiting || !from.ok()) {
+  // They are the peers' to make more of: memory that is short is not for them.
+  if (waiting_.size() == kWaiting || !from.ok() || !MemoryReserve::IsWhole()) {
     counters_->Count(MadDrop::kSendQueueFull);
     return false;
   }

@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <new>
 #include <utility>
+
+#include "stack/base/memory_reserve.h"
 
 namespace pollux::compat {
 namespace {
@@ -30,7 +31,6 @@ struct Within {
 
 bool (*thread_drives)() = nullptr;
 std::new_handler of_program = nullptr;
-std::atomic<void*> spare{nullptr};
 thread_local Within within{};
 
 // Null when there is no room. Not of the heap, whose thresholds change with what is freed there.
@@ -38,22 +38,6 @@ void* Map(size_t bytes) {
   void* const mapped =
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return mapped == MAP_FAILED ? nullptr : mapped;
-}
-
-// Whether it is there.
-bool KeepSpare() {
-  if (spare.load(std::memory_order_relaxed) != nullptr) return true;
-  void* const mapped = Map(kOomReserveBytes);
-  void* none = nullptr;
-  if (mapped != nullptr && !spare.compare_exchange_strong(none, mapped)) {
-    munmap(mapped, kOomReserveBytes);
-  }
-  return mapped != nullptr;
-}
-
-bool GiveUpSpare() {
-  void* const mapped = spare.exchange(nullptr);
-  return mapped != nullptr && munmap(mapped, kOomReserveBytes) == 0;
 }
 
 // False when it has nothing (more).
@@ -72,7 +56,7 @@ void OnMemoryShort() {
     if (GiveUp(within.held[i - 1])) return;
   }
   const bool drives = thread_drives();
-  if ((within.count > 0 || drives) && GiveUpSpare()) return;
+  if ((within.count > 0 || drives) && MemoryReserve::GiveUpPiece()) return;
   if (of_program == nullptr || drives) std::__throw_bad_alloc();
   of_program();
 }
@@ -82,13 +66,13 @@ void OnMemoryShort() {
 void KeepOomReserve(bool (*drives)()) {
   if (thread_drives != nullptr) return;
   thread_drives = drives;
-  KeepSpare();
+  MemoryReserve::Fill();
   of_program = std::get_new_handler();
   std::set_new_handler(OnMemoryShort);
 }
 
 MemoryFor::MemoryFor(size_t bytes)
-    : place_(std::min(within.count, kMaxWithin - 1)), there_(KeepSpare()) {
+    : place_(std::min(within.count, kMaxWithin - 1)), there_(MemoryReserve::Fill()) {
   LeaveTo(place_);
   Held& held = within.held[within.count++];
   held = {nullptr, bytes + kMoreBytes};

@@ -8,9 +8,7 @@ namespace pollux::compat {
 
 // Nothing here catches what operator new throws where the heap gives nothing: the process would
 // end. So calls that make something ask before they begin (MemoryFor), and the small things that
-// these, and whoever drives the worker, still take while memory is short come out of a stretch that
-// is kept back: address space, of which no page is touched.
-inline constexpr size_t kOomReserveBytes = 4 << 20;
+// these, and whoever drives the worker, still take while memory is short come out of MemoryReserve.
 
 // Keeps it back from now on, the first time in a process: for threads that drive the worker, of
 // which `drives` says so, and for those within a MemoryFor. What else fails goes to the handler

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
+#include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -165,8 +166,9 @@ class HeldPostsTest : public testing::Test {
     return status;
   }
 
-  // The receiver has all that is posted before `leave`, a call of the sender's.
-  void ExpectPostsLeaveBefore(void (*leave)(ibv_qp*)) {
+  // The receiver has all that is posted before `leave`, a call of the sender's. `ends`: by which
+  // the sender ends, too, and well.
+  void ExpectPostsLeaveBefore(void (*leave)(ibv_qp*), bool ends = false) {
     const pid_t receiver = Fork([this] {
       Program program(kReceiver);
       program.MakeQp();
@@ -190,8 +192,11 @@ class HeldPostsTest : public testing::Test {
       while (true) pause();
     });
     EXPECT_EQ(Await(receiver), 0);
-    kill(sender, SIGKILL);
-    Await(sender);
+    if (!ends) kill(sender, SIGKILL);
+    const int status = Await(sender);
+    if (ends) {
+      EXPECT_EQ(status, 0);
+    }
   }
   static void Move(ibv_qp* qp, ibv_qp_state state) {
     ibv_qp_attr attr{};
@@ -229,6 +234,15 @@ TEST_F(HeldPostsTest, LeaveBeforeTheProcessEndsAtOnce) {
 TEST_F(HeldPostsTest, LeaveBeforeAnotherProgramTakesThePlace) {
   ExpectPostsLeaveBefore([](ibv_qp*) { execl("/bin/true", "true", nullptr); });
   ExpectPostsLeaveBefore([](ibv_qp*) { execlp("true", "true", nullptr); });
+}
+
+// Neither exec nor what it waits for is a point at which a thread is cancelled.
+TEST_F(HeldPostsTest, AThreadThatIsToBeCancelledTakesThePlaceAllTheSame) {
+  const auto leave = [](ibv_qp*) {
+    pthread_cancel(pthread_self());
+    execl("/bin/true", "true", nullptr);
+  };
+  ExpectPostsLeaveBefore(leave, /*ends=*/true);
 }
 
 TEST_F(HeldPostsTest, LeaveBeforeTheProgramCrashes) {

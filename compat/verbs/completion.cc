@@ -246,7 +246,7 @@ POLLUX_EXPORT int pollux_ibv_resize_cq(ibv_cq* cq, int entries) {
   // What was posted before this call may complete yet.
   owned.Poll();
   const absl::Status status = Of(cq)->native->Resize(static_cast<uint32_t>(entries));
-  if (!status.ok()) return EINVAL;
+  if (!status.ok()) return absl::IsResourceExhausted(status) ? ENOMEM : EINVAL;
   cq->cqe = entries;
   return 0;
 }

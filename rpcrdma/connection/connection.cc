@@ -3,6 +3,9 @@
 #include <bit>
 #include <utility>
 
+#include "absl/strings/str_format.h"
+#include "stack/base/memory_reserve.h"
+
 namespace pollux::rpcrdma {
 namespace {
 
@@ -22,6 +25,13 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Create(
 }
 
 absl::Status Connection::Init(absl::AnyInvocable<void(ibv_event_type)> on_event) {
+  if (absl::Status status = MakeObjects(std::move(on_event)); !status.ok()) return status;
+  if (config_.first_receives == 0) return MakeBuffers();
+  return MakeMemory(config_.first_receives * Stride(config_.receive_bytes), IBV_ACCESS_LOCAL_WRITE,
+                    &first_memory_, &first_region_);
+}
+
+absl::Status Connection::MakeObjects(absl::AnyInvocable<void(ibv_event_type)> on_event) {
   auto pd = worker_->AllocPd();
   if (!pd.ok()) return pd.status();
   pd_ = *pd;
@@ -44,27 +54,44 @@ absl::Status Connection::Init(absl::AnyInvocable<void(ibv_event_type)> on_event)
   if (!qp.ok()) return qp.status();
   qp_ = *qp;
   posted_ = told_ = qp_->sq_head();
+  return absl::OkStatus();
+}
+
+absl::Status Connection::MakeBuffers() {
+  if (!MemoryReserve::IsWhole()) return absl::ResourceExhaustedError("memory is short");
+  received_ = std::make_unique<ReceivedHeader>();
   const uint32_t places = std::bit_ceil(config_.send_queue);
   cookie_mask_ = places - 1;
   cookies_.reset(new uint32_t[places]);
+  if (absl::Status status = MakeMemory(config_.receives * Stride(config_.receive_bytes),
+                                       IBV_ACCESS_LOCAL_WRITE, &receive_memory_, &receive_region_);
+      !status.ok()) {
+    return status;
+  }
+  return MakeMemory(config_.send_buffers * Stride(config_.send_bytes), 0, &send_memory_,
+                    &send_region_);
+}
 
-  const uint64_t receive_bytes = config_.receives * Stride(config_.receive_bytes);
-  const uint64_t send_bytes = config_.send_buffers * Stride(config_.send_bytes);
-  receive_memory_.reset(new uint8_t[receive_bytes]());
-  send_memory_.reset(new uint8_t[send_bytes]());
-  auto receive = Register(receive_memory_.get(), receive_bytes, IBV_ACCESS_LOCAL_WRITE);
-  if (!receive.ok()) return receive.status();
-  receive_region_ = *receive;
-  auto send = Register(send_memory_.get(), send_bytes, 0);
-  if (!send.ok()) return send.status();
-  send_region_ = *send;
+absl::Status Connection::MakeMemory(uint64_t bytes, int access, Memory* memory,
+                                    memory::MemoryRegion* region) {
+  // Zeroed, so that nothing that was freed is ever sent; of as much the kernel makes no page before
+  // it is used.
+  memory->reset(static_cast<uint8_t*>(std::calloc(bytes, 1)));
+  if (*memory == nullptr) {
+    return absl::ResourceExhaustedError(
+        absl::StrFormat("no memory for buffers of %d bytes", bytes));
+  }
+  auto registered = Register(memory->get(), bytes, access);
+  if (!registered.ok()) return registered.status();
+  *region = *registered;
   return absl::OkStatus();
 }
 
 Connection::~Connection() {
   Close();
-  if (receive_region_.key != 0) worker_->DeregMr(receive_region_).IgnoreError();
-  if (send_region_.key != 0) worker_->DeregMr(send_region_).IgnoreError();
+  for (const memory::MemoryRegion& region : {first_region_, receive_region_, send_region_}) {
+    if (region.key != 0) worker_->DeregMr(region).IgnoreError();
+  }
   if (cq_ != nullptr) worker_->DestroyCq(cq_).IgnoreError();
   if (pd_ != nullptr) worker_->DeallocPd(pd_).IgnoreError();
 }
@@ -78,16 +105,33 @@ void Connection::Close(uint64_t time_wait_ns) {
 }
 
 absl::Status Connection::PostReceives() {
-  for (uint32_t i = 0; i < config_.receives; ++i) Repost(i);
+  for (uint32_t i = 0; i < config_.first_receives; ++i) {
+    PostReceive(config_.receives + i, first_region_.key);
+  }
+  if (config_.first_receives == 0) {
+    for (uint32_t i = 0; i < config_.receives; ++i) Repost(i);
+  }
   return broken_ ? absl::InternalError("the queue pair takes no receives") : absl::OkStatus();
+}
+
+absl::Status Connection::Complete() {
+  if (absl::Status status = MakeBuffers(); !status.ok()) return status;
+  for (uint32_t i = config_.first_receives; i < config_.receives; ++i) Repost(i);
+  return broken_ ? absl::InternalError("the queue pair takes no receives") : absl::OkStatus();
+}
+
+void Connection::PostReceive(uint32_t receive, uint32_t lkey) {
+  const ibv_sge sge{reinterpret_cast<uint64_t>(ReceiveBuffer(receive)), config_.receive_bytes,
+                    lkey};
+  if (qp_->PostOneRecv(kReceiveBit | receive, sge) != 0) broken_ = true;
 }
 
 void Connection::Repost(uint32_t receive) {
   if (qp_ == nullptr) return;
-  const uint64_t address =
-      reinterpret_cast<uint64_t>(receive_memory_.get()) + receive * Stride(config_.receive_bytes);
-  const ibv_sge sge{address, config_.receive_bytes, receive_region_.key};
-  if (qp_->PostOneRecv(kReceiveBit | receive, sge) != 0) broken_ = true;
+  // In place of a first one, the buffer that was kept for it.
+  if (receive >= config_.receives) [[unlikely]]
+    receive -= config_.receives;
+  PostReceive(receive, receive_region_.key);
 }
 
 // In IBV_QPS_ERR the rest of the send queue was flushed, which is not done.
@@ -133,10 +177,8 @@ void Connection::TakeCompletion(const ibv_wc& wc, Role& role) {
     failure_ = status;
     if ((wr_id & kReceiveBit) == 0 && index != kAskedCookie) role.OnFailed(index, status);
   } else if ((wr_id & kReceiveBit) != 0) {
-    const size_t offset = index * Stride(config_.receive_bytes);
-    Arrival arrival{.receive = index,
-                    .message = {receive_memory_.get() + offset, bytes},
-                    .invalidated = invalidated};
+    Arrival arrival{
+        .receive = index, .message = {ReceiveBuffer(index), bytes}, .invalidated = invalidated};
     arrival.plain = IsPlainMessage(arrival.message);
     if (!arrival.plain) arrival.header = &Parse(arrival.message);
     role.OnMessage(arrival);

@@ -5,6 +5,7 @@
 #define POLLUX_RPCRDMA_CONNECTION_CONNECTION_H_
 
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 
 #include "absl/functional/any_invocable.h"
@@ -21,6 +22,9 @@ namespace pollux::rpcrdma {
 
 struct ConnectionConfig {
   uint32_t receives = 34;  // receive buffers, all posted before the connection is made
+  // Unless this is not 0: then so many are posted before it is made, in memory that is used once;
+  // Complete() makes the buffers.
+  uint32_t first_receives = 0;
   uint32_t send_buffers = 64;
   uint32_t send_queue = 512;   // work requests
   uint32_t send_bytes = 4096;  // of a send buffer: the send size of RFC 8797
@@ -63,7 +67,7 @@ class Connection {
     virtual void OnFailed(uint32_t cookie, ibv_wc_status status) = 0;
   };
 
-  // ResourceExhausted when the worker cannot give the objects.
+  // ResourceExhausted when the worker cannot give the objects, or there is no memory.
   // `on_event`: asynchronous events of the queue pair, for CM.
   static absl::StatusOr<std::unique_ptr<Connection>> Create(
       engine::Worker* worker, const ConnectionConfig& config,
@@ -84,8 +88,11 @@ class Connection {
             .receive_bytes = config_.receive_bytes};
   }
 
-  // Posts every receive. The queue pair must be in IBV_QPS_INIT.
+  // Posts every receive that is there. The queue pair must be in IBV_QPS_INIT.
   absl::Status PostReceives();
+  // Once, with first_receives, before the first Poll(): makes the buffers and posts the other
+  // receives. ResourceExhausted without memory; the connection is then to be ended.
+  absl::Status Complete();
   // Parses the header of a message that came earlier, in place of that of the last one taken.
   const ReceivedHeader& Parse(absl::Span<const uint8_t> message);
   // Gives a receive buffer back to the queue.
@@ -93,6 +100,8 @@ class Connection {
 
   // Takes what completed, a bounded number of completions. True when there was something.
   bool Poll(Role& role) { return HasCompletions() && PollCompletions(role); }
+  // The same without messages, which wait.
+  bool PollSent(Role& role) { return HasCompletions() && TellSent(role); }
   // From now on a peer that was not heard of for kQuietNs is asked whether it lives, by an RDMA
   // WRITE of no bytes, which needs no key and takes no receive of the peer's; when RC's retries run
   // out the connection is broken. Else one that is gone without a DREQ would never be missed while
@@ -151,10 +160,26 @@ class Connection {
         refusals_(worker),
         quiet_timer_(&Connection::OnQuiet, this) {}
   absl::Status Init(absl::AnyInvocable<void(ibv_event_type)> on_event);
+  absl::Status MakeObjects(absl::AnyInvocable<void(ibv_event_type)> on_event);
+  absl::Status MakeBuffers();
+  // Null in place of memory that is not there.
+  struct FreeMemory {
+    void operator()(uint8_t* memory) const { std::free(memory); }
+  };
+  using Memory = std::unique_ptr<uint8_t[], FreeMemory>;
+  absl::Status MakeMemory(uint64_t bytes, int access, Memory* memory, memory::MemoryRegion* region);
   // From one buffer of `bytes` to the next: were it a power of two, as sizes are, the headers of
   // all would lie in the same few places of the cache.
   static constexpr size_t kStagger = 128;  // two cache lines
   static size_t Stride(uint32_t bytes) { return size_t{bytes} + kStagger; }
+  // Those numbered from `receives` on are the first ones.
+  uint8_t* ReceiveBuffer(uint32_t receive) const {
+    const bool is_first = receive >= config_.receives;
+    const uint32_t place = is_first ? receive - config_.receives : receive;
+    return (is_first ? first_memory_ : receive_memory_).get() +
+           place * Stride(config_.receive_bytes);
+  }
+  void PostReceive(uint32_t receive, uint32_t lkey);
   static constexpr uint32_t kNotTold = kMaxCookie;
   // Whether a work request may be posted.
   bool IsOpen() const { return qp_ != nullptr && !broken_ && send_room() > 0; }
@@ -177,9 +202,11 @@ class Connection {
   memory::ProtectionDomain* pd_ = nullptr;
   verbs::CompletionQueue* cq_ = nullptr;
   verbs::QueuePair* qp_ = nullptr;
-  std::unique_ptr<ReceivedHeader> received_ = std::make_unique<ReceivedHeader>();
-  std::unique_ptr<uint8_t[]> receive_memory_;
-  std::unique_ptr<uint8_t[]> send_memory_;
+  std::unique_ptr<ReceivedHeader> received_;
+  Memory first_memory_;
+  Memory receive_memory_;
+  Memory send_memory_;
+  memory::MemoryRegion first_region_;
   memory::MemoryRegion receive_region_;
   memory::MemoryRegion send_region_;
   // By the queue pair's own account of its send queue, so that what succeeds needs no completion:

@@ -23,15 +23,16 @@ const struct SVCXPRT::xp_ops Service::operations = {.xp_recv = Receive,
                                                     .xp_destroy = Destroy};
 const struct SVCXPRT::xp_ops2 Service::more_operations = {.xp_control = NoControl};
 
-absl::StatusOr<Service*> Service::Create(const Host& host, uint16_t port, uint32_t bulk_bytes) {
-  auto accepted = Accepted::Make(kMaxConnections, std::make_shared<Backlog>(0));
+absl::StatusOr<Service*> Service::Create(const Host& host, uint16_t port, uint32_t bulk_bytes,
+                                         const ServiceLimits& limits) {
+  auto accepted = Accepted::Make(limits.max_connections, std::make_shared<Backlog>(0));
   if (accepted == nullptr) {
     return absl::ResourceExhaustedError("no file descriptor is left; see ulimit -n");
   }
   std::unique_ptr<ServiceCore> core;
   absl::Status status;
   RunOn(host, [&] {
-    auto created = ServiceCore::Create(host, port, bulk_bytes, accepted.get());
+    auto created = ServiceCore::Create(host, port, bulk_bytes, limits, accepted.get());
     status = created.status();
     if (created.ok()) core = *std::move(created);
   });

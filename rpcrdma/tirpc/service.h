@@ -35,7 +35,8 @@ class Service {
   // Listens at `port` of the host's device. `bulk_bytes` is the size of the largest message.
   // svc_destroy() frees the service. Errors: ResourceExhausted if there is no file descriptor left,
   // AlreadyExists if the port has a listener.
-  static absl::StatusOr<Service*> Create(const Host& host, uint16_t port, uint32_t bulk_bytes);
+  static absl::StatusOr<Service*> Create(const Host& host, uint16_t port, uint32_t bulk_bytes,
+                                         const ServiceLimits& limits = {});
 
   // Registers a program whose calls go to `dispatch`, as svc_reg() does. Errors: those of
   // Server::RegisterProgram(); AlreadyExists if libtirpc has another dispatch routine for it;

@@ -12,9 +12,10 @@ constexpr uint32_t kMaxCalls = 2 * kCredits + 1;
 constexpr uint64_t kBulkBytes = uint64_t{64} << 20;
 constexpr uint32_t kMaxBulkBuffers = 64;
 
-ServerConfig ConfigOf(uint32_t bulk_bytes) {
+ServerConfig ConfigOf(uint32_t bulk_bytes, const ServiceLimits& limits) {
   const uint64_t buffers = std::clamp<uint64_t>(kBulkBytes / bulk_bytes, 4, kMaxBulkBuffers);
-  return {.max_connections = kMaxConnections,
+  return {.max_connections = limits.max_connections,
+          .max_connections_per_client = limits.max_connections_per_client,
           .credits = kCredits,
           .reverse_credits = 1,
           .bulk_buffers = static_cast<uint32_t>(buffers),
@@ -25,8 +26,9 @@ ServerConfig ConfigOf(uint32_t bulk_bytes) {
 
 absl::StatusOr<std::unique_ptr<ServiceCore>> ServiceCore::Create(const Host& host, uint16_t port,
                                                                  uint32_t bulk_bytes,
+                                                                 const ServiceLimits& limits,
                                                                  Accepted* accepted) {
-  auto server = Server::Create(host.worker, host.manager, ConfigOf(bulk_bytes));
+  auto server = Server::Create(host.worker, host.manager, ConfigOf(bulk_bytes, limits));
   if (!server.ok()) return server.status();
   std::unique_ptr<ServiceCore> core(new ServiceCore(accepted));
   ServiceCore* const raw = core.get();

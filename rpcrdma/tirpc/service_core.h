@@ -17,8 +17,13 @@
 
 namespace pollux::rpcrdma::tirpc {
 
-inline constexpr uint32_t kMaxConnections = 1024;  // of a service
-inline constexpr uint32_t kCredits = 32;           // of a connection
+inline constexpr uint32_t kCredits = 32;  // of a connection
+
+// As ServerConfig has them.
+struct ServiceLimits {
+  uint32_t max_connections = 1024;
+  uint32_t max_connections_per_client = 0;
+};
 
 // A call on its way. What `call` names stays where it is until the reply is given, on the worker.
 struct PendingCall {
@@ -45,6 +50,7 @@ class ServiceCore {
   // `accepted` outlives this. Errors as Server::Create and Server::Listen.
   static absl::StatusOr<std::unique_ptr<ServiceCore>> Create(const Host& host, uint16_t port,
                                                              uint32_t bulk_bytes,
+                                                             const ServiceLimits& limits,
                                                              Accepted* accepted);
   // `upper` outlives this. Errors as Server::RegisterProgram.
   absl::Status Add(const UpperLayer* upper);

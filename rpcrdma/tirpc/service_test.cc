@@ -101,7 +101,8 @@ class End {
 // What svc_run() does, until it is told to end; and what it is asked to do in between.
 class ServiceThread {
  public:
-  explicit ServiceThread(const Host& host) : thread_([this, host] { Run(host); }) {
+  explicit ServiceThread(const Host& host, const ServiceLimits& limits = {})
+      : thread_([this, host, limits] { Run(host, limits); }) {
     Do([] {});
   }
   ~ServiceThread() {
@@ -118,10 +119,10 @@ class ServiceThread {
   }
 
  private:
-  void Run(const Host& host) {
+  void Run(const Host& host, const ServiceLimits& limits) {
     constexpr int kTickMs = 5;
     const UpperLayer upper = FindUpperLayer(kProgram, kVersion);
-    serving = *Service::Create(host, kPort, upper.LargestMessage());
+    serving = *Service::Create(host, kPort, upper.LargestMessage(), limits);
     serving->SetOnDestroy([] { serving = nullptr; });
     EXPECT_TRUE(serving->Add(upper, Dispatch).ok());
     while (!stop_) {
@@ -254,6 +255,20 @@ TEST_P(ServiceTest, TheListenerIsDestroyed) {
   EXPECT_NE(clnt_call(other.get(), NULLPROC, reinterpret_cast<xdrproc_t>(XdrNothing), nullptr,
                       reinterpret_cast<xdrproc_t>(XdrNothing), nullptr, kTimeout),
             RPC_SUCCESS);
+}
+
+TEST_P(ServiceTest, OneAddressHasAsManyConnectionsAsIsSaid) {
+  serving_.reset();
+  serving_ = std::make_unique<ServiceThread>(server_->host(),
+                                             ServiceLimits{.max_connections_per_client = 1});
+  const OwnedClient first = MakeOne();
+  Call(first, kNegate, 1);
+  auto second = MakeClient(client_->host(), {.address = server_->device().gid(), .port = kPort},
+                           kProgram, kVersion, &FindUpperLayer, kConnectTimeoutMs);
+  EXPECT_FALSE(second.ok());
+  if (second.ok()) clnt_destroy(*second);
+  Call(first, kNegate, 2);
+  EXPECT_EQ(serving->counters().connections_refused, 1u);
 }
 
 INSTANTIATE_TEST_SUITE_P(WhoWaits, ServiceTest, testing::Bool(),

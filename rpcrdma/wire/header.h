@@ -16,11 +16,11 @@ namespace pollux::rpcrdma {
 inline constexpr uint32_t kVersion = 1;  // RFC 8166 section 4.2.2
 
 // Limits on the chunk lists of one message; a message beyond them is treated as malformed
-// (ERR_CHUNK). A 1 MiB item in 16 KiB segments has 64 segments, more than any known peer uses for
-// one item.
-inline constexpr size_t kMaxReadSegments = 64;
+// (ERR_CHUNK). A peer that registers each page of 4 KiB separately has 257 segments for 1 MiB that
+// begins inside a page, if its messages may be that long; 15 are left for other chunks.
+inline constexpr size_t kMaxReadSegments = 272;
 inline constexpr size_t kMaxWriteChunks = 16;
-inline constexpr size_t kMaxWriteSegments = 128;  // all Write chunks and the Reply chunk together
+inline constexpr size_t kMaxWriteSegments = 272;  // all Write chunks and the Reply chunk together
 
 inline constexpr size_t kXidAt = 0;
 inline constexpr size_t kVersionAt = 4;

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <memory>
-#include <new>
 #include <type_traits>
 
 #include "stack/base/prefetch.h"
@@ -13,9 +13,7 @@
 namespace pollux {
 
 struct LineArrayDeleter {
-  void operator()(void* memory) const {
-    ::operator delete (memory, std::align_val_t{kCacheLineBytes});
-  }
+  void operator()(void* memory) const { std::free(memory); }
 };
 
 // What one core writes with every packet. It begins and ends with a cache line, so that what
@@ -24,13 +22,15 @@ template <class T>
 using LineArray = std::unique_ptr<T[], LineArrayDeleter>;
 
 // Of `count` elements, the first `made` of them zero or as their type makes them. The others hold
-// nothing until they are written, and many of them take no memory before.
+// nothing until they are written, and many of them take no memory before. Null if there is no memory
+// for them: peers and programs choose how many there are.
 template <class T>
 LineArray<T> MakeLineArray(size_t count, size_t made) {
   static_assert(std::is_trivially_destructible_v<T> && alignof(T) <= kCacheLineBytes);
-  const size_t bytes = (count * sizeof(T) + kCacheLineBytes - 1) & ~(kCacheLineBytes - 1);
-  auto* elements = static_cast<T*>(::operator new (bytes, std::align_val_t{kCacheLineBytes}));
-  std::uninitialized_value_construct_n(elements, std::min(count, made));
+  const size_t lines =
+      std::max<size_t>((count * sizeof(T) + kCacheLineBytes - 1) / kCacheLineBytes, 1);
+  auto* elements = static_cast<T*>(std::aligned_alloc(kCacheLineBytes, lines * kCacheLineBytes));
+  if (elements != nullptr) std::uninitialized_value_construct_n(elements, std::min(count, made));
   return LineArray<T>(elements);
 }
 

@@ -85,6 +85,10 @@ absl::Status CompletionQueue::Resize(uint32_t entries) {
   }
   const uint32_t mask = std::bit_ceil(entries) - 1;
   auto ring = MakeRing(mask + 1);
+  if (ring == nullptr) {
+    return absl::ResourceExhaustedError(
+        absl::StrFormat("completion queue: no memory for %u entries", entries));
+  }
   const uint32_t count = size();
   Poll(static_cast<int>(count), ring.get());
   ring_ = std::move(ring);

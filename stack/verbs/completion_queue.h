@@ -29,6 +29,8 @@ class alignas(64) CompletionQueue : public EventSource {
   explicit CompletionQueue(uint32_t entries, EventList* events = nullptr,
                            EventHandler handler = nullptr);
   ~CompletionQueue() override;
+  // Whether there was memory for its entries; else it is of no use.
+  bool has_memory() const { return ring_ != nullptr; }
 
   // Appends a completion. Returns false if the queue is full: the completion is lost, and the queue
   // stays in overrun, so that polled completions have no gap. `solicited`: the message asked for an
@@ -78,8 +80,8 @@ class alignas(64) CompletionQueue : public EventSource {
   // Whether the channel holds an event of this queue.
   bool announced() const { return announced_.load(std::memory_order_acquire); }
 
-  // As ibv_resize_cq. Errors: InvalidArgument outside 1 to kMaxCqEntries, FailedPrecondition if
-  // more completions are unpolled.
+  // As ibv_resize_cq. Errors change nothing: InvalidArgument outside 1 to kMaxCqEntries,
+  // FailedPrecondition if more completions are unpolled, ResourceExhausted without memory.
   absl::Status Resize(uint32_t entries);
 
   bool overrun() const { return overrun_; }

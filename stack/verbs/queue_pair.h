@@ -149,6 +149,10 @@ class QueuePair : public EventSource {
   // it with the completion queues (CompletionQueue::Attach).
   QueuePair(Qpn qpn, QueuePairInitAttr init, ActiveList* active, EventList* events = nullptr);
   ~QueuePair() override;
+  // Whether there was memory for its queues; else it is of no use.
+  bool has_memory() const {
+    return sq_ && sq_sge_ && sq_inline_ && rq_ && rq_sge_ && (srq() == nullptr || srq_sge_);
+  }
 
   // Post chains of work requests, as ibv_post_send and ibv_post_recv. Return 0, or an errno with
   // `*bad_wr` at the first request that was not taken: EINVAL for a wrong state, too many SGEs, an

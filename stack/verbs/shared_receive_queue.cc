@@ -88,16 +88,22 @@ absl::Status SharedReceiveQueue::Modify(const ibv_srq_attr& change, int mask) {
   const uint32_t max_wr = (mask & IBV_SRQ_MAX_WR) != 0 ? change.max_wr : attr_.max_wr;
   const uint32_t limit = (mask & IBV_SRQ_LIMIT) != 0 ? change.srq_limit : attr_.srq_limit;
   if (absl::Status status = CheckModify(max_wr, limit); !status.ok()) return status;
-  if (max_wr != attr_.max_wr) Resize(max_wr);
+  if (max_wr != attr_.max_wr) {
+    if (absl::Status status = Resize(max_wr); !status.ok()) return status;
+  }
   attr_.srq_limit = limit;
   CheckLimit();
   return absl::OkStatus();
 }
 
-void SharedReceiveQueue::Resize(uint32_t max_wr) {
+absl::Status SharedReceiveQueue::Resize(uint32_t max_wr) {
   const size_t slots = std::bit_ceil(max_wr);
   auto wqes = MakeLineArray<RecvWqe>(slots);
   auto sges = MakeLineArray<ibv_sge>(slots * attr_.max_sge);
+  if (wqes == nullptr || sges == nullptr) {
+    return absl::ResourceExhaustedError(
+        absl::StrFormat("shared receive queue: no memory for %u receives", max_wr));
+  }
   const uint32_t posted = depth();
   for (uint32_t i = 0; i < posted; ++i) {
     const uint32_t from = (head_ + i) & mask_;
@@ -111,6 +117,7 @@ void SharedReceiveQueue::Resize(uint32_t max_wr) {
   attr_.max_wr = max_wr;
   head_ = 0;
   tail_ = posted;
+  return absl::OkStatus();
 }
 
 }  // namespace pollux::verbs

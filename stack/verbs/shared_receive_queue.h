@@ -28,6 +28,8 @@ class alignas(64) SharedReceiveQueue : public EventSource {
   // srq_limit is ignored. `handler` receives IBV_EVENT_SRQ_LIMIT_REACHED.
   SharedReceiveQueue(memory::ProtectionDomain* pd, const ibv_srq_attr& attr, EventList* events,
                      EventHandler handler);
+  // Whether there was memory for its receives; else it is of no use.
+  bool has_memory() const { return wqes_ != nullptr && sges_ != nullptr; }
 
   // As ibv_post_srq_recv. Returns 0, or an errno with `*bad_wr` at the first request that was not
   // taken: EINVAL (SGEs, length) or ENOMEM (full). The memory named must stay untouched until the
@@ -40,7 +42,8 @@ class alignas(64) SharedReceiveQueue : public EventSource {
   // As ibv_modify_srq. IBV_SRQ_MAX_WR changes the size and keeps posted receives. IBV_SRQ_LIMIT
   // arms the event: it is raised once, as soon as fewer than srq_limit receives are posted; 0
   // disarms it. Errors change nothing: InvalidArgument for a size outside 1 to kMaxWorkRequests or
-  // below the limit, FailedPrecondition if more receives are posted than would fit.
+  // below the limit, FailedPrecondition if more receives are posted than would fit,
+  // ResourceExhausted without memory.
   absl::Status Modify(const ibv_srq_attr& change, int mask);
   // srq_limit is 0 while the event is not armed.
   const ibv_srq_attr& attr() const { return attr_; }
@@ -53,7 +56,7 @@ class alignas(64) SharedReceiveQueue : public EventSource {
  private:
   void CheckLimit();
   absl::Status CheckModify(uint32_t max_wr, uint32_t limit) const;
-  void Resize(uint32_t max_wr);
+  absl::Status Resize(uint32_t max_wr);
 
   memory::ProtectionDomain* pd_;
   ibv_srq_attr attr_;

@@ -220,6 +220,40 @@ TEST_F(HostileChunksTest, AnUnusedReplyChunkComesBack) {
   EXPECT_EQ(back[0], (Segment{segment.handle, 0, segment.offset}));
 }
 
+// A client that registers page by page, as peers with 4 KiB pages do for 1 MiB that begins inside
+// one: a Read chunk, a Write chunk and a Reply chunk of 257 segments each.
+TEST_F(HostileChunksTest, ASegmentForEachPage) {
+  constexpr uint32_t kPages = 257, kPage = 512, kBytes = kPages * kPage;
+  static_assert(kBytes <= RawPeer::kMemoryBytes);
+  StartHostile({.send_bytes = RawPeer::kMessageBytes, .receive_bytes = RawPeer::kMessageBytes});
+  std::vector<Segment> pages;
+  for (uint32_t i = 0; i < kPages; ++i) pages.push_back(hostile->SegmentAt(i * kPage, kPage));
+  const std::vector<uint8_t> item = Pattern(kBytes);
+
+  Header put = HeaderOf();
+  std::copy(item.begin(), item.end(), hostile->memory());
+  for (const Segment& page : pages) ASSERT_TRUE(put.chunks.AddRead(kCallBytes + 8, page));
+  RawPeer::Message reply = Ask(MessageOf(put, MirrorCall(kPut, Words({1, kBytes, 2}))));
+  ASSERT_EQ(reply.size(), kMinHeaderBytes + oncrpc::kReplyHeaderBytes + 16);
+  EXPECT_EQ(WordAt(reply, (kMinHeaderBytes + oncrpc::kReplyHeaderBytes) / 4 + 1), SumOf(item));
+
+  Header get = HeaderOf();
+  std::fill_n(hostile->memory(), kBytes, 0xEE);
+  ASSERT_TRUE(get.chunks.AddWriteChunk(pages));
+  reply = Ask(WithXid(MessageOf(get, MirrorCall(kGet, Words({kBytes}))), kXid + 1));
+  EXPECT_EQ(WordAt(reply, 3), static_cast<uint32_t>(Proc::kMsg));
+  EXPECT_TRUE(std::equal(item.begin(), item.end(), hostile->memory()));
+
+  Header long_reply = HeaderOf();
+  ASSERT_TRUE(long_reply.chunks.SetReply(pages));
+  std::fill_n(hostile->memory(), kBytes, 0xEE);
+  reply = Ask(WithXid(MessageOf(long_reply, MirrorCall(kGet, Words({100'000}))), kXid + 3));
+  EXPECT_EQ(WordAt(reply, 3), static_cast<uint32_t>(Proc::kNomsg));
+  EXPECT_TRUE(std::equal(item.begin(), item.begin() + 100'000,
+                         hostile->memory() + oncrpc::kReplyHeaderBytes + 8));
+  ExpectTheOtherClientIsServed();
+}
+
 // Which memory it names how often is a client's own affair: it has what it asks for, in the order
 // of its segments, and nobody else notices.
 TEST_F(HostileChunksTest, SegmentsThatOverlap) {

@@ -286,6 +286,25 @@ TEST_F(HostileClientTest, TheShareOfOneAddressIsAsSaid) {
   EXPECT_TRUE(RunUntil([this] { return counters().connections_refused == 1; }));
 }
 
+// Two that were let in while there was one place: it is the first's to be established.
+TEST_F(HostileClientTest, PlacesAreCountedAgainWhenAConnectionIsEstablished) {
+  StartWorld();
+  StartServer({.max_connections = 2, .max_connections_per_client = 1});
+  std::vector<std::string> lines;
+  server->server->SetRefusalLog([&lines](const std::string& line) { lines.push_back(line); });
+  RawPeer first(&nodes[0]->worker(), managers[0].get());
+  RawPeer second(&nodes[0]->worker(), managers[0].get());
+  for (RawPeer* peer : {&first, &second}) peer->Connect({nodes[1]->gid(), kTestPort});
+  ASSERT_TRUE(RunUntil([&] { return first.ended() || second.ended(); }));
+  EXPECT_TRUE(first.connected() && second.connected()) << "both were accepted";
+  EXPECT_NE(first.ended(), second.ended());
+  EXPECT_EQ(counters().connections_refused, 1u);
+  EXPECT_EQ(counters().connections_established, 1u);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_THAT(lines[0], EndsWith("its address has 1 of 2, as many as one may"));
+  EXPECT_EQ(server->server->connections(), 1u);
+}
+
 // RFC 8797 section 5.2: what is found anywhere counts, what only resembles it does not, and
 // RFC 8797 section 5.1 then says how large a reply may be.
 TEST_F(HostileClientTest, PrivateDataInOddPlaces) {

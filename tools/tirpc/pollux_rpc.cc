@@ -89,7 +89,7 @@ absl::StatusOr<Serving*> ServingAt(const RpcPlace& place, uint32_t bulk_bytes) {
   const Services::key_type key(place.key, place.service_port);
   const auto found = AllServices().find(key);
   if (found != AllServices().end()) return &found->second;
-  auto service = Service::Create(place.host(), place.service_port, bulk_bytes);
+  auto service = Service::Create(place.host(), place.service_port, bulk_bytes, place.limits);
   if (!service.ok()) return service.status();
   (*service)->SetOnDestroy([key] { AllServices().erase(key); });
   return &AllServices()

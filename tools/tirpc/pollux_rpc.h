@@ -20,6 +20,10 @@ extern "C" {
  * as "--netdev eth0" or "--port net_tap0,iface=plx0 --address 192.0.2.2/24", and these:
  *   --service-port N   port of the service (20049)
  *   --rpcbind          a server registers with its host's rpcbind, a client asks the server's
+ *   --max-connections N              limit of a service's connections (1,024), as set by the first
+ *                                    program that names the port
+ *   --max-connections-per-client N   limit per client address (0, the default: another one while the
+ *                                    address has fewer than are still free)
  * NULL stands for the environment variable POLLUX_PORT. All CLIENTs and SVCXPRTs of a process with
  * the same `port` share one open port. A thread of its own polls it until the last of them is
  * destroyed. */

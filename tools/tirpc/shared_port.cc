@@ -3,9 +3,12 @@
 #include <getopt.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <mutex>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -59,7 +62,15 @@ struct Parsed {
   std::string port_text;  // of the options that are the port's
   uint64_t service_port = 20049;
   bool rpcbind = false;
+  uint64_t max_connections = rpcrdma::tirpc::ServiceLimits{}.max_connections;
+  uint64_t max_connections_per_client = 0;
 };
+
+constexpr uint64_t kMaxConnections = 10'000;
+// Options that are not the port's.
+constexpr std::string_view kSwitch = "--rpcbind";
+constexpr std::string_view kNumbers[] = {"--service-port", "--max-connections",
+                                         "--max-connections-per-client"};
 
 absl::Status Parse(const std::string& text, Parsed* parsed) {
   const GetoptState saved;
@@ -73,6 +84,9 @@ absl::Status Parse(const std::string& text, Parsed* parsed) {
   DeclarePortOptions(options, &parsed->port);
   options.Number("service-port", "", 1, 65535, &parsed->service_port);
   options.Switch("rpcbind", "", &parsed->rpcbind);
+  options.Number("max-connections", "", 1, kMaxConnections, &parsed->max_connections);
+  options.Number("max-connections-per-client", "", 0, kMaxConnections,
+                 &parsed->max_connections_per_client);
   auto operands = options.Parse(static_cast<int>(words.size()), argv.data(), 0, 0);
   if (!operands.ok() || options.help_asked()) {
     return absl::InvalidArgumentError(
@@ -81,10 +95,12 @@ absl::Status Parse(const std::string& text, Parsed* parsed) {
                                    : operands.status().message()));
   }
   for (size_t i = 1; i < words.size(); ++i) {
-    if (words[i] == "--service-port") {
-      ++i;
-    } else if (words[i] != "--rpcbind" && words[i].rfind("--service-port=", 0) != 0) {
+    const std::string_view name = std::string_view(words[i]).substr(0, words[i].find('='));
+    if (name == kSwitch) continue;
+    if (std::ranges::find(kNumbers, name) == std::end(kNumbers)) {
       absl::StrAppend(&parsed->port_text, words[i], " ");
+    } else if (name == words[i]) {
+      ++i;  // its number is the next word
     }
   }
   return absl::OkStatus();
@@ -106,7 +122,10 @@ absl::StatusOr<RpcPlace> OpenRpcPlace(const char* options) {
   RpcPlace place{.node = nullptr,
                  .key = device.netdev.empty() ? device.port : device.netdev,
                  .service_port = static_cast<uint16_t>(parsed.service_port),
-                 .rpcbind = parsed.rpcbind};
+                 .rpcbind = parsed.rpcbind,
+                 .limits = {.max_connections = static_cast<uint32_t>(parsed.max_connections),
+                            .max_connections_per_client =
+                                static_cast<uint32_t>(parsed.max_connections_per_client)}};
   PortTable::Open& entry = table.open[place.key];
   place.node = entry.node.lock();
   if (place.node != nullptr) {

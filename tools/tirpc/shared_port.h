@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "rpcrdma/tirpc/host.h"
+#include "rpcrdma/tirpc/service.h"
 #include "tools/common/node.h"
 
 namespace pollux::tools {
@@ -18,6 +19,7 @@ struct RpcPlace {
   std::string key;  // of the port
   uint16_t service_port = 20049;
   bool rpcbind = false;
+  rpcrdma::tirpc::ServiceLimits limits;  // of a service that is made there
 
   rpcrdma::tirpc::Host host() const {
     return {.worker = &node->device().worker(),

@@ -139,7 +139,7 @@ class Worker : public Actor {
   // called from pollers, event handlers and mailbox messages.
   //
   // Errors: FailedPrecondition (EBUSY) for destroying an object in use; ResourceExhausted (ENOMEM)
-  // at the limit of a count; InvalidArgument (EINVAL) for bad attributes and for objects of another
+  // at the limit of a count and for queues for which there is no memory; InvalidArgument (EINVAL) for bad attributes and for objects of another
   // worker.
   absl::StatusOr<memory::ProtectionDomain*> AllocPd() { return memory_.AllocPd(); }
   absl::Status DeallocPd(memory::ProtectionDomain* pd) { return memory_.DeallocPd(pd); }
@@ -268,7 +268,7 @@ class Worker : public Actor {
   void ArmInterface(Port& port);
   // Defined in worker_queue_pairs.cc:
   absl::Status CheckInit(const verbs::QueuePairInitAttr& init) const;
-  verbs::QueuePair* Place(Slot& slot, verbs::QueuePairInitAttr init);
+  absl::StatusOr<verbs::QueuePair*> Place(Slot& slot, verbs::QueuePairInitAttr init);
   void ReleasePath(Slot& slot);
   static void OnQueuePairTimer(void* worker, Slot& slot);
   static void OnInterfaceTimer(void* port, uint64_t now_ns);

@@ -73,11 +73,16 @@ absl::Status Worker::CheckInit(const verbs::QueuePairInitAttr& init) const {
   return absl::OkStatus();
 }
 
-verbs::QueuePair* Worker::Place(Slot& slot, verbs::QueuePairInitAttr init) {
-  ++init.pd->use_count;
-  slot.endpoint = std::make_unique<Endpoint>(slot.qpn, std::move(init), &scheduler_.active(),
+absl::StatusOr<verbs::QueuePair*> Worker::Place(Slot& slot, verbs::QueuePairInitAttr init) {
+  auto endpoint = std::make_unique<Endpoint>(slot.qpn, std::move(init), &scheduler_.active(),
                                              &events_, dcqcn_ ? &*dcqcn_ : nullptr);
+  if (!endpoint->qp.has_memory()) {
+    qps_.Release(slot);
+    return NoMemory("queue pair");
+  }
+  slot.endpoint = std::move(endpoint);
   verbs::QueuePair& qp = slot.endpoint->qp;
+  ++qp.init().pd->use_count;
   qp.init().send_cq->Attach(&qp);
   qp.init().recv_cq->Attach(&qp);
   if (qp.srq() != nullptr) ++qp.srq()->use_count;
@@ -105,7 +110,9 @@ absl::StatusOr<verbs::QueuePair*> Worker::CreateGsiQp(verbs::QueuePairInitAttr i
   if (slot == nullptr) {
     return absl::AlreadyExistsError("queue pair 1 exists already on this worker");
   }
-  verbs::QueuePair* qp = Place(*slot, std::move(init));
+  const absl::StatusOr<verbs::QueuePair*> placed = Place(*slot, std::move(init));
+  if (!placed.ok()) return placed.status();
+  verbs::QueuePair* const qp = *placed;
   ibv_qp_attr attr{};
   attr.port_num = 1;
   attr.qkey = kGsiQkey;

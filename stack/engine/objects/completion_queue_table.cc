@@ -16,8 +16,9 @@ absl::StatusOr<verbs::CompletionQueue*> CompletionQueueTable::Create(uint32_t en
                         verbs::kMaxCqEntries));
   }
   if (absl::Status status = queues_.CheckRoom(); !status.ok()) return status;
-  return queues_.Add(
-      std::make_unique<verbs::CompletionQueue>(entries, events_, std::move(on_event)));
+  auto cq = std::make_unique<verbs::CompletionQueue>(entries, events_, std::move(on_event));
+  if (!cq->has_memory()) return NoMemory("completion queue");
+  return queues_.Add(std::move(cq));
 }
 
 absl::Status CompletionQueueTable::Destroy(verbs::CompletionQueue* cq) {

@@ -19,6 +19,9 @@ inline absl::Status Full(const char* what, uint32_t limit) {
   return absl::ResourceExhaustedError(
       absl::StrFormat("%s: all %u of this worker are in use", what, limit));
 }
+inline absl::Status NoMemory(const char* what) {
+  return absl::ResourceExhaustedError(absl::StrFormat("%s: no memory for it", what));
+}
 inline absl::Status NotOurs(const char* what) {
   return absl::InvalidArgumentError(
       absl::StrFormat("%s: null, or not an object of this worker", what));

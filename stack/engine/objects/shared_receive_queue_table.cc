@@ -16,9 +16,10 @@ absl::StatusOr<verbs::SharedReceiveQueue*> SharedReceiveQueueTable::Create(
         attr.max_wr, attr.max_sge, verbs::kMaxWorkRequests, verbs::kMaxSge));
   }
   if (absl::Status status = queues_.CheckRoom(); !status.ok()) return status;
+  auto srq = std::make_unique<verbs::SharedReceiveQueue>(pd, attr, events_, std::move(on_event));
+  if (!srq->has_memory()) return NoMemory("shared receive queue");
   ++pd->use_count;
-  return queues_.Add(
-      std::make_unique<verbs::SharedReceiveQueue>(pd, attr, events_, std::move(on_event)));
+  return queues_.Add(std::move(srq));
 }
 
 absl::Status SharedReceiveQueueTable::Destroy(verbs::SharedReceiveQueue* srq) {

@@ -10,7 +10,7 @@ namespace pollux::engine {
 static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t));
 
 void ApplicationActivity::Nap(uint64_t ns) {
-  const uint32_t nap = ns > kShortNapNs ? kLongNap : kShortNap;
+  const uint32_t nap = ns > kMaxShortNapNs ? kLongNap : kShortNap;
   napping_.store(nap);
   if (!ExpectsSleep()) Wait(ns, nap);
   napping_.store(0);

@@ -41,7 +41,8 @@ class ApplicationActivity {
     EndNap();
   }
   void TakeBack() { handed_over_.store(false); }
-  // Something waits for the polling thread that should not wait longer than kShortNapNs.
+  // Something waits for the polling thread that should not wait longer than kMaxShortNapNs.
+  static constexpr uint64_t kMaxShortNapNs = 100'000;
   void EndLongNap() {
     if (napping_.load(std::memory_order_relaxed) == kLongNap) WakeUp();
   }
@@ -64,7 +65,6 @@ class ApplicationActivity {
   void WakeUp();
   void Wait(uint64_t ns, uint32_t nap);
 
-  static constexpr uint64_t kShortNapNs = 100'000;
   static constexpr uint32_t kShortNap = 1, kLongNap = 2;
 
   std::atomic<uint64_t> polled_ns_{0};

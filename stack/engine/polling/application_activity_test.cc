@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <thread>
 
@@ -55,6 +56,34 @@ TEST_F(ApplicationActivityTest, WhatIsHandedOverIsExpectedUntilSomebodyPolls) {
   activity_.Nap(kFarTooLongNs);
   activity_.Polled(2);
   EXPECT_FALSE(activity_.ExpectsSleep());
+}
+
+TEST_F(ApplicationActivityTest, WhatIsTakenBackIsNotExpected) {
+  activity_.HandOver();
+  activity_.TakeBack();
+  EXPECT_FALSE(activity_.ExpectsSleep());
+}
+
+TEST_F(ApplicationActivityTest, ALongNapEndsWhenSomethingIsNotToWaitThatLong) {
+  ExpectEnded(&ApplicationActivity::Nap, [this] { activity_.EndLongNap(); });
+}
+
+TEST_F(ApplicationActivityTest, ShortNapsAndSleepsDoNot) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::nanoseconds kShort(ApplicationActivity::kMaxShortNapNs);
+  constexpr std::chrono::milliseconds kSleep(50);
+  std::atomic<bool> done{false};
+  std::thread ends([&] {
+    while (!done) activity_.EndLongNap();
+  });
+  const Clock::time_point start = Clock::now();
+  for (int i = 0; i < 100; ++i) activity_.Nap(ApplicationActivity::kMaxShortNapNs);
+  const Clock::time_point napped = Clock::now();
+  activity_.Sleep(std::chrono::nanoseconds(kSleep).count());
+  EXPECT_GE(napped - start, 100 * kShort);
+  EXPECT_GE(Clock::now() - napped, kSleep);
+  done = true;
+  ends.join();
 }
 
 TEST_F(ApplicationActivityTest, AThreadThatKeepsOnFindingNothingDoesNotSleep) {
