@@ -107,10 +107,10 @@ class Manager {
   // max_pending_requests. Requests whose peer has given up count until DestroyId(). Further
   // requests are dropped and counted, and their peers send them again.
   virtual absl::Status Listen(Id* id, uint16_t port, uint32_t backlog, Placement placement) = 0;
-  // Limits the half-open connections (REP sent, no RTU yet) of a listener to `max`. One more replaces
-  // the oldest of the address that has the most. For servers whose connections take memory before
-  // they are established. Without this call ManagerConfig::max_half_open alone applies, to all
-  // listeners together.
+  // Limits the half-open connections (REP sent, no RTU yet) of a listener to `max`. One more
+  // replaces the oldest of the address that has the most. For servers whose connections take memory
+  // before they are established. Without this call ManagerConfig::max_half_open alone applies, to
+  // all listeners together.
   virtual void SetMaxHalfOpen(Id* listener, uint32_t max) = 0;
   // For a caller that queues CONNECT_REQUEST events for a user of its own: the user has received
   // this request and may accept it later. It no longer counts against the backlog.

@@ -22,8 +22,8 @@ template <class T>
 using LineArray = std::unique_ptr<T[], LineArrayDeleter>;
 
 // Of `count` elements, the first `made` of them zero or as their type makes them. The others hold
-// nothing until they are written, and many of them take no memory before. Null if there is no memory
-// for them: peers and programs choose how many there are.
+// nothing until they are written, and many of them take no memory before. Null if there is no
+// memory for them: peers and programs choose how many there are.
 template <class T>
 LineArray<T> MakeLineArray(size_t count, size_t made) {
   static_assert(std::is_trivially_destructible_v<T> && alignof(T) <= kCacheLineBytes);

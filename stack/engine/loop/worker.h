@@ -139,8 +139,8 @@ class Worker : public Actor {
   // called from pollers, event handlers and mailbox messages.
   //
   // Errors: FailedPrecondition (EBUSY) for destroying an object in use; ResourceExhausted (ENOMEM)
-  // at the limit of a count and for queues for which there is no memory; InvalidArgument (EINVAL) for bad attributes and for objects of another
-  // worker.
+  // at the limit of a count and for queues for which there is no memory; InvalidArgument (EINVAL)
+  // for bad attributes and for objects of another worker.
   absl::StatusOr<memory::ProtectionDomain*> AllocPd() { return memory_.AllocPd(); }
   absl::Status DeallocPd(memory::ProtectionDomain* pd) { return memory_.DeallocPd(pd); }
   // Registers the application's memory, which must stay valid until DeregMr(). `length` is in
