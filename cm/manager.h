@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "cm/connection/config.h"
+#include "cm/connection/dreq_keeper.h"
 #include "cm/connection/id.h"
 #include "cm/gsi/counters.h"
 #include "cm/wire/reasons.h"
@@ -187,6 +188,11 @@ class Manager {
   // How long the number of a queue pair that was connected must not be reused (Worker::DestroyQp).
   virtual uint64_t time_wait_ns() const = 0;
   virtual const Counters& counters() const = 0;
+
+  // Keeps, in what outlives this process, the DREQ of each connection from ESTABLISHED until its
+  // end is known to both sides. Outlives the manager. Null, as at the start: nobody does. Before
+  // the first connection.
+  virtual void SetDreqKeeper(DreqKeeper* keeper) = 0;
 
   // Told of every MAD to queue pair 1 that is sent (again) or has arrived, well-formed or not; null
   // for none.
