@@ -91,7 +91,8 @@ class Worker : public Actor {
   void EnableDcqcn(const transport::DcqcnParameters& parameters) { dcqcn_ = parameters; }
 
   // One turn of the loop: receive a burst, dispatch, timers, mailbox, pollers, transmit, flush.
-  // Returns whether anything was done, so that the caller can yield when idle.
+  // Returns whether anything was done, so that the caller can yield when idle. A timer that leads
+  // to nothing is nothing.
   using AckAction = transport::AckPolicy::Action;
   bool Poll(uint64_t now_ns, AckAction acks = transport::AckPolicy::kSendNow);
   bool OwesAcks() { return !active_.owed_acks().empty(); }
