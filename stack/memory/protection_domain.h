@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <vector>
 
@@ -171,7 +172,11 @@ class RegionTable {
   uint32_t size_ = 0;
   uint32_t mask_;  // slots are twice the capacity, so that a random draw soon finds a free one
   Random* random_;
-  std::vector<MemoryRegion> slots_;
+  // Zeros at first, which are free slots: a page is touched when one of its slots is used.
+  struct Free {
+    void operator()(MemoryRegion* slots) const { std::free(slots); }
+  };
+  std::unique_ptr<MemoryRegion[], Free> slots_;
 };
 
 }  // namespace pollux::memory
