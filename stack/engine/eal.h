@@ -16,6 +16,8 @@ struct EalOptions {
     kAlways,  // FailedPrecondition when too few are free
   };
   HugePages huge_pages = HugePages::kAuto;
+  // The files of drivers that are loaded besides those in DPDK's own folder.
+  std::vector<std::string> drivers;
   unsigned memory_mib = 512;             // for packet buffers and rings
   std::vector<std::string> pci_devices;  // "0000:01:00.0"; without any, PCI is not even looked at
   // DPDK telemetry, where that is possible: see TelemetryStatus().
