@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "cm/connection/config.h"
+#include "cm/connection/dreq_keeper.h"
 #include "cm/connection/id.h"
 #include "cm/gsi/counters.h"
 #include "cm/wire/reasons.h"
@@ -215,6 +216,11 @@ class Manager {
   // (Worker::DestroyQp).
   virtual uint64_t time_wait_ns() const = 0;
   virtual const Counters& counters() const = 0;
+
+  // `keeper` stores the DREQ of each connection outside this process, from ESTABLISHED until both
+  // sides know of its end. It must outlive the manager. Null, the default, stores none. Call it before
+  // the first connection.
+  virtual void SetDreqKeeper(DreqKeeper* keeper) = 0;
 
   // Called for every MAD that queue pair 1 sends, repeats or receives, well-formed or not; null for
   // none.

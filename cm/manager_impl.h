@@ -97,6 +97,7 @@ class ManagerImpl final : public Manager, private Environment::Client, private T
   void Notify(Id* id, ibv_event_type event) override { passive_side_.Notify(Of(id), event); }
   uint64_t time_wait_ns() const override { return context().time_wait_ns(); }
   const Counters& counters() const override { return context().environment->counters(); }
+  void SetDreqKeeper(DreqKeeper* keeper) override { context().dreq_keeper = keeper; }
   void SetTrace(Trace trace) override { parts_.sender.SetTrace(std::move(trace)); }
   void SetFailureHandler(FailureHandler handler) override {
     parts_.events.SetFailureHandler(std::move(handler));

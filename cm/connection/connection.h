@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "cm/connection/dreq_keeper.h"
 #include "cm/connection/environment.h"
 #include "cm/connection/id.h"
 #include "cm/wire/mad.h"
@@ -123,6 +124,8 @@ struct CmConnection final : Id {
   uint64_t resend_after_ns = 0;
   // Since the message, if it is no REP, was last sent: a second one buys no more time.
   bool mra_heard = false;
+
+  uint32_t kept_dreq = DreqKeeper::kNowhere;
 
   // What the two sides agree on, and what the queue pair is given.
   uint32_t send_psn = 0;

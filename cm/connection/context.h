@@ -8,6 +8,7 @@
 #include "cm/connection/config.h"
 #include "cm/connection/connection.h"
 #include "cm/connection/connection_table.h"
+#include "cm/connection/dreq_keeper.h"
 #include "cm/connection/environment.h"
 #include "cm/connection/origin.h"
 #include "cm/gsi/counters.h"
@@ -45,6 +46,7 @@ struct Context {
   const ManagerConfig config;
   TimerHandler* const timer_handler;
   ConnectionTable table;
+  DreqKeeper* dreq_keeper = nullptr;  // null: nobody keeps them
   // False once the manager ends, before anything of it does; callbacks from other cores ask it
   // first.
   const std::shared_ptr<bool> alive = std::make_shared<bool>(true);

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <map>
+#include <span>
+#include <vector>
 
 #include "cm/connection/manager_fixture.h"
 #include "cm/connection/timeouts.h"
@@ -182,6 +185,79 @@ TEST_F(ManagerTest, ReleasedQueuePairIsNotTouched) {
   ASSERT_TRUE(client.manager->Disconnect(client.id).ok());
   ASSERT_TRUE(network.RunUntil([&] {
     return client.Saw(RDMA_CM_EVENT_TIMEWAIT_EXIT) && server.Saw(RDMA_CM_EVENT_DISCONNECTED);
+  }));
+}
+
+// What a process that dies leaves behind.
+class KeptFrames final : public DreqKeeper {
+ public:
+  uint32_t Keep(std::span<const uint8_t> frame) override {
+    if (full) return kNowhere;
+    kept[next] = {frame.begin(), frame.end()};
+    return next++;
+  }
+  void Forget(uint32_t place) override { EXPECT_EQ(kept.erase(place), 1u) << "forgotten once"; }
+  std::map<uint32_t, std::vector<uint8_t>> kept;
+  uint32_t next = 0;
+  bool full = false;
+};
+
+class KeptDreqTest : public ManagerTest {
+ protected:
+  KeptDreqTest() {
+    client.manager->SetDreqKeeper(&of_client);
+    server.manager->SetDreqKeeper(&of_server);
+  }
+  KeptFrames of_client, of_server;
+};
+
+TEST_F(KeptDreqTest, EndsTheConnectionOfAPeerThatOutlivesItsSender) {
+  Start();
+  EXPECT_TRUE(of_client.kept.empty());
+  ASSERT_TRUE(network.RunUntil([&] { return BothEstablished(); }));
+  ASSERT_EQ(of_client.kept.size(), 1u);
+  ASSERT_EQ(of_server.kept.size(), 1u);
+  const std::vector<uint8_t> from_client = of_client.kept[0], from_server = of_server.kept[0];
+  server.env->Receive(client.address, from_client);
+  EXPECT_EQ(server.Last().type, RDMA_CM_EVENT_DISCONNECTED);
+  client.env->Receive(server.address, from_server);
+  EXPECT_EQ(client.Last().type, RDMA_CM_EVENT_DISCONNECTED);
+  EXPECT_TRUE(of_client.kept.empty());
+  EXPECT_TRUE(of_server.kept.empty());
+}
+
+TEST_F(KeptDreqTest, IsKeptUntilThePeerHasAnswered) {
+  Establish();
+  Lose(Attribute::kDreq, 1);
+  ASSERT_TRUE(client.manager->Disconnect(client.id).ok());
+  network.Run(kSecond / 10);
+  EXPECT_EQ(of_client.kept.size(), 1u);
+  EXPECT_EQ(of_server.kept.size(), 1u);
+  ASSERT_TRUE(network.RunUntil([&] { return client.Saw(RDMA_CM_EVENT_DISCONNECTED); }));
+  EXPECT_TRUE(of_client.kept.empty());
+  EXPECT_TRUE(of_server.kept.empty());
+}
+
+TEST_F(KeptDreqTest, IsForgottenWhenThePeerNeverAnswers) {
+  Establish();
+  network.copies_of = [](const Datagram&) { return 0; };
+  client.manager->DestroyId(client.id);
+  server.manager->DestroyId(server.id);
+  EXPECT_EQ(of_client.kept.size(), 1u);
+  ExpectNothingLeft();
+  EXPECT_TRUE(of_client.kept.empty());
+  EXPECT_TRUE(of_server.kept.empty());
+}
+
+TEST_F(KeptDreqTest, ConnectionsGoOnWithoutRoomOrAWayToThePeer) {
+  of_client.full = true;
+  server.env->resolvable = false;
+  Establish();
+  EXPECT_TRUE(of_client.kept.empty());
+  EXPECT_TRUE(of_server.kept.empty());
+  ASSERT_TRUE(client.manager->Disconnect(client.id).ok());
+  EXPECT_TRUE(network.RunUntil([&] {
+    return client.Saw(RDMA_CM_EVENT_DISCONNECTED) && server.Saw(RDMA_CM_EVENT_DISCONNECTED);
   }));
 }
 

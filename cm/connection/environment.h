@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "cm/connection/handover.h"
 #include "cm/gsi/counters.h"
+#include "cm/gsi/mad_frame.h"
 #include "cm/gsi/shard.h"
 #include "cm/wire/mad.h"
 #include "stack/base/random.h"
@@ -101,6 +102,10 @@ class Environment {
   // A datagram to queue pair 1 at `to`, from `from`, an address of this device. False (and counted)
   // when it could not be queued.
   virtual bool SendMad(const Gid& from, const Gid& to, const MadBuffer& mad) = 0;
+  // Writes the frame of such a datagram, for another process to send, and returns its bytes; 0 when
+  // there is none.
+  virtual size_t EmitFrame(const Gid& from, const Gid& to, const MadBuffer& mad,
+                           std::span<uint8_t, kMaxMadFrameBytes> frame) = 0;
   // Starts to find the way to `to`. An error when there is none.
   virtual absl::Status StartResolve(const Gid& from, const Gid& to) = 0;
   virtual bool IsResolved(const Gid& from, const Gid& to) = 0;

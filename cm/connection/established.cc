@@ -5,6 +5,7 @@ namespace pollux::cm {
 void Established::Enter(CmConnection& connection) {
   half_open_.Leave(connection);
   connection.state = State::kEstablished;
+  teardown_.KeepDreq(connection);
   others_.TellOfPeersQp(connection);
 }
 

@@ -80,6 +80,13 @@ bool FakeEnvironment::SendMad(const Gid& from, const Gid& to, const MadBuffer& m
   return true;
 }
 
+size_t FakeEnvironment::EmitFrame(const Gid&, const Gid&, const MadBuffer& mad,
+                                  std::span<uint8_t, kMaxMadFrameBytes> frame) {
+  if (!resolvable) return 0;
+  std::ranges::copy(mad, frame.begin());
+  return mad.size();
+}
+
 absl::Status FakeEnvironment::StartResolve(const Gid&, const Gid& to) {
   if (to == Gid{}) return absl::NotFoundError("no route");
   return absl::OkStatus();

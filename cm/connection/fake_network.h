@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -103,6 +104,9 @@ class FakeEnvironment final : public Environment {
   Random& random() override { return random_; }
   Counters& counters() override { return counters_; }
   bool SendMad(const Gid& from, const Gid& to, const MadBuffer& mad) override;
+  // The MAD alone.
+  size_t EmitFrame(const Gid& from, const Gid& to, const MadBuffer& mad,
+                   std::span<uint8_t, kMaxMadFrameBytes> frame) override;
   absl::Status StartResolve(const Gid& from, const Gid& to) override;
   bool IsResolved(const Gid&, const Gid&) override { return resolvable; }
   std::vector<transport::FlightEntry> QpFlight(const engine::Worker*,

@@ -1,9 +1,22 @@
 #include "cm/connection/teardown.h"
 
+#include <array>
 #include <cerrno>
+#include <span>
 #include <utility>
 
 namespace pollux::cm {
+namespace {
+
+Dreq DreqOf(const CmConnection& connection) {
+  Dreq dreq;
+  dreq.local_comm_id = connection.local_comm_id;
+  dreq.remote_comm_id = connection.remote_comm_id;
+  dreq.remote_qpn = connection.remote_qpn;
+  return dreq;
+}
+
+}  // namespace
 
 absl::Status Teardown::Disconnect(CmConnection& connection) {
   switch (connection.state) {
@@ -26,14 +39,29 @@ absl::Status Teardown::Disconnect(CmConnection& connection) {
 void Teardown::StartDisconnect(CmConnection& connection) {
   half_open_.Leave(connection);
   queue_pairs_.MoveToError(connection);
-  Dreq dreq;
-  dreq.local_comm_id = connection.local_comm_id;
-  dreq.remote_comm_id = connection.remote_comm_id;
-  dreq.remote_qpn = connection.remote_qpn;
   connection.transaction_id = context_.environment->random().Next64();
   connection.state = State::kDreqSent;
-  sender_.SetOutstanding(connection, dreq);
+  sender_.SetOutstanding(connection, DreqOf(connection));
   sender_.SendRequest(connection);
+}
+
+void Teardown::KeepDreq(CmConnection& connection) {
+  if (context_.dreq_keeper == nullptr) return;
+  MadHeader header;
+  header.transaction_id = context_.environment->random().Next64();
+  header.attribute = Attribute::kDreq;
+  MadBuffer mad;
+  EmitMad(header, DreqOf(connection), mad);
+  std::array<uint8_t, kMaxMadFrameBytes> frame;
+  const size_t bytes = context_.environment->EmitFrame(connection.local().address,
+                                                       connection.peer().address, mad, frame);
+  if (bytes == 0) return;
+  connection.kept_dreq = context_.dreq_keeper->Keep(std::span(frame).first(bytes));
+}
+
+void Teardown::ForgetDreq(CmConnection& connection) {
+  const uint32_t place = std::exchange(connection.kept_dreq, DreqKeeper::kNowhere);
+  if (place != DreqKeeper::kNowhere) context_.dreq_keeper->Forget(place);
 }
 
 size_t Teardown::unanswered_disconnects() const {
@@ -75,6 +103,7 @@ bool Teardown::EndStale(CmConnection& old) {
 }
 
 void Teardown::EnterClosed(CmConnection& connection) {
+  ForgetDreq(connection);
   half_open_.Leave(connection);
   sender_.LeaveWindow(connection);
   connection.timer.Cancel();
@@ -147,6 +176,7 @@ void Teardown::OnTimeWaitOver(CmConnection& connection) {
 }
 
 void Teardown::EnterTimeWait(CmConnection& connection) {
+  ForgetDreq(connection);
   half_open_.Leave(connection);
   sender_.LeaveWindow(connection);
   connection.state = State::kTimeWait;

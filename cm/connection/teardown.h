@@ -28,6 +28,8 @@ class Teardown {
 
   absl::Status Disconnect(CmConnection& connection);
   void StartDisconnect(CmConnection& connection);
+  // Has the keeper keep the DREQ of a connection that is up now, until the connection is over.
+  void KeepDreq(CmConnection& connection);
   size_t unanswered_disconnects() const;
   void EnterClosed(CmConnection& connection);  // forgets the peer; frees it when destroyed
   void EnterTimeWait(CmConnection& connection);
@@ -49,6 +51,8 @@ class Teardown {
   void OnRejected(CmConnection& connection, const Rej& rej);
 
  private:
+  void ForgetDreq(CmConnection& connection);
+
   Context& context_;
   Events& events_;
   Sender& sender_;

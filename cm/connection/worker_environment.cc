@@ -148,6 +148,12 @@ bool WorkerEnvironment::SendMad(const Gid& from, const Gid& to, const MadBuffer&
   return gsi_->Send(*index, to, mad);
 }
 
+size_t WorkerEnvironment::EmitFrame(const Gid& from, const Gid& to, const MadBuffer& mad,
+                                    std::span<uint8_t, kMaxMadFrameBytes> frame) {
+  const std::optional<uint8_t> index = GidIndex(from);
+  return index ? gsi_->EmitFrame(*index, to, mad, frame.data()) : 0;
+}
+
 absl::Status WorkerEnvironment::StartResolve(const Gid& from, const Gid& to) {
   const std::optional<uint8_t> index = GidIndex(from);
   if (!index) return absl::NotFoundError("the local address is none of this device's any more");

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -48,6 +49,8 @@ class WorkerEnvironment final : public Environment,
   Random& random() override { return worker_->random(); }
   Counters& counters() override { return counters_; }
   bool SendMad(const Gid& from, const Gid& to, const MadBuffer& mad) override;
+  size_t EmitFrame(const Gid& from, const Gid& to, const MadBuffer& mad,
+                   std::span<uint8_t, kMaxMadFrameBytes> frame) override;
   absl::Status StartResolve(const Gid& from, const Gid& to) override;
   bool IsResolved(const Gid& from, const Gid& to) override;
   std::vector<transport::FlightEntry> QpFlight(const engine::Worker* owner,

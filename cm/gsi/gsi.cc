@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "cm/gsi/mad_frame.h"
 #include "stack/base/byte_order.h"
 #include "stack/base/memory_reserve.h"
 
@@ -16,7 +17,6 @@ constexpr size_t kGrhBytes = 40;
 constexpr size_t kIpv4InGrh = 20;  // an IPv4 header stands at the end of the area
 constexpr size_t kIpv4SourceInHeader = 12;
 constexpr size_t kIpv6SourceInHeader = 8;
-constexpr uint32_t kGsiQkey = 0x80010000;
 constexpr uint8_t kHopLimit = 64;
 constexpr uint64_t kSendFlag = uint64_t{1} << 32;  // in a wr_id: slot of a send, not of a receive
 
@@ -169,6 +169,11 @@ bool Gsi::PostSend(uint8_t gid_index, const Gid& to, const MadBuffer& mad) {
   peer_of_send_[slot] = *peer;
   ++peers_[*peer].in_flight;
   return true;
+}
+
+size_t Gsi::EmitFrame(uint8_t gid_index, const Gid& to, const MadBuffer& mad, uint8_t* frame) {
+  if (!IsResolved(gid_index, to)) return 0;
+  return EmitMadFrame(*peers_[peer_index_[KeyOf(gid_index, to)]].ah, mad, frame);
 }
 
 bool Gsi::Poll(Receiver receiver) {

@@ -44,6 +44,10 @@ class Gsi {
   // order of the calls. False, and counted, when it cannot be.
   bool Send(uint8_t gid_index, const Gid& to, const MadBuffer& mad);
 
+  // Writes the frame of such a MAD, for another process to send: at most kMaxMadFrameBytes
+  // (mad_frame.h). How many; 0 while the next hop is not resolved.
+  size_t EmitFrame(uint8_t gid_index, const Gid& to, const MadBuffer& mad, uint8_t* frame);
+
   // Starts to find the next hop towards `to`. An error when there is no route.
   absl::Status StartResolve(uint8_t gid_index, const Gid& to);
   bool IsResolved(uint8_t gid_index, const Gid& to);

@@ -25,9 +25,11 @@
 #include "compat/process/program_end.h"
 #include "compat/process/scoped_signal_block.h"
 #include "compat/process/stall_tolerant_stopwatch.h"
+#include "compat/process/supervisor.h"
 #include "compat/process/termination_signals.h"
 #include "compat/process/unmapped_mr_handler.h"
 #include "compat/runtime/cm_id_base.h"
+#include "compat/runtime/dpdk_drivers.h"
 #include "compat/runtime/telemetry_socket.h"
 #include "stack/engine/polling/progress_policy.h"
 #include "stack/engine/polling/spin_then_sleep_backoff.h"
@@ -38,8 +40,12 @@ namespace pollux::compat {
 namespace {
 
 // EAL has threads of its own.
-absl::Status StartEal(const engine::EalOptions& options) {
+absl::Status StartEal(const Settings& settings) {
   const ScopedSignalBlock signals_blocked;
+  engine::EalOptions options = settings.eal;
+  options.drivers = DriverFiles(settings.device);
+  const ScopedHiddenDrivers others_hidden(!options.drivers.empty());
+  if (pollux_hide_folder == nullptr) options.drivers.clear();  // it finds them itself
   return engine::InitEal(options);
 }
 
@@ -88,6 +94,14 @@ uint32_t ScopeOf(const engine::DeviceOptions& options, const io::Port& port) {
   return options.netdev.empty() || tagged ? 0 : port.interface_index();
 }
 
+// Whether another process can send on it afterwards. A TAP and a memif end with the process, and
+// with a PCI device DPDK's hold on it.
+bool PortOutlivesProcess(const engine::DeviceOptions& options) {
+  if (!options.netdev.empty()) return true;
+  const io::Driver driver = io::DriverOf(options.port);
+  return driver == io::Driver::kAfPacket || driver == io::Driver::kAfXdp;
+}
+
 void Nap() {
   const timespec nap{0, static_cast<int64_t>(engine::ProgressPolicy::kNapNs)};
   nanosleep(&nap, nullptr);
@@ -108,7 +122,11 @@ absl::StatusOr<Runtime*> Runtime::Get() {
       absl::ResourceExhaustedError("no memory to open the port");
   if (memory) opened = Open();
   descriptors.CloseOnExec();
-  if (opened.ok()) (*opened)->descriptors_of_port_ = descriptors.OfPort(wire::kRocePort);
+  if (opened.ok()) {
+    std::vector<HeldDescriptor>& held = (*opened)->descriptors_of_port_;
+    held = descriptors.OfPort(wire::kRocePort);
+    if ((*opened)->supervised_) held.push_back(*(*opened)->supervised_);
+  }
   if (!opened.ok()) {
     static LogOnce log_once;
     log_once(opened.status());
@@ -138,7 +156,7 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Open() {
   absl::StatusOr<Settings> settings = Settings::Parse(text == nullptr ? "" : text);
   if (!settings.ok()) return settings.status();
   if (settings->eal.telemetry) GuardTelemetrySocketFrom(settings->eal.file_prefix);
-  if (absl::Status status = StartEal(settings->eal); !status.ok()) return status;
+  if (absl::Status status = StartEal(*settings); !status.ok()) return status;
   if (settings->eal.telemetry) {
     GuardTelemetrySocketTo();
     if (const absl::Status status = engine::TelemetryStatus(); !status.ok()) {
@@ -183,8 +201,25 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Open() {
       opened->manager_->CreateId(RDMA_PS_TCP, [](const cm::Event& /*event*/) {});
   if (!ended.ok()) return ended.status();
   opened->ended_ = *ended;
+  if (const absl::Status status = opened->StartSupervisor(*settings); !status.ok()) {
+    static LogOnce log_once;
+    log_once(status);
+  }
   if (absl::Status status = opened->StartProgressThread(*settings); !status.ok()) return status;
   return opened;
+}
+
+absl::Status Runtime::StartSupervisor(const Settings& settings) {
+  if (settings.supervisor.empty() || !PortOutlivesProcess(settings.device)) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<DreqRecords>> records = DreqRecords::Create();
+  if (!records.ok()) return records.status();
+  const absl::StatusOr<HeldDescriptor> supervised = compat::StartSupervisor(
+      settings.supervisor, (*records)->fd(), device_->port().interface_index());
+  if (!supervised.ok()) return supervised.status();
+  dreq_records_ = *std::move(records);
+  supervised_ = *supervised;
+  manager_->SetDreqKeeper(dreq_records_.get());
+  return absl::OkStatus();
 }
 
 absl::Status Runtime::StartProgressThread(const Settings& settings) {

@@ -17,6 +17,7 @@
 #include "absl/types/span.h"
 #include "cm/manager.h"
 #include "compat/process/descriptors.h"
+#include "compat/process/dreq_records.h"
 #include "compat/process/forked_child.h"
 #include "compat/runtime/deferred_ah_destroy.h"
 #include "compat/runtime/frame_signal.h"
@@ -112,6 +113,8 @@ class Runtime {
     ack_policy_.Sent(busy);
     return busy;
   }
+  // For peers to hear of this process's end if it is killed.
+  absl::Status StartSupervisor(const Settings& settings);
   absl::Status StartProgressThread(const Settings& settings);
   // Whether the runtime touches registered memory on this thread, and `address` is of it.
   static bool Touches(const void* address);
@@ -143,6 +146,7 @@ class Runtime {
   std::unique_ptr<engine::Device> device_;
   std::optional<engine::DeviceTelemetry> telemetry_;
   FrameSignal frame_signal_;
+  std::unique_ptr<DreqRecords> dreq_records_;  // null: nobody would send them
   std::unique_ptr<cm::Manager> manager_;
   std::set<CmIdBase*> identifiers_;
   cm::Id* ended_ = nullptr;
@@ -152,6 +156,7 @@ class Runtime {
   DeferredAhDestroy deferred_ah_destroy_;
   int command_fd_ = -1;
   std::vector<HeldDescriptor> descriptors_of_port_;
+  std::optional<HeldDescriptor> supervised_;
   std::shared_ptr<io::CaptureFile> capture_;
   std::unique_ptr<engine::ProgressThread> progress_thread_;
 };

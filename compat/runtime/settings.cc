@@ -66,6 +66,7 @@ absl::Status Take(const std::string& name, const std::string& value, Settings* s
     return Assign<std::string>(value, &settings->eal.file_prefix);
   }
   if (name == "capture") return Assign<std::string>(value, &settings->capture);
+  if (name == "supervisor") return Assign<std::string>(value, &settings->supervisor);
   if (name == "core") return Assign(ParseNumber<int>(value), &settings->core);
   if (name == "idle") return Assign(engine::ParseIdle(value), &settings->idle);
   if (name == "yield-after") return Assign(ParseNumber<uint32_t>(value), &settings->yield_after);

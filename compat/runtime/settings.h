@@ -19,10 +19,12 @@ inline constexpr char kSettingsVariable[] = "POLLUX_RUN";
 
 struct Settings {
   engine::DeviceOptions device;  // without the capture, which wants EAL first
-  engine::EalOptions eal;
+  // One worker, and no huge page has to be there for it.
+  engine::EalOptions eal{.memory_mib = 128};
   std::string capture;      // a file; empty: none
   std::optional<int> core;  // CPU of the progress thread
   engine::Idle idle = engine::Idle::kYield;
+  std::string supervisor;      // the file of the program; empty: none is started
   uint32_t yield_after = 256;  // idle turns before that; 0: never
 
   // InvalidArgument names the line that is not understood.

@@ -18,7 +18,7 @@ TEST(Settings, PortWithAllThatBelongsToIt) {
   const absl::StatusOr<Settings> settings = Settings::Parse(
       "port=net_tap0,iface=plx0\nvlan=7\naddress=192.0.2.1/24\naddress=2001:db8::1/64,vlan=9\n"
       "gateway=192.0.2.254\nmac=02:00:00:00:00:01\ncore=1\nidle=sleep\nyield-after=0\nmemory=128\n"
-      "capture=/tmp/x=y\nimpair=loss=0.5\ndcqcn\n");
+      "capture=/tmp/x=y\nsupervisor=/opt/a\nimpair=loss=0.5\ndcqcn\n");
   ASSERT_TRUE(settings.ok()) << settings.status();
   EXPECT_EQ(settings->device.port, "net_tap0,iface=plx0");
   ASSERT_EQ(settings->device.addresses.size(), 2u);
@@ -31,6 +31,7 @@ TEST(Settings, PortWithAllThatBelongsToIt) {
   EXPECT_EQ(settings->yield_after, 0u);
   EXPECT_EQ(settings->eal.memory_mib, 128u);
   EXPECT_EQ(settings->capture, "/tmp/x=y");
+  EXPECT_EQ(settings->supervisor, "/opt/a");
   EXPECT_TRUE(settings->device.impairment.Any());
   EXPECT_TRUE(settings->device.dcqcn.has_value());
 }

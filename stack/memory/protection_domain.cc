@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
+#include <new>
+#include <type_traits>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_format.h"
@@ -43,7 +46,9 @@ RegionTable::RegionTable(uint32_t capacity, Random* random)
     : capacity_(std::clamp<uint32_t>(capacity, 1, kMaxRegions)),
       mask_(std::bit_ceil(2 * capacity_) - 1),
       random_(random),
-      slots_(mask_ + 1) {
+      slots_(static_cast<MemoryRegion*>(std::calloc(mask_ + 1, sizeof(MemoryRegion)))) {
+  if (slots_ == nullptr) std::__throw_bad_alloc();
+  static_assert(std::is_trivially_copyable_v<MemoryRegion>);
   static_assert(kMaxRegions * 2 <= 1u << 24, "a slot number must fit above the 8 variant bits");
 }
 

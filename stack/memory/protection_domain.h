@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <vector>
 
@@ -177,7 +178,11 @@ class RegionTable {
   // There are twice as many slots as regions, so a random draw soon finds a free one.
   uint32_t mask_;
   Random* random_;
-  std::vector<MemoryRegion> slots_;
+  // Zeros at first, which are free slots: a page is touched when one of its slots is used.
+  struct Free {
+    void operator()(MemoryRegion* slots) const { std::free(slots); }
+  };
+  std::unique_ptr<MemoryRegion[], Free> slots_;
 };
 
 }  // namespace pollux::memory

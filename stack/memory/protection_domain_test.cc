@@ -1,6 +1,7 @@
 #include "stack/memory/protection_domain.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <map>
 #include <set>
@@ -22,6 +23,20 @@ class RegionTableTest : public ::testing::Test {
   uint8_t buffer_[64];
   uint8_t* at_ = nullptr;
 };
+
+// One of a worker has room for millions of bytes of slots.
+TEST_F(RegionTableTest, TakesPagesAsItsSlotsAreUsed) {
+  const auto faults = [] {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_minflt;
+  };
+  const long before = faults();
+  RegionTable large(65536, &random_);
+  ProtectionDomain pd{.regions = &large, .handle = 3};
+  ASSERT_TRUE(large.Register(&pd, buffer_, 64, 0).ok());
+  EXPECT_LT(faults() - before, 64);
+}
 
 // RFC 5042 section 6.2.1
 TEST_F(RegionTableTest, BoundsAtTheLimitAndOnePast) {

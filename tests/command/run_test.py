@@ -1,11 +1,13 @@
 """pollux run: programs that were made for libibverbs and librdmacm, as Debian ships them."""
 
+import contextlib
 import json
 import os
 import pathlib
 import shutil
 import signal
 import subprocess
+import time
 
 from tests.command.harness import CLIENT, PATIENCE_S, POLLUX, SERVER, wait_for
 from tests.command.networks import SharedInterface
@@ -40,6 +42,46 @@ int main(void) {
   kill(getpid(), SIGUSR1);
   sigwait(&set, &taken);
   return taken == SIGUSR1 ? 0 : 2;
+}
+"""
+
+
+# As rdma_client, but that it waits for SIGUSR1 before it sends. Until then rdma_server only waits.
+WAITS_BEFORE_IT_SENDS = """#include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+static char message[16];
+int main(int argc, char** argv) {
+  struct rdma_addrinfo hints, *found;
+  struct ibv_qp_init_attr attr;
+  struct rdma_cm_id* id;
+  struct ibv_mr* mr;
+  struct ibv_wc wc;
+  sigset_t set;
+  int taken;
+  sigemptyset(&set);
+  sigaddset(&set, SIGUSR1);
+  sigprocmask(SIG_BLOCK, &set, NULL);
+  memset(&hints, 0, sizeof hints);
+  memset(&attr, 0, sizeof attr);
+  hints.ai_port_space = RDMA_PS_TCP;
+  attr.cap.max_send_wr = attr.cap.max_recv_wr = 1;
+  attr.cap.max_send_sge = attr.cap.max_recv_sge = 1;
+  attr.sq_sig_all = 1;
+  if (argc < 2 || rdma_getaddrinfo(argv[1], "7471", &hints, &found) != 0) return 1;
+  if (rdma_create_ep(&id, found, NULL, &attr) != 0) return 2;
+  mr = rdma_reg_msgs(id, message, sizeof message);
+  if (mr == NULL || rdma_post_recv(id, NULL, message, sizeof message, mr) != 0) return 3;
+  if (rdma_connect(id, NULL) != 0) return 4;
+  puts("connected");
+  fflush(stdout);
+  sigwait(&set, &taken);
+  if (rdma_post_send(id, NULL, message, sizeof message, mr, 0) != 0) return 5;
+  if (rdma_get_send_comp(id, &wc) != 1 || wc.status != IBV_WC_SUCCESS) return 6;
+  if (rdma_get_recv_comp(id, &wc) != 1 || wc.status != IBV_WC_SUCCESS) return 7;
+  return rdma_disconnect(id) == 0 ? 0 : 8;
 }
 """
 
@@ -80,6 +122,19 @@ class RunTest(SharedInterface):
         """Of what was started nothing runs on: the next program needs its port."""
         while self.runs:
             self.runs.pop().close()
+
+    def need_gcc(self):
+        if shutil.which("gcc") is None:
+            self.skipTest("needs the command gcc")
+
+    def compile(self, *options, text=DEVICES):
+        """A program, as it is one that prints how many devices there are."""
+        self.need_gcc()
+        source, program = self.directory / "program.c", self.directory / "program"
+        source.write_text(text)
+        done = subprocess.run(["gcc", source, "-o", program, "-libverbs", *options],
+                              capture_output=True, text=True, check=False)
+        return program if done.returncode == 0 else None
 
     def finish_program(self, host, *argv):
         run = self.run_program(host, *argv)
@@ -170,19 +225,6 @@ class DeviceTest(RunTest):
         self.assert_one_line(self.finish(self.server_host, "run", "--", "true"), 2, "which port")
         self.assert_one_line(self.finish(self.server_host, "run", "--netdev", "wire", "--core",
                                          "1023", "--", "true"), 2, "CPU 1023", "has none")
-
-    def need_gcc(self):
-        if shutil.which("gcc") is None:
-            self.skipTest("needs the command gcc")
-
-    def compile(self, *options, text=DEVICES):
-        """A program, as it is one that prints how many devices there are."""
-        self.need_gcc()
-        source, program = self.directory / "program.c", self.directory / "program"
-        source.write_text(text)
-        done = subprocess.run(["gcc", source, "-o", program, "-libverbs", *options],
-                              capture_output=True, text=True, check=False)
-        return program if done.returncode == 0 else None
 
     def assert_finds_pollux(self, *argv, options=(), environment=None):
         run = self.start(self.server_host, "run", *self.port_options, *options, "--", *argv,
@@ -364,6 +406,8 @@ class RefusedTest(RunTest):
 
 
 class RdmaCmTest(RunTest):
+    STOP_S = 2  # longer than a peer that sends goes on for
+
     def test_link_local_addresses(self):
         for host, last in ((self.server_host, 1), (self.client_host, 2)):
             self.assertTrue(host.shell(f"ip addr add fe80::{last}/64 dev wire nodad"))
@@ -389,6 +433,72 @@ class RdmaCmTest(RunTest):
         self.assertEqual(client.wait(), -signal.SIGTERM)
         server.wait(self.patience_s)
         self.assertIn("DISCONNECT EVENT", server.stderr)
+
+    def test_program_that_is_killed_takes_leave(self):
+        for stops in (False, True):
+            with self.subTest(stops=stops):
+                server = self.start_server("rping", "-s", "-a", SERVER)
+                client = self.run_program(self.client_host, "rping", "-c", "-a", SERVER, "-v")
+                wait_for("a ping", lambda client=client: "ping data" in client.stdout)
+                if stops:
+                    client.process.send_signal(signal.SIGSTOP)
+                client.process.kill()
+                client.wait()
+                server.wait(self.patience_s)
+                self.assertIn("DISCONNECT EVENT", server.stderr)
+
+    def test_connection_outlasts_a_program_that_is_stopped(self):
+        program = self.compile("-lrdmacm", text=WAITS_BEFORE_IT_SENDS)
+        server = self.start_server("rdma_server")
+        client = self.run_program(self.client_host, program, SERVER)
+        wait_for("a connection", lambda: "connected" in client.stdout)
+        client.process.send_signal(signal.SIGSTOP)
+        time.sleep(self.STOP_S)
+        self.assertIsNone(server.process.poll(), server.stdout + server.stderr)
+        client.process.send_signal(signal.SIGUSR1)
+        client.process.send_signal(signal.SIGCONT)
+        self.assertEqual(client.wait(), 0, client.stdout + client.stderr)
+        self.assertEqual(server.wait(), 0, server.stdout + server.stderr)
+
+    def test_server_of_a_client_that_is_killed_in_perftest_ends(self):
+        # It only waits for what its client says at the end.
+        server = self.start_server("ib_write_bw", "-R", "-F", "-D", "600")
+        client = self.run_program(self.client_host, "ib_write_bw", "-R", "-F", "-D", "600", SERVER)
+        # More than connecting takes.
+        wait_for("writes", lambda: self.packets_received("server") > 1000)
+        client.process.kill()
+        client.wait()
+        server.wait(self.patience_s)
+
+    def packets_received(self, name):
+        (process,) = self.told("stat", "--file-prefix", name)
+        return process["workers"][0]["ports"][0]["rcvd_pkts"]
+
+    def test_idle_server_has_loaded_what_it_needs_and_no_more(self):
+        server = self.start_server("rping", "-s", "-a", SERVER)
+        process = pathlib.Path(f"/proc/{server.process.pid}")
+        maps = (process / "maps").read_text()
+        drivers = {line.split("/")[-1].split(".so")[0] for line in maps.splitlines()
+                   if "/dpdk/pmds" in line}
+        self.assertEqual(drivers, {"librte_net_af_packet", "librte_mempool_ring"})
+        status = dict(line.split(":") for line in (process / "status").read_text().splitlines())
+        self.assertLess(int(status["VmHWM"].split()[0]), 30 * 1024, "KiB")
+
+    def test_supervisor_ends_with_its_program(self):
+        server = self.start_server("rping", "-s", "-a", SERVER)
+        self.assertEqual(self.supervisors(), 1)
+        self.assertEqual(server.interrupt(), -signal.SIGINT)
+        wait_for("the supervisor to end", lambda: self.supervisors() == 0)
+
+    def supervisors(self):
+        """How many there are on the server's host."""
+        host = os.readlink(f"/proc/{self.server_host.holder.pid}/ns/net")
+        count = 0
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):  # it has just ended
+                count += ((process / "comm").read_text() == "pollux_supervis\n" and
+                          os.readlink(process / "ns/net") == host)
+        return count
 
     def test_program_that_a_signal_ends_leaves_no_telemetry(self):
         for number in (signal.SIGTERM, signal.SIGINT):

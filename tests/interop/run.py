@@ -36,7 +36,8 @@ TOOLS = {"pollux": "//tools/pollux:pollux", "conformance": "//tests/conformance:
          "pollux_rping": "//tests/interop:pollux_rping", "peer": "//tests/interop:peer",
          "nfs4_callback": "//tests/interop:nfs4_callback"}
 # What `pollux run` looks for beside the folder that the command's lies in.
-LIBRARIES = ("libibverbs.so.1", "libpollux_verbs.so", "librdmacm.so.1", "libpollux_device_file.so")
+LIBRARIES = ("libibverbs.so.1", "libpollux_verbs.so", "librdmacm.so.1", "libpollux_device_file.so",
+             "pollux_supervisor")
 NEEDED = ("ip", "tcpdump", "tshark", "qemu-system-x86_64", "debootstrap", "mksquashfs", "cpio",
           "modprobe")
 MODULES = sorted(path.stem for path in HERE.glob("cases_*.py"))

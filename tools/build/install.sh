@@ -21,5 +21,6 @@ mkdir -p "$PREFIX/bin" "$LIBRARIES"
 for library in libibverbs.so.1 libpollux_device_file.so libpollux_verbs.so librdmacm.so.1; do
   put 0644 "$BUILT/compat/$library" "$LIBRARIES/$library"
 done
+put 0755 "$BUILT/compat/pollux_supervisor" "$LIBRARIES/pollux_supervisor"
 put 0755 "$BUILT/tools/pollux/pollux" "$PREFIX/bin/pollux"
 echo "installed $PREFIX/bin/pollux and $LIBRARIES"

@@ -35,10 +35,11 @@ constexpr char kLibraryPath[] = "LD_LIBRARY_PATH";
 constexpr char kPreload[] = "LD_PRELOAD";
 constexpr char kAsanOptions[] = "ASAN_OPTIONS";
 constexpr char kDeviceFile[] = "libpollux_device_file.so";
+constexpr char kSupervisor[] = "pollux_supervisor";
 constexpr const char* kFronts[] = {"libibverbs.so.1", "librdmacm.so.1"};
 constexpr char kPreloadOption[] = "preload";
 constexpr const char* kLibraries[] = {"libibverbs.so.1", "libpollux_verbs.so", "librdmacm.so.1",
-                                      kDeviceFile};
+                                      kDeviceFile, kSupervisor};
 
 // Whether a thread of the program's could poll there, which nobody would say once the program runs.
 absl::Status CheckCpu(int cpu) {
@@ -103,8 +104,8 @@ std::string ValueOf(const char* variable) {
   return value == nullptr ? "" : value;
 }
 
-void SetSettings(const Options& options, const PortOptions& port) {
-  std::string settings;
+void SetSettings(const Options& options, const PortOptions& port, const std::string& directory) {
+  std::string settings = absl::StrCat("supervisor=", directory, "/", kSupervisor, "\n");
   for (const auto& [name, value] : options.given()) {
     if (name == kPreloadOption) continue;
     const bool core = name == "core" || name == "cores";  // one, in whichever words
@@ -212,7 +213,7 @@ int RunCommand(int argc, char** argv) {
     std::fprintf(stderr, "pollux run: %s: %s\n", argv[own + 1], why.c_str());
     return kExitNotStarted;
   }
-  SetSettings(options, port);
+  SetSettings(options, port, *libraries);
   SetLibraries(*libraries, preload || program.has_rpath);
   return Become(argv + own + 1);
 }

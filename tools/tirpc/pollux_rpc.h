@@ -20,12 +20,14 @@ extern "C" {
  * as "--netdev eth0" or "--port net_tap0,iface=plx0 --address 192.0.2.2/24", and these:
  *   --service-port N   port of the service (20049)
  *   --rpcbind          a server registers with its host's rpcbind, a client asks the server's
- *   --max-connections N              limit of a service's connections (1,024), as set by the first
- *                                    program that names the port
- *   --max-connections-per-client N   limit per client address (0, the default: another one while
- * the address has fewer than are still free) NULL stands for the environment variable POLLUX_PORT.
- * All CLIENTs and SVCXPRTs of a process with the same `port` share one open port. A thread of its
- * own polls it until the last of them is destroyed. */
+ *   --max-connections N  limit of a service's connections (1,024); the first program that names the
+ *                        port sets it
+ *   --max-connections-per-client N  limit per client address. 0, the default: an address may open
+ *                        another connection while it has fewer than are still free
+ *
+ * NULL stands for the environment variable POLLUX_PORT. All CLIENTs and SVCXPRTs of a process with
+ * the same `port` share one open port. A thread of its own polls it until the last of them is
+ * destroyed. */
 
 /* As clnt_create(). `host` is a name or an address. Tries to connect for at most 25 seconds.
  * Returns a CLIENT that clnt_destroy() frees, or NULL and sets rpc_createerr and

@@ -96,7 +96,7 @@ class Worker : public Actor {
 
   // Runs one turn of the loop: receive a burst, dispatch, timers, mailbox, pollers, acknowledge,
   // transmit, deliver events, flush. Returns whether there was any work, so that the caller can
-  // yield when idle. `now_ns` comes from a monotonic clock.
+  // yield when idle; a timer without effect is no work. `now_ns` comes from a monotonic clock.
   using AckAction = transport::AckPolicy::Action;
   bool Poll(uint64_t now_ns, AckAction acks = transport::AckPolicy::kSendNow);
   bool OwesAcks() { return scheduler_.owes_acks(); }

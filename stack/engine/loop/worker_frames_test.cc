@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "stack/engine/eal.h"
+#include "stack/engine/loop/link_watch.h"
+#include "stack/engine/loop/progress_policy.h"
 #include "stack/engine/loop/worker.h"
 #include "stack/ip/host_interface.h"
 #include "stack/wire/bth.h"
@@ -132,6 +134,23 @@ TEST_F(WorkerFramesTest, EachIsJudgedByItsOwnAddresses) {
     EXPECT_FALSE(IsTaken(Frame(kPeer, kOurs, nullptr, /*last_of_mac=*/9)));
     EXPECT_TRUE(IsTaken(Frame(kPeer + 1, kOurs)));
   }
+}
+
+// The kernel is looked at every 5 ms and the link every 100: whoever polls sleeps in between.
+TEST_F(WorkerFramesTest, AnIdleWorkerOnTheKernelsInterfaceLetsItsThreadSleep) {
+  constexpr uint64_t kSecond = 1'000'000'000, kTurnNs = 100;
+  worker_->WatchLink([] { return io::LinkState{.up = true}; });
+  ProgressPolicy policy({.idle = Idle::kYield, .application = Application::kUnmodified});
+  uint64_t turns = 0;
+  for (now_ns_ = kSecond; now_ns_ < 11 * kSecond; ++turns) {
+    ASSERT_TRUE(policy.Due(now_ns_, /*polled_ns=*/0, /*sleep_expected=*/false));
+    const bool naps =
+        policy.AfterTurn({.work = worker_->Poll(now_ns_)}) == ProgressPolicy::Pause::kNap;
+    now_ns_ += naps ? policy.nap_ns() : kTurnNs;
+  }
+  constexpr uint64_t kUntilNapsAreLong =
+      ProgressPolicy::kSpinTurns + ProgressPolicy::kIdleNaps + 16;
+  EXPECT_LE(turns, kUntilNapsAreLong + 10 * kSecond / ProgressPolicy::kMaxIdleNapNs);
 }
 
 // What was found of the last frame holds no longer.
