@@ -218,8 +218,8 @@ class Manager {
   virtual const Counters& counters() const = 0;
 
   // `keeper` stores the DREQ of each connection outside this process, from ESTABLISHED until both
-  // sides know of its end. It must outlive the manager. Null, the default, stores none. Call it before
-  // the first connection.
+  // sides know of its end. It must outlive the manager. Null, the default, stores none. Call it
+  // before the first connection.
   virtual void SetDreqKeeper(DreqKeeper* keeper) = 0;
 
   // Called for every MAD that queue pair 1 sends, repeats or receives, well-formed or not; null for
