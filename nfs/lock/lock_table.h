@@ -3,14 +3,17 @@
 #define POLLUX_NFS_LOCK_LOCK_TABLE_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <list>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "nfs/lock/held_ranges.h"
 #include "stack/base/fd.h"
 #include "stack/base/types.h"
@@ -30,6 +33,18 @@ struct ClientLocks {
   size_t ranges = 0;   // that its processes hold
   size_t awaited = 0;  // requests that wait, or whose grant it does not know of yet
   size_t shares = 0;
+};
+
+// How much the clients of an export may have of each together. One address may have more of it as
+// long as it has fewer than are left for all, or `of_address` if that is not 0: names are of no
+// account, since a client invents its own.
+struct LockLimits {
+  size_t files = 16'384;   // locked, one for each owner; each is held open
+  size_t waiting = 4'096;  // requests; each holds its file open
+  size_t shares = 16'384;
+  size_t of_address = 0;
+  // What the files have of them on average, and some more than that.
+  static constexpr size_t kRangesOfFile = 16;
 };
 
 // A process of a client, as far as locks go.
@@ -63,13 +78,9 @@ struct ShareRequest {
 // one of an open file description, so that this host's programs and NFS clients see each other's.
 class LockTable {
  public:
-  // Files that one owner has locked; each is held open.
-  static constexpr size_t kMaxOwned = 1024;
-  static constexpr size_t kMaxOwnedByClient = 256;
   static constexpr size_t kMaxRanges = 1024;  // of one owner in one file
-  static constexpr size_t kMaxWaiting = 512;  // each holds its file open
-  static constexpr size_t kMaxWaitingOfClient = 128;
-  static constexpr size_t kMaxShares = 1024;
+
+  explicit LockTable(const LockLimits& limits = {}) : limits_(limits) {}
 
   enum class Outcome : uint8_t {
     kGranted,
@@ -104,6 +115,8 @@ class LockTable {
   void FreeAll(const LockClient& client, uint64_t incarnation);
   // Every client that holds or shares something, or waits.
   std::map<LockClient, ClientLocks> Clients();
+  // Whether it does.
+  bool Has(const LockClient& client);
 
   // Those to be told of, each once. Looks whether this host's programs have given up something.
   std::vector<Grant> TakeGrants();
@@ -139,6 +152,19 @@ class LockTable {
   };
   using Files = std::map<std::string, File>;
 
+  // Of an address, or of all.
+  struct Amounts {
+    size_t files = 0;
+    size_t ranges = 0;
+    size_t waiting = 0;
+    size_t shares = 0;
+    friend bool operator==(const Amounts&, const Amounts&) = default;
+  };
+  struct OfClient {
+    size_t entries = 0;   // of files, requests and shares together
+    uint64_t oldest = 0;  // no entry is of an incarnation before
+  };
+
   static std::list<Owned>::iterator FindOwned(File& file, const LockOwner& owner);
   static std::list<Waiting>::iterator FindWaiting(File& file, const LockRequest& request);
   // kGranted, kDenied, kNoLocks or kFailed. Takes `*fd` if the owner has none.
@@ -146,6 +172,7 @@ class LockTable {
   Outcome Wait(File& file, const LockRequest& request, uint64_t incarnation, Fd fd);
   void Release(File& file, const LockOwner& owner, const ByteRange& range);
   void EraseWaiting(File& file, std::list<Waiting>::iterator waiting);
+  void EraseShares(File& file, absl::FunctionRef<bool(const ShareRequest& share)> is_wanted);
   // Whether the owner has a grant there, of another request, that he does not know of.
   static bool HasUnknown(const File& file, const LockRequest& request);
   // What its owner takes knowingly stays his, whatever becomes of grants that he does not know of.
@@ -155,14 +182,24 @@ class LockTable {
   void GrantWaiting(File& file);
   // Forgets a file of which nothing is to be known.
   Files::iterator Tidy(Files::iterator file);
-  bool HasRoomFor(const LockClient& client) const;
-  bool MayWait(const LockClient& client) const;
+  // Whether the address may have one more.
+  bool HasRoom(const Gid& address, size_t Amounts::*what, size_t limit) const;
+  // An entry more, or less: of a client in an incarnation.
+  void AddEntry(const LockClient& client, size_t Amounts::*what, uint64_t incarnation);
+  void RemoveEntry(const LockClient& client, size_t Amounts::*what);
+  void Count(const Gid& address, size_t Amounts::*what, ptrdiff_t change);
+  // Changes what an owner holds, and counts its ranges.
+  void Hold(Owned& own, const ByteRange& range, bool exclusive);
+  void Remove(const Owned& owned);
 
+  const LockLimits limits_;
   std::mutex mutex_;
   Files files_;
-  size_t owned_ = 0;
-  size_t shares_ = 0;
-  std::atomic<size_t> waiting_{0};
+  std::set<std::string> waited_for_;  // files with requests that wait
+  Amounts all_;
+  std::map<Gid, Amounts> addresses_;
+  std::map<LockClient, OfClient> clients_;
+  std::atomic<size_t> waiting_{0};  // all_.waiting, for those who have no lock
   uint64_t last_grant_ = 0;
 };
 

@@ -14,7 +14,8 @@ namespace pollux::nfs {
 // Any thread. The work of the exports' storage uses the tables: they outlive the exports.
 class LockTables {
  public:
-  explicit LockTables(const ServedExports& exports);
+  // `limits`: of each export.
+  explicit LockTables(const ServedExports& exports, const LockLimits& limits = {});
 
   // `served`: one of those exports.
   LockTable& Of(const ServedExport& served) { return tables_.at(&served); }
@@ -22,6 +23,7 @@ class LockTables {
   std::map<LockClient, ClientLocks> Held();
   // Who holds locks of files, or waits for some.
   std::set<LockClient> Holders();
+  bool IsHolder(const LockClient& client);
   // Their hosts.
   std::set<Gid> Hosts();
 

@@ -24,8 +24,9 @@ namespace pollux::nfs {
 // ADDRESS" for each; one with .lock behind its name says whose it is.
 class MonitoredHosts {
  public:
-  static constexpr size_t kMaxHosts = 1024;
-  // So many that were added before those that hold nothing are forgotten.
+  static constexpr size_t kMaxHosts = 16'384;
+  // So many that were added before those that hold nothing are forgotten; after that, twice as many
+  // as were left.
   static constexpr size_t kCrowded = 256;
 
   // Who holds something now.
@@ -72,6 +73,7 @@ class MonitoredHosts {
   std::set<Gid> told_;
   std::chrono::steady_clock::time_point told_end_ = std::chrono::steady_clock::time_point::max();
   std::set<Gid> added_;
+  size_t crowded_ = kCrowded;
 };
 
 }  // namespace pollux::nfs

@@ -5,6 +5,8 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -21,11 +23,12 @@ bool NotifyOfState(const Gid& host, uint32_t state);
 // The same of a status monitor that is found.
 bool NotifyOfStateAt(const SocketAddress& monitor, uint32_t state);
 
-// Tells MonitoredHosts::before(), each host until it has heard or kTries are over, by a thread for
-// each (MonitoredHosts::kMaxHosts at most, which do nothing but wait): the time in which a host may
-// ask for its locks runs, and those that are silent are not to use up any of the others'.
+// Tells MonitoredHosts::before(), each host until it has heard or kTries are over, by threads that
+// do nothing but wait: the time in which a host may ask for its locks runs, and those that are
+// silent are not to use up any of the others', unless there are kMaxThreads of them.
 class RestartNotifier {
  public:
+  static constexpr size_t kMaxThreads = 1024;
   static constexpr int kTries = 60;
   static constexpr std::chrono::seconds kBetweenTries{15};
 
@@ -40,13 +43,19 @@ class RestartNotifier {
   RestartNotifier& operator=(const RestartNotifier&) = delete;
 
  private:
-  void Tell(const Gid& host);
+  struct Untold {
+    Gid host;
+    int tries = 0;
+  };
+  // One host after the other, until there are none.
+  void Work();
 
   MonitoredHosts* hosts_;
   Notify notify_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ending_ = false;
+  std::multimap<std::chrono::steady_clock::time_point, Untold> untold_;  // by when to try next
   std::vector<std::thread> threads_;
 };
 
