@@ -20,9 +20,9 @@ namespace pollux::oncrpc {
 
 class TcpService {
  public:
-  static constexpr size_t kMaxConnections = 64;
+  static constexpr size_t kMaxConnections = 256;
   // A connection that brings no record for so long, and waits for no reply, is closed; when there
-  // are too many, the one that has been silent the longest.
+  // are too many, the one that has been silent the longest of the address that has most.
   static constexpr uint64_t kIdleMs = 60'000;
   // Records of one connection that wait for their replies; more are not read meanwhile.
   static constexpr uint32_t kMaxUnanswered = 16;
@@ -57,6 +57,7 @@ class TcpService {
   bool Attend(Connection& connection, short events, uint64_t now_ms);
   void TakeReplies(uint64_t now_ms);
   void Accept(uint64_t now_ms);
+  void MakeRoom();
   // False: to be closed.
   bool Read(Connection& connection, uint64_t now_ms);
   bool TakeRecords(Connection& connection);
