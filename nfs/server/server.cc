@@ -60,6 +60,7 @@ absl::Status Server::Start(cm::Manager* manager) {
   if (!rpc.ok()) return rpc.status();
   rpc_ = *std::move(rpc);
   if (absl::Status status = rpc_->RegisterProgram(MakeProgram()); !status.ok()) return status;
+  if (absl::Status status = rpc_->RegisterProgram(MakeAclProgram()); !status.ok()) return status;
   if (options_.log != nullptr) {
     rpc_->SetObserver([this](const rpcrdma::Server::ConnectionInfo& info, bool established) {
       LogConnection(info, established);
@@ -81,7 +82,25 @@ rpcrdma::Program Server::MakeProgram() {
   return program;
 }
 
+rpcrdma::Program Server::MakeAclProgram() {
+  rpcrdma::Program program;
+  program.binding = {.program = kNfsAclProgram,
+                     .version = kNfsAclV3,
+                     .procedures = {},
+                     .others = oncrpc::ProcedureBinding{.idempotent = true}};
+  program.others = [this](const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply) {
+    ++counters_.acl_calls;
+    reply.Fail(oncrpc::AcceptStatus::kProgramUnavailable);
+    if (options_.log == nullptr || !acl_lines_.Take(worker_->now_ns())) return;
+    options_.log(absl::StrCat(ToString({view.client_address, view.client_port}),
+                              " asks for POSIX ACLs (NFS_ACL, program ", kNfsAclProgram,
+                              "), which are not served; it goes on without"));
+  };
+  return program;
+}
+
 void Server::LogConnection(const rpcrdma::Server::ConnectionInfo& info, bool established) {
+  if (!established && options_.has_failed != nullptr && options_.has_failed(info.peer)) return;
   const std::string peer = ToString(info.peer);
   options_.log(established
                    ? absl::StrFormat("%s connected, inline %u in, %u out, %s RFC 8797 private data",

@@ -16,6 +16,8 @@
 #include "nfs/server/served_export.h"
 #include "nfs/v3/binding.h"
 #include "rpcrdma/server.h"
+#include "stack/base/log_rate_limiter.h"
+#include "stack/base/socket_address.h"
 #include "stack/base/stats.h"
 #include "stack/engine/loop/worker.h"
 
@@ -29,6 +31,9 @@ struct ServerOptions {
   // Told in words of connections made and gone, and of what was refused on them. Optional; on the
   // core, which it must not hold up.
   absl::AnyInvocable<void(const std::string&)> log;
+  // Whether the log has the end of a client's connection already, since it failed. Optional; once
+  // a connection that ends, on the core.
+  absl::AnyInvocable<bool(const SocketAddress& client)> has_failed;
 };
 
 // Belongs to one worker's core: made, polled and destroyed there. It never waits for a file system:
@@ -39,6 +44,7 @@ class Server final : public engine::Poller, private StatsProvider, private Call:
  public:
   // Longer than a file system that works hard takes for those before.
   static constexpr uint64_t kMaxWaitNs = 2'000'000'000;
+  static constexpr uint32_t kAclLinesPerMinute = 16;  // of the log: of clients that ask for ACLs
 
   // All outlive it. AlreadyExists when the port has a listener.
   static absl::StatusOr<std::unique_ptr<Server>> Listen(engine::Worker* worker,
@@ -75,6 +81,8 @@ class Server final : public engine::Poller, private StatsProvider, private Call:
   Server(engine::Worker* worker, ServedExports* exports, ServerOptions options);
   absl::Status Start(cm::Manager* manager);
   rpcrdma::Program MakeProgram();
+  // NFS_ACL, which is not served: clients ask for it at every mount and do without.
+  rpcrdma::Program MakeAclProgram();
   void Handle(const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply);
   Lane& LaneOf(const rpcrdma::CallView& view);
   void Begin(Lane& lane, const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply);
@@ -93,6 +101,7 @@ class Server final : public engine::Poller, private StatsProvider, private Call:
   ServedExports* exports_;
   ServerOptions options_;
   Counters counters_;
+  LogRateLimiter acl_lines_{kAclLinesPerMinute};
   std::deque<Lane> lanes_;
   size_t busy_ = 0;
   std::unique_ptr<rpcrdma::Server> rpc_;  // its replies may hold calls: it goes first

@@ -391,6 +391,37 @@ TEST_F(ServerTest, CredentialsThatAreNoneAreDenied) {
   EXPECT_EQ(server_->counters().procedures[static_cast<int>(Procedure::kGetattr)].failures, 2u);
 }
 
+// Linux's client calls NULL of it at every mount, and goes without ACLs when there is no program.
+TEST_F(ServerTest, AclsAreNotServedAndTheLogSaysWhatTheyAre) {
+  StartServer();
+  oncrpc::ProgramBinding binding{.program = kNfsAclProgram,
+                                 .version = kNfsAclV3,
+                                 .procedures = {},
+                                 .others = oncrpc::ProcedureBinding{.idempotent = true}};
+  auto client = *rpcrdma::Client::Create(&client_device_->worker(), client_manager_.get(),
+                                         std::move(binding), {});
+  std::optional<absl::Status> connected, ended, answered;
+  ASSERT_TRUE(client
+                  ->Connect(
+                      {.address = Gid::FromIpv4(kServerAddress), .port = kNfsRdmaPort},
+                      [&](absl::Status status) { connected = status; },
+                      [&](absl::Status status) { ended = status; })
+                  .ok());
+  ASSERT_TRUE(RunUntil([&] { return connected.has_value(); }));
+  ASSERT_TRUE(client
+                  ->Call({.procedure = 0},
+                         [&](absl::Status status, const oncrpc::Reply*) { answered = status; })
+                  .ok());
+  EXPECT_TRUE(RunUntil([&] { return answered.has_value(); }));
+  EXPECT_THAT(std::string(answered->message()), HasSubstr("no program 100227"));
+  EXPECT_EQ(server_->counters().acl_calls, 1u);
+  EXPECT_EQ(server_->counters().calls(), 0u);
+  ASSERT_EQ(lines_.size(), 2u);  // the first: connected
+  EXPECT_THAT(lines_[1], HasSubstr("asks for POSIX ACLs (NFS_ACL, program 100227)"));
+  client->Disconnect();
+  EXPECT_TRUE(RunUntil([&] { return ended.has_value(); }));
+}
+
 TEST_F(ServerTest, ExportsThatCannotBe) {
   EXPECT_THAT(std::string(ServedExports::Open({}, Path("key")).status().message()),
               HasSubstr("--export"));

@@ -47,6 +47,9 @@ constexpr bool IsValid(Nfsstat3) { return true; }
 // The RFC's name: "NFS3ERR_NOENT"; "status 12345" of one that it has not.
 std::string Name(Nfsstat3 status);
 
+// What is wrong, in words, and the name: "not a directory (NFS3ERR_NOTDIR)".
+std::string Words(Nfsstat3 status);
+
 // One line that begins with `what`, says what is wrong in words and names the status. NotFound,
 // PermissionDenied, ResourceExhausted (space, quota), AlreadyExists, FailedPrecondition (what the
 // object or the name cannot do), Unavailable (kJukebox: later), Aborted (a stale handle), else

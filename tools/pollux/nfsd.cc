@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "nfs/export/identity.h"
 #include "nfs/lock/lock_tables.h"
 #include "nfs/lock/monitored_hosts.h"
 #include "nfs/server/server.h"
@@ -41,6 +42,7 @@ constexpr uint16_t kStatusPort = 662;
 constexpr uint64_t kGraceSeconds = 45;
 constexpr uint64_t kMaxGraceSeconds = 3600;
 constexpr uint64_t kMaxConnections = 10'000;
+constexpr uint64_t kMaxLocks = 1'000'000;
 constexpr char kStateDirectory[] = "/var/lib/pollux";
 constexpr int kStorageSeconds = 30;  // how long storage may take for the last calls
 
@@ -51,6 +53,8 @@ struct NfsdOptions {
   std::string lock_file;
   uint64_t max_connections = nfs::ServerOptions{}.max_connections;
   uint64_t max_connections_per_client = 0;
+  uint64_t max_locks = nfs::LockLimits{}.files;
+  uint64_t max_locks_per_client = 0;
   ControlOptions control{.service_port = nfs::kNfsRdmaPort,
                          .mount_port = kMountPort,
                          .lock_port = kLockPort,
@@ -67,16 +71,47 @@ struct Served {
   uint64_t dropped_datagrams = 0;
 };
 
-// As many files as calls and locks have open at once, and some; as far as the system lets us.
-void RaiseFileLimit() {
-  constexpr rlim_t kFilesOfACall = 4, kOthers = 1024;
+nfs::LockLimits LimitsOf(const NfsdOptions& options) {
+  constexpr size_t kFilesForOneThatWaits = 4;
+  return {.files = options.max_locks,
+          .waiting = std::max<size_t>(1, options.max_locks / kFilesForOneThatWaits),
+          .shares = options.max_locks,
+          .of_address = options.max_locks_per_client};
+}
+
+// As many files as calls and locks have open at once, and some. What the system does not let us
+// have is taken off the locks: calls are not to fail for them.
+nfs::LockLimits RaiseFileLimit(const NfsdOptions& options) {
+  constexpr rlim_t kFilesOfACall = 4, kOthers = 2048;
+  nfs::LockLimits limits = LimitsOf(options);
   rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  const rlim_t of_an_export = nfs::Storage::kMaxJobs * kFilesOfACall + nfs::LockTable::kMaxOwned +
-                              nfs::LockTable::kMaxWaiting;
-  const rlim_t wanted = nfs::kMaxServedExports * of_an_export + kOthers;
-  limit.rlim_cur = std::min(limit.rlim_max, std::max(limit.rlim_cur, wanted));
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return limits;
+  const rlim_t exports = std::max<size_t>(1, options.exports.size());
+  const rlim_t without_locks = exports * nfs::Storage::kMaxJobs * kFilesOfACall + kOthers;
+  const rlim_t of_locks = limits.files + limits.waiting;
+  const rlim_t wanted = std::max(limit.rlim_cur, without_locks + exports * of_locks);
+  const rlimit raised{.rlim_cur = wanted, .rlim_max = std::max(limit.rlim_max, wanted)};
+  if (setrlimit(RLIMIT_NOFILE, &raised) == 0) return limits;
+  limit.rlim_cur = std::min(limit.rlim_max, wanted);
   setrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_cur >= wanted) return limits;
+  const rlim_t left = limit.rlim_cur - std::min(limit.rlim_cur, without_locks);
+  limits.files = limits.files * left / (exports * of_locks);
+  limits.waiting = limits.waiting * left / (exports * of_locks);
+  std::fprintf(
+      stderr,
+      "this process may open %ju files (ulimit -Hn): that is enough for locks of %zu files "
+      "in each export\n",
+      static_cast<uintmax_t>(limit.rlim_cur), limits.files);
+  return limits;
+}
+
+// Before anything is opened: what else non-root users are told is that some file cannot be.
+absl::Status CheckMayActForOthers() {
+  absl::Status status;
+  // On a thread of its own, since it changes the thread's rights.
+  std::thread([&status] { status = nfs::Identity().Begin(); }).join();
+  return status;
 }
 
 std::string InStateDirectory(const std::string& path, const char* name) {
@@ -92,10 +127,10 @@ std::string MountCommand(bool found, const NfsdOptions& options, const SocketAdd
   const std::string ports =
       found ? "" : absl::StrCat(",mountport=", options.control.mount_port, ",nolock");
   const std::string address = FormatAddress(at.address);
-  return absl::StrFormat("mount -t nfs -o vers=3,proto=%s,port=%u%s %s:%s /mnt",
+  const std::string host = at.address.IsIpv4() ? address : absl::StrCat("[", address, "]");
+  return absl::StrFormat("mount -t nfs -o vers=3,proto=%s,port=%u%s %s /mnt",
                          at.address.IsIpv4() ? "rdma" : "rdma6", at.port, ports,
-                         at.address.IsIpv4() ? address : absl::StrCat("[", address, "]"),
-                         exported.directory);
+                         ShellQuoted(absl::StrCat(host, ":", exported.directory)));
 }
 
 void Announce(const NfsdOptions& options, const NfsdControl& control,
@@ -161,7 +196,8 @@ absl::Status ServeUntilInterrupted(const NfsdOptions& options, Node& node,
                                    nfs::MonitoredHosts* hosts, uint64_t* dropped_datagrams) {
   SleepUntilInterrupted(kProbeMs);
   if (const auto conflict = AddressConflict(node)) return absl::AlreadyExistsError(*conflict);
-  const auto control = NfsdControl::Start(options.control, exports, tables, hosts);
+  const auto log = [&node](const std::string& line) { node.log().Write(absl::StrCat(line, "\n")); };
+  const auto control = NfsdControl::Start(options.control, exports, tables, hosts, log);
   if (!control.ok()) return control.status();
   const std::vector<SocketAddress> endpoints =
       ListenAddresses(node, static_cast<uint16_t>(options.control.service_port));
@@ -177,7 +213,8 @@ absl::Status Serve(const NfsdOptions& options, Served* served) {
     return absl::InvalidArgumentError(
         "--cores: open files and locks are one worker's; give --core N");
   }
-  RaiseFileLimit();
+  if (absl::Status status = CheckMayActForOthers(); !status.ok()) return status;
+  const nfs::LockLimits limits = RaiseFileLimit(options);
   auto hosts = nfs::MonitoredHosts::Open(InStateDirectory(
       options.lock_file.empty() && !options.key_file.empty() ? options.key_file + ".locks"
                                                              : options.lock_file,
@@ -187,7 +224,7 @@ absl::Status Serve(const NfsdOptions& options, Served* served) {
   auto exports =
       nfs::ServedExports::Open(options.exports, InStateDirectory(options.key_file, "nfsd.key"));
   if (!exports.ok()) return exports.status();
-  tables.emplace(**exports);
+  tables.emplace(**exports, limits);
   absl::StatusOr<std::unique_ptr<Node>> started = StartNode(options.port);
   if (!started.ok()) return started.status();
   Node& node = **started;
@@ -197,6 +234,9 @@ absl::Status Serve(const NfsdOptions& options, Served* served) {
     serve.max_connections = static_cast<uint32_t>(options.max_connections);
     serve.max_connections_per_client = static_cast<uint32_t>(options.max_connections_per_client);
     serve.log = [&node](const std::string& line) { node.log().Write(absl::StrCat(line, "\n")); };
+    serve.has_failed = [&node](const SocketAddress& client) {
+      return node.failures().TakeWritten(client);
+    };
     return nfs::Server::Listen(&node.device().worker(), &node.manager(), exports->get(),
                                std::move(serve));
   });
@@ -271,6 +311,11 @@ int NfsdCommand(int argc, char** argv) {
   options.Number("max-connections-per-client",
                  "of one address (0: as long as it has fewer than are left for all)", 0,
                  kMaxConnections, &nfsd.max_connections_per_client);
+  options.Number("max-locks", "files that clients lock in an export, of all of them (16384)", 1,
+                 kMaxLocks, &nfsd.max_locks);
+  options.Number("max-locks-per-client",
+                 "of one address (0: as long as it has fewer than are left for all)", 0, kMaxLocks,
+                 &nfsd.max_locks_per_client);
   options.Switch("rpcbind",
                  "register them with the rpcbind of this host meanwhile; where there\n"
                  "is none, port 111 answers for them",
@@ -283,7 +328,7 @@ int NfsdCommand(int argc, char** argv) {
     std::printf("%s", options.Help().c_str());
     return kExitOk;
   }
-  CatchInterrupts();
+  CatchInterrupts(ClosedPipe::kInterrupts, Hangup::kReloads);
   Served served;
   absl::Status status = Serve(nfsd, &served);
   if (nfsd.json) status.Update(Report(status, served));
