@@ -99,9 +99,9 @@ class MountCallsTest : public testing::Test {
   }
 
   std::string directory_;
+  std::vector<std::string> lines_;  // of the log
   std::unique_ptr<ServedExports> exports_;
   std::unique_ptr<MountCalls> calls_;
-  std::vector<std::string> lines_;  // of the log
   std::vector<uint8_t> reply_;
   absl::Span<const uint8_t> results_;
 };

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "nfs/export/change_watch.h"
 #include "nfs/export/export.h"
@@ -25,6 +26,9 @@ struct ServedExport {
 // Made and destroyed on a control thread: both block. What serves from it goes first.
 class ServedExports {
  public:
+  // PermissionDenied, with what it needs, when this process may not act for the users of clients:
+  // to be asked before anything is opened, since what fails then says less.
+  static absl::Status CheckRights();
   // InvalidArgument for none, too many, or one directory twice; errors of HandleKey::Load,
   // ExportTree::Open and Storage::Start.
   static absl::StatusOr<std::unique_ptr<ServedExports>> Open(const std::vector<Export>& exports,

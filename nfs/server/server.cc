@@ -90,11 +90,12 @@ rpcrdma::Program Server::MakeAclProgram() {
                      .others = oncrpc::ProcedureBinding{.idempotent = true}};
   program.others = [this](const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply) {
     ++counters_.acl_calls;
+    if (options_.log != nullptr && acl_lines_.Take(worker_->now_ns())) {
+      const SocketAddress client{.address = view.client_address, .port = view.client_port};
+      options_.log(absl::StrCat(ToString(client), " asks for POSIX ACLs (NFS_ACL, program ",
+                                kNfsAclProgram, "), which are not served; it goes on without"));
+    }
     reply.Fail(oncrpc::AcceptStatus::kProgramUnavailable);
-    if (options_.log == nullptr || !acl_lines_.Take(worker_->now_ns())) return;
-    options_.log(absl::StrCat(ToString({view.client_address, view.client_port}),
-                              " asks for POSIX ACLs (NFS_ACL, program ", kNfsAclProgram,
-                              "), which are not served; it goes on without"));
   };
   return program;
 }

@@ -123,7 +123,8 @@ class VethTest(Everything, TwoHosts):
     def busy_client(self, watch, *options):
         run = self.start(self.client_host,
                          *self.client_argv("bench", options=(
-                             *options, "--measure", "null", "--seconds", "0", "--count", "1000000000")))
+                             *options, "--measure", "null", "--seconds", "0",
+                             "--count", "1000000000")))
         wait_for("RTU", lambda: "RTU" in watch.names())
         return run
 

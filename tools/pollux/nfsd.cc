@@ -13,7 +13,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "nfs/export/identity.h"
 #include "nfs/lock/lock_tables.h"
 #include "nfs/lock/monitored_hosts.h"
 #include "nfs/server/server.h"
@@ -104,14 +103,6 @@ nfs::LockLimits RaiseFileLimit(const NfsdOptions& options) {
       "in each export\n",
       static_cast<uintmax_t>(limit.rlim_cur), limits.files);
   return limits;
-}
-
-// Before anything is opened: what else non-root users are told is that some file cannot be.
-absl::Status CheckMayActForOthers() {
-  absl::Status status;
-  // On a thread of its own, since it changes the thread's rights.
-  std::thread([&status] { status = nfs::Identity().Begin(); }).join();
-  return status;
 }
 
 std::string InStateDirectory(const std::string& path, const char* name) {
@@ -213,7 +204,7 @@ absl::Status Serve(const NfsdOptions& options, Served* served) {
     return absl::InvalidArgumentError(
         "--cores: open files and locks are one worker's; give --core N");
   }
-  if (absl::Status status = CheckMayActForOthers(); !status.ok()) return status;
+  if (absl::Status status = nfs::ServedExports::CheckRights(); !status.ok()) return status;
   const nfs::LockLimits limits = RaiseFileLimit(options);
   auto hosts = nfs::MonitoredHosts::Open(InStateDirectory(
       options.lock_file.empty() && !options.key_file.empty() ? options.key_file + ".locks"
