@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <map>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -143,16 +144,21 @@ void TcpService::TakeReplies(uint64_t now_ms) {
   }
 }
 
+void TcpService::MakeRoom() {
+  std::map<Gid, size_t> counts;
+  for (const auto& connection : connections_) ++counts[connection->route.client];
+  connections_.erase(std::ranges::min_element(connections_, {}, [&](const auto& connection) {
+    return std::pair(kMaxConnections - counts[connection->route.client], connection->heard_ms);
+  }));
+}
+
 void TcpService::Accept(uint64_t now_ms) {
   sockaddr_storage peer = {};
   socklen_t size = sizeof(peer);
   Fd socket(accept4(listener_.get(), reinterpret_cast<sockaddr*>(&peer), &size,
                     SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!socket.ok()) return;
-  if (connections_.size() == kMaxConnections) {
-    connections_.erase(std::ranges::min_element(
-        connections_, {}, [](const auto& connection) { return connection->heard_ms; }));
-  }
+  if (connections_.size() == kMaxConnections) MakeRoom();
   auto connection = std::make_unique<Connection>();
   connection->number = ++last_number_;
   connection->route.client = AddressOf(peer, size);

@@ -19,9 +19,10 @@ namespace pollux::oncrpc {
 
 class TcpService {
  public:
-  static constexpr size_t kMaxConnections = 64;
+  static constexpr size_t kMaxConnections = 256;
   // Milliseconds after which a connection is closed that sends no record and waits for no reply. If
-  // there are too many connections, the one that has been silent longest is closed.
+  // there are too many connections, the one that has been silent longest of the address with the
+  // most is closed.
   static constexpr uint64_t kIdleMs = 60'000;
   // Calls of one connection without a reply. While there are so many, nothing more is read from it.
   static constexpr uint32_t kMaxUnanswered = 16;
@@ -58,6 +59,7 @@ class TcpService {
   bool Attend(Connection& connection, short events, uint64_t now_ms);
   void TakeReplies(uint64_t now_ms);
   void Accept(uint64_t now_ms);
+  void MakeRoom();
   // Returns false if the connection must be closed.
   bool Read(Connection& connection, uint64_t now_ms);
   bool TakeRecords(Connection& connection);

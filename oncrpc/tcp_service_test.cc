@@ -1,6 +1,7 @@
 #include "oncrpc/tcp_service.h"
 
 #include <arpa/inet.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
@@ -28,7 +29,7 @@ constexpr timeval kPatience = {.tv_sec = 100, .tv_usec = 0};
 // Answers a record by itself, backwards; one that begins with 'x' by a large reply, an empty one
 // not at all.
 void Mirror(std::vector<uint8_t> record, const CallRoute& ends, ReplySender reply) {
-  EXPECT_EQ(FormatAddress(ends.client), "127.0.0.1");
+  EXPECT_THAT(FormatAddress(ends.client), testing::AnyOf("127.0.0.1", "127.0.0.2"));
   EXPECT_EQ(FormatAddress(ends.server), "127.0.0.1");
   EXPECT_LE(record.size(), kMaxRecord);
   if (record.empty()) return;
@@ -39,9 +40,12 @@ void Mirror(std::vector<uint8_t> record, const CallRoute& ends, ReplySender repl
 
 class Peer {
  public:
-  explicit Peer(uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit Peer(uint16_t port, uint32_t from = INADDR_LOOPBACK)
+      : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in to = {};
     to.sin_family = AF_INET;
+    to.sin_addr.s_addr = htonl(from);
+    EXPECT_EQ(bind(fd_.get(), reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
     to.sin_port = htons(port);
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT_EQ(connect(fd_.get(), reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
@@ -136,6 +140,21 @@ TEST_F(TcpServiceTest, TooManyConnectionsCostTheMostSilent) {
   EXPECT_EQ(peers.front()->Reply(), "closed");
   peers.back()->Send(Peer::Fragment("abc"));
   EXPECT_EQ(peers.back()->Reply(), "cba");
+}
+
+TEST_F(TcpServiceTest, OneAddressWithManyCostsNoOtherItsConnection) {
+  Peer other(server_->port(), INADDR_LOOPBACK + 1);
+  other.Send(Peer::Fragment("abc"));
+  EXPECT_EQ(other.Reply(), "cba");
+  std::vector<std::unique_ptr<Peer>> peers;
+  for (size_t i = 0; i < TcpService::kMaxConnections; ++i) {
+    peers.push_back(std::make_unique<Peer>(server_->port()));
+    peers.back()->Send(Peer::Fragment("abc"));
+    EXPECT_EQ(peers.back()->Reply(), "cba");
+  }
+  EXPECT_EQ(peers.front()->Reply(), "closed");
+  other.Send(Peer::Fragment("def"));
+  EXPECT_EQ(other.Reply(), "fed");
 }
 
 // Keeps the replies, for the test to send.

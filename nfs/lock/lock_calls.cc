@@ -91,7 +91,7 @@ LockCalls::Shared::Shared(const ServedExports* all, LockTables* locks,
                           std::chrono::steady_clock::duration patience)
     : exports(all),
       tables(locks),
-      clients([locks] { return locks->Holders(); }),
+      clients([locks](const LockClient& client) { return locks->IsHolder(client); }),
       waiting(patience) {
   for (const auto& served : all->all()) overdue[served.get()] = 0;
 }

@@ -345,7 +345,7 @@ TEST_F(LockCallsTest, WhoCannotBeRememberedGetsNoLock) {
 }
 
 TEST_F(LockCallsTest, ManyHostsThatHoldNothingMakeRoom) {
-  for (uint32_t i = 0; i < MonitoredHosts::kMaxHosts; ++i) {
+  for (uint32_t i = 0; i < 2 * MonitoredHosts::kCrowded; ++i) {
     ASSERT_TRUE(hosts_->Add(Gid::FromIpv4(0x0B000000 + i)).ok());
   }
   EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);

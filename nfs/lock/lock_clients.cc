@@ -1,6 +1,8 @@
 #include "nfs/lock/lock_clients.h"
 
 #include <algorithm>
+#include <iterator>
+#include <tuple>
 
 namespace pollux::nfs {
 namespace {
@@ -16,33 +18,38 @@ bool IsSameHost(std::string_view one, std::string_view other) {
 }  // namespace
 
 LockClients::Known* LockClients::Find(const LockClient& client) {
-  const auto known = std::ranges::find(known_, client, &Known::client);
-  return known == known_.end() ? nullptr : &*known;
+  const auto known = known_.find(client);
+  return known == known_.end() ? nullptr : &known->second;
 }
 
 LockClients::Known* LockClients::Enter(const LockClient& client) {
-  Known entered{.client = client, .state = {}};
-  const auto known = std::ranges::find(known_, client, &Known::client);
-  if (known != known_.end()) {
-    entered = std::move(*known);
-    known_.erase(known);
-  } else if (!MakeRoom(client.address)) {
-    return nullptr;
+  Known* known = Find(client);
+  if (known == nullptr) {
+    if (!MakeRoom(client.address)) return nullptr;
+    known = &known_[client];
   }
-  known_.push_back(std::move(entered));
-  return &known_.back();
+  known->heard = ++heard_;
+  return known;
+}
+
+std::pair<LockClients::All::iterator, LockClients::All::iterator> LockClients::OfAddress(
+    const Gid& address) {
+  const auto first = known_.lower_bound({.address = address, .name = {}});
+  return {first, std::find_if(first, known_.end(),
+                              [&](const auto& known) { return known.first.address != address; })};
 }
 
 bool LockClients::MakeRoom(const Gid& address) {
-  const auto is_of_address = [&](const Known& known) { return known.client.address == address; };
-  const bool crowded =
-      std::ranges::count_if(known_, is_of_address) >= ptrdiff_t{kMaxClientsOfAddress};
+  auto [first, end] = OfAddress(address);
+  const bool crowded = std::distance(first, end) >= ptrdiff_t{kMaxClientsOfAddress};
   if (!crowded && known_.size() < kMaxClients) return true;
-  const std::set<LockClient> holders = holders_();
-  const auto idle = std::ranges::find_if(known_, [&](const Known& known) {
-    return (!crowded || is_of_address(known)) && !holders.contains(known.client);
-  });
-  if (idle == known_.end()) return false;
+  if (!crowded) std::tie(first, end) = std::pair(known_.begin(), known_.end());
+  auto idle = end;
+  for (auto known = first; known != end; ++known) {
+    const bool is_older = idle == end || known->second.heard < idle->second.heard;
+    if (is_older && !is_holder_(known->first)) idle = known;
+  }
+  if (idle == end) return false;
   known_.erase(idle);
   return true;
 }
@@ -72,11 +79,13 @@ std::vector<LockClients::Incarnation> LockClients::Restarted(const Gid& address,
                                                              std::optional<std::string_view> name) {
   const std::lock_guard lock(mutex_);
   std::vector<Incarnation> restarted;
-  for (const Known& known : known_) {
-    if (known.client.address != address || (known.state == state && known.freed)) continue;
-    if (name.has_value() && !IsSameHost(known.client.name, *name)) continue;
+  const auto [first, end] = OfAddress(address);
+  for (auto at = first; at != end; ++at) {
+    const auto& [client, known] = *at;
+    if (known.state == state && known.freed) continue;
+    if (name.has_value() && !IsSameHost(client.name, *name)) continue;
     const uint64_t number = known.state == state ? known.incarnation : ++last_;
-    restarted.push_back({.client = known.client, .number = number});
+    restarted.push_back({.client = client, .number = number});
   }
   return restarted;
 }

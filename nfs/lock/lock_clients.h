@@ -4,11 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -22,12 +21,12 @@ namespace pollux::nfs {
 class LockClients {
  public:
   // Beyond these the one longest unheard of that holds nothing is forgotten.
-  static constexpr size_t kMaxClients = 1024;
+  static constexpr size_t kMaxClients = 16'384;
   static constexpr size_t kMaxClientsOfAddress = 64;  // the names that one goes by
 
-  // Who holds something, or waits. Any thread; must not come back here.
-  using Holders = std::function<std::set<LockClient>()>;
-  explicit LockClients(Holders holders) : holders_(std::move(holders)) {}
+  // Whether it holds something, or waits. Any thread; must not come back here.
+  using IsHolder = std::function<bool(const LockClient&)>;
+  explicit LockClients(IsHolder is_holder) : is_holder_(std::move(is_holder)) {}
 
   struct Incarnation {
     LockClient client;
@@ -56,20 +55,25 @@ class LockClients {
 
  private:
   struct Known {
-    LockClient client;
     std::optional<uint32_t> state;
     uint64_t incarnation = 0;
     bool freed = true;
+    uint64_t heard = 0;  // by the number of times that clients were heard of
   };
+  using All = std::map<LockClient, Known>;  // those of an address stand together
+
   // Null when it is not there.
   Known* Find(const LockClient& client);
-  // Takes it to the end of the list, or puts it there; null when there is no room.
+  // As heard of now; null when there is no room.
   Known* Enter(const LockClient& client);
   bool MakeRoom(const Gid& address);
+  // [first, second) are those of the address.
+  std::pair<All::iterator, All::iterator> OfAddress(const Gid& address);
 
-  const Holders holders_;
+  const IsHolder is_holder_;
   std::mutex mutex_;
-  std::deque<Known> known_;  // the one heard of last at the end
+  All known_;
+  uint64_t heard_ = 0;
   uint64_t last_ = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 
 namespace pollux::nfs {
@@ -23,7 +24,7 @@ class LockClientsTest : public testing::Test {
   }
 
   std::set<LockClient> holders_;
-  LockClients clients_{[this] { return holders_; }};
+  LockClients clients_{[this](const LockClient& client) { return holders_.contains(client); }};
 };
 
 TEST_F(LockClientsTest, AnotherStateIsAnotherStart) {

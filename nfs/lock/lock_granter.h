@@ -67,7 +67,7 @@ class LockGranter : public std::enable_shared_from_this<LockGranter> {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ending_ = false;
-  std::deque<Pending> pending_;  // as many as LockTable::kMaxWaiting of each export
+  std::deque<Pending> pending_;  // as many as LockLimits::waiting of each export
   std::set<Gid> told_;           // now
   std::chrono::steady_clock::time_point look_at_;
   std::vector<std::thread> threads_;

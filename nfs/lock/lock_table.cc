@@ -53,25 +53,50 @@ std::list<LockTable::Waiting>::iterator LockTable::FindWaiting(File& file,
   return std::ranges::find(file.waiting, request, &Waiting::request);
 }
 
-bool LockTable::HasRoomFor(const LockClient& client) const {
-  if (owned_ == kMaxOwned) return false;
-  size_t own = 0;
-  for (const auto& [handle, file] : files_) {
-    own += static_cast<size_t>(std::ranges::count_if(
-        file.owned, [&](const Owned& owned) { return owned.owner.client == client; }));
-  }
-  return own < kMaxOwnedByClient;
+bool LockTable::HasRoom(const Gid& address, size_t Amounts::*what, size_t limit) const {
+  const size_t taken = all_.*what;
+  if (taken >= limit) return false;
+  const auto found = addresses_.find(address);
+  const size_t own = found == addresses_.end() ? 0 : found->second.*what;
+  const size_t of_address =
+      limits_.of_address * (what == &Amounts::ranges ? LockLimits::kRangesOfFile : 1);
+  return own < (of_address != 0 ? of_address : limit - taken);
 }
 
-bool LockTable::MayWait(const LockClient& client) const {
-  if (waiting_ == kMaxWaiting) return false;
-  size_t own = 0;
-  for (const auto& [handle, file] : files_) {
-    own += static_cast<size_t>(std::ranges::count_if(file.waiting, [&](const Waiting& waiting) {
-      return waiting.request.owner.client == client;
-    }));
+void LockTable::Count(const Gid& address, size_t Amounts::*what, ptrdiff_t change) {
+  if (change == 0) return;
+  const auto of_address = addresses_.try_emplace(address).first;
+  for (Amounts* amounts : {&all_, &of_address->second}) {
+    amounts->*what += static_cast<size_t>(change);
   }
-  return own < kMaxWaitingOfClient;
+  if (of_address->second == Amounts()) addresses_.erase(of_address);
+  waiting_ = all_.waiting;
+}
+
+void LockTable::AddEntry(const LockClient& client, size_t Amounts::*what, uint64_t incarnation) {
+  OfClient& own = clients_.try_emplace(client, OfClient{.oldest = incarnation}).first->second;
+  ++own.entries;
+  own.oldest = std::min(own.oldest, incarnation);
+  Count(client.address, what, 1);
+}
+
+void LockTable::RemoveEntry(const LockClient& client, size_t Amounts::*what) {
+  const auto own = clients_.find(client);
+  if (--own->second.entries == 0) clients_.erase(own);
+  Count(client.address, what, -1);
+}
+
+void LockTable::Hold(Owned& own, const ByteRange& range, bool exclusive) {
+  const auto before = static_cast<ptrdiff_t>(own.held.all().size());
+  own.held.Hold(range, exclusive);
+  Count(own.owner.client.address, &Amounts::ranges,
+        static_cast<ptrdiff_t>(own.held.all().size()) - before);
+}
+
+void LockTable::Remove(const Owned& owned) {
+  const LockClient& client = owned.owner.client;
+  Count(client.address, &Amounts::ranges, -static_cast<ptrdiff_t>(owned.held.all().size()));
+  RemoveEntry(client, &Amounts::files);
 }
 
 LockTable::Outcome LockTable::TryLock(File& file, const LockRequest& request, uint64_t incarnation,
@@ -82,8 +107,11 @@ LockTable::Outcome LockTable::TryLock(File& file, const LockRequest& request, ui
   }
   auto own = FindOwned(file, request.owner);
   const bool fresh = own == file.owned.end();
-  if (fresh && !HasRoomFor(request.owner.client)) return Outcome::kNoLocks;
+  const Gid& address = request.owner.client.address;
+  if (fresh && !HasRoom(address, &Amounts::files, limits_.files)) return Outcome::kNoLocks;
   if (!fresh && own->held.all().size() >= kMaxRanges) return Outcome::kNoLocks;
+  const size_t ranges = limits_.files * LockLimits::kRangesOfFile;
+  if (!HasRoom(address, &Amounts::ranges, ranges)) return Outcome::kNoLocks;
   const Fd& locked = fresh ? *fd : own->file;
   switch (SetLock(locked, request.range, TypeOf(request.exclusive))) {
     case 0:
@@ -100,19 +128,23 @@ LockTable::Outcome LockTable::TryLock(File& file, const LockRequest& request, ui
   if (fresh) {
     file.owned.push_back({.owner = request.owner, .file = std::move(*fd), .held = {}});
     own = std::prev(file.owned.end());
-    ++owned_;
+    AddEntry(request.owner.client, &Amounts::files, incarnation);
   }
   own->incarnation = incarnation;
-  own->held.Hold(request.range, request.exclusive);
+  OfClient& client = clients_.at(request.owner.client);
+  client.oldest = std::min(client.oldest, incarnation);
+  Hold(*own, request.range, request.exclusive);
   return Outcome::kGranted;
 }
 
 LockTable::Outcome LockTable::Wait(File& file, const LockRequest& request, uint64_t incarnation,
                                    Fd fd) {
   if (FindWaiting(file, request) != file.waiting.end()) return Outcome::kWaiting;
-  if (!MayWait(request.owner.client)) return Outcome::kNoLocks;
+  const LockClient& client = request.owner.client;
+  if (!HasRoom(client.address, &Amounts::waiting, limits_.waiting)) return Outcome::kNoLocks;
   file.waiting.push_back({.request = request, .file = std::move(fd), .incarnation = incarnation});
-  ++waiting_;
+  waited_for_.insert(request.file);
+  AddEntry(client, &Amounts::waiting, incarnation);
   return Outcome::kWaiting;
 }
 
@@ -151,15 +183,29 @@ void LockTable::Release(File& file, const LockOwner& owner, const ByteRange& ran
   const auto own = FindOwned(file, owner);
   if (own == file.owned.end()) return;
   SetLock(own->file, range, F_UNLCK);
+  const auto before = static_cast<ptrdiff_t>(own->held.all().size());
   own->held.Release(range);
-  if (!own->held.all().empty()) return;
+  const auto now = static_cast<ptrdiff_t>(own->held.all().size());
+  Count(owner.client.address, &Amounts::ranges, now - before);
+  if (now != 0) return;
+  Remove(*own);
   file.owned.erase(own);
-  --owned_;
 }
 
 void LockTable::EraseWaiting(File& file, std::list<Waiting>::iterator waiting) {
+  RemoveEntry(waiting->request.owner.client, &Amounts::waiting);
+  const std::string name = waiting->request.file;
   file.waiting.erase(waiting);
-  --waiting_;
+  if (file.waiting.empty()) waited_for_.erase(name);
+}
+
+void LockTable::EraseShares(File& file,
+                            absl::FunctionRef<bool(const ShareRequest& share)> is_wanted) {
+  std::erase_if(file.shares, [&](const ShareRequest& share) {
+    const bool goes = is_wanted(share);
+    if (goes) RemoveEntry(share.client, &Amounts::shares);
+    return goes;
+  });
 }
 
 bool LockTable::HasUnknown(const File& file, const LockRequest& request) {
@@ -190,7 +236,7 @@ void LockTable::TakeBack(File& file, const Waiting& waiting) {
   for (const HeldRange& held : waiting.before.all()) {
     // Nobody else holds any of it: the kernel has no reason to refuse a weaker lock.
     SetLock(own->file, held.range, TypeOf(held.exclusive));
-    own->held.Hold(held.range, held.exclusive);
+    Hold(*own, held.range, held.exclusive);
     gained.Release(held.range);
   }
   for (const HeldRange& held : gained.all()) Release(file, request.owner, held.range);
@@ -230,23 +276,33 @@ bool LockTable::Cancel(const LockRequest& request) {
 
 void LockTable::FreeAll(const LockClient& client, uint64_t incarnation) {
   const std::lock_guard lock(mutex_);
+  const auto known = clients_.find(client);
+  if (known == clients_.end() || known->second.oldest >= incarnation) return;
+  known->second.oldest = incarnation;
   const auto is_void = [&](const LockClient& of, uint64_t taken_in) {
     return of == client && taken_in < incarnation;
   };
   for (auto at = files_.begin(); at != files_.end();) {
     File& file = at->second;
-    owned_ -= std::erase_if(file.owned, [&](const Owned& owned) {
-      return is_void(owned.owner.client, owned.incarnation);
+    std::erase_if(file.owned, [&](const Owned& owned) {
+      const bool goes = is_void(owned.owner.client, owned.incarnation);
+      if (goes) Remove(owned);
+      return goes;
     });
-    waiting_ -= std::erase_if(file.waiting, [&](const Waiting& waiting) {
-      return is_void(waiting.request.owner.client, waiting.incarnation);
-    });
-    shares_ -= std::erase_if(file.shares, [&](const ShareRequest& share) {
-      return is_void(share.client, share.incarnation);
-    });
+    for (auto waiting = file.waiting.begin(); waiting != file.waiting.end();) {
+      const auto one = waiting++;
+      if (is_void(one->request.owner.client, one->incarnation)) EraseWaiting(file, one);
+    }
+    EraseShares(
+        file, [&](const ShareRequest& share) { return is_void(share.client, share.incarnation); });
     GrantWaiting(file);
     at = Tidy(at);
   }
+}
+
+bool LockTable::Has(const LockClient& client) {
+  const std::lock_guard lock(mutex_);
+  return clients_.contains(client);
 }
 
 std::map<LockClient, ClientLocks> LockTable::Clients() {
@@ -282,7 +338,8 @@ void LockTable::GrantWaiting(File& file) {
 std::vector<LockTable::Grant> LockTable::TakeGrants() {
   const std::lock_guard lock(mutex_);
   std::vector<Grant> grants;
-  for (auto& [handle, file] : files_) {
+  for (const std::string& name : waited_for_) {
+    File& file = files_.at(name);
     GrantWaiting(file);
     for (Waiting& waiting : file.waiting) {
       if (waiting.granted == 0 || std::exchange(waiting.told, true)) continue;
@@ -294,7 +351,8 @@ std::vector<LockTable::Grant> LockTable::TakeGrants() {
 
 void LockTable::Told(uint64_t number, bool taken) {
   const std::lock_guard lock(mutex_);
-  for (auto at = files_.begin(); at != files_.end(); ++at) {
+  for (const std::string& name : waited_for_) {
+    const auto at = files_.find(name);
     File& file = at->second;
     const auto waiting = std::ranges::find(file.waiting, number, &Waiting::granted);
     if (waiting == file.waiting.end()) continue;
@@ -319,12 +377,13 @@ LockTable::Outcome LockTable::Share(const ShareRequest& request) {
   });
   Outcome outcome = Outcome::kDenied;
   if (!denied) {
-    shares_ -= std::erase_if(shares, is_own);
-    outcome = shares_ < kMaxShares ? Outcome::kGranted : Outcome::kNoLocks;
+    EraseShares(found->second, is_own);
+    const bool room = HasRoom(request.client.address, &Amounts::shares, limits_.shares);
+    outcome = room ? Outcome::kGranted : Outcome::kNoLocks;
   }
   if (outcome == Outcome::kGranted) {
     shares.push_back(request);
-    ++shares_;
+    AddEntry(request.client, &Amounts::shares, request.incarnation);
   }
   Tidy(found);
   return outcome;
@@ -334,7 +393,7 @@ void LockTable::Unshare(const ShareRequest& request) {
   const std::lock_guard lock(mutex_);
   const auto found = files_.find(request.file);
   if (found == files_.end()) return;
-  shares_ -= std::erase_if(found->second.shares, [&](const ShareRequest& share) {
+  EraseShares(found->second, [&](const ShareRequest& share) {
     return share.client == request.client && share.oh == request.oh;
   });
   Tidy(found);

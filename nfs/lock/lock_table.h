@@ -3,14 +3,17 @@
 #define POLLUX_NFS_LOCK_LOCK_TABLE_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <list>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "nfs/lock/held_ranges.h"
 #include "stack/base/fd.h"
 #include "stack/base/types.h"
@@ -30,6 +33,18 @@ struct ClientLocks {
   size_t ranges = 0;   // held by its processes
   size_t awaited = 0;  // requests that wait, or whose grant the client has not confirmed
   size_t shares = 0;
+};
+
+// Limits of an export, for all clients together. An address may have more of each while it has fewer
+// than are still free, or up to `of_address` if that is not 0. Client names do not count, since a
+// client chooses its own.
+struct LockLimits {
+  size_t files = 16'384;   // locked ones, counted once per owner; each stays open
+  size_t waiting = 4'096;  // requests; each keeps its file open
+  size_t shares = 16'384;
+  size_t of_address = 0;
+  // Ranges per locked file on average; a file may have more.
+  static constexpr size_t kRangesOfFile = 16;
 };
 
 // A process of a client, as the owner of locks.
@@ -64,13 +79,9 @@ struct ShareRequest {
 // each other's locks.
 class LockTable {
  public:
-  // Limits per export. Each locked file stays open.
-  static constexpr size_t kMaxOwned = 1024;
-  static constexpr size_t kMaxOwnedByClient = 256;
   static constexpr size_t kMaxRanges = 1024;  // per owner and file
-  static constexpr size_t kMaxWaiting = 512;  // each keeps its file open
-  static constexpr size_t kMaxWaitingOfClient = 128;
-  static constexpr size_t kMaxShares = 1024;
+
+  explicit LockTable(const LockLimits& limits = {}) : limits_(limits) {}
 
   enum class Outcome : uint8_t {
     kGranted,
@@ -106,6 +117,8 @@ class LockTable {
   void FreeAll(const LockClient& client, uint64_t incarnation);
   // Returns every client that holds or shares something or waits.
   std::map<LockClient, ClientLocks> Clients();
+  // Whether it does.
+  bool Has(const LockClient& client);
 
   // Returns the grants whose owners must be told, each once. Also checks whether programs of this
   // host have released locks.
@@ -143,6 +156,19 @@ class LockTable {
   };
   using Files = std::map<std::string, File>;
 
+  // Of an address, or of all.
+  struct Amounts {
+    size_t files = 0;
+    size_t ranges = 0;
+    size_t waiting = 0;
+    size_t shares = 0;
+    friend bool operator==(const Amounts&, const Amounts&) = default;
+  };
+  struct OfClient {
+    size_t entries = 0;   // of files, requests and shares together
+    uint64_t oldest = 0;  // no entry is of an incarnation before
+  };
+
   static std::list<Owned>::iterator FindOwned(File& file, const LockOwner& owner);
   static std::list<Waiting>::iterator FindWaiting(File& file, const LockRequest& request);
   // Returns kGranted, kDenied, kNoLocks or kFailed. Takes `*fd` if the owner has no open file.
@@ -150,6 +176,7 @@ class LockTable {
   Outcome Wait(File& file, const LockRequest& request, uint64_t incarnation, Fd fd);
   void Release(File& file, const LockOwner& owner, const ByteRange& range);
   void EraseWaiting(File& file, std::list<Waiting>::iterator waiting);
+  void EraseShares(File& file, absl::FunctionRef<bool(const ShareRequest& share)> is_wanted);
   // Whether the owner has an unconfirmed grant of another request in this range.
   static bool HasUnknown(const File& file, const LockRequest& request);
   // Keeps what the owner takes knowingly, whatever becomes of its unconfirmed grants.
@@ -159,14 +186,24 @@ class LockTable {
   void GrantWaiting(File& file);
   // Removes a file without locks, waiting requests and shares.
   Files::iterator Tidy(Files::iterator file);
-  bool HasRoomFor(const LockClient& client) const;
-  bool MayWait(const LockClient& client) const;
+  // Whether the address may have one more.
+  bool HasRoom(const Gid& address, size_t Amounts::*what, size_t limit) const;
+  // An entry more, or less: of a client in an incarnation.
+  void AddEntry(const LockClient& client, size_t Amounts::*what, uint64_t incarnation);
+  void RemoveEntry(const LockClient& client, size_t Amounts::*what);
+  void Count(const Gid& address, size_t Amounts::*what, ptrdiff_t change);
+  // Changes what an owner holds, and counts its ranges.
+  void Hold(Owned& own, const ByteRange& range, bool exclusive);
+  void Remove(const Owned& owned);
 
+  const LockLimits limits_;
   std::mutex mutex_;
   Files files_;
-  size_t owned_ = 0;
-  size_t shares_ = 0;
-  std::atomic<size_t> waiting_{0};
+  std::set<std::string> waited_for_;  // files with requests that wait
+  Amounts all_;
+  std::map<Gid, Amounts> addresses_;
+  std::map<LockClient, OfClient> clients_;
+  std::atomic<size_t> waiting_{0};  // all_.waiting, for those who have no lock
   uint64_t last_grant_ = 0;
 };
 

@@ -24,6 +24,8 @@ constexpr ByteRange kAll = {.begin = 0, .last = ByteRange::kEnd};
 // A file, clients that lock it, and a program of this host that does.
 class LockTableTest : public testing::Test {
  protected:
+  explicit LockTableTest(const LockLimits& limits = {}) : table_(limits) {}
+
   void SetUp() override {
     std::string path = std::string(getenv("TEST_TMPDIR")) + "/lockXXXXXX";
     local_ = Fd(mkstemp(path.data()));
@@ -272,42 +274,117 @@ TEST_F(LockTableTest, ALaterIncarnationKeepsItsOwn) {
   EXPECT_EQ(Lock(Of(3, {10, 19})), Outcome::kGranted);
 }
 
-TEST_F(LockTableTest, BoundsOfOneClientAndOfAll) {
-  const auto of_file = [](uint32_t who, size_t file) {
-    LockRequest request = Of(who);
-    request.file = std::to_string(file);
-    request.exclusive = false;
-    return request;
-  };
-  uint32_t who = 0;
-  for (size_t i = 0; i < LockTable::kMaxOwned; ++i) {
-    if (i % LockTable::kMaxOwnedByClient == 0) ++who;
-    ASSERT_EQ(Lock(of_file(who, i)), Outcome::kGranted) << i;
-    if (i + 1 == LockTable::kMaxOwnedByClient) {
-      EXPECT_EQ(Lock(of_file(who, i + 1)), Outcome::kNoLocks);
-    }
-  }
-  EXPECT_EQ(Lock(of_file(who + 1, 0)), Outcome::kNoLocks);
-  EXPECT_EQ(Lock(of_file(1, 0)), Outcome::kGranted);
-  table_.Unlock(of_file(1, 0));
-  EXPECT_EQ(Lock(of_file(who + 1, 0)), Outcome::kGranted);
-}
-
-TEST_F(LockTableTest, BoundsOfRangesAndOfThoseWhoWait) {
+TEST_F(LockTableTest, RangesOfOneOwnerAndFile) {
   for (uint64_t i = 0; i < LockTable::kMaxRanges; ++i) {
     ASSERT_EQ(Lock(Of(1, {2 * i, 2 * i})), Outcome::kGranted);
   }
   EXPECT_EQ(Lock(Of(1, {1'000'000, 1'000'000})), Outcome::kNoLocks);
-  uint32_t who = 1;
-  for (size_t i = 0; i < LockTable::kMaxWaiting; ++i) {
-    if (i % LockTable::kMaxWaitingOfClient == 0) ++who;
-    ASSERT_EQ(Lock(Of(who, {0, i}), true), Outcome::kWaiting) << i;
-    if (i + 1 == LockTable::kMaxWaitingOfClient) {
-      EXPECT_EQ(Lock(Of(who, {0, i + 1}), true), Outcome::kNoLocks);
-    }
+}
+
+class LockLimitsTest : public LockTableTest {
+ protected:
+  static constexpr LockLimits kLimits = {.files = 64, .waiting = 32, .shares = 16};
+
+  explicit LockLimitsTest(const LockLimits& limits = kLimits) : LockTableTest(limits) {}
+
+  // Of an address, under a name that it invents.
+  static LockRequest Named(uint32_t who, size_t number, bool exclusive = false) {
+    LockRequest request = Of(who, kAll, exclusive);
+    request.owner.client.name = std::to_string(number);
+    request.file = std::to_string(number);
+    return request;
   }
-  EXPECT_EQ(Lock(Of(who + 1), true), Outcome::kNoLocks);
-  EXPECT_EQ(Lock(Of(who + 1)), Outcome::kDenied);
+  // How many files it gets locked.
+  size_t LockAll(uint32_t who) {
+    size_t locked = 0;
+    while (Lock(Named(who, locked)) == Outcome::kGranted) ++locked;
+    return locked;
+  }
+};
+
+// Whatever names it invents.
+TEST_F(LockLimitsTest, AnAddressHasAsLongAsItHasFewerThanAreLeft) {
+  EXPECT_EQ(LockAll(1), 32u);
+  EXPECT_EQ(LockAll(2), 16u);
+  EXPECT_EQ(LockAll(3), 8u);
+  // What it has it may lock again, and what it gives up is there for others.
+  EXPECT_EQ(Lock(Named(1, 0)), Outcome::kGranted);
+  EXPECT_EQ(Lock(Named(3, 100)), Outcome::kNoLocks);
+  for (size_t i = 0; i < 32; ++i) table_.Unlock(Named(1, i));
+  EXPECT_EQ(Lock(Named(3, 100)), Outcome::kGranted);
+  table_.FreeAll(Named(2, 0).owner.client, 1);
+  EXPECT_EQ(Lock(Named(2, 100)), Outcome::kGranted);
+}
+
+TEST_F(LockLimitsTest, AllTogether) {
+  uint32_t who = 0;
+  for (size_t left = 64; left > 0; left -= LockAll(++who)) {
+  }
+  EXPECT_EQ(LockAll(++who), 0u);
+  table_.Unlock(Named(1, 0));
+  EXPECT_EQ(LockAll(who), 1u);
+}
+
+TEST_F(LockLimitsTest, RangesOfAnAddress) {
+  constexpr size_t kAllRanges = kLimits.files * LockLimits::kRangesOfFile;
+  const auto ranges = [&](uint32_t who) {
+    size_t locked = 0;
+    LockRequest request = Of(who);
+    do {
+      request.owner.client.name = request.file = std::to_string(locked / 100);
+      request.range = {2 * locked, 2 * locked};
+      ++locked;
+    } while (Lock(request) == Outcome::kGranted);
+    return locked - 1;
+  };
+  EXPECT_EQ(ranges(1), kAllRanges / 2);
+  EXPECT_EQ(ranges(2), kAllRanges / 4);
+  // One that covers many takes the place of all.
+  LockRequest whole = Of(1);
+  whole.owner.client.name = whole.file = "0";
+  table_.Unlock(whole);
+  EXPECT_EQ(Lock(whole), Outcome::kGranted);
+}
+
+TEST_F(LockLimitsTest, RequestsThatWait) {
+  EXPECT_EQ(Lock(Of(9)), Outcome::kGranted);
+  const auto wait = [&](uint32_t who, size_t number) {
+    LockRequest request = Named(who, number, /*exclusive=*/true);
+    request.file = Of(9).file;
+    return Lock(request, /*wait=*/true);
+  };
+  for (size_t i = 0; i < 16; ++i) ASSERT_EQ(wait(1, i), Outcome::kWaiting) << i;
+  EXPECT_EQ(wait(1, 16), Outcome::kNoLocks);
+  EXPECT_EQ(wait(1, 0), Outcome::kWaiting) << "as it does already";
+  for (size_t i = 0; i < 8; ++i) ASSERT_EQ(wait(2, i), Outcome::kWaiting) << i;
+  EXPECT_EQ(wait(2, 8), Outcome::kNoLocks);
+  EXPECT_EQ(table_.waiting(), 24u);
+  table_.FreeAll(Named(1, 3).owner.client, 1);
+  EXPECT_EQ(wait(2, 8), Outcome::kWaiting);
+}
+
+TEST_F(LockLimitsTest, SharesOfAnAddress) {
+  const auto share = [&](uint32_t who, size_t number) {
+    return table_.Share({.file = "handle",
+                         .client = Named(who, number).owner.client,
+                         .oh = "o",
+                         .access = kFsh4Read});
+  };
+  for (size_t i = 0; i < 8; ++i) ASSERT_EQ(share(1, i), Outcome::kGranted) << i;
+  EXPECT_EQ(share(1, 8), Outcome::kNoLocks);
+  EXPECT_EQ(share(1, 7), Outcome::kGranted) << "in place of its old one";
+  EXPECT_EQ(share(2, 0), Outcome::kGranted);
+}
+
+class FixedShareTest : public LockLimitsTest {
+ protected:
+  FixedShareTest() : LockLimitsTest({.files = 64, .waiting = 32, .shares = 16, .of_address = 50}) {}
+};
+
+TEST_F(FixedShareTest, IsOneAddressesOfWhatIsLeft) {
+  EXPECT_EQ(LockAll(1), 50u);
+  EXPECT_EQ(LockAll(2), 14u);
+  EXPECT_EQ(LockAll(3), 0u);
 }
 
 TEST_F(LockTableTest, SharesDenyEachOther) {

@@ -1,9 +1,15 @@
 #include "nfs/lock/lock_tables.h"
 
+#include <algorithm>
+
 namespace pollux::nfs {
 
-LockTables::LockTables(const ServedExports& exports) {
-  for (const auto& served : exports.all()) tables_.try_emplace(served.get());
+LockTables::LockTables(const ServedExports& exports, const LockLimits& limits) {
+  for (const auto& served : exports.all()) tables_.try_emplace(served.get(), limits);
+}
+
+bool LockTables::IsHolder(const LockClient& client) {
+  return std::ranges::any_of(tables_, [&](auto& of) { return of.second.Has(client); });
 }
 
 std::map<LockClient, ClientLocks> LockTables::Held() {

@@ -14,7 +14,8 @@ namespace pollux::nfs {
 // Thread-safe. Storage threads use the tables, so they must outlive the exports.
 class LockTables {
  public:
-  explicit LockTables(const ServedExports& exports);
+  // `limits`: of each export.
+  explicit LockTables(const ServedExports& exports, const LockLimits& limits = {});
 
   // The table of one of the exports given to the constructor.
   LockTable& Of(const ServedExport& served) { return tables_.at(&served); }
@@ -22,6 +23,7 @@ class LockTables {
   std::map<LockClient, ClientLocks> Held();
   // Clients that hold locks of files or wait for some.
   std::set<LockClient> Holders();
+  bool IsHolder(const LockClient& client);
   // The hosts of Holders().
   std::set<Gid> Hosts();
 

@@ -4,6 +4,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
@@ -108,7 +109,10 @@ absl::Status MonitoredHosts::Write() const {
 absl::Status MonitoredHosts::Add(const Gid& host, const Holders& holders) {
   const std::lock_guard lock(mutex_);
   if (added_.contains(host)) return absl::OkStatus();
-  if (holders && (added_.size() >= kCrowded || All().size() >= kMaxHosts)) Forget(holders());
+  if (holders && (added_.size() >= crowded_ || All().size() >= kMaxHosts)) {
+    Forget(holders());
+    crowded_ = std::max(kCrowded, 2 * added_.size());
+  }
   const std::set<Gid> all = All();
   const bool is_there = all.contains(host);
   if (!is_there && all.size() >= kMaxHosts) {

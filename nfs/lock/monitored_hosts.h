@@ -24,8 +24,9 @@ namespace pollux::nfs {
 // line "host ADDRESS" per host. A file with the same name and .lock shows which server uses it.
 class MonitoredHosts {
  public:
-  static constexpr size_t kMaxHosts = 1024;
-  // With more added hosts than this, those that hold nothing are removed.
+  static constexpr size_t kMaxHosts = 16'384;
+  // When so many hosts have been added, those that hold nothing are removed; the next time is at
+  // twice as many hosts as were left.
   static constexpr size_t kCrowded = 256;
 
   // Returns the hosts that hold locks now.
@@ -73,6 +74,7 @@ class MonitoredHosts {
   std::set<Gid> told_;
   std::chrono::steady_clock::time_point told_end_ = std::chrono::steady_clock::time_point::max();
   std::set<Gid> added_;
+  size_t crowded_ = kCrowded;
 };
 
 }  // namespace pollux::nfs

@@ -1,5 +1,6 @@
 #include "nfs/lock/restart_notifier.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -35,8 +36,10 @@ bool NotifyOfStateAt(const SocketAddress& monitor, uint32_t state) {
 RestartNotifier::RestartNotifier(MonitoredHosts* hosts, Notify notify)
     : hosts_(hosts), notify_(std::move(notify)) {
   for (const Gid& host : hosts->before()) {
-    threads_.emplace_back([this, &host] { Tell(host); });
+    untold_.emplace(std::chrono::steady_clock::time_point(), Untold{.host = host});
   }
+  const size_t threads = std::min(untold_.size(), kMaxThreads);
+  for (size_t i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
 }
 
 RestartNotifier::~RestartNotifier() {
@@ -48,13 +51,23 @@ RestartNotifier::~RestartNotifier() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void RestartNotifier::Tell(const Gid& host) {
-  for (int tries = 0; tries < kTries && !notify_(host, hosts_->state()); ++tries) {
-    std::unique_lock lock(mutex_);
-    if (changed_.wait_for(lock, kBetweenTries, [this] { return ending_; })) return;
+void RestartNotifier::Work() {
+  std::unique_lock lock(mutex_);
+  while (!ending_ && !untold_.empty()) {
+    const auto first = untold_.begin();
+    if (const auto at = first->first; std::chrono::steady_clock::now() < at) {
+      changed_.wait_until(lock, at, [this] { return ending_; });
+      continue;
+    }
+    Untold next = first->second;
+    untold_.erase(first);
+    lock.unlock();
+    const bool over = notify_(next.host, hosts_->state()) || ++next.tries == kTries;
+    // A list that cannot be written has the host told once more, at the next start.
+    if (over) hosts_->Told(next.host).IgnoreError();
+    lock.lock();
+    if (!over) untold_.emplace(std::chrono::steady_clock::now() + kBetweenTries, next);
   }
-  // A list that cannot be written has the host told once more, at the next start.
-  hosts_->Told(host).IgnoreError();
 }
 
 }  // namespace pollux::nfs

@@ -5,6 +5,8 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -22,10 +24,11 @@ bool NotifyOfState(const Gid& host, uint32_t state);
 bool NotifyOfStateAt(const SocketAddress& monitor, uint32_t state);
 
 // Notifies MonitoredHosts::before(), each host until it replies or kTries attempts have failed.
-// Each host has a thread of its own, at most MonitoredHosts::kMaxHosts, which mostly waits: the
+// Each host has a thread of its own, at most kMaxThreads, which mostly waits: the
 // grace period is limited, and a silent host must not use up the time of others.
 class RestartNotifier {
  public:
+  static constexpr size_t kMaxThreads = 1024;
   static constexpr int kTries = 60;
   static constexpr std::chrono::seconds kBetweenTries{15};
 
@@ -40,13 +43,19 @@ class RestartNotifier {
   RestartNotifier& operator=(const RestartNotifier&) = delete;
 
  private:
-  void Tell(const Gid& host);
+  struct Untold {
+    Gid host;
+    int tries = 0;
+  };
+  // One host after the other, until there are none.
+  void Work();
 
   MonitoredHosts* hosts_;
   Notify notify_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ending_ = false;
+  std::multimap<std::chrono::steady_clock::time_point, Untold> untold_;  // by when to try next
   std::vector<std::thread> threads_;
 };
 

@@ -85,7 +85,7 @@ TEST_F(NotifiedHostsTest, EachIsToldAndForgotten) {
 }
 
 TEST_F(NotifiedHostsTest, SilentOnesHoldUpNoOther) {
-  constexpr uint32_t kSilent = MonitoredHosts::kMaxHosts / 8;
+  constexpr uint32_t kSilent = RestartNotifier::kMaxThreads / 8;
   {
     const auto hosts = Open();
     for (uint32_t i = 0; i <= kSilent; ++i) ASSERT_TRUE(hosts->Add(Gid::FromIpv4(i)).ok());

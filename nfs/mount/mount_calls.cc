@@ -3,7 +3,9 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "nfs/v3/errno_status.h"
+#include "nfs/v3/status.h"
 #include "oncrpc/codec.h"
 #include "stack/base/address.h"
 
@@ -28,8 +30,10 @@ void MountCalls::Remembered::Add(Mounted one) {
   if (mounted.size() > kMaxRemembered) mounted.pop_front();
 }
 
-MountCalls::MountCalls(const ServedExports* exports)
-    : exports_(exports), remembered_(std::make_shared<Remembered>()) {}
+MountCalls::MountCalls(const ServedExports* exports, MountRefusals::Log log)
+    : exports_(exports),
+      remembered_(std::make_shared<Remembered>()),
+      refusals_(std::make_shared<MountRefusals>(std::move(log))) {}
 
 void MountCalls::Serve(oncrpc::ServiceCall call) {
   Dirpath path;
@@ -68,13 +72,20 @@ void MountCalls::Mount(oncrpc::ServiceCall call) {
     rest_at = directory.size();
   }
   if (chosen == nullptr || !chosen->tree->exported().Admits(call.client())) {
+    refusals_->Write(call.client(), path,
+                     chosen == nullptr
+                         ? "nothing is exported there"
+                         : absl::StrCat("the export ", chosen->tree->exported().directory,
+                                        " is for other clients (clients=)"));
     return call.Answer(MountRes{.status = Nfsstat3::kAcces});
   }
-  auto find = [tree = chosen->tree.get(), remembered = remembered_, path = std::string(path),
-               rest_at, call = std::move(call)](Identity&) mutable {
+  auto find = [tree = chosen->tree.get(), remembered = remembered_, refusals = refusals_,
+               path = std::string(path), rest_at, call = std::move(call)](Identity&) mutable {
     const MountRes found = Find(*tree, std::string_view(path).substr(rest_at));
     if (found.status == Nfsstat3::kOk) {
       remembered->Add({FormatAddress(call.client()), path});
+    } else {
+      refusals->Write(call.client(), path, Words(found.status));
     }
     call.Answer(found);
   };

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "nfs/mount/mount.h"
+#include "nfs/mount/mount_refusals.h"
 #include "nfs/server/served_export.h"
 #include "oncrpc/service_call.h"
 #include "stack/base/types.h"
@@ -27,8 +28,8 @@ class MountCalls {
   static constexpr oncrpc::ServiceProgram kProgram = {
       .program = kMountProgram, .low = kMountV3, .high = kMountV3};
 
-  // `exports` is not owned and must outlive this object.
-  explicit MountCalls(const ServedExports* exports);
+  // `exports` is not owned and must outlive this object. `log`: see MountRefusals.
+  explicit MountCalls(const ServedExports* exports, MountRefusals::Log log = nullptr);
 
   // Does not block; the call is answered before or after it returns.
   void Serve(oncrpc::ServiceCall call);
@@ -57,6 +58,7 @@ class MountCalls {
 
   const ServedExports* exports_;
   std::shared_ptr<Remembered> remembered_;
+  std::shared_ptr<MountRefusals> refusals_;  // as storage threads, which may come late, tell it
 };
 
 }  // namespace pollux::nfs

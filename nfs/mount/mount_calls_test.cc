@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "nfs/client/mount_client.h"
 #include "nfs/storage/stalled_storage_for_test.h"
 #include "oncrpc/codec.h"
@@ -49,7 +50,9 @@ class MountCallsTest : public testing::Test {
     auto opened = ServedExports::Open(exports, Path("key"));
     ASSERT_TRUE(opened.ok()) << opened.status();
     exports_ = *std::move(opened);
-    calls_ = std::make_unique<MountCalls>(exports_.get());
+    calls_ = std::make_unique<MountCalls>(exports_.get(), [this](const std::string& line) {
+      lines_.push_back(absl::StrReplaceAll(line, {{directory_, ""}}));
+    });
   }
   void TearDown() override {
     if (!directory_.empty()) std::filesystem::remove_all(directory_);
@@ -96,6 +99,7 @@ class MountCallsTest : public testing::Test {
   }
 
   std::string directory_;
+  std::vector<std::string> lines_;  // of the log
   std::unique_ptr<ServedExports> exports_;
   std::unique_ptr<MountCalls> calls_;
   std::vector<uint8_t> reply_;
@@ -131,6 +135,21 @@ TEST_F(MountCallsTest, WhatCannotBeMounted) {
   EXPECT_NE(Mount(Path("a/link/etc")).status, Nfsstat3::kOk);
   EXPECT_EQ(Mount(Path("b")).status, Nfsstat3::kAcces);
   EXPECT_EQ(Mount(Path("b"), *ParseAddress("192.0.2.9")).status, Nfsstat3::kOk);
+}
+
+TEST_F(MountCallsTest, WhatIsRefusedIsLoggedOnce) {
+  Mount(Path("a"));
+  for (int i = 0; i < 2; ++i) {
+    Mount(directory_ + "/");
+    Mount(Path("b"));
+    Mount(Path("a/none"));
+  }
+  EXPECT_THAT(
+      lines_,
+      ElementsAre("127.0.0.1 may not mount \"/\": nothing is exported there",
+                  "127.0.0.1 may not mount \"/b\": the export /b is for other clients (clients=)",
+                  "127.0.0.1 may not mount \"/a/none\": no such file or directory "
+                  "(NFS3ERR_NOENT)"));
 }
 
 TEST_F(MountCallsTest, AStalledFileSystemHoldsUpNobodyElse) {

@@ -1,7 +1,11 @@
 #include "nfs/procedures/attribute_calls.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+#include <vector>
 
 #include "nfs/export/export_for_test.h"
 #include "nfs/v3/files.h"
@@ -65,6 +69,77 @@ TEST_F(AttributeCallsTest, SetattrIsTheOwners) {
   EXPECT_EQ(Set("f", {.mode = 0640, .uid = 5, .gid = 6}), Nfsstat3::kOk);
   EXPECT_EQ(Stat("f").st_uid, 5u);
   EXPECT_EQ(Stat("f").st_gid, 6u);
+}
+
+class ChownTest : public AttributeCallsTest {
+ protected:
+  // kUser's, with both bits and a ctime that the clock has left behind.
+  void MakeSetIds(const std::string& name) {
+    MakeFile(name, "text");
+    ASSERT_EQ(chown(Path(name).c_str(), kUser, kGroup), 0);
+    ASSERT_EQ(chmod(Path(name).c_str(), 06755), 0);
+    const timespec changed = Stat(name).st_ctim;
+    timespec now = changed;
+    while (now.tv_sec == changed.tv_sec && now.tv_nsec <= changed.tv_nsec) {
+      clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    }
+  }
+  uint32_t Mode(const std::string& name) const { return Stat(name).st_mode & kPermissions; }
+  Nfstime3 Ctime(const std::string& name) const { return ToNfstime3(Stat(name).st_ctim); }
+
+  const std::vector<Sattr3> same_owner_ = {
+      {.uid = kUser}, {.gid = kGroup}, {.uid = kUser, .gid = kGroup}};
+};
+
+// chown(2) to what it has already is a change all the same.
+TEST_F(ChownTest, ToTheSameOwnerTakesTheSetIdBits) {
+  const Credential root{.uid = 0, .gid = 0, .groups = {}};
+  for (const Credential& caller : {context_.caller, root}) {
+    for (const Sattr3& same : same_owner_) {
+      MakeSetIds("f");
+      const Nfstime3 ctime = Ctime("f");
+      context_.caller = caller;
+      EXPECT_EQ(Set("f", same), Nfsstat3::kOk);
+      EXPECT_EQ(Mode("f"), 0755u);
+      EXPECT_NE(Ctime("f"), ctime);
+      EXPECT_EQ(Stat("f").st_uid, kUser);
+      EXPECT_EQ(Stat("f").st_gid, kGroup);
+    }
+  }
+}
+
+TEST_F(ChownTest, ToTheSameOwnerIsNotForOthers) {
+  context_.caller = {.uid = kUser + 1, .gid = kGroup, .groups = {}};
+  for (const Sattr3& same : same_owner_) {
+    MakeSetIds("f");
+    const Nfstime3 ctime = Ctime("f");
+    EXPECT_EQ(Set("f", same), Nfsstat3::kPerm);
+    EXPECT_EQ(Mode("f"), 06755u);
+    EXPECT_EQ(Ctime("f"), ctime);
+  }
+}
+
+TEST_F(ChownTest, DirectoriesKeepTheSetIdBits) {
+  ASSERT_EQ(mkdir(Path("d").c_str(), 0755), 0);
+  ASSERT_EQ(chown(Path("d").c_str(), kUser, kGroup), 0);
+  ASSERT_EQ(chmod(Path("d").c_str(), 06755), 0);
+  for (const Sattr3& same : same_owner_) EXPECT_EQ(Set("d", same), Nfsstat3::kOk);
+  EXPECT_EQ(Mode("d"), 06755u);
+}
+
+// The owner of a file whose group is not one of his may say it, and no other.
+TEST_F(ChownTest, TheSameGroupOfAnother) {
+  MakeSetIds("f");
+  ASSERT_EQ(chown(Path("f").c_str(), kUser, kGroup + 1), 0);
+  EXPECT_EQ(Set("f", {.gid = kGroup + 1}), Nfsstat3::kOk);
+  EXPECT_EQ(Set("f", {.uid = kUser, .gid = kGroup + 1}), Nfsstat3::kOk);
+  EXPECT_EQ(Set("f", {.gid = kGroup + 2}), Nfsstat3::kPerm);
+}
+
+TEST_F(ChownTest, AModeThatComesWithItStands) {
+  MakeSetIds("f");
+  EXPECT_EQ(Set("f", {.mode = 04711, .uid = kUser}), Nfsstat3::kOk);
+  EXPECT_EQ(Mode("f"), 04711u);
 }
 
 // open(O_TRUNC) and ftruncate(2) of Linux's client: the size, and the server's time for mtime

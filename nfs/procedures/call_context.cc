@@ -66,17 +66,15 @@ Nfsstat3 SetSize(const CallContext& context, const Fd& object, const struct stat
                                                               : StatusOfErrno(errno);
 }
 
-// The owner before the mode: giving a file away takes its set-user-ID bit.
-Nfsstat3 SetOwnerAndMode(const CallContext& context, const Fd& object, const struct stat& now,
-                         const Sattr3& wanted) {
-  const uid_t uid = wanted.uid.value_or(now.st_uid);
-  const gid_t gid = wanted.gid.value_or(now.st_gid);
-  if (uid == UINT32_MAX || gid == UINT32_MAX) return Nfsstat3::kInval;
+// The owner before the mode: chown(2) takes the set-user-ID bit, also of a file that has that owner
+// already, and only the kernel knows who may say so.
+Nfsstat3 SetOwnerAndMode(const CallContext& context, const Fd& object, const Sattr3& wanted) {
+  constexpr uint32_t kLeave = UINT32_MAX;  // of chown(2)
+  if (wanted.uid == kLeave || wanted.gid == kLeave) return Nfsstat3::kInval;
   const AsCaller as_caller(context);
   if (!as_caller.ok()) return Nfsstat3::kServerfault;
-  constexpr uint32_t kLeave = UINT32_MAX;
-  if ((uid != now.st_uid || gid != now.st_gid) &&
-      fchownat(object.get(), "", uid == now.st_uid ? kLeave : uid, gid == now.st_gid ? kLeave : gid,
+  if ((wanted.uid.has_value() || wanted.gid.has_value()) &&
+      fchownat(object.get(), "", wanted.uid.value_or(kLeave), wanted.gid.value_or(kLeave),
                AT_EMPTY_PATH) != 0) {
     return StatusOfErrno(errno);
   }
@@ -166,7 +164,7 @@ Nfsstat3 SetAttributes(const CallContext& context, const Fd& object, const Sattr
   if (wanted.size.has_value()) status = SetSize(context, object, now, *wanted.size);
   if (status == Nfsstat3::kOk &&
       (wanted.uid.has_value() || wanted.gid.has_value() || wanted.mode.has_value())) {
-    status = SetOwnerAndMode(context, object, now, wanted);
+    status = SetOwnerAndMode(context, object, wanted);
   }
   if (status == Nfsstat3::kOk && (wanted.atime.set_it != TimeHow::kDontChange ||
                                   wanted.mtime.set_it != TimeHow::kDontChange)) {

@@ -86,8 +86,9 @@ class WeakCache {
 
 Nfstime3 ToNfstime3(const timespec& time);
 
-// Makes what is given true of an object, as the caller; the owner and group that it has already are
-// left alone, so that a caller who may not set them may still say them.
+// Makes what is given true of an object, as the caller. The kernel is asked for an owner and a
+// group that the object has already, too: who may not set them is refused, and their set-user-ID
+// and set-group-ID bits go.
 Nfsstat3 SetAttributes(const CallContext& context, const Fd& object, const Sattr3& wanted);
 
 // Puts what a call changed on stable storage, which comes before its reply; as the server. Other

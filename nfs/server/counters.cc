@@ -26,6 +26,7 @@ void Counters::Collect(Stats* stats) const {
   stats->Count("bytes_written", bytes_written);
   stats->Count("waited", waited);
   stats->Count("put_off", put_off);
+  stats->Count("acl_calls", acl_calls);
 }
 
 uint64_t Counters::calls() const {

@@ -23,6 +23,7 @@ struct Counters {
   uint64_t bytes_written = 0;  // to files
   uint64_t waited = 0;         // calls that waited for others of their export
   uint64_t put_off = 0;        // calls that were told to come again (NFS3ERR_JUKEBOX) for that
+  uint64_t acl_calls = 0;      // of NFS_ACL, which is not served: one a mount of Linux's client
 
   OfProcedure& Of(Procedure procedure) { return procedures[static_cast<uint32_t>(procedure)]; }
   // "calls/getattr", "failures/getattr", ..., then the others by their names.

@@ -17,7 +17,7 @@ TEST(CountersTest, TellsEachByName) {
   counters.Collect(&stats);
   std::map<std::string, uint64_t> told;
   for (const auto& [name, value] : stats.fields()) told[name] = std::get<uint64_t>(value);
-  EXPECT_EQ(told.size(), 2 * kProcedures + 5);
+  EXPECT_EQ(told.size(), 2 * kProcedures + 6);
   EXPECT_EQ(told["calls/getattr"], 3u);
   EXPECT_EQ(told["failures/getattr"], 1u);
   EXPECT_EQ(told["calls/commit"], 2u);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "nfs/export/change_watch.h"
 #include "nfs/export/export.h"
@@ -26,6 +27,9 @@ struct ServedExport {
 // destroyed before it.
 class ServedExports {
  public:
+  // Returns PermissionDenied, with what is needed, if this process may not act for the users of
+  // clients. Call it before anything is opened, since later errors say less.
+  static absl::Status CheckRights();
   // Opens the exports. Errors: InvalidArgument for none, too many, or a directory listed twice;
   // those of HandleKey::Load(), ExportTree::Open() and Storage::Start().
   static absl::StatusOr<std::unique_ptr<ServedExports>> Open(const std::vector<Export>& exports,

@@ -60,6 +60,7 @@ absl::Status Server::Start(cm::Manager* manager) {
   if (!rpc.ok()) return rpc.status();
   rpc_ = *std::move(rpc);
   if (absl::Status status = rpc_->RegisterProgram(MakeProgram()); !status.ok()) return status;
+  if (absl::Status status = rpc_->RegisterProgram(MakeAclProgram()); !status.ok()) return status;
   if (options_.log != nullptr) {
     rpc_->SetObserver([this](const rpcrdma::Server::ConnectionInfo& info, bool established) {
       LogConnection(info, established);
@@ -81,7 +82,26 @@ rpcrdma::Program Server::MakeProgram() {
   return program;
 }
 
+rpcrdma::Program Server::MakeAclProgram() {
+  rpcrdma::Program program;
+  program.binding = {.program = kNfsAclProgram,
+                     .version = kNfsAclV3,
+                     .procedures = {},
+                     .others = oncrpc::ProcedureBinding{.idempotent = true}};
+  program.others = [this](const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply) {
+    ++counters_.acl_calls;
+    if (options_.log != nullptr && acl_lines_.Take(worker_->now_ns())) {
+      const SocketAddress client{.address = view.client_address, .port = view.client_port};
+      options_.log(absl::StrCat(ToString(client), " asks for POSIX ACLs (NFS_ACL, program ",
+                                kNfsAclProgram, "), which are not served; it goes on without"));
+    }
+    reply.Fail(oncrpc::AcceptStatus::kProgramUnavailable);
+  };
+  return program;
+}
+
 void Server::LogConnection(const rpcrdma::Server::ConnectionInfo& info, bool established) {
+  if (!established && options_.has_failed != nullptr && options_.has_failed(info.peer)) return;
   const std::string peer = ToString(info.peer);
   options_.log(established
                    ? absl::StrFormat("%s connected, inline %u in, %u out, %s RFC 8797 private data",

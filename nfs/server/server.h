@@ -16,6 +16,8 @@
 #include "nfs/server/served_export.h"
 #include "nfs/v3/binding.h"
 #include "rpcrdma/server.h"
+#include "stack/base/log_rate_limiter.h"
+#include "stack/base/socket_address.h"
 #include "stack/base/stats.h"
 #include "stack/engine/loop/worker.h"
 
@@ -29,6 +31,9 @@ struct ServerOptions {
   // Optional log of established and ended connections and of refused messages. Called on the core,
   // so it must not block.
   absl::AnyInvocable<void(const std::string&)> log;
+  // Whether the log has the end of a client's connection already, since it failed. Optional; once
+  // a connection that ends, on the core.
+  absl::AnyInvocable<bool(const SocketAddress& client)> has_failed;
 };
 
 // Belongs to one worker's core: create, poll and destroy it there. It never waits for a file
@@ -39,6 +44,7 @@ class Server final : public engine::Poller, private StatsProvider, private Call:
  public:
   // In nanoseconds. Longer than a busy but working file system takes for the calls before.
   static constexpr uint64_t kMaxWaitNs = 2'000'000'000;
+  static constexpr uint32_t kAclLinesPerMinute = 16;  // of the log: of clients that ask for ACLs
 
   // Listens for RDMA_PS_TCP connections at `options.port`. `worker`, `manager` and `exports` are
   // not owned and must outlive the server. AlreadyExists if the port has a listener.
@@ -76,6 +82,8 @@ class Server final : public engine::Poller, private StatsProvider, private Call:
   Server(engine::Worker* worker, ServedExports* exports, ServerOptions options);
   absl::Status Start(cm::Manager* manager);
   rpcrdma::Program MakeProgram();
+  // NFS_ACL, which is not served: clients ask for it at every mount and do without.
+  rpcrdma::Program MakeAclProgram();
   void Handle(const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply);
   Lane& LaneOf(const rpcrdma::CallView& view);
   void Begin(Lane& lane, const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply);
@@ -94,6 +102,7 @@ class Server final : public engine::Poller, private StatsProvider, private Call:
   ServedExports* exports_;
   ServerOptions options_;
   Counters counters_;
+  LogRateLimiter acl_lines_{kAclLinesPerMinute};
   std::deque<Lane> lanes_;
   size_t busy_ = 0;
   // Its replies may refer to calls, so it is destroyed first.

@@ -111,8 +111,10 @@ class ServerTest : public testing::Test {
     auto opened = ServedExports::Open(exports_, Path("key"));
     ASSERT_TRUE(opened.ok()) << opened.status();
     served_ = *std::move(opened);
+    ServerOptions options;
+    options.log = [this](const std::string& line) { lines_.push_back(line); };
     auto server = Server::Listen(&server_device_->worker(), server_manager_.get(), served_.get(),
-                                 ServerOptions{});
+                                 std::move(options));
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
@@ -200,6 +202,7 @@ class ServerTest : public testing::Test {
 
   std::string directory_;
   std::vector<Export> exports_;
+  std::vector<std::string> lines_;  // of the server's log
   std::unique_ptr<engine::Device> server_device_, client_device_;
   std::unique_ptr<cm::Manager> server_manager_, client_manager_;
   std::unique_ptr<ServedExports> served_;

@@ -337,6 +337,49 @@ TEST_F(ServerTest, AClientThatLeavesInTheMiddleOfLargeReads) {
   EXPECT_EQ(server_->counters().waited, 0u);
 }
 
+size_t ResidentPages() {
+  size_t all = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return resident;
+}
+
+// A day in which clients come, do some of everything, and go: what that takes comes back.
+TEST_F(ServerTest, MemoryIsFlatOverADay) {
+  constexpr int kRounds = 240, kFirst = 60;
+  constexpr uint64_t kRoundNs = uint64_t{24} * 3600 * 1'000'000'000 / kRounds;
+  // Of 4 KiB: less than a connection's buffers a dozen times.
+  constexpr size_t kSlackPages = 1024;
+  constexpr uint32_t kBytes = 64 << 10;
+  std::vector<uint8_t> data(kBytes, 7), room(kBytes);
+  StartServer();
+  const NfsFh3 root = HandleOf(0);
+  size_t before = 0;
+  for (int round = 0; round < kRounds && !HasFailure(); ++round) {
+    if (round == kFirst) before = ResidentPages();
+    Client* const client = Connect();
+    const NfsFh3 file = CreateFile(client, root, "file");
+    const WriteArgs write{.file = file,
+                          .count = kBytes,
+                          .stable = StableHow::kUnstable,
+                          .data = {absl::MakeConstSpan(data)}};
+    EXPECT_EQ(Run<WriteRes>(client, Procedure::kWrite, write), Nfsstat3::kOk);
+    const ReadArgs read{.file = file, .count = kBytes};
+    EXPECT_EQ(Run<ReadRes>(client, Procedure::kRead, read, [](const ReadRes&) {},
+                           {.item = absl::MakeSpan(room)}),
+              Nfsstat3::kOk);
+    EXPECT_EQ(Getattr(client, NfsFh3{}), Nfsstat3::kBadhandle);
+    EXPECT_EQ(Run<RemoveRes>(client, Procedure::kRemove, RemoveArgs{.dir = root, .name = {"file"}}),
+              Nfsstat3::kOk);
+    bool gone = false;
+    client->Disconnect([&] { gone = true; });
+    EXPECT_TRUE(RunUntil([&] { return gone && server_->connections() == 0; }));
+    clients_.clear();
+    lines_.clear();
+    now_ns_ += kRoundNs;
+  }
+  EXPECT_LT(ResidentPages(), before + kSlackPages);
+}
+
 TEST_F(ServerTest, OthersAreKeptOut) {
   exports_[0].clients = {{.address = Gid::FromIpv4(kClientAddress + 1), .prefix_length = 32}};
   StartServer();
@@ -389,6 +432,37 @@ TEST_F(ServerTest, CredentialsThatAreNoneAreDenied) {
     EXPECT_TRUE(RunUntil([&] { return ended.has_value(); }));
   }
   EXPECT_EQ(server_->counters().procedures[static_cast<int>(Procedure::kGetattr)].failures, 2u);
+}
+
+// Linux's client calls NULL of it at every mount, and goes without ACLs when there is no program.
+TEST_F(ServerTest, AclsAreNotServedAndTheLogSaysWhatTheyAre) {
+  StartServer();
+  oncrpc::ProgramBinding binding{.program = kNfsAclProgram,
+                                 .version = kNfsAclV3,
+                                 .procedures = {},
+                                 .others = oncrpc::ProcedureBinding{.idempotent = true}};
+  auto client = *rpcrdma::Client::Create(&client_device_->worker(), client_manager_.get(),
+                                         std::move(binding), {});
+  std::optional<absl::Status> connected, ended, answered;
+  ASSERT_TRUE(client
+                  ->Connect(
+                      {.address = Gid::FromIpv4(kServerAddress), .port = kNfsRdmaPort},
+                      [&](absl::Status status) { connected = status; },
+                      [&](absl::Status status) { ended = status; })
+                  .ok());
+  ASSERT_TRUE(RunUntil([&] { return connected.has_value(); }));
+  ASSERT_TRUE(client
+                  ->Call({.procedure = 0},
+                         [&](absl::Status status, const oncrpc::Reply*) { answered = status; })
+                  .ok());
+  EXPECT_TRUE(RunUntil([&] { return answered.has_value(); }));
+  EXPECT_THAT(std::string(answered->message()), HasSubstr("no program 100227"));
+  EXPECT_EQ(server_->counters().acl_calls, 1u);
+  EXPECT_EQ(server_->counters().calls(), 0u);
+  ASSERT_EQ(lines_.size(), 2u);  // the first: connected
+  EXPECT_THAT(lines_[1], HasSubstr("asks for POSIX ACLs (NFS_ACL, program 100227)"));
+  client->Disconnect();
+  EXPECT_TRUE(RunUntil([&] { return ended.has_value(); }));
 }
 
 TEST_F(ServerTest, ExportsThatCannotBe) {

@@ -11,6 +11,8 @@ namespace pollux::nfs {
 
 inline constexpr uint32_t kNfsProgram = 100003;
 inline constexpr uint32_t kNfsV3 = 3;
+inline constexpr uint32_t kNfsAclProgram = 100227;  // Solaris's; versions 2 and 3
+inline constexpr uint32_t kNfsAclV3 = 3;
 inline constexpr uint16_t kNfsRdmaPort = 20049;  // IANA: nfsrdma
 
 enum class Procedure : uint32_t {

@@ -81,16 +81,19 @@ std::string Name(Nfsstat3 status) {
                             : absl::StrCat("status ", static_cast<uint32_t>(status));
 }
 
+std::string Words(Nfsstat3 status) {
+  const Meaning* meaning = Find(status);
+  return absl::StrCat(
+      meaning != nullptr ? meaning->words : "the server answers with an error of its own", " (",
+      Name(status), ")");
+}
+
 absl::Status ToStatus(Nfsstat3 status, std::string_view what) {
   if (status == Nfsstat3::kOk) return absl::OkStatus();
   const absl::string_view subject(what.data(), what.size());
   const Meaning* meaning = Find(status);
-  if (meaning == nullptr) {
-    return absl::UnknownError(absl::StrCat(
-        subject, ": the server answers with an error of its own (", Name(status), ")"));
-  }
-  return absl::Status(meaning->code,
-                      absl::StrCat(subject, ": ", meaning->words, " (", meaning->name, ")"));
+  return absl::Status(meaning != nullptr ? meaning->code : Code::kUnknown,
+                      absl::StrCat(subject, ": ", Words(status)));
 }
 
 }  // namespace pollux::nfs

@@ -47,6 +47,9 @@ constexpr bool IsValid(Nfsstat3) { return true; }
 // The RFC's name, such as "NFS3ERR_NOENT"; "status 12345" for an unknown one.
 std::string Name(Nfsstat3 status);
 
+// The problem and the name of the status: "not a directory (NFS3ERR_NOTDIR)".
+std::string Words(Nfsstat3 status);
+
 // Returns an error of one line that begins with `what`, describes the problem and names the status.
 // Codes: NotFound, PermissionDenied, ResourceExhausted (space, quota), AlreadyExists,
 // FailedPrecondition (the object or name does not allow it), Unavailable (kJukebox: try later),

@@ -42,6 +42,7 @@ class NfsTest(CommandTest):
         self.fails(2, ["ls", *PLACE, "nfs://10.0.0/srv"], "'10.0.0'", "nfs://HOST")
         self.fails(2, ["ls", *PLACE, "nfs://10.0.0.1"], "no path")
         self.fails(2, ["stat", *PLACE, "nfs://10.0.0.1/srv/../etc"], "'..'")
+        self.fails(2, ["stat", *PLACE, "nfs://10.0.0.1/srv/100%"], "%25")
         self.fails(2, ["rm", *PLACE, "--uid", "root", URL], "root", "ID")
         self.fails(2, ["rm", *PLACE, "--mount", "10.0.0.1:99999", URL], "99999", "port")
         self.fails(2, ["get", "--port", "net_null0", URL], "--address ADDR/LEN")

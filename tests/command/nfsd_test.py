@@ -3,11 +3,14 @@
 import json
 import os
 import re
+import shlex
+import signal
 import socket
 import struct
 
 from tests.command.exports import Exported
-from tests.command.harness import CLIENT, PATIENCE_S, ROCE_PORT, SERVER, Host, wait_for
+from tests.command.harness import (CLIENT, PATIENCE_S, POLLUX, ROCE_PORT, SERVER, Host,
+                                   wait_for)
 
 RPC_VERSION = 2
 PORTMAP_PROGRAM, PORTMAP_V2, PORTMAP_PORT, GETPORT = 100000, 2, 111, 3
@@ -122,6 +125,40 @@ class NfsdTest(Exported):
         server = self.nfsd("--json")
         self.assertEqual(self.mount(str(self.export)), (0, root))
         self.stop(server)
+
+    def test_what_to_type_is_quoted_for_a_shell(self):
+        export = self.directory / "it's two words"
+        export.mkdir()
+        server = self.nfsd(export=f"{export}:rw")
+        (command,) = re.findall("mount -t nfs .*", server.stderr)
+        self.assertEqual(shlex.split(command)[-2:], [f"{SERVER}:{export}", "/mnt"])
+        self.assertEqual(server.interrupt(), 0, server.stderr)
+
+    def test_a_refused_mount_is_logged_once(self):
+        server = self.nfsd()
+        for _ in range(2):
+            self.assertEqual(self.mount("/etc")[0], 13)
+            self.assertEqual(self.mount(f"{self.export}/none")[0], 2)
+        server.wait_for_line("none.*NFS3ERR_NOENT")
+        self.assertEqual(server.interrupt(), 0, server.stderr)
+        self.assertEqual(re.findall(f"{CLIENT} may not mount .*", server.stderr), [
+            f'{CLIENT} may not mount "/etc": nothing is exported there',
+            f'{CLIENT} may not mount "{self.export}/none": no such file or directory '
+            "(NFS3ERR_NOENT)"])
+
+    def test_a_hangup_does_not_end_it(self):
+        server = self.nfsd("--json")
+        for count in (1, 2):
+            server.process.send_signal(signal.SIGHUP)
+            wait_for("what SIGHUP does", lambda: server.stderr.count("SIGHUP: goes on") == count)
+        self.assertEqual(self.mount(str(self.export))[0], 0)
+        self.stop(server)
+
+    def test_without_rights_it_says_what_it_needs(self):
+        run = self.finish(Host(), "--bounding-set=-all", "--inh-caps=-all", POLLUX,
+                          *self.nfsd_argv(), program="setpriv")
+        self.assert_one_line(run, 1, "needs root", "CAP_SETUID")
+        self.assertFalse((self.directory / "key").exists())
 
     def test_an_interface_may_lose_its_addresses(self):
         """While it starts: before it tells them, or later on a busy machine."""

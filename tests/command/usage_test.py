@@ -2,6 +2,8 @@
 
 import json
 import os
+import pathlib
+import re
 
 from tests.command.harness import CommandTest, Host
 
@@ -27,6 +29,13 @@ class UsageTest(CommandTest):
             self.assertTrue(of_it.stdout.startswith(f"usage: pollux {command} "), of_it.stdout)
             for option in ("--json", "--impair", "--capture", "--help"):
                 self.assertIn(option, of_it.stdout)
+
+    def test_version_is_that_of_the_changes(self):
+        run = self.finish(Host(), "--version")
+        self.assertEqual((run.process.returncode, run.stderr), (0, ""))
+        changes = pathlib.Path("CHANGELOG.md").read_text(encoding="utf-8")
+        newest = re.search("^## (.*)$", changes, re.MULTILINE).group(1)
+        self.assertEqual(run.stdout, f"pollux {newest}\n")
 
     def test_no_command(self):
         run = self.finish(Host())

@@ -5,12 +5,14 @@
 namespace pollux::tools {
 namespace {
 
-TEST(FailureLogTest, Text) {
-  EXPECT_EQ(
-      FailureText({.address = Gid::FromIpv4(0xC0000202), .port = 4711},
-                  {.address = Gid::FromIpv4(0xC0000201), .port = 20049}, "no answer", "  line\n"),
-      "connection 192.0.2.2:4711 to 192.0.2.1:20049 failed: no answer; its last events:\n"
-      "  line\n");
+TEST(FailureLogTest, OneLineUnlessEventsAreAskedFor) {
+  const SocketAddress local{.address = Gid::FromIpv4(0xC0000202), .port = 4711};
+  const SocketAddress peer{.address = Gid::FromIpv4(0xC0000201), .port = 20049};
+  EXPECT_EQ(FailureText(local, peer, "no answer", ""),
+            "connection 192.0.2.2:4711 to 192.0.2.1:20049 failed: no answer\n");
+  EXPECT_EQ(FailureText(local, peer, "no answer", "  line\n"),
+            "connection 192.0.2.2:4711 to 192.0.2.1:20049 failed: no answer; its last events:\n"
+            "  line\n");
 }
 
 }  // namespace

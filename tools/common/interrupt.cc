@@ -12,6 +12,7 @@ namespace pollux::tools {
 namespace {
 
 volatile sig_atomic_t interrupted = 0;
+volatile sig_atomic_t reload = 0;
 
 RepeatedSignalFilter signal_filter;
 
@@ -33,17 +34,20 @@ void OnSignal(int number) {
 
 void OnClosedPipe(int) { interrupted = 1; }
 
+void OnReload(int) { reload = 1; }
+
 }  // namespace
 
-void CatchInterrupts(ClosedPipe closed_pipe) {
+void CatchInterrupts(ClosedPipe closed_pipe, Hangup hangup) {
   struct sigaction action {};
   action.sa_handler = OnSignal;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
-  // A terminal that is closed; nohup(1) has it ignored.
-  struct sigaction hangup {};
-  sigaction(SIGHUP, nullptr, &hangup);
-  if (hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
+  // nohup(1) has it ignored.
+  struct sigaction before {};
+  sigaction(SIGHUP, nullptr, &before);
+  if (hangup == Hangup::kReloads) action.sa_handler = OnReload;
+  if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
   if (closed_pipe == ClosedPipe::kEnds) return;
   // More is written on the way to the end.
   action.sa_handler = OnClosedPipe;
@@ -51,6 +55,12 @@ void CatchInterrupts(ClosedPipe closed_pipe) {
 }
 
 bool Interrupted() { return interrupted != 0; }
+
+bool TakeReload() {
+  const bool came = reload != 0;
+  if (came) reload = 0;
+  return came;
+}
 
 void SleepUntilInterrupted(int ms) {
   if (!Interrupted()) poll(nullptr, 0, ms);

@@ -7,11 +7,16 @@ namespace pollux::tools {
 
 // What SIGPIPE does: a reader has closed the pipe that the output goes to.
 enum class ClosedPipe { kInterrupts, kEnds };
+// What SIGHUP does: a terminal is closed; or, of a service, an administrator wants it to reload.
+enum class Hangup { kInterrupts, kReloads };
 // From now on the first SIGINT, SIGTERM or SIGHUP only sets the flag, so that connections can be
 // ended; another, RepeatedSignalFilter::kAtOnceMs after it or later, ends the process as usual.
 // SIGHUP stays ignored where it is.
-void CatchInterrupts(ClosedPipe closed_pipe = ClosedPipe::kInterrupts);
+void CatchInterrupts(ClosedPipe closed_pipe = ClosedPipe::kInterrupts,
+                     Hangup hangup = Hangup::kInterrupts);
 bool Interrupted();
+// Whether a SIGHUP that reloads has come since the last call.
+bool TakeReload();
 // Sleeps for at most `ms` milliseconds, less when interrupted.
 void SleepUntilInterrupted(int ms);
 

@@ -39,5 +39,22 @@ TEST(CatchInterrupts, AClosedPipeIsNoRequest) {
   EXPECT_EXIT(write(), testing::ExitedWithCode(0), "");
 }
 
+TEST(CatchInterrupts, AHangupEndsACommandAndReloadsAService) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto hang_up = [](Hangup hangup) {
+    signal(SIGHUP, SIG_DFL);
+    CatchInterrupts(ClosedPipe::kInterrupts, hangup);
+    for (int i = 0; i < 2; ++i) {
+      raise(SIGHUP);
+      Await(RepeatedSignalFilter::kAtOnceMs);
+      if (Interrupted() || !TakeReload() || TakeReload()) std::exit(1);
+    }
+    raise(SIGINT);
+    std::exit(Interrupted() ? 0 : 2);
+  };
+  EXPECT_EXIT(hang_up(Hangup::kReloads), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(hang_up(Hangup::kInterrupts), testing::ExitedWithCode(1), "");
+}
+
 }  // namespace
 }  // namespace pollux::tools

@@ -4,7 +4,6 @@
 #include <bit>
 
 #include "absl/strings/str_cat.h"
-#include "tools/common/failure_log.h"
 
 namespace pollux::tools {
 namespace {
@@ -29,7 +28,8 @@ absl::StatusOr<std::unique_ptr<Node>> Node::Start(std::unique_ptr<engine::Device
   if (!managers.ok()) return managers.status();
   node->managers_ = *std::move(managers);
   for (uint32_t core = 0; core < node->cores(); ++core) {
-    LogFailures(&node->manager(core), workers[core], &node->log_);
+    node->failures_.push_back(std::make_unique<FailureLog>(&node->manager(core), workers[core],
+                                                           &node->log_, options.failure_events));
     if (absl::Status status = node->StartThread(core, options); !status.ok()) return status;
   }
   return node;

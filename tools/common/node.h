@@ -20,6 +20,7 @@
 #include "stack/engine/polling/shared_poll.h"
 #include "stack/engine/telemetry.h"
 #include "stack/transport/diagnostics/counters.h"
+#include "tools/common/failure_log.h"
 #include "tools/common/line_log.h"
 
 namespace pollux::tools {
@@ -29,8 +30,9 @@ class Node {
   struct Options {
     std::vector<int> cpus;  // that of each worker; empty: whichever there is
     engine::Idle idle = engine::Idle::kYield;
-    uint32_t idle_turns = 256;  // without work, before that
-    bool shared = false;        // threads that wait for its only worker poll it: shared_poll()
+    uint32_t idle_turns = 256;    // without work, before that
+    bool shared = false;          // threads that wait for its only worker poll it: shared_poll()
+    bool failure_events = false;  // with connections that fail their last events are written
     cm::ManagerConfig cm;
   };
 
@@ -51,6 +53,7 @@ class Node {
   uint32_t cores() const { return device_->workers(); }
   engine::Worker& worker(uint32_t core = 0) { return device_->worker(core); }
   cm::Manager& manager(uint32_t core = 0) { return *managers_[core]; }
+  FailureLog& failures(uint32_t core = 0) { return *failures_[core]; }
 
   // Runs `work` on a worker's core and returns its result. Not from a worker's core itself.
   template <class Work>
@@ -104,6 +107,7 @@ class Node {
   LineLog log_;
   std::unique_ptr<engine::Device> device_;
   std::optional<engine::DeviceTelemetry> telemetry_;
+  std::vector<std::unique_ptr<FailureLog>> failures_;
   std::vector<std::unique_ptr<cm::Manager>> managers_;
   std::unique_ptr<engine::SharedPoll> shared_poll_;
   std::vector<std::unique_ptr<engine::ProgressThread>> threads_;

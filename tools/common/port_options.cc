@@ -140,6 +140,10 @@ void DeclarePortOptions(Options& options, PortOptions* port) {
                  [port](const std::string& text) { return ParseIdle(text, port); });
   options.Number("yield-after", "turns without work before that; 0: never (256)", 0, 1u << 30,
                  &port->yield_after);
+  options.Switch("recorder",
+                 "of a connection that fails write down the last packets,\n"
+                 "timers and states too",
+                 &port->recorder);
   options.Switch("dcqcn",
                  "congestion control: data packets are ECN-capable, marks are\n"
                  "answered by CNPs, and CNPs slow senders down",

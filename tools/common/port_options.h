@@ -25,6 +25,7 @@ struct PortOptions {
   engine::Idle idle = engine::Idle::kYield;
   uint64_t yield_after = 256;  // idle turns before that; 0: never
   uint64_t vlan = 0;           // of the addresses that name none; 0: none
+  bool recorder = false;       // the last events of connections that fail are written down
   bool dcqcn = false;          // congestion control
   std::optional<transport::DcqcnParameters> dcqcn_parameters;  // given: it is on
 
@@ -33,7 +34,8 @@ struct PortOptions {
 };
 
 // Declares --port, --netdev, --kernel-path, --address, --vlan, --gateway, --mac, --core, --cores,
-// --idle, --yield-after, --dcqcn, --dcqcn-parameters, and those of DeclareWireOptions().
+// --idle, --yield-after, --recorder, --dcqcn, --dcqcn-parameters, and those of
+// DeclareWireOptions().
 void DeclarePortOptions(Options& options, PortOptions* port);
 // Only --impair, --capture, --memory, --file-prefix: for a command that brings its own ports.
 void DeclareWireOptions(Options& options, PortOptions* port);

@@ -7,8 +7,11 @@
 #include <cstdio>
 #include <cstring>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
 #include "tools/common/options.h"
 
 namespace pollux::tools {
@@ -79,6 +82,16 @@ std::string Printable(const std::string& name) {
   using Json = nlohmann::ordered_json;
   const std::string quoted = Json(name).dump(-1, ' ', false, Json::error_handler_t::replace);
   return quoted.substr(1, quoted.size() - 2);
+}
+
+std::string ShellQuoted(const std::string& text) {
+  // What no shell takes for anything else.
+  const auto is_plain = [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+           absl::string_view("%+,-./:=@_").find(c) != absl::string_view::npos;
+  };
+  if (!text.empty() && std::ranges::all_of(text, is_plain)) return text;
+  return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
 }
 
 std::optional<int> ParseOperands(const std::string& command, Options& options, int argc,

@@ -46,6 +46,9 @@ int Fail(const std::string& command, const absl::Status& status);
 // cursor.
 std::string Printable(const std::string& name);
 
+// As a word of a shell's command line.
+std::string ShellQuoted(const std::string& text);
+
 // Parses the command line; an exit status when there is nothing more to do: help, or an error,
 // which is told.
 std::optional<int> ParseOperands(const std::string& command, Options& options, int argc,

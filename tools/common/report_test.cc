@@ -34,6 +34,15 @@ TEST(ReportTest, CongestionCounters) {
                          R"("np_ecn_marked_roce_packets":4})");
 }
 
+TEST(ReportTest, AShellTakesItAsOneWord) {
+  EXPECT_EQ(ShellQuoted("192.0.2.1:/srv/a-b_c"), "192.0.2.1:/srv/a-b_c");
+  EXPECT_EQ(ShellQuoted("/srv/a b"), "'/srv/a b'");
+  EXPECT_EQ(ShellQuoted("[2001:db8::1]:/srv"), "'[2001:db8::1]:/srv'");
+  EXPECT_EQ(ShellQuoted("it's $HOME; `x`"), "'it'\\''s $HOME; `x`'");
+  EXPECT_EQ(ShellQuoted("/srv/\xC3\xA4"), "'/srv/\xC3\xA4'");
+  EXPECT_EQ(ShellQuoted(""), "''");
+}
+
 TEST(ReportTest, UsageAndFailureHaveTheirOwnStatus) {
   EXPECT_EQ(Fail("x", absl::InvalidArgumentError("m")), kExitUsage);
   EXPECT_EQ(Fail("x", absl::UnavailableError("m")), kExitFailure);

@@ -49,6 +49,7 @@ absl::StatusOr<std::unique_ptr<Node>> StartNode(const PortOptions& port, Cores c
   options.cpus = port.cores;
   options.idle = port.idle;
   options.idle_turns = static_cast<uint32_t>(port.yield_after);
+  options.failure_events = port.recorder;
   options.shared = cores == Cores::kOneShared;
   return Node::Start(*std::move(device), options);
 }

@@ -73,6 +73,8 @@ class Server final : public FileServer, public engine::Poller {
     }
     if (options_.log != nullptr) {
       rpc_->SetObserver([this](const rpcrdma::Server::ConnectionInfo& info, bool established) {
+        if (!established && options_.has_failed != nullptr && options_.has_failed(info.peer))
+          return;
         options_.log(
             established
                 ? absl::StrFormat("%s connected, inline %u in, %u out, %s RFC 8797 private data",

@@ -22,6 +22,8 @@ class FileServer {
     bool read_only = false;
     // Told in words of connections made and gone, and of what was refused on them.
     absl::AnyInvocable<void(const std::string&)> log;
+    // Whether the log has the end of a client's connection already, since it failed. Optional.
+    absl::AnyInvocable<bool(const SocketAddress& client)> has_failed;
   };
   // `store`, `worker` and `manager` outlive the server. AlreadyExists when the port is taken.
   static absl::StatusOr<std::unique_ptr<FileServer>> Listen(engine::Worker* worker,

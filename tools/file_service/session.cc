@@ -19,6 +19,11 @@ absl::Status StayUntilInterrupted(Node& node) {
   absl::Status status;
   while (!Interrupted() && status.ok()) {
     SleepUntilInterrupted(1000);
+    if (TakeReload()) {
+      node.log().Write(
+          "SIGHUP: goes on as it is, since no file with options is there to be read again; to "
+          "change options, restart it\n");
+    }
     status = node.device().port().CheckInterface();
   }
   return status;

@@ -22,8 +22,8 @@ inline constexpr int kGoodbyeSeconds = 5;
 // Prints every CM message that the node sends and receives on standard error, decoded.
 void PrintCmExchange(Node& node);
 
-// Until a SIGINT or SIGTERM; or until the ground goes from under the port, since nobody could reach
-// it any more: what its CheckInterface() says.
+// Until a SIGINT or SIGTERM, not a SIGHUP that reloads, which is logged; or until the ground goes
+// from under the port, since nobody could reach it any more: what its CheckInterface() says.
 absl::Status StayUntilInterrupted(Node& node);
 
 // Waits until `server` has accepted or refused. Errors as FileClient::Connect().

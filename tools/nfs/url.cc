@@ -1,5 +1,9 @@
 #include "tools/nfs/url.h"
 
+#include <optional>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -16,6 +20,27 @@ constexpr uint32_t kMaxPort = 65535;
 absl::Status WrongUrl(const std::string& text, absl::string_view why) {
   return absl::InvalidArgumentError(
       absl::StrCat("'", text, "': ", why, "; a URL is nfs://HOST[:PORT]/export/path"));
+}
+
+// Nothing for a % that no two hexadecimal digits follow, and for what no name of a file has.
+std::optional<std::string> DecodeName(absl::string_view text) {
+  std::string name;
+  while (!text.empty()) {
+    char byte = text.front();
+    size_t length = 1;
+    if (byte == '%') {
+      length = 3;
+      if (text.size() < length || !absl::ascii_isxdigit(static_cast<unsigned char>(text[1])) ||
+          !absl::ascii_isxdigit(static_cast<unsigned char>(text[2]))) {
+        return std::nullopt;
+      }
+      byte = absl::HexStringToBytes(text.substr(1, 2)).front();
+      if (byte == '/' || byte == '\0') return std::nullopt;
+    }
+    name.push_back(byte);
+    text.remove_prefix(length);
+  }
+  return name;
 }
 
 struct HostPort {
@@ -70,9 +95,13 @@ absl::StatusOr<NfsUrl> ResolveNfsUrl(const std::string& text) {
   if (!server.ok()) return WrongUrl(text, server.status().message());
   NfsUrl url;
   url.port = server->port;
-  for (const absl::string_view name : absl::StrSplit(rest.substr(slash), '/', absl::SkipEmpty())) {
-    if (name == "..") return WrongUrl(text, "'..' in the path");
-    if (name != ".") absl::StrAppend(&url.path, "/", name);
+  for (const absl::string_view part : absl::StrSplit(rest.substr(slash), '/', absl::SkipEmpty())) {
+    const std::optional<std::string> name = DecodeName(part);
+    if (!name.has_value()) {
+      return WrongUrl(text, absl::StrCat("'", part, "' is no name: a % is written %25"));
+    }
+    if (*name == "..") return WrongUrl(text, "'..' in the path");
+    if (*name != ".") absl::StrAppend(&url.path, "/", *name);
   }
   if (url.path.empty()) url.path.push_back('/');
   auto servers = ResolvePeer(server->host);

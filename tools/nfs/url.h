@@ -17,9 +17,10 @@ struct NfsUrl {
   std::string path;  // absolute, without "." and empty components, not ending in "/" but for "/"
 };
 
-// "nfs://HOST[:PORT]/path", an IPv6 address in brackets; the port is 20049 when there is none.
-// Looks a name up. InvalidArgument for what is none, and for ".." in the path; NotFound for a name
-// that nobody knows.
+// "nfs://HOST[:PORT]/path", an IPv6 address in brackets; the port is 20049 when there is none. In
+// the path %20 and the like are the bytes that they stand for. RFC 3986 section 2.1. Looks a name
+// up. InvalidArgument for what is none, and for ".." in the path; NotFound for a name that nobody
+// knows.
 absl::StatusOr<NfsUrl> ResolveNfsUrl(const std::string& text);
 
 // "HOST[:PORT]", an IPv6 address in brackets when a port follows. Errors as of a URL.

@@ -24,6 +24,15 @@ TEST(UrlTest, TakesHostPortAndPath) {
   EXPECT_EQ(ResolveNfsUrl("nfs://192.0.2.1/")->path, "/");
 }
 
+// RFC 3986 section 2.1
+TEST(UrlTest, BytesOfThePathMayBeWrittenAsHexadecimalDigits) {
+  EXPECT_EQ(ResolveNfsUrl("nfs://192.0.2.1/srv/two%20words/%C3%a4")->path,
+            "/srv/two words/\xC3\xA4");
+  EXPECT_EQ(ResolveNfsUrl("nfs://192.0.2.1/srv/100%25")->path, "/srv/100%");
+  EXPECT_EQ(ResolveNfsUrl("nfs://192.0.2.1/srv/%2520")->path, "/srv/%20");
+  EXPECT_EQ(ResolveNfsUrl("nfs://192.0.2.1/srv/%2E/a+b")->path, "/srv/a+b");
+}
+
 TEST(UrlTest, SaysWhatIsWrong) {
   for (const auto& [url, why] : {std::pair{"http://192.0.2.1/x", "no nfs://"},
                                  {"nfs://192.0.2.1", "no path"},
@@ -34,7 +43,13 @@ TEST(UrlTest, SaysWhatIsWrong) {
                                  {"nfs://192.0.2.1:65536/x", "no port"},
                                  {"nfs://[2001:db8::1/x", "no ']'"},
                                  {"nfs://[2001:db8::1]2/x", "no port after"},
-                                 {"nfs://192.0.2.1/x/../y", "'..'"}}) {
+                                 {"nfs://192.0.2.1/x/../y", "'..'"},
+                                 {"nfs://192.0.2.1/x/%2e%2E/y", "'..'"},
+                                 {"nfs://192.0.2.1/x/100%", "'100%' is no name"},
+                                 {"nfs://192.0.2.1/x/%2", "%25"},
+                                 {"nfs://192.0.2.1/x/%zz", "%25"},
+                                 {"nfs://192.0.2.1/x/a%2Fb", "'a%2Fb' is no name"},
+                                 {"nfs://192.0.2.1/x/a%00", "'a%00' is no name"}}) {
     const auto parsed = ResolveNfsUrl(url);
     EXPECT_EQ(parsed.status().code(), absl::StatusCode::kInvalidArgument) << url;
     EXPECT_THAT(std::string(parsed.status().message()), HasSubstr(why)) << url;

@@ -21,6 +21,9 @@ absl::StatusOr<std::unique_ptr<FileServers>> FileServers::Listen(Node* node,
       own.port = options.port;
       own.read_only = options.read_only;
       own.log = options.log;
+      own.has_failed = [node, core](const SocketAddress& client) {
+        return node->failures(core).TakeWritten(client);
+      };
       return FileServer::Listen(&node->worker(core), &node->manager(core),
                                 made->stores_.back().get(), std::move(own));
     });

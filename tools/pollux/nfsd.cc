@@ -41,6 +41,7 @@ constexpr uint16_t kStatusPort = 662;
 constexpr uint64_t kGraceSeconds = 45;
 constexpr uint64_t kMaxGraceSeconds = 3600;
 constexpr uint64_t kMaxConnections = 10'000;
+constexpr uint64_t kMaxLocks = 1'000'000;
 constexpr char kStateDirectory[] = "/var/lib/pollux";
 constexpr int kStorageSeconds = 30;  // how long storage may take for the last calls
 
@@ -51,6 +52,8 @@ struct NfsdOptions {
   std::string lock_file;
   uint64_t max_connections = nfs::ServerOptions{}.max_connections;
   uint64_t max_connections_per_client = 0;
+  uint64_t max_locks = nfs::LockLimits{}.files;
+  uint64_t max_locks_per_client = 0;
   ControlOptions control{.service_port = nfs::kNfsRdmaPort,
                          .mount_port = kMountPort,
                          .lock_port = kLockPort,
@@ -67,16 +70,39 @@ struct Served {
   uint64_t dropped_datagrams = 0;
 };
 
-// As many files as calls and locks have open at once, and some; as far as the system lets us.
-void RaiseFileLimit() {
-  constexpr rlim_t kFilesOfACall = 4, kOthers = 1024;
+nfs::LockLimits LimitsOf(const NfsdOptions& options) {
+  constexpr size_t kFilesForOneThatWaits = 4;
+  return {.files = options.max_locks,
+          .waiting = std::max<size_t>(1, options.max_locks / kFilesForOneThatWaits),
+          .shares = options.max_locks,
+          .of_address = options.max_locks_per_client};
+}
+
+// As many files as calls and locks have open at once, and some. What the system does not let us
+// have is taken off the locks: calls are not to fail for them.
+nfs::LockLimits RaiseFileLimit(const NfsdOptions& options) {
+  constexpr rlim_t kFilesOfACall = 4, kOthers = 2048;
+  nfs::LockLimits limits = LimitsOf(options);
   rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  const rlim_t of_an_export = nfs::Storage::kMaxJobs * kFilesOfACall + nfs::LockTable::kMaxOwned +
-                              nfs::LockTable::kMaxWaiting;
-  const rlim_t wanted = nfs::kMaxServedExports * of_an_export + kOthers;
-  limit.rlim_cur = std::min(limit.rlim_max, std::max(limit.rlim_cur, wanted));
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return limits;
+  const rlim_t exports = std::max<size_t>(1, options.exports.size());
+  const rlim_t without_locks = exports * nfs::Storage::kMaxJobs * kFilesOfACall + kOthers;
+  const rlim_t of_locks = limits.files + limits.waiting;
+  const rlim_t wanted = std::max(limit.rlim_cur, without_locks + exports * of_locks);
+  const rlimit raised{.rlim_cur = wanted, .rlim_max = std::max(limit.rlim_max, wanted)};
+  if (setrlimit(RLIMIT_NOFILE, &raised) == 0) return limits;
+  limit.rlim_cur = std::min(limit.rlim_max, wanted);
   setrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_cur >= wanted) return limits;
+  const rlim_t left = limit.rlim_cur - std::min(limit.rlim_cur, without_locks);
+  limits.files = limits.files * left / (exports * of_locks);
+  limits.waiting = limits.waiting * left / (exports * of_locks);
+  std::fprintf(
+      stderr,
+      "this process may open %ju files (ulimit -Hn): that is enough for locks of %zu files "
+      "in each export\n",
+      static_cast<uintmax_t>(limit.rlim_cur), limits.files);
+  return limits;
 }
 
 std::string InStateDirectory(const std::string& path, const char* name) {
@@ -92,10 +118,10 @@ std::string MountCommand(bool found, const NfsdOptions& options, const SocketAdd
   const std::string ports =
       found ? "" : absl::StrCat(",mountport=", options.control.mount_port, ",nolock");
   const std::string address = FormatAddress(at.address);
-  return absl::StrFormat("mount -t nfs -o vers=3,proto=%s,port=%u%s %s:%s /mnt",
+  const std::string host = at.address.IsIpv4() ? address : absl::StrCat("[", address, "]");
+  return absl::StrFormat("mount -t nfs -o vers=3,proto=%s,port=%u%s %s /mnt",
                          at.address.IsIpv4() ? "rdma" : "rdma6", at.port, ports,
-                         at.address.IsIpv4() ? address : absl::StrCat("[", address, "]"),
-                         exported.directory);
+                         ShellQuoted(absl::StrCat(host, ":", exported.directory)));
 }
 
 void Announce(const NfsdOptions& options, const NfsdControl& control,
@@ -162,7 +188,8 @@ absl::Status ServeUntilInterrupted(const NfsdOptions& options, Node& node,
                                    nfs::MonitoredHosts* hosts, uint64_t* dropped_datagrams) {
   SleepUntilInterrupted(kProbeMs);
   if (const auto conflict = AddressConflict(node)) return absl::AlreadyExistsError(*conflict);
-  const auto control = NfsdControl::Start(options.control, exports, tables, hosts);
+  const auto log = [&node](const std::string& line) { node.log().Write(absl::StrCat(line, "\n")); };
+  const auto control = NfsdControl::Start(options.control, exports, tables, hosts, log);
   if (!control.ok()) return control.status();
   const std::vector<SocketAddress> endpoints =
       ListenAddresses(node, static_cast<uint16_t>(options.control.service_port));
@@ -178,7 +205,8 @@ absl::Status Serve(const NfsdOptions& options, Served* served) {
     return absl::InvalidArgumentError(
         "--cores: open files and locks belong to one worker; give --core N");
   }
-  RaiseFileLimit();
+  if (absl::Status status = nfs::ServedExports::CheckRights(); !status.ok()) return status;
+  const nfs::LockLimits limits = RaiseFileLimit(options);
   auto hosts = nfs::MonitoredHosts::Open(InStateDirectory(
       options.lock_file.empty() && !options.key_file.empty() ? options.key_file + ".locks"
                                                              : options.lock_file,
@@ -188,7 +216,7 @@ absl::Status Serve(const NfsdOptions& options, Served* served) {
   auto exports =
       nfs::ServedExports::Open(options.exports, InStateDirectory(options.key_file, "nfsd.key"));
   if (!exports.ok()) return exports.status();
-  tables.emplace(**exports);
+  tables.emplace(**exports, limits);
   absl::StatusOr<std::unique_ptr<Node>> started = StartNode(options.port);
   if (!started.ok()) return started.status();
   Node& node = **started;
@@ -198,6 +226,9 @@ absl::Status Serve(const NfsdOptions& options, Served* served) {
     serve.max_connections = static_cast<uint32_t>(options.max_connections);
     serve.max_connections_per_client = static_cast<uint32_t>(options.max_connections_per_client);
     serve.log = [&node](const std::string& line) { node.log().Write(absl::StrCat(line, "\n")); };
+    serve.has_failed = [&node](const SocketAddress& client) {
+      return node.failures().TakeWritten(client);
+    };
     return nfs::Server::Listen(&node.device().worker(), &node.manager(), exports->get(),
                                std::move(serve));
   });
@@ -271,6 +302,10 @@ int NfsdCommand(int argc, char** argv) {
   options.Number("max-connections-per-client",
                  "connections per address (0: fewer than are free for all)", 0, kMaxConnections,
                  &nfsd.max_connections_per_client);
+  options.Number("max-locks", "files that clients lock in an export, all together (16384)", 1,
+                 kMaxLocks, &nfsd.max_locks);
+  options.Number("max-locks-per-client", "locks per address (0: fewer than are free for all)", 0,
+                 kMaxLocks, &nfsd.max_locks_per_client);
   options.Switch("rpcbind",
                  "register the services with this host's rpcbind while nfsd runs;\n"
                  "if the host has none, nfsd itself answers on port 111",
@@ -283,7 +318,7 @@ int NfsdCommand(int argc, char** argv) {
     std::printf("%s", options.Help().c_str());
     return kExitOk;
   }
-  CatchInterrupts();
+  CatchInterrupts(ClosedPipe::kInterrupts, Hangup::kReloads);
   Served served;
   absl::Status status = Serve(nfsd, &served);
   if (nfsd.json) status.Update(Report(status, served));

@@ -1,7 +1,6 @@
 #include "tools/pollux/nfsd_control.h"
 
 #include <chrono>
-#include <cstdio>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -38,8 +37,10 @@ void AddBoth(uint32_t program, uint32_t version, uint64_t port, std::vector<Mapp
 absl::StatusOr<std::unique_ptr<NfsdControl>> NfsdControl::Start(const ControlOptions& options,
                                                                 const nfs::ServedExports* exports,
                                                                 nfs::LockTables* tables,
-                                                                nfs::MonitoredHosts* hosts) {
-  std::unique_ptr<NfsdControl> control(new NfsdControl(options, exports, tables, hosts));
+                                                                nfs::MonitoredHosts* hosts,
+                                                                Log log) {
+  std::unique_ptr<NfsdControl> control(
+      new NfsdControl(options, exports, tables, hosts, std::move(log)));
   if (absl::Status status = control->StartServices(); !status.ok()) return status;
   if (absl::Status status = control->StartPortmap(); !status.ok()) return status;
   control->OfferLocks();
@@ -71,7 +72,7 @@ absl::StatusOr<NfsdControl::Service> NfsdControl::Serve(Calls* calls, uint64_t p
 
 // RFC 8267 section 5.1
 absl::Status NfsdControl::StartServices() {
-  mount_calls_ = std::make_unique<nfs::MountCalls>(exports_);
+  mount_calls_ = std::make_unique<nfs::MountCalls>(exports_, log_);
   auto mount = Serve(mount_calls_.get(), options_.mount_port, "MOUNT", "--mount-port");
   if (!mount.ok()) return mount.status();
   mount_ = *std::move(mount);
@@ -81,9 +82,7 @@ absl::Status NfsdControl::StartServices() {
                                         .tables = tables_,
                                         .hosts = hosts_,
                                         .grace = std::chrono::seconds(options_.grace_s),
-                                        .log = [](const std::string& line) {
-                                          std::fprintf(stderr, "%s\n", line.c_str());
-                                        }});
+                                        .log = log_});
   auto locks = Serve(lock_calls_.get(), options_.lock_port, "NLM", "--lock-port");
   if (!locks.ok()) return locks.status();
   locks_ = *std::move(locks);

@@ -4,8 +4,10 @@
 #define POLLUX_TOOLS_POLLUX_NFSD_CONTROL_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -35,12 +37,15 @@ struct ControlOptions {
 // Serves on threads of its own while it lives. Made and destroyed on a control thread: both block.
 class NfsdControl {
  public:
-  // `exports` outlives it; `tables`, theirs, and `hosts` outlive `exports`. AlreadyExists, with the
-  // option to use, when a port is taken.
+  // Takes a line without its end. Any thread; must not wait.
+  using Log = std::function<void(const std::string& line)>;
+  // `exports` outlives it; `tables`, theirs, and `hosts` outlive `exports`; what `log` uses
+  // outlives the work that it has given to the exports' storage. AlreadyExists, with the option to
+  // use, when a port is taken.
   static absl::StatusOr<std::unique_ptr<NfsdControl>> Start(const ControlOptions& options,
                                                             const nfs::ServedExports* exports,
                                                             nfs::LockTables* tables,
-                                                            nfs::MonitoredHosts* hosts);
+                                                            nfs::MonitoredHosts* hosts, Log log);
 
   // Tells this host's rpcbind of all of it, if `options` has one, and of NFS; and begins to tell
   // hosts that held locks that they may ask for them again. Errors as Registration.
@@ -61,8 +66,12 @@ class NfsdControl {
   };
 
   NfsdControl(const ControlOptions& options, const nfs::ServedExports* exports,
-              nfs::LockTables* tables, nfs::MonitoredHosts* hosts)
-      : options_(options), exports_(exports), tables_(tables), hosts_(hosts) {}
+              nfs::LockTables* tables, nfs::MonitoredHosts* hosts, Log log)
+      : options_(options),
+        exports_(exports),
+        tables_(tables),
+        hosts_(hosts),
+        log_(std::move(log)) {}
   template <class Calls>
   static absl::StatusOr<Service> Serve(Calls* calls, uint64_t port, const char* what,
                                        const char* see);
@@ -79,6 +88,7 @@ class NfsdControl {
   const nfs::ServedExports* exports_;
   nfs::LockTables* tables_;
   nfs::MonitoredHosts* hosts_;
+  const Log log_;
   bool is_status_elsewhere_ = false;
   std::unique_ptr<nfs::MountCalls> mount_calls_;
   std::unique_ptr<nfs::LockCalls> lock_calls_;

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "tools/common/options.h"
+#include "tools/common/version.h"
 #include "tools/pollux/commands.h"
 
 namespace {
@@ -34,7 +35,9 @@ void Usage(FILE* out) {
   for (const auto& command : kCommands) {
     std::fprintf(out, "  %-13s%s\n", command.name, command.about);
   }
-  std::fprintf(out, "\n`pollux COMMAND --help` lists a command's options.\n");
+  std::fprintf(out,
+               "\n`pollux COMMAND --help` lists a command's options, `pollux --version` tells the "
+               "version.\n");
 }
 
 }  // namespace
@@ -46,6 +49,10 @@ int main(int argc, char** argv) {
   }
   if (std::strcmp(argv[1], "--help") == 0 || std::strcmp(argv[1], "help") == 0) {
     Usage(stdout);
+    return pollux::tools::kExitOk;
+  }
+  if (std::strcmp(argv[1], "--version") == 0) {
+    std::printf("pollux %s\n", pollux::tools::kVersion);
     return pollux::tools::kExitOk;
   }
   for (const auto& command : kCommands) {

@@ -89,7 +89,7 @@ int ServeCommand(int argc, char** argv) {
     std::printf("%s", options.Help().c_str());
     return kExitOk;
   }
-  CatchInterrupts();
+  CatchInterrupts(ClosedPipe::kInterrupts, Hangup::kReloads);
   ServedFiles served;
   absl::Status status = Serve(serve, &served);
   if (serve.json) {

@@ -137,6 +137,7 @@ void RcResponder::OnDuplicate(const wire::RocePacket& packet, PollContext& conte
   if (repeats) {
     const auto begin = static_cast<uint32_t>(Distance(known->first_psn, psn));
     uint32_t packets = 1;
+    uint32_t cut = 0;
     if (!atomic) {
       const wire::Reth reth = packet.reth();
       const uint32_t mtu = qp_->PathMtuBytes();
@@ -144,8 +145,11 @@ void RcResponder::OnDuplicate(const wire::RocePacket& packet, PollContext& conte
       packets = PacketsOf(reth.length, mtu);
       repeats = reth.rkey == known->reth.rkey && reth.address == known->reth.address + offset &&
                 reth.length <= known->reth.length - offset;
+      const uint64_t whole =
+          std::min<uint64_t>(uint64_t{packets} * mtu, known->reth.length - offset);
+      cut = static_cast<uint32_t>(whole - reth.length);
     }
-    repeats = repeats && resources_.Repeat(*known, begin, begin + packets);
+    repeats = repeats && resources_.Repeat(*known, begin, begin + packets, cut);
   }
   if (!repeats) {
     diagnostics_->Count(Drop::kDuplicateDropped, context.counters);
@@ -380,7 +384,9 @@ void RcResponder::AcknowledgeAtLast(PollContext& context) {
 bool RcResponder::SendReadResponse(ResponderResource& read, Answer& answer, PollContext& context) {
   const uint32_t mtu = qp_->PathMtuBytes();
   const uint64_t offset = static_cast<uint64_t>(answer.next) * mtu;
-  const auto bytes = static_cast<uint32_t>(std::min<uint64_t>(mtu, read.reth.length - offset));
+  const bool last = answer.next + 1 == answer.end;
+  const auto bytes = static_cast<uint32_t>(std::min<uint64_t>(mtu, read.reth.length - offset)) -
+                     (last ? answer.cut : 0);
   const Psn psn = read.first_psn + answer.next;
   uint8_t* at = nullptr;
   if (CheckRemote(read.reth.rkey, read.reth.address + offset, bytes, IBV_ACCESS_REMOTE_READ, &at) !=
@@ -396,7 +402,6 @@ bool RcResponder::SendReadResponse(ResponderResource& read, Answer& answer, Poll
     return true;
   }
   const bool first = answer.next == answer.begin;
-  const bool last = answer.next + 1 == answer.end;
   const Opcode opcode = first && last ? Opcode::kRcReadResponseOnly
                         : first       ? Opcode::kRcReadResponseFirst
                         : last        ? Opcode::kRcReadResponseLast

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <vector>
 
 #include "stack/transport/test_pair.h"
@@ -111,6 +112,66 @@ TEST_F(RcResponderLateTest, ReadIsAnsweredAgain) {
   pair_.Run();
   EXPECT_EQ(responses_, 5);
   EXPECT_EQ(pair_.b.counters.duplicate_request, 1u);
+}
+
+// IB specification 9.4.5: a duplicate may ask for a part, and what it asks for it gets.
+TEST_F(RcResponderLateTest, ARepeatedReadIsAnsweredWithItsOwnLength) {
+  constexpr uint32_t kLength = 10'000;
+  for (uint32_t i = 0; i < kLength; ++i) pair_.b.memory[i] = static_cast<uint8_t>(i * 7 + i / 256);
+  ReadOnce(kLength);
+  ASSERT_EQ(requests_.size(), 1u);
+  const std::vector<uint8_t> asked = requests_[0];
+  struct Response {
+    uint32_t packet;
+    wire::Opcode opcode;
+    uint16_t bytes;
+    bool operator==(const Response&) const = default;
+  };
+  std::vector<Response> responses;
+  Psn first;
+  pair_.hook = [&](bool, const wire::RocePacket& packet, rte_mbuf*) {
+    const auto number = static_cast<uint32_t>(Distance(first, packet.bth.psn));
+    responses.push_back({number, packet.bth.opcode, packet.payload_length});
+    EXPECT_EQ(
+        std::memcmp(packet.payload(), pair_.b.memory.data() + number * 1024, packet.payload_length),
+        0);
+    return PacketAction::kDrop;
+  };
+  // Its packets from `number` on, `length` bytes.
+  const auto repeat = [&](uint32_t number, uint32_t length) {
+    requests_[0] = asked;
+    uint8_t* const bytes = requests_[0].data();
+    wire::RocePacket packet;
+    ASSERT_EQ(wire::ParseRocePacket(bytes, asked.size(), &packet), wire::ParseResult::kOk);
+    first = packet.bth.psn;
+    wire::Reth reth = packet.reth();
+    reth.address += number * 1024;
+    reth.length = length;
+    wire::EmitReth(reth, bytes + packet.ext_offset);
+    wire::Bth bth = packet.bth;
+    bth.psn = first + number;
+    wire::EmitBth(bth, bytes + packet.bth_offset);
+    wire::EmitIcrc(wire::ComputeIcrc(packet), bytes + packet.icrc_offset);
+    responses.clear();
+    ComesAgain();
+    pair_.Run();
+  };
+  using enum wire::Opcode;
+  repeat(2, 1500);
+  EXPECT_EQ(responses, (std::vector<Response>{{2, kRcReadResponseFirst, 1024},
+                                              {3, kRcReadResponseLast, 476}}));
+  repeat(2, 400);
+  EXPECT_EQ(responses, (std::vector<Response>{{2, kRcReadResponseOnly, 400}}));
+  repeat(2, 0);
+  EXPECT_EQ(responses, (std::vector<Response>{{2, kRcReadResponseOnly, 0}}));
+  repeat(8, 1024 + 700);
+  EXPECT_EQ(responses, (std::vector<Response>{{8, kRcReadResponseFirst, 1024},
+                                              {9, kRcReadResponseLast, 700}}));
+  // As far as it was first asked, and no further.
+  repeat(9, kLength - 9 * 1024);
+  EXPECT_EQ(responses, (std::vector<Response>{{9, kRcReadResponseOnly, 784}}));
+  repeat(9, kLength - 9 * 1024 + 1);
+  EXPECT_EQ(responses, std::vector<Response>{});
 }
 
 // Late copies, of which the network can make any number, take no room from READs to come: what

@@ -47,20 +47,23 @@ ResponderResource* ResponderResources::Find(Psn psn) {
   return nullptr;
 }
 
-bool ResponderResources::Repeat(ResponderResource& resource, uint32_t begin, uint32_t end) {
+bool ResponderResources::Repeat(ResponderResource& resource, uint32_t begin, uint32_t end,
+                                uint32_t cut) {
   Answer& answer = resource.answer;
+  const Answer wanted{.begin = begin, .next = begin, .end = end, .cut = cut};
+  const bool reaches_as_far = end > answer.end || (end == answer.end && cut <= answer.cut);
+  const bool ends_within = end < answer.end ? cut == 0 : end == answer.end && cut == answer.cut;
   uint32_t index = head_;
   while (&At(index) != &resource) ++index;
-  if (!answer.active() || (begin <= answer.next && end >= answer.end)) {
-    answer = {.begin = begin, .next = begin, .end = end};
+  if (!answer.active() || (begin <= answer.next && reaches_as_far)) {
+    answer = wanted;
     resource.repeated = true;
     if (index - head_ < due_ - head_) due_ = index;
     return true;
   }
-  if (begin >= answer.next && end <= answer.end) return true;  // it comes in its turn
+  if (begin >= answer.next && ends_within) return true;  // it comes in its turn
   if (repeat_tail_ - repeat_head_ == kMaxRepeats) return false;
-  repeats_[repeat_tail_++ % kMaxRepeats] = {.index = index,
-                                            .answer = {.begin = begin, .next = begin, .end = end}};
+  repeats_[repeat_tail_++ % kMaxRepeats] = {.index = index, .answer = wanted};
   resource.repeated = true;
   return true;
 }

@@ -17,6 +17,7 @@ struct Answer {
   uint32_t begin = 0;
   uint32_t next = 0;
   uint32_t end = 0;
+  uint32_t cut = 0;  // bytes that the last one lacks of what the first request has there
   bool active() const { return next != end; }
 };
 
@@ -53,10 +54,10 @@ class ResponderResources {
   ResponderResource* Add(Psn first_psn, uint32_t packets);
   // The one that `psn` belongs to, or null.
   ResponderResource* Find(Psn psn);
-  // A duplicate wants packets [begin, end) of it. One that covers what is still to be sent starts
-  // the answer anew from there, as those who go back want it; any other is sent beside the answer.
-  // False when there is no room for it.
-  bool Repeat(ResponderResource& resource, uint32_t begin, uint32_t end);
+  // A duplicate wants packets [begin, end) of it, the last one without `cut` of its bytes. One that
+  // covers what is still to be sent starts the answer anew from there, as those who go back want
+  // it; any other is sent beside the answer. False when there is no room for it.
+  bool Repeat(ResponderResource& resource, uint32_t begin, uint32_t end, uint32_t cut = 0);
 
   struct Due {
     ResponderResource* resource = nullptr;  // null: nothing is to be sent

@@ -116,6 +116,26 @@ TEST_F(ResponderResourcesTest, WhatIsStillToComeIsNotSentTwice) {
   EXPECT_EQ(Send(100), (std::vector<uint32_t>{2, 3, 4, 5, 6, 7}));
 }
 
+// It ends inside a packet that the answer has whole, or the answer inside one that it has whole.
+TEST_F(ResponderResourcesTest, OneThatEndsElsewhereInAPacketIsNotInTheAnswer) {
+  ResponderResource* read = resources_.Add(kFirst, 8);
+  Send(2);
+  EXPECT_TRUE(resources_.Repeat(*read, 3, 5, 100));
+  EXPECT_EQ(resources_.Next().answer->cut, 100u);
+  EXPECT_EQ(Send(100), (std::vector<uint32_t>{3, 4, 2, 3, 4, 5, 6, 7}));
+  EXPECT_TRUE(resources_.Repeat(*read, 3, 5, 100));
+  EXPECT_EQ(Send(1), (std::vector<uint32_t>{3}));
+  EXPECT_TRUE(resources_.Repeat(*read, 4, 5, 100)) << "in its turn";
+  EXPECT_EQ(Send(100), (std::vector<uint32_t>{4}));
+  EXPECT_TRUE(resources_.Repeat(*read, 3, 5, 100));
+  EXPECT_TRUE(resources_.Repeat(*read, 3, 5)) << "anew";
+  EXPECT_EQ(resources_.Next().answer->cut, 0u);
+  EXPECT_EQ(Send(100), (std::vector<uint32_t>{3, 4}));
+  EXPECT_TRUE(resources_.Repeat(*read, 3, 5));
+  EXPECT_TRUE(resources_.Repeat(*read, 3, 5, 100)) << "beside";
+  EXPECT_EQ(Send(100), (std::vector<uint32_t>{3, 4, 3, 4}));
+}
+
 TEST_F(ResponderResourcesTest, RepetitionsBesideAnswersAreBounded) {
   ResponderResource* read = resources_.Add(kFirst, 8);
   Send(5);
