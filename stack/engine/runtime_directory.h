@@ -19,8 +19,13 @@ inline constexpr char kFilePrefix[] = "pollux-";  // and the process ID, without
 // "/dpdk". One directory a file prefix is in it.
 std::string RuntimeDirectory();
 
+// PermissionDenied when it is a symbolic link or another user may change it: what answers there may
+// be anyone.
+absl::Status CheckRuntimeDirectory();
+
 // Makes the directory of `file_prefix` and tries whether a socket can stand there. It goes when the
-// process ends, unless another uses it. Errors say what cannot be done where.
+// process ends, unless another uses it. Errors say what cannot be done where. PermissionDenied when
+// it or the one above it is a symbolic link, or may be changed by another user.
 absl::Status MakeRuntimeDirectory(const std::string& file_prefix);
 
 // Removes what processes that were killed have left: directories that MakeRuntimeDirectory() has
