@@ -24,10 +24,10 @@ struct EalOptions {
       file_prefix;  // of the telemetry's directory; kFilePrefix and the process ID when empty
 };
 
-// Starts EAL. The calling thread keeps its CPU affinity; no other thread polls anything. A second
-// call returns what the first did, whatever its options: EAL cannot be started twice. Errors name
-// what was asked and what EAL said; DPDK's own log goes to standard error from level critical up:
-// what it calls errors is what Status says, and more that is none.
+// Starts EAL. The calling thread keeps its CPU affinity; no other thread polls anything, and those
+// of EAL take no signal. A second call returns what the first did, whatever its options: EAL cannot
+// be started twice. Errors name what was asked and what EAL said; DPDK's own log goes to standard
+// error from level critical up: what it calls errors is what Status says, and more that is none.
 absl::Status InitEal(const EalOptions& options = {});
 
 // Why there is no telemetry although InitEal() was asked for it and went well; else OK.

@@ -47,14 +47,15 @@ class HostileMemifTest(NetworkTest):
                 self.say(message[:length], message[:length])
         self.check()
 
-    def test_comers_that_say_nothing(self):
-        waiting = []
-        for _ in range(100):
-            control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            waiting.append(control)
-            control.settimeout(0.05)
-            with contextlib.suppress(OSError):
-                control.connect(self.path)
-        for control in waiting:
-            control.close()
+    def test_comers_that_leave_at_once(self):
+        """Before they are greeted, among other times."""
+        for number in range(1, 30):
+            waiting = []
+            for _ in range(number % 4 + 1):
+                waiting.append(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+                waiting[-1].settimeout(0.05)
+                with contextlib.suppress(OSError):
+                    waiting[-1].connect(self.path)
+            for control in waiting:
+                control.close()
         self.check()

@@ -106,7 +106,7 @@ class HostileFramesTest(Victim):
     def test_keys_and_addresses_of_memory(self):
         """No key is guessed; each guess may cost the connection."""
         frames = []
-        for _ in range(30):
+        for _ in range(15):
             connection = self.hostile.connect(SERVICE_PORT)
             for opcode in (wire.RC_WRITE_ONLY, wire.RC_READ_REQUEST, wire.RC_FETCH_ADD):
                 address = self.random.choice([0, 1, 0x1000, (1 << 64) - 1, 1 << 63,
