@@ -3,6 +3,7 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -127,8 +128,14 @@ absl::Status Start(const EalOptions& options) {
 
   std::vector<char*> argv;
   for (std::string& arg : args) argv.push_back(arg.data());
+  // EAL's threads inherit what is blocked. They write to sockets of memif and telemetry, and
+  // SIGPIPE would let whoever is at the other end of one end this process by closing it.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
   const bool started = rte_eal_init(static_cast<int>(argv.size()), argv.data()) >= 0;
   const int error = rte_errno;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   // Made by EAL all the same, and of no use.
   if (!files.telemetry) rmdir(absl::StrCat(RuntimeDirectory(), "/", files.prefix).c_str());
   // What EAL cannot name is allowed all the same.

@@ -25,7 +25,8 @@ struct EalOptions {
   std::string file_prefix;  // names the telemetry directory; empty: kFilePrefix and the process ID
 };
 
-// Starts EAL. The calling thread keeps its CPU affinity; no other thread polls. A second call
+// Starts EAL. The calling thread keeps its CPU affinity; no other thread polls, and
+// EAL's threads take no signal. A second call
 // returns the result of the first, whatever its options, since EAL cannot be started twice. Errors
 // name the request and EAL's answer. DPDK logs to standard error from level "critical" up: its
 // "error" messages either repeat the returned status or are harmless.

@@ -5,6 +5,12 @@
 #include <rte_lcore.h>
 #include <rte_mempool.h>
 #include <sched.h>
+#include <signal.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
 
 namespace pollux::engine {
 namespace {
@@ -25,6 +31,29 @@ TEST(EalTest, StartsOnceAndLeavesTheThreadWhereItMayRun) {
                                          nullptr, SOCKET_ID_ANY, 0);
   ASSERT_NE(pool, nullptr);
   rte_mempool_free(pool);
+}
+
+// Whoever connects to a memif port or to telemetry and closes at once would end the process.
+TEST(EalTest, ItsThreadsTakeNoSignal) {
+  ASSERT_TRUE(InitEal().ok());
+  int threads = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream status(task.path() / "status");
+    std::string line, name;
+    while (std::getline(status, line)) {
+      if (line.rfind("Name:\t", 0) == 0) name = line.substr(6);
+      if (line.rfind("SigBlk:\t", 0) != 0 || name.rfind("eal-", 0) != 0) continue;
+      ++threads;
+      const uint64_t blocked = std::stoull(line.substr(8), nullptr, 16);
+      for (const int signal : {SIGPIPE, SIGINT, SIGTERM, SIGHUP}) {
+        EXPECT_NE(blocked & uint64_t{1} << (signal - 1), 0u) << name << ", " << signal;
+      }
+    }
+  }
+  EXPECT_GT(threads, 0);
+  sigset_t own;
+  ASSERT_EQ(pthread_sigmask(SIG_SETMASK, nullptr, &own), 0);
+  EXPECT_EQ(sigismember(&own, SIGPIPE), 0);
 }
 
 }  // namespace

@@ -39,8 +39,29 @@ void RemoveOwnDirectory() {
 // from those of other programs over DPDK.
 constexpr mode_t kOwnMark = S_ISVTX;
 
+// Whoever else may change it can lead the sockets in it elsewhere, and remove or replace them.
+absl::Status CheckIsOwn(const std::string& path) {
+  struct stat status;
+  if (lstat(path.c_str(), &status) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("directory ", path));
+  }
+  const auto refuse = [&](const std::string& why) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        path, " ", why, "; remove it, or set RUNTIME_DIRECTORY or XDG_RUNTIME_DIR to a directory ",
+        "of your own"));
+  };
+  if (S_ISLNK(status.st_mode)) return refuse("is a symbolic link");
+  if (!S_ISDIR(status.st_mode)) return refuse("is not a directory");
+  if (status.st_uid != geteuid()) {
+    return refuse(absl::StrFormat("belongs to user %u, not to %u", status.st_uid, geteuid()));
+  }
+  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) return refuse("is writable by other users");
+  return absl::OkStatus();
+}
+
 absl::Status MakeDirectory(const std::string& path, mode_t mark = 0) {
-  if (mkdir(path.c_str(), 0700 | mark) == 0 || errno == EEXIST) return absl::OkStatus();
+  if (mkdir(path.c_str(), 0700 | mark) == 0) return absl::OkStatus();
+  if (errno == EEXIST) return CheckIsOwn(path);
   return absl::ErrnoToStatus(errno, absl::StrCat("directory ", path));
 }
 
@@ -106,6 +127,11 @@ std::string RuntimeDirectory() {
   return absl::StrCat(base == nullptr ? "/tmp" : base, "/dpdk");
 }
 
+absl::Status CheckRuntimeDirectory() {
+  const absl::Status status = CheckIsOwn(RuntimeDirectory());
+  return absl::IsNotFound(status) ? absl::OkStatus() : status;
+}
+
 absl::Status MakeRuntimeDirectory(const std::string& file_prefix) {
   const std::string all = RuntimeDirectory();
   const std::string own = absl::StrCat(all, "/", file_prefix);
@@ -114,7 +140,7 @@ absl::Status MakeRuntimeDirectory(const std::string& file_prefix) {
   if (status.ok()) status = AddressOf(absl::StrCat(own, "/", kTelemetrySocket)).status();
   if (status.ok()) status = TrySocket(own);
   if (!status.ok()) {
-    rmdir(own.c_str());
+    if (CheckIsOwn(all).ok() && CheckIsOwn(own).ok()) rmdir(own.c_str());
     return status;
   }
   if (DirectoryToRemove().empty()) std::atexit(&RemoveOwnDirectory);
@@ -123,6 +149,7 @@ absl::Status MakeRuntimeDirectory(const std::string& file_prefix) {
 }
 
 void RemoveStaleDirectories() {
+  if (!CheckIsOwn(RuntimeDirectory()).ok()) return;
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(RuntimeDirectory(), error)) {
     if (!IsStale(entry.path())) continue;

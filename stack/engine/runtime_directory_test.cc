@@ -79,6 +79,48 @@ TEST_F(RuntimeDirectoryTest, WhatCannotBe) {
   EXPECT_NE(too_long.message().find("longer than"), std::string::npos) << too_long;
 }
 
+TEST_F(RuntimeDirectoryTest, NoSymbolicLinkIsFollowed) {
+  fs::create_directory(base_ / "elsewhere");
+  for (const char* link : {"dpdk", "dpdk/pollux-1"}) {
+    fs::create_directory_symlink(base_ / "elsewhere", base_ / link);
+    const absl::Status status = MakeRuntimeDirectory("pollux-1");
+    EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
+    for (const std::string& words : {(base_ / link).string() + " is a symbolic link",
+                                     std::string("remove it"), std::string("XDG_RUNTIME_DIR")}) {
+      EXPECT_NE(status.message().find(words), std::string::npos) << status;
+    }
+    EXPECT_TRUE(fs::is_empty(base_ / "elsewhere")) << link;
+    fs::remove(base_ / link);
+    fs::create_directory(base_ / "dpdk");
+  }
+}
+
+TEST_F(RuntimeDirectoryTest, WhatOthersMayChangeIsRefused) {
+  for (const char* name : {"dpdk", "dpdk/pollux-1"}) {
+    fs::create_directory(base_ / name);
+    fs::permissions(base_ / name, fs::perms::all);
+    const absl::Status writable = MakeRuntimeDirectory("pollux-1");
+    EXPECT_EQ(writable.code(), absl::StatusCode::kPermissionDenied);
+    EXPECT_NE(writable.message().find("is writable by other users"), std::string::npos) << writable;
+    fs::permissions(base_ / name, fs::perms::owner_all);
+    if (chown((base_ / name).c_str(), 1, 1) == 0) {  // takes root
+      const absl::Status other = MakeRuntimeDirectory("pollux-1");
+      EXPECT_EQ(other.code(), absl::StatusCode::kPermissionDenied);
+      EXPECT_NE(other.message().find("belongs to user 1"), std::string::npos) << other;
+      ASSERT_EQ(chown((base_ / name).c_str(), geteuid(), getegid()), 0);
+    }
+  }
+  EXPECT_TRUE(MakeRuntimeDirectory("pollux-1").ok());
+}
+
+TEST_F(RuntimeDirectoryTest, NothingIsRemovedBehindASymbolicLink) {
+  close(Leave("pollux-1", 2 * kStaleSeconds));
+  fs::rename(base_ / "dpdk", base_ / "elsewhere");
+  fs::create_directory_symlink(base_ / "elsewhere", base_ / "dpdk");
+  RemoveStaleDirectories();
+  EXPECT_TRUE(Exists("pollux-1"));
+}
+
 TEST_F(RuntimeDirectoryTest, OnlyWhatIsOldAndDeadGoes) {
   close(Leave("pollux-1", 2 * kStaleSeconds));
   close(Leave("pollux-2", kStaleSeconds / 2));

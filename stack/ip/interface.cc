@@ -422,6 +422,10 @@ void Interface::SendWhenResolved(const verbs::LinkAddress* link, rte_mbuf* frame
   host_.neighbours.Wait(link, frame, context);
 }
 
+void Interface::Suspect(const verbs::LinkAddress* link, PollContext& context) {
+  host_.neighbours.Suspect(link, context);
+}
+
 // ---- Groups.
 
 absl::Status Interface::JoinMulticast(const Gid& group, PollContext& context, uint16_t vlan) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -119,6 +120,11 @@ class Interface : public transport::Resolver, private Solicitor {
   // At most NeighbourTable::kMaxWaiting frames a neighbour; the oldest dropped and counted.
   void SendWhenResolved(const verbs::LinkAddress* link, rte_mbuf* frame,
                         transport::PollContext& context) override;
+  void Suspect(const verbs::LinkAddress* link, transport::PollContext& context) override;
+  // As NeighbourTable's.
+  void SetProgressSource(absl::AnyInvocable<void(NeighbourTable::ProgressReport)> source) {
+    host_.neighbours.SetProgressSource(std::move(source));
+  }
 
   // Joins a group, of IPv4 (::ffff:a.b.c.d) or IPv6, on one VLAN: routers and switches are told
   // (IGMPv3, MLDv2), and its packets are taken in. Each call asks for one LeaveMulticast(). Errors

@@ -334,17 +334,122 @@ TEST_F(InterfaceTest, AClaimMakesAnUnusedNeighbourForgotten) {
   EXPECT_EQ(interface_.neighbours().size(), 0u);
 }
 
-TEST_F(InterfaceTest, WhatIsHeardWhileAskingIsUsedAndAsked) {
+// Who claims an address while everyone is asked for it would get what waits for the answer.
+TEST_F(InterfaceTest, NoClaimIsBelievedWhileEveryoneIsAsked) {
   Settle();
   const auto handle = Handle(kPeer);
   TakeArp();
   SendWaiting(handle->link, 1);
-  Arrive(Arp(wire::kArpRequest, kPeer, kPeerMac, kPeer, wire::kBroadcastMac));
+  for (const std::vector<uint8_t>& claim :
+       {Arp(wire::kArpRequest, kPeer, kOtherMac, kPeer, wire::kBroadcastMac),
+        Arp(wire::kArpReply, kPeer, kOtherMac, kPeer, wire::kBroadcastMac),
+        Arp(wire::kArpRequest, kPeer, kOtherMac, kOurs)}) {
+    Arrive(claim);
+    EXPECT_EQ(StateOf(kPeer), NeighbourState::kIncomplete);
+    EXPECT_TRUE(link_.sent.empty());
+  }
+  Arrive(Arp(wire::kArpReply, kPeer, kPeerMac, kOurs));
   EXPECT_EQ(handle->link->Load().mac, kPeerMac);
-  EXPECT_EQ(StateOf(kPeer), NeighbourState::kProbe);
+  ASSERT_EQ(link_.sent.size(), 1u) << "what waited";
+  EXPECT_EQ(std::memcmp(link_.sent[0].data(), kPeerMac.data(), 6), 0);
+}
+
+TEST_F(InterfaceTest, AHostThatSpeaksAfterItDidNotAnswerIsAskedForAtOnce) {
+  Settle();
+  const auto handle = Handle(kPeer);
+  Pass(10 * kSecond);
+  ASSERT_EQ(StateOf(kPeer), NeighbourState::kFailed);
+  link_.sent.clear();
+  Arrive(Arp(wire::kArpRequest, kPeer, kOtherMac, kPeer, wire::kBroadcastMac));
+  EXPECT_FALSE(handle->link->Load().resolved);
+  TakeArp();
+  EXPECT_EQ(last_.destination, wire::kBroadcastMac);
+  Arrive(Arp(wire::kArpReply, kPeer, kPeerMac, kOurs));
+  EXPECT_EQ(handle->link->Load().mac, kPeerMac);
+}
+
+// RFC 4861 section 7.3.1.
+TEST_F(InterfaceTest, ProgressOfConnectionsConfirmsTheirNeighbours) {
+  Settle();
+  constexpr uint32_t kOther = Ip(10, 0, 0, 3);
+  const auto handle = Handle(kPeer), silent = Handle(kOther);
+  Arrive(Arp(wire::kArpReply, kPeer, kPeerMac, kOurs));
+  Arrive(Arp(wire::kArpReply, kOther, kOtherMac, kOurs));
+  link_.sent.clear();
+  bool progress = true;
+  interface_.SetProgressSource([&](NeighbourTable::ProgressReport report) {
+    if (progress) report(handle->link);
+  });
+  for (int i = 0; i < 10; ++i) {
+    Pass(NeighbourTable::kReachableNs);
+    EXPECT_EQ(StateOf(kPeer), NeighbourState::kReachable);
+  }
+  for (; !link_.sent.empty();) EXPECT_EQ(TakeArp().target_address, kOther);
+  EXPECT_EQ(StateOf(kOther), NeighbourState::kFailed);
+  progress = false;
+  while (link_.sent.empty()) Pass(kSecond);
+  EXPECT_EQ(TakeArp().target_address, kPeer);
+  EXPECT_EQ(last_.destination, kPeerMac);
+}
+
+TEST_F(InterfaceTest, ProgressWhileANeighbourIsAskedConfirmsIt) {
+  Settle();
+  const auto handle = Handle(kPeer);
+  Arrive(Arp(wire::kArpReply, kPeer, kPeerMac, kOurs));
+  link_.sent.clear();
+  while (link_.sent.empty()) Pass(kSecond);
+  ASSERT_EQ(StateOf(kPeer), NeighbourState::kProbe);
+  interface_.SetProgressSource(
+      [&](NeighbourTable::ProgressReport report) { report(handle->link); });
+  Pass(2 * kSecond);
+  EXPECT_EQ(StateOf(kPeer), NeighbourState::kReachable);
+  EXPECT_LE(link_.sent.size(), 2u);
+}
+
+TEST_F(InterfaceTest, ProgressIsLookedForAtMostOncePerSecond) {
+  Settle();
+  constexpr uint32_t kCount = 200;
+  for (uint32_t i = 0; i < kCount; ++i) {
+    ASSERT_TRUE(Handle(kPeer + i).ok());
+    Arrive(Arp(wire::kArpReply, kPeer + i, kPeerMac, kOurs));
+  }
+  uint64_t looks = 0;
+  interface_.SetProgressSource([&](NeighbourTable::ProgressReport) { ++looks; });
+  Pass(2 * NeighbourTable::kReachableNs);
+  EXPECT_GT(looks, 0u);
+  EXPECT_LE(looks, 2 * NeighbourTable::kReachableNs / NeighbourTable::kLookNs);
+}
+
+TEST_F(InterfaceTest, ATimeOutAsksTheKnownAddressAtOnce) {
+  Settle();
+  const auto handle = Handle(kPeer);
+  Arrive(Arp(wire::kArpReply, kPeer, kPeerMac, kOurs));
+  const uint64_t word = handle->link->word();
+  link_.sent.clear();
+  const auto suspect = [&] {
+    transport::PollContext context = Context();
+    interface_.Suspect(handle->link, context);
+    egress_.Flush(now_ns_);
+  };
+  suspect();
+  EXPECT_TRUE(link_.sent.empty()) << "it has just answered";
+  Pass(NeighbourTable::kRetryNs);
+  suspect();
+  suspect();
+  ASSERT_EQ(link_.sent.size(), 1u);
   TakeArp();
   EXPECT_EQ(last_.destination, kPeerMac);
-  EXPECT_EQ(link_.sent.size(), 1u) << "what waited";
+  EXPECT_EQ(handle->link->word(), word);
+  Arrive(Arp(wire::kArpReply, kPeer, kPeerMac, kOurs));
+  suspect();
+  EXPECT_TRUE(link_.sent.empty());
+  // One that is silent gives way to whoever has its address now.
+  Pass(NeighbourTable::kRetryNs);
+  suspect();
+  Pass(NeighbourTable::kMaxRequests * NeighbourTable::kDoubtRetryNs);
+  ASSERT_EQ(link_.sent.size(), NeighbourTable::kMaxRequests + 1u);
+  Arrive(Arp(wire::kArpReply, kPeer, kOtherMac, kOurs));
+  EXPECT_EQ(handle->link->Load().mac, kOtherMac);
 }
 
 TEST_F(InterfaceTest, UnusedNeighboursGoStaleAndAreForgotten) {

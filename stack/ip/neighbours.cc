@@ -119,6 +119,7 @@ void NeighbourTable::Remove(uint16_t index, PollContext& context) {
   entry.link.Store({}, false);
   entry.state = NeighbourState::kFree;
   entry.deadline_ns = kNever;
+  entry.confirmed_ns = 0;
   entry.chain = free_;
   free_ = index;
   --size_;
@@ -321,14 +322,17 @@ bool NeighbourTable::Learn(const NeighbourAddress& address, const MacAddress& ma
 
 bool NeighbourTable::HearUnasked(uint16_t index, const MacAddress& mac, PollContext& context) {
   Entry& entry = entries_[index];
+  // What waits for the answer would go to whoever spoke first.
+  if (entry.state == NeighbourState::kIncomplete) return false;
   if (!IsKnown(entry.state)) {
-    const bool wanted = entry.references > 0 || entry.state == NeighbourState::kIncomplete;
+    if (entry.references > 0) {
+      Ask(index, NeighbourState::kIncomplete, context);
+      return false;
+    }
     entry.mac = mac;
     entry.link.Store(mac, true);
     entry.state = NeighbourState::kStale;
     Arm(entry, context.now_ns + kForgetNs);
-    if (wanted) Ask(index, NeighbourState::kProbe, context);
-    Resolved(index, context);
     return true;
   }
   if (entry.mac == mac) return true;
@@ -349,8 +353,29 @@ void NeighbourTable::Confirm(uint16_t index, const MacAddress& mac, PollContext&
   }
   entry.state = NeighbourState::kReachable;
   entry.in_doubt = false;
+  entry.confirmed_ns = context.now_ns;
   Arm(entry, context.now_ns + kReachableNs + context.random.Below(kReachableNs));
   Resolved(index, context);
+}
+
+void NeighbourTable::Suspect(const verbs::LinkAddress* link, PollContext& context) {
+  const uint16_t index = IndexOf(link);
+  const Entry& entry = entries_[index];
+  if (entry.state != NeighbourState::kReachable || context.now_ns < entry.confirmed_ns + kRetryNs) {
+    return;
+  }
+  Doubt(index, context);
+}
+
+// A look takes in all neighbours, so that many of them cost no more than one.
+bool NeighbourTable::HasProgressed(const Entry& entry, PollContext& context) {
+  if (progress_source_ && context.now_ns >= next_look_ns_) {
+    next_look_ns_ = context.now_ns + kLookNs;
+    progress_source_([this, &context](const verbs::LinkAddress* link) {
+      entries_[IndexOf(link)].confirmed_ns = context.now_ns;
+    });
+  }
+  return context.now_ns < entry.confirmed_ns + kReachableNs;
 }
 
 // Its MAC address is known: what waits for it goes on.
@@ -410,10 +435,17 @@ void NeighbourTable::Expire(uint16_t index, PollContext& context, Callbacks* fai
       TakeCallbacks(index, failed);
       return;
     case NeighbourState::kProbe:
+      // Of one in doubt, progress may be older than the doubt.
+      if (!entry.in_doubt && HasProgressed(entry, context)) {
+        return Confirm(index, entry.mac, context);
+      }
       if (entry.requests < kMaxConfirmations) return AskAgain(index, context);
       return Fail(index, context);
     case NeighbourState::kReachable:
-      if (entry.references > 0) return Ask(index, NeighbourState::kProbe, context);
+      if (entry.references > 0) {
+        if (HasProgressed(entry, context)) return Confirm(index, entry.mac, context);
+        return Ask(index, NeighbourState::kProbe, context);
+      }
       entry.state = NeighbourState::kStale;
       return Arm(entry, context.now_ns + kForgetNs);
     case NeighbourState::kStale:

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -69,6 +70,9 @@ class NeighbourTable {
   // together does not ask together.
   static constexpr uint64_t kReachableNs = 30'000'000'000;
   static constexpr uint64_t kForgetNs = 600'000'000'000;  // stale and unused for so long
+  // Connections are looked through for progress at most so often, however many neighbours there
+  // are.
+  static constexpr uint64_t kLookNs = 1'000'000'000;
   static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
 
   // `solicitor` is not owned and outlives this.
@@ -108,7 +112,9 @@ class NeighbourTable {
   // | kAnswer  | asked directly            | the MAC that was asked is confirmed, no other taken |
   // | kAnswer  | asked for with everyone   | taken, confirmed                                    |
   // | kAnswer  | no question open          | ignored                                             |
-  // | kUnasked | no MAC known              | taken, stale: asked directly when it is used        |
+  // | kUnasked | no MAC known, not used    | taken, stale: asked directly when it is used        |
+  // | kUnasked | asked for with everyone   | ignored: the answer decides                         |
+  // | kUnasked | did not answer, used      | everyone is asked at once                           |
   // | kUnasked | the same MAC known        | nothing: it confirms nothing                        |
   // | kUnasked | another MAC known, used   | the known one is asked at once, and kept if it      |
   // |          |                           | answers; else everyone is                           |
@@ -119,6 +125,18 @@ class NeighbourTable {
   // Linux takes an unasked MAC and asks it; an on-link attacker answers too).
   bool Learn(const NeighbourAddress& address, const MacAddress& mac, bool create, Evidence evidence,
              transport::PollContext& context);
+
+  // Tells by which links, all of Acquire()'s, connections have made progress since the last call:
+  // their peers have acknowledged something new, so the link-layer address is right.
+  using ProgressReport = absl::FunctionRef<void(const verbs::LinkAddress* link)>;
+  // Asked before a neighbour in use that was confirmed long ago is asked for (RFC 4861 section
+  // 7.3.1). Without it each is asked for.
+  void SetProgressSource(absl::AnyInvocable<void(ProgressReport)> source) {
+    progress_source_ = std::move(source);
+  }
+  // A connection over `link`, one of Acquire()'s, has had no answer for too long: the known MAC
+  // address is asked at once, unless it was confirmed less than kRetryNs ago.
+  void Suspect(const verbs::LinkAddress* link, transport::PollContext& context);
 
   // Frees the frames that wait, uncounted. For the end, before the pools go.
   void Clear();
@@ -150,6 +168,7 @@ class NeighbourTable {
     uint16_t older = kNone;
     uint32_t references = 0;
     uint64_t deadline_ns = kNever;
+    uint64_t confirmed_ns = 0;  // by an answer, or by the progress of a connection
   };
   struct Waiting {
     rte_mbuf* frame;
@@ -180,6 +199,7 @@ class NeighbourTable {
   bool HearUnasked(uint16_t index, const MacAddress& mac, transport::PollContext& context);
   void Doubt(uint16_t index, transport::PollContext& context);
   void Confirm(uint16_t index, const MacAddress& mac, transport::PollContext& context);
+  bool HasProgressed(const Entry& entry, transport::PollContext& context);
   void Resolved(uint16_t index, transport::PollContext& context);
   void Fail(uint16_t index, transport::PollContext& context);
   void Expire(uint16_t index, transport::PollContext& context, Callbacks* failed);
@@ -203,6 +223,8 @@ class NeighbourTable {
   uint64_t evicted_ = 0;
   uint64_t next_deadline_ns_ = kNever;
   std::vector<Callback> callbacks_;
+  absl::AnyInvocable<void(ProgressReport)> progress_source_;
+  uint64_t next_look_ns_ = 0;  // for progress
 };
 
 }  // namespace pollux::ip

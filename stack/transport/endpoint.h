@@ -77,6 +77,8 @@ class Endpoint {
   // Whether the queue pair has entered IBV_QPS_ERR by itself, for an error of the transport's; true
   // once. The engine looks at it after each call.
   bool TakeFailure() { return failed_ && std::exchange(failed_, false); }
+  // As RcRequester's; false for other types, which learn nothing of what they have sent.
+  bool TakeProgress() { return rc_requester_.TakeProgress(); }
 
   verbs::QueuePair qp;
 

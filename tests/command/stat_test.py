@@ -171,6 +171,17 @@ class StatTest(CommandTest):
         self.assertRegex(first, f"no telemetry.*{blocked}")
         self.assertEqual(server.interrupt(), 0, server.stderr)
 
+    def test_no_telemetry_behind_a_symbolic_link(self):
+        """That whoever made it could have led anywhere."""
+        elsewhere = self.directory / "elsewhere"
+        elsewhere.mkdir()
+        (self.directory / "dpdk").symlink_to(elsewhere)
+        server = self.serve()
+        self.assertRegex(server.stderr.splitlines()[0],
+                         f"no telemetry.*{self.directory}/dpdk is a symbolic link; remove it")
+        self.assertEqual(list(elsewhere.iterdir()), [])
+        self.assertEqual(server.interrupt(), 0, server.stderr)
+
     def test_a_killed_process_leaves_nothing_in_the_way(self):
         server = self.serve()
         server.interrupt(signal.SIGKILL)

@@ -67,8 +67,7 @@ absl::Status ServeMeasurements(const BenchOptions& options) {
   });
   if (!status.ok()) return status;
   SleepUntilInterrupted(kProbeMs);
-  status = Explain(node, absl::OkStatus());
-  if (!status.ok()) return status;
+  if (const auto conflict = AddressConflict(node)) return absl::AlreadyExistsError(*conflict);
   Log(absl::StrCat("serving measurements at ", ListOf(ListenAddresses(node, port)),
                    ", verbs at port ", options.verbs_port, ", on ",
                    Place(options.remote.port.device)));

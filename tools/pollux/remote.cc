@@ -1,5 +1,6 @@
 #include "tools/pollux/remote.h"
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "oncrpc/rpcbind.h"
 #include "stack/base/address.h"
@@ -38,10 +39,12 @@ std::optional<std::string> AddressConflict(Node& node) {
 
 absl::Status Explain(Node& node, absl::Status status) {
   const std::optional<std::string> conflict = AddressConflict(node);
+  // Whoever claims the address of a command that did its work takes nothing from that.
+  if (conflict && status.ok()) node.log().Write(absl::StrCat("pollux: ", *conflict, "\n"));
   // The command says what comes of this after all that its connections had to say.
   node.log().Flush();
-  if (conflict) return absl::AlreadyExistsError(*conflict);
   if (status.ok()) return status;
+  if (conflict) return absl::AlreadyExistsError(*conflict);
   absl::Status interface = node.device().port().CheckInterface();
   return interface.ok() ? status : interface;
 }

@@ -39,9 +39,9 @@ void DeclareRemoteOptions(Options& options, RemoteOptions* remote);
 // far. The probe of a fresh port is answered, if at all, within kProbeMs.
 inline constexpr int kProbeMs = 600;
 std::optional<std::string> AddressConflict(Node& node);
-// What explains the end of a command better than `status`: that the port's address is taken (who
-// is there may say it late), or, of a command that has failed, that the interface under the port is
-// gone. Else `status`.
+// What explains the end of a command that has failed better than `status`: that the port's address
+// is taken (who is there may say it late), or that the interface under the port is gone. Else
+// `status`. Of one that did its work, that the address is taken is a line on standard error.
 absl::Status Explain(Node& node, absl::Status status);
 
 // What the client's side of the wire cost.

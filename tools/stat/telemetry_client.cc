@@ -159,6 +159,10 @@ void AddProcess(const std::string& path, const ProcessChoice& choice, Processes*
 }  // namespace
 
 absl::StatusOr<Processes> FindProcesses(const ProcessChoice& choice) {
+  // Root may look at what another user runs.
+  if (geteuid() != 0) {
+    if (const absl::Status own = engine::CheckRuntimeDirectory(); !own.ok()) return own;
+  }
   Processes found;
   std::error_code error;
   const std::string runtime = engine::RuntimeDirectory();

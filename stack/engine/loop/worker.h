@@ -266,6 +266,7 @@ class Worker : public Actor {
   void AfterCall(Slot& slot);
   void MoveTimer(Slot& slot, uint64_t deadline_ns);
   void ArmInterface(Port& port);
+  void ReportProgress(uint8_t port_num, ip::NeighbourTable::ProgressReport report);
   // Defined in worker_queue_pairs.cc:
   absl::Status CheckInit(const verbs::QueuePairInitAttr& init) const;
   absl::StatusOr<verbs::QueuePair*> Place(Slot& slot, verbs::QueuePairInitAttr init);

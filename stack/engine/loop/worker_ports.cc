@@ -12,6 +12,20 @@ void Worker::AddPort(ip::Interface* interface, io::Link* link, std::string name,
   const auto port_num = static_cast<uint8_t>(ports_.size() + 1);
   ports_.push_back(
       std::make_unique<Port>(this, port_num, interface, link, std::move(name), steering));
+  interface->SetProgressSource([this, port_num](ip::NeighbourTable::ProgressReport report) {
+    ReportProgress(port_num, report);
+  });
+}
+
+void Worker::ReportProgress(uint8_t port_num, ip::NeighbourTable::ProgressReport report) {
+  qps_.VisitNumbers(Qpn{0}, [&](Qpn qpn) {
+    Slot& slot = SlotOf(qps_.FindEndpoint(qpn)->qp);
+    // Links of other ports belong to other neighbour tables.
+    if (slot.path_port_num == port_num && slot.endpoint->TakeProgress()) {
+      report(slot.endpoint->qp.path.link);
+    }
+    return true;
+  });
 }
 
 ip::Interface& Worker::interface(uint8_t port_num) { return *ports_[port_num - 1]->interface; }

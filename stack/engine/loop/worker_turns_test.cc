@@ -257,6 +257,32 @@ TEST_F(WorkerTurnsTest, HeldAcknowledgementsLeaveBeforeWhatIsPosted) {
   PollUntilCompleted(a_, 2);
 }
 
+// RFC 4861 section 7.3.1: what is acknowledged has reached the neighbour.
+TEST_F(WorkerTurnsTest, AcknowledgementsKeepNeighboursFresh) {
+  constexpr uint64_t kStep = ip::NeighbourTable::kReachableNs / 2;
+  const auto pass = [&] {
+    for (End* end : {&a_, &b_}) end->now_ns += kStep;
+    PollBoth();
+  };
+  const ip::NeighbourAddress b{b_.address};
+  for (int step = 0; step < 3; ++step) pass();  // whatever was asked before is answered
+  PollBoth();
+  ASSERT_EQ(a_.interface->neighbours().state(b), ip::NeighbourState::kReachable);
+  const auto requests = [&] { return a_.interface->counters().arp_requests_sent; };
+  const uint64_t before = requests();
+  for (int step = 0; step < 20; ++step) {
+    b_.Receive(0);
+    a_.Send(0);
+    PollUntilCompleted(a_, 1);
+    PollUntilCompleted(b_, 1);
+    pass();
+    EXPECT_EQ(a_.interface->neighbours().state(b), ip::NeighbourState::kReachable);
+  }
+  EXPECT_EQ(requests(), before);
+  for (int step = 0; step < 8 && requests() == before; ++step) pass();
+  EXPECT_EQ(requests(), before + 1) << "without progress it is asked";
+}
+
 // A fatal NAK is the last that the queue pair sends: what is posted is flushed behind it.
 TEST_F(WorkerTurnsTest, WhatEndsTheConnectionIsNotHeld) {
   a_.Move(IBV_WR_RDMA_WRITE, 0, b_, b_.memory.data() + 1);

@@ -13,7 +13,8 @@ namespace pollux::transport {
 
 struct PollContext;
 
-// Takes frames whose next hop is not known yet. Called off the fast path.
+// Takes frames whose next hop is not known yet, and doubts of one that is. Called off the fast
+// path.
 class Resolver {
  public:
   virtual ~Resolver() = default;
@@ -21,6 +22,8 @@ class Resolver {
   // bounds; takes over `frame`.
   virtual void SendWhenResolved(const verbs::LinkAddress* link, rte_mbuf* frame,
                                 PollContext& context) = 0;
+  // Nothing that was sent by `link` has been answered for a local ACK timeout.
+  virtual void Suspect(const verbs::LinkAddress* link, PollContext& context) = 0;
 };
 
 struct PollContext {

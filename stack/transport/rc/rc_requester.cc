@@ -20,7 +20,7 @@ void RcRequester::Start() {
   Stop();
   builder_.Reset(&qp_->path, qp_->qpn(), Qpn{qp_->attr.dest_qp_num}, {.data_ecn = qp_->data_ecn});
   next_psn_ = una_ = max_sent_ = restart_ = executed_end_ = answered_end_ = asked_until_ =
-      Psn(qp_->attr.sq_psn);
+      reported_una_ = Psn(qp_->attr.sq_psn);
   retry_left_ = qp_->attr.retry_cnt;
   rnr_left_ = qp_->attr.rnr_retry;
   cursor_.Start();
@@ -598,6 +598,7 @@ void RcRequester::OnDeadline(PollContext& context) {
     }
     diagnostics_->Timer(FlightTimer::kAckTimeout);
     diagnostics_->Count(&Counters::local_ack_timeout_err, context.counters);
+    if (context.resolver != nullptr) context.resolver->Suspect(qp_->path.link, context);
     if (ChargeRetry(context)) {
       flight_.OnLoss();
       GoBack(una_);

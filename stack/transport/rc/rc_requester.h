@@ -59,6 +59,13 @@ class RcRequester {
   // Whether a work request was begun and has not completed.
   bool HasBegun() const { return HasHead() && qp_->sq(qp_->sq_head()).numbered; }
 
+  // Whether the peer has acknowledged something new since the last call.
+  bool TakeProgress() {
+    const bool made = reported_una_ != una_;
+    reported_una_ = una_;
+    return made;
+  }
+
   uint64_t deadline_ns() const {
     const uint64_t timer =
         ack_deadline_ns_ < probe_deadline_ns_ ? ack_deadline_ns_ : probe_deadline_ns_;
@@ -149,6 +156,7 @@ class RcRequester {
   Psn nak_psn_;                // of the last sequence NAK that was followed
   Psn probed_psn_;             // of the last SEND or WRITE that was probed with
   Psn probed_end_;             // of what was sent before that
+  Psn reported_una_;           // by TakeProgress()
 };
 
 }  // namespace pollux::transport

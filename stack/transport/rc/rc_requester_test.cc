@@ -267,6 +267,48 @@ TEST_F(RcRequesterTest, NextHopThatDoesNotAnswerExhaustsRetries) {
   EXPECT_EQ(all[0].status, IBV_WC_RETRY_EXC_ERR);
 }
 
+TEST_F(RcRequesterTest, ATimeOutDoubtsTheNextHop) {
+  class : public Resolver {
+   public:
+    void SendWhenResolved(const verbs::LinkAddress*, rte_mbuf*, PollContext&) override {
+      ADD_FAILURE() << "it is resolved";
+    }
+    void Suspect(const verbs::LinkAddress* link, PollContext&) override {
+      suspects.push_back(link);
+    }
+    std::vector<const verbs::LinkAddress*> suspects;
+  } resolver;
+  pair_.hook = [](bool, const wire::RocePacket&, rte_mbuf*) { return PacketAction::kDrop; };
+  pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), 10);
+  pair_.Run();
+  while (pair_.a.counters.local_ack_timeout_err == 0) {
+    EXPECT_TRUE(resolver.suspects.empty()) << "by a probe";
+    pair_.now_ns = pair_.a.endpoint->deadline_ns();
+    PollContext context = pair_.a.context(pair_.now_ns);
+    context.resolver = &resolver;
+    pair_.a.endpoint->OnDeadline(context);
+    pair_.Run();
+  }
+  EXPECT_EQ(resolver.suspects, std::vector<const verbs::LinkAddress*>{&pair_.a.link_address});
+}
+
+TEST_F(RcRequesterTest, OnlyNewAcknowledgementsAreProgress) {
+  EXPECT_FALSE(pair_.a.endpoint->TakeProgress());
+  pair_.b.PostRecv(1, pair_.b.memory.data(), 64);
+  pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), 10);
+  pair_.Run();
+  EXPECT_TRUE(pair_.a.endpoint->TakeProgress());
+  EXPECT_FALSE(pair_.a.endpoint->TakeProgress());
+  EXPECT_FALSE(pair_.b.endpoint->TakeProgress()) << "it has sent nothing of its own";
+  pair_.hook = [](bool from_a, const wire::RocePacket&, rte_mbuf*) {
+    return from_a ? PacketAction::kDeliver : PacketAction::kDrop;
+  };
+  pair_.b.PostRecv(2, pair_.b.memory.data(), 64);
+  pair_.a.PostSend(IBV_WR_SEND, 2, pair_.a.memory.data(), 10);
+  pair_.Run();
+  EXPECT_FALSE(pair_.a.endpoint->TakeProgress());
+}
+
 TEST_F(RcRequesterTest, ReceiverNotReadyIsWaitedFor) {
   pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), 10);
   pair_.a.PostSend(IBV_WR_SEND, 2, pair_.a.memory.data(), 10);

@@ -1,0 +1,61 @@
+"""The control socket of a memif port, to which any process that may open it can write."""
+
+import contextlib
+import random
+import socket
+import struct
+
+from tests.command.networks import NetworkTest
+
+MESSAGE_BYTES = 128
+TYPES = range(10)  # ACK, HELLO, INIT, ADD_REGION, ADD_RING, CONNECT, CONNECTED, DISCONNECT, and two
+
+
+class HostileMemifTest(NetworkTest):
+    """Messages alone. Who maps memory into the port's own can end it: that is documented."""
+
+    def setUp(self):
+        super().setUp()
+        self.path = str(self.directory / "m")
+        self.server_port = f"net_memif0,role=server,socket={self.path}"
+        self.client_port = f"net_memif0,role=client,socket={self.path}"
+        (self.root / "there").write_bytes(b"x" * 1000)
+        self.server = self.serve()
+
+    def say(self, *messages):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as control:
+            control.settimeout(0.05)
+            control.connect(self.path)
+            for message in messages:
+                # The server may have hung up.
+                with contextlib.suppress(OSError):
+                    control.send(message)
+                    control.recv(MESSAGE_BYTES)
+
+    def check(self):
+        self.assertIsNone(self.server.process.poll(), self.server.stderr)
+        self.asked("ping")
+        self.asked("get", "there", self.directory / "got")
+        self.stop(self.server)
+
+    def test_messages_without_sense(self):
+        chance = random.Random(1)
+        for kind in TYPES:
+            for length in (1, 2, 3, 64, MESSAGE_BYTES, MESSAGE_BYTES + 1):
+                message = struct.pack("=H", kind) + chance.randbytes(200)
+                self.say(message[:length])
+                self.say(message[:length], message[:length])
+        self.check()
+
+    def test_comers_that_leave_at_once(self):
+        """Before they are greeted, among other times."""
+        for number in range(1, 30):
+            waiting = []
+            for _ in range(number % 4 + 1):
+                waiting.append(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+                waiting[-1].settimeout(0.05)
+                with contextlib.suppress(OSError):
+                    waiting[-1].connect(self.path)
+            for control in waiting:
+                control.close()
+        self.check()

@@ -1,0 +1,164 @@
+"""Connection management by a peer that keeps none of its rules, beside a client that does."""
+
+from tests.command.harness import SERVICE_PORT
+from tests.hostile import wire
+from tests.hostile.victim import InVlan, OnTwoCores, OverIpv6, Victim, invented, null_call
+
+# More than a server's half-open connections.
+FLOOD = 3000
+BURST = 50
+
+
+class HostileCmTest(Victim):
+    def flood(self, sources):
+        """A function that sends the next of FLOOD REQs, each of another queue pair, in bursts; then
+        nothing any more."""
+        number = iter(range(FLOOD))
+
+        def burst():
+            for index in [one for one, _ in zip(number, range(BURST))]:
+                path = self.hostile.path(sources[index % len(sources)])
+                self.to_server.send(path.datagram(
+                    0x10, index, wire.request(path, SERVICE_PORT, 1 + index, 0x100 + index)))
+            # What the server answers is read and thrown away.
+            self.to_server.receive()
+
+        return burst
+
+    def run_flood(self, sources):
+        burst = self.flood(sources)
+        self.check_service_during(burst)
+        for _ in range(FLOOD // BURST):
+            burst()
+        self.assertGreaterEqual(self.to_server.sent, FLOOD)
+        self.check_service()
+
+    def test_requests_without_rtu(self):
+        self.run_flood([self.hostile.address])
+
+    def test_requests_without_rtu_from_invented_addresses(self):
+        self.run_flood(invented(self.hostile_address, 180))
+
+    def test_a_replayed_request_makes_no_second_connection(self):
+        path = self.hostile.path()
+        body = wire.request(path, SERVICE_PORT, 77, 0x1077)
+        frame = path.datagram(0x10, 5, body)
+        # From the first REP on it is the same connection, of the same numbers.
+        numbers = set()
+        for _ in range(20):
+            self.to_server.send(frame)
+            while (packet := self.hostile.receive(lambda one: one.mad() is not None, 0.1)):
+                name, _, fields = packet.mad()
+                if name == "REP":
+                    numbers.add((fields["local_comm_id"], fields["local_qpn"]))
+        self.assertEqual(len(numbers), 1)
+        self.check_service_during(lambda: self.to_server.send(frame))
+
+    def test_a_replayed_request_ends_no_connection(self):
+        connection = self.hostile.connect(SERVICE_PORT)
+        path = self.hostile.path()
+        body = wire.request(path, SERVICE_PORT, connection.comm_id, connection.qpn)
+        for _ in range(50):
+            self.to_server.send(path.datagram(0x10, 6, body))
+        connection.send(null_call(1))
+        while (heard := connection.next()) is not None and heard[0] == "ack":
+            pass
+        self.assertEqual(heard[0], "message")
+        connection.disconnect()
+
+    def guesses(self):
+        """A function that sends messages about connections that it guesses, from the client's
+        address and from its own."""
+        client = wire.ipaddress.ip_address(self.client_address)
+
+        def burst():
+            for _ in range(BURST):
+                path = self.hostile.path(self.hostile.random.choice([self.hostile.address, client]))
+                guess = self.hostile.random.getrandbits
+                ids = {"local_comm_id": guess(32), "remote_comm_id": guess(32)}
+                name, more = self.hostile.random.choice([
+                    ("DREQ", {"remote_qpn": guess(24)}), ("DREP", {}), ("RTU", {}),
+                    ("REJ", {"reason": guess(5), "message": guess(2)}),
+                    ("MRA", {"message": guess(2), "service_timeout": 31}),
+                    ("REP", {"local_qpn": guess(24), "starting_psn": guess(24)}),
+                    ("LAP", {"remote_qpn": guess(24)}),
+                ])
+                self.hostile.say(name, path, **ids, **more)
+            self.to_server.receive()
+
+        return burst
+
+    def test_guessed_connections(self):
+        self.check_calls_during(self.guesses())
+
+    def test_a_connection_of_another_is_not_ended_by_its_numbers(self):
+        """The numbers of a live connection, from an address that is not its peer's."""
+        connection = self.hostile.connect(SERVICE_PORT)
+        for source in invented(self.hostile_address, 5):
+            for qpn in (connection.remote_qpn, connection.remote_qpn ^ 1):
+                self.hostile.say("DREQ", self.hostile.path(source),
+                                 local_comm_id=connection.comm_id,
+                                 remote_comm_id=connection.remote_comm_id, remote_qpn=qpn)
+        connection.send(null_call(2))
+        while (heard := connection.next()) is not None and heard[0] == "ack":
+            pass
+        self.assertEqual(heard[0], "message")
+        connection.disconnect()
+
+    def test_requests_without_sense(self):
+        """Each field of a REQ with each of its extremes, and with chance."""
+        path = self.hostile.path()
+        number = 0
+        for field, bits in wire.LAYOUTS["REQ"][1]:
+            for value in (0, (1 << bits) - 1, self.hostile.random.getrandbits(bits)):
+                if not field:
+                    continue
+                number += 1
+                changed = {"local_comm_id": 5000 + number, "local_qpn": 0x5000 + number,
+                           field: value}
+                comm_id, qpn = changed.pop("local_comm_id"), changed.pop("local_qpn")
+                body = wire.request(path, SERVICE_PORT, comm_id, qpn, **changed)
+                self.to_server.send(path.datagram(0x10, number, body))
+        for _ in range(300):
+            body = bytearray(wire.request(path, SERVICE_PORT, 9000 + number, 0x9000 + number))
+            number += 1
+            for _ in range(self.hostile.random.randrange(1, 12)):
+                body[self.hostile.random.randrange(len(body))] = self.hostile.random.getrandbits(8)
+            self.to_server.send(path.datagram(0x10, number, bytes(body)))
+
+    def test_datagrams_cut_or_of_other_classes(self):
+        path = self.hostile.path()
+        body = wire.request(path, SERVICE_PORT, 1, 0x4444)
+        for length in [*range(0, 256, 7), 252, 257, 260, 1024]:
+            self.to_server.send(path.datagram(0x10, length, body, mad_bytes=length))
+        self.to_server.send(path.datagram(0x10, 1, body, qkey=0x80010001))
+        whole = path.datagram(0x10, 1, body)
+        at = whole.index(b"\x01\x07\x02\x03")
+        for offset in range(24):
+            for value in (0, 0x7F, 0xFF):
+                transport = bytearray(whole[at - 20:-4])
+                transport[20 + offset] = value
+                self.to_server.send(path.roce(bytes(transport)))
+        for attribute in range(0x30):
+            self.to_server.send(path.datagram(attribute, attribute,
+                                              self.hostile.random.randbytes(232)))
+
+    def test_connections_that_are_taken_and_left(self):
+        for _ in range(15):
+            self.hostile.connect(SERVICE_PORT)
+
+    def test_connections_that_come_and_go(self):
+        for _ in range(30):
+            self.hostile.connect(SERVICE_PORT).disconnect()
+
+
+class HostileCmOverIpv6Test(OverIpv6, HostileCmTest):
+    pass
+
+
+class HostileCmInVlanTest(InVlan, HostileCmTest):
+    pass
+
+
+class HostileCmOnTwoCoresTest(OnTwoCores, HostileCmTest):
+    pass

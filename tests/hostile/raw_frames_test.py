@@ -1,0 +1,206 @@
+"""Frames of every layer that are wrong in one place, or in any, beside a client at work."""
+
+import ipaddress
+import struct
+
+from tests.command.harness import SERVICE_PORT
+from tests.hostile import wire
+from tests.hostile.victim import InVlan, OnTwoCores, OverIpv6, Victim, null_call
+
+
+class HostileFramesTest(Victim):
+    def setUp(self):
+        super().setUp()
+        self.random = self.hostile.random
+        self.path = self.hostile.path()
+
+    def send_all(self, frames):
+        """While a client works."""
+        rest = iter(frames)
+
+        def burst():
+            for frame, _ in zip(rest, range(50)):
+                self.to_server.send(frame)
+
+        self.check_service_during(burst)
+        for frame in rest:
+            self.to_server.send(frame)
+
+    def mutations(self, frame, count):
+        """With bytes changed, cut off and appended, from the addresses on."""
+        for _ in range(count):
+            changed = bytearray(frame)
+            for _ in range(self.random.randrange(1, 6)):
+                changed[self.random.randrange(12, len(changed))] = self.random.getrandbits(8)
+            if self.random.random() < 0.3:
+                del changed[self.random.randrange(14, len(changed)):]
+            if self.random.random() < 0.1:
+                changed += self.random.randbytes(self.random.randrange(1, 1500))
+            yield bytes(changed)
+
+    def packets(self, connection):
+        """One of each operation, to a queue pair that exists."""
+        to, psn = connection.remote_qpn, connection.psn
+        yield wire.bth(wire.RC_SEND_ONLY, to, psn, True) + null_call(7)
+        for opcode in (wire.RC_SEND_FIRST, wire.RC_SEND_MIDDLE, wire.RC_SEND_LAST):
+            yield wire.bth(opcode, to, psn) + bytes(1024)
+        for opcode in (wire.RC_WRITE_FIRST, wire.RC_WRITE_ONLY):
+            yield wire.bth(opcode, to, psn, True) + wire.reth(0x1000, 0x1234, 1024) + bytes(1024)
+        yield wire.bth(wire.RC_WRITE_MIDDLE, to, psn) + bytes(1024)
+        yield wire.bth(wire.RC_WRITE_LAST, to, psn) + bytes(8)
+        yield wire.bth(wire.RC_READ_REQUEST, to, psn) + wire.reth(0x1000, 0x1234, 1 << 31)
+        yield wire.bth(wire.RC_READ_RESPONSE_ONLY, to, psn) + struct.pack("!I", 31 << 24) + bytes(64)
+        yield wire.bth(wire.RC_ACKNOWLEDGE, to, psn) + struct.pack("!I", 31 << 24 | 5)
+        yield wire.bth(wire.RC_COMPARE_SWAP, to, psn) + struct.pack("!QIQQ", 0x1000, 1, 2, 3)
+        yield wire.bth(wire.RC_FETCH_ADD, to, psn) + struct.pack("!QIQQ", 0x1001, 1, 2, 3)
+
+    def test_any_opcode_to_any_queue_pair(self):
+        """All 256 opcodes, to the queue pair of a connection, to its neighbours, to queue pair 1,
+        and to the multicast one."""
+        connection = self.hostile.connect(SERVICE_PORT)
+        targets = (connection.remote_qpn, connection.remote_qpn ^ 0x800, 0, 1, 0xFFFFFF)
+        self.send_all(
+            self.path.roce(wire.bth(opcode, qpn, connection.psn, pad=pad) + bytes(length))
+            for opcode in range(256) for qpn in targets
+            for pad, length in ((0, 0), (3, 4), (3, 0)))
+
+    def test_lengths_that_the_operation_does_not_have(self):
+        frames = []
+        for number in range(4):
+            connection = self.hostile.connect(SERVICE_PORT)
+            for packet in self.packets(connection):
+                for length in (0, 4, 11, 12, 13, 15, 16, 20, 27, 28, 31, 4096):
+                    frames.append(self.path.roce(packet[:length] if number % 2 else
+                                                 packet[:12] + bytes(max(0, length - 12))))
+                frames.append(self.path.roce(packet + bytes(3000)))
+        self.send_all(frames)
+
+    def test_bad_icrc_changes_nothing(self):
+        """Not even that the connection goes on."""
+        connection = self.hostile.connect(SERVICE_PORT)
+        self.send_all([self.path.roce(packet, good_icrc=False)
+                       for _ in range(100) for packet in self.packets(connection)])
+        connection.send(null_call(3))
+        while (heard := connection.next()) is not None and heard[0] == "ack":
+            pass
+        self.assertEqual(heard[0], "message")
+        connection.disconnect()
+
+    def test_sequence_numbers_from_everywhere(self):
+        connection = self.hostile.connect(SERVICE_PORT)
+        frames = []
+        for distance in (1, 2, 100, 1 << 10, 1 << 22, (1 << 23) - 1, 1 << 23, (1 << 23) + 1, -1, -2,
+                         -1000):
+            for packet in self.packets(connection):
+                psn = connection.psn + distance & 0xFFFFFF
+                frames.append(self.path.roce(packet[:9] + psn.to_bytes(3, "big") + packet[12:]))
+        self.send_all(frames * 5)
+
+    def test_acknowledgements_and_naks_that_nobody_asked_for(self):
+        connection = self.hostile.connect(SERVICE_PORT)
+        header = [wire.bth(wire.RC_ACKNOWLEDGE, connection.remote_qpn, psn)
+                  for psn in (0, 0x1000, 0x1001, 0x0FFF, 0x800FFF, 0xFFFFFF)]
+        self.send_all([self.path.roce(one + struct.pack("!I", syndrome << 24 | msn))
+                       for one in header for syndrome in range(256) for msn in (0, 0xFFFFFF)])
+
+    def test_keys_and_addresses_of_memory(self):
+        """No key is guessed; each guess may cost the connection."""
+        frames = []
+        for _ in range(15):
+            connection = self.hostile.connect(SERVICE_PORT)
+            for opcode in (wire.RC_WRITE_ONLY, wire.RC_READ_REQUEST, wire.RC_FETCH_ADD):
+                address = self.random.choice([0, 1, 0x1000, (1 << 64) - 1, 1 << 63,
+                                              self.random.getrandbits(47)])
+                key = self.random.choice([0, 1, 0xFFFFFFFF, self.random.getrandbits(32)])
+                length = self.random.choice([0, 1, 8, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF])
+                more = (struct.pack("!QIQQ", address, key, 1, 1) if opcode == wire.RC_FETCH_ADD
+                        else wire.reth(address, key, length))
+                data = bytes(64) if opcode == wire.RC_WRITE_ONLY else b""
+                frames.append(self.path.roce(
+                    wire.bth(opcode, connection.remote_qpn, connection.psn, True) + more + data))
+        self.send_all(frames)
+
+    def test_packets_in_another_connections_name(self):
+        """To the client's queue pair numbers, as if from the client, without knowing them."""
+        client = self.hostile.path(ipaddress.ip_address(self.client_address))
+        self.send_all(client.roce(wire.bth(self.random.choice((0x04, 0x0A, 0x11, 0x0C)),
+                                           self.random.getrandbits(24),
+                                           self.random.getrandbits(24), True) + bytes(64))
+                      for _ in range(3000))
+
+    def test_random_changes_of_good_frames(self):
+        connection = self.hostile.connect(SERVICE_PORT)
+        body = wire.request(self.path, SERVICE_PORT, 3, 0x3333)
+        good = [self.path.roce(packet) for packet in self.packets(connection)]
+        good.append(self.path.datagram(0x10, 1, body))
+        self.send_all(changed for frame in good for changed in self.mutations(frame, 200))
+
+    def noise(self):
+        """Of protocols beside RoCE, good ones among them."""
+        source, own = self.path.source, self.path.destination
+        if own.version == 4:
+            for kind in range(256):
+                yield self.path.ip(wire.ICMP, checked(struct.pack("!BBHI", kind, 0, 0, 0)
+                                                      + bytes(kind)))
+            for kind in (0x11, 0x12, 0x16, 0x17, 0x22, 0xFF):
+                for size in (0, 4, 8, 12, 1400):
+                    message = checked(struct.pack("!BBHI", kind, 0xFF, 0, 0xFFFFFFFF)
+                                      + b"\xff" * size)
+                    yield self.path.ip(wire.IGMP, message, ttl=1, options=b"\x94\4\0\0")
+            for changes in ({"first": 0x44}, {"first": 0x4F}, {"first": 0x55}, {"length": 0},
+                            {"length": 19}, {"length": 0xFFFF}, {"fragment": 0x2000},
+                            {"fragment": 0x1FFF}, {"ttl": 0}, {"options": bytes(40)},
+                            {"options": b"\x07\x27\x04" + bytes(37)}):
+                yield self.path.roce(wire.bth(4, 2, 0) + bytes(64), **changes)
+                yield self.path.ip(wire.ICMP, checked(struct.pack("!BBHI", 8, 0, 0, 0)), **changes)
+        else:
+            for kind in range(256):
+                message = struct.pack("!BBHI", kind, 0, 0, 0) + own.packed + bytes(kind % 64)
+                for hop_limit in (1, 255):
+                    yield self.path.ip(wire.ICMPV6, wire.icmpv6(source, own, message),
+                                       hop_limit=hop_limit)
+            # Options of length 0, and longer than the message.
+            for option in (b"\1\0" + bytes(6), b"\1\xff" + bytes(6), b"\2\1", bytes(8)):
+                message = struct.pack("!BBHI", 135, 0, 0, 0) + own.packed + option
+                yield self.path.ip(wire.ICMPV6, wire.icmpv6(source, own, message), hop_limit=255)
+            # Hop-by-hop, routing, fragment, destination options and no next header; loops of them.
+            for header in (0, 43, 44, 60, 59, 50, 51, 135):
+                for follows in (header, wire.UDP, wire.ICMPV6):
+                    for size in (0, 1, 255):
+                        extension = bytes([follows, size]) + bytes(6)
+                        yield self.path.ip(header, extension * 20)
+        for protocol in range(256):
+            yield self.path.ip(protocol, self.random.randbytes(self.random.randrange(200)))
+        for ether_type in (0, 1, 1500, 0x0806, 0x8100, 0x88A8, 0x8808, 0x8915, 0x86DD, 0xFFFF):
+            for size in (0, 1, 27, 28, 46, 1500):
+                yield self.path.ethernet(ether_type, self.random.randbytes(size))
+
+    def test_noise_beside_roce(self):
+        self.send_all([*self.noise()])
+
+    def test_random_changes_of_noise(self):
+        noise = [*self.noise()]
+        self.send_all(changed for frame in self.random.sample(noise, 300)
+                      for changed in self.mutations(frame, 5))
+
+    def test_random_bytes(self):
+        to = self.path.destination_mac + self.path.source_mac
+        self.send_all(to + self.random.randbytes(self.random.randrange(2, 1500))
+                      for _ in range(2000))
+
+
+def checked(message):
+    """With the checksum of ICMP and IGMP."""
+    return message[:2] + struct.pack("!H", wire.checksum(message)) + message[4:]
+
+
+class HostileFramesOverIpv6Test(OverIpv6, HostileFramesTest):
+    pass
+
+
+class HostileFramesInVlanTest(InVlan, HostileFramesTest):
+    pass
+
+
+class HostileFramesOnTwoCoresTest(OnTwoCores, HostileFramesTest):
+    pass

@@ -1,0 +1,136 @@
+"""ARP and neighbour discovery by a host that claims the addresses of others."""
+
+import ipaddress
+import struct
+
+from tests.hostile import wire
+from tests.hostile.peer import Packet
+from tests.hostile.victim import InVlan, OnTwoCores, OverIpv6, Victim, invented
+
+ALL_NODES = ipaddress.ip_address("ff02::1")
+
+
+class HostileNeighboursTest(Victim):
+    """Each claim is one that nobody asked for. Who answers a question to everyone is believed, as
+    on any Ethernet."""
+
+    def setUp(self):
+        super().setUp()
+        self.hostile.find_server()
+        self.led_away = 0
+
+    def claims(self, tap, frames):
+        """A function that sends them, and counts what is led away to the hostile host."""
+        def burst():
+            for frame in frames:
+                tap.send(frame)
+            for _ in range(200):
+                frame = tap.receive()
+                if frame is None:
+                    break
+                self.led_away += frame[:6] == self.hostile.mac and Packet.of(frame) is not None
+
+        return burst
+
+    def announcements(self, address):
+        """To everyone."""
+        mac, vlan = self.hostile.mac, self.vlan
+        if address.version == 4:
+            return [wire.arp(1, mac, address, bytes(6), address, vlan=vlan),
+                    wire.arp(2, mac, address, mac, address, vlan=vlan)]
+        return [wire.advertisement(mac, address, ALL_NODES, wire.multicast_mac(ALL_NODES), flags,
+                                   vlan) for flags in (0, 0x20, 0xA0)]
+
+    def claims_to_one(self, address, listener, listener_mac):
+        """To one host alone, as if it were asked for something."""
+        mac, vlan = self.hostile.mac, self.vlan
+        if address.version == 4:
+            return [wire.arp(1, mac, address, bytes(6), listener, vlan=vlan),
+                    wire.arp(1, mac, address, bytes(6), listener, listener_mac, vlan),
+                    wire.arp(2, mac, address, listener_mac, listener, listener_mac, vlan)]
+        return [wire.solicitation(mac, address, listener, vlan),
+                *(wire.advertisement(mac, address, listener, listener_mac, flags, vlan)
+                  for flags in (0, 0x20, 0x40, 0x60))]
+
+    def addresses(self):
+        return ipaddress.ip_address(self.server_address), ipaddress.ip_address(self.client_address)
+
+    def test_the_clients_address_is_claimed(self):
+        server, client = self.addresses()
+        burst = self.claims(self.to_server, self.announcements(client) + self.claims_to_one(
+            client, server, self.hostile.server_mac))
+        self.check_calls_during(burst)
+        self.assertEqual(self.led_away, 0)
+        # One that comes now may wait until the server has asked everyone.
+        self.check_service_during(burst)
+
+    def test_the_servers_address_is_claimed(self):
+        """While the client does not know yet where the server is, and afterwards."""
+        server, _ = self.addresses()
+        burst = self.claims(self.to_client, self.announcements(server))
+        for _ in range(5):
+            self.check_service_during(burst)
+        self.check_calls_during(burst)
+        self.assertEqual(self.led_away, 0)
+
+    def test_the_servers_own_address_is_claimed_before_it(self):
+        server, client = self.addresses()
+        burst = self.claims(self.to_server, self.announcements(server) + self.claims_to_one(
+            server, client, self.hostile.server_mac))
+        lines = len(self.server.stderr.splitlines())
+        self.check_calls_during(burst)
+        for _ in range(100):
+            burst()
+        self.assertLess(len(self.server.stderr.splitlines()) - lines, 100)
+
+    def test_more_neighbours_than_there_is_room_for(self):
+        """Each asks for the server, as if to talk to it."""
+        server = ipaddress.ip_address(self.server_address)
+        asking = iter(invented(self.hostile_address, 6000))
+
+        def burst():
+            for address, _ in zip(asking, range(100)):
+                mac = b"\2\x77" + address.packed[-4:]
+                self.to_server.send(
+                    wire.arp(1, mac, address, bytes(6), server, vlan=self.vlan)
+                    if address.version == 4 else
+                    wire.solicitation(mac, address, server, self.vlan))
+            self.to_server.receive()
+
+        self.check_service_during(burst)
+        for _ in range(60):
+            burst()
+
+    def test_questions_without_sense(self):
+        server, client = self.addresses()
+        group_mac = b"\3\0\0\0\0\1"
+        for source in (server, client, ipaddress.ip_address(self.hostile_address)):
+            for mac in (self.hostile.mac, bytes(6), wire.BROADCAST, group_mac):
+                if server.version == 4:
+                    for operation in (0, 1, 2, 3, 8, 9, 0xFFFF):
+                        for target in (server, client, ipaddress.ip_address("0.0.0.0"),
+                                       ipaddress.ip_address("255.255.255.255")):
+                            self.to_server.send(wire.arp(operation, mac, source, mac, target,
+                                                         vlan=self.vlan))
+                    for header in ((2, 0x0800, 6, 4), (1, 0x86DD, 6, 16), (1, 0x0800, 255, 255),
+                                   (1, 0x0800, 0, 0)):
+                        self.to_server.send(self.hostile.path().ethernet(
+                            wire.ETHER_ARP, struct.pack("!HHBBH", *header, 1) + bytes(20)))
+                else:
+                    self.to_server.send(wire.solicitation(mac, source, server, self.vlan))
+                    self.to_server.send(wire.advertisement(mac, source, server,
+                                                           self.hostile.server_mac, 0xE0,
+                                                           self.vlan))
+        self.check_service()
+
+
+class HostileNeighboursOverIpv6Test(OverIpv6, HostileNeighboursTest):
+    pass
+
+
+class HostileNeighboursInVlanTest(InVlan, HostileNeighboursTest):
+    pass
+
+
+class HostileNeighboursOnTwoCoresTest(OnTwoCores, HostileNeighboursTest):
+    pass

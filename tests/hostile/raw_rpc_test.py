@@ -1,0 +1,234 @@
+"""RPC-over-RDMA messages without sense, on connections that the server has accepted."""
+
+import struct
+
+from tests.command.harness import SERVICE_PORT
+from tests.hostile.victim import OnTwoCores, OverIpv6, Victim
+
+PROGRAM, VERSION = 0x20504C58, 1
+STAT, READ, CREATE, WRITE, LIST = 1, 2, 3, 4, 5
+MSG, NOMSG, MSGP, DONE, ERROR = 0, 1, 2, 3, 4
+GIB4 = 0xFFFFFFFF
+
+
+def words(*values):
+    return struct.pack(f"!{len(values)}I", *(value & 0xFFFFFFFF for value in values))
+
+
+def segment(length, handle=0x1234, offset=0x10000):
+    return words(handle, length) + struct.pack("!Q", offset)
+
+
+def read_list(*segments):
+    """Of (position, segment)."""
+    return b"".join(words(1, position) + one for position, one in segments) + words(0)
+
+
+def array(*segments, count=None):
+    return words(len(segments) if count is None else count) + b"".join(segments)
+
+
+def header(xid, reads=words(0), writes=words(0), reply=words(0), kind=MSG, version=1, credits=32):
+    return words(xid, version, credits, kind) + reads + writes + reply
+
+
+def call(xid, procedure=0, arguments=b"", **changes):
+    """`changes`: kind, rpc_version, program, version, credential, verifier."""
+    none = words(0, 0)
+    return (words(xid, changes.get("kind", 0), changes.get("rpc_version", 2),
+                  changes.get("program", PROGRAM), changes.get("version", VERSION), procedure)
+            + changes.get("credential", none) + changes.get("verifier", none) + arguments)
+
+
+def opaque(data, length=None):
+    return words(len(data) if length is None else length) + data + bytes(-len(data) % 4)
+
+
+class HostileRpcTest(Victim):
+    def setUp(self):
+        super().setUp()
+        self.connection = None
+        self.xid = 0
+
+    def next_xid(self):
+        self.xid += 1
+        return self.xid
+
+    def say(self, message):
+        """On the present connection, or on a new one when that has been ended. Returns what came
+        back: a message, or the end of the connection."""
+        if self.connection is None:
+            self.connection = self.hostile.connect(SERVICE_PORT)
+        self.connection.send(message)
+        while (heard := self.connection.next(self.PATIENCE_S)) is not None:
+            if heard[0] == "ack":
+                if heard[1] >= 0x60:  # a NAK that ends the connection
+                    break
+                continue
+            if heard[0] == "end":
+                break
+            return heard
+        self.connection = None
+        return heard
+
+    # For what is dropped without a word; nobody's expectation.
+    PATIENCE_S = 0.1
+
+    def say_all(self, messages):
+        for message in messages:
+            self.say(message)
+        # And on a connection that has seen them, when there is one, the next call is served.
+        xid = self.next_xid()
+        heard = self.say(header(xid) + call(xid))
+        if heard is None or heard[0] != "message":
+            heard = self.say(header(xid) + call(xid))
+        self.assertEqual(heard[0], "message")
+        self.assertEqual(heard[1][:4], words(xid))
+        self.check_service()
+
+    def test_headers_cut_short_or_of_other_kinds(self):
+        xid = self.next_xid()
+        whole = header(xid) + call(xid)
+        self.say_all([whole[:length] for length in range(0, len(whole), 3)]
+                     + [header(self.next_xid(), version=version) + call(xid)
+                        for version in (0, 2, GIB4)]
+                     + [header(self.next_xid(), kind=kind) + call(xid)
+                        for kind in (MSGP, DONE, ERROR, 5, GIB4)]
+                     + [header(self.next_xid(), credits=credits) + call(self.xid)
+                        for credits in (0, 1, GIB4)])
+
+    def test_chunk_lists_without_sense(self):
+        def of(**lists):
+            return header(self.next_xid(), **lists) + call(self.xid, READ, opaque(b"there")
+                                                           + words(0, 0, 100))
+
+        name = opaque(b"there")
+        self.say_all([
+            # Lists without an end, or with counts beyond the message.
+            of(reads=words(1)), of(reads=words(2, 0)), of(reads=words(GIB4)),
+            of(writes=words(1) + array(count=GIB4)), of(writes=words(1) + array(count=1)),
+            of(writes=words(1) + array(count=0) + words(0)), of(writes=words(7)),
+            of(reply=words(1) + array(count=GIB4)), of(reply=words(1) + array(count=0)),
+            of(reply=words(1) + array(count=1)), of(reply=words(5)),
+            of(reads=read_list(*[(0, segment(1))] * 40)),
+            of(writes=words(1) + array(*[segment(1)] * 50) + words(0)),
+            of(writes=(words(1) + array(segment(100))) * 30 + words(0)),
+            # Positions that are not there, not aligned, not in order, or of 4 GiB.
+            *(of(reads=read_list((position, segment(8))))
+              for position in (0, 1, 2, 3, 4, 44, 1 << 16, 1 << 31, GIB4 - 3, GIB4)),
+            of(reads=read_list((64, segment(8)), (60, segment(8)))),
+            # Lengths whose sum is 4 GiB and more.
+            of(reads=read_list((44, segment(GIB4)), (44, segment(GIB4)))),
+            of(reads=read_list((GIB4 - 3, segment(GIB4)), (GIB4 - 3, segment(8)))),
+            of(reads=read_list((0, segment(0)), (0, segment(0)))),
+            of(writes=words(1) + array(segment(GIB4), segment(GIB4)) + words(0)),
+            of(reply=words(1) + array(segment(GIB4), segment(GIB4), segment(GIB4))),
+            of(writes=words(1) + array(segment(0)) + words(0)),
+            # Addresses that wrap.
+            of(reads=read_list((44, segment(GIB4, offset=(1 << 64) - 1)))),
+            of(writes=words(1) + array(segment(100, offset=(1 << 64) - 1)) + words(0)),
+            # A call that is behind the header as well as in its chunk, or nowhere.
+            header(self.next_xid(), reads=read_list((0, segment(0))), kind=NOMSG)
+            + call(self.xid, STAT, name),
+            header(self.next_xid(), kind=NOMSG), header(self.next_xid(), kind=NOMSG)
+            + call(self.xid), header(self.next_xid(), reads=read_list((4, segment(8))), kind=NOMSG),
+            header(self.next_xid(), reads=read_list((0, segment(GIB4))), kind=NOMSG),
+            header(self.next_xid(), reads=read_list((0, segment(40))), kind=NOMSG),
+        ])
+
+    def test_memory_that_the_server_may_not_reach(self):
+        """The first READ or WRITE is refused: that connection is lost, and no other."""
+        for message in (
+                lambda: header(self.next_xid(), reads=read_list((0, segment(40))), kind=NOMSG),
+                lambda: header(self.next_xid(), reads=read_list((60, segment(1 << 20)))) + call(
+                    self.xid, WRITE, opaque(b"new") + words(0, 0, 1 << 20)),
+                lambda: header(self.next_xid(), writes=words(1) + array(segment(1 << 20))
+                               + words(0)) + call(self.xid, READ, opaque(b"there")
+                                                  + words(0, 0, 1 << 17)),
+                lambda: header(self.next_xid(), reply=words(1) + array(segment(1 << 20)))
+                + call(self.xid, LIST, opaque(b""))):
+            self.say_all([message() for _ in range(5)])
+
+    def test_calls_without_sense(self):
+        def of(*arguments, **changes):
+            xid = self.next_xid()
+            return header(xid) + call(xid, *arguments, **changes)
+
+        self.say_all([
+            of(kind=1), of(kind=2), of(rpc_version=1), of(rpc_version=GIB4),
+            of(program=0), of(program=100003), of(version=0), of(version=GIB4), of(6), of(GIB4),
+            of(credential=words(1, GIB4)), of(credential=words(6, 400) + bytes(400)),
+            of(credential=words(0, 401) + bytes(404)), of(verifier=words(0, GIB4)),
+            of(verifier=words(GIB4, 3) + bytes(4)),
+            *(of(procedure, arguments)
+              for procedure in (STAT, READ, CREATE, WRITE, LIST)
+              for arguments in (b"", words(GIB4), words(1 << 31), opaque(b"a" * 900),
+                                opaque(b"../../etc/passwd") + words(0, 0, 10),
+                                opaque(b"/etc/passwd") + words(0, 0, 10),
+                                opaque(b"there\0x") + words(0, 0, 10), opaque(b"\xff" * 50),
+                                opaque(b"there", length=4) + words(GIB4, GIB4, GIB4),
+                                opaque(b"there") + words(GIB4, GIB4, GIB4),
+                                opaque(b"there") + words(0, 0, 1 << 31))),
+        ])
+
+    def test_random_changes_of_good_messages(self):
+        random = self.hostile.random
+        good = [header(1) + call(1),
+                header(2) + call(2, STAT, opaque(b"there")),
+                header(3, reads=read_list((60, segment(64)))) + call(
+                    3, WRITE, opaque(b"new") + words(0, 0, 64)),
+                header(4, writes=words(1) + array(segment(64), segment(64)) + words(0),
+                       reply=words(1) + array(segment(64))) + call(
+                           4, READ, opaque(b"there") + words(0, 0, 128))]
+        self.PATIENCE_S = 0.02
+        messages = []
+        for _ in range(300):
+            changed = bytearray(random.choice(good))
+            for _ in range(random.randrange(1, 5)):
+                at = random.randrange(len(changed) // 4) * 4
+                changed[at:at + 4] = random.choice([
+                    random.randbytes(4), words(0), words(1), words(GIB4), words(1 << 31)])
+            if random.random() < 0.2:
+                del changed[random.randrange(len(changed)):]
+            messages.append(bytes(changed))
+        self.say_all(messages)
+
+    def test_messages_that_do_not_fit(self):
+        """Larger than the receives, in packets without an end, and in the wrong order."""
+        for opcodes in ((0, 1, 1, 1, 1, 1, 1, 1, 2), (0,), (1,), (2,), (0, 0), (0, 2, 1)):
+            connection = self.hostile.connect(SERVICE_PORT)
+            for opcode in opcodes:
+                connection.send_raw(opcode, bytes(1024), ack=True)
+        self.check_service()
+
+    def test_more_calls_than_credits(self):
+        connection = self.hostile.connect(SERVICE_PORT)
+
+        def burst():
+            for _ in range(20):
+                xid = self.next_xid()
+                connection.send(header(xid, credits=GIB4) + call(xid, STAT, opaque(b"there")))
+
+        self.check_service_during(burst)
+
+    def test_replies_that_are_not_taken(self):
+        """Calls without end from a host that acknowledges nothing."""
+        connections = [self.hostile.connect(SERVICE_PORT) for _ in range(5)]
+
+        def burst():
+            for connection in connections:
+                for _ in range(8):
+                    xid = self.next_xid()
+                    connection.send(header(xid) + call(xid, LIST, opaque(b"")))
+            self.to_server.receive()
+
+        for _ in range(5):
+            self.check_service_during(burst)
+
+
+class HostileRpcOverIpv6Test(OverIpv6, HostileRpcTest):
+    pass
+
+
+class HostileRpcOnTwoCoresTest(OnTwoCores, HostileRpcTest):
+    pass

@@ -1,0 +1,128 @@
+"""A server with a well-behaved client and a hostile host beside it, and what they may cost it."""
+
+import ipaddress
+import os
+import pathlib
+import re
+import struct
+import unittest
+
+from tests.command.harness import wait_for
+from tests.command.networks import TwoHosts
+from tests.hostile.peer import Peer, Tap
+
+CPUS = sorted(os.sched_getaffinity(0))
+
+
+class Victim(TwoHosts):
+    """`pollux serve` and its clients at the ends of a wire. The hostile host has a raw socket at
+    each end: `self.to_server` sends to the server, `self.to_client` to the client.
+
+    Its heirs have the same cases over IPv6, in a VLAN, and on several cores.
+    """
+
+    server_port = client_port = "net_af_packet0,iface=wire"
+    hostile_address = "10.0.0.66"
+    vlan = None
+    serve_options = ()
+    # How much more memory the server may have in use for all that a case does to it.
+    MAX_GROWTH_MIB = 64
+
+    def setUp(self):
+        super().setUp()
+        self.to_server, self.to_client = Tap(self.client_host), Tap(self.server_host)
+        self.addCleanup(self.to_server.close)
+        self.addCleanup(self.to_client.close)
+        self.hostile = Peer(self.to_server, self.hostile_address, self.server_address, self.vlan)
+        self.content = self.file("content", 300_000)
+        (self.root / "there").write_bytes(self.content.read_bytes())
+        self.server = self.serve(*self.serve_options)
+        # All that the first client costs is there before the case begins.
+        self.check_service()
+        self.before = self.costs()
+
+    def costs(self):
+        """Memory in use, MiB, and descriptors of the server."""
+        process = pathlib.Path(f"/proc/{self.server.process.pid}")
+        status = (process / "status").read_text(encoding="ascii")
+        return (int(re.search(r"VmRSS:\s+(\d+)", status)[1]) >> 10,
+                len(list((process / "fd").iterdir())))
+
+    def check_service(self):
+        """A client that comes now is served."""
+        self.asked("ping", options=("--count", "3"))
+        self.assertIn("there", [entry["name"] for entry in self.asked("ls")["entries"]])
+        self.asked("get", "there", self.directory / "got")
+        self.assertEqual((self.directory / "got").read_bytes(), self.content.read_bytes())
+
+    def check_service_during(self, attack, command="get", arguments=None, options=(),
+                             connected=False):
+        """That a client is served while `attack()` is called again and again, at least once; from
+        when it has its connection on, if `connected`."""
+        if arguments is None:
+            arguments = ("there", self.directory / "got") if command == "get" else ()
+        before = self.server.stderr.count(" connected")
+        run = self.start(self.client_host,
+                         *self.client_argv(command, *arguments, options=options))
+        if connected:
+            wait_for("a connection", lambda: self.server.stderr.count(" connected") > before)
+        attack()
+        while run.process.poll() is None:
+            attack()
+        self.assertEqual(run.process.returncode, 0, run.stderr)
+        if command == "get":
+            self.assertEqual((self.directory / "got").read_bytes(), self.content.read_bytes())
+
+    def check_calls_during(self, attack):
+        """That all calls of a connection are answered meanwhile."""
+        self.check_service_during(attack, "bench", connected=True, options=(
+            "--measure", "null", "--seconds", "0", "--count", "30000"))
+
+    def tearDown(self):
+        """Whatever was done: it lives, serves, and has given back what it took."""
+        self.assertIsNone(self.server.process.poll(), self.server.stderr)
+        self.check_service()
+        memory, descriptors = self.before
+        wait_for(f"at most {descriptors} descriptors, as before",
+                 lambda: self.costs()[1] <= descriptors)
+        after = self.costs()[0]
+        print(f"{self.id().rpartition('.')[2]}: {memory} MiB in use before, {after} after; "
+              f"{self.to_server.sent + self.to_client.sent} hostile frames")
+        self.assertLessEqual(after - memory, self.MAX_GROWTH_MIB)
+        self.stop(self.server)
+        super().tearDown()
+
+
+class OverIpv6:
+    """Before Victim or its heirs."""
+
+    server_address, client_address, prefix = "fd00::1", "fd00::2", "/64"
+    hostile_address = "fd00::66"
+
+
+class InVlan:
+    server_address, client_address, prefix = "10.7.0.1", "10.7.0.2", "/24,vlan=7"
+    hostile_address = "10.7.0.66"
+    vlan = 7
+
+
+class OnTwoCores:
+    def setUp(self):
+        if len(CPUS) < 2:
+            raise unittest.SkipTest("needs two CPUs")
+        self.serve_options = ("--cores", f"{CPUS[0]},{CPUS[1]}", "--idle", "sleep")
+        super().setUp()
+
+
+def invented(address, count, first=1000):
+    """Addresses of hosts that are not there, on the link of `address`."""
+    base = ipaddress.ip_address(address)
+    if base.version == 6:
+        return [base + first + number for number in range(count)]
+    return [ipaddress.ip_address(int(base) & ~0xFF | 70 + number % 180) for number in range(count)]
+
+
+def null_call(xid):
+    """An RPC-over-RDMA message without chunks: procedure 0 of the file service."""
+    header = struct.pack("!7I", xid, 1, 32, 0, 0, 0, 0)
+    return header + struct.pack("!10I", xid, 0, 2, 0x20504C58, 1, 0, 0, 0, 0, 0)
