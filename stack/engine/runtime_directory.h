@@ -19,13 +19,14 @@ inline constexpr char kFilePrefix[] = "pollux-";  // default: this and the proce
 // /tmp for other users; then "/dpdk". It holds one directory per file prefix.
 std::string RuntimeDirectory();
 
-// Returns PermissionDenied if the runtime directory is a symbolic link or another user may change it:
-// any process could answer there.
+// Returns PermissionDenied if the runtime directory is a symbolic link or another user may change
+// it: any process could answer there.
 absl::Status CheckRuntimeDirectory();
 
 // Creates the directory of `file_prefix` and tests whether a socket can be created there. It is
 // removed when the process ends, unless another process uses it. Errors name the step that failed
-// and the path. PermissionDenied if it or its parent is a symbolic link or another user may change it.
+// and the path. PermissionDenied if it or its parent is a symbolic link or another user may change
+// it.
 absl::Status MakeRuntimeDirectory(const std::string& file_prefix);
 
 // Removes what killed processes have left: directories from MakeRuntimeDirectory() that are older
