@@ -1,0 +1,73 @@
+// What the device reports of itself and grants.
+#include <gtest/gtest.h>
+#include <infiniband/verbs.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+
+#include "compat/runtime/settings.h"
+
+namespace pollux::compat {
+namespace {
+
+constexpr char kPort[] = "port=net_ring0\naddress=192.0.2.1/24\nmemory=128\n";
+
+class DeviceLimitsTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { setenv(kSettingsVariable, kPort, 1); }
+  void SetUp() override {
+    int count = 0;
+    ibv_device** list = ibv_get_device_list(&count);
+    ASSERT_EQ(count, 1);
+    context_ = ibv_open_device(list[0]);
+    ibv_free_device_list(list);
+    ASSERT_NE(context_, nullptr);
+  }
+  void TearDown() override { EXPECT_EQ(ibv_close_device(context_), 0); }
+  ibv_context* context_ = nullptr;
+};
+
+TEST_F(DeviceLimitsTest, TheExtendedQueryAgreesWithThePlainOne) {
+  ibv_device_attr plain{};
+  ASSERT_EQ(ibv_query_device(context_, &plain), 0);
+  ibv_device_attr_ex extended;
+  std::memset(&extended, 0xFF, sizeof extended);
+  ASSERT_EQ(ibv_query_device_ex(context_, nullptr, &extended), 0);
+  constexpr size_t kBytes = offsetof(ibv_device_attr, phys_port_cnt) + 1;  // padding comes after
+  EXPECT_EQ(std::memcmp(&extended.orig_attr, &plain, kBytes), 0);
+  EXPECT_EQ(extended.device_cap_flags_ex, plain.device_cap_flags);
+  EXPECT_EQ(extended.phys_port_cnt_ex, plain.phys_port_cnt);
+  EXPECT_EQ(extended.comp_mask, 0u);
+  EXPECT_EQ(extended.odp_caps.general_caps, 0u);
+  EXPECT_EQ(extended.completion_timestamp_mask, 0u);
+  ibv_query_device_ex_input input{};
+  EXPECT_EQ(ibv_query_device_ex(context_, &input, &extended), 0);
+  input.comp_mask = 1;
+  EXPECT_EQ(ibv_query_device_ex(context_, &input, &extended), EINVAL);
+}
+
+// libfabric asks for 262,144 entries by default.
+TEST_F(DeviceLimitsTest, CompletionQueuesMayBeAsLongAsThoseOfAdapters) {
+  constexpr int kMaxEntries = 4'194'304;
+  ibv_device_attr device{};
+  ASSERT_EQ(ibv_query_device(context_, &device), 0);
+  EXPECT_EQ(device.max_cqe, kMaxEntries);
+  ibv_cq* cq = ibv_create_cq(context_, kMaxEntries, nullptr, nullptr, 0);
+  ASSERT_NE(cq, nullptr) << std::strerror(errno);
+  EXPECT_EQ(cq->cqe, kMaxEntries);
+  EXPECT_EQ(ibv_resize_cq(cq, 1), 0);
+  EXPECT_EQ(ibv_resize_cq(cq, kMaxEntries + 1), EINVAL);
+  EXPECT_EQ(ibv_resize_cq(cq, kMaxEntries), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(ibv_create_cq(context_, kMaxEntries + 1, nullptr, nullptr, 0), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "pollux: completion queue of 4194305 entries asked for; 1 to 4194304 are allowed; "
+            "libfabric asks for fewer entries if FI_UNIVERSE_SIZE is smaller (256 by default)\n");
+}
+
+}  // namespace
+}  // namespace pollux::compat
