@@ -288,17 +288,17 @@ class RcSingleMessagesTest : public ::testing::Test {
 };
 
 TEST_F(RcSingleMessagesTest, TheSecondLossIsFoundSoonerThanTheFirst) {
-  EXPECT_GE(Took(true), RcRequester::kMinProbeNs);
+  EXPECT_GE(Took(true), RetransmissionTimeout::kMinProbeNs);
   for (int i = 0; i < 10; ++i) Took(false);
-  EXPECT_LT(Took(true), RcRequester::kMinProbeNs / 4);
+  EXPECT_LT(Took(true), RetransmissionTimeout::kMinProbeNs / 4);
   // Whoever loses none for a while waits again as long as a machine may stand still.
   for (uint32_t i = 0; i < 2 * RcRequester::kMaxInFlight; ++i) Took(false);
-  EXPECT_GE(Took(true), RcRequester::kMinProbeNs);
+  EXPECT_GE(Took(true), RetransmissionTimeout::kMinProbeNs);
 }
 
 // The answer comes long after the probe, with everything that the peer has not run for.
 TEST_F(RcSingleMessagesTest, APeerThatStoodStillHasLostNothing) {
-  constexpr uint64_t kStandstillNs = RcRequester::kMinProbeNs * 3 / 2;
+  constexpr uint64_t kStandstillNs = RetransmissionTimeout::kMinProbeNs * 3 / 2;
   for (int i = 0; i < 4; ++i) {
     rte_mbuf* held = nullptr;
     const auto hook =
@@ -311,13 +311,13 @@ TEST_F(RcSingleMessagesTest, APeerThatStoodStillHasLostNothing) {
     pair_.Run();
     const uint64_t probes = pair_.a.counters.tail_probes;
     while (pair_.a.counters.tail_probes == probes) ASSERT_TRUE(pair_.Wait());
-    pair_.now_ns += kStandstillNs - RcRequester::kMinProbeNs;
+    pair_.now_ns += kStandstillNs - RetransmissionTimeout::kMinProbeNs;
     pair_.hook = hook;
     pair_.a.outgoing.push_back(held);
     pair_.Run();
     ASSERT_EQ(pair_.a.Poll().size(), 1u);
   }
-  EXPECT_GE(Took(true), RcRequester::kMinProbeNs);
+  EXPECT_GE(Took(true), RetransmissionTimeout::kMinProbeNs);
 }
 
 // A peer that does not run for a while has got all that was sent. When it runs again it answers
