@@ -329,7 +329,7 @@ TEST_F(LockLimitsTest, RangesOfAnAddress) {
   constexpr size_t kAllRanges = kLimits.files * LockLimits::kRangesOfFile;
   const auto ranges = [&](uint32_t who) {
     size_t locked = 0;
-    LockRequest request = Of(who);
+    LockRequest request = Of(who, kAll, /*exclusive=*/false);
     do {
       request.owner.client.name = request.file = std::to_string(locked / 100);
       request.range = {2 * locked, 2 * locked};
@@ -339,8 +339,9 @@ TEST_F(LockLimitsTest, RangesOfAnAddress) {
   };
   EXPECT_EQ(ranges(1), kAllRanges / 2);
   EXPECT_EQ(ranges(2), kAllRanges / 4);
-  // One that covers many takes the place of all.
-  LockRequest whole = Of(1);
+  EXPECT_EQ(ranges(3), kAllRanges / 8);
+  // What it gives up is there again.
+  LockRequest whole = Of(3, kAll, /*exclusive=*/false);
   whole.owner.client.name = whole.file = "0";
   table_.Unlock(whole);
   EXPECT_EQ(Lock(whole), Outcome::kGranted);

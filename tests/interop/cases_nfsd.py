@@ -50,7 +50,7 @@ class Served:
         self.process = bench.program(
             "nfsd", bench.tools["pollux"], "nfsd", *place, "--export",
             f"{self.root}:rw{self.options}", "--key-file", bench.folder / "nfsd.key", "--json",
-            *self.arguments)
+            "--recorder", *self.arguments)
         self.process.wait_for_line("^serving NFS", bench.deadline)
         bench.deadline.wait_for("the port on the bridge", bench.port.plugged)
 
