@@ -5,7 +5,12 @@ import struct
 
 from tests.command.harness import SERVICE_PORT
 from tests.hostile import wire
-from tests.hostile.victim import InVlan, OnTwoCores, OverIpv6, Victim, null_call
+from tests.hostile.victim import InVlan, OnTwoCores, OverIpv6, Victim, null_call, only
+
+
+def checked(message):
+    """With the checksum of ICMP and IGMP."""
+    return message[:2] + struct.pack("!H", wire.checksum(message)) + message[4:]
 
 
 class HostileFramesTest(Victim):
@@ -49,7 +54,8 @@ class HostileFramesTest(Victim):
         yield wire.bth(wire.RC_WRITE_MIDDLE, to, psn) + bytes(1024)
         yield wire.bth(wire.RC_WRITE_LAST, to, psn) + bytes(8)
         yield wire.bth(wire.RC_READ_REQUEST, to, psn) + wire.reth(0x1000, 0x1234, 1 << 31)
-        yield wire.bth(wire.RC_READ_RESPONSE_ONLY, to, psn) + struct.pack("!I", 31 << 24) + bytes(64)
+        yield (wire.bth(wire.RC_READ_RESPONSE_ONLY, to, psn) + struct.pack("!I", 31 << 24)
+               + bytes(64))
         yield wire.bth(wire.RC_ACKNOWLEDGE, to, psn) + struct.pack("!I", 31 << 24 | 5)
         yield wire.bth(wire.RC_COMPARE_SWAP, to, psn) + struct.pack("!QIQQ", 0x1000, 1, 2, 3)
         yield wire.bth(wire.RC_FETCH_ADD, to, psn) + struct.pack("!QIQQ", 0x1001, 1, 2, 3)
@@ -189,18 +195,16 @@ class HostileFramesTest(Victim):
                       for _ in range(2000))
 
 
-def checked(message):
-    """With the checksum of ICMP and IGMP."""
-    return message[:2] + struct.pack("!H", wire.checksum(message)) + message[4:]
-
-
+@only("noise_beside_roce", "random_changes_of_noise", "random_changes_of_good_frames")
 class HostileFramesOverIpv6Test(OverIpv6, HostileFramesTest):
     pass
 
 
+@only("noise_beside_roce", "random_changes_of_good_frames")
 class HostileFramesInVlanTest(InVlan, HostileFramesTest):
     pass
 
 
+@only("any_opcode_to_any_queue_pair", "random_changes_of_good_frames")
 class HostileFramesOnTwoCoresTest(OnTwoCores, HostileFramesTest):
     pass
