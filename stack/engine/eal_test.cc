@@ -45,8 +45,8 @@ TEST(EalTest, ItsThreadsTakeNoSignal) {
       if (line.rfind("SigBlk:\t", 0) != 0 || name.rfind("eal-", 0) != 0) continue;
       ++threads;
       const uint64_t blocked = std::stoull(line.substr(8), nullptr, 16);
-      for (const int signal : {SIGPIPE, SIGINT, SIGTERM, SIGHUP}) {
-        EXPECT_NE(blocked & uint64_t{1} << (signal - 1), 0u) << name << ", " << signal;
+      for (const int number : {SIGPIPE, SIGINT, SIGTERM, SIGHUP}) {
+        EXPECT_NE(blocked & (uint64_t{1} << (number - 1)), 0u) << name << ", " << number;
       }
     }
   }

@@ -5,7 +5,12 @@ import struct
 
 from tests.command.harness import SERVICE_PORT
 from tests.hostile import wire
-from tests.hostile.victim import InVlan, OnTwoCores, OverIpv6, Victim, null_call
+from tests.hostile.victim import InVlan, OnTwoCores, OverIpv6, Victim, null_call, only
+
+
+def checked(message):
+    """With the checksum of ICMP and IGMP."""
+    return message[:2] + struct.pack("!H", wire.checksum(message)) + message[4:]
 
 
 class HostileFramesTest(Victim):
@@ -190,18 +195,16 @@ class HostileFramesTest(Victim):
                       for _ in range(2000))
 
 
-def checked(message):
-    """With the checksum of ICMP and IGMP."""
-    return message[:2] + struct.pack("!H", wire.checksum(message)) + message[4:]
-
-
+@only("noise_beside_roce", "random_changes_of_noise", "random_changes_of_good_frames")
 class HostileFramesOverIpv6Test(OverIpv6, HostileFramesTest):
     pass
 
 
+@only("noise_beside_roce", "random_changes_of_good_frames")
 class HostileFramesInVlanTest(InVlan, HostileFramesTest):
     pass
 
 
+@only("any_opcode_to_any_queue_pair", "random_changes_of_good_frames")
 class HostileFramesOnTwoCoresTest(OnTwoCores, HostileFramesTest):
     pass

@@ -5,7 +5,7 @@ import struct
 
 from tests.hostile import wire
 from tests.hostile.peer import Packet
-from tests.hostile.victim import InVlan, OnTwoCores, OverIpv6, Victim, invented
+from tests.hostile.victim import InVlan, OnTwoCores, OverIpv6, Victim, invented, only
 
 ALL_NODES = ipaddress.ip_address("ff02::1")
 
@@ -128,9 +128,11 @@ class HostileNeighboursOverIpv6Test(OverIpv6, HostileNeighboursTest):
     pass
 
 
+@only("the_clients_address_is_claimed")
 class HostileNeighboursInVlanTest(InVlan, HostileNeighboursTest):
     pass
 
 
+@only("the_clients_address_is_claimed", "more_neighbours_than_there_is_room_for")
 class HostileNeighboursOnTwoCoresTest(OnTwoCores, HostileNeighboursTest):
     pass

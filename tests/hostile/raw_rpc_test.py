@@ -3,7 +3,7 @@
 import struct
 
 from tests.command.harness import SERVICE_PORT
-from tests.hostile.victim import OnTwoCores, OverIpv6, Victim
+from tests.hostile.victim import OnTwoCores, Victim, only
 
 PROGRAM, VERSION = 0x20504C58, 1
 STAT, READ, CREATE, WRITE, LIST = 1, 2, 3, 4, 5
@@ -226,9 +226,6 @@ class HostileRpcTest(Victim):
             self.check_service_during(burst)
 
 
-class HostileRpcOverIpv6Test(OverIpv6, HostileRpcTest):
-    pass
-
-
+@only("chunk_lists_without_sense", "random_changes_of_good_messages")
 class HostileRpcOnTwoCoresTest(OnTwoCores, HostileRpcTest):
     pass

@@ -279,7 +279,7 @@ TEST_F(WorkerTurnsTest, AcknowledgementsKeepNeighboursFresh) {
     EXPECT_EQ(a_.interface->neighbours().state(b), ip::NeighbourState::kReachable);
   }
   EXPECT_EQ(requests(), before);
-  for (int step = 0; step < 8 && requests() == before; ++step) pass();
+  for (int step = 0; step < 12 && requests() == before; ++step) pass();
   EXPECT_EQ(requests(), before + 1) << "without progress it is asked";
 }
 
