@@ -91,7 +91,7 @@ absl::Status Bind(CmId* id, Qp* qp) {
 
 // CM neither moves nor ends it any more on behalf of the identifier that had it.
 void Release(ScopedWorkerOwnership& owned, Qp* qp) {
-  CmId* const id = std::exchange(qp->connection, nullptr);
+  CmIdBase* const id = std::exchange(qp->connection, nullptr);
   if (id == nullptr) return;
   id->bound = nullptr;
   owned.manager().ReleaseQp(id->native);
