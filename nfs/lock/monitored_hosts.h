@@ -58,6 +58,8 @@ class MonitoredHosts {
   absl::Status TakeLock();
   absl::Status Read();
   std::set<Gid> All() const;
+  // Those that were told.
+  bool MayAsk() const { return std::chrono::steady_clock::now() < told_end_; }
   // Of those that were added.
   void Forget(const std::set<Gid>& holders);
   // Whole or not at all.
