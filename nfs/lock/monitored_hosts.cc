@@ -84,7 +84,7 @@ std::set<Gid> MonitoredHosts::All() const {
   std::set<Gid> all = untold_;
   all.insert(added_.begin(), added_.end());
   // They may not have asked yet: a start before they have is for them too.
-  if (std::chrono::steady_clock::now() < told_end_) all.insert(told_.begin(), told_.end());
+  if (MayAsk()) all.insert(told_.begin(), told_.end());
   return all;
 }
 
@@ -109,13 +109,12 @@ absl::Status MonitoredHosts::Write() const {
 absl::Status MonitoredHosts::Add(const Gid& host, const Holders& holders) {
   const std::lock_guard lock(mutex_);
   if (added_.contains(host)) return absl::OkStatus();
-  if (holders && (added_.size() >= crowded_ || All().size() >= kMaxHosts)) {
+  const bool is_there = untold_.contains(host) || (MayAsk() && told_.contains(host));
+  if (!is_there && holders && (added_.size() >= crowded_ || All().size() >= kMaxHosts)) {
     Forget(holders());
     crowded_ = std::max(kCrowded, 2 * added_.size());
   }
-  const std::set<Gid> all = All();
-  const bool is_there = all.contains(host);
-  if (!is_there && all.size() >= kMaxHosts) {
+  if (!is_there && All().size() >= kMaxHosts) {
     return absl::ResourceExhaustedError(absl::StrCat(kMaxHosts, " hosts hold locks"));
   }
   added_.insert(host);

@@ -59,6 +59,8 @@ class MonitoredHosts {
   absl::Status TakeLock();
   absl::Status Read();
   std::set<Gid> All() const;
+  // Whether notified hosts may still reclaim their locks.
+  bool MayAsk() const { return std::chrono::steady_clock::now() < told_end_; }
   // Removes added hosts that are not in `holders`.
   void Forget(const std::set<Gid>& holders);
   // Replaces the file atomically.

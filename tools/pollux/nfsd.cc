@@ -97,11 +97,6 @@ nfs::LockLimits RaiseFileLimit(const NfsdOptions& options) {
   const rlim_t left = limit.rlim_cur - std::min(limit.rlim_cur, without_locks);
   limits.files = limits.files * left / (exports * of_locks);
   limits.waiting = limits.waiting * left / (exports * of_locks);
-  std::fprintf(
-      stderr,
-      "this process may open %ju files (ulimit -Hn): that is enough for locks of %zu files "
-      "in each export\n",
-      static_cast<uintmax_t>(limit.rlim_cur), limits.files);
   return limits;
 }
 
@@ -233,6 +228,12 @@ absl::Status Serve(const NfsdOptions& options, Served* served) {
                                std::move(serve));
   });
   if (!server.ok()) return server.status();
+  if (limits.files < options.max_locks) {
+    std::fprintf(stderr,
+                 "too few files may be open for --max-locks (see ulimit -Hn): clients lock %zu in "
+                 "each export\n",
+                 limits.files);
+  }
   const absl::Status status = ServeUntilInterrupted(options, node, exports->get(), &*tables,
                                                     hosts->get(), &served->dropped_datagrams);
   node.Run([&] {
