@@ -113,28 +113,33 @@ TEST_F(RcAtomicTest, MisalignedIsRefusedAtThePost) {
 }
 
 // Peers may send what is not taken here.
-TEST_F(RcAtomicTest, Misaligned) {
-  Store(7);
-  pair_.hook = [](bool, const wire::RocePacket& packet, rte_mbuf* frame) {
-    if (packet.info->operation != Operation::kAtomic) return PacketAction::kDeliver;
-    auto* bytes = rte_pktmbuf_mtod(frame, uint8_t*);
-    wire::AtomicEth eth = packet.atomic_eth();
-    eth.address += 4;
-    wire::EmitAtomicEth(eth, bytes + (packet.ext(wire::kHasAtomicEth) - bytes));
-    wire::EmitIcrc(wire::ComputeIcrc(packet), bytes + packet.icrc_offset);
-    return PacketAction::kDeliver;
-  };
+class RcMisalignedAtomicTest : public RcAtomicTest {
+ protected:
+  RcMisalignedAtomicTest() {
+    Store(7);
+    pair_.hook = [](bool, const wire::RocePacket& packet, rte_mbuf* frame) {
+      if (packet.info->operation != Operation::kAtomic) return PacketAction::kDeliver;
+      auto* bytes = rte_pktmbuf_mtod(frame, uint8_t*);
+      wire::AtomicEth eth = packet.atomic_eth();
+      eth.address += 4;
+      wire::EmitAtomicEth(eth, bytes + (packet.ext(wire::kHasAtomicEth) - bytes));
+      wire::EmitIcrc(wire::ComputeIcrc(packet), bytes + packet.icrc_offset);
+      return PacketAction::kDeliver;
+    };
+  }
+};
+
+TEST_F(RcMisalignedAtomicTest, IsRefused) {
   Post(IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 1);
   ExpectFailure(IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
 }
 
-TEST_F(RcAtomicTest, MisalignedNameOfAlignedMemory) {
-  Store(7);
+TEST_F(RcMisalignedAtomicTest, IsRefusedThoughTheMemoryIsAligned) {
   const uint32_t key = pair_.b.regions
                            .RegisterIova(&pair_.b.pd, pair_.b.memory.data(), 64, 0x1004,
                                          IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
                            ->key;
-  Post(IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 1, 0, 0x1004, key);
+  Post(IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 1, 0, 0x1000, key);
   ExpectFailure(IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
 }
 

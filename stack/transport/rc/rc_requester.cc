@@ -483,7 +483,7 @@ bool RcRequester::AskForMissing(PollContext& context) {
 void RcRequester::Progress(PollContext& context) {
   cursor_.CatchUp(una_);
   rtt_.Answered(una_, context.now_ns);
-  if (probes_ > 0) [[unlikely]]
+  if (probes_ > 0 && answer_resends_) [[unlikely]]
     OnProbeAnswered(context.now_ns);
   probes_ = 0;
   nak_at_ns_ = 0;
