@@ -10,8 +10,8 @@
 
 #include "stack/engine/eal.h"
 #include "stack/engine/loop/link_watch.h"
-#include "stack/engine/loop/progress_policy.h"
 #include "stack/engine/loop/worker.h"
+#include "stack/engine/polling/progress_policy.h"
 #include "stack/ip/host_interface.h"
 #include "stack/wire/bth.h"
 
