@@ -41,6 +41,15 @@ POLLUX_EXPORT int stat(const char* path, struct stat* status) noexcept {
   return fstatat(AT_FDCWD, There(path), status, 0);
 }
 
+// EAL's, which is compiled for large files.
+POLLUX_EXPORT int stat64(const char* path, struct stat64* status) noexcept {
+  if (IsHidden(path)) {
+    errno = ENOENT;
+    return -1;
+  }
+  return fstatat64(AT_FDCWD, There(path), status, 0);
+}
+
 POLLUX_EXPORT int access(const char* path, int mode) noexcept {
   return faccessat(AT_FDCWD, There(path), mode, 0);
 }
