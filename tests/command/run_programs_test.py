@@ -121,14 +121,6 @@ class DaplTest(RunTest):
         program = ("env", f"DAT_OVERRIDE={registry}", program, "-P", "wire", *options)
         self.both((*program, "-s"), (*program, "-h", self.address))
 
-    def test_dtest(self):
-        self.dapl("dtest")
-        self.end_all()
-        self.dapl("dtest", "-p", "-b", "65536")
-
-    def test_dtestx(self):
-        self.dapl("dtestx")
-
     def test_dtestsrq(self):
         self.dapl("dtestsrq")
 
