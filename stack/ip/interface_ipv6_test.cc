@@ -387,25 +387,6 @@ TEST_F(InterfaceIpv6Test, AnAnnouncementMovesANeighbourOnlyWhenTheOldOneIsSilent
   EXPECT_EQ(handle->link->Load().mac, kOther);
 }
 
-TEST_F(InterfaceIpv6Test, NoClaimIsBelievedWhileEveryoneIsAsked) {
-  Settle();
-  ibv_ah_attr attr{};
-  attr.grh.sgid_index = 2;
-  const auto handle = Handle(kPeer6, attr);
-  link_.sent.clear();
-  SendWaiting(handle->link, 1);
-  Arrive(Announcement(kPeer6, kOther, /*overrides=*/true));
-  Arrive(Announcement(kPeer6, kOther, /*overrides=*/false));
-  Arrive(Nd(wire::NeighbourSolicitation{.target = kOurs6, .source_mac = kOther}, kPeer6, kOurs6,
-            kOther));
-  TakeAdvertisement();
-  EXPECT_TRUE(link_.sent.empty());
-  EXPECT_EQ(State(kPeer6), NeighbourState::kIncomplete);
-  Arrive(Na(kPeer6));
-  EXPECT_EQ(handle->link->Load().mac, kPeerMac);
-  EXPECT_EQ(link_.sent.size(), 1u) << "what waited";
-}
-
 // RFC 4861 section 7.2.4: an answer to a direct question may leave the MAC address out.
 TEST_F(InterfaceIpv6Test, AnAnswerWithoutMacAddressConfirmsTheOneThatWasAsked) {
   Settle();

@@ -66,9 +66,11 @@ bool NdSpeaker::OnAdvertisement(const wire::EthernetHeader& ethernet, const wire
     return false;
   }
   if (!host_->routes.IsNeighbour(told.target, vlan)) return false;
-  // RFC 4861 section 7.2.5: without the flag it says nothing about a MAC address that is known, and
-  // of one that is not, nobody is believed who was not asked.
-  if (!told.overrides && !told.solicited) return false;
+  // RFC 4861 section 7.2.5: without the flag it says nothing about a MAC address that is known.
+  if (!told.overrides && !told.solicited &&
+      host_->neighbours.state(neighbour) != NeighbourState::kIncomplete) {
+    return false;
+  }
   return host_->neighbours.Learn(neighbour, *mac, /*create=*/false,
                                  told.solicited ? Evidence::kAnswer : Evidence::kUnasked, context);
 }

@@ -322,17 +322,14 @@ bool NeighbourTable::Learn(const NeighbourAddress& address, const MacAddress& ma
 
 bool NeighbourTable::HearUnasked(uint16_t index, const MacAddress& mac, PollContext& context) {
   Entry& entry = entries_[index];
-  // What waits for the answer would go to whoever spoke first.
-  if (entry.state == NeighbourState::kIncomplete) return false;
   if (!IsKnown(entry.state)) {
-    if (entry.references > 0) {
-      Ask(index, NeighbourState::kIncomplete, context);
-      return false;
-    }
+    const bool wanted = entry.references > 0 || entry.state == NeighbourState::kIncomplete;
     entry.mac = mac;
     entry.link.Store(mac, true);
     entry.state = NeighbourState::kStale;
     Arm(entry, context.now_ns + kForgetNs);
+    if (wanted) Ask(index, NeighbourState::kProbe, context);
+    Resolved(index, context);
     return true;
   }
   if (entry.mac == mac) return true;

@@ -112,9 +112,7 @@ class NeighbourTable {
   // | kAnswer  | asked directly            | the MAC that was asked is confirmed, no other taken |
   // | kAnswer  | asked for with everyone   | taken, confirmed                                    |
   // | kAnswer  | no question open          | ignored                                             |
-  // | kUnasked | no MAC known, not used    | taken, stale: asked directly when it is used        |
-  // | kUnasked | asked for with everyone   | ignored: the answer decides                         |
-  // | kUnasked | did not answer, used      | everyone is asked at once                           |
+  // | kUnasked | no MAC known              | taken, stale: asked directly when it is used        |
   // | kUnasked | the same MAC known        | nothing: it confirms nothing                        |
   // | kUnasked | another MAC known, used   | the known one is asked at once, and kept if it      |
   // |          |                           | answers; else everyone is                           |
