@@ -482,9 +482,9 @@ bool RcRequester::AskForMissing(PollContext& context) {
 
 void RcRequester::Progress(PollContext& context) {
   cursor_.CatchUp(una_);
-  rtt_.Answered(una_, context.now_ns);
   if (probes_ > 0 && answer_resends_) [[unlikely]]
     OnProbeAnswered(context.now_ns);
+  rtt_.Answered(una_, context.now_ns);
   probes_ = 0;
   nak_at_ns_ = 0;
   probe_deadline_ns_ = kNever;
@@ -515,7 +515,9 @@ void RcRequester::Progress(PollContext& context) {
 // the next loss is looked for sooner. One that comes at another time is that of a peer, or a
 // machine, that stood still.
 void RcRequester::OnProbeAnswered(uint64_t now_ns) {
-  const uint64_t after_ns = now_ns - probed_ns_;
+  if (probe_deadline_ns_ == kNever) return;  // none is to follow: the time-out decides
+  const uint64_t wait_ns = RetransmissionTimeout::ProbeNs(rtt_, flight_.lowered()) << probes_;
+  const uint64_t after_ns = now_ns - (probe_deadline_ns_ - wait_ns);
   if (after_ns >= rtt_.smoothed_ns() / 2 && after_ns <= 2 * rtt_.most_ns()) flight_.OnLoss();
 }
 
@@ -579,7 +581,6 @@ void RcRequester::OnDeadline(PollContext& context) {
       ResendUnanswered(context);
     } else if (rnr_until_ns_ == kNever && ack_deadline_ns_ > context.now_ns) {
       ++probes_;
-      probed_ns_ = context.now_ns;
       if (!Before(una_, asked_until_)) peer_ack_behavior_.OnSilence(context.now_ns);
       diagnostics_->Timer(FlightTimer::kProbe);
       oldest_due_ = true;

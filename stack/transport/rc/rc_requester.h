@@ -143,8 +143,7 @@ class RcRequester {
   bool repairs_due_ = false;     // to be looked for in the next Transmit()
   bool answer_resends_ = false;  // what a probed SEND or WRITE's answer leaves open is sent again
   bool resends_due_ = false;     // at probe_deadline_ns_: no more answers have come meanwhile
-  int probes_ = 0;               // since the last progress
-  uint64_t probed_ns_ = 0;       // when the last of them was due
+  uint8_t probes_ = 0;           // since the last progress
   uint64_t ack_asked_ns_ = 0;    // when a packet asked last
   RttEstimator rtt_;
   PeerAckBehavior peer_ack_behavior_;

@@ -137,7 +137,7 @@ void RcResponder::OnDuplicate(const wire::RocePacket& packet, PollContext& conte
   if (repeats) {
     const auto begin = static_cast<uint32_t>(Distance(known->first_psn, psn));
     uint32_t packets = 1;
-    uint32_t cut = 0;
+    uint16_t cut = 0;
     if (!atomic) {
       const wire::Reth reth = packet.reth();
       const uint32_t mtu = qp_->PathMtuBytes();
@@ -147,7 +147,7 @@ void RcResponder::OnDuplicate(const wire::RocePacket& packet, PollContext& conte
                 reth.length <= known->reth.length - offset;
       const uint64_t whole =
           std::min<uint64_t>(uint64_t{packets} * mtu, known->reth.length - offset);
-      cut = static_cast<uint32_t>(whole - reth.length);
+      cut = static_cast<uint16_t>(whole - reth.length);
     }
     repeats = repeats && resources_.Repeat(*known, begin, begin + packets, cut);
   }
@@ -401,7 +401,7 @@ bool RcResponder::SendReadResponse(ResponderResource& read, Answer& answer, Poll
     Fatal(wire::kNakRemoteAccess, psn, IBV_EVENT_QP_ACCESS_ERR);
     return true;
   }
-  const bool first = answer.next == answer.begin;
+  const bool first = !answer.begun;
   const Opcode opcode = first && last ? Opcode::kRcReadResponseOnly
                         : first       ? Opcode::kRcReadResponseFirst
                         : last        ? Opcode::kRcReadResponseLast
@@ -419,6 +419,7 @@ bool RcResponder::SendReadResponse(ResponderResource& read, Answer& answer, Poll
   }
   if (bytes > 0) builder_.Copy(at, bytes);
   builder_.Finish(context);
+  answer.begun = true;
   Sent(read, answer.next++, context);
   return true;
 }

@@ -48,9 +48,9 @@ ResponderResource* ResponderResources::Find(Psn psn) {
 }
 
 bool ResponderResources::Repeat(ResponderResource& resource, uint32_t begin, uint32_t end,
-                                uint32_t cut) {
+                                uint16_t cut) {
   Answer& answer = resource.answer;
-  const Answer wanted{.begin = begin, .next = begin, .end = end, .cut = cut};
+  const Answer wanted{.next = begin, .end = end, .cut = cut};
   const bool reaches_as_far = end > answer.end || (end == answer.end && cut <= answer.cut);
   const bool ends_within = end < answer.end ? cut == 0 : end == answer.end && cut == answer.cut;
   uint32_t index = head_;

@@ -12,12 +12,12 @@
 namespace pollux::transport {
 
 // Packets of an answer, by their number in the request as it was first asked: [next, end) are to be
-// sent, `begin` was the first.
+// sent.
 struct Answer {
-  uint32_t begin = 0;
   uint32_t next = 0;
   uint32_t end = 0;
-  uint32_t cut = 0;  // bytes that the last one lacks of what the first request has there
+  uint16_t cut = 0;    // bytes that the last one lacks of what the first request has there
+  bool begun = false;  // a packet of it was sent
   bool active() const { return next != end; }
 };
 
@@ -57,7 +57,7 @@ class ResponderResources {
   // A duplicate wants packets [begin, end) of it, the last one without `cut` of its bytes. One that
   // covers what is still to be sent starts the answer anew from there, as those who go back want
   // it; any other is sent beside the answer. False when there is no room for it.
-  bool Repeat(ResponderResource& resource, uint32_t begin, uint32_t end, uint32_t cut = 0);
+  bool Repeat(ResponderResource& resource, uint32_t begin, uint32_t end, uint16_t cut = 0);
 
   struct Due {
     ResponderResource* resource = nullptr;  // null: nothing is to be sent
