@@ -202,6 +202,7 @@ TEST_F(MemoryTest, WhereMemoryIsShortAConnectionIsNotEstablished) {
 TEST_F(MemoryTest, WhereMemoryIsVeryShortCallsWait) {
   StartHostile();
   ExpectServed();
+  hostile->received.clear();
   {
     const MemoryReserve::ShortageForTest shortage;
     while (!MemoryReserve::IsLow()) ASSERT_TRUE(MemoryReserve::GiveUpPiece());
