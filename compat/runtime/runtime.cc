@@ -29,7 +29,6 @@
 #include "compat/process/termination_signals.h"
 #include "compat/process/unmapped_mr_handler.h"
 #include "compat/runtime/cm_id_base.h"
-#include "compat/runtime/dpdk_drivers.h"
 #include "compat/runtime/telemetry_socket.h"
 #include "stack/engine/polling/progress_policy.h"
 #include "stack/engine/polling/spin_then_sleep_backoff.h"
@@ -40,12 +39,8 @@ namespace pollux::compat {
 namespace {
 
 // EAL has threads of its own.
-absl::Status StartEal(const Settings& settings) {
+absl::Status StartEal(const engine::EalOptions& options) {
   const ScopedSignalBlock signals_blocked;
-  engine::EalOptions options = settings.eal;
-  options.drivers = DriverFiles(settings.device);
-  const ScopedHiddenDrivers others_hidden(!options.drivers.empty());
-  if (pollux_hide_folder == nullptr) options.drivers.clear();  // it finds them itself
   return engine::InitEal(options);
 }
 
@@ -156,7 +151,7 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Open() {
   absl::StatusOr<Settings> settings = Settings::Parse(text == nullptr ? "" : text);
   if (!settings.ok()) return settings.status();
   if (settings->eal.telemetry) GuardTelemetrySocketFrom(settings->eal.file_prefix);
-  if (absl::Status status = StartEal(*settings); !status.ok()) return status;
+  if (absl::Status status = StartEal(settings->eal); !status.ok()) return status;
   if (settings->eal.telemetry) {
     GuardTelemetrySocketTo();
     if (const absl::Status status = engine::TelemetryStatus(); !status.ok()) {

@@ -122,7 +122,6 @@ absl::Status Start(const EalOptions& options) {
   } else {
     args.insert(args.end(), {"--no-huge", "--no-shconf"});
   }
-  for (const std::string& driver : options.drivers) args.insert(args.end(), {"-d", driver});
   if (options.pci_devices.empty()) args.push_back("--no-pci");
   for (const std::string& device : options.pci_devices) args.insert(args.end(), {"-a", device});
 

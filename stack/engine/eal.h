@@ -16,8 +16,6 @@ struct EalOptions {
     kAlways,  // FailedPrecondition if too few are free
   };
   HugePages huge_pages = HugePages::kAuto;
-  // Driver files to load in addition to those in DPDK's own folder.
-  std::vector<std::string> drivers;
   unsigned memory_mib = 512;             // in MiB, for packet buffers and rings
   std::vector<std::string> pci_devices;  // "0000:01:00.0"; if empty, the PCI bus is not scanned
   // Start DPDK telemetry, if possible: see TelemetryStatus().

@@ -474,16 +474,6 @@ class RdmaCmTest(RunTest):
         (process,) = self.told("stat", "--file-prefix", name)
         return process["workers"][0]["ports"][0]["rcvd_pkts"]
 
-    def test_idle_server_has_loaded_what_it_needs_and_no_more(self):
-        server = self.start_server("rping", "-s", "-a", SERVER)
-        process = pathlib.Path(f"/proc/{server.process.pid}")
-        maps = (process / "maps").read_text()
-        drivers = {line.split("/")[-1].split(".so")[0] for line in maps.splitlines()
-                   if "/dpdk/pmds" in line}
-        self.assertEqual(drivers, {"librte_net_af_packet", "librte_mempool_ring"})
-        status = dict(line.split(":") for line in (process / "status").read_text().splitlines())
-        self.assertLess(int(status["VmHWM"].split()[0]), 30 * 1024, "KiB")
-
     def test_supervisor_ends_with_its_program(self):
         server = self.start_server("rping", "-s", "-a", SERVER)
         self.assertEqual(self.supervisors(), 1)
