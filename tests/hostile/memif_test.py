@@ -48,7 +48,8 @@ class HostileMemifTest(NetworkTest):
         self.check()
 
     def test_comers_that_leave_at_once(self):
-        """Before they are greeted, among other times."""
+        """Before they are greeted, among other times. DPDK's driver may take no peer after that
+        (docs/security.md); the server goes on."""
         for number in range(1, 30):
             waiting = []
             for _ in range(number % 4 + 1):
@@ -58,4 +59,5 @@ class HostileMemifTest(NetworkTest):
                     waiting[-1].connect(self.path)
             for control in waiting:
                 control.close()
-        self.check()
+        self.assertIsNone(self.server.process.poll(), self.server.stderr)
+        self.stop(self.server)
