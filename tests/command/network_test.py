@@ -161,7 +161,8 @@ class VethTest(Everything, TwoHosts):
         self.asked("ping")
         server.wait_for_line(" gone$")
         self.stop(server)
-        self.assertEqual(len(re.findall("^connection .*failed:", server.stderr, re.M)), 1, server.stderr)
+        failed = re.findall("^connection .*failed:", server.stderr, re.MULTILINE)
+        self.assertEqual(len(failed), 1, server.stderr)
         self.assertEqual(len(re.findall(" gone$", server.stderr, re.MULTILINE)), 1, server.stderr)
 
     def test_a_hangup_ends_no_service(self):
