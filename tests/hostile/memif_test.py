@@ -46,18 +46,3 @@ class HostileMemifTest(NetworkTest):
                 self.say(message[:length])
                 self.say(message[:length], message[:length])
         self.check()
-
-    def test_comers_that_leave_at_once(self):
-        """Before they are greeted, among other times. DPDK's driver may take no peer after that
-        (docs/security.md); the server goes on."""
-        for number in range(1, 30):
-            waiting = []
-            for _ in range(number % 4 + 1):
-                waiting.append(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
-                waiting[-1].settimeout(0.05)
-                with contextlib.suppress(OSError):
-                    waiting[-1].connect(self.path)
-            for control in waiting:
-                control.close()
-        self.assertIsNone(self.server.process.poll(), self.server.stderr)
-        self.stop(self.server)

@@ -5,7 +5,7 @@ import struct
 
 from tests.hostile import wire
 from tests.hostile.peer import Packet
-from tests.hostile.victim import InVlan, OverIpv6, Victim, invented, only
+from tests.hostile.victim import OverIpv6, Victim, invented, only
 
 ALL_NODES = ipaddress.ip_address("ff02::1")
 
@@ -122,10 +122,6 @@ class HostileNeighboursTest(Victim):
         self.check_service()
 
 
+@only("the_servers_address_is_claimed", "questions_without_sense")
 class HostileNeighboursOverIpv6Test(OverIpv6, HostileNeighboursTest):
-    pass
-
-
-@only("the_clients_address_is_claimed")
-class HostileNeighboursInVlanTest(InVlan, HostileNeighboursTest):
     pass
