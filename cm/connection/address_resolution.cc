@@ -156,7 +156,7 @@ void AddressResolution::Resolved(CmConnection& connection) {
 }
 
 void AddressResolution::OnTimeout(CmConnection& connection) {
-  // A poll after a long pause has both: the time is over, and what has come meanwhile is taken.
+  // After a long pause the timer may fire in the same poll that has received the answer.
   if (context_.environment->IsResolved(connection.local().address, connection.peer().address)) {
     return Resolved(connection);
   }

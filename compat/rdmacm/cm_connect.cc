@@ -97,9 +97,9 @@ void Release(ScopedWorkerOwnership& owned, Qp* qp) {
   owned.manager().ReleaseQp(id->native);
 }
 
-// librdmacm acts on whatever is in `qp` at each call, and programs move queue pairs from one
-// identifier to another (uDAPL accepts with the one that it has made before): what is there now
-// becomes the one that CM moves. Datagram queue pairs are not moved by a connection.
+// librdmacm uses the queue pair in `qp` at each call. Programs move queue pairs from one identifier
+// to another: uDAPL accepts with a queue pair that it created earlier. So this binds the present
+// queue pair to the identifier, and CM changes its state. A datagram queue pair keeps its state.
 int FollowQp(CmId* id) {
   {
     ScopedWorkerOwnership owned(id->runtime);

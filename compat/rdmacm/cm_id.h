@@ -58,8 +58,7 @@ struct CmId : CmIdBase {
 // Whose groups its groups are. Null: nobody's.
 inline Qp* MemberOf(const CmId& id) { return id.qp == nullptr ? nullptr : Of(id.qp); }
 
-// The program has moved what was bound out of `qp`: CM leaves it alone from now on. Otherwise
-// nothing.
+// Releases the bound queue pair from CM if the program has removed it from `qp`; else does nothing.
 void ReleaseMovedQp(ScopedWorkerOwnership& owned, CmId* id);
 
 // Of joining a group, and which.

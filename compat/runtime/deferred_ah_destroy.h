@@ -25,7 +25,7 @@ class DeferredAhDestroy {
   // the next handle may be in its place.
   bool Waits(verbs::AddressHandle* ah) const { return waiting_.contains(ah); }
   // At once, or by a Sweep(). `ah` names the worker's own domain, not the program's.
-  // InvalidArgument for what is not the worker's.
+  // InvalidArgument if the worker does not own `ah`.
   absl::Status Destroy(engine::Worker& worker, verbs::AddressHandle* ah);
   void Sweep(engine::Worker& worker);
 

@@ -102,7 +102,7 @@ size_t BytesOf(int entries) {
          sizeof(ibv_wc);
 }
 
-// Of who asks for long queues.
+// Follows the error for a completion queue that is too long.
 constexpr char kAdvice[] =
     "libfabric asks for fewer entries if FI_UNIVERSE_SIZE is smaller (256 by default)";
 
