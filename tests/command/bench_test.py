@@ -176,8 +176,8 @@ class BenchTest(CommandTest):
 
     def test_wrong_options(self):
         for arguments, words in (
-                (("--server", "--html", "x"), ("--html", "client's")),
-                (("--server", "--rate", "5"), ("--rate", "client's")),
+                (("--server", "--html", "x"), ("--html", "of the client")),
+                (("--server", "--rate", "5"), ("--rate", "of the client")),
                 (("--measure", "blocks", "--rate", "5", SERVER), ("--rate", "null, send")),
                 (("--rate", "0x10", SERVER), ("--rate", "0x10")),
                 (("--core", "0", "--cores", "0-1", SERVER), ("either --core N or --cores",)),
