@@ -57,6 +57,7 @@ class Program {
     ibv_device** list = ibv_get_device_list(nullptr);
     Require(list != nullptr && list[0] != nullptr, "no device");
     context_ = ibv_open_device(list[0]);
+    ibv_free_device_list(list);
     pd_ = ibv_alloc_pd(context_);
     cq_ = ibv_create_cq(context_, 64, nullptr, nullptr, 0);
     mr_ = ibv_reg_mr(pd_, memory_.data(), memory_.size(), IBV_ACCESS_LOCAL_WRITE);
@@ -170,7 +171,7 @@ class HeldPostsTest : public testing::Test {
   // the sender ends, too, and well.
   void ExpectPostsLeaveBefore(void (*leave)(ibv_qp*), bool ends = false) {
     const pid_t receiver = Fork([this] {
-      Program program(kReceiver);
+      static Program program(kReceiver);
       program.MakeQp();
       program.Connect(line_[0], kSender);
       for (uint32_t i = 0; i < kMessages; ++i) program.Receive();
@@ -180,7 +181,7 @@ class HeldPostsTest : public testing::Test {
       }
     });
     const pid_t sender = Fork([this, leave] {
-      Program program(kSender);
+      static Program program(kSender);
       program.MakeQp();
       program.Connect(line_[1], kReceiver);
       char ready = 0;
@@ -251,9 +252,9 @@ TEST_F(HeldPostsTest, LeaveBeforeTheProgramCrashes) {
 
 TEST_F(HeldPostsTest, LeaveBeforeTheConnectionEnds) {
   const pid_t receiver = Fork([this] {
-    Program program(kReceiver);
-    rdma_event_channel* channel = rdma_create_event_channel();
-    rdma_cm_id* listener = nullptr;
+    static Program program(kReceiver);
+    static rdma_event_channel* channel = rdma_create_event_channel();
+    static rdma_cm_id* listener = nullptr;
     Require(rdma_create_id(channel, &listener, nullptr, RDMA_PS_TCP) == 0 &&
                 Bind(listener, kReceiver.address, kPort) == 0 && rdma_listen(listener, 1) == 0,
             "no listener");
@@ -268,7 +269,7 @@ TEST_F(HeldPostsTest, LeaveBeforeTheConnectionEnds) {
     }
   });
   const pid_t sender = Fork([this] {
-    Program program(kSender);
+    static Program program(kSender);
     char ready = 0;
     Require(recv(line_[1], &ready, 1, MSG_WAITALL) == 1, "no receiver");
     rdma_cm_id* id = nullptr;
@@ -294,7 +295,7 @@ TEST_F(HeldPostsTest, LeaveBeforeTheConnectionEnds) {
 TEST_F(HeldPostsTest, TheCompletionOfASendComesBeforeItsAnswer) {
   constexpr int kRounds = 1000;
   const auto run = [this](int side) {
-    Program program(side == 0 ? kReceiver : kSender);
+    static Program program(side == 0 ? kReceiver : kSender);
     program.MakeQp();
     program.Connect(line_[side], side == 0 ? kSender : kReceiver);
     program.Receive();  // what comes before waits
