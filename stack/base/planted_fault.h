@@ -19,6 +19,8 @@ enum class Fault {
   kGapUnnoticed,      // a message of UC goes on after a packet of it was lost
   kDuplicateRun,      // a call that comes again runs again
   kMsnNotWrapped,     // the message sequence number goes on with 1 behind the wrap
+  kHeadersUnchecked,  // every packet to a queue pair is taken for the one that it expects
+  kShortOutOfTurn,    // a short message is executed whatever its PSN
   kOverrunUnnoticed,  // a completion for which there is no room is lost without a word
 };
 

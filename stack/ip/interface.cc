@@ -454,6 +454,7 @@ void Interface::TakeKernelState() {
   for (const InterfaceAddress& own : state.addresses) gids.push_back({own.address, own.vlan});
   host_.gids.Assign(gids);
   ours_ = {};
+  ++address_version_;
   host_.routes = Routes(state.addresses, state.routes);
 }
 

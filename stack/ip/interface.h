@@ -99,6 +99,8 @@ class Interface : public transport::Resolver, private Solicitor {
       return true;
     return LookUpOurs(packet);
   }
+  // Changes whenever the answer of IsOurs() may change for any packet.
+  uint32_t address_version() const { return address_version_; }
   // Whether they are those of a group, on a VLAN on which this interface has an address. The group
   // need not be joined: ibv_attach_mcast alone takes in what others of this host have joined.
   bool IsOfGroup(const uint8_t* frame, const Gid& destination) const;
@@ -180,6 +182,7 @@ class Interface : public transport::Resolver, private Solicitor {
   EchoResponder echo_;
   Groups groups_;
   wire::AddressWords ours_;  // of the last packet that was found to be for this host
+  uint32_t address_version_ = 1;
   Claim claim_ = Claim::kNotBegun;
   uint64_t claim_deadline_ns_ = 0;
   uint64_t kernel_poll_ns_ = NeighbourTable::kNever;

@@ -54,6 +54,8 @@ void Endpoint::Prefetch(bool sends) const {
 
 absl::Status Endpoint::Modify(const ibv_qp_attr& change, int mask, PollContext& context) {
   diagnostics_.Begin(context.now_ns);
+  // What was checked by the attributes as they were is to be checked again.
+  expected_version_ = 0;
   const ibv_qp_state before = qp.state();
   if (absl::Status status = qp.Modify(change, mask); !status.ok()) return status;
   const ibv_qp_state after = qp.state();
@@ -125,7 +127,8 @@ void Endpoint::CheckDrained() {
   failed_ |= state == IBV_QPS_ERR;
 }
 
-[[gnu::always_inline]] inline Drop Endpoint::ReasonToDrop(const wire::RocePacket& packet) const {
+[[gnu::always_inline]] inline Drop Endpoint::ReasonToDrop(const wire::RocePacket& packet,
+                                                          bool expected) const {
   const ibv_qp_state state = qp.state();
   // A send error of UC or UD leaves the receiving side as it is.
   const bool receives = state == IBV_QPS_RTR || qp.sends() || state == IBV_QPS_SQE;
@@ -133,23 +136,74 @@ void Endpoint::CheckDrained() {
   if (packet.info->transport != transport_ && packet.info->transport != wire::Transport::kCnp) {
     return Drop::kWrongTransport;
   }
-  if (!wire::PkeysMatch(packet.bth.pkey, wire::kDefaultPkey)) return Drop::kBadPkey;
-  if (qp.type() != IBV_QPT_UD && !packet.IsBetween(qp.path.destination, qp.path.source)) {
-    return Drop::kBadAddress;
+  if (!expected) {
+    if (!wire::PkeysMatch(packet.bth.pkey, wire::kDefaultPkey)) return Drop::kBadPkey;
+    if (qp.type() != IBV_QPT_UD && !packet.IsBetween(qp.path.destination, qp.path.source)) {
+      return Drop::kBadAddress;
+    }
   }
   // Before a byte is placed or a number believed.
   if (!Planted(Fault::kIcrcUnchecked) && !wire::IcrcIsValid(packet)) return Drop::kBadIcrc;
   return Drop::kCount;
 }
 
-void Endpoint::OnPacket(const wire::RocePacket& packet, PollContext& context) {
+void Endpoint::OnPacket(const wire::RocePacket& packet, PollContext& context,
+                        uint32_t address_version) {
   diagnostics_.Begin(context.now_ns);
-  if (const Drop reason = ReasonToDrop(packet); reason != Drop::kCount) {
+  if (const Drop reason = ReasonToDrop(packet, false); reason != Drop::kCount) {
     diagnostics_.Dropped(packet, reason, context.counters);
     return;
   }
+  if (address_version != 0) {
+    expected_.Learn(packet);
+    expected_version_ = address_version;
+  }
+  Execute(packet, context);
+}
+
+// A short message that comes at its PSN, with nothing else to consider, and for which there is
+// room. False: it may be something else, and nothing has happened.
+[[gnu::always_inline]] inline bool Endpoint::OnExpectedMessage(wire::Opcode opcode,
+                                                               const uint8_t* frame, size_t length,
+                                                               PollContext& context) {
+  const ibv_qp_state state = qp.state();
+  wire::ExpectedHeaders::ShortMessage message;
+  if (transport_ != wire::Transport::kRc || (state != IBV_QPS_RTS && state != IBV_QPS_RTR) ||
+      !expected_.ParseShort(frame, length, &message) || !rc_responder_.Expects(message.psn) ||
+      (!Planted(Fault::kIcrcUnchecked) &&
+       !wire::IcrcIsValid(frame + wire::kEthernetBytes, 4, message.l3_bytes))) {
+    return false;
+  }
+  diagnostics_.Begin(context.now_ns);
+  if (!rc_responder_.TakeShort(opcode, message, context)) return false;
+  NoteState();
+  return true;
+}
+
+bool Endpoint::OnExpectedFrame(const uint8_t* frame, size_t length, PollContext& context,
+                               uint32_t address_version) {
+  if (expected_version_ != address_version) return false;
+  const wire::Opcode opcode = wire::ExpectedHeaders::OpcodeOf(frame);
+  if ((opcode == wire::Opcode::kRcSendOnly || opcode == wire::Opcode::kRcWriteOnly) &&
+      OnExpectedMessage(opcode, frame, length, context)) [[likely]] {
+    return true;
+  }
+  wire::RocePacket packet;
+  if (!expected_.Parse(frame, length, &packet)) return false;
+  diagnostics_.Begin(context.now_ns);
+  if (const Drop reason = ReasonToDrop(packet, true); reason != Drop::kCount) [[unlikely]] {
+    diagnostics_.Dropped(packet, reason, context.counters);
+    return true;
+  }
+  Execute(packet, context);
+  return true;
+}
+
+// A packet that has passed all checks.
+[[gnu::always_inline]] inline void Endpoint::Execute(const wire::RocePacket& packet,
+                                                     PollContext& context) {
   diagnostics_.Received(packet);
-  if (packet.info->transport == wire::Transport::kCnp) {
+  if (packet.info->transport == wire::Transport::kCnp) [[unlikely]] {
     OnCnp(context);
     return;
   }

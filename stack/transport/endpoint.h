@@ -21,6 +21,7 @@
 #include "stack/transport/uc.h"
 #include "stack/transport/ud.h"
 #include "stack/verbs/queue_pair.h"
+#include "stack/wire/expected_headers.h"
 #include "stack/wire/roce_packet.h"
 
 namespace pollux::transport {
@@ -44,7 +45,15 @@ class Endpoint {
 
   // One packet whose destination QPN is this queue pair's; the ICRC is not verified yet. Checks
   // state, P_Key, addresses and ICRC, then executes or drops and counts.
-  void OnPacket(const wire::RocePacket& packet, PollContext& context);
+  // `address_version` is that of the interface whose packet it is; 0: the next packet is not to be
+  // recognised by this one.
+  void OnPacket(const wire::RocePacket& packet, PollContext& context, uint32_t address_version = 0);
+  // One frame of at least ExpectedHeaders::kMinFrameBytes, in one piece, that names this queue pair
+  // as its destination. If its headers are those of the last packet that OnPacket() accepted under
+  // the same address version, it is a packet for this host: handles it as OnPacket() does and
+  // returns true. Otherwise returns false, and nothing has happened.
+  bool OnExpectedFrame(const uint8_t* frame, size_t length, PollContext& context,
+                       uint32_t address_version);
 
   // Sends the acknowledgement or NAK that it owes, without a turn. False when there was no room or
   // no buffer for it: the caller puts the queue pair into its row again (ActiveList::owed_acks()).
@@ -97,12 +106,19 @@ class Endpoint {
   void EnterRtr();
   void EnterRts(ibv_qp_state before);
   void CheckDrained();
-  Drop ReasonToDrop(const wire::RocePacket& packet) const;  // Drop::kCount: none
+  // Drop::kCount: none. `expected`: what depends on expected_ alone has been checked.
+  Drop ReasonToDrop(const wire::RocePacket& packet, bool expected) const;
+  void Execute(const wire::RocePacket& packet, PollContext& context);
+  bool OnExpectedMessage(wire::Opcode opcode, const uint8_t* frame, size_t length,
+                         PollContext& context);
   bool Send(PollContext& context, int budget);
   bool SendPaced(PollContext& context, int budget);
   void NoteState();
   uint64_t SeldomDeadlineNs() const;
 
+  // Of the last packet that was accepted, under this version of the interface's addresses.
+  wire::ExpectedHeaders expected_;
+  uint32_t expected_version_ = 0;
   const wire::Transport transport_;  // of the packets that it takes
   ibv_qp_state noted_state_ = IBV_QPS_RESET;
   bool failed_ = false;

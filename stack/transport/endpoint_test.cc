@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "stack/base/byte_order.h"
 #include "stack/transport/test_pair.h"
+#include "stack/wire/expected_headers.h"
 #include "stack/wire/icrc.h"
 
 namespace pollux::transport {
@@ -17,6 +20,66 @@ TEST(EndpointTest, FirstPacketInRtrIsCommunicationEstablished) {
   pair.Run();
   EXPECT_EQ(pair.b.events, std::vector<ibv_event_type>{IBV_EVENT_COMM_EST});
   EXPECT_EQ(pair.a.Poll().size(), 1u) << "acknowledged in RTR";
+}
+
+// What the next packet is recognised by holds only for the addresses and the attributes under which
+// it was learned.
+class ExpectedFrameTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    pair_.hook = [this](bool from_a, const wire::RocePacket&, rte_mbuf* frame) {
+      const auto* bytes = rte_pktmbuf_mtod(frame, const uint8_t*);
+      if (from_a) frame_.assign(bytes, bytes + frame->data_len);
+      return from_a && drop_ ? PacketAction::kDrop : PacketAction::kDeliver;
+    };
+    Send();
+    drop_ = true;
+    Send();  // the frame that is expected next
+  }
+  void Send() {
+    pair_.b.PostRecv(1, pair_.b.memory.data(), 64);
+    pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), 64);
+    pair_.Run();
+    pair_.b.Poll();
+  }
+  bool Takes(uint32_t address_version = 1) {
+    PollContext context = pair_.b.context(pair_.now_ns);
+    return pair_.b.endpoint->OnExpectedFrame(frame_.data(), frame_.size(), context,
+                                             address_version);
+  }
+
+  TestPair pair_;
+  bool drop_ = false;
+  std::vector<uint8_t> frame_;
+};
+
+TEST_F(ExpectedFrameTest, IsExecutedOnce) {
+  EXPECT_TRUE(Takes());
+  EXPECT_EQ(pair_.b.Poll().size(), 1u);
+  EXPECT_TRUE(Takes());
+  EXPECT_EQ(pair_.b.Poll().size(), 0u) << "a duplicate";
+}
+
+TEST_F(ExpectedFrameTest, IsNotKnownAfterTheAddressesHaveChanged) {
+  EXPECT_FALSE(Takes(2));
+  EXPECT_EQ(pair_.b.Poll().size(), 0u);
+}
+
+TEST_F(ExpectedFrameTest, IsNotKnownAfterTheQueuePairWasModified) {
+  ibv_qp_attr attr{};
+  attr.min_rnr_timer = 3;
+  PollContext context = pair_.b.context(pair_.now_ns);
+  ASSERT_TRUE(pair_.b.endpoint->Modify(attr, IBV_QP_MIN_RNR_TIMER, context).ok());
+  EXPECT_FALSE(Takes());
+}
+
+TEST_F(ExpectedFrameTest, WithAWrongIcrcIsDroppedAndPlacesNothing) {
+  pair_.b.memory[0] = 0x55;
+  frame_[wire::ExpectedHeaders::kMinFrameBytes] ^= 1;
+  EXPECT_TRUE(Takes());
+  EXPECT_EQ(pair_.b.counters.drop(Drop::kBadIcrc), 1u);
+  EXPECT_EQ(pair_.b.memory[0], 0x55);
+  EXPECT_EQ(pair_.b.Poll().size(), 0u);
 }
 
 TEST(EndpointTest, PkeysMustMatch) {

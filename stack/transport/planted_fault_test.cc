@@ -5,7 +5,9 @@
 
 #include <algorithm>
 
+#include "stack/base/byte_order.h"
 #include "stack/transport/test_pair.h"
+#include "stack/wire/icrc.h"
 
 #ifndef POLLUX_PLANTED_FAULTS
 #error "build through faulty_test (tools/build/faults.bzl)"
@@ -44,6 +46,24 @@ TEST_F(PlantedFaultTest, PsnOffByOne) {
   }
   pair_.RunToEnd();
   EXPECT_EQ(pair_.b.Poll().size(), 2u) << "a lost message was passed over";
+}
+
+TEST_F(PlantedFaultTest, HeadersUnchecked) {
+  planted_fault = Fault::kHeadersUnchecked;
+  pair_.hook = [](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
+    if (from_a) {
+      auto* bytes = rte_pktmbuf_mtod(frame, uint8_t*);
+      StoreBe16(bytes + packet.bth_offset + wire::bth_fields::kPkey, 0x8001);
+      wire::EmitIcrc(wire::ComputeIcrc(packet), bytes + packet.icrc_offset);
+    }
+    return PacketAction::kDeliver;
+  };
+  for (int i = 0; i < 2; ++i) {
+    pair_.b.PostRecv(i, pair_.b.memory.data(), 10);
+    pair_.a.PostSend(IBV_WR_SEND, i, pair_.a.memory.data(), 10);
+  }
+  pair_.Run();
+  EXPECT_EQ(pair_.b.Poll().size(), 2u) << "messages under another P_Key were taken";
 }
 
 TEST_F(PlantedFaultTest, RnrLost) {

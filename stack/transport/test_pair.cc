@@ -189,7 +189,15 @@ bool TestPair::Deliver(TestNode& from, TestNode& to) {
   for (int i = 0; i < times; ++i) {
     PollContext context = to.context(now_ns);
     ++to.counters.rcvd_pkts;
-    if (parse(&packet) == wire::ParseResult::kOk) to.endpoint->OnPacket(packet, context);
+    constexpr uint32_t kAddressVersion = 1;
+    if (frame->data_len >= wire::ExpectedHeaders::kMinFrameBytes &&
+        to.endpoint->OnExpectedFrame(rte_pktmbuf_mtod(frame, const uint8_t*), frame->data_len,
+                                     context, kAddressVersion)) {
+      continue;
+    }
+    if (parse(&packet) == wire::ParseResult::kOk) {
+      to.endpoint->OnPacket(packet, context, kAddressVersion);
+    }
   }
   rte_pktmbuf_free(frame);
   return true;

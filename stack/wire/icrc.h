@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "stack/base/byte_order.h"
 #include "stack/wire/crc32.h"
 #include "stack/wire/roce_packet.h"
 
@@ -54,6 +55,10 @@ CrcKernel IcrcKernel(size_t bytes);
 uint32_t ComputeIcrc(const RocePacket& packet);
 // Whether the four bytes at packet.icrc_offset hold the correct ICRC.
 bool IcrcIsValid(const RocePacket& packet);
+// Whether the four bytes behind the `bytes` bytes at `l3` hold their ICRC. As Icrc().
+inline bool IcrcIsValid(const uint8_t* l3, uint8_t ip_version, size_t bytes) {
+  return Icrc(l3, ip_version, bytes) == __builtin_bswap32(LoadBe32(l3 + bytes));
+}
 // Stores the ICRC at `p`, least significant byte first.
 void EmitIcrc(uint32_t icrc, uint8_t* p);
 

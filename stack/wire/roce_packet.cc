@@ -104,31 +104,6 @@ ParseResult CheckUdp(const uint8_t* frame, const RocePacket& packet, const Datag
   return ParseResult::kOk;
 }
 
-// From the BTH to the ICRC.
-[[gnu::always_inline]] inline ParseResult ParseTransport(const uint8_t* frame,
-                                                         const Datagram& datagram,
-                                                         RocePacket* packet) {
-  if (datagram.length < kUdpBytes + kBthBytes + kIcrcBytes) return ParseResult::kTruncated;
-  const size_t bth_offset = datagram.offset + kUdpBytes;
-  const size_t icrc_offset = datagram.offset + datagram.length - kIcrcBytes;
-  packet->bth = ParseBth(frame + bth_offset);
-  if (packet->bth.version != 0) return ParseResult::kBadVersion;
-  packet->info = FindOpcode(static_cast<uint8_t>(packet->bth.opcode));
-  if (packet->info == nullptr) return ParseResult::kUnknownOpcode;
-
-  const size_t payload_offset = bth_offset + kBthBytes + packet->info->header_bytes;
-  if (payload_offset > icrc_offset) return ParseResult::kTruncated;
-  const size_t payload_and_pad = icrc_offset - payload_offset;
-  if (packet->bth.pad > payload_and_pad) return ParseResult::kBadPad;
-  if (!packet->info->has_payload && payload_and_pad != 0) return ParseResult::kBadPad;
-  packet->bth_offset = static_cast<uint16_t>(bth_offset);
-  packet->ext_offset = static_cast<uint16_t>(bth_offset + kBthBytes);
-  packet->payload_offset = static_cast<uint16_t>(payload_offset);
-  packet->payload_length = static_cast<uint16_t>(payload_and_pad - packet->bth.pad);
-  packet->icrc_offset = static_cast<uint16_t>(icrc_offset);
-  return ParseResult::kOk;
-}
-
 // Whether it is what nearly every packet is, with nothing to object to up to the UDP header: over
 // IPv4 without options, whole, without a tag and without a UDP checksum.
 bool IsPlain(const uint8_t* frame, size_t length) {
@@ -223,14 +198,14 @@ ParseResult ParseRocePacket(const uint8_t* frame, size_t length, RocePacket* pac
     packet->ecn = ip[ipv4::kTos] & ipv4::kEcnMask;
     packet->l3_offset = kEthernetBytes;
     const size_t datagram_bytes = LoadBe16(ip + ipv4::kTotalLength) - kIpv4Bytes;
-    return ParseTransport(frame, {kEthernetBytes + kIpv4Bytes, datagram_bytes}, packet);
+    return ParseTransport(frame, kEthernetBytes + kIpv4Bytes, datagram_bytes, packet);
   }
   Datagram datagram;
   ParseResult result = FindDatagram(frame, length, packet, &datagram);
   if (result != ParseResult::kOk) return result;
   result = CheckUdp(frame, *packet, datagram);
   if (result != ParseResult::kOk) return result;
-  return ParseTransport(frame, datagram, packet);
+  return ParseTransport(frame, datagram.offset, datagram.length, packet);
 }
 
 }  // namespace pollux::wire

@@ -8,6 +8,7 @@
 #include "stack/base/types.h"
 #include "stack/wire/bth.h"
 #include "stack/wire/ext_headers.h"
+#include "stack/wire/udp.h"
 
 namespace pollux::wire {
 
@@ -71,6 +72,32 @@ bool IsRoceFrame(const uint8_t* frame, size_t length);
 // Parses `length` contiguous bytes from the Ethernet header on (an 802.1Q tag is allowed). Does not
 // check the ICRC (icrc.h). `*packet` is valid only after kOk. Never reads beyond `length`.
 ParseResult ParseRocePacket(const uint8_t* frame, size_t length, RocePacket* packet);
+// The part of it from the BTH to the ICRC, of a UDP datagram of `datagram_bytes` bytes that lies
+// `datagram_offset` bytes into the frame.
+[[gnu::always_inline]] inline ParseResult ParseTransport(const uint8_t* frame,
+                                                         size_t datagram_offset,
+                                                         size_t datagram_bytes,
+                                                         RocePacket* packet) {
+  if (datagram_bytes < kUdpBytes + kBthBytes + kIcrcBytes) return ParseResult::kTruncated;
+  const size_t bth_offset = datagram_offset + kUdpBytes;
+  const size_t icrc_offset = datagram_offset + datagram_bytes - kIcrcBytes;
+  packet->bth = ParseBth(frame + bth_offset);
+  if (packet->bth.version != 0) return ParseResult::kBadVersion;
+  packet->info = FindOpcode(static_cast<uint8_t>(packet->bth.opcode));
+  if (packet->info == nullptr) return ParseResult::kUnknownOpcode;
+
+  const size_t payload_offset = bth_offset + kBthBytes + packet->info->header_bytes;
+  if (payload_offset > icrc_offset) return ParseResult::kTruncated;
+  const size_t payload_and_pad = icrc_offset - payload_offset;
+  if (packet->bth.pad > payload_and_pad) return ParseResult::kBadPad;
+  if (!packet->info->has_payload && payload_and_pad != 0) return ParseResult::kBadPad;
+  packet->bth_offset = static_cast<uint16_t>(bth_offset);
+  packet->ext_offset = static_cast<uint16_t>(bth_offset + kBthBytes);
+  packet->payload_offset = static_cast<uint16_t>(payload_offset);
+  packet->payload_length = static_cast<uint16_t>(payload_and_pad - packet->bth.pad);
+  packet->icrc_offset = static_cast<uint16_t>(icrc_offset);
+  return ParseResult::kOk;
+}
 
 }  // namespace pollux::wire
 

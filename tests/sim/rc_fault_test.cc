@@ -36,7 +36,8 @@ INSTANTIATE_TEST_SUITE_P(Faults, RcFaultTest,
                          ::testing::Values(Fault::kIcrcUnchecked, Fault::kPsnOffByOne,
                                            Fault::kRnrLost, Fault::kStaleKeyAccepted,
                                            Fault::kInvalidationLost, Fault::kFenceIgnored,
-                                           Fault::kOneByteBeyond, Fault::kMsnNotWrapped));
+                                           Fault::kOneByteBeyond, Fault::kMsnNotWrapped,
+                                           Fault::kShortOutOfTurn));
 
 }  // namespace
 }  // namespace pollux::sim

@@ -133,10 +133,10 @@ void Worker::TakeBurst(Port& port, rte_mbuf** frames, uint16_t count) {
   }
   port.counters.rcvd_pkts += count;
   transport::PollContext& context = Context(port);
-  const Qpn before = arrivals_[0].packet.bth.dest_qpn;
-  for (uint16_t i = 0; i < count; ++i) Parse(frames[i], &arrivals_[i]);
+  const Qpn before = arrivals_[0].dest_qpn;
+  for (uint16_t i = 0; i < count; ++i) Look(frames[i], &arrivals_[i]);
   // One that follows one to the same queue pair finds it warm.
-  const bool warm = count == 1 && arrivals_[0].packet.bth.dest_qpn == before;
+  const bool warm = count == 1 && arrivals_[0].dest_qpn == before;
   for (uint16_t i = 0; !warm && i < count && i < kPrefetchAhead; ++i) Prefetch(i);
   unsigned done = 0;
   Burst burst;
@@ -154,35 +154,52 @@ void Worker::TakeBurst(Port& port, rte_mbuf** frames, uint16_t count) {
 }
 
 // With many active queue pairs the slot of each is cold, and then all that it leads to.
-void Worker::Parse(const rte_mbuf* frame, Arrival* arrival) const {
-  arrival->result = wire::ParseResult::kNotRoce;
-  if (frame->nb_segs != 1) [[unlikely]]
+[[gnu::always_inline]] inline void Worker::Look(const rte_mbuf* frame, Arrival* arrival) const {
+  *arrival = {.frame = rte_pktmbuf_mtod(frame, const uint8_t*),
+              .length = frame->nb_segs == 1 ? size_t{frame->data_len} : 0,
+              .dest_qpn = {}};
+  if (arrival->length < wire::ExpectedHeaders::kMinFrameBytes) [[unlikely]]
     return;
-  arrival->result = wire::ParseRocePacket(rte_pktmbuf_mtod(frame, const uint8_t*), frame->data_len,
-                                          &arrival->packet);
-  if (arrival->result != wire::ParseResult::kOk) return;
-  qps_.PrefetchSlot(arrival->packet.bth.dest_qpn);
+  arrival->dest_qpn = wire::ExpectedHeaders::DestQpn(arrival->frame);
+  qps_.PrefetchSlot(arrival->dest_qpn);
 }
 
 // What packet number `i` of the burst leads to; once for packets in a row that lead to the same.
-void Worker::Prefetch(uint16_t i) const {
-  const Arrival& arrival = arrivals_[i];
-  if (arrival.result != wire::ParseResult::kOk) return;
-  const Qpn qpn = arrival.packet.bth.dest_qpn;
-  const bool follows = i > 0 && arrivals_[i - 1].result == wire::ParseResult::kOk;
-  if (follows && arrivals_[i - 1].packet.bth.dest_qpn == qpn) return;
-  qps_.PrefetchEndpoint(qpn, arrival.packet.info->is_response);
+[[gnu::always_inline]] inline void Worker::Prefetch(uint16_t i) const {
+  const Qpn qpn = arrivals_[i].dest_qpn;
+  if (qpn == Qpn{} || (i > 0 && arrivals_[i - 1].dest_qpn == qpn)) return;
+  const wire::OpcodeInfo* info = wire::ExpectedHeaders::OpcodeInfoOf(arrivals_[i].frame);
+  qps_.PrefetchEndpoint(qpn, info != nullptr && info->is_response);
 }
 
 // True when the frame is done with, false when the interface has taken it over.
-bool Worker::Dispatch(Port& port, rte_mbuf* frame, const Arrival& arrival, Burst* burst,
-                      transport::PollContext& context) {
+[[gnu::always_inline]] inline bool Worker::Dispatch(Port& port, rte_mbuf* frame,
+                                                    const Arrival& arrival, Burst* burst,
+                                                    transport::PollContext& context) {
+  if (Slot* slot = qps_.FindInUse(arrival.dest_qpn);
+      slot != nullptr && slot->endpoint->OnExpectedFrame(arrival.frame, arrival.length, context,
+                                                         port.interface->address_version()))
+      [[likely]] {
+    Called(*slot, burst);
+    return true;
+  }
+  return DispatchOther(port, frame, arrival, burst, context);
+}
+
+// Once for packets in a row that lead to the same.
+[[gnu::always_inline]] inline void Worker::Called(Slot& slot, Burst* burst) {
+  if (burst->called != &slot && burst->called != nullptr) AfterCall(*burst->called);
+  burst->called = &slot;
+}
+
+bool Worker::DispatchOther(Port& port, rte_mbuf* frame, const Arrival& arrival, Burst* burst,
+                           transport::PollContext& context) {
   if (frame->nb_segs != 1) [[unlikely]] {
     port.counters.Count(Drop::kScattered);
     return true;
   }
-  const wire::RocePacket& packet = arrival.packet;
-  const wire::ParseResult result = arrival.result;
+  wire::RocePacket packet;
+  const wire::ParseResult result = wire::ParseRocePacket(arrival.frame, arrival.length, &packet);
   if (result == wire::ParseResult::kNotRoce) {
     port.interface->OnFrame(frame, context);
     return false;
@@ -194,10 +211,8 @@ bool Worker::Dispatch(Port& port, rte_mbuf* frame, const Arrival& arrival, Burst
   } else if (!port.interface->IsOurs(packet)) {
     port.counters.Count(Drop::kNotForUs);
   } else if (Slot* slot = qps_.Find(packet.bth.dest_qpn, port.counters)) {
-    // Once for packets in a row that lead to the same.
-    if (burst->called != slot && burst->called != nullptr) AfterCall(*burst->called);
-    burst->called = slot;
-    slot->endpoint->OnPacket(packet, context);
+    slot->endpoint->OnPacket(packet, context, port.interface->address_version());
+    Called(*slot, burst);
   }
   return true;
 }

@@ -244,14 +244,15 @@ class Worker : public Actor {
   absl::Status NoSuchPort(uint8_t port_num) const;
   bool Receive(Port& port);
   void TakeBurst(Port& port, rte_mbuf** frames, uint16_t count);
-  // A received frame: its kind and, for kOk, its packet.
+  // A received frame.
   struct Arrival {
-    wire::ParseResult result = wire::ParseResult::kNotRoce;
-    wire::RocePacket packet;
+    const uint8_t* frame = nullptr;
+    size_t length = 0;  // bytes; 0: in several segments
+    Qpn dest_qpn;       // if it is an ordinary RoCE packet; 0: too short for one
   };
   // As many queue pairs are prefetched as cache misses may be outstanding.
   static constexpr uint16_t kPrefetchAhead = 6;
-  void Parse(const rte_mbuf* frame, Arrival* arrival) const;
+  void Look(const rte_mbuf* frame, Arrival* arrival) const;
   void Prefetch(uint16_t i) const;
   // State that passes from dispatched frames of a burst to the following ones.
   struct Burst {
@@ -259,6 +260,9 @@ class Worker : public Actor {
   };
   bool Dispatch(Port& port, rte_mbuf* frame, const Arrival& arrival, Burst* burst,
                 transport::PollContext& context);
+  bool DispatchOther(Port& port, rte_mbuf* frame, const Arrival& arrival, Burst* burst,
+                     transport::PollContext& context);
+  void Called(Slot& slot, Burst* burst);
   void DispatchMulticast(const ip::Interface& interface, const wire::RocePacket& packet,
                          transport::PollContext& context);
   Slot& SlotOf(const verbs::QueuePair& qp) { return qps_.Of(qp); }

@@ -55,12 +55,17 @@ class QueuePairTable {
 
   // The slot that answers to `qpn`; null, and counted, when there is none.
   [[gnu::always_inline]] Slot* Find(Qpn qpn, transport::Counters& counters) {
+    Slot* slot = FindInUse(qpn);
+    return slot != nullptr ? slot : FindOther(qpn, counters);
+  }
+  // The same without counting, and not for queue pair 1.
+  [[gnu::always_inline]] Slot* FindInUse(Qpn qpn) const {
     // A number in use says whose it is as a whole.
     const uint32_t place = PlaceOf(qpn);
     if (place < slot_count_ && slots_[place].qpn == qpn && slots_[place].endpoint != nullptr)
         [[likely]]
       return &slots_[place];
-    return FindOther(qpn, counters);
+    return nullptr;
   }
   // The endpoint behind a number; null when there is none.
   transport::Endpoint* FindEndpoint(Qpn qpn) const;

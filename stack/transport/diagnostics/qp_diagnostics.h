@@ -46,6 +46,15 @@ class QpDiagnostics {
     recorder_.Packet(FlightKind::kSent, static_cast<uint8_t>(opcode), psn,
                      Detail(opcode, payload_bytes, syndrome), now_ns_);
   }
+  // The two parts of Sent() for a packet that is no acknowledgement.
+  void Record(wire::Opcode opcode, Psn psn, uint32_t payload_bytes) {
+    recorder_.Packet(FlightKind::kSent, static_cast<uint8_t>(opcode), psn,
+                     static_cast<uint16_t>(payload_bytes), now_ns_);
+  }
+  void CountSent(uint64_t packets, uint64_t payload_bytes) {
+    counters_.sent_pkts += packets;
+    counters_.sent_bytes += payload_bytes;
+  }
   void NotSent() { ++counters_.send_err; }  // counted for the port already
   void Received(const wire::RocePacket& packet) {
     ++counters_.rcvd_pkts;
@@ -55,6 +64,13 @@ class QpDiagnostics {
         opcode == wire::Opcode::kRcAcknowledge ? packet.aeth().syndrome : uint8_t{0};
     recorder_.Packet(FlightKind::kReceived, static_cast<uint8_t>(opcode), packet.bth.psn,
                      Detail(opcode, packet.payload_length, syndrome), now_ns_);
+  }
+  // As Received(), of a packet that is no acknowledgement.
+  void Received(wire::Opcode opcode, Psn psn, uint32_t payload_bytes) {
+    ++counters_.rcvd_pkts;
+    counters_.rcvd_bytes += payload_bytes;
+    recorder_.Packet(FlightKind::kReceived, static_cast<uint8_t>(opcode), psn,
+                     static_cast<uint16_t>(payload_bytes), now_ns_);
   }
   void Dropped(const wire::RocePacket& packet, Drop reason, Counters& port) {
     ++counters_.rcvd_pkts;

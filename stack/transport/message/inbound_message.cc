@@ -1,7 +1,9 @@
 #include "stack/transport/message/inbound_message.h"
 
 #include <algorithm>
+#include <cstring>
 
+#include "stack/base/planted_fault.h"
 #include "stack/transport/message/scatter.h"
 
 namespace pollux::transport {
@@ -56,6 +58,49 @@ InboundMessage::Result InboundMessage::AcceptSend(const wire::RocePacket& packet
     }
   });
   return Result::kComplete;
+}
+
+bool InboundMessage::AcceptShortSend(const uint8_t* payload, size_t bytes, bool solicited,
+                                     PollContext& context) {
+  if (kind_ != Kind::kNone || qp_->srq() != nullptr || bytes > qp_->PathMtuBytes() ||
+      !qp_->TakeRecv()) {
+    return false;
+  }
+  const verbs::RecvWqe& receive = qp_->recv();
+  const ibv_sge& sge = *qp_->recv_sge();
+  const memory::ProtectionDomain& pd = *qp_->init().pd;
+  uint8_t* at;
+  if (receive.num_sge != 1 || bytes > receive.length ||
+      pd.regions->Check(pd, sge.lkey, sge.addr, bytes, IBV_ACCESS_LOCAL_WRITE, &at) !=
+          memory::AccessResult::kOk) {
+    return false;
+  }
+  std::memcpy(at, payload, bytes);
+  if (Planted(Fault::kOneByteBeyond)) at[bytes] ^= 0xFF;
+  diagnostics_->Count(&Counters::rdma_recvs, context.counters);
+  qp_->WriteRecvCompletion(solicited, [&](ibv_wc& wc) {
+    wc.opcode = IBV_WC_RECV;
+    wc.byte_len = static_cast<uint32_t>(bytes);
+    wc.src_qp = qp_->attr.dest_qp_num;
+  });
+  return true;
+}
+
+bool InboundMessage::AcceptShortWrite(const uint8_t* reth_and_payload, size_t bytes) {
+  if (kind_ != Kind::kNone || bytes <= wire::kRethBytes ||
+      bytes > wire::kRethBytes + qp_->PathMtuBytes() ||
+      (qp_->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE) == 0) {
+    return false;
+  }
+  const wire::Reth reth = wire::ParseReth(reth_and_payload);
+  const size_t payload_bytes = bytes - wire::kRethBytes;
+  uint8_t* at;
+  if (reth.length != payload_bytes ||
+      Check(reth, 0, reth.length, &at) != memory::AccessResult::kOk) {
+    return false;
+  }
+  std::memcpy(at, reth_and_payload + wire::kRethBytes, payload_bytes);
+  return true;
 }
 
 memory::AccessResult InboundMessage::Check(const wire::Reth& reth, uint64_t offset, uint32_t bytes,

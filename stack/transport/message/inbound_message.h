@@ -64,6 +64,13 @@ class InboundMessage {
     return result;
   }
 
+  // The whole of a SEND that is one packet, or of an RDMA WRITE whose RETH precedes its payload,
+  // `bytes` in all, not 0. Returns whether it was executed: false if it is anything but plain, such
+  // as one without a receive or with a key that does not allow it. Accept() then finds out, and
+  // nothing has happened.
+  bool AcceptShortSend(const uint8_t* payload, size_t bytes, bool solicited, PollContext& context);
+  bool AcceptShortWrite(const uint8_t* reth_and_payload, size_t bytes);
+
  private:
   enum class Kind : uint8_t { kNone, kSend, kWrite };
 

@@ -59,6 +59,10 @@ bool RcRequester::Transmit(PollContext& context, int* budget) {
     if (step == Step::kSent) --*budget;
     oldest_due_ = false;
   }
+  if (qp_->state() == IBV_QPS_RTS && local_error_ == IBV_WC_SUCCESS && rnr_until_ns_ == kNever &&
+      !cursor_.AtEnd() && !SendShortMessages(context, budget)) {
+    return true;
+  }
   while (qp_->sends() && !cursor_.AtEnd() && local_error_ == IBV_WC_SUCCESS &&
          rnr_until_ns_ == kNever) {
     if (*budget == 0 || context.egress.room() == 0 || context.egress.TurnIsOver()) return true;
@@ -78,6 +82,74 @@ bool RcRequester::Transmit(PollContext& context, int* budget) {
     }
   }
   return false;
+}
+
+bool RcRequester::SendShortMessages(PollContext& context, int* budget) {
+  const verbs::SendWqe& first = cursor_.wqe();
+  Psn psn = first.numbered ? first.first_psn : next_psn_;
+  // What was sent before is sent again by SendNext().
+  if (!first.is_short || Before(psn, max_sent_) || !builder_.CanSendShort()) return true;
+  // As SendNextPacket().
+  const uint32_t unanswered = static_cast<uint32_t>(Distance(una_, psn)) - cursor_.read_psns();
+  uint32_t in_flight =
+      std::min(unanswered, static_cast<uint32_t>(std::max(0, Distance(restart_, psn))));
+  const uint32_t most_in_flight = flight_.packets();
+  if (unanswered >= kMaxInFlight || in_flight >= most_in_flight) return true;
+  const uint32_t window =
+      std::min({most_in_flight - in_flight, kMaxInFlight - unanswered,
+                uint32_t{context.egress.room()}, qp_->sq_tail() - cursor_.index()});
+  const int most = std::min(*budget, static_cast<int>(window));
+  if (in_flight == 0) ack_asked_ns_ = context.now_ns;
+  const memory::ProtectionDomain& pd = *qp_->init().pd;
+  const uint32_t ack_mask = flight_.ack_every() - 1;
+  const bool asks_always = AsksAlways(context.now_ns);
+  uint64_t sent_bytes = 0;
+  int sent = 0;
+  bool has_buffer = true;
+  for (; sent < most; ++sent, psn += 1) {
+    const uint32_t index = cursor_.index();
+    verbs::SendWqe& wqe = qp_->sq(index);
+    const ibv_sge& sge = *qp_->sq_sge(index);
+    uint8_t* at;
+    if (!wqe.is_short || wqe.length >= PacketBuilder::kLongPayload || context.egress.TurnIsOver() ||
+        pd.regions->Check(pd, sge.lkey, sge.addr, wqe.length, 0, &at) !=
+            memory::AccessResult::kOk) {
+      break;
+    }
+    ++in_flight;
+    const bool last = index + 1 == qp_->sq_tail();
+    const bool ack_request = asks_always || (wqe.send_flags & IBV_SEND_SIGNALED) != 0 ||
+                             (psn.value() & ack_mask) == ack_mask || in_flight == most_in_flight ||
+                             (!last && qp_->sq(index + 1).is_local()) ||
+                             context.now_ns - ack_asked_ns_ >= kAckEveryNs;
+    const bool is_write = wqe.opcode == IBV_WR_RDMA_WRITE;
+    const wire::Reth reth{.address = wqe.remote_address, .rkey = wqe.rkey, .length = wqe.length};
+    has_buffer = builder_.SendShort(
+        {.opcode = is_write ? wire::Opcode::kRcWriteOnly : wire::Opcode::kRcSendOnly,
+         .psn = psn,
+         .solicited = !is_write && (wqe.send_flags & IBV_SEND_SOLICITED) != 0,
+         .ack_request = ack_request,
+         .reth = is_write ? &reth : nullptr,
+         .payload = at,
+         .payload_bytes = wqe.length},
+        context);
+    if (!has_buffer) break;
+    wqe.numbered = true;
+    wqe.first_psn = psn;
+    sent_bytes += wqe.length;
+    cursor_.AdvanceMessage();
+    if (ack_request) {
+      ack_asked_ns_ = context.now_ns;
+      rtt_.Start(psn, context.now_ns);
+      asked_until_ = psn + 1;
+    }
+  }
+  if (sent == 0) return has_buffer;
+  *budget -= sent;
+  next_psn_ = max_sent_ = psn;
+  diagnostics_->CountSent(static_cast<uint64_t>(sent), sent_bytes);
+  ArmAfterSending(context.now_ns);
+  return has_buffer;
 }
 
 [[gnu::always_inline]] inline RcRequester::Step RcRequester::SendNext(PollContext& context) {
@@ -237,15 +309,21 @@ RcRequester::Step RcRequester::AskFor(const SendWqe& wqe, uint32_t begin, uint32
 }
 
 [[gnu::always_inline]] inline bool RcRequester::Asks(const SendWqe& wqe, uint64_t now_ns) const {
-  const bool signaled = qp_->init().sq_sig_all || (wqe.send_flags & IBV_SEND_SIGNALED) != 0;
-  if (signaled) return true;
-  // What waits behind it: an invalidation for its answer, whoever posts for room.
+  if ((wqe.send_flags & IBV_SEND_SIGNALED) != 0) return true;
+  // An invalidation behind it waits for its answer.
   const bool last = cursor_.index() + 1 == qp_->sq_tail();
   if (!last && qp_->sq(cursor_.index() + 1).is_local()) return true;
+  return AsksAlways(now_ns);
+}
+
+// Whether every message asks at present, whatever it is.
+[[gnu::always_inline]] inline bool RcRequester::AsksAlways(uint64_t now_ns) const {
+  if (qp_->init().sq_sig_all) return true;
+  // The program waits for room.
   if (2 * (qp_->sq_tail() - qp_->sq_head()) > qp_->init().cap.max_send_wr) return true;
-  // Whose answers come at their leisure has no measure of a round trip in them.
+  // The answers of a peer that takes its time give no measure of the round trip.
   if (rtt_.smoothed_ns() == 0) return true;
-  // A probe that soon would come before an answer at the peer's leisure.
+  // A probe that soon would come before an answer of such a peer.
   if (flight_.lowered()) return true;
   if (qp_->attr.timeout != 0 && wire::TimeoutCodeNs(qp_->attr.timeout) < kShortTimeoutNs)
     return true;
@@ -279,10 +357,14 @@ RcRequester::Step RcRequester::AskFor(const SendWqe& wqe, uint32_t begin, uint32
   }
   if (asked && Before(asked_until_, end)) asked_until_ = end;
   if (Before(max_sent_, end)) max_sent_ = end;
+  ArmAfterSending(context.now_ns);
+}
+
+[[gnu::always_inline]] inline void RcRequester::ArmAfterSending(uint64_t now_ns) {
   if (ack_deadline_ns_ == kNever && qp_->attr.timeout != 0) {
-    ack_deadline_ns_ = context.now_ns + RetransmissionTimeout::AckNs(qp_->attr, retry_left_);
+    ack_deadline_ns_ = now_ns + RetransmissionTimeout::AckNs(qp_->attr, retry_left_);
   }
-  if (probe_deadline_ns_ == kNever) ArmProbe(context.now_ns);
+  if (probe_deadline_ns_ == kNever) ArmProbe(now_ns);
 }
 
 void RcRequester::ArmProbe(uint64_t now_ns) {

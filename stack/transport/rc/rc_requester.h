@@ -80,6 +80,9 @@ class RcRequester {
   // kLocal: done without a packet. kFault: the request's own memory does not allow it.
   enum class Step : uint8_t { kSent, kLocal, kWait, kNoBuffer, kFault };
 
+  // Sends the short messages that come next, as SendNext() would, until one that is something else
+  // or has to wait. False when there was no buffer.
+  bool SendShortMessages(PollContext& context, int* budget);
   Step SendNext(PollContext& context);
   Step SendRepairs(PollContext& context, int* budget);
   Step SendRepairsOf(uint32_t index, PollContext& context, int* budget);
@@ -89,11 +92,13 @@ class RcRequester {
   Step SendNextPacket(PollContext& context);
   // Whether the last packet of the request at the cursor asks for an acknowledgement.
   bool Asks(const verbs::SendWqe& wqe, uint64_t now_ns) const;
+  bool AsksAlways(uint64_t now_ns) const;
   Step SendPacket(uint32_t index, uint32_t packet, bool ack_request, PollContext& context);
   Step AskFor(const verbs::SendWqe& wqe, uint32_t begin, uint32_t end, PollContext& context);
   Step AskAgain(const verbs::SendWqe& wqe, uint32_t begin, PollContext& context);
   // `asked`: for an answer at once.
   void Sent(Psn psn, Psn end, bool asked, PollContext& context);
+  void ArmAfterSending(uint64_t now_ns);
   void ArmProbe(uint64_t now_ns);
 
   void OnAeth(const wire::Aeth& aeth, Psn psn, PollContext& context);

@@ -97,6 +97,22 @@ void RcResponder::OnRequest(const wire::RocePacket& packet, PollContext& context
   }
 }
 
+bool RcResponder::TakeShort(Opcode opcode, const wire::ExpectedHeaders::ShortMessage& message,
+                            PollContext& context) {
+  if (opcode == Opcode::kRcSendOnly) {
+    if (!message_.AcceptShortSend(message.ext, message.ext_bytes, message.solicited, context)) {
+      return false;
+    }
+    diagnostics_->Received(opcode, message.psn, static_cast<uint32_t>(message.ext_bytes));
+  } else {
+    if (!message_.AcceptShortWrite(message.ext, message.ext_bytes)) return false;
+    diagnostics_->Received(opcode, message.psn,
+                           static_cast<uint32_t>(message.ext_bytes - wire::kRethBytes));
+  }
+  Executed(true, message.ack_request, context);
+  return true;
+}
+
 void RcResponder::OnOutOfSequence(Psn psn, PollContext& context) {
   if (waiting_after_rnr_) {
     diagnostics_->Count(Drop::kAfterRnr, context.counters);
@@ -163,14 +179,15 @@ void RcResponder::OnDuplicate(const wire::RocePacket& packet, PollContext& conte
   using Result = InboundMessage::Result;
   switch (message_.Accept(packet, context)) {
     case Result::kPlaced:
-      Executed(packet, false, context);
+      Executed(false, packet.bth.ack_request, context);
       break;
     case Result::kComplete:
-      Executed(packet, true, context);
+      Executed(true, packet.bth.ack_request, context);
       break;
     case Result::kNotReady:
       if (Planted(Fault::kRnrLost)) {
-        Executed(packet, (packet.info->position & (wire::kLast | wire::kOnly)) != 0, context);
+        Executed((packet.info->position & (wire::kLast | wire::kOnly)) != 0, packet.bth.ack_request,
+                 context);
       } else {
         NotReady(context);
       }
@@ -192,7 +209,7 @@ void RcResponder::OnDuplicate(const wire::RocePacket& packet, PollContext& conte
       // The specification has no NAK for it: the message has arrived, and what its key was good for
       // is this side's own affair. As rxe it is acknowledged, asked for or not, since nobody
       // answers after that.
-      Executed(packet, true, context);
+      Executed(true, packet.bth.ack_request, context);
       if (!ack_pending_) AskForAck(context);
       Fatal(0, expected_psn_, IBV_EVENT_QP_FATAL);
       break;
@@ -272,12 +289,12 @@ void RcResponder::OnAtomic(const wire::RocePacket& packet, PollContext& context)
   if (Planted(Fault::kMsnNotWrapped) && msn_ == 0) msn_ = 1;
 }
 
-[[gnu::always_inline]] inline void RcResponder::Executed(const wire::RocePacket& packet, bool last,
+[[gnu::always_inline]] inline void RcResponder::Executed(bool last, bool ack_request,
                                                          PollContext& context) {
   expected_psn_ += 1;
   responses_last_ = false;
   if (last) CountMessage();
-  if (packet.bth.ack_request) {
+  if (ack_request) {
     AskForAck(context);
   } else if (last) {
     OnUnasked(context);

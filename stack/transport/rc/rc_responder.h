@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "stack/base/planted_fault.h"
 #include "stack/base/prefetch.h"
 #include "stack/base/types.h"
 #include "stack/transport/diagnostics/qp_diagnostics.h"
@@ -14,6 +15,7 @@
 #include "stack/transport/message/poll_context.h"
 #include "stack/transport/rc/responder_resources.h"
 #include "stack/verbs/queue_pair.h"
+#include "stack/wire/expected_headers.h"
 #include "stack/wire/roce_packet.h"
 
 namespace pollux::transport {
@@ -43,6 +45,18 @@ class RcResponder {
 
   // A request whose state, address and ICRC have been checked.
   void OnRequest(const wire::RocePacket& packet, PollContext& context);
+
+  // Whether the packet at `psn` is the next one, and nothing but its own message is to be
+  // considered with it.
+  bool Expects(Psn psn) const {
+    const bool undisturbed = !fatal_ && nak_ == 0 && !sequence_nak_sent_ && !waiting_after_rnr_;
+    return (psn == expected_psn_ || Planted(Fault::kShortOutOfTurn)) && undisturbed &&
+           communication_established_;
+  }
+  // Such a packet, a SEND Only or RDMA WRITE Only that has been checked. False: it is to be given
+  // to OnRequest(), and nothing has happened.
+  bool TakeShort(wire::Opcode opcode, const wire::ExpectedHeaders::ShortMessage& message,
+                 PollContext& context);
 
   // Sends up to `*budget` responses to READs and atomics and takes them off it, and the
   // acknowledgement that is owed behind them. True when more could be sent at once.
@@ -81,7 +95,7 @@ class RcResponder {
   // for more at once than was agreed.
   ResponderResource* NewResource(uint32_t packets, PollContext& context);
   void CountMessage();
-  void Executed(const wire::RocePacket& packet, bool last, PollContext& context);
+  void Executed(bool last, bool ack_request, PollContext& context);
   void AskForAck(PollContext& context);
   // A message that does not ask is complete.
   void OnUnasked(PollContext& context);

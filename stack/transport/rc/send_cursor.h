@@ -74,6 +74,8 @@ class SendCursor {
     ++index_;
     packet_ = 0;
   }
+  // Over a work request of one packet that brings no data, of which nothing was sent yet.
+  void AdvanceMessage() { ++index_; }
   // To `psn`, which was numbered already, or to the end of what was.
   void MoveTo(Psn psn, Psn una);
   // Whether it stands after `una`: something was sent that is not answered.

@@ -1,0 +1,169 @@
+// The headers that the next packet of a flow is expected to have, by which it is recognised at
+// once.
+#ifndef POLLUX_STACK_WIRE_EXPECTED_HEADERS_H_
+#define POLLUX_STACK_WIRE_EXPECTED_HEADERS_H_
+
+#include <emmintrin.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "stack/base/byte_order.h"
+#include "stack/base/planted_fault.h"
+#include "stack/wire/bth.h"
+#include "stack/wire/checksum.h"
+#include "stack/wire/ethernet.h"
+#include "stack/wire/ipv4.h"
+#include "stack/wire/roce_packet.h"
+#include "stack/wire/udp.h"
+
+namespace pollux::wire {
+
+// Learned from a packet that passed all checks. A packet with the same bytes, except in fields that
+// differ between packets of a flow, passes those checks that depend on the same bytes alone: the
+// addresses, the destination QPN, the P_Key, the protocols and versions. Only packets over IPv4
+// without a tag and without a UDP checksum are learned, as nearly every packet is.
+class ExpectedHeaders {
+ public:
+  // Shorter frames are not to be given to Parse() and DestQpn().
+  static constexpr size_t kMinFrameBytes =
+      kEthernetBytes + kIpv4Bytes + kUdpBytes + kBthBytes + kIcrcBytes;
+
+  // What Parse() can only take for the expected one if it is the destination QPN.
+  static Qpn DestQpn(const uint8_t* frame) {
+    return Qpn{LoadBe32(frame + kBthOffset + bth_fields::kDestQpn - 1) & 0xFFFFFF};
+  }
+
+  // Null for an opcode that is not in the table.
+  static const OpcodeInfo* OpcodeInfoOf(const uint8_t* frame) {
+    return FindOpcode(frame[kBthOffset + bth_fields::kOpcode]);
+  }
+
+  // Takes the headers of `packet`, which has passed all checks, or none if it is not of that kind.
+  void Learn(const RocePacket& packet) {
+    if (packet.ip_version != 4 || packet.l3_offset != kEthernetBytes ||
+        LoadBe16(packet.frame + kUdpOffset + udp::kChecksum) != 0) {
+      Forget();
+      return;
+    }
+    for (size_t i = 0; i < kBlocks; ++i) blocks_[i] = Masked(packet.frame, i);
+  }
+  // No packet is expected.
+  void Forget() {
+    for (__m128i& block : blocks_) block = _mm_setzero_si128();
+  }
+
+  // A message of one packet and no option, as most small ones are.
+  struct ShortMessage {
+    const uint8_t* ext;  // behind the BTH: the extended headers, then the payload
+    size_t ext_bytes;    // extended headers and payload; not 0, without the pad
+    size_t l3_bytes;     // from the IP header to the end of the pad, where the ICRC is
+    Psn psn;
+    bool ack_request;
+    bool solicited;
+  };
+  // True if Parse() would be, of a packet that the network has not marked and that has something
+  // behind the BTH, whose length is not compared with that of its extended headers.
+  [[gnu::always_inline]] bool ParseShort(const uint8_t* frame, size_t length,
+                                         ShortMessage* message) const {
+    if (!HasHeaders(frame)) return false;
+    const uint8_t* ip = frame + kEthernetBytes;
+    const uint8_t* bth = frame + kBthOffset;
+    const size_t total_length = LoadBe16(ip + ipv4::kTotalLength);
+    const size_t pad = bth[bth_fields::kFlags] >> bth_fields::kPadShift & bth_fields::kPadMask;
+    constexpr size_t kAround = kMinFrameBytes - kEthernetBytes;
+    if (total_length + kEthernetBytes > length || total_length <= kAround + pad ||
+        LoadBe16(frame + kUdpOffset + udp::kLength) + kIpv4Bytes != total_length ||
+        (ip[ipv4::kTos] & ipv4::kEcnMask) == kCe || !Ipv4ChecksumIsValid(ip)) {
+      return false;
+    }
+    const uint32_t last_word = LoadBe32(bth + bth_fields::kAckRequest);
+    *message = {.ext = bth + kBthBytes,
+                .ext_bytes = total_length - kAround - pad,
+                .l3_bytes = total_length - kIcrcBytes,
+                .psn = Psn(last_word),
+                .ack_request = last_word >> 31 != 0,
+                .solicited = (bth[bth_fields::kFlags] & bth_fields::kSolicitedBit) != 0};
+    return true;
+  }
+  static Opcode OpcodeOf(const uint8_t* frame) {
+    return static_cast<Opcode>(frame[kBthOffset + bth_fields::kOpcode]);
+  }
+
+  // True if the frame has these headers and is well-formed; `*packet` is then as ParseRocePacket()
+  // makes it. Otherwise it may be any frame, and that function tells. `length` is in bytes. Reads
+  // nothing beyond it. The ICRC is not checked.
+  bool Parse(const uint8_t* frame, size_t length, RocePacket* packet) const {
+    if (!HasHeaders(frame)) return false;
+    const uint8_t* ip = frame + kEthernetBytes;
+    const size_t total_length = LoadBe16(ip + ipv4::kTotalLength);
+    if (total_length + kEthernetBytes > length ||
+        LoadBe16(frame + kUdpOffset + udp::kLength) + kIpv4Bytes != total_length ||
+        total_length < kMinFrameBytes - kEthernetBytes || !Ipv4ChecksumIsValid(ip)) {
+      return false;
+    }
+    packet->frame = frame;
+    packet->ip_version = 4;
+    packet->ecn = ip[ipv4::kTos] & ipv4::kEcnMask;
+    packet->l3_offset = kEthernetBytes;
+    return ParseTransport(frame, kUdpOffset, total_length - kIpv4Bytes, packet) == ParseResult::kOk;
+  }
+
+ private:
+  static constexpr size_t kUdpOffset = kEthernetBytes + kIpv4Bytes;
+  static constexpr size_t kBthOffset = kUdpOffset + kUdpBytes;
+  static constexpr size_t kHeaderBytes = kBthOffset + kBthBytes;
+  static constexpr size_t kBlock = sizeof(__m128i);
+  static constexpr size_t kBlocks = (kHeaderBytes + kBlock - 1) / kBlock;
+  // The last block overlaps the one before it, so that none reaches beyond the headers.
+  static constexpr size_t BlockOffset(size_t i) {
+    return i + 1 < kBlocks ? i * kBlock : kHeaderBytes - kBlock;
+  }
+
+  // Zeros where packets of a flow differ.
+  using Mask = std::array<uint8_t, kHeaderBytes>;
+  static constexpr Mask kMask = [] {
+    Mask mask{};
+    for (uint8_t& byte : mask) byte = 0xFF;
+    const auto differ = [&mask](size_t offset, size_t bytes) {
+      for (size_t i = 0; i < bytes; ++i) mask[offset + i] = 0;
+    };
+    differ(kEthernetBytes + ipv4::kTos, 1);
+    differ(kEthernetBytes + ipv4::kTotalLength, 2);
+    differ(kEthernetBytes + ipv4::kIdentification, 2);
+    // But for More Fragments and the offset.
+    mask[kEthernetBytes + ipv4::kFragment] = 0x3F;
+    differ(kEthernetBytes + ipv4::kTtl, 1);
+    differ(kEthernetBytes + ipv4::kChecksum, 2);
+    differ(kUdpOffset + udp::kSourcePort, 2);
+    differ(kUdpOffset + udp::kLength, 2);
+    differ(kBthOffset + bth_fields::kOpcode, 1);
+    mask[kBthOffset + bth_fields::kFlags] = bth_fields::kVersionMask;
+    differ(kBthOffset + bth_fields::kCongestion, 1);
+    differ(kBthOffset + bth_fields::kAckRequest, 1);
+    differ(kBthOffset + bth_fields::kPsn, 3);
+    return mask;
+  }();
+  static_assert(kIpv4MoreFragments == 0x2000 && kIpv4FragmentOffsetMask == 0x1FFF);
+
+  [[gnu::always_inline]] bool HasHeaders(const uint8_t* frame) const {
+    __m128i same = _mm_cmpeq_epi8(Masked(frame, 0), blocks_[0]);
+    for (size_t i = 1; i < kBlocks; ++i) {
+      same = _mm_and_si128(same, _mm_cmpeq_epi8(Masked(frame, i), blocks_[i]));
+    }
+    return _mm_movemask_epi8(same) == 0xFFFF || Planted(Fault::kHeadersUnchecked);
+  }
+  static __m128i Load(const uint8_t* from) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  }
+  static __m128i Masked(const uint8_t* frame, size_t i) {
+    return _mm_and_si128(Load(frame + BlockOffset(i)), Load(kMask.data() + BlockOffset(i)));
+  }
+
+  __m128i blocks_[kBlocks] = {};
+};
+
+}  // namespace pollux::wire
+
+#endif  // POLLUX_STACK_WIRE_EXPECTED_HEADERS_H_
