@@ -303,7 +303,8 @@ class TapTest(RunTest):
     def test_frames_do_not_interrupt_a_program_that_waits(self):
         server = self.start_server("ucmatose")
         self.assertTrue(self.server_host.shell("ip addr add 10.0.2.2/24 dev plx0;"
-                                               "ip link set plx0 up; ping -c 3 -i 0.2 10.0.2.1"))
+                                               "ip link set plx0 up"))
+        self.server_host.await_answer("ping -c 3 -i 0.2 10.0.2.1")
         self.assertIsNone(server.process.poll(), server.stderr)
 
 
