@@ -8,7 +8,7 @@ import unittest
 from html.parser import HTMLParser
 
 BROWSERS = ("chromium-headless-shell", "chromium", "/usr/bin/chromium")
-PATIENCE_S = int(os.environ.get("POLLUX_TEST_PATIENCE_S", "100"))
+PATIENCE_S = int(os.environ.get("POLLUX_TEST_PATIENCE_S", "600"))
 
 
 class Dom(HTMLParser):

@@ -150,6 +150,9 @@ class BridgeTest(CoresTest):
         self.assertIsNone(client.process.poll(), client.stderr)
         return client
 
+    def packets_sent(self, client):
+        return self.told_by(client, "stat")["workers"][0]["ports"][0]["sent_pkts"]
+
     def clients_of_both_cores(self, server):
         """Four, and how many it took: each falls to a core by the number that it drew."""
         clients = {}
@@ -189,6 +192,8 @@ class BridgeTest(CoresTest):
             clients[number] = self.client(
                 number, lambda: self.new_ones(server, listed) == back + 1)
         for number, client in clients.items():
+            # More than a connection and a ping take.
+            wait_for("pings", lambda client=client: self.packets_sent(client) > 100)
             self.assertEqual(client.interrupt(), 1, client.stderr)
             answer = json.loads(client.stdout)
             self.assertIn("interrupted", answer["error"])

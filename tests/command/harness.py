@@ -19,8 +19,9 @@ import unittest
 POLLUX = os.path.abspath("tools/pollux/pollux")
 # rping by the native API, for tests that have it among their data.
 RPING = os.path.abspath("tests/interop/pollux_rping")
-# A guard against hanging, not an expectation: sanitizers on a busy machine are slow.
-PATIENCE_S = int(os.environ.get("POLLUX_TEST_PATIENCE_S", "100"))
+# A guard against hanging, not an expectation: on a busy machine, or under a sanitizer, what takes
+# seconds elsewhere takes minutes.
+PATIENCE_S = int(os.environ.get("POLLUX_TEST_PATIENCE_S", "600"))
 SERVER, CLIENT = "10.0.0.1", "10.0.0.2"
 SERVICE_PORT = 20049
 CLONE_NEWNET = 0x40000000
@@ -84,6 +85,10 @@ class Host:
         """Whether the shell command ended well."""
         return subprocess.run(self.argv(["sh", "-ec", command]), stdout=subprocess.DEVNULL,
                               stderr=subprocess.PIPE, check=False).returncode == 0
+
+    def await_answer(self, ping):
+        """Repeats the shell command until it ends well: who answers may wait for its CPU."""
+        wait_for(ping, lambda: self.shell(ping))
 
     @contextlib.contextmanager
     def entered(self):

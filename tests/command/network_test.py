@@ -303,7 +303,7 @@ class Ipv6Test(Everything, TwoHosts):
         self.assertTrue(self.client_host.shell("ip addr add fd00::9/64 dev wire nodad"))
         server = self.serve("--address", f"{SERVER}/24")
         for size in (56, 4000):
-            self.assertTrue(self.client_host.shell(f"ping -6 -n -c 3 -i 0.2 -s {size} fd00::1"))
+            self.client_host.await_answer(f"ping -6 -n -c 3 -i 0.2 -s {size} fd00::1")
         # Both families at one port.
         self.asked("ping")
         self.assertEqual(self.finish(self.client_host, "ping", "--port", self.client_port,
@@ -362,7 +362,7 @@ class NetdevTest(Everything, SharedInterface):
         for address in (SERVER, "fd00::1"):
             run = self.client("ping", options=("--count", "10"), server=address)
             self.assertEqual(run.process.returncode, 0, run.stderr)
-            self.assertTrue(self.client_host.shell(f"ping -n -c 3 -i 0.2 {address}"))
+            self.client_host.await_answer(f"ping -n -c 3 -i 0.2 {address}")
         self.put_and_get(4097)
         self.stop(server)
         for host in (self.server_host, self.client_host):
@@ -411,8 +411,8 @@ class VlanTest(TwoHosts):
             "ip addr add 10.7.0.9/24 dev wire.7; ip -6 addr add fd07::9/64 dev wire.7 nodad;"
             "ip link set wire.7 up"))
         server = self.serve("--address", "10.7.0.1/24,vlan=7", "--address", "fd07::1/64,vlan=7")
-        self.assertTrue(self.client_host.shell("ping -n -c 3 -i 0.2 10.7.0.1"))
-        self.assertTrue(self.client_host.shell("ping -6 -n -c 3 -i 0.2 fd07::1"))
+        self.client_host.await_answer("ping -n -c 3 -i 0.2 10.7.0.1")
+        self.client_host.await_answer("ping -6 -n -c 3 -i 0.2 fd07::1")
         self.stop(server)
 
     def test_other_vlan(self):
@@ -444,7 +444,7 @@ class KernelPathTest(TapTest):
     def test_kernel_lives_at_the_same_address(self):
         server = self.serve()
         for address in (SERVER, "fd00::1"):
-            self.assertTrue(self.client_host.shell(f"ping -n -c 3 -i 0.2 -s 1000 {address}"))
+            self.client_host.await_answer(f"ping -n -c 3 -i 0.2 -s 1000 {address}")
         listener = subprocess.Popen(
             self.server_host.argv(["python3", "-c", TCP_SINK, SERVER]), stdout=subprocess.PIPE)
         self.addCleanup(listener.stdout.close)

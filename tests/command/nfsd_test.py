@@ -191,9 +191,7 @@ class NfsdTest(Exported):
         server = self.nfsd("--json")
 
         def run(*arguments):
-            done = self.finish(Host(), "locks", "--pid", str(server.process.pid), *arguments)
-            self.assertEqual(done.process.returncode, 0, done.stderr)
-            return done
+            return self.answered("locks", "--pid", server.process.pid, *arguments)
 
         def locks():
             process, = json.loads(run("--json").stdout)["processes"]

@@ -29,8 +29,12 @@ class StatTest(CommandTest):
         run = self.start(Host(), "bench", *self.place("client"), "--measure", "null",
                          "--seconds", "0", "--count", "1000000000",
                          *arguments, SERVER)
-        server.wait_for_line(" connected")
+        wait_for("calls", lambda: self.calls(server) > 100)
         return run
+
+    def calls(self, server):
+        (process,) = self.told("stat", "--pid", server.process.pid)
+        return process["workers"][0]["rpc"]["server/calls_received"]
 
     def test_nobody_runs(self):
         for command in ("stat", "connections"):
@@ -83,9 +87,7 @@ class StatTest(CommandTest):
         self.assertEqual((rc["type"], rc["state"], rc["peer"]), ("RC", "RTS", CLIENT))
         self.assertGreater(rc["rcvd_pkts"], 0)
         # What one is told of goes on.
-        (later,) = self.told("stat", "--file-prefix", "the-server")
-        self.assertGreater(later["workers"][0]["rpc"]["server/calls_received"],
-                           worker["rpc"]["server/calls_received"])
+        wait_for("more calls", lambda: self.calls(server) > worker["rpc"]["server/calls_received"])
         shown = self.answered("stat")
         for words in (f"process {server.process.pid}, the-server", "server/calls_received",
                       "cm_rx_msgs/req", "net_memif0", " RTS "):
@@ -128,8 +130,15 @@ class StatTest(CommandTest):
 
     def test_watch(self):
         server = self.serve()
-        watch = self.start(Host(), "stat", "--json", "--watch")
-        wait_for("two looks", lambda: watch.stdout.count("\n") >= 2)
+
+        def watched():
+            """One that has looked twice; it ends when the worker does not answer in time."""
+            watch = self.start(Host(), "stat", "--json", "--watch")
+            wait_for("two looks", lambda: watch.stdout.count("\n") >= 2
+                     or watch.process.poll() is not None)
+            return watch if watch.process.poll() is None else None
+
+        watch = wait_for("answers", watched)
         first, second = (json.loads(line)["processes"][0]["workers"][0]["core"]["now_ns"]
                          for line in watch.stdout.splitlines()[:2])
         self.assertGreater(second, first)

@@ -5,6 +5,7 @@ import random
 import socket
 import struct
 
+from tests.command.harness import PATIENCE_S
 from tests.command.networks import NetworkTest
 
 MESSAGE_BYTES = 128
@@ -24,8 +25,10 @@ class HostileMemifTest(NetworkTest):
 
     def say(self, *messages):
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as control:
-            control.settimeout(0.05)
+            # On a busy machine the server may have to be waited for.
+            control.settimeout(PATIENCE_S)
             control.connect(self.path)
+            control.settimeout(0.05)
             for message in messages:
                 # The server may have hung up.
                 with contextlib.suppress(OSError):

@@ -1,6 +1,6 @@
 """Connection management by a peer that keeps none of its rules, beside a client that does."""
 
-from tests.command.harness import SERVICE_PORT
+from tests.command.harness import SERVICE_PORT, wait_for
 from tests.hostile import wire
 from tests.hostile.victim import (InVlan, OnTwoCores, OverIpv6, Victim, invented, null_call,
                                   only)
@@ -46,12 +46,18 @@ class HostileCmTest(Victim):
         frame = path.datagram(0x10, 5, body)
         # From the first REP on it is the same connection, of the same numbers.
         numbers = set()
-        for _ in range(20):
+
+        def replay():
             self.to_server.send(frame)
             while (packet := self.hostile.receive(lambda one: one.mad() is not None, 0.1)):
                 name, _, fields = packet.mad()
                 if name == "REP":
                     numbers.add((fields["local_comm_id"], fields["local_qpn"]))
+            return numbers
+
+        wait_for("REP", replay)
+        for _ in range(20):
+            replay()
         self.assertEqual(len(numbers), 1)
         self.check_service_during(lambda: self.to_server.send(frame))
 
@@ -61,10 +67,7 @@ class HostileCmTest(Victim):
         body = wire.request(path, SERVICE_PORT, connection.comm_id, connection.qpn)
         for _ in range(50):
             self.to_server.send(path.datagram(0x10, 6, body))
-        connection.send(null_call(1))
-        while (heard := connection.next()) is not None and heard[0] == "ack":
-            pass
-        self.assertEqual(heard[0], "message")
+        self.assertEqual(connection.ask(null_call(1))[0], "message")
         connection.disconnect()
 
     def guesses(self):
@@ -100,10 +103,7 @@ class HostileCmTest(Victim):
                 self.hostile.say("DREQ", self.hostile.path(source),
                                  local_comm_id=connection.comm_id,
                                  remote_comm_id=connection.remote_comm_id, remote_qpn=qpn)
-        connection.send(null_call(2))
-        while (heard := connection.next()) is not None and heard[0] == "ack":
-            pass
-        self.assertEqual(heard[0], "message")
+        self.assertEqual(connection.ask(null_call(2))[0], "message")
         connection.disconnect()
 
     def test_requests_without_sense(self):

@@ -3,6 +3,8 @@
 def python_test(name, src, data = [], tags = [], **kwargs):
     """Runs the unittest file `src`; `data` are the files it imports or reads.
 
+    A file whose cases take minutes has a shard_count: several processes share the cases.
+
     Under sanitizers it runs nightly only: the rooms' own tests run the same code with more care.
     """
     native.sh_test(
