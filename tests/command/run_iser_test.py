@@ -17,7 +17,7 @@ TESTS = ("Read16", "Write16", "WriteVerify16", "Verify16", "OrWrite", "CompareAn
 
 
 class IserTest(RunTest):
-    patience_s = PATIENCE_S / 2  # for one of the tests, which may need a second attempt
+    patience_s = 3 * PATIENCE_S  # for some 2,500 commands one after the other
 
     def setUp(self):
         super().setUp()
@@ -44,18 +44,13 @@ class IserTest(RunTest):
         self.assertTrue(self.administer("target", "bind", "--initiator-name", INITIATOR))
 
     def passes(self, test):
-        """Whether it ran. libiscsi gives up a command over iSER that takes a second, and may wait
-        for ever after that."""
+        """Whether it ran: libiscsi gives up a command over iSER that takes a second."""
         # It takes a list that it adds to for empty when malloc() gives it cleared memory: this
         # makes it so.
         run = self.run_program(self.client_host, "env", "MALLOC_PERTURB_=255", "iscsi-test-cu",
                                "--dataloss", "-i", INITIATOR, "--test", f"ALL.{test}",
                                f"iser://{self.address}:{PORT}/{TARGET}/1")
-        try:
-            run.wait(self.patience_s)
-        except subprocess.TimeoutExpired:
-            run.close()
-            return False
+        run.wait(self.patience_s)
         said = run.stdout + run.stderr
         if "revents is not POLLIN" in said:
             return False
