@@ -7,8 +7,10 @@ is by SEND. ucx_perftest has no such check.
 import pathlib
 import shutil
 import signal
+import socket
 import time
 
+from tests.command.harness import PATIENCE_S, wait_for
 from tests.command.run_test import RunTest
 
 FIO_PORT = "8888"
@@ -113,19 +115,63 @@ class DaplTest(RunTest):
     """uDAPL's own tests. Its servers make a queue pair before a peer comes, and accept with it on
     the identifier of the peer's request."""
 
-    def dapl(self, program, *options):
+    def dapl_argv(self, program, *options):
         if shutil.which(program) is None:
             self.skipTest(f"needs the command {program}")
         registry = self.directory / "dat.conf"
         registry.write_text('wire u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 "wire 0" ""')
-        program = ("env", f"DAT_OVERRIDE={registry}", program, "-P", "wire", *options)
-        self.both((*program, "-s"), (*program, "-h", self.address))
+        return ("env", f"DAT_OVERRIDE={registry}", program, "-P", "wire", *options)
 
     def test_dtestsrq(self):
-        self.dapl("dtestsrq")
+        program = self.dapl_argv("dtestsrq")
+        self.both((*program, "-s"), (*program, "-h", self.address))
 
     def test_dtestcm(self):
-        self.dapl("dtestcm")
+        program = self.dapl_argv("dtestcm")
+        said = self.both((*program, "-s"), (*program, "-h", self.address))
+        self.assertIn("DAPL Connection Test Complete", said)  # it ends with 0 in any case
+
+
+class DaplOverTcpTest(OverTcpTest, DaplTest):
+    """Those whose client first asks the server by TCP for its address. The server answers, and
+    listens in CM only after that: who stands between them passes the answer on when it does."""
+
+    tcp_port = 15828
+    ANSWER_SIZE = 128
+    test_dtestsrq = test_dtestcm = None
+
+    def introduced(self, program, *options):
+        """What the client says; both must end well."""
+        argv = self.dapl_argv(program, *options)
+        server = self.start_server(*argv, "-s")
+        with self.server_host.entered():
+            to_server = self.enterContext(
+                socket.create_connection((self.meeting, self.tcp_port), PATIENCE_S))
+        answer = to_server.recv(self.ANSWER_SIZE, socket.MSG_WAITALL)
+        to_server.sendall(answer)  # dtestx's wants one too, and uses it for UD only
+        wait_for(f"{program} to listen in CM", lambda: self.listens_in_cm("server"))
+        with self.client_host.entered():
+            listener = self.enterContext(socket.create_server(("127.0.0.1", self.tcp_port)))
+        listener.settimeout(PATIENCE_S)
+        client = self.run_program(self.client_host, *argv, "-h", "127.0.0.1")
+        to_client = self.enterContext(listener.accept()[0])
+        to_client.sendall(answer)
+        client.wait(self.patience_s)
+        said = client.stdout + client.stderr
+        self.assertTrue(self.end_well(client, server), f"{server.stdout}{server.stderr}\n{said}")
+        self.assertRegex(server.stdout, "PASSED|Complete")
+        return said
+
+    def test_dtest(self):
+        # 20 writes of 64 KiB each way; 8 GB if it is not asked for less.
+        said = self.introduced("dtest", "-b", 65536, "-B", 20)
+        self.assertIn("DAPL Test Complete. PASSED", said)
+
+    def test_dtestx(self):
+        said = self.introduced("dtestx")
+        for words in ("RDMA_WRITE_WITH_IMMEDIATE_DATA test - PASSED", "CMP_SWAP test - PASSED",
+                      "FETCH_ADD test - PASSED", "immed/atomic test PASSED"):
+            self.assertIn(words, said)
 
 
 class FioTest(RunTest):
@@ -146,6 +192,38 @@ class FioTest(RunTest):
     def test_send(self):
         # Whoever writes would read it all again at the end, from nowhere.
         self.fio("send", "--verify=crc32c", "--do_verify=0", size="1m", server_depth=16)
+
+
+class QperfTest(OverTcpTest):
+    """Whose ver_ tests check what atomics return. Its UD tests take LIDs for addresses, by CM too,
+    which no RoCE device does."""
+
+    tcp_port = 19765
+
+    def qperf(self, *tests):
+        if shutil.which("qperf") is None:
+            self.skipTest("needs the command qperf")
+        self.start_server("qperf")  # for ever
+        for test in tests:
+            wait_for(test, lambda test=test: self.measured(test))
+
+    def measured(self, test):
+        """Whether it was. It is not where the client connects before the server listens in CM,
+        since the server names its port before it does; and its next client waits in vain for the
+        port while that server waits for its connection."""
+        client = self.finish_program(self.client_host, "qperf", self.meeting, "-cm1", "-t", 1, test)
+        said = client.stdout + client.stderr
+        if "Event rejected" in said or "server port: timed out" in said:
+            return False
+        self.assertEqual(client.process.returncode, 0, said)
+        self.assertRegex(said, r" = +[0-9.]*[1-9]")
+        return True
+
+    def test_data(self):
+        self.qperf("rc_lat", "rc_bw", "rc_rdma_read_bw", "rc_rdma_write_bw")
+
+    def test_atomics(self):
+        self.qperf("ver_rc_compare_swap", "ver_rc_fetch_add")
 
 
 class CmtimeTest(RunTest):

@@ -150,6 +150,9 @@ class RunTest(SharedInterface):
                 return False  # it has just ended
             if any(PERFTEST_LISTENS in line and TCP_LISTEN in line for line in text.splitlines()):
                 return True
+        return self.listens_in_cm(name)
+
+    def listens_in_cm(self, name):
         told = self.finish(self.server_host, "connections", "--json", "--file-prefix", name)
         if told.process.returncode != 0:
             return False

@@ -1,0 +1,26 @@
+"""pollux run: those programs over a lossy wire that need longer than a change should wait."""
+
+from tests.command import run_mpi_test as mpi
+from tests.command import run_programs_test as programs
+from tests.command import run_qemu_test as qemu
+from tests.command.run_lossy_test import OverLoss
+
+
+class DaplOverLossTest(OverLoss, programs.DaplTest):
+    pass
+
+
+class DaplOverTcpOverLossTest(OverLoss, programs.DaplOverTcpTest):
+    pass
+
+
+class QperfOverLossTest(OverLoss, programs.QperfTest):
+    pass
+
+
+class MpiOverLossTest(OverLoss, mpi.MpiTest):
+    pass
+
+
+class MigrationOverLossTest(OverLoss, qemu.MigrationTest):
+    test_migration_with_all_memory_registered_at_once = None
