@@ -116,13 +116,12 @@ class Endpoint {
   void NoteState();
   uint64_t SeldomDeadlineNs() const;
 
-  // Of the last packet that was accepted, under this version of the interface's addresses.
-  wire::ExpectedHeaders expected_;
-  uint32_t expected_version_ = 0;
-  const wire::Transport transport_;  // of the packets that it takes
-  ibv_qp_state noted_state_ = IBV_QPS_RESET;
-  bool failed_ = false;
   std::unique_ptr<Congestion> congestion_;  // null: off
+  ibv_qp_state noted_state_ = IBV_QPS_RESET;
+  uint32_t expected_version_ = 0;  // of the interface's addresses, with which expected_ was learned
+  const wire::Transport transport_;  // of the packets that it takes
+  bool failed_ = false;
+  wire::ExpectedHeaders expected_;  // of the last packet that was accepted
   QpDiagnostics diagnostics_;
   alignas(64) RcRequester rc_requester_;
   alignas(64) RcResponder rc_responder_;
