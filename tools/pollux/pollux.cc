@@ -27,6 +27,8 @@ constexpr struct {
     {"connections", pollux::tools::ConnectionsCommand,
      "show connections of the Pollux processes on this host"},
     {"locks", pollux::tools::LocksCommand, "show or release locks of an nfsd's clients"},
+    {"doctor", pollux::tools::DoctorCommand,
+     "say what this host lacks for a port, and the command that mends it"},
     {"decode", pollux::tools::DecodeCommand, "print the frames of capture files"},
 };
 

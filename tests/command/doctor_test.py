@@ -1,0 +1,100 @@
+"""pollux doctor on a real host: an interface with what it needs, and one without."""
+
+import json
+
+from tests.command.harness import POLLUX, CommandTest, Host
+from tests.command.networks import SharedInterface
+
+
+class DoctorTest(SharedInterface):
+    def findings(self, status, *arguments, run=None):
+        """By name, of a run with --json that ends with the status."""
+        run = run or self.finish(self.client_host, "doctor", "--json", *arguments)
+        self.assertEqual(run.process.returncode, status, run.stdout + run.stderr)
+        answer = json.loads(run.stdout)
+        self.assertIs(answer["ok"], status == 0)
+        return {one["name"]: one for one in answer["findings"]}
+
+    def lacking(self, findings):
+        return [name for name, one in findings.items() if one["state"] == "lacking"]
+
+    def test_nothing_is_lacking(self):
+        found = self.findings(0, "--netdev", "wire")
+        self.assertEqual(self.lacking(found), [])
+        self.assertEqual(found["MTU"]["found"], "4400: path MTU 4096")
+        self.assertEqual(found["link"]["found"], "up, with carrier")
+        self.assertEqual(found["UDP port 4791"]["found"], "free")
+        self.assertTrue(found["DPDK"]["found"].startswith("DPDK "))
+        text = self.finish(self.client_host, "doctor", "--netdev", "wire")
+        self.assertEqual((text.process.returncode, text.stderr), (0, ""))
+        title, *lines = text.stdout.splitlines()
+        self.assertEqual(title.split(), ["state", "what", "found", "wanted", "command"])
+        self.assertEqual(len(lines), len(found))
+
+    def test_what_is_lacking_is_named_with_its_command(self):
+        self.assertTrue(self.client_host.shell("ip link set wire mtu 300; ip addr flush dev wire"))
+        run = self.finish(self.client_host, "doctor", "--netdev", "wire")
+        self.assert_one_line(run, 1, "wire", "MTU", "address")
+        self.assertIn("ip link set wire mtu 4192", run.stdout)
+        self.assertIn("ip address add ADDR/LEN dev wire", run.stdout)
+        self.assertTrue(self.client_host.shell("ip link set wire down"))
+        found = self.findings(1, "--netdev", "wire")
+        self.assertEqual(found["link"]["command"], "ip link set wire up")
+        self.assertEqual(self.lacking(self.findings(1, "--netdev", "nosuch")), ["interface"])
+
+    def test_another_pollux_has_the_port(self):
+        """Whom it names, and whose end mends it."""
+        server = self.serve()
+        run = self.finish(self.server_host, "doctor", "--json", "--netdev", "wire")
+        port = self.findings(1, run=run)["UDP port 4791"]
+        self.assertEqual(port["found"], f"taken by pollux (process {server.process.pid})")
+        self.assertEqual(port["command"], f"kill {server.process.pid}")
+        self.stop(server)
+        run = self.finish(self.server_host, "doctor", "--json", "--netdev", "wire")
+        self.assertEqual(self.findings(0, run=run)["UDP port 4791"]["found"], "free")
+
+    def test_without_capabilities(self):
+        """What it says is what Pollux meets."""
+        def run_with(kept, *arguments):
+            drop = f"-all{''.join(f',+{name}' for name in kept)}"
+            return self.finish(self.client_host, "--bounding-set", drop, "--inh-caps", drop, "--",
+                               POLLUX, *arguments, program="setpriv")
+
+        none = self.findings(1, run=run_with((), "doctor", "--json", "--netdev", "wire"))
+        self.assertEqual(self.lacking(none), ["CAP_NET_RAW", "CAP_NET_ADMIN"])
+        self.assertIn("setpriv", none["CAP_NET_RAW"]["command"])
+        one = self.findings(1, run=run_with(("net_raw",), "doctor", "--json", "--netdev", "wire"))
+        self.assertEqual(self.lacking(one), ["CAP_NET_ADMIN"])
+        self.findings(0, run=run_with(("net_raw", "net_admin"), "doctor", "--json", "--netdev",
+                                      "wire"))
+        self.findings(0, run=run_with((), "doctor", "--json", "--port", "net_memif0"))
+        tap = self.findings(1, run=run_with((), "doctor", "--json", "--port", "net_tap0"))
+        self.assertIn("CAP_NET_ADMIN", self.lacking(tap))
+        server = self.serve()
+        refused = run_with((), "ping", "--netdev", "wire", "10.0.0.1")
+        self.assertEqual(refused.process.returncode, 1)
+        works = run_with(("net_raw", "net_admin"), "ping", "--netdev", "wire", "10.0.0.1")
+        self.assertEqual(works.process.returncode, 0, works.stderr)
+        self.stop(server)
+
+    def test_pci_address_without_a_device(self):
+        found = self.findings(1, "--port", "ffff:1f:1f.7")
+        self.assertIn("PCI device", self.lacking(found))
+
+
+class DoctorUsageTest(CommandTest):
+    def test_without_a_port_all_is_advice(self):
+        run = self.finish(Host(), "doctor", "--json")
+        self.assertEqual(run.process.returncode, 0, run.stderr)
+        for one in json.loads(run.stdout)["findings"]:
+            self.assertIn(one["state"], ("ok", "advice"))
+            self.assertEqual(one["command"] == "", one["state"] == "ok", one)
+
+    def test_wrong_options(self):
+        for arguments, words in (
+                (("--netdev", "a", "--port", "net_tap0"), ("either --netdev or --port",)),
+                (("--port", "net_frob0"), ("net_frob0", "PCI address")),
+                (("--port", "net_af_packet0"), ("iface=IFACE",)),
+                (("--memory", "1"), ("--memory", "64")),
+                (("eth0",), ("eth0", "usage: pollux doctor"))):
+            self.assert_one_line(self.finish(Host(), "doctor", *arguments), 2, *words)

@@ -1,0 +1,463 @@
+#include "tools/doctor/examination.h"
+
+#include <linux/capability.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "tools/common/report.h"
+
+namespace pollux::tools {
+namespace {
+
+constexpr uint32_t kLongestHeaders = 96;  // as ip::PathMtu() counts them
+constexpr uint32_t kMaxPathMtu = 4096;
+constexpr uint32_t kMaxAfXdpPathMtu = 2048;  // a frame there has one page, with headroom
+constexpr uint64_t kSlowWakeupUs = 10;       // about what a round trip takes
+
+constexpr char kVfio[] = "vfio-pci";
+
+class Examination {
+ public:
+  Examination(const Host& host, const PortChoice& port, uint64_t memory_mib)
+      : host_(host), port_(port), memory_mib_(memory_mib) {}
+
+  std::vector<Finding> Run() {
+    Version();
+    Sysfs();
+    if (port_.kind == PortKind::kPci) {
+      PciDevice();
+    } else if (port_.kind == PortKind::kNone) {
+      Iommu(IommuGroups() > 0, false);
+      VfioModule(false);
+    }
+    if (!port_.interface.empty()) Interface();
+    if (port_.kind == PortKind::kNone) RocePortOfHost();
+    if (port_.kind == PortKind::kTap) DeviceFile("tun device", "/dev/net/tun", "modprobe tun");
+    Capabilities();
+    LockedMemory();
+    HugePages();
+    Isolation();
+    IdleStates();
+    ClockSource();
+    return std::move(findings_);
+  }
+
+ private:
+  bool over_kernel_interface() const {
+    return port_.kind == PortKind::kNetdev || port_.kind == PortKind::kAfPacket ||
+           port_.kind == PortKind::kAfXdp;
+  }
+  bool is_uio() const { return pci_driver_ == "uio_pci_generic" || pci_driver_ == "igb_uio"; }
+  // A kernel driver that stays, with DPDK beside it.
+  bool is_bifurcated() const { return pci_driver_ == "mlx4_core" || pci_driver_ == "mlx5_core"; }
+  bool wants_vfio() const { return port_.kind == PortKind::kPci && !is_uio() && !is_bifurcated(); }
+  std::string Pci(const std::string& file = "") const {
+    return absl::StrCat("/sys/bus/pci/devices/", port_.pci_address, file);
+  }
+
+  void Add(Finding finding) {
+    if (finding.good) finding.command.clear();
+    findings_.push_back(std::move(finding));
+  }
+
+  void Version() {
+    Add({.name = "DPDK",
+         .good = absl::StartsWith(host_.dpdk_version, "DPDK 22.11"),
+         .found = host_.dpdk_version,
+         .wanted = "DPDK 22.11, with which Pollux is tested",
+         .command = "build Pollux with libdpdk-dev of Debian 12"});
+  }
+
+  void Sysfs() {
+    const bool there = host_.Exists("/sys/devices/system/cpu");
+    Add({.name = "sysfs",
+         .needed = true,
+         .good = there,
+         .found = there ? "mounted" : "no /sys/devices/system/cpu",
+         .wanted = "mounted: DPDK finds CPUs there",
+         .command = "mount -t sysfs sysfs /sys"});
+  }
+
+  size_t IommuGroups() const { return host_.List("/sys/kernel/iommu_groups").size(); }
+
+  void Iommu(bool good, bool needed) {
+    const bool amd = absl::StrContains(host_.Text("/proc/cpuinfo"), "AuthenticAMD");
+    const bool unsafe =
+        absl::StartsWith(host_.Line("/sys/module/vfio/parameters/enable_unsafe_noiommu_mode"), "Y");
+    const size_t groups = IommuGroups();
+    std::string found = groups == 0 ? "off" : absl::StrCat("on, ", groups, " groups");
+    if (groups > 0 && !good) found = "on, but this device is in no group";
+    if (!good && unsafe) found = "off; vfio works without one (unsafe)";
+    Add({.name = "IOMMU",
+         .needed = needed,
+         .good = good || unsafe,
+         .found = std::move(found),
+         .wanted = "on, for vfio-pci",
+         .command = absl::StrCat("enable it in the firmware, and boot with ",
+                                 amd ? "amd_iommu=on" : "intel_iommu=on", " iommu=pt")});
+  }
+
+  void VfioModule(bool needed) {
+    const bool loaded = host_.Exists("/sys/bus/pci/drivers/vfio-pci");
+    Add({.name = "vfio",
+         .needed = needed,
+         .good = loaded,
+         .found = loaded ? "vfio-pci is loaded" : "vfio-pci is not loaded",
+         .wanted = "vfio-pci loaded",
+         .command = "modprobe vfio-pci"});
+  }
+
+  void PciDevice() {
+    const bool there = host_.Exists(Pci());
+    Add({.name = "PCI device",
+         .needed = true,
+         .good = there,
+         .found = there ? absl::StrCat(host_.Line(Pci("/vendor")), ":", host_.Line(Pci("/device")))
+                        : "no device at this address",
+         .wanted = absl::StrCat("a NIC at ", port_.pci_address),
+         .command = "lspci -D | grep -i ethernet"});
+    if (!there) return;
+    pci_driver_ = host_.LinkName(Pci("/driver"));
+    if (wants_vfio()) {
+      Iommu(host_.Exists(Pci("/iommu_group")), true);
+      VfioModule(true);
+    }
+    PciDriver();
+    if (wants_vfio()) IommuGroup();
+    if (pci_driver_ == kVfio) {
+      const std::string group = host_.LinkName(Pci("/iommu_group"));
+      const std::string file = absl::StrCat("/dev/vfio/", group);
+      DeviceFile("device file", file, absl::StrCat("chown USER ", file));
+    }
+    if (is_uio()) {
+      for (const std::string& uio : host_.List(Pci("/uio"))) {
+        DeviceFile("device file", absl::StrCat("/dev/", uio),
+                   absl::StrCat("chown USER /dev/", uio));
+      }
+    }
+  }
+
+  void PciDriver() {
+    const std::vector<std::string> netdevs = host_.List(Pci("/net"));
+    std::string command;
+    for (const std::string& netdev : netdevs) {
+      absl::StrAppend(&command, "ip link set ", ShellQuoted(netdev), " down; ");
+    }
+    absl::StrAppend(&command, "dpdk-devbind.py -b vfio-pci ", port_.pci_address);
+    Add({.name = "driver",
+         .needed = true,
+         .good = pci_driver_ == kVfio || is_uio() || is_bifurcated(),
+         .found = pci_driver_.empty() ? "none"
+                  : netdevs.empty()
+                      ? pci_driver_
+                      : absl::StrCat(pci_driver_, ", the kernel's ", absl::StrJoin(netdevs, ", ")),
+         .wanted = "vfio-pci, or uio_pci_generic without an IOMMU",
+         .command = std::move(command)});
+  }
+
+  // All that is in one group goes to one process.
+  void IommuGroup() {
+    std::vector<std::string> others;
+    for (const std::string& device : host_.List(Pci("/iommu_group/devices"))) {
+      if (device == port_.pci_address) continue;
+      const std::string driver =
+          host_.LinkName(absl::StrCat("/sys/bus/pci/devices/", device, "/driver"));
+      if (driver.empty() || driver == kVfio || driver == "pcieport") continue;
+      others.push_back(device);
+    }
+    Add({.name = "IOMMU group",
+         .needed = true,
+         .good = others.empty(),
+         .found = others.empty()
+                      ? "no other device with a driver of the kernel's"
+                      : absl::StrCat("also ", absl::StrJoin(others, ", "), ", with kernel drivers"),
+         .wanted = "no other device with a driver of the kernel's",
+         .command = absl::StrCat("dpdk-devbind.py -b vfio-pci ", absl::StrJoin(others, " "),
+                                 "; or another slot for the NIC")});
+  }
+
+  void DeviceFile(const std::string& name, const std::string& path, const std::string& command) {
+    const bool there = host_.Exists(path);
+    const bool usable = there && host_.CanUse(path);
+    Add({.name = name,
+         .needed = true,
+         .good = usable,
+         .found = usable  ? path
+                  : there ? absl::StrCat(path, " is not for this user")
+                          : absl::StrCat("no ", path),
+         .wanted = absl::StrCat(path, ", to read and write"),
+         .command = command});
+  }
+
+  void Interface() {
+    const std::optional<InterfaceFacts> facts = host_.interface(port_.interface);
+    // A tap is made when the port opens.
+    if (!over_kernel_interface()) return;
+    const std::string name = ShellQuoted(port_.interface);
+    Add({.name = "interface",
+         .needed = true,
+         .good = facts.has_value(),
+         .found = facts ? port_.interface : "no such interface",
+         .wanted = port_.interface,
+         .command = "ip link"});
+    if (!facts) return;
+    Add({.name = "link",
+         .needed = true,
+         .good = facts->up && facts->carrier,
+         .found = !facts->up       ? "down"
+                  : facts->carrier ? "up, with carrier"
+                                   : "up, no carrier",
+         .wanted = "up, with carrier",
+         .command = facts->up ? absl::StrCat("connect ", name, " (ethtool ", name, ")")
+                              : absl::StrCat("ip link set ", name, " up")});
+    Mtu(facts->mtu, name);
+    if (port_.kind == PortKind::kNetdev) {
+      Add({.name = "address",
+           .needed = true,
+           .good = facts->addresses > 0,
+           .found =
+               facts->addresses > 0 ? absl::StrCat(facts->addresses, " in the kernel") : "none",
+           .wanted = "at least one",
+           .command = absl::StrCat("ip address add ADDR/LEN dev ", name)});
+      RocePort(facts->roce_port_taken);
+    } else {
+      Add({.name = "address",
+           .good = facts->addresses == 0,
+           .found = absl::StrCat(facts->addresses, " in the kernel"),
+           .wanted = "none: the kernel answers for them too",
+           .command = absl::StrCat("use --netdev ", name)});
+    }
+  }
+
+  void Mtu(uint32_t mtu, const std::string& name) {
+    const uint32_t most = port_.kind == PortKind::kAfXdp ? kMaxAfXdpPathMtu : kMaxPathMtu;
+    const uint32_t path_mtu = std::min(PathMtuOf(mtu), most);
+    Add({.name = "MTU",
+         .needed = path_mtu == 0,
+         .good = path_mtu == most,
+         .found = path_mtu == 0 ? absl::StrCat(mtu, ": too small for RoCE")
+                                : absl::StrCat(mtu, ": path MTU ", path_mtu),
+         .wanted = absl::StrFormat("at least %u, for path MTU %u", most + kLongestHeaders, most),
+         .command = absl::StrFormat("ip link set %s mtu %u; on the peer and between too", name,
+                                    most + kLongestHeaders)});
+  }
+
+  bool has_rxe() const { return host_.Exists("/sys/module/rdma_rxe"); }
+
+  std::string EndRxe() const {
+    for (const std::string& device : host_.List("/sys/class/infiniband")) {
+      const std::string parent =
+          host_.Line(absl::StrCat("/sys/class/infiniband/", device, "/parent"));
+      if (!parent.empty() && parent == port_.interface) {
+        return absl::StrCat("rdma link delete ", device);
+      }
+    }
+    return "modprobe -r rdma_rxe";
+  }
+
+  // What to do about those who have it.
+  std::string EndOwners(const std::vector<PortOwner>& owners) const {
+    std::vector<std::string> commands;
+    for (const PortOwner& owner : owners) {
+      if (owner.pid != 0) commands.push_back(absl::StrCat("kill ", owner.pid));
+      if (owner.pid == 0 && has_rxe()) commands.push_back(EndRxe());
+    }
+    if (commands.empty()) return absl::StrCat("as root: ss -ulpn sport = ", kRocePort);
+    return absl::StrJoin(commands, "; ");
+  }
+
+  std::string Owners(const std::vector<PortOwner>& owners) const {
+    std::vector<std::string> words;
+    for (const PortOwner& owner : owners) {
+      if (owner.pid != 0) {
+        words.push_back(absl::StrCat(owner.name, " (process ", owner.pid, ")"));
+      } else {
+        words.push_back(absl::StrCat(has_rxe() ? "rdma_rxe" : "the kernel",
+                                     ", or a process that is not visible here"));
+      }
+    }
+    return absl::StrJoin(words, ", ");
+  }
+
+  void RocePort(bool taken) {
+    const std::vector<PortOwner> owners = OwnersOfUdpPort(host_, kRocePort);
+    std::string found = "free";
+    if (taken && owners.empty()) found = "taken";
+    if (taken && !owners.empty()) found = absl::StrCat("taken by ", Owners(owners));
+    if (!taken && !owners.empty()) {
+      found = absl::StrCat("free here; elsewhere ", Owners(owners));
+    }
+    Add({.name = "UDP port 4791",
+         .needed = true,
+         .good = !taken,
+         .found = std::move(found),
+         .wanted = "free on this interface",
+         .command = EndOwners(owners)});
+  }
+
+  void RocePortOfHost() {
+    const std::vector<PortOwner> owners = OwnersOfUdpPort(host_, kRocePort);
+    Add({.name = "UDP port 4791",
+         .good = owners.empty(),
+         .found = owners.empty() ? "free" : absl::StrCat("used by ", Owners(owners)),
+         .wanted = "free on the interface of --netdev",
+         .command = EndOwners(owners)});
+  }
+
+  void Capabilities() {
+    std::vector<std::pair<std::string, int>> needed;
+    const bool none = port_.kind == PortKind::kNone;
+    if (over_kernel_interface() || none) needed.emplace_back("NET_RAW", CAP_NET_RAW);
+    if (over_kernel_interface() || port_.kind == PortKind::kTap || none) {
+      needed.emplace_back("NET_ADMIN", CAP_NET_ADMIN);
+    }
+    if (port_.kind == PortKind::kAfXdp) needed.emplace_back("BPF", CAP_BPF);
+    // To learn where its memory lies.
+    if (is_uio()) needed.emplace_back("SYS_ADMIN", CAP_SYS_ADMIN);
+    if (is_bifurcated()) needed.emplace_back("NET_RAW", CAP_NET_RAW);
+    if (needed.empty()) return;
+    const std::string list = absl::StrJoin(needed, ",", [](std::string* text, const auto& one) {
+      absl::StrAppend(text, "+", one.first);
+    });
+    std::string lower = list;
+    std::transform(lower.begin(), lower.end(), lower.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    for (const auto& [name, bit] : needed) {
+      const bool has = HasCapability(bit) || (bit == CAP_BPF && HasCapability(CAP_SYS_ADMIN));
+      Add({.name = absl::StrCat("CAP_", name),
+           .needed = !none,
+           .good = has,
+           .found = has ? "held" : "not held",
+           .wanted = none ? "held, for --netdev" : "held",
+           .command = absl::StrCat("as root: setpriv --reuid USER --inh-caps ", lower,
+                                   " --ambient-caps ", lower, " pollux ...")});
+    }
+  }
+
+  bool HasCapability(int bit) const {
+    return (EffectiveCapabilities(host_) >> static_cast<unsigned>(bit) & 1) != 0;
+  }
+
+  // vfio pins what DPDK allocates.
+  void LockedMemory() {
+    const bool needed = port_.kind == PortKind::kPci && !is_uio();
+    if (!needed && port_.kind != PortKind::kNone && port_.kind != PortKind::kAfXdp) return;
+    const std::optional<uint64_t> limit = LockedMemoryLimit(host_);
+    const bool exempt = HasCapability(CAP_IPC_LOCK);
+    const uint64_t wanted = memory_mib_ << 20;
+    std::string found = limit ? Bytes(*limit) : "unlimited";
+    if (exempt && limit) absl::StrAppend(&found, ", but CAP_IPC_LOCK is held");
+    Add({.name = "memlock",
+         .needed = needed,
+         .good = exempt || !limit || *limit > wanted,
+         .found = std::move(found),
+         .wanted = absl::StrFormat("more than %u MiB, or CAP_IPC_LOCK", memory_mib_),
+         .command = "ulimit -l unlimited, or LimitMEMLOCK=infinity of systemd"});
+  }
+
+  void HugePages() {
+    uint64_t best_free_mib = 0, best_kib = 0, best_total = 0, best_free = 0;
+    for (const std::string& size : host_.List("/sys/kernel/mm/hugepages")) {
+      const std::string folder = absl::StrCat("/sys/kernel/mm/hugepages/", size);
+      uint64_t kib = 0, total = 0, free = 0;
+      const size_t dash = size.find('-');
+      if (dash == std::string::npos || !absl::EndsWith(size, "kB") ||
+          !absl::SimpleAtoi(size.substr(dash + 1, size.size() - dash - 3), &kib) || kib == 0) {
+        continue;
+      }
+      (void)absl::SimpleAtoi(host_.Line(folder + "/nr_hugepages"), &total);
+      (void)absl::SimpleAtoi(host_.Line(folder + "/free_hugepages"), &free);
+      const uint64_t free_mib = free * kib / 1024;
+      if (best_kib == 0 || free_mib > best_free_mib) {
+        best_free_mib = free_mib, best_kib = kib, best_total = total, best_free = free;
+      }
+    }
+    std::string command = "boot a kernel with huge pages (CONFIG_HUGETLBFS)";
+    if (best_kib != 0) {
+      const uint64_t pages = (memory_mib_ * 1024 + best_kib - 1) / best_kib;
+      const uint64_t more = pages > best_free ? pages - best_free : 0;
+      command = absl::StrFormat("echo %u > /sys/kernel/mm/hugepages/hugepages-%ukB/nr_hugepages",
+                                best_total + more, best_kib);
+    }
+    Add({.name = "huge pages",
+         .needed = is_uio(),
+         .good = best_kib != 0 && best_free_mib >= memory_mib_,
+         .found = best_kib == 0
+                      ? "none in this kernel"
+                      : absl::StrFormat("%u MiB free, of pages of %u KiB", best_free_mib, best_kib),
+         .wanted = absl::StrFormat("%u MiB free, as --memory says", memory_mib_),
+         .command = std::move(command)});
+  }
+
+  void Isolation() {
+    const std::string isolated = host_.Line("/sys/devices/system/cpu/isolated");
+    Add({.name = "CPU isolation",
+         .good = !isolated.empty(),
+         .found = isolated.empty() ? "no CPU is isolated" : absl::StrCat("CPUs ", isolated),
+         .wanted = "a CPU for each worker, given by --cores with --idle spin",
+         .command = "boot with isolcpus=LIST nohz_full=LIST rcu_nocbs=LIST"});
+  }
+
+  void IdleStates() {
+    uint64_t slowest = 0;
+    std::string name;
+    const std::string folder = "/sys/devices/system/cpu/cpu0/cpuidle";
+    for (const std::string& state : host_.List(folder)) {
+      const std::string at = absl::StrCat(folder, "/", state);
+      uint64_t us = 0;
+      if (host_.Line(at + "/disable") == "1" || !absl::SimpleAtoi(host_.Line(at + "/latency"), &us))
+        continue;
+      if (us >= slowest) slowest = us, name = host_.Line(at + "/name");
+    }
+    Add({.name = "C-states",
+         .good = slowest <= kSlowWakeupUs,
+         .found =
+             name.empty() ? "none" : absl::StrFormat("down to %s, %u us to wake", name, slowest),
+         .wanted = absl::StrFormat("at most %u us to wake", kSlowWakeupUs),
+         .command = absl::StrFormat("cpupower idle-set -D %u", kSlowWakeupUs)});
+  }
+
+  void ClockSource() {
+    const std::string folder = "/sys/devices/system/clocksource/clocksource0";
+    const std::string current = host_.Line(folder + "/current_clocksource");
+    const std::vector<std::string> available =
+        absl::StrSplit(host_.Line(folder + "/available_clocksource"), ' ');
+    const bool has_tsc = std::find(available.begin(), available.end(), "tsc") != available.end();
+    Add({.name = "clock source",
+         .good = current == "tsc",
+         .found = current.empty() ? "unknown" : current,
+         .wanted = "tsc: Pollux times by it",
+         .command = has_tsc ? absl::StrCat("echo tsc > ", folder, "/current_clocksource")
+                            : "boot with clocksource=tsc tsc=reliable, if the CPU's is constant"});
+  }
+
+  const Host& host_;
+  const PortChoice& port_;
+  const uint64_t memory_mib_;
+  std::string pci_driver_;
+  std::vector<Finding> findings_;
+};
+
+}  // namespace
+
+uint32_t PathMtuOf(uint32_t mtu) {
+  for (uint32_t path_mtu = kMaxPathMtu; path_mtu >= 256; path_mtu /= 2) {
+    if (mtu >= path_mtu + kLongestHeaders) return path_mtu;
+  }
+  return 0;
+}
+
+std::vector<Finding> Examine(const Host& host, const PortChoice& port, uint64_t memory_mib) {
+  return Examination(host, port, memory_mib).Run();
+}
+
+}  // namespace pollux::tools

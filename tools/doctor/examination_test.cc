@@ -1,0 +1,343 @@
+#include "tools/doctor/examination.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tools/doctor/fake_host_for_test.h"
+
+namespace pollux::tools {
+namespace {
+
+constexpr uint64_t kMemoryMib = 512;
+constexpr char kNic[] = "/sys/bus/pci/devices/0000:03:00.0";
+
+class ExaminationTest : public FakeHostTest {
+ protected:
+  // A host that lacks nothing for any kind of port.
+  void SetUp() override {
+    FakeHostTest::SetUp();
+    Folder("/sys/devices/system/cpu");
+    Write("/proc/self/status", "CapEff:\t000001ffffffffff\n");
+    Write("/proc/self/limits", "Max locked memory         unlimited  unlimited  bytes\n");
+    HugePages(512, 512);
+    Write("/sys/devices/system/cpu/isolated", "2-5\n");
+    Write("/sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n");
+    Write("/sys/devices/system/clocksource/clocksource0/available_clocksource", "tsc hpet \n");
+    Write("/dev/net/tun", "");
+    Folder("/sys/kernel/iommu_groups/7");
+    Folder("/sys/bus/pci/drivers/vfio-pci");
+    Write(std::string(kNic) + "/vendor", "0x8086\n");
+    Write(std::string(kNic) + "/device", "0x1572\n");
+    Link(std::string(kNic) + "/driver", "../../../bus/pci/drivers/vfio-pci");
+    Folder("/sys/kernel/iommu_groups/7/devices/0000:03:00.0");
+    Link(std::string(kNic) + "/iommu_group", host_.root + "/sys/kernel/iommu_groups/7");
+    Write("/dev/vfio/7", "");
+  }
+
+  void HugePages(int total, int free) {
+    const std::string folder = "/sys/kernel/mm/hugepages/hugepages-2048kB/";
+    Write(folder + "nr_hugepages", std::to_string(total) + "\n");
+    Write(folder + "free_hugepages", std::to_string(free) + "\n");
+  }
+
+  void Driver(const std::string& name) {
+    std::filesystem::remove(host_.root + kNic + "/driver");
+    if (!name.empty()) Link(std::string(kNic) + "/driver", "../../drivers/" + name);
+  }
+
+  void Capabilities(const char* bits) {
+    Write("/proc/self/status", std::string("CapEff:\t") + bits + "\n");
+  }
+
+  std::vector<Finding> All(const std::string& netdev, const std::string& port = "") {
+    return Examine(host_, *ChoosePort(netdev, port), kMemoryMib);
+  }
+
+  static std::vector<std::string> Names(const std::vector<Finding>& findings, bool lacking) {
+    std::vector<std::string> names;
+    for (const Finding& one : findings) {
+      if (lacking ? one.lacking() : !one.good && !one.needed) names.push_back(one.name);
+    }
+    return names;
+  }
+
+  // The one of that name, which must be there.
+  Finding One(const std::string& name, const std::string& netdev, const std::string& port = "") {
+    for (const Finding& one : All(netdev, port)) {
+      if (one.name == name) return one;
+    }
+    ADD_FAILURE() << "no finding " << name;
+    return {};
+  }
+  Finding OfNetdev(const std::string& name) { return One(name, "eth0"); }
+  Finding OfNic(const std::string& name) { return One(name, "", "03:00.0"); }
+};
+
+using Strings = std::vector<std::string>;
+
+TEST_F(ExaminationTest, NothingIsLackingOnAPreparedHost) {
+  for (const auto& [netdev, port] : {std::pair("eth0", ""),
+                                     {"", "0000:03:00.0"},
+                                     {"", ""},
+                                     {"", "net_tap0,iface=plx0"},
+                                     {"", "net_memif0,role=server"},
+                                     {"", "net_af_xdp0,iface=eth0"}}) {
+    facts_.addresses = netdev == std::string() ? 0 : 1;
+    const std::vector<Finding> findings = All(netdev, port);
+    EXPECT_EQ(Names(findings, true), Strings{}) << netdev << port;
+    EXPECT_EQ(Names(findings, false), Strings{}) << netdev << port;
+    for (const Finding& one : findings) {
+      EXPECT_EQ(one.command, "") << one.name;
+      EXPECT_STREQ(one.state(), "ok");
+      EXPECT_FALSE(one.found.empty()) << one.name;
+      EXPECT_FALSE(one.wanted.empty()) << one.name;
+    }
+  }
+}
+
+// A bare root: what no file tells of is lacking or advised, and each has a command.
+TEST_F(ExaminationTest, EmptyTree) {
+  std::filesystem::remove_all(host_.root);
+  std::filesystem::create_directory(host_.root);
+  EXPECT_EQ(Names(All("eth0"), true), (Strings{"sysfs", "CAP_NET_RAW", "CAP_NET_ADMIN"}));
+  EXPECT_EQ(Names(All("", "03:00.0"), true), (Strings{"sysfs", "PCI device", "memlock"}));
+  EXPECT_EQ(Names(All("", "net_tap0"), true), (Strings{"sysfs", "tun device", "CAP_NET_ADMIN"}));
+  EXPECT_EQ(Names(All("", "net_memif0"), true), Strings{"sysfs"});
+  for (const Finding& one : All("", "")) {
+    EXPECT_EQ(one.command.empty(), one.good) << one.name;
+  }
+}
+
+TEST_F(ExaminationTest, Version) {
+  host_.dpdk_version = "DPDK 23.11.0";
+  EXPECT_EQ(Names(All("eth0"), false), Strings{"DPDK"});
+}
+
+TEST_F(ExaminationTest, InterfaceThatIsNotThere) {
+  const std::vector<Finding> findings = All("eth1");
+  EXPECT_EQ(Names(findings, true), Strings{"interface"});
+}
+
+TEST_F(ExaminationTest, Link) {
+  facts_.up = false;
+  EXPECT_EQ(OfNetdev("link").command, "ip link set eth0 up");
+  EXPECT_TRUE(OfNetdev("link").lacking());
+  facts_.up = true;
+  facts_.carrier = false;
+  EXPECT_EQ(OfNetdev("link").found, "up, no carrier");
+  EXPECT_TRUE(OfNetdev("link").lacking());
+}
+
+TEST_F(ExaminationTest, MtuAndPathMtu) {
+  facts_.mtu = 1500;
+  Finding mtu = OfNetdev("MTU");
+  EXPECT_STREQ(mtu.state(), "advice");
+  EXPECT_EQ(mtu.found, "1500: path MTU 1024");
+  EXPECT_EQ(mtu.command, "ip link set eth0 mtu 4192; on the peer and between too");
+  facts_.mtu = 351;
+  EXPECT_TRUE(OfNetdev("MTU").lacking());
+  facts_.mtu = 352;
+  EXPECT_EQ(OfNetdev("MTU").found, "352: path MTU 256");
+  facts_.mtu = 4192;
+  EXPECT_TRUE(OfNetdev("MTU").good);
+  EXPECT_EQ(One("MTU", "", "net_af_xdp0,iface=eth0").found, "4192: path MTU 2048");
+  EXPECT_TRUE(One("MTU", "", "net_af_xdp0,iface=eth0").good);
+}
+
+TEST(PathMtuTest, EachStepAndOneBelow) {
+  EXPECT_EQ(PathMtuOf(0), 0u);
+  EXPECT_EQ(PathMtuOf(351), 0u);
+  EXPECT_EQ(PathMtuOf(352), 256u);
+  EXPECT_EQ(PathMtuOf(1119), 512u);
+  EXPECT_EQ(PathMtuOf(1120), 1024u);
+  EXPECT_EQ(PathMtuOf(4191), 2048u);
+  EXPECT_EQ(PathMtuOf(9000), 4096u);
+}
+
+TEST_F(ExaminationTest, AddressOfASharedInterfaceAndOfOneTakenOver) {
+  facts_.addresses = 0;
+  EXPECT_TRUE(OfNetdev("address").lacking());
+  EXPECT_TRUE(One("address", "", "net_af_packet0,iface=eth0").good);
+  facts_.addresses = 2;
+  EXPECT_TRUE(OfNetdev("address").good);
+  const Finding advice = One("address", "", "net_af_packet0,iface=eth0");
+  EXPECT_STREQ(advice.state(), "advice");
+  EXPECT_EQ(advice.command, "use --netdev eth0");
+}
+
+TEST_F(ExaminationTest, RocePortOfAProcess) {
+  facts_.roce_port_taken = true;
+  UdpSocket("/proc/net/udp", 4791, 77);
+  Write("/proc/123/comm", "pollux\n");
+  Link("/proc/123/fd/4", "socket:[77]");
+  Finding port = OfNetdev("UDP port 4791");
+  EXPECT_TRUE(port.lacking());
+  EXPECT_EQ(port.found, "taken by pollux (process 123)");
+  EXPECT_EQ(port.command, "kill 123");
+  // On another interface.
+  facts_.roce_port_taken = false;
+  port = OfNetdev("UDP port 4791");
+  EXPECT_TRUE(port.good);
+  EXPECT_EQ(port.found, "free here; elsewhere pollux (process 123)");
+  EXPECT_STREQ(One("UDP port 4791", "").state(), "advice");
+}
+
+TEST_F(ExaminationTest, RocePortOfRxe) {
+  facts_.roce_port_taken = true;
+  UdpSocket("/proc/net/udp", 4791, 77);
+  EXPECT_EQ(OfNetdev("UDP port 4791").found,
+            "taken by the kernel, or a process that is not visible here");
+  EXPECT_EQ(OfNetdev("UDP port 4791").command, "as root: ss -ulpn sport = 4791");
+  Folder("/sys/module/rdma_rxe");
+  EXPECT_EQ(OfNetdev("UDP port 4791").found,
+            "taken by rdma_rxe, or a process that is not visible here");
+  EXPECT_EQ(OfNetdev("UDP port 4791").command, "modprobe -r rdma_rxe");
+  Write("/sys/class/infiniband/rxe0/parent", "eth1\n");
+  EXPECT_EQ(OfNetdev("UDP port 4791").command, "modprobe -r rdma_rxe");
+  Write("/sys/class/infiniband/rxe1/parent", "eth0\n");
+  EXPECT_EQ(OfNetdev("UDP port 4791").command, "rdma link delete rxe1");
+}
+
+TEST_F(ExaminationTest, CapabilitiesThatEachKindNeeds) {
+  Capabilities("0000000000000000");
+  EXPECT_EQ(Names(All("eth0"), true), (Strings{"CAP_NET_RAW", "CAP_NET_ADMIN"}));
+  EXPECT_EQ(Names(All("", "net_tap0"), true), Strings{"CAP_NET_ADMIN"});
+  EXPECT_EQ(Names(All("", "net_memif0"), true), Strings{});
+  EXPECT_EQ(Names(All("", "net_af_xdp0,iface=eth0"), true),
+            (Strings{"CAP_NET_RAW", "CAP_NET_ADMIN", "CAP_BPF"}));
+  EXPECT_EQ(Names(All("", "0000:03:00.0"), true), Strings{});
+  // Without a port nothing is known to be needed.
+  EXPECT_EQ(Names(All("", ""), true), Strings{});
+  EXPECT_EQ(Names(All("", ""), false), (Strings{"CAP_NET_RAW", "CAP_NET_ADMIN"}));
+  Capabilities("0000000000002000");
+  EXPECT_EQ(Names(All("eth0"), true), Strings{"CAP_NET_ADMIN"});
+  EXPECT_NE(OfNetdev("CAP_NET_ADMIN").command.find("+net_raw,+net_admin"), std::string::npos);
+  Capabilities("0000000000003000");
+  EXPECT_EQ(Names(All("eth0"), true), Strings{});
+  Capabilities("0000000000203000");  // CAP_SYS_ADMIN includes CAP_BPF
+  EXPECT_EQ(Names(All("", "net_af_xdp0,iface=eth0"), true), Strings{});
+}
+
+TEST_F(ExaminationTest, TunDevice) {
+  std::filesystem::remove(host_.root + "/dev/net/tun");
+  const Finding tun = One("tun device", "", "net_tap0");
+  EXPECT_TRUE(tun.lacking());
+  EXPECT_EQ(tun.command, "modprobe tun");
+}
+
+TEST_F(ExaminationTest, NicThatIsNotThere) {
+  EXPECT_EQ(Names(All("", "04:00.0"), true), Strings{"PCI device"});
+}
+
+TEST_F(ExaminationTest, DriverOfTheKernels) {
+  Driver("i40e");
+  Folder(std::string(kNic) + "/net/ens1f0");
+  const Finding driver = OfNic("driver");
+  EXPECT_TRUE(driver.lacking());
+  EXPECT_EQ(driver.found, "i40e, the kernel's ens1f0");
+  EXPECT_EQ(driver.command, "ip link set ens1f0 down; dpdk-devbind.py -b vfio-pci 0000:03:00.0");
+  std::filesystem::remove_all(host_.root + kNic + "/net");
+  Driver("");
+  EXPECT_EQ(OfNic("driver").found, "none");
+  EXPECT_TRUE(OfNic("driver").lacking());
+  // DPDK drives it beside the kernel.
+  Driver("mlx5_core");
+  EXPECT_EQ(Names(All("", "03:00.0"), true), Strings{});
+}
+
+TEST_F(ExaminationTest, IommuThatIsOff) {
+  std::filesystem::remove(host_.root + kNic + "/iommu_group");
+  std::filesystem::remove_all(host_.root + "/sys/kernel/iommu_groups");
+  Finding iommu = OfNic("IOMMU");
+  EXPECT_TRUE(iommu.lacking());
+  EXPECT_NE(iommu.command.find("intel_iommu=on iommu=pt"), std::string::npos);
+  Write("/proc/cpuinfo", "vendor_id\t: AuthenticAMD\n");
+  EXPECT_NE(OfNic("IOMMU").command.find("amd_iommu=on"), std::string::npos);
+  EXPECT_STREQ(One("IOMMU", "").state(), "advice");
+  Write("/sys/module/vfio/parameters/enable_unsafe_noiommu_mode", "Y\n");
+  EXPECT_TRUE(OfNic("IOMMU").good);
+}
+
+TEST_F(ExaminationTest, VfioThatIsNotLoaded) {
+  std::filesystem::remove_all(host_.root + "/sys/bus/pci/drivers");
+  Driver("i40e");
+  EXPECT_EQ(Names(All("", "03:00.0"), true), (Strings{"vfio", "driver"}));
+  EXPECT_EQ(OfNic("vfio").command, "modprobe vfio-pci");
+}
+
+TEST_F(ExaminationTest, OthersInTheIommuGroup) {
+  for (const char* const other : {"0000:03:00.1", "0000:00:1c.0", "0000:03:00.2"}) {
+    Folder(std::string("/sys/kernel/iommu_groups/7/devices/") + other);
+  }
+  Link("/sys/bus/pci/devices/0000:03:00.1/driver", "../../drivers/i40e");
+  Link("/sys/bus/pci/devices/0000:00:1c.0/driver", "../../drivers/pcieport");
+  const Finding group = OfNic("IOMMU group");
+  EXPECT_TRUE(group.lacking());
+  EXPECT_EQ(group.found, "also 0000:03:00.1, with kernel drivers");
+}
+
+TEST_F(ExaminationTest, DeviceFile) {
+  std::filesystem::remove(host_.root + "/dev/vfio/7");
+  EXPECT_TRUE(OfNic("device file").lacking());
+  EXPECT_EQ(OfNic("device file").command, "chown USER /dev/vfio/7");
+}
+
+TEST_F(ExaminationTest, UioNeedsHugePagesAndNoIommu) {
+  Driver("uio_pci_generic");
+  Folder(std::string(kNic) + "/uio/uio3");
+  Write("/dev/uio3", "");
+  std::filesystem::remove_all(host_.root + "/sys/kernel/iommu_groups");
+  EXPECT_EQ(Names(All("", "03:00.0"), true), Strings{});
+  HugePages(0, 0);
+  EXPECT_EQ(Names(All("", "03:00.0"), true), Strings{"huge pages"});
+  Capabilities("0000000000003000");
+  EXPECT_EQ(Names(All("", "03:00.0"), true), (Strings{"CAP_SYS_ADMIN", "huge pages"}));
+}
+
+TEST_F(ExaminationTest, HugePagesAreAdvisedAndCounted) {
+  HugePages(100, 10);
+  const Finding pages = OfNetdev("huge pages");
+  EXPECT_STREQ(pages.state(), "advice");
+  EXPECT_EQ(pages.found, "20 MiB free, of pages of 2048 KiB");
+  // 90 are in use, and 256 are to be free.
+  EXPECT_EQ(pages.command, "echo 346 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages");
+  Write("/sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages", "1\n");
+  EXPECT_TRUE(OfNetdev("huge pages").good);
+  std::filesystem::remove_all(host_.root + "/sys/kernel/mm/hugepages");
+  EXPECT_EQ(OfNetdev("huge pages").found, "none in this kernel");
+}
+
+TEST_F(ExaminationTest, LockedMemory) {
+  Capabilities("0000000000003000");
+  Write("/proc/self/limits", "Max locked memory         536870912  unlimited  bytes\n");
+  EXPECT_TRUE(OfNic("memlock").lacking());
+  Write("/proc/self/limits", "Max locked memory         536870913  unlimited  bytes\n");
+  EXPECT_TRUE(OfNic("memlock").good);
+  Write("/proc/self/limits", "Max locked memory         65536  unlimited  bytes\n");
+  EXPECT_STREQ(One("memlock", "").state(), "advice");
+  Capabilities("0000000000004000");  // CAP_IPC_LOCK
+  EXPECT_TRUE(OfNic("memlock").good);
+}
+
+TEST_F(ExaminationTest, CpusAndClock) {
+  Write("/sys/devices/system/cpu/isolated", "\n");
+  const std::string states = "/sys/devices/system/cpu/cpu0/cpuidle/";
+  for (const auto& [state, name, us] :
+       {std::tuple("state0", "POLL", "0"), {"state1", "C1", "2"}, {"state2", "C6", "133"}}) {
+    Write(states + state + "/name", std::string(name) + "\n");
+    Write(states + state + "/latency", std::string(us) + "\n");
+    Write(states + state + "/disable", "0\n");
+  }
+  Write("/sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n");
+  EXPECT_EQ(Names(All("eth0"), false), (Strings{"CPU isolation", "C-states", "clock source"}));
+  EXPECT_EQ(OfNetdev("C-states").found, "down to C6, 133 us to wake");
+  EXPECT_NE(OfNetdev("clock source").command.find("echo tsc > "), std::string::npos);
+  Write(states + "state2/disable", "1\n");
+  EXPECT_TRUE(OfNetdev("C-states").good);
+  Write("/sys/devices/system/clocksource/clocksource0/available_clocksource", "hpet\n");
+  EXPECT_NE(OfNetdev("clock source").command.find("boot with"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace pollux::tools
