@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from xml.etree import ElementTree
 
 from tests.command.browser import Browser
 from tests.command.harness import CLIENT, SERVER, CommandTest, Host, wait_for
@@ -178,6 +179,12 @@ class BenchTest(CommandTest):
         for arguments, words in (
                 (("--server", "--html", "x"), ("--html", "of the client")),
                 (("--server", "--rate", "5"), ("--rate", "of the client")),
+                (("--server", "--assert", "p99<1s"), ("--assert", "of the client")),
+                (("--assert", "p98<1s", SERVER), ("--assert", "no metric 'p98'", "p50, p99")),
+                (("--assert", "p99<20", SERVER), ("--assert", "not a time")),
+                (("--measure", "null", "--assert", "send/p99<1s", SERVER),
+                 ("send/p99<1s", "--measure")),
+                (("--junit", "x", SERVER), ("--junit", "--assert")),
                 (("--measure", "blocks", "--rate", "5", SERVER), ("--rate", "null, send")),
                 (("--rate", "0x10", SERVER), ("--rate", "0x10")),
                 (("--core", "0", "--cores", "0-1", SERVER), ("either --core N or --cores",)),
@@ -191,6 +198,40 @@ class BenchTest(CommandTest):
             self.assert_one_line(run, 2, *words)
         run = self.finish(Host(), "bench", *self.port("client"), "--html", "/nonexistent/x", SERVER)
         self.assert_one_line(run, 1, "/nonexistent/x")
+
+    def test_assertions(self):
+        """Exit status, the line that says asked and found, and the file for a CI system."""
+        server = self.serve()
+        junit = self.directory / "junit.xml"
+        some = ("--measure", "null,send", "--sizes", "64,4096", *SHORT, "--passes", "1")
+        held = ("--assert", "p99<100s", "--assert", "null/rate>1")
+        run = self.client(*some, *held, "--junit", junit)
+        self.assertEqual((run.process.returncode, run.stderr), (0, ""))
+        suite = ElementTree.parse(junit).getroot()[0]
+        self.assertEqual((suite.get("tests"), suite.get("failures"), suite.get("errors")),
+                         ("2", "0", "0"))
+        self.assertEqual([case.get("name") for case in suite], ["p99<100s", "null/rate>1"])
+        run = self.client(*some, *held, "--assert", "send/4096/max<1ns", "--junit", junit)
+        self.assert_one_line(run, 1, "asked send/4096/max<1ns, found ", "s (send, 4096 B)")
+        self.assertIn("median us", run.stdout)
+        suite = ElementTree.parse(junit).getroot()[0]
+        self.assertEqual((suite.get("tests"), suite.get("failures")), ("3", "1"))
+        self.assertIn("asked send/4096/max<1ns", suite[2][0].get("message"))
+        run = self.client("--json", *some, "--assert", "p50<1ns")
+        self.assertEqual(run.process.returncode, 1)
+        answer = json.loads(run.stdout)
+        self.assertIs(answer["ok"], False)
+        self.assertEqual([one["of"] for one in answer["assertions"][0]["figures"]],
+                         ["null", "send, 64 B", "send, 4096 B"])
+        self.end(server)
+
+    def test_assertions_without_a_server(self):
+        junit = self.directory / "junit.xml"
+        run = self.client("--assert", "p99<100s", "--junit", junit)
+        self.assertEqual(run.process.returncode, 1)
+        suite = ElementTree.parse(junit).getroot()[0]
+        self.assertEqual((suite.get("failures"), suite.get("errors")), ("0", "1"))
+        self.assertEqual(suite[0][0].tag, "error")
 
     def test_page_in_a_browser(self):
         browser = Browser(self.directory)

@@ -1,8 +1,11 @@
 // pollux bench: measurements against a server elsewhere, and that server.
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,7 +15,9 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "tools/bench/assertion.h"
 #include "tools/bench/core_to_core.h"
 #include "tools/bench/page.h"
 #include "tools/bench/run.h"
@@ -35,6 +40,8 @@ struct BenchOptions {
   bool server = false;
   uint64_t verbs_port = kBenchVerbsPort;
   std::string html;
+  std::vector<Assertion> assertions;
+  std::string junit;
 };
 
 void Log(const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }
@@ -85,14 +92,41 @@ std::vector<std::pair<std::string, std::string>> Conditions(const BenchOptions& 
   return conditions;
 }
 
+// The file is made before anything is measured, and says how measuring failed if it does.
+absl::Status WriteJunit(const std::string& file, const std::vector<AssertionResult>& assertions,
+                        const absl::Status& status, double seconds) {
+  if (file.empty()) return absl::OkStatus();
+  std::ofstream out(file, std::ios::trunc);
+  out << AssertionsJunit(assertions, status, seconds);
+  out.close();
+  return out ? absl::OkStatus() : absl::ErrnoToStatus(errno, file);
+}
+
+absl::Status Failed(const std::vector<AssertionResult>& assertions) {
+  std::vector<std::string> words;
+  for (const AssertionResult& one : assertions) {
+    if (!one.met()) words.push_back(one.Words());
+  }
+  if (words.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrJoin(words, "; "));
+}
+
 int Measure(const BenchOptions& options, const std::string& server) {
   const bool json = options.remote.json;
+  std::vector<AssertionResult> assertions = Judge(options.assertions, {});
+  const auto begun = std::chrono::steady_clock::now();
+  absl::Status written =
+      WriteJunit(options.junit, assertions, absl::UnavailableError("nothing was measured"), 0);
+  if (!written.ok()) return Finish("bench", json, written, {}, "");
   PageFile page(options.html);
   if (!page.status().ok()) return Finish("bench", json, page.status(), {}, "");
   // Before the port takes CPUs of its own.
   const std::vector<int> cpus = UsableCpus();
   auto connected = Remote::Connect(options.remote, server, Cores::kMany);
-  if (!connected.ok()) return Finish("bench", json, connected.status(), {}, "");
+  if (!connected.ok()) {
+    written = WriteJunit(options.junit, assertions, connected.status(), 0);
+    return Finish("bench", json, connected.status(), {}, "");
+  }
   Node& node = (*connected)->node();
   const SocketAddress verbs = {.address = (*connected)->server(),
                                .port = static_cast<uint16_t>(options.verbs_port)};
@@ -117,6 +151,13 @@ int Measure(const BenchOptions& options, const std::string& server) {
   }
   nlohmann::ordered_json out = BenchJson(options.plan, result);
   out.update(counters);
+  assertions = Judge(options.assertions, result);
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  written = WriteJunit(options.junit, assertions, status, seconds);
+  if (!assertions.empty()) out["assertions"] = AssertionsJson(assertions);
+  if (status.ok()) status = Failed(assertions);
+  status.Update(written);
   const std::string text = BenchText(options.plan, result);
   // Passes that came to their end are told, whatever ended those after them.
   if (!json && !status.ok() && complete_passes) status.Update(PrintOut(text));
@@ -125,8 +166,9 @@ int Measure(const BenchOptions& options, const std::string& server) {
 
 // What a server would not look at.
 absl::Status CheckServer(const Options& options) {
-  constexpr absl::string_view kClients[] = {"measure", "sizes",  "pairs", "passes", "count",
-                                            "seconds", "window", "rate",  "mib",    "html"};
+  constexpr absl::string_view kClients[] = {"measure", "sizes",   "pairs",  "passes",
+                                            "count",   "seconds", "window", "rate",
+                                            "mib",     "html",    "assert", "junit"};
   for (const auto& [name, value] : options.given()) {
     if (std::find(std::begin(kClients), std::end(kClients), name) == std::end(kClients)) continue;
     return absl::InvalidArgumentError(
@@ -186,6 +228,18 @@ int BenchCommand(int argc, char** argv) {
   options.Number("mib", "MiB of blocks to write and to read per pass (32)", 1, 1 << 20, &plan.mib);
   options.Text("html", "FILE", "also write a page with distributions, curves and verdicts",
                &bench.html);
+  options.Parsed("assert", "WHAT",
+                 "exit status 1 unless this holds; repeatable. p99<20us: of\n"
+                 "each operation measured; send/p99<20us; send/64/p99<20us.\n"
+                 "With <, <=, > or >= and p50, p99, p999, max (a time: ns,\n"
+                 "us, ms, s), rate (operations per second: 250k, 1.5M) or\n"
+                 "bandwidth (500MB/s, 1.2GB/s)",
+                 [&bench](const std::string& text) {
+                   absl::StatusOr<Assertion> one = Assertion::Parse(text);
+                   if (one.ok()) bench.assertions.push_back(*std::move(one));
+                   return one.status();
+                 });
+  options.Text("junit", "FILE", "also write the assertions as JUnit test cases", &bench.junit);
   auto operands = options.Parse(argc, argv, 0, 1);
   if (!operands.ok()) return Fail("bench", operands.status());
   if (options.help_asked()) return Finish("bench", false, absl::OkStatus(), {}, options.Help());
@@ -194,7 +248,13 @@ int BenchCommand(int argc, char** argv) {
                 absl::InvalidArgumentError("give either ADDR (client) or --server; usage: pollux "
                                            "bench [options] ADDR | bench --server [options]"));
   }
-  const absl::Status checked = bench.server ? CheckServer(options) : plan.Check();
+  absl::Status checked = bench.server ? CheckServer(options) : plan.Check();
+  for (const Assertion& one : bench.assertions) {
+    if (!bench.server) checked.Update(one.CheckPlan(plan));
+  }
+  if (!bench.junit.empty() && bench.assertions.empty()) {
+    checked.Update(absl::InvalidArgumentError("--junit writes what --assert asks; give one"));
+  }
   if (!checked.ok()) return Fail("bench", checked);
   plan.window = static_cast<uint32_t>(window);
   if (!bench.server) return Measure(bench, operands->front());

@@ -19,6 +19,7 @@ int RunCommand(int argc, char** argv);
 int StatCommand(int argc, char** argv);
 int ConnectionsCommand(int argc, char** argv);
 int LocksCommand(int argc, char** argv);
+int TopCommand(int argc, char** argv);
 int DoctorCommand(int argc, char** argv);
 
 }  // namespace pollux::tools

@@ -26,6 +26,8 @@ constexpr struct {
     {"stat", pollux::tools::StatCommand, "show counters of the Pollux processes on this host"},
     {"connections", pollux::tools::ConnectionsCommand,
      "show connections of the Pollux processes on this host"},
+    {"top", pollux::tools::TopCommand,
+     "show cores, ports and connections of the Pollux processes on this host, live"},
     {"locks", pollux::tools::LocksCommand, "show or release locks of an nfsd's clients"},
     {"doctor", pollux::tools::DoctorCommand,
      "say what this host lacks for a port, and the command that mends it"},

@@ -1,4 +1,4 @@
-// pollux put, get, ls and ping: against a server elsewhere.
+// pollux put, get and ls: against a server elsewhere.
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -101,50 +101,6 @@ int ListCommand(int argc, char** argv) {
   }
   return Finish("ls", remote.json, Explain((*connected)->node(), entries.status()),
                 {{"entries", list}}, text);
-}
-
-int PingCommand(int argc, char** argv) {
-  RemoteOptions remote;
-  uint64_t count = 1;
-  uint64_t program = 0, version = 0;
-  Options options("ping [options] ADDR",
-                  "Connects by RDMA CM, negotiates (RFC 8797), calls procedure NULL, disconnects.\n"
-                  "Any RPC-over-RDMA service answers: --program 100003 --version 3 for NFS.");
-  DeclareRemoteOptions(options, &remote);
-  options.Number("count", "calls (1)", 1, 1'000'000'000, &count);
-  options.Number("program", "number of the RPC program (the file service)", 0, 0xFFFFFFFF,
-                 &program);
-  options.Number("version", "version of the program", 0, 0xFFFFFFFF, &version);
-  std::vector<std::string> operands;
-  if (auto done = ParseOperands("ping", options, argc, argv, 1, 1, &operands)) return *done;
-  if (version != 0 && program == 0) {
-    return Fail("ping", absl::InvalidArgumentError(
-                            "--version needs --program; the file service has only one version"));
-  }
-  remote.program = static_cast<uint32_t>(program);
-  remote.version = static_cast<uint32_t>(version);
-  auto connected = Remote::Connect(remote, operands[0]);
-  if (!connected.ok()) return Finish("ping", remote.json, connected.status(), {}, "");
-  Remote& server = **connected;
-  const LoadResult result =
-      TimeNullCalls(server.node(), server.client(), {.count = count}, nullptr);
-  const FileClient::Negotiated negotiated =
-      server.node().Run([&] { return server.client().negotiated(); });
-  const Histogram& latency = *result.latency_ns;
-  return Finish(
-      "ping", remote.json, Explain(server.node(), result.status),
-      {{"calls", result.operations},
-       {"latency_us", LatencyJson(latency)},
-       {"client_to_server_inline", negotiated.client_to_server_inline},
-       {"server_to_client_inline", negotiated.server_to_client_inline},
-       {"peer_private_data", negotiated.peer_sent_private_data},
-       {"credits", negotiated.credits}},
-      absl::StrFormat("%s: %u NULL calls, median %s, 99 %% %s; inline %u/%u bytes, peer %s RFC "
-                      "8797 private data, grants %u credits\n",
-                      operands[0], result.operations, Microseconds(latency.Percentile(0.5)),
-                      Microseconds(latency.Percentile(0.99)), negotiated.client_to_server_inline,
-                      negotiated.server_to_client_inline,
-                      negotiated.peer_sent_private_data ? "sent" : "sent no", negotiated.credits));
 }
 
 }  // namespace pollux::tools

@@ -6,31 +6,19 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "tools/common/report.h"
+#include "tools/stat/json_fields.h"
 
 namespace pollux::tools {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-uint64_t Number(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_number_unsigned() ? found->get<uint64_t>() : 0;
-}
-
-std::string Text(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  if (found == object.end()) return "";
-  return found->is_string() ? found->get<std::string>() : found->dump();
-}
-
-const Json& Part(const Json& object, const char* name) {
-  static const Json* const kNothing = new Json(Json::object());
-  const auto found = object.find(name);
-  return found == object.end() ? *kNothing : *found;
-}
-
+// Also with a unit: "1.2M".
 bool IsNumber(const std::string& cell) {
-  return !cell.empty() && cell.find_first_not_of("0123456789,.") == std::string::npos;
+  const size_t end = cell.find_first_not_of("0123456789,.");
+  return !cell.empty() &&
+         (end == std::string::npos || (end > 0 && end + 1 == cell.size() &&
+                                       std::string("kMG").find(cell[end]) != std::string::npos));
 }
 
 // The numbers of an object, with their growth since `before`.
@@ -41,7 +29,7 @@ std::string Counters(const Json& object, bool all, const Json* before, double se
     const auto number = value.get<uint64_t>();
     if (number == 0 && !all) continue;
     std::string text = Grouped(number);
-    const uint64_t was = before == nullptr ? number : Number(*before, name.c_str());
+    const uint64_t was = before == nullptr ? number : NumberField(*before, name.c_str());
     if (number > was && seconds > 0) {
       absl::StrAppendFormat(&text, "  (%.0f a second)",
                             static_cast<double>(number - was) / seconds);
@@ -51,20 +39,10 @@ std::string Counters(const Json& object, bool all, const Json* before, double se
   return Table(rows);
 }
 
-// In percent: of the time between, or since its start.
-double Busy(const Json& core, const Json* before) {
-  const uint64_t from = before == nullptr ? Number(core, "start_ns") : Number(*before, "now_ns");
-  const uint64_t busy = before == nullptr ? 0 : Number(*before, "busy_ns");
-  const uint64_t now = Number(core, "now_ns");
-  if (now <= from) return 0;
-  return 100 * static_cast<double>(Number(core, "busy_ns") - busy) /
-         static_cast<double>(now - from);
-}
-
 // The worker of the same number in an earlier answer of its process; null: none.
 const Json* WorkerOf(const Json& process, const Json& worker) {
-  for (const Json& one : Part(process, "workers")) {
-    if (Number(one, "worker") == Number(worker, "worker")) return &one;
+  for (const Json& one : PartField(process, "workers")) {
+    if (NumberField(one, "worker") == NumberField(worker, "worker")) return &one;
   }
   return nullptr;
 }
@@ -73,10 +51,11 @@ std::string QueuePairs(const Json& queue_pairs) {
   std::vector<std::vector<std::string>> rows;
   for (const Json& qp : queue_pairs) {
     if (rows.size() == kMaxQueuePairsShown) break;
-    rows.push_back({absl::StrCat(Number(qp, "qpn")), Text(qp, "type"), Text(qp, "state"),
-                    Text(qp, "peer"), Text(qp, "peer_qpn"), Grouped(Number(qp, "sent_pkts")),
-                    Grouped(Number(qp, "rcvd_pkts")), Bytes(Number(qp, "sent_bytes")),
-                    Bytes(Number(qp, "rcvd_bytes")), Grouped(Number(qp, "retransmitted_pkts"))});
+    rows.push_back({absl::StrCat(NumberField(qp, "qpn")), TextField(qp, "type"),
+                    TextField(qp, "state"), TextField(qp, "peer"), TextField(qp, "peer_qpn"),
+                    Grouped(NumberField(qp, "sent_pkts")), Grouped(NumberField(qp, "rcvd_pkts")),
+                    Bytes(NumberField(qp, "sent_bytes")), Bytes(NumberField(qp, "rcvd_bytes")),
+                    Grouped(NumberField(qp, "retransmitted_pkts"))});
   }
   std::string text = Columns({"QPN", "type", "state", "peer", "peer QPN", "sent_pkts", "rcvd_pkts",
                               "sent", "received", "retransmitted"},
@@ -89,9 +68,9 @@ std::string QueuePairs(const Json& queue_pairs) {
 
 std::string PortText(uint64_t worker, size_t number, const Json& port, bool all, const Json* before,
                      double seconds) {
-  std::string text =
-      absl::StrFormat("\nport %u/%u %s, MAC %s, path MTU %u\n", worker, number, Text(port, "name"),
-                      Text(port, "mac"), Number(port, "path_mtu"));
+  std::string text = absl::StrFormat("\nport %u/%u %s, MAC %s, path MTU %u\n", worker, number,
+                                     TextField(port, "name"), TextField(port, "mac"),
+                                     NumberField(port, "path_mtu"));
   for (const auto& [name, value] : port.items()) {
     if (name.rfind("gid/", 0) == 0 && value.is_string()) {
       absl::StrAppend(&text, "  ", value.get<std::string>(), "\n");
@@ -105,15 +84,15 @@ std::string PortText(uint64_t worker, size_t number, const Json& port, bool all,
 
 std::string WorkerText(const Json& worker, bool all, const Json* before, double seconds) {
   const auto was = [before](const char* name) {
-    return before == nullptr ? nullptr : &Part(*before, name);
+    return before == nullptr ? nullptr : &PartField(*before, name);
   };
-  const uint64_t number = Number(worker, "worker");
-  const Json& core = Part(worker, "core");
+  const uint64_t number = NumberField(worker, "worker");
+  const Json& core = PartField(worker, "core");
   std::string text =
       absl::StrFormat("\nworker %u: CPU %u, busy %.1f %%, %u connections, %u queue pairs\n", number,
-                      Number(core, "cpu"), Busy(core, was("core")), Number(core, "connections"),
-                      Number(core, "queue_pairs"));
-  const Json& ports = Part(worker, "ports");
+                      NumberField(core, "cpu"), BusyShare(core, was("core")),
+                      NumberField(core, "connections"), NumberField(core, "queue_pairs"));
+  const Json& ports = PartField(worker, "ports");
   const Json* const ports_before = was("ports");
   for (size_t i = 0; i < ports.size(); ++i) {
     const bool known = ports_before != nullptr && i < ports_before->size();
@@ -121,10 +100,10 @@ std::string WorkerText(const Json& worker, bool all, const Json* before, double 
                                     known ? &(*ports_before)[i] : nullptr, seconds));
   }
   for (const char* part : {"cm", "rpc", "nfs", "memory"}) {
-    const std::string counters = Counters(Part(worker, part), all, was(part), seconds);
+    const std::string counters = Counters(PartField(worker, part), all, was(part), seconds);
     if (!counters.empty()) absl::StrAppend(&text, "\n", part, "\n", counters);
   }
-  return absl::StrCat(text, "\nqueue pairs\n", QueuePairs(Part(worker, "queue_pairs")));
+  return absl::StrCat(text, "\nqueue pairs\n", QueuePairs(PartField(worker, "queue_pairs")));
 }
 
 // What each of several workers does of the whole, and how many frames came to it by another. The
@@ -135,18 +114,19 @@ std::string CoresText(const Json& workers, const Json* before) {
                                      "steering/ring_full"};
   std::vector<std::vector<std::string>> rows;
   for (const Json& worker : workers) {
-    const Json& core = Part(worker, "core");
+    const Json& core = PartField(worker, "core");
     const Json* const known = before == nullptr ? nullptr : WorkerOf(*before, worker);
     std::vector<std::string> row = {
-        absl::StrCat(Number(worker, "worker")), absl::StrCat(Number(core, "cpu")),
-        absl::StrFormat("%.1f", Busy(core, known == nullptr ? nullptr : &Part(*known, "core"))),
-        Grouped(Number(core, "connections")), Grouped(Number(core, "queue_pairs"))};
+        absl::StrCat(NumberField(worker, "worker")), absl::StrCat(NumberField(core, "cpu")),
+        absl::StrFormat("%.1f",
+                        BusyShare(core, known == nullptr ? nullptr : &PartField(*known, "core"))),
+        Grouped(NumberField(core, "connections")), Grouped(NumberField(core, "queue_pairs"))};
     for (const char* const name : kOfPorts) {
       uint64_t sum = 0;
-      for (const Json& port : Part(worker, "ports")) sum += Number(port, name);
+      for (const Json& port : PartField(worker, "ports")) sum += NumberField(port, name);
       row.push_back(Grouped(sum));
     }
-    for (const char* const name : kOfCore) row.push_back(Grouped(Number(core, name)));
+    for (const char* const name : kOfCore) row.push_back(Grouped(NumberField(core, name)));
     rows.push_back(std::move(row));
   }
   return absl::StrCat("\n",
@@ -156,7 +136,8 @@ std::string CoresText(const Json& workers, const Json* before) {
 }
 
 std::string Title(const Json& process) {
-  return absl::StrFormat("process %u, %s\n", Number(process, "pid"), Text(process, "file_prefix"));
+  return absl::StrFormat("process %u, %s\n", NumberField(process, "pid"),
+                         TextField(process, "file_prefix"));
 }
 
 }  // namespace
@@ -193,7 +174,7 @@ std::string Age(uint64_t ms) {
 
 std::string StatText(const Json& process, bool all, const Json* before, double seconds) {
   std::string text = Title(process);
-  const Json& workers = Part(process, "workers");
+  const Json& workers = PartField(process, "workers");
   if (workers.size() > 1) absl::StrAppend(&text, CoresText(workers, before));
   for (const Json& worker : workers) {
     const Json* const known = before == nullptr ? nullptr : WorkerOf(*before, worker);
@@ -205,19 +186,21 @@ std::string StatText(const Json& process, bool all, const Json* before, double s
 std::string ConnectionsText(const Json& process) {
   std::vector<std::vector<std::string>> rows;
   std::string recorders;
-  for (const Json& one : Part(process, "connections")) {
-    const Json& qp = Part(one, "queue_pair");
-    const bool listens = Text(one, "state") == "LISTEN";
-    rows.push_back({Text(one, "local"), listens ? "" : Text(one, "peer"), Text(one, "port_space"),
-                    Text(one, "state"), listens ? "" : absl::StrCat(Number(one, "qpn")),
-                    listens ? "" : absl::StrCat(Number(one, "peer_qpn")),
-                    listens ? "" : absl::StrCat(Number(one, "path_mtu")),
-                    Age(Number(one, "age_ms")), Bytes(Number(qp, "sent_bytes")),
-                    Bytes(Number(qp, "rcvd_bytes")), Grouped(Number(qp, "retransmitted_pkts")),
-                    absl::StrCat(Number(one, "worker")), absl::StrCat(Number(one, "cpu"))});
-    const Json& recorder = Part(one, "recorder");
+  for (const Json& one : PartField(process, "connections")) {
+    const Json& qp = PartField(one, "queue_pair");
+    const bool listens = TextField(one, "state") == "LISTEN";
+    rows.push_back(
+        {TextField(one, "local"), listens ? "" : TextField(one, "peer"),
+         TextField(one, "port_space"), TextField(one, "state"),
+         listens ? "" : absl::StrCat(NumberField(one, "qpn")),
+         listens ? "" : absl::StrCat(NumberField(one, "peer_qpn")),
+         listens ? "" : absl::StrCat(NumberField(one, "path_mtu")), Age(NumberField(one, "age_ms")),
+         Bytes(NumberField(qp, "sent_bytes")), Bytes(NumberField(qp, "rcvd_bytes")),
+         Grouped(NumberField(qp, "retransmitted_pkts")), absl::StrCat(NumberField(one, "worker")),
+         absl::StrCat(NumberField(one, "cpu"))});
+    const Json& recorder = PartField(one, "recorder");
     if (recorder.is_array()) {
-      absl::StrAppend(&recorders, "\nqueue pair ", Number(one, "qpn"), "\n");
+      absl::StrAppend(&recorders, "\nqueue pair ", NumberField(one, "qpn"), "\n");
       for (const Json& line : recorder) {
         if (line.is_string()) absl::StrAppend(&recorders, line.get<std::string>(), "\n");
       }

@@ -1,0 +1,129 @@
+"""pollux ping as people know ping: a line a call, interval, count, deadline, threshold."""
+
+import json
+import re
+import signal
+import time
+
+from tests.command.harness import CLIENT, SERVER, CommandTest, Host, wait_for
+
+LINE = re.compile(rf"^answer from {SERVER}: seq=(\d+) time=(\d+\.\d+) ms$", re.MULTILINE)
+
+
+class PingTest(CommandTest):
+    def setUp(self):
+        super().setUp()
+        self.server = self.start(Host(), "serve", *self.place("server"), "--root", self.directory)
+        self.server.wait_for_line("^serving ")
+
+    def place(self, role):
+        return ("--port", f"net_memif0,role={role},socket={self.directory}/m", "--address",
+                f"{SERVER if role == 'server' else CLIENT}/24")
+
+    def argv(self, *arguments):
+        return ("ping", *self.place("client"), *arguments, SERVER)
+
+    def ping(self, *arguments):
+        return self.finish(Host(), *self.argv(*arguments))
+
+    def sequence(self, run):
+        return [int(number) for number, _ in LINE.findall(run.stdout)]
+
+    def assert_summary(self, run, sent, answered, lost):
+        self.assertIn(f"--- {SERVER} pollux ping statistics ---\n{sent} calls sent, {answered} "
+                      f"answered, {lost}% lost, time ", run.stdout)
+
+    def test_one_call_without_options(self):
+        run = self.ping()
+        self.assertEqual((run.process.returncode, run.stderr), (0, ""))
+        self.assertEqual(self.sequence(run), [1])
+        self.assert_summary(run, 1, 1, 0)
+
+    def test_line_for_each_call_and_a_summary(self):
+        for option in ("-c", "--count"):
+            run = self.ping(option, "4")
+            self.assertEqual((run.process.returncode, run.stderr), (0, ""))
+            self.assertEqual(self.sequence(run), [1, 2, 3, 4])
+            self.assert_summary(run, 4, 4, 0)
+            (times,) = re.findall("^rtt min/avg/max/mdev = (.*) ms$", run.stdout, re.MULTILINE)
+            low, mean, high, _ = (float(number) for number in times.split("/"))
+            self.assertLessEqual(low, mean)
+            self.assertLessEqual(mean, high)
+            seen = [float(ms) for _, ms in LINE.findall(run.stdout)]
+            self.assertEqual((min(seen), max(seen)), (low, high))
+            self.assertRegex(run.stdout.splitlines()[-1], "^inline 4096/4096 bytes, peer sent RFC ")
+        quiet = self.ping("-c", "4", "-q")
+        self.assertEqual(self.sequence(quiet), [])
+        self.assert_summary(quiet, 4, 4, 0)
+
+    def test_interval(self):
+        begun = time.monotonic()
+        run = self.ping("-c", "4", "-i", "0.2")
+        self.assertEqual(run.process.returncode, 0, run.stderr)
+        self.assertGreaterEqual(time.monotonic() - begun, 0.6)
+        self.assertEqual(self.sequence(run), [1, 2, 3, 4])
+
+    def test_until_interrupted(self):
+        run = self.start(Host(), *self.argv("-i", "0.05"))
+        wait_for("three answers", lambda: len(self.sequence(run)) >= 3)
+        self.assertEqual(run.interrupt(), 0, run.stderr)
+        self.assertEqual(run.stderr, "")
+        calls = self.sequence(run)[-1]
+        self.assert_summary(run, calls, calls, 0)
+
+    def test_interrupt_before_the_count(self):
+        run = self.start(Host(), *self.argv("-i", "0.05", "-c", "100000"))
+        wait_for("an answer", lambda: self.sequence(run))
+        self.assertEqual(run.interrupt(), 1)
+        self.assertIn("interrupted", run.stderr)
+        self.assertIn("rtt min/avg/max/mdev", run.stdout)
+
+    def test_deadline(self):
+        run = self.ping("-w", "0.5", "-i", "0.1")
+        self.assertEqual((run.process.returncode, run.stderr), (0, ""))
+        self.assertLessEqual(self.sequence(run)[-1], 5)
+        # With a count, each of the calls is to be answered by then.
+        self.assert_one_line(self.ping("-w", "0.5", "-i", "0.1", "-c", "1000"), 1,
+                             "of 1000 calls were answered in time")
+
+    def test_server_that_does_not_answer(self):
+        run = self.start(Host(), *self.argv("-w", "2", "-i", "0.1"))
+        wait_for("an answer", lambda: self.sequence(run))
+        self.server.process.send_signal(signal.SIGSTOP)
+        try:
+            self.assertEqual(run.wait(), 0, run.stderr)
+        finally:
+            self.server.process.send_signal(signal.SIGCONT)
+        (counts,) = re.findall(r"^(\d+) calls sent, (\d+) answered", run.stdout, re.MULTILINE)
+        sent, answered = map(int, counts)
+        self.assertEqual(sent, answered + 1)
+
+    def test_threshold(self):
+        run = self.ping("-c", "3", "--threshold", "100s")
+        self.assertEqual((run.process.returncode, run.stderr), (0, ""))
+        run = self.ping("-c", "3", "--threshold", "1ns")
+        self.assert_one_line(run, 1, "3 of 3 calls took longer than 1ns, the longest ")
+        self.assert_summary(run, 3, 3, 0)
+
+    def test_json(self):
+        run = self.ping("--json", "-c", "5")
+        answer = json.loads(run.stdout)
+        self.assertIs(answer["ok"], True)
+        self.assertEqual((answer["calls"], answer["sent"]), (5, 5))
+        latency = answer["latency_us"]
+        self.assertLessEqual(latency["min"], latency["avg"])
+        self.assertLessEqual(latency["avg"], latency["max"])
+        for name in ("p50", "p99", "p999", "mdev"):
+            self.assertIn(name, latency)
+        run = self.ping("--json", "--threshold", "1ns")
+        self.assertEqual(run.process.returncode, 1)
+        answer = json.loads(run.stdout)
+        self.assertEqual((answer["ok"], answer["too_slow"]), (False, 1))
+
+    def test_wrong_options(self):
+        for arguments, words in ((("--threshold", "20"), ("'20'", "20us")),
+                                 (("-c", "0"), ("--count", "1 to")),
+                                 (("-i", "-1"), ("--interval",)),
+                                 (("-w", "0"), ("--deadline",)),
+                                 (("--version", "3"), ("--version needs --program",))):
+            self.assert_one_line(self.ping(*arguments), 2, *words)

@@ -1,0 +1,154 @@
+"""pollux top with real traffic: in batches, and on the screen of a terminal that is resized."""
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+import time
+
+from tests.command.harness import (CLIENT, PATIENCE_S, POLLUX, SERVER, CommandTest, Host,
+                                   wait_for)
+
+
+class Terminal:
+    """A program on a terminal of its own, whose screen is drawn line by line from the top."""
+
+    def __init__(self, arguments, directory, rows, columns):
+        self.master, slave = pty.openpty()
+        self.resize(rows, columns)
+        self.text = ""
+        self.process = subprocess.Popen(
+            [POLLUX, *arguments], stdin=slave, stdout=slave, stderr=slave, cwd=directory,
+            env={**os.environ, "RUNTIME_DIRECTORY": str(directory)}, start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        self.modes = termios.tcgetattr(slave)
+        self.slave = slave
+        os.set_blocking(self.master, False)
+
+    def resize(self, rows, columns):
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def press(self, keys):
+        os.write(self.master, keys.encode())
+
+    def screen(self, holds):
+        """The lines of the first screen drawn from now on for which `holds(lines)`."""
+        self.text = ""
+        give_up = time.monotonic() + PATIENCE_S
+        while time.monotonic() < give_up:
+            try:
+                self.text += os.read(self.master, 65536).decode()
+            except BlockingIOError:
+                time.sleep(0.02)
+            except OSError:
+                break
+            for drawn in re.findall(r"\033\[H(.*?)\033\[J", self.text, re.DOTALL):
+                lines = drawn.replace("\033[K", "").split("\r\n")
+                if holds(lines):
+                    return lines
+        raise AssertionError(f"no such screen:\n{self.text}")
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        os.close(self.master)
+        os.close(self.slave)
+
+
+class TopTest(CommandTest):
+    def place(self, role):
+        return ("--port", f"net_memif0,role={role},socket={self.directory}/m", "--address",
+                f"{SERVER if role == 'server' else CLIENT}/24")
+
+    def busy(self):
+        server = self.start(Host(), "serve", *self.place("server"), "--root", self.directory,
+                            "--file-prefix", "the-server", "--idle", "sleep")
+        server.wait_for_line("^serving ")
+        client = self.start(Host(), "bench", *self.place("client"), "--measure", "null",
+                            "--seconds", "0", "--count", "1000000000", "--rate", "500", SERVER)
+        server.wait_for_line(" connected")
+        return server, client
+
+    def terminal(self, *arguments, rows=30, columns=120):
+        made = Terminal(("top", "-d", "0.3", *arguments), self.directory, rows, columns)
+        self.addCleanup(made.close)
+        return made
+
+    def test_batch(self):
+        server, client = self.busy()
+
+        def both_processes_in_both_tables():
+            """One whose worker waits long for its CPU is left out."""
+            run = self.finish(Host(), "top", "--batch", "-n", "2", "-d", "1", "--sort", "peer")
+            if run.process.returncode != 0 or run.stdout.count("2 processes") != 2:
+                return None
+            return run.stdout.split("\n\n")
+
+        tables = wait_for("two tables", both_processes_in_both_tables)
+        self.assertEqual(len(tables), 2, tables)
+        title, cores, *lines = tables[1].splitlines()
+        self.assertEqual(title, "pollux top: 2 processes, every 1 s, by peer")
+        self.assertEqual(cores.split()[:3], ["process", "worker", "CPU"])
+        rows = [line.split() for line in lines]
+        for process in (server, client):
+            (core,) = [row for row in rows[:2] if row[0] == str(process.process.pid)]
+            self.assertIn("net_memif0", core[4])
+            self.assertGreater(float(core[3]), 0)
+            self.assertNotEqual(core[5], "0", "packets per second")
+        self.assertEqual(rows[2][:3], ["drops", "by", "reason:"])
+        peers = {row[0]: row[1:3] for row in rows[4:]}
+        self.assertEqual(peers[str(client.process.pid)], [f"{SERVER}:20049", "ESTABLISHED"])
+        run = self.finish(Host(), "top", "-b", "-n", "1", "-d", "0.3", "--filter", "no such text",
+                          "--file-prefix", "the-server")
+        self.assertEqual(run.process.returncode, 0, run.stderr)
+        self.assertIn("1 process, every 0.3 s, by rate, only no such text", run.stdout)
+        self.assertNotIn("ESTABLISHED", run.stdout)
+        self.assertEqual(server.interrupt(), 0, server.stderr)
+
+    def test_screen(self):
+        _, client = self.busy()
+        terminal = self.terminal()
+        lines = terminal.screen(lambda lines: any("ESTABLISHED" in line for line in lines))
+        self.assertRegex(lines[0], "^pollux top: [12] process(es)?, every 0.3 s, by rate$")
+        self.assertIn("keys: r rate", lines[1])
+        self.assertTrue(all(len(line) <= 120 for line in lines))
+        terminal.press("n")
+        terminal.screen(lambda lines: lines[0].endswith("by peer"))
+        terminal.press(f"/{CLIENT}")
+        terminal.screen(lambda lines: lines[1] == f"filter: {CLIENT}_")
+        terminal.press("\n")
+        lines = terminal.screen(lambda lines: lines[1].startswith("keys:"))
+        self.assertTrue(lines[0].endswith(f"only {CLIENT}"))
+        terminal.press("\033")
+        terminal.screen(lambda lines: lines[0].endswith("by peer"))
+        terminal.resize(4, 40)
+        lines = terminal.screen(lambda lines: len(lines) == 4)
+        self.assertTrue(all(len(line) <= 40 for line in lines), lines)
+        terminal.resize(30, 200)
+        terminal.screen(lambda lines: any("local" in line for line in lines))
+        # A process that ends is no longer shown.
+        client.interrupt()
+        terminal.screen(lambda lines: lines[0].startswith("pollux top: 1 process,"))
+        terminal.press("q")
+        self.assertEqual(terminal.process.wait(PATIENCE_S), 0)
+        self.assertEqual(termios.tcgetattr(terminal.slave), terminal.modes)
+        rest = os.read(terminal.master, 65536).decode()
+        self.assertTrue(rest.endswith("\033[?25h\033[?1049l"), rest)
+
+    def test_interrupted_screen_gives_the_terminal_back(self):
+        self.busy()
+        terminal = self.terminal()
+        terminal.screen(lambda lines: lines[0].startswith("pollux top:"))
+        terminal.press("\x03")
+        self.assertEqual(terminal.process.wait(PATIENCE_S), 0)
+        self.assertEqual(termios.tcgetattr(terminal.slave), terminal.modes)
+
+    def test_what_is_wrong(self):
+        self.assert_one_line(self.finish(Host(), "top", "--batch"), 1, "no pollux process")
+        self.assert_one_line(self.finish(Host(), "top"), 1, "no terminal", "--batch")
+        self.assert_one_line(self.finish(Host(), "top", "--sort", "size"), 2, "'size'", "rate")
+        self.assert_one_line(self.finish(Host(), "top", "-d", "0"), 2, "--interval")

@@ -1,0 +1,50 @@
+// What a row of calls to one server comes to, in the words of ping(8).
+#ifndef POLLUX_TOOLS_POLLUX_PING_SUMMARY_H_
+#define POLLUX_TOOLS_POLLUX_PING_SUMMARY_H_
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "tools/common/histogram.h"
+
+namespace pollux::tools {
+
+class PingSummary {
+ public:
+  // Without a threshold no call is too slow.
+  explicit PingSummary(std::optional<double> threshold_ns) : threshold_ns_(threshold_ns) {}
+
+  void Sent() { ++sent_; }
+  // An answer after `ns`: its line, of the call sent last.
+  std::string Answered(uint64_t ns, const std::string& server);
+
+  uint64_t sent() const { return sent_; }
+  uint64_t answers() const { return latency_ns_.count(); }
+  const Histogram& latency_ns() const { return latency_ns_; }
+  // Two lines; one without answers.
+  std::string Text(const std::string& server, uint64_t elapsed_ns) const;
+  nlohmann::ordered_json Json() const;
+  // FailedPrecondition, with what was asked and found, if a call took longer than the threshold;
+  // DeadlineExceeded if none was answered, or fewer than `wanted` (0: any number will do).
+  absl::Status Verdict(uint64_t wanted) const;
+
+ private:
+  double MeanNs() const { return answers() == 0 ? 0 : sum_ns_ / static_cast<double>(answers()); }
+  // Of ping(8): the standard deviation.
+  double DeviationNs() const;
+
+  const std::optional<double> threshold_ns_;
+  uint64_t sent_ = 0;
+  uint64_t slow_ = 0;
+  uint64_t min_ns_ = UINT64_MAX;
+  double sum_ns_ = 0;
+  double sum_of_squares_ = 0;
+  Histogram latency_ns_;
+};
+
+}  // namespace pollux::tools
+
+#endif  // POLLUX_TOOLS_POLLUX_PING_SUMMARY_H_

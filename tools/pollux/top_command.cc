@@ -1,0 +1,256 @@
+// pollux top: cores, ports and connections of the processes that run here, live.
+#include <poll.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "tools/common/interrupt.h"
+#include "tools/common/options.h"
+#include "tools/common/report.h"
+#include "tools/pollux/commands.h"
+#include "tools/stat/process_stat.h"
+#include "tools/stat/top_view.h"
+
+namespace pollux::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+struct TopOptions {
+  ProcessChoice processes;
+  TopChoice choice;
+  double interval_s = 2;
+  uint64_t count = 0;  // screens; 0: until it is ended
+  bool batch = false;
+};
+
+// All that the tables need, of one time.
+struct Sample {
+  Json json;
+  Clock::time_point at;
+};
+
+// A process that ends in the midst is left out.
+absl::StatusOr<Sample> TakeSample(const ProcessChoice& choice) {
+  auto processes = FindProcesses(choice);
+  if (!processes.ok()) return processes.status();
+  Sample sample{.json = {{"processes", Json::array()}}, .at = Clock::now()};
+  for (const auto& process : processes->answering) {
+    absl::StatusOr<Json> stat = GatherStat(*process);
+    absl::StatusOr<Json> connections = GatherConnections(*process, /*recorders=*/false);
+    if (!stat.ok() || !connections.ok()) continue;
+    (*stat)["connections"] = std::move((*connections)["connections"]);
+    sample.json["processes"].push_back(*std::move(stat));
+  }
+  return sample;
+}
+
+class Top {
+ public:
+  explicit Top(TopOptions options) : options_(std::move(options)) {}
+
+  // Without a terminal: whole tables, one below the other.
+  absl::Status RunBatch() {
+    if (absl::Status status = Next(); !status.ok()) return status;
+    for (uint64_t shown = 0; options_.count == 0 || shown < options_.count; ++shown) {
+      SleepUntilInterrupted(static_cast<int>(options_.interval_s * 1000));
+      if (Interrupted()) break;
+      if (absl::Status status = Next(); !status.ok()) return status;
+      absl::Status printed = PrintOut(
+          absl::StrCat(shown == 0 ? "" : "\n", Title(), "\n", absl::StrJoin(Lines(), "\n"), "\n"));
+      if (!printed.ok()) return printed;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status RunScreen() {
+    termios before;
+    if (isatty(STDIN_FILENO) == 0 || isatty(STDOUT_FILENO) == 0 ||
+        tcgetattr(STDIN_FILENO, &before) != 0) {
+      return absl::FailedPreconditionError("standard input and output are no terminal; --batch");
+    }
+    if (absl::Status status = Next(); !status.ok()) return status;
+    // So that a signal of a new size ends poll().
+    struct sigaction resized {};
+    resized.sa_handler = [](int) {};
+    sigaction(SIGWINCH, &resized, nullptr);
+    termios raw = before;
+    raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+    tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+    // Another screen without a cursor; the shell's comes back at the end.
+    absl::Status status = PrintOut("\033[?1049h\033[?25l");
+    const absl::Cleanup restore = [&before] {
+      (void)PrintOut("\033[?25h\033[?1049l");
+      tcsetattr(STDIN_FILENO, TCSANOW, &before);
+    };
+    uint64_t shown = 1;
+    while (status.ok() && !quit_ && !Interrupted()) {
+      status = Draw();
+      const auto left =
+          now_.at + std::chrono::milliseconds(static_cast<int64_t>(options_.interval_s * 1000)) -
+          Clock::now();
+      if (left <= Clock::duration::zero()) {
+        if (shown++ == options_.count && options_.count != 0) break;
+        error_ = std::string(Next().message());
+        continue;
+      }
+      pollfd keys{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+      const auto ms = std::chrono::ceil<std::chrono::milliseconds>(left).count();
+      if (poll(&keys, 1, static_cast<int>(ms)) == 1) Keys();
+    }
+    return status;
+  }
+
+ private:
+  absl::Status Next() {
+    absl::StatusOr<Sample> sample = TakeSample(options_.processes);
+    if (!sample.ok()) {
+      now_.at = Clock::now();
+      return sample.status();
+    }
+    before_ = std::exchange(now_, *std::move(sample));
+    return absl::OkStatus();
+  }
+
+  std::vector<std::string> Lines() const {
+    const double seconds = std::chrono::duration<double>(now_.at - before_.at).count();
+    return TopLines(now_.json, before_.json, seconds, options_.choice);
+  }
+
+  std::string Title() const {
+    const size_t processes = now_.json.is_object() ? now_.json["processes"].size() : 0;
+    std::string title = absl::StrFormat("pollux top: %u process%s, every %g s, by %s", processes,
+                                        processes == 1 ? "" : "es", options_.interval_s,
+                                        TopSortName(options_.choice.sort));
+    if (!options_.choice.filter.empty()) {
+      absl::StrAppend(&title, ", only ", Printable(options_.choice.filter));
+    }
+    return title;
+  }
+
+  absl::Status Draw() const {
+    winsize size{};
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0) {
+      size.ws_row = 24;
+      size.ws_col = 80;
+    }
+    std::vector<std::string> lines = {Title()};
+    lines.push_back(typing_ ? absl::StrCat("filter: ", Printable(options_.choice.filter), "_")
+                    : !error_.empty()
+                        ? error_
+                        : "keys: r rate, p packets, t retransmissions, a age, n peer, "
+                          "s state, / filter, q quit");
+    for (std::string& line : Lines()) lines.push_back(std::move(line));
+    std::string text = "\033[H";
+    for (const std::string& line : Fit(std::move(lines), size.ws_row, size.ws_col)) {
+      absl::StrAppend(&text, text.size() > 3 ? "\n" : "", line, "\033[K");
+    }
+    return PrintOut(absl::StrCat(text, "\033[J"));
+  }
+
+  void Keys() {
+    char keys[64];
+    const ssize_t bytes = read(STDIN_FILENO, keys, sizeof keys);
+    if (bytes <= 0) quit_ = true;  // the terminal is gone
+    for (ssize_t i = 0; i < bytes; ++i) {
+      // An arrow or another key of several bytes.
+      if (keys[i] == '\033' && i + 1 < bytes) return;
+      if (typing_) {
+        Type(keys[i]);
+      } else {
+        Press(keys[i]);
+      }
+    }
+  }
+
+  void Press(char key) {
+    constexpr std::pair<char, TopSort> kSorts[] = {
+        {'r', TopSort::kRate}, {'p', TopSort::kPackets}, {'t', TopSort::kRetransmissions},
+        {'a', TopSort::kAge},  {'n', TopSort::kPeer},    {'s', TopSort::kState}};
+    for (const auto& [letter, sort] : kSorts) {
+      if (key == letter) options_.choice.sort = sort;
+    }
+    quit_ |= key == 'q';
+    if (key == '/') {
+      typing_ = true;
+      options_.choice.filter.clear();
+    }
+    if (key == '\033') options_.choice.filter.clear();
+  }
+
+  void Type(char key) {
+    constexpr char kDelete = 127, kBackspace = 8;
+    std::string& filter = options_.choice.filter;
+    if (key == '\n' || key == '\r') {
+      typing_ = false;
+    } else if (key == '\033') {
+      typing_ = false;
+      filter.clear();
+    } else if (key == kDelete || key == kBackspace) {
+      if (!filter.empty()) filter.pop_back();
+    } else if (key >= ' ') {
+      filter += key;
+    }
+  }
+
+  TopOptions options_;
+  Sample before_, now_;
+  std::string error_;  // why there is no newer sample
+  bool typing_ = false;
+  bool quit_ = false;
+};
+
+}  // namespace
+
+int TopCommand(int argc, char** argv) {
+  TopOptions top;
+  Options options(
+      "top [options]",
+      "Shows cores, ports and connections of the pollux processes that run here, live: packets\n"
+      "and bytes per second, busy share, retransmissions, drops by reason.\n"
+      "Keys: r, p, t, a, n, s sort by rate, packets, retransmissions, age, peer or state;\n"
+      "/ types a filter, Enter ends it, Esc removes it; q quits.");
+  options.Text("file-prefix", "NAME", "only processes of this name (pollux-PID)",
+               &top.processes.file_prefix);
+  options.Switch("batch", "print the tables, without a terminal", &top.batch);
+  options.Letter("batch", 'b');
+  options.Number("count", "end after so many tables or screens", 1, 1'000'000'000, &top.count);
+  options.Letter("count", 'n');
+  options.Real("interval", "seconds from one to the next (2)", 0.1, 86'400, &top.interval_s);
+  options.Letter("interval", 'd');
+  options.Parsed("sort", "KEY", "rate, packets, retransmissions, age, peer or state (rate)",
+                 [&top](const std::string& text) {
+                   const auto sort = ParseTopSort(text);
+                   if (sort) top.choice.sort = *sort;
+                   return sort ? absl::OkStatus()
+                               : absl::InvalidArgumentError(absl::StrCat(
+                                     "'", text,
+                                     "' is none of rate, packets, retransmissions, age, peer, "
+                                     "state"));
+                 });
+  options.Text("filter", "TEXT", "only connections with this text in their row",
+               &top.choice.filter);
+  std::vector<std::string> operands;
+  if (auto done = ParseOperands("top", options, argc, argv, 0, 0, &operands)) return *done;
+  CatchInterrupts(ClosedPipe::kEnds);
+  const bool batch = top.batch;
+  Top view(std::move(top));
+  const absl::Status status = batch ? view.RunBatch() : view.RunScreen();
+  return status.ok() ? kExitOk : Fail("top", status);
+}
+
+}  // namespace pollux::tools

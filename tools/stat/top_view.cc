@@ -1,0 +1,217 @@
+#include "tools/stat/top_view.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "tools/common/report.h"
+#include "tools/stat/json_fields.h"
+#include "tools/stat/stat_text.h"
+
+namespace pollux::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Cells = std::vector<std::string>;
+
+constexpr const char* kSortNames[] = {"rate", "packets", "retransmissions", "age", "peer", "state"};
+
+// "950", "12.3k", "4.56M", "1.20G".
+std::string Short(double number) {
+  constexpr std::pair<double, const char*> kUnits[] = {{1e9, "G"}, {1e6, "M"}, {1e3, "k"}};
+  for (const auto& [size, name] : kUnits) {
+    if (number >= size) {
+      const double in_units = number / size;
+      return absl::StrFormat("%.*f%s", in_units < 10 ? 2 : in_units < 100 ? 1 : 0, in_units, name);
+    }
+  }
+  return absl::StrFormat("%.0f", number);
+}
+
+// What an earlier answer had of the same thing; null: nothing, it is new.
+const Json* Earlier(const Json& list, const Json& now, std::initializer_list<const char*> names) {
+  for (const Json& one : list) {
+    if (std::ranges::all_of(names, [&](const char* name) {
+          return NumberField(one, name) == NumberField(now, name);
+        })) {
+      return &one;
+    }
+  }
+  return nullptr;
+}
+
+// Of a counter, per second. What is new is not known to have grown.
+double Growth(const Json& now, const Json* before, const std::string& name, double seconds) {
+  if (before == nullptr || seconds <= 0) return 0;
+  const uint64_t to = NumberField(now, name), from = NumberField(*before, name);
+  return to <= from ? 0 : static_cast<double>(to - from) / seconds;
+}
+
+class TopTables {
+ public:
+  TopTables(const Json& before, double seconds, const TopChoice& choice)
+      : before_(before), seconds_(seconds), choice_(choice) {}
+
+  void Add(const Json& process) {
+    const Json* const known = Earlier(PartField(before_, "processes"), process, {"pid"});
+    const std::string pid = absl::StrCat(NumberField(process, "pid"));
+    for (const Json& worker : PartField(process, "workers")) {
+      AddWorker(
+          pid, worker,
+          known == nullptr ? nullptr : Earlier(PartField(*known, "workers"), worker, {"worker"}));
+    }
+    for (const Json& one : PartField(process, "connections")) {
+      if (TextField(one, "state") == "LISTEN") continue;
+      AddConnection(pid, one,
+                    known == nullptr
+                        ? nullptr
+                        : Earlier(PartField(*known, "connections"), one, {"comm_id", "worker"}));
+    }
+  }
+
+  std::vector<std::string> Lines() {
+    std::ranges::stable_sort(rows_, {}, &Row::order);
+    std::vector<Cells> cells;
+    for (Row& row : rows_) cells.push_back(std::move(row.cells));
+    std::string drops;
+    for (const auto& [reason, rate] : drops_) {
+      if (rate > 0) absl::StrAppend(&drops, "  ", reason, " ", Short(rate), "/s");
+    }
+    const std::string text =
+        absl::StrCat(Columns({"process", "worker", "CPU", "busy %", "port", "out/s", "in/s",
+                              "out B/s", "in B/s", "resent/s", "drops/s"},
+                             cores_),
+                     "  drops by reason:", drops.empty() ? "  none" : drops, "\n\n",
+                     Columns({"process", "peer", "state", "out B/s", "in B/s", "out/s", "in/s",
+                              "resent", "send queue", "receives", "age", "worker", "local"},
+                             cells));
+    return absl::StrSplit(text, '\n', absl::SkipEmpty());
+  }
+
+ private:
+  struct Row {
+    std::pair<double, std::string> order;
+    Cells cells;
+  };
+
+  double Drops(const Json& port, const Json* before) {
+    double all = 0;
+    for (const auto& [name, value] : port.items()) {
+      if (!absl::StartsWith(name, "drops/")) continue;
+      const double rate = Growth(port, before, name, seconds_);
+      drops_[name.substr(6)] += rate;
+      all += rate;
+    }
+    return all;
+  }
+
+  void AddWorker(const std::string& pid, const Json& worker, const Json* known) {
+    const Json& core = PartField(worker, "core");
+    const Json* const core_before = known == nullptr ? nullptr : &PartField(*known, "core");
+    const Json& ports = PartField(worker, "ports");
+    for (size_t i = 0; i < ports.size(); ++i) {
+      const Json* port_before = nullptr;
+      if (known != nullptr && i < PartField(*known, "ports").size()) {
+        port_before = &PartField(*known, "ports")[i];
+      }
+      const Json& port = ports[i];
+      const auto rate = [&](const char* name) {
+        return Short(Growth(port, port_before, name, seconds_));
+      };
+      const double resent = Growth(port, port_before, "retransmitted_pkts", seconds_) +
+                            Growth(port, port_before, "retransmitted_responses", seconds_);
+      cores_.push_back(
+          {pid, absl::StrCat(NumberField(worker, "worker")), absl::StrCat(NumberField(core, "cpu")),
+           absl::StrFormat("%.1f", BusyShare(core, core_before)),
+           Printable(TextField(port, "name")), rate("sent_pkts"), rate("rcvd_pkts"),
+           rate("sent_bytes"), rate("rcvd_bytes"), Short(resent), Short(Drops(port, port_before))});
+    }
+  }
+
+  void AddConnection(const std::string& pid, const Json& one, const Json* known) {
+    const Json& qp = PartField(one, "queue_pair");
+    const Json* const before = known == nullptr ? nullptr : &PartField(*known, "queue_pair");
+    const auto rate = [&](const char* name) { return Growth(qp, before, name, seconds_); };
+    const double out = rate("sent_bytes"), in = rate("rcvd_bytes");
+    const double packets_out = rate("sent_pkts"), packets_in = rate("rcvd_pkts");
+    const uint64_t resent =
+        NumberField(qp, "retransmitted_pkts") + NumberField(qp, "retransmitted_responses");
+    Row row;
+    row.cells = {pid,
+                 Printable(TextField(one, "peer")),
+                 TextField(one, "state"),
+                 Short(out),
+                 Short(in),
+                 Short(packets_out),
+                 Short(packets_in),
+                 Grouped(resent),
+                 absl::StrCat(NumberField(qp, "send_queue")),
+                 absl::StrCat(NumberField(qp, "receive_queue")),
+                 Age(NumberField(one, "age_ms")),
+                 absl::StrCat(NumberField(one, "worker")),
+                 Printable(TextField(one, "local"))};
+    if (!absl::StrContains(absl::StrJoin(row.cells, " "), choice_.filter)) return;
+    switch (choice_.sort) {
+      case TopSort::kRate:
+        row.order.first = -(out + in);
+        break;
+      case TopSort::kPackets:
+        row.order.first = -(packets_out + packets_in);
+        break;
+      case TopSort::kRetransmissions:
+        row.order.first = -static_cast<double>(resent);
+        break;
+      case TopSort::kAge:
+        row.order.first = -static_cast<double>(NumberField(one, "age_ms"));
+        break;
+      case TopSort::kPeer:
+        row.order.second = row.cells[1];
+        break;
+      case TopSort::kState:
+        row.order.second = row.cells[2];
+        break;
+    }
+    rows_.push_back(std::move(row));
+  }
+
+  const Json& before_;
+  const double seconds_;
+  const TopChoice& choice_;
+  std::vector<Cells> cores_;
+  std::vector<Row> rows_;
+  std::map<std::string, double> drops_;
+};
+
+}  // namespace
+
+const char* TopSortName(TopSort sort) { return kSortNames[static_cast<size_t>(sort)]; }
+
+std::optional<TopSort> ParseTopSort(const std::string& name) {
+  const auto* const found = std::ranges::find(kSortNames, name);
+  if (found == std::end(kSortNames)) return std::nullopt;
+  return static_cast<TopSort>(found - kSortNames);
+}
+
+std::vector<std::string> TopLines(const Json& now, const Json& before, double seconds,
+                                  const TopChoice& choice) {
+  TopTables tables(before, seconds, choice);
+  for (const Json& process : PartField(now, "processes")) tables.Add(process);
+  return tables.Lines();
+}
+
+std::vector<std::string> Fit(std::vector<std::string> lines, size_t rows, size_t columns) {
+  if (lines.size() > rows) lines.resize(rows);
+  for (std::string& line : lines) {
+    if (line.size() > columns) line.resize(columns);
+  }
+  return lines;
+}
+
+}  // namespace pollux::tools

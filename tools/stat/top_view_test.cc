@@ -1,0 +1,128 @@
+#include "tools/stat/top_view.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/str_join.h"
+
+namespace pollux::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json Connection(uint64_t id, const std::string& peer, uint64_t sent_bytes, uint64_t age_ms) {
+  return {{"comm_id", id},
+          {"local", "192.0.2.1:20049"},
+          {"peer", peer},
+          {"state", "ESTABLISHED"},
+          {"worker", 0u},
+          {"age_ms", age_ms},
+          {"queue_pair",
+           {{"sent_bytes", sent_bytes},
+            {"sent_pkts", sent_bytes / 1000},
+            {"rcvd_bytes", 0u},
+            {"retransmitted_pkts", id},
+            {"send_queue", 3u},
+            {"receive_queue", 64u}}}};
+}
+
+// `n`: how often something has happened.
+Json Snapshot(uint64_t n) {
+  return {
+      {"processes",
+       {{{"pid", 4711u},
+         {"workers",
+          {{{"worker", 0u},
+            {"core",
+             {{"cpu", 1u}, {"busy_ns", n * 500'000}, {"start_ns", 0u}, {"now_ns", n * 1'000'000}}},
+            {"ports",
+             {{{"name", "eth0"},
+               {"sent_pkts", n * 1'000},
+               {"rcvd_pkts", n},
+               {"sent_bytes", n * 1'000'000},
+               {"rcvd_bytes", n * 10},
+               {"retransmitted_pkts", n},
+               {"retransmitted_responses", n},
+               {"drops/no_buffer", n * 2},
+               {"drops/bad_icrc", 7u}}}}}}},
+         {"connections",
+          {{{"state", "LISTEN"}, {"local", "192.0.2.1:20049"}, {"peer", "[::]:0"}},
+           Connection(1, "192.0.2.9:1", n * 1'000, 9'000),
+           Connection(2, "192.0.2.8:2", n * 5'000, 5'000),
+           Connection(3, "192.0.2.7:3", n * 3'000, 7'000)}}}}}};
+}
+
+std::string View(const TopChoice& choice) {
+  return absl::StrJoin(TopLines(Snapshot(300), Snapshot(100), 2, choice), "\n");
+}
+
+bool Shows(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::string PeersInOrder(TopSort sort) {
+  const std::string view = View({.sort = sort, .filter = ""});
+  std::string order;
+  for (size_t at = view.find("192.0.2."); at != std::string::npos;
+       at = view.find("192.0.2.", at + 1)) {
+    if (view[at + 8] != '1') order += view[at + 8];
+  }
+  return order;
+}
+
+TEST(TopTest, CoresAndPorts) {
+  const std::string view = View({});
+  EXPECT_TRUE(Shows(view, "process  worker  CPU  busy %  port  out/s  in/s  out B/s")) << view;
+  EXPECT_TRUE(Shows(view, "4711       0    1    50.0  eth0   100k   100     100M")) << view;
+  EXPECT_TRUE(Shows(view, "drops by reason:  no_buffer 200/s")) << view;
+  EXPECT_FALSE(Shows(view, "bad_icrc")) << "it has not grown";
+}
+
+TEST(TopTest, ConnectionsAndTheirRates) {
+  const std::string view = View({});
+  EXPECT_TRUE(Shows(view, "192.0.2.8:2  ESTABLISHED     500k")) << view;
+  EXPECT_FALSE(Shows(view, "LISTEN")) << view;
+}
+
+TEST(TopTest, EachOrder) {
+  EXPECT_EQ(PeersInOrder(TopSort::kRate), "879");
+  EXPECT_EQ(PeersInOrder(TopSort::kPackets), "879");
+  EXPECT_EQ(PeersInOrder(TopSort::kRetransmissions), "789");
+  EXPECT_EQ(PeersInOrder(TopSort::kAge), "978");
+  EXPECT_EQ(PeersInOrder(TopSort::kPeer), "789");
+  EXPECT_EQ(PeersInOrder(TopSort::kState), "987");
+}
+
+TEST(TopTest, Filter) {
+  const std::string view = View({.filter = "0.2.7"});
+  EXPECT_TRUE(Shows(view, "192.0.2.7:3"));
+  EXPECT_FALSE(Shows(view, "192.0.2.8:2"));
+}
+
+TEST(TopTest, WhatIsNewHasNoRateYet) {
+  const std::string view = absl::StrJoin(TopLines(Snapshot(300), Json::object(), 2, {}), "\n");
+  EXPECT_TRUE(Shows(view, "192.0.2.8:2  ESTABLISHED        0")) << view;
+  EXPECT_TRUE(Shows(view, "drops by reason:  none"));
+}
+
+TEST(TopTest, NothingAtAll) {
+  EXPECT_EQ(TopLines(Json::object(), Json::object(), 0, {}).size(), 3u);
+}
+
+TEST(TopSortTest, Names) {
+  for (const TopSort sort : {TopSort::kRate, TopSort::kPackets, TopSort::kRetransmissions,
+                             TopSort::kAge, TopSort::kPeer, TopSort::kState}) {
+    EXPECT_EQ(ParseTopSort(TopSortName(sort)), sort);
+  }
+  EXPECT_FALSE(ParseTopSort("size"));
+}
+
+TEST(FitTest, RowsAndColumns) {
+  EXPECT_EQ(Fit({"abc", "d", "e"}, 2, 2), (std::vector<std::string>{"ab", "d"}));
+  EXPECT_EQ(Fit({"abc"}, 5, 80), std::vector<std::string>{"abc"});
+  EXPECT_TRUE(Fit({"abc"}, 0, 0).empty());
+}
+
+}  // namespace
+}  // namespace pollux::tools
