@@ -50,8 +50,9 @@ TEST_F(PlantedFaultTest, PsnOffByOne) {
 
 TEST_F(PlantedFaultTest, HeadersUnchecked) {
   planted_fault = Fault::kHeadersUnchecked;
-  pair_.hook = [](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
-    if (from_a) {
+  int frames = 0;
+  pair_.hook = [&frames](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
+    if (from_a && ++frames == 2) {
       auto* bytes = rte_pktmbuf_mtod(frame, uint8_t*);
       StoreBe16(bytes + packet.bth_offset + wire::bth_fields::kPkey, 0x8001);
       wire::EmitIcrc(wire::ComputeIcrc(packet), bytes + packet.icrc_offset);
@@ -63,7 +64,7 @@ TEST_F(PlantedFaultTest, HeadersUnchecked) {
     pair_.a.PostSend(IBV_WR_SEND, i, pair_.a.memory.data(), 10);
   }
   pair_.Run();
-  EXPECT_EQ(pair_.b.Poll().size(), 2u) << "messages under another P_Key were taken";
+  EXPECT_EQ(pair_.b.Poll().size(), 2u) << "a message under another P_Key was taken";
 }
 
 TEST_F(PlantedFaultTest, RnrLost) {

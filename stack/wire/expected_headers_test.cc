@@ -11,13 +11,14 @@
 namespace pollux::wire {
 namespace {
 
-constexpr size_t kIpAt = kEthernetBytes;
-constexpr size_t kUdpAt = kIpAt + kIpv4Bytes;
-constexpr size_t kBthAt = kUdpAt + kUdpBytes;
+constexpr size_t kExpectedIpAt = kEthernetBytes;
+constexpr size_t kExpectedUdpAt = kExpectedIpAt + kIpv4Bytes;
+constexpr size_t kExpectedBthAt = kExpectedUdpAt + kUdpBytes;
 
-void SetIpChecksum(std::vector<uint8_t>& frame) {
-  StoreBe16(&frame[kIpAt + ipv4::kChecksum], 0);
-  StoreBe16(&frame[kIpAt + ipv4::kChecksum], InternetChecksum(&frame[kIpAt], kIpv4Bytes));
+void RenewIpChecksum(std::vector<uint8_t>& frame) {
+  StoreBe16(&frame[kExpectedIpAt + ipv4::kChecksum], 0);
+  StoreBe16(&frame[kExpectedIpAt + ipv4::kChecksum],
+            InternetChecksum(&frame[kExpectedIpAt], kIpv4Bytes));
 }
 
 class ExpectedHeadersTest : public ::testing::Test {
@@ -67,8 +68,8 @@ TEST_F(ExpectedHeadersTest, AShortMessageHasThePacketsFields) {
   EXPECT_EQ(message.psn, learned_.bth.psn);
   EXPECT_EQ(message.ack_request, learned_.bth.ack_request);
   EXPECT_EQ(message.solicited, learned_.bth.solicited);
-  frame_[kBthAt + bth_fields::kFlags] |= bth_fields::kSolicitedBit;
-  frame_[kBthAt + bth_fields::kAckRequest] |= bth_fields::kAckRequestBit;
+  frame_[kExpectedBthAt + bth_fields::kFlags] |= bth_fields::kSolicitedBit;
+  frame_[kExpectedBthAt + bth_fields::kAckRequest] |= bth_fields::kAckRequestBit;
   ASSERT_TRUE(headers_.ParseShort(frame_.data(), frame_.size(), &message));
   EXPECT_TRUE(message.solicited);
   EXPECT_TRUE(message.ack_request);
@@ -81,7 +82,7 @@ TEST_F(ExpectedHeadersTest, TakesNothingThatTheFullParserRefusesOrSeesDifferentl
     for (const bool checksummed : {false, true}) {
       std::vector<uint8_t> other = frame_;
       other[bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
-      if (checksummed) SetIpChecksum(other);
+      if (checksummed) RenewIpChecksum(other);
       RocePacket full, fast;
       const ParseResult result = ParseRocePacket(other.data(), other.size(), &full);
       ExpectedHeaders::ShortMessage message;
@@ -89,7 +90,7 @@ TEST_F(ExpectedHeadersTest, TakesNothingThatTheFullParserRefusesOrSeesDifferentl
       if (!headers_.Parse(other.data(), other.size(), &fast)) {
         // ParseShort() leaves the opcode to its caller.
         EXPECT_TRUE(!is_short || result != ParseResult::kOk ||
-                    bit / 8 == kBthAt + bth_fields::kOpcode)
+                    bit / 8 == kExpectedBthAt + bth_fields::kOpcode)
             << bit;
         continue;
       }
@@ -111,12 +112,12 @@ TEST_F(ExpectedHeadersTest, TakesNothingThatTheFullParserRefusesOrSeesDifferentl
 }
 
 TEST_F(ExpectedHeadersTest, FieldsThatDifferBetweenPacketsOfAFlowMayDiffer) {
-  StoreBe16(&frame_[kIpAt + ipv4::kIdentification], 0xABCD);
-  frame_[kIpAt + ipv4::kTtl] = 7;
-  frame_[kIpAt + ipv4::kTos] = 0xB8 | kEct0;
-  StoreBe16(&frame_[kUdpAt + udp::kSourcePort], 54321);
-  SetIpChecksum(frame_);
-  StoreBe32(&frame_[kBthAt + bth_fields::kAckRequest], 0x80ABCDEF);
+  StoreBe16(&frame_[kExpectedIpAt + ipv4::kIdentification], 0xABCD);
+  frame_[kExpectedIpAt + ipv4::kTtl] = 7;
+  frame_[kExpectedIpAt + ipv4::kTos] = 0xB8 | kEct0;
+  StoreBe16(&frame_[kExpectedUdpAt + udp::kSourcePort], 54321);
+  RenewIpChecksum(frame_);
+  StoreBe32(&frame_[kExpectedBthAt + bth_fields::kAckRequest], 0x80ABCDEF);
   EXPECT_TRUE(Parses(frame_));
 }
 
@@ -130,7 +131,7 @@ TEST_F(ExpectedHeadersTest, ALengthThatContradictsAnotherIsNotTaken) {
   padded.resize(frame_.size() + 6);
   EXPECT_TRUE(Parses(padded));
   std::vector<uint8_t> udp_differs = frame_;
-  StoreBe16(&udp_differs[kUdpAt + udp::kLength], 40);
+  StoreBe16(&udp_differs[kExpectedUdpAt + udp::kLength], 40);
   EXPECT_FALSE(Parses(udp_differs));
 }
 
