@@ -41,7 +41,7 @@ Endpoint* Endpoint::Of(verbs::QueuePair* queue_pair) {
 }
 
 void Endpoint::Prefetch(bool sends) const {
-  PrefetchLines(&qp.attr, &qp + 1);
+  PrefetchLines(&qp.attr, &expected_ + 1);
   diagnostics_.Prefetch();
   if (sends) {
     rc_requester_.Prefetch();
@@ -55,7 +55,7 @@ void Endpoint::Prefetch(bool sends) const {
 absl::Status Endpoint::Modify(const ibv_qp_attr& change, int mask, PollContext& context) {
   diagnostics_.Begin(context.now_ns);
   // What was checked by the attributes as they were is to be checked again.
-  expected_version_ = 0;
+  expected_address_version_ = 0;
   const ibv_qp_state before = qp.state();
   if (absl::Status status = qp.Modify(change, mask); !status.ok()) return status;
   const ibv_qp_state after = qp.state();
@@ -156,36 +156,38 @@ void Endpoint::OnPacket(const wire::RocePacket& packet, PollContext& context,
   }
   if (address_version != 0) {
     expected_.Learn(packet);
-    expected_version_ = address_version;
+    expected_address_version_ = address_version;
   }
   Execute(packet, context);
 }
 
-// A short message that comes at its PSN, with nothing else to consider, and for which there is
-// room. False: it may be something else, and nothing has happened.
-[[gnu::always_inline]] inline bool Endpoint::OnExpectedMessage(wire::Opcode opcode,
-                                                               const uint8_t* frame, size_t length,
-                                                               PollContext& context) {
+// A message of one packet in sequence, with nothing else pending. Returns false, without any
+// effect, if the general path has to handle the frame.
+[[gnu::always_inline]] inline bool Endpoint::TrySinglePacketMessage(wire::Opcode opcode,
+                                                                    const uint8_t* frame,
+                                                                    size_t length,
+                                                                    PollContext& context) {
   const ibv_qp_state state = qp.state();
-  wire::ExpectedHeaders::ShortMessage message;
+  wire::ExpectedHeaders::SinglePacketMessage message;
   if (transport_ != wire::Transport::kRc || (state != IBV_QPS_RTS && state != IBV_QPS_RTR) ||
-      !expected_.ParseShort(frame, length, &message) || !rc_responder_.Expects(message.psn) ||
+      !expected_.ParseSinglePacket(frame, length, &message) ||
+      !rc_responder_.IsNextRequest(message.psn) || !rc_responder_.HasPlace(opcode, message) ||
       (!Planted(Fault::kIcrcUnchecked) &&
        !wire::IcrcIsValid(frame + wire::kEthernetBytes, 4, message.l3_bytes))) {
     return false;
   }
   diagnostics_.Begin(context.now_ns);
-  if (!rc_responder_.TakeShort(opcode, message, context)) return false;
+  if (!rc_responder_.TryExecute(opcode, message, context)) return false;
   NoteState();
   return true;
 }
 
-bool Endpoint::OnExpectedFrame(const uint8_t* frame, size_t length, PollContext& context,
-                               uint32_t address_version) {
-  if (expected_version_ != address_version) return false;
+bool Endpoint::TryExpectedFrame(const uint8_t* frame, size_t length, PollContext& context,
+                                uint32_t address_version) {
+  if (expected_address_version_ != address_version) return false;
   const wire::Opcode opcode = wire::ExpectedHeaders::OpcodeOf(frame);
   if ((opcode == wire::Opcode::kRcSendOnly || opcode == wire::Opcode::kRcWriteOnly) &&
-      OnExpectedMessage(opcode, frame, length, context)) [[likely]] {
+      TrySinglePacketMessage(opcode, frame, length, context)) [[likely]] {
     return true;
   }
   wire::RocePacket packet;

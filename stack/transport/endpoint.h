@@ -45,15 +45,15 @@ class Endpoint {
 
   // One packet whose destination QPN is this queue pair's; the ICRC is not verified yet. Checks
   // state, P_Key, addresses and ICRC, then executes or drops and counts.
-  // `address_version` is that of the interface whose packet it is; 0: the next packet is not to be
-  // recognised by this one.
+  // `address_version` stands for the addresses of the port that has received it; 0: the packet's
+  // headers are not learned.
   void OnPacket(const wire::RocePacket& packet, PollContext& context, uint32_t address_version = 0);
   // One frame of at least ExpectedHeaders::kMinFrameBytes, in one piece, that names this queue pair
   // as its destination. If its headers are those of the last packet that OnPacket() accepted under
   // the same address version, it is a packet for this host: handles it as OnPacket() does and
   // returns true. Otherwise returns false, and nothing has happened.
-  bool OnExpectedFrame(const uint8_t* frame, size_t length, PollContext& context,
-                       uint32_t address_version);
+  bool TryExpectedFrame(const uint8_t* frame, size_t length, PollContext& context,
+                        uint32_t address_version);
 
   // Sends the acknowledgement or NAK that it owes, without a turn. False when there was no room or
   // no buffer for it: the caller puts the queue pair into its row again (ActiveList::owed_acks()).
@@ -109,8 +109,8 @@ class Endpoint {
   // Drop::kCount: none. `expected`: what depends on expected_ alone has been checked.
   Drop ReasonToDrop(const wire::RocePacket& packet, bool expected) const;
   void Execute(const wire::RocePacket& packet, PollContext& context);
-  bool OnExpectedMessage(wire::Opcode opcode, const uint8_t* frame, size_t length,
-                         PollContext& context);
+  bool TrySinglePacketMessage(wire::Opcode opcode, const uint8_t* frame, size_t length,
+                              PollContext& context);
   bool Send(PollContext& context, int budget);
   bool SendPaced(PollContext& context, int budget);
   void NoteState();
@@ -118,10 +118,10 @@ class Endpoint {
 
   std::unique_ptr<Congestion> congestion_;  // null: off
   ibv_qp_state noted_state_ = IBV_QPS_RESET;
-  uint32_t expected_version_ = 0;  // of the interface's addresses, with which expected_ was learned
-  const wire::Transport transport_;  // of the packets that it takes
+  uint32_t expected_address_version_ = 0;  // with which expected_ was learned
+  const wire::Transport transport_;        // of the packets that it takes
   bool failed_ = false;
-  wire::ExpectedHeaders expected_;  // of the last packet that was accepted
+  alignas(64) wire::ExpectedHeaders expected_;  // of the last packet that was accepted
   QpDiagnostics diagnostics_;
   alignas(64) RcRequester rc_requester_;
   alignas(64) RcResponder rc_responder_;

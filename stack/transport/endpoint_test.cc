@@ -44,8 +44,8 @@ class ExpectedFrameTest : public ::testing::Test {
   }
   bool Takes(uint32_t address_version = 1) {
     PollContext context = pair_.b.context(pair_.now_ns);
-    return pair_.b.endpoint->OnExpectedFrame(frame_.data(), frame_.size(), context,
-                                             address_version);
+    return pair_.b.endpoint->TryExpectedFrame(frame_.data(), frame_.size(), context,
+                                              address_version);
   }
 
   TestPair pair_;
@@ -79,6 +79,75 @@ TEST_F(ExpectedFrameTest, WithAWrongIcrcIsDroppedAndPlacesNothing) {
   EXPECT_TRUE(Takes());
   EXPECT_EQ(pair_.b.counters.drop(Drop::kBadIcrc), 1u);
   EXPECT_EQ(pair_.b.memory[0], 0x55);
+  EXPECT_EQ(pair_.b.Poll().size(), 0u);
+}
+
+// A message that comes after a good one is refused for the same reasons as the first one.
+class AfterAGoodMessageTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    pair_.b.PostRecv(1, pair_.b.memory.data(), 64);
+    pair_.a.PostSend(IBV_WR_SEND, 1, pair_.a.memory.data(), 64);
+    pair_.Run();
+    ASSERT_EQ(pair_.b.Poll().size(), 1u);
+    pair_.a.Poll();
+    pair_.b.memory[0] = 0x55;
+    pair_.a.memory[0] = 0x77;
+  }
+  // What a WRITE of 64 bytes ends with.
+  ibv_wc_status Write(uint32_t rkey) {
+    pair_.a.PostSend(IBV_WR_RDMA_WRITE, 2, pair_.a.memory.data(), 64,
+                     reinterpret_cast<uint64_t>(pair_.b.memory.data()), rkey);
+    pair_.Run();
+    const auto completions = pair_.a.Poll();
+    return completions.empty() ? IBV_WC_GENERAL_ERR : completions[0].status;
+  }
+  TestPair pair_;
+};
+
+TEST_F(AfterAGoodMessageTest, AWriteIsExecuted) {
+  EXPECT_EQ(Write(pair_.b.key), IBV_WC_SUCCESS);
+  EXPECT_EQ(pair_.b.memory[0], 0x77);
+}
+
+TEST_F(AfterAGoodMessageTest, AWriteWithoutTheQueuePairsRightIsRefused) {
+  pair_.b.endpoint->qp.attr.qp_access_flags &= ~static_cast<unsigned>(IBV_ACCESS_REMOTE_WRITE);
+  EXPECT_EQ(Write(pair_.b.key), IBV_WC_REM_INV_REQ_ERR);
+  EXPECT_EQ(pair_.b.memory[0], 0x55);
+}
+
+TEST_F(AfterAGoodMessageTest, AWriteUnderAnotherKeyIsRefused) {
+  EXPECT_EQ(Write(pair_.b.key + 256), IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(pair_.b.memory[0], 0x55);
+}
+
+TEST_F(AfterAGoodMessageTest, AWriteWhoseLengthContradictsItsPacketIsRefused) {
+  pair_.hook = [](bool from_a, const wire::RocePacket& packet, rte_mbuf* frame) {
+    if (from_a) {
+      auto* bytes = rte_pktmbuf_mtod(frame, uint8_t*);
+      StoreBe32(bytes + packet.ext_offset + 12, 60);
+      wire::EmitIcrc(wire::ComputeIcrc(packet), bytes + packet.icrc_offset);
+    }
+    return PacketAction::kDeliver;
+  };
+  EXPECT_EQ(Write(pair_.b.key), IBV_WC_REM_INV_REQ_ERR);
+  EXPECT_EQ(pair_.b.memory[0], 0x55);
+}
+
+TEST_F(AfterAGoodMessageTest, AMessageLongerThanItsReceiveIsRefused) {
+  pair_.b.PostRecv(2, pair_.b.memory.data(), 10);
+  pair_.a.PostSend(IBV_WR_SEND, 2, pair_.a.memory.data(), 64);
+  pair_.Run();
+  const auto received = pair_.b.Poll();
+  ASSERT_EQ(received.size(), 1u);
+  EXPECT_EQ(received[0].status, IBV_WC_LOC_LEN_ERR);
+  EXPECT_EQ(pair_.b.memory[0], 0x55);
+}
+
+TEST_F(AfterAGoodMessageTest, AMessageWithoutAReceiveIsAnsweredByAnRnrNak) {
+  pair_.a.PostSend(IBV_WR_SEND, 2, pair_.a.memory.data(), 64);
+  pair_.Run();
+  EXPECT_EQ(pair_.b.counters.send_rnr_err, 1u);
   EXPECT_EQ(pair_.b.Poll().size(), 0u);
 }
 

@@ -191,8 +191,8 @@ bool TestPair::Deliver(TestNode& from, TestNode& to) {
     ++to.counters.rcvd_pkts;
     constexpr uint32_t kAddressVersion = 1;
     if (frame->data_len >= wire::ExpectedHeaders::kMinFrameBytes &&
-        to.endpoint->OnExpectedFrame(rte_pktmbuf_mtod(frame, const uint8_t*), frame->data_len,
-                                     context, kAddressVersion)) {
+        to.endpoint->TryExpectedFrame(rte_pktmbuf_mtod(frame, const uint8_t*), frame->data_len,
+                                      context, kAddressVersion)) {
       continue;
     }
     if (parse(&packet) == wire::ParseResult::kOk) {

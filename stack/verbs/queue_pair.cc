@@ -117,7 +117,8 @@ void FillPlain(uint64_t wr_id, const ibv_sge& sge, ibv_wr_opcode opcode, unsigne
   wqe.num_sge = 1;
   wqe.send_flags = static_cast<uint8_t>(flags);
   wqe.is_short_send = opcode == IBV_WR_SEND && sge.length > 0;
-  wqe.is_short = opcode != IBV_WR_SEND_WITH_INV && sge.length > 0 && (flags & IBV_SEND_FENCE) == 0;
+  wqe.is_single_packet =
+      opcode != IBV_WR_SEND_WITH_INV && sge.length > 0 && (flags & IBV_SEND_FENCE) == 0;
   element = sge;
 }
 

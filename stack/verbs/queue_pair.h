@@ -124,8 +124,9 @@ struct alignas(64) SendWqe {
   // A SEND of one packet from one SGE without further options, as most small messages are. Decided
   // once, when it is posted.
   bool is_short_send : 1 = false;
-  // The same or an RDMA WRITE, of a reliable connection and without a fence.
-  bool is_short : 1 = false;
+  // For a reliable connection: a SEND or RDMA WRITE of one packet from one SGE, not inline, without
+  // immediate data, invalidation and fence.
+  bool is_single_packet : 1 = false;
 
   bool is_write() const {
     return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;

@@ -99,6 +99,26 @@ TEST_F(QueuePairTest, OneSendOrReceiveAtATime) {
   for (const ibv_wc& wc : flushed) EXPECT_EQ(wc.status, IBV_WC_WR_FLUSH_ERR);
 }
 
+TEST_F(QueuePairTest, MessagesOfOnePacketAreToldFromOthersWhenPosted) {
+  qp_->attr.qp_state = IBV_QPS_RTS;
+  qp_->attr.path_mtu = IBV_MTU_256;
+  const auto is_single_packet = [this](int posted) {
+    EXPECT_EQ(posted, 0);
+    const bool result = qp_->sq(qp_->sq_head()).is_single_packet;
+    qp_->CompleteSend(IBV_WC_SUCCESS);
+    return result;
+  };
+  EXPECT_TRUE(is_single_packet(Send(1)));
+  EXPECT_TRUE(is_single_packet(Send(1, 1, 0, IBV_WR_RDMA_WRITE)));
+  EXPECT_TRUE(is_single_packet(qp_->PostOneSend(1, sge_[0], 0, /*invalidate=*/0)));
+  EXPECT_FALSE(is_single_packet(qp_->PostOneSend(1, sge_[0], 0, /*invalidate=*/7)));
+  EXPECT_FALSE(is_single_packet(Send(1, 1, IBV_SEND_FENCE)));
+  EXPECT_FALSE(is_single_packet(Send(1, 1, IBV_SEND_INLINE)));
+  EXPECT_FALSE(is_single_packet(Send(1, 2))) << "two elements";
+  EXPECT_FALSE(is_single_packet(Send(1, 1, 0, IBV_WR_SEND_WITH_IMM)));
+  EXPECT_FALSE(is_single_packet(Send(1, 1, 0, IBV_WR_RDMA_READ)));
+}
+
 TEST_F(QueuePairTest, ShortSendsAreToldFromOthersWhenPosted) {
   qp_->attr.qp_state = IBV_QPS_RTS;
   qp_->attr.path_mtu = IBV_MTU_256;

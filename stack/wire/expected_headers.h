@@ -26,15 +26,19 @@ namespace pollux::wire {
 // without a tag and without a UDP checksum are learned, as nearly every packet is.
 class ExpectedHeaders {
  public:
-  // Shorter frames are not to be given to Parse() and DestQpn().
+  // The functions that take a frame need at least so many bytes of it.
   static constexpr size_t kMinFrameBytes =
       kEthernetBytes + kIpv4Bytes + kUdpBytes + kBthBytes + kIcrcBytes;
 
-  // What Parse() can only take for the expected one if it is the destination QPN.
+  // The destination QPN if the frame is RoCEv2 over IPv4 without a tag and without IP options;
+  // otherwise meaningless.
   static Qpn DestQpn(const uint8_t* frame) {
     return Qpn{LoadBe32(frame + kBthOffset + bth_fields::kDestQpn - 1) & 0xFFFFFF};
   }
 
+  static bool IsIpv4(const uint8_t* frame) {
+    return LoadBe16(frame + ethernet::kType) == kEtherTypeIpv4;
+  }
   // Null for an opcode that is not in the table.
   static const OpcodeInfo* OpcodeInfoOf(const uint8_t* frame) {
     return FindOpcode(frame[kBthOffset + bth_fields::kOpcode]);
@@ -54,8 +58,8 @@ class ExpectedHeaders {
     for (__m128i& block : blocks_) block = _mm_setzero_si128();
   }
 
-  // A message of one packet and no option, as most small ones are.
-  struct ShortMessage {
+  // A message of one packet.
+  struct SinglePacketMessage {
     const uint8_t* ext;  // behind the BTH: the extended headers, then the payload
     size_t ext_bytes;    // extended headers and payload; not 0, without the pad
     size_t l3_bytes;     // from the IP header to the end of the pad, where the ICRC is
@@ -63,24 +67,24 @@ class ExpectedHeaders {
     bool ack_request;
     bool solicited;
   };
-  // True if Parse() would be, of a packet that the network has not marked and that has something
-  // behind the BTH, whose length is not compared with that of its extended headers.
-  [[gnu::always_inline]] bool ParseShort(const uint8_t* frame, size_t length,
-                                         ShortMessage* message) const {
+  // As Parse(), but only for packets without a CE mark and with at least one byte behind the BTH.
+  // Checks neither the opcode nor the length of its extended headers.
+  [[gnu::always_inline]] bool ParseSinglePacket(const uint8_t* frame, size_t length,
+                                                SinglePacketMessage* message) const {
     if (!HasHeaders(frame)) return false;
     const uint8_t* ip = frame + kEthernetBytes;
     const uint8_t* bth = frame + kBthOffset;
     const size_t total_length = LoadBe16(ip + ipv4::kTotalLength);
     const size_t pad = bth[bth_fields::kFlags] >> bth_fields::kPadShift & bth_fields::kPadMask;
-    constexpr size_t kAround = kMinFrameBytes - kEthernetBytes;
-    if (total_length + kEthernetBytes > length || total_length <= kAround + pad ||
+    constexpr size_t kMinTotalLength = kMinFrameBytes - kEthernetBytes;
+    if (total_length + kEthernetBytes > length || total_length <= kMinTotalLength + pad ||
         LoadBe16(frame + kUdpOffset + udp::kLength) + kIpv4Bytes != total_length ||
         (ip[ipv4::kTos] & ipv4::kEcnMask) == kCe || !Ipv4ChecksumIsValid(ip)) {
       return false;
     }
     const uint32_t last_word = LoadBe32(bth + bth_fields::kAckRequest);
     *message = {.ext = bth + kBthBytes,
-                .ext_bytes = total_length - kAround - pad,
+                .ext_bytes = total_length - kMinTotalLength - pad,
                 .l3_bytes = total_length - kIcrcBytes,
                 .psn = Psn(last_word),
                 .ack_request = last_word >> 31 != 0,
@@ -132,7 +136,7 @@ class ExpectedHeaders {
     differ(kEthernetBytes + ipv4::kTos, 1);
     differ(kEthernetBytes + ipv4::kTotalLength, 2);
     differ(kEthernetBytes + ipv4::kIdentification, 2);
-    // But for More Fragments and the offset.
+    // Compared: More Fragments and the offset. Not compared: Don't Fragment.
     mask[kEthernetBytes + ipv4::kFragment] = 0x3F;
     differ(kEthernetBytes + ipv4::kTtl, 1);
     differ(kEthernetBytes + ipv4::kChecksum, 2);

@@ -59,8 +59,8 @@ TEST_F(ExpectedHeadersTest, ParseGivesWhatTheFullParserGives) {
 }
 
 TEST_F(ExpectedHeadersTest, AShortMessageHasThePacketsFields) {
-  ExpectedHeaders::ShortMessage message;
-  ASSERT_TRUE(headers_.ParseShort(frame_.data(), frame_.size(), &message));
+  ExpectedHeaders::SinglePacketMessage message;
+  ASSERT_TRUE(headers_.ParseSinglePacket(frame_.data(), frame_.size(), &message));
   EXPECT_EQ(message.ext, frame_.data() + learned_.ext_offset);
   EXPECT_EQ(message.ext_bytes, learned_.payload_length);
   EXPECT_EQ(frame_.data() + learned_.l3_offset + message.l3_bytes,
@@ -70,7 +70,7 @@ TEST_F(ExpectedHeadersTest, AShortMessageHasThePacketsFields) {
   EXPECT_EQ(message.solicited, learned_.bth.solicited);
   frame_[kExpectedBthAt + bth_fields::kFlags] |= bth_fields::kSolicitedBit;
   frame_[kExpectedBthAt + bth_fields::kAckRequest] |= bth_fields::kAckRequestBit;
-  ASSERT_TRUE(headers_.ParseShort(frame_.data(), frame_.size(), &message));
+  ASSERT_TRUE(headers_.ParseSinglePacket(frame_.data(), frame_.size(), &message));
   EXPECT_TRUE(message.solicited);
   EXPECT_TRUE(message.ack_request);
 }
@@ -85,11 +85,12 @@ TEST_F(ExpectedHeadersTest, TakesNothingThatTheFullParserRefusesOrSeesDifferentl
       if (checksummed) RenewIpChecksum(other);
       RocePacket full, fast;
       const ParseResult result = ParseRocePacket(other.data(), other.size(), &full);
-      ExpectedHeaders::ShortMessage message;
-      const bool is_short = headers_.ParseShort(other.data(), other.size(), &message);
+      ExpectedHeaders::SinglePacketMessage message;
+      const bool is_single_packet =
+          headers_.ParseSinglePacket(other.data(), other.size(), &message);
       if (!headers_.Parse(other.data(), other.size(), &fast)) {
-        // ParseShort() leaves the opcode to its caller.
-        EXPECT_TRUE(!is_short || result != ParseResult::kOk ||
+        // ParseSinglePacket() leaves the opcode to its caller.
+        EXPECT_TRUE(!is_single_packet || result != ParseResult::kOk ||
                     bit / 8 == kExpectedBthAt + bth_fields::kOpcode)
             << bit;
         continue;
@@ -105,7 +106,7 @@ TEST_F(ExpectedHeadersTest, TakesNothingThatTheFullParserRefusesOrSeesDifferentl
       EXPECT_EQ(fast.payload_length, full.payload_length) << bit;
       EXPECT_EQ(fast.icrc_offset, full.icrc_offset) << bit;
       EXPECT_EQ(fast.ecn, full.ecn) << bit;
-      EXPECT_EQ(is_short, full.ecn != kCe) << bit;
+      EXPECT_EQ(is_single_packet, full.ecn != kCe) << bit;
     }
   }
   EXPECT_GT(taken, 0);

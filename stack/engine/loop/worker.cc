@@ -134,7 +134,7 @@ void Worker::TakeBurst(Port& port, rte_mbuf** frames, uint16_t count) {
   port.counters.rcvd_pkts += count;
   transport::PollContext& context = Context(port);
   const Qpn before = arrivals_[0].dest_qpn;
-  for (uint16_t i = 0; i < count; ++i) Look(frames[i], &arrivals_[i]);
+  for (uint16_t i = 0; i < count; ++i) Prepare(frames[i], &arrivals_[i]);
   // One that follows one to the same queue pair finds it warm.
   const bool warm = count == 1 && arrivals_[0].dest_qpn == before;
   for (uint16_t i = 0; !warm && i < count && i < kPrefetchAhead; ++i) Prefetch(i);
@@ -154,12 +154,14 @@ void Worker::TakeBurst(Port& port, rte_mbuf** frames, uint16_t count) {
 }
 
 // With many active queue pairs the slot of each is cold, and then all that it leads to.
-[[gnu::always_inline]] inline void Worker::Look(const rte_mbuf* frame, Arrival* arrival) const {
+[[gnu::always_inline]] inline void Worker::Prepare(const rte_mbuf* frame, Arrival* arrival) const {
   *arrival = {.frame = rte_pktmbuf_mtod(frame, const uint8_t*),
               .length = frame->nb_segs == 1 ? size_t{frame->data_len} : 0,
               .dest_qpn = {}};
-  if (arrival->length < wire::ExpectedHeaders::kMinFrameBytes) [[unlikely]]
+  if (arrival->length < wire::ExpectedHeaders::kMinFrameBytes ||
+      !wire::ExpectedHeaders::IsIpv4(arrival->frame)) [[unlikely]] {
     return;
+  }
   arrival->dest_qpn = wire::ExpectedHeaders::DestQpn(arrival->frame);
   qps_.PrefetchSlot(arrival->dest_qpn);
 }
@@ -172,28 +174,32 @@ void Worker::TakeBurst(Port& port, rte_mbuf** frames, uint16_t count) {
   qps_.PrefetchEndpoint(qpn, info != nullptr && info->is_response);
 }
 
+// Another one for each port and each change of its addresses; never 0.
+[[gnu::always_inline]] inline uint32_t Worker::AddressVersion(const Port& port) {
+  return uint32_t{port.port_num} << 24 | (port.interface->address_version() & 0xFFFFFF);
+}
+
 // True when the frame is done with, false when the interface has taken it over.
 [[gnu::always_inline]] inline bool Worker::Dispatch(Port& port, rte_mbuf* frame,
                                                     const Arrival& arrival, Burst* burst,
                                                     transport::PollContext& context) {
   if (Slot* slot = qps_.FindInUse(arrival.dest_qpn);
-      slot != nullptr && slot->endpoint->OnExpectedFrame(arrival.frame, arrival.length, context,
-                                                         port.interface->address_version()))
-      [[likely]] {
-    Called(*slot, burst);
+      slot != nullptr && slot->endpoint->TryExpectedFrame(arrival.frame, arrival.length, context,
+                                                          AddressVersion(port))) [[likely]] {
+    NoteCalled(*slot, burst);
     return true;
   }
-  return DispatchOther(port, frame, arrival, burst, context);
+  return DispatchParsed(port, frame, arrival, burst, context);
 }
 
 // Once for packets in a row that lead to the same.
-[[gnu::always_inline]] inline void Worker::Called(Slot& slot, Burst* burst) {
+[[gnu::always_inline]] inline void Worker::NoteCalled(Slot& slot, Burst* burst) {
   if (burst->called != &slot && burst->called != nullptr) AfterCall(*burst->called);
   burst->called = &slot;
 }
 
-bool Worker::DispatchOther(Port& port, rte_mbuf* frame, const Arrival& arrival, Burst* burst,
-                           transport::PollContext& context) {
+bool Worker::DispatchParsed(Port& port, rte_mbuf* frame, const Arrival& arrival, Burst* burst,
+                            transport::PollContext& context) {
   if (frame->nb_segs != 1) [[unlikely]] {
     port.counters.Count(Drop::kScattered);
     return true;
@@ -211,8 +217,8 @@ bool Worker::DispatchOther(Port& port, rte_mbuf* frame, const Arrival& arrival, 
   } else if (!port.interface->IsOurs(packet)) {
     port.counters.Count(Drop::kNotForUs);
   } else if (Slot* slot = qps_.Find(packet.bth.dest_qpn, port.counters)) {
-    slot->endpoint->OnPacket(packet, context, port.interface->address_version());
-    Called(*slot, burst);
+    slot->endpoint->OnPacket(packet, context, AddressVersion(port));
+    NoteCalled(*slot, burst);
   }
   return true;
 }

@@ -248,11 +248,11 @@ class Worker : public Actor {
   struct Arrival {
     const uint8_t* frame = nullptr;
     size_t length = 0;  // bytes; 0: in several segments
-    Qpn dest_qpn;       // if it is an ordinary RoCE packet; 0: too short for one
+    Qpn dest_qpn;       // if it is RoCE over IPv4 without a tag; 0: it cannot be
   };
   // As many queue pairs are prefetched as cache misses may be outstanding.
   static constexpr uint16_t kPrefetchAhead = 6;
-  void Look(const rte_mbuf* frame, Arrival* arrival) const;
+  void Prepare(const rte_mbuf* frame, Arrival* arrival) const;
   void Prefetch(uint16_t i) const;
   // State that passes from dispatched frames of a burst to the following ones.
   struct Burst {
@@ -260,9 +260,10 @@ class Worker : public Actor {
   };
   bool Dispatch(Port& port, rte_mbuf* frame, const Arrival& arrival, Burst* burst,
                 transport::PollContext& context);
-  bool DispatchOther(Port& port, rte_mbuf* frame, const Arrival& arrival, Burst* burst,
-                     transport::PollContext& context);
-  void Called(Slot& slot, Burst* burst);
+  bool DispatchParsed(Port& port, rte_mbuf* frame, const Arrival& arrival, Burst* burst,
+                      transport::PollContext& context);
+  void NoteCalled(Slot& slot, Burst* burst);
+  static uint32_t AddressVersion(const Port& port);
   void DispatchMulticast(const ip::Interface& interface, const wire::RocePacket& packet,
                          transport::PollContext& context);
   Slot& SlotOf(const verbs::QueuePair& qp) { return qps_.Of(qp); }

@@ -47,7 +47,7 @@ class QpDiagnostics {
                      Detail(opcode, payload_bytes, syndrome), now_ns_);
   }
   // The two parts of Sent() for a packet that is no acknowledgement.
-  void Record(wire::Opcode opcode, Psn psn, uint32_t payload_bytes) {
+  void RecordSent(wire::Opcode opcode, Psn psn, uint32_t payload_bytes) {
     recorder_.Packet(FlightKind::kSent, static_cast<uint8_t>(opcode), psn,
                      static_cast<uint16_t>(payload_bytes), now_ns_);
   }

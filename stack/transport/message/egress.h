@@ -27,13 +27,16 @@ class Egress {
       : link_(link),
         pool_(pool),
         counters_(counters),
-        data_offset_(sizeof(rte_mbuf) + rte_pktmbuf_priv_size(pool) + RTE_PKTMBUF_HEADROOM) {}
+        data_offset_(sizeof(rte_mbuf) + rte_pktmbuf_priv_size(pool) + RTE_PKTMBUF_HEADROOM),
+        frame_room_(rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM) {}
   ~Egress();
   Egress(const Egress&) = delete;
   Egress& operator=(const Egress&) = delete;
 
   uint16_t room() const { return kCapacity - count_; }
   bool empty() const { return count_ == 0; }
+  // Bytes of the longest frame that Allocate() has room for.
+  uint32_t frame_room() const { return frame_room_; }
   // Of all frames that Push() has taken.
   uint64_t pushed_bytes() const { return pushed_bytes_; }
   // A queue pair's turn, which is over when so many bytes more were pushed; the last packet may go
@@ -94,6 +97,7 @@ class Egress {
   rte_mempool* pool_;
   Counters* counters_;
   size_t data_offset_;  // of the first byte of a frame in its mbuf
+  uint32_t frame_room_;
   uint16_t count_ = 0;
   uint64_t pushed_bytes_ = 0;
   uint64_t turn_end_bytes_ = std::numeric_limits<uint64_t>::max();

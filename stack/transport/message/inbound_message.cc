@@ -60,19 +60,14 @@ InboundMessage::Result InboundMessage::AcceptSend(const wire::RocePacket& packet
   return Result::kComplete;
 }
 
-bool InboundMessage::AcceptShortSend(const uint8_t* payload, size_t bytes, bool solicited,
-                                     PollContext& context) {
-  if (kind_ != Kind::kNone || qp_->srq() != nullptr || bytes > qp_->PathMtuBytes() ||
-      !qp_->TakeRecv()) {
-    return false;
-  }
-  const verbs::RecvWqe& receive = qp_->recv();
+bool InboundMessage::TryAcceptSend(const uint8_t* payload, size_t bytes, bool solicited,
+                                   PollContext& context) {
+  if (kind_ != Kind::kNone || bytes > qp_->PathMtuBytes()) return false;
   const ibv_sge& sge = *qp_->recv_sge();
   const memory::ProtectionDomain& pd = *qp_->init().pd;
   uint8_t* at;
-  if (receive.num_sge != 1 || bytes > receive.length ||
-      pd.regions->Check(pd, sge.lkey, sge.addr, bytes, IBV_ACCESS_LOCAL_WRITE, &at) !=
-          memory::AccessResult::kOk) {
+  if (pd.regions->Check(pd, sge.lkey, sge.addr, bytes, IBV_ACCESS_LOCAL_WRITE, &at) !=
+      memory::AccessResult::kOk) {
     return false;
   }
   std::memcpy(at, payload, bytes);
@@ -86,7 +81,7 @@ bool InboundMessage::AcceptShortSend(const uint8_t* payload, size_t bytes, bool 
   return true;
 }
 
-bool InboundMessage::AcceptShortWrite(const uint8_t* reth_and_payload, size_t bytes) {
+bool InboundMessage::TryAcceptWrite(const uint8_t* reth_and_payload, size_t bytes) {
   if (kind_ != Kind::kNone || bytes <= wire::kRethBytes ||
       bytes > wire::kRethBytes + qp_->PathMtuBytes() ||
       (qp_->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE) == 0) {

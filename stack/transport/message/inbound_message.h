@@ -64,12 +64,17 @@ class InboundMessage {
     return result;
   }
 
-  // The whole of a SEND that is one packet, or of an RDMA WRITE whose RETH precedes its payload,
-  // `bytes` in all, not 0. Returns whether it was executed: false if it is anything but plain, such
-  // as one without a receive or with a key that does not allow it. Accept() then finds out, and
-  // nothing has happened.
-  bool AcceptShortSend(const uint8_t* payload, size_t bytes, bool solicited, PollContext& context);
-  bool AcceptShortWrite(const uint8_t* reth_and_payload, size_t bytes);
+  // Whether a receive of one SGE from the queue pair's own queue is posted that holds a SEND of
+  // `bytes` bytes.
+  bool HasReceive(size_t bytes) const {
+    return qp_->srq() == nullptr && qp_->TakeRecv() && qp_->recv().num_sge == 1 &&
+           bytes <= qp_->recv().length;
+  }
+  // Execute a SEND that is one packet and that HasReceive(), and an RDMA WRITE that is one packet,
+  // with its RETH before its payload; `bytes` in all, not 0. Return false, without any effect, if
+  // Accept() has to find out what is wrong with it.
+  bool TryAcceptSend(const uint8_t* payload, size_t bytes, bool solicited, PollContext& context);
+  bool TryAcceptWrite(const uint8_t* reth_and_payload, size_t bytes);
 
  private:
   enum class Kind : uint8_t { kNone, kSend, kWrite };

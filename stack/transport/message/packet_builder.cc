@@ -241,7 +241,7 @@ bool PacketBuilder::SendShort(const ShortMessage& message, PollContext& context)
   StoreBe32(end, 0);
   end += pad;
   wire::EmitIcrc(wire::Icrc(ip, 4, static_cast<size_t>(end - ip)), end);
-  diagnostics_->Record(message.opcode, message.psn, message.payload_bytes);
+  diagnostics_->RecordSent(message.opcode, message.psn, message.payload_bytes);
   context.egress.Push(frame, context.now_ns);
   return true;
 }

@@ -13,6 +13,7 @@
 #include "stack/wire/ext_headers.h"
 #include "stack/wire/ipv4.h"
 #include "stack/wire/ipv6.h"
+#include "stack/wire/roce_packet.h"
 #include "stack/wire/udp.h"
 
 struct rte_mbuf;
@@ -67,13 +68,16 @@ class PacketBuilder {
     return header_bytes_ == kPlainIpv4Bytes && path_->link->word() == link_word_ &&
            path_->link->resolved();
   }
-  // As Send(), of less than kLongPayload bytes, which every mbuf holds. The packet stands in the
-  // flight recorder; the caller counts it.
+  // As Send(), of less than kLongPayload bytes. The egress's frame_room() is at least
+  // kMaxShortFrame. The packet stands in the flight recorder; the caller counts it.
   bool SendShort(const ShortMessage& message, PollContext& context);
   // From here on a payload begins on a cache line of the frame: what is then written and read
   // again, by the receiver too where frames go by pointer, does not straddle lines. Shorter ones
   // would lie on one line more. Measured.
   static constexpr uint32_t kLongPayload = 512;
+  static constexpr uint32_t kMaxShortFrame = wire::kEthernetBytes + wire::kIpv4Bytes +
+                                             wire::kUdpBytes + wire::kBthBytes + wire::kRethBytes +
+                                             kLongPayload + wire::kIcrcBytes;
 
   // Takes an mbuf and writes the headers. False when there is no mbuf.
   bool Begin(const Spec& spec, PollContext& context);

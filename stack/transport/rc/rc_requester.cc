@@ -88,7 +88,10 @@ bool RcRequester::SendShortMessages(PollContext& context, int* budget) {
   const verbs::SendWqe& first = cursor_.wqe();
   Psn psn = first.numbered ? first.first_psn : next_psn_;
   // What was sent before is sent again by SendNext().
-  if (!first.is_short || Before(psn, max_sent_) || !builder_.CanSendShort()) return true;
+  if (!first.is_single_packet || Before(psn, max_sent_) || !builder_.CanSendShort() ||
+      context.egress.frame_room() < PacketBuilder::kMaxShortFrame) {
+    return true;
+  }
   // As SendNextPacket().
   const uint32_t unanswered = static_cast<uint32_t>(Distance(una_, psn)) - cursor_.read_psns();
   uint32_t in_flight =
@@ -102,7 +105,7 @@ bool RcRequester::SendShortMessages(PollContext& context, int* budget) {
   if (in_flight == 0) ack_asked_ns_ = context.now_ns;
   const memory::ProtectionDomain& pd = *qp_->init().pd;
   const uint32_t ack_mask = flight_.ack_every() - 1;
-  const bool asks_always = AsksAlways(context.now_ns);
+  const bool asks_always = EveryMessageAsks(context.now_ns);
   uint64_t sent_bytes = 0;
   int sent = 0;
   bool has_buffer = true;
@@ -111,7 +114,8 @@ bool RcRequester::SendShortMessages(PollContext& context, int* budget) {
     verbs::SendWqe& wqe = qp_->sq(index);
     const ibv_sge& sge = *qp_->sq_sge(index);
     uint8_t* at;
-    if (!wqe.is_short || wqe.length >= PacketBuilder::kLongPayload || context.egress.TurnIsOver() ||
+    if (!wqe.is_single_packet || wqe.length >= PacketBuilder::kLongPayload ||
+        context.egress.TurnIsOver() ||
         pd.regions->Check(pd, sge.lkey, sge.addr, wqe.length, 0, &at) !=
             memory::AccessResult::kOk) {
       break;
@@ -313,11 +317,11 @@ RcRequester::Step RcRequester::AskFor(const SendWqe& wqe, uint32_t begin, uint32
   // An invalidation behind it waits for its answer.
   const bool last = cursor_.index() + 1 == qp_->sq_tail();
   if (!last && qp_->sq(cursor_.index() + 1).is_local()) return true;
-  return AsksAlways(now_ns);
+  return EveryMessageAsks(now_ns);
 }
 
-// Whether every message asks at present, whatever it is.
-[[gnu::always_inline]] inline bool RcRequester::AsksAlways(uint64_t now_ns) const {
+// Whether each message asks for an acknowledgement now.
+[[gnu::always_inline]] inline bool RcRequester::EveryMessageAsks(uint64_t now_ns) const {
   if (qp_->init().sq_sig_all) return true;
   // The program waits for room.
   if (2 * (qp_->sq_tail() - qp_->sq_head()) > qp_->init().cap.max_send_wr) return true;

@@ -92,7 +92,7 @@ class RcRequester {
   Step SendNextPacket(PollContext& context);
   // Whether the last packet of the request at the cursor asks for an acknowledgement.
   bool Asks(const verbs::SendWqe& wqe, uint64_t now_ns) const;
-  bool AsksAlways(uint64_t now_ns) const;
+  bool EveryMessageAsks(uint64_t now_ns) const;
   Step SendPacket(uint32_t index, uint32_t packet, bool ack_request, PollContext& context);
   Step AskFor(const verbs::SendWqe& wqe, uint32_t begin, uint32_t end, PollContext& context);
   Step AskAgain(const verbs::SendWqe& wqe, uint32_t begin, PollContext& context);

@@ -97,15 +97,16 @@ void RcResponder::OnRequest(const wire::RocePacket& packet, PollContext& context
   }
 }
 
-bool RcResponder::TakeShort(Opcode opcode, const wire::ExpectedHeaders::ShortMessage& message,
-                            PollContext& context) {
+bool RcResponder::TryExecute(Opcode opcode,
+                             const wire::ExpectedHeaders::SinglePacketMessage& message,
+                             PollContext& context) {
   if (opcode == Opcode::kRcSendOnly) {
-    if (!message_.AcceptShortSend(message.ext, message.ext_bytes, message.solicited, context)) {
+    if (!message_.TryAcceptSend(message.ext, message.ext_bytes, message.solicited, context)) {
       return false;
     }
     diagnostics_->Received(opcode, message.psn, static_cast<uint32_t>(message.ext_bytes));
   } else {
-    if (!message_.AcceptShortWrite(message.ext, message.ext_bytes)) return false;
+    if (!message_.TryAcceptWrite(message.ext, message.ext_bytes)) return false;
     diagnostics_->Received(opcode, message.psn,
                            static_cast<uint32_t>(message.ext_bytes - wire::kRethBytes));
   }

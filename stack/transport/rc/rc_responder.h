@@ -46,17 +46,21 @@ class RcResponder {
   // A request whose state, address and ICRC have been checked.
   void OnRequest(const wire::RocePacket& packet, PollContext& context);
 
-  // Whether the packet at `psn` is the next one, and nothing but its own message is to be
-  // considered with it.
-  bool Expects(Psn psn) const {
+  // Whether `psn` is the next one, and no NAK, RNR wait or fatal error is pending.
+  bool IsNextRequest(Psn psn) const {
     const bool undisturbed = !fatal_ && nak_ == 0 && !sequence_nak_sent_ && !waiting_after_rnr_;
     return (psn == expected_psn_ || Planted(Fault::kShortOutOfTurn)) && undisturbed &&
            communication_established_;
   }
-  // Such a packet, a SEND Only or RDMA WRITE Only that has been checked. False: it is to be given
-  // to OnRequest(), and nothing has happened.
-  bool TakeShort(wire::Opcode opcode, const wire::ExpectedHeaders::ShortMessage& message,
-                 PollContext& context);
+  // Whether there is a receive for a SEND Only; true for a WRITE Only.
+  bool HasPlace(wire::Opcode opcode,
+                const wire::ExpectedHeaders::SinglePacketMessage& message) const {
+    return opcode != wire::Opcode::kRcSendOnly || message_.HasReceive(message.ext_bytes);
+  }
+  // Executes such a packet, a SEND Only or RDMA WRITE Only with a place, whose ICRC is right.
+  // Returns false, without any effect, if OnRequest() has to handle it.
+  bool TryExecute(wire::Opcode opcode, const wire::ExpectedHeaders::SinglePacketMessage& message,
+                  PollContext& context);
 
   // Sends up to `*budget` responses to READs and atomics and takes them off it, and the
   // acknowledgement that is owed behind them. True when more could be sent at once.
