@@ -68,8 +68,10 @@ class PingTest(CommandTest):
         wait_for("three answers", lambda: len(self.sequence(run)) >= 3)
         self.assertEqual(run.interrupt(), 0, run.stderr)
         self.assertEqual(run.stderr, "")
-        calls = self.sequence(run)[-1]
-        self.assert_summary(run, calls, calls, 0)
+        (counts,) = re.findall(r"^(\d+) calls sent, (\d+) answered", run.stdout, re.MULTILINE)
+        sent, answered = map(int, counts)
+        self.assertEqual(answered, len(self.sequence(run)))
+        self.assertIn(sent, (answered, answered + 1))  # the interrupt may cut one off
 
     def test_interrupt_before_the_count(self):
         run = self.start(Host(), *self.argv("-i", "0.05", "-c", "100000"))
@@ -79,15 +81,15 @@ class PingTest(CommandTest):
         self.assertIn("rtt min/avg/max/mdev", run.stdout)
 
     def test_deadline(self):
-        run = self.ping("-w", "0.5", "-i", "0.1")
+        run = self.ping("-w", "20", "-i", "5")
         self.assertEqual((run.process.returncode, run.stderr), (0, ""))
-        self.assertLessEqual(self.sequence(run)[-1], 5)
+        self.assertLessEqual(self.sequence(run)[-1], 4)
         # With a count, each of the calls is to be answered by then.
-        self.assert_one_line(self.ping("-w", "0.5", "-i", "0.1", "-c", "1000"), 1,
+        self.assert_one_line(self.ping("-w", "20", "-i", "5", "-c", "1000"), 1,
                              "of 1000 calls were answered in time")
 
     def test_server_that_does_not_answer(self):
-        run = self.start(Host(), *self.argv("-w", "2", "-i", "0.1"))
+        run = self.start(Host(), *self.argv("-w", "10", "-i", "0.1"))
         wait_for("an answer", lambda: self.sequence(run))
         self.server.process.send_signal(signal.SIGSTOP)
         try:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 
 from tests.command.harness import CLIENT, POLLUX
@@ -25,12 +26,17 @@ class MpiTest(RunTest):
         enter = " ".join(self.client_host.argv(["sh", "-c"]))
         agent.write_text(f'#!/bin/sh\nshift 2\nexec {enter} "$*"\n')
         agent.chmod(0o755)
-        run = self.start(self.server_host, "-launcher", "ssh", "-launcher-exec", agent,
+        run = self.start(self.server_host, LAUNCHER, "-launcher", "ssh", "-launcher-exec", agent,
                          "-localhost", self.meeting, "-hosts", f"{self.meeting},{CLIENT}", "-n", 2,
                          "-ppn", 1, "-env", "UCX_TLS", f"{transports},self",
                          "-env", "UCX_NET_DEVICES", "pollux0:1", POLLUX, "run", *self.port_options,
-                         "--", program, program=LAUNCHER)
-        self.assertEqual(run.wait(self.patience_s), 0, run.stdout + run.stderr)
+                         "--", program, program="setsid")
+        try:
+            status = run.wait(self.patience_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(run.process.pid, signal.SIGKILL)  # the ranks too
+            raise
+        self.assertEqual(status, 0, run.stdout + run.stderr)
         self.assertEqual(run.stdout, "all as expected\n", run.stderr)
 
     def test_rc(self):

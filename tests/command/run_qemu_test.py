@@ -1,5 +1,6 @@
 """pollux run: QEMU moves a running guest to another QEMU over RDMA."""
 
+import contextlib
 import json
 import shutil
 import socket
@@ -71,7 +72,12 @@ class Monitor:
     def ask(self, command, **arguments):
         self.socket.sendall(json.dumps({"execute": command, "arguments": arguments}).encode())
         while True:
-            answer = json.loads(self.lines.readline())
+            line = self.lines.readline()
+            if not line and command == "quit":
+                return None
+            if not line:
+                raise AssertionError(f"{command}: QEMU ended")
+            answer = json.loads(line)
             if "error" in answer:
                 raise AssertionError(f"{command}: {answer}")
             if "return" in answer:
@@ -97,7 +103,12 @@ class MigrationTest(RunTest):
                 f"unix:{self.directory / name}.qmp,server=on,wait=off", *options)
 
     def monitor(self, name):
-        made = Monitor(self.directory / f"{name}.qmp")
+        def connected():
+            # Its socket is there before it listens.
+            with contextlib.suppress(ConnectionRefusedError):
+                return Monitor(self.directory / f"{name}.qmp")
+
+        made = wait_for(f"the monitor of {name}", connected)
         self.addCleanup(made.close)
         return made
 

@@ -67,7 +67,7 @@ bool Meets(double found, const std::string& relation, double value) {
   return relation == ">" ? found > value : found >= value;
 }
 
-// Nothing where there is no such figure, or no operation that came to its end.
+// Nothing if no operation came to its end.
 std::optional<double> Figure(const BenchRow& row, const std::string& metric) {
   const LoadSeries& load = IsTime(metric) ? row.latency : row.rate;
   if (load.operations == 0) return std::nullopt;
@@ -76,8 +76,7 @@ std::optional<double> Figure(const BenchRow& row, const std::string& metric) {
   if (metric == "p999") return static_cast<double>(load.latency_ns->Percentile(0.999));
   if (metric == "max") return static_cast<double>(load.latency_ns->max());
   if (metric == kRate) return load.per_second.Median();
-  if (!row.bytes) return std::nullopt;
-  return load.per_second.Median() * *row.bytes;
+  return load.per_second.Median() * row.bytes.value_or(0);
 }
 
 std::string Escaped(const std::string& text) {
@@ -93,7 +92,8 @@ absl::StatusOr<Assertion> Assertion::Parse(const std::string& text) {
   };
   const size_t at = text.find_first_of("<>");
   if (at == std::string::npos) {
-    return wrong("no relation; write for example p99<20us, with <, <=, > or >=");
+    return wrong(
+        "no relation; write for example 'p99<20us' (quote it for the shell), with <, <=, > or >=");
   }
   Assertion one;
   one.text = text;
@@ -138,7 +138,10 @@ absl::Status Assertion::CheckPlan(const BenchPlan& plan) const {
   const bool any = metric == kBandwidth ? verbs : verbs || measures("null");
   if (operation.empty() ? !any : !measures(operation)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--assert ", text, ": --measure leaves out what it is about"));
+        absl::StrCat("--assert ", text, ": --measure does not include ",
+                     !operation.empty()     ? operation
+                     : metric == kBandwidth ? "send, write or read"
+                                            : "null, send, write or read"));
   }
   if (bytes && std::find(plan.sizes.begin(), plan.sizes.end(), *bytes) == plan.sizes.end()) {
     return absl::InvalidArgumentError(
@@ -171,14 +174,15 @@ std::vector<AssertionResult> Judge(const std::vector<Assertion>& assertions,
       for (const BenchRow& row : run.rows) {
         if (!one.operation.empty() && row.operation != one.operation) continue;
         if (one.bytes && row.bytes != one.bytes) continue;
+        if (one.metric == kBandwidth && !row.bytes) continue;  // a NULL call has none
         const std::optional<double> found = Figure(row, one.metric);
-        if (!found) continue;
         std::string name = row.operation;
         if (row.bytes) absl::StrAppend(&name, ", ", *row.bytes, " B");
         if (result.runs.size() > 1) absl::StrAppend(&name, ", cores ", DistanceName(run.distance));
-        judged.figures.push_back({.name = std::move(name),
-                                  .found = FormatValue(one.metric, *found),
-                                  .met = Meets(*found, one.relation, one.value)});
+        judged.figures.push_back(
+            {.name = std::move(name),
+             .found = found ? FormatValue(one.metric, *found) : "no operation that ended",
+             .met = found && Meets(*found, one.relation, one.value)});
       }
     }
   }

@@ -1,4 +1,4 @@
-// What a user asserts of a benchmark, such as "p99<20us" or "send/64/rate>1e6".
+// What a user asserts of a benchmark, such as "p99<20us" or "send/64/rate>1M".
 #ifndef POLLUX_TOOLS_BENCH_ASSERTION_H_
 #define POLLUX_TOOLS_BENCH_ASSERTION_H_
 

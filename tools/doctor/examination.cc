@@ -74,13 +74,13 @@ class Examination {
          .good = absl::StartsWith(host_.dpdk_version, "DPDK 22.11"),
          .found = host_.dpdk_version,
          .wanted = "DPDK 22.11, with which Pollux is tested",
-         .command = "build Pollux with libdpdk-dev of Debian 12"});
+         .command = "# build Pollux with libdpdk-dev of Debian 12"});
   }
 
   void Sysfs() {
     const bool there = host_.Exists("/sys/devices/system/cpu");
     Add({.name = "sysfs",
-         .needed = true,
+         .needed = port_.kind != PortKind::kNone,
          .good = there,
          .found = there ? "mounted" : "no /sys/devices/system/cpu",
          .wanted = "mounted: DPDK finds CPUs there",
@@ -102,7 +102,7 @@ class Examination {
          .good = good || unsafe,
          .found = std::move(found),
          .wanted = "on, for vfio-pci",
-         .command = absl::StrCat("enable it in the firmware, and boot with ",
+         .command = absl::StrCat("# enable it in the firmware, and boot with ",
                                  amd ? "amd_iommu=on" : "intel_iommu=on", " iommu=pt")});
   }
 
@@ -134,9 +134,7 @@ class Examination {
     PciDriver();
     if (wants_vfio()) IommuGroup();
     if (pci_driver_ == kVfio) {
-      const std::string group = host_.LinkName(Pci("/iommu_group"));
-      const std::string file = absl::StrCat("/dev/vfio/", group);
-      DeviceFile("device file", file, absl::StrCat("chown USER ", file));
+      VfioFile();
     }
     if (is_uio()) {
       for (const std::string& uio : host_.List(Pci("/uio"))) {
@@ -144,6 +142,22 @@ class Examination {
                    absl::StrCat("chown USER /dev/", uio));
       }
     }
+  }
+
+  void VfioFile() {
+    const std::string group = host_.LinkName(Pci("/iommu_group"));
+    if (group.empty()) {
+      Add({.name = "device file",
+           .needed = true,
+           .found = "no IOMMU group",
+           .wanted = "a file in /dev/vfio",
+           .command = absl::StrCat("dpdk-devbind.py -u ", port_.pci_address,
+                                   "; dpdk-devbind.py -b vfio-pci ", port_.pci_address)});
+      return;
+    }
+    const bool no_iommu = host_.Line(Pci("/iommu_group/name")) == "vfio-noiommu";
+    const std::string file = absl::StrCat("/dev/vfio/", no_iommu ? "noiommu-" : "", group);
+    DeviceFile("device file", file, absl::StrCat("chown USER ", file));
   }
 
   void PciDriver() {
@@ -164,7 +178,7 @@ class Examination {
          .command = std::move(command)});
   }
 
-  // All that is in one group goes to one process.
+  // The kernel gives all devices of a group to one process.
   void IommuGroup() {
     std::vector<std::string> others;
     for (const std::string& device : host_.List(Pci("/iommu_group/devices"))) {
@@ -178,11 +192,11 @@ class Examination {
          .needed = true,
          .good = others.empty(),
          .found = others.empty()
-                      ? "no other device with a driver of the kernel's"
+                      ? "no other device with a kernel driver"
                       : absl::StrCat("also ", absl::StrJoin(others, ", "), ", with kernel drivers"),
-         .wanted = "no other device with a driver of the kernel's",
+         .wanted = "no other device with a kernel driver",
          .command = absl::StrCat("dpdk-devbind.py -b vfio-pci ", absl::StrJoin(others, " "),
-                                 "; or another slot for the NIC")});
+                                 "  # or another slot for the NIC")});
   }
 
   void DeviceFile(const std::string& name, const std::string& path, const std::string& command) {
@@ -203,13 +217,16 @@ class Examination {
     // A tap is made when the port opens.
     if (!over_kernel_interface()) return;
     const std::string name = ShellQuoted(port_.interface);
+    const bool refused = facts.has_value() && facts->loopback && port_.kind == PortKind::kNetdev;
     Add({.name = "interface",
          .needed = true,
-         .good = facts.has_value(),
-         .found = facts ? port_.interface : "no such interface",
-         .wanted = port_.interface,
+         .good = facts.has_value() && !refused,
+         .found = refused ? "loopback addresses are not served"
+                  : facts ? port_.interface
+                          : "no such interface",
+         .wanted = refused ? "an interface to the network" : port_.interface,
          .command = "ip link"});
-    if (!facts) return;
+    if (!facts || refused) return;
     Add({.name = "link",
          .needed = true,
          .good = facts->up && facts->carrier,
@@ -217,7 +234,7 @@ class Examination {
                   : facts->carrier ? "up, with carrier"
                                    : "up, no carrier",
          .wanted = "up, with carrier",
-         .command = facts->up ? absl::StrCat("connect ", name, " (ethtool ", name, ")")
+         .command = facts->up ? absl::StrCat("ethtool ", name, "  # connect it")
                               : absl::StrCat("ip link set ", name, " up")});
     Mtu(facts->mtu, name);
     if (port_.kind == PortKind::kNetdev) {
@@ -234,7 +251,7 @@ class Examination {
            .good = facts->addresses == 0,
            .found = absl::StrCat(facts->addresses, " in the kernel"),
            .wanted = "none: the kernel answers for them too",
-           .command = absl::StrCat("use --netdev ", name)});
+           .command = absl::StrCat("# use --netdev ", name)});
     }
   }
 
@@ -247,7 +264,7 @@ class Examination {
          .found = path_mtu == 0 ? absl::StrCat(mtu, ": too small for RoCE")
                                 : absl::StrCat(mtu, ": path MTU ", path_mtu),
          .wanted = absl::StrFormat("at least %u, for path MTU %u", most + kLongestHeaders, most),
-         .command = absl::StrFormat("ip link set %s mtu %u; on the peer and between too", name,
+         .command = absl::StrFormat("ip link set %s mtu %u  # on the peer and between too", name,
                                     most + kLongestHeaders)});
   }
 
@@ -264,14 +281,14 @@ class Examination {
     return "modprobe -r rdma_rxe";
   }
 
-  // What to do about those who have it.
+  // The commands that end them.
   std::string EndOwners(const std::vector<PortOwner>& owners) const {
     std::vector<std::string> commands;
     for (const PortOwner& owner : owners) {
       if (owner.pid != 0) commands.push_back(absl::StrCat("kill ", owner.pid));
       if (owner.pid == 0 && has_rxe()) commands.push_back(EndRxe());
     }
-    if (commands.empty()) return absl::StrCat("as root: ss -ulpn sport = ", kRocePort);
+    if (commands.empty()) return absl::StrCat("ss -ulpn sport = ", kRocePort, "  # as root");
     return absl::StrJoin(commands, "; ");
   }
 
@@ -279,7 +296,7 @@ class Examination {
     std::vector<std::string> words;
     for (const PortOwner& owner : owners) {
       if (owner.pid != 0) {
-        words.push_back(absl::StrCat(owner.name, " (process ", owner.pid, ")"));
+        words.push_back(absl::StrCat(Printable(owner.name), " (process ", owner.pid, ")"));
       } else {
         words.push_back(absl::StrCat(has_rxe() ? "rdma_rxe" : "the kernel",
                                      ", or a process that is not visible here"));
@@ -338,14 +355,17 @@ class Examination {
            .good = has,
            .found = has ? "held" : "not held",
            .wanted = none ? "held, for --netdev" : "held",
-           .command = absl::StrCat("as root: setpriv --reuid USER --inh-caps ", lower,
-                                   " --ambient-caps ", lower, " pollux ...")});
+           .command = HasBit(BoundingCapabilities(host_), bit)
+                          ? absl::StrCat("setpriv --reuid USER --inh-caps ", lower,
+                                         " --ambient-caps ", lower, " pollux ...  # as root")
+                          : absl::StrCat("# give the container --cap-add=", name)});
     }
   }
 
-  bool HasCapability(int bit) const {
-    return (EffectiveCapabilities(host_) >> static_cast<unsigned>(bit) & 1) != 0;
+  static bool HasBit(uint64_t bits, int bit) {
+    return (bits >> static_cast<unsigned>(bit) & 1) != 0;
   }
+  bool HasCapability(int bit) const { return HasBit(EffectiveCapabilities(host_), bit); }
 
   // vfio pins what DPDK allocates.
   void LockedMemory() {
@@ -361,7 +381,7 @@ class Examination {
          .good = exempt || !limit || *limit > wanted,
          .found = std::move(found),
          .wanted = absl::StrFormat("more than %u MiB, or CAP_IPC_LOCK", memory_mib_),
-         .command = "ulimit -l unlimited, or LimitMEMLOCK=infinity of systemd"});
+         .command = "ulimit -l unlimited  # or LimitMEMLOCK=infinity of systemd"});
   }
 
   void HugePages() {
@@ -377,11 +397,13 @@ class Examination {
       (void)absl::SimpleAtoi(host_.Line(folder + "/nr_hugepages"), &total);
       (void)absl::SimpleAtoi(host_.Line(folder + "/free_hugepages"), &free);
       const uint64_t free_mib = free * kib / 1024;
-      if (best_kib == 0 || free_mib > best_free_mib) {
+      // Of equals the smaller: one page of 1 GiB may be more than the host can spare.
+      if (best_kib == 0 || free_mib > best_free_mib ||
+          (free_mib == best_free_mib && kib < best_kib)) {
         best_free_mib = free_mib, best_kib = kib, best_total = total, best_free = free;
       }
     }
-    std::string command = "boot a kernel with huge pages (CONFIG_HUGETLBFS)";
+    std::string command = "# boot a kernel with huge pages (CONFIG_HUGETLBFS)";
     if (best_kib != 0) {
       const uint64_t pages = (memory_mib_ * 1024 + best_kib - 1) / best_kib;
       const uint64_t more = pages > best_free ? pages - best_free : 0;
@@ -404,7 +426,7 @@ class Examination {
          .good = !isolated.empty(),
          .found = isolated.empty() ? "no CPU is isolated" : absl::StrCat("CPUs ", isolated),
          .wanted = "a CPU for each worker, given by --cores with --idle spin",
-         .command = "boot with isolcpus=LIST nohz_full=LIST rcu_nocbs=LIST"});
+         .command = "# boot with isolcpus=LIST nohz_full=LIST rcu_nocbs=LIST"});
   }
 
   void IdleStates() {
@@ -436,8 +458,9 @@ class Examination {
          .good = current == "tsc",
          .found = current.empty() ? "unknown" : current,
          .wanted = "tsc: Pollux times by it",
-         .command = has_tsc ? absl::StrCat("echo tsc > ", folder, "/current_clocksource")
-                            : "boot with clocksource=tsc tsc=reliable, if the CPU's is constant"});
+         .command = has_tsc
+                        ? absl::StrCat("echo tsc > ", folder, "/current_clocksource")
+                        : "# boot with clocksource=tsc tsc=reliable, if the CPU's is constant"});
   }
 
   const Host& host_;

@@ -17,13 +17,14 @@ struct Finding {
   bool good = false;
   std::string found;
   std::string wanted;
-  std::string command = "";  // that mends it; empty where there is nothing to mend
+  // Fixes it when typed in a shell; prose stands behind a '#'. Empty where nothing is to be fixed.
+  std::string command = "";
 
   bool lacking() const { return needed && !good; }
   const char* state() const { return good ? "ok" : needed ? "lacking" : "advice"; }
 };
 
-// In the order in which one would mend them. `memory_mib`: what --memory asks for.
+// In the order in which one would fix them. `memory_mib`: what --memory asks for.
 std::vector<Finding> Examine(const Host& host, const PortChoice& port, uint64_t memory_mib);
 
 // The largest RoCE path MTU of an interface whose MTU is `mtu`; 0: none.

@@ -18,7 +18,7 @@ class ExaminationTest : public FakeHostTest {
   void SetUp() override {
     FakeHostTest::SetUp();
     Folder("/sys/devices/system/cpu");
-    Write("/proc/self/status", "CapEff:\t000001ffffffffff\n");
+    Capabilities("000001ffffffffff");
     Write("/proc/self/limits", "Max locked memory         unlimited  unlimited  bytes\n");
     HugePages(512, 512);
     Write("/sys/devices/system/cpu/isolated", "2-5\n");
@@ -46,8 +46,9 @@ class ExaminationTest : public FakeHostTest {
     if (!name.empty()) Link(std::string(kNic) + "/driver", "../../drivers/" + name);
   }
 
-  void Capabilities(const char* bits) {
-    Write("/proc/self/status", std::string("CapEff:\t") + bits + "\n");
+  void Capabilities(const char* effective, const char* bounding = "000001ffffffffff") {
+    Write("/proc/self/status",
+          std::string("CapEff:\t") + effective + "\nCapBnd:\t" + bounding + "\n");
   }
 
   std::vector<Finding> All(const std::string& netdev, const std::string& port = "") {
@@ -96,7 +97,7 @@ TEST_F(ExaminationTest, NothingIsLackingOnAPreparedHost) {
   }
 }
 
-// A bare root: what no file tells of is lacking or advised, and each has a command.
+// Without any file, each finding is lacking or advice, and has a command.
 TEST_F(ExaminationTest, EmptyTree) {
   std::filesystem::remove_all(host_.root);
   std::filesystem::create_directory(host_.root);
@@ -104,6 +105,8 @@ TEST_F(ExaminationTest, EmptyTree) {
   EXPECT_EQ(Names(All("", "03:00.0"), true), (Strings{"sysfs", "PCI device", "memlock"}));
   EXPECT_EQ(Names(All("", "net_tap0"), true), (Strings{"sysfs", "tun device", "CAP_NET_ADMIN"}));
   EXPECT_EQ(Names(All("", "net_memif0"), true), Strings{"sysfs"});
+  // Without a port everything is advice.
+  EXPECT_EQ(Names(All("", ""), true), Strings{});
   for (const Finding& one : All("", "")) {
     EXPECT_EQ(one.command.empty(), one.good) << one.name;
   }
@@ -117,6 +120,12 @@ TEST_F(ExaminationTest, Version) {
 TEST_F(ExaminationTest, InterfaceThatIsNotThere) {
   const std::vector<Finding> findings = All("eth1");
   EXPECT_EQ(Names(findings, true), Strings{"interface"});
+}
+
+TEST_F(ExaminationTest, Loopback) {
+  facts_.loopback = true;
+  EXPECT_EQ(Names(All("eth0"), true), Strings{"interface"});
+  EXPECT_EQ(OfNetdev("interface").found, "loopback addresses are not served");
 }
 
 TEST_F(ExaminationTest, Link) {
@@ -134,7 +143,7 @@ TEST_F(ExaminationTest, MtuAndPathMtu) {
   Finding mtu = OfNetdev("MTU");
   EXPECT_STREQ(mtu.state(), "advice");
   EXPECT_EQ(mtu.found, "1500: path MTU 1024");
-  EXPECT_EQ(mtu.command, "ip link set eth0 mtu 4192; on the peer and between too");
+  EXPECT_EQ(mtu.command, "ip link set eth0 mtu 4192  # on the peer and between too");
   facts_.mtu = 351;
   EXPECT_TRUE(OfNetdev("MTU").lacking());
   facts_.mtu = 352;
@@ -163,7 +172,7 @@ TEST_F(ExaminationTest, AddressOfASharedInterfaceAndOfOneTakenOver) {
   EXPECT_TRUE(OfNetdev("address").good);
   const Finding advice = One("address", "", "net_af_packet0,iface=eth0");
   EXPECT_STREQ(advice.state(), "advice");
-  EXPECT_EQ(advice.command, "use --netdev eth0");
+  EXPECT_EQ(advice.command, "# use --netdev eth0");
 }
 
 TEST_F(ExaminationTest, RocePortOfAProcess) {
@@ -175,6 +184,10 @@ TEST_F(ExaminationTest, RocePortOfAProcess) {
   EXPECT_TRUE(port.lacking());
   EXPECT_EQ(port.found, "taken by pollux (process 123)");
   EXPECT_EQ(port.command, "kill 123");
+  // A process may give itself any name.
+  Write("/proc/123/comm", "\033[31m\n");
+  EXPECT_EQ(OfNetdev("UDP port 4791").found.find('\033'), std::string::npos);
+  Write("/proc/123/comm", "pollux\n");
   // On another interface.
   facts_.roce_port_taken = false;
   port = OfNetdev("UDP port 4791");
@@ -188,7 +201,7 @@ TEST_F(ExaminationTest, RocePortOfRxe) {
   UdpSocket("/proc/net/udp", 4791, 77);
   EXPECT_EQ(OfNetdev("UDP port 4791").found,
             "taken by the kernel, or a process that is not visible here");
-  EXPECT_EQ(OfNetdev("UDP port 4791").command, "as root: ss -ulpn sport = 4791");
+  EXPECT_EQ(OfNetdev("UDP port 4791").command, "ss -ulpn sport = 4791  # as root");
   Folder("/sys/module/rdma_rxe");
   EXPECT_EQ(OfNetdev("UDP port 4791").found,
             "taken by rdma_rxe, or a process that is not visible here");
@@ -217,6 +230,12 @@ TEST_F(ExaminationTest, CapabilitiesThatEachKindNeeds) {
   EXPECT_EQ(Names(All("eth0"), true), Strings{});
   Capabilities("0000000000203000");  // CAP_SYS_ADMIN includes CAP_BPF
   EXPECT_EQ(Names(All("", "net_af_xdp0,iface=eth0"), true), Strings{});
+}
+
+TEST_F(ExaminationTest, CapabilityThatAContainerTakesAway) {
+  Capabilities("0000000000002000", "0000000000002000");
+  EXPECT_EQ(Names(All("eth0"), true), Strings{"CAP_NET_ADMIN"});
+  EXPECT_EQ(OfNetdev("CAP_NET_ADMIN").command, "# give the container --cap-add=NET_ADMIN");
 }
 
 TEST_F(ExaminationTest, TunDevice) {
@@ -283,6 +302,18 @@ TEST_F(ExaminationTest, DeviceFile) {
   EXPECT_EQ(OfNic("device file").command, "chown USER /dev/vfio/7");
 }
 
+TEST_F(ExaminationTest, VfioWithoutAnIommu) {
+  Write("/sys/module/vfio/parameters/enable_unsafe_noiommu_mode", "Y\n");
+  Write("/sys/kernel/iommu_groups/7/name", "vfio-noiommu\n");
+  EXPECT_EQ(OfNic("device file").found, "no /dev/vfio/noiommu-7");
+  Write("/dev/vfio/noiommu-7", "");
+  EXPECT_EQ(Names(All("", "03:00.0"), true), Strings{});
+  // The folder is there, and no file in it is this device's.
+  std::filesystem::remove(host_.root + kNic + "/iommu_group");
+  EXPECT_TRUE(OfNic("device file").lacking());
+  EXPECT_EQ(OfNic("device file").found, "no IOMMU group");
+}
+
 TEST_F(ExaminationTest, UioNeedsHugePagesAndNoIommu) {
   Driver("uio_pci_generic");
   Folder(std::string(kNic) + "/uio/uio3");
@@ -306,6 +337,13 @@ TEST_F(ExaminationTest, HugePagesAreAdvisedAndCounted) {
   EXPECT_TRUE(OfNetdev("huge pages").good);
   std::filesystem::remove_all(host_.root + "/sys/kernel/mm/hugepages");
   EXPECT_EQ(OfNetdev("huge pages").found, "none in this kernel");
+}
+
+TEST_F(ExaminationTest, SmallerHugePagesAreAdvisedWhereNoneIsFree) {
+  HugePages(0, 0);
+  Write("/sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages", "0\n");
+  EXPECT_EQ(OfNetdev("huge pages").command,
+            "echo 256 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages");
 }
 
 TEST_F(ExaminationTest, LockedMemory) {

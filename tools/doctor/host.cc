@@ -72,6 +72,7 @@ std::optional<InterfaceFacts> LookAtInterface(const std::string& name) {
   if (ioctl(fd, SIOCGIFFLAGS, &request) != 0) return std::nullopt;
   facts.up = (request.ifr_flags & IFF_UP) != 0;
   facts.carrier = (request.ifr_flags & IFF_RUNNING) != 0;
+  facts.loopback = (request.ifr_flags & IFF_LOOPBACK) != 0;
   if (ioctl(fd, SIOCGIFMTU, &request) != 0) return std::nullopt;
   facts.mtu = static_cast<uint32_t>(std::max(request.ifr_mtu, 0));
   facts.addresses = Addresses(name);
@@ -138,6 +139,19 @@ void AddInodes(const Host& host, const std::string& path, uint16_t port,
   }
 }
 
+// The set of that name in /proc/self/status, such as "CapEff:".
+uint64_t CapabilitySet(const Host& host, absl::string_view name) {
+  const std::string text = host.Text("/proc/self/status");
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    if (!absl::StartsWith(line, name)) continue;
+    uint64_t bits = 0;
+    if (absl::SimpleHexAtoi(absl::StripAsciiWhitespace(line.substr(name.size())), &bits)) {
+      return bits;
+    }
+  }
+  return 0;
+}
+
 }  // namespace
 
 std::vector<PortOwner> OwnersOfUdpPort(const Host& host, uint16_t port) {
@@ -163,15 +177,9 @@ std::vector<PortOwner> OwnersOfUdpPort(const Host& host, uint16_t port) {
   return owners;
 }
 
-uint64_t EffectiveCapabilities(const Host& host) {
-  const std::string text = host.Text("/proc/self/status");
-  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
-    if (!absl::StartsWith(line, "CapEff:")) continue;
-    uint64_t bits = 0;
-    if (absl::SimpleHexAtoi(absl::StripAsciiWhitespace(line.substr(7)), &bits)) return bits;
-  }
-  return 0;
-}
+uint64_t EffectiveCapabilities(const Host& host) { return CapabilitySet(host, "CapEff:"); }
+
+uint64_t BoundingCapabilities(const Host& host) { return CapabilitySet(host, "CapBnd:"); }
 
 std::optional<uint64_t> LockedMemoryLimit(const Host& host) {
   constexpr absl::string_view kTitle = "Max locked memory";

@@ -1,4 +1,4 @@
-// What a host shows of itself: files below a root, and what only the kernel tells.
+// The state of a host: files below a root, and answers of the kernel.
 #ifndef POLLUX_TOOLS_DOCTOR_HOST_H_
 #define POLLUX_TOOLS_DOCTOR_HOST_H_
 
@@ -17,6 +17,7 @@ inline constexpr uint16_t kRocePort = 4791;
 struct InterfaceFacts {
   bool up = false;
   bool carrier = false;
+  bool loopback = false;
   uint32_t mtu = 0;
   size_t addresses = 0;          // IPv4 and IPv6
   bool roce_port_taken = false;  // UDP port 4791, by a socket that serves this interface
@@ -49,6 +50,8 @@ std::vector<PortOwner> OwnersOfUdpPort(const Host& host, uint16_t port);
 
 // Of this process, as a set of bits (linux/capability.h).
 uint64_t EffectiveCapabilities(const Host& host);
+// Those that a program which this process starts can still get, as root too.
+uint64_t BoundingCapabilities(const Host& host);
 // The soft limit in bytes; nothing: unlimited.
 std::optional<uint64_t> LockedMemoryLimit(const Host& host);
 

@@ -20,6 +20,7 @@ TEST_F(HostTest, WhatIsNotThereIsEmpty) {
   EXPECT_FALSE(host_.Exists("/proc/nothing"));
   EXPECT_FALSE(host_.CanUse("/proc/nothing"));
   EXPECT_EQ(EffectiveCapabilities(host_), 0u);
+  EXPECT_EQ(BoundingCapabilities(host_), 0u);
   EXPECT_EQ(LockedMemoryLimit(host_), 0u);
   EXPECT_TRUE(OwnersOfUdpPort(host_, 4791).empty());
 }
@@ -34,8 +35,9 @@ TEST_F(HostTest, FilesAndLinks) {
 }
 
 TEST_F(HostTest, CapabilitiesAndLimits) {
-  Write("/proc/self/status", "Name:\tx\nCapPrm:\t0000000000000000\nCapEff:\t0000000000003000\n");
+  Write("/proc/self/status", "Name:\tx\nCapEff:\t0000000000003000\nCapBnd:\t0000000000007000\n");
   EXPECT_EQ(EffectiveCapabilities(host_), 0x3000u);
+  EXPECT_EQ(BoundingCapabilities(host_), 0x7000u);
   Write("/proc/self/limits",
         "Limit                     Soft Limit           Hard Limit           Units\n"
         "Max locked memory         8388608              unlimited            bytes\n");
@@ -75,6 +77,7 @@ TEST(LookAtInterfaceTest, LoopbackAndNone) {
   const auto loopback = LookAtInterface("lo");
   ASSERT_TRUE(loopback);
   EXPECT_GT(loopback->mtu, 0u);
+  EXPECT_TRUE(loopback->loopback);
   EXPECT_FALSE(LookAtInterface("nosuch0"));
   EXPECT_FALSE(LookAtInterface("a-name-that-is-too-long-for-an-interface"));
 }

@@ -54,7 +54,7 @@ absl::StatusOr<PortChoice> ChoosePort(const std::string& netdev, const std::stri
   } else {
     return absl::InvalidArgumentError(
         absl::StrCat("port \"", devargs,
-                     "\" is of no kind that is known here; give a PCI address such as "
+                     "\": unknown kind of port; give a PCI address such as "
                      "0000:03:00.0, net_af_packet0, net_af_xdp0, net_tap0 or net_memif0"));
   }
   const bool over_interface = choice.kind == PortKind::kAfPacket || choice.kind == PortKind::kAfXdp;

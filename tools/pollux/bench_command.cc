@@ -96,10 +96,14 @@ std::vector<std::pair<std::string, std::string>> Conditions(const BenchOptions& 
 absl::Status WriteJunit(const std::string& file, const std::vector<AssertionResult>& assertions,
                         const absl::Status& status, double seconds) {
   if (file.empty()) return absl::OkStatus();
+  errno = 0;
   std::ofstream out(file, std::ios::trunc);
   out << AssertionsJunit(assertions, status, seconds);
   out.close();
-  return out ? absl::OkStatus() : absl::ErrnoToStatus(errno, file);
+  if (out) return absl::OkStatus();
+  // A stream need not say why it failed.
+  return errno != 0 ? absl::ErrnoToStatus(errno, file)
+                    : absl::DataLossError(absl::StrCat(file, ": cannot be written"));
 }
 
 absl::Status Failed(const std::vector<AssertionResult>& assertions) {
@@ -229,8 +233,9 @@ int BenchCommand(int argc, char** argv) {
   options.Text("html", "FILE", "also write a page with distributions, curves and verdicts",
                &bench.html);
   options.Parsed("assert", "WHAT",
-                 "exit status 1 unless this holds; repeatable. p99<20us: of\n"
-                 "each operation measured; send/p99<20us; send/64/p99<20us.\n"
+                 "exit status 1 unless this holds; repeatable. 'p99<20us': of\n"
+                 "each operation measured; 'send/p99<20us';\n"
+                 "'send/64/p99<20us' (quoted for the shell).\n"
                  "With <, <=, > or >= and p50, p99, p999, max (a time: ns,\n"
                  "us, ms, s), rate (operations per second: 250k, 1.5M) or\n"
                  "bandwidth (500MB/s, 1.2GB/s)",

@@ -47,7 +47,7 @@ int DoctorCommand(int argc, char** argv) {
   bool json = false;
   Options options(
       "doctor [options]",
-      "Says what this host lacks for a port, and the command that mends it. Changes nothing.\n"
+      "Says what this host lacks for a port, and the command that fixes it. Changes nothing.\n"
       "State: ok; LACKING, without which the port does not work; advice. Without a port\n"
       "everything is advice. Exit status: 0, 1 if something is lacking, 2 for a wrong option.");
   options.Text("netdev", "IFACE", "the interface to be shared with the kernel", &netdev);
@@ -68,9 +68,8 @@ int DoctorCommand(int argc, char** argv) {
   absl::Status status;
   if (!json) status = PrintOut(FindingsText(findings));
   if (!lacking.empty()) {
-    status.Update(absl::FailedPreconditionError(
-        absl::StrCat("for ", netdev.empty() ? devargs.empty() ? "any port" : devargs : netdev,
-                     " this host lacks: ", absl::StrJoin(lacking, ", "))));
+    status.Update(absl::FailedPreconditionError(absl::StrCat(
+        netdev.empty() ? devargs : netdev, ": not ready: ", absl::StrJoin(lacking, ", "))));
   }
   return Finish("doctor", json, status, {{"findings", FindingsJson(findings)}}, "");
 }

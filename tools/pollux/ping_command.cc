@@ -28,15 +28,15 @@ struct PingOptions {
   RemoteOptions remote;
   uint64_t count = 1;  // 0: until something else ends it
   double interval_s = 0;
-  double deadline_s = 0;  // 0: none
+  double deadline_s = 0;  // after connecting; 0: none
   bool quiet = false;
   std::optional<double> threshold_ns;
 
   bool prints_calls() const { return !quiet && !remote.json; }
 };
 
-// Takes its time on the core: what this thread needs to hear of it does not count. A call that is
-// under way at the deadline is cut off.
+// Measures on the core, so that waking this thread does not count. A call that is under way at the
+// deadline is cut off.
 absl::StatusOr<uint64_t> TimeCall(Remote& server, std::optional<Clock::time_point> deadline) {
   using Result = absl::StatusOr<uint64_t>;
   std::promise<Result> promise;
@@ -98,7 +98,7 @@ int Ping(const PingOptions& ping, const std::string& name) {
   absl::Status status = Explain(server.node(), CallOften(ping, name, server, &summary));
   const uint64_t elapsed_ns = static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
-  // With a count, what an interrupt leaves out is missing.
+  // With a count, an interrupt that comes before the last answer is a failure.
   if (status.ok()) status = summary.Verdict(ping.count);
   if (!status.ok() && Interrupted() && summary.answers() < ping.count) {
     status = absl::CancelledError("interrupted");
@@ -142,8 +142,8 @@ int PingCommand(int argc, char** argv) {
   options.Real("interval", "seconds from call to call (0; with -w and without -c 1)", 0, 86'400,
                &ping.interval_s);
   options.Letter("interval", 'i');
-  options.Real("deadline", "end after so many seconds, whatever was answered", 0.001, 1e7,
-               &ping.deadline_s);
+  options.Real("deadline", "end so many seconds after connecting, whatever was answered", 0.001,
+               1e7, &ping.deadline_s);
   options.Letter("deadline", 'w');
   options.Switch("quiet", "only the summary", &ping.quiet);
   options.Letter("quiet", 'q');

@@ -81,7 +81,8 @@ class Top {
     termios before;
     if (isatty(STDIN_FILENO) == 0 || isatty(STDOUT_FILENO) == 0 ||
         tcgetattr(STDIN_FILENO, &before) != 0) {
-      return absl::FailedPreconditionError("standard input and output are no terminal; --batch");
+      return absl::FailedPreconditionError(
+          "standard input or output is not a terminal; use --batch");
     }
     if (absl::Status status = Next(); !status.ok()) return status;
     // So that a signal of a new size ends poll().
@@ -90,6 +91,7 @@ class Top {
     sigaction(SIGWINCH, &resized, nullptr);
     termios raw = before;
     raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+    raw.c_cc[VSUSP] = _POSIX_VDISABLE;  // it would leave the shell on this screen
     tcsetattr(STDIN_FILENO, TCSANOW, &raw);
     // Another screen without a cursor; the shell's comes back at the end.
     absl::Status status = PrintOut("\033[?1049h\033[?25l");
@@ -101,7 +103,7 @@ class Top {
     while (status.ok() && !quit_ && !Interrupted()) {
       status = Draw();
       const auto left =
-          now_.at + std::chrono::milliseconds(static_cast<int64_t>(options_.interval_s * 1000)) -
+          looked_at_ + std::chrono::milliseconds(static_cast<int64_t>(options_.interval_s * 1000)) -
           Clock::now();
       if (left <= Clock::duration::zero()) {
         if (shown++ == options_.count && options_.count != 0) break;
@@ -118,10 +120,8 @@ class Top {
  private:
   absl::Status Next() {
     absl::StatusOr<Sample> sample = TakeSample(options_.processes);
-    if (!sample.ok()) {
-      now_.at = Clock::now();
-      return sample.status();
-    }
+    looked_at_ = sample.ok() ? sample->at : Clock::now();
+    if (!sample.ok()) return sample.status();
     before_ = std::exchange(now_, *std::move(sample));
     return absl::OkStatus();
   }
@@ -209,7 +209,8 @@ class Top {
 
   TopOptions options_;
   Sample before_, now_;
-  std::string error_;  // why there is no newer sample
+  Clock::time_point looked_at_;  // later than now_.at if that look failed
+  std::string error_;            // why there is no newer sample
   bool typing_ = false;
   bool quit_ = false;
 };

@@ -1,7 +1,7 @@
 #include "tools/stat/top_view.h"
 
 #include <algorithm>
-#include <initializer_list>
+#include <cstdint>
 #include <iterator>
 #include <map>
 #include <utility>
@@ -35,19 +35,15 @@ std::string Short(double number) {
   return absl::StrFormat("%.0f", number);
 }
 
-// What an earlier answer had of the same thing; null: nothing, it is new.
-const Json* Earlier(const Json& list, const Json& now, std::initializer_list<const char*> names) {
-  for (const Json& one : list) {
-    if (std::ranges::all_of(names, [&](const char* name) {
-          return NumberField(one, name) == NumberField(now, name);
-        })) {
-      return &one;
-    }
-  }
-  return nullptr;
+// The entry of `list` with the same number in the field `name` as `now`; null: it is new. For short
+// lists.
+const Json* Earlier(const Json& list, const Json& now, const char* name) {
+  const auto found = std::ranges::find_if(
+      list, [&](const Json& one) { return NumberField(one, name) == NumberField(now, name); });
+  return found == list.end() ? nullptr : &*found;
 }
 
-// Of a counter, per second. What is new is not known to have grown.
+// Of a counter, per second; 0 without an earlier value.
 double Growth(const Json& now, const Json* before, const std::string& name, double seconds) {
   if (before == nullptr || seconds <= 0) return 0;
   const uint64_t to = NumberField(now, name), from = NumberField(*before, name);
@@ -60,19 +56,21 @@ class TopTables {
       : before_(before), seconds_(seconds), choice_(choice) {}
 
   void Add(const Json& process) {
-    const Json* const known = Earlier(PartField(before_, "processes"), process, {"pid"});
+    const Json* const known = Earlier(PartField(before_, "processes"), process, "pid");
     const std::string pid = absl::StrCat(NumberField(process, "pid"));
     for (const Json& worker : PartField(process, "workers")) {
       AddWorker(
           pid, worker,
-          known == nullptr ? nullptr : Earlier(PartField(*known, "workers"), worker, {"worker"}));
+          known == nullptr ? nullptr : Earlier(PartField(*known, "workers"), worker, "worker"));
+    }
+    std::map<std::pair<uint64_t, uint64_t>, const Json*> earlier;
+    if (known != nullptr) {
+      for (const Json& one : PartField(*known, "connections")) earlier.emplace(Key(one), &one);
     }
     for (const Json& one : PartField(process, "connections")) {
       if (TextField(one, "state") == "LISTEN") continue;
-      AddConnection(pid, one,
-                    known == nullptr
-                        ? nullptr
-                        : Earlier(PartField(*known, "connections"), one, {"comm_id", "worker"}));
+      const auto found = earlier.find(Key(one));
+      AddConnection(pid, one, found == earlier.end() ? nullptr : found->second);
     }
   }
 
@@ -96,6 +94,11 @@ class TopTables {
   }
 
  private:
+  // Of a connection within its process.
+  static std::pair<uint64_t, uint64_t> Key(const Json& connection) {
+    return {NumberField(connection, "comm_id"), NumberField(connection, "worker")};
+  }
+
   struct Row {
     std::pair<double, std::string> order;
     Cells cells;

@@ -10,7 +10,7 @@
 
 namespace pollux::tools {
 
-// By what connections are sorted; the largest, or of texts the first, stands at the top.
+// The sort key of connections. The largest number, or the first text, stands at the top.
 enum class TopSort { kRate, kPackets, kRetransmissions, kAge, kPeer, kState };
 // "rate", "packets", "retransmissions", "age", "peer", "state".
 const char* TopSortName(TopSort sort);
@@ -27,7 +27,7 @@ std::vector<std::string> TopLines(const nlohmann::ordered_json& now,
                                   const nlohmann::ordered_json& before, double seconds,
                                   const TopChoice& choice);
 
-// What of `lines` a screen of that size shows.
+// The part of `lines` that fits a screen of that size.
 std::vector<std::string> Fit(std::vector<std::string> lines, size_t rows, size_t columns);
 
 }  // namespace pollux::tools
