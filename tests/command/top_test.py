@@ -83,11 +83,15 @@ class TopTest(CommandTest):
         server, client = self.busy()
 
         def both_processes_in_both_tables():
-            """One whose worker waits long for its CPU is left out."""
+            """A process whose worker waits long for its CPU is left out, and the calls begin some
+            time after the connection."""
             run = self.finish(Host(), "top", "--batch", "-n", "2", "-d", "1", "--sort", "peer")
             if run.process.returncode != 0 or run.stdout.count("2 processes") != 2:
                 return None
-            return run.stdout.split("\n\n")
+            found = run.stdout.split("\n\n")
+            cores = [line.split() for line in found[1].splitlines()[2:4]]
+            idle = any(float(core[3]) == 0 or core[5] == "0" for core in cores)
+            return None if idle else found
 
         tables = wait_for("two tables", both_processes_in_both_tables)
         self.assertEqual(len(tables), 2, tables)
