@@ -221,7 +221,8 @@ std::vector<MemoryCost> MeasureMemoryCosts() {
   const double receive = (QueuePairBytes({.recv_wr = kDeep}) - qp) / (256 - 1);
   const double resource = (QueuePairBytes({.resources = kDeep - 1}) - qp) / (kDeep - 2);
   return {
-      {"queue pair, reliable, in RTS", qp, 5120},  // its flight recorder and counters included
+      // Its flight recorder, counters and expected headers included.
+      {"queue pair, reliable, in RTS", qp, 5184},
       {"  each send work request", send, 160},
       {"  each receive work request", receive, 48},
       {"  each READ or atomic of the peer", resource, 80},
