@@ -241,8 +241,9 @@ int BenchCommand(int argc, char** argv) {
                  "bandwidth (500MB/s, 1.2GB/s)",
                  [&bench](const std::string& text) {
                    absl::StatusOr<Assertion> one = Assertion::Parse(text);
-                   if (one.ok()) bench.assertions.push_back(*std::move(one));
-                   return one.status();
+                   if (!one.ok()) return one.status();
+                   bench.assertions.push_back(*std::move(one));
+                   return absl::OkStatus();
                  });
   options.Text("junit", "FILE", "also write the assertions as JUnit test cases", &bench.junit);
   auto operands = options.Parse(argc, argv, 0, 1);
