@@ -14,8 +14,8 @@ PORT = 4444
 MIB = 1 << 20
 MEMORY, FIRST, CHANGING, LAST = 32 * MIB, 1 * MIB, 5 * MIB, 28 * MIB
 
-# Writes a number of its own to each word once, and then goes on to write others to those of the
-# first 4 MiB.
+# The guest writes a different number to each word of its memory, and then keeps changing the words
+# of the first 4 MiB.
 GUEST = f"""
 .code16
   cli
