@@ -17,7 +17,7 @@ namespace pollux::compat {
 // A port whose frames nobody takes but itself: it is both ends.
 inline constexpr char kPortOfOne[] = "port=net_ring0\naddress=192.0.2.1/24\nmemory=128\n";
 inline constexpr char kAddressOfOne[] = "192.0.2.1";
-inline constexpr int kResolveTimeoutMs = 10'000;
+inline constexpr int kResolveTimeoutMs = 100'000;
 
 // What the calls of rdma_cm take by a pointer.
 class Ipv4Address {

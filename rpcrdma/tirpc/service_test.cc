@@ -27,8 +27,8 @@ namespace {
 constexpr uint16_t kPort = 20049;
 constexpr uint32_t kProgram = 0x20000077;
 constexpr uint32_t kVersion = 1;
-constexpr uint32_t kConnectTimeoutMs = 25'000;
-constexpr timeval kTimeout = {.tv_sec = 25, .tv_usec = 0};
+constexpr uint32_t kConnectTimeoutMs = 100'000;
+constexpr timeval kTimeout = {.tv_sec = 100, .tv_usec = 0};
 
 // Of the program that is served: a word there and back.
 enum : rpcproc_t {
