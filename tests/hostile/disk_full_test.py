@@ -16,14 +16,17 @@ class DiskFullTest(TwoHosts):
         super().setUp()
         if shutil.which("unshare") is None:
             self.skipTest("needs the command unshare")
+        # In a chroot, / may not be a mount point, and its propagation cannot be changed.
+        self.own_mounts = (["-m"] if self.server_host.shell("unshare -m true")
+                           else ["-m", "--propagation", "unchanged"])
         self.small = self.file("small", 1000)
         self.big = self.file("big", 3 << 20)
 
     def serve_small(self, directory, *arguments):
-        run = self.start(self.server_host, "-m", "sh", "-ec", ON_SMALL_DISK, "sh", "1m", directory,
-                         self.small, POLLUX, "serve", *self.place(self.server_port,
-                                                                  self.server_address),
-                         "--root", self.root, "--json", *arguments, program="unshare")
+        run = self.start(self.server_host, *self.own_mounts, "sh", "-ec", ON_SMALL_DISK, "sh",
+                         "1m", directory, self.small, POLLUX, "serve",
+                         *self.place(self.server_port, self.server_address), "--root", self.root,
+                         "--json", *arguments, program="unshare")
         run.wait_for_line("^serving ")
         return run
 

@@ -26,17 +26,22 @@ inside() {
 clean_up() {
   inside "! command -v bazel >/dev/null || bazel shutdown" >/dev/null 2>&1 || true
   local point
-  for point in dev sys proc; do
+  for point in dev sys proc ""; do
     ! mountpoint -q "$root/$point" || umount -R "$root/$point"
   done
   # Nothing of the host is mounted there any more, or nothing is removed.
-  if ! grep -q " $root/" /proc/self/mounts; then
+  if ! grep -q " $root[/ ]" /proc/self/mounts; then
     rm -rf --one-file-system "$root"
   fi
 }
 
 mapfile -t proxies < <(env | grep -iE '^(http|https|no)_proxy=' || true)
 trap clean_up EXIT
+
+chmod 755 "$root"  # as / has: tests run as users other than root
+# A mount point, as / is, whose mounts nobody else sees.
+mount --bind "$root" "$root"
+mount --make-private "$root"
 
 echo "chroot-check: debootstrap --variant=minbase $SUITE" >&2
 debootstrap --variant=minbase "$SUITE" "$root" >"$root.log" 2>&1 || {
