@@ -98,27 +98,17 @@ void TakeOperands(const ibv_send_wr& wr, ibv_qp_type type, SendWqe& wqe) {
   }
 }
 
-// Whether `wr` is what most are: a SEND or an RDMA WRITE of one element that one packet carries,
-// and for which there is room.
-bool IsPlain(const QueuePair& qp, const ibv_send_wr& wr) {
-  return (wr.opcode == IBV_WR_SEND || wr.opcode == IBV_WR_RDMA_WRITE) && wr.num_sge == 1 &&
-         (wr.send_flags & IBV_SEND_INLINE) == 0 && qp.type() == IBV_QPT_RC &&
-         wr.sg_list->length <= qp.PathMtuBytes() &&
-         qp.sq_tail() - qp.sq_head() < qp.init().cap.max_send_wr;
-}
-
 void FillPlain(uint64_t wr_id, const ibv_sge& sge, ibv_wr_opcode opcode, unsigned flags,
                SendWqe& wqe, ibv_sge& element) {
-  wqe = SendWqe{};
-  wqe.wr_id = wr_id;
-  wqe.length = sge.length;
-  wqe.packets = 1;
-  wqe.opcode = opcode;
-  wqe.num_sge = 1;
-  wqe.send_flags = static_cast<uint8_t>(flags);
-  wqe.is_short_send = opcode == IBV_WR_SEND && sge.length > 0;
-  wqe.is_single_packet =
-      opcode != IBV_WR_SEND_WITH_INV && sge.length > 0 && (flags & IBV_SEND_FENCE) == 0;
+  wqe =
+      SendWqe{.wr_id = wr_id,
+              .length = sge.length,
+              .packets = 1,
+              .opcode = opcode,
+              .num_sge = 1,
+              .send_flags = static_cast<uint8_t>(flags),
+              .is_short_send = opcode == IBV_WR_SEND,
+              .is_single_packet = opcode != IBV_WR_SEND_WITH_INV && (flags & IBV_SEND_FENCE) == 0};
   element = sge;
 }
 
@@ -203,17 +193,25 @@ int QueuePair::CheckSends(const ibv_send_wr* wr) const {
   return count > room && !flushes_sends() ? ENOMEM : 0;
 }
 
+// Takes `wr` if it is what most are: a SEND or an RDMA WRITE of one element that one packet
+// carries, and for which there is room.
+[[gnu::always_inline]] inline bool QueuePair::TakePlainSend(const ibv_send_wr& wr) {
+  if ((wr.opcode != IBV_WR_SEND && wr.opcode != IBV_WR_RDMA_WRITE) || wr.num_sge != 1 ||
+      (wr.send_flags & IBV_SEND_INLINE) != 0 || wr.sg_list->length - 1 >= most_plain_bytes_ ||
+      sq_tail_ - sq_head_ >= init_.cap.max_send_wr) {
+    return false;
+  }
+  const uint32_t slot = sq_tail_++ & sq_mask_;
+  SendWqe& wqe = sq_[slot];
+  FillPlain(wr.wr_id, *wr.sg_list, wr.opcode, wr.send_flags, wqe,
+            sq_sge_[slot * static_cast<size_t>(init_.cap.max_send_sge)]);
+  wqe.remote_address = wr.wr.rdma.remote_addr;
+  wqe.rkey = wr.wr.rdma.rkey;
+  return true;
+}
+
 // 0 when `wr` was taken, else an errno.
 int QueuePair::TakeSend(const ibv_send_wr& wr) {
-  if (IsPlain(*this, wr)) [[likely]] {
-    const uint32_t slot = sq_tail_++ & sq_mask_;
-    SendWqe& wqe = sq_[slot];
-    FillPlain(wr.wr_id, *wr.sg_list, wr.opcode, wr.send_flags, wqe,
-              sq_sge_[slot * static_cast<size_t>(init_.cap.max_send_sge)]);
-    wqe.remote_address = wr.wr.rdma.remote_addr;
-    wqe.rkey = wr.wr.rdma.rkey;
-    return 0;
-  }
   uint64_t length;
   if (const int error = CheckSend(wr, &length); error != 0) return error;
   const uint64_t packets = PacketsOf(length);
@@ -245,16 +243,16 @@ int QueuePair::TakeSend(const ibv_send_wr& wr) {
 }
 
 int QueuePair::PostSend(const ibv_send_wr* wr, const ibv_send_wr** bad_wr) {
-  const bool flushes = flushes_sends();
-  const bool takes = takes_sends();
   int result = 0;
   for (; wr != nullptr; wr = wr->next) {
-    result = takes ? TakeSend(*wr) : EINVAL;
+    if (TakePlainSend(*wr)) [[likely]]
+      continue;
+    result = takes_sends() ? TakeSend(*wr) : EINVAL;
     if (result != 0) {
       if (bad_wr != nullptr) *bad_wr = wr;
       break;
     }
-    if (flushes) CompleteSend(IBV_WC_WR_FLUSH_ERR);
+    if (flushes_sends()) CompleteSend(IBV_WC_WR_FLUSH_ERR);
   }
   if (sq_head_ != sq_tail_) Activate();
   return result;
@@ -268,36 +266,37 @@ int QueuePair::PostRecv(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr) {
                   rq_sge_[slot * static_cast<size_t>(init_.cap.max_recv_sge)]);
       continue;
     }
-    int result = 0;
-    uint64_t length = 0;
-    if (state() == IBV_QPS_RESET || srq() != nullptr || wr->num_sge < 0 ||
-        static_cast<uint32_t>(wr->num_sge) > init_.cap.max_recv_sge) {
-      result = EINVAL;
-    } else if (rq_tail_ - rq_head_ == init_.cap.max_recv_wr) {
-      result = ENOMEM;
-    } else {
-      for (int i = 0; i < wr->num_sge; ++i) length += wr->sg_list[i].length;
-      if (length > kMaxMessage) result = EINVAL;
-    }
-    if (result != 0) {
+    if (const int result = TakeRecvRequest(*wr); result != 0) {
       if (bad_wr != nullptr) *bad_wr = wr;
       return result;
     }
-    rq_[rq_tail_ & rq_mask_] = RecvWqe{.wr_id = wr->wr_id,
-                                       .length = static_cast<uint32_t>(length),
-                                       .num_sge = static_cast<uint16_t>(wr->num_sge)};
-    std::copy_n(wr->sg_list, wr->num_sge,
-                &rq_sge_[(rq_tail_ & rq_mask_) * static_cast<size_t>(init_.cap.max_recv_sge)]);
-    ++rq_tail_;
-    if (state() == IBV_QPS_ERR) FlushRecv();
   }
+  return 0;
+}
+
+// 0 when `wr` was taken, else an errno. Out of line, so that PostRecv() saves no registers for it.
+[[gnu::noinline]] int QueuePair::TakeRecvRequest(const ibv_recv_wr& wr) {
+  if (state() == IBV_QPS_RESET || srq() != nullptr || wr.num_sge < 0 ||
+      static_cast<uint32_t>(wr.num_sge) > init_.cap.max_recv_sge) {
+    return EINVAL;
+  }
+  if (rq_tail_ - rq_head_ == init_.cap.max_recv_wr) return ENOMEM;
+  uint64_t length = 0;
+  for (int i = 0; i < wr.num_sge; ++i) length += wr.sg_list[i].length;
+  if (length > kMaxMessage) return EINVAL;
+  const uint32_t slot = rq_tail_++ & rq_mask_;
+  rq_[slot] = RecvWqe{.wr_id = wr.wr_id,
+                      .length = static_cast<uint32_t>(length),
+                      .num_sge = static_cast<uint16_t>(wr.num_sge)};
+  std::copy_n(wr.sg_list, wr.num_sge, &rq_sge_[slot * static_cast<size_t>(init_.cap.max_recv_sge)]);
+  if (state() == IBV_QPS_ERR) FlushRecv();
   return 0;
 }
 
 int QueuePair::PostOneSend(uint64_t wr_id, const ibv_sge& sge, unsigned flags,
                            uint32_t invalidate) {
-  const bool plain = state() == IBV_QPS_RTS && type() == IBV_QPT_RC &&
-                     sge.length <= PathMtuBytes() && sq_tail_ - sq_head_ < init_.cap.max_send_wr;
+  const bool plain =
+      sge.length - 1 < most_plain_bytes_ && sq_tail_ - sq_head_ < init_.cap.max_send_wr;
   if (!plain) [[unlikely]] {
     ibv_sge one = sge;
     ibv_send_wr wr{};
@@ -376,6 +375,7 @@ absl::Status QueuePair::Modify(const ibv_qp_attr& change, int mask) {
   }
   attr.qp_state = change.qp_state;
   attr.cur_qp_state = change.qp_state;
+  SetPlainBytes();
   return absl::OkStatus();
 }
 
@@ -399,6 +399,7 @@ void QueuePair::FinishSend(ibv_wc_status status) {
   CompleteSend(status);
   if (status == IBV_WC_SUCCESS || !sends()) return;
   attr.qp_state = attr.cur_qp_state = IBV_QPS_SQE;
+  SetPlainBytes();
   attr.sq_draining = 0;
   FlushSend();
 }
@@ -434,6 +435,7 @@ void QueuePair::EnterError() {
   const bool entered = attr.qp_state != IBV_QPS_ERR;
   attr.qp_state = IBV_QPS_ERR;
   attr.cur_qp_state = IBV_QPS_ERR;
+  SetPlainBytes();
   attr.sq_draining = 0;
   FlushSend();
   FlushRecv();

@@ -127,6 +127,7 @@ struct alignas(64) SendWqe {
   // For a reliable connection: a SEND or RDMA WRITE of one packet from one SGE, not inline, without
   // immediate data, invalidation and fence.
   bool is_single_packet : 1 = false;
+  uint8_t unused : 4 = 0;  // so that the byte is written as a whole
 
   bool is_write() const {
     return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
@@ -302,6 +303,14 @@ class QueuePair : public EventSource {
   void FlushSend();
   void FlushRecv();
 
+  // After each change of the state or the path MTU.
+  void SetPlainBytes() {
+    const bool takes = type() == IBV_QPT_RC && sends();
+    most_plain_bytes_ = takes ? PathMtuBytes() : 0;
+  }
+  bool TakePlainSend(const ibv_send_wr& wr);
+  int TakeRecvRequest(const ibv_recv_wr& wr);
+
   // The members that a post reads are adjacent, since with many active queue pairs they are not in
   // the cache.
   ActiveList* active_;
@@ -309,6 +318,8 @@ class QueuePair : public EventSource {
   uint32_t sq_mask_, rq_mask_;
   uint32_t sq_head_ = 0, sq_tail_ = 0;
   uint32_t rq_head_ = 0, rq_tail_ = 0;
+  // Of a SEND or RDMA WRITE that one packet carries; 0 while none may be posted.
+  uint32_t most_plain_bytes_ = 0;
   LineArray<SendWqe> sq_;
   LineArray<ibv_sge> sq_sge_;
   Qpn qpn_;

@@ -23,6 +23,25 @@ class QueuePairTest : public ::testing::Test {
     init.on_event = [this](ibv_event_type event) { events_.push_back(event); };
     qp_ = std::make_unique<QueuePair>(Qpn{42}, std::move(init), &active_);
   }
+  // With a path MTU of 256 bytes.
+  void ToRts() {
+    ibv_qp_attr attr{};
+    attr.path_mtu = IBV_MTU_256;
+    attr.dest_qp_num = 43;
+    attr.port_num = 1;
+    attr.ah_attr.is_global = 1;
+    attr.ah_attr.port_num = 1;
+    const auto modify = [&](ibv_qp_state state, int mask) {
+      attr.qp_state = state;
+      const absl::Status status = qp_->Modify(attr, mask | IBV_QP_STATE);
+      ASSERT_TRUE(status.ok()) << status;
+    };
+    modify(IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+    modify(IBV_QPS_RTR, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                            IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    modify(IBV_QPS_RTS, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+                            IBV_QP_MAX_QP_RD_ATOMIC);
+  }
   int Send(uint64_t wr_id, int num_sge = 1, int flags = 0, ibv_wr_opcode opcode = IBV_WR_SEND) {
     ibv_send_wr wr{};
     wr.wr_id = wr_id;
@@ -62,7 +81,7 @@ TEST_F(QueuePairTest, PostsAreRefusedInTheWrongState) {
 }
 
 TEST_F(QueuePairTest, QueuesAtTheirLimitAndOnePast) {
-  qp_->attr.qp_state = IBV_QPS_RTS;
+  ToRts();
   for (int i = 0; i < 3; ++i) EXPECT_EQ(Send(i), 0);
   EXPECT_EQ(Send(3), ENOMEM);
   for (int i = 0; i < 2; ++i) EXPECT_EQ(Recv(i), 0);
@@ -73,7 +92,7 @@ TEST_F(QueuePairTest, QueuesAtTheirLimitAndOnePast) {
 TEST_F(QueuePairTest, OneSendOrReceiveAtATime) {
   EXPECT_EQ(qp_->PostOneSend(1, sge_[0], 0, 0), EINVAL);
   EXPECT_EQ(qp_->PostOneRecv(1, sge_[0]), EINVAL);
-  qp_->attr.qp_state = IBV_QPS_RTS;
+  ToRts();
   EXPECT_EQ(qp_->PostOneSend(1, sge_[0], IBV_SEND_SIGNALED, 0), 0);
   EXPECT_EQ(qp_->PostOneSend(2, sge_[1], 0, 0x77), 0);
   const ibv_sge long_one{sge_[0].addr, 300, 1};
@@ -100,8 +119,7 @@ TEST_F(QueuePairTest, OneSendOrReceiveAtATime) {
 }
 
 TEST_F(QueuePairTest, MessagesOfOnePacketAreToldFromOthersWhenPosted) {
-  qp_->attr.qp_state = IBV_QPS_RTS;
-  qp_->attr.path_mtu = IBV_MTU_256;
+  ToRts();
   const auto is_single_packet = [this](int posted) {
     EXPECT_EQ(posted, 0);
     const bool result = qp_->sq(qp_->sq_head()).is_single_packet;
@@ -120,8 +138,7 @@ TEST_F(QueuePairTest, MessagesOfOnePacketAreToldFromOthersWhenPosted) {
 }
 
 TEST_F(QueuePairTest, ShortSendsAreToldFromOthersWhenPosted) {
-  qp_->attr.qp_state = IBV_QPS_RTS;
-  qp_->attr.path_mtu = IBV_MTU_256;
+  ToRts();
   const auto is_short = [this](int posted) {
     EXPECT_EQ(posted, 0);
     const bool result = qp_->sq(qp_->sq_head()).is_short_send;
@@ -147,7 +164,7 @@ TEST_F(QueuePairTest, ShortSendsAreToldFromOthersWhenPosted) {
 }
 
 TEST_F(QueuePairTest, BadWorkRequests) {
-  qp_->attr.qp_state = IBV_QPS_RTS;
+  ToRts();
   EXPECT_EQ(Send(1, 3), EINVAL) << "more elements than max_send_sge";
   EXPECT_EQ(Send(1, 2, IBV_SEND_INLINE), 0) << "16 inline bytes";
   sge_[0].length = 9;
@@ -162,7 +179,7 @@ TEST_F(QueuePairTest, BadWorkRequests) {
 }
 
 TEST_F(QueuePairTest, BadWrPointsAtTheFirstNotTaken) {
-  qp_->attr.qp_state = IBV_QPS_RTS;
+  ToRts();
   ibv_send_wr wr[5] = {};
   for (int i = 0; i < 4; ++i) wr[i].next = &wr[i + 1];
   const ibv_send_wr* bad = nullptr;
@@ -174,7 +191,7 @@ TEST_F(QueuePairTest, AChainIsCheckedAsAWholeBeforeItIsPosted) {
   ibv_send_wr wr[4] = {};
   for (int i = 0; i < 3; ++i) wr[i].next = &wr[i + 1];
   EXPECT_EQ(qp_->CheckSends(wr), EINVAL) << "the state";
-  qp_->attr.qp_state = IBV_QPS_RTS;
+  ToRts();
   EXPECT_EQ(qp_->CheckSends(wr), ENOMEM);
   wr[2].next = nullptr;
   EXPECT_EQ(qp_->CheckSends(wr), 0);
@@ -189,7 +206,7 @@ TEST_F(QueuePairTest, AChainIsCheckedAsAWholeBeforeItIsPosted) {
 }
 
 TEST_F(QueuePairTest, InlineDataIsTakenAtPost) {
-  qp_->attr.qp_state = IBV_QPS_RTS;
+  ToRts();
   data_[0] = 7;
   ASSERT_EQ(Send(1, 1, IBV_SEND_INLINE), 0);
   data_[0] = 9;
@@ -197,7 +214,7 @@ TEST_F(QueuePairTest, InlineDataIsTakenAtPost) {
 }
 
 TEST_F(QueuePairTest, OnlySignalledSuccessCompletes) {
-  qp_->attr.qp_state = IBV_QPS_RTS;
+  ToRts();
   Send(1);
   Send(2, 1, IBV_SEND_SIGNALED);
   qp_->CompleteSend(IBV_WC_SUCCESS);
@@ -209,7 +226,7 @@ TEST_F(QueuePairTest, OnlySignalledSuccessCompletes) {
 }
 
 TEST_F(QueuePairTest, ErrorFlushesWhatIsPostedAndWhatComesAfter) {
-  qp_->attr.qp_state = IBV_QPS_RTS;
+  ToRts();
   Send(1);
   Recv(2);
   qp_->EnterError();
@@ -225,7 +242,7 @@ TEST_F(QueuePairTest, ErrorFlushesWhatIsPostedAndWhatComesAfter) {
 }
 
 TEST_F(QueuePairTest, CompletionQueueOverrunIsFatal) {
-  qp_->attr.qp_state = IBV_QPS_RTS;
+  ToRts();
   for (int i = 0; i < 16; ++i) cq_.Push(ibv_wc{});
   Send(1, 1, IBV_SEND_SIGNALED);
   qp_->CompleteSend(IBV_WC_SUCCESS);
@@ -236,7 +253,7 @@ TEST_F(QueuePairTest, CompletionQueueOverrunIsFatal) {
 }
 
 TEST_F(QueuePairTest, ResetForgetsEverything) {
-  qp_->attr.qp_state = IBV_QPS_RTS;
+  ToRts();
   Send(1);
   Recv(2);
   ibv_qp_attr reset{};

@@ -106,10 +106,17 @@ __attribute__((target("pclmul"), always_inline)) inline uint32_t FoldPacket(
   __m128i sum = _mm_and_si128(LoadBlock(before + end), LoadBlock(windows.inside.data() + end));
   sum = _mm_or_si128(sum, LoadBlock(windows.mask.data() + end));
   sum = _mm_xor_si128(sum, LoadBlock(windows.start.data() + end));
-  for (end += kBlock; end < kHeaderBytes + kBlock && end <= bytes; end += kBlock) {
-    const __m128i masked =
-        _mm_or_si128(LoadBlock(before + end), LoadBlock(windows.mask.data() + end));
-    sum = fold::Fold(sum, masked);
+  // The headers alone are so many blocks; where the first one is cut short they end in one more.
+  constexpr size_t kHeaderBlocks = (kHeaderBytes + kBlock - 1) / kBlock;
+  const uint8_t* const mask = windows.mask.data();
+  for (size_t i = 1; i < kHeaderBlocks; ++i) {
+    const size_t at = end + i * kBlock;
+    sum = fold::Fold(sum, _mm_or_si128(LoadBlock(before + at), LoadBlock(mask + at)));
+  }
+  end += kHeaderBlocks * kBlock;
+  if (end < kHeaderBytes + kBlock && end <= bytes) {
+    sum = fold::Fold(sum, _mm_or_si128(LoadBlock(before + end), LoadBlock(mask + end)));
+    end += kBlock;
   }
   if (fold_blocks != nullptr) {
     if (end <= bytes) sum = fold_blocks(sum, before + end, (bytes - end) / kBlock + 1);
