@@ -125,12 +125,11 @@ class ManagerImpl final : public Manager, private Environment::Client, private T
   void OnMad(const Gid& from, const Gid& to, std::span<const uint8_t> mad) override;
   bool OnPoll() override { return HasWork() && Work(); }
   // All that Work() looks for; most turns find nothing of it.
-  bool HasWork() const {
+  bool HasWork() const override {
     return context().table.has_removed() || parts_.backlog.AwaitsListeners() ||
            !parts_.events.empty() || addresses_.resolves() || parts_.sender.HasWaiting();
   }
-  // Not inlined: a turn without work would save the registers that it needs.
-  [[gnu::noinline]] bool Work();
+  bool Work();
   bool ServeEarlyRequests();  // whether there were any to serve or to refuse
   // TimerHandler
   void OnTimer(CmConnection& connection) override;

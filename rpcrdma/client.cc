@@ -103,6 +103,7 @@ absl::Status Client::StartConnecting() {
   if (!id.ok()) return id.status();
   id_ = *id;
   state_ = State::kResolving;
+  wakeup().Wake();
   if (absl::Status s = manager_->ResolveAddr(id_, server_, config_.resolve_timeout_ms); !s.ok()) {
     End(absl::UnavailableError(
         absl::StrCat("connecting to ", ToString(server_), ": ", s.message())));
@@ -151,7 +152,7 @@ void Client::OnRouteResolved() {
   config.send_bytes = config_.send_bytes;
   config.receive_bytes = config_.receive_bytes;
   config.remote_invalidation = config_.remote_invalidation;
-  auto connection = Connection::Create(worker_, config, [this](ibv_event_type event) {
+  auto connection = Connection::Create(worker_, &wakeup(), config, [this](ibv_event_type event) {
     if (id_ != nullptr) manager_->Notify(id_, event);
   });
   if (!connection.ok()) return End(connection.status());
@@ -179,6 +180,7 @@ void Client::OnEstablished(const cm::Event& event) {
   negotiated_ = Negotiate(link_.connection->LocalPrivateData(), /*local_is_client=*/true,
                           event.param.private_data);
   state_ = State::kConnected;
+  wakeup().Wake();
   connected_at_ns_ = worker_->now_ns();
   link_.connection->WatchPeer();
   ++counters_.connections_established;
@@ -221,6 +223,7 @@ void Client::Disconnect() {
     return End(absl::CancelledError("disconnected"));
   }
   state_ = State::kDisconnecting;
+  wakeup().Wake();
 }
 
 absl::Status Client::Call(const oncrpc::CallRequest& request, oncrpc::CallDone done,
@@ -236,11 +239,14 @@ void Client::End(absl::Status status) {
   if (ending_) return;
   ending_ = true;
   end_status_ = std::move(status);
+  wakeup().Wake();
 }
 
 bool Client::Poll(uint64_t /*now_ns*/) {
+  wakeup().Sleep();
   bool busy = false;
   if (state_ == State::kConnected || state_ == State::kDisconnecting) {
+    link_.connection->wakeup().Sleep();
     busy = link_.connection->Poll(*link_.demux);
     busy |= link_.responder->Poll();
     // One that is being disconnected breaks at once; the answer to the DREQ ends it, since a
@@ -264,7 +270,15 @@ bool Client::Poll(uint64_t /*now_ns*/) {
     TakeDown();
     busy = true;
   }
+  if (!MaySleep()) wakeup().Wake();
   return busy;
+}
+
+bool Client::MaySleep() const {
+  if (ending_ || !ended_.empty()) return false;
+  if (state_ == State::kIdle || state_ == State::kPausing) return true;
+  return state_ == State::kConnected && !link_.connection->wakeup().awake() &&
+         link_.connection->IsQuiet() && !link_.responder->HasWork();
 }
 
 void Client::TakeDown() {

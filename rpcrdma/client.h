@@ -151,6 +151,8 @@ class Client : public engine::Poller, private StatsProvider {
   void End(absl::Status status);
   void TakeDown();
   void Drop(Link link);
+  // Whether nothing is to be done until something wakes the poller.
+  bool MaySleep() const;
   // Starts another attempt if one is left; returns whether it did.
   bool TryAgain();
   void Finish();

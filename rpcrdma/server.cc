@@ -106,6 +106,7 @@ void Server::OnEvent(const cm::Event& event) {
     case RDMA_CM_EVENT_REJECTED:
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
       peer->state = Peer::State::kEnding;
+      peer->connection->wakeup().Wake();
       break;
     default:
       break;
@@ -196,9 +197,10 @@ absl::Status Server::Admit(const cm::Event& event) {
   config.send_bytes = config_.send_bytes;
   config.receive_bytes = config_.receive_bytes;
   config.remote_invalidation = config_.remote_invalidation;
-  auto connection = Connection::Create(worker_, config, [this, raw](ibv_event_type type) {
-    if (raw->id != nullptr) manager_->Notify(raw->id, type);
-  });
+  auto connection =
+      Connection::Create(worker_, &wakeup(), config, [this, raw](ibv_event_type type) {
+        if (raw->id != nullptr) manager_->Notify(raw->id, type);
+      });
   if (!connection.ok()) return connection.status();
   peer->connection = *std::move(connection);
   peer->connection->refusals().ReportTo(&refusal_log_, event.id->peer());
@@ -303,13 +305,19 @@ void Server::End(Peer& peer) {
 }
 
 bool Server::Poll(uint64_t /*now_ns*/) {
+  wakeup().Sleep();
   bool busy = false;
   bool gone = false;
+  bool is_one_awake = false;
   const bool takes_calls = !MemoryReserve::IsLow();
   for (size_t i = 0; i < peers_.size(); ++i) {
-    busy |= PollPeer(*peers_[i], takes_calls);
-    gone |= peers_[i]->IsGone();
+    Peer& peer = *peers_[i];
+    if (!peer.connection->wakeup().awake()) continue;
+    busy |= PollPeer(peer, takes_calls);
+    gone |= peer.IsGone();
+    is_one_awake |= peer.connection->wakeup().awake();
   }
+  if (is_one_awake) wakeup().Wake();
   if (!gone) return busy;
   std::erase_if(peers_, [](const std::unique_ptr<Peer>& peer) { return peer->IsGone(); });
   return true;
@@ -317,6 +325,8 @@ bool Server::Poll(uint64_t /*now_ns*/) {
 
 bool Server::PollPeer(Peer& peer, bool takes_calls) {
   using enum Peer::State;
+  Wakeup& wakeup = peer.connection->wakeup();
+  wakeup.Sleep();
   bool busy = false;
   if (peer.state == kConnected) {
     Connection::Role* role = peer.responder.get();
@@ -331,6 +341,9 @@ bool Server::PollPeer(Peer& peer, bool takes_calls) {
     TakeDown(peer);
     busy = true;
   }
+  const bool may_sleep =
+      peer.state == kConnected && peer.connection->IsQuiet() && !peer.responder->HasWork();
+  if (!may_sleep) wakeup.Wake();
   return busy;
 }
 

@@ -114,6 +114,7 @@ absl::Status AddressResolution::ResolveAddr(CmConnection& connection,
   connection.state = State::kResolving;
   context_.ArmTimer(connection, uint64_t{timeout_ms} * 1'000'000);
   resolving_.push_back(connection.local_comm_id);
+  context_.environment->Wake();
   return absl::OkStatus();
 }
 

@@ -33,6 +33,7 @@ void Backlog::Leave(CmConnection& connection) {
 
 bool Backlog::AwaitListener(const Origin& origin, const std::optional<ServiceId>& service,
                             const Message& request) {
+  context_.environment->Wake();
   return service && relisten_grace_.Keep({.from = origin.from,
                                           .to = origin.to,
                                           .transaction_id = origin.transaction_id,

@@ -56,7 +56,7 @@ struct QpMove {
 
 class Environment {
  public:
-  // The state machines, as the environment sees them. Called once a poll, on CM's core.
+  // The state machines, as the environment sees them. Called on CM's core.
   class Client {
    public:
     virtual ~Client() = default;
@@ -64,6 +64,8 @@ class Environment {
     virtual void OnMad(const Gid& from, const Gid& to, std::span<const uint8_t> mad) = 0;
     // After the datagrams of this poll. True when it did something.
     virtual bool OnPoll() = 0;
+    // Whether the next poll has something to look at, though nobody wakes it.
+    virtual bool HasWork() const = 0;
     // As engine::StatsProvider::Tell().
     virtual bool OnStatsQuery(const StatsQuery& query, Stats* stats) = 0;
     // A queue pair has failed by itself; `status` is that of its work request, IBV_WC_SUCCESS when
@@ -80,6 +82,8 @@ class Environment {
 
   virtual ~Environment() = default;
   virtual void SetClient(Client* client) = 0;
+  // Client::OnPoll() is to be called at the next poll; for work that comes up outside of it.
+  virtual void Wake() = 0;
 
   virtual Shard shard() const = 0;
   // Runs `work` on the core of another manager of the device, Shard::index `to`, unless that one is

@@ -55,6 +55,7 @@ void Events::Deliver(CmConnection& connection, rdma_cm_event_type type, int stat
 
 void Events::Defer(const CmConnection& connection, absl::AnyInvocable<void(CmConnection&)> work) {
   deferred_.push_back({connection.local_comm_id, std::move(work)});
+  context_.environment->Wake();
 }
 
 void Events::Defer(const CmConnection& connection, rdma_cm_event_type type, int status) {

@@ -91,6 +91,7 @@ class FakeEnvironment final : public Environment {
   std::set<std::pair<const verbs::QueuePair*, Gid>> attached;
 
   void SetClient(Client* client) override { client_ = client; }
+  void Wake() override {}  // polled in every step
   Shard shard() const override { return shard_; }
   // To another one of the same address.
   bool Post(uint32_t to, absl::AnyInvocable<void(Client& manager)> work) override;

@@ -143,6 +143,7 @@ void Sender::SendRequest(CmConnection& connection) {
     return;
   }
   connection.timer.Cancel();  // of the message before
+  context_.environment->Wake();
   if (!window_timer_.armed()) {
     context_.environment->wheel().Arm(window_timer_, window_.deadline_ns());
   }

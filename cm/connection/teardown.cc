@@ -109,7 +109,9 @@ void Teardown::EnterClosed(CmConnection& connection) {
   connection.timer.Cancel();
   connection.state = State::kClosed;
   context_.table.UnindexPeer(connection);
-  if (connection.destroyed) context_.table.Remove(connection);
+  if (!connection.destroyed) return;
+  context_.table.Remove(connection);
+  context_.environment->Wake();
 }
 
 void Teardown::EndWithoutQp(CmConnection& connection, AboutMessage about) {

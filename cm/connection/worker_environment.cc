@@ -47,6 +47,7 @@ absl::StatusOr<std::unique_ptr<WorkerEnvironment>> WorkerEnvironment::Create(
   absl::StatusOr<std::unique_ptr<Gsi>> gsi = Gsi::Create(worker, &environment->counters_);
   if (!gsi.ok()) return gsi.status();
   environment->gsi_ = *std::move(gsi);
+  environment->gsi_->WakeOnCompletion(&environment->wakeup());
   worker->AddPoller(environment.get());
   worker->AddStatsProvider(environment.get());
   worker->AddPortObserver(environment.get());
@@ -108,17 +109,17 @@ std::vector<transport::FlightEntry> WorkerEnvironment::QpFlight(const engine::Wo
 }
 
 bool WorkerEnvironment::Poll(uint64_t /*now_ns*/) {
-  if (gsi_->HasWork()) [[unlikely]]
-    return TakeMads();
-  return client_ != nullptr && client_->OnPoll();
+  wakeup().Sleep();
+  bool busy = gsi_->HasWork() && TakeMads();
+  if (client_ != nullptr) busy |= client_->OnPoll();
+  if (gsi_->HasWork() || (client_ != nullptr && client_->HasWork())) Wake();
+  return busy;
 }
 
 bool WorkerEnvironment::TakeMads() {
-  bool busy = gsi_->Poll([this](const Gid& from, const Gid& to, std::span<const uint8_t> mad) {
+  return gsi_->Poll([this](const Gid& from, const Gid& to, std::span<const uint8_t> mad) {
     if (client_ != nullptr) client_->OnMad(from, to, mad);
   });
-  if (client_ != nullptr) busy |= client_->OnPoll();
-  return busy;
 }
 
 std::optional<uint8_t> WorkerEnvironment::GidIndex(const Gid& address) const {

@@ -36,6 +36,7 @@ class WorkerEnvironment final : public Environment,
   ~WorkerEnvironment() override;
 
   void SetClient(Client* client) override { client_ = client; }
+  void Wake() override { wakeup().Wake(); }
   Shard shard() const override {
     return {.index = index_, .count = static_cast<uint32_t>(siblings_->workers.size())};
   }

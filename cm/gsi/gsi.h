@@ -57,6 +57,8 @@ class Gsi {
   using Receiver =
       absl::FunctionRef<void(const Gid& from, const Gid& to, std::span<const uint8_t> mad)>;
   bool Poll(Receiver receiver);
+  // Completions wake `poller` (not owned, outlives this).
+  void WakeOnCompletion(Wakeup* poller) { cq_->WakeOnCompletion(poller); }
   // All that Poll() looks for; most turns find nothing of it.
   bool HasWork() const { return cq_->size() != 0 || !waiting_.empty(); }
 

@@ -17,9 +17,9 @@ constexpr uint32_t kAskedCookie = UINT32_MAX;  // of WatchPeer()
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Connection>> Connection::Create(
-    engine::Worker* worker, const ConnectionConfig& config,
+    engine::Worker* worker, Wakeup* poller, const ConnectionConfig& config,
     absl::AnyInvocable<void(ibv_event_type)> on_event) {
-  std::unique_ptr<Connection> connection(new Connection(worker, config));
+  std::unique_ptr<Connection> connection(new Connection(worker, poller, config));
   if (absl::Status status = connection->Init(std::move(on_event)); !status.ok()) return status;
   return connection;
 }
@@ -39,6 +39,7 @@ absl::Status Connection::MakeObjects(absl::AnyInvocable<void(ibv_event_type)> on
   auto cq = worker_->CreateCq(config_.receives + config_.send_queue);
   if (!cq.ok()) return cq.status();
   cq_ = *cq;
+  cq_->WakeOnCompletion(&wakeup_);
 
   verbs::QueuePairInitAttr init;
   init.type = IBV_QPT_RC;
@@ -97,7 +98,7 @@ Connection::~Connection() {
 }
 
 void Connection::Close(uint64_t time_wait_ns) {
-  broken_ = true;
+  MarkBroken();
   quiet_timer_.Cancel();
   refusals_.Tell();
   if (qp_ != nullptr) worker_->DestroyQp(qp_, time_wait_ns).IgnoreError();
@@ -123,7 +124,7 @@ absl::Status Connection::Complete() {
 void Connection::PostReceive(uint32_t receive, uint32_t lkey) {
   const ibv_sge sge{reinterpret_cast<uint64_t>(ReceiveBuffer(receive)), config_.receive_bytes,
                     lkey};
-  if (qp_->PostOneRecv(kReceiveBit | receive, sge) != 0) broken_ = true;
+  if (qp_->PostOneRecv(kReceiveBit | receive, sge) != 0) MarkBroken();
 }
 
 void Connection::Repost(uint32_t receive) {
@@ -160,7 +161,7 @@ bool Connection::PollCompletions(Role& role) {
   }
   const bool heard = sent || taken > 0;
   if (heard) heard_ns_ = worker_->now_ns();
-  if (cq_->overrun()) broken_ = true;
+  if (cq_->overrun()) MarkBroken();
   return heard;
 }
 
@@ -173,7 +174,7 @@ void Connection::TakeCompletion(const ibv_wc& wc, Role& role) {
   cq_->Pop();
   const auto index = static_cast<uint32_t>(wr_id);
   if (status != IBV_WC_SUCCESS) {
-    broken_ = true;
+    MarkBroken();
     failure_ = status;
     if ((wr_id & kReceiveBit) == 0 && index != kAskedCookie) role.OnFailed(index, status);
   } else if ((wr_id & kReceiveBit) != 0) {
@@ -213,7 +214,7 @@ void Connection::OnQuiet(void* connection, uint64_t now_ns) {
 void Connection::Post(ibv_send_wr& wr, uint32_t cookie, bool told) {
   wr.wr_id = cookie;
   if (!IsOpen() || qp_->PostSend(&wr, nullptr) != 0) {
-    broken_ = true;
+    MarkBroken();
     return;
   }
   Posted(cookie, told);
@@ -226,7 +227,7 @@ void Connection::PostSend(uint32_t buffer, uint32_t bytes, uint32_t cookie, bool
   // What waits for no completion asks for no acknowledgement.
   const unsigned flags = hurried ? IBV_SEND_SIGNALED : 0;
   if (!IsOpen() || qp_->PostOneSend(cookie, sge, flags, invalidate) != 0) {
-    broken_ = true;
+    MarkBroken();
     return;
   }
   Posted(cookie, /*told=*/true);
@@ -273,12 +274,12 @@ void Connection::Invalidate(const memory::MemoryRegion& region) {
   const memory::MemoryRegion* const now = pd_->regions->Find(region.key);
   if (now != nullptr && !now->mapped) return;
   // RFC 8166 section 4.5.4
-  if (!pd_->regions->InvalidateLocal(*pd_, region.key)) broken_ = true;
+  if (!pd_->regions->InvalidateLocal(*pd_, region.key)) MarkBroken();
 }
 
 void Connection::Deregister(const memory::MemoryRegion& region) {
   // RFC 8166 section 4.5.4
-  if (!worker_->DeregMr(region).ok()) broken_ = true;
+  if (!worker_->DeregMr(region).ok()) MarkBroken();
 }
 
 }  // namespace pollux::rpcrdma

@@ -15,6 +15,7 @@
 #include "rpcrdma/connection/refusals.h"
 #include "rpcrdma/wire/header.h"
 #include "rpcrdma/wire/private_data.h"
+#include "stack/base/wakeup.h"
 #include "stack/engine/loop/worker.h"
 #include "stack/engine/timer/timing_wheel.h"
 
@@ -68,9 +69,10 @@ class Connection {
   };
 
   // ResourceExhausted when the worker cannot give the objects, or there is no memory.
+  // `poller` calls Poll(), is woken when there may be something for it, and outlives this.
   // `on_event`: asynchronous events of the queue pair, for CM.
   static absl::StatusOr<std::unique_ptr<Connection>> Create(
-      engine::Worker* worker, const ConnectionConfig& config,
+      engine::Worker* worker, Wakeup* poller, const ConnectionConfig& config,
       absl::AnyInvocable<void(ibv_event_type)> on_event);
   ~Connection();
   Connection(const Connection&) = delete;
@@ -98,6 +100,8 @@ class Connection {
   // Gives a receive buffer back to the queue.
   void Repost(uint32_t receive);
 
+  // Awake while Poll() may find something, or a role may go on.
+  Wakeup& wakeup() { return wakeup_; }
   // Takes what completed, a bounded number of completions. True when there was something.
   bool Poll(Role& role) { return HasCompletions() && PollCompletions(role); }
   // The same without messages, which wait.
@@ -110,7 +114,12 @@ class Connection {
   void WatchPeer();
   // A work request failed, or could not be posted: the connection carries nothing more.
   bool broken() const { return broken_; }
-  void MarkBroken() { broken_ = true; }
+  void MarkBroken() {
+    broken_ = true;
+    wakeup_.Wake();
+  }
+  // Whether nothing is left for Poll(), and nothing posted is still to be told of.
+  bool IsQuiet() const { return cq_->size() == 0 && posted_ == told_ && !cq_->overrun(); }
   // Of the work request that broke it; IBV_WC_SUCCESS when none did.
   ibv_wc_status failure() const { return failure_; }
 
@@ -154,8 +163,9 @@ class Connection {
   void Close(uint64_t time_wait_ns = 0);
 
  private:
-  Connection(engine::Worker* worker, const ConnectionConfig& config)
+  Connection(engine::Worker* worker, Wakeup* poller, const ConnectionConfig& config)
       : worker_(worker),
+        wakeup_(poller),
         config_(config),
         refusals_(worker),
         quiet_timer_(&Connection::OnQuiet, this) {}
@@ -187,6 +197,7 @@ class Connection {
   void Post(ibv_send_wr& wr, uint32_t cookie, bool told);
   void Posted(uint32_t cookie, bool told) {
     cookies_[posted_++ & cookie_mask_] = told ? cookie : kNotTold;
+    wakeup_.Wake();
   }
   bool HasCompletions() const {
     return cq_->size() != 0 || (qp_ != nullptr && qp_->sq_head() != told_) || cq_->overrun();
@@ -197,6 +208,7 @@ class Connection {
   static void OnQuiet(void* connection, uint64_t now_ns);
 
   engine::Worker* worker_;
+  Wakeup wakeup_;
   ConnectionConfig config_;
   Refusals refusals_;
   memory::ProtectionDomain* pd_ = nullptr;

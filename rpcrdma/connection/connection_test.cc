@@ -9,9 +9,10 @@ namespace {
 
 class ConnectionTest : public MirrorTest {
  protected:
+  Wakeup poller;
   std::unique_ptr<Connection> Make(const ConnectionConfig& config = {}) {
     StartWorld();
-    auto connection = Connection::Create(&nodes[0]->worker(), config, nullptr);
+    auto connection = Connection::Create(&nodes[0]->worker(), &poller, config, nullptr);
     EXPECT_TRUE(connection.ok()) << connection.status();
     return *std::move(connection);
   }

@@ -74,6 +74,9 @@ class Responder : public Connection::Role {
   void CountCopied(uint64_t bytes) { service_.counters->bytes_copied += bytes; }
   // Goes on with calls that waited for buffers or room. True when one went on.
   bool Poll() { return HasWork() && Work(); }
+  bool HasWork() const {
+    return in_flight_ != 0 || !wait_room_.empty() || !wait_buffers_.empty() || !backlog_.empty();
+  }
   // The queue pair is closed: gives back whatever no handler holds. Replies are dropped from now
   // on; those of calls that must not run twice are kept for when they come again. A handler's call
   // keeps what was pulled for it.
@@ -177,9 +180,6 @@ class Responder : public Connection::Role {
   void GiveBack(uint8_t*& buffer);
   void Free(uint32_t index);
   void WatchStall();
-  bool HasWork() const {
-    return in_flight_ != 0 || !wait_room_.empty() || !wait_buffers_.empty() || !backlog_.empty();
-  }
   bool Work();
 
   // How it is answered: responder_reply.cc.

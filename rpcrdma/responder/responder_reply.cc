@@ -127,6 +127,7 @@ void Responder::AnswerPlainly(uint32_t index, absl::Span<const uint8_t> results)
   } else {
     slot.state = State::kWaitRoom;
     wait_room_.Push(index);
+    connection_->wakeup().Wake();
   }
 }
 
@@ -234,7 +235,9 @@ bool Responder::BuildReply(uint32_t index, const oncrpc::ReplyHeader& reply,
 void Responder::Finish(uint32_t index) {
   GiveReceiveBack(slots_[index]);
   slots_[index].state = State::kWaitRoom;
-  if (!wait_room_.empty() || !TryPost(index)) wait_room_.Push(index);
+  if (wait_room_.empty() && TryPost(index)) return;
+  wait_room_.Push(index);
+  connection_->wakeup().Wake();
 }
 
 bool Responder::TryPost(uint32_t index) {

@@ -85,7 +85,10 @@ void Groups::OnQuery(const wire::MembershipQuery& query, uint16_t vlan, PollCont
   }
 }
 
-void Groups::Arm(uint64_t at_ns) { next_deadline_ns_ = std::min(next_deadline_ns_, at_ns); }
+void Groups::Arm(uint64_t at_ns) {
+  next_deadline_ns_ = std::min(next_deadline_ns_, at_ns);
+  host_->has_new_deadline = true;
+}
 
 void Groups::TellChange(Membership& membership, PollContext& context) {
   Report(membership.references > 0 ? wire::GroupRecord::kJoin : wire::GroupRecord::kLeave,

@@ -26,12 +26,13 @@ struct AddressConflict {
 };
 
 struct HostState {
-  explicit HostState(Solicitor* solicitor) : neighbours(solicitor) {}
+  explicit HostState(Solicitor* solicitor) : neighbours(solicitor, &has_new_deadline) {}
 
   MacAddress mac{};
   bool answers = true;  // InterfaceConfig::answers
   GidTable gids;
   Routes routes;
+  bool has_new_deadline = true;  // Interface::TakeNewDeadline()
   NeighbourTable neighbours;
   InterfaceCounters counters;
   std::optional<AddressConflict> conflict;  // the last

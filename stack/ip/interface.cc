@@ -347,6 +347,7 @@ void Interface::Solicit(const NeighbourAddress& target, const MacAddress* unicas
   if (kernel_ != nullptr) {
     kernel_->Solicit(target.gid);
     kernel_poll_ns_ = context.now_ns;  // it may know the answer already
+    host_.has_new_deadline = true;
     // Asked like this, Linux sends its solicitation from a link-local address alone, which there
     // may not be, or not yet: duplicate address detection takes seconds. The answer is the
     // kernel's.
@@ -478,6 +479,7 @@ void Interface::FollowKernel(PollContext& context) {
 // ---- Time.
 
 void Interface::OnDeadline(PollContext& context) {
+  host_.has_new_deadline = true;
   host_.neighbours.OnDeadline(context);
   groups_.OnDeadline(context);
   if (context.now_ns >= kernel_poll_ns_) FollowKernel(context);

@@ -147,6 +147,13 @@ class Interface : public transport::Resolver, private Solicitor {
     return std::min(deadline, kernel_poll_ns_);
   }
   void OnDeadline(transport::PollContext& context);
+  // Whether deadline_ns() may have changed since this was last asked, other than to a later time.
+  bool TakeNewDeadline() {
+    if (!host_.has_new_deadline) [[likely]]
+      return false;
+    host_.has_new_deadline = false;
+    return true;
+  }
 
   // The last host that claimed one of this interface's addresses.
   const std::optional<AddressConflict>& conflict() const { return host_.conflict; }

@@ -38,8 +38,10 @@ absl::Status NoAnswer(const Gid& address) {
 
 }  // namespace
 
-NeighbourTable::NeighbourTable(Solicitor* solicitor)
-    : solicitor_(solicitor), entries_(new Entry[kMaxNeighbours]) {
+NeighbourTable::NeighbourTable(Solicitor* solicitor, bool* has_new_deadline)
+    : solicitor_(solicitor),
+      has_new_deadline_(has_new_deadline),
+      entries_(new Entry[kMaxNeighbours]) {
   buckets_.fill(kNone);
   for (uint32_t i = kMaxNeighbours; i-- > 0;) {
     entries_[i].chain = free_;
@@ -399,6 +401,7 @@ void NeighbourTable::TakeCallbacks(uint16_t index, Callbacks* out) {
 void NeighbourTable::Arm(Entry& entry, uint64_t deadline_ns) {
   entry.deadline_ns = deadline_ns;
   next_deadline_ns_ = std::min(next_deadline_ns_, deadline_ns);
+  *has_new_deadline_ = true;
 }
 
 void NeighbourTable::OnDeadline(PollContext& context) {

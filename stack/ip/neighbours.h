@@ -75,8 +75,9 @@ class NeighbourTable {
   static constexpr uint64_t kLookNs = 1'000'000'000;
   static constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
 
-  // `solicitor` is not owned and outlives this.
-  explicit NeighbourTable(Solicitor* solicitor);
+  // Neither is owned, both outlive this. `*has_new_deadline` is set when deadline_ns() may have
+  // become earlier.
+  NeighbourTable(Solicitor* solicitor, bool* has_new_deadline);
   ~NeighbourTable();
   NeighbourTable(const NeighbourTable&) = delete;
   NeighbourTable& operator=(const NeighbourTable&) = delete;
@@ -209,6 +210,7 @@ class NeighbourTable {
   uint16_t IndexOf(const verbs::LinkAddress* link) const;
 
   Solicitor* solicitor_;
+  bool* has_new_deadline_;
   std::unique_ptr<Entry[]> entries_;
   std::array<Waiting, kMaxWaitingTotal> waiting_;
   uint16_t free_waiting_ = kNone;

@@ -34,11 +34,13 @@ CompletionQueue::~CompletionQueue() {
 bool CompletionQueue::Lose() {
   if (Planted(Fault::kOverrunUnnoticed)) return true;
   if (!overrun_) RaiseEvent(IBV_EVENT_CQ_ERR);
+  if (poller_ != nullptr) poller_->Wake();
   overrun_ = true;
   return false;
 }
 
 void CompletionQueue::Tell(const ibv_wc& wc, bool solicited) {
+  if (armed_ == Armed::kPoller) return poller_->Wake();
   if (armed_ == Armed::kAny || solicited || wc.status != IBV_WC_SUCCESS) {
     armed_ = Armed::kNot;
     // One that was not taken yet tells of this completion too.

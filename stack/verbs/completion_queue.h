@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "stack/base/line_array.h"
+#include "stack/base/wakeup.h"
 #include "stack/verbs/completion_channel.h"
 #include "stack/verbs/event_list.h"
 #include "stack/verbs/limits.h"
@@ -77,6 +78,12 @@ class alignas(64) CompletionQueue : public EventSource {
   // one event in the channel. Writing the event costs a system call; no other push does. Has no
   // effect without a channel.
   void Arm(bool solicited_only);
+  // Each completion, and the loss of one, wakes `poller` (not owned, outlives this queue). In place
+  // of a channel.
+  void WakeOnCompletion(Wakeup* poller) {
+    poller_ = poller;
+    armed_ = Armed::kPoller;
+  }
   // Whether the channel holds an event of this queue.
   bool announced() const { return announced_.load(std::memory_order_acquire); }
 
@@ -97,11 +104,11 @@ class alignas(64) CompletionQueue : public EventSource {
 
  private:
   friend class CompletionChannel;
-  enum class Armed : uint8_t { kNot, kSolicited, kAny };
+  enum class Armed : uint8_t { kNot, kSolicited, kAny, kPoller };
 
   // Handles a full queue, as Push() describes.
   bool Lose();
-  // Sends an event if `wc` is of the kind that was armed.
+  // Wakes the poller, or sends an event if `wc` is of the kind that was armed.
   void Tell(const ibv_wc& wc, bool solicited);
 
   uint32_t capacity_;
@@ -111,6 +118,7 @@ class alignas(64) CompletionQueue : public EventSource {
   bool overrun_ = false;
   Armed armed_ = Armed::kNot;
   CompletionChannel* channel_ = nullptr;
+  Wakeup* poller_ = nullptr;
   std::atomic<bool> announced_{false};
   LineArray<ibv_wc> ring_;
   std::vector<QueuePair*> users_;

@@ -94,12 +94,15 @@ class Server final : public FileServer, public engine::Poller {
 
   void Shutdown(absl::AnyInvocable<void()> done) override {
     shut_down_ = std::move(done);
+    wakeup().Wake();
     rpc_->Shutdown();
   }
 
   bool Poll(uint64_t) override {
-    if (std::exchange(woken_, false)) ServeWaiting();
+    wakeup().Sleep();
+    if (std::exchange(may_serve_waiting_, false)) ServeWaiting();
     const bool read = !streams_.empty() && ReadPiece();
+    if (!streams_.empty() || may_serve_waiting_ || shut_down_ != nullptr) wakeup().Wake();
     if (shut_down_ == nullptr || rpc_->connections() != 0) return read;
     std::exchange(shut_down_, nullptr)();
     return true;
@@ -210,6 +213,7 @@ class Server final : public FileServer, public engine::Poller {
     if (!file.ok()) return Answer(reply, file.status());
     streams_.push_back(
         {.reply = std::move(reply), .file = *std::move(file), .offset = offset, .left = count});
+    wakeup().Wake();
     if (streams_.size() == 1) ReadPiece();
   }
 
@@ -222,7 +226,7 @@ class Server final : public FileServer, public engine::Poller {
       // Its release may begin anything.
       if (stream->reply.client_is_gone() || GoOn(*stream)) {
         streams_.erase(stream);
-        woken_ |= !waiting_to_stream_.empty();
+        may_serve_waiting_ |= !waiting_to_stream_.empty();
       }
       return true;
     }
@@ -330,7 +334,8 @@ class Server final : public FileServer, public engine::Poller {
     blocks_.push_back(std::move(block));
     if (waiting_.empty()) return;
     // From the poll: a block may be given back in the middle of anything.
-    woken_ = true;
+    may_serve_waiting_ = true;
+    wakeup().Wake();
   }
 
   // The one that came back last is the warmest.
@@ -351,7 +356,8 @@ class Server final : public FileServer, public engine::Poller {
   Options options_;
   std::vector<std::vector<uint8_t>> blocks_;
   size_t blocks_out_ = 0;  // lent to replies
-  bool woken_ = false;     // a block has come back, or a stream ended, and reads wait for one
+  bool may_serve_waiting_ =
+      false;  // a block has come back, or a stream ended, and reads wait for one
   std::vector<std::unique_ptr<uint8_t[]>> pieces_;
   size_t pieces_out_ = 0;
   // First come, first served; bounded as those that wait.

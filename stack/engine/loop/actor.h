@@ -57,9 +57,8 @@ class Actor {
  private:
   struct Message;
 
-  unsigned RunTaken(unsigned limit);
-
-  void TakeArrived();
+  [[gnu::noinline]] unsigned RunTaken(unsigned limit);
+  [[gnu::noinline]] void TakeArrived();
 
   // Newest first. Written by every sender, so it has its own cache line.
   alignas(64) std::atomic<Message*> arrived_{nullptr};

@@ -30,12 +30,13 @@ class FailureList {
   static constexpr uint32_t kMax = 32;
 
   void AddObserver(std::weak_ptr<FailureObserver> observer);
+  uint32_t size() const { return count_; }
   bool empty() const { return count_ == 0; }
   void Add(Qpn qpn) {
     if (count_ < kMax) qpns_[count_++] = qpn;
   }
   // Tells every observer of each, as long as it exists, and forgets them.
-  void Deliver(QueuePairTable& queue_pairs);
+  [[gnu::noinline]] void Deliver(QueuePairTable& queue_pairs);
 
  private:
   uint32_t count_ = 0;

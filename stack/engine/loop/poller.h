@@ -3,9 +3,13 @@
 #define POLLUX_STACK_ENGINE_LOOP_POLLER_H_
 
 #include <algorithm>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
+
+#include "stack/base/wakeup.h"
 
 namespace pollux::engine {
 
@@ -14,39 +18,65 @@ namespace pollux::engine {
 class Poller {
  public:
   virtual ~Poller() = default;
-  // Called once per turn on the worker's core, after packets and timers and before posted requests
-  // are sent. Returns whether it did any work. May create and destroy objects, and add and remove
-  // pollers, including itself.
+  // Called once per turn on the worker's core while the poller is awake, after packets and timers
+  // and before posted requests are sent. Returns whether it did any work. May create and destroy
+  // objects, and add and remove pollers, including itself.
   virtual bool Poll(uint64_t now_ns) = 0;
+  // A poller that is polled in every turn never sleeps.
+  Wakeup& wakeup() { return wakeup_; }
+
+ private:
+  friend class PollerList;
+  Wakeup wakeup_;
 };
 
 // The pollers of one worker, in the order in which they were added.
 class PollerList {
  public:
-  void Add(Poller* poller) { pollers_.push_back(poller); }
+  void Add(Poller* poller) {
+    pollers_.push_back(poller);
+    poller->wakeup_.JoinWhole(&wakeup_);
+  }
   void Remove(Poller* poller) {
     std::replace(pollers_.begin(), pollers_.end(), poller, static_cast<Poller*>(nullptr));
     removed_ = true;
+    wakeup_.Wake();
   }
-  // Whether any did something. By index: pollers add and remove pollers.
+  // Whether any did something.
   [[gnu::always_inline]] bool Run(uint64_t now_ns) {
-    bool worked = false;
-    for (size_t i = 0; i < pollers_.size(); ++i) {
-      Poller* const poller = pollers_[i];
-      if (poller != nullptr) [[likely]]
-        worked |= poller->Poll(now_ns);
-    }
-    if (removed_) [[unlikely]]
-      EraseRemoved();
-    return worked;
+    if (wakeup_.awake()) return RunAwake(now_ns);
+    assert(IsQuiet(now_ns) && "a poller that is asleep has work");
+    return false;
   }
 
  private:
-  void EraseRemoved() {
-    removed_ = false;
-    std::erase(pollers_, nullptr);
+  // By index: pollers add and remove pollers.
+  bool RunAwake(uint64_t now_ns) {
+    wakeup_.Sleep();
+    bool worked = false;
+    bool is_one_awake = false;
+    for (size_t i = 0; i < pollers_.size(); ++i) {
+      Poller* poller = pollers_[i];
+      if (poller == nullptr) continue;
+      if (!poller->wakeup_.awake()) {
+        assert(!poller->Poll(now_ns) && "a poller that is asleep has work");
+        continue;
+      }
+      worked |= poller->Poll(now_ns);
+      poller = pollers_[i];  // it may have removed itself
+      is_one_awake |= poller != nullptr && poller->wakeup_.awake();
+    }
+    if (std::exchange(removed_, false)) std::erase(pollers_, nullptr);
+    if (is_one_awake) wakeup_.Wake();
+    return worked;
+  }
+  // For assertions: polls those that are asleep, which find nothing to do.
+  bool IsQuiet(uint64_t now_ns) {
+    return std::ranges::none_of(
+        pollers_, [now_ns](Poller* poller) { return poller != nullptr && poller->Poll(now_ns); });
   }
 
+  Wakeup wakeup_;                 // its parts are those of the pollers
   std::vector<Poller*> pollers_;  // null: removed, to be erased after the round
   bool removed_ = false;
 };

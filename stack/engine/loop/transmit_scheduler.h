@@ -22,8 +22,8 @@ class TransmitScheduler {
 
   // What is owed for what came in this poll leaves with it, however many queue pairs wait for
   // turns. As Transmit(), whether anything was done.
-  bool Acknowledge(Worker& worker);
-  bool Transmit(Worker& worker);
+  [[gnu::noinline]] bool Acknowledge(Worker& worker);
+  [[gnu::noinline]] bool Transmit(Worker& worker);
 
  private:
   static constexpr int kPackets = 32;  // that a queue pair may send in its turn

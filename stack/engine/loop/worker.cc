@@ -94,21 +94,17 @@ bool Worker::Poll(uint64_t now_ns, AckAction acks) {
   bool worked = false;
   for (auto& port : ports_) worked |= Receive(*port);
   // What a timer leads to shows below; most only look, at the kernel and at the link.
-  wheel_.Advance(now_ns_);
-  if (!failures_.empty()) [[unlikely]]
+  if (wheel_.Advance(now_ns_) != 0) [[unlikely]]
     failures_.Deliver(qps_);
   worked |= RunMailbox() > 0;
   worked |= pollers_.Run(now_ns_);
-  if (acks == transport::AckPolicy::kSendNow && OwesAcks()) worked |= scheduler_.Acknowledge(*this);
+  if (OwesAcks() && acks == transport::AckPolicy::kSendNow) worked |= scheduler_.Acknowledge(*this);
   if (!scheduler_.empty()) worked |= scheduler_.Transmit(*this);
-  if (!failures_.empty()) [[unlikely]]
-    failures_.Deliver(qps_);
-  if (events_.size() != 0) [[unlikely]]
-    DeliverEvents();
-  if (!destroyed_.empty()) [[unlikely]]
-    destroyed_.clear();
+  if ((failures_.size() | events_.size()) != 0 || !destroyed_.empty()) [[unlikely]]
+    EndTurn();
   for (auto& port : ports_) {
-    ArmInterface(*port);
+    if (port->interface->TakeNewDeadline()) [[unlikely]]
+      ArmInterface(*port);
     if (!port->egress.empty()) port->egress.Flush(now_ns_);
   }
   busy_ = worked;
@@ -117,14 +113,14 @@ bool Worker::Poll(uint64_t now_ns, AckAction acks) {
 }
 
 [[gnu::always_inline]] inline bool Worker::Receive(Port& port) {
-  std::array<rte_mbuf*, kBurst> frames;
-  const uint16_t count = port.link->Receive(frames.data(), kBurst, now_ns_);
+  const uint16_t count = port.link->Receive(frames_.data(), kBurst, now_ns_);
   if (count == 0) return port.steering != nullptr && port.steering->moved();
-  TakeBurst(port, frames.data(), count);
+  TakeBurst(port, count);
   return true;
 }
 
-void Worker::TakeBurst(Port& port, rte_mbuf** frames, uint16_t count) {
+void Worker::TakeBurst(Port& port, uint16_t count) {
+  rte_mbuf** const frames = frames_.data();
   // The first two lines of the whole burst, which is all of short packets, come in while its first
   // frames are worked on.
   for (uint16_t i = 0; i < count; ++i) {
@@ -146,6 +142,8 @@ void Worker::TakeBurst(Port& port, rte_mbuf** frames, uint16_t count) {
     if (Dispatch(port, frames[i], arrivals_[i], &burst, context)) frames[done++] = frames[i];
   }
   if (burst.called != nullptr) AfterCall(*burst.called);
+  if (!failures_.empty()) [[unlikely]]
+    failures_.Deliver(qps_);
   if (port.steering != nullptr) {
     port.steering->Free(frames, done);
   } else {
@@ -248,7 +246,8 @@ void Worker::MoveTimer(Slot& slot, uint64_t deadline_ns) {
 
 void Worker::OnInterfaceTimer(void* context, uint64_t) {
   Port& port = *static_cast<Port*>(context);
-  if (port.interface->deadline_ns() > port.worker->now_ns_) return;
+  // Earlier than it is due when the deadline has moved on since it was armed.
+  if (port.interface->deadline_ns() > port.worker->now_ns_) return port.worker->ArmInterface(port);
   port.interface->OnDeadline(port.worker->Context(port));
 }
 
@@ -258,6 +257,12 @@ void Worker::ArmInterface(Port& port) {
       (!port.timer.armed() || port.timer.deadline_ns() > deadline)) {
     wheel_.Arm(port.timer, deadline);
   }
+}
+
+void Worker::EndTurn() {
+  if (!failures_.empty()) failures_.Deliver(qps_);
+  if (events_.size() != 0) DeliverEvents();
+  destroyed_.clear();
 }
 
 // Handlers may do anything, raise events and destroy what raised theirs too. What they raise waits

@@ -243,7 +243,9 @@ class Worker : public Actor {
   absl::StatusOr<Port*> FindPort(uint8_t port_num);
   absl::Status NoSuchPort(uint8_t port_num) const;
   bool Receive(Port& port);
-  void TakeBurst(Port& port, rte_mbuf** frames, uint16_t count);
+  // Of frames_. Not inlined, nor is what else has work to do: a turn without any saves no registers
+  // for it.
+  [[gnu::noinline]] void TakeBurst(Port& port, uint16_t count);
   // A received frame.
   struct Arrival {
     const uint8_t* frame = nullptr;
@@ -267,10 +269,12 @@ class Worker : public Actor {
   void DispatchMulticast(const ip::Interface& interface, const wire::RocePacket& packet,
                          transport::PollContext& context);
   Slot& SlotOf(const verbs::QueuePair& qp) { return qps_.Of(qp); }
+  // Delivers and frees what the turn left behind.
+  [[gnu::noinline]] void EndTurn();
   void DeliverEvents();
   void AfterCall(Slot& slot);
   void MoveTimer(Slot& slot, uint64_t deadline_ns);
-  void ArmInterface(Port& port);
+  [[gnu::noinline]] void ArmInterface(Port& port);
   void ReportProgress(uint8_t port_num, ip::NeighbourTable::ProgressReport report);
   // Defined in worker_queue_pairs.cc:
   absl::Status CheckInit(const verbs::QueuePairInitAttr& init) const;
@@ -290,7 +294,9 @@ class Worker : public Actor {
   MemoryObjects memory_;
   std::optional<transport::DcqcnParameters> dcqcn_;
   TransmitScheduler scheduler_;
-  std::array<Arrival, kBurst> arrivals_;  // of the current burst
+  // Of the current burst:
+  std::array<rte_mbuf*, kBurst> frames_;
+  std::array<Arrival, kBurst> arrivals_;
   PollerList pollers_;
   QueuePairTable qps_;
   verbs::EventList events_;

@@ -71,7 +71,7 @@ class TimingWheel {
     Timer head;
   };
 
-  unsigned AdvanceTo(uint64_t now_ns);
+  [[gnu::noinline]] unsigned AdvanceTo(uint64_t now_ns);
   void Insert(Timer& timer);
   void MoveDown(int level);
   unsigned FireCurrent();

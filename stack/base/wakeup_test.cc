@@ -1,0 +1,46 @@
+#include "stack/base/wakeup.h"
+
+#include <gtest/gtest.h>
+
+namespace pollux {
+namespace {
+
+TEST(WakeupTest, IsAwakeUntilItSleeps) {
+  Wakeup wakeup;
+  EXPECT_TRUE(wakeup.awake());
+  wakeup.Sleep();
+  EXPECT_FALSE(wakeup.awake());
+  wakeup.Wake();
+  EXPECT_TRUE(wakeup.awake());
+}
+
+TEST(WakeupTest, APartWakesTheWhole) {
+  Wakeup poller_list;
+  Wakeup whole;
+  whole.JoinWhole(&poller_list);
+  poller_list.Sleep();
+  whole.Sleep();
+  Wakeup part(&whole);
+  EXPECT_TRUE(whole.awake()) << "a new part has not been polled";
+  EXPECT_TRUE(poller_list.awake());
+  for (Wakeup* one : {&part, &whole, &poller_list}) one->Sleep();
+  part.Wake();
+  EXPECT_TRUE(whole.awake());
+  EXPECT_TRUE(poller_list.awake());
+  part.Sleep();
+  EXPECT_TRUE(whole.awake());
+}
+
+TEST(WakeupTest, JoiningAWholeWakesItIfThePartIsAwake) {
+  Wakeup whole;
+  whole.Sleep();
+  Wakeup part;
+  part.Sleep();
+  part.JoinWhole(&whole);
+  EXPECT_FALSE(whole.awake());
+  part.Wake();
+  EXPECT_TRUE(whole.awake());
+}
+
+}  // namespace
+}  // namespace pollux
