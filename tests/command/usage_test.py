@@ -34,8 +34,15 @@ class UsageTest(CommandTest):
         run = self.finish(Host(), "--version")
         self.assertEqual((run.process.returncode, run.stderr), (0, ""))
         changes = pathlib.Path("CHANGELOG.md").read_text(encoding="utf-8")
-        newest = re.search("^## (.*)$", changes, re.MULTILINE).group(1)
-        self.assertEqual(run.stdout, f"pollux {newest}\n")
+        newest = re.search(r"^## (\S+) \((?:not yet released|\d{4}-\d\d-\d\d)\)$", changes,
+                           re.MULTILINE).group(1)
+        self.assertRegex(newest, r"^\d+\.\d+\.\d+$")
+        self.assertEqual(pathlib.Path("VERSION").read_text(encoding="utf-8"), f"{newest}\n")
+        pollux, dpdk, rdma_core = run.stdout.splitlines()
+        self.assertEqual(pollux, f"pollux {newest}-dev")
+        self.assertRegex(dpdk, r"^DPDK \d+\.\d+\.\d+$")
+        self.assertRegex(rdma_core, r"^rdma-core \d+: libibverbs\.so\.1 \(IBVERBS_1\.\d+\), "
+                                    r"librdmacm\.so\.1 \(RDMACM_1\.\d+\)$")
 
     def test_no_command(self):
         run = self.finish(Host())

@@ -91,7 +91,7 @@ DECLARED = re.compile(r"^\s*(?:template\s*<.*>\s*)?(?:friend\s+)?"
 TEST_ONLY = re.compile(
     r"(_test|_for_test|_fixture|_fuzz|_samples|_bench)\.(cc|h)$|/(test|fake)_[^/]*$")
 TOP_LEVEL = {"WORKSPACE", "BUILD.bazel", "README.md", "CONTRIBUTING.md", "SECURITY.md",
-             "CHANGELOG.md", "LICENSE", "stack", "cm", "oncrpc",
+             "CHANGELOG.md", "LICENSE", "VERSION", "stack", "cm", "oncrpc",
              "rpcrdma", "nfs", "compat", "tools", "examples", "tests", "docs"}
 LINE_COLUMNS_MAX = 100
 FILE_LINES_MAX = 700

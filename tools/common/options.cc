@@ -3,12 +3,46 @@
 #include <getopt.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 namespace pollux::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr char kHelpOfHelp[] = "this text";
+
+HelpFormat help_format = HelpFormat::kText;
+
+}  // namespace
+
+void SetHelpFormat(HelpFormat format) { help_format = format; }
+
+std::string CommandsHelp(const std::string& usage, const std::string& about,
+                         const std::vector<CommandName>& commands, const std::string& end) {
+  if (help_format == HelpFormat::kJson) {
+    Json list = Json::array();
+    for (const CommandName& command : commands) {
+      list.push_back({{"name", command.name}, {"about", command.about}});
+    }
+    return Json({{"usage", usage}, {"about", about}, {"commands", list}}).dump() + "\n";
+  }
+  size_t width = 0;
+  for (const CommandName& command : commands) {
+    width = std::max(width, std::string_view(command.name).size());
+  }
+  std::string help = absl::StrCat("usage: pollux ", usage, "\n\n", about,
+                                  about.empty() ? "" : "\n\n", "commands:\n");
+  for (const CommandName& command : commands) {
+    absl::StrAppendFormat(&help, "  %-*s%s\n", static_cast<int>(width + 2), command.name,
+                          command.about);
+  }
+  return absl::StrCat(help, "\n", end, "\n");
+}
 
 void Options::Text(const std::string& name, const std::string& value, const std::string& help,
                    std::string* target) {
@@ -117,7 +151,20 @@ absl::StatusOr<std::vector<std::string>> Options::Parse(int argc, char** argv, s
   return operands;
 }
 
+std::string Options::HelpJson() const {
+  Json list = Json::array();
+  for (const Option& option : options_) {
+    list.push_back({{"name", option.name},
+                    {"letter", option.letter == 0 ? "" : std::string(1, option.letter)},
+                    {"value", option.value},
+                    {"help", option.help}});
+  }
+  list.push_back({{"name", "help"}, {"letter", ""}, {"value", ""}, {"help", kHelpOfHelp}});
+  return Json({{"usage", usage_}, {"about", about_}, {"options", list}}).dump() + "\n";
+}
+
 std::string Options::Help() const {
+  if (help_format == HelpFormat::kJson) return HelpJson();
   std::string help = absl::StrCat("usage: pollux ", usage_, "\n\n", about_, "\n\noptions:\n");
   const auto line = [&](char letter, const std::string& name, const std::string& value,
                         const std::string& text) {
@@ -133,7 +180,7 @@ std::string Options::Help() const {
     help += "\n";
   };
   for (const Option& option : options_) line(option.letter, option.name, option.value, option.help);
-  line(0, "help", "", "this text");
+  line(0, "help", "", kHelpOfHelp);
   return help;
 }
 

@@ -1,4 +1,5 @@
 // Command lines: options declared in a table, parsed by getopt_long, help printed from the table.
+// Manual pages and completions are made from the same table, which Help() then prints as JSON.
 #ifndef POLLUX_TOOLS_COMMON_OPTIONS_H_
 #define POLLUX_TOOLS_COMMON_OPTIONS_H_
 
@@ -17,6 +18,20 @@ namespace pollux::tools {
 inline constexpr int kExitOk = 0;
 inline constexpr int kExitFailure = 1;
 inline constexpr int kExitUsage = 2;
+
+// What Help() returns from now on: text for people (the default), or JSON for programs, with
+// "usage", "about" and, depending on the command, "options" or "commands".
+enum class HelpFormat { kText, kJson };
+void SetHelpFormat(HelpFormat format);
+
+// A command that has others below it.
+struct CommandName {
+  const char* name;
+  const char* about;
+};
+// Its help: `usage` and `about` as an Options has them, `end` the last paragraph of the text.
+std::string CommandsHelp(const std::string& usage, const std::string& about,
+                         const std::vector<CommandName>& commands, const std::string& end);
 
 class Options {
  public:
@@ -49,6 +64,8 @@ class Options {
   std::string Help() const;
 
  private:
+  std::string HelpJson() const;
+
   struct Option {
     std::string name, value, help;
     std::function<absl::Status(const std::string&)> take;

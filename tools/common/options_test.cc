@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 namespace pollux::tools {
 namespace {
 
@@ -81,6 +83,27 @@ TEST_F(OptionsTest, HelpListsEverything) {
   for (const char* part : {"usage: pollux test", "About.", "--name TEXT", "--count N", "--json"}) {
     EXPECT_THAT(options_.Help(), HasSubstr(part));
   }
+}
+
+TEST_F(OptionsTest, HelpAsJsonHasTheSame) {
+  options_.Letter("count", 'C');
+  SetHelpFormat(HelpFormat::kJson);
+  const auto help = nlohmann::json::parse(options_.Help());
+  const auto commands =
+      nlohmann::json::parse(CommandsHelp("x COMMAND", "", {{"y", "what"}}, "end"));
+  SetHelpFormat(HelpFormat::kText);
+  EXPECT_EQ(help["about"], "About.");
+  EXPECT_EQ(help["options"].size(), 5u);
+  EXPECT_EQ(help["options"][1]["name"], "count");
+  EXPECT_EQ(help["options"][1]["letter"], "C");
+  EXPECT_EQ(help["options"][1]["value"], "N");
+  EXPECT_EQ(help["options"].back()["name"], "help");
+  EXPECT_EQ(commands["commands"][0]["about"], "what");
+}
+
+TEST(CommandsHelpTest, ListsCommandsInAColumn) {
+  EXPECT_EQ(CommandsHelp("x COMMAND", "About.", {{"y", "one"}, {"long", "two"}}, "End."),
+            "usage: pollux x COMMAND\n\nAbout.\n\ncommands:\n  y     one\n  long  two\n\nEnd.\n");
 }
 
 }  // namespace

@@ -133,7 +133,7 @@ void DeclarePortOptions(Options& options, PortOptions* port) {
                  "connections on each, such as 2-5 or 0,2; only for\n"
                  "commands that support it",
                  [port](const std::string& text) { return ParseCores(text, port); });
-  options.Parsed("idle", "HOW",
+  options.Parsed("idle", "spin|yield|sleep",
                  "what a worker without work does. spin: keeps polling, for\n"
                  "a CPU of its own; yield: lets other threads run; sleep:\n"
                  "uses almost no CPU, but packets wait up to 1 ms (yield)",

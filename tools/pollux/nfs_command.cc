@@ -259,24 +259,22 @@ int Remove(int argc, char** argv) {
 }
 
 constexpr struct {
-  const char* name;
+  CommandName command;
   int (*run)(int argc, char** argv);
-  const char* about;
 } kSubcommands[] = {
-    {"ls", List, "list a directory"},  {"get", Get, "fetch a file"},    {"put", Put, "send a file"},
-    {"stat", Stat, "show attributes"}, {"rm", Remove, "remove a file"},
+    {{"ls", "list a directory"}, List}, {{"get", "fetch a file"}, Get},
+    {{"put", "send a file"}, Put},      {{"stat", "show attributes"}, Stat},
+    {{"rm", "remove a file"}, Remove},
 };
 
 std::string Usage() {
-  std::string text =
-      "usage: pollux nfs COMMAND [options] nfs://HOST[:PORT]/export/path\n\n"
+  std::vector<CommandName> commands;
+  for (const auto& subcommand : kSubcommands) commands.push_back(subcommand.command);
+  return CommandsHelp(
+      "nfs COMMAND [options] nfs://HOST[:PORT]/export/path",
       "Transfers and lists files of an NFS version 3 server over RPC-over-RDMA (port 20049).\n"
-      "Calls its MOUNT service over TCP through this host's kernel.\n\ncommands:\n";
-  for (const auto& subcommand : kSubcommands) {
-    absl::StrAppendFormat(&text, "  %-6s%s\n", subcommand.name, subcommand.about);
-  }
-  absl::StrAppend(&text, "\n`pollux nfs COMMAND --help` lists a command's options.\n");
-  return text;
+      "Calls its MOUNT service over TCP through this host's kernel.",
+      commands, "`pollux nfs COMMAND --help` lists a command's options.");
 }
 
 }  // namespace
@@ -287,7 +285,7 @@ int NfsCommand(int argc, char** argv) {
     return kExitOk;
   }
   for (const auto& subcommand : kSubcommands) {
-    if (argc >= 2 && std::strcmp(argv[1], subcommand.name) == 0) {
+    if (argc >= 2 && std::strcmp(argv[1], subcommand.command.name) == 0) {
       return subcommand.run(argc - 1, argv + 1);
     }
   }

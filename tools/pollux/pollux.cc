@@ -1,67 +1,90 @@
 // The pollux command: finds the command that is asked for.
 #include <cstdio>
 #include <cstring>
+#include <string>
+#include <vector>
 
 #include "tools/common/options.h"
-#include "tools/common/version.h"
 #include "tools/pollux/commands.h"
+#include "tools/pollux/version.h"
 
 namespace {
 
+using pollux::tools::kExitOk;
+using pollux::tools::kExitUsage;
+
 constexpr struct {
-  const char* name;
+  pollux::tools::CommandName command;
   int (*run)(int argc, char** argv);
-  const char* about;
 } kCommands[] = {
-    {"demo", pollux::tools::DemoCommand, "send a file through RDMA and back within this process"},
-    {"serve", pollux::tools::ServeCommand, "serve a directory over RPC-over-RDMA"},
-    {"nfsd", pollux::tools::NfsdCommand, "serve directories by NFS version 3 over RDMA"},
-    {"put", pollux::tools::PutCommand, "send a file to a server"},
-    {"get", pollux::tools::GetCommand, "fetch a file from a server"},
-    {"ls", pollux::tools::ListCommand, "list a server's files"},
-    {"nfs", pollux::tools::NfsCommand, "files of an NFS version 3 server: ls, get, put, stat, rm"},
-    {"ping", pollux::tools::PingCommand, "connect to an RPC-over-RDMA service and call NULL"},
-    {"bench", pollux::tools::BenchCommand, "measure calls and transfers against a server"},
-    {"run", pollux::tools::RunCommand, "run a program made for libibverbs and librdmacm on a port"},
-    {"stat", pollux::tools::StatCommand, "show counters of the Pollux processes on this host"},
-    {"connections", pollux::tools::ConnectionsCommand,
-     "show connections of the Pollux processes on this host"},
-    {"top", pollux::tools::TopCommand,
-     "show cores, ports and connections of the Pollux processes on this host, live"},
-    {"locks", pollux::tools::LocksCommand, "show or release locks of an nfsd's clients"},
-    {"doctor", pollux::tools::DoctorCommand,
-     "say what this host lacks for a port, and the command that mends it"},
-    {"decode", pollux::tools::DecodeCommand, "print the frames of capture files"},
+    {{"demo", "send a file through RDMA and back within this process"}, pollux::tools::DemoCommand},
+    {{"serve", "serve a directory over RPC-over-RDMA"}, pollux::tools::ServeCommand},
+    {{"nfsd", "serve directories by NFS version 3 over RDMA"}, pollux::tools::NfsdCommand},
+    {{"put", "send a file to a server"}, pollux::tools::PutCommand},
+    {{"get", "fetch a file from a server"}, pollux::tools::GetCommand},
+    {{"ls", "list a server's files"}, pollux::tools::ListCommand},
+    {{"nfs", "files of an NFS version 3 server: ls, get, put, stat, rm"},
+     pollux::tools::NfsCommand},
+    {{"ping", "connect to an RPC-over-RDMA service and call NULL"}, pollux::tools::PingCommand},
+    {{"bench", "measure calls and transfers against a server"}, pollux::tools::BenchCommand},
+    {{"run", "run a program made for libibverbs and librdmacm on a port"},
+     pollux::tools::RunCommand},
+    {{"stat", "show counters of the Pollux processes on this host"}, pollux::tools::StatCommand},
+    {{"connections", "show connections of the Pollux processes on this host"},
+     pollux::tools::ConnectionsCommand},
+    {{"top", "show cores, ports and connections of the Pollux processes on this host, live"},
+     pollux::tools::TopCommand},
+    {{"locks", "show or release locks of an nfsd's clients"}, pollux::tools::LocksCommand},
+    {{"doctor", "say what this host lacks for a port, and the command that mends it"},
+     pollux::tools::DoctorCommand},
+    {{"decode", "print the frames of capture files"}, pollux::tools::DecodeCommand},
 };
 
-void Usage(FILE* out) {
-  std::fprintf(out, "usage: pollux COMMAND [options] [operands]\n\ncommands:\n");
-  for (const auto& command : kCommands) {
-    std::fprintf(out, "  %-13s%s\n", command.name, command.about);
+std::string Usage() {
+  std::vector<pollux::tools::CommandName> commands;
+  for (const auto& known : kCommands) commands.push_back(known.command);
+  return pollux::tools::CommandsHelp(
+      "COMMAND [options] [operands]", "", commands,
+      "`pollux COMMAND --help` lists a command's options, `pollux --version` tells the version.");
+}
+
+int Run(int argc, char** argv) {
+  for (const auto& known : kCommands) {
+    if (std::strcmp(argv[0], known.command.name) == 0) return known.run(argc, argv);
   }
-  std::fprintf(out,
-               "\n`pollux COMMAND --help` lists a command's options, `pollux --version` tells the "
-               "version.\n");
+  std::fprintf(stderr, "pollux: no command '%s'; `pollux --help` lists the commands\n", argv[0]);
+  return kExitUsage;
+}
+
+// --help-json [COMMAND...]: what `pollux COMMAND... --help` says, for tools/build/manual.py.
+int HelpJson(int argc, char** argv) {
+  pollux::tools::SetHelpFormat(pollux::tools::HelpFormat::kJson);
+  if (argc == 0) {
+    std::printf("%s", Usage().c_str());
+    return kExitOk;
+  }
+  std::string help = "--help";
+  std::vector<char*> arguments(argv, argv + argc);
+  arguments.push_back(help.data());
+  arguments.push_back(nullptr);
+  return Run(argc + 1, arguments.data());
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    Usage(stderr);
-    return pollux::tools::kExitUsage;
+    std::fprintf(stderr, "%s", Usage().c_str());
+    return kExitUsage;
   }
   if (std::strcmp(argv[1], "--help") == 0 || std::strcmp(argv[1], "help") == 0) {
-    Usage(stdout);
-    return pollux::tools::kExitOk;
+    std::printf("%s", Usage().c_str());
+    return kExitOk;
   }
+  if (std::strcmp(argv[1], "--help-json") == 0) return HelpJson(argc - 2, argv + 2);
   if (std::strcmp(argv[1], "--version") == 0) {
-    std::printf("pollux %s\n", pollux::tools::kVersion);
-    return pollux::tools::kExitOk;
+    std::printf("%s", pollux::tools::VersionText().c_str());
+    return kExitOk;
   }
-  for (const auto& command : kCommands) {
-    if (std::strcmp(argv[1], command.name) == 0) return command.run(argc - 1, argv + 1);
-  }
-  std::fprintf(stderr, "pollux: no command '%s'; `pollux --help` lists the commands\n", argv[1]);
-  return pollux::tools::kExitUsage;
+  return Run(argc - 1, argv + 1);
 }

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Prints the version of a tree: by its tag and the commits since then; before the first tag, and
+# outside git, by VERSION.
+# usage: version.sh [--debian]; with it as Debian's packages are versioned
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+number=$(<VERSION)
+readonly number
+git() { command git -c safe.directory="$PWD" "$@"; }
+
+version=$number
+# Not that of a repository around an unpacked archive.
+if [[ $(git rev-parse --show-toplevel 2>/dev/null) == "$(pwd -P)" ]]; then
+  if described=$(git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null); then
+    version=${described#v}
+  else
+    commit=$(git describe --always --dirty --exclude='*')
+    version=$number-dev-$(git rev-list --count HEAD)-g$commit
+  fi
+fi
+if [[ ${1:-} == --debian ]]; then
+  # A "~" sorts before the release that it leads to, a "+" behind the one that it follows.
+  version=${version/-dev-/\~dev}
+  version=${version//-/+}
+fi
+echo "$version"
