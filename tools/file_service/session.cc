@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tools/common/interrupt.h"
+#include "tools/common/service_manager.h"
 #include "tools/file_service/cm_trace.h"
 
 namespace pollux::tools {
@@ -16,9 +17,11 @@ void PrintCmExchange(Node& node) {
 }
 
 absl::Status StayUntilInterrupted(Node& node) {
+  ServiceManager manager(&node);
   absl::Status status;
   while (!Interrupted() && status.ok()) {
-    SleepUntilInterrupted(1000);
+    SleepUntilInterrupted(manager.heartbeat_ms());
+    manager.Heartbeat();
     if (TakeReload()) {
       node.log().Write(
           "SIGHUP: goes on as it is, since no file with options is there to be read again; to "

@@ -23,7 +23,8 @@ inline constexpr int kGoodbyeSeconds = 5;
 void PrintCmExchange(Node& node);
 
 // Until a SIGINT or SIGTERM, not a SIGHUP that reloads, which is logged; or until the ground goes
-// from under the port, since nobody could reach it any more: what its CheckInterface() says.
+// from under the port, since nobody could reach it any more: what its CheckInterface() says. Tells
+// the service manager that the service is ready, lives, and stops.
 absl::Status StayUntilInterrupted(Node& node);
 
 // Waits until `server` has accepted or refused. Errors as FileClient::Connect().

@@ -1,0 +1,106 @@
+"""The systemd units, and what a service tells the manager that has started it."""
+
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+
+from tests.command.harness import POLLUX, CommandTest, Host
+
+UNITS = sorted(pathlib.Path("tools/systemd").glob("*.service"))
+MAX_EXPOSURE = 49  # systemd rates 5.0 and more as "MEDIUM" or worse
+WATCHDOG_US = 600_000
+
+
+class UnitsTest(CommandTest):
+    def analyze(self, *arguments):
+        run = subprocess.run(["systemd-analyze", *arguments], capture_output=True, text=True,
+                             check=False, env=os.environ | {"SYSTEMD_LOG_LEVEL": "warning"})
+        return run.returncode, run.stdout + run.stderr
+
+    def units(self):
+        """The units as instances, with this build's command."""
+        self.assertEqual([unit.name for unit in UNITS],
+                         ["pollux-nfsd@.service", "pollux-serve@.service"])
+        for unit in UNITS:
+            text = unit.read_text(encoding="utf-8")
+            self.assertIn("=/usr/bin/pollux ", text)
+            instance = self.directory / unit.name.replace("@", "@test")
+            instance.write_text(text.replace("=/usr/bin/pollux ", f"={POLLUX} "), encoding="utf-8")
+            yield instance
+
+    def test_verify(self):
+        for unit in self.units():
+            self.assertEqual(self.analyze("verify", "--man=no", unit), (0, ""))
+
+    def test_rated_ok(self):
+        for unit in self.units():
+            status, said = self.analyze("security", "--offline=yes", f"--threshold={MAX_EXPOSURE}",
+                                        "--no-pager", unit)
+            self.assertEqual(status, 0, said)
+            self.assertRegex(said, r"exposure level for \S+: [0-4]\.\d (OK|SAFE)")
+
+    def test_options_exist(self):
+        for unit in UNITS:
+            start = next(line for line in unit.read_text(encoding="utf-8").splitlines()
+                         if line.startswith("ExecStart="))
+            _, command, *arguments = start.replace("%i", "x").split()
+            shown = self.finish(Host(), command, "--help").stdout
+            for option in (one for one in arguments if one.startswith("--")):
+                self.assertIn(f"  {option} ", shown)
+
+
+class NotifyTest(CommandTest):
+    def setUp(self):
+        super().setUp()
+        self.manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.addCleanup(self.manager.close)
+        self.manager.bind(str(self.directory / "notify"))
+        self.manager.settimeout(60)
+
+    def serve(self, **environment):
+        served = self.directory / "served"
+        served.mkdir()
+        environment["NOTIFY_SOCKET"] = str(self.directory / "notify")
+        return self.start(Host(), *(f"{name}={value}" for name, value in environment.items()),
+                          POLLUX, "serve", "--root", served, "--address", "192.0.2.1/24", "--port",
+                          f"net_memif0,role=server,socket={self.directory}/memif",
+                          program=shutil.which("env"))
+
+    def told(self):
+        return self.manager.recv(4096).decode()
+
+    def test_ready_and_stopping(self):
+        run = self.serve()
+        self.assertEqual(self.told(), "READY=1")
+        run.process.send_signal(signal.SIGTERM)
+        self.assertEqual(self.told(), "STOPPING=1")
+        run.wait()
+        self.assertEqual(run.process.returncode, 0)
+
+    def test_heartbeat(self):
+        run = self.serve(WATCHDOG_USEC=WATCHDOG_US)
+        self.assertEqual(self.told(), "READY=1")
+        for _ in range(5):
+            self.assertEqual(self.told(), "WATCHDOG=1")
+        run.process.send_signal(signal.SIGTERM)
+        while (told := self.told()) == "WATCHDOG=1":
+            pass
+        self.assertEqual(told, "STOPPING=1")
+
+    def test_no_heartbeat_unless_asked_for(self):
+        self.serve()
+        self.assertEqual(self.told(), "READY=1")
+        self.manager.settimeout(3)
+        with self.assertRaises(TimeoutError):
+            self.told()
+
+    def test_nothing_is_told_before_it_serves(self):
+        run = self.finish(Host(), f"NOTIFY_SOCKET={self.directory}/notify", POLLUX, "serve",
+                          "--root", self.directory / "nosuch", program=shutil.which("env"))
+        self.assertNotEqual(run.process.returncode, 0)
+        self.manager.setblocking(False)
+        with self.assertRaises(BlockingIOError):
+            self.told()

@@ -1,0 +1,32 @@
+// What a service tells the service manager that has started it (sd_notify(3)); nothing if none has.
+#ifndef POLLUX_TOOLS_COMMON_SERVICE_MANAGER_H_
+#define POLLUX_TOOLS_COMMON_SERVICE_MANAGER_H_
+
+#include "tools/common/node.h"
+
+namespace pollux::tools {
+
+class ServiceManager {
+ public:
+  // The service is ready; `node` outlives this object.
+  explicit ServiceManager(Node* node);
+  // The service is stopping.
+  ~ServiceManager();
+  ServiceManager(const ServiceManager&) = delete;
+  ServiceManager& operator=(const ServiceManager&) = delete;
+
+  // Keeps the manager's watchdog from restarting the service, if each worker still polls: waits
+  // until each has done what is posted to it. Not from a worker's core.
+  void Heartbeat();
+  // How often to call Heartbeat(), in milliseconds: at most every second.
+  int heartbeat_ms() const { return heartbeat_ms_; }
+
+ private:
+  Node* node_;
+  bool watched_ = false;
+  int heartbeat_ms_;
+};
+
+}  // namespace pollux::tools
+
+#endif  // POLLUX_TOOLS_COMMON_SERVICE_MANAGER_H_
