@@ -1,9 +1,13 @@
 """A page as a real browser has it: its text after loading, and what it complained about."""
 
+import base64
+import json
 import os
 import re
+import select
 import shutil
 import subprocess
+import time
 import unittest
 from html.parser import HTMLParser
 
@@ -32,17 +36,21 @@ class Dom(HTMLParser):
             css_class is None or css_class in attributes.get("class", "").split()))
 
 
-class Browser:
+def command(directory):
     """Chromium without a window. Skips the test where it is not installed."""
+    found = next((path for path in map(shutil.which, BROWSERS) if path), None)
+    if found is None:
+        raise unittest.SkipTest("needs the package chromium-headless-shell (tools/dev setup)")
+    return [found, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+            "--no-first-run", "--hide-scrollbars", f"--user-data-dir={directory}/browser"]
+
+
+class Browser:
+    """Loads files, each in a browser of its own that ends when the page stands."""
 
     def __init__(self, directory):
-        found = next((path for path in map(shutil.which, BROWSERS) if path), None)
-        if found is None:
-            raise unittest.SkipTest("needs the package chromium-headless-shell (tools/dev setup)")
-        self.argv = [found, "--headless", "--no-sandbox", "--disable-gpu",
-                     "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars",
-                     "--enable-logging=stderr", "--log-level=0", "--virtual-time-budget=2000",
-                     f"--user-data-dir={directory}/browser"]
+        self.argv = [*command(directory), "--enable-logging=stderr", "--log-level=0",
+                     "--virtual-time-budget=2000"]
         self.directory = directory
 
     def _run(self, *arguments):
@@ -63,3 +71,91 @@ class Browser:
         mode = ["--blink-settings=preferredColorScheme=0"] if dark else []
         self._run(*mode, f"--screenshot={to}", f"--window-size={width},{height}", f"file://{path}")
         return to
+
+
+class LivePage:
+    """A page in a browser that stays open, as its DevTools protocol tells of it."""
+
+    def __init__(self, directory, url, width=1280, height=1500):
+        to_browser, self.to = os.pipe()
+        self.back, from_browser = os.pipe()
+        # Descriptors 3 and 4 are where the browser takes commands and answers.
+        takes = f'exec "$@" 3<&{to_browser} 4>&{from_browser}'
+        self.browser = subprocess.Popen(
+            ["bash", "-c", takes, "bash", *command(directory), "--remote-debugging-pipe"],
+            pass_fds=(to_browser, from_browser), cwd=directory, stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            env={**os.environ, "HOME": str(directory)})
+        os.close(to_browser)
+        os.close(from_browser)
+        self.received = b""
+        self.number = 0
+        self.session = None
+        self.complaints = []  # what stands in the console, and failures to fetch something
+        target = self._call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self._call("Target.attachToTarget", targetId=target,
+                                  flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log"):
+            self._call(f"{domain}.enable")
+        self._call("Emulation.setDeviceMetricsOverride", width=width, height=height,
+                   deviceScaleFactor=1, mobile=False)
+        self._call("Page.navigate", url=url)
+        stands = "document.URL !== 'about:blank' && document.readyState === 'complete'"
+        while not self.value(stands):
+            time.sleep(0.02)
+
+    def _message(self):
+        give_up = time.monotonic() + PATIENCE_S
+        while b"\0" not in self.received:
+            ready, _, _ = select.select([self.back], [], [], max(0, give_up - time.monotonic()))
+            more = os.read(self.back, 1 << 20) if ready else b""
+            if not more:
+                raise AssertionError("the browser does not answer, or has ended")
+            self.received += more
+        message, _, self.received = self.received.partition(b"\0")
+        return json.loads(message)
+
+    def _call(self, method, **parameters):
+        self.number += 1
+        call = {"id": self.number, "method": method, "params": parameters}
+        if self.session and not method.startswith("Browser."):
+            call["sessionId"] = self.session
+        os.write(self.to, json.dumps(call).encode() + b"\0")
+        while True:
+            message = self._message()
+            if message.get("id") == self.number:
+                if "error" in message:
+                    raise AssertionError(f"{method}: {message['error']}")
+                return message["result"]
+            if message.get("method") in ("Runtime.consoleAPICalled", "Runtime.exceptionThrown",
+                                         "Log.entryAdded"):
+                self.complaints.append(message["params"])
+
+    def value(self, expression):
+        """What an expression of JavaScript is."""
+        result = self._call("Runtime.evaluate", expression=expression, returnByValue=True)
+        if "exceptionDetails" in result:
+            raise AssertionError(f"{expression}: {result['exceptionDetails']}")
+        return result["result"].get("value")
+
+    def text(self, selector):
+        """The text that all such elements show, each an item."""
+        return self.value(f"[...document.querySelectorAll({json.dumps(selector)})]"
+                          ".map((one) => one.textContent)")
+
+    def prefer(self, scheme):
+        """Lets the page be "light" or "dark"."""
+        self._call("Emulation.setEmulatedMedia",
+                   features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+    def screenshot(self):
+        """All of the page, as PNG."""
+        return base64.b64decode(self._call("Page.captureScreenshot", captureBeyondViewport=True)
+                                ["data"])
+
+    def close(self):
+        # Its children would still write into its directory if it were killed.
+        self._call("Browser.close")
+        self.browser.wait(PATIENCE_S)
+        os.close(self.to)
+        os.close(self.back)

@@ -98,3 +98,10 @@ class InstallTest(CommandTest):
             self.skipTest("needs the command setcap and the right to use it")
         run = self.by_other("run", "--netdev", "lo", "--", program)
         self.assert_one_line(run, 126, str(program), "file capabilities")
+
+    def test_exporter_refuses_the_telemetry_of_another_user(self):
+        self.install()
+        (self.directory / "dpdk").mkdir()
+        run = self.by_other("exporter", "--listen", "0")
+        self.assert_one_line(run, 1, f"{self.directory}/dpdk belongs to user 0",
+                             f"not to {OTHER_USER}")

@@ -29,7 +29,7 @@ INNER = {
     "nfs": ["v3", "export", "procedures", "storage", "server", "mount", "lock", "client"],
     "compat": ["loader", "process", "runtime", "verbs", "rdmacm"],
     "tools": ["build", "decode", "common", "stat", "file_service", "nfs", "tirpc", "bench",
-              "doctor", "pollux"],
+              "doctor", "exporter", "pollux"],
 }
 # Where the headers that a program outside the tree may include are listed, room by room; and who
 # includes no others of a room's.

@@ -356,8 +356,8 @@ class Server final : public FileServer, public engine::Poller {
   Options options_;
   std::vector<std::vector<uint8_t>> blocks_;
   size_t blocks_out_ = 0;  // lent to replies
-  bool may_serve_waiting_ =
-      false;  // a block has come back, or a stream ended, and reads wait for one
+  // A block has come back, or a stream ended, and reads wait for one.
+  bool may_serve_waiting_ = false;
   std::vector<std::unique_ptr<uint8_t[]>> pieces_;
   size_t pieces_out_ = 0;
   // First come, first served; bounded as those that wait.

@@ -20,6 +20,7 @@ int StatCommand(int argc, char** argv);
 int ConnectionsCommand(int argc, char** argv);
 int LocksCommand(int argc, char** argv);
 int TopCommand(int argc, char** argv);
+int ExporterCommand(int argc, char** argv);
 int DoctorCommand(int argc, char** argv);
 
 }  // namespace pollux::tools

@@ -49,7 +49,9 @@ absl::StatusOr<Json> All(const StatOptions& stat, Gather gather) {
   if (!processes.ok()) return processes.status();
   Json all = {{"processes", Json::array()}};
   absl::Status status;
-  for (const std::string& words : processes->silent) std::fprintf(stderr, "%s\n", words.c_str());
+  for (const SilentProcess& one : processes->silent) {
+    std::fprintf(stderr, "%s\n", one.reason.c_str());
+  }
   for (const auto& process : processes->answering) {
     absl::StatusOr<Json> one = gather(*process);
     status.Update(one.status());

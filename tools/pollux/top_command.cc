@@ -50,7 +50,7 @@ absl::StatusOr<Sample> TakeSample(const ProcessChoice& choice) {
   if (!processes.ok()) return processes.status();
   Sample sample{.json = {{"processes", Json::array()}}, .at = Clock::now()};
   for (const auto& process : processes->answering) {
-    absl::StatusOr<Json> stat = GatherStat(*process);
+    absl::StatusOr<Json> stat = GatherStat(*process, /*queue_pairs=*/false);
     absl::StatusOr<Json> connections = GatherConnections(*process, /*recorders=*/false);
     if (!stat.ok() || !connections.ok()) continue;
     (*stat)["connections"] = std::move((*connections)["connections"]);

@@ -2,7 +2,7 @@
 
 #include <rte_version.h>
 
-#include "tools/pollux/version_numbers.h"
+#include "tools/common/version_numbers.h"
 
 // Of stamp.cc: the label that the program was linked with, "redacted" without --stamp.
 extern const char pollux_build_label[];

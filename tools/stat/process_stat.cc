@@ -61,7 +61,7 @@ Json Begin(const TelemetryClient& process) {
   return {{"pid", process.pid()}, {"file_prefix", process.file_prefix()}};
 }
 
-absl::StatusOr<Json> GatherWorker(TelemetryClient& process, uint64_t worker) {
+absl::StatusOr<Json> GatherWorker(TelemetryClient& process, uint64_t worker, bool queue_pairs) {
   const std::string number = absl::StrCat(worker);
   Json json = {{"worker", worker}};
   absl::Status status;
@@ -82,6 +82,7 @@ absl::StatusOr<Json> GatherWorker(TelemetryClient& process, uint64_t worker) {
     json["ports"].push_back(std::move(one["port"]));
   }
   json["queue_pairs"] = Json::array();
+  if (!queue_pairs) return json;
   status = ForEach(process, "qps", worker, [&](uint64_t qpn) {
     Json one;
     absl::Status taken = Take(process, "qp", absl::StrCat(qpn, ",", worker), "qp", &one);
@@ -114,13 +115,13 @@ absl::Status AddConnection(TelemetryClient& process, const Json& where, uint64_t
 
 }  // namespace
 
-absl::StatusOr<Json> GatherStat(TelemetryClient& process) {
+absl::StatusOr<Json> GatherStat(TelemetryClient& process, bool queue_pairs) {
   const auto workers = Workers(process);
   if (!workers.ok()) return workers.status();
   Json json = Begin(process);
   json["workers"] = Json::array();
   for (const uint64_t worker : *workers) {
-    absl::StatusOr<Json> one = GatherWorker(process, worker);
+    absl::StatusOr<Json> one = GatherWorker(process, worker, queue_pairs);
     if (!one.ok()) return one.status();
     json["workers"].push_back(*std::move(one));
   }

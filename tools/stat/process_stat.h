@@ -11,8 +11,10 @@ namespace pollux::tools {
 
 // {"pid", "file_prefix", "workers": [{"worker", "core": {...}, "memory": {...}, "cm": {...},
 // "rpc": {...}, "nfs": {...}, "ports": [{...}], "queue_pairs": [{...}]}]}; without "cm", "rpc" or
-// "nfs" where there is none. What ends meanwhile is left out. Errors as TelemetryClient::Ask().
-absl::StatusOr<nlohmann::ordered_json> GatherStat(TelemetryClient& process);
+// "nfs" where there is none, and "queue_pairs" empty unless `queue_pairs`: each is a question. What
+// ends meanwhile is left out. Errors as TelemetryClient::Ask().
+absl::StatusOr<nlohmann::ordered_json> GatherStat(TelemetryClient& process,
+                                                  bool queue_pairs = true);
 
 // {"pid", "file_prefix", "connections": [{"worker", what CM tells ..., "queue_pair": {...}}]}, with
 // "recorder": [lines] of each when `recorders`.

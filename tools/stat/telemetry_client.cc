@@ -12,8 +12,10 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "stack/engine/runtime_directory.h"
 
 namespace pollux::tools {
@@ -32,7 +34,7 @@ std::string Silent(const std::string& process) {
   return absl::StrCat("process ", process, " does not answer: it is stopped, or hangs");
 }
 
-absl::StatusOr<int> Open(const std::string& path) {
+absl::StatusOr<int> Open(const std::string& path, int patience_s) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path) {
@@ -41,7 +43,7 @@ absl::StatusOr<int> Open(const std::string& path) {
   std::memcpy(address.sun_path, path.data(), path.size());
   const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (fd < 0) return absl::ErrnoToStatus(errno, "a socket");
-  const timeval patience{.tv_sec = TelemetryClient::kPatienceS, .tv_usec = 0};
+  const timeval patience{.tv_sec = patience_s, .tv_usec = 0};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return fd;
@@ -62,8 +64,9 @@ uint64_t ListenersPid(int fd) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<TelemetryClient>> TelemetryClient::Connect(const std::string& path) {
-  const absl::StatusOr<int> fd = Open(path);
+absl::StatusOr<std::unique_ptr<TelemetryClient>> TelemetryClient::Connect(const std::string& path,
+                                                                          int patience_s) {
+  const absl::StatusOr<int> fd = Open(path, patience_s);
   if (!fd.ok()) return fd.status();
   std::unique_ptr<TelemetryClient> client(new TelemetryClient());
   client->fd_ = *fd;
@@ -134,23 +137,32 @@ absl::StatusOr<Json> TelemetryClient::Ask(const std::string& topic, const std::s
 
 namespace {
 
+// That a default file prefix ends with; 0: it is another.
+uint64_t PidIn(absl::string_view file_prefix) {
+  uint64_t pid = 0;
+  const bool usual =
+      absl::ConsumePrefix(&file_prefix, engine::kFilePrefix) && absl::SimpleAtoi(file_prefix, &pid);
+  return usual ? pid : 0;
+}
+
 // Who listens at `path`, if it runs Pollux and was chosen. What a killed process has left, and
 // other programs over DPDK, are nothing.
 void AddProcess(const std::string& path, const ProcessChoice& choice, Processes* found) {
-  auto client = TelemetryClient::Connect(path);
+  auto client = TelemetryClient::Connect(path, choice.patience_s);
   const absl::Status greeted = client.ok() ? (*client)->Greet() : client.status();
-  if (choice.pid) {
-    const std::string usual = absl::StrCat(engine::kFilePrefix, *choice.pid);
-    if (client.ok() ? (*client)->pid() != *choice.pid : PrefixOf(path) != usual) return;
-  }
+  const std::string file_prefix = PrefixOf(path);
+  const uint64_t pid = client.ok() ? (*client)->pid() : PidIn(file_prefix);
+  if (choice.pid && pid != *choice.pid) return;
   if (!greeted.ok()) {
-    if (absl::IsDeadlineExceeded(greeted)) found->silent.emplace_back(greeted.message());
+    if (absl::IsDeadlineExceeded(greeted)) {
+      found->silent.push_back({pid, file_prefix, std::string(greeted.message())});
+    }
     return;
   }
   const absl::StatusOr<Json> workers = (*client)->Ask("workers");
   if (!workers.ok()) {
     found->silent.push_back(
-        absl::StrCat("process ", (*client)->pid(), ": ", workers.status().message()));
+        {pid, file_prefix, absl::StrCat("process ", pid, ": ", workers.status().message())});
   } else if (workers->is_object()) {
     found->answering.push_back(*std::move(client));
   }
@@ -158,7 +170,7 @@ void AddProcess(const std::string& path, const ProcessChoice& choice, Processes*
 
 }  // namespace
 
-absl::StatusOr<Processes> FindProcesses(const ProcessChoice& choice) {
+absl::StatusOr<Processes> LookForProcesses(const ProcessChoice& choice) {
   // Root may look at what another user runs.
   if (geteuid() != 0) {
     if (const absl::Status own = engine::CheckRuntimeDirectory(); !own.ok()) return own;
@@ -175,18 +187,28 @@ absl::StatusOr<Processes> FindProcesses(const ProcessChoice& choice) {
       AddProcess(entry.path(), choice, &found);
     }
   }
-  if (found.answering.empty()) {
+  std::ranges::sort(found.answering, {}, [](const auto& client) { return client->pid(); });
+  return found;
+}
+
+absl::StatusOr<Processes> FindProcesses(const ProcessChoice& choice) {
+  absl::StatusOr<Processes> found = LookForProcesses(choice);
+  if (!found.ok()) return found.status();
+  if (found->answering.empty()) {
     const std::string which = choice.pid ? absl::StrCat("no pollux process ", *choice.pid)
                               : !choice.file_prefix.empty()
                                   ? absl::StrCat("no pollux process of ", choice.file_prefix)
                                   : std::string("no pollux process");
-    if (!found.silent.empty()) return absl::NotFoundError(absl::StrJoin(found.silent, "; "));
+    if (!found->silent.empty()) {
+      return absl::NotFoundError(absl::StrJoin(
+          found->silent, "; ",
+          [](std::string* to, const SilentProcess& one) { absl::StrAppend(to, one.reason); }));
+    }
     return absl::NotFoundError(
-        absl::StrCat(which, " runs here (none answers in ", runtime,
+        absl::StrCat(which, " runs here (none answers in ", engine::RuntimeDirectory(),
                      "); run as the same user, in the same container; programs of "
                      "`pollux run` answer if they have a --file-prefix"));
   }
-  std::ranges::sort(found.answering, {}, [](const auto& client) { return client->pid(); });
   return found;
 }
 

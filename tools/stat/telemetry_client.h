@@ -14,14 +14,15 @@
 
 namespace pollux::tools {
 
-// One process. Questions are answered one at a time, each within kPatienceS.
+// One process. Questions are answered one at a time, each within the patience it was made with.
 class TelemetryClient {
  public:
   static constexpr int kPatienceS = 5;
 
   // Unavailable when nobody listens at `path` any more, DeadlineExceeded when who does takes no
   // more questions. Nothing was asked yet: Greet() comes next.
-  static absl::StatusOr<std::unique_ptr<TelemetryClient>> Connect(const std::string& path);
+  static absl::StatusOr<std::unique_ptr<TelemetryClient>> Connect(const std::string& path,
+                                                                  int patience_s = kPatienceS);
   ~TelemetryClient();
   TelemetryClient(const TelemetryClient&) = delete;
   TelemetryClient& operator=(const TelemetryClient&) = delete;
@@ -53,14 +54,25 @@ class TelemetryClient {
 struct ProcessChoice {
   std::optional<uint64_t> pid;
   std::string file_prefix;
+  int patience_s = TelemetryClient::kPatienceS;
+};
+
+// One that is there and does not answer.
+struct SilentProcess {
+  uint64_t pid = 0;  // 0: not known
+  std::string file_prefix;
+  std::string reason;  // a line for people
 };
 
 struct Processes {
   std::vector<std::unique_ptr<TelemetryClient>> answering;  // by process ID
-  std::vector<std::string> silent;  // a line for people on each that is there and does not answer
+  std::vector<SilentProcess> silent;
 };
 
-// Those that run Pollux. NotFound, in words for people, when none answers.
+// Those that run Pollux, or none. PermissionDenied if another user may change the directory of the
+// sockets.
+absl::StatusOr<Processes> LookForProcesses(const ProcessChoice& choice);
+// The same, but NotFound, in words for people, when none answers.
 absl::StatusOr<Processes> FindProcesses(const ProcessChoice& choice);
 
 }  // namespace pollux::tools

@@ -1,0 +1,63 @@
+#include "tools/exporter/sample.h"
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tools/stat/process_stat.h"
+
+namespace pollux::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+absl::StatusOr<Json> Gather(TelemetryClient& process, bool connections) {
+  absl::StatusOr<Json> stat = GatherStat(process, /*queue_pairs=*/false);
+  if (!stat.ok() || !connections) return stat;
+  absl::StatusOr<Json> more = GatherConnections(process, /*recorders=*/false);
+  if (!more.ok()) return more.status();
+  (*stat)["connections"] = std::move((*more)["connections"]);
+  return stat;
+}
+
+Json Silent(uint64_t pid, const std::string& file_prefix, absl::string_view reason) {
+  return {{"pid", pid}, {"file_prefix", file_prefix}, {"reason", std::string(reason)}};
+}
+
+}  // namespace
+
+Json TakeSample(const ProcessChoice& choice, bool connections) {
+  const Clock::time_point start = Clock::now();
+  Json sample = {
+      {"time_ms",
+       std::chrono::duration_cast<std::chrono::milliseconds>(start.time_since_epoch()).count()},
+      {"duration_ns", 0},
+      {"processes", Json::array()},
+      {"silent", Json::array()}};
+  const absl::StatusOr<Processes> found = LookForProcesses(choice);
+  if (!found.ok()) {
+    sample["error"] = std::string(found.status().message());
+    return sample;
+  }
+  for (const SilentProcess& one : found->silent) {
+    sample["silent"].push_back(Silent(one.pid, one.file_prefix, one.reason));
+  }
+  for (const auto& process : found->answering) {
+    absl::StatusOr<Json> one = Gather(*process, connections);
+    if (one.ok()) {
+      sample["processes"].push_back(*std::move(one));
+    } else if (!absl::IsUnavailable(one.status())) {
+      sample["silent"].push_back(
+          Silent(process->pid(), process->file_prefix(), one.status().message()));
+    }
+  }
+  const auto duration = Clock::now() - start;
+  sample["duration_ns"] =
+      static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count());
+  return sample;
+}
+
+}  // namespace pollux::tools
