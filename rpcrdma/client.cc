@@ -327,6 +327,7 @@ void Client::Drop(Link link) {
 }
 
 void Client::Finish() {
+  state_ = State::kDisconnecting;  // what callers do in between finds no connection
   if (requester_ != nullptr) requester_->FailAll(end_status_);
   auto connected = std::exchange(on_connected_, nullptr);
   auto ended = std::exchange(on_ended_, nullptr);

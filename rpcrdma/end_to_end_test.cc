@@ -348,6 +348,29 @@ TEST_F(MirrorTest, LostConnectionFailsEveryCallAndTheClientConnectsAgain) {
   EXPECT_TRUE(Put(50'000).ok());
 }
 
+TEST_F(MirrorTest, CallsThatEndWithTheirConnectionMayDisconnectAndCall) {
+  StartAll();
+  std::optional<absl::Status> again;
+  ASSERT_TRUE(client
+                  ->Call({.procedure = kHold},
+                         [&](const absl::Status& status, const oncrpc::Reply*) {
+                           EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+                           client->Disconnect();
+                           again = client->Call({.procedure = kNull}, nullptr);
+                         })
+                  .ok());
+  ASSERT_TRUE(RunUntil([&] { return server->held.size() == 1; }));
+  server->server->Shutdown();
+  ASSERT_TRUE(RunUntil([&] { return ended.has_value(); }));
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(again->code(), absl::StatusCode::kUnavailable);
+  server->AnswerHeld();
+  ASSERT_TRUE(RunUntil([&] { return server->server->connections() == 0; }));
+  ASSERT_TRUE(server->server->Listen(kTestPort).ok());
+  ConnectClient();
+  EXPECT_TRUE(Put(50'000).ok());
+}
+
 TEST_F(MirrorTest, LinkDown) {
   StartAll();
   nodes[1]->port().SetUp(false);
