@@ -1,6 +1,7 @@
 #include "rpcrdma/server.h"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -312,12 +313,16 @@ bool Server::Poll(uint64_t /*now_ns*/) {
   const bool takes_calls = !MemoryReserve::IsLow();
   for (size_t i = 0; i < peers_.size(); ++i) {
     Peer& peer = *peers_[i];
-    if (!peer.connection->wakeup().awake()) continue;
+    if (!peer.connection->wakeup().awake()) {
+      assert(!PollPeer(peer, takes_calls) && "a connection that is asleep has work");
+      continue;
+    }
     busy |= PollPeer(peer, takes_calls);
     gone |= peer.IsGone();
     is_one_awake |= peer.connection->wakeup().awake();
   }
-  if (is_one_awake) wakeup().Wake();
+  // Looking refills the reserve.
+  if (is_one_awake || MemoryReserve::IsLow()) wakeup().Wake();
   if (!gone) return busy;
   std::erase_if(peers_, [](const std::unique_ptr<Peer>& peer) { return peer->IsGone(); });
   return true;

@@ -106,7 +106,7 @@ __attribute__((target("pclmul"), always_inline)) inline uint32_t FoldPacket(
   __m128i sum = _mm_and_si128(LoadBlock(before + end), LoadBlock(windows.inside.data() + end));
   sum = _mm_or_si128(sum, LoadBlock(windows.mask.data() + end));
   sum = _mm_xor_si128(sum, LoadBlock(windows.start.data() + end));
-  // The headers alone are so many blocks; where the first one is cut short they end in one more.
+  // The headers span this many blocks, or one more if the first block is partial.
   constexpr size_t kHeaderBlocks = (kHeaderBytes + kBlock - 1) / kBlock;
   const uint8_t* const mask = windows.mask.data();
   for (size_t i = 1; i < kHeaderBlocks; ++i) {

@@ -94,7 +94,9 @@ bool Worker::Poll(uint64_t now_ns, AckAction acks) {
   bool worked = false;
   for (auto& port : ports_) worked |= Receive(*port);
   // What a timer leads to shows below; most only look, at the kernel and at the link.
-  if (wheel_.Advance(now_ns_) != 0) [[unlikely]]
+  wheel_.Advance(now_ns_);
+  // Before pollers see the completions of queue pairs that have failed.
+  if (!failures_.empty()) [[unlikely]]
     failures_.Deliver(qps_);
   worked |= RunMailbox() > 0;
   worked |= pollers_.Run(now_ns_);
@@ -142,8 +144,6 @@ void Worker::TakeBurst(Port& port, uint16_t count) {
     if (Dispatch(port, frames[i], arrivals_[i], &burst, context)) frames[done++] = frames[i];
   }
   if (burst.called != nullptr) AfterCall(*burst.called);
-  if (!failures_.empty()) [[unlikely]]
-    failures_.Deliver(qps_);
   if (port.steering != nullptr) {
     port.steering->Free(frames, done);
   } else {
@@ -246,7 +246,7 @@ void Worker::MoveTimer(Slot& slot, uint64_t deadline_ns) {
 
 void Worker::OnInterfaceTimer(void* context, uint64_t) {
   Port& port = *static_cast<Port*>(context);
-  // Earlier than it is due when the deadline has moved on since it was armed.
+  // Fires early if the deadline has become later since the timer was armed.
   if (port.interface->deadline_ns() > port.worker->now_ns_) return port.worker->ArmInterface(port);
   port.interface->OnDeadline(port.worker->Context(port));
 }

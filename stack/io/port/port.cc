@@ -423,8 +423,8 @@ void Port::Close() {
 uint16_t Port::Queue::Receive(rte_mbuf** frames, uint16_t capacity, uint64_t /*now_ns*/) {
   if (!running_) return 0;
   const struct rte_eth_fp_ops& ops = rte_eth_fp_ops[port_id_];
-  // Where nobody has added a callback, what rte_eth_rx_burst() does before it looks for one: a last
-  // call needs no registers saved, which counts in turns without work.
+  // Without callbacks this is all that rte_eth_rx_burst() does; as a tail call it saves no
+  // registers, which counts in turns without work.
   if (ops.rxq.clbk[index_] != nullptr) [[unlikely]]
     return rte_eth_rx_burst(port_id_, index_, frames, capacity);
   return ops.rx_pkt_burst(ops.rxq.data[index_], frames, capacity);
