@@ -90,8 +90,9 @@ int ExporterCommand(int argc, char** argv) {
                  absl::StrCat("where to serve (", exporter.listen, "); port 0: any"),
                  [&](const std::string& text) {
                    auto address = ParseListenAddress(text);
-                   if (address.ok()) exporter.listen = *std::move(address);
-                   return address.status();
+                   if (!address.ok()) return address.status();
+                   exporter.listen = *std::move(address);
+                   return absl::OkStatus();
                  });
   options.Parsed("pid", "PID", "only this process", [&](const std::string& text) {
     uint64_t pid = 0;
