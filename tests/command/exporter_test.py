@@ -253,7 +253,7 @@ class ExporterTest(CommandTest):
                  lambda: "does not answer" in page.text("#status")[0]
                  and page.value("document.querySelector('#status').className") == "bad")
         server.process.send_signal(signal.SIGCONT)
-        wait_for("one that goes on", lambda: up("the-server") == 1)
+        wait_for("the process that was continued", lambda: up("the-server") == 1)
         server.interrupt(signal.SIGKILL)
         wait_for("one that has ended", lambda: up("the-server") is None and up("other") == 1)
         self.assertEqual(other.interrupt(), 0, other.stderr)
@@ -325,7 +325,7 @@ class ExporterTest(CommandTest):
         self.keep("light.png", page.screenshot())
         page.prefer("dark")
         self.keep("dark.png", page.screenshot())
-        # It goes on when one of them ends.
+        # The exporter continues when one of them ends.
         client.interrupt()
         wait_for("one less", lambda: page.text("#status") == ["1 process"])
         wait_for("a curve that ends", lambda: any("ended" in text

@@ -15,8 +15,8 @@ class ServiceManager {
   ServiceManager(const ServiceManager&) = delete;
   ServiceManager& operator=(const ServiceManager&) = delete;
 
-  // Keeps the manager's watchdog from restarting the service, if each worker still polls: waits
-  // until each has done what is posted to it. Not from a worker's core.
+  // If every worker still polls, keeps the manager's watchdog from restarting the service: waits
+  // until each worker has run a message posted to it. Must not be called on a worker's core.
   void Heartbeat();
   // How often to call Heartbeat(), in milliseconds: at most every second.
   int heartbeat_ms() const { return heartbeat_ms_; }

@@ -56,7 +56,7 @@ class HttpServer {
 };
 
 // "ADDRESS", "ADDRESS:PORT", "[ADDRESS]:PORT" or "PORT", with an IPv4 or IPv6 address or
-// "localhost"; what is missing is taken from kListenAddress and kListenPort. Returns
+// "localhost"; kListenAddress and kListenPort replace a missing part. Returns
 // "ADDRESS:PORT". InvalidArgument if it is none of these.
 inline constexpr char kListenAddress[] = "127.0.0.1";
 inline constexpr uint16_t kListenPort = 14791;

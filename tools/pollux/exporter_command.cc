@@ -65,7 +65,7 @@ class Exporter {
 };
 
 absl::Status Export(const ExporterOptions& options) {
-  // What is wrong from the beginning is said at once, not at the first scrape.
+  // An error that exists from the start is reported at once, not at the first scrape.
   if (const auto found = LookForProcesses(options.choice); !found.ok()) return found.status();
   Exporter exporter(options);
   const auto server = HttpServer::Start(
