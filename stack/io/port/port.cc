@@ -42,6 +42,9 @@ constexpr unsigned kXdpPoolFrames = 6143;
 constexpr unsigned kOwnPoolCache = 64;
 constexpr uint16_t kOwnPoolRoom = kMaxMtu + kFramingBytes;
 constexpr useconds_t kStartRetryUs = 20'000;
+// What a memif server has, at first, to accept a client.
+constexpr useconds_t kMemifHandshakeUs = 200'000;
+constexpr useconds_t kLinkPollUs = 1000;
 constexpr int kOtherPids = 16;                // that are tried: their groups may be taken too
 constexpr size_t kProbeStackBytes = 1 << 18;  // drivers keep paths and messages on it
 
@@ -310,21 +313,49 @@ void Port::LearnMac(const Devargs& devargs, const PortOptions& options) {
   }
 }
 
-absl::Status Port::Start(const Devargs& devargs, uint32_t timeout_ms) {
-  const bool waits_for_server =
-      devargs.driver() == Driver::kMemif && devargs.Get("role").value_or("client") == "client";
-  int error = rte_eth_dev_start(port_id_);
-  for (uint64_t waited_us = 0;
-       error != 0 && waits_for_server && waited_us < timeout_ms * uint64_t{1000};
-       waited_us += kStartRetryUs) {
-    usleep(kStartRetryUs);
-    error = rte_eth_dev_start(port_id_);
+// A DPDK server listens before it accepts a client, and a client that it refused does not connect
+// again by itself.
+int Port::StartMemifClient(uint32_t timeout_ms) {
+  const uint64_t timeout_us = timeout_ms * uint64_t{1000};
+  uint64_t waited_us = 0;
+  const auto wait = [&waited_us](useconds_t us) {
+    usleep(us);
+    waited_us += us;
+  };
+  const auto connected = [this] {
+    rte_eth_link link;
+    return rte_eth_link_get_nowait(port_id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+  };
+  for (uint64_t handshake_us = kMemifHandshakeUs;; handshake_us *= 2) {
+    int error = rte_eth_dev_start(port_id_);
+    while (error != 0 && waited_us < timeout_us) {
+      wait(kStartRetryUs);
+      error = rte_eth_dev_start(port_id_);
+    }
+    if (error != 0) return error;
+    for (const uint64_t end = std::min(waited_us + handshake_us, timeout_us);
+         !connected() && waited_us < end;) {
+      wait(kLinkPollUs);
+    }
+    if (connected()) return 0;
+    RunOnInterruptThread([this] { (void)rte_eth_dev_stop(port_id_); });
+    if (waited_us >= timeout_us) return -ETIMEDOUT;
   }
-  if (error != 0 && waits_for_server) {
+}
+
+absl::Status Port::Start(const Devargs& devargs, uint32_t timeout_ms) {
+  const bool is_memif_client =
+      devargs.driver() == Driver::kMemif && devargs.Get("role").value_or("client") == "client";
+  const int error = is_memif_client ? StartMemifClient(timeout_ms) : rte_eth_dev_start(port_id_);
+  if (error != 0 && is_memif_client) {
+    const std::string socket = devargs.Get("socket").value_or("DPDK's default socket");
     return absl::UnavailableError(
-        absl::StrCat("port ", name_, ": no memif server listens on ",
-                     devargs.Get("socket").value_or("DPDK's default socket"), " after ", timeout_ms,
-                     " ms; start the side with role=server first"));
+        error == -ETIMEDOUT
+            ? absl::StrCat("port ", name_, ": the memif server on ", socket,
+                           " did not accept the connection in ", timeout_ms,
+                           " ms; it may have another client, another id= or another secret=")
+            : absl::StrCat("port ", name_, ": no memif server listens on ", socket, " after ",
+                           timeout_ms, " ms; start the side with role=server first"));
   }
   if (error != 0) return Refused(name_, "starting", error);
   running_ = true;

@@ -79,7 +79,7 @@ class Port {
 
   // EAL must be initialised. Blocks for up to start_timeout_ms. Errors say what was asked, what was
   // found and what to do: InvalidArgument (devargs), NotFound (interface, device),
-  // PermissionDenied (needs root), AlreadyExists (taken), Unavailable (no memif server),
+  // PermissionDenied (needs root), AlreadyExists (taken), Unavailable (memif server),
   // FailedPrecondition (interface down), ResourceExhausted (buffers), Internal (driver refuses).
   static absl::StatusOr<std::unique_ptr<Port>> Open(const PortOptions& options);
 
@@ -135,6 +135,9 @@ class Port {
   absl::Status Probe(const Devargs& devargs);
   absl::Status Configure(const Devargs& devargs, const PortOptions& options);
   absl::Status Start(const Devargs& devargs, uint32_t timeout_ms);
+  // Returns 0 once a server has accepted the connection, -ETIMEDOUT if it did not, and DPDK's error
+  // if none listens.
+  int StartMemifClient(uint32_t timeout_ms);
   absl::Status TakePools(const Devargs& devargs, const PortOptions& options, uint16_t queues,
                          int socket);
   absl::Status SetUpQueues(const Devargs& devargs, int socket);
