@@ -64,7 +64,7 @@ class Environment {
     virtual void OnMad(const Gid& from, const Gid& to, std::span<const uint8_t> mad) = 0;
     // After the datagrams of this poll. True when it did something.
     virtual bool OnPoll() = 0;
-    // Whether the next poll has something to look at, though nobody wakes it.
+    // Whether the next poll has work even if nothing calls Wake().
     virtual bool HasWork() const = 0;
     // As engine::StatsProvider::Tell().
     virtual bool OnStatsQuery(const StatsQuery& query, Stats* stats) = 0;
@@ -82,7 +82,7 @@ class Environment {
 
   virtual ~Environment() = default;
   virtual void SetClient(Client* client) = 0;
-  // Client::OnPoll() is to be called at the next poll; for work that comes up outside of it.
+  // Has Client::OnPoll() called at the next poll; for work that arises outside a poll.
   virtual void Wake() = 0;
 
   virtual Shard shard() const = 0;

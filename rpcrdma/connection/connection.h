@@ -100,7 +100,7 @@ class Connection {
   // Gives a receive buffer back to the queue.
   void Repost(uint32_t receive);
 
-  // Awake while Poll() may find something, or a role may go on.
+  // Awake while Poll() may find something, or a role may be able to continue.
   Wakeup& wakeup() { return wakeup_; }
   // Takes what completed, a bounded number of completions. True when there was something.
   bool Poll(Role& role) { return HasCompletions() && PollCompletions(role); }
@@ -118,7 +118,7 @@ class Connection {
     broken_ = true;
     wakeup_.Wake();
   }
-  // Whether nothing is left for Poll(), and nothing posted is still to be told of.
+  // Whether nothing is left for Poll(), and everything posted has been reported.
   bool IsQuiet() const { return cq_->size() == 0 && posted_ == told_ && !cq_->overrun(); }
   // Of the work request that broke it; IBV_WC_SUCCESS when none did.
   ibv_wc_status failure() const { return failure_; }

@@ -4,26 +4,30 @@
 
 namespace pollux {
 
-// What is asleep is not polled. Whoever gives it work wakes it; it goes to sleep by itself, before
-// it looks for work, and wakes itself if it leaves any undone:
+// A sleeping poller is not polled. Whoever gives it work wakes it. It goes to sleep by itself
+// before it looks for work, and wakes itself if any is left:
 //
 //   wakeup.Sleep();
 //   ... do what there is to do ...
 //   if (more is left) wakeup.Wake();
 //
-// so that no work that comes in between is missed. What has parts, each with a wakeup of its own,
-// wakes itself also if one of them is awake after it was polled: a part that is awake already wakes
-// nothing. Owned by one worker; all calls on its core.
+// so that it does not miss work that arrives in between. An object with parts, each with its own
+// Wakeup, must also wake itself if a part is still awake after it was polled: waking a part that is
+// already awake does not wake the whole. Owned by one worker; all calls on its core.
 class Wakeup {
  public:
-  // Awake. `whole` (not owned, outlives this) is that of which this is a part; it wakes with it.
+  // Awake. `whole` (not owned, outlives this unless LeaveWhole() was called) belongs to the object
+  // that this is a part of, and wakes when this does.
   explicit Wakeup(Wakeup* whole = nullptr) : whole_(whole) {
     if (whole != nullptr) whole->Wake();
   }
+  Wakeup(const Wakeup&) = delete;
+  Wakeup& operator=(const Wakeup&) = delete;
   void JoinWhole(Wakeup* whole) {
     whole_ = whole;
     if (awake_) whole->Wake();
   }
+  void LeaveWhole() { whole_ = nullptr; }
 
   bool awake() const { return awake_; }
   void Wake() {

@@ -42,5 +42,14 @@ TEST(WakeupTest, JoiningAWholeWakesItIfThePartIsAwake) {
   EXPECT_TRUE(whole.awake());
 }
 
+TEST(WakeupTest, APartThatLeftTheWholeLeavesItAsleep) {
+  Wakeup whole;
+  Wakeup part(&whole);
+  for (Wakeup* one : {&part, &whole}) one->Sleep();
+  part.LeaveWhole();
+  part.Wake();
+  EXPECT_FALSE(whole.awake());
+}
+
 }  // namespace
 }  // namespace pollux

@@ -147,7 +147,7 @@ class Interface : public transport::Resolver, private Solicitor {
     return std::min(deadline, kernel_poll_ns_);
   }
   void OnDeadline(transport::PollContext& context);
-  // Whether deadline_ns() may have changed since this was last asked, other than to a later time.
+  // Whether deadline_ns() may have become earlier since the last call.
   bool TakeNewDeadline() {
     if (!host_.has_new_deadline) [[likely]]
       return false;

@@ -40,7 +40,7 @@ class Endpoint {
   // Which endpoint a queue pair from the active list belongs to.
   static Endpoint* Of(verbs::QueuePair* queue_pair);
 
-  // As ibv_modify_qp; qp.path is set already when the mask has IBV_QP_AV.
+  // As ibv_modify_qp; with IBV_QP_AV in the mask, qp.path has been set.
   absl::Status Modify(const ibv_qp_attr& change, int mask, PollContext& context);
 
   // One packet whose destination QPN is this queue pair's; the ICRC is not verified yet. Checks

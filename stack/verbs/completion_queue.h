@@ -48,8 +48,7 @@ class alignas(64) CompletionQueue : public EventSource {
     ibv_wc& wc = ring_[tail_++ & mask_];
     wc = ibv_wc{};
     fill(wc);
-    if (armed_ != Armed::kNot) [[unlikely]]
-      Tell(wc, solicited);
+    if (armed_ != Armed::kNot) Tell(wc, solicited);
     return true;
   }
   // Removes up to `n` completions, oldest first, into `wc`; returns their number.

@@ -1,4 +1,4 @@
-// Objects that a worker's loop calls in every turn.
+// Objects that a worker's loop calls while they are awake.
 #ifndef POLLUX_STACK_ENGINE_LOOP_POLLER_H_
 #define POLLUX_STACK_ENGINE_LOOP_POLLER_H_
 
@@ -22,7 +22,7 @@ class Poller {
   // and before posted requests are sent. Returns whether it did any work. May create and destroy
   // objects, and add and remove pollers, including itself.
   virtual bool Poll(uint64_t now_ns) = 0;
-  // A poller that is polled in every turn never sleeps.
+  // A poller that never calls Sleep() is polled in every turn.
   Wakeup& wakeup() { return wakeup_; }
 
  private:
@@ -40,6 +40,7 @@ class PollerList {
   void Remove(Poller* poller) {
     std::replace(pollers_.begin(), pollers_.end(), poller, static_cast<Poller*>(nullptr));
     removed_ = true;
+    poller->wakeup_.LeaveWhole();
     wakeup_.Wake();
   }
   // Whether any did something.
@@ -70,7 +71,7 @@ class PollerList {
     if (is_one_awake) wakeup_.Wake();
     return worked;
   }
-  // For assertions: polls those that are asleep, which find nothing to do.
+  // For assertions: polls the sleeping pollers, which must find nothing to do.
   bool IsQuiet(uint64_t now_ns) {
     return std::ranges::none_of(
         pollers_, [now_ns](Poller* poller) { return poller != nullptr && poller->Poll(now_ns); });

@@ -103,7 +103,8 @@ class Worker : public Actor {
   // When this worker's next timer is due; UINT64_MAX if none is armed.
   uint64_t NextDeadline() const { return wheel_.NextDeadline(); }
 
-  // Pollers are called once per turn. They are not owned, and may be added and removed in a turn.
+  // Pollers are called once per turn while awake. They are not owned, and may be added and removed
+  // in a turn.
   void AddPoller(Poller* poller) { pollers_.Add(poller); }
   void RemovePoller(Poller* poller) { pollers_.Remove(poller); }
   // Providers are asked in addition to the worker's own statistics, and are not owned. Collect()
@@ -243,8 +244,8 @@ class Worker : public Actor {
   absl::StatusOr<Port*> FindPort(uint8_t port_num);
   absl::Status NoSuchPort(uint8_t port_num) const;
   bool Receive(Port& port);
-  // Of frames_. Not inlined, nor is what else has work to do: a turn without any saves no registers
-  // for it.
+  // The first `count` of frames_. Not inlined, like everything that runs only when there is work: a
+  // turn without work then saves no registers for it.
   [[gnu::noinline]] void TakeBurst(Port& port, uint16_t count);
   // A received frame.
   struct Arrival {

@@ -70,9 +70,9 @@ class InboundMessage {
     return qp_->srq() == nullptr && qp_->TakeRecv() && qp_->recv().num_sge == 1 &&
            bytes <= qp_->recv().length;
   }
-  // Execute a SEND that is one packet and that HasReceive(), and an RDMA WRITE that is one packet,
+  // Execute a SEND of one packet for which HasReceive() holds, and an RDMA WRITE of one packet,
   // with its RETH before its payload; `bytes` in all, not 0. Return false, without any effect, if
-  // Accept() has to find out what is wrong with it.
+  // the request is invalid: Accept() then says why.
   bool TryAcceptSend(const uint8_t* payload, size_t bytes, bool solicited, PollContext& context);
   bool TryAcceptWrite(const uint8_t* reth_and_payload, size_t bytes);
 

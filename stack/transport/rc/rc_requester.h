@@ -80,8 +80,8 @@ class RcRequester {
   // kLocal: done without a packet. kFault: the request's own memory does not allow it.
   enum class Step : uint8_t { kSent, kLocal, kWait, kNoBuffer, kFault };
 
-  // Sends the short messages that come next, as SendNext() would, until one that is something else
-  // or has to wait. False when there was no buffer.
+  // Sends the short messages at the front of the queue, as SendNext() would, up to the first
+  // request that is none or has to wait. False when there was no buffer.
   bool SendShortMessages(PollContext& context, int* budget);
   Step SendNext(PollContext& context);
   Step SendRepairs(PollContext& context, int* budget);
