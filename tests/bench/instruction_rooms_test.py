@@ -26,18 +26,16 @@ calls=3 40
 fl=(3)
 fn=(2)
 -2 200
-cob=(2) /lib/librte_mempool.so.23
 cfi=(4) ???
 cfn=(3) get
 calls=1 0
 +1 9000
 
-ob=(2)
 fl=(4)
 fn=(3)
 0 40
 
-ob=(3) /lib/libc.so.6
+ob=(2) /lib/libc.so.6
 fl=(4)
 fn=(4) memcpy
 0 7
