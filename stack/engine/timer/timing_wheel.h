@@ -49,11 +49,12 @@ class TimingWheel {
   // Arms a timer, or moves one that is armed. Not owned.
   void Arm(Timer& timer, uint64_t deadline_ns);
   // Fires all timers that are due, ordered by the tick of their deadline. Callbacks may arm, cancel
-  // and destroy any timer, including their own. Returns the number of timers fired.
+  // and destroy any timer, including their own. Returns the number of timers fired. `now_ns` is
+  // never less than in an earlier call.
   unsigned Advance(uint64_t now_ns) {
     const uint64_t now_tick = now_ns >> kTickShift;
     if (now_tick < idle_until_tick_) [[likely]] {
-      tick_ = std::max(tick_, now_tick + 1);
+      tick_ = now_tick + 1;
       return 0;
     }
     return now_tick < tick_ ? 0 : AdvanceTo(now_ns);
