@@ -23,7 +23,7 @@ NAMES = [name for name, _ in ROOMS] + [REST]
 
 def room_of(file, library):
     """`library`: the name of the object, for code whose file is not known."""
-    if file == "???":  # all of the program has line numbers, but for DPDK's archives
+    if file == "???":  # everything in the program has line numbers except DPDK's archives
         return REST if ".so" in library else "DPDK"
     for name, pattern in ROOMS:
         if re.search(pattern, file):

@@ -1,12 +1,14 @@
-"""What of DPDK is linked, statically.
+"""The parts of DPDK that are linked, all statically.
 
-The shared libraries would look for drivers at every start, and load some 160 of them, which takes
-longer than all else; and a program that uses DPDK itself would share them with libpollux_verbs.so.
+With shared libraries, EAL would look for drivers at every start and load them all, some 130 and the
+libraries that they need, which takes most of the start-up time; and a program that uses DPDK itself
+would share them with libpollux_verbs.so.
 """
 
-_VIRTUAL_DRIVERS = ["af_packet", "af_xdp", "memif", "ring", "tap"]
+_VIRTUAL_DRIVERS = ["af_packet", "af_xdp", "memif", "null", "ring", "tap"]
 
-# Ethernet NICs whose drivers need nothing but DPDK.
+# Ethernet NICs for x86 of which Debian has the driver and the libraries it needs, and those virtual
+# devices that are not needed to test Pollux.
 _NIC_DRIVERS = [
     "atlantic",
     "axgbe",
@@ -15,19 +17,25 @@ _NIC_DRIVERS = [
     "e1000",
     "ena",
     "enic",
+    "fm10k",
     "gve",
+    "hinic",
     "hns3",
     "i40e",
     "iavf",
     "ice",
+    "idpf",
     "igc",
     "ionic",
     "ixgbe",
+    "netvsc",
     "nfp",
     "ngbe",
+    "pcap",
     "qede",
     "sfc",
     "txgbe",
+    "vhost",
     "virtio",
     "vmxnet3",
 ]
@@ -61,16 +69,26 @@ _LIBRARIES = [
 DPDK_LINKOPTS = {
     "//:dpdk": (
         _drivers(["bus_vdev", "mempool_ring"] + ["net_" + name for name in _VIRTUAL_DRIVERS]) +
-        _group(["bus_pci"] + _LIBRARIES) +
-        ["-lxdp", "-lbpf", "-lelf", "-lnuma", "-lbsd", "-lpthread", "-ldl", "-lm"]
+        _group(_LIBRARIES) +
+        ["-lxdp", "-lbpf", "-lnuma", "-lbsd", "-lpthread", "-ldl", "-lm"]
     ),
-    # Of programs that may be given a NIC.
+    # For programs that may be given a NIC.
     "//:nic_drivers": (
-        _drivers(["bus_pci"] + ["net_" + name for name in _NIC_DRIVERS]) +
-        _group(["common_iavf", "common_sfc_efx", "cryptodev", "security", "timer"] + _LIBRARIES) +
-        ["-lbsd", "-lz", "-lm"]
+        _drivers(["bus_pci", "bus_vmbus"] + ["net_" + name for name in _NIC_DRIVERS]) +
+        _group([
+            "common_iavf",
+            "common_idpf",
+            "common_sfc_efx",
+            "cryptodev",
+            "dmadev",
+            "security",
+            "timer",
+            "vhost",
+        ] + _LIBRARIES) +
+        ["-lpcap", "-lbsd", "-lm"]
     ),
-    # Of programs that are not libibverbs themselves, which these need.
+    # For programs that use the real libibverbs, which these drivers need; libpollux_verbs.so takes
+    # its place.
     "//:mellanox_drivers": (
         _drivers(["bus_auxiliary", "common_mlx5", "net_mlx4", "net_mlx5"]) +
         _group(_LIBRARIES) +

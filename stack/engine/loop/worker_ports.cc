@@ -15,7 +15,6 @@ void Worker::AddPort(ip::Interface* interface, io::Link* link, std::string name,
   interface->SetProgressSource([this, port_num](ip::NeighbourTable::ProgressReport report) {
     ReportProgress(port_num, report);
   });
-  ArmInterface(*ports_.back());
 }
 
 void Worker::ReportProgress(uint8_t port_num, ip::NeighbourTable::ProgressReport report) {

@@ -2,7 +2,6 @@
 #ifndef POLLUX_STACK_ENGINE_TIMER_TIMING_WHEEL_H_
 #define POLLUX_STACK_ENGINE_TIMER_TIMING_WHEEL_H_
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 

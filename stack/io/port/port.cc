@@ -13,12 +13,14 @@
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <iterator>
 #include <optional>
@@ -42,11 +44,10 @@ constexpr unsigned kXdpPoolFrames = 6143;
 constexpr unsigned kOwnPoolCache = 64;
 constexpr uint16_t kOwnPoolRoom = kMaxMtu + kFramingBytes;
 constexpr useconds_t kStartRetryUs = 20'000;
-// What a memif server has, at first, to accept a client.
-constexpr useconds_t kMemifHandshakeUs = 200'000;
 constexpr useconds_t kLinkPollUs = 1000;
-constexpr int kOtherPids = 16;                // that are tried: their groups may be taken too
-constexpr size_t kProbeStackBytes = 1 << 18;  // drivers keep paths and messages on it
+constexpr char kMemifSocket[] = "/run/memif.sock";  // where DPDK's driver has it unless told
+constexpr int kOtherPids = 16;                      // that are tried: their groups may be taken too
+constexpr size_t kProbeStackBytes = 1 << 18;        // drivers keep paths and messages on it
 
 absl::Status Refused(const std::string& name, const char* step, int error) {
   const int number = error < 0 ? -error : error;
@@ -129,24 +130,44 @@ int ProbeDevice(const Devargs& devargs) {
 }
 
 // The descriptors of packet sockets at the interface that the process has now.
-std::vector<int> PacketSockets(unsigned interface_index) {
+std::vector<int> SocketsOf(int wanted_domain) {
   std::vector<int> found;
   DIR* const directory = opendir("/proc/self/fd");
   if (directory == nullptr) return found;
   while (const dirent* entry = readdir(directory)) {
     int fd, domain;
     socklen_t length = sizeof domain;
-    if (!absl::SimpleAtoi(entry->d_name, &fd)) continue;
-    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length) != 0) continue;
-    sockaddr_ll at = {};
-    length = sizeof at;
-    if (domain != AF_PACKET || getsockname(fd, reinterpret_cast<sockaddr*>(&at), &length) != 0) {
-      continue;
+    if (absl::SimpleAtoi(entry->d_name, &fd) &&
+        getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0 && domain == wanted_domain) {
+      found.push_back(fd);
     }
-    if (at.sll_ifindex == static_cast<int>(interface_index)) found.push_back(fd);
   }
   closedir(directory);
   std::ranges::sort(found);
+  return found;
+}
+
+std::vector<int> PacketSockets(unsigned interface_index) {
+  std::vector<int> found = SocketsOf(AF_PACKET);
+  std::erase_if(found, [interface_index](int fd) {
+    sockaddr_ll at = {};
+    socklen_t length = sizeof at;
+    return getsockname(fd, reinterpret_cast<sockaddr*>(&at), &length) != 0 ||
+           at.sll_ifindex != static_cast<int>(interface_index);
+  });
+  return found;
+}
+
+// Sockets of this process that are connected to `path`, or wait to be accepted there.
+std::vector<int> SocketsTo(const std::string& path) {
+  std::vector<int> found = SocketsOf(AF_UNIX);
+  std::erase_if(found, [&path](int fd) {
+    sockaddr_un peer = {};
+    socklen_t length = sizeof peer;
+    if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) != 0) return true;
+    const bool is_abstract = peer.sun_path[0] == 0;
+    return path != peer.sun_path + is_abstract;
+  });
   return found;
 }
 
@@ -313,48 +334,49 @@ void Port::LearnMac(const Devargs& devargs, const PortOptions& options) {
   }
 }
 
-// A DPDK server listens before it accepts a client, and a client that it refused does not connect
-// again by itself.
-int Port::StartMemifClient(uint32_t timeout_ms) {
-  const uint64_t timeout_us = timeout_ms * uint64_t{1000};
-  uint64_t waited_us = 0;
-  const auto wait = [&waited_us](useconds_t us) {
-    usleep(us);
-    waited_us += us;
-  };
-  const auto connected = [this] {
+// A DPDK server listens before its device is started, and refuses clients until then. A client that
+// was refused does not connect again by itself. While a server has not answered, its client waits:
+// a connection that is closed before the server has accepted it can crash DPDK's driver there.
+int Port::StartMemifClient(const std::string& path, uint32_t timeout_ms) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point deadline = Clock::now() + std::chrono::milliseconds(timeout_ms);
+  const auto is_up = [this] {
     rte_eth_link link;
     return rte_eth_link_get_nowait(port_id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
   };
-  for (uint64_t handshake_us = kMemifHandshakeUs;; handshake_us *= 2) {
+  for (;;) {
+    const std::vector<int> before = SocketsTo(path);
     int error = rte_eth_dev_start(port_id_);
-    while (error != 0 && waited_us < timeout_us) {
-      wait(kStartRetryUs);
-      error = rte_eth_dev_start(port_id_);
+    if (error == 0) {
+      // DPDK's interrupt thread closes the socket when it is refused.
+      while (!is_up() && SocketsTo(path) != before) {
+        if (Clock::now() >= deadline) return 0;
+        usleep(kLinkPollUs);
+      }
+      RunOnInterruptThread([&] {
+        if (is_up()) return;
+        (void)rte_eth_dev_stop(port_id_);
+        error = -ECONNREFUSED;
+      });
     }
-    if (error != 0) return error;
-    for (const uint64_t end = std::min(waited_us + handshake_us, timeout_us);
-         !connected() && waited_us < end;) {
-      wait(kLinkPollUs);
-    }
-    if (connected()) return 0;
-    RunOnInterruptThread([this] { (void)rte_eth_dev_stop(port_id_); });
-    if (waited_us >= timeout_us) return -ETIMEDOUT;
+    if (error == 0 || Clock::now() >= deadline) return error;
+    usleep(kStartRetryUs);
   }
 }
 
 absl::Status Port::Start(const Devargs& devargs, uint32_t timeout_ms) {
   const bool is_memif_client =
       devargs.driver() == Driver::kMemif && devargs.Get("role").value_or("client") == "client";
-  const int error = is_memif_client ? StartMemifClient(timeout_ms) : rte_eth_dev_start(port_id_);
+  const std::string path = devargs.Get("socket").value_or(kMemifSocket);
+  const int error =
+      is_memif_client ? StartMemifClient(path, timeout_ms) : rte_eth_dev_start(port_id_);
   if (error != 0 && is_memif_client) {
-    const std::string socket = devargs.Get("socket").value_or("DPDK's default socket");
     return absl::UnavailableError(
-        error == -ETIMEDOUT
-            ? absl::StrCat("port ", name_, ": the memif server on ", socket,
-                           " did not accept the connection in ", timeout_ms,
+        error == -ECONNREFUSED
+            ? absl::StrCat("port ", name_, ": the memif server on ", path,
+                           " has refused the connection for ", timeout_ms,
                            " ms; it may have another client, another id= or another secret=")
-            : absl::StrCat("port ", name_, ": no memif server listens on ", socket, " after ",
+            : absl::StrCat("port ", name_, ": no memif server listens on ", path, " after ",
                            timeout_ms, " ms; start the side with role=server first"));
   }
   if (error != 0) return Refused(name_, "starting", error);

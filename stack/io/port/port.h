@@ -79,8 +79,9 @@ class Port {
 
   // EAL must be initialised. Blocks for up to start_timeout_ms. Errors say what was asked, what was
   // found and what to do: InvalidArgument (devargs), NotFound (interface, device),
-  // PermissionDenied (needs root), AlreadyExists (taken), Unavailable (memif server),
-  // FailedPrecondition (interface down), ResourceExhausted (buffers), Internal (driver refuses).
+  // PermissionDenied (needs root), AlreadyExists (taken), Unavailable (no memif server, or one that
+  // refuses), FailedPrecondition (interface down), ResourceExhausted (buffers), Internal (driver
+  // refuses).
   static absl::StatusOr<std::unique_ptr<Port>> Open(const PortOptions& options);
 
   // Two ports of this process joined by two rings: no root, no hugepages, no NIC, and the frames
@@ -135,9 +136,9 @@ class Port {
   absl::Status Probe(const Devargs& devargs);
   absl::Status Configure(const Devargs& devargs, const PortOptions& options);
   absl::Status Start(const Devargs& devargs, uint32_t timeout_ms);
-  // Returns 0 once a server has accepted the connection, -ETIMEDOUT if it did not, and DPDK's error
-  // if none listens.
-  int StartMemifClient(uint32_t timeout_ms);
+  // Returns 0 if the server has accepted the connection or has not answered yet, -ECONNREFUSED if
+  // it has refused it to the end, and DPDK's error if no server listens.
+  int StartMemifClient(const std::string& path, uint32_t timeout_ms);
   absl::Status TakePools(const Devargs& devargs, const PortOptions& options, uint16_t queues,
                          int socket);
   absl::Status SetUpQueues(const Devargs& devargs, int socket);

@@ -256,10 +256,27 @@ TEST(Port, MemifClientConnectsAgainAfterItsServerRefusedIt) {
                                           .start_timeout_ms = 40})
                                   .status();
   EXPECT_EQ(second.code(), absl::StatusCode::kUnavailable) << second;
-  EXPECT_NE(second.message().find("did not accept"), std::string::npos) << second;
+  EXPECT_NE(second.message().find("has refused"), std::string::npos) << second;
   (*client)->Close();
   EXPECT_EQ(pclose(server), 0);
   EXPECT_EQ(FramesInUse(), 0u);
+}
+
+// As a DPDK server that a debugger has stopped.
+TEST(Port, MemifClientWaitsForAServerThatDoesNotAccept) {
+  const TempDirectory directory;
+  const std::string path = directory / "silent.sock";
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  const int listener = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(listen(listener, 1), 0);
+  const auto client = Port::Open({.devargs = "net_memif9,role=client,socket=" + path,
+                                  .pools = {PoolForTest()},
+                                  .start_timeout_ms = 40});
+  ASSERT_TRUE(client.ok()) << client.status();
+  EXPECT_FALSE((*client)->GetLink().up);
+  close(listener);
 }
 
 // What the first sends when it goes is taken on the interrupt thread, while the other goes too.
