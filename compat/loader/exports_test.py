@@ -53,7 +53,8 @@ class ExportsTest(unittest.TestCase):
 
     def test_thread_local_bytes(self):
         # They lie on the stack that the program gives its thread, 16 KiB where that is the least.
-        self.assertLess(thread_local_bytes("compat/libpollux_verbs.so"), 1024)
+        # 4 KiB are a path in DPDK's EAL.
+        self.assertLess(thread_local_bytes("compat/libpollux_verbs.so"), 4096 + 1024)
 
     def test_each_name_once(self):
         for library in LIBRARIES:
