@@ -25,7 +25,7 @@ ZSH = """
 zmodload zsh/zpty
 zpty shell zsh -f -i
 zpty -w shell "PS1= PROMPT_EOL_MARK= LISTMAX=0 COLUMNS=300; stty -echo"
-zpty -w shell "fpath=($1 \\$fpath); autoload -U compinit; compinit -u -D"
+zpty -w shell "fpath=($1 \\$fpath); autoload -U compinit; compinit -u"
 zpty -w shell "zstyle ':completion:*' list-prompt ''; zstyle ':completion:*' menu no"
 zpty -w shell "bindkey '^I' complete-word; bindkey '^D' list-choices; print rea\\dy"
 while zpty -r shell line '*ready*'; do break; done

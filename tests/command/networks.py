@@ -5,12 +5,16 @@ import json
 import os
 import pathlib
 import shutil
+import struct
 import threading
 import unittest
 
 from tests.command.harness import CLIENT, SERVER, CommandTest, Host
 
 TAP = "plx0"
+# rtnetlink(7): the type and the index in a message of a link, nlmsghdr and ifinfomsg.
+LINK_MESSAGE = struct.Struct("=4xH14xi")
+RTM_NEWLINK = 16
 
 
 class NetworkTest(CommandTest):
@@ -133,11 +137,15 @@ class BridgedTaps:
         done = threading.Event()
 
         def plug():
+            plugged = set()  # by index: each tap has its own
             while not done.is_set():
                 with contextlib.suppress(TimeoutError):
-                    if f"{TAP}\0".encode() in links.recv(1 << 16):
-                        host.shell(f"ip -o link show {TAP} | grep -q master || "
-                                   f"ip link set {TAP} master bridge up")
+                    message = links.recv(1 << 16)
+                    kind, index = LINK_MESSAGE.unpack_from(message)
+                    if (kind == RTM_NEWLINK and index not in plugged
+                            and f"{TAP}\0".encode() in message
+                            and host.shell(f"ip link set {TAP} master bridge up")):
+                        plugged.add(index)
 
         thread = threading.Thread(target=plug)
         thread.start()

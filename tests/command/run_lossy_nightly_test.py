@@ -1,8 +1,10 @@
-"""pollux run: those programs over a lossy wire that need longer than a change should wait."""
+"""pollux run: what takes longer than a change should wait: programs over a lossy wire, and many
+clients one after another."""
 
 from tests.command import run_mpi_test as mpi
 from tests.command import run_programs_test as programs
 from tests.command import run_qemu_test as qemu
+from tests.command import run_timeouts_test as timeouts
 from tests.command.run_lossy_test import OverLoss
 
 
@@ -24,3 +26,7 @@ class MpiOverLossTest(OverLoss, mpi.MpiTest):
 
 class MigrationOverLossTest(OverLoss, qemu.MigrationTest):
     test_migration_with_all_memory_registered_at_once = None
+
+
+class ManyShortTimeoutsTest(timeouts.ShortTimeoutsTest):
+    clients, clients_beside_busy_processes = 100, 25

@@ -72,6 +72,8 @@ int main(int argc, char** argv) {
 
 
 class ShortTimeoutsTest(RunTest):
+    clients, clients_beside_busy_processes = 25, 8
+
     def setUp(self):
         super().setUp()
         if shutil.which("gcc") is None:
@@ -88,11 +90,11 @@ class ShortTimeoutsTest(RunTest):
                              f"client {number}: {client.stdout}{client.stderr}\n{server.stderr}")
 
     def test_first_calls(self):
-        self.connect(100)
+        self.connect(self.clients)
 
     def test_first_calls_beside_busy_processes(self):
         for _ in range(BUSY):
             busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
             self.addCleanup(busy.wait)
             self.addCleanup(busy.kill)
-        self.connect(25)
+        self.connect(self.clients_beside_busy_processes)

@@ -344,19 +344,23 @@ int Port::StartMemifClient(const std::string& path, uint32_t timeout_ms) {
     rte_eth_link link;
     return rte_eth_link_get_nowait(port_id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
   };
-  for (;;) {
+  for (bool refused = false;;) {
     const std::vector<int> before = SocketsTo(path);
     int error = rte_eth_dev_start(port_id_);
     if (error == 0) {
       // DPDK's interrupt thread closes the socket when it is refused.
       while (!is_up() && SocketsTo(path) != before) {
-        if (Clock::now() >= deadline) return 0;
+        if (Clock::now() >= deadline) {
+          if (!refused) return 0;
+          break;
+        }
         usleep(kLinkPollUs);
       }
       RunOnInterruptThread([&] {
         if (is_up()) return;
         (void)rte_eth_dev_stop(port_id_);
         error = -ECONNREFUSED;
+        refused = true;
       });
     }
     if (error == 0 || Clock::now() >= deadline) return error;
