@@ -129,7 +129,11 @@ int ProbeDevice(const Devargs& devargs) {
   return error;
 }
 
-// The descriptors of packet sockets at the interface that the process has now.
+bool IsMemifClient(const Devargs& devargs) {
+  return devargs.driver() == Driver::kMemif && devargs.Get("role").value_or("client") == "client";
+}
+
+// The descriptors of sockets that the process has now.
 std::vector<int> SocketsOf(int wanted_domain) {
   std::vector<int> found;
   DIR* const directory = opendir("/proc/self/fd");
@@ -147,6 +151,7 @@ std::vector<int> SocketsOf(int wanted_domain) {
   return found;
 }
 
+// Of packet sockets at the interface.
 std::vector<int> PacketSockets(unsigned interface_index) {
   std::vector<int> found = SocketsOf(AF_PACKET);
   std::erase_if(found, [interface_index](int fd) {
@@ -158,7 +163,7 @@ std::vector<int> PacketSockets(unsigned interface_index) {
   return found;
 }
 
-// Sockets of this process that are connected to `path`, or wait to be accepted there.
+// Of those that are connected to `path`, or wait to be accepted there.
 std::vector<int> SocketsTo(const std::string& path) {
   std::vector<int> found = SocketsOf(AF_UNIX);
   std::erase_if(found, [&path](int fd) {
@@ -194,11 +199,20 @@ absl::StatusOr<std::unique_ptr<Port>> Port::Open(const PortOptions& options) {
   if (absl::Status status = CheckMachine(*devargs); !status.ok()) return status;
 
   std::unique_ptr<Port> port(new Port(devargs->name()));
-  if (absl::Status status = port->Probe(*devargs); !status.ok()) return status;
-  if (absl::Status status = port->Configure(*devargs, options); !status.ok()) return status;
-  if (absl::Status status = port->Start(*devargs, options.start_timeout_ms); !status.ok()) {
-    return status;
+  absl::Status status;
+  const auto bring_up = [&] {
+    status = port->Probe(*devargs);
+    if (status.ok()) status = port->Configure(*devargs, options);
+    if (status.ok()) status = port->Start(*devargs, options.start_timeout_ms);
+  };
+  if (devargs->driver() == Driver::kMemif && !IsMemifClient(*devargs)) {
+    // DPDK's server listens as soon as it is probed, and refuses clients until it is started. As
+    // long as its interrupt thread is busy, they wait.
+    RunOnInterruptThread(bring_up);
+  } else {
+    bring_up();
   }
+  if (!status.ok()) return status;
   return port;
 }
 
@@ -334,43 +348,33 @@ void Port::LearnMac(const Devargs& devargs, const PortOptions& options) {
   }
 }
 
-// A DPDK server listens before its device is started, and refuses clients until then. A client that
-// was refused does not connect again by itself. While a server has not answered, its client waits:
-// a connection that is closed before the server has accepted it can crash DPDK's driver there.
+// A client that was refused does not connect again: each refusal can crash DPDK's driver on the
+// other side, and so can a connection that is closed before the server has accepted it. While a
+// server has not answered, its client waits.
 int Port::StartMemifClient(const std::string& path, uint32_t timeout_ms) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point deadline = Clock::now() + std::chrono::milliseconds(timeout_ms);
+  const std::vector<int> before = SocketsTo(path);
+  int error = rte_eth_dev_start(port_id_);
+  while (error != 0 && Clock::now() < deadline) {
+    usleep(kStartRetryUs);
+    error = rte_eth_dev_start(port_id_);
+  }
+  if (error != 0) return error;
   const auto is_up = [this] {
     rte_eth_link link;
     return rte_eth_link_get_nowait(port_id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
   };
-  for (bool refused = false;;) {
-    const std::vector<int> before = SocketsTo(path);
-    int error = rte_eth_dev_start(port_id_);
-    if (error == 0) {
-      // DPDK's interrupt thread closes the socket when it is refused.
-      while (!is_up() && SocketsTo(path) != before) {
-        if (Clock::now() >= deadline) {
-          if (!refused) return 0;
-          break;
-        }
-        usleep(kLinkPollUs);
-      }
-      RunOnInterruptThread([&] {
-        if (is_up()) return;
-        (void)rte_eth_dev_stop(port_id_);
-        error = -ECONNREFUSED;
-        refused = true;
-      });
-    }
-    if (error == 0 || Clock::now() >= deadline) return error;
-    usleep(kStartRetryUs);
+  // DPDK's interrupt thread closes the socket when the server refuses the connection.
+  while (!is_up() && SocketsTo(path) != before) {
+    if (Clock::now() >= deadline) return 0;
+    usleep(kLinkPollUs);
   }
+  return is_up() ? 0 : -ECONNREFUSED;
 }
 
 absl::Status Port::Start(const Devargs& devargs, uint32_t timeout_ms) {
-  const bool is_memif_client =
-      devargs.driver() == Driver::kMemif && devargs.Get("role").value_or("client") == "client";
+  const bool is_memif_client = IsMemifClient(devargs);
   const std::string path = devargs.Get("socket").value_or(kMemifSocket);
   const int error =
       is_memif_client ? StartMemifClient(path, timeout_ms) : rte_eth_dev_start(port_id_);
@@ -378,8 +382,8 @@ absl::Status Port::Start(const Devargs& devargs, uint32_t timeout_ms) {
     return absl::UnavailableError(
         error == -ECONNREFUSED
             ? absl::StrCat("port ", name_, ": the memif server on ", path,
-                           " has refused the connection for ", timeout_ms,
-                           " ms; it may have another client, another id= or another secret=")
+                           " refuses the connection; it has another client, another id= or another "
+                           "secret=, or it is still starting")
             : absl::StrCat("port ", name_, ": no memif server listens on ", path, " after ",
                            timeout_ms, " ms; start the side with role=server first"));
   }
