@@ -48,6 +48,28 @@ int main(void) {
 """
 
 
+# As uDAPL, which loads its providers, and they libibverbs.
+UNLOADS = """#include <dlfcn.h>
+#include <infiniband/verbs.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(void) {
+  for (int i = 0; i < 3; ++i) {
+    void* library = dlopen("libibverbs.so.1", RTLD_NOW);
+    if (library == NULL) return 1;
+    struct ibv_device** (*list)(int*) = dlsym(library, "ibv_get_device_list");
+    struct ibv_context* (*open)(struct ibv_device*) = dlsym(library, "ibv_open_device");
+    int (*close)(struct ibv_context*) = dlsym(library, "ibv_close_device");
+    struct ibv_context* context = open(list(NULL)[0]);
+    if (context == NULL || close(context) != 0 || dlclose(library) != 0) return 2;
+    usleep(100000);
+  }
+  puts("all as expected");
+  return 0;
+}
+"""
+
+
 # As rdma_client, but that it waits for SIGUSR1 before it sends. Until then rdma_server only waits.
 WAITS_BEFORE_IT_SENDS = """#include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
@@ -134,7 +156,7 @@ class RunTest(SharedInterface):
         self.need_gcc()
         source, program = self.directory / "program.c", self.directory / "program"
         source.write_text(text)
-        done = subprocess.run(["gcc", source, "-o", program, "-libverbs", *options],
+        done = subprocess.run(["gcc", source, "-o", program, *options, "-libverbs"],
                               capture_output=True, text=True, check=False)
         return program if done.returncode == 0 else None
 
@@ -228,6 +250,11 @@ class DeviceTest(RunTest):
         for words in ("PORT_ACTIVE (4)", "active_mtu:\t\t4096", "ATOMIC_GLOB",
                       "::ffff:10.0.0.1, RoCE v2"):
             self.assertIn(words, run.stdout)
+
+    def test_program_that_unloads_libibverbs(self):
+        program = self.compile("-Wl,--as-needed", text=UNLOADS)
+        run = self.finish_program(self.server_host, program)
+        self.assertEqual((run.process.returncode, run.stdout), (0, "all as expected\n"), run.stderr)
 
     def test_program_is_found_or_not(self):
         run = self.finish(self.server_host, "run", "--netdev", "wire", "--", "no-such-program")
