@@ -52,8 +52,8 @@ class ExportsTest(unittest.TestCase):
                 self.assertEqual(exports(f"compat/{library}.so.1") ^ set(table(library)), set())
 
     def test_thread_local_bytes(self):
-        # They lie on the stack that the program gives its thread, 16 KiB where that is the least.
-        # 4 KiB are a path in DPDK's EAL.
+        # Every thread's stack holds them, and a program may give a thread only 16 KiB. A path in
+        # DPDK's EAL takes 4 KiB of them.
         self.assertLess(thread_local_bytes("compat/libpollux_verbs.so"), 4096 + 1024)
 
     def test_each_name_once(self):

@@ -12,8 +12,8 @@ namespace pollux {
 //   if (more is left) wakeup.Wake();
 //
 // so that it does not miss work that arrives in between. An object with parts, each with its own
-// Wakeup, must also wake itself if a part is still awake after it was polled: waking a part that is
-// already awake does not wake the whole. Owned by one worker; all calls on its core.
+// Wakeup, must also wake itself if, after polling a part, that part is still awake: waking a part
+// that is already awake does not wake the whole. Owned by one worker; all calls on its core.
 class Wakeup {
  public:
   // Awake. `whole` (not owned, outlives this unless LeaveWhole() was called) belongs to the object

@@ -42,7 +42,7 @@ TEST(WakeupTest, JoiningAWholeWakesItIfThePartIsAwake) {
   EXPECT_TRUE(whole.awake());
 }
 
-TEST(WakeupTest, APartThatLeftTheWholeLeavesItAsleep) {
+TEST(WakeupTest, WakingAPartThatLeftDoesNotWakeTheWhole) {
   Wakeup whole;
   Wakeup part(&whole);
   for (Wakeup* one : {&part, &whole}) one->Sleep();

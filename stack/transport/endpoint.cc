@@ -54,7 +54,7 @@ void Endpoint::Prefetch(bool sends) const {
 
 absl::Status Endpoint::Modify(const ibv_qp_attr& change, int mask, PollContext& context) {
   diagnostics_.Begin(context.now_ns);
-  // The addresses of the next packet are compared with the new attributes.
+  // Makes the next packet's addresses be checked against the new attributes.
   expected_address_version_ = 0;
   const ibv_qp_state before = qp.state();
   if (absl::Status status = qp.Modify(change, mask); !status.ok()) return status;

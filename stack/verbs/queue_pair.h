@@ -319,7 +319,7 @@ class QueuePair : public EventSource {
   uint32_t sq_head_ = 0, sq_tail_ = 0;
   uint32_t rq_head_ = 0, rq_tail_ = 0;
   // The largest SEND or RDMA WRITE, in bytes, that one packet carries; 0 while none may be posted,
-  // and for other types than RC.
+  // and for queue pairs of other types than RC.
   uint32_t most_plain_bytes_ = 0;
   LineArray<SendWqe> sq_;
   LineArray<ibv_sge> sq_sge_;

@@ -1,6 +1,5 @@
-/* A program that uses DPDK and verbs: an EAL of its own, started before or after the device is
-   opened ("eal" or "verbs"), and 1,000 frames through a port of its own, each beside a SEND between
-   two queue pairs. */
+/* Uses DPDK and verbs: starts its own EAL before ("eal") or after ("verbs") it opens the device,
+   then passes 1,000 frames through its own port, and after each a SEND between two queue pairs. */
 #define _GNU_SOURCE
 #include <infiniband/verbs.h>
 #include <rte_eal.h>
@@ -155,7 +154,7 @@ int main(int argc, char** argv) {
   if (dpdk_first && start_dpdk() != 0) return 1;
   if (start_verbs() != 0) return 1;
   if (!dpdk_first) {
-    CHECK(!has_nic_drivers()); /* none that Pollux has loaded */
+    CHECK(!has_nic_drivers()); /* Pollux must not have loaded any */
     if (start_dpdk() != 0) return 1;
   }
   for (int round = 0; round < ROUNDS; ++round) {

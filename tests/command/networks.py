@@ -12,7 +12,7 @@ import unittest
 from tests.command.harness import CLIENT, SERVER, CommandTest, Host
 
 TAP = "plx0"
-# rtnetlink(7): the type and the index in a message of a link, nlmsghdr and ifinfomsg.
+# rtnetlink(7): the message type (nlmsghdr) and the interface index (ifinfomsg) of a link message.
 LINK_MESSAGE = struct.Struct("=4xH14xi")
 RTM_NEWLINK = 16
 
@@ -137,7 +137,7 @@ class BridgedTaps:
         done = threading.Event()
 
         def plug():
-            plugged = set()  # by index: each tap has its own
+            plugged = set()  # interface indexes: a tap that is made again gets a new one
             while not done.is_set():
                 with contextlib.suppress(TimeoutError):
                     message = links.recv(1 << 16)

@@ -28,5 +28,5 @@ class DpdkTest(RunTest):
     def test_shared_libraries(self):
         self.run_both_orders(*self.of_pkg_config("--libs"))
 
-    def test_static_and_exported(self):
+    def test_static_with_exported_symbols(self):
         self.run_both_orders("-Wl,--export-dynamic", *self.of_pkg_config("--static", "--libs"))

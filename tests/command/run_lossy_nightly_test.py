@@ -1,5 +1,5 @@
-"""pollux run: what takes longer than a change should wait: programs over a lossy wire, and many
-clients one after another."""
+"""pollux run: tests too slow for every change: programs over a lossy wire, and many clients in
+turn."""
 
 from tests.command import run_mpi_test as mpi
 from tests.command import run_programs_test as programs

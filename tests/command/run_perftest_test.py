@@ -41,9 +41,9 @@ UNRELIABLE = ("ib_send_lat -n 200 -c UD", "ib_send_lat -n 100 -c UC", "ib_send_l
 # How long it measures, how it waits, where what it sends lies: it puts the same on the wire.
 OF_THE_PROGRAM_ALONE = re.compile(" -[DIAe]")
 
-# perftest measures the frequency of its CPU by gettimeofday() for 0.2 s of its CPU time, once or
-# twice for each size. With a clock that is 50 times as fast this takes 4 ms, and the times that it
-# prints, which no test reads, are wrong.
+# Once or twice per size, perftest spends 0.2 s of CPU time measuring the CPU's frequency with
+# gettimeofday(). With a clock 50 times too fast this takes 4 ms. The times it prints are then
+# wrong, but no test reads them.
 FAST_CLOCK = """#include <sys/time.h>
 #include <time.h>
 int gettimeofday(struct timeval* restrict now, void* restrict zone) {

@@ -1,14 +1,14 @@
 """The parts of DPDK that are linked, all statically.
 
-With shared libraries, EAL would look for drivers at every start and load them all, some 130 and the
-libraries that they need, which takes most of the start-up time; and a program that uses DPDK itself
-would share them with libpollux_verbs.so.
+With shared libraries, EAL would search for drivers at every start and load all of them, some 130,
+with the libraries they need, which takes most of the start-up time. A program that uses DPDK itself
+would also share these libraries with libpollux_verbs.so.
 """
 
 _VIRTUAL_DRIVERS = ["af_packet", "af_xdp", "memif", "null", "ring", "tap"]
 
-# Ethernet NICs for x86 of which Debian has the driver and the libraries it needs, and those virtual
-# devices that are not needed to test Pollux.
+# The drivers of Ethernet NICs on x86 that Debian ships with the libraries they need, and the virtual
+# drivers that Pollux's tests do not use.
 _NIC_DRIVERS = [
     "atlantic",
     "axgbe",
@@ -87,8 +87,8 @@ DPDK_LINKOPTS = {
         ] + _LIBRARIES) +
         ["-lpcap", "-lbsd", "-lm"]
     ),
-    # For programs that use the real libibverbs, which these drivers need; libpollux_verbs.so takes
-    # its place.
+    # For programs that use the real libibverbs, which these drivers need; under `pollux run` Pollux's
+    # replaces it.
     "//:mellanox_drivers": (
         _drivers(["bus_auxiliary", "common_mlx5", "net_mlx4", "net_mlx5"]) +
         _group(_LIBRARIES) +

@@ -23,7 +23,7 @@ for library in libibverbs.so.1 libpollux_device_file.so libpollux_verbs.so librd
 done
 put 0755 "$BUILT/compat/pollux_supervisor" "$LIBRARIES/pollux_supervisor"
 put 0755 "$BUILT/tools/pollux/pollux" "$PREFIX/bin/pollux"
-# DPDK is linked into both: its licence asks for this.
+# DPDK is linked into pollux and libpollux_verbs.so; its licence requires this copy.
 mkdir -p "$PREFIX/share/doc/pollux"
 put 0644 /usr/share/doc/libdpdk-dev/copyright "$PREFIX/share/doc/pollux/copyright.dpdk"
 echo "installed $PREFIX/bin/pollux and $LIBRARIES"

@@ -48,8 +48,8 @@ class TimingWheel {
   // Arms a timer, or moves one that is armed. Not owned.
   void Arm(Timer& timer, uint64_t deadline_ns);
   // Fires all timers that are due, ordered by the tick of their deadline. Callbacks may arm, cancel
-  // and destroy any timer, including their own. Returns the number of timers fired. `now_ns` is
-  // never less than in an earlier call.
+  // and destroy any timer, including their own. Returns the number of timers fired. `now_ns` must
+  // not be less than in an earlier call.
   unsigned Advance(uint64_t now_ns) {
     const uint64_t now_tick = now_ns >> kTickShift;
     if (now_tick < idle_until_tick_) [[likely]] {

@@ -45,7 +45,7 @@ constexpr unsigned kOwnPoolCache = 64;
 constexpr uint16_t kOwnPoolRoom = kMaxMtu + kFramingBytes;
 constexpr useconds_t kStartRetryUs = 20'000;
 constexpr useconds_t kLinkPollUs = 1000;
-constexpr char kMemifSocket[] = "/run/memif.sock";  // where DPDK's driver has it unless told
+constexpr char kMemifSocket[] = "/run/memif.sock";  // DPDK's default for socket=
 constexpr int kOtherPids = 16;                      // that are tried: their groups may be taken too
 constexpr size_t kProbeStackBytes = 1 << 18;        // drivers keep paths and messages on it
 
@@ -133,7 +133,7 @@ bool IsMemifClient(const Devargs& devargs) {
   return devargs.driver() == Driver::kMemif && devargs.Get("role").value_or("client") == "client";
 }
 
-// The descriptors of sockets that the process has now.
+// The file descriptors of the process's sockets in this domain.
 std::vector<int> SocketsOf(int wanted_domain) {
   std::vector<int> found;
   DIR* const directory = opendir("/proc/self/fd");
@@ -151,7 +151,7 @@ std::vector<int> SocketsOf(int wanted_domain) {
   return found;
 }
 
-// Of packet sockets at the interface.
+// The packet sockets bound to the interface.
 std::vector<int> PacketSockets(unsigned interface_index) {
   std::vector<int> found = SocketsOf(AF_PACKET);
   std::erase_if(found, [interface_index](int fd) {
@@ -163,17 +163,14 @@ std::vector<int> PacketSockets(unsigned interface_index) {
   return found;
 }
 
-// Of those that are connected to `path`, or wait to be accepted there.
-std::vector<int> SocketsTo(const std::string& path) {
-  std::vector<int> found = SocketsOf(AF_UNIX);
-  std::erase_if(found, [&path](int fd) {
-    sockaddr_un peer = {};
-    socklen_t length = sizeof peer;
-    if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) != 0) return true;
-    const bool is_abstract = peer.sun_path[0] == 0;
-    return path != peer.sun_path + is_abstract;
-  });
-  return found;
+// Whether `fd` is a socket connected to `path`, whether or not the server has accepted it yet.
+bool IsConnectedTo(const std::string& path, int fd) {
+  sockaddr_un peer = {};
+  socklen_t length = sizeof peer;
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) != 0) return false;
+  const bool is_abstract = peer.sun_path[0] == 0;
+  const char* name = peer.sun_path + is_abstract;
+  return path == std::string_view(name, strnlen(name, sizeof peer.sun_path - is_abstract));
 }
 
 }  // namespace
@@ -206,8 +203,8 @@ absl::StatusOr<std::unique_ptr<Port>> Port::Open(const PortOptions& options) {
     if (status.ok()) status = port->Start(*devargs, options.start_timeout_ms);
   };
   if (devargs->driver() == Driver::kMemif && !IsMemifClient(*devargs)) {
-    // DPDK's server listens as soon as it is probed, and refuses clients until it is started. As
-    // long as its interrupt thread is busy, they wait.
+    // DPDK's memif server listens once it is probed, but refuses clients until it is started. The
+    // interrupt thread accepts them: while it runs this, they wait in the backlog.
     RunOnInterruptThread(bring_up);
   } else {
     bring_up();
@@ -348,25 +345,28 @@ void Port::LearnMac(const Devargs& devargs, const PortOptions& options) {
   }
 }
 
-// A client that was refused does not connect again: each refusal can crash DPDK's driver on the
-// other side, and so can a connection that is closed before the server has accepted it. While a
-// server has not answered, its client waits.
+// A refused client does not retry: each refusal can crash the server's DPDK driver, and so can
+// closing a connection that it has not accepted. So a client whose server has not answered waits.
 int Port::StartMemifClient(const std::string& path, uint32_t timeout_ms) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point deadline = Clock::now() + std::chrono::milliseconds(timeout_ms);
-  const std::vector<int> before = SocketsTo(path);
+  const std::vector<int> before = SocketsOf(AF_UNIX);
   int error = rte_eth_dev_start(port_id_);
   while (error != 0 && Clock::now() < deadline) {
     usleep(kStartRetryUs);
     error = rte_eth_dev_start(port_id_);
   }
   if (error != 0) return error;
+  running_ = true;
   const auto is_up = [this] {
     rte_eth_link link;
     return rte_eth_link_get_nowait(port_id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
   };
+  std::vector<int> ours;
+  std::ranges::set_difference(SocketsOf(AF_UNIX), before, std::back_inserter(ours));
   // DPDK's interrupt thread closes the socket when the server refuses the connection.
-  while (!is_up() && SocketsTo(path) != before) {
+  const auto is_open = [&ours, &path](int fd) { return IsConnectedTo(path, fd); };
+  while (!is_up() && std::ranges::any_of(ours, is_open)) {
     if (Clock::now() >= deadline) return 0;
     usleep(kLinkPollUs);
   }

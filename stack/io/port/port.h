@@ -136,8 +136,8 @@ class Port {
   absl::Status Probe(const Devargs& devargs);
   absl::Status Configure(const Devargs& devargs, const PortOptions& options);
   absl::Status Start(const Devargs& devargs, uint32_t timeout_ms);
-  // Returns 0 if the server has accepted the connection or has not answered yet, -ECONNREFUSED if
-  // it refuses it, and DPDK's error if no server listens.
+  // Returns 0 if the server has accepted the connection or has not answered in time, -ECONNREFUSED
+  // if it has refused it, and DPDK's error if none listens.
   int StartMemifClient(const std::string& path, uint32_t timeout_ms);
   absl::Status TakePools(const Devargs& devargs, const PortOptions& options, uint16_t queues,
                          int socket);

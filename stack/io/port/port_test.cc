@@ -29,7 +29,7 @@ class TempDirectory {
   char path_[32] = "/tmp/pollux_port_XXXXXX";
 };
 
-// In place of a memif server.
+// A listening socket in place of a memif server's.
 int ListenOn(const std::string& path) {
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
   path.copy(address.sun_path, sizeof address.sun_path - 1);
@@ -243,19 +243,21 @@ TEST(Port, MemifClientSaysThatItsServerRefusesIt) {
   const TempDirectory directory;
   const std::string path = directory / "refuses.sock";
   const int listener = ListenOn(path);
-  std::thread refuses([listener] { close(accept(listener, nullptr, nullptr)); });
-  const absl::Status status = Port::Open({.devargs = "net_memif7,role=client,socket=" + path,
-                                          .pools = {PoolForTest()},
-                                          .start_timeout_ms = 30'000})
-                                  .status();
-  refuses.join();
+  for (int i = 0; i < 2; ++i) {  // the second finds nothing that the first has left
+    std::thread refuses([listener] { close(accept(listener, nullptr, nullptr)); });
+    const absl::Status status = Port::Open({.devargs = "net_memif7,role=client,socket=" + path,
+                                            .pools = {PoolForTest()},
+                                            .start_timeout_ms = 30'000})
+                                    .status();
+    refuses.join();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+    EXPECT_NE(status.message().find("refuses"), std::string::npos) << status;
+  }
   close(listener);
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
-  EXPECT_NE(status.message().find("refuses"), std::string::npos) << status;
   EXPECT_EQ(FramesInUse(), 0u);
 }
 
-// As a DPDK server that a debugger has stopped.
+// Like a DPDK server that a debugger has stopped.
 TEST(Port, MemifClientWaitsForAServerThatDoesNotAccept) {
   const TempDirectory directory;
   const std::string path = directory / "silent.sock";

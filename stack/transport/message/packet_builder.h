@@ -71,9 +71,9 @@ class PacketBuilder {
   // As Send(), of less than kLongPayload bytes. The egress's frame_room() is at least
   // kMaxShortFrame. The packet stands in the flight recorder; the caller counts it.
   bool SendShort(const ShortMessage& message, PollContext& context);
-  // A payload of at least this many bytes begins on a cache line of the frame, so that copying it
-  // touches no line twice, here and at a receiver that is given frames by pointer. A shorter one
-  // would then take one line more than it needs (measured).
+  // A payload of at least this many bytes begins on a cache line of the frame, so that accesses to
+  // it do not straddle lines, here or at a receiver that is given frames by pointer. A shorter one
+  // would then occupy one more line than it needs (measured).
   static constexpr uint32_t kLongPayload = 512;
   static constexpr uint32_t kMaxShortFrame = wire::kEthernetBytes + wire::kIpv4Bytes +
                                              wire::kUdpBytes + wire::kBthBytes + wire::kRethBytes +

@@ -87,7 +87,7 @@ bool RcRequester::Transmit(PollContext& context, int* budget) {
 bool RcRequester::SendShortMessages(PollContext& context, int* budget) {
   const verbs::SendWqe& first = cursor_.wqe();
   Psn psn = first.numbered ? first.first_psn : next_psn_;
-  // SendNext() sends what is to be sent again.
+  // Retransmissions are left to SendNext().
   if (!first.is_single_packet || Before(psn, max_sent_) || !builder_.CanSendShort() ||
       context.egress.frame_room() < PacketBuilder::kMaxShortFrame) {
     return true;

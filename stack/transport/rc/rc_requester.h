@@ -81,7 +81,7 @@ class RcRequester {
   enum class Step : uint8_t { kSent, kLocal, kWait, kNoBuffer, kFault };
 
   // Sends the short messages at the front of the queue, as SendNext() would, up to the first
-  // request that is none or has to wait. False when there was no buffer.
+  // request that is not a short message or has to wait. False when there was no buffer.
   bool SendShortMessages(PollContext& context, int* budget);
   Step SendNext(PollContext& context);
   Step SendRepairs(PollContext& context, int* budget);
