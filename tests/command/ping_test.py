@@ -81,11 +81,11 @@ class PingTest(CommandTest):
         self.assertIn("rtt min/avg/max/mdev", run.stdout)
 
     def test_deadline(self):
-        run = self.ping("-w", "10", "-i", "2.5")
+        run = self.ping("-w", "20", "-i", "5")
         self.assertEqual((run.process.returncode, run.stderr), (0, ""))
         self.assertLessEqual(self.sequence(run)[-1], 4)
         # With a count, each of the calls is to be answered by then.
-        self.assert_one_line(self.ping("-w", "5", "-i", "1", "-c", "1000"), 1,
+        self.assert_one_line(self.ping("-w", "20", "-i", "5", "-c", "1000"), 1,
                              "of 1000 calls were answered in time")
 
     def test_server_that_does_not_answer(self):
