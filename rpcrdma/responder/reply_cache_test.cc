@@ -16,7 +16,7 @@ CallKey KeyOf(uint32_t xid) {
 }
 Responder* SomeResponder() { return reinterpret_cast<Responder*>(0x1000); }
 
-std::vector<uint8_t> Bytes(size_t count, uint8_t value) {
+std::vector<uint8_t> BytesOf(size_t count, uint8_t value) {
   return std::vector<uint8_t>(count, value);
 }
 
@@ -28,7 +28,8 @@ TEST(ReplyCache, AnswersWhatIsDone) {
   ReplyCache::Saved saved;
   EXPECT_FALSE(cache.Load(entry, &saved));
 
-  const std::vector<uint8_t> results = Bytes(12, 1), first = Bytes(5, 2), second = Bytes(7, 3);
+  const std::vector<uint8_t> results = BytesOf(12, 1), first = BytesOf(5, 2),
+                             second = BytesOf(7, 3);
   const ResultItem items[] = {{.bytes = first, .position = 4, .release = nullptr},
                               {.bytes = second, .position = 8, .release = nullptr}};
   EXPECT_FALSE(cache.Finish(entry, {}, results, items).has_value());
@@ -48,13 +49,13 @@ TEST(ReplyCache, Forgets) {
   ReplyCache cache(4, 64);
   const ReplyCache::Found first = cache.Begin(KeyOf(1));
   ASSERT_EQ(first.outcome, ReplyCache::Outcome::kNew);
-  cache.Finish(first.entry, {}, Bytes(8, 1), {});
+  cache.Finish(first.entry, {}, BytesOf(8, 1), {});
   cache.Forget(first.entry);
   EXPECT_EQ(cache.size(), 0u);
   const ReplyCache::Found again = cache.Begin(KeyOf(1));
   ASSERT_EQ(again.outcome, ReplyCache::Outcome::kNew);
   // Its item is on its way.
-  const std::vector<uint8_t> bytes = Bytes(8, 1);
+  const std::vector<uint8_t> bytes = BytesOf(8, 1);
   const ResultItem item{.bytes = bytes};
   cache.Finish(again.entry, {}, {}, {&item, 1});
   ReplyCache::Saved saved;
@@ -69,8 +70,8 @@ TEST(ReplyCache, Forgets) {
 
 TEST(ReplyCache, KeepsTheVerifier) {
   ReplyCache cache(4, 64);
-  std::vector<uint8_t> verifier = Bytes(40, 5);
-  const std::vector<uint8_t> results = Bytes(24, 1), more = Bytes(28, 1);
+  std::vector<uint8_t> verifier = BytesOf(40, 5);
+  const std::vector<uint8_t> results = BytesOf(24, 1), more = BytesOf(28, 1);
   for (const bool fits : {true, false}) {
     const uint32_t entry = cache.Begin(KeyOf(fits ? 1 : 2)).entry;
     cache.Finish(entry, {.verifier = {oncrpc::AuthFlavor::kGss, verifier}}, fits ? results : more,
@@ -80,7 +81,7 @@ TEST(ReplyCache, KeepsTheVerifier) {
     if (!fits) continue;
     verifier.assign(40, 0);
     EXPECT_EQ(saved.reply.verifier.flavor, oncrpc::AuthFlavor::kGss);
-    EXPECT_EQ(saved.reply.verifier.body, absl::MakeConstSpan(Bytes(40, 5)));
+    EXPECT_EQ(saved.reply.verifier.body, absl::MakeConstSpan(BytesOf(40, 5)));
     EXPECT_EQ(saved.results, absl::MakeConstSpan(results));
   }
 }
@@ -100,7 +101,7 @@ TEST(ReplyCache, EveryPartOfTheKeyCounts) {
 
 TEST(ReplyCache, RepliesUpToTheBound) {
   ReplyCache cache(4, 64);
-  const std::vector<uint8_t> half = Bytes(32, 1), more = Bytes(33, 2);
+  const std::vector<uint8_t> half = BytesOf(32, 1), more = BytesOf(33, 2);
   for (const auto& [item_bytes, fits] : {std::pair{half, true}, {more, false}}) {
     const uint32_t xid = fits ? 1 : 2;
     const ResultItem item{.bytes = item_bytes, .position = 32, .release = nullptr};
@@ -134,7 +135,7 @@ TEST(ReplyCache, GivesUpTheOldestThatIsDone) {
   for (uint32_t xid = 0; xid < 3; ++xid) entries[xid] = cache.Begin(KeyOf(xid)).entry;
   // Nothing that runs is given up.
   EXPECT_EQ(cache.Begin(KeyOf(10)).outcome, Outcome::kFull);
-  const std::vector<uint8_t> bytes = Bytes(8, 1);
+  const std::vector<uint8_t> bytes = BytesOf(8, 1);
   const ResultItem item{.bytes = bytes, .position = 0, .release = nullptr};
   cache.Finish(entries[1], {}, {}, {&item, 1});
   cache.Finish(entries[0], {}, {}, {});
@@ -160,7 +161,7 @@ TEST(ReplyCache, AGreedyClientDrivesOutNobodyElse) {
   const auto run = [&](const CallKey& key) {
     const auto [outcome, entry] = cache.Begin(key);
     ASSERT_EQ(outcome, Outcome::kNew);
-    cache.Finish(entry, {}, Bytes(16, 7), {});
+    cache.Finish(entry, {}, BytesOf(16, 7), {});
   };
   for (uint32_t xid = 0; xid < 30; ++xid) run(of(1, xid));
   for (uint32_t xid = 0; xid < 1000; ++xid) run(of(2, xid));
@@ -180,7 +181,7 @@ TEST(ReplyCache, AGreedyClientDrivesOutNobodyElse) {
 
 TEST(ReplyCache, KeepsTheNewestOfManyReplies) {
   ReplyCache cache(100, 16);
-  const std::vector<uint8_t> results = Bytes(16, 7);
+  const std::vector<uint8_t> results = BytesOf(16, 7);
   for (uint32_t xid = 0; xid < 10'000; ++xid) {
     const auto [outcome, entry] = cache.Begin(KeyOf(xid * 64));
     ASSERT_EQ(outcome, Outcome::kNew) << xid;
@@ -194,7 +195,7 @@ TEST(ReplyCache, KeepsTheNewestOfManyReplies) {
 }
 
 TEST(ReplyCache, Checksum) {
-  std::vector<uint8_t> arguments = Bytes(kChecksummedBytes + 8, 1), item = Bytes(9, 2);
+  std::vector<uint8_t> arguments = BytesOf(kChecksummedBytes + 8, 1), item = BytesOf(9, 2);
   oncrpc::ReducedItem reduced{.bytes = item, .position = 4};
   CallView call{.header = {}, .arguments = arguments, .items = {&reduced, 1}};
   const uint64_t sum = ChecksumOf(call);

@@ -12,7 +12,7 @@
 namespace pollux::rpcrdma {
 namespace {
 
-constexpr size_t kRoom = 2048;
+constexpr size_t kOutputBytes = 2048;
 constexpr uint8_t kUntouched = 0xEE;
 const std::vector<size_t> kBodySizes = {0, 1, 3, 4, 5, 64, 1021};
 
@@ -26,7 +26,7 @@ std::vector<uint8_t> Pattern(size_t bytes) {
 template <class EmitRpc>
 std::vector<uint8_t> Reference(uint32_t xid, uint32_t credits, EmitRpc emit_rpc,
                                absl::Span<const uint8_t> body) {
-  std::vector<uint8_t> out(kRoom);
+  std::vector<uint8_t> out(kOutputBytes);
   Header header;
   header.xid = xid;
   header.credits = credits;

@@ -128,7 +128,9 @@ class MountedHost(Host):
     """One that has a file system of its own too."""
 
     def argv(self, arguments):
-        return ["nsenter", "-t", str(self.holder.pid), "-n", "-m",
+        # In a chroot, only "-r" makes the holder's root that of the command: joining a mount
+        # namespace leads to the root of that namespace.
+        return ["nsenter", "-t", str(self.holder.pid), "-n", "-m", "-r",
                 *(str(argument) for argument in arguments)]
 
 

@@ -190,8 +190,14 @@ class RunTest(SharedInterface):
                     asked.send(f"/pollux/{topic},{parameters}".encode())
                     return json.loads(asked.recv(1 << 16))[f"/pollux/{topic}"] or {}  # null: none
 
+                def comm_ids():
+                    after = 0
+                    while page := ask("connections", f"0,{after}"):  # which lists at most 512
+                        yield from page
+                        after = page[-1]
+
                 return any(ask("connection", f"{comm_id},0").get("state") == "LISTEN"
-                           for comm_id in ask("connections", "0"))
+                           for comm_id in comm_ids())
         except (OSError, ValueError, KeyError):
             return False  # it has just begun or ended
 

@@ -20,9 +20,9 @@ namespace {
 constexpr uint64_t kEpochNs = 1'700'000'000'000'000'000;
 constexpr MacAddress kMac = {2, 0, 0, 0, 0, 1};
 
-class FakeLink : public Link {
+class RecordingLink : public Link {
  public:
-  ~FakeLink() override {
+  ~RecordingLink() override {
     for (rte_mbuf* frame : arriving) rte_pktmbuf_free(frame);
   }
   uint16_t Receive(rte_mbuf** frames, uint16_t capacity, uint64_t) override {
@@ -133,7 +133,7 @@ class CaptureTest : public testing::Test {
   }
 
   const std::string path_ = testing::TempDir() + "/capture.pcapng";
-  FakeLink link_;
+  RecordingLink link_;
 };
 
 TEST_F(CaptureTest, BothDirectionsWithTimesAndNames) {
