@@ -5,7 +5,7 @@
 namespace pollux::rpcrdma {
 namespace {
 
-constexpr uint32_t kXid = 0x600DF00D;
+constexpr uint32_t kCallXid = 0x600DF00D;
 constexpr uint32_t kItem = 10'000;  // more than a message takes
 
 class InvalidationTest : public MirrorTest {
@@ -193,13 +193,13 @@ class InvalidatedClientTest : public MirrorTest {
   // Whether the reply to a call that offers these was a plain Send.
   bool IsAnswered(absl::Span<const Segment> segments) {
     Header header;
-    header.xid = kXid;
+    header.xid = kCallXid;
     header.credits = 8;
     header.chunks.AddWriteChunk(segments);
     uint8_t length[4];
     StoreBe32(length, 100);
     const oncrpc::CallHeader call{
-        .xid = kXid, .program = kMirrorProgram, .version = 1, .procedure = kGet};
+        .xid = kCallXid, .program = kMirrorProgram, .version = 1, .procedure = kGet};
     hostile->Send(MessageOf(header, CallOf(call, length)));
     EXPECT_TRUE(RunUntil([this] { return !hostile->received.empty() || hostile->ended(); }));
     return !hostile->received.empty();
