@@ -1,5 +1,4 @@
-"""Documents: every link leads somewhere, every file, option, class and function that is named exists,
-and every command line parses."""
+"""Documents: links lead somewhere, command lines parse; files, options and functions exist."""
 
 import functools
 import glob
