@@ -22,8 +22,9 @@ class RpcgenTest(Blocks):
 
     def test_long_messages(self):
         self.start_server()
-        self.ask("names", "4000")
-        self.assertEqual(self.ask("list").split(), [f"name-{i}" for i in range(4000)])
+        names = [f"name-{i}" for i in range(4000)]
+        self.assertEqual(self.ask("names", "4000").split(), names)
+        self.assertEqual(self.ask_client("list").split(), names)
 
     def test_who_calls(self):
         self.start_server()
@@ -39,7 +40,7 @@ class RpcgenTest(Blocks):
             "version 9: RPC: Program/version mismatch (1 to 1)",
             "another program: RPC: Program unavailable"])
         self.assertEqual(self.ask("garbage"), "garbage: RPC: Server can't decode arguments\n")
-        self.assertIn("there is no block", self.ask("get", "none", "file", status=1))
+        self.assertIn("there is no block", self.ask_client("get", "none", "file", status=1))
         self.assertIn("Timed out", self.ask("wait", "5000", options=("-t", "200"), status=1))
         # The server is none the worse for it.
         self.put_and_get(BLOCK_MAX_BYTES)
@@ -50,8 +51,12 @@ class RpcgenTest(Blocks):
         # Of a server that is at work for longer than anybody waits here.
         self.assertIn("Timed out", self.ask("wait", "600000", options=("-t", "0"), status=1))
 
+    def test_client_says_how_it_is_used(self):
+        for arguments in (("put", "name"), ("list", "all"), ("frob",)):
+            self.assertIn("usage:", self.ask_client(*arguments, status=2))
+
     def test_nobody_serves(self):
-        self.assertIn("no such host", self.ask("who", server="10.0.0.77", status=1))
+        self.assertIn("no such host", self.ask_client("list", server="10.0.0.77", status=1))
         self.start_server(port="--netdev wire --service-port 4000")
         self.assertIn("nothing listens there", self.ask("who", status=1))
         self.assertIn("nobody", self.ask("who", port="--netdev wire --service-port 4000"))
@@ -109,10 +114,10 @@ class RpcgenTest(Blocks):
 class OnTheWire(Blocks):
     """What captures show of it."""
 
-    def decoded(self, *arguments, options=()):
+    def decoded(self, *arguments):
         """What travels when a client runs, a line a frame."""
         capture = self.directory / "wire.pcapng"
-        self.ask(*arguments, options=options, port=f"--netdev wire --capture {capture}")
+        self.ask_client(*arguments, port=f"--netdev wire --capture {capture}")
         run = self.finish(self.client_host, "decode", "--brief", capture)
         self.assertEqual(run.process.returncode, 0, run.stderr)
         return run.stdout
