@@ -14,9 +14,6 @@
 
 namespace pollux::transport {
 
-// DPDK is initialised once a process.
-void InitEalForTest();
-
 // What a hook makes of a frame.
 enum class PacketAction { kDeliver, kDrop, kDuplicate };
 

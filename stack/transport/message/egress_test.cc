@@ -1,11 +1,11 @@
 #include "stack/transport/message/egress.h"
 
 #include <gtest/gtest.h>
-#include <rte_eal.h>
 
 #include <set>
-#include <string>
 #include <vector>
+
+#include "stack/io/eal_for_test.h"
 
 namespace pollux::transport {
 namespace {
@@ -30,11 +30,7 @@ class FakeLink : public io::Link {
 class EgressTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    std::vector<std::string> args = {"test",           "--no-huge", "--no-pci", "--no-shconf",
-                                     "--no-telemetry", "-m",        "64",       "--log-level=1"};
-    std::vector<char*> argv;
-    for (std::string& arg : args) argv.push_back(arg.data());
-    ASSERT_GE(rte_eal_init(static_cast<int>(argv.size()), argv.data()), 0);
+    io::InitEalForTest();
     pool_ = rte_pktmbuf_pool_create("egress_test", 127, 0, 0, 2048, SOCKET_ID_ANY);
     ASSERT_NE(pool_, nullptr);
   }
