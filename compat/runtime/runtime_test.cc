@@ -190,10 +190,9 @@ TEST_F(RuntimeTest, PostsWaitForEachOther) {
   };
   EXPECT_EQ(turns_of(0), 0u);
   EXPECT_EQ(turns_of(1), 1u) << "the first leaves at once";
-  EXPECT_EQ(turns_of(ScopedWorkerOwnership::kPostsWaiting), 1u);
-  EXPECT_EQ(turns_of(ScopedWorkerOwnership::kPostsWaiting + 1), 2u)
-      << "the others have waited for the call";
-  EXPECT_EQ(turns_of(ScopedWorkerOwnership::kPostsTogether), 2u);
+  EXPECT_EQ(turns_of(HeldPosts::kPostsWaiting), 1u);
+  EXPECT_EQ(turns_of(HeldPosts::kPostsWaiting + 1), 2u) << "the others have waited for the call";
+  EXPECT_EQ(turns_of(HeldPosts::kPostsTogether), 2u);
   owned.worker().RemovePoller(&turns);
 }
 
