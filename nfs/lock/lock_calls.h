@@ -144,8 +144,8 @@ class LockCalls {
   void Start(oncrpc::ServiceCall call, Res (*serve)(Session&, const Args&),
              NlmProcedure told_by = NlmProcedure::kNull);
   template <class Res>
-  static void Answer(Shared& shared, oncrpc::ServiceCall& call, const Res& results,
-                     NlmProcedure told_by);
+  static void Reply(Shared& shared, oncrpc::ServiceCall& call, const Res& results,
+                    NlmProcedure told_by);
   // Refuses a lock that was granted to this server, which requests none.
   void Refuse(oncrpc::ServiceCall call, NlmProcedure told_by = NlmProcedure::kNull);
   void FreeAll(oncrpc::ServiceCall call);
