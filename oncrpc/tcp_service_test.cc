@@ -24,7 +24,7 @@ constexpr size_t kMaxRecord = 1000;
 constexpr size_t kMaxReply = 1 << 20;
 constexpr uint32_t kLast = 1u << 31;
 // A guard against hanging, not an expectation.
-constexpr timeval kPatience = {.tv_sec = 100, .tv_usec = 0};
+constexpr timeval kTimeout = {.tv_sec = 100, .tv_usec = 0};
 
 // Answers a record by itself, backwards; one that begins with 'x' by a large reply, an empty one
 // not at all.
@@ -49,7 +49,7 @@ class Peer {
     to.sin_port = htons(port);
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT_EQ(connect(fd_.get(), reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
-    setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof(kPatience));
+    setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &kTimeout, sizeof(kTimeout));
   }
   void Send(const std::string& bytes) {
     EXPECT_EQ(send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
@@ -170,7 +170,7 @@ class Deferring {
   // The next record, and the way back of its reply.
   std::pair<std::string, ReplySender> Next() {
     std::unique_lock lock(mutex_);
-    EXPECT_TRUE(came_.wait_for(lock, std::chrono::seconds(kPatience.tv_sec),
+    EXPECT_TRUE(came_.wait_for(lock, std::chrono::seconds(kTimeout.tv_sec),
                                [this] { return !waiting_.empty(); }));
     auto next = std::move(waiting_.front());
     waiting_.pop_front();

@@ -19,7 +19,7 @@ namespace pollux::oncrpc {
 namespace {
 
 constexpr size_t kMaxRecord = 1000;
-constexpr timeval kPatience = {.tv_sec = kHangGuard.count(), .tv_usec = 0};
+constexpr timeval kTimeout = {.tv_sec = kHangGuard.count(), .tv_usec = 0};
 
 // Answers a record by itself, backwards; one that begins with 'k' is kept for later, an empty one
 // is not answered.
@@ -69,7 +69,7 @@ class Peer {
     fd_ = Fd(socket(to.get()->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     // Takes replies from that address alone.
     reached_ = connect(fd_.get(), to.get(), to.length) == 0;
-    setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof(kPatience));
+    setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &kTimeout, sizeof(kTimeout));
   }
   bool reached() const { return reached_; }
   void Send(const std::string& bytes) {

@@ -88,11 +88,11 @@ constexpr size_t kMaxLockResultBytes = 2 * kMaxNetobj + 256;
 }  // namespace
 
 LockCalls::Shared::Shared(const ServedExports* all, LockTables* locks,
-                          std::chrono::steady_clock::duration patience)
+                          std::chrono::steady_clock::duration storage_timeout)
     : exports(all),
       tables(locks),
       clients([locks](const LockClient& client) { return locks->IsHolder(client); }),
-      waiting(patience) {
+      waiting(storage_timeout) {
   for (const auto& served : all->all()) overdue[served.get()] = 0;
 }
 
@@ -155,7 +155,7 @@ LockRequest LockCalls::Session::RequestOf(const Nlm4Lock& lock, const ByteRange&
 }
 
 LockCalls::LockCalls(const ServedExports* exports, Options options)
-    : shared_(std::make_shared<Shared>(exports, options.tables, options.patience)) {
+    : shared_(std::make_shared<Shared>(exports, options.tables, options.storage_timeout)) {
   shared_->hosts = options.hosts;
   shared_->log = std::move(options.log);
   shared_->tell_result = std::move(options.tell_result);
