@@ -11,7 +11,7 @@ constexpr uint32_t kItem = 10'000;  // more than a message takes
 class InvalidationTest : public MirrorTest {
  protected:
   void Start(bool client_may, bool server_may) {
-    StartWorld();
+    StartSimulation();
     StartServer({.remote_invalidation = server_may});
     StartClient({.remote_invalidation = client_may});
     ConnectClient();
@@ -57,7 +57,7 @@ TEST_F(InvalidationTest, NeitherSideAlone) {
 class InvalidatingServerTest : public MirrorTest {
  protected:
   void Start(bool client_may, bool server_may) {
-    StartWorld();
+    StartSimulation();
     hostile = std::make_unique<RawPeer>(&nodes[1]->worker(), managers[1].get());
     hostile->remote_invalidation = server_may;
     hostile->Listen(kTestPort);
@@ -179,7 +179,7 @@ TEST_F(InvalidatingServerTest, WithoutConsentItIsAnError) {
 class InvalidatedClientTest : public MirrorTest {
  protected:
   void Start(bool client_may) {
-    StartWorld();
+    StartSimulation();
     StartServer();
     hostile = std::make_unique<RawPeer>(&nodes[0]->worker(), managers[0].get());
     hostile->remote_invalidation = client_may;
