@@ -14,9 +14,6 @@ namespace {
 
 using transport::Endpoint;
 
-// IB specification 16.4: the Q_Key of every GSI queue pair.
-constexpr uint32_t kGsiQkey = 0x80010000;
-
 // Of a queue pair that is destroyed or moved to RESET or ERR: packets of what was posted before.
 constexpr int kLastPackets = 256;
 
