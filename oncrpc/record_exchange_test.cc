@@ -18,15 +18,14 @@ using Bytes = std::vector<uint8_t>;
 using Clock = std::chrono::steady_clock;
 
 // A guard against hanging, not an expectation.
-constexpr std::chrono::seconds kPatience{100};
+constexpr std::chrono::seconds kTimeout{100};
 
 absl::StatusOr<Bytes> Ask(StreamPeer::Next next, size_t max_reply,
-                          Clock::duration patience = kPatience) {
+                          Clock::duration timeout = kTimeout) {
   StreamPeer peer(std::move(next));
-  const int fd = ConnectTcp(peer.endpoint(), kPatience.count(), SourcePort::kAny);
+  const int fd = ConnectTcp(peer.endpoint(), kTimeout.count(), SourcePort::kAny);
   EXPECT_GE(fd, 0);
-  auto reply =
-      ExchangeRecord(fd, Bytes{1, 2, 3, 4}, max_reply, Clock::now() + patience, "the peer");
+  auto reply = ExchangeRecord(fd, Bytes{1, 2, 3, 4}, max_reply, Clock::now() + timeout, "the peer");
   close(fd);
   return reply;
 }

@@ -54,7 +54,7 @@ class ServiceCall {
   // `max_bytes`: of the results in XDR. Larger ones, and such as the way back does not carry, are a
   // system error.
   template <class Res>
-  void Answer(const Res& results, size_t max_bytes = kResultBytes) {
+  void Reply(const Res& results, size_t max_bytes = kResultBytes) {
     std::vector<uint8_t> message(std::min(kReplyHeaderBytes + max_bytes, route_.max_reply));
     const Encoded encoded = Encode(results, absl::MakeSpan(message).subspan(kReplyHeaderBytes));
     if (!encoded.ok) return Fail(AcceptStatus::kSystemError);

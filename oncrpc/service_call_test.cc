@@ -24,7 +24,7 @@ void Serve(ServiceCall call) {
   if (call.procedure() == 2) return;
   if (call.procedure() == 3) return call.Deny(AuthStatus::kRejectedCred);
   if (!call.Read(&number)) return call.Fail(AcceptStatus::kGarbageArguments);
-  call.Answer(Number{number.value * 2});
+  call.Reply(Number{number.value * 2});
 }
 
 class ServiceCallTest : public testing::Test {

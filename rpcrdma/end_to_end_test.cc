@@ -5,7 +5,7 @@ namespace pollux::rpcrdma {
 namespace {
 
 TEST_F(MirrorTest, NegotiatesAndCalls) {
-  StartWorld();
+  StartSimulation();
   StartServer({.send_bytes = 2048, .receive_bytes = 8192});
   StartClient({.send_bytes = 16384, .receive_bytes = 4096});
   ConnectClient();
@@ -153,7 +153,7 @@ TEST_F(MirrorTest, AReplyWaitsForARegion) {
 }
 
 TEST_F(MirrorTest, ManyCallsStayWithinTheGrant) {
-  StartWorld();
+  StartSimulation();
   StartServer({.credits = 4});
   StartClient({.credits = 8});
   ConnectClient();
@@ -180,7 +180,7 @@ TEST_F(MirrorTest, ManyCallsStayWithinTheGrant) {
 // RFC 8166 section 3.3.1: a receive is posted again before the reply that gives its credit back,
 // and for each reply that may come. Nobody is told to wait.
 TEST_F(MirrorTest, NoMessageIsMetWithoutAReceive) {
-  StartWorld();
+  StartSimulation();
   StartServer({.credits = 16});
   StartClient({.credits = 16});
   ConnectClient();
@@ -242,7 +242,7 @@ TEST_F(MirrorTest, GrantsRiseAndFall) {
 
 // Those that find no buffer at the server are pulled long after their SEND was acknowledged.
 TEST_F(MirrorTest, ManyLongCallsAtOnce) {
-  StartWorld();
+  StartSimulation();
   StartServer({.bulk_buffers = 2});
   StartClient();
   ConnectClient();
@@ -286,7 +286,7 @@ TEST_F(MirrorTest, WhatTheBindingDoesNotAllowIsRefused) {
 }
 
 TEST_F(MirrorTest, ProgramsVersionsAndProceduresThatAreNotThere) {
-  StartWorld();
+  StartSimulation();
   StartServer();
   for (auto [program, version] : {std::pair{kMirrorProgram + 1, 1u}, {kMirrorProgram, 2u}}) {
     oncrpc::ProgramBinding binding = MirrorBinding();
@@ -309,7 +309,7 @@ TEST_F(MirrorTest, ProgramsVersionsAndProceduresThatAreNotThere) {
 }
 
 TEST_F(MirrorTest, NoListener) {
-  StartWorld();
+  StartSimulation();
   StartClient();
   std::optional<absl::Status> status;
   ASSERT_TRUE(client
@@ -492,7 +492,8 @@ TEST_F(MirrorTest, DestroyingTheClientEndsCallsAndTheirAccessToMemory) {
 TEST_F(MirrorTest, LossDuplicationAndReordering) {
   for (uint64_t seed = 1; seed <= 10 && !HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
-    StartWorld(seed, {.loss = 0.02, .duplication = 0.02, .reordering = 0.02, .corruption = 0.01});
+    StartSimulation(seed,
+                    {.loss = 0.02, .duplication = 0.02, .reordering = 0.02, .corruption = 0.01});
     StartServer();
     StartClient();
     ConnectClient();

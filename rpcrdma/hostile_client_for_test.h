@@ -52,7 +52,7 @@ class HostileClientTest : public MirrorTest {
  protected:
   // One client that behaves, `hostile` that does not.
   void StartHostile(const ServerConfig& config = {}) {
-    StartWorld();
+    StartSimulation();
     StartServer(config);
     StartClient();
     ConnectClient();

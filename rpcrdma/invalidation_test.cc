@@ -11,7 +11,7 @@ constexpr uint32_t kItem = 10'000;  // more than a message takes
 class InvalidationTest : public MirrorTest {
  protected:
   void Start(bool client_may, bool server_may) {
-    StartWorld();
+    StartSimulation();
     StartServer({.remote_invalidation = server_may});
     StartClient({.remote_invalidation = client_may});
     ConnectClient();
@@ -57,7 +57,7 @@ TEST_F(InvalidationTest, NeitherSideAlone) {
 class InvalidatingServerTest : public MirrorTest {
  protected:
   void Start(bool client_may, bool server_may) {
-    StartWorld();
+    StartSimulation();
     hostile = std::make_unique<RawPeer>(&nodes[1]->worker(), managers[1].get());
     hostile->remote_invalidation = server_may;
     hostile->Listen(kTestPort);
@@ -92,7 +92,7 @@ class InvalidatingServerTest : public MirrorTest {
     ASSERT_EQ(calls[i].chunks.segment_count, 1);
   }
   uint32_t KeyOf(int i) const { return calls[i].chunks.segments[0].handle; }
-  void Answer(int i, uint32_t invalidate) {
+  void Reply(int i, uint32_t invalidate) {
     Header header;
     header.xid = calls[i].xid;
     header.credits = 32;
@@ -113,14 +113,14 @@ class InvalidatingServerTest : public MirrorTest {
 TEST_F(InvalidatingServerTest, AnotherCallsKeyCostsTheConnection) {
   Start(true, true);
   StartGet(0);
-  Answer(0, KeyOf(0));
+  Reply(0, KeyOf(0));
   ASSERT_TRUE(RunUntil([this] { return status[0].has_value(); }));
   EXPECT_TRUE(status[0]->ok()) << *status[0];
   EXPECT_EQ(client->counters().remote_invalidations, 1u);
   StartGet(0);
   StartGet(1);
   EXPECT_NE(KeyOf(0), KeyOf(1));
-  Answer(0, KeyOf(1));
+  Reply(0, KeyOf(1));
   ASSERT_TRUE(RunUntil([this] { return ended.has_value(); }));
   EXPECT_EQ(client->counters().bad_invalidations, 1u);
   for (const auto& s : status) EXPECT_EQ(s->code(), absl::StatusCode::kUnavailable);
@@ -140,14 +140,14 @@ TEST_F(InvalidatingServerTest, ALateReplyThatInvalidatesIsDiscarded) {
       EXPECT_EQ(status[0]->code(), absl::StatusCode::kDeadlineExceeded);
     }
     EXPECT_EQ(client->advertised_regions(), 0u);
-    Answer(0, KeyOf(0));
+    Reply(0, KeyOf(0));
     const uint64_t late = cancelled ? 2 : 1;
     ASSERT_TRUE(RunUntil([&] { return client->counters().late_replies == late; }));
     EXPECT_EQ(client->counters().remote_invalidations, late);
   }
   EXPECT_FALSE(ended.has_value());
   StartGet(0);
-  Answer(0, KeyOf(0));
+  Reply(0, KeyOf(0));
   ASSERT_TRUE(RunUntil([this] { return status[0].has_value(); }));
   EXPECT_TRUE(status[0]->ok()) << *status[0];
 }
@@ -156,7 +156,7 @@ TEST_F(InvalidatingServerTest, ALateReplyThatInvalidatesIsDiscarded) {
 TEST_F(InvalidatingServerTest, AServerThatDoesNotAnnounceInvalidationMayInvalidate) {
   Start(true, false);
   StartGet(0);
-  Answer(0, KeyOf(0));
+  Reply(0, KeyOf(0));
   ASSERT_TRUE(RunUntil([this] { return status[0].has_value(); }));
   EXPECT_TRUE(status[0]->ok()) << *status[0];
   EXPECT_EQ(client->counters().remote_invalidations, 1u);
@@ -166,7 +166,7 @@ TEST_F(InvalidatingServerTest, AServerThatDoesNotAnnounceInvalidationMayInvalida
 TEST_F(InvalidatingServerTest, WithoutConsentItIsAnError) {
   Start(false, true);
   StartGet(0);
-  Answer(0, KeyOf(0));
+  Reply(0, KeyOf(0));
   ASSERT_TRUE(RunUntil([this] { return ended.has_value(); }));
   ASSERT_TRUE(RunUntil([this] { return !hostile->sent.empty(); }));
   EXPECT_EQ(hostile->sent[0], IBV_WC_SUCCESS)
@@ -179,7 +179,7 @@ TEST_F(InvalidatingServerTest, WithoutConsentItIsAnError) {
 class InvalidatedClientTest : public MirrorTest {
  protected:
   void Start(bool client_may) {
-    StartWorld();
+    StartSimulation();
     StartServer();
     hostile = std::make_unique<RawPeer>(&nodes[0]->worker(), managers[0].get());
     hostile->remote_invalidation = client_may;

@@ -125,7 +125,7 @@ class MemoryTest : public HostileClientTest {
 
 TEST_F(MemoryTest, ARequestDoesNotTakeAConnectionsBuffers) {
   constexpr uint32_t kInline = 16 * kKiB;
-  StartWorld();
+  StartSimulation();
   StartServer({.credits = 256, .send_bytes = kInline, .receive_bytes = kInline});
   const size_t before = BytesInUse();
   cm::Id* const id = AskForOne();
@@ -139,7 +139,7 @@ TEST_F(MemoryTest, ARequestDoesNotTakeAConnectionsBuffers) {
 TEST_F(MemoryTest, AFloodTakesABoundedPartAndGivesItBack) {
   constexpr uint32_t kHalfOpen = 16, kRequests = 400;
   constexpr uint32_t kUnderWay = 64;  // requests that CM has unanswered at once
-  StartWorld();
+  StartSimulation();
   StartServer({.max_half_open = kHalfOpen});
   const size_t before = BytesInUse();
   Flood(kRequests);
@@ -156,7 +156,7 @@ TEST_F(MemoryTest, AFloodTakesABoundedPartAndGivesItBack) {
 // A client that is quick sends its first call beside its RTU, and does not repeat what finds no
 // receive. RFC 8166 section 3.3.1 and section 3.3.3
 TEST_F(MemoryTest, TheFirstCallFindsAReceive) {
-  StartWorld();
+  StartSimulation();
   StartServer();
   for (uint32_t i = 0; i < 20; ++i) {
     hostile = NewPeer();

@@ -20,7 +20,7 @@ class OwnHeaderTest : public MirrorTest {
  protected:
   // Answers with the call's arguments and its verifier.
   void Start() {
-    StartWorld();
+    StartSimulation();
     StartServer();
     Program program{.binding = OwnBinding(), .procedures = {}, .others = nullptr};
     program.others = [this](const CallView& call, ReplyHandle reply) {

@@ -10,7 +10,7 @@ constexpr uint32_t kAttempts = 5;
 class ReconnectTest : public MirrorTest {
  protected:
   void StartReconnecting(const ServerConfig& config = {}) {
-    StartWorld();
+    StartSimulation();
     StartServer(config);
     StartClient({.reconnect = {.attempts = kAttempts}});
     ConnectClient();
@@ -196,7 +196,7 @@ TEST_F(ReconnectTest, ARepeatedCallOfAJoiningProcedureWaitsForTheFirst) {
 // A server that never answers keeps the credit of calls that timed out: on another connection there
 // is credit again. Here the one call of the first grant.
 TEST_F(ReconnectTest, ADroppedCallIsNotTheEndOfACredit) {
-  StartWorld();
+  StartSimulation();
   StartServer();
   StartClient({.reconnect = {.attempts = kAttempts}});
   ConnectClient();
@@ -390,7 +390,7 @@ TEST_F(ReconnectTest, GivesUpInTheEnd) {
 }
 
 TEST_F(ReconnectTest, WithoutALimitItNeverGivesUp) {
-  StartWorld();
+  StartSimulation();
   StartServer();
   StartClient({.reconnect = {.attempts = ReconnectPolicy::kForEver}});
   ConnectClient();
@@ -436,7 +436,7 @@ TEST_F(ReconnectTest, ACallIsSentABoundedNumberOfTimes) {
 
 // Calls that end while they wait make room for others.
 TEST_F(ReconnectTest, TimeOutsWhileItReconnectsLeaveNothing) {
-  StartWorld();
+  StartSimulation();
   StartServer();
   StartClient({.max_calls = 4, .reconnect = {.attempts = kAttempts}});
   ConnectClient();

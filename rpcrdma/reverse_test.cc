@@ -51,7 +51,7 @@ class CallbackTest : public ReverseTest {
  protected:
   void Start(const ServerConfig& config = {.reverse_credits = 8},
              const ClientConfig& client_config = {.reverse_credits = kReverseCredits}) {
-    StartWorld();
+    StartSimulation();
     StartServer(config);
     StartClientWithCallback(client_config);
     OpenReverse();
@@ -198,7 +198,7 @@ TEST_F(CallbackTest, ConnectionLost) {
 class RawServerTest : public ReverseTest {
  protected:
   void Start() {
-    StartWorld();
+    StartSimulation();
     raw = std::make_unique<RawPeer>(&nodes[1]->worker(), managers[1].get());
     raw->Listen(kTestPort);
     StartClientWithCallback();
@@ -369,7 +369,7 @@ TEST_F(RawServerTest, ProgramsThatAreNotThere) {
 class RawClientTest : public MirrorTest {
  protected:
   void Start() {
-    StartWorld();
+    StartSimulation();
     StartServer({.reverse_credits = 8});
     raw = std::make_unique<RawPeer>(&nodes[0]->worker(), managers[0].get());
     raw->Connect({nodes[1]->gid(), kTestPort});

@@ -66,7 +66,7 @@ class Environment {
     virtual bool OnPoll() = 0;
     // Whether the next poll has work even if nothing calls Wake().
     virtual bool HasWork() const = 0;
-    // As engine::StatsProvider::Tell().
+    // As StatsProvider::Collect().
     virtual bool OnStatsQuery(const StatsQuery& query, Stats* stats) = 0;
     // A queue pair has failed by itself; `status` is that of its work request, IBV_WC_SUCCESS when
     // it was not one of its own. `flight`: what its flight recorder had then. One of another core

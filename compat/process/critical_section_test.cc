@@ -11,7 +11,7 @@
 namespace pollux::compat {
 namespace {
 
-constexpr unsigned kPatienceS = 60;
+constexpr unsigned kTimeoutS = 60;
 
 TEST(CriticalSection, OneThreadAtATime) {
   constexpr int kThreads = 4, kTimes = 20'000;
@@ -43,7 +43,7 @@ TEST(CriticalSection, OneThreadAtATimeInAChildToo) {
     const pid_t child = fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
-      alarm(kPatienceS);
+      alarm(kTimeoutS);
       if (!within) section.Enter();
       std::atomic<bool> entered = false;
       std::thread other([&] {

@@ -13,7 +13,7 @@ namespace pollux::compat {
 namespace {
 
 constexpr uint64_t kLongNs = 60'000'000'000;
-constexpr unsigned kForkPatienceS = 60;
+constexpr unsigned kForkTimeoutS = 60;
 
 TEST(ForkGate, NobodyIsWithinWhileItIsClosed) {
   GatedMutex mutex;
@@ -72,7 +72,7 @@ TEST(ForkGate, WhoStaysWithinIsNotWaitedForForEver) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    alarm(kForkPatienceS);
+    alarm(kForkTimeoutS);
     ForkGate::OpenInChild();
     GatedMutex other;
     const std::lock_guard lock(other);

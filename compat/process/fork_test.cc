@@ -29,7 +29,7 @@ namespace {
 
 constexpr uint32_t kDepth = 16;
 constexpr int kChildren = 200;
-constexpr unsigned kPatienceS = 60;  // of a child that waits for what it does not get
+constexpr unsigned kTimeoutS = 60;  // of a child that waits for what it does not get
 
 void SetBlocking(int fd, bool blocking) {
   const int flags = fcntl(fd, F_GETFL);
@@ -40,7 +40,7 @@ void SetBlocking(int fd, bool blocking) {
 int StatusOfChild(const std::function<int()>& work) {
   const pid_t child = fork();
   if (child == 0) {
-    alarm(kPatienceS);
+    alarm(kTimeoutS);
     _exit(work());
   }
   if (child < 0) {
@@ -199,7 +199,7 @@ TEST_F(ForkTest, AnnouncementsThatComeAfterTheForkAreNoneOfTheChilds) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    alarm(kPatienceS);
+    alarm(kTimeoutS);
     char byte = 0;
     if (read(go[0], &byte, 1) != 1) _exit(10);
     if (GetCqEvent() != -1 || errno != ENODEV) _exit(11);

@@ -20,7 +20,7 @@ constexpr char kPort[] = "port=net_ring0\naddress=192.0.2.1/24\nmemory=128\n";
 
 enum ExitCode : int { kNoPort = 2, kNotInterrupted = 3, kReported = 7, kEnded = 8, kForked = 9 };
 
-constexpr unsigned kPatienceS = 60;  // of a child that waits for what nobody gives back
+constexpr unsigned kTimeoutS = 60;  // of a child that waits for what nobody gives back
 
 class InterruptedCallTest : public testing::Test {
  protected:
@@ -92,7 +92,7 @@ TEST_F(InterruptedCallTest, TheProcessForksThoughAThreadStaysInIt) {
     while (!interrupted) std::this_thread::yield();
     const pid_t child = fork();
     if (child == 0) {
-      alarm(kPatienceS);
+      alarm(kTimeoutS);
       _exit(ibv_dealloc_pd(pd));
     }
     int status = -1;

@@ -28,7 +28,7 @@ namespace pollux::compat {
 namespace {
 
 constexpr char kNear[] = "plxnear", kFar[] = "plxfar";
-constexpr int kPatienceMs = 60'000;
+constexpr int kTimeoutMs = 60'000;
 
 std::atomic<int> children_ended{0};
 
@@ -90,7 +90,7 @@ class SupervisorTest : public testing::Test {
   void ExpectFrames() const {
     for (int i = 0; i < kDreqRounds; ++i) {
       pollfd readable{far_.get(), POLLIN, 0};
-      ASSERT_EQ(poll(&readable, 1, kPatienceMs), 1) << "frames: " << i;
+      ASSERT_EQ(poll(&readable, 1, kTimeoutMs), 1) << "frames: " << i;
       std::array<uint8_t, 2048> frame{};
       ASSERT_EQ(recv(far_.get(), frame.data(), frame.size(), 0), 60);
       EXPECT_EQ(frame[20], 1);

@@ -478,7 +478,7 @@ TEST_F(CmMisuseTest, RequestsThatNobodyHasSeenGoWithTheirListenerToItsNewChannel
 // alone.
 TEST_F(CmMisuseTest, TheEndComesAfterWhatWasReceived) {
   constexpr int kMaxLooks = 1000;
-  constexpr int kPatienceMs = std::chrono::milliseconds(kHangGuard).count();
+  constexpr int kTimeoutMs = std::chrono::milliseconds(kHangGuard).count();
   enum class Program : uint8_t { kPolls, kLooks, kWaitsForChanges };
   for (const auto program : {Program::kPolls, Program::kLooks, Program::kWaitsForChanges}) {
     rdma_cm_id* listener = Make();
@@ -511,7 +511,7 @@ TEST_F(CmMisuseTest, TheEndComesAfterWhatWasReceived) {
     const int changes = epoll_create1(EPOLL_CLOEXEC);
     epoll_event change{.events = EPOLLIN | EPOLLET, .data = {}};
     ASSERT_EQ(epoll_ctl(changes, EPOLL_CTL_ADD, channel_->fd, &change), 0);
-    ASSERT_EQ(epoll_wait(changes, &change, 1, kPatienceMs), 1);
+    ASSERT_EQ(epoll_wait(changes, &change, 1, kTimeoutMs), 1);
     rdma_cm_event* event = nullptr;
     EXPECT_ERRNO(rdma_get_cm_event(channel_, &event), EAGAIN);
     if (program == Program::kPolls) {
@@ -522,7 +522,7 @@ TEST_F(CmMisuseTest, TheEndComesAfterWhatWasReceived) {
     for (int looks = 0; rdma_get_cm_event(channel_, &event) != 0; ++looks) {
       ASSERT_LT(looks, kMaxLooks);
       if (program != Program::kWaitsForChanges) continue;
-      ASSERT_EQ(epoll_wait(changes, &change, 1, kPatienceMs), 1);
+      ASSERT_EQ(epoll_wait(changes, &change, 1, kTimeoutMs), 1);
     }
     close(changes);
     EXPECT_EQ(event->event, RDMA_CM_EVENT_DISCONNECTED);

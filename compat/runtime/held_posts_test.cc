@@ -31,7 +31,7 @@ namespace {
 constexpr uint32_t kPosts = 3;              // the first leaves at once, the others are held
 constexpr uint32_t kMessages = kPosts + 1;  // one before, by which the sender finds the receiver
 constexpr uint32_t kBytes = 64;
-constexpr unsigned kPatienceS = 100;  // on a busy machine
+constexpr unsigned kTimeoutS = 100;  // on a busy machine
 constexpr uint16_t kPort = 7472;
 
 struct End {
@@ -50,7 +50,7 @@ void Require(bool holds, const char* what) {
 class Program {
  public:
   explicit Program(const End& end) {
-    alarm(kPatienceS);
+    alarm(kTimeoutS);
     const std::string port = std::string("port=net_af_packet0,iface=") + end.interface +
                              "\naddress=" + end.address + "/24\nmemory=128\n";
     setenv(kSettingsVariable, port.c_str(), 1);

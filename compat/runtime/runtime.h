@@ -4,7 +4,6 @@
 
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -21,6 +20,7 @@
 #include "compat/process/forked_child.h"
 #include "compat/runtime/deferred_ah_destroy.h"
 #include "compat/runtime/frame_signal.h"
+#include "compat/runtime/held_posts.h"
 #include "compat/runtime/memif_sockets.h"
 #include "compat/runtime/port_link.h"
 #include "compat/runtime/settings.h"
@@ -78,11 +78,9 @@ class Runtime {
     TellOfCopy();
     return true;
   }
-  // What the program has posted and ScopedWorkerOwnership::PollAfterPost() holds has left when this
-  // returns, or kLongestSendMs are over: before this process becomes another program or ends
-  // without exit(3), in a signal handler too. The progress thread sends it, since the calling
-  // thread may be anywhere.
-  static constexpr int kLongestSendMs = 20;
+  // What HeldPosts holds has left when this returns, or HeldPosts::kLongestSendMs are over: before
+  // this process becomes another program or ends without exit(3), in a signal handler too. The
+  // progress thread sends it, since the calling thread may be anywhere.
   static void SendHeldPosts();
   // A file that is nobody else's, of which each context has a descriptor: by one of these a context
   // is known to be of this process.
@@ -96,7 +94,7 @@ class Runtime {
   bool Poll(uint64_t now_ns, engine::Worker::AckAction acks) {
     frame_signal_.Raise();
     const bool busy = device_->worker().Poll(now_ns, acks);
-    posts_since_poll_.store(0, std::memory_order_release);
+    held_posts_.Sent();
     return busy;
   }
   // As Poll(); acknowledgements may wait for what the program posts next.
@@ -138,8 +136,7 @@ class Runtime {
   engine::Clock clock_;
   engine::Ownership ownership_;
   engine::ApplicationActivity activity_;
-  // Of the owner; SendHeldPosts() reads it. The first of them has left, the others are held.
-  std::atomic<uint32_t> posts_since_poll_{0};
+  HeldPosts held_posts_;
   transport::AckPolicy ack_policy_;
   std::unique_ptr<PortLink> port_link_;
   std::unique_ptr<MemifSockets> memif_sockets_;  // null: the port is no memif
@@ -207,25 +204,18 @@ class ScopedWorkerOwnership {
     const uint64_t now_ns = runtime_->clock_.NowNs();
     After(runtime_->PollBeforePost(now_ns), now_ns);
   }
-  // After a post: the first one after a Poll() leaves at once, and of those that follow without
-  // one, kPostsTogether leave together. They do so at the latest when the progress thread finds
-  // that the program has not polled for ProgressPolicy::kAbandonedNs; before their queue pair
-  // leaves RTS (Worker::ModifyQp(), DestroyQp()); and before the process ends (SendHeldPosts()).
-  static constexpr uint32_t kPostsTogether = 32;  // as many as leave a port in one burst
-  // But half as many wait no longer than until a call looks for completions and finds some: what is
-  // done with each may take long.
-  static constexpr uint32_t kPostsWaiting = 16;
-  void SendWaiting() {
-    if (runtime_->posts_since_poll_.load(std::memory_order_relaxed) > kPostsWaiting) Poll();
-  }
+  // After a post: HeldPosts says whether it leaves now.
   void PollAfterPost() {
-    const uint32_t posts = runtime_->posts_since_poll_.load(std::memory_order_relaxed);
-    if (posts % kPostsTogether == 0) {
+    const uint32_t posts = runtime_->held_posts_.since_poll();
+    if (HeldPosts::LeavesAtOnce(posts)) {
       runtime_->ack_policy_.Posted();
       Poll();
     }
-    runtime_->posts_since_poll_.store(posts + 1, std::memory_order_relaxed);
-    if (posts == 1) runtime_->activity_.EndLongNap();  // the first that is held
+    runtime_->held_posts_.Posted(posts, runtime_->activity_);
+  }
+  // In a call that has found completions: sends what is held if it is too much to wait.
+  void SendWaiting() {
+    if (runtime_->held_posts_.TooManyWaiting()) Poll();
   }
 
  private:

@@ -24,7 +24,7 @@ namespace {
 
 constexpr char kPort[] = "port=net_ring0\naddress=192.0.2.1/24\nmemory=128\nfile-prefix=runtime\n";
 constexpr int kChildren = 20;
-constexpr unsigned kPatienceS = 60;  // of a child that waits for what its parent alone has
+constexpr unsigned kTimeoutS = 60;  // of a child that waits for what its parent alone has
 
 class RuntimeTest : public testing::Test {
  protected:
@@ -58,7 +58,7 @@ class RuntimeTest : public testing::Test {
   }
   // What a child does with what it has inherited, and how it ends.
   static int UseInherited(ibv_pd* pd, ibv_cq* cq, ibv_qp* qp) {
-    alarm(kPatienceS);
+    alarm(kTimeoutS);
     int count = 1;
     ibv_free_device_list(ibv_get_device_list(&count));
     if (count != 0) return 1;
@@ -190,10 +190,9 @@ TEST_F(RuntimeTest, PostsWaitForEachOther) {
   };
   EXPECT_EQ(turns_of(0), 0u);
   EXPECT_EQ(turns_of(1), 1u) << "the first leaves at once";
-  EXPECT_EQ(turns_of(ScopedWorkerOwnership::kPostsWaiting), 1u);
-  EXPECT_EQ(turns_of(ScopedWorkerOwnership::kPostsWaiting + 1), 2u)
-      << "the others have waited for the call";
-  EXPECT_EQ(turns_of(ScopedWorkerOwnership::kPostsTogether), 2u);
+  EXPECT_EQ(turns_of(HeldPosts::kPostsWaiting), 1u);
+  EXPECT_EQ(turns_of(HeldPosts::kPostsWaiting + 1), 2u) << "the others have waited for the call";
+  EXPECT_EQ(turns_of(HeldPosts::kPostsTogether), 2u);
   owned.worker().RemovePoller(&turns);
 }
 

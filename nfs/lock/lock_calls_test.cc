@@ -24,7 +24,7 @@ namespace pollux::nfs {
 namespace {
 
 // A guard against hanging, not an expectation.
-constexpr auto kPatience = std::chrono::seconds(100);
+constexpr auto kTimeout = std::chrono::seconds(100);
 constexpr uint32_t kUser = 1234;
 // Of every incarnation.
 constexpr uint64_t kAll = UINT64_MAX;
@@ -45,7 +45,7 @@ class Told {
   }
   LockRequest Next() {
     std::unique_lock lock(mutex_);
-    EXPECT_TRUE(came_.wait_for(lock, kPatience, [this] { return !told_.empty(); }));
+    EXPECT_TRUE(came_.wait_for(lock, kTimeout, [this] { return !told_.empty(); }));
     LockRequest next = std::move(told_.front());
     told_.pop_front();
     return next;
@@ -88,7 +88,7 @@ class ResultsTold {
   }
   Result Next() {
     std::unique_lock lock(mutex_);
-    EXPECT_TRUE(came_.wait_for(lock, kPatience, [this] { return !told_.empty(); }));
+    EXPECT_TRUE(came_.wait_for(lock, kTimeout, [this] { return !told_.empty(); }));
     Result next = std::move(told_.front());
     told_.pop_front();
     return next;
@@ -126,7 +126,7 @@ class LockCallsTest : public testing::Test {
     file_ = HandleOf(0, "f");
   }
   // The lock manager of a server that starts, again or for the first time.
-  void Start(std::chrono::seconds grace = kPatience) {
+  void Start(std::chrono::seconds grace = kTimeout) {
     calls_.reset();
     hosts_.reset();
     auto hosts = MonitoredHosts::Open(Path("locks"));
@@ -139,7 +139,7 @@ class LockCallsTest : public testing::Test {
                            .tables = tables_.get(),
                            .hosts = hosts_.get(),
                            .grace = grace,
-                           .patience = patience_,
+                           .storage_timeout = storage_timeout_,
                            .log = [this](const std::string& line) { logged_ = line; }});
   }
   // What the server held goes with it.
@@ -227,7 +227,7 @@ class LockCallsTest : public testing::Test {
   }
 
   std::vector<Network> clients_;  // of /rw and /ro; none: everybody
-  std::chrono::steady_clock::duration patience_ = kPatience;
+  std::chrono::steady_clock::duration storage_timeout_ = kTimeout;
   std::string directory_, file_;
   std::unique_ptr<MonitoredHosts> hosts_;
   std::unique_ptr<LockTables> tables_;
@@ -316,7 +316,7 @@ TEST_F(LockCallsTest, AHostThatHasRestartedHoldsNothing) {
 TEST_F(LockCallsTest, AfterARestartThoseWhoHeldLocksMayHaveThemBack) {
   EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
   EXPECT_EQ(Reclaim(Of(7, file_), kOne), Nlm4Stats::kDeniedGracePeriod);
-  Restart(kPatience);
+  Restart(kTimeout);
   EXPECT_EQ(hosts_->before(), std::set<Gid>{kOne});
   EXPECT_EQ(Lock(Of(9, file_), kTwo), Nlm4Stats::kDeniedGracePeriod);
   EXPECT_EQ(Test(Of(9, file_), kTwo), Nlm4Stats::kDeniedGracePeriod);
@@ -331,7 +331,7 @@ TEST_F(LockCallsTest, AfterARestartThoseWhoHeldLocksMayHaveThemBack) {
 }
 
 TEST_F(LockCallsTest, WithNobodyToReclaimNobodyWaits) {
-  Restart(kPatience);
+  Restart(kTimeout);
   EXPECT_EQ(Lock(Of(9, file_), kTwo), Nlm4Stats::kGranted);
 }
 
@@ -349,7 +349,7 @@ TEST_F(LockCallsTest, ManyHostsThatHoldNothingMakeRoom) {
     ASSERT_TRUE(hosts_->Add(Gid::FromIpv4(0x0B000000 + i)).ok());
   }
   EXPECT_EQ(Lock(Of(7, file_)), Nlm4Stats::kGranted);
-  Restart(kPatience);
+  Restart(kTimeout);
   EXPECT_EQ(hosts_->before(), std::set<Gid>{kOne});
 }
 
@@ -458,7 +458,7 @@ TEST_F(LockCallsTest, WhatNobodyAskedFor) {
 // They come again, and have done nothing; none but the first waits for it.
 TEST_F(LockCallsTest, AStalledExportKeepsNoCalls) {
   StalledStorage stalled(exports_->all()[0]->storage.get());
-  patience_ = std::chrono::milliseconds(50);
+  storage_timeout_ = std::chrono::milliseconds(50);
   Start();
   for (uint32_t i = 0; i <= oncrpc::TcpService::kMaxUnanswered; ++i) {
     EXPECT_EQ(Lock(Of(i, file_, i, 1)), Nlm4Stats::kDeniedGracePeriod);

@@ -20,7 +20,7 @@ class WaitingCalls {
   // Answers a call that is not waited for any longer. Must not wait.
   using PutOff = absl::AnyInvocable<void()>;
 
-  explicit WaitingCalls(std::chrono::steady_clock::duration patience);
+  explicit WaitingCalls(std::chrono::steady_clock::duration timeout);
   // Puts off no more: what waits still is dropped.
   ~WaitingCalls();
   WaitingCalls(const WaitingCalls&) = delete;
@@ -38,7 +38,7 @@ class WaitingCalls {
   };
   void Work();
 
-  const std::chrono::steady_clock::duration patience_;
+  const std::chrono::steady_clock::duration timeout_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ending_ = false;

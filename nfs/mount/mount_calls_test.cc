@@ -177,8 +177,8 @@ TEST_F(MountCallsTest, AStalledFileSystemHoldsUpNobodyElseByUdp) {
   const auto to = oncrpc::ToSockaddr({.address = kLocal, .port = (*server)->port()});
   ASSERT_EQ(connect(socket.get(), to.get(), to.length), 0);
   // A guard against hanging.
-  const timeval patience = {.tv_sec = 100, .tv_usec = 0};
-  setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  const timeval timeout = {.tv_sec = 100, .tv_usec = 0};
+  setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
   const auto send_mount = [&](const std::string& path, uint32_t xid) {
     std::vector<uint8_t> message(2048);
     oncrpc::CallHeader header = Header(static_cast<uint32_t>(MountProcedure::kMnt));

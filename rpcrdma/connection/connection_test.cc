@@ -11,7 +11,7 @@ class ConnectionTest : public MirrorTest {
  protected:
   Wakeup poller;
   std::unique_ptr<Connection> Make(const ConnectionConfig& config = {}) {
-    StartWorld();
+    StartSimulation();
     auto connection = Connection::Create(&nodes[0]->worker(), &poller, config, nullptr);
     EXPECT_TRUE(connection.ok()) << connection.status();
     return *std::move(connection);
@@ -62,7 +62,7 @@ TEST_F(ConnectionTest, RoomRunsOut) {
 
 // RFC 8166 section 4.5.4: a call whose memory cannot be offered fails, and no other.
 TEST_F(ConnectionTest, NoRegionIsLeftForACall) {
-  StartWorld();
+  StartSimulation();
   StartServer();
   StartClient({.credits = 1});
   ConnectClient();

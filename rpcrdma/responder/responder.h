@@ -185,10 +185,10 @@ class Responder : public Connection::Role {
   // How it is answered: responder_reply.cc.
   void SendError(uint32_t index, ErrorCode code, uint32_t version = kVersion);
   // From a handler, by its handle.
-  void Answer(uint32_t index, oncrpc::ReplyHeader reply, absl::Span<const uint8_t> results,
-              absl::Span<ResultItem> items);
+  void Reply(uint32_t index, oncrpc::ReplyHeader reply, absl::Span<const uint8_t> results,
+             absl::Span<ResultItem> items);
   // The same of a success without items.
-  void AnswerPlainly(uint32_t index, absl::Span<const uint8_t> results);
+  void ReplyPlainly(uint32_t index, absl::Span<const uint8_t> results);
   // Takes the items; false when they are too many or out of order.
   static bool TakeItems(Slot& slot, absl::Span<ResultItem> items, size_t result_bytes);
   void SendReply(uint32_t index, const oncrpc::ReplyHeader& reply,

@@ -142,7 +142,7 @@ class Device {
     std::optional<io::Capture> capture;
     std::optional<io::Impairment> impairment;
     std::optional<io::Steering> steering;
-    std::unique_ptr<kernel::ExceptionPath> kernel_path;
+    std::unique_ptr<kernel::ExceptionPath> exception_path;
     std::unique_ptr<Worker> worker;
   };
 
@@ -150,7 +150,7 @@ class Device {
   static absl::StatusOr<std::unique_ptr<Device>> WithWorkers(const DeviceOptions& options);
   std::vector<rte_mempool*> PacketPools() const;
   absl::Status Attach(std::unique_ptr<io::Port> port);
-  absl::Status OpenKernelSide(WorkerPort& port, const std::string& name);
+  absl::Status OpenKernelInterface(WorkerPort& port, const std::string& name);
   absl::Status MakeInterfaces(ip::InterfaceConfig config);
   absl::Status MakeSteering();
   absl::Status BuildLinkChain(WorkerPort& port);

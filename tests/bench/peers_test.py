@@ -51,7 +51,7 @@ class PeersTest(unittest.TestCase):
         try:
             with processes.Namespace() as namespace:
                 namespace.holder.stdin.close()
-                self.assertEqual(namespace.holder.wait(timeout=processes.PATIENCE_S), 0)
+                self.assertEqual(namespace.holder.wait(timeout=processes.TIMEOUT_S), 0)
                 namespace.holder.stdin = None  # which communicate() would flush
         except peers.Missing as reason:
             self.skipTest(str(reason))

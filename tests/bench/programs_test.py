@@ -11,7 +11,7 @@ from tests.bench import programs
 PROGRAM = "tests/bench/programs.py"
 POLLUX, NATIVE = "tools/pollux/pollux", "tests/bench/native"
 # A guard against hanging, not an expectation: of several programs one after the other.
-PATIENCE_S = 1500
+TIMEOUT_S = 1500
 
 
 class ProgramsTest(unittest.TestCase):
@@ -19,13 +19,13 @@ class ProgramsTest(unittest.TestCase):
         for wrong in (["fetch", "lat", "64", "1"], ["send", "rate", "64", "1"],
                       ["send", "lat", "0", "1"], ["send", "bw", "64", "none"]):
             run = subprocess.run([NATIVE, "here", "there", *wrong], capture_output=True, text=True,
-                                 timeout=PATIENCE_S)
+                                 timeout=TIMEOUT_S)
             self.assertEqual(run.returncode, 2, run.stderr)
             self.assertEqual(len(run.stderr.splitlines()), 1)
 
     def test_only_what_there_is(self):
         run = subprocess.run([sys.executable, PROGRAM, POLLUX, NATIVE, "--only", "ib_send_rate"],
-                             capture_output=True, text=True, timeout=PATIENCE_S)
+                             capture_output=True, text=True, timeout=TIMEOUT_S)
         self.assertEqual(run.returncode, 2)
         self.assertIn("ib_send_rate: there are ib_send_lat, ", run.stderr)
 
@@ -72,7 +72,7 @@ class ProgramsTest(unittest.TestCase):
             [sys.executable, PROGRAM, POLLUX, NATIVE, "--passes", "1", "--scale", "0.01",
              "--bytes", "64", "--only", "ib_send_lat,ib_write_lat,ib_read_lat,ib_write_bw,ucx",
              "--json"],
-            capture_output=True, text=True, timeout=PATIENCE_S)
+            capture_output=True, text=True, timeout=TIMEOUT_S)
         if "right to make network namespaces" in run.stderr:
             self.skipTest(run.stderr)
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)

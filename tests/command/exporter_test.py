@@ -14,7 +14,7 @@ import urllib.parse
 import urllib.request
 
 from tests.command.browser import LivePage
-from tests.command.harness import (CLIENT, PATIENCE_S, SERVER, CommandTest, Host, Run,
+from tests.command.harness import (CLIENT, SERVER, TIMEOUT_S, CommandTest, Host, Run,
                                    wait_for)
 
 DASHBOARD = pathlib.Path("docs/grafana_dashboard.json").absolute()
@@ -45,7 +45,7 @@ def get(url, accept="*/*"):
     """Status, type and body of what stands there."""
     request = urllib.request.Request(url, headers={"Accept": accept})
     try:
-        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
             return answer.status, answer.headers["Content-Type"], answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.headers["Content-Type"], error.read().decode()

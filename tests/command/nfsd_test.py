@@ -9,7 +9,7 @@ import socket
 import struct
 
 from tests.command.exports import Exported
-from tests.command.harness import (CLIENT, PATIENCE_S, POLLUX, ROCE_PORT, SERVER, Host,
+from tests.command.harness import (CLIENT, POLLUX, ROCE_PORT, SERVER, TIMEOUT_S, Host,
                                    wait_for)
 
 RPC_VERSION = 2
@@ -24,7 +24,7 @@ AUTH_SYS = 1
 
 def exchange_tcp(host, port, message):
     with host.entered():
-        connection = socket.create_connection((SERVER, port), PATIENCE_S)
+        connection = socket.create_connection((SERVER, port), TIMEOUT_S)
     with connection:
         connection.sendall(struct.pack(">I", 1 << 31 | len(message)) + message)
         with connection.makefile("rb") as reader:
@@ -36,7 +36,7 @@ def exchange_udp(host, port, message):
     with host.entered():
         end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     with end:
-        end.settimeout(PATIENCE_S)
+        end.settimeout(TIMEOUT_S)
         # Hears the address that was asked alone.
         end.connect((SERVER, port))
         end.send(message)

@@ -7,7 +7,7 @@ import subprocess
 import unittest
 
 from tests.command.blocks import Blocks
-from tests.command.harness import CLIENT, PATIENCE_S, SERVER, MountedHost, wait_for
+from tests.command.harness import CLIENT, SERVER, TIMEOUT_S, MountedHost, wait_for
 from tests.command.networks import SharedInterface
 
 # Where Debian has what only root needs.
@@ -121,7 +121,7 @@ class RpcbindTest(WithRpcbind):
         call = struct.pack(">10I", 7, 0, 2, 100000, 3, 3, 0, 0, 0, 0)
         call += struct.pack(">2I", program, version) + string(netid) + string("") + string("")
         with self.server_host.entered():
-            end = socket.create_connection(("127.0.0.1", 111), timeout=PATIENCE_S)
+            end = socket.create_connection(("127.0.0.1", 111), timeout=TIMEOUT_S)
         with end, end.makefile("rb") as replies:
             end.sendall(struct.pack(">I", 1 << 31 | len(call)) + call)
             size, = struct.unpack(">I", replies.read(4))
@@ -148,7 +148,7 @@ class RpcbindTest(WithRpcbind):
         with self.server_host.entered():
             end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         with end:
-            end.settimeout(PATIENCE_S)
+            end.settimeout(TIMEOUT_S)
             end.bind(("127.0.0.1", 700))
             end.connect(("127.0.0.1", 111))
             header = struct.pack(">10I", 7, 0, 2, 100000, 2, 1, 0, 0, 0, 0)

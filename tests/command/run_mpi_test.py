@@ -32,7 +32,7 @@ class MpiTest(RunTest):
                          "-env", "UCX_NET_DEVICES", "pollux0:1", POLLUX, "run", *self.port_options,
                          "--", program, program="setsid")
         try:
-            status = run.wait(self.patience_s)
+            status = run.wait(self.timeout_s)
         except subprocess.TimeoutExpired:
             os.killpg(run.process.pid, signal.SIGKILL)  # the ranks too
             raise

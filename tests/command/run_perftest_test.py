@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 
-from tests.command.harness import PATIENCE_S
+from tests.command.harness import TIMEOUT_S
 from tests.command.run_test import RunTest
 
 # A few messages each: what is tested is data, not rate. Of more than one packet where that differs.
@@ -95,7 +95,7 @@ class PerftestTest(RunTest):
         self.perftest(ATOMIC)
 
     def test_all_sizes(self):
-        self.patience_s = 5 * PATIENCE_S
+        self.timeout_s = 5 * TIMEOUT_S
         self.perftest(ALL_SIZES)
 
     # The server ends its first listener and begins another, which its client does not wait for.

@@ -10,7 +10,7 @@ import signal
 import socket
 import time
 
-from tests.command.harness import PATIENCE_S, wait_for
+from tests.command.harness import TIMEOUT_S, wait_for
 from tests.command.run_test import RunTest
 
 FIO_PORT = "8888"
@@ -146,17 +146,17 @@ class DaplOverTcpTest(OverTcpTest, DaplTest):
         server = self.start_server(*argv, "-s")
         with self.server_host.entered():
             to_server = self.enterContext(
-                socket.create_connection((self.meeting, self.tcp_port), PATIENCE_S))
+                socket.create_connection((self.meeting, self.tcp_port), TIMEOUT_S))
         answer = to_server.recv(self.ANSWER_SIZE, socket.MSG_WAITALL)
         to_server.sendall(answer)  # dtestx's wants one too, and uses it for UD only
         wait_for(f"{program} to listen in CM", lambda: self.listens_in_cm("server"))
         with self.client_host.entered():
             listener = self.enterContext(socket.create_server(("127.0.0.1", self.tcp_port)))
-        listener.settimeout(PATIENCE_S)
+        listener.settimeout(TIMEOUT_S)
         client = self.run_program(self.client_host, *argv, "-h", "127.0.0.1")
         to_client = self.enterContext(listener.accept()[0])
         to_client.sendall(answer)
-        client.wait(self.patience_s)
+        client.wait(self.timeout_s)
         said = client.stdout + client.stderr
         self.assertTrue(self.end_well(client, server), f"{server.stdout}{server.stderr}\n{said}")
         self.assertRegex(server.stdout, "PASSED|Complete")

@@ -6,7 +6,7 @@ import shutil
 import socket
 import subprocess
 
-from tests.command.harness import PATIENCE_S, wait_for
+from tests.command.harness import TIMEOUT_S, wait_for
 from tests.command.run_test import RunTest
 
 QEMU = "qemu-system-x86_64"
@@ -59,7 +59,7 @@ class Monitor:
 
     def __init__(self, path):
         self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(PATIENCE_S)
+        self.socket.settimeout(TIMEOUT_S)
         self.socket.connect(str(path))
         self.lines = self.socket.makefile()
         self.lines.readline()  # its greeting

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import time
 
-from tests.command.harness import CLIENT, PATIENCE_S, POLLUX, SERVER, wait_for
+from tests.command.harness import CLIENT, POLLUX, SERVER, TIMEOUT_S, wait_for
 from tests.command.networks import SharedInterface
 
 # Where perftest and the pingpongs of libibverbs listen for the other side, in /proc/PID/net/tcp.
@@ -112,7 +112,7 @@ int main(int argc, char** argv) {
 
 class RunTest(SharedInterface):
     port_options = ("--netdev", "wire")
-    patience_s = PATIENCE_S
+    timeout_s = TIMEOUT_S
     # The server's addresses over RDMA, the GID index of its IPv4 one, and where its kernel is met
     # by TCP.
     address, address6, gid, meeting = SERVER, "fd00::1", "0", SERVER
@@ -162,7 +162,7 @@ class RunTest(SharedInterface):
 
     def finish_program(self, host, *argv):
         run = self.run_program(host, *argv)
-        run.wait(self.patience_s)
+        run.wait(self.timeout_s)
         return run
 
     def listens(self, server, name):
@@ -182,7 +182,7 @@ class RunTest(SharedInterface):
         try:
             (path,) = glob.glob(f"{self.directory}/dpdk/{name}/*.v2")
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asked:
-                asked.settimeout(PATIENCE_S)
+                asked.settimeout(TIMEOUT_S)
                 asked.connect(path)
                 asked.recv(1 << 16)  # a greeting
 
@@ -226,7 +226,7 @@ class RunTest(SharedInterface):
 
     def end_well(self, client, server):
         """Whether the client, which has ended, and its server do."""
-        return client.process.returncode == 0 and server.wait(self.patience_s) == 0
+        return client.process.returncode == 0 and server.wait(self.timeout_s) == 0
 
     def pingpong(self, program, *options):
         self.both((program, *options), (program, *options, self.meeting))
@@ -483,7 +483,7 @@ class RdmaCmTest(RunTest):
         wait_for("a ping", lambda: "ping data" in client.stdout)
         client.process.send_signal(signal.SIGTERM)
         self.assertEqual(client.wait(), -signal.SIGTERM)
-        server.wait(self.patience_s)
+        server.wait(self.timeout_s)
         self.assertIn("DISCONNECT EVENT", server.stderr)
 
     def test_program_that_is_killed_takes_leave(self):
@@ -496,7 +496,7 @@ class RdmaCmTest(RunTest):
                     client.process.send_signal(signal.SIGSTOP)
                 client.process.kill()
                 client.wait()
-                server.wait(self.patience_s)
+                server.wait(self.timeout_s)
                 self.assertIn("DISCONNECT EVENT", server.stderr)
 
     def test_connection_outlasts_a_program_that_is_stopped(self):
@@ -520,7 +520,7 @@ class RdmaCmTest(RunTest):
         wait_for("writes", lambda: self.packets_received("server") > 1000)
         client.process.kill()
         client.wait()
-        server.wait(self.patience_s)
+        server.wait(self.timeout_s)
 
     def packets_received(self, name):
         (process,) = self.told("stat", "--file-prefix", name)

@@ -10,7 +10,7 @@ import subprocess
 import termios
 import time
 
-from tests.command.harness import (CLIENT, PATIENCE_S, POLLUX, SERVER, CommandTest, Host,
+from tests.command.harness import (CLIENT, POLLUX, SERVER, TIMEOUT_S, CommandTest, Host,
                                    wait_for)
 
 
@@ -38,7 +38,7 @@ class Terminal:
     def screen(self, holds):
         """The lines of the first screen drawn from now on for which `holds(lines)`."""
         self.text = ""
-        give_up = time.monotonic() + PATIENCE_S
+        give_up = time.monotonic() + TIMEOUT_S
         while time.monotonic() < give_up:
             try:
                 self.text += os.read(self.master, 65536).decode()
@@ -139,7 +139,7 @@ class TopTest(CommandTest):
         client.interrupt()
         terminal.screen(lambda lines: lines[0].startswith("pollux top: 1 process,"))
         terminal.press("q")
-        self.assertEqual(terminal.process.wait(PATIENCE_S), 0)
+        self.assertEqual(terminal.process.wait(TIMEOUT_S), 0)
         self.assertEqual(termios.tcgetattr(terminal.slave), terminal.modes)
         rest = ""
         with contextlib.suppress(BlockingIOError):
@@ -152,7 +152,7 @@ class TopTest(CommandTest):
         terminal = self.terminal()
         terminal.screen(lambda lines: lines[0].startswith("pollux top:"))
         terminal.press("\x03")
-        self.assertEqual(terminal.process.wait(PATIENCE_S), 0)
+        self.assertEqual(terminal.process.wait(TIMEOUT_S), 0)
         self.assertEqual(termios.tcgetattr(terminal.slave), terminal.modes)
 
     def test_what_is_wrong(self):

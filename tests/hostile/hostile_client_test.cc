@@ -217,7 +217,7 @@ TEST_F(HostileClientTest, WhatIsRefusedIsLoggedOnceAConnectionAndKind) {
 
 // Where there is no room for another connection it is refused, counted and told of.
 TEST_F(HostileClientTest, MoreConnectionsThanThereMayBe) {
-  StartWorld();
+  StartSimulation();
   StartServer({.max_connections = 1});
   StartClient();
   ConnectClient();
@@ -234,7 +234,7 @@ TEST_F(HostileClientTest, MoreConnectionsThanThereMayBe) {
 
 // One that is asked for and not gone through with is none.
 TEST_F(HostileClientTest, HalfOpenConnectionsTakeNobodysPlace) {
-  StartWorld();
+  StartSimulation();
   StartServer({.max_connections = 1});
   bool answered = false;
   cm::Id* id = *managers[0]->CreateId(RDMA_PS_TCP, [&](const cm::Event& event) {
@@ -256,7 +256,7 @@ TEST_F(HostileClientTest, HalfOpenConnectionsTakeNobodysPlace) {
 }
 
 TEST_F(HostileClientTest, OneAddressDoesNotHaveAllConnections) {
-  StartWorld();
+  StartSimulation();
   StartServer({.max_connections = 4});
   std::vector<std::string> lines;
   server->server->SetRefusalLog([&lines](const std::string& line) { lines.push_back(line); });
@@ -278,7 +278,7 @@ TEST_F(HostileClientTest, OneAddressDoesNotHaveAllConnections) {
 }
 
 TEST_F(HostileClientTest, TheShareOfOneAddressIsAsSaid) {
-  StartWorld();
+  StartSimulation();
   StartServer({.max_connections = 4, .max_connections_per_client = 1});
   const std::unique_ptr<RawPeer> first = NewPeer();
   RawPeer second(&nodes[0]->worker(), managers[0].get());
@@ -288,7 +288,7 @@ TEST_F(HostileClientTest, TheShareOfOneAddressIsAsSaid) {
 
 // Two that were let in while there was one place: it is the first's to be established.
 TEST_F(HostileClientTest, PlacesAreCountedAgainWhenAConnectionIsEstablished) {
-  StartWorld();
+  StartSimulation();
   StartServer({.max_connections = 2, .max_connections_per_client = 1});
   std::vector<std::string> lines;
   server->server->SetRefusalLog([&lines](const std::string& line) { lines.push_back(line); });
@@ -478,7 +478,7 @@ TEST_F(HostileClientTest, OddCreditRequests) {
 // A client that takes no replies keeps what its calls hold, the server's buffers too, but not for
 // ever.
 TEST_F(HostileClientTest, RepliesThatAreNotTaken) {
-  StartWorld();
+  StartSimulation();
   StartServer({.bulk_buffers = 8});
   StartClient();
   ConnectClient();
@@ -555,7 +555,7 @@ class Hoarders {
 
 // Who waits for a buffer need not wait for what they keep, and the second time they get little.
 TEST_F(HostileClientTest, SixAddressesThatHoardBuffers) {
-  StartWorld();
+  StartSimulation();
   StartServer({.bulk_buffers = 16});
   StartClient();
   ConnectClient();

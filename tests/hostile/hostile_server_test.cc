@@ -13,7 +13,7 @@ constexpr size_t kArguments = 20'000;
 class HostileServerTest : public MirrorTest {
  protected:
   void StartHostile() {
-    StartWorld();
+    StartSimulation();
     hostile = std::make_unique<RawPeer>(&nodes[1]->worker(), managers[1].get());
     hostile->Listen(kTestPort);
     StartClient();
@@ -246,7 +246,7 @@ TEST_F(FenceTest, KeysAreForWhatTheySay) {
 
 // RFC 8797 section 5.2: as if there were none.
 TEST_F(HostileServerTest, PrivateDataThatIsNone) {
-  StartWorld();
+  StartSimulation();
   hostile = std::make_unique<RawPeer>(&nodes[1]->worker(), managers[1].get());
   hostile->private_data.emplace(cm::Rep::kPrivateBytes, 0xF6);
   hostile->Listen(kTestPort);

@@ -60,7 +60,7 @@ class HostileRpcTest(Victim):
         if self.connection is None:
             self.connection = self.hostile.connect(SERVICE_PORT)
         self.connection.send(message)
-        while (heard := self.connection.next(self.PATIENCE_S)) is not None:
+        while (heard := self.connection.next(self.TIMEOUT_S)) is not None:
             if heard[0] == "ack":
                 if heard[1] >= 0x60:  # a NAK that ends the connection
                     break
@@ -72,7 +72,7 @@ class HostileRpcTest(Victim):
         return heard
 
     # For what is dropped without a word; nobody's expectation.
-    PATIENCE_S = 0.1
+    TIMEOUT_S = 0.1
 
     def say_all(self, messages):
         for message in messages:
@@ -180,7 +180,7 @@ class HostileRpcTest(Victim):
                 header(4, writes=words(1) + array(segment(64), segment(64)) + words(0),
                        reply=words(1) + array(segment(64))) + call(
                            4, READ, opaque(b"there") + words(0, 0, 128))]
-        self.PATIENCE_S = 0.02
+        self.TIMEOUT_S = 0.02
         messages = []
         for _ in range(300):
             changed = bytearray(random.choice(good))

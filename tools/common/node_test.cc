@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint32_t kServerAddress = 0xC0000201, kClientAddress = 0xC0000202;
 constexpr uint16_t kPort = 7174;
-constexpr auto kPatience = std::chrono::seconds(100);  // not an expectation
+constexpr auto kTimeout = std::chrono::seconds(100);  // not an expectation
 
 engine::DeviceOptions DeviceWith(uint32_t workers, uint32_t address) {
   engine::DeviceOptions options;
@@ -52,7 +52,7 @@ class Client {
   absl::Status Stop() {
     node_->Run(core_, [this] { rping_->Stop(); });
     std::future<absl::Status> done = done_.get_future();
-    if (done.wait_for(kPatience) != std::future_status::ready) {
+    if (done.wait_for(kTimeout) != std::future_status::ready) {
       return absl::DeadlineExceededError("no answer to DREQ");
     }
     return done.get();
@@ -115,7 +115,7 @@ class NodeTest : public testing::Test {
   }
   // Until each has had so many answers.
   static void AwaitPings(const std::vector<std::unique_ptr<Client>>& clients, uint64_t pings) {
-    const auto give_up = std::chrono::steady_clock::now() + kPatience;
+    const auto give_up = std::chrono::steady_clock::now() + kTimeout;
     for (const auto& client : clients) {
       while (client->pings() < pings) {
         ASSERT_LT(std::chrono::steady_clock::now(), give_up);
@@ -185,7 +185,7 @@ TEST_F(NodeTest, NobodyListens) {
   });
   ASSERT_TRUE(made.ok()) << made.status();
   std::future<absl::Status> ended = done.get_future();
-  ASSERT_EQ(ended.wait_for(kPatience), std::future_status::ready);
+  ASSERT_EQ(ended.wait_for(kTimeout), std::future_status::ready);
   EXPECT_NE(ended.get().message().find("REJ reason 8"), std::string::npos);
   client_->Run([&] { made->reset(); });
 }

@@ -55,8 +55,8 @@ class ServiceManagerTest : public testing::Test {
   }
   // What came next; empty if nothing has within 100 ms.
   std::string Told() {
-    const timeval patience{.tv_usec = 100'000};
-    setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    const timeval timeout{.tv_usec = 100'000};
+    setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
     char text[64];
     const ssize_t length = recv(socket_, text, sizeof text, 0);
     return length < 0 ? "" : std::string(text, static_cast<size_t>(length));

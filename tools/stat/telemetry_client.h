@@ -14,15 +14,15 @@
 
 namespace pollux::tools {
 
-// One process. Questions are answered one at a time, each within the patience it was made with.
+// One process. Questions are answered one at a time, each within the timeout it was made with.
 class TelemetryClient {
  public:
-  static constexpr int kPatienceS = 5;
+  static constexpr int kTimeoutS = 5;
 
   // Unavailable when nobody listens at `path` any more, DeadlineExceeded when who does takes no
   // more questions. Nothing was asked yet: Greet() comes next.
   static absl::StatusOr<std::unique_ptr<TelemetryClient>> Connect(const std::string& path,
-                                                                  int patience_s = kPatienceS);
+                                                                  int timeout_s = kTimeoutS);
   ~TelemetryClient();
   TelemetryClient(const TelemetryClient&) = delete;
   TelemetryClient& operator=(const TelemetryClient&) = delete;
@@ -54,7 +54,7 @@ class TelemetryClient {
 struct ProcessChoice {
   std::optional<uint64_t> pid;
   std::string file_prefix;
-  int patience_s = TelemetryClient::kPatienceS;
+  int timeout_s = TelemetryClient::kTimeoutS;
 };
 
 // One that is there and does not answer.

@@ -4,7 +4,8 @@
 
 #include <cstdint>
 
-#include "stack/engine/polling/idle.h"
+#include "stack/engine/polling/idle_option.h"
+#include "stack/engine/polling/sleep_length.h"
 #include "stack/transport/ack_policy.h"
 
 namespace pollux::engine {

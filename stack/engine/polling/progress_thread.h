@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "stack/engine/polling/application_activity.h"
 #include "stack/engine/polling/clock.h"
-#include "stack/engine/polling/idle.h"
+#include "stack/engine/polling/idle_option.h"
 #include "stack/engine/polling/ownership.h"
 #include "stack/engine/polling/progress_policy.h"
 #include "stack/engine/polling/shared_poll.h"

@@ -1,4 +1,4 @@
-// READs and atomics on the requester's side: the packet that asks, and what becomes of the answer.
+// READs and atomics on the requester's side: the request, and what becomes of the response.
 #ifndef POLLUX_STACK_TRANSPORT_RC_DATA_REQUEST_H_
 #define POLLUX_STACK_TRANSPORT_RC_DATA_REQUEST_H_
 
@@ -19,7 +19,7 @@ bool SendDataRequest(const verbs::QueuePair& qp, const verbs::SendWqe& wqe, uint
                      uint32_t end, PacketBuilder& builder, PollContext& context);
 
 // Whether a response is of the kind that the work request waits for.
-bool Answers(const wire::RocePacket& response, const verbs::SendWqe& wqe);
+bool IsResponseTo(const wire::RocePacket& response, const verbs::SendWqe& wqe);
 
 // Copies response packet number `packet` of the work request at `index` to its place.
 // IBV_WC_BAD_RESP_ERR for a length that it cannot have, IBV_WC_LOC_PROT_ERR when the request's own

@@ -208,7 +208,7 @@ TEST_F(RcRequesterTest, SilentPeerExhaustsRetries) {
 }
 
 // By the clock of the test: how long a requester waits for a peer that does not answer.
-class PatienceTest : public testing::Test {
+class AckTimeoutTest : public testing::Test {
  protected:
   static uint64_t WaitsInAllNs(uint8_t timeout) {
     ibv_qp_attr attr = TestPair::DefaultAttr();
@@ -225,18 +225,18 @@ class PatienceTest : public testing::Test {
   }
 };
 
-TEST_F(PatienceTest, OneToFourTimesWhatWasAskedFor) {
+TEST_F(AckTimeoutTest, OneToFourTimesWhatWasAskedFor) {
   const uint64_t asked_ns = wire::TimeoutCodeNs(10);
   EXPECT_GE(WaitsInAllNs(10), (1 + 2 + 6 * 4) * asked_ns);
   EXPECT_LE(WaitsInAllNs(10), 8 * 4 * asked_ns);
 }
 
-TEST_F(PatienceTest, ShortTimeoutsOutlastAStall) {
+TEST_F(AckTimeoutTest, ShortTimeoutsOutlastAStall) {
   EXPECT_GE(WaitsInAllNs(14), 1'500'000'000u);
   EXPECT_LE(WaitsInAllNs(14), 8 * 4 * wire::TimeoutCodeNs(14));
 }
 
-TEST_F(PatienceTest, LongTimeoutsAreNotExtended) {
+TEST_F(AckTimeoutTest, LongTimeoutsAreNotExtended) {
   EXPECT_GE(WaitsInAllNs(18), 8 * wire::TimeoutCodeNs(18));
   EXPECT_LT(WaitsInAllNs(18), 9 * wire::TimeoutCodeNs(18));
 }

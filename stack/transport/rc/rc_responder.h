@@ -110,9 +110,9 @@ class RcResponder {
   memory::AccessResult CheckRemote(uint32_t rkey, uint64_t address, uint32_t bytes, int needed,
                                    uint8_t** at) const;
 
-  bool SendReadResponse(ResponderResource& read, Answer& answer, PollContext& context);
-  bool SendAtomicAck(ResponderResource& atomic, Answer& answer, PollContext& context);
-  // Packet number `packet` of the answer has been handed on.
+  bool SendReadResponse(ResponderResource& read, ResponseRange& response, PollContext& context);
+  bool SendAtomicAck(ResponderResource& atomic, ResponseRange& response, PollContext& context);
+  // Packet number `packet` of the response has been handed on.
   void Sent(ResponderResource& resource, uint32_t packet, PollContext& context);
   bool SendOwed(PollContext& context);
   bool SendAeth(uint8_t syndrome, Psn psn, uint32_t msn, PollContext& context);
@@ -140,7 +140,7 @@ class RcResponder {
   bool communication_established_ = false;
   InboundMessage message_;
   PacketBuilder builder_;
-  // Answers to be sent, before the NAK or else the ACK. The last: most of it is seldom looked at.
+  // Responses to be sent, before the NAK or else the ACK. The last: most of it is seldom looked at.
   alignas(kCacheLineBytes) ResponderResources resources_;
 };
 

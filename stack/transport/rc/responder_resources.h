@@ -1,4 +1,4 @@
-// What a responder remembers of READs and atomics, and which of their answers are still to be sent.
+// The READs and atomics that a responder remembers, and which responses are still to be sent.
 #ifndef POLLUX_STACK_TRANSPORT_RC_RESPONDER_RESOURCES_H_
 #define POLLUX_STACK_TRANSPORT_RC_RESPONDER_RESOURCES_H_
 
@@ -11,9 +11,9 @@
 
 namespace pollux::transport {
 
-// Packets of an answer, by their number in the request as it was first asked: [next, end) are to be
-// sent.
-struct Answer {
+// Packets of a response, by their number in the request as it was first asked: [next, end) are to
+// be sent.
+struct ResponseRange {
   uint32_t next = 0;
   uint32_t end = 0;
   uint16_t cut = 0;    // bytes that the last one lacks of what the first request has there
@@ -28,7 +28,7 @@ struct ResponderResource {
   wire::Reth reth;  // of a READ
   bool atomic = false;
   uint64_t original = 0;  // what an atomic found
-  Answer answer;
+  ResponseRange response;
   uint32_t sent = 0;      // packets below this number were sent before
   bool repeated = false;  // a duplicate of the request came
   bool answered() const { return sent == packets; }
@@ -38,7 +38,7 @@ struct ResponderResource {
 // (duplicates).
 class ResponderResources {
  public:
-  // Repetitions beside answers under way: a requester that asks gap by gap has one at a time for
+  // Repetitions beside responses under way: a requester that asks gap by gap has one at a time for
   // each request. What comes on top is dropped, and asked for again.
   static constexpr uint32_t kMaxRepeats = 16;
 
@@ -55,13 +55,13 @@ class ResponderResources {
   // The one that `psn` belongs to, or null.
   ResponderResource* Find(Psn psn);
   // A duplicate wants packets [begin, end) of it, the last one without `cut` of its bytes. One that
-  // covers what is still to be sent starts the answer anew from there, as those who go back want
-  // it; any other is sent beside the answer. False when there is no room for it.
+  // covers what is still to be sent starts the response anew from there, as those who go back want
+  // it; any other is sent beside the response. False when there is no room for it.
   bool Repeat(ResponderResource& resource, uint32_t begin, uint32_t end, uint16_t cut = 0);
 
   struct Due {
     ResponderResource* resource = nullptr;  // null: nothing is to be sent
-    Answer* answer = nullptr;
+    ResponseRange* response = nullptr;
   };
   // Repetitions first, for whoever asks waits; then the oldest.
   Due Next();
@@ -71,14 +71,14 @@ class ResponderResources {
  private:
   struct Repetition {
     uint32_t index = 0;
-    Answer answer;
+    ResponseRange response;
   };
   ResponderResource& At(uint32_t index) { return resources_[index & mask_]; }
 
   uint32_t capacity_ = 0;
   uint32_t mask_ = 0;             // of the slots, a power of two
   uint32_t head_ = 0, tail_ = 0;  // remembered; they run freely
-  uint32_t due_ = 0;              // no answer before it is active
+  uint32_t due_ = 0;              // no response before it is active
   std::unique_ptr<ResponderResource[]> resources_;
   uint32_t repeat_head_ = 0, repeat_tail_ = 0;
   std::array<Repetition, kMaxRepeats> repeats_;

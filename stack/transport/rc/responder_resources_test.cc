@@ -18,10 +18,10 @@ class ResponderResourcesTest : public ::testing::Test {
   std::vector<uint32_t> Send(uint32_t most) {
     std::vector<uint32_t> sent;
     while (sent.size() < most) {
-      const auto [resource, answer] = resources_.Next();
+      const auto [resource, response] = resources_.Next();
       if (resource == nullptr) break;
-      sent.push_back(static_cast<uint32_t>(Distance(kFirst, resource->first_psn + answer->next)));
-      resource->sent = std::max(resource->sent, ++answer->next);
+      sent.push_back(static_cast<uint32_t>(Distance(kFirst, resource->first_psn + response->next)));
+      resource->sent = std::max(resource->sent, ++response->next);
     }
     return sent;
   }
@@ -102,7 +102,7 @@ TEST_F(ResponderResourcesTest, ARepetitionOfAllThatIsLeftStartsItAnew) {
   EXPECT_EQ(Send(100), (std::vector<uint32_t>{2, 3, 4, 5, 6, 7}));
 }
 
-TEST_F(ResponderResourcesTest, AGapIsFilledBesideTheAnswer) {
+TEST_F(ResponderResourcesTest, AGapIsFilledBesideTheResponse) {
   ResponderResource* read = resources_.Add(kFirst, 8);
   Send(5);
   EXPECT_TRUE(resources_.Repeat(*read, 2, 4));
@@ -117,11 +117,11 @@ TEST_F(ResponderResourcesTest, WhatIsStillToComeIsNotSentTwice) {
 }
 
 // It ends inside a packet that the answer has whole, or the answer inside one that it has whole.
-TEST_F(ResponderResourcesTest, OneThatEndsElsewhereInAPacketIsNotInTheAnswer) {
+TEST_F(ResponderResourcesTest, OneThatEndsElsewhereInAPacketIsNotInTheResponse) {
   ResponderResource* read = resources_.Add(kFirst, 8);
   Send(2);
   EXPECT_TRUE(resources_.Repeat(*read, 3, 5, 100));
-  EXPECT_EQ(resources_.Next().answer->cut, 100u);
+  EXPECT_EQ(resources_.Next().response->cut, 100u);
   EXPECT_EQ(Send(100), (std::vector<uint32_t>{3, 4, 2, 3, 4, 5, 6, 7}));
   EXPECT_TRUE(resources_.Repeat(*read, 3, 5, 100));
   EXPECT_EQ(Send(1), (std::vector<uint32_t>{3}));
@@ -129,14 +129,14 @@ TEST_F(ResponderResourcesTest, OneThatEndsElsewhereInAPacketIsNotInTheAnswer) {
   EXPECT_EQ(Send(100), (std::vector<uint32_t>{4}));
   EXPECT_TRUE(resources_.Repeat(*read, 3, 5, 100));
   EXPECT_TRUE(resources_.Repeat(*read, 3, 5)) << "anew";
-  EXPECT_EQ(resources_.Next().answer->cut, 0u);
+  EXPECT_EQ(resources_.Next().response->cut, 0u);
   EXPECT_EQ(Send(100), (std::vector<uint32_t>{3, 4}));
   EXPECT_TRUE(resources_.Repeat(*read, 3, 5));
   EXPECT_TRUE(resources_.Repeat(*read, 3, 5, 100)) << "beside";
   EXPECT_EQ(Send(100), (std::vector<uint32_t>{3, 4, 3, 4}));
 }
 
-TEST_F(ResponderResourcesTest, RepetitionsBesideAnswersAreBounded) {
+TEST_F(ResponderResourcesTest, RepetitionsBesideResponsesAreBounded) {
   ResponderResource* read = resources_.Add(kFirst, 8);
   Send(5);
   for (uint32_t i = 0; i < ResponderResources::kMaxRepeats; ++i) {
@@ -160,7 +160,7 @@ TEST_F(ResponderResourcesTest, ARepetitionOfWhatIsForgottenIsNotSent) {
   EXPECT_EQ(Send(100), (std::vector<uint32_t>{2, 3, 4, 5}));
 }
 
-TEST_F(ResponderResourcesTest, CancelledAnswersAreNotSent) {
+TEST_F(ResponderResourcesTest, CancelledResponsesAreNotSent) {
   ResponderResource* read = resources_.Add(kFirst, 8);
   Send(5);
   resources_.Repeat(*read, 2, 4);

@@ -1,4 +1,4 @@
-#include "stack/engine/polling/idle.h"
+#include "stack/engine/polling/sleep_length.h"
 
 #include <gtest/gtest.h>
 
@@ -19,13 +19,6 @@ TEST(SleepLengthTest, GrowsToItsLimitAndBeginsAnewAfterWork) {
   EXPECT_EQ(before, SleepLength::kMaxNs);
   length.Reset();
   EXPECT_EQ(length.Next(kNow, UINT64_MAX), SleepLength::kMinNs);
-}
-
-TEST(IdleTest, Names) {
-  EXPECT_EQ(ParseIdle("spin").value(), Idle::kSpin);
-  EXPECT_EQ(ParseIdle("yield").value(), Idle::kYield);
-  EXPECT_EQ(ParseIdle("sleep").value(), Idle::kSleep);
-  for (const char* wrong : {"", "Sleep", "sleepy"}) EXPECT_FALSE(ParseIdle(wrong).ok()) << wrong;
 }
 
 TEST(SleepLengthTest, NeverBeyondATimer) {
