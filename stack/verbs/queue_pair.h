@@ -162,8 +162,8 @@ class QueuePair : public EventSource {
   // `*bad_wr` at the first request that was not accepted: EINVAL for a wrong state, too many SGEs,
   // an opcode that this queue pair type lacks, or a receive although there is a shared receive
   // queue; ENOMEM if the queue is full. In IBV_QPS_ERR all requests, and in IBV_QPS_SQE sends, are
-  // accepted and flushed; in IBV_QPS_SQD sends wait. The memory must not be changed or freed until
-  // the completion.
+  // accepted and flushed; in IBV_QPS_SQD sends wait. The memory must stay untouched until the
+  // completion.
   int PostSend(const ibv_send_wr* wr, const ibv_send_wr** bad_wr);
   int PostRecv(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr);
   // Returns what PostSend() would return for the chain, without posting it.

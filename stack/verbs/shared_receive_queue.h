@@ -32,8 +32,8 @@ class alignas(64) SharedReceiveQueue : public EventSource {
   bool has_memory() const { return wqes_ != nullptr && sges_ != nullptr; }
 
   // As ibv_post_srq_recv. Returns 0, or an errno with `*bad_wr` at the first request that was not
-  // accepted: EINVAL (SGEs, length) or ENOMEM (full). The memory must not be changed or freed until
-  // the completion.
+  // accepted: EINVAL (SGEs, length) or ENOMEM (full). The memory must stay untouched until the
+  // completion.
   int PostRecv(const ibv_recv_wr* wr, const ibv_recv_wr** bad_wr);
   // Takes the oldest receive. `sge` must have room for max_sge elements. Returns false if none is
   // posted.
