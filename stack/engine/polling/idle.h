@@ -1,5 +1,5 @@
-// The option for what a polling thread does when there is nothing to do, and how long it sleeps.
-// ProgressPolicy has the whole policy.
+// The option for what a polling thread does when there is no work, and how long it sleeps.
+// ProgressPolicy contains the whole policy.
 #ifndef POLLUX_STACK_ENGINE_POLLING_IDLE_H_
 #define POLLUX_STACK_ENGINE_POLLING_IDLE_H_
 
