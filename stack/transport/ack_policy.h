@@ -16,12 +16,13 @@ namespace pollux::transport {
 //   state                                     action    why
 //   the application has posted                kSendNow  both are sent in one burst
 //   it polls for completions, none are held   kHold     it may answer what it receives
-//   held for less than kMaxHoldNs             kHold     the application polls again, or the polling
-//                                                       thread does if it only watches its memory
+//   held for less than kMaxHoldNs             kHold     the application polls again, or the
+//                                                       polling thread does if the application
+//                                                       only watches its memory
 //   held for kMaxHoldNs                       kSendNow  no post came: a miss
-//   kMaxMisses misses in a row                kSendNow  it receives and does not answer; holding is
-//                                                       tried again after kPauseTurns turns with
-//                                                       work
+//   kMaxMisses misses in a row                kSendNow  it receives and does not answer; holding
+//                                                       is tried again after kPauseTurns turns
+//                                                       with work
 //   any other call                            kSendNow  no post is expected
 //
 // One per worker, used by the worker's owner.

@@ -27,40 +27,42 @@ enum class Application : uint8_t {
 //
 //   state                           action                           why
 //   a thread sleeps until it is     polls without a pause; after     the thread must be woken
-//   without woken, or is about to           idle_turns turns without work    delay
+//   woken, or is about to           idle_turns turns without work    without delay
 //   (ApplicationActivity)           as Idle says
 //   - and another thread polls      yields                           that one polls for both
 //   native, silent for              as for a thread that sleeps      a thread may wait without
-//   having kAbandonedNs, or forever                                         announced it, and no
-//   other polls idle is kSpin, silent for less  pauses for a microsecond         it has a CPU of
-//   its own than kBetweenPollsNs silent for less than            naps for kNapNs, and after the CPU
-//   is left to a program that kAbandonedNs (kBetweenPollsNs   kPollingLooks naps for polls; a nap
-//   takes up to 30 us of while naps are short)           kLongNapNs                       it in
-//   virtual machines unmodified, silent for less     polls as long as there is work,  the program
-//   waits for its memory than kMomentNs                  then naps; acknowledgements are  to change
-//   (ib_write_lat), perhaps
-//                                   held for its post (AckPolicy)    on this CPU
+//   kAbandonedNs, or forever                                         having announced it, and no
+//                                                                    other polls
+//   idle is kSpin, silent for less  pauses for a microsecond         it has a CPU of its own
+//   than kBetweenPollsNs
+//   silent for less than            naps for kNapNs, and after       the CPU is left to a program
+//   kAbandonedNs (kBetweenPollsNs   kPollingLooks naps for           that polls; a nap takes up to
+//   while naps are short)           kLongNapNs                       30 us of it in virtual
+//                                                                    machines
+//   unmodified, silent for less     polls as long as there is work,  the program waits for its
+//   than kMomentNs                  then naps; acknowledgements are  memory to change
+//                                   held for its post (AckPolicy)    (ib_write_lat), perhaps on
+//                                                                    this CPU
 //   - and something arrived in the  naps for kShortNapNs, until      the program has time to answer
 //   last naps                       kShortNaps were in vain          between messages
 //   - and kStreamPackets arrived    polls for kStreamTurns turns     more of the message will
-//   follow, since the last nap              without work                     and a nap costs as
-//   much unmodified, silent for longer   polls; after idle_turns turns    the program computes, or
-//   waits
+//   since the last nap              without work                     follow, and a nap costs as
+//                                                                    much
+//   unmodified, silent for longer   polls; after idle_turns turns    the program computes, or waits
 //                                   without work as Idle says; naps  in an unknown way; its peers
-//                                   get after kSpinTurns                 answers all the same
+//                                   after kSpinTurns                 get answers all the same
 //   - and a yield took longer than  naps instead of yielding, for    another thread takes a slice
-//   of kOthersNs                       kSharedNaps naps                 the CPU, up to 4 ms, if it
-//   may
+//   kOthersNs                       kSharedNaps naps                 of the CPU, up to 4 ms, if it
+//                                                                    may
 //   - and kIdleNaps naps in a row   naps twice as long each time,    an idle program takes nearly
-//   no were in vain                    up to kMaxIdleNapNs              CPU
+//   were in vain                    up to kMaxIdleNapNs              no CPU
 //
 // The boost of its thread:
-//   naps are short, silent for less than kAheadNs   kAhead           the memory for which the
-//   program
-//                                                                    waits changes only if this
-//                                                                    thread runs
-//   naps are short                                  kWokenAtOnce     the program computes meanwhile
-//   anything else                                   kNone
+//   naps are short, silent for less than kAheadNs  kAhead        the memory for which the program
+//                                                                waits changes only if this thread
+//                                                                runs
+//   naps are short                                 kWokenAtOnce  the program computes meanwhile
+//   anything else                                  kNone
 class ProgressPolicy {
  public:
   // kRelax: a microsecond, keeping the CPU. kSleep: a nap while a thread of the program sleeps.
