@@ -28,7 +28,7 @@ class EchoResponder {
                 size_t length, transport::PollContext& context);
 
  private:
-  // Whether a reply may be sent; if not, counts that.
+  // Returns whether a reply may be sent. Counts the request if not.
   bool MayAnswer(const Gid& to, uint16_t vlan, uint64_t now_ns);
 
   HostState* host_;

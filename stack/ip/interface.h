@@ -59,7 +59,8 @@ absl::Status CheckConfig(const InterfaceConfig& config);
 absl::StatusOr<ibv_mtu> PathMtu(uint16_t mtu);
 
 // The first call of OnDeadline() probes whether another host has the interface's addresses (RFC
-// 5227, RFC 4862). Addresses that no host claims are then announced; conflict() returns a claim.
+// 5227, RFC 4862). Addresses that no other host claims are then announced; conflict() returns the
+// latest claim.
 //
 // Owned by one worker, which alone writes its tables; LinkAddress values may be read on any thread.
 // Workers that share a port have one each (InterfaceConfig::answers).

@@ -65,7 +65,7 @@ class NeighbourTable {
   static constexpr int kMaxRequests = 3;
   static constexpr uint64_t kRetryNs = 1'000'000'000;
   // The interval between requests to a MAC address that is in doubt. If another host has taken over
-  // the IP address, its peers wait for these requests to fail.
+  // the IP address, traffic to it waits until these requests have failed.
   static constexpr uint64_t kDoubtRetryNs = 100'000'000;
   // An entry stays confirmed for a random time between this and twice this, so that the hosts of a
   // rack that started together do not all solicit at the same time.
@@ -107,9 +107,9 @@ class NeighbourTable {
   // this neighbour (or, if it has none, this frame) is dropped and counted (Drop::kUnresolved).
   void Wait(const verbs::LinkAddress* link, rte_mbuf* frame, transport::PollContext& context);
 
-  // Processes a link-layer address received for a neighbour. `create`: make an entry if there is
-  // none, because the neighbour sent a packet to this host. Returns whether the address was
-  // accepted.
+  // Processes a link-layer address that was received for a neighbour. `create`: make an entry if
+  // there is none, because the neighbour sent a packet to this host. Returns whether the address
+  // was accepted.
   //
   // | evidence | entry                        | effect                                           |
   // | -------- | ---------------------------- | ------------------------------------------------ |

@@ -30,8 +30,8 @@ namespace pollux::transport {
 // counters with every call (PollContext, poll_context.h).
 class Endpoint {
  public:
-  // With `dcqcn`, which must outlive this object, the network may mark its data packets, and marks
-  // slow senders down. This excludes queue pair 1.
+  // `dcqcn` must outlive this object. If it is given, the network may mark data packets (ECN), and
+  // marks slow their sender down. Queue pair 1 does not use it.
   Endpoint(Qpn qpn, verbs::QueuePairInitAttr init, verbs::ActiveList* active,
            verbs::EventList* events = nullptr, const DcqcnParameters* dcqcn = nullptr);
   Endpoint(const Endpoint&) = delete;
@@ -100,7 +100,7 @@ class Endpoint {
     const DcqcnParameters* parameters;
     NotificationPoint notification;
     ReactionPoint reaction;
-    uint64_t wait_until_ns = kNever;  // no data is sent before; kNever: none waits
+    uint64_t wait_until_ns = kNever;  // no data is sent earlier; kNever: none waits
   };
 
   void OnCnp(PollContext& context);

@@ -21,9 +21,8 @@ namespace pollux::wire {
 
 // The headers are learned from a packet that passed all checks. A packet with the same bytes,
 // except in fields that vary within a flow, passes all checks that depend only on the compared
-// bytes: those of the addresses, the destination QPN, the P_Key, the protocols and versions. Only
-// packets over IPv4 without a VLAN tag and without a UDP checksum, which are nearly all packets,
-// are learned.
+// bytes: of addresses, destination QPN, P_Key, protocols and versions. Only packets over IPv4
+// without a VLAN tag and without a UDP checksum, which are nearly all packets, are learned.
 class ExpectedHeaders {
  public:
   // The functions that take a frame need at least this many bytes of it.

@@ -1,4 +1,4 @@
-// Multicast listener discovery version 2, IPv6's IGMP. Source: RFC 3810.
+// Multicast listener discovery version 2, IPv6's counterpart of IGMP. Source: RFC 3810.
 #ifndef POLLUX_STACK_WIRE_MLD_H_
 #define POLLUX_STACK_WIRE_MLD_H_
 

@@ -136,7 +136,7 @@ class End : public Poller {
   }
 
   Qpn qpn() const { return qp_->qpn(); }
-  // The targets of the peer's WRITEs and READs: all that the peer needs to know of this end.
+  // The targets of the peer's WRITEs and READs: all that the peer must know about this end.
   struct Target {
     uint64_t source, inbox;
     uint32_t source_key, inbox_key;

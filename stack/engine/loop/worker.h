@@ -137,8 +137,8 @@ class Worker : public Actor {
     failures_.AddObserver(std::move(observer));
   }
 
-  // Objects as in rdma-core. Pointers stay valid until the object is destroyed. All of these may be
-  // called from pollers, event handlers and mailbox messages.
+  // Objects as in rdma-core. Pointers stay valid until the object is destroyed. All of these
+  // functions may be called from pollers, event handlers and mailbox messages.
   //
   // Errors: FailedPrecondition (EBUSY) for destroying an object in use; ResourceExhausted (ENOMEM)
   // at the limit of a count and for queues for which there is no memory; InvalidArgument (EINVAL)

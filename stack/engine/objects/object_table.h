@@ -14,7 +14,7 @@
 
 namespace pollux::engine {
 
-// The errors of the tables' calls.
+// The errors that the tables return.
 inline absl::Status Full(const char* what, uint32_t limit) {
   return absl::ResourceExhaustedError(
       absl::StrFormat("%s: all %u of this worker are in use", what, limit));

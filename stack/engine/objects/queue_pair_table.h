@@ -30,7 +30,7 @@ struct alignas(64) QueuePairSlot {
 
   QueuePairTable* table = nullptr;
   Qpn qpn;  // the current number, or the last one; 0 before the first
-  // The number of the port (1, 2, ... as in verbs) whose neighbour table has the next hop of the
+  // The number of the port (from 1, as in verbs) whose neighbour table has the next hop of the
   // queue pair's path; 0: no path.
   uint8_t path_port_num = 0;
   // Fires at the endpoint's deadline or earlier: it is not moved when the deadline becomes later.

@@ -1,4 +1,4 @@
-// What an application's threads report to the thread that polls beside them.
+// What an application's threads report to the polling thread.
 #ifndef POLLUX_STACK_ENGINE_POLLING_APPLICATION_ACTIVITY_H_
 #define POLLUX_STACK_ENGINE_POLLING_APPLICATION_ACTIVITY_H_
 
@@ -20,7 +20,8 @@ class ApplicationActivity {
   uint64_t polled_ns() const { return polled_ns_.load(std::memory_order_relaxed); }
 
   // A completion queue was armed: the thread that armed it is about to sleep, perhaps in a poll(2)
-  // that is not seen here. A thread that keeps finding completion queues empty is not.
+  // that is not seen here. A thread that keeps polling empty completion queues is not about to
+  // sleep.
   static constexpr uint32_t kEmptyPollsOfSleeper = 8;
   void Armed() {
     empty_polls_left_.store(kEmptyPollsOfSleeper);

@@ -20,7 +20,7 @@ enum class Idle : uint8_t {
 // Parses "spin", "yield" or "sleep". Returns InvalidArgument for anything else.
 absl::StatusOr<Idle> ParseIdle(std::string_view text);
 
-// How long to sleep between two polls: the time doubles with each sleep in a row, from kMinNs to
+// How long to sleep between two polls: the time doubles with each further sleep, from kMinNs to
 // kMaxNs, and never extends beyond the next timer.
 class SleepLength {
  public:

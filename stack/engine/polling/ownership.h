@@ -36,7 +36,7 @@ class Ownership {
     Leave();
     held_.store(false, std::memory_order_release);
   }
-  // Thread-safe, and safe in signal handlers.
+  // May be called on any thread and in signal handlers.
   bool HeldByThisThread() const { return owner_.load(std::memory_order_relaxed) == pthread_self(); }
   // Whether a thread waits for it: a thread that polls for others then gives way.
   bool Wanted() const { return waiting_.load(std::memory_order_relaxed) != 0; }
@@ -53,7 +53,7 @@ class Ownership {
   const unsigned lcore_;
   unsigned lcore_of_thread_ = 0;     // of the owner's thread, restored by Leave()
   unsigned* lcore_place_ = nullptr;  // the owner's lcore ID: finding it again takes a call
-  std::atomic<pthread_t> owner_{};   // no thread: not owned
+  std::atomic<pthread_t> owner_{};   // 0: not owned
   alignas(64) std::atomic<uint32_t> waiting_{0};
 };
 

@@ -107,8 +107,8 @@ class ProgressPolicy {
   // Called after each pause: returns whether a turn is due. `polled_ns` is when the application
   // last polled, by a clock that may be slightly ahead of this one.
   bool Due(uint64_t now_ns, uint64_t polled_ns, bool sleep_expected);
-  // One of these follows, and returns what to do before the next Due(). `deadline_ns` is when the
-  // worker's next timer is due, UINT64_MAX if there is none.
+  // After Due(), one of these must be called. It returns what to do before the next Due().
+  // `deadline_ns` is when the worker's next timer is due, UINT64_MAX if there is none.
   Pause AfterTurn(const Found& found, uint64_t deadline_ns = UINT64_MAX);
   Pause WithoutTurn();
   // What a turn of the loop may do with acknowledgements, as of the last Due().
@@ -120,7 +120,7 @@ class ProgressPolicy {
   void Yielded(uint64_t ns) {
     if (ns > kOthersNs) shared_naps_left_ = kSharedNaps;
   }
-  // The length of the nap or sleep that they returned last. The thread must be woken when a thread
+  // The length of the last nap or sleep that they returned. The thread must be woken when a thread
   // of the program is about to sleep.
   uint64_t nap_ns() const { return nap_ns_; }
   // As of the last Due(), after such a nap or before it.
@@ -140,14 +140,14 @@ class ProgressPolicy {
   uint32_t short_naps_left_ = 0;
   uint32_t shared_naps_left_ = 0;
   uint32_t idle_naps_ = 0;  // in a row
-  uint64_t packets_ = 0;    // since the last nap, as worked_
+  uint64_t packets_ = 0;    // since the last nap, like worked_
   bool worked_ = false;
   uint64_t nap_ns_ = kNapNs;
   SleepLength sleep_length_;
   uint64_t look_ns_ = 0;
   uint64_t silent_ns_ = 0;       // the program, at the last Due()
   bool napped_ = false;          // since the last Due()
-  bool sleep_expected_ = false;  // at the last Due(), as called_lately_
+  bool sleep_expected_ = false;  // at the last Due(), like called_lately_
   bool called_lately_ = false;
   bool waits_ = false;  // the program waits for something other than its own call
 };

@@ -1,4 +1,4 @@
-// How a thread waits for something that another thread will release soon.
+// Lets a thread wait for something that another thread will release soon.
 #ifndef POLLUX_STACK_ENGINE_POLLING_SPIN_THEN_SLEEP_BACKOFF_H_
 #define POLLUX_STACK_ENGINE_POLLING_SPIN_THEN_SLEEP_BACKOFF_H_
 

@@ -19,9 +19,9 @@ struct LoopbackCounters {
 };
 
 // Loops back frames to the port's own MAC address, as RDMA devices loop back what a queue pair
-// sends to another of the same port; multicast is not looped back. Directly above a port, below
-// capture and impairment. Owned by the worker that owns the link below. Takes no heap memory after
-// construction.
+// sends to another of the same port; multicast is not looped back. Its place is directly above a
+// port, below capture and impairment. Owned by the worker that owns the link below. Takes no heap
+// memory after construction.
 class Loopback : public Link {
  public:
   static constexpr uint16_t kCapacity = 256;  // as a port's queue; if it is full, Send() stops

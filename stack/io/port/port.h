@@ -114,15 +114,15 @@ class Port {
   const MacAddress& mac() const { return mac_; }
   // What one frame really carries, in bytes from the IP header on (InterfaceConfig::mtu).
   uint16_t mtu() const { return mtu_; }
-  // Whether the other side is there, and the speed that the driver or the kernel reports. Makes
-  // system calls with some drivers, so it is not for the packet path.
+  // Whether the link is up, and the speed that the driver or the kernel reports. Makes system calls
+  // with some drivers, so it is not for the packet path.
   LinkState GetLink() const;
   PortStatistics Statistics() const;
   // The index of the kernel's interface on which the port was opened, as of the start; 0 if there
   // is none.
   unsigned interface_index() const { return interface_index_; }
-  // Returns Unavailable if the kernel's interface on which the port was opened no longer exists; it
-  // may have been renamed. Makes a system call: for a control thread, at any time.
+  // Returns Unavailable if the kernel's interface on which the port was opened no longer exists;
+  // renaming it has no effect on this. Makes a system call: for a control thread, at any time.
   absl::Status CheckInterface() const;
 
  private:

@@ -1,4 +1,5 @@
-// What each DPDK driver needs, and what it really carries, which is not what it reports.
+// What each DPDK driver needs, and the frames that it really carries, which may differ from what it
+// reports.
 #ifndef POLLUX_STACK_IO_PORT_PORT_DRIVER_H_
 #define POLLUX_STACK_IO_PORT_PORT_DRIVER_H_
 

@@ -31,8 +31,8 @@ class QpnSteering {
 absl::Status SteerWorkersToQueues(QpnSteering& steering, uint8_t bits, uint16_t queues);
 
 // Uses rte_flow rules that match raw bytes after the UDP header (DPDK 22.11 has no item for the
-// BTH). None of the drivers with which this was developed accepts such rules: only the handling of
-// their refusal has been tested, and no hardware that accepts them.
+// BTH). None of the drivers with which this was developed accepts such rules: the handling of their
+// refusal has been tested, but no hardware that accepts the rules.
 class FlowQpnSteering final : public QpnSteering {
  public:
   // `port_id` is DPDK's. The port must be started and stay so until Clear().

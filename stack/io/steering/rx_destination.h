@@ -21,7 +21,7 @@ using GsiOwner = uint32_t (*)(std::span<const uint8_t> mad, const Gid& from, uin
 struct RxDestination {
   enum class Kind : uint8_t {
     kWorker,
-    kReceiver,  // the worker that received it, which drops and counts it if it is useless
+    kReceiver,  // the worker that received it, which drops and counts unusable frames
     kEveryone,  // a copy for each worker
   };
   Kind kind = Kind::kReceiver;
@@ -29,7 +29,8 @@ struct RxDestination {
   bool is_roce = true;
 };
 
-// The rules for this. Examines only as much of a frame as necessary; the owner checks the rest.
+// Chooses the destination of a frame. Examines only as much of the frame as necessary; the owner
+// checks the rest.
 struct RxClassifier {
   QpnLayout layout;
   uint32_t workers = 1;

@@ -13,7 +13,7 @@ namespace pollux::transport {
 // al., SIGCOMM 2015, section 5.
 class ReactionPoint {
  public:
-  // The burst that may be sent after a pause is what the rate gives in this time, but at least one
+  // After a pause, as much may be sent at once as the rate allows in this time, but at least one
   // frame. Longer than a worker's turn, shorter than the interval of CNPs.
   static constexpr uint64_t kBurstNs = 20'000;
   // Assumed for a port that reports no speed, Mb/s.

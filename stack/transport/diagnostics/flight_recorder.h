@@ -21,7 +21,7 @@ enum class FlightKind : uint8_t {
   kTimer,     // FlightTimer
   kFailed,    // ibv_wc_status of the work request that ended the queue pair
   kEvent,     // ibv_event_type of the request that ended it
-  kUpper,     // from here on the kinds belong to the upper layer, which has texts for them
+  kUpper,     // this and later kinds are the upper layer's, which has texts for them
 };
 enum class FlightTimer : uint8_t {
   kAckTimeout,  // the local ACK timeout
@@ -64,8 +64,8 @@ class FlightRecorder {
   std::vector<FlightEntry> Entries() const;
 
  private:
-  // From the lowest bit: PSN 24, unused 1, code 8, detail 16, kind 8. After the last PSN the unused
-  // bit is set, which no packet has, so that a run ends there.
+  // From the lowest bit: PSN 24, unused 1, code 8, detail 16, kind 8. Adding 1 to the last PSN sets
+  // the unused bit, which no packet has, so that a run ends there.
   static constexpr int kCodeShift = 25;
   static constexpr int kDetailShift = 33;
   static constexpr int kKindShift = 49;

@@ -75,13 +75,13 @@ class Egress {
   void Flush(uint64_t now_ns);
 
  private:
-  // The number of mbufs between the one taken and the one prefetched: building those hides the
-  // latency of another core's cache.
+  // The number of mbufs between the one taken and the one prefetched: the time in which their
+  // packets are built hides the latency of another core's cache.
   static constexpr uint32_t kFetchAhead = 4;
   static constexpr size_t kCacheLine = 64;
 
-  // If frames are passed by pointer, the core that read one last holds its lines. Prefetches the
-  // mbuf and the first two lines of its data, which hold all of a short packet.
+  // If frames are passed by pointer, the core that read one last holds its cache lines. Prefetches
+  // the mbuf and the first two lines of its data, which hold all of a short packet.
   void FetchToWrite(const void* mbuf) const {
     const auto* at = static_cast<const char*>(mbuf);
     // In assembly, because the compiler emits prefetchw only for processors that are known to

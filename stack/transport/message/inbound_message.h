@@ -71,8 +71,9 @@ class InboundMessage {
            bytes <= qp_->recv().length;
   }
   // Execute a SEND of one packet for which HasReceive() is true, or an RDMA WRITE of one packet,
-  // with its RETH before its payload. `bytes` is the size of all that, not 0. Return false, without
-  // any effect, if the request is invalid: Accept() then returns the reason.
+  // with its RETH before its payload. `bytes` is the size of the payload and, for a WRITE, the
+  // RETH; not 0. Return false, without any effect, if the request is invalid: Accept() then returns
+  // the reason.
   bool TryAcceptSend(const uint8_t* payload, size_t bytes, bool solicited, PollContext& context);
   bool TryAcceptWrite(const uint8_t* reth_and_payload, size_t bytes);
 

@@ -13,8 +13,8 @@ namespace pollux::transport {
 
 struct PollContext;
 
-// Handles frames whose next hop is unknown, and doubts about one that is known. Not called on the
-// fast path.
+// Queues frames whose next hop is unknown, and checks next hops that do not answer. Not called on
+// the fast path.
 class Resolver {
  public:
   virtual ~Resolver() = default;

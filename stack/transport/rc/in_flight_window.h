@@ -8,9 +8,9 @@
 
 namespace pollux::transport {
 
-// The most bytes of large messages, and of the READ responses that it requests, that a queue pair
-// may have in flight. In the queues of NICs and switches, which hosts cannot observe, the packets
-// of other queue pairs wait behind these: for 63 us at 25 Gb/s, less than twice as long as behind a
+// The most bytes that a queue pair may have in flight, of large messages and of the READ responses
+// that it requests. In the queues of NICs and switches, which hosts cannot observe, the packets of
+// other queue pairs wait behind these: for 63 us at 25 Gb/s, less than twice as long as behind a
 // thousand queue pairs with one small message each. It is also above the bandwidth-delay product of
 // a data centre: 100 Gb/s times 15 us.
 inline constexpr uint32_t kWindowBytes = 192 * 1024;
@@ -27,7 +27,7 @@ class InFlightWindow {
   static constexpr uint32_t kMin = 8;
   static constexpr uint32_t kAcksAFlight = 4;  // requested; losing one does not stall the sender
 
-  // The limit for a message with this value of IsLarge().
+  // The limit for messages for which IsLarge() is `large`.
   uint32_t packets(bool large = false) const { return large ? large_packets_ : packets_; }
   // Whether recent losses have lowered the limit.
   bool lowered() const { return packets_ < kMax; }

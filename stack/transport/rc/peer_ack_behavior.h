@@ -13,7 +13,8 @@ namespace pollux::transport {
 // trials, and is trusted once it has sent an unrequested acknowledgement.
 class PeerAckBehavior {
  public:
-  // Trials before a peer that never sent one is asked every time: a stall or a loss fails one, too.
+  // Trials until a peer that has not sent one is asked every time. More than one, because a stall
+  // or a loss makes a trial fail, too.
   static constexpr int kTrials = 3;
   // Failed trials that are tolerated after a peer has sent one.
   static constexpr int kTrusted = 16;

@@ -155,7 +155,7 @@ class RcRequester {
   uint64_t ack_asked_ns_ = 0;  // when a packet last requested an ACK
   RttEstimator rtt_;
   PeerAckBehavior peer_ack_behavior_;
-  uint64_t nak_at_ns_ = 0;  // when it acted on the last sequence NAK; 0: progress since
+  uint64_t nak_at_ns_ = 0;  // when it acted on the last sequence NAK; 0 after progress
   PacketBuilder builder_;
   // They hold PSNs of READs and atomics only; for other requests only empty() is checked.
   ReceivedPsnBitmap arrived_;  // of [una_, max_sent_)

@@ -68,16 +68,16 @@ class RcResponder {
   // at once.
   bool Transmit(PollContext& context, int* budget);
 
-  // Sends the owed acknowledgement or NAK, in the poll that caused it. One that must follow
+  // Sends the owed acknowledgement or NAK within the poll in which it arose. One that must follow
   // responses, or that ends the connection, is left to Transmit(), for which the queue pair is
   // already active. Returns false if there was no room or no buffer: call it again.
   bool Acknowledge(PollContext& context);
 
   // Call it before the queue pair is destroyed, reset or moved to ERR. Sends the owed
-  // acknowledgement, and repeats the last one up to kLastAcks times in all if the egress has room.
-  // The requester gets no answers afterwards: if the acknowledgement were lost, it would report
-  // requests as failed that were executed. If a READ or atomic came last, its response is the
-  // acknowledgement and none is added.
+  // acknowledgement or, if none is owed, the last one again: kLastAcks times in all if the egress
+  // has room. The requester gets no answers afterwards: if the acknowledgement were lost, it would
+  // report requests as failed that were executed. If a READ or atomic came last, its response is
+  // the acknowledgement and none is added.
   static constexpr int kLastAcks = 3;
   void AcknowledgeAtLast(PollContext& context);
 
@@ -122,8 +122,8 @@ class RcResponder {
 
   // First the members that the requester's turns read, too: with many active queue pairs they are
   // not in the cache.
-  uint64_t unasked_until_ns_ = kNever;  // when to acknowledge unrequested
-  uint32_t unasked_ = 0;                // messages to be acknowledged then
+  uint64_t unasked_until_ns_ = kNever;  // when to acknowledge `unasked_` messages
+  uint32_t unasked_ = 0;                // messages without a request, not yet acknowledged
   bool ack_pending_ = false;
   uint8_t nak_ = 0;     // syndrome, 0 for none
   bool fatal_ = false;  // the queue pair enters ERR once everything is sent
@@ -138,7 +138,7 @@ class RcResponder {
   Psn nak_psn_;
   ibv_event_type fatal_event_ = IBV_EVENT_QP_FATAL;
   Psn message_end_;                 // if responses_last_: the PSN after that message,
-  uint32_t message_msn_ = 0;        // and its number
+  uint32_t message_msn_ = 0;        // and its MSN
   Psn nak_cause_psn_;               // beyond the gap: the PSN that its last NAK answered
   bool sequence_nak_sent_ = false;  // for the gap at expected_psn_
   bool waiting_after_rnr_ = false;  // for expected_psn_ to be sent again

@@ -17,7 +17,7 @@ namespace pollux::transport {
 // requested twice within a round trip, and no clock is needed. Owned by one worker.
 class ReadGapTracker {
  public:
-  // As many repetitions as a responder accepts beside the responses in progress
+  // As many repetitions as a responder accepts in addition to the responses in progress
   // (ResponderResources::kMaxRepeats). A further gap waits until one of them is answered.
   static constexpr uint32_t kMax = 16;
 
@@ -54,7 +54,7 @@ class ReadGapTracker {
       const Psn begin = Before(gap.begin, una) ? una : gap.begin;
       const auto wanted = static_cast<uint32_t>(Distance(begin, gap.end));
       const uint32_t here = arrived.Until(false, begin, wanted);
-      // A response arrives in order: what precedes `psn` is lost.
+      // The packets of a response arrive in order: those before `psn` are lost.
       const bool torn = Before(begin + here, psn);
       lost |= torn;
       return torn || here == wanted;

@@ -37,8 +37,8 @@ struct ResponderResource {
 // (duplicates).
 class ResponderResources {
  public:
-  // Repeated responses that may be pending beside the original ones: a requester that asks for one
-  // gap at a time has one per request. Further duplicates are dropped, and requested again.
+  // Repeated responses that may be pending in addition to the original ones: a requester that asks
+  // for one gap at a time has one per request. Further duplicates are dropped, and requested again.
   static constexpr uint32_t kMaxRepeats = 16;
 
   // Allocates space for `capacity` READs and atomics.
@@ -55,8 +55,8 @@ class ResponderResources {
   ResponderResource* Find(Psn psn);
   // A duplicate requests packets [begin, end) of `resource`, the last one shortened by `cut` bytes.
   // A duplicate that includes all packets not yet sent restarts the response at `begin`, as a
-  // go-back-N requester expects; any other is answered beside the response in progress. Returns
-  // false if there is no room for it.
+  // go-back-N requester expects; any other is answered in addition to the response in progress.
+  // Returns false if there is no room for it.
   bool Repeat(ResponderResource& resource, uint32_t begin, uint32_t end, uint16_t cut = 0);
 
   struct Due {

@@ -19,8 +19,9 @@ inline constexpr uint32_t kMaxReadWindow = 256;
 constexpr uint32_t ReadWindow(uint32_t mtu_bytes) {
   return std::min(kMaxReadWindow, kWindowBytes / mtu_bytes);
 }
-// The smallest limit of response packets per READ request: a request then costs little compared
-// with its response, and a lost request or a restarted response costs little, too.
+// A READ request may ask for at least this many response packets: many enough that it costs little
+// compared with its response, and few enough that a lost request or a restarted response costs
+// little.
 inline constexpr uint32_t kMinReadRequestPackets = 32;
 inline constexpr uint32_t kMinReadRequestBytes = 32 * 1024;  // if that is fewer packets
 
