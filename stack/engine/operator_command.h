@@ -26,7 +26,7 @@ class OperatorCommand {
   OperatorCommand(const OperatorCommand&) = delete;
   OperatorCommand& operator=(const OperatorCommand&) = delete;
 
-  // Runs a command as a telemetry request does. NotFound if there is none of this name.
+  // Runs a command as a telemetry request does. Returns NotFound if there is none of this name.
   static absl::StatusOr<Stats> Ask(std::string_view name, std::string_view parameters);
 
  private:

@@ -18,7 +18,7 @@
 
 namespace pollux::engine {
 
-// One command, /pollux/NAME, and the parameters that it takes.
+// One command, /pollux/NAME, and its parameters.
 struct Topic {
   enum class Asks : uint8_t {
     kWorker,      // [WORKER[,OBJECT]]; default: the first worker
@@ -30,10 +30,10 @@ struct Topic {
   std::string help;
 };
 
-// Registers the command with telemetry; repeated calls have no effect. Any thread.
+// Registers the command with telemetry; repeated calls have no effect. Thread-safe.
 void OfferTopic(const Topic& topic);
 
-// How long a worker may take to reach its mailbox.
+// The most time that a worker may take to reach its mailbox.
 inline constexpr std::chrono::milliseconds kReplyTimeout{1000};
 
 // Asks the published workers. `parameters` is the text after the command's comma. May be called on

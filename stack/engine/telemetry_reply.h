@@ -1,4 +1,4 @@
-// Statistics as replies of DPDK telemetry.
+// Converts statistics to replies of DPDK telemetry.
 #ifndef POLLUX_STACK_ENGINE_TELEMETRY_REPLY_H_
 #define POLLUX_STACK_ENGINE_TELEMETRY_REPLY_H_
 
@@ -11,11 +11,12 @@ struct rte_tel_data;
 
 namespace pollux::engine {
 
-// Of every telemetry command of Pollux.
+// The prefix of every telemetry command of Pollux.
 inline constexpr std::string_view kTelemetryPrefix = "/pollux/";
 
-// For DPDK's telemetry thread: 0, as its callbacks return. An error is a reply too, its words
-// under "error" and its absl::StatusCode under "code": null would say nothing.
+// For callbacks on DPDK's telemetry thread; returns 0, as these must. An error becomes a reply as
+// well, with its message under "error" and its absl::StatusCode under "code"; a null reply would
+// give no reason.
 int ReplyToTelemetry(const absl::StatusOr<Stats>& stats, rte_tel_data* data);
 
 }  // namespace pollux::engine

@@ -8,7 +8,7 @@
 
 namespace pollux::engine {
 
-// How long to sleep between two polls: the time doubles with each sleep in a row, from kMinNs to
+// How long to sleep between two polls: the time doubles with each further sleep, from kMinNs to
 // kMaxNs, and never extends beyond the next timer.
 class SleepLength {
  public:
