@@ -1,5 +1,5 @@
-// The manager: what arrives, what its user calls and what time brings, each given to the part that
-// has to do with it. The parts stand in connection/, one for each stage of a connection's life.
+// The manager. It passes received messages, calls of its user and expired timers to the part that
+// handles them. The parts are in connection/, one for each stage of a connection.
 #ifndef POLLUX_CM_MANAGER_IMPL_H_
 #define POLLUX_CM_MANAGER_IMPL_H_
 
@@ -104,7 +104,7 @@ class ManagerImpl final : public Manager, private Environment::Client, private T
   }
   std::string FlightLog(const Id& id) const override { return statistics_.FlightLog(Of(id)); }
 
-  // Environment::Client, for the tests too
+  // Environment::Client; public for the tests
   bool OnStatsQuery(const StatsQuery& query, Stats* stats) override {
     return statistics_.Collect(query, stats);
   }
@@ -116,7 +116,7 @@ class ManagerImpl final : public Manager, private Environment::Client, private T
   void OnHandover(const Handover& handover) override;
   void OnPeerQpTaken(const PeerQpTaken& taken) override { parts_.established.OnPeerQpTaken(taken); }
 
-  // Connections of any kind that still take room: identifiers, and what outlives them.
+  // The number of connections of any kind, including those whose identifier was destroyed.
   size_t size() const { return context().table.size(); }
   uint32_t pending() const { return parts_.backlog.pending(); }  // requests in backlogs
 
@@ -124,20 +124,21 @@ class ManagerImpl final : public Manager, private Environment::Client, private T
   // Environment::Client
   void OnMad(const Gid& from, const Gid& to, std::span<const uint8_t> mad) override;
   bool OnPoll() override { return HasWork() && Work(); }
-  // All that Work() looks for; most turns find nothing of it.
+  // Whether Work() would do anything: in most turns there is nothing to do.
   bool HasWork() const override {
     return context().table.has_removed() || parts_.backlog.AwaitsListeners() ||
            !parts_.events.empty() || addresses_.resolves() || parts_.sender.HasWaiting();
   }
   bool Work();
-  bool ServeEarlyRequests();  // whether there were any to serve or to refuse
+  bool ServeEarlyRequests();  // returns whether there were any
   // TimerHandler
   void OnTimer(CmConnection& connection) override;
 
-  // Answers a REQ of a class version that is not spoken here; nothing else.
+  // Rejects a REQ with another class version. Ignores everything else.
   void RejectClassVersion(const Origin& origin, const MadHeader& header,
                           std::span<const uint8_t> mad);
-  // In the flight recorder of the connection that `message` names, if that is one with `peer`.
+  // Adds the message to the flight recorder of the connection that it names, if that is a
+  // connection with `peer`.
   void RecordReceived(const Gid& peer, const Message& message);
   void Dispatch(const Origin& origin, const Message& message);
   void Handle(const Origin& origin, const Req& req) { passive_side_.Handle(origin, req); }

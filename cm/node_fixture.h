@@ -1,4 +1,4 @@
-// Two whole nodes on a simulated network: CM over queue pair 1, and RC on what it connects.
+// Two complete nodes on a simulated network, with CM over queue pair 1 and RC queue pairs.
 #ifndef POLLUX_CM_NODE_FIXTURE_H_
 #define POLLUX_CM_NODE_FIXTURE_H_
 
@@ -19,7 +19,7 @@
 namespace pollux::cm {
 inline constexpr uint64_t kSecond = sim::Simulation::kSecond;
 inline constexpr uint16_t kPort = 20049;
-inline constexpr uint32_t kFewIds = 4;  // so few that a leak shows
+inline constexpr uint32_t kFewIds = 4;  // so few that a leak is noticed
 
 // A host with a manager and at most one connection.
 class NodeHost {
@@ -52,7 +52,7 @@ class NodeHost {
     ASSERT_TRUE(manager->ResolveAddr(id, {to, kPort}, 5000).ok());
   }
   bool Saw(rdma_cm_event_type type) const { return std::ranges::find(seen, type) != seen.end(); }
-  // Gives back all that a connection took. The protection domain refuses while anything is left.
+  // Releases everything that a connection has used. DeallocPd() fails if anything is left.
   void Release() {
     manager->DestroyId(id);
     id = nullptr;
@@ -88,7 +88,7 @@ class NodeHost {
   Gid address;
   sim::FabricPort* port;
   engine::Worker* worker;
-  engine::Worker* qp_worker;  // who owns the queue pair
+  engine::Worker* qp_worker;  // owns the queue pair
   std::unique_ptr<Manager> manager;
   Id* listener = nullptr;
   Id* id = nullptr;
@@ -175,7 +175,7 @@ class EndToEndTest : public testing::Test {
   bool RunUntilBothSaw(rdma_cm_event_type type) {
     return RunUntil([&] { return client->Saw(type) && server->Saw(type); });
   }
-  // Connects, sends a message each way, disconnects, gives everything back.
+  // Connects, sends a message in each direction, disconnects, and releases everything.
   void OneConnection(bool client_ends) {
     client->StartConnect(server->address);
     ASSERT_TRUE(RunUntilBothSaw(RDMA_CM_EVENT_ESTABLISHED));

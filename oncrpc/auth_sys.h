@@ -12,7 +12,7 @@ namespace pollux::oncrpc {
 inline constexpr uint32_t kMaxMachineName = 255;  // bytes
 inline constexpr uint32_t kMaxAuthSysGids = 16;
 
-// The body of a credential of flavor AuthFlavor::kSys. Nothing verifies it.
+// The body of a credential of flavor AuthFlavor::kSys. It is not verified.
 struct AuthSys {
   uint32_t stamp = 0;  // arbitrary
   BoundedString<kMaxMachineName> machinename;

@@ -1,4 +1,4 @@
-// A socket of the kernel's at every address of this host.
+// Kernel sockets bound to every address of this host.
 #ifndef POLLUX_ONCRPC_BOUND_SOCKET_H_
 #define POLLUX_ONCRPC_BOUND_SOCKET_H_
 
@@ -9,8 +9,9 @@
 
 namespace pollux::oncrpc {
 
-// Both IP versions by one socket, or IPv4 alone where the host has no IPv6. `type`: SOCK_STREAM or
-// SOCK_DGRAM, which is then non-blocking; port 0: any. AlreadyExists when the port is taken.
+// Returns a non-blocking socket for both IP versions, or for IPv4 alone if the host has no IPv6.
+// `type`: SOCK_STREAM or SOCK_DGRAM. Port 0 stands for any free port. AlreadyExists if the port is
+// in use.
 absl::StatusOr<Fd> BindEverywhere(int type, uint16_t port);
 uint16_t PortOf(const Fd& socket);
 

@@ -1,4 +1,4 @@
-// A call as the caller states it, and its reply.
+// A call and its reply, as the caller sees them.
 #ifndef POLLUX_ONCRPC_CALL_H_
 #define POLLUX_ONCRPC_CALL_H_
 
@@ -17,8 +17,8 @@ namespace pollux::oncrpc {
 // An argument that the binding declares DDP-eligible.
 struct EligibleItem {
   absl::Span<const uint8_t> bytes;
-  // The position of its first byte in the stream without items: right after its length word, as
-  // XdrWriter::EligibleOpaque() returns it.
+  // The position of its first byte in the stream without items: directly after its length word, as
+  // returned by XdrWriter::EligibleOpaque().
   size_t position = 0;
 };
 
@@ -36,10 +36,11 @@ struct CallRequest {
   // Where eligible results may be placed by RDMA WRITE, at most kMaxItems: the first eligible
   // result goes to the first buffer, and so on. A result with an empty buffer, or none, comes in
   // the stream. Each buffer must hold the largest possible result, without XDR pad (RFC 8166
-  // section 3.4.6, 3.4.6.2 and 4.3.2.2); if it is too small, the call fails. Buffers may be written
-  // to even if no result is returned.
+  // section 3.4.6, 3.4.6.2 and 4.3.2.2); if it is too small, the call fails. The server may write
+  // to the buffers even if it returns no result.
   absl::Span<const absl::Span<uint8_t>> item_buffers;
-  // For a reply that does not fit a message: kReplyHeaderBytes and the results.
+  // For a reply that does not fit into a message. Its size is kReplyHeaderBytes plus the largest
+  // possible results.
   absl::Span<uint8_t> reply_buffer;
   // The maximum size of the results and of the body of the reply's verifier, if the caller knows a
   // lower one than the binding.

@@ -1,5 +1,5 @@
-// A call of ONC RPC and its reply over a stream of the kernel's, as records.
-// Source: RFC 5531 section 11.
+// Sends an ONC RPC call and receives its reply, as records on a kernel stream socket. Source: RFC
+// 5531 section 11.
 #ifndef POLLUX_ONCRPC_RECORD_EXCHANGE_H_
 #define POLLUX_ONCRPC_RECORD_EXCHANGE_H_
 
@@ -16,11 +16,11 @@ namespace pollux::oncrpc {
 
 inline constexpr int kMaxRecordFragments = 1024;
 
-// Sends `message` as one record by the connected socket `fd`, and returns the record that comes
-// back, of at most `max_reply` bytes. Blocks until `deadline` at most, however slowly the peer goes
-// on: not for a polled core. `name` is what errors call the peer. Unavailable when the connection
-// fails or no whole answer comes in time, DataLoss when it is too large; after both the connection
-// is of no more use.
+// Sends `message` as one record over the connected socket `fd` and returns the record that the peer
+// sends, of at most `max_reply` bytes. Blocks until `deadline` at the latest, even if the peer
+// sends slowly, so it must not be used on a polled core. `name` is the peer's name in errors.
+// Unavailable if the connection fails or the reply is not complete in time; DataLoss if the reply
+// is too large. The connection cannot be used after an error.
 absl::StatusOr<std::vector<uint8_t>> ExchangeRecord(int fd, absl::Span<const uint8_t> message,
                                                     size_t max_reply,
                                                     std::chrono::steady_clock::time_point deadline,

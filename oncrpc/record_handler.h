@@ -1,5 +1,5 @@
-// Records that a service over the kernel's TCP or UDP passes to the program that it serves, and the
-// path for their replies.
+// The interface between a service over the kernel's TCP or UDP and the program that it serves:
+// records, and senders for their replies.
 #ifndef POLLUX_ONCRPC_RECORD_HANDLER_H_
 #define POLLUX_ONCRPC_RECORD_HANDLER_H_
 
@@ -30,7 +30,7 @@ class ReplySender {
   explicit ReplySender(Post post) : post_(std::move(post)) {}
   ReplySender(ReplySender&& other) noexcept : post_(std::exchange(other.post_, nullptr)) {}
   ReplySender& operator=(ReplySender&&) = delete;
-  // If no reply was sent, a TCP connection is closed, so that its client asks again.
+  // Closes a TCP connection if no reply was sent, so that the client repeats the call.
   ~ReplySender() {
     if (post_ != nullptr) post_({});
   }

@@ -14,10 +14,10 @@ inline constexpr size_t kRecordMarkBytes = 4;
 
 struct RecordMark {
   size_t fragment_bytes = 0;  // at most 2^31 - 1
-  bool last = true;           // the record ends with this fragment
+  bool last = true;           // this fragment ends the record
 };
 
-// `bytes`: kRecordMarkBytes of them.
+// `bytes` has kRecordMarkBytes.
 inline RecordMark ParseRecordMark(const uint8_t* bytes) {
   const uint32_t word = LoadBe32(bytes);
   return {.fragment_bytes = word & 0x7FFFFFFF, .last = word >> 31 != 0};

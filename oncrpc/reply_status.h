@@ -1,4 +1,4 @@
-// What an RPC reply's header means to whoever made the call.
+// The status of a call, from the header of its reply.
 #ifndef POLLUX_ONCRPC_REPLY_STATUS_H_
 #define POLLUX_ONCRPC_REPLY_STATUS_H_
 
@@ -10,7 +10,7 @@
 
 namespace pollux::oncrpc {
 
-// As CallDone states it.
+// The status is the one that CallDone documents.
 absl::Status StatusOf(const ReplyHeader& reply, const ProgramBinding& binding, uint32_t procedure);
 
 }  // namespace pollux::oncrpc

@@ -1,6 +1,6 @@
-// ONC RPC call and reply headers. Upper layers that use libtirpc get theirs from its XDR; this
-// codec is for the packet path, where a header must be read in place and written without heap.
-// Source: RFC 5531 section 9.
+// ONC RPC call and reply headers. Upper layers that use libtirpc use its XDR; this codec is for the
+// packet path, where a header is read in place and written without heap memory. Source: RFC 5531
+// section 9.
 #ifndef POLLUX_ONCRPC_RPC_MESSAGE_H_
 #define POLLUX_ONCRPC_RPC_MESSAGE_H_
 
@@ -17,14 +17,15 @@ inline constexpr uint32_t kMaxAuthBytes = 400;  // RFC 5531 section 8.2
 enum class MessageType : uint32_t { kCall = 0, kReply = 1 };
 enum class AuthFlavor : uint32_t { kNone = 0, kSys = 1, kShort = 2, kGss = 6 };
 
-// A credential or verifier; its body is passed through unread.
+// A credential or verifier; its body is not interpreted.
 struct OpaqueAuth {
   AuthFlavor flavor = AuthFlavor::kNone;
   absl::Span<const uint8_t> body;
 };
 
-// RPCSEC_GSS integrity or privacy protects the whole Payload stream, and control messages are none
-// of the program's: nothing may be taken out of either. RFC 8166 sections 8.2.2 and 8.2.2.3
+// Whether data items must stay in the Payload stream: RPCSEC_GSS integrity and privacy protect the
+// whole stream, and RPCSEC_GSS control messages do not belong to the program. RFC 8166 sections
+// 8.2.2 and 8.2.2.3
 bool ForbidsReduction(const OpaqueAuth& credential);
 
 struct CallHeader {
@@ -46,36 +47,36 @@ enum class AcceptStatus : uint32_t {
   kSystemError = 5,
 };
 enum class RejectStatus : uint32_t { kRpcMismatch = 0, kAuthError = 1 };
-// auth_stat: why a call is denied, where that is said here.
+// auth_stat: the reasons for a denied call that are used here.
 enum class AuthStatus : uint32_t { kOk = 0, kBadCred = 1, kRejectedCred = 2 };
 
 struct ReplyHeader {
   uint32_t xid = 0;
   bool denied = false;
-  // accepted
+  // If accepted:
   OpaqueAuth verifier;
   AcceptStatus accept_status = AcceptStatus::kSuccess;
-  // denied
+  // If denied:
   RejectStatus reject_status = RejectStatus::kRpcMismatch;
   uint32_t auth_status = 0;
-  // kProgramMismatch, kRpcMismatch: the versions that there are
+  // For kProgramMismatch and kRpcMismatch: the supported versions.
   uint32_t low = 0;
   uint32_t high = 0;
 };
 
-// Bytes of an accepted reply's header without verifier body: what comes before the results.
+// The size of an accepted reply's header without a verifier body; the results follow it.
 inline constexpr size_t kReplyHeaderBytes = 24;
 
-// Both return the header's length, or 0 when `bytes` holds no whole and valid header of that kind.
-// A call of another RPC version parses up to rpc_version (and returns 8 + 4).
+// Both return the header's length, or 0 if `bytes` does not start with a complete and valid header.
+// A call of another RPC version is parsed up to rpc_version (the result is 12).
 size_t ParseCall(absl::Span<const uint8_t> bytes, CallHeader* call);
 size_t ParseReply(absl::Span<const uint8_t> bytes, ReplyHeader* reply);
-// The same of what most replies are, success under a verifier without a body, in kReplyHeaderBytes;
-// false for any other. `*reply` is as it was made.
+// The same for the most frequent kind of reply: success, with an empty verifier body,
+// kReplyHeaderBytes long. Returns false for any other reply. `*reply` must be default-constructed.
 bool ParsePlainReply(absl::Span<const uint8_t> bytes, ReplyHeader* reply);
 
 size_t CallHeaderBytes(const CallHeader& call);
-// Both return the length written, or 0 when it does not fit.
+// Both return the length written, or 0 if the header does not fit.
 size_t EmitCall(const CallHeader& call, absl::Span<uint8_t> out);
 size_t EmitReply(const ReplyHeader& reply, absl::Span<uint8_t> out);
 

@@ -1,10 +1,10 @@
 // A client of rpcbind (RFC 1833) that registers and finds services over RPC-over-RDMA. libtirpc's
-// rpcb_set() and rpcb_getaddr() do not serve for this: they know only the netids of /etc/netconfig,
-// which lists no RDMA, and their calls have no upper limit of time. RPCBPROC_GETADDR answers for
-// the transport on which it is asked, whatever netid the argument names (RFC 1833 section 2.2.1):
-// for a program served over RDMA alone it finds nothing, and for one served over both it returns
-// the TCP port. A service is therefore found by RPCBPROC_DUMP; rpcbind_test in tests/command proves
-// that against a real rpcbind.
+// rpcb_set() and rpcb_getaddr() cannot be used for this: they know only the netids of
+// /etc/netconfig, which does not list RDMA, and their calls have no time limit. RPCBPROC_GETADDR
+// returns the address for the transport over which it is called and ignores the netid in its
+// argument (RFC 1833 section 2.2.1): it finds nothing for a program served over RDMA alone, and
+// returns the TCP port for one served over both. RpcBind therefore uses RPCBPROC_DUMP; rpcbind_test
+// in tests/command tests that against a real rpcbind.
 #ifndef POLLUX_ONCRPC_RPCBIND_H_
 #define POLLUX_ONCRPC_RPCBIND_H_
 
@@ -38,7 +38,7 @@ class RpcBind {
   // How a program is served: over RPC-over-RDMA, or over the kernel's TCP or UDP.
   enum class Transport { kRdma, kTcp, kUdp };
 
-  // Registers a program (RPCBPROC_SET) and replaces what an earlier process has left.
+  // Registers a program (RPCBPROC_SET) and replaces a registration that an earlier process left.
   // PermissionDenied if the program and version belong to another user.
   absl::Status Register(uint32_t program, uint32_t version, const SocketAddress& at,
                         Transport transport = Transport::kRdma);
@@ -46,8 +46,9 @@ class RpcBind {
   // none.
   absl::Status Unregister(uint32_t program, uint32_t version, const Gid& address,
                           Transport transport = Transport::kRdma);
-  // Returns where the program is served for the IP version of `host`. If it is registered at any
-  // address (0.0.0.0 or ::), the result's address is `host`. NotFound if it is not registered.
+  // Returns the address at which the program is served for the IP version of `host`. If it is
+  // registered at any address (0.0.0.0 or ::), the result's address is `host`. NotFound if it is
+  // not registered.
   absl::StatusOr<SocketAddress> Find(uint32_t program, uint32_t version, const Gid& host,
                                      Transport transport = Transport::kRdma);
 

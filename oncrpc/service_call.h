@@ -1,5 +1,5 @@
-// A call of a program that is served over the kernel's TCP and UDP: what it asks, and its reply.
-// Source: RFC 5531 section 9.
+// A call to a program that is served over the kernel's TCP and UDP, and its reply. Source: RFC 5531
+// section 9.
 #ifndef POLLUX_ONCRPC_SERVICE_CALL_H_
 #define POLLUX_ONCRPC_SERVICE_CALL_H_
 
@@ -19,17 +19,18 @@
 
 namespace pollux::oncrpc {
 
-// A program and the versions of it that there are.
+// A program and its supported versions.
 struct ServiceProgram {
   uint32_t program = 0;
   uint32_t low = 0;
   uint32_t high = 0;
 };
 
-// Answered once, by any thread; one that is not costs its TCP connection.
+// Any thread may answer it, once. Destroying an unanswered call closes its TCP connection.
 class ServiceCall {
  public:
-  // Nothing when it has been answered already (another program or version), or is no call.
+  // Parses a record. Returns nothing if it is not a call, or if it was answered here, because the
+  // program or version is not served.
   static std::optional<ServiceCall> Take(const ServiceProgram& program, std::vector<uint8_t> record,
                                          const CallRoute& route, ReplySender reply);
   ServiceCall(ServiceCall&&) = default;
@@ -40,19 +41,21 @@ class ServiceCall {
   const OpaqueAuth& credential() const { return header_.credential; }
   const Gid& client() const { return route_.client; }
   const Gid& server() const { return route_.server; }
-  // False: it came by a datagram, and anybody may have claimed to be the client.
+  // False: the call arrived in a datagram, so the client's address may be forged.
   bool connected() const { return route_.connected; }
-  // How long a list its reply may have. Short by a datagram: who claims to be another has it sent
-  // there, and must not have much sent for little. A longer one is to be had by TCP.
+  // The maximum size of a list in the reply. It is small for datagrams: a sender with a forged
+  // address must not be able to direct large replies at another host. The client can get a longer
+  // list over TCP.
   size_t list_bytes() const { return route_.connected ? kMaxListBytes : kMaxListByDatagram; }
 
-  // Whether the arguments are an Args and nothing else. Views in `*args` live as long as the call.
+  // Decodes the arguments. Returns whether they are an Args and nothing else. Views in `*args` are
+  // valid as long as the call.
   template <class Args>
   bool Read(Args* args) const {
     return Decode(XdrReader(absl::MakeConstSpan(record_).subspan(header_bytes_)), args);
   }
-  // `max_bytes`: of the results in XDR. Larger ones, and such as the way back does not carry, are a
-  // system error.
+  // Sends the results, at most `max_bytes` of XDR. If they are larger, or larger than the transport
+  // allows, sends a system error.
   template <class Res>
   void Reply(const Res& results, size_t max_bytes = kResultBytes) {
     std::vector<uint8_t> message(std::min(kReplyHeaderBytes + max_bytes, route_.max_reply));
@@ -63,7 +66,7 @@ class ServiceCall {
   void Fail(AcceptStatus status);
   void Deny(AuthStatus status);
 
-  // As many entries of MOUNT's lists as an NFS server has, each as long as it may be.
+  // Enough for the lists of MOUNT at an NFS server's limit of entries, each of the maximum length.
   static constexpr size_t kMaxListBytes = 512 * 1024;
   static constexpr size_t kMaxListByDatagram = 256;
 
@@ -72,17 +75,18 @@ class ServiceCall {
 
   ServiceCall(std::vector<uint8_t> record, const CallRoute& route, ReplySender reply)
       : record_(std::move(record)), route_(route), reply_(std::move(reply)) {}
-  // `message`: room for the header, then so many bytes of results.
+  // `message`: space for the header, followed by `result_bytes` of results.
   void Send(const ReplyHeader& header, std::vector<uint8_t> message, size_t result_bytes);
 
-  std::vector<uint8_t> record_;  // the header's views point into it, wherever the call goes
+  // the header's views point into it; moving the call keeps them valid
+  std::vector<uint8_t> record_;
   CallRoute route_;
   ReplySender reply_;
   CallHeader header_;
   size_t header_bytes_ = 0;
 };
 
-// Gives a server's records to a program.
+// Returns a handler that parses a service's records and passes the calls to `serve`.
 RecordHandler HandlerOf(const ServiceProgram& program, absl::AnyInvocable<void(ServiceCall)> serve);
 
 }  // namespace pollux::oncrpc

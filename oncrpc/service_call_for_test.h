@@ -1,4 +1,4 @@
-// Calls of control programs without a connection.
+// Calls to RPC programs without a connection.
 #ifndef POLLUX_ONCRPC_SERVICE_CALL_FOR_TEST_H_
 #define POLLUX_ONCRPC_SERVICE_CALL_FOR_TEST_H_
 
@@ -14,7 +14,7 @@
 
 namespace pollux::oncrpc {
 
-// The message that answers, later or now; empty when there is none.
+// Passes a call to `serve`. Returns a future for the reply, which is empty if none was sent.
 template <class Args>
 std::future<std::vector<uint8_t>> AskService(const ServiceProgram& program,
                                              const CallHeader& header, const Args& args,

@@ -1,5 +1,5 @@
-// ONC RPC over a stream of the kernel (TCP, or a Unix socket), one call at a time: for programs
-// beside those that RDMA carries. Source: RFC 5531, record marking in section 11.
+// ONC RPC over a kernel stream socket (TCP or Unix), one call at a time: for the programs that do
+// not run over RDMA (such as MOUNT and rpcbind). Source: RFC 5531, record marking in section 11.
 #ifndef POLLUX_ONCRPC_STREAM_CLIENT_H_
 #define POLLUX_ONCRPC_STREAM_CLIENT_H_
 
@@ -23,26 +23,26 @@
 namespace pollux::oncrpc {
 
 struct StreamLimits {
-  int timeout_s = 10;  // of a call, and of connecting
+  int timeout_s = 10;  // of a call and of connecting
   size_t max_reply_bytes = size_t{1} << 20;
 };
 
-// Calls block: not for a polled core. Not to be shared by threads.
+// Calls block, so they must not be made on a polled core. Not thread-safe.
 class StreamClient {
  public:
-  // By TCP, from a reserved port where this process may have one, with AUTH_SYS. `name` is what
-  // errors call the service. Unavailable when it cannot be reached, with why. InvalidArgument for a
-  // credential past its bounds.
+  // Connects by TCP, from a reserved port if this process may use one, and uses AUTH_SYS. `name` is
+  // the service's name in errors. Unavailable, with the reason, if the service cannot be reached.
+  // InvalidArgument if the credential exceeds its limits.
   static absl::StatusOr<StreamClient> Connect(const SocketAddress& server, uint32_t program,
                                               uint32_t version, const AuthSys& credential,
                                               std::string name, const StreamLimits& limits = {});
-  // By a connected socket, without a credential.
+  // Uses a connected socket, without a credential.
   StreamClient(Fd socket, uint32_t program, uint32_t version, std::string name,
                const StreamLimits& limits);
 
-  // What `results` points to stays until the next call. Unavailable when the connection fails or no
-  // answer comes; Unimplemented, PermissionDenied, InvalidArgument, Internal as the RPC layer
-  // answers; DataLoss when the answer does not decode.
+  // Views in `*results` are valid until the next call. Unavailable if the connection fails or there
+  // is no reply in time; Unimplemented, PermissionDenied, InvalidArgument or Internal for an RPC
+  // reply that reports an error (see CallDone); DataLoss if the reply cannot be decoded.
   template <class Args, class Res>
   absl::Status Call(uint32_t procedure, const Args& arguments, Res* results) {
     std::vector<uint8_t> space(kMaxArguments);
@@ -52,7 +52,7 @@ class StreamClient {
     if (!reply.ok()) return reply.status();
     return Decode(XdrReader(*reply), results) ? absl::OkStatus() : Garbage();
   }
-  // The same, both in XDR: the results of a call that succeeded.
+  // The same with arguments and results in XDR; returns the results of a call that succeeded.
   absl::StatusOr<absl::Span<const uint8_t>> CallEncoded(uint32_t procedure,
                                                         absl::Span<const uint8_t> arguments);
 
@@ -63,7 +63,7 @@ class StreamClient {
   absl::Status Garbage() const;
 
   Fd socket_;
-  ProgramBinding binding_;  // program and version alone
+  ProgramBinding binding_;  // only program and version are set
   AuthFlavor flavor_ = AuthFlavor::kNone;
   std::vector<uint8_t> credential_;
   std::string name_;

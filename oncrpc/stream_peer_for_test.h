@@ -1,4 +1,4 @@
-// A TCP service on the loopback interface that takes no notice of what it is asked.
+// A TCP service on the loopback interface that ignores the calls that it receives.
 #ifndef POLLUX_ONCRPC_STREAM_PEER_FOR_TEST_H_
 #define POLLUX_ONCRPC_STREAM_PEER_FOR_TEST_H_
 
@@ -17,8 +17,8 @@
 
 namespace pollux::oncrpc {
 
-// Sends what `next` returns, again and again, to one connection, until that has gone or `next`
-// returns nothing.
+// Accepts one connection, then calls `next` and sends the result, again and again, until the
+// connection is closed or `next` returns nothing.
 class StreamPeer {
  public:
   using Next = std::function<std::vector<uint8_t>()>;

@@ -1,4 +1,4 @@
-// Stream sockets of the kernel's, for what is asked by the way of the control path: rpcbind, MOUNT.
+// Kernel stream sockets for rpcbind and MOUNT, which are called on the control path.
 #ifndef POLLUX_ONCRPC_STREAM_SOCKET_H_
 #define POLLUX_ONCRPC_STREAM_SOCKET_H_
 
@@ -8,12 +8,12 @@
 
 namespace pollux::oncrpc {
 
-// kReserved: below 1024 where this process may have one (servers take it for a sign that root
-// asks); else any.
+// kReserved: a port below 1024 if this process may use one (servers take it as a sign that the
+// caller is root); otherwise any port.
 enum class SourcePort { kAny, kReserved };
 
-// A connected socket, whose reads and writes wait `timeout_s` at most, as connecting did; -1 with
-// errno. Blocks: not for a polled core.
+// Returns a connected socket, or -1 with errno. Connecting, reads and writes each wait for at most
+// `timeout_s` seconds. Blocks, so it must not be used on a polled core.
 int ConnectStream(const sockaddr* address, socklen_t length, int timeout_s, SourcePort source);
 int ConnectTcp(const SocketAddress& server, int timeout_s, SourcePort source);
 

@@ -1,4 +1,4 @@
-// A TCP service on the loopback interface that answers each record by what its test says.
+// A TCP service on the loopback interface whose replies are chosen by the test.
 #ifndef POLLUX_ONCRPC_TCP_SERVER_FOR_TEST_H_
 #define POLLUX_ONCRPC_TCP_SERVER_FOR_TEST_H_
 
@@ -20,8 +20,8 @@ namespace pollux::oncrpc {
 
 class TcpServer {
  public:
-  // Given a call's header and its arguments; what it returns is sent as it is, and an empty reply
-  // closes the connection. On the server's own thread.
+  // Called on the server's thread with a call's header and arguments. The result is sent unchanged;
+  // an empty result closes the connection.
   using Handler = std::function<std::vector<uint8_t>(const CallHeader& call,
                                                      absl::Span<const uint8_t> arguments)>;
 
@@ -74,7 +74,7 @@ class TcpServer {
   std::thread thread_;
 };
 
-// A record of one fragment: a reply, and what follows its header.
+// A record of one fragment that holds a reply header and results.
 inline std::vector<uint8_t> Record(const ReplyHeader& reply, const std::vector<uint8_t>& results) {
   std::vector<uint8_t> message(64);
   message.resize(EmitReply(reply, absl::MakeSpan(message)));

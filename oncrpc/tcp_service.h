@@ -1,5 +1,5 @@
 // An RPC service over the kernel's TCP, for programs with few calls: one thread receives and sends
-// records. Replies leave in the order in which they are ready. Source: RFC 5531 section 11.
+// records. Replies are sent in the order in which they are ready. Source: RFC 5531 section 11.
 #ifndef POLLUX_ONCRPC_TCP_SERVICE_H_
 #define POLLUX_ONCRPC_TCP_SERVICE_H_
 
@@ -20,11 +20,10 @@ namespace pollux::oncrpc {
 class TcpService {
  public:
   static constexpr size_t kMaxConnections = 256;
-  // Milliseconds after which a connection is closed that sends no record and waits for no reply. If
-  // there are too many connections, the one that has been silent longest of the address with the
-  // most is closed.
+  // Milliseconds after which a connection is closed that sends no record and waits for no reply. At
+  // kMaxConnections, a new connection closes the longest idle one of the address that has the most.
   static constexpr uint64_t kIdleMs = 60'000;
-  // Calls of one connection without a reply. While there are so many, nothing more is read from it.
+  // The most unanswered calls of one connection; at this limit nothing more is read from it.
   static constexpr uint32_t kMaxUnanswered = 16;
 
   // Listens at every IPv4 and IPv6 address of the host; port 0 stands for any free port. Starts a

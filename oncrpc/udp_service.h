@@ -1,6 +1,6 @@
 // An RPC service over the kernel's UDP, for programs with few calls: one thread, one datagram per
-// call and per reply. Replies leave in the order in which they are ready. Source: RFC 5531 section
-// 11.
+// call and per reply. Replies are sent in the order in which they are ready. Source: RFC 5531
+// section 11.
 #ifndef POLLUX_ONCRPC_UDP_SERVICE_H_
 #define POLLUX_ONCRPC_UDP_SERVICE_H_
 
@@ -27,8 +27,9 @@ class UdpService {
   // The reply size in bytes that all ONC RPC clients have always accepted; see
   // CallRoute::max_reply.
   static constexpr size_t kMaxReply = 8800;
-  // Calls without a reply; further calls are dropped. It is more than all exports of an NFS server
-  // together may have waiting, so exports that stall leave room for calls to others.
+  // The most unanswered calls; further calls are dropped. It exceeds the number of calls that all
+  // exports of an NFS server together may have waiting, so that calls to other exports are still
+  // served while some exports stall.
   static constexpr size_t kMaxUnanswered = 2560;
 
   // Listens at every IPv4 and IPv6 address of the host; port 0 stands for any free port. Starts a
@@ -41,13 +42,14 @@ class UdpService {
   UdpService(const UdpService&) = delete;
   UdpService& operator=(const UdpService&) = delete;
   uint16_t port() const { return port_; }
-  // Datagrams that were dropped: too large, repeated, or more than kMaxUnanswered.
+  // Datagrams dropped because they were too large or repeated, or because kMaxUnanswered calls were
+  // waiting.
   uint64_t dropped() const { return dropped_; }
 
  private:
   // Identifies a call: the client's address and port, and the XID.
   using Asked = std::tuple<Gid, uint16_t, uint32_t>;
-  // What replies need, even after the service has ended.
+  // Shared with the reply senders, which may use it after the service has ended.
   struct Socket {
     Fd fd;
     std::mutex mutex;

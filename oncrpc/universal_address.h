@@ -1,4 +1,5 @@
-// How rpcbind and NFS name the address of a service that is reached through RPC-over-RDMA.
+// Universal addresses: the form in which rpcbind and NFS write the address of a service over
+// RPC-over-RDMA.
 #ifndef POLLUX_ONCRPC_UNIVERSAL_ADDRESS_H_
 #define POLLUX_ONCRPC_UNIVERSAL_ADDRESS_H_
 
@@ -16,7 +17,7 @@ const char* Netid(const Gid& address);
 // The address, then the port's two bytes in decimal: "192.0.2.1.78.65", "2001:db8::1.78.65".
 // RFC 5665 sections 5.2.3.3 and 5.2.3.4
 std::string UniversalAddress(const SocketAddress& endpoint);
-// InvalidArgument for what is none.
+// InvalidArgument if `text` is not a universal address.
 absl::StatusOr<SocketAddress> ParseUniversalAddress(absl::string_view text);
 
 }  // namespace pollux::oncrpc

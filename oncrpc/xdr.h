@@ -1,5 +1,5 @@
-// XDR (RFC 4506) for handlers and callers of the native API: without copies, and with DDP-eligible
-// items that may have been moved out of the stream.
+// XDR (RFC 4506) for handlers and callers of the native API. It makes no copies and handles
+// DDP-eligible items that were moved out of the stream.
 #ifndef POLLUX_ONCRPC_XDR_H_
 #define POLLUX_ONCRPC_XDR_H_
 

@@ -40,7 +40,7 @@ struct ReconnectPolicy {
   // so a reachable server may take as long for a call as CallRequest::timeout_ns allows. RFC 8167
   // section 5.4: a client that accepts calls from its server keeps its connection.
   uint32_t attempts = 0;
-  // Attempts without limit.
+  // Unlimited attempts.
   static constexpr uint32_t kForEver = UINT32_MAX - 1;
   // The delay before the first attempt, and the maximum. Each delay is twice the previous one, less
   // a random part of at most half.
@@ -96,7 +96,7 @@ class Client : public engine::Poller, private StatsProvider {
   // Ends the connection by a DREQ; `on_ended` follows. Unfinished calls end with Unavailable.
   void Disconnect();
   bool connected() const { return state_ == State::kConnected; }
-  // A lost connection is being replaced. Calls are accepted and wait.
+  // True while a lost connection is being replaced. Calls are accepted and wait.
   bool reconnecting() const { return established_ && !leaving_ && !connected(); }
 
   // Replaces the binding that Create() received; it must be equally valid. Only while no call is in
@@ -108,11 +108,11 @@ class Client : public engine::Poller, private StatsProvider {
   // See Requester::Cancel.
   bool Cancel(const oncrpc::CallId& id) { return requester_ != nullptr && requester_->Cancel(id); }
 
-  // Of the current connection, or of the last one.
+  // For the current connection, or for the last one.
   const Negotiated& negotiated() const { return negotiated_; }
   // The number of calls that the server allows, from its last reply; 0 without a connection.
   uint32_t granted_credits() const { return connected() ? requester_->window().granted() : 0; }
-  // Memory regions that the server may access now.
+  // The number of memory regions that the server may access now.
   uint32_t advertised_regions() const { return requester_ ? requester_->advertised_regions() : 0; }
   const Counters& counters() const { return counters_; }
   // Counts bytes of chunks that the caller has copied.
@@ -147,11 +147,11 @@ class Client : public engine::Poller, private StatsProvider {
   void OnRouteResolved();
   void OnBound(const absl::Status& status);
   void OnEstablished(const cm::Event& event);
-  // The connection is taken down at the next poll.
+  // Ends the connection: it is taken down at the next poll.
   void End(absl::Status status);
   void TakeDown();
   void Drop(Link link);
-  // Whether nothing is to be done until something wakes the poller.
+  // Whether there is nothing to do until something wakes the poller.
   bool MaySleep() const;
   // Starts another attempt if one is left; returns whether it did.
   bool TryAgain();

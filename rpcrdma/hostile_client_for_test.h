@@ -1,4 +1,4 @@
-// A server that a client which behaves uses, beside one that obeys nobody.
+// A server with two clients: one that follows the protocol and one that violates it.
 #ifndef POLLUX_RPCRDMA_HOSTILE_CLIENT_FOR_TEST_H_
 #define POLLUX_RPCRDMA_HOSTILE_CLIENT_FOR_TEST_H_
 
@@ -34,7 +34,7 @@ inline RawPeer::Message MirrorCall(uint32_t procedure, absl::Span<const uint8_t>
 inline uint32_t WordAt(absl::Span<const uint8_t> message, size_t index) {
   return LoadBe32(&message[4 * index]);
 }
-// The message as another call: both headers have `xid`.
+// Returns the message with `xid` in both headers.
 inline RawPeer::Message WithXid(RawPeer::Message message, uint32_t xid) {
   for (size_t at = 0; at + 4 <= message.size(); at += 4) {
     if (LoadBe32(&message[at]) == kXid) StoreBe32(&message[at], xid);
@@ -50,7 +50,7 @@ inline std::vector<uint8_t> Words(std::initializer_list<uint32_t> words) {
 
 class HostileClientTest : public MirrorTest {
  protected:
-  // One client that behaves, `hostile` that does not.
+  // Connects both clients; `hostile` is the one that violates the protocol.
   void StartHostile(const ServerConfig& config = {}) {
     StartSimulation();
     StartServer(config);
@@ -69,7 +69,7 @@ class HostileClientTest : public MirrorTest {
     hostile.reset();
     MirrorTest::TearDown();
   }
-  // The answer to `message`; empty when none came.
+  // Sends `message` and returns the reply; empty if there is none.
   RawPeer::Message Ask(absl::Span<const uint8_t> message) {
     hostile->received.clear();
     hostile->Send(message);

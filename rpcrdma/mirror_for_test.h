@@ -1,4 +1,4 @@
-// A program for tests, and two nodes on a simulated network that speak it.
+// An RPC program for tests, and two nodes on a simulated network that use it.
 #ifndef POLLUX_RPCRDMA_MIRROR_FOR_TEST_H_
 #define POLLUX_RPCRDMA_MIRROR_FOR_TEST_H_
 
@@ -26,19 +26,19 @@ inline constexpr uint32_t kManyItem = 100'000;
 
 enum MirrorProcedure : uint32_t {
   kNull = 0,
-  kEcho = 1,   // arguments come back as results
+  kEcho = 1,   // returns its arguments as results
   kPut = 2,    // word, opaque<> (eligible), word -> length, sum of bytes, first and last word
   kGet = 3,    // length -> word, opaque<> (eligible) of that length, word
-  kHold = 4,   // answered when the test says so
-  kDrop = 5,   // the handler forgets to answer
-  kMany = 6,   // three times word, opaque<> (eligible); the results are the same
-  kCount = 7,  // word -> how often it ran, this one included; held when the word is 1
-  kNote = 8,  // length, opaque<> (eligible) -> how often it ran, opaque<> (eligible) of that length
-  kStore = 9,     // word; held when the test says so. Idempotent, and joins
-  kGradual = 10,  // nothing -> opaque<> (eligible), given by the test
+  kHold = 4,   // answered by AnswerHeld()
+  kDrop = 5,   // the handler sends no reply
+  kMany = 6,   // three times word, opaque<> (eligible); returns its arguments
+  kCount = 7,  // word -> number of runs, this one included; held if the word is 1
+  kNote = 8,   // length, opaque<> (eligible) -> number of runs, opaque<> (eligible) of that length
+  kStore = 9,  // word; held if hold_stores. Idempotent, and joins
+  kGradual = 10,  // nothing -> opaque<> (eligible) supplied by the test
 };
 
-// All are idempotent but kCount and kNote.
+// All are idempotent except kCount and kNote.
 inline oncrpc::ProgramBinding MirrorBinding() {
   oncrpc::ProgramBinding binding{
       .program = kMirrorProgram,
@@ -101,13 +101,13 @@ class MirrorServer {
   }
 
   std::unique_ptr<Server> server;
-  // As often as each ran.
+  // Answers each held kCount with the number of runs.
   void AnswerCounts() {
     for (ReplyHandle& handle : held_counts) handle.Send(Count());
     held_counts.clear();
   }
 
-  // The one note that is held.
+  // Answers the held kNote.
   void AnswerNote() {
     uint8_t space[8];
     oncrpc::XdrWriter out(absl::MakeSpan(space));
@@ -117,13 +117,13 @@ class MirrorServer {
     held_counts.clear();
   }
 
-  uint64_t last_connection = 0;  // by which kNull was called last
+  uint64_t last_connection = 0;  // on which kNull was called last
   bool hold_notes = false;
   bool hold_stores = false;
-  std::vector<uint32_t> stores;  // of kStore, as they began to run
+  std::vector<uint32_t> stores;  // words of kStore, in the order in which the calls started
   std::vector<ReplyHandle> held;
   std::vector<ReplyHandle> gradual;      // of kGradual
-  std::vector<ReplyHandle> held_counts;  // of kCount, and of kNote if so asked
+  std::vector<ReplyHandle> held_counts;  // of kCount, and of kNote if hold_notes
   int releases = 0;                      // of result items
   uint32_t runs = 0;                     // of kCount and kNote
 
@@ -228,7 +228,7 @@ class MirrorServer {
   ResultItem note_item_;
 };
 
-// Every region that a worker has left, while it lives.
+// Takes all regions that a worker has left, and returns them when destroyed.
 class AllRegions {
  public:
   explicit AllRegions(engine::Worker* worker) : worker_(worker), pd_(*worker->AllocPd()) {
@@ -253,7 +253,7 @@ class AllRegions {
   std::vector<memory::MemoryRegion> taken_;
 };
 
-// Two nodes, CM on both. Node 0 is for clients, node 1 for the server.
+// Two nodes with CM. Node 0 is for clients, node 1 for the server.
 class MirrorTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -309,7 +309,7 @@ class MirrorTest : public testing::Test {
     return world->RunUntil(done, world->now_ns() + 300 * sim::Simulation::kSecond);
   }
 
-  // Each runs one call to its end.
+  // Run(), Echo(), Put() and Get() each make one call and wait for its end.
   absl::Status Run(const oncrpc::CallRequest& request,
                    std::function<void(const oncrpc::Reply&)> on_reply = {}) {
     std::optional<absl::Status> status;
@@ -355,7 +355,7 @@ class MirrorTest : public testing::Test {
                  EXPECT_TRUE(in.AtEnd());
                });
   }
-  // Into a Write chunk with `room` bytes, watched by guard bytes.
+  // Uses a Write chunk of `room` bytes, followed by guard bytes that must not change.
   absl::Status Get(size_t bytes, size_t room) {
     std::vector<uint8_t> buffer(room + 64, 0xEE);
     const absl::Span<uint8_t> item_buffer = absl::MakeSpan(buffer).first(room);

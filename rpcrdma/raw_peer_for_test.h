@@ -1,5 +1,5 @@
-// A peer that obeys nobody: a queue pair connected by CM, whose messages are whatever the test
-// says.
+// A peer that may violate the protocol: a queue pair connected by CM that sends the messages which
+// the test supplies.
 #ifndef POLLUX_RPCRDMA_RAW_PEER_FOR_TEST_H_
 #define POLLUX_RPCRDMA_RAW_PEER_FOR_TEST_H_
 
@@ -17,7 +17,7 @@
 
 namespace pollux::rpcrdma {
 
-// Anything that goes wrong in here ends the process: the test is at fault.
+// Ends the process on any error of its own, because such an error is a fault of the test.
 class RawPeer : public engine::Poller {
  public:
   static constexpr uint32_t kReceives = 64;
@@ -27,43 +27,44 @@ class RawPeer : public engine::Poller {
 
   using Message = std::vector<uint8_t>;
 
-  // Both outlive this.
+  // The arguments must outlive this object.
   RawPeer(engine::Worker* worker, cm::Manager* manager);
   ~RawPeer() override;
   RawPeer(const RawPeer&) = delete;
   RawPeer& operator=(const RawPeer&) = delete;
 
-  // As client.
+  // Connects as a client.
   void Connect(const SocketAddress& server);
-  // As server: accepts one connection.
+  // Accepts one connection as a server.
   void Listen(uint16_t port);
   void Disconnect();
   bool connected() const { return connected_; }
-  // The connection ended, or a work request failed.
+  // The connection has ended, or a work request has failed.
   bool ended() const { return ended_; }
 
-  // Before Connect or Listen: how long a sender is told to wait, a code as in ibv_qp_attr.
+  // Set it before Connect() or Listen(): the wait time in RNR NAKs, a code as in ibv_qp_attr.
   uint8_t min_rnr_timer = 12;
-  bool remote_invalidation = false;  // what the private data says of it
-  // Of CM's message; nothing: as RFC 8797 has it, kMessageBytes both ways.
+  bool remote_invalidation = false;  // announced in the private data
+  // The private data of CM's message; by default that of RFC 8797, with kMessageBytes in both
+  // directions.
   std::optional<std::vector<uint8_t>> private_data;
-  // A receive is posted again when its message was taken over here, unless `repost` says no.
+  // Whether a receive is posted again when its message has been added to `received`.
   bool repost = true;
   std::vector<Message> received;
-  // Of SENDs, READs, WRITEs, in order.
+  // The statuses of SENDs, READs and WRITEs, in order.
   std::vector<ibv_wc_status> sent;
-  // `invalidate`: a key of the peer's; 0: none.
+  // `invalidate`: a key of the peer to invalidate; 0: none.
   void Send(absl::Span<const uint8_t> message, uint32_t invalidate = 0);
-  // With the local memory at `offset`.
+  // Use the local memory at `offset`.
   void Read(size_t offset, const Segment& from);
   void Write(size_t offset, const Segment& to);
 
-  // Registered for everything.
+  // Registered for all kinds of access.
   uint8_t* memory() { return memory_.data(); }
   Segment SegmentAt(size_t offset, uint32_t length) const {
     return {region_.key, length, region_.iova + offset};
   }
-  // The same by a key that was registered for it and is no more.
+  // The same with a key that was registered for it and deregistered.
   Segment ExpiredSegment(size_t offset, uint32_t length);
   verbs::QueuePair* qp() { return qp_; }
 
@@ -91,7 +92,7 @@ class RawPeer : public engine::Poller {
   uint32_t next_send_ = 0;
 };
 
-// A message: this header, then these bytes.
+// A message with this header and payload.
 RawPeer::Message MessageOf(const Header& header, absl::Span<const uint8_t> payload = {});
 // An RPC call with these arguments.
 RawPeer::Message CallOf(const oncrpc::CallHeader& call, absl::Span<const uint8_t> arguments = {});

@@ -33,8 +33,8 @@ namespace pollux::rpcrdma {
 
 struct ServerConfig {
   uint32_t max_connections = 1024;  // established ones
-  // Half-open connections (REP sent, no RTU yet), at least 1. One more replaces the oldest of the
-  // address that has the most (cm::Manager::SetMaxHalfOpen).
+  // Half-open connections (REP sent, no RTU yet), at least 1. A further one replaces the oldest of
+  // the address that has the most (cm::Manager::SetMaxHalfOpen()).
   uint32_t max_half_open = 256;
   // Established connections per client address. 0: an address may open another connection while it
   // has fewer than are still free, so the first address gets at most half of them.
@@ -153,7 +153,7 @@ class Server : public engine::Poller, private StatsProvider {
     bool established = false;
     bool asked = false;  // this side ended it
 
-    // Nobody holds anything of it any more.
+    // The peer can be deleted: it has ended, and no handler has a call of it.
     bool IsGone() const {
       return state == State::kEnded && (responder == nullptr || responder->idle());
     }

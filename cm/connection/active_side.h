@@ -1,4 +1,4 @@
-// The side that connects: REQ out, REP in, RTU out.
+// The active side of a connection: sends a REQ, receives the REP and sends the RTU.
 #ifndef POLLUX_CM_CONNECTION_ACTIVE_SIDE_H_
 #define POLLUX_CM_CONNECTION_ACTIVE_SIDE_H_
 
@@ -15,14 +15,16 @@ class ActiveSide {
   absl::Status Connect(CmConnection& connection, const ConnectionParam& param);
   absl::Status Establish(CmConnection& connection);
   void Handle(const Origin& origin, const Rep& rep);
-  // Whether `rej`, of a REQ, is answered by another REQ with the path MTU that it names, or is
-  // about the REQ before that: in both cases it ends nothing.
+  // Handles a REJ of a REQ that names a lower path MTU. Returns true if the REQ is now sent again
+  // with that MTU, or if `rej` is a duplicate of the REJ that caused this; the connection goes on
+  // in both cases.
   bool AskWithLowerMtu(const Origin& origin, CmConnection& connection, const Rej& rej);
 
  private:
   Req BuildReq(const CmConnection& connection, const ConnectionParam& param) const;
   void OnQpReady(CmConnection& connection, const absl::Status& status);
-  void DeliverResponse(CmConnection& connection, rdma_cm_event_type type);  // what the REP said
+  // with the REP's parameters
+  void DeliverResponse(CmConnection& connection, rdma_cm_event_type type);
   void SendRtu(const CmConnection& connection);
 
   Parts& parts_;

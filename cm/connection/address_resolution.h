@@ -1,4 +1,5 @@
-// Local addresses and ports, listeners, and the way to a peer.
+// Binds local addresses and ports, starts listeners, and resolves the address of and route to a
+// peer.
 #ifndef POLLUX_CM_CONNECTION_ADDRESS_RESOLUTION_H_
 #define POLLUX_CM_CONNECTION_ADDRESS_RESOLUTION_H_
 
@@ -10,7 +11,7 @@
 
 namespace pollux::cm {
 
-// The calls are those of Manager. Owned by the manager, on its core.
+// The functions implement those of Manager. Owned by the manager, on its core.
 class AddressResolution {
  public:
   explicit AddressResolution(Parts* parts) : parts_(*parts), context_(parts->context) {}
@@ -26,7 +27,7 @@ class AddressResolution {
   absl::Status SetTypeOfService(CmConnection& connection, uint8_t type_of_service);
   Path QueryPath(const CmConnection& connection) const;
 
-  bool Poll();  // whether there was anything to do
+  bool Poll();  // returns whether it did anything
   bool resolves() const { return !resolving_.empty(); }
   void OnTimeout(CmConnection& connection);
 

@@ -1,4 +1,4 @@
-// Requests that wait: for their user, or for somebody to listen.
+// Requests that wait for Accept() or Reject(), and requests that wait for a listener.
 #ifndef POLLUX_CM_CONNECTION_BACKLOG_H_
 #define POLLUX_CM_CONNECTION_BACKLOG_H_
 
@@ -20,16 +20,19 @@ class Backlog {
   bool HasRoomFor(const CmConnection& listener) const {
     return pending_ < context_.config.max_pending_requests && listener.pending < listener.backlog;
   }
-  // For the listener's user to accept or reject. Null at max_ids, and when memory is short.
+  // Creates the connection of a request, which the listener's user may accept or reject. Returns
+  // null at max_ids and when memory is short.
   CmConnection* Enter(const Origin& origin, CmConnection& listener, uint16_t source_port);
-  // It is accepted, rejected or destroyed.
+  // Call it when the request was accepted, rejected or destroyed.
   void Leave(CmConnection& connection);
   uint32_t pending() const { return pending_; }
 
-  // Whether `request`, for whose service nobody listens, waits until somebody does.
+  // Keeps `request`, for whose service there is no listener, until there is one. Returns false if
+  // it is not kept.
   bool AwaitListener(const Origin& origin, const std::optional<ServiceId>& service,
                      const Message& request);
-  // Takes out those that somebody listens for now, and those that have waited for long enough.
+  // Removes and returns the kept requests that have a listener now, and those that have waited for
+  // ManagerConfig::relisten_ns.
   std::vector<HeldRequest> TakeDue();
   void ListenerEnded(uint16_t port) { relisten_grace_.ListenerEnded(port, context_.now_ns()); }
   bool AwaitsListeners() const { return !relisten_grace_.empty(); }

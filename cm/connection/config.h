@@ -13,17 +13,17 @@ struct ManagerConfig {
   // REQs and SIDR_REQs of all listeners that are not yet accepted, rejected or destroyed, except
   // those for which LeaveBacklog() was called. Further requests are dropped.
   uint32_t max_pending_requests = 1024;
-  // Half-open connections of all listeners: their REP was sent, their RTU has not arrived. One more
-  // replaces the oldest of the address that has the most.
+  // Half-open connections of all listeners: their REP was sent, their RTU has not arrived. A
+  // further one replaces the oldest of the address that has the most.
   uint32_t max_half_open = 1024;
-  // The defaults are Linux's. A message is repeated after twice the packet lifetime plus the peer's
-  // response time.
+  // The defaults are those of Linux. A message is repeated after twice the packet lifetime plus the
+  // peer's response time.
   uint8_t cm_response_timeout = 20;  // code, 0..31: how long either side may take to reply (4.3 s)
-  uint8_t packet_lifetime = 16;      // code, 0..30: how long a packet may be under way (0.27 s)
+  uint8_t packet_lifetime = 16;      // code, 0..30: how long a packet may be in flight (0.27 s)
   uint8_t max_cm_retries = 15;       // 0..15
   uint8_t target_ack_delay = 15;  // code, 0..31: this side's time to acknowledge a packet (134 ms)
-  // How long, in nanoseconds, after a listener ended a request waits for a new listener at its
-  // port. 0: it is rejected at once.
+  // In nanoseconds: a request that arrives within this time after a listener ended waits this long
+  // for a new listener at the same port. 0: it is rejected at once.
   uint64_t relisten_ns = 0;
 };
 

@@ -1,4 +1,4 @@
-// One end of a connection, or a listener: what an identifier is inside the manager.
+// The manager's object for an identifier: one end of a connection, or a listener.
 #ifndef POLLUX_CM_CONNECTION_CONNECTION_H_
 #define POLLUX_CM_CONNECTION_CONNECTION_H_
 
@@ -20,7 +20,7 @@ namespace pollux::cm {
 
 struct CmConnection;
 
-// Told of each connection whose timer has fired.
+// Called when the timer of a connection fires.
 class TimerHandler {
  public:
   virtual void OnTimer(CmConnection& connection) = 0;
@@ -29,8 +29,8 @@ class TimerHandler {
   ~TimerHandler() = default;
 };
 
-// Names as the IB specification's, section 12.9, where it has one. The MRA states are missing: an
-// MRA only moves the timer.
+// The names are those of the IB specification, section 12.9, if it has one. There are no MRA
+// states: an MRA only restarts the timer.
 enum class State : uint8_t {
   kIdle,
   kResolving,  // the address
@@ -38,7 +38,7 @@ enum class State : uint8_t {
   kRouteResolved,
   kListen,
   kReqSent,
-  kReqRcvd,     // the user has been asked
+  kReqRcvd,     // the user has received CONNECT_REQUEST
   kRepPending,  // accepted; the queue pair is on its way to RTS
   kRepSent,
   kRepRcvd,  // the queue pair is on its way to RTS, or the user moves it there
@@ -46,20 +46,20 @@ enum class State : uint8_t {
   kDreqSent,
   kTimeWait,
   kSidrReqSent,
-  kSidrResolved,  // answered, for good or ill
-  kSidrReqRcvd,   // the user has been asked
-  kSidrAnswered,  // kept to answer again
-  kClosed,        // nothing more will happen to it
+  kSidrResolved,  // the SIDR_REP has arrived, with any status
+  kSidrReqRcvd,   // the user has received CONNECT_REQUEST
+  kSidrAnswered,  // kept in order to answer a repeated SIDR_REQ
+  kClosed,        // ended; waits only to be destroyed
 };
-// "ESTABLISHED".
+// For example "ESTABLISHED".
 const char* StateName(State state);
 
-// No more than a queue pair can have under way.
+// Limits `count` to what a queue pair can have outstanding.
 inline uint8_t CapReadsAndAtomics(uint8_t count) {
   return static_cast<uint8_t>(std::min<uint32_t>(count, verbs::kMaxRdAtomic));
 }
 
-// Queue pairs 0 and 1 are the managers', and all ones is multicast.
+// Queue pairs 0 and 1 are those of the SMI and GSI, and 0xFFFFFF stands for multicast.
 inline bool CanBeConnected(uint32_t qpn) {
   return qpn > kGsiQpn.value && qpn < kMulticastQpn.value;
 }
@@ -68,7 +68,7 @@ enum class QpBinding : uint8_t {
   kNone,
   kMoving,
   kReady,  // in INIT or beyond
-  kUsers,  // connected, and moved by the user alone
+  kUsers,  // the user's own queue pair: CM does not move it
 };
 
 // Owned by the manager, on its core.
@@ -78,86 +78,88 @@ struct CmConnection final : Id {
 
   TimerHandler* const timer_handler;
   State state = State::kIdle;
-  bool destroyed = false;  // the user's part is over; what is left is between the peers
-  bool failed = false;     // the user has been told, and hears of no DISCONNECTED any more
-  bool indexed = false;    // found by its peer's numbers (ConnectionTable)
+  bool destroyed = false;  // by the user; it remains until the exchange with the peer has ended
+  bool failed = false;     // the user has received CONNECT_ERROR and gets no DISCONNECTED
+  bool indexed = false;    // in the indexes by the peer's IDs (ConnectionTable)
   bool sidr_indexed = false;
   bool has_port = false;   // in the PortTable
-  bool ipv6_only = false;  // of one at any address
+  bool ipv6_only = false;  // only for a connection bound to any address
   bool reuses_address = false;
   QpBinding binding = QpBinding::kNone;
 
   uint32_t local_comm_id = 0;
-  uint32_t told_qpn = 0;   // that the REQ or REP names: this side may have bound another one since
-  uint32_t local_qpn = 0;  // kept, since the queue pair may go before the connection's last message
+  uint32_t told_qpn = 0;   // the one in the REQ or REP; another may have been bound since
+  uint32_t local_qpn = 0;  // a copy: the queue pair may be destroyed before the last message
   uint32_t remote_comm_id = 0;
   uint64_t remote_ca_guid = 0;
   uint32_t remote_qpn = 0;
-  uint64_t transaction_id = 0;  // of the exchange under way
+  uint64_t transaction_id = 0;  // of the current exchange
 
-  // Of a listener: how many of its requests wait for their user, and may.
+  // For a listener: the number of its requests that wait for Accept() or Reject(), and its limit.
   uint32_t pending = 0;
   uint32_t backlog = 0;
-  uint32_t max_half_open = UINT32_MAX;  // that came of it
+  uint32_t max_half_open = UINT32_MAX;  // connections of this listener
   Placement placement = Placement::kByConnection;
-  uint32_t listener_comm_id = 0;  // of what came of a listener
-  bool is_pending = false;        // counts there
-  bool is_half_open = false;      // counts in HalfOpen
+  uint32_t listener_comm_id = 0;  // for a connection that was created by a listener: its ID
+  bool is_pending = false;        // counted in the listener's `pending`
+  bool is_half_open = false;      // counted in HalfOpen
 
-  // Shared with identifiers that come of a listener.
+  // Shared by a listener and the identifiers that it creates.
   std::shared_ptr<EventHandler> handler;
   std::shared_ptr<QpLease> lease = std::make_shared<QpLease>();
 
   uint64_t created_ns = 0;
   transport::FlightRecorder recorder;  // CM messages and events
-  // Of the queue pair when it failed, on whichever core.
+  // The queue pair's flight recorder at the time of its failure; the queue pair may be another
+  // core's.
   std::vector<transport::FlightEntry> failed_flight;
   bool failure_told = false;
 
-  // The message that waits for an answer, to be sent again.
+  // The message that waits for a reply, and the state of its repetition.
   engine::Timer timer;
   MadBuffer outstanding;
   Attribute outstanding_attribute = Attribute::kReq;
-  bool waits = false;  // for its turn to be sent (RequestWindow)
+  bool waits = false;  // queued in RequestWindow
   uint8_t retries_left = 0;
   uint8_t max_retries = 0;
   uint64_t resend_after_ns = 0;
-  // Since the message, if it is no REP, was last sent: a second one buys no more time.
+  // An MRA has arrived since the message was last sent (for a REP: since it was first sent). A
+  // second MRA does not extend the time.
   bool mra_heard = false;
 
   uint32_t kept_dreq = DreqKeeper::kNowhere;
 
-  // What the two sides agree on, and what the queue pair is given.
+  // The negotiated parameters, and the attributes of the queue pair.
   uint32_t send_psn = 0;
   uint32_t receive_psn = 0;
   ibv_mtu path_mtu = IBV_MTU_1024;
   bool mtu_lowered = false;  // the peer has rejected a larger one
   uint8_t hop_limit = 64;
   uint8_t traffic_class = 0;
-  uint8_t responder_resources =
-      0;                        // this side's: READs and atomics that the peer may have under way
-  uint8_t initiator_depth = 0;  // this side's: those it may have under way
+  // The most READs and atomics that the peer may have outstanding, and the most that this side may.
+  uint8_t responder_resources = 0;
+  uint8_t initiator_depth = 0;
   uint8_t retry_count = 0;
   uint8_t rnr_retry_count = 0;
   uint8_t ack_timeout = 0;
   uint8_t min_rnr_timer = ConnectionParam{}.min_rnr_timer;
   bool flow_control = false;
-  bool peer_has_srq = false;  // as the REP says
+  bool peer_has_srq = false;  // from the REP
   bool alternate_path_asked = false;
-  // As the peer offers them, swapped to this side's view.
+  // The peer's values, swapped to this side's view.
   uint8_t offered_responder_resources = 0;
   uint8_t offered_initiator_depth = 0;
 
   struct Group {
     Gid gid;
-    bool joined = false;  // the user has been told
+    bool joined = false;  // MULTICAST_JOIN was delivered
   };
-  std::vector<Group> groups;  // with RDMA_PS_UDP
+  std::vector<Group> groups;  // RDMA_PS_UDP only
 
-  // Of the REP, from its receipt to ESTABLISHED.
+  // The REP's private data, kept from its receipt until ESTABLISHED.
   std::array<uint8_t, Rep::kPrivateBytes> peer_private_data{};
 
-  // Id's members, for the manager.
+  // Gives the manager write access to the members of Id.
   SocketAddress& mutable_local() { return local_; }
   SocketAddress& mutable_peer() { return peer_; }
   void set_port_space(rdma_port_space port_space) { port_space_ = port_space; }

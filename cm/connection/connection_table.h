@@ -1,4 +1,4 @@
-// The manager's connections, by every number that a message may name them by.
+// The manager's connections, indexed by each ID by which a message may refer to them.
 #ifndef POLLUX_CM_CONNECTION_CONNECTION_TABLE_H_
 #define POLLUX_CM_CONNECTION_CONNECTION_TABLE_H_
 
@@ -19,39 +19,42 @@
 
 namespace pollux::cm {
 
-// Owned by the manager, on its core. Bounded by `capacity` connections alive.
+// Owned by the manager, on its core. Holds at most `capacity` connections.
 class ConnectionTable {
  public:
   ConnectionTable(size_t capacity, Shard shard)
       : capacity_(capacity), shard_(shard), ports_(shard) {}
 
-  // Takes over a connection under a fresh, unpredictable local communication ID of this manager's.
-  // Null at capacity.
+  // Takes ownership of a connection and gives it a new, unpredictable local communication ID of
+  // this manager. Returns null at capacity.
   CmConnection* Add(std::unique_ptr<CmConnection> connection, Random& random);
-  // Takes the connection out of every index; its memory stays until FreeRemoved(), since it may be
-  // in the midst of a call of its own handler.
+  // Takes the connection out of every index; its memory remains until FreeRemoved(), because its
+  // own handler may be the caller.
   void Remove(CmConnection& connection);
-  // True when there was something to free.
+  // Returns true if there was something to free.
   bool FreeRemoved();
   bool has_removed() const { return !removed_.empty(); }
 
-  // Null when there is none.
+  // Returns null if there is none.
   CmConnection* Find(uint32_t local_comm_id) const;
 
-  // Null when there is none, or its identifier is destroyed. Looks at each.
+  // Returns null if there is none or its identifier was destroyed. Linear in the number of
+  // connections.
   CmConnection* FindByQpn(Qpn qpn) const;
   void Visit(absl::FunctionRef<void(const CmConnection& connection)> visit) const;
 
-  // By the peer's address and the numbers that it has given: those of strangers who give the same
-  // numbers are others. None with the same must be there already.
+  // Indexes the connection by the peer's address and CA GUID together with its communication ID and
+  // with its queue pair number, so that equal numbers of different peers do not collide. The index
+  // must not have these keys yet.
   void IndexPeer(CmConnection& connection);
   void UnindexPeer(CmConnection& connection);
-  // The peer may give the number to another queue pair; a late copy of its REQ is still known.
+  // Removes only the queue pair number, which the peer may reuse. A late copy of the REQ is still
+  // recognised by its communication ID.
   void UnindexPeerQpn(CmConnection& connection);
   CmConnection* FindByPeerCommId(const Gid& peer, uint64_t ca_guid, uint32_t comm_id) const;
   CmConnection* FindByPeerQpn(const Gid& peer, uint64_t ca_guid, uint32_t qpn) const;
 
-  // By who asked in a SIDR_REQ, and its request ID (`remote_comm_id`).
+  // Indexes the connection by the sender of the SIDR_REQ and its request ID (`remote_comm_id`).
   void IndexSidr(CmConnection& connection);
   CmConnection* FindSidr(const Gid& from, uint32_t request_id) const;
 

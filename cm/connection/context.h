@@ -1,4 +1,4 @@
-// What all parts of a manager share: its environment, its settings and its connections.
+// The objects that all parts of a manager share: its environment, settings and connections.
 #ifndef POLLUX_CM_CONNECTION_CONTEXT_H_
 #define POLLUX_CM_CONNECTION_CONTEXT_H_
 
@@ -22,19 +22,20 @@ struct Context {
   Context(std::unique_ptr<Environment> the_environment, const ManagerConfig& the_config,
           TimerHandler* on_timer);
 
-  // A connection under a fresh communication ID. Null at max_ids.
+  // Creates a connection with a new communication ID. Returns null at max_ids.
   CmConnection* NewConnection();
-  // The connection that a message with these two IDs (as its sender names them) is for. Null, and
-  // counted, when there is none or it is with someone else.
+  // Finds the connection for a message with these two communication IDs: the sender's own, and the
+  // receiver's. Returns null and counts a drop if there is none or if it is with another peer.
   CmConnection* FindFor(const Origin& origin, uint32_t senders_id, uint32_t receivers_id);
-  // No connection of ours, or one that is over though its identifier is not destroyed yet.
+  // True if there is no such connection, or if it has ended, even if its identifier is not
+  // destroyed yet.
   bool IsForgotten(uint32_t local_comm_id) const;
-  // In the connection's flight recorder. `detail`: see flight_text.h.
+  // Adds an entry to the connection's flight recorder. `detail`: see flight_text.h.
   void RecordMad(CmConnection& connection, transport::FlightKind kind, Attribute attribute,
                  uint16_t detail) const;
 
   uint64_t now_ns() const { return environment->now_ns(); }
-  // When a connection's timer is to fire next.
+  // Sets the connection's timer to fire after `after_ns`.
   void ArmTimer(CmConnection& connection, uint64_t after_ns) const {
     environment->wheel().Arm(connection.timer, now_ns() + after_ns);
   }
@@ -46,8 +47,8 @@ struct Context {
   const ManagerConfig config;
   TimerHandler* const timer_handler;
   ConnectionTable table;
-  DreqKeeper* dreq_keeper = nullptr;  // null: nobody keeps them
-  // False once the manager ends, before anything of it does; callbacks from other cores ask it
+  DreqKeeper* dreq_keeper = nullptr;  // null: DREQs are not kept
+  // Set to false at the start of the manager's destruction. Callbacks from other cores check it
   // first.
   const std::shared_ptr<bool> alive = std::make_shared<bool>(true);
 };

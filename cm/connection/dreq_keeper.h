@@ -1,4 +1,5 @@
-// Who keeps the DREQs of connections that are up, for when this process dies without a word.
+// Stores the DREQs of established connections outside this process, so that they can be sent if it
+// is killed.
 #ifndef POLLUX_CM_CONNECTION_DREQ_KEEPER_H_
 #define POLLUX_CM_CONNECTION_DREQ_KEEPER_H_
 
@@ -13,7 +14,8 @@ class DreqKeeper {
   static constexpr uint32_t kNowhere = UINT32_MAX;
 
   virtual ~DreqKeeper() = default;
-  // A whole frame, of at most kMaxMadFrameBytes. Where it is kept; kNowhere when there is no room.
+  // Stores a whole frame of at most kMaxMadFrameBytes. Returns its place, or kNowhere if there is
+  // no space.
   virtual uint32_t Keep(std::span<const uint8_t> frame) = 0;
   virtual void Forget(uint32_t place) = 0;
 };

@@ -1,5 +1,6 @@
-// What the connection state machines need of the world: datagrams, addresses, time, randomness, and
-// someone who moves queue pairs. One implementation stands on a worker, one in the tests.
+// The services that the connection state machines need: datagrams, addresses, time, randomness, and
+// state changes of queue pairs. WorkerEnvironment implements them with a worker; the tests have a
+// fake.
 #ifndef POLLUX_CM_CONNECTION_ENVIRONMENT_H_
 #define POLLUX_CM_CONNECTION_ENVIRONMENT_H_
 
@@ -36,13 +37,13 @@ class QueuePair;
 
 namespace pollux::cm {
 
-// Holds as long as a queue pair may be moved on behalf of its identifier. Written on CM's core,
-// read on the queue pair's.
+// `valid` as long as a queue pair may be moved for its identifier. Written on CM's core, read on
+// the queue pair's core.
 struct QpLease {
   std::atomic<bool> valid{true};
 };
 
-// One ibv_modify_qp each, in order.
+// The ibv_modify_qp calls to make, in this order.
 struct QpMove {
   struct Step {
     ibv_qp_attr attr{};
@@ -60,20 +61,22 @@ class Environment {
   class Client {
    public:
     virtual ~Client() = default;
-    // One received datagram of any length, to the address `to`; `mad` is valid during the call.
+    // Handles a received datagram of any length, sent to the address `to`. `mad` is valid during
+    // the call.
     virtual void OnMad(const Gid& from, const Gid& to, std::span<const uint8_t> mad) = 0;
-    // After the datagrams of this poll. True when it did something.
+    // Called after the datagrams of this poll. Returns true if it did anything.
     virtual bool OnPoll() = 0;
     // Whether the next poll has work even if nothing calls Wake().
     virtual bool HasWork() const = 0;
     // As StatsProvider::Collect().
     virtual bool OnStatsQuery(const StatsQuery& query, Stats* stats) = 0;
-    // A queue pair has failed by itself; `status` is that of its work request, IBV_WC_SUCCESS when
-    // it was not one of its own. `flight`: what its flight recorder had then. One of another core
-    // may be gone meanwhile.
+    // A queue pair has entered the error state by itself. `status` is that of its failed work
+    // request, or IBV_WC_SUCCESS if a request of the peer caused the failure. `flight`: the
+    // contents of its flight recorder at that time. A queue pair of another core may have been
+    // destroyed meanwhile.
     virtual void OnQpFailed(Qpn qpn, ibv_wc_status status,
                             std::vector<transport::FlightEntry> flight) = 0;
-    // The interface under the device is no more.
+    // The interface on which the device was opened is gone.
     virtual void OnDeviceGone() = 0;
     // From other managers of the device.
     virtual void OnHandover(const Handover& handover) = 0;
@@ -82,55 +85,57 @@ class Environment {
 
   virtual ~Environment() = default;
   virtual void SetClient(Client* client) = 0;
-  // Has Client::OnPoll() called at the next poll; for work that arises outside a poll.
+  // Requests a call of Client::OnPoll() in the next poll, for work that arises outside a poll.
   virtual void Wake() = 0;
 
   virtual Shard shard() const = 0;
-  // Runs `work` on the core of another manager of the device, Shard::index `to`, unless that one is
-  // gone. Never from inside this call. False when kMaxPosts of this one are under way.
+  // Runs `work` on the core of another manager of the device, the one with Shard::index `to`,
+  // unless that manager is destroyed. Does not run it during this call. Returns false if kMaxPosts
+  // calls of this manager are in progress.
   static constexpr uint32_t kMaxPosts = 256;
   virtual bool Post(uint32_t to, absl::AnyInvocable<void(Client& manager)> work) = 0;
 
-  // The place of `address` in the GID table; nothing when it is not this device's.
+  // Returns the index of `address` in the GID table, or nothing if the device does not have it.
   virtual std::optional<uint8_t> GidIndex(const Gid& address) const = 0;
-  // The address to send to `to` from; nothing when there is none of its kind.
+  // Returns the source address for packets to `to`, or nothing if the device has no address of that
+  // IP version.
   virtual std::optional<Gid> SourceFor(const Gid& to) const = 0;
   virtual uint64_t ca_guid() const = 0;
   virtual ibv_mtu active_mtu() const = 0;
   virtual uint64_t now_ns() const = 0;
   virtual engine::TimingWheel& wheel() = 0;
   virtual Random& random() = 0;
-  // Where the environment counts what it drops.
+  // The environment counts dropped datagrams here.
   virtual Counters& counters() = 0;
 
-  // A datagram to queue pair 1 at `to`, from `from`, an address of this device. False (and counted)
-  // when it could not be queued.
+  // Sends a datagram to queue pair 1 at `to`, from `from`, an address of this device. Returns false
+  // and counts this if it could not be queued.
   virtual bool SendMad(const Gid& from, const Gid& to, const MadBuffer& mad) = 0;
-  // Writes the frame of such a datagram, for another process to send, and returns its bytes; 0 when
-  // there is none.
+  // Writes the frame of such a datagram, for another process to send. Returns its size in bytes, or
+  // 0 if `from` is not an address of this device or the next hop is not resolved.
   virtual size_t EmitFrame(const Gid& from, const Gid& to, const MadBuffer& mad,
                            std::span<uint8_t, kMaxMadFrameBytes> frame) = 0;
-  // Starts to find the way to `to`. An error when there is none.
+  // Starts to resolve the next hop to `to`. Returns an error if there is no route.
   virtual absl::Status StartResolve(const Gid& from, const Gid& to) = 0;
   virtual bool IsResolved(const Gid& from, const Gid& to) = 0;
-  // What the flight recorder of a queue pair has now; nothing when it is another core's.
+  // Returns the contents of a queue pair's flight recorder; empty for a queue pair of another core.
   virtual std::vector<transport::FlightEntry> QpFlight(const engine::Worker* owner,
                                                        verbs::QueuePair* qp) const = 0;
-  // Runs `move` at once if `owner` is this core's worker, up to the first error; nothing if it is
-  // another one.
+  // If `owner` is this core's worker, runs `move` at once, up to the first error, and returns the
+  // result. Otherwise returns nothing.
   virtual std::optional<absl::Status> MoveOwnQp(engine::Worker* owner, verbs::QueuePair* qp,
                                                 const QpMove& move) = 0;
-  // Runs `move` at the owner's next poll unless the lease has ended, stops at the first error, then
-  // `done` on this core. Never from inside this call.
+  // Runs `move`, up to the first error, in the owner's next poll, unless the lease has ended by
+  // then. Then calls `done` on this core; never during this call.
   virtual void MoveQp(engine::Worker* owner, verbs::QueuePair* qp, const QpMove& move,
                       std::shared_ptr<QpLease> lease,
                       absl::AnyInvocable<void(absl::Status)> done) = 0;
 
   // Joins or leaves a group on the network of `local`, an address of this device. Errors as
-  // net::Interface::JoinMulticast.
+  // ip::Interface::JoinMulticast().
   virtual absl::Status JoinGroup(const Gid& local, const Gid& group) = 0;
   virtual void LeaveGroup(const Gid& local, const Gid& group) = 0;
-  // Has the group's datagrams delivered to `qp`, or no longer; as MoveQp.
+  // Starts or stops the delivery of the group's datagrams to `qp`. Runs and completes as MoveQp().
   virtual void AttachGroup(engine::Worker* owner, verbs::QueuePair* qp, const Gid& group,
                            bool attach, std::shared_ptr<QpLease> lease,
                            absl::AnyInvocable<void(absl::Status)> done) = 0;

@@ -1,4 +1,4 @@
-// Connections that are up.
+// Established connections.
 #ifndef POLLUX_CM_CONNECTION_ESTABLISHED_H_
 #define POLLUX_CM_CONNECTION_ESTABLISHED_H_
 
@@ -21,11 +21,11 @@ class Established {
         half_open_(*half_open),
         teardown_(*teardown) {}
 
-  // Tells the other managers whose queue pair it is connected with.
+  // Marks the connection as established and informs the other managers of the peer's queue pair.
   void Enter(CmConnection& connection);
-  // What another manager has told of a connection that it has established.
+  // Handles such information from another manager: ends an older connection to the same queue pair.
   void OnPeerQpTaken(const PeerQpTaken& taken);
-  // Alternate paths are declined.
+  // Declines the alternate path.
   void Handle(const Origin& origin, const Lap& lap);
 
  private:

@@ -1,4 +1,4 @@
-// What the users of identifiers are told, and when.
+// Delivers events to the users of identifiers.
 #ifndef POLLUX_CM_CONNECTION_EVENTS_H_
 #define POLLUX_CM_CONNECTION_EVENTS_H_
 
@@ -20,15 +20,16 @@ class Events {
  public:
   explicit Events(Context* context) : context_(*context) {}
 
-  // The last thing that is done to a connection in a turn: the handler may do anything. Never from
-  // inside a call of the user's.
+  // Calls the handler, which may do anything to the connection, so this must be the caller's last
+  // use of it. Must not be used during a call of the user.
   void Deliver(CmConnection& connection, Event event);
   void Deliver(CmConnection& connection, rdma_cm_event_type type, int status = 0);
 
-  // In the next turn, or before the next message is acted on, if the connection is still there.
+  // Runs `work` in the next turn, or before the next message is handled, if the connection still
+  // exists.
   void Defer(const CmConnection& connection, absl::AnyInvocable<void(CmConnection&)> work);
   void Defer(const CmConnection& connection, rdma_cm_event_type type, int status = 0);
-  bool DeliverDeferred();  // whether there were any
+  bool DeliverDeferred();  // returns whether there were any
   bool empty() const { return deferred_.empty(); }
 
   // See Manager::SetFailureHandler().

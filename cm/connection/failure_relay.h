@@ -1,4 +1,4 @@
-// Brings the failure of a queue pair from the core of its owner to CM's.
+// Reports the failure of a queue pair from its owner's core to CM's core.
 #ifndef POLLUX_CM_CONNECTION_FAILURE_RELAY_H_
 #define POLLUX_CM_CONNECTION_FAILURE_RELAY_H_
 
@@ -14,14 +14,15 @@
 
 namespace pollux::cm {
 
-// One for each worker that owns queue pairs of CM's connections; told on that worker's core.
+// There is one for each worker that owns queue pairs of CM's connections; it is called on that
+// worker's core.
 class FailureRelay final : public engine::FailureObserver {
  public:
   using Handler = std::function<void(Qpn qpn, ibv_wc_status status,
                                      std::vector<transport::FlightEntry> flight)>;
 
-  // `handler` is called on the core of `home`, CM's worker: at once when `owner` is that worker
-  // too, else when the message has arrived there, which may be after the end of this.
+  // `handler` is called on the core of `home`, CM's worker: at once if `owner` is the same worker,
+  // otherwise when the message arrives there. This object may be destroyed by then.
   FailureRelay(engine::Worker* home, const engine::Worker* owner, Handler handler)
       : home_(home), local_(home == owner), handler_(std::move(handler)) {}
 

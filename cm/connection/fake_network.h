@@ -1,5 +1,5 @@
-// A world of CM peers without wire, queue pair 1 or workers: datagrams in flight, virtual time, and
-// the real state machines and the real verbs state machine of the queue pairs.
+// A network of CM peers without frames, queue pair 1 or workers. Datagrams and time are simulated;
+// the state machines of CM and of the queue pairs are real.
 #ifndef POLLUX_CM_CONNECTION_FAKE_NETWORK_H_
 #define POLLUX_CM_CONNECTION_FAKE_NETWORK_H_
 
@@ -39,17 +39,17 @@ class FakeNetwork {
 
   explicit FakeNetwork(uint64_t seed = 1) : random(seed) {}
 
-  // How many copies of a datagram arrive; default one.
+  // Returns how many copies of a datagram arrive; one by default.
   std::function<int(const Datagram&)> copies_of = [](const Datagram&) { return 1; };
-  // How much longer than kFlightNs a copy is on its way; default not at all.
+  // Returns how much longer than kFlightNs a copy takes; 0 by default.
   std::function<uint64_t(const Datagram&)> delay = [](const Datagram&) { return uint64_t{0}; };
-  std::vector<Datagram> log;  // all that was sent, in order
+  std::vector<Datagram> log;  // all sent datagrams, in order
   Random random;
   uint64_t now_ns = 1'000;
 
   void Send(const Datagram& datagram);
-  // Polls everyone and lets time pass until `done`, nothing is left to happen, or `for_ns` are
-  // over. True when `done` came true.
+  // Polls all environments and advances time until `done` returns true, nothing is left to do, or
+  // `for_ns` have passed. Returns whether `done` returned true.
   bool RunUntil(const std::function<bool()>& done, uint64_t for_ns = 1000 * kSecond);
   void Run(uint64_t for_ns) {
     RunUntil([] { return false; }, for_ns);
@@ -84,16 +84,16 @@ class FakeEnvironment final : public Environment {
   bool posts_full = false;
   bool moves_fail = false;
   bool moves_held = false;  // the queue pair's owner does not poll
-  bool owns_qps = false;    // which are moved at once
+  bool owns_qps = false;    // queue pairs are moved at once
   absl::Status join_status;
   absl::Status attach_status;
   std::multiset<std::pair<Gid, Gid>> joined;  // local address, group
   std::set<std::pair<const verbs::QueuePair*, Gid>> attached;
 
   void SetClient(Client* client) override { client_ = client; }
-  void Wake() override {}  // polled in every step
+  void Wake() override {}  // it is polled in every step anyway
   Shard shard() const override { return shard_; }
-  // To another one of the same address.
+  // Posts to another environment of the same address.
   bool Post(uint32_t to, absl::AnyInvocable<void(Client& manager)> work) override;
   const Gid& address() const { return addresses[0]; }
   std::optional<uint8_t> GidIndex(const Gid& address) const override;
@@ -105,7 +105,7 @@ class FakeEnvironment final : public Environment {
   Random& random() override { return random_; }
   Counters& counters() override { return counters_; }
   bool SendMad(const Gid& from, const Gid& to, const MadBuffer& mad) override;
-  // The MAD alone.
+  // Writes the MAD without headers.
   size_t EmitFrame(const Gid& from, const Gid& to, const MadBuffer& mad,
                    std::span<uint8_t, kMaxMadFrameBytes> frame) override;
   absl::Status StartResolve(const Gid& from, const Gid& to) override;
@@ -148,10 +148,10 @@ class FakeEnvironment final : public Environment {
   Random random_;
   Counters counters_;
   std::vector<PendingCall> calls_;                                // to the queue pair's owner
-  std::vector<absl::AnyInvocable<void(Client& manager)>> posts_;  // to this one
+  std::vector<absl::AnyInvocable<void(Client& manager)>> posts_;  // to this environment
 };
 
-// A queue pair that is nobody's, with its completion queue.
+// A queue pair without a worker, and its completion queue.
 struct FakeQp {
   explicit FakeQp(uint32_t qpn, ibv_qp_type type = IBV_QPT_RC)
       : cq(16), qp(Qpn{qpn}, Init(&cq, type), &active) {}

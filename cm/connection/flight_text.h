@@ -1,4 +1,4 @@
-// CM's entries of a flight recorder, and their words.
+// CM's entries in a flight recorder, and their texts.
 #ifndef POLLUX_CM_CONNECTION_FLIGHT_TEXT_H_
 #define POLLUX_CM_CONNECTION_FLIGHT_TEXT_H_
 
@@ -9,14 +9,14 @@
 
 namespace pollux::cm {
 
-// `code` and `detail` of transport::FlightEntry by kind.
+// The kinds of entries. The comments give `code` and `detail` of transport::FlightEntry.
 inline constexpr auto kFlightMadSent = transport::FlightKind::kUpper;  // Attribute; REJ reason
 inline constexpr auto kFlightMadReceived =                             // the same
     static_cast<transport::FlightKind>(static_cast<int>(transport::FlightKind::kUpper) + 1);
 inline constexpr auto kFlightEvent =  // rdma_cm_event_type; the event's status without its sign
     static_cast<transport::FlightKind>(static_cast<int>(transport::FlightKind::kUpper) + 2);
 
-// The detail of a message: the reason of a REJ; no other has one.
+// The detail of a message: the reason of a REJ, 0 for others.
 template <class T>
 uint16_t ReasonOf(const T& message) {
   if constexpr (requires { message.reason; }) {
@@ -26,8 +26,8 @@ uint16_t ReasonOf(const T& message) {
   }
 }
 
-// "-> CM REQ", "<- CM REJ, stale connection", "RDMA_CM_EVENT_ESTABLISHED"; those of the transport
-// in its own words.
+// For example "-> CM REQ", "<- CM REJ, stale connection", "RDMA_CM_EVENT_ESTABLISHED". The
+// transport supplies the texts of its own entries.
 std::string FlightText(const transport::FlightEntry& entry);
 
 }  // namespace pollux::cm

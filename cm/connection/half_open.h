@@ -1,5 +1,5 @@
-// Connections whose REP is sent and whose RTU has not come: a peer that never sends it, or that
-// does not exist, keeps nobody else out.
+// Connections whose REP was sent and whose RTU has not arrived. Their number is limited so that
+// peers that never send an RTU, or do not exist, cannot keep other clients out.
 #ifndef POLLUX_CM_CONNECTION_HALF_OPEN_H_
 #define POLLUX_CM_CONNECTION_HALF_OPEN_H_
 
@@ -14,21 +14,22 @@
 
 namespace pollux::cm {
 
-// Bounded apart from established connections. Where there are too many, one gives way to the
-// newest, rather than the newest being refused: a peer that answers does so within a round trip,
-// and is gone from here. A cookie in place of this state is not to be had: an RTU repeats nothing
-// of its REQ.
+// They have a limit of their own, apart from that of established connections. At the limit an old
+// one is given up instead of the newest being refused: a peer that replies does so within a round
+// trip, so an old entry is unlikely to be established. Stateless cookies are not possible, because
+// an RTU repeats nothing of its REQ.
 //
 // Owned by the manager, on its core.
 class HalfOpen {
  public:
   explicit HalfOpen(size_t capacity) : capacity_(capacity) {}
 
-  // The connection that has to be given up for this one: the oldest of the address that has most
-  // here; of several such addresses, the oldest of all. Null when there is room. With more than
-  // `max_of_listener` of its listener, one of those.
+  // Adds a connection. If there are too many now, returns the one to give up: the oldest of the
+  // address that has the most; if several addresses have as many, the oldest of them. If its
+  // listener has more than `max_of_listener`, only connections of this listener are considered.
+  // Returns null if there is space.
   CmConnection* Enter(CmConnection& connection, uint32_t max_of_listener);
-  // Does nothing for one that is not here.
+  // Does nothing if the connection is not half-open.
   void Leave(CmConnection& connection);
   size_t size() const { return size_; }
 
@@ -51,7 +52,7 @@ class HalfOpen {
   size_t size_ = 0;
   uint64_t last_order_ = 0;
   std::map<Group, std::deque<Entry>> groups_;  // oldest first; none empty
-  std::map<uint32_t, uint32_t> of_listeners_;  // how many; none 0
+  std::map<uint32_t, uint32_t> of_listeners_;  // the number of each; no entry is 0
 };
 
 }  // namespace pollux::cm

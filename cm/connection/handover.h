@@ -1,4 +1,4 @@
-// What the managers of one device's workers pass to each other.
+// Messages between the managers of one device's workers.
 #ifndef POLLUX_CM_CONNECTION_HANDOVER_H_
 #define POLLUX_CM_CONNECTION_HANDOVER_H_
 
@@ -9,15 +9,15 @@
 
 namespace pollux::cm {
 
-// How a received message has come to a manager: straight from queue pair 1, or by others that could
-// not act on it. Nothing goes round more than twice, once before it is at its client's home and
-// once from there.
+// How a received message has reached a manager: directly from queue pair 1, or passed on by other
+// managers that could not handle it. A message makes at most two rounds: one before it reaches the
+// home of its client, and one from there.
 struct Route {
-  uint32_t tried = 0;      // managers before, one after another, that had nothing to do with it
-  bool from_home = false;  // counted from the client's home on (Shard::HomeOf)
+  uint32_t tried = 0;      // the number of managers that have passed it on
+  bool from_home = false;  // `tried` counts from the client's home on (Shard::HomeOf)
 };
 
-// A received message that another manager is to act on.
+// A received message that another manager must handle.
 struct Handover {
   Gid from, to;
   uint64_t transaction_id = 0;
@@ -25,8 +25,8 @@ struct Handover {
   Message message;
 };
 
-// A peer's queue pair is in a connection that was established at `at_ns`: older ones with it, which
-// other managers may have, are over though nobody has told them.
+// A connection to this queue pair of a peer was established at `at_ns`. Older connections to it,
+// which other managers may have, have therefore ended without a DREQ.
 struct PeerQpTaken {
   Gid peer;
   uint64_t ca_guid = 0;

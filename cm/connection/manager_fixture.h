@@ -1,4 +1,4 @@
-// Two hosts of a fake world, a client and a server, for tests of the connection state machines.
+// Two hosts on a fake network, a client and a server, for tests of the connection state machines.
 #ifndef POLLUX_CM_CONNECTION_MANAGER_FIXTURE_H_
 #define POLLUX_CM_CONNECTION_MANAGER_FIXTURE_H_
 
@@ -24,14 +24,14 @@ struct Seen {
   rdma_cm_event_type type;
   int status;
   std::vector<uint8_t> private_data;
-  ConnectionParam param;  // its span is gone
-  UdParam ud;             // and so is this one's
+  ConnectionParam param;  // its span is not valid any more
+  UdParam ud;             // neither is this one's
 };
 
-// One host: a manager, one identifier of interest, its queue pair, and what it was told.
+// One host: a manager, the identifier under test, its queue pair, and the events that it received.
 class Host {
  public:
-  // Of a host with several managers: that of `shard`.
+  // `shard`: the manager's place if the host has several.
   Host(FakeNetwork* network, uint8_t number, const ManagerConfig& config = {}, Shard shard = {})
       : address(Gid::FromIpv4(0xC0000200 + number)),
         network_(network),
@@ -45,13 +45,14 @@ class Host {
     listener = *manager->CreateId(port_space, Handler());
     ASSERT_TRUE(manager->Listen(listener, kPort, 0, placement).ok());
   }
-  // Creates an identifier and takes it to where it can connect.
+  // Creates an identifier that is ready to connect: resolves the address and route and binds a
+  // queue pair.
   void Prepare(const Gid& to) {
     ASSERT_NO_FATAL_FAILURE(Resolve(to));
     Bind(id);
     ASSERT_TRUE(network_->RunUntil([&] { return bound; }));
   }
-  // And leaves the queue pair to the caller.
+  // The same without a queue pair.
   void Resolve(const Gid& to) {
     events.clear();
     id = *manager->CreateId(port_space, Handler());
@@ -128,7 +129,7 @@ class Host {
 
 class ManagerTest : public testing::Test {
  protected:
-  // The client has asked; nothing is delivered yet.
+  // Starts a connection: the client has sent its REQ, which is not delivered yet.
   void Start() {
     server.Listen();
     server.AcceptAll();
@@ -143,7 +144,7 @@ class ManagerTest : public testing::Test {
     Start();
     ASSERT_TRUE(network.RunUntil([&] { return BothEstablished(); }));
   }
-  // Drops the first `count` of `attribute`.
+  // Drops the first `count` messages of type `attribute`.
   void Lose(Attribute attribute, int count) {
     network.copies_of = [attribute, count](const Datagram& datagram) mutable {
       if (ParseMadHeader(datagram.mad)->attribute != attribute || count == 0) return 1;
@@ -165,7 +166,8 @@ class ManagerTest : public testing::Test {
     EmitMad({}, message, mad);
     to.env->Receive(from, mad);
   }
-  // Everything is over and given back.
+  // Waits until all connections have ended, and checks that no identifiers are left but the
+  // listener.
   void ExpectNothingLeft() {
     network.Run(2000 * kSecond);
     EXPECT_EQ(client.manager->size(), 0u);

@@ -1,5 +1,5 @@
-// Message receipt acknowledgements: one side asks the other for more time. Source: IB specification
-// volume 1, section 12.6.6.
+// Message receipt acknowledgements (MRA), by which one side asks the other for more time. Source:
+// IB specification volume 1, section 12.6.6.
 #ifndef POLLUX_CM_CONNECTION_MRA_EXCHANGE_H_
 #define POLLUX_CM_CONNECTION_MRA_EXCHANGE_H_
 
@@ -17,8 +17,8 @@ class MraExchange {
   MraExchange(Context* context, Sender* sender) : context_(*context), sender_(*sender) {}
 
   absl::Status Ask(const CmConnection& connection, uint8_t service_timeout);
-  // Asks the peer of a REQ or REP that this side still works on not to send it again for so long.
-  // Only for connections in kReqRcvd, kRepPending and kRepRcvd.
+  // Asks the peer, whose REQ or REP this side is still handling, not to repeat it for
+  // `service_timeout`. Only for connections in kReqRcvd, kRepPending and kRepRcvd.
   void AskForTime(const CmConnection& connection, uint8_t service_timeout);
   void Handle(const Origin& origin, const Mra& mra);
 

@@ -16,13 +16,13 @@ class Multicast {
   absl::Status Join(CmConnection& connection, const Gid& group);
   absl::Status Leave(CmConnection& connection, const Gid& group);
   void LeaveAll(CmConnection& connection);
-  // There is no queue pair any more that groups under way could be attached to.
+  // Completes the joins in progress without a queue pair, since there is none any more.
   void OnQpReleased(const CmConnection& connection);
 
  private:
   absl::Status CheckJoin(const CmConnection& connection, const Gid& group) const;
   void OnJoined(CmConnection& connection, const Gid& group, const absl::Status& status);
-  // OnJoined() in the next turn: there is no queue pair to attach.
+  // Calls OnJoined() in the next turn, for an identifier without a queue pair to attach.
   void DeferJoined(const CmConnection& connection, const Gid& group);
 
   Parts& parts_;

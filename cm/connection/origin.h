@@ -10,8 +10,8 @@
 
 namespace pollux::cm {
 
-// The sender of a message, the address of ours that it was sent to, and the transaction that its
-// answer belongs to.
+// The sender of a message, the local address that it was sent to, its transaction ID, which the
+// reply repeats, and its route.
 struct Origin {
   const Gid& from;
   const Gid& to;
@@ -19,7 +19,7 @@ struct Origin {
   Route route{};
 };
 
-// As if the peer of `connection` had sent the message that is answered.
+// The origin for a reply to the peer of `connection`.
 inline Origin PeerOf(const CmConnection& connection) {
   return {connection.peer().address, connection.local().address, connection.transaction_id};
 }

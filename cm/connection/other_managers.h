@@ -14,12 +14,13 @@ class OtherManagers {
  public:
   explicit OtherManagers(Context* context) : context_(*context) {}
 
-  // To the next manager; false when all have had it, of those that a round is made of.
+  // Passes a message on to the next manager. Returns false if it has been at each manager in this
+  // round.
   bool PassOn(const Origin& origin, const Message& message);
-  // To the manager that `listener` wants all of its client's requests to be answered by; false when
-  // that is this one.
+  // Passes a message to the client's home manager if `listener` uses Placement::kByClient. Returns
+  // false if this manager must handle it itself.
   bool SendHome(const Origin& origin, const CmConnection& listener, const Message& message);
-  // Whose queue pair the connection, just established, is connected with.
+  // Informs the other managers of the peer's queue pair in a connection that was just established.
   void TellOfPeersQp(const CmConnection& connection);
 
  private:

@@ -1,4 +1,4 @@
-// The parts of a manager that those for the stages of a connection's life build on.
+// The common parts of a manager, on which the classes for each stage of a connection build.
 #ifndef POLLUX_CM_CONNECTION_PARTS_H_
 #define POLLUX_CM_CONNECTION_PARTS_H_
 
@@ -18,7 +18,7 @@
 
 namespace pollux::cm {
 
-// Owned by the manager, on its core. Each sees those above it.
+// Owned by the manager, on its core. Each uses only those declared before it.
 struct Parts {
   Parts(std::unique_ptr<Environment> environment, const ManagerConfig& config,
         TimerHandler* timer_handler)

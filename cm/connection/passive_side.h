@@ -1,4 +1,4 @@
-// The side that is connected to: REQ in, REP out, RTU in.
+// The passive side of a connection: receives a REQ, sends the REP and receives the RTU.
 #ifndef POLLUX_CM_CONNECTION_PASSIVE_SIDE_H_
 #define POLLUX_CM_CONNECTION_PASSIVE_SIDE_H_
 
@@ -23,7 +23,7 @@ class PassiveSide {
 
  private:
   bool IsDuplicate(const Origin& origin, const Req& req);
-  // Nothing when it is not to be rejected.
+  // Returns nothing if the request must not be rejected.
   std::optional<RejectReason> ReasonToReject(const Origin& origin, const Req& req) const;
   void TakeRequest(CmConnection& connection, const Req& req);
   void OnQpReady(CmConnection& connection, const absl::Status& status);

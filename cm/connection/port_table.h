@@ -1,4 +1,4 @@
-// Who has which port: listeners, and identifiers that connect from an ephemeral one.
+// The ports in use: those of listeners, and of identifiers that connect from an ephemeral port.
 #ifndef POLLUX_CM_CONNECTION_PORT_TABLE_H_
 #define POLLUX_CM_CONNECTION_PORT_TABLE_H_
 
@@ -16,8 +16,9 @@
 
 namespace pollux::cm {
 
-// Owned by the manager, on its core. Bounded by the connections there are: each has one port at
-// most. An address of all zeros stands for any, or for any of IPv6 (Connection::ipv6_only).
+// Owned by the manager, on its core. Bounded by the number of connections: each has at most one
+// port. An address of all zeros stands for any address, or for any IPv6 address
+// (CmConnection::ipv6_only).
 class PortTable {
  public:
   // The range of RFC 6335 section 6.
@@ -26,19 +27,20 @@ class PortTable {
 
   explicit PortTable(Shard shard = {}) : shard_(shard) {}
 
-  // In the connection's port space. False when the port is in use at that address or at any, but
-  // for those that share it (Connection::reuses_address).
+  // Binds in the connection's port space. Returns false if the port is in use at that address or at
+  // any address, unless both connections share it (CmConnection::reuses_address).
   bool Bind(CmConnection& connection, const SocketAddress& local);
-  // Whether nobody else has what it is bound to.
+  // Whether no other connection is bound to the same address and port.
   bool IsAlone(const CmConnection& connection) const;
-  // At a free port, chosen at random of those that are this manager's alone. False when there is
-  // none.
+  // Binds to a random free port among the ephemeral ports of this manager. Returns false if there
+  // is none.
   bool BindEphemeral(CmConnection& connection, const Gid& address, Random& random);
-  // Gives up what Bind gave, if anything.
+  // Releases the connection's port, if it has one.
   void Release(CmConnection& connection);
 
-  // The listener for what is sent to `address`: one that is bound to it before one for any of its
-  // kind, before one for any. Null when there is none.
+  // Finds the listener for requests to `address`: preferably one bound to this address, then one
+  // for any IPv6 address if `address` is one, then one for any address. Returns null if there is
+  // none.
   CmConnection* FindListener(ServiceId service, const Gid& address) const;
   size_t size() const;
 

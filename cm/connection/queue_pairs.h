@@ -17,14 +17,14 @@ class QueuePairs {
 
   void Bind(CmConnection& connection, engine::Worker* owner, verbs::QueuePair* qp, int access,
             absl::AnyInvocable<void(absl::Status)> done);
-  // The connection's queue pair is not touched any more.
+  // Detaches the connection's queue pair; CM does not use it any more.
   static void Release(CmConnection& connection);
   absl::Status QueryAttr(const CmConnection& connection, ibv_qp_attr* attr, int* mask) const;
 
-  // Takes the user's own queue pair, in Connect or Accept of an identifier without another.
-  // FailedPrecondition when there is none at all or it is not ready.
+  // In Connect() or Accept(): uses the user's own queue pair, ConnectionParam::qp_num, if none is
+  // bound. FailedPrecondition if there is neither, or if the bound one is not ready.
   static absl::Status Take(CmConnection& connection, const ConnectionParam& param);
-  // Of the queue pair that Take() has taken.
+  // Whether the connection's queue pair has a shared receive queue; call it after Take().
   static bool HasSrq(const CmConnection& connection, const ConnectionParam& param);
 
   // Moves the queue pair from INIT to RTR to RTS with the negotiated attributes, then calls `done`
@@ -32,8 +32,8 @@ class QueuePairs {
   // queue pair.
   using Done = absl::AnyInvocable<void(CmConnection& connection, absl::Status status)>;
   void MoveToRts(CmConnection& connection, State expected, Done done);
-  // Does nothing if CM may not touch the queue pair any more. Posted requests leave first if this
-  // core owns it.
+  // Does nothing if CM may not touch the queue pair any more. If this core owns it, requests that
+  // were already posted are sent first.
   void MoveToError(CmConnection& connection);
 
  private:

@@ -1,4 +1,4 @@
-// Requests that have come between two listeners of one server.
+// Requests that arrive between two listeners of one server.
 #ifndef POLLUX_CM_CONNECTION_RELISTEN_GRACE_QUEUE_H_
 #define POLLUX_CM_CONNECTION_RELISTEN_GRACE_QUEUE_H_
 
@@ -20,27 +20,28 @@ struct HeldRequest {
   Message message;  // a REQ or a SIDR_REQ
 };
 
-// Servers end a listener and begin another at its port, and their clients, told by the connection
-// before that they may ask again, can be faster: perftest's -R does so. Without this they would be
-// refused (REJ reason 8), which they take as final. CM gives a side its response time to answer, so
-// that what comes within `grace_ns` after a listener's end waits for the next one, `grace_ns` at
-// most. A grace of 0: nothing waits.
+// Some servers end a listener and start another at the same port, and a client that learnt through
+// the previous connection that it may connect again can be faster than the server (perftest with
+// -R). Such a request would be rejected with reason 8 (invalid service ID), and the client would
+// give up. CM allows each side its response time, so a request that arrives within `grace_ns` after
+// the end of a listener waits up to `grace_ns` for the next one. 0: none waits.
 //
 // Owned by the manager, on its core.
 class RelistenGraceQueue {
  public:
-  // The listeners remembered are the last to end; requests beyond the bound are refused at once.
+  // Only the last kMaxEnded listeners that ended are remembered. Requests beyond kMaxRequests are
+  // rejected at once.
   static constexpr size_t kMaxEnded = 16;
   static constexpr size_t kMaxRequests = 64;
 
   explicit RelistenGraceQueue(uint64_t grace_ns) : grace_ns_(grace_ns) {}
 
-  // Of whatever port space: a control connection over RC may be followed by a UD service.
+  // The port space does not matter: a UD service may follow a control connection over RC.
   void ListenerEnded(uint16_t port, uint64_t now_ns);
-  // Whether the request now waits here, or one like it does already.
+  // Returns true if the request, or an earlier copy of it, now waits here.
   bool Keep(const HeldRequest& request, uint64_t now_ns);
-  // Takes out, in the order in which they came, those that have waited for long enough and those
-  // for whose service `has_listener(request)`.
+  // Removes and returns, in order of arrival, the requests that have waited for `grace_ns` and
+  // those for which `has_listener` returns true.
   std::vector<HeldRequest> TakeDue(
       uint64_t now_ns, absl::FunctionRef<bool(const HeldRequest& request)> has_listener);
   bool empty() const { return waiting_.empty(); }

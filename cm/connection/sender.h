@@ -1,4 +1,4 @@
-// What leaves: answers, and messages that are sent again until they are answered.
+// Sends CM messages: replies, and messages that are repeated until they are answered.
 #ifndef POLLUX_CM_CONNECTION_SENDER_H_
 #define POLLUX_CM_CONNECTION_SENDER_H_
 
@@ -24,35 +24,36 @@ class Sender {
     if (trace_ != nullptr) trace_(false, {mad.data(), mad.size()});
   }
 
-  // Answers.
+  // Send a reply, once.
   void Send(const Origin& origin, const Message& message);
   void Reject(const Origin& origin, uint32_t local_comm_id, uint32_t remote_comm_id,
               AboutMessage about, RejectReason reason);
   void RejectTimedOut(const CmConnection& connection, AboutMessage about);
   void RejectMtu(const Origin& origin, uint32_t remote_comm_id);
 
-  // What SendOutstanding() sends, and sends again until something cancels the timer or the retries
-  // are used up.
+  // Sets the message that SendOutstanding() sends, and repeats until the timer is cancelled or the
+  // retries are used up.
   void SetOutstanding(CmConnection& connection, const Message& message);
-  bool SendOutstanding(CmConnection& connection);      // false: not queued this time
-  bool TransmitOutstanding(CmConnection& connection);  // and no timer
-  // The timer has fired: sends it again. False when the retries are used up.
+  bool SendOutstanding(CmConnection& connection);      // false: could not be queued
+  bool TransmitOutstanding(CmConnection& connection);  // the same without the timer
+  // Repeats the message when the timer has fired. Returns false if the retries are used up.
   bool Retry(CmConnection& connection);
-  // Of all connections in `state`, where it is an `attribute`.
+  // Repeats the outstanding message of each connection in `state`, if it is of type `attribute`.
   void RepeatAll(State state, Attribute attribute);
 
-  // As SendOutstanding(), when it is its turn.
+  // As SendOutstanding(), once RequestWindow has a place for it.
   void SendRequest(CmConnection& connection);
-  // Whose turn it is now; whether there was one.
+  // Sends the queued requests that may be sent now. Returns whether there were any.
   bool SendWaiting();
-  // One that waits for its turn, at once. Whether there was one that could.
+  // Sends up to RequestWindow::kMax of the queued DREQs without waiting for a place. Returns
+  // whether there were any.
   bool SendWaitingDisconnects();
-  // The connection's request, should it still wait for its turn, is not sent any more.
+  // Removes the connection's request from the queue if it is still there.
   void LeaveWindow(CmConnection& connection);
   bool HasWaiting() const { return window_.waiting() > 0; }
 
  private:
-  bool SendMad(const Gid& from, const Gid& to, const MadBuffer& mad);  // false: not queued
+  bool SendMad(const Gid& from, const Gid& to, const MadBuffer& mad);  // false: could not be queued
   void RecordSent(const Message& message);
   bool IsUnanswered(uint32_t comm_id) const;
   static void WindowTimerFired(void* sender, uint64_t now_ns);

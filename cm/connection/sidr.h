@@ -1,5 +1,5 @@
-// Service ID resolution: one question and one answer about a UD queue pair. Source: IB
-// specification volume 1, section 12.11; the choices are Linux's.
+// Service ID resolution (SIDR): one request and one reply, which names a UD queue pair. Source: IB
+// specification volume 1, section 12.11; options that it leaves open are chosen as in Linux.
 #ifndef POLLUX_CM_CONNECTION_SIDR_H_
 #define POLLUX_CM_CONNECTION_SIDR_H_
 
@@ -25,7 +25,7 @@ class Sidr {
   void Handle(const Origin& origin, const SidrRep& rep);
 
  private:
-  // Without a connection.
+  // Replies without creating a connection.
   void ReplyAtOnce(const Origin& origin, const SidrReq& req, SidrStatus status);
 
   Parts& parts_;

@@ -1,4 +1,4 @@
-// What CM tells of itself and its connections when it is asked.
+// CM's statistics of itself and its connections.
 #ifndef POLLUX_CM_CONNECTION_STATS_H_
 #define POLLUX_CM_CONNECTION_STATS_H_
 
@@ -15,7 +15,7 @@ class Statistics {
  public:
   explicit Statistics(Context* context) : context_(*context) {}
 
-  bool Collect(const StatsQuery& query, Stats* stats) const;  // as engine::StatsProvider's
+  bool Collect(const StatsQuery& query, Stats* stats) const;  // as StatsProvider::Collect()
   std::string FlightLog(const CmConnection& connection) const;
 
  private:

@@ -1,4 +1,4 @@
-// How connections end: REJ in, DREQ and DREP, time-wait.
+// The end of connections: received REJs, DREQ and DREP, and time-wait.
 #ifndef POLLUX_CM_CONNECTION_TEARDOWN_H_
 #define POLLUX_CM_CONNECTION_TEARDOWN_H_
 
@@ -28,22 +28,23 @@ class Teardown {
 
   absl::Status Disconnect(CmConnection& connection);
   void StartDisconnect(CmConnection& connection);
-  // Has the keeper keep the DREQ of a connection that is up now, until the connection is over.
+  // Gives the DREQ of a newly established connection to the keeper until the connection ends.
   void KeepDreq(CmConnection& connection);
   size_t unanswered_disconnects() const;
-  void EnterClosed(CmConnection& connection);  // forgets the peer; frees it when destroyed
+  void EnterClosed(CmConnection& connection);  // and removes it if it is destroyed
   void EnterTimeWait(CmConnection& connection);
   void OnTimeWaitOver(CmConnection& connection);
   void OnRetriesUsedUp(CmConnection& connection);
-  // For another one. Its peer may have sent its RTU, and is told.
+  // Ends a half-open connection in favour of another one. Sends a REJ, because the peer may have
+  // sent its RTU.
   void GiveUpHalfOpen(CmConnection& connection);
-  // The peer, which waits for an answer to `about`, hears that there is no queue pair.
+  // Ends a connection without a usable queue pair: rejects the peer's message `about`.
   void EndWithoutQp(CmConnection& connection, AboutMessage about);
-  // Its user has taken the queue pair from the connection.
+  // Called when the user has detached the queue pair from the connection.
   void OnQpReleased(CmConnection& connection);
-  // The peer of `old`, or someone who claims to be it, gives the queue pair of `old` to another
-  // connection: it has forgotten `old`, which ends. True when it is over already, and the other one
-  // may have the number; false when a DREQ must be answered first.
+  // Ends `old`, because its peer, or a host that claims to be it, uses the queue pair of `old` in
+  // another connection. Returns true if `old` has ended already and the number is free; false if a
+  // DREQ must be answered first.
   bool EndStale(CmConnection& old);
 
   void Handle(const Origin& origin, const Dreq& dreq);

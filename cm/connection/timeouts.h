@@ -1,4 +1,5 @@
-// CM's time arithmetic. Source: IB specification volume 1, section 12.7; the choices are Linux's.
+// CM's time arithmetic. Source: IB specification volume 1, section 12.7; options that it leaves
+// open are chosen as in Linux.
 #ifndef POLLUX_CM_CONNECTION_TIMEOUTS_H_
 #define POLLUX_CM_CONNECTION_TIMEOUTS_H_
 
@@ -11,7 +12,7 @@ namespace pollux::cm {
 
 inline constexpr uint8_t kMaxTimeoutCode = 31;
 
-// What an MRA asks for while an application decides: 69 s, as Linux.
+// The time that an MRA asks for while an application decides: 69 s, as in Linux.
 inline constexpr uint8_t kMraServiceTimeout = 24;
 
 // 4.096 us * 2^code, in nanoseconds.
@@ -19,15 +20,16 @@ constexpr uint64_t TimeoutNs(uint8_t code) {
   return uint64_t{4096} << std::min(code, kMaxTimeoutCode);
 }
 
-// How long to wait for the answer to a message before it is sent again. A peer's code is cut to
-// 24 (69 s), so that it cannot tie up a connection for hours.
+// The time after which an unanswered message is repeated. The peer's code is limited to 24 (69 s),
+// so that it cannot block a connection for hours.
 constexpr uint64_t ResendAfterNs(uint8_t packet_lifetime, uint8_t response_timeout) {
   constexpr uint8_t kMaxResponseTimeout = kMraServiceTimeout;
   return 2 * TimeoutNs(packet_lifetime) +
          TimeoutNs(std::min(response_timeout, kMaxResponseTimeout));
 }
 
-// The QP timeout for a path and an acknowledging side: there and back, and the delay in between.
+// The queue pair's timeout: the packet lifetime of the path in both directions plus the ACK delay
+// of the other side.
 constexpr uint8_t AckTimeoutCode(uint8_t packet_lifetime, uint8_t ack_delay) {
   const auto way = static_cast<uint8_t>(packet_lifetime + 1);
   const uint8_t greater = std::max(way, ack_delay);
@@ -36,7 +38,7 @@ constexpr uint8_t AckTimeoutCode(uint8_t packet_lifetime, uint8_t ack_delay) {
   return std::min(sum, kMaxTimeoutCode);
 }
 
-// What this side asks of the peer when the user states none.
+// The timeout that this side sends to the peer unless the user sets one.
 constexpr uint8_t OwnAckTimeoutCode(const ManagerConfig& config) {
   return AckTimeoutCode(config.packet_lifetime, config.target_ack_delay);
 }

@@ -1,4 +1,4 @@
-// CM's environment on a worker: queue pair 1, the worker's time, randomness and mailboxes.
+// CM's environment on a worker: its queue pair 1, time, random numbers and mailboxes.
 #ifndef POLLUX_CM_CONNECTION_WORKER_ENVIRONMENT_H_
 #define POLLUX_CM_CONNECTION_WORKER_ENVIRONMENT_H_
 
@@ -18,19 +18,19 @@
 
 namespace pollux::cm {
 
-// Hung into the worker's loop from creation to destruction, both on the worker's core.
+// Polled by the worker from creation to destruction, which both happen on the worker's core.
 class WorkerEnvironment final : public Environment,
                                 private engine::Poller,
                                 private engine::PortObserver,
                                 private StatsProvider {
  public:
-  // Those of a device's workers, by number. The place of each environment is looked at and changed
-  // on the core of its worker alone.
+  // The environments of all workers of a device, by worker number. Each entry of `environments` is
+  // read and written only on the core of its worker.
   struct Siblings {
     std::vector<engine::Worker*> workers;
-    std::vector<WorkerEnvironment*> environments;  // null: none yet, or no more
+    std::vector<WorkerEnvironment*> environments;  // null before creation and after destruction
   };
-  // On worker `index` of `siblings`.
+  // Creates the environment of worker `index` of `siblings`.
   static absl::StatusOr<std::unique_ptr<WorkerEnvironment>> Create(
       std::shared_ptr<Siblings> siblings, uint32_t index);
   ~WorkerEnvironment() override;
@@ -74,20 +74,20 @@ class WorkerEnvironment final : public Environment,
   void OnPortEvent(uint8_t port_num, ibv_event_type event) override;
   uint16_t VlanOf(const Gid& local) const;
   bool Collect(const StatsQuery& query, Stats* stats) override;
-  // Has failures of its queue pairs told here.
+  // Requests that failures of the owner's queue pairs are reported here.
   void Follow(engine::Worker* owner);
 
   const std::shared_ptr<Siblings> siblings_;
   const uint32_t index_;
   engine::Worker* const worker_;
-  uint32_t posts_ = 0;  // under way
+  uint32_t posts_ = 0;  // in progress
   Client* client_ = nullptr;
   uint64_t ca_guid_ = 0;
   Counters counters_;
   std::unique_ptr<Gsi> gsi_;
-  // Read on this core alone, by what arrives from others.
+  // Read only on this core, by callbacks from other cores.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
-  // Of the workers that own a queue pair of a connection, or have owned one.
+  // One for each worker that owns, or has owned, a queue pair of a connection.
   absl::flat_hash_map<engine::Worker*, std::shared_ptr<FailureRelay>> relays_;
 };
 

@@ -1,4 +1,4 @@
-// What CM messages came and went, and why some were not acted on.
+// Counters of CM messages, and the reasons why some were dropped.
 #ifndef POLLUX_CM_GSI_COUNTERS_H_
 #define POLLUX_CM_GSI_COUNTERS_H_
 
@@ -12,21 +12,21 @@
 
 namespace pollux::cm {
 
-// Why a received MAD was dropped, or one of ours not sent.
+// The reasons why a received MAD was dropped or an own one was not sent.
 enum class MadDrop : uint8_t {
   kBadLength,         // not 256 bytes
-  kBadHeader,         // class, version or method that is not CM's
-  kUnknownAttribute,  // or one that Pollux does not answer
-  kBadSource,         // not from a queue pair 1, or without a usable source address
+  kBadHeader,         // class, version or method is not CM's
+  kUnknownAttribute,  // or one that Pollux does not support
+  kBadSource,         // not from queue pair 1, or without a usable source address
   kUnknownCommId,
-  kWrongPeer,      // the communication ID's connection is with another address or identifier
+  kWrongPeer,      // the connection of this communication ID has another peer address or ID
   kWrongQpn,       // a DREQ for another queue pair
-  kWrongState,     // a message that its connection does not expect now
+  kWrongState,     // a message that its connection does not expect in its state
   kBacklogFull,    // a REQ beyond max_pending_requests
-  kSendQueueFull,  // one of ours; sent again when its time-out strikes
-  kNoSource,       // one of ours, whose address is no longer the device's
+  kSendQueueFull,  // an own message; repeated after its time-out
+  kNoSource,       // an own message whose source address the device has lost
   kHalfOpenFull,   // a connection given up beyond max_half_open
-  kHandoverFull,   // for another manager of the device, with too much on the way to them
+  kHandoverFull,   // for another manager of the device; too many calls to them are in progress
   kCount
 };
 // snake_case, for tables and telemetry.
@@ -39,7 +39,7 @@ struct MessageCounters {
   uint64_t duplicates = 0;  // received again
 };
 
-// By message, then what Pollux did not act on.
+// Counters by message type, and drops by reason.
 struct Counters {
   static constexpr uint16_t kFirst = static_cast<uint16_t>(Attribute::kReq);
   static constexpr uint16_t kLast = static_cast<uint16_t>(Attribute::kApr);
@@ -56,7 +56,7 @@ struct Counters {
   void Count(MadDrop drop) { ++drops[static_cast<size_t>(drop)]; }
   uint64_t drop(MadDrop reason) const { return drops[static_cast<size_t>(reason)]; }
 
-  // Calls `visit` for each with its name: those by message as Linux has them in
+  // Calls `visit` for each counter with its name. Counters by message type are named as by Linux in
   // /sys/class/infiniband/DEV/ports/1/cm_*_*/ ("cm_tx_msgs/req", "cm_tx_retries/req",
   // "cm_rx_msgs/req", "cm_rx_duplicates/req"), and "cm_rx_drops/" with MadDropName().
   void Visit(absl::FunctionRef<void(std::string_view name, uint64_t value)> visit) const;

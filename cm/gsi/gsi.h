@@ -23,47 +23,49 @@
 
 namespace pollux::cm {
 
-// Lives on the worker that owns queue pair 1, with a protection domain, completion queue, buffers
-// and address handles of its own, all taken at creation but for the address handles.
+// Belongs to the worker that owns queue pair 1. Has its own protection domain, completion queue,
+// buffers and address handles; all but the address handles are allocated at creation.
 class Gsi {
  public:
-  static constexpr uint32_t kReceives = 256;  // MADs that may arrive between two polls
-  static constexpr uint32_t kSends = 256;     // MADs that the queue pair has
-  // More that wait for a place there: as many as an end of all of a server's connections sends.
+  static constexpr uint32_t kReceives = 256;  // the most MADs that may arrive between two polls
+  static constexpr uint32_t kSends = 256;     // size of the send queue
+  // MADs that may wait for the send queue: as many as are sent if all connections of a server end
+  // at once.
   static constexpr uint32_t kWaiting = 16'384;
   static constexpr size_t kMaxPeers =
-      256;  // pairs of addresses remembered; the oldest idle one gives way
+      256;  // address pairs with an address handle; a new one replaces an idle one
 
-  // Neither is owned; both outlive this. Errors are the worker's.
+  // The arguments are not owned and must outlive this object. Returns the worker's errors.
   static absl::StatusOr<std::unique_ptr<Gsi>> Create(engine::Worker* worker, Counters* counters);
   ~Gsi();
   Gsi(const Gsi&) = delete;
   Gsi& operator=(const Gsi&) = delete;
 
-  // Queues a MAD to queue pair 1 at `to`, from the address at `gid_index` of the GID table; in the
-  // order of the calls. False, and counted, when it cannot be.
+  // Queues a MAD to queue pair 1 at `to`, from the address at `gid_index` of the GID table. MADs
+  // are sent in the order of the calls. Returns false and counts a drop if it cannot be queued.
   bool Send(uint8_t gid_index, const Gid& to, const MadBuffer& mad);
 
   // Writes the frame of such a MAD, for another process to send: at most kMaxMadFrameBytes
-  // (mad_frame.h). How many; 0 while the next hop is not resolved.
+  // (mad_frame.h). Returns the number of bytes, or 0 while the next hop is not resolved.
   size_t EmitFrame(uint8_t gid_index, const Gid& to, const MadBuffer& mad, uint8_t* frame);
 
-  // Starts to find the next hop towards `to`. An error when there is no route.
+  // Starts to resolve the next hop to `to`. Returns an error if there is no route.
   absl::Status StartResolve(uint8_t gid_index, const Gid& to);
   bool IsResolved(uint8_t gid_index, const Gid& to);
 
-  // Hands on what has arrived; `mad`, of any length, is valid during the call. True when there was
-  // something.
+  // Passes each received MAD to `receiver`; `mad`, of any length, is valid during the call. Returns
+  // true if it did anything.
   using Receiver =
       absl::FunctionRef<void(const Gid& from, const Gid& to, std::span<const uint8_t> mad)>;
   bool Poll(Receiver receiver);
-  // Completions wake `poller` (not owned, outlives this).
+  // Completions wake `poller`, which is not owned and must outlive this object.
   void WakeOnCompletion(Wakeup* poller) { cq_->WakeOnCompletion(poller); }
-  // All that Poll() looks for; most turns find nothing of it.
+  // Whether Poll() would do anything: in most turns there is nothing to do.
   bool HasWork() const { return cq_->size() != 0 || !waiting_.empty(); }
 
  private:
-  // Our address, and theirs. Not its place in the GID table, which another may take.
+  // The local and the peer's address. The index in the GID table is no key, because it may be
+  // reused for another address.
   using PeerKey = std::pair<std::array<uint8_t, 16>, std::array<uint8_t, 16>>;
   struct Peer {
     PeerKey key;
@@ -83,7 +85,8 @@ class Gsi {
   bool PostSend(uint8_t gid_index, const Gid& to, const MadBuffer& mad);
   void SendWaiting();
   void OnReceived(const ibv_wc& wc, Receiver receiver);
-  // A peer's place, made if need be; the error of CreateAh, or ResourceExhausted when all are busy.
+  // Returns the peer's index in peers_; adds the peer if necessary. Returns the error of
+  // CreateAh(), or ResourceExhausted if all entries are in use.
   absl::StatusOr<size_t> PeerIndex(uint8_t gid_index, const Gid& to);
   PeerKey KeyOf(uint8_t gid_index, const Gid& to) const;
   absl::StatusOr<size_t> FreePeer();

@@ -1,4 +1,4 @@
-// A MAD to queue pair 1 as a whole frame, from Ethernet to ICRC, for who sends it without a queue
+// A MAD to queue pair 1 as a whole frame, from Ethernet header to ICRC, to be sent without a queue
 // pair.
 #ifndef POLLUX_CM_GSI_MAD_FRAME_H_
 #define POLLUX_CM_GSI_MAD_FRAME_H_
@@ -17,12 +17,13 @@
 
 namespace pollux::cm {
 
-// With an 802.1Q tag, over IPv6.
+// The size with an 802.1Q tag and IPv6.
 inline constexpr size_t kMaxMadFrameBytes = wire::kEthernetBytes + wire::kVlanTagBytes +
                                             wire::kIpv6Bytes + wire::kUdpBytes + wire::kBthBytes +
                                             wire::kDethBytes + kMadBytes + wire::kIcrcBytes;
 
-// Writes at most kMaxMadFrameBytes and returns how many. The next hop of `path` is resolved.
+// Writes at most kMaxMadFrameBytes and returns the number of bytes. The next hop of `path` must be
+// resolved.
 size_t EmitMadFrame(const verbs::AddressHandle& path, const MadBuffer& mad, uint8_t* frame);
 
 }  // namespace pollux::cm

@@ -268,7 +268,7 @@ struct Mad {
   Message message;
 };
 
-// Parses the header alone; returns nothing if `mad` is not exactly 256 bytes. The caller checks
+// Parses only the header; returns nothing if `mad` is not exactly 256 bytes. The caller checks
 // whether the MAD is CM's (base version, class, class version, method).
 std::optional<MadHeader> ParseMadHeader(std::span<const uint8_t> mad);
 

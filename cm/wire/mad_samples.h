@@ -14,7 +14,7 @@ namespace pollux::cm {
 
 struct MadSample {
   std::string_view name;
-  std::string_view hex;  // without the zeros at the end
+  std::string_view hex;  // without trailing zeros
 };
 
 inline MadBuffer BytesOf(const MadSample& sample) {

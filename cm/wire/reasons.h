@@ -14,7 +14,8 @@ enum class RejectReason : uint16_t {
   kNoQp = 1,         // sent if the user chooses it (Manager::Reject)
   kNoEec = 2,        // not sent: for reliable datagrams
   kNoResources = 3,  // sent if max_ids are in use, or the queue pair cannot be moved
-  // Sent if a REQ or REP had no reply after all retries, or as half-open one too many.
+  // Sent if a REQ or REP had no reply after all retries, or if a half-open connection is given up
+  // at max_half_open.
   kTimeout = 4,
   // Sent if the CMA header is missing, or a queue pair number or P_Key is impossible.
   kUnsupportedRequest = 5,

@@ -1,5 +1,6 @@
-// What the fronts jump to: exports.txt says which export of libibverbs or librdmacm is served by
-// the function of the same name behind the prefix pollux_.
+// Marks the functions to which the front libraries jump. exports.txt lists the exports of
+// libibverbs and librdmacm; each is implemented by the function of the same name with the prefix
+// pollux_.
 #ifndef POLLUX_COMPAT_LOADER_EXPORT_H_
 #define POLLUX_COMPAT_LOADER_EXPORT_H_
 

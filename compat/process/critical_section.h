@@ -1,4 +1,4 @@
-// From the call of a program that begins something to the one that ends it: one thread at a time.
+// A critical section that one call of the program enters and a later one leaves.
 #ifndef POLLUX_COMPAT_PROCESS_CRITICAL_SECTION_H_
 #define POLLUX_COMPAT_PROCESS_CRITICAL_SECTION_H_
 
@@ -8,9 +8,9 @@ namespace pollux::compat {
 
 // A lock that is held while the program's own code runs. As with the providers of adapters, it is
 // not recursive, and a thread that ends while it holds the lock keeps it. Any thread may unlock it,
-// since a coroutine may continue on another thread. Unlocking it while it is free has no effect:
-// pyverbs calls ibv_end_poll after an empty ibv_start_poll. Without contention it costs one
-// exchange and one store.
+// since a coroutine may continue on another thread. Unlocking it while it is not locked has no
+// effect: pyverbs calls ibv_end_poll() after an ibv_start_poll() that found nothing. Without
+// contention it costs one exchange and one store.
 class CriticalSection {
  public:
   void Enter() {

@@ -1,4 +1,4 @@
-// File descriptors that libraries open without asking that they be closed on exec.
+// File descriptors that libraries open without O_CLOEXEC.
 #ifndef POLLUX_COMPAT_PROCESS_DESCRIPTORS_H_
 #define POLLUX_COMPAT_PROCESS_DESCRIPTORS_H_
 
@@ -11,40 +11,41 @@
 
 namespace pollux::compat {
 
-// A number, and what it stood for when it was noted down.
+// A file descriptor, and the file to which it referred when it was recorded.
 struct HeldDescriptor {
   int fd;
   dev_t device;
   ino_t inode;
 };
 
-// DPDK's memory is a file and its ports are sockets: a program that this one starts would hold on
-// to both, for as long as it runs. Control thread; threads that open descriptors at the same time
-// are to want theirs closed too.
+// DPDK's memory is a file and its ports are sockets; a program that this one starts would keep both
+// open as long as it runs. Use it on a control thread. Descriptors that other threads open
+// meanwhile are treated the same, so they must be ones that may be closed, too.
 class NewDescriptors {
  public:
-  NewDescriptors();  // knows those that are open now
-  // Has all that were opened since closed when the process becomes another program.
+  NewDescriptors();  // records the descriptors that are open now
+  // Sets close-on-exec on all descriptors opened since construction.
   void CloseOnExec() const;
-  // Those among them that hold a port of the kernel's for whoever has them open: UDP sockets bound
-  // to `udp_port`, packet sockets and TAPs. No others, since a child lets go of them.
+  // Returns those of them that keep a port of the kernel open: UDP sockets bound to `udp_port`,
+  // packet sockets, XDP sockets and TAPs. No others, because a forked child closes them (LetGo()).
   std::vector<HeldDescriptor> OfPort(uint16_t udp_port) const;
 
  private:
   std::vector<int> OpenedSince() const;
-  std::vector<int> before_;  // in order
+  std::vector<int> before_;  // sorted
 };
 
-// The sockets of AF_UNIX at that address, and those whose other end is there: a path, or a name
-// that is none of the file system's. They come and go with who connects.
+// Returns the AF_UNIX sockets that are bound or connected to `address`, a path or an abstract name.
+// The result changes as processes connect.
 std::vector<HeldDescriptor> SocketsAt(const std::string& address);
 
 // As NewDescriptors::CloseOnExec().
 void CloseOnExec(std::span<const HeldDescriptor> descriptors);
 
-// What they stand for is closed here, if it is what they stood for; their numbers stay taken, since
-// who knows them may still close them. A packet socket whose ring is mapped stays until the process
-// ends all the same. Async-signal-safe.
+// Closes the recorded files in this process, except where the descriptor refers to another file by
+// now. The descriptor numbers remain in use (for /dev/null), because their owners may still close
+// them. A packet socket whose ring is mapped nevertheless exists until the process ends.
+// Async-signal-safe.
 void LetGo(std::span<const HeldDescriptor> descriptors);
 
 }  // namespace pollux::compat

@@ -8,32 +8,34 @@
 
 namespace pollux::compat {
 
-// Written by the process, at any instruction of which it may die; read by the supervisor after
-// that. Zeros hold nothing.
+// Written by the process, which may die at any instruction; read afterwards by the supervisor. All
+// zeros: no DREQs.
 struct DreqFile {
   static constexpr uint32_t kRecords = 16384;  // cm::ManagerConfig::max_ids
   static constexpr size_t kMaxFrameBytes = 348;
 
   struct Record {
-    // A whole frame once this is not 0.
+    // The length of `frame`; 0: there is none, or it is incomplete.
     std::atomic<uint32_t> bytes;
     uint8_t frame[kMaxFrameBytes];
   };
 
-  // No record from there on was ever written: their pages stay untouched.
+  // Records from this index on were never written, so their pages take no memory.
   std::atomic<uint32_t> used;
   Record records[kRecords];
 };
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
-// The descriptors that a supervisor is given, and all that it has open.
-inline constexpr int kSupervisedEnd = 0;     // of a pipe, whose other end its process has open
-inline constexpr int kSupervisorSocket = 1;  // as SendDreqs() takes
+// The file descriptors of a supervisor; it has no others.
+inline constexpr int kSupervisedEnd = 0;  // a pipe whose other end the supervised process has open
+inline constexpr int kSupervisorSocket = 1;  // the socket for SendDreqs()
 inline constexpr int kSupervisorFile = 2;    // a DreqFile
 
-// Sends each of them once; how many. `socket`: a packet socket that is bound to the interface.
+// Sends each DREQ once and returns their number. `socket`: a packet socket that is bound to the
+// interface.
 int SendDreqs(const DreqFile& file, int socket);
-// For a process that is gone: several times, since none is answered to who sends them.
+// SendDreqsAtLast() sends the DREQs of a dead process several times, because the supervisor
+// receives no replies.
 inline constexpr int kDreqRounds = 4;
 inline constexpr int kDreqPauseMs = 100;  // before the second round, and twice as long each time
 void SendDreqsAtLast(const DreqFile& file, int socket);

@@ -1,4 +1,4 @@
-// Keeps the DREQs of this process's connections where they outlive it.
+// Keeps the DREQs of this process's connections in memory that survives the process.
 #ifndef POLLUX_COMPAT_PROCESS_DREQ_RECORDS_H_
 #define POLLUX_COMPAT_PROCESS_DREQ_RECORDS_H_
 
@@ -14,7 +14,7 @@
 
 namespace pollux::compat {
 
-// Takes nothing from the heap once it is made.
+// Does not allocate heap memory after creation.
 class DreqRecords final : public cm::DreqKeeper {
  public:
   static absl::StatusOr<std::unique_ptr<DreqRecords>> Create();
@@ -22,7 +22,7 @@ class DreqRecords final : public cm::DreqKeeper {
   DreqRecords(const DreqRecords&) = delete;
   DreqRecords& operator=(const DreqRecords&) = delete;
 
-  // Both do nothing in a forked child: the connections are its parent's.
+  // Both do nothing in a forked child, because the connections belong to its parent.
   uint32_t Keep(std::span<const uint8_t> frame) override;
   void Forget(uint32_t place) override;
 

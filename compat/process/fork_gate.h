@@ -1,4 +1,4 @@
-// No fork between two writes of one change.
+// Prevents fork(2) while another thread changes shared data.
 #ifndef POLLUX_COMPAT_PROCESS_FORK_GATE_H_
 #define POLLUX_COMPAT_PROCESS_FORK_GATE_H_
 
@@ -8,29 +8,30 @@
 
 namespace pollux::compat {
 
-// A child has the forking thread alone: a mutex that another one held is never given back there,
-// and what that one was changing stays half changed. So whoever holds one of these mutexes stands
-// within the gate, and a thread that forks closes it and waits until nobody else does. One of a
-// process.
+// A child has only the forking thread: a mutex that another thread held would stay locked there,
+// and the data that it protects might be half changed. A thread that holds a GatedMutex is
+// therefore inside the gate, and a forking thread closes the gate and waits until no other thread
+// is inside. There is one gate per process.
 class ForkGate {
  public:
-  // Any thread, within it already or not. Not before a ScopedWorkerOwnership, which the one that
-  // forks has.
+  // Any thread; calls may be nested. A thread must not acquire a ScopedWorkerOwnership inside the
+  // gate, because the forking thread holds that.
   static void Enter();
   static void Leave();
 
-  // By the thread that forks, before fork(2). What has been left half-way for good (a signal
-  // handler has interrupted it and does not return) is waited for no longer than `most_ns`.
+  // Called by the forking thread before fork(2). Waits at most `most_ns`, because a thread that was
+  // interrupted by a signal handler which does not return never leaves the gate.
   static void Close(uint64_t most_ns);
   static void OpenInParent();
   static void OpenInChild();
 
  private:
-  static inline std::atomic<int32_t> inside_{0};  // threads
+  static inline std::atomic<int32_t> inside_{0};  // number of threads
   static inline std::atomic<bool> closed_{false};
 };
 
-// As std::mutex, within the gate. Not across what waits.
+// A std::mutex whose holder is inside the gate. It must not be held while the thread waits for
+// something.
 class GatedMutex {
  public:
   void lock() {

@@ -1,16 +1,16 @@
-// Whether this process is the copy, by fork(2), of one that has the port.
+// Whether this process was forked from the one that has the port.
 #ifndef POLLUX_COMPAT_PROCESS_FORKED_CHILD_H_
 #define POLLUX_COMPAT_PROCESS_FORKED_CHILD_H_
 
 namespace pollux::compat {
 
-// What a copy shares with the process that has the port is that one's alone: the memory of DPDK,
-// and what stands behind descriptors. An eventfd that a copy reads is a wake-up that the other
-// loses.
+// Only the process that has the port may use the resources that it shares with its forked children:
+// DPDK's memory and the files behind descriptors. A child that reads an eventfd, for example, takes
+// a wake-up from its parent.
 class ForkedChild {
  public:
   static bool Is() { return is_; }
-  // In the child, before fork(2) returns there.
+  // Called in the child before fork(2) returns.
   static void Become() { is_ = true; }
 
  private:

@@ -1,4 +1,4 @@
-// Words for the user of a program whose own messages can only give a number.
+// Error messages for users of programs that can only report error numbers.
 #ifndef POLLUX_COMPAT_PROCESS_LOG_ONCE_H_
 #define POLLUX_COMPAT_PROCESS_LOG_ONCE_H_
 
@@ -10,15 +10,15 @@
 
 namespace pollux::compat {
 
-// To standard error, the first time only: programs try again, and try on purpose. One for each kind
-// of failure, with static lifetime. Any thread.
+// Writes to standard error, the first time only, because programs repeat failing calls. There is
+// one object for each kind of failure, with static lifetime. Thread-safe.
 class LogOnce {
  public:
   void operator()(const absl::Status& status) {
     if (!IsFirst()) return;
     std::fprintf(stderr, "pollux: %s\n", std::string(status.message()).c_str());
   }
-  // Whether to write now, for callers that have no memory for a status.
+  // Whether the caller must write now; for callers that have no memory for a status.
   bool IsFirst() { return !told_.exchange(true, std::memory_order_relaxed); }
 
  private:

@@ -1,4 +1,4 @@
-// What becomes of a call for which there is no memory.
+// Handling of calls for which there is not enough memory.
 #ifndef POLLUX_COMPAT_PROCESS_OOM_RESERVE_H_
 #define POLLUX_COMPAT_PROCESS_OOM_RESERVE_H_
 
@@ -6,21 +6,25 @@
 
 namespace pollux::compat {
 
-// Nothing here catches what operator new throws where the heap gives nothing: the process would
-// end. So calls that make something ask before they begin (MemoryFor), and the small things that
-// these, and whoever drives the worker, still take while memory is short come out of MemoryReserve.
+// Pollux does not catch the exception that operator new throws if the heap is exhausted: the
+// process would end. Calls that create objects therefore check for memory before they start
+// (MemoryFor), and the small allocations that they and the threads driving the worker still make
+// while memory is short use MemoryReserve.
 
-// Keeps it back from now on, the first time in a process: for threads that drive the worker, of
-// which `drives` says so, and for those within a MemoryFor. What else fails goes to the handler
-// that the program has set (by std::set_new_handler()) before this; one that it sets later stands
-// in the way of this. No thread that drives calls the program's: that may call here again.
+// Fills the reserve and installs a new-handler, the first time in a process. The handler gives
+// memory of the reserve to threads that drive the worker (`drives` returns true on them) and to
+// threads inside a MemoryFor. Other failures are passed to the handler that the program had set
+// before by std::set_new_handler(); a handler that the program sets later replaces this one. On
+// threads that drive the worker the program's handler is not called, because it might call Pollux
+// again.
 void KeepOomReserve(bool (*drives)());
 
-// Around what makes an object that takes about `bytes`: as many, and what the heap takes at once,
-// are kept from other threads until it needs them. Not for another thread than the one that made
-// it. They may be within each other; of more than kMaxWithin, the innermost ones in turn, the last
-// has what is kept. One that a signal handler has left by longjmp(3) stays, and what it keeps,
-// until memory is short or the thread leaves one around it.
+// Used around the creation of an object of about `bytes` bytes: keeps this much memory, plus the
+// amount by which the heap grows, from other threads until the creation needs it. Use it only on
+// the thread that created it. They may be nested. Beyond kMaxWithin levels, all further ones share
+// the last slot, and the innermost one has the memory that is kept. If a signal handler leaves the
+// scope by longjmp(3), the memory remains reserved until memory is short or an enclosing MemoryFor
+// ends.
 class MemoryFor {
  public:
   static constexpr size_t kMaxWithin = 4;
@@ -30,7 +34,7 @@ class MemoryFor {
   MemoryFor(const MemoryFor&) = delete;
   MemoryFor& operator=(const MemoryFor&) = delete;
 
-  // False, with ENOMEM in errno, when there is no memory for it: nothing is to be begun.
+  // False, with ENOMEM in errno, if there is not enough memory: the creation must not be started.
   explicit operator bool() const { return there_; }
 
  private:

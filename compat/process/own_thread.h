@@ -1,4 +1,4 @@
-// Threads of the libraries' own in a program's process.
+// Threads that the libraries start in a program's process.
 #ifndef POLLUX_COMPAT_PROCESS_OWN_THREAD_H_
 #define POLLUX_COMPAT_PROCESS_OWN_THREAD_H_
 
@@ -11,7 +11,8 @@
 
 namespace pollux::compat {
 
-// The program may end while it runs.
+// Starts such a thread, which receives no signals of the program. The program may end while it
+// runs.
 inline std::thread StartWithoutSignals(std::function<void()> run) {
   const ScopedSignalBlock signals_blocked;
   return std::thread([run = std::move(run)] {

@@ -1,11 +1,12 @@
-// The end of a program whose main() ends by pthread_exit(3): with the last of its threads.
+// Detects the end of a program whose main() has ended by pthread_exit(3): it ends with its last
+// thread.
 #ifndef POLLUX_COMPAT_PROCESS_PROGRAM_THREADS_EXIT_H_
 #define POLLUX_COMPAT_PROCESS_PROGRAM_THREADS_EXIT_H_
 
 namespace pollux::compat {
 
-// A thread that is the libraries' own, for as long as this lives on it. At most kMaxOwnThreads are
-// known: a process has two. Those of DPDK are known by their names.
+// Marks the calling thread as one of the libraries' own during the object's lifetime. At most
+// kMaxOwnThreads are recorded; a process has two. DPDK's threads are recognised by their names.
 inline constexpr int kMaxOwnThreads = 8;
 class OwnThread {
  public:
@@ -15,10 +16,11 @@ class OwnThread {
   OwnThread& operator=(const OwnThread&) = delete;
 };
 
-// Whether the main thread has ended and so has every other one of the program: with the last of
-// them the process would end, if it had no threads but these. Who finds it so twice in a row may
-// believe it: a thread that makes another and ends meanwhile may hide both from one look. While
-// the main thread lives, little more is read than its line. False where /proc does not say.
+// Whether the main thread and all other threads of the program have ended, so that the process
+// would end now if the libraries had no threads. Rely on it only if it is true twice in a row: a
+// thread that creates another one and then ends may hide both from a single look. While the main
+// thread exists, little more than its entry in /proc is read. Returns false if /proc cannot be
+// read.
 bool OnlyOurThreadsAreLeft();
 
 }  // namespace pollux::compat

@@ -1,4 +1,4 @@
-// What the program's signals may not interrupt, or may not reach.
+// Blocks the program's signals on threads of Pollux.
 #ifndef POLLUX_COMPAT_PROCESS_SCOPED_SIGNAL_BLOCK_H_
 #define POLLUX_COMPAT_PROCESS_SCOPED_SIGNAL_BLOCK_H_
 
@@ -9,12 +9,13 @@
 
 namespace pollux::compat {
 
-// The program's signals are for the program's threads: who blocks one to wait for it would not get
-// it, and would end by it. No thread that is started while this lives takes any, and this thread
-// takes none as long; but that memory is missing which the program has registered
-// (InstallUnmappedMrHandler()) these find out too. What an instruction of a thread itself raises
-// (SIGILL and so on) is no program's to wait for, and blocked it would end the process without the
-// program's handler.
+// Signals of the program must be delivered to the program's threads: if another thread took a
+// signal that the program has blocked in order to wait for it, the program would not receive it,
+// and the default action would end the process. While this object exists, its thread and the
+// threads that it starts take no signals except those that an instruction of the thread itself
+// raises (SIGSEGV, SIGILL and others). No program waits for those, and a blocked one would end the
+// process without the program's handler. They also report that the program has unmapped registered
+// memory (InstallUnmappedMrHandler()).
 class ScopedSignalBlock {
  public:
   ScopedSignalBlock() {

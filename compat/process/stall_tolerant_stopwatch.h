@@ -1,4 +1,4 @@
-// How long a loop has waited for what others do.
+// Measures how long a loop has waited for other processes or threads.
 #ifndef POLLUX_COMPAT_PROCESS_STALL_TOLERANT_STOPWATCH_H_
 #define POLLUX_COMPAT_PROCESS_STALL_TOLERANT_STOPWATCH_H_
 
@@ -7,15 +7,15 @@
 
 namespace pollux::compat {
 
-// Of the time between two looks no more is counted than a machine that runs lets pass: one that has
-// stood still (a stopped process, a paused virtual machine) has given those who are waited for no
-// time at all. Of the thread that waits.
+// Counts at most kMaxOfALookNs between two looks, as much as can pass on a running machine: while
+// the process or the virtual machine was stopped, those for whom it waits could not make progress.
+// Used by the waiting thread.
 class StallTolerantStopwatch {
  public:
   static constexpr uint64_t kMaxOfALookNs = 20'000'000;
 
   explicit StallTolerantStopwatch(uint64_t now_ns) : looked_ns_(now_ns) {}
-  // How long since the beginning, `now_ns` being the time of this look.
+  // Returns the time since construction; `now_ns` is the current time.
   uint64_t Ns(uint64_t now_ns) {
     waited_ns_ += std::min(now_ns - looked_ns_, kMaxOfALookNs);
     looked_ns_ = now_ns;

@@ -1,4 +1,4 @@
-// A small process that outlives this one and sends its DREQs when it has died (supervisor_main.cc).
+// A small process that survives this one and sends its DREQs when it has died (supervisor_main.cc).
 #ifndef POLLUX_COMPAT_PROCESS_SUPERVISOR_H_
 #define POLLUX_COMPAT_PROCESS_SUPERVISOR_H_
 
@@ -9,11 +9,11 @@
 
 namespace pollux::compat {
 
-// Starts the file `program` for the DREQs in `file_fd`, to be sent on the interface. It is no child
-// of this process, whose wait(2) and SIGCHLD do not know of it, and in a session of its own, which
-// signals to this process's group or terminal do not reach. Returns the descriptor that is closed
-// when the process has died or becomes another program; a forked child is to let go of it.
-// Unavailable when it cannot be started. Control thread.
+// Starts the executable `program`, which sends the DREQs in `file_fd` on the interface when this
+// process has died. It is not a child of this process, so wait(2) and SIGCHLD do not report it, and
+// it has its own session, so signals to this process's group or terminal do not reach it. Returns
+// the descriptor by whose closing it notices that this process has died or called exec(3); a forked
+// child must close it by LetGo(). Unavailable if it cannot be started. Call it on a control thread.
 absl::StatusOr<HeldDescriptor> StartSupervisor(const std::string& program, int file_fd,
                                                unsigned interface_index);
 

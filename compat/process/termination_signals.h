@@ -1,4 +1,4 @@
-// Signals by which users end programs, and the end of a program's last thread.
+// Handles the signals by which users end programs, and the end of a program's last thread.
 #ifndef POLLUX_COMPAT_PROCESS_TERMINATION_SIGNALS_H_
 #define POLLUX_COMPAT_PROCESS_TERMINATION_SIGNALS_H_
 
@@ -7,21 +7,21 @@
 
 namespace pollux::compat {
 
-// Milliseconds of a clock that only goes forward. Signal handlers may call it.
+// The time of a monotonic clock in milliseconds. Async-signal-safe.
 int64_t MonotonicMs();
 
-// Has `leave` called, on a thread of its own, before this process ends by SIGHUP, SIGINT or
-// SIGTERM: a kernel would tell the peers of a process that is gone, here nobody else does. Only for
-// those that are left to their default action now; who changes one later has it for himself. The
-// thread that takes the signal stops there, as it would have, unless `in_call()` says in the
-// handler that `leave` needs it to go on. Another of them ends the process at once when it comes
-// RepeatedSignalFilter::kAtOnceMs after the first or later. In processes that are forked from this
-// one the signals do what they would have done. Once a process. `now_ms` tells the time in the
-// handler; tests have a clock of their own.
+// Arranges for `leave` to be called on a separate thread before this process ends by SIGHUP, SIGINT
+// or SIGTERM. (With an adapter, the kernel disconnects the peers of a process that ends; here
+// `leave` must do it.) Handles only the signals whose action is the default one now; a program that
+// changes one later handles it itself. The thread that takes the signal stops in the handler, as
+// the default action would stop it, unless `in_call()` returns true there because `leave` needs the
+// thread to continue. A further signal that arrives at least RepeatedSignalFilter::kAtOnceMs after
+// the first ends the process at once. In forked children the signals have their default action.
+// Call it once per process. `now_ms` returns the time in the handler; tests have their own clock.
 //
-// The same thread notices, within half a second, that main() has ended by pthread_exit(3) and the
-// program's other threads have ended too (OnlyOurThreadsAreLeft()), and calls exit(0) as the last
-// of them would have.
+// The same thread checks twice per second whether main() has ended by pthread_exit(3) and all other
+// threads of the program have ended (OnlyOurThreadsAreLeft()). If so, it calls exit(0), as the end
+// of the last thread would have done.
 void LeaveBeforeEndingSignals(std::function<void()> leave, bool (*in_call)(),
                               int64_t (*now_ms)() = MonotonicMs);
 

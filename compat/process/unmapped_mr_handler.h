@@ -1,22 +1,23 @@
-// Pages that stand in for memory which a program has taken away while it is registered.
+// Replaces pages of registered memory that the program has unmapped.
 #ifndef POLLUX_COMPAT_PROCESS_UNMAPPED_MR_HANDLER_H_
 #define POLLUX_COMPAT_PROCESS_UNMAPPED_MR_HANDLER_H_
 
 namespace pollux::compat {
 
-// An adapter holds the pages of a region until it is deregistered: that a program has freed them
-// does not keep it from writing there. Nobody can hold another's mapping, so here a page that is
-// missing is put in its place, empty, when it is first touched, and stays: at most as many as the
-// program had registered. So is a page of a file that is shorter by now, which then is the file's
-// no more, should that grow again.
+// An adapter pins the pages of a region until it is deregistered, so it can still access them after
+// the program has unmapped them. Pollux cannot pin a program's mapping. Instead, a missing page is
+// replaced by an empty one when it is first accessed, and the new page remains; there are at most
+// as many as the program had registered. The same applies to a page of a file that was truncated;
+// the new page does not belong to the file any more, even if the file grows again.
 //
-// From now on, once in a process, a fault at an address where nothing is mapped (SIGSEGV), or
-// nothing is in the file (SIGBUS), and of which `is_registered` says so is mended and the
-// instruction repeated. `is_registered` is called on the faulting thread, in its signal handler,
-// and says no unless this thread touches the memory on Pollux's account: a program's own faults are
-// its own. They go to whoever took the signal before; who takes it after this has all of them. One
-// that nobody took ends the process: before that, in the handler, `before_end` is called. False
-// when the signals could not be had.
+// Call it once per process. From then on, a fault at an address without a mapping (SIGSEGV) or
+// beyond the end of a file (SIGBUS) is repaired and the instruction repeated, if `is_registered`
+// returns true for the address. `is_registered` is called in the signal handler, on the faulting
+// thread. It must return false unless this thread accesses the memory for Pollux, because faults of
+// the program itself must reach the program. All other faults are passed to the handler that was
+// installed before; a handler that is installed later receives all faults. If there was none,
+// `before_end` is called in the handler before the process ends. Returns false if the handlers
+// cannot be installed.
 bool InstallUnmappedMrHandler(bool (*is_registered)(const void* address), void (*before_end)());
 
 }  // namespace pollux::compat

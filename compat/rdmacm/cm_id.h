@@ -1,4 +1,4 @@
-// Identifiers and event channels of librdmacm, as programs hold them.
+// The identifiers and event channels of librdmacm that programs use.
 #ifndef POLLUX_COMPAT_RDMACM_CM_ID_H_
 #define POLLUX_COMPAT_RDMACM_CM_ID_H_
 
@@ -19,16 +19,16 @@
 
 namespace pollux::compat {
 
-// Layouts of rdma-core 44, which programs were compiled for.
+// The layouts of rdma-core 44, for which programs were compiled.
 static_assert(sizeof(rdma_cm_id) == 416 && sizeof(rdma_cm_event) == 80);
 static_assert(sizeof(rdma_event_channel) == 4);
 
 struct CmId;
 
-// Given to the program by rdma_get_cm_event, gone with rdma_ack_cm_event.
+// Passed to the program by rdma_get_cm_event() and destroyed by rdma_ack_cm_event().
 struct CmEvent : rdma_cm_event {
   CmEvent() : rdma_cm_event{} {}
-  CmId* owner = nullptr;  // whose destruction waits for it: of a request the listener
+  CmId* owner = nullptr;  // its destruction waits for this event; for a request, the listener
   std::vector<uint8_t> private_data_bytes;
   uint8_t times_held_back = 0;
 };
@@ -41,58 +41,62 @@ struct CmChannel : rdma_event_channel {
 
 struct CmId : CmIdBase {
   Runtime* runtime = nullptr;
-  std::shared_ptr<CmChannel> sync;  // of one without a channel of the program's: calls wait
+  // of an identifier without a channel of the program: calls wait on it
+  std::shared_ptr<CmChannel> sync;
   UnackedEvents events_given;
-  std::optional<rdma_conn_param> offered;  // what the peer asked for, without its private data
-  bool awaits_accept = false;   // of a peer that asks, and that the program has not accepted
-  int* accept_error = nullptr;  // of the call that accepts: where it hears what it returns
-  bool is_connection = false;   // or asks for one, or was one
-  uint8_t ack_timeout = 0;      // RDMA_OPTION_ID_ACK_TIMEOUT
-  bool family_only = false;     // RDMA_OPTION_ID_AFONLY
-  ibv_sa_path_rec path{};       // route.path_rec, once there is a route
-  std::map<Gid, void*> groups;  // the program's context of each group that it joined
-  // What rdma_create_ep(3) of a listener keeps for the identifiers of its requests.
+  std::optional<rdma_conn_param> offered;  // the peer's parameters without its private data
+  bool awaits_accept = false;              // a request that the program has not accepted yet
+  int* accept_error = nullptr;             // receives the error for the rdma_accept() in progress
+  bool is_connection = false;              // a connection, a request for one, or an ended one
+  uint8_t ack_timeout = 0;                 // RDMA_OPTION_ID_ACK_TIMEOUT
+  bool family_only = false;                // RDMA_OPTION_ID_AFONLY
+  ibv_sa_path_rec path{};                  // route.path_rec points to it once there is a route
+  std::map<Gid, void*> groups;             // the program's context for each joined group
+  // Set by rdma_create_ep(3) of a listener, for the identifiers of its requests.
   std::optional<ibv_qp_init_attr> qp_of_requests;
 };
 
-// Whose groups its groups are. Null: nobody's.
+// The queue pair that is a member of the identifier's groups; null if there is none.
 inline Qp* MemberOf(const CmId& id) { return id.qp == nullptr ? nullptr : Of(id.qp); }
 
-// Releases the bound queue pair from CM if the program has removed it from `qp`; else does nothing.
+// Releases the bound queue pair from CM if the program has removed it from `qp`.
 void ReleaseMovedQp(ScopedWorkerOwnership& owned, CmId* id);
 
-// Of joining a group, and which.
+// Whether the event reports the result of joining a group, and which group.
 bool IsAboutGroup(const CmEvent& event);
 Gid GroupOf(const CmEvent& event);
 
 inline CmId* Of(rdma_cm_id* id) { return static_cast<CmId*>(id); }
 inline CmChannel* Of(rdma_event_channel* channel) { return static_cast<CmChannel*>(channel); }
 
-// The context that librdmacm opens on the programs' behalf, and its protection domain: one of each,
-// until the process ends. Null with errno set.
+// The context that librdmacm opens on behalf of programs, and its protection domain. There is one
+// of each, until the process ends. Return null and set errno on an error.
 Context* CmContext();
-Context* OpenedCmContext();  // as it is, in a copy of the process too; null without errno
+// null if it was not opened, without setting errno; also in a forked child
+Context* OpenedCmContext();
 ibv_pd* CmDomain();
 
-// As absl::Status says it, but for what the identifier's state does not allow: EINVAL, as
-// librdmacm.
+// As ZeroOrErrno(), except that it returns EINVAL, as librdmacm does, if the identifier's state
+// does not allow the call.
 int CmResult(const absl::Status& status);  // 0, or -1 with errno
 
-// What the manager calls for `id`, during a ScopedWorkerOwnership.
+// The handler that the manager calls for `id`, during a ScopedWorkerOwnership.
 cm::EventHandler HandlerFor(CmId* id);
 
-// After a call on an identifier without a channel: waits for the event that ends it, which is then
-// id->event. -1 with errno when the event is a failure. Not during a ScopedWorkerOwnership.
+// Completes a call on an identifier without a channel: waits for its event, which is then
+// id->event. Returns -1 and sets errno if the event reports a failure. Not during a
+// ScopedWorkerOwnership.
 int Complete(CmId* id);
 // Acknowledges id->event.
 void AcknowledgeLast(CmId* id);
-// Gives it another channel, or for null one of its own, for which calls wait, and takes along the
-// events that the program has not taken. 0, or -1 with errno. Not during a ScopedWorkerOwnership.
+// Moves the identifier, with the events that the program has not taken yet, to another channel;
+// null: to a channel of its own, on which its calls wait. Returns 0, or -1 and sets errno. Not
+// during a ScopedWorkerOwnership.
 int Migrate(CmId* id, rdma_event_channel* channel);
 
-// Takes over what the native identifier knows of itself and its peer, and the device.
+// Copies the addresses of the native identifier and of its peer to `id`, and sets the device.
 void FillAddresses(ScopedWorkerOwnership& owned, CmId* id);
-// And the path between them.
+// Sets the path between them.
 void FillPath(ScopedWorkerOwnership& owned, CmId* id);
 
 }  // namespace pollux::compat

@@ -1,4 +1,4 @@
-// Peers of rdma_cm and their queue pairs, for tests of whatever comes of them.
+// Identifiers of rdma_cm with queue pairs, for tests that need connections.
 #ifndef POLLUX_COMPAT_RDMACM_CM_PEER_FOR_TEST_H_
 #define POLLUX_COMPAT_RDMACM_CM_PEER_FOR_TEST_H_
 
@@ -14,12 +14,12 @@
 
 namespace pollux::compat {
 
-// A port whose frames nobody takes but itself: it is both ends.
+// A port that receives its own frames, so that it is both ends of a connection.
 inline constexpr char kPortOfOne[] = "port=net_ring0\naddress=192.0.2.1/24\nmemory=128\n";
 inline constexpr char kAddressOfOne[] = "192.0.2.1";
 inline constexpr int kResolveTimeoutMs = 100'000;
 
-// What the calls of rdma_cm take by a pointer.
+// An address in the form that rdma_cm's calls take.
 class Ipv4Address {
  public:
   Ipv4Address(const char* text, uint16_t port) {
@@ -42,7 +42,7 @@ inline int MakeQp(rdma_cm_id* id, uint32_t depth = 16) {
   return rdma_create_qp(id, nullptr, &init);
 }
 
-// One whose calls wait, which knows its way to the listener and has a queue pair.
+// An identifier whose calls wait, with a resolved route to the listener and a queue pair.
 inline rdma_cm_id* MakePeer(const char* listener, uint16_t port, uint32_t depth = 16) {
   rdma_cm_id* peer = nullptr;
   EXPECT_EQ(rdma_create_id(nullptr, &peer, nullptr, RDMA_PS_TCP), 0);
@@ -54,7 +54,8 @@ inline rdma_cm_id* MakePeer(const char* listener, uint16_t port, uint32_t depth 
   return peer;
 }
 
-// One that has asked this port's own listener for a connection, and hears in `channel`.
+// An identifier that has sent a connection request to a listener of the same port. Its events
+// arrive in `channel`.
 inline rdma_cm_id* Ask(uint16_t port, rdma_event_channel* channel) {
   rdma_cm_id* peer = MakePeer(kAddressOfOne, port);
   EXPECT_EQ(rdma_migrate_id(peer, channel), 0);
@@ -63,7 +64,7 @@ inline rdma_cm_id* Ask(uint16_t port, rdma_event_channel* channel) {
   return peer;
 }
 
-// The next event in the channel, which is of that type: whom it is about.
+// Takes the next event of the channel, which must have the given type. Returns its identifier.
 inline rdma_cm_id* AwaitEvent(rdma_event_channel* channel, rdma_cm_event_type type) {
   rdma_cm_event* event = nullptr;
   EXPECT_EQ(rdma_get_cm_event(channel, &event), 0) << std::strerror(errno);

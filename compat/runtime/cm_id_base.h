@@ -1,4 +1,5 @@
-// What calls on queue pairs and the end of the process need of an identifier of rdma_cm.
+// The part of an rdma_cm identifier that is used by calls on queue pairs and at the end of the
+// process.
 #ifndef POLLUX_COMPAT_RUNTIME_CM_ID_BASE_H_
 #define POLLUX_COMPAT_RUNTIME_CM_ID_BASE_H_
 
@@ -10,11 +11,11 @@ namespace pollux::compat {
 
 struct Qp;
 
-// The rest is CmId's (rdmacm/cm_id.h).
+// The base of CmId (rdmacm/cm_id.h).
 struct CmIdBase : rdma_cm_id {
   CmIdBase() : rdma_cm_id{} {}
-  cm::Id* native = nullptr;  // during a ScopedWorkerOwnership only
-  Qp* bound = nullptr;       // whose connection this is; `qp` is the program's to write
+  cm::Id* native = nullptr;  // used only during a ScopedWorkerOwnership
+  Qp* bound = nullptr;       // the queue pair of this connection; programs may change `qp`
 };
 
 }  // namespace pollux::compat

@@ -1,4 +1,4 @@
-// Address handles that a program has destroyed while sends that name them wait.
+// Address handles that a program has destroyed while queued sends still refer to them.
 #ifndef POLLUX_COMPAT_RUNTIME_DEFERRED_AH_DESTROY_H_
 #define POLLUX_COMPAT_RUNTIME_DEFERRED_AH_DESTROY_H_
 
@@ -12,20 +12,21 @@
 
 namespace pollux::compat {
 
-// Programs destroy the handle of an answer as soon as that is posted, since the work requests of
-// adapters hold a copy of it. Here a handle stays until no send names it. During a
-// ScopedWorkerOwnership only.
+// Programs destroy an address handle directly after posting a send with it, because work requests
+// of adapters contain a copy. Here the handle is kept until no send refers to it. Used only during
+// a ScopedWorkerOwnership.
 class DeferredAhDestroy {
  public:
-  // A queue pair of datagrams, for as long as it can send.
+  // Adds a UD queue pair, until it cannot send any more.
   void AddSender(verbs::QueuePair* qp) { senders_.insert(qp); }
   void RemoveSender(verbs::QueuePair* qp) { senders_.erase(qp); }
 
-  // Whether Destroy() was called: the domain of such a handle is not the program's any more, and
-  // the next handle may be in its place.
+  // Whether Destroy() was called and the handle is only kept for sends. Its `pd` then refers to the
+  // worker's protection domain, not to the program's. Once the handle is really destroyed, a new
+  // one may have its address.
   bool Waits(verbs::AddressHandle* ah) const { return waiting_.contains(ah); }
-  // At once, or by a Sweep(). `ah` names the worker's own domain, not the program's.
-  // InvalidArgument if the worker does not own `ah`.
+  // Destroys a handle now, or in a later Sweep(). `ah` must refer to the worker's own protection
+  // domain, not the program's. InvalidArgument if the worker does not own `ah`.
   absl::Status Destroy(engine::Worker& worker, verbs::AddressHandle* ah);
   void Sweep(engine::Worker& worker);
 
@@ -36,7 +37,7 @@ class DeferredAhDestroy {
   void Sweep(engine::Worker& worker, const Handles& named);
 
   std::set<verbs::QueuePair*> senders_;
-  std::set<verbs::AddressHandle*> waiting_;  // of the worker's, whose number is bounded
+  std::set<verbs::AddressHandle*> waiting_;  // bounded by the number of the worker's handles
 };
 
 }  // namespace pollux::compat

@@ -1,4 +1,4 @@
-// Events that a program takes one by one, or waits for by a file descriptor.
+// A queue of events that a program takes one by one. It can wait for them by a file descriptor.
 #ifndef POLLUX_COMPAT_RUNTIME_EVENT_QUEUE_H_
 #define POLLUX_COMPAT_RUNTIME_EVENT_QUEUE_H_
 
@@ -19,14 +19,14 @@
 
 namespace pollux::compat {
 
-// Of a queue that has no descriptor, and from which nothing is taken.
+// Selects a queue that has no descriptor and from which no events are taken.
 struct NullWaiter {};
 inline constexpr NullWaiter kNobodyWaits;
 
-// Any thread. The descriptor is readable while an event waits, and the program's to poll and to
-// make non-blocking; one count of it stands for one event. As long as the objects that events are
-// about live, each with a handful of events at most, so does the bound of the queue. In a copy of
-// the process the events are its own, and the descriptor stays the other's: nothing is taken there.
+// Thread-safe. The descriptor is readable while an event is queued; the program may poll it and
+// make it non-blocking. Its count is the number of events. Each object has only a handful of events
+// in the queue at a time, so the number of objects bounds its length. A forked child has its own
+// copy of the events but shares the descriptor with its parent, so no events are taken there.
 template <class Event>
 class EventQueue {
  public:
@@ -38,7 +38,7 @@ class EventQueue {
   EventQueue(const EventQueue&) = delete;
   EventQueue& operator=(const EventQueue&) = delete;
 
-  // Negative when the process had no descriptor left: there is no queue then.
+  // Negative if the process had no file descriptor left; the queue cannot be used then.
   int fd() const { return fd_; }
 
   void Push(Event event) {
@@ -50,9 +50,10 @@ class EventQueue {
     fd_waiter_.Ring();
   }
 
-  // 0 with the oldest in `*event`, after `taken(*event)` with the queue locked: no RemoveIf() comes
-  // between. Waits while there is none, unless the descriptor is non-blocking (EAGAIN); EINTR after
-  // the handlers of signals that let nothing go on (FdWaiter); ENODEV in a copy.
+  // Returns 0 with the oldest event in `*event`. `taken(*event)` has then been called with the
+  // queue locked, so that no RemoveIf() runs in between. Waits while there is none, unless the
+  // descriptor is non-blocking (EAGAIN). EINTR after a signal handler without SA_RESTART
+  // (FdWaiter); ENODEV in a forked child.
   template <class Taken>
   int Take(Event* event, Taken taken) {
     while (true) {
@@ -70,7 +71,8 @@ class EventQueue {
     }
   }
 
-  // What `look(event)` says of the oldest, with the queue locked; false when there is none.
+  // Returns the result of `look` for the oldest event, called with the queue locked; false if there
+  // is none.
   template <class Look>
   bool LookAtOldest(Look look) {
     const engine::ScopedCancellationDisable no_cancel;
@@ -78,7 +80,7 @@ class EventQueue {
     return !events_.empty() && look(events_.front());
   }
 
-  // Has the descriptor tell once more of the event that waits: to who looks for changes of it alone
+  // Signals the descriptor again for a queued event, for programs that wait for changes only
   // (EPOLLET).
   void TellAgain() {
     const engine::ScopedCancellationDisable no_cancel;
@@ -89,7 +91,7 @@ class EventQueue {
     eventfd_read(fd_, &one);
   }
 
-  // Takes out what `unwanted(event)` says.
+  // Removes the events for which `unwanted` returns true.
   template <class Unwanted>
   void RemoveIf(Unwanted unwanted) {
     const engine::ScopedCancellationDisable no_cancel;

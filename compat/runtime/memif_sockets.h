@@ -1,4 +1,4 @@
-// The sockets by which the two processes of a memif know of each other.
+// The control sockets between the two processes of a memif.
 #ifndef POLLUX_COMPAT_RUNTIME_MEMIF_SOCKETS_H_
 #define POLLUX_COMPAT_RUNTIME_MEMIF_SOCKETS_H_
 
@@ -15,21 +15,21 @@
 
 namespace pollux::compat {
 
-// While one is open anywhere, the other process has a link. DPDK makes them when it likes (a server
-// accepts, a client connects again) and does not ask that they be closed on exec. Tell it of the
-// port's events.
+// The other process has a link as long as such a socket is open in any process. DPDK opens them at
+// any time (a server accepts, a client connects again), and without O_CLOEXEC. Register it as an
+// observer of the port's events.
 class MemifSockets : public engine::PortObserver {
  public:
-  // Of a port that is open. Null for one that is no memif.
+  // For an open port. Returns null if it is not a memif.
   static std::unique_ptr<MemifSockets> Of(const std::string& port);
   explicit MemifSockets(std::string address) : address_(std::move(address)) {}
 
-  // The link has come: programs that are started from now on do not get its socket.
+  // Sets close-on-exec on the sockets when the link has changed.
   void OnPortEvent(uint8_t port_num, ibv_event_type event) override;
-  // In a child, of those that there are at the fork.
+  // In a forked child: closes the sockets that existed at the fork.
   void LetGo() const;
-  // The file at which a server has been found, which DPDK removes only with the port. Another
-  // process's that has taken its place stays.
+  // Removes a server's socket file, which DPDK removes only when it closes the port. A file by
+  // which another process has replaced it is kept.
   void RemoveFile() const;
 
  private:
@@ -40,7 +40,7 @@ class MemifSockets : public engine::PortObserver {
   std::optional<File> FileNow() const;
 
   const std::string address_;
-  std::optional<File> file_;  // of a server with a path
+  std::optional<File> file_;  // set for a server with a path
 };
 
 }  // namespace pollux::compat

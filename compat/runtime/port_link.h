@@ -1,4 +1,4 @@
-// What programs learn of the port's link: its state, and what happens to it.
+// The state of the port's link, and its changes, as programs see them.
 #ifndef POLLUX_COMPAT_RUNTIME_PORT_LINK_H_
 #define POLLUX_COMPAT_RUNTIME_PORT_LINK_H_
 
@@ -12,23 +12,23 @@
 
 namespace pollux::compat {
 
-// One of a port. During a ScopedWorkerOwnership only.
+// One per port. Used only during a ScopedWorkerOwnership.
 class PortLink : public engine::PortObserver {
  public:
-  // `to_one_process`: the port is a memif, whose link is up while the process at its other end is
-  // there.
+  // `to_one_process`: the port is a memif, whose link is up while the process at its other end
+  // exists.
   explicit PortLink(bool to_one_process) : awaits_peer_(to_one_process) {}
 
   using AsyncEvents = EventQueue<ibv_async_event>;
-  // Those of a context, which are told from now on, by ibv_get_async_event(3): IBV_EVENT_PORT_ERR,
-  // IBV_EVENT_PORT_ACTIVE, IBV_EVENT_DEVICE_FATAL. Of each kind one waits in a context, the latest:
-  // a link may go and come for as long as a program does not ask.
+  // Adds the event queue of a context, which now receives IBV_EVENT_PORT_ERR, IBV_EVENT_PORT_ACTIVE
+  // and IBV_EVENT_DEVICE_FATAL for ibv_get_async_event(3). Only the latest event of each kind is
+  // queued, because a link may change any number of times before the program asks.
   void Add(AsyncEvents* events) { told_.insert(events); }
   void Remove(AsyncEvents* events) { told_.erase(events); }
 
-  // The state as programs see it, in what ibv_query_port(3) gives. Servers look at it before they
-  // wait for a client, and give up where the port is down (perftest): until the other process of a
-  // memif has come for the first time, its link counts as up, as that to a switch would.
+  // Sets the port state for ibv_query_port(3). Servers check it before they wait for a client and
+  // give up if the port is down (perftest). Until the other process of a memif has connected for
+  // the first time, its link therefore counts as up, as the link to a switch would.
   void Show(ibv_port_attr* attr) const;
 
   void OnPortEvent(uint8_t port_num, ibv_event_type event) override;

@@ -1,4 +1,4 @@
-// The one port of this process, with its worker and its connection manager, and who drives them.
+// The one port of this process, its worker and connection manager, and the threads that drive them.
 #ifndef POLLUX_COMPAT_RUNTIME_RUNTIME_H_
 #define POLLUX_COMPAT_RUNTIME_RUNTIME_H_
 
@@ -39,65 +39,74 @@ namespace pollux::compat {
 struct CmIdBase;
 class ScopedWorkerOwnership;
 
-// Opened by the first call that asks what devices there are; there until the process ends, since
-// programs leave objects behind. A process that was forked from one with a runtime has none, since
-// it has none of its threads, and what the two would do to the port's rings and pools would meet
-// there: what it has inherited it may look at and destroy, which ends what is its own of it, and
-// whatever else it is asked for is refused before the worker or the manager hears of it.
+// Opened by the first call that lists devices. It exists until the process ends, because programs
+// do not destroy all their objects. A forked child has no runtime: it lacks the threads, and it
+// shares the port's rings and pools with its parent, so using them would corrupt them. The child
+// may examine inherited objects and destroy them, which frees only its own copies; all other calls
+// are refused before they reach the worker or the manager.
 class Runtime {
  public:
   ~Runtime();
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
-  // Opens the port that the environment names. Errors as engine::Device::Open(); they are told to
-  // standard error too, once, since the callers of verbs know numbers only.
+  // Opens the port that the environment specifies. Errors as engine::Device::Open(). The first one
+  // is also written to standard error, because callers of verbs get only error numbers.
   static absl::StatusOr<Runtime*> Get();
 
   engine::ApplicationActivity& activity() { return activity_; }
-  // Only while a ScopedWorkerOwnership of it lives.
+  // Only during a ScopedWorkerOwnership.
   engine::Worker& worker() { return device_->worker(); }
   cm::Manager& manager() { return *manager_; }
   engine::Device& device() { return *device_; }
-  // The program's identifiers of rdma_cm. Their peers are told when the process exits.
+  // The program's identifiers of rdma_cm. Their peers are disconnected when the process exits.
   std::set<CmIdBase*>& identifiers() { return identifiers_; }
-  // Stands for the native one of an identifier that has ended; nothing is asked of it.
+  // A placeholder for the native identifier of identifiers that have ended; it is never connected.
   cm::Id* ended() { return ended_; }
-  // Of link-local addresses; 0 where the port stands on no interface whose addresses they are.
+  // The scope ID of link-local addresses; 0 if they do not belong to the kernel's interface of the
+  // port.
   uint32_t scope() const { return scope_; }
-  // The program's protection domains, by their handles.
+  // The program's protection domains by handle.
   std::map<uint32_t, memory::ProtectionDomain*>& domains() { return domains_; }
-  // The memory that the program has registered, by its keys.
+  // The program's registered memory by key.
   std::map<uint32_t, absl::Span<const uint8_t>>& registered() { return registered_; }
   DeferredAhDestroy& deferred_ah_destroy() { return deferred_ah_destroy_; }
   PortLink& port_link() { return *port_link_; }
-  // Whether this process was forked from one that has the port: what asks makes nothing then,
-  // starts nothing and waits for nothing. Says why, once, and leaves ENODEV in errno.
+  // Whether this process was forked from the one that has the port. The caller must then create
+  // nothing, start nothing and wait for nothing. Writes a message, once, and sets errno to ENODEV.
   static bool IsCopy() {
     if (!ForkedChild::Is()) [[likely]]
       return false;
     TellOfCopy();
     return true;
   }
+<<<<<<< HEAD
   // What HeldPosts holds has left when this returns, or HeldPosts::kLongestSendMs are over: before
   // this process becomes another program or ends without exit(3), in a signal handler too. The
   // progress thread sends it, since the calling thread may be anywhere.
+=======
+  // Sends the posts that ScopedWorkerOwnership::PollAfterPost() holds; returns when they are sent,
+  // at the latest after kLongestSendMs. Called before this process calls exec(3) or ends without
+  // exit(3), also in signal handlers. The progress thread sends them, because the calling thread
+  // may be in any function.
+  static constexpr int kLongestSendMs = 20;
+>>>>>>> english24_3
   static void SendHeldPosts();
-  // A file that is nobody else's, of which each context has a descriptor: by one of these a context
-  // is known to be of this process.
+  // A file of this process of which each context has a descriptor, to recognise contexts of this
+  // process.
   int command_fd() const { return command_fd_; }
 
  private:
   friend class ScopedWorkerOwnership;
   Runtime() = default;
   static absl::StatusOr<std::unique_ptr<Runtime>> Open();
-  // One turn of the loop, by the owner; whether it did anything.
+  // One turn of the loop, on the owner's thread. Returns whether it did anything.
   bool Poll(uint64_t now_ns, engine::Worker::AckAction acks) {
     frame_signal_.Raise();
     const bool busy = device_->worker().Poll(now_ns, acks);
     held_posts_.Sent();
     return busy;
   }
-  // As Poll(); acknowledgements may wait for what the program posts next.
+  // As Poll(), but acknowledgements may wait for the program's next post.
   bool PollBeforePost(uint64_t now_ns) {
     if (ack_policy_.Choose(now_ns) == transport::AckPolicy::kSendNow) return PollAndSend(now_ns);
     const bool busy = Poll(now_ns, transport::AckPolicy::kHold);
@@ -111,23 +120,24 @@ class Runtime {
     ack_policy_.Sent(busy);
     return busy;
   }
-  // For peers to hear of this process's end if it is killed.
+  // Starts the supervisor, which disconnects peers if this process is killed.
   absl::Status StartSupervisor(const Settings& settings);
   absl::Status StartProgressThread(const Settings& settings);
-  // Whether the runtime touches registered memory on this thread, and `address` is of it.
+  // Whether this thread is in a call of the runtime and `address` is in registered memory.
   static bool Touches(const void* address);
-  // What other libraries destroy after this still finds its worker.
+  // Ends all connections. The worker remains, because other libraries may destroy objects later.
   void End();
-  // Takes the ownership; false when a call has it that nobody completes.
+  // Acquires the ownership. Returns false if a call that will never complete holds it.
   bool AcquireAtLast();
   static bool InCall();
-  // Of the peers that are told of the end of their connections.
+  // Waits for the peers' replies to DREQs.
   void AwaitAnswers(ScopedWorkerOwnership& owned);
   static void TellOfCopy();
   static void EndAtExit();
   static void EndOnce();
-  // What is copied is in nobody's hands, but for a call that a signal handler has interrupted: of
-  // the thread that forks, or of another one that does not complete it.
+  // Fork handlers. They make sure that no thread is in a call during the fork, except for one that
+  // a signal handler has interrupted: on the forking thread, or on another one that does not
+  // complete it.
   static void BeforeFork();
   static void AfterForkInParent();
   static void AfterForkInChild();
@@ -136,14 +146,20 @@ class Runtime {
   engine::Clock clock_;
   engine::Ownership ownership_;
   engine::ApplicationActivity activity_;
+<<<<<<< HEAD
   HeldPosts held_posts_;
+=======
+  // Written by the owner and read by SendHeldPosts(). The first of these posts was sent, the others
+  // are held.
+  std::atomic<uint32_t> posts_since_poll_{0};
+>>>>>>> english24_3
   transport::AckPolicy ack_policy_;
   std::unique_ptr<PortLink> port_link_;
-  std::unique_ptr<MemifSockets> memif_sockets_;  // null: the port is no memif
+  std::unique_ptr<MemifSockets> memif_sockets_;  // null: the port is not a memif
   std::unique_ptr<engine::Device> device_;
   std::optional<engine::DeviceTelemetry> telemetry_;
   FrameSignal frame_signal_;
-  std::unique_ptr<DreqRecords> dreq_records_;  // null: nobody would send them
+  std::unique_ptr<DreqRecords> dreq_records_;  // null: there is no supervisor
   std::unique_ptr<cm::Manager> manager_;
   std::set<CmIdBase*> identifiers_;
   cm::Id* ended_ = nullptr;
@@ -158,20 +174,21 @@ class Runtime {
   std::unique_ptr<engine::ProgressThread> progress_thread_;
 };
 
-// The calling thread is the worker's owner as long as this lives. Not two at once in a thread.
+// Makes the calling thread the worker's owner during the object's lifetime. A thread must not have
+// two at a time.
 class ScopedWorkerOwnership {
  public:
   explicit ScopedWorkerOwnership(Runtime* runtime) : runtime_(runtime) {
     runtime_->ownership_.Acquire();
   }
-  // The thread is the owner already.
+  // For a thread that is the owner already.
   ScopedWorkerOwnership(Runtime* runtime, std::adopt_lock_t /*owned*/) : runtime_(runtime) {}
   ~ScopedWorkerOwnership() { runtime_->ownership_.Release(); }
   ScopedWorkerOwnership(const ScopedWorkerOwnership&) = delete;
   ScopedWorkerOwnership& operator=(const ScopedWorkerOwnership&) = delete;
 
-  // Both with the time of this call: the last poll may be long ago, and the time-outs that the call
-  // asks for begin now.
+  // Both first advance the worker's clock, because the last poll may be long ago, and time-outs
+  // that the call starts must begin now.
   engine::Worker& worker() {
     runtime_->worker().AdvanceClock(runtime_->clock_.NowNs());
     return runtime_->worker();
@@ -181,7 +198,7 @@ class ScopedWorkerOwnership {
     return runtime_->manager();
   }
   std::set<CmIdBase*>& identifiers() { return runtime_->identifiers(); }
-  // False once the identifier has ended: another thread destroys it, or the process exits.
+  // False once the identifier has ended, because another thread destroys it or the process exits.
   bool Has(CmIdBase* id) { return identifiers().contains(id); }
   std::map<uint32_t, memory::ProtectionDomain*>& domains() { return runtime_->domains(); }
   std::map<uint32_t, absl::Span<const uint8_t>>& registered() { return runtime_->registered(); }
@@ -190,37 +207,56 @@ class ScopedWorkerOwnership {
   ip::Interface& interface() { return runtime_->worker().interface(); }
   engine::ApplicationActivity& activity() { return runtime_->activity(); }
 
-  // One turn of the loop, on this thread: what it has posted leaves, what has arrived is served.
+  // One turn of the loop, on this thread: sends posted requests and handles received packets.
   void Poll() {
     if (ForkedChild::Is()) [[unlikely]]
       return;
     const uint64_t now_ns = runtime_->clock_.NowNs();
     After(runtime_->PollAndSend(now_ns), now_ns);
   }
-  // As Poll(), of a call that looks for completions: what they tell the program it may answer.
+  // As Poll(), for a call that looks for completions, after which the program may post replies.
   void PollForCompletions() {
     if (ForkedChild::Is()) [[unlikely]]
       return;
     const uint64_t now_ns = runtime_->clock_.NowNs();
     After(runtime_->PollBeforePost(now_ns), now_ns);
   }
+<<<<<<< HEAD
   // After a post: HeldPosts says whether it leaves now.
+=======
+  // After a post: the first post since the last Poll() is sent at once; later ones are sent in
+  // groups of kPostsTogether. Held posts are sent at the latest when the progress thread finds that
+  // the program has not polled for ProgressPolicy::kAbandonedNs, before their queue pair leaves RTS
+  // (Worker::ModifyQp(), DestroyQp()), and before the process ends (SendHeldPosts()).
+  static constexpr uint32_t kPostsTogether = 32;  // the number of frames in one burst of a port
+  // If more than this many are held, a call that has found completions sends them, because the
+  // program may take long to handle each completion.
+  static constexpr uint32_t kPostsWaiting = 16;
+  void SendWaiting() {
+    if (runtime_->posts_since_poll_.load(std::memory_order_relaxed) > kPostsWaiting) Poll();
+  }
+>>>>>>> english24_3
   void PollAfterPost() {
     const uint32_t posts = runtime_->held_posts_.since_poll();
     if (HeldPosts::LeavesAtOnce(posts)) {
       runtime_->ack_policy_.Posted();
       Poll();
     }
+<<<<<<< HEAD
     runtime_->held_posts_.Posted(posts, runtime_->activity_);
   }
   // In a call that has found completions: sends what is held if it is too much to wait.
   void SendWaiting() {
     if (runtime_->held_posts_.TooManyWaiting()) Poll();
+=======
+    runtime_->posts_since_poll_.store(posts + 1, std::memory_order_relaxed);
+    if (posts == 1) runtime_->activity_.EndLongNap();  // the first held post
+>>>>>>> english24_3
   }
 
  private:
   void After(bool busy, uint64_t now_ns) {
-    // One with work may take longer than a program counts as present.
+    // A turn with work may take longer than the time after which the program counts as absent.
     runtime_->activity_.Polled(busy ? runtime_->clock_.NowNs() : now_ns);
   }
 

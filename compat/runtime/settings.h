@@ -1,4 +1,5 @@
-// What `pollux run` tells the program that it starts: the port to open, in the environment.
+// The settings that `pollux run` passes to the program in the environment: the port to open, and
+// how.
 #ifndef POLLUX_COMPAT_RUNTIME_SETTINGS_H_
 #define POLLUX_COMPAT_RUNTIME_SETTINGS_H_
 
@@ -14,20 +15,20 @@
 
 namespace pollux::compat {
 
-// A line NAME=VALUE for each option of `pollux run`, NAME alone for one without a value.
+// One line for each option of `pollux run`: NAME=VALUE, or NAME for an option without a value.
 inline constexpr char kSettingsVariable[] = "POLLUX_RUN";
 
 struct Settings {
-  engine::DeviceOptions device;  // without the capture, which wants EAL first
-  // One worker, and no huge page has to be there for it.
+  engine::DeviceOptions device;  // without the capture, which needs EAL first
+  // Enough for one worker; huge pages are not required.
   engine::EalOptions eal{.memory_mib = 128};
   std::string capture;      // a file; empty: none
   std::optional<int> core;  // CPU of the progress thread
   engine::Idle idle = engine::Idle::kYield;
-  std::string supervisor;      // the file of the program; empty: none is started
-  uint32_t yield_after = 256;  // idle turns before that; 0: never
+  std::string supervisor;      // path of the supervisor's executable; empty: none is started
+  uint32_t yield_after = 256;  // idle turns before it yields; 0: never
 
-  // InvalidArgument names the line that is not understood.
+  // InvalidArgument quotes the invalid line.
   static absl::StatusOr<Settings> Parse(std::string_view text);
 };
 

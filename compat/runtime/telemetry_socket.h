@@ -1,4 +1,4 @@
-// The socket of DPDK's telemetry, which belongs to the process that has the port.
+// Keeps DPDK's telemetry socket when children of the process that has the port exit.
 #ifndef POLLUX_COMPAT_RUNTIME_TELEMETRY_SOCKET_H_
 #define POLLUX_COMPAT_RUNTIME_TELEMETRY_SOCKET_H_
 
@@ -6,20 +6,20 @@
 
 namespace pollux::compat {
 
-// DPDK removes its socket in a handler of exit(3), in every process that has inherited it: a child
-// that was forked would take it from its parent. Handlers run in the reverse order of their
-// registration, so the two that are registered here have DPDK's between them: in a child the first
-// gives the socket a second name, and the last the one that it had; nobody finds it in between.
-// Children that end together wait for each other there.
-// They do nothing in the process that has registered them. From one thread; again, where EAL did
-// not start.
+// DPDK removes its socket in an exit(3) handler, which forked children inherit: a child that exits
+// would remove its parent's socket. Handlers run in reverse order of registration, so the two that
+// are registered here enclose DPDK's. In a child, the first one renames the socket and the last one
+// restores its name; in between it cannot be found. Children that exit at the same time wait for
+// each other. In the process that has registered the handlers they do nothing. Call the functions
+// on one thread, and again if EAL did not start.
 //
-// Before EAL starts, with its file prefix (engine::EalOptions), and after that.
+// Call the first one before EAL starts, with its file prefix (engine::EalOptions), and the second
+// one after it has started.
 void GuardTelemetrySocketFrom(const std::string& file_prefix);
 void GuardTelemetrySocketTo();
 
-// What an exit would remove, where a signal ends the process: in the process that has registered
-// the handlers. Takes nothing from the heap.
+// Removes what exit(3) would remove, for a process that ends by a signal. Has an effect only in the
+// process that has registered the handlers. Does not allocate memory.
 void RemoveTelemetrySocket();
 
 }  // namespace pollux::compat

@@ -7,13 +7,15 @@
 
 namespace pollux::compat {
 
-// What the native object calls for `object`; it outlives the native one.
+// The handler that the native object calls for events of `qp`, `cq` or `srq`, which must outlive
+// the native object.
 verbs::EventHandler HandlerFor(Qp* qp);
 verbs::EventHandler HandlerFor(Cq* cq);
 verbs::EventHandler HandlerFor(Srq* srq);
 
-// Takes back what the program has not been given, and waits until it has acknowledged the rest. Not
-// during a ScopedWorkerOwnership, and after the native object is gone.
+// Removes the events that were not delivered to the program, and waits until it has acknowledged
+// the others. Call it after the native object was destroyed, and not during a
+// ScopedWorkerOwnership.
 void EndEvents(Qp* qp);
 void EndEvents(Cq* cq);
 void EndEvents(Srq* srq);

@@ -1,4 +1,4 @@
-// Opening the device, for those who do so on a program's behalf (rdma_cm).
+// Opens the device for code that does so on a program's behalf (rdma_cm).
 #ifndef POLLUX_COMPAT_VERBS_CONTEXT_H_
 #define POLLUX_COMPAT_VERBS_CONTEXT_H_
 
@@ -6,8 +6,8 @@
 
 namespace pollux::compat {
 
-// Null with errno set: ENODEV when the port cannot be opened, EMFILE without a descriptor left.
-// Closed by ibv_close_device.
+// Returns null and sets errno on an error: ENODEV if the port cannot be opened, EMFILE if no file
+// descriptor is left. Close it by ibv_close_device().
 Context* OpenContext();
 
 }  // namespace pollux::compat

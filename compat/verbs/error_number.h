@@ -1,4 +1,4 @@
-// The error numbers by which C programs know what absl::Status says in words.
+// The errno values for an absl::Status.
 #ifndef POLLUX_COMPAT_VERBS_ERROR_NUMBER_H_
 #define POLLUX_COMPAT_VERBS_ERROR_NUMBER_H_
 
@@ -6,8 +6,8 @@
 
 namespace pollux::compat {
 
-// Never 0 for an error. NotFound stands for an address that is not this device's, as everywhere in
-// cm::Manager.
+// Never 0 for an error. NotFound stands for an address that the device does not have, as everywhere
+// in cm::Manager.
 int ErrorNumber(const absl::Status& status);
 
 // For the calls that return -1 or null and set errno.

@@ -1,4 +1,4 @@
-// Queue pairs, for those who make them on a program's behalf (rdma_cm).
+// Queue pairs, for code that creates them on a program's behalf (rdma_cm).
 #ifndef POLLUX_COMPAT_VERBS_QUEUE_PAIR_H_
 #define POLLUX_COMPAT_VERBS_QUEUE_PAIR_H_
 
@@ -6,8 +6,9 @@
 
 namespace pollux::compat {
 
-// As ibv_create_qp: null with errno set. With `send_ops` (ibv_qp_create_send_ops_flags) it can
-// build work requests. Not during a ScopedWorkerOwnership.
+// As ibv_create_qp(): returns null and sets errno on an error. With `send_ops`
+// (ibv_qp_create_send_ops_flags) the queue pair supports ibv_wr_*(3). Not during a
+// ScopedWorkerOwnership.
 Qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* init, uint64_t send_ops);
 // As ibv_destroy_qp: 0 or an errno. Not during a ScopedWorkerOwnership.
 int DestroyQp(Qp* qp);

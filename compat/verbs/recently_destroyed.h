@@ -1,4 +1,4 @@
-// Objects that a program has destroyed and may touch once more.
+// Objects that a program has destroyed and may still use by mistake.
 #ifndef POLLUX_COMPAT_VERBS_RECENTLY_DESTROYED_H_
 #define POLLUX_COMPAT_VERBS_RECENTLY_DESTROYED_H_
 
@@ -11,10 +11,10 @@
 
 namespace pollux::compat {
 
-// Programs end in any order: a thread of theirs is about to wait on a channel that another one
-// destroys, a device is closed before what was made on it is destroyed. The last few that are gone
-// for the program stay in memory, so that who comes late finds something in which nothing happens.
-// Any thread. Made with `new` and never destroyed: programs come late while they exit, too.
+// Programs destroy objects in any order: a thread may be about to wait on a channel that another
+// one destroys, or a device is closed before the objects on it are destroyed. The last kMax
+// destroyed objects remain in memory, so that such late calls find an inactive object. Thread-safe.
+// Create it with `new` and never destroy it, because late calls also happen while programs exit.
 template <class Object>
 class RecentlyDestroyed {
  public:

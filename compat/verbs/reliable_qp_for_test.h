@@ -1,4 +1,4 @@
-// Queue pairs of reliable connections that a test makes and moves by itself.
+// RC queue pairs that a test creates and moves itself.
 #ifndef POLLUX_COMPAT_VERBS_RELIABLE_QP_FOR_TEST_H_
 #define POLLUX_COMPAT_VERBS_RELIABLE_QP_FOR_TEST_H_
 
@@ -8,8 +8,8 @@
 
 namespace pollux::compat {
 
-// With room for `depth` requests of one element on each side; its completion queues are
-// librdmacm's, unless the caller says otherwise.
+// For `depth` requests of one element in each queue. librdmacm creates the completion queues unless
+// the caller sets them.
 inline ibv_qp_init_attr ReliableQp(uint32_t depth) {
   ibv_qp_init_attr init{};
   init.cap = {.max_send_wr = depth,
@@ -21,24 +21,24 @@ inline ibv_qp_init_attr ReliableQp(uint32_t depth) {
   return init;
 }
 
-// Whom a queue pair is connected with, and how.
+// The peer of a queue pair, and the attributes of the connection.
 struct ReliablePeer {
   uint32_t qpn = 0;
   ibv_gid gid{};
   uint8_t gid_index = 0;  // of this side's address
-  unsigned access = 0;    // ibv_access_flags: what it may do here
-  // What it does not answer is repeated after 4.096 us * 2^timeout, 67 ms; never for 0.
+  unsigned access = 0;    // ibv_access_flags that the peer gets
+  // Unanswered requests are repeated after 4.096 us * 2^timeout (67 ms); 0: never.
   uint8_t timeout = 14;
 };
 
-// The queue pair of this number at the same port: a port reaches itself.
+// The queue pair of this number at the same port, which receives its own frames.
 inline ReliablePeer PeerAtSamePort(ibv_context* context, uint32_t qpn) {
   ReliablePeer peer{.qpn = qpn};
   if (ibv_query_gid(context, 1, 0, &peer.gid) != 0) peer.gid = {};
   return peer;
 }
 
-// From RESET to RTR: 0, or an errno.
+// Moves from RESET to RTR. Returns 0 or an errno.
 inline int MoveToRtr(ibv_qp* qp, const ReliablePeer& peer) {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_INIT;
@@ -60,7 +60,8 @@ inline int MoveToRtr(ibv_qp* qp, const ReliablePeer& peer) {
   return ibv_modify_qp(qp, &attr, kToRtr);
 }
 
-// From RESET to RTS: 0, or an errno. A SEND waits for as long as the peer has no receive for it.
+// Moves from RESET to RTS. Returns 0 or an errno. A SEND waits as long as the peer has no receive
+// for it.
 inline int MoveToRts(ibv_qp* qp, const ReliablePeer& peer) {
   if (const int error = MoveToRtr(qp, peer); error != 0) return error;
   ibv_qp_attr attr{};

@@ -1,4 +1,4 @@
-// Address handles to hosts that have been found.
+// Address handles whose next hop is resolved.
 #ifndef POLLUX_COMPAT_VERBS_RESOLVED_AH_H_
 #define POLLUX_COMPAT_VERBS_RESOLVED_AH_H_
 
@@ -10,11 +10,11 @@
 
 namespace pollux::compat {
 
-// Nothing repeats what datagrams and unreliable connections send to a host whose link-layer address
-// is not known yet, and only a few frames wait for it. Programs rely on the kernel here, which
-// looks for the host in ibv_create_ah and ibv_modify_qp. Returns when the next hop is known. Errors
-// as engine::Worker::CreateAh()'s; DeadlineExceeded when all requests for it stay unanswered. Not
-// during a ScopedWorkerOwnership. The handle is the worker's, to be destroyed there.
+// UD and UC queue pairs do not repeat packets, and only a few frames can wait until the link-layer
+// address of a host is known. Programs rely on the kernel, which resolves it in ibv_create_ah() and
+// ibv_modify_qp(). This function returns when the next hop is resolved. Errors as
+// engine::Worker::CreateAh(); DeadlineExceeded if no request for it is answered. Not during a
+// ScopedWorkerOwnership. The handle belongs to the worker and must be destroyed there.
 absl::StatusOr<verbs::AddressHandle*> CreateResolvedAh(Pd* pd, const ibv_ah_attr& attr);
 
 }  // namespace pollux::compat

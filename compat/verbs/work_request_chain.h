@@ -1,5 +1,5 @@
-// Work requests that a program builds one after the other and posts together: between
-// ibv_wr_start(3) and ibv_wr_complete(3).
+// Work requests that a program builds one by one between ibv_wr_start(3) and ibv_wr_complete(3),
+// and posts together.
 #ifndef POLLUX_COMPAT_VERBS_WORK_REQUEST_CHAIN_H_
 #define POLLUX_COMPAT_VERBS_WORK_REQUEST_CHAIN_H_
 
@@ -13,41 +13,41 @@
 
 namespace pollux::compat {
 
-// One of a queue pair. Has room for as much as the send queue has, from when it is made: building
-// takes nothing from the heap. What is wrong with a request is wrong with the whole chain.
+// One per queue pair. Its memory is allocated at creation and has the capacity of the send queue,
+// so building requests does not use the heap. An invalid request makes the whole chain invalid.
 class WorkRequestChain {
  public:
-  // What Reserve() takes from the heap.
+  // The heap memory that Reserve() allocates.
   static constexpr size_t BytesOf(const ibv_qp_cap& cap) {
     return cap.max_send_wr *
            (sizeof(ibv_send_wr) + cap.max_send_sge * sizeof(ibv_sge) + cap.max_inline_data);
   }
-  // Once, before anything else.
+  // Call it once, before any other function.
   void Reserve(const ibv_qp_cap& cap);
 
-  // It is the calling thread's, and empty, until End(): other threads wait.
+  // Starts an empty chain, which belongs to the calling thread until End(); other threads wait.
   void Start() {
     section_.Enter();
     count_ = 0;
     error_ = 0;
   }
-  // What is in it is forgotten.
+  // Discards the requests.
   void End() {
     count_ = 0;
     error_ = 0;
     section_.Leave();
   }
 
-  // Appends one; null after an error, as when there is no room.
+  // Appends a request. Returns null after an error, for example if the chain is full.
   ibv_send_wr* Begin();
-  // The one that is being built; null after an error, as when there is none.
+  // The request that is being built. Null after an error, for example if there is none.
   ibv_send_wr* Last();
-  // What the last one sends, in order, and instead of what it was given before.
+  // Set the data of the last request, in order. They replace data set before.
   void SetInline(const ibv_data_buf* data, size_t count);
   void SetElements(const ibv_sge* elements, size_t count);
 
-  int error() const { return error_; }  // the first
-  // The first of them, linked to the others; null when there is none.
+  int error() const { return error_; }  // the first error
+  // The first request, linked to the others; null if there is none.
   ibv_send_wr* first() { return count_ == 0 ? nullptr : requests_; }
 
  private:
@@ -57,10 +57,10 @@ class WorkRequestChain {
 
   CriticalSection section_;
   ibv_qp_cap cap_{};
-  std::unique_ptr<std::byte[]> memory_;  // of all that follows, in this order
+  std::unique_ptr<std::byte[]> memory_;  // for the three arrays below, in this order
   ibv_send_wr* requests_ = nullptr;
-  ibv_sge* elements_ = nullptr;     // for each request as many as it may have
-  uint8_t* inline_data_ = nullptr;  // likewise
+  ibv_sge* elements_ = nullptr;     // max_send_sge for each request
+  uint8_t* inline_data_ = nullptr;  // max_inline_data for each request
   uint32_t count_ = 0;
   int error_ = 0;
 };

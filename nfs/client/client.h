@@ -25,7 +25,7 @@
 namespace pollux::nfs {
 
 struct ClientConfig {
-  // Requested credits: the maximum of calls outstanding.
+  // Requested credits: the most outstanding calls.
   uint32_t credits = 32;
   // A lost connection is replaced, and its unfinished calls are sent again under their XIDs.
   rpcrdma::ReconnectPolicy reconnect = {.attempts = 30, .max_delay_ms = 2000};
@@ -110,7 +110,7 @@ class Client {
     oncrpc::CallRequest request;
     absl::AnyInvocable<void(absl::Status, const oncrpc::Reply*)> done;
     absl::Status failed;                          // an error before the call was sent
-    uint32_t jukeboxes = 0;                       // replies of that kind
+    uint32_t jukeboxes = 0;                       // the number of NFS3ERR_JUKEBOX replies
     engine::Timer timer{&Client::OnTimer, this};  // due to repeat the call, or to report its error
     std::list<Pending>::iterator self;
   };

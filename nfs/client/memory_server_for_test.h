@@ -1,5 +1,5 @@
-// An NFS server whose files are in memory, for tests of clients: it loses what was not committed
-// when it restarts, and fails as it is told.
+// An NFS server with files in memory, for tests of clients. It loses uncommitted data when it
+// restarts, and fails as the test requests.
 #ifndef POLLUX_NFS_CLIENT_MEMORY_SERVER_FOR_TEST_H_
 #define POLLUX_NFS_CLIENT_MEMORY_SERVER_FOR_TEST_H_
 
@@ -25,13 +25,13 @@
 
 namespace pollux::nfs {
 
-// Everything on its worker's core.
+// Use it only on its worker's core.
 class MemoryServer {
  public:
   struct File {
     Fattr3 attributes;
     std::vector<uint8_t> data;              // of a regular file
-    std::vector<uint8_t> durable;           // what a restart leaves of it
+    std::vector<uint8_t> durable;           // the data that a restart preserves
     std::string target;                     // of a symbolic link
     std::map<std::string, uint64_t> names;  // of a directory
     uint64_t createverf = 0;
@@ -40,19 +40,19 @@ class MemoryServer {
 
   MemoryServer() { Make(Ftype3::kDir, 0755); }
 
-  // What it does wrong.
-  uint32_t jukeboxes = 0;              // so many calls are answered by NFS3ERR_JUKEBOX
-  uint32_t most_bytes = kMaxFileData;  // of a READ or WRITE; less than was asked for is done
-  uint64_t space = ~0ull;              // bytes of one file
-  Nfsstat3 deny = Nfsstat3::kOk;       // to READ, WRITE, CREATE and REMOVE
-  bool exclusive = true;               // knows exclusive creation
-  uint32_t bad_cookies = 0;            // so many READDIR or READDIRPLUS that go on are refused
-  uint32_t restart_at_write = 0;       // before the so manieth WRITE; 0: never
-  uint32_t forgets_at_rename = 0;      // renames, and answers as if the name were gone
+  // Limits and faults that a test may set.
+  uint32_t jukeboxes = 0;              // number of calls to answer by NFS3ERR_JUKEBOX
+  uint32_t most_bytes = kMaxFileData;  // the most that one READ or WRITE transfers
+  uint64_t space = ~0ull;              // maximum bytes of a file
+  Nfsstat3 deny = Nfsstat3::kOk;       // the status of READ, WRITE, CREATE and REMOVE
+  bool exclusive = true;               // supports exclusive creation
+  uint32_t bad_cookies = 0;        // number of READDIR or READDIRPLUS calls with a cookie to refuse
+  uint32_t restart_at_write = 0;   // restarts before the WRITE of this number; 0: never
+  uint32_t forgets_at_rename = 0;  // number of RENAMEs to execute and to answer with NFS3ERR_NOENT
   uint32_t entries_a_page = 100;
-  bool readdirplus = true;  // knows READDIRPLUS
+  bool readdirplus = true;  // supports READDIRPLUS
 
-  // What it was asked.
+  // The calls received so far.
   std::map<Procedure, uint32_t> calls;
   uint32_t restarts = 0;
 
@@ -63,7 +63,7 @@ class MemoryServer {
     return handle;
   }
   File& file(uint64_t fileid) { return files_.at(fileid); }
-  // Null when there is no such name in the root.
+  // Returns null if there is no such name in the root.
   File* Find(const std::string& name) {
     const auto found = file(kRoot).names.find(name);
     return found == file(kRoot).names.end() ? nullptr : &file(found->second);
@@ -252,7 +252,7 @@ class MemoryServer {
   ReaddirplusRes Readdirplus(const ReaddirplusArgs& args) {
     if (!readdirplus) return {.status = Nfsstat3::kNotsupp};
     return List<ReaddirplusRes, Entryplus3>(args, args.maxcount, [this](Entryplus3& entry) {
-      // Each third says less, as it may.
+      // Every third entry has no attributes and handle, which are optional.
       if (entry.fileid % 3 == 0) return;
       entry.name_attributes = file(entry.fileid).attributes;
       entry.name_handle = Handle(entry.fileid);

@@ -1,5 +1,6 @@
-// Tells changes to one object that overlap: what a call reports as the attributes before its own
-// change would hide the others' from the client's cache. RFC 1813 section 2.6, wcc_data
+// Detects overlapping changes to one object. A call must not report attributes from before its own
+// change if other changes overlap it, because the client's cache would then miss those. RFC 1813
+// section 2.6, wcc_data
 #ifndef POLLUX_NFS_EXPORT_CHANGE_WATCH_H_
 #define POLLUX_NFS_EXPORT_CHANGE_WATCH_H_
 
@@ -11,8 +12,8 @@
 
 namespace pollux::nfs {
 
-// For any number of threads. Nobody waits for a change: a file system that stalls stalls no other
-// call.
+// Thread-safe. No call waits for another one's change, so a file system that stalls does not stall
+// other calls.
 class ChangeWatch {
  public:
   struct Ticket {
@@ -21,13 +22,14 @@ class ChangeWatch {
     bool alone = false;
   };
 
-  // Before the object's attributes are read for the first time.
+  // Call it before the object's attributes are first read.
   Ticket Begin(dev_t device, ino_t inode);
-  // After they were read for the last time. False when another change may have come between.
+  // Call it after they were last read. Returns false if another change may have overlapped.
   bool End(const Ticket& ticket);
 
  private:
-  // Objects that share a place seem to overlap: their calls leave out what they could have said.
+  // Changes of different objects in the same place count as overlapping: their calls then omit the
+  // attributes from before the change.
   static constexpr uint32_t kPlaces = 1024;
   struct Place {
     std::mutex mutex;

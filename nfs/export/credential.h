@@ -1,4 +1,4 @@
-// Who a call is made for, in this host's ids.
+// The user for whom a call is executed, in this host's IDs.
 #ifndef POLLUX_NFS_EXPORT_CREDENTIAL_H_
 #define POLLUX_NFS_EXPORT_CREDENTIAL_H_
 
@@ -20,10 +20,10 @@ struct Credential {
   friend bool operator==(const Credential&, const Credential&) = default;
 };
 
-// Whom a call is made for under an export: AUTH_SYS's user and groups, with root's replaced by the
-// anonymous one unless the export says otherwise; without a credential, the anonymous user. Of a
-// malformed one (kBadCred) or one of another flavor (kRejectedCred) `credential` stays as it is.
-// RFC 1813 section 4.4
+// Determines the user of a call to an export: the user and groups of AUTH_SYS, with root replaced
+// by the anonymous user unless the export has no_root_squash; without a credential, the anonymous
+// user. `*credential` is unchanged if the call's credential is malformed (kBadCred) or has another
+// flavor (kRejectedCred). RFC 1813 section 4.4
 oncrpc::AuthStatus CredentialOf(const oncrpc::OpaqueAuth& auth, const Export& exported,
                                 Credential* credential);
 

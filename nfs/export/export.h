@@ -1,4 +1,4 @@
-// What is given out to whom: the value of one --export option.
+// An exported directory and its clients: the value of one --export option.
 #ifndef POLLUX_NFS_EXPORT_EXPORT_H_
 #define POLLUX_NFS_EXPORT_EXPORT_H_
 
@@ -13,11 +13,11 @@
 namespace pollux::nfs {
 
 inline constexpr size_t kMaxServedExports = 16;   // each has storage threads of its own
-inline constexpr size_t kMaxClientNetworks = 64;  // of an export
-inline constexpr uint32_t kAnonymousId = 65534;   // who is squashed: user and group
+inline constexpr size_t kMaxClientNetworks = 64;  // per export
+inline constexpr uint32_t kAnonymousId = 65534;   // the user and group of squashed users
 
-// The addresses that begin with the first `prefix_length` bits of `address`, counted within its IP
-// version.
+// The addresses that share the first `prefix_length` bits with `address`. For IPv4 the bits of the
+// IPv4 address are counted.
 struct Network {
   Gid address;
   uint8_t prefix_length = 0;
@@ -28,16 +28,16 @@ struct Export {
   std::string directory;  // absolute
   bool read_only = true;
   bool root_squash = true;
-  std::vector<Network> clients;  // none: everybody
+  std::vector<Network> clients;  // empty: all clients
 
   bool Admits(const Gid& client) const;
 };
 
-// "DIR[:ro|rw][,clients=CIDR]...[,no_root_squash]"; a CIDR without length is one address. The
-// directory is taken as it stands, up to the last ":ro" or ":rw" or else the first comma; it need
-// not exist yet. InvalidArgument says which part is wrong.
+// "DIR[:ro|rw][,clients=CIDR]...[,no_root_squash]"; a CIDR without a length is one address. The
+// directory extends to the last ":ro" or ":rw", or else to the first comma; it is not checked here.
+// InvalidArgument names the invalid part.
 absl::StatusOr<Export> ParseExport(absl::string_view text);
-// "192.0.2.0/24" or "2001:db8::/32", as showmount lists them.
+// "192.0.2.0/24" or "2001:db8::/32", as in the list of showmount.
 std::string FormatNetwork(const Network& network);
 
 }  // namespace pollux::nfs

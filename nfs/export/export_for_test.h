@@ -1,4 +1,4 @@
-// An export of a directory made for a test, with one thread's identity on it.
+// An exported directory for a test, and the identity of the test's thread.
 #ifndef POLLUX_NFS_EXPORT_EXPORT_FOR_TEST_H_
 #define POLLUX_NFS_EXPORT_EXPORT_FOR_TEST_H_
 
@@ -18,7 +18,7 @@
 
 namespace pollux::nfs {
 
-// Calls are made as kUser unless the test says otherwise; the directory is everybody's.
+// Calls are made as kUser unless the test changes it. All users may write to the directory.
 class ExportOnDisk : public testing::Test {
  protected:
   static constexpr uint32_t kUser = 1234;
@@ -40,7 +40,7 @@ class ExportOnDisk : public testing::Test {
     if (!directory_.empty()) std::filesystem::remove_all(directory_);
   }
 
-  // As exported_ has it now.
+  // Opens the tree with the current exported_.
   void OpenTree() {
     auto tree = ExportTree::Open(exported_, &key_);
     ASSERT_TRUE(tree.ok()) << tree.status();
@@ -54,13 +54,13 @@ class ExportOnDisk : public testing::Test {
 
   std::string Path(const std::string& name) const { return directory_ + "/" + name; }
   NfsFh3 Root() const { return *tree_->HandleOf(tree_->root()); }
-  // Of what stands at a path below the export; symbolic links themselves.
+  // Returns the handle of the object at a path below the export, without following symbolic links.
   NfsFh3 HandleOf(const std::string& path) const {
     Fd object;
     EXPECT_EQ(tree_->Walk(path, &object), Nfsstat3::kOk) << path;
     return tree_->HandleOf(object).value_or(NfsFh3{});
   }
-  // A file of root's.
+  // Creates a file owned by root.
   void MakeFile(const std::string& name, const std::string& text, mode_t mode = 0644) {
     std::ofstream(Path(name)) << text;
     ASSERT_EQ(chmod(Path(name).c_str(), mode), 0);

@@ -1,4 +1,4 @@
-// An export's directory tree, and the way from a client's handle to an object in it.
+// An export's directory tree, in which objects are found by the handles that clients have.
 #ifndef POLLUX_NFS_EXPORT_EXPORT_TREE_H_
 #define POLLUX_NFS_EXPORT_EXPORT_TREE_H_
 
@@ -20,34 +20,36 @@
 
 namespace pollux::nfs {
 
-// Constant once open, for any number of threads; what it does blocks on the file system. Objects
-// are O_PATH descriptors. What is mounted below the export is not part of it. What is moved out of
-// the export is stale. Of a file that takes that the kernel knows its name, which after a restart
-// of the host it may not until somebody looks the name up, and that it has no other one: until then
-// it stays in reach of those who have its handle; and so does one whose path is longer than the
-// kernel tells (PATH_MAX).
+// Immutable and thread-safe once open. Its functions block on the file system. Objects are O_PATH
+// descriptors. File systems mounted below the export are not part of it. An object that is moved
+// out of the export becomes stale. For a file this is detected only if it has a single link and the
+// kernel knows its path: not after a restart of the host until the name is looked up, and not for a
+// path longer than PATH_MAX. Until then clients that have the file's handle can access it.
 class ExportTree {
  public:
-  // `key` outlives it. NotFound, PermissionDenied... when the directory cannot be opened,
-  // FailedPrecondition when its file system gives no handles.
+  // `key` is not owned and must outlive the tree. NotFound, PermissionDenied and others if the
+  // directory cannot be opened; FailedPrecondition if its file system has no handles.
   static absl::StatusOr<std::unique_ptr<ExportTree>> Open(const Export& exported,
                                                           const HandleKey* key);
 
   const Export& exported() const { return exported_; }
   uint64_t id() const { return id_; }  // in handles, and the fsid in attributes
 
-  // By the server itself (root). kBadhandle: not ours; kStale: the object is gone.
+  // Finds an object with the server's own rights (root). kBadhandle: the handle is not from this
+  // server; kStale: the object is gone.
   Nfsstat3 Find(absl::Span<const uint8_t> handle, Fd* object) const;
-  // Whether it is a handle of another export under the same key.
+  // Whether it is a handle of another export with the same key.
   bool IsOfAnother(absl::Span<const uint8_t> handle) const;
-  // The same as Find(), of a directory alone (kNotdir).
+  // As Find(), but only for a directory (otherwise kNotdir).
   Nfsstat3 FindDirectory(absl::Span<const uint8_t> handle, Fd* directory) const;
-  // One component, "." and ".." (at the export's root: itself) included. As the caller: his are the
-  // rights to search. Symbolic links are not followed.
+  // Looks up one component, which may be "." or ".." (the root itself if `directory` is the
+  // export's root). Must be called with the client's identity, whose search permission is checked.
+  // Symbolic links are not followed.
   Nfsstat3 Lookup(const Fd& directory, std::string_view name, Fd* object) const;
-  // `path` from the root on, of any number of components, without symbolic links; "" for the root.
+  // Looks up `path` from the root, with any number of components and without following symbolic
+  // links. "" is the root.
   Nfsstat3 Walk(std::string_view path, Fd* object) const;
-  // Nothing when the object is not of this file system.
+  // Returns nothing if the object is not on this file system.
   std::optional<NfsFh3> HandleOf(const Fd& object) const;
 
   bool IsRoot(const struct stat& attributes) const {

@@ -1,5 +1,5 @@
-// File handles as clients keep them: the file system's own handle, which survives a restart, sealed
-// with a key, so that a client can name only what it was given. RFC 1813 section 2.3.3
+// The file handles that clients have. Each contains the file system's handle, which survives a
+// restart, and is sealed with a key, so that a client cannot forge handles. RFC 1813 section 2.3.3
 #ifndef POLLUX_NFS_EXPORT_FILE_HANDLE_H_
 #define POLLUX_NFS_EXPORT_FILE_HANDLE_H_
 
@@ -13,7 +13,7 @@
 
 namespace pollux::nfs {
 
-// What a file system calls an inode: name_to_handle_at(2).
+// A file system's handle of an inode: name_to_handle_at(2).
 struct KernelHandle {
   static constexpr size_t kMaxBytes = 36;
   int32_t type = 0;
@@ -22,8 +22,8 @@ struct KernelHandle {
   absl::Span<const uint8_t> view() const { return {bytes.data(), size}; }
 };
 
-// On the wire: version (1 byte), size of the kernel's handle (1), zero (2), its type (4), the
-// export (8), the seal of all the others (12), the kernel's handle. Integers are big-endian.
+// Format: version (1 byte), size of the kernel's handle (1), zero (2), type of the kernel's handle
+// (4), export (8), seal of all other bytes (12), the kernel's handle. Integers are big-endian.
 class FileHandle {
  public:
   static constexpr size_t kMaxBytes = 64;  // NFS3_FHSIZE
@@ -40,28 +40,28 @@ struct OpenedHandle {
   KernelHandle kernel;
 };
 
-// Any thread; constant once made.
+// Immutable and thread-safe.
 class HandleKey {
  public:
   static constexpr size_t kBytes = 32;
 
   explicit HandleKey(const std::array<uint8_t, kBytes>& key) : key_(key) {}
-  // From a file, which is made with a random key when there is none. It may be read by its owner
-  // alone: PermissionDenied if others may, FailedPrecondition when it holds no key; what the file
-  // system says else.
+  // Reads the key from a file, or creates the file with a random key if it does not exist.
+  // PermissionDenied if others than its owner may access it; FailedPrecondition if it does not
+  // contain a key; otherwise the error of the file system.
   static absl::StatusOr<HandleKey> Load(const std::string& path);
 
   FileHandle Seal(uint64_t export_id, const KernelHandle& kernel) const;
-  // Nothing when the key did not seal it.
+  // Returns nothing if the handle was not sealed with this key.
   std::optional<OpenedHandle> Open(absl::Span<const uint8_t> handle) const;
-  // Names an export in handles: the same one after each restart with the same key.
+  // The number of an export in handles. It is the same after each restart with the same key.
   uint64_t ExportId(const std::string& directory) const;
 
  private:
   std::array<uint8_t, kBytes> key_;
 };
 
-// Which export a handle claims to be of, whoever sealed it; 0 when it is too short to say.
+// The number of the export in a handle whose seal is not checked; 0 if the handle is too short.
 uint64_t ClaimedExport(absl::Span<const uint8_t> handle);
 
 }  // namespace pollux::nfs

@@ -1,5 +1,6 @@
-// As whom the calling thread meets the file system. The ids are the thread's alone: the C library's
-// functions of the same names would change those of the whole process.
+// The user as whom the calling thread accesses the file system. It uses system calls directly,
+// which change only this thread; the C library's functions of the same names would change the whole
+// process.
 #ifndef POLLUX_NFS_EXPORT_IDENTITY_H_
 #define POLLUX_NFS_EXPORT_IDENTITY_H_
 
@@ -8,17 +9,18 @@
 
 namespace pollux::nfs {
 
-// One a thread, made, used and destroyed on it. The process is root.
+// One per thread, which creates, uses and destroys it. The process must be root.
 class Identity {
  public:
-  // Gives this thread a umask of its own, of nothing (the client's has been applied already), and
-  // takes from it the right to the space that file systems keep for root. PermissionDenied when
-  // the process may not act for others.
+  // Gives this thread its own umask of 0 (clients have applied theirs already) and drops its right
+  // to use the space that file systems reserve for root. PermissionDenied if the process may not
+  // act for other users.
   absl::Status Begin();
 
-  // Until the next of either. False when the kernel refuses.
+  // Changes the user until the next call of Become() or BecomeServer(). Returns false if the kernel
+  // refuses it.
   [[nodiscard]] bool Become(const Credential& credential);
-  // Root, without groups: for what the server does on its own account.
+  // Becomes root without groups, for the server's own work.
   [[nodiscard]] bool BecomeServer();
   const Credential& current() const { return current_; }
 

@@ -1,4 +1,4 @@
-// What one owner has locked of one file.
+// The ranges that one owner has locked in one file.
 #ifndef POLLUX_NFS_LOCK_HELD_RANGES_H_
 #define POLLUX_NFS_LOCK_HELD_RANGES_H_
 
@@ -9,14 +9,15 @@
 
 namespace pollux::nfs {
 
-// Bytes of a file, at least one.
+// A range of at least one byte in a file.
 struct ByteRange {
-  static constexpr uint64_t kEnd = INT64_MAX;  // no file reaches it: to the end, however far
+  static constexpr uint64_t kEnd = INT64_MAX;  // stands for the end of the file; no file is as long
 
   uint64_t begin = 0;
   uint64_t last = kEnd;
 
-  // Of NLM: `length` 0 is to the end. Nothing when it reaches beyond what a file can be.
+  // Converts NLM's arguments, in which a `length` of 0 means "to the end of the file". Returns
+  // nothing if the range exceeds the largest possible file.
   static std::optional<ByteRange> From(uint64_t offset, uint64_t length);
   uint64_t length() const { return last == kEnd ? 0 : last - begin + 1; }
   bool Overlaps(const ByteRange& other) const { return begin <= other.last && other.begin <= last; }
@@ -29,16 +30,16 @@ struct HeldRange {
   friend bool operator==(const HeldRange&, const HeldRange&) = default;
 };
 
-// Disjoint ranges in order; neighbours of one kind are one.
+// Disjoint ranges in order; adjacent ranges of the same kind are merged.
 class HeldRanges {
  public:
-  // In place of what was held there.
+  // Adds a range; replaces what was held there.
   void Hold(const ByteRange& range, bool exclusive);
   void Release(const ByteRange& range);
 
-  // The first that keeps another owner from `range`; null for none.
+  // The first held range that prevents another owner from locking `range`; null if there is none.
   const HeldRange* Conflict(const ByteRange& range, bool exclusive) const;
-  // What of it is held.
+  // The held parts of `range`.
   HeldRanges Within(const ByteRange& range) const;
   const std::vector<HeldRange>& all() const { return held_; }
 

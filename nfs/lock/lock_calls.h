@@ -42,7 +42,7 @@ namespace pollux::nfs {
 class LockCalls {
  public:
   static constexpr size_t kMaxCallBytes = 8192;  // with the RPC header
-  // Longer than busy but working storage takes.
+  // Longer than storage takes that is busy but does not stall.
   static constexpr std::chrono::seconds kStorageTimeout{5};
   static constexpr oncrpc::ServiceProgram kProgram = {
       .program = kNlmProgram, .low = kNlmV4, .high = kNlmV4};
@@ -53,7 +53,7 @@ class LockCalls {
   struct Options {
     LockGranter::Tell tell_granted;
     TellResult tell_result;
-    LockTables* tables = nullptr;     // of `exports`, and must outlive them
+    LockTables* tables = nullptr;     // for `exports`, which it must outlive
     MonitoredHosts* hosts = nullptr;  // must outlive the objects of `exports`
     // From construction on, if hosts held locks before the restart.
     std::chrono::steady_clock::duration grace{};
@@ -91,7 +91,7 @@ class LockCalls {
     MonitoredHosts* hosts = nullptr;
     std::chrono::steady_clock::time_point grace_end;
     std::function<void(const std::string& line)> log;
-    std::atomic<bool> said{false};  // whether the failure to store hosts was logged
+    std::atomic<bool> said{false};  // whether the failure to store a host was logged
     TellResult tell_result;
     LockClients clients;
     std::shared_ptr<LockGranter> granter;
@@ -99,7 +99,8 @@ class LockCalls {
     WaitingCalls waiting;    // uses `outgoing` too
 
     bool InGrace() const { return std::chrono::steady_clock::now() < grace_end; }
-    // Makes sure that the host is notified after a restart. Returns false if it would not be.
+    // Makes sure that the host is notified after a restart. Returns false if that is not possible,
+    // because the host cannot be stored.
     bool Remember(const Gid& host);
     // Frees soon what the client held before that incarnation, in all exports except `but`. Returns
     // false if one has no room for the work.
@@ -112,7 +113,7 @@ class LockCalls {
   struct Session {
     Shared& shared;
     ServedExport& served;
-    LockTable& locks;  // those of that export
+    LockTable& locks;  // the locks of that export
     CallContext context;
     Gid client;
     std::string holder;  // memory that results point to

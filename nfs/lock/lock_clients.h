@@ -1,4 +1,5 @@
-// The hosts that have locked something, as their status monitors count their starts.
+// The hosts that have taken locks, and their incarnations: the starts that their status monitors
+// count.
 #ifndef POLLUX_NFS_LOCK_LOCK_CLIENTS_H_
 #define POLLUX_NFS_LOCK_LOCK_CLIENTS_H_
 
@@ -16,15 +17,16 @@
 
 namespace pollux::nfs {
 
-// Any thread. A client's incarnation is 0 until it is seen to have started anew, then a number
-// larger than every one before: what was locked under a smaller one is nobody's.
+// Thread-safe. A client's incarnation is 0 until a restart of the client is noticed, and then a
+// number larger than all previous ones. Locks of an earlier incarnation are void.
 class LockClients {
  public:
-  // Beyond these the one longest unheard of that holds nothing is forgotten.
+  // At this limit, the client without locks that has been silent longest is removed.
   static constexpr size_t kMaxClients = 16'384;
-  static constexpr size_t kMaxClientsOfAddress = 64;  // the names that one goes by
+  static constexpr size_t kMaxClientsOfAddress = 64;  // client names of one address
 
-  // Whether it holds something, or waits. Any thread; must not come back here.
+  // Whether a client holds or waits for something. Must be thread-safe, and must not call this
+  // class.
   using IsHolder = std::function<bool(const LockClient&)>;
   explicit LockClients(IsHolder is_holder) : is_holder_(std::move(is_holder)) {}
 
@@ -35,22 +37,24 @@ class LockClients {
 
   struct Heard {
     uint64_t incarnation = 0;
-    // That nothing is left of incarnations before, as Freed() has it.
+    // Whether everything of earlier incarnations has been released, as reported by Freed().
     bool freed = true;
   };
 
-  // That it locks something. `state`: that its status monitor has, if it says; another one than
-  // before is another incarnation. Nothing when there is no room for it.
+  // Records that the client takes a lock. `state`: the state of its status monitor, if it sent one;
+  // a changed state starts a new incarnation. Returns nothing if there is no space for the client.
   std::optional<Heard> HeardOf(const LockClient& client, std::optional<uint32_t> state);
-  // A new incarnation: it holds nothing any more, and says so. Nothing when it is not known.
+  // Starts a new incarnation of a client that reports that it holds nothing any more. Returns
+  // nothing if the client is unknown.
   std::optional<uint64_t> Renew(const LockClient& client);
-  // Those of the address that were last heard of in another state, or of whose former incarnations
-  // something is left: each with a number that makes void what they hold of those; they are not
-  // renewed by it. `name`: of them those alone that it is the name of, with its domain or without.
+  // Returns the clients of the address whose last known state differs, or whose earlier
+  // incarnations still hold something. Each comes with the incarnation number below which its locks
+  // are void; the client's own number changes only in Freed(). `name`, if given, restricts this to
+  // clients of that name, with or without its domain.
   std::vector<Incarnation> Restarted(const Gid& address, uint32_t state,
                                      std::optional<std::string_view> name = std::nullopt);
-  // What it held before this incarnation is nobody's now, everywhere. `state`: that it is known to
-  // be in by that.
+  // Reports that everything that the client held before this incarnation has been released in all
+  // exports. `state`: the client's new state, if it is known.
   void Freed(const Incarnation& incarnation, std::optional<uint32_t> state);
 
  private:
@@ -58,16 +62,17 @@ class LockClients {
     std::optional<uint32_t> state;
     uint64_t incarnation = 0;
     bool freed = true;
-    uint64_t heard = 0;  // by the number of times that clients were heard of
+    uint64_t heard = 0;  // when it last called, counted in calls of all clients
   };
-  using All = std::map<LockClient, Known>;  // those of an address stand together
+  using All = std::map<LockClient, Known>;  // the clients of an address are adjacent
 
-  // Null when it is not there.
+  // Returns null if the client is unknown.
   Known* Find(const LockClient& client);
-  // As heard of now; null when there is no room.
+  // Adds the client if necessary, and records that it has called. Returns null if there is no
+  // space.
   Known* Enter(const LockClient& client);
   bool MakeRoom(const Gid& address);
-  // [first, second) are those of the address.
+  // The clients of the address, as [first, second).
   std::pair<All::iterator, All::iterator> OfAddress(const Gid& address);
 
   const IsHolder is_holder_;

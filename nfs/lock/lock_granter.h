@@ -1,4 +1,4 @@
-// Tells clients of locks that they waited for: the NLM calls that a server makes of its clients.
+// Notifies clients, by NLM calls, of granted locks for which they waited.
 #ifndef POLLUX_NFS_LOCK_LOCK_GRANTER_H_
 #define POLLUX_NFS_LOCK_LOCK_GRANTER_H_
 
@@ -20,31 +20,34 @@
 
 namespace pollux::nfs {
 
-// To a client one after the other, to several at once: so that one that does not answer holds up
-// its own alone. What clients cannot be told they find out when they ask again.
+// Each client gets one call at a time and several clients are called at once, so that a client that
+// does not answer delays only its own calls. A client that cannot be notified learns of its lock
+// when it asks again.
 class LockGranter : public std::enable_shared_from_this<LockGranter> {
  public:
-  static constexpr size_t kThreads = 8;  // so many silent clients hold up others
+  static constexpr size_t kThreads = 8;  // this many silent clients delay calls to others
 
-  // Whether the lock's owner wants it still. Blocks. From several threads at once.
+  // Notifies the lock's owner. Returns whether it still wants the lock. Blocks; called on several
+  // threads at once.
   using Tell = absl::AnyInvocable<bool(const LockRequest& request)>;
 
-  // `exports` outlives it; their storage's work may hold it until its end, and `tables` outlives
-  // both.
+  // `exports` must exist until Stop() has returned. Work in their storage may keep this object
+  // alive until it is done; `tables` must outlive both.
   static std::shared_ptr<LockGranter> Start(const ServedExports* exports, LockTables* tables,
                                             Tell tell);
-  // Waits for the threads, which tell nobody any more. Once.
+  // Stops notifying and waits for the threads. Call it once.
   void Stop();
 
-  // Takes up what has been granted in an export. On a thread of its storage.
+  // Queues notifications of the locks that have been granted in an export. Called on one of its
+  // storage threads.
   void Deliver(ServedExport* served);
 
  private:
-  // A grant on its way.
+  // A grant whose notification is not finished.
   struct Pending {
     ServedExport* served = nullptr;
     LockTable::Grant grant;
-    std::optional<bool> taken;  // the client's answer
+    std::optional<bool> taken;  // the client's reply
   };
 
   LockGranter(const ServedExports* exports, LockTables* tables, Tell tell)
@@ -53,11 +56,11 @@ class LockGranter : public std::enable_shared_from_this<LockGranter> {
     return pending.grant.request.owner.client.address;
   }
   void Work();
-  // The first whose client is told nothing now; pending_.end() for none.
+  // The first grant whose client is not being called now; pending_.end() if there is none.
   std::deque<Pending>::iterator FindNext();
-  // One of the threads at a time: while the others wait for clients.
+  // Calls LookAgain() once per interval, on one thread, while the others wait for clients.
   void LookAgainIfDue(std::unique_lock<std::mutex>* lock);
-  // False: to be tried again.
+  // Returns false if it must be tried again.
   bool Handle(Pending& pending);
   void LookAgain();
 
@@ -67,8 +70,8 @@ class LockGranter : public std::enable_shared_from_this<LockGranter> {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ending_ = false;
-  std::deque<Pending> pending_;  // as many as LockLimits::waiting of each export
-  std::set<Gid> told_;           // now
+  std::deque<Pending> pending_;  // at most LockLimits::waiting per export
+  std::set<Gid> told_;           // the clients that are being called now
   std::chrono::steady_clock::time_point look_at_;
   std::vector<std::thread> threads_;
 };

@@ -156,7 +156,7 @@ class LockTable {
   };
   using Files = std::map<std::string, File>;
 
-  // Of an address, or of all.
+  // Of one address, or of all together.
   struct Amounts {
     size_t files = 0;
     size_t ranges = 0;
@@ -166,7 +166,7 @@ class LockTable {
   };
   struct OfClient {
     size_t entries = 0;   // of files, requests and shares together
-    uint64_t oldest = 0;  // no entry is of an incarnation before
+    uint64_t oldest = 0;  // no entry is of an earlier incarnation
   };
 
   static std::list<Owned>::iterator FindOwned(File& file, const LockOwner& owner);
@@ -188,7 +188,7 @@ class LockTable {
   Files::iterator Tidy(Files::iterator file);
   // Whether the address may have one more.
   bool HasRoom(const Gid& address, size_t Amounts::*what, size_t limit) const;
-  // An entry more, or less: of a client in an incarnation.
+  // Count an entry of a client, added in an incarnation, or removed.
   void AddEntry(const LockClient& client, size_t Amounts::*what, uint64_t incarnation);
   void RemoveEntry(const LockClient& client, size_t Amounts::*what);
   void Count(const Gid& address, size_t Amounts::*what, ptrdiff_t change);
@@ -203,7 +203,7 @@ class LockTable {
   Amounts all_;
   std::map<Gid, Amounts> addresses_;
   std::map<LockClient, OfClient> clients_;
-  std::atomic<size_t> waiting_{0};  // all_.waiting, for those who have no lock
+  std::atomic<size_t> waiting_{0};  // a copy of all_.waiting, readable without the mutex
   uint64_t last_grant_ = 0;
 };
 

@@ -87,7 +87,7 @@ struct Nlm4Lockargs {
   bool exclusive = false;
   Nlm4Lock alock;
   bool reclaim = false;  // the lock was held before the server restarted
-  uint32_t state = 0;    // of the client's status monitor: changes at each of its starts
+  uint32_t state = 0;    // of the client's status monitor; changes at each start
   template <class Codec, class Self>
   static void Xdr(Codec& codec, Self& self) {
     codec(self.cookie, self.block, self.exclusive, self.alock, self.reclaim, self.state);

@@ -1,5 +1,5 @@
-// Calls that the server makes of its clients' hosts, on threads of its own: each may wait for a
-// host that does not answer.
+// Calls from the server to hosts of its clients. They have their own threads, because each may wait
+// for a host that does not answer.
 #ifndef POLLUX_NFS_LOCK_OUTGOING_CALLS_H_
 #define POLLUX_NFS_LOCK_OUTGOING_CALLS_H_
 
@@ -16,23 +16,23 @@
 
 namespace pollux::nfs {
 
-// To a host one after the other, in the order in which they came; to several at once.
+// Each host gets one call at a time, in the order of Post(); several hosts are called at once.
 class OutgoingCalls {
  public:
-  static constexpr size_t kThreads = 8;  // so many silent hosts hold up others
+  static constexpr size_t kThreads = 8;  // this many silent hosts delay calls to others
   static constexpr size_t kMaxWaiting = 256;
-  static constexpr size_t kMaxWaitingOfHost = 16;  // so that one leaves room for others
+  static constexpr size_t kMaxWaitingOfHost = 16;  // so that one host leaves space for others
 
-  // Whether the host answered: if not, what waits for it is dropped.
+  // Returns whether the host has answered. If not, the calls that wait for it are dropped.
   using Call = absl::AnyInvocable<bool()>;
 
   OutgoingCalls();
-  // Waits for the calls under way; the others are not made.
+  // Waits for the calls in progress and drops the others.
   ~OutgoingCalls();
   OutgoingCalls(const OutgoingCalls&) = delete;
   OutgoingCalls& operator=(const OutgoingCalls&) = delete;
 
-  // False when too many wait. Any thread.
+  // Returns false if too many calls wait. Thread-safe.
   bool Post(const Gid& host, Call call);
 
  private:
@@ -46,7 +46,7 @@ class OutgoingCalls {
   std::condition_variable changed_;
   bool ending_ = false;
   std::deque<Waiting> waiting_;
-  std::set<Gid> called_;  // now
+  std::set<Gid> called_;  // the hosts that are being called now
   std::vector<std::thread> threads_;
 };
 

@@ -1,4 +1,4 @@
-// What this host calls itself towards the lock managers and status monitors of others.
+// The name of this host for the lock managers and status monitors of other hosts.
 #ifndef POLLUX_NFS_LOCK_OWN_NAME_H_
 #define POLLUX_NFS_LOCK_OWN_NAME_H_
 

@@ -47,7 +47,7 @@ class RestartNotifier {
     Gid host;
     int tries = 0;
   };
-  // One host after the other, until there are none.
+  // Notifies one host after the other until none is left.
   void Work();
 
   MonitoredHosts* hosts_;

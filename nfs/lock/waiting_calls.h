@@ -1,4 +1,4 @@
-// Calls that wait for a file system, and how long they do.
+// Calls that wait for a file system, and a time limit for them.
 #ifndef POLLUX_NFS_LOCK_WAITING_CALLS_H_
 #define POLLUX_NFS_LOCK_WAITING_CALLS_H_
 
@@ -13,22 +13,22 @@
 
 namespace pollux::nfs {
 
-// Each is begun by who can, or put off by a thread of its own, whichever comes first. As many wait
-// as who adds them lets. Any thread.
+// Each call is either taken with Take(), to be executed, or answered by PutOff on this object's
+// thread when its time has passed. The caller limits the number of calls. Thread-safe.
 class WaitingCalls {
  public:
-  // Answers a call that is not waited for any longer. Must not wait.
+  // Answers a call whose time has passed. Must not block.
   using PutOff = absl::AnyInvocable<void()>;
 
   explicit WaitingCalls(std::chrono::steady_clock::duration timeout);
-  // Puts off no more: what waits still is dropped.
+  // Drops the calls that still wait, without calling PutOff.
   ~WaitingCalls();
   WaitingCalls(const WaitingCalls&) = delete;
   WaitingCalls& operator=(const WaitingCalls&) = delete;
 
-  // The call's number, from 1.
+  // Returns the call's number, starting at 1.
   uint64_t Add(PutOff put_off);
-  // Whether the call is the caller's now; false when it has been put off.
+  // Returns true if the caller may execute the call now; false if it has been put off.
   bool Take(uint64_t number);
 
  private:
@@ -43,7 +43,7 @@ class WaitingCalls {
   std::condition_variable changed_;
   bool ending_ = false;
   uint64_t last_ = 0;
-  std::map<uint64_t, Waiting> waiting_;  // in the order in which they came
+  std::map<uint64_t, Waiting> waiting_;  // in order of arrival
   std::thread thread_;
 };
 

@@ -58,7 +58,8 @@ class MountCalls {
 
   const ServedExports* exports_;
   std::shared_ptr<Remembered> remembered_;
-  std::shared_ptr<MountRefusals> refusals_;  // as storage threads, which may come late, tell it
+  // shared, since storage threads may use it after this object's end
+  std::shared_ptr<MountRefusals> refusals_;
 };
 
 }  // namespace pollux::nfs

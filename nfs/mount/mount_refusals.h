@@ -1,4 +1,4 @@
-// The log of mounts that are refused: an administrator whose client cannot mount looks there first.
+// A log of refused mounts, for administrators whose clients cannot mount.
 #ifndef POLLUX_NFS_MOUNT_MOUNT_REFUSALS_H_
 #define POLLUX_NFS_MOUNT_MOUNT_REFUSALS_H_
 
@@ -16,20 +16,21 @@
 
 namespace pollux::nfs {
 
-// A line for each client and path, once; so many a minute, since anybody may ask, under any
-// address. Any thread.
+// Writes one line for each client and path, and at most kLinesPerMinute, because any host may call,
+// even with a forged address. Thread-safe.
 class MountRefusals {
  public:
-  // Clients and paths, whichever were refused last: one that comes back after so many others is
-  // logged again.
+  // The number of clients and paths that are remembered, the last ones. One that is refused again
+  // after this many others is logged again.
   static constexpr size_t kMaxRemembered = 256;
   static constexpr uint32_t kLinesPerMinute = 16;
 
-  // Takes a line without its end. Any thread; must not wait. None: nothing is logged.
+  // Receives a line without its newline. Called on any thread; must not block. Null: nothing is
+  // logged.
   using Log = std::function<void(const std::string& line)>;
   explicit MountRefusals(Log log) : log_(std::move(log)) {}
 
-  // `why`: in words.
+  // `why`: the reason as text.
   void Write(const Gid& client, std::string_view path, std::string_view why);
 
  private:

@@ -1,5 +1,5 @@
 // GETATTR, SETATTR, ACCESS, FSSTAT, FSINFO and PATHCONF on an export. RFC 1813 sections 3.3.1,
-// 3.3.2, 3.3.4 and 3.3.18 to 3.3.20. On storage threads.
+// 3.3.2, 3.3.4 and 3.3.18 to 3.3.20. Called on storage threads.
 #ifndef POLLUX_NFS_PROCEDURES_ATTRIBUTE_CALLS_H_
 #define POLLUX_NFS_PROCEDURES_ATTRIBUTE_CALLS_H_
 

@@ -1,4 +1,4 @@
-// What the procedures work with, and the steps that they share. All run on storage threads and
+// The context of the procedures, and the steps that they share. All run on storage threads and
 // block on the file system.
 #ifndef POLLUX_NFS_PROCEDURES_CALL_CONTEXT_H_
 #define POLLUX_NFS_PROCEDURES_CALL_CONTEXT_H_
@@ -20,30 +20,31 @@
 
 namespace pollux::nfs {
 
-// The bits of a mode that a client sets: permissions, set-user-ID, set-group-ID, sticky.
+// The bits of a mode that a client may set: permissions, set-user-ID, set-group-ID, sticky.
 inline constexpr mode_t kPermissions = 07777;
 
-// What has been written but not committed is lost when the server's process ends, or when a file
-// system fails to store it: then this changes, and clients write it again. RFC 1813 section 3.3.7
+// The verifier for uncommitted data. It changes when such data may be lost, because the server has
+// ended or a file system has failed to store it; clients then write the data again. RFC 1813
+// section 3.3.7
 using WriteVerifier = std::atomic<uint64_t>;
 
 struct CallContext {
   const ExportTree* tree = nullptr;
   ChangeWatch* changes = nullptr;
   WriteVerifier* verifier = nullptr;
-  Identity* identity = nullptr;  // the thread's; the server's own between calls
+  Identity* identity = nullptr;  // of the thread; it is the server's between calls
   Credential caller;
   // The call's own memory for data and names; results may point into it.
   absl::Span<uint8_t> block;
 };
 
-// Acts as the caller while it lives.
+// Acts as the caller during its lifetime.
 class AsCaller {
  public:
   explicit AsCaller(const CallContext& context)
       : identity_(context.identity), ok_(identity_->Become(context.caller)) {}
   ~AsCaller() {
-    // A thread that cannot become itself again must not act for anybody.
+    // A thread that cannot become the server again must not execute further calls.
     if (!identity_->BecomeServer()) std::abort();
   }
   AsCaller(const AsCaller&) = delete;
@@ -56,10 +57,10 @@ class AsCaller {
 };
 
 Fattr3 AttributesOf(const struct stat& attributes, uint64_t fsid);
-// Nothing when the object is gone, or there was none.
+// Returns nothing if the object is gone or `object` is empty.
 PostOpAttr AttributesOf(const CallContext& context, const Fd& object);
 
-// A path to the object itself, whatever its kind, for calls that take no descriptor.
+// A path to the object itself, whatever its type, for system calls that take no descriptor.
 std::string PathTo(const Fd& object);
 
 // One change to one object, and its attributes before and after.
@@ -72,33 +73,34 @@ class WeakCache {
   WeakCache(const WeakCache&) = delete;
   WeakCache& operator=(const WeakCache&) = delete;
 
-  // When the object is there, before the change.
+  // Call it before the change, when the object exists.
   void Begin(const CallContext& context, const Fd& object);
-  // After the change. Without Begin() it knows nothing of before.
+  // Call it after the change. Without Begin(), the result has no attributes from before.
   WccData End(const CallContext& context, const Fd& object);
   const struct stat& before() const { return before_; }
 
  private:
-  ChangeWatch* changes_ = nullptr;  // while a change is under way
+  ChangeWatch* changes_ = nullptr;  // set between Begin() and End()
   ChangeWatch::Ticket ticket_;
   struct stat before_ = {};
 };
 
 Nfstime3 ToNfstime3(const timespec& time);
 
-// Makes what is given true of an object, as the caller. The kernel is asked for an owner and a
-// group that the object has already, too: who may not set them is refused, and their set-user-ID
-// and set-group-ID bits go.
+// Sets the given attributes of an object with the caller's identity. Owner and group are set even
+// if they are unchanged, so that the kernel refuses callers that may not set them and clears the
+// set-user-ID and set-group-ID bits.
 Nfsstat3 SetAttributes(const CallContext& context, const Fd& object, const Sattr3& wanted);
 
-// Puts what a call changed on stable storage, which comes before its reply; as the server. Other
-// objects than files and directories are stored with the directory that names them. RFC 1813
-// section 4.7
+// Writes a change to stable storage, with the server's identity. A call must do this before its
+// reply. Objects other than files and directories are stored with their directory, so this does
+// nothing for them. RFC 1813 section 4.7
 Nfsstat3 Settle(const Fd& object);
 
-// A regular file for reading or writing by the caller. Its owner may always (the client's kernel
-// has checked when the file was opened there, and the mode may have changed since); who may execute
-// may read. kInval for what is no regular file. RFC 1813 section 4.4
+// Opens a regular file for reading or writing by the caller. Its owner always may (the client's
+// kernel has checked the mode when the file was opened there, and it may have changed since), and
+// callers that may execute the file may read it. kInval if it is not a regular file. RFC 1813
+// section 4.4
 Nfsstat3 OpenFile(const CallContext& context, const Fd& object, bool write, Fd* file);
 
 }  // namespace pollux::nfs

@@ -1,5 +1,5 @@
-// CREATE, MKDIR, SYMLINK and MKNOD on an export. RFC 1813 sections 3.3.8 to 3.3.11. On storage
-// threads.
+// CREATE, MKDIR, SYMLINK and MKNOD on an export. RFC 1813 sections 3.3.8 to 3.3.11. Called on
+// storage threads.
 #ifndef POLLUX_NFS_PROCEDURES_CREATE_CALLS_H_
 #define POLLUX_NFS_PROCEDURES_CREATE_CALLS_H_
 
@@ -8,8 +8,8 @@
 
 namespace pollux::nfs {
 
-// An exclusive CREATE's verifier is kept in the file's times, 62 bits of it, until a SETATTR sets
-// them: the same call again finds its own file.
+// 62 bits of an exclusive CREATE's verifier are stored in the file's times until a SETATTR sets
+// them, so that a repeated call recognises its own file.
 CreateRes Create(const CallContext& context, const CreateArgs& args);
 CreateRes Mkdir(const CallContext& context, const MkdirArgs& args);
 CreateRes Symlink(const CallContext& context, const SymlinkArgs& args);

@@ -1,5 +1,5 @@
-// READ, WRITE and COMMIT on an export, in two halves: what comes before the transfer between memory
-// and file, and what comes after. RFC 1813 sections 3.3.6, 3.3.7 and 3.3.21.
+// READ, WRITE and COMMIT on an export, each in two parts: before and after the transfer between
+// memory and file. RFC 1813 sections 3.3.6, 3.3.7 and 3.3.21.
 #ifndef POLLUX_NFS_PROCEDURES_DATA_CALLS_H_
 #define POLLUX_NFS_PROCEDURES_DATA_CALLS_H_
 
@@ -12,32 +12,32 @@
 
 namespace pollux::nfs {
 
-// One transfer between memory and a file, or the storing of what was written.
+// One transfer between memory and a file, or an fsync.
 struct Transfer {
   enum class Kind : uint8_t { kNone, kRead, kWrite, kSync };
-  Kind kind = Kind::kNone;  // kNone: nothing to move
+  Kind kind = Kind::kNone;  // kNone: nothing to transfer
   Fd file;
   uint64_t offset = 0;
-  absl::Span<uint8_t> to;          // kRead
-  size_t part_bytes = 0;           // kRead: each is told of, in order; 0: all at once
+  absl::Span<uint8_t> to;  // kRead
+  size_t part_bytes = 0;   // kRead: size of the parts that are reported in order; 0: one part
   absl::Span<const uint8_t> from;  // kWrite
   int flags = 0;                   // kWrite: RWF_DSYNC, RWF_SYNC
 };
 
-// Lives as long as its call.
+// Exists as long as its call.
 class DataCall {
  public:
-  // Each opens the file as the caller and says what to transfer; not kOk: nothing. On a storage
-  // thread.
+  // Open the file as the caller and set transfer(). If the result is not kOk, nothing must be
+  // transferred. Called on a storage thread.
   Nfsstat3 Begin(const CallContext& context, const ReadArgs& args);
   Nfsstat3 Begin(const CallContext& context, const WriteArgs& args);
   Nfsstat3 Begin(const CallContext& context, const CommitArgs& args);
   const Transfer& transfer() const { return transfer_; }
-  // Of what is to be read.
+  // Sets the size of the parts in which the data is read.
   void ReadInParts(size_t bytes) { transfer_.part_bytes = bytes; }
 
-  // After the transfer, or without one when `begun` is not kOk. `done`: bytes moved, or minus the
-  // errno. Any one thread; once.
+  // Called once, on any thread, after the transfer, or without one if `begun` is not kOk. `done`:
+  // the bytes transferred, or -errno. Return the results of the call.
   ReadRes EndRead(const CallContext& context, Nfsstat3 begun, int done);
   WriteRes EndWrite(const CallContext& context, Nfsstat3 begun, int done);
   CommitRes EndCommit(const CallContext& context, Nfsstat3 begun, int done);

@@ -1,4 +1,4 @@
-// What a call that fails before anybody looks at its arguments is answered with.
+// The results of a call that fails before its arguments are decoded.
 #ifndef POLLUX_NFS_PROCEDURES_FAILED_RESULTS_H_
 #define POLLUX_NFS_PROCEDURES_FAILED_RESULTS_H_
 
@@ -13,8 +13,8 @@ namespace pollux::nfs {
 
 using FailedResultsSpace = std::array<uint8_t, 20>;
 
-// XDR in `space`: the status, which is not kOk, and what the procedure says of its objects then:
-// that there are no attributes. Any procedure but NULL. RFC 1813 section 3.3
+// Encodes the status, which must not be kOk, and the procedure's absent attributes as XDR in
+// `space`. For any procedure except NULL. RFC 1813 section 3.3
 absl::Span<const uint8_t> EncodeFailedResults(Procedure procedure, Nfsstat3 status,
                                               FailedResultsSpace* space);
 

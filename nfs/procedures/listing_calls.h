@@ -1,4 +1,5 @@
-// READDIR and READDIRPLUS on an export. RFC 1813 sections 3.3.16 and 3.3.17. On storage threads.
+// READDIR and READDIRPLUS on an export. RFC 1813 sections 3.3.16 and 3.3.17. Called on storage
+// threads.
 #ifndef POLLUX_NFS_PROCEDURES_LISTING_CALLS_H_
 #define POLLUX_NFS_PROCEDURES_LISTING_CALLS_H_
 
@@ -7,10 +8,11 @@
 
 namespace pollux::nfs {
 
-// Cookies are the file system's own places in the directory, which stay good while entries come and
-// go; the verifier is the directory's, as long as it exists. Names lie in the context's block.
+// Cookies are the file system's own positions in the directory, which remain valid while entries
+// are added and removed. The verifier is the same as long as the directory exists. Names point into
+// the context's block.
 ReaddirRes Readdir(const CallContext& context, const ReaddirArgs& args);
-// Entries whose object cannot be looked at come without attributes and handle.
+// Entries whose object cannot be examined have no attributes and no handle.
 ReaddirplusRes Readdirplus(const CallContext& context, const ReaddirplusArgs& args);
 
 }  // namespace pollux::nfs

@@ -1,5 +1,5 @@
 // LOOKUP, READLINK, REMOVE, RMDIR, RENAME and LINK on an export. RFC 1813 sections 3.3.3, 3.3.5 and
-// 3.3.12 to 3.3.15. On storage threads.
+// 3.3.12 to 3.3.15. Called on storage threads.
 #ifndef POLLUX_NFS_PROCEDURES_NAME_CALLS_H_
 #define POLLUX_NFS_PROCEDURES_NAME_CALLS_H_
 
@@ -10,7 +10,7 @@
 namespace pollux::nfs {
 
 LookupRes Lookup(const CallContext& context, const LookupArgs& args);
-// The text lies in the context's block.
+// The text points into the context's block.
 ReadlinkRes Readlink(const CallContext& context, const ReadlinkArgs& args);
 RemoveRes Remove(const CallContext& context, const RemoveArgs& args);
 RemoveRes Rmdir(const CallContext& context, const RemoveArgs& args);

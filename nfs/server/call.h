@@ -1,4 +1,4 @@
-// One call on its way from the polled core through the threads of its export and back.
+// One call, which is passed from the polled core to the threads of its export and back.
 #ifndef POLLUX_NFS_SERVER_CALL_H_
 #define POLLUX_NFS_SERVER_CALL_H_
 
@@ -21,45 +21,47 @@
 
 namespace pollux::nfs {
 
-// Made once and used for one call after the other. Results lie in its memory: file data is read
-// there and goes out from there.
+// The object is reused for one call after the other. It holds the memory for results, into which
+// file data is read and from which it is sent.
 class Call final : public Storage::Job {
  public:
-  // On the core that the calls came by.
+  // Implemented by the server, whose core receives the calls.
   class Owner {
    public:
     virtual ~Owner() = default;
-    // From a storage thread or that of completions: the call is done. Must not wait.
+    // The call is done. Called on a storage thread or on the completion thread; must not block.
     virtual void PostDone(Call* call) = 0;
-    // From that of completions: more of what is to be read is there. Must not wait.
+    // More of the data has been read. Called on the completion thread; must not block.
     virtual void PostPart(Call* call) = 0;
   };
 
-  // All outlive it.
+  // The pointers are not owned and must outlive this object.
   Call(Owner* owner, ServedExport* served, WriteVerifier* verifier);
 
-  // The owner's core: takes a call whose reply is due and gives it to the export's threads.
+  // On the owner's core: starts a call on the export's threads.
   void Start(const rpcrdma::CallView& view, rpcrdma::ReplyHandle reply);
 
-  // The owner's core, until it is done: what was read and has not gone to the client yet goes, and
-  // `release` is to Release(). When too much is on its way it goes with what comes next.
+  // On the owner's core, until the call is done: sends the data that was read and not sent yet.
+  // `release` must call Release(). If too much is in flight, the data is sent later.
   void WriteAhead(absl::AnyInvocable<void()> release);
-  // The owner's core: once for the reply, and once for each part that went ahead, when its memory
-  // is not needed any more. True when that was the last: another call may be taken.
+  // On the owner's core: called once for the reply and once for each part sent before it, when its
+  // memory is not needed any more. Returns true for the last one: the object is then free for
+  // another call.
   bool Release() { return --holds_ == 0; }
 
-  // The owner's core, once it is done.
+  // On the owner's core, after the call is done.
   struct Outcome {
     oncrpc::AuthStatus authenticated = oncrpc::AuthStatus::kOk;
     oncrpc::AcceptStatus accepted = oncrpc::AcceptStatus::kSuccess;
     Nfsstat3 status = Nfsstat3::kOk;
-    uint64_t moved_bytes = 0;  // between memory and file
+    uint64_t moved_bytes = 0;  // transferred between memory and file
     absl::Span<const uint8_t> results;
     std::optional<oncrpc::EligibleItem> item;
   };
   Procedure procedure() const { return static_cast<Procedure>(view_.header.procedure); }
   const Outcome& outcome() const { return outcome_; }
-  uint32_t ahead_bytes() const { return ahead_bytes_; }  // of the item
+  // bytes of the item that were sent before the reply
+  uint32_t ahead_bytes() const { return ahead_bytes_; }
   const ServedExport* served() const { return served_; }
   rpcrdma::ReplyHandle TakeReply();
 
@@ -83,14 +85,14 @@ class Call final : public Storage::Job {
   std::unique_ptr<uint8_t[]> block_;
   std::unique_ptr<uint8_t[]> results_;
   CallContext context_;
-  // Of the call in hand.
+  // The current call.
   rpcrdma::CallView view_;
   std::optional<rpcrdma::ReplyHandle> reply_;
-  uint64_t piece_room_ = 0;               // of the reply
-  std::atomic<uint32_t> read_bytes_ = 0;  // so far, of the block
-  uint32_t ahead_bytes_ = 0;              // of those, gone to the client
+  uint64_t piece_room_ = 0;               // ReplyHandle::PieceRoom()
+  std::atomic<uint32_t> read_bytes_ = 0;  // bytes of the block read so far
+  uint32_t ahead_bytes_ = 0;              // of these, sent to the client
   uint32_t holds_ = 0;
-  Nfsstat3 refused_ = Nfsstat3::kOk;  // whatever it asks
+  Nfsstat3 refused_ = Nfsstat3::kOk;  // not kOk: the client is refused, whatever the call
   Nfsstat3 begun_ = Nfsstat3::kOk;
   std::optional<DataCall> data_;
   Outcome outcome_;

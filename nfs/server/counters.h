@@ -1,4 +1,4 @@
-// What an NFS server did, by procedure. One per server.
+// An NFS server's counters, by procedure. One per server.
 #ifndef POLLUX_NFS_SERVER_COUNTERS_H_
 #define POLLUX_NFS_SERVER_COUNTERS_H_
 
@@ -12,26 +12,27 @@ namespace pollux::nfs {
 
 struct Counters {
   struct OfProcedure {
-    uint64_t calls = 0;     // answered
-    uint64_t failures = 0;  // among them: with another status than NFS3_OK, or none
+    uint64_t calls = 0;     // answered calls
+    uint64_t failures = 0;  // of these, with a status other than NFS3_OK or without one
   };
   std::array<OfProcedure, kProcedures> procedures;
   uint64_t bytes_read = 0;  // from files
-  // Of those read: given to the connection while more was read, which drops what is for a client
-  // that has gone.
+  // Of these, bytes passed to the connection while more was being read. The connection drops them
+  // if the client is gone.
   uint64_t bytes_ahead = 0;
   uint64_t bytes_written = 0;  // to files
-  uint64_t waited = 0;         // calls that waited for others of their export
-  uint64_t put_off = 0;        // calls that were told to come again (NFS3ERR_JUKEBOX) for that
-  uint64_t acl_calls = 0;      // of NFS_ACL, which is not served: one a mount of Linux's client
+  uint64_t waited = 0;         // calls that waited for other calls to their export
+  uint64_t put_off = 0;        // of these, calls answered by NFS3ERR_JUKEBOX (try again later)
+  // calls to NFS_ACL, which is not served; Linux clients make one per mount
+  uint64_t acl_calls = 0;
 
   OfProcedure& Of(Procedure procedure) { return procedures[static_cast<uint32_t>(procedure)]; }
-  // "calls/getattr", "failures/getattr", ..., then the others by their names.
+  // "calls/getattr", "failures/getattr", ..., then the others with their names.
   void Collect(Stats* stats) const;
   uint64_t calls() const;
 };
 
-// Makes them the topic "nfs" of this process's telemetry.
+// Adds the topic "nfs" to the telemetry of this process.
 void OfferTopic();
 
 }  // namespace pollux::nfs

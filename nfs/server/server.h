@@ -31,8 +31,8 @@ struct ServerOptions {
   // Optional log of established and ended connections and of refused messages. Called on the core,
   // so it must not block.
   absl::AnyInvocable<void(const std::string&)> log;
-  // Whether the log has the end of a client's connection already, since it failed. Optional; once
-  // a connection that ends, on the core.
+  // Returns whether the end of a client's connection has been logged already as a failure.
+  // Optional; called on the core, once for each connection that ends.
   absl::AnyInvocable<bool(const SocketAddress& client)> has_failed;
 };
 
@@ -42,9 +42,9 @@ struct ServerOptions {
 // export that stalls returns the buffers and credits that calls for other exports need.
 class Server final : public engine::Poller, private StatsProvider, private Call::Owner {
  public:
-  // In nanoseconds. Longer than a busy but working file system takes for the calls before.
+  // In nanoseconds. Longer than a busy file system that does not stall takes for the earlier calls.
   static constexpr uint64_t kMaxWaitNs = 2'000'000'000;
-  static constexpr uint32_t kAclLinesPerMinute = 16;  // of the log: of clients that ask for ACLs
+  static constexpr uint32_t kAclLinesPerMinute = 16;  // log lines about clients that ask for ACLs
 
   // Listens for RDMA_PS_TCP connections at `options.port`. `worker`, `manager` and `exports` are
   // not owned and must outlive the server. AlreadyExists if the port has a listener.

@@ -1,4 +1,4 @@
-// Clients and a server on two ports joined by rings, files on a real file system.
+// Clients and a server on two ports connected by rings, with files on a real file system.
 #ifndef POLLUX_NFS_SERVER_SERVER_FOR_TEST_H_
 #define POLLUX_NFS_SERVER_SERVER_FOR_TEST_H_
 
@@ -42,7 +42,7 @@ class ServerTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     ASSERT_TRUE(engine::InitEal({.memory_mib = 256}).ok());
-    // What a lease's holder is told with.
+    // The signal that the holder of a file lease receives.
     signal(SIGIO, SIG_IGN);
   }
 
@@ -97,8 +97,8 @@ class ServerTest : public testing::Test {
     }
     return true;
   }
-  // The workers' time of the next poll. While this thread does something else, or has no CPU,
-  // little of it passes: nothing times out for want of being polled.
+  // The workers' time at the next poll. It advances little while this thread does something else or
+  // gets no CPU, so that nothing times out because it was not polled.
   uint64_t NextNs() {
     constexpr uint64_t kMaxStepNs = 20'000'000;
     const uint64_t clock_ns = clock_->NowNs();
@@ -138,7 +138,7 @@ class ServerTest : public testing::Test {
     EXPECT_TRUE(connected->ok()) << *connected;
     clients_.push_back(*std::move(made));
     Client* const client = clients_.back().get();
-    // Until the first answer a client may have one call outstanding.
+    // Until the first reply a client may have only one call outstanding.
     const FsinfoArgs args{HandleOf(1)};
     EXPECT_EQ(Run<FsinfoRes>(client, Procedure::kFsinfo, args), Nfsstat3::kOk);
     return client;
@@ -150,7 +150,7 @@ class ServerTest : public testing::Test {
     EXPECT_EQ(tree.Walk(path, &object), Nfsstat3::kOk) << path;
     return *tree.HandleOf(object);
   }
-  // One call to its end: its status; `look` sees the results.
+  // Makes a call and returns its status. `look` receives the results.
   template <class Res, class Args>
   Nfsstat3 Run(
       Client* client, Procedure procedure, const Args& args,
@@ -177,7 +177,7 @@ class ServerTest : public testing::Test {
               Nfsstat3::kOk);
     return made;
   }
-  // Calls that came to the server again while they ran.
+  // The number of calls that were repeated while the first one was still running.
   uint64_t DuplicatesJoined() {
     Stats stats;
     EXPECT_TRUE(server_device_->worker().Collect({.topic = "rpc"}, &stats));
@@ -186,7 +186,7 @@ class ServerTest : public testing::Test {
     }
     return 0;
   }
-  // Reads that end some time: each adds to *done.
+  // Starts `count` READs. Each increments *done when it ends.
   void BeginReads(Client* client, const NfsFh3& file, int count, int* done) {
     for (int i = 0; i < count; ++i) {
       client->Call<ReadRes>(Procedure::kRead, ReadArgs{.file = file, .count = 4},
@@ -202,14 +202,14 @@ class ServerTest : public testing::Test {
 
   std::string directory_;
   std::vector<Export> exports_;
-  std::vector<std::string> lines_;  // of the server's log
+  std::vector<std::string> lines_;  // lines of the server's log
   std::unique_ptr<engine::Device> server_device_, client_device_;
   std::unique_ptr<cm::Manager> server_manager_, client_manager_;
   std::unique_ptr<ServedExports> served_;
   std::unique_ptr<Server> server_;
   std::vector<std::unique_ptr<Client>> clients_;
   std::optional<engine::Clock> clock_{std::in_place};
-  uint64_t now_ns_ = 0, looked_ns_ = 0;  // of the workers, and by the clock
+  uint64_t now_ns_ = 0, looked_ns_ = 0;  // the workers' time, and the clock's at the last poll
   std::array<uint8_t, 4> sink_;
 };
 

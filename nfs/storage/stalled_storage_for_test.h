@@ -1,4 +1,4 @@
-// A file system that answers nobody for a while.
+// A file system that stalls.
 #ifndef POLLUX_NFS_STORAGE_STALLED_STORAGE_FOR_TEST_H_
 #define POLLUX_NFS_STORAGE_STALLED_STORAGE_FOR_TEST_H_
 
@@ -10,8 +10,8 @@
 
 namespace pollux::nfs {
 
-// Holds every thread of a storage from its construction on, so that of its control work none waits
-// yet; until GoOn(), or the end.
+// Blocks every thread of a storage from construction until GoOn() or destruction. No control work
+// is queued after construction.
 class StalledStorage {
  public:
   explicit StalledStorage(Storage* storage) {

@@ -1,5 +1,5 @@
-// The threads on which an export's file system is met, so that the polled core never waits for it:
-// some for what blocks (open, stat, rename, ...), and an io_uring for the data.
+// The threads that access an export's file system, so that the polled core never waits for it:
+// threads for blocking calls (open, stat, rename, ...), and an io_uring for file data.
 #ifndef POLLUX_NFS_STORAGE_STORAGE_H_
 #define POLLUX_NFS_STORAGE_STORAGE_H_
 
@@ -26,27 +26,28 @@ struct rte_ring;
 
 namespace pollux::nfs {
 
-// Each export has its own, so that a file system that stalls holds up no other's calls; and calls
-// that stall hold one thread each, data none.
+// Each export has its own storage, so that a file system that stalls does not delay calls to
+// others. Each stalled call occupies one thread; stalled data transfers occupy none.
 class Storage {
  public:
   static constexpr uint32_t kThreads = 8;
-  static constexpr uint32_t kMaxJobs = 64;  // given to Run() and not done
-  static constexpr uint32_t kMaxParts = 8;  // of a transfer
-  // Jobs go before control work, but not without end: one time in so many each thread looks for
-  // control work first.
+  static constexpr uint32_t kMaxJobs = 64;  // jobs passed to Run() that are not done
+  static constexpr uint32_t kMaxParts = 8;  // parts of a transfer
+  // Jobs take precedence over control work, but each kControlTurn-th time a thread looks for
+  // control work first, so that it cannot starve.
   static constexpr uint32_t kControlTurn = 4;
 
   class Job {
    public:
     virtual ~Job() = default;
-    // On a storage thread, as its identity. The job is done, or it began a transfer as its last
-    // step.
+    // Runs on a storage thread, with that thread's identity. Afterwards the job is done, or it has
+    // started a transfer as its last step.
     virtual void Run(Storage& storage, Identity& identity) = 0;
-    // After a transfer, on the thread of completions, with the bytes moved or minus the errno. The
-    // job is done.
+    // Called on the completion thread after a transfer, with the bytes transferred or -errno.
+    // Afterwards the job is done.
     virtual void Transferred(int result) = 0;
-    // During one in parts: its first `bytes` are moved, and there is more to come. On that thread.
+    // Called on the completion thread during a transfer in parts: the first `bytes` are
+    // transferred, and more follow.
     virtual void PartTransferred(int /*bytes*/) {}
 
    private:
@@ -57,37 +58,39 @@ class Storage {
       int result = 0;
       bool done = false;
     };
-    // Takes what the kernel says of a part.
+    // Handles the kernel's result of a part.
     void Take(Part& part, int result);
-    // Of the transfer in hand.
+    // The current transfer.
     std::array<Part, kMaxParts> parts_;
     uint32_t part_count_ = 0;
-    uint32_t parts_left_ = 0;  // that the kernel has
-    uint32_t next_part_ = 0;   // all before it are in moved_
+    uint32_t parts_left_ = 0;  // parts that the kernel has not completed
+    uint32_t next_part_ = 0;   // all parts before it are counted in moved_
     int moved_ = 0;
-    bool ended_ = false;  // with a part that came short, or failed
+    bool ended_ = false;  // a part was short or has failed
   };
 
-  // PermissionDenied when the process may not act for others, what io_uring_setup(2) says when
-  // there can be none.
+  // PermissionDenied if the process may not act for other users; the error of io_uring_setup(2) if
+  // that fails.
   static absl::StatusOr<std::unique_ptr<Storage>> Start();
-  // All jobs are done. Waits for the threads.
+  // All jobs must be done. Waits for the threads.
   ~Storage();
 
-  // One thread's, which never waits; at most kMaxJobs that are not done.
+  // Only for one thread; does not block. At most kMaxJobs jobs may be unfinished.
   void Run(Job* job);
-  // Work of the control path, as the server: false when kMaxControlWork waits already. Any thread
-  // but the polled core's; work that never began ends with the storage.
+  // Runs work of the control path with the server's identity. Returns false if kMaxControlWork
+  // items wait already. For any thread except the polled core. Work that has not started is dropped
+  // when the storage is destroyed.
   using ControlWork = absl::AnyInvocable<void(Identity&)>;
   static constexpr size_t kMaxControlWork = 256;
   bool RunControl(ControlWork work);
-  // The same of a client's call; false also when kMaxControlCalls wait: the server has work of its
-  // own to do, and a client asks again.
+  // The same for a client's call, with a lower limit of kMaxControlCalls: some places are reserved
+  // for the server's own work, and a client tries again.
   static constexpr size_t kMaxControlCalls = 128;
   bool RunControlCall(ControlWork work);
-  // Of RunControl(), begun or not.
+  // The amount of control work that is not finished, started or not.
   size_t control_work() const { return control_count_; }
-  // From Job::Run, as whom the thread is. kNone is no transfer to begin. At most kMaxParts.
+  // Starts a transfer from Job::Run(), with the thread's current identity. The kind must not be
+  // kNone, and the parts at most kMaxParts.
   void Begin(const Transfer& transfer, Job* job);
 
  private:
@@ -98,18 +101,18 @@ class Storage {
   Storage();
   void Work(absl::Status* begun, sem_t* told);
   bool Enqueue(ControlWork work, size_t max_waiting);
-  // True when there was one, which is done.
+  // Return true if there was an item, which has then been run.
   bool RunJob(Identity& identity);
   bool RunOneControl(Identity& identity);
-  // One that the kernel is to begin when those before it are done.
+  // Prepares a part, which the kernel starts when the previous parts are done.
   void Prepare(const Transfer& transfer, size_t from, Job::Part& part, bool last);
   void Submit();
   void Complete();
 
   std::unique_ptr<rte_ring, FreeRing> jobs_;
-  // As many as there are in jobs_ and control_, and one for each thread that is to end.
+  // Counts the items in jobs_ and control_, plus one for each thread that must end.
   sem_t waiting_;
-  std::mutex control_mutex_;  // never the polled core's
+  std::mutex control_mutex_;  // never locked by the polled core
   std::deque<ControlWork> control_;
   std::atomic<size_t> control_count_{0};
   std::atomic<bool> ending_{false};

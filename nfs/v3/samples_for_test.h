@@ -1,4 +1,4 @@
-// The largest arguments and results that there are, for tests of the codec and of the binding.
+// The largest possible arguments and results, for tests of the codec and of the binding.
 #ifndef POLLUX_NFS_V3_SAMPLES_FOR_TEST_H_
 #define POLLUX_NFS_V3_SAMPLES_FOR_TEST_H_
 
@@ -49,7 +49,8 @@ struct Samples {
   Samples() = default;
   Samples(const Samples&) = delete;  // the structures point into this one
 
-  // Calls visit(procedure, arguments, results) for each but NULL, READDIR and READDIRPLUS.
+  // Calls visit(procedure, arguments, results) for each procedure except NULL, READDIR and
+  // READDIRPLUS.
   template <class Visit>
   void ForEach(Visit visit) const {
     using P = Procedure;

@@ -1,6 +1,5 @@
-// One RPC-over-RDMA connection: its protection domain (RFC 8166 section 8.1.1: its alone), queue
-// pair, completion queue, receive and send buffers. What the messages mean is for the roles
-// attached to it.
+// One RPC-over-RDMA connection: its own protection domain (RFC 8166 section 8.1.1), queue pair,
+// completion queue, and receive and send buffers. The attached roles interpret the messages.
 #ifndef POLLUX_RPCRDMA_CONNECTION_CONNECTION_H_
 #define POLLUX_RPCRDMA_CONNECTION_CONNECTION_H_
 
@@ -23,35 +22,37 @@ namespace pollux::rpcrdma {
 
 struct ConnectionConfig {
   uint32_t receives = 34;  // receive buffers, all posted before the connection is made
-  // Unless this is not 0: then so many are posted before it is made, in memory that is used once;
-  // Complete() makes the buffers.
+  // If not 0: only this many receives are posted before the connection is made, in memory that is
+  // used once. Complete() allocates the buffers and posts the other receives.
   uint32_t first_receives = 0;
   uint32_t send_buffers = 64;
-  uint32_t send_queue = 512;   // work requests
-  uint32_t send_bytes = 4096;  // of a send buffer: the send size of RFC 8797
+  uint32_t send_queue = 512;   // in work requests
+  uint32_t send_bytes = 4096;  // size of a send buffer: the send size of RFC 8797
   uint32_t receive_bytes = 4096;
-  bool remote_invalidation = true;  // this side can do it, and have it done. RFC 8797 section 4.1
+  bool remote_invalidation = true;  // this side supports it in both roles. RFC 8797 section 4.1
 };
 
-// Those of a connection's send buffers that one role fills; their numbers are its cookies.
+// The send buffers of a connection that one role uses. The role's cookies are the buffers' numbers.
 struct SendBuffers {
   uint32_t first = 0;
   uint32_t count = 0;
   bool Contain(uint32_t buffer) const { return buffer - first < count; }
 };
 
-// Belongs to one worker; all calls on its core. Its queue pair is destroyed with it, at the latest.
+// Belongs to one worker; all functions must be called on its core. Destroys its queue pair unless
+// Close() has done so.
 class Connection {
  public:
-  // A message that came. It stays where it is until Repost(receive).
+  // A received message. It remains in its buffer until Repost(receive).
   struct Arrival {
     uint32_t receive = 0;
     absl::Span<const uint8_t> message;
-    uint32_t invalidated = 0;  // the key that its Send invalidated here; 0: none
+    uint32_t invalidated = 0;  // the local key that its Send invalidated; 0: none
     bool plain = false;        // IsPlainMessage(message)
-    // Of any other message; until the next one is taken.
+    // The header of any other message; valid until the next message is received.
     const ReceivedHeader* header = nullptr;
-    // Whether it is a call or a reply is certain, and with it what its credit value means.
+    // Whether it is known to be a call or a reply, so that the meaning of its credit value is
+    // known.
     bool is_directed = true;
   };
   // A Requester or a Responder. Called from Poll().
@@ -59,18 +60,18 @@ class Connection {
    public:
     virtual ~Role() = default;
     virtual void OnMessage(const Arrival& arrival) = 0;
-    // Whether a call of that XID is outstanding.
+    // Whether a call with this XID is outstanding.
     virtual bool Expects(uint32_t /*xid*/) const { return false; }
-    // The work request posted with `cookie` is done, and so are all posted before it: those that
-    // are told of are told in their order.
+    // The work request posted with `cookie` has completed, and so have all posted before it. Called
+    // in the order of posting, for the work requests that are reported.
     virtual void OnSent(uint32_t cookie) = 0;
-    // The work request posted with `cookie` failed, and the connection with it.
+    // The work request posted with `cookie` has failed, which ends the connection.
     virtual void OnFailed(uint32_t cookie, ibv_wc_status status) = 0;
   };
 
-  // ResourceExhausted when the worker cannot give the objects, or there is no memory.
-  // `poller` calls Poll(), is woken when there may be something for it, and outlives this.
-  // `on_event`: asynchronous events of the queue pair, for CM.
+  // ResourceExhausted if the worker cannot create the objects or there is no memory. `poller` is
+  // woken when Poll() must be called; it must outlive this object. `on_event` receives the
+  // asynchronous events of the queue pair, for CM.
   static absl::StatusOr<std::unique_ptr<Connection>> Create(
       engine::Worker* worker, Wakeup* poller, const ConnectionConfig& config,
       absl::AnyInvocable<void(ibv_event_type)> on_event);
@@ -90,76 +91,77 @@ class Connection {
             .receive_bytes = config_.receive_bytes};
   }
 
-  // Posts every receive that is there. The queue pair must be in IBV_QPS_INIT.
+  // Posts all receives, or the first_receives. The queue pair must be in IBV_QPS_INIT.
   absl::Status PostReceives();
-  // Once, with first_receives, before the first Poll(): makes the buffers and posts the other
-  // receives. ResourceExhausted without memory; the connection is then to be ended.
+  // Call it once if first_receives is set, before the first Poll(): allocates the buffers and posts
+  // the other receives. ResourceExhausted if there is no memory; the connection must then be ended.
   absl::Status Complete();
-  // Parses the header of a message that came earlier, in place of that of the last one taken.
+  // Parses the header of an earlier message again. The result replaces the header of the last
+  // received message.
   const ReceivedHeader& Parse(absl::Span<const uint8_t> message);
-  // Gives a receive buffer back to the queue.
+  // Posts a receive buffer again.
   void Repost(uint32_t receive);
 
-  // Awake while Poll() may find something, or a role may be able to continue.
+  // Awake while Poll() may find completions or a role may be able to continue.
   Wakeup& wakeup() { return wakeup_; }
-  // Takes what completed, a bounded number of completions. True when there was something.
+  // Handles a limited number of completions. Returns true if there were any.
   bool Poll(Role& role) { return HasCompletions() && PollCompletions(role); }
-  // The same without messages, which wait.
+  // The same for sent messages only; received messages wait.
   bool PollSent(Role& role) { return HasCompletions() && TellSent(role); }
-  // From now on a peer that was not heard of for kQuietNs is asked whether it lives, by an RDMA
-  // WRITE of no bytes, which needs no key and takes no receive of the peer's; when RC's retries run
-  // out the connection is broken. Else one that is gone without a DREQ would never be missed while
-  // this side only waits.
+  // Starts to monitor the peer: when nothing has completed for kQuietNs, an RDMA WRITE of 0 bytes
+  // is posted, which needs no key and uses no receive of the peer. If its retries are used up, the
+  // connection is broken. Without this, a peer that disappears without a DREQ would go unnoticed
+  // while this side only waits.
   static constexpr uint64_t kQuietNs = 10'000'000'000;
   void WatchPeer();
-  // A work request failed, or could not be posted: the connection carries nothing more.
+  // A work request has failed or could not be posted: the connection cannot be used any more.
   bool broken() const { return broken_; }
   void MarkBroken() {
     broken_ = true;
     wakeup_.Wake();
   }
-  // Whether nothing is left for Poll(), and everything posted has been reported.
+  // Whether Poll() has nothing to do and all posted work requests have completed.
   bool IsQuiet() const { return cq_->size() == 0 && posted_ == told_ && !cq_->overrun(); }
-  // Of the work request that broke it; IBV_WC_SUCCESS when none did.
+  // The status of the work request that broke the connection; IBV_WC_SUCCESS if none did.
   ibv_wc_status failure() const { return failure_; }
 
   absl::Span<uint8_t> send_buffer(uint32_t index) {
     return {send_memory_.get() + index * Stride(config_.send_bytes), config_.send_bytes};
   }
-  // Send queue entries free now.
+  // The number of free send queue entries.
   uint32_t send_room() const { return config_.send_queue - (posted_ - told_); }
 
-  // Each takes one send queue entry; the caller has looked at send_room(). `cookie` is below
-  // kMaxCookie. `lkey` 0 only for zero bytes.
+  // Post a work request. Each takes one send queue entry; the caller must have checked send_room().
+  // `cookie` must be less than kMaxCookie, and `lkey` may be 0 only for 0 bytes.
   static constexpr uint32_t kMaxCookie = UINT32_MAX - 1;
   struct Local {
     const uint8_t* address = nullptr;
     uint32_t length = 0;
     uint32_t lkey = 0;
   };
-  // Told of. `invalidate`: a key of the peer's that the Send takes away; 0: none. `hurried`:
-  // somebody waits for the buffer; else the acknowledgement may come when it suits the peer, with
-  // those of others.
+  // Its completion is always reported. `invalidate`: a key of the peer that the Send invalidates;
+  // 0: none. `hurried`: the buffer is needed soon; otherwise the peer may delay the acknowledgement
+  // and combine it with others.
   void PostSend(uint32_t buffer, uint32_t bytes, uint32_t cookie, bool hurried,
                 uint32_t invalidate = 0);
   void PostRead(const Local& to, uint64_t remote, uint32_t rkey, uint32_t cookie, bool told);
-  // One that is told of is hurried.
+  // `told`: report the completion, which also makes the work request hurried.
   void PostWrite(const Local& from, uint64_t remote, uint32_t rkey, uint32_t cookie, bool told);
 
   absl::StatusOr<memory::MemoryRegion> Register(const void* address, uint64_t length, int access);
-  // Whether one more could be registered now.
+  // Whether one more region could be registered now.
   bool HasRegionLeft() const { return pd_->regions->size() < pd_->regions->capacity(); }
-  // The same, for memory that the peer may take away by a Send with invalidate.
+  // As Register(), for memory that the peer may invalidate by a Send with Invalidate.
   absl::StatusOr<memory::MemoryRegion> RegisterInvalidatable(const void* address, uint32_t length,
                                                              int access);
-  // Locks the peer out of memory that it may invalidate, and still takes its Send that does: until
-  // Deregister().
+  // Ends the peer's access to such memory. Until Deregister(), a Send of the peer that invalidates
+  // it is still accepted.
   void Invalidate(const memory::MemoryRegion& region);
-  // Fences the region. A region that cannot be fenced costs the connection.
+  // Ends all access to the region. If that fails, the connection is broken.
   void Deregister(const memory::MemoryRegion& region);
 
-  // Destroys the queue pair: nothing touches memory of this connection from then on. The CM
-  // identifier must be gone. `time_wait_ns` as Worker::DestroyQp.
+  // Destroys the queue pair; memory of this connection is not accessed any more. The CM identifier
+  // must have been destroyed. `time_wait_ns` as in Worker::DestroyQp().
   void Close(uint64_t time_wait_ns = 0);
 
  private:
@@ -172,17 +174,17 @@ class Connection {
   absl::Status Init(absl::AnyInvocable<void(ibv_event_type)> on_event);
   absl::Status MakeObjects(absl::AnyInvocable<void(ibv_event_type)> on_event);
   absl::Status MakeBuffers();
-  // Null in place of memory that is not there.
+  // Allocated by calloc(), which returns null instead of throwing.
   struct FreeMemory {
     void operator()(uint8_t* memory) const { std::free(memory); }
   };
   using Memory = std::unique_ptr<uint8_t[], FreeMemory>;
   absl::Status MakeMemory(uint64_t bytes, int access, Memory* memory, memory::MemoryRegion* region);
-  // From one buffer of `bytes` to the next: were it a power of two, as sizes are, the headers of
-  // all would lie in the same few places of the cache.
+  // The distance between buffers of `bytes`. If it were a power of two, as buffer sizes are, the
+  // headers of all buffers would map to the same few cache sets.
   static constexpr size_t kStagger = 128;  // two cache lines
   static size_t Stride(uint32_t bytes) { return size_t{bytes} + kStagger; }
-  // Those numbered from `receives` on are the first ones.
+  // Numbers from `receives` on stand for the first_receives.
   uint8_t* ReceiveBuffer(uint32_t receive) const {
     const bool is_first = receive >= config_.receives;
     const uint32_t place = is_first ? receive - config_.receives : receive;
@@ -193,7 +195,7 @@ class Connection {
   static constexpr uint32_t kNotTold = kMaxCookie;
   // Whether a work request may be posted.
   bool IsOpen() const { return qp_ != nullptr && !broken_ && send_room() > 0; }
-  // `told`: the role is told when it is done.
+  // `told`: report the completion to the role.
   void Post(ibv_send_wr& wr, uint32_t cookie, bool told);
   void Posted(uint32_t cookie, bool told) {
     cookies_[posted_++ & cookie_mask_] = told ? cookie : kNotTold;
@@ -221,16 +223,16 @@ class Connection {
   memory::MemoryRegion first_region_;
   memory::MemoryRegion receive_region_;
   memory::MemoryRegion send_region_;
-  // By the queue pair's own account of its send queue, so that what succeeds needs no completion:
-  // how many work requests were posted, how many of them are done and told of, and their cookies.
+  // Completion of work requests is taken from the queue pair's send queue, so that successful ones
+  // need no completion: the number posted, the number completed and reported, and their cookies.
   uint32_t posted_ = 0;
   uint32_t told_ = 0;
   uint32_t cookie_mask_ = 0;
   std::unique_ptr<uint32_t[]> cookies_;
   bool broken_ = false;
   ibv_wc_status failure_ = IBV_WC_SUCCESS;
-  uint64_t heard_ns_ = 0;  // when something completed last
-  bool asked_ = false;     // whether the peer lives, and it has not answered
+  uint64_t heard_ns_ = 0;  // time of the last completion
+  bool asked_ = false;     // the WRITE of WatchPeer() is not acknowledged yet
   engine::Timer quiet_timer_;
 };
 

@@ -9,23 +9,23 @@
 
 namespace pollux::rpcrdma {
 
-// What a message is to whoever receives it.
+// Whether a received message is a call or a reply.
 enum class Direction : uint8_t { kCall, kReply };
 
-// By the RPC header's msg_type, where there is a Payload stream. Else by what the transport header
-// can only be: an RDMA_NOMSG is a call with a Read list, and a reply without one but with a Reply
-// chunk (RFC 8166 section 4.3.1); an RDMA_ERROR answers a call. Nothing where the message does not
-// tell, or is none.
+// Determined by the RPC header's msg_type if there is a Payload stream, otherwise by the transport
+// header: an RDMA_NOMSG with a Read list is a call, one with only a Reply chunk is a reply (RFC
+// 8166 section 4.3.1), and an RDMA_ERROR is a reply. Returns nothing if the message does not show
+// its direction, or is not an RPC message.
 std::optional<Direction> DirectionOf(const Connection::Arrival& arrival);
 
-// Gives each message to the role that it is for. One that does not tell is a call at a server; at a
-// client it is the reply to the call that it names, and else a call, to be answered by an error.
-// Two sets of credits and of XIDs: neither direction knows of the other. Each role has send
-// buffers, and with them cookies, of its own.
+// Passes each message to the role for its direction. A message that does not show its direction is
+// treated as a call by a server. A client treats it as the reply if its call is outstanding,
+// otherwise as a call, which is answered by an error. The two directions have separate credits and
+// XIDs. Each role has its own send buffers, and therefore its own cookies.
 class MessageDemux : public Connection::Role {
  public:
-  // `forward`: what the messages of the forward direction are here; at a server they are calls.
-  // Both roles outlive this.
+  // `forward`: what received messages of the forward direction are: calls at a server, replies at a
+  // client. Both roles must outlive this object.
   MessageDemux(Direction forward, Connection::Role* calls, SendBuffers call_buffers,
                Connection::Role* replies)
       : forward_(forward), calls_(calls), call_buffers_(call_buffers), replies_(replies) {}

@@ -1,4 +1,4 @@
-// A log of refused messages of peers, in words and at a limited rate.
+// A rate-limited log of refused messages from peers.
 #ifndef POLLUX_RPCRDMA_CONNECTION_REFUSAL_LOG_H_
 #define POLLUX_RPCRDMA_CONNECTION_REFUSAL_LOG_H_
 

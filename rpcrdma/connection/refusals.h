@@ -1,4 +1,4 @@
-// What was refused or discarded of what the peer of one connection sent.
+// Messages from the peer of one connection that were refused or discarded.
 #ifndef POLLUX_RPCRDMA_CONNECTION_REFUSALS_H_
 #define POLLUX_RPCRDMA_CONNECTION_REFUSALS_H_
 
@@ -14,11 +14,11 @@
 
 namespace pollux::rpcrdma {
 
-// Each has its counter, and its words for the log.
+// Each has a counter and a text for the log.
 enum class Refusal : uint8_t {
   kShortMessage,
   kObsolete,
-  // Of a Responder
+  // By a Responder
   kUnwantedError,
   kVersion,
   kBadCall,
@@ -28,7 +28,7 @@ enum class Refusal : uint8_t {
   kReplyGone,
   kUnreachableMemory,
   kStalled,
-  // Of a Requester
+  // By a Requester
   kBadReplyHeader,
   kUnknownXid,
   kBadReplyChunks,
@@ -37,26 +37,29 @@ enum class Refusal : uint8_t {
 };
 inline constexpr size_t kRefusals = static_cast<size_t>(Refusal::kBadInvalidation) + 1;
 
-// Belongs to the connection, and to its core.
+// Belongs to a connection; used on its core.
 class Refusals {
  public:
-  // From the first of a kind to its line, which has the number of those that came meanwhile too.
+  // The delay from the first refusal of a kind to its log line, which also gives the number of
+  // those that followed meanwhile.
   static constexpr uint64_t kDelayNs = 1'000'000'000;
 
-  // `worker` outlives it.
+  // `worker` must outlive this object.
   explicit Refusals(engine::Worker* worker) : worker_(worker), timer_(&Refusals::OnTimer, this) {}
   ~Refusals() { Tell(); }
   Refusals(const Refusals&) = delete;
   Refusals& operator=(const Refusals&) = delete;
 
-  // `log`, which outlives this, is told once of each kind. Else they are counted alone.
+  // Writes one line for each kind to `log`, which must outlive this object. Without this call,
+  // refusals are only counted.
   void ReportTo(RefusalLog* log, const SocketAddress& peer) {
     log_ = log;
     peer_ = peer;
   }
-  // One more, in `counters` too. Of the packet path: what is written, is written later.
+  // Counts a refusal here and in `counters`. Called on the packet path, so the log line is written
+  // later.
   void Count(Refusal what, Counters* counters);
-  // What is still to be written: when the connection ends.
+  // Writes the pending lines now, for the end of the connection.
   void Tell();
 
  private:
@@ -68,7 +71,7 @@ class Refusals {
   RefusalLog* log_ = nullptr;
   SocketAddress peer_;
   std::array<uint64_t, kRefusals> counts_{};
-  uint32_t untold_ = 0;  // a bit for each kind
+  uint32_t untold_ = 0;  // one bit for each kind with a pending line
   engine::Timer timer_;
 };
 static_assert(kRefusals <= 32);

@@ -1,4 +1,4 @@
-// Bounds of what a client or a server can be configured to.
+// Limits of the settings of clients and servers.
 #ifndef POLLUX_RPCRDMA_CONNECTION_SETTINGS_H_
 #define POLLUX_RPCRDMA_CONNECTION_SETTINGS_H_
 
@@ -12,11 +12,12 @@
 namespace pollux::rpcrdma {
 
 inline constexpr uint32_t kMaxCredits = 256;
-// Receives beyond the credits: for messages that carry no call or reply (RDMA_DONE, repeats).
+// Receives in addition to the credits, for messages that are neither a call nor a reply (RDMA_DONE,
+// repetitions).
 inline constexpr uint32_t kSpareReceives = 2;
 
-// How a connection's send buffers and receives are shared out. RFC 8167 section 4.3: those of the
-// two directions add up.
+// The numbers of a connection's send buffers and receives. RFC 8167 section 4.3: a connection needs
+// the sum of those of both directions.
 struct Shares {
   SendBuffers forward;  // calls at a client, replies at a server
   SendBuffers reverse;
@@ -28,8 +29,8 @@ constexpr Shares SharesOf(uint32_t credits, uint32_t reverse_credits) {
           .receives = credits + reverse_credits + kSpareReceives};
 }
 
-// InvalidArgument unless both are 1 to kMaxCredits and both sizes are multiples of 1,024 in
-// [kMinInlineBytes, kMaxInlineBytes].
+// InvalidArgument unless both numbers of credits are 1 to kMaxCredits and both sizes are multiples
+// of 1,024 in [kMinInlineBytes, kMaxInlineBytes].
 absl::Status CheckSettings(uint32_t credits, uint32_t reverse_credits, uint32_t send_bytes,
                            uint32_t receive_bytes);
 

@@ -1,4 +1,4 @@
-// What clients and servers tell of themselves when they are asked (telemetry).
+// The statistics of clients and servers for telemetry.
 #ifndef POLLUX_RPCRDMA_CONNECTION_STATS_H_
 #define POLLUX_RPCRDMA_CONNECTION_STATS_H_
 
@@ -10,10 +10,11 @@
 namespace pollux::rpcrdma {
 
 // Offers the topic "rpc": the counters of all clients and servers of a worker together, under
-// "client/" and "server/". Any thread.
+// "client/" and "server/". Thread-safe.
 void OfferTopic();
 
-// Adds those of one, which has so many connections. False when the question is another.
+// Adds the counters of one client or server and its number of connections. Returns false if the
+// query has a different topic.
 bool Collect(const StatsQuery& query, const char* role, size_t connections,
              const Counters& counters, Stats* stats);
 

@@ -1,5 +1,5 @@
-// How a call travels: inline, in chunks or as a Long Message, by the sizes that the binding, the
-// caller and the connection state.
+// Decides how a call is sent: inline, in chunks or as a Long Message. This depends on the sizes
+// given by the binding, the caller and the connection.
 #ifndef POLLUX_RPCRDMA_REQUESTER_CALL_PLAN_H_
 #define POLLUX_RPCRDMA_REQUESTER_CALL_PLAN_H_
 
@@ -17,33 +17,33 @@ namespace pollux::rpcrdma {
 struct CallPlan {
   bool write_chunks = false;
   bool reply_chunk = false;
-  uint32_t read_chunks = 0;  // a bit for each item
+  uint32_t read_chunks = 0;  // one bit for each item
   bool long_call = false;    // the whole Payload stream in a position-zero Read chunk
 
   bool has_chunks() const { return write_chunks || reply_chunk || read_chunks != 0 || long_call; }
 };
 
-// What a plan depends on beside the call.
+// The properties besides the call itself on which a plan depends.
 struct CallTerms {
   const oncrpc::ProgramBinding* binding = nullptr;
-  // Bytes of a message that holds a call, and of one that holds a reply.
+  // The maximum sizes of a message with a call and of one with a reply, in bytes.
   uint32_t call_threshold = kMinInlineBytes;
   uint32_t reply_threshold = kMinInlineBytes;
   size_t call_header_bytes = 0;  // the RPC header with its credential
-  bool chunks = true;            // calls may have some
+  bool chunks = true;            // calls may have chunks
   bool may_reduce = true;        // see ForbidsReduction()
 };
 
-// InvalidArgument for what the binding does not allow, when the reply can be larger than a message
-// and the reply buffer, and when it takes chunks where there are none.
+// InvalidArgument if the binding does not allow the call, if the reply may exceed both a message
+// and the reply buffer, or if the call needs chunks and may not have them.
 absl::StatusOr<CallPlan> PlanCall(const oncrpc::CallRequest& request, const CallTerms& terms);
 
-// The calls that never have chunks, whatever their arguments are, planned once for all calls under
+// The calls that need no chunks whatever their arguments are; determined once for all calls under
 // the same terms.
 class PlainCalls {
  public:
   void Reset(const CallTerms& terms);
-  // True: PlanCall() has a plan without chunks. False says nothing.
+  // True: PlanCall() would return a plan without chunks. False: it may or may not.
   bool Include(const oncrpc::CallRequest& request) const {
     if (request.header != nullptr || !request.items.empty() || !request.item_buffers.empty() ||
         request.max_result_bytes.has_value() || request.arguments.size() % 4 != 0) {

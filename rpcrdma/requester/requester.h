@@ -1,5 +1,5 @@
-// The calling side: calls wait for credit, travel under an XID that stays theirs, and are sent
-// again on the next connection when one is lost. Memory is offered for one call on one connection.
+// The calling side. Calls wait for credit, keep their XID, and are sent again on the next
+// connection when one is lost. Memory is offered for one call on one connection.
 #ifndef POLLUX_RPCRDMA_REQUESTER_REQUESTER_H_
 #define POLLUX_RPCRDMA_REQUESTER_REQUESTER_H_
 
@@ -27,55 +27,57 @@
 namespace pollux::rpcrdma {
 
 struct RequesterConfig {
-  uint32_t credits = 32;      // calls outstanding at most: requested, and receives posted for
-  uint32_t max_calls = 1024;  // outstanding and waiting together
-  // A call fails with the loss of so many connections that it was sent on. Those that are given up
-  // for silence are none of them: their server is there, and may be at work on it.
+  // the most outstanding calls: requested from the server, and receives posted for them
+  uint32_t credits = 32;
+  uint32_t max_calls = 1024;  // outstanding and waiting calls together
+  // A call fails when this many connections on which it was sent were lost. Connections that were
+  // given up for silence do not count: their server is reachable and may still be running the call.
   uint32_t max_losses = 1;
-  // A connection on which a call has had no answer for so long is given up, for what is to be sent
-  // again on the next: servers answer no call that they have dropped. After a quarter of it when
-  // other calls find all credit taken by such calls, or by calls that nobody waits for any more.
-  // 0: never.
+  // A connection on which a call has had no reply for this long is given up, and the call is sent
+  // again on the next one: servers do not answer calls that they have dropped. A quarter of this
+  // time is enough while other calls cannot be sent because silent or abandoned calls hold all
+  // credits. 0: never.
   uint64_t silence_ns = 0;
-  oncrpc::OpaqueAuth credential;  // sent with every call; its body outlives the requester
+  oncrpc::OpaqueAuth credential;  // sent with every call; its body must outlive the requester
 };
 
 class Requester : public Connection::Role {
  public:
-  // All outlive this.
+  // The pointers are not owned and must outlive this object.
   Requester(engine::Worker* worker, const oncrpc::ProgramBinding* binding,
             const RequesterConfig& config, Counters* counters);
   ~Requester() override;
 
-  // From now on calls travel on `connection`, which outlives this or Detach(), by its own credits,
-  // sizes and keys; those that were sent on another are sent again, in the order in which they were
-  // made, but for those without an answer for silence_ns: a server that has them at work already
-  // keeps their credit, the first of which is the only one. Without a connection calls wait.
+  // Sends calls on `connection` from now on, with its own credits, sizes and keys. It must exist
+  // until Detach(). Calls that were sent on an earlier connection are sent again in their original
+  // order, except that silent ones come last: a server that is still running them would hold their
+  // credit, and at first there is only one. Calls wait while there is no connection.
   void Attach(Connection* connection, const DirectionTerms& terms, SendBuffers buffers);
-  // The connection's queue pair is closed. What was sent on it waits for the next; a call that has
-  // lost max_losses of them ends with `why`.
+  // Call it when the connection's queue pair is closed. Calls that were sent on it wait for the
+  // next one; a call that has lost max_losses connections ends with `why`.
   void Detach(const absl::Status& why);
   bool attached() const { return connection_ != nullptr; }
   // Since Attach().
   uint32_t replies_on_connection() const { return replies_on_connection_; }
 
-  // `done` is called once, never from inside Call. ResourceExhausted beyond max_calls;
-  // InvalidArgument for what the binding does not allow or no buffer is large enough for;
-  // AlreadyExists when a header's XID cannot be had because of a call that is outstanding: the next
-  // one may do; ResourceExhausted also when its memory cannot be offered now; Unavailable after
-  // FailAll. `id`, when not null, names the call.
+  // `done` is called once, not during this call. ResourceExhausted at max_calls, or if the call's
+  // memory cannot be offered now; InvalidArgument if the binding does not allow the call or a
+  // buffer is too small for it; AlreadyExists if the header's XID cannot be used because of an
+  // outstanding call (another XID may work); the status of FailAll() after that call. `id`, if not
+  // null, receives the call's ID.
   absl::Status Call(const oncrpc::CallRequest& request, oncrpc::CallDone&& done,
                     oncrpc::CallId* id = nullptr);
-  // The server is locked out of the call's memory before this returns; its callback is dropped
-  // uncalled. False: the call is done already. RFC 8166 section 4.4.1 and section 8.1.3
+  // Cancels a call: when this returns, the server cannot access its memory any more, and its
+  // callback will not be called. Returns false if the call is done already. RFC 8166 section 4.4.1
+  // and section 8.1.3
   bool Cancel(const oncrpc::CallId& id);
-  // Every call that is not done ends with `status`. The queue pair must be closed already.
+  // Ends every unfinished call with `status`. The queue pair must be closed.
   void FailAll(const absl::Status& status);
 
   uint32_t outstanding() const { return window_.outstanding(); }
   uint32_t waiting() const { return waiting_count_; }
   const CreditWindow& window() const { return window_; }
-  // The keys that the connection advertises for calls right now.
+  // The number of keys that the server may use now.
   uint32_t advertised_regions() const { return advertised_; }
 
   void OnMessage(const Connection::Arrival& arrival) override;
@@ -84,14 +86,15 @@ class Requester : public Connection::Role {
   void OnFailed(uint32_t /*cookie*/, ibv_wc_status /*status*/) override {}
 
  private:
-  // Of a call, in this order; back to kWaiting with a connection that is lost.
+  // The states of a call, in this order; it returns to kWaiting when its connection is lost.
   enum class State : uint8_t {
     kFree,
-    kWaiting,    // for a connection, credit, a send buffer, or room in the send queue
-    kSent,       // the reply has not come
-    kAbandoned,  // over for its caller; the credit and the XID are still taken
+    kWaiting,    // for a connection, credit, a send buffer, or space in the send queue
+    kSent,       // waits for the reply
+    kAbandoned,  // ended for its caller; it still holds its credit and XID
   };
-  // The RPC header and the arguments of a long call, items, item buffers, the reply buffer.
+  // For the RPC header and the arguments of a long call, the items, the item buffers and the reply
+  // buffer.
   static constexpr size_t kMaxRegions = 2 + 2 * oncrpc::kMaxItems + 1;
   static constexpr uint32_t kNoBuffer = UINT32_MAX;
   struct Slot {
@@ -99,39 +102,41 @@ class Requester : public Connection::Role {
     Requester* requester;
     State state = State::kFree;
     bool has_xid = false;
-    bool queued = false;      // in waiting_: nothing of it was sent on this connection
-    bool silent = false;      // a connection was given up for it
-    bool has_chunks = false;  // by its plan
-    bool withdrawn = false;   // its regions, whose keys the reply may still invalidate
+    bool queued = false;      // in waiting_: it was not sent on this connection
+    bool silent = false;      // a connection was given up because it had no reply
+    bool has_chunks = false;  // according to its plan
+    // its regions were invalidated here; the reply may still invalidate their keys
+    bool withdrawn = false;
     uint32_t index = 0;
     uint32_t xid = 0;
     uint32_t sends = 0;
-    uint32_t losses = 0;   // of connections that it was sent on
-    uint64_t sent_ns = 0;  // the last time
-    uint64_t number = 0;   // calls are counted as they are made
+    uint32_t losses = 0;   // lost connections on which it was sent
+    uint64_t sent_ns = 0;  // when it was sent last
+    uint64_t number = 0;   // in the order in which the calls were made
     uint8_t region_count = 0;
     uint8_t write_chunk_count = 0;
     bool offered_reply = false;
-    uint32_t header_buffer = kNoBuffer;  // of a long call: where the server reads its RPC header
+    // of a long call: holds the RPC header for the server to read
+    uint32_t header_buffer = kNoBuffer;
     CallPlan plan;
     oncrpc::CallDone done;
     engine::Timer timer;
     oncrpc::CallRequest request;
-    // As offered, of calls with chunks. A Write chunk of no bytes is an empty chunk.
+    // The offered chunks, for calls with chunks. A Write chunk of 0 bytes is an empty chunk.
     Segment reply_chunk;
     std::array<Segment, oncrpc::kMaxItems> write_chunks;
     std::array<memory::MemoryRegion, kMaxRegions> regions;
   };
 
-  // A connection's silence is looked at so many times in silence_ns.
+  // How often per silence_ns the connection is checked for silence.
   static constexpr uint64_t kLooksPerSilence = 4;
 
   static void OnTimeout(void* slot, uint64_t now_ns);
   static void OnLook(void* requester, uint64_t now_ns);
   void ArmLook(uint64_t now_ns);
-  // Whether a call cannot be sent for others that are silent, or that nobody waits for any more.
+  // Whether calls wait because silent or abandoned calls hold all credits.
   bool IsChoked() const;
-  // The life of a call: requester.cc.
+  // From making a call to its end: requester.cc.
   void SendWaiting() {
     while (waiting_count_ > 0 && MaySend()) SendFirstWaiting();
   }
@@ -140,7 +145,7 @@ class Requester : public Connection::Role {
            connection_->send_room() > 0 && !connection_->broken();
   }
   void SendFirstWaiting();
-  // Not OK: the call cannot be built, and nothing of it has been sent.
+  // Returns an error if the call cannot be built; nothing was sent then.
   absl::Status SendCall(Slot& slot);
   void Abandon(Slot& slot, absl::Status status);
   void Finish(Slot& slot, absl::Status status, const oncrpc::Reply* reply) {
@@ -152,34 +157,35 @@ class Requester : public Connection::Role {
   void ReleaseBuffer(uint32_t buffer);
   void TakeXid(Slot& slot);
   Slot*& PlaceOf(uint32_t xid) { return by_xid_[xid & (by_xid_.size() - 1)]; }
-  // What travels as the call's RPC header, and what follows from it.
+  // The RPC header that is sent with the call, and the terms that follow from it.
   oncrpc::CallHeader HeaderOf(const Slot& slot) const;
   CallTerms TermsOf(const oncrpc::CallRequest& request) const;
-  // Of those sent on this connection.
+  // Finds a call that was sent on this connection.
   Slot* FindXid(uint32_t xid) const;
-  // The i-th that waits.
+  // The i-th waiting call.
   uint32_t& WaitingAt(uint32_t i) { return waiting_[(waiting_head_ + i) & (waiting_.size() - 1)]; }
   void Enqueue(Slot& slot);
   void Dequeue(const Slot& slot);
-  // How it becomes a message: requester_message.cc.
+  // Building the message of a call: requester_message.cc.
   absl::Status BuildCall(Slot& slot, uint32_t buffer, size_t* bytes);
-  // The same of a call that is nothing but its arguments, under the requester's own header.
+  // The same for a call without chunks and with the requester's own header.
   size_t BuildPlainCall(Slot& slot, uint32_t buffer);
   absl::Status OfferReads(Slot& slot, uint32_t buffer, const oncrpc::CallHeader& call);
   absl::Status OfferWrites(Slot& slot);
   absl::Status Offer(Slot& slot, absl::Span<const uint8_t> memory, int access, Segment* segment);
   void Fence(Slot& slot);
-  // Of a call that is over before its reply: the server is locked out, and may still invalidate.
+  // For a call that ends before its reply: ends the server's access to its memory. The server may
+  // still invalidate the keys.
   void Withdraw(Slot& slot);
   void GiveHeaderBufferBack(Slot& slot);
-  // How a reply is taken: requester_reply.cc.
-  // What the peer invalidated with a reply to `slot` was offered for it.
+  // Handling a reply: requester_reply.cc. Whether `key`, which the peer has invalidated with a
+  // reply to `slot`, was offered for that call.
   static bool MayInvalidate(const Slot& slot, uint32_t key);
   void TakeMessage(const Connection::Arrival& arrival);
-  // The call has had its reply, which says nothing.
+  // Ends a call whose reply is invalid.
   void FailAnswered(Slot& slot, Refusal why, uint32_t credits);
-  // The same of a success without chunks that answers a call without any. False: it is none, and
-  // nothing was done.
+  // Handles a successful reply without chunks to a call without chunks. Returns false, without any
+  // effect, if the message is not such a reply.
   bool TakePlainReply(const Connection::Arrival& arrival);
   void Count(Refusal what) { connection_->refusals().Count(what, counters_); }
   static bool CheckChunks(const Slot& slot, const Header& header);
@@ -195,24 +201,25 @@ class Requester : public Connection::Role {
   PlainCalls plain_calls_;  // under terms_
   PlainCall plain_call_;
   bool invalidatable_ = false;
-  bool given_up_ = false;  // the connection, for its silence
+  bool given_up_ = false;  // the connection was given up for silence
   CreditWindow window_;
   uint32_t replies_on_connection_ = 0;
-  absl::Status down_;  // why no call is taken any more
+  absl::Status down_;  // set by FailAll(): the error of further calls
   uint32_t next_xid_;
   uint64_t last_number_ = 0;
   uint32_t advertised_ = 0;
-  // Scratch: the header of the call that is built, and the results of the reply in hand.
+  // Scratch memory: the header of the call being built, and the results of the reply being handled.
   Header header_;
   std::array<oncrpc::ReducedItem, oncrpc::kMaxItems> results_;
   std::vector<std::unique_ptr<Slot>> slots_;
   std::vector<uint32_t> free_slots_;
-  uint32_t buffer_count_ = 0;  // of the connection's send buffers, ours
+  uint32_t buffer_count_ = 0;  // the send buffers that belong to the Requester
   std::vector<uint32_t> free_buffers_;
-  std::vector<uint8_t> buffer_uses_;  // by its SEND, and by the server that reads a long call
-  std::vector<Slot*> by_xid_;         // power of two; an XID whose place is taken is not used
-  std::vector<uint32_t> waiting_;     // ring of max_calls, a power of two
-  uint32_t waiting_head_ = 0;         // runs freely
+  // the users of each buffer: its SEND, and the server that reads a long call
+  std::vector<uint8_t> buffer_uses_;
+  std::vector<Slot*> by_xid_;  // size is a power of two; an XID whose place is occupied is not used
+  std::vector<uint32_t> waiting_;  // ring for max_calls, rounded up to a power of two
+  uint32_t waiting_head_ = 0;      // not reduced modulo the ring's size
   uint32_t waiting_count_ = 0;
   engine::Timer look_timer_;  // armed while attached
 };

@@ -1,4 +1,4 @@
-// Large buffers of a server: what Read chunks are pulled into, what long replies go out from.
+// The large buffers of a server, for the data of Read chunks and for long replies.
 #ifndef POLLUX_RPCRDMA_RESPONDER_BUFFER_POOL_H_
 #define POLLUX_RPCRDMA_RESPONDER_BUFFER_POOL_H_
 
@@ -10,8 +10,8 @@
 
 namespace pollux::rpcrdma {
 
-// Taken whole at start-up, shared by all connections of a server; each connection registers all of
-// it in its own protection domain, for local access only. One owner.
+// Allocated at creation and shared by all connections of a server. Each connection registers the
+// whole pool in its own protection domain, for local access only. Used on the server's core.
 class BufferPool {
  public:
   BufferPool(uint32_t count, uint32_t bytes)
@@ -32,9 +32,9 @@ class BufferPool {
   }
   void Give(uint8_t* buffer) { free_.push_back(buffer); }
 
-  // That a client which asks for little has to wait.
+  // Records that a client which needs no more than a narrow share has to wait.
   void Want(uint64_t now_ns) { wanted_ns_ = now_ns; }
-  // Whether one waits: it asks again and again.
+  // Whether such a client waits. A waiting client calls Want() repeatedly.
   bool IsWanted(uint64_t now_ns) const {
     return wanted_ns_ != 0 && now_ns - wanted_ns_ < kWantedNs;
   }

@@ -1,4 +1,4 @@
-// What the connections of one client have of a server's large buffers.
+// The share of one client, with all its connections, in a server's large buffers.
 #ifndef POLLUX_RPCRDMA_RESPONDER_BUFFER_SHARE_H_
 #define POLLUX_RPCRDMA_RESPONDER_BUFFER_SHARE_H_
 
@@ -8,15 +8,15 @@
 
 namespace pollux::rpcrdma {
 
-// Bounded by what is left for others: a client may hold as many as are free. So one that is alone
-// has half of them, and a few that take all that they get leave some to those that have none. One
-// that was seen to keep them has a narrow share for a time. One owner, the pool's.
+// A client may hold at most as many buffers as are free. A single client thus gets half of them,
+// and a few clients that take all they can get leave some for clients that have none. A client that
+// was found to keep buffers for too long has a narrow share for a time. Used on the server's core.
 class BufferShare {
  public:
-  // As many as a call can need.
+  // The size of a narrow share: the most buffers that one call can need.
   static constexpr size_t kNarrow = 2;
 
-  // `pool` outlives it. Narrow until then.
+  // `pool` must outlive this object. The share is narrow until `narrow_until_ns`.
   explicit BufferShare(BufferPool* pool, uint64_t narrow_until_ns = 0)
       : pool_(pool), narrow_until_ns_(narrow_until_ns) {}
 
@@ -24,8 +24,9 @@ class BufferShare {
   size_t held() const { return held_; }
   void Narrow(uint64_t until_ns) { narrow_until_ns_ = until_ns; }
   bool IsNarrow(uint64_t now_ns) const { return now_ns < narrow_until_ns_; }
-  // Whether so many may be taken at once. One that holds none may as long as there are enough; one
-  // for which there are not even those of a narrow share lets the pool know.
+  // Whether `count` more buffers may be taken at once. A client that holds none may take them if
+  // enough are free. If even a narrow share is not available, the pool is informed
+  // (BufferPool::Want()).
   bool Allows(size_t count, uint64_t now_ns) {
     const bool is_little = held_ + count <= kNarrow;
     if (!is_little && IsNarrow(now_ns)) return false;

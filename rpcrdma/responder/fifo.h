@@ -1,4 +1,4 @@
-// A bounded first-in first-out queue; memory is taken once.
+// A bounded first-in first-out queue, allocated once.
 #ifndef POLLUX_RPCRDMA_RESPONDER_FIFO_H_
 #define POLLUX_RPCRDMA_RESPONDER_FIFO_H_
 
@@ -17,7 +17,7 @@ class Fifo {
   bool empty() const { return count_ == 0; }
   size_t size() const { return count_; }
   const T& front() const { return ring_[head_]; }
-  // The caller knows that there is room: what it queues is bounded by the same number.
+  // The queue must not be full; the number of items that the caller has is bounded by its capacity.
   void Push(T item) {
     assert(count_ < ring_.size());
     ring_[(head_ + count_++) % ring_.size()] = std::move(item);

@@ -1,5 +1,5 @@
-// The calls whose reply could not be given because what the client offered for it failed, and the
-// connection with it.
+// Calls whose reply could not be sent because access to the memory that the client offered failed,
+// which ended the connection.
 #ifndef POLLUX_RPCRDMA_RESPONDER_LOST_REPLIES_H_
 #define POLLUX_RPCRDMA_RESPONDER_LOST_REPLIES_H_
 
@@ -12,10 +12,10 @@
 
 namespace pollux::rpcrdma {
 
-// Shared by all connections of a server; one owner. A client that sends such a call again would
-// lose connection after connection by it: the server says ERR_CHUNK instead, once. RFC 8166 section
-// 4.5.3. Remembers the last kMax, for kKeptNs: longer than a client takes to come back, and shorter
-// than it takes to come to the same XID again.
+// Shared by all connections of a server; used on its core. A client that repeats such a call would
+// lose one connection after another, so the server answers the repeated call with ERR_CHUNK, once.
+// RFC 8166 section 4.5.3. Remembers the last kMax calls for kKeptNs: longer than a client takes to
+// reconnect, and shorter than it takes to reuse an XID.
 class LostReplies {
  public:
   static constexpr size_t kMax = 64;
@@ -25,7 +25,7 @@ class LostReplies {
     calls_[next_++ % kMax] = {key, now_ns};
     count_ = std::min(count_ + 1, kMax);
   }
-  // Whether it was there; not any more then.
+  // Removes the call. Returns whether it was there.
   bool Take(const CallKey& key, uint64_t now_ns) {
     for (size_t i = 0; i < count_; ++i) {
       if (calls_[i].key != key) continue;

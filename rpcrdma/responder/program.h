@@ -1,4 +1,4 @@
-// Programs, the handlers of their procedures, and replies: what the user of a server writes.
+// Programs, the handlers of their procedures, and replies: the interface for users of a server.
 #ifndef POLLUX_RPCRDMA_RESPONDER_PROGRAM_H_
 #define POLLUX_RPCRDMA_RESPONDER_PROGRAM_H_
 
@@ -24,7 +24,7 @@ struct CallView {
   Gid client_address;
   uint16_t client_port = 0;  // of RDMA CM
   uint64_t connection = 0;   // the connection's number; for Server::OpenReverse() and CallReverse()
-  // In the receive buffer, or read from the client (long calls).
+  // They are in the receive buffer, or in a buffer read from the client (long calls).
   absl::Span<const uint8_t> arguments;
   // Items read from Read chunks, ordered by position.
   absl::Span<const oncrpc::ReducedItem> items;
@@ -34,7 +34,8 @@ struct CallView {
 // An eligible result. It is sent by RDMA WRITE from its own memory if the client offers a Write
 // chunk for it, otherwise in the stream.
 struct ResultItem {
-  // If pieces of the result were written before: the rest, which may be empty.
+  // If pieces of the result were written before (ReplyHandle::Write()): the rest, which may be
+  // empty.
   absl::Span<const uint8_t> bytes;
   size_t position = 0;  // in the results without items, right after its length word
   // Called once when `bytes` is no longer needed. Until then `bytes` must stay untouched. It may be

@@ -1,4 +1,4 @@
-// Programs by number and version; a server has few.
+// The programs of a server, by number and version.
 #ifndef POLLUX_RPCRDMA_RESPONDER_PROGRAM_TABLE_H_
 #define POLLUX_RPCRDMA_RESPONDER_PROGRAM_TABLE_H_
 
@@ -12,12 +12,13 @@ namespace pollux::rpcrdma {
 
 class ProgramTable {
  public:
-  // AlreadyExists; InvalidArgument for a binding that does not hold or does not cover a handler.
+  // AlreadyExists for a program and version that is registered; InvalidArgument for an invalid
+  // binding or one that does not cover a handler.
   absl::Status Add(Program program);
 
   struct Found {
     oncrpc::AcceptStatus status = oncrpc::AcceptStatus::kSuccess;
-    uint32_t low = 0;  // versions that there are, for kProgramMismatch
+    uint32_t low = 0;  // the registered versions, for kProgramMismatch
     uint32_t high = 0;
     const oncrpc::ProcedureBinding* binding = nullptr;
     Handler* handler = nullptr;

@@ -1,5 +1,5 @@
-// What a server remembers of calls that must not run twice: a client that lost its connection sends
-// them again under the same XID. (What others call a duplicate request cache.)
+// The reply cache (duplicate request cache): a server's memory of calls that must not run twice. A
+// client that has lost its connection repeats them with the same XID.
 #ifndef POLLUX_RPCRDMA_RESPONDER_REPLY_CACHE_H_
 #define POLLUX_RPCRDMA_RESPONDER_REPLY_CACHE_H_
 
@@ -17,45 +17,45 @@
 
 namespace pollux::rpcrdma {
 
-// Which call it is. The port is not part of it: a client that connects again has another.
+// Identifies a call. The port is not part of it, because it changes when the client connects again.
 struct CallKey {
   Gid client;
   uint32_t xid = 0;
   uint32_t program = 0;
   uint32_t version = 0;
   uint32_t procedure = 0;
-  uint64_t checksum = 0;  // ChecksumOf() the arguments: another call may bear an old one's XID
+  uint64_t checksum = 0;  // ChecksumOf() the call, because a new call may reuse an old XID
   friend bool operator==(const CallKey&, const CallKey&) = default;
 };
 
-// Of the lengths, and of the first kChecksummedBytes of the arguments and of each item. Under
-// RPCSEC_GSS of the verifier too: only who sent the call can know it, and a saved reply is given
-// before anybody has looked at who asks.
+// A checksum of the lengths and of the first kChecksummedBytes of the arguments and of each item.
+// Under RPCSEC_GSS it includes the verifier, which only the sender of the call can know: a saved
+// reply is sent before the caller is authenticated.
 inline constexpr size_t kChecksummedBytes = 1024;
 uint64_t ChecksumOf(const CallView& call);
 
-// Shared by all connections of a server; one owner. All memory is taken at start-up. Entries of
-// calls that are done are given up when room is needed, the oldest of the client that has the most:
-// no client drives out another that has fewer. Those of calls that run, and those whose reply is on
-// its way, never are.
+// Shared by all connections of a server; used on its core. All memory is allocated at creation.
+// When the cache is full, the client with the most entries loses its oldest finished call, so no
+// client can displace the entries of one that has fewer. Entries of running calls, and entries
+// whose reply is being sent, are never removed.
 class ReplyCache {
  public:
-  // `reply_bytes`: of results with their items and the verifier that one entry can hold; a call
-  // with larger ones is remembered as one that has no reply any more.
+  // `reply_bytes`: the most bytes of results, items and verifier that one entry can hold. A call
+  // with a larger reply is remembered without its reply.
   ReplyCache(uint32_t entries, uint32_t reply_bytes);
 
-  // A call that waits for the reply of the one that runs.
+  // A repeated call that waits for the reply of the running one.
   struct Waiter {
     Responder* responder = nullptr;
     uint32_t slot = 0;
     friend bool operator==(const Waiter&, const Waiter&) = default;
   };
   enum class Outcome : uint8_t {
-    kNew,      // to be run; Finish() when it is done
-    kDone,     // saved() has its reply
-    kRunning,  // Join() it
-    kLost,     // it ran, and there is no reply to be had
-    kFull,     // everything is taken by calls that run: not remembered
+    kNew,      // must be run; call Finish() when it is done
+    kDone,     // Load() returns its reply
+    kRunning,  // use Join()
+    kLost,     // it has run, and its reply is not available
+    kFull,     // all entries belong to running calls: the call is not remembered
   };
   struct Found {
     Outcome outcome = Outcome::kFull;
@@ -63,27 +63,29 @@ class ReplyCache {
   };
   Found Begin(const CallKey& key);
 
-  // `waiter` is told, and no other: whoever waited before is returned, to be let go.
+  // Makes `waiter` the one that gets the reply. Returns the previous waiter, if any, which must be
+  // freed.
   std::optional<Waiter> Join(uint32_t entry, const Waiter& waiter);
-  // Nothing if another one has taken its place.
+  // Removes `waiter`. No effect if another one has replaced it.
   void Leave(uint32_t entry, const Waiter& waiter);
-  // The call that runs is done; the reply is copied. Who waits for it, if anybody, is told to the
-  // caller, and forgotten here.
+  // Ends a running call and copies its reply. Removes and returns the waiter, if any.
   std::optional<Waiter> Finish(uint32_t entry, const oncrpc::ReplyHeader& reply,
                                absl::Span<const uint8_t> results,
                                absl::Span<const ResultItem> items);
 
-  // Of a call that is done: one like it is new. A reply that is lent stays as long as any.
+  // Removes a finished call, so that a repetition of it counts as new. Has no effect while its
+  // reply is being sent.
   void Forget(uint32_t entry);
 
   struct Saved {
     oncrpc::ReplyHeader reply;
     absl::Span<const uint8_t> results;
-    // The entry is kept until each was released.
+    // The entry is kept until each item has been released.
     uint32_t item_count = 0;
     std::array<ResultItem, oncrpc::kMaxItems> items;
   };
-  // False when there is none: the reply was too large. `*saved` is for one reply.
+  // Returns false if there is no reply because it was too large. `*saved` can be used for one
+  // reply.
   bool Load(uint32_t entry, Saved* saved);
 
   uint32_t size() const { return size_; }
@@ -98,32 +100,32 @@ class ReplyCache {
   };
   struct Entry {
     State state = State::kFree;
-    oncrpc::ReplyHeader reply;  // its verifier's body: before the results
+    oncrpc::ReplyHeader reply;  // the verifier's body is stored before the results
     uint8_t item_count = 0;
-    uint32_t pins = 0;  // items lent to replies
+    uint32_t pins = 0;  // items in use by replies
     uint32_t result_bytes = 0;
     uint32_t next_in_bucket = kNone;
-    uint32_t newer = kNone;  // of the client's that are done or lost
+    uint32_t newer = kNone;  // in the client's list of finished calls
     uint32_t older = kNone;
     CallKey key;
     Waiter waiter;
     std::array<SavedItem, oncrpc::kMaxItems> items;
   };
-  // One that has entries.
+  // A client that has entries.
   struct Client {
     Gid address;
     uint32_t entries = 0;
-    uint32_t oldest = kNone;  // of those that are done or lost
+    uint32_t oldest = kNone;  // of its finished calls
     uint32_t newest = kNone;
   };
 
   uint32_t& BucketOf(const CallKey& key);
-  // Made if need be.
+  // Adds the client if it is not there.
   Client& ClientOf(const Gid& address);
-  // What the client can give up first; kNone for nothing.
+  // The client's oldest entry that can be removed; kNone if there is none.
   uint32_t OldestOf(const Client& client) const;
-  // A free entry for a client, given up by whoever has the most if need be; kNone when there is
-  // none.
+  // Returns a free entry for a client. If there is none, removes one of the client that has the
+  // most. Returns kNone if that is not possible.
   uint32_t Take(const Gid& client);
   void Unlink(uint32_t entry);
   void AppendNewest(uint32_t entry);
@@ -134,7 +136,7 @@ class ReplyCache {
   uint32_t reply_bytes_;
   uint32_t size_ = 0;
   std::vector<Entry> entries_;
-  std::vector<Client> clients_;  // as many as entries at most
+  std::vector<Client> clients_;  // at most as many as entries
   std::vector<uint32_t> free_;
   std::vector<uint32_t> buckets_;  // power of two
   std::unique_ptr<uint8_t[]> memory_;

@@ -1,5 +1,5 @@
-// The answering side of one connection: calls checked, Read chunks pulled, handlers called, results
-// pushed, replies sent.
+// The answering side of one connection: checks calls, reads Read chunks, calls handlers, writes
+// results to Write chunks, and sends replies.
 #ifndef POLLUX_RPCRDMA_RESPONDER_RESPONDER_H_
 #define POLLUX_RPCRDMA_RESPONDER_RESPONDER_H_
 
@@ -24,64 +24,67 @@
 
 namespace pollux::rpcrdma {
 
-// What the connections of a server share.
+// State shared by the connections of a server.
 struct ServiceState {
   ProgramTable* programs = nullptr;
   ReplyCache* replies = nullptr;
   LostReplies* lost = nullptr;
-  StalledClients* stalled = nullptr;  // where calls may have chunks
-  // Calls that each client may have outstanding, at most what a connection has receives for. May
-  // change at any time. RFC 8166 section 3.3.1
+  StalledClients* stalled = nullptr;  // null if calls may not have chunks
+  // The most calls that each client may have outstanding; at most the number of receives of a
+  // connection. May change at any time. RFC 8166 section 3.3.1
   const uint32_t* credits = nullptr;
   Counters* counters = nullptr;
 };
 
 class Responder : public Connection::Role {
  public:
-  // A connection on which nothing that was posted has been done for so long is given up: its client
-  // takes no replies, and what its calls hold is the other clients' too. Retries alone do not end
-  // it: the client may have asked for RNR retries without end. An honest client has a receive for
-  // each reply (RFC 8166 section 3.3.1), so only the network delays it, and with CM's usual
-  // time-outs RC gives up on that sooner.
+  // A connection on which nothing has completed for this long, although something is posted, is
+  // ended: its client takes no replies, and its calls hold buffers that other clients need. Retries
+  // alone may not end it, because the client may have requested unlimited RNR retries. A correct
+  // client has a receive for each reply (RFC 8166 section 3.3.1), so only the network can delay it,
+  // and with CM's default time-outs RC gives up sooner.
   static constexpr uint64_t kStallNs = 30'000'000'000;
-  // The same of one that holds buffers for which another client waits: longer than retries over a
-  // wire that loses much take. Whoever holds some for so long has a narrow share for a time.
+  // The same for a connection that holds buffers for which another client waits; it is longer than
+  // retries on a very lossy network take. A client that holds buffers for this long has a narrow
+  // share for a time.
   static constexpr uint64_t kWantedStallNs = 5'000'000'000;
-  // Pieces of results that are on their way. With 64 KiB each, as the file service gives them, what
-  // a fast network carries between a WRITE and its acknowledgement, and no more than a core's
-  // second cache holds; pollux nfsd gives 128 KiB and more, for which the third must do.
+  // The most pieces of results in flight. With 64 KiB each, as in the file service, they cover what
+  // a fast network carries between a WRITE and its acknowledgement, and fit into a core's
+  // second-level cache. The pieces of pollux nfsd (128 KiB and more) need the third-level cache.
   static constexpr uint32_t kMaxPieces = 8;
 
-  // Whose calls they are.
+  // The client that makes the calls.
   struct Caller {
     Gid address;
-    uint16_t port = 0;        // for CallView, as
-    uint64_t connection = 0;  // this
-    // Of all its connections. Null: no call may have chunks. RFC 8167 section 5.3
+    uint16_t port = 0;        // for CallView
+    uint64_t connection = 0;  // for CallView
+    // The share of the client with all its connections. Null: calls may not have chunks. RFC 8167
+    // section 5.3
     std::shared_ptr<BufferShare> buffers;
   };
-  // All outlive this. `buffers`: one for each call that is at work.
+  // The pointers must outlive this object. `buffers`: one for each call in progress.
   Responder(Connection* connection, const ServiceState& service, const Caller& caller,
             SendBuffers buffers);
   ~Responder() override;
 
   // Registers the buffers' pool, if there is one, in the connection's protection domain.
   absl::Status Init();
-  // Before the first message.
+  // Call it before the first message.
   void SetTerms(const DirectionTerms& terms) { terms_ = terms; }
 
-  // Of what handlers copied.
+  // Counts bytes that handlers have copied.
   void CountCopied(uint64_t bytes) { service_.counters->bytes_copied += bytes; }
-  // Goes on with calls that waited for buffers or room. True when one went on.
+  // Continues calls that wait for buffers or for space in the send queue. Returns true if any
+  // continued.
   bool Poll() { return HasWork() && Work(); }
   bool HasWork() const {
     return in_flight_ != 0 || !wait_room_.empty() || !wait_buffers_.empty() || !backlog_.empty();
   }
-  // The queue pair is closed: gives back whatever no handler holds. Replies are dropped from now
-  // on; those of calls that must not run twice are kept for when they come again. A handler's call
-  // keeps what was pulled for it.
+  // Call it when the queue pair is closed. Releases everything that no handler is using; a call
+  // that a handler has keeps its data. Replies are dropped from now on, but the reply cache keeps
+  // those of calls that must not run twice.
   void Abort();
-  // No handler holds a call any more (after Abort: this may be destroyed).
+  // No handler has a call any more. After Abort(), this object may then be destroyed.
   bool idle() const { return dispatched_ == 0; }
 
   void OnMessage(const Connection::Arrival& arrival) override;
@@ -90,14 +93,14 @@ class Responder : public Connection::Role {
 
  private:
   friend class ReplyHandle;
-  // Of a call, in this order.
+  // The states of a call, in this order.
   enum class State : uint8_t {
     kFree,
-    kWaitBuffers,  // for pool buffers, and room in the send queue for the READs
+    kWaitBuffers,  // for pool buffers, and for space in the send queue for the READs
     kPulling,      // READs in flight
-    kJoined,       // the same call runs already: for its reply
+    kJoined,       // waits for the reply of the same call, which is running
     kDispatched,   // the handler has it
-    kWaitRoom,     // the reply is built, the send queue has no room
+    kWaitRoom,     // the reply is built, but the send queue is full
     kReplying,     // WRITEs and SEND in flight
   };
   static constexpr uint32_t kNotCached = UINT32_MAX;
@@ -112,63 +115,62 @@ class Responder : public Connection::Role {
     uint32_t xid = 0;
     uint32_t grant = 1;
     uint32_t cached = kNotCached;   // the call's entry in the reply cache
-    uint32_t invalidate = 0;        // the key that the reply takes away; 0: none
+    uint32_t invalidate = 0;        // the key that the reply invalidates; 0: none
     size_t payload_offset = 0;      // in the message
-    uint8_t* pulled = nullptr;      // pool buffer, filled as the PullPlan says
+    uint8_t* pulled = nullptr;      // pool buffer, filled according to the PullPlan
     uint8_t* long_reply = nullptr;  // pool buffer, taken when a Reply chunk is offered
-    // Of the first result, what went ahead of the reply.
+    // The bytes of the first result that were sent before the reply.
     uint64_t ahead_bytes = 0;
-    bool ahead_fits = true;  // and all of it was written
-    uint32_t pieces = 0;     // of it, on their way
-    // The reply
+    bool ahead_fits = true;  // false: a piece could not be written
+    uint32_t pieces = 0;     // of the first result, in flight
+    // The reply:
     uint32_t reply_bytes = 0;  // of the message in the send buffer
     uint32_t item_count = 0;
-    uint32_t in_stream = 0;  // a bit for each item that has no Write chunk
-    // kMaxItems of each, the slot's for good.
+    uint32_t in_stream = 0;  // one bit for each item without a Write chunk
+    // Arrays of kMaxItems each, which belong to the slot.
     oncrpc::ReducedItem* reduced = nullptr;
     ResultItem* items = nullptr;
     memory::MemoryRegion* item_regions = nullptr;
   };
 
-  // On its way; the connection's, in the order in which they are done.
+  // A piece in flight. Pieces of a connection complete in order.
   struct Piece {
     uint32_t slot = 0;
     memory::MemoryRegion region;
     absl::AnyInvocable<void()> release;
   };
 
-  // How a call is taken: responder.cc.
+  // Receiving a call: responder.cc.
   void Accept(const Connection::Arrival& arrival);
-  // The same of a message that IsPlainMessage().
+  // The same for a message for which IsPlainMessage() is true.
   void AcceptPlain(const Connection::Arrival& arrival);
-  // The number of a free slot, which is the call's from now on.
+  // Allocates a slot to the call and returns its number.
   uint32_t TakeSlot(const Connection::Arrival& arrival, uint32_t xid, uint32_t credits,
                     size_t header_bytes);
-  // Counts the call, and refuses one whose reply is known to be lost.
+  // Counts the call. Refuses it and returns false if its reply is in LostReplies.
   bool IsWelcome(uint32_t index);
-  // As its message alone tells: of a long call only the XID.
+  // The key as far as the message contains it; for a long call, only the XID.
   CallKey KeyOf(const Slot& slot) const;
   void Discard(const Connection::Arrival& arrival, Refusal why);
   void Count(Refusal what) { connection_->refusals().Count(what, service_.counters); }
-  // Into plan_. False when the call asks for too much.
+  // Fills plan_. Returns false if the Read list is invalid or too large.
   bool MayPull(const Header& header);
-  // Whether a message can hold the chunk lists that the reply brings back, and what is always in
-  // it.
+  // Whether a message is large enough for the reply's chunk lists and RPC header.
   bool MayAnswer(const Header& header) const;
-  // Reads the call's header again, into header_ and plan_.
+  // Parses the call's header again, into header_ and plan_.
   void Plan(const Slot& slot);
-  // `chunks`: the call's, and plan_ is too.
+  // `chunks` and plan_ must be those of the call.
   bool TryPull(uint32_t index, const ChunkLists& chunks);
-  // plan_ is the call's.
+  // plan_ must be that of the call.
   void Dispatch(uint32_t index);
-  // Whose call it is, once its Payload stream is here; a handler of null: it was refused, and is
-  // answered.
+  // Parses and checks the call's Payload stream and finds its handler. If the handler is null, the
+  // call was refused and answered.
   ProgramTable::Found Examine(uint32_t index, absl::Span<const uint8_t> payload, CallView* call);
   bool CheckEligible(const oncrpc::CallHeader& call, size_t rpc_bytes,
                      const oncrpc::ProcedureBinding& binding) const;
-  // The pulled items as a handler sees them.
+  // The items that were read, in the form that handlers get.
   absl::Span<const oncrpc::ReducedItem> Items(const Slot& slot, size_t rpc_bytes) const;
-  // Whether the call is to be run; else it is dealt with.
+  // Whether the call must be run. If not, it has been joined or answered.
   bool IsFirst(uint32_t index, const CallView& call);
   void Replay(uint32_t index, uint32_t entry);
   uint32_t BufferOf(uint32_t index) const { return buffers_.first + index; }
@@ -176,20 +178,20 @@ class Responder : public Connection::Role {
     if (slot.has_receive) connection_->Repost(slot.receive);
     slot.has_receive = false;
   }
-  // A buffer of the pool, or null.
+  // `buffer` may be null.
   void GiveBack(uint8_t*& buffer);
   void Free(uint32_t index);
   void WatchStall();
   bool Work();
 
-  // How it is answered: responder_reply.cc.
+  // Sending the reply: responder_reply.cc.
   void SendError(uint32_t index, ErrorCode code, uint32_t version = kVersion);
-  // From a handler, by its handle.
+  // The reply of a handler, through its ReplyHandle.
   void Reply(uint32_t index, oncrpc::ReplyHeader reply, absl::Span<const uint8_t> results,
              absl::Span<ResultItem> items);
-  // The same of a success without items.
+  // The same for success without items.
   void ReplyPlainly(uint32_t index, absl::Span<const uint8_t> results);
-  // Takes the items; false when they are too many or out of order.
+  // Moves the items to the slot. Returns false if there are too many or if they are out of order.
   static bool TakeItems(Slot& slot, absl::Span<ResultItem> items, size_t result_bytes);
   void SendReply(uint32_t index, const oncrpc::ReplyHeader& reply,
                  absl::Span<const uint8_t> results);
@@ -205,20 +207,21 @@ class Responder : public Connection::Role {
   bool TryPostChunks(uint32_t index);
   bool RegisterItems(Slot& slot, const ChunkLists& chunks);
   void PostReply(uint32_t index, bool hurried);
-  // Calls may soon wait for slots.
+  // Whether calls may soon have to wait for slots.
   bool IsShortOfSlots() const { return free_slots_.size() * 2 < slots_.size(); }
-  // Into a chunk, behind the first `at` bytes of it; all of it fits. `told`: of the last WRITE.
+  // Writes to a chunk, starting at offset `at`; the data must fit. `told`: report the completion of
+  // the last WRITE.
   void WriteOut(uint32_t index, Connection::Local from, absl::Span<const Segment> to, uint64_t at,
                 bool told);
 
-  // What goes ahead of the reply: responder_pieces.cc.
+  // Pieces that are sent before the reply: responder_pieces.cc.
   uint64_t PieceRoom(uint32_t index);
   bool client_is_gone() const { return aborted_ || connection_->broken(); }
   bool CanWritePiece() const;
   void WritePiece(uint32_t index, ResultPiece piece);
-  // False: it is not written.
+  // Returns false if it was not written.
   bool TryWritePiece(uint32_t index, ResultPiece& piece);
-  // The oldest is done, or never will be.
+  // Releases the oldest piece, which has completed or never will.
   void ReleasePiece();
 
   void OnPosted() {
@@ -233,20 +236,21 @@ class Responder : public Connection::Role {
   memory::MemoryRegion pool_region_;
   bool aborted_ = false;
   uint32_t dispatched_ = 0;
-  uint32_t in_flight_ = 0;       // slots with something posted, and pieces
-  uint64_t progress_ns_ = 0;     // when the oldest of it became the oldest
-  uint64_t short_since_ns_ = 0;  // a reply waits for regions since then; 0: none does
-  // Scratch: of the message in hand.
+  uint32_t in_flight_ = 0;  // slots with posted work requests, and pieces
+  // the time of the last completion or, if later, of the oldest post in flight
+  uint64_t progress_ns_ = 0;
+  uint64_t short_since_ns_ = 0;  // when a reply started to wait for regions; 0: none waits
+  // Scratch memory for the current message.
   std::unique_ptr<Header> header_;
   PullPlan plan_;
-  // kMaxItems for each slot.
+  // Arrays of kMaxItems for each slot.
   std::unique_ptr<oncrpc::ReducedItem[]> reduced_;
   std::unique_ptr<ResultItem[]> items_;
   std::unique_ptr<memory::MemoryRegion[]> item_regions_;
-  std::vector<Slot> slots_;  // one a send buffer
+  std::vector<Slot> slots_;  // one per send buffer
   std::vector<uint32_t> free_slots_;
-  // First come, first served; bounded by the number of receives and of slots.
-  Fifo<Connection::Arrival> backlog_;  // no slot
+  // Served in order of arrival; bounded by the numbers of receives and of slots.
+  Fifo<Connection::Arrival> backlog_;  // wait for a slot
   Fifo<uint32_t> wait_buffers_;
   Fifo<uint32_t> wait_room_;
   Fifo<Piece> pieces_;

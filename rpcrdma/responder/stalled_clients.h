@@ -1,4 +1,4 @@
-// The clients that kept what a server lent them without taking its replies.
+// Clients that held a server's buffers without taking its replies.
 #ifndef POLLUX_RPCRDMA_RESPONDER_STALLED_CLIENTS_H_
 #define POLLUX_RPCRDMA_RESPONDER_STALLED_CLIENTS_H_
 
@@ -11,14 +11,14 @@
 
 namespace pollux::rpcrdma {
 
-// Shared by all connections of a server; one owner. Outlives the connections, so that a client that
-// comes back is known. Remembers the last kMax.
+// Shared by all connections of a server; used on its core. Survives the connections, so that a
+// client that reconnects is still known. Remembers the last kMax clients.
 class StalledClients {
  public:
   static constexpr size_t kMax = 64;
   static constexpr uint64_t kKeptNs = 60'000'000'000;
 
-  // Until when it is remembered.
+  // Adds a client. Returns the time until which it is remembered.
   uint64_t Add(const Gid& client, uint64_t now_ns) {
     const auto place = std::ranges::find(clients_, client, &Client::address);
     Client& taken = place != clients_.end()
@@ -27,7 +27,7 @@ class StalledClients {
     taken = {client, now_ns + kKeptNs};
     return taken.until_ns;
   }
-  // The same, or 0 for one that is not known.
+  // Returns that time, or 0 for an unknown client.
   uint64_t Until(const Gid& client) const {
     const auto found = std::ranges::find(clients_, client, &Client::address);
     return found == clients_.end() ? 0 : found->until_ns;

@@ -1,4 +1,5 @@
-// The worker's half of a CLIENT: the connection, and the one call that the CLIENT's user waits for.
+// The part of a CLIENT that runs on the worker: the connection, and the current call of the
+// CLIENT's user.
 #ifndef POLLUX_RPCRDMA_TIRPC_CLIENT_CORE_H_
 #define POLLUX_RPCRDMA_TIRPC_CLIENT_CORE_H_
 
@@ -19,22 +20,23 @@
 
 namespace pollux::rpcrdma::tirpc {
 
-// What a call came to. Filled in on the worker's core, read by the thread that waits once it was
-// told so.
+// The result of a call. Written on the worker's core, and read by the waiting thread after it has
+// been signalled.
 struct Outcome {
   absl::Status status;         // not OK: there is no RPC reply
-  bool sent = false;           // it was taken to be sent
-  oncrpc::ReplyHeader header;  // its verifier lies in `verifier`
+  bool sent = false;           // the client accepted the call for sending
+  oncrpc::ReplyHeader header;  // its verifier points into `verifier`
   std::array<uint8_t, oncrpc::kMaxAuthBytes> verifier;
-  // In `message`, or in the request's reply buffer.
+  // They are in `message`, or in the request's reply buffer.
   absl::Span<const uint8_t> results;
   std::vector<uint8_t> message;
-  // In the request's item buffers.
+  // They are in the request's item buffers.
   std::array<oncrpc::ReducedItem, oncrpc::kMaxItems> items;
   size_t item_count = 0;
 };
 
-// Made, called, called back and destroyed on the worker's core. One Connect() or Call() at a time.
+// Created, used and destroyed on the worker's core, where callbacks run, too. One Connect() or
+// Call() at a time.
 class ClientCore {
  public:
   static absl::StatusOr<std::unique_ptr<ClientCore>> Create(const Host& host,
@@ -42,20 +44,20 @@ class ClientCore {
                                                             oncrpc::ProgramBinding binding);
   ~ClientCore();
 
-  // `done` is called once, when `*outcome` is filled in; then both are free again. A time-out of 0
-  // never comes. Errors as Client::Connect; DeadlineExceeded.
+  // `done` is called once, when `*outcome` is complete; neither is used after that. A time-out of 0
+  // means no limit. Errors as Client::Connect(); DeadlineExceeded.
   void Connect(uint64_t timeout_ns, Outcome* outcome, absl::AnyInvocable<void()> done);
-  // As Client::Call, with the request's time-out. A connection that is lost for good is made again.
-  // `request` and all that it names stay until `done`.
+  // As Client::Call(), with the request's time-out. Connects again if the connection has ended.
+  // `request` and all memory to which it refers must remain valid until `done`.
   void Call(const oncrpc::CallRequest* request, Outcome* outcome, absl::AnyInvocable<void()> done);
-  // Ends the connection (DREQ). `done` is called once, when the server has said so too, or has not
-  // for kGoodbyeNs. A call that is under way ends first. Nothing but the destructor may follow.
+  // Ends the connection (DREQ). `done` is called once: when the server has answered the DREQ, or
+  // after kGoodbyeNs. A call in progress ends first. Only the destructor may be called afterwards.
   static constexpr uint64_t kGoodbyeNs = 2'000'000'000;
   void Disconnect(absl::AnyInvocable<void()> done);
-  // Bytes of items that the CLIENT has copied.
+  // Counts bytes of items that the CLIENT has copied.
   void CountCopied(uint64_t bytes) { client_->CountCopied(bytes); }
   const Counters& counters() const { return client_->counters(); }
-  // What calls are checked by from now on. While there is no call.
+  // Replaces the binding against which calls are checked. Only while no call is in progress.
   void Rebind(oncrpc::ProgramBinding binding) { client_->Rebind(std::move(binding)); }
 
  private:
@@ -74,10 +76,10 @@ class ClientCore {
   SocketAddress server_;
   std::unique_ptr<Client> client_;
   bool connecting_ = false;
-  // Of Disconnect().
+  // The argument of Disconnect().
   absl::AnyInvocable<void()> on_goodbye_;
   engine::Timer goodbye_timer_;
-  // Of what is asked for.
+  // The state of the request in progress.
   bool awaits_connection_ = false;
   uint64_t deadline_ns_ = 0;                      // 0: none
   const oncrpc::CallRequest* request_ = nullptr;  // null: only to connect

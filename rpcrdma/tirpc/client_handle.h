@@ -107,7 +107,7 @@ class ClientHandle {
   static bool_t Control(CLIENT* client, u_int request, void* info);
   static CLIENT::clnt_ops operations;
 
-  // `reply` serves to refresh the credential.
+  // `reply` is needed to refresh the credential.
   clnt_stat CallOnce(const Asked& asked, rpc_msg* reply);
   bool EncodeHeader(rpcproc_t procedure);
   bool EncodeArguments(const Asked& asked);
@@ -129,7 +129,7 @@ class ClientHandle {
   const SocketAddress server_;
   oncrpc::Sockaddr address_;
   const FindUpperLayer find_;
-  std::mutex mutex_;  // users' threads, one call at a time; the worker does not take it
+  std::mutex mutex_;  // for the user's threads: one call at a time; not locked by the worker
   uint32_t program_;
   uint32_t version_;
   UpperLayer upper_;

@@ -67,7 +67,7 @@ class Service {
   std::unique_ptr<Accepted> accepted_;  // used by the worker
   std::unique_ptr<ServiceCore> core_;   // belongs to the worker
   std::list<std::unique_ptr<ServiceLink>> links_;
-  bool is_to_go_ = false;  // destroyed when the current dispatch returns
+  bool is_to_go_ = false;  // to be destroyed when the current dispatch routine returns
   // These outlive the calls that they describe.
   std::list<UpperLayer> upper_layers_;
   absl::AnyInvocable<void()> on_destroy_;

@@ -1,5 +1,5 @@
-// The worker's half of a service: the server, and the queues by which calls go to the thread of
-// svc_run().
+// The part of a service that runs on the worker: the server, and the queues that pass calls to
+// svc_run()'s thread.
 #ifndef POLLUX_RPCRDMA_TIRPC_SERVICE_CORE_H_
 #define POLLUX_RPCRDMA_TIRPC_SERVICE_CORE_H_
 
@@ -17,21 +17,22 @@
 
 namespace pollux::rpcrdma::tirpc {
 
-inline constexpr uint32_t kCredits = 32;  // of a connection
+inline constexpr uint32_t kCredits = 32;  // per connection
 
-// As ServerConfig has them.
+// As in ServerConfig.
 struct ServiceLimits {
   uint32_t max_connections = 1024;
   uint32_t max_connections_per_client = 0;
 };
 
-// A call on its way. What `call` names stays where it is until the reply is given, on the worker.
+// A queued call. The memory to which `call` refers remains valid until the reply is sent on the
+// worker.
 struct PendingCall {
   CallView call;
   const UpperLayer* upper = nullptr;
   ReplyHandle reply;
 };
-// As many as a connection can have; one of null says that the connection has ended.
+// Holds as many calls as a connection can have. A null entry means that the connection has ended.
 using Calls = WakeupQueue<std::unique_ptr<PendingCall>>;
 
 // A connection, shared by both threads.
@@ -39,24 +40,25 @@ struct Channel {
   uint64_t connection = 0;  // CallView::connection
   SocketAddress peer;
   std::unique_ptr<Calls> calls;
-  bool closed = false;  // the worker's: its SVCXPRT has gone, nobody takes calls any more
+  // used by the worker: the SVCXPRT was destroyed, and calls are not taken any more
+  bool closed = false;
 };
-// Connections that made their first call.
+// Connections that have made their first call.
 using Accepted = WakeupQueue<std::shared_ptr<Channel>>;
 
-// Made, called and destroyed on the worker's core. No ReplyHandle outlives it.
+// Created, used and destroyed on the worker's core. No ReplyHandle may outlive it.
 class ServiceCore {
  public:
-  // `accepted` outlives this. Errors as Server::Create and Server::Listen.
+  // `accepted` must outlive this object. Errors as Server::Create() and Server::Listen().
   static absl::StatusOr<std::unique_ptr<ServiceCore>> Create(const Host& host, uint16_t port,
                                                              uint32_t bulk_bytes,
                                                              const ServiceLimits& limits,
                                                              Accepted* accepted);
-  // `upper` outlives this. Errors as Server::RegisterProgram.
+  // `upper` must outlive this object. Errors as Server::RegisterProgram().
   absl::Status Add(const UpperLayer* upper);
-  // No call is queued from now on; each is answered with a system error.
+  // Stops queueing calls; further calls are answered with a system error.
   void Close() { closing_ = true; }
-  // Ends a connection (Channel::connection), if there still is one.
+  // Ends a connection (Channel::connection) if it still exists.
   void Disconnect(uint64_t connection) { server_->Disconnect(connection); }
   const Counters& counters() const { return server_->counters(); }
 
@@ -64,13 +66,14 @@ class ServiceCore {
   explicit ServiceCore(Accepted* accepted) : accepted_(accepted) {}
   void OnCall(const UpperLayer* upper, const CallView& call, ReplyHandle reply);
   void OnEnded(uint64_t connection);
-  // Null when it cannot be had: no descriptor, or too many that nobody has accepted.
+  // Returns null if there is no file descriptor left, or if too many connections wait to be
+  // accepted.
   Channel* ChannelOf(const CallView& call);
 
   Accepted* accepted_;
   bool closing_ = false;
   absl::flat_hash_map<uint64_t, std::shared_ptr<Channel>> channels_;  // by CallView::connection
-  // Tells of connections that end with it: the first to go.
+  // Destroyed first, because its destructor reports the connections that it ends.
   std::unique_ptr<Server> server_;
 };
 

@@ -18,36 +18,37 @@
 
 namespace pollux::rpcrdma::tirpc {
 
-// What libtirpc keeps in SVCXPRT::xp_p3 of every transport and leaves to the transport to allocate:
-// its authentication's place. The library declares it in no public header; the layout is that of
-// all its versions from 0.2 on.
+// The object that libtirpc expects in SVCXPRT::xp_p3 of every transport, for its authentication.
+// The transport allocates it. No public header of libtirpc declares it; the layout is that of all
+// versions since 0.2.
 struct ServiceTransportState {
   int flags = 0;
   SVCAUTH auth{};
 };
 static_assert(offsetof(ServiceTransportState, auth) == sizeof(void*));
 
-// Lives on the thread of svc_run(). One call at a time: the next is received when the dispatch
-// routine has returned, without a poll() of svc_run()'s in between if it comes soon, but for one
-// every kMaxCallsInARow: the thread has other descriptors. A call that it gave no reply to is
-// answered with a system error, since RPC-over-RDMA has no calls without reply: its credit would be
-// lost.
+// Used on svc_run()'s thread. Handles one call at a time: the next is received when the dispatch
+// routine has returned. If it arrives soon, svc_run() does not call poll() in between, except once
+// every kMaxCallsInARow calls, because the thread also serves other descriptors. If the dispatch
+// routine sends no reply, the call is answered with a system error, because RPC-over-RDMA has no
+// calls without reply: the call's credit would be lost.
 //
-// Arguments that came in Read chunks are decoded in place: the structure points to them until
-// svc_freeargs(), and the bytes stay until the reply is given. Eligible results go out by RDMA
-// WRITE from where they lie: svc_sendreply() returns when the client has them, or the connection
-// has failed.
+// Arguments from Read chunks are decoded in place: the structure points to them until
+// svc_freeargs(), and the bytes remain valid until the reply is sent. Eligible results are sent by
+// RDMA WRITE from the user's memory; svc_sendreply() returns when the client has them or the
+// connection has failed.
 class ServiceLink {
  public:
   static constexpr uint32_t kMaxCallsInARow = 32;
 
-  // Registers itself with xprt_register(). Null when the descriptor is none that libtirpc takes
-  // (see its __rpc_dtbsize()). `bulk_bytes`: of the largest reply.
+  // Registers itself with xprt_register(). Returns null if the file descriptor is too large for
+  // libtirpc (see its __rpc_dtbsize()). `bulk_bytes`: the size of the largest reply.
   static std::unique_ptr<ServiceLink> Make(const Host& host, std::shared_ptr<Channel> channel,
                                            uint16_t port, size_t bulk_bytes,
                                            absl::AnyInvocable<void(ServiceLink*)> on_destroy);
   ~ServiceLink();
-  // The library has a call of it in hand, and comes back to it. SVC_DESTROY has it destroyed then.
+  // libtirpc is handling a call of this connection and will use the SVCXPRT again. SVC_DESTROY()
+  // takes effect after that.
   bool is_at_work() const { return is_at_work_; }
   SVCXPRT* transport() { return &transport_; }
   ServiceLink(const ServiceLink&) = delete;
@@ -70,9 +71,9 @@ class ServiceLink {
   static const struct SVCXPRT::xp_ops operations;
   static const struct SVCXPRT::xp_ops2 more_operations;
 
-  // Gives the call at hand back without a reply of its own.
+  // Ends the current call without a reply of the dispatch routine.
   void DropCall();
-  // Whether another call has come, this connection's or another's, or (`may_wait`) does so soon.
+  // Whether a call has arrived on any connection. If `may_wait`, waits a short time for one.
   bool AwaitsCall(bool may_wait);
   void Disown();
   bool EncodeResults(xdrproc_t xdr_results, void* results);
@@ -86,12 +87,12 @@ class ServiceLink {
   std::shared_ptr<Channel> channel_;
   const size_t bulk_bytes_;
   absl::AnyInvocable<void(ServiceLink*)> on_destroy_;
-  bool ended_ = false;                 // the connection has
+  bool ended_ = false;                 // the connection has ended
   bool is_at_work_ = false;            // between Receive() and Status()
-  bool is_to_go_ = false;              // once it is not any more
+  bool is_to_go_ = false;              // to be destroyed when the current call is done
   uint32_t calls_in_a_row_ = 0;        // since svc_run()'s last poll()
-  bool used_gss_ = false;              // libtirpc holds a security context for it
-  std::unique_ptr<PendingCall> call_;  // at hand
+  bool used_gss_ = false;              // libtirpc has a security context for it
+  std::unique_ptr<PendingCall> call_;  // the current call
   bool reduces_ = false;               // see ForbidsReduction()
   XdrDecoder decoder_;
   XdrEncoder encoder_;

@@ -1,5 +1,5 @@
-// Upper-layer bindings for programs whose arguments and results are C structures from rpcgen: which
-// of their fields are DDP-eligible. Source: RFC 8166 section 6.
+// Upper-layer bindings for programs whose arguments and results are C structures from rpcgen: they
+// state which fields are DDP-eligible. Source: RFC 8166 section 6.
 #ifndef POLLUX_RPCRDMA_TIRPC_UPPER_LAYER_H_
 #define POLLUX_RPCRDMA_TIRPC_UPPER_LAYER_H_
 
@@ -47,8 +47,8 @@ struct UpperLayer {
   // The binding with room for RPCSEC_GSS. Eligible items then stay in the stream and are protected
   // with it.
   oncrpc::ProgramBinding WithProtection() const;
-  // Bytes of the largest protected arguments or long reply. A bulk buffer of the server must be
-  // that large.
+  // The size of the largest protected arguments or long reply, in bytes. The server's bulk buffers
+  // must be at least this large.
   uint32_t LargestMessage() const;
 };
 

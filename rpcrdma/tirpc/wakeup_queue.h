@@ -1,4 +1,4 @@
-// Messages from one thread to one other that sleeps in poll().
+// A queue of messages from one thread to another that sleeps in poll().
 #ifndef POLLUX_RPCRDMA_TIRPC_WAKEUP_QUEUE_H_
 #define POLLUX_RPCRDMA_TIRPC_WAKEUP_QUEUE_H_
 
@@ -14,16 +14,16 @@
 
 namespace pollux::rpcrdma::tirpc {
 
-// How many messages wait in queues of one consumer.
+// The number of messages in all queues of one consumer.
 using Backlog = std::atomic<uint32_t>;
 
-// One thread pushes, one other pops. The pushing thread makes a system call only for a consumer
-// that has armed the queue.
+// One thread pushes and another one pops. Push() makes a system call only if the consumer has armed
+// the queue.
 template <class T>
 class WakeupQueue {
  public:
-  // Holds `capacity` messages, which count in `backlog`. Null when there is no descriptor to be
-  // had.
+  // Holds `capacity` messages, which are counted in `backlog`. Returns null if there is no file
+  // descriptor left.
   static std::unique_ptr<WakeupQueue> Make(uint32_t capacity, std::shared_ptr<Backlog> backlog) {
     const int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (fd < 0) return nullptr;
@@ -38,12 +38,12 @@ class WakeupQueue {
   WakeupQueue(const WakeupQueue&) = delete;
   WakeupQueue& operator=(const WakeupQueue&) = delete;
 
-  // Readable when something came since Arm() returned true; before the first, when anything did;
-  // and after Announce().
+  // Readable if a message was pushed since Arm() returned true (or, before the first Arm(), at any
+  // time), and after Announce().
   int fd() const { return fd_; }
   const std::shared_ptr<Backlog>& backlog() const { return backlog_; }
 
-  // Producer. False when it is full: `message` is untouched.
+  // For the producer. Returns false, and leaves `message` unchanged, if the queue is full.
   bool Push(T& message) {
     const uint32_t tail = tail_.load(std::memory_order_relaxed);
     if (tail - head_.load(std::memory_order_acquire) == slots_.size()) return false;
@@ -57,7 +57,7 @@ class WakeupQueue {
     return true;
   }
 
-  // Consumer. False when it is empty.
+  // For the consumer. Returns false if the queue is empty.
   bool Pop(T* message) {
     const uint32_t head = head_.load(std::memory_order_relaxed);
     if (head == tail_.load(std::memory_order_acquire)) return false;
@@ -66,9 +66,10 @@ class WakeupQueue {
     backlog_->fetch_sub(1);
     return true;
   }
-  // Consumer: to be told by the descriptor of what there is already.
+  // For the consumer: makes the descriptor readable for messages that are already queued.
   void Announce() { eventfd_write(fd_, 1); }
-  // Consumer: the descriptor is to tell of the next message. False when there is one already.
+  // For the consumer: the next message will make the descriptor readable. Returns false if a
+  // message is already queued.
   bool Arm() {
     if (!Empty()) return false;
     eventfd_t ignored;

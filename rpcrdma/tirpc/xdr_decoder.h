@@ -1,5 +1,6 @@
-// An XDR stream that decodes what came by RPC-over-RDMA: opaques that travelled in chunks are given
-// to the structure where they were placed, without a copy. Source: RFC 8166 section 6.1.
+// An XDR stream that decodes messages received by RPC-over-RDMA. For an opaque that was transferred
+// in a chunk, the structure points to the chunk's data, without a copy. Source: RFC 8166 section
+// 6.1.
 #ifndef POLLUX_RPCRDMA_TIRPC_XDR_DECODER_H_
 #define POLLUX_RPCRDMA_TIRPC_XDR_DECODER_H_
 
@@ -15,36 +16,39 @@
 
 namespace pollux::rpcrdma::tirpc {
 
-// For one thread at a time.
+// Not thread-safe.
 class XdrDecoder {
  public:
-  // A field that was null: what xdr_bytes() had allocated for it was freed, and it points to where
-  // the item was placed. Whoever frees the structure must know.
+  // A field that was null before the decoding. It now points to the item in its chunk, and the
+  // memory that xdr_bytes() had allocated for it was freed. Code that frees the structure must not
+  // free the item.
   struct Adopted {
     char** field = nullptr;
-    size_t item = 0;  // of those given to Watch()
+    size_t item = 0;  // index in the items of Watch()
   };
 
   XdrDecoder();
   XdrDecoder(const XdrDecoder&) = delete;
   XdrDecoder& operator=(const XdrDecoder&) = delete;
 
-  // Begins with `bytes`, which outlive the decoding, and no items.
+  // Starts to decode `bytes`, which must remain valid, without items.
   void Reset(absl::Span<const uint8_t> bytes);
-  // `items` were moved out of the stream. Arguments have positions (as CallView::items); results
-  // stand in the order of `fields` (as Reply::items). An item of a field that points to memory of
-  // the user's already is copied there. All outlive the decoding.
+  // Sets the items that were moved out of the stream. Items of arguments have positions (as in
+  // CallView::items); items of results are in the order of `fields` (as in Reply::items). If a
+  // field already points to memory of the user, the item is copied there. All must remain valid
+  // during the decoding.
   void Watch(const ItemFields* fields, void* structure,
              absl::Span<const oncrpc::ReducedItem> items);
-  // What XDR procedures are called with. An operation fails past the end, where an item is no
-  // eligible one or not as long as the stream says, and for a move. A result that is in the stream
-  // although it had a Write chunk is taken from there: it may be another arm's of a union.
+  // The stream for XDR procedures. An operation fails beyond the end, for an item that is not
+  // eligible or whose length differs from the one in the stream, and for a change of position once
+  // an item was read. A result that is in the stream although it had a Write chunk is read from the
+  // stream: it may belong to another arm of a union.
   XDR* xdr() { return &xdr_; }
 
-  // Every item with a position was taken.
+  // Whether every item with a position was read.
   bool TookAll() const { return next_ == items_.size() || !items_[next_].position.has_value(); }
   absl::Span<const Adopted> adopted() const { return adopted_; }
-  // Of items, into memory of the user's.
+  // Bytes of items that were copied to the user's memory.
   uint64_t copied_bytes() const { return copied_bytes_; }
 
  private:
@@ -63,20 +67,21 @@ class XdrDecoder {
   static constexpr size_t kNone = SIZE_MAX;
   const uint8_t* Take(size_t count);
   char** FieldAt(size_t field) const;
-  // Of the field that `bytes`, which come now, are decoded for; kNone.
+  // The field into which `bytes`, the next bytes of the stream, are decoded; kNone if there is
+  // none.
   size_t FieldOf(const char* bytes, u_int count) const;
-  // Of the item that comes now; kNone when the bytes are in the stream.
+  // The item that is decoded next; kNone if its bytes are in the stream.
   size_t ItemOf(size_t field) const;
   bool TakeItem(size_t item, size_t field, char* bytes, u_int count);
 
   XDR xdr_{};
   absl::Span<const uint8_t> bytes_;
   size_t at_ = 0;
-  size_t moved_ = 0;  // bytes of the items taken, with their pads
+  size_t moved_ = 0;  // bytes of the items read, with their pads
   const ItemFields* fields_ = nullptr;
   char* structure_ = nullptr;
   absl::Span<const oncrpc::ReducedItem> items_;
-  size_t next_ = 0;             // of items with positions
+  size_t next_ = 0;             // the next item with a position
   std::vector<bool> was_null_;  // by field, before the decoding
   std::vector<Adopted> adopted_;
   uint64_t copied_bytes_ = 0;

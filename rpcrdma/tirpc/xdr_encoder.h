@@ -1,5 +1,6 @@
-// An XDR stream that encodes for RPC-over-RDMA: an opaque that the binding calls DDP-eligible is
-// not copied into the stream but noted, with its place. Source: RFC 8166 section 3.4.2.
+// An XDR stream that encodes messages for RPC-over-RDMA. An opaque that the binding declares
+// DDP-eligible is not copied to the stream; its address and position are recorded instead. Source:
+// RFC 8166 section 3.4.2.
 #ifndef POLLUX_RPCRDMA_TIRPC_XDR_ENCODER_H_
 #define POLLUX_RPCRDMA_TIRPC_XDR_ENCODER_H_
 
@@ -14,12 +15,12 @@
 
 namespace pollux::rpcrdma::tirpc {
 
-// For one thread at a time. Keeps its memory from one message to the next.
+// Not thread-safe. Reuses its memory for the next message.
 class XdrEncoder {
  public:
   struct Item {
-    absl::Span<const uint8_t> bytes;  // the user's; empty: this one has none
-    size_t position = 0;              // in bytes(), right after its length word
+    absl::Span<const uint8_t> bytes;  // the user's memory; empty if the field is not set
+    size_t position = 0;              // in bytes(), directly after its length word
   };
 
   XdrEncoder();
@@ -28,15 +29,15 @@ class XdrEncoder {
 
   // Begins a message of at most `max_bytes`, without items.
   void Reset(size_t max_bytes);
-  // From now on the opaques that `structure`'s `fields` point to are items. Both outlive the
+  // Treats the opaques to which `fields` of `structure` point as items. Both must outlive the
   // message.
   void Watch(const ItemFields* fields, const void* structure);
-  // What XDR procedures are called with. An operation fails past max_bytes, for an item larger than
-  // the binding allows, and for a move within a stream that an item was taken out of.
+  // The stream for XDR procedures. An operation fails beyond max_bytes, for an item larger than the
+  // binding allows, and for a change of position in a stream from which an item was left out.
   XDR* xdr() { return &xdr_; }
 
   absl::Span<const uint8_t> bytes() const { return {buffer_.data(), at_}; }
-  // In the order of the fields, up to the last that was met.
+  // In the order of the fields, up to the last one that was encoded.
   absl::Span<const Item> items() const { return items_; }
 
  private:
@@ -52,7 +53,7 @@ class XdrEncoder {
   static bool_t Control(XDR* xdr, int request, void* info);
   static const XDR::xdr_ops kOperations;
 
-  // Room for `count` more bytes, or null.
+  // Reserves `count` more bytes; null if they do not fit.
   uint8_t* Take(size_t count);
   bool IsItem(const char* bytes, u_int count);
   bool TakeItem(const char* bytes, u_int count);
@@ -64,10 +65,10 @@ class XdrEncoder {
   const ItemFields* fields_ = nullptr;
   const char* structure_ = nullptr;
   std::vector<Item> items_;
-  size_t pad_ = 0;           // of the item that was just taken: what comes next, if anything
-  bool after_word_ = false;  // the last operation put a word, `word_`
+  size_t pad_ = 0;           // the pad of the last item, which the next operation encodes
+  bool after_word_ = false;  // the last operation encoded a word, `word_`
   uint32_t word_ = 0;
-  size_t field_ = 0;  // the one that IsItem() found
+  size_t field_ = 0;  // the field that IsItem() found
 };
 
 }  // namespace pollux::rpcrdma::tirpc

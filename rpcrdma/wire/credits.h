@@ -1,4 +1,5 @@
-// How many calls a Requester may have outstanding. Source: RFC 8166 sections 3.3.1 and 3.3.3.
+// The number of calls that a Requester may have outstanding. Source: RFC 8166 sections 3.3.1 and
+// 3.3.3.
 #ifndef POLLUX_RPCRDMA_WIRE_CREDITS_H_
 #define POLLUX_RPCRDMA_WIRE_CREDITS_H_
 
@@ -9,13 +10,14 @@ namespace pollux::rpcrdma {
 
 class CreditWindow {
  public:
-  // `requested` is what every call asks for: as many as this side has receives for.
+  // `requested`: the credits that every call requests, which is the number of receives of this
+  // side.
   explicit CreditWindow(uint32_t requested) : requested_(requested) {}
 
   uint32_t requested() const { return requested_; }
   uint32_t granted() const { return granted_; }
   uint32_t outstanding() const { return outstanding_; }
-  // RFC 8166 section 3.3.1: the lower of requested and granted, less what is in flight.
+  // RFC 8166 section 3.3.1: the lower of requested and granted, less the calls in flight.
   bool CanSend() const { return outstanding_ < granted_; }
   void OnSend() { ++outstanding_; }
   void OnReply(uint32_t granted) {
@@ -26,12 +28,13 @@ class CreditWindow {
 
  private:
   uint32_t requested_;
-  // RFC 8166 section 3.3.3: one until the first grant.
+  // RFC 8166 section 3.3.3: 1 until the first grant.
   uint32_t granted_ = 1;
   uint32_t outstanding_ = 0;
 };
 
-// What a Responder with `receives` posted for it grants: never zero, never more than asked.
+// The credits that a Responder grants if it has posted `receives` receives: never 0, and never more
+// than requested.
 inline uint32_t Grant(uint32_t requested, uint32_t receives) {
   return std::clamp(requested, 1u, receives);
 }

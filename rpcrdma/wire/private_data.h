@@ -1,4 +1,5 @@
-// The private data in which both sides of a connection state their inline sizes. Source: RFC 8797.
+// The private data by which both sides of a connection announce their inline sizes. Source: RFC
+// 8797.
 #ifndef POLLUX_RPCRDMA_WIRE_PRIVATE_DATA_H_
 #define POLLUX_RPCRDMA_WIRE_PRIVATE_DATA_H_
 
@@ -12,11 +13,12 @@
 namespace pollux::rpcrdma {
 
 inline constexpr size_t kPrivateDataBytes = 8;
-// RFC 8166 section 3.3.3: every peer accepts that.
+// RFC 8166 section 3.3.3: every peer accepts this size.
 inline constexpr uint32_t kMinInlineBytes = 1024;
 inline constexpr uint32_t kMaxInlineBytes = 262144;
 
-// The values of one side. The initial ones apply to a peer that sends none. RFC 8797 section 5.1
+// The values of one side. The defaults apply to a peer that sends no such data. RFC 8797 section
+// 5.1
 struct PrivateData {
   bool remote_invalidation = false;
   uint32_t send_bytes = kMinInlineBytes;     // the largest Send it will transmit, in bytes

@@ -1,4 +1,4 @@
-// What a user asserts of a benchmark, such as "p99<20us" or "send/64/rate>1M".
+// Assertions about the figures of a benchmark, such as "p99<20us" or "send/64/rate>1M".
 #ifndef POLLUX_TOOLS_BENCH_ASSERTION_H_
 #define POLLUX_TOOLS_BENCH_ASSERTION_H_
 
@@ -14,8 +14,8 @@
 
 namespace pollux::tools {
 
-// [OPERATION/[SIZE/]]METRIC RELATION VALUE, without blanks. Without OPERATION it is asserted of
-// every one that was measured, without SIZE of every size. RELATION: < <= > >=.
+// [OPERATION/[SIZE/]]METRIC RELATION VALUE, without blanks. Without OPERATION the assertion applies
+// to every operation that was measured; without SIZE, to every size. RELATION: < <= > >=.
 //
 //   METRIC                   of                         VALUE
 //   p50, p99                 the latency, median of     a time (ns, us, ms, s)
@@ -27,18 +27,18 @@ namespace pollux::tools {
 struct Assertion {
   std::string text;
   std::string operation;          // empty: any
-  std::optional<uint32_t> bytes;  // none: any
+  std::optional<uint32_t> bytes;  // nothing: any
   std::string metric;
   std::string relation;
   double value = 0;  // nanoseconds, operations or bytes per second
 
-  // InvalidArgument, with what is understood.
+  // InvalidArgument, with the accepted forms.
   static absl::StatusOr<Assertion> Parse(const std::string& text);
-  // InvalidArgument if `plan` measures nothing of what it is about.
+  // InvalidArgument if `plan` does not measure what the assertion needs.
   absl::Status CheckPlan(const BenchPlan& plan) const;
 };
 
-// One figure that an assertion is about.
+// One figure to which an assertion applies.
 struct AssertedFigure {
   std::string name;   // "send, 64 B"
   std::string found;  // "12.300us"
@@ -49,19 +49,20 @@ struct AssertionResult {
   std::string asked;  // as the user wrote it
   std::vector<AssertedFigure> figures;
 
-  // A figure that was not measured meets nothing.
+  // Whether all figures meet the assertion; false if none was measured.
   bool met() const;
-  // "asked p99<20us, found 45.200us (send, 64 B)"; of each figure that does not meet it.
+  // "asked p99<20us, found 45.200us (send, 64 B)", with each figure that does not meet the
+  // assertion.
   std::string Words() const;
 };
 
-// Of all passes, those of each kind by themselves.
+// Evaluates the assertions, separately for each of the result's runs.
 std::vector<AssertionResult> Judge(const std::vector<Assertion>& assertions,
                                    const BenchResult& result);
 
 nlohmann::ordered_json AssertionsJson(const std::vector<AssertionResult>& results);
-// A file that CI systems read. `status`: how the measuring ended; an error of each test case where
-// that is an error.
+// A JUnit XML file for CI systems. If `status`, the result of the measurements, is an error, each
+// test case gets that error.
 std::string AssertionsJunit(const std::vector<AssertionResult>& results, const absl::Status& status,
                             double seconds);
 

@@ -1,4 +1,5 @@
-// Line charts as inline SVG: no script, no fetch, legible on light and dark ground.
+// Line charts as inline SVG without scripts and external resources, legible on light and dark
+// backgrounds.
 #ifndef POLLUX_TOOLS_BENCH_CHART_H_
 #define POLLUX_TOOLS_BENCH_CHART_H_
 
@@ -13,9 +14,9 @@ namespace pollux::tools {
 
 enum class Scale : uint8_t {
   kLinear,   // from 0
-  kCount,    // from 0, of what there are no halves
+  kCount,    // from 0, only whole numbers
   kLog,      // decades
-  kBytes,    // powers of two, told in B, KiB, MiB
+  kBytes,    // powers of two, labelled in B, KiB, MiB
   kNines,    // fractions below 1, one more nine at equal distances: 0 %, 90 %, 99 %, 99.9 %
   kPercent,  // fractions, 0 % to 100 %
 };
@@ -27,27 +28,29 @@ struct Axis {
 
 struct ChartSeries {
   std::string name;
-  std::vector<std::pair<double, double>> points;  // by x; what a logarithm cannot show is left out
+  // ordered by x; values that a logarithmic scale cannot show are left out
+  std::vector<std::pair<double, double>> points;
 };
 
 struct Chart {
-  static constexpr size_t kMaxSeries = 8;  // those after it are left out: eyes tell no more apart
+  // further series are left out, because more cannot be told apart
+  static constexpr size_t kMaxSeries = 8;
 
   std::string title;
-  std::string note;  // what it shows and how to read it; a sentence or two
+  std::string note;  // one or two sentences: what it shows and how to read it
   Axis x, y;
-  bool marks = true;  // at each point; curves of many points are better without
+  bool marks = true;  // at each point; curves with many points look better without
   std::vector<ChartSeries> series;
 };
 
-// For text and for attributes in double quotes.
+// Escapes text for HTML, also in attributes in double quotes.
 std::string EscapeHtml(absl::string_view text);
-// "64 B", "4 KiB", "1 MiB": exact powers of 1024 in their unit, else with one decimal.
+// "64 B", "4 KiB", "1 MiB": multiples of a power of 1024 in its unit, otherwise with one decimal.
 std::string ShortBytes(double bytes);
-// "0.25", "3", "1,200": at most three digits that count, or all before the point.
+// "0.25", "3", "1,200": three significant digits, or all digits before the point.
 std::string ShortNumber(double number);
 
-// A <figure> with title, SVG and legend. The styles are ChartStyle()'s.
+// A <figure> with title, SVG and legend. It uses the styles of ChartStyle().
 std::string RenderChart(const Chart& chart);
 // CSS, for the page's <style>.
 std::string ChartStyle();

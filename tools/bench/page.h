@@ -1,4 +1,5 @@
-// The report of a benchmark as one HTML file that needs nothing else: no script, no fetch.
+// The report of a benchmark as one self-contained HTML file, without scripts and external
+// resources.
 #ifndef POLLUX_TOOLS_BENCH_PAGE_H_
 #define POLLUX_TOOLS_BENCH_PAGE_H_
 
@@ -17,7 +18,7 @@ namespace pollux::tools {
 
 struct PageTable {
   std::string caption;
-  std::vector<std::string> head;               // the first column names the row
+  std::vector<std::string> head;               // the first column has the rows' names
   std::vector<std::vector<std::string>> rows;  // each as long as the head
 };
 
@@ -31,28 +32,27 @@ struct PageSection {
 
 struct Page {
   std::string title;
-  std::string lead;  // what was measured, in a sentence or two
+  std::string lead;  // one or two sentences: what was measured
   std::vector<std::pair<std::string, std::string>> conditions;
   std::vector<PageSection> sections;
 };
 
 std::string RenderPage(const Page& page);
 
-// What every run was made under, of this machine: date, host's processor and its count, kernel.
+// The conditions that this machine sets for every run: date, type and number of processors, kernel.
 std::vector<std::pair<std::string, std::string>> MachineConditions();
 
-// A latency distribution by percentile, and its distribution function. Names are told in the
-// legend.
+// A latency distribution by percentile, and its distribution function. The legend shows the names.
 using NamedLatencies = std::vector<std::pair<std::string, const Histogram*>>;
 Chart PercentileChart(const std::string& title, const NamedLatencies& latencies_ns);
 Chart CdfChart(const std::string& title, const NamedLatencies& latencies_ns);
 
-// Where --html writes to. Made before the measurement, so that what cannot be written is known
-// before it is waited for; an empty path writes nothing.
+// The file for --html. It is created before the measurements, so that an unwritable path is
+// reported before the user waits for them. Does nothing if the path is empty.
 class PageFile {
  public:
   explicit PageFile(const std::string& path);
-  // Errors, before and after: what the system says.
+  // Errors of both functions: those of the file system.
   absl::Status status() const { return file_ ? file_->status() : absl::OkStatus(); }
   absl::Status Write(const Page& page);
 

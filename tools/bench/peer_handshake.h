@@ -1,4 +1,4 @@
-// What the serving end of `pollux bench` says in its REP: where READ and WRITE go.
+// The private data in the REP of a `pollux bench` server: the memory for READ and WRITE.
 #ifndef POLLUX_TOOLS_BENCH_PEER_HANDSHAKE_H_
 #define POLLUX_TOOLS_BENCH_PEER_HANDSHAKE_H_
 
@@ -10,14 +10,14 @@
 
 namespace pollux::tools {
 
-inline constexpr uint32_t kBenchMaxBytes = 1u << 20;  // of a message, a READ or a WRITE
-// Messages that a client may have under way: the server has a receive for each, and one for what
-// follows while it takes care of it.
+inline constexpr uint32_t kBenchMaxBytes = 1u << 20;  // per message, READ or WRITE
+// The most outstanding messages of a client. The server has two receives for each: the second is
+// for the message that follows while the first is being handled.
 inline constexpr uint32_t kBenchMaxWindow = 256;
 inline constexpr uint32_t kBenchReceives = 2 * kBenchMaxWindow;
-// Connections of all clients, on each of a server's cores.
+// The most connections of all clients together on each core of a server.
 inline constexpr size_t kBenchMaxPairs = 128;
-inline constexpr uint16_t kBenchVerbsPort = 18515;  // perftest's
+inline constexpr uint16_t kBenchVerbsPort = 18515;  // as perftest
 
 // Private data, big-endian: "plxb", version 2 (4 bytes), key (4), length (4), address (8).
 struct PeerHandshake {
@@ -25,11 +25,11 @@ struct PeerHandshake {
   static constexpr uint32_t kVersion = 2;
 
   uint64_t address = 0;
-  uint32_t length = 0;  // bytes that READ and WRITE may touch there
+  uint32_t length = 0;  // bytes that READ and WRITE may access
   uint32_t key = 0;
 
   std::array<uint8_t, kBytes> Encode() const;
-  // FailedPrecondition when it is no greeting, or one of another version.
+  // FailedPrecondition if the data is not a handshake, or has another version.
   static absl::StatusOr<PeerHandshake> Parse(absl::Span<const uint8_t> private_data);
 };
 

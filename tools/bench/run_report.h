@@ -1,4 +1,4 @@
-// What came of `pollux bench`, for people and for programs.
+// The results of `pollux bench`, for people and for programs.
 #ifndef POLLUX_TOOLS_BENCH_RUN_REPORT_H_
 #define POLLUX_TOOLS_BENCH_RUN_REPORT_H_
 
@@ -13,7 +13,7 @@
 namespace pollux::tools {
 
 std::string BenchText(const BenchPlan& plan, const BenchResult& result);
-// The figures of the run with the most passes, and under "apart" those of others.
+// The figures of the run with the most passes; those of other runs are in "apart".
 nlohmann::ordered_json BenchJson(const BenchPlan& plan, const BenchResult& result);
 // `conditions` come before those of the plan.
 Page BenchPage(const BenchPlan& plan, const BenchResult& result,

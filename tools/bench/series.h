@@ -9,15 +9,15 @@
 
 namespace pollux::tools {
 
-// Of fewer passes neither a median nor its spread says much.
+// With fewer passes, neither a median nor its spread is meaningful.
 inline constexpr size_t kMinPasses = 5;
 
-// Its values are measured as often in each pass. All of an empty one is 0.
+// Each pass contributes the same number of values. For an empty series, all functions return 0.
 struct Series {
   std::string unit;
   std::vector<double> values;
 
-  // Of an even number of values the mean of the two in the middle.
+  // For an even number of values, the mean of the two middle ones.
   double Median() const {
     if (values.empty()) return 0;
     std::vector<double> sorted = values;
@@ -32,8 +32,8 @@ struct Series {
   }
 };
 
-// Value by value, so that a machine that changes its pace in between spoils none. As long as the
-// shorter.
+// The ratios value by value, so that a change of the machine's speed between passes does not affect
+// them. The result is as long as the shorter series.
 inline Series Ratios(const Series& above, const Series& below) {
   Series ratios;
   for (size_t i = 0; i < std::min(above.values.size(), below.values.size()); ++i) {

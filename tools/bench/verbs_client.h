@@ -1,4 +1,4 @@
-// The measuring end of verbs measurements.
+// The client of verbs measurements.
 #ifndef POLLUX_TOOLS_BENCH_VERBS_CLIENT_H_
 #define POLLUX_TOOLS_BENCH_VERBS_CLIENT_H_
 
@@ -18,39 +18,42 @@
 namespace pollux::tools {
 
 enum class VerbsOperation : uint8_t {
-  kEcho,   // a SEND, until the server's application has answered it by another
+  kEcho,   // a SEND, until the server's application has answered it by a SEND
   kSend,   // a SEND, until it is acknowledged
   kWrite,  // an RDMA WRITE, until it is acknowledged
-  kRead,   // an RDMA READ, until its data are here
+  kRead,   // an RDMA READ, until its data have arrived
 };
 
 struct VerbsMeasurement {
   VerbsOperation operation = VerbsOperation::kEcho;
-  uint32_t bytes = 64;  // of an operation, 1 to kBenchMaxBytes
-  // Work requests that are posted together, with one completion for the last: one operation of the
-  // load. 1 for an echo.
+  uint32_t bytes = 64;  // per operation, 1 to kBenchMaxBytes
+  // The work requests of one operation of the load, which are posted together; only the last has a
+  // completion. 1 for kEcho.
   uint32_t batch = 1;
-  LoadOptions load;  // window times batch at most kBenchMaxWindow
+  LoadOptions load;  // window * batch must not exceed kBenchMaxWindow
 };
 
-// One connection to a VerbsServer. Every call on the worker's core.
+// One connection to a VerbsServer. All functions must be called on the worker's core.
 class VerbsClient final : private VerbsConnection::User, private engine::Poller {
  public:
   using Done = absl::AnyInvocable<void(LoadResult)>;
 
-  // `ready` is called once: when measurements may begin, or with why they cannot. Worker and
-  // manager outlive the client. Errors as VerbsConnection::Connect.
+  // `ready` is called once, with OK when measurements may begin, or with an error. Worker and
+  // manager must outlive the client. Errors as VerbsConnection::Connect().
   static absl::StatusOr<std::unique_ptr<VerbsClient>> Connect(
       engine::Worker* worker, cm::Manager* manager, const SocketAddress& server,
       absl::AnyInvocable<void(absl::Status)> ready);
   ~VerbsClient() override;
 
-  // One at a time. `done` is called once, with what failed if anything did; not from inside. An
-  // interrupt (tools/common/interrupt.h) ends it with Cancelled.
+  // Starts a measurement; one at a time. `done` is called once, not during this call; its result
+  // contains the first error. An interrupt (tools/common/interrupt.h) ends the measurement with
+  // Cancelled.
   void Measure(const VerbsMeasurement& measurement, Done done);
-  // The measurement under way, if any, begins no more: its count is what it has done by then.
+  // Makes the current measurement, if any, start no more operations. Its result counts those that
+  // have ended by now.
   void Stop();
-  // DREQ. `done` when the connection is gone; a measurement under way fails first.
+  // Sends a DREQ. `done` is called when the connection is gone; before that, the current
+  // measurement fails.
   void Disconnect(absl::AnyInvocable<void()> done);
 
  private:
@@ -66,7 +69,7 @@ class VerbsClient final : private VerbsConnection::User, private engine::Poller 
   void Begin(uint32_t slot);
   absl::Status Post(uint32_t slot);
   absl::Status Receive();
-  // Tells the measurement under way that nothing will end any more.
+  // Ends all outstanding operations of the current measurement with an error.
   void FailAll(const absl::Status& status);
 
   engine::Worker* worker_;
@@ -78,11 +81,11 @@ class VerbsClient final : private VerbsConnection::User, private engine::Poller 
   memory::MemoryRegion region_;
   VerbsMeasurement measurement_;
   std::unique_ptr<Load> load_;
-  std::optional<LoadResult> result_;  // that is to be given away
+  std::optional<LoadResult> result_;  // to be passed to `done_`
   Done done_;
-  std::deque<uint32_t> echoes_;        // slots whose answers are waited for, in order
-  std::deque<uint32_t> posted_;        // slots whose completions are waited for, in order
-  std::optional<absl::Status> ended_;  // why there is no connection any more
+  std::deque<uint32_t> echoes_;        // slots that wait for their echo, in order
+  std::deque<uint32_t> posted_;        // slots that wait for their completion, in order
+  std::optional<absl::Status> ended_;  // why the connection has ended
   std::unique_ptr<VerbsConnection> connection_;
 };
 

@@ -1,5 +1,5 @@
-// One reliable connection as a plain verbs program has it: a CM identifier, a protection domain, a
-// completion queue and a queue pair, made and taken down on a worker's core.
+// One reliable connection as in a plain verbs program: a CM identifier, a protection domain, a
+// completion queue and a queue pair, created and destroyed on a worker's core.
 #ifndef POLLUX_TOOLS_BENCH_VERBS_CONNECTION_H_
 #define POLLUX_TOOLS_BENCH_VERBS_CONNECTION_H_
 
@@ -18,40 +18,41 @@
 
 namespace pollux::tools {
 
-// Every call on the worker's core. The queue pair and what hangs on it go with it, registered
-// regions first.
+// All functions must be called on the worker's core. The destructor destroys the queue pair and the
+// other objects, including registered regions.
 class VerbsConnection final : public engine::Poller {
  public:
-  // Called from the worker's loop. A call may do anything but destroy the connection.
+  // Called from the worker's loop. Its functions may do anything except destroy the connection.
   class User {
    public:
     virtual ~User() = default;
-    // The queue pair is in INIT: the time to register memory and post receives. An error ends the
-    // connection. Again, with all of the peer before gone, when another one has taken its place.
+    // The queue pair is in INIT: register memory and post receives now. An error ends the
+    // connection. Called again if another peer replaces the first one, whose objects have been
+    // destroyed then.
     virtual absl::Status OnReady() = 0;
-    // Of the peer's private data the space in REQ or REP, padding included.
+    // `private_data`: the whole private data field of the peer's REQ or REP, padding included.
     virtual void OnEstablished(absl::Span<const uint8_t> private_data) = 0;
     virtual void OnCompletion(const ibv_wc& wc) = 0;
-    // Once, and nothing after it. OK: DREQ and DREP were exchanged, whoever began. Else why there
-    // is no connection (Unavailable), or no more of it.
+    // The last call, made once. OK: DREQ and DREP were exchanged, whichever side began. Otherwise
+    // the reason why the connection failed (Unavailable) or has ended.
     virtual void OnEnded(const absl::Status& status) = 0;
   };
 
   struct Config {
-    uint32_t send_queue = 16;     // work requests
-    uint32_t receive_queue = 16;  // work requests
-    uint32_t elements = 1;        // scatter/gather elements of a work request
+    uint32_t send_queue = 16;     // in work requests
+    uint32_t receive_queue = 16;  // in work requests
+    uint32_t elements = 1;        // scatter/gather elements per work request
     int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
     cm::ConnectionParam param;
-    // Asked after OnReady() for what REQ or REP takes along; null: nothing.
+    // Called after OnReady(); returns the private data for the REQ or REP. Null: none.
     std::function<absl::Span<const uint8_t>()> private_data;
     uint32_t resolve_timeout_ms = 10'000;
   };
 
-  // Begins to connect, or listens for one peer at `local` (all zeros: any address). One that comes
-  // while there is another takes its place if that one stays silent for kSilentNs though it is
-  // asked whether it lives, and is rejected if not. Worker, manager and user outlive the
-  // connection. Errors as the manager's and the worker's.
+  // Starts to connect, or listens for one peer at `local` (all zeros: any address). If another peer
+  // connects, the first one is probed. If it stays silent for kSilentNs, the new peer replaces it;
+  // otherwise the new one is rejected. Worker, manager and user must outlive the connection. Errors
+  // are those of the manager and the worker.
   static absl::StatusOr<std::unique_ptr<VerbsConnection>> Connect(engine::Worker* worker,
                                                                   cm::Manager* manager,
                                                                   const SocketAddress& peer,
@@ -60,8 +61,8 @@ class VerbsConnection final : public engine::Poller {
                                                                  cm::Manager* manager,
                                                                  const SocketAddress& local,
                                                                  const Config& config, User* user);
-  // Begins to accept what CONNECT_REQUEST has told of. What fails of it is told by OnEnded(), which
-  // may come before this has returned.
+  // Starts to accept the request of a CONNECT_REQUEST event. Errors are reported by OnEnded(),
+  // which may be called before this function returns.
   static std::unique_ptr<VerbsConnection> Accept(engine::Worker* worker, cm::Manager* manager,
                                                  const cm::Event& request, const Config& config,
                                                  User* user);
@@ -69,23 +70,23 @@ class VerbsConnection final : public engine::Poller {
   VerbsConnection(const VerbsConnection&) = delete;
   VerbsConnection& operator=(const VerbsConnection&) = delete;
 
-  // DREQ; OnEnded() follows when the peer answers, or after kGoodbyeNs: a peer that is gone never
-  // does. Before the connection stands, it ends at once.
+  // Sends a DREQ. OnEnded() follows when the peer replies, or after kGoodbyeNs, because a peer that
+  // is gone never replies. A connection that is not established yet ends at once.
   void Disconnect();
-  static constexpr uint64_t kGoodbyeNs = 12'000'000'000;  // two more DREQs
-  // A peer of which nothing was heard for so long is asked by an RDMA WRITE of no bytes whether it
-  // lives; one that does not acknowledge it ends the connection (Unavailable). A Linux program that
-  // disconnects and exits sends its DREQ once: where that is lost, nothing else would tell.
+  static constexpr uint64_t kGoodbyeNs = 12'000'000'000;  // enough for two more DREQs
+  // A peer that has been silent for this long is probed by an RDMA WRITE of 0 bytes. If it does not
+  // acknowledge it, the connection ends (Unavailable). A Linux program that disconnects and exits
+  // sends its DREQ only once; if that is lost, nothing else would show that the peer is gone.
   static constexpr uint64_t kQuietNs = 10'000'000'000;
-  // Many round trips of a peer that lives, and little to wait for who was killed and comes back.
+  // Many round trips, and a short wait for a client that was killed and connects again.
   static constexpr uint64_t kSilentNs = 1'000'000'000;
 
-  // Null before OnReady().
+  // Null before OnReady() is called.
   verbs::QueuePair* qp() { return qp_; }
   absl::StatusOr<memory::MemoryRegion> Register(void* address, uint64_t length, int access);
   absl::Status Deregister(const memory::MemoryRegion& region);
-  // All work request IDs but UINT64_MAX are the user's.
-  // Errors: what the queue pair's PostSend() or PostRecv() said.
+  // Post a work request. The user may use all work request IDs except UINT64_MAX. Internal, with
+  // the errno's text, if the queue pair's PostSend() or PostRecv() fails.
   absl::Status Send(ibv_send_wr wr);
   absl::Status Receive(uint64_t wr_id, const ibv_sge& sge);
 
@@ -102,7 +103,7 @@ class VerbsConnection final : public engine::Poller {
   void Replace();
   void RefuseNext();
   absl::Status MakeQp();
-  // Makes the queue pair and gives it to the identifier; goes on in OnBound().
+  // Creates the queue pair and binds it to the identifier; continues in OnBound().
   void Bind();
   void OnBound(absl::Status status);
   void End(absl::Status status);
@@ -115,7 +116,7 @@ class VerbsConnection final : public engine::Poller {
   cm::Manager* manager_;
   Config config_;
   User* user_;
-  cm::ConnectionParam param_;  // of this connection: config_'s, as far as the peer allows
+  cm::ConnectionParam param_;  // those of config_, reduced to the peer's limits
   cm::Id* listener_ = nullptr;
   cm::Id* id_ = nullptr;
   bool active_ = false;
@@ -123,7 +124,7 @@ class VerbsConnection final : public engine::Poller {
   bool ended_ = false;
   uint64_t goodbye_by_ns_ = UINT64_MAX;
   uint64_t ask_at_ns_ = UINT64_MAX;
-  cm::Id* next_ = nullptr;  // who takes the peer's place if that one stays silent
+  cm::Id* next_ = nullptr;  // replaces the peer if that one stays silent
   cm::ConnectionParam next_offered_;
   uint64_t replace_at_ns_ = UINT64_MAX;
   memory::ProtectionDomain* pd_ = nullptr;

@@ -1,4 +1,4 @@
-// The serving end of verbs measurements: receives, echoes, and memory to READ and WRITE.
+// The server of verbs measurements: receives, echoes, and memory for READ and WRITE.
 #ifndef POLLUX_TOOLS_BENCH_VERBS_SERVER_H_
 #define POLLUX_TOOLS_BENCH_VERBS_SERVER_H_
 
@@ -17,19 +17,19 @@
 
 namespace pollux::tools {
 
-// Serves up to kBenchMaxPairs connections at a time; who comes then is rejected. A SEND with
-// immediate data is answered by a SEND of as many bytes, one without is only received. Every call
-// on the worker's core.
+// Serves up to kBenchMaxPairs connections at a time and rejects further ones. Answers a SEND with
+// immediate data by a SEND of the same size; only receives one without. All functions must be
+// called on the worker's core.
 class VerbsServer {
  public:
-  // `log` is told when there are clients and when there are none any more. Worker and manager
-  // outlive the server. Errors as the manager's.
+  // `log` gets a line when the first client has connected and when the last one has gone. Worker
+  // and manager must outlive the server. Errors are those of the manager.
   static absl::StatusOr<std::unique_ptr<VerbsServer>> Listen(
       engine::Worker* worker, cm::Manager* manager, uint16_t port,
       absl::AnyInvocable<void(const std::string&)> log);
   ~VerbsServer();
 
-  uint64_t served() const { return served_; }  // connections that stood so far
+  uint64_t served() const { return served_; }  // connections established so far
 
  private:
   class Connection;
@@ -49,10 +49,11 @@ class VerbsServer {
   uint64_t requests_ = 0;
   uint64_t served_ = 0;
   uint64_t standing_ = 0;
-  std::string last_failure_;  // told once of many connections that end alike
-  // Of all that comes and goes: what it holds tells nothing.
+  std::string last_failure_;  // logged once for many connections that end in the same way
+  // For all messages of all connections; its contents do not matter.
   std::vector<uint8_t> memory_ = std::vector<uint8_t>(kBenchMaxBytes);
-  // Work that others of the worker's loop do later for this server, as long as it is there.
+  // For work that is posted to the worker's loop and must be skipped if the server has been
+  // destroyed.
   std::shared_ptr<VerbsServer*> self_ = std::make_shared<VerbsServer*>(this);
   std::map<uint64_t, std::unique_ptr<Connection>> connections_;
 };

@@ -1,4 +1,4 @@
-// The connections of a run's verbs measurements, from the main thread.
+// The connections for a run's verbs measurements. Used on the main thread.
 #ifndef POLLUX_TOOLS_BENCH_VERBS_SESSION_H_
 #define POLLUX_TOOLS_BENCH_VERBS_SESSION_H_
 
@@ -15,20 +15,22 @@
 
 namespace pollux::tools {
 
-// Connections to one server, which go round the node's cores: number i lives on core i % cores().
+// Connections to one server, distributed over the node's cores: connection i is on core i %
+// cores().
 class VerbsSession {
  public:
   explicit VerbsSession(Node& node) : node_(node) {}
   ~VerbsSession() { Keep(0); }
 
-  // Until there are so many. An interrupt ends it with Cancelled.
+  // Connects until there are `count` connections. An interrupt ends it with Cancelled.
   absl::Status Connect(const SocketAddress& server, size_t count);
-  // Ends all but the first so many.
+  // Ends all connections except the first `count`.
   void Keep(size_t count);
 
-  // All at once, each on the connection of that number: what came of each, in the same order. The
-  // last `beside` are stopped when the others are done. An interrupt ends them with Cancelled, and
-  // so does that the interface under the port is gone.
+  // Makes all measurements at once, each on the connection with the given number. Returns the
+  // results in the same order. The last `beside` measurements are stopped when the others are done.
+  // An interrupt, or the loss of the port's interface, ends them with an error (Cancelled for an
+  // interrupt).
   std::vector<LoadResult> Measure(
       const std::vector<std::pair<size_t, VerbsMeasurement>>& measurements, size_t beside = 0);
 

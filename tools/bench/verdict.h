@@ -1,4 +1,4 @@
-// A ratio of two figures against what it should reach.
+// A ratio of two figures, compared with its target.
 #ifndef POLLUX_TOOLS_BENCH_VERDICT_H_
 #define POLLUX_TOOLS_BENCH_VERDICT_H_
 
@@ -12,20 +12,21 @@
 
 namespace pollux::tools {
 
-// Small messages beside bulk are quickest when the bulk starves. Of its rate alone it keeps at
-// least so much, or what they reach counts for nothing: a third to a half of what it has where
-// queue pairs take turns, a thousand of them with a small message and one with 34 KiB of bulk
-// (engine::Worker). Of fewer queue pairs it gets more.
+// Small messages beside bulk are fastest if the bulk starves. The bulk must keep at least this
+// share of the rate that it reaches alone, or the figures of the small messages do not count. It is
+// a third to a half of the share that the bulk gets when queue pairs take turns: a thousand with
+// one small message each, and one with 34 KiB of bulk (engine::Worker). With fewer queue pairs the
+// bulk gets more.
 inline constexpr double kMinBulkShare = 0.005;
 inline constexpr char kBulkStarved[] = "the bulk starved";
 
 struct Verdict {
   std::string name;
-  Series ratios;                 // one of each pass
-  std::optional<double> target;  // none: told for comparison, and not judged
-  bool at_most = false;          // target and aim; otherwise they are an at least
-  std::optional<double> aim;     // what would be better still
-  std::string unmet_by = "";     // whatever the ratios: at whose cost they were had; mostly nothing
+  Series ratios;                 // one per pass
+  std::optional<double> target;  // nothing: only shown for comparison
+  bool at_most = false;          // target and aim are maxima; otherwise they are minima
+  std::optional<double> aim;     // a better value, beyond the target
+  std::string unmet_by = "";     // if not empty: why the target is not met, whatever the ratios
 
   double value() const { return ratios.Median(); }
   bool met() const { return target && unmet_by.empty() && Reaches(*target); }
@@ -37,15 +38,16 @@ struct Verdict {
 
 // "at least 0.50", "none".
 std::string TargetWords(const Verdict& verdict);
-// "met", "met, and the aim of 0.65", "not met", "not met: the bulk starved", "no target".
+// "met", "target met, aim of 0.65 met", "not met", "not met: the bulk starved", "no target".
 std::string VerdictWords(const Verdict& verdict);
-// Why verdicts of so many passes, with cores so far apart, do not count; nothing where they do. Of
-// passes in which the cores flipped they never do: near ones and far ones have their own.
+// Returns why verdicts from this number of passes with this core distance do not count; empty if
+// they do. Passes in which the distance changed never count; passes with near cores and passes with
+// far cores have verdicts of their own.
 std::string WhyUncounted(size_t passes, CoreDistance cores);
 
-// A heading, and a line of each; nothing where there are none.
+// A heading and one line per verdict; empty if there are none.
 std::string VerdictsText(const std::vector<Verdict>& verdicts);
-// By name.
+// The verdicts by name.
 nlohmann::ordered_json VerdictsJson(const std::vector<Verdict>& verdicts);
 
 }  // namespace pollux::tools

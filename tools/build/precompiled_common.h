@@ -1,8 +1,8 @@
 #ifndef POLLUX_TOOLS_BUILD_PRECOMPILED_COMMON_H_
 #define POLLUX_TOOLS_BUILD_PRECOMPILED_COMMON_H_
 
-// What most sources include and takes long to parse. Each source still includes what it uses:
-// tools/dev check compiles each by itself, without this.
+// Headers that most sources include and that take long to parse. Each source must still include the
+// headers that it uses: tools/dev check compiles each source without this file.
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 #include <rte_ethdev.h>

@@ -1,4 +1,4 @@
-// Waiting, on the main thread, for what the node's core does with a client.
+// Waits on the main thread for a client's calls, which run on the node's core.
 #ifndef POLLUX_TOOLS_COMMON_AWAIT_H_
 #define POLLUX_TOOLS_COMMON_AWAIT_H_
 
@@ -17,13 +17,13 @@
 namespace pollux::tools {
 
 inline constexpr int kTickMs = 100;
-// What is under way when a signal comes may end by itself for so long; then it is cut off, since
-// the server may be gone.
+// After an interrupt, calls in progress may continue for this long; then the connection is ended,
+// because the server may be gone.
 inline constexpr int kInterruptGraceMs = 1000;
 
-// Waits for what a call or a row of calls of `client` will put into `future`. `tick` is called ten
-// times a second. After an interrupt the client is disconnected, which fails its calls; so it is
-// when the interface under the port is gone.
+// Waits for `future`, which one or more calls of `client` will set. `tick` is called ten times per
+// second. After an interrupt, or if the port's interface is gone, the client is disconnected, which
+// makes its calls fail.
 template <class T, class Client, class Tick>
 T Await(Node& node, Client& client, std::future<T>& future, Tick tick) {
   int grace_ms = kInterruptGraceMs;
@@ -49,7 +49,8 @@ absl::StatusOr<T> InterruptedOr(absl::StatusOr<T> result) {
   return result;
 }
 
-// Runs one call on the node's core and waits for the Result that it calls back with.
+// Runs one call on the node's core, and waits for and returns the Result that it passes to its
+// callback.
 template <class Result, class Client, class Call>
 Result Blocking(Node& node, Client& client, Call call) {
   std::promise<Result> promise;
@@ -58,7 +59,7 @@ Result Blocking(Node& node, Client& client, Call call) {
   return InterruptedOr(Await(node, client, future, [] {}));
 }
 
-// Waits for the end of a row of calls, showing progress.
+// Waits for the end of a series of calls and shows its progress.
 template <class T, class Client>
 T AwaitShowing(Node& node, Client& client, std::future<T>& future,
                const std::atomic<uint64_t>& done, uint64_t total, const Progress& progress) {

@@ -1,4 +1,4 @@
-// Blocks of one file on the way, several at once.
+// Transfers a file in blocks, several at once.
 #ifndef POLLUX_TOOLS_COMMON_BLOCKS_H_
 #define POLLUX_TOOLS_COMMON_BLOCKS_H_
 
@@ -12,27 +12,29 @@
 
 namespace pollux::tools {
 
-// Made and destroyed by the waiting thread, which keeps it until future() is ready; all else on the
-// core of the client that moves the blocks.
+// Created and destroyed by the waiting thread, which must keep it until future() is ready.
+// Everything else runs on the core of the client that transfers the blocks.
 class Blocks {
  public:
   struct Shape {
     uint64_t total = 0;        // bytes of the file
-    uint32_t block_bytes = 1;  // of a block, but the last
-    int in_flight = 1;         // blocks at once, each in a buffer of its own
+    uint32_t block_bytes = 1;  // per block; the last one may be shorter
+    int in_flight = 1;         // blocks at once, each in its own buffer
   };
   explicit Blocks(const Shape& shape);
   virtual ~Blocks() = default;
 
   void Start();
-  // The end of all blocks: the first error, or OK. An interrupt is Cancelled.
+  // Ready when all blocks have ended: OK or the first error (Cancelled after an interrupt).
   std::future<absl::Status> future() { return finished_.get_future(); }
   const std::atomic<uint64_t>& done() const { return done_; }  // bytes
 
  protected:
-  // Moves the block at `offset`, by buffers_[buffer]; calls Moved() in the end, at once or later.
+  // Transfers the block at `offset` through buffers_[buffer]. Calls Moved() when it is done, during
+  // this call or later.
   virtual void Move(size_t buffer, uint64_t offset, uint32_t bytes) = 0;
-  // Whether there is another block to move, and which. By default each, in order.
+  // Returns whether there is another block to transfer, and its offset. By default each block in
+  // order.
   virtual bool Take(uint64_t* offset);
 
   void Moved(size_t buffer, const absl::Status& status, uint64_t bytes);

@@ -1,4 +1,4 @@
-// Connecting a client within a time.
+// Connects a client within a time limit.
 #ifndef POLLUX_TOOLS_COMMON_CONNECTING_H_
 #define POLLUX_TOOLS_COMMON_CONNECTING_H_
 
@@ -20,20 +20,20 @@ namespace pollux::tools {
 
 struct ConnectLimits {
   uint32_t timeout_ms = 20'000;
-  // Asked now and then while connecting; true gives up. None: never.
+  // Called repeatedly while connecting; if it returns true, connecting is cancelled. Optional.
   bool (*cancelled)() = nullptr;
 };
 
-// A connection in the making: gives the client away, or gives up when time runs out. Deletes
-// itself. `Client` has Connect() as rpcrdma::Client's, without the callback of the end; it is given
-// away as a `Given`, its base.
+// A connection attempt, which passes on the client when it is connected and gives up when the time
+// has passed. Deletes itself. `Client` has Connect() like rpcrdma::Client, but without the callback
+// for the end. The client is passed on as a pointer to its base `Given`.
 template <class Client, class Given = Client>
 class Connecting {
  public:
   using Done = absl::AnyInvocable<void(absl::StatusOr<std::unique_ptr<Given>>)>;
 
-  // On the worker's core. `done` is called once, never from inside: with the connected client; or
-  // with the error of `client`, with what Connect() said, DeadlineExceeded or Cancelled.
+  // Call it on the worker's core. `done` is called once, not during this call, with the connected
+  // client, or with an error: that of `client`, that of Connect(), DeadlineExceeded or Cancelled.
   static void Start(engine::Worker* worker, absl::StatusOr<std::unique_ptr<Client>> client,
                     const SocketAddress& server, const ConnectLimits& limits, Done done) {
     auto* connecting = new Connecting(worker, limits, ToString(server), std::move(done));
@@ -72,7 +72,8 @@ class Connecting {
                      " in time; is a server running there, and can it be reached?")));
   }
 
-  // Later, since neither the client nor this may go while one of their callbacks runs.
+  // Deferred, because neither the client nor this object may be destroyed while one of their
+  // callbacks runs.
   void Finish(absl::Status status) {
     if (finished_) return;
     finished_ = true;

@@ -1,4 +1,4 @@
-// Lists of CPUs as people write them.
+// Lists of CPUs in text form.
 #ifndef POLLUX_TOOLS_COMMON_CORE_LIST_H_
 #define POLLUX_TOOLS_COMMON_CORE_LIST_H_
 
@@ -12,13 +12,13 @@
 namespace pollux::tools {
 
 inline constexpr int kMaxCpu = 1023;
-inline constexpr size_t kMaxCores = cm::Shard::kMaxCount;  // each polls with a manager of its own
+inline constexpr size_t kMaxCores = cm::Shard::kMaxCount;  // each has its own CM manager
 
-// "0,2", "2-5" or both in one, in the order given. InvalidArgument for what is no such list, CPUs
-// beyond kMaxCpu, one that is named twice, and more than kMaxCores.
+// Parses "0,2", "2-5" or a combination; keeps the order. InvalidArgument for other text, CPUs
+// beyond kMaxCpu, repeated CPUs, and more than kMaxCores.
 absl::StatusOr<std::vector<int>> ParseCoreList(const std::string& text);
-// InvalidArgument for a CPU that the machine has not, by `root` (sysfs). That a process may not run
-// on one is found when it tries.
+// InvalidArgument for a CPU that the machine does not have, according to `root` (sysfs). Does not
+// check whether the process may run on it.
 absl::Status CheckCpusExist(const std::vector<int>& cpus,
                             const std::string& root = "/sys/devices/system/cpu");
 

@@ -1,4 +1,4 @@
-// Times as people write them: "20us", "1.5ms", "2s".
+// Durations in text form: "20us", "1.5ms", "2s".
 #ifndef POLLUX_TOOLS_COMMON_DURATION_H_
 #define POLLUX_TOOLS_COMMON_DURATION_H_
 
@@ -8,9 +8,9 @@
 
 namespace pollux::tools {
 
-// In nanoseconds. InvalidArgument without one of the units ns, us, ms and s.
+// Returns nanoseconds. InvalidArgument unless the unit is ns, us, ms or s.
 absl::StatusOr<double> ParseDurationNs(const std::string& text);
-// In the largest unit that makes it at least 1, with three digits behind the point at most.
+// Uses the largest unit in which the number is at least 1, with at most three decimals.
 std::string FormatDurationNs(double ns);
 
 }  // namespace pollux::tools

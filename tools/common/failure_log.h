@@ -1,4 +1,4 @@
-// What is written on standard error of a connection that fails: why, and its last events if asked.
+// Messages on standard error about failed connections: the reason, and on request the last events.
 #ifndef POLLUX_TOOLS_COMMON_FAILURE_LOG_H_
 #define POLLUX_TOOLS_COMMON_FAILURE_LOG_H_
 
@@ -18,24 +18,26 @@ namespace pollux::tools {
 std::string FailureText(const SocketAddress& local, const SocketAddress& peer,
                         const std::string& why, const std::string& events);
 
-// A peer that breaks connection after connection fills no disk: so many are written down.
+// A limit on logged failures, so that a peer that breaks one connection after another cannot fill
+// the disk.
 inline constexpr uint32_t kFailuresPerMinute = 16;
 
-// Writes down what fails of a manager, but nothing after an interrupt: what ends then is meant to.
-// On the manager's core.
+// Logs the failed connections of a manager. Logs nothing after an interrupt, because connections
+// are then ended on purpose. Used on the manager's core.
 class FailureLog {
  public:
-  // `log` outlives `manager`, and so does this. `with_events`: the flight recorder's, too.
+  // `log` and this object must outlive `manager`. `with_events`: also logs the events of the flight
+  // recorder.
   FailureLog(cm::Manager* manager, engine::Worker* worker, LineLog* log, bool with_events);
   FailureLog(const FailureLog&) = delete;
   FailureLog& operator=(const FailureLog&) = delete;
 
-  // Whether a failed connection to this peer has been written down since the last time that this
-  // was asked of it: that it is gone need not be said again.
+  // Whether a failed connection to this peer was logged since the last such call for it; its end
+  // then need not be logged again.
   bool TakeWritten(const SocketAddress& peer);
 
  private:
-  static constexpr size_t kMaxWritten = 64;  // that nobody has asked for
+  static constexpr size_t kMaxWritten = 64;  // entries not taken by TakeWritten()
 
   void Write(const cm::Id& id, const std::string& why);
 

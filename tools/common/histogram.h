@@ -1,4 +1,4 @@
-// Latencies, counted in log-linear buckets.
+// A histogram of latencies with log-linear buckets.
 #ifndef POLLUX_TOOLS_COMMON_HISTOGRAM_H_
 #define POLLUX_TOOLS_COMMON_HISTOGRAM_H_
 
@@ -9,8 +9,8 @@
 
 namespace pollux::tools {
 
-// 64 buckets for each power of two: a percentile is at most 1/64 (1.6 %) above the true value.
-// Takes no heap after construction.
+// 64 buckets for each power of two: a percentile is at most 1/64 (1.6 %) above the true value. Does
+// not allocate memory after construction.
 class Histogram {
  public:
   void Record(uint64_t value_ns) {
@@ -18,7 +18,7 @@ class Histogram {
     ++count_;
     if (value_ns > max_) max_ = value_ns;
   }
-  // Counts `other`'s values too.
+  // Adds the values of `other`.
   void Add(const Histogram& other) {
     for (size_t i = 0; i < buckets_.size(); ++i) buckets_[i] += other.buckets_[i];
     count_ += other.count_;
@@ -27,8 +27,8 @@ class Histogram {
   uint64_t count() const { return count_; }
   uint64_t max() const { return max_; }
 
-  // The smallest bucket bound that at least `fraction` (0..1] of the values do not exceed; 0 when
-  // empty.
+  // The smallest bucket bound that is not exceeded by at least `fraction` (0..1] of the values; 0
+  // if the histogram is empty.
   uint64_t Percentile(double fraction) const {
     if (count_ == 0) return 0;
     auto rank = static_cast<uint64_t>(fraction * static_cast<double>(count_));
@@ -42,8 +42,8 @@ class Histogram {
     return max_;
   }
 
-  // Calls `visit(bound, count)` for each bucket that holds values, smallest first: `count` of them
-  // do not exceed `bound` and exceed the bound before.
+  // Calls `visit(bound, count)` for each bucket that holds values, smallest first. The bucket has
+  // `count` values, which are at most `bound` and greater than the previous bucket's bound.
   template <class Visit>
   void ForEach(Visit visit) const {
     for (size_t i = 0; i < buckets_.size(); ++i) {

@@ -1,23 +1,24 @@
-// Signals that ask a command to end, as a flag that loops look at: nobody else would tell the peers
-// of a stack in user space.
+// Turns signals that end a command into a flag that loops check, because a user-space stack must
+// disconnect its peers itself before the process ends.
 #ifndef POLLUX_TOOLS_COMMON_INTERRUPT_H_
 #define POLLUX_TOOLS_COMMON_INTERRUPT_H_
 
 namespace pollux::tools {
 
-// What SIGPIPE does: a reader has closed the pipe that the output goes to.
+// The effect of SIGPIPE: the reader of the output has closed the pipe.
 enum class ClosedPipe { kInterrupts, kEnds };
-// What SIGHUP does: a terminal is closed; or, of a service, an administrator wants it to reload.
+// The effect of SIGHUP: the terminal was closed; or, for a service, an administrator requests a
+// reload.
 enum class Hangup { kInterrupts, kReloads };
 // From now on the first SIGINT, SIGTERM or SIGHUP only sets the flag, so that connections can be
-// ended; another, RepeatedSignalFilter::kAtOnceMs after it or later, ends the process as usual.
-// SIGHUP stays ignored where it is.
+// ended. A further signal, RepeatedSignalFilter::kAtOnceMs or more after it, ends the process as
+// usual. If SIGHUP is ignored, it remains so.
 void CatchInterrupts(ClosedPipe closed_pipe = ClosedPipe::kInterrupts,
                      Hangup hangup = Hangup::kInterrupts);
 bool Interrupted();
-// Whether a SIGHUP that reloads has come since the last call.
+// Whether a SIGHUP that requests a reload has arrived since the last call.
 bool TakeReload();
-// Sleeps for at most `ms` milliseconds, less when interrupted.
+// Sleeps for at most `ms` milliseconds, less if interrupted.
 void SleepUntilInterrupted(int ms);
 
 }  // namespace pollux::tools

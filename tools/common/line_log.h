@@ -1,4 +1,4 @@
-// Standard error for those who cannot wait for whoever reads it.
+// Writes to standard error for threads that must not wait for its reader.
 #ifndef POLLUX_TOOLS_COMMON_LINE_LOG_H_
 #define POLLUX_TOOLS_COMMON_LINE_LOG_H_
 
@@ -12,21 +12,22 @@
 
 namespace pollux::tools {
 
-// What is written waits for a thread of the log's own.
+// Lines are queued for the log's own thread.
 class LineLog {
  public:
-  // What waits while the reader of standard error does not read: more is left out, and counted.
+  // The most lines that are queued while the reader of standard error does not read. Further ones
+  // are dropped and counted.
   static constexpr size_t kMaxWaiting = 256;
 
   explicit LineLog(int fd = 2);
-  // Writes what waits.
+  // Writes the queued lines.
   ~LineLog();
   LineLog(const LineLog&) = delete;
   LineLog& operator=(const LineLog&) = delete;
 
-  // Whole lines, with their ends. Any thread; not on the packet path.
+  // `lines` must be complete, with newlines. Thread-safe; not for the packet path.
   void Write(std::string lines);
-  // Waits until what was written before is out: before a command says its last word.
+  // Waits until all queued lines are written. A command calls it before its final message.
   void Flush();
 
  private:

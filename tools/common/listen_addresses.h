@@ -1,4 +1,4 @@
-// Where a command's service is found, in words for people.
+// The addresses of a command's service, for messages.
 #ifndef POLLUX_TOOLS_COMMON_LISTEN_ADDRESSES_H_
 #define POLLUX_TOOLS_COMMON_LISTEN_ADDRESSES_H_
 
@@ -12,11 +12,11 @@
 
 namespace pollux::tools {
 
-// At every address of the node's but the link-local ones, unless these are all there is.
+// All addresses of the node except link-local ones, or the link-local ones if there are no others.
 std::vector<SocketAddress> ListenAddresses(Node& node, uint16_t port);
 // "192.0.2.1:20049, [2001:db8::1]:20049"
 std::string ListOf(const std::vector<SocketAddress>& endpoints);
-// The port or the interface that a device is.
+// The name of the device's port or interface.
 const std::string& Place(const engine::DeviceOptions& device);
 
 }  // namespace pollux::tools

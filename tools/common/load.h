@@ -1,4 +1,4 @@
-// Operations at a pace, each timed: the load of every measurement.
+// Runs operations at a given rate and measures each: the load of every measurement.
 #ifndef POLLUX_TOOLS_COMMON_LOAD_H_
 #define POLLUX_TOOLS_COMMON_LOAD_H_
 
@@ -16,20 +16,21 @@ namespace pollux::tools {
 struct LoadOptions {
   static constexpr uint32_t kMaxWindow = 1024;
 
-  uint64_t count = 1;     // operations in all
-  uint32_t window = 1;    // under way at once, at most kMaxWindow
-  uint64_t limit_ns = 0;  // after so long no more are begun; 0: no limit
-  // Open loop: so many become due a second, evenly, whatever becomes of those before. One that is
-  // due while the window is full waits, and its latency counts from when it was due: a server that
-  // stalls is seen by every operation that would have come meanwhile (no coordinated omission).
-  // 0: closed loop, in which the end of one begins the next.
+  uint64_t count = 1;     // total number of operations
+  uint32_t window = 1;    // outstanding operations, at most kMaxWindow
+  uint64_t limit_ns = 0;  // after this time no more are started; 0: no limit
+  // Open loop: this many operations become due per second, at equal intervals, whether or not
+  // earlier ones have ended. An operation that is due while the window is full waits, and its
+  // latency counts from its due time, so that a stall of the server shows in every operation that
+  // was due meanwhile (no coordinated omission). 0: closed loop, in which the end of one operation
+  // starts the next.
   double per_second = 0;
 };
 
 struct LoadResult {
-  absl::Status status;      // of the first operation that failed
-  uint64_t operations = 0;  // that came to their end, well, before any Stop()
-  uint64_t elapsed_ns = 0;  // from the first's beginning to the last's end
+  absl::Status status;      // the error of the first operation that failed
+  uint64_t operations = 0;  // that ended successfully before any Stop()
+  uint64_t elapsed_ns = 0;  // from the start of the first to the end of the last
   std::unique_ptr<Histogram> latency_ns = std::make_unique<Histogram>();
 
   double PerSecond() const {
@@ -39,33 +40,37 @@ struct LoadResult {
   }
 };
 
-// What loads that ran at once did together: the longest is how long it took. Their end is that of
+// The total of loads that ran at the same time. The time is that of the longest, the status that of
 // the first that failed.
 LoadResult Together(absl::Span<const LoadResult> loads);
 
-// Belongs to whoever turns it; single-threaded.
+// Not thread-safe: used only by the thread that calls Turn().
 class Load {
  public:
   using Clock = absl::AnyInvocable<uint64_t()>;
-  // Begins an operation, whose end is told by Ended(slot), from inside too. `slot` is below the
-  // window and no other operation's until then.
+  // Starts an operation. Ended(slot) must be called when it ends, which may be during this call.
+  // `slot` is less than the window, and no other operation has it until then.
   using Begin = absl::AnyInvocable<void(uint32_t slot)>;
 
-  // `done` is called once, from Turn() or Ended(), when nothing is under way any more.
+  // `done` is called once, from Turn(), Ended() or Stop(), when no operation is outstanding any
+  // more.
   Load(const LoadOptions& options, Clock clock_ns, Begin begin,
        absl::AnyInvocable<void(LoadResult)> done);
 
-  // Begins what is due. The open loop lives by being turned often, the closed one by a first turn.
-  // Returns whether anything began.
+  // Starts the operations that are due. An open loop must be turned often; a closed one needs only
+  // a first turn. Returns whether any operation was started.
   bool Turn();
-  // The first failure ends the load: what is under way is waited for.
+  // Reports the end of an operation. The first failure ends the load, once all outstanding
+  // operations have ended.
   void Ended(uint32_t slot, const absl::Status& status);
-  // Begins no more; `status` is its end unless it has failed before. What is under way is waited
-  // for and does not count: what it was measured beside may be over.
+  // Starts no more operations. The result has `status` unless the load has failed before. The load
+  // ends when the outstanding operations have ended; they are not counted, because the loads beside
+  // which they are measured may have ended.
   void Stop(const absl::Status& status);
 
  private:
-  // Turn() at `now_ns`: to read the clock takes a client a thirtieth of its time for a NULL call.
+  // Turn() at time `now_ns`: reading the clock takes a thirtieth of a client's time for a NULL
+  // call.
   bool TurnAt(uint64_t now_ns);
   bool Due(uint64_t now_ns, uint64_t* due_ns);
   void FinishIfIdle();
@@ -81,7 +86,7 @@ class Load {
   bool stopped_ = false;
   bool was_told_to_stop_ = false;
   bool turning_ = false;
-  std::vector<uint32_t> free_;    // slots
+  std::vector<uint32_t> free_;    // free slots
   std::vector<uint64_t> due_ns_;  // by slot
 };
 

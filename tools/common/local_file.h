@@ -1,4 +1,4 @@
-// The local end of a transfer: the file that is sent, the file that comes.
+// The local end of a file transfer: the source or destination file.
 #ifndef POLLUX_TOOLS_COMMON_LOCAL_FILE_H_
 #define POLLUX_TOOLS_COMMON_LOCAL_FILE_H_
 
@@ -14,7 +14,7 @@ namespace pollux::tools {
 // An open regular file.
 class SourceFile {
  public:
-  // Errors, in status(): what open() says; InvalidArgument for what is no regular file.
+  // Errors are in status(): those of open(2); InvalidArgument if it is not a regular file.
   explicit SourceFile(const std::string& path);
   ~SourceFile();
   SourceFile(const SourceFile&) = delete;
@@ -32,11 +32,12 @@ class SourceFile {
   absl::Status status_;
 };
 
-// A file under a temporary name that takes its place when it is complete, and goes without a trace
-// when it is not: what was there stays until all of the new has come.
+// A file that is written under a temporary name and renamed when it is complete. If it is not
+// completed, it is removed; an existing file is kept until then.
 class DestinationFile {
  public:
-  // Errors, in status(): what open() says; InvalidArgument when `path` is no regular file.
+  // Errors are in status(): those of open(2); InvalidArgument if `path` exists and is not a regular
+  // file.
   explicit DestinationFile(const std::string& path);
   ~DestinationFile();
   DestinationFile(const DestinationFile&) = delete;
@@ -45,21 +46,22 @@ class DestinationFile {
   const absl::Status& status() const { return status_; }
   int fd() const { return fd_; }
 
-  // Once.
+  // Renames the file. Call it once.
   absl::Status Complete();
 
  private:
   std::string path_;
-  std::string temporary_;  // empty when there is none
+  std::string temporary_;  // empty if there is none
   int fd_ = -1;
   absl::Status status_;
 };
 
-// A block of a file, all of it. Errors: what the system says; Aborted when the file ends before.
+// Read or write a whole block. Errors are those of the file system; Aborted if the file ends before
+// the block does.
 absl::Status ReadBlock(int fd, uint64_t offset, absl::Span<uint8_t> block);
 absl::Status WriteBlock(int fd, uint64_t offset, absl::Span<const uint8_t> block);
 
-// Of the first `bytes` of a file, hexadecimal. Errors as ReadBlock().
+// The SHA-256 digest of the first `bytes` of a file, in hexadecimal. Errors as ReadBlock().
 absl::StatusOr<std::string> Sha256OfFile(int fd, uint64_t bytes);
 
 }  // namespace pollux::tools

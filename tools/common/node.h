@@ -1,5 +1,5 @@
-// One side of a connection as the command line runs it: a device, and for each of its workers a
-// connection manager and the thread that polls both.
+// One side of a connection in a command: a device, and for each of its workers a connection manager
+// and the thread that polls both.
 #ifndef POLLUX_TOOLS_COMMON_NODE_H_
 #define POLLUX_TOOLS_COMMON_NODE_H_
 
@@ -28,16 +28,17 @@ namespace pollux::tools {
 class Node {
  public:
   struct Options {
-    std::vector<int> cpus;  // that of each worker; empty: whichever there is
+    std::vector<int> cpus;  // one for each worker; empty: any
     engine::Idle idle = engine::Idle::kYield;
-    uint32_t idle_turns = 256;    // without work, before that
-    bool shared = false;          // threads that wait for its only worker poll it: shared_poll()
-    bool failure_events = false;  // with connections that fail their last events are written
+    uint32_t idle_turns = 256;    // turns without work before a thread idles
+    bool shared = false;          // threads that wait for the only worker poll it: shared_poll()
+    bool failure_events = false;  // the last events of failed connections are logged
     cm::ManagerConfig cm;
   };
 
-  // Takes over an open device and begins to poll it. Errors are cm::Manager::CreateAll's and
-  // engine::ProgressThread's; InvalidArgument for CPUs that are not as many as workers.
+  // Takes ownership of an open device and starts to poll it. Errors are those of
+  // cm::Manager::CreateAll() and engine::ProgressThread; InvalidArgument if the numbers of CPUs and
+  // workers differ.
   static absl::StatusOr<std::unique_ptr<Node>> Start(std::unique_ptr<engine::Device> device,
                                                      const Options& options);
   ~Node();
@@ -45,17 +46,17 @@ class Node {
   Node& operator=(const Node&) = delete;
 
   engine::Device& device() { return *device_; }
-  // For what is said on the workers' cores.
+  // For messages from the workers' cores.
   LineLog& log() { return log_; }
-  // Null without Options::shared.
+  // Null unless Options::shared is set.
   engine::SharedPoll* shared_poll() { return shared_poll_.get(); }
-  // Workers are counted from 0 to cores() - 1. On the worker's core only.
+  // Workers have the numbers 0 to cores() - 1. Use a worker only on its own core.
   uint32_t cores() const { return device_->workers(); }
   engine::Worker& worker(uint32_t core = 0) { return device_->worker(core); }
   cm::Manager& manager(uint32_t core = 0) { return *managers_[core]; }
   FailureLog& failures(uint32_t core = 0) { return *failures_[core]; }
 
-  // Runs `work` on a worker's core and returns its result. Not from a worker's core itself.
+  // Runs `work` on a worker's core and returns its result. Must not be called on a worker's core.
   template <class Work>
   auto Run(Work work) -> std::invoke_result_t<Work> {
     return Run(0, std::move(work));
@@ -81,17 +82,19 @@ class Node {
     for (uint32_t core = 0; core < cores(); ++core) Run(core, [&work, core] { work(core); });
   }
 
-  // Of its only port, those of all workers together. Not from a worker's core.
+  // The counters of its only port, summed over all workers. Must not be called on a worker's core.
   transport::Counters Counters();
-  // Of a host's addresses, at least one, the first that the port has a way to, else the first: an
-  // error about that one explains. Not from a worker's core.
+  // Returns the first of a host's addresses, at least one, to which the port has a route. If there
+  // is none, returns the first address, which the error of a later call then names. Must not be
+  // called on a worker's core.
   Gid FirstReachable(const std::vector<Gid>& addresses);
 
-  // Ends the polling. What runs on the cores must be gone; the managers go here.
+  // Stops the polling and destroys the managers. Everything else that runs on the cores must have
+  // been destroyed.
   void StopPolling();
 
  private:
-  // Adds to what a worker tells of its core what its thread knows.
+  // Adds the statistics of a worker's thread to those of the worker.
   class ThreadStatsProvider : public StatsProvider {
    public:
     explicit ThreadStatsProvider(const engine::ProgressThread* thread) : thread_(thread) {}

@@ -19,28 +19,30 @@ inline constexpr int kExitOk = 0;
 inline constexpr int kExitFailure = 1;
 inline constexpr int kExitUsage = 2;
 
-// What Help() returns from now on: text for people (the default), or JSON for programs, with
-// "usage", "about" and, depending on the command, "options" or "commands".
+// The form of Help()'s result: text for people (the default), or JSON for programs, with "usage",
+// "about" and, depending on the command, "options" or "commands".
 enum class HelpFormat { kText, kJson };
 void SetHelpFormat(HelpFormat format);
 
-// A command that has others below it.
+// A subcommand in the help of the command above it.
 struct CommandName {
   const char* name;
   const char* about;
 };
-// Its help: `usage` and `about` as an Options has them, `end` the last paragraph of the text.
+// The help of a command that has subcommands. `usage` and `about` are as in Options; `end` is the
+// last paragraph.
 std::string CommandsHelp(const std::string& usage, const std::string& about,
                          const std::vector<CommandName>& commands, const std::string& end);
 
 class Options {
  public:
-  // `usage` is what follows "usage: pollux " on the first line of help, `about` a sentence or two.
+  // `usage` follows "usage: pollux " on the first line of the help. `about` is one or two
+  // sentences.
   Options(std::string usage, std::string about)
       : usage_(std::move(usage)), about_(std::move(about)) {}
 
-  // Declare an option "--name VALUE" (or "--name" alone). The target is written only when the
-  // option is given and its value is good.
+  // Declare an option "--name VALUE" (or "--name" alone). The target is written only if the option
+  // is given with a valid value.
   void Text(const std::string& name, const std::string& value, const std::string& help,
             std::string* target);
   void Number(const std::string& name, const std::string& help, uint64_t low, uint64_t high,
@@ -48,18 +50,18 @@ class Options {
   void Real(const std::string& name, const std::string& help, double low, double high,
             double* target);
   void Switch(const std::string& name, const std::string& help, bool* target);
-  // Any other value; `parse` explains what is wrong with it.
+  // For any other kind of value; the error of `parse` explains what is wrong.
   void Parsed(const std::string& name, const std::string& value, const std::string& help,
               std::function<absl::Status(const std::string&)> parse);
 
-  // Lets a declared option be given by a letter too, as in -p 7174.
+  // Adds a short form to a declared option, as in -p 7174.
   void Letter(const std::string& name, char letter);
 
-  // The operands that are left, at least `least` and at most `most`. Errors: InvalidArgument, one
-  // line. Sets help_asked() instead of failing when --help is among the arguments.
+  // Returns the operands, at least `least` and at most `most`. InvalidArgument with a message of
+  // one line. If --help is among the arguments, sets help_asked() instead of failing.
   absl::StatusOr<std::vector<std::string>> Parse(int argc, char** argv, size_t least, size_t most);
   bool help_asked() const { return help_asked_; }
-  // What Parse() has taken, in order: the option's full name and its value ("" of a switch).
+  // The options that Parse() has found, in order: the full name and the value ("" for a switch).
   const std::vector<std::pair<std::string, std::string>>& given() const { return given_; }
   std::string Help() const;
 
@@ -69,7 +71,7 @@ class Options {
   struct Option {
     std::string name, value, help;
     std::function<absl::Status(const std::string&)> take;
-    char letter = 0;  // none
+    char letter = 0;  // 0: none
   };
   std::string usage_, about_;
   std::vector<Option> options_;

@@ -1,4 +1,4 @@
-// The options by which every command names its port and its place on the network.
+// The options for a command's port and its addresses.
 #ifndef POLLUX_TOOLS_COMMON_PORT_OPTIONS_H_
 #define POLLUX_TOOLS_COMMON_PORT_OPTIONS_H_
 
@@ -20,16 +20,16 @@ namespace pollux::tools {
 struct PortOptions {
   engine::DeviceOptions device;
   engine::EalOptions eal;
-  std::string capture;     // file; empty: none
-  std::vector<int> cores;  // CPUs, a worker on each; empty: one worker, on any
+  std::string capture;     // file name; empty: none
+  std::vector<int> cores;  // CPUs, with one worker on each; empty: one worker on any CPU
   engine::Idle idle = engine::Idle::kYield;
-  uint64_t yield_after = 256;  // idle turns before that; 0: never
-  uint64_t vlan = 0;           // of the addresses that name none; 0: none
-  bool recorder = false;       // the last events of connections that fail are written down
+  uint64_t yield_after = 256;  // idle turns before a thread idles; 0: never
+  uint64_t vlan = 0;           // for addresses without a VLAN of their own; 0: none
+  bool recorder = false;       // log the last events of failed connections
   bool dcqcn = false;          // congestion control
-  std::optional<transport::DcqcnParameters> dcqcn_parameters;  // given: it is on
+  std::optional<transport::DcqcnParameters> dcqcn_parameters;  // if given, it is enabled
 
-  // `device` with `vlan` and the congestion control applied: what to open.
+  // The options of the device to open: `device` with `vlan` and congestion control applied.
   engine::DeviceOptions Device() const;
 };
 
@@ -37,19 +37,20 @@ struct PortOptions {
 // --idle, --yield-after, --recorder, --dcqcn, --dcqcn-parameters, and those of
 // DeclareWireOptions().
 void DeclarePortOptions(Options& options, PortOptions* port);
-// Only --impair, --capture, --memory, --file-prefix: for a command that brings its own ports.
+// Declares only --impair, --capture, --memory and --file-prefix, for a command that has its own
+// ports.
 void DeclareWireOptions(Options& options, PortOptions* port);
 
-// Starts EAL as the options ask, with telemetry; where there can be none, one line on standard
-// error says why. Errors as engine::InitEal().
+// Starts EAL with these options and with telemetry. If telemetry is not available, writes one line
+// with the reason to standard error. Errors as engine::InitEal().
 absl::Status StartEal(const engine::EalOptions& eal);
 
-// The file that --capture names, for DeviceOptions::capture; null without the option. Whoever
-// releases it last ends the file, and tells standard error if frames are missing in it. After
-// engine::InitEal(). Errors as net::CaptureFile::Open.
+// Opens the file of --capture for DeviceOptions::capture; null without the option. The last release
+// of the pointer closes the file, and writes to standard error if frames are missing. Call it after
+// engine::InitEal(). Errors as io::CaptureFile::Open().
 absl::StatusOr<std::shared_ptr<io::CaptureFile>> OpenCapture(const PortOptions& port);
 
-// InvalidArgument when what every port needs was not given, or a CPU that the machine has not.
+// InvalidArgument if a required option is missing, or for a CPU that the machine does not have.
 absl::Status CheckPortOptions(const PortOptions& port);
 
 }  // namespace pollux::tools

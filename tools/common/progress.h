@@ -1,4 +1,4 @@
-// How far something is, for whoever waits for it.
+// The progress of a transfer or of a series of calls.
 #ifndef POLLUX_TOOLS_COMMON_PROGRESS_H_
 #define POLLUX_TOOLS_COMMON_PROGRESS_H_
 
@@ -7,7 +7,8 @@
 
 namespace pollux::tools {
 
-// Called from the waiting thread some times a second with the bytes (or calls) done and in all.
+// Called on the waiting thread several times per second with the bytes (or calls) done so far and
+// in total.
 using Progress = std::function<void(uint64_t done, uint64_t total)>;
 
 }  // namespace pollux::tools

@@ -1,4 +1,4 @@
-// A service's place in this host's rpcbind.
+// The registration of a service with this host's rpcbind.
 #ifndef POLLUX_TOOLS_COMMON_REGISTRATION_H_
 #define POLLUX_TOOLS_COMMON_REGISTRATION_H_
 
@@ -12,11 +12,12 @@
 
 namespace pollux::tools {
 
-// Registered from Make() on until it goes. Blocks: for a thread that polls nothing.
+// The service is registered from Make() until destruction. Blocks, so it must not be used on a
+// polled core.
 class Registration {
  public:
-  // Of the first address of each IP version: rpcbind has one a netid. What rpcrdma::RpcBind says
-  // when it cannot be.
+  // Registers the first address of each IP version, because rpcbind has one address per netid.
+  // Errors are those of oncrpc::RpcBind.
   static absl::StatusOr<std::unique_ptr<Registration>> Make(
       uint32_t program, uint32_t version, const std::vector<SocketAddress>& endpoints,
       oncrpc::RpcBind::Transport transport = oncrpc::RpcBind::Transport::kRdma);

@@ -1,4 +1,4 @@
-// What commands print: tables and progress on standard error or output, one JSON object with
+// The output of commands: tables and progress on standard output or error, or one JSON object with
 // --json.
 #ifndef POLLUX_TOOLS_COMMON_REPORT_H_
 #define POLLUX_TOOLS_COMMON_REPORT_H_
@@ -24,43 +24,44 @@ std::string Bytes(uint64_t bytes);
 std::string Microseconds(uint64_t ns);
 std::string Grouped(uint64_t number);
 
-// Two columns, the first as wide as it must be.
+// Two columns; the first is as wide as its longest text.
 std::string Table(const std::vector<std::pair<std::string, std::string>>& rows);
 
-// Writes to standard output, all of it. Errors: DataLoss when it takes no more (a full disk).
+// Writes all of `text` to standard output. DataLoss if that fails (a full disk).
 absl::Status PrintOut(const std::string& text);
-// One line. Bytes that are no UTF-8 (names of files may have them) become U+FFFD.
+// Prints one line. Bytes that are not UTF-8 (file names may have them) become U+FFFD.
 absl::Status PrintJson(const nlohmann::ordered_json& json);
 
-// Percentiles in microseconds: 50, 99, 99.9 and the longest.
+// Percentiles 50, 99 and 99.9, and the maximum, in microseconds.
 nlohmann::ordered_json LatencyJson(const Histogram& latency_ns);
 
-// What congestion control counted, under mlx5's names.
+// Adds the counters of congestion control, with mlx5's names.
 void AddCongestion(const transport::Counters& counters, nlohmann::ordered_json* json);
 
-// One line on standard error: what went wrong. Returns the exit status (tools/common/options.h):
-// usage for InvalidArgument, else failure.
+// Writes one line with the error to standard error. Returns the exit status
+// (tools/common/options.h): kExitUsage for InvalidArgument, otherwise kExitFailure.
 int Fail(const std::string& command, const absl::Status& status);
 
-// A name as a terminal may show it, with the escapes of JSON: what is no letter could move its
-// cursor.
+// A name that is safe to print on a terminal: control characters, which could move the cursor, are
+// escaped as in JSON.
 std::string Printable(const std::string& name);
 
-// As a word of a shell's command line.
+// Quotes `text` as one word of a shell command line.
 std::string ShellQuoted(const std::string& text);
 
-// Parses the command line; an exit status when there is nothing more to do: help, or an error,
-// which is told.
+// Parses the command line. Returns an exit status if there is nothing more to do, after it has
+// printed the help or an error.
 std::optional<int> ParseOperands(const std::string& command, Options& options, int argc,
                                  char** argv, size_t least, size_t most,
                                  std::vector<std::string>* operands);
 
-// Prints what came of a command and returns the exit status: `text` when all is well, or with
-// `as_json` an object of "ok", "error" and what is in `json`. Errors go to standard error too.
+// Prints the result of a command and returns the exit status. Prints `text` on success, or with
+// `as_json` an object with "ok", "error" and the contents of `json`. Errors are also written to
+// standard error.
 int Finish(const std::string& command, bool as_json, absl::Status status,
            const nlohmann::ordered_json& json, const std::string& text);
 
-// A bar that overwrites itself on standard error when that is a terminal; nothing else.
+// A progress bar on standard error; shows nothing if that is not a terminal.
 Progress ProgressBar(const std::string& what, bool as_bytes);
 
 }  // namespace pollux::tools

@@ -1,4 +1,4 @@
-// What a service tells the service manager that has started it (sd_notify(3)); nothing if none has.
+// Notifies the service manager that has started the service (sd_notify(3)), if there is one.
 #ifndef POLLUX_TOOLS_COMMON_SERVICE_MANAGER_H_
 #define POLLUX_TOOLS_COMMON_SERVICE_MANAGER_H_
 

@@ -1,4 +1,4 @@
-// From port options to a node that runs.
+// Starts a node from port options.
 #ifndef POLLUX_TOOLS_COMMON_START_NODE_H_
 #define POLLUX_TOOLS_COMMON_START_NODE_H_
 
@@ -11,7 +11,7 @@
 
 namespace pollux::tools {
 
-// How many cores the caller has work for.
+// The cores that the caller can use.
 enum class Cores : uint8_t {
   kOne,
   kOneShared,  // Node::Options::shared
@@ -19,7 +19,7 @@ enum class Cores : uint8_t {
 };
 
 // Opens the port and starts to poll it. Errors as CheckPortOptions(), engine::InitEal(),
-// engine::Device::Open() and Node::Start(); InvalidArgument when more cores are asked for than
+// engine::Device::Open() and Node::Start(); InvalidArgument if the options request more cores than
 // `cores` allows.
 absl::StatusOr<std::unique_ptr<Node>> StartNode(const PortOptions& port, Cores cores = Cores::kOne);
 

@@ -1,5 +1,5 @@
-// Reads capture files frame by frame: classic pcap of either byte order and resolution, and pcapng,
-// by libpcap; compressed by gzip or not.
+// Reads capture files frame by frame with libpcap: classic pcap in either byte order and
+// resolution, and pcapng, optionally compressed by gzip.
 #ifndef POLLUX_TOOLS_DECODE_CAPTURE_READER_H_
 #define POLLUX_TOOLS_DECODE_CAPTURE_READER_H_
 
@@ -20,19 +20,19 @@ struct CapturedFrame {
   uint64_t number = 0;             // from 1, as tshark counts
   uint64_t timestamp_ns = 0;       // since 1970
   std::span<const uint8_t> bytes;  // valid until the next call of Next()
-  size_t original_bytes = 0;       // more than bytes.size() when the capture cut the frame
+  size_t original_bytes = 0;       // exceeds bytes.size() if the capture truncated the frame
 };
 
 class CaptureReader {
  public:
-  // "-" is standard input. Errors: NotFound, or InvalidArgument when it is not a capture or its
-  // link type is none of LinkType; the message names the file.
+  // "-" is standard input. Errors, which name the file: NotFound; InvalidArgument if it is not a
+  // capture or has a link type that is not in LinkType.
   static absl::StatusOr<CaptureReader> Open(const std::string& path);
 
   LinkType link() const { return link_; }
 
-  // Nothing at the end of the file; DataLoss when the file ends in the middle of a frame or is
-  // damaged.
+  // Returns nothing at the end of the file; DataLoss if the file ends in the middle of a frame or
+  // is damaged.
   absl::StatusOr<std::optional<CapturedFrame>> Next();
 
  private:

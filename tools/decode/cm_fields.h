@@ -9,16 +9,16 @@
 
 namespace pollux::decode {
 
-// Every field but the reserved ones: numbers as the specification names them, what stands in hex on
-// other tools' screens as "0x..." text. With "cma" (the RDMA IP CM header) and "rfc8797" where the
-// private data has them, and "private_data" in hex without the zeros at its end.
+// All fields except reserved ones, with the specification's names. Fields that other tools show in
+// hexadecimal are text, "0x...". Includes "cma" (the RDMA IP CM header) and "rfc8797" if the
+// private data has them, and "private_data" in hexadecimal without trailing zeros.
 nlohmann::ordered_json CmFields(const cm::Mad& mad);
 
-// What one line has room for: "REQ service 0x0000000001064e51 (port 20049), QPN 0x0012ab, ...".
-// Nothing follows the name of a message that has no more to say.
+// A summary for one line: "REQ service 0x0000000001064e51 (port 20049), QPN 0x0012ab, ...". Only
+// the name for messages without such fields.
 std::string CmSummary(const cm::Message& message);
 
-// Whether a REQ or SIDR_REQ under an RDMA IP CM service ID lacks a CMA header that decodes.
+// Whether a REQ or SIDR_REQ with an RDMA IP CM service ID lacks a valid CMA header.
 bool CmaHeaderIsBad(const cm::Message& message);
 
 }  // namespace pollux::decode

@@ -1,4 +1,4 @@
-// Captured frames in words: RoCEv2 and RoCEv1 packets, the CM messages and the RPC-over-RDMA
+// Decodes captured frames to text: RoCEv2 and RoCEv1 packets, and the CM messages and RPC-over-RDMA
 // headers in them.
 #ifndef POLLUX_TOOLS_DECODE_DECODER_H_
 #define POLLUX_TOOLS_DECODE_DECODER_H_
@@ -18,47 +18,47 @@
 namespace pollux::decode {
 
 struct DecodedFrame {
-  nlohmann::ordered_json fields;  // an object; one object in it a header, in wire order
-  std::string source;             // addresses as a line shows them: IP, else MAC
+  nlohmann::ordered_json fields;  // an object with one object per header, in wire order
+  std::string source;             // addresses for one line: IP, otherwise MAC
   std::string destination;
-  std::string summary;  // what it is, for one line
-  std::string problem;  // why the frame fails; empty when it passes or is not RoCE
-  // "ICRC not checked: behind IPv4 options", over which it is not defined. No failure.
+  std::string summary;  // for one line
+  std::string problem;  // why the frame is invalid; empty if it is valid or not RoCE
+  // "ICRC not checked: behind IPv4 options", for which it is not defined. Not a failure.
   std::string unchecked;
-  // "ICRC not checked: cut to 60 of 1082 bytes": the capture did not keep all of a RoCE packet, or
-  // too little to tell what it is. No failure.
+  // "ICRC not checked: cut to 60 of 1082 bytes": the capture truncated a RoCE packet, or a packet
+  // so much that its type is unknown. Not a failure.
   std::string cut;
-  bool roce = false;  // of either version, well-formed or not
+  bool roce = false;  // of either version, valid or not
 };
 
-// Decodes the frames of one capture in their order: it remembers which queue pairs carry
-// RPC-over-RDMA. Any bytes at all are decoded as far as they go.
+// Decodes the frames of one capture in order, because it remembers which queue pairs carry
+// RPC-over-RDMA. Accepts any bytes and decodes as much of them as possible.
 class Decoder {
  public:
   struct Options {
-    // Every RC Send begins with an RPC-over-RDMA header: for captures that begin too late to have
-    // the CM exchange.
+    // Assume that every RC Send begins with an RPC-over-RDMA header, for captures without the CM
+    // exchange.
     bool rpcrdma = false;
-    LinkType link = LinkType::kEthernet;  // what all frames begin with
+    LinkType link = LinkType::kEthernet;  // of all frames
   };
   explicit Decoder(const Options& options) : options_(options) {}
 
-  // `original_bytes` exceeds frame.size() when the capture cut the frame.
+  // `original_bytes` exceeds frame.size() if the capture truncated the frame.
   DecodedFrame Decode(std::span<const uint8_t> frame, size_t original_bytes);
 
  private:
-  // These say whether the whole packet was there, its ICRC included. `missing` is how many bytes
-  // the capture did not keep.
+  // Both return whether the capture has the whole packet, including its ICRC. `missing` is the
+  // number of bytes that the capture does not have.
   bool DecodeRoceV2(uint16_t ether_type, const IpLayer& ip, std::span<const uint8_t> l3,
                     size_t missing, DecodedFrame* decoded);
   bool DecodeRoceV1(std::span<const uint8_t> l3, size_t missing, DecodedFrame* decoded);
-  // Makes restored_: the packet at `l3` as an Ethernet frame, without what stands between its IP
-  // header and UDP, and with zeros for what is missing. Returns how many bytes of it were kept;
-  // `l3` must hold ip.header_bytes.
+  // Sets restored_ to the packet at `l3` as an Ethernet frame, without options and extension
+  // headers between the IP header and UDP, and with zeros for missing bytes. Returns the number of
+  // bytes that the capture has. `l3` must contain ip.header_bytes.
   size_t Restore(uint16_t ether_type, const IpLayer& ip, std::span<const uint8_t> l3,
                  size_t missing);
   void DecodePacket(const wire::RocePacket& packet, size_t kept, DecodedFrame* decoded);
-  // `there` is how much of the payload was kept.
+  // `there` is the number of payload bytes in the capture.
   void DecodeMad(const wire::RocePacket& packet, size_t there, DecodedFrame* decoded);
 
   Options options_;

@@ -1,4 +1,4 @@
-// Numbers as tshark shows them: hexadecimal, with all digits of their width.
+// Numbers in hexadecimal with all digits of their width, as in tshark.
 #ifndef POLLUX_TOOLS_DECODE_HEX_H_
 #define POLLUX_TOOLS_DECODE_HEX_H_
 

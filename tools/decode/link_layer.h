@@ -1,5 +1,5 @@
-// What stands before the IP header of a captured frame: Ethernet with its VLAN tags, what Linux
-// writes for the interface "any" ("cooked"), or nothing.
+// Parses the header before the IP header of a captured frame: Ethernet with VLAN tags, the header
+// that Linux writes for the interface "any" ("cooked"), or none.
 #ifndef POLLUX_TOOLS_DECODE_LINK_LAYER_H_
 #define POLLUX_TOOLS_DECODE_LINK_LAYER_H_
 
@@ -15,26 +15,27 @@
 
 namespace pollux::decode {
 
-// Tags of a frame that are stepped over: providers stack two.
+// The most VLAN tags that are skipped; providers use two.
 inline constexpr size_t kMaxVlanTags = 4;
 
 struct LinkLayer {
-  std::string name;               // of the header in the fields; empty when there is none
+  std::string name;               // the header's name in the fields; empty if there is none
   nlohmann::ordered_json fields;  // an object
-  std::string source = "-";       // MAC addresses, where there are
+  std::string source = "-";       // MAC addresses if there are any
   std::string destination = "-";
-  uint16_t ether_type = 0;  // of what follows; 0 when nothing says; a tag's past kMaxVlanTags
-  size_t bytes = 0;         // before what follows
+  // of the next header; 0 if unknown; a tag's if there are more than kMaxVlanTags
+  uint16_t ether_type = 0;
+  size_t bytes = 0;  // the size of the header
 };
 
-// Nothing when `frame` does not hold the header with its tags.
+// Returns nothing if `frame` is shorter than the header with its tags.
 std::optional<LinkLayer> ParseLinkLayer(LinkType type, std::span<const uint8_t> frame);
 
-// An Ethernet header of zeros but for its type, kEthernetBytes of it.
+// An Ethernet header of kEthernetBytes, all zeros except for its type.
 std::vector<uint8_t> BlankEthernet(uint16_t ether_type);
 
-// `frame` as Ethernet would carry it: what follows the link-layer header behind a blank one, for
-// whoever knows Ethernet alone. Empty when ParseLinkLayer() finds nothing.
+// Replaces the link-layer header of `frame` by a blank Ethernet header, for code that supports only
+// Ethernet. Empty if ParseLinkLayer() returns nothing.
 std::vector<uint8_t> ToEthernet(LinkType type, std::span<const uint8_t> frame);
 
 }  // namespace pollux::decode

@@ -1,4 +1,4 @@
-// What the frames of a capture begin with.
+// The link-layer headers of captured frames.
 #ifndef POLLUX_TOOLS_DECODE_LINK_TYPE_H_
 #define POLLUX_TOOLS_DECODE_LINK_TYPE_H_
 
@@ -11,7 +11,7 @@ enum class LinkType : uint8_t {
   kEthernet,
   kLinuxCooked,   // LINKTYPE_LINUX_SLL
   kLinuxCooked2,  // LINKTYPE_LINUX_SLL2
-  kIp,            // LINKTYPE_RAW, LINKTYPE_IPV4, LINKTYPE_IPV6: the version tells which
+  kIp,            // LINKTYPE_RAW, LINKTYPE_IPV4, LINKTYPE_IPV6: the IP version is in the packet
 };
 
 }  // namespace pollux::decode

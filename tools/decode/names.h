@@ -1,4 +1,4 @@
-// The words for numbers on the wire.
+// Names for numbers in packets.
 #ifndef POLLUX_TOOLS_DECODE_NAMES_H_
 #define POLLUX_TOOLS_DECODE_NAMES_H_
 
@@ -9,14 +9,14 @@
 
 namespace pollux::decode {
 
-// "RC SEND Only"; "?" for an opcode that is not known.
+// "RC SEND Only"; "?" for an unknown opcode.
 std::string OpcodeName(uint8_t opcode);
-// "RDMA_MSG"; "?". RFC 8166 section 4.2.4
+// "RDMA_MSG"; "?" for an unknown one. RFC 8166 section 4.2.4
 std::string RpcProcedureName(uint32_t procedure);
-// Of a SIDR_REP and an APR.
+// The statuses of a SIDR_REP and an APR.
 std::string SidrStatusName(uint8_t status);
 std::string AprStatusName(uint8_t status);
-// "REQ", "REP" or "LAP"; `other` says what number 2 stands for: it differs between REJ and MRA.
+// "REQ", "REP" or "LAP"; `other` is the name for number 2, which differs between REJ and MRA.
 std::string AboutMessageName(uint8_t message, const char* other);
 
 // "192.0.2.1", "2001:db8::1".

@@ -1,4 +1,4 @@
-// Which queue pairs of a capture carry RPC-over-RDMA, as their CM exchange tells.
+// Finds the queue pairs of a capture that carry RPC-over-RDMA, by their CM exchange.
 #ifndef POLLUX_TOOLS_DECODE_RPC_CONNECTIONS_H_
 #define POLLUX_TOOLS_DECODE_RPC_CONNECTIONS_H_
 
@@ -15,15 +15,15 @@ namespace pollux::decode {
 
 class RpcConnections {
  public:
-  // Ends and requests remembered, each; past that no new ones are: a capture of a flood of REQs is
-  // still read in bounded memory.
+  // The most ends, and the most requests, that are remembered. Further ones are ignored, so that
+  // memory is bounded even for a capture of a flood of REQs.
   static constexpr size_t kMax = 1u << 20;
 
-  // A CM message that `packet` carries. A REQ counts when its service is NFS/RDMA's port 20049 or
-  // its private data is RFC 8797's.
+  // Handles a CM message in `packet`. A REQ counts as RPC-over-RDMA if its service is NFS/RDMA's
+  // port 20049 or its private data is that of RFC 8797.
   void Follow(const wire::RocePacket& packet, const cm::Message& message);
 
-  // Whether the packet begins a Send on such a connection: a transport header stands there.
+  // Whether the packet begins a Send on such a connection, so that it contains a transport header.
   // RFC 8166 section 4
   bool BeginsMessage(const wire::RocePacket& packet) const;
 
@@ -34,7 +34,7 @@ class RpcConnections {
     uint32_t qpn = 0;
     friend auto operator<=>(const End&, const End&) = default;
   };
-  // A REQ, as its REP names it.
+  // A REQ, identified as in its REP.
   struct Request {
     Gid requester;
     uint32_t comm_id = 0;

@@ -10,13 +10,13 @@
 namespace pollux::decode {
 
 struct RpcHeaderText {
-  nlohmann::ordered_json fields;  // as far as the header decodes
+  nlohmann::ordered_json fields;  // as much of the header as can be decoded
   std::string summary;            // "RDMA_MSG XID 0x00000001, credits 32, ..."
-  std::string problem;            // empty when it decodes
+  std::string problem;            // empty if the header is valid
 };
 
-// The header at the start of `message`. When `continues`, the message goes on in other packets or
-// past what a capture kept, and a header that does not end here is no problem.
+// Decodes the header at the start of `message`. `continues`: the message continues in other packets
+// or beyond the captured bytes, so an incomplete header is not a problem.
 RpcHeaderText DecodeRpcHeader(std::span<const uint8_t> message, bool continues);
 
 }  // namespace pollux::decode

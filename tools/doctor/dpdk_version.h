@@ -1,4 +1,4 @@
-// The DPDK that this program runs with.
+// The version of DPDK with which this program runs.
 #ifndef POLLUX_TOOLS_DOCTOR_DPDK_VERSION_H_
 #define POLLUX_TOOLS_DOCTOR_DPDK_VERSION_H_
 

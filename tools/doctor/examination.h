@@ -1,4 +1,4 @@
-// What a port needs of its host, and what would be better.
+// Examines what a port needs from its host, and what would improve it.
 #ifndef POLLUX_TOOLS_DOCTOR_EXAMINATION_H_
 #define POLLUX_TOOLS_DOCTOR_EXAMINATION_H_
 
@@ -13,21 +13,21 @@ namespace pollux::tools {
 
 struct Finding {
   std::string name;
-  bool needed = false;  // the port does not work without; otherwise it is advice
+  bool needed = false;  // required by the port; false: advice
   bool good = false;
   std::string found;
   std::string wanted;
-  // Fixes it when typed in a shell; prose stands behind a '#'. Empty where nothing is to be fixed.
+  // A shell command that fixes it; prose follows a '#'. Empty if there is nothing to fix.
   std::string command = "";
 
   bool lacking() const { return needed && !good; }
   const char* state() const { return good ? "ok" : needed ? "lacking" : "advice"; }
 };
 
-// In the order in which one would fix them. `memory_mib`: what --memory asks for.
+// Returns the findings in the order in which to fix them. `memory_mib`: the value of --memory.
 std::vector<Finding> Examine(const Host& host, const PortChoice& port, uint64_t memory_mib);
 
-// The largest RoCE path MTU of an interface whose MTU is `mtu`; 0: none.
+// The largest RoCE path MTU for an interface with MTU `mtu`; 0: none.
 uint32_t PathMtuOf(uint32_t mtu);
 
 }  // namespace pollux::tools

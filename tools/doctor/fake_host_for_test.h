@@ -1,4 +1,4 @@
-// A tree of files as /proc, /sys and /dev have them, in a temporary directory.
+// A copy of files of /proc, /sys and /dev in a temporary directory.
 #ifndef POLLUX_TOOLS_DOCTOR_FAKE_HOST_FOR_TEST_H_
 #define POLLUX_TOOLS_DOCTOR_FAKE_HOST_FOR_TEST_H_
 
@@ -37,7 +37,7 @@ class FakeHostTest : public testing::Test {
   }
   void Folder(const std::string& path) { std::filesystem::create_directories(host_.root + path); }
 
-  // A line of a socket bound to `port`, in a file of /proc/net.
+  // Adds the line of a socket that is bound to `port` to a file of /proc/net.
   void UdpSocket(const std::string& path, uint16_t port, uint64_t inode) {
     Parent(path);
     std::ofstream(host_.root + path, std::ios::app)

@@ -1,4 +1,4 @@
-// The state of a host: files below a root, and answers of the kernel.
+// The state of a host, from files below a root directory and from the kernel.
 #ifndef POLLUX_TOOLS_DOCTOR_HOST_H_
 #define POLLUX_TOOLS_DOCTOR_HOST_H_
 
@@ -12,45 +12,45 @@ namespace pollux::tools {
 
 inline constexpr uint16_t kRocePort = 4791;
 
-// An interface in this process's network namespace, which /sys need not show: it belongs to the
-// namespace in which it was mounted.
+// An interface in this process's network namespace. /sys may not show it, because /sys belongs to
+// the namespace in which it was mounted.
 struct InterfaceFacts {
   bool up = false;
   bool carrier = false;
   bool loopback = false;
   uint32_t mtu = 0;
   size_t addresses = 0;          // IPv4 and IPv6
-  bool roce_port_taken = false;  // UDP port 4791, by a socket that serves this interface
+  bool roce_port_taken = false;  // UDP port 4791 is in use by a socket that serves this interface
 };
 
-// Asks the kernel; nothing: no such interface.
+// Asks the kernel. Returns nothing if there is no such interface.
 std::optional<InterfaceFacts> LookAtInterface(const std::string& name);
 
 struct Host {
-  std::string root;  // before every path; empty: this host
+  std::string root;  // prefix of every path; empty: this host
   std::function<std::optional<InterfaceFacts>(const std::string& name)> interface = LookAtInterface;
   std::string dpdk_version;  // "DPDK 22.11.11"
 
-  // `path` begins with a slash. Where nothing can be read, empty.
+  // Returns the contents of a file; empty if it cannot be read. `path` begins with a slash.
   std::string Text(const std::string& path) const;
-  std::string Line(const std::string& path) const;  // the first, without blanks around it
-  std::vector<std::string> List(const std::string& path) const;  // names in a folder, sorted
-  std::string LinkName(const std::string& path) const;  // the last part of where a link leads
+  std::string Line(const std::string& path) const;  // the first line, without surrounding blanks
+  std::vector<std::string> List(const std::string& path) const;  // names in a directory, sorted
+  std::string LinkName(const std::string& path) const;  // the last component of a link's target
   bool Exists(const std::string& path) const;
   bool CanUse(const std::string& path) const;  // this process may read and write it
 };
 
-// Who has a socket at a UDP port, by /proc. A socket of the kernel's own, and one of a process that
-// this one may not see, look alike: they are one owner without a process.
+// The owner of a socket at a UDP port, according to /proc. A socket of the kernel and one of a
+// process that is not visible here look the same: both count as one owner without a process.
 struct PortOwner {
   std::string name;
-  uint64_t pid = 0;  // 0: no process that is visible here
+  uint64_t pid = 0;  // 0: no visible process
 };
 std::vector<PortOwner> OwnersOfUdpPort(const Host& host, uint16_t port);
 
-// Of this process, as a set of bits (linux/capability.h).
+// The capabilities of this process as a set of bits (linux/capability.h).
 uint64_t EffectiveCapabilities(const Host& host);
-// Those that a program which this process starts can still get, as root too.
+// The capabilities that a program started by this process can still gain, even as root.
 uint64_t BoundingCapabilities(const Host& host);
 // The soft limit in bytes; nothing: unlimited.
 std::optional<uint64_t> LockedMemoryLimit(const Host& host);

@@ -1,4 +1,4 @@
-// The port that is asked about, and what kind it is.
+// The port to examine, and its kind.
 #ifndef POLLUX_TOOLS_DOCTOR_PORT_CHOICE_H_
 #define POLLUX_TOOLS_DOCTOR_PORT_CHOICE_H_
 
@@ -12,12 +12,13 @@ enum class PortKind { kNone, kNetdev, kAfPacket, kAfXdp, kTap, kMemif, kPci };
 
 struct PortChoice {
   PortKind kind = PortKind::kNone;
-  std::string interface;    // of kNetdev, kAfPacket and kAfXdp
-  std::string pci_address;  // of kPci, with its domain
+  std::string interface;    // for kNetdev, kAfPacket and kAfXdp
+  std::string pci_address;  // for kPci, with its domain
 };
 
-// As --netdev and --port have it; both empty: no port. InvalidArgument for both at once, a kind
-// that Pollux does not open, and a driver without the interface it needs.
+// Takes the values of --netdev and --port; if both are empty, there is no port. InvalidArgument if
+// both are given, for a kind of port that Pollux does not support, and for a driver without the
+// interface that it needs.
 absl::StatusOr<PortChoice> ChoosePort(const std::string& netdev, const std::string& devargs);
 
 }  // namespace pollux::tools

@@ -1,4 +1,4 @@
-// Metrics as text, in the format that the reader asks for.
+// Metrics as text in the requested format.
 #ifndef POLLUX_TOOLS_EXPORTER_EXPOSITION_H_
 #define POLLUX_TOOLS_EXPORTER_EXPOSITION_H_
 

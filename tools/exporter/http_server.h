@@ -1,4 +1,4 @@
-// Pages by HTTP.
+// Serves pages by HTTP.
 #ifndef POLLUX_TOOLS_EXPORTER_HTTP_SERVER_H_
 #define POLLUX_TOOLS_EXPORTER_HTTP_SERVER_H_
 
@@ -19,7 +19,7 @@ namespace pollux::tools {
 
 struct HttpRequest {
   std::string path;    // without a query
-  std::string accept;  // the header of that name, or nothing
+  std::string accept;  // the header Accept; empty if there is none
 };
 
 struct HttpResponse {
@@ -32,8 +32,9 @@ class HttpServer {
  public:
   using Handler = std::function<HttpResponse(const HttpRequest&)>;
 
-  // `address` as ParseListenAddress() has it; port 0: any that is free. `handler` is called for GET
-  // and HEAD, by several threads at once. Unavailable when the address cannot be bound.
+  // `address` is a result of ParseListenAddress(); port 0 stands for any free port. `handler` is
+  // called for GET and HEAD, on several threads at once. Unavailable if the address cannot be
+  // bound.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const std::string& address,
                                                            Handler handler);
   // Waits for requests in progress.

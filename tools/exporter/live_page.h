@@ -4,8 +4,8 @@
 
 namespace pollux::tools {
 
-// HTML with its style and script. It asks for live.json beside it, which is TakeSample() with
-// connections, and for nothing else.
+// HTML with its style and script. It requests only live.json, which must be the result of
+// TakeSample() with connections.
 extern const char* const kLivePage;
 
 }  // namespace pollux::tools

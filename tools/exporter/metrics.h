@@ -1,4 +1,4 @@
-// What running processes tell of themselves, as Prometheus's metrics.
+// The statistics of running processes as Prometheus metrics.
 #ifndef POLLUX_TOOLS_EXPORTER_METRICS_H_
 #define POLLUX_TOOLS_EXPORTER_METRICS_H_
 
@@ -9,10 +9,10 @@
 
 namespace pollux::tools {
 
-// `sample` as TakeSample() has it. Names are those of node_exporter's InfiniBand collector after
-// "pollux_" where it has a counterpart. Other counters keep the name that `pollux stat` shows, and
-// are among the metrics without being listed here. Every family has a series for each process and
-// worker that reports it, and no other.
+// `sample` is a result of TakeSample(). Names are those of node_exporter's InfiniBand collector,
+// after "pollux_", if it has a counterpart. Other counters keep the name that `pollux stat` shows,
+// and become metrics without being listed in the code. Every family has one series for each process
+// and worker that reports it.
 std::vector<prometheus::MetricFamily> Metrics(const nlohmann::ordered_json& sample);
 
 }  // namespace pollux::tools

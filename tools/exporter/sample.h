@@ -1,4 +1,4 @@
-// One look at all processes.
+// A sample of the statistics of all processes.
 #ifndef POLLUX_TOOLS_EXPORTER_SAMPLE_H_
 #define POLLUX_TOOLS_EXPORTER_SAMPLE_H_
 
@@ -8,9 +8,9 @@
 
 namespace pollux::tools {
 
-// {"time_ms", "duration_ns", "processes": [as GatherStat() has them, without queue pairs, and with
-// "connections" if these are wanted], "silent": [{"pid", "file_prefix", "reason"}]}; with "error"
-// if nobody could be asked. A process that ends meanwhile is left out.
+// Returns {"time_ms", "duration_ns", "processes": [as from GatherStat(), without queue pairs, and
+// with "connections" if requested], "silent": [{"pid", "file_prefix", "reason"}]}; with "error" if
+// no process could be queried. A process that ends meanwhile is left out.
 nlohmann::ordered_json TakeSample(const ProcessChoice& choice, bool connections);
 
 }  // namespace pollux::tools

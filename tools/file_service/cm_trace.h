@@ -1,4 +1,4 @@
-// The CM exchange in words.
+// The CM exchange as text.
 #ifndef POLLUX_TOOLS_FILE_SERVICE_CM_TRACE_H_
 #define POLLUX_TOOLS_FILE_SERVICE_CM_TRACE_H_
 
@@ -9,9 +9,9 @@
 
 namespace pollux::tools {
 
-// One MAD in one line, and a second one for the private data that RFC 8797 defines when it bears
-// any; each ends with a newline. "  -> REQ ..." when outgoing, "  <- REP ..." when not. Says so
-// when the bytes are no CM MAD.
+// Describes one MAD in one line, and private data of RFC 8797 in a second one; each ends with a
+// newline. "  -> REQ ..." if outgoing, otherwise "  <- REP ...". States if the bytes are not a CM
+// MAD.
 std::string DescribeMad(bool outgoing, absl::Span<const uint8_t> mad);
 
 }  // namespace pollux::tools

@@ -1,4 +1,4 @@
-// The file service as a client sees it: one connection, typed calls.
+// A client of the file service: typed calls on one connection.
 #ifndef POLLUX_TOOLS_FILE_SERVICE_FILE_CLIENT_H_
 #define POLLUX_TOOLS_FILE_SERVICE_FILE_CLIENT_H_
 
@@ -18,15 +18,15 @@
 
 namespace pollux::tools {
 
-// Belongs to one worker's core: made, called, called back and destroyed there. Any number of calls
-// may be under way; those that the credits do not allow yet wait their turn.
+// Belongs to one worker's core: create, use and destroy it there; callbacks run there. Any number
+// of calls may be made; those beyond the credits wait.
 class FileClient {
  public:
   template <class T>
   using Done = absl::AnyInvocable<void(absl::StatusOr<T>)>;
   using DoneStatus = absl::AnyInvocable<void(absl::Status)>;
 
-  // What the connection agreed on.
+  // The negotiated parameters of the connection.
   struct Negotiated {
     uint32_t client_to_server_inline = 0;  // bytes
     uint32_t server_to_client_inline = 0;
@@ -36,16 +36,18 @@ class FileClient {
 
   struct Options {
     uint32_t timeout_ms = 20'000;
-    // Another program than the file service's, of which only NULL can then be called; 0: its own.
+    // An RPC program to call instead of the file service; then only NULL can be called. 0: the file
+    // service.
     uint32_t program = 0;
     uint32_t version = 0;
-    // Asked now and then while connecting; true gives up. None: never.
+    // Called repeatedly while connecting; if it returns true, connecting is cancelled. Optional.
     bool (*cancelled)() = nullptr;
-    // Told in words of what was refused of what the server sent; on the core. Optional.
+    // Optional log of messages from the server that were refused; called on the core.
     std::function<void(const std::string& line)> log;
   };
 
-  // Connects to `server`. `done` gets the client, ready for calls; errors say who refused and why.
+  // Connects to `server`. `done` receives the client, ready for calls, or an error that states who
+  // refused and why.
   static void Connect(engine::Worker* worker, cm::Manager* manager, const SocketAddress& server,
                       const Options& options, Done<std::unique_ptr<FileClient>> done);
   virtual ~FileClient() = default;
@@ -54,12 +56,12 @@ class FileClient {
 
   virtual void Null(DoneStatus done) = 0;
   virtual void Stat(const std::string& name, Done<FileStore::Attributes> done) = 0;
-  // The bytes that were read stand at the start of `buffer`, which must stay until `done`. At most
-  // kMaxBlock.
+  // Reads into the start of `buffer`, which must remain valid until `done`. At most kMaxBlock
+  // bytes.
   virtual void Read(const std::string& name, uint64_t offset, absl::Span<uint8_t> buffer,
                     Done<size_t> done) = 0;
   virtual void Create(const std::string& name, DoneStatus done) = 0;
-  // `data` must stay until `done`. At most kMaxBlock.
+  // `data` must remain valid until `done`. At most kMaxBlock bytes.
   virtual void Write(const std::string& name, uint64_t offset, absl::Span<const uint8_t> data,
                      DoneStatus done) = 0;
   struct Page {
@@ -68,7 +70,7 @@ class FileClient {
   };
   virtual void List(const std::string& after, Done<Page> done) = 0;
 
-  // DREQ; calls under way fail first. `done` when the connection is gone.
+  // Sends a DREQ. Calls in progress fail first; then `done` is called when the connection is gone.
   virtual void Disconnect(absl::AnyInvocable<void()> done) = 0;
 };
 

@@ -41,8 +41,8 @@ enum class FileProcedure : uint32_t {
 inline constexpr uint32_t kMaxName = 1023;            // bytes
 inline constexpr uint32_t kMaxBlock = 1 << 20;        // bytes of one READ or WRITE
 inline constexpr uint32_t kMaxListBytes = 64 * 1024;  // XDR of one LIST result
-// Calls outstanding, at both ends: several bursts of packets. With one burst's worth either core
-// would have all of it in hand while the other has nothing to do.
+// The most outstanding calls, at both ends: several bursts of packets. With only one burst, one
+// core would have all calls while the other one has nothing to do.
 inline constexpr uint32_t kCredits = 128;
 
 enum class FileStatus : uint32_t {
@@ -54,7 +54,7 @@ enum class FileStatus : uint32_t {
   kIo = 5,
 };
 FileStatus FileStatusOf(const absl::Status& status);
-// `what` begins the message.
+// The message begins with `what`.
 absl::Status StatusOf(FileStatus status, const std::string& what);
 
 // Sizes of every procedure, and which items are DDP-eligible. RFC 8166 section 6

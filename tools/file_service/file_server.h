@@ -1,4 +1,4 @@
-// The file service as a server gives it.
+// A server of the file service.
 #ifndef POLLUX_TOOLS_FILE_SERVICE_FILE_SERVER_H_
 #define POLLUX_TOOLS_FILE_SERVICE_FILE_SERVER_H_
 
@@ -13,19 +13,21 @@
 
 namespace pollux::tools {
 
-// Belongs to one worker's core: made, called back and destroyed there. Calls are executed on that
-// core, the file system included: a server for tools and measurements, not for slow disks.
+// Belongs to one worker's core: create and destroy it there; callbacks run there. Calls are
+// executed on that core, including file system access, so it is meant for tools and measurements,
+// not for slow disks.
 class FileServer {
  public:
   struct Options {
     uint16_t port = 20049;
     bool read_only = false;
-    // Told in words of connections made and gone, and of what was refused on them.
+    // Log of established and ended connections and of refused messages.
     absl::AnyInvocable<void(const std::string&)> log;
-    // Whether the log has the end of a client's connection already, since it failed. Optional.
+    // Returns whether the end of a client's connection was logged already as a failure. Optional.
     absl::AnyInvocable<bool(const SocketAddress& client)> has_failed;
   };
-  // `store`, `worker` and `manager` outlive the server. AlreadyExists when the port is taken.
+  // `store`, `worker` and `manager` must outlive the server. AlreadyExists if the port has a
+  // listener.
   static absl::StatusOr<std::unique_ptr<FileServer>> Listen(engine::Worker* worker,
                                                             cm::Manager* manager, FileStore* store,
                                                             Options options);
@@ -33,7 +35,7 @@ class FileServer {
 
   virtual size_t connections() const = 0;
   virtual uint64_t calls() const = 0;
-  // Ends all connections (DREQ) and listens no more; `done` when the last is gone.
+  // Stops listening and ends all connections by a DREQ. `done` is called when the last one is gone.
   virtual void Shutdown(absl::AnyInvocable<void()> done) = 0;
 };
 

@@ -1,4 +1,4 @@
-// The files that a server gives out: one directory, and no way out of it.
+// The files of a server: one directory, which requests cannot leave.
 #ifndef POLLUX_TOOLS_FILE_SERVICE_FILE_STORE_H_
 #define POLLUX_TOOLS_FILE_SERVICE_FILE_STORE_H_
 
@@ -16,11 +16,11 @@
 namespace pollux::tools {
 
 // Names are single components or relative paths below the root; the kernel resolves them with
-// RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, so that neither "..", an absolute path nor a symbolic
-// link leads out. Calls block on the file system. Errors bear the errno's code and text.
+// RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, so that "..", an absolute path or a symbolic link cannot
+// lead out of it. Calls block on the file system. Errors have the code and text of the errno.
 class FileStore {
  public:
-  // NotFound or PermissionDenied when `root` is no directory that can be read.
+  // NotFound or PermissionDenied if `root` is not a readable directory.
   static absl::StatusOr<std::unique_ptr<FileStore>> Open(const std::string& root);
   ~FileStore();
   FileStore(const FileStore&) = delete;
@@ -40,7 +40,7 @@ class FileStore {
   absl::StatusOr<Attributes> Stat(const std::string& name) const;
   // Reads up to buffer.size() bytes; fewer only at the end of the file.
   absl::StatusOr<size_t> Read(const std::string& name, uint64_t offset, absl::Span<uint8_t> buffer);
-  // One file to be read piece by piece: the same all the time, whatever becomes of its name.
+  // Reads one file in pieces, even if it is renamed or removed meanwhile.
   class Reader {
    public:
     Reader() = default;
@@ -59,11 +59,12 @@ class FileStore {
     int fd_ = -1;
   };
   absl::StatusOr<Reader> OpenReader(const std::string& name);
-  // Creates an empty file, or empties the one there is.
+  // Creates an empty file, or truncates an existing one.
   absl::Status Create(const std::string& name);
-  // Writes all of it, into a file that exists.
+  // Writes all of `data` to an existing file.
   absl::Status Write(const std::string& name, uint64_t offset, absl::Span<const uint8_t> data);
-  // Entries of the root, by name, those after `after` ("" for the first), at most `limit`.
+  // Returns at most `limit` entries of the root, sorted by name, that come after `after` ("" for
+  // the first ones).
   absl::StatusOr<std::vector<Entry>> List(const std::string& after, size_t limit);
 
  private:
@@ -75,11 +76,11 @@ class FileStore {
   absl::Status ReadNames();
 
   int root_;
-  // The file used last stays open: bulk transfers name the same one again and again.
+  // The file used last remains open, because all calls of a bulk transfer use the same file.
   std::string cached_name_;
   bool cached_write_ = false;
   int cached_ = -1;
-  // The root's entries, sorted, as they were when it had last changed at names_changed_.
+  // The root's entries, sorted, as of its last change at names_changed_.
   std::vector<std::string> names_;
   bool names_read_ = false;
   bool names_settled_ = false;

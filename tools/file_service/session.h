@@ -1,5 +1,5 @@
-// A client of the file service on a node, and the ends of client and server: what every program
-// that runs them does from its main thread.
+// Connects a client of the file service on a node, and ends clients and servers. Used on the main
+// threads of programs.
 #ifndef POLLUX_TOOLS_FILE_SERVICE_SESSION_H_
 #define POLLUX_TOOLS_FILE_SERVICE_SESSION_H_
 
@@ -16,23 +16,23 @@
 
 namespace pollux::tools {
 
-// How long a DREQ may stay unanswered: a peer that is gone never answers it.
+// The time for which to wait for the reply to a DREQ; a peer that is gone never replies.
 inline constexpr int kGoodbyeSeconds = 5;
 
 // Prints every CM message that the node sends and receives on standard error, decoded.
 void PrintCmExchange(Node& node);
 
-// Until a SIGINT or SIGTERM, not a SIGHUP that reloads, which is logged; or until the ground goes
-// from under the port, since nobody could reach it any more: what its CheckInterface() says. Tells
-// the service manager that the service is ready, lives, and stops.
+// Returns OK after SIGINT or SIGTERM (SIGHUP only writes a log line), or the error of
+// CheckInterface() if the port's interface is gone, because no peer could reach it any more.
+// Notifies the service manager that the service is ready, is alive, and stops.
 absl::Status StayUntilInterrupted(Node& node);
 
-// Waits until `server` has accepted or refused. Errors as FileClient::Connect().
+// Connects and waits until `server` has accepted or refused. Errors as FileClient::Connect().
 absl::StatusOr<std::unique_ptr<FileClient>> ConnectClient(Node& node, const SocketAddress& server,
                                                           const FileClient::Options& options);
 
-// `begin` starts the goodbye and gives its end to the callback it is handed; `destroy` may run with
-// that callback still held, and is the last that holds it.
+// `begin` starts the disconnection and calls the callback that it receives when that has ended. If
+// it does not end in time, `destroy` runs with the callback still held, and must release it.
 template <class Begin, class Destroy>
 void SayGoodbye(Node& node, Begin begin, Destroy destroy) {
   std::promise<void> gone;
@@ -41,7 +41,8 @@ void SayGoodbye(Node& node, Begin begin, Destroy destroy) {
   node.Run(destroy);
 }
 
-// Disconnects, waits at most kGoodbyeSeconds for the peers' answers, and destroys. Null is allowed.
+// Disconnects, waits at most kGoodbyeSeconds for the peers' replies, and destroys the object. Null
+// is allowed.
 template <class Client>
 void End(Node& node, std::unique_ptr<Client> client) {
   if (client == nullptr) return;

@@ -1,4 +1,4 @@
-// Whole files through the file service, and calls to be timed.
+// Transfers whole files through the file service, and measures calls.
 #ifndef POLLUX_TOOLS_FILE_SERVICE_TRANSFER_H_
 #define POLLUX_TOOLS_FILE_SERVICE_TRANSFER_H_
 
@@ -17,23 +17,24 @@ struct TransferResult {
   absl::Status status;
   uint64_t bytes = 0;
   double seconds = 0;
-  std::string sha256;  // of the bytes moved, hexadecimal
+  std::string sha256;  // of the transferred bytes, in hexadecimal
 
   double BytesPerSecond() const { return seconds > 0 ? static_cast<double>(bytes) / seconds : 0; }
 };
 
-// Blocks on the way at once: enough to keep the wire busy while one is on the disk.
+// Blocks in flight at once: enough to keep the network busy while one is read from or written to
+// the disk.
 inline constexpr int kBlocksInFlight = 4;
 
-// Moves a local file to `remote`, or back. What was at `local` stays until all of the new has come.
-// From the main thread; the calls run on the node's core. A SIGINT or SIGTERM ends them with
-// Cancelled.
+// Transfer a local file to `remote`, or back. An existing file at `local` is kept until the new one
+// is complete. Call them on the main thread; their RPCs run on the node's core. SIGINT and SIGTERM
+// end them with Cancelled.
 TransferResult PutFile(Node& node, FileClient& client, const std::string& local,
                        const std::string& remote, const Progress& progress);
 TransferResult GetFile(Node& node, FileClient& client, const std::string& remote,
                        const std::string& local, const Progress& progress);
 
-// NULL calls as `load` asks.
+// Makes NULL calls with the given load.
 LoadResult TimeNullCalls(Node& node, FileClient& client, const LoadOptions& load,
                          const Progress& progress);
 
@@ -47,12 +48,12 @@ struct BlocksResult {
 
 struct BlockLoad {
   uint64_t count = 0;
-  uint32_t bytes = kMaxBlock;  // of each
+  uint32_t bytes = kMaxBlock;  // per block
   int in_flight = kBlocksInFlight;
 };
 
-// Writes (or reads) the first block of `remote` again and again, from memory: the local disk plays
-// no part.
+// Writes (or reads) the first block of `remote` repeatedly, from (or to) memory, so that the local
+// disk has no influence.
 BlocksResult TimeBlocks(Node& node, FileClient& client, bool write, const std::string& remote,
                         const BlockLoad& load, const Progress& progress);
 

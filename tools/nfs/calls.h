@@ -1,4 +1,4 @@
-// NFS calls as the main thread makes them: one, and its results waited for.
+// Blocking NFS calls for the main thread.
 #ifndef POLLUX_TOOLS_NFS_CALLS_H_
 #define POLLUX_TOOLS_NFS_CALLS_H_
 
@@ -17,7 +17,8 @@
 
 namespace pollux::tools {
 
-// What a call came to: `stat` when the server answered, and `value` when that was NFS3_OK.
+// The result of a call: `stat` is set if the server has replied, and `value` if the status is
+// NFS3_OK.
 template <class T>
 struct CallOutcome {
   absl::Status status;
@@ -25,14 +26,14 @@ struct CallOutcome {
   std::optional<T> value;
 };
 
-// A server, and the thread that waits for it.
+// A server: its client and the node on which that runs.
 struct NfsServer {
   Node& node;
   nfs::Client& client;
 };
 
-// Makes a call and takes from its results what `take` returns, on the client's core, while they are
-// valid. Errors begin with `what`.
+// Makes a call. `take` is called on the client's core while the results are valid, and its return
+// value becomes the answer's value. Error messages begin with `what`.
 template <class Res, class Args, class Take>
 auto Ask(const NfsServer& server, nfs::Procedure procedure, const Args& arguments,
          const nfs::Client::Room& room, const std::string& what, Take take) {
@@ -61,7 +62,7 @@ CallOutcome<T> InterruptedOr(CallOutcome<T> outcome) {
   return outcome;
 }
 
-// For calls of which only the status matters.
+// The value of calls for which only the status matters.
 struct Nothing {};
 template <class Res, class Args>
 CallOutcome<Nothing> Ask(const NfsServer& server, nfs::Procedure procedure, const Args& arguments,

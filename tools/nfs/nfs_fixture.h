@@ -1,4 +1,4 @@
-// A client on one port and an NFS server in memory on another, joined by rings.
+// A client on one port and an in-memory NFS server on another; the ports are connected by rings.
 #ifndef POLLUX_TOOLS_NFS_NFS_FIXTURE_H_
 #define POLLUX_TOOLS_NFS_NFS_FIXTURE_H_
 
@@ -67,7 +67,7 @@ class NfsTest : public ::testing::Test {
     for (Node* node : {client_node_.get(), server_node_.get()}) node->device().Close();
   }
 
-  // On the server's core, where `files_` is.
+  // Runs `work` on the server's core, where `files_` must be used.
   template <class Work>
   auto AtServer(Work work) -> std::invoke_result_t<Work> {
     return server_node_->Run(std::move(work));
@@ -88,7 +88,7 @@ class NfsTest : public ::testing::Test {
     std::ifstream in(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(in), {}};
   }
-  // A file in the root; empty when there is none.
+  // The contents of a file in the root; empty if it does not exist.
   std::string Remote(const std::string& name) {
     return AtServer([&] {
       const nfs::MemoryServer::File* file = files_.Find(name);

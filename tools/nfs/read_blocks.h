@@ -1,4 +1,4 @@
-// A remote file's bytes on their way into a local one.
+// Copies a remote file to a local one.
 #ifndef POLLUX_TOOLS_NFS_READ_BLOCKS_H_
 #define POLLUX_TOOLS_NFS_READ_BLOCKS_H_
 
@@ -12,11 +12,11 @@
 
 namespace pollux::tools {
 
-// By READ; what a server leaves of a block is asked for again. Aborted when the file ends before
-// its size.
+// Uses READ; the rest of a block that the server returns only in part is requested again. Aborted
+// if the file ends before its size.
 class NfsReadBlocks : public Blocks {
  public:
-  // `fd` is written to; `what` begins errors.
+  // Writes to `fd`; error messages begin with `what`.
   NfsReadBlocks(nfs::Client& client, const nfs::NfsFh3& file, int fd, std::string what,
                 const Shape& shape)
       : Blocks(shape), client_(client), file_(file), fd_(fd), what_(std::move(what)) {}
@@ -25,7 +25,7 @@ class NfsReadBlocks : public Blocks {
   void Move(size_t buffer, uint64_t offset, uint32_t bytes) override {
     Ask(buffer, offset, bytes, 0);
   }
-  // The rest of a block, of which `have` bytes are there.
+  // Requests the rest of a block of which `have` bytes have arrived.
   void Ask(size_t buffer, uint64_t offset, uint32_t bytes, uint32_t have);
   absl::Status Place(const nfs::ReadRes& results, absl::Span<uint8_t> room, uint32_t* got);
 

@@ -1,4 +1,4 @@
-// Whole files between this host and an NFS server.
+// Transfers whole files between this host and an NFS server.
 #ifndef POLLUX_TOOLS_NFS_TRANSFER_H_
 #define POLLUX_TOOLS_NFS_TRANSFER_H_
 
@@ -12,34 +12,35 @@
 
 namespace pollux::tools {
 
-// How the server wants files moved.
+// The server's limits for transfers.
 struct NfsLimits {
-  uint32_t read_bytes = 0;   // of one READ: rtmax, at most nfs::kMaxFileData
-  uint32_t write_bytes = 0;  // of one WRITE: wtmax, likewise
-  int in_flight = 1;         // calls at once: what it grants, at most kMaxInFlight
+  uint32_t read_bytes = 0;   // per READ: rtmax, at most nfs::kMaxFileData
+  uint32_t write_bytes = 0;  // per WRITE: wtmax, at most nfs::kMaxFileData
+  int in_flight = 1;         // calls at once: the granted credits, at most kMaxInFlight
 };
-// Of buffers as large as a READ.
+// Each call has a buffer of the size of a READ or WRITE.
 inline constexpr int kMaxInFlight = 16;
 
-// FSINFO of the root. DataLoss when it allows no READ or no WRITE.
+// Calls FSINFO for the root. DataLoss if a READ or WRITE limit is 0.
 absl::StatusOr<NfsLimits> AskLimits(const NfsTree& tree);
 
 struct NfsTransfer {
   absl::Status status;
   uint64_t bytes = 0;
   double seconds = 0;
-  std::string sha256;  // of the bytes moved, hexadecimal
+  std::string sha256;  // of the transferred bytes, in hexadecimal
 
   double BytesPerSecond() const { return seconds > 0 ? static_cast<double>(bytes) / seconds : 0; }
 };
 
-// Fetches what `path` leads to. What was at `local` stays until all of the new has come. Aborted
-// when the file changed meanwhile.
+// Fetches the file at `path`, following symbolic links. An existing file at `local` is kept until
+// the new one is complete. Aborted if the remote file changes meanwhile.
 NfsTransfer NfsGet(NfsTree& tree, const NfsLimits& limits, const std::string& path,
                    const std::string& local, const Progress& progress);
 
-// Sends a file, under a name of its own that becomes `path` when all of it is on stable storage;
-// what was at `path` stays until then. What a server that restarts has lost is sent again.
+// Sends a file under a temporary name, which is renamed to `path` when all data is on stable
+// storage; an existing file at `path` is kept until then. Data that the server loses by a restart
+// is sent again.
 NfsTransfer NfsPut(NfsTree& tree, const NfsLimits& limits, const std::string& local,
                    const std::string& path, const Progress& progress);
 

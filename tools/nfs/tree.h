@@ -1,4 +1,4 @@
-// An export as a tree of names: what a path leads to, what a directory holds.
+// Names in an export: resolves paths and lists directories.
 #ifndef POLLUX_TOOLS_NFS_TREE_H_
 #define POLLUX_TOOLS_NFS_TREE_H_
 
@@ -19,15 +19,15 @@ namespace pollux::tools {
 class NfsTree {
  public:
   static constexpr size_t kMaxLinks = 40;            // symbolic links followed in one path
-  static constexpr size_t kMaxComponents = 1024;     // of a path, with those of its links
-  static constexpr size_t kMaxEntries = 10'000'000;  // of a listing: what one can still hold
-  static constexpr int kMaxRestarts = 5;             // of a listing that is changed meanwhile
+  static constexpr size_t kMaxComponents = 1024;     // in one path, including those of its links
+  static constexpr size_t kMaxEntries = 10'000'000;  // in one listing, for bounded memory
+  static constexpr int kMaxRestarts = 5;  // of a listing whose directory changes meanwhile
 
   struct Object {
     nfs::NfsFh3 handle;
     nfs::Fattr3 attributes;
   };
-  // A name in a directory; there may be nothing of that name.
+  // A name in a directory; no object of that name need exist.
   struct Place {
     nfs::NfsFh3 dir;
     std::string name;  // empty: the root itself
@@ -36,46 +36,47 @@ class NfsTree {
   struct Entry {
     std::string name;
     nfs::Fattr3 attributes;
-    std::string target;  // of a symbolic link
+    std::string target;  // for a symbolic link
   };
 
-  // `root` is the handle of `base`, an absolute path at the server, which errors name.
+  // `root` is the handle of `base`, an absolute path on the server, which is used in error
+  // messages.
   NfsTree(NfsServer server, const nfs::NfsFh3& root, std::string base)
       : server_(server), root_(root), base_(std::move(base)) {}
 
-  // What stands at `path`, relative to the root. Symbolic links on the way are followed inside the
-  // export, and the last only if `follow`. FailedPrecondition for one that leads out of it: an
-  // absolute target, or "..".
+  // Returns the object at `path`, relative to the root. Symbolic links are followed inside the
+  // export, a link in the last component only if `follow`. FailedPrecondition for a link that leads
+  // out of the export: an absolute target, or "..".
   absl::StatusOr<Object> Resolve(const std::string& path, bool follow);
-  // The directory of the last component of `path`, and that component.
+  // Returns the directory of the last component of `path`, and that component.
   absl::StatusOr<Place> ResolvePlace(const std::string& path);
   absl::StatusOr<Object> At(const Place& place);
   absl::StatusOr<std::string> ReadLink(const nfs::NfsFh3& link, const std::string& what);
 
-  // What a directory holds, by name, without "." and "..". Begins again when the server says that
-  // its cookies are no longer good.
+  // Returns the entries of a directory, sorted by name, without "." and "..". Starts again if the
+  // server reports that its cookies are no longer valid.
   absl::StatusOr<std::vector<Entry>> List(const Object& dir, const std::string& what);
 
-  // An empty directory only if `directory`, else no directory.
+  // Removes an empty directory if `directory` is true, otherwise an object that is not a directory.
   absl::Status Remove(const Place& place, bool directory);
 
   const NfsServer& server() const { return server_; }
   const nfs::NfsFh3& root() const { return root_; }
-  // How errors call what is at `path`.
+  // The name of the object at `path` in error messages.
   std::string Name(const std::string& path) const;
 
  private:
-  // A path on the way down.
+  // The state while a path is resolved.
   struct Walk {
-    std::vector<Object> dirs;       // from the root to where it stands
+    std::vector<Object> dirs;       // from the root to the current directory
     std::vector<std::string> left;  // components, the next one last
     size_t links = 0;
     size_t components = 0;
   };
-  // A directory as far as it was read.
+  // The part of a directory that was read so far.
   struct Listing {
     std::vector<Entry> entries;
-    std::vector<std::string> bare;  // names that came without attributes
+    std::vector<std::string> bare;  // names returned without attributes
     uint64_t cookie = 0;
     nfs::Cookieverf3 verifier = 0;
     bool eof = false;
@@ -85,7 +86,7 @@ class NfsTree {
   absl::Status FollowLink(const Object& link, const std::string& what, Walk* walk);
   CallOutcome<Object> Lookup(const nfs::NfsFh3& dir, const std::string& name,
                              const std::string& what);
-  // The next page to the end of `listing`.
+  // Appends the next page to `listing`.
   CallOutcome<Nothing> NextPage(const Object& dir, const std::string& what, Listing* listing);
   CallOutcome<Nothing> NextPageWithAttributes(const Object& dir, const std::string& what,
                                               Listing* listing);
@@ -96,7 +97,7 @@ class NfsTree {
   const NfsServer server_;
   const nfs::NfsFh3 root_;
   const std::string base_;
-  bool has_readdirplus_ = true;  // until the server says otherwise
+  bool has_readdirplus_ = true;  // until the server rejects READDIRPLUS
 };
 
 }  // namespace pollux::tools

@@ -1,4 +1,4 @@
-// Where a file of an NFS server is, as people write it.
+// URLs of files on NFS servers.
 #ifndef POLLUX_TOOLS_NFS_URL_H_
 #define POLLUX_TOOLS_NFS_URL_H_
 
@@ -12,18 +12,18 @@
 namespace pollux::tools {
 
 struct NfsUrl {
-  std::vector<Gid> servers;  // the addresses of the one, as of ResolvePeer()
+  std::vector<Gid> servers;  // the addresses of the server, from ResolvePeer()
   uint16_t port = 0;
-  std::string path;  // absolute, without "." and empty components, not ending in "/" but for "/"
+  std::string path;  // absolute, without "." and empty components; ends in "/" only if it is "/"
 };
 
-// "nfs://HOST[:PORT]/path", an IPv6 address in brackets; the port is 20049 when there is none. In
-// the path %20 and the like are the bytes that they stand for. RFC 3986 section 2.1. Looks a name
-// up. InvalidArgument for what is none, and for ".." in the path; NotFound for a name that nobody
-// knows.
+// Parses "nfs://HOST[:PORT]/path" with an IPv6 address in brackets; the default port is 20049. %20
+// and other escapes in the path are decoded (RFC 3986 section 2.1). Resolves the host name.
+// InvalidArgument for other text and for ".." in the path; NotFound for an unknown host name.
 absl::StatusOr<NfsUrl> ResolveNfsUrl(const std::string& text);
 
-// "HOST[:PORT]", an IPv6 address in brackets when a port follows. Errors as of a URL.
+// Parses "HOST[:PORT]"; an IPv6 address needs brackets if a port follows. Errors as
+// ResolveNfsUrl().
 absl::StatusOr<SocketAddress> ResolveHostPort(const std::string& text, uint16_t default_port);
 
 }  // namespace pollux::tools

@@ -1,4 +1,4 @@
-// A local file's bytes on their way into a remote one, and what of them is on stable storage.
+// Copies a local file to a remote one, and records which blocks are on stable storage.
 #ifndef POLLUX_TOOLS_NFS_WRITE_BLOCKS_H_
 #define POLLUX_TOOLS_NFS_WRITE_BLOCKS_H_
 
@@ -16,17 +16,18 @@
 
 namespace pollux::tools {
 
-// What became of each block that was sent. RFC 1813 section 3.3.7: what was written UNSTABLE is
-// safe when COMMIT answers with the verifier that WRITE had.
+// The state of each block. RFC 1813 section 3.3.7: data written UNSTABLE is safe if COMMIT returns
+// the same verifier as WRITE did.
 class NfsWritten {
  public:
   explicit NfsWritten(size_t blocks) : blocks_(blocks) {}
 
-  // The first block from `from` on that must be sent; the number of blocks when there is none.
+  // The first block from `from` on that must be sent; the number of blocks if there is none.
   size_t NextUnsent(size_t from) const;
   bool AllSafe() const;
   void Sent(size_t block, std::optional<nfs::Writeverf3> unstable);
-  // COMMIT's: blocks with another verifier must be sent again. How many those are.
+  // Handles the verifier of a COMMIT. Blocks with another verifier must be sent again; returns
+  // their number.
   size_t Committed(nfs::Writeverf3 verifier);
 
  private:
@@ -38,11 +39,12 @@ class NfsWritten {
   std::vector<Block> blocks_;
 };
 
-// Sends what is unsent, by WRITE UNSTABLE; what a server leaves of a block is sent again.
+// Sends unsent blocks by WRITE UNSTABLE; the rest of a block that the server accepts only in part
+// is sent again.
 class NfsWriteBlocks : public Blocks {
  public:
-  // `fd` is read; `what` begins errors; `written` has as many blocks as the shape, and is this
-  // object's until it ends.
+  // Reads from `fd`; error messages begin with `what`. `written` must have the number of blocks of
+  // `shape`, and only this object may use it until the end.
   NfsWriteBlocks(nfs::Client& client, const nfs::NfsFh3& file, int fd, std::string what,
                  const Shape& shape, NfsWritten* written)
       : Blocks(shape),
@@ -54,11 +56,11 @@ class NfsWriteBlocks : public Blocks {
         sending_(static_cast<size_t>(shape.in_flight)) {}
 
  private:
-  // Of a block on the way.
+  // A block that is being sent.
   struct Sending {
     uint32_t have = 0;  // bytes that the server has
     bool unstable = false;
-    bool mixed = false;  // its parts have several verifiers
+    bool mixed = false;  // its parts have different verifiers
     nfs::Writeverf3 verifier = 0;
   };
   bool Take(uint64_t* offset) override;

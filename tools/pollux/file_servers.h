@@ -15,18 +15,18 @@
 
 namespace pollux::tools {
 
-// Made and destroyed on a control thread, while the node polls.
+// Create and destroy it on a control thread, while the node polls.
 class FileServers {
  public:
   struct Options {
     uint16_t port = 20049;
     bool read_only = false;
-    // As FileServer::Options, from any core.
+    // As in FileServer::Options; called on any core.
     std::function<void(const std::string&)> log;
   };
 
-  // One server a core, each with the directory open for itself. `node` outlives them. Errors as
-  // FileStore::Open() and FileServer::Listen().
+  // Starts one server per core, each with its own descriptor of the directory. `node` must outlive
+  // them. Errors as FileStore::Open() and FileServer::Listen().
   static absl::StatusOr<std::unique_ptr<FileServers>> Listen(Node* node, const std::string& root,
                                                              const Options& options);
   ~FileServers();
@@ -34,7 +34,7 @@ class FileServers {
   FileServers& operator=(const FileServers&) = delete;
 
   uint64_t calls();
-  // Disconnects, and waits at most kGoodbyeSeconds for the clients' answers.
+  // Disconnects, and waits at most kGoodbyeSeconds for the clients' replies.
   void Goodbye();
 
  private:

@@ -21,18 +21,18 @@
 namespace pollux::tools {
 
 struct NfsOptions : ClientOptions {
-  std::optional<SocketAddress> mount;  // the MOUNT service; nothing: the server's, by its rpcbind
-  std::optional<uint64_t> uid, gid;    // who acts; nothing: this process's
-  bool hard = false;                   // a server that is gone is waited for without end
+  std::optional<SocketAddress> mount;  // the MOUNT service; nothing: ask the server's rpcbind
+  std::optional<uint64_t> uid, gid;    // the user of the calls; nothing: that of this process
+  bool hard = false;                   // wait for an unreachable server without limit
 };
 // Declares the client options, --mount, --uid, --gid and --hard.
 void DeclareNfsOptions(Options& options, NfsOptions* nfs);
 
-// In the end it unmounts, disconnects (DREQ) and stops the node.
+// The destructor unmounts, disconnects (DREQ) and stops the node.
 class NfsRemote {
  public:
-  // Finds the export that holds the URL's path, mounts it (MOUNT version 3 by the kernel's TCP) and
-  // connects. NotFound when no export holds the path, with those that there are.
+  // Finds the export that contains the URL's path, mounts it (MOUNT version 3 over the kernel's
+  // TCP) and connects. NotFound, with a list of the exports, if none contains the path.
   static absl::StatusOr<std::unique_ptr<NfsRemote>> Connect(const NfsOptions& options,
                                                             const NfsUrl& url);
   ~NfsRemote();
@@ -51,7 +51,7 @@ class NfsRemote {
   absl::Status ConnectNfs(const NfsOptions& options, const SocketAddress& server);
 
   std::string machine_name_;
-  oncrpc::AuthSys credential_;  // points to the name
+  oncrpc::AuthSys credential_;  // points to machine_name_
   std::unique_ptr<Node> node_;
   std::optional<nfs::MountClient> mount_;
   std::string export_;

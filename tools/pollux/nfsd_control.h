@@ -1,5 +1,5 @@
-// What goes with NFS over the kernel's TCP and UDP: MOUNT, NLM, NSM and, where this host has no
-// rpcbind, the portmapper.
+// The services that accompany NFS over the kernel's TCP and UDP: MOUNT, NLM, NSM and, if this host
+// has no rpcbind, the portmapper.
 #ifndef POLLUX_TOOLS_POLLUX_NFSD_CONTROL_H_
 #define POLLUX_TOOLS_POLLUX_NFSD_CONTROL_H_
 
@@ -26,40 +26,42 @@
 namespace pollux::tools {
 
 struct ControlOptions {
-  uint64_t service_port = 0;  // of NFS, by RDMA
+  uint64_t service_port = 0;  // of NFS over RDMA
   uint64_t mount_port = 0;
   uint64_t lock_port = 0;
   uint64_t status_port = 0;
   uint64_t grace_s = 0;
-  bool rpcbind = false;  // this host runs one, which is told
+  bool rpcbind = false;  // this host runs one; register the services there
 };
 
-// Serves on threads of its own while it lives. Made and destroyed on a control thread: both block.
+// Serves on its own threads from creation to destruction. Create and destroy it on a control
+// thread, since both block.
 class NfsdControl {
  public:
-  // Takes a line without its end. Any thread; must not wait.
+  // Receives a line without its newline. Called on any thread; must not block.
   using Log = std::function<void(const std::string& line)>;
-  // `exports` outlives it; `tables`, theirs, and `hosts` outlive `exports`; what `log` uses
-  // outlives the work that it has given to the exports' storage. AlreadyExists, with the option to
-  // use, when a port is taken.
+  // `exports` must outlive this object. `tables`, the lock tables of `exports`, and `hosts` must
+  // outlive `exports`. The objects that `log` uses must exist until all work in the exports'
+  // storage is done. AlreadyExists, with the option to use, if a port is in use.
   static absl::StatusOr<std::unique_ptr<NfsdControl>> Start(const ControlOptions& options,
                                                             const nfs::ServedExports* exports,
                                                             nfs::LockTables* tables,
                                                             nfs::MonitoredHosts* hosts, Log log);
 
-  // Tells this host's rpcbind of all of it, if `options` has one, and of NFS; and begins to tell
-  // hosts that held locks that they may ask for them again. Errors as Registration.
+  // Registers all services and NFS with this host's rpcbind if ControlOptions::rpcbind is set, and
+  // starts to notify hosts that held locks, so that they reclaim them. Errors as
+  // Registration::Make().
   absl::Status Announce(std::vector<SocketAddress> endpoints);
 
-  // Whether clients that ask TCP port 111 here find MOUNT and NLM.
+  // Whether clients find MOUNT and NLM at TCP port 111 of this host.
   bool found() const { return options_.rpcbind || portmap_.tcp != nullptr; }
-  // Whether another status monitor of this host is told of clients that start anew.
+  // Whether another status monitor of this host receives the notifications of restarted clients.
   bool is_status_elsewhere() const { return is_status_elsewhere_; }
-  // Datagrams that there was no room for.
+  // Datagrams that were dropped (oncrpc::UdpService::dropped()).
   uint64_t dropped_datagrams() const;
 
  private:
-  // A program at one port.
+  // One program at one port.
   struct Service {
     std::unique_ptr<oncrpc::TcpService> tcp;
     std::unique_ptr<oncrpc::UdpService> udp;
@@ -77,11 +79,11 @@ class NfsdControl {
                                        const char* see);
   absl::Status StartServices();
   absl::Status StartPortmap();
-  // What `pollux locks` asks.
+  // Offers the telemetry commands for `pollux locks`.
   void OfferLocks();
   absl::Status Register(uint32_t program, uint32_t version, uint64_t port,
                         std::vector<SocketAddress> endpoints);
-  // Whether a status monitor other than this is registered.
+  // Whether another status monitor is registered.
   absl::StatusOr<bool> HasMonitor(const std::vector<SocketAddress>& endpoints) const;
 
   ControlOptions options_;
@@ -97,7 +99,7 @@ class NfsdControl {
   Service mount_, locks_, status_, portmap_;
   std::unique_ptr<nfs::RestartNotifier> notifier_;
   std::vector<std::unique_ptr<Registration>> registered_;
-  // They use the others.
+  // These use the members above, so they are destroyed first.
   std::unique_ptr<engine::OperatorCommand> list_locks_, drop_locks_;
 };
 

@@ -1,4 +1,4 @@
-// What a row of calls to one server comes to, in the words of ping(8).
+// The summary of a series of calls to one server, in the format of ping(8).
 #ifndef POLLUX_TOOLS_POLLUX_PING_SUMMARY_H_
 #define POLLUX_TOOLS_POLLUX_PING_SUMMARY_H_
 
@@ -18,22 +18,23 @@ class PingSummary {
   explicit PingSummary(std::optional<double> threshold_ns) : threshold_ns_(threshold_ns) {}
 
   void Sent() { ++sent_; }
-  // An answer after `ns`: its line, of the call sent last.
+  // Records the answer to the last call after `ns`, and returns its line.
   std::string Answered(uint64_t ns, const std::string& server);
 
   uint64_t sent() const { return sent_; }
   uint64_t answers() const { return latency_ns_.count(); }
   const Histogram& latency_ns() const { return latency_ns_; }
-  // Two lines; one without answers.
+  // Three lines; two if there are no answers.
   std::string Text(const std::string& server, uint64_t elapsed_ns) const;
   nlohmann::ordered_json Json() const;
-  // FailedPrecondition, with what was asked and found, if a call took longer than the threshold;
-  // DeadlineExceeded if none was answered, or fewer than `wanted` (0: any number will do).
+  // FailedPrecondition, with the threshold and the findings, if a call took longer than the
+  // threshold; DeadlineExceeded if no call was answered, or fewer than `wanted` (0: no such
+  // minimum).
   absl::Status Verdict(uint64_t wanted) const;
 
  private:
   double MeanNs() const { return answers() == 0 ? 0 : sum_ns_ / static_cast<double>(answers()); }
-  // Of ping(8): the standard deviation.
+  // "mdev" of ping(8): the standard deviation.
   double DeviationNs() const;
 
   const std::optional<double> threshold_ns_;

@@ -1,4 +1,4 @@
-// What of a program's file decides which libraries the loader gives it.
+// The properties of a program's file that decide which libraries the loader uses.
 #ifndef POLLUX_TOOLS_POLLUX_PROGRAM_FILE_H_
 #define POLLUX_TOOLS_POLLUX_PROGRAM_FILE_H_
 
@@ -6,24 +6,25 @@
 
 namespace pollux::tools {
 
-// The file that execvp(3) starts for `name`; empty: none.
+// The file that execvp(3) would start for `name`; empty if there is none.
 std::string FindProgram(const std::string& name);
 
 struct ProgramFile {
-  // Its DT_RPATH names directories that the loader looks into before those of LD_LIBRARY_PATH.
-  // DT_RUNPATH, with which DT_RPATH does not count, comes after them.
+  // It has a DT_RPATH, whose directories the loader searches before those of LD_LIBRARY_PATH. False
+  // if it also has a DT_RUNPATH: DT_RPATH is then ignored, and DT_RUNPATH is searched after
+  // LD_LIBRARY_PATH.
   bool has_rpath = false;
-  // What it gains when it is started by this process, "setuid" or so: the loader then takes no
-  // libraries from the environment. Empty: nothing.
+  // The privileges that it gains when this process starts it, for example "setuid": the loader then
+  // ignores the environment. Empty: none.
   std::string gains;
-  // No loader gives it any libraries.
+  // It uses no dynamic loader.
   bool is_static = false;
-  // The loader gives it libraries of 32 bits only.
+  // It is a 32-bit program, which needs 32-bit libraries.
   bool has_32_bits = false;
 };
 
-// As it is by default where `path` is no program; one that cannot be read may gain, and of one of
-// 32 bits nothing else is said.
+// Returns the defaults if `path` is not a program. Only `gains` is set if it cannot be read, and
+// only has_32_bits for a 32-bit program.
 ProgramFile ReadProgramFile(const std::string& path);
 
 }  // namespace pollux::tools

@@ -1,4 +1,4 @@
-// What the commands that talk to a server share: a node, a connection, and the way out.
+// The common parts of commands that connect to a server: a node, a connection, and its end.
 #ifndef POLLUX_TOOLS_POLLUX_REMOTE_H_
 #define POLLUX_TOOLS_POLLUX_REMOTE_H_
 
@@ -28,29 +28,31 @@ void DeclareClientOptions(Options& options, ClientOptions* client);
 
 struct RemoteOptions : ClientOptions {
   uint64_t service_port = 20049;
-  uint32_t program = 0;  // the file service's when 0; only NULL can be called of others
+  uint32_t program = 0;  // 0: the file service; for others only NULL can be called
   uint32_t version = 0;
-  bool rpcbind = false;  // ask the server's for the service's port
+  bool rpcbind = false;  // ask the server's rpcbind for the service's port
 };
-// Declares --service-port and --rpcbind too.
+// Also declares --service-port and --rpcbind.
 void DeclareRemoteOptions(Options& options, RemoteOptions* remote);
 
-// Who else claimed the port's address (RFC 5227), in words for people; nothing when nobody did so
-// far. The probe of a fresh port is answered, if at all, within kProbeMs.
+// A message about another host that claims the port's address (RFC 5227); nothing if none has
+// claimed it so far. Another host answers the probe of a newly opened port within kProbeMs.
 inline constexpr int kProbeMs = 600;
 std::optional<std::string> AddressConflict(Node& node);
-// What explains the end of a command that has failed better than `status`: that the port's address
-// is taken (who is there may say it late), or that the interface under the port is gone. Else
-// `status`. Of one that did its work, that the address is taken is a line on standard error.
+// Returns a better explanation than `status`, if there is one, for a command that has failed:
+// another host has the port's address (it may claim it late), or the port's interface is gone.
+// Otherwise returns `status`. For a successful command, an address conflict is only written to
+// standard error.
 absl::Status Explain(Node& node, absl::Status status);
 
-// What the client's side of the wire cost.
+// Adds the packet counters of the client's port.
 void AddCounters(Node& node, nlohmann::ordered_json* json);
 
-// A connection to the file service at one address. Disconnects (DREQ) and stops in the end.
+// A connection to the file service at one address. The destructor disconnects (DREQ) and stops the
+// node.
 class Remote {
  public:
-  // Catches interrupts once `host` has its addresses.
+  // Calls CatchInterrupts() once the addresses of `host` are known.
   static absl::StatusOr<std::unique_ptr<Remote>> Connect(const RemoteOptions& options,
                                                          const std::string& host,
                                                          Cores cores = Cores::kOne);

@@ -1,4 +1,4 @@
-// Which Pollux this is, and what it was built with.
+// The version of Pollux and of the software with which it was built.
 #ifndef POLLUX_TOOLS_POLLUX_VERSION_H_
 #define POLLUX_TOOLS_POLLUX_VERSION_H_
 
@@ -6,7 +6,8 @@
 
 namespace pollux::tools {
 
-// Three lines: the version, DPDK's, and the interfaces of rdma-core that `pollux run` offers.
+// Three lines: the versions of Pollux and of DPDK, and the rdma-core interfaces that `pollux run`
+// provides.
 std::string VersionText();
 
 }  // namespace pollux::tools

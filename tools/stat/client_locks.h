@@ -1,4 +1,4 @@
-// What a running nfsd tells of its clients' locks.
+// The locks of clients, as reported by a running nfsd.
 #ifndef POLLUX_TOOLS_STAT_CLIENT_LOCKS_H_
 #define POLLUX_TOOLS_STAT_CLIENT_LOCKS_H_
 
@@ -10,18 +10,18 @@
 
 namespace pollux::tools {
 
-// Commands of telemetry under /pollux/: the lines of all clients; and, with an address, what is to
-// be dropped.
+// Telemetry commands below /pollux/: one lists all clients; the other, with an address, drops a
+// client's locks.
 inline constexpr char kLocksTopic[] = "locks";
 inline constexpr char kDropLocksTopic[] = "drop_locks";
 
-// One client's: "ADDRESS FILES RANGES AWAITED SHARES NAME", the name escaped as in C and cut to
-// what a line of telemetry holds.
+// The line for one client: "ADDRESS FILES RANGES AWAITED SHARES NAME". The name is escaped as in C
+// and truncated to fit into a line of telemetry.
 std::string LineOf(const nfs::LockClient& client, const nfs::ClientLocks& locks);
-// {"address", "name", "files", "ranges", "awaited", "shares"} of such a line; DataLoss when it is
-// none.
+// Parses such a line to {"address", "name", "files", "ranges", "awaited", "shares"}. DataLoss if it
+// is not one.
 absl::StatusOr<nlohmann::ordered_json> ParseLocks(const std::string& line);
-// A table of those.
+// A table of the parsed lines.
 std::string LocksText(const nlohmann::ordered_json& locks);
 
 }  // namespace pollux::tools

@@ -1,4 +1,4 @@
-// Fields of telemetry's answers, which need not be there.
+// Optional fields in replies of telemetry.
 #ifndef POLLUX_TOOLS_STAT_JSON_FIELDS_H_
 #define POLLUX_TOOLS_STAT_JSON_FIELDS_H_
 
@@ -8,20 +8,20 @@
 
 namespace pollux::tools {
 
-// 0: no such number.
+// Returns 0 if there is no such number.
 inline uint64_t NumberField(const nlohmann::ordered_json& object, const std::string& name) {
   const auto found = object.find(name);
   return found != object.end() && found->is_number_unsigned() ? found->get<uint64_t>() : 0;
 }
 
-// Empty: no such text.
+// Returns an empty string if there is no such field.
 inline std::string TextField(const nlohmann::ordered_json& object, const char* name) {
   const auto found = object.find(name);
   if (found == object.end()) return "";
   return found->is_string() ? found->get<std::string>() : found->dump();
 }
 
-// An empty object: no such part.
+// Returns an empty object if there is no such field.
 inline const nlohmann::ordered_json& PartField(const nlohmann::ordered_json& object,
                                                const char* name) {
   static const auto* const nothing = new nlohmann::ordered_json(nlohmann::ordered_json::object());
@@ -29,7 +29,8 @@ inline const nlohmann::ordered_json& PartField(const nlohmann::ordered_json& obj
   return found == object.end() ? *nothing : *found;
 }
 
-// In percent of the time between two answers of a core; without one before, since its start.
+// The busy time of a core in percent: between two of its replies, or, without an earlier one, since
+// its start.
 inline double BusyShare(const nlohmann::ordered_json& core, const nlohmann::ordered_json* before) {
   const uint64_t from =
       before == nullptr ? NumberField(core, "start_ns") : NumberField(*before, "now_ns");

@@ -1,4 +1,4 @@
-// What a running process tells of itself, gathered from its telemetry.
+// Collects the statistics of a running process through its telemetry.
 #ifndef POLLUX_TOOLS_STAT_PROCESS_STAT_H_
 #define POLLUX_TOOLS_STAT_PROCESS_STAT_H_
 
@@ -9,15 +9,15 @@
 
 namespace pollux::tools {
 
-// {"pid", "file_prefix", "workers": [{"worker", "core": {...}, "memory": {...}, "cm": {...},
-// "rpc": {...}, "nfs": {...}, "ports": [{...}], "queue_pairs": [{...}]}]}; without "cm", "rpc" or
-// "nfs" where there is none, and "queue_pairs" empty unless `queue_pairs`: each is a question. What
-// ends meanwhile is left out. Errors as TelemetryClient::Ask().
+// {"pid", "file_prefix", "workers": [{"worker", "core": {...}, "memory": {...}, "cm": {...}, "rpc":
+// {...}, "nfs": {...}, "ports": [{...}], "queue_pairs": [{...}]}]}; without "cm", "rpc" or "nfs" if
+// there is none. "queue_pairs" is empty unless `queue_pairs` is true, because each queue pair takes
+// a request. Objects that are destroyed meanwhile are left out. Errors as TelemetryClient::Ask().
 absl::StatusOr<nlohmann::ordered_json> GatherStat(TelemetryClient& process,
                                                   bool queue_pairs = true);
 
-// {"pid", "file_prefix", "connections": [{"worker", what CM tells ..., "queue_pair": {...}}]}, with
-// "recorder": [lines] of each when `recorders`.
+// {"pid", "file_prefix", "connections": [{"worker", CM's fields ..., "queue_pair": {...}}]}, with
+// "recorder": [lines] in each connection if `recorders`.
 absl::StatusOr<nlohmann::ordered_json> GatherConnections(TelemetryClient& process, bool recorders);
 
 }  // namespace pollux::tools

@@ -1,4 +1,4 @@
-// Tables of what processes tell of themselves.
+// Tables of the statistics of processes.
 #ifndef POLLUX_TOOLS_STAT_STAT_TEXT_H_
 #define POLLUX_TOOLS_STAT_STAT_TEXT_H_
 
@@ -8,17 +8,19 @@
 
 namespace pollux::tools {
 
-// Rows of cells under their titles, as wide as they must be; numbers to the right.
+// Rows of cells below their titles. Columns are as wide as necessary, and numbers are
+// right-aligned.
 std::string Columns(const std::vector<std::string>& titles,
                     const std::vector<std::vector<std::string>>& rows);
 
-// Of one process, as GatherStat() has it. Counters at zero are left out unless `all`. With
-// `before`, of the same process `seconds` ago, what has grown is shown per second too.
+// The tables of one process from GatherStat(). Counters at 0 are left out unless `all`. With
+// `before`, the statistics of the same process `seconds` ago, counters that have grown are also
+// shown per second.
 std::string StatText(const nlohmann::ordered_json& process, bool all,
                      const nlohmann::ordered_json* before = nullptr, double seconds = 0);
 inline constexpr size_t kMaxQueuePairsShown = 100;
 
-// Of one process, as GatherConnections() has it.
+// The tables of one process from GatherConnections().
 std::string ConnectionsText(const nlohmann::ordered_json& process);
 
 // "95 ms", "12.3 s", "4:05 min", "3:20:07 h".

@@ -1,4 +1,4 @@
-// Asks running processes by DPDK's telemetry sockets.
+// Queries running processes through DPDK's telemetry sockets.
 #ifndef POLLUX_TOOLS_STAT_TELEMETRY_CLIENT_H_
 #define POLLUX_TOOLS_STAT_TELEMETRY_CLIENT_H_
 
@@ -14,29 +14,30 @@
 
 namespace pollux::tools {
 
-// One process. Questions are answered one at a time, each within the timeout it was made with.
+// A connection to one process. Handles one request at a time, with the time limit given to
+// Connect().
 class TelemetryClient {
  public:
   static constexpr int kTimeoutS = 5;
 
-  // Unavailable when nobody listens at `path` any more, DeadlineExceeded when who does takes no
-  // more questions. Nothing was asked yet: Greet() comes next.
+  // Connects to the socket at `path`; call Greet() next. Unavailable if no process listens there
+  // any more, DeadlineExceeded if the process accepts no more connections.
   static absl::StatusOr<std::unique_ptr<TelemetryClient>> Connect(const std::string& path,
                                                                   int timeout_s = kTimeoutS);
   ~TelemetryClient();
   TelemetryClient(const TelemetryClient&) = delete;
   TelemetryClient& operator=(const TelemetryClient&) = delete;
 
-  // Takes the process's greeting. DataLoss when it is no DPDK, DeadlineExceeded when it does not
-  // greet: it is stopped, or hangs.
+  // Receives the process's greeting. DataLoss if it is not DPDK; DeadlineExceeded if there is no
+  // greeting, because the process is stopped or hangs.
   absl::Status Greet();
-  // Before the greeting as the kernel knows it; 0 where it does not.
+  // Before the greeting, the process ID as known to the kernel; 0 if it is unknown.
   uint64_t pid() const { return pid_; }
   const std::string& file_prefix() const { return file_prefix_; }
 
-  // What "/pollux/TOPIC,PARAMETERS" is answered with; null when the process does not know it.
-  // When the process answers with an error, that error: NotFound when there is no such thing,
-  // DeadlineExceeded when the worker that was asked is not polled.
+  // Sends "/pollux/TOPIC,PARAMETERS" and returns the reply; null if the process does not know the
+  // command. If the reply is an error, returns that: NotFound if the object does not exist,
+  // DeadlineExceeded if the worker is not polled.
   absl::StatusOr<nlohmann::ordered_json> Ask(const std::string& topic,
                                              const std::string& parameters = "");
 
@@ -46,33 +47,33 @@ class TelemetryClient {
 
   int fd_ = -1;
   uint64_t pid_ = 0;
-  size_t max_answer_bytes_ = 1024;  // before the greeting says it
+  size_t max_answer_bytes_ = 1024;  // until the greeting sets it
   std::string file_prefix_;
 };
 
-// Which processes to ask; nothing: all.
+// The processes to query; by default all.
 struct ProcessChoice {
   std::optional<uint64_t> pid;
   std::string file_prefix;
   int timeout_s = TelemetryClient::kTimeoutS;
 };
 
-// One that is there and does not answer.
+// A process that exists but does not answer.
 struct SilentProcess {
-  uint64_t pid = 0;  // 0: not known
+  uint64_t pid = 0;  // 0: unknown
   std::string file_prefix;
-  std::string reason;  // a line for people
+  std::string reason;  // a message of one line
 };
 
 struct Processes {
-  std::vector<std::unique_ptr<TelemetryClient>> answering;  // by process ID
+  std::vector<std::unique_ptr<TelemetryClient>> answering;  // ordered by process ID
   std::vector<SilentProcess> silent;
 };
 
-// Those that run Pollux, or none. PermissionDenied if another user may change the directory of the
-// sockets.
+// Returns the chosen processes that run Pollux, if there are any. PermissionDenied if another user
+// may change the directory of the sockets.
 absl::StatusOr<Processes> LookForProcesses(const ProcessChoice& choice);
-// The same, but NotFound, in words for people, when none answers.
+// The same, but NotFound, with an explanation, if none answers.
 absl::StatusOr<Processes> FindProcesses(const ProcessChoice& choice);
 
 }  // namespace pollux::tools

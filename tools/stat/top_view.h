@@ -10,7 +10,8 @@
 
 namespace pollux::tools {
 
-// The sort key of connections. The largest number, or the first text, stands at the top.
+// The sort key of connections. The largest number, or the first text in alphabetical order, is at
+// the top.
 enum class TopSort { kRate, kPackets, kRetransmissions, kAge, kPeer, kState };
 // "rate", "packets", "retransmissions", "age", "peer", "state".
 const char* TopSortName(TopSort sort);
@@ -18,16 +19,16 @@ std::optional<TopSort> ParseTopSort(const std::string& name);
 
 struct TopChoice {
   TopSort sort = TopSort::kRate;
-  std::string filter;  // only connections with it in their row; empty: all
+  std::string filter;  // only connections with this text in their row; empty: all
 };
 
-// Each line of the tables. `now` and `before`: {"processes": [...]} with workers and connections,
-// as GatherStat() and GatherConnections() have them; `seconds` lie between.
+// The lines of the tables. `now` and `before`: {"processes": [...]} with workers and connections
+// from GatherStat() and GatherConnections(), taken `seconds` apart.
 std::vector<std::string> TopLines(const nlohmann::ordered_json& now,
                                   const nlohmann::ordered_json& before, double seconds,
                                   const TopChoice& choice);
 
-// The part of `lines` that fits a screen of that size.
+// The part of `lines` that fits on a screen of this size.
 std::vector<std::string> Fit(std::vector<std::string> lines, size_t rows, size_t columns);
 
 }  // namespace pollux::tools

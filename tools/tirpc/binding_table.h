@@ -1,4 +1,4 @@
-// The upper-layer bindings that a process has stated.
+// The upper-layer bindings that a process has set (pollux_rpc_bind()).
 #ifndef POLLUX_TOOLS_TIRPC_BINDING_TABLE_H_
 #define POLLUX_TOOLS_TIRPC_BINDING_TABLE_H_
 
@@ -10,10 +10,10 @@
 
 namespace pollux::tools {
 
-// In place of what was stated for the program and version before. InvalidArgument, with what is
-// wrong. Any thread, as all here.
+// Sets a binding; replaces the previous one of the program and version. InvalidArgument with the
+// reason. All functions here are thread-safe.
 absl::Status StateBinding(const pollux_program& program);
-// As stated, or UpperLayer::Default().
+// Returns the binding that was set, or UpperLayer::Default().
 rpcrdma::tirpc::UpperLayer FindBinding(uint32_t program, uint32_t version);
 
 }  // namespace pollux::tools

@@ -1,4 +1,4 @@
-// Ports that the CLIENTs and SVCXPRTs of a process share, named by the text of their options.
+// Ports that the CLIENTs and SVCXPRTs of a process share, identified by the text of their options.
 #ifndef POLLUX_TOOLS_TIRPC_SHARED_PORT_H_
 #define POLLUX_TOOLS_TIRPC_SHARED_PORT_H_
 
@@ -13,13 +13,13 @@
 
 namespace pollux::tools {
 
-// What the text says beside the port.
+// The port, and the other options in the text.
 struct RpcPlace {
   std::shared_ptr<Node> node;
-  std::string key;  // of the port
+  std::string key;  // identifies the port
   uint16_t service_port = 20049;
   bool rpcbind = false;
-  rpcrdma::tirpc::ServiceLimits limits;  // of a service that is made there
+  rpcrdma::tirpc::ServiceLimits limits;  // of a service that is created there
 
   rpcrdma::tirpc::Host host() const {
     return {.worker = &node->device().worker(),
@@ -30,10 +30,10 @@ struct RpcPlace {
   }
 };
 
-// `options` as pollux_rpc.h has it. The port that is open already, or a fresh one, which is closed
-// when the last that shares it lets it go. Any thread; blocks while a port is opened.
-// InvalidArgument when the text is wrong, or the port is open with other options; errors as
-// StartNode().
+// `options` is described in pollux_rpc.h. Returns the port if it is already open, or opens it; it
+// is closed when its last user releases it. Thread-safe; blocks while a port is opened.
+// InvalidArgument if the text is invalid, or if the port is open with other options; other errors
+// as StartNode().
 absl::StatusOr<RpcPlace> OpenRpcPlace(const char* options);
 
 }  // namespace pollux::tools
