@@ -18,7 +18,7 @@ static const struct pollux_procedure block_procedures[] = {
      .idempotent = TRUE},
 };
 
-/* LIST and PUT_NAMES are as large as any may be; the others fit too. */
+/* LIST and PUT_NAMES may use the default maximum of 1 MiB; the other procedures need less. */
 static const struct pollux_program block_binding = {
     .program = BLOCK_STORE,
     .version = BLOCK_STORE_V1,

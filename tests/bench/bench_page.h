@@ -10,7 +10,7 @@
 
 namespace pollux::bench {
 
-// `status` other than OK is what ended the run before so many passes were complete.
+// `status`: if not OK, the error that ended the run before `passes` passes were complete.
 tools::Page BenchPage(const Results& results, uint64_t passes, double scale,
                       const absl::Status& status);
 

@@ -1,5 +1,5 @@
-// What the device alone can do: raw frames, and "+work", the least that any RoCE stack must do for
-// each packet. The denominators of the bench.
+// The performance of the device alone, with which the bench compares: raw frames, and "+work", the
+// work that every RoCE stack must do for each packet.
 #ifndef POLLUX_TESTS_BENCH_DEVICE_LOAD_H_
 #define POLLUX_TESTS_BENCH_DEVICE_LOAD_H_
 
@@ -13,8 +13,8 @@ struct rte_mempool;
 
 namespace pollux::bench {
 
-// One end of a wire: its link, the pool that its frames come from, and its addresses, which a
-// kernel on the way looks at.
+// One end of a wire: its link, the pool of its frames, and its addresses, which a kernel on the
+// path examines.
 struct WireEnd {
   io::Link* link;
   rte_mempool* pool;
@@ -22,18 +22,18 @@ struct WireEnd {
   uint32_t address;  // IPv4, host order
 };
 
-// "+work": headers built from a template, the ICRC made and checked, the payload copied out of and
-// into application buffers on both sides; no protocol state. "raw": frames of the same length, none
-// of that.
+// "+work": builds headers from a template, generates and checks the ICRC, and copies the payload
+// from and to application buffers on both sides, without protocol state. "raw": frames of the same
+// length without any of that.
 enum class Work { kRaw, kPacket };
 
-// Mean round trip in ns of one frame with `payload` bytes at a time. With `each_ns`, which costs a
-// look at the clock, each is recorded there too.
+// The mean round trip time in ns for one frame with `payload` bytes at a time. With `each_ns`,
+// which takes an additional read of the clock, records each round trip there.
 double RoundTripNs(WireEnd a, WireEnd b, Work work, uint32_t payload, uint64_t rounds,
                    tools::Histogram* each_ns = nullptr);
-// Frames a second with `payload` bytes one way.
+// Frames per second in one direction, with `payload` bytes.
 double StreamPerSecond(WireEnd a, WireEnd b, Work work, uint32_t payload, uint64_t frames);
-// Round trips a second with `window` at once.
+// Round trips per second with `window` frames in flight.
 double EchoPerSecond(WireEnd a, WireEnd b, Work work, uint32_t payload, uint64_t rounds,
                      uint32_t window);
 

@@ -1,4 +1,4 @@
-// The figures of a benchmark's run, pass by pass.
+// The figures of a benchmark run, pass by pass.
 #ifndef POLLUX_TESTS_BENCH_FIGURES_H_
 #define POLLUX_TESTS_BENCH_FIGURES_H_
 
@@ -15,12 +15,12 @@ namespace pollux::bench {
 
 using tools::Series;
 
-// Of one wire.
+// The figures for one wire.
 struct Figures {
   std::map<std::string, Series> series;
   std::map<std::string, std::unique_ptr<tools::Histogram>> latencies_ns;  // of all passes together
-  std::map<std::string, Series> ratios;                                   // one of each pass
-  std::map<std::string, std::string> missing;  // what could not be measured, and why
+  std::map<std::string, Series> ratios;                                   // one per pass
+  std::map<std::string, std::string> missing;  // figures that could not be measured, and the reason
 
   void Record(const std::string& name, const char* unit, double value) {
     series[name].unit = unit;
@@ -31,7 +31,7 @@ struct Figures {
     if (all == nullptr) all = std::make_unique<tools::Histogram>();
     all->Add(latency_ns);
   }
-  // Those of another pass after these.
+  // Appends the figures of another pass.
   void Add(const Figures& pass) {
     for (const auto& [name, one] : pass.series) {
       for (const double value : one.values) Record(name, one.unit.c_str(), value);
@@ -43,7 +43,7 @@ struct Figures {
     }
     missing.insert(pass.missing.begin(), pass.missing.end());
   }
-  // 0 for what was not measured.
+  // Returns 0 for a figure that was not measured.
   double Median(const std::string& name) const {
     const auto found = series.find(name);
     return found == series.end() ? 0 : found->second.Median();

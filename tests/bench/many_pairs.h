@@ -12,27 +12,28 @@
 
 namespace pollux::bench {
 
-// Connections that are all active: messages go round them, so that each is as cold as it can be
-// when its turn comes. The receiving end has a shared receive queue, as servers of many have.
+// Connections that are all active: messages use them in turn, so that the state of each is out of
+// the cache when its turn comes. The receiving end has a shared receive queue, as servers with many
+// connections have.
 class ManyPairs {
  public:
-  // `count` connections. The devices are not owned and not polled by anyone else.
+  // Makes `count` connections. The devices are not owned, and nothing else may poll them.
   static absl::StatusOr<std::unique_ptr<ManyPairs>> Connect(engine::Device* a, engine::Device* b,
                                                             uint32_t count);
   ~ManyPairs();
 
-  // SENDs of `bytes` a second from a to b, `window` under way in all, in turns of `burst` posted to
-  // one connection at a time; each burst completes with its last. Before the first measurement each
-  // connection carries one, so that none pays for what is done once.
+  // SENDs of `bytes` per second from a to b, with `window` outstanding in total. `burst` SENDs at a
+  // time are posted to one connection, with one completion for the last of them. Before the first
+  // measurement each connection carries one message, so that one-time costs are not measured.
   double SendsPerSecond(uint32_t bytes, uint64_t count, uint32_t window, uint32_t burst);
 
-  // RDMA WRITEs of 1 MiB, four under way, on the first connection, and on each other one a SEND of
-  // `bytes`, again and again, from a to b; or one of the two alone. Until `count` SENDs have
-  // completed, of WRITEs alone so many. The first round is not counted.
+  // Runs RDMA WRITEs of 1 MiB, four outstanding, on the first connection, and one SEND of `bytes`
+  // at a time on each other connection, all from a to b; or only one of the two kinds. Ends after
+  // `count` SENDs, or, without SENDs, after `count` WRITEs. The first round is not counted.
   enum class Mix : uint8_t { kSmall, kBulk, kBoth };
   struct Mixed {
-    tools::Histogram latency_ns;       // of SENDs, from the posting to the completion
-    double bulk_bytes_per_second = 0;  // of whole WRITEs
+    tools::Histogram latency_ns;       // of SENDs, from post to completion
+    double bulk_bytes_per_second = 0;  // of completed WRITEs
   };
   void RunMix(Mix mix, uint32_t bytes, uint64_t count, Mixed* mixed);
 

@@ -1,4 +1,4 @@
-// What objects cost in memory, measured at the allocator.
+// The memory that objects take, measured at the allocator.
 #ifndef POLLUX_TESTS_BENCH_MEMORY_COST_H_
 #define POLLUX_TESTS_BENCH_MEMORY_COST_H_
 
@@ -9,12 +9,12 @@ namespace pollux::bench {
 
 struct MemoryCost {
   std::string what;
-  double bytes;  // of one
-  double most;   // the bound that a test keeps
+  double bytes;  // per object
+  double most;   // the limit that a test checks
 };
 
-// Makes some hundred of each and divides what the heap has grown by. EAL must be initialised;
-// nothing else may allocate meanwhile.
+// Creates some hundred objects of each kind and divides the growth of the heap by their number. EAL
+// must be initialised; nothing else may allocate memory meanwhile.
 std::vector<MemoryCost> MeasureMemoryCosts();
 
 }  // namespace pollux::bench

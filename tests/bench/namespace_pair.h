@@ -1,4 +1,4 @@
-// Two network namespaces with a veth pair between them: a wire of the kernel's, within one process.
+// Two network namespaces connected by a veth pair: a wire of the kernel within one process.
 #ifndef POLLUX_TESTS_BENCH_NAMESPACE_PAIR_H_
 #define POLLUX_TESTS_BENCH_NAMESPACE_PAIR_H_
 
@@ -11,7 +11,7 @@
 
 namespace pollux::bench {
 
-// They go with it, and with the last socket that was made there.
+// The namespaces are removed when this object and the last socket created in them are destroyed.
 class NamespacePair {
  public:
   static constexpr char kFirstEnd[] = "veth0";
@@ -19,13 +19,13 @@ class NamespacePair {
   static constexpr uint32_t kFirstAddress = 0xC6120001;   // 198.18.0.1
   static constexpr uint32_t kSecondAddress = 0xC6120002;  // 198.18.0.2
 
-  // PermissionDenied where the process may not make any.
+  // PermissionDenied if the process may not create namespaces.
   static absl::StatusOr<std::unique_ptr<NamespacePair>> Make();
   ~NamespacePair();
   NamespacePair(const NamespacePair&) = delete;
   NamespacePair& operator=(const NamespacePair&) = delete;
 
-  // Runs `work`, on a thread whose sockets are made there, to its end.
+  // Run `work` on a thread in the namespace, and wait for its end.
   absl::Status InFirst(absl::FunctionRef<void()> work) const { return In(first_, work); }
   absl::Status InSecond(absl::FunctionRef<void()> work) const { return In(second_, work); }
 

@@ -1,4 +1,4 @@
-// Two workers of one thread, in virtual time.
+// Two workers on one thread, in virtual time.
 #ifndef POLLUX_TESTS_BENCH_ONE_THREAD_H_
 #define POLLUX_TESTS_BENCH_ONE_THREAD_H_
 
@@ -9,10 +9,10 @@
 
 namespace pollux::bench {
 
-// A turn of both takes so long.
+// The virtual time of one turn of both.
 inline constexpr uint64_t kTurnNs = 1'000;
 
-// Polls one after the other until `finished()`.
+// Polls them in turn until `finished()` returns true.
 template <class Finished>
 void TakeTurns(engine::Worker& a, engine::Worker& b, Finished finished) {
   uint64_t now_ns = std::max(a.now_ns(), b.now_ns());

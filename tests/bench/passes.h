@@ -16,17 +16,17 @@
 
 namespace pollux::bench {
 
-// Message sizes of the throughput's curve, bytes.
+// Message sizes of the throughput curve in bytes.
 inline constexpr std::array<uint32_t, 8> kSizes = {64,    256,   1024,   4096,
                                                    16384, 65536, 262144, 1u << 20};
-// Connections that are all active. A pass sends each figure over every number, one right after the
-// other.
+// Numbers of active connections. A pass measures each figure with all these numbers directly one
+// after the other.
 inline constexpr std::array<uint32_t, 3> kManyPairs = {1, 100, 10'000};
-// Pairs of workers, each pair with a wire and two cores of its own, as far as there are cores.
+// Numbers of worker pairs, as far as there are cores; each pair has its own wire and two cores.
 inline constexpr std::array<unsigned, 4> kWorkerPairs = {1, 2, 4, 8};
-// Workers that share one port at each end, as far as there are cores.
+// Numbers of workers that share one port at each end, as far as there are cores.
 inline constexpr std::array<unsigned, 4> kSharers = {1, 2, 4, 8};
-// Frames lost on the wire, either way.
+// Rates of frame loss on the wire, in both directions.
 inline constexpr std::array<double, 3> kLosses = {0.001, 0.01, 0.05};
 inline constexpr struct {
   const char* name;
@@ -35,7 +35,7 @@ inline constexpr struct {
               {"yield", engine::Idle::kYield},
               {"sleep", engine::Idle::kSleep}};
 
-// Names of figures that more than the pass has to know.
+// Names of figures that are used outside the pass, too.
 inline constexpr char kRawByVeth[] = "64 B round trip by veth, raw";
 inline constexpr char kWorkByVeth[] = "64 B round trip by veth, +work";
 inline constexpr char kSendByVeth[] = "64 B round trip by veth, SEND";
@@ -46,29 +46,31 @@ inline constexpr char kBulkBesideSmall[] = "WRITE 1 MiB beside 1,000 small messa
 std::string SizeFigure(const std::string& operation, uint32_t bytes);
 std::string PairsFigure(uint32_t count, uint32_t burst);
 std::string LossFigure(double loss);
-std::string LossRatio(double loss);  // to what a wire without loss carries
+std::string LossRatio(double loss);  // relative to a wire without loss
 std::string WorkersFigure(unsigned pairs, bool bulk);
 std::string SharersFigure(unsigned workers, bool by_ring);
 
-// "device, sizes, ...": the parts of a pass.
+// The parts of a pass: "device, sizes, ...".
 std::string PartNames();
-// OK for "" and a list of a pass's parts, as in "rpc,tirpc"; else InvalidArgument, with the names.
+// OK for "" and for a list of parts such as "rpc,tirpc"; otherwise InvalidArgument with the valid
+// names.
 absl::Status CheckParts(const std::string& parts);
-// Whether a pass over this wire has one of these parts, or for "" any.
+// Whether a pass over this wire includes one of these parts; for "", any part.
 bool HasPart(Wire wire, const std::string& parts);
 struct PassOptions {
   double scale = 1;   // the length of each part
-  std::string parts;  // of all, as CheckParts() has them
-  std::string peers;  // the program that measures others (peers.py); "": they are told as missing
+  std::string parts;  // the parts to run, as for CheckParts()
+  // the program that measures other stacks (peers.py); "": these are reported as missing
+  std::string peers;
 };
-// One part after the other, with the cost of passing a cache line before and after each. The first
-// error of a wire, or of what runs over it.
+// Runs one part after the other, and measures the cost of passing a cache line before and after
+// each. Returns the first error of a wire or of a measurement.
 absl::Status RunPass(Wire wire, const PassOptions& options, Figures& figures);
 
-// Measures a pass, counted from 1, over a wire.
+// Measures a pass over a wire; passes are counted from 1.
 using OnePass = absl::FunctionRef<absl::Status(uint64_t pass, Wire wire, Figures& figures)>;
-// So many over each of the wires, by turns, until the first error: what then is in `results` are
-// the passes that came to their end, with the ratios of each.
+// Runs `passes` passes over each wire, in turn, until the first error. After an error, `results`
+// contains the completed passes with their ratios.
 absl::Status RunPasses(uint64_t passes, const std::vector<Wire>& wires, OnePass run,
                        Results& results);
 

@@ -1,5 +1,5 @@
-// The main paths, both ends of a wire polled in turn on one thread and in virtual time: each run
-// executes the same instructions, to one in a thousand.
+// The main paths, with both ends of a wire polled in turn on one thread in virtual time: the number
+// of instructions differs by less than one in a thousand between runs.
 #ifndef POLLUX_TESTS_BENCH_PATH_LOAD_H_
 #define POLLUX_TESTS_BENCH_PATH_LOAD_H_
 
@@ -18,13 +18,14 @@ class PathLoad {
  public:
   struct Path {
     std::string name;
-    // Messages (or calls, or round trips) of one measurement.
+    // The number of messages (or calls, or round trips) of one measurement.
     uint64_t messages;
-    // Runs so many.
+    // Runs `messages` of them.
     absl::AnyInvocable<void(uint64_t messages)> run;
   };
 
-  // Two devices joined by a net_ring wire, a connection of verbs and one of RPC-over-RDMA.
+  // Opens two devices connected by a net_ring wire, with one connection of verbs and one of
+  // RPC-over-RDMA.
   static absl::StatusOr<std::unique_ptr<PathLoad>> Open();
   ~PathLoad();
 

@@ -1,4 +1,4 @@
-// Programs of others, beside whose figures Pollux's stand.
+// Other programs whose figures are shown beside those of Pollux.
 #ifndef POLLUX_TESTS_BENCH_PEER_LOAD_H_
 #define POLLUX_TESTS_BENCH_PEER_LOAD_H_
 
@@ -9,9 +9,9 @@
 
 namespace pollux::bench {
 
-// One pass of `peer` ("ucx", "qperf", "sockperf") by `program` (peers.py), on CPUs of its own
-// choice. What it could not measure is told by figures.missing. Errors: Internal when the program
-// cannot be run or understood.
+// Runs one pass of `peer` ("ucx", "qperf", "sockperf") by `program` (peers.py), on CPUs that it
+// chooses. Figures that it could not measure are in figures.missing. Internal if the program cannot
+// be run or its output is invalid.
 absl::Status RecordPeer(const std::string& program, const std::string& peer, double scale,
                         Figures& figures);
 

@@ -1,4 +1,4 @@
-// What came of all passes, wire by wire.
+// The results of all passes, wire by wire.
 #ifndef POLLUX_TESTS_BENCH_RESULTS_H_
 #define POLLUX_TESTS_BENCH_RESULTS_H_
 
@@ -15,19 +15,20 @@
 
 namespace pollux::bench {
 
-// The figure of a pass that says how far its two cores were apart, in ns, measured before and after
-// each of its parts.
+// The figure for the distance of the two cores during a pass, in ns, measured before and after each
+// part.
 inline constexpr char kCoreToCore[] = "core to core";
 
-// Throughout a pass.
+// The distance of the cores throughout a pass.
 tools::CoreDistance CoresOf(const Figures& pass);
 
-// Passes in which the cores were near and passes in which they were far are never mixed: neither
-// median would be one of anything.
+// Keeps passes with near cores apart from passes with far cores, because a median over both would
+// be meaningless.
 class Results {
  public:
   struct Section {
-    std::string name;  // the wire's, and with passes of both kinds how far the cores were apart
+    // that of the wire, with the distance of the cores if there are passes of both kinds
+    std::string name;
     Wire wire;
     tools::CoreDistance cores;
     size_t passes;
@@ -35,7 +36,7 @@ class Results {
   };
 
   void Add(Wire wire, const Figures& pass);
-  // In the order of the wires; they refer to this.
+  // In the order of the wires. They point into this object.
   std::vector<Section> Sections() const;
 
  private:

@@ -16,12 +16,12 @@ namespace pollux::bench {
 
 class RpcPair {
  public:
-  // Takes over the devices; both cores idle so.
+  // Takes ownership of the devices; both cores idle as given.
   static absl::StatusOr<std::unique_ptr<RpcPair>> Start(engine::Device::Pair devices,
                                                         engine::Idle idle = engine::Idle::kSpin);
   ~RpcPair();
 
-  tools::Node& node() { return *client_node_; }  // the client's
+  tools::Node& node() { return *client_node_; }  // the client's node
   tools::FileClient& client() { return *client_; }
 
  private:

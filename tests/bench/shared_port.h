@@ -8,15 +8,18 @@
 
 namespace pollux::bench {
 
-// How the packets of a connection reach its workers.
+// The path of a connection's packets to its workers.
 enum class Hops : uint8_t {
-  kNone,  // they arrive at the queues of their owners, as where the port sorts them
-  kEach,  // every one, either way, arrives at the queue of another worker: a ring away
+  kNone,  // they arrive at the queues of their owners, as if the port sorted them
+  // each one, in both directions, arrives at the queue of another worker, which passes it on by a
+  // ring
+  kEach,
 };
 
-// SENDs of `bytes` a second, all connections together: one for each of `workers` (with kEach 2 or
-// more), with `count` messages and `window` posted at once. Over net_ring, with as many queues as
-// workers. A core polls one worker of each end by turns: as many cores as workers are busy.
+// SENDs of `bytes` per second over all connections together. Each of `workers` workers (at least 2
+// with kEach) has one connection, with `count` messages and `window` posted at once. Uses net_ring
+// with as many queues as workers. Each core polls one worker of each end in turn, so as many cores
+// as workers are busy.
 absl::StatusOr<double> SharedPortSendsPerSecond(uint32_t workers, Hops hops, uint32_t bytes,
                                                 uint64_t count, uint32_t window);
 

@@ -13,13 +13,13 @@ namespace pollux::bench {
 
 struct StreamOptions {
   ibv_wr_opcode opcode = IBV_WR_SEND;  // or RDMA_WRITE, RDMA_READ
-  uint32_t bytes = 0;                  // of a message
-  uint64_t count = 0;                  // messages in all, a multiple of `every`
-  uint32_t window = 1;                 // under way at once
-  uint32_t every = 1;                  // messages a completion
+  uint32_t bytes = 0;                  // per message
+  uint64_t count = 0;                  // total number of messages, a multiple of `every`
+  uint32_t window = 1;                 // outstanding messages
+  uint32_t every = 1;                  // messages per completion
 };
 
-// On its end's core.
+// Runs on the core of its end.
 class StreamSender : public TimedPoller {
  public:
   StreamSender(VerbsEnd& own, const VerbsPeer& peer, const StreamOptions& options)
@@ -40,7 +40,7 @@ class StreamSender : public TimedPoller {
     }
     return posted || n > 0;
   }
-  // Messages, once it has finished.
+  // Messages per second, after it has finished.
   double PerSecond() const { return TimedPoller::PerSecond(options_.count); }
 
  private:
@@ -50,7 +50,7 @@ class StreamSender : public TimedPoller {
   uint64_t sent_ = 0, done_ = 0;
 };
 
-// The other end: posts a receive for each that is used.
+// The other end: posts a new receive for each used one.
 class StreamReceiver : public engine::Poller {
  public:
   explicit StreamReceiver(VerbsEnd& own) : end_(own) {}

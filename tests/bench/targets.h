@@ -1,4 +1,4 @@
-// What the figures of a run are held against.
+// The targets for the figures of a run.
 #ifndef POLLUX_TESTS_BENCH_TARGETS_H_
 #define POLLUX_TESTS_BENCH_TARGETS_H_
 
@@ -10,13 +10,13 @@
 
 namespace pollux::bench {
 
-// Of one pass over one wire: each ratio whose figures it has, from measurements that are neighbours
-// in time.
+// Adds the ratios of one pass over one wire, as far as it has their figures. The two figures of a
+// ratio are measured directly one after the other.
 void RecordRatios(Figures& pass);
 
-// Of one wire, judged. Ratios that no pass has are left out.
+// The verdicts for one wire. Ratios that no pass has are left out.
 std::vector<tools::Verdict> Verdicts(const Figures& figures);
-// Null where there is none of that name.
+// Returns null if there is none of that name.
 const tools::Verdict* Find(const std::vector<tools::Verdict>& verdicts, const std::string& name);
 
 }  // namespace pollux::bench

@@ -1,4 +1,4 @@
-// Two workers that are polled for one measurement, and its clock.
+// Polls two workers for one measurement and takes its time.
 #ifndef POLLUX_TESTS_BENCH_TIMED_RUN_H_
 #define POLLUX_TESTS_BENCH_TIMED_RUN_H_
 
@@ -11,15 +11,16 @@
 
 namespace pollux::bench {
 
-// Of the measurements: each end on its own, or both in turn on the caller's, in virtual time.
+// The threads of a measurement: two, one per end; or only the caller's, which polls both ends in
+// turn in virtual time.
 enum class Threads : uint8_t { kOne, kTwo };
 
-// What runs at the near end and says when the measurement begins and when it is over, from inside
-// its turns: as with the bare device (device_load.h), no thread starts or ends in between.
+// The poller at the near end, which marks the begin and the end of the measurement during its
+// turns, so that, as with the bare device (device_load.h), no thread starts or ends in between.
 class TimedPoller : public engine::Poller {
  public:
   bool finished() const { return end_ns_ != 0; }
-  // Of one that has finished.
+  // Valid after it has finished.
   uint64_t elapsed_ns() const { return end_ns_ - start_ns_; }
   double PerSecond(uint64_t count) const {
     return static_cast<double>(count) * 1e9 / static_cast<double>(elapsed_ns());
@@ -27,7 +28,7 @@ class TimedPoller : public engine::Poller {
 
  protected:
   bool begun() const { return start_ns_ != 0; }
-  // The first of each counts.
+  // Only the first call of each counts.
   void Begin() {
     if (!begun()) [[unlikely]]
       start_ns_ = clock_.NowNs();
@@ -41,17 +42,18 @@ class TimedPoller : public engine::Poller {
   uint64_t start_ns_ = 0, end_ns_ = 0;
 };
 
-// One end: its worker, which nobody else polls, and the queue pairs that are posted to there.
+// One end: its worker, which nothing else may poll, and the queue pairs to which the measurement
+// posts.
 struct TimedEnd {
   engine::Worker& worker;
   absl::Span<verbs::QueuePair* const> qps;
 };
 
-// Runs `near` on `a` and `far` on `b` until `near` has finished, and polls both on until nothing is
-// under way on any queue pair: what is left unacknowledged would be sent again in the next
-// measurement, whose wire lost nothing. What has finished posts no more, and `far` posts only what
-// it is sent something for. Two threads run on the caller's CPUs from the `first_cpu`th on, as
-// RunOnTwoCores() has it.
+// Runs `near` on `a` and `far` on `b` until `near` has finished. Then continues to poll both until
+// no queue pair has anything outstanding, because unacknowledged packets would be sent again during
+// the next measurement although its wire lost nothing. A finished poller must not post any more,
+// and `far` must post only in reply to messages. Two threads run on the caller's CPUs from number
+// `first_cpu` on, as in RunOnTwoCores().
 void RunTimed(TimedEnd a, TimedPoller& near, TimedEnd b, engine::Poller& far,
               Threads threads = Threads::kTwo, unsigned first_cpu = 0);
 

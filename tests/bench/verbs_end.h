@@ -1,4 +1,4 @@
-// One end of a reliable connection by Pollux's own verbs, connected by hand (no CM).
+// One end of a reliable connection with Pollux's own verbs, connected without CM.
 #ifndef POLLUX_TESTS_BENCH_VERBS_END_H_
 #define POLLUX_TESTS_BENCH_VERBS_END_H_
 
@@ -14,31 +14,32 @@
 
 namespace pollux::bench {
 
-// What one end knows of the other: bytes alone, which may come from another process.
+// The information that one end needs about the other; plain bytes, which may come from another
+// process.
 struct VerbsPeer {
   Gid gid;
   ibv_mtu mtu = IBV_MTU_256;
   Qpn qpn;
-  uint64_t memory = 0;  // where it is written to and read from
+  uint64_t memory = 0;  // the buffer for WRITE and READ
   uint32_t rkey = 0;
 };
 
-// Of a reliable connection from `own` to a peer, for sim::BringToRts.
+// The attributes of a reliable connection from `own` to a peer, for sim::BringToRts().
 ibv_qp_attr ReliableAttributes(engine::Device& own, const Gid& peer, ibv_mtu peer_mtu);
 ibv_qp_attr ReliableAttributes(engine::Device& own, engine::Device& peer);
 
-// Ends the process, and says why, when a work request has failed.
+// If a work request has failed, prints the reason and ends the process.
 void Check(const ibv_wc& wc);
 
-// On the core that polls its worker. What arrives lies in the first half of the buffer,
-// what is sent in the second.
+// Used on the core that polls its worker. Received data is in the first half of the buffer, data to
+// be sent in the second.
 struct VerbsEnd {
-  static constexpr uint32_t kDepth = 256;  // sends; twice as many receives
+  static constexpr uint32_t kDepth = 256;  // number of sends; there are twice as many receives
   static constexpr uint32_t kBufferBytes = 4u << 20;
-  // Of completions: one queue of both kinds, or one of each.
+  // Completion queues: one for sends and receives, or one for each.
   enum class Queues : uint8_t { kOne, kTwo };
 
-  // The device is not owned and outlives this; `its_worker` is one of the device's.
+  // The device is not owned and must outlive this object; `its_worker` is one of its workers.
   explicit VerbsEnd(engine::Device* opened) : VerbsEnd(opened, opened->worker()) {}
   VerbsEnd(engine::Device* opened, engine::Worker& its_worker)
       : device(opened), worker(its_worker) {}
@@ -50,7 +51,8 @@ struct VerbsEnd {
   VerbsPeer ToPeer() const;
   absl::Status Connect(const VerbsPeer& peer);
 
-  // A message of any size: what one measurement leaves posted serves the next.
+  // Posts a receive for a message of any size, so that receives left by one measurement can be used
+  // by the next.
   void Receive() {
     ibv_sge sge{reinterpret_cast<uint64_t>(buffer.data()), kBufferBytes / 2, region.key};
     ibv_recv_wr wr{};
@@ -69,15 +71,15 @@ struct VerbsEnd {
     wr.wr.rdma.rkey = peer.rkey;
     if (qp->PostSend(&wr, nullptr) != 0) std::abort();
   }
-  // Whether nothing that was posted to be sent is under way.
+  // Whether no send is outstanding.
   bool idle() const { return qp->sq_head() == qp->sq_tail(); }
   uint8_t* to_send() { return buffer.data() + kBufferBytes / 2; }
 
   engine::Device* device;
   engine::Worker& worker;
   memory::ProtectionDomain* pd = nullptr;
-  verbs::CompletionQueue* cq = nullptr;       // of receives, and with one queue of sends
-  verbs::CompletionQueue* send_cq = nullptr;  // with one queue that
+  verbs::CompletionQueue* cq = nullptr;       // for receives, and with Queues::kOne also for sends
+  verbs::CompletionQueue* send_cq = nullptr;  // the same as `cq` with Queues::kOne
   verbs::QueuePair* qp = nullptr;
   std::vector<uint8_t> buffer = std::vector<uint8_t>(kBufferBytes, 1);
   memory::MemoryRegion region;

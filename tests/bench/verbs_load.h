@@ -18,20 +18,21 @@ namespace pollux::bench {
 // A reliable connection between two devices. Measurements run one after another.
 class VerbsPair {
  public:
-  // The devices are not owned and not polled by anyone else. Two threads run on the
-  // caller's CPUs from the `first_cpu`th on, as RunOnTwoCores() has it.
+  // The devices are not owned, and nothing else may poll them. Two threads run on the caller's CPUs
+  // from number `first_cpu` on, as in RunOnTwoCores().
   static absl::StatusOr<std::unique_ptr<VerbsPair>> Connect(engine::Device* a, engine::Device* b,
                                                             Threads threads = Threads::kTwo,
                                                             unsigned first_cpu = 0);
   ~VerbsPair();
 
-  // Mean round trip in ns of SENDs of `bytes`, answered by SENDs. With `each_ns`, which costs a
-  // look at the clock, all but the first are recorded there too.
+  // The mean round trip time in ns of SENDs of `bytes` that are answered by SENDs. With `each_ns`,
+  // which takes an additional read of the clock, records all but the first there.
   double SendRoundTripNs(uint32_t bytes, uint64_t rounds, tools::Histogram* each_ns = nullptr);
-  // Work requests a second from a to b, `window` posted at once. SEND, RDMA_WRITE or RDMA_READ.
+  // Work requests per second from a to b, with `window` posted at once: SEND, RDMA_WRITE or
+  // RDMA_READ.
   double PerSecond(ibv_wr_opcode opcode, uint32_t bytes, uint64_t count, uint32_t window);
 
-  // Whether neither end has anything under way, as between measurements.
+  // Whether neither end has anything outstanding, as between measurements.
   bool idle() const { return a_->idle() && b_->idle(); }
   uint64_t retransmitted() const;
 

@@ -1,4 +1,4 @@
-// The wires that the bench runs over: two devices of this process, each on its own core.
+// The wires of the bench, between two devices of this process, each on its own core.
 #ifndef POLLUX_TESTS_BENCH_WIRES_H_
 #define POLLUX_TESTS_BENCH_WIRES_H_
 
@@ -11,21 +11,21 @@
 
 namespace pollux::bench {
 
-// The last is a veth pair between two network namespaces of the bench's own, with a packet socket
-// at each end.
+// kAfPacket is a veth pair between two network namespaces that the bench creates, with a packet
+// socket at each end.
 enum class Wire { kRing, kMemif, kAfPacket };
 const char* WireName(Wire wire);
 
-// 192.0.2.1 and 192.0.2.2, joined, each of which knows the other's link-layer address: the first
-// frames of a measurement neither wait for one nor are lost for want of it. The first is impaired
-// so, both ways: each frame meets it once.
-// PermissionDenied where no network namespace may be made for the wire.
+// Opens two connected devices with the addresses 192.0.2.1 and 192.0.2.2. Each has the link-layer
+// address of the other, so that the first frames of a measurement need not wait for it.
+// `impairment` applies to the first device in both directions, so each frame is subject to it once.
+// PermissionDenied if the wire needs a network namespace and none may be created.
 absl::StatusOr<engine::Device::Pair> OpenWire(Wire wire,
                                               const io::ImpairmentOptions& impairment = {});
-// Hands back every frame of both.
+// Closes both devices and returns all their frames to the pools.
 void CloseWire(engine::Device::Pair& pair);
 
-// The bare link of a device that nobody polls, emptied of what is left in it.
+// The link of a device that is not polled, after the removal of frames left in it.
 WireEnd BareEnd(engine::Device& device);
 
 }  // namespace pollux::bench

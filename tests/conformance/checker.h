@@ -1,5 +1,5 @@
-// Checks frames one after the other, as one capture has them: decode, ICRC, re-encoding of the
-// packet and of the CM MAD or RPC-over-RDMA header in it; and counts what it saw.
+// Checks the frames of one capture in order: decoding, ICRC, and re-encoding of the packet and of
+// the CM MAD or RPC-over-RDMA header in it. Also counts the kinds of frames.
 #ifndef POLLUX_TESTS_CONFORMANCE_CHECKER_H_
 #define POLLUX_TESTS_CONFORMANCE_CHECKER_H_
 
@@ -29,10 +29,11 @@ struct Counts {
 
 class Checker {
  public:
-  // Empty when the frame passes or is not RoCE, else why it fails.
+  // Returns why the frame fails; empty if it passes or is not RoCE.
   std::string Check(std::span<const uint8_t> frame);
-  // The RPC-over-RDMA header at the start of a Send's payload: decodes, and re-encodes to the same
-  // bytes. Called by Check() on connections whose CM exchange it saw.
+  // Checks that the RPC-over-RDMA header at the start of a Send's payload can be decoded and
+  // re-encoded to the same bytes. Called by Check() for connections whose CM exchange is in the
+  // capture.
   std::string CheckRpcHeader(std::span<const uint8_t> message);
 
   const Counts& counts() const { return counts_; }

@@ -1,4 +1,4 @@
-// Builds a packet anew from what was decoded of it, so that any field lost or misread shows.
+// Rebuilds a packet from its decoded fields, so that any lost or misread field is noticed.
 #ifndef POLLUX_TESTS_CONFORMANCE_REENCODE_H_
 #define POLLUX_TESTS_CONFORMANCE_REENCODE_H_
 
@@ -11,12 +11,13 @@
 
 namespace pollux::conformance {
 
-// The frame emitted from the decoded fields of `packet` (which lies in `frame`): Ethernet, IP with
-// its checksum, UDP with its checksum where there was one, BTH, extended headers, payload, zero
-// pad, ICRC, and the Ethernet padding as it was. Empty when a header does not decode.
+// Returns the frame built from the decoded fields of `packet`, which is part of `frame`: Ethernet,
+// IP with its checksum, UDP with its checksum if there was one, BTH, extended headers, payload,
+// zero pad, ICRC, and the Ethernet padding as it was. Returns nothing if a header cannot be
+// decoded.
 std::vector<uint8_t> ReencodeFrame(std::span<const uint8_t> frame, const wire::RocePacket& packet);
 
-// Empty when equal; else where the first difference stands, and in which header.
+// Describes the position and header of the first difference; empty if the frames are equal.
 std::string DescribeDifference(std::span<const uint8_t> frame, std::span<const uint8_t> reencoded,
                                const wire::RocePacket& packet);
 

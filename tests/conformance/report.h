@@ -1,4 +1,4 @@
-// What the conformance command prints.
+// The output of the conformance command.
 #ifndef POLLUX_TESTS_CONFORMANCE_REPORT_H_
 #define POLLUX_TESTS_CONFORMANCE_REPORT_H_
 
@@ -23,13 +23,14 @@ struct FileReport {
   bool ok() const { return failures.empty(); }
 };
 
-// Whether there was anything to check, and nothing failed.
+// True if there was anything to check and nothing failed.
 bool AllPass(const std::vector<FileReport>& reports);
 
-// Checks every frame of one file. A file that cannot be read is a failure of it.
+// Checks every frame of one file. An unreadable file counts as a failure.
 FileReport CheckFile(const std::string& path);
 
-// "aeth", "mad", "opcode" and "rpc" keys as tests/conformance/captures/expected.txt writes them.
+// The counts with the keys of tests/conformance/captures/expected.txt: "aeth", "mad", "opcode" and
+// "rpc".
 std::map<std::string, uint64_t> KeyedCounts(const Counts& counts);
 
 // Tables of files, opcodes, AETH syndromes, MADs and RPC-over-RDMA messages, then the failures.

@@ -1,4 +1,4 @@
-// Memory of a simulated host beside what it must hold.
+// Memory of a simulated host, and its expected contents.
 #ifndef POLLUX_TESTS_SIM_ARENA_H_
 #define POLLUX_TESTS_SIM_ARENA_H_
 
@@ -11,23 +11,23 @@
 
 namespace pollux::sim {
 
-// Filled with random bytes: every byte that nobody may write is a canary. Lies at the same address
-// in every run, so that a seed repeats to the last bit of each packet.
+// Initially filled with random bytes, so that every byte that must not be written is a canary. Has
+// the same address in every run, so that a seed reproduces each bit of each packet.
 class Arena {
  public:
-  // `slot` tells the arenas of one process apart.
+  // `slot` distinguishes the arenas of one process.
   Arena(size_t bytes, unsigned slot, Random& random);
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
   uint8_t* at(size_t offset) { return memory_ + offset; }
-  // `length` bytes from `data` are what it must hold at `offset` from now on.
+  // From now on, `length` bytes from `data` are expected at `offset`.
   void Expect(size_t offset, const uint8_t* data, size_t length);
   bool HoldsWhatIsExpected(size_t offset, size_t length) const;
-  // Each of `length` bytes at `offset` is what it must be or the one of `data`.
+  // Whether each of `length` bytes at `offset` is either the expected one or that of `data`.
   bool HoldsOldOrNew(size_t offset, const uint8_t* data, size_t length) const;
-  // Where it does not hold what it must, in words; empty when it does.
+  // Describes where the contents differ from the expected ones; empty if they do not.
   std::string Difference() const;
 
  private:

@@ -1,4 +1,4 @@
-// Brings simulated hosts and their queue pairs together, as a connection manager would.
+// Connects simulated hosts and their queue pairs, as a connection manager would.
 #ifndef POLLUX_TESTS_SIM_CONNECT_H_
 #define POLLUX_TESTS_SIM_CONNECT_H_
 
@@ -12,25 +12,24 @@
 
 namespace pollux::sim {
 
-// Attributes of a reliable connection that stands every network of DrawConditions().
+// Attributes of a reliable connection that survives every network of DrawConditions().
 ibv_qp_attr DrawAttributes(Random& random);
-// Anywhere, often shortly before it wraps or before half of the circle.
+// A random PSN, often shortly before the wrap-around or before half the range.
 uint32_t DrawPsn(Random& random);
 
-// Each finds the link-layer address of the other, as CM has it before it connects: ARP tries again
-// once a second, which is longer than a queue pair may wait. False when that took longer than any
-// network of ours explains.
+// Resolves the link-layer addresses of both hosts, as CM does before it connects: ARP retries only
+// once per second, which is longer than a queue pair may wait. Returns false if this took longer
+// than any simulated network explains.
 bool FindEachOther(Simulation& simulation, Node& a, Node& b);
 
-// Towards the host `to`.
+// The address attributes for the host `to`.
 ibv_ah_attr AddressOf(const Node& to);
 
-// From RESET to RTS, by the attributes that the type needs of `attr`; its path is in attr.ah_attr.
-// The first refusal.
+// Moves a queue pair from RESET to RTS with the attributes in `attr` that its type needs; the path
+// is in attr.ah_attr. Returns the first error.
 absl::Status BringToRts(engine::Worker& worker, verbs::QueuePair* qp, Qpn peer_qpn,
                         ibv_qp_attr attr);
-// From RESET to RTS, by the attributes that the type needs of `attr`; port, path and destination
-// are filled in here (UD has none). The first refusal.
+// The same, but sets port, path and destination itself (UD has no path and destination).
 absl::Status BringToRts(Node& node, verbs::QueuePair* qp, const Node& peer, Qpn peer_qpn,
                         ibv_qp_attr attr);
 

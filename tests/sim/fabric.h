@@ -1,5 +1,5 @@
-// A simulated network: ports joined by an Ethernet switch that loses, doubles, reorders, corrupts
-// and delays frames as a seed says, in virtual time.
+// A simulated network in virtual time: ports connected by an Ethernet switch that loses,
+// duplicates, reorders, corrupts and delays frames as determined by a seed.
 #ifndef POLLUX_TESTS_SIM_FABRIC_H_
 #define POLLUX_TESTS_SIM_FABRIC_H_
 
@@ -20,19 +20,20 @@
 
 namespace pollux::sim {
 
-// What the network does to frames. Probabilities are per frame and receiver.
+// The impairments of the network. Probabilities are per frame and receiver.
 struct Conditions {
   double loss = 0;
   double duplication = 0;
   double reordering = 0;  // the frame is held back by up to reorder_delay_ns
   double corruption = 0;  // one to three bits of a copy are flipped; IP packets only
   uint64_t min_delay_ns = 1'000;
-  uint64_t max_delay_ns = 5'000;  // each frame its own, but frames between two ports stay in order
+  // drawn for each frame, but frames between two ports stay in order
+  uint64_t max_delay_ns = 5'000;
   uint64_t reorder_delay_ns = 50'000;
-  uint64_t bits_per_second = 0;  // of each port, outwards; 0: unlimited
+  uint64_t bits_per_second = 0;  // per port, for sending; 0: unlimited
 };
 
-// A third of all networks is good, a third a little bad, a third bad.
+// A third of the drawn networks is good, a third slightly bad, a third bad.
 Conditions DrawConditions(Random& random);
 
 struct FabricCounters {
@@ -42,15 +43,15 @@ struct FabricCounters {
   uint64_t duplicated = 0;
   uint64_t reordered = 0;
   uint64_t corrupted = 0;
-  uint64_t link_down = 0;       // sent into, or arrived at, a port that was down
+  uint64_t link_down = 0;       // sent by, or arrived at, a port that was down
   uint64_t queue_overflow = 0;  // see Fabric::kMaxQueued and MarkedQueueOptions
   uint64_t no_buffer = 0;       // no mbuf for a copy
 };
 
 class Fabric;
 
-// One port of the switch. Where nothing is to be changed the sender's own mbuf is what arrives, as
-// with net_ring: an mbuf touched after it was sent is seen.
+// One port of the switch. A frame that is not changed arrives in the sender's own mbuf, as with
+// net_ring, so that a change of an mbuf after it was sent is noticed.
 class FabricPort : public io::Link {
  public:
   ~FabricPort() override;
@@ -60,13 +61,13 @@ class FabricPort : public io::Link {
   uint16_t Receive(rte_mbuf** frames, uint16_t capacity, uint64_t now_ns) override;
   uint16_t Send(rte_mbuf** frames, uint16_t count, uint64_t now_ns) override;
 
-  // While it is down nothing leaves or arrives; what was on its way is lost on arrival.
+  // While it is down, it does not send or receive; frames in flight to it are lost on arrival.
   void SetUp(bool up) { up_ = up; }
   const MacAddress& mac() const { return mac_; }
-  uint32_t index() const { return index_; }  // of the order in which ports were added
+  uint32_t index() const { return index_; }  // in the order in which ports were added
 
-  // Frames for this port wait in such a queue, behind each other, for the switch to send them.
-  // Without one they do not meet.
+  // Makes frames for this port wait in such a queue, one behind the other, until the switch sends
+  // them. Without this call they do not delay each other.
   void SetQueue(const MarkedQueueOptions& options) { marked_.emplace(options); }
   MarkedQueue& queue() { return *marked_; }  // after SetQueue()
 
@@ -79,54 +80,54 @@ class FabricPort : public io::Link {
   uint32_t index_;
   MacAddress mac_;
   bool up_ = true;
-  uint64_t busy_until_ns_ = 0;  // when the last bit of the latest frame has left
+  uint64_t busy_until_ns_ = 0;  // when the last bit of the latest frame is sent
   void PassQueue(uint64_t now_ns);
   uint64_t NextArrival() const;
   void Drain();
 
-  // Frames on their way to this port: by time of arrival, then in the order sent.
+  // Frames in flight to this port, ordered by time of arrival and then of sending.
   std::multimap<uint64_t, rte_mbuf*> queue_;
   std::optional<MarkedQueue> marked_;
-  // On their way to that queue, with the sending port.
+  // Frames in flight to that queue, with the sending port.
   std::multimap<uint64_t, std::pair<rte_mbuf*, uint32_t>> to_marked_;
-  // The latest arrival that keeps the order, by sending port.
+  // For each sending port, the latest arrival time that was assigned in order.
   std::vector<uint64_t> in_order_ns_;
 };
 
-// Single-threaded, as all of a simulation. EAL must be initialised.
+// Single-threaded, like the whole simulation. EAL must be initialised.
 class Fabric {
  public:
-  static constexpr size_t kMaxQueued = 4096;      // frames on the way to one port; more are lost
-  static constexpr unsigned kCopyBuffers = 2047;  // duplicates and corrupted frames under way
+  static constexpr size_t kMaxQueued = 4096;      // frames in flight to one port; more are lost
+  static constexpr unsigned kCopyBuffers = 2047;  // duplicates and corrupted frames in flight
 
-  // All that happens depends on `seed`, the conditions and what is sent alone.
+  // Everything that happens depends only on `seed`, the conditions and the sent frames.
   Fabric(uint64_t seed, const Conditions& conditions);
   ~Fabric();
   Fabric(const Fabric&) = delete;
   Fabric& operator=(const Fabric&) = delete;
 
-  // The port lives as long as the fabric. Frames for `mac` go to it; frames for a multicast address
-  // or one that no port has go to all but the sender.
+  // The port exists as long as the fabric. Frames for `mac` are sent to it; frames for a multicast
+  // address or an unknown one are sent to all ports except the sender.
   FabricPort* AddPort(const MacAddress& mac);
   void SetConditions(const Conditions& conditions) { conditions_ = conditions; }
   const Conditions& conditions() const { return conditions_; }
 
-  // Shown every frame as it is sent, before anything happens to it.
+  // Called with every frame when it is sent, before it is impaired.
   using Tap = std::function<void(const FabricPort& from, const rte_mbuf& frame)>;
   void SetTap(Tap tap) { tap_ = std::move(tap); }
 
-  // When the next frame arrives anywhere; UINT64_MAX when none is on its way.
+  // The time at which the next frame arrives anywhere; UINT64_MAX if none is in flight.
   uint64_t NextArrival() const;
-  // Frees what is on its way: before the pools go that it came from.
+  // Frees the frames in flight. Call it before the pools of these frames are destroyed.
   void Drain();
   const FabricCounters& counters() const { return counters_; }
-  // Copies that nobody has freed yet, those on their way included.
+  // The number of copies that are not freed yet, including those in flight.
   unsigned copies_in_use() const;
 
  private:
   friend class FabricPort;
   void Switch(FabricPort& from, rte_mbuf* frame, uint64_t now_ns);
-  // Takes over one reference of `frame`.
+  // Deliver() and Enqueue() take one reference to `frame`.
   static bool IsIp(const rte_mbuf& frame);
   void Deliver(FabricPort& from, FabricPort& to, rte_mbuf* frame, uint64_t now_ns);
   void Enqueue(FabricPort& from, FabricPort& to, rte_mbuf* frame, uint64_t arrival_ns);

@@ -1,5 +1,5 @@
-// One end of a connection, or a datagram queue pair, whose application may fail in mid-message; and
-// its host.
+// One end of a connection, or a datagram queue pair, whose application may fail in the middle of a
+// message; and its host.
 #ifndef POLLUX_TESTS_SIM_FAILING_END_H_
 #define POLLUX_TESTS_SIM_FAILING_END_H_
 
@@ -23,33 +23,33 @@ namespace pollux::sim {
 
 class FailingEnd;
 
-// The objects that the ends of a host share: a completion queue, and perhaps a shared receive
-// queue. The worker's poller of all of them.
+// The objects that the ends of a host share: a completion queue and, optionally, a shared receive
+// queue. It is the worker's poller for all ends.
 class FailingHost : public engine::Poller {
  public:
   static constexpr uint32_t kSharedReceives = 16;
   static constexpr uint32_t kMaxMessage = 16384;            // bytes
-  static constexpr size_t kBufferBytes = 40 + kMaxMessage;  // of a shared receive
-  static constexpr size_t kGapBytes = 64;                   // between them
+  static constexpr size_t kBufferBytes = 40 + kMaxMessage;  // per shared receive
+  static constexpr size_t kGapBytes = 64;                   // between shared receives
 
   FailingHost(Node& node, unsigned arena_slot, bool shares_receives, uint64_t seed, Log* log);
-  // In some polls' time completions are left in a queue that is made as small as it can be, until
-  // one is lost or Resume().
+  // After `polls` polls, stops taking completions from the queue, which is made as small as
+  // possible, until one is lost or Resume() is called.
   void StallAfter(uint64_t polls) { stall_in_ = polls + 1; }
   void Resume();
-  // A completion was lost: no queue pair of this host works any more.
+  // A completion was lost, so no queue pair of this host works any more.
   bool overran() const { return overran_; }
   ~FailingHost() override;
 
   bool Poll(uint64_t now_ns) override;
   void Add(FailingEnd* end);
   void Remove(FailingEnd* end);
-  // From now on nothing may complete under this number.
+  // From now on nothing may complete for this queue pair number.
   void Retire(Qpn qpn) { retired_.insert(qpn.value); }
-  // One that may have died with a receive in its hands.
+  // Counts a queue pair that may have been destroyed with a receive in use.
   void CountLostReceive() { ++may_be_lost_; }
   void PollCompletions();
-  // Destroys everything, after all ends.
+  // Destroys everything. Call it after all ends were destroyed.
   void Finish();
 
   Node& node() { return node_; }
@@ -58,7 +58,7 @@ class FailingHost : public engine::Poller {
   verbs::CompletionQueue* cq() { return cq_; }
   verbs::SharedReceiveQueue* srq() { return srq_; }
   Arena& arena() { return *arena_; }
-  // Where in arena() a shared receive is.
+  // The offset of a shared receive in arena().
   static size_t SharedPlace(uint64_t wr_id) { return wr_id * (kBufferBytes + kGapBytes); }
 
  private:
@@ -72,11 +72,11 @@ class FailingHost : public engine::Poller {
   Log* log_;
   memory::ProtectionDomain* pd_;
   verbs::CompletionQueue* cq_;
-  uint64_t stall_in_ = 0;  // polls; 0: not at all, 1: now
+  uint64_t stall_in_ = 0;  // in polls; 0: never, 1: now
   bool stalled_ = false;
   bool overran_ = false;
   verbs::SharedReceiveQueue* srq_ = nullptr;
-  std::unique_ptr<Arena> arena_;  // of shared receives
+  std::unique_ptr<Arena> arena_;  // for shared receives
   memory::MemoryRegion region_;
   std::vector<uint32_t> free_receives_;
   uint32_t may_be_lost_ = 0;
@@ -84,15 +84,15 @@ class FailingHost : public engine::Poller {
   std::set<uint32_t> retired_;
 };
 
-// A work request, and what is known of it.
+// A work request and its state.
 struct FailingMessage {
   ibv_wr_opcode opcode = IBV_WR_SEND;
   uint32_t length = 0;
   uint32_t immediate = 0;
   bool signaled = true;
   size_t local = 0;   // offset in the sender's arena
-  size_t remote = 0;  // in the peer's, of WRITE and READ
-  uint64_t add = 0;   // of a fetch-and-add
+  size_t remote = 0;  // offset in the peer's arena, for WRITE and READ
+  uint64_t add = 0;   // for a fetch-and-add
   bool received = false;
 
   bool is_write() const {
@@ -109,43 +109,46 @@ struct FailingMessage {
 
 class FailingEnd {
  public:
-  // A life of a queue pair: `qp` is one that lived before and is in RESET, or null.
+  // One use of a queue pair: `qp` is a queue pair in RESET that was used before, or null for a new
+  // one.
   FailingEnd(std::string name, FailingHost& host, ibv_qp_type type, verbs::QueuePair* qp,
              uint64_t seed, Log* log);
 
-  // In this order, each on both ends.
+  // Call these in this order, each on both ends.
   void Draw(int messages, uint32_t max_length, SimulatedFault fault);
   void LayOut(FailingEnd& peer, unsigned arena_slot);
-  // `in_order`: the network neither reorders nor repeats.
+  // `in_order`: the network neither reorders nor duplicates.
   void Connect(ibv_qp_attr attr, uint32_t own_psn, uint32_t peer_psn, bool in_order);
 
-  // From the host's poll.
+  // Called by the host's poll.
   bool Run();
   // The host's completion queue has lost a completion.
   void OnCompletionsLost();
   void OnCompletion(const ibv_wc& wc);
 
-  // Nothing more will complete of what it sends. Of a reliable connection without fault also: what
-  // it is to receive has come.
+  // All its sends have completed or never will. For a reliable connection without a fault, it has
+  // also received everything.
   bool settled() const;
   std::string Progress() const;
-  // After both ends are settled: what is still posted is flushed, and all of it is accounted for.
+  // Call it when both ends are settled: flushes what is still posted, and checks that everything is
+  // accounted for.
   void CheckAndStop();
-  // Once both ends have stopped: what was under way may be old or new; then, when that is done for
-  // both, nothing else may have changed.
+  // Call these when both ends have stopped, the first one on both ends, then the second one.
+  // SettleMemory() accepts old or new contents for unfinished requests; CheckMemory() checks that
+  // nothing else has changed.
   void SettleMemory();
   void CheckMemory();
-  // The queue pair in RESET for another life, or null.
+  // Returns the queue pair in RESET for another use, or null.
   verbs::QueuePair* Release(bool destroy);
 
   Qpn qpn() const { return qpn_; }
   SimulatedFault fault() const { return fired_ ? fault_ : SimulatedFault::kNone; }
-  // Sent and never received.
+  // Messages that were sent and never received.
   uint64_t lost_messages() const;
   bool failed() const { return first_error_ != IBV_WC_SUCCESS || receive_failed_; }
 
  private:
-  static constexpr size_t kReceiveGapBytes = 256;  // between its receives
+  static constexpr size_t kReceiveGapBytes = 256;  // between receives
 
   bool reliable() const { return type_ == IBV_QPT_RC; }
   uint32_t ReceiveBytes() const { return grh_bytes() + FailingHost::kMaxMessage; }
@@ -187,11 +190,11 @@ class FailingEnd {
   size_t posted_ = 0, completed_ = 0, succeeded_ = 0;
   ibv_wc_status first_error_ = IBV_WC_SUCCESS;
   SimulatedFault fault_ = SimulatedFault::kNone;
-  size_t fault_after_ = 0;  // requests posted
+  size_t fault_after_ = 0;  // posted requests
   bool fired_ = false;
 
   size_t receives_posted_ = 0, receives_completed_ = 0;
-  size_t matched_ = 0;  // of the peer's messages: those before are received or lost
+  size_t matched_ = 0;  // the peer's messages before this one are received or lost
   size_t received_ = 0;
   bool receive_failed_ = false;
 

@@ -1,4 +1,5 @@
-// Random programs in which applications fail in mid-message, and what must hold all the same.
+// Random programs in which applications fail in the middle of messages, and the properties that
+// must hold nevertheless.
 #ifndef POLLUX_TESTS_SIM_FAILURE_PROGRAM_H_
 #define POLLUX_TESTS_SIM_FAILURE_PROGRAM_H_
 
@@ -11,7 +12,7 @@
 namespace pollux::sim {
 
 struct FailureOutcome {
-  // Which property did not hold, in words; empty when all did:
+  // The property that did not hold; empty if all did:
   // - each work request completes once, in order: successes, then one error that the mishaps
   //   explain, then what was flushed; without a fault a reliable connection sees only successes;
   // - a completion for which there was no room ends all queue pairs of its completion queue, and
@@ -25,10 +26,10 @@ struct FailureOutcome {
   uint64_t digest = 0;
   std::array<uint64_t, kSimulatedFaults> fired{};  // by SimulatedFault
   uint64_t failed = 0;                             // ends that saw an error
-  uint64_t lost_messages = 0;                      // of UC and UD
+  uint64_t lost_messages = 0;                      // on UC and UD
 };
 
-// Depends on `seed` alone. EAL must be initialised.
+// Depends only on `seed`. EAL must be initialised.
 FailureOutcome RunFailureProgram(uint64_t seed);
 
 }  // namespace pollux::sim

@@ -1,5 +1,4 @@
-// What the parts of a random program report to: the first thing that is wrong, and a digest of all
-// that happens.
+// The log of a random program: the first violation, and a digest of all events.
 #ifndef POLLUX_TESTS_SIM_LOG_H_
 #define POLLUX_TESTS_SIM_LOG_H_
 
@@ -9,7 +8,7 @@
 namespace pollux::sim {
 
 struct Log {
-  std::string violation;  // the first
+  std::string violation;  // the first one
   uint64_t digest = 0xCBF29CE484222325;
 
   void Violate(const std::string& what) {

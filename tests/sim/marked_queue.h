@@ -1,5 +1,4 @@
-// The queue in front of a port of a simulated switch: a bottleneck that marks packets when it
-// grows.
+// The output queue of a port of a simulated switch: a bottleneck that marks packets when it grows.
 #ifndef POLLUX_TESTS_SIM_MARKED_QUEUE_H_
 #define POLLUX_TESTS_SIM_MARKED_QUEUE_H_
 
@@ -13,36 +12,37 @@
 
 namespace pollux::sim {
 
-// Marks by the present length as in DCQCN's paper (Zhu et al., SIGCOMM 2015, section 5): nothing
-// below `min_bytes`, from there with a probability that rises to `max_probability` at `max_bytes`,
-// everything beyond.
+// Marks by the current length as in DCQCN's paper (Zhu et al., SIGCOMM 2015, section 5): no packets
+// below `min_bytes`, all above `max_bytes`, and in between with a probability that rises to
+// `max_probability`.
 struct MarkedQueueOptions {
   uint64_t bits_per_second = 40'000'000'000;
   uint32_t min_bytes = 5'000;
   uint32_t max_bytes = 200'000;
   double max_probability = 0.01;
-  uint32_t capacity_bytes = 4'000'000;  // what does not fit is lost
+  uint32_t capacity_bytes = 4'000'000;  // frames that do not fit are lost
 };
 
 struct MarkedQueueCounters {
-  uint64_t bytes = 0;                // of frames that passed
+  uint64_t bytes = 0;                // of frames that were not lost
   uint64_t marked = 0;               // frames
   uint64_t lost = 0;                 // frames
-  uint64_t longest_bytes = 0;        // that a frame found before it
-  std::vector<uint64_t> bytes_from;  // that passed, by sending port
+  uint64_t longest_bytes = 0;        // the longest queue that a frame has found
+  std::vector<uint64_t> bytes_from;  // bytes by sending port
 };
 
 class MarkedQueue {
  public:
   explicit MarkedQueue(const MarkedQueueOptions& options) : options_(options) {}
 
-  // A frame that port number `from` sent arrives: in the order of time. Returns when its last bit
-  // has left, marked where that is due and the packet is ECN-capable; nothing when it is lost. The
-  // frame stays the caller's, is writable and in one piece.
+  // Handles the arrival of a frame from port number `from`; calls must be in order of time. Returns
+  // the time at which its last bit is sent, or nothing if it is lost. Marks the frame if that is
+  // due and the packet is ECN-capable. The caller keeps the frame, which must be writable and in
+  // one segment.
   std::optional<uint64_t> Pass(rte_mbuf* frame, uint32_t from, uint64_t now_ns, Random& random);
 
   const MarkedQueueCounters& counters() const { return counters_; }
-  // As of now: what was counted before is forgotten.
+  // Sets the counters to 0.
   void ResetCounters();
 
  private:
@@ -53,7 +53,8 @@ class MarkedQueue {
   uint64_t busy_until_ns_ = 0;
 };
 
-// Sets the CE mark of an ECN-capable IPv4 or IPv6 packet; false, and nothing changes, of others.
+// Sets the CE mark of an ECN-capable IPv4 or IPv6 packet. Returns false, and changes nothing, for
+// other packets.
 bool SetCongestionExperienced(rte_mbuf* frame);
 
 }  // namespace pollux::sim

@@ -1,4 +1,4 @@
-// The message sequence numbers of a responder, against what its peer has sent.
+// Checks the message sequence numbers (MSN) of a responder against the messages of its peer.
 #ifndef POLLUX_TESTS_SIM_MSN_CHECK_H_
 #define POLLUX_TESTS_SIM_MSN_CHECK_H_
 
@@ -11,14 +11,15 @@
 
 namespace pollux::sim {
 
-// Source: IB specification 9.7.7.1: the number of messages that the responder has completed, READs
-// and atomics from when they are accepted.
+// IB specification 9.7.7.1: the MSN counts the messages that the responder has completed; READs and
+// atomics count from their acceptance on.
 class MsnCheck {
  public:
-  // The requester begins at `first_psn`; `packets` are the PSNs of each of its messages, in order.
+  // The requester starts at `first_psn`; `packets` has the number of PSNs of each of its messages,
+  // in order.
   MsnCheck(Psn first_psn, uint32_t first_msn, const std::vector<uint32_t>& packets);
 
-  // A response as the responder sent it: in words what is wrong with it; empty when nothing is.
+  // Checks a response. Returns a description of the error; empty if there is none.
   std::string Check(const wire::RocePacket& response) const;
 
  private:
@@ -26,7 +27,7 @@ class MsnCheck {
 
   Psn first_psn_;
   uint32_t first_msn_;
-  std::vector<int32_t> ends_;  // of the messages, from first_psn_
+  std::vector<int32_t> ends_;  // the end of each message, relative to first_psn_
 };
 
 }  // namespace pollux::sim

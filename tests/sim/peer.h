@@ -11,18 +11,18 @@
 
 namespace pollux::sim {
 
-// The objects belong to the node's worker. Mistakes are failures of the test that makes them.
+// The objects belong to the node's worker. Errors are failures of the test.
 struct Peer {
   Node* node = nullptr;
   memory::ProtectionDomain* pd = nullptr;
-  verbs::CompletionQueue* cq = nullptr;  // of sends and receives
+  verbs::CompletionQueue* cq = nullptr;  // for sends and receives
   verbs::QueuePair* qp = nullptr;
 
-  // Path MTU 1024, timeout code 14 (67 ms), 7 retries, 4 READs and atomics each way.
+  // Path MTU 1024, timeout code 14 (67 ms), 7 retries, 4 READs and atomics in each direction.
   static ibv_qp_attr DefaultAttr();
 
   void Create(Node& at, uint32_t max_send_wr = 16, ibv_qp_type type = IBV_QPT_RC);
-  // To RTS with `attr`, against `peer`, which is created.
+  // Moves the queue pair to RTS with `attr`, connected to `peer`, which must have been created.
   void Connect(const Peer& peer, ibv_qp_attr attr = DefaultAttr());
 };
 

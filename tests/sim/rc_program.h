@@ -1,5 +1,5 @@
-// A random program of work requests of all kinds over some RC connections between two hosts, with a
-// bad network between them and clocks that jump, and what must hold of it.
+// A random program of work requests of all kinds on several RC connections between two hosts, with
+// a bad network and clocks that jump, and the properties that must hold.
 #ifndef POLLUX_TESTS_SIM_RC_PROGRAM_H_
 #define POLLUX_TESTS_SIM_RC_PROGRAM_H_
 
@@ -9,7 +9,7 @@
 namespace pollux::sim {
 
 struct RcOutcome {
-  // Which property did not hold, in words; empty when all did:
+  // The property that did not hold; empty if all did:
   // - each message is delivered once, in order, unchanged, with the right completion;
   // - each work request completes, with success (each program's faults can be made good);
   // - of all memory only the bytes change that a work request named;
@@ -18,15 +18,15 @@ struct RcOutcome {
   //   unbound) is shown no more; who names it is refused, and what is posted then is flushed;
   // - all packet buffers are back at the end, and all objects can be destroyed.
   std::string violation;
-  // Of all completions and their times, and of the counters: equal when the same things happened.
+  // A digest of all completions with their times, and of the counters, to compare two runs.
   uint64_t digest = 0;
   uint64_t retransmitted_pkts = 0;
   uint64_t rnr_naks = 0;
   uint64_t bad_icrc = 0;
 };
 
-// Depends on its arguments alone. `behind_rings`: on workers that share their ports with others and
-// get and send everything by ring (NodeOptions::behind_ring). EAL must be initialised.
+// Depends only on its arguments. `behind_rings`: uses workers that share their ports with others
+// and receive and send everything by rings (NodeOptions::behind_ring). EAL must be initialised.
 RcOutcome RunRcProgram(uint64_t seed, bool behind_rings = false);
 
 }  // namespace pollux::sim

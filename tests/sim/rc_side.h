@@ -25,45 +25,44 @@ class RcSide : public engine::Poller {
  public:
   static constexpr uint32_t kMaxElements = 3;
 
-  // `slot`: of its arena.
+  // `slot`: that of its arena.
   RcSide(const std::string& name, Node& node, unsigned slot, uint64_t seed, Log* log);
   ~RcSide() override;
 
-  // In this order, each on both sides: take the program, lay out the memory, make the objects,
-  // connect.
+  // Call these in this order, each on both sides.
   void Take(RcSequence sequence);
   void LayOut(RcSide& peer);
   void Create(uint32_t depth);
   void Connect(const ibv_qp_attr& common);
 
   bool Poll(uint64_t now_ns) override;
-  // All of the program has completed, here and of the peer's what ends here.
+  // The whole program of this side has completed, and everything has arrived from the peer.
   bool finished() const;
-  // In words, for the message when it does not finish.
+  // A description of the progress, for the message if it does not finish.
   std::string Progress() const;
-  // After the end: a WRITE through `key`, which the peer has taken back; and one behind it.
+  // After the end: posts a WRITE with `key`, which the peer has revoked, and another one after it.
   void PostStale(uint32_t key, uint64_t address);
   bool stale_finished() const { return stale_completions_ == 2; }
-  // A key that named memory once.
+  // Returns a key that is no longer valid.
   uint32_t MakeStaleKey();
   uint64_t target_address() { return Address(target_start_); }
-  // Checks memory, destroys all objects.
+  // Checks memory and destroys all objects.
   void Finish();
 
-  // The first PSN that it sends, and where it begins to count the peer's messages.
+  // Sets the first PSN that it sends, and the initial MSN for the peer's messages.
   void SetFirst(uint32_t psn, uint32_t msn) {
     first_psn_ = psn;
     first_msn_ = msn;
   }
   bool Has(Qpn qpn) const { return qpn_ == qpn; }
-  // A packet for this side as its peer sent it.
+  // Checks a packet that the peer has sent to this side.
   void CheckResponse(const wire::RocePacket& packet);
 
  private:
   // A fast region or a window.
   struct Object {
     ExposedRegion::Kind kind;
-    uint32_t key = 0;  // its latest
+    uint32_t key = 0;  // the latest one
     ibv_mw* window = nullptr;
   };
 
@@ -97,24 +96,25 @@ class RcSide : public engine::Poller {
   RcSide* peer_ = nullptr;
 
   std::vector<RcOperation> operations_;
-  std::vector<const RcOperation*> receives_;  // the peer's that take a receive here, in order
-  std::set<int> messages_received_;           // those that have a number
+  // the peer's operations that use a receive here, in order
+  std::vector<const RcOperation*> receives_;
+  std::set<int> messages_received_;  // numbers of the received messages that have one
   size_t posted_ = 0, completed_ = 0;
   size_t receives_posted_ = 0, received_ = 0;
   uint32_t depth_ = 0;
   uint32_t first_psn_ = 0;
   uint32_t first_msn_ = 0;
   Qpn qpn_;
-  std::optional<MsnCheck> msn_check_;  // of the peer's answers
+  std::optional<MsnCheck> msn_check_;  // for the peer's responses
   bool stale_phase_ = false;
   int stale_completions_ = 0;
 
   std::unique_ptr<Arena> arena_;
   size_t arena_bytes_ = 0;
-  size_t target_start_ = 0, target_end_ = 0;    // what the peer writes
-  size_t exposed_start_ = 0, exposed_end_ = 0;  // what is shown to the peer for a while
-  size_t source_start_ = 0, source_end_ = 0;    // what the peer reads
-  size_t words_start_ = 0;                      // what the peer's atomics change
+  size_t target_start_ = 0, target_end_ = 0;    // for the peer's WRITEs
+  size_t exposed_start_ = 0, exposed_end_ = 0;  // exposed to the peer temporarily
+  size_t source_start_ = 0, source_end_ = 0;    // for the peer's READs
+  size_t words_start_ = 0;                      // for the peer's atomics
   memory::MemoryRegion local_, target_, exposed_, source_, words_;
   std::vector<ExposedRegion::Kind> object_kinds_;
   std::vector<Object> objects_;

@@ -1,4 +1,5 @@
-// A random program of RPCs from a client to a server over a bad network, and what must hold of it.
+// A random program of RPCs from a client to a server over a bad network, and the properties that
+// must hold.
 #ifndef POLLUX_TESTS_SIM_RPC_PROGRAM_H_
 #define POLLUX_TESTS_SIM_RPC_PROGRAM_H_
 
@@ -8,7 +9,7 @@
 namespace pollux::sim {
 
 struct RpcOutcome {
-  // Which property did not hold, in words; empty when all did:
+  // The property that did not hold; empty if all did:
   // - each call is called back exactly once, never from inside the call;
   // - with the right results, or Unavailable (the connection ended) or DeadlineExceeded (where it
   //   had a time limit); always with the right results where no link went down and no call had one,
@@ -20,22 +21,22 @@ struct RpcOutcome {
   // - no key stays advertised; what the server lends for a result is given back once;
   // - the client connects again after whatever happened, all connections end, all buffers are back.
   std::string violation;
-  // Of all calls' ends and their times: equal when the same things happened.
+  // A digest of the results and end times of all calls, to compare two runs.
   uint64_t digest = 0;
   uint64_t succeeded = 0;
   uint64_t unavailable = 0;
   uint64_t timed_out = 0;
-  uint64_t connections = 0;  // that the program made
-  uint64_t reconnects = 0;   // that the client made by itself
-  uint64_t duplicates = 0;   // calls that came again and were not run again
-  uint64_t callbacks = 0;    // of the server's calls, those that the client answered
-  uint64_t bytes_read = 0;   // in chunks, by the server
+  uint64_t connections = 0;  // made by the program
+  uint64_t reconnects = 0;   // made by the client itself
+  uint64_t duplicates = 0;   // repeated calls that were not run again
+  uint64_t callbacks = 0;    // calls of the server that the client answered
+  uint64_t bytes_read = 0;   // by the server, in chunks
   uint64_t bytes_written = 0;
-  uint64_t pieces = 0;  // of results, that went out ahead of their replies
+  uint64_t pieces = 0;  // pieces of results sent before their replies
   uint64_t retransmitted_pkts = 0;
 };
 
-// Depends on `seed` alone. EAL must be initialised.
+// Depends only on `seed`. EAL must be initialised.
 RpcOutcome RunRpcProgram(uint64_t seed);
 
 }  // namespace pollux::sim

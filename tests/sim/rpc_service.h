@@ -1,4 +1,5 @@
-// The server of a random RPC program: answers at once or late, and takes back what it lends.
+// The server of a random RPC program. It answers at once or later, and checks that result items are
+// released.
 #ifndef POLLUX_TESTS_SIM_RPC_SERVICE_H_
 #define POLLUX_TESTS_SIM_RPC_SERVICE_H_
 
@@ -21,47 +22,47 @@ inline constexpr uint32_t kRpcMaxEcho = 20'000;
 
 enum RpcProcedure : uint32_t {
   kRpcNull = 0,
-  kRpcEcho = 1,  // arguments come back as results
+  kRpcEcho = 1,  // returns its arguments as results
   kRpcPut = 2,   // opaque<> (eligible), word -> Checksum() of the bytes, the word
   kRpcGet = 3,   // length, salt -> opaque<> (eligible), salt
-  // Not idempotent: number of the call, opaque<> (eligible), length -> how often it ran, opaque<>
+  // Not idempotent: number of the call, opaque<> (eligible), length -> number of runs, opaque<>
   // (eligible) of that length
   kRpcOnce = 4,
 };
-inline constexpr uint32_t kRpcMaxOnce = 900;  // bytes of its result: what the reply cache holds
+inline constexpr uint32_t kRpcMaxOnce = 900;  // bytes of its result, the limit of the reply cache
 
 oncrpc::ProgramBinding RpcBinding();
 
-// What the client serves, on the connection that it made.
-inline constexpr uint32_t kRpcCallbackEcho = 1;  // arguments come back as results
+// The program that the client serves on its connection.
+inline constexpr uint32_t kRpcCallbackEcho = 1;  // returns its arguments as results
 inline constexpr uint32_t kRpcMaxCallback = 800;
 oncrpc::ProgramBinding RpcCallbackBinding();
 
-// Depends on the place of every byte.
+// A checksum that depends on the position of every byte.
 uint32_t Checksum(absl::Span<const uint8_t> bytes);
 uint8_t RpcByteAt(uint32_t salt, size_t i);
 
 class RpcService {
  public:
-  // Settings and delays are drawn from `seed`.
+  // Draws settings and delays from `seed`.
   RpcService(Node& node, cm::Manager* manager, uint64_t seed);
   ~RpcService();
 
   rpcrdma::Server& server() { return *server_; }
-  // Replies that are still to be given.
+  // The number of delayed replies.
   size_t delayed() const { return delayed_.size(); }
-  // Items given to replies and not given back.
+  // The number of items in replies that are not released yet.
   int lent() const { return lent_; }
-  // Parts of results that went out ahead of their replies.
+  // The number of pieces of results sent before their replies.
   uint64_t pieces() const { return pieces_; }
-  // How often call `number` of kRpcOnce ran.
+  // How often call `number` of kRpcOnce was run.
   uint32_t runs(uint32_t number) const;
-  // Calls to clients: each ends once, with the right results or with its connection.
+  // Calls to clients. Each ends once, with the right results or with its connection.
   int callbacks_outstanding() const { return callbacks_outstanding_; }
   uint64_t callbacks_answered() const { return callbacks_answered_; }
-  // What was wrong with one; empty when nothing was.
+  // The error of such a call; empty if there was none.
   const std::string& callback_violation() const { return callback_violation_; }
-  // Hangs up on everybody, and listens again.
+  // Ends all connections and listens again.
   void Cut();
 
  private:
@@ -69,9 +70,9 @@ class RpcService {
   void Serve(uint32_t procedure, const rpcrdma::CallView& call, rpcrdma::ReplyHandle reply);
   void Reply(uint32_t procedure, const rpcrdma::CallView& call, rpcrdma::ReplyHandle& reply);
   void CallBack(uint64_t connection);
-  // Lends `length` bytes that `salt` says, from byte `from` of them on.
+  // Makes an item of `length` bytes that are determined by `salt`, without the first `from` bytes.
   rpcrdma::ResultItem Lend(uint32_t length, uint32_t salt, size_t position, uint32_t from = 0);
-  // Its first `done` bytes went ahead.
+  // The first `done` bytes were sent before.
   void Get(uint32_t length, uint32_t salt, uint32_t done, rpcrdma::ReplyHandle& reply);
   void Delay(DelayedReply reply);
   void Once(uint32_t number, uint32_t length, rpcrdma::ReplyHandle& reply);
@@ -79,7 +80,7 @@ class RpcService {
 
   Node& node_;
   Random random_;
-  std::multimap<uint64_t, DelayedReply> delayed_;  // by when they are due
+  std::multimap<uint64_t, DelayedReply> delayed_;  // by due time
   engine::Timer timer_;
   int lent_ = 0;
   uint64_t pieces_ = 0;

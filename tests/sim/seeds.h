@@ -1,5 +1,5 @@
-// The seeds that a run of random programs is asked for: --seeds (how many) and --first_seed. Its
-// library brings main(), which reads them and starts the EAL.
+// The seeds for a run of random programs: --seeds (their number) and --first_seed. The library
+// contains main(), which parses these flags and starts the EAL.
 #ifndef POLLUX_TESTS_SIM_SEEDS_H_
 #define POLLUX_TESTS_SIM_SEEDS_H_
 
@@ -9,11 +9,11 @@
 
 namespace pollux::sim {
 
-// A part of them; a test whose parts are instances (kSeedParts) can be sharded.
+// Returns one of kSeedParts parts of the seeds. A test with one instance per part can be sharded.
 inline constexpr uint64_t kSeedParts = 8;
 std::vector<uint64_t> AskedSeeds(uint64_t part);
 
-// Which flags repeat a program, for the message of a failure.
+// The flags that repeat a program, for failure messages.
 std::string HowToRepeat(uint64_t seed);
 
 }  // namespace pollux::sim

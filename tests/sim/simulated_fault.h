@@ -1,4 +1,4 @@
-// What goes wrong with the application at one end of a connection.
+// Faults of the application at one end of a connection.
 #ifndef POLLUX_TESTS_SIM_SIMULATED_FAULT_H_
 #define POLLUX_TESTS_SIM_SIMULATED_FAULT_H_
 
@@ -10,21 +10,21 @@ namespace pollux::sim {
 
 enum class SimulatedFault : uint8_t {
   kNone,
-  kNoReceives,       // posts no receive any more
-  kReceiveTooSmall,  // posts receives without room
+  kNoReceives,       // posts no more receives
+  kReceiveTooSmall,  // posts receives that are too small
   kReceiveGone,      // deregisters the memory of its receives
-  kTargetGone,       // deregisters what its peer writes, reads and changes
-  kLocalGone,        // deregisters what its own requests name
+  kTargetGone,       // deregisters the memory that its peer writes, reads and changes
+  kLocalGone,        // deregisters the memory of its own requests
   kError,            // moves its queue pair to ERR
   kReset,            // moves it to RESET
   kDestroyed,        // destroys it
-  // The last: befalls a whole host, that does not poll its completion queue until it overflows.
+  // The last one affects a whole host, which does not poll its completion queue until it overflows.
   kCompletionsLost,
 };
 inline constexpr uint64_t kSimulatedFaults = 10;
 
-// Which status the end where it happens may see of its own requests, and its peer of its. What dies
-// of it on the way may look to the other end like a peer that does not answer.
+// Whether a request may fail with `status` at the end with the fault, and at its peer. To the other
+// end, a fault may look as if the peer did not answer.
 inline bool MayFailHere(SimulatedFault fault, ibv_wc_status status) {
   switch (fault) {
     case SimulatedFault::kNone:
@@ -51,7 +51,7 @@ inline bool MayFailAtPeer(SimulatedFault fault, ibv_wc_status status) {
       return status == IBV_WC_RETRY_EXC_ERR;
   }
 }
-// Of the receives where it happens, beside IBV_WC_WR_FLUSH_ERR.
+// The same for receives at the end with the fault, besides IBV_WC_WR_FLUSH_ERR.
 inline bool MayFailReceive(SimulatedFault fault, ibv_wc_status status) {
   return (fault == SimulatedFault::kReceiveTooSmall && status == IBV_WC_LOC_LEN_ERR) ||
          (fault == SimulatedFault::kReceiveGone && status == IBV_WC_LOC_PROT_ERR);

@@ -1,5 +1,5 @@
-// Nodes on a simulated network in virtual time: the object code of production, run by one thread;
-// only link, clock and random numbers differ, and those come from one seed.
+// Nodes on a simulated network in virtual time. They run the production code on one thread; only
+// link, clock and random numbers differ, and these are determined by one seed.
 #ifndef POLLUX_TESTS_SIM_SIMULATION_H_
 #define POLLUX_TESTS_SIM_SIMULATION_H_
 
@@ -24,13 +24,12 @@ struct NodeOptions {
   uint32_t packet_buffers = 2047;
   uint32_t max_queue_pairs = 1024;
   uint32_t max_regions = 4096;
-  // The worker is the second of two that share the host's port, and has no queue of it: the first
-  // receives and sends for it, and does nothing else.
+  // The worker is the second of two that share the host's port, and has no queue of the port. The
+  // first worker only receives and sends for it.
   bool behind_ring = false;
 };
 
-// A host: one worker, one interface, one port. Addresses are 198.18.0.1 and on, in the order of
-// making.
+// A host: one worker, one interface, one port. Addresses start at 198.18.0.1, in order of creation.
 class Node {
  public:
   ~Node();
@@ -42,17 +41,17 @@ class Node {
   }  // IPv4, host order
   Gid gid() const { return Gid::FromIpv4(address()); }
 
-  // This host's own clock, which its worker is polled with. It runs with the simulation's, ahead by
-  // what it has jumped.
+  // Advances this host's own clock, with which its worker is polled. It runs at the speed of the
+  // simulation's clock, ahead by the sum of its jumps.
   void JumpClock(uint64_t ahead_ns) { clock_ahead_ns_ += ahead_ns; }
-  // Stands still at what it shows, while the host goes on working; then shows what it would have
-  // shown.
+  // Stops the clock while the host continues to run. StartClock() then sets it to the time that it
+  // would have reached.
   void StopClock();
   void StartClock() { clock_stopped_ = false; }
 
  private:
   friend class Simulation;
-  // What the worker has of the port: frames travel by the simulation's time, not by its clock.
+  // The worker's view of the port: frames use the simulation's time, not the host's clock.
   class Wire : public io::Link {
    public:
     Wire(FabricPort* port, const uint64_t* now_ns) : port_(port), now_ns_(now_ns) {}
@@ -70,12 +69,12 @@ class Node {
 
   Node() = default;
   uint64_t ClockNs(uint64_t simulation_ns) const;
-  // When the simulation must poll it for a timer.
+  // The time at which the simulation must poll the node for a timer.
   uint64_t NextDeadline() const;
   bool Poll(uint64_t simulation_ns);
-  // For the end: frees what the host holds, of whatever pool. Not to be polled any more.
+  // Frees the frames that the host holds, of whatever pool. The node must not be polled afterwards.
   void DropWhatWaits();
-  // Buffers that are not in the pools of its workers.
+  // The number of buffers that are missing in the pools of its workers.
   unsigned CountMissing() const;
 
   uint64_t clock_ahead_ns_ = 0;
@@ -83,7 +82,7 @@ class Node {
   uint64_t clock_stopped_at_ns_ = 0;
   FabricPort* port_ = nullptr;
   std::unique_ptr<Wire> wire_;
-  // Of a worker behind a ring; the other worker of the host, which has the queue.
+  // For a worker behind a ring: the other worker of the host, which has the queue.
   struct First {
     std::unique_ptr<engine::Worker> worker;
     std::unique_ptr<ip::Interface> interface;
@@ -92,7 +91,7 @@ class Node {
   std::unique_ptr<io::SteeringRings> rings_;
   std::optional<First> first_;
   std::unique_ptr<engine::Worker> worker_;
-  // Before the worker: it may hold frames of its pool.
+  // Destroyed before the worker, because it may hold frames of the worker's pool.
   std::unique_ptr<io::Steering> steering_;
   std::unique_ptr<ip::Interface> interface_;
 };
@@ -102,32 +101,33 @@ class Simulation {
   static constexpr uint64_t kStartNs = 1'000'000'000;
   static constexpr uint64_t kSecond = 1'000'000'000;
 
-  // EAL must be initialised. Everything that happens depends on `seed`, the conditions and what the
-  // test does.
+  // EAL must be initialised. Everything that happens depends only on `seed`, the conditions and the
+  // test's actions.
   Simulation(uint64_t seed, const Conditions& conditions);
   ~Simulation();
 
-  // Lives as long as the simulation.
+  // The node exists as long as the simulation.
   Node& AddNode(const NodeOptions& options = {});
 
   uint64_t now_ns() const { return now_ns_; }
   Fabric& fabric() { return fabric_; }
-  // For what the test itself draws.
+  // Random numbers for the test itself.
   Random& random() { return random_; }
 
-  // Polls all workers, and lets time jump from event to event, until `done()` holds (asked after
-  // each round of polls) or `deadline_ns` has come or nothing is left to happen. Returns whether
-  // `done()` held.
+  // Polls all workers and advances time from event to event until `done()` returns true (checked
+  // after each round of polls), `deadline_ns` is reached, or nothing is left to happen. Returns
+  // whether `done()` returned true.
   bool RunUntil(absl::FunctionRef<bool()> done, uint64_t deadline_ns);
-  // For `duration_ns` of virtual time.
+  // Runs for `duration_ns` of virtual time.
   void RunFor(uint64_t duration_ns);
 
-  // What has not come home, in words: buffers of pools that nobody gave back though nothing is on
-  // its way (which is freed first). Empty when all is well. Nothing can be run afterwards.
+  // Frees the frames in flight, and describes buffers that were not returned to their pools; empty
+  // if there are none. The simulation cannot be run afterwards.
   std::string Leaks();
 
  private:
-  static constexpr int kMaxRounds = 10'000;  // of polls at one moment; then time passes anyway
+  // rounds of polls at one moment; then time advances anyway
+  static constexpr int kMaxRounds = 10'000;
 
   bool PollOnce();
   std::unique_ptr<engine::Worker> MakeWorker(const NodeOptions& options, uint32_t index);

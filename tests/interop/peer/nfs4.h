@@ -1,5 +1,6 @@
-// As much of NFS version 4.1 as a session takes in which a file is opened and a delegation given
-// back: compounds of operations, with their arguments and results. Source: RFC 8881.
+// The part of NFS version 4.1 that is needed for a session in which a file is opened and a
+// delegation is returned: compounds of operations with their arguments and results. Source: RFC
+// 8881.
 #ifndef POLLUX_TESTS_INTEROP_PEER_NFS4_H_
 #define POLLUX_TESTS_INTEROP_PEER_NFS4_H_
 
@@ -15,14 +16,15 @@ namespace pollux::nfs4 {
 inline constexpr uint32_t kProgram = 100003;
 inline constexpr uint32_t kVersion = 4;
 inline constexpr uint32_t kMinorVersion = 1;
-inline constexpr uint32_t kCallbackProgram = 0x40000000;  // what CREATE_SESSION says it is
+inline constexpr uint32_t kCallbackProgram = 0x40000000;  // announced by CREATE_SESSION
 inline constexpr uint32_t kMaxTag = 64;
 inline constexpr uint32_t kMaxHandle = 128;  // NFS4_FHSIZE
-inline constexpr uint32_t kMaxOwner = 64;    // of what this side sends; the protocol allows 1,024
+// the most that this side sends; the protocol allows 1,024
+inline constexpr uint32_t kMaxOwner = 64;
 inline constexpr uint32_t kMaxOpaque = 1024;
 inline constexpr uint32_t kMaxName = 255;
 
-enum Procedure : uint32_t { kNull = 0, kCompound = 1 };  // of callbacks too
+enum Procedure : uint32_t { kNull = 0, kCompound = 1 };  // also for callbacks
 
 enum Status : uint32_t {
   kOk = 0,
@@ -45,7 +47,7 @@ enum class Op : uint32_t {
   kDestroyClientid = 57,
   kReclaimComplete = 58,
 };
-// Which one may stand where is for the compounds below to say.
+// The compounds below determine which operation may come where.
 constexpr bool IsValid(Op) { return true; }
 
 using Handle = oncrpc::InlineOpaque<kMaxHandle>;
@@ -129,7 +131,7 @@ struct ExchangeId {
   }
 };
 
-// The connection serves calls to the client too. Section 18.36.3
+// The connection also carries calls to the client. Section 18.36.3
 inline constexpr uint32_t kConnBackChan = 2;
 struct CreateSessionRes {
   SessionId session;
@@ -141,7 +143,7 @@ struct CreateSessionRes {
     codec(self.session, self.sequence, self.flags, self.fore, self.back);
   }
 };
-// Callbacks bear AUTH_SYS.
+// Callbacks use AUTH_SYS.
 struct CallbackSecurity {
   uint32_t flavor = 1;
   oncrpc::AuthSys credential;
@@ -228,7 +230,7 @@ struct Getfh : oncrpc::Void {
   static constexpr Op kOp = Op::kGetfh;
   using Result = GetfhRes;
 };
-// Section 18.16.1; the server may have a reason not to give one.
+// Section 18.16.1; the server may give a reason for not granting one.
 struct Delegation {
   enum Type : uint32_t { kNone = 0, kRead = 1, kNoneExt = 3 };
   enum Why : uint32_t { kContention = 1, kResource = 2 };
@@ -265,7 +267,7 @@ struct OpenRes {
           self.attributes_set, self.delegation);
   }
 };
-// Of a file that exists (OPEN4_NOCREATE), by its name in the directory at hand (CLAIM_NULL).
+// Opens an existing file (OPEN4_NOCREATE) by its name in the current directory (CLAIM_NULL).
 struct Open {
   static constexpr Op kOp = Op::kOpen;
   using Result = OpenRes;
@@ -342,7 +344,7 @@ struct Compound {
   }
 };
 
-// The results end with those of the operation that failed, which has a status alone.
+// The results end with those of the operation that failed, which has only a status.
 template <class... Ops>
 struct CompoundRes {
   uint32_t status = kOk;

@@ -1,5 +1,5 @@
-// What a server of NFS version 4.1 calls at its client, as far as it recalls a delegation. Source:
-// RFC 8881.
+// The callbacks of an NFS version 4.1 server that are needed to recall a delegation. Source: RFC
+// 8881.
 #ifndef POLLUX_TESTS_INTEROP_PEER_NFS4_CALLBACK_H_
 #define POLLUX_TESTS_INTEROP_PEER_NFS4_CALLBACK_H_
 
@@ -15,7 +15,7 @@ namespace pollux::nfs4 {
 inline constexpr uint32_t kCallbackVersion = 1;
 
 enum class CbOp : uint32_t { kRecall = 4, kSequence = 11 };
-// Which one may stand where is for the compounds below to say.
+// The compounds below determine which operation may come where.
 constexpr bool IsValid(CbOp) { return true; }
 
 // Section 20.9
@@ -80,7 +80,7 @@ struct CbCompound {
     codec(*self.recall);
   }
 };
-// All is well, or nothing: then `status` is CB_SEQUENCE's.
+// Either all operations have succeeded, or CB_SEQUENCE has failed with `status`.
 struct CbCompoundRes {
   uint32_t status = kOk;
   SessionId session;

@@ -1,5 +1,5 @@
-// A client of NFS version 4.1 on one RPC-over-RDMA connection that serves calls both ways: the
-// server's callbacks come by the reverse direction. Source: RFC 8881, RFC 8167.
+// A client of NFS version 4.1 on one RPC-over-RDMA connection, on which the server's callbacks use
+// the reverse direction. Source: RFC 8881, RFC 8167.
 #ifndef POLLUX_TESTS_INTEROP_PEER_NFS4_CLIENT_H_
 #define POLLUX_TESTS_INTEROP_PEER_NFS4_CLIENT_H_
 
@@ -20,31 +20,34 @@
 
 namespace pollux::nfs4 {
 
-// XDR of a compound, or of its results, at most: each fits a message of the default inline size.
+// The maximum XDR size of a compound and of its results. Both fit into a message of the default
+// inline size.
 inline constexpr uint32_t kMaxCompoundBytes = 2048;
 
-// Belongs to one worker's core: made, called, called back and destroyed there. Callbacks may do
-// anything but destroy it.
+// Belongs to one worker's core: create, use and destroy it there; callbacks run there. Callbacks
+// may call any function except the destructor.
 class Client {
  public:
   struct Config {
-    oncrpc::AuthSys credential;  // its name outlives Create()
-    uint64_t timeout_ns = 0;     // of each call
+    oncrpc::AuthSys credential;  // its name must outlive Create()
+    uint64_t timeout_ns = 0;     // per call
   };
 
-  // `worker` and `manager` outlive the client. InvalidArgument: a credential past its bounds.
+  // `worker` and `manager` must outlive the client. InvalidArgument for a credential beyond its
+  // limits.
   static absl::StatusOr<std::unique_ptr<Client>> Create(engine::Worker* worker,
                                                         cm::Manager* manager, const Config& config);
 
-  // As rpcrdma::Client::Connect. Once.
+  // As rpcrdma::Client::Connect(). Call it once.
   absl::Status Connect(const SocketAddress& server,
                        absl::AnyInvocable<void(absl::Status)> on_connected);
-  // Ends the connection (DREQ). `done` when it is gone; at once when there is none.
+  // Ends the connection by a DREQ. `done` is called when it is gone, or at once if there is none.
   void Disconnect(absl::AnyInvocable<void()> done);
 
-  // One at a time. `done` is called once with an absl::StatusOr<CompoundRes<Ops...>>, at once when
-  // the call cannot be made: results whose own status is the caller's to look at, DataLoss for some
-  // that do not decode, or as rpcrdma::Client::Call and CallDone. Names in the results are gone.
+  // Makes a call; one at a time. `done` is called once, during this call if the call cannot be
+  // made, with an absl::StatusOr<CompoundRes<Ops...>>: results whose status the caller must check,
+  // DataLoss for results that cannot be decoded, or the errors of rpcrdma::Client::Call() and
+  // CallDone. Names in the results are not valid.
   template <class Done, class... Ops>
   void Call(const Compound<Ops...>& compound, Done done) {
     const oncrpc::Encoded encoded = oncrpc::Encode(compound, absl::MakeSpan(arguments_));
@@ -59,14 +62,15 @@ class Client {
          });
   }
 
-  // The session whose callbacks are taken from now on.
+  // Sets the session whose callbacks are accepted from now on.
   void SetSession(const SessionId& session) { session_ = session; }
-  // `on_recall` is called, never from inside a call here, when the server has recalled a
-  // delegation, and has been answered.
+  // `on_recall` is called when the server has recalled a delegation and the reply has been sent;
+  // never during a call to this object.
   void SetObserver(absl::AnyInvocable<void(const CbRecall&)> on_recall) {
     on_recall_ = std::move(on_recall);
   }
-  // CB_COMPOUNDs that were answered, and those that were no such thing or of another session.
+  // The numbers of CB_COMPOUNDs that were answered, and of callbacks that were refused because they
+  // were malformed or of another session.
   uint32_t callbacks() const { return callbacks_; }
   uint32_t refused_callbacks() const { return refused_; }
 

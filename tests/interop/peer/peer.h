@@ -1,4 +1,5 @@
-/* What the two parts of the guest's program share: verbs (peer.c) and connections (peer_cm.c). */
+/* The interface between the two parts of the guest's program: verbs (peer.c) and connections
+ * (peer_cm.c). */
 #ifndef POLLUX_TESTS_INTEROP_PEER_PEER_H_
 #define POLLUX_TESTS_INTEROP_PEER_PEER_H_
 
@@ -11,12 +12,12 @@ extern struct ibv_context* peer_context;
 extern struct ibv_qp* peer_qp[PEER_OBJECTS];
 extern struct ibv_ah* peer_ah[PEER_OBJECTS];
 
-/* `ok`, or `error` with what errno says. */
+/* Answers `ok`, or `error` with the text of errno. */
 void peer_answer(int failed);
 struct ibv_pd* peer_pd(const struct peer_words* words);
 struct ibv_qp_init_attr peer_qp_init(const struct peer_words* words);
 
-int peer_open_channel(void); /* nonzero: an error, in errno */
+int peer_open_channel(void); /* nonzero on error, which is in errno */
 void peer_close_ids(void);
 void peer_make_id(const struct peer_words* words);
 void peer_listen(const struct peer_words* words);

@@ -1,6 +1,6 @@
 // rping's protocol, one end of one connection: the client advertises a source buffer, the server
-// reads it by RDMA READ; the client advertises a sink, the server writes there what it has read;
-// the client compares. Interoperates with the program of that name in rdma-core.
+// reads it by RDMA READ; the client advertises a sink; the server writes the data to it; the client
+// compares. Interoperates with rping of rdma-core.
 #ifndef POLLUX_TESTS_INTEROP_PEER_RPING_H_
 #define POLLUX_TESTS_INTEROP_PEER_RPING_H_
 
@@ -17,54 +17,55 @@
 
 namespace pollux::tools {
 
-// Every call on the worker's core.
+// All functions must be called on the worker's core.
 class Rping final : private VerbsConnection::User {
  public:
-  static constexpr uint32_t kMinBytes = 16;  // the shortest text and its final zero
+  static constexpr uint32_t kMinBytes = 16;  // the shortest text with its final zero
   static constexpr uint32_t kMaxBytes = 64 * 1024;
 
   struct Options {
     uint64_t count = 0;   // pings of the client; 0: until it is stopped
-    uint32_t bytes = 64;  // of a ping, kMinBytes to kMaxBytes; the server takes any
-    // Given each ping's text as it has arrived; null: no one is.
+    uint32_t bytes = 64;  // per ping, kMinBytes to kMaxBytes; the server accepts any size
+    // Called with the text of each received ping. Optional.
     absl::AnyInvocable<void(const std::string& text)> on_ping;
-    // Given words on each step; null: no one is.
+    // Called with a description of each step. Optional.
     absl::AnyInvocable<void(const std::string& words)> on_step;
-    // Once, with what came of it: OK when the client had all its pings answered and disconnected.
-    // Unavailable when there was no connection; Aborted when it ended in the midst of a ping;
-    // DataLoss when other bytes came back than were sent; Internal when a work request failed.
+    // Called once with the result: OK if all pings of the client were answered and it has
+    // disconnected; Unavailable if there was no connection; Aborted if it ended during a ping;
+    // DataLoss if other bytes came back than were sent; Internal if a work request failed.
     absl::AnyInvocable<void(const absl::Status& status)> on_done;
   };
 
-  // Errors as VerbsConnection's.
+  // Errors as those of VerbsConnection.
   static absl::StatusOr<std::unique_ptr<Rping>> Connect(engine::Worker* worker,
                                                         cm::Manager* manager,
                                                         const SocketAddress& server,
                                                         Options options);
   static absl::StatusOr<std::unique_ptr<Rping>> Listen(engine::Worker* worker, cm::Manager* manager,
                                                        const SocketAddress& local, Options options);
-  // Serves who has asked for it by CONNECT_REQUEST. `on_done` may be told before this has returned.
+  // Serves the client of a CONNECT_REQUEST event. `on_done` may be called before this function
+  // returns.
   static std::unique_ptr<Rping> Accept(engine::Worker* worker, cm::Manager* manager,
                                        const cm::Event& request, Options options);
 
   // Disconnects; `on_done` follows.
   void Stop() { connection_->Disconnect(); }
-  uint64_t pings() const { return pings_; }  // that are done
+  uint64_t pings() const { return pings_; }  // completed pings
 
  private:
-  // What is waited for.
+  // The event for which this end waits.
   enum class Step : uint8_t {
     kEstablishment,
     kSourceAdvertised,  // server: the client's first message of a ping
     kReadDone,          // server: its own READ
     kSinkAdvertised,    // server: the client's second message
     kWriteDone,         // server: its own WRITE
-    kSourceTaken,       // client: the server's answer to its first message
-    kSinkFilled,        // client: and to its second
-    kGoodbye,           // the end that it has asked for
+    kSourceTaken,       // client: the server's reply to its first message
+    kSinkFilled,        // client: the server's reply to its second message
+    kGoodbye,           // the end of the connection, which this side has requested
     kEnd,
   };
-  // A buffer of the peer's, as a message names it.
+  // A buffer of the peer, as advertised in a message.
   struct Remote {
     uint64_t address = 0;
     uint32_t key = 0;
@@ -98,8 +99,8 @@ class Rping final : private VerbsConnection::User {
   uint64_t pings_ = 0;
   uint8_t first_letter_ = 'A';
   Remote remote_;
-  std::vector<uint8_t> source_;  // client: what it sends
-  std::vector<uint8_t> sink_;    // client: what comes back; server: what it passes on
+  std::vector<uint8_t> source_;  // client: data to send
+  std::vector<uint8_t> sink_;    // client: returned data; server: data read, to be written back
   std::array<uint8_t, kMessageBytes * 2> messages_out_{};
   uint32_t next_out_ = 0;
   std::array<uint8_t, kMessageBytes * kReceives> messages_in_{};

@@ -1,4 +1,4 @@
-// rping's server for many clients at once, on one core.
+// An rping server for many clients at once, on one core.
 #ifndef POLLUX_TESTS_INTEROP_PEER_RPING_SERVER_H_
 #define POLLUX_TESTS_INTEROP_PEER_RPING_SERVER_H_
 
@@ -17,32 +17,34 @@
 
 namespace pollux::tools {
 
-// Every call on the worker's core. Servers on several of a device's workers divide its clients.
+// All functions must be called on the worker's core. Servers on several workers of a device share
+// its clients.
 class RpingServer {
  public:
-  static constexpr size_t kMaxClients = 256;  // at once: each takes Rping::kMaxBytes; more wait
+  // at once; each takes Rping::kMaxBytes. More must wait
+  static constexpr size_t kMaxClients = 256;
 
   struct Options {
     SocketAddress local;  // all zeros: any address
-    // What each client's Rping::Options begin as; `on_done` is the server's own. Null: the usual.
+    // Returns the Rping::Options of a client; the server sets `on_done`. Null: the defaults.
     std::function<Rping::Options()> of_client;
-    // Told of each client's end, as Rping::Options::on_done.
+    // Called at each client's end, as Rping::Options::on_done.
     absl::AnyInvocable<void(const absl::Status& status)> on_end;
   };
 
-  // Worker and manager outlive the server. Errors as cm::Manager::BindAddr and Listen.
+  // Worker and manager must outlive the server. Errors as cm::Manager::BindAddr() and Listen().
   static absl::StatusOr<std::unique_ptr<RpingServer>> Listen(engine::Worker* worker,
                                                              cm::Manager* manager, Options options);
-  // Clients that are left are disconnected without waiting for their answer.
+  // Disconnects the remaining clients without waiting for their replies.
   ~RpingServer();
   RpingServer(const RpingServer&) = delete;
   RpingServer& operator=(const RpingServer&) = delete;
 
-  // Listens no more and disconnects every client; clients() falls to 0 as they answer.
+  // Stops listening and disconnects every client; clients() falls to 0 as they reply.
   void Shutdown();
   size_t clients() const { return clients_.size(); }
   uint64_t served() const { return served_; }  // clients so far
-  uint64_t pings() const;                      // of all of them
+  uint64_t pings() const;                      // of all clients
 
  private:
   RpingServer(engine::Worker* worker, cm::Manager* manager, Options options)
@@ -58,9 +60,10 @@ class RpingServer {
   Options options_;
   cm::Id* listener_ = nullptr;
   uint64_t served_ = 0;
-  uint64_t pings_ = 0;                                  // of clients that are gone
-  std::map<uint64_t, std::unique_ptr<Rping>> clients_;  // by when they came
-  // Work that the worker's loop does later for this server, as long as it is there.
+  uint64_t pings_ = 0;                                  // of clients that have ended
+  std::map<uint64_t, std::unique_ptr<Rping>> clients_;  // in order of arrival
+  // For work that is posted to the worker's loop and must be skipped if the server has been
+  // destroyed.
   std::shared_ptr<RpingServer*> self_ = std::make_shared<RpingServer*>(this);
 };
 
