@@ -41,7 +41,7 @@ class StreamSocketTest : public ::testing::Test {
   int first_ = -1;
 };
 
-TEST_F(StreamSocketTest, SignalsDoNotEndTheWait) {
+TEST_F(StreamSocketTest, SignalsDoNotInterruptConnect) {
   struct sigaction action {};
   action.sa_handler = [](int) {};
   ASSERT_EQ(sigaction(SIGUSR1, &action, nullptr), 0);
@@ -64,7 +64,7 @@ TEST_F(StreamSocketTest, SignalsDoNotEndTheWait) {
   close(second);
 }
 
-TEST_F(StreamSocketTest, AReservedPortIsLeftToServers) {
+TEST_F(StreamSocketTest, AClientOnAReservedPortLeavesItToListeners) {
   close(accept(listener_, nullptr, nullptr));
   const int client = ConnectTcp(server_, kTimeoutS, SourcePort::kReserved);
   ASSERT_GE(client, 0);
@@ -89,7 +89,7 @@ TEST_F(StreamSocketTest, AReservedPortIsLeftToServers) {
   EXPECT_TRUE(listens_there()) << "in the time-wait of the connection";
 }
 
-TEST_F(StreamSocketTest, ATimeOutIsOne) {
+TEST_F(StreamSocketTest, AConnectTimeoutSetsEtimedout) {
   const int fd = ConnectTcp(server_, 1, SourcePort::kAny);
   EXPECT_LT(fd, 0);
   EXPECT_EQ(errno, ETIMEDOUT);

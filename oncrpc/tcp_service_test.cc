@@ -86,7 +86,7 @@ class TcpServiceTest : public testing::Test {
   std::unique_ptr<TcpService> server_;
 };
 
-TEST_F(TcpServiceTest, RecordsWholeInFragmentsAndMany) {
+TEST_F(TcpServiceTest, RecordsArriveWholeInFragmentsOrPipelined) {
   TcpPeer peer(server_->port());
   peer.Send(TcpPeer::Fragment("abc"));
   EXPECT_EQ(peer.Reply(), "cba");
@@ -98,14 +98,14 @@ TEST_F(TcpServiceTest, RecordsWholeInFragmentsAndMany) {
   EXPECT_EQ(peer.Reply(), "tsal");
 }
 
-TEST_F(TcpServiceTest, LargeRepliesAndRecordsBehindThem) {
+TEST_F(TcpServiceTest, RecordsAfterLargeRepliesAreAnswered) {
   TcpPeer peer(server_->port());
   peer.Send(TcpPeer::Fragment("x") + TcpPeer::Fragment("x") + TcpPeer::Fragment("abc"));
   for (int i = 0; i < 2; ++i) EXPECT_EQ(peer.Reply(), std::string(kMaxReply, 'y'));
   EXPECT_EQ(peer.Reply(), "cba");
 }
 
-TEST_F(TcpServiceTest, BoundsAndNonsenseCostTheConnection) {
+TEST_F(TcpServiceTest, OversizedAndEmptyRecordsCloseTheConnection) {
   TcpPeer largest(server_->port());
   largest.Send(TcpPeer::Fragment(std::string(kMaxTcpRecord, 'a')));
   EXPECT_EQ(largest.Reply(), std::string(kMaxTcpRecord, 'a'));
@@ -122,7 +122,7 @@ TEST_F(TcpServiceTest, BoundsAndNonsenseCostTheConnection) {
   EXPECT_EQ(largest.Reply(), "ereht llits");
 }
 
-TEST_F(TcpServiceTest, EndlessEmptyFragmentsAreNoRecord) {
+TEST_F(TcpServiceTest, EndlessEmptyFragmentsCloseTheConnection) {
   TcpPeer peer(server_->port());
   std::string many;
   for (size_t i = 0; i < kMaxTcpRecord; ++i) many += TcpPeer::Fragment("", 0);
@@ -130,7 +130,7 @@ TEST_F(TcpServiceTest, EndlessEmptyFragmentsAreNoRecord) {
   EXPECT_EQ(peer.Reply(), "closed");
 }
 
-TEST_F(TcpServiceTest, TooManyConnectionsCostTheMostSilent) {
+TEST_F(TcpServiceTest, AConnectionAboveTheLimitClosesTheLongestIdle) {
   std::vector<std::unique_ptr<TcpPeer>> peers;
   for (size_t i = 0; i <= TcpService::kMaxConnections; ++i) {
     peers.push_back(std::make_unique<TcpPeer>(server_->port()));
@@ -142,7 +142,7 @@ TEST_F(TcpServiceTest, TooManyConnectionsCostTheMostSilent) {
   EXPECT_EQ(peers.back()->Reply(), "cba");
 }
 
-TEST_F(TcpServiceTest, OneAddressWithManyCostsNoOtherItsConnection) {
+TEST_F(TcpServiceTest, TheLimitClosesConnectionsOfTheAddressThatHasTheMost) {
   TcpPeer other(server_->port(), INADDR_LOOPBACK + 1);
   other.Send(TcpPeer::Fragment("abc"));
   EXPECT_EQ(other.Reply(), "cba");
@@ -189,7 +189,7 @@ class Deferring {
 
 std::vector<uint8_t> BytesOf(const std::string& text) { return {text.begin(), text.end()}; }
 
-TEST(TcpServiceRepliesTest, GoWhenTheyAreReadyAndNotBefore) {
+TEST(TcpServiceRepliesTest, AreSentWhenReadyInAnyOrder) {
   Deferring deferring;
   auto server = TcpService::Listen(0, kMaxTcpRecord, deferring.handler());
   ASSERT_TRUE(server.ok()) << server.status();
@@ -216,7 +216,7 @@ TEST(TcpServiceRepliesTest, GoWhenTheyAreReadyAndNotBefore) {
   EXPECT_EQ(other.Reply(), "closed");
 }
 
-TEST(TcpServiceRepliesTest, UnansweredOnesAreBounded) {
+TEST(TcpServiceRepliesTest, UnansweredCallsPerConnectionAreBounded) {
   Deferring deferring;
   auto server = TcpService::Listen(0, kMaxTcpRecord, deferring.handler());
   ASSERT_TRUE(server.ok()) << server.status();
@@ -236,7 +236,7 @@ TEST(TcpServiceRepliesTest, UnansweredOnesAreBounded) {
   EXPECT_EQ(peer.Reply(), "b");
 }
 
-TEST_F(TcpServiceTest, OnePortIsOneServers) {
+TEST_F(TcpServiceTest, ListenOnAPortInUseIsAlreadyExists) {
   const auto second = TcpService::Listen(server_->port(), kMaxTcpRecord, EchoRecord);
   EXPECT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists) << second.status();
 }

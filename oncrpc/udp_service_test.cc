@@ -99,7 +99,7 @@ class UdpServiceTest : public testing::Test {
   std::unique_ptr<UdpService> server_;
 };
 
-TEST_F(UdpServiceTest, AnswersFromTheAddressThatWasAsked) {
+TEST_F(UdpServiceTest, RepliesComeFromTheAddressTheCallWasSentTo) {
   // The second is not the one that the kernel would choose.
   for (const char* address : {"127.0.0.1", "127.0.0.2", "::1"}) {
     UdpPeer peer(address, server_->port());
@@ -110,7 +110,7 @@ TEST_F(UdpServiceTest, AnswersFromTheAddressThatWasAsked) {
   }
 }
 
-TEST_F(UdpServiceTest, WhatIsTooLargeOrNotAnsweredIsDropped) {
+TEST_F(UdpServiceTest, OversizedDatagramsAreDroppedAndCounted) {
   UdpPeer peer("127.0.0.1", server_->port());
   peer.Send(std::string(kMaxDatagram + 1, 'a'));
   peer.Send("");
@@ -119,7 +119,7 @@ TEST_F(UdpServiceTest, WhatIsTooLargeOrNotAnsweredIsDropped) {
   EXPECT_EQ(server_->dropped(), 1u);
 }
 
-TEST_F(UdpServiceTest, SoManyWaitForTheirReplies) {
+TEST_F(UdpServiceTest, DatagramsAboveMaxUnansweredAreDropped) {
   UdpPeer waiting("127.0.0.1", server_->port()), other("127.0.0.1", server_->port());
   // One by one: the socket has room for fewer.
   const auto keep = [&](size_t number) {
@@ -138,7 +138,7 @@ TEST_F(UdpServiceTest, SoManyWaitForTheirReplies) {
   EXPECT_EQ(other.Reply(), "fed");
 }
 
-TEST_F(UdpServiceTest, WhatComesAgainWaitsOnce) {
+TEST_F(UdpServiceTest, ARetransmittedCallIsKeptOnce) {
   UdpPeer peer("127.0.0.1", server_->port()), other("127.0.0.1", server_->port());
   for (int again = 0; again < 3; ++again) peer.Send("keep");
   EXPECT_TRUE(Eventually([&] { return server_->dropped() == 2; }));
@@ -152,7 +152,7 @@ TEST_F(UdpServiceTest, WhatComesAgainWaitsOnce) {
   EXPECT_EQ(server_->dropped(), 2u);
 }
 
-TEST_F(UdpServiceTest, APortIsTakenOnce) {
+TEST_F(UdpServiceTest, ListenOnAPortInUseIsAlreadyExists) {
   EXPECT_EQ(UdpService::Listen(server_->port(), kMaxDatagram, echo_.handler()).status().code(),
             absl::StatusCode::kAlreadyExists);
 }

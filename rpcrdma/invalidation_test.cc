@@ -43,7 +43,7 @@ TEST_F(InvalidationTest, OneKeyIsInvalidatedByTheReply) {
 }
 
 // RFC 8797 section 4.1: only when both say so.
-TEST_F(InvalidationTest, NeitherSideAlone) {
+TEST_F(InvalidationTest, NothingIsInvalidatedUnlessBothSidesAnnounceIt) {
   for (const auto& [client_may, server_may] : {std::pair{true, false}, {false, true}}) {
     Start(client_may, server_may);
     EXPECT_TRUE(Put(kItem).ok());
@@ -110,7 +110,7 @@ class InvalidatingServerTest : public MirrorTest {
 };
 
 // RFC 8797 section 4.1
-TEST_F(InvalidatingServerTest, AnotherCallsKeyCostsTheConnection) {
+TEST_F(InvalidatingServerTest, InvalidatingTheKeyOfAnotherCallEndsTheConnection) {
   Start(true, true);
   StartGet(0);
   Reply(0, KeyOf(0));
@@ -163,7 +163,7 @@ TEST_F(InvalidatingServerTest, AServerThatDoesNotAnnounceInvalidationMayInvalida
 }
 
 // The key of a client that has not said so cannot be taken away.
-TEST_F(InvalidatingServerTest, WithoutConsentItIsAnError) {
+TEST_F(InvalidatingServerTest, InvalidationThatTheClientDidNotAnnounceFails) {
   Start(false, true);
   StartGet(0);
   Reply(0, KeyOf(0));
@@ -208,17 +208,17 @@ class InvalidatedClientTest : public MirrorTest {
 };
 
 // RFC 8797 section 4.1
-TEST_F(InvalidatedClientTest, OneKeyInSeveralSegments) {
+TEST_F(InvalidatedClientTest, AKeyInSeveralSegmentsIsNotInvalidated) {
   Start(true);
   EXPECT_FALSE(IsAnswered({hostile->SegmentAt(0, 50), hostile->SegmentAt(64, 100)}));
 }
-TEST_F(InvalidatedClientTest, SeveralKeys) {
+TEST_F(InvalidatedClientTest, OneOfSeveralKeysIsInvalidated) {
   Start(true);
   Segment other = hostile->SegmentAt(0, 0);
   other.handle ^= 0x100;
   EXPECT_TRUE(IsAnswered({hostile->SegmentAt(64, 100), other}));
 }
-TEST_F(InvalidatedClientTest, ClientThatDoesNotSaySo) {
+TEST_F(InvalidatedClientTest, WithoutAnAnnouncementNothingIsInvalidated) {
   Start(false);
   EXPECT_TRUE(IsAnswered({hostile->SegmentAt(64, 100)}));
 }

@@ -63,7 +63,7 @@ class GsiTest : public testing::Test {
   std::unique_ptr<Side> b = std::make_unique<Side>(&world.AddNode());
 };
 
-TEST_F(GsiTest, CarriesMadsWithTheirSource) {
+TEST_F(GsiTest, DeliversMadsWithTheirSource) {
   EXPECT_TRUE(a->gsi->Send(0, b->node->gid(), MarkedMad(7)));
   world.RunFor(kMillisecond);
   ASSERT_EQ(b->mads.size(), 1u);
@@ -72,7 +72,7 @@ TEST_F(GsiTest, CarriesMadsWithTheirSource) {
   EXPECT_TRUE(a->gsi->IsResolved(0, b->node->gid()));
 }
 
-TEST_F(GsiTest, SendsAreBoundedAndComeFree) {
+TEST_F(GsiTest, PendingSendsAreBoundedUntilTheyComplete) {
   ASSERT_TRUE(a->gsi->StartResolve(0, b->node->gid()).ok());
   world.RunFor(kMillisecond);
   for (int round = 0; round < 3; ++round) {
@@ -90,7 +90,7 @@ TEST_F(GsiTest, SendsAreBoundedAndComeFree) {
 }
 
 // A program that connects to more hosts at once than are remembered: whoever has answered is found.
-TEST_F(GsiTest, MoreResolutionsAtOnceThanItRemembers) {
+TEST_F(GsiTest, AResolutionSurvivesMoreResolutionsThanThePeerTableHolds) {
   ASSERT_TRUE(a->gsi->StartResolve(0, b->node->gid()).ok());
   for (uint32_t i = 0; i < Gsi::kMaxPeers; ++i) {
     ASSERT_TRUE(a->gsi->StartResolve(0, Gid::FromIpv4(a->node->address() + 3 + i)).ok()) << i;
@@ -101,7 +101,7 @@ TEST_F(GsiTest, MoreResolutionsAtOnceThanItRemembers) {
   EXPECT_TRUE(a->gsi->IsResolved(0, b->node->gid()));
 }
 
-TEST_F(GsiTest, MorePeersThanItRemembers) {
+TEST_F(GsiTest, MadsAreSentAfterMorePeersThanThePeerTableHolds) {
   for (uint32_t i = 0; i < 2 * Gsi::kMaxPeers; ++i) {
     // Nobody is there: these wait for an answer to ARP that does not come.
     EXPECT_TRUE(a->gsi->Send(0, Gid::FromIpv4(a->node->address() + 3 + i), MarkedMad(0))) << i;
@@ -172,7 +172,7 @@ class RenumberedTest : public testing::Test, public ip::HostInterface, public io
   std::unique_ptr<Gsi> gsi_;
 };
 
-TEST_F(RenumberedTest, ANewAddressIsTheSourceFromThenOn) {
+TEST_F(RenumberedTest, ANewAddressBecomesTheSource) {
   const Gid peer = Gid::FromIpv4(kPeer);
   ASSERT_TRUE(gsi_->Send(*interface_->GidIndex(Gid::FromIpv4(kBefore)), peer, MarkedMad(1)));
   Pass();
@@ -187,14 +187,14 @@ TEST_F(RenumberedTest, ANewAddressIsTheSourceFromThenOn) {
   EXPECT_EQ(sources_, std::vector{kAfter});
 }
 
-TEST_F(GsiTest, NoRoute) {
+TEST_F(GsiTest, WithoutARouteResolveAndSendFail) {
   EXPECT_FALSE(a->gsi->StartResolve(0, Gid::FromIpv4(0x01020304)).ok());
   EXPECT_FALSE(a->gsi->Send(0, Gid::FromIpv4(0x01020304), MarkedMad(1)));
   EXPECT_FALSE(a->gsi->IsResolved(0, Gid::FromIpv4(0x01020304)));
 }
 
 // A UD queue pair of no standing sends to queue pair 1, and datagrams of other lengths.
-TEST_F(GsiTest, OtherQueuePairsAndLengths) {
+TEST_F(GsiTest, MadsFromUserQueuePairsFailTheQkeyCheck) {
   engine::Worker& worker = a->node->worker();
   memory::ProtectionDomain* pd = *worker.AllocPd();
   verbs::CompletionQueue* cq = *worker.CreateCq(512);

@@ -9,7 +9,7 @@ using Step = DisconnectLinger::Step;
 
 constexpr uint64_t kNow = 1'000'000'000;
 
-TEST(DisconnectLinger, RepeatsAndEnds) {
+TEST(DisconnectLinger, RepeatsUntilTheTimeout) {
   DisconnectLinger linger(kNow);
   EXPECT_EQ(linger.Next(kNow), Step::kWait);
   uint64_t repeats = 0;

@@ -104,14 +104,14 @@ class SupervisorTest : public testing::Test {
   Fd far_;
 };
 
-TEST_F(SupervisorTest, SendsForAProcessThatIsKilledWithItsGroup) {
+TEST_F(SupervisorTest, SendsDreqsWhenTheProcessGroupIsKilled) {
   const pid_t process = StartProcess(Forever);
   ASSERT_EQ(kill(-process, SIGKILL), 0);
   ExpectFrames();
   waitpid(process, nullptr, 0);
 }
 
-TEST_F(SupervisorTest, SendsForAProcessThatBecomesAnotherProgram) {
+TEST_F(SupervisorTest, SendsDreqsWhenTheProcessCallsExec) {
   const pid_t process = StartProcess([](const HeldDescriptor&) {
     execl("/bin/sleep", "sleep", "600", static_cast<char*>(nullptr));
   });
@@ -120,7 +120,7 @@ TEST_F(SupervisorTest, SendsForAProcessThatBecomesAnotherProgram) {
   waitpid(process, nullptr, 0);
 }
 
-TEST_F(SupervisorTest, SendsThoughAForkedChildLives) {
+TEST_F(SupervisorTest, SendsDreqsWhileAForkedChildLives) {
   const pid_t process = StartProcess([](const HeldDescriptor& held) {
     if (fork() == 0) LetGo({&held, 1});
     Forever(held);
@@ -131,7 +131,7 @@ TEST_F(SupervisorTest, SendsThoughAForkedChildLives) {
   waitpid(process, nullptr, 0);
 }
 
-TEST_F(SupervisorTest, OneThatCannotBeStartedIsNamed) {
+TEST_F(SupervisorTest, TheErrorNamesASupervisorThatCannotBeStarted) {
   const auto records = DreqRecords::Create();
   const auto held = StartSupervisor("/no/such/program", (*records)->fd(), if_nametoindex(kNear));
   ASSERT_EQ(held.status().code(), absl::StatusCode::kUnavailable);

@@ -208,37 +208,37 @@ class HeldPostsTest : public testing::Test {
   int line_[2];
 };
 
-TEST_F(HeldPostsTest, LeaveThoughTheProgramNeverPollsAgain) {
+TEST_F(HeldPostsTest, AreSentIfTheProgramNeverPollsAgain) {
   ExpectPostsLeaveBefore([](ibv_qp*) {});
 }
 
-TEST_F(HeldPostsTest, LeaveBeforeTheQueuePairIsMovedToErr) {
+TEST_F(HeldPostsTest, AreSentBeforeTheQueuePairMovesToErr) {
   ExpectPostsLeaveBefore([](ibv_qp* qp) { Move(qp, IBV_QPS_ERR); });
 }
 
-TEST_F(HeldPostsTest, LeaveBeforeTheQueuePairIsReset) {
+TEST_F(HeldPostsTest, AreSentBeforeTheQueuePairIsReset) {
   ExpectPostsLeaveBefore([](ibv_qp* qp) { Move(qp, IBV_QPS_RESET); });
 }
 
-TEST_F(HeldPostsTest, LeaveBeforeTheQueuePairIsDestroyed) {
+TEST_F(HeldPostsTest, AreSentBeforeTheQueuePairIsDestroyed) {
   ExpectPostsLeaveBefore([](ibv_qp* qp) { ibv_destroy_qp(qp); });
 }
 
-TEST_F(HeldPostsTest, LeaveBeforeExit) {
+TEST_F(HeldPostsTest, AreSentBeforeExit) {
   ExpectPostsLeaveBefore([](ibv_qp*) { std::exit(EXIT_SUCCESS); });
 }
 
-TEST_F(HeldPostsTest, LeaveBeforeTheProcessEndsAtOnce) {
+TEST_F(HeldPostsTest, AreSentBeforeUnderscoreExit) {
   ExpectPostsLeaveBefore([](ibv_qp*) { _exit(EXIT_SUCCESS); });
 }
 
-TEST_F(HeldPostsTest, LeaveBeforeAnotherProgramTakesThePlace) {
+TEST_F(HeldPostsTest, AreSentBeforeExec) {
   ExpectPostsLeaveBefore([](ibv_qp*) { execl("/bin/true", "true", nullptr); });
   ExpectPostsLeaveBefore([](ibv_qp*) { execlp("true", "true", nullptr); });
 }
 
 // Neither exec nor what it waits for is a point at which a thread is cancelled.
-TEST_F(HeldPostsTest, AThreadThatIsToBeCancelledTakesThePlaceAllTheSame) {
+TEST_F(HeldPostsTest, ExecIsNoCancellationPoint) {
   const auto leave = [](ibv_qp*) {
     pthread_cancel(pthread_self());
     execl("/bin/true", "true", nullptr);
@@ -246,11 +246,11 @@ TEST_F(HeldPostsTest, AThreadThatIsToBeCancelledTakesThePlaceAllTheSame) {
   ExpectPostsLeaveBefore(leave, /*ends=*/true);
 }
 
-TEST_F(HeldPostsTest, LeaveBeforeTheProgramCrashes) {
+TEST_F(HeldPostsTest, AreSentBeforeTheProgramCrashes) {
   ExpectPostsLeaveBefore([](ibv_qp*) { raise(SIGSEGV); });
 }
 
-TEST_F(HeldPostsTest, LeaveBeforeTheConnectionEnds) {
+TEST_F(HeldPostsTest, AreSentBeforeTheConnectionEnds) {
   const pid_t receiver = Fork([this] {
     static Program program(kReceiver);
     static rdma_event_channel* channel = rdma_create_event_channel();
@@ -292,7 +292,7 @@ TEST_F(HeldPostsTest, LeaveBeforeTheConnectionEnds) {
 
 // Programs count on it, as with an adapter: a request that comes before the completion of the last
 // answer is one too many.
-TEST_F(HeldPostsTest, TheCompletionOfASendComesBeforeItsAnswer) {
+TEST_F(HeldPostsTest, ASendCompletesBeforeItsReplyIsReceived) {
   constexpr int kRounds = 1000;
   const auto run = [this](int side) {
     static Program program(side == 0 ? kReceiver : kSender);

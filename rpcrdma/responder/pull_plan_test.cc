@@ -13,7 +13,7 @@ ReadSegment Read(uint32_t position, uint32_t length) {
   return {.position = position, .target = {.handle = 1, .length = length, .offset = 0}};
 }
 
-TEST(PullPlan, Empty) {
+TEST(PullPlan, WithoutReadSegmentsThePlanIsEmpty) {
   PullPlan plan;
   ASSERT_TRUE(MakePullPlan({}, Proc::kMsg, kBufferBytes, &plan));
   EXPECT_EQ(plan.item_count, 0u);
@@ -48,7 +48,7 @@ TEST(PullPlan, ItemsAreOrderedByPosition) {
 }
 
 // RFC 8166 section 3.5.3
-TEST(PullPlan, LongCallStandsBeforeItsItems) {
+TEST(PullPlan, ALongCallPrecedesItsItems) {
   PullPlan plan;
   const std::vector<ReadSegment> reads = {Read(0, 50), Read(64, 6), Read(0, 13)};
   ASSERT_TRUE(MakePullPlan(reads, Proc::kNomsg, kBufferBytes, &plan));
@@ -60,7 +60,7 @@ TEST(PullPlan, LongCallStandsBeforeItsItems) {
 }
 
 // RFC 8166 section 4.2.4
-TEST(PullPlan, ALongCallHasAPayloadStream) {
+TEST(PullPlan, ALongCallNeedsAPayloadStream) {
   PullPlan plan;
   for (const std::vector<ReadSegment>& reads :
        {std::vector<ReadSegment>{Read(0, 0)}, {Read(0, 0), Read(64, 6), Read(0, 0)}}) {
@@ -70,7 +70,7 @@ TEST(PullPlan, ALongCallHasAPayloadStream) {
                            kBufferBytes, &plan));
 }
 
-TEST(PullPlan, AtTheLimitsAndPast) {
+TEST(PullPlan, PlansBeyondTheLimitsAreRefused) {
   PullPlan plan;
   std::vector<ReadSegment> reads;
   for (uint32_t i = 1; i <= oncrpc::kMaxItems; ++i) reads.push_back(Read(4 * i, 1));

@@ -20,7 +20,7 @@ std::vector<uint8_t> BytesOf(size_t count, uint8_t value) {
   return std::vector<uint8_t>(count, value);
 }
 
-TEST(ReplyCache, AnswersWhatIsDone) {
+TEST(ReplyCache, AFinishedCallIsAnsweredFromTheCache) {
   ReplyCache cache(4, 64);
   const auto [outcome, entry] = cache.Begin(KeyOf(1));
   ASSERT_EQ(outcome, Outcome::kNew);
@@ -45,7 +45,7 @@ TEST(ReplyCache, AnswersWhatIsDone) {
   for (uint32_t i = 0; i < saved.item_count; ++i) saved.items[i].release();
 }
 
-TEST(ReplyCache, Forgets) {
+TEST(ReplyCache, AForgottenCallIsNewAgain) {
   ReplyCache cache(4, 64);
   const ReplyCache::Found first = cache.Begin(KeyOf(1));
   ASSERT_EQ(first.outcome, ReplyCache::Outcome::kNew);
@@ -86,7 +86,7 @@ TEST(ReplyCache, KeepsTheVerifier) {
   }
 }
 
-TEST(ReplyCache, EveryPartOfTheKeyCounts) {
+TEST(ReplyCache, CallsThatDifferInAnyPartOfTheKeyAreNew) {
   ReplyCache cache(16, 0);
   CallKey keys[] = {KeyOf(1), KeyOf(2), KeyOf(1), KeyOf(1), KeyOf(1), KeyOf(1), KeyOf(1)};
   keys[2].client = Gid::FromIpv4(0xC6336402);
@@ -99,7 +99,7 @@ TEST(ReplyCache, EveryPartOfTheKeyCounts) {
   EXPECT_EQ(cache.size(), 7u);
 }
 
-TEST(ReplyCache, RepliesUpToTheBound) {
+TEST(ReplyCache, RepliesAboveTheSizeLimitAreNotKept) {
   ReplyCache cache(4, 64);
   const std::vector<uint8_t> half = BytesOf(32, 1), more = BytesOf(33, 2);
   for (const auto& [item_bytes, fits] : {std::pair{half, true}, {more, false}}) {
@@ -129,7 +129,7 @@ TEST(ReplyCache, TheLastCallThatJoinedGetsTheReply) {
   EXPECT_EQ(waiter->slot, 5u);
 }
 
-TEST(ReplyCache, GivesUpTheOldestThatIsDone) {
+TEST(ReplyCache, TheOldestFinishedCallIsEvicted) {
   ReplyCache cache(3, 64);
   uint32_t entries[3];
   for (uint32_t xid = 0; xid < 3; ++xid) entries[xid] = cache.Begin(KeyOf(xid)).entry;
@@ -151,7 +151,7 @@ TEST(ReplyCache, GivesUpTheOldestThatIsDone) {
   EXPECT_EQ(cache.size(), cache.capacity());
 }
 
-TEST(ReplyCache, AGreedyClientDrivesOutNobodyElse) {
+TEST(ReplyCache, AClientWithManyCallsEvictsOnlyItsOwn) {
   ReplyCache cache(100, 16);
   const auto of = [](uint32_t client, uint32_t xid) {
     CallKey key = KeyOf(xid);
@@ -194,7 +194,7 @@ TEST(ReplyCache, KeepsTheNewestOfManyReplies) {
   EXPECT_EQ(cache.Begin(KeyOf(9'899 * 64)).outcome, Outcome::kNew);
 }
 
-TEST(ReplyCache, Checksum) {
+TEST(ReplyCache, TheChecksumCoversTheFirstArgumentsAndItems) {
   std::vector<uint8_t> arguments = BytesOf(kChecksummedBytes + 8, 1), item = BytesOf(9, 2);
   oncrpc::ReducedItem reduced{.bytes = item, .position = 4};
   CallView call{.header = {}, .arguments = arguments, .items = {&reduced, 1}};
@@ -241,7 +241,7 @@ TEST(LostReplies, AreTakenOnce) {
   EXPECT_EQ(lost.size(), 0u);
 }
 
-TEST(LostReplies, TheLastOnesStay) {
+TEST(LostReplies, OnlyTheNewestAreKept) {
   LostReplies lost;
   const Gid client = Gid::FromIpv4(1);
   constexpr uint32_t kAll = 3 * LostReplies::kMax + 5;
@@ -255,7 +255,7 @@ TEST(LostReplies, TheLastOnesStay) {
 }
 
 // XIDs come round again.
-TEST(LostReplies, AreForgotten) {
+TEST(LostReplies, ExpireAfterTheKeepTime) {
   LostReplies lost;
   const Gid client = Gid::FromIpv4(1);
   lost.Add(KeyOf(client, 7), 1000);

@@ -52,7 +52,7 @@ std::vector<uint8_t> Exactly(size_t bytes, Emit emit) {
   return out;
 }
 
-TEST(PlainCall, IsWhatTheCodecsWrite) {
+TEST(PlainCall, MatchesTheOutputOfTheCodecs) {
   for (const size_t credential_bytes : {0u, 1u, 4u, 21u, oncrpc::kMaxAuthBytes}) {
     const std::vector<uint8_t> body = Pattern(credential_bytes);
     const oncrpc::OpaqueAuth credential{.flavor = oncrpc::AuthFlavor::kSys, .body = body};
@@ -76,7 +76,7 @@ TEST(PlainCall, IsWhatTheCodecsWrite) {
   }
 }
 
-TEST(PlainReply, IsWhatTheCodecsWrite) {
+TEST(PlainReply, MatchesTheOutputOfTheCodecs) {
   for (const size_t result_bytes : kBodySizes) {
     const std::vector<uint8_t> results = Pattern(result_bytes);
     const oncrpc::ReplyHeader reply{.xid = 0x01020304};

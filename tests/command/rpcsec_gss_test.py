@@ -33,7 +33,7 @@ class RpcsecGssTest(Blocks):
         self.assertEqual(run.process.returncode, 0, run.stderr)
         return printed, run.stdout, capture.read_bytes()
 
-    def test_services(self):
+    def test_each_gss_service_protects_calls(self):
         self.start_server()
         for flavor, service in (("krb5", "none"), ("krb5i", "integrity"), ("krb5p", "privacy")):
             with self.subTest(flavor):
@@ -64,14 +64,14 @@ class RpcsecGssTest(Blocks):
                 self.assertEqual(sentence.encode() in seen, is_readable)
                 self.assertEqual(got, text)
 
-    def test_nobody_without_a_ticket_for_the_service(self):
+    def test_a_client_without_a_ticket_gets_no_context(self):
         self.start_server()
         self.assertIn("no security context",
                       self.ask("who", options=("-s", "krb5i", "-p", "other@server.test"), status=1))
         # Nor does it harm those who have one.
         self.assertIn("alice", self.ask("who", options=self.secure("krb5i")))
 
-    def test_a_fresh_server_gets_a_fresh_context(self):
+    def test_a_restarted_server_gets_a_new_context(self):
         server = self.start_server()
         client = self.start_client("again", 30, 50, options=self.secure("krb5i"))
 

@@ -58,7 +58,7 @@ class IserTest(RunTest):
         self.assertRegex(said, r"asserts +\d+ +\d+ +\d+ +0 ")
         return True
 
-    def test_disk(self):
+    def test_an_iser_disk_passes_the_libiscsi_tests(self):
         self.start_target()
         for test in TESTS:
             with self.subTest(test):

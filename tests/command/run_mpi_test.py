@@ -39,8 +39,8 @@ class MpiTest(RunTest):
         self.assertEqual(status, 0, run.stdout + run.stderr)
         self.assertEqual(run.stdout, "all as expected\n", run.stderr)
 
-    def test_rc(self):
+    def test_ranks_communicate_over_rc(self):
         self.run_ranks("rc_v")
 
-    def test_ud(self):
+    def test_ranks_communicate_over_ud(self):
         self.run_ranks("ud_v")

@@ -156,8 +156,8 @@ class MigrationTest(RunTest):
             monitor.ask("quit")
         self.assertEqual((source.wait(), target.wait()), (0, 0), source.stderr + target.stderr)
 
-    def test_migration(self):
+    def test_a_guest_migrates(self):
         self.migrate()
 
-    def test_migration_with_all_memory_registered_at_once(self):
+    def test_a_guest_migrates_with_all_memory_pinned(self):
         self.migrate(rdma_pin_all=True)

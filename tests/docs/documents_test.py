@@ -233,7 +233,7 @@ class DocumentsTest(unittest.TestCase):
         self.assertEqual([f"{path.relative_to(ROOT)}: {what}"
                           for path in documents() for what in wrong(path, read(path))], [])
 
-    def test_links_lead_somewhere(self):
+    def test_link_targets_exist(self):
         def wrong(path, text):
             for target in LINK.findall(text):
                 if target.startswith(("http://", "https://")):
@@ -245,7 +245,7 @@ class DocumentsTest(unittest.TestCase):
 
         self.find_none(wrong)
 
-    def test_files_exist(self):
+    def test_named_files_exist(self):
         self.find_none(lambda _, text: unknown_files(text))
 
     def test_options_exist(self):
@@ -254,11 +254,11 @@ class DocumentsTest(unittest.TestCase):
     def test_classes_and_functions_exist(self):
         self.find_none(lambda _, text: unknown_names(text))
 
-    def test_targets_exist(self):
+    def test_named_targets_exist(self):
         self.find_none(lambda _, text: [span for span in spans(text) if LABEL.fullmatch(span)
                                         and not is_target(span)])
 
-    def test_files_are_shown_as_they_are(self):
+    def test_quoted_files_match_their_source(self):
         self.find_none(lambda _, text: wrongly_shown(text))
         shown = {file for path in documents() for file, _ in SHOWN.findall(read(path))}
         self.assertEqual({file.split("/")[1] for file in shown},
@@ -291,13 +291,13 @@ class CommandLinesTest(unittest.TestCase):
         self.assertEqual([f"{path}: {shlex.join(words)}: {why}" for path, words, why in found
                           if why], [])
 
-    def test_of_pollux(self):
+    def test_pollux_accepts_its_command_lines(self):
         self.find_none("pollux", lambda words: pollux_refuses(tuple(words)), 60)
 
-    def test_of_tools_dev(self):
+    def test_tools_dev_accepts_its_command_lines(self):
         self.find_none("tools/dev", dev_refuses, 40)
 
-    def test_of_others(self):
+    def test_other_programs_are_known(self):
         programs = {plain(words)[0] for path in documents() for words in command_lines(read(path))}
         self.assertEqual({program for program in programs
                           if not program.startswith("bazel-bin/")} - OTHERS,
@@ -313,13 +313,13 @@ class CommandLinesTest(unittest.TestCase):
 
 class HelpersTest(unittest.TestCase):
 
-    def test_command_lines(self):
+    def test_command_lines_are_extracted(self):
         text = ("```sh\nA=1 sudo pollux ls \\\n  x   # why\n# nothing\n```\n```text\npollux no\n"
                 "```\n`tools/dev ci` and `polluxed`\n")
         self.assertEqual([plain(words) for words in command_lines(text)],
                          [["pollux", "ls", "x"], ["tools/dev", "ci"]])
 
-    def test_what_is_wrong_is_found(self):
+    def test_invalid_command_lines_are_refused(self):
         self.assertIn("frob", pollux_refuses(("ls", "--frob")))
         self.assertIn("frob", pollux_refuses(("frob",)))
         self.assertEqual(dev_refuses(["frob"]), "no command frob")
@@ -338,6 +338,6 @@ class HelpersTest(unittest.TestCase):
         self.assertEqual(len(wrongly_shown(block)), 1)
         self.assertEqual(wrongly_shown(f"<!-- {example} -->\n```cpp\n```\n"), [example])
 
-    def test_anchors(self):
+    def test_anchors_follow_from_headings(self):
         self.assertEqual(anchors("# A `b`, c\n```sh\n# no\n```\n## What's it?\n"),
                          {"a-b-c", "whats-it"})

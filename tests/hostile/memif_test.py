@@ -41,7 +41,7 @@ class HostileMemifTest(NetworkTest):
         self.asked("get", "there", self.directory / "got")
         self.stop(self.server)
 
-    def test_messages_without_sense(self):
+    def test_malformed_messages_do_no_harm(self):
         chance = random.Random(1)
         for kind in TYPES:
             for length in (1, 2, 3, 64, MESSAGE_BYTES, MESSAGE_BYTES + 1):

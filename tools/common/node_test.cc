@@ -127,7 +127,7 @@ class NodeTest : public testing::Test {
   std::vector<std::unique_ptr<RpingServer>> servers_;
 };
 
-TEST_F(NodeTest, ConnectionsOfAllCores) {
+TEST_F(NodeTest, ClientsOfAllCoresConnect) {
   ASSERT_NO_FATAL_FAILURE(Start(2, 2));
   EXPECT_EQ(server_->cores(), 2u);
   std::vector<std::unique_ptr<Client>> clients;
@@ -149,7 +149,7 @@ TEST_F(NodeTest, ConnectionsOfAllCores) {
   EXPECT_GE(client_->Counters().sent_pkts, sum.sent_pkts);
 }
 
-TEST_F(NodeTest, OfAHostsAddressesTheOneThatItHasAWayTo) {
+TEST_F(NodeTest, FirstReachableChoosesAnAddressWithARoute) {
   ASSERT_NO_FATAL_FAILURE(Start(1, 1));
   const Gid near = Gid::FromIpv4(kServerAddress), far = Gid::FromIpv4(0xC6336401);
   Gid other_version;
@@ -160,7 +160,7 @@ TEST_F(NodeTest, OfAHostsAddressesTheOneThatItHasAWayTo) {
 }
 
 // Whichever core a request comes to, the one that listens gets it.
-TEST_F(NodeTest, AServerOfOneCore) {
+TEST_F(NodeTest, RequestsReachTheOnlyCoreThatListens) {
   ASSERT_NO_FATAL_FAILURE(Start(3, 1));
   Unlisten(0);
   Unlisten(2);
@@ -171,7 +171,7 @@ TEST_F(NodeTest, AServerOfOneCore) {
   for (const auto& client : clients) EXPECT_FALSE(absl::IsDeadlineExceeded(client->Stop()));
 }
 
-TEST_F(NodeTest, NobodyListens) {
+TEST_F(NodeTest, WithoutAListenerAConnectIsRejected) {
   ASSERT_NO_FATAL_FAILURE(Start(2, 1));
   Unlisten(0);
   Unlisten(1);
@@ -190,7 +190,7 @@ TEST_F(NodeTest, NobodyListens) {
   client_->Run([&] { made->reset(); });
 }
 
-TEST_F(NodeTest, AsManyCpusAsWorkers) {
+TEST_F(NodeTest, TheNumberOfCpusMustMatchTheWorkers) {
   auto pair =
       engine::Device::OpenPair(DeviceWith(2, kServerAddress), DeviceWith(1, kClientAddress));
   ASSERT_TRUE(pair.ok()) << pair.status();

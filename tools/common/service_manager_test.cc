@@ -67,7 +67,7 @@ class ServiceManagerTest : public testing::Test {
   std::unique_ptr<engine::Device> peer_;
 };
 
-TEST_F(ServiceManagerTest, ToldOfBeginningAndEnd) {
+TEST_F(ServiceManagerTest, ReadyAndStoppingAreReported) {
   {
     ServiceManager manager(node_.get());
     EXPECT_EQ(Told(), "READY=1");
@@ -78,7 +78,7 @@ TEST_F(ServiceManagerTest, ToldOfBeginningAndEnd) {
   EXPECT_EQ(Told(), "STOPPING=1");
 }
 
-TEST_F(ServiceManagerTest, HeartbeatsAreMoreFrequentThanTheWatchdogAsksFor) {
+TEST_F(ServiceManagerTest, HeartbeatIsAThirdOfTheWatchdogInterval) {
   setenv("WATCHDOG_USEC", "600000", 1);
   ServiceManager manager(node_.get());
   EXPECT_EQ(manager.heartbeat_ms(), 200);

@@ -5,7 +5,7 @@
 namespace pollux::engine {
 namespace {
 
-TEST(IdleTest, Names) {
+TEST(IdleTest, ModeNamesAreParsed) {
   EXPECT_EQ(ParseIdle("spin").value(), Idle::kSpin);
   EXPECT_EQ(ParseIdle("yield").value(), Idle::kYield);
   EXPECT_EQ(ParseIdle("sleep").value(), Idle::kSleep);

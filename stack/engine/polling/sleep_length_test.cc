@@ -7,7 +7,7 @@ namespace {
 
 constexpr uint64_t kNow = 1'000'000'000;
 
-TEST(SleepLengthTest, GrowsToItsLimitAndBeginsAnewAfterWork) {
+TEST(SleepLengthTest, GrowsToItsLimitAndRestartsAfterWork) {
   SleepLength length;
   uint64_t before = 0;
   for (int i = 0; i < 20; ++i) {
@@ -21,7 +21,7 @@ TEST(SleepLengthTest, GrowsToItsLimitAndBeginsAnewAfterWork) {
   EXPECT_EQ(length.Next(kNow, UINT64_MAX), SleepLength::kMinNs);
 }
 
-TEST(SleepLengthTest, NeverBeyondATimer) {
+TEST(SleepLengthTest, NeverExtendsBeyondATimer) {
   SleepLength length;
   for (int i = 0; i < 20; ++i) length.Next(kNow, UINT64_MAX);
   EXPECT_EQ(length.Next(kNow, kNow + 1), 1u);

@@ -80,7 +80,7 @@ TEST(ImpairmentOptions, ParsesEveryKeyInAnyOrder) {
   EXPECT_FALSE(ImpairmentOptions::Parse("seed=3")->Any());
 }
 
-TEST(ImpairmentOptions, RefusesWhatItCannotDo) {
+TEST(ImpairmentOptions, RefusesInvalidOptions) {
   for (const char* text : {"", "loss", "loss=", "loss=1.001", "loss=-0.1", "loss=nan", "loss=x",
                            "delay=1", "seed=-1", "loss=0.1,loss=0.2", "loss=0.1,"}) {
     const absl::Status status = ImpairmentOptions::Parse(text).status();
@@ -90,7 +90,7 @@ TEST(ImpairmentOptions, RefusesWhatItCannotDo) {
             "impairment loss=2: not a probability from 0 to 1");
 }
 
-TEST(Impairment, PassesEverythingWhenNothingIsAsked) {
+TEST(Impairment, WithoutOptionsEverythingPasses) {
   FakeLink link;
   Impairment impairment(&link, {}, PoolForTest());
   const std::vector<int> numbers = SendAll(impairment, link, 500);
@@ -99,7 +99,7 @@ TEST(Impairment, PassesEverythingWhenNothingIsAsked) {
   EXPECT_EQ(FramesInUse(), 0u);
 }
 
-TEST(Impairment, LosesTheShareAskedFor) {
+TEST(Impairment, LosesTheGivenShare) {
   FakeLink link;
   Impairment impairment(&link, {.loss = 0.1, .seed = 7}, PoolForTest());
   int arrived = 0;
@@ -141,7 +141,7 @@ TEST(Impairment, ReorderedFramesArriveOnceAndSoon) {
   for (int i = 0; i < 400; ++i) EXPECT_LE(std::abs(numbers[i] - i), 64) << i;
 }
 
-TEST(Impairment, HeldFrameLeavesByTimeAlone) {
+TEST(Impairment, AHeldFrameIsSentAfterTheHoldTime) {
   FakeLink link;
   Impairment impairment(&link, {.reorder = 1}, PoolForTest());
   rte_mbuf* frame = NumberedFrame(1);
@@ -188,7 +188,7 @@ TEST(Impairment, LeavesArpIntact) {
   EXPECT_EQ(BytesOf(link.sent[0]), before);
 }
 
-TEST(Impairment, ImpairsWhatArrivesToo) {
+TEST(Impairment, ImpairsReceivedFrames) {
   FakeLink link;
   Impairment impairment(&link, {.loss = 0.2, .duplicate = 0.2, .reorder = 0.2, .seed = 11},
                         PoolForTest());
@@ -229,7 +229,7 @@ TEST(Impairment, RefusesFramesWhenTheLinkIsFull) {
   EXPECT_EQ(link.sent.size(), Impairment::kQueueCapacity);
 }
 
-TEST(Impairment, SameSeedSameFate) {
+TEST(Impairment, TheSameSeedGivesTheSameImpairments) {
   const ImpairmentOptions options{
       .loss = 0.1, .duplicate = 0.1, .reorder = 0.1, .corrupt = 0.1, .seed = 42};
   std::vector<std::vector<int>> runs;
@@ -241,7 +241,7 @@ TEST(Impairment, SameSeedSameFate) {
   EXPECT_EQ(runs[0], runs[1]);
 }
 
-TEST(Impairment, FreesWhatItHoldsAtTheEnd) {
+TEST(Impairment, DestructionFreesHeldFrames) {
   {
     FakeLink link;
     link.capacity = 0;

@@ -49,7 +49,7 @@ class EgressTest : public ::testing::Test {
 };
 rte_mempool* EgressTest::pool_ = nullptr;
 
-TEST_F(EgressTest, WhatTheLinkRefusesGoesFirstNextTime) {
+TEST_F(EgressTest, FramesRefusedByTheLinkAreSentFirstNextTime) {
   Egress egress(&link_, pool_, &counters_);
   for (uint16_t i = 1; i <= 5; ++i) PushFrame(egress, i);
   link_.willing = 2;
@@ -63,7 +63,7 @@ TEST_F(EgressTest, WhatTheLinkRefusesGoesFirstNextTime) {
   EXPECT_EQ(counters_.sent_bytes, 21u);
 }
 
-TEST_F(EgressTest, OneAloneThatTheLinkRefusesStays) {
+TEST_F(EgressTest, ASingleRefusedFrameIsKept) {
   Egress egress(&link_, pool_, &counters_);
   EXPECT_TRUE(egress.empty());
   PushFrame(egress, 7);
@@ -81,7 +81,7 @@ TEST_F(EgressTest, OneAloneThatTheLinkRefusesStays) {
   EXPECT_EQ(counters_.sent_bytes, 15u);
 }
 
-TEST_F(EgressTest, AtCapacityAndOnePast) {
+TEST_F(EgressTest, AFrameBeyondTheCapacityIsDroppedAndCounted) {
   Egress egress(&link_, pool_, &counters_);
   for (uint16_t i = 0; i < Egress::kCapacity; ++i) PushFrame(egress, 1);
   EXPECT_EQ(egress.room(), 0);
@@ -91,7 +91,7 @@ TEST_F(EgressTest, AtCapacityAndOnePast) {
   EXPECT_EQ(egress.room(), 0);
 }
 
-TEST_F(EgressTest, ATurnIsOverWithItsBytes) {
+TEST_F(EgressTest, ATurnEndsAfterItsBytes) {
   Egress egress(&link_, pool_, &counters_);
   PushFrame(egress, 1000);
   EXPECT_FALSE(egress.TurnIsOver()) << "none has begun";
@@ -104,7 +104,7 @@ TEST_F(EgressTest, ATurnIsOverWithItsBytes) {
   }
 }
 
-TEST_F(EgressTest, DryPoolIsCounted) {
+TEST_F(EgressTest, AnEmptyPoolIsCounted) {
   Egress egress(&link_, pool_, &counters_);
   std::vector<rte_mbuf*> held;
   while (rte_mbuf* frame = egress.Allocate()) held.push_back(frame);
@@ -114,7 +114,7 @@ TEST_F(EgressTest, DryPoolIsCounted) {
 }
 
 // A pool with a cache for the core that asks, which the one above has not.
-TEST_F(EgressTest, EachBufferOfACacheOnceAndAsNew) {
+TEST_F(EgressTest, CachedBuffersAreUsedOnceAndReset) {
   const unsigned frames = 255, cache = 64;
   rte_mempool* pool =
       rte_pktmbuf_pool_create("egress_cache", frames, cache, 0, 2048, SOCKET_ID_ANY);
