@@ -188,7 +188,7 @@ class BenchTest(CommandTest):
                 (("--measure", "blocks", "--rate", "5", SERVER), ("--rate", "null, send")),
                 (("--rate", "0x10", SERVER), ("--rate", "0x10")),
                 (("--core", "0", "--cores", "0-1", SERVER), ("either --core N or --cores",)),
-                (("--core", "1023", SERVER), ("CPU 1023", "has none")),
+                (("--core", "1023", SERVER), ("CPU 1023", "has no CPU")),
                 (("--server", SERVER), ("--server",)),
                 (("--measure", "frob", SERVER), ("frob", "null, blocks")),
                 (("--pairs", "129", SERVER), ("129", "1 to 128")),

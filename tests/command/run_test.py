@@ -269,7 +269,7 @@ class DeviceTest(RunTest):
                              "which program")
         self.assert_one_line(self.finish(self.server_host, "run", "--", "true"), 2, "which port")
         self.assert_one_line(self.finish(self.server_host, "run", "--netdev", "wire", "--core",
-                                         "1023", "--", "true"), 2, "CPU 1023", "has none")
+                                         "1023", "--", "true"), 2, "CPU 1023", "has no CPU")
 
     def assert_finds_pollux(self, *argv, options=(), environment=None):
         run = self.start(self.server_host, "run", *self.port_options, *options, "--", *argv,
