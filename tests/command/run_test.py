@@ -296,7 +296,7 @@ class DeviceTest(RunTest):
         file[4] = 1  # EI_CLASS
         program.write_bytes(file)
         run = self.finish(self.server_host, "run", "--netdev", "wire", "--", program)
-        self.assert_one_line(run, 126, str(program), "32 bits")
+        self.assert_one_line(run, 126, str(program), "32-bit")
 
     def test_program_made_with_address_sanitizer(self):
         program = self.compile("-fsanitize=address")
