@@ -212,8 +212,8 @@ class Manager {
   // establishes a connection whose RTU was lost, sooner than the next REP would.
   virtual void Notify(Id* id, ibv_event_type event) = 0;
 
-  // How long the number of a connected queue pair must not be reused, in nanoseconds
-  // (Worker::DestroyQp).
+  // The time in nanoseconds for which the number of a connected queue pair must not be reused
+  // (Worker::DestroyQp()).
   virtual uint64_t time_wait_ns() const = 0;
   virtual const Counters& counters() const = 0;
 
@@ -228,11 +228,11 @@ class Manager {
   virtual void SetTrace(Trace trace) = 0;
 
   // Called once for each connection that fails, while its identifier and queue pair still exist. A
-  // connection fails when: the peer does not reply; a REJ arrives, unless its reason is that nobody
-  // listens or that the user refuses; the queue pair enters IBV_QPS_ERR by itself (for a queue pair
-  // of another worker, when that worker's message arrives); or its identifier is destroyed before
-  // the REQ is answered. `why` is a short description. The handler may read everything and must
-  // change nothing.
+  // connection fails when: the peer does not reply; a REJ arrives, unless its reason is that there
+  // is no listener or that the user refuses; the queue pair enters IBV_QPS_ERR by itself (for a
+  // queue pair of another worker, when that worker's message arrives); or its identifier is
+  // destroyed before the REQ is answered. `why` is a short description. The handler may read
+  // everything and must change nothing.
   using FailureHandler = cm::FailureHandler;
   virtual void SetFailureHandler(FailureHandler handler) = 0;
   // Returns one line for each of the last messages and events of the identifier and for each of the

@@ -30,7 +30,7 @@ absl::StatusOr<Id*> ManagerImpl::CreateId(rdma_port_space port_space, EventHandl
   if (connection == nullptr) {
     return absl::ResourceExhaustedError(
         absl::StrCat("create identifier: all ", context().config.max_ids,
-                     " are taken, those in time-wait included; raise ManagerConfig::max_ids"));
+                     " are in use, including those in time-wait; raise ManagerConfig::max_ids"));
   }
   connection->handler = std::make_shared<EventHandler>(std::move(handler));
   connection->set_port_space(port_space);

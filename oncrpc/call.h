@@ -33,11 +33,11 @@ struct CallRequest {
   // At most kMaxItems, ordered by position. Items that do not fit the message are transferred by
   // RDMA READ, the largest first.
   absl::Span<const EligibleItem> items;
-  // Where eligible results may be placed by RDMA WRITE, at most kMaxItems: the first eligible
-  // result goes to the first buffer, and so on. A result with an empty buffer, or none, comes in
-  // the stream. Each buffer must hold the largest possible result, without XDR pad (RFC 8166
-  // section 3.4.6, 3.4.6.2 and 4.3.2.2); if it is too small, the call fails. The server may write
-  // to the buffers even if it returns no result.
+  // Buffers for eligible results, which are placed by RDMA WRITE, at most kMaxItems: the first
+  // eligible result is placed in the first buffer, and so on. A result with an empty buffer, or
+  // none, comes in the stream. Each buffer must hold the largest possible result, without XDR pad
+  // (RFC 8166 section 3.4.6, 3.4.6.2 and 4.3.2.2); if it is too small, the call fails. The server
+  // may write to the buffers even if it returns no result.
   absl::Span<const absl::Span<uint8_t>> item_buffers;
   // For a reply that does not fit into a message. Its size is kReplyHeaderBytes plus the largest
   // possible results.

@@ -1,5 +1,5 @@
-// Messages of the portmapper (version 2) and rpcbind (versions 3 and 4), which tell clients where a
-// program is served. Source: RFC 1833 sections 2 and 3.
+// Messages of the portmapper (version 2) and rpcbind (versions 3 and 4), by which clients find the
+// address of a program. Source: RFC 1833 sections 2 and 3.
 #ifndef POLLUX_ONCRPC_PORTMAP_H_
 #define POLLUX_ONCRPC_PORTMAP_H_
 

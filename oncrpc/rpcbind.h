@@ -35,7 +35,7 @@ class RpcBind {
   // Connects to another host's rpcbind by TCP. Unavailable if it cannot be reached.
   static absl::StatusOr<RpcBind> At(const Gid& host, uint16_t port = kPort);
 
-  // How a program is served: over RPC-over-RDMA, or over the kernel's TCP or UDP.
+  // The transport of a program: RPC-over-RDMA, or the kernel's TCP or UDP.
   enum class Transport { kRdma, kTcp, kUdp };
 
   // Registers a program (RPCBPROC_SET) and replaces a registration that an earlier process left.

@@ -22,8 +22,8 @@ struct ReducedItem {
   // For an argument: the offset of its first byte in the unreduced stream. Results have none: the
   // first eligible result is in the first Write chunk, and so on.
   std::optional<size_t> position;
-  // For a result whose Write chunk came back empty, since the result stayed in the stream. RFC 8166
-  // section 4.3.2.3
+  // True for a result that stayed in the stream, so that its Write chunk was returned empty. RFC
+  // 8166 section 4.3.2.3
   bool in_stream = false;
 };
 

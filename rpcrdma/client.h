@@ -30,9 +30,9 @@
 
 namespace pollux::rpcrdma {
 
-// How a client replaces an established connection that was lost. Unfinished calls wait and are sent
-// again on the next connection, with the same XIDs and newly registered memory. A server with a
-// reply cache runs each at most once.
+// The policy by which a client replaces an established connection that was lost. Unfinished calls
+// wait and are sent again on the next connection, with the same XIDs and newly registered memory. A
+// server with a reply cache runs each at most once.
 struct ReconnectPolicy {
   // Attempts in a row; 0: a lost connection fails all calls. The count restarts after a connection
   // that delivered a reply or lasted max_delay_ms. A call that was sent on attempts + 1 connections

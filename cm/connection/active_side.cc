@@ -182,7 +182,7 @@ void ActiveSide::OnQpReady(CmConnection& connection, const absl::Status& status)
 absl::Status ActiveSide::Establish(CmConnection& connection) {
   if (connection.state != State::kRepRcvd || connection.binding != QpBinding::kUsers) {
     return absl::FailedPreconditionError(
-        "establish: no connect response waits for a queue pair of your own");
+        "establish: needs a connect response that has arrived and a queue pair named by qp_num");
   }
   parts_.established.Enter(connection);
   SendRtu(connection);

@@ -10,8 +10,8 @@ namespace pollux::cm {
 absl::Status AddressResolution::Bind(CmConnection& connection, const SocketAddress& local) {
   if (local.address != Gid{} && !context_.environment->GidIndex(local.address)) {
     return absl::NotFoundError(absl::StrCat("bind: ", ToString(local),
-                                            " is at no address of this device; all zeros stand "
-                                            "for any"));
+                                            " is not at an address of this device; all zeros "
+                                            "stand for any"));
   }
   if (local.port != 0) {
     if (context_.table.ports().Bind(connection, local)) return absl::OkStatus();
@@ -35,7 +35,8 @@ absl::Status AddressResolution::BindAddr(CmConnection& connection, const SocketA
 absl::Status AddressResolution::SetReuseAddress(CmConnection& connection, bool reuse) {
   if (connection.state == State::kListen || (!reuse && connection.has_port)) {
     return absl::FailedPreconditionError(
-        "reuse address: say so before the identifier listens, and take it back before it is bound");
+        "reuse address: set it before the identifier listens, clear it before the identifier is "
+        "bound");
   }
   connection.reuses_address = reuse;
   return absl::OkStatus();
@@ -44,7 +45,7 @@ absl::Status AddressResolution::SetReuseAddress(CmConnection& connection, bool r
 absl::Status AddressResolution::SetIpv6Only(CmConnection& connection, bool only) {
   if (connection.state != State::kIdle) {
     return absl::FailedPreconditionError(
-        "IPv6 only: say so before the identifier listens or connects");
+        "IPv6 only: set it before the identifier listens or connects");
   }
   const bool before = std::exchange(connection.ipv6_only, only);
   if (before == only || !connection.has_port) return absl::OkStatus();
@@ -55,7 +56,8 @@ absl::Status AddressResolution::SetIpv6Only(CmConnection& connection, bool only)
   connection.ipv6_only = before;
   ports.Bind(connection, local);
   return absl::AlreadyExistsError(absl::StrCat("IPv6 only: another identifier has ",
-                                               ToString(local), "; say so before it is bound"));
+                                               ToString(local),
+                                               "; set it before the identifier is bound"));
 }
 
 Path AddressResolution::QueryPath(const CmConnection& connection) const {

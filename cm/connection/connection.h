@@ -39,9 +39,9 @@ enum class State : uint8_t {
   kListen,
   kReqSent,
   kReqRcvd,     // the user has received CONNECT_REQUEST
-  kRepPending,  // accepted; the queue pair is on its way to RTS
+  kRepPending,  // accepted; the queue pair is being moved to RTS
   kRepSent,
-  kRepRcvd,  // the queue pair is on its way to RTS, or the user moves it there
+  kRepRcvd,  // CM or the user is moving the queue pair to RTS
   kEstablished,
   kDreqSent,
   kTimeWait,

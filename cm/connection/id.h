@@ -123,8 +123,9 @@ using FailureHandler = absl::AnyInvocable<void(const Id& id, const std::string& 
 
 inline constexpr size_t kMaxGroupsOfId = 16;
 
-// Which manager answers a request if several managers of a device (CreateAll) listen for the
-// service. A manager without a listener passes a request to the next one that has one.
+// The choice of the manager that answers a request if several managers of a device (CreateAll)
+// listen for the service. A manager without a listener passes a request to the next one that has
+// one.
 enum class Placement : uint8_t {
   // Spread evenly, by the client's address and queue pair number.
   kByConnection,

@@ -12,12 +12,12 @@ absl::Status Multicast::CheckJoin(const CmConnection& connection, const Gid& gro
   if (connection.port_space() != RDMA_PS_UDP || connection.binding == QpBinding::kMoving ||
       !context_.environment->GidIndex(local)) {
     return absl::FailedPreconditionError(
-        "join: only an identifier of RDMA_PS_UDP with a local address can, and when its queue pair "
-        "is bound");
+        "join: only an identifier of RDMA_PS_UDP with a local address can join, and not while its "
+        "queue pair is being bound");
   }
   if (!group.IsMulticast() || group.IsIpv4() != local.IsIpv4()) {
     return absl::InvalidArgumentError(
-        "join: not a multicast address, or not of the local address's kind (IPv4, IPv6)");
+        "join: not a multicast address, or not of the local address's IP version");
   }
   if (std::ranges::find(connection.groups, group, &CmConnection::Group::gid) !=
       connection.groups.end()) {

@@ -1,4 +1,4 @@
-// Where a received message comes from.
+// The origin of a received message.
 #ifndef POLLUX_CM_CONNECTION_ORIGIN_H_
 #define POLLUX_CM_CONNECTION_ORIGIN_H_
 

@@ -100,7 +100,7 @@ absl::Status QueuePairs::Take(CmConnection& connection, const ConnectionParam& p
     return absl::OkStatus();
   }
   return absl::FailedPreconditionError(
-      "bind a queue pair and wait until it is done, or name one of your own");
+      "bind a queue pair and wait until it is bound, or set qp_num to one of your own");
 }
 
 bool QueuePairs::HasSrq(const CmConnection& connection, const ConnectionParam& param) {

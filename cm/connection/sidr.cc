@@ -117,7 +117,7 @@ absl::Status Sidr::Reply(CmConnection& connection, SidrStatus status, uint32_t q
 absl::Status Sidr::Accept(CmConnection& connection, const ConnectionParam& param) {
   if (connection.binding != QpBinding::kReady && param.qp_num == 0) {
     return absl::FailedPreconditionError(
-        "accept: bind a queue pair and wait until it is done, or name one in qp_num");
+        "accept: bind a queue pair and wait until it is bound, or set qp_num to one of your own");
   }
   const bool bound = connection.binding == QpBinding::kReady;
   return Reply(connection, SidrStatus::kOk, bound ? connection.local_qpn : param.qp_num,

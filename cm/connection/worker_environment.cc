@@ -157,7 +157,7 @@ size_t WorkerEnvironment::EmitFrame(const Gid& from, const Gid& to, const MadBuf
 
 absl::Status WorkerEnvironment::StartResolve(const Gid& from, const Gid& to) {
   const std::optional<uint8_t> index = GidIndex(from);
-  if (!index) return absl::NotFoundError("the local address is none of this device's any more");
+  if (!index) return absl::NotFoundError("the device no longer has the local address");
   return gsi_->StartResolve(*index, to);
 }
 
@@ -180,7 +180,7 @@ void WorkerEnvironment::MoveQp(engine::Worker* owner, verbs::QueuePair* qp, cons
   worker_->Call(
       *owner,
       [owner, qp, move, lease = std::move(lease)]() -> absl::Status {
-        if (!lease->valid) return absl::CancelledError("the identifier is gone");
+        if (!lease->valid) return absl::CancelledError("the identifier was destroyed");
         return Move(owner, qp, move);
       },
       std::move(done));
@@ -208,7 +208,7 @@ void WorkerEnvironment::AttachGroup(engine::Worker* owner, verbs::QueuePair* qp,
   worker_->Call(
       *owner,
       [owner, qp, group, attach, lease = std::move(lease)]() -> absl::Status {
-        if (!lease->valid) return absl::CancelledError("the identifier is gone");
+        if (!lease->valid) return absl::CancelledError("the identifier was destroyed");
         return attach ? owner->AttachMulticast(qp, group) : owner->DetachMulticast(qp, group);
       },
       std::move(done));

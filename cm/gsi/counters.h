@@ -35,7 +35,7 @@ const char* MadDropName(MadDrop drop);
 struct MessageCounters {
   uint64_t sent = 0;        // repetitions included
   uint64_t received = 0;    // duplicates included
-  uint64_t retries = 0;     // sent again because no answer came in time
+  uint64_t retries = 0;     // repeated because there was no reply in time
   uint64_t duplicates = 0;  // received again
 };
 

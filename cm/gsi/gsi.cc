@@ -114,7 +114,8 @@ absl::Status Gsi::PostReceive(uint32_t slot) {
   wr.num_sge = 1;
   const ibv_recv_wr* bad = nullptr;
   if (const int error = qp_->PostRecv(&wr, &bad); error != 0) {
-    return absl::InternalError(absl::StrCat("queue pair 1 takes no receive: ", strerror(error)));
+    return absl::InternalError(
+        absl::StrCat("cannot post a receive to queue pair 1: ", strerror(error)));
   }
   return absl::OkStatus();
 }
@@ -261,7 +262,8 @@ absl::StatusOr<size_t> Gsi::FreePeer() {
     return at;
   }
   if (peers_.size() == kMaxPeers) {
-    return absl::ResourceExhaustedError("queue pair 1: every address handle has MADs under way");
+    return absl::ResourceExhaustedError(
+        "queue pair 1: a MAD is being sent with every address handle");
   }
   peers_.emplace_back();
   return peers_.size() - 1;

@@ -64,8 +64,8 @@ class Gsi {
   bool HasWork() const { return cq_->size() != 0 || !waiting_.empty(); }
 
  private:
-  // The local and the peer's address. The index in the GID table is no key, because it may be
-  // reused for another address.
+  // The local and the peer's address. The index in the GID table cannot be the key, because it may
+  // be reused for another address.
   using PeerKey = std::pair<std::array<uint8_t, 16>, std::array<uint8_t, 16>>;
   struct Peer {
     PeerKey key;

@@ -7,9 +7,9 @@
 
 namespace pollux::cm {
 
-// "Sent if" says when Pollux sends a reason, "not sent" why it does not. All are understood on
-// receipt: the connection ends with RDMA_CM_EVENT_REJECTED, whose status is the reason, except for
-// 26 (see there).
+// "Sent if" gives the condition for sending a reason, "not sent" why Pollux does not send it. All
+// are handled on receipt: the connection ends with RDMA_CM_EVENT_REJECTED, whose status is the
+// reason, except for 26 (see there).
 enum class RejectReason : uint16_t {
   kNoQp = 1,         // sent if the user chooses it (Manager::Reject)
   kNoEec = 2,        // not sent: for reliable datagrams
@@ -21,7 +21,7 @@ enum class RejectReason : uint16_t {
   kUnsupportedRequest = 5,
   kInvalidCommId = 6,         // sent for a REP of an ended connection, and for a REQ with ID 0
   kInvalidCommInstance = 7,   // not sent: no check needs it
-  kInvalidServiceId = 8,      // sent if nobody listens
+  kInvalidServiceId = 8,      // sent if there is no listener
   kInvalidTransportType = 9,  // sent if the transport is not RC
   kStaleConnection = 10,      // sent if the queue pair is connected, or was a moment ago
   kRdcDoesNotExist = 11,      // not sent: for reliable datagrams
@@ -57,7 +57,7 @@ const char* RejectReasonName(uint16_t reason);
 
 enum class SidrStatus : uint8_t {
   kOk = 0,
-  kUnsupported = 1,  // sent if nobody listens
+  kUnsupported = 1,  // sent if there is no listener
   // Sent by Manager::Reject(), for a destroyed identifier, without a CMA header, or at a limit.
   kReject = 2,
   kNoQp = 3,

@@ -15,7 +15,7 @@ struct DreqFile {
   static constexpr size_t kMaxFrameBytes = 348;
 
   struct Record {
-    // The length of `frame`; 0: there is none, or it is incomplete.
+    // The length of `frame`; 0 if the frame is missing or incomplete.
     std::atomic<uint32_t> bytes;
     uint8_t frame[kMaxFrameBytes];
   };

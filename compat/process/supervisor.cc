@@ -61,8 +61,9 @@ int StartAndEnd(void* argument) {
 }
 
 absl::Status CannotStart(const char* what, int error) {
-  return absl::UnavailableError(absl::StrCat(
-      "peers will not be told if this process is killed: ", what, ": ", std::strerror(error)));
+  return absl::UnavailableError(
+      absl::StrCat("peers will not receive a DREQ if this process is killed: ", what, ": ",
+                   std::strerror(error)));
 }
 
 // Where dup2() to the supervisor's numbers cannot meet it.

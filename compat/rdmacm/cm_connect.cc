@@ -73,14 +73,16 @@ bool HasOtherCqs(const CmId& id, const ibv_qp_init_attr& init) {
 
 absl::Status Bind(CmId* id, Qp* qp) {
   ScopedWorkerOwnership owned(id->runtime);
-  if (!owned.Has(id)) return absl::InvalidArgumentError("the identifier has ended");
+  if (!owned.Has(id)) {
+    return absl::InvalidArgumentError("the identifier is being destroyed, or the process exits");
+  }
   std::optional<absl::Status> done;
   owned.manager().BindQp(id->native, &owned.worker(), qp->native, kAccess,
                          [&done](absl::Status status) { done = std::move(status); });
   for (int i = 0; i < kTurnsOfBinding && !done; ++i) owned.Poll();
   if (!done || !done->ok()) {
     owned.manager().ReleaseQp(id->native);
-    return done ? *done : absl::InternalError("the queue pair does not move");
+    return done ? *done : absl::InternalError("the worker did not move the queue pair to INIT");
   }
   qp->connection = id;
   id->bound = qp;

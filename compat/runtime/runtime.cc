@@ -130,7 +130,8 @@ absl::StatusOr<Runtime*> Runtime::Get() {
   }
   SendBeforeProgramEnds(&SendHeldPosts);
   if (!InstallUnmappedMrHandler(&Touches, &SendHeldPosts)) {
-    std::fprintf(stderr, "pollux: registered memory must not be unmapped: %s\n",
+    std::fprintf(stderr,
+                 "pollux: cannot handle registered memory that is unmapped; do not unmap it: %s\n",
                  std::strerror(errno));
   }
   std::atexit(EndAtExit);

@@ -45,7 +45,7 @@ class Client {
   // Memory for large results of a call.
   struct Room {
     // For the eligible result (READ, READLINK), as large as it may become. A short result may come
-    // in the message instead; the decoded result says where it is.
+    // in the message instead; the decoded result points to it.
     absl::Span<uint8_t> item;
     // The maximum size of the results in XDR bytes, if the arguments set a lower one than the
     // binding (READDIR, READDIRPLUS): the status and the bytes that `count` allows.

@@ -27,7 +27,7 @@ struct LockClient {
   friend auto operator<=>(const LockClient&, const LockClient&) = default;
 };
 
-// What one client has in one export, or in all exports.
+// The locks of one client in one export, or in all exports.
 struct ClientLocks {
   size_t files = 0;    // with locked ranges
   size_t ranges = 0;   // held by its processes
@@ -95,8 +95,8 @@ class LockTable {
     uint32_t svid = 0;
     std::string oh;
   };
-  // A lock that was granted after another owner released it, and that its owner has not been told
-  // of yet.
+  // A lock that was granted after another owner released it, and of which its owner has not been
+  // notified yet.
   struct Grant {
     uint64_t number = 0;
     LockRequest request;
@@ -120,8 +120,8 @@ class LockTable {
   // Whether it does.
   bool Has(const LockClient& client);
 
-  // Returns the grants whose owners must be told, each once. Also checks whether programs of this
-  // host have released locks.
+  // Returns the grants whose owners must be notified, each once. Also checks whether programs of
+  // this host have released locks.
   std::vector<Grant> TakeGrants();
   // Reports that the owner knows of the grant (`taken`), or does not want it; it then keeps what it
   // held before.
@@ -156,7 +156,7 @@ class LockTable {
   };
   using Files = std::map<std::string, File>;
 
-  // Of one address, or of all together.
+  // The amounts of one address, or of all together.
   struct Amounts {
     size_t files = 0;
     size_t ranges = 0;

@@ -25,8 +25,8 @@ namespace pollux::nfs {
 class MonitoredHosts {
  public:
   static constexpr size_t kMaxHosts = 16'384;
-  // When so many hosts have been added, those that hold nothing are removed; the next time is at
-  // twice as many hosts as were left.
+  // When this many hosts have been added, those without locks are removed; the next removal is at
+  // twice the number of hosts that remained.
   static constexpr size_t kCrowded = 256;
 
   // Returns the hosts that hold locks now.

@@ -28,7 +28,7 @@ struct ServedExport {
 class ServedExports {
  public:
   // Returns PermissionDenied, with what is needed, if this process may not act for the users of
-  // clients. Call it before anything is opened, since later errors say less.
+  // clients. Call it before anything is opened, because later errors explain less.
   static absl::Status CheckRights();
   // Opens the exports. Errors: InvalidArgument for none, too many, or a directory listed twice;
   // those of HandleKey::Load(), ExportTree::Open() and Storage::Start().

@@ -43,7 +43,7 @@ absl::StatusOr<CallPlan> PlanCall(const oncrpc::CallRequest& request, const Call
 class PlainCalls {
  public:
   void Reset(const CallTerms& terms);
-  // True: PlanCall() would return a plan without chunks. False: it may or may not.
+  // True: PlanCall() would return a plan without chunks. False: PlanCall() must decide.
   bool Include(const oncrpc::CallRequest& request) const {
     if (request.header != nullptr || !request.items.empty() || !request.item_buffers.empty() ||
         request.max_result_bytes.has_value() || request.arguments.size() % 4 != 0) {

@@ -44,7 +44,8 @@ class Service {
   absl::Status Add(const UpperLayer& upper, Dispatch dispatch);
 
   SVCXPRT* transport() { return &transport_; }
-  // The counters of all its connections. Any thread but the worker's; asks the worker.
+  // The counters of all its connections. Any thread except the worker's; blocks until the worker
+  // has replied.
   Counters counters();
   // `on_destroy` is called when the service is destroyed.
   void SetOnDestroy(absl::AnyInvocable<void()> on_destroy) { on_destroy_ = std::move(on_destroy); }

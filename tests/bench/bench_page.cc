@@ -141,12 +141,13 @@ tools::Page BenchPage(const Results& results, uint64_t passes, double scale,
   page.lead =
       "Pollux over devices of one process, each end on a core of its own, beside the bare "
       "device and the least work that any RoCE stack does on it (+work: headers, ICRC both "
-      "ways, payload copied on both sides, no protocol). Only ratios within a run mean "
-      "anything.";
+      "ways, payload copied on both sides, no protocol). Only ratios within a run are "
+      "meaningful.";
   page.conditions = tools::MachineConditions();
   page.conditions.emplace_back(
-      "passes", absl::StrCat(passes, ", interleaved; medians unless said otherwise"));
-  if (!status.ok()) page.conditions.emplace_back("ended before them by", status.message());
+      "passes", absl::StrCat(passes, ", interleaved; medians unless stated otherwise"));
+  if (!status.ok())
+    page.conditions.emplace_back("measurements ended early because of", status.message());
   page.conditions.emplace_back("length of the measurements",
                                absl::StrFormat("%g of the usual", scale));
   for (const Results::Section& of : results.Sections()) {

@@ -150,7 +150,7 @@ class NfsdTest(Exported):
         server = self.nfsd("--json")
         for count in (1, 2):
             server.process.send_signal(signal.SIGHUP)
-            wait_for("what SIGHUP does", lambda: server.stderr.count("SIGHUP: goes on") == count)
+            wait_for("what SIGHUP does", lambda: server.stderr.count("SIGHUP: ignored") == count)
         self.assertEqual(self.mount(str(self.export))[0], 0)
         self.stop(server)
 

@@ -161,7 +161,7 @@ class RpcbindTest(WithRpcbind):
         server = self.start(self.server_host, "nfsd", "--netdev", "wire", "--export", export,
                             "--key-file", self.directory / "key", "--json")
         server.wait_for_line("^serving NFS")
-        self.assertRegex(server.stderr, "an rpcbind of this host has TCP port 111.*--rpcbind")
+        self.assertRegex(server.stderr, "this host's rpcbind uses TCP port 111.*--rpcbind")
         self.assertRegex(server.stderr, "mount .*,mountport=20048,nolock ")
         self.stop(server)
 

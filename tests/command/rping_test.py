@@ -85,7 +85,7 @@ class RpingTest(CommandTest):
         self.assertEqual(server.wait(), 0, server.stderr)
 
     def test_the_server_binds_to_an_address(self):
-        for address, words in (("203.0.113.9", "at no address of this device"),
+        for address, words in (("203.0.113.9", "not at an address of this device"),
                                ("nobody", "nobody")):
             run = self.finish(Host(), "-s", "-a", address, *self.port("server"), program=RPING)
             self.assert_one_line(run, run.process.returncode, words)

@@ -275,7 +275,7 @@ class DeviceTest(RunTest):
                              "which program")
         self.assert_one_line(self.finish(self.server_host, "run", "--", "true"), 2, "which port")
         self.assert_one_line(self.finish(self.server_host, "run", "--netdev", "wire", "--core",
-                                         "1023", "--", "true"), 2, "CPU 1023", "has none")
+                                         "1023", "--", "true"), 2, "CPU 1023", "has no CPU")
 
     def assert_finds_pollux(self, *argv, options=(), environment=None):
         run = self.start(self.server_host, "run", *self.port_options, *options, "--", *argv,
@@ -302,7 +302,7 @@ class DeviceTest(RunTest):
         file[4] = 1  # EI_CLASS
         program.write_bytes(file)
         run = self.finish(self.server_host, "run", "--netdev", "wire", "--", program)
-        self.assert_one_line(run, 126, str(program), "32 bits")
+        self.assert_one_line(run, 126, str(program), "32-bit")
 
     def test_a_program_built_with_address_sanitizer_uses_pollux(self):
         program = self.compile("-fsanitize=address")

@@ -37,7 +37,7 @@ template <typename Message>
 std::string CheckCmaHeader(const Message& message) {
   if (!cm::ServiceId::FromWire(message.service_id)) return "";
   const auto header = cm::CmaHeader::Parse(message.private_data);
-  if (!header) return "the CMA header does not decode";
+  if (!header) return "the CMA header cannot be decoded";
   std::array<uint8_t, cm::kCmaHeaderBytes> again;
   header->Emit(again);
   if (!std::equal(again.begin(), again.end(), message.private_data.begin())) {
@@ -68,7 +68,7 @@ std::string Checker::Check(std::span<const uint8_t> frame) {
     failure = CheckRoce(frame, packet);
   } else if (result != wire::ParseResult::kNotRoce) {
     ++counts_.roce;
-    failure = absl::StrCat("does not decode: ", wire::ParseResultName(result));
+    failure = absl::StrCat("cannot be decoded: ", wire::ParseResultName(result));
   } else if (IsRoceV1(frame)) {
     failure = CheckRoceV1(frame);
   }
@@ -112,7 +112,7 @@ std::string Checker::CheckMad(const wire::RocePacket& packet) {
   ++counts_.mads[static_cast<uint16_t>(header->attribute)];
   const auto mad = cm::ParseMad(payload);
   if (!mad) {
-    return absl::StrFormat("CM MAD does not decode: attribute 0x%04x",
+    return absl::StrFormat("CM MAD cannot be decoded: attribute 0x%04x",
                            static_cast<uint16_t>(header->attribute));
   }
   cm::MadBuffer again;
@@ -136,7 +136,7 @@ std::string Checker::CheckRpcHeader(std::span<const uint8_t> message) {
   size_t header_bytes = 0;
   const auto status =
       rpcrdma::ParseHeader({message.data(), message.size()}, &header, &header_bytes);
-  if (status != rpcrdma::HeaderStatus::kOk) return "RPC-over-RDMA header does not decode";
+  if (status != rpcrdma::HeaderStatus::kOk) return "RPC-over-RDMA header cannot be decoded";
   ++counts_.rpcs[static_cast<uint32_t>(header.proc)];
   std::vector<uint8_t> again(rpcrdma::HeaderBytes(header));
   if (again.size() != header_bytes || header_bytes > message.size() ||

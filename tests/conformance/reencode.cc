@@ -90,7 +90,7 @@ std::vector<uint8_t> ReencodeFrame(std::span<const uint8_t> frame, const RocePac
 
 std::string DescribeDifference(std::span<const uint8_t> frame, std::span<const uint8_t> reencoded,
                                const RocePacket& packet) {
-  if (reencoded.empty()) return "a header does not decode";
+  if (reencoded.empty()) return "a header cannot be decoded";
   const auto [in, out] = std::mismatch(frame.begin(), frame.end(), reencoded.begin());
   if (in == frame.end()) return "";
   const auto at = static_cast<size_t>(in - frame.begin());

@@ -204,7 +204,7 @@ def nfs_errors(bench):
     refused("no space left (NFS3ERR_NOSPC)", "put", path, path="old", export="/small")
     left = server.guest("ls -A /small; cat /small/old")
     need(left.split() == ["old", "x"], f"the full disk holds {left}")
-    refused("exports no directory that holds it, only: ", "stat", path="x", export="/elsewhere")
+    refused("exports no directory that contains it, only: ", "stat", path="x", export="/elsewhere")
     return server.look()
 
 

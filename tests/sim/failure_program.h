@@ -13,15 +13,17 @@ namespace pollux::sim {
 
 struct FailureOutcome {
   // The property that did not hold; empty if all did:
-  // - each work request completes once, in order: successes, then one error that the mishaps
-  //   explain, then what was flushed; without a fault a reliable connection sees only successes;
-  // - a completion for which there was no room ends all queue pairs of its completion queue, and
-  //   what is polled of that has no gap;
-  // - nothing completes of a queue pair that was destroyed;
-  // - what is received was sent: of a reliable connection all that was acknowledged, in order and
-  //   once; UC and UD at most that, unless the network repeats;
-  // - of all memory only bytes change that a posted work request named, to what it said;
-  // - queue pairs serve again after RESET, all objects can be destroyed, all buffers come home.
+  // - each work request completes once, in order: first successes, then one error that the faults
+  //   explain, then flushed ones; without a fault, all on a reliable connection succeed;
+  // - a completion that does not fit into its completion queue ends all queue pairs of that queue,
+  //   and there is no gap in the completions that can be polled;
+  // - nothing completes on a destroyed queue pair;
+  // - only sent messages are received: on a reliable connection all that were acknowledged, in
+  // order
+  //   and once; on UC and UD each at most once, unless the network duplicates;
+  // - only memory named by posted work requests changes, and only to the right contents;
+  // - queue pairs can be used again after RESET, all objects can be destroyed, and all buffers are
+  //   returned to their pools.
   std::string violation;
   uint64_t digest = 0;
   std::array<uint64_t, kSimulatedFaults> fired{};  // by SimulatedFault

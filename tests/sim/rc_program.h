@@ -11,12 +11,13 @@ namespace pollux::sim {
 struct RcOutcome {
   // The property that did not hold; empty if all did:
   // - each message is delivered once, in order, unchanged, with the right completion;
-  // - each work request completes, with success (each program's faults can be made good);
-  // - of all memory only the bytes change that a work request named;
-  // - each answer bears the message sequence number of what its sender has executed;
-  // - memory that was taken back (a region deregistered, a fast region or window invalidated or
-  //   unbound) is shown no more; who names it is refused, and what is posted then is flushed;
-  // - all packet buffers are back at the end, and all objects can be destroyed.
+  // - each work request completes successfully (the faults of each program are recoverable);
+  // - only memory named by work requests changes;
+  // - each response has the message sequence number for what its sender has executed;
+  // - revoked memory (a deregistered region, an invalidated or unbound fast region or window)
+  // cannot
+  //   be accessed any more; a request that names it is rejected, and later ones are flushed;
+  // - all packet buffers are returned at the end, and all objects can be destroyed.
   std::string violation;
   // A digest of all completions with their times, and of the counters, to compare two runs.
   uint64_t digest = 0;

@@ -10,16 +10,16 @@ namespace pollux::sim {
 
 struct RpcOutcome {
   // The property that did not hold; empty if all did:
-  // - each call is called back exactly once, never from inside the call;
-  // - with the right results, or Unavailable (the connection ended) or DeadlineExceeded (where it
-  //   had a time limit); always with the right results where no link went down and no call had one,
-  //   although the server hung up, if the client is one that connects again;
+  // - the callback of each call is called exactly once, never during the call;
+  // - its results are right, or its status is Unavailable (the connection ended) or
+  //   DeadlineExceeded (if it had a time limit); if no link went down and no call had a time limit,
+  //   the results are always right for a client that reconnects, even if the server disconnects;
   // - a call that is not idempotent runs at most once, however often it is sent;
-  // - from the callback on nothing writes into the call's memory, and never beside it;
-  // - each call that the server makes to the client is called back once, with what it sent or with
-  //   the connection's end;
-  // - no key stays advertised; what the server lends for a result is given back once;
-  // - the client connects again after whatever happened, all connections end, all buffers are back.
+  // - nothing writes to the memory of a call after its callback, or ever beyond that memory;
+  // - each call from the server to the client ends once, with the right results or with the end of
+  //   the connection;
+  // - no key remains advertised; each result item of the server is released once;
+  // - in the end the client can reconnect, all connections end, and all buffers are returned.
   std::string violation;
   // A digest of the results and end times of all calls, to compare two runs.
   uint64_t digest = 0;

@@ -103,15 +103,15 @@ absl::StatusOr<Assertion> Assertion::Parse(const std::string& text) {
   one.metric = parts.back();
   parts.pop_back();
   if (!IsTime(one.metric) && one.metric != kRate && one.metric != kBandwidth) {
-    return wrong(absl::StrCat("no metric '", one.metric, "'; there are p50, p99, p999, max, rate, ",
-                              "bandwidth"));
+    return wrong(absl::StrCat("unknown metric '", one.metric,
+                              "'; the metrics are p50, p99, p999, max, rate, bandwidth"));
   }
   if (parts.size() > 2) return wrong("write [OPERATION/[SIZE/]]METRIC before the relation");
   if (!parts.empty()) {
     one.operation = parts[0];
     if (!IsOneOf(one.operation, kOperations)) {
-      return wrong(
-          absl::StrCat("no operation '", one.operation, "'; there are null, send, write, read"));
+      return wrong(absl::StrCat("unknown operation '", one.operation,
+                                "'; the operations are null, send, write, read"));
     }
   }
   if (one.operation == "null" && (parts.size() == 2 || one.metric == kBandwidth)) {
@@ -145,7 +145,7 @@ absl::Status Assertion::CheckPlan(const BenchPlan& plan) const {
   }
   if (bytes && std::find(plan.sizes.begin(), plan.sizes.end(), *bytes) == plan.sizes.end()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--assert ", text, ": ", *bytes, " is none of --sizes"));
+        absl::StrCat("--assert ", text, ": ", *bytes, " is not one of --sizes"));
   }
   return absl::OkStatus();
 }
@@ -156,7 +156,7 @@ bool AssertionResult::met() const {
 }
 
 std::string AssertionResult::Words() const {
-  if (figures.empty()) return absl::StrCat("asked ", asked, ", found nothing that was measured");
+  if (figures.empty()) return absl::StrCat("asked ", asked, ", found no measurement");
   std::vector<std::string> found;
   for (const AssertedFigure& one : figures) {
     if (!one.met) found.push_back(absl::StrCat(one.found, " (", one.name, ")"));
@@ -181,7 +181,7 @@ std::vector<AssertionResult> Judge(const std::vector<Assertion>& assertions,
         if (result.runs.size() > 1) absl::StrAppend(&name, ", cores ", DistanceName(run.distance));
         judged.figures.push_back(
             {.name = std::move(name),
-             .found = found ? FormatValue(one.metric, *found) : "no operation that ended",
+             .found = found ? FormatValue(one.metric, *found) : "no completed operation",
              .met = found && Meets(*found, one.relation, one.value)});
       }
     }

@@ -27,19 +27,20 @@ TEST(AssertionTest, ParsesAllPartsOfAnAssertion) {
 }
 
 TEST(AssertionTest, ErrorsNameTheInvalidPart) {
-  for (const auto& [text, words] : {std::pair("p99", "no relation"),
-                                    {"p99=20us", "no relation"},
-                                    {"p98<20us", "no metric 'p98'; there are p50, p99"},
-                                    {"frob/p99<20us", "no operation 'frob'; there are null, send"},
-                                    {"send/x/p99<20us", "'x' is not a size"},
-                                    {"send/64/2/p99<1us", "[OPERATION/[SIZE/]]METRIC"},
-                                    {"null/64/p99<20us", "no size"},
-                                    {"null/bandwidth>1GB/s", "no size"},
-                                    {"p99<20", "not a time"},
-                                    {"p99<", "not a time"},
-                                    {"p99==20us", "no relation"},
-                                    {"rate>20us", "operations per second"},
-                                    {"bandwidth>5", "bytes per second"}}) {
+  for (const auto& [text, words] :
+       {std::pair("p99", "no relation"),
+        {"p99=20us", "no relation"},
+        {"p98<20us", "unknown metric 'p98'; the metrics are p50, p99"},
+        {"frob/p99<20us", "unknown operation 'frob'; the operations are null, send"},
+        {"send/x/p99<20us", "'x' is not a size"},
+        {"send/64/2/p99<1us", "[OPERATION/[SIZE/]]METRIC"},
+        {"null/64/p99<20us", "no size"},
+        {"null/bandwidth>1GB/s", "no size"},
+        {"p99<20", "not a time"},
+        {"p99<", "not a time"},
+        {"p99==20us", "no relation"},
+        {"rate>20us", "operations per second"},
+        {"bandwidth>5", "bytes per second"}}) {
     const absl::Status status = Assertion::Parse(text).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << text;
     EXPECT_NE(status.message().find(words), std::string::npos) << status;
@@ -114,7 +115,7 @@ TEST(JudgeTest, WordsNameTheAssertionAndTheValueFound) {
 TEST(JudgeTest, WithoutAMeasurementAnAssertionIsNotMet) {
   const AssertionResult result = JudgeOne("read/p99<20us");
   EXPECT_FALSE(result.met());
-  EXPECT_EQ(result.Words(), "asked read/p99<20us, found nothing that was measured");
+  EXPECT_EQ(result.Words(), "asked read/p99<20us, found no measurement");
 }
 
 TEST(JudgeTest, WithoutACompletedOperationAnAssertionIsNotMet) {
@@ -122,7 +123,7 @@ TEST(JudgeTest, WithoutACompletedOperationAnAssertionIsNotMet) {
   result.runs[0].rows[1].latency = LoadSeries();
   const AssertionResult judged = Judge({*Assertion::Parse("p99<1s")}, result)[0];
   EXPECT_FALSE(judged.met());
-  EXPECT_EQ(judged.Words(), "asked p99<1s, found no operation that ended (send, 4096 B)");
+  EXPECT_EQ(judged.Words(), "asked p99<1s, found no completed operation (send, 4096 B)");
 }
 
 TEST(JudgeTest, NullCallsHaveNoBandwidth) {

@@ -29,7 +29,7 @@ const char* DistanceName(CoreDistance distance);
 // The distance of the cores during a series of measurements, which are in ns.
 CoreDistance DistanceOf(const Series& core_to_core_ns);
 // The text in reports if the time was not measured.
-inline constexpr char kNoCoreToCore[] = "not measured: this process has one CPU alone";
+inline constexpr char kNoCoreToCore[] = "not measured: this process has only one CPU";
 
 }  // namespace pollux::tools
 

@@ -32,7 +32,7 @@ TEST(PageTest, ShowsEverySectionAndVerdict) {
   for (const char* part :
        {"<h1>A &lt;title&gt;</h1>", "Linux &amp; more", "<h2>A section</h2>", "A note.",
         "<td>0.58</td><td>0.50</td><td>0.60</td><td>at least 0.50</td>",
-        "<td>at least 0.50</td><td class=\"met\">\u2713 met, not the aim of 0.65</td>",
+        "<td>at least 0.50</td><td class=\"met\">\u2713 target met, aim of 0.65 not met</td>",
         "<td>at most 1.70</td><td class=\"missed\">\u2717 not met</td>",
         "<td>none</td><td class=\"unjudged\">no target</td>", "<h3>A chart</h3>",
         "<th scope=\"row\">SEND</th><td>1.5</td>"}) {

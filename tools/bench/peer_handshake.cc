@@ -32,11 +32,11 @@ std::array<uint8_t, PeerHandshake::kBytes> PeerHandshake::Encode() const {
 absl::StatusOr<PeerHandshake> PeerHandshake::Parse(absl::Span<const uint8_t> private_data) {
   if (private_data.size() < kBytes || Get(&private_data[0], 4) != kMagic) {
     return absl::FailedPreconditionError(
-        "what listens there is no `pollux bench --server`; check --verbs-port");
+        "the server there is not `pollux bench --server`; check --verbs-port");
   }
   if (const uint64_t version = Get(&private_data[4], 4); version != kVersion) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "the server speaks version ", version, " of the measurements, this is version ", kVersion,
+        "the server uses version ", version, " of the measurements, this client version ", kVersion,
         "; use the same pollux at both ends"));
   }
   PeerHandshake handshake;

@@ -42,9 +42,9 @@ bool RateIsKnown(const BenchPlan& plan) {
 std::string OpenLoop(const BenchPlan& plan, const BenchRow& row) {
   if (plan.per_second == 0) return "";
   if (!RateIsKnown(plan)) {
-    return absl::StrCat("open loop: ", ShortNumber(plan.per_second), "/s asked");
+    return absl::StrCat("open loop: ", ShortNumber(plan.per_second), "/s requested");
   }
-  return absl::StrFormat("open loop: %s/s asked, %s/s reached%s", ShortNumber(plan.per_second),
+  return absl::StrFormat("open loop: %s/s requested, %s/s reached%s", ShortNumber(plan.per_second),
                          Grouped(static_cast<uint64_t>(row.latency.per_second.Median())),
                          RateReached(plan, row.latency)
                              ? ""
@@ -337,7 +337,7 @@ void AddSections(const BenchPlan& plan, const BenchRun& run, const std::string& 
                 Head(),
                 {}};
   for (const BenchRow& row : run.rows) all.rows.push_back(Cells(row));
-  PageTable paces{"Latencies by an open loop", {"operation", "size", "pace"}, {}};
+  PageTable paces{"Latencies in an open loop", {"operation", "size", "pace"}, {}};
   for (const BenchRow& row : run.rows) {
     const std::string pace = OpenLoop(plan, row);
     if (!pace.empty()) paces.rows.push_back({row.operation, SizeOf(row), pace});
@@ -387,7 +387,7 @@ Page BenchPage(const BenchPlan& plan, const BenchResult& result,
   page.title = "pollux bench";
   page.lead =
       "Verbs and RPC-over-RDMA between two machines, as the client saw it. Latencies are "
-      "round trips. Only ratios within a run mean anything.";
+      "round trips. Only ratios within a run are meaningful.";
   conditions.emplace_back(
       "latencies", plan.per_second > 0
                        ? absl::StrFormat("open loop, %s operations/s, measured from when "
@@ -399,7 +399,7 @@ Page BenchPage(const BenchPlan& plan, const BenchResult& result,
                           absl::StrFormat("closed loop, at most %u under way", plan.window));
   conditions.emplace_back("passes", absl::StrCat(plan.passes, ", each of all measurements"));
   if (!result.status.ok()) {
-    conditions.emplace_back("ended before them by", result.status.message());
+    conditions.emplace_back("measurements ended early because of", result.status.message());
   }
   conditions.emplace_back(
       "length of a measurement",

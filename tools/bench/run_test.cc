@@ -151,7 +151,7 @@ TEST(BenchRunTest, VerdictsUseRatiosWithinAPass) {
   EXPECT_EQ(verdicts[0].name, "1 MiB READ / WRITE");
   EXPECT_NEAR(verdicts[0].value(), 0.9, 1e-9);
   EXPECT_NEAR(verdicts[0].ratios.High(), 0.9, 1e-9);
-  EXPECT_EQ(VerdictWords(verdicts[0]), "met, not the aim of 0.95");
+  EXPECT_EQ(VerdictWords(verdicts[0]), "target met, aim of 0.95 not met");
   EXPECT_EQ(verdicts[1].name, "bulk beside 64 B on 15 queue pairs / alone");
   EXPECT_NEAR(verdicts[1].value(), 0.2, 1e-9);
   EXPECT_EQ(VerdictWords(verdicts[1]), "met");
@@ -185,7 +185,7 @@ TEST(BenchReportTest, TextJsonAndPageShowEachRow) {
   const std::string text = BenchText(BenchPlan(), result);
   for (const char* part : {"null", "1 MiB", "333,333", "166,666 to 333,333",
                            "1 MiB blocks by RPC, read", "64 B SENDs, 16 queue pairs, 1 core",
-                           "1 MiB WRITEs beside small messages", "met, not the aim of 0.95",
+                           "1 MiB WRITEs beside small messages", "target met, aim of 0.95 not met",
                            "near: 61 ns (60 to 62), around each measurement of 5 passes"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
@@ -275,8 +275,9 @@ TEST(BenchReportTest, ThePageNamesTheOpenLoop) {
   result.runs[0].rows[1].latency.per_second.values = {940};
   EXPECT_THAT(BenchText(BenchPlan(), result), Not(HasSubstr("open loop")));
   const std::string text = BenchText(plan, result);
-  EXPECT_THAT(text, HasSubstr("open loop: 1,000/s asked, 960/s reached\n"));
-  EXPECT_THAT(text, HasSubstr("open loop: 1,000/s asked, 940/s reached: the rate was not reached"));
+  EXPECT_THAT(text, HasSubstr("open loop: 1,000/s requested, 960/s reached\n"));
+  EXPECT_THAT(text,
+              HasSubstr("open loop: 1,000/s requested, 940/s reached: the rate was not reached"));
   const auto json = BenchJson(plan, result);
   EXPECT_EQ(json["measurements"][0]["latency"]["rate_reached"], true);
   EXPECT_EQ(json["measurements"][1]["latency"]["rate_reached"], false);
@@ -285,9 +286,10 @@ TEST(BenchReportTest, ThePageNamesTheOpenLoop) {
   const Page page = BenchPage(plan, result, {});
   const PageTable& paces = page.sections.back().tables[1];
   ASSERT_EQ(paces.rows.size(), 2u);
-  EXPECT_EQ(paces.rows[0].back(), "open loop: 1,000/s asked, 960/s reached");
+  EXPECT_EQ(paces.rows[0].back(), "open loop: 1,000/s requested, 960/s reached");
   plan.per_second = 100;
-  EXPECT_THAT(BenchText(plan, result), HasSubstr("open loop: 100/s asked\n")) << "of 20 operations";
+  EXPECT_THAT(BenchText(plan, result), HasSubstr("open loop: 100/s requested\n"))
+      << "of 20 operations";
   EXPECT_FALSE(BenchJson(plan, result)["measurements"][0]["latency"].contains("rate_reached"));
 }
 

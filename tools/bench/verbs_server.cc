@@ -134,7 +134,7 @@ void VerbsServer::Tell(const absl::Status& failure) {
 
 void VerbsServer::OnEnded(uint64_t number, const absl::Status& status, bool stood) {
   if (!status.ok()) Tell(status);
-  if (stood && --standing_ == 0) log_("the client of the measurements has gone");
+  if (stood && --standing_ == 0) log_("the measurement client has disconnected");
   // The connection may not go while it calls.
   engine::Actor::Post(*worker_, [self = self_, number] {
     if (*self != nullptr) (*self)->connections_.erase(number);

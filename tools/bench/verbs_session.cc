@@ -16,12 +16,13 @@ absl::Status VerbsSession::Connect(const SocketAddress& server, size_t count) {
   if (status.ok() || absl::IsCancelled(status)) return status;
   return absl::Status(
       status.code(),
-      absl::StrCat("verbs measurements: ", status.message(),
-                   clients_.empty()
-                       ? "; `pollux bench --server` serves them, and `pollux serve` "
-                         "--measure null,blocks alone"
-                       : absl::StrCat("; ", clients_.size(),
-                                      " connections stand: ask for fewer by --pairs")));
+      absl::StrCat(
+          "verbs measurements: ", status.message(),
+          clients_.empty()
+              ? "; `pollux bench --server` serves them, `pollux serve` only "
+                "--measure null,blocks"
+              : absl::StrCat("; only ", clients_.size(),
+                             " connections were established: request fewer with --pairs")));
 }
 
 absl::Status VerbsSession::ConnectOne(const SocketAddress& server) {

@@ -15,8 +15,8 @@ std::string VerdictWords(const Verdict& verdict) {
   if (!verdict.unmet_by.empty()) return absl::StrCat("not met: ", verdict.unmet_by);
   if (!verdict.met()) return "not met";
   if (!verdict.aim) return "met";
-  return absl::StrFormat("met, %s the aim of %.2f", verdict.aim_met() ? "and" : "not",
-                         *verdict.aim);
+  return absl::StrFormat("target met, aim of %.2f %s", *verdict.aim,
+                         verdict.aim_met() ? "met" : "not met");
 }
 
 std::string WhyUncounted(size_t passes, CoreDistance cores) {
@@ -28,8 +28,9 @@ std::string WhyUncounted(size_t passes, CoreDistance cores) {
     absl::StrAppend(&why, why.empty() ? "" : "; ", "core to core ", kNoCoreToCore);
   }
   if (cores == CoreDistance::kFlipped) {
-    absl::StrAppend(&why, why.empty() ? "" : "; ", "the cores were ", DistanceName(cores),
-                    ", and the two figures of a ratio may be of one each");
+    absl::StrAppend(
+        &why, why.empty() ? "" : "; ", "the cores were ", DistanceName(cores),
+        ", so the two figures of a ratio may come from passes with different core distances");
   }
   if (!why.empty()) why += ": these verdicts do not count.";
   return why;

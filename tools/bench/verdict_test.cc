@@ -44,10 +44,10 @@ Verdict Of(double ratio, bool at_most, std::optional<double> target, std::option
 TEST(VerdictTest, TargetAndAimAreMetAtTheirLimits) {
   EXPECT_EQ(VerdictWords(Of(0.5, false, 0.5, {})), "met");
   EXPECT_EQ(VerdictWords(Of(0.49, false, 0.5, {})), "not met");
-  EXPECT_EQ(VerdictWords(Of(0.64, false, 0.5, 0.65)), "met, not the aim of 0.65");
-  EXPECT_EQ(VerdictWords(Of(0.65, false, 0.5, 0.65)), "met, and the aim of 0.65");
-  EXPECT_EQ(VerdictWords(Of(1.7, true, 1.7, 1.4)), "met, not the aim of 1.40");
-  EXPECT_EQ(VerdictWords(Of(1.4, true, 1.7, 1.4)), "met, and the aim of 1.40");
+  EXPECT_EQ(VerdictWords(Of(0.64, false, 0.5, 0.65)), "target met, aim of 0.65 not met");
+  EXPECT_EQ(VerdictWords(Of(0.65, false, 0.5, 0.65)), "target met, aim of 0.65 met");
+  EXPECT_EQ(VerdictWords(Of(1.7, true, 1.7, 1.4)), "target met, aim of 1.40 not met");
+  EXPECT_EQ(VerdictWords(Of(1.4, true, 1.7, 1.4)), "target met, aim of 1.40 met");
   EXPECT_EQ(VerdictWords(Of(1.71, true, 1.7, 1.4)), "not met");
   EXPECT_EQ(VerdictWords(Of(100, true, {}, {})), "no target");
   EXPECT_EQ(TargetWords(Of(1, true, 1.7, 1.4)), "at most 1.70");
@@ -57,7 +57,7 @@ TEST(VerdictTest, TargetAndAimAreMetAtTheirLimits) {
 
 TEST(VerdictTest, AVerdictUnmetByAnotherIsNotMet) {
   Verdict verdict = Of(1, true, 3, 2);
-  EXPECT_EQ(VerdictWords(verdict), "met, and the aim of 2.00");
+  EXPECT_EQ(VerdictWords(verdict), "target met, aim of 2.00 met");
   verdict.unmet_by = "the bulk starved";
   EXPECT_FALSE(verdict.met());
   EXPECT_EQ(VerdictWords(verdict), "not met: the bulk starved");

@@ -48,8 +48,8 @@ absl::Status CheckCpusExist(const std::vector<int>& cpus, const std::string& roo
   if (access(absl::StrCat(root, "/cpu0").c_str(), F_OK) != 0) return absl::OkStatus();
   for (const int cpu : cpus) {
     if (access(absl::StrCat(root, "/cpu", cpu).c_str(), F_OK) == 0) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("CPU ", cpu, ": this machine has none of that number; `lscpu -e` lists them"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "CPU ", cpu, ": this machine has no CPU of that number; `lscpu -e` lists its CPUs"));
   }
   return absl::OkStatus();
 }

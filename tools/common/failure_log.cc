@@ -27,7 +27,7 @@ void FailureLog::Write(const cm::Id& id, const std::string& why) {
   std::string text =
       FailureText(id.local(), id.peer(), why, with_events_ ? manager_->FlightLog(id) : "");
   if (const uint64_t left_out = budget_.TakeLeftOut(); left_out > 0) {
-    absl::StrAppend(&text, left_out, " more connections failed before it\n");
+    absl::StrAppend(&text, left_out, " more connections failed before this one\n");
   }
   log_->Write(std::move(text));
   written_.push_back(id.peer());

@@ -58,7 +58,7 @@ void LineLog::Work() {
     writing_ = true;
     lock.unlock();
     for (const std::string& line : lines) WriteAll(fd_, line);
-    if (left_out > 0) WriteAll(fd_, absl::StrCat(left_out, " more were left out\n"));
+    if (left_out > 0) WriteAll(fd_, absl::StrCat(left_out, " more lines were left out\n"));
     lock.lock();
     writing_ = false;
     idle_.notify_all();

@@ -93,7 +93,7 @@ TEST_F(LineLogTest, LinesThatDoNotFitAreCounted) {
   // Told of whenever what waited is written, which may be more than once.
   size_t left_out = 0;
   for (const std::string& told : lines) {
-    constexpr absl::string_view kTold = " more were left out";
+    constexpr absl::string_view kTold = " more lines were left out";
     uint64_t count = 0;
     if (told == line) continue;
     ASSERT_TRUE(absl::SimpleAtoi(absl::StripSuffix(told, kTold), &count)) << told;

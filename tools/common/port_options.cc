@@ -138,11 +138,11 @@ void DeclarePortOptions(Options& options, PortOptions* port) {
                  "a CPU of its own; yield: lets other threads run; sleep:\n"
                  "uses almost no CPU, but packets wait up to 1 ms (yield)",
                  [port](const std::string& text) { return ParseIdle(text, port); });
-  options.Number("yield-after", "turns without work before that; 0: never (256)", 0, 1u << 30,
-                 &port->yield_after);
+  options.Number("yield-after", "turns without work before it yields or\nsleeps; 0: never (256)", 0,
+                 1u << 30, &port->yield_after);
   options.Switch("recorder",
-                 "of a connection that fails write down the last packets,\n"
-                 "timers and states too",
+                 "also log the last packets, timers and states of each\n"
+                 "connection that fails",
                  &port->recorder);
   options.Switch("dcqcn",
                  "congestion control: data packets are ECN-capable, marks are\n"

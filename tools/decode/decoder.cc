@@ -279,7 +279,7 @@ bool Decoder::DecodeRoceV2(uint16_t ether_type, const IpLayer& ip, std::span<con
   const size_t udp_at = wire::kEthernetBytes + ip.fixed_bytes;
   if (ip.fragment) {
     AddWhatThereIs(restored_.data(), udp_at, kept, decoded);
-    decoded->problem = "the first fragment of a packet: RoCEv2 has none";
+    decoded->problem = "the first fragment of a packet: RoCEv2 allows no fragments";
     return kept == restored_.size();
   }
   if (kept < udp_at + wire::kUdpBytes + wire::kBthBytes && missing > 0) {
@@ -299,9 +299,9 @@ bool Decoder::DecodeRoceV2(uint16_t ether_type, const IpLayer& ip, std::span<con
   }
   if (result != wire::ParseResult::kOk) {
     AddWhatThereIs(restored_.data(), udp_at, kept, decoded);
-    decoded->problem = absl::StrCat("does not decode: ", result == wire::ParseResult::kBadIpHeader
-                                                             ? "wrong IPv4 header checksum"
-                                                             : wire::ParseResultName(result));
+    decoded->problem = absl::StrCat("cannot be decoded: ", result == wire::ParseResult::kBadIpHeader
+                                                               ? "wrong IPv4 header checksum"
+                                                               : wire::ParseResultName(result));
     return kept == restored_.size();
   }
   AddUdp(restored_.data() + udp_at, decoded);
@@ -309,7 +309,7 @@ bool Decoder::DecodeRoceV2(uint16_t ether_type, const IpLayer& ip, std::span<con
   const bool whole = size_t{packet.icrc_offset} + wire::kIcrcBytes <= kept;
   if (!ip.between.empty()) {
     // The ICRC is defined over a header without options.
-    decoded->unchecked = absl::StrCat("ICRC not checked: behind ", ip.between);
+    decoded->unchecked = absl::StrCat("ICRC not checked: after ", ip.between);
   } else if (whole) {
     AddIcrc(packet, wire::ComputeIcrc(packet), decoded);
   }
@@ -363,14 +363,14 @@ void Decoder::DecodeMad(const wire::RocePacket& packet, size_t there, DecodedFra
   }
   const auto mad = cm::ParseMad(payload);
   if (!mad) {
-    decoded->problem = absl::StrFormat("CM MAD does not decode: attribute 0x%04x", attribute);
+    decoded->problem = absl::StrFormat("CM MAD cannot be decoded: attribute 0x%04x", attribute);
     return;
   }
   absl::StrAppend(&decoded->summary, "  CM ", CmSummary(mad->message));
   decoded->fields["cm"] = CmFields(*mad);
   if (CmaHeaderIsBad(mad->message)) {
     decoded->problem = absl::StrCat("CM ", std::string(cm::AttributeName(header->attribute)),
-                                    ": the CMA header does not decode");
+                                    ": the CMA header cannot be decoded");
   }
   rpc_.Follow(packet, mad->message);
 }

@@ -23,7 +23,7 @@ struct DecodedFrame {
   std::string destination;
   std::string summary;  // for one line
   std::string problem;  // why the frame is invalid; empty if it is valid or not RoCE
-  // "ICRC not checked: behind IPv4 options", for which it is not defined. Not a failure.
+  // "ICRC not checked: after IPv4 options", for which it is not defined. Not a failure.
   std::string unchecked;
   // "ICRC not checked: cut to 60 of 1082 bytes": the capture truncated a RoCE packet, or a packet
   // so much that its type is unknown. Not a failure.

@@ -292,8 +292,8 @@ TEST(DecoderTest, Ipv4OptionsAreSkippedAndNamed) {
   DecodedFrame decoded = Decode(frame);
   EXPECT_EQ(decoded.summary, Decode("rc_send_only_v4_len5").summary);
   EXPECT_EQ(decoded.problem, "");
-  EXPECT_EQ(decoded.unchecked, "ICRC not checked: behind IPv4 options");
-  EXPECT_THAT(ToLine({}, decoded), HasSubstr("  (ICRC not checked: behind IPv4 options)\n"));
+  EXPECT_EQ(decoded.unchecked, "ICRC not checked: after IPv4 options");
+  EXPECT_THAT(ToLine({}, decoded), HasSubstr("  (ICRC not checked: after IPv4 options)\n"));
   EXPECT_EQ(decoded.fields["ip"]["options_bytes"], 4);
   frame[22] ^= 1;  // the TTL
   decoded = Decode(frame);

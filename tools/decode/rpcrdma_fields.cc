@@ -103,9 +103,9 @@ RpcHeaderText DecodeRpcHeader(std::span<const uint8_t> message, bool continues) 
   }
   if (status == rpcrdma::HeaderStatus::kMalformed) {
     if (continues) {
-      text.fields["note"] = "the header goes on past what is here";
+      text.fields["note"] = "the header continues beyond the captured bytes";
     } else {
-      text.problem = "RPC-over-RDMA: the header after its fixed fields does not decode";
+      text.problem = "RPC-over-RDMA: the header after its fixed fields cannot be decoded";
     }
     return text;
   }

@@ -206,9 +206,9 @@ class Examination {
          .needed = true,
          .good = usable,
          .found = usable  ? path
-                  : there ? absl::StrCat(path, " is not for this user")
+                  : there ? absl::StrCat(path, " cannot be read and written by this user")
                           : absl::StrCat("no ", path),
-         .wanted = absl::StrCat(path, ", to read and write"),
+         .wanted = absl::StrCat(path, ", readable and writable"),
          .command = command});
   }
 
@@ -264,8 +264,9 @@ class Examination {
          .found = path_mtu == 0 ? absl::StrCat(mtu, ": too small for RoCE")
                                 : absl::StrCat(mtu, ": path MTU ", path_mtu),
          .wanted = absl::StrFormat("at least %u, for path MTU %u", most + kLongestHeaders, most),
-         .command = absl::StrFormat("ip link set %s mtu %u  # on the peer and between too", name,
-                                    most + kLongestHeaders)});
+         .command =
+             absl::StrFormat("ip link set %s mtu %u  # also on the peer and on switches between",
+                             name, most + kLongestHeaders)});
   }
 
   bool has_rxe() const { return host_.Exists("/sys/module/rdma_rxe"); }
@@ -416,7 +417,7 @@ class Examination {
          .found = best_kib == 0
                       ? "none in this kernel"
                       : absl::StrFormat("%u MiB free, of pages of %u KiB", best_free_mib, best_kib),
-         .wanted = absl::StrFormat("%u MiB free, as --memory says", memory_mib_),
+         .wanted = absl::StrFormat("%u MiB free, as requested by --memory", memory_mib_),
          .command = std::move(command)});
   }
 
@@ -457,10 +458,10 @@ class Examination {
     Add({.name = "clock source",
          .good = current == "tsc",
          .found = current.empty() ? "unknown" : current,
-         .wanted = "tsc: Pollux times by it",
-         .command = has_tsc
-                        ? absl::StrCat("echo tsc > ", folder, "/current_clocksource")
-                        : "# boot with clocksource=tsc tsc=reliable, if the CPU's is constant"});
+         .wanted = "tsc: Pollux's clock",
+         .command =
+             has_tsc ? absl::StrCat("echo tsc > ", folder, "/current_clocksource")
+                     : "# boot with clocksource=tsc tsc=reliable, if the CPU's TSC is constant"});
   }
 
   const Host& host_;

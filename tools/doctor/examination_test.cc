@@ -143,7 +143,7 @@ TEST_F(ExaminationTest, AnMtuBelowTheLargestPathMtuIsReported) {
   Finding mtu = OfNetdev("MTU");
   EXPECT_STREQ(mtu.state(), "advice");
   EXPECT_EQ(mtu.found, "1500: path MTU 1024");
-  EXPECT_EQ(mtu.command, "ip link set eth0 mtu 4192  # on the peer and between too");
+  EXPECT_EQ(mtu.command, "ip link set eth0 mtu 4192  # also on the peer and on switches between");
   facts_.mtu = 351;
   EXPECT_TRUE(OfNetdev("MTU").lacking());
   facts_.mtu = 352;

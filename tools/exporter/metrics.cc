@@ -246,12 +246,12 @@ std::vector<prometheus::MetricFamily> Metrics(const Json& sample) {
   families.Gauge("exporter_scrape_success",
                  "1 if the exporter could look for processes, otherwise 0", {},
                  sample.contains("error") ? 0 : 1);
-  families.Gauge("exporter_scrape_duration_seconds", "Time that asking all processes took", {},
+  families.Gauge("exporter_scrape_duration_seconds", "Time taken to query all processes", {},
                  static_cast<double>(NumberField(sample, "duration_ns")) * kSecondsPerNs);
   families.Gauge("processes", "Pollux processes that answered", {},
                  static_cast<double>(processes.size()));
   constexpr char kUp[] = "up";
-  constexpr char kUpHelp[] = "1 if the process answered, 0 if it is there and did not";
+  constexpr char kUpHelp[] = "1 if the process answered, 0 if it exists but did not answer";
   for (const Json& one : PartField(sample, "silent")) {
     families.Gauge(kUp, kUpHelp, OfProcess(one), 0);
   }

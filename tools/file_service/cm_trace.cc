@@ -39,7 +39,7 @@ std::string DescribeMad(bool outgoing, absl::Span<const uint8_t> mad) {
   const char* arrow = outgoing ? "  ->" : "  <-";
   const std::optional<cm::Mad> parsed = cm::ParseMad({mad.data(), mad.size()});
   if (!parsed.has_value()) {
-    return absl::StrFormat("%s %u bytes that are no CM MAD\n", arrow, mad.size());
+    return absl::StrFormat("%s %u bytes that are not a CM MAD\n", arrow, mad.size());
   }
   return absl::StrCat(arrow, " ", decode::CmSummary(parsed->message), "\n",
                       PrivateDataOf(parsed->message));

@@ -40,7 +40,7 @@ TEST(CmTraceTest, RepWithoutPrivateDataAndOtherMessagesAreDescribed) {
   EXPECT_EQ(Describe(false, rej), "  <- REJ reason 28 (rejected by the consumer)\n");
   EXPECT_EQ(Describe(true, cm::Rtu{}), "  -> RTU\n");
   const uint8_t kShort[3] = {};
-  EXPECT_THAT(DescribeMad(false, kShort), HasSubstr("3 bytes that are no CM MAD"));
+  EXPECT_THAT(DescribeMad(false, kShort), HasSubstr("3 bytes that are not a CM MAD"));
 }
 
 }  // namespace

@@ -176,15 +176,16 @@ class Client final : public FileClient {
         oncrpc::XdrReader reader = reply->reader();
         const auto file_status = static_cast<FileStatus>(reader.Uint32());
         if (!reader.ok() || file_status != FileStatus::kOk) {
-          (*shared)(reader.ok() ? StatusOf(file_status, what)
-                                : absl::DataLossError(absl::StrCat(what, ": the reply is cut")));
+          (*shared)(reader.ok()
+                        ? StatusOf(file_status, what)
+                        : absl::DataLossError(absl::StrCat(what, ": the reply is truncated")));
           return;
         }
         T value = parse(reader);
         if (reader.AtEnd()) {
           (*shared)(std::move(value));
         } else {
-          (*shared)(absl::DataLossError(absl::StrCat(what, ": the reply does not decode")));
+          (*shared)(absl::DataLossError(absl::StrCat(what, ": the reply cannot be decoded")));
         }
       });
     }

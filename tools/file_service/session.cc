@@ -24,8 +24,8 @@ absl::Status StayUntilInterrupted(Node& node) {
     manager.Heartbeat();
     if (TakeReload()) {
       node.log().Write(
-          "SIGHUP: goes on as it is, since no file with options is there to be read again; to "
-          "change options, restart it\n");
+          "SIGHUP: ignored, since there is no options file to read again; to change options, "
+          "restart this service\n");
     }
     status = node.device().port().CheckInterface();
   }

@@ -15,7 +15,8 @@ absl::Status NfsReadBlocks::Place(const nfs::ReadRes& results, absl::Span<uint8_
   const absl::Span<const uint8_t> data = results.resok.data.bytes;
   // The room is all that was offered and asked for, so data cannot be more.
   if (data.size() != results.resok.count) {
-    return absl::DataLossError(absl::StrCat(what_, ": the server's READ counts other bytes"));
+    return absl::DataLossError(
+        absl::StrCat(what_, ": the byte count of the server's READ does not match its data"));
   }
   if (data.empty() || (results.resok.eof && data.size() < room.size())) {
     return absl::AbortedError(absl::StrCat(what_, ": the file became shorter while it was read"));

@@ -71,7 +71,7 @@ absl::StatusOr<HostPort> SplitHostPort(const std::string& text, uint16_t default
   }
   uint32_t number = default_port;
   if (has_port && (!absl::SimpleAtoi(port, &number) || number == 0 || number > kMaxPort)) {
-    return absl::InvalidArgumentError(absl::StrCat("'", text, "': '", port, "' is no port"));
+    return absl::InvalidArgumentError(absl::StrCat("'", text, "': '", port, "' is not a port"));
   }
   return HostPort{.host = std::string(host), .port = static_cast<uint16_t>(number)};
 }
@@ -88,7 +88,7 @@ absl::StatusOr<SocketAddress> ResolveHostPort(const std::string& text, uint16_t 
 
 absl::StatusOr<NfsUrl> ResolveNfsUrl(const std::string& text) {
   absl::string_view rest = text;
-  if (!absl::ConsumePrefix(&rest, "nfs://")) return WrongUrl(text, "no nfs:// at its beginning");
+  if (!absl::ConsumePrefix(&rest, "nfs://")) return WrongUrl(text, "it does not begin with nfs://");
   const size_t slash = rest.find('/');
   if (slash == absl::string_view::npos) return WrongUrl(text, "no path");
   const auto server = SplitHostPort(std::string(rest.substr(0, slash)), nfs::kNfsRdmaPort);
@@ -98,7 +98,7 @@ absl::StatusOr<NfsUrl> ResolveNfsUrl(const std::string& text) {
   for (const absl::string_view part : absl::StrSplit(rest.substr(slash), '/', absl::SkipEmpty())) {
     const std::optional<std::string> name = DecodeName(part);
     if (!name.has_value()) {
-      return WrongUrl(text, absl::StrCat("'", part, "' is no name: a % is written %25"));
+      return WrongUrl(text, absl::StrCat("'", part, "' is not a name: a % is written %25"));
     }
     if (*name == "..") return WrongUrl(text, "'..' in the path");
     if (*name != ".") absl::StrAppend(&url.path, "/", *name);

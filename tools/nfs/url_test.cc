@@ -34,7 +34,7 @@ TEST(UrlTest, PercentEncodedPathsAreDecoded) {
 }
 
 TEST(UrlTest, ErrorsNameTheInvalidPart) {
-  for (const auto& [url, why] : {std::pair{"http://192.0.2.1/x", "no nfs://"},
+  for (const auto& [url, why] : {std::pair{"http://192.0.2.1/x", "does not begin with nfs://"},
                                  {"nfs://192.0.2.1", "no path"},
                                  {"nfs://192.0.2/x", "192.0.2"},
                                  {"nfs:///x", "not an"},
@@ -45,11 +45,11 @@ TEST(UrlTest, ErrorsNameTheInvalidPart) {
                                  {"nfs://[2001:db8::1]2/x", "no port after"},
                                  {"nfs://192.0.2.1/x/../y", "'..'"},
                                  {"nfs://192.0.2.1/x/%2e%2E/y", "'..'"},
-                                 {"nfs://192.0.2.1/x/100%", "'100%' is no name"},
+                                 {"nfs://192.0.2.1/x/100%", "'100%' is not a name"},
                                  {"nfs://192.0.2.1/x/%2", "%25"},
                                  {"nfs://192.0.2.1/x/%zz", "%25"},
-                                 {"nfs://192.0.2.1/x/a%2Fb", "'a%2Fb' is no name"},
-                                 {"nfs://192.0.2.1/x/a%00", "'a%00' is no name"}}) {
+                                 {"nfs://192.0.2.1/x/a%2Fb", "'a%2Fb' is not a name"},
+                                 {"nfs://192.0.2.1/x/a%00", "'a%00' is not a name"}}) {
     const auto parsed = ResolveNfsUrl(url);
     EXPECT_EQ(parsed.status().code(), absl::StatusCode::kInvalidArgument) << url;
     EXPECT_THAT(std::string(parsed.status().message()), HasSubstr(why)) << url;

@@ -233,7 +233,7 @@ int BenchCommand(int argc, char** argv) {
   options.Text("html", "FILE", "also write a page with distributions, curves and verdicts",
                &bench.html);
   options.Parsed("assert", "WHAT",
-                 "exit status 1 unless this holds; repeatable. 'p99<20us': of\n"
+                 "exit status 1 unless this holds; repeatable. 'p99<20us': for\n"
                  "each operation measured; 'send/p99<20us';\n"
                  "'send/64/p99<20us' (quoted for the shell).\n"
                  "With <, <=, > or >= and p50, p99, p999, max (a time: ns,\n"
@@ -259,7 +259,7 @@ int BenchCommand(int argc, char** argv) {
     if (!bench.server) checked.Update(one.CheckPlan(plan));
   }
   if (!bench.junit.empty() && bench.assertions.empty()) {
-    checked.Update(absl::InvalidArgumentError("--junit writes what --assert asks; give one"));
+    checked.Update(absl::InvalidArgumentError("--junit needs at least one --assert"));
   }
   if (!checked.ok()) return Fail("bench", checked);
   plan.window = static_cast<uint32_t>(window);

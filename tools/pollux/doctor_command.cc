@@ -47,12 +47,12 @@ int DoctorCommand(int argc, char** argv) {
   bool json = false;
   Options options(
       "doctor [options]",
-      "Says what this host lacks for a port, and the command that fixes it. Changes nothing.\n"
+      "Shows what this host lacks for a port, and the command that fixes it. Changes nothing.\n"
       "State: ok; LACKING, without which the port does not work; advice. Without a port\n"
       "everything is advice. Exit status: 0, 1 if something is lacking, 2 for a wrong option.");
   options.Text("netdev", "IFACE", "the interface to be shared with the kernel", &netdev);
-  options.Text("port", "DEVARGS", "or the port, as in other commands; need not be free", &devargs);
-  options.Number("memory", "MiB that the command will get by --memory (512)", 64, 1048576,
+  options.Text("port", "DEVARGS", "or the port, as in other commands; it may be in use", &devargs);
+  options.Number("memory", "value of --memory for the command, in MiB (512)", 64, 1048576,
                  &memory_mib);
   options.Switch("json", "one JSON object on standard output instead of text", &json);
   std::vector<std::string> operands;

@@ -50,7 +50,7 @@ class Exporter {
       return {.content_type = std::move(exposition.content_type),
               .body = std::move(exposition.text)};
     }
-    return {.status = 404, .body = "only /, /metrics and /live.json are here\n"};
+    return {.status = 404, .body = "only /, /metrics and /live.json exist\n"};
   }
 
  private:
@@ -85,9 +85,9 @@ int ExporterCommand(int argc, char** argv) {
   ExporterOptions exporter;
   Options options("exporter [options]",
                   "Serves the counters of the pollux processes that run here by HTTP, until it is\n"
-                  "ended: /metrics for Prometheus, / as a page of live counters for a browser.");
+                  "stopped: /metrics for Prometheus, / as a page of live counters for a browser.");
   options.Parsed("listen", "ADDRESS[:PORT]",
-                 absl::StrCat("where to serve (", exporter.listen, "); port 0: any"),
+                 absl::StrCat("address to serve on (", exporter.listen, "); port 0: any free port"),
                  [&](const std::string& text) {
                    auto address = ParseListenAddress(text);
                    if (!address.ok()) return address.status();
@@ -104,9 +104,10 @@ int ExporterCommand(int argc, char** argv) {
   });
   options.Text("file-prefix", "NAME", "only processes of this name (pollux-PID)",
                &exporter.choice.file_prefix);
-  options.Switch("connections",
-                 "also metrics of each connection: for few, since each is a time series",
-                 &exporter.connections);
+  options.Switch(
+      "connections",
+      "also metrics of each connection; only for few connections, since each\nis a time series",
+      &exporter.connections);
   std::vector<std::string> operands;
   if (auto done = ParseOperands("exporter", options, argc, argv, 0, 0, &operands)) return *done;
   CatchInterrupts();

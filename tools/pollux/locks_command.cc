@@ -87,7 +87,7 @@ int LocksCommand(int argc, char** argv) {
                   "until it restarts or --drop releases them.");
   options.Number("pid", "only this process", 1, UINT32_MAX, &locks.pid);
   options.Parsed("drop", "ADDRESS",
-                 "release all locks of the clients at this address. They are not told, so\n"
+                 "release all locks of the clients at this address. They are not notified, so\n"
                  "use it only for clients that will not return",
                  [&locks](const std::string& text) {
                    absl::StatusOr<Gid> address = pollux::ParseAddress(text);

@@ -92,7 +92,7 @@ absl::StatusOr<nfs::NfsFh3> NfsRemote::Mount(const NfsOptions& options, const Gi
   export_ = nfs::ExportOf(*exports, path);
   if (export_.empty()) {
     return absl::NotFoundError(
-        absl::StrCat(path, ": the server exports no directory that holds it, only: ",
+        absl::StrCat(path, ": the server exports no directory that contains it, only: ",
                      exports->empty() ? std::string("nothing") : absl::StrJoin(*exports, ", ")));
   }
   const size_t base = export_.find_last_not_of('/');

@@ -123,19 +123,21 @@ void Announce(const NfsdOptions& options, const NfsdControl& control,
               const std::vector<SocketAddress>& endpoints) {
   const engine::DeviceOptions& device = options.port.device;
   if (device.netdev.empty() && device.kernel_path.empty()) {
-    std::fprintf(stderr,
-                 "MOUNT and NLM are at the addresses of this host's kernel: --netdev or "
-                 "--kernel-path make them the port's\n");
+    std::fprintf(
+        stderr,
+        "MOUNT and NLM are served at the addresses of this host's kernel; with --netdev or "
+        "--kernel-path, at those of the port\n");
   }
   if (control.is_status_elsewhere()) {
-    std::fprintf(stderr,
-                 "another status monitor of this host learns of clients that restart: their locks "
-                 "are freed only when they lock again\n");
+    std::fprintf(
+        stderr,
+        "clients report their restarts to another status monitor of this host: their locks "
+        "are freed only when they lock again\n");
   }
   const bool found = control.found();
   if (!found) {
     std::fprintf(stderr,
-                 "an rpcbind of this host has TCP port %u: clients find the lock service only with "
+                 "this host's rpcbind uses TCP port %u: clients find the lock service only with "
                  "--rpcbind\n",
                  oncrpc::kPortmapPort);
   }
@@ -230,8 +232,8 @@ absl::Status Serve(const NfsdOptions& options, Served* served) {
   if (!server.ok()) return server.status();
   if (limits.files < options.max_locks) {
     std::fprintf(stderr,
-                 "too few files may be open for --max-locks (see ulimit -Hn): clients lock %zu in "
-                 "each export\n",
+                 "the limit of open files is too low for --max-locks (see ulimit -Hn): clients can "
+                 "lock only %zu files in each export\n",
                  limits.files);
   }
   const absl::Status status = ServeUntilInterrupted(options, node, exports->get(), &*tables,
@@ -300,13 +302,16 @@ int NfsdCommand(int argc, char** argv) {
                  0, kMaxGraceSeconds, &control.grace_s);
   options.Number("max-connections", "connections of all clients together (1024)", 1,
                  kMaxConnections, &nfsd.max_connections);
-  options.Number("max-connections-per-client",
-                 "connections per address (0: fewer than are free for all)", 0, kMaxConnections,
-                 &nfsd.max_connections_per_client);
-  options.Number("max-locks", "files that clients lock in an export, all together (16384)", 1,
+  options.Number(
+      "max-connections-per-client",
+      "connections per address (0: an address may take more while it has\nfewer than are free)", 0,
+      kMaxConnections, &nfsd.max_connections_per_client);
+  options.Number("max-locks", "files that all clients together may lock in an export (16384)", 1,
                  kMaxLocks, &nfsd.max_locks);
-  options.Number("max-locks-per-client", "locks per address (0: fewer than are free for all)", 0,
-                 kMaxLocks, &nfsd.max_locks_per_client);
+  options.Number(
+      "max-locks-per-client",
+      "locks per address (0: an address may take more while it has\nfewer than are free)", 0,
+      kMaxLocks, &nfsd.max_locks_per_client);
   options.Switch("rpcbind",
                  "register the services with this host's rpcbind while nfsd runs;\n"
                  "if the host has none, nfsd itself answers on port 111",

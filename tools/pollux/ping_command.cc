@@ -135,15 +135,16 @@ int PingCommand(int argc, char** argv) {
                   "Connects by RDMA CM, negotiates (RFC 8797), calls procedure NULL, disconnects.\n"
                   "Any RPC-over-RDMA service answers: --program 100003 --version 3 for NFS.\n"
                   "Prints a line for each call, and then the loss and the times. Exit status 1\n"
-                  "if no call or, with -c, not each call was answered.");
+                  "if no call was answered or, with -c, any call was not answered.");
   DeclareRemoteOptions(options, &ping.remote);
-  options.Number("count", "calls (1; with -i or -w without limit)", 1, 1'000'000'000, &ping.count);
+  options.Number("count", "number of calls (1; unlimited with -i or -w)", 1, 1'000'000'000,
+                 &ping.count);
   options.Letter("count", 'c');
-  options.Real("interval", "seconds from call to call (0; with -w and without -c 1)", 0, 86'400,
+  options.Real("interval", "seconds between calls (0; 1 with -w but without -c)", 0, 86'400,
                &ping.interval_s);
   options.Letter("interval", 'i');
-  options.Real("deadline", "end so many seconds after connecting, whatever was answered", 0.001,
-               1e7, &ping.deadline_s);
+  options.Real("deadline", "end this many seconds after connecting, even if calls are\nunanswered",
+               0.001, 1e7, &ping.deadline_s);
   options.Letter("deadline", 'w');
   options.Switch("quiet", "only the summary", &ping.quiet);
   options.Letter("quiet", 'q');

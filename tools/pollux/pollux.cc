@@ -38,7 +38,7 @@ constexpr struct {
       "serve the counters of the Pollux processes on this host to Prometheus and a browser"},
      pollux::tools::ExporterCommand},
     {{"locks", "show or release locks of an nfsd's clients"}, pollux::tools::LocksCommand},
-    {{"doctor", "say what this host lacks for a port, and the command that mends it"},
+    {{"doctor", "show what this host lacks for a port, and the command that fixes it"},
      pollux::tools::DoctorCommand},
     {{"decode", "print the frames of capture files"}, pollux::tools::DecodeCommand},
 };
@@ -48,7 +48,7 @@ std::string Usage() {
   for (const auto& known : kCommands) commands.push_back(known.command);
   return pollux::tools::CommandsHelp(
       "COMMAND [options] [operands]", "", commands,
-      "`pollux COMMAND --help` lists a command's options, `pollux --version` tells the version.");
+      "`pollux COMMAND --help` lists a command's options, `pollux --version` prints the version.");
 }
 
 int Run(int argc, char** argv) {

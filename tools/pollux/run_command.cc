@@ -154,7 +154,7 @@ int Become(char** argv) {
 
 // Empty: the loader gives it those of Pollux. It would run without them, and find no device.
 std::string WhyWithoutLibraries(const ProgramFile& program) {
-  if (program.has_32_bits) return "has 32 bits, and the libraries of Pollux have 64";
+  if (program.has_32_bits) return "is a 32-bit program, but the libraries of Pollux are 64-bit";
   if (!program.gains.empty()) {
     return absl::StrCat("is ", program.gains,
                         ", and for such a program the loader uses only the system's libraries; run "

@@ -229,9 +229,10 @@ int TopCommand(int argc, char** argv) {
                &top.processes.file_prefix);
   options.Switch("batch", "print the tables, without a terminal", &top.batch);
   options.Letter("batch", 'b');
-  options.Number("count", "end after so many tables or screens", 1, 1'000'000'000, &top.count);
+  options.Number("count", "end after this many tables or screens", 1, 1'000'000'000, &top.count);
   options.Letter("count", 'n');
-  options.Real("interval", "seconds from one to the next (2)", 0.1, 86'400, &top.interval_s);
+  options.Real("interval", "seconds between two tables or screens (2)", 0.1, 86'400,
+               &top.interval_s);
   options.Letter("interval", 'd');
   options.Parsed("sort", "KEY", "rate, packets, retransmissions, age, peer or state (rate)",
                  [&top](const std::string& text) {
@@ -240,7 +241,7 @@ int TopCommand(int argc, char** argv) {
                    return sort ? absl::OkStatus()
                                : absl::InvalidArgumentError(absl::StrCat(
                                      "'", text,
-                                     "' is none of rate, packets, retransmissions, age, peer, "
+                                     "' is not one of rate, packets, retransmissions, age, peer, "
                                      "state"));
                  });
   options.Text("filter", "TEXT", "only connections with this text in their row",

@@ -47,7 +47,8 @@ absl::Status ForEach(TelemetryClient& process, const std::string& topic, uint64_
     if (!page->is_array() || page->empty()) return absl::OkStatus();
     for (const Json& number : *page) {
       if (!number.is_number_unsigned()) {
-        return absl::DataLossError(absl::StrCat("a list of ", topic, " that is none"));
+        return absl::DataLossError(
+            absl::StrCat("the reply for ", topic, " is not a list of numbers"));
       }
       if (absl::Status status = visit(number.get<uint64_t>()); !status.ok()) return status;
     }

@@ -61,7 +61,7 @@ std::string QueuePairs(const Json& queue_pairs) {
                               "sent", "received", "retransmitted"},
                              rows);
   if (queue_pairs.size() > rows.size()) {
-    absl::StrAppend(&text, "  and ", queue_pairs.size() - rows.size(), " more, which --json has\n");
+    absl::StrAppend(&text, "  and ", queue_pairs.size() - rows.size(), " more (see --json)\n");
   }
   return text;
 }

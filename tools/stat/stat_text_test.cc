@@ -96,7 +96,7 @@ TEST(StatTextTest, QueuePairsAboveTheMaximumAreOnlyCounted) {
   while (list.size() < kMaxQueuePairsShown) list.push_back({{"qpn", 1u}});
   EXPECT_FALSE(Has(StatText(process, false), "more, which"));
   list.push_back({{"qpn", 1u}});
-  EXPECT_TRUE(Has(StatText(process, false), "and 1 more, which --json has"));
+  EXPECT_TRUE(Has(StatText(process, false), "and 1 more (see --json)"));
 }
 
 TEST(StatTextTest, MissingFieldsAreLeftOut) {

@@ -114,13 +114,14 @@ absl::StatusOr<Json> TelemetryClient::Ask(const std::string& topic, const std::s
   const std::string line = parameters.empty() ? command : absl::StrCat(command, ",", parameters);
   if (send(fd_, line.data(), line.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(line.size())) {
     return absl::UnavailableError(
-        absl::StrCat("process ", pid_, " takes no question: ", std::strerror(errno)));
+        absl::StrCat("cannot send ", command, " to process ", pid_, ": ", std::strerror(errno)));
   }
   absl::StatusOr<Json> answer = Receive();
   if (!answer.ok()) return answer.status();
   const auto found = answer->find(command);
   if (found == answer->end()) {
-    return absl::DataLossError(absl::StrCat("process ", pid_, " answers another question"));
+    return absl::DataLossError(
+        absl::StrCat("the reply of process ", pid_, " is not for ", command));
   }
   Json value = *found;
   if (value.is_object()) {

@@ -28,9 +28,9 @@ BindingTable& Stated() {
 
 absl::StatusOr<ItemFields> FieldsOf(const pollux_items& items, const char* what) {
   if (items.count > POLLUX_MAX_ITEMS || (items.count > 0 && items.max_bytes == 0)) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("%d eligible %s of at most %d bytes: there can be %d, and each has a size",
-                        items.count, what, items.max_bytes, POLLUX_MAX_ITEMS));
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%d eligible %s of at most %d bytes: at most %d are possible, each larger than 0",
+        items.count, what, items.max_bytes, POLLUX_MAX_ITEMS));
   }
   return ItemFields{.offsets = {items.offsets, items.offsets + items.count},
                     .max_bytes = items.max_bytes};

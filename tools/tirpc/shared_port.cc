@@ -132,7 +132,7 @@ absl::StatusOr<RpcPlace> OpenRpcPlace(const char* options) {
     if (entry.process != getpid()) {
       return absl::FailedPreconditionError(
           absl::StrCat("this process was forked from one that has port ", place.key,
-                       "; make the CLIENT or the service in a program that it starts"));
+                       "; create the CLIENT or the service in a program that it starts"));
     }
     if (entry.options == parsed.port_text) return place;
     return absl::InvalidArgumentError(absl::StrCat(
