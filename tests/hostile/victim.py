@@ -102,6 +102,9 @@ class Victim(TwoHosts):
 def only(*names):
     """The cases that a variant of a class has: those in which it differs."""
     def trim(variant):
+        unknown = [name for name in names if not callable(getattr(variant, f"test_{name}", None))]
+        if unknown:
+            raise ValueError(f"{variant.__name__} has no cases {', '.join(unknown)}")
         for name in dir(variant):
             if name.startswith("test_") and name.removeprefix("test_") not in names:
                 setattr(variant, name, None)

@@ -49,12 +49,22 @@ def of_this_shard(cases):
     return cases[int(os.environ["TEST_SHARD_INDEX"])::int(os.environ["TEST_TOTAL_SHARDS"])]
 
 
+def check_left_out(variant):
+    """`test_x = None` leaves out an inherited case; if there is none, a name is misspelt."""
+    for name, value in vars(variant).items():
+        if name.startswith("test") and value is None and not any(
+                callable(vars(base).get(name)) for base in variant.__mro__):
+            sys.exit(f"{sys.argv[1]}: {variant.__name__}.{name} = None: no class that it inherits "
+                     "from has this case; correct or remove the line")
+
+
 def main():
     sys.path.insert(0, os.getcwd())
     names = runpy.run_path(sys.argv[1], run_name="tested")
     cases = []
     for value in names.values():
         if isinstance(value, type) and issubclass(value, unittest.TestCase):
+            check_left_out(value)
             cases += unittest.defaultTestLoader.loadTestsFromTestCase(value)
     suite = unittest.TestSuite(of_this_shard(cases))
     result = unittest.TextTestRunner(resultclass=Recorder, verbosity=2).run(suite)

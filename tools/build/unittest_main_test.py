@@ -57,6 +57,17 @@ class UnittestMainTest(unittest.TestCase):
             sizes = [len(names) for _, names in shards]
             self.assertLessEqual(max(sizes) - min(sizes), 1)
 
+    def test_leaving_out_an_unknown_case_fails(self):
+        cases = self.directory / "cases.py"
+        for left_out, status in (("test_b", 0), ("test_d", 1)):
+            cases.write_text(CASES.replace("(First):\n    pass", f"(First):\n    {left_out} = None"),
+                             encoding="ascii")
+            done = subprocess.run(
+                [sys.executable, "-B", "tools/build/unittest_main.py", cases],
+                capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertEqual("Second.test_d = None" in done.stderr, status == 1, done.stderr)
+
     def test_a_shard_without_a_case_fails(self):
         self.assertNotEqual(self.shard(6, 7)[0], 0)
 
