@@ -60,8 +60,8 @@ class UnittestMainTest(unittest.TestCase):
     def test_leaving_out_an_unknown_case_fails(self):
         cases = self.directory / "cases.py"
         for left_out, status in (("test_b", 0), ("test_d", 1)):
-            cases.write_text(CASES.replace("(First):\n    pass", f"(First):\n    {left_out} = None"),
-                             encoding="ascii")
+            text = CASES.replace("    pass\n", f"    {left_out} = None\n")
+            cases.write_text(text, encoding="ascii")
             done = subprocess.run(
                 [sys.executable, "-B", "tools/build/unittest_main.py", cases],
                 capture_output=True, text=True, check=False)
