@@ -55,7 +55,7 @@ absl::StatusOr<Stats> OperatorCommand::Ask(std::string_view name, std::string_vi
   const std::lock_guard lock(registry.mutex);
   const auto found = registry.answers.find(name);
   if (found == registry.answers.end()) {
-    return absl::NotFoundError(absl::StrCat("nobody answers ", std::string(name), " here"));
+    return absl::NotFoundError(absl::StrCat("unknown command ", std::string(name)));
   }
   return found->second(parameters);
 }
