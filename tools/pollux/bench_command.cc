@@ -193,8 +193,9 @@ int BenchCommand(int argc, char** argv) {
       "between this machine and one where `pollux bench --server` runs: the latency of one\n"
       "operation at a time, then the rate of many at once; then SENDs on several queue pairs\n"
       "(of --cores), and small messages beside bulk. The latency of a SEND is a round trip: the\n"
-      "server answers by a SEND. That of a WRITE or READ ends with its completion. Everything is\n"
-      "repeated in several passes. The report has medians, lows and highs, and verdicts where a\n"
+      "server answers with a SEND. That of a WRITE or READ ends with its completion. All of this\n"
+      "is repeated in several passes. The report has medians, lows and highs, and verdicts where "
+      "a\n"
       "ratio has a target. Around each measurement the client measures what passing a cache line\n"
       "between two of its cores costs; passes with near and with far cores are reported apart.");
   DeclareRemoteOptions(options, &bench.remote);
